@@ -8,10 +8,14 @@ SHELL         := bash
 .DELETE_ON_ERROR:
 
 VERSION  := $(shell scripts/version)
+# Everything but the tests with the race detector, which needs cgo, is compiled the
+# same way, so that each package is compiled once.
+PLAIN     = CGO_ENABLED=0 GOFLAGS="$$(go env GOFLAGS) -trimpath"
 GO_BUILD  = CGO_ENABLED=0 go build -trimpath -buildvcs=false -ldflags '-s -w -X ingot/internal/base/version.stamped=$(VERSION)'
-# With -race the compiler also adds pointer checks. In the SQLite library, which is
-# translated from C, they took nearly half of the time of tests.
-RACE      = -race -gcflags=modernc.org/...=-d=checkptr=0
+# The SQLite library, which is translated from C and has locks of its own, and the
+# hash of passwords are compiled without the race detector: they took much of the time
+# of tests. The linters include what `go vet` checks.
+RACE      = -race -gcflags=modernc.org/...=-race=false -gcflags=golang.org/x/crypto/argon2=-race=false -vet=off
 ARGS     ?=
 FUZZTIME ?= 1s
 
@@ -22,13 +26,14 @@ run = @printf '  %s\n' '$(subst ','\'',$(strip $(1)))'; $(1)
 with_postgres = go run ./internal/base/db/dbtest/pgserver --
 
 # Every package of the product except the container engine, whose tests start
-# hundreds of containers and run alone.
-packages   = $$(go list ./... | grep -v '^ingot/internal/platform/engine/container')
+# hundreds of containers and run alone, and the rules of the tree, which only read the
+# source and need no race detector.
+packages   = $$(go list ./... | grep -vE '^ingot/internal/(archtest|platform/engine/container)')
 containers = ./internal/platform/engine/container
 
 # The Go modules: the product, and modules that are built and tested with it.
 # `go -C DIR` runs the go tool in one of them.
-modules = . samples e2e bench
+modules = . samples e2e bench packaging/podsecurity cluster stack
 
 # $(call each,COMMAND) shows and runs a command in the folder of each module.
 each = @for dir in $(modules); do \
@@ -69,8 +74,39 @@ samples: ## build the sample apps, ready to be pushed
 deb: build ## build a Debian package with a systemd unit
 	@scripts/deb
 
+.PHONY: stack-image server-image
+STACK = go -C stack run . --programs $(CURDIR)/bin --cache $(CURDIR)/.tools/stack
+
+stack-image: build ## build the image of app instances on Kubernetes (ARGS="--name REFERENCE --push")
+	@scripts/setup stack
+	$(call run,$(STACK) --image stack --out $(CURDIR)/bin/stack.tar $(ARGS))
+
+server-image: build ## build the image of the server (ARGS="--name REFERENCE --push")
+	@scripts/setup stack
+	$(call run,$(STACK) --image server --out $(CURDIR)/bin/server.tar $(ARGS))
+
+##@ Kubernetes
+.PHONY: cluster-up cluster-down cluster-build test-kubernetes
+
+# The programs of the test cluster, and the images that its nodes import.
+CLUSTER = bin/cluster --tools .tools/bin/kubernetes --logs bin/kubernetes-logs --image bin/small.tar
+
+cluster-build: build
+	@scripts/setup kubernetes
+	$(call run,CGO_ENABLED=0 go -C cluster build -o $(CURDIR)/bin/ . ./pause)
+	$(call run,$(STACK) --image small --out $(CURDIR)/bin/small.tar)
+
+cluster-up: cluster-build ## start a Kubernetes cluster with two nodes here (needs root)
+	$(call run,$(CLUSTER) up)
+
+cluster-down: ## stop the cluster of `make cluster-up`
+	$(call run,bin/cluster down)
+
+test-kubernetes: cluster-build .tools/bin/cf ## run the tests that need a real cluster (needs root)
+	$(call run,$(CLUSTER) run -- scripts/on-cluster $(ARGS))
+
 ##@ Check
-.PHONY: test test-unit test-e2e fuzz soak flake lint vet fmt fmt-check tidy tree-save tree-check
+.PHONY: test test-unit test-e2e fuzz soak flake lint fmt fmt-check tidy tree-save tree-check
 
 TEST_STEPS := setup-test tree-save fmt-check build tests fuzz tree-check
 
@@ -86,20 +122,22 @@ test: ## run everything that must pass before a change is merged
 # Linters and both kinds of tests at the same time: tests wait much of their time.
 .PHONY: tests
 tests:
-	@MAKE='$(MAKE)' scripts/together vet-lint test-unit test-e2e
+	@MAKE='$(MAKE)' scripts/together lint test-unit test-e2e
 
-.PHONY: vet-lint
-vet-lint: vet lint
-
-test-unit: ## run unit and integration tests with the race detector (ARGS="-run Name")
+test-unit: export INGOT_TEST_PROGRAMS = $(CURDIR)/bin
+test-unit: build ## run unit and integration tests with the race detector (ARGS="-run Name")
+	$(call run,$(PLAIN) go test -vet=off $(ARGS) ./internal/archtest)
 	$(call run,$(with_postgres) go test $(RACE) -shuffle=on -p 3 $(ARGS) $(packages))
 	$(call run,go test $(RACE) $(ARGS) $(containers))
+	$(call run,go -C packaging/podsecurity test $(ARGS) ./...)
 	$(call run,$(with_postgres) go -C samples test $(RACE) -shuffle=on $(ARGS) ./...)
 	$(call run,go -C bench test $(RACE) -shuffle=on $(ARGS) ./...)
+	$(call run,go -C stack test -shuffle=on $(ARGS) ./...)
+	$(call run,go -C cluster test -shuffle=on $(ARGS) ./...)
 
 test-e2e: build .tools/bin/cf ## run end-to-end tests of the built programs, with the cf CLI
-	$(call run,INGOT_BIN=$(CURDIR)/bin/ingot CF_BIN=$(CURDIR)/.tools/bin/cf \
-		go -C e2e test -count=1 -parallel 3 -timeout 30m $(ARGS) ./...)
+	$(call run,$(PLAIN) INGOT_BIN=$(CURDIR)/bin/ingot CF_BIN=$(CURDIR)/.tools/bin/cf \
+		go -C e2e test -vet=off -count=1 -parallel 3 -timeout 30m $(ARGS) ./...)
 
 fuzz: ## run every fuzz test for FUZZTIME (default: 1s)
 	$(call run,FUZZTIME=$(FUZZTIME) scripts/fuzz)
@@ -115,11 +153,8 @@ flake: build .tools/bin/cf ## run end-to-end tests many times under load (RUN=Te
 	$(call run,INGOT_BIN=$(CURDIR)/bin/ingot CF_BIN=$(CURDIR)/.tools/bin/cf \
 		RUN='$(RUN)' COUNT='$(COUNT)' LOAD='$(LOAD)' DISK='$(DISK)' scripts/flake)
 
-lint: .tools/bin/golangci-lint ## run the linters of .golangci.yml
-	$(call each,$(CURDIR)/.tools/bin/golangci-lint run ./...)
-
-vet:
-	$(call each,go vet ./...)
+lint: .tools/bin/golangci-lint ## run the linters of .golangci.yml, with the checks of `go vet`
+	$(call each,$(PLAIN) $(CURDIR)/.tools/bin/golangci-lint run ./...)
 
 fmt: .tools/bin/golangci-lint ## format the Go source
 	$(call each,$(CURDIR)/.tools/bin/golangci-lint fmt ./...)

@@ -19,7 +19,7 @@ import (
 	"time"
 
 	"ingot/internal/platform"
-	"ingot/internal/platform/logs"
+	"ingot/internal/platform/logs/logfiles"
 )
 
 var logsSection = Section{
@@ -326,7 +326,7 @@ func measureStore(ctx context.Context, r *Report) error {
 		rounds = 10
 	}
 	dir := filepath.Join(r.Scratch, "log-store")
-	s, err := logs.Open(dir, logs.Options{TotalBytes: storeDisk})
+	s, err := logfiles.Open(dir, logfiles.Options{TotalBytes: storeDisk})
 	if err != nil {
 		return err
 	}

@@ -14,8 +14,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
+	"ingot/internal/base/testkit"
 	"ingot/internal/platform/engine/container/containertest"
 )
 
@@ -31,12 +31,24 @@ type site struct{ *Server }
 // onEngines runs a test on each engine, each with its own server.
 func onEngines(t *testing.T, test func(t *testing.T, s *site)) {
 	t.Helper()
-	for _, engine := range []string{"container", "process"} {
-		t.Run(engine, func(t *testing.T) {
+	for _, o := range engines() {
+		t.Run(o.Engine, func(t *testing.T) {
 			t.Parallel()
-			test(t, startApps(t, options{Engine: engine}))
+			test(t, startApps(t, o))
 		})
 	}
+}
+
+// engines returns options of a server on each engine: those of this machine, or the
+// cluster that `make test-kubernetes` starts.
+func engines() []options {
+	if kubeconfig := os.Getenv("INGOT_TEST_KUBECONFIG"); kubeconfig != "" {
+		return []options{{Engine: "kubernetes", Args: []string{
+			"--kubernetes-kubeconfig", kubeconfig, "--kubernetes-image", os.Getenv("INGOT_TEST_STACK_IMAGE"),
+			"--kubernetes-user-namespaces", "off", // Debian's containerd has none
+		}}}
+	}
+	return []options{{Engine: "container"}, {Engine: "process"}}
 }
 
 // part is a part of a test.
@@ -74,7 +86,7 @@ func startApps(t *testing.T, o options) *site {
 	s := &site{prepare(t, o)}
 	s.launch(t)
 	if o.Engine == "container" {
-		await(t, "the server is ready, or ends", func() bool {
+		testkit.Eventually(t, "the server is ready, or ends", func() bool {
 			return s.ended() || strings.Contains(s.Stderr.String(), `"msg":"ready"`)
 		})
 		if log := s.Stderr.String(); s.ended() && strings.Contains(log, "--engine container: ") {
@@ -143,21 +155,6 @@ func (s *site) clear(t *testing.T) {
 	}
 }
 
-// await polls until done says so.
-func await(t testing.TB, what string, done func() bool) {
-	t.Helper()
-	tick := time.NewTicker(50 * time.Millisecond)
-	defer tick.Stop()
-	over := time.After(patience)
-	for !done() {
-		select {
-		case <-tick.C:
-		case <-over:
-			t.Fatalf("it does not come to this: %s", what)
-		}
-	}
-}
-
 // admin returns a folder for the client of the administrator, whose target is
 // the space of the demo.
 func (s *site) admin(t testing.TB) string {
@@ -215,7 +212,7 @@ func (s *site) reaches(t testing.TB, host, path string, status int) *reply {
 			t.Logf("the last answer of %s%s: %s", host, path, last)
 		}
 	}()
-	await(t, fmt.Sprintf("%s%s answers %d", host, path, status), func() bool {
+	testkit.Eventually(t, fmt.Sprintf("%s%s answers %d", host, path, status), func() bool {
 		r, err := s.try(http.MethodGet, s.API+path, "", nil, header{"Host", host + ".apps.localhost"})
 		if err != nil {
 			t.Fatal(err)
@@ -278,7 +275,7 @@ func (s *site) stats(t testing.TB, app string) []stat {
 func (s *site) running(t testing.TB, app string, n int) []string {
 	t.Helper()
 	var guids []string
-	await(t, fmt.Sprintf("%d instances run", n), func() bool {
+	testkit.Eventually(t, fmt.Sprintf("%d instances run", n), func() bool {
 		guids = nil
 		rows := s.stats(t, app)
 		for _, r := range rows {
@@ -351,7 +348,7 @@ func (s *site) log(t testing.TB, app string) []line {
 func (s *site) logged(t testing.TB, app, source, begins string) string {
 	t.Helper()
 	var found string
-	await(t, source+" logs "+begins, func() bool {
+	testkit.Eventually(t, source+" logs "+begins, func() bool {
 		for _, l := range s.log(t, app) {
 			if rest, ok := strings.CutPrefix(l.Text, begins); ok && l.Source == source {
 				found = rest

@@ -12,6 +12,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"ingot/internal/base/testkit"
 )
 
 // TestPushRefused checks the errors for pushes that are invalid or not allowed.
@@ -150,7 +152,7 @@ func badUploads(t *testing.T, s *site) {
 		id, r := upload(bits)
 		text := string(r.Body)
 		if r.Status == http.StatusOK {
-			await(t, what+" fails", func() bool {
+			testkit.Eventually(t, what+" fails", func() bool {
 				r := s.call(t, http.MethodGet, "/v3/packages/"+id, token, nil)
 				text = string(r.Body)
 				return r.object(t)["state"] == "FAILED"

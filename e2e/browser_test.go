@@ -16,6 +16,8 @@ import (
 	"github.com/chromedp/cdproto/domsnapshot"
 	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/chromedp"
+
+	"ingot/internal/base/testkit"
 )
 
 // browser is a tab of a real browser.
@@ -171,7 +173,7 @@ func TestBrowser(t *testing.T) {
 	send := func(kind, subject string) {
 		t.Helper()
 		p.ask(t, http.MethodPost, "/users/"+ann, object{"kind_id": kind, "subject": subject, "text": "the plain words", "html": hostile(spy.URL)}).want(t, http.StatusOK)
-		await(t, subject+" is caught", func() bool {
+		testkit.Eventually(t, subject+" is caught", func() bool {
 			return strings.Contains(p.call(t, http.MethodGet, p.Admin+"/mailbox/messages?to=ann@example.org", "", nil).want(t, http.StatusOK).String(), subject)
 		})
 	}

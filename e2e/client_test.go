@@ -15,6 +15,8 @@ import (
 	"testing"
 
 	"github.com/creack/pty"
+
+	"ingot/internal/base/testkit"
 )
 
 // tool is a command-line client: Ingot's, or the real cf. Both have the commands
@@ -146,7 +148,7 @@ func rowLogs(t *testing.T, s *site, c *tool, app string) {
 	}()
 	live.await(t, "logs for app")
 	// It may not be reading yet: write lines until one arrives.
-	await(t, "a line of the access log is shown", func() bool {
+	testkit.Eventually(t, "a line of the access log is shown", func() bool {
 		s.get(t, app, "/live").want(t, http.StatusOK)
 		return strings.Contains(live.String(), "/live")
 	})
@@ -203,7 +205,7 @@ func rowServices(t *testing.T, s *site, c *tool, app string) {
 	for _, key := range s.list(t, token, keys) {
 		c.ok(t, "curl", "-X", "DELETE", "/v3/service_credential_bindings/"+key["guid"].(string))
 	}
-	await(t, "the key is deleted", func() bool { return len(s.list(t, token, keys)) == 0 })
+	testkit.Eventually(t, "the key is deleted", func() bool { return len(s.list(t, token, keys)) == 0 })
 	c.ok(t, "delete-service", instance, "-f", "--wait")
 	if strings.Contains(c.ok(t, "services"), instance) {
 		t.Errorf("%s is there after it was deleted", instance)
@@ -254,10 +256,7 @@ func TestClientAlone(t *testing.T) {
 	ours := s.tools(t)[0]
 	out := ours.ok(t, "target")
 	contains(t, out, "Using the server on this machine", s.API, "demo", "dev")
-	info, err := os.Stat(filepath.Join(ours.home, ".config", "ingot", "config.json"))
-	if err != nil || info.Mode().Perm() != 0o600 {
-		t.Fatalf("the configuration: %v, %v", info, err)
-	}
+	testkit.CheckMode(t, filepath.Join(ours.home, ".config", "ingot", "config.json"), 0o600)
 	var pushed struct {
 		Apps []struct {
 			Name      string

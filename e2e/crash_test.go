@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"ingot/internal/base/testkit"
 )
 
 // TestAppFailures tests apps that fail.
@@ -102,18 +104,18 @@ func appCrashes(t *testing.T, s *site) {
 	if x.Instance != before || x.Index != 0 || x.Reason != "CRASHED" || x.Count != 1 || x.Description != "APP/PROC/WEB: Exited with status 137" {
 		t.Errorf("the exit record of %s: %+v", before, x)
 	}
-	await(t, "another instance runs", func() bool { return s.running(t, app, 1)[0] != before })
+	testkit.Eventually(t, "another instance runs", func() bool { return s.running(t, app, 1)[0] != before })
 	s.reaches(t, "fragile", "/", http.StatusOK)
 	contains(t, cfOK(t, home, "events", "fragile"), "app.crash", "audit.app.process.crash", "exit_status: 137", before)
 
 	// Exit status 0 is a crash, too.
 	s.breaks(t, "fragile", "/exit?code=0")
-	await(t, "the second crash is counted", func() bool { return strings.Contains(logText(s.log(t, app)), `"crashcount":2`) })
+	testkit.Eventually(t, "the second crash is counted", func() bool { return strings.Contains(logText(s.log(t, app)), `"crashcount":2`) })
 	s.reaches(t, "fragile", "/", http.StatusOK)
 
 	if s.options.Engine == "container" { // plain processes have no limit
 		s.breaks(t, "fragile", "/eat")
-		await(t, "out of memory is reported", func() bool { return strings.Contains(cfOK(t, home, "events", "fragile"), "out of memory") })
+		testkit.Eventually(t, "out of memory is reported", func() bool { return strings.Contains(cfOK(t, home, "events", "fragile"), "out of memory") })
 		s.reaches(t, "fragile", "/", http.StatusOK)
 	}
 }
@@ -157,7 +159,7 @@ applications:
 	if x.Instance != before || x.Reason != "CRASHED" || x.Description != source+": Exited with status 137" {
 		t.Errorf("the exit record of %s: %+v", before, x)
 	}
-	await(t, "another instance runs", func() bool { return s.running(t, app, 1)[0] != before })
+	testkit.Eventually(t, "another instance runs", func() bool { return s.running(t, app, 1)[0] != before })
 	s.reaches(t, "pair", "/", http.StatusOK)
 	contains(t, cfOK(t, home, "events", "pair"), "app.crash", source+": Exited with status 137")
 	contains(t, cfOK(t, home, "logs", "pair", "--recent"), "["+source+"/0] OUT Exit status 137")

@@ -11,6 +11,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"ingot/internal/base/testkit"
 )
 
 // Failures of one app that once crashed the whole server.
@@ -137,7 +139,7 @@ func TestPushAfterKill(t *testing.T) {
 			pushed <- out
 		}()
 		var app string
-		await(t, "the build begins", func() bool {
+		testkit.Eventually(t, "the build begins", func() bool {
 			for _, b := range s.list(t, s.adminToken(t), "/v3/builds?states=STAGING") {
 				app = b["relationships"].(map[string]any)["app"].(map[string]any)["data"].(map[string]any)["guid"].(string)
 				return true
@@ -162,7 +164,7 @@ func TestPushAfterKill(t *testing.T) {
 		build := s.call(t, http.MethodGet, "/v3/builds/"+old[0]["guid"].(string), s.adminToken(t), nil).want(t, http.StatusOK)
 		contains(t, string(build.Body), `"state":"FAILED"`, "a newer build of the app has replaced it")
 		// Its instance is stopped long before it would have exited by itself.
-		await(t, "the instance of the old build is gone", func() bool {
+		testkit.Eventually(t, "the instance of the old build is gone", func() bool {
 			for _, folder := range []string{"containers/instances", "processes"} {
 				if _, err := os.Stat(filepath.Join(s.Dir, folder, old[0]["guid"].(string))); err == nil {
 					return false

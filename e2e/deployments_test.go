@@ -9,6 +9,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"ingot/internal/base/testkit"
 )
 
 // TestDeployments replaces apps under continuous load, with both clients.
@@ -128,7 +130,7 @@ func (l *load) seen(t *testing.T) map[string]int {
 	t.Helper()
 	l.take()
 	var got map[string]int
-	await(t, "the app is asked", func() bool {
+	testkit.Eventually(t, "the app is asked", func() bool {
 		l.mu.Lock()
 		defer l.mu.Unlock()
 		n := len(l.failures)
@@ -195,7 +197,7 @@ func (s *site) deployment(t testing.TB, app string) (reason, trouble string) {
 
 func (s *site) awaitDeployment(t testing.TB, app, reason string) {
 	t.Helper()
-	await(t, "the deployment is "+reason, func() bool { now, _ := s.deployment(t, app); return now == reason })
+	testkit.Eventually(t, "the deployment is "+reason, func() bool { now, _ := s.deployment(t, app); return now == reason })
 }
 
 func deployments(t *testing.T, s *site, c *tool) {
@@ -224,7 +226,7 @@ func deployments(t *testing.T, s *site, c *tool) {
 		out, code := c.run(t, broken...)
 		ended <- fmt.Sprintln("exit code", code, out)
 	}()
-	await(t, "the deployment has trouble", func() bool {
+	testkit.Eventually(t, "the deployment has trouble", func() bool {
 		reason, trouble := s.deployment(t, app)
 		return reason == "DEPLOYING" && strings.Contains(trouble, "Exited with status 3")
 	})

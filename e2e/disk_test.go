@@ -9,6 +9,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"ingot/internal/base/testkit"
 )
 
 // smallDisk mounts a separate file system for a data directory.
@@ -78,7 +80,7 @@ func TestFullDisk(t *testing.T) {
 			return r.Status == status && strings.Contains(r.String(), words)
 		}
 	}
-	await(t, "readiness tells of the disk", ready(http.StatusServiceUnavailable, "disk"))
+	testkit.Eventually(t, "readiness tells of the disk", ready(http.StatusServiceUnavailable, "disk"))
 	s.adminToken(t)
 	cfFails(t, home, "server's disk is nearly full", "push", "during", "-p", app, "-k", "64M")
 	cfOK(t, home, "apps")
@@ -92,7 +94,7 @@ func TestFullDisk(t *testing.T) {
 	s.Kill9(t)
 	s.launch(t)
 	s.awaitEndpoints(t)
-	await(t, "a server answers on a full disk", func() bool {
+	testkit.Eventually(t, "a server answers on a full disk", func() bool {
 		return s.call(t, http.MethodGet, "/v3/info", "", nil).Status == http.StatusOK
 	})
 	s.adminToken(t)
@@ -101,6 +103,6 @@ func TestFullDisk(t *testing.T) {
 	if err := os.Remove(filler); err != nil {
 		t.Fatal(err)
 	}
-	await(t, "readiness tells that there is room", ready(http.StatusOK, "ok"))
+	testkit.Eventually(t, "readiness tells that there is room", ready(http.StatusOK, "ok"))
 	cfOK(t, home, "push", "after", "-p", app, "-k", "64M")
 }

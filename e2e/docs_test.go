@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"ingot/internal/base/testkit"
 	"ingot/internal/notify/delivery"
 )
 
@@ -48,7 +49,7 @@ func TestNotificationsGuide(t *testing.T) {
 
 	p := &mailFixture{Server: s}
 	for _, to := range []string{"admin@localhost", "eve@example.org"} {
-		await(t, fmt.Sprintf("the mail to %s is in the mailbox", to), func() bool {
+		testkit.Eventually(t, fmt.Sprintf("the mail to %s is in the mailbox", to), func() bool {
 			return strings.Contains(p.call(t, "GET", s.Admin+"/mailbox/messages", "", nil).String(), to)
 		})
 	}

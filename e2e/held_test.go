@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"ingot/internal/base/testkit"
 )
 
 // ownRunc adds a separate runc to the PATH of a server; set replaces it.
@@ -69,7 +71,7 @@ func TestIsolationIsNotWeakened(t *testing.T) {
 	contains(t, s.Stdout.await(t, "What to type next"), "NO INSTANCE STARTS")
 
 	cfOK(t, home, "scale", "steady", "-i", "2")
-	await(t, "the second instance is held back", func() bool {
+	testkit.Eventually(t, "the second instance is held back", func() bool {
 		got := s.placed(t, app)
 		return strings.HasPrefix(got, "RUNNING ; DOWN the platform starts no instances at the moment")
 	})
@@ -87,7 +89,7 @@ func TestIsolationIsNotWeakened(t *testing.T) {
 	if after[0] != before[0] {
 		t.Errorf("%v became %v", before, after)
 	}
-	await(t, "the server is whole again", func() bool {
+	testkit.Eventually(t, "the server is whole again", func() bool {
 		r, err := s.try(http.MethodGet, s.API+"/readyz", "", nil)
 		return err == nil && strings.Contains(string(r.Body), `"status":"ok"`)
 	})
@@ -97,7 +99,7 @@ func TestIsolationIsNotWeakened(t *testing.T) {
 	s.call(t, http.MethodPost, "/v3/apps/"+app+"/actions/stop", token, nil).want(t, http.StatusOK)
 	s.call(t, http.MethodPost, "/v3/processes/"+app+"/actions/scale", token, map[string]any{"memory_in_mb": 99_999_999, "instances": 1}).want(t, http.StatusAccepted)
 	s.call(t, http.MethodPost, "/v3/apps/"+app+"/actions/start", token, nil).want(t, http.StatusOK)
-	await(t, "the instance is refused", func() bool { return s.placed(t, app) == "DOWN insufficient resources: memory" })
+	testkit.Eventually(t, "the instance is refused", func() bool { return s.placed(t, app) == "DOWN insufficient resources: memory" })
 	if events := cfOK(t, home, "events", "steady"); strings.Contains(events, "crash") {
 		t.Errorf("got a crash event, want none:\n%s", events)
 	}

@@ -9,6 +9,8 @@ import (
 	"os/exec"
 	"strings"
 	"testing"
+
+	"ingot/internal/base/testkit"
 )
 
 // serviceKey returns the credentials of a service key.
@@ -119,7 +121,7 @@ func keyFromOutside(t *testing.T, s *site, home string) {
 	}
 	done := make(chan error, 1)
 	go func() { done <- cmd.Wait() }()
-	await(t, "psql works through the tunnel", func() bool {
+	testkit.Eventually(t, "psql works through the tunnel", func() bool {
 		select {
 		case err := <-done:
 			t.Fatalf("cf ssh -L ended: %v\n%s", err, out)

@@ -12,6 +12,7 @@ import (
 
 	"ingot/internal/base/db"
 	"ingot/internal/base/db/dbtest"
+	"ingot/internal/base/testkit"
 )
 
 func TestEncryptionKeyRotation(t *testing.T) {
@@ -45,9 +46,7 @@ func TestEncryptionKeyRotation(t *testing.T) {
 		if len(old) != 1 || len(both) != 2 || both[1] != old[0] || both[0] == old[0] {
 			t.Fatalf("%d keys became %d, or in the wrong order", len(old), len(both))
 		}
-		if info, err := os.Stat(file); err != nil || info.Mode().Perm() != 0o600 {
-			t.Errorf("the key file: %v %v", info.Mode(), err)
-		}
+		testkit.CheckMode(t, file, 0o600)
 		works() // no effect until the next start
 		s.Stop(t)
 

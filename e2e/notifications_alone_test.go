@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"ingot/internal/base/testkit"
 	"ingot/internal/notify/mail/mailtest"
 )
 
@@ -134,7 +135,7 @@ func TestSoakKillWhileSending(t *testing.T) {
 		a.Kill9(t)
 		a.launch(t)
 	}
-	await(t, "the send is finished", func() bool {
+	testkit.Eventually(t, "the send is finished", func() bool {
 		return p.ask(t, http.MethodGet, location, nil).want(t, http.StatusOK).object(t)["status"] == "completed"
 	})
 	to := map[string]int{}

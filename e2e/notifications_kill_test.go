@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"ingot/internal/base/testkit"
 )
 
 // TestSoakNotificationsServiceSurvivesKill kills the server at any moment of a
@@ -28,7 +30,7 @@ func TestSoakNotificationsServiceSurvivesKill(t *testing.T) {
 	s.call(t, http.MethodPost, "/v3/service_instances", token, map[string]any{"type": "managed", "name": "mail",
 		"relationships": map[string]any{"space": relation(space), "service_plan": relation(plans[0]["guid"].(string))}}).want(t, http.StatusAccepted)
 	var instance string
-	await(t, "the instance is created", func() bool {
+	testkit.Eventually(t, "the instance is created", func() bool {
 		all := site.list(t, token, "/v3/service_instances?names=mail")
 		instance = all[0]["guid"].(string)
 		return all[0]["last_operation"].(map[string]any)["state"] == "succeeded"
@@ -54,7 +56,7 @@ func TestSoakNotificationsServiceSurvivesKill(t *testing.T) {
 	// bindings returns the bindings when no operation is in progress.
 	bindings := func() (all []map[string]any) {
 		t.Helper()
-		await(t, "all operations end", func() bool {
+		testkit.Eventually(t, "all operations end", func() bool {
 			all = site.list(t, token, "/v3/service_credential_bindings?service_instance_guids="+instance)
 			return !slices.ContainsFunc(all, func(b map[string]any) bool {
 				return b["last_operation"].(map[string]any)["state"] == "in progress"
@@ -78,7 +80,7 @@ func TestSoakNotificationsServiceSurvivesKill(t *testing.T) {
 			want = append(want, id)
 		}
 		slices.Sort(want)
-		await(t, fmt.Sprintf("the OAuth clients of bindings are %q", want), func() bool {
+		testkit.Eventually(t, fmt.Sprintf("the OAuth clients of bindings are %q", want), func() bool {
 			var got []string
 			for id := range s.all(t, "/oauth/clients", token, "client_id") {
 				if strings.HasPrefix(id, "notifications-") {
@@ -108,7 +110,7 @@ func TestSoakNotificationsServiceSurvivesKill(t *testing.T) {
 		compare()
 		if left := bindings(); len(left) != 0 {
 			s.call(t, http.MethodDelete, path, token, nil).want(t, http.StatusAccepted)
-			await(t, "the binding is gone", func() bool { return len(bindings()) == 0 })
+			testkit.Eventually(t, "the binding is gone", func() bool { return len(bindings()) == 0 })
 			compare()
 		}
 	}

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"ingot/internal/base/testkit"
 )
 
 // TestNotificationSeed tests each statement of the notification service's first
@@ -186,7 +188,7 @@ func TestNotificationSeed(t *testing.T) {
 			ID string `json:"notification_id"`
 		}
 		p.ask(t, http.MethodPost, "/users/"+bob, message("news", "followed")).want(t, http.StatusOK).into(t, &sent)
-		await(t, "it is delivered", func() bool {
+		testkit.Eventually(t, "it is delivered", func() bool {
 			return strings.Contains(p.ask(t, http.MethodGet, "/messages/"+sent[0].ID, nil).want(t, http.StatusOK).String(), "delivered")
 		})
 	})
@@ -204,7 +206,7 @@ func (p *mailFixture) secondVersion(t *testing.T, user string) {
 		"send_to": object{"users": []string{user}}, "campaign_type_id": kind, "text": "the text", "subject": "by campaign",
 	}, v2).want(t, http.StatusAccepted).id()
 	p.receive(t, "by campaign", "ann@example.org")
-	await(t, "the campaign is completed", func() bool {
+	testkit.Eventually(t, "the campaign is completed", func() bool {
 		return p.ask(t, http.MethodGet, "/campaigns/"+campaign+"/status", nil, v2).want(t, http.StatusOK).object(t)["status"] == "completed"
 	})
 	p.ask(t, http.MethodGet, "/senders", nil).want(t, http.StatusNotFound) // version 1 has none
@@ -300,7 +302,7 @@ func TestMailbox(t *testing.T) {
 	var list struct {
 		Messages []struct{ Number int }
 	}
-	await(t, "the mail is there", func() bool {
+	testkit.Eventually(t, "the mail is there", func() bool {
 		p.call(t, http.MethodGet, p.Admin+"/mailbox/messages?to=ann@example.org", "", nil).want(t, http.StatusOK).into(t, &list)
 		return len(list.Messages) == 1
 	})

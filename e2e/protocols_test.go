@@ -22,6 +22,8 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/status"
+
+	"ingot/internal/base/testkit"
 )
 
 // TestProtocols tests all protocols that the router supports.
@@ -288,7 +290,7 @@ func requestsAreCounted(t *testing.T, s *site, home, app string) {
 	before := look()
 	s.get(t, "one", "/proto").want(t, http.StatusOK)
 	s.get(t, "two", "/nothing").want(t, http.StatusNotFound)
-	await(t, "both requests are counted", func() bool { return look() >= before+2 })
+	testkit.Eventually(t, "both requests are counted", func() bool { return look() >= before+2 })
 	r := stats.Resources[0].Router
 	if before == 0 || r.Status["2xx"] == 0 || r.Status["4xx"] == 0 || r.Latency["p99"] <= 0 {
 		t.Errorf("router stats are %+v, want 2xx, 4xx and a latency", r)

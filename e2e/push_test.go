@@ -14,6 +14,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"ingot/internal/base/testkit"
 )
 
 // TestPush runs the commands that developers use most.
@@ -48,7 +50,7 @@ func pushLife(t *testing.T, s *site) {
 	contains(t, columns(cfOK(t, home, "app", "life")), "instances: 2/2", "#0 running", "#1 running", "binary_buildpack", "64M")
 	contains(t, columns(cfOK(t, home, "apps")), "life started web:2/2 life.apps.localhost")
 	seen := map[string]bool{}
-	await(t, "both instances are asked", func() bool {
+	testkit.Eventually(t, "both instances are asked", func() bool {
 		seen[string(s.get(t, "life", "/").want(t, http.StatusOK).Body)] = true
 		return seen["probe 0 /\n"] && seen["probe 1 /\n"]
 	})
@@ -77,7 +79,7 @@ func pushLife(t *testing.T, s *site) {
 
 	contains(t, cfOK(t, home, "stop", "life"), "OK")
 	s.reaches(t, "life", "/", http.StatusNotFound)
-	await(t, "the instances are down", func() bool {
+	testkit.Eventually(t, "the instances are down", func() bool {
 		return !slices.ContainsFunc(s.stats(t, app), func(r stat) bool { return r.State != "DOWN" })
 	})
 	contains(t, columns(cfOK(t, home, "app", "life")), "requested state: stopped", "instances: 0/2", "#0 down", "#1 down")
@@ -94,7 +96,7 @@ func pushLife(t *testing.T, s *site) {
 	before := s.running(t, app, 3)
 	contains(t, columns(cfOK(t, home, "scale", "life")), "instances: 3/3")
 	contains(t, cfOK(t, home, "restart-app-instance", "life", "1"), "OK")
-	await(t, "instance 1 is another", func() bool {
+	testkit.Eventually(t, "instance 1 is another", func() bool {
 		after := s.running(t, app, 3)
 		if after[0] != before[0] || after[2] != before[2] {
 			t.Fatalf("instances %v, then %v: only 1 was to be restarted", before, after)
@@ -324,7 +326,7 @@ func pushLogs(t *testing.T, s *site) {
 		s.get(t, "talk", path+"?"+url.Values{"text": {text}}.Encode()).want(t, http.StatusOK)
 	}
 	say("/stdout", "the first word")
-	await(t, "the word is in the recent log", func() bool {
+	testkit.Eventually(t, "the word is in the recent log", func() bool {
 		return strings.Contains(cfOK(t, home, "logs", "talk", "--recent"), "[APP/PROC/WEB/0] OUT the first word")
 	})
 	recent := cfOK(t, home, "logs", "talk", "--recent")
@@ -355,7 +357,7 @@ func pushLogs(t *testing.T, s *site) {
 	}
 	r.want(t, http.StatusOK)
 	app := guid(t, home, "talk")
-	await(t, "the long line is logged", func() bool {
+	testkit.Eventually(t, "the long line is logged", func() bool {
 		var all strings.Builder
 		for _, l := range s.log(t, app) {
 			if l.Source == "APP/PROC/WEB" && strings.Contains(l.Text, "0123456789") {

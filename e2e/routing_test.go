@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"ingot/internal/base/testkit"
 )
 
 // Tests of what Cloud Foundry's test suites expect of the router and the log
@@ -56,7 +58,7 @@ func TestRouting(t *testing.T) {
 
 	const trace = "463ac35c9f6413ad48485a3953bb6124"
 	ask(header{"traceparent", "00-" + trace + "-a2fb4a1d1a96d312-01"})
-	await(t, "the access log has the trace", func() bool {
+	testkit.Eventually(t, "the access log has the trace", func() bool {
 		return strings.Contains(cfOK(t, home, "logs", "hashed", "--recent"), `traceparent:"00-`+trace+"-")
 	})
 

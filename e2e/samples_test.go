@@ -14,6 +14,8 @@ import (
 	"sync"
 	"syscall"
 	"testing"
+
+	"ingot/internal/base/testkit"
 )
 
 // TestSamples builds the sample apps as a newcomer does, pushes them with their
@@ -168,7 +170,7 @@ func sampleDebug(t *testing.T, s *site) {
 	}
 	row(t, "Debug sidecar (Java): GET /threaddump", func(t *testing.T) {
 		contains(t, string(s.reaches(t, "java-debug", "/threaddump", http.StatusOK).Body), "Sent signal 3 (SIGQUIT) to the Java process")
-		await(t, "the thread dump is in the log", func() bool { return dumps() > 0 })
+		testkit.Eventually(t, "the thread dump is in the log", func() bool { return dumps() > 0 })
 		contains(t, cfOK(t, home, "logs", "java-debug-app", "--recent"), `"HTTP-Dispatcher"`, "[APP/PROC/WEB/SIDECAR/DEBUG/0]")
 		s.get(t, "java-debug-app", "/").want(t, http.StatusOK) // it still runs
 	})
@@ -195,7 +197,7 @@ func sampleRouteService(t *testing.T, s *site, home string, dumps func() int) {
 		t.Errorf("%d thread dumps, then %d without a password", before, after)
 	}
 	contains(t, string(s.call(t, http.MethodGet, s.API+"/threaddump", "", nil, host, basic("ann", "open sesame")).want(t, http.StatusOK).Body), "Sent signal 3")
-	await(t, "the thread dump is in the log", func() bool { return dumps() > before })
+	testkit.Eventually(t, "the thread dump is in the log", func() bool { return dumps() > before })
 	cfOK(t, home, "unbind-route-service", "apps.localhost", "--hostname", "java-debug", "auth", "-f")
 	cfOK(t, home, "delete-service", "auth", "-f")
 }
@@ -317,7 +319,7 @@ func sampleSender(t *testing.T, s *site) {
 	}
 	contains(t, out, "Sent to user:"+user+": 1 notifications")
 	for _, subject := range []string{"[sample] By the page", "[sample] By the program"} {
-		await(t, "mail "+subject+" is caught", func() bool {
+		testkit.Eventually(t, "mail "+subject+" is caught", func() bool {
 			text := string(s.call(t, http.MethodGet, s.Admin+"/mailbox/messages", "", nil).want(t, http.StatusOK).Body)
 			return strings.Contains(text, "reader@example.org") && strings.Contains(text, subject)
 		})

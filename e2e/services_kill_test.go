@@ -5,6 +5,7 @@ import (
 	"sync"
 	"testing"
 
+	"ingot/internal/base/testkit"
 	"ingot/internal/platform/services/brokertest"
 )
 
@@ -43,7 +44,7 @@ func TestSoakServicesSurviveKill(t *testing.T) {
 			State string
 			Links map[string]struct{ Href string }
 		}
-		await(t, "the job ends", func() bool {
+		testkit.Eventually(t, "the job ends", func() bool {
 			s.call(t, http.MethodGet, where, token, nil).into(t, &job)
 			return job.State == "COMPLETE" || job.State == "FAILED"
 		})
@@ -68,7 +69,7 @@ func TestSoakServicesSurviveKill(t *testing.T) {
 		in, out := entered, release
 		mu.Unlock()
 		r := request().want(t, http.StatusAccepted)
-		await(t, "the broker is asked for "+operation, func() bool {
+		testkit.Eventually(t, "the broker is asked for "+operation, func() bool {
 			select {
 			case <-in:
 				return true

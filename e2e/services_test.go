@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"ingot/internal/base/testkit"
 	"ingot/internal/platform/services/brokertest"
 )
 
@@ -33,7 +34,7 @@ func TestServices(t *testing.T) {
 		part{"async", func(t *testing.T) { serviceAsync(t, s) }},
 		part{"provided", func(t *testing.T) { serviceProvided(t, s) }},
 	)
-	await(t, "nothing is left at the broker", func() bool { return len(b.Instances()) == 0 })
+	testkit.Eventually(t, "nothing is left at the broker", func() bool { return len(b.Instances()) == 0 })
 	// The server does not wait for a broker that does not respond in time; what
 	// the broker creates later is deleted with the instance.
 	slow.Store(true)
@@ -42,9 +43,9 @@ func TestServices(t *testing.T) {
 		t.Errorf("a slow broker: %d %s", code, out)
 	}
 	close(answer)
-	await(t, "the broker answers nevertheless", func() bool { return len(b.Instances()) == 1 })
+	testkit.Eventually(t, "the broker answers nevertheless", func() bool { return len(b.Instances()) == 1 })
 	cfOK(t, home, "delete-service", "late", "-f", "--wait")
-	await(t, "nothing is left at the broker", func() bool { return len(b.Instances()) == 0 })
+	testkit.Eventually(t, "nothing is left at the broker", func() bool { return len(b.Instances()) == 0 })
 }
 
 // TestDashboardClient has the OAuth client of a broker's dashboard created in the
@@ -158,7 +159,7 @@ func serviceAsync(t *testing.T, s *site) {
 	cfOK(t, home, "create-space", "async")
 	cfOK(t, home, "target", "-s", "async")
 	contains(t, cfOK(t, home, "create-service", "fake", "async", "later"), "in progress")
-	await(t, "the instance is made", func() bool {
+	testkit.Eventually(t, "the instance is made", func() bool {
 		return strings.Contains(columns(cfOK(t, home, "services")), "later fake async create succeeded fakes")
 	})
 	manifest := write(t, "manifest.yml", "applications:\n- name: with\n  services:\n  - name: later\n    binding_name: main\n")

@@ -11,6 +11,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"ingot/internal/base/testkit"
 )
 
 // TestSidecars tests an app and a sidecar in one instance.
@@ -124,20 +126,20 @@ func sidecarDestination(t *testing.T, s *site) {
 	}
 
 	asking := s.ask(t, map[string]string{"duo": "probe 0", "duo-side": "duo-helper 0"})
-	await(t, "the app answers", func() bool { return asking.count("duo") > 0 })
+	testkit.Eventually(t, "the app answers", func() bool { return asking.count("duo") > 0 })
 	// Further destinations are for other routes: replacing the only one of an
 	// app would move its own port.
 	contains(t, replace(fmt.Sprintf(`{"app":{"guid":%q,"process":{"type":"web"}},"port":%d}`, app, port)), fmt.Sprintf(`"port":%d`, port), `"type":"web"`)
 	s.reaches(t, "duo-side", "/", http.StatusNotFound)
 	before := asking.count("duo")
-	await(t, "the app goes on answering", func() bool { return asking.count("duo") > before+20 })
+	testkit.Eventually(t, "the app goes on answering", func() bool { return asking.count("duo") > before+20 })
 	if n := asking.count("duo-side"); n > 0 {
 		t.Errorf("the sidecar is reached %d times without a restart", n)
 	}
 	contains(t, columns(cfOK(t, home, "restart", "duo")), "#0 running")
 	s.reaches(t, "duo-side", "/", http.StatusOK)
 	before = asking.count("duo")
-	await(t, "both answer", func() bool { return asking.count("duo-side") > 20 && asking.count("duo") > before+20 })
+	testkit.Eventually(t, "both answer", func() bool { return asking.count("duo-side") > 20 && asking.count("duo") > before+20 })
 	if got := s.environment(t, "duo"); s.options.Engine == "container" && got["PORT"] != "8080" {
 		t.Errorf("PORT=%s", got["PORT"])
 	}

@@ -16,6 +16,8 @@ import (
 	"testing"
 
 	"github.com/creack/pty"
+
+	"ingot/internal/base/testkit"
 )
 
 // TestSSH tests ssh to the instances of an app with a sidecar.
@@ -79,7 +81,7 @@ func (d *sshFixture) commands(t *testing.T) {
 	// It has the app's view of the system, as the app's user.
 	for index := range 2 {
 		var env map[string]string
-		await(t, "the instance is asked by the router", func() bool {
+		testkit.Eventually(t, "the instance is asked by the router", func() bool {
 			d.get(t, "couple", "/env").want(t, http.StatusOK).into(t, &env)
 			return env["CF_INSTANCE_INDEX"] == strconv.Itoa(index)
 		})
@@ -194,7 +196,7 @@ func (d *sshFixture) forwarding(t *testing.T) {
 	done := make(chan error, 1)
 	go func() { done <- cmd.Wait() }()
 	var body string
-	await(t, "the sidecar answers through the tunnel", func() bool {
+	testkit.Eventually(t, "the sidecar answers through the tunnel", func() bool {
 		select {
 		case err := <-done:
 			t.Fatalf("cf ssh -L ended: %v\n%s", err, out)
@@ -407,8 +409,8 @@ func (d *sshFixture) endings(t *testing.T) {
 		if x.ExitDescription != c.says || x.Reason != "CRASHED" || x.Index != c.index {
 			t.Errorf("%s: the exit record is %+v, want %s", c.name, x, c.says)
 		}
-		await(t, "all processes of the instance are gone", func() bool { return processesOf(t, before) == 0 })
-		await(t, "another instance runs", func() bool {
+		testkit.Eventually(t, "all processes of the instance are gone", func() bool { return processesOf(t, before) == 0 })
+		testkit.Eventually(t, "another instance runs", func() bool {
 			now := d.stats(t, d.app)[c.index]
 			return now.State == "RUNNING" && now.Instance != before
 		})
@@ -426,7 +428,7 @@ type endRecord struct {
 // ended waits for the record that an instance stopped.
 func (d *sshFixture) ended(t *testing.T, instance string) (x endRecord) {
 	t.Helper()
-	await(t, "the end of the instance is recorded", func() bool {
+	testkit.Eventually(t, "the end of the instance is recorded", func() bool {
 		for _, l := range d.log(t, d.app) {
 			if payload, ok := strings.CutPrefix(l.Text, "App instance exited with guid "+d.app+" payload: "); ok {
 				x = endRecord{}

@@ -14,6 +14,8 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+
+	"ingot/internal/base/testkit"
 )
 
 // TestAppsSurviveKill kills the server under a running app.
@@ -111,7 +113,7 @@ func appSurvives(t *testing.T, s *site, kills int) {
 	goOn := func(more int64) {
 		t.Helper()
 		from := asked.Load()
-		await(t, "the app is asked directly", func() bool {
+		testkit.Eventually(t, "the app is asked directly", func() bool {
 			select {
 			case err := <-failed:
 				t.Fatalf("a request past the server: %v", err)
@@ -152,7 +154,7 @@ func appSurvives(t *testing.T, s *site, kills int) {
 func countNumbers(t *testing.T, s *site, app, instance string, last int64) {
 	t.Helper()
 	var numbers []int64
-	await(t, "the newest numbers are in the log", func() bool {
+	testkit.Eventually(t, "the newest numbers are in the log", func() bool {
 		numbers = nil
 		for _, l := range s.log(t, app) {
 			if text, ok := strings.CutPrefix(l.Text, "number "+instance+" "); ok {

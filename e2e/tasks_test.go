@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"ingot/internal/base/testkit"
 )
 
 // TestTasks runs tasks with Ingot's client and with the real one, and kills the
@@ -61,11 +63,11 @@ func taskRows(t *testing.T, s *site, c *tool) {
 
 	// Without a command, that of a process is used.
 	c.ok(t, "run-task", name, "--process", "web", "--name", "sleepy")
-	await(t, "the task runs", func() bool { return s.taskNamed(t, app, "sleepy")["state"] == "RUNNING" })
+	testkit.Eventually(t, "the task runs", func() bool { return s.taskNamed(t, app, "sleepy")["state"] == "RUNNING" })
 	id := fmt.Sprint(s.taskNamed(t, app, "sleepy")["sequence_id"])
 	contains(t, strings.ToUpper(columns(c.ok(t, "tasks", name))), id+" SLEEPY RUNNING", "2 BAD FAILED", "1 SHOW SUCCEEDED")
 	c.ok(t, "terminate-task", name, id)
-	await(t, "the task ends", func() bool { return s.taskNamed(t, app, "sleepy")["state"] == "FAILED" })
+	testkit.Eventually(t, "the task ends", func() bool { return s.taskNamed(t, app, "sleepy")["state"] == "FAILED" })
 	if result, _ := s.taskNamed(t, app, "sleepy")["result"].(map[string]any); result["failure_reason"] != "task was cancelled" {
 		t.Errorf("the result is %v", result)
 	}
@@ -120,7 +122,7 @@ func tasksSurvive(t *testing.T, s *site, kills int) {
 		s.Restart(t)
 	}
 	for _, name := range append(asked, "count") {
-		await(t, "the task "+name+" succeeds", func() bool {
+		testkit.Eventually(t, "the task "+name+" succeeds", func() bool {
 			task := s.taskNamed(t, app, name)
 			if task["state"] == "FAILED" {
 				text, _ := json.Marshal(task)
@@ -147,13 +149,13 @@ func tasksSurvive(t *testing.T, s *site, kills int) {
 	}
 	// An endless task is stopped with its app.
 	cfOK(t, home, "run-task", "counter", "--name", "ever", "--command", "trap '' TERM; while :; do sleep 1; done", "-m", "32M")
-	await(t, "the task runs", func() bool { return s.taskNamed(t, app, "ever")["state"] == "RUNNING" })
+	testkit.Eventually(t, "the task runs", func() bool { return s.taskNamed(t, app, "ever")["state"] == "RUNNING" })
 	cfOK(t, home, "delete", "counter", "-f")
 	dir := s.Dir + "/processes"
 	if _, err := os.Stat(dir); err != nil {
 		dir = s.Dir + "/containers/instances"
 	}
-	await(t, "nothing of it is left", func() bool {
+	testkit.Eventually(t, "nothing of it is left", func() bool {
 		left, err := os.ReadDir(dir)
 		return err == nil && len(left) == 0
 	})

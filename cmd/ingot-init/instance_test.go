@@ -369,7 +369,8 @@ func TestHealth(t *testing.T) {
 	})
 }
 
-// TestLinksLittle refuses imports that would make every instance larger.
+// TestLinksLittle refuses imports that would make every instance larger. TLS is linked for
+// agents.
 func TestLinksLittle(t *testing.T) {
 	t.Parallel()
 	out, err := exec.CommandContext(t.Context(), "go", "list", "-deps", ".").Output()
@@ -377,7 +378,7 @@ func TestLinksLittle(t *testing.T) {
 		t.Fatal(err)
 	}
 	linked := strings.Fields(string(out))
-	for _, name := range []string{"net/http", "crypto/tls", "crypto/x509", "encoding/xml", "os/exec", "os/user", "regexp", "log/slog", "text/template"} {
+	for _, name := range []string{"net/http", "encoding/xml", "os/exec", "regexp", "log/slog", "text/template"} {
 		if slices.Contains(linked, name) {
 			t.Errorf("%s is linked", name)
 		}
@@ -394,6 +395,8 @@ func TestUsage(t *testing.T) {
 		{nil, exitUsage},
 		{[]string{"a", "b"}, exitUsage},
 		{[]string{"--unknown", "a"}, exitUsage},
+		{[]string{"--agent", "a"}, exitUsage},
+		{[]string{"--agent"}, exitFailure}, // without its environment
 		{[]string{empty}, exitFailure},
 	} {
 		cmd := exec.CommandContext(t.Context(), program, test.args...)

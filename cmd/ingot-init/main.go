@@ -3,12 +3,17 @@
 // stops them together.
 //
 //	ingot-init [--records DIR|-] CONTROL_DIR
+//	ingot-init --agent [--home DIR]
 //
 // It reads CONTROL_DIR/spec.json and writes CONTROL_DIR/state.json and the
 // records, by default to the directory CONTROL_DIR/records; "-" is standard
 // output. SIGTERM and SIGINT stop the instance gracefully. It exits with the
 // status of the instance, with 1 if it could not start, and with 2 for incorrect
 // usage.
+//
+// With --agent it serves the servers of an installation over the network instead, on another
+// machine: everything of the instance arrives with its launch, and records and state are
+// asked for; see package agentserver. Its environment is that of package agentproto.
 //
 // It may be the first process of a container, or a plain child process. As a
 // child it adopts the orphans of its members, so that none outlives it. Set
@@ -22,6 +27,7 @@
 //	output      reads the members' output lines
 //	check       runs health and readiness checks
 //	process     starts, signals and reaps processes
+//	agent       runs an instance for package agentserver
 package main
 
 import (
@@ -57,12 +63,19 @@ func main() {
 func run(args []string) int {
 	flags := flag.NewFlagSet("ingot-init", flag.ContinueOnError)
 	records := flags.String("records", "", "the `directory` for records; - is standard output")
-	if err := flags.Parse(args); err != nil || flags.NArg() != 1 {
-		fmt.Fprintln(os.Stderr, "usage: ingot-init [--records DIR|-] CONTROL_DIR")
+	agent := flags.Bool("agent", false, "serve the servers of an installation over the network")
+	home := flags.String("home", "/home/vcap", "with --agent: the home `directory` of the instance")
+	if err := flags.Parse(args); err != nil || *agent != (flags.NArg() == 0) || flags.NArg() > 1 {
+		fmt.Fprintln(os.Stderr, "usage: ingot-init [--records DIR|-] CONTROL_DIR\n       ingot-init --agent [--home DIR]")
 		return exitUsage
 	}
-	dir := flags.Arg(0)
-	status, err := supervise(dir, *records)
+	var status int
+	var err error
+	if *agent {
+		status, err = runAgent(*home)
+	} else {
+		status, err = supervise(flags.Arg(0), *records)
+	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "ingot-init:", err)
 		return exitFailure
@@ -88,7 +101,7 @@ func supervise(dir, records string) (status int, err error) {
 			return 0, err
 		}
 	}
-	s, err := newSupervisor(spec, dir, w)
+	s, err := newSupervisor(spec, func(st initproto.State) error { return initproto.WriteState(dir, st) }, w)
 	if err != nil {
 		return 0, err
 	}

@@ -17,6 +17,7 @@ type host struct {
 	first    bool // ingot-init is the first process of a pid namespace
 	noGroups bool // the system does not allow dropping groups
 	oom      oomCounter
+	score    *os.File // oomScore, if it has to be kept open
 }
 
 func newHost(spec initproto.Spec) (*host, error) {

@@ -45,11 +45,15 @@ const (
 // further would need privileges. So the kernel kills a member rather than the
 // process that reports how it ended. Members are started one at a time.
 func (h *host) expose() (restore func()) {
+	write := func(value []byte) error { return os.WriteFile(oomScore, value, 0) }
+	if h.score != nil {
+		write = func(value []byte) error { _, err := h.score.WriteAt(value, 0); return err }
+	}
 	before, err := os.ReadFile(oomScore)
-	if err != nil || os.WriteFile(oomScore, []byte(killFirst), 0) != nil {
+	if err != nil || write([]byte(killFirst)) != nil {
 		return func() {} // the kernel then chooses by size alone
 	}
-	return func() { _ = os.WriteFile(oomScore, before, 0) } // returning to the initial value is always allowed
+	return func() { _ = write(before) } // returning to the initial value is always allowed
 }
 
 // childless reports whether no child is left, dead or alive. Every descendant is

@@ -13,7 +13,7 @@ import (
 // and never waits for the recorder, so that members are supervised even when the
 // reader of the records is blocked.
 type recorder struct {
-	dir     string // for the state file
+	save    func(initproto.State) error
 	w       *initproto.Writer
 	outputs []*output
 
@@ -36,8 +36,8 @@ type note struct {
 	body *initproto.EventBody
 }
 
-func newRecorder(dir string, w *initproto.Writer, outputs []*output) *recorder {
-	t := &recorder{dir: dir, w: w, outputs: outputs, more: make(chan struct{}, 1), done: make(chan struct{})}
+func newRecorder(save func(initproto.State) error, w *initproto.Writer, outputs []*output) *recorder {
+	t := &recorder{save: save, w: w, outputs: outputs, more: make(chan struct{}, 1), done: make(chan struct{})}
 	go t.run()
 	return t
 }
@@ -80,7 +80,7 @@ func (t *recorder) write(n note) {
 		}
 	}
 	n.state.Seq = t.w.Last()
-	if err := initproto.WriteState(t.dir, n.state); err != nil && !t.failed {
+	if err := t.save(n.state); err != nil && !t.failed {
 		t.failed = true
 		fmt.Fprintln(os.Stderr, "ingot-init: cannot write the state:", err)
 	}

@@ -24,6 +24,10 @@ type supervisor struct {
 	outputs  []*output
 	recorder *recorder
 
+	calls chan func()       // to run between events, from other goroutines
+	over  chan struct{}     // closed when no calls are taken any more
+	execs map[int]func(int) // other processes: what to call with their exit status
+
 	children chan os.Signal // a child exited
 	signals  chan os.Signal // requests to stop, and signals to forward
 	events   chan event     // from other goroutines
@@ -47,7 +51,7 @@ const (
 // forwarded are the signals that are forwarded to the main process.
 var forwarded = []os.Signal{syscall.SIGHUP, syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGWINCH, syscall.SIGQUIT}
 
-func newSupervisor(spec initproto.Spec, dir string, w *initproto.Writer) (*supervisor, error) {
+func newSupervisor(spec initproto.Spec, save func(initproto.State) error, w *initproto.Writer) (*supervisor, error) {
 	h, err := newHost(spec)
 	if err != nil {
 		return nil, err
@@ -62,6 +66,7 @@ func newSupervisor(spec initproto.Spec, dir string, w *initproto.Writer) (*super
 	s := &supervisor{
 		spec: spec, host: h,
 		phase: initproto.Starting, since: time.Now(), pids: make([]int, len(spec.Members)), byPID: map[int]int{},
+		calls: make(chan func()), over: make(chan struct{}), execs: map[int]func(int){},
 		children: make(chan os.Signal, 1), signals: make(chan os.Signal, 16), events: make(chan event, 16),
 	}
 	for i, m := range spec.Members {
@@ -70,7 +75,7 @@ func newSupervisor(spec initproto.Spec, dir string, w *initproto.Writer) (*super
 	}
 	s.machine = newMachine(p)
 	s.checks, s.stopChecks = context.WithCancel(context.Background())
-	s.recorder = newRecorder(dir, w, s.outputs)
+	s.recorder = newRecorder(save, w, s.outputs)
 	return s, nil
 }
 
@@ -88,6 +93,7 @@ func (s *supervisor) run() int {
 		s.timeout = time.AfterFunc(s.spec.Timeout, func() { s.events <- event{kind: evTimeout} })
 	}
 	s.handle(event{kind: evBegin})
+	shedLater()
 	for s.machine.state != ended {
 		var sweep <-chan time.Time
 		if s.sweep != nil {
@@ -100,11 +106,14 @@ func (s *supervisor) run() int {
 			s.signal(sig)
 		case e := <-s.events:
 			s.handle(e)
+		case call := <-s.calls:
+			call()
 		case <-sweep:
 			s.host.killAll(s.pids)
 			s.reap()
 		}
 	}
+	close(s.over)
 	<-s.recorder.done
 	return s.machine.exit().Status
 }
@@ -203,6 +212,10 @@ func (s *supervisor) reap() {
 		}
 		i, ours := s.byPID[pid]
 		if !ours {
+			if exited := s.execs[pid]; exited != nil {
+				delete(s.execs, pid)
+				exited(s.exitOf(none, status).status)
+			}
 			continue
 		}
 		delete(s.byPID, pid)
@@ -222,7 +235,7 @@ func (s *supervisor) exitOf(i int, status syscall.WaitStatus) exit {
 		x.status, x.signaled = 128+int(status.Signal()), true
 	}
 	// A shell exits with the status of its killed child.
-	x.oom = x.status == 128+int(syscall.SIGKILL) && s.host.outOfMemory()
+	x.oom = i != none && x.status == 128+int(syscall.SIGKILL) && s.host.outOfMemory()
 	return x
 }
 

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -15,6 +16,7 @@ import (
 
 	"ingot/internal/base/logging"
 	"ingot/internal/base/version"
+	"ingot/internal/platform/engine/kubernetes"
 	"ingot/internal/system"
 )
 
@@ -30,6 +32,7 @@ type options struct {
 	Notifications notificationsOptions `command:"notifications" subcommands-optional:"true" description:"Run the notification service alone" long-description:"Runs the notification service until it is interrupted, with an external authorization server and platform. Every flag can also be set with the environment variable shown beside it."`
 	Demo          demoOptions          `command:"demo" description:"Run a guided tour on a running server" long-description:"Runs the steps of docs/tour.md on the server of this machine in an org of its own, shows each command with its output, and cleans up."`
 	Broker        brokerOptions        `command:"broker" description:"Check service brokers"`
+	Blob          blobOptions          `command:"blob" description:"Move packages, droplets and buildpacks"`
 	Version       struct{}             `command:"version" description:"Show the version"`
 	Help          struct{}             `command:"help" description:"Show help for a command"`
 }
@@ -42,11 +45,15 @@ type upOptions struct {
 	SSHListen           string `long:"ssh-listen" env:"INGOT_SSH_LISTEN" value-name:"HOST:PORT" description:"Address of the ssh gateway to app instances"`
 	AdminListen         string `long:"admin-listen" env:"INGOT_ADMIN_LISTEN" value-name:"HOST:PORT" description:"Address for metrics, health and profiling; it has no authentication, so keep it on loopback"`
 	Domain              string `long:"domain" env:"INGOT_DOMAIN" value-name:"NAME" description:"Domain of the server's host names"`
-	Engine              string `long:"engine" env:"INGOT_ENGINE" value-name:"auto|container|process" description:"How apps run: in containers (requires root and runc) or as plain processes (no isolation); auto keeps the engine of the data directory and, on the first start, selects containers if a test container works"`
+	Engine              string `long:"engine" env:"INGOT_ENGINE" value-name:"auto|container|process|kubernetes" description:"How apps run: in containers (requires root and runc), as plain processes (no isolation) or as Pods of a Kubernetes cluster; auto keeps the engine of the data directory and, on the first start, selects containers if a test container works"`
 	MemoryOvercommit    int    `long:"memory-overcommit" env:"INGOT_MEMORY_OVERCOMMIT" value-name:"N" description:"Maximum sum of all instances' memory limits, as a multiple of the machine's memory (default: 10; Diego uses 1)"`
 	Programs            string `long:"programs" env:"INGOT_PROGRAMS" value-name:"DIR" description:"Directory of ingot-init, ingot-builder, ingot-static and ingot-sftp (default: beside ingot, or lib/ingot of the package)"`
 	DatabaseURL         string `long:"database-url" env:"INGOT_DATABASE_URL" value-name:"URL" description:"Database: sqlite:PATH or postgres://USER:PASSWORD@HOST/NAME (default: an SQLite file in the data directory)"`
 	DatabaseListenURL   string `long:"database-listen-url" env:"INGOT_DATABASE_LISTEN_URL" value-name:"URL" description:"The same PostgreSQL without a connection pooler, for the messages between several servers (default: --database-url)"`
+	BlobURL             string `long:"blob-url" env:"INGOT_BLOB_URL" value-name:"URL" description:"Bucket for packages, droplets and buildpacks, s3://BUCKET/PREFIX?endpoint=https://HOST (default: the data directory); keys come from AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, see blobs.md"`
+	BlobRedirect        bool   `long:"blob-redirect" env:"INGOT_BLOB_REDIRECT" description:"Redirect downloads of packages and droplets to the bucket of --blob-url, with URLs that are valid for 5 minutes"`
+	LogStore            string `long:"log-store" env:"INGOT_LOG_STORE" value-name:"auto|files|postgres" description:"Where log lines of apps are kept: in files of the data directory, or in the PostgreSQL of --database-url, where several servers share them; auto selects files, and PostgreSQL with the engine kubernetes"`
+	kubernetesOptions
 	mailOptions
 	AuthURL        string        `long:"auth-url" env:"INGOT_AUTH_URL" value-name:"URL" description:"External UAA-compatible authorization server (default: the built-in one)"`
 	PublicURL      string        `long:"public-url" env:"INGOT_PUBLIC_URL" value-name:"URL" description:"URL at which clients reach this server, if different from --listen; it is the issuer of tokens and must be the same for all servers on one database"`
@@ -63,6 +70,26 @@ type upOptions struct {
 
 // mailOptions are the flags for outgoing mail, shared by every command that sends
 // notifications.
+type kubernetesOptions struct {
+	KubernetesNamespace      string        `long:"kubernetes-namespace" env:"INGOT_KUBERNETES_NAMESPACE" value-name:"NAME" description:"Namespace of the Pods of apps, with --engine kubernetes"`
+	KubernetesImage          string        `long:"kubernetes-image" env:"INGOT_KUBERNETES_IMAGE" value-name:"IMAGE" description:"Stack image of Pods, preferably by digest; required with --engine kubernetes"`
+	KubernetesKubeconfig     string        `long:"kubernetes-kubeconfig" env:"INGOT_KUBERNETES_KUBECONFIG" value-name:"FILE" description:"Kubeconfig of the cluster (default: the service account of the server's Pod)"`
+	KubernetesUserNamespaces string        `long:"kubernetes-user-namespaces" env:"INGOT_KUBERNETES_USER_NAMESPACES" value-name:"auto|on|off" description:"User namespaces of Pods: auto uses them where the cluster can, on refuses to start instances without"`
+	KubernetesCPULimit       bool          `long:"kubernetes-cpu-limit" env:"INGOT_KUBERNETES_CPU_LIMIT" description:"Limit the processor time of instances instead of only sharing it"`
+	KubernetesRate           int           `long:"kubernetes-rate" env:"INGOT_KUBERNETES_RATE" value-name:"N" description:"Maximum number of Pods created per second"`
+	KubernetesPlaceTimeout   time.Duration `long:"kubernetes-place-timeout" env:"INGOT_KUBERNETES_PLACE_TIMEOUT" value-name:"DURATION" description:"How long the cluster may take to find a node for an instance before it is shown as down"`
+	KubernetesDiskClass      string        `long:"kubernetes-disk-class" env:"INGOT_KUBERNETES_DISK_CLASS" value-name:"NAME" description:"Storage class of instance disks, which makes their limits hard (default: the node's disk)"`
+	KubernetesPriorityClass  string        `long:"kubernetes-priority-class" env:"INGOT_KUBERNETES_PRIORITY_CLASS" value-name:"NAME" description:"Priority class of Pods (default: the cluster's)"`
+}
+
+func (o kubernetesOptions) config() kubernetes.Config {
+	return kubernetes.Config{
+		Namespace: o.KubernetesNamespace, Image: o.KubernetesImage, Kubeconfig: o.KubernetesKubeconfig, UserNamespaces: o.KubernetesUserNamespaces,
+		CPULimit: o.KubernetesCPULimit, Rate: o.KubernetesRate, PlaceTimeout: o.KubernetesPlaceTimeout,
+		DiskClass: o.KubernetesDiskClass, PriorityClass: o.KubernetesPriorityClass,
+	}
+}
+
 type mailOptions struct {
 	SMTPURL          string        `long:"smtp-url" env:"INGOT_SMTP_URL" value-name:"URL" description:"Mail server, smtp://USER:PASSWORD@HOST:PORT or smtps://…; without it, mail is kept in a local mailbox"`
 	MailFrom         string        `long:"mail-from" env:"INGOT_MAIL_FROM" value-name:"ADDRESS" description:"Sender address of all mail (default: notifications@DOMAIN)"`
@@ -141,12 +168,13 @@ func (p *process) parse() (*options, string, error) {
 	if err != nil {
 		return nil, command, &usageError{oneLine(err.Error()), command}
 	}
-	return o, command, p.ignoreEmpty(o, all)
+	return o, command, p.ignoreEmpty(all)
 }
 
 // ignoreEmpty restores the default where a variable is set but empty: that counts
 // as unset, while a flag with an empty value is intended.
-func (p *process) ignoreEmpty(o *options, all []*flags.Option) error {
+func (p *process) ignoreEmpty(all []*flags.Option) error {
+	off := "false"
 	for _, opt := range all {
 		if !opt.IsSetDefault() || opt.EnvDefaultKey == "" || p.getenv(opt.EnvDefaultKey) != "" {
 			continue
@@ -156,7 +184,9 @@ func (p *process) ignoreEmpty(o *options, all []*flags.Option) error {
 				return err
 			}
 		} else if opt.Value() == true {
-			o.Up.Demo = false
+			if err := opt.Set(&off); err != nil {
+				return err
+			}
 		}
 	}
 	return nil
@@ -168,7 +198,9 @@ func (p *process) applyDefaults(all []*flags.Option) {
 	c := system.DefaultConfig()
 	known := map[string]string{
 		"listen": c.Listen, "notifications-listen": c.NotificationsListen,
-		"ssh-listen": c.SSHListen, "admin-listen": c.AdminListen, "domain": c.Domain, "engine": c.Engine,
+		"ssh-listen": c.SSHListen, "admin-listen": c.AdminListen, "domain": c.Domain, "engine": c.Engine, "log-store": c.LogStore,
+		"kubernetes-namespace": c.Kubernetes.Namespace, "kubernetes-user-namespaces": c.Kubernetes.UserNamespaces,
+		"kubernetes-rate": strconv.Itoa(c.Kubernetes.Rate), "kubernetes-place-timeout": c.Kubernetes.PlaceTimeout.String(),
 		"messages-kept": c.MessagesKept.String(), "password-grant": "on", "log-level": "info", "log-format": "auto",
 	}
 	for _, opt := range all {
@@ -213,9 +245,9 @@ func active(c *flags.Command) string {
 func (p *process) config(o upOptions) (system.Config, error) {
 	c := system.Config{
 		DataDir: o.DataDir, Listen: o.Listen, NotificationsListen: o.NotificationsListen, SSHListen: o.SSHListen, AdminListen: o.AdminListen,
-		Domain: o.Domain, Engine: o.Engine, MemoryOvercommit: o.MemoryOvercommit, Programs: programsDir(o.Programs), DatabaseURL: o.DatabaseURL, DatabaseListenURL: o.DatabaseListenURL, AuthURL: o.AuthURL, PublicURL: o.PublicURL, Demo: o.Demo, DrainNetworks: o.DrainNetworks, TrustedProxies: o.TrustedProxies, DiskReserve: o.DiskReserve << 20,
+		Domain: o.Domain, Engine: o.Engine, MemoryOvercommit: o.MemoryOvercommit, Programs: programsDir(o.Programs), DatabaseURL: o.DatabaseURL, DatabaseListenURL: o.DatabaseListenURL, BlobURL: o.BlobURL, BlobRedirect: o.BlobRedirect, LogStore: o.LogStore, AuthURL: o.AuthURL, PublicURL: o.PublicURL, Demo: o.Demo, DrainNetworks: o.DrainNetworks, TrustedProxies: o.TrustedProxies, DiskReserve: o.DiskReserve << 20,
 		PasswordGrant: o.PasswordGrant == "on", BrokerTimeout: o.BrokerTimeout, PostgresURL: o.PostgresURL, MySQLURL: o.MySQLURL,
-		MailConfig:    o.mailing(),
+		MailConfig: o.mailing(), Kubernetes: o.kubernetesOptions.config(),
 		AdminPassword: p.getenv("INGOT_ADMIN_PASSWORD"), AdminEmail: p.getenv("INGOT_ADMIN_EMAIL"), AdminClientSecret: p.getenv("INGOT_ADMIN_CLIENT_SECRET"),
 		EncryptionKey: p.getenv("INGOT_ENCRYPTION_KEY"),
 	}

@@ -6,6 +6,7 @@
 //	ingot notifications           run the notification service alone
 //	ingot keys rotate-encryption  add a new encryption key
 //	ingot broker check URL        check a service broker for conformance
+//	ingot blob copy               copy packages, droplets and buildpacks to another store
 //	ingot version, ingot help
 //	ingot push, logs, ...         the client, see internal/cli
 //

@@ -44,15 +44,18 @@ func TestFlagsAndEnvironment(t *testing.T) {
 		uid  int
 		want system.Config
 	}{
-		"nothing":     {"", env(), 1000, standard},
-		"root":        {"", env(), 0, with(func(c *system.Config) { c.DataDir = "/var/lib/ingot" })},
-		"xdg":         {"", env("XDG_DATA_HOME", "/data"), 1000, with(func(c *system.Config) { c.DataDir = "/data/ingot" })},
-		"flag":        {"--listen 127.0.0.1:0", env(), 1000, with(func(c *system.Config) { c.Listen = "127.0.0.1:0" })},
-		"equals":      {"--listen=127.0.0.1:0", env(), 1000, with(func(c *system.Config) { c.Listen = "127.0.0.1:0" })},
-		"variable":    {"", env("INGOT_LISTEN", ":1"), 1000, with(func(c *system.Config) { c.Listen = ":1" })},
-		"flag wins":   {"--listen :2", env("INGOT_LISTEN", ":1"), 1000, with(func(c *system.Config) { c.Listen = ":2" })},
-		"empty":       {"", env("INGOT_LISTEN", "", "INGOT_DEMO", ""), 1000, standard},
-		"demo":        {"--demo", env(), 1000, with(func(c *system.Config) { c.Demo = true })},
+		"nothing":   {"", env(), 1000, standard},
+		"root":      {"", env(), 0, with(func(c *system.Config) { c.DataDir = "/var/lib/ingot" })},
+		"xdg":       {"", env("XDG_DATA_HOME", "/data"), 1000, with(func(c *system.Config) { c.DataDir = "/data/ingot" })},
+		"flag":      {"--listen 127.0.0.1:0", env(), 1000, with(func(c *system.Config) { c.Listen = "127.0.0.1:0" })},
+		"equals":    {"--listen=127.0.0.1:0", env(), 1000, with(func(c *system.Config) { c.Listen = "127.0.0.1:0" })},
+		"variable":  {"", env("INGOT_LISTEN", ":1"), 1000, with(func(c *system.Config) { c.Listen = ":1" })},
+		"flag wins": {"--listen :2", env("INGOT_LISTEN", ":1"), 1000, with(func(c *system.Config) { c.Listen = ":2" })},
+		"empty":     {"", env("INGOT_LISTEN", "", "INGOT_DEMO", ""), 1000, standard},
+		"demo":      {"--demo", env(), 1000, with(func(c *system.Config) { c.Demo = true })},
+		"kubernetes": {"--engine kubernetes --kubernetes-image stack --kubernetes-rate 5 --kubernetes-cpu-limit", env("INGOT_KUBERNETES_NAMESPACE", "apps"), 1000, with(func(c *system.Config) {
+			c.Engine, c.Kubernetes.Image, c.Kubernetes.Rate, c.Kubernetes.CPULimit, c.Kubernetes.Namespace = "kubernetes", "stack", 5, true, "apps"
+		})},
 		"demo by env": {"", env("INGOT_DEMO", "true"), 1000, with(func(c *system.Config) { c.Demo = true })},
 		"no demo":     {"", env("INGOT_DEMO", "false"), 1000, standard},
 		"password off": {"--password-grant off", env(), 1000, with(func(c *system.Config) {
@@ -135,7 +138,7 @@ func TestExitCodes(t *testing.T) {
 		"ssh":              {[]string{"up", "--ssh-listen=x"}, env(), 2, "", "--ssh-listen: "},
 		"domain":           {[]string{"up", "--domain=a..b"}, env(), 2, "", "--domain: "},
 		"domain address":   {[]string{"up", "--domain=10.0.0.1"}, env(), 2, "", "is an address"},
-		"engine":           {[]string{"up", "--engine=docker"}, env(), 2, "", "auto, container, process"},
+		"engine":           {[]string{"up", "--engine=docker"}, env(), 2, "", "auto, container, process, kubernetes"},
 		"engine by env":    {[]string{"up"}, env("INGOT_ENGINE", "docker"), 2, "", "--engine: "},
 		"database":         {[]string{"up", "--database-url=mysql://u:hunter2@h"}, env(), 2, "", "--database-url: "},
 		"smtp":             {[]string{"up", "--smtp-url=http://h"}, env(), 2, "", "--smtp-url: "},
@@ -298,7 +301,7 @@ func TestSignals(t *testing.T) {
 	signals, ended := make(chan os.Signal, 2), make(chan int, 1)
 	p := &process{signals: signals, exit: func(code int) { ended <- code }}
 	c, err := (&process{getenv: env(), uid: 1000, err: io.Discard, args: []string{"up"}}).config(upOptions{
-		DataDir: "x", Listen: ":0", NotificationsListen: ":0", SSHListen: ":0", AdminListen: ":0", Domain: "localhost", Engine: "auto",
+		DataDir: "x", Listen: ":0", NotificationsListen: ":0", SSHListen: ":0", AdminListen: ":0", Domain: "localhost", Engine: "auto", LogStore: "auto",
 		PasswordGrant: "on", logOptions: logOptions{LogLevel: "info", LogFormat: "json"},
 	})
 	if err != nil {

@@ -32,6 +32,8 @@ func (p *process) run() int {
 			err = p.rotate(o.Keys.Rotate.DataDir)
 		case "broker check":
 			err = p.checkBroker(o.Broker.Check)
+		case "blob copy":
+			err = p.copyBlobs(o.Blob.Copy)
 		case "demo":
 			err = p.demo(o.Demo)
 		case "version":

@@ -88,6 +88,8 @@ func command(t *testing.T, name string, args ...string) []byte {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), name, args...)
 	cmd.Dir = root(t)
+	// As the product is built, so that the go tool finds it compiled.
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
 	out, err := cmd.Output()
@@ -103,7 +105,7 @@ var listing struct {
 }
 
 // packages lists every package of the product's module and of those beside it,
-// whose paths are below its own: samples, e2e, bench.
+// whose paths are below its own: samples, e2e, bench, cluster, stack.
 func packages(t *testing.T) []pkg {
 	t.Helper()
 	listing.Lock()
@@ -148,7 +150,7 @@ func packagesIn(t *testing.T, dir string) []pkg {
 // TestModules checks that the rules apply to the modules beside the product.
 func TestModules(t *testing.T) {
 	t.Parallel()
-	for _, want := range []string{"cmd/ingot", "e2e", "bench", "samples/database-app"} {
+	for _, want := range []string{"cmd/ingot", "e2e", "bench", "cluster", "stack", "samples/database-app"} {
 		if !slices.ContainsFunc(packages(t), func(p pkg) bool { return p.path() == want }) {
 			t.Errorf("packages() does not list %s", want)
 		}

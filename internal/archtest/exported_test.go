@@ -57,7 +57,7 @@ func exportData(t *testing.T, patterns ...string) map[string]string {
 		patterns = []string{"./..."}
 	}
 	files := map[string]string{}
-	args := append([]string{"list", "-e", "-export", "-deps", "-json=ImportPath,Export"}, patterns...)
+	args := append([]string{"list", "-e", "-export", "-trimpath", "-deps", "-json=ImportPath,Export"}, patterns...)
 	for d := json.NewDecoder(bytes.NewReader(command(t, "go", args...))); ; {
 		var p struct{ ImportPath, Export string }
 		err := d.Decode(&p)

@@ -23,8 +23,8 @@ func badUser() error {
 	return fault.New(fault.Unauthenticated, "Bad credentials").WithKind("unauthorized")
 }
 
-// goneToken returns the error for an invalid refresh token.
-func goneToken() error {
+// invalidToken returns the error for an invalid refresh token.
+func invalidToken() error {
 	return fault.New(fault.Unauthenticated, "The token expired, was revoked, or the token ID is incorrect.").WithKind("invalid_token")
 }
 

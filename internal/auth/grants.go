@@ -250,7 +250,7 @@ func checkPKCE(challenge, verifier string, proven bool) error {
 // time, because two cf processes share one configuration file; after that its
 // use means that it was stolen, and the whole login is revoked.
 func (s *Server) grantRefresh(ctx context.Context, c *Client, raw string, requested []string, from string) (*tokenResponse, error) {
-	gone := goneToken()
+	gone := invalidToken()
 	rc, err := s.parseRefresh(ctx, raw)
 	if err != nil {
 		return nil, err
@@ -319,7 +319,7 @@ func (s *Server) rotate(ctx context.Context, l login, old *Refresh) (*tokenRespo
 	next.Expires = old.Expires
 	before, err := s.store.RotateRefresh(ctx, old.ID, s.now(), next)
 	if errors.Is(err, ErrNotFound) || err == nil && s.stolen(before) {
-		return nil, errors.Join(goneToken(), s.store.DeleteFamily(ctx, old.Family))
+		return nil, errors.Join(invalidToken(), s.store.DeleteFamily(ctx, old.Family))
 	}
 	if err != nil {
 		return nil, fmt.Errorf("rotate a refresh token: %w", err)
@@ -351,7 +351,7 @@ func (s *Server) newest(ctx context.Context, id string) (*Refresh, error) {
 	for {
 		r, err := s.store.Refresh(ctx, id)
 		if errors.Is(err, ErrNotFound) {
-			return nil, goneToken()
+			return nil, invalidToken()
 		}
 		if err != nil {
 			return nil, err

@@ -125,7 +125,7 @@ func (r *revocations) session(s *Session) bool {
 // parseRefresh checks a refresh token's signature, issuer and times. The store
 // decides whether it is still valid.
 func (s *Server) parseRefresh(ctx context.Context, raw string) (*refreshClaims, error) {
-	bad := goneToken()
+	bad := invalidToken()
 	parsed, err := jwt.ParseSigned(raw, token.Algorithms)
 	if err != nil || len(parsed.Headers) != 1 {
 		return nil, bad

@@ -22,20 +22,6 @@ import (
 	"ingot/internal/broker/check"
 )
 
-func eventually(t testing.TB, what string, is func() bool) {
-	t.Helper()
-	deadline := time.After(90 * time.Second)
-	tick := time.NewTicker(20 * time.Millisecond)
-	defer tick.Stop()
-	for !is() {
-		select {
-		case <-tick.C:
-		case <-deadline:
-			t.Fatalf("not within 90 s: %s", what)
-		}
-	}
-}
-
 func kill(t testing.TB, pid int) {
 	t.Helper()
 	if pid <= 1 {

@@ -297,32 +297,32 @@ func (f *forwarder) connect(app net.Conn, server endpoint, touch func()) {
 		return
 	}
 	defer f.untrack(to)
-	p := passing{quiet: f.quiet, app: app, server: to}
-	p.begin(f.silent)
+	p := proxiedConn{quiet: f.quiet, app: app, server: to}
+	p.startTimer(f.silent)
 	defer p.timer.Stop()
 	var both background.WaitGroup
-	both.Go("broker connection", func() { p.pass(to, app, func() { p.spoke.Store(true); touch() }) })
-	p.pass(app, to, func() {})
+	both.Go("broker connection", func() { p.copy(to, app, func() { p.clientSent.Store(true); touch() }) })
+	p.copy(app, to, func() {})
 	both.Wait()
 }
 
-// passing is an open connection.
-type passing struct {
+// proxiedConn is an open connection.
+type proxiedConn struct {
 	quiet       time.Duration
 	app, server net.Conn
 	timer       *time.Timer
-	spoke       atomic.Bool  // the client has sent something
+	clientSent  atomic.Bool  // the client has sent something
 	active      atomic.Int64 // time of the last transfer
 }
 
-// begin starts the timer that closes an idle connection.
-func (p *passing) begin(silent time.Duration) {
+// startTimer starts the timer that closes an idle connection.
+func (p *proxiedConn) startTimer(silent time.Duration) {
 	p.active.Store(time.Now().UnixNano())
 	armed := make(chan struct{})
 	p.timer = background.AfterFunc("broker connection", silent, func() {
 		<-armed
 		left := p.quiet - time.Since(time.Unix(0, p.active.Load()))
-		if !p.spoke.Load() || left <= 0 {
+		if !p.clientSent.Load() || left <= 0 {
 			p.app.Close()
 			p.server.Close()
 			return
@@ -332,8 +332,8 @@ func (p *passing) begin(silent time.Duration) {
 	close(armed)
 }
 
-// pass copies until the end of the input, then closes the other side for writing.
-func (p *passing) pass(to, from net.Conn, passed func()) {
+// copy copies until the end of the input, then closes the other side for writing.
+func (p *proxiedConn) copy(to, from net.Conn, passed func()) {
 	buffer := make([]byte, 32<<10)
 	for {
 		n, err := from.Read(buffer)

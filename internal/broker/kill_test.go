@@ -26,6 +26,7 @@ import (
 	_ "github.com/jackc/pgx/v5/stdlib" // the driver pgx
 
 	"ingot/internal/base/seal"
+	"ingot/internal/base/testkit"
 )
 
 // victimVariable is an environment variable with a directory; it makes the test
@@ -238,7 +239,7 @@ func (k *keeper) write(ctx context.Context, t *testing.T) {
 		return
 	}
 	defer db.Close()
-	eventually(t, "the table is there", func() bool {
+	testkit.Eventually(t, "the table is there", func() bool {
 		_, err := db.ExecContext(context.Background(), "CREATE TABLE IF NOT EXISTS kept (n BIGINT)")
 		return err == nil
 	})
@@ -343,7 +344,7 @@ func TestSoakKills(t *testing.T) {
 		// Sometimes let everything run undisturbed.
 		if n%4 == 3 {
 			began := count.Load()
-			eventually(t, "lives go on", func() bool { return count.Load() > began+1 })
+			testkit.Eventually(t, "lives go on", func() bool { return count.Load() > began+1 })
 		}
 	}
 	cancel()
@@ -370,7 +371,7 @@ func (w *world) nothingIsLeft(keepers []*keeper) {
 	slices.Sort(want)
 	slices.Sort(users)
 	var got, gotUsers []string
-	eventually(w.t, "the servers can be asked", func() bool {
+	testkit.Eventually(w.t, "the servers can be asked", func() bool {
 		var err error
 		got, gotUsers, err = w.onServers()
 		return err == nil

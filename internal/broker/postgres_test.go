@@ -8,6 +8,8 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
+
+	"ingot/internal/base/testkit"
 )
 
 func pg(t testing.TB, c creds) *pgx.Conn {
@@ -209,7 +211,7 @@ func TestPostgresComesBack(t *testing.T) {
 	if answer["operation"] == nil {
 		t.Errorf("no operation: %v", answer)
 	}
-	eventually(t, "the instance is ready", func() bool {
+	testkit.Eventually(t, "the instance is ready", func() bool {
 		return c.do(http.StatusOK, http.MethodGet, "/v2/service_instances/"+id+"/last_operation", nil)["state"] == "succeeded"
 	})
 	bid, got := c.bound(Postgres, id)
@@ -217,7 +219,7 @@ func TestPostgresComesBack(t *testing.T) {
 	server := b.backends[Postgres][0].(*postgres).daemon
 	for range 2 {
 		kill(t, server.PID())
-		eventually(t, "the row is back", func() bool {
+		testkit.Eventually(t, "the row is back", func() bool {
 			conn, err := pgx.Connect(t.Context(), got.URI)
 			if err != nil {
 				return false
@@ -240,7 +242,7 @@ func TestPostgresComesBack(t *testing.T) {
 	if same != got {
 		t.Errorf("credentials were %v and are %v", got, same)
 	}
-	eventually(t, "the server runs without being asked", func() bool {
+	testkit.Eventually(t, "the server runs without being asked", func() bool {
 		conn, err := pgx.Connect(t.Context(), got.URI)
 		if err == nil {
 			conn.Close(context.Background())

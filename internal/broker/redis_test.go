@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/redis/go-redis/v9"
+
+	"ingot/internal/base/testkit"
 )
 
 func rd(t testing.TB, c creds) *redis.Client {
@@ -74,7 +76,7 @@ func TestRedis(t *testing.T) {
 	daemon := servers.running[id].daemon
 	servers.mu.Unlock()
 	kill(t, daemon.PID())
-	eventually(t, "the value is back", func() bool {
+	testkit.Eventually(t, "the value is back", func() bool {
 		v, err := two.Get(context.Background(), "k").Result()
 		return err == nil && v == "v"
 	})

@@ -19,6 +19,7 @@ import (
 
 	"github.com/creack/pty"
 
+	"ingot/internal/base/testkit"
 	"ingot/internal/cli"
 	"ingot/internal/cli/config"
 	"ingot/internal/cli/term/termtest"
@@ -120,10 +121,7 @@ func TestTokensAreRenewed(t *testing.T) {
 		t.Error("the token was not renewed")
 	}
 	path := filepath.Join(w.home, "config.json")
-	info, err := os.Stat(path)
-	if err != nil || info.Mode().Perm() != 0o600 {
-		t.Errorf("mode is %v, %v, want 0600", info.Mode(), err)
-	}
+	testkit.CheckMode(t, path, 0o600)
 	before, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)

@@ -1,6 +1,7 @@
 package system
 
 import (
+	"context"
 	"log/slog"
 	"net/http"
 
@@ -18,8 +19,8 @@ import (
 func newAlerts(b *frontend, dir *datadir.Dir, r *runtime, uaa *uaaclient.Client, client *http.Client, log *slog.Logger) background.Service {
 	return alerts.New(alerts.Config{
 		Store: r.store, File: dir.File("herald.json"), Log: log,
-		Lines: func(app string, n int) ([]platform.LogLine, error) {
-			return r.logs.Read(app, logs.ReadQuery{Limit: n, Descending: true})
+		Lines: func(ctx context.Context, app string, n int) ([]platform.LogLine, error) {
+			return r.logs.Read(ctx, app, logs.ReadQuery{Limit: n, Descending: true})
 		},
 		Notifier: &alerts.Client{BaseURL: b.endpoints.Notifications, ClientID: auth.ClientPlatform, Tokens: uaa, HTTP: client},
 	})

@@ -102,7 +102,10 @@ func zipped(t *testing.T, entries []entry) []byte {
 func tarred(t *testing.T, entries []entry) []byte {
 	t.Helper()
 	var out bytes.Buffer
-	g := gzip.NewWriter(&out)
+	g, err := gzip.NewWriterLevel(&out, gzip.BestSpeed)
+	if err != nil {
+		t.Fatal(err)
+	}
 	w := tar.NewWriter(g)
 	for _, e := range entries {
 		h := &tar.Header{Name: e.name, Mode: 0o644, Typeflag: tar.TypeReg}
@@ -125,15 +128,16 @@ func tarred(t *testing.T, entries []entry) []byte {
 	return out.Bytes()
 }
 
-// zipBomb has files of 64 MiB of zeroes, gigabytes in all.
+// zipBomb has files of 4 MiB of zeroes, gigabytes in all. Larger files would be the
+// same bomb, but compressing them with the race detector takes long.
 func zipBomb(t *testing.T, gigabytes int) []byte {
 	t.Helper()
-	deflated, sum := zeros(t, 64)
+	deflated, sum := zeros(t, 4)
 	var out bytes.Buffer
 	z := zip.NewWriter(&out)
-	for i := range gigabytes * 16 {
+	for i := range gigabytes * 256 {
 		w, err := z.CreateRaw(&zip.FileHeader{
-			Name: fmt.Sprintf("app/%d", i), Method: zip.Deflate, CRC32: sum, CompressedSize64: uint64(len(deflated)), UncompressedSize64: 64 << 20,
+			Name: fmt.Sprintf("app/%d", i), Method: zip.Deflate, CRC32: sum, CompressedSize64: uint64(len(deflated)), UncompressedSize64: 4 << 20,
 		})
 		if err == nil {
 			_, err = w.Write(deflated)
@@ -165,10 +169,10 @@ func tarBomb(t *testing.T, gigabytes int) []byte {
 			t.Fatal(err)
 		}
 	}
-	compress(&block, make([]byte, 16<<20))
+	compress(&block, make([]byte, 1<<20))
 	var out bytes.Buffer
 	compress(&out, head.Bytes())
-	out.Write(bytes.Repeat(block.Bytes(), gigabytes*64))
+	out.Write(bytes.Repeat(block.Bytes(), gigabytes*1024))
 	compress(&out, make([]byte, 1024))
 	return out.Bytes()
 }

@@ -30,6 +30,12 @@ func (l *lockedLog) Write(p []byte) (int, error) {
 	return l.b.Write(p)
 }
 
+func (l *lockedLog) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.String()
+}
+
 func (l *lockedLog) lines() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()

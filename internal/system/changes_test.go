@@ -12,6 +12,7 @@ import (
 	"ingot/internal/platform/actions"
 	"ingot/internal/platform/controller"
 	"ingot/internal/platform/logs"
+	"ingot/internal/platform/logs/logfiles"
 	"ingot/internal/platform/platformdb"
 	"ingot/internal/platform/router"
 )
@@ -30,7 +31,7 @@ func TestChangesReachRouterAndLog(t *testing.T) {
 		t.Fatal(err)
 	}
 	log := slog.New(slog.DiscardHandler)
-	to, err := logs.Open(t.TempDir(), logs.Options{})
+	to, err := logfiles.Open(t.TempDir(), logfiles.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -86,14 +87,14 @@ func TestChangesReachRouterAndLog(t *testing.T) {
 			t.Fatalf("got %v, want %v", err, broken)
 		}
 		expect("rolled back", false)
-		if n := len(to.Meta()); n != 0 {
-			t.Errorf("%s: %d logs after a transaction that was rolled back, want none", name, n)
+		if all, err := to.Meta(t.Context()); err != nil || len(all) != 0 {
+			t.Errorf("%s: %d logs after a transaction that was rolled back, %v, want none", name, len(all), err)
 		}
 		if err := make(nil); err != nil {
 			t.Fatal(err)
 		}
 		expect("created", true)
-		lines, err := to.Read(app.GUID, logs.ReadQuery{})
+		lines, err := to.Read(t.Context(), app.GUID, logs.ReadQuery{})
 		if err != nil || len(lines) != 1 || lines[0].Source != "API" || lines[0].Time.IsZero() {
 			t.Errorf("%s: the app's log is %+v, %v; want one line of the API", name, lines, err)
 		}

@@ -23,7 +23,7 @@ import (
 // another is alive and their apps run on their own machines.
 func (s *System) joinCluster(ctx context.Context, b *frontend, dir *datadir.Dir, d *db.DB) (*cluster.Cluster, error) {
 	c := s.config
-	o := c.seams.clusterWith(cluster.Options{DB: d, ListenURL: c.DatabaseListenURL, Exclusive: true, Version: version.Version, Log: c.Log})
+	o := c.seams.clusterWith(cluster.Options{DB: d, ListenURL: c.DatabaseListenURL, Exclusive: c.Engine != "kubernetes", Version: version.Version, Log: c.Log})
 	if d.Shared() {
 		var err error
 		if o.Directory, err = dir.ID(); err != nil {
@@ -147,6 +147,30 @@ type owner struct{ *cluster.Cluster }
 
 func (o owner) Shard(appGUID string) uint64 { return uint64(cluster.ShardOf(appGUID)) }
 func (o owner) Shards() uint64              { return uint64(o.Cluster.Shards()) }
+
+// Hold implements logdb.Fence.
+func (o owner) Hold(tx *db.Tx, apps []string) (refused []string, err error) {
+	names := make(map[string]string, len(apps)) // of leases, by app
+	var leases []cluster.Lease
+	for _, app := range apps {
+		if l, ok := o.Lease(app); ok {
+			leases, names[app] = append(leases, l), l.Name
+		} else {
+			refused = append(refused, app)
+		}
+	}
+	err = cluster.Check(tx, leases...)
+	var lost *cluster.LostError
+	if errors.As(err, &lost) {
+		for app, name := range names {
+			if slices.Contains(lost.Names, name) {
+				refused = append(refused, app)
+			}
+		}
+		return refused, nil
+	}
+	return refused, err
+}
 
 // peers implements controller.Peers.
 type peers struct{ *cluster.Cluster }

@@ -18,6 +18,7 @@ import (
 	"ingot/internal/notify/mail"
 	"ingot/internal/notify/mail/smtp"
 	"ingot/internal/platform/engine/choice"
+	"ingot/internal/platform/engine/kubernetes"
 )
 
 // Config is the configuration of a server. DefaultConfig has the defaults; only
@@ -33,7 +34,9 @@ type Config struct {
 	// MemoryOvercommit is the maximum sum of the memory limits of all instances, as
 	// a multiple of the machine's memory; 0 means the engine's default.
 	MemoryOvercommit int
-	seams            seams
+	// Kubernetes is used with the engine kubernetes.
+	Kubernetes kubernetes.Config
+	seams      seams
 	// Programs is the directory of ingot-init, ingot-builder, ingot-static and
 	// ingot-sftp; empty means the directory of the running program.
 	Programs string
@@ -43,6 +46,12 @@ type Config struct {
 	// DatabaseListenURL is the same PostgreSQL without a pooler, for LISTEN; empty
 	// means DatabaseURL.
 	DatabaseListenURL string
+	// BlobURL is the bucket of packages, droplets and buildpacks, s3://…; empty means
+	// a directory in DataDir. BlobRedirect lets clients download from the bucket.
+	BlobURL      string
+	BlobRedirect bool
+	// LogStore is where the log lines of apps are kept: files, postgres or auto.
+	LogStore string
 	MailConfig
 	// PostgresURL and MySQLURL are servers on which the bundled broker creates
 	// databases; empty means that it starts its own, if they are installed.
@@ -93,6 +102,8 @@ func DefaultConfig() Config {
 		AdminListen:         "127.0.0.1:8082",
 		Domain:              "localhost",
 		Engine:              choice.Auto,
+		LogStore:            logStoreAuto,
+		Kubernetes:          kubernetes.DefaultConfig(),
 		PasswordGrant:       true,
 		MailConfig:          MailConfig{MessagesKept: DefaultMessagesKept, QueueLimit: DefaultQueueLimit},
 	}
@@ -112,6 +123,8 @@ func (c Config) Validate() error {
 		{"memory-overcommit", checkOvercommit(c.MemoryOvercommit)},
 		{"database-url", checkDatabaseURL(c.DatabaseURL)},
 		{"database-listen-url", checkListenURL(c.DatabaseListenURL)},
+		{"blob-url", checkBlobURL(c.BlobURL, c.BlobRedirect)},
+		{"log-store", c.checkLogStore()},
 		{"postgres-url", checkServerURL(c.PostgresURL, "postgres", "postgresql")},
 		{"mysql-url", checkServerURL(c.MySQLURL, "mysql", "mariadb")},
 		{"drain-networks", checkNetworks(c.DrainNetworks)},
@@ -120,6 +133,9 @@ func (c Config) Validate() error {
 		{"public-url", checkURL(c.PublicURL, "http", "https")},
 		{"broker-timeout", notNegative(c.BrokerTimeout)},
 		{"disk-reserve", notNegative(c.DiskReserve)},
+	}
+	if flag, err := c.Kubernetes.Validate(); err != nil && c.Engine == "kubernetes" {
+		checks = append(checks, check{flag, err})
 	}
 	return firstProblem(append(checks, c.MailConfig.checks()...))
 }

@@ -8,7 +8,7 @@ import (
 )
 
 // openDrains returns the manager of log drains.
-func openDrains(store *logs.Store, source drain.Source, dir *datadir.Dir, c Config) (*drain.Manager, error) {
+func openDrains(store logs.Store, source drain.Source, dir *datadir.Dir, c Config) (*drain.Manager, error) {
 	guard, err := safedial.ParseGuard(c.DrainNetworks)
 	if err != nil {
 		return nil, err

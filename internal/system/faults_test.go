@@ -8,7 +8,6 @@ import (
 	"io"
 	"maps"
 	"math/rand/v2"
-	"mime/multipart"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -20,6 +19,7 @@ import (
 
 	"ingot/internal/base/background"
 	"ingot/internal/base/faulttest"
+	"ingot/internal/base/testkit"
 	"ingot/internal/notify/channeltest"
 	"ingot/internal/notify/delivery"
 	"ingot/internal/platform/engine"
@@ -58,9 +58,9 @@ const (
 	settled   = 3 * time.Minute        // until everything is as wanted
 )
 
-func startFaulty(t *testing.T, seed uint64) *faultySite {
+// passableDir returns a data directory that the users of instances can pass through.
+func passableDir(t *testing.T) string {
 	t.Helper()
-	// Users of instances pass through it.
 	dir, err := os.MkdirTemp("", "ingot-faults-")
 	if err == nil {
 		err = os.Chmod(dir, 0o711) //nolint:gosec // nothing secret is in it
@@ -73,10 +73,16 @@ func startFaulty(t *testing.T, seed uint64) *faultySite {
 			t.Error(err)
 		}
 	})
+	return filepath.Join(dir, "data")
+}
+
+func startFaulty(t *testing.T, seed uint64) *faultySite {
+	t.Helper()
+	dir := passableDir(t)
 	f := &faultySite{T: t, faults: faulttest.New(seed)}
 	broker := &brokertest.Broker{}
 	c := testConfig(t)
-	c.DataDir, c.BrokerTimeout = filepath.Join(dir, "data"), time.Second
+	c.DataDir, c.BrokerTimeout = dir, time.Second
 	c.seams.engine = func(e engine.Engine) engine.Engine {
 		return engine.Watched(enginetest.Faulty(e, f.faults), hungAfter, hungGrace)
 	}
@@ -96,7 +102,7 @@ func startFaulty(t *testing.T, seed uint64) *faultySite {
 	if a.status != http.StatusAccepted {
 		t.Fatalf("register the broker: %d %s", a.status, a.body)
 	}
-	f.await("the catalog is there", func() bool {
+	testkit.Eventually(f, "the catalog is there", func() bool {
 		found := f.list("/v3/service_plans?names=" + brokertest.Async)
 		if len(found) == 1 {
 			f.plan = found[0]["guid"].(string)
@@ -139,20 +145,6 @@ func (f *faultySite) list(path string) []map[string]any {
 	return all
 }
 
-func (f *faultySite) await(what string, done func() bool) {
-	f.Helper()
-	tick := time.NewTicker(50 * time.Millisecond)
-	defer tick.Stop()
-	over := time.After(settled)
-	for !done() {
-		select {
-		case <-tick.C:
-		case <-over:
-			f.Fatalf("it does not come to this: %s", what)
-		}
-	}
-}
-
 func (f *faultySite) openMail() {
 	f.Helper()
 	const secret = "a long enough secret"
@@ -193,41 +185,26 @@ func (f *faultySite) app(name string) (guid, pkg string) {
 		"type": "buildpack", "data": map[string]any{"buildpacks": []string{"staticfile_buildpack"}},
 	}})
 	pkg = f.create("/v3/packages", map[string]any{"type": "bits", "relationships": to("app", guid)})
-	var body, bits bytes.Buffer
+	if a := f.uploadApp(pkg); a.status != http.StatusOK {
+		f.Fatalf("upload: %d %s", a.status, a.body)
+	}
+	return guid, pkg
+}
+
+// uploadApp uploads the files of an app.
+func (f *faultySite) uploadApp(pkg string) answer {
+	f.Helper()
+	var bits bytes.Buffer
 	z := zip.NewWriter(&bits)
 	for _, name := range []string{"Staticfile", "index.html"} {
 		if _, err := z.Create(name); err != nil {
 			f.Fatal(err)
 		}
 	}
-	form := multipart.NewWriter(&body)
-	part, err := form.CreateFormFile("bits", "app.zip")
-	if err == nil {
-		err = z.Close()
-	}
-	if err == nil {
-		_, err = part.Write(bits.Bytes())
-	}
-	if err == nil {
-		err = form.Close()
-	}
-	req, reqErr := http.NewRequestWithContext(f.Context(), http.MethodPost, f.api+"/v3/packages/"+pkg+"/upload", &body)
-	if err != nil || reqErr != nil {
-		f.Fatalf("making the upload: form %v, request %v", err, reqErr)
-	}
-	req.Header.Set("Content-Type", form.FormDataContentType())
-	req.Header.Set("Authorization", "bearer "+f.token)
-	client := &http.Client{Timeout: time.Minute, Transport: &http.Transport{DisableKeepAlives: true}}
-	res, err := client.Do(req)
-	if err != nil {
+	if err := z.Close(); err != nil {
 		f.Fatal(err)
 	}
-	text, _ := io.ReadAll(res.Body)
-	res.Body.Close()
-	if res.StatusCode != http.StatusOK {
-		f.Fatalf("upload: %d %s", res.StatusCode, text)
-	}
-	return guid, pkg
+	return f.upload("/v3/packages/"+pkg+"/upload", "app.zip", bits.Bytes())
 }
 
 // build stages a package and reports whether there is a droplet. Every build
@@ -236,7 +213,7 @@ func (f *faultySite) build(app, pkg string) bool {
 	f.Helper()
 	guid := f.create("/v3/builds", map[string]any{"package": map[string]string{"guid": pkg}})
 	var state, droplet string
-	f.await("build "+guid+" ends", func() bool {
+	testkit.Eventually(f, "build "+guid+" ends", func() bool {
 		b := f.ask(http.MethodGet, "/v3/builds/"+guid, nil).json(f.T)
 		state = b["state"].(string)
 		if d, ok := b["droplet"].(map[string]any); ok {
@@ -336,15 +313,15 @@ func faults(t *testing.T, seed uint64, steps int) {
 	f := startFaulty(t, seed)
 	steady, pkg := f.app("steady")
 	// On a machine that is busy a call may take as long as one that hangs.
-	f.await("a droplet without faults", func() bool { return f.build(steady, pkg) })
+	testkit.Eventually(f, "a droplet without faults", func() bool { return f.build(steady, pkg) })
 	f.act(steady, "start")
 	var instance string
-	f.await("the steady app runs", func() bool { instance = f.running(steady); return instance != "" })
+	testkit.Eventually(f, "the steady app runs", func() bool { instance = f.running(steady); return instance != "" })
 	type pushed struct{ guid, pkg string }
 	var busy []pushed
 	for i := range 3 {
 		guid, pkg := f.app(fmt.Sprintf("busy-%d", i))
-		f.await("a droplet without faults", func() bool { return f.build(guid, pkg) })
+		testkit.Eventually(f, "a droplet without faults", func() bool { return f.build(guid, pkg) })
 		busy = append(busy, pushed{guid, pkg})
 	}
 
@@ -418,20 +395,20 @@ func faults(t *testing.T, seed uint64, steps int) {
 		t.Errorf("the app that was not changed has the instance %q, was %q", now, instance)
 	}
 	for _, app := range busy {
-		f.await("a build works again", func() bool { return f.build(app.guid, app.pkg) })
+		testkit.Eventually(f, "a build works again", func() bool { return f.build(app.guid, app.pkg) })
 		f.act(app.guid, "restart")
 	}
 	for _, app := range busy {
-		f.await("app "+app.guid+" runs", func() bool { return f.running(app.guid) != "" })
+		testkit.Eventually(f, "app "+app.guid+" runs", func() bool { return f.running(app.guid) != "" })
 	}
-	f.await("no task is under way", func() bool { return len(f.list("/v3/tasks?states=PENDING,RUNNING,CANCELING")) == 0 })
-	f.await("all messages are delivered", func() bool {
+	testkit.Eventually(f, "no task is under way", func() bool { return len(f.list("/v3/tasks?states=PENDING,RUNNING,CANCELING")) == 0 })
+	testkit.Eventually(f, "all messages are delivered", func() bool {
 		messages = slices.DeleteFunc(messages, func(id string) bool {
 			return strings.Contains(call(t, http.MethodGet, f.Endpoints().Notifications+"/messages/"+id, f.mailer, nil).body, `"status":"delivered"`)
 		})
 		return len(messages) == 0
 	})
-	f.await("all service instances are deleted", func() bool {
+	testkit.Eventually(f, "all service instances are deleted", func() bool {
 		left := f.list("/v3/service_instances")
 		for _, s := range left {
 			f.ask(http.MethodDelete, "/v3/service_instances/"+s["guid"].(string), nil)
@@ -450,14 +427,14 @@ func (f *faultySite) halt(app string) {
 		}
 	}
 	f.act(app, "stop")
-	f.await("all instances are gone", func() bool {
+	testkit.Eventually(f, "all instances are gone", func() bool {
 		left, _ := filepath.Glob(filepath.Join(f.config.DataDir, "processes", "????????-*"))
 		return len(left) == 0
 	})
 	f.faults.Begin(1, faulttest.Stuck)
 	before := f.faults.Made()[faulttest.Stuck]
 	f.act(app, "start")
-	f.await("calls of the engine are stuck", func() bool { return f.faults.Made()[faulttest.Stuck] > before })
+	testkit.Eventually(f, "calls of the engine are stuck", func() bool { return f.faults.Made()[faulttest.Stuck] > before })
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)

@@ -38,8 +38,9 @@ type runtime struct {
 	cluster   *cluster.Cluster
 	store     *platformdb.Store
 	platform  *actions.Platform
-	blobs     *blob.Store
-	logs      *logs.Store
+	blobs     blob.Store
+	sign      blob.Signer // nil if downloads go through the server
+	logs      logs.Store
 	drains    *drain.Manager
 	engine    engine.Engine
 	watched   engine.Engine // the same, with calls that always return
@@ -48,6 +49,7 @@ type runtime struct {
 	proxy     *router.Proxy
 	access    *router.AccessLog
 	apps      *controller.Controller
+	replacing atomic.Pointer[controller.Controller] // apps, once it exists
 	tasks     *controller.Tasks
 	publisher *controller.RoutePublisher
 	stager    *staging.Stager
@@ -81,16 +83,18 @@ func (s *System) openRuntime(ctx context.Context, dir *datadir.Dir, d *db.DB, se
 	if r.scratch, err = dir.Scratch(); err != nil {
 		return nil, err
 	}
-	if r.blobs, err = blob.Open(dir.File("blobs")); err != nil {
+	if err := s.openBlobs(ctx, dir, r); err != nil {
 		return nil, err
 	}
-	if r.logs, err = logs.Open(dir.File("logs"), logs.Options{Log: c.Log}); err != nil {
+	if r.logs, err = openLogs(ctx, dir, d, owner{servers}, c); err != nil {
 		return nil, err
 	}
 	if r.drains, err = openDrains(r.logs, r.info, dir, c); err != nil {
 		return nil, err
 	}
-	if r.engine, r.sftp, err = choice.Open(ctx, c.Engine, choice.Options{Dir: dir, Programs: c.Programs, Overcommit: c.MemoryOvercommit, Log: c.Log}); err != nil {
+	if r.engine, r.sftp, err = choice.Open(ctx, c.Engine, choice.Options{
+		Dir: dir, Programs: c.Programs, Overcommit: c.MemoryOvercommit, Kubernetes: r.onKubernetes(c), Log: c.Log,
+	}); err != nil {
 		return nil, err
 	}
 	r.watched = c.seams.engineFor(r.engine)
@@ -111,6 +115,7 @@ func (s *System) openRuntime(ctx context.Context, dir *datadir.Dir, d *db.DB, se
 		Variables: r.inside.Variables(), BindingsRoot: bindingsRoot(r.engine), Reach: r.reachOf, Traffic: r.proxy, Log: c.Log, ShortestDeployment: shortestDeployment,
 	}
 	r.apps, r.tasks = controller.New(running), controller.NewTasks(running)
+	r.replacing.Store(r.apps)
 	r.publisher = controller.NewRoutePublisher(controller.PublisherConfig{Store: r.store, Backends: r.apps, Table: routeTable{r.table}, Log: c.Log})
 	r.apps.Notify(r.publisher)
 	stored := staging.StoreCatalog{Store: r.store}
@@ -142,7 +147,7 @@ const appUser = 2000
 func (r *runtime) parts(log *slog.Logger) []background.Service {
 	return []background.Service{
 		r.logs, r.drains, r.access, r.apps, r.tasks, r.publisher, r.stager, r.builds, r.services,
-		r.cleaner.Periodic(), choice.Recheck(r.engine, log),
+		r.cleaner.Periodic(), choice.Recheck(r.engine, log), background.Every(protectInterval, r.protect),
 	}
 }
 
@@ -152,9 +157,9 @@ func (r *runtime) Usage(ctx context.Context, instances []*platform.Instance) map
 	for _, one := range instances {
 		guids = append(guids, one.GUID)
 	}
-	out := map[string]api.InstanceUsage{}
+	out, lost := map[string]api.InstanceUsage{}, r.logs.Lost(guids...)
 	for guid, u := range r.apps.Usage(ctx, guids...) {
-		out[guid] = api.InstanceUsage{Time: u.Time, CPU: u.CPU, Memory: u.Memory, Disk: u.Disk, LogRate: u.LogRate, LogLost: r.logs.Lost(guid)}
+		out[guid] = api.InstanceUsage{Time: u.Time, CPU: u.CPU, Memory: u.Memory, Disk: u.Disk, LogRate: u.LogRate, LogLost: lost[guid]}
 	}
 	return out
 }
@@ -176,7 +181,7 @@ func (r *runtime) Traffic(instanceGUID string) api.InstanceTraffic {
 }
 
 // dropletFiles opens droplets for the controller.
-type dropletFiles struct{ blobs *blob.Store }
+type dropletFiles struct{ blobs blob.Store }
 
 func (d dropletFiles) Open(ctx context.Context, guid string) (io.ReadCloser, error) {
 	return d.blobs.Open(ctx, blob.Droplets, guid)

@@ -6,6 +6,7 @@ import (
 	"ingot/internal/base/cluster"
 	"ingot/internal/notify/delivery"
 	"ingot/internal/platform/engine"
+	"ingot/internal/platform/engine/kubernetes"
 )
 
 // seams are functions with which tests inject faults between the parts. A nil
@@ -15,6 +16,8 @@ type seams struct {
 	delivery func(*delivery.Options)
 	broker   func(http.RoundTripper) http.RoundTripper
 	cluster  func(*cluster.Options)
+	// kubernetes is for clusters whose Pods are processes.
+	kubernetes func(*kubernetes.Options)
 }
 
 // engineFor returns an engine whose calls always return.

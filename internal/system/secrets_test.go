@@ -9,14 +9,13 @@ import (
 	"testing"
 
 	"ingot/internal/base/datadir"
+	"ingot/internal/base/testkit"
 )
 
 func TestSecretsAreForUsOnly(t *testing.T) {
 	t.Parallel()
 	s := startSystem(t, testConfig(t))
-	if info, err := os.Stat(s.SecretsDir()); err != nil || info.Mode().Perm() != 0o700 {
-		t.Errorf("mode is %v, %v, want 0700", info.Mode(), err)
-	}
+	testkit.CheckMode(t, s.SecretsDir(), 0o700)
 	files, err := os.ReadDir(s.SecretsDir())
 	if err != nil {
 		t.Fatal(err)
@@ -40,9 +39,7 @@ func TestSecretsAreForUsOnly(t *testing.T) {
 		t.Errorf("the password has %d characters", n)
 	}
 	// What is shared must not be seen by others.
-	if info, err := os.Stat(filepath.Join(s.config.DataDir, "ingot.db")); err != nil || info.Mode().Perm() != 0o600 {
-		t.Errorf("database: %v, %v", info.Mode(), err)
-	}
+	testkit.CheckMode(t, filepath.Join(s.config.DataDir, "ingot.db"), 0o600)
 }
 
 func TestSecretsOfTheEnvironment(t *testing.T) {

@@ -22,7 +22,7 @@ const hostKeyFile = "ssh-host-key"
 // gateway is the ssh gateway. It writes to the logs of apps.
 type gateway struct {
 	*sshd.Server
-	logs *logs.Store
+	logs logs.Store
 	log  *slog.Logger
 	// verifier checks the tokens of codes. It changes when the issuer of an
 	// external authorization server is known.

@@ -276,7 +276,7 @@ func (s *System) startServices(ctx context.Context, b *frontend, dir *datadir.Di
 	if err := errors.Join(<-first, err); err != nil {
 		return nil, err
 	}
-	b.registry.MustRegister(health.Recovering{Collector: r.logs}, health.Recovering{Collector: r.drains})
+	b.registry.MustRegister(health.Recovering{Collector: logs.Metrics{Store: r.logs}}, health.Recovering{Collector: r.drains})
 	b.disk.OnLow(r.cleaner.LowDisk)
 	if err := s.run(ctx, b.disk); err != nil {
 		return nil, err
@@ -427,7 +427,7 @@ func (s *System) routes(b *frontend, a authority, r *runtime, n *notifications, 
 	c := s.config
 	verifier := a.Verifier(api.Audience, api.DashboardAudience)
 	options := api.Options{
-		Store: r.store, Platform: r.platform, Services: r.services, Directory: names, Runtime: r, Traffic: r, Signals: r, Blobs: uploads.Blobs{Store: r.blobs, Scratch: r.scratch}, InspectDroplet: staging.InspectUpload,
+		Store: r.store, Platform: r.platform, Services: r.services, Directory: names, Runtime: r, Traffic: r, Signals: r, Blobs: uploads.Blobs{Store: r.blobs, Scratch: r.scratch, Sign: r.sign}, InspectDroplet: staging.InspectUpload,
 		Verifier: verifier, Log: c.Log, Scratch: r.scratch, SSHAddress: ssh.address(), SSHFingerprint: ssh.Fingerprint(), NotificationsURL: cmp.Or(c.NotificationsURL, b.endpoints.Notifications),
 	}
 	if c.AuthURL != "" {
@@ -440,7 +440,7 @@ func (s *System) routes(b *frontend, a authority, r *runtime, n *notifications, 
 		routed: r.publisher.Loaded,
 	}
 	api.New(options).Routes(t.origin)
-	logs.Routes(r.logs, r.info, t.origin.Group("logs", web.FormatV3, verifier), t.logs.Group("logs", web.FormatV3, verifier))
+	logs.Routes(r.logs, r.info, logs.Options{}, t.origin.Group("logs", web.FormatV3, verifier), t.logs.Group("logs", web.FormatV3, verifier))
 	a.Routes(t.origin)
 	if c.AuthURL == "" {
 		t.auth = web.NewMux(web.FormatOAuth, c.Log, b.metrics)

@@ -1,6 +1,6 @@
-// Package daemon finds and supervises third-party servers: PostgreSQL, MariaDB and
-// Redis. It locates their programs, chooses the user they run as, and keeps one
-// server running per data directory:
+// Package daemon runs database servers as child processes: PostgreSQL, MariaDB and
+// Redis, as installed on the machine. It locates their programs, chooses the user they
+// run as, and keeps one server running per data directory:
 //
 //	idle ──Ensure──▶ prepare ─▶ start ─▶ ready ──exits──▶ wait ─▶ start …
 //	  └───────────────────────── Stop ─────────────────────────────▶ stopped

@@ -16,6 +16,7 @@ import (
 
 	"ingot/internal/base/db"
 	"ingot/internal/base/db/dbtest"
+	"ingot/internal/base/testkit"
 )
 
 // The SQLite driver is C translated to Go, together with a C library of the same
@@ -88,10 +89,7 @@ func TestSQLiteFile(t *testing.T) {
 	d := dbtest.Open(t, "sqlite:"+path)
 	create(t, d)
 	for _, suffix := range []string{"", "-wal", "-shm"} {
-		info, err := os.Stat(path + suffix)
-		if err != nil || info.Mode().Perm() != 0o600 {
-			t.Errorf("%s: mode %v, %v; want 0600", path+suffix, info, err)
-		}
+		testkit.CheckMode(t, path+suffix, 0o600)
 	}
 	err := d.View(t.Context(), func(tx *db.Tx) error {
 		for pragma, want := range map[string]string{"journal_mode": "wal", "foreign_keys": "1", "query_only": "1"} {

@@ -60,11 +60,19 @@ func (j *JSON[T]) Scan(src any) error {
 	return json.Unmarshal(text, &j.V)
 }
 
+// Raw is an argument that only PostgreSQL has: an array (a slice), or bytes. It is
+// passed to the driver as it is.
+type Raw struct{ V any }
+
 // arguments converts every argument to nil, int64, float64, bool or string, so
-// that both drivers see the same types.
+// that both drivers see the same types, except for Raw.
 func arguments(args []any) ([]any, error) {
 	out := make([]any, len(args))
 	for i, arg := range args {
+		if raw, ok := arg.(Raw); ok {
+			out[i] = raw.V
+			continue
+		}
 		v, err := argument(arg)
 		if err != nil {
 			return nil, fmt.Errorf("argument %d: %w", i+1, err)

@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"ingot/internal/base/seal"
+	"ingot/internal/base/testkit"
 )
 
 func ring(t testing.TB, keys ...string) *seal.Keyring {
@@ -180,10 +181,7 @@ func TestLoadOrCreate(t *testing.T) {
 	if err != nil || !created {
 		t.Fatalf("first: created %v, %v", created, err)
 	}
-	info, err := os.Stat(path)
-	if err != nil || info.Mode().Perm() != 0o600 {
-		t.Fatalf("mode %v, %v; want 0600", info.Mode(), err)
-	}
+	testkit.CheckMode(t, path, 0o600)
 	again, created, err := seal.LoadOrCreate(path, "")
 	if err != nil || created || again.Primary() != k.Primary() {
 		t.Fatalf("second: created %v, %v, same %v", created, err, again.Primary() == k.Primary())

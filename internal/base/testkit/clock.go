@@ -63,3 +63,10 @@ func (c *Clock) Advance(d time.Duration) time.Time {
 	}
 	return now
 }
+
+// Timers returns how many functions wait for their time.
+func (c *Clock) Timers() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return len(c.timers)
+}

@@ -35,7 +35,7 @@ func testAccept(k *kit) {
 		got = append(got, m.Recipient)
 		k.equal("number", m.Number, notify.MessageNumber(send.Number, i))
 		k.equal("status", m.Status, notify.Queued)
-		k.equal("due", m.Due, k.clock.time())
+		k.equal("due", m.Due, k.clock.Now())
 	}
 	k.equal("recipients", got, []notify.Recipient{people("u1")[0], people("u2")[0], {Email: "x@y.org"}, {UserID: "u3"}})
 
@@ -47,10 +47,10 @@ func testAccept(k *kit) {
 	k.wantErr(err, notify.ErrNotFound)
 
 	// A send without recipients is finished at once.
-	k.clock.move(time.Hour)
+	k.clock.Advance(time.Hour)
 	none := k.accept(s, k.sending("c"))
-	k.equal("finished", none.Finished, k.clock.time())
-	k.equal("finished", value[notify.Send](k)(s.Send(k.ctx, none.Number)).Finished, k.clock.time())
+	k.equal("finished", none.Finished, k.clock.Now())
+	k.equal("finished", value[notify.Send](k)(s.Send(k.ctx, none.Number)).Finished, k.clock.Now())
 }
 
 // testAcceptTogether sees that calls that share a commit each get their own
@@ -152,7 +152,7 @@ func keyed(n notify.NewSend, key, hash string, until time.Time) notify.NewSend {
 
 func testIdempotency(k *kit) {
 	s := k.store()
-	until := k.clock.time().Add(24 * time.Hour)
+	until := k.clock.Now().Add(24 * time.Hour)
 	first := k.accept(s, keyed(k.sending("c", "u"), "key", "hash", until))
 	again, replayed, err := s.Accept(k.ctx, keyed(k.sending("c", "u"), "key", "hash", until))
 	k.must(err)
@@ -180,7 +180,7 @@ func testIdempotency(k *kit) {
 	k.must(err)
 	k.equal("replayed by another process", replayed, true)
 
-	k.clock.move(24 * time.Hour)
+	k.clock.Advance(24 * time.Hour)
 	_, ok = repeated("c", "hash")
 	k.equal("an ended key is found", ok, false)
 	later := k.accept(s, keyed(k.sending("c", "u"), "key", "other", until.Add(24*time.Hour)))
@@ -192,7 +192,7 @@ func testIdempotency(k *kit) {
 
 func testIdempotencyTogether(k *kit) {
 	s := k.store()
-	until := k.clock.time().Add(time.Hour)
+	until := k.clock.Now().Add(time.Hour)
 	var first, made atomic.Int64
 	var wg sync.WaitGroup
 	for range 20 {
@@ -217,8 +217,8 @@ func testIdempotencyTogether(k *kit) {
 }
 
 func testQueueFull(k *kit) {
-	s := k.open(Options{QueueLimit: 3, Now: k.clock.time})
-	until := k.clock.time().Add(time.Hour)
+	s := k.open(Options{QueueLimit: 3, Now: k.clock.Now})
+	until := k.clock.Now().Add(time.Hour)
 	k.accept(s, keyed(k.sending("c", "u1", "u2"), "key", "hash", until))
 	_, _, err := s.Accept(k.ctx, k.sending("c", "u3", "u4"))
 	k.wantErr(err, notify.ErrQueueFull)
@@ -239,14 +239,14 @@ func testQueueFull(k *kit) {
 	k.waits(s, 0)
 	// The key of a send that was refused is not used up.
 	k.accept(s, keyed(k.sending("c", "u5"), "refused", "other", until))
-	s = k.open(Options{QueueLimit: 1, Now: k.clock.time})
+	s = k.open(Options{QueueLimit: 1, Now: k.clock.Now})
 	_, _, err = s.Accept(k.ctx, k.sending("c", "u6"))
 	k.wantErr(err, notify.ErrQueueFull)
 }
 
 func testQueueFullTogether(k *kit) {
 	const limit = 25
-	s := k.open(Options{QueueLimit: limit, Now: k.clock.time})
+	s := k.open(Options{QueueLimit: limit, Now: k.clock.Now})
 	var accepted atomic.Int64
 	var wg sync.WaitGroup
 	for c := range 10 {
@@ -288,7 +288,7 @@ func testExtend(k *kit) {
 	k.finish(s, notify.Delivered, numbersOf(k.claim(s, "w", 10))...)
 	k.equal("finished", value[notify.Send](k)(s.Send(k.ctx, send.Number)).Finished, time.Time{})
 	last := notify.Cursor{Audience: 1}
-	k.clock.move(time.Minute)
+	k.clock.Advance(time.Minute)
 	k.must(s.Extend(k.ctx, send.Number, page, people("u3"), last, true))
 	got = value[notify.Send](k)(s.Send(k.ctx, send.Number))
 	k.equal("cursor", got.Cursor, last)
@@ -296,11 +296,11 @@ func testExtend(k *kit) {
 	k.equal("counts", got.Counts, notify.Counts{Total: 4, Queued: 1, Delivered: 3})
 	k.wantErr(s.Extend(k.ctx, send.Number, last, people("u4"), last, true), notify.ErrConflict)
 	k.waits(s, 1)
-	k.clock.move(time.Minute)
+	k.clock.Advance(time.Minute)
 	k.finish(s, notify.Failed, numbersOf(k.claim(s, "w", 10))...)
 	got = value[notify.Send](k)(s.Send(k.ctx, send.Number))
 	k.equal("counts", got.Counts, notify.Counts{Total: 4, Failed: 1, Delivered: 3})
-	k.equal("finished", got.Finished, k.clock.time())
+	k.equal("finished", got.Finished, k.clock.Now())
 }
 
 // recipients are the members that a send has.
@@ -437,15 +437,15 @@ func testClaimExpansions(k *kit) {
 	k.equal("first", claim("w1", 1), []int64{a.Number})
 	k.equal("second", claim("w2", 10), []int64{b.Number})
 	k.equal("none left", claim("w3", 10), []int64(nil))
-	k.clock.move(50 * time.Second)
+	k.clock.Advance(50 * time.Second)
 	k.must(s.Renew(k.ctx, "w1", time.Minute))
-	k.clock.move(20 * time.Second)
+	k.clock.Advance(20 * time.Second)
 	k.equal("after the lease", claim("w3", 10), []int64{b.Number})
 	k.must(s.Release(k.ctx, "w1"))
 	got := value[[]notify.Send](k)(s.ClaimExpansions(k.ctx, "w4", 10, time.Minute))
 	k.equal("number released", len(got), 1)
 	k.equal("released", got[0], value[notify.Send](k)(s.Send(k.ctx, a.Number)))
 	k.must(s.Extend(k.ctx, a.Number, notify.Cursor{}, nil, notify.Cursor{Audience: 1}, true))
-	k.clock.move(time.Hour)
+	k.clock.Advance(time.Hour)
 	k.equal("not expanded", claim("w5", 10), []int64{b.Number})
 }

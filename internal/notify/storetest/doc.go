@@ -9,6 +9,6 @@
 // It must not import a store or a database: those import it. Only tests may
 // import it.
 //
-// Imports: base/fault, notify, github.com/google/go-cmp/cmp,
+// Imports: base/fault, base/testkit, notify, github.com/google/go-cmp/cmp,
 // github.com/google/go-cmp/cmp/cmpopts, pgregory.net/rapid.
 package storetest

@@ -69,7 +69,7 @@ func testQueueModel(k *kit) {
 				m.renew(owner.Draw(t, "owner"), time.Duration(rapid.IntRange(1, 90).Draw(t, "seconds"))*time.Second)
 			},
 			"wait": func(t *rapid.T) {
-				k.clock.move(time.Duration(rapid.SampledFrom([]int{0, 1, 30, 61}).Draw(t, "seconds")) * time.Second)
+				k.clock.Advance(time.Duration(rapid.SampledFrom([]int{0, 1, 30, 61}).Draw(t, "seconds")) * time.Second)
 			},
 			"": m.check,
 		})
@@ -85,8 +85,8 @@ func (m *model) clean() {
 		}
 	}
 	m.kit.finish(m.store, notify.Delivered, left...)
-	m.clock.move(time.Hour)
-	value[int](m.kit)(m.store.Purge(m.ctx, m.clock.time()))
+	m.clock.Advance(time.Hour)
+	value[int](m.kit)(m.store.Purge(m.ctx, m.clock.Now()))
 }
 
 func (m *model) accept(size int) {
@@ -94,13 +94,13 @@ func (m *model) accept(size int) {
 	send := m.kit.accept(m.store, m.sending("c", names("u", size)...))
 	for i := range size {
 		n := notify.MessageNumber(send.Number, i)
-		m.messages[n] = &modelled{status: notify.Queued, due: m.clock.time(), size: size}
+		m.messages[n] = &modelled{status: notify.Queued, due: m.clock.Now(), size: size}
 		m.order = append(m.order, n)
 	}
 }
 
 func (m *model) claim(t *rapid.T, owner string, limit int) {
-	now := m.clock.time()
+	now := m.clock.Now()
 	possible := 0
 	for _, c := range m.messages {
 		if !c.status.Final() && !c.due.After(now) && c.free(now) {
@@ -126,7 +126,7 @@ func (m *model) claim(t *rapid.T, owner string, limit int) {
 }
 
 func (m *model) finish(t *rapid.T) {
-	now := m.clock.time()
+	now := m.clock.Now()
 	var outcomes []notify.Outcome
 	final := map[int64]bool{}
 	for _, n := range rapid.SliceOfNDistinct(rapid.SampledFrom(m.order), 1, min(5, len(m.order)), rapid.ID).Draw(t, "messages") {
@@ -168,7 +168,7 @@ func (m *model) replay(t *rapid.T, n int64) {
 		t.Fatalf("replay of a message that is %s: %v", c.status, err)
 	}
 	if err == nil {
-		*c = modelled{status: notify.Queued, due: m.clock.time(), size: c.size}
+		*c = modelled{status: notify.Queued, due: m.clock.Now(), size: c.size}
 	}
 }
 
@@ -184,9 +184,9 @@ func (m *model) release(owner string) {
 // renew may find leases that have ended: whether those count is open, so they
 // are given back first.
 func (m *model) renew(owner string, d time.Duration) {
-	until := m.clock.time().Add(d)
+	until := m.clock.Now().Add(d)
 	for _, c := range m.messages {
-		if c.owner == owner && c.free(m.clock.time()) {
+		if c.owner == owner && c.free(m.clock.Now()) {
 			m.release(owner)
 			break
 		}

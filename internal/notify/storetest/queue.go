@@ -15,7 +15,7 @@ func testClaim(k *kit) {
 	s := k.store()
 	n := k.sending("c", "u1")
 	send := k.accept(s, n)
-	k.clock.move(time.Second)
+	k.clock.Advance(time.Second)
 	second := k.accept(s, k.sending("c", "u2"))
 	got := k.claim(s, "w", 10)
 	k.equal("order", numbersOf(got), []int64{notify.MessageNumber(send.Number, 0), notify.MessageNumber(second.Number, 0)})
@@ -40,7 +40,7 @@ func testClaimPriorities(k *kit) {
 	first := k.claim(s, "w", 60)
 	k.equal("only bulk", len(first), 60)
 	k.finish(s, notify.Retry, numbersOf(first)...)
-	k.clock.move(time.Hour)
+	k.clock.Advance(time.Hour)
 	for i := range 60 {
 		k.accept(s, k.sending("c", fmt.Sprint("single-", i)))
 	}
@@ -191,15 +191,15 @@ func testLeaseEnds(k *kit) {
 	s := k.store()
 	k.accept(s, k.sending("c", "u1", "u2"))
 	first := numbersOf(k.claim(s, "w1", 10))
-	k.clock.move(59 * time.Second)
+	k.clock.Advance(59 * time.Second)
 	k.equal("before the end", numbersOf(k.claim(s, "w2", 10)), []int64(nil))
-	k.clock.move(time.Second)
+	k.clock.Advance(time.Second)
 	k.equal("at the end", numbersOf(k.claim(s, "w2", 10)), first)
 	// Who was late is believed all the same.
 	k.equal("late", len(k.finish(s, notify.Delivered, first[0])), 1)
 	k.equal("held by the second", numbersOf(k.claim(s, "w3", 10)), []int64(nil))
 	k.equal("nothing new", len(k.finish(s, notify.Failed, first[0])), 0)
-	k.clock.move(time.Hour)
+	k.clock.Advance(time.Hour)
 	k.equal("left", numbersOf(k.claim(s, "w3", 10)), first[1:])
 }
 
@@ -209,16 +209,16 @@ func testRenew(k *kit) {
 	k.accept(s, k.sending("c", "u2"))
 	a := numbersOf(k.claim(s, "w1", 1))
 	b := numbersOf(k.claim(s, "w2", 1))
-	k.clock.move(30 * time.Second)
+	k.clock.Advance(30 * time.Second)
 	k.must(s.Renew(k.ctx, "w1", time.Minute))
 	k.must(s.Renew(k.ctx, "nobody", time.Minute))
-	k.clock.move(40 * time.Second)
+	k.clock.Advance(40 * time.Second)
 	k.equal("not renewed", numbersOf(k.claim(s, "w3", 10)), b)
-	k.clock.move(20 * time.Second)
+	k.clock.Advance(20 * time.Second)
 	k.equal("renewed, then ended", numbersOf(k.claim(s, "w4", 10)), a)
 	// Renewing for less does not shorten.
 	k.must(s.Renew(k.ctx, "w4", time.Second))
-	k.clock.move(2 * time.Second)
+	k.clock.Advance(2 * time.Second)
 	k.equal("shortened", numbersOf(k.claim(s, "w5", 10)), []int64(nil))
 }
 
@@ -259,7 +259,7 @@ func testCrash(k *kit) {
 	k.equal("counts", k.counts(s, notify.SendOf(first[0])), notify.Counts{Total: 150, Queued: 100, Delivered: 40, Undeliverable: 10})
 
 	s = k.store()
-	k.clock.move(2 * time.Hour)
+	k.clock.Advance(2 * time.Hour)
 	k.equal("number after the lease", len(k.claim(s, "w2", 1000)), 100)
 }
 
@@ -269,7 +269,7 @@ func testFinish(k *kit) {
 	n.Recipients = append(n.Recipients, notify.Recipient{UserID: "u5"})
 	send := k.accept(s, n)
 	numbers := numbersOf(k.claim(s, "w", 10))
-	at := k.clock.move(time.Minute)
+	at := k.clock.Advance(time.Minute)
 	later := at.Add(time.Minute)
 	final := value[[]notify.Claimed](k)(s.Finish(k.ctx, []notify.Outcome{
 		{Number: numbers[0], Status: notify.Delivered, Attempted: true, At: at},
@@ -305,9 +305,9 @@ func testFinish(k *kit) {
 	}
 	none := value[[]notify.Claimed](k)(s.Finish(k.ctx, nil, nil))
 	k.equal("nothing", len(none), 0)
-	k.clock.move(time.Minute)
+	k.clock.Advance(time.Minute)
 	k.finish(s, notify.Delivered, numbers[3])
-	k.equal("finished", value[notify.Send](k)(s.Send(k.ctx, send.Number)).Finished, k.clock.time())
+	k.equal("finished", value[notify.Send](k)(s.Send(k.ctx, send.Number)).Finished, k.clock.Now())
 }
 
 func testFinishTwice(k *kit) {
@@ -318,7 +318,7 @@ func testFinishTwice(k *kit) {
 		k.equal("first", len(k.finish(s, notify.Delivered, append(numbers, numbers...)...)), size)
 		before, _, err := s.Message(k.ctx, numbers[0])
 		k.must(err)
-		k.clock.move(time.Second)
+		k.clock.Advance(time.Second)
 		for _, status := range []notify.Status{notify.Delivered, notify.Failed, notify.Retry} {
 			k.equal("again", len(k.finish(s, status, numbers...)), 0)
 		}
@@ -374,10 +374,10 @@ func testRetry(k *kit) {
 	k.finish(s, notify.Retry, numbers[0])
 	k.waits(s, 2)
 	k.equal("not due", numbersOf(k.claim(s, "w", 10)), []int64(nil))
-	k.clock.move(time.Minute - time.Nanosecond)
+	k.clock.Advance(time.Minute - time.Nanosecond)
 	k.equal("not yet due", numbersOf(k.claim(s, "other", 10)), []int64(nil))
 	k.must(s.Renew(k.ctx, "w", time.Hour))
-	k.clock.move(time.Nanosecond)
+	k.clock.Advance(time.Nanosecond)
 	got := k.claim(s, "other", 10)
 	k.equal("due", numbersOf(got), numbers[:1])
 	k.equal("attempts", got[0].Attempts, 1)
@@ -385,7 +385,7 @@ func testRetry(k *kit) {
 	k.finish(s, notify.Retry, numbers[0])
 	s = k.store()
 	k.must(s.Release(k.ctx, "w"))
-	k.clock.move(time.Minute)
+	k.clock.Advance(time.Minute)
 	got = k.claim(s, "other", 10)
 	slices.SortFunc(got, func(a, b notify.Claimed) int { return int(a.Number - b.Number) })
 	k.equal("after a restart", numbersOf(got), numbers)
@@ -399,7 +399,7 @@ func testReplay(k *kit) {
 		numbers := numbersOf(k.claim(s, "w", 1000))
 		k.finish(s, notify.Failed, numbers[0])
 		k.finish(s, notify.Delivered, numbers[1:]...)
-		k.clock.move(time.Minute)
+		k.clock.Advance(time.Minute)
 		k.wantErr(s.Replay(k.ctx, "other", numbers[0]), notify.ErrNotFound)
 		k.wantErr(s.Replay(k.ctx, "c", numbers[0]+int64(size)), notify.ErrNotFound)
 		k.wantErr(s.Replay(k.ctx, "c", numbers[1]), notify.ErrConflict)
@@ -426,15 +426,15 @@ func testNextDue(k *kit) {
 	}
 	next("empty", time.Time{}, false)
 	k.accept(s, k.sending("c", "u1"))
-	k.clock.move(time.Second)
+	k.clock.Advance(time.Second)
 	k.accept(s, k.sending("c", names("u", 120)...))
 	next("single", start, true)
 	numbers := numbersOf(k.claim(s, "w", 1000))
-	next("held", k.clock.time().Add(time.Minute), true)
+	next("held", k.clock.Now().Add(time.Minute), true)
 	k.finish(s, notify.Delivered, numbers[1:]...)
 	k.finish(s, notify.Retry, numbers[0])
-	next("retry", k.clock.time().Add(time.Minute), true)
-	k.clock.move(time.Hour)
+	next("retry", k.clock.Now().Add(time.Minute), true)
+	k.clock.Advance(time.Hour)
 	k.finish(s, notify.Delivered, numbers[0])
 	next("all done", time.Time{}, false)
 	if _, _, err := s.Message(k.ctx, 1); !errors.Is(err, notify.ErrNotFound) {

@@ -67,12 +67,12 @@ func testFindMessages(k *kit) {
 		kinds[send.Number] = n.KindID
 		other := k.sending("d", "u-000000")
 		k.accept(s, other)
-		k.clock.move(time.Minute)
+		k.clock.Advance(time.Minute)
 	}
 	var outcomes []notify.Outcome
 	for _, c := range k.claim(s, "w", 1000) {
-		k.clock.move(time.Millisecond)
-		o := notify.Outcome{Number: c.Number, Status: notify.Delivered, At: k.clock.time()}
+		k.clock.Advance(time.Millisecond)
+		o := notify.Outcome{Number: c.Number, Status: notify.Delivered, At: k.clock.Now()}
 		switch c.Number % 5 {
 		case 0:
 			continue

@@ -4,13 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
+	"ingot/internal/base/testkit"
 	"ingot/internal/notify"
 )
 
@@ -93,7 +93,7 @@ func Conformance(t *testing.T, fresh func(t *testing.T) Open) {
 			t.Parallel()
 			ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 			t.Cleanup(cancel)
-			k := &kit{T: t, ctx: ctx, open: fresh(t), clock: &clock{now: start}}
+			k := &kit{T: t, ctx: ctx, open: fresh(t), clock: testkit.NewClock(start)}
 			part.run(k)
 		})
 	}
@@ -102,35 +102,16 @@ func Conformance(t *testing.T, fresh func(t *testing.T) Open) {
 // start has nanoseconds, which a store must keep.
 var start = time.Date(2026, 3, 1, 12, 30, 45, 123456789, time.UTC)
 
-// clock stands still unless it is moved.
-type clock struct {
-	mu  sync.Mutex
-	now time.Time
-}
-
-func (c *clock) time() time.Time {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.now
-}
-
-func (c *clock) move(d time.Duration) time.Time {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.now = c.now.Add(d)
-	return c.now
-}
-
 // kit is what a part of the suite works with.
 type kit struct {
 	*testing.T
 	ctx   context.Context
 	open  Open
-	clock *clock
+	clock *testkit.Clock
 }
 
 // store opens the database, for the first time or again.
-func (k *kit) store() notify.Store { return k.open(Options{Now: k.clock.time}) }
+func (k *kit) store() notify.Store { return k.open(Options{Now: k.clock.Now}) }
 
 func (k *kit) must(err error) {
 	k.Helper()
@@ -169,7 +150,7 @@ func (k *kit) sending(client string, users ...string) notify.NewSend {
 		KindID:    "kind",
 		Audiences: []notify.Audience{{Type: notify.ToSpace, ID: "space-1", SpaceName: "dev", OrgID: "org-1", OrgName: "acme"}},
 		Content:   notify.Content{Subject: "Hello", Text: "Grüße 🎉"},
-		Received:  k.clock.time(),
+		Received:  k.clock.Now(),
 		Expanded:  true,
 	}}
 	n.Recipients = people(users...)
@@ -224,9 +205,9 @@ func (k *kit) finish(s notify.Store, status notify.Status, numbers ...int64) []n
 	k.Helper()
 	var outcomes []notify.Outcome
 	for _, n := range numbers {
-		o := notify.Outcome{Number: n, Status: status, Attempted: true, At: k.clock.time()}
+		o := notify.Outcome{Number: n, Status: status, Attempted: true, At: k.clock.Now()}
 		if status == notify.Retry {
-			o.Due = k.clock.time().Add(time.Minute)
+			o.Due = k.clock.Now().Add(time.Minute)
 		}
 		outcomes = append(outcomes, o)
 	}

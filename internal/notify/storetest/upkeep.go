@@ -43,7 +43,7 @@ func testPurge(k *kit) {
 	none := k.accept(s, k.sending("c"))
 	waiting := k.accept(s, k.sending("c", "u2"))
 	unread := k.growing(s)
-	keep := keyed(k.sending("c", "u3"), "key", "hash", k.clock.time().Add(time.Hour))
+	keep := keyed(k.sending("c", "u3"), "key", "hash", k.clock.Now().Add(time.Hour))
 	replayed := k.accept(s, keep)
 	claimed := k.claim(s, "w", 10)
 	for _, c := range claimed {
@@ -51,8 +51,8 @@ func testPurge(k *kit) {
 			k.finish(s, notify.Delivered, c.Number)
 		}
 	}
-	k.equal("too early", value[int](k)(s.Purge(k.ctx, k.clock.time())), 0)
-	before := k.clock.move(time.Nanosecond)
+	k.equal("too early", value[int](k)(s.Purge(k.ctx, k.clock.Now())), 0)
+	before := k.clock.Advance(time.Nanosecond)
 	k.equal("purged", value[int](k)(s.Purge(k.ctx, before)), 2)
 	for _, n := range []int64{old.Number, none.Number, replayed.Number} {
 		_, err := s.Send(k.ctx, n)
@@ -70,7 +70,7 @@ func testPurge(k *kit) {
 	k.must(err)
 	k.equal("replayed", was, true)
 	k.equal("number", again.Number, replayed.Number)
-	k.clock.move(time.Hour)
+	k.clock.Advance(time.Hour)
 	k.equal("nothing more", value[int](k)(s.Purge(k.ctx, before)), 0)
 	fresh := k.accept(s, keep)
 	if fresh.Number <= unread.Number {
@@ -86,22 +86,22 @@ func testPurgeCounts(k *kit) {
 		numbers := numbersOf(k.claim(s, "w", 1000))
 		k.finish(s, notify.Delivered, numbers[:3]...)
 		k.finish(s, notify.Failed, numbers[3:5]...)
-		k.clock.move(time.Minute)
+		k.clock.Advance(time.Minute)
 		k.finish(s, notify.Undeliverable, numbers[5])
 		want := notify.Counts{Total: size, Queued: size - 6, Delivered: 3, Failed: 2, Undeliverable: 1}
-		k.equal("purged", value[int](k)(s.Purge(k.ctx, k.clock.time())), 5)
+		k.equal("purged", value[int](k)(s.Purge(k.ctx, k.clock.Now())), 5)
 		k.equal("counts", k.counts(s, send.Number), want)
 		k.equal("messages left", len(value[[]notify.Message](k)(s.MessagesOf(k.ctx, send.Number, -1, 1000))), size-5)
-		k.clock.move(time.Minute)
+		k.clock.Advance(time.Minute)
 		k.finish(s, notify.Delivered, numbers[6:]...)
 		want.Delivered += want.Queued
 		want.Queued = 0
-		end := k.clock.time()
+		end := k.clock.Now()
 		k.equal("purged", value[int](k)(s.Purge(k.ctx, end)), 1)
 		got := value[notify.Send](k)(s.Send(k.ctx, send.Number))
 		k.equal("counts", got.Counts, want)
 		k.equal("finished", got.Finished, end)
-		k.equal("purged", value[int](k)(s.Purge(k.ctx, k.clock.move(time.Minute))), size-6)
+		k.equal("purged", value[int](k)(s.Purge(k.ctx, k.clock.Advance(time.Minute))), size-6)
 		_, err := s.Send(k.ctx, send.Number)
 		k.wantErr(err, notify.ErrNotFound)
 	}
@@ -125,7 +125,7 @@ func testPurgeMany(k *kit) {
 	claimed := numbersOf(k.claim(s, "w", 10_000))
 	k.equal("claimed", len(claimed), 2140)
 	k.finish(s, notify.Delivered, claimed[1:]...)
-	k.equal("purged", value[int](k)(s.Purge(k.ctx, k.clock.move(time.Minute))), 2139)
+	k.equal("purged", value[int](k)(s.Purge(k.ctx, k.clock.Advance(time.Minute))), 2139)
 	left := value[[]notify.Send](k)(s.ListSends(k.ctx, "c", 0, 10))
 	k.equal("number of sends left", len(left), 1)
 	k.equal("left", left[0].Number, notify.SendOf(claimed[0]))
@@ -162,11 +162,11 @@ func testCallbacks(k *kit) {
 	k.equal("first", claim("w1", 1), []notify.Callback{first})
 	k.equal("second", len(claim("w2", 10)), 1)
 	k.equal("none left", claim("w3", 10), []notify.Callback{})
-	k.clock.move(30 * time.Second)
+	k.clock.Advance(30 * time.Second)
 	k.must(s.Renew(k.ctx, "w2", time.Hour))
-	k.clock.move(30 * time.Second)
+	k.clock.Advance(30 * time.Second)
 	k.equal("after the lease", claim("w3", 10), []notify.Callback{first})
-	k.must(s.FinishCallback(k.ctx, "1", k.clock.time().Add(time.Minute)))
+	k.must(s.FinishCallback(k.ctx, "1", k.clock.Now().Add(time.Minute)))
 	k.must(s.Release(k.ctx, "w2"))
 	second := claim("w4", 10)
 	k.equal("released", len(second), 1)
@@ -174,14 +174,14 @@ func testCallbacks(k *kit) {
 	k.must(s.FinishCallback(k.ctx, "2", time.Time{}))
 	k.must(s.FinishCallback(k.ctx, "2", time.Time{}))
 	k.equal("put off", claim("w4", 10), []notify.Callback{})
-	k.clock.move(time.Minute)
+	k.clock.Advance(time.Minute)
 	first.Attempts = 1
 	k.equal("again", claim("w4", 10), []notify.Callback{first})
 	s = k.store()
 	k.must(s.Release(k.ctx, "w4"))
 	k.equal("after a crash", claim("w4", 10), []notify.Callback{first})
 	k.must(s.FinishCallback(k.ctx, "1", time.Time{}))
-	k.clock.move(time.Hour)
+	k.clock.Advance(time.Hour)
 	k.equal("done", claim("w4", 10), []notify.Callback{})
 }
 
@@ -192,7 +192,7 @@ func (k *kit) tell(s notify.Store, calls map[string][]notify.Callback) {
 	claimed := value[[]notify.Claimed](k)(s.Claim(k.ctx, "teller", 10, time.Minute))
 	var outcomes []notify.Outcome
 	for _, c := range claimed {
-		outcomes = append(outcomes, notify.Outcome{Number: c.Number, Status: notify.Delivered, Attempted: true, At: k.clock.time()})
+		outcomes = append(outcomes, notify.Outcome{Number: c.Number, Status: notify.Delivered, Attempted: true, At: k.clock.Now()})
 	}
 	final, err := s.Finish(k.ctx, outcomes, func(w notify.Webhook, _ []*notify.Claimed) []notify.Callback { return calls[w.ID] })
 	k.must(err)

@@ -68,6 +68,11 @@ func (p *Platform) updateUploaded(tx platform.Tx, d *platform.Droplet) error {
 	return tx.Droplets().Update(d)
 }
 
+// DropletDownloaded records that a user downloads a droplet.
+func (p *Platform) DropletDownloaded(tx platform.Tx, by Actor, app *platform.App, d *platform.Droplet) error {
+	return p.recordDroplet(tx, "download", by, app, d)
+}
+
 // DeleteDroplet removes a droplet that neither its app nor a deployment uses.
 func (p *Platform) DeleteDroplet(tx platform.Tx, by Actor, app *platform.App, d *platform.Droplet) error {
 	if app.DropletGUID == d.GUID {

@@ -64,6 +64,11 @@ func (p *Platform) PackageUploadFailed(tx platform.Tx, guid string, cause error)
 	return tx.Packages().Update(pkg)
 }
 
+// PackageDownloaded records that a user downloads the bits of a package.
+func (p *Platform) PackageDownloaded(tx platform.Tx, by Actor, app *platform.App, pkg *platform.Package) error {
+	return p.recordPackage(tx, "download", by, app, pkg)
+}
+
 // DeletePackage removes a package.
 func (p *Platform) DeletePackage(tx platform.Tx, by Actor, app *platform.App, pkg *platform.Package) error {
 	if err := tx.Packages().Delete(pkg.GUID); err != nil {

@@ -25,15 +25,30 @@ func (p *Platform) EnsureDefaultQuota(tx platform.Tx) (*platform.OrganizationQuo
 	return quota, err
 }
 
+func orgQuotaTarget(q *platform.OrganizationQuota) Target {
+	return Target{GUID: q.GUID, Type: "organization_quota", Name: q.Name}
+}
+
+func spaceQuotaTarget(q *platform.SpaceQuota) Target {
+	return Target{GUID: q.GUID, Type: "space_quota", Name: q.Name, OrgGUID: q.OrgGUID}
+}
+
+func quotaData(name string, l platform.Limits) map[string]any {
+	return map[string]any{"request": map[string]any{"name": name, "limits": l}}
+}
+
 // CreateOrganizationQuota stores a quota and applies it.
-func (p *Platform) CreateOrganizationQuota(tx platform.Tx, q *platform.OrganizationQuota, orgs []*platform.Organization) error {
+func (p *Platform) CreateOrganizationQuota(tx platform.Tx, by Actor, q *platform.OrganizationQuota, orgs []*platform.Organization) error {
 	if err := platform.CheckQuota(q.Name, q.Limits); err != nil {
 		return err
 	}
 	if err := quotaConflict("Organization", q.Name, tx.OrganizationQuotas().Insert(q)); err != nil {
 		return err
 	}
-	return p.ApplyOrganizationQuota(tx, q, orgs)
+	if err := p.Record(tx, "audit.organization_quota.create", by, orgQuotaTarget(q), quotaData(q.Name, q.Limits)); err != nil {
+		return err
+	}
+	return p.ApplyOrganizationQuota(tx, by, q, orgs)
 }
 
 func quotaConflict(kind, name string, err error) error {
@@ -45,7 +60,7 @@ func quotaConflict(kind, name string, err error) error {
 
 // UpdateOrganizationQuota stores a changed quota. What its organizations use
 // already may be more than it allows; they cannot use more still.
-func (p *Platform) UpdateOrganizationQuota(tx platform.Tx, q *platform.OrganizationQuota) error {
+func (p *Platform) UpdateOrganizationQuota(tx platform.Tx, by Actor, q *platform.OrganizationQuota) error {
 	if err := platform.CheckQuota(q.Name, q.Limits); err != nil {
 		return err
 	}
@@ -56,17 +71,26 @@ func (p *Platform) UpdateOrganizationQuota(tx platform.Tx, q *platform.Organizat
 	if err != nil {
 		return err
 	}
-	return logsLimited(tx, q.Limits, "organization_guid", "org", orgs)
+	if err := logsLimited(tx, q.Limits, "organization_guid", "org", orgs); err != nil {
+		return err
+	}
+	return p.Record(tx, "audit.organization_quota.update", by, orgQuotaTarget(q), quotaData(q.Name, q.Limits))
 }
 
 // ApplyOrganizationQuota makes it the quota of organizations.
-func (p *Platform) ApplyOrganizationQuota(tx platform.Tx, q *platform.OrganizationQuota, orgs []*platform.Organization) error {
+func (p *Platform) ApplyOrganizationQuota(tx platform.Tx, by Actor, q *platform.OrganizationQuota, orgs []*platform.Organization) error {
 	if err := logsLimited(tx, q.Limits, "organization_guid", "org", orgs); err != nil {
 		return err
 	}
 	for _, o := range orgs {
 		o.QuotaGUID = q.GUID
 		if err := tx.Organizations().Update(o); err != nil {
+			return err
+		}
+		target := orgQuotaTarget(q)
+		target.OrgGUID = o.GUID
+		data := map[string]any{"organization_guid": o.GUID, "organization_name": o.Name}
+		if err := p.Record(tx, "audit.organization_quota.apply", by, target, data); err != nil {
 			return err
 		}
 	}
@@ -96,7 +120,7 @@ func logsLimited[T any, P interface {
 }
 
 // DeleteOrganizationQuota removes a quota that no organization has.
-func (p *Platform) DeleteOrganizationQuota(tx platform.Tx, q *platform.OrganizationQuota) error {
+func (p *Platform) DeleteOrganizationQuota(tx platform.Tx, by Actor, q *platform.OrganizationQuota) error {
 	n, err := tx.Organizations().Count(platform.Where("quota_guid", q.GUID))
 	if err != nil {
 		return err
@@ -104,22 +128,28 @@ func (p *Platform) DeleteOrganizationQuota(tx platform.Tx, q *platform.Organizat
 	if n > 0 {
 		return fault.New(fault.Unprocessable, "This quota is applied to one or more organizations. Apply different quotas to those organizations before deleting.")
 	}
-	return tx.OrganizationQuotas().Delete(q.GUID)
+	if err := tx.OrganizationQuotas().Delete(q.GUID); err != nil {
+		return err
+	}
+	return p.Record(tx, "audit.organization_quota.delete", by, orgQuotaTarget(q), nil)
 }
 
 // CreateSpaceQuota stores a quota of an organization and applies it to spaces.
-func (p *Platform) CreateSpaceQuota(tx platform.Tx, q *platform.SpaceQuota, spaces []*platform.Space) error {
+func (p *Platform) CreateSpaceQuota(tx platform.Tx, by Actor, q *platform.SpaceQuota, spaces []*platform.Space) error {
 	if err := platform.CheckQuota(q.Name, q.Limits); err != nil {
 		return err
 	}
 	if err := quotaConflict("Space", q.Name, tx.SpaceQuotas().Insert(q)); err != nil {
 		return err
 	}
-	return p.ApplySpaceQuota(tx, q, spaces)
+	if err := p.Record(tx, "audit.space_quota.create", by, spaceQuotaTarget(q), quotaData(q.Name, q.Limits)); err != nil {
+		return err
+	}
+	return p.ApplySpaceQuota(tx, by, q, spaces)
 }
 
 // UpdateSpaceQuota stores a changed quota.
-func (p *Platform) UpdateSpaceQuota(tx platform.Tx, q *platform.SpaceQuota) error {
+func (p *Platform) UpdateSpaceQuota(tx platform.Tx, by Actor, q *platform.SpaceQuota) error {
 	if err := platform.CheckQuota(q.Name, q.Limits); err != nil {
 		return err
 	}
@@ -130,11 +160,14 @@ func (p *Platform) UpdateSpaceQuota(tx platform.Tx, q *platform.SpaceQuota) erro
 	if err != nil {
 		return err
 	}
-	return logsLimited(tx, q.Limits, "space_guid", "space", spaces)
+	if err := logsLimited(tx, q.Limits, "space_guid", "space", spaces); err != nil {
+		return err
+	}
+	return p.Record(tx, "audit.space_quota.update", by, spaceQuotaTarget(q), quotaData(q.Name, q.Limits))
 }
 
 // ApplySpaceQuota makes it the quota of spaces of its organization.
-func (p *Platform) ApplySpaceQuota(tx platform.Tx, q *platform.SpaceQuota, spaces []*platform.Space) error {
+func (p *Platform) ApplySpaceQuota(tx platform.Tx, by Actor, q *platform.SpaceQuota, spaces []*platform.Space) error {
 	for _, s := range spaces {
 		if s.OrgGUID != q.OrgGUID {
 			return fault.New(fault.Unprocessable, "Space quotas cannot be applied outside of their owning organization.")
@@ -144,31 +177,44 @@ func (p *Platform) ApplySpaceQuota(tx platform.Tx, q *platform.SpaceQuota, space
 		return err
 	}
 	for _, s := range spaces {
-		s.QuotaGUID = q.GUID
-		if err := tx.Spaces().Update(s); err != nil {
+		if err := p.setSpaceQuota(tx, by, "apply", q, s, q.GUID); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// RemoveSpaceQuota takes a quota from a space.
-func (p *Platform) RemoveSpaceQuota(tx platform.Tx, q *platform.SpaceQuota, s *platform.Space) error {
+// setSpaceQuota changes the quota of a space; what is apply or remove.
+func (p *Platform) setSpaceQuota(tx platform.Tx, by Actor, what string, q *platform.SpaceQuota, s *platform.Space, guid string) error {
+	s.QuotaGUID = guid
+	if err := tx.Spaces().Update(s); err != nil {
+		return err
+	}
+	target := spaceQuotaTarget(q)
+	target.SpaceGUID = s.GUID
+	return p.Record(tx, "audit.space_quota."+what, by, target, map[string]any{"space_guid": s.GUID, "space_name": s.Name})
+}
+
+// RemoveSpaceQuota removes a quota from a space.
+func (p *Platform) RemoveSpaceQuota(tx platform.Tx, by Actor, q *platform.SpaceQuota, s *platform.Space) error {
 	if s.QuotaGUID != q.GUID {
 		return fault.New(fault.Unprocessable, "Unable to remove quota from space with guid '%s'. Ensure the space quota is applied to this space.", s.GUID)
 	}
-	s.QuotaGUID = ""
-	return tx.Spaces().Update(s)
+	return p.setSpaceQuota(tx, by, "remove", q, s, "")
 }
 
 // DeleteSpaceQuota removes a quota; its spaces have none then.
-func (p *Platform) DeleteSpaceQuota(tx platform.Tx, q *platform.SpaceQuota) error {
+func (p *Platform) DeleteSpaceQuota(tx platform.Tx, by Actor, q *platform.SpaceQuota) error {
 	spaces, _, err := tx.Spaces().List(platform.Where("quota_guid", q.GUID))
 	for i := 0; i < len(spaces) && err == nil; i++ {
-		err = p.RemoveSpaceQuota(tx, q, spaces[i])
+		spaces[i].QuotaGUID = ""
+		err = tx.Spaces().Update(spaces[i])
 	}
 	if err != nil {
 		return err
 	}
-	return tx.SpaceQuotas().Delete(q.GUID)
+	if err := tx.SpaceQuotas().Delete(q.GUID); err != nil {
+		return err
+	}
+	return p.Record(tx, "audit.space_quota.delete", by, spaceQuotaTarget(q), nil)
 }

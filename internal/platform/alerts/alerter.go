@@ -42,7 +42,7 @@ type Config struct {
 	Notifier Notifier
 	// Lines returns the newest lines of an app's log, newest first; nil leaves them out of
 	// messages.
-	Lines func(appGUID string, n int) ([]platform.LogLine, error)
+	Lines func(ctx context.Context, appGUID string, n int) ([]platform.LogLine, error)
 	// File stores the position.
 	File string
 	// Look is the interval of reading events.
@@ -135,7 +135,7 @@ func (a *Alerter) pass(ctx context.Context) error {
 	}
 	var failed error
 	for _, e := range events {
-		err := background.Do("tell of an event", func() error { return a.handle(ctx, e) })
+		err := background.Do("handle an audit event", func() error { return a.handle(ctx, e) })
 		var panicked *background.PanicError
 		if err != nil && !errors.As(err, &panicked) {
 			// The position stays before the event.
@@ -145,12 +145,12 @@ func (a *Alerter) pass(ctx context.Context) error {
 		// A bad event would fail for ever: skip it.
 		a.at.passed(e)
 	}
-	return errors.Join(failed, a.reportTroubles(ctx), a.at.save(a.c.File))
+	return errors.Join(failed, a.reportCrashes(ctx), a.at.save(a.c.File))
 }
 
 // handle handles one event. Crashes are collected, everything else is sent at once.
 func (a *Alerter) handle(ctx context.Context, e *platform.AuditEvent) error {
-	on, err := a.wanted(ctx, e.SpaceGUID)
+	on, err := a.enabled(ctx, e.SpaceGUID)
 	if err != nil || !on {
 		return err
 	}
@@ -158,16 +158,16 @@ func (a *Alerter) handle(ctx context.Context, e *platform.AuditEvent) error {
 		a.crashed(e)
 		return nil
 	}
-	m, worth := describe(e)
-	if !worth {
+	m, relevant := describe(e)
+	if !relevant {
 		return nil
 	}
 	m.Key = e.GUID
-	return a.tell(ctx, e.SpaceGUID, m)
+	return a.notifyDevelopers(ctx, e.SpaceGUID, m)
 }
 
-// wanted reports whether the space has notifications enabled.
-func (a *Alerter) wanted(ctx context.Context, spaceGUID string) (on bool, err error) {
+// enabled reports whether the space has notifications enabled.
+func (a *Alerter) enabled(ctx context.Context, spaceGUID string) (on bool, err error) {
 	err = a.c.Store.View(ctx, func(tx platform.Tx) error {
 		space, err := tx.Spaces().Get(spaceGUID)
 		if fault.Is(err, fault.NotFound) {
@@ -179,9 +179,9 @@ func (a *Alerter) wanted(ctx context.Context, spaceGUID string) (on bool, err er
 	return on, err
 }
 
-// tell sends a message to every developer of the space. The message says where it happened
-// and why the recipient gets it.
-func (a *Alerter) tell(ctx context.Context, spaceGUID string, m Message) error {
+// notifyDevelopers sends a message to every developer of the space. The message
+// says where it happened and why the recipient gets it.
+func (a *Alerter) notifyDevelopers(ctx context.Context, spaceGUID string, m Message) error {
 	var users []string
 	var space *platform.Space
 	var org *platform.Organization

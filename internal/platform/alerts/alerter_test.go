@@ -191,11 +191,11 @@ func TestServiceOperationsAreSaid(t *testing.T) {
 		"delete failed busy":    "Deleting the service instance db failed.\n\nThe service broker says: busy\n\nMore: cf service db\n",
 	} {
 		words := strings.SplitN(operation, " ", 3)
-		m, worth := describe(&platform.AuditEvent{Type: "audit.service_instance.operation-finished", TargetName: "db", Data: map[string]any{
+		m, relevant := describe(&platform.AuditEvent{Type: "audit.service_instance.operation-finished", TargetName: "db", Data: map[string]any{
 			"operation": words[0], "state": words[1], "description": words[2],
 		}})
-		if !worth || m.Text != want || m.Kind != kindService || m.Subject+"." != strings.SplitN(want, "\n", 2)[0] {
-			t.Errorf("%s: message is %+v, worth sending %v, want %q", operation, m, worth, want)
+		if !relevant || m.Text != want || m.Kind != kindService || m.Subject+"." != strings.SplitN(want, "\n", 2)[0] {
+			t.Errorf("%s: message is %+v, relevant %v, want %q", operation, m, relevant, want)
 		}
 	}
 }
@@ -204,7 +204,7 @@ func TestCrashMessageSaysWhereAndWhy(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	b.instance(platform.InstanceCrashed)
-	b.h.c.Lines = func(app string, n int) ([]platform.LogLine, error) {
+	b.h.c.Lines = func(_ context.Context, app string, n int) ([]platform.LogLine, error) {
 		if app != b.app.GUID || n != linesShown {
 			t.Errorf("asked for %d lines of %s", n, app)
 		}

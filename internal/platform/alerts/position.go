@@ -19,15 +19,15 @@ const overlap = 10 * time.Second
 type position struct {
 	After time.Time            `json:"after"`
 	Seen  map[string]time.Time `json:"seen"`
-	// Troubles are the crashing apps, by guid.
-	Troubles map[string]*trouble `json:"troubles"`
+	// Crashing are the crashing apps, by guid.
+	Crashing map[string]*crashingApp `json:"troubles"`
 	dirty    bool
 }
 
 // readPosition returns the stored position, or now if there is none: old events are not
 // sent.
 func readPosition(file string, now time.Time) (position, error) {
-	p := position{After: now, Seen: map[string]time.Time{}, Troubles: map[string]*trouble{}, dirty: true}
+	p := position{After: now, Seen: map[string]time.Time{}, Crashing: map[string]*crashingApp{}, dirty: true}
 	content, err := os.ReadFile(file)
 	if errors.Is(err, os.ErrNotExist) {
 		return p, nil
@@ -42,8 +42,8 @@ func readPosition(file string, now time.Time) (position, error) {
 	if kept.Seen == nil {
 		kept.Seen = map[string]time.Time{}
 	}
-	if kept.Troubles == nil {
-		kept.Troubles = map[string]*trouble{}
+	if kept.Crashing == nil {
+		kept.Crashing = map[string]*crashingApp{}
 	}
 	return kept, nil
 }

@@ -2,7 +2,7 @@ package api
 
 import "ingot/internal/platform"
 
-// The scopes of which routes need one.
+// The scopes that routes require.
 const (
 	scopeAdmin         = platform.ScopeAdmin
 	scopeAdminReadOnly = platform.ScopeAdminReadOnly
@@ -10,9 +10,9 @@ const (
 	scopeDashboard     = DashboardAudience + ".read"
 )
 
-// readers are the scopes of which one is needed to read anything at all. What
-// of it is decided by the resource.
+// readers are the scopes of which one is required to read. What the caller can see
+// depends on the resource.
 var readers = append([]string{platform.ScopeRead}, platform.ReadAllScopes...)
 
-// writers are the scopes of which one is needed to change anything.
+// writers are the scopes of which one is required to change anything.
 var writers = []string{platform.ScopeWrite, platform.ScopeAdmin}

@@ -14,15 +14,15 @@ import (
 	"ingot/internal/platform/services"
 )
 
-// Version is the v3 API version we speak. Clients switch features on by it:
-// from 3.211.0 on they expect embed=process_instances.
+// Version is the version of the v3 API. Clients enable features by it: from 3.211.0
+// on they expect embed=process_instances.
 const Version = "3.211.0"
 
-// Audience is what tokens call this API.
+// Audience is the audience of tokens for this API.
 const Audience = "cloud_controller"
 
-// DashboardAudience is what tokens of service dashboards call it: they may ask for
-// the permissions of their users, and nothing else.
+// DashboardAudience is the audience of tokens of service dashboards, which may only
+// read the permissions of their users.
 const DashboardAudience = "cloud_controller_service_permissions"
 
 // Options configure the API.
@@ -37,28 +37,28 @@ type Options struct {
 	Blobs     Blobs
 	Verifier  *token.Verifier
 	Log       *slog.Logger
-	// InspectDroplet looks into a droplet that is uploaded, and returns what it
-	// says of itself. A *fault.Error means that it could not run.
+	// InspectDroplet reads the metadata of an uploaded droplet. A *fault.Error means
+	// that it could not run.
 	InspectDroplet func(ctx context.Context, r io.Reader) (*platform.Droplet, error)
-	// Scratch is where uploads lie until they are stored; empty means the
+	// Scratch is the directory for uploads until they are stored; empty means the
 	// system's temporary directory.
 	Scratch string
-	// MaxUpload is the largest upload that is taken, in bytes; 1 GiB if zero.
+	// MaxUpload limits the size of uploads in bytes; 1 GiB if zero.
 	MaxUpload int64
-	// AuthURL says where a client finds the authorization server; nil means
-	// on the origin it already talks to.
+	// AuthURL returns the URL of the authorization server for a client; nil means the
+	// origin of the request.
 	AuthURL func(*http.Request) string
 	// SSH is the address, host:port, and host key fingerprint of the ssh
-	// gateway; empty means that there is none. Without a host it is the one by
-	// which the client reached us.
+	// gateway; empty means that there is none. Without a host it is that of the
+	// request.
 	SSHAddress, SSHFingerprint string
-	// NotificationsURL is where the notification service is; empty means that
-	// there is none.
+	// NotificationsURL is the URL of the notification service; empty means that there
+	// is none.
 	NotificationsURL string
 	Now              func() time.Time
 }
 
-// API answers the v3 API.
+// API serves the v3 API.
 type API struct {
 	store     platform.Store
 	platform  *actions.Platform
@@ -80,7 +80,7 @@ type API struct {
 	notificationsURL           string
 }
 
-// Directory knows the names of users. It is the authorization server, seen
+// Directory returns the names of users. The authorization server implements it
 // through its public API.
 type Directory interface {
 	// UsersByID returns those of ids that are known; the others are absent.
@@ -90,7 +90,7 @@ type Directory interface {
 	UsersByName(ctx context.Context, names, origins []string) ([]DirectoryUser, error)
 }
 
-// DirectoryUser is what the directory says about a user.
+// DirectoryUser is a user in the directory.
 type DirectoryUser struct {
 	ID       string
 	UserName string
@@ -99,14 +99,14 @@ type DirectoryUser struct {
 
 // Runtime gives access to the running instances.
 type Runtime interface {
-	// Usage returns what the running instances of a process use at the moment,
-	// by their guids. Instances of which nothing is known are absent.
+	// Usage returns the current resource usage of the running instances of a process
+	// by guid. Instances whose usage is unknown are absent.
 	Usage(ctx context.Context, instances []*platform.Instance) map[string]InstanceUsage
 	// RestartInstance stops one instance; a new one replaces it.
 	RestartInstance(ctx context.Context, processGUID string, index int) error
 }
 
-// InstanceUsage is what an instance uses.
+// InstanceUsage is the resource usage of an instance.
 type InstanceUsage struct {
 	Time   time.Time
 	CPU    float64 // 1.0 is a whole processor
@@ -114,51 +114,49 @@ type InstanceUsage struct {
 	Disk   int64
 	// LogRate is its output in bytes a second.
 	LogRate int64
-	// LogLost is how many lines of its output were lost or dropped so far.
+	// LogLost is the number of lines of its output that were lost or dropped.
 	LogLost uint64
 }
 
-// Traffic knows what instances are asked through their routes.
+// Traffic counts the requests to instances through their routes.
 type Traffic interface {
-	// Traffic returns the requests of an instance since it is there; none when
-	// it never had one.
+	// Traffic returns the requests to an instance since its start.
 	Traffic(instanceGUID string) InstanceTraffic
 }
 
-// InstanceTraffic is what an instance was asked through its routes.
+// InstanceTraffic counts the requests to an instance through its routes.
 type InstanceTraffic struct {
-	Requests       int64    // that have ended
-	Active         int64    // that have not
-	Classes        [6]int64 // by the first digit of the status; 0 is for those without an answer
+	Requests       int64    // finished
+	Active         int64    // in progress
+	Classes        [6]int64 // by the first digit of the status; 0 is for those without a response
 	Received, Sent int64    // bytes of bodies
 	Mean           time.Duration
-	P50, P95, P99  time.Duration // at most so long took that share
+	P50, P95, P99  time.Duration // quantiles of the duration
 }
 
-// Signals tell the parts that make actual match desired that something
-// changed, after the change was stored. Routes, names and the lines of apps' logs
-// are not among them: the actions that write those announce them in their
-// transaction (platform.Changes). They do not block for long and may be
-// lost: all of them also look by themselves from time to time.
+// Signals notifies the parts that bring the actual state to the desired one, after a
+// change was stored. Routes, names and the lines of apps' logs are not among the
+// signals: the actions that write those announce them in their transaction
+// (platform.Changes). Signals do not block for long and may be lost: the receivers
+// also check periodically.
 type Signals interface {
-	// AppsChanged tells of apps, or of what they are bound to; without guids, of
-	// bindings alone.
+	// AppsChanged signals a change of apps or of their bindings; without guids, of
+	// bindings only.
 	AppsChanged(guids ...string)
 	BuildCreated(guid string)
 	TasksChanged()
 	JobCreated(guid string)
 }
 
-// Blobs keeps packages, droplets and buildpacks, by their guids.
+// Blobs stores packages, droplets and buildpacks by guid.
 type Blobs interface {
-	// PutPackage stores a package made of a zip (which may be nil) and of
-	// files that are there already. pool names whose files these are: content
-	// is never matched across pools.
+	// PutPackage stores a package made of a zip, which may be nil, and of files that
+	// are already stored in a pool. Content is never matched across pools.
 	PutPackage(ctx context.Context, guid, pool string, zip io.ReaderAt, size int64, matched []Resource) (sha256 string, err error)
-	OpenPackage(ctx context.Context, guid string) (io.ReadSeekCloser, int64, error)
+	OpenPackage(ctx context.Context, guid string) (Download, error)
 	CopyPackage(ctx context.Context, from, to string) error
 	PutDroplet(ctx context.Context, guid string, r io.Reader) (sha256 string, size int64, err error)
-	OpenDroplet(ctx context.Context, guid string) (io.ReadSeekCloser, int64, error)
+	OpenDroplet(ctx context.Context, guid string) (Download, error)
 	CopyDroplet(ctx context.Context, from, to string) error
 	PutBuildpack(ctx context.Context, guid string, zip io.ReaderAt, size int64) (sha256 string, err error)
 	DeleteBuildpack(ctx context.Context, guid string) error
@@ -166,7 +164,16 @@ type Blobs interface {
 	Match(ctx context.Context, pool string, resources []Resource) ([]Resource, error)
 }
 
-// Resource is a file of an app by its content.
+// Download is a package or droplet for a client.
+type Download struct {
+	// URL is where the client finds it; if it is empty, File has the content.
+	URL  string
+	File io.ReadSeekCloser
+	// Disposition and ContentType are the values of the headers.
+	Disposition, ContentType string
+}
+
+// Resource is a file of an app, identified by its content.
 type Resource struct {
 	Path string
 	Mode string // octal

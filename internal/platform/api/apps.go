@@ -31,8 +31,8 @@ func includeOfApps(req *request, l *listing.Request, items []*platform.App) (map
 	return includePlaces(req, l, guidsOf(items, func(app *platform.App) string { return app.SpaceGUID }))
 }
 
-// includePlaces includes the spaces of resources and their organizations, as
-// far as the request asks for them.
+// includePlaces includes the spaces of resources and their organizations if the
+// request asks for them.
 func includePlaces(req *request, l *listing.Request, spaceGUIDs []string) (map[string]any, error) {
 	asks := func(names ...string) bool {
 		return slices.ContainsFunc(names, func(n string) bool { return slices.Contains(l.Include, n) })
@@ -82,7 +82,7 @@ func (a *API) appRoutes(g *web.Group) {
 	g.Handle(http.MethodGet, "/v3/apps/{guid}/env", read, a.appEnv)
 }
 
-// appFor is the app of the path, for callers who may do something with it.
+// appFor returns the app of the path if the caller may perform the action.
 func (a *API) appFor(req *request, action platform.Action) (*platform.App, error) {
 	return a.appNamed(req, web.Param(req.r, "guid"), action)
 }
@@ -101,7 +101,7 @@ type lifecycleRequest = loose[lifecycleMembers]
 type lifecycleMembers struct {
 	Type string `json:"type"`
 	Data strict[struct {
-		Buildpacks optional[[]string] `json:"buildpacks"` // null means to detect
+		Buildpacks optional[[]string] `json:"buildpacks"` // null means detection
 		Stack      *string            `json:"stack"`
 	}] `json:"data"`
 }
@@ -160,7 +160,7 @@ func (a *API) createApp(w http.ResponseWriter, r *http.Request) error {
 	})
 }
 
-// mergeEnv sets variables; null removes one.
+// mergeEnv sets variables; null removes a variable.
 func mergeEnv(env map[string]string, patch map[string]*string) map[string]string {
 	out := map[string]string{}
 	for k, v := range env {
@@ -269,7 +269,7 @@ func (a *API) getEnvironment(w http.ResponseWriter, r *http.Request) error {
 	})
 }
 
-// readEnv reads a patch of environment variables: null removes one.
+// readEnv decodes a patch of environment variables; null removes a variable.
 func readEnv(r *http.Request) (map[string]*string, error) {
 	var body struct {
 		Var map[string]*string `json:"var"`
@@ -311,7 +311,7 @@ func (a *API) appPermissions(w http.ResponseWriter, r *http.Request) error {
 	})
 }
 
-// appFeatures are the switches of an app.
+// appFeatures are the features of apps.
 var appFeatures = []struct{ name, description string }{
 	{platform.FeatureSSH, "Enable SSHing into the app."},
 	{"revisions", "Enable versioning of an application"},
@@ -319,8 +319,8 @@ var appFeatures = []struct{ name, description string }{
 	{platform.FeatureFileBasedVCAP, "Enable file-based VCAP service bindings for the app"},
 }
 
-// absentFeatures are those of Cloud Foundry that clients ask for and that cannot
-// be switched on here.
+// absentFeatures are features of Cloud Foundry that clients request and that cannot
+// be enabled here.
 var absentFeatures = map[string]string{"revisions": "The feature 'revisions' is not supported by this platform and stays disabled."}
 
 func appFeature(app *platform.App, name string) (featureBody, error) {

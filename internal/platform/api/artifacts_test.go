@@ -83,6 +83,14 @@ func TestPackageScenarios(t *testing.T) {
 	w.role("dev", "organization_user", w.vars["org2"])
 	w.role("dev", "space_auditor", w.vars["space2"])
 	w.one(step{as: "dev", do: "POST /v3/packages?source_guid=$foreign", body: copied, want: 403})
+
+	// Clients can be sent to where the blobs are, if they may have them.
+	w.blobs.elsewhere = "https://s3.example.org/"
+	w.play([]step{
+		{as: "dev", do: "GET /v3/packages/$matched/download", want: 302, has: []string{"https://s3.example.org/$matched"}},
+		{as: "auditor", do: "GET /v3/packages/$matched/download", want: 403, not: []string{"s3.example.org"}},
+		{as: "member", do: "GET /v3/packages/$matched/download", want: 404, not: []string{"s3.example.org"}},
+	})
 }
 
 func TestBuildAndDropletScenarios(t *testing.T) {

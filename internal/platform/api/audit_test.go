@@ -34,11 +34,26 @@ func TestAuditEventsOfWrites(t *testing.T) {
 		{as: "dev", do: "POST /v3/droplets", body: ofApp, want: 201, save: "droplet"},
 		{do: "GET /v3/service_offerings?names=fake", want: 200, save: "offering"},
 		{do: "DELETE /v3/service_plans/$garbage", want: 204},
+		{do: "PATCH /v3/service_plans/$paid/visibility", body: `{"type":"organization","organizations":[{"guid":"$org"}]}`, want: 200},
+		{do: "DELETE /v3/service_plans/$paid/visibility/$org", want: 204},
+		{do: "POST /v3/organization_quotas", body: `{"name":"oq","relationships":{"organizations":{"data":[{"guid":"$org"}]}}}`, want: 201, save: "orgquota"},
+		{do: "PATCH /v3/organization_quotas/$orgquota", body: `{"routes":{"total_routes":77}}`, want: 200},
+		{do: "POST /v3/organization_quotas", body: `{"name":"unused"}`, want: 201, save: "oldorgquota"},
+		{do: "DELETE /v3/organization_quotas/$oldorgquota", want: 202},
+		{do: "POST /v3/space_quotas", body: `{"name":"sq","relationships":{"organization":{"data":{"guid":"$org"}}}}`, want: 201, save: "spacequota"},
+		{do: "POST /v3/space_quotas/$spacequota/relationships/spaces", body: `{"data":[{"guid":"$space"}]}`, want: 200},
+		{do: "PATCH /v3/space_quotas/$spacequota", body: `{"routes":{"total_routes":78}}`, want: 200},
+		{do: "DELETE /v3/space_quotas/$spacequota/relationships/spaces/$space", want: 204},
+		{do: "DELETE /v3/space_quotas/$spacequota", want: 202},
 		{do: "DELETE /v3/service_offerings/$offering?purge=true", want: 204},
 	})
 	m.file("", "/v3/buildpacks/$buildpack/upload", "b.zip", "zip", nil, step{want: 202})
 	m.one(step{do: "DELETE /v3/buildpacks/$buildpack", want: 202})
 	m.file("dev", "/v3/droplets/$droplet/upload", "d.tgz", "droplet", nil, step{want: 202})
+	m.one(step{as: "dev", do: "GET /v3/droplets/$droplet/download", want: 200})
+	m.one(step{as: "dev", do: "POST /v3/packages", body: `{"type":"bits","relationships":{"app":{"data":{"guid":"$app"}}}}`, want: 201, save: "package"})
+	m.file("dev", "/v3/packages/$package/upload", "p.zip", "zip", nil, step{want: 200})
+	m.one(step{as: "dev", do: "GET /v3/packages/$package/download", want: 200})
 	m.vars["old"] = m.droplet(m.vars["app"], &platform.Droplet{})
 	m.one(step{as: "dev", do: "DELETE /v3/droplets/$old", want: 202})
 
@@ -57,6 +72,18 @@ func TestAuditEventsOfWrites(t *testing.T) {
 		{"audit.route.update", "$route", "round-robin"},
 		{"audit.app.droplet.upload", "$app", "$droplet"},
 		{"audit.app.droplet.delete", "$app", "$old"},
+		{"audit.app.droplet.download", "$app", "$droplet"},
+		{"audit.app.package.download", "$app", "$package"},
+		{"audit.service_plan_visibility.delete", "$paid", `"organization":{"guid":"$org"}`},
+		{"audit.organization_quota.create", "$orgquota", `"name":"oq"`},
+		{"audit.organization_quota.apply", "$orgquota", `"organization_guid":"$org"`},
+		{"audit.organization_quota.update", "$orgquota", `"routes":77`},
+		{"audit.organization_quota.delete", "$oldorgquota", ""},
+		{"audit.space_quota.create", "$spacequota", `"name":"sq"`},
+		{"audit.space_quota.apply", "$spacequota", `"space_guid":"$space"`},
+		{"audit.space_quota.update", "$spacequota", `"routes":78`},
+		{"audit.space_quota.remove", "$spacequota", `"space_guid":"$space"`},
+		{"audit.space_quota.delete", "$spacequota", ""},
 	} {
 		m.one(step{do: "GET /v3/audit_events?types=" + want.kind + "&target_guids=" + want.target, want: 200, has: []string{`"total_results":1`, want.data}})
 	}

@@ -57,7 +57,7 @@ func (b *buildpackRequest) apply(bp *platform.Buildpack) error {
 	return b.Metadata.Apply(&bp.Metadata)
 }
 
-// position is where the request wants the buildpack, or 0.
+// position returns the requested position of the buildpack, or 0.
 func (b *buildpackRequest) position() int {
 	if b.Position == nil {
 		return 0

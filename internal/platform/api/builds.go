@@ -91,7 +91,7 @@ func (a *API) newBuild(app *platform.App, body *buildRequest) (*platform.Build, 
 	return build, body.Metadata.Apply(&build.Metadata)
 }
 
-// buildFor is the build of the path, for developers of its app.
+// buildFor returns the build of the path, for developers of its app.
 func (a *API) buildFor(req *request) (*platform.Build, error) {
 	build, err := find(req.caller, req.tx.Builds(), web.Param(req.r, "guid"), "Build")
 	if err != nil {
@@ -125,7 +125,7 @@ func presentBuild(req *request, b *platform.Build) buildBody {
 		Relationships: map[string]any{"app": toOne(b.AppGUID)}, Metadata: presentMetadata(&b.Metadata),
 		Links: links{"self": req.v3("/builds/", escape(b.GUID)), "app": req.v3("/apps/", escape(b.AppGUID))},
 	}
-	// The droplet is named only when it is there.
+	// The droplet is shown only if it exists.
 	if b.State == platform.BuildStaged {
 		out.Droplet = &relationData{b.DropletGUID}
 		out.Links["droplet"] = req.v3("/droplets/", escape(b.DropletGUID))

@@ -9,7 +9,7 @@ import (
 	"ingot/internal/platform/actions"
 )
 
-// caller is who makes a request.
+// caller is the user or client of a request.
 type caller struct {
 	platform.Caller
 	name, mail, kind string
@@ -24,12 +24,12 @@ func callerOf(r *http.Request) caller {
 	return out
 }
 
-// actor is the caller as audit events name him.
+// actor returns the caller for audit events.
 func (c caller) actor() actions.Actor {
 	return actions.Actor{GUID: c.GUID, Type: c.kind, Name: c.name, Mail: c.mail, Admin: c.Admin}
 }
 
-// find returns a resource the caller may see. For others it does not exist.
+// find returns a resource if the caller may see it; otherwise it is not found.
 func find[T any](c caller, repo platform.Repo[T], guid, noun string) (*T, error) {
 	q := platform.Where("guid", guid)
 	q.Reader = c.Reader()
@@ -40,7 +40,7 @@ func find[T any](c caller, repo platform.Repo[T], guid, noun string) (*T, error)
 	return found, err
 }
 
-// lookup is find for everybody: the caller's rights were checked elsewhere.
+// lookup is like find, without checking what the caller may see.
 func lookup[T any](repo platform.Repo[T], guid, noun string) (*T, error) {
 	found, err := repo.Get(guid)
 	if fault.Is(err, fault.NotFound) {
@@ -49,8 +49,7 @@ func lookup[T any](repo platform.Repo[T], guid, noun string) (*T, error) {
 	return found, err
 }
 
-// granted reports whether the caller may do something in a space, as long as its
-// organization is not suspended.
+// granted reports whether the caller may do something in a space.
 func (c caller) granted(tx platform.Tx, spaceGUID string, action platform.Action) (bool, error) {
 	if c.Grants(action) {
 		return true, nil
@@ -60,11 +59,11 @@ func (c caller) granted(tx platform.Tx, spaceGUID string, action platform.Action
 		return false, err
 	}
 	standing, err := actions.StandingInSpace(tx, c.Caller, space)
-	return standing.Grants(action), err
+	return err == nil && standing.Check(action) == nil, err
 }
 
-// showsSecrets reports whether the caller may see what only developers of an
-// app see: commands, for example.
+// showsSecrets reports whether the caller may see what only developers of an app
+// see, such as commands.
 func (req *request) showsSecrets(appGUID string) (bool, error) {
 	if req.caller.Grants(platform.ReadSecrets) {
 		return true, nil
@@ -76,7 +75,8 @@ func (req *request) showsSecrets(appGUID string) (bool, error) {
 	return req.caller.granted(req.tx, app.SpaceGUID, platform.ReadSecrets)
 }
 
-// mayInSpace refuses what the caller may not do in a space that he can see.
+// mayInSpace returns an error if the caller may not perform the action in a space
+// that it can see.
 func (c caller) mayInSpace(tx platform.Tx, spaceGUID string, action platform.Action) (*platform.Space, error) {
 	space, err := tx.Spaces().Get(spaceGUID)
 	if err != nil {
@@ -89,7 +89,7 @@ func (c caller) mayInSpace(tx platform.Tx, spaceGUID string, action platform.Act
 	return space, standing.Check(action)
 }
 
-// managesOrg refuses callers who may not manage an organization.
+// managesOrg returns an error if the caller may not manage the organization.
 func (c caller) managesOrg(tx platform.Tx, orgGUID string) error {
 	standing, err := actions.StandingInOrganization(tx, c.Caller, orgGUID)
 	if err != nil {
@@ -100,7 +100,7 @@ func (c caller) managesOrg(tx platform.Tx, orgGUID string) error {
 
 func forbidden() error { return platform.Forbidden() }
 
-// orForbidden is err, or the refusal when there is none.
+// orForbidden returns err, or the error for a missing permission if err is nil.
 func orForbidden(err error) error {
 	if err != nil {
 		return err

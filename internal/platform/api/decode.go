@@ -8,9 +8,8 @@ import (
 	"strconv"
 )
 
-// whole is a whole number of a request. Cloud Controller also takes it as a
-// string, "256", and some clients send it so; "256M", "1e3" and "2.0" are no
-// numbers there either.
+// whole is an integer in a request. Like Cloud Controller it also accepts a string,
+// "256", which some clients send, but not "256M", "1e3" or "2.0".
 type whole[T int | int64] struct{ value T }
 
 var digits = regexp.MustCompile(`^[+-]?[0-9]+$`)
@@ -37,7 +36,7 @@ func (n *whole[T]) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// get returns the number, or nil when the request has none.
+// get returns the number, or nil if the request has none.
 func (n *whole[T]) get() *T {
 	if n == nil {
 		return nil
@@ -45,15 +44,15 @@ func (n *whole[T]) get() *T {
 	return &n.value
 }
 
-// loose is an object of a request of which only some members are looked at.
-// Requests are refused when they have unknown members, but some of their inner
-// objects Cloud Controller reads so, and clients send back what they were given.
+// loose is an object in a request that may have unknown members. Requests with
+// unknown members are rejected, except in some inner objects, as in Cloud
+// Controller: clients send back there what they received.
 type loose[T any] struct{ value T }
 
 // UnmarshalJSON implements json.Unmarshaler.
 func (l *loose[T]) UnmarshalJSON(b []byte) error { return json.Unmarshal(b, &l.value) }
 
-// strict is an object inside of a loose one whose members must all be known.
+// strict is an object inside a loose one that may not have unknown members.
 type strict[T any] struct{ value T }
 
 // UnmarshalJSON implements json.Unmarshaler.
@@ -63,10 +62,10 @@ func (s *strict[T]) UnmarshalJSON(b []byte) error {
 	return d.Decode(&s.value)
 }
 
-// optional is a member of a request that may be null, which is not the same as
-// being absent. The value of null is zero.
+// optional is a member of a request that may be null or absent, which differ. The
+// value of null is zero.
 type optional[T any] struct {
-	set   bool // it is there
+	set   bool // it is present
 	given bool // and not null
 	value T
 }
@@ -78,7 +77,7 @@ func (o *optional[T]) UnmarshalJSON(b []byte) error {
 }
 
 // object is a JSON object in a request whose numbers keep all their digits. It
-// is nil when it is absent or null.
+// is nil if it is absent or null.
 type object map[string]any
 
 // UnmarshalJSON implements json.Unmarshaler.

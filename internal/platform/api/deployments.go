@@ -40,8 +40,7 @@ type deploymentRequest struct {
 	} `json:"relationships"`
 }
 
-// deploymentOptions may all be null: cf sends those that it has nothing to say
-// about.
+// deploymentOptions may all be null: cf sends null for options that are not set.
 type deploymentOptions struct {
 	MaxInFlight  *int             `json:"max_in_flight"`
 	WebInstances *whole[int]      `json:"web_instances"`
@@ -55,8 +54,8 @@ type deploymentSteps struct {
 	Steps []deploymentStep `json:"steps"`
 }
 
-// maxSteps is how many steps a canary deployment may have: a weight is a
-// percentage, so more cannot differ.
+// maxSteps limits the steps of a canary deployment: a weight is a percentage, so
+// more could not differ.
 const maxSteps = 100
 
 type deploymentStep struct {
@@ -68,7 +67,7 @@ func (o *deploymentOptions) scales() bool {
 	return o != nil && (o.WebInstances != nil || o.MemoryMB != nil || o.DiskMB != nil || o.LogRate != nil)
 }
 
-// read checks what is asked for.
+// read validates the request.
 func (b *deploymentRequest) read() (*platform.Deployment, error) {
 	d := &platform.Deployment{Strategy: platform.StrategyRolling, MaxInFlight: 1}
 	var problems []string
@@ -166,8 +165,8 @@ func (a *API) createDeployment(w http.ResponseWriter, r *http.Request) error {
 	return err
 }
 
-// deploymentFor is the deployment of the path, for those who may operate its
-// app, and the app.
+// deploymentFor returns the deployment of the path and its app, if the caller may
+// operate the app.
 func (a *API) deploymentFor(req *request) (*platform.Deployment, *platform.App, error) {
 	d, err := find(req.caller, req.tx.Deployments(), web.Param(req.r, "guid"), "Deployment")
 	if err != nil {
@@ -209,7 +208,7 @@ type deploymentBody struct {
 	Links         links                       `json:"links"`
 }
 
-// dropletOf is a droplet by its guid, which is null where there is none.
+// dropletOf returns a reference to a droplet; its guid is null if there is none.
 type dropletOf struct {
 	GUID *string `json:"guid"`
 }
@@ -259,8 +258,8 @@ func presentDeployment(req *request, d *platform.Deployment) deploymentBody {
 	out := deploymentBody{
 		resourceBody: presentResource(&d.Resource), Strategy: d.Strategy, Status: status, Options: options,
 		Droplet: presentDropletOf(d.DropletGUID), Previous: presentDropletOf(d.PreviousDropletGUID),
-		// The web process stays the same: clients of ssh know it by the guid of
-		// its app.
+		// The web process does not change: ssh clients identify it by the guid of its
+		// app.
 		NewProcesses:  []deployedShort{{d.AppGUID, platform.WebProcess}},
 		Relationships: map[string]any{"app": toOne(d.AppGUID)}, Metadata: presentMetadata(&d.Metadata),
 		Links: links{"self": req.v3(self), "app": req.v3("/apps/", escape(d.AppGUID))},

@@ -297,7 +297,8 @@ func TestDeploymentsOfSidecars(t *testing.T) {
 				return err
 			}
 		}
-		return tx.Droplets().Insert(&platform.Droplet{Resource: platform.Resource{GUID: "bare"}, AppGUID: w.vars["app"], State: platform.DropletStaged})
+		w.vars["bare"] = w.vars["none"][:34] + "ba"
+		return tx.Droplets().Insert(&platform.Droplet{Resource: platform.Resource{GUID: w.vars["bare"]}, AppGUID: w.vars["app"], State: platform.DropletStaged})
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -312,7 +313,7 @@ func TestDeploymentsOfSidecars(t *testing.T) {
 		{as: "dev", do: "POST /v3/deployments/$larger/actions/cancel", want: 200},
 		{as: "dev", do: "GET /v3/processes/$app", want: 200, has: []string{`"memory_in_mb":1024`}},
 		// Less memory without any, and back.
-		{as: "dev", do: "POST /v3/deployments", body: deployBody(`,"droplet":{"guid":"bare"},"options":{"memory_in_mb":100}`), want: 201, save: "smaller"},
+		{as: "dev", do: "POST /v3/deployments", body: deployBody(`,"droplet":{"guid":"$bare"},"options":{"memory_in_mb":100}`), want: 201, save: "smaller"},
 		{as: "dev", do: "GET /v3/processes/$app", want: 200, has: []string{`"memory_in_mb":100,`}},
 		{as: "dev", do: "POST /v3/deployments/$smaller/actions/cancel", want: 200},
 		{as: "dev", do: "GET /v3/processes/$app", want: 200, has: []string{`"memory_in_mb":1024`}},

@@ -60,7 +60,7 @@ type destinationRequest struct {
 	Protocol *string `json:"protocol"`
 }
 
-// destination checks one entry of a request and gives it its defaults.
+// destination validates an entry of a request and sets defaults.
 func (b *destinationRequest) destination(i int) (*platform.Destination, error) {
 	bad := func(problem string) error { return fault.Invalid(fmt.Sprintf("Destinations[%d]: %s", i, problem)) }
 	if b.App == nil || b.App.value.GUID == "" {
@@ -101,7 +101,7 @@ func (b *destinationRequest) destination(i int) (*platform.Destination, error) {
 	return d, nil
 }
 
-// destinations checks a whole request.
+// destinations validates a request.
 func (b *destinationsRequest) destinations(replace bool) ([]*platform.Destination, error) {
 	if b.Destinations == nil || !replace && len(b.Destinations) == 0 || len(b.Destinations) > 100 {
 		return nil, fault.Invalid("Destinations must be an array containing between 1 and 100 destination objects.")
@@ -209,7 +209,8 @@ func (a *API) setDestinations(w http.ResponseWriter, r *http.Request, replace bo
 	})
 }
 
-// checkDestinationApps refuses apps that do not exist or are elsewhere.
+// checkDestinationApps returns an error if an app does not exist or is in another
+// space.
 func (a *API) checkDestinationApps(req *request, route *platform.Route, wanted []*platform.Destination) error {
 	for _, d := range wanted {
 		app, err := find(req.caller, req.tx.Apps(), d.AppGUID, "App")
@@ -228,7 +229,7 @@ func (a *API) checkDestinationApps(req *request, route *platform.Route, wanted [
 
 var errNoDestination = errors.New("no such destination")
 
-// destinationFor finds the destination of the path.
+// destinationFor returns the destination of the path.
 func (a *API) destinationFor(req *request) (*platform.Route, *platform.Destination, error) {
 	route, err := a.routeFor(req)
 	if err != nil {

@@ -140,7 +140,7 @@ func (a *API) removeSharedOrganization(w http.ResponseWriter, r *http.Request) e
 		if !slices.Contains(d.SharedOrgs, org) {
 			return nil, fault.Invalid("Unable to unshare domain from organization with guid '" + org + "'. Ensure the domain is shared to this organization.")
 		}
-		// Either side may end it.
+		// Managers of either organization may unshare it.
 		if req.caller.managesOrg(req.tx, d.OrgGUID) != nil {
 			if err := req.caller.managesOrg(req.tx, org); err != nil {
 				return nil, err
@@ -150,7 +150,7 @@ func (a *API) removeSharedOrganization(w http.ResponseWriter, r *http.Request) e
 	})
 }
 
-// domainFor is the domain of the path, for those who may change it.
+// domainFor returns the domain of the path if the caller may change it.
 func (a *API) domainFor(req *request) (*platform.Domain, error) {
 	d, err := find(req.caller, req.tx.Domains(), web.Param(req.r, "guid"), "Domain")
 	if err != nil {

@@ -12,8 +12,8 @@ import (
 	"ingot/internal/platform/api/listing"
 )
 
-// droplets are for lists, which more people read: what is in them is hidden.
-// droplet is for one.
+// droplets presents lists, which more users can read: commands are hidden. droplet
+// presents a single one.
 var (
 	droplets = dropletsShownBy(each(func(req *request, d *platform.Droplet) dropletBody {
 		return presentDroplet(req, d).hide(hiddenInLists)
@@ -25,7 +25,7 @@ func dropletsShownBy(present func(*request, []*platform.Droplet) ([]dropletBody,
 	return resource[platform.Droplet, dropletBody]{noun: "Droplet", repo: platform.Tx.Droplets, list: dropletList, present: present}
 }
 
-// presentDroplets shows developers what is in them.
+// presentDroplets shows commands to developers only.
 func presentDroplets(req *request, items []*platform.Droplet) ([]dropletBody, error) {
 	out := make([]dropletBody, 0, len(items))
 	for _, d := range items {
@@ -42,7 +42,7 @@ func presentDroplets(req *request, items []*platform.Droplet) ([]dropletBody, er
 	return out, nil
 }
 
-// hide takes out commands.
+// hide removes commands.
 func (b dropletBody) hide(message string) dropletBody {
 	b.ExecutionMetadata, b.ProcessTypes = message, map[string]string{"redacted_message": message}
 	return b
@@ -69,7 +69,7 @@ func (a *API) dropletRoutes(g *web.Group) {
 	g.Within(uploads).Storing().Handle(http.MethodPost, "/v3/droplets/{guid}/upload", write, a.uploadDroplet)
 }
 
-// appDroplets knows ?current=true besides the usual.
+// appDroplets also supports ?current=true.
 func (a *API) appDroplets(w http.ResponseWriter, r *http.Request) error {
 	return droplets.listerWhere(a, func(req *request) ([]platform.Cond, error) {
 		app, err := find(req.caller, req.tx.Apps(), web.Param(r, "guid"), "App")
@@ -84,8 +84,8 @@ func (a *API) appDroplets(w http.ResponseWriter, r *http.Request) error {
 	})(w, r)
 }
 
-// currentDroplet finds the droplet of the app in the path. The words of its
-// absence are compared by cf.
+// currentDroplet returns the current droplet of the app in the path. cf matches the
+// text of the error if there is none.
 func (a *API) currentDroplet(req *request) (*platform.Droplet, error) {
 	app, err := find(req.caller, req.tx.Apps(), web.Param(req.r, "guid"), "App")
 	if err != nil {
@@ -181,7 +181,7 @@ func presentDroplet(req *request, d *platform.Droplet) dropletBody {
 	return b
 }
 
-// createDroplet makes an empty droplet to upload to, or copies one.
+// createDroplet creates an empty droplet for an upload, or copies one.
 func (a *API) createDroplet(w http.ResponseWriter, r *http.Request) error {
 	var body struct {
 		ProcessTypes  map[string]string `json:"process_types"`
@@ -250,9 +250,9 @@ func (a *API) deleteDroplet(w http.ResponseWriter, r *http.Request) error {
 
 func (a *API) downloadDroplet(w http.ResponseWriter, r *http.Request) error {
 	var guid string
-	err := a.store.View(r.Context(), func(tx platform.Tx) error {
+	err := a.store.Update(r.Context(), func(tx platform.Tx) error {
 		req := newRequest(tx, r)
-		d, _, err := a.dropletFor(req)
+		d, app, err := a.dropletFor(req)
 		if err != nil {
 			return err
 		}
@@ -260,20 +260,19 @@ func (a *API) downloadDroplet(w http.ResponseWriter, r *http.Request) error {
 			return fault.Invalid("Only staged droplets can be downloaded.")
 		}
 		guid = d.GUID
-		return nil
+		return a.platform.DropletDownloaded(tx, req.caller.actor(), app, d)
 	})
 	if err != nil {
 		return err
 	}
-	file, _, err := a.blobs.OpenDroplet(r.Context(), guid)
+	found, err := a.blobs.OpenDroplet(r.Context(), guid)
 	if err != nil {
 		return err
 	}
-	defer file.Close()
-	return serveBlob(w, r, file, "droplet_"+guid+".tgz", "application/gzip")
+	return serveBlob(w, r, found)
 }
 
-// uploadDroplet takes a droplet made elsewhere.
+// uploadDroplet stores a droplet that was built elsewhere.
 func (a *API) uploadDroplet(w http.ResponseWriter, r *http.Request) error {
 	var d *platform.Droplet
 	err := a.store.View(r.Context(), func(tx platform.Tx) (err error) {
@@ -328,7 +327,7 @@ func (a *API) uploadDroplet(w http.ResponseWriter, r *http.Request) error {
 	})
 }
 
-// inspectDroplet looks into a file and leaves it as if it was not read.
+// inspectDroplet reads the metadata of a droplet file, and resets its position.
 func (a *API) inspectDroplet(ctx context.Context, file io.ReadSeeker) (*platform.Droplet, error) {
 	if a.inspect == nil {
 		return &platform.Droplet{}, nil

@@ -22,7 +22,7 @@ func TestUploadedDroplet(t *testing.T) {
 			content, err := io.ReadAll(r)
 			switch string(content) {
 			case "bad":
-				return nil, fault.New(fault.Unprocessable, "This is no droplet: it is bad")
+				return nil, fault.New(fault.Unprocessable, "The file is not a droplet: it is bad")
 			case "broken":
 				return nil, errors.New("the disk is broken")
 			}
@@ -39,7 +39,7 @@ func TestUploadedDroplet(t *testing.T) {
 	create(`,"process_types":{"web":"mine","other":"x"}`, "named")
 	w.file("dev", "/v3/droplets/$named/upload", "d.tgz", "good", nil, step{want: 202, has: []string{`"web":"mine"`, `"worker":"run worker"`, `"other":"x"`}})
 	create("", "bad")
-	w.file("dev", "/v3/droplets/$bad/upload", "d.tgz", "bad", nil, step{want: 202, has: []string{`"state":"FAILED"`, `"error":"This is no droplet: it is bad"`}})
+	w.file("dev", "/v3/droplets/$bad/upload", "d.tgz", "bad", nil, step{want: 202, has: []string{`"state":"FAILED"`, `"error":"The file is not a droplet: it is bad"`}})
 	job := ""
 	if err := f.store.View(t.Context(), func(tx platform.Tx) error {
 		jobs, _, err := tx.Jobs().List(platform.Where("state", platform.JobFailed))
@@ -52,7 +52,7 @@ func TestUploadedDroplet(t *testing.T) {
 	}
 	w.vars["job"] = job
 	w.play([]step{
-		{as: "dev", do: "GET /v3/jobs/$job", want: 200, has: []string{`"state":"FAILED"`, `"detail":"This is no droplet: it is bad"`, `"code":10008`, "CF-UnprocessableEntity"}},
+		{as: "dev", do: "GET /v3/jobs/$job", want: 200, has: []string{`"state":"FAILED"`, `"detail":"The file is not a droplet: it is bad"`, `"code":10008`, "CF-UnprocessableEntity"}},
 		{as: "dev", do: "GET /v3/droplets/$bad/download", want: 422, has: []string{"Only staged droplets can be downloaded."}},
 		{as: "dev", do: "PATCH /v3/apps/$app/relationships/current_droplet", body: `{"data":{"guid":"$bad"}}`, want: 422, has: []string{"Unable to assign current droplet."}},
 		{as: "dev", do: "PATCH /v3/apps/$app/relationships/current_droplet", body: `{"data":{"guid":"$good"}}`, want: 200},

@@ -8,9 +8,8 @@ import (
 	"ingot/internal/platform/api/listing"
 )
 
-// emptyRoutes answer for what there is none of yet and clients list on their
-// way to something else: `cf space` asks for security groups. The
-// lists are true.
+// emptyRoutes serve empty lists of resources that are not implemented and that
+// clients list in other commands: `cf space` lists security groups.
 func (a *API) emptyRoutes(g *web.Group) {
 	for path, l := range map[string]listing.Params{
 		"/v3/security_groups": {Extra: []string{"names", "globally_enabled_running", "globally_enabled_staging", "running_space_guids", "staging_space_guids"}},

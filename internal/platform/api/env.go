@@ -9,7 +9,7 @@ import (
 	"ingot/internal/platform/actions"
 )
 
-// appEnv shows what an app will find in its environment.
+// appEnv shows the environment of an app.
 func (a *API) appEnv(w http.ResponseWriter, r *http.Request) error {
 	return a.perform(w, r, http.StatusOK, func(req *request) (any, error) {
 		app, err := find(req.caller, req.tx.Apps(), web.Param(r, "guid"), "App")
@@ -40,7 +40,7 @@ func (a *API) envOf(req *request, app *platform.App) (any, error) {
 	if process != nil {
 		memory = process.MemoryMB
 	}
-	// Credentials of services are for developers only.
+	// Only developers see the credentials of services.
 	system := map[string]any{"redacted_message": hidden}
 	show, err := req.showsSecrets(app.GUID)
 	if err != nil {

@@ -127,7 +127,7 @@ func setupOptions(t *testing.T, dialect db.Dialect, change func(*api.Options)) *
 	actions := actions.New()
 	f.dashboards = &dashboards{clients: map[string]osb.DashboardClient{"cf": {ID: "cf"}}}
 	f.services = services.New(services.Config{
-		Store: announced, Platform: actions, Signals: f.signals, Number: web.Number, Poll: 20 * time.Millisecond, Look: 50 * time.Millisecond, Retry: 20 * time.Millisecond,
+		Store: announced, Platform: actions, Signals: f.signals, Number: web.Number, Poll: 20 * time.Millisecond, Interval: 50 * time.Millisecond, Retry: 20 * time.Millisecond,
 		Broker: osb.Options{Timeout: 20 * time.Second, PlatformURL: "https://api.example.com/", Guard: safedial.Everywhere}, Dashboards: f.dashboards,
 	})
 	if err := f.services.Start(t.Context()); err != nil {
@@ -211,8 +211,9 @@ func (s *signals) TasksChanged() {
 }
 
 type blobs struct {
-	mu       sync.Mutex
-	packages map[string][]byte
+	mu        sync.Mutex
+	packages  map[string][]byte
+	elsewhere string // where clients download
 }
 
 func (b *blobs) PutPackage(_ context.Context, guid, _ string, zip io.ReaderAt, size int64, _ []api.Resource) (string, error) {
@@ -233,10 +234,13 @@ type seeker struct{ *bytes.Reader }
 
 func (seeker) Close() error { return nil }
 
-func (b *blobs) OpenPackage(_ context.Context, guid string) (io.ReadSeekCloser, int64, error) {
+func (b *blobs) OpenPackage(_ context.Context, guid string) (api.Download, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return seeker{bytes.NewReader(b.packages[guid])}, int64(len(b.packages[guid])), nil
+	if b.elsewhere != "" {
+		return api.Download{URL: b.elsewhere + guid}, nil
+	}
+	return api.Download{File: seeker{bytes.NewReader(b.packages[guid])}}, nil
 }
 func (b *blobs) CopyPackage(context.Context, string, string) error { return nil }
 func (b *blobs) PutDroplet(_ context.Context, guid string, r io.Reader) (string, int64, error) {
@@ -246,7 +250,7 @@ func (b *blobs) PutDroplet(_ context.Context, guid string, r io.Reader) (string,
 	b.packages[guid] = content
 	return "sha", int64(len(content)), err
 }
-func (b *blobs) OpenDroplet(ctx context.Context, guid string) (io.ReadSeekCloser, int64, error) {
+func (b *blobs) OpenDroplet(ctx context.Context, guid string) (api.Download, error) {
 	return b.OpenPackage(ctx, guid)
 }
 func (b *blobs) CopyDroplet(context.Context, string, string) error { return nil }

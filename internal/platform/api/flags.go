@@ -11,7 +11,7 @@ import (
 	"ingot/internal/platform/api/listing"
 )
 
-// featureFlags are Cloud Foundry's, with their defaults.
+// featureFlags are Cloud Foundry's feature flags with their defaults.
 var featureFlags = map[string]bool{
 	"user_org_creation": false, "private_domain_creation": true, "app_bits_upload": true, "app_scaling": true, "route_creation": true,
 	"route_sharing": false, "service_instance_creation": true, "diego_docker": false, "diego_cnb": false, "set_roles_by_username": true,
@@ -29,7 +29,7 @@ func (a *API) flagRoutes(g *web.Group) {
 	g.Handle(http.MethodPatch, "/v3/feature_flags/{name}", web.Scope(scopeAdmin), a.setFlag)
 }
 
-// flagNamed returns a feature flag as it is set, or by default.
+// flagNamed returns a feature flag, with its default if it is not set.
 func flagNamed(tx platform.Tx, name string) (platform.FeatureFlag, error) {
 	if _, ok := featureFlags[name]; !ok {
 		return platform.FeatureFlag{}, fault.New(fault.NotFound, "Feature flag not found")
@@ -38,7 +38,7 @@ func flagNamed(tx platform.Tx, name string) (platform.FeatureFlag, error) {
 	return flagIn(set, name), err
 }
 
-// flagIn returns a feature flag of those that were ever set, or by default.
+// flagIn returns a feature flag from those that are set, or its default.
 func flagIn(set []platform.FeatureFlag, name string) platform.FeatureFlag {
 	if i := slices.IndexFunc(set, func(f platform.FeatureFlag) bool { return f.Name == name }); i >= 0 {
 		return set[i]
@@ -46,13 +46,14 @@ func flagIn(set []platform.FeatureFlag, name string) platform.FeatureFlag {
 	return platform.FeatureFlag{Name: name, Enabled: featureFlags[name]}
 }
 
-// flagOn reports whether a feature is on for those who are no administrators.
+// flagOn reports whether a feature is enabled for callers that are not
+// administrators.
 func (a *API) flagOn(tx platform.Tx, name string) (bool, error) {
 	f, err := flagNamed(tx, name)
 	return f.Enabled, err
 }
 
-// needFlag refuses what is switched off.
+// needFlag returns an error if the feature is disabled.
 func (a *API) needFlag(req *request, name string) error {
 	if req.caller.Admin {
 		return nil

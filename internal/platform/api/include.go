@@ -10,7 +10,7 @@ import (
 	"ingot/internal/platform/api/listing"
 )
 
-// guidsOf collects what resources refer to, each once.
+// guidsOf returns the guids that resources refer to, without duplicates.
 func guidsOf[T any](items []*T, guid func(*T) string) []string {
 	var out []string
 	seen := map[string]bool{"": true}
@@ -23,8 +23,8 @@ func guidsOf[T any](items []*T, guid func(*T) string) []string {
 	return out
 }
 
-// included reads resources for "included". The caller sees them because he
-// sees what refers to them.
+// included returns the resources for "included". The caller may see them because it
+// may see the resources that refer to them.
 func included[T, B any](req *request, name string, s resource[T, B], guids []string) (map[string]any, error) {
 	found, _, err := s.repo(req.tx).List(platform.Query{Where: []platform.Cond{platform.InStrings("guid", guids)}})
 	if err != nil {
@@ -40,7 +40,7 @@ type withIncluded struct {
 	included map[string]any
 }
 
-// MarshalJSON puts the member behind those of the body, which is an object.
+// MarshalJSON appends the member to those of the body, which is an object.
 func (b withIncluded) MarshalJSON() ([]byte, error) {
 	body, err := json.Marshal(b.body)
 	if err != nil {
@@ -54,8 +54,8 @@ func (b withIncluded) MarshalJSON() ([]byte, error) {
 	return append(append(out, included...), '}'), nil
 }
 
-// picked are resources for "included", reduced to the fields that were asked
-// for; "relationships.x" asks for that relationship.
+// picked are resources for "included" with the requested fields only;
+// "relationships.x" requests that relationship.
 func picked[T, B any](req *request, name string, s resource[T, B], guids, fields []string) (map[string]any, error) {
 	found, _, err := s.repo(req.tx).List(platform.Query{Where: []platform.Cond{platform.InStrings("guid", guids)}})
 	if err != nil {
@@ -109,8 +109,8 @@ func pick(body any, fields []string) (map[string]any, error) {
 	return out, nil
 }
 
-// chain follows from resources to what they belong to and includes each that
-// was asked for.
+// chain follows references from resources to their parents, and includes each that
+// was requested.
 type chain struct {
 	req *request
 	l   *listing.Request
@@ -124,7 +124,7 @@ func (c *chain) done() map[string]any {
 	return c.out
 }
 
-// add includes what key asks for.
+// add includes the resources that key requests.
 func (c *chain) add(key string, include func(fields []string) (map[string]any, error)) error {
 	fields, asked := c.l.Fields[key]
 	if !asked {

@@ -8,8 +8,8 @@ import (
 	"ingot/internal/platform/api/listing"
 )
 
-// There is one kind of cell, so that there are no isolation segments. Clients
-// ask for them all the same.
+// There are no isolation segments, because there is one kind of cell. Clients list
+// them anyway.
 func (a *API) isolationRoutes(g *web.Group) {
 	g.Handle(http.MethodGet, "/v3/isolation_segments", web.Scope(readers...), a.listIsolationSegments)
 	g.Handle(http.MethodGet, "/v3/isolation_segments/{guid}", web.Scope(readers...), func(http.ResponseWriter, *http.Request) error {
@@ -26,7 +26,7 @@ func (a *API) listIsolationSegments(w http.ResponseWriter, r *http.Request) erro
 	return nil
 }
 
-// noIsolationSegment answers for an organization or space that exists.
+// noIsolationSegment shows that an organization or space has no isolation segment.
 func (a *API) noIsolationSegment(exists func(*request) error) web.Handler {
 	return func(w http.ResponseWriter, r *http.Request) error {
 		return a.show(w, r, func(req *request) (any, error) {

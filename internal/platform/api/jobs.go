@@ -12,14 +12,14 @@ func (a *API) jobRoutes(g *web.Group) {
 	g.Handle(http.MethodGet, "/v3/jobs/{guid}", web.Scope(readers...), a.getJob)
 }
 
-// acceptJob answers with where to ask for the job.
+// acceptJob responds with the location of the job.
 func acceptJob(w http.ResponseWriter, r *http.Request, j *platform.Job) {
 	w.Header().Set("Location", baseURL(r)+"/v3/jobs/"+escape(j.GUID))
 	w.WriteHeader(http.StatusAccepted)
 }
 
-// getJob shows a job to every reader who has its guid, which is random and
-// given only to whom it concerns: the rule of Cloud Foundry.
+// getJob shows a job to every caller that knows its guid, which is random, as in
+// Cloud Foundry.
 func (a *API) getJob(w http.ResponseWriter, r *http.Request) error {
 	return a.show(w, r, func(req *request) (any, error) {
 		j, err := lookup(req.tx.Jobs(), web.Param(r, "guid"), "Job")
@@ -58,5 +58,5 @@ func presentJob(req *request, j *platform.Job) jobBody {
 	return b
 }
 
-// escape makes a guid, which clients may choose, safe as a part of a path.
+// escape escapes a guid, which clients may choose, for a path.
 func escape(guid string) string { return url.PathEscape(guid) }

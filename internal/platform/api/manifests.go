@@ -21,7 +21,7 @@ func (a *API) manifestRoutes(g *web.Group) {
 	g.Handle(http.MethodGet, "/v3/apps/{guid}/manifest", web.Scope(readers...), a.getManifest)
 }
 
-// readManifest reads the body, which must say that it is YAML.
+// readManifest reads the body, whose content type must be YAML.
 func (a *API) readManifest(r *http.Request) (*manifest.Manifest, error) {
 	kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
 	if err != nil || !strings.HasSuffix(kind, "yaml") && !strings.HasSuffix(kind, "yml") {
@@ -67,9 +67,8 @@ func (a *API) applier(req *request) (*manifest.Applier, error) {
 	}, nil
 }
 
-// applyManifest applies the whole manifest or nothing of it, and answers with a
-// job that says how it went. What is wrong with the apps themselves is answered
-// at once.
+// applyManifest applies the manifest completely or not at all, and responds with a
+// job that has the result. Errors of the apps themselves are returned immediately.
 func (a *API) applyManifest(w http.ResponseWriter, r *http.Request) error {
 	m, err := a.readManifest(r)
 	if err != nil {
@@ -107,19 +106,20 @@ func (a *API) applyManifest(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// refusedApp is an app that cannot be created, which is no matter of a job.
+// refusedApp is the error of an app that cannot be created. It is returned
+// immediately, not by the job.
 type refusedApp struct{ error }
 
-// Unwrap lets a transaction see that it has to be run again.
+// Unwrap lets a transaction recognize errors after which it is retried.
 func (e *refusedApp) Unwrap() error { return e.error }
 
-// applyAll creates and changes all apps of a manifest in one transaction, so
-// that a mistake in one of them leaves none half made. It returns the jobs that
-// complete the bindings, and what the user should know.
+// applyAll creates and changes all apps of a manifest in one transaction, so that an
+// error in one changes none. It returns the jobs that complete the bindings, and
+// warnings for the user.
 func (a *API) applyAll(r *http.Request, m *manifest.Manifest) (pending []services.Child, warnings []string, err error) {
 	var guids []string
 	err = a.store.Update(r.Context(), func(tx platform.Tx) error {
-		pending, warnings, guids = nil, nil, nil // it may run again
+		pending, warnings, guids = nil, nil, nil // the transaction may be retried
 		req := newRequest(tx, r)
 		applier, err := a.applier(req)
 		if err != nil {
@@ -169,8 +169,7 @@ func (a *API) applyOne(tx platform.Tx, req *request, applier *manifest.Applier, 
 	return found.GUID, a.platform.RecordApp(tx, "audit.app.apply_manifest", req.caller.actor(), found, data)
 }
 
-// jobErrors are what a client may know of a failure; unknown ones stay what
-// they are.
+// jobErrors returns an error as clients may see it; unknown errors are not changed.
 func (a *API) jobErrors(r *http.Request, err error) ([]platform.JobError, error) {
 	var e *fault.Error
 	if !errors.As(err, &e) || e.Code == fault.Internal {

@@ -1,7 +1,6 @@
 package api_test
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -15,9 +14,7 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/getkin/kin-openapi/openapi3"
-	"github.com/getkin/kin-openapi/routers"
-	"github.com/getkin/kin-openapi/routers/legacy"
+	"ingot/internal/base/web/openapitest"
 )
 
 // openAPIPath is where the description of Cloud Foundry's v3 API is: beside
@@ -31,7 +28,7 @@ func openAPIPath() string {
 
 // openAPI is the description, nil when it is not there. It is read once for all
 // tests: that takes a second.
-var openAPI = sync.OnceValues(func() (routers.Router, error) {
+var openAPI = sync.OnceValues(func() (*openapitest.Document, error) {
 	text, err := os.ReadFile(openAPIPath())
 	if os.IsNotExist(err) {
 		return nil, nil
@@ -39,56 +36,50 @@ var openAPI = sync.OnceValues(func() (routers.Router, error) {
 	if err != nil {
 		return nil, err
 	}
-	doc, err := openapi3.NewLoader().LoadFromData(text)
-	if err != nil {
-		return nil, err
-	}
-	doc.Servers = nil // ours is another one
-	amend(doc)
-	return legacy.NewRouter(doc, openapi3.DisableExamplesValidation(), openapi3.DisableSchemaDefaultsValidation(), openapi3.DisableSchemaPatternValidation())
+	return openapitest.Parse(text, amend)
 })
 
 // amend puts right where the description is stricter than Cloud Foundry, or
 // than what it describes itself elsewhere.
-func amend(doc *openapi3.T) {
-	schema := func(name string, path ...string) *openapi3.Schema {
-		s := doc.Components.Schemas[name].Value
+func amend(d *openapitest.Document) {
+	schema := func(name string, path ...string) openapitest.Object {
+		s := d.At("components", "schemas", name)
 		for _, p := range path {
-			s = property(s, p)
+			s = property(d, s, p)
 		}
 		return s
 	}
-	// The type beside the reference says that it may be null; a reader of
-	// references does not see what stands beside one.
-	nullable := *schema("Relationship")
-	nullable.Type = &openapi3.Types{"object", "null"}
-	schema("RelationshipToOne").Properties["data"] = &openapi3.SchemaRef{Value: &nullable}
+	properties := func(s openapitest.Object) openapitest.Object { return s["properties"].(openapitest.Object) }
+	// The type beside the reference says that it may be null, and the one that it
+	// refers to that it may not.
+	nullable := maps.Clone(schema("Relationship"))
+	nullable["type"] = []any{"object", "null"}
+	properties(schema("RelationshipToOne"))["data"] = nullable
 	// Links to what a platform lacks are null.
-	root := doc.Paths.Value("/").Get.Responses.Status(http.StatusOK).Value.Content.Get("application/json").Schema.Value
-	all := property(root, "links")
-	for name, link := range all.Properties {
-		null := &openapi3.Schema{Type: &openapi3.Types{"null"}}
-		all.Properties[name] = &openapi3.SchemaRef{Value: &openapi3.Schema{AnyOf: openapi3.SchemaRefs{link, {Value: null}}}}
+	links := properties(property(d, d.At("paths", "/", "get", "responses", "200", "content", "application/json", "schema"), "links"))
+	for name, link := range links {
+		links[name] = openapitest.Object{"anyOf": []any{link, openapitest.Object{"type": "null"}}}
 	}
 	// By fields[] more kinds are included, and only the members that were asked for.
-	allowed := true
-	for _, more := range []*openapi3.Schema{schema("IncludedResources"), schema("ServicePlanList", "included")} {
-		more.AdditionalProperties = openapi3.AdditionalProperties{Has: &allowed}
+	for _, more := range []openapitest.Object{schema("IncludedResources"), schema("ServicePlanList", "included")} {
+		more["additionalProperties"] = true
 		for _, name := range []string{"spaces", "organizations", "service_offerings"} {
-			more.Properties[name] = &openapi3.SchemaRef{Value: &openapi3.Schema{Type: &openapi3.Types{"array"}}}
+			properties(more)[name] = openapitest.Object{"type": "array"}
 		}
 	}
 	// A group that was never set has no such time.
-	schema("EnvironmentVariableGroup", "updated_at").Type = &openapi3.Types{"string", "null"}
+	schema("EnvironmentVariableGroup", "updated_at")["type"] = []any{"string", "null"}
 }
 
 // property finds a property in the parts of a schema.
-func property(s *openapi3.Schema, name string) *openapi3.Schema {
-	if p := s.Properties[name]; p != nil {
-		return p.Value
+func property(d *openapitest.Document, s openapitest.Object, name string) openapitest.Object {
+	properties, _ := s["properties"].(openapitest.Object)
+	if p := d.Resolve(properties[name]); p != nil {
+		return p
 	}
-	for _, part := range s.AllOf {
-		if p := property(part.Value, name); p != nil {
+	parts, _ := s["allOf"].([]any)
+	for _, part := range parts {
+		if p := property(d, d.Resolve(part), name); p != nil {
 			return p
 		}
 	}
@@ -142,30 +133,24 @@ func (f *fixture) checkOpenAPI(r *http.Request, a *answer) {
 	if f.loose {
 		return
 	}
-	router, err := openAPI()
+	d, err := openAPI()
 	if err != nil {
 		f.t.Fatal(err)
 	}
-	if router == nil {
+	if d == nil {
 		return
 	}
-	route, _, err := router.FindRoute(r)
-	if err != nil {
+	operation := d.Find(r.Method, r.URL.Path)
+	if operation == nil {
 		return // not described
 	}
-	what := r.Method + " " + route.Path
+	what := operation.Method + " " + operation.Path
 	report := func(format string, args ...any) {
 		f.t.Helper()
 		f.t.Errorf("%s (%d) is not as described: %s\n%s", what, a.status, fmt.Sprintf(format, args...), a.body)
 	}
-	response := route.Operation.Responses.Status(a.status)
-	if response == nil {
-		response = route.Operation.Responses.Value(fmt.Sprintf("%dXX", a.status/100))
-	}
-	if response == nil && a.status >= 400 {
-		response = route.Operation.Responses.Default()
-	}
-	if response == nil {
+	response := operation.Response(a.status)
+	if response == nil || a.status < 400 && response.Status == "default" {
 		if _, ok := undescribed[what+" "+strconv.Itoa(a.status)]; !ok && a.status < 400 {
 			report("it has no answer of this status")
 		}
@@ -174,25 +159,23 @@ func (f *fixture) checkOpenAPI(r *http.Request, a *answer) {
 		}
 		return
 	}
-	media := response.Value.Content.Get("application/json")
-	if media == nil || !strings.HasPrefix(a.header.Get("Content-Type"), "application/json") {
-		if media != nil && media.Schema != nil && a.body != "" {
+	schema := response.Schema("application/json")
+	if schema == nil || !strings.HasPrefix(a.header.Get("Content-Type"), "application/json") {
+		if schema != nil && schema.Node != nil && a.body != "" {
 			report("it is not JSON")
 		}
 		return
 	}
-	d := json.NewDecoder(bytes.NewReader([]byte(a.body)))
-	var value any
-	if err := d.Decode(&value); err != nil {
-		report("%v", err)
-		return
-	}
-	if err := media.Schema.Value.VisitJSON(value, openapi3.MultiErrors(), openapi3.VisitAsResponse(), openapi3.DisablePatternValidation()); err != nil {
+	if err := schema.Check([]byte(a.body)); err != nil {
 		report("%v", err)
 	}
 	if a.status < 300 {
+		var value any
+		if err := json.Unmarshal([]byte(a.body), &value); err != nil {
+			report("%v", err)
+		}
 		var missing []string
-		missingMembers(media.Schema.Value, value, "", &missing)
+		missingMembers(d, schema.Node, value, "", &missing)
 		for _, m := range slices.Compact(slices.Sorted(slices.Values(missing))) {
 			if !excused(what + " " + m) {
 				report("%s is missing", m)
@@ -204,26 +187,26 @@ func (f *fixture) checkOpenAPI(r *http.Request, a *answer) {
 // missingMembers collects what an object is described to have and has not: the
 // description seldom says that something is required, and clients read all of
 // it.
-func missingMembers(s *openapi3.Schema, value any, path string, out *[]string) {
+func missingMembers(d *openapitest.Document, s openapitest.Object, value any, path string, out *[]string) {
 	switch v := value.(type) {
 	case []any:
 		for _, e := range v {
-			if s.Items != nil {
-				missingMembers(s.Items.Value, e, path+"[]", out)
-			}
+			missingMembers(d, d.Resolve(s["items"]), e, path+"[]", out)
 		}
 	case map[string]any:
-		for _, part := range s.AllOf {
-			missingMembers(part.Value, value, path, out)
+		parts, _ := s["allOf"].([]any)
+		for _, part := range parts {
+			missingMembers(d, d.Resolve(part), value, path, out)
 		}
-		for _, name := range slices.Sorted(maps.Keys(s.Properties)) {
+		properties, _ := s["properties"].(openapitest.Object)
+		for _, name := range slices.Sorted(maps.Keys(properties)) {
 			at := path + "." + name
 			member, ok := v[name]
 			if !ok {
 				*out = append(*out, at)
 				continue
 			}
-			missingMembers(s.Properties[name].Value, member, at, out)
+			missingMembers(d, d.Resolve(properties[name]), member, at, out)
 		}
 	}
 }
@@ -239,11 +222,11 @@ func excused(member string) bool {
 
 func TestOpenAPI(t *testing.T) {
 	t.Parallel()
-	router, err := openAPI()
+	d, err := openAPI()
 	if err != nil {
 		t.Fatal(err)
 	}
-	if router == nil {
+	if d == nil {
 		t.Skipf("%s is not there: no response was compared with it (INGOT_OPENAPI names another place)", openAPIPath())
 	}
 }

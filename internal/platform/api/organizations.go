@@ -101,7 +101,7 @@ func (a *API) deleteOrganization(w http.ResponseWriter, r *http.Request) error {
 	})
 }
 
-// usageOf answers with what an organization or space takes.
+// usageOf responds with the usage of an organization or space.
 func usageOf[T any](a *API, repo func(platform.Tx) platform.Repo[T], noun, field string) web.Handler {
 	return func(w http.ResponseWriter, r *http.Request) error {
 		return a.show(w, r, func(req *request) (any, error) {
@@ -116,7 +116,7 @@ func usageOf[T any](a *API, repo func(platform.Tx) platform.Repo[T], noun, field
 	}
 }
 
-// platformUsage answers with what everybody takes together.
+// platformUsage responds with the usage of the whole platform.
 func (a *API) platformUsage(w http.ResponseWriter, r *http.Request) error {
 	return a.show(w, r, func(req *request) (any, error) {
 		u, err := actions.UsageOf(req.tx, "", "")

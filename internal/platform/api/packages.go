@@ -114,8 +114,8 @@ func (a *API) deletePackage(w http.ResponseWriter, r *http.Request) error {
 	})
 }
 
-// resourceRequest is a file in a request, by its content. Two spellings are in
-// use.
+// resourceRequest is a file in a request, identified by its content. Clients use two
+// formats.
 type resourceRequest struct {
 	Path     string `json:"path"`
 	Mode     string `json:"mode"`
@@ -204,8 +204,8 @@ func (a *API) resourceMatches(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// uploadPackage takes the bits of a package: a zip of what the server does not
-// have yet, and a list of what it has.
+// uploadPackage stores the bits of a package: a zip of new files, and a list of
+// files that the server has already.
 func (a *API) uploadPackage(w http.ResponseWriter, r *http.Request) error {
 	err := a.store.View(r.Context(), func(tx platform.Tx) error {
 		_, err := a.awaitingUpload(newRequest(tx, r))
@@ -253,7 +253,7 @@ func (a *API) uploadPackage(w http.ResponseWriter, r *http.Request) error {
 	})
 }
 
-// awaitingUpload is the package of the path, if it can be uploaded.
+// awaitingUpload returns the package of the path if its bits can be uploaded.
 func (a *API) awaitingUpload(req *request) (*platform.Package, error) {
 	pkg, _, err := a.packageFor(req)
 	if err != nil {
@@ -265,7 +265,7 @@ func (a *API) awaitingUpload(req *request) (*platform.Package, error) {
 	return pkg, a.needFlag(req, "app_bits_upload")
 }
 
-// matched are the files of a package that the server has already.
+// matched returns the files of a package that the server has already.
 func (u *upload) matched() ([]Resource, error) {
 	if u.resources == "" {
 		return nil, nil
@@ -279,19 +279,20 @@ func (u *upload) matched() ([]Resource, error) {
 
 // packageFailed stores that an upload failed and returns the cause.
 func (a *API) packageFailed(r *http.Request, pkg *platform.Package, cause error) error {
-	// The client may be gone, which is no reason to leave it as it is.
+	// The state is stored even if the client has disconnected.
 	ctx := context.WithoutCancel(r.Context())
 	err := a.store.Update(ctx, func(tx platform.Tx) error { return a.platform.PackageUploadFailed(tx, pkg.GUID, cause) })
 	if err != nil {
-		a.log.WarnContext(ctx, "a failed package could not be marked", "error", err)
+		a.log.WarnContext(ctx, "the state of a failed package could not be stored", "error", err)
 	}
 	return cause
 }
 
 func (a *API) downloadPackage(w http.ResponseWriter, r *http.Request) error {
 	var guid string
-	err := a.store.View(r.Context(), func(tx platform.Tx) error {
-		pkg, _, err := a.packageFor(newRequest(tx, r))
+	err := a.store.Update(r.Context(), func(tx platform.Tx) error {
+		req := newRequest(tx, r)
+		pkg, app, err := a.packageFor(req)
 		if err != nil {
 			return err
 		}
@@ -299,17 +300,16 @@ func (a *API) downloadPackage(w http.ResponseWriter, r *http.Request) error {
 			return fault.Invalid("Package has no bits to download.")
 		}
 		guid = pkg.GUID
-		return nil
+		return a.platform.PackageDownloaded(tx, req.caller.actor(), app, pkg)
 	})
 	if err != nil {
 		return err
 	}
-	file, _, err := a.blobs.OpenPackage(r.Context(), guid)
+	found, err := a.blobs.OpenPackage(r.Context(), guid)
 	if err != nil {
 		return err
 	}
-	defer file.Close()
-	return serveBlob(w, r, file, "package_"+guid+".zip", "application/zip")
+	return serveBlob(w, r, found)
 }
 
 type packageBody struct {

@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/uuid"
+
 	"ingot/internal/platform"
 )
 
@@ -89,7 +91,7 @@ func TestListsReadTheStoreAFewTimes(t *testing.T) {
 					return err
 				}
 				for _, err := range []error{
-					tx.Processes().Insert(&platform.Process{Resource: platform.Resource{GUID: app.GUID}, AppGUID: app.GUID, Type: "web", Instances: 1, Command: "x", Health: platform.HealthCheck{Type: platform.CheckPort}, Readiness: platform.HealthCheck{Type: platform.CheckProcess}}),
+					tx.Processes().Insert(&platform.Process{Resource: platform.Resource{GUID: app.GUID}, AppGUID: app.GUID, Type: "web", Version: uuid.NewString(), Instances: 1, Command: "x", Health: platform.HealthCheck{Type: platform.CheckPort}, Readiness: platform.HealthCheck{Type: platform.CheckProcess}}),
 					tx.Destinations().Insert(&platform.Destination{RouteGUID: route.GUID, AppGUID: app.GUID, ProcessType: "web", Protocol: "http1"}),
 				} {
 					if err != nil {

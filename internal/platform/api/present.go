@@ -9,7 +9,7 @@ import (
 	"ingot/internal/platform"
 )
 
-// link is a link to a resource, or null when it is nil.
+// link is a link to a resource; nil becomes null.
 type link struct {
 	Href   string `json:"href"`
 	Method string `json:"method,omitempty"`
@@ -36,15 +36,15 @@ func emptyMetadata() metadata {
 // timestamp is a time as the v3 API writes it: UTC, to the second.
 func timestamp(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05Z") }
 
-// baseURL is the origin by which the client reached us, so that every link we
-// give is one it can follow.
+// baseURL returns the origin of the request, so that the client can follow the
+// links in the response.
 func baseURL(r *http.Request) string {
 	scheme := "http"
 	if r.TLS != nil {
 		scheme = "https"
 	}
-	// A proxy that ends TLS says so. Only these two words are believed: the
-	// value becomes part of links.
+	// Set by a proxy that terminates TLS. Only these two values are accepted,
+	// because the value becomes part of links.
 	if p := r.Header.Get("X-Forwarded-Proto"); p == "https" || p == "http" {
 		scheme = p
 	}
@@ -60,7 +60,7 @@ func baseURL(r *http.Request) string {
 // links of a resource.
 type links map[string]*link
 
-// resourceBody are the members every resource begins with.
+// resourceBody has the members that every resource begins with.
 type resourceBody struct {
 	GUID    string `json:"guid"`
 	Created string `json:"created_at"`
@@ -78,7 +78,7 @@ func presentMetadata(m *platform.Metadata) metadata {
 	return out
 }
 
-// relation is a to-one relationship; its data is null when there is none.
+// relation is a to-one relationship; its data is null if there is none.
 type relation struct {
 	Data *relationData `json:"data"`
 }
@@ -107,8 +107,8 @@ func toMany(guids []string) relations {
 	return out
 }
 
-// presentAll maps a page to its bodies; it is never nil, for clients expect a
-// list.
+// presentAll maps a page to its bodies. The result is never nil, because clients
+// expect a list.
 func presentAll[T, B any](items []*T, present func(*T) B) []B {
 	out := make([]B, 0, len(items))
 	for _, item := range items {
@@ -117,7 +117,7 @@ func presentAll[T, B any](items []*T, present func(*T) B) []B {
 	return out
 }
 
-// strings are never null in an answer.
+// strings are never null in a response.
 func notNull(list []string) []string {
 	if list == nil {
 		return []string{}
@@ -132,7 +132,7 @@ func notNullObject(m map[string]any) map[string]any {
 	return m
 }
 
-// orNull is null for the empty text.
+// orNull returns nil for the empty string.
 func orNull(s string) *string {
 	if s == "" {
 		return nil
@@ -140,7 +140,7 @@ func orNull(s string) *string {
 	return &s
 }
 
-// deref returns the values that pointers lead to.
+// deref returns the values of pointers.
 func deref[T any](list []*T) []T {
 	out := make([]T, len(list))
 	for i, p := range list {

@@ -30,8 +30,7 @@ func (a *API) processRoutes(g *web.Group) {
 	single.present = a.presentProcessesWhole
 	g.Handle(http.MethodGet, "/v3/processes", read, a.processes().lister(a))
 	g.Handle(http.MethodGet, "/v3/apps/{guid}/processes", read, listerOf(a, a.processes(), platform.Tx.Apps, "App", "app_guid"))
-	// Every endpoint of a process is reached by its guid, and by the app and
-	// the type.
+	// Every endpoint of a process has two paths: by its guid, and by app and type.
 	for _, at := range []string{"/v3/processes/{guid}", "/v3/apps/{guid}/processes/{type}"} {
 		g.Handle(http.MethodGet, at, read, single.getterBy(a, a.processOf))
 		g.Handle(http.MethodPatch, at, write, a.updateProcess)
@@ -42,7 +41,7 @@ func (a *API) processRoutes(g *web.Group) {
 	}
 }
 
-// processOf is the process of the path, by either way.
+// processOf returns the process of either path.
 func (a *API) processOf(req *request) (*platform.Process, error) {
 	guid, kind := web.Param(req.r, "guid"), web.Param(req.r, "type")
 	if kind == "" {
@@ -68,7 +67,7 @@ func (a *API) processFor(req *request, action platform.Action) (*platform.Proces
 	return process, app, err
 }
 
-// checkRequest is a health check of a request.
+// checkRequest is a health check in a request.
 type checkRequest struct {
 	Type *platform.CheckType `json:"type"`
 	Data *struct {
@@ -79,8 +78,8 @@ type checkRequest struct {
 	} `json:"data"`
 }
 
-// apply changes a check; what is not given stays, null is the default, and what
-// belongs to another type goes.
+// apply changes a check. Absent members stay unchanged, null sets the default, and
+// members of other types are removed.
 func (b *checkRequest) apply(h *platform.HealthCheck) error {
 	if b.Type != nil && *b.Type != h.Type {
 		h.Type = *b.Type
@@ -100,7 +99,7 @@ func (b *checkRequest) apply(h *platform.HealthCheck) error {
 		if !platform.ValidEndpoint(*b.Data.Endpoint) {
 			return fault.Invalid("Health check endpoint must be a valid URI path")
 		}
-		// Without a type it is kept for the day on which the check is one of http.
+		// Without a type it is kept, for when the type becomes http.
 		h.Endpoint = *b.Data.Endpoint
 	}
 	for _, set := range []struct {
@@ -134,7 +133,7 @@ func (a *API) updateProcess(w http.ResponseWriter, r *http.Request) error {
 	single := a.processes()
 	single.present = a.presentProcessesWhole
 	return answer(a, w, r, single, http.StatusOK, func(req *request) (*platform.Process, error) {
-		// Not those who merely operate it: a command is code.
+		// A command is code, so space supporters may not set it.
 		process, app, err := a.processFor(req, platform.Develop)
 		if err != nil {
 			return nil, err
@@ -233,14 +232,14 @@ func presentCheck(h platform.HealthCheck, startup bool) checkBody {
 	return checkBody{h.Type, data}
 }
 
-// hidden stands for what only developers may see; hiddenInLists for commands in
-// lists, which more people read.
+// hidden replaces values that only developers may see, hiddenInLists commands in
+// lists, which more users can read.
 const (
 	hidden        = "[PRIVATE DATA HIDDEN]"
 	hiddenInLists = "[PRIVATE DATA HIDDEN IN LISTS]"
 )
 
-// presentProcesses is for lists.
+// presentProcesses presents lists.
 func (a *API) presentProcesses(req *request, items []*platform.Process) ([]processBody, error) {
 	out, err := a.presentProcessesBare(req, items)
 	for i := range out {
@@ -251,8 +250,7 @@ func (a *API) presentProcesses(req *request, items []*platform.Process) ([]proce
 	return out, err
 }
 
-// presentProcessesBare leaves out the commands. It embeds what the request asks
-// for.
+// presentProcessesBare omits the commands. It embeds what the request asks for.
 func (a *API) presentProcessesBare(req *request, items []*platform.Process) ([]processBody, error) {
 	spaces, err := spacesOf(req, items)
 	if err != nil {
@@ -275,11 +273,11 @@ func (a *API) presentProcessesBare(req *request, items []*platform.Process) ([]p
 	return out, err
 }
 
-// embedInstances is what can be embedded into a process.
+// embedInstances is the value of embed that adds the instances of a process.
 const embedInstances = "process_instances"
 
-// presentProcessesWhole shows commands, those of the droplet where the user
-// set none.
+// presentProcessesWhole shows commands; if the user has set none, that of the
+// droplet.
 func (a *API) presentProcessesWhole(req *request, items []*platform.Process) ([]processBody, error) {
 	out, err := a.presentProcessesBare(req, items)
 	if err != nil {
@@ -302,7 +300,7 @@ func (a *API) presentProcessesWhole(req *request, items []*platform.Process) ([]
 	return out, nil
 }
 
-// commandOf is what a process runs.
+// commandOf returns the command of a process.
 func commandOf(tx platform.Tx, process *platform.Process) (string, error) {
 	if process.Command != "" {
 		return process.Command, nil
@@ -325,7 +323,7 @@ func ignoreNotFound(err error) error {
 	return err
 }
 
-// spacesOf are the spaces of a page of processes, by their apps.
+// spacesOf returns the spaces of a page of processes by app.
 func spacesOf(req *request, items []*platform.Process) (map[string]string, error) {
 	apps, _, err := req.tx.Apps().List(platform.Query{Where: []platform.Cond{platform.InStrings("guid", guidsOf(items, func(p *platform.Process) string { return p.AppGUID }))}})
 	out := map[string]string{}

@@ -42,8 +42,8 @@ func (a *API) quotaRoutes(g *web.Group) {
 	g.Handle(http.MethodDelete, "/v3/space_quotas/{guid}/relationships/spaces/{space}", write, a.removeSpaceQuota)
 }
 
-// appliedTo selects quotas by what they are applied to, as far as the caller sees
-// that: the filter must not reveal quotas of others.
+// appliedTo filters quotas by the organizations or spaces they are applied to, as far
+// as the caller may see these: the filter must not reveal quotas of others.
 func appliedTo[T, B any](places resource[T, B], parameter, field string) func(*request) ([]platform.Cond, error) {
 	return func(req *request) ([]platform.Cond, error) {
 		asked := req.r.URL.Query()
@@ -56,8 +56,8 @@ func appliedTo[T, B any](places resource[T, B], parameter, field string) func(*r
 	}
 }
 
-// quotaRequest is a quota to create or change. Null is no limit, and what is not
-// given stays.
+// quotaRequest is a request to create or update a quota. Null means no limit; absent
+// members stay unchanged.
 type quotaRequest struct {
 	Name *string `json:"name"`
 	Apps struct {
@@ -118,8 +118,7 @@ func (b *quotaRequest) apply(name *string, l *platform.Limits) {
 	}
 }
 
-// readQuota reads a request. Of relationships only those that are allowed may be
-// there.
+// readQuota decodes a request, which may have only the given relationships.
 func readQuota(r *http.Request, organization, organizations, spaces bool) (*quotaRequest, error) {
 	var b quotaRequest
 	if err := web.DecodeStrict(r, &b); err != nil {
@@ -156,12 +155,12 @@ func (a *API) createOrganizationQuota(w http.ResponseWriter, r *http.Request) er
 				return nil, err
 			}
 		}
-		return quota, a.platform.CreateOrganizationQuota(req.tx, quota, orgs)
+		return quota, a.platform.CreateOrganizationQuota(req.tx, req.caller.actor(), quota, orgs)
 	})
 }
 
-// related are the resources of a relationship that the caller sees; all of them
-// must be.
+// related returns the resources of a relationship. It is an error if the caller may
+// not see one of them.
 func related[T any](req *request, repo platform.Repo[T], to *relations, noun string) ([]*T, error) {
 	if to == nil {
 		return nil, nil
@@ -196,7 +195,7 @@ func (a *API) updateOrganizationQuota(w http.ResponseWriter, r *http.Request) er
 			return nil, err
 		}
 		body.apply(&quota.Name, &quota.Limits)
-		return quota, a.platform.UpdateOrganizationQuota(req.tx, quota)
+		return quota, a.platform.UpdateOrganizationQuota(req.tx, req.caller.actor(), quota)
 	})
 }
 
@@ -206,11 +205,11 @@ func (a *API) deleteOrganizationQuota(w http.ResponseWriter, r *http.Request) er
 		if err != nil {
 			return err
 		}
-		return a.platform.DeleteOrganizationQuota(req.tx, quota)
+		return a.platform.DeleteOrganizationQuota(req.tx, req.caller.actor(), quota)
 	})
 }
 
-// readRelations reads a to-many relationship, which must not be empty.
+// readRelations decodes a to-many relationship, which must not be empty.
 func readRelations(r *http.Request) (*relations, error) {
 	var body relations
 	if err := web.DecodeStrict(r, &body); err != nil {
@@ -236,7 +235,7 @@ func (a *API) applyOrganizationQuota(w http.ResponseWriter, r *http.Request) err
 		if err != nil {
 			return nil, err
 		}
-		if err := a.platform.ApplyOrganizationQuota(req.tx, quota, orgs); err != nil {
+		if err := a.platform.ApplyOrganizationQuota(req.tx, req.caller.actor(), quota, orgs); err != nil {
 			return nil, err
 		}
 		applied, err := appliedPlaces(req, req.tx.Organizations(), []string{quota.GUID}, func(o *platform.Organization) string { return o.QuotaGUID })
@@ -244,8 +243,8 @@ func (a *API) applyOrganizationQuota(w http.ResponseWriter, r *http.Request) err
 	})
 }
 
-// applied are the guids of organizations or spaces by those of their quotas, as
-// far as the caller sees them.
+// applied are the guids of the organizations or spaces that the caller may see, by
+// quota.
 type applied map[string][]string
 
 func appliedPlaces[T any](req *request, repo platform.Repo[T], quotas []string, quotaOf func(*T) string) (applied, error) {
@@ -258,12 +257,13 @@ func appliedPlaces[T any](req *request, repo platform.Repo[T], quotas []string, 
 	return out, err
 }
 
-// body answers for the relationship of a quota.
+// body presents the relationship of a quota.
 func (to applied) body(req *request, quota string) any {
 	return map[string]any{"data": toMany(to[quota]).Data, "links": links{"self": href(req.base, req.r.URL.Path)}}
 }
 
-// spaceQuotaFor is the space quota of the path, for managers of its organization.
+// spaceQuotaFor returns the space quota of the path if the caller manages its
+// organization.
 func (a *API) spaceQuotaFor(req *request) (*platform.SpaceQuota, error) {
 	quota, err := find(req.caller, req.tx.SpaceQuotas(), web.Param(req.r, "guid"), "Space quota")
 	if err != nil {
@@ -296,7 +296,7 @@ func (a *API) createSpaceQuota(w http.ResponseWriter, r *http.Request) error {
 		if err != nil {
 			return nil, err
 		}
-		return quota, a.platform.CreateSpaceQuota(req.tx, quota, to)
+		return quota, a.platform.CreateSpaceQuota(req.tx, req.caller.actor(), quota, to)
 	})
 }
 
@@ -314,7 +314,7 @@ func (a *API) updateSpaceQuota(w http.ResponseWriter, r *http.Request) error {
 			return nil, err
 		}
 		body.apply(&quota.Name, &quota.Limits)
-		return quota, a.platform.UpdateSpaceQuota(req.tx, quota)
+		return quota, a.platform.UpdateSpaceQuota(req.tx, req.caller.actor(), quota)
 	})
 }
 
@@ -324,7 +324,7 @@ func (a *API) deleteSpaceQuota(w http.ResponseWriter, r *http.Request) error {
 		if err != nil {
 			return err
 		}
-		return a.platform.DeleteSpaceQuota(req.tx, quota)
+		return a.platform.DeleteSpaceQuota(req.tx, req.caller.actor(), quota)
 	})
 }
 
@@ -342,7 +342,7 @@ func (a *API) applySpaceQuota(w http.ResponseWriter, r *http.Request) error {
 		if err != nil {
 			return nil, err
 		}
-		if err := a.platform.ApplySpaceQuota(req.tx, quota, to); err != nil {
+		if err := a.platform.ApplySpaceQuota(req.tx, req.caller.actor(), quota, to); err != nil {
 			return nil, err
 		}
 		applied, err := appliedPlaces(req, req.tx.Spaces(), []string{quota.GUID}, func(s *platform.Space) string { return s.QuotaGUID })
@@ -360,7 +360,7 @@ func (a *API) removeSpaceQuota(w http.ResponseWriter, r *http.Request) error {
 		if err != nil {
 			return nil, notAccessible(err, "Unable to remove quota from space with guid '"+web.Param(r, "space")+"'. Ensure the space quota is applied to this space.")
 		}
-		return nil, a.platform.RemoveSpaceQuota(req.tx, quota, space)
+		return nil, a.platform.RemoveSpaceQuota(req.tx, req.caller.actor(), quota, space)
 	})
 }
 

@@ -10,8 +10,8 @@ import (
 	"ingot/internal/platform"
 )
 
-// request is a request in its transaction: what handlers read, act on and present
-// is of the same moment.
+// request is a request in its transaction, so that handlers read and change one
+// consistent state.
 type request struct {
 	tx     platform.Tx
 	r      *http.Request
@@ -23,14 +23,14 @@ func newRequest(tx platform.Tx, r *http.Request) *request {
 	return &request{tx: tx, r: r, base: baseURL(r), caller: callerOf(r)}
 }
 
-// v3 is the link to a path below /v3.
+// v3 returns the link to a path below /v3.
 func (req *request) v3(parts ...string) *link {
 	return href(append([]string{req.base, "/v3"}, parts...)...)
 }
 
-// answer runs f in a transaction and answers with the resource it returns. f
-// may run more than once, so the request's body is read before. The answer is
-// made in a transaction of its own: it may take a moment, and writers wait.
+// answer runs f in a transaction and responds with the resource that it returns. f
+// may run more than once, so the body of the request is read before. The response is
+// built in a second, read-only transaction, so that writers need not wait for it.
 func answer[T, B any](a *API, w http.ResponseWriter, r *http.Request, s resource[T, B], status int, f func(req *request) (*T, error)) error {
 	var item *T
 	err := a.store.Update(r.Context(), func(tx platform.Tx) (err error) {
@@ -43,7 +43,7 @@ func answer[T, B any](a *API, w http.ResponseWriter, r *http.Request, s resource
 	return respond(a, w, r, s, status, item)
 }
 
-// respond answers with a resource that is stored.
+// respond responds with a stored resource.
 func respond[T, B any](a *API, w http.ResponseWriter, r *http.Request, s resource[T, B], status int, item *T) error {
 	var bodies []B
 	err := a.store.View(r.Context(), func(tx platform.Tx) (err error) {
@@ -57,7 +57,7 @@ func respond[T, B any](a *API, w http.ResponseWriter, r *http.Request, s resourc
 	return nil
 }
 
-// show answers with what f reads.
+// show responds with the result of f, which only reads.
 func (a *API) show(w http.ResponseWriter, r *http.Request, f func(req *request) (any, error)) error {
 	var body any
 	err := a.store.View(r.Context(), func(tx platform.Tx) (err error) {
@@ -71,9 +71,7 @@ func (a *API) show(w http.ResponseWriter, r *http.Request, f func(req *request) 
 	return nil
 }
 
-// perform answers with what f did.
-//
-// What comes after is done between storing and answering.
+// perform runs f in a transaction and responds with its result.
 func (a *API) perform(w http.ResponseWriter, r *http.Request, status int, f func(req *request) (any, error)) error {
 	var body any
 	err := a.store.Update(r.Context(), func(tx platform.Tx) (err error) {
@@ -91,8 +89,8 @@ func (a *API) perform(w http.ResponseWriter, r *http.Request, status int, f func
 	return nil
 }
 
-// finish does work that clients expect to be a job, and answers with a job
-// that is complete: being done at the first poll is what makes them quick.
+// finish runs f where clients expect a job, and responds with a job that is already
+// complete, so that they poll only once.
 func (a *API) finish(w http.ResponseWriter, r *http.Request, operation string, f func(req *request) error) error {
 	var job *platform.Job
 	err := a.store.Update(r.Context(), func(tx platform.Tx) (err error) {
@@ -109,8 +107,8 @@ func (a *API) finish(w http.ResponseWriter, r *http.Request, operation string, f
 	return nil
 }
 
-// uploaded answers with a resource whose file was uploaded, and with where the
-// job can be found that clients expect.
+// uploaded responds with a resource whose file was uploaded, and with the location
+// of the job that clients expect.
 func uploaded[T, B any](a *API, w http.ResponseWriter, r *http.Request, s resource[T, B], f func(req *request) (*T, platform.Job, error)) error {
 	var item *T
 	var job *platform.Job
@@ -130,11 +128,11 @@ func uploaded[T, B any](a *API, w http.ResponseWriter, r *http.Request, s resour
 	return respond(a, w, r, s, http.StatusAccepted, item)
 }
 
-// shortWait is how long an answer waits for its job: clients that ask for the
-// job then find it done, and otherwise ask again after seconds.
+// shortWait is how long a response waits for its job, because clients poll a job that
+// is not complete only after seconds.
 const shortWait = 1500 * time.Millisecond
 
-// accepted answers with a job, once it is done or has taken a moment.
+// accepted responds with a job when it is complete, or after shortWait.
 func (a *API) accepted(w http.ResponseWriter, r *http.Request, j *platform.Job) {
 	if j.State == platform.JobProcessing {
 		ctx, cancel := context.WithTimeout(r.Context(), shortWait)
@@ -144,8 +142,8 @@ func (a *API) accepted(w http.ResponseWriter, r *http.Request, j *platform.Job) 
 	acceptJob(w, r, j)
 }
 
-// conclude does what may have to wait for brokers: the answer is the job that
-// f returns, or one that is done.
+// conclude runs f, which may involve brokers, and responds with the job that f
+// returns, or with one that is complete.
 func (a *API) conclude(w http.ResponseWriter, r *http.Request, operation string, f func(req *request) (*platform.Job, error)) error {
 	var job *platform.Job
 	err := a.store.Update(r.Context(), func(tx platform.Tx) (err error) {
@@ -162,7 +160,7 @@ func (a *API) conclude(w http.ResponseWriter, r *http.Request, operation string,
 	return nil
 }
 
-// orJob is conclude for what is answered with 204 when it is done at once.
+// orJob is like conclude, but responds with 204 if f returns no job.
 func (a *API) orJob(w http.ResponseWriter, r *http.Request, f func(req *request) (*platform.Job, error)) error {
 	var job *platform.Job
 	err := a.store.Update(r.Context(), func(tx platform.Tx) (err error) {
@@ -180,13 +178,12 @@ func (a *API) orJob(w http.ResponseWriter, r *http.Request, f func(req *request)
 	return nil
 }
 
-// warn adds a warning that clients print.
+// warn adds a warning, which clients print.
 func warn(w http.ResponseWriter, text string) {
 	w.Header().Add("X-Cf-Warnings", url.QueryEscape(text))
 }
 
-// warned is a response with a warning that becomes known while the request is
-// carried out.
+// warned is a response to which a warning can be added while the request is handled.
 type warned struct {
 	http.ResponseWriter
 	text *string

@@ -10,16 +10,16 @@ import (
 	"ingot/internal/platform/api/listing"
 )
 
-// resource declares a kind of resource: how it is found, listed and shown. The
-// endpoints that only read are made of it.
+// resource declares a type of resource: how it is found, listed and presented. Read
+// endpoints are built from it.
 type resource[T, B any] struct {
 	noun    string // "App", for "App not found"
 	repo    func(platform.Tx) platform.Repo[T]
 	list    listing.Params
 	present func(req *request, items []*T) ([]B, error)
-	// include fills "included" as the request asks; nil includes nothing.
+	// include returns the requested "included"; nil includes nothing.
 	include func(req *request, l *listing.Request, items []*T) (map[string]any, error)
-	// metadataOnly refuses a PATCH without metadata: nothing else can be changed.
+	// metadataOnly rejects a PATCH without metadata: nothing else can be changed.
 	metadataOnly bool
 }
 
@@ -30,12 +30,12 @@ func each[T, B any](one func(req *request, item *T) B) func(*request, []*T) ([]B
 	}
 }
 
-// lister answers GET of the whole collection, as far as the caller sees it.
+// lister handles GET of the collection, restricted to what the caller may see.
 func (s resource[T, B]) lister(a *API) web.Handler {
 	return s.listerWhere(a, nil)
 }
 
-// listerWhere is lister within conditions that the request's path sets.
+// listerWhere is like lister, with conditions from the path of the request.
 func (s resource[T, B]) listerWhere(a *API, where func(req *request) ([]platform.Cond, error)) web.Handler {
 	return func(w http.ResponseWriter, r *http.Request) error {
 		l, err := s.list.Parse(r, baseURL(r))
@@ -76,7 +76,7 @@ func (s resource[T, B]) listerWhere(a *API, where func(req *request) ([]platform
 	}
 }
 
-// listerOf is lister below a parent: GET /v3/apps/{guid}/processes.
+// listerOf is like lister, below a parent: GET /v3/apps/{guid}/processes.
 func listerOf[T, B, P any](a *API, s resource[T, B], parent func(platform.Tx) platform.Repo[P], noun, field string) web.Handler {
 	return s.listerWhere(a, func(req *request) ([]platform.Cond, error) {
 		guid := web.Param(req.r, "guid")
@@ -87,17 +87,17 @@ func listerOf[T, B, P any](a *API, s resource[T, B], parent func(platform.Tx) pl
 	})
 }
 
-// getter answers GET of one.
+// getter handles GET of a resource.
 func (s resource[T, B]) getter(a *API) web.Handler {
 	return s.getterBy(a, s.find)
 }
 
-// find is the resource of the path, if the caller may see it.
+// find returns the resource of the path if the caller may see it.
 func (s resource[T, B]) find(req *request) (*T, error) {
 	return find(req.caller, s.repo(req.tx), web.Param(req.r, "guid"), s.noun)
 }
 
-// getterBy is getter for resources that are found in another way.
+// getterBy is like getter, for resources that are found in another way.
 func (s resource[T, B]) getterBy(a *API, get func(req *request) (*T, error)) web.Handler {
 	one := listing.Params{Includes: s.list.Includes, Fields: s.list.Fields, Embeds: s.list.Embeds, Extra: s.list.Extra, Single: true}
 	return func(w http.ResponseWriter, r *http.Request) error {
@@ -134,15 +134,15 @@ func (s resource[T, B]) getterBy(a *API, get func(req *request) (*T, error)) web
 	}
 }
 
-// metadataPatcher answers PATCH of a resource of which nothing but the metadata
-// can be changed, by callers who may change what find returns.
+// metadataPatcher handles PATCH of a resource whose metadata alone can be changed.
+// find checks whether the caller may change it.
 func metadataPatcher[T, B any, P actions.Described[T]](a *API, s resource[T, B], find func(req *request) (*T, error)) web.Handler {
 	return patcher(a, s, find, func(tx platform.Tx, _ actions.Actor, item *T, patch *actions.MetadataPatch) error {
 		return actions.UpdateMetadata(s.repo(tx), P(item), patch)
 	})
 }
 
-// patcher is metadataPatcher with an action that also records an audit event.
+// patcher is like metadataPatcher, with an action that also records an audit event.
 func patcher[T, B any](a *API, s resource[T, B], find func(req *request) (*T, error),
 	update func(platform.Tx, actions.Actor, *T, *actions.MetadataPatch) error,
 ) web.Handler {
@@ -166,7 +166,7 @@ func patcher[T, B any](a *API, s resource[T, B], find func(req *request) (*T, er
 	}
 }
 
-// only leaves out what find returns beside the resource.
+// only drops what find returns beside the resource.
 func only[T, U any](find func(req *request) (*T, U, error)) func(req *request) (*T, error) {
 	return func(req *request) (*T, error) {
 		item, _, err := find(req)

@@ -108,7 +108,7 @@ func (a *API) createRole(w http.ResponseWriter, r *http.Request) error {
 	if err := body.check(); err != nil {
 		return err
 	}
-	// Who may not give roles learns nothing about names.
+	// Callers that may not assign roles learn nothing about user names.
 	err := a.store.View(r.Context(), func(tx platform.Tx) error {
 		_, err := a.placeRole(newRequest(tx, r), &platform.Role{}, &body)
 		return err
@@ -153,7 +153,7 @@ func (a *API) createRole(w http.ResponseWriter, r *http.Request) error {
 	})
 }
 
-// duplicateRole is what cf looks for when it repeats itself.
+// duplicateRole is the text by which cf recognizes that the role exists already.
 func duplicateRole(tx platform.Tx, name string, role *platform.Role) string {
 	place := ""
 	if role.SpaceGUID != "" {
@@ -166,7 +166,8 @@ func duplicateRole(tx platform.Tx, name string, role *platform.Role) string {
 	return fmt.Sprintf("User '%s' already has '%s' role%s.", name, role.Type, place)
 }
 
-// placeRole sets where the role holds, if the caller may give it there.
+// placeRole sets the organization or space of the role, if the caller may assign it
+// there.
 func (a *API) placeRole(req *request, role *platform.Role, body *roleRequest) (platform.Cond, error) {
 	if body.Type.OfOrganization() {
 		role.OrgGUID = body.Relationships.Organization.Data.GUID
@@ -183,7 +184,8 @@ func (a *API) placeRole(req *request, role *platform.Role, body *roleRequest) (p
 	return platform.In("space_guid", role.SpaceGUID), err
 }
 
-// memberOf refuses roles in spaces for those who have none in the organization.
+// memberOf returns an error if the user of a space role has no role in the
+// organization.
 func memberOf(tx platform.Tx, role *platform.Role) error {
 	if role.SpaceGUID == "" {
 		return nil
@@ -199,8 +201,8 @@ func memberOf(tx platform.Tx, role *platform.Role) error {
 	return err
 }
 
-// knownUser refuses guids of users that the caller cannot see. Users found by name
-// exist at the authorization server and are stored now.
+// knownUser returns an error if the caller may not see the user. Users that were
+// found by name exist at the authorization server and are stored now.
 func (a *API) knownUser(req *request, guid string, byName bool) error {
 	if byName {
 		return nil
@@ -231,8 +233,8 @@ func (a *API) deleteRole(w http.ResponseWriter, r *http.Request) error {
 	})
 }
 
-// lastOrgRole refuses to take the last role in an organization from a user
-// who still has roles in its spaces.
+// lastOrgRole returns an error if it is the last role of a user in an organization
+// in whose spaces the user still has roles.
 func (a *API) lastOrgRole(tx platform.Tx, role *platform.Role) error {
 	others, err := tx.Roles().Count(platform.Where("user_guid", role.UserGUID).And(platform.In("organization_guid", role.OrgGUID)))
 	if err != nil || others > 1 {

@@ -18,8 +18,8 @@ func (a *API) rootRoutes(g *web.Group) {
 	g.Handle(http.MethodGet, "/v3/info/usage_summary", web.Scope(scopeAdmin, scopeAdminReadOnly, scopeGlobalAuditor), a.platformUsage)
 }
 
-// root tells a client where everything is. A link that is null names something
-// a client may ask for and we do not have.
+// root lists the URLs of the platform. A link is null for a component that clients
+// know and that does not exist here.
 func (a *API) root(w http.ResponseWriter, r *http.Request) error {
 	base, auth := baseURL(r), a.authURL(r)
 	type meta struct {
@@ -45,14 +45,14 @@ func (a *API) root(w http.ResponseWriter, r *http.Request) error {
 		"app_ssh":             ssh,
 	}
 	if a.notificationsURL != "" {
-		// Not in Cloud Foundry: there the service is an app whose address one knows.
+		// Not in Cloud Foundry, where the service is an app.
 		links["notifications"] = href(a.notificationsURL)
 	}
 	web.WriteJSON(w, http.StatusOK, map[string]any{"links": links})
 	return nil
 }
 
-// sshHref is where the ssh gateway is for a client that knows us by base.
+// sshHref returns the address of the ssh gateway for a client of base.
 func sshHref(address, base string) string {
 	host, port, err := net.SplitHostPort(address)
 	if err != nil || host != "" {
@@ -65,7 +65,7 @@ func sshHref(address, base string) string {
 	return net.JoinHostPort(u.Hostname(), port)
 }
 
-// v3 lists the resources there are.
+// v3 lists the resources.
 func (a *API) v3(w http.ResponseWriter, r *http.Request) error {
 	v3 := baseURL(r) + "/v3"
 	links := map[string]*link{"self": href(v3)}
@@ -80,8 +80,8 @@ func (a *API) v3(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// v2Info is all there is of the v2 API: service brokers are told of it, and find
-// the authorization server by it.
+// v2Info is the only endpoint of the v2 API. Service brokers get its URL and find the
+// authorization server with it.
 func (a *API) v2Info(w http.ResponseWriter, r *http.Request) error {
 	auth := a.authURL(r)
 	body := map[string]any{

@@ -67,7 +67,7 @@ type routeRequest struct {
 	} `json:"relationships"`
 }
 
-// mergeOptions applies route options; null removes one.
+// mergeOptions sets route options; null removes an option.
 func (a *API) mergeOptions(req *request, have map[string]string, patch map[string]any) (map[string]string, error) {
 	hash, err := a.flagOn(req.tx, flagHashRouting)
 	if err != nil {
@@ -142,7 +142,7 @@ func (a *API) createRoute(w http.ResponseWriter, r *http.Request) error {
 	})
 }
 
-// routeFor is the route of the path, for those who may change it.
+// routeFor returns the route of the path if the caller may change it.
 func (a *API) routeFor(req *request) (*platform.Route, error) {
 	route, err := find(req.caller, req.tx.Routes(), web.Param(req.r, "guid"), "Route")
 	if err != nil {
@@ -223,7 +223,7 @@ type routeBody struct {
 	Links         links             `json:"links"`
 }
 
-// presentRoutes reads domains and destinations of the whole page at once.
+// presentRoutes reads the domains and destinations of all routes of the page at once.
 func presentRoutes(req *request, items []*platform.Route) ([]routeBody, error) {
 	found, _, err := req.tx.Domains().List(platform.Query{Where: []platform.Cond{platform.InStrings("guid", guidsOf(items, func(r *platform.Route) string { return r.DomainGUID }))}})
 	if err != nil {

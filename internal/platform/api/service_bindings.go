@@ -15,7 +15,7 @@ import (
 	"ingot/internal/platform/services"
 )
 
-// credentials are bindings of apps and keys; those of routes are another
+// credentials are bindings of apps, and service keys. Route bindings are another
 // resource.
 var (
 	credentialTypes = platform.In("type", platform.BindingApp, platform.BindingKey)
@@ -72,7 +72,7 @@ func (a *API) serviceBindingRoutes(g *web.Group) {
 	g.Handle(http.MethodGet, path+"/{guid}/parameters", read, a.bindingParameters(a.credentialBinding))
 }
 
-// credentialBinding is the binding of the path, of an app or a key.
+// credentialBinding returns the binding or service key of the path.
 func (a *API) credentialBinding(req *request) (*platform.ServiceBinding, error) {
 	return bindingOf(req, "Service credential binding", platform.BindingApp, platform.BindingKey)
 }
@@ -123,8 +123,8 @@ func (b *bindingRequest) check() error {
 	return fault.Invalid(problems...)
 }
 
-// createBinding answers with the binding when it is done at once, and with a
-// job when a broker has to make it.
+// createBinding responds with the binding if it is complete, and with a job if the
+// broker has to create it.
 func (a *API) createBinding(w http.ResponseWriter, r *http.Request) error {
 	var body bindingRequest
 	if err := web.DecodeStrict(r, &body); err != nil {
@@ -159,7 +159,7 @@ func (a *API) createBinding(w http.ResponseWriter, r *http.Request) error {
 	})
 }
 
-// bind makes what read asks for.
+// bind creates the binding that read returns.
 func (a *API) bind(w http.ResponseWriter, r *http.Request, s resource[platform.ServiceBinding, bindingBody], read func(req *request) (services.Bind, error)) error {
 	var made *platform.ServiceBinding
 	var job *platform.Job
@@ -180,12 +180,12 @@ func (a *API) bind(w http.ResponseWriter, r *http.Request, s resource[platform.S
 		return nil
 	}
 	if made.AppGUID != "" {
-		a.signals.AppsChanged(made.AppGUID) // its log may have a drain now
+		a.signals.AppsChanged(made.AppGUID) // it may have a new log drain
 	}
 	return respond(a, w, r, s, http.StatusCreated, made)
 }
 
-// bindingPatcher answers PATCH of a binding that get finds.
+// bindingPatcher handles PATCH of the binding that get returns.
 func (a *API) bindingPatcher(get func(req *request) (*platform.ServiceBinding, error)) web.Handler {
 	return patcher(a, serviceBindings, func(req *request) (*platform.ServiceBinding, error) {
 		b, err := get(req)
@@ -220,7 +220,7 @@ func (a *API) unbind(w http.ResponseWriter, r *http.Request, get func(req *reque
 	return err
 }
 
-// bindingDetails shows credentials, which is recorded.
+// bindingDetails shows credentials and records an audit event.
 func (a *API) bindingDetails(w http.ResponseWriter, r *http.Request) error {
 	return a.perform(w, r, http.StatusOK, func(req *request) (any, error) {
 		b, err := a.credentialBinding(req)
@@ -280,7 +280,7 @@ func (a *API) bindingParameters(get func(req *request) (*platform.ServiceBinding
 		if err != nil {
 			return err
 		}
-		ctx, cancel := context.WithTimeout(r.Context(), brokerPatience)
+		ctx, cancel := context.WithTimeout(r.Context(), brokerTimeout)
 		defer cancel()
 		parameters, err := a.services.BindingParameters(ctx, i, b, user)
 		return writeParameters(w, parameters, err, r)
@@ -298,7 +298,7 @@ type bindingBody struct {
 	Links           links          `json:"links"`
 }
 
-// nullName is a text that is null when it is empty.
+// nullName is a string that is null in JSON if it is empty.
 type nullName string
 
 // MarshalJSON implements json.Marshaler.

@@ -85,7 +85,7 @@ func (a *API) createBroker(w http.ResponseWriter, r *http.Request) error {
 	})
 }
 
-// brokerFor is the broker of the path, for those who may change it.
+// brokerFor returns the broker of the path if the caller may change it.
 func (a *API) brokerFor(req *request) (*platform.ServiceBroker, error) {
 	b, err := find(req.caller, req.tx.ServiceBrokers(), web.Param(req.r, "guid"), "Service broker")
 	if err != nil {

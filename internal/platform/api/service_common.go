@@ -17,8 +17,8 @@ func presentOperation(o platform.LastOperation) *operationBody {
 	return &operationBody{o.Type, o.State, o.Description, timestamp(o.Created), timestamp(o.Updated)}
 }
 
-// mayChangeCatalog lets administrators change what a broker offers, and the
-// developers of its space.
+// mayChangeCatalog returns an error unless the caller is an administrator or a
+// developer of the broker's space.
 func (req *request) mayChangeCatalog(broker *platform.ServiceBroker) error {
 	if broker.SpaceGUID == "" {
 		if req.caller.Admin {

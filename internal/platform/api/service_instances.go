@@ -78,7 +78,7 @@ type serviceInstanceRequest struct {
 	} `json:"relationships"`
 }
 
-// provides applies what concerns user-provided instances only.
+// provides applies the members for user-provided instances.
 func (b *serviceInstanceRequest) provides(i *platform.ServiceInstance) {
 	if b.Credentials.set {
 		i.Credentials = b.Credentials.value
@@ -164,7 +164,7 @@ func (a *API) createServiceInstance(w http.ResponseWriter, r *http.Request) erro
 			return err
 		}
 		i.PlanGUID = body.Relationships.Plan.Data.GUID
-		// A plan that he does not see does not exist for him.
+		// A plan that the caller may not see does not exist for it.
 		if _, err := find(req.caller, tx.ServicePlans(), i.PlanGUID, "Service plan"); err != nil {
 			return notAccessible(err, "Invalid service plan. Ensure that the service plan exists, is available, and you have access to it.")
 		}
@@ -181,8 +181,8 @@ func (a *API) createServiceInstance(w http.ResponseWriter, r *http.Request) erro
 	return nil
 }
 
-// serviceInstanceFor is the service instance of the path, for developers of its
-// space. Those of spaces that it is shared with only see it.
+// serviceInstanceFor returns the service instance of the path, for developers of its
+// space. Developers of spaces that it is shared with may only see it.
 func (a *API) serviceInstanceFor(req *request) (*platform.ServiceInstance, error) {
 	i, err := find(req.caller, req.tx.ServiceInstances(), web.Param(req.r, "guid"), "Service instance")
 	if err != nil {
@@ -235,7 +235,7 @@ func (a *API) updateServiceInstance(w http.ResponseWriter, r *http.Request) erro
 		a.accepted(w, r, job)
 		return nil
 	}
-	a.signals.AppsChanged() // the drain of those that are bound may be another
+	a.signals.AppsChanged() // the log drains of bound apps may have changed
 	return a.show(w, r, func(req *request) (any, error) {
 		bodies, err := presentServiceInstances(req, []*platform.ServiceInstance{instance})
 		if err != nil {
@@ -273,7 +273,7 @@ func (a *API) deleteServiceInstance(w http.ResponseWriter, r *http.Request) erro
 		if !purge {
 			return a.services.DeleteInstance(req.tx, req.caller.actor(), i)
 		}
-		// What a broker may still have is forgotten: that is for who runs it.
+		// What may be left at the broker is for its operator.
 		parts, err := req.brokerOfPlan(i.PlanGUID)
 		if err != nil {
 			return nil, err
@@ -285,7 +285,7 @@ func (a *API) deleteServiceInstance(w http.ResponseWriter, r *http.Request) erro
 	})
 }
 
-// brokerOfPlan is the broker of a plan; nil of none.
+// brokerOfPlan returns the broker of a plan; nil without a plan.
 func (req *request) brokerOfPlan(guid string) (*platform.ServiceBroker, error) {
 	if guid == "" {
 		return nil, nil
@@ -301,7 +301,7 @@ func (req *request) brokerOfPlan(guid string) (*platform.ServiceBroker, error) {
 	return req.tx.ServiceBrokers().Get(o.BrokerGUID)
 }
 
-// secretsIn refuses those who may not see credentials in a space.
+// secretsIn returns an error if the caller may not see credentials in the space.
 func (req *request) secretsIn(spaceGUID string) error {
 	_, err := req.caller.mayInSpace(req.tx, spaceGUID, platform.ReadSecrets)
 	return err
@@ -323,8 +323,8 @@ func (a *API) serviceCredentials(w http.ResponseWriter, r *http.Request) error {
 	})
 }
 
-// brokerPatience is how long a request waits for a broker.
-const brokerPatience = 20 * time.Second
+// brokerTimeout is how long a request waits for a broker.
+const brokerTimeout = 20 * time.Second
 
 func (a *API) serviceParameters(w http.ResponseWriter, r *http.Request) error {
 	var instance *platform.ServiceInstance
@@ -343,7 +343,7 @@ func (a *API) serviceParameters(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(r.Context(), brokerPatience)
+	ctx, cancel := context.WithTimeout(r.Context(), brokerTimeout)
 	defer cancel()
 	parameters, err := a.services.InstanceParameters(ctx, instance, user)
 	return writeParameters(w, parameters, err, r)

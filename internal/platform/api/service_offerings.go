@@ -35,7 +35,7 @@ func (a *API) serviceOfferingRoutes(g *web.Group) {
 	g.Handle(http.MethodDelete, "/v3/service_offerings/{guid}", write, a.deleteOffering)
 }
 
-// offeringFor is the offering of the path, for those who may change it.
+// offeringFor returns the offering of the path if the caller may change it.
 func (a *API) offeringFor(req *request) (*platform.ServiceOffering, error) {
 	o, err := find(req.caller, req.tx.ServiceOfferings(), web.Param(req.r, "guid"), "Service offering")
 	if err != nil {
@@ -48,8 +48,8 @@ func (a *API) offeringFor(req *request) (*platform.ServiceOffering, error) {
 	return o, req.mayChangeCatalog(b)
 }
 
-// deleteOffering forgets an offering; with purge=true all its instances and
-// bindings too, without asking the broker.
+// deleteOffering deletes an offering; with purge=true also its instances and
+// bindings, without calling the broker.
 func (a *API) deleteOffering(w http.ResponseWriter, r *http.Request) error {
 	purge := r.URL.Query().Get("purge") == "true"
 	return a.perform(w, r, http.StatusNoContent, func(req *request) (any, error) {

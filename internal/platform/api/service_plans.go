@@ -52,8 +52,8 @@ func includeOfPlans(req *request, l *listing.Request, items []*platform.ServiceP
 	return c.done(), err
 }
 
-// spacesOfPlans are the spaces of the brokers of plans, by offering; those of
-// brokers for all are absent.
+// spacesOfPlans returns the spaces of the brokers of plans by offering; brokers
+// without a space are absent.
 func spacesOfPlans(tx platform.Tx, items []*platform.ServicePlan) (map[string]string, error) {
 	offerings, _, err := tx.ServiceOfferings().List(platform.Query{Where: []platform.Cond{
 		platform.InStrings("guid", guidsOf(items, func(plan *platform.ServicePlan) string { return plan.OfferingGUID })),
@@ -88,7 +88,7 @@ func (a *API) servicePlanRoutes(g *web.Group) {
 	g.Handle(http.MethodDelete, "/v3/service_plans/{guid}/visibility/{organization}", write, a.hidePlan)
 }
 
-// planFor is the plan of the path, with its broker, for those who may change it.
+// planFor returns the plan of the path and its broker if the caller may change it.
 func (a *API) planFor(req *request) (*platform.ServicePlan, *platform.ServiceBroker, error) {
 	plan, err := find(req.caller, req.tx.ServicePlans(), web.Param(req.r, "guid"), "Service plan")
 	if err != nil {
@@ -137,7 +137,7 @@ type cost struct {
 	Unit     string      `json:"unit"`
 }
 
-// costsOf reads the prices that a broker states, an entry for each currency.
+// costsOf returns the prices of a plan, with an entry for each currency.
 func costsOf(catalog map[string]any) []cost {
 	out := []cost{}
 	list, _ := catalog["costs"].([]any)
@@ -188,7 +188,7 @@ func presentPlans(req *request, items []*platform.ServicePlan) ([]planBody, erro
 	}), nil
 }
 
-// presentSchemas gives every action its parameters, which may be empty.
+// presentSchemas presents the schemas of all actions, which may be empty.
 func presentSchemas(schemas map[string]any) map[string]any {
 	of := func(thing, action string) map[string]any {
 		things, _ := schemas[thing].(map[string]any)

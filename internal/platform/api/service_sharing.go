@@ -19,8 +19,8 @@ func (a *API) serviceSharingRoutes(g *web.Group) {
 	g.Handle(http.MethodDelete, path+"/{space}", write, a.unshareServiceInstance)
 }
 
-// sharedFrom is the service instance of the path for those who see its own
-// space: others do not learn with whom else it is shared.
+// sharedFrom returns the service instance of the path if the caller may see its own
+// space: others must not learn which other spaces it is shared with.
 func (a *API) sharedFrom(req *request) (*platform.ServiceInstance, error) {
 	i, err := find(req.caller, req.tx.ServiceInstances(), web.Param(req.r, "guid"), "Service instance")
 	if err != nil {
@@ -89,7 +89,7 @@ func (a *API) shareServiceInstance(w http.ResponseWriter, r *http.Request) error
 	})
 }
 
-// shareTarget is a space that the caller may share a service instance with.
+// shareTarget returns a space if the caller may share a service instance with it.
 func (a *API) shareTarget(req *request, i *platform.ServiceInstance, guid string) (*platform.Space, error) {
 	space, err := find(req.caller, req.tx.Spaces(), guid, "Space")
 	if err != nil {
@@ -105,8 +105,8 @@ func (a *API) shareTarget(req *request, i *platform.ServiceInstance, guid string
 	return space, err
 }
 
-// unshareServiceInstance ends the sharing with a space. Bindings there are
-// removed first, which brokers may take a while for.
+// unshareServiceInstance stops sharing with a space. Bindings in the space are
+// deleted first, which may take brokers a while.
 func (a *API) unshareServiceInstance(w http.ResponseWriter, r *http.Request) error {
 	var jobs []string
 	unshare := func(last bool) error {
@@ -124,7 +124,7 @@ func (a *API) unshareServiceInstance(w http.ResponseWriter, r *http.Request) err
 		return err
 	}
 	if len(jobs) > 0 {
-		ctx, cancel := context.WithTimeout(r.Context(), brokerPatience)
+		ctx, cancel := context.WithTimeout(r.Context(), brokerTimeout)
 		defer cancel()
 		for _, j := range jobs {
 			a.services.Wait(ctx, j)

@@ -20,8 +20,7 @@ type named struct {
 	Name string `json:"name,omitempty"`
 }
 
-// presentVisibility names the organizations that the caller sees, and all to
-// those who see all.
+// presentVisibility lists the organizations that the caller may see.
 func presentVisibility(req *request, plan *platform.ServicePlan, b *platform.ServiceBroker) (*visibilityBody, error) {
 	out := &visibilityBody{Type: plan.Visibility}
 	switch plan.Visibility {
@@ -70,7 +69,7 @@ type visibilityRequest struct {
 	Organizations []named             `json:"organizations"`
 }
 
-// setVisibility replaces who sees a plan, or adds organizations to those who do.
+// setVisibility replaces the visibility of a plan, or adds organizations to it.
 func (a *API) setVisibility(add bool) web.Handler {
 	return func(w http.ResponseWriter, r *http.Request) error {
 		var body visibilityRequest
@@ -106,8 +105,8 @@ func (a *API) setVisibility(add bool) web.Handler {
 	}
 }
 
-// visiblePlan is the plan of the path, for administrators. Those of a space's
-// broker are always for that space.
+// visiblePlan returns the plan of the path, for administrators. Plans of a broker in
+// a space are visible in that space only, which cannot be changed.
 func (a *API) visiblePlan(req *request) (*platform.ServicePlan, *platform.ServiceBroker, error) {
 	plan, b, err := a.planFor(req)
 	if err != nil {

@@ -23,7 +23,7 @@ func (a *API) sidecarRoutes(g *web.Group) {
 	g.Handle(http.MethodDelete, "/v3/sidecars/{guid}", write, a.deleteSidecar)
 }
 
-// processSidecars lists those that run beside one process.
+// processSidecars lists the sidecars of a process.
 func (a *API) processSidecars(w http.ResponseWriter, r *http.Request) error {
 	return sidecars.listerWhere(a, func(req *request) ([]platform.Cond, error) {
 		process, err := find(req.caller, req.tx.Processes(), web.Param(r, "guid"), "Process")
@@ -56,7 +56,7 @@ func (b *sidecarRequest) apply(s *platform.Sidecar) {
 	if b.MemoryMB.set {
 		s.MemoryMB = b.MemoryMB.value.value
 		if b.MemoryMB.given && s.MemoryMB == 0 {
-			s.MemoryMB = -1 // not "not set": refused
+			s.MemoryMB = -1 // rejected; 0 would mean that it is not set
 		}
 	}
 }

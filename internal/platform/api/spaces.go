@@ -80,8 +80,8 @@ func (a *API) createSpace(w http.ResponseWriter, r *http.Request) error {
 	})
 }
 
-// notAccessible makes of a relationship that the caller cannot see an error of
-// the request.
+// notAccessible turns the error for a related resource that the caller may not see
+// into an error of the request.
 func notAccessible(err error, message string) error {
 	if fault.Is(err, fault.NotFound) {
 		return fault.Wrap(err, fault.Unprocessable, "%s", message)
@@ -109,7 +109,7 @@ func (a *API) updateSpace(w http.ResponseWriter, r *http.Request) error {
 	})
 }
 
-// spaceFor is the space of the path, for callers who may do something in it.
+// spaceFor returns the space of the path if the caller may perform the action.
 func (a *API) spaceFor(req *request, action platform.Action) (*platform.Space, error) {
 	space, err := find(req.caller, req.tx.Spaces(), web.Param(req.r, "guid"), "Space")
 	if err != nil {
@@ -133,7 +133,7 @@ func (a *API) deleteSpace(w http.ResponseWriter, r *http.Request) error {
 	})
 }
 
-// appsOf are the guids of the apps of a space or organization.
+// appsOf returns the guids of the apps of a space or organization.
 func appsOf(tx platform.Tx, field, guid string) ([]string, error) {
 	apps, _, err := tx.Apps().List(platform.Where(field, guid))
 	return guidsOf(apps, func(app *platform.App) string { return app.GUID }), err
@@ -148,8 +148,8 @@ type spaceBody struct {
 	Links         links          `json:"links"`
 }
 
-// presentSpaces reads the organizations of the whole page at once: a space is
-// suspended with its organization.
+// presentSpaces reads the organizations of all spaces of the page at once: a space is
+// suspended if its organization is.
 func presentSpaces(req *request, items []*platform.Space) ([]spaceBody, error) {
 	orgs, _, err := req.tx.Organizations().List(platform.Query{Where: []platform.Cond{
 		platform.InStrings("guid", guidsOf(items, func(s *platform.Space) string { return s.OrgGUID })), platform.In("suspended", true),

@@ -25,7 +25,7 @@ func (a *API) stackRoutes(g *web.Group) {
 		}
 		return []platform.Cond{platform.In("stack", s.Name)}, nil
 	}))
-	// Stacks are what the machine has: they come with the server.
+	// Stacks come with the server and cannot be created.
 	refuse := func(http.ResponseWriter, *http.Request) error {
 		return fault.Invalid("Stacks come with the platform and cannot be created or deleted")
 	}

@@ -11,7 +11,7 @@ import (
 	"ingot/internal/platform/actions"
 )
 
-// runningBody is an instance in short.
+// runningBody is the short form of an instance.
 type runningBody struct {
 	Index int                    `json:"index"`
 	State platform.InstanceState `json:"state"`
@@ -28,7 +28,7 @@ func runningOf(req *request, items []*platform.Process) (map[string][]runningBod
 	for _, process := range items {
 		for i, row := range rows[process.GUID] {
 			b := runningBody{Index: i, State: platform.InstanceDown}
-			if row != nil && row.State != platform.InstanceStopping { // which is no word of this list
+			if row != nil && row.State != platform.InstanceStopping { // not a state of this list
 				b.State = row.State
 				if !row.Since.IsZero() {
 					b.Since = row.Since.Unix()
@@ -62,8 +62,8 @@ func (a *API) processInstances(w http.ResponseWriter, r *http.Request) error {
 	})
 }
 
-// processStats shows one row for each wanted instance, whether it runs or not:
-// cf counts them.
+// processStats shows one row for each desired instance, running or not, because cf
+// counts the rows.
 func (a *API) processStats(w http.ResponseWriter, r *http.Request) error {
 	var process *platform.Process
 	var rows []*platform.Instance
@@ -118,7 +118,7 @@ func (a *API) statsRow(process *platform.Process, index int, row *platform.Insta
 	if u, ok := usage[row.GUID]; ok {
 		used = map[string]any{
 			"time": u.Time.UTC().Format(time.RFC3339), "cpu": u.CPU, "cpu_entitlement": u.CPU, "mem": u.Memory, "disk": u.Disk, "log_rate": u.LogRate,
-			"log_lines_lost": u.LogLost, // our own: the log itself tells of each
+			"log_lines_lost": u.LogLost, // an extension of Ingot
 		}
 	}
 	for k, v := range map[string]any{
@@ -134,8 +134,8 @@ func (a *API) statsRow(process *platform.Process, index int, row *platform.Insta
 	return b
 }
 
-// presentTraffic shows what Cloud Foundry has no member for: what the router
-// saw of an instance.
+// presentTraffic presents the figures of the router for an instance, an extension of
+// Ingot.
 func presentTraffic(t InstanceTraffic) map[string]any {
 	millis := func(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
 	status := map[string]int64{"none": t.Classes[0]}

@@ -12,8 +12,8 @@ import (
 	"ingot/internal/platform/api/listing"
 )
 
-// tasks are shown without their commands: the list of all crosses spaces, and
-// commands may hold secrets.
+// tasks are presented without commands: the list of all tasks crosses spaces, and
+// commands may contain secrets.
 var tasks = resource[platform.Task, taskBody]{
 	noun: "Task", repo: platform.Tx.Tasks, present: each(presentTask),
 	list: listing.Params{Filters: listing.Filters{
@@ -22,10 +22,10 @@ var tasks = resource[platform.Task, taskBody]{
 	}},
 }
 
-// tasksWhole are shown with their commands to those who may see them.
+// tasksWhole are presented with commands to callers that may see them.
 var tasksWhole = resource[platform.Task, taskBody]{noun: "Task", repo: platform.Tx.Tasks, present: presentTasksWhole}
 
-// tasksOfApp are within one app, so there is no need to ask for others.
+// tasksOfApp are the tasks of one app, so they need fewer filters.
 var tasksOfApp = resource[platform.Task, taskBody]{
 	noun: "Task", repo: platform.Tx.Tasks, present: presentTasksWhole,
 	list: listing.Params{Filters: listing.Filters{"names": listing.Text("name"), "states": listing.Text("state"), "sequence_ids": listing.Number("sequence_id")}},
@@ -39,7 +39,7 @@ func (a *API) taskRoutes(g *web.Group) {
 	g.Handle(http.MethodGet, "/v3/apps/{guid}/tasks", read, listerOf(a, tasksOfApp, platform.Tx.Apps, "App", "app_guid"))
 	g.Storing().Handle(http.MethodPost, "/v3/apps/{guid}/tasks", write, a.createTask)
 	g.Handle(http.MethodPost, "/v3/tasks/{guid}/actions/cancel", write, a.cancelTask)
-	// Clients up to now use the older ways.
+	// Current clients use the older paths.
 	g.Handle(http.MethodPut, "/v3/tasks/{guid}/actions/cancel", write, a.cancelTask)
 	g.Handle(http.MethodPut, "/v3/tasks/{guid}/cancel", write, a.cancelTask)
 }
@@ -57,7 +57,8 @@ type taskRequest struct {
 	Metadata *actions.MetadataPatch `json:"metadata"`
 }
 
-// sequenceTries is how often a task tries to get a number when others take it.
+// sequenceTries is the number of attempts to get a sequence number that no concurrent
+// request has taken.
 const sequenceTries = 10
 
 func (a *API) createTask(w http.ResponseWriter, r *http.Request) error {
@@ -74,7 +75,7 @@ func (a *API) createTask(w http.ResponseWriter, r *http.Request) error {
 	}
 	for try := 1; ; try++ {
 		err := answer(a, w, r, tasksWhole, http.StatusAccepted, func(req *request) (*platform.Task, error) {
-			// A command is code: those who merely operate an app may not give one.
+			// A command is code, so space supporters may not set it.
 			app, err := a.appFor(req, platform.Develop)
 			if err != nil {
 				return nil, err
@@ -90,7 +91,7 @@ func (a *API) createTask(w http.ResponseWriter, r *http.Request) error {
 			return task, a.platform.CreateTask(req.tx, req.caller.actor(), app, task)
 		})
 		if fault.Is(err, fault.Conflict) && try < sequenceTries {
-			continue // another one has taken the number
+			continue // the number was taken meanwhile
 		}
 		if err == nil {
 			a.signals.TasksChanged()
@@ -99,7 +100,7 @@ func (a *API) createTask(w http.ResponseWriter, r *http.Request) error {
 	}
 }
 
-// taskName is the one that is asked for, or one that is made up.
+// taskName returns the requested name, or a generated one.
 func taskName(asked *string) (string, error) {
 	if asked != nil {
 		return *asked, nil
@@ -109,8 +110,8 @@ func taskName(asked *string) (string, error) {
 	return hex.EncodeToString(random), err
 }
 
-// taskOf is the task that a request describes: what it does not say is the
-// template's, if there is one, or the default.
+// taskOf returns the task of a request. Absent members come from the template, if
+// there is one, or are defaults.
 func (a *API) taskOf(req *request, app *platform.App, body *taskRequest) (*platform.Task, error) {
 	memory, err := a.platform.DefaultMemory(req.tx, app)
 	if err != nil {
@@ -145,8 +146,8 @@ func (a *API) taskOf(req *request, app *platform.App, body *taskRequest) (*platf
 	return task, body.Metadata.Apply(&task.Metadata)
 }
 
-// taskFor is the task of the path and its app, for callers who may do
-// something with that.
+// taskFor returns the task of the path and its app if the caller may perform the
+// action.
 func (a *API) taskFor(req *request, action platform.Action) (*platform.Task, *platform.App, error) {
 	task, err := find(req.caller, req.tx.Tasks(), web.Param(req.r, "guid"), "Task")
 	if err != nil {
@@ -174,7 +175,7 @@ type taskBody struct {
 	resourceBody
 	Sequence int    `json:"sequence_id"`
 	Name     string `json:"name"`
-	// Command is absent where it is not shown.
+	// Command is absent if the caller may not see it.
 	Command       *string            `json:"command,omitempty"`
 	User          *string            `json:"user"`
 	State         platform.TaskState `json:"state"`
@@ -201,7 +202,7 @@ func presentTask(req *request, t *platform.Task) taskBody {
 	}
 }
 
-// presentTasksWhole shows commands to those who may see them.
+// presentTasksWhole shows commands to callers that may see them.
 func presentTasksWhole(req *request, items []*platform.Task) ([]taskBody, error) {
 	shows := map[string]bool{} // by app
 	for _, guid := range guidsOf(items, func(t *platform.Task) string { return t.AppGUID }) {

@@ -15,23 +15,23 @@ import (
 
 const (
 	defaultUpload = 1 << 30
-	// around is what may surround an upload. A body that is larger is read on
-	// without being kept, up to maxDrained: cf shows an answer only if it could
-	// send everything before it.
+	// around limits the rest of the body around an upload. A larger body is read and
+	// discarded up to maxDrained, because cf shows a response only after it has sent
+	// everything.
 	around     = 1 << 20
 	maxDrained = 16 << 30
-	// maxResources is the longest list of what need not be uploaded.
+	// maxResources limits the size of the list of files that need not be uploaded.
 	maxResources = 16 << 20
 )
 
-// bitsPath is what Cloud Foundry's web server calls the file that it has stored
-// an upload in. From a client it would name any file of the server, so it is
-// refused, wherever it stands.
+// bitsPath is the field in which Cloud Foundry's web server passes the path of a
+// stored upload. From a client it could name any file of the server, so it is
+// rejected everywhere.
 const bitsPath = "bits_path"
 
 var errBitsPath = fault.Invalid("Bits path is invalid")
 
-// errTooMuch is that an upload is larger than is taken.
+// errTooMuch means that an upload is too large.
 var errTooMuch = errors.New("the upload is too large")
 
 var (
@@ -39,16 +39,16 @@ var (
 	downloads = web.Limits{Body: 1 << 20, Read: time.Minute, Write: time.Hour}
 )
 
-// upload is a multipart upload, its file on disk.
+// upload is a multipart upload whose file is on disk.
 type upload struct {
-	resources string   // what the server has already, as JSON
-	file      *os.File // nil when there was none
+	resources string   // files that the server has already, as JSON
+	file      *os.File // nil if there was none
 	size      int64
 	filename  string
 	scratch   string
 }
 
-// bounded fails once more was read than allowed.
+// bounded fails when more than the limit was read.
 type bounded struct {
 	r    io.Reader
 	left int64
@@ -69,9 +69,8 @@ func (u *upload) Close() {
 	}
 }
 
-// readUpload streams a multipart body: the part "bits" (or "file") into a
-// temporary file below scratch that has no name, so that it is gone whatever
-// happens.
+// readUpload streams a multipart body: the part "bits" (or "file") into an unlinked
+// temporary file in scratch, so that it is never left behind.
 func (a *API) readUpload(r *http.Request) (*upload, error) {
 	if r.URL.Query().Has(bitsPath) {
 		return nil, errBitsPath
@@ -82,7 +81,7 @@ func (a *API) readUpload(r *http.Request) (*upload, error) {
 	}
 	most := a.maxUpload + around
 	if r.ContentLength > most {
-		// Who asks before sending is told at once.
+		// A client that sends Expect: 100-continue gets the error at once.
 		if r.Header.Get("Expect") == "" {
 			_, _ = io.Copy(io.Discard, r.Body)
 		}
@@ -130,12 +129,12 @@ func (u *upload) take(part *multipart.Part) error {
 	case "resources":
 		text, err := io.ReadAll(io.LimitReader(part, maxResources+1))
 		if err == nil && len(text) > maxResources {
-			err = fault.New(fault.TooLarge, "The list of resources is larger than the %d MB that are allowed", maxResources>>20)
+			err = fault.New(fault.TooLarge, "The list of resources is larger than the limit of %d MB", maxResources>>20)
 		}
 		u.resources = string(text)
 		return err
 	default:
-		_, err := io.Copy(io.Discard, part) // never kept: it may be large
+		_, err := io.Copy(io.Discard, part) // not stored, because it may be large
 		return err
 	}
 }
@@ -145,7 +144,7 @@ func (a *API) uploadFault(err error) error {
 	var known *fault.Error
 	switch {
 	case errors.Is(err, errTooMuch), errors.As(err, &drained):
-		return fault.New(fault.TooLarge, "The upload is larger than the %d MB that are allowed. Nothing was stored; a .cfignore file keeps what the app does not need out of the next one.", a.maxUpload>>20)
+		return fault.New(fault.TooLarge, "The upload is larger than the limit of %d MB and was not stored. List files that the app does not need in a .cfignore file.", a.maxUpload>>20)
 	case errors.As(err, &known):
 		return known
 	case errors.Is(err, io.ErrUnexpectedEOF):
@@ -156,10 +155,17 @@ func (a *API) uploadFault(err error) error {
 	return err
 }
 
-// serveBlob sends a file, with ranges for those who resume.
-func serveBlob(w http.ResponseWriter, r *http.Request, file io.ReadSeeker, name, kind string) error {
-	w.Header().Set("Content-Type", kind)
-	w.Header().Set("Content-Disposition", mime.FormatMediaType("attachment", map[string]string{"filename": name}))
-	http.ServeContent(w, r, name, time.Time{}, file)
+// serveBlob sends a file, with ranges for those who resume, or tells the client
+// where it is.
+func serveBlob(w http.ResponseWriter, r *http.Request, d Download) error {
+	if d.URL != "" {
+		w.Header().Set("Cache-Control", "no-store") // the URL is a secret, and not valid for long
+		http.Redirect(w, r, d.URL, http.StatusFound)
+		return nil
+	}
+	defer d.File.Close()
+	w.Header().Set("Content-Type", d.ContentType)
+	w.Header().Set("Content-Disposition", d.Disposition)
+	http.ServeContent(w, r, "", time.Time{}, d.File)
 	return nil
 }

@@ -56,7 +56,7 @@ func TestUploadTooLarge(t *testing.T) {
 			r.ContentLength = 5*limit + 200
 		}
 		a := f.send(admin, r)
-		if a.status != http.StatusRequestEntityTooLarge || !strings.Contains(a.detail(), "larger than the 2 MB that are allowed") || !strings.Contains(a.detail(), ".cfignore") {
+		if a.status != http.StatusRequestEntityTooLarge || !strings.Contains(a.detail(), "larger than the limit of 2 MB") || !strings.Contains(a.detail(), ".cfignore") {
 			t.Errorf("%s: answer is %d %s, want 413 with the limit and .cfignore", name, a.status, a.body)
 		}
 		if body.read < 5*limit {

@@ -12,7 +12,7 @@ import (
 	"ingot/internal/platform/api/listing"
 )
 
-// users are shown with the names the authorization server knows them by.
+// users are presented with their names from the authorization server.
 func (a *API) users() resource[platform.User, userBody] {
 	return resource[platform.User, userBody]{
 		noun: "User", repo: platform.Tx.Users, present: a.presentUsers,
@@ -30,7 +30,7 @@ func (a *API) userRoutes(g *web.Group) {
 	g.Handle(http.MethodGet, "/v3/spaces/{guid}/users", web.Scope(readers...), a.membersOf(spaceExists, "space_guid"))
 }
 
-// listUsers looks names up in the directory first: they are not ours.
+// listUsers looks up names in the directory first, because the store has none.
 func (a *API) listUsers(w http.ResponseWriter, r *http.Request) error {
 	q := r.URL.Query()
 	var where []platform.Cond
@@ -40,7 +40,7 @@ func (a *API) listUsers(w http.ResponseWriter, r *http.Request) error {
 	if q.Has("usernames") {
 		found, err := a.directory.UsersByName(r.Context(), listing.SplitValues(q.Get("usernames")), origins(q.Get("origins")))
 		if err != nil {
-			return fault.Wrap(err, fault.Unavailable, "The authorization server cannot be asked for users at the moment.")
+			return fault.Wrap(err, fault.Unavailable, "The authorization server is not available, so users cannot be looked up.")
 		}
 		guids := []string{}
 		for _, u := range found {
@@ -101,8 +101,8 @@ func (a *API) createUser(w http.ResponseWriter, r *http.Request) error {
 	})
 }
 
-// deleteUser forgets the user here; the authorization server's record is the
-// caller's to delete.
+// deleteUser deletes the user in the platform only; the caller deletes the user of
+// the authorization server.
 func (a *API) deleteUser(w http.ResponseWriter, r *http.Request) error {
 	return a.finish(w, r, "user.delete", func(req *request) error {
 		u, err := find(req.caller, req.tx.Users(), web.Param(r, "guid"), "User")
@@ -136,21 +136,21 @@ func (a *API) presentUsers(req *request, users []*platform.User) ([]userBody, er
 	}), nil
 }
 
-// names asks the directory. While it is away users are shown without their
-// names, as Cloud Foundry does: their guids are what counts.
+// names looks up names in the directory. If it is not available, users are presented
+// without names, as in Cloud Foundry.
 func (a *API) names(ctx context.Context, guids ...string) map[string]DirectoryUser {
 	if len(guids) == 0 {
 		return nil
 	}
 	found, err := a.directory.UsersByID(ctx, guids)
 	if err != nil && ctx.Err() == nil {
-		a.log.WarnContext(ctx, "users are shown without names: the authorization server could not be asked", "error", err)
+		a.log.WarnContext(ctx, "users are shown without names: the authorization server is not available", "error", err)
 	}
 	return found
 }
 
-// directoryUser finds the one user of a name. Without an origin the name must
-// be unique among all.
+// directoryUser returns the user of a name. Without an origin the name must be
+// unique among all origins.
 func (a *API) directoryUser(ctx context.Context, name string, origin *string) (DirectoryUser, error) {
 	var wanted []string
 	if origin != nil && *origin != "" {
@@ -159,7 +159,7 @@ func (a *API) directoryUser(ctx context.Context, name string, origin *string) (D
 	found, err := a.directory.UsersByName(ctx, []string{name}, wanted)
 	switch {
 	case err != nil:
-		return DirectoryUser{}, fault.Wrap(err, fault.Unavailable, "The authorization server cannot be asked for users at the moment.")
+		return DirectoryUser{}, fault.Wrap(err, fault.Unavailable, "The authorization server is not available, so users cannot be looked up.")
 	case len(found) == 0 && origin != nil && *origin != "":
 		return DirectoryUser{}, fault.Invalid("No user exists with the username '" + name + "' and origin '" + *origin + "'.")
 	case len(found) == 0:

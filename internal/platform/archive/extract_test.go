@@ -67,7 +67,7 @@ func TestExtract(t *testing.T) {
 		for _, name := range []string{"bin/run", "shut", "twice"} {
 			info, err := os.Stat(filepath.Join(p.out, name))
 			if err != nil || !info.ModTime().Equal(then) {
-				t.Errorf("%s is of %v, %v", name, info.ModTime(), err)
+				t.Errorf("%s is %+v, %v, want it of %v", name, info, err, then)
 			}
 		}
 	}
@@ -291,7 +291,7 @@ func TestMerge(t *testing.T) {
 			t.Errorf("extracted files (-want +got):\n%s", diff)
 		}
 		if info, err := os.Stat(filepath.Join(p.out, "bin", "run")); err != nil || !info.ModTime().Equal(then) {
-			t.Errorf("bin/run is of %v, %v", info.ModTime(), err)
+			t.Errorf("bin/run is %+v, %v, want it of %v", info, err, then)
 		}
 		seen := map[string]bool{}
 		zr, err := zip.NewReader(bytes.NewReader(b.Bytes()), int64(b.Len()))

@@ -1,14 +1,18 @@
 package blob
 
 import (
+	"context"
 	"errors"
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
 	"testing/fstest"
+	"time"
 
 	"ingot/internal/base/fault"
 )
@@ -121,7 +125,7 @@ type device struct {
 func (d device) Name() string { return d.name }
 
 // intact sees that the old blob is there, and nothing else.
-func intact(t *testing.T, s *Store) {
+func intact(t *testing.T, s *Files) {
 	t.Helper()
 	b, err := s.Open(t.Context(), Packages, "a")
 	if err != nil {
@@ -164,5 +168,131 @@ func TestRenameFails(t *testing.T) {
 	}
 	if left, err := os.ReadDir(filepath.Join(s.dir, tempDir)); err != nil || len(left) > 0 {
 		t.Errorf("left behind: %v, %v", left, err)
+	}
+}
+
+// TestCacheOnAFullDisk: a cache makes room for what is wanted now.
+func TestCacheOnAFullDisk(t *testing.T) {
+	t.Parallel()
+	s, err := OpenCache(t.TempDir(), 1<<30)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range 5 {
+		key := string(rune('a' + i))
+		if _, err := s.Put(t.Context(), Packages, key, strings.NewReader(strings.Repeat(key, 100_000)), PutOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		old := time.Now().Add(time.Duration(i-10) * time.Minute)
+		if err := os.Chtimes(s.path(Packages, key), old, old); err != nil {
+			t.Fatal(err)
+		}
+	}
+	well := s.create
+	s.create = func() (tempFile, error) {
+		f, err := well()
+		if err != nil {
+			return nil, err
+		}
+		return &crowded{f.(*os.File), s}, nil //nolint:errorlint,forcetypeassert // it is
+	}
+	// There is room for 4 of 100,000 bytes.
+	if _, err := s.Put(t.Context(), Droplets, "new", strings.NewReader(strings.Repeat("n", 200_000)), PutOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	var left []string
+	for item, err := range s.List(t.Context(), Packages) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		left = append(left, item.Key)
+	}
+	slices.Sort(left)
+	if want := []string{"d", "e"}; !slices.Equal(left, want) {
+		t.Errorf("left are %v, want %v", left, want)
+	}
+	// What does not fit even alone does not fit.
+	if _, err := s.Put(t.Context(), Droplets, "huge", strings.NewReader(strings.Repeat("n", 500_000)), PutOptions{}); !fault.Is(err, fault.InsufficientStorage) {
+		t.Errorf("got %v, want %s", err, fault.InsufficientStorage)
+	}
+	if names, err := os.ReadDir(filepath.Join(s.dir, tempDir)); err != nil || len(names) > 0 {
+		t.Errorf("left behind: %v, %v", names, err)
+	}
+}
+
+// crowded is a temporary file on a disk that has room for 400,072 bytes of blobs.
+type crowded struct {
+	*os.File
+	store *Files
+}
+
+func (c *crowded) Write(p []byte) (int, error) {
+	used := int64(len(p))
+	for _, kind := range c.store.cache.kinds {
+		for item, err := range c.store.List(context.Background(), kind) {
+			if err != nil {
+				return 0, err
+			}
+			used += item.Size
+		}
+	}
+	if info, err := c.Stat(); err != nil || used+info.Size() > 400_000+trailerSize {
+		return 0, errors.Join(err, syscall.ENOSPC)
+	}
+	return c.File.Write(p)
+}
+
+func TestCacheIsBounded(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	put := func(s *Files, i int) {
+		t.Helper()
+		if _, err := s.Put(t.Context(), []Kind{Packages, Droplets}[i%2], "key-"+strconv.Itoa(i), strings.NewReader(strings.Repeat("x", 10_000)), PutOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	all := func(s *Files) (keys []string) {
+		for _, kind := range s.cache.kinds {
+			for item, err := range s.List(t.Context(), kind) {
+				if err != nil {
+					t.Fatal(err)
+				}
+				keys = append(keys, item.Key)
+			}
+		}
+		slices.Sort(keys)
+		return keys
+	}
+	s, err := OpenCache(dir, 100_000)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range 10 {
+		put(s, i)
+		old := time.Now().Add(time.Duration(i-20) * time.Minute)
+		if err := os.Chtimes(s.path([]Kind{Packages, Droplets}[i%2], "key-"+strconv.Itoa(i)), old, old); err != nil {
+			t.Fatal(err)
+		}
+	}
+	// It survives a restart, and what was opened last stays.
+	if s, err = OpenCache(dir, 100_000); err != nil {
+		t.Fatal(err)
+	}
+	b, err := s.Open(t.Context(), Packages, "key-0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer b.Close()
+	put(s, 10)
+	if got, want := all(s), []string{"key-0", "key-10", "key-3", "key-4", "key-5", "key-6", "key-7", "key-8", "key-9"}; !slices.Equal(got, want) {
+		t.Errorf("kept %v, want %v", got, want)
+	}
+	// A smaller bound takes effect after a restart.
+	if s, err = OpenCache(dir, 30_000); err != nil {
+		t.Fatal(err)
+	}
+	put(s, 11)
+	if got := all(s); len(got) != 2 || !slices.Contains(got, "key-11") {
+		t.Errorf("kept %v, want 2 with key-11", got)
 	}
 }

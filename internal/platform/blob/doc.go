@@ -1,7 +1,8 @@
-// Package blob stores large files on disk: packages, droplets, buildpacks, build
-// caches, and the pool of files that clients need not upload again.
+// Package blob stores large files: packages, droplets, buildpacks, build caches, and
+// the pool of files that clients need not upload again. A Store is a directory,
+// Files, or a bucket, package s3; package blobtest is the specification of both.
 //
-// # Blobs
+// # Files
 //
 // A blob is one file, DIR/<kind>/<key>: the content, then 72 bytes with its size
 // and checksums (see trailer.go). It is written to DIR/tmp, synced, and renamed;
@@ -11,7 +12,9 @@
 //
 // There is no index and nothing is kept in memory, so that several servers can
 // share a directory on one file system. What a crash leaves in DIR/tmp is removed
-// by Open and Sweep when it has not been written to for an hour.
+// by Open and Tidy when it has not been written to for an hour.
+//
+// A directory can also be a bounded cache of a store elsewhere, see OpenCache.
 //
 // # The pool of resources
 //
@@ -34,5 +37,5 @@
 //
 // It does not know who owns a blob, or which are still used: see package cleanup.
 //
-// Imports: base/fault.
+// Imports: base/background, base/fault.
 package blob

@@ -1,4 +1,4 @@
 package blob
 
-// Pool sets the limits of the pool of resources.
-func Pool(l PoolLimits) Option { return func(s *Store) { s.pool = l } }
+// OpenWith is Open with limits of the pool of resources.
+func OpenWith(dir string, l PoolLimits) (*Files, error) { return open(dir, l) }

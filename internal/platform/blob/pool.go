@@ -11,6 +11,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"ingot/internal/base/fault"
@@ -28,7 +29,8 @@ type PoolLimits struct {
 	MinFile, MaxFile int64
 }
 
-func (l PoolLimits) withDefaults() PoolLimits {
+// WithDefaults returns the limits with their defaults.
+func (l PoolLimits) WithDefaults() PoolLimits {
 	if l.Size <= 0 {
 		l.Size = 4 << 30
 	}
@@ -47,33 +49,95 @@ type Resource struct {
 	Size int64
 }
 
-// remeasure is how long the pool's size is believed, in case another server adds
-// to it.
-const remeasure = 5 * time.Minute
-
-// resourceKey is the key of a file in a scope, empty if there cannot be one. The
-// scope is hashed, so that it can be any text.
-func (s *Store) resourceKey(scope string, r Resource) string {
+// Key is the key of a file in a scope, empty if there cannot be one. The scope is
+// hashed, so that it can be any text.
+func (l PoolLimits) Key(scope string, r Resource) string {
 	sum := strings.ToLower(r.SHA1)
 	if len(sum) != 2*sha1.Size || strings.Trim(sum, "0123456789abcdef") != "" ||
-		scope == "" || r.Size < s.pool.MinFile || r.Size > s.pool.MaxFile {
+		scope == "" || r.Size < l.MinFile || r.Size > l.MaxFile {
 		return ""
 	}
 	in := sha256.Sum256([]byte(scope))
 	return fmt.Sprintf("%s-%s-%d", hexText(in[:16]), sum, r.Size)
 }
 
-// Match returns those of the files that the scope's pool has, in their order. They
-// count as used now, and so stay for as long as an upload takes. See the package
-// comment on what to use as scope.
-func (s *Store) Match(ctx context.Context, scope string, files []Resource) ([]Resource, error) {
+// FilesOf returns the names of the regular files of fsys that a pool can keep.
+func (l PoolLimits) FilesOf(ctx context.Context, scope string, fsys fs.FS) ([]string, error) {
+	if scope == "" {
+		return nil, errors.New("blob: resources need a scope")
+	}
+	var names []string
+	err := fs.WalkDir(fsys, ".", func(name string, d fs.DirEntry, err error) error {
+		if err := errors.Join(err, ctx.Err()); err != nil || !d.Type().IsRegular() {
+			return err
+		}
+		info, err := d.Info()
+		if err == nil && info.Size() >= l.MinFile && info.Size() <= min(l.MaxFile, l.Size) {
+			names = append(names, name)
+		}
+		return err
+	})
+	return names, err
+}
+
+// Add adds one of the files that FilesOf returned to a pool, which implements has
+// and put, and reports whether it was new. Put gets the key that the content had a
+// moment ago, and has to refuse other content.
+func (l PoolLimits) Add(ctx context.Context, scope string, fsys fs.FS, name string,
+	has func(key string, size int64) (bool, error), put func(key string, r io.Reader) (bool, error),
+) (bool, error) {
+	// Most files of a push are there already: hash first, and copy if need be.
+	f, err := fsys.Open(name)
+	if err != nil {
+		return false, err
+	}
+	size := &counter{r: f}
+	sum, err := sumOf(ctx, size)
+	if err := errors.Join(err, f.Close()); err != nil {
+		return false, err
+	}
+	key := l.Key(scope, Resource{sum, size.n})
+	if key == "" {
+		return false, nil // it changed meanwhile
+	}
+	if there, err := has(key, size.n); err != nil || there {
+		return false, err
+	}
+	if f, err = fsys.Open(name); err != nil {
+		return false, err
+	}
+	defer f.Close()
+	return put(key, f)
+}
+
+func sumOf(ctx context.Context, r io.Reader) (string, error) {
+	h := sha1.New() //nolint:gosec // as above
+	if _, err := io.CopyBuffer(struct{ io.Writer }{h}, &source{ctx: ctx, r: r}, make([]byte, 128<<10)); err != nil {
+		return "", err
+	}
+	return hexText(h.Sum(nil)), nil
+}
+
+type counter struct {
+	r io.Reader
+	n int64
+}
+
+func (c *counter) Read(p []byte) (int, error) {
+	n, err := c.r.Read(p)
+	c.n += int64(n)
+	return n, err
+}
+
+// Match implements Pool.
+func (s *Files) Match(ctx context.Context, scope string, files []Resource) ([]Resource, error) {
 	now := time.Now()
 	var matched []Resource
 	for _, r := range files {
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
-		key := s.resourceKey(scope, r)
+		key := s.limits.Key(scope, r)
 		if key == "" {
 			continue
 		}
@@ -89,11 +153,8 @@ func (s *Store) Match(ctx context.Context, scope string, files []Resource) ([]Re
 }
 
 // touch reports whether a file exists, and marks it as used.
-func (s *Store) touch(key string, size int64, now time.Time) (bool, error) {
-	name, err := s.path(Resources, key)
-	if err != nil {
-		return false, err
-	}
+func (s *Files) touch(key string, size int64, now time.Time) (bool, error) {
+	name := s.path(Resources, key)
 	info, err := os.Stat(name)
 	if err == nil && info.Size() != size+trailerSize {
 		return false, nil // cut off by a crash: AddResources writes it again
@@ -107,12 +168,11 @@ func (s *Store) touch(key string, size int64, now time.Time) (bool, error) {
 	return err == nil, err
 }
 
-// OpenResource opens a file of the scope's pool, after comparing its content with
-// its checksum. It returns fault.NotFound if there is none, or it was damaged.
-func (s *Store) OpenResource(ctx context.Context, scope string, r Resource) (*Blob, error) {
-	key := s.resourceKey(scope, r)
+// OpenResource implements Pool. It compares the content with its checksum.
+func (s *Files) OpenResource(ctx context.Context, scope string, r Resource) (*Blob, error) {
+	key := s.limits.Key(scope, r)
 	if key == "" {
-		return nil, notFound(Resources)
+		return nil, NotFound(Resources)
 	}
 	b, err := s.Open(ctx, Resources, key)
 	if fault.Is(err, fault.NotFound) || ctx.Err() != nil {
@@ -134,141 +194,127 @@ func (s *Store) OpenResource(ctx context.Context, scope string, r Resource) (*Bl
 	if ctx.Err() != nil {
 		return nil, ctx.Err()
 	}
-	damaged := notFound(Resources)
+	damaged := NotFound(Resources)
 	if err := s.Delete(ctx, Resources, key); err != nil {
 		return nil, errors.Join(damaged, err)
 	}
 	return nil, damaged
 }
 
-func sumOf(ctx context.Context, r io.Reader) (string, error) {
-	h := sha1.New() //nolint:gosec // as above
-	if _, err := io.CopyBuffer(struct{ io.Writer }{h}, &source{ctx: ctx, r: r}, make([]byte, 128<<10)); err != nil {
-		return "", err
-	}
-	return hexText(h.Sum(nil)), nil
-}
-
-// AddResources adds the regular files of fsys to the scope's pool and returns how
-// many of them were new. Fsys must not lead outside what the scope has uploaded:
-// use a zip.Reader of a package, or the FS of an os.Root.
-//
-// The pool is a cache. A caller may well go on after an error.
-func (s *Store) AddResources(ctx context.Context, scope string, fsys fs.FS) (int, error) {
-	if scope == "" {
-		return 0, errors.New("blob: resources need a scope")
+// AddResources implements Pool.
+func (s *Files) AddResources(ctx context.Context, scope string, fsys fs.FS) (int, error) {
+	names, err := s.limits.FilesOf(ctx, scope, fsys)
+	if err != nil {
+		return 0, err
 	}
 	added := 0
-	err := fs.WalkDir(fsys, ".", func(name string, d fs.DirEntry, err error) error {
-		if err := errors.Join(err, ctx.Err()); err != nil {
-			return err
+	for _, name := range names {
+		isNew, err := s.limits.Add(ctx, scope, fsys, name,
+			func(key string, size int64) (bool, error) { return s.touch(key, size, time.Now()) },
+			func(key string, r io.Reader) (bool, error) { return s.putResource(ctx, scope, key, r) })
+		if err != nil {
+			return added, err
 		}
-		if !d.Type().IsRegular() {
-			return nil
-		}
-		info, err := d.Info()
-		if err != nil || info.Size() < s.pool.MinFile || info.Size() > min(s.pool.MaxFile, s.pool.Size) {
-			return err
-		}
-		isNew, err := s.addResource(ctx, scope, fsys, name)
 		if isNew {
 			added++
 		}
-		return err
-	})
-	return added, err
+	}
+	return added, nil
 }
 
-func (s *Store) addResource(ctx context.Context, scope string, fsys fs.FS, name string) (bool, error) {
-	// Most files of a push are there already: hash first, and copy if need be.
-	f, err := fsys.Open(name)
-	if err != nil {
-		return false, err
-	}
-	size := &counter{r: f}
-	sum, err := sumOf(ctx, size)
-	if err := errors.Join(err, f.Close()); err != nil {
-		return false, err
-	}
-	known := s.resourceKey(scope, Resource{sum, size.n})
-	if known == "" {
-		return false, nil // it changed meanwhile
-	}
-	if there, err := s.touch(known, size.n, time.Now()); err != nil || there {
-		return false, err
-	}
-
-	if f, err = fsys.Open(name); err != nil {
-		return false, err
-	}
-	defer f.Close()
-	temp, info, err := s.write(ctx, Resources, f, s.pool.MaxFile, false)
+func (s *Files) putResource(ctx context.Context, scope, key string, r io.Reader) (bool, error) {
+	temp, info, err := s.write(ctx, Resources, r, s.limits.MaxFile, false)
 	if err != nil {
 		return false, err
 	}
 	// What was copied gives the key, not what was hashed before.
-	key := s.resourceKey(scope, Resource{info.SHA1, info.Size})
-	if key != known {
+	if s.limits.Key(scope, Resource{info.SHA1, info.Size}) != key {
 		os.Remove(temp)
 		return false, nil
 	}
-	if err := s.makeRoom(ctx, info.Size); err != nil {
+	if err := s.pool.makeRoom(ctx, info.Size); err != nil {
 		os.Remove(temp)
 		return false, err
 	}
-	to, err := s.path(Resources, key)
-	if err != nil {
-		os.Remove(temp)
-		return false, err
-	}
-	if err := s.commit(temp, to, false); err != nil {
+	if err := s.commit(temp, s.path(Resources, key), false); err != nil {
 		return false, storage(err, Resources)
 	}
 	return true, nil
 }
 
-type counter struct {
-	r io.Reader
-	n int64
-}
+// remeasure is how long a bound's size is believed, in case another server adds to
+// it.
+const remeasure = 5 * time.Minute
 
-func (c *counter) Read(p []byte) (int, error) {
-	n, err := c.r.Read(p)
-	c.n += int64(n)
-	return n, err
+// bound limits the size of the blobs of some kinds, by removing those that were not
+// used for longest.
+type bound struct {
+	files *Files
+	kinds []Kind
+	limit int64
+
+	mu   sync.Mutex // held while blobs are measured or removed
+	size int64      // as far as this process knows
+	seen time.Time  // when it was measured
 }
 
 // makeRoom books size bytes and, if they are too many, drops files until a tenth
-// of the pool is free.
-func (s *Store) makeRoom(ctx context.Context, size int64) error {
-	s.poolMu.Lock()
-	defer s.poolMu.Unlock()
-	if time.Since(s.poolSeen) < remeasure && s.poolSize+size <= s.pool.Size {
-		s.poolSize += size
+// of the limit is free.
+func (b *bound) makeRoom(ctx context.Context, size int64) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if time.Since(b.seen) < remeasure && b.size+size <= b.limit {
+		b.size += size
 		return nil
 	}
+	_, err := b.shrink(ctx, size, func(sum int64) int64 {
+		if sum+size > b.limit {
+			return b.limit / 10 * 9
+		}
+		return sum + size
+	})
+	return err
+}
 
-	var all []Item
+// free removes a tenth of the blobs, because the disk is full, and reports whether
+// there were any.
+func (b *bound) free(ctx context.Context) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	removed, err := b.shrink(ctx, 0, func(sum int64) int64 { return min(sum-1, sum/10*9) })
+	return err == nil && removed
+}
+
+// shrink removes blobs until they, and the booked bytes, are not more than target
+// says, and reports whether there were any to remove.
+func (b *bound) shrink(ctx context.Context, booked int64, target func(sum int64) int64) (bool, error) {
+	type entry struct {
+		kind Kind
+		Item
+	}
+	var all []entry
 	var sum int64
-	for item, err := range s.List(Resources) {
-		if err := errors.Join(err, ctx.Err()); err != nil {
-			return err
-		}
-		all = append(all, item)
-		sum += item.Size
-	}
-	if sum+size > s.pool.Size {
-		slices.SortFunc(all, func(a, b Item) int { return a.Modified.Compare(b.Modified) })
-		for _, item := range all {
-			if sum+size <= s.pool.Size/10*9 {
-				break
+	for _, kind := range b.kinds {
+		for item, err := range b.files.List(ctx, kind) {
+			if err := errors.Join(err, ctx.Err()); err != nil {
+				return false, err
 			}
-			if err := s.Delete(ctx, Resources, item.Key); err != nil {
-				return err
-			}
-			sum -= item.Size
+			all = append(all, entry{kind, item})
+			sum += item.Size
 		}
 	}
-	s.poolSize, s.poolSeen = sum+size, time.Now()
-	return nil
+	removed, limit := false, target(sum)
+	slices.SortFunc(all, func(a, b entry) int { return a.Modified.Compare(b.Modified) })
+	for _, e := range all {
+		if sum+booked <= limit {
+			break
+		}
+		if err := b.files.Delete(ctx, e.kind, e.Key); err != nil {
+			return removed, err
+		}
+		sum -= e.Size
+		removed = true
+	}
+	b.size, b.seen = sum+booked, time.Now()
+	return removed, nil
 }

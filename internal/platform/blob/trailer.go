@@ -57,7 +57,5 @@ func readTrailer(f *os.File) (Info, error) {
 	if string(b) != string(t.encode()) || t.size != stat.Size()-trailerSize {
 		return Info{}, errors.New("it is cut off or was changed")
 	}
-	info := t.info()
-	info.Modified = stat.ModTime()
-	return info, nil
+	return t.info(), nil
 }

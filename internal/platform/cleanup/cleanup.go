@@ -41,8 +41,8 @@ type trimmer interface {
 // Config contains what a Cleaner works on.
 type Config struct {
 	Store platform.Store
-	Blobs *blob.Store
-	Logs  *logs.Store
+	Blobs blob.Store
+	Logs  logs.Store
 	// Engine is asked to remove unpacked archives if it is a trimmer.
 	Engine engine.Engine
 	// Builds removes what is left of builds that are no longer wanted.
@@ -85,12 +85,16 @@ func (c *Cleaner) Sweep(ctx context.Context) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.swept = time.Now()
-	if err := c.Store.View(ctx, func(tx platform.Tx) error { return c.sweepFiles(ctx, tx) }); err != nil && ctx.Err() == nil {
-		c.Log.WarnContext(ctx, "unused blobs and logs could not be removed; this is tried again", "error", err)
+	if err := c.sweepLogs(ctx); err != nil && ctx.Err() == nil {
+		c.Log.WarnContext(ctx, "logs of deleted apps could not be removed; this is tried again", "error", err)
 	}
 	c.trim(ctx)
 	_ = c.Builds.Sweep(ctx) // tried again by the next sweep
 	c.purgeJobs(ctx)
+	// Last, because their store may be slow.
+	if err := c.sweepBlobs(ctx); err != nil && ctx.Err() == nil {
+		c.Log.WarnContext(ctx, "unused blobs could not be removed; this is tried again", "error", err)
+	}
 }
 
 func (c *Cleaner) purgeJobs(ctx context.Context) {
@@ -104,34 +108,60 @@ func (c *Cleaner) purgeJobs(ctx context.Context) {
 	}
 }
 
-// sweepFiles removes blobs, and logs of deleted apps.
-func (c *Cleaner) sweepFiles(ctx context.Context, tx platform.Tx) error {
+// sweepBlobs removes blobs without a row. The store may be slow, so that no
+// transaction waits for it.
+func (c *Cleaner) sweepBlobs(ctx context.Context) error {
 	began := c.Now().Add(-clockSlack)
-	cutoff, err := oldestBuild(tx, began)
-	if err != nil {
+	var cutoff time.Time
+	if err := c.Store.View(ctx, func(tx platform.Tx) (err error) {
+		cutoff, err = oldestBuild(tx, began)
+		return err
+	}); err != nil {
 		return err
 	}
 	for _, of := range []struct {
 		kind   blob.Kind
 		before time.Time
-		get    func(key string) error
+		get    func(tx platform.Tx, key string) error
 	}{
-		{blob.Packages, began, func(guid string) error { _, err := tx.Packages().Get(guid); return err }},
-		{blob.Droplets, cutoff, func(guid string) error { _, err := tx.Droplets().Get(guid); return err }},
-		{blob.Buildpacks, began, func(guid string) error { _, err := tx.Buildpacks().Get(guid); return err }},
-		{blob.BuildCache, cutoff, func(key string) error { _, err := tx.Apps().Get(key); return err }},
+		{blob.Packages, began, func(tx platform.Tx, guid string) error { _, err := tx.Packages().Get(guid); return err }},
+		{blob.Droplets, cutoff, func(tx platform.Tx, guid string) error { _, err := tx.Droplets().Get(guid); return err }},
+		{blob.Buildpacks, began, func(tx platform.Tx, guid string) error { _, err := tx.Buildpacks().Get(guid); return err }},
+		{blob.BuildCache, cutoff, func(tx platform.Tx, app string) error { _, err := tx.Apps().Get(app); return err }},
 	} {
-		keep := func(key string) bool { return !fault.Is(of.get(key), fault.NotFound) }
-		if _, err := c.Blobs.Sweep(ctx, of.kind, keep, time.Since(of.before)); err != nil {
+		unused := func(keys []string) (gone []string, err error) {
+			err = c.Store.View(ctx, func(tx platform.Tx) error {
+				gone = nil
+				for _, key := range keys {
+					if fault.Is(of.get(tx, key), fault.NotFound) {
+						gone = append(gone, key)
+					}
+				}
+				return nil
+			})
+			return gone, err
+		}
+		if _, err := c.Blobs.Sweep(ctx, of.kind, unused, time.Since(of.before)); err != nil {
 			return err
 		}
 	}
-	for app, meta := range c.Logs.Meta() {
-		if _, err := tx.Apps().Get(app); fault.Is(err, fault.NotFound) && c.Now().Sub(meta.Newest) > logsKept {
-			_ = c.Logs.DeleteApp(app) // tried again by the next sweep
-		}
+	return c.Blobs.Tidy(ctx)
+}
+
+// sweepLogs removes the logs of deleted apps.
+func (c *Cleaner) sweepLogs(ctx context.Context) error {
+	all, err := c.Logs.Meta(ctx)
+	if err != nil {
+		return err
 	}
-	return nil
+	return c.Store.View(ctx, func(tx platform.Tx) error {
+		for app, meta := range all {
+			if _, err := tx.Apps().Get(app); fault.Is(err, fault.NotFound) && c.Now().Sub(meta.Newest) > logsKept {
+				_ = c.Logs.DeleteApp(app) // tried again by the next sweep
+			}
+		}
+		return nil
+	})
 }
 
 // trim removes unpacked droplets that the store does not have any more.
@@ -194,9 +224,11 @@ func (c *Cleaner) dropletChecksums(ctx context.Context) map[string]bool {
 	return all
 }
 
-// LowDisk runs Sweep now, unless it has just run.
+// LowDisk runs Sweep now, unless it is running or has just run.
 func (c *Cleaner) LowDisk(ctx context.Context) {
-	c.mu.Lock()
+	if !c.mu.TryLock() {
+		return
+	}
 	recently := time.Since(c.swept) < lowDiskInterval
 	c.mu.Unlock()
 	if !recently {

@@ -13,7 +13,7 @@ import (
 	"ingot/internal/platform/blob"
 	"ingot/internal/platform/cleanup"
 	"ingot/internal/platform/engine"
-	"ingot/internal/platform/logs"
+	"ingot/internal/platform/logs/logfiles"
 	"ingot/internal/platform/platformdb"
 	"ingot/internal/platform/staging"
 )
@@ -41,7 +41,7 @@ func TestSweep(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	lines, err := logs.Open(t.TempDir(), logs.Options{})
+	lines, err := logfiles.Open(t.TempDir(), logfiles.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -105,7 +105,7 @@ func TestSweep(t *testing.T) {
 	left := func() []string {
 		var all []string
 		for kind := range stored {
-			for item, err := range blobs.List(kind) {
+			for item, err := range blobs.List(t.Context(), kind) {
 				if err != nil {
 					t.Fatal(err)
 				}

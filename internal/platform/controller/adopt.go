@@ -153,6 +153,9 @@ func (c *Controller) resume(a *app, byID map[string]engine.Instance) {
 				}
 			}
 			a.slots[l.at] = s
+			if in.Displaced {
+				a.post(occurrence{id: l.id, event: event{kind: evDisplaced, text: "its machine is being vacated"}})
+			}
 		default:
 			continue
 		}

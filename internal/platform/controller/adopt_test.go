@@ -13,7 +13,7 @@ import (
 )
 
 // The log store takes the lines of instances.
-var _ Logs = (*logs.Store)(nil)
+var _ Logs = logs.Store(nil)
 
 func TestAdopt(t *testing.T) {
 	t.Parallel()

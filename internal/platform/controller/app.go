@@ -238,8 +238,15 @@ func (p *pass) occur(o occurrence) {
 		return
 	}
 	l := p.app.live[o.id]
-	if l != nil && p.slots[l.at].id == o.id {
-		p.step(l.at, o.event)
+	if l == nil || p.slots[l.at].id != o.id {
+		return
+	}
+	version := p.slots[l.at].wanted
+	p.step(l.at, o.event)
+	// A deployment replaces what stops itself.
+	if o.event.kind == evDisplaced && p.slots[l.at].leaves() && version != "" && p.rolloutOf(l.at.process) == nil {
+		room := 1
+		p.add(l.at.process, l.at.index, version, &room)
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net/netip"
 	"runtime"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -89,8 +90,6 @@ type Config struct {
 
 	// Cell names this machine in log lines and events.
 	Cell string
-	// Host is this machine's address in the environment of instances.
-	Host string
 	// Path is the PATH of instances.
 	Path string
 	// User and Group run the members; 2000 if zero.
@@ -133,7 +132,6 @@ func (c Config) withDefaults() Config {
 		}
 	}
 	text(&c.Cell, "cell-1")
-	text(&c.Host, "127.0.0.1")
 	text(&c.Path, defaultPath)
 	number(&c.User, vcapID)
 	number(&c.Group, c.User)
@@ -485,6 +483,17 @@ func (c *Controller) RestartInstance(ctx context.Context, processGUID string, in
 	}
 	c.Kick(appGUID)
 	return nil
+}
+
+// Displaced replaces an instance that has to leave its machine, or whose machine was lost.
+// It does not count as a crash.
+func (c *Controller) Displaced(id, reason string) {
+	for _, a := range c.allApps() {
+		if slices.Contains(a.instances(), id) {
+			c.tell(a, id, event{kind: evDisplaced, text: reason})
+			return
+		}
+	}
 }
 
 // newGUID returns an instance id in Diego's form: a random UUID without its last eight

@@ -174,8 +174,8 @@ func TestEnvironment(t *testing.T) {
 			"COLOUR": "green", "REGION": "north", "LANG": "en_US.UTF-8", "HOME": "{{home}}/app", "TMPDIR": "{{home}}/tmp",
 			"DEPS_DIR": "{{home}}/deps", "USER": "vcap", "PORT": "{{port:8080}}", "VCAP_APP_PORT": "{{port:8080}}", "VCAP_APP_HOST": "0.0.0.0",
 			"CF_INSTANCE_INDEX": "0", "INSTANCE_INDEX": "0", "CF_INSTANCE_GUID": id, "INSTANCE_GUID": id,
-			"CF_INSTANCE_IP": "127.0.0.1", "CF_INSTANCE_INTERNAL_IP": "{{ip}}", "CF_INSTANCE_PORT": "{{port:8080}}",
-			"CF_INSTANCE_ADDR": "127.0.0.1:{{port:8080}}", "MEMORY_LIMIT": fmt.Sprint(memory, "m"), "VCAP_SERVICES": "{}", "PATH": defaultPath,
+			"CF_INSTANCE_IP": "{{host}}", "CF_INSTANCE_INTERNAL_IP": "{{ip}}", "CF_INSTANCE_PORT": "{{port:8080}}",
+			"CF_INSTANCE_ADDR": "{{host}}:{{port:8080}}", "MEMORY_LIMIT": fmt.Sprint(memory, "m"), "VCAP_SERVICES": "{}", "PATH": defaultPath,
 		} {
 			if env[name] != want {
 				t.Errorf("member %d: %s=%q, want %q", i, name, env[name], want)

@@ -1,7 +1,7 @@
-// Package controller keeps app instances in their desired state: every process
-// of a started app has the wanted number of instances of its current version,
-// and the routes lead to those that are ready. RoutePublisher fills the router's
-// table, and Tasks runs tasks.
+// Package controller is the loop that starts, replaces and stops app instances, until
+// every process of a started app has the desired number of instances of its current
+// version and the routes lead to those that are ready; it handles no HTTP requests.
+// RoutePublisher fills the router's table, and Tasks runs tasks.
 //
 //	store ──wanted──▶ pass ──▶ machine ──▶ rows, audit events   (one transaction)
 //	                   ▲                    route table           (before a signal)

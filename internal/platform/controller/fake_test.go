@@ -30,6 +30,7 @@ type fakeEngine struct {
 	hold     chan struct{}              // Start waits for it, or its context
 	onSignal func(in engine.Instance)   // before it is told
 	beside   bool                       // instances of other versions may share a slot
+	together bool                       // all may
 	noRemove func() error               // why Remove fails
 	noGet    func() error               // why Get fails
 	onStart  func(ctx context.Context)  // before anything else
@@ -41,6 +42,7 @@ type fakeInstance struct {
 	spec    engine.Spec
 	records []initproto.Record
 	seq     uint64
+	acked   engine.Position
 	gone    bool
 	change  chan struct{} // closed with the next change
 }
@@ -89,7 +91,7 @@ func (e *fakeEngine) Start(ctx context.Context, s engine.Spec) error {
 		return nil
 	}
 	for _, other := range e.instances {
-		if other.Labels[labelProcess] == s.Labels[labelProcess] && other.Labels[labelIndex] == s.Labels[labelIndex] && s.Labels[labelProcess] != "" &&
+		if other.Labels[labelProcess] == s.Labels[labelProcess] && other.Labels[labelIndex] == s.Labels[labelIndex] && s.Labels[labelProcess] != "" && !e.together &&
 			(!e.beside || other.Labels[labelVersion] == s.Labels[labelVersion]) {
 			e.t.Errorf("%s and %s are in one slot at the same time", other.ID, s.ID)
 		}
@@ -302,6 +304,11 @@ func (s *fakeStream) Next() (initproto.Record, error) {
 			return initproto.Record{}, s.ctx.Err()
 		}
 	}
+}
+
+func (s *fakeStream) Ack(upTo engine.Position) error {
+	s.e.set(func() { s.in.acked = max(s.in.acked, upTo) })
+	return nil
 }
 
 func (s *fakeStream) Close() error { return nil }

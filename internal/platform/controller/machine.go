@@ -59,26 +59,27 @@ func (s state) String() string { return stateNames[s] }
 type eventKind int
 
 const (
-	evDesire   eventKind = iota // version is wanted, "" for none
-	evCreated                   // the engine runs it
-	evFailed                    // the engine could not start it; text says why
-	evRefused                   // the engine has no room for it, or is paused; text says why
-	evChecking                  // all its members run
-	evHealthy                   //
-	evReady                     //
-	evNotReady                  //
-	evFailing                   // a member exited or the check failed: the end will follow
-	evEnded                     // it ended, and all its records were read
-	evLost                      // the engine does not have the instance
-	evRemoved                   // the engine has removed it
-	evStuck                     // the engine could not remove it; text says why
-	evDue                       // a deadline passed
-	evRestart                   // a user asked for a restart
+	evDesire    eventKind = iota // version is wanted, "" for none
+	evCreated                    // the engine runs it
+	evFailed                     // the engine could not start it; text says why
+	evRefused                    // the engine has no room for it, or is paused; text says why
+	evChecking                   // all its members run
+	evHealthy                    //
+	evReady                      //
+	evNotReady                   //
+	evFailing                    // a member exited or the check failed: the end will follow
+	evEnded                      // it ended, and all its records were read
+	evLost                       // the engine does not have the instance
+	evRemoved                    // the engine has removed it
+	evStuck                      // the engine could not remove it; text says why
+	evDue                        // a deadline passed
+	evRestart                    // a user asked for a restart
+	evDisplaced                  // its machine is being vacated or was lost; text says why
 )
 
 var eventNames = [...]string{
 	"desire", "created", "failed", "refused", "checking", "healthy", "ready", "not ready",
-	"failing", "ended", "lost", "removed", "stuck", "due", "restart",
+	"failing", "ended", "lost", "removed", "stuck", "due", "restart", "displaced",
 }
 
 func (k eventKind) String() string { return eventNames[k] }
@@ -107,9 +108,10 @@ const (
 	doCrash                      // record the crash: log lines and audit events
 	doReady                      // record that it became ready
 	doNotReady                   // record that it is no longer ready
+	doMove                       // record that it is replaced because of its machine
 )
 
-var actionNames = [...]string{"create", "cancel", "follow", "signal", "remove", "line", "crash", "ready", "not ready"}
+var actionNames = [...]string{"create", "cancel", "follow", "signal", "remove", "line", "crash", "ready", "not ready", "move"}
 
 func (k actionKind) String() string { return actionNames[k] }
 
@@ -299,6 +301,8 @@ func (r rules) step(s slot, e event) (slot, []action) {
 		do = r.passed(&s)
 	case evRestart:
 		do = r.restart(&s)
+	case evDisplaced:
+		do = r.displaced(&s, e)
 	}
 	if s.visible() != before || s.id != id {
 		s.since = r.now
@@ -521,6 +525,18 @@ func (r rules) passed(s *slot) []action {
 		if s.wanted == s.version {
 			return r.create(s)
 		}
+	}
+	return nil
+}
+
+// displaced stops an instance that has to leave its machine, which is no crash. The pass
+// starts a replacement at once.
+func (r rules) displaced(s *slot, e event) []action {
+	switch s.state {
+	case starting, running:
+		s.wanted = ""
+		do := []action{r.line(*s, "Cell %s is replacing instance %s: %s", r.cell, s.id, e.text), {kind: doMove, id: s.id, text: e.text}}
+		return append(do, r.stop(s, true)...)
 	}
 	return nil
 }

@@ -118,12 +118,14 @@ func TestTransitions(t *testing.T) {
 		{starting, none, outcome{stopping, off, "signal i1"}},
 		{starting, other, outcome{stopping, off, "signal i1"}},
 		{starting, of(evRestart), outcome{stopping, off, "signal i1"}},
+		{starting, of(evDisplaced), outcome{stopping, off, "move i1, signal i1"}},
 		{starting, of(evHealthy), outcome{running, on, ""}},
 		{starting, of(evEnded), outcome{clearing, up, "crash i1, remove i1"}},
 		{starting, of(evLost), outcome{creating, up, "crash i1, create i2"}},
 		{running, none, outcome{stopping, off, "signal i1"}},
 		{running, other, outcome{stopping, off, "signal i1"}},
 		{running, of(evRestart), outcome{stopping, off, "signal i1"}},
+		{running, of(evDisplaced), outcome{stopping, off, "move i1, signal i1"}},
 		{running, of(evNotReady), outcome{running, on, "not ready i1"}},
 		{running, of(evEnded), outcome{clearing, up, "crash i1, remove i1"}},
 		{running, of(evLost), outcome{creating, up, "crash i1, create i2"}},
@@ -191,10 +193,10 @@ func TestNames(t *testing.T) {
 			seen[n] = true
 		}
 	}
-	if len(stateNames) != int(givenUp)+1 || len(eventNames) != int(evRestart)+1 || len(actionNames) != int(doNotReady)+1 || len(failureNames) != int(refused)+1 {
+	if len(stateNames) != int(givenUp)+1 || len(eventNames) != int(evDisplaced)+1 || len(actionNames) != int(doMove)+1 || len(failureNames) != int(refused)+1 {
 		t.Error("a name is missing")
 	}
-	if absent.String() != "absent" || givenUp.String() != "given up" || evRestart.String() != "restart" || doNotReady.String() != "not ready" || refused.String() != "refused" {
+	if absent.String() != "absent" || givenUp.String() != "given up" || evDisplaced.String() != "displaced" || doMove.String() != "move" || refused.String() != "refused" {
 		t.Error("names and values do not match")
 	}
 }

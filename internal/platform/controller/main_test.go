@@ -4,12 +4,12 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"os/exec"
-	"path/filepath"
 	"sync"
 	"testing"
 
 	"go.uber.org/goleak"
+
+	"ingot/internal/base/testkit"
 )
 
 var errNoFile = fs.ErrNotExist
@@ -19,9 +19,6 @@ var programs string
 
 func TestMain(m *testing.M) {
 	dir, err := os.MkdirTemp("", "controller")
-	if err == nil {
-		err = os.Chmod(dir, 0o755)
-	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
@@ -39,15 +36,5 @@ func TestMain(m *testing.M) {
 }
 
 var build = sync.OnceValue(func() error {
-	for name, pkg := range map[string]string{
-		"ingot-init": "ingot/cmd/ingot-init",
-		"member":     "ingot/internal/platform/engine/enginetest/member",
-	} {
-		cmd := exec.Command("go", "build", "-trimpath", "-buildvcs=false", "-o", filepath.Join(programs, name), pkg)
-		cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
-		if out, err := cmd.CombinedOutput(); err != nil {
-			return fmt.Errorf("building %s: %w\n%s", pkg, err, out)
-		}
-	}
-	return nil
+	return testkit.Build(programs, "ingot/cmd/ingot-init", "ingot/internal/platform/engine/enginetest/member")
 })

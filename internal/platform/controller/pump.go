@@ -207,13 +207,25 @@ func (p *pump) readAll(ctx context.Context, stream engine.Stream) error {
 				break more
 			}
 		}
-		p.take(ctx, batch)
+		if p.take(ctx, batch) {
+			// The end is acknowledged by Remove, after the controller has handled it. If this
+			// fails, so does the stream.
+			_ = stream.Ack(engine.Position(p.stored()))
+		}
 	}
 	return <-failed
 }
 
-// take writes a batch and delivers its events.
-func (p *pump) take(ctx context.Context, batch []initproto.Record) {
+// stored returns the last record that the engine need not keep.
+func (p *pump) stored() uint64 {
+	if p.end != nil {
+		return p.last - 1
+	}
+	return p.last
+}
+
+// take writes a batch and delivers its events. It reports whether the batch is done with.
+func (p *pump) take(ctx context.Context, batch []initproto.Record) bool {
 	entries := make([]platform.LogLine, 0, len(batch)+1)
 	var events []event
 	if p.lost > 0 {
@@ -254,10 +266,11 @@ func (p *pump) take(ctx context.Context, batch []initproto.Record) {
 			events = append(events, e)
 		}
 	}
-	p.write(ctx, entries)
+	written := p.write(ctx, entries)
 	if len(events) > 0 {
 		p.happened(events)
 	}
+	return written
 }
 
 // event translates an instance's event.
@@ -300,15 +313,15 @@ func (p *pump) lossLine(seq uint64, at time.Time, n uint64) platform.LogLine {
 }
 
 // write appends entries. Lines that cannot be written are counted, and reported once
-// writing works again.
-func (p *pump) write(ctx context.Context, entries []platform.LogLine) {
+// writing works again. It returns false if ctx ended before.
+func (p *pump) write(ctx context.Context, entries []platform.LogLine) bool {
 	if len(entries) == 0 || p.gone.Load() {
-		return
+		return true
 	}
 	for try := 1; ; try++ {
 		err := p.Logs.Append(entries...)
 		if err == nil {
-			return
+			return true
 		}
 		// Lines that were stored are not written again.
 		position := p.Logs.Position(p.id)
@@ -323,7 +336,7 @@ func (p *pump) write(ctx context.Context, entries []platform.LogLine) {
 		}
 		entries = left
 		if len(entries) == 0 {
-			return
+			return true
 		}
 		if try >= appendTries {
 			for _, e := range entries {
@@ -332,10 +345,10 @@ func (p *pump) write(ctx context.Context, entries []platform.LogLine) {
 					p.missed.Add(1)
 				}
 			}
-			return
+			return true
 		}
 		if !rest(ctx, pumpPause) {
-			return
+			return false
 		}
 	}
 }

@@ -100,6 +100,10 @@ func (p *pass) audits() []audit {
 				data["exit_status"] = x.status
 			}
 			all = append(all, audit{"app.crash", actions.Actor{GUID: p.goal.app.GUID, Type: "app", Name: p.goal.app.Name}, data})
+		case doMove:
+			all = append(all, audit{"audit.app.process.rescheduling", by, map[string]any{
+				"instance": d.id, "index": d.at.index, "cell_id": p.Cell, "reason": d.text, "version": d.before.version,
+			}})
 		case doReady, doNotReady:
 			if !p.checksReadiness(d.at) {
 				continue

@@ -8,7 +8,6 @@ import (
 	"io"
 	"io/fs"
 	"maps"
-	"net"
 	"net/netip"
 	"slices"
 	"strconv"
@@ -236,7 +235,7 @@ func (c *Controller) environment(p *plan, at slotKey, id string, memoryMB int) (
 	maps.Copy(env, map[string]string{
 		"PORT": port, "VCAP_APP_PORT": port, "VCAP_APP_HOST": "0.0.0.0",
 		"CF_INSTANCE_INDEX": index, "INSTANCE_INDEX": index, "CF_INSTANCE_PORT": port,
-		"CF_INSTANCE_ADDR":  net.JoinHostPort(c.Host, port),
+		"CF_INSTANCE_ADDR":  "{{host}}:" + port,
 		"CF_INSTANCE_PORTS": "[" + strings.Join(pairs, ",") + "]",
 		"VCAP_APPLICATION":  application,
 	})
@@ -265,7 +264,7 @@ func (c *Config) variables(app *platform.App, given map[string]string, id string
 	}
 	maps.Copy(env, map[string]string{
 		"HOME": "{{home}}/app", "TMPDIR": "{{home}}/tmp", "DEPS_DIR": "{{home}}/deps", "USER": "vcap",
-		"CF_INSTANCE_GUID": id, "INSTANCE_GUID": id, "CF_INSTANCE_IP": c.Host, "CF_INSTANCE_INTERNAL_IP": "{{ip}}",
+		"CF_INSTANCE_GUID": id, "INSTANCE_GUID": id, "CF_INSTANCE_IP": "{{host}}", "CF_INSTANCE_INTERNAL_IP": "{{ip}}",
 		"MEMORY_LIMIT": strconv.Itoa(memoryMB) + "m",
 	})
 	maps.Copy(env, c.serviceVariables(app))

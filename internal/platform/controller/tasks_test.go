@@ -181,7 +181,7 @@ func TestTaskSucceeds(t *testing.T) {
 	}
 	env := strings.Join(member.Env, "\n") + "\n"
 	for _, want := range []string{"COLOUR=green\n", "MEMORY_LIMIT=256m\n", "CF_INSTANCE_GUID=" + guid + "\n", "HOME={{home}}/app\n", "VCAP_SERVICES={}\n",
-		"CF_INSTANCE_IP=127.0.0.1\n", "CF_INSTANCE_INTERNAL_IP={{ip}}\n", "CF_INSTANCE_ADDR=\n", "CF_INSTANCE_PORT=\n", "CF_INSTANCE_PORTS=[]\n", `"mem":256`, `"disk":512`, `"application_name":"shop"`} {
+		"CF_INSTANCE_IP={{host}}\n", "CF_INSTANCE_INTERNAL_IP={{ip}}\n", "CF_INSTANCE_ADDR=\n", "CF_INSTANCE_PORT=\n", "CF_INSTANCE_PORTS=[]\n", `"mem":256`, `"disk":512`, `"application_name":"shop"`} {
 		if !strings.Contains(env, want) {
 			t.Errorf("the environment lacks %q:\n%s", want, env)
 		}

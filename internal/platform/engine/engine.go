@@ -105,6 +105,10 @@ type Description struct {
 	// SharedPorts means that instances share the host's ports, so that a fixed port can be
 	// used by one instance only.
 	SharedPorts bool
+	// HardDisk means that a write beyond the disk limit fails, HardProcesses that a process
+	// beyond their limit is not started. Otherwise such an instance is stopped some time
+	// later, or not at all.
+	HardDisk, HardProcesses bool
 	// Held is why the engine starts no instances at the moment, for operators; empty if it
 	// does. Running instances are not affected.
 	Held string
@@ -119,9 +123,10 @@ type Spec struct {
 	Files []Archive
 	// Launch is for ingot-init. Its paths are those inside the instance, where {{home}}
 	// stands for the home directory. Engines replace that placeholder in Args, Env and Dir,
-	// {{ip}} by the instance's own address, and {{port:8080}} by the number on which the
-	// instance must listen for port 8080; the ports of checks likewise. The same applies to
-	// an ExecRequest. Text that must not be replaced goes through Escape.
+	// {{ip}} by the instance's own address, {{host}} by the address that it has for others
+	// (CF_INSTANCE_IP), and {{port:8080}} by the number on which the instance must listen
+	// for port 8080; the ports of checks likewise. The same applies to an ExecRequest. Text
+	// that must not be replaced goes through Escape.
 	Launch initproto.Spec
 	Limits Limits
 	// Ports are the ports that must be reachable from outside. With shared ports, one that
@@ -165,10 +170,13 @@ type Instance struct {
 	ID     string
 	Labels map[string]string
 	State  initproto.State
-	// Running is false when ingot-init has ended; if it was killed, State may be older than
-	// its end.
+	// Running is false when the instance has ended; if ingot-init was killed, State may be
+	// older than that.
 	Running bool
-	Created time.Time
+	// Displaced means that the machine of the instance is being vacated or needed for
+	// something else: it ends through no fault of its own.
+	Displaced bool
+	Created   time.Time
 	// Ports are the addresses of the ports of the Spec.
 	Ports []Port
 	// Host and Internal are addresses of the machine and of the instance.
@@ -192,6 +200,11 @@ type Stream interface {
 	// Next waits for the next record. The record's memory is valid until the next call. It
 	// returns io.EOF at the end.
 	Next() (initproto.Record, error)
+	// Ack says that the records up to a position are stored: the engine may delete them.
+	// It may be called while Next blocks. The last record, initproto.EventEnded, is better
+	// acknowledged by Remove: until then the engine can say how the instance ended, and
+	// collect its files.
+	Ack(upTo Position) error
 	Close() error
 }
 

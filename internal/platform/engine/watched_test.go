@@ -45,6 +45,8 @@ func (plain) Dial(context.Context, string, string, string) (net.Conn, error) {
 
 type stream struct{}
 
+func (stream) Ack(engine.Position) error { return nil }
+
 func (stream) Next() (initproto.Record, error) { return initproto.Record{}, io.EOF }
 func (stream) Close() error                    { return nil }
 

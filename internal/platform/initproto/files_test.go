@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"ingot/internal/base/testkit"
 )
 
 func TestStateAndSpecFiles(t *testing.T) {
@@ -33,10 +35,7 @@ func TestStateAndSpecFiles(t *testing.T) {
 	if got, err := ReadSpec(dir); err != nil || !reflect.DeepEqual(got, spec) {
 		t.Errorf("spec is %+v, %v, want %+v", got, err, spec)
 	}
-	info, err := os.Stat(filepath.Join(dir, SpecFile))
-	if err != nil || info.Mode() != 0o600 {
-		t.Errorf("mode is %v, %v, want 0600", info.Mode(), err)
-	}
+	testkit.CheckMode(t, filepath.Join(dir, SpecFile), 0o600)
 	entries, err := os.ReadDir(dir)
 	if err != nil || len(entries) != 2 {
 		t.Error("left behind:", entries, err)

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"ingot/internal/cli/client"
+	"ingot/internal/platform/logs/logstest"
 )
 
 // cutter passes connections on to a server and cuts each off after some bytes.
@@ -66,7 +67,7 @@ func TestClientFollows(t *testing.T) {
 	defer c.Close()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	go fill(t, d.store, "u", 0, total)
+	go logstest.Fill(t, d.store, "u", 0, total)
 	shown := 0
 	err := c.LiveTail(c.API)(ctx, "u", time.Unix(0, 1), func(l client.Line) {
 		if l.Text != fmt.Sprintf("%040d", shown) || l.Source != "APP/PROC/WEB" {

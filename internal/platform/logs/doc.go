@@ -1,29 +1,23 @@
-// Package logs stores the log lines of apps and serves the log-cache API.
+// Package logs serves the log-cache API and the other ways to read the logs of
+// apps, and defines the store of their lines.
 //
-//	writer ──Append──▶ Store ──▶ DIR/<app>/<number>.log   (one write a call)
+//	writer ──Append──▶ Store ──▶ files, or PostgreSQL
 //	                     │──▶ Tail ──▶ /api/v1/tail, drains
+//	                     │──▶ Hose ──▶ /v2/read
 //	                     └──▶ Read, Meta ──▶ /api/v1/read, /api/v1/meta
 //
-// An app's lines are in append-only segment files; when the app exceeds its share
-// the oldest segments are deleted. The files are the source of truth: memory holds
-// a few numbers per segment and stream. Lines survive the server process once
-// Append has returned (but not a crash of the machine).
-//
-// A segment starts with a header that repeats the state before it: the position of
-// every stream and the metadata of the earlier segments. So only an app's newest
-// segment is read when the store opens, and a stream's position survives its
-// lines.
+// The stores are logfiles and logdb; logstest is the suite that both pass.
 //
 // Lines can be read in two orders. Read returns them by time, as log-cache does. A
 // Tail returns them by arrival, where they are numbered without gaps, so that a
-// number is enough to continue; it reads the files at its own pace, and readers
-// never delay the writer.
+// number is enough to continue; it reads at its own pace, and readers never delay
+// the writer.
 //
 // No loss is silent: a line that reports a loss has the number of lost lines
-// (LogLine.Lost), and the sums are stored in the segments.
+// (LogLine.Lost), and the store adds them up.
 //
-// The package must not know engines, the controller, or who may see which app: it
-// asks through Access.
+// The package must not know engines, the controller, how lines are stored, or who
+// may see which app: it asks through Access.
 //
 // Imports: base/background, base/fault, base/token, base/web, platform,
 // github.com/prometheus/client_golang/prometheus.

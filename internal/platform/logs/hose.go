@@ -5,7 +5,6 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"ingot/internal/platform"
 )
@@ -20,10 +19,10 @@ const (
 // Unlike a Tail it holds them in memory, and drops lines when its reader is too slow: a
 // writer never waits for it.
 type Hose struct {
-	hoses *hoses
-	apps  map[string]bool // nil: all
-	shard string
-	wake  chan struct{}
+	readers *Readers
+	apps    map[string]bool // nil: all
+	shard   string
+	wake    chan struct{}
 
 	mu      sync.Mutex
 	queue   []platform.LogLine
@@ -31,10 +30,12 @@ type Hose struct {
 	dropped uint64
 }
 
-// hoses are the hoses of a store.
-type hoses struct {
+// Readers are the live readers of a store: its hoses, and the number of tails over HTTP.
+// The zero value is ready to use.
+type Readers struct {
 	open    atomic.Int32
 	dropped atomic.Uint64
+	tails   atomic.Int64
 
 	mu     sync.RWMutex
 	all    []*Hose // without a shard
@@ -49,15 +50,14 @@ type shard struct {
 
 // Hose opens a hose for apps, nil for all. Hoses with the same shard name, unless it is
 // empty, share the lines. The caller must call Close at the end.
-func (s *Store) Hose(apps []string, name string) *Hose {
-	h := &Hose{hoses: &s.hoses, shard: name, wake: make(chan struct{}, 1)}
+func (o *Readers) Hose(apps []string, name string) *Hose {
+	h := &Hose{readers: o, shard: name, wake: make(chan struct{}, 1)}
 	if apps != nil {
 		h.apps = map[string]bool{}
 		for _, app := range apps {
 			h.apps[app] = true
 		}
 	}
-	o := h.hoses
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if name == "" {
@@ -77,7 +77,7 @@ func (s *Store) Hose(apps []string, name string) *Hose {
 
 // Close closes the hose. It may be called more than once.
 func (h *Hose) Close() {
-	o := h.hoses
+	o := h.readers
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	drop := func(from []*Hose) []*Hose {
@@ -118,8 +118,11 @@ func (h *Hose) Next(ctx context.Context) (entries []platform.LogLine, dropped ui
 	}
 }
 
-// offer passes lines of one app to its hoses. The texts are shared and must not be changed.
-func (o *hoses) offer(entries []platform.LogLine) {
+// Hoses returns the number of open hoses. Without any, a store need not call Offer.
+func (o *Readers) Hoses() int { return int(o.open.Load()) }
+
+// Offer passes lines of one app to its hoses. The texts are shared and must not be changed.
+func (o *Readers) Offer(entries []platform.LogLine) {
 	if len(entries) == 0 {
 		return
 	}
@@ -156,19 +159,9 @@ func (h *Hose) take(entries []platform.LogLine) {
 	lost := uint64(len(entries) - taken)
 	h.dropped += lost
 	h.mu.Unlock()
-	h.hoses.dropped.Add(lost)
+	h.readers.dropped.Add(lost)
 	select {
 	case h.wake <- struct{}{}:
 	default:
 	}
-}
-
-// note keeps a line of a chunk for the hoses, if there are any.
-func (a *appLog) note(c *chunk, e *platform.LogLine, at int64, text []byte) {
-	if a.store.hoses.open.Load() == 0 {
-		return
-	}
-	one := *e
-	one.App, one.Time, one.Text, one.Tags, one.Lost = a.guid, time.Unix(0, at).UTC(), slices.Clone(text), a.recent.tags, 0
-	c.told = append(c.told, one)
 }

@@ -31,9 +31,18 @@ const TypeGauge = "GAUGE"
 // envelopeTypes are log-cache's types; only LOG and GAUGE have data here.
 var envelopeTypes = []string{TypeAny, TypeLog, "COUNTER", TypeGauge, "TIMER", "EVENT"}
 
+// Options of the API. Zero fields mean the default.
+type Options struct {
+	// Tails limits the number of concurrent tails over HTTP; 1000.
+	Tails int
+	// Heartbeat is the interval of keep-alives of a quiet tail over HTTP; 15 s.
+	Heartbeat time.Duration
+}
+
 type api struct {
-	store   *Store
+	store   Store
 	access  Access
+	options Options
 	started time.Time
 
 	measured measured
@@ -46,8 +55,9 @@ var someLogs = append([]string{platform.ScopeRead}, seesAll...)
 
 // Routes registers the log-cache API, the stream of the reverse log proxy's gateway, and
 // the live tail, which is an addition. All given groups share the limits on streams.
-func Routes(s *Store, access Access, groups ...*web.Group) {
-	a := &api{store: s, access: access, started: time.Now(), measured: measured{access: access}}
+func Routes(s Store, access Access, o Options, groups ...*web.Group) {
+	o.Tails, o.Heartbeat = cmp.Or(o.Tails, 1000), cmp.Or(o.Heartbeat, 15*time.Second)
+	a := &api{store: s, access: access, options: o, started: time.Now(), measured: measured{access: access}}
 	for _, g := range groups {
 		a.routes(g)
 	}
@@ -106,7 +116,7 @@ func (a *api) read(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	entries, err := a.store.Read(app, q)
+	entries, err := a.store.Read(r.Context(), app, q)
 	if err != nil {
 		return err
 	}
@@ -177,8 +187,12 @@ func (a *api) meta(w http.ResponseWriter, r *http.Request) error {
 		Oldest  int64  `json:"oldest_timestamp,string"`
 		Newest  int64  `json:"newest_timestamp,string"`
 	}
+	all, err := a.store.Meta(r.Context())
+	if err != nil {
+		return err
+	}
 	out := map[string]info{}
-	for app, m := range a.store.Meta() {
+	for app, m := range all {
 		may, err := a.mayRead(r.Context(), app)
 		if err != nil {
 			return err

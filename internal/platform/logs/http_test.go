@@ -19,19 +19,28 @@ import (
 
 	"github.com/go-jose/go-jose/v4"
 	"github.com/go-jose/go-jose/v4/jwt"
+	"go.uber.org/goleak"
 
 	"ingot/internal/base/token"
 	"ingot/internal/base/web"
 	"ingot/internal/platform"
 	"ingot/internal/platform/logs"
+	"ingot/internal/platform/logs/logfiles"
+	"ingot/internal/platform/logs/logstest"
 )
+
+func TestMain(m *testing.M) {
+	goleak.VerifyTestMain(m,
+		// The cache of verified tokens has a clock of its own.
+		goleak.IgnoreAnyFunction("github.com/maypok86/otter/v2.periodicCleanUp[...]"))
+}
 
 const issuer = "http://uaa.test/oauth/token"
 
 // desk is the API with a store behind it and a maker of tokens.
 type desk struct {
 	t      testing.TB
-	store  *logs.Store
+	store  logs.Store
 	url    string
 	server *web.Server
 	key    *ecdsa.PrivateKey
@@ -83,22 +92,27 @@ func (d *desk) Gauges(_ context.Context, apps []string) ([]logs.Gauge, error) {
 	return all, nil
 }
 
-func newDesk(t testing.TB) *desk { return newDeskWith(t, logs.Options{}) }
+func newDesk(t testing.TB) *desk { return newDeskWith(t, logs.Options{}, logfiles.Options{}) }
 
-func newDeskWith(t testing.TB, o logs.Options, limits ...web.Limits) *desk {
+func newDeskWith(t testing.TB, o logs.Options, files logfiles.Options, limits ...web.Limits) *desk {
 	t.Helper()
+	store, err := logfiles.Open(t.TempDir(), files)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(store.Stop)
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		t.Fatal(err)
 	}
-	d := &desk{t: t, store: open(t, t.TempDir(), o), key: key}
+	d := &desk{t: t, store: store, key: key}
 	log := slog.New(slog.DiscardHandler)
 	m := web.NewMux(web.FormatV3, log, nil)
 	g := m.Group("log-cache", web.FormatV3, token.NewVerifier(token.Options{Issuer: issuer, Keys: d}))
 	for _, l := range limits {
 		g = g.Within(l)
 	}
-	logs.Routes(d.store, d, g)
+	logs.Routes(d.store, d, o, g)
 	l, err := web.Listen(t.Context(), "listen", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -192,10 +206,10 @@ func (d *desk) read(query string) []envelope {
 func TestReadAPI(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)
-	at := t0.UnixNano()
-	add(t, d.store,
-		platform.LogLine{App: "a", Time: t0, Source: "APP/PROC/WEB/SIDECAR/CONFIG \"x\"", Instance: "3", Text: []byte("héllo\n<b>"), Stream: "i-1", Seq: 1, Tags: map[string]string{"app_id": "forged", "space_id": "sp"}},
-		platform.LogLine{App: "a", Time: t0.Add(1), Source: "STG", Instance: "0", Text: []byte{0xff, 0}, Stderr: true})
+	at := logstest.T0.UnixNano()
+	logstest.Add(t, d.store,
+		platform.LogLine{App: "a", Time: logstest.T0, Source: "APP/PROC/WEB/SIDECAR/CONFIG \"x\"", Instance: "3", Text: []byte("héllo\n<b>"), Stream: "i-1", Seq: 1, Tags: map[string]string{"app_id": "forged", "space_id": "sp"}},
+		platform.LogLine{App: "a", Time: logstest.T0.Add(1), Source: "STG", Instance: "0", Text: []byte{0xff, 0}, Stderr: true})
 	got := d.read("a?start_time=-6795364578871345152&envelope_types=LOG&descending=true&limit=1000")
 	if len(got) != 2 || got[0].Timestamp != at+1 || got[1].Timestamp != at {
 		t.Fatalf("envelopes are %+v, want 2, the newest first", got)
@@ -237,7 +251,7 @@ func TestReadAPI(t *testing.T) {
 func TestWhoMayRead(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)
-	add(t, d.store, line("anna", "s", 1, t0, "hers"), line("bert", "t", 1, t0, "his"))
+	logstest.Add(t, d.store, logstest.Line("anna", "s", 1, logstest.T0, "hers"), logstest.Line("bert", "t", 1, logstest.T0, "his"))
 	anna := d.token("anna", "cloud_controller.read")
 	for name, tc := range map[string]struct {
 		path, bearer string

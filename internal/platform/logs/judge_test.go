@@ -11,6 +11,7 @@ import (
 	"code.cloudfoundry.org/go-loggregator/v10/rpc/loggregator_v2"
 
 	"ingot/internal/platform"
+	"ingot/internal/platform/logs/logstest"
 )
 
 type bearer struct {
@@ -29,11 +30,11 @@ func TestRealClient(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)
 	for i := range 250 {
-		add(t, d.store, platform.LogLine{App: "a", Time: t0.Add(time.Duration(i)), Source: "APP/PROC/WEB", Instance: "1", Text: []byte{byte(i)}, Stream: "s", Seq: uint64(i + 1), Stderr: i%2 == 1})
+		logstest.Add(t, d.store, platform.LogLine{App: "a", Time: logstest.T0.Add(time.Duration(i)), Source: "APP/PROC/WEB", Instance: "1", Text: []byte{byte(i)}, Stream: "s", Seq: uint64(i + 1), Stderr: i%2 == 1})
 	}
 	c := client.NewClient(d.url, client.WithHTTPClient(bearer{d.token("x", "logs.admin"), &http.Transport{DisableKeepAlives: true}}))
 	got, err := c.Read(t.Context(), "a", time.Time{}, client.WithLimit(1000), client.WithDescending(), client.WithEnvelopeTypes(logcache_v1.EnvelopeType_LOG))
-	if err != nil || len(got) != 250 || got[0].GetTimestamp() != t0.UnixNano()+249 {
+	if err != nil || len(got) != 250 || got[0].GetTimestamp() != logstest.T0.UnixNano()+249 {
 		t.Fatalf("%d envelopes, %v, want 250, the newest first", len(got), err)
 	}
 	e := got[0]
@@ -51,13 +52,13 @@ func TestRealClient(t *testing.T) {
 			n++
 		}
 		return n < 250
-	}, c.Read, client.WithWalkStartTime(t0), client.WithWalkLimit(33))
+	}, c.Read, client.WithWalkStartTime(logstest.T0), client.WithWalkLimit(33))
 	if n != 250 {
 		t.Errorf("walked %d", n)
 	}
 	meta, err := c.Meta(t.Context())
-	if err != nil || meta["a"].GetCount() != 250 || meta["a"].GetOldestTimestamp() != t0.UnixNano() {
-		t.Errorf("meta is %v, %v, want 250 lines, the oldest at %d", meta, err, t0.UnixNano())
+	if err != nil || meta["a"].GetCount() != 250 || meta["a"].GetOldestTimestamp() != logstest.T0.UnixNano() {
+		t.Errorf("meta is %v, %v, want 250 lines, the oldest at %d", meta, err, logstest.T0.UnixNano())
 	}
 	if v, err := c.LogCacheVersion(t.Context()); err != nil || v.Major != 2 {
 		t.Errorf("version is %v, %v, want major 2", v, err)

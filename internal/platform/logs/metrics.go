@@ -12,25 +12,28 @@ var (
 	droppedLines = prometheus.NewDesc("ingot_log_stream_lines_dropped_total", "Lines that readers of log streams were too slow for.", nil, nil)
 )
 
-var _ prometheus.Collector = (*Store)(nil)
+// Metrics collects the figures of a store.
+type Metrics struct{ Store Store }
+
+var _ prometheus.Collector = Metrics{}
 
 // Describe implements prometheus.Collector.
-func (s *Store) Describe(to chan<- *prometheus.Desc) {
+func (Metrics) Describe(to chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{lostLines, storeBytes, storeApps, openTails, openStreams, droppedLines} {
 		to <- d
 	}
 }
 
 // Collect implements prometheus.Collector.
-func (s *Store) Collect(to chan<- prometheus.Metric) {
+func (m Metrics) Collect(to chan<- prometheus.Metric) {
 	add := func(d *prometheus.Desc, kind prometheus.ValueType, value float64) {
 		to <- prometheus.MustNewConstMetric(d, kind, value)
 	}
-	t := s.Totals()
+	t, readers := m.Store.Totals(), m.Store.Readers()
 	add(lostLines, prometheus.CounterValue, float64(t.Lost))
 	add(storeBytes, prometheus.GaugeValue, float64(t.Bytes))
 	add(storeApps, prometheus.GaugeValue, float64(t.Apps))
-	add(openTails, prometheus.GaugeValue, float64(t.Tails))
-	add(openStreams, prometheus.GaugeValue, float64(t.Streams))
-	add(droppedLines, prometheus.CounterValue, float64(t.Dropped))
+	add(openTails, prometheus.GaugeValue, float64(readers.tails.Load()))
+	add(openStreams, prometheus.GaugeValue, float64(readers.Hoses()))
+	add(droppedLines, prometheus.CounterValue, float64(readers.dropped.Load()))
 }

@@ -58,11 +58,11 @@ func (a *api) tail(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	if a.store.readers.Add(1) > int64(a.store.options.Tails) {
-		a.store.readers.Add(-1)
-		return fault.New(fault.RateLimited, "too many log streams are open (%d); close some or try again later", a.store.options.Tails)
+	tails := &a.store.Readers().tails
+	defer tails.Add(-1)
+	if tails.Add(1) > int64(a.options.Tails) {
+		return fault.New(fault.RateLimited, "too many log streams are open (%d); close some or try again later", a.options.Tails)
 	}
-	defer a.store.readers.Add(-1)
 	t, err := a.store.Tail(app, want.from)
 	if err != nil {
 		return err
@@ -79,7 +79,7 @@ func (a *api) tail(w http.ResponseWriter, r *http.Request) error {
 	h.Set("X-Accel-Buffering", "no") // proxies must not buffer it
 	w.WriteHeader(http.StatusOK)
 	s := &eventStream{w: w, control: control, app: app, want: want, about: func() *About { return a.access.About(r.Context(), app) }}
-	if want.from.kind != startSince {
+	if want.from.Kind != StartSince {
 		s.last = t.At() // a reader that is disconnected before the first line continues here
 	}
 	ctx, cancel := context.WithCancel(r.Context())
@@ -91,7 +91,7 @@ func (a *api) tail(w http.ResponseWriter, r *http.Request) error {
 }
 
 // follow sends lines until the reader disconnects, may no longer read, or the log ends.
-func (a *api) follow(ctx context.Context, s *eventStream, t *Tail) {
+func (a *api) follow(ctx context.Context, s *eventStream, t Tail) {
 	expiry := time.Until(time.Unix(token.FromContext(ctx).ExpiresAt, 0))
 	ctx, cancel := context.WithTimeout(ctx, expiry)
 	defer cancel()
@@ -100,7 +100,7 @@ func (a *api) follow(ctx context.Context, s *eventStream, t *Tail) {
 	}
 	checked := time.Now()
 	for {
-		waiting, done := context.WithTimeout(ctx, a.store.options.Heartbeat)
+		waiting, done := context.WithTimeout(ctx, a.options.Heartbeat)
 		b, err := t.Next(waiting)
 		quiet := err != nil && waiting.Err() != nil && ctx.Err() == nil
 		done()
@@ -115,7 +115,7 @@ func (a *api) follow(ctx context.Context, s *eventStream, t *Tail) {
 		case quiet:
 			err = s.comment("")
 		case err == nil:
-			if err = s.batch(b); err == nil && len(b.Entries) < batchLines/2 {
+			if err = s.batch(b); err == nil && len(b.Entries) < BatchLines/2 {
 				pause(ctx, lull)
 			}
 		case errors.Is(err, context.DeadlineExceeded):
@@ -240,7 +240,7 @@ func parseTail(r *http.Request) (tailOptions, error) {
 		return tailOptions{}, err
 	}
 	w := tailOptions{include: names(v["source_types"]), exclude: names(v["exclude_source_types"])}
-	w.nothing = len(q.Types) > 0 && !slices.Contains(q.Types, TypeLog) && !slices.Contains(q.Types, TypeAny)
+	w.nothing = !q.HasLines()
 	last := r.Header.Get("Last-Event-ID")
 	if last == "" {
 		last = v.Get("last_event_id")

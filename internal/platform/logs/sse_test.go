@@ -16,6 +16,8 @@ import (
 	"ingot/internal/base/web"
 	"ingot/internal/platform"
 	"ingot/internal/platform/logs"
+	"ingot/internal/platform/logs/logfiles"
+	"ingot/internal/platform/logs/logstest"
 )
 
 // sseEvent is one event of a stream; comments have only a comment.
@@ -120,11 +122,11 @@ func (s *sse) event() sseEvent {
 func TestLiveTail(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)
-	fill(t, d.store, "u", 0, 10)
+	logstest.Fill(t, d.store, "u", 0, 10)
 	live := d.follow("/api/v1/tail/u", "u", "")
 	recent := d.follow("/api/v1/tail/u?recent=2", "u", "")
-	since := d.follow("/api/v1/tail/u?start_time="+strconv.FormatInt(t0.UnixNano()+7, 10), "u", "")
-	fill(t, d.store, "u", 10, 12)
+	since := d.follow("/api/v1/tail/u?start_time="+strconv.FormatInt(logstest.T0.UnixNano()+7, 10), "u", "")
+	logstest.Fill(t, d.store, "u", 10, 12)
 	for name, tc := range map[string]struct {
 		s    *sse
 		want uint64
@@ -144,7 +146,7 @@ func TestTailResumes(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)
 	const total = 3000
-	go fill(t, d.store, "u", 0, total)
+	go logstest.Fill(t, d.store, "u", 0, total)
 	last := uint64(0)
 	for cut := uint64(1); last < total; cut = cut*2 + 7 {
 		s := d.follow("/api/v1/tail/u", "u", strconv.FormatUint(last, 10))
@@ -161,12 +163,12 @@ func TestTailResumes(t *testing.T) {
 
 func TestTailFilters(t *testing.T) {
 	t.Parallel()
-	d := newDeskWith(t, logs.Options{Heartbeat: 20 * time.Millisecond})
+	d := newDeskWith(t, logs.Options{Heartbeat: 20 * time.Millisecond}, logfiles.Options{})
 	var all []platform.LogLine
 	for i, source := range []string{"APP/PROC/WEB", "RTR", "APP/PROC/WORKER", "APPLE", "LGR", "RTR"} {
-		all = append(all, platform.LogLine{App: "u", Time: t0.Add(time.Duration(i)), Source: source, Instance: strconv.Itoa(i), Text: []byte("x")})
+		all = append(all, platform.LogLine{App: "u", Time: logstest.T0.Add(time.Duration(i)), Source: source, Instance: strconv.Itoa(i), Text: []byte("x")})
 	}
-	add(t, d.store, all...)
+	logstest.Add(t, d.store, all...)
 	for query, want := range map[string][]string{
 		"exclude_source_types=RTR": {"APP/PROC/WEB/0 x", "APP/PROC/WORKER/2 x", "APPLE/3 x", "LGR/4 x"},
 		"source_types=app":         {"APP/PROC/WEB/0 x", "APP/PROC/WORKER/2 x", "LGR/4 x"},
@@ -196,7 +198,7 @@ func TestTailFilters(t *testing.T) {
 // A reader that does not read delays no other reader, and learns what it missed.
 func TestTailSlowReader(t *testing.T) {
 	t.Parallel()
-	d := newDeskWith(t, logs.Options{PerAppBytes: 256 << 10})
+	d := newDeskWith(t, logs.Options{}, logfiles.Options{PerAppBytes: 256 << 10})
 	address := strings.TrimPrefix(d.url, "http://")
 	c, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", address)
 	if err != nil {
@@ -219,7 +221,7 @@ func TestTailSlowReader(t *testing.T) {
 	}
 	// More than all buffers on the way hold, without a reader.
 	const total = 50000
-	fill(t, d.store, "u", 0, total)
+	logstest.Fill(t, d.store, "u", 0, total)
 	last, missed := uint64(0), uint64(0)
 	for last < total {
 		e := s.event()
@@ -243,10 +245,10 @@ func TestTailSlowReader(t *testing.T) {
 func TestTailResumesFromNothing(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)
-	fill(t, d.store, "u", 0, 10)
+	logstest.Fill(t, d.store, "u", 0, 10)
 	s := d.follow("/api/v1/tail/u", "u", "")
 	s.body.Close()
-	fill(t, d.store, "u", 10, 12)
+	logstest.Fill(t, d.store, "u", 10, 12)
 	if e := d.follow("/api/v1/tail/u", "u", strconv.FormatUint(s.begins, 10)).event(); e.id != 11 {
 		t.Errorf("it goes on with line %d: %s", e.id, e.text(t))
 	}
@@ -256,7 +258,7 @@ func TestTailEnds(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)
 	deleted := d.follow("/api/v1/tail/u", "u", "")
-	add(t, d.store, line("u", "", 0, t0, "x"))
+	logstest.Add(t, d.store, logstest.Line("u", "", 0, logstest.T0, "x"))
 	if err := d.store.DeleteApp("u"); err != nil {
 		t.Fatal(err)
 	}
@@ -283,8 +285,8 @@ func TestTailEnds(t *testing.T) {
 		t.Errorf("event is %+v, want the end of the stream", e)
 	}
 	<-stopped
-	if n := d.store.Totals().Tails; n != 0 {
-		t.Errorf("%d tails are left", n)
+	if n := metrics(t, d.store)["ingot_log_tails"]; n != 0 {
+		t.Errorf("%v tails are left, want none", n)
 	}
 }
 
@@ -292,14 +294,14 @@ func TestTailEnds(t *testing.T) {
 func TestTailOutlivesDeadlines(t *testing.T) {
 	t.Parallel()
 	limit := 100 * time.Millisecond
-	d := newDeskWith(t, logs.Options{Heartbeat: limit / 4}, web.Limits{Read: limit, Write: limit})
+	d := newDeskWith(t, logs.Options{Heartbeat: limit / 4}, logfiles.Options{}, web.Limits{Read: limit, Write: limit})
 	s := d.follow("/api/v1/tail/u", "u", "")
 	for began := time.Now(); time.Since(began) < 4*limit; {
 		if _, err := s.next(); err != nil {
 			t.Fatal(err)
 		}
 	}
-	add(t, d.store, line("u", "", 0, t0, "still there"))
+	logstest.Add(t, d.store, logstest.Line("u", "", 0, logstest.T0, "still there"))
 	if text := s.event().text(t); text != "APP/PROC/WEB/0 still there" {
 		t.Errorf("event says %q, want APP/PROC/WEB/0 still there", text)
 	}
@@ -307,7 +309,7 @@ func TestTailOutlivesDeadlines(t *testing.T) {
 
 func TestTailRefusals(t *testing.T) {
 	t.Parallel()
-	d := newDeskWith(t, logs.Options{Tails: 1})
+	d := newDeskWith(t, logs.Options{Tails: 1}, logfiles.Options{})
 	reader := d.token("u", "cloud_controller.read")
 	for path, want := range map[string]int{
 		"/api/v1/tail/other":                 http.StatusNotFound,
@@ -333,7 +335,7 @@ func TestTailRefusals(t *testing.T) {
 	s.body.Close()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	for d.store.Totals().Tails > 0 && ctx.Err() == nil {
+	for metrics(t, d.store)["ingot_log_tails"] > 0 && ctx.Err() == nil {
 		<-time.After(time.Millisecond) // until the server sees that the reader left
 	}
 	if ctx.Err() != nil {

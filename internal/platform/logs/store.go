@@ -3,13 +3,8 @@ package logs
 import (
 	"context"
 	"errors"
-	"fmt"
-	"os"
-	"path/filepath"
+	"math"
 	"slices"
-	"strings"
-	"sync"
-	"sync/atomic"
 	"time"
 
 	"ingot/internal/base/background"
@@ -22,366 +17,67 @@ var (
 	ErrClosed  = errors.New("the tail is closed")
 )
 
-// deletedPrefix marks the folders of apps that are being deleted.
-const deletedPrefix = ".deleted-"
+// SourceLogs is the source of lines by the log itself.
+const SourceLogs = "LGR"
 
-// Store keeps the logs of all apps below one folder. It can be used once it is open; Start
-// also closes unused files.
-type Store struct {
-	background.Part
-	dir          string
-	options      Options
-	segmentBytes int64
-	maxStreams   int
-	open         atomic.Int64 // files
-	streams      sync.Map     // name to *stream, of all apps
-	reads        chan struct{}
-	readers      atomic.Int64 // tails over HTTP
-	lost         atomic.Uint64
-	disk         atomic.Int64 // bytes in all segments
-	known        atomic.Int64 // apps
-	shrinking    sync.Mutex
-	hoses        hoses
+// Limits that all stores share.
+const (
+	// DefaultShare is what one app may store.
+	DefaultShare = int64(8 << 20)
+	// DefaultTotal limits what all apps may store.
+	DefaultTotal = int64(2 << 30)
+	// MaxSkew is how far ahead the time of a line may be. A time further ahead is replaced.
+	MaxSkew = time.Minute
+	// BatchLines and BatchBytes limit a batch of a tail, except for a single longer line.
+	BatchLines = 256
+	BatchBytes = 32 << 10
+)
 
-	mu      sync.RWMutex
-	apps    map[string]*appLog
-	stopped bool
-}
-
-var _ background.Service = (*Store)(nil)
-
-// Open opens the store in dir, which it creates. It truncates what a crash left incomplete.
-func Open(dir string, o Options) (*Store, error) {
-	o = o.withDefaults()
-	s := &Store{
-		dir:          dir,
-		options:      o,
-		segmentBytes: o.segmentBytes(),
-		maxStreams:   o.streams(),
-		apps:         map[string]*appLog{},
-		// A read holds at most an app's share and the page made from it.
-		reads: make(chan struct{}, max(2, o.MemoryBytes/(o.PerAppBytes+maxPageBytes))),
-	}
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return nil, fmt.Errorf("open the log store: %w", err)
-	}
-	folders, err := os.ReadDir(dir)
-	if err != nil {
-		return nil, fmt.Errorf("open the log store: %w", err)
-	}
-	for _, f := range folders {
-		name := f.Name()
-		switch {
-		case strings.HasPrefix(name, deletedPrefix):
-			if err := os.RemoveAll(filepath.Join(dir, name)); err != nil {
-				return nil, fmt.Errorf("open the log store: %w", err)
-			}
-		case f.IsDir() && validApp(name):
-			a := s.newApp(name)
-			there, err := a.load()
-			if err != nil {
-				return nil, fmt.Errorf("open the log of app %s: %w", name, err)
-			}
-			if !there {
-				_ = os.Remove(a.dir) // an empty folder; one with unknown files stays
-				continue
-			}
-			s.apps[name] = a
-		}
-	}
-	s.known.Store(int64(len(s.apps)))
-	s.shrink()
-	return s, nil
-}
-
-func (s *Store) newApp(guid string) *appLog {
-	return &appLog{store: s, guid: guid, dir: filepath.Join(s.dir, guid), next: 1}
-}
-
-// segmentLimit returns the size of a segment: smaller if there are so many apps that their
-// newest segments alone would use much of the total.
-func (s *Store) segmentLimit() int64 {
-	return min(s.segmentBytes, max(minSegment, s.options.TotalBytes/4/max(1, s.known.Load())))
-}
-
-// room returns the disk usage above which old segments are dropped: a little less than the
-// limit, because several apps may be writing.
-func (s *Store) room() int64 { return s.options.TotalBytes / 16 * 15 }
-
-// makeRoom is called after a write of an app. When the limit of all apps is exceeded, it
-// drops old lines of the app with the most. While another goroutine does that, an app above
-// its share drops its own, so that writers cannot outrun it.
-func (s *Store) makeRoom(a *appLog) {
-	for s.disk.Load() > s.room() && !s.shrink() {
-		if a.old.Load() <= s.room()/2/max(1, s.known.Load()) || !a.shed() {
-			return
-		}
-	}
-}
-
-// shrink drops old segments until there is room, each from the app with the most. Newest
-// segments stay, because they have the positions of streams. It returns false if another
-// goroutine is doing this.
-func (s *Store) shrink() bool {
-	if !s.shrinking.TryLock() {
-		return false
-	}
-	defer s.shrinking.Unlock()
-	all := s.all()
-	for s.disk.Load() > s.room() {
-		var largest *appLog
-		for _, a := range all {
-			if largest == nil || a.old.Load() > largest.old.Load() {
-				largest = a
-			}
-		}
-		if largest == nil || !largest.shed() {
-			break
-		}
-	}
-	return true
-}
-
-// shed drops the oldest sealed segment, if there is one.
-func (a *appLog) shed() bool {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if a.gone || len(a.sealed) == 0 {
-		return false
-	}
-	a.dropOldest()
-	return true
-}
-
-// Start starts closing the files of quiet apps.
-func (s *Store) Start(ctx context.Context) error {
-	return s.Launch(ctx, func(work context.Context, spawn func(func())) error {
-		spawn(func() {
-			tick := time.NewTicker(s.options.IdleAfter)
-			defer tick.Stop()
-			for {
-				select {
-				case <-work.Done():
-					return
-				case now := <-tick.C:
-					s.closeIdle(now)
-				}
-			}
-		})
-		return nil
-	})
-}
-
-// Stop closes all files and all tails. Appends after it fail.
-func (s *Store) Stop() {
-	s.Halt(nil)
-	s.mu.Lock()
-	s.stopped = true
-	apps := s.apps
-	s.apps = map[string]*appLog{}
-	s.mu.Unlock()
-	for _, a := range apps {
-		a.retire(ErrStopped)
-	}
-}
-
-// retire makes the app's log unusable: its users look it up again.
-func (a *appLog) retire(reason error) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.gone = true
-	a.closeFile()
-	for t := range a.tails {
-		t.signal()
-	}
-	a.tails, a.reason = nil, reason
-}
-
-func (s *Store) closeIdle(now time.Time) {
-	for _, a := range s.all() {
-		if !a.mu.TryLock() {
-			continue // it is in use
-		}
-		if a.file != nil && now.Sub(a.lastUsed) >= s.options.IdleAfter {
-			a.closeFile()
-		}
-		owes := a.owed > 0
-		a.mu.Unlock()
-		if owes {
-			_, _ = a.append(nil, now, true) // if that fails the loss is reported later
-		}
-	}
-}
-
-func (s *Store) all() []*appLog {
-	s.mu.RLock()
-	defer s.mu.RUnlock()
-	all := make([]*appLog, 0, len(s.apps))
-	for _, a := range s.apps {
-		all = append(all, a)
-	}
-	return all
-}
-
-// app returns the log of an app, or nil.
-func (s *Store) app(guid string) *appLog {
-	s.mu.RLock()
-	defer s.mu.RUnlock()
-	return s.apps[guid]
-}
-
-func (s *Store) makeApp(guid string) (*appLog, error) {
-	if a := s.app(guid); a != nil {
-		return a, nil
-	}
-	if !validApp(guid) {
-		return nil, fmt.Errorf("%q cannot be the guid of an app", guid)
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.stopped {
-		return nil, ErrStopped
-	}
-	a := s.apps[guid]
-	if a == nil {
-		a = s.newApp(guid)
-		s.apps[guid] = a
-		s.known.Add(1)
-	}
-	return a, nil
-}
-
-// Append writes entries, those of one app with one write (one per segment if they fill more
-// than one). When it returns nil they survive this process. An entry whose Seq is not above
-// its stream's Position is already stored and skipped. Times that do not increase within a
-// stream are increased by a nanosecond; a time that is missing or in the future becomes
-// now.
+// Store keeps the logs of all apps. It can be used once it is open; Start starts its
+// housekeeping, Stop makes every call fail with ErrStopped.
 //
-// An entry that can never be written (a stream of another app, an invalid guid) does not
-// affect the others; the error describes it. After a failed write, Position returns what
-// was stored.
-func (s *Store) Append(lines ...platform.LogLine) error { return s.appendAll(lines, false) }
+// Lines of an app are numbered by arrival, from 1, without gaps, for the lifetime of the
+// app.
+type Store interface {
+	background.Service
 
-// Tell is Append for lines that are never repeated. Those without a stream that cannot be
-// written are counted as lost, and the app's log reports that as soon as it can be written
-// again.
-func (s *Store) Tell(lines ...platform.LogLine) error { return s.appendAll(lines, true) }
+	// Append stores lines. When it returns nil they survive this process. A line whose Seq
+	// is not above its stream's Position is already stored and skipped. Times that do not
+	// increase within a stream are increased by a nanosecond; a time that is missing or in
+	// the future becomes now.
+	//
+	// A line that can never be stored (a stream of another app, an invalid guid) does not
+	// affect the others; the error describes it. After a failure, Position returns what was
+	// stored.
+	Append(lines ...platform.LogLine) error
+	// Tell is Append for lines that are never repeated. Those without a stream that cannot
+	// be stored are counted as lost, and the app's log reports that as soon as it can be
+	// written again. A store may return before they are stored.
+	Tell(lines ...platform.LogLine) error
+	// Position returns the last Seq of a stream in the store, 0 if it is unknown. It
+	// survives restarts, even if the line itself has been dropped.
+	Position(stream string) uint64
+	// Lost returns the number of lost lines of each stream. It survives restarts until the
+	// stream is forgotten.
+	Lost(streams ...string) map[string]uint64
+	// Forget drops the position of a stream that has ended.
+	Forget(stream string)
+	// DeleteApp drops all lines of an app and the positions of its streams. Its tails end
+	// with ErrClosed. Later lines start a new log.
+	DeleteApp(app string) error
 
-func (s *Store) appendAll(entries []platform.LogLine, tell bool) error {
-	if len(entries) == 0 {
-		return nil
-	}
-	now := time.Now()
-	app := entries[0].App
-	if !slices.ContainsFunc(entries, func(e platform.LogLine) bool { return e.App != app }) {
-		return s.appendTo(app, entries, now, tell)
-	}
-	groups := map[string][]platform.LogLine{}
-	for _, e := range entries {
-		groups[e.App] = append(groups[e.App], e)
-	}
-	var problems []error
-	for app, group := range groups {
-		problems = append(problems, s.appendTo(app, group, now, tell))
-	}
-	return errors.Join(problems...)
-}
-
-func (s *Store) appendTo(app string, entries []platform.LogLine, now time.Time, tell bool) error {
-	for {
-		a, err := s.makeApp(app)
-		if err != nil {
-			return err
-		}
-		retry, err := a.append(entries, now, tell)
-		if !retry {
-			s.makeRoom(a)
-			return err
-		}
-	}
-}
-
-// Position returns the last Seq of the stream in the store, 0 if it is unknown. It survives
-// restarts, even if the line itself has been dropped.
-func (s *Store) Position(name string) uint64 {
-	if st, ok := s.streams.Load(name); ok {
-		return st.(*stream).seq.Load()
-	}
-	return 0
-}
-
-// Lost returns the number of lost lines of a stream. It survives restarts until the stream
-// is forgotten.
-func (s *Store) Lost(name string) uint64 {
-	if st, ok := s.streams.Load(name); ok {
-		return st.(*stream).lost.Load()
-	}
-	return 0
-}
-
-// Totals are the figures of the store, some of them since it was opened.
-type Totals struct {
-	Apps  int64
-	Bytes int64  // on disk
-	Lost  uint64 // lines of all apps
-	Tails int64  // over HTTP
-	// Streams are those of several apps, Dropped the lines that their readers were too slow
-	// for.
-	Streams int64
-	Dropped uint64
-}
-
-// Totals returns the figures of all apps together.
-func (s *Store) Totals() Totals {
-	return Totals{Apps: s.known.Load(), Bytes: s.disk.Load(), Lost: s.lost.Load(), Tails: s.readers.Load(),
-		Streams: int64(s.hoses.open.Load()), Dropped: s.hoses.dropped.Load()}
-}
-
-// Forget drops the position of a stream that has ended, so that it is not repeated in every
-// segment.
-func (s *Store) Forget(name string) {
-	found, ok := s.streams.Load(name)
-	if !ok {
-		return
-	}
-	st := found.(*stream)
-	st.app.mu.Lock()
-	defer st.app.mu.Unlock()
-	if st.app.streams[name] == st {
-		delete(st.app.streams, name)
-		s.streams.CompareAndDelete(name, st)
-	}
-}
-
-// DeleteApp drops all lines of an app and the positions of its streams. Later lines start a
-// new log.
-func (s *Store) DeleteApp(app string) error {
-	s.mu.Lock()
-	a := s.apps[app]
-	if a == nil {
-		s.mu.Unlock()
-		return nil
-	}
-	a.retire(ErrClosed)
-	trash := filepath.Join(s.dir, deletedPrefix+app)
-	err := os.Rename(a.dir, trash)
-	for name, st := range a.streams {
-		s.streams.CompareAndDelete(name, st)
-	}
-	delete(s.apps, app)
-	s.known.Add(-1)
-	s.disk.Add(-a.old.Load() - a.active.size)
-	s.mu.Unlock()
-	if errors.Is(err, os.ErrNotExist) {
-		return nil
-	}
-	if err == nil {
-		err = os.RemoveAll(trash)
-	}
-	if err != nil {
-		return fmt.Errorf("delete the log of app %s: %w", app, err)
-	}
-	return nil
+	// Read returns lines of an app in the order of their times; equal times are in the order
+	// of arrival. An unknown app has no lines.
+	Read(ctx context.Context, app string, q ReadQuery) ([]platform.LogLine, error)
+	// Tail subscribes to an app. The subscriber calls Next from one goroutine, and Close at
+	// the end.
+	Tail(app string, from Start) (Tail, error)
+	// Meta returns the metadata of all logs.
+	Meta(ctx context.Context) (map[string]Meta, error)
+	// Readers returns the live readers of the store.
+	Readers() *Readers
+	// Totals returns the figures of all apps together.
+	Totals() Totals
 }
 
 // Meta is the metadata of an app's log.
@@ -394,38 +90,94 @@ type Meta struct {
 	Bytes   int64
 }
 
-// Meta returns the metadata of all logs.
-func (s *Store) Meta() map[string]Meta {
-	out := map[string]Meta{}
-	for _, a := range s.all() {
-		if m := a.meta(); m.Count > 0 || m.Expired > 0 || m.Lost > 0 {
-			out[a.guid] = m
-		}
-	}
-	return out
+// Totals are the figures of a store.
+type Totals struct {
+	Apps  int64
+	Bytes int64  // on disk
+	Lost  uint64 // lines of all apps, since the store was opened
 }
 
-func (a *appLog) meta() Meta {
-	a.mu.RLock()
-	defer a.mu.RUnlock()
-	m := Meta{Expired: a.expired, Lost: a.lost + a.owed}
-	add := func(s segment) {
-		m.Bytes += s.size
-		if s.count == 0 {
-			return
-		}
-		oldest, newest := time.Unix(0, s.min).UTC(), time.Unix(0, s.max).UTC()
-		if m.Count == 0 || oldest.Before(m.Oldest) {
-			m.Oldest = oldest
-		}
-		if m.Count == 0 || newest.After(m.Newest) {
-			m.Newest = newest
-		}
-		m.Count += s.count
-	}
-	for _, s := range a.sealed {
-		add(s)
-	}
-	add(a.active)
-	return m
+// Limits of ReadQuery.Limit.
+const (
+	DefaultLimit = 100
+	MaxLimit     = 1000
+)
+
+// The envelope types of log lines.
+const (
+	TypeLog = "LOG"
+	TypeAny = "ANY"
+)
+
+// ReadQuery selects lines. The zero value selects the oldest hundred.
+type ReadQuery struct {
+	Start int64 // nanoseconds since 1970, inclusive
+	End   int64 // exclusive; 0 means no end
+	// Limit is the largest number of lines: DefaultLimit if 0, at most MaxLimit. In
+	// ascending order, lines with the same time as the last one are added, because a reader
+	// that continues after it would miss them.
+	Limit      int
+	Descending bool     // the newest first, instead of the oldest
+	Types      []string // envelope types; only LOG (or ANY) has lines; none means all
 }
+
+// HasLines reports whether log lines are among the selected envelope types.
+func (q ReadQuery) HasLines() bool {
+	return len(q.Types) == 0 || slices.Contains(q.Types, TypeLog) || slices.Contains(q.Types, TypeAny)
+}
+
+// Start is the start position of a tail.
+type Start struct {
+	Kind  StartKind
+	Lines uint64 // a number of lines, or the number of a line
+	Time  int64  // nanoseconds since 1970
+}
+
+// StartKind is what a Start counts from.
+type StartKind int
+
+// The kinds of Start; see the functions After, Newest and Since.
+const (
+	StartAfter StartKind = iota
+	StartNewest
+	StartSince
+)
+
+// After starts after the line with this number.
+func After(number uint64) Start { return Start{Kind: StartAfter, Lines: number} }
+
+// Newest starts with the newest existing lines.
+func Newest(lines uint64) Start { return Start{Kind: StartNewest, Lines: lines} }
+
+// Since starts with the first line, in the order of arrival, that is newer than t.
+func Since(t time.Time) Start {
+	if t.IsZero() {
+		return Start{Kind: StartSince, Time: math.MinInt64}
+	}
+	return Start{Kind: StartSince, Time: t.UnixNano()}
+}
+
+// Tail reads an app's lines in the order of arrival, and waits for more. It never delays
+// the writer, and misses lines only if they were dropped before it read them.
+type Tail interface {
+	// Next waits for lines. It fails with ctx, with ErrStopped if the store was stopped, and
+	// with ErrClosed if the tail was closed or the app deleted.
+	Next(ctx context.Context) (Batch, error)
+	// At returns the number of the line before the next one.
+	At() uint64
+	// Close closes the subscription. It may be called more than once, and concurrently with
+	// Next.
+	Close()
+}
+
+// Batch is a sequence of consecutive lines.
+type Batch struct {
+	// Missed is the number of lines before the entries that were dropped before the tail
+	// read them.
+	Missed  uint64
+	First   uint64 // number of the first entry
+	Entries []platform.LogLine
+}
+
+// Last returns the number of the last line in the batch.
+func (b Batch) Last() uint64 { return b.First + uint64(len(b.Entries)) - 1 }

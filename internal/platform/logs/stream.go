@@ -117,7 +117,7 @@ func (a *api) stream(w http.ResponseWriter, r *http.Request) error {
 	if shard != "" {
 		shard = caller + "\n" + shard // callers do not share each other's shards
 	}
-	hose := a.store.Hose(q.apps, shard)
+	hose := a.store.Readers().Hose(q.apps, shard)
 	defer hose.Close()
 
 	control := http.NewResponseController(w)

@@ -16,6 +16,7 @@ import (
 	"code.cloudfoundry.org/go-loggregator/v10/rpc/loggregator_v2"
 
 	"ingot/internal/platform/logs"
+	"ingot/internal/platform/logs/logstest"
 )
 
 // pour opens a stream.
@@ -72,7 +73,7 @@ func TestRealStreamClient(t *testing.T) {
 		gauge[0].GetInstanceId() != "1" || gauge[0].GetTags()["app_name"] != "shop" || gauge[0].GetTags()["process_id"] != "one-web" || gauge[0].GetTags()["source_type"] != "" {
 		t.Fatalf("gauge is %v, want CPU 12.5 of instance 1 of shop", gauge)
 	}
-	add(t, d.store, line("two", "t", 1, t0, "of another app"), line("one", "s", 1, t0, "hello"))
+	logstest.Add(t, d.store, logstest.Line("two", "t", 1, logstest.T0, "of another app"), logstest.Line("one", "s", 1, logstest.T0, "hello"))
 	lines := next()
 	if len(lines) != 1 || string(lines[0].GetLog().GetPayload()) != "hello" || lines[0].GetTags()["app_name"] != "shop" || lines[0].GetTags()["process_instance_id"] != "s" {
 		t.Errorf("lines are %v, want hello of shop only", lines)
@@ -127,7 +128,7 @@ func TestWhoMayStream(t *testing.T) {
 	}
 	mine := d.sendEnvelopes("log&source_id=anna", anna)
 	all := d.sendEnvelopes("log", d.token("x", "doppler.firehose"))
-	add(t, d.store, line("bert", "t", 1, t0, "his"), line("anna", "s", 1, t0, "hers"))
+	logstest.Add(t, d.store, logstest.Line("bert", "t", 1, logstest.T0, "his"), logstest.Line("anna", "s", 1, logstest.T0, "hers"))
 	if got := fmt.Sprint(mine.texts()); got != "[anna hers]" {
 		t.Errorf("hers: %s", got)
 	}
@@ -146,16 +147,16 @@ func TestWhoMayStream(t *testing.T) {
 func TestShards(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)
-	a, b := d.store.Hose(nil, "x"), d.store.Hose(nil, "x")
-	other := d.store.Hose(nil, "y")
-	alone := d.store.Hose([]string{"one"}, "")
+	a, b := d.store.Readers().Hose(nil, "x"), d.store.Readers().Hose(nil, "x")
+	other := d.store.Readers().Hose(nil, "y")
+	alone := d.store.Readers().Hose([]string{"one"}, "")
 	t.Cleanup(func() {
 		for _, h := range []*logs.Hose{a, b, other, alone} {
 			h.Close()
 		}
 	})
 	for i := range 10 {
-		add(t, d.store, line("one", "s", uint64(i+1), t0, fmt.Sprint(i)))
+		logstest.Add(t, d.store, logstest.Line("one", "s", uint64(i+1), logstest.T0, fmt.Sprint(i)))
 	}
 	counts := []int{}
 	for _, h := range []*logs.Hose{a, b, other, alone} {
@@ -170,7 +171,7 @@ func TestShards(t *testing.T) {
 		t.Errorf("counts are %v, want [5 5 10 10]", counts)
 	}
 	b.Close()
-	add(t, d.store, line("one", "s", 11, t0, "x"), line("one", "s", 12, t0, "y"))
+	logstest.Add(t, d.store, logstest.Line("one", "s", 11, logstest.T0, "x"), logstest.Line("one", "s", 12, logstest.T0, "y"))
 	if lines, _, err := a.Next(t.Context()); err != nil || len(lines) != 2 {
 		t.Errorf("the last of a shard has %d lines, %v", len(lines), err)
 	}
@@ -181,20 +182,21 @@ func TestShards(t *testing.T) {
 func TestSlowStream(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)
-	h := d.store.Hose(nil, "")
+	h := d.store.Readers().Hose(nil, "")
 	defer h.Close()
 	long := strings.Repeat("x", 100<<10)
 	for i := range 30 {
-		add(t, d.store, line("one", "s", uint64(i+1), t0, long))
+		logstest.Add(t, d.store, logstest.Line("one", "s", uint64(i+1), logstest.T0, long))
 	}
 	lines, dropped, err := h.Next(t.Context())
 	if err != nil || len(lines) != 10 || dropped != 20 {
 		t.Fatalf("%d lines, %d dropped, %v, want 10 and 20", len(lines), dropped, err)
 	}
-	if totals := d.store.Totals(); totals.Streams != 1 || totals.Dropped != 20 {
-		t.Errorf("totals are %+v, want 1 stream and 20 dropped", totals)
+	streams, lost := metrics(t, d.store)["ingot_log_streams"], metrics(t, d.store)["ingot_log_stream_lines_dropped_total"]
+	if streams != 1 || lost != 20 {
+		t.Errorf("%v streams with %v dropped lines are counted, want 1 and 20", streams, lost)
 	}
-	add(t, d.store, line("one", "s", 31, t0, "after"))
+	logstest.Add(t, d.store, logstest.Line("one", "s", 31, logstest.T0, "after"))
 	if lines, dropped, err := h.Next(t.Context()); err != nil || len(lines) != 1 || dropped != 0 || string(lines[0].Text) != "after" {
 		t.Errorf("%d lines, %d dropped, %v, want only the line after", len(lines), dropped, err)
 	}
@@ -237,7 +239,7 @@ func TestNamesFollow(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)
 	d.rename("u", "before")
-	add(t, d.store, line("u", "s", 1, t0, "one"))
+	logstest.Add(t, d.store, logstest.Line("u", "s", 1, logstest.T0, "one"))
 	tail := d.follow("/api/v1/tail/u?recent=1", "u", "")
 	stream := d.sendEnvelopes("log&source_id=u", d.token("u", "cloud_controller.read"))
 	named := func(data, name string) {
@@ -253,7 +255,7 @@ func TestNamesFollow(t *testing.T) {
 	if got := d.read("u"); len(got) != 1 || got[0].Tags["app_name"] != "after" {
 		t.Errorf("envelopes are %+v, want one with the app name after", got)
 	}
-	add(t, d.store, line("u", "s", 2, t0.Add(1), "two"))
+	logstest.Add(t, d.store, logstest.Line("u", "s", 2, logstest.T0.Add(1), "two"))
 	named(tail.event().data, "after")
 	named(stream.event().data, "after")
 }

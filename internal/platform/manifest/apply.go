@@ -14,28 +14,28 @@ import (
 	"ingot/internal/platform/actions"
 )
 
-// Applier brings apps of a space into the shape of a manifest.
+// Applier changes the apps of a space to what a manifest describes.
 type Applier struct {
 	Platform *actions.Platform
 	Actor    actions.Actor
 	Space    *platform.Space
-	// Features are the names of app features there are.
+	// Features are the names of the app features.
 	Features []string
-	// Absent are features that cannot be switched on, with the reason.
+	// Absent are features that cannot be enabled, with the reason.
 	Absent map[string]string
-	// Warnings are what the user should know about what was applied.
+	// Warnings are for the user.
 	Warnings []string
-	// MayCreateRoutes says why routes cannot be created, if so; nil lets
-	// everybody. It is asked only when there is one to create.
+	// MayCreateRoutes returns an error if the caller may not create routes; nil allows
+	// it. It is called only if there is a route to create.
 	MayCreateRoutes func() error
-	// Bind binds a service instance to an app, and returns the job that does
-	// when a broker has to be asked.
+	// Bind binds a service instance to an app. It returns a job if a broker is
+	// involved.
 	Bind func(tx platform.Tx, app *platform.App, i *platform.ServiceInstance, s Service) (*platform.Job, error)
-	// Pending are the jobs of Bind: the manifest is applied when they are done.
+	// Pending are the jobs of Bind: the manifest is applied when they are complete.
 	Pending []*platform.Job
 }
 
-// Create makes the app if it does not exist.
+// Create creates the app if it does not exist.
 func (a *Applier) Create(tx platform.Tx, m *App) error {
 	for _, name := range slices.Sorted(maps.Keys(m.Features)) {
 		if !slices.Contains(a.Features, name) {
@@ -55,12 +55,12 @@ func (a *Applier) find(tx platform.Tx, name string) (*platform.App, error) {
 	return tx.Apps().First(platform.Where("space_guid", a.Space.GUID).And(platform.In("name", name)))
 }
 
-// named says which app a problem is of.
+// named adds the name of the app to a problem.
 func named(m *App, err error) error {
 	return prefixed(fmt.Sprintf("For application '%s': ", m.Name), err)
 }
 
-// prefixed says where every problem of err is.
+// prefixed adds a prefix to every problem of err.
 func prefixed(prefix string, err error) error {
 	var e *fault.Error
 	if err == nil || !asFault(err, &e) || e.Code == fault.Internal {
@@ -84,8 +84,8 @@ func (m *App) lifecycle(l *platform.Lifecycle) {
 	}
 }
 
-// Apply changes what the manifest names, in Cloud Foundry's order, and leaves
-// the rest. Neither droplet nor state are touched.
+// Apply changes what the manifest contains, in the order of Cloud Foundry. It does
+// not change anything else, nor the droplet or the state of the app.
 func (a *Applier) Apply(tx platform.Tx, m *App) error {
 	return named(m, a.apply(tx, m))
 }
@@ -148,7 +148,7 @@ func (a *Applier) appKeys(tx platform.Tx, app *platform.App, m *App) error {
 		app.Env = env
 		request["environment_variables"] = slices.Sorted(maps.Keys(m.Env))
 	}
-	// The event is recorded even when nothing changed, as in Cloud Foundry.
+	// The event is recorded even if nothing changed, as in Cloud Foundry.
 	unchanged := len(request) == 0
 	request[actions.ManifestTriggered] = true
 	if unchanged {
@@ -253,7 +253,7 @@ func (c Check) apply(h *platform.HealthCheck) {
 	}
 }
 
-// sidecars are found by their names; those not listed stay.
+// sidecars updates sidecars by name; those that are not listed stay unchanged.
 func (a *Applier) sidecars(tx platform.Tx, app *platform.App, m *App) error {
 	for _, want := range m.Sidecars {
 		if err := a.sidecar(tx, app, want); err != nil {
@@ -353,7 +353,7 @@ func (a *Applier) unmapAll(tx platform.Tx, app *platform.App) error {
 	return nil
 }
 
-// resolve splits an address into host, domain and path: the whole host may be
+// resolve splits the URL of a route into host, domain and path. The host name may be
 // a domain; otherwise its first label is the host.
 func (a *Applier) resolve(tx platform.Tx, text string) (host string, domain *platform.Domain, path string, err error) {
 	name, path, err := splitAddress(text)
@@ -375,7 +375,7 @@ func (a *Applier) resolve(tx platform.Tx, text string) (host string, domain *pla
 	return host, domain, path, err
 }
 
-// splitAddress splits an address into the name of its host and its path.
+// splitAddress splits the URL of a route into host name and path.
 func splitAddress(text string) (name, path string, err error) {
 	bare := text
 	if scheme, rest, ok := strings.Cut(text, "://"); ok && slices.Contains([]string{"http", "https", "tcp"}, scheme) {

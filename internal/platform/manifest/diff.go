@@ -14,7 +14,7 @@ import (
 	"ingot/internal/platform"
 )
 
-// Change is one difference between what is and what a manifest says.
+// Change is a difference between the current state and a manifest.
 type Change struct {
 	Op    string `json:"op"` // add, replace, remove
 	Path  string `json:"path"`
@@ -22,25 +22,25 @@ type Change struct {
 	Value any    `json:"value,omitempty"`
 }
 
-// processKeys are the keys of a process, which an app may have itself for its
-// web process.
+// processKeys are the keys of a process. An app may have them itself, for its web
+// process.
 var processKeys = []string{
 	"command", "user", "instances", "memory", "disk-quota", "log-rate-limit-per-second", "timeout",
 	"health-check-type", "health-check-http-endpoint", "health-check-invocation-timeout", "health-check-interval",
 	"readiness-health-check-type", "readiness-health-check-http-endpoint", "readiness-health-check-invocation-timeout", "readiness-health-check-interval",
 }
 
-// compared are the keys of an app that are a state and not a request. Cloud
-// Foundry leaves out memory and disk of the app itself, and so do we: clients
-// that always send them would always see a difference.
+// compared are the keys of an app that Diff compares. Like Cloud Foundry it omits
+// memory and disk of the app itself: clients that always send them would always see
+// a difference.
 var compared = append([]string{"env", "lifecycle", "buildpacks", "stack", "features", "metadata", "processes", "routes", "services", "sidecars"},
 	slices.DeleteFunc(slices.Clone(processKeys), func(k string) bool { return k == "memory" || k == "disk-quota" })...)
 
-// clearable are the keys that null resets; null says nothing of others.
+// clearable are the keys that null resets; for others null means nothing.
 var clearable = []string{"command", "user", "buildpacks"}
 
-// Diff compares a manifest with the apps of a space. Only keys that the
-// manifest names are looked at, and paths have their spelling.
+// Diff compares a manifest with the apps of a space. It compares only keys in the
+// manifest, and paths have the keys as written there.
 func Diff(tx platform.Tx, space *platform.Space, m *Manifest) ([]Change, error) {
 	out := []Change{}
 	for i, app := range m.Apps {
@@ -67,7 +67,7 @@ func Diff(tx platform.Tx, space *platform.Space, m *Manifest) ([]Change, error) 
 		for _, key := range slices.Sorted(maps.Keys(app.raw)) {
 			name := dashed(key)
 			if name == "routes" && app.NoRoute {
-				continue // none of them is mapped
+				continue // no route is mapped
 			}
 			if !slices.Contains(compared, name) || !ownKeys && slices.Contains(processKeys, name) || !says(name, app.raw[key]) {
 				continue
@@ -78,11 +78,11 @@ func Diff(tx platform.Tx, space *platform.Space, m *Manifest) ([]Change, error) 
 	return out, nil
 }
 
-// says reports whether a value is one that changes something.
+// says reports whether a value changes something.
 func says(key string, v any) bool { return v != nil || slices.Contains(clearable, key) }
 
-// addWebProcess gives the app the keys of its web process, unless the manifest
-// lists that process: then the app's own keys mean nothing.
+// addWebProcess adds the keys of the web process to the app, unless the manifest
+// lists that process: then the app's own keys have no effect.
 func addWebProcess(current, raw map[string]any) bool {
 	isWeb := func(v any) bool {
 		m, _ := v.(map[string]any)
@@ -103,7 +103,7 @@ func addWebProcess(current, raw map[string]any) bool {
 	return true
 }
 
-// fromYAML makes plain maps of an ordered entry.
+// fromYAML converts an ordered entry to maps.
 func fromYAML(v any) map[string]any {
 	text, err := yaml.Marshal(v)
 	if err != nil {
@@ -117,7 +117,7 @@ func fromYAML(v any) map[string]any {
 	return m
 }
 
-// normalValue gives values one spelling, so that 1G and 1024M are the same.
+// normalValue returns a value in canonical form, so that 1G and 1024M are equal.
 func normalValue(key string, v any) any {
 	v = plain(v)
 	switch key {
@@ -198,8 +198,8 @@ func normalRoute(key string, v any) any {
 	return v
 }
 
-// eachMember changes the values of a map. One that is null stays only where
-// null removes something.
+// eachMember changes the values of a map. Null values are kept only if null removes
+// something.
 func eachMember(v any, f func(key string, v any) any) any {
 	m, ok := v.(map[string]any)
 	if !ok {
@@ -212,8 +212,8 @@ func eachMember(v any, f func(key string, v any) any) any {
 	return out
 }
 
-// eachEntry changes the values of every map of a list, without those that say
-// nothing.
+// eachEntry changes the values of every map in a list, and drops those without
+// effect.
 func eachEntry(v any, f func(key string, v any) any) any {
 	list, ok := v.([]any)
 	if !ok {
@@ -237,7 +237,7 @@ func eachEntry(v any, f func(key string, v any) any) any {
 	return out
 }
 
-// identity is the key by which entries of a list are the same.
+// identity returns the key that identifies entries of a list.
 var identity = map[string]string{"processes": "type", "sidecars": "name", "routes": "route", "services": "name"}
 
 func compare(path, key string, was, value any) []Change {
@@ -250,7 +250,7 @@ func compare(path, key string, was, value any) []Change {
 		old, _ := was.(map[string]any)
 		var out []Change
 		for _, k := range slices.Sorted(maps.Keys(m)) {
-			// The names in these maps are the user's: none means something.
+			// The names in these maps are chosen by the user and have no meaning.
 			out = append(out, compare(path+"/"+escape(k), "", old[k], m[k])...)
 		}
 		return out
@@ -299,7 +299,7 @@ func compareLists(path, id string, was any, wants []any) []Change {
 	return out
 }
 
-// escape writes a key as a part of a JSON pointer.
+// escape escapes a key for a JSON pointer.
 func escape(key string) string {
 	return strings.ReplaceAll(strings.ReplaceAll(key, "~", "~0"), "/", "~1")
 }

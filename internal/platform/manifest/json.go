@@ -5,7 +5,7 @@ import (
 	"fmt"
 )
 
-// plain makes of YAML's maps such as JSON has.
+// plain converts the maps of YAML to those of JSON.
 func plain(v any) any {
 	switch v := v.(type) {
 	case map[any]any:

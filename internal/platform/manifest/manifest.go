@@ -4,13 +4,13 @@ import (
 	"ingot/internal/platform"
 )
 
-// Manifest is a checked manifest.
+// Manifest is a validated manifest.
 type Manifest struct {
 	Apps []*App
 }
 
-// App is one entry of applications. Pointers and nil maps tell what was not
-// said, and so is left alone.
+// App is an entry of applications. Nil pointers and maps are keys that are absent,
+// so that nothing is changed.
 type App struct {
 	Name         string
 	Buildpacks   *[]string
@@ -19,25 +19,25 @@ type App struct {
 	Env          map[string]string
 	Features     map[string]bool
 	Metadata     Metadata
-	Processes    []*Process // web first, made of the app's own keys when not listed
+	Processes    []*Process // web first; from the app's own keys if it is not listed
 	Sidecars     []*Sidecar
 	Routes       []*Route
 	NoRoute      bool
 	RandomRoute  bool
 	DefaultRoute bool
 	Services     []Service
-	// Warnings are about keys that do nothing, each with the name of the app.
+	// Warnings are about keys without effect, each with the name of the app.
 	Warnings []string
-	// raw is the entry as it was written, for Diff.
+	// raw is the entry as written, for Diff.
 	raw map[string]any
 }
 
-// Metadata is labels and annotations; nil values remove a key.
+// Metadata has labels and annotations; a nil value removes the key.
 type Metadata struct {
 	Labels, Annotations map[string]*string
 }
 
-// Process is one process type.
+// Process is a process type.
 type Process struct {
 	Type      string
 	Command   *string // "" means that of the droplet
@@ -59,7 +59,7 @@ type Check struct {
 	Interval          *int
 }
 
-// Sidecar is one sidecar.
+// Sidecar is a sidecar.
 type Sidecar struct {
 	Name         string
 	Command      string
@@ -67,11 +67,11 @@ type Sidecar struct {
 	MemoryMB     *int
 }
 
-// Route is an address of the app.
+// Route is a route of the app.
 type Route struct {
 	URL      string
 	Protocol string
-	Options  map[string]any // nil removes one
+	Options  map[string]any // a nil value removes the option
 }
 
 // Service is a service instance to bind.

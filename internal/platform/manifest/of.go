@@ -13,7 +13,7 @@ import (
 
 func asFault(err error, e **fault.Error) bool { return errors.As(err, e) }
 
-// Of writes an app as a manifest.
+// Of returns an app as a manifest.
 func Of(tx platform.Tx, app *platform.App) ([]byte, error) {
 	entry, err := describe(tx, app)
 	if err != nil {
@@ -22,7 +22,7 @@ func Of(tx platform.Tx, app *platform.App) ([]byte, error) {
 	return yaml.Marshal(yaml.MapSlice{{Key: "applications", Value: []any{entry}}})
 }
 
-// describe is the app as an entry of applications, in a fixed order.
+// describe returns the app as an entry of applications, in a fixed order.
 func describe(tx platform.Tx, app *platform.App) (yaml.MapSlice, error) {
 	var out yaml.MapSlice
 	set := func(key string, value any) { out = append(out, yaml.MapItem{Key: key, Value: value}) }
@@ -79,7 +79,7 @@ func describe(tx platform.Tx, app *platform.App) (yaml.MapSlice, error) {
 	var extra []yaml.MapSlice
 	for _, s := range sidecars {
 		if s.Origin != "user" {
-			continue // it comes back with the droplet
+			continue // it is part of the droplet
 		}
 		one := yaml.MapSlice{{Key: "name", Value: s.Name}, {Key: "process_types", Value: s.ProcessTypes}, {Key: "command", Value: s.Command}}
 		if s.MemoryMB > 0 {

@@ -15,22 +15,22 @@ import (
 	"ingot/internal/platform"
 )
 
-// MaxBytes bounds a manifest; maxExpanded bounds it with all its aliases
-// written out: a long text that is named a thousand times is a thousand texts
-// as soon as it becomes the value of a variable.
+// MaxBytes limits the size of a manifest, maxExpanded that with all aliases expanded:
+// an alias that is used a thousand times takes a thousand times its size as the
+// value of variables.
 const (
 	MaxBytes    = 1 << 20
 	maxExpanded = 4 << 20
 )
 
-// Rule is something that a manifest may contain only where it is allowed.
+// Rule allows something that manifests may not contain otherwise.
 type Rule int
 
 // HashRouting allows routes that are balanced by a header.
 const HashRouting Rule = 1
 
-// Parse reads and checks a manifest. The error lists every problem, each with
-// the app and key it is about.
+// Parse parses and validates a manifest. The error lists every problem with its app
+// and key.
 func Parse(text []byte, allowed ...Rule) (*Manifest, error) {
 	if len(text) > MaxBytes {
 		return nil, fault.New(fault.TooLarge, "The manifest is larger than %d bytes", MaxBytes)
@@ -82,7 +82,7 @@ func Parse(text []byte, allowed ...Rule) (*Manifest, error) {
 	return m, nil
 }
 
-// weigh takes from room what a value takes, until there is none left.
+// weigh subtracts the size of a value from room, until nothing is left.
 func weigh(v any, room *int) {
 	*room -= 8
 	if *room < 0 {
@@ -105,7 +105,7 @@ func weigh(v any, room *int) {
 
 func yamlProblem(err error) string { return strings.TrimPrefix(err.Error(), "yaml: ") }
 
-// stringKeys returns a map whose keys are text.
+// stringKeys returns the map with strings as keys.
 func stringKeys(v any) (map[string]any, bool) {
 	in, ok := v.(map[any]any)
 	if !ok {
@@ -121,7 +121,7 @@ func stringKeys(v any) (map[string]any, bool) {
 // parser collects the problems of one app.
 type parser struct {
 	problems []string
-	warnings []string // about keys that do nothing
+	warnings []string // about keys without effect
 	prefix   string
 	hash     bool // routes may be balanced by a header
 }
@@ -130,7 +130,7 @@ func (p *parser) bad(format string, args ...any) {
 	p.problems = append(p.problems, p.prefix+fmt.Sprintf(format, args...))
 }
 
-// normal gives keys one spelling: at the level of apps and processes, dashes
+// normal returns a key in canonical form: at the level of apps and processes, dashes
 // and underscores are the same.
 func (p *parser) normal(v any, what string) map[string]any {
 	in, ok := stringKeys(v)
@@ -151,7 +151,7 @@ func (p *parser) normal(v any, what string) map[string]any {
 
 func dashed(key string) string { return strings.ReplaceAll(key, "_", "-") }
 
-// notice warns of keys that do nothing at a level.
+// notice adds warnings for keys without effect at a level.
 func (p *parser) notice(l known.Level, m map[string]any) {
 	for _, key := range slices.Sorted(maps.Keys(m)) {
 		if text := known.Explain(l, key); text != "" && !slices.Contains(p.warnings, text) {
@@ -170,8 +170,8 @@ func (p *parser) check(err error) {
 	}
 }
 
-// word reads a text; null is the empty one. Nothing else will do: YAML takes an
-// app whose name is y for one whose name is true.
+// word returns a string; null is the empty one. Other types are errors, because YAML
+// reads a name such as y as true.
 func (p *parser) word(keys map[string]any, key, what string) (string, bool) {
 	v, ok := keys[key]
 	s, isText := v.(string)
@@ -206,8 +206,8 @@ func (p *parser) app(entry any) *App {
 	return app
 }
 
-// text is a value as people wrote it, as far as one can tell: 1.0 does not
-// become 1. Lists and maps become JSON.
+// text returns a value as it was written, as far as possible: 1.0 does not become 1.
+// Lists and maps become JSON.
 func text(v any) string {
 	switch v := v.(type) {
 	case nil:
@@ -454,7 +454,7 @@ func (p *parser) routes(app *App, raw map[string]any) {
 	}
 }
 
-// routeOptions checks the options of a route; null removes one.
+// routeOptions validates the options of a route; null removes an option.
 func (p *parser) routeOptions(route string, options map[string]any) map[string]any {
 	for _, k := range platform.UnknownRouteOptions(options, p.hash) {
 		p.bad("Route '%s' contains invalid route option '%s'. Valid keys: '%s'", route, k, strings.Join(platform.RouteOptionNames(p.hash), ", "))

@@ -11,8 +11,8 @@ import (
 	"ingot/internal/platform"
 )
 
-// processes reads the list, and the app's own keys for web where the list does
-// not mention it.
+// processes parses the list of processes. If web is not in it, the app's own keys
+// apply to web.
 func (p *parser) processes(app *App, raw map[string]any) {
 	listed := p.list(raw, "processes")
 	var types []string
@@ -42,8 +42,8 @@ func (p *parser) processes(app *App, raw map[string]any) {
 	}
 }
 
-// shadowed warns of settings of the app that the entry of its web process in
-// 'processes' replaces.
+// shadowed warns of keys of the app that the entry of its web process in 'processes'
+// overrides.
 func (p *parser) shadowed(raw map[string]any) {
 	for _, k := range known.Of(known.Process) {
 		if _, ok := raw[k.Name]; ok {
@@ -118,7 +118,7 @@ func (p *parser) processKeys(kind string, keys map[string]any) *Process {
 	return out
 }
 
-// orDetected is the empty text for the words that ask for the command that
+// orDetected returns the empty string for the values that request the command that
 // staging detects.
 func orDetected(command string) string {
 	if command == "null" || command == "default" {

@@ -9,8 +9,8 @@ import (
 	"ingot/internal/platform"
 )
 
-// services binds the service instances that are named and not bound yet. They
-// are in the app's space or shared with it.
+// services binds the listed service instances that are not bound yet. They are in the
+// app's space or shared with it.
 func (a *Applier) services(tx platform.Tx, app *platform.App, m *App) error {
 	for _, want := range m.Services {
 		i, err := tx.ServiceInstances().First(platform.Where("visible_in_space_guid", a.Space.GUID).And(platform.In("name", want.Name)))
@@ -38,8 +38,8 @@ func (a *Applier) services(tx platform.Tx, app *platform.App, m *App) error {
 	return nil
 }
 
-// describeServices lists the bound service instances by name; those whose
-// binding has a name with that. Parameters are not kept.
+// describeServices lists the bound service instances by name, with the name of the
+// binding if it has one. Parameters are not stored.
 func describeServices(tx platform.Tx, app *platform.App) ([]any, error) {
 	bound, _, err := tx.ServiceBindings().List(platform.Where("app_guid", app.GUID).And(platform.In("type", platform.BindingApp)))
 	if err != nil {
@@ -72,8 +72,8 @@ func describeServices(tx platform.Tx, app *platform.App) ([]any, error) {
 	return out, nil
 }
 
-// normalServices makes an entry with a name of every service, without its
-// parameters: those that were given once are not known any more.
+// normalServices returns the services as entries with a name, without parameters:
+// those of existing bindings are not known.
 func normalServices(v any) any {
 	list, ok := v.([]any)
 	if !ok {

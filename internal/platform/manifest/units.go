@@ -10,8 +10,7 @@ import (
 
 var sizePattern = regexp.MustCompile(`(?i)^\s*(-?\d+(?:\.\d+)?)\s*(B|[KMGT](?:i?B)?)?\s*$`)
 
-// bytesOf reads a size with its unit; units are powers of 1024 whatever their
-// spelling.
+// bytesOf parses a size with its unit; all units are powers of 1024.
 func bytesOf(text string) (float64, bool, error) {
 	m := sizePattern.FindStringSubmatch(text)
 	if m == nil {
@@ -28,7 +27,7 @@ func bytesOf(text string) (float64, bool, error) {
 	return n * math.Pow(1024, float64(strings.IndexByte("BKMGT", unit[0]))), true, nil
 }
 
-// megabytes reads a size that must have a unit and be at least one megabyte.
+// megabytes parses a size, which must have a unit and be at least one megabyte.
 func megabytes(v any) (int, error) {
 	text, ok := v.(string)
 	if !ok {
@@ -48,7 +47,7 @@ func megabytes(v any) (int, error) {
 	return int(mb), nil
 }
 
-// logRate reads bytes a second; -1 and 0 need no unit.
+// logRate parses bytes per second; -1 and 0 need no unit.
 func logRate(v any) (int64, error) {
 	if n, ok := v.(int); ok && (n == -1 || n == 0) {
 		return int64(n), nil
@@ -67,7 +66,7 @@ func logRate(v any) (int64, error) {
 	return int64(n), nil
 }
 
-// showRate is the shortest exact spelling.
+// showRate returns the shortest exact form.
 func showRate(n int64) any {
 	if n <= 0 {
 		return int(n)

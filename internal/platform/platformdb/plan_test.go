@@ -301,7 +301,9 @@ func TestSealedColumns(t *testing.T) {
 	want = append(want, sealedOf(serviceBrokers)...)
 	want = append(want, sealedOf(serviceInstances)...)
 	want = append(want, sealedOf(serviceBindings)...)
-	want = append(want, db.SealedColumn{Table: "platform_env_groups", Key: "name", Column: "variables"})
+	want = append(want,
+		db.SealedColumn{Table: "platform_env_groups", Key: "name", Column: "variables"},
+		db.SealedColumn{Table: "platform_secrets", Key: "name", Column: "value"})
 	if !slices.Equal(SealedColumns, want) {
 		t.Errorf("declared are %v, want %v", SealedColumns, want)
 	}

@@ -29,6 +29,7 @@ var SealedColumns = []db.SealedColumn{
 	{Table: "platform_service_instances", Key: "guid", Column: "credentials"},
 	{Table: "platform_service_bindings", Key: "guid", Column: "credentials"},
 	{Table: "platform_env_groups", Key: "name", Column: "variables"},
+	{Table: "platform_secrets", Key: "name", Column: "value"},
 }
 
 func mustSub(f fs.FS, dir string) fs.FS {

@@ -48,6 +48,36 @@ func TestMigrateAgain(t *testing.T) {
 	})
 }
 
+// TestSecret sees that a secret is created once, sealed, and the same for every server.
+func TestSecret(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		first, second := open(t, d), platformdb.New(d)
+		for _, s := range []*platformdb.Store{first, second, first} {
+			got, err := s.Secret(t.Context(), "authority", func() ([]byte, error) {
+				if s == second {
+					t.Error("the second server creates the secret again")
+				}
+				return []byte("of the first"), nil
+			})
+			if err != nil || string(got) != "of the first" {
+				t.Errorf("secret is %q, %v, want %q", got, err, "of the first")
+			}
+		}
+		err := d.View(t.Context(), func(tx *db.Tx) error {
+			var stored string
+			err := tx.QueryRow("SELECT value FROM platform_secrets").Scan(&stored)
+			if strings.Contains(stored, "first") || stored == "" {
+				t.Errorf("stored is %q, want it sealed", stored)
+			}
+			return err
+		})
+		if err != nil {
+			t.Error(err)
+		}
+	})
+}
+
 // TestPurgeJobs sees that old jobs that ended are removed, in more than one
 // batch, and no others.
 func TestPurgeJobs(t *testing.T) {
@@ -128,6 +158,9 @@ func TestSecretsAreSealed(t *testing.T) {
 				}
 				return tx.SetEnvGroup(platform.EnvGroup{Name: "x", Var: map[string]string{"TOKEN": secret}})
 			})
+			if err == nil {
+				_, err = platformdb.New(d).Secret(ctx, "x", func() ([]byte, error) { return []byte(secret), nil })
+			}
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -23,7 +23,7 @@
 // the table has by then.
 //
 // A client that makes no progress for long loses its connection, so that it does
-// not hold resources; a slow one does not (stalls, patience).
+// not hold resources; a slow one does not (stall.go).
 //
 // The package must not know where routes come from, which engine runs instances,
 // or where access lines go: callers set the routes and pass a function for lines.

@@ -94,10 +94,10 @@ func (x *exchange) mayRepeat(err error) bool {
 	return unreached || ended && x.repeatable
 }
 
-// hangUp makes this the last response on its connection when it starts before the request
+// closeIfUnread makes this the last response on its connection when it starts before the request
 // has been read: net/http cannot continue after a full-duplex request that was left unread
 // (it panics), and the rest of the request is useless.
-func (x *exchange) hangUp(answer http.Header) {
+func (x *exchange) closeIfUnread(answer http.Header) {
 	if x.body != nil && !x.body.whole.Load() && x.http1() {
 		answer.Set("Connection", "close")
 	}
@@ -113,7 +113,7 @@ func (x *exchange) refuse(status int, word, message string) {
 	h.Set(headerRouterError, word)
 	h.Set(web.RequestIDHeader, x.access.RequestID)
 	h.Set("Cache-Control", "no-cache, no-store")
-	x.hangUp(h)
+	x.closeIfUnread(h)
 	http.Error(x.w, fmt.Sprintf("%d %s: %s", status, http.StatusText(status), message), status)
 }
 

@@ -37,10 +37,10 @@ func StatsAt(p *Proxy, now time.Time) (instances []Stats, apps map[string]*Stats
 const StalledAfter = stalledAfter
 
 // EndStalled ends connections that stand still at a time, and returns how many.
-func EndStalled(e *FastPath, now time.Time) int { return e.endStalled(now) }
+func EndStalled(e *FastPath, now time.Time) int { return e.closeStalled(now) }
 
 // BreakOffStalled ends requests that stand still at a time, and returns how many.
-func BreakOffStalled(p *Proxy, now time.Time) int { return p.breakOffStalled(now) }
+func BreakOffStalled(p *Proxy, now time.Time) int { return p.abortStalled(now) }
 
 // Stalled is how many were ended.
 func Stalled(p *Proxy) int64 { return p.counters.stalled.Load() }
@@ -50,8 +50,8 @@ func Stalled(p *Proxy) int64 { return p.counters.stalled.Load() }
 func Progress(e *FastPath) (acked uint64, waiting int) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.stalls.mu.Lock()
-	defer e.stalls.mu.Unlock()
+	e.connWatch.mu.Lock()
+	defer e.connWatch.mu.Unlock()
 	add := func(n uint64, waits bool) {
 		acked += n
 		if waits {
@@ -61,7 +61,7 @@ func Progress(e *FastPath) (acked uint64, waiting int) {
 	for l := range e.conns {
 		add(progressOf(l.conn))
 	}
-	for c := range e.stalls.handed {
+	for c := range e.connWatch.handed {
 		add(progressOf(c.Conn))
 	}
 	return acked, waiting

@@ -89,7 +89,7 @@ func (c *fastConn) serveAll() {
 		}
 		again := c.serve(target.proxy, x, head)
 		if !again || c.path.isClosing() {
-			c.hangUp()
+			c.lingeringClose()
 			return
 		}
 		c.served = true
@@ -98,9 +98,9 @@ func (c *fastConn) serveAll() {
 	}
 }
 
-// hangUp closes the connection in a way that lets the client still read the
+// lingeringClose closes the connection in a way that lets the client still read the
 // response, even if it has sent more than was read.
-func (c *fastConn) hangUp() {
+func (c *fastConn) lingeringClose() {
 	if half, ok := c.conn.(interface{ CloseWrite() error }); ok && !c.severed.Load() && half.CloseWrite() == nil {
 		_ = c.conn.SetReadDeadline(time.Now().Add(100 * time.Millisecond))
 		for range 16 {

@@ -39,7 +39,7 @@ type FastPath struct {
 	closed bool
 	empty  chan struct{} // closed when the last connection ends after Close
 
-	stalls stalls
+	connWatch connWatch
 }
 
 type fastTarget struct {
@@ -174,7 +174,7 @@ func (e *FastPath) leave(c *fastConn) {
 // handOver passes the connection to the server, with the bytes read so far.
 func (e *FastPath) handOver(conn net.Conn, read []byte) {
 	_ = conn.SetDeadline(time.Time{})
-	handed := e.stalls.hand(conn, read)
+	handed := e.connWatch.hand(conn, read)
 	select {
 	case e.handed <- handed:
 	case <-e.closing:

@@ -70,15 +70,15 @@ type Options struct {
 
 // Proxy forwards requests to the backends of their routes.
 type Proxy struct {
-	table     *Table
-	options   Options
-	wire      *wire
-	reverse   *httputil.ReverseProxy
-	counters  counters
-	idle      idleSweeper
-	patience  patience
-	listeners fastListeners
-	serving   sync.WaitGroup // requests in ServeHTTP
+	table         *Table
+	options       Options
+	wire          *wire
+	reverse       *httputil.ReverseProxy
+	counters      counters
+	idle          idleSweeper
+	exchangeWatch exchangeWatch
+	listeners     fastListeners
+	serving       sync.WaitGroup // requests in ServeHTTP
 }
 
 var _ http.Handler = (*Proxy)(nil)
@@ -121,7 +121,7 @@ func (p *Proxy) Close() {
 	p.listeners.drain()
 	p.wire.close()
 	p.idle.close()
-	p.patience.close()
+	p.exchangeWatch.close()
 }
 
 // endFor is how long Close waits for requests whose connections are closed.
@@ -186,7 +186,7 @@ func (p *Proxy) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 	if r.ContentLength != 0 {
 		x.body = &countedBody{ReadCloser: r.Body}
 		out.Body = x.body
-		// An app may answer while it still reads the request. hangUp handles the
+		// An app may answer while it still reads the request. closeIfUnread handles the
 		// consequences.
 		_ = control.EnableFullDuplex()
 		defer func() {
@@ -204,7 +204,7 @@ func (p *Proxy) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 	}
 	if r.ContentLength != 0 || r.ProtoMajor > 1 {
 		p.enter(x, control)
-		defer p.patience.leave(x)
+		defer p.exchangeWatch.leave(x)
 	}
 	p.reverse.ServeHTTP(x.w, out)
 }
@@ -263,7 +263,7 @@ func (p *Proxy) modifyResponse(res *http.Response) error {
 		res.Header.Del("Content-Length")
 	}
 	if res.StatusCode != http.StatusSwitchingProtocols {
-		x.hangUp(res.Header)
+		x.closeIfUnread(res.Header)
 	}
 	return nil
 }

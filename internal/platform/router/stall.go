@@ -15,14 +15,14 @@ const (
 	// data waiting for it, nor send any of a request that it has begun. A slow client that
 	// makes progress is not affected.
 	stalledAfter = 5 * time.Minute
-	// stallLook is the interval of the check.
-	stallLook = stalledAfter / 10
+	// stallInterval is the interval of the check.
+	stallInterval = stalledAfter / 10
 )
 
-// stalls finds connections whose client accepts no data. Progress is what the kernel
+// connWatch finds connections whose client accepts no data. Progress is what the kernel
 // reports as acknowledged: a blocked write means little, because socket buffers empty in
 // large steps.
-type stalls struct {
+type connWatch struct {
 	mu     sync.Mutex
 	handed map[*handedConn]struct{} // connections handed to the server
 	before map[net.Conn]standing    // connections that had unacknowledged data at the last check
@@ -38,10 +38,10 @@ type standing struct {
 // read first.
 type handedConn struct {
 	unreadConn
-	stalls *stalls
+	watch *connWatch
 }
 
-func (s *stalls) hand(conn net.Conn, read []byte) *handedConn {
+func (s *connWatch) hand(conn net.Conn, read []byte) *handedConn {
 	c := &handedConn{unreadConn{conn, read}, s}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -54,20 +54,20 @@ func (s *stalls) hand(conn net.Conn, read []byte) *handedConn {
 
 // Close implements net.Conn.
 func (c *handedConn) Close() error {
-	c.stalls.mu.Lock()
-	delete(c.stalls.handed, c)
-	c.stalls.mu.Unlock()
+	c.watch.mu.Lock()
+	delete(c.watch.handed, c)
+	c.watch.mu.Unlock()
 	return c.unreadConn.Close()
 }
 
 // watchStalls checks periodically until the listener closes.
 func (e *FastPath) watchStalls() {
-	ticker := time.NewTicker(stallLook)
+	ticker := time.NewTicker(stallInterval)
 	defer ticker.Stop()
 	for {
 		select {
 		case now := <-ticker.C:
-			e.endStalled(now)
+			e.closeStalled(now)
 		case <-e.closing:
 			return
 		case <-e.ended:
@@ -76,16 +76,16 @@ func (e *FastPath) watchStalls() {
 	}
 }
 
-// endStalled closes the connections that have made no progress for too long, and returns
+// closeStalled closes the connections that have made no progress for too long, and returns
 // their number.
-func (e *FastPath) endStalled(now time.Time) (n int) {
+func (e *FastPath) closeStalled(now time.Time) (n int) {
 	cuts := map[net.Conn]func(){}
 	e.mu.Lock()
 	for l := range e.conns {
 		cuts[l.conn] = l.cut
 	}
 	e.mu.Unlock()
-	s := &e.stalls
+	s := &e.connWatch
 	s.mu.Lock()
 	for c := range s.handed {
 		cuts[c.Conn] = func() { _ = c.Conn.Close() } // the server notices and closes c
@@ -124,10 +124,10 @@ func (e *FastPath) endStalled(now time.Time) (n int) {
 	return n
 }
 
-// patience watches exchanges of the server for stalls that the socket does not show: an
+// exchangeWatch watches exchanges of the server for stalls that the socket does not show: an
 // HTTP/2 stream whose client sends no window updates, and a request whose body does not
 // arrive.
-type patience struct {
+type exchangeWatch struct {
 	mu     sync.Mutex
 	all    map[*exchange]*http.ResponseController
 	timer  *time.Timer
@@ -148,7 +148,7 @@ func (w *waiting) long(now time.Time) bool {
 
 // enter watches an exchange until leave.
 func (p *Proxy) enter(x *exchange, control *http.ResponseController) {
-	w := &p.patience
+	w := &p.exchangeWatch
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.all == nil {
@@ -156,18 +156,18 @@ func (p *Proxy) enter(x *exchange, control *http.ResponseController) {
 	}
 	w.all[x] = control
 	if w.timer == nil && !w.closed {
-		w.timer = background.AfterFunc("router stalls", stallLook, p.lookForStalled)
+		w.timer = background.AfterFunc("router stalls", stallInterval, p.checkStalled)
 	}
 }
 
 // leave returns when the exchange's writer is no longer used.
-func (w *patience) leave(x *exchange) {
+func (w *exchangeWatch) leave(x *exchange) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	delete(w.all, x)
 }
 
-func (w *patience) close() {
+func (w *exchangeWatch) close() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.closed = true
@@ -176,22 +176,22 @@ func (w *patience) close() {
 	}
 }
 
-func (p *Proxy) lookForStalled() {
-	p.breakOffStalled(time.Now())
-	w := &p.patience
+func (p *Proxy) checkStalled() {
+	p.abortStalled(time.Now())
+	w := &p.exchangeWatch
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.timer = nil
 	if len(w.all) > 0 && !w.closed {
-		w.timer = background.AfterFunc("router stalls", stallLook, p.lookForStalled)
+		w.timer = background.AfterFunc("router stalls", stallInterval, p.checkStalled)
 	}
 }
 
-// breakOffStalled aborts the exchanges that have made no progress for too long, and returns
+// abortStalled aborts the exchanges that have made no progress for too long, and returns
 // their number.
-func (p *Proxy) breakOffStalled(now time.Time) (n int) {
+func (p *Proxy) abortStalled(now time.Time) (n int) {
 	past := time.Unix(1, 0)
-	w := &p.patience
+	w := &p.exchangeWatch
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for x, control := range w.all {

@@ -111,7 +111,7 @@ func (s *Services) checkAppBind(tx platform.Tx, r Bind) error {
 		case same && b.Last.InProgress():
 			return bindingBusy(r.App.Name, i.Name)
 		case same && b.Last.Type == platform.OperationCreate && b.Last.State == platform.OperationFailed:
-			// The new one replaces it. The broker is asked to delete the old one
+			// The new binding replaces it. A job deletes the old one at the broker
 			// by its guid.
 			if err := s.replace(tx, b, i); err != nil {
 				return err
@@ -157,8 +157,8 @@ func bindingBusy(app, instance string) error {
 	return fault.New(fault.BindingBusy, "An operation for the service binding between app %s and service instance %s is in progress.", app, instance)
 }
 
-// Unbind removes a binding: at once when no broker knows of it, else by the job
-// it returns.
+// Unbind deletes a binding: immediately if no broker is involved, otherwise through
+// the job that it returns.
 func (s *Services) Unbind(tx platform.Tx, by actions.Actor, b *platform.ServiceBinding) (*platform.Job, error) {
 	i, err := tx.ServiceInstances().Get(b.InstanceGUID)
 	if err != nil {

@@ -12,13 +12,13 @@ import (
 	"ingot/internal/platform/services/osb"
 )
 
-// BrokerChange is what is to be different about a broker. What is nil stays.
+// BrokerChange is a change of a broker. Fields that are nil stay unchanged.
 type BrokerChange struct {
 	Name     *string `json:"name,omitempty"`
 	URL      *string `json:"url,omitempty"`
 	Username *string `json:"username,omitempty"`
 	Password *string `json:"password,omitempty"`
-	// Public makes new plans of it public.
+	// Public makes new plans of the broker public.
 	Public bool `json:"public,omitempty"`
 }
 
@@ -63,8 +63,8 @@ func (s *Services) CreateBroker(tx platform.Tx, by actions.Actor, b *platform.Se
 	return s.insertJob(tx, "service_broker.catalog.synchronize", "service_broker", b.GUID, &work{Actor: by, Broker: b.GUID})
 }
 
-// UpdateBroker returns the job that changes a broker, once its catalog could be
-// read with the new values.
+// UpdateBroker returns the job that reads the broker's catalog with the new values
+// and, if that succeeds, stores them.
 func (s *Services) UpdateBroker(tx platform.Tx, by actions.Actor, b *platform.ServiceBroker, c BrokerChange) (*platform.Job, error) {
 	if b.State == platform.BrokerSynchronizing {
 		return nil, fault.New(fault.Unprocessable, "Cannot update a broker when other operation is already in progress")
@@ -84,8 +84,8 @@ func (s *Services) UpdateBroker(tx platform.Tx, by actions.Actor, b *platform.Se
 // deleteBroker is the operation of the job that deletes a broker.
 const deleteBroker = "service_broker.delete"
 
-// DeleteBroker removes a broker of which there are no instances: at once when it
-// has no OAuth clients, else by the job it returns.
+// DeleteBroker deletes a broker that has no service instances: immediately if it
+// has no OAuth clients, otherwise through the job that it returns.
 func (s *Services) DeleteBroker(tx platform.Tx, by actions.Actor, b *platform.ServiceBroker) (*platform.Job, error) {
 	if len(b.DashboardClients) == 0 {
 		return nil, s.Platform.RemoveBroker(tx, by, b)
@@ -170,8 +170,8 @@ func (s *Services) synchronize(ctx context.Context, job *platform.Job, w *work) 
 	return err
 }
 
-// notSynchronized ends the job of a broker whose catalog was of no use. A broker
-// that worked before stays as it was.
+// notSynchronized finishes the job of a broker whose catalog could not be used. A
+// broker that was available before is not changed.
 func (s *Services) notSynchronized(ctx context.Context, tx platform.Tx, mine *platform.Job, w *work, why error) error {
 	finish(mine, platform.JobFailed, s.jobError(ctx, why))
 	b, err := tx.ServiceBrokers().Get(w.Broker)

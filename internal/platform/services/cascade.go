@@ -9,46 +9,46 @@ import (
 	"ingot/internal/platform/actions"
 )
 
-// The jobs that wait for others: a manifest for its bindings, and the deleting
-// of apps, routes, spaces and organizations for that of their services, and of
-// service instances for that of their bindings.
+// Jobs that wait for other jobs: a manifest waits for its bindings, deleting apps,
+// routes, spaces and organizations for deleting their services, and deleting
+// service instances for deleting their bindings.
 
-// between is how long such a job waits before it looks again.
+// between is how long such a job waits between two checks.
 const between = 200 * time.Millisecond
 
-// Follow stores a job that is done when all children are.
+// Follow stores a job that is complete when all children are.
 func (s *Services) Follow(tx platform.Tx, by actions.Actor, operation, resource, guid string, children []Child, warnings []string) (*platform.Job, error) {
 	return s.insertJob(tx, operation, resource, guid, &work{Actor: by, Children: children}, warnings...)
 }
 
-// The operations that delete with services.
+// The operations that delete resources together with their services.
 const (
 	deleteApp   = "app.delete"
 	deleteRoute = "route.delete"
 	deleteSpace = "space.delete"
 	deleteOrg   = "organization.delete"
-	// deleteInstance is also the operation of the job that asks the broker, once
-	// nothing is bound any more.
+	// deleteInstance is also the operation of the job that calls the broker when no
+	// bindings are left.
 	deleteInstance = "service_instance.delete"
 )
 
-// DeleteApp deletes an app: at once when no broker has to know, else there is
-// the job that does.
+// DeleteApp deletes an app: immediately if no broker is involved, otherwise through
+// the job that it returns.
 func (s *Services) DeleteApp(tx platform.Tx, by actions.Actor, app *platform.App) (*platform.Job, error) {
 	return s.delete(tx, by, deleteApp, app.GUID, func() error { return s.Platform.DeleteApp(tx, by, app) })
 }
 
-// DeleteRoute is DeleteApp for routes.
+// DeleteRoute is like DeleteApp, for routes.
 func (s *Services) DeleteRoute(tx platform.Tx, by actions.Actor, r *platform.Route) (*platform.Job, error) {
 	return s.delete(tx, by, deleteRoute, r.GUID, func() error { return s.Platform.DeleteRoute(tx, by, r) })
 }
 
-// DeleteSpace is DeleteApp for spaces.
+// DeleteSpace is like DeleteApp, for spaces.
 func (s *Services) DeleteSpace(tx platform.Tx, by actions.Actor, space *platform.Space) (*platform.Job, error) {
 	return s.delete(tx, by, deleteSpace, space.GUID, func() error { return s.Platform.DeleteSpace(tx, by, space) })
 }
 
-// DeleteOrganization is DeleteApp for organizations.
+// DeleteOrganization is like DeleteApp, for organizations.
 func (s *Services) DeleteOrganization(tx platform.Tx, by actions.Actor, o *platform.Organization) (*platform.Job, error) {
 	return s.delete(tx, by, deleteOrg, o.GUID, func() error { return s.Platform.DeleteOrganization(tx, by, o) })
 }
@@ -64,8 +64,8 @@ func (s *Services) delete(tx platform.Tx, by actions.Actor, operation, guid stri
 	return s.insertJob(tx, operation, "", "", &work{Actor: by, Target: guid})
 }
 
-// belongings are the bindings and instances that brokers made and that have to
-// go first.
+// belongings are the bindings and instances of brokers that have to be deleted
+// first.
 func belongings(tx platform.Tx, operation, guid string) (bindings []*platform.ServiceBinding, instances []*platform.ServiceInstance, err error) {
 	var bound []*platform.ServiceBinding
 	switch operation {
@@ -112,7 +112,7 @@ func belongings(tx platform.Tx, operation, guid string) (bindings []*platform.Se
 	return bindings, instances, nil
 }
 
-// follow looks whether a job can end.
+// follow finishes a job if its children have finished.
 func (s *Services) follow(ctx context.Context, job *platform.Job, w *work) error {
 	var apps []string
 	done := false
@@ -156,9 +156,9 @@ func (s *Services) follow(ctx context.Context, job *platform.Job, w *work) error
 	return err
 }
 
-// notDeleted writes into an instance that it could not be deleted because a
-// binding of it could not. When the broker refused to delete the instance itself
-// that is written already.
+// notDeleted stores in an instance that it could not be deleted because one of its
+// bindings could not. If the broker refused to delete the instance itself, that is
+// stored already.
 func (s *Services) notDeleted(tx platform.Tx, operation string, w *work, why string) error {
 	if operation != deleteInstance {
 		return nil
@@ -198,8 +198,8 @@ func (s *Services) children(tx platform.Tx, w *work) (waiting bool, errs []platf
 	return waiting, errs, nil
 }
 
-// clear starts to remove what brokers made, bindings first, and reports whether
-// something is left to wait for.
+// clear starts the deletion of bindings and then of instances, and reports whether
+// there are any to wait for.
 func (s *Services) clear(tx platform.Tx, operation string, w *work) (waiting bool, err error) {
 	bindings, instances, err := belongings(tx, operation, w.Target)
 	if err != nil {
@@ -211,7 +211,7 @@ func (s *Services) clear(tx platform.Tx, operation string, w *work) (waiting boo
 			return false, err
 		}
 		if b.Last.InProgress() || i.Last.InProgress() {
-			continue // it is looked at again
+			continue // the next check tries again
 		}
 		j, err := s.Unbind(tx, w.Actor, b)
 		if err != nil {
@@ -235,8 +235,8 @@ func (s *Services) clear(tx platform.Tx, operation string, w *work) (waiting boo
 	return len(instances) > 0, nil
 }
 
-// deleteTarget deletes what everything was removed from, and returns the apps
-// that went.
+// deleteTarget deletes the resource when its services are deleted, and returns the
+// apps that were deleted with it.
 func (s *Services) deleteTarget(tx platform.Tx, operation string, w *work) (apps []string, err error) {
 	appsOf := func(field string) error {
 		all, _, err := tx.Apps().List(platform.Where(field, w.Target))
@@ -253,7 +253,7 @@ func (s *Services) deleteTarget(tx platform.Tx, operation string, w *work) (apps
 		}
 		return []string{app.GUID}, s.Platform.DeleteApp(tx, w.Actor, app)
 	case deleteInstance:
-		return nil, nil // it went with the last child
+		return nil, nil // it was deleted with the last child
 	case deleteRoute:
 		route, err := tx.Routes().Get(w.Target)
 		if err != nil {

@@ -7,8 +7,8 @@ import (
 	"ingot/internal/platform/services/osb"
 )
 
-// applyCatalog stores what a broker offers. What it no longer offers is removed,
-// or kept as not available while there are instances of it.
+// applyCatalog stores the catalog of a broker. Offerings and plans that are no
+// longer in it are deleted, or marked as not available while they have instances.
 func applyCatalog(tx platform.Tx, b *platform.ServiceBroker, c *osb.Catalog, public bool) (warnings []string, err error) {
 	have, _, err := tx.ServiceOfferings().List(platform.Where("broker_guid", b.GUID))
 	if err != nil {

@@ -14,19 +14,19 @@ import (
 	"ingot/internal/platform/services/osb"
 )
 
-// Dashboards keeps the OAuth clients with which the dashboards of brokers log
-// users in. It is the authorization server, seen through its public API.
+// Dashboards stores the OAuth clients with which the dashboards of brokers log in
+// users. The authorization server implements it through its public API.
 type Dashboards interface {
 	// Exists reports whether any client has the id.
 	Exists(ctx context.Context, id string) (bool, error)
 	// Put creates the client, or replaces the one that has the id.
 	Put(ctx context.Context, c osb.DashboardClient) error
-	// Delete removes one. That it does not exist is no error.
+	// Delete deletes the client. It is not an error if it does not exist.
 	Delete(ctx context.Context, id string) error
 }
 
-// ErrNoDashboards means that the authorization server does not let us keep
-// clients.
+// ErrNoDashboards means that the platform may not create clients in the
+// authorization server.
 var ErrNoDashboards = errors.New("the platform may not create clients in the authorization server")
 
 const (
@@ -36,7 +36,7 @@ const (
 		"OAuth2 clients are created for brokers of the whole platform only: its dashboard client configuration will be ignored."
 )
 
-// dashboardsOf are the clients that a catalog asks for.
+// dashboardsOf returns the clients that a catalog requires.
 func dashboardsOf(c *osb.Catalog) []osb.DashboardClient {
 	var out []osb.DashboardClient
 	for _, s := range c.Services {
@@ -47,15 +47,17 @@ func dashboardsOf(c *osb.Catalog) []osb.DashboardClient {
 	return out
 }
 
-// fingerprint reports whether a client has changed. The column is sealed.
+// fingerprint returns a hash by which a changed client is recognized. The column is
+// sealed.
 func fingerprint(c osb.DashboardClient) string {
 	sum := sha256.Sum256([]byte(c.ID + "\x00" + c.Secret + "\x00" + c.RedirectURI))
 	return hex.EncodeToString(sum[:])
 }
 
-// syncDashboards makes the clients of a broker those of its catalog, and returns
-// what the broker has then. Ids are claimed in the store before the authorization
-// server is asked: after a crash it is known whose client it is.
+// syncDashboards creates, replaces and deletes the clients of a broker according to
+// its catalog, and returns those that it has then. Ids are claimed in the store
+// before the authorization server is called, so that the owner of a client is known
+// after a crash.
 func (s *Services) syncDashboards(ctx context.Context, b *platform.ServiceBroker, c *osb.Catalog) (have map[string]string, warnings []string, err error) {
 	wanted := dashboardsOf(c)
 	switch {
@@ -73,7 +75,7 @@ func (s *Services) syncDashboards(ctx context.Context, b *platform.ServiceBroker
 	case errors.Is(err, ErrNoDashboards):
 		return b.DashboardClients, []string{dashboardsOff}, s.keepClaims(ctx, b.GUID, b.DashboardClients)
 	case err != nil && ctx.Err() == nil && !errors.As(err, &known) && !errors.As(err, &refused):
-		s.Log.ErrorContext(ctx, "the clients of a broker's dashboards could not be kept", "broker", b.Name, "error", err)
+		s.Log.ErrorContext(ctx, "the dashboard clients of a broker could not be updated", "broker", b.Name, "error", err)
 		err = fault.Wrap(err, fault.Unavailable, "The dashboard clients of the service broker '%s' could not be updated in the authorization server. Update the broker to try again.", b.Name)
 	}
 	return have, nil, err
@@ -129,7 +131,7 @@ func clientTaken(id string) error {
 		Message: "Service broker catalog is invalid: \nService dashboard client id must be unique: '" + id + "' is already in use"}
 }
 
-// keepClaims stores which clients are a broker's. None may be another's.
+// keepClaims stores the clients of a broker. Other brokers must not have them.
 func (s *Services) keepClaims(ctx context.Context, guid string, claims map[string]string) error {
 	return s.Store.Update(ctx, func(tx platform.Tx) error {
 		all, _, err := tx.ServiceBrokers().List(platform.Query{})
@@ -156,7 +158,7 @@ func (s *Services) keepClaims(ctx context.Context, guid string, claims map[strin
 	})
 }
 
-// recordDashboards writes audit events of clients that came and went.
+// recordDashboards records audit events for clients that were created or deleted.
 func (s *Services) recordDashboards(tx platform.Tx, b *platform.ServiceBroker, before, after map[string]string) error {
 	by := actions.Actor{GUID: b.GUID, Type: "service_broker", Name: b.Name}
 	record := func(what string, these, others map[string]string) error {
@@ -191,11 +193,11 @@ func (s *Services) removeBroker(ctx context.Context, job *platform.Job, w *work)
 			}
 		}
 		if errors.Is(err, ErrNoDashboards) {
-			err = nil // it cannot have made any
+			err = nil // then none was created
 		}
 	}
 	if err != nil {
-		return err // it is tried again
+		return err // the job is retried
 	}
 	var refused *fault.Error
 	err = s.commit(ctx, job, func(tx platform.Tx, mine *platform.Job) error {

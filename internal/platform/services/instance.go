@@ -8,15 +8,15 @@ import (
 	"ingot/internal/platform/actions"
 )
 
-// Change is what is to be different about a service instance. What is nil or
-// empty stays.
+// Change is a change of a service instance. Fields that are nil or empty stay
+// unchanged.
 type Change struct {
 	Name     *string   `json:"name,omitempty"`
 	Tags     *[]string `json:"tags,omitempty"`
 	PlanGUID string    `json:"plan_guid,omitempty"`
 	// Maintenance is the version to upgrade to.
 	Maintenance string         `json:"maintenance,omitempty"`
-	Parameters  map[string]any `json:"-"` // in the work
+	Parameters  map[string]any `json:"-"` // stored in work
 }
 
 func (c *Change) apply(i *platform.ServiceInstance) {
@@ -55,7 +55,7 @@ func (s *Services) checkName(tx platform.Tx, i *platform.ServiceInstance, name s
 	return err
 }
 
-// CreateUserProvided stores what a user says about a service.
+// CreateUserProvided stores a user-provided service instance.
 func (s *Services) CreateUserProvided(tx platform.Tx, by actions.Actor, i *platform.ServiceInstance) error {
 	i.Type = platform.ServiceUserProvided
 	if err := s.checkProvided(tx, i); err != nil {
@@ -76,7 +76,7 @@ func (s *Services) checkProvided(tx platform.Tx, i *platform.ServiceInstance) er
 	return s.checkName(tx, i, i.Name)
 }
 
-// UpdateUserProvided stores a changed one.
+// UpdateUserProvided stores a changed user-provided service instance.
 func (s *Services) UpdateUserProvided(tx platform.Tx, by actions.Actor, i *platform.ServiceInstance) error {
 	if err := s.checkProvided(tx, i); err != nil {
 		return err
@@ -99,7 +99,7 @@ func (s *Services) UpdateUserProvided(tx platform.Tx, by actions.Actor, i *platf
 	return s.Platform.RecordInstance(tx, "update", by, i, map[string]any{"name": i.Name})
 }
 
-// planParts are a plan with what it belongs to.
+// planParts are a plan, its offering and its broker.
 type planParts struct {
 	plan     *platform.ServicePlan
 	offering *platform.ServiceOffering
@@ -117,7 +117,7 @@ func partsOf(tx platform.Tx, planGUID string) (p planParts, err error) {
 	return p, err
 }
 
-// usable refuses plans that cannot be had in the instance's space.
+// usable returns an error if the plan is not available in the instance's space.
 func (p planParts) usable(tx platform.Tx, spaceGUID string, admin bool) error {
 	n, err := tx.ServicePlans().Count(platform.Where("guid", p.plan.GUID).And(platform.In("usable_in_space_guid", spaceGUID)))
 	if err != nil {
@@ -146,7 +146,8 @@ func (p planParts) work(k kind, by actions.Actor, instance string) *work {
 	}
 }
 
-// CreateInstance stores a managed instance and the job that makes it.
+// CreateInstance stores a managed instance and the job that creates it at the
+// broker.
 func (s *Services) CreateInstance(tx platform.Tx, by actions.Actor, i *platform.ServiceInstance, parameters map[string]any) (*platform.Job, *platform.ServicePlan, error) {
 	i.Type = platform.ServiceManaged
 	if err := platform.CheckServiceInstance(i); err != nil {
@@ -185,8 +186,8 @@ func (s *Services) CreateInstance(tx platform.Tx, by actions.Actor, i *platform.
 	return job, parts.plan, err
 }
 
-// UpdateInstance changes a managed instance: at once when no broker has to
-// know, else by the job it returns.
+// UpdateInstance changes a managed instance: immediately if the broker is not
+// involved, otherwise through the job that it returns.
 func (s *Services) UpdateInstance(tx platform.Tx, by actions.Actor, i *platform.ServiceInstance, c Change) (*platform.Job, error) {
 	if i.Last.InProgress() {
 		return nil, platform.InstanceBusy(i)
@@ -237,8 +238,8 @@ func (s *Services) UpdateInstance(tx platform.Tx, by actions.Actor, i *platform.
 	return s.insertJob(tx, "service_instance.update", "service_instance", i.GUID, w)
 }
 
-// targetPlan is the plan that an update leads to. A change to the plan that it
-// has already is none.
+// targetPlan returns the plan after an update. A change to the current plan is not
+// a change.
 func (s *Services) targetPlan(tx platform.Tx, by actions.Actor, i *platform.ServiceInstance, now planParts, c *Change) (planParts, error) {
 	target := now
 	if c.PlanGUID == i.PlanGUID {
@@ -273,9 +274,10 @@ func (s *Services) targetPlan(tx platform.Tx, by actions.Actor, i *platform.Serv
 	return target, nil
 }
 
-// DeleteInstance removes an instance with its bindings, from all spaces that it
-// is shared with: at once when no broker knows of it, else by the job it returns.
-// That job asks the broker to unbind first, and fails when the broker refuses.
+// DeleteInstance deletes an instance with its bindings, in all spaces that it is
+// shared with: immediately if no broker is involved, otherwise through the job that
+// it returns. That job deletes the bindings at the broker first, and fails if the
+// broker refuses.
 func (s *Services) DeleteInstance(tx platform.Tx, by actions.Actor, i *platform.ServiceInstance) (*platform.Job, error) {
 	if i.Type == platform.ServiceUserProvided {
 		return nil, s.Platform.RemoveInstance(tx, by, i, "delete")
@@ -293,8 +295,8 @@ func (s *Services) DeleteInstance(tx platform.Tx, by actions.Actor, i *platform.
 	return s.insertJob(tx, deleteInstance, "service_instance", i.GUID, &work{Actor: by, Target: i.GUID})
 }
 
-// deprovision stores the job that has the broker delete an instance that is not
-// bound.
+// deprovision stores the job that deletes an instance without bindings at the
+// broker.
 func (s *Services) deprovision(tx platform.Tx, by actions.Actor, i *platform.ServiceInstance) (*platform.Job, error) {
 	if i.Last.InProgress() {
 		if err := s.overtake(tx, i); err != nil {
@@ -314,9 +316,9 @@ func (s *Services) deprovision(tx platform.Tx, by actions.Actor, i *platform.Ser
 	return s.insertJob(tx, deleteInstance, "service_instance", i.GUID, parts.work(remove, by, i.GUID))
 }
 
-// overtake ends a create that the broker works on, so that a delete can follow.
-// While the broker has not answered at all it cannot be overtaken: the delete
-// could come first.
+// overtake aborts a create that the broker is working on, so that a delete can
+// follow. Until the broker has answered the create, that is not possible: the delete
+// could reach it first.
 func (s *Services) overtake(tx platform.Tx, i *platform.ServiceInstance) error {
 	if i.Last.Type != platform.OperationCreate {
 		return platform.InstanceBusy(i)
@@ -339,7 +341,7 @@ func (s *Services) overtake(tx platform.Tx, i *platform.ServiceInstance) error {
 	return nil
 }
 
-// boundName says what a binding binds.
+// boundName returns the name of what a binding binds.
 func boundName(tx platform.Tx, b *platform.ServiceBinding) (string, error) {
 	switch b.Type {
 	case platform.BindingApp:
@@ -354,7 +356,7 @@ func boundName(tx platform.Tx, b *platform.ServiceBinding) (string, error) {
 	return "key '" + b.Name + "'", nil
 }
 
-// PurgeInstance forgets an instance with its bindings and asks no broker.
+// PurgeInstance deletes an instance with its bindings without calling the broker.
 func (s *Services) PurgeInstance(tx platform.Tx, by actions.Actor, i *platform.ServiceInstance) error {
 	return s.Platform.RemoveInstance(tx, by, i, "purge")
 }

@@ -2,7 +2,7 @@ package services
 
 import "ingot/internal/platform/services/osb"
 
-// kind is what is done to an instance or binding.
+// kind is the operation on an instance or binding.
 type kind string
 
 const (
@@ -12,7 +12,7 @@ const (
 	cleanup kind = "cleanup" // of what a failed create may have left at the broker
 )
 
-// phase is how far it is.
+// phase is the progress of an operation.
 type phase string
 
 const (

@@ -8,16 +8,16 @@ import (
 	"ingot/internal/platform/actions"
 )
 
-// DeleteOffering removes an offering and its plans. It is refused while there are
-// instances, unless purge is set: then they and their bindings are removed too,
-// without asking the broker.
+// DeleteOffering deletes an offering and its plans. It fails while there are
+// instances, unless purge is set: then they and their bindings are deleted too,
+// without calling the broker.
 func (s *Services) DeleteOffering(tx platform.Tx, by actions.Actor, o *platform.ServiceOffering, purge bool) error {
 	instances, _, err := tx.ServiceInstances().List(platform.Where("offering_guid", o.GUID))
 	if err != nil {
 		return err
 	}
 	if len(instances) > 0 && !purge {
-		return fault.New(fault.NotEmpty, "Please delete the service_instances associations for your service_offerings: there are %d instances of '%s'. purge=true removes them without asking the broker.", len(instances), o.Name)
+		return fault.New(fault.NotEmpty, "Please delete the service_instances associations for your service_offerings: there are %d instances of '%s'. purge=true removes them without calling the broker.", len(instances), o.Name)
 	}
 	for _, i := range instances {
 		if err := s.PurgeInstance(tx, by, i); err != nil {
@@ -41,7 +41,7 @@ func planTarget(p *platform.ServicePlan) actions.Target {
 	return actions.Target{GUID: p.GUID, Type: "service_plan", Name: p.Name}
 }
 
-// DeletePlan removes a plan of which there are no instances.
+// DeletePlan deletes a plan that has no instances.
 func (s *Services) DeletePlan(tx platform.Tx, by actions.Actor, p *platform.ServicePlan) error {
 	used, err := tx.ServiceInstances().Count(platform.Where("plan_guid", p.GUID))
 	if err != nil {
@@ -63,13 +63,17 @@ func (s *Services) SetVisibility(tx platform.Tx, by actions.Actor, p *platform.S
 	if err := tx.ServicePlans().Update(p); err != nil {
 		return err
 	}
-	return s.Platform.Record(tx, "audit.service_plan_visibility.update", by, planTarget(p), map[string]any{
+	return s.Platform.Record(tx, "audit.service_plan_visibility.update", by, visibilityTarget(p), map[string]any{
 		"request": map[string]any{"type": string(p.Visibility), "organizations": p.Orgs},
 	})
 }
 
-// HidePlan takes an organization from those who see a plan. After the last one
-// only administrators see it.
+func visibilityTarget(p *platform.ServicePlan) actions.Target {
+	return actions.Target{GUID: p.GUID, Type: "service_plan_visibility"}
+}
+
+// HidePlan hides a plan from an organization. After the last one only
+// administrators see it.
 func (s *Services) HidePlan(tx platform.Tx, by actions.Actor, p *platform.ServicePlan, org string) error {
 	if p.Visibility != platform.VisibleOrgs {
 		return fault.Invalid("Service plan must be of visibility_type 'organization'")
@@ -77,15 +81,20 @@ func (s *Services) HidePlan(tx platform.Tx, by actions.Actor, p *platform.Servic
 	if !slices.Contains(p.Orgs, org) {
 		return fault.New(fault.NotFound, "Service plan visibility not found")
 	}
-	rest := slices.DeleteFunc(p.Orgs, func(g string) bool { return g == org })
-	if len(rest) == 0 {
-		return s.SetVisibility(tx, by, p, platform.VisibleAdmin, rest)
+	p.Orgs = slices.DeleteFunc(p.Orgs, func(g string) bool { return g == org })
+	if len(p.Orgs) == 0 {
+		p.Visibility = platform.VisibleAdmin
 	}
-	return s.SetVisibility(tx, by, p, platform.VisibleOrgs, rest)
+	if err := tx.ServicePlans().Update(p); err != nil {
+		return err
+	}
+	target := visibilityTarget(p)
+	target.OrgGUID = org
+	return s.Platform.Record(tx, "audit.service_plan_visibility.delete", by, target, map[string]any{"request": map[string]any{}})
 }
 
-// UpdateBrokerMetadata changes labels and annotations of a broker, which is not
-// asked.
+// UpdateBrokerMetadata changes labels and annotations of a broker without calling
+// it.
 func (s *Services) UpdateBrokerMetadata(tx platform.Tx, by actions.Actor, b *platform.ServiceBroker, patch *actions.MetadataPatch) error {
 	if err := actions.UpdateMetadata(tx.ServiceBrokers(), b, patch); err != nil {
 		return err

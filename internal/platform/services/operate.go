@@ -11,18 +11,18 @@ import (
 	"ingot/internal/platform/services/osb"
 )
 
-// How often a step is tried before it is late.
+// How often a step is tried before the operation fails.
 const (
 	busyTries  = 12
 	fetchTries = 6
 )
 
-// scene is what a step needs, as the store has it.
+// scene is the data of a step, from the store.
 type scene struct {
 	broker   osb.Broker
-	instance *platform.ServiceInstance // nil when it is gone, for a cleanup
+	instance *platform.ServiceInstance // nil in a cleanup if it was deleted
 	binding  *platform.ServiceBinding
-	plan     *platform.ServicePlan // that it has, or will have
+	plan     *platform.ServicePlan // the current plan, or the new one
 	offering *platform.ServiceOffering
 	previous *platform.ServicePlan // of an update
 	context  map[string]any
@@ -98,7 +98,8 @@ func (c *scene) read(tx platform.Tx, w *work) (err error) {
 	return c.readBound(tx)
 }
 
-// readBound adds what is bound. The context is that of the app's space.
+// readBound adds the app or route of a binding. The context is that of the app's
+// space.
 func (c *scene) readBound(tx platform.Tx) error {
 	if c.binding.AppGUID != "" {
 		app, err := tx.Apps().Get(c.binding.AppGUID)
@@ -147,20 +148,20 @@ func annotations(m *platform.Metadata) map[string]string {
 	return m.Annotations
 }
 
-// result is what a broker said, whatever was asked.
+// result is the response of a broker to any call.
 type result struct {
 	osb.Answer
 	binding *osb.Binding
 }
 
-// operate makes one step towards an instance or binding.
+// operate performs one step of an operation on an instance or binding.
 func (s *Services) operate(ctx context.Context, job *platform.Job, w *work) error {
 	at, err := s.sceneOf(ctx, w)
 	switch {
 	case fault.Is(err, fault.NotFound), fault.Is(err, fault.Unprocessable):
-		// What it is about has gone, by purging for example.
+		// The instance or binding was deleted meanwhile, for example by purging.
 		return s.commit(ctx, job, func(_ platform.Tx, mine *platform.Job) error {
-			finish(mine, platform.JobFailed, s.jobError(ctx, fault.Wrap(err, fault.Unprocessable, "What this was about has been removed meanwhile.")))
+			finish(mine, platform.JobFailed, s.jobError(ctx, fault.Wrap(err, fault.Unprocessable, "The resource was deleted meanwhile.")))
 			return nil
 		})
 	case err != nil:
@@ -171,14 +172,14 @@ func (s *Services) operate(ctx context.Context, job *platform.Job, w *work) erro
 	}
 	r, err := s.ask(ctx, at, w)
 	if ctx.Err() != nil {
-		return ctx.Err() // made again
+		return ctx.Err() // the step is repeated
 	}
 	var outcome osb.Outcome
 	var said *osb.Error
 	switch {
 	case errors.As(err, &said):
 		outcome = said.Outcome
-		// We made the first of two requests ourselves and did not hear.
+		// An earlier attempt reached the broker, but its response was lost.
 		if said.Status == http.StatusConflict && w.Phase == calling && job.Attempt > 1 {
 			outcome = osb.Unknown
 		}
@@ -191,7 +192,7 @@ func (s *Services) operate(ctx context.Context, job *platform.Job, w *work) erro
 	err = s.conclude(ctx, job, w, at, r, v, err)
 	if err == nil && v.ending == succeeded && at.binding != nil && s.Signals != nil {
 		if at.binding.AppGUID != "" {
-			s.Signals.AppsChanged(at.binding.AppGUID) // a drain may have come or gone with it
+			s.Signals.AppsChanged(at.binding.AppGUID) // it may add or remove a log drain
 		}
 	}
 	return err
@@ -213,7 +214,7 @@ func (s *Services) late(w *work) bool {
 	return w.Tries >= busyTries
 }
 
-// ask makes the one call of this step.
+// ask performs the call of this step.
 func (s *Services) ask(ctx context.Context, at *scene, w *work) (*result, error) {
 	id := osb.Instance{ID: w.Instance, ServiceID: w.ServiceID, PlanID: w.PlanID}
 	user := w.Actor.GUID
@@ -259,7 +260,7 @@ func (s *Services) ask(ctx context.Context, at *scene, w *work) (*result, error)
 	return plain(s.client.Deprovision(ctx, at.broker, id, user))
 }
 
-// conclude writes down what a step came to.
+// conclude stores the result of a step.
 func (s *Services) conclude(ctx context.Context, job *platform.Job, w *work, at *scene, r *result, v verdict, failure error) error {
 	return s.commit(ctx, job, func(tx platform.Tx, mine *platform.Job) error {
 		next := w.copied() // the transaction may run again
@@ -276,7 +277,7 @@ func (s *Services) conclude(ctx context.Context, job *platform.Job, w *work, at 
 			return s.recordEnd(tx, &next, at, platform.OperationSucceeded, description)
 		case failed:
 			if failure == nil { // it took too long
-				failure = fault.New(fault.Unprocessable, "The service broker did not finish the operation in the time that it has.")
+				failure = fault.New(fault.Unprocessable, "The service broker did not finish the operation in time.")
 			}
 			finish(mine, platform.JobFailed, s.jobError(ctx, failure))
 			if v.orphan {
@@ -315,7 +316,7 @@ func (s *Services) conclude(ctx context.Context, job *platform.Job, w *work, at 
 	})
 }
 
-// delay is how long to wait for the next step.
+// delay returns how long to wait before the next step.
 func (s *Services) delay(w *work, v verdict, r *result) time.Duration {
 	switch {
 	case v.next == fetching && !v.again:
@@ -325,10 +326,10 @@ func (s *Services) delay(w *work, v verdict, r *result) time.Duration {
 	case v.next == calling && w.Kind == cleanup:
 		return pause(w.Tries, s.Retry, 10*time.Minute)
 	}
-	return pause(w.Tries, s.Poll, s.MostPoll)
+	return pause(w.Tries, s.Poll, s.MaxPoll)
 }
 
-// mitigate has removed what the broker may have made.
+// mitigate stores a job that deletes what the broker may have created.
 func (s *Services) mitigate(tx platform.Tx, w *work) error {
 	_, err := s.insertJob(tx, "service.cleanup", "", "", &work{
 		Kind: cleanup, Phase: calling, Actor: w.Actor, Broker: w.Broker, Instance: w.Instance, Binding: w.Binding, ServiceID: w.ServiceID, PlanID: w.PlanID,

@@ -9,7 +9,7 @@ import (
 	"ingot/internal/platform/services/osb"
 )
 
-// InstanceParameters asks the broker for the parameters of an instance.
+// InstanceParameters fetches the parameters of an instance from its broker.
 func (s *Services) InstanceParameters(ctx context.Context, i *platform.ServiceInstance, user string) (map[string]any, error) {
 	parts, err := s.partsIn(ctx, i)
 	if err != nil {
@@ -26,7 +26,7 @@ func (s *Services) InstanceParameters(ctx context.Context, i *platform.ServiceIn
 	return out, atOnce(err)
 }
 
-// BindingParameters asks the broker for the parameters of a binding.
+// BindingParameters fetches the parameters of a binding from its broker.
 func (s *Services) BindingParameters(ctx context.Context, i *platform.ServiceInstance, b *platform.ServiceBinding, user string) (map[string]any, error) {
 	parts, err := s.partsIn(ctx, i)
 	if err != nil {
@@ -48,7 +48,7 @@ func (s *Services) partsIn(ctx context.Context, i *platform.ServiceInstance) (pa
 	return parts, err
 }
 
-// atOnce is the failure of a broker that a request waited for.
+// atOnce returns the error of a synchronous call to a broker.
 func atOnce(err error) error {
 	var e *osb.Error
 	if errors.As(err, &e) {

@@ -6,10 +6,10 @@ import (
 	"ingot/internal/platform/actions"
 )
 
-// What the steps of operate leave in the rows of instances and bindings. All of
-// it happens in the transaction that ends or moves the job.
+// The changes of steps to the rows of instances and bindings. They are made in the
+// transaction that finishes or reschedules the job.
 
-// started records that a broker works on it.
+// started records that the broker has accepted the operation.
 func (s *Services) started(tx platform.Tx, w *work, r *result) error {
 	if w.Kind == cleanup {
 		return nil
@@ -33,12 +33,12 @@ func (s *Services) started(tx platform.Tx, w *work, r *result) error {
 	return s.Platform.RecordBinding(tx, "start_"+string(w.Kind), w.Actor, b, i)
 }
 
-// progress shows what the broker says while it works.
+// progress stores the description that the broker gives while it works.
 func (s *Services) progress(tx platform.Tx, w *work, description string) error {
 	return s.last(tx, w, func(o *platform.LastOperation) { o.Description = description })
 }
 
-// last changes the last operation of what the work is about, if it is there.
+// last changes the last operation of the instance or binding, if it exists.
 func (s *Services) last(tx platform.Tx, w *work, change func(*platform.LastOperation)) error {
 	if w.binding() {
 		b, err := tx.ServiceBindings().Get(w.Binding)
@@ -56,8 +56,8 @@ func (s *Services) last(tx platform.Tx, w *work, change func(*platform.LastOpera
 	return tx.ServiceInstances().Update(i)
 }
 
-// said takes over what a broker says about an instance, and reports whether it
-// did. Polls say nothing.
+// said stores the attributes of an instance in a response, and reports whether there
+// were any. Responses to polls have none.
 func said(i *platform.ServiceInstance, r *result) bool {
 	if r.Dashboard != "" {
 		i.DashboardURL = r.Dashboard
@@ -75,7 +75,7 @@ func ignoreGone(err error) error {
 	return err
 }
 
-// fail marks what was not done.
+// fail stores that the operation failed.
 func (s *Services) fail(tx platform.Tx, w *work, why string) error {
 	if w.Kind == cleanup {
 		return nil
@@ -101,7 +101,7 @@ func (s *Services) recordEnd(tx platform.Tx, w *work, at *scene, state platform.
 		if err != nil {
 			return err
 		}
-		i = now // perhaps by another name
+		i = now // it may have been renamed
 	}
 	t := actions.Target{GUID: i.GUID, Type: "service_instance", Name: i.Name, SpaceGUID: i.SpaceGUID, OrgGUID: at.org}
 	return s.Platform.Record(tx, EventOperationFinished, w.Actor, t, map[string]any{
@@ -109,7 +109,7 @@ func (s *Services) recordEnd(tx platform.Tx, w *work, at *scene, state platform.
 	})
 }
 
-// succeed does in the rows what the broker did.
+// succeed stores the result of a successful operation.
 func (s *Services) succeed(tx platform.Tx, w *work, at *scene, r *result) error {
 	switch {
 	case w.Kind == cleanup:

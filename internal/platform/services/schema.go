@@ -15,18 +15,18 @@ import (
 	"ingot/internal/platform/services/osb"
 )
 
-// maxSchema is how long a schema may be, as in Cloud Foundry.
+// maxSchema limits the size of a schema in bytes, as in Cloud Foundry.
 const maxSchema = 65536
 
-// noLoader refuses what a schema refers to elsewhere: brokers must not make us
-// read files or addresses.
+// noLoader rejects external references, so that a broker cannot make the server read
+// files or URLs.
 type noLoader struct{}
 
 func (noLoader) Load(url string) (any, error) {
 	return nil, fmt.Errorf("external references are not allowed: %s", url)
 }
 
-// schemaOf finds the schema of parameters for an action; nil when there is none.
+// schemaOf returns the schema of parameters for an action; nil if there is none.
 func schemaOf(schemas map[string]any, thing, action string) any {
 	of, _ := schemas[thing].(map[string]any)
 	on, _ := of[action].(map[string]any)
@@ -60,7 +60,7 @@ func compile(schema any) (*jsonschema.Schema, error) {
 
 var operations = [][2]string{{"service_instance", "create"}, {"service_instance", "update"}, {"service_binding", "create"}}
 
-// schemaProblems says what is wrong with the schemas of a catalog.
+// schemaProblems returns the problems of the schemas in a catalog.
 func schemaProblems(c *osb.Catalog) (problems []string) {
 	for _, s := range c.Services {
 		for _, p := range s.Plans {
@@ -79,8 +79,7 @@ func schemaProblems(c *osb.Catalog) (problems []string) {
 	return problems
 }
 
-// checkParameters compares parameters with the schema of the plan, if it has
-// one.
+// checkParameters validates parameters with the schema of the plan, if it has one.
 func checkParameters(schemas, parameters map[string]any, thing, action string) error {
 	schema := schemaOf(schemas, thing, action)
 	if schema == nil || parameters == nil {
@@ -111,7 +110,7 @@ func checkParameters(schemas, parameters map[string]any, thing, action string) e
 
 var english = message.NewPrinter(language.English)
 
-// collect lists the innermost reasons, without the values: they may be secret.
+// collect lists the innermost reasons without the values, which may be secret.
 func collect(e *jsonschema.ValidationError, to *[]string) {
 	if len(e.Causes) == 0 && len(*to) < 10 {
 		*to = append(*to, fmt.Sprintf("Parameters are not valid: at '/%s': %s", strings.Join(e.InstanceLocation, "/"), e.ErrorKind.LocalizedString(english)))

@@ -20,47 +20,51 @@ import (
 	"ingot/internal/platform/services/osb"
 )
 
-// Signals tell others what changed. They never block.
+// Signals notifies other parts of changes. Its methods do not block.
 type Signals interface {
 	AppsChanged(guids ...string)
 }
 
-// Config is what Services are made of. Durations that are zero get defaults.
+// Config configures Services. Zero durations and limits mean the defaults.
 type Config struct {
 	Store    platform.Store
 	Platform *actions.Platform
 	Signals  Signals
 	Log      *slog.Logger
 	Now      func() time.Time
-	// Number is Cloud Foundry's number of an error.
+	// Number returns Cloud Foundry's number of an error code.
 	Number func(fault.Code) int
-	// Dashboards keeps the clients of brokers' dashboards; nil means that there
-	// are none.
+	// Dashboards stores the OAuth clients of brokers' dashboards; nil means that none
+	// are created.
 	Dashboards Dashboards
-	// Broker bounds calls of brokers.
+	// Broker limits calls to brokers.
 	Broker osb.Options
-	// Poll is how soon an operation is asked for at first; 1 s. It grows to
-	// MostPoll, 30 s, unless the broker says otherwise.
-	Poll, MostPoll time.Duration
-	// MaxPolling is how long an operation may take where the plan does not
-	// say; a week.
+	// Poll is the first interval at which the broker is polled, 1 s by default. It
+	// grows to MaxPoll, 30 s, unless the broker sets another.
+	Poll, MaxPoll time.Duration
+	// MaxPolling is how long an operation may take if the plan sets no limit; a week
+	// by default.
 	MaxPolling time.Duration
-	// Retry is how soon a cleanup is tried again at first; 1 s, growing to 10
-	// minutes.
+	// Retry is the first interval at which a cleanup is retried, 1 s by default. It
+	// grows to 10 minutes.
 	Retry time.Duration
-	// Worker names this worker among all that share the store. It is to be the
-	// same after a restart, when what the process before had under way is
-	// taken up at once; a random one waits for its leases to end.
+	// Worker is the name of this worker among all that share the store. If it is the
+	// same after a restart, the jobs of the previous process continue at once;
+	// with another name, for example a random one, they wait for their leases to expire.
 	Worker string
-	// Lease is how long a worker that died keeps others from its job; 10 s.
+	// Lease is how long the job of a worker that died is not given to another; 10 s by
+	// default.
 	Lease time.Duration
-	// Look is how often the store is searched for jobs without a Kick; 2 s.
-	Look time.Duration
-	// Most calls at once, in all and of one broker; 128 and 8.
-	MostCalls, MostOfBroker int
+	// Interval is how often the store is searched for jobs without a Kick; 2 s by
+	// default.
+	Interval time.Duration
+	// MaxCalls and MaxBrokerCalls limit concurrent calls, in total and to one broker;
+	// 128 and 8 by default.
+	MaxCalls, MaxBrokerCalls int
 }
 
-// Services do what users want of brokers. It is a background.Service.
+// Services manages service instances and bindings through brokers. It is a
+// background.Service.
 type Services struct {
 	Config
 	client *osb.Client
@@ -69,13 +73,13 @@ type Services struct {
 	kicked chan struct{} // has room for one
 
 	mu      sync.Mutex
-	busy    map[string]string // jobs under way here, with their brokers
+	busy    map[string]string // jobs that this worker runs, with their brokers
 	waiting map[string][]chan struct{}
 }
 
 var _ background.Service = (*Services)(nil)
 
-// New returns services whose worker is not running.
+// New returns Services whose worker is not running.
 func New(c Config) *Services {
 	def := func(d *time.Duration, value time.Duration) {
 		if *d == 0 {
@@ -83,16 +87,16 @@ func New(c Config) *Services {
 		}
 	}
 	def(&c.Poll, time.Second)
-	def(&c.MostPoll, 30*time.Second)
+	def(&c.MaxPoll, 30*time.Second)
 	def(&c.MaxPolling, 7*24*time.Hour)
 	def(&c.Retry, time.Second)
 	def(&c.Lease, 10*time.Second)
-	def(&c.Look, 2*time.Second)
-	if c.MostCalls == 0 {
-		c.MostCalls = 128
+	def(&c.Interval, 2*time.Second)
+	if c.MaxCalls == 0 {
+		c.MaxCalls = 128
 	}
-	if c.MostOfBroker == 0 {
-		c.MostOfBroker = 8
+	if c.MaxBrokerCalls == 0 {
+		c.MaxBrokerCalls = 8
 	}
 	if c.Now == nil {
 		c.Now = time.Now
@@ -123,10 +127,10 @@ func WorkerName(dataDir string) string {
 	return "server-" + hex.EncodeToString(sum[:8])
 }
 
-// Start begins to work on jobs.
+// Start starts the worker.
 func (s *Services) Start(ctx context.Context) error {
 	return s.part.Launch(ctx, func(work context.Context, spawn func(func())) error {
-		if err := s.takeUp(ctx); err != nil {
+		if err := s.resumeJobs(ctx); err != nil {
 			return err
 		}
 		spawn(func() { s.dispatch(work, spawn) })
@@ -134,8 +138,8 @@ func (s *Services) Start(ctx context.Context) error {
 	})
 }
 
-// takeUp frees the jobs that a process before us, of the same name, died with.
-func (s *Services) takeUp(ctx context.Context) error {
+// resumeJobs releases the jobs of a previous process with the same worker name.
+func (s *Services) resumeJobs(ctx context.Context) error {
 	return s.Store.Update(ctx, func(tx platform.Tx) error {
 		left, _, err := tx.Jobs().List(platform.Where("state", platform.JobProcessing, platform.JobPolling).And(platform.In("worker", s.worker)))
 		if err != nil {
@@ -151,14 +155,13 @@ func (s *Services) takeUp(ctx context.Context) error {
 	})
 }
 
-// Stop ends the calls under way; what they were for goes on after the next
-// start.
+// Stop cancels the calls in progress. Their jobs continue after the next start.
 func (s *Services) Stop() {
 	s.part.Halt(nil)
 	s.client.Close()
 }
 
-// Kick says that there is something to do. It never blocks.
+// Kick wakes the worker because there is a new job. It does not block.
 func (s *Services) Kick() {
 	select {
 	case s.kicked <- struct{}{}:
@@ -166,8 +169,8 @@ func (s *Services) Kick() {
 	}
 }
 
-// Wait returns when a job is no longer being processed, and at the latest when
-// ctx ends: clients that ask for it then find it done, and need not ask again.
+// Wait returns when a job is no longer being processed, or when ctx is done. Clients
+// that get the job afterwards find it finished and need not poll.
 func (s *Services) Wait(ctx context.Context, guid string) {
 	s.Kick()
 	for ctx.Err() == nil && s.processing(ctx, guid) {
@@ -213,8 +216,8 @@ func (s *Services) forget(guid string, ch chan struct{}) {
 	s.waiting[guid] = left
 }
 
-// tell wakes those who wait for a job.
-func (s *Services) tell(guid string) {
+// wake wakes the callers that wait for a job.
+func (s *Services) wake(guid string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, c := range s.waiting[guid] {
@@ -228,9 +231,9 @@ func (s *Services) dispatch(ctx context.Context, spawn func(func())) {
 	for {
 		next, err := s.takeDue(ctx, spawn)
 		if err != nil && ctx.Err() == nil {
-			s.Log.Error("the jobs of services could not be read", "error", err)
+			s.Log.Error("service jobs could not be read", "error", err)
 		}
-		wait := s.Look
+		wait := s.Interval
 		if d := next.Sub(s.Now()); !next.IsZero() && d < wait {
 			wait = max(d, time.Millisecond)
 		}
@@ -248,8 +251,8 @@ func (s *Services) dispatch(ctx context.Context, spawn func(func())) {
 
 const duePage = 200
 
-// takeDue starts what is due and there is room for, and says when something is
-// due next.
+// takeDue starts the jobs that are due, as far as the limits allow, and returns when
+// the next one is due.
 func (s *Services) takeDue(ctx context.Context, spawn func(func())) (next time.Time, err error) {
 	now := s.Now()
 	q := platform.Where("state", platform.JobProcessing, platform.JobPolling).And(platform.Cond{Field: "lease", Op: platform.OpLess, Values: []any{now}})
@@ -269,14 +272,14 @@ func (s *Services) takeDue(ctx context.Context, spawn func(func())) (next time.T
 			}
 			var w *work
 			if err := background.Do("job of services", func() (err error) { w, err = decodeWork(j); return err }); err != nil {
-				w = &work{} // run says what is wrong with it
+				w = &work{} // run reports the error
 			}
 			if !s.room(j.GUID, w.Broker) {
 				continue
 			}
 			spawn(func() {
 				defer s.leave(j.GUID)
-				background.Safely("job of services", func() { s.run(ctx, j.GUID) }) // another worker takes it up when its lease ends
+				background.Safely("job of services", func() { s.run(ctx, j.GUID) }) // another worker continues when its lease expires
 			})
 		}
 		if len(page) < duePage {
@@ -290,7 +293,7 @@ func (s *Services) takeDue(ctx context.Context, spawn func(func())) (next time.T
 func (s *Services) room(guid, broker string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if _, under := s.busy[guid]; under || len(s.busy) >= s.MostCalls {
+	if _, under := s.busy[guid]; under || len(s.busy) >= s.MaxCalls {
 		return false
 	}
 	n := 0
@@ -299,7 +302,7 @@ func (s *Services) room(guid, broker string) bool {
 			n++
 		}
 	}
-	if n >= s.MostOfBroker {
+	if n >= s.MaxBrokerCalls {
 		return false
 	}
 	s.busy[guid] = broker
@@ -313,34 +316,34 @@ func (s *Services) leave(guid string) {
 	s.Kick()
 }
 
-// run makes one step of a job.
+// run performs one step of a job.
 func (s *Services) run(ctx context.Context, guid string) {
 	job, err := s.claim(ctx, guid)
 	if err != nil {
 		if !errors.Is(err, errLost) && !fault.Is(err, fault.NotFound) && ctx.Err() == nil {
-			s.Log.Error("a job of services could not be taken", "job", guid, "error", err)
+			s.Log.Error("a service job could not be claimed", "job", guid, "error", err)
 		}
 		return
 	}
 	held, release := context.WithCancel(ctx)
 	var holding background.WaitGroup
-	holding.Go("lease of a job", func() { s.hold(held, job, release) })
+	holding.Go("lease of a job", func() { s.keepLease(held, job, release) })
 	err = background.Do("job of services", func() error { return s.step(held, job) })
 	release()
 	holding.Wait()
 	switch {
 	case errors.Is(err, errLost):
 	case ctx.Err() != nil:
-		s.giveBack(ctx, job)
+		s.release(ctx, job)
 	case err != nil:
-		s.Log.Error("a job of services could not go on", "job", guid, "operation", job.Operation, "error", err)
-		s.giveBack(ctx, job)
+		s.Log.Error("a service job could not continue", "job", guid, "operation", job.Operation, "error", err)
+		s.release(ctx, job)
 	}
-	s.tell(guid)
+	s.wake(guid)
 }
 
-// giveBack lets others have a job that this worker cannot go on with.
-func (s *Services) giveBack(ctx context.Context, job *platform.Job) {
+// release gives up a job that this worker cannot continue, for other workers.
+func (s *Services) release(ctx context.Context, job *platform.Job) {
 	stopping := ctx.Err() != nil
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 	defer cancel()
@@ -352,11 +355,11 @@ func (s *Services) giveBack(ctx context.Context, job *platform.Job) {
 		return nil
 	})
 	if err != nil && !errors.Is(err, errLost) {
-		s.Log.Warn("a job of services waits for its lease to end", "job", job.GUID, "error", err)
+		s.Log.Warn("a service job waits for its lease to expire", "job", job.GUID, "error", err)
 	}
 }
 
-// step does what the job is about.
+// step performs a step according to the operation of the job.
 func (s *Services) step(ctx context.Context, job *platform.Job) error {
 	w, err := decodeWork(job)
 	if err == nil {

@@ -8,7 +8,7 @@ import (
 	"ingot/internal/platform/actions"
 )
 
-// Shareable refuses instances that cannot be shared at all.
+// Shareable returns an error if the instance cannot be shared.
 func (s *Services) Shareable(tx platform.Tx, i *platform.ServiceInstance) error {
 	if i.Type == platform.ServiceUserProvided {
 		return fault.New(fault.Unprocessable, "User-provided services cannot be shared.")
@@ -59,9 +59,9 @@ func share(tx platform.Tx, i *platform.ServiceInstance, space *platform.Space) e
 	return nil
 }
 
-// Unshare ends the sharing with a space. Bindings there have to be removed first:
-// it returns the jobs that do that, and has to be called again when they are
-// done. With last set, bindings that are still there are an error.
+// Unshare stops sharing an instance with a space. If there are bindings in the
+// space, it returns the jobs that delete them, and has to be called again when they
+// have finished. With last set, remaining bindings are an error.
 func (s *Services) Unshare(tx platform.Tx, by actions.Actor, i *platform.ServiceInstance, space string, last bool) (jobs []string, err error) {
 	if !slices.Contains(i.SharedSpaces, space) {
 		return nil, fault.New(fault.Unprocessable, "Unable to unshare service instance from space %s. Ensure the space exists and the service instance has been shared to this space.", space)
@@ -71,7 +71,7 @@ func (s *Services) Unshare(tx platform.Tx, by actions.Actor, i *platform.Service
 		return nil, err
 	}
 	if len(bound) > 0 && last {
-		return nil, fault.New(fault.Unprocessable, "Unshare of service instance failed: %d bindings in that space are still there. Try again when their removal is done.", len(bound))
+		return nil, fault.New(fault.Unprocessable, "Unshare of service instance failed: %d bindings in that space still exist. Try again when they are deleted.", len(bound))
 	}
 	for _, b := range bound {
 		job, err := s.Unbind(tx, by, b)

@@ -14,12 +14,12 @@ import (
 	"ingot/internal/platform/services/osb"
 )
 
-// work is what a job has to remember. It may hold secrets: parameters.
+// work is the payload of a job. It may contain secrets: parameters.
 type work struct {
 	Kind  kind          `json:"kind,omitempty"`
 	Phase phase         `json:"phase,omitempty"`
 	Actor actions.Actor `json:"actor"`
-	// Broker, and the ids by which it knows the rest.
+	// Broker is its guid; the others are guids that the broker knows.
 	Broker    string `json:"broker,omitempty"`
 	Instance  string `json:"instance,omitempty"`
 	Binding   string `json:"binding,omitempty"`
@@ -28,16 +28,16 @@ type work struct {
 
 	Parameters map[string]any `json:"parameters,omitempty"`
 	Change     *Change        `json:"change,omitempty"`
-	// Operation is the broker's word for what we poll; Begun is since when.
+	// Operation is the broker's name of the operation that is polled, Begun its start.
 	Operation  string        `json:"operation,omitempty"`
 	Begun      time.Time     `json:"begun,omitzero"`
 	MaxPolling time.Duration `json:"max_polling,omitempty"`
-	// Tries counts how often this phase was tried.
+	// Tries is the number of attempts in this phase.
 	Tries int `json:"tries,omitempty"`
 
-	// BrokerChange is a change of a broker that waits for its catalog.
+	// BrokerChange is a change of a broker that is stored after its catalog was read.
 	BrokerChange *BrokerChange `json:"broker_change,omitempty"`
-	// Children are jobs to wait for, Target is what is deleted then.
+	// Children are jobs to wait for, Target the resource to delete afterwards.
 	Children []Child `json:"children,omitempty"`
 	Target   string  `json:"target,omitempty"`
 }
@@ -45,12 +45,11 @@ type work struct {
 // Child is a job that another waits for.
 type Child struct {
 	Job string `json:"job"`
-	// Prefix is put before its errors.
+	// Prefix is prepended to its errors.
 	Prefix string `json:"prefix,omitempty"`
 }
 
-// copied is work that can be changed in a transaction: when that runs again, w
-// is still what it was.
+// copied returns a copy that can be changed in a transaction, which may run again.
 func (w *work) copied() work {
 	next := *w
 	if w.Change != nil {
@@ -71,7 +70,7 @@ func decodeWork(j *platform.Job) (*work, error) {
 	return w, d.Decode(w)
 }
 
-// insertJob stores work to do.
+// insertJob stores a job.
 func (s *Services) insertJob(tx platform.Tx, operation, resource, guid string, w *work, warnings ...string) (*platform.Job, error) {
 	payload, err := encodeWork(w)
 	if err != nil {
@@ -83,7 +82,7 @@ func (s *Services) insertJob(tx platform.Tx, operation, resource, guid string, w
 	return j, tx.Jobs().Insert(j)
 }
 
-// errLost means that another worker has the job by now, or that it is finished.
+// errLost means that another worker has the job, or that it has finished.
 var errLost = errors.New("the job was taken over")
 
 // claim takes a job for this worker.
@@ -108,8 +107,8 @@ func active(j *platform.Job) bool {
 	return j.State == platform.JobProcessing || j.State == platform.JobPolling
 }
 
-// hold renews the lease until ctx ends; it calls lost when it could not.
-func (s *Services) hold(ctx context.Context, j *platform.Job, lost func()) {
+// keepLease renews the lease until ctx is done. It calls lost if that fails.
+func (s *Services) keepLease(ctx context.Context, j *platform.Job, lost func()) {
 	tick := time.NewTicker(s.Lease / 3)
 	defer tick.Stop()
 	until := j.Lease
@@ -131,7 +130,7 @@ func (s *Services) hold(ctx context.Context, j *platform.Job, lost func()) {
 	}
 }
 
-// commit changes a job that is still ours, and whatever f changes with it.
+// commit stores the changes of f to a job, unless another worker has it.
 func (s *Services) commit(ctx context.Context, j *platform.Job, f func(tx platform.Tx, mine *platform.Job) error) error {
 	return s.Store.Update(ctx, func(tx platform.Tx) error {
 		mine, err := tx.Jobs().Get(j.GUID)
@@ -151,25 +150,25 @@ func (s *Services) commit(ctx context.Context, j *platform.Job, f func(tx platfo
 	})
 }
 
-// finish ends a job.
+// finish sets the final state of a job.
 func finish(j *platform.Job, state platform.JobState, errs ...platform.JobError) {
 	j.State, j.Errors = state, errs
 	j.Lease, j.Worker, j.Payload = time.Time{}, "", nil
 }
 
-// reschedule lets go of a job until later.
+// reschedule releases a job until it is due.
 func reschedule(j *platform.Job, w *work, due time.Time) (err error) {
 	j.Lease, j.Worker, j.Due = time.Time{}, "", due
 	j.Payload, err = encodeWork(w)
 	return err
 }
 
-// numbers are Cloud Foundry's, of errors of brokers; the others are 10001.
+// numbers are Cloud Foundry's numbers of broker errors; others have 10001.
 var numbers = map[string]int{
 	"ServiceBrokerCatalogInvalid": 270012, "MaintenanceInfoConflict": 390006, "AsyncServiceInstanceOperationInProgress": 60016,
 }
 
-// jobError is what a client may know of a failure.
+// jobError returns an error as clients may see it.
 func (s *Services) jobError(ctx context.Context, err error) platform.JobError {
 	var broker *osb.Error
 	var known *fault.Error
@@ -202,7 +201,7 @@ func describe(err error) string {
 	return "The operation failed; the server's log says more."
 }
 
-// pause is how long to wait before the try after n, growing from first to most.
+// pause returns how long to wait after attempt n; it grows from first to most.
 func pause(n int, first, most time.Duration) time.Duration {
 	d := first
 	for range n {

@@ -80,7 +80,7 @@ func (k *bench) worker(c services.Config) *services.Services {
 	if c.Poll == 0 {
 		c.Poll = 5 * time.Millisecond
 	}
-	c.MostPoll, c.Retry, c.Look = 20*time.Millisecond, 5*time.Millisecond, 20*time.Millisecond
+	c.MaxPoll, c.Retry, c.Interval = 20*time.Millisecond, 5*time.Millisecond, 20*time.Millisecond
 	if c.Lease == 0 {
 		c.Lease = 300 * time.Millisecond
 	}

@@ -153,7 +153,7 @@ func TestCodeAuthorizer(t *testing.T) {
 // TestAuthorizationServerIsGone sees that an outage does not count as a guess.
 func TestAuthorizationServerIsGone(t *testing.T) {
 	t.Parallel()
-	url := "http://" + testkit.RefusingAddress(t) + "/oauth/token"
+	url := "http://" + testkit.Refusing(t) + "/oauth/token"
 	a := sshd.NewCodeAuthorizer(sshd.CodeOptions{TokenURL: url, Platform: facts{}})
 	defer a.Close()
 	if _, err := a.Authorize(t.Context(), "good", theProcess, 2, nil); fault.CodeOf(err) != fault.Internal {

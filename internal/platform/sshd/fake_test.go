@@ -22,6 +22,7 @@ import (
 	"golang.org/x/crypto/ssh"
 
 	"ingot/internal/base/fault"
+	"ingot/internal/base/testkit"
 	"ingot/internal/platform/engine"
 	"ingot/internal/platform/sshd"
 )
@@ -217,63 +218,7 @@ func (k keyboard) Close() error {
 	return err
 }
 
-// testClock stands still unless it is moved.
-type testClock struct {
-	mu     sync.Mutex
-	now    time.Time
-	timers map[*testTimer]bool
-}
-
-type testTimer struct {
-	at time.Time
-	f  func()
-}
-
-func newClock() *testClock {
-	return &testClock{now: time.Unix(1_000_000, 0), timers: map[*testTimer]bool{}}
-}
-
-func (c *testClock) Now() time.Time {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.now
-}
-
-func (c *testClock) AfterFunc(d time.Duration, f func()) func() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	t := &testTimer{c.now.Add(d), f}
-	c.timers[t] = true
-	return func() {
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		delete(c.timers, t)
-	}
-}
-
-// advance moves the time and runs what is due, before it returns.
-func (c *testClock) advance(d time.Duration) {
-	c.mu.Lock()
-	c.now = c.now.Add(d)
-	var due []func()
-	for t := range c.timers {
-		if !t.at.After(c.now) {
-			due = append(due, t.f)
-			delete(c.timers, t)
-		}
-	}
-	c.mu.Unlock()
-	for _, f := range due {
-		f()
-	}
-}
-
-// armed is how many timers are set.
-func (c *testClock) armed() int {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return len(c.timers)
-}
+func newClock() *testkit.Clock { return testkit.NewClock(time.Unix(1_000_000, 0)) }
 
 const (
 	theProcess  = "11111111-2222-3333-4444-555555555555"

@@ -128,7 +128,7 @@ func TestForwardRefused(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
 	c := w.client()
-	closed := testkit.RefusingAddress(t)
+	closed := testkit.Refusing(t)
 	var open *ssh.OpenChannelError
 	if _, err := c.Dial("tcp", closed); !errors.As(err, &open) || open.Reason != ssh.ConnectionFailed || open.Message != "connection refused" {
 		t.Errorf("to a closed port: %v", err)

@@ -197,7 +197,7 @@ func TestGuessingIsSlowedDown(t *testing.T) {
 	if guess("a", "wrong") != 0 || guess("b", "wrong") != 0 || guess("b", theCode) != 0 {
 		t.Error("an address can go on guessing")
 	}
-	clock.advance(time.Minute)
+	clock.Advance(time.Minute)
 	if guess("a", "wrong") != 1 || guess("a", "wrong") != 0 {
 		t.Error("one more minute, one more try")
 	}
@@ -337,22 +337,22 @@ func TestIdleTimeout(t *testing.T) {
 		}
 	}
 	for range 5 {
-		clock.advance(9 * time.Minute)
+		clock.Advance(9 * time.Minute)
 		keepAlive("keepalive@cloudfoundry.org", true)
 	}
-	clock.advance(9 * time.Minute)
+	clock.Advance(9 * time.Minute)
 	keepAlive("keepalive@openssh.com", true)
 	keepAlive("tcpip-forward", false)
 	keepAlive("no-such-request", false)
 	if n := w.engine.running(); n != 1 {
 		t.Fatalf("%d processes", n)
 	}
-	clock.advance(10 * time.Minute)
+	clock.Advance(10 * time.Minute)
 	if err := c.Wait(); err == nil {
 		t.Error("the connection goes on")
 	}
 	testkit.Eventually(w, "the end of the process", func() bool { return w.engine.running() == 0 })
-	testkit.Eventually(w, "the end of all timers", func() bool { return clock.armed() == 0 })
+	testkit.Eventually(w, "the end of all timers", func() bool { return clock.Timers() == 0 })
 }
 
 // TestSlowHandshake sees that who says nothing is not waited for.
@@ -366,8 +366,8 @@ func TestSlowHandshake(t *testing.T) {
 			t.Fatal(err)
 		}
 		_, _ = io.WriteString(conn, says)
-		testkit.Eventually(w, "the connection to be accepted", func() bool { return clock.armed() == 1 })
-		clock.advance(time.Second)
+		testkit.Eventually(w, "the connection to be accepted", func() bool { return clock.Timers() == 1 })
+		clock.Advance(time.Second)
 		if _, err := io.Copy(io.Discard, conn); err != nil && !isReset(err) {
 			t.Error(err)
 		}

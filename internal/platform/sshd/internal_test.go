@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"golang.org/x/crypto/ssh"
+
+	"ingot/internal/base/testkit"
 )
 
 var quietLog = slog.New(slog.DiscardHandler)
@@ -110,16 +112,11 @@ func FuzzPieces(f *testing.F) {
 	})
 }
 
-type stillClock struct{ now time.Time }
-
-func (c *stillClock) Now() time.Time                             { return c.now }
-func (c *stillClock) AfterFunc(time.Duration, func()) (f func()) { return func() {} }
-
 // TestGuardIsBounded sees that made-up names cannot fill the memory, nor wash
 // away what is known of others.
 func TestGuardIsBounded(t *testing.T) {
 	t.Parallel()
-	clock := &stillClock{time.Unix(1000, 0)}
+	clock := testkit.NewClock(time.Unix(1000, 0))
 	g := newGuard(2, time.Minute, clock)
 	for g.take("victim") {
 	}
@@ -132,7 +129,7 @@ func TestGuardIsBounded(t *testing.T) {
 	if g.take("victim") || g.take("new user") {
 		t.Error("there are tries left")
 	}
-	clock.now = clock.now.Add(time.Hour)
+	clock.Advance(time.Hour)
 	if !g.take("new user") || !g.take("victim") {
 		t.Error("there are no tries after an hour")
 	}

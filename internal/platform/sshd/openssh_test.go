@@ -169,9 +169,7 @@ func TestOpenSSHCopies(t *testing.T) {
 			if o.read(filepath.Join(o.engine.home, "there")) != content {
 				t.Error("another file arrived")
 			}
-			if info, err := os.Stat(filepath.Join(o.engine.home, "there")); err != nil || info.Mode().Perm() != 0o640 {
-				t.Errorf("file is %v, %v, want mode 0640", info, err)
-			}
+			testkit.CheckMode(t, filepath.Join(o.engine.home, "there"), 0o640)
 			if err := os.MkdirAll(filepath.Join(o.engine.home, "tree", "deep"), 0o755); err != nil {
 				t.Fatal(err)
 			}

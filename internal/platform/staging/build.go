@@ -32,12 +32,12 @@ type build struct {
 	*Stager
 	req     Request
 	created time.Time
-	last    []buildLine // the last that the build wrote
+	last    []buildLine // the last lines of the build's output
 }
 
 const (
 	grace = 5 * time.Second
-	// slack is what the instance may take beyond its time before we end it.
+	// slack is how long after its timeout an instance is removed.
 	slack         = 30 * time.Second
 	removeTimeout = time.Minute
 )
@@ -46,7 +46,7 @@ func (b *build) run(ctx context.Context) (Result, error) {
 	give, err := b.slot(ctx, b.req.Log)
 	if err != nil {
 		if !errors.Is(err, ErrInterrupted) {
-			b.remove(ctx) // cancelled: there may be one of before a restart
+			b.remove(ctx) // cancelled: there may be an instance from before a restart
 		}
 		return Result{}, err
 	}
@@ -82,7 +82,7 @@ func (b *build) run(ctx context.Context) (Result, error) {
 	return result, err
 }
 
-// remove takes the instance away, whatever became of the context.
+// remove removes the instance, even if ctx is done.
 func (b *build) remove(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), removeTimeout)
 	defer cancel()
@@ -96,7 +96,7 @@ func (b *build) remove(ctx context.Context) {
 func (b *build) start(ctx context.Context) error {
 	req := b.req
 	if n := len(req.Lifecycle.Buildpacks); n > 0 && platform.IsJava(req.Lifecycle.Buildpacks[n-1]) {
-		// No need to build anything to know this.
+		// This is known without building anything.
 		if err := platform.CheckSidecars([]platform.DropletBuildpack{{Name: platform.Redacted(req.Lifecycle.Buildpacks[n-1]), BuildpackName: "java"}}, false, req.Sidecars); err != nil {
 			return err
 		}
@@ -174,8 +174,8 @@ func (b *build) spec(files []engine.Archive) engine.Spec {
 				Args: []string{"{{home}}/" + lifecycle.BuilderDir + "/ingot-builder", "-home", "{{home}}"},
 				Env: []string{
 					"PATH=" + b.config.Path, "HOME={{home}}", "LANG=en_US.UTF-8", "USER=vcap",
-					// A build is one of Diego's tasks, and those have no ports.
-					"CF_INSTANCE_IP=" + b.config.Host, "CF_INSTANCE_INTERNAL_IP={{ip}}",
+					// In Diego a build is a task, and tasks have no ports.
+					"CF_INSTANCE_IP={{host}}", "CF_INSTANCE_INTERNAL_IP={{ip}}",
 					"CF_INSTANCE_ADDR=", "CF_INSTANCE_PORT=", "CF_INSTANCE_PORTS=[]",
 				},
 			}},
@@ -184,7 +184,8 @@ func (b *build) spec(files []engine.Archive) engine.Spec {
 	}
 }
 
-// environment is what buildpacks see: the staging group, the app's own, ours.
+// environment returns the environment of buildpacks: the staging group, the app's
+// variables, and those of the platform.
 func (b *build) environment() map[string]string {
 	env := map[string]string{}
 	for _, from := range []map[string]string{b.config.Variables, b.req.Env, b.req.App.Env} {
@@ -209,12 +210,12 @@ func (b *build) environment() map[string]string {
 	return env
 }
 
-// CacheKey is the key of the blob.BuildCache of an app: to be deleted with it.
+// CacheKey returns the key of an app's blob.BuildCache, which is deleted with the app.
 func CacheKey(appGUID string) string { return strings.ToLower(appGUID) }
 
 func (b *build) cacheKey() string { return CacheKey(b.req.App.GUID) }
 
-// cache returns what the last build kept. A broken cache is as none.
+// cache returns the build cache. A damaged cache is ignored.
 func (b *build) cache(ctx context.Context) (engine.Archive, bool) {
 	open := func() (*blob.Blob, error) {
 		return b.config.Blobs.Open(ctx, blob.BuildCache, b.cacheKey())
@@ -230,18 +231,18 @@ func (b *build) cache(ctx context.Context) (engine.Archive, bool) {
 	size := kept.Size()
 	kept.Close() //nolint:errcheck // only read from
 	if err != nil {
-		b.config.Log.WarnContext(ctx, "the build cache is broken and is dropped", "app", b.req.App.GUID, "error", err)
-		_ = b.config.Blobs.Delete(ctx, blob.BuildCache, b.cacheKey()) // written over by this build anyway
+		b.config.Log.WarnContext(ctx, "the build cache is damaged and was deleted", "app", b.req.App.GUID, "error", err)
+		_ = b.config.Blobs.Delete(ctx, blob.BuildCache, b.cacheKey()) // this build replaces it anyway
 		return engine.Archive{}, false
 	}
 	say(b.req.Log, "Using the build artifacts cache of the last build (%s)", sizeText(size))
 	return engine.Archive{Target: lifecycle.CacheDir, Open: func() (io.ReadCloser, error) { return open() }}, true
 }
 
-// finish follows the instance to its end and takes what it made.
+// finish waits for the end of the instance and collects its results.
 func (b *build) finish(ctx context.Context) (Result, error) {
 	timeout := b.config.Timeout
-	// One that ended while no server ran is only read.
+	// If it ended while no server was running, there are only records to read.
 	left := max(time.Until(b.created.Add(timeout+slack)), slack)
 	followCtx, cancel := context.WithTimeoutCause(ctx, left, errExpired)
 	defer cancel()
@@ -253,7 +254,7 @@ func (b *build) finish(ctx context.Context) (Result, error) {
 		return Result{}, explain(err, "Following the build")
 	}
 	if !out.lost && out.status != 0 && !out.oom {
-		// A compiler that was killed shows as a failure of the buildpack.
+		// If a compiler is killed, the buildpack fails.
 		if u, err := b.config.Engine.Usage(ctx, b.req.BuildGUID); err == nil && u.OOMKills > 0 {
 			out.oom = true
 		}
@@ -279,7 +280,7 @@ func (b *build) collect(ctx context.Context) (Result, error) {
 	}
 	raw, err := readResult(meta.Bytes())
 	if err != nil {
-		return Result{}, &Failure{Reason: ReleaseFailed, Message: "What the build says of its result cannot be used: " + err.Error(), Err: err}
+		return Result{}, &Failure{Reason: ReleaseFailed, Message: "The result of the build is invalid: " + err.Error(), Err: err}
 	}
 	result := fromBuilder(raw)
 	result.Stack = b.req.Lifecycle.Stack
@@ -293,10 +294,14 @@ func (b *build) collect(ctx context.Context) (Result, error) {
 		return Result{}, err
 	}
 	if text := platform.SidecarWarning(b.req.Lifecycle, sidecars[len(b.req.Sidecars):]); text != "" {
-		warn(b.req.Log, text) // of those that the buildpack added just now
+		warn(b.req.Log, text) // about keys that the buildpack has just added
 	}
 	say(b.req.Log, "Uploading droplet, build artifacts cache...")
 	info, err := b.store(ctx, blob.Droplets, b.req.DropletGUID, lifecycle.DropletDir, b.config.MaxDroplet, dotted)
+	if fault.Is(err, fault.Conflict) {
+		// Another server stored it, or this one before a restart: the row gets its checksum.
+		info, err = b.config.Blobs.Stat(ctx, blob.Droplets, b.req.DropletGUID)
+	}
 	if err != nil {
 		return Result{}, err
 	}
@@ -307,8 +312,7 @@ func (b *build) collect(ctx context.Context) (Result, error) {
 	return result, nil
 }
 
-// startable refuses a droplet that says nothing about what to run, if the app
-// does not either.
+// startable returns an error if neither the droplet nor the app has a start command.
 func (b *build) startable(ctx context.Context, result Result) error {
 	if len(result.ProcessTypes) > 0 || b.req.HasCommand == nil {
 		return nil
@@ -321,7 +325,7 @@ func (b *build) startable(ctx context.Context, result Result) error {
 		"give the command with cf push -c COMMAND, as command in the manifest, or in a Procfile (web: COMMAND)")
 }
 
-// keepCache stores the build cache. A build does not fail for it.
+// keepCache stores the build cache. A failure is not an error of the build.
 func (b *build) keepCache(ctx context.Context) {
 	info, err := b.store(ctx, blob.BuildCache, b.cacheKey(), lifecycle.CacheDir, b.config.MaxCache, harmless)
 	switch {
@@ -329,17 +333,17 @@ func (b *build) keepCache(ctx context.Context) {
 		say(b.req.Log, "Uploaded build artifacts cache (%s)", sizeText(info.Size))
 	case fault.Is(err, fault.TooLarge):
 		say(b.req.Log, "The build artifacts cache is larger than %s and is not kept", sizeText(b.config.MaxCache))
-		_ = b.config.Blobs.Delete(ctx, blob.BuildCache, b.cacheKey()) // an old one is no worse than none
+		_ = b.config.Blobs.Delete(ctx, blob.BuildCache, b.cacheKey()) // the build is correct without a cache
 	case ctx.Err() == nil:
-		b.config.Log.WarnContext(ctx, "the build cache was not kept", "app", b.req.App.GUID, "error", err)
+		b.config.Log.WarnContext(ctx, "the build cache was not stored", "app", b.req.App.GUID, "error", err)
 	}
 }
 
 // maxInflated is how much larger than its compressed limit a tree may be.
 const maxInflated = 8
 
-// store collects a directory of the instance into a blob. Keep changes entries or
-// leaves them out.
+// store collects a directory of the instance into a blob. keep changes entries or
+// omits them.
 func (b *build) store(ctx context.Context, kind blob.Kind, key, dir string, limit int64, keep func(*tar.Header) bool) (blob.Info, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -347,9 +351,9 @@ func (b *build) store(ctx context.Context, kind blob.Kind, key, dir string, limi
 	done := background.Feed("staging files", pw, func() error {
 		return b.pack(ctx, dir, &bounded{w: pw, left: limit * maxInflated}, keep)
 	})
-	info, err := b.config.Blobs.Put(ctx, kind, key, pr, blob.PutOptions{MaxSize: limit})
+	info, err := b.config.Blobs.Put(ctx, kind, key, pr, blob.PutOptions{MaxSize: limit, Once: kind == blob.Droplets})
 	cancel()
-	_ = pr.CloseWithError(errors.New("not read any more")) // never fails
+	_ = pr.CloseWithError(errors.New("the reader was closed")) // never fails
 	<-done
 	return info, err
 }
@@ -360,7 +364,7 @@ func (b *build) pack(ctx context.Context, dir string, w *bounded, keep func(*tar
 	if err != nil {
 		return err
 	}
-	w.w = z // the bound is on what goes into the compressor
+	w.w = z // the limit applies to the input of the compressor
 	if err := b.filter(ctx, dir, w, keep); err != nil {
 		return err
 	}
@@ -380,7 +384,7 @@ func (b *build) filter(ctx context.Context, dir string, w io.Writer, keep func(*
 	for {
 		h, err := in.Next()
 		if errors.Is(err, io.EOF) {
-			// The zeroes at the end, so that the collector gets through.
+			// The zeroes at the end, so that the collector can finish.
 			if _, err := io.Copy(io.Discard, pr); err != nil {
 				return err
 			}
@@ -410,8 +414,8 @@ func dotted(h *tar.Header) bool {
 	return true
 }
 
-// harmless leaves links out of a cache that lead outside of it: with them it
-// could not be unpacked again.
+// harmless omits links that lead outside of a cache, because a cache with them could
+// not be unpacked.
 func harmless(h *tar.Header) bool {
 	if h.Typeflag != tar.TypeSymlink {
 		return true
@@ -423,7 +427,7 @@ func harmless(h *tar.Header) bool {
 	return to != ".." && !strings.HasPrefix(to, "../")
 }
 
-// bounded is a writer that takes only so much.
+// bounded is a writer with a limit.
 type bounded struct {
 	w    io.Writer
 	left int64
@@ -431,7 +435,7 @@ type bounded struct {
 
 func (b *bounded) Write(p []byte) (int, error) {
 	if b.left -= int64(len(p)); b.left < 0 {
-		return 0, fault.New(fault.TooLarge, "What the build made is too large")
+		return 0, fault.New(fault.TooLarge, "The result of the build is too large")
 	}
 	return b.w.Write(p)
 }
@@ -448,9 +452,9 @@ func sizeText(n int64) string {
 	return strconv.FormatInt(n, 10) + "B"
 }
 
-// follow passes log lines on until the instance has ended.
+// follow passes on log lines until the instance has ended.
 func (b *build) follow(ctx context.Context) (outcome, error) {
-	var at engine.Position // lines that an earlier call passed on are only remembered
+	var at engine.Position // lines that an earlier call passed on are not passed on again
 	for attempt := 0; ; attempt++ {
 		out, done, err := b.read(ctx, &at)
 		if done || ctx.Err() != nil {
@@ -459,7 +463,7 @@ func (b *build) follow(ctx context.Context) (outcome, error) {
 		if errors.Is(err, engine.ErrNotFound) {
 			return outcome{lost: true}, nil
 		}
-		// The stream ended without saying that the instance has.
+		// The stream ended without the end of the instance.
 		i, getErr := b.config.Engine.Get(ctx, b.req.BuildGUID)
 		switch {
 		case errors.Is(getErr, engine.ErrNotFound):
@@ -486,10 +490,10 @@ func fromState(s initproto.State) outcome {
 	}
 }
 
-// timedOut reads ingot-init's description of an end.
+// timedOut reports whether ingot-init's description of an end is a timeout.
 func timedOut(description string) bool { return strings.HasPrefix(description, "Timed out") }
 
-// read passes on what one stream has. It is done when the last record was seen.
+// read passes on the records of a stream. done means that the last record was read.
 func (b *build) read(ctx context.Context, at *engine.Position) (outcome, bool, error) {
 	stream, err := b.config.Engine.Records(ctx, b.req.BuildGUID, *at)
 	if err != nil {

@@ -19,14 +19,14 @@ import (
 	"ingot/internal/platform/engine"
 )
 
-// Lines takes log lines and knows how far a stream has come: the log store. A
-// line of a stream that comes twice is left out.
+// Lines stores log lines and the position in each stream. It ignores lines of a
+// stream that it has already. The log store implements it.
 type Lines interface {
 	Append(lines ...platform.LogLine) error
 	Position(stream string) uint64
 }
 
-// BuildsConfig is what Builds is made of.
+// BuildsConfig configures Builds.
 type BuildsConfig struct {
 	Store    platform.Store
 	Platform *actions.Platform
@@ -39,13 +39,13 @@ type BuildsConfig struct {
 	Log *slog.Logger
 }
 
-// Builds carries out the builds that the store knows of:
+// Builds stages the builds in the store:
 //
 //	STAGING ──▶ STAGED, with a droplet
 //	      └───▶ FAILED, with the reason
 //
-// Each is staged by one goroutine; a server that comes back goes on with those
-// it finds STAGING. It is a background.Service.
+// Each is staged by its own goroutine. After a restart the server continues builds
+// that are STAGING. It is a background.Service.
 type Builds struct {
 	background.Part
 	BuildsConfig
@@ -64,7 +64,7 @@ type carrying struct {
 	over    chan struct{} // closed when nothing is done for it any more
 }
 
-// buildInterval is how often the store is asked without being told.
+// buildInterval is how often the store is searched without a Kick.
 const buildInterval = 10 * time.Second
 
 // NewBuilds returns a service that is not running.
@@ -75,7 +75,7 @@ func NewBuilds(c BuildsConfig) *Builds {
 	return &Builds{BuildsConfig: c, share: platform.NewShare(c.Owner), kicked: make(chan struct{}, 1), active: map[string]*carrying{}}
 }
 
-// Kick has the store looked at soon. It never blocks.
+// Kick starts a search of the store soon. It does not block.
 func (b *Builds) Kick() {
 	select {
 	case b.kicked <- struct{}{}:
@@ -107,7 +107,7 @@ func (b *Builds) Lost(shards uint64) {
 	}
 }
 
-// Start begins to work.
+// Start starts staging.
 func (b *Builds) Start(ctx context.Context) error {
 	return b.Launch(ctx, func(work context.Context, spawn func(func())) error {
 		spawn(func() { b.loop(work, spawn) })
@@ -115,7 +115,7 @@ func (b *Builds) Start(ctx context.Context) error {
 	})
 }
 
-// Stop ends the work. Builds under way go on in their instances.
+// Stop stops the service. Builds in progress continue in their instances.
 func (b *Builds) Stop() { b.Halt(nil) }
 
 func (b *Builds) loop(ctx context.Context, spawn func(func())) {
@@ -130,7 +130,7 @@ func (b *Builds) loop(ctx context.Context, spawn func(func())) {
 			})
 		}
 		for _, guid := range unwanted {
-			spawn(func() { background.Safely("build", func() { _ = b.Stager.Cancel(ctx, guid) }) }) // else it is swept
+			spawn(func() { background.Safely("build", func() { _ = b.Stager.Cancel(ctx, guid) }) }) // if it fails, Sweep removes the instance
 		}
 		select {
 		case <-ctx.Done():
@@ -141,8 +141,8 @@ func (b *Builds) loop(ctx context.Context, spawn func(func())) {
 	}
 }
 
-// waiting returns builds that are not being worked on, and marks them; and those
-// that are in progress and no longer needed.
+// waiting returns the builds that are not in progress, and marks them as such, and
+// those that are in progress and no longer wanted.
 func (b *Builds) waiting(ctx context.Context) (waiting map[string]*carrying, unwanted []string) {
 	var found []*platform.Build
 	err := b.Store.View(ctx, func(tx platform.Tx) (err error) {
@@ -193,10 +193,10 @@ func (b *Builds) carryOut(ctx context.Context, guid string) {
 		}
 		b.failed(ctx, guid, failure.Error(), failure.Report())
 	case fault.Is(err, fault.NotFound), errors.Is(err, errNotWanted):
-		// The app went meanwhile, and the build with it; or another build came.
+		// The app was deleted with its builds meanwhile, or a newer build replaced this one.
 		_ = b.Stager.Cancel(ctx, guid)
 	default:
-		b.Log.ErrorContext(ctx, "a build could not be carried out", "build", guid, "error", err)
+		b.Log.ErrorContext(ctx, "a build could not be staged", "build", guid, "error", err)
 		text := StagingError + " - The build failed for a reason that is not the app's; the server's log says more."
 		b.failed(ctx, guid, text, text)
 	}
@@ -204,9 +204,9 @@ func (b *Builds) carryOut(ctx context.Context, guid string) {
 
 // errNotWanted means that a build is no longer being staged: a newer one has
 // replaced it.
-var errNotWanted = errors.New("the build is not wanted any more")
+var errNotWanted = errors.New("the build was replaced by a newer one")
 
-// stage makes the droplet of a build.
+// stage creates the droplet of a build.
 func (b *Builds) stage(ctx context.Context, guid string) error {
 	req, err := b.prepare(ctx, guid)
 	if err != nil {
@@ -222,7 +222,7 @@ func (b *Builds) stage(ctx context.Context, guid string) error {
 	return b.staged(ctx, guid, req, result)
 }
 
-// prepare reads everything a build needs, and gives it the guid of its droplet.
+// prepare reads everything a build needs, and sets the guid of its droplet.
 func (b *Builds) prepare(ctx context.Context, guid string) (*Request, error) {
 	var req *Request
 	err := b.Store.Update(ctx, func(tx platform.Tx) error {
@@ -292,7 +292,7 @@ func jsonText(v any) string {
 	return string(text)
 }
 
-// staged stores the droplet and ends the build, both or neither.
+// staged stores the droplet and the state of the build in one transaction.
 func (b *Builds) staged(ctx context.Context, guid string, req *Request, result Result) error {
 	return b.Store.Update(ctx, func(tx platform.Tx) error {
 		build, err := tx.Builds().Get(guid)
@@ -324,8 +324,8 @@ func (b *Builds) staged(ctx context.Context, guid string, req *Request, result R
 	})
 }
 
-// failed ends a build. The reason is for its audit event, the report is what the
-// build shows.
+// failed stores that a build failed. The reason is for its audit event, the report
+// for the build.
 func (b *Builds) failed(ctx context.Context, guid, reason, report string) {
 	err := b.Store.Update(ctx, func(tx platform.Tx) error {
 		build, err := tx.Builds().Get(guid)
@@ -336,7 +336,7 @@ func (b *Builds) failed(ctx context.Context, guid, reason, report string) {
 			return err
 		}
 		if build.State != platform.BuildStaging {
-			return nil // a newer one has replaced it
+			return nil // a newer build has replaced it
 		}
 		build.State, build.Error = platform.BuildFailed, report
 		if err := tx.Builds().Update(build); err != nil {
@@ -351,7 +351,7 @@ func (b *Builds) failed(ctx context.Context, guid, reason, report string) {
 		})
 	})
 	if err != nil && ctx.Err() == nil {
-		b.Log.ErrorContext(ctx, "a failed build could not be marked", "build", guid, "error", err)
+		b.Log.ErrorContext(ctx, "the state of a failed build could not be stored", "build", guid, "error", err)
 	}
 }
 
@@ -359,8 +359,8 @@ func creator(b *platform.Build) actions.Actor {
 	return actions.Actor{GUID: b.CreatorGUID, Type: "user", Name: b.CreatorName, Mail: b.CreatorMail}
 }
 
-// buildLines passes the lines of a build on. A line gets the number of the
-// record it was in, which is told right after it.
+// buildLines passes on the lines of a build. A line gets the number of its record,
+// which follows right after it.
 type buildLines struct {
 	to          Lines
 	app, stream string

@@ -20,11 +20,11 @@ type chosen struct {
 	files engine.Archive // without a target yet
 }
 
-// buildpackLimits is what a buildpack may hold, unpacked.
+// buildpackLimits limits the unpacked content of a buildpack.
 var buildpackLimits = archive.Limits{Size: 4 << 30}
 
-// choose returns the buildpacks of a request. The second result reports whether
-// they were asked for, so that none has to detect the app.
+// choose returns the buildpacks of a request. The second result reports whether they
+// were named in the request, so that none has to detect the app.
 func (s *Stager) choose(ctx context.Context, req Request, c *converter, scratch string) ([]chosen, bool, error) {
 	installed, err := s.installed(ctx, req.Lifecycle.Stack)
 	if err != nil {
@@ -79,8 +79,8 @@ func (s *Stager) named(ctx context.Context, name string, installed []platform.Bu
 	return s.content(ctx, installed[i], c)
 }
 
-// installed returns the buildpacks of the catalog; without one, those that come
-// with Ingot.
+// installed returns the buildpacks of the catalog; without a catalog, the bundled
+// ones.
 func (s *Stager) installed(ctx context.Context, stack string) ([]platform.Buildpack, error) {
 	if s.config.Catalog != nil {
 		return s.config.Catalog.Buildpacks(ctx, stack)
@@ -92,7 +92,7 @@ func (s *Stager) installed(ctx context.Context, stack string) ([]platform.Buildp
 	return list, nil
 }
 
-// content finds the files of an installed buildpack.
+// content returns the files of an installed buildpack.
 func (s *Stager) content(ctx context.Context, p platform.Buildpack, c *converter) (chosen, error) {
 	if p.Bundled {
 		for _, b := range buildpacks.Bundled() {

@@ -14,13 +14,13 @@ import (
 	"ingot/internal/platform/staging/lifecycle"
 )
 
-// Failure is a build that failed, in words for its user. Its text is "REASON -
-// MESSAGE", the reasons being Cloud Foundry's. A build's error says that and,
-// below, the last lines of the build: see Report.
+// Failure is the error of a failed build, for its user. Its text is "REASON -
+// MESSAGE", with the reasons of Cloud Foundry. The error of a build contains that
+// and the last lines of its output: see Report.
 type Failure struct {
 	Reason  string
 	Message string
-	// Lines are the last that the build wrote, if they may tell why.
+	// Lines are the last lines of the output, if they may explain the failure.
 	Lines []string
 	// Err is the cause, for the operator's log only.
 	Err error
@@ -39,7 +39,7 @@ const (
 
 func (f *Failure) Error() string { return f.Reason + " - " + f.Message }
 
-// Report returns the text and the last lines of the build.
+// Report returns the text and the last lines of the output.
 func (f *Failure) Report() string {
 	if len(f.Lines) == 0 {
 		return f.Error()
@@ -54,8 +54,8 @@ func failure(reason, format string, args ...any) *Failure {
 	return &Failure{Reason: reason, Message: fmt.Sprintf(format, args...)}
 }
 
-// explain turns what went wrong around the instance into a Failure. Only what
-// was meant for a user is shown.
+// explain turns an error outside of the instance into a Failure. It shows only errors
+// that are meant for users.
 func explain(err error, doing string) error {
 	var known *Failure
 	if errors.As(err, &known) {
@@ -73,20 +73,20 @@ func explain(err error, doing string) error {
 		}
 		return &Failure{Reason: reason, Message: strings.Join(f.Messages(), "; "), Err: err}
 	}
-	return &Failure{Reason: StagingError, Message: doing + " failed for a reason of the platform's own, which is in the operator's log; try again", Err: err}
+	return &Failure{Reason: StagingError, Message: doing + " failed because of an error of the platform, which is in the operator's log; try again", Err: err}
 }
 
-// outcome is how the instance ended.
+// outcome describes the end of the instance.
 type outcome struct {
 	status   int
 	oom      bool
 	timedOut bool
 	stopped  bool // it was signalled
-	lost     bool // it vanished, or its first process was killed
+	lost     bool // it disappeared, or its first process was killed
 	reason   string
 }
 
-// failure says what an outcome means, nil if all went well. Limits are for the
+// failure returns the Failure for an outcome, nil for a success. limits are for the
 // messages.
 func (o outcome) failure(memoryMB, diskMB int, timeout time.Duration) error {
 	switch {
@@ -118,10 +118,10 @@ func (o outcome) failure(memoryMB, diskMB int, timeout time.Duration) error {
 	return failure(StagingError, "Staging failed: exit status %d", o.status)
 }
 
-// A failed build shows lastLines of its last lines, each of longestLine bytes at
-// most: cf push shows the error of a build, but not always the end of its log.
-// Standard output and standard error come by different ways and may overtake
-// each other, so lastErrors of the lines are kept for errors.
+// A failed build shows its last lastLines lines, each with at most longestLine bytes:
+// cf push shows the error of a build, but not always the end of its log. Standard
+// output and standard error are separate streams and may arrive out of order, so
+// lastErrors of the lines are reserved for errors.
 const (
 	lastLines   = 10
 	lastErrors  = 6
@@ -134,7 +134,7 @@ type buildLine struct {
 	text   string
 }
 
-// remember keeps a line for withLines.
+// remember stores a line for withLines.
 func (b *build) remember(r initproto.Record) {
 	text := strings.TrimRight(strings.ToValidUTF8(string(r.Payload), "\uFFFD"), " \t\r\n")
 	if strings.TrimSpace(text) == "" {
@@ -186,14 +186,14 @@ func (b *build) withLines(err error) error {
 	return &with
 }
 
-// errCancelled is the cause of a context that Cancel ended, errExpired of one
-// that lasted too long.
+// errCancelled is the cause of a context that Cancel cancelled, errExpired of one that
+// timed out.
 var (
 	errCancelled = errors.New("cancelled")
 	errExpired   = errors.New("expired")
 )
 
-// ended says why a context ended, in our words.
+// ended returns the error for a context that is done.
 func ended(ctx context.Context, timeout time.Duration) error {
 	switch cause := context.Cause(ctx); {
 	case errors.Is(cause, errCancelled):

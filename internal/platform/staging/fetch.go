@@ -27,9 +27,9 @@ import (
 	"ingot/internal/platform/staging/lifecycle"
 )
 
-// custom gets a buildpack from a URL: a zip file, or a git repository, whose
-// branch or tag may follow a '#'. It is fetched here and not in the instance,
-// which need not reach anything; so what can be reached from here is bounded.
+// custom fetches a buildpack from a URL: a zip file, or a git repository, with the
+// branch or tag after a '#'. The server fetches it, because the instance may have no
+// network; so the addresses are restricted.
 func (s *Stager) custom(ctx context.Context, name string, log LogFunc, c *converter, scratch string) (chosen, error) {
 	u, err := url.Parse(name)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" {
@@ -63,16 +63,16 @@ func (s *Stager) custom(ctx context.Context, name string, log LogFunc, c *conver
 	}, nil
 }
 
-var errPrivate = errors.New("its address is one of this machine or of a private network, which this server does not fetch from")
+var errPrivate = errors.New("it has an address of this machine or of a private network, from which this server does not fetch")
 
-// permitted reports whether a buildpack may be fetched from an address. Otherwise
-// every user who can push could read what only this machine should reach: its
-// own administration, a cloud's metadata.
+// permitted reports whether a buildpack may be fetched from an address. Without this
+// check every user who can push could reach internal targets, such as the server's
+// own administration or a cloud's metadata service.
 func (s *Stager) permitted(ip netip.Addr) bool {
 	return s.config.PrivateFetch || safedial.Guard{}.Permits(ip)
 }
 
-// client is for downloads of strangers' addresses.
+// client returns an HTTP client for URLs of users.
 func (s *Stager) client() *http.Client {
 	dialer := &net.Dialer{Timeout: 10 * time.Second, Control: func(_, address string, _ syscall.RawConn) error {
 		at, err := netip.ParseAddrPort(address)
@@ -90,7 +90,7 @@ func (s *Stager) client() *http.Client {
 	}}
 }
 
-// download gets a zip file into scratch.
+// download downloads a zip file into scratch.
 func (s *Stager) download(ctx context.Context, u *url.URL, c *converter, scratch string) (func() (io.ReadCloser, error), string, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, u.String(), nil)
 	if err != nil {
@@ -121,7 +121,7 @@ func (s *Stager) download(ctx context.Context, u *url.URL, c *converter, scratch
 	return open, "buildpack-" + hex.EncodeToString(sum.Sum(nil)), nil
 }
 
-// plain leaves out the address, with its credentials, from an error of a client.
+// plain removes the URL, with its credentials, from an error of the HTTP client.
 func plain(err error) error {
 	var u *url.Error
 	if errors.As(err, &u) {
@@ -130,8 +130,7 @@ func plain(err error) error {
 	return err
 }
 
-// clone gets a git repository into scratch, with no history. Submodules are not
-// followed.
+// clone clones a git repository into scratch, without history and submodules.
 func (s *Stager) clone(ctx context.Context, u *url.URL, scratch string) (func() (io.ReadCloser, error), string, error) {
 	git, err := exec.LookPath("git")
 	if err != nil {
@@ -139,7 +138,7 @@ func (s *Stager) clone(ctx context.Context, u *url.URL, scratch string) (func() 
 	}
 	ref := u.Fragment
 	if strings.HasPrefix(ref, "-") {
-		return nil, "", fmt.Errorf("%q is no branch or tag", ref)
+		return nil, "", fmt.Errorf("%q is not a branch or tag", ref)
 	}
 	pin, err := s.pin(ctx, u)
 	if err != nil {
@@ -179,8 +178,8 @@ func (s *Stager) clone(ctx context.Context, u *url.URL, scratch string) (func() 
 	return open, "buildpack-" + hex.EncodeToString(sum.Sum(nil)), nil
 }
 
-// pin resolves the host of a URL once, so that git speaks with the address that
-// was judged. The answer is in curl's words: host:port:address.
+// pin resolves the host of a URL once, so that git connects to the address that was
+// checked. The result has the format of curl's --resolve: host:port:address.
 func (s *Stager) pin(ctx context.Context, u *url.URL) (string, error) {
 	port := u.Port()
 	if port == "" {
@@ -202,7 +201,7 @@ func (s *Stager) pin(ctx context.Context, u *url.URL) (string, error) {
 	return "", errPrivate
 }
 
-// git runs git without any configuration, and ends it when it writes too much.
+// git runs git without any configuration, and kills it when it writes too much.
 func (s *Stager) git(ctx context.Context, git, dir string, args ...string) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -264,7 +263,7 @@ func sizeOf(dir string) int64 {
 	return sum
 }
 
-// tail keeps the last of what a program says.
+// tail keeps the end of a program's output.
 type tail struct{ b []byte }
 
 func (t *tail) Write(p []byte) (int, error) {
@@ -275,8 +274,8 @@ func (t *tail) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// line is the last that is not empty, fit for a message. Git repeats the
-// address, but never the password in it.
+// line returns the last line that is not empty, for a message. Git prints the URL,
+// but never the password in it.
 func (t *tail) line() string {
 	lines := strings.Split(strings.TrimSpace(string(t.b)), "\n")
 	text := strings.ToValidUTF8(lines[len(lines)-1], "")

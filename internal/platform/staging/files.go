@@ -27,8 +27,8 @@ import (
 // zipFile is a zip that can be opened several times.
 type zipFile func() (io.ReaderAt, int64, io.Closer, error)
 
-// converter turns zips into the tars that engines take, while they are read.
-// An engine tells only that reading failed; the converter remembers why.
+// converter converts zips to the tars that engines expect, while they are read. An
+// engine reports only that reading failed; the converter keeps the reason.
 type converter struct {
 	mu  sync.Mutex
 	err error
@@ -42,7 +42,7 @@ func (c *converter) failed(err error) {
 	}
 }
 
-// cause is the first refusal, or err.
+// cause returns the first error of the converter, or err.
 func (c *converter) cause(err error) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -52,7 +52,7 @@ func (c *converter) cause(err error) error {
 	return err
 }
 
-// rename maps the path of an entry, "" leaving it out.
+// rename maps the path of an entry; "" omits it.
 func (c *converter) open(ctx context.Context, zip zipFile, limits archive.Limits, rename func(string) string) func() (io.ReadCloser, error) {
 	return func() (io.ReadCloser, error) {
 		r, size, closer, err := zip()
@@ -95,7 +95,7 @@ func toTar(ctx context.Context, w io.Writer, r io.ReaderAt, size int64, limits a
 		default:
 			h.Typeflag, h.Size = tar.TypeReg, e.Size
 			if rename != nil && strings.HasPrefix(name, "bin/") {
-				h.Mode |= 0o555 // a buildpack that was zipped where there are no modes
+				h.Mode |= 0o555 // for buildpacks that were zipped on a system without modes
 			}
 		}
 		if err := out.WriteHeader(h); err != nil {
@@ -113,8 +113,8 @@ func toTar(ctx context.Context, w io.Writer, r io.ReaderAt, size int64, limits a
 	return out.Close()
 }
 
-// buildpackRename finds where the buildpack is in a zip: at its root, or in the
-// one folder that holds everything, as code hosts make them.
+// buildpackRename finds the buildpack in a zip: at its root, or in the only top-level
+// directory, as in archives of code hosts.
 func buildpackRename(r io.ReaderAt, size int64, limits archive.Limits) (func(string) string, error) {
 	atRoot, prefix, one := false, "", true
 	_, err := archive.WalkZip(r, size, limits, func(e archive.Entry, _ io.Reader) error {
@@ -170,7 +170,7 @@ func diskZip(name string) zipFile {
 	}
 }
 
-// planArchive is the plan as files of the instance.
+// planArchive returns the plan as files of the instance.
 func planArchive(p lifecycle.Plan) (engine.Archive, error) {
 	text, err := json.Marshal(p)
 	if err != nil {
@@ -209,8 +209,8 @@ func writeTar(w io.Writer, files ...file) error {
 // The programs that run in a staging instance.
 var programNames = []string{"ingot-builder", "ingot-static"}
 
-// programs finds them, beside the running program or in PATH unless a directory
-// is given, and returns them as files of an instance.
+// programs finds the programs in dir or, if it is empty, beside the running program
+// or in PATH, and returns them as files of an instance.
 func programs(dir string) (engine.Archive, error) {
 	paths := make([]string, len(programNames))
 	sum := sha256.New()

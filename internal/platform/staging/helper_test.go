@@ -11,7 +11,6 @@ import (
 	"log/slog"
 	"net/http"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -19,6 +18,7 @@ import (
 	"testing"
 	"time"
 
+	"ingot/internal/base/testkit"
 	"ingot/internal/platform"
 	"ingot/internal/platform/blob"
 	"ingot/internal/platform/engine"
@@ -33,12 +33,7 @@ func TestMain(m *testing.M) {
 	dir, err := os.MkdirTemp("", "ingot-staging-test-")
 	if err == nil {
 		binaries = dir
-		build := exec.Command("go", "build", "-o", dir, "ingot/cmd/ingot-builder", "ingot/cmd/ingot-static", "ingot/cmd/ingot-init")
-		build.Env = append(os.Environ(), "CGO_ENABLED=0")
-		var out []byte
-		if out, err = build.CombinedOutput(); err != nil {
-			err = fmt.Errorf("%w: %s", err, out)
-		}
+		err = testkit.Build(dir, "ingot/cmd/ingot-builder", "ingot/cmd/ingot-static", "ingot/cmd/ingot-init")
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "the programs cannot be built:", err)
@@ -56,7 +51,7 @@ type world struct {
 	dir    string
 	config staging.Config
 	engine engine.Engine
-	blobs  *blob.Store
+	blobs  *blob.Files
 }
 
 func newWorld(t *testing.T, change func(*staging.Config)) *world {

@@ -16,14 +16,15 @@ import (
 	"ingot/internal/platform/staging/lifecycle"
 )
 
-// maxMeta bounds staging_info.yml, result.json and the like.
+// maxMeta limits the size of metadata files such as staging_info.yml and result.json.
 const maxMeta = 1 << 20
 
-// Inspect reads an uploaded droplet: a tar compressed with gzip
-// with app/, staging_info.yml and what else lies in the home directory. Droplets
-// of Cloud Foundry have the same. Checksum and Size are not set. The error for one that could not run is a fault.Unprocessable.
+// Inspect reads an uploaded droplet: a gzip-compressed tar with app/,
+// staging_info.yml and the rest of the home directory, as in Cloud Foundry. It does
+// not set Checksum and Size. The error for a droplet that could not run is a
+// fault.Unprocessable.
 func Inspect(ctx context.Context, r io.Reader, limits archive.Limits) (Result, error) {
-	limits.OutsideLinks = true // right inside its container
+	limits.OutsideLinks = true // they are valid inside the container
 	var info, procfile []byte
 	app := false
 	_, err := archive.WalkTar(r, limits, func(e archive.Entry, body io.Reader) error {
@@ -64,7 +65,7 @@ func Inspect(ctx context.Context, r io.Reader, limits archive.Limits) (Result, e
 }
 
 func bad(format string, args ...any) *fault.Error {
-	return fault.New(fault.Unprocessable, "This is no droplet: "+format, args...)
+	return fault.New(fault.Unprocessable, "The file is not a droplet: "+format, args...)
 }
 
 func small(r io.Reader, name string) ([]byte, error) {
@@ -78,8 +79,8 @@ func small(r io.Reader, name string) ([]byte, error) {
 	return b, nil
 }
 
-// readInfo reads a staging_info.yml: JSON as we and Cloud Foundry write it, or
-// YAML as the name says.
+// readInfo parses a staging_info.yml: JSON, as Ingot and Cloud Foundry write it, or
+// YAML, as its name says.
 func readInfo(text, procfile []byte) (Result, error) {
 	var info lifecycle.Info
 	if json.Unmarshal(text, &info) != nil {
@@ -98,7 +99,7 @@ func readInfo(text, procfile []byte) (Result, error) {
 		if info.StartCommand != "" {
 			types[platform.WebProcess] = info.StartCommand
 		}
-		// A droplet of another platform says no more than the start command.
+		// A droplet of another platform has only the start command.
 		more, err := lifecycle.ParseProcfile(procfile)
 		if err == nil {
 			for name, command := range more {
@@ -118,7 +119,7 @@ func readInfo(text, procfile []byte) (Result, error) {
 	return fromBuilder(r), nil
 }
 
-// fromBuilder translates what the builder says to our nouns.
+// fromBuilder converts the result of the builder to a Result.
 func fromBuilder(r lifecycle.Result) Result {
 	out := Result{
 		DetectedBuildpack: r.Lifecycle.DetectedBuildpack,
@@ -143,7 +144,7 @@ func fromBuilder(r lifecycle.Result) Result {
 	return out
 }
 
-// readResult reads what the builder wrote, which its buildpacks may have changed.
+// readResult parses the result of the builder, which its buildpacks may have changed.
 func readResult(tarball []byte) (lifecycle.Result, error) {
 	var text []byte
 	_, err := archive.WalkTar(bytes.NewReader(tarball), archive.Limits{Size: maxMeta, Files: 100}, func(e archive.Entry, body io.Reader) error {

@@ -391,7 +391,7 @@ func TestDownloads(t *testing.T) {
 		http.Error(w, `{"error":"Not found"}`, http.StatusNotFound)
 	}))
 	t.Cleanup(registry.Close)
-	closed := "http://" + testkit.RefusingAddress(t)
+	closed := "http://" + testkit.Refusing(t)
 	for name, test := range map[string]struct {
 		needs []string
 		app   func(url string) map[string]string

@@ -11,8 +11,7 @@ import (
 	"ingot/internal/platform/engine"
 )
 
-// LogFunc takes a line of the staging log. The line's memory is valid until it
-// returns.
+// LogFunc receives a line of the staging log. The line is valid until it returns.
 type LogFunc func(source string, stderr bool, t time.Time, line []byte)
 
 // Request is a build.
@@ -23,13 +22,13 @@ type Request struct {
 	// PackageGUID is the key of the package: a zip, as `cf push` uploads it.
 	PackageGUID string
 	App         App
-	// Lifecycle says which buildpacks, none meaning that they are asked, and
-	// the stack.
+	// Lifecycle has the stack and the buildpacks; without buildpacks, those that
+	// detect the app are used.
 	Lifecycle platform.Lifecycle
-	// MemoryMB and DiskMB bound the build; 0 means the defaults of Config.
+	// MemoryMB and DiskMB limit the build; 0 means the defaults of Config.
 	MemoryMB int
 	DiskMB   int
-	LogRate  int64 // bytes a second; 0 and less mean no limit
+	LogRate  int64 // bytes per second; 0 or less means no limit
 	// Env is the staging environment group.
 	Env map[string]string
 	// VCAPApplication and VCAPServices are JSON texts.
@@ -38,25 +37,25 @@ type Request struct {
 	// Sidecars are the user's.
 	Sidecars []platform.Sidecar
 	// HasCommand reports whether the app has a start command of its own, so that
-	// its droplet needs none. It is asked when the build is done. Nil means that
-	// it does not matter.
+	// its droplet needs none. It is called when the build has finished. Nil means
+	// that this is not checked.
 	HasCommand func(ctx context.Context) (bool, error)
 
 	Log LogFunc
-	// After is the last record of the instance that an earlier call passed on,
-	// so that no line comes twice; Seen, if set, is told of each.
+	// After is the last record of the instance that an earlier call passed on, so that
+	// no line is repeated; Seen, if set, is called for each record.
 	After engine.Position
 	Seen  func(engine.Position)
 }
 
-// App is what a build has to know of its app.
+// App describes the app of a build.
 type App struct {
 	GUID string
 	Name string
 	Env  map[string]string
 }
 
-// Result is a droplet that was made, or looked into.
+// Result describes a droplet that was built or inspected.
 type Result struct {
 	Checksum          string // SHA-256
 	Size              int64
@@ -77,22 +76,23 @@ func (r Result) Apply(d *platform.Droplet) {
 	d.ExecutionMetadata = r.ExecutionMetadata
 }
 
-// ErrInterrupted means that the build goes on without us: call Stage again,
-// after a restart too.
-var ErrInterrupted = errors.New("staging was interrupted and goes on by itself")
+// ErrInterrupted means that the build continues in its instance: call Stage again,
+// also after a restart.
+var ErrInterrupted = errors.New("staging was interrupted and continues in its instance")
 
 // Blobs is the part of blob.Store that is used.
 type Blobs interface {
 	Open(ctx context.Context, kind blob.Kind, key string) (*blob.Blob, error)
 	Put(ctx context.Context, kind blob.Kind, key string, r io.Reader, o blob.PutOptions) (blob.Info, error)
+	Stat(ctx context.Context, kind blob.Kind, key string) (blob.Info, error)
 	Delete(ctx context.Context, kind blob.Kind, key string) error
 }
 
-// Catalog knows the installed buildpacks.
+// Catalog lists the installed buildpacks.
 type Catalog interface {
-	// Buildpacks returns those of a stack (and those for any), in the order in
-	// which they are asked, disabled ones too. One with Bundled set is found
-	// among those that come with Ingot by its name; of the others the content is
-	// the blob with their guid.
+	// Buildpacks returns the buildpacks of a stack and those without a stack, in the
+	// order of detection, including disabled ones. The content of a buildpack with
+	// Bundled set comes with Ingot, by its name; that of others is the blob with
+	// their guid.
 	Buildpacks(ctx context.Context, stack string) ([]platform.Buildpack, error)
 }

@@ -25,50 +25,47 @@ const (
 	LabelApp  = "app"
 )
 
-// Config is what a Stager needs. Zero fields have the defaults named.
+// Config configures a Stager. Zero values mean the defaults.
 type Config struct {
 	Engine engine.Engine
 	Blobs  Blobs
-	// Catalog lists the installed buildpacks; without one there are those that
-	// come with Ingot.
+	// Catalog lists the installed buildpacks; nil means the bundled ones.
 	Catalog Catalog
-	// Programs is the directory of ingot-builder and ingot-static; empty means
-	// beside the running program, or in PATH.
+	// Programs is the directory of ingot-builder and ingot-static; empty means that
+	// of the running program, or PATH.
 	Programs string
-	// Scratch is where custom buildpacks are fetched to; empty means the
-	// system's temporary directory.
+	// Scratch is the directory for custom buildpacks; empty means the system's
+	// temporary directory.
 	Scratch string
 	// Wanted reports whether a build is still being staged. Instances of other
 	// builds that are not followed are removed. Nil keeps all.
 	Wanted func(ctx context.Context, buildGUID string) (bool, error)
-	// Variables are those of all builds, such as where the platform is reached
-	// from inside; the app's own win.
+	// Variables are environment variables of all builds, such as the URLs of the
+	// platform; those of the app take precedence.
 	Variables map[string]string
 	// Reach returns the addresses of the services of an app, which its builds may
-	// connect to; nil means that there are none.
+	// connect to; nil means none.
 	Reach func(ctx context.Context, app string) ([]netip.AddrPort, error)
 	Log   *slog.Logger
 
-	Parallel int           // builds at a time; as many as processors
+	Parallel int           // concurrent builds; by default one per processor
 	Timeout  time.Duration // of a build; 15 minutes
 	MemoryMB int           // 1024
 	DiskMB   int           // 4096
-	// Path is PATH in the instance; that of a Debian system.
+	// Path is PATH in the instance; by default that of a Debian system.
 	Path string
-	// Host is the address of this machine that builds are told; 127.0.0.1.
-	Host string
 	// User and Group run the build, as in initproto.Spec.
 	User, Group int
 
 	MaxDroplet int64 // bytes, compressed; 2 GiB
-	MaxCache   int64 // bytes, compressed; 1 GiB: a larger one is not kept
+	MaxCache   int64 // bytes, compressed; 1 GiB; a larger cache is not stored
 
 	FetchTimeout time.Duration // of a custom buildpack; 5 minutes
 	MaxBuildpack int64         // bytes of a custom buildpack; 1 GiB
 	// PrivateFetch allows custom buildpacks from this machine and from private
 	// networks.
 	PrivateFetch bool
-	// TLS is for fetching; nil trusts what the system does.
+	// TLS is for fetching; nil means the system's certificates.
 	TLS *tls.Config
 }
 
@@ -95,9 +92,6 @@ func (c Config) withDefaults() Config {
 	if c.Path == "" {
 		c.Path = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 	}
-	if c.Host == "" {
-		c.Host = "127.0.0.1"
-	}
 	def(&c.Parallel, runtime.NumCPU())
 	def(&c.MemoryMB, 1024)
 	def(&c.DiskMB, 4096)
@@ -107,8 +101,8 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// Stager makes droplets. It is a background.Service: Stage works while it runs, and
-// Stop ends all calls of Stage with ErrInterrupted.
+// Stager creates droplets. It is a background.Service: Stage works while it runs, and
+// Stop interrupts all calls of Stage, which return ErrInterrupted.
 type Stager struct {
 	background.Part
 	config   Config
@@ -125,7 +119,7 @@ type Stager struct {
 
 var _ background.Service = (*Stager)(nil)
 
-// New returns a Stager. It does nothing before Start.
+// New returns a Stager that is not running.
 func New(c Config) *Stager {
 	c = c.withDefaults()
 	return &Stager{config: c, slots: make(chan struct{}, c.Parallel), builds: map[string]context.CancelCauseFunc{}}
@@ -133,7 +127,7 @@ func New(c Config) *Stager {
 
 const (
 	sweepInterval = 5 * time.Minute
-	// sweepSoon is when an instance that could not be removed is tried again.
+	// sweepSoon is when the removal of an instance is retried.
 	sweepSoon = 10 * time.Second
 )
 
@@ -171,7 +165,7 @@ func (s *Stager) Start(ctx context.Context) error {
 	})
 }
 
-// Stop ends calls of Stage; the instances go on.
+// Stop interrupts all calls of Stage; the instances continue.
 func (s *Stager) Stop() {
 	s.Halt(func() {
 		s.mu.Lock()
@@ -181,7 +175,7 @@ func (s *Stager) Stop() {
 	})
 }
 
-// enter begins a call of Stage for a build.
+// enter registers a call of Stage for a build.
 func (s *Stager) enter(ctx context.Context, guid string) (context.Context, func(), error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -189,7 +183,7 @@ func (s *Stager) enter(ctx context.Context, guid string) (context.Context, func(
 		return nil, nil, ErrInterrupted
 	}
 	if _, busy := s.builds[guid]; busy {
-		return nil, nil, fault.New(fault.Conflict, "The build %s is being staged already", guid)
+		return nil, nil, fault.New(fault.Conflict, "The build %s is already being staged", guid)
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	unhook := background.OnDone(s.work, "staging stop", func() { cancel(ErrInterrupted) })
@@ -205,8 +199,8 @@ func (s *Stager) enter(ctx context.Context, guid string) (context.Context, func(
 	}, nil
 }
 
-// Cancel ends a build: its Stage returns a Failure. One that no server process
-// follows at the moment is removed too.
+// Cancel cancels a build: its Stage returns a Failure. The instance of a build that no
+// call of Stage follows is removed too.
 func (s *Stager) Cancel(ctx context.Context, buildGUID string) error {
 	s.mu.Lock()
 	cancel, here := s.builds[buildGUID]
@@ -223,7 +217,7 @@ func (s *Stager) Cancel(ctx context.Context, buildGUID string) error {
 		return err
 	}
 	if i.Labels[LabelKind] != KindValue {
-		return fault.New(fault.NotFound, "There is no build %s", buildGUID)
+		return fault.New(fault.NotFound, "The build %s does not exist", buildGUID)
 	}
 	return s.config.Engine.Remove(ctx, buildGUID)
 }
@@ -258,10 +252,10 @@ func (s *Stager) following(guid string) bool {
 	return ok
 }
 
-// Stage makes a droplet. It is idempotent by the build's guid: called again
-// after ErrInterrupted, by this server process or the next, it goes on where
-// things stand. Any other error is a *Failure, the end of the build, or a
-// fault.Conflict when the same build is being staged by another call.
+// Stage creates a droplet. It is idempotent by the guid of the build: called again
+// after ErrInterrupted, by this server process or the next, it continues. Any other
+// error is a *Failure, if the build failed, or a fault.Conflict, if another call is
+// staging the same build.
 func (s *Stager) Stage(ctx context.Context, req Request) (Result, error) {
 	if req.Log == nil {
 		req.Log = func(string, bool, time.Time, []byte) {}
@@ -285,16 +279,16 @@ func (s *Stager) Stage(ctx context.Context, req Request) (Result, error) {
 	})
 	var panicked *background.PanicError
 	if errors.As(err, &panicked) {
-		// It may have left an instance behind, and would not come further next time.
+		// The panic may have left an instance behind, and would happen again.
 		background.Safely("build", func() { b.remove(ctx) })
-		err = &Failure{Reason: StagingError, Message: "The build ended because of a defect of the platform; the server's log says more", Err: err}
+		err = &Failure{Reason: StagingError, Message: "The build failed because of a defect of the platform; the server's log has the details", Err: err}
 	}
 	if errors.Is(err, ErrInterrupted) {
 		return Result{}, ErrInterrupted
 	}
 	if err != nil {
 		var f *Failure
-		// What the app's developer has to change is no trouble of the operator's.
+		// Failures for the app's developer do not concern the operator.
 		if errors.As(err, &f) && f.Err != nil && !fault.Is(f.Err, fault.Unprocessable) {
 			s.config.Log.ErrorContext(ctx, "staging failed", "build", req.BuildGUID, "app", req.App.GUID, "error", f.Err)
 		}
@@ -302,7 +296,7 @@ func (s *Stager) Stage(ctx context.Context, req Request) (Result, error) {
 	return result, err
 }
 
-// slot waits until a build may run.
+// slot waits until a build may start.
 func (s *Stager) slot(ctx context.Context, log LogFunc) (func(), error) {
 	give := func() { <-s.slots }
 	select {
@@ -319,15 +313,15 @@ func (s *Stager) slot(ctx context.Context, log LogFunc) (func(), error) {
 	}
 }
 
-// say writes a line of our own to the staging log.
+// say writes a line of the platform to the staging log.
 func say(log LogFunc, format string, args ...any) {
 	log("STG", false, time.Now().UTC(), fmt.Appendf(nil, format, args...))
 }
 
-// warn writes a warning to the staging log, where it stands out.
+// warn writes a warning to the staging log.
 func warn(log LogFunc, text string) {
 	log("STG", true, time.Now().UTC(), []byte("WARNING: "+text))
 }
 
-// scratch makes a directory for what a build fetches.
+// scratch creates a directory for the downloads of a build.
 func (s *Stager) scratch() (string, error) { return os.MkdirTemp(s.config.Scratch, "ingot-staging-") }

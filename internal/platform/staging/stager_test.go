@@ -82,6 +82,19 @@ func TestEnvironmentAndCache(t *testing.T) {
 	w.stage(req, log)
 }
 
+// Of two servers that store the droplet of one build, the first wins.
+func TestDropletIsStoredOnce(t *testing.T) {
+	t.Parallel()
+	w, _ := withCatalog(t, map[string]map[string]string{"simple": simple}, nil)
+	first, err := w.blobs.Put(context.Background(), blob.Droplets, "droplet", strings.NewReader("first"), blob.PutOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if result := w.stage(w.request(map[string]string{"a": "b"})); result.Checksum != first.SHA256 || result.Size != first.Size {
+		t.Errorf("the droplet is %s of %d bytes, want the stored %s of %d", result.Checksum, result.Size, first.SHA256, first.Size)
+	}
+}
+
 // A build has the variables of Diego's tasks, and none of the server.
 func TestInstanceVariables(t *testing.T) {
 	t.Parallel()
@@ -161,8 +174,8 @@ func TestBuildpackChoice(t *testing.T) {
 	w.stage(req, log)
 	for name, want := range map[string]string{
 		"other": `There is no buildpack "other"`, "off": "is disabled", "new": "has no content yet",
-		"ftp://a/b.zip": "has to begin with https://", "https://user:secret@127.0.0.1:1/b.zip": "does not fetch from",
-		"https://127.0.0.1:1/b": "does not fetch from",
+		"ftp://a/b.zip": "has to begin with https://", "https://user:secret@127.0.0.1:1/b.zip": "does not fetch",
+		"https://127.0.0.1:1/b": "does not fetch",
 	} {
 		req.Lifecycle.Buildpacks = []string{name}
 		w.fails(req, log, want)

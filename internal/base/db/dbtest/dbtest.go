@@ -42,61 +42,20 @@ func New(t testing.TB, dialect db.Dialect) *db.DB {
 	return Open(t, URL(t, dialect))
 }
 
-// Migrated opens a fresh database that has the tables of m. With SQLite these are
-// made once per process and copied, for migrations take longer than most tests.
+// Migrated opens a fresh database that has the tables of m. It is a copy of a
+// template, for migrations take longer than most tests.
 func Migrated(t testing.TB, dialect db.Dialect, m db.Migrations) *db.DB {
 	t.Helper()
 	if dialect != db.SQLite {
-		d := New(t, dialect)
-		migrate(t, d, m)
-		return d
+		server := postgres(t)
+		return Open(t, create(t, server, postgresTemplate(t, server, m)))
 	}
-	content := template(t, m)
+	content := sqliteTemplate(t, m)
 	file := filepath.Join(t.TempDir(), "test.db")
 	if err := os.WriteFile(file, content, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	return Open(t, "sqlite:"+file)
-}
-
-func migrate(t testing.TB, d *db.DB, m db.Migrations) {
-	t.Helper()
-	if err := d.Migrate(context.Background(), m); err != nil {
-		t.Fatal(err)
-	}
-}
-
-// templates are the migrated databases, as files, by the name of the migrations.
-var templates struct {
-	sync.Mutex
-	files map[string][]byte
-}
-
-func template(t testing.TB, m db.Migrations) []byte {
-	t.Helper()
-	templates.Lock()
-	defer templates.Unlock()
-	if content := templates.files[m.Name]; content != nil {
-		return content
-	}
-	file := filepath.Join(t.TempDir(), "template.db")
-	d, err := db.Open(context.Background(), db.Options{URL: "sqlite:" + file, Keys: Keys(t), MaxConns: 1})
-	if err != nil {
-		t.Fatal(err)
-	}
-	migrate(t, d, m)
-	if err := d.Close(); err != nil { // which writes everything into the one file
-		t.Fatal(err)
-	}
-	content, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if templates.files == nil {
-		templates.files = map[string][]byte{}
-	}
-	templates.files[m.Name] = content
-	return content
 }
 
 // Open opens the database at a URL, with a random keyring, until the end of the
@@ -132,12 +91,28 @@ func URL(t testing.TB, dialect db.Dialect) string {
 	if dialect == db.SQLite {
 		return "sqlite:" + filepath.Join(t.TempDir(), "test.db")
 	}
-	server := postgres(t)
+	return create(t, postgres(t), "template0")
+}
+
+// create returns the URL of a fresh copy of a PostgreSQL database, which is removed
+// at the end of the test.
+func create(t testing.TB, server, template string) string {
+	t.Helper()
 	name := "test_" + strings.ToLower(rand.Text()[:16])
-	// template0, because any connection to template1 would make this fail; C,
-	// because text is compared byte by byte.
-	admin(t, server, "CREATE DATABASE "+name+" TEMPLATE template0 ENCODING 'UTF8' LC_COLLATE 'C' LC_CTYPE 'C'")
+	createNamed(t, server, name, template)
 	t.Cleanup(func() { admin(t, server, "DROP DATABASE "+name+" WITH (FORCE)") })
+	return databaseURL(t, server, name)
+}
+
+// createNamed copies template0, never template1, because any connection to that would
+// make it fail; C, because text is compared byte by byte.
+func createNamed(t testing.TB, server, name, template string) {
+	t.Helper()
+	admin(t, server, "CREATE DATABASE "+name+" TEMPLATE "+template+" ENCODING 'UTF8' LC_COLLATE 'C' LC_CTYPE 'C'")
+}
+
+func databaseURL(t testing.TB, server, name string) string {
+	t.Helper()
 	u, err := url.Parse(server)
 	if err != nil {
 		t.Fatalf("%s is not a URL", pgproc.URLVariable)

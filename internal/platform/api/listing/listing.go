@@ -15,8 +15,8 @@ import (
 	"ingot/internal/platform"
 )
 
-// Params declares the query parameters of a list. Every list endpoint is made of
-// it, so that all behave alike: unknown parameters are refused, an empty value
+// Params declares the query parameters of a list. Every list endpoint uses it, so
+// that all behave alike: unknown parameters are rejected, an empty value
 // means the empty string, several values are separated by commas, and pages have
 // links.
 type Params struct {
@@ -33,16 +33,16 @@ type Params struct {
 	Embeds []string
 	// Extra are parameters that the endpoint reads itself.
 	Extra []string
-	// NoLabels refuses label_selector: the resources have no metadata.
+	// NoLabels rejects label_selector, for resources without metadata.
 	NoLabels bool
-	// Single is for one resource instead of a list: there is nothing to select.
+	// Single is for a single resource instead of a list, without filters.
 	Single bool
 }
 
 // Filters are the parameters that select by a field, by name.
 type Filters map[string]Filter
 
-// Filter says how a parameter becomes a condition.
+// Filter defines how a parameter becomes a condition.
 type Filter struct {
 	field string
 	kind  kind
@@ -61,16 +61,16 @@ const (
 // Text selects by any of several values of a field.
 func Text(field string) Filter { return Filter{field: field} }
 
-// Word is Text for a field that has no other values than these.
+// Word is like Text, for a field that has only these values.
 func Word(field string, values ...string) Filter { return Filter{field: field, values: values} }
 
-// Number is Text for whole numbers.
+// Number is like Text, for integers.
 func Number(field string) Filter { return Filter{field: field, kind: numbers} }
 
 // Flag selects by true or false.
 func Flag(field string) Filter { return Filter{field: field, kind: flag} }
 
-// Request is a request for a page of a list, parsed.
+// Request is a parsed request for a page of a list.
 type Request struct {
 	Query   platform.Query
 	Include []string
@@ -79,13 +79,13 @@ type Request struct {
 	base    string
 }
 
-// Bounds of a page.
+// Limits of a page.
 const (
 	defaultPerPage = 50
 	maxPerPage     = 5000
 )
 
-// BadQuery is the error of a query parameter that cannot be used.
+// BadQuery returns the error for an invalid query parameter.
 func BadQuery(format string, args ...any) error {
 	return fault.New(fault.BadQuery, "The query parameter is invalid: "+format, args...)
 }
@@ -278,7 +278,7 @@ func (f Filter) cond(name, value string) (platform.Cond, error) {
 	return c, nil
 }
 
-// timeFilter recognises created_ats, created_ats[gt] and their like.
+// timeFilter parses names such as created_ats and created_ats[gt].
 func timeFilter(name string) (field, op string, ok bool) {
 	key, rest, bracket := strings.Cut(name, "[")
 	if bracket {
@@ -333,8 +333,8 @@ func timeConds(out *Request, field, op, name, value string) error {
 	return nil
 }
 
-// storable keeps a time within what nanoseconds in 64 bits can say; everything
-// stored lies far within.
+// storable limits a time to what 64 bits of nanoseconds can represent; stored times
+// are far within.
 func storable(t time.Time) time.Time {
 	first, last := time.Date(1700, 1, 1, 0, 0, 0, 0, time.UTC), time.Date(2260, 1, 1, 0, 0, 0, 0, time.UTC)
 	switch {
@@ -357,7 +357,7 @@ type link struct {
 	Href string `json:"href"`
 }
 
-// Pagination is where a page stands among the others.
+// Pagination describes the position of a page.
 type Pagination struct {
 	TotalResults int   `json:"total_results"`
 	TotalPages   int   `json:"total_pages"`
@@ -367,7 +367,7 @@ type Pagination struct {
 	Previous     *link `json:"previous"`
 }
 
-// Write answers with a page. resources must not be nil.
+// Write responds with a page. resources must not be nil.
 func (l *Request) Write(w http.ResponseWriter, total int, resources any, included map[string]any) {
 	web.WriteJSON(w, http.StatusOK, page{l.pagination(total), resources, included})
 }

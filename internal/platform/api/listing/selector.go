@@ -6,7 +6,7 @@ import (
 	"ingot/internal/platform"
 )
 
-// parseSelector reads a label selector: k, !k, k=v, k==v, k!=v, k in (a,b),
+// parseSelector parses a label selector: k, !k, k=v, k==v, k!=v, k in (a,b),
 // k notin (a,b), separated by commas.
 func parseSelector(text string) ([]platform.LabelRequirement, error) {
 	var out []platform.LabelRequirement
@@ -20,7 +20,7 @@ func parseSelector(text string) ([]platform.LabelRequirement, error) {
 	return out, nil
 }
 
-// splitOutside splits at commas that stand outside of parentheses.
+// splitOutside splits at commas outside of parentheses.
 func splitOutside(s string) []string {
 	var parts []string
 	depth, start := 0, 0

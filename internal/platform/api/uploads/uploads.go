@@ -5,6 +5,7 @@ import (
 	"context"
 	"io"
 	"io/fs"
+	"mime"
 	"os"
 	"strconv"
 
@@ -16,9 +17,11 @@ import (
 
 // Blobs implements api.Blobs.
 type Blobs struct {
-	Store *blob.Store
+	Store blob.Store
 	// Scratch is the directory for temporary files.
 	Scratch string
+	// Sign, unless it is nil, lets clients download from the store itself.
+	Sign blob.Signer
 }
 
 var _ api.Blobs = Blobs{}
@@ -47,7 +50,7 @@ func (b Blobs) PutPackage(ctx context.Context, guid, pool string, bits io.Reader
 	if err != nil {
 		return "", err
 	}
-	info, err := b.Store.Put(ctx, blob.Packages, guid, io.NewSectionReader(file, 0, end), blob.PutOptions{})
+	info, err := b.Store.Put(ctx, blob.Packages, guid, io.NewSectionReader(file, 0, end), blob.PutOptions{Once: true})
 	if err != nil {
 		return "", err
 	}
@@ -68,22 +71,28 @@ func (b Blobs) temp() (*os.File, error) {
 }
 
 // OpenPackage implements api.Blobs.
-func (b Blobs) OpenPackage(ctx context.Context, guid string) (io.ReadSeekCloser, int64, error) {
-	return b.open(ctx, blob.Packages, guid)
+func (b Blobs) OpenPackage(ctx context.Context, guid string) (api.Download, error) {
+	return b.open(ctx, blob.Packages, guid, "package_"+guid+".zip", "application/zip")
 }
 
 // OpenDroplet implements api.Blobs.
-func (b Blobs) OpenDroplet(ctx context.Context, guid string) (io.ReadSeekCloser, int64, error) {
-	return b.open(ctx, blob.Droplets, guid)
+func (b Blobs) OpenDroplet(ctx context.Context, guid string) (api.Download, error) {
+	return b.open(ctx, blob.Droplets, guid, "droplet_"+guid+".tgz", "application/gzip")
 }
 
-func (b Blobs) open(ctx context.Context, kind blob.Kind, guid string) (io.ReadSeekCloser, int64, error) {
+func (b Blobs) open(ctx context.Context, kind blob.Kind, guid, name, contentType string) (api.Download, error) {
+	d := api.Download{Disposition: mime.FormatMediaType("attachment", map[string]string{"filename": name}), ContentType: contentType}
+	if b.Sign != nil {
+		var err error
+		d.URL, err = b.Sign(ctx, kind, guid, d.Disposition, contentType)
+		return d, err
+	}
 	file, err := b.Store.Open(ctx, kind, guid)
 	if err != nil {
-		return nil, 0, err
+		return d, err
 	}
-	size := file.Size()
-	return file, size, nil
+	d.File = file
+	return d, nil
 }
 
 // CopyPackage implements api.Blobs.
@@ -102,13 +111,13 @@ func (b Blobs) copy(ctx context.Context, kind blob.Kind, from, to string) error 
 		return err
 	}
 	defer file.Close()
-	_, err = b.Store.Put(ctx, kind, to, file, blob.PutOptions{})
+	_, err = b.Store.Put(ctx, kind, to, file, blob.PutOptions{Once: true})
 	return err
 }
 
 // PutDroplet stores a droplet.
 func (b Blobs) PutDroplet(ctx context.Context, guid string, r io.Reader) (string, int64, error) {
-	info, err := b.Store.Put(ctx, blob.Droplets, guid, r, blob.PutOptions{})
+	info, err := b.Store.Put(ctx, blob.Droplets, guid, r, blob.PutOptions{Once: true})
 	return info.SHA256, info.Size, err
 }
 

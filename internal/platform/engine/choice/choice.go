@@ -16,6 +16,7 @@ import (
 	"ingot/internal/base/datadir"
 	"ingot/internal/platform/engine"
 	"ingot/internal/platform/engine/container"
+	"ingot/internal/platform/engine/kubernetes"
 	"ingot/internal/platform/engine/local"
 	"ingot/internal/platform/engine/process"
 )
@@ -41,21 +42,25 @@ type Options struct {
 	// Overcommit is the maximum sum of the memory limits of all instances, as a
 	// multiple of the machine's memory; 0 means the engine's default.
 	Overcommit int
+	// Kubernetes returns the options of the Kubernetes engine. It is called only if that
+	// engine is or was used; nil means that it cannot be.
+	Kubernetes func(context.Context) (kubernetes.Options, error)
 	Log        *slog.Logger
 }
 
 // chooser opens the engines of a data directory.
 type chooser struct {
-	dir       *datadir.Dir
-	container container.Options
-	process   process.Options
-	log       *slog.Logger
+	dir        *datadir.Dir
+	container  container.Options
+	process    process.Options
+	kubernetes func(context.Context) (kubernetes.Options, error)
+	log        *slog.Logger
 }
 
 func newChooser(o Options) *chooser {
 	initProgram := program(o.Programs, local.InitName)
 	return &chooser{
-		dir: o.Dir, log: o.Log,
+		dir: o.Dir, log: o.Log, kubernetes: o.Kubernetes,
 		container: container.Options{Root: o.Dir.File("containers"), Init: initProgram, Log: o.Log, Egress: true, Overcommit: o.Overcommit},
 		process:   process.Options{Root: o.Dir.File("processes"), Cache: o.Dir.File("cache"), Init: initProgram, Log: o.Log, Overcommit: o.Overcommit},
 	}

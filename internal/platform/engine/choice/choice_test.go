@@ -267,6 +267,9 @@ func TestEngineFileIsBroken(t *testing.T) {
 		if _, _, err := c.open(t.Context(), Auto); err == nil || !strings.Contains(err.Error(), recordFile) {
 			t.Errorf("choice %q: error is %v, want one that names %s", text, err, recordFile)
 		}
+		if err := os.Remove(c.dir.File(recordFile)); err != nil { // for the cleanup
+			t.Fatal(err)
+		}
 	}
 }
 

@@ -13,6 +13,6 @@
 // It must not import the controller or other users of engines.
 //
 // Imports: base/background, base/datadir, platform/engine,
-// platform/engine/container, platform/engine/local, platform/engine/process,
-// github.com/prometheus/client_golang/prometheus.
+// platform/engine/container, platform/engine/kubernetes, platform/engine/local,
+// platform/engine/process, github.com/prometheus/client_golang/prometheus.
 package choice

@@ -10,6 +10,7 @@ import (
 
 	"ingot/internal/platform/engine"
 	"ingot/internal/platform/engine/container"
+	"ingot/internal/platform/engine/kubernetes"
 	"ingot/internal/platform/engine/process"
 )
 
@@ -35,6 +36,7 @@ type kind struct {
 const (
 	containers = "container"
 	processes  = "process"
+	pods       = "kubernetes"
 )
 
 // kinds returns all engines.
@@ -49,6 +51,10 @@ func (c *chooser) kinds() []kind {
 			name: processes, apps: "apps as plain processes", root: c.process.Root, cache: c.process.Cache,
 			open: c.openProcesses, leftover: c.leftoverProcesses,
 			sftp: func(program string) (string, error) { return c.dir.Share(program) },
+		},
+		{
+			name: pods, apps: "apps on Kubernetes", open: c.openPods, leftover: c.leftoverPods,
+			sftp: func(string) (string, error) { return kubernetes.SFTPInside, nil },
 		},
 	}
 }
@@ -130,6 +136,50 @@ func (c *chooser) leftoverProcesses(context.Context) (engine.Engine, error) {
 		return nil, err
 	}
 	return process.New(c.process)
+}
+
+// openPods opens the Kubernetes engine. A cluster that was used before may be away for a
+// while: then no instances are started.
+func (c *chooser) openPods(ctx context.Context, before record) (engine.Engine, error) {
+	o, err := c.kubernetes(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if before.Engine != pods {
+		e, err := kubernetes.Open(ctx, o)
+		if err != nil {
+			return nil, fmt.Errorf("--engine kubernetes: %w", err)
+		}
+		c.log.Info("apps run on Kubernetes", "namespace", o.Namespace, "why", "--engine kubernetes, and a trial Pod worked")
+		return e, nil
+	}
+	e, err := kubernetes.Reopen(ctx, o)
+	if err != nil {
+		return nil, fmt.Errorf("the apps of this data directory run on Kubernetes: %w", err)
+	}
+	if why := e.Describe().Held; why != "" {
+		c.log.Error("no app instance is started until the cluster works again; running ones continue", "why", why)
+	} else {
+		c.log.Info("apps run on Kubernetes", "namespace", o.Namespace, "why", "as before, and a trial Pod worked")
+	}
+	return e, nil
+}
+
+// leftoverPods opens the Kubernetes engine if the apps ran there until now and another
+// engine was chosen. 'ingot down' leaves the Pods alone: other servers may run them.
+func (c *chooser) leftoverPods(ctx context.Context) (engine.Engine, error) {
+	before, err := c.recorded()
+	if err != nil || before.Engine != pods || c.kubernetes == nil {
+		return nil, err
+	}
+	o, err := c.kubernetes(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if flag, err := o.Validate(); err != nil {
+		return nil, fmt.Errorf("the apps ran on Kubernetes until now; to stop them there, --%s: %w", flag, err)
+	}
+	return kubernetes.New(ctx, o)
 }
 
 func hasEntries(dir string) (bool, error) {

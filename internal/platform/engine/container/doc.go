@@ -37,9 +37,9 @@
 // engines.
 //
 // Imports: base/background, base/safedial, platform/engine,
-// platform/engine/local, platform/initproto, github.com/creack/pty,
-// github.com/google/nftables, github.com/google/nftables/binaryutil,
-// github.com/google/nftables/expr,
+// platform/engine/local, platform/homedir, platform/initproto,
+// github.com/creack/pty, github.com/google/nftables,
+// github.com/google/nftables/binaryutil, github.com/google/nftables/expr,
 // github.com/opencontainers/runtime-spec/specs-go,
 // github.com/vishvananda/netlink, golang.org/x/sys/unix, golang.org/x/term.
 package container

@@ -25,6 +25,7 @@ import (
 	"ingot/internal/base/background"
 	"ingot/internal/platform/engine"
 	"ingot/internal/platform/engine/local"
+	"ingot/internal/platform/homedir"
 	"ingot/internal/platform/initproto"
 )
 
@@ -119,7 +120,7 @@ func (in *instance) runs() bool {
 func New(ctx context.Context, o Options) (_ *Engine, err error) {
 	e := &Engine{
 		log: o.Log, users: newUsers(), instances: map[string]*instance{}, options: o,
-		about: engine.Description{Name: "container", Isolated: true, Detail: "Linux containers"},
+		about: engine.Description{Name: "container", Isolated: true, HardDisk: true, HardProcesses: true, Detail: "Linux containers"},
 	}
 	if e.log == nil {
 		e.log = slog.New(slog.DiscardHandler)
@@ -441,7 +442,7 @@ func (e *Engine) diskUse(ctx context.Context, in *instance) (int64, error) {
 		used, err := diskUsed(point)
 		return used + in.Shared, err
 	}
-	used, err := local.Size(ctx, point)
+	used, err := homedir.Size(ctx, point)
 	return used + in.Shared, err
 }
 

@@ -21,6 +21,7 @@ import (
 
 	"ingot/internal/platform/engine"
 	"ingot/internal/platform/engine/local"
+	"ingot/internal/platform/homedir"
 )
 
 // layers keeps unpacked archives that instances share. Each is a directory of package
@@ -136,7 +137,7 @@ func (l *layers) unpack(ctx context.Context, id string, a engine.Archive, limit 
 	if err := d.Own(vcapID, vcapID); err != nil {
 		return nil, err
 	}
-	size, err := local.Size(ctx, d.Home())
+	size, err := homedir.Size(ctx, d.Home())
 	if err != nil {
 		return nil, err
 	}

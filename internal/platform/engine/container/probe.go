@@ -210,7 +210,7 @@ func (e *Engine) try(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	if err := e.fine(ctx, id); err != nil {
+	if err := e.awaitOutput(ctx, id); err != nil {
 		return err
 	}
 	for _, ns := range []string{"pid", "mnt", "net", "ipc", "uts", "user"} {
@@ -226,7 +226,7 @@ func (e *Engine) try(ctx context.Context) (err error) {
 	if err := e.limited(id); err != nil {
 		return err
 	}
-	if err := e.walled(ctx, id); err != nil {
+	if err := e.checkFirewall(ctx, id); err != nil {
 		return err
 	}
 	// Nothing listens there: a refusal is an answer and proves connectivity.
@@ -272,8 +272,8 @@ func (e *Engine) limited(id string) error {
 	return nil
 }
 
-// walled checks that the firewall keeps the trial from a listening port of this machine.
-func (e *Engine) walled(ctx context.Context, id string) error {
+// checkFirewall checks that the firewall keeps the trial from a listening port of this machine.
+func (e *Engine) checkFirewall(ctx context.Context, id string) error {
 	var config net.ListenConfig
 	listener, err := config.Listen(ctx, "tcp", net.JoinHostPort(e.net.gateway().String(), "0"))
 	if err != nil {
@@ -289,8 +289,8 @@ func (e *Engine) walled(ctx context.Context, id string) error {
 	return nil
 }
 
-// fine waits for the output of the trial.
-func (e *Engine) fine(ctx context.Context, id string) error {
+// awaitOutput waits for the output of the trial.
+func (e *Engine) awaitOutput(ctx context.Context, id string) error {
 	s, err := e.Records(ctx, id, 0)
 	if err != nil {
 		return err

@@ -174,10 +174,14 @@ func (e *Engine) pruneLater() {
 	})
 }
 
+// externalHost is the address that instances are told as their own for others. It is of no use
+// to them: others reach them through the router.
+const externalHost = "127.0.0.1"
+
 // wordsAt returns the placeholder values of an instance with that address: inside, ports
 // are not mapped.
 func wordsAt(ip string) local.Words {
-	return local.Words{Home: homeInside, IP: ip, Port: func(port int) int { return port }}
+	return local.Words{Home: homeInside, IP: ip, Host: externalHost, Port: func(port int) int { return port }}
 }
 
 // commit writes the metadata of the instance.
@@ -220,8 +224,8 @@ func (e *Engine) commit(in *instance, s engine.Spec, limits engine.Limits) error
 //	disk/work         work directory of overlay
 //	disk/tmp, var     /tmp and /var/tmp
 func (e *Engine) prepareFiles(ctx context.Context, in *instance, s engine.Spec, limits engine.Limits) (func(), error) {
-	held := &holds{}
-	defer held.unlessKept()
+	held := &layerHolds{}
+	defer held.releaseUnlessKept()
 	shared, own, err := e.splitArchives(ctx, s.Files, limits.Disk, held)
 	if err != nil {
 		return nil, err
@@ -232,24 +236,24 @@ func (e *Engine) prepareFiles(ctx context.Context, in *instance, s engine.Spec, 
 	return held.keep(), nil
 }
 
-// holds are layers held by a Start.
-type holds struct{ releases []func() }
+// layerHolds are layers held by a Start.
+type layerHolds struct{ releases []func() }
 
-func (h *holds) add(release func()) { h.releases = append(h.releases, release) }
+func (h *layerHolds) add(release func()) { h.releases = append(h.releases, release) }
 
-// unlessKept releases the layers, unless keep was called. It is deferred, so that an error
+// releaseUnlessKept releases the layers, unless keep was called. It is deferred, so that an error
 // or a panic leaves none held.
-func (h *holds) unlessKept() {
+func (h *layerHolds) releaseUnlessKept() {
 	for _, release := range h.releases {
 		release()
 	}
 }
 
 // keep transfers the layers to the caller of the returned function.
-func (h *holds) keep() (release func()) {
-	kept := &holds{releases: h.releases}
+func (h *layerHolds) keep() (release func()) {
+	kept := &layerHolds{releases: h.releases}
 	h.releases = nil
-	return kept.unlessKept
+	return kept.releaseUnlessKept
 }
 
 // mountFiles mounts the instance's disk, and its home over the layers.
@@ -308,7 +312,7 @@ func (e *Engine) mountFiles(ctx context.Context, in *instance, shared []layer, o
 
 // splitArchives splits archives into layers and the rest, which is unpacked over them. The
 // order matters: archives after one that cannot be shared are not shared.
-func (e *Engine) splitArchives(ctx context.Context, files []engine.Archive, limit int64, held *holds) (shared []layer, own []engine.Archive, err error) {
+func (e *Engine) splitArchives(ctx context.Context, files []engine.Archive, limit int64, held *layerHolds) (shared []layer, own []engine.Archive, err error) {
 	for i, a := range files {
 		if a.Key == "" || !e.sharing {
 			return shared, files[i:], nil

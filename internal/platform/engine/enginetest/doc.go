@@ -18,5 +18,6 @@
 //
 // The package must not import an engine.
 //
-// Imports: base/fault, base/faulttest, platform/engine, platform/initproto.
+// Imports: base/fault, base/faulttest, base/testkit, platform/engine,
+// platform/initproto.
 package enginetest

@@ -5,11 +5,11 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
 
+	"ingot/internal/base/testkit"
 	"ingot/internal/platform/engine"
 )
 
@@ -24,6 +24,9 @@ type Options struct {
 	// control groups, network links. It is called after all instances were removed and the
 	// engine was closed, and may wait a little for what ends by itself.
 	Leftovers func(t *testing.T, dir string) []string
+	// OpenNetwork means that instances can reach each other, because this machine's network
+	// does not enforce policies.
+	OpenNetwork bool
 	// Many is the number of concurrent instances in the test of that; 20 if 0.
 	Many int
 }
@@ -53,22 +56,10 @@ func run(m *testing.M) int {
 		return 1
 	}
 	defer os.RemoveAll(dir)
-	// Instances of other users start ingot-init.
-	if err := os.Chmod(dir, 0o755); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
 	programs = dir
-	for name, pkg := range map[string]string{
-		"ingot-init": "ingot/cmd/ingot-init",
-		"member":     "ingot/internal/platform/engine/enginetest/member",
-	} {
-		build := exec.Command("go", "build", "-trimpath", "-buildvcs=false", "-o", filepath.Join(dir, name), pkg)
-		build.Env = append(os.Environ(), "CGO_ENABLED=0")
-		if out, err := build.CombinedOutput(); err != nil {
-			fmt.Fprintf(os.Stderr, "enginetest: building %s: %v\n%s", pkg, err, out)
-			return 1
-		}
+	if err := testkit.Build(dir, "ingot/cmd/ingot-init", "ingot/internal/platform/engine/enginetest/member"); err != nil {
+		fmt.Fprintln(os.Stderr, "enginetest:", err)
+		return 1
 	}
 	return m.Run()
 }

@@ -20,6 +20,7 @@ var execCases = []testCase{
 	{name: "ExecTerminal", test: execTerminal},
 	{name: "ExecBackground", test: execBackground},
 	{name: "ExecClose", test: execClose},
+	{name: "ExecUnread", test: execUnread},
 	{name: "ExecRemoved", test: execRemoved},
 	{name: "ExecFails", test: execFails},
 }
@@ -276,6 +277,31 @@ func execClose(s *suite, t *testing.T) {
 		t.Fatal(err)
 	}
 	f.end()
+}
+
+// execUnread: a process whose output is not read, and which does not read its input, can
+// still be signalled and closed.
+func execUnread(s *suite, t *testing.T) {
+	id, _ := s.host(t)
+	p := s.exec(t, id, engine.ExecRequest{Args: []string{"/bin/sh", "-c", `yes >&2 & yes`}})
+	written := make(chan struct{})
+	go func() {
+		defer close(written)
+		_, _ = io.WriteString(p.Stdin(), strings.Repeat("x", 1<<20))
+	}()
+	if _, err := io.ReadFull(p.Stdout(), make([]byte, 1<<20)); err != nil {
+		t.Errorf("reading one output while the other is full: %v", err)
+	}
+	if err := p.Signal(int(syscall.SIGKILL)); err != nil {
+		t.Errorf("Signal: %v", err)
+	}
+	if status, err := p.Wait(); err != nil || status != 137 {
+		t.Errorf("status %d, %v, want 137", status, err)
+	}
+	if err := p.Close(); err != nil {
+		t.Errorf("Close: %v", err)
+	}
+	<-written
 }
 
 func execRemoved(s *suite, t *testing.T) {

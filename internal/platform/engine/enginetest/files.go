@@ -25,8 +25,8 @@ var fileCases = []testCase{
 	{name: "KilledFirst", test: killedFirst},
 	{name: "LostForMemory", needs: isolated, test: lostForMemory},
 	{name: "Placement", test: placement},
-	{name: "Processes", needs: isolated, test: processes},
-	{name: "Disk", needs: isolated, test: disk},
+	{name: "Processes", needs: func(d engine.Description) bool { return d.HardProcesses }, test: processes},
+	{name: "Disk", needs: func(d engine.Description) bool { return d.HardDisk }, test: disk},
 	{name: "Apart", needs: isolated, test: apart},
 }
 
@@ -184,7 +184,9 @@ func memory(s *suite, t *testing.T) {
 // killedFirst: when memory runs out the kernel kills a member before ingot-init, which
 // reports how the instance ended.
 func killedFirst(s *suite, t *testing.T) {
-	_, f := s.run(t, sh("web", `echo score $(cat /proc/self/oom_score_adj) $(cat /proc/$PPID/oom_score_adj)
+	// An engine may set the score just after the start.
+	_, f := s.run(t, sh("web", `i=0; while [ "$(cat /proc/$$/oom_score_adj)" != 1000 ] && [ $i -lt 250 ]; do sleep 0.02; i=$((i+1)); done
+		echo score $(cat /proc/self/oom_score_adj) $(cat /proc/$PPID/oom_score_adj)
 		`+waiting))
 	fields := strings.Fields(f.line("score"))
 	if len(fields) != 2 {
@@ -265,7 +267,9 @@ func apart(s *suite, t *testing.T) {
 		touch /usr/x 2>/dev/null || echo not the system
 		`+waiting))
 	for _, want := range []string{"no secret", "not mine", "not the other", "not the system"} {
-		g.line(want)
+		if want != "not the other" || !s.o.OpenNetwork {
+			g.line(want)
+		}
 	}
 	if r, err := get(t, s, first, "tcp", "127.0.0.1:8080"); err != nil || r != "first" {
 		t.Errorf("from outside: %q, %v", r, err)

@@ -17,6 +17,7 @@ import (
 	"testing"
 	"time"
 
+	"ingot/internal/base/testkit"
 	"ingot/internal/platform/engine"
 	"ingot/internal/platform/initproto"
 )
@@ -62,6 +63,9 @@ func (s *suite) spec(t *testing.T, members ...initproto.Member) engine.Spec {
 		Limits: engine.Limits{Memory: 256 << 20, Disk: 256 << 20, CPU: 1024, PIDs: 256, Files: 1024},
 	}
 }
+
+// Program returns an archive with the suite's program, bin/member, for tests of one engine.
+func Program() engine.Archive { return programArchive() }
 
 // programArchive returns an archive with the suite's program in bin/, which instances
 // share.
@@ -159,26 +163,11 @@ func (s *suite) get(t *testing.T, id string) engine.Instance {
 func (s *suite) awaitGone(t *testing.T, id string) engine.Instance {
 	t.Helper()
 	var i engine.Instance
-	await(t, "the instance still runs", func() bool {
+	testkit.Eventually(t, "the instance does not run any more", func() bool {
 		i = s.get(t, id)
 		return !i.Running
 	})
 	return i
-}
-
-// await polls for a condition without a record.
-func await(t *testing.T, complaint string, so func() bool) {
-	t.Helper()
-	ctx := within(t)
-	tick := time.NewTicker(5 * time.Millisecond)
-	defer tick.Stop()
-	for !so() {
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			t.Fatal(complaint)
-		}
-	}
 }
 
 // follower reads an instance's records and checks that none is missing.

@@ -26,6 +26,7 @@ var lifeCases = []testCase{
 	{name: "Records", test: records},
 	{name: "DevStdout", test: devStdout},
 	{name: "RecordsEnd", test: recordsEnd},
+	{name: "Ack", test: ack},
 	{name: "StreamClosed", test: streamClosed},
 	{name: "Exits", test: exits},
 	{name: "Codependent", test: codependent},
@@ -258,6 +259,32 @@ func recordsEnd(s *suite, t *testing.T) {
 	}
 }
 
+// ack: acknowledged records need not be kept, but nothing else is lost.
+func ack(s *suite, t *testing.T) {
+	id, f := s.run(t, sh("web", `echo first; while ! test -e go; do sleep 0.02; done; echo last; exit 3`))
+	f.line("first")
+	for seq := range f.last {
+		if err := f.stream.Ack(engine.Position(seq + 1)); err != nil {
+			t.Fatalf("Ack: %v", err)
+		}
+	}
+	other := s.follow(t, id, engine.Position(f.last))
+	s.lastCall(t, id)
+	for _, reader := range []*follower{f, other} {
+		reader.line("last")
+		reader.event(initproto.EventEnded)
+		reader.end()
+	}
+	if err := f.stream.Ack(engine.Position(f.last - 1)); err != nil {
+		t.Fatalf("Ack: %v", err)
+	}
+	if x := s.awaitGone(t, id).State.Exit; x == nil || x.Status != 3 {
+		t.Errorf("exit: %+v, want status 3", x)
+	}
+	s.follow(t, id, engine.Position(f.last-1)).event(initproto.EventEnded)
+	s.follow(t, id, engine.Position(f.last)).end()
+}
+
 func streamClosed(s *suite, t *testing.T) {
 	id, f := s.run(t, sh("web", `echo there; `+waiting))
 	f.line("there")
@@ -394,7 +421,7 @@ func remove(s *suite, t *testing.T) {
 	s.remove(t, id)
 	// The id is free, and its records start again.
 	again := s.spec(t, sh("web", `echo anew; `+waiting))
-	again.ID = id
+	again.ID, again.Launch.Instance = id, id
 	s.start(t, again)
 	s.follow(t, id, 0).line("anew")
 }

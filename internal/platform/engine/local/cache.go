@@ -162,10 +162,3 @@ func removeProtected(path string) error {
 	}
 	return err
 }
-
-func onDisk(info fs.FileInfo) int64 {
-	if st, ok := info.Sys().(*syscall.Stat_t); ok {
-		return st.Blocks * 512
-	}
-	return info.Size()
-}

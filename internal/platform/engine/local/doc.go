@@ -1,6 +1,6 @@
-// Package local manages the directory of an instance, its files, its ports and its
-// first process, for the engines that run instances on this machine. It is not an
-// engine itself.
+// Package local is what the engines for this machine, container and process, have in
+// common: the directory of an instance, its files, its ports and its first process. It
+// is not an engine itself.
 //
 //	ROOT/<id>/instance.json   metadata (Meta); written last, removed first
 //	ROOT/<id>/control/        files of ingot-init: spec.json, state.json, records/
@@ -16,6 +16,6 @@
 // The package must not import the engines that use it.
 //
 // Imports: base/background, base/fault, platform/archive, platform/engine,
-// platform/initproto, github.com/creack/pty, golang.org/x/sys/unix,
-// golang.org/x/term.
+// platform/homedir, platform/initproto, github.com/creack/pty,
+// golang.org/x/sys/unix, golang.org/x/term.
 package local

@@ -15,6 +15,7 @@ import (
 	"ingot/internal/base/fault"
 	"ingot/internal/platform/archive"
 	"ingot/internal/platform/engine"
+	"ingot/internal/platform/homedir"
 )
 
 // Unpack writes archives to the home directory, in order: files of later ones replace those
@@ -128,7 +129,7 @@ func (d *Dir) target(name string) (string, error) {
 		return d.Home(), nil
 	}
 	if !filepath.IsLocal(name) {
-		return "", fmt.Errorf("%s: %w", name, ErrOutside)
+		return "", fmt.Errorf("%s: %w", name, homedir.ErrOutside)
 	}
 	root, err := os.OpenRoot(d.Home())
 	if err != nil {
@@ -205,26 +206,4 @@ func protect(dir string) error {
 		}
 		return os.Chmod(path, info.Mode().Perm()&^0o222) //nolint:gosec // nothing of the instance runs yet
 	})
-}
-
-// Size returns the disk usage of a directory. Files that cannot be read, or vanish, do not
-// count.
-func Size(ctx context.Context, dir string) (int64, error) {
-	var sum int64
-	err := filepath.WalkDir(dir, func(_ string, e fs.DirEntry, err error) error {
-		if ctx.Err() != nil {
-			return ctx.Err()
-		}
-		if err != nil || e == nil {
-			return nil //nolint:nilerr // a directory of another user, or one just removed
-		}
-		if info, err := e.Info(); err == nil {
-			sum += onDisk(info)
-		}
-		return nil
-	})
-	if errors.Is(err, fs.ErrNotExist) {
-		err = nil
-	}
-	return sum, err
 }

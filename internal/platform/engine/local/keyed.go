@@ -1,5 +1,3 @@
-//go:build linux
-
 package local
 
 import (

@@ -21,8 +21,10 @@ import (
 	"testing"
 	"time"
 
+	"ingot/internal/base/testkit"
 	"ingot/internal/platform/engine"
 	"ingot/internal/platform/engine/local"
+	"ingot/internal/platform/homedir"
 	"ingot/internal/platform/initproto"
 )
 
@@ -74,10 +76,7 @@ func TestDirLife(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, name := range []string{"instance.json", "control/spec.json"} {
-		info, err := os.Stat(filepath.Join(whole.Path(), name))
-		if err != nil || info.Mode().Perm() != 0o600 {
-			t.Errorf("mode of %s is %v, %v, want 0600", name, info.Mode(), err)
-		}
+		testkit.CheckMode(t, filepath.Join(whole.Path(), name), 0o600)
 	}
 	if ids := names(t, root); !slices.Equal(ids, []string{"whole"}) {
 		t.Errorf("List: %v", ids)
@@ -168,7 +167,7 @@ func TestBelow(t *testing.T) {
 		"..": "!", "../a": "!", "a/../../b": "!", "{{home}}x": "!", "{{home}}/..": "!", "/": "!",
 		"/home/vcapx": "!", "/home/vcap/..": "!", "/etc/passwd": "!", "/home/vcap/../x": "!",
 	} {
-		got, err := local.Below(path, "/home/vcap")
+		got, err := homedir.Below(path, "/home/vcap")
 		if err != nil {
 			got = "!"
 		}
@@ -324,7 +323,7 @@ func TestUnpack(t *testing.T) {
 	}
 	for _, name := range []string{"locked", "locked/deep", "locked/deep/file"} {
 		if info, err := os.Stat(filepath.Join(d.Home(), name)); err != nil || info.Mode()&0o222 != 0 {
-			t.Errorf("mode of %s is %v, %v, want read only", name, info.Mode(), err)
+			t.Errorf("%s is %+v, %v, want it read-only", name, info, err)
 		}
 	}
 	// Never through a link that leads out.

@@ -71,6 +71,10 @@ func (s *stream) Next() (initproto.Record, error) {
 	return rec, err
 }
 
+// Ack does nothing: the files of ended instances are kept until Remove, and those of running
+// ones have a limit of their own.
+func (s *stream) Ack(engine.Position) error { return nil }
+
 // Close stops reading. It may be called more than once, and while Next blocks.
 func (s *stream) Close() error {
 	s.end()

@@ -1,5 +1,3 @@
-//go:build linux
-
 package local
 
 import (
@@ -11,17 +9,16 @@ import (
 	"ingot/internal/platform/initproto"
 )
 
-const homeWord = "{{home}}"
-
 // Words are the values of the placeholders in a Spec.
 type Words struct {
 	Home string
 	IP   string
+	Host string
 	Port func(int) int
 }
 
 // word matches placeholders, and the escape of text that looks like one.
-var word = regexp.MustCompile(`\{\{(?:\{\{|home\}\}|ip\}\}|port:([0-9]{1,5})\}\})`)
+var word = regexp.MustCompile(`\{\{(?:\{\{|home\}\}|ip\}\}|host\}\}|port:([0-9]{1,5})\}\})`)
 
 // Substitute returns the spec with placeholders replaced in the arguments, environment and
 // directory of every member, and with the ports of its checks mapped. s itself is not
@@ -61,6 +58,8 @@ func (w Words) In(text string) string {
 			return w.Home
 		case "{{ip}}":
 			return w.IP
+		case "{{host}}":
+			return w.Host
 		}
 		n, err := strconv.Atoi(word.FindStringSubmatch(found)[1])
 		if err != nil {

@@ -23,5 +23,5 @@
 // engines.
 //
 // Imports: base/background, base/fault, platform/engine, platform/engine/local,
-// platform/initproto, golang.org/x/sys/unix.
+// platform/homedir, platform/initproto, golang.org/x/sys/unix.
 package process

@@ -32,7 +32,7 @@ func (e *Engine) Exec(ctx context.Context, id string, r engine.ExecRequest) (eng
 	if err := errors.Join(ctx.Err(), e.open.Err()); err != nil {
 		return nil, err
 	}
-	cmd, err := command(d, r)
+	cmd, err := e.command(d, r)
 	if err != nil {
 		return nil, err
 	}
@@ -61,12 +61,12 @@ func ownerOf(c *syscall.Credential) *local.Owner {
 }
 
 // command returns the command for Exec, without input and output.
-func command(d *local.Dir, r engine.ExecRequest) (*exec.Cmd, error) {
+func (e *Engine) command(d *local.Dir, r engine.ExecRequest) (*exec.Cmd, error) {
 	if len(r.Args) == 0 {
 		return nil, errors.New("nothing to run")
 	}
 	m := d.Meta()
-	words := wordsOf(d, m.Ports, "")
+	words := e.wordsOf(d, m.Ports)
 	args := words.All(r.Args)
 	env := slices.Concat(mainEnv(m.Launch), words.All(r.Env))
 	if r.Terminal != nil && r.Terminal.Term != "" {

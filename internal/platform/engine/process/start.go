@@ -142,8 +142,8 @@ func listens(ports []engine.Port) func(int) int {
 }
 
 // wordsOf returns the placeholder values of an instance.
-func wordsOf(d *local.Dir, ports []engine.Port, ip string) local.Words {
-	return local.Words{Home: d.Home(), IP: ip, Port: listens(ports)}
+func (e *Engine) wordsOf(d *local.Dir, ports []engine.Port) local.Words {
+	return local.Words{Home: d.Home(), IP: e.host, Host: e.host, Port: listens(ports)}
 }
 
 // build creates the directory of an instance with its files. The caller must destroy the
@@ -162,7 +162,7 @@ func (e *Engine) fill(ctx context.Context, d *local.Dir, s engine.Spec, ports []
 	if err != nil {
 		return err
 	}
-	spec := local.Substitute(s.Launch, wordsOf(d, ports, e.host))
+	spec := local.Substitute(s.Launch, e.wordsOf(d, ports))
 	for i := range spec.Members {
 		m := &spec.Members[i]
 		if !slices.ContainsFunc(m.Env, func(v string) bool { return names(v, d.Path()) }) {

@@ -9,6 +9,7 @@ import (
 
 	"ingot/internal/platform/engine"
 	"ingot/internal/platform/engine/local"
+	"ingot/internal/platform/homedir"
 )
 
 const (
@@ -58,7 +59,7 @@ func (c *usageCache) diskOf(ctx context.Context, d *local.Dir) (int64, error) {
 	if ok && time.Since(known.at) < diskFresh {
 		return known.bytes, nil
 	}
-	n, err := local.Size(ctx, d.Home())
+	n, err := homedir.Size(ctx, d.Home())
 	if err != nil {
 		return 0, err
 	}

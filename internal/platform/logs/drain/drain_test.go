@@ -24,11 +24,12 @@ import (
 	"ingot/internal/platform"
 	"ingot/internal/platform/logs"
 	"ingot/internal/platform/logs/drain"
+	"ingot/internal/platform/logs/logfiles"
 )
 
 func TestContract(t *testing.T) {
 	t.Parallel()
-	s := open(t, logs.Options{})
+	s := open(t, logfiles.Options{})
 	dir := t.TempDir()
 	backgroundtest.Stress(t, func(t *testing.T) background.Service {
 		return drain.New(s, one("a", drain.Drain{ID: "d", URL: "syslog://127.0.0.1:1"}), options(filepath.Join(dir, fmt.Sprint(time.Now().UnixNano()))))
@@ -38,7 +39,7 @@ func TestContract(t *testing.T) {
 func TestMessages(t *testing.T) {
 	t.Parallel()
 	r := listen(t, "127.0.0.1:0", nil, 0, 0)
-	s := open(t, logs.Options{})
+	s := open(t, logfiles.Options{})
 	url := "syslog://" + r.listener.Addr().String()
 	plain := drain.Drain{ID: "plain", URL: url + "?disable-metadata=true", Host: drain.Hostname("my org", "dev_1", "Äpp.x")}
 	full := drain.Drain{ID: "full", URL: url, About: logs.About{Tags: map[string]string{"app_name": `a"b]c\d`, "not a name": "x"}}}
@@ -106,7 +107,7 @@ func TestCheck(t *testing.T) {
 func TestCutOff(t *testing.T) {
 	t.Parallel()
 	r := listen(t, "127.0.0.1:0", nil, 137, 5)
-	s := open(t, logs.Options{})
+	s := open(t, logfiles.Options{})
 	o := options(t.TempDir())
 	o.Settle = time.Second // longer than lines lie about unread
 	m := start(t, s, one("a", drain.Drain{ID: "d", URL: "syslog://" + r.listener.Addr().String()}), o)
@@ -125,7 +126,7 @@ func TestAway(t *testing.T) {
 	t.Parallel()
 	r := listen(t, "127.0.0.1:0", nil, 0, 0)
 	address := r.listener.Addr().String()
-	s := open(t, logs.Options{})
+	s := open(t, logfiles.Options{})
 	dir := t.TempDir()
 	source := one("a", drain.Drain{ID: "d", URL: "syslog://" + address})
 	write(t, s, "a", 0, 10) // before there was a drain: not for it
@@ -182,7 +183,7 @@ func TestAwayForManyTries(t *testing.T) {
 	t.Parallel()
 	r := listen(t, "127.0.0.1:0", nil, 0, 0)
 	address := r.listener.Addr().String()
-	s := open(t, logs.Options{})
+	s := open(t, logfiles.Options{})
 	o := options(t.TempDir())
 	o.Settle = time.Hour
 	m := start(t, s, one("a", drain.Drain{ID: "d", URL: "syslog://" + address}), o)
@@ -201,7 +202,7 @@ func TestAwayTooLong(t *testing.T) {
 	t.Parallel()
 	r := listen(t, "127.0.0.1:0", nil, 0, 0)
 	address := r.listener.Addr().String()
-	s := open(t, logs.Options{PerAppBytes: 128 << 10})
+	s := open(t, logfiles.Options{PerAppBytes: 128 << 10})
 	m := start(t, s, one("a", drain.Drain{ID: "d", URL: "syslog://" + address}), options(t.TempDir()))
 	settled(t, s, m)
 	r.stop()
@@ -225,7 +226,7 @@ func TestAwayTooLong(t *testing.T) {
 func TestPrivateAddressesAndSecrets(t *testing.T) {
 	t.Parallel()
 	r := listen(t, "127.0.0.1:0", nil, 0, 0)
-	s := open(t, logs.Options{})
+	s := open(t, logfiles.Options{})
 	var log bytes.Buffer
 	o := options(t.TempDir())
 	o.Guard = safedial.Guard{}
@@ -287,7 +288,7 @@ func TestHTTPS(t *testing.T) {
 				}
 			}))
 			defer server.Close()
-			s := open(t, logs.Options{})
+			s := open(t, logfiles.Options{})
 			o := options(t.TempDir())
 			o.Roots = server.Client().Transport.(*http.Transport).TLSClientConfig.RootCAs
 			url := strings.Replace(server.URL, "https://127.0.0.1", scheme+"://u:p@127.0.0.1", 1) + "/in?token=x"
@@ -320,7 +321,7 @@ func TestAppsDoNotWaitForEachOther(t *testing.T) {
 	}
 	defer stuck.Close()
 	r := listen(t, "127.0.0.1:0", nil, 0, 0)
-	s := open(t, logs.Options{})
+	s := open(t, logfiles.Options{})
 	o := options(t.TempDir())
 	m := start(t, s, &drains{of: map[string][]drain.Drain{
 		"noisy": {{ID: "d", URL: "syslog://" + stuck.Addr().String()}},

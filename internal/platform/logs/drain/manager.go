@@ -59,7 +59,7 @@ type Options struct {
 // Manager runs a worker for every drain.
 type Manager struct {
 	background.Part
-	store   *logs.Store
+	store   logs.Store
 	source  Source
 	options Options
 	kick    chan struct{}
@@ -73,7 +73,7 @@ type workerKey struct{ app, id string }
 var _ background.Service = (*Manager)(nil)
 
 // New returns a manager that is not started.
-func New(store *logs.Store, source Source, o Options) *Manager {
+func New(store logs.Store, source Source, o Options) *Manager {
 	o.Interval = cmp.Or(o.Interval, 30*time.Second)
 	o.Settle = cmp.Or(o.Settle, 5*time.Second)
 	o.TellEvery = cmp.Or(o.TellEvery, 30*time.Second)

@@ -21,6 +21,8 @@ import (
 	"ingot/internal/platform"
 	"ingot/internal/platform/logs"
 	"ingot/internal/platform/logs/drain"
+	"ingot/internal/platform/logs/logfiles"
+	"ingot/internal/platform/logs/logstest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -162,9 +164,9 @@ func one(app string, d drain.Drain) *drains {
 	return &drains{of: map[string][]drain.Drain{app: {d}}}
 }
 
-func open(t testing.TB, o logs.Options) *logs.Store {
+func open(t testing.TB, o logfiles.Options) logs.Store {
 	t.Helper()
-	s, err := logs.Open(t.TempDir(), o)
+	s, err := logfiles.Open(t.TempDir(), o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -180,7 +182,7 @@ func options(dir string) drain.Options {
 	}
 }
 
-func start(t testing.TB, s *logs.Store, source drain.Source, o drain.Options) *drain.Manager {
+func start(t testing.TB, s logs.Store, source drain.Source, o drain.Options) *drain.Manager {
 	t.Helper()
 	m := drain.New(s, source, o)
 	if err := m.Start(t.Context()); err != nil {
@@ -192,7 +194,7 @@ func start(t testing.TB, s *logs.Store, source drain.Source, o drain.Options) *d
 
 var t0 = time.Date(2026, 3, 1, 12, 0, 0, 123456789, time.UTC)
 
-func write(t testing.TB, s *logs.Store, app string, from, to int) {
+func write(t testing.TB, s logs.Store, app string, from, to int) {
 	t.Helper()
 	for ; from < to; from += 20 {
 		var batch []platform.LogLine
@@ -209,22 +211,22 @@ func write(t testing.TB, s *logs.Store, app string, from, to int) {
 }
 
 // settled waits until a drain knows that its receiver has everything.
-func settled(t testing.TB, s *logs.Store, m *drain.Manager) {
+func settled(t testing.TB, s logs.Store, m *drain.Manager) {
 	t.Helper()
 	testkit.Eventually(t, "everything is taken", func() bool {
 		all := m.Stats()
 		if len(all) != 1 {
 			return false
 		}
-		there := s.Meta()[all[0].App]
+		there := logstest.Meta(t, s, all[0].App)
 		return all[0].Ready && all[0].Taken >= there.Count+there.Expired
 	})
 }
 
 // said are the texts of the app's log that come from the log itself.
-func said(t testing.TB, s *logs.Store, app string) (out []string) {
+func said(t testing.TB, s logs.Store, app string) (out []string) {
 	t.Helper()
-	all, err := s.Read(app, logs.ReadQuery{Limit: 1000, Descending: true})
+	all, err := s.Read(t.Context(), app, logs.ReadQuery{Limit: 1000, Descending: true})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -13,8 +13,8 @@ import (
 	"testing"
 
 	"ingot/internal/base/testkit"
-	"ingot/internal/platform/logs"
 	"ingot/internal/platform/logs/drain"
+	"ingot/internal/platform/logs/logfiles"
 )
 
 // rsyslog is the syslog server of most Linux systems, with a configuration and
@@ -105,7 +105,7 @@ func TestRsyslogRestarts(t *testing.T) {
 	t.Parallel()
 	r := findRsyslog(t)
 	r.start(t)
-	s := open(t, logs.Options{})
+	s := open(t, logfiles.Options{})
 	o := options(t.TempDir())
 	o.Settle = 0 // the default, of real life
 	m := start(t, s, one("the-app", drain.Drain{ID: "d", URL: "syslog://127.0.0.1:" + r.port, Host: "o.s.a"}), o)

@@ -16,8 +16,8 @@ import (
 	"time"
 
 	"ingot/internal/base/testkit"
-	"ingot/internal/platform/logs"
 	"ingot/internal/platform/logs/drain"
+	"ingot/internal/platform/logs/logfiles"
 )
 
 // identity is a certificate with its key, in PEM, that is its own authority.
@@ -87,7 +87,7 @@ func TestTLS(t *testing.T) {
 				ca = client.certificate
 			}
 			r := listen(t, "127.0.0.1:0", server.server(t, ca), 137, 2)
-			s := open(t, logs.Options{})
+			s := open(t, logfiles.Options{})
 			d := tc.drain
 			d.ID, d.URL = "d", "syslog-tls://"+r.listener.Addr().String()
 			o := options(t.TempDir())
@@ -121,7 +121,7 @@ func TestTLSReceiverRestarts(t *testing.T) {
 	config := server.server(t, nil)
 	r := listen(t, "127.0.0.1:0", config, 0, 0)
 	address := r.listener.Addr().String()
-	s := open(t, logs.Options{})
+	s := open(t, logfiles.Options{})
 	o := options(t.TempDir())
 	o.Settle = time.Minute // nothing counts as taken before the end of the test
 	m := start(t, s, one("a", drain.Drain{ID: "d", URL: "syslog-tls://" + address, CA: server.certificate}), o)

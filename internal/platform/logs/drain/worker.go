@@ -19,13 +19,13 @@ const (
 	// saveEvery is how often the position is stored while lines are sent, and how often
 	// receipt of sent lines is checked.
 	saveEvery = time.Second
-	// patience is how often lines are sent again to a receiver that closes every connection
+	// maxResends is how often lines are sent again to a receiver that closes every connection
 	// before they count as received. After that fewer are sent at a time, and their receipt
 	// is awaited.
-	patience = 3
-	// resignation is the number of failures after which connections need not last so long,
+	maxResends = 3
+	// unstableAfter is the number of failures after which connections need not last so long,
 	// because the receiver seems to close them regularly.
-	resignation = 20
+	unstableAfter = 20
 )
 
 // worker sends the lines of an app to one drain.
@@ -114,7 +114,7 @@ func (w *worker) run(ctx context.Context) {
 }
 
 // begin determines the position, the first time.
-func (w *worker) begin() (*logs.Tail, error) {
+func (w *worker) begin() (logs.Tail, error) {
 	from := logs.After(w.taken)
 	if w.savedAt.IsZero() {
 		sent, known, err := w.position.load()
@@ -202,7 +202,7 @@ func cause(s sender, err error) error {
 }
 
 // next waits for lines, but not for long while some are not known to be received.
-func (w *worker) next(ctx context.Context, t *logs.Tail, s sender) (logs.Batch, error) {
+func (w *worker) next(ctx context.Context, t logs.Tail, s sender) (logs.Batch, error) {
 	waiting, cancel := context.WithCancel(ctx)
 	defer cancel()
 	if w.taken < w.read || w.saved < w.taken || w.owed > 0 {
@@ -237,16 +237,16 @@ func (w *worker) connect(ctx context.Context) (sender, error) {
 	if w.target.url != "" {
 		return newPoster(w.target, o.Guard), nil
 	}
-	return dialSyslog(ctx, w.target, o.Guard, o.Settle>>max(0, w.stuck-resignation))
+	return dialSyslog(ctx, w.target, o.Guard, o.Settle>>max(0, w.stuck-unstableAfter))
 }
 
 // portion returns how many lines are sent before their receipt is awaited; 0 means that it
 // is not.
 func (w *worker) portion() int {
-	if w.stuck < patience {
+	if w.stuck < maxResends {
 		return 0
 	}
-	return max(1, 128>>(w.stuck-patience))
+	return max(1, 128>>(w.stuck-maxResends))
 }
 
 // awaitTaken waits until all sent lines are received.

@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// BindChange is a binding to make.
+// BindChange is a request to create a binding.
 type BindChange struct {
 	Instance
 	BindingID  string
@@ -21,7 +21,7 @@ type BindChange struct {
 	Route      string // address, of route bindings
 }
 
-// Binding is what a broker gives.
+// Binding is the response of a broker to a bind request.
 type Binding struct {
 	Answer
 	Credentials     map[string]any
@@ -34,7 +34,7 @@ func bindingPath(i Instance, id string) string {
 	return i.path() + "/service_bindings/" + url.PathEscape(id)
 }
 
-// Bind makes a binding.
+// Bind creates a binding.
 func (c *Client) Bind(ctx context.Context, b Broker, k BindChange) (*Binding, error) {
 	resource := map[string]any{}
 	switch {
@@ -71,7 +71,7 @@ func (c *Client) Bind(ctx context.Context, b Broker, k BindChange) (*Binding, er
 	return r.binding(b)
 }
 
-// FetchBinding returns a binding that was made.
+// FetchBinding returns an existing binding.
 func (c *Client) FetchBinding(ctx context.Context, b Broker, i Instance, id, user string) (*Binding, error) {
 	r, err := c.do(ctx, b, call{method: http.MethodGet, path: bindingPath(i, id), query: i.query(), user: user})
 	if err != nil {
@@ -94,7 +94,7 @@ func (r *reply) binding(b Broker) (*Binding, error) {
 		return nil, r.garbage(b, err)
 	}
 	if u := said.RouteServiceURL; u != "" && !strings.HasPrefix(u, "https://") {
-		return nil, r.garbage(b, errors.New("route_service_url is no https address"))
+		return nil, r.garbage(b, errors.New("route_service_url is not an https URL"))
 	}
 	return &Binding{
 		Answer: Answer{Outcome: Done}, Credentials: said.Credentials, SyslogDrainURL: said.SyslogDrainURL,
@@ -102,7 +102,7 @@ func (r *reply) binding(b Broker) (*Binding, error) {
 	}, nil
 }
 
-// Unbind removes a binding.
+// Unbind deletes a binding.
 func (c *Client) Unbind(ctx context.Context, b Broker, i Instance, id, user string) (*Answer, error) {
 	q := i.query()
 	q.Set("accepts_incomplete", "true")

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// Catalog is what a broker offers.
+// Catalog is the catalog of a broker.
 type Catalog struct {
 	Services []*Service `json:"services"`
 }
@@ -31,14 +31,14 @@ type Service struct {
 	DashboardClient *DashboardClient `json:"dashboard_client"`
 }
 
-// DashboardClient is an OAuth client that a broker wants to have.
+// DashboardClient is an OAuth client that a broker requires.
 type DashboardClient struct {
 	ID          string `json:"id"`
 	Secret      string `json:"secret"`
 	RedirectURI string `json:"redirect_uri"`
 }
 
-// Plan is a size of an offering.
+// Plan is a plan of an offering.
 type Plan struct {
 	ID                     string           `json:"id"`
 	Name                   string           `json:"name"`
@@ -52,7 +52,7 @@ type Plan struct {
 	MaintenanceInfo        *MaintenanceInfo `json:"maintenance_info"`
 }
 
-// Catalog reads what a broker offers and checks it.
+// Catalog fetches and validates the catalog of a broker.
 func (c *Client) Catalog(ctx context.Context, b Broker) (*Catalog, error) {
 	r, err := c.do(ctx, b, call{method: http.MethodGet, path: "catalog", limit: maxCatalog})
 	if err != nil {
@@ -72,7 +72,7 @@ func (c *Client) Catalog(ctx context.Context, b Broker) (*Catalog, error) {
 	return &out, nil
 }
 
-// problems says what is wrong with a catalog, in the words of Cloud Foundry.
+// problems returns the errors in a catalog, with the messages of Cloud Foundry.
 func (c *Catalog) problems() []string {
 	var out []string
 	add := func(format string, args ...any) {

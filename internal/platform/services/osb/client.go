@@ -23,41 +23,42 @@ import (
 	"ingot/internal/base/safedial"
 )
 
-// Version is the one we speak.
+// Version is the version of the API that the client uses.
 const Version = "2.17"
 
-// Broker is how to reach a broker.
+// Broker is the URL and the credentials of a broker.
 type Broker struct {
 	GUID     string
 	Name     string
 	URL      string
 	Username string
 	Password string
-	// Guarded means that a developer registered it, who may not have us connect
-	// to whatever only this machine reaches.
+	// Guarded means that a developer registered the broker, so that Options.Guard
+	// applies: it must not lead the server to internal addresses.
 	Guarded bool
 }
 
-// Options bound a client. Zero values mean the defaults.
+// Options configure a client. Zero values mean the defaults.
 type Options struct {
-	// Timeout bounds one call; 60 s.
+	// Timeout limits a call; 60 s by default.
 	Timeout time.Duration
-	// Trip is how many calls in a row that reach no server open the breaker; 5.
+	// Trip is the number of consecutive calls that reach no server after which the
+	// circuit breaker opens; 5 by default.
 	Trip int
 	// PlatformURL is the URL of the platform's API. Brokers get the location of its
 	// /v2/info, unless it is empty.
 	PlatformURL string
-	// Rest is how long it stays open; 15 s.
+	// Rest is how long the circuit breaker stays open; 15 s by default.
 	Rest time.Duration
-	// Through, if set, is put before the connection to brokers.
+	// Through, if set, wraps the transport.
 	Through func(http.RoundTripper) http.RoundTripper
-	// Guard says which addresses guarded brokers may have.
+	// Guard decides which addresses guarded brokers may have.
 	Guard safedial.Guard
-	// Routes are apps of this server, which may be brokers wherever they are.
+	// Routes are the routes of apps of this server, which may always be brokers.
 	Routes safedial.Routes
 }
 
-// Client asks brokers. It is safe for concurrent use.
+// Client calls brokers. It is safe for concurrent use.
 type Client struct {
 	options Options
 	http    *http.Client // for brokers of operators
@@ -91,7 +92,7 @@ func New(o Options) *Client {
 		}
 		return &http.Client{
 			Transport: way,
-			// Where a broker sends us we do not go: not with its password.
+			// Redirects are not followed, because the request has a password.
 			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 		}
 	}
@@ -113,13 +114,13 @@ func infoLocation(apiURL string) string {
 
 const dialTime = 10 * time.Second
 
-// Close lets go of connections.
+// Close closes idle connections.
 func (c *Client) Close() {
 	c.http.CloseIdleConnections()
 	c.guarded.CloseIdleConnections()
 }
 
-// Limits of answers.
+// Limits of responses.
 const (
 	maxAnswer      = 1 << 20
 	maxCatalog     = 10 << 20
@@ -132,11 +133,11 @@ type call struct {
 	path   string // below the broker's URL
 	query  url.Values
 	body   any
-	user   string // who caused it
+	user   string // the originating user
 	limit  int64
 }
 
-// reply is a whole answer.
+// reply is a complete response.
 type reply struct {
 	status     int
 	body       []byte
@@ -146,7 +147,7 @@ type reply struct {
 func (c *Client) breaker(b Broker) *gobreaker.CircuitBreaker[*reply] {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	// Another address is another broker, even if its row is the same.
+	// A broker with a changed URL gets a new breaker.
 	key := b.GUID + " " + b.URL
 	if found := c.breakers[key]; found != nil {
 		return found
@@ -164,7 +165,7 @@ func (c *Client) breaker(b Broker) *gobreaker.CircuitBreaker[*reply] {
 
 var errTooLarge = errors.New("the answer is too large")
 
-// do sends a request. An error is a *Error, or that of a ctx that ended.
+// do sends a request. The error is a *Error, or that of ctx.
 func (c *Client) do(ctx context.Context, b Broker, k call) (*reply, error) {
 	if k.limit == 0 {
 		k.limit = maxAnswer
@@ -177,7 +178,7 @@ func (c *Client) do(ctx context.Context, b Broker, k call) (*reply, error) {
 		return nil, ctx.Err()
 	case errors.Is(err, gobreaker.ErrOpenState), errors.Is(err, gobreaker.ErrTooManyRequests):
 		return nil, &Error{Outcome: Unavailable, Title: "ServiceBrokerApiUnreachable", Err: err,
-			Message: fmt.Sprintf("The service broker '%s' did not answer several times in a row and is given some rest. Try again in a moment.", b.Name)}
+			Message: fmt.Sprintf("The service broker '%s' has not responded several times in a row and is not called for a moment. Try again later.", b.Name)}
 	case errors.Is(err, context.DeadlineExceeded), isTimeout(err):
 		outcome := Unknown
 		if neverSent(err) {
@@ -205,7 +206,7 @@ func isTimeout(err error) bool {
 	return errors.As(err, &t) && t.Timeout()
 }
 
-// neverSent reports that the broker cannot have seen the request.
+// neverSent reports whether the broker cannot have received the request.
 func neverSent(err error) bool {
 	var op *net.OpError
 	var bad *net.DNSError
@@ -265,7 +266,7 @@ func (c *Client) send(ctx context.Context, b Broker, k call) (*reply, error) {
 	return &reply{status: resp.StatusCode, body: text, retryAfter: retryAfter(resp.Header.Get("Retry-After"))}, nil
 }
 
-// retryAfter reads seconds; dates are not in the specification.
+// retryAfter parses seconds; the specification does not allow dates.
 func retryAfter(text string) time.Duration {
 	n, err := strconv.Atoi(strings.TrimSpace(text))
 	if err != nil || n < 0 || n > 7*24*3600 {
@@ -274,7 +275,7 @@ func retryAfter(text string) time.Duration {
 	return time.Duration(n) * time.Second
 }
 
-// decode reads an object and nothing but that. Numbers keep all their digits.
+// decode decodes a body that is a JSON object. Numbers keep all their digits.
 func decode(text []byte, to any) error {
 	d := json.NewDecoder(bytes.NewReader(text))
 	d.UseNumber()
@@ -286,12 +287,12 @@ func decode(text []byte, to any) error {
 		return err
 	}
 	if _, err := d.Token(); !errors.Is(err, io.EOF) {
-		return errors.New("there is something behind the JSON object")
+		return errors.New("unexpected data after the JSON object")
 	}
 	return nil
 }
 
-// clean makes a broker's words fit for a message: one line, not too long.
+// clean returns a text of a broker as one line of limited length.
 func clean(text string) string {
 	text = strings.Map(func(r rune) rune {
 		if unicode.IsControl(r) {

@@ -165,8 +165,8 @@ func TestNobody(t *testing.T) {
 		if got := outcome(t, a, err); got != osb.Unavailable {
 			t.Errorf("%s, want unavailable", got)
 		}
-		if rested := strings.Contains(err.Error(), "rest"); rested != (n >= 3) {
-			t.Errorf("try %d: %v", n, err)
+		if open := strings.Contains(err.Error(), "is not called for a moment"); open != (n >= 3) {
+			t.Errorf("attempt %d: the breaker is open: %t, want %t: %v", n, open, n >= 3, err)
 		}
 	}
 	var calls atomic.Int32

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// Instance names a service instance to its broker.
+// Instance identifies a service instance to its broker.
 type Instance struct {
 	ID, ServiceID, PlanID string
 }
@@ -26,10 +26,10 @@ type MaintenanceInfo struct {
 	Description string `json:"description,omitempty"`
 }
 
-// Change is what a broker is asked to make, or to change.
+// Change is a request to create or update an instance.
 type Change struct {
 	Instance
-	User        string // who caused it
+	User        string // the originating user
 	Context     map[string]any
 	Parameters  map[string]any
 	Maintenance string // version
@@ -39,15 +39,15 @@ type Change struct {
 	PreviousPlanID, PreviousMaintenance string
 }
 
-// Answer is what came of it.
+// Answer is the response to a change or a poll.
 type Answer struct {
 	Outcome   Outcome
-	Operation string // to ask for
+	Operation string // for polls
 	Dashboard string
 	Metadata  map[string]any
-	// RetryAfter is when the broker wants to be asked.
+	// RetryAfter is the poll interval that the broker requests.
 	RetryAfter time.Duration
-	// Description is for people.
+	// Description is a text for users.
 	Description string
 }
 
@@ -58,7 +58,7 @@ func maintenance(version string) *MaintenanceInfo {
 	return &MaintenanceInfo{Version: version}
 }
 
-// Provision makes an instance.
+// Provision creates an instance.
 func (c *Client) Provision(ctx context.Context, b Broker, k Change) (*Answer, error) {
 	body := map[string]any{
 		"service_id": k.ServiceID, "plan_id": k.PlanID, "context": k.Context, "organization_guid": k.OrgGUID, "space_guid": k.SpaceGUID,
@@ -68,7 +68,7 @@ func (c *Client) Provision(ctx context.Context, b Broker, k Change) (*Answer, er
 		http.StatusOK, http.StatusCreated)
 }
 
-// Update changes an instance.
+// Update updates an instance.
 func (c *Client) Update(ctx context.Context, b Broker, k Change) (*Answer, error) {
 	previous := map[string]any{"service_id": k.ServiceID, "plan_id": k.PreviousPlanID, "organization_id": k.OrgGUID, "space_id": k.SpaceGUID}
 	if m := maintenance(k.PreviousMaintenance); m != nil {
@@ -88,14 +88,14 @@ func (k Change) add(body map[string]any) {
 	}
 }
 
-// Deprovision removes an instance.
+// Deprovision deletes an instance.
 func (c *Client) Deprovision(ctx context.Context, b Broker, i Instance, user string) (*Answer, error) {
 	q := i.query()
 	q.Set("accepts_incomplete", "true")
 	return c.change(ctx, b, call{method: http.MethodDelete, path: i.path(), query: q, user: user}, http.StatusOK)
 }
 
-// change sends a request that is answered at once, or accepted.
+// change sends a request that the broker performs or accepts.
 func (c *Client) change(ctx context.Context, b Broker, k call, ok ...int) (*Answer, error) {
 	r, err := c.do(ctx, b, k)
 	if err != nil {
@@ -123,7 +123,7 @@ func (c *Client) change(ctx context.Context, b Broker, k call, ok ...int) (*Answ
 	return out, nil
 }
 
-// webAddress is an address that may be shown as a link, or nothing.
+// webAddress returns a URL that may be shown as a link; otherwise "".
 func webAddress(text string) string {
 	u, err := url.Parse(text)
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
@@ -132,12 +132,12 @@ func webAddress(text string) string {
 	return text
 }
 
-// Poll asks how far an operation on an instance is.
+// Poll returns the state of an operation on an instance.
 func (c *Client) Poll(ctx context.Context, b Broker, i Instance, operation, user string) (*Answer, error) {
 	return c.poll(ctx, b, i.path()+"/last_operation", i, operation, user)
 }
 
-// PollBinding asks how far an operation on a binding is.
+// PollBinding returns the state of an operation on a binding.
 func (c *Client) PollBinding(ctx context.Context, b Broker, i Instance, binding, operation, user string) (*Answer, error) {
 	return c.poll(ctx, b, bindingPath(i, binding)+"/last_operation", i, operation, user)
 }
@@ -154,7 +154,7 @@ func (c *Client) poll(ctx context.Context, b Broker, path string, i Instance, op
 	if r.status != http.StatusOK {
 		e := r.failure(b)
 		if e.Outcome == Refused && r.status != http.StatusBadRequest {
-			e.Outcome = Unknown // it says nothing about the operation
+			e.Outcome = Unknown // the operation may still succeed
 		}
 		return nil, e
 	}
@@ -172,9 +172,9 @@ func (c *Client) poll(ctx context.Context, b Broker, path string, i Instance, op
 	case "succeeded":
 		out.Outcome = Done
 	case "failed":
-		return nil, &Error{Outcome: Refused, Status: r.status, Title: "ServiceBrokerRequestRejected", Message: orElse(out.Description, "The service broker failed and does not say why.")}
+		return nil, &Error{Outcome: Refused, Status: r.status, Title: "ServiceBrokerRequestRejected", Message: orElse(out.Description, "The service broker reported a failure without a reason.")}
 	default:
-		return nil, r.garbage(b, fmt.Errorf("the state %q is none", clean(said.State)))
+		return nil, r.garbage(b, fmt.Errorf("unknown state %q", clean(said.State)))
 	}
 	return out, nil
 }

@@ -5,42 +5,42 @@ import (
 	"net/http"
 )
 
-// Outcome says how a call went, as far as the platform has to know.
+// Outcome classifies the result of a call.
 type Outcome int
 
 // The outcomes. Those from Refused on come with a *Error.
 const (
-	// Done: the broker did it.
+	// Done: the broker has performed the request.
 	Done Outcome = iota
-	// Accepted: the broker does it, and wants to be asked.
+	// Accepted: the broker performs the request asynchronously and has to be polled.
 	Accepted
-	// Working: it still does.
+	// Working: the operation is still in progress.
 	Working
-	// Gone: there is no such thing (any more).
+	// Gone: the instance or binding does not exist, or not any more.
 	Gone
-	// Refused: the broker did not do it, and said so.
+	// Refused: the broker rejected the request.
 	Refused
-	// Busy: something else is being done to the same thing.
+	// Busy: another operation on the same instance or binding is in progress.
 	Busy
-	// Unavailable: the broker has not seen the request.
+	// Unavailable: the request did not reach the broker.
 	Unavailable
-	// Unknown: the broker may have done it or not.
+	// Unknown: the broker may or may not have performed the request.
 	Unknown
 )
 
-// String names the outcome.
+// String returns the name of the outcome.
 func (o Outcome) String() string {
 	return [...]string{"done", "accepted", "working", "gone", "refused", "busy", "unavailable", "unknown"}[o]
 }
 
-// Error is a call that did not do what it should.
+// Error is the error of a call.
 type Error struct {
 	Outcome Outcome
-	// Title is Cloud Foundry's name of it.
+	// Title is Cloud Foundry's name of the error.
 	Title string
-	// Message is for the user; it never holds secrets.
+	// Message is for users and contains no secrets.
 	Message string
-	// Status is that of the answer, if there was one.
+	// Status is the HTTP status, if there was a response.
 	Status int
 	Err    error
 }
@@ -55,8 +55,8 @@ func (e *Error) Error() string {
 // Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Err }
 
-// failure makes an error of an answer that is not what was hoped for. outcome
-// is that of answers which leave open what happened.
+// failure returns the error for a response that is not a success. outcome is that of
+// responses from which it does not follow whether the request was performed.
 func (r *reply) failure(b Broker) *Error {
 	var said struct {
 		Error       string `json:"error"`
@@ -81,7 +81,7 @@ func (r *reply) failure(b Broker) *Error {
 		return &Error{Outcome: Refused, Status: r.status, Title: "MaintenanceInfoConflict",
 			Message: "The maintenance information of the plan has changed. Ask an administrator to update the broker's catalog, then try again."}
 	case r.status == http.StatusConflict:
-		return &Error{Outcome: Refused, Status: r.status, Title: "ServiceBrokerConflict", Message: "Service broker error: " + orElse(words, "there is one of this id already that differs")}
+		return &Error{Outcome: Refused, Status: r.status, Title: "ServiceBrokerConflict", Message: "Service broker error: " + orElse(words, "one with this id and other attributes already exists")}
 	case r.status == http.StatusGone:
 		return &Error{Outcome: Gone, Status: r.status, Title: "ServiceBrokerRequestRejected", Message: "Service broker error: " + orElse(words, "it does not exist any more")}
 	case r.status >= 400 && r.status < 500:
@@ -92,7 +92,7 @@ func (r *reply) failure(b Broker) *Error {
 	return r.garbage(b, fmt.Errorf("status %d is not one of the expected", r.status))
 }
 
-// garbage is an answer that says nothing.
+// garbage returns the error for a response that cannot be understood.
 func (r *reply) garbage(b Broker, why error) *Error {
 	return &Error{Outcome: Unknown, Status: r.status, Title: "ServiceBrokerResponseMalformed", Err: why,
 		Message: fmt.Sprintf("The service broker '%s' returned an invalid response (status %d).", b.Name, r.status)}

@@ -221,7 +221,7 @@ func TestFailures(t *testing.T) {
 		"Procfile type":      {map[string]string{"Procfile": "a/b: c\n"}, true, []pack{modern}, 224, "is not a process type"},
 		"launch.yml": {nil, true, []pack{with(modern, map[string]string{
 			"bin/finalize": `printf 'processes: [{type: x, command: y, limits: {memory: lots}, platforms: {cloudfoundry: {sidecar_for: [web]}}}]' > "$3/$4/launch.yml"`,
-		})}, 224, `the memory of the sidecar "x" is no number of megabytes`},
+		})}, 224, `the memory of the sidecar "x" is not a number of megabytes`},
 		"detect is ignored when asked for": {nil, true, []pack{never}, 226, "Failed to run finalize script"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -1,6 +1,7 @@
-// Package lifecycle implements ingot-builder, the program that builds a droplet
-// with buildpacks inside a staging instance, and defines what it and the server
-// exchange: Plan in, Result and an exit status out.
+// Package lifecycle runs buildpacks inside a staging instance and builds the droplet:
+// it is the program ingot-builder, named after the buildpack lifecycle of Cloud
+// Foundry. It also defines what the program and the server exchange: Plan in, Result
+// and an exit status out.
 //
 // The home directory of a staging instance:
 //

@@ -155,7 +155,7 @@ func megabytes(v any) (int, error) {
 			return n, nil
 		}
 	}
-	return 0, fmt.Errorf("is no number of megabytes: %v", v)
+	return 0, fmt.Errorf("is not a number of megabytes: %v", v)
 }
 
 // configFile is deps/N/config.yml, and what we read of a buildpack's own
@@ -243,7 +243,7 @@ func Check(r Result) error {
 			return err
 		}
 		if len(s.ProcessTypes) == 0 || s.Memory < 0 {
-			return fmt.Errorf("the sidecar %q is for no process, or has less than no memory", s.Name)
+			return fmt.Errorf("the sidecar %q is for no process, or has a negative amount of memory", s.Name)
 		}
 		for _, t := range s.ProcessTypes {
 			if !processType.MatchString(t) {

@@ -101,10 +101,7 @@ func TestStop(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	info, err := os.Stat(s.Dir)
-	if err != nil || info.Mode().Perm() != 0o700 {
-		t.Errorf("the directory is %v, %v; want 0700", info, err)
-	}
+	testkit.CheckMode(t, s.Dir, 0o700)
 	s.Stop()
 	if _, err := os.Stat(s.Dir); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("the directory is left: %v", err)

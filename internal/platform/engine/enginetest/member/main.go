@@ -27,6 +27,7 @@ func main() {
 		"fill":   fill,
 		"files":  files,
 		"detach": detach,
+		"attack": attack,
 		"wait":   func([]string) error { wait(); return nil },
 	}
 	if len(os.Args) < 2 || deeds[os.Args[1]] == nil {

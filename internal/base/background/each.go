@@ -1,0 +1,37 @@
+package background
+
+import (
+	"context"
+	"sync"
+)
+
+// Each calls f for every item, for at most n of them at the same time, and waits.
+// After an error it calls f for no other item, cancels the context of the running
+// calls, and returns that error.
+func Each[T any](ctx context.Context, name string, n int, items []T, f func(context.Context, T) error) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	var mu sync.Mutex
+	next := 0
+	take := func() (item T, ok bool) {
+		mu.Lock()
+		defer mu.Unlock()
+		if next == len(items) || ctx.Err() != nil {
+			return item, false
+		}
+		next++
+		return items[next-1], true
+	}
+	var group WaitGroup
+	for range min(n, len(items)) {
+		group.Go(name, func() {
+			for item, ok := take(); ok; item, ok = take() {
+				if err := Do(name, func() error { return f(ctx, item) }); err != nil {
+					cancel(err) // only the first counts
+				}
+			}
+		})
+	}
+	group.Wait()
+	return context.Cause(ctx)
+}

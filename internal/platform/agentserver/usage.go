@@ -1,0 +1,205 @@
+//go:build linux
+
+package agentserver
+
+import (
+	"bytes"
+	"context"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"ingot/internal/platform/agentproto"
+	"ingot/internal/platform/homedir"
+)
+
+// diskFresh is how long the size of the home directory is used.
+const diskFresh = time.Minute
+
+// usage measures what the instance uses.
+type usage struct {
+	group cgroup
+
+	mu      sync.Mutex
+	disk    int64
+	diskAt  time.Time
+	walking bool
+}
+
+func newUsage() usage {
+	groups, err := os.ReadFile("/proc/self/cgroup")
+	if err != nil {
+		return usage{}
+	}
+	return usage{group: findCgroup("/sys/fs/cgroup", string(groups), os.Getpid() == 1)}
+}
+
+func (a *Agent) serveUsage(c *agentproto.Conn) error {
+	if err := a.wasLaunched(); err != nil {
+		return err
+	}
+	u := a.usage.group.read()
+	if a.usage.group == (cgroup{}) {
+		u = processes(os.Getpid())
+	}
+	u.Time, u.Disk = time.Now().UTC(), a.usage.diskOf(a.c.Home)
+	a.mu.Lock()
+	u.MemoryLimit = a.launch.memory
+	a.mu.Unlock()
+	return c.SendJSON(agentproto.Document, u)
+}
+
+// diskOf returns the size of the home directory, which is measured at most once a minute.
+func (u *usage) diskOf(home string) int64 {
+	u.mu.Lock()
+	if u.walking || !u.diskAt.IsZero() && time.Since(u.diskAt) < diskFresh {
+		defer u.mu.Unlock()
+		return u.disk
+	}
+	u.walking = true
+	u.mu.Unlock()
+	n, err := homedir.Size(context.Background(), home)
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.walking = false
+	if err == nil {
+		u.disk, u.diskAt = n, time.Now()
+	}
+	return u.disk
+}
+
+// cgroup are the folders of the instance's control group. With version 2 they are the same.
+type cgroup struct {
+	memory, cpu string
+	v2          bool
+}
+
+// findCgroup finds the folders below root. groups is the content of /proc/self/cgroup.
+// Inside a container the group is often at the root itself, whatever the path is outside.
+// The root of a machine says nothing about the instance.
+func findCgroup(root, groups string, first bool) (c cgroup) {
+	for line := range strings.Lines(groups) {
+		fields := strings.SplitN(strings.TrimSpace(line), ":", 3)
+		if len(fields) != 3 {
+			continue
+		}
+		paths := []string{fields[2]}
+		if first {
+			paths = append(paths, "/")
+		}
+		for _, path := range paths {
+			if strings.Trim(path, "/") == "" && !first {
+				continue
+			}
+			for controller := range strings.SplitSeq(fields[1], ",") {
+				switch dir := filepath.Join(root, controller, path); {
+				case controller == "" && c.memory == "" && exists(dir, "memory.current"):
+					return cgroup{memory: dir, cpu: dir, v2: true}
+				case controller == "memory" && c.memory == "" && exists(dir, "memory.usage_in_bytes"):
+					c.memory = dir
+				case controller == "cpuacct" && c.cpu == "" && exists(dir, "cpuacct.usage"):
+					c.cpu = dir
+				}
+			}
+		}
+	}
+	if c.memory == "" || c.cpu == "" {
+		return cgroup{}
+	}
+	return c
+}
+
+func exists(dir, name string) bool {
+	_, err := os.Stat(filepath.Join(dir, name))
+	return err == nil
+}
+
+// read reads the group's files. What cannot be read is zero.
+func (c cgroup) read() (u agentproto.Usage) {
+	if c.v2 {
+		u.Memory = number(c.memory, "memory.current", "") - number(c.memory, "memory.stat", "inactive_file")
+		u.OOMKills = number(c.memory, "memory.events", "oom_kill")
+		u.CPUTime = time.Duration(number(c.cpu, "cpu.stat", "usage_usec")) * time.Microsecond
+		return u
+	}
+	u.Memory = number(c.memory, "memory.usage_in_bytes", "") - number(c.memory, "memory.stat", "total_inactive_file")
+	u.OOMKills = number(c.memory, "memory.oom_control", "oom_kill")
+	u.CPUTime = time.Duration(number(c.cpu, "cpuacct.usage", ""))
+	return u
+}
+
+// number reads a number from a file: the only one, or the one after a key.
+func number(dir, name, key string) int64 {
+	content, err := os.ReadFile(filepath.Join(dir, name))
+	if err != nil {
+		return 0
+	}
+	for line := range strings.Lines(string(content)) {
+		value, ok := strings.TrimSpace(line), true
+		if key != "" {
+			value, ok = strings.CutPrefix(value, key+" ")
+		}
+		if ok {
+			n, _ := strconv.ParseInt(value, 10, 64)
+			return n
+		}
+	}
+	return 0
+}
+
+// processes sums up a process and its descendants, where there is no control group.
+func processes(root int) (u agentproto.Usage) {
+	dir, err := os.Open("/proc")
+	if err != nil {
+		return u
+	}
+	defer dir.Close()
+	names, _ := dir.Readdirnames(-1)
+	parents := map[int]int{}
+	used := map[int]agentproto.Usage{}
+	for _, name := range names {
+		if pid, err := strconv.Atoi(name); err == nil {
+			if parent, one, ok := parseStat("/proc/" + name + "/stat"); ok {
+				parents[pid], used[pid] = parent, one
+			}
+		}
+	}
+	for pid, one := range used {
+		at := pid
+		for depth := 0; at != root && at > 0 && depth < 1000; depth++ {
+			at = parents[at]
+		}
+		if at == root {
+			u.CPUTime += one.CPUTime
+			u.Memory += one.Memory
+		}
+	}
+	return u
+}
+
+// ticks is how many there are in a second, on every Linux.
+const ticks = 100
+
+// parseStat reads /proc/PID/stat: pid (name) state parent …
+func parseStat(file string) (parent int, u agentproto.Usage, ok bool) {
+	stat, err := os.ReadFile(file)
+	if err != nil {
+		return 0, u, false
+	}
+	fields := bytes.Fields(stat[bytes.LastIndexByte(stat, ')')+1:])
+	if len(fields) < 22 {
+		return 0, u, false
+	}
+	field := func(i int) int64 {
+		n, _ := strconv.ParseInt(string(fields[i]), 10, 64)
+		return n
+	}
+	for i := 11; i <= 14; i++ { // in user and system mode, also of children that exited
+		u.CPUTime += time.Duration(field(i)) * time.Second / ticks
+	}
+	u.Memory = field(21) * int64(os.Getpagesize())
+	return int(field(1)), u, true
+}

@@ -1,0 +1,9 @@
+// Package agenttest is an engine for tests that runs every instance as an agent of its own:
+// ingot-init --agent on an address of 127.0.0.0/8, as a Pod has its address. So the engine
+// suite runs over the protocol of agents without a cluster.
+//
+// Instances have no namespaces: they share the machine's ports and files.
+//
+// Imports: platform/agentproto, platform/engine, platform/engine/agent,
+// platform/engine/local, platform/initproto.
+package agenttest

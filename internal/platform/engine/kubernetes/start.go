@@ -1,0 +1,303 @@
+package kubernetes
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"ingot/internal/base/background"
+	"ingot/internal/platform/engine"
+	"ingot/internal/platform/engine/agent"
+	"ingot/internal/platform/engine/local"
+)
+
+const (
+	// answerTime is how long an agent may take to answer for the first time.
+	answerTime = 30 * time.Second
+	// startLimit is more than a start takes.
+	startLimit = 10 * time.Minute
+	// takedown limits the removal of a Pod whose start failed.
+	takedown = 2 * time.Minute
+	// The agent keeps the last records of an app and the result of a build for so long.
+	lingerApp   = 15 * time.Minute
+	lingerBuild = time.Hour
+)
+
+func lingerOf(s engine.Spec) time.Duration {
+	if s.Launch.OneOff {
+		return lingerBuild
+	}
+	return lingerApp
+}
+
+// Start creates a Pod, waits for its agent and launches the instance there.
+func (e *Engine) Start(ctx context.Context, s engine.Spec) error {
+	if err := errors.Join(checkID(s.ID), checkPorts(s)); err != nil {
+		return err
+	}
+	if err := s.Launch.Validate(); err != nil {
+		return fmt.Errorf("instance %s: %w", s.ID, err)
+	}
+	if err := e.startable(); err != nil {
+		return err
+	}
+	if err := e.start(ctx, s); err != nil {
+		return err
+	}
+	// The cluster may have begun to take it away meanwhile.
+	if p := e.pods.cached(e.options.Namespace, podName(s.ID, s.Labels)); p != nil {
+		e.podChanged(p)
+	}
+	return nil
+}
+
+// start starts an instance even if none are started at the moment.
+func (e *Engine) start(ctx context.Context, s engine.Spec) error {
+	unlock, err := e.ids.Lock(ctx, s.ID)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	e.setStarting(s.ID, true)
+	defer e.setStarting(s.ID, false)
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer background.OnDone(e.open, "engine start", cancel)()
+	p, exists, err := e.create(ctx, s)
+	if err != nil || exists && p.over() {
+		return err
+	}
+	idle := !exists // nothing runs in the Pod
+	err = background.Do("engine start", func() error { return e.bringUp(ctx, p, s, &idle) })
+	if err == nil || !idle {
+		return err
+	}
+	// Clean up even if ctx was cancelled.
+	clean, done := context.WithTimeout(context.WithoutCancel(ctx), takedown)
+	defer done()
+	var refused *engine.PlacementError
+	if !errors.As(err, &refused) {
+		err = fmt.Errorf("starting instance %s: %w", s.ID, err)
+	}
+	if cleanErr := e.removePod(clean, p); cleanErr != nil {
+		e.log.WarnContext(ctx, "the Pod of an instance that did not start could not be removed", "pod", p.Name, "error", cleanErr)
+	}
+	return err
+}
+
+func (e *Engine) startable() error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	switch {
+	case e.open.Err() != nil:
+		return errClosed
+	case e.held != nil:
+		return &engine.PlacementError{Reason: "the platform does not start instances at the moment", Err: e.held}
+	}
+	return nil
+}
+
+// create creates the Pod of an instance. exists means that it was there before.
+func (e *Engine) create(ctx context.Context, s engine.Spec) (p *pod, exists bool, err error) {
+	if err := e.creates.Wait(ctx); err != nil {
+		return nil, false, errors.Join(ctx.Err(), err)
+	}
+	o, err := e.podOf(s)
+	if err != nil {
+		return nil, false, err
+	}
+	made, err := e.pods.client.Create(ctx, &unstructured.Unstructured{Object: o}, metav1.CreateOptions{})
+	switch {
+	case apierrors.IsAlreadyExists(err):
+		p, err = e.pods.read(ctx, podName(s.ID, s.Labels))
+		return p, true, err
+	case apierrors.IsForbidden(err) && strings.Contains(err.Error(), "exceeded quota"):
+		return nil, false, &engine.PlacementError{Reason: quotaReason(err.Error()), Err: err}
+	case err != nil:
+		return nil, false, fmt.Errorf("creating the Pod of instance %s: %w", s.ID, err)
+	}
+	p, err = parsePod(made)
+	return p, false, err
+}
+
+// bringUp waits for the Pod's agent and launches the instance. It sets idle when the agent
+// says that nothing was launched.
+func (e *Engine) bringUp(ctx context.Context, p *pod, s engine.Spec, idle *bool) error {
+	if err := e.place(ctx, p); err != nil {
+		return err
+	}
+	c, err := e.agent(p)
+	if err != nil {
+		return err
+	}
+	launched, err := e.answers(ctx, p, c)
+	if err != nil || launched {
+		return err
+	}
+	*idle = true
+	l := agent.Launch{
+		Spec: local.Substitute(s.Launch, e.words(p)), Files: s.Files, Limits: s.Limits, Linger: lingerOf(s),
+	}
+	l.Limits.Memory, l.Limits.Disk = memoryOf(s.Limits), diskOf(s.Limits)
+	l.Spec.Instance = s.ID
+	l.Spec.User, l.Spec.Group = 0, 0 // the container's
+	facts, err := c.Launch(ctx, l)
+	if errors.Is(err, agent.ErrLaunched) {
+		err = nil // by another server
+	}
+	if err != nil {
+		return errors.Join(ctx.Err(), err)
+	}
+	e.mu.Lock()
+	e.userns = &facts.UserNamespace
+	e.mu.Unlock()
+	if e.options.UserNamespaces == UserNamespacesOn && !facts.UserNamespace {
+		return errors.New("the cluster gave the Pod no user namespace, which --kubernetes-user-namespaces=on requires")
+	}
+	e.learn(p, func(k *known) { k.launched = true })
+	return nil
+}
+
+// place waits until the Pod's container runs, and updates p.
+func (e *Engine) place(ctx context.Context, p *pod) error {
+	began := time.Now()
+	seen := false
+	return e.pods.await(ctx, p.Namespace, p.Name, func(now *pod) (bool, error) {
+		switch {
+		case now == nil && !seen:
+			// The watch is behind. If that takes long, the Pod may have come and gone.
+			return false, e.missing(ctx, p, time.Since(began))
+		case now == nil || now.UID != p.UID:
+			return seen, &engine.PlacementError{Reason: removedEarly}
+		}
+		seen = true
+		*p = *now
+		return e.placed(p, time.Since(began))
+	})
+}
+
+// missing returns an error if a Pod that the watch has not reported does not exist.
+func (e *Engine) missing(ctx context.Context, p *pod, waited time.Duration) error {
+	if waited < answerTime {
+		return nil
+	}
+	_, err := e.pods.read(ctx, p.Name)
+	if apierrors.IsNotFound(err) {
+		return &engine.PlacementError{Reason: removedEarly}
+	}
+	return err
+}
+
+const removedEarly = "the cluster removed the instance before it started"
+
+// placed reports whether the container runs, or why it will not.
+func (e *Engine) placed(p *pod, waited time.Duration) (bool, error) {
+	state := p.container()
+	switch {
+	case p.reachable():
+		return true, nil
+	case p.DeletionTimestamp != nil:
+		return false, &engine.PlacementError{Reason: removedEarly}
+	case p.over():
+		why := p.Status.Reason + " " + p.Status.Message
+		if t := state.Terminated; t != nil {
+			why = fmt.Sprintf("%s (status %d) %s", t.Reason, t.ExitCode, t.Message)
+		}
+		return false, fmt.Errorf("the Pod ended before the instance was launched: %s", strings.TrimSpace(why))
+	case state.Waiting != nil:
+		if why, ok := stuck[state.Waiting.Reason]; ok {
+			return false, &engine.PlacementError{Reason: why, Err: fmt.Errorf("%s: %s", state.Waiting.Reason, state.Waiting.Message)}
+		}
+	}
+	if c, ok := p.condition("PodScheduled"); ok && c.Status == "False" && waited > e.options.PlaceTimeout {
+		return false, &engine.PlacementError{Reason: placementReason(c.Message), Err: errors.New(c.Message)}
+	}
+	return false, nil
+}
+
+// stuck are the states of a container from which it does not start by itself, with the
+// reason for users.
+var stuck = map[string]string{
+	"ImagePullBackOff":           "the platform's stack image could not be pulled",
+	"InvalidImageName":           "the platform's stack image has an invalid name",
+	"ErrImageNeverPull":          "the platform's stack image is not on the node",
+	"CreateContainerConfigError": "the cluster could not create the container",
+	"CreateContainerError":       "the cluster could not create the container",
+	"RunContainerError":          "the cluster could not start the container",
+}
+
+// placementReason translates the message of the scheduler for users.
+func placementReason(message string) string {
+	if reason := resourceReason(message, "Insufficient "); reason != "" {
+		return reason
+	}
+	first, _, _ := strings.Cut(message, ". ")
+	return "no node can run the instance: " + first
+}
+
+// quotaReason translates the refusal of a ResourceQuota for users.
+func quotaReason(message string) string {
+	_, requested, _ := strings.Cut(message, "exceeded quota")
+	requested, _, _ = strings.Cut(requested, ", used:")
+	if reason := resourceReason(requested, ""); reason != "" {
+		return reason
+	}
+	return "insufficient resources: the quota of the cluster's namespace is used up"
+}
+
+func resourceReason(message, before string) string {
+	for _, r := range []struct{ name, reason string }{
+		{"memory", engine.InsufficientMemory}, {"ephemeral-storage", engine.InsufficientDisk},
+		{"cpu", "insufficient resources: cpu"}, {"pods", "insufficient resources: instances"},
+	} {
+		if strings.Contains(message, before+r.name) {
+			return r.reason
+		}
+	}
+	return ""
+}
+
+// answers waits until the agent answers, and reports whether it was launched already.
+func (e *Engine) answers(ctx context.Context, p *pod, c *agent.Client) (launched bool, err error) {
+	limit, cancel := context.WithTimeout(ctx, answerTime)
+	defer cancel()
+	for wait := 5 * time.Millisecond; ; wait = min(2*wait, time.Second) {
+		once, done := context.WithTimeout(limit, agentTime)
+		_, launched, err = c.State(once)
+		done()
+		if err == nil {
+			return launched, nil
+		}
+		if errors.Is(err, agent.ErrWrongAgent) || e.over(ctx, p) {
+			break
+		}
+		select {
+		case <-time.After(wait):
+			continue
+		case <-limit.Done():
+		}
+		break
+	}
+	if ctx.Err() != nil {
+		return false, ctx.Err()
+	}
+	return false, &agentError{p.Status.PodIP, err}
+}
+
+// agentError means that the agent of a new Pod does not answer.
+type agentError struct {
+	ip  string
+	err error
+}
+
+func (e *agentError) Error() string {
+	return "the agent at " + e.ip + " does not answer: " + e.err.Error()
+}
+
+func (e *agentError) Unwrap() error { return e.err }

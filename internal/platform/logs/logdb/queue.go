@@ -1,0 +1,357 @@
+package logdb
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"sync"
+	"time"
+
+	"ingot/internal/base/background"
+	"ingot/internal/base/fault"
+	"ingot/internal/platform"
+	"ingot/internal/platform/logs"
+	"ingot/internal/platform/logs/frame"
+)
+
+const (
+	// A flush starts before its time when so much is queued.
+	flushBytes = 1 << 20
+	flushLines = 512
+	// batchBytes limits one flush.
+	batchBytes = 4 << 20
+	lineBytes  = 128 // what a line takes beside its text
+)
+
+// batch is what one flush stores.
+type batch struct {
+	writes   []*write
+	owed     map[string]uint64 // losses to report
+	forget   []string          // streams
+	problems map[*write][]error
+}
+
+// write is what one call of Append or Tell stores.
+type write struct {
+	lines []platform.LogLine
+	size  int
+	since time.Time
+	tell  bool
+	done  chan error // of Append
+}
+
+// queue has the lines that are not stored yet. A goroutine stores them; it ends when there
+// are none.
+type queue struct {
+	limit int
+
+	mu      sync.Mutex
+	changed sync.Cond // room, or the end of the flusher
+	writes  []*write
+	size    int
+	lines   int
+	busy    bool // the flusher runs
+	closed  bool
+	kick    chan struct{}     // enough is queued
+	owed    map[string]uint64 // lost lines by app that were not reported yet
+	report  bool              // report them without further lines
+	forget  []string          // streams
+	going   []string          // streams that the current flush forgets
+}
+
+func (q *queue) init(limit int) {
+	q.limit, q.kick, q.owed = limit, make(chan struct{}, 1), map[string]uint64{}
+	q.changed.L = &q.mu
+}
+
+// Append implements logs.Store.
+func (s *Store) Append(lines ...platform.LogLine) error {
+	good, problems := check(lines)
+	if len(good) > 0 {
+		w := &write{lines: good, size: sizeOf(good), done: make(chan error, 1)}
+		if err := s.put(w); err != nil {
+			return errors.Join(append(problems, err)...)
+		}
+		problems = append(problems, <-w.done)
+	}
+	return errors.Join(problems...)
+}
+
+// Tell implements logs.Store. It returns when the lines are queued.
+func (s *Store) Tell(lines ...platform.LogLine) error {
+	good, problems := check(lines)
+	if len(good) > 0 {
+		for i := range good {
+			good[i].Text = bytes.Clone(good[i].Text)
+			good[i].Tags = maps.Clone(good[i].Tags)
+		}
+		problems = append(problems, s.put(&write{lines: good, size: sizeOf(good), tell: true}))
+	}
+	return errors.Join(problems...)
+}
+
+// check returns copies of the lines that can be stored.
+func check(lines []platform.LogLine) (good []platform.LogLine, problems []error) {
+	good = make([]platform.LogLine, 0, len(lines))
+	for i := range lines {
+		err := frame.CheckApp(lines[i].App)
+		if err == nil {
+			err = frame.Check(&lines[i])
+		}
+		if err == nil {
+			err = frame.CheckStream(lines[i].Stream)
+		}
+		if err != nil {
+			problems = append(problems, err)
+			continue
+		}
+		good = append(good, lines[i])
+	}
+	return good, problems
+}
+
+func sizeOf(lines []platform.LogLine) (n int) {
+	for i := range lines {
+		n += lineBytes + min(len(lines[i].Text), frame.MaxText)
+	}
+	return n
+}
+
+// put queues a write. It waits for room, but not with lines of Tell: these are lost.
+func (s *Store) put(w *write) error {
+	q := &s.queue
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for !q.closed && q.size > 0 && q.size+w.size > q.limit {
+		if w.tell {
+			q.owe(w)
+			return fmt.Errorf("%d lines about an app are lost: too many wait to be stored", len(w.lines))
+		}
+		q.changed.Wait()
+	}
+	if q.closed {
+		return logs.ErrStopped
+	}
+	w.since = time.Now()
+	q.writes, q.size, q.lines = append(q.writes, w), q.size+w.size, q.lines+len(w.lines)
+	s.flushSoon()
+	return nil
+}
+
+// owe counts lines of Tell that are lost.
+func (q *queue) owe(w *write) {
+	for i := range w.lines {
+		if w.lines[i].Stream == "" {
+			q.owed[w.lines[i].App] += max(1, w.lines[i].Lost)
+		}
+	}
+}
+
+// flushSoon starts the flusher. The queue is locked.
+func (s *Store) flushSoon() {
+	q := &s.queue
+	if q.size >= flushBytes || q.lines >= flushLines {
+		select {
+		case q.kick <- struct{}{}:
+		default:
+		}
+	}
+	if !q.busy {
+		q.busy = true
+		background.Go("log flush", s.flushAll)
+	}
+}
+
+// flushNow lets the flusher store what is queued of an app without delay, and waits for it.
+// Lines of Tell can be read then.
+func (s *Store) flushNow(ctx context.Context, app string) {
+	w := &write{since: time.Now(), done: make(chan error, 1)}
+	q := &s.queue
+	q.mu.Lock()
+	found := false
+	for _, queued := range q.writes {
+		for i := range queued.lines {
+			found = found || queued.tell && queued.lines[i].App == app
+		}
+	}
+	if !found || q.closed {
+		q.mu.Unlock()
+		return
+	}
+	q.writes = append(q.writes, w)
+	select {
+	case q.kick <- struct{}{}:
+	default:
+	}
+	q.mu.Unlock()
+	select {
+	case <-w.done: // even if it failed: then there is nothing more to read
+	case <-ctx.Done():
+	}
+}
+
+// take removes the next batch from the queue, and what else the next flush does. ok is false
+// if there is nothing to do, and news for other servers do not need a flush either: then the
+// flusher has ended.
+func (q *queue) take(news bool) (b batch, ok bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	n, size := 0, 0
+	for ; n < len(q.writes) && (n == 0 || size+q.writes[n].size <= batchBytes); n++ {
+		size += q.writes[n].size
+		q.lines -= len(q.writes[n].lines)
+	}
+	b = batch{writes: q.writes[:n:n], forget: q.forget, owed: map[string]uint64{}, problems: map[*write][]error{}}
+	q.writes, q.size, q.forget, q.going = q.writes[n:], q.size-size, nil, q.forget
+	for _, w := range b.writes {
+		for i := range w.lines {
+			app := w.lines[i].App
+			if n := q.owed[app]; n > 0 {
+				b.owed[app] = n
+				delete(q.owed, app)
+			}
+		}
+	}
+	if q.report {
+		maps.Copy(b.owed, q.owed)
+		clear(q.owed)
+		q.report = false
+	}
+	ok = len(b.writes) > 0 || len(b.forget) > 0 || len(b.owed) > 0 || news
+	q.busy = ok
+	q.changed.Broadcast()
+	return b, ok
+}
+
+// close refuses further writes, and waits until the flusher has ended. After some time it
+// calls give up.
+func (q *queue) close(patience time.Duration, giveUp func()) {
+	timer := background.AfterFunc("log store", patience, giveUp)
+	defer timer.Stop()
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.closed = true
+	q.changed.Broadcast()
+	select {
+	case q.kick <- struct{}{}:
+	default:
+	}
+	for q.busy {
+		q.changed.Wait()
+	}
+}
+
+// owedTo returns the lost lines of apps that were not reported yet.
+func (q *queue) owedTo() map[string]uint64 {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return maps.Clone(q.owed)
+}
+
+// reportLosses lets the flusher report losses of apps that write nothing.
+func (s *Store) reportLosses() {
+	q := &s.queue
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if len(q.owed) > 0 && !q.closed {
+		q.report = true
+		s.flushSoon()
+	}
+}
+
+// flushAll stores what is queued, until the queue is empty and other servers know of it.
+func (s *Store) flushAll() {
+	for {
+		s.await(s.flushed.Add(s.options.FlushEvery))
+		b, ok := s.queue.take(len(s.news) > 0 && !s.stopped())
+		if !ok {
+			return
+		}
+		s.flushed = time.Now()
+		s.store(b)
+	}
+}
+
+// await waits until a time, or until enough is queued.
+func (s *Store) await(until time.Time) {
+	t := time.NewTimer(time.Until(until))
+	defer t.Stop()
+	select {
+	case <-t.C:
+	case <-s.queue.kick:
+	case <-s.work.Done():
+	}
+}
+
+// store flushes a batch. While the database cannot be reached it tries again.
+func (s *Store) store(b batch) {
+	first := time.Now()
+	if len(b.writes) > 0 {
+		first = b.writes[0].since
+	}
+	for try := 1; ; try++ {
+		ctx, cancel := context.WithTimeout(s.work, flushTimeout)
+		err := background.Do("log flush", func() error { return s.flush(ctx, &b) })
+		slow := errors.Is(err, context.DeadlineExceeded)
+		cancel()
+		switch {
+		case err == nil:
+			for _, w := range b.writes {
+				if w.done != nil {
+					w.done <- errors.Join(b.problems[w]...)
+				}
+			}
+			return
+		case s.stopped():
+			s.fail(b, logs.ErrStopped)
+			return
+		case slow || fault.Is(err, fault.Unavailable):
+			if try == 1 {
+				s.options.Log.Warn("storing log lines failed; this is tried again", "error", err)
+			}
+			if time.Since(first) < s.options.Patience {
+				pause(s.work, min(time.Duration(try)*50*time.Millisecond, time.Second))
+				continue
+			}
+		case try == 1:
+			continue // a partition may have been replaced meanwhile
+		}
+		s.fail(b, err)
+		return
+	}
+}
+
+// flushTimeout is how long the transaction of a flush may take.
+const flushTimeout = 30 * time.Second
+
+func pause(ctx context.Context, d time.Duration) {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+	case <-t.C:
+	}
+}
+
+// fail ends the calls whose lines could not be stored.
+func (s *Store) fail(b batch, err error) {
+	s.queue.mu.Lock()
+	for app, n := range b.owed {
+		s.queue.owed[app] += n
+	}
+	for _, w := range b.writes {
+		if w.tell {
+			s.queue.owe(w)
+		}
+	}
+	s.queue.forget = append(b.forget, s.queue.forget...)
+	s.queue.mu.Unlock()
+	clear(s.news) // others poll
+	for _, w := range b.writes {
+		if w.done != nil {
+			w.done <- fmt.Errorf("store log lines: %w", err)
+		}
+	}
+}

@@ -1,0 +1,39 @@
+package system
+
+import (
+	"context"
+	"errors"
+	"strings"
+
+	"ingot/internal/base/datadir"
+	"ingot/internal/base/db"
+	"ingot/internal/platform/logs"
+	"ingot/internal/platform/logs/logdb"
+	"ingot/internal/platform/logs/logfiles"
+)
+
+const (
+	logStoreAuto     = "auto"
+	logStoreFiles    = "files"
+	logStorePostgres = "postgres"
+)
+
+// LogStores are the values of Config.LogStore.
+var LogStores = []string{logStoreAuto, logStoreFiles, logStorePostgres}
+
+// openLogs opens the log store of --log-store. auto means PostgreSQL where several servers
+// share the instances of apps, so that each finds the lines of all, otherwise files.
+func openLogs(ctx context.Context, dir *datadir.Dir, d *db.DB, fence logdb.Fence, c Config) (logs.Store, error) {
+	shared := c.Engine == "kubernetes" && d.Dialect() == db.Postgres
+	if c.LogStore == logStorePostgres || c.LogStore == logStoreAuto && shared {
+		return logdb.Open(ctx, d, logdb.Options{Fence: fence, Log: c.Log})
+	}
+	return logfiles.Open(dir.File("logs"), logfiles.Options{Log: c.Log})
+}
+
+func (c Config) checkLogStore() error {
+	if c.LogStore == logStorePostgres && !strings.HasPrefix(c.DatabaseURL, "postgres") {
+		return errors.New("postgres requires --database-url postgres://…")
+	}
+	return oneOf(c.LogStore, LogStores)
+}

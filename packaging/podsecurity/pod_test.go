@@ -1,0 +1,44 @@
+package podsecurity
+
+import (
+	"os"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/pod-security-admission/api"
+	"k8s.io/pod-security-admission/policy"
+	"sigs.k8s.io/json"
+)
+
+// TestPod: the Pod of an instance, as the Kubernetes engine creates it, has only fields
+// that Kubernetes knows, and meets the standards "baseline" and "restricted".
+func TestPod(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile("../../internal/platform/engine/kubernetes/testdata/pod.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var pod corev1.Pod
+	unknown, err := json.UnmarshalStrict(text, &pod)
+	if err != nil || len(unknown) > 0 {
+		t.Fatalf("decoding the Pod: %v, %v, want no unknown field", unknown, err)
+	}
+	if pod.Name == "" || len(pod.Spec.Containers) != 1 {
+		t.Fatalf("the Pod is %s, want one with a container", text)
+	}
+	evaluator, err := policy.NewEvaluator(policy.DefaultChecks())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, level := range []api.Level{api.LevelBaseline, api.LevelRestricted} {
+		results := evaluator.EvaluatePod(api.LevelVersion{Level: level, Version: api.LatestVersion()}, &pod.ObjectMeta, &pod.Spec)
+		if r := policy.AggregateCheckResults(results); !r.Allowed {
+			t.Errorf("%s: %s: %s", level, r.ForbiddenReason(), r.ForbiddenDetail())
+		}
+	}
+	pod.Spec.Containers[0].SecurityContext = nil // the check can fail
+	results := evaluator.EvaluatePod(api.LevelVersion{Level: api.LevelRestricted, Version: api.LatestVersion()}, &pod.ObjectMeta, &pod.Spec)
+	if policy.AggregateCheckResults(results).Allowed {
+		t.Error("a container without a security context is allowed")
+	}
+}
