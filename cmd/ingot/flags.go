@@ -49,6 +49,7 @@ type upOptions struct {
 	MemoryOvercommit    int    `long:"memory-overcommit" env:"INGOT_MEMORY_OVERCOMMIT" value-name:"N" description:"Maximum sum of all instances' memory limits, as a multiple of the machine's memory (default: 10; Diego uses 1)"`
 	Programs            string `long:"programs" env:"INGOT_PROGRAMS" value-name:"DIR" description:"Directory of ingot-init, ingot-builder, ingot-static and ingot-sftp (default: beside ingot, or lib/ingot of the package)"`
 	DatabaseURL         string `long:"database-url" env:"INGOT_DATABASE_URL" value-name:"URL" description:"Database: sqlite:PATH or postgres://USER:PASSWORD@HOST/NAME (default: an SQLite file in the data directory)"`
+	DatabaseListenURL   string `long:"database-listen-url" env:"INGOT_DATABASE_LISTEN_URL" value-name:"URL" description:"The same PostgreSQL without a connection pooler, for the messages between several servers (default: --database-url)"`
 	BlobURL             string `long:"blob-url" env:"INGOT_BLOB_URL" value-name:"URL" description:"Bucket for packages, droplets and buildpacks, s3://BUCKET/PREFIX?endpoint=https://HOST (default: the data directory); keys come from AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, see blobs.md"`
 	BlobRedirect        bool   `long:"blob-redirect" env:"INGOT_BLOB_REDIRECT" description:"Redirect downloads of packages and droplets to the bucket of --blob-url, with URLs that are valid for 5 minutes"`
 	LogStore            string `long:"log-store" env:"INGOT_LOG_STORE" value-name:"auto|files|postgres" description:"Where log lines of apps are kept: in files of the data directory, or in the PostgreSQL of --database-url, where several servers share them; auto selects files, and PostgreSQL with the engine kubernetes"`
@@ -244,7 +245,7 @@ func active(c *flags.Command) string {
 func (p *process) config(o upOptions) (system.Config, error) {
 	c := system.Config{
 		DataDir: o.DataDir, Listen: o.Listen, NotificationsListen: o.NotificationsListen, SSHListen: o.SSHListen, AdminListen: o.AdminListen,
-		Domain: o.Domain, Engine: o.Engine, MemoryOvercommit: o.MemoryOvercommit, Programs: programsDir(o.Programs), DatabaseURL: o.DatabaseURL, BlobURL: o.BlobURL, BlobRedirect: o.BlobRedirect, LogStore: o.LogStore, AuthURL: o.AuthURL, PublicURL: o.PublicURL, Demo: o.Demo, DrainNetworks: o.DrainNetworks, TrustedProxies: o.TrustedProxies, DiskReserve: o.DiskReserve << 20,
+		Domain: o.Domain, Engine: o.Engine, MemoryOvercommit: o.MemoryOvercommit, Programs: programsDir(o.Programs), DatabaseURL: o.DatabaseURL, DatabaseListenURL: o.DatabaseListenURL, BlobURL: o.BlobURL, BlobRedirect: o.BlobRedirect, LogStore: o.LogStore, AuthURL: o.AuthURL, PublicURL: o.PublicURL, Demo: o.Demo, DrainNetworks: o.DrainNetworks, TrustedProxies: o.TrustedProxies, DiskReserve: o.DiskReserve << 20,
 		PasswordGrant: o.PasswordGrant == "on", BrokerTimeout: o.BrokerTimeout, PostgresURL: o.PostgresURL, MySQLURL: o.MySQLURL,
 		MailConfig: o.mailing(), Kubernetes: o.kubernetesOptions.config(),
 		AdminPassword: p.getenv("INGOT_ADMIN_PASSWORD"), AdminEmail: p.getenv("INGOT_ADMIN_EMAIL"), AdminClientSecret: p.getenv("INGOT_ADMIN_CLIENT_SECRET"),

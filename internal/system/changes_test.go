@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"testing"
 
+	"ingot/internal/base/cluster"
 	"ingot/internal/base/db"
 	"ingot/internal/base/db/dbtest"
 	"ingot/internal/platform"
@@ -35,7 +36,7 @@ func TestChangesReachRouterAndLog(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(to.Stop)
-	r := &runtime{store: platformdb.New(d), logs: to, table: &router.Table{}, log: log}
+	r := &runtime{cluster: cluster.New(cluster.Options{DB: d}), store: platformdb.New(d), logs: to, table: &router.Table{}, log: log}
 	r.publisher = controller.NewRoutePublisher(controller.PublisherConfig{Store: r.store, Backends: noBackends{}, Table: routeTable{r.table}, Log: log})
 	r.store.Notify(r)
 	p, by := actions.New(), actions.Actor{GUID: "admin", Type: "user", Admin: true}

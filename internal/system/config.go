@@ -43,6 +43,9 @@ type Config struct {
 	// DatabaseURL is sqlite:PATH or postgres://…; empty means a file in
 	// DataDir.
 	DatabaseURL string
+	// DatabaseListenURL is the same PostgreSQL without a pooler, for LISTEN; empty
+	// means DatabaseURL.
+	DatabaseListenURL string
 	// BlobURL is the bucket of packages, droplets and buildpacks, s3://…; empty means
 	// a directory in DataDir. BlobRedirect lets clients download from the bucket.
 	BlobURL      string
@@ -119,6 +122,7 @@ func (c Config) Validate() error {
 		{"engine", oneOf(c.Engine, choice.Names())},
 		{"memory-overcommit", checkOvercommit(c.MemoryOvercommit)},
 		{"database-url", checkDatabaseURL(c.DatabaseURL)},
+		{"database-listen-url", checkListenURL(c.DatabaseListenURL)},
 		{"blob-url", checkBlobURL(c.BlobURL, c.BlobRedirect)},
 		{"log-store", c.checkLogStore()},
 		{"postgres-url", checkServerURL(c.PostgresURL, "postgres", "postgresql")},
@@ -252,6 +256,13 @@ func checkDatabaseURL(s string) error {
 		return errors.New("it is not a URL; special characters in the password must be percent-encoded")
 	}
 	return nil
+}
+
+func checkListenURL(s string) error {
+	if strings.HasPrefix(s, "sqlite:") {
+		return errors.New("it must begin with postgres://")
+	}
+	return checkDatabaseURL(s)
 }
 
 // checkURL never quotes the value, which may contain a password.

@@ -23,10 +23,10 @@ var LogStores = []string{logStoreAuto, logStoreFiles, logStorePostgres}
 
 // openLogs opens the log store of --log-store. auto means PostgreSQL where several servers
 // share the instances of apps, so that each finds the lines of all, otherwise files.
-func openLogs(ctx context.Context, dir *datadir.Dir, d *db.DB, c Config) (logs.Store, error) {
+func openLogs(ctx context.Context, dir *datadir.Dir, d *db.DB, fence logdb.Fence, c Config) (logs.Store, error) {
 	shared := c.Engine == "kubernetes" && d.Dialect() == db.Postgres
 	if c.LogStore == logStorePostgres || c.LogStore == logStoreAuto && shared {
-		return logdb.Open(ctx, d, logdb.Options{Log: c.Log})
+		return logdb.Open(ctx, d, logdb.Options{Fence: fence, Log: c.Log})
 	}
 	return logfiles.Open(dir.File("logs"), logfiles.Options{Log: c.Log})
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"ingot/internal/base/background"
+	"ingot/internal/base/cluster"
 	"ingot/internal/base/datadir"
 	"ingot/internal/base/db"
 	"ingot/internal/base/safedial"
@@ -34,6 +35,7 @@ import (
 
 // runtime is everything that runs apps.
 type runtime struct {
+	cluster   *cluster.Cluster
 	store     *platformdb.Store
 	platform  *actions.Platform
 	blobs     blob.Store
@@ -68,9 +70,9 @@ const shortestDeployment = 3 * time.Second
 
 // openRuntime opens the stores and the engine and connects the parts, without
 // starting them.
-func (s *System) openRuntime(ctx context.Context, dir *datadir.Dir, d *db.DB, e Endpoints, diskSize int64) (*runtime, error) {
+func (s *System) openRuntime(ctx context.Context, dir *datadir.Dir, d *db.DB, servers *cluster.Cluster, e Endpoints, diskSize int64) (*runtime, error) {
 	c := s.config
-	r := &runtime{store: platformdb.New(d), platform: actions.New(), table: &router.Table{}, log: c.Log}
+	r := &runtime{cluster: servers, store: platformdb.New(d), platform: actions.New(), table: &router.Table{}, log: c.Log}
 	r.info = appinfo.New(r.store, c.Listen, func(ctx context.Context, instances ...string) map[string]controller.Usage {
 		return r.apps.Usage(ctx, instances...)
 	})
@@ -84,7 +86,7 @@ func (s *System) openRuntime(ctx context.Context, dir *datadir.Dir, d *db.DB, e 
 	if err := s.openBlobs(ctx, dir, r); err != nil {
 		return nil, err
 	}
-	if r.logs, err = openLogs(ctx, dir, d, c); err != nil {
+	if r.logs, err = openLogs(ctx, dir, d, owner{servers}, c); err != nil {
 		return nil, err
 	}
 	if r.drains, err = openDrains(r.logs, r.info, dir, c); err != nil {
@@ -109,7 +111,7 @@ func (s *System) openRuntime(ctx context.Context, dir *datadir.Dir, d *db.DB, e 
 	s.later(r.proxy.Close)
 
 	running := controller.Config{
-		Store: r.store, Platform: r.platform, Engine: r.watched, Logs: r.logs, Droplets: dropletFiles{r.blobs}, API: r.inside.API,
+		Store: r.store, Platform: r.platform, Owner: owner{r.cluster}, Peers: peers{r.cluster}, Engine: r.watched, Logs: r.logs, Droplets: dropletFiles{r.blobs}, API: r.inside.API,
 		Variables: r.inside.Variables(), BindingsRoot: bindingsRoot(r.engine), Reach: r.reachOf, Traffic: r.proxy, Log: c.Log, ShortestDeployment: shortestDeployment,
 	}
 	r.apps, r.tasks = controller.New(running), controller.NewTasks(running)
@@ -122,9 +124,9 @@ func (s *System) openRuntime(ctx context.Context, dir *datadir.Dir, d *db.DB, e 
 		Wanted: stored.Wanted, Variables: r.inside.Variables(), Reach: r.reachOf, User: appUser, Group: appUser, MemoryMB: r.platform.StagingMemoryMB, DiskMB: r.platform.StagingDiskMB,
 	})
 	r.builds = staging.NewBuilds(staging.BuildsConfig{
-		Store: r.store, Platform: r.platform, Stager: r.stager, Lines: r.logs, API: r.inside.API, Log: c.Log,
+		Store: r.store, Platform: r.platform, Stager: r.stager, Lines: r.logs, Owner: owner{r.cluster}, API: r.inside.API, Log: c.Log,
 	})
-	r.cleaner = cleanup.New(cleanup.Config{Store: r.store, Blobs: r.blobs, Logs: r.logs, Engine: r.engine, Builds: r.stager, Jobs: r.store, Log: c.Log})
+	r.cleaner = cleanup.New(cleanup.Config{Store: r.store, Blobs: r.blobs, Logs: r.logs, Engine: r.engine, Builds: r.stager, Jobs: r.store, Lead: r.cluster.Lead, Log: c.Log})
 	r.services = openServices(c, r, cmp.Or(c.PublicURL, e.API))
 	r.store.Notify(r)
 	return r, nil
@@ -148,37 +150,6 @@ func (r *runtime) parts(log *slog.Logger) []background.Service {
 		r.cleaner.Periodic(), choice.Recheck(r.engine, log), background.Every(protectInterval, r.protect),
 	}
 }
-
-// AppsChanged implements api.Signals.
-func (r *runtime) AppsChanged(guids ...string) {
-	r.apps.Kick(guids...)
-	r.tasks.Kick()  // tasks of a deleted app are canceled
-	r.drains.Kick() // a binding may have been created or deleted
-}
-
-// Changed implements platform.Sink. When it returns, and with it the Update that
-// announced c, the router uses the new routes.
-func (r *runtime) Changed(ctx context.Context, c platform.Changes) {
-	if c.Names { // first, because the lines are shown with names
-		r.info.Forget()
-		r.drains.Kick()
-	}
-	if len(c.Routes) > 0 {
-		_ = r.publisher.Announce(c.Routes...) // it logs a failure and tries again
-	}
-	if err := r.logs.Tell(c.Lines...); err != nil {
-		r.log.WarnContext(ctx, "lines could not be written to the log of an app", "error", err)
-	}
-}
-
-// BuildCreated implements api.Signals.
-func (r *runtime) BuildCreated(string) { r.builds.Kick() }
-
-// TasksChanged implements api.Signals.
-func (r *runtime) TasksChanged() { r.tasks.Kick() }
-
-// JobCreated implements api.Signals.
-func (r *runtime) JobCreated(string) { r.services.Kick() }
 
 // Usage implements api.Runtime.
 func (r *runtime) Usage(ctx context.Context, instances []*platform.Instance) map[string]api.InstanceUsage {
@@ -207,11 +178,6 @@ func (r *runtime) Traffic(instanceGUID string) api.InstanceTraffic {
 		t.Mean = s.Duration / time.Duration(s.Requests)
 	}
 	return t
-}
-
-// RestartInstance implements api.Runtime.
-func (r *runtime) RestartInstance(ctx context.Context, processGUID string, index int) error {
-	return r.apps.RestartInstance(ctx, processGUID, index)
 }
 
 // dropletFiles opens droplets for the controller.

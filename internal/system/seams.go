@@ -3,6 +3,7 @@ package system
 import (
 	"net/http"
 
+	"ingot/internal/base/cluster"
 	"ingot/internal/notify/delivery"
 	"ingot/internal/platform/engine"
 	"ingot/internal/platform/engine/kubernetes"
@@ -14,6 +15,7 @@ type seams struct {
 	engine   func(engine.Engine) engine.Engine
 	delivery func(*delivery.Options)
 	broker   func(http.RoundTripper) http.RoundTripper
+	cluster  func(*cluster.Options)
 	// kubernetes is for clusters whose Pods are processes.
 	kubernetes func(*kubernetes.Options)
 }
@@ -24,6 +26,13 @@ func (s seams) engineFor(e engine.Engine) engine.Engine {
 		return s.engine(e)
 	}
 	return engine.Watched(e, 0, 0)
+}
+
+func (s seams) clusterWith(o cluster.Options) cluster.Options {
+	if s.cluster != nil {
+		s.cluster(&o)
+	}
+	return o
 }
 
 func (s seams) deliveryWith(o delivery.Options) delivery.Options {

@@ -20,6 +20,7 @@ import (
 	"ingot/internal/auth/authdb"
 	"ingot/internal/auth/external"
 	"ingot/internal/base/background"
+	"ingot/internal/base/cluster"
 	"ingot/internal/base/datadir"
 	"ingot/internal/base/db"
 	"ingot/internal/base/diskspace"
@@ -146,14 +147,20 @@ func (s *System) start(ctx context.Context) error {
 	s.generated.Store(&secrets.Generated)
 	b.health.Ready(partSecrets, nil)
 
-	database, err := s.openDatabase(ctx, b, secrets)
+	database, servers, err := s.openDatabase(ctx, b, dir, secrets)
 	if err != nil {
 		return err
 	}
-	if err := s.startServices(ctx, b, dir, secrets, database); err != nil {
+	r, err := s.startServices(ctx, b, dir, secrets, database, servers)
+	if err != nil {
 		return err
 	}
 	s.later(drain)
+	// It stops before the requests have finished, so that other servers take over its
+	// apps at once.
+	if err := s.run(ctx, servers.Working(r.clusterHandler())); err != nil {
+		return err
+	}
 	// It stops first, because a session opened meanwhile could not be authorized.
 	if err := s.run(ctx, b.gateway); err != nil {
 		return err
@@ -233,48 +240,53 @@ func (s *steps) announce(ctx context.Context, dir *datadir.Dir, e Endpoints, ser
 	return nil
 }
 
-func (s *System) openDatabase(ctx context.Context, b *frontend, secrets *datadir.Secrets) (*db.DB, error) {
+func (s *System) openDatabase(ctx context.Context, b *frontend, dir *datadir.Dir, secrets *datadir.Secrets) (*db.DB, *cluster.Cluster, error) {
 	d, err := db.Open(ctx, db.Options{URL: s.config.DatabaseURL, Keys: secrets.Keys, Log: s.config.Log})
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	s.later(func() {
 		if err := d.Close(); err != nil {
 			s.config.Log.Warn("the database did not close cleanly", "error", err)
 		}
 	})
+	// First, so that a server that is refused changes nothing.
+	c, err := s.joinCluster(ctx, b, dir, d)
+	if err != nil {
+		return nil, nil, err
+	}
 	for _, m := range []db.Migrations{authdb.Migrations, platformdb.Migrations} {
 		if err := d.Migrate(ctx, m); err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 	}
-	b.health.Ready(partDatabase, d.Ping)
+	b.health.Ready(partDatabase, func(ctx context.Context) error { return errors.Join(d.Ping(ctx), c.Ready(ctx)) })
 	sealed := append(append([]db.SealedColumn{}, authdb.SealedColumns...), platformdb.SealedColumns...)
-	return d, s.run(ctx, resealing(d, sealed, s.config.Log))
+	return d, c, s.run(ctx, resealing(d, sealed, s.config.Log))
 }
 
-func (s *System) startServices(ctx context.Context, b *frontend, dir *datadir.Dir, secrets *datadir.Secrets, d *db.DB) error {
+func (s *System) startServices(ctx context.Context, b *frontend, dir *datadir.Dir, secrets *datadir.Secrets, d *db.DB, servers *cluster.Cluster) (*runtime, error) {
 	c := s.config
 	client := uaaclient.NewHTTPClient()
 	s.later(client.CloseIdleConnections)
 
 	// The first secrets are hashed while the engine runs a trial container.
 	first := background.Async("first users", func() error { return s.firstUsers(ctx, secrets, d) })
-	r, err := s.openRuntime(ctx, dir, d, b.endpoints, b.disk.Size())
+	r, err := s.openRuntime(ctx, dir, d, servers, b.endpoints, b.disk.Size())
 	if err := errors.Join(<-first, err); err != nil {
-		return err
+		return nil, err
 	}
 	b.registry.MustRegister(health.Recovering{Collector: logs.Metrics{Store: r.logs}}, health.Recovering{Collector: r.drains})
 	b.disk.OnLow(r.cleaner.LowDisk)
 	if err := s.run(ctx, b.disk); err != nil {
-		return err
+		return nil, err
 	}
 	if err := r.store.Update(ctx, r.ensureDefaults); err != nil {
-		return fmt.Errorf("first stack, domain and buildpacks: %w", err)
+		return nil, fmt.Errorf("first stack, domain and buildpacks: %w", err)
 	}
 	n, err := s.openNotifications(ctx, b, dir, secrets, client, r.routes)
 	if err != nil {
-		return fmt.Errorf("notification service: %w", err)
+		return nil, fmt.Errorf("notification service: %w", err)
 	}
 	b.registry.MustRegister(health.Recovering{Collector: r.proxy})
 	names := directory{uaaclient.New(uaaclient.Options{
@@ -283,7 +295,7 @@ func (s *System) startServices(ctx context.Context, b *frontend, dir *datadir.Di
 	r.services.Dashboards = services.UAADashboards{Client: names.client}
 	ssh, err := s.newGateway(b, dir, secrets, r)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	b.gateway = ssh
 	// Two goroutines may publish at the same time; the later has the newer state.
@@ -298,45 +310,46 @@ func (s *System) startServices(ctx context.Context, b *frontend, dir *datadir.Di
 		}
 	}
 	if err := s.openInside(ctx, b, r); err != nil {
-		return err
+		return nil, err
 	}
 
 	a, err := s.authority(b, d, client, publish)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if err := s.run(ctx, a); err != nil {
-		return err
+		return nil, err
 	}
 	// Started before its callers, so that it stops after them.
 	bundled, err := s.openBroker(dir, secrets, r, a)
 	if err != nil {
-		return fmt.Errorf("service broker: %w", err)
+		return nil, fmt.Errorf("service broker: %w", err)
 	}
 	if err := s.startBroker(ctx, bundled, r); err != nil {
-		return err
+		return nil, err
 	}
 	n.mountMailbox(b.admin, b.adminLocal, a.Verifier(notificationAudiences...))
 	if err := s.startParts(ctx, b, d, r, n); err != nil {
-		return err
+		return nil, err
 	}
 	// Before readiness, so that clients that wait for it find the routes.
 	publish(a)
 	if err := s.run(ctx, newAlerts(b, dir, r, names.client, client, c.Log)); err != nil {
-		return err
+		return nil, err
 	}
 	b.health.Ready(partPlatform, nil)
 	b.health.Ready(partNotifications, nil)
 	if c.AuthURL == "" {
 		b.health.Ready(partAuth, nil)
 	}
-	return nil
+	return r, nil
 }
 
 // startParts starts the parts that run apps and deliver notifications, and records
 // which engine is used.
 func (s *System) startParts(ctx context.Context, b *frontend, d *db.DB, r *runtime, n *notifications) error {
-	for _, part := range append(n.parts(), r.parts(s.config.Log)...) {
+	parts := append(n.parts(), r.parts(s.config.Log)...)
+	for _, part := range parts {
 		if err := s.run(ctx, part); err != nil {
 			return err
 		}

@@ -2,6 +2,8 @@ package datadir
 
 import (
 	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -122,6 +124,15 @@ func holder(f *os.File) int {
 // File returns the path of a file in the directory.
 func (d *Dir) File(name ...string) string {
 	return filepath.Join(append([]string{d.path}, name...)...)
+}
+
+// ID returns a name that no other data directory has, not even a copy of this one
+// on another machine or with another path.
+func (d *Dir) ID() (string, error) {
+	id, _, err := loadSecret(d.File("server-id"), machineSecret)
+	host, _ := os.Hostname() // without a host name the path is enough
+	sum := sha256.Sum256([]byte(strings.Join([]string{id, host, d.path}, "\x00")))
+	return hex.EncodeToString(sum[:16]), err
 }
 
 // Share copies a program to a directory where apps of other users can run it,

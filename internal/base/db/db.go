@@ -163,6 +163,16 @@ func (d *DB) UpdateLocking(ctx context.Context, fn func(tx *Tx) error) error {
 	return d.run(ctx, d.writer, opts, fn)
 }
 
+// checkKey is the context key of the check of a database's transactions.
+type checkKey struct{ db *DB }
+
+// WithCheck returns a context with which every Update and UpdateLocking of this
+// database begins with check, in the same transaction. If check returns an error,
+// the transaction is rolled back and returns it.
+func (d *DB) WithCheck(ctx context.Context, check func(*Tx) error) context.Context {
+	return context.WithValue(ctx, checkKey{d}, check)
+}
+
 func (d *DB) updateOptions() *sql.TxOptions {
 	if d.dialect == Postgres {
 		return &sql.TxOptions{Isolation: sql.LevelSerializable}
@@ -230,7 +240,12 @@ func (d *DB) attempt(ctx context.Context, pool *sql.DB, opts *sql.TxOptions, fn 
 		}
 	}()
 
-	err = fn(tx)
+	if check, ok := ctx.Value(checkKey{d}).(func(*Tx) error); ok && (opts == nil || !opts.ReadOnly) {
+		err = check(tx)
+	}
+	if err == nil {
+		err = fn(tx)
+	}
 	if leaked := tx.closeRows(); leaked && err == nil {
 		err = fmt.Errorf("at the end of the transaction: %w", ErrRowsOpen)
 	}

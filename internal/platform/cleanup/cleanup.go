@@ -51,7 +51,10 @@ type Config struct {
 	Jobs interface {
 		PurgeJobs(ctx context.Context, before time.Time) error
 	}
-	Log *slog.Logger
+	// Lead reports whether this server does the work of which all servers together need
+	// one at a time; nil means yes.
+	Lead func(ctx context.Context, name string) bool
+	Log  *slog.Logger
 	// Now returns the time; nil means time.Now.
 	Now func() time.Time
 }
@@ -96,7 +99,7 @@ func (c *Cleaner) Sweep(ctx context.Context) {
 
 func (c *Cleaner) purgeJobs(ctx context.Context) {
 	now := c.Now()
-	if now.Sub(c.purged) < purgeInterval {
+	if now.Sub(c.purged) < purgeInterval || c.Lead != nil && !c.Lead(ctx, "purge-jobs") {
 		return
 	}
 	c.purged = now

@@ -28,14 +28,17 @@ func (p *pass) act() {
 				p.follow(a, l)
 			}
 		case doSignal:
-			p.spawn("stop an instance", func(ctx context.Context) {
+			p.spawnFor(a, "stop an instance", func(ctx context.Context) {
+				p.awaitPeers(ctx)
 				if d.gently {
 					p.drain(ctx, d.id)
 				}
-				p.signal(ctx, a, d.id)
+				if ctx.Err() == nil { // otherwise the next server does it
+					p.signal(ctx, a, d.id)
+				}
 			})
 		case doRemove:
-			p.spawn("remove an instance", func(ctx context.Context) { p.remove(ctx, a, d.id) })
+			p.spawnFor(a, "remove an instance", func(ctx context.Context) { p.remove(ctx, a, d.id) })
 		}
 	}
 	// Cancel everything for instances that have no slot any more.
@@ -59,12 +62,9 @@ func (p *pass) act() {
 func (c *Controller) create(a *app, at slotKey, id, version string) {
 	l := &live{id: id, app: a.guid, at: at}
 	a.live[id] = l
-	c.mu.Lock()
-	work := c.work
-	c.mu.Unlock()
-	ctx, cancel := context.WithCancel(work)
+	ctx, cancel := context.WithCancel(c.workOf(a))
 	l.cancel = cancel
-	c.spawn("start an instance", func(work context.Context) {
+	c.spawnFor(a, "start an instance", func(work context.Context) {
 		defer cancel()
 		var e event
 		if err := background.Do("start an instance", func() error { e = c.start(ctx, l, version); return nil }); err != nil {

@@ -35,6 +35,15 @@ func (c *Controller) survey(ctx context.Context) (found, error) {
 	return f, err
 }
 
+// only leaves out the apps that are not wanted.
+func (f found) only(wanted func(appGUID string) bool) found {
+	return found{
+		engine:  slices.DeleteFunc(f.engine, func(in engine.Instance) bool { return !wanted(in.Labels[LabelApp]) }),
+		rows:    slices.DeleteFunc(f.rows, func(row *platform.Instance) bool { return !wanted(row.AppGUID) }),
+		started: slices.DeleteFunc(f.started, func(guid string) bool { return !wanted(guid) }),
+	}
+}
+
 // adopt takes over the instances of an earlier server process.
 func (c *Controller) adopt(f found) {
 	byID := map[string]engine.Instance{}
@@ -131,7 +140,7 @@ func (c *Controller) resume(a *app, byID map[string]engine.Instance) {
 		s := a.slots[l.at]
 		switch s.state {
 		case stopping:
-			c.spawn("stop an instance", func(ctx context.Context) { c.signal(ctx, a, l.id) })
+			c.spawnFor(a, "stop an instance", func(ctx context.Context) { c.signal(ctx, a, l.id) })
 		case starting, running:
 			e := createdEvent(in)
 			s.host, s.internal, s.ports = e.host, e.internal, e.ports

@@ -46,6 +46,10 @@ type app struct {
 
 	gone atomic.Bool // the app was deleted: do not log
 
+	work    context.Context //nolint:containedctx // until the app is released; nil at first
+	release context.CancelFunc
+	tasks   sync.WaitGroup
+
 	in    sync.Mutex
 	inbox []occurrence
 	here  []string // guids of its instances
@@ -150,6 +154,10 @@ type pass struct {
 	deployment *platform.Deployment
 	// again is when the deployment needs another pass; zero means never.
 	again time.Time
+	// wrote means that rows of instances have changed; peers waits until the other servers
+	// have read them.
+	wrote bool
+	peers func(context.Context) bool
 }
 
 // slotAction is an action and its slot.
@@ -202,6 +210,7 @@ func (c *Controller) pass(ctx context.Context, a *app) error {
 	a.gone.Store(g.app == nil)
 	p.publish(false)
 	p.say()
+	p.tellPeers()
 	p.act()
 	p.remember()
 	c.tellPassed()
@@ -291,6 +300,7 @@ func (p *pass) save(ctx context.Context) (map[slotKey]*platform.Instance, error)
 			deletes = append(deletes, old.GUID)
 		}
 	}
+	p.wrote = len(inserts)+len(updates)+len(deletes) > 0
 	audits := p.audits()
 	if len(inserts)+len(updates)+len(deletes)+len(audits) == 0 && !p.moved() {
 		return rows, nil

@@ -1,7 +1,6 @@
 package controller
 
 import (
-	"cmp"
 	"maps"
 	"reflect"
 	"slices"
@@ -54,9 +53,7 @@ func (p *pass) publish(more bool) {
 		now = together(before, now)
 	}
 	for _, all := range now {
-		slices.SortFunc(all, func(x, y Backend) int {
-			return cmp.Or(cmp.Compare(x.Index, y.Index), cmp.Compare(x.InstanceGUID, y.InstanceGUID))
-		})
+		slices.SortFunc(all, byIndex)
 	}
 	changed := !reflect.DeepEqual(before, now)
 	p.routing.Lock()

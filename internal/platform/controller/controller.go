@@ -51,10 +51,25 @@ type Traffic interface {
 	Busy(instanceGUID string) bool
 }
 
+// Peers are the other servers of the database. They route requests to the instances of
+// this one.
+type Peers interface {
+	// BackendsChanged tells that rows of an app's instances have changed. await waits until
+	// the others have read them; it returns false if its context ends before.
+	BackendsChanged(appGUID string) (await func(context.Context) bool)
+	// Drain returns when the others have no requests in progress to an instance, or when
+	// ctx ends.
+	Drain(ctx context.Context, instanceGUID string)
+}
+
 // Config configures a Controller. Fields below the line have defaults.
 type Config struct {
 	Store    platform.Store
 	Platform *actions.Platform
+	// Owner decides which apps are handled; nil means all.
+	Owner platform.Owner
+	// Peers are told about instances that changed; nil means that there are none.
+	Peers    Peers
 	Engine   engine.Engine
 	Logs     Logs
 	Droplets Droplets
@@ -142,10 +157,12 @@ func (c Config) withDefaults() Config {
 // Controller keeps app instances in their desired state. It is a background.Service.
 type Controller struct {
 	Config
-	part background.Part
-	sink RouteSink
+	part  background.Part
+	share *platform.Share
+	sink  RouteSink
 
 	queue  *queue
+	looks  chan struct{} // asks for a look at all apps; capacity 1
 	starts chan struct{} // a token for each start in progress
 	lost   atomic.Uint64
 	usage  usageCache
@@ -158,7 +175,10 @@ type Controller struct {
 	apps    map[string]*app
 	orphans map[string]bool // being stopped
 	passed  chan struct{}   // closed after the next pass
+	pending uint64          // shards whose apps are to be adopted
 
+	adopting sync.Mutex // held while shards are adopted or released
+	loading  sync.Mutex // held while backends are read from rows
 	routing  sync.RWMutex
 	backends map[string]map[string][]Backend // by app and process type
 }
@@ -169,7 +189,7 @@ var _ background.Service = (*Controller)(nil)
 func New(c Config) *Controller {
 	c = c.withDefaults()
 	return &Controller{
-		Config: c, queue: newQueue(), starts: make(chan struct{}, c.Starts),
+		Config: c, share: platform.NewShare(c.Owner), queue: newQueue(), looks: make(chan struct{}, 1), starts: make(chan struct{}, c.Starts),
 		apps: map[string]*app{}, orphans: map[string]bool{}, passed: make(chan struct{}),
 		backends: map[string]map[string][]Backend{},
 		usage:    usageCache{of: map[string]*sample{}},
@@ -190,10 +210,13 @@ func (c *Controller) Start(ctx context.Context) error {
 		c.mu.Lock()
 		c.work, c.open = work, true
 		c.mu.Unlock()
-		c.adopt(found)
+		c.adopt(found.only(c.share.Has))
 		c.mu.Lock()
 		c.adopted = true
 		c.mu.Unlock()
+		if err := c.LoadBackends(ctx); err != nil {
+			return err
+		}
 		for range c.Workers {
 			spawn(func() { c.worker(work) })
 		}
@@ -237,8 +260,39 @@ func (c *Controller) spawn(name string, f func(ctx context.Context)) bool {
 	return true
 }
 
+// spawnFor is like spawn for work on one app, which ends when the app is released.
+func (c *Controller) spawnFor(a *app, name string, f func(ctx context.Context)) {
+	work := c.workOf(a)
+	a.tasks.Add(1)
+	begun := c.spawn(name, func(context.Context) {
+		defer a.tasks.Done()
+		f(work)
+	})
+	if !begun {
+		a.tasks.Done()
+	}
+}
+
+// workOf returns the context of the work on an app.
+func (c *Controller) workOf(a *app) context.Context {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if a.work == nil {
+		a.work, a.release = context.WithCancel(c.work)
+	}
+	return a.work
+}
+
 // Kick queues apps for a pass. It never blocks.
 func (c *Controller) Kick(appGUIDs ...string) { c.queue.add(appGUIDs...) }
+
+// KickAll has all apps looked at soon. It never blocks.
+func (c *Controller) KickAll() {
+	select {
+	case c.looks <- struct{}{}:
+	default:
+	}
+}
 
 func (c *Controller) worker(ctx context.Context) {
 	for {
@@ -255,8 +309,16 @@ func (c *Controller) worker(ctx context.Context) {
 }
 
 func (c *Controller) reconcile(ctx context.Context, guid string) error {
+	if !c.share.Works(guid) {
+		return nil // KickAll or Gained follows when this server works on it
+	}
 	a := c.lock(guid)
 	defer a.mu.Unlock()
+	if !c.share.Has(guid) { // it was released before this pass had the lock
+		c.drop(a)
+		return nil
+	}
+	ctx = c.share.Fence(ctx, guid)
 	err := background.Do("look at an app", func() error { return c.pass(ctx, a) })
 	switch {
 	case err == nil:
@@ -326,6 +388,8 @@ func (c *Controller) watch(ctx context.Context) {
 		stop := c.Clock.AfterFunc(c.Interval, func() { close(tick) })
 		select {
 		case <-tick:
+		case <-c.looks:
+			stop()
 		case <-ctx.Done():
 			stop()
 			return
@@ -339,6 +403,9 @@ func (c *Controller) watch(ctx context.Context) {
 
 // look queues all apps that run or should run, and stops instances that are unknown.
 func (c *Controller) look(ctx context.Context) error {
+	if err := c.adoptPending(ctx); err != nil {
+		return err
+	}
 	found, err := c.Engine.List(ctx)
 	if err != nil {
 		return err
@@ -356,9 +423,12 @@ func (c *Controller) look(ctx context.Context) error {
 		}
 	}
 	for _, in := range found {
-		if in.Labels[labelKind] == kindApp && !known[in.ID] {
+		if in.Labels[labelKind] == kindApp && !known[in.ID] && c.share.Works(in.Labels[LabelApp]) {
 			c.orphan(in)
 		}
+	}
+	if err := c.LoadBackends(ctx); err != nil {
+		return err
 	}
 	var started []string
 	err = c.Store.View(ctx, func(tx platform.Tx) error {
@@ -378,12 +448,18 @@ func (c *Controller) forget(a *app) {
 	if a.retire() {
 		c.mu.Lock()
 		defer c.mu.Unlock()
+		if a.release != nil {
+			a.release()
+		}
 		delete(c.apps, a.guid)
 	}
 }
 
+// ErrElsewhere means that another server works on an app.
+var ErrElsewhere = errors.New("another server works on the app")
+
 // RestartInstance replaces one instance gracefully. It does not count as a crash, and
-// resets the crash count.
+// resets the crash count. It returns ErrElsewhere if another server has to do it.
 func (c *Controller) RestartInstance(ctx context.Context, processGUID string, index int) error {
 	var appGUID string
 	err := c.Store.View(ctx, func(tx platform.Tx) error {
@@ -399,6 +475,9 @@ func (c *Controller) RestartInstance(ctx context.Context, processGUID string, in
 	})
 	if err != nil {
 		return err
+	}
+	if !c.share.Has(appGUID) {
+		return ErrElsewhere
 	}
 	for !c.appOf(appGUID).post(occurrence{at: slotKey{process: processGUID, index: index}, event: event{kind: evRestart}}) {
 	}

@@ -296,11 +296,14 @@ func (p *pass) saveDeployment(tx platform.Tx) error {
 
 // drain waits until an instance has no requests in progress, or until drainLimit.
 func (c *Controller) drain(ctx context.Context, id string) {
+	ctx, cancel := context.WithTimeout(ctx, drainLimit)
+	defer cancel()
+	if c.Peers != nil {
+		c.Peers.Drain(ctx, id)
+	}
 	if c.Traffic == nil {
 		return
 	}
-	ctx, cancel := context.WithTimeout(ctx, drainLimit)
-	defer cancel()
 	look := time.NewTicker(drainPoll)
 	defer look.Stop()
 	for c.Traffic.Busy(id) {

@@ -35,10 +35,7 @@ func (c *Controller) follow(a *app, l *live) {
 	if l.unread != nil {
 		return
 	}
-	c.mu.Lock()
-	work := c.work
-	c.mu.Unlock()
-	ctx, cancel := context.WithCancel(work)
+	ctx, cancel := context.WithCancel(c.workOf(a))
 	l.unread = cancel
 	l.after = max(l.after, c.Logs.Position(l.id))
 	sample := c.usage.get(l.id)
@@ -52,7 +49,7 @@ func (c *Controller) follow(a *app, l *live) {
 			c.Kick(a.guid)
 		},
 	}
-	c.spawn("records of an instance", func(context.Context) {
+	c.spawnFor(a, "records of an instance", func(context.Context) {
 		defer cancel()
 		sample.followed.Store(true)
 		if e, ok := p.run(ctx); ok {

@@ -39,6 +39,7 @@ const (
 type Tasks struct {
 	Config
 	part   background.Part
+	share  *platform.Share
 	kicked chan struct{}
 	starts chan struct{} // a token for each start in progress
 	missed atomic.Uint64
@@ -55,7 +56,7 @@ var _ background.Service = (*Tasks)(nil)
 func NewTasks(c Config) *Tasks {
 	c = c.withDefaults()
 	return &Tasks{
-		Config: c, kicked: make(chan struct{}, 1), starts: make(chan struct{}, c.Starts), jobs: map[string]*job{}, looked: make(chan struct{}),
+		Config: c, share: platform.NewShare(c.Owner), kicked: make(chan struct{}, 1), starts: make(chan struct{}, c.Starts), jobs: map[string]*job{}, looked: make(chan struct{}),
 	}
 }
 
@@ -69,6 +70,30 @@ func (t *Tasks) Start(ctx context.Context) error {
 
 // Stop stops working and leaves the tasks running.
 func (t *Tasks) Stop() { t.part.Halt(nil) }
+
+// Gained starts to work on the tasks of the apps of shards.
+func (t *Tasks) Gained(shards uint64) {
+	t.share.Gain(shards)
+	t.Kick()
+}
+
+// Lost stops the work on the tasks of the apps of shards, and leaves them running. When it
+// returns, nothing is written for them any more.
+func (t *Tasks) Lost(shards uint64) {
+	t.share.Lose(shards)
+	t.mu.Lock()
+	var released []*job
+	for _, j := range t.jobs {
+		if t.share.In(shards, j.app) {
+			j.release()
+			released = append(released, j)
+		}
+	}
+	t.mu.Unlock()
+	for _, j := range released {
+		<-j.over
+	}
+}
 
 // Kick triggers a pass over the tasks. It never blocks.
 func (t *Tasks) Kick() {
@@ -180,24 +205,27 @@ func (t *Tasks) look(ctx context.Context, spawn func(func()), thorough bool) err
 	known := map[string]bool{}
 	for _, task := range active {
 		known[task.GUID] = true
+	}
+	active = slices.DeleteFunc(active, func(task *platform.Task) bool { return !t.share.Works(task.AppGUID) })
+	for _, task := range active {
 		j := t.jobs[task.GUID]
 		switch {
 		case j != nil && task.State == platform.TaskCanceling:
 			j.end()
 		case j == nil && task.State != platform.TaskPending:
-			t.begin(ctx, spawn, task.GUID, orgs[task.AppGUID])
+			t.begin(ctx, spawn, task.GUID, task.AppGUID, orgs[task.AppGUID])
 		}
 	}
 	// Waiting tasks start after all that run have been counted.
 	t.beginPending(ctx, spawn, active, orgs)
 	for guid, j := range t.jobs {
-		if !known[guid] {
+		if !known[guid] && t.share.Works(j.app) {
 			j.end() // deleted with its app, or just finished
 		}
 	}
 	for _, in := range found {
-		if in.Labels[labelKind] == kindTask && !known[in.ID] && t.jobs[in.ID] == nil {
-			t.begin(ctx, spawn, in.ID, "") // the job finds that it has no row
+		if in.Labels[labelKind] == kindTask && !known[in.ID] && t.jobs[in.ID] == nil && t.share.Works(in.Labels[LabelApp]) {
+			t.begin(ctx, spawn, in.ID, in.Labels[LabelApp], "") // the job finds that it has no row
 		}
 	}
 	return nil
@@ -219,15 +247,18 @@ func (t *Tasks) beginPending(ctx context.Context, spawn func(func()), active []*
 			continue
 		}
 		held[org]++
-		t.begin(ctx, spawn, task.GUID, org)
+		t.begin(ctx, spawn, task.GUID, task.AppGUID, org)
 	}
 }
 
 // begin starts a job. The lock must be held.
-func (t *Tasks) begin(ctx context.Context, spawn func(func()), guid, org string) {
-	j := &job{Tasks: t, guid: guid, org: org, unwanted: make(chan struct{})}
+func (t *Tasks) begin(ctx context.Context, spawn func(func()), guid, app, org string) {
+	j := &job{Tasks: t, guid: guid, app: app, org: org, unwanted: make(chan struct{}), over: make(chan struct{})}
+	ctx, j.release = context.WithCancel(t.share.Fence(ctx, app))
 	t.jobs[guid] = j
 	spawn(func() {
+		defer close(j.over)
+		defer j.release()
 		defer func() {
 			t.mu.Lock()
 			delete(t.jobs, guid)
@@ -251,7 +282,10 @@ func (t *Tasks) purge(ctx context.Context) error {
 type job struct {
 	*Tasks
 	guid     string
+	app      string // guid
 	org      string // organization whose limit it counts for; empty if unknown
+	release  context.CancelFunc
+	over     chan struct{} // closed when it does nothing any more
 	once     sync.Once
 	unwanted chan struct{} // closed when the task should stop
 	gone     atomic.Bool   // its app was deleted: do not log

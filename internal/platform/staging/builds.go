@@ -32,6 +32,8 @@ type BuildsConfig struct {
 	Platform *actions.Platform
 	Stager   *Stager
 	Lines    Lines
+	// Owner decides of which apps builds are carried out; nil means all.
+	Owner platform.Owner
 	// API is the address of the v3 API, for VCAP_APPLICATION.
 	API string
 	Log *slog.Logger
@@ -47,10 +49,19 @@ type BuildsConfig struct {
 type Builds struct {
 	background.Part
 	BuildsConfig
+	share  *platform.Share
 	kicked chan struct{}
 
 	mu     sync.Mutex
-	active map[string]bool
+	active map[string]*carrying
+}
+
+// carrying is a build that is being carried out.
+type carrying struct {
+	app     string          // guid
+	work    context.Context //nolint:containedctx // of this build
+	release context.CancelFunc
+	over    chan struct{} // closed when nothing is done for it any more
 }
 
 // buildInterval is how often the store is searched without a Kick.
@@ -61,7 +72,7 @@ func NewBuilds(c BuildsConfig) *Builds {
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
 	}
-	return &Builds{BuildsConfig: c, kicked: make(chan struct{}, 1), active: map[string]bool{}}
+	return &Builds{BuildsConfig: c, share: platform.NewShare(c.Owner), kicked: make(chan struct{}, 1), active: map[string]*carrying{}}
 }
 
 // Kick starts a search of the store soon. It does not block.
@@ -69,6 +80,30 @@ func (b *Builds) Kick() {
 	select {
 	case b.kicked <- struct{}{}:
 	default:
+	}
+}
+
+// Gained starts to carry out the builds of the apps of shards.
+func (b *Builds) Gained(shards uint64) {
+	b.share.Gain(shards)
+	b.Kick()
+}
+
+// Lost stops the work on the builds of the apps of shards; they go on in their
+// instances. When it returns, nothing is written for them any more.
+func (b *Builds) Lost(shards uint64) {
+	b.share.Lose(shards)
+	b.mu.Lock()
+	var released []*carrying
+	for _, one := range b.active {
+		if b.share.In(shards, one.app) {
+			one.release()
+			released = append(released, one)
+		}
+	}
+	b.mu.Unlock()
+	for _, one := range released {
+		<-one.over
 	}
 }
 
@@ -88,8 +123,11 @@ func (b *Builds) loop(ctx context.Context, spawn func(func())) {
 	defer tick.Stop()
 	for {
 		waiting, unwanted := b.waiting(ctx)
-		for _, guid := range waiting {
-			spawn(func() { background.Safely("build", func() { b.carryOut(ctx, guid) }) })
+		for guid, build := range waiting {
+			spawn(func() {
+				defer close(build.over)
+				background.Safely("build", func() { b.carryOut(build.work, guid) })
+			})
 		}
 		for _, guid := range unwanted {
 			spawn(func() { background.Safely("build", func() { _ = b.Stager.Cancel(ctx, guid) }) }) // if it fails, Sweep removes the instance
@@ -105,7 +143,7 @@ func (b *Builds) loop(ctx context.Context, spawn func(func())) {
 
 // waiting returns the builds that are not in progress, and marks them as such, and
 // those that are in progress and no longer wanted.
-func (b *Builds) waiting(ctx context.Context) (waiting, unwanted []string) {
+func (b *Builds) waiting(ctx context.Context) (waiting map[string]*carrying, unwanted []string) {
 	var found []*platform.Build
 	err := b.Store.View(ctx, func(tx platform.Tx) (err error) {
 		found, _, err = tx.Builds().List(platform.Where("state", platform.BuildStaging))
@@ -120,11 +158,14 @@ func (b *Builds) waiting(ctx context.Context) (waiting, unwanted []string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	wanted := map[string]bool{}
+	waiting = map[string]*carrying{}
 	for _, build := range found {
 		wanted[build.GUID] = true
-		if !b.active[build.GUID] {
-			b.active[build.GUID] = true
-			waiting = append(waiting, build.GUID)
+		if b.active[build.GUID] == nil && b.share.Works(build.AppGUID) {
+			one := &carrying{app: build.AppGUID, over: make(chan struct{})}
+			one.work, one.release = context.WithCancel(b.share.Fence(ctx, build.AppGUID))
+			b.active[build.GUID] = one
+			waiting[build.GUID] = one
 		}
 	}
 	for guid := range b.active {
@@ -139,6 +180,7 @@ func (b *Builds) carryOut(ctx context.Context, guid string) {
 	defer func() {
 		b.mu.Lock()
 		defer b.mu.Unlock()
+		b.active[guid].release()
 		delete(b.active, guid)
 	}()
 	err := background.Do("build", func() error { return b.stage(ctx, guid) })

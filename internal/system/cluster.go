@@ -1,0 +1,303 @@
+package system
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"ingot/internal/base/background"
+	"ingot/internal/base/cluster"
+	"ingot/internal/base/datadir"
+	"ingot/internal/base/db"
+	"ingot/internal/base/fault"
+	"ingot/internal/base/version"
+	"ingot/internal/platform"
+	"ingot/internal/platform/controller"
+)
+
+// joinCluster makes this server one of those that use the database. It fails if
+// another is alive and their apps run on their own machines.
+func (s *System) joinCluster(ctx context.Context, b *frontend, dir *datadir.Dir, d *db.DB) (*cluster.Cluster, error) {
+	c := s.config
+	o := c.seams.clusterWith(cluster.Options{DB: d, ListenURL: c.DatabaseListenURL, Exclusive: c.Engine != "kubernetes", Version: version.Version, Log: c.Log})
+	if d.Shared() {
+		var err error
+		if o.Directory, err = dir.ID(); err != nil {
+			return nil, err
+		}
+	}
+	joined := cluster.New(o)
+	b.registry.MustRegister(joined.Metrics()...)
+	return joined, s.run(ctx, joined)
+}
+
+// What servers tell each other. Some words are followed by a space and a guid.
+const (
+	toldApp      = "app"      // an app changed, or what it is bound to
+	toldBindings = "bindings" // bindings changed
+	toldRoute    = "route"
+	toldNames    = "names"
+	toldBuild    = "build"
+	toldTasks    = "tasks"
+	toldJob      = "job"
+	toldBackends = "backends" // rows of an app's instances changed
+	toldDrain    = "drain"    // an instance stops when its requests have finished
+	toldRestart  = "restart"  // of a process, with an index
+)
+
+// routesFor is how long an answer of the API waits until the other servers use a
+// changed route.
+const routesFor = 250 * time.Millisecond
+
+// items returns the words for a number of guids.
+func items(word string, guids []string) []string {
+	all := make([]string, len(guids))
+	for i, guid := range guids {
+		all[i] = word + " " + guid
+	}
+	return all
+}
+
+// AppsChanged implements api.Signals.
+func (r *runtime) AppsChanged(guids ...string) {
+	r.appsChanged(guids...)
+	r.cluster.Tell(append(items(toldApp, guids), toldBindings)...)
+}
+
+func (r *runtime) appsChanged(guids ...string) {
+	r.apps.Kick(guids...)
+	r.tasks.Kick()  // tasks of a deleted app are canceled
+	r.drains.Kick() // a binding may have been created or deleted
+}
+
+// Changed implements platform.Sink. When it returns, and with it the Update that
+// announced c, the router uses the new routes, and normally those of the other
+// servers do too.
+func (r *runtime) Changed(ctx context.Context, c platform.Changes) {
+	if c.Names { // first, because the lines are shown with names
+		r.namesChanged()
+		r.cluster.Tell(toldNames)
+	}
+	if len(c.Routes) > 0 {
+		await := r.cluster.Ask(items(toldRoute, c.Routes)...)
+		_ = r.publisher.Announce(c.Routes...) // it logs a failure and tries again
+		limited, cancel := context.WithTimeout(ctx, routesFor)
+		defer cancel()
+		await(limited)
+	}
+	if err := r.logs.Tell(c.Lines...); err != nil {
+		r.log.WarnContext(ctx, "lines could not be written to the log of an app", "error", err)
+	}
+}
+
+func (r *runtime) namesChanged() {
+	r.info.Forget()
+	r.drains.Kick()
+}
+
+// BuildCreated implements api.Signals.
+func (r *runtime) BuildCreated(string) {
+	r.builds.Kick()
+	r.cluster.Tell(toldBuild)
+}
+
+// TasksChanged implements api.Signals.
+func (r *runtime) TasksChanged() {
+	r.tasks.Kick()
+	r.cluster.Tell(toldTasks)
+}
+
+// JobCreated implements api.Signals.
+func (r *runtime) JobCreated(string) {
+	r.services.Kick()
+	r.cluster.Tell(toldJob)
+}
+
+// clusterHandler returns what is done when other servers changed something.
+func (r *runtime) clusterHandler() cluster.Handler {
+	return cluster.Handler{
+		Gained: func(s cluster.Shards) {
+			for _, part := range r.sharded() {
+				part.Gained(uint64(s))
+			}
+		},
+		Lost: func(s cluster.Shards) {
+			for _, part := range r.sharded() {
+				part.Lost(uint64(s))
+			}
+		},
+		Received: r.received, Resync: r.resync,
+	}
+}
+
+// sharded is a part that works on the apps of this server's shards only.
+type sharded interface {
+	Gained(shards uint64)
+	Lost(shards uint64)
+}
+
+func (r *runtime) sharded() []sharded { return []sharded{r.apps, r.tasks, r.builds} }
+
+// owner adapts the cluster for the parts that work on apps.
+type owner struct{ *cluster.Cluster }
+
+func (o owner) Shard(appGUID string) uint64 { return uint64(cluster.ShardOf(appGUID)) }
+func (o owner) Shards() uint64              { return uint64(o.Cluster.Shards()) }
+
+// Hold implements logdb.Fence.
+func (o owner) Hold(tx *db.Tx, apps []string) (refused []string, err error) {
+	names := make(map[string]string, len(apps)) // of leases, by app
+	var leases []cluster.Lease
+	for _, app := range apps {
+		if l, ok := o.Lease(app); ok {
+			leases, names[app] = append(leases, l), l.Name
+		} else {
+			refused = append(refused, app)
+		}
+	}
+	err = cluster.Check(tx, leases...)
+	var lost *cluster.LostError
+	if errors.As(err, &lost) {
+		for app, name := range names {
+			if slices.Contains(lost.Names, name) {
+				refused = append(refused, app)
+			}
+		}
+		return refused, nil
+	}
+	return refused, err
+}
+
+// peers implements controller.Peers.
+type peers struct{ *cluster.Cluster }
+
+func (p peers) BackendsChanged(appGUID string) func(context.Context) bool {
+	return p.Ask(toldBackends + " " + appGUID)
+}
+
+func (p peers) Drain(ctx context.Context, instanceGUID string) {
+	p.Ask(toldDrain + " " + instanceGUID)(ctx)
+}
+
+// restartFor is how long a restart of an instance waits for the server that works on
+// its app.
+const restartFor = 5 * time.Second
+
+// RestartInstance implements api.Runtime.
+func (r *runtime) RestartInstance(ctx context.Context, processGUID string, index int) error {
+	err := r.apps.RestartInstance(ctx, processGUID, index)
+	if !errors.Is(err, controller.ErrElsewhere) {
+		return err
+	}
+	limited, cancel := context.WithTimeout(ctx, restartFor)
+	defer cancel()
+	if !r.cluster.Ask(fmt.Sprintf("%s %s %d", toldRestart, processGUID, index))(limited) {
+		return fault.New(fault.Unavailable, "The server that runs this instance does not answer. Try again in a few seconds.")
+	}
+	return nil
+}
+
+// received does what other servers told.
+func (r *runtime) received(told []string, done func()) {
+	var routes, apps, backends []string
+	var later []func(context.Context)
+	for _, item := range told {
+		word, guid, _ := strings.Cut(item, " ")
+		switch word {
+		case toldApp:
+			apps = append(apps, guid)
+		case toldRoute:
+			routes = append(routes, guid)
+		case toldNames:
+			r.namesChanged()
+		case toldBuild:
+			r.builds.Kick()
+		case toldTasks:
+			r.tasks.Kick()
+		case toldJob:
+			r.services.Kick()
+		case toldBackends:
+			backends = append(backends, guid)
+		case toldDrain:
+			later = append(later, func(ctx context.Context) { r.drained(ctx, guid) })
+		case toldRestart:
+			later = append(later, func(ctx context.Context) { r.restartHere(ctx, guid) })
+		}
+	}
+	if len(apps) > 0 || slices.Contains(told, toldBindings) {
+		r.appsChanged(apps...)
+	}
+	if len(backends) > 0 {
+		later = append(later, func(ctx context.Context) {
+			if err := r.apps.LoadBackends(ctx, backends...); err != nil {
+				r.log.Warn("the instances of another server could not be read; this is tried again", "error", err)
+				r.apps.KickAll()
+			}
+		})
+	}
+	if len(routes) > 0 {
+		later = append(later, func(context.Context) { _ = r.publisher.Announce(routes...) }) // it logs a failure and tries again
+	}
+	if len(later) == 0 {
+		done()
+		return
+	}
+	background.Go("message of another server", func() {
+		ctx, cancel := context.WithTimeout(context.Background(), receivedFor)
+		defer cancel()
+		var all background.WaitGroup
+		for _, f := range later {
+			all.Go("message of another server", func() { f(ctx) })
+		}
+		all.Wait()
+		done()
+	})
+}
+
+const (
+	// receivedFor limits the work on one message.
+	receivedFor = 15 * time.Second
+	// drainPoll is how often it is checked whether the requests to an instance have
+	// finished.
+	drainPoll = 20 * time.Millisecond
+)
+
+// drained returns when no requests to an instance are in progress.
+func (r *runtime) drained(ctx context.Context, instanceGUID string) {
+	tick := time.NewTicker(drainPoll)
+	defer tick.Stop()
+	for r.proxy.Busy(instanceGUID) {
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// restartHere restarts an instance, a process and an index, if this server works on
+// its app.
+func (r *runtime) restartHere(ctx context.Context, at string) {
+	process, number, _ := strings.Cut(at, " ")
+	index, err := strconv.Atoi(number)
+	if err == nil {
+		err = r.apps.RestartInstance(ctx, process, index)
+	}
+	if err != nil && !errors.Is(err, controller.ErrElsewhere) {
+		r.log.Warn("an instance could not be restarted", "process", process, "index", number, "error", err)
+	}
+}
+
+// resync looks at everything, because messages were lost.
+func (r *runtime) resync() {
+	r.namesChanged()
+	r.apps.KickAll()
+	r.tasks.Kick()
+	r.builds.Kick()
+	r.services.Kick()
+	r.publisher.Kick()
+}
