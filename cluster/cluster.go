@@ -93,7 +93,8 @@ func start(ctx context.Context, dir string, o options) (c *cluster, err error) {
 	); err != nil {
 		return c, err
 	}
-	return c, c.restore()
+	err = c.restore()
+	return c, err
 }
 
 func (c *cluster) tool(name string) string { return filepath.Join(c.tools, name) }
@@ -406,7 +407,7 @@ func freePorts(n int) ([]string, error) {
 		if err != nil {
 			return nil, err
 		}
-		defer l.Close()
+		defer l.Close() //nolint:gocritic // all at the end, or the next may get the same port
 		all = append(all, l.Addr().String())
 	}
 	return all, nil

@@ -59,7 +59,7 @@ func run(args []string) int {
 			return code
 		}
 	case len(args) == 1 && args[0] == "up":
-		err = up(ctx, o, os.Args[1:])
+		err = up(ctx, os.Args[1:])
 	case len(args) == 1 && args[0] == "serve": // the process behind `cluster up`
 		err = serve(ctx, o)
 	case len(args) == 1 && args[0] == "down":
@@ -78,7 +78,7 @@ func run(args []string) int {
 // runWith starts a cluster, runs a command with it, and stops it. It returns the
 // command's exit code.
 func runWith(ctx context.Context, o options, first, rest []string) (code int, err error) {
-	command := append(first, rest...)
+	command := slices.Concat(first, rest)
 	if len(command) == 0 {
 		return 2, errors.New("no command")
 	}
@@ -112,7 +112,7 @@ func runWith(ctx context.Context, o options, first, rest []string) (code int, er
 }
 
 // up starts a cluster in the background and prints its environment.
-func up(ctx context.Context, o options, args []string) error {
+func up(ctx context.Context, args []string) error {
 	sweep()
 	if err := os.Mkdir(upDir, 0o711); err != nil {
 		return fmt.Errorf("is a cluster running? Stop it with: cluster down (%w)", err)

@@ -47,7 +47,8 @@ func newAuthority(dir string) (*authority, error) {
 	if a.cert, err = x509.ParseCertificate(der); err != nil {
 		return nil, err
 	}
-	return a, a.write("ca.crt", "CERTIFICATE", der)
+	err = a.write("ca.crt", "CERTIFICATE", der)
+	return a, err
 }
 
 func (a *authority) file(name string) string { return filepath.Join(a.dir, name) }

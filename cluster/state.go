@@ -139,7 +139,7 @@ func (s *state) killContainers() error {
 			for _, mount := range cgroupMounts() {
 				_ = filepath.WalkDir(filepath.Join(mount, name), func(path string, e fs.DirEntry, err error) error {
 					if err == nil && e.Name() == "cgroup.procs" {
-						text, _ := os.ReadFile(path)
+						text, _ := os.ReadFile(path) //nolint:gosec // in a file system of the kernel
 						for _, field := range strings.Fields(string(text)) {
 							if n, err := strconv.Atoi(field); err == nil && n > 0 && !slices.Contains(all, n) {
 								all = append(all, n)

@@ -53,7 +53,7 @@ type faultySite struct {
 }
 
 const (
-	hungAfter = 5 * time.Second        // a call of an engine, which is far more than it takes
+	hungAfter = 10 * time.Second       // a call of an engine, which is far more than it takes
 	hungGrace = 200 * time.Millisecond // to come back after that
 	settled   = 3 * time.Minute        // until everything is as wanted
 )
