@@ -168,7 +168,7 @@ func (w *world) check() {
 	}
 }
 
-func TestLifecycle(t *testing.T) {
+func TestLifecycle(t *testing.T) { //nolint:tparallel // see below
 	t.Parallel()
 	w := newWorld(t)
 	t.Run("stress", func(t *testing.T) { //nolint:paralleltest // its rows are counted afterwards
