@@ -22,6 +22,7 @@ import (
 	"ingot/internal/platform/engine/enginetest"
 	"ingot/internal/platform/engine/kubernetes"
 	"ingot/internal/platform/engine/kubernetes/kubetest"
+	"ingot/internal/platform/engine/local"
 )
 
 func TestMain(m *testing.M) { enginetest.Main(m) }
@@ -133,22 +134,22 @@ func (r *renumbered) number(id string, port int) int {
 }
 
 func (r *renumbered) assign(id string, port int) error {
-	l, err := net.Listen("tcp", ":0")
+	number, err := numbers.Take()
 	if err != nil {
 		return err
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	line := fmt.Sprintf("%s/%d/%d\n", id, port, l.Addr().(*net.TCPAddr).Port)
+	line := fmt.Sprintf("%s/%d/%d\n", id, port, number)
 	b, _ := os.ReadFile(r.file)
 	if !bytes.Contains(b, []byte(fmt.Sprintf("%s/%d/", id, port))) {
 		err = os.WriteFile(r.file, append(b, line...), 0o600)
 	}
-	if closeErr := l.Close(); err == nil {
-		err = closeErr
-	}
 	return err
 }
+
+// numbers are ports that no other test takes.
+var numbers = local.NewPorts()
 
 func (r *renumbered) Start(ctx context.Context, s engine.Spec) error {
 	if strings.Contains(fmt.Sprint(s.Launch.Members), "{{port:8080}}") {
