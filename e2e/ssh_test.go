@@ -153,18 +153,20 @@ func (d *sshFixture) shell(t *testing.T) {
 	sees("vt100-33 91-on-a-terminal")
 	// The window changes while something runs.
 	say(`echo wait${x}ing; until [ "$(stty size)" = "22 77" ]; do sleep 0.1; done`)
-	screen.await(t, "waiting\r\n")
+	// A line may end with two carriage returns: runc turns the conversion of line ends off
+	// while the shell already reads the settings of its terminal.
+	screen.await(t, "waiting\r")
 	if err := pty.Setsize(terminal, &pty.Winsize{Rows: 22, Cols: 77}); err != nil {
 		t.Fatal(err)
 	}
 	sees()
 	// Control-C interrupts the running command, not the shell.
 	say(`sh -c 'trap "echo caught; exit 5" INT; echo a${x}wake; while :; do sleep 0.1; done'; echo with $?`)
-	screen.await(t, "awake\r\n")
+	screen.await(t, "awake\r")
 	if _, err := terminal.Write([]byte{3}); err != nil {
 		t.Fatal(err)
 	}
-	sees("caught\r\n", "with 5\r\n")
+	sees("caught\r", "with 5\r")
 	if _, err := io.WriteString(terminal, "exit 4\r"); err != nil {
 		t.Fatal(err)
 	}
