@@ -8,6 +8,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"io"
+	"sync"
 
 	"github.com/minio/minio-go/v7"
 
@@ -90,20 +91,35 @@ func (s *Store) stored(ctx context.Context, kind blob.Kind, key string, want blo
 	return err
 }
 
-// body is the content of one request, which can be repeated.
+// body is the content of one request, which can be repeated. If a store answers before it
+// has read everything, the connection may still read when the library seeks for the next
+// attempt. What such a read takes is missing there, which the store sees by Content-MD5.
 type body struct {
+	mu sync.Mutex
 	moving
 	io.Seeker
 }
 
+func (b *body) Read(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.moving.Read(p)
+}
+
+func (b *body) Seek(offset int64, whence int) (int64, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.Seeker.Seek(offset, whence)
+}
+
 // section returns a part of content as the body of a request, with its checksums.
-func section(content io.ReaderAt, offset, size int64, moved func()) (b body, md5Base64, sha256Hex string, err error) {
+func section(content io.ReaderAt, offset, size int64, moved func()) (b *body, md5Base64, sha256Hex string, err error) {
 	short, long := md5.New(), sha256.New() //nolint:gosec // see the import
 	if _, err := io.CopyBuffer(io.MultiWriter(short, long), struct{ io.Reader }{io.NewSectionReader(content, offset, size)}, make([]byte, 128<<10)); err != nil {
-		return body{}, "", "", err
+		return nil, "", "", err
 	}
 	r := io.NewSectionReader(content, offset, size)
-	return body{moving{r, moved}, r}, base64.StdEncoding.EncodeToString(short.Sum(nil)), hex.EncodeToString(long.Sum(nil)), nil
+	return &body{moving: moving{r, moved}, Seeker: r}, base64.StdEncoding.EncodeToString(short.Sum(nil)), hex.EncodeToString(long.Sum(nil)), nil
 }
 
 func (s *Store) putObject(ctx context.Context, name string, content *blob.Blob, o minio.PutObjectOptions) error {
