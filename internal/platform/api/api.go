@@ -217,4 +217,5 @@ func (a *API) Routes(m *web.Mux) {
 	} {
 		register(g)
 	}
+	a.networkRoutes(m.Group("network policies", web.FormatNetwork, a.verifier))
 }
