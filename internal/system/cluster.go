@@ -116,8 +116,15 @@ func (r *runtime) unenforced(*platform.SecurityGroup) string {
 	if r.rules != nil {
 		return ""
 	}
-	d := r.engine.Describe()
-	return "Security groups and network policies are stored and NOT enforced here: the " + d.Name + " engine does not restrict the connections of apps."
+	return "Security groups are stored and NOT enforced here: the " + r.engine.Describe().Name + " engine does not restrict the connections of apps."
+}
+
+// noPolicies returns why network policies cannot be created; empty if they can.
+func (r *runtime) noPolicies() string {
+	if r.rules != nil {
+		return ""
+	}
+	return "Network policies cannot be created here: the " + r.engine.Describe().Name + " engine does not restrict the connections between apps."
 }
 
 func (r *runtime) kickRules() {

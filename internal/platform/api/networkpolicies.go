@@ -96,8 +96,10 @@ func (a *API) changeNetworkPolicies(create bool) web.Handler {
 		if err := platform.CheckNetworkPolicies(list); err != nil {
 			return err
 		}
+		if create && a.noPolicies != "" {
+			return fault.New(fault.BadRequest, "%s", a.noPolicies)
+		}
 		admin := networkAdmin(r)
-		a.warnRules(w, &platform.SecurityGroup{})
 		return a.perform(w, r, http.StatusOK, func(req *request) (any, error) {
 			if err := mayConnect(req, list, admin); err != nil {
 				return nil, err

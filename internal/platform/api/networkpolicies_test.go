@@ -5,8 +5,22 @@ import (
 	"strings"
 	"testing"
 
+	"ingot/internal/base/db"
 	"ingot/internal/platform"
+	"ingot/internal/platform/api"
 )
+
+// Where an engine enforces no policies, none are created.
+func TestNetworkPoliciesRefused(t *testing.T) {
+	t.Parallel()
+	w := newWorldIn(t, setupOptions(t, db.SQLite, func(o *api.Options) { o.NoPolicies = "not here" }))
+	const body = `{"policies":[{"source":{"id":"$app"},"destination":{"id":"$app","protocol":"tcp","ports":{"start":1,"end":2}}}]}`
+	w.play([]step{
+		{as: "dev", do: "POST /networking/v1/external/policies", body: body, want: 400, has: []string{`{"error":"not here"}`}},
+		{as: "dev", do: "POST /networking/v1/external/policies/delete", body: body, want: 200},
+		{as: "dev", do: "GET /networking/v1/external/policies", want: 200, has: []string{`"total_policies":0`}},
+	})
+}
 
 func TestNetworkPolicyScenarios(t *testing.T) {
 	t.Parallel()

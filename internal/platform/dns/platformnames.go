@@ -27,7 +27,7 @@ type PlatformNames struct {
 type keptDomains struct {
 	names    []string
 	internal []string
-	read  time.Time
+	read     time.Time
 }
 
 // domainsKept is how long the shared domains are cached.
