@@ -17,6 +17,7 @@ import (
 	"ingot/internal/base/version"
 	"ingot/internal/platform"
 	"ingot/internal/platform/controller"
+	"ingot/internal/platform/engine/kubernetes"
 )
 
 // joinCluster makes this server one of those that use the database. It fails if
@@ -112,7 +113,10 @@ func (r *runtime) applyRules(ctx context.Context) {
 
 // unenforced returns what users have to know about rules that the engine does not
 // enforce; empty if it does.
-func (r *runtime) unenforced(*platform.SecurityGroup) string {
+func (r *runtime) unenforced(g *platform.SecurityGroup) string {
+	if _, pods := r.engine.(*kubernetes.Engine); pods && slices.ContainsFunc(g.Rules, func(r platform.SecurityRule) bool { return r.Protocol == platform.ProtocolICMP }) {
+		return "The rules for ICMP of security group " + g.Name + " are NOT enforced here: Kubernetes has none."
+	}
 	if r.rules != nil {
 		return ""
 	}
