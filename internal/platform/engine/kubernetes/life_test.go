@@ -422,7 +422,9 @@ func TestHalfLost(t *testing.T) {
 	if err := w.engine.Start(w.within(), specOf("e", "exec sleep 1000")); err != nil {
 		t.Fatal(err)
 	}
-	var next struct{ Spec struct{ Affinity json.RawMessage } }
+	var next struct {
+		Spec struct{ Affinity json.RawMessage }
+	}
 	if err := json.Unmarshal(w.cluster.Object("pods", "i-e"), &next); err != nil {
 		t.Fatal(err)
 	}
