@@ -112,7 +112,11 @@ func (s *System) openRuntime(ctx context.Context, dir *datadir.Dir, d *db.DB, se
 		return found
 	}}
 	r.access = router.NewAccessLog(r.logs, c.Log)
-	r.proxy = router.NewProxy(r.table, router.Options{AccessLog: r.access.Add, RouteServices: c.guard(), Log: c.Log})
+	proxied := router.Options{AccessLog: r.access.Add, RouteServices: c.guard(), Log: c.Log}
+	if c.Engine == "kubernetes" {
+		proxied.DialTimeout = time.Second // a node that is gone refuses no connections
+	}
+	r.proxy = router.NewProxy(r.table, proxied)
 	s.later(r.proxy.Close)
 
 	running := controller.Config{
