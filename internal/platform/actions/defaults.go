@@ -10,13 +10,19 @@ import (
 const internalDomain = "apps.internal"
 
 // EnsureDefaults stores what every platform has and does not exist yet: a stack,
-// the shared domain of apps, the internal domain, and the default quota.
+// the shared domain of apps, the internal domain, the shared isolation segment,
+// the default quota, and usage events.
 func (p *Platform) EnsureDefaults(tx platform.Tx, domain string) error {
 	if err := ensure(tx.Stacks(), platform.Where("name", p.Stack), &platform.Stack{Name: p.Stack, Description: "The system this server runs on", Default: true}); err != nil {
 		return err
 	}
 	for _, d := range []*platform.Domain{{Name: "apps." + domain}, {Name: internalDomain, Internal: true}} {
 		if err := ensure(tx.Domains(), platform.Where("name", d.Name), d); err != nil {
+			return err
+		}
+	}
+	for _, more := range []func(platform.Tx) error{p.EnsureSharedSegment, p.EnsureUsage} {
+		if err := more(tx); err != nil {
 			return err
 		}
 	}

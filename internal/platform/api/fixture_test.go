@@ -121,7 +121,9 @@ func setupStore(t *testing.T, dialect db.Dialect, see func(platform.Store) platf
 func setupOptions(t *testing.T, dialect db.Dialect, change func(*api.Options)) *fixture {
 	t.Helper()
 	d := dbtest.Migrated(t, dialect, platformdb.Migrations)
-	f := &fixture{t: t, store: platformdb.New(d), users: map[string]api.DirectoryUser{}, tokens: map[string]string{}, signals: &signals{}, blobs: &blobs{packages: map[string][]byte{}}}
+	stored := platformdb.New(d)
+	stored.Watch(actions.Meter)
+	f := &fixture{t: t, store: stored, users: map[string]api.DirectoryUser{}, tokens: map[string]string{}, signals: &signals{}, blobs: &blobs{packages: map[string][]byte{}}}
 	announced := announcedStore{f.store, t}
 	verifier := token.NewVerifier(token.Options{Issuer: "test", Audiences: []string{"cloud_controller"}, Keys: staticKeys{}})
 	actions := actions.New()

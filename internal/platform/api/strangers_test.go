@@ -46,6 +46,8 @@ func fullOrg(f *fixture, name string) map[string]string {
 	ofOrg := rel("organization", guids["organizations"])
 	ofOrg["spaces"] = map[string]any{"data": []any{map[string]string{"guid": guids["spaces"]}}}
 	create("space_quotas", map[string]any{"name": name, "relationships": ofOrg})
+	create("isolation_segments", map[string]any{"name": name})
+	f.want(f.call(admin, "POST", "/v3/isolation_segments/"+guids["isolation_segments"]+"/relationships/organizations", map[string]any{"data": []any{map[string]string{"guid": guids["organizations"]}}}), 200)
 	create("domains", map[string]any{"name": name + ".example.org", "relationships": rel("organization", guids["organizations"])})
 	create("routes", map[string]any{"host": name, "relationships": rel("space", guids["spaces"], "domain", guids["domains"])})
 	mapped := f.want(f.call(admin, "POST", "/v3/routes/"+guids["routes"]+"/destinations", map[string]any{"destinations": []any{map[string]any{"app": map[string]string{"guid": app}}}}), 200)
@@ -147,6 +149,16 @@ var attempts = map[string]string{
 	"POST /v3/deployments/{guid}/actions/continue":                    ``,
 	"POST /v3/stacks":                                                 `{"name":"new"}`,
 	"PATCH /v3/stacks/{guid}":                                         `{"metadata":{"labels":{"a":"b"}}}`,
+
+	"POST /v3/isolation_segments":                                              `{"name":"new"}`,
+	"PATCH /v3/isolation_segments/{guid}":                                      `{"name":"taken"}`,
+	"POST /v3/isolation_segments/{guid}/relationships/organizations":           `{"data":[{"guid":"$organizations"}]}`,
+	"PATCH /v3/organizations/{guid}/relationships/default_isolation_segment":   `{"data":{"guid":"$isolation_segments"}}`,
+	"PATCH /v3/spaces/{guid}/relationships/isolation_segment":                  `{"data":{"guid":"$isolation_segments"}}`,
+	"POST /v3/routes/{guid}/relationships/shared_spaces":                       `{"data":[{"guid":"$spaces"}]}`,
+	"POST /v3/app_usage_events/actions/destructively_purge_all_and_reseed":     ``,
+	"POST /v3/service_usage_events/actions/destructively_purge_all_and_reseed": ``,
+	"PATCH /v3/routes/{guid}/relationships/space":                              `{"data":{"guid":"$spaces"}}`,
 }
 
 func init() {

@@ -136,6 +136,9 @@ type Spec struct {
 	// Reach are addresses besides the internet that the instance may connect to, such as
 	// those of its services. Engines without isolation ignore them.
 	Reach []netip.AddrPort
+	// Segment is the isolation segment whose machines run the instance; empty means the
+	// shared one.
+	Segment string
 }
 
 // Escape protects a text, such as user input, from the replacement of placeholders in a
