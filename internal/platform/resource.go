@@ -156,6 +156,8 @@ type Stack struct {
 	Name        string
 	Description string
 	Default     bool
+	State       StackState
+	StateReason string
 }
 
 // FeatureFlag enables or disables a feature for users who are not administrators.

@@ -13,7 +13,7 @@ const internalDomain = "apps.internal"
 // the shared domain of apps, the internal domain, the shared isolation segment,
 // the default quota, and usage events.
 func (p *Platform) EnsureDefaults(tx platform.Tx, domain string) error {
-	if err := ensure(tx.Stacks(), platform.Where("name", p.Stack), &platform.Stack{Name: p.Stack, Description: "The system this server runs on", Default: true}); err != nil {
+	if err := ensure(tx.Stacks(), platform.Where("name", p.Stack), &platform.Stack{Name: p.Stack, Description: "The system this server runs on", Default: true, State: platform.StackActive}); err != nil {
 		return err
 	}
 	for _, d := range []*platform.Domain{{Name: "apps." + domain}, {Name: internalDomain, Internal: true}} {

@@ -149,6 +149,8 @@ var attempts = map[string]string{
 	"POST /v3/deployments/{guid}/actions/continue":                    ``,
 	"POST /v3/stacks":                                                 `{"name":"new"}`,
 	"PATCH /v3/stacks/{guid}":                                         `{"metadata":{"labels":{"a":"b"}}}`,
+	"POST /v3/admin/actions/clear_buildpack_cache":                    ``,
+	"POST /v3/apps/{guid}/actions/clear_buildpack_cache":              ``,
 
 	"POST /v3/isolation_segments":                                              `{"name":"new"}`,
 	"PATCH /v3/isolation_segments/{guid}":                                      `{"name":"taken"}`,
