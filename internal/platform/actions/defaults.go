@@ -11,7 +11,8 @@ const internalDomain = "apps.internal"
 
 // EnsureDefaults stores what every platform has and does not exist yet: a stack,
 // the shared domain of apps, the internal domain, the shared isolation segment,
-// the default quota, and usage events.
+// the default quota, usage events, and, at the first start, the default security
+// groups.
 func (p *Platform) EnsureDefaults(tx platform.Tx, domain string) error {
 	if err := ensure(tx.Stacks(), platform.Where("name", p.Stack), &platform.Stack{Name: p.Stack, Description: "The system this server runs on", Default: true, State: platform.StackActive}); err != nil {
 		return err
@@ -21,7 +22,7 @@ func (p *Platform) EnsureDefaults(tx platform.Tx, domain string) error {
 			return err
 		}
 	}
-	for _, more := range []func(platform.Tx) error{p.EnsureSharedSegment, p.EnsureUsage} {
+	for _, more := range []func(platform.Tx) error{ensureSecurityGroups, p.EnsureSharedSegment, p.EnsureUsage} {
 		if err := more(tx); err != nil {
 			return err
 		}

@@ -4,6 +4,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"ingot/internal/platform"
 )
 
 // TestStackStates: a stack is phased out step by step, as Cloud Foundry does it.
@@ -41,6 +43,9 @@ func TestStackStates(t *testing.T) {
 	w.one(set("DISABLED", "Gone."))
 	disabled := strings.NewReplacer("RESTRICTED", "DISABLED", "Soon", "Gone").Replace(refused)
 	w.one(newApp("fourth", 422, disabled))
+	if err := w.store.Update(t.Context(), func(tx platform.Tx) error { _, err := tx.Builds().DeleteAll(platform.Query{}); return err }); err != nil {
+		t.Fatal(err)
+	}
 	build("app", 422, disabled)
 	// What is staged still starts.
 	w.play([]step{{as: "dev", do: "POST /v3/apps/$app/actions/start", want: 200}, {do: "PATCH /v3/stacks/$stack", body: `{"metadata":{"labels":{"a":"b"}}}`, want: 200, has: []string{`"state":"DISABLED"`, `"a":"b"`}}})

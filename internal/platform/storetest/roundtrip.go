@@ -21,6 +21,7 @@ func testRoundTrip(k *kit) {
 	roundTrip(k, "OrganizationQuota", orgQuotas)
 	roundTrip(k, "SpaceQuota", spaceQuotas)
 	roundTrip(k, "IsolationSegment", segments)
+	roundTrip(k, "SecurityGroup", secGroups)
 	roundTrip(k, "User", users)
 	roundTrip(k, "Role", roles)
 	roundTrip(k, "Domain", domains)

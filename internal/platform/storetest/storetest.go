@@ -36,6 +36,8 @@ func Conformance(t *testing.T, open func(t *testing.T) platform.Store) {
 		{"Services", testServices},
 		{"Quotas", testQuotas},
 		{"Segments", testSegments},
+		{"SecurityGroups", testSecurityGroups},
+		{"Once", testOnce},
 		{"Conflicts", testConflicts},
 		{"NotFound", testNotFound},
 		{"DeleteAll", testDeleteAll},
@@ -187,6 +189,7 @@ var (
 	orgQuotas     = noun[platform.OrganizationQuota]{platform.Tx.OrganizationQuotas, (*platform.OrganizationQuota).Base}
 	spaceQuotas   = noun[platform.SpaceQuota]{platform.Tx.SpaceQuotas, (*platform.SpaceQuota).Base}
 	segments      = noun[platform.IsolationSegment]{platform.Tx.IsolationSegments, (*platform.IsolationSegment).Base}
+	secGroups     = noun[platform.SecurityGroup]{platform.Tx.SecurityGroups, (*platform.SecurityGroup).Base}
 	users         = noun[platform.User]{platform.Tx.Users, (*platform.User).Base}
 	roles         = noun[platform.Role]{platform.Tx.Roles, (*platform.Role).Base}
 	domains       = noun[platform.Domain]{platform.Tx.Domains, (*platform.Domain).Base}

@@ -29,6 +29,7 @@ const (
 	labelInstall = "ingot.dev/install"
 	labelKind    = "ingot.dev/kind"
 	labelProcess = "ingot.dev/process"
+	labelVersion = "ingot.dev/version"
 	labelID      = "ingot.dev/instance"
 
 	// LabelSegment is the label of nodes that run the apps of an isolation segment: its
@@ -123,9 +124,14 @@ func checkSegment(name string) error {
 // nodesOf restricts a Pod to the nodes of its isolation segment.
 func nodesOf(spec object, segment string) {
 	if segment == "" {
-		spec["affinity"] = object{"nodeAffinity": object{"requiredDuringSchedulingIgnoredDuringExecution": object{"nodeSelectorTerms": []any{
+		affinity, _ := spec["affinity"].(object)
+		if affinity == nil {
+			affinity = object{}
+		}
+		affinity["nodeAffinity"] = object{"requiredDuringSchedulingIgnoredDuringExecution": object{"nodeSelectorTerms": []any{
 			object{"matchExpressions": []any{object{"key": LabelSegment, "operator": "DoesNotExist"}}},
-		}}}}
+		}}}
+		spec["affinity"] = affinity
 		return
 	}
 	spec["nodeSelector"] = object{LabelSegment: segment}
@@ -193,7 +199,6 @@ func (e *Engine) podSpec(s engine.Spec) object {
 		"containers":  []any{e.container(s)},
 		"volumes":     []any{e.homeVolume(s.Limits), object{"name": "tmp", "emptyDir": object{"sizeLimit": quantity(diskOf(s.Limits))}}},
 	}
-	nodesOf(spec, s.Segment)
 	if e.separate.Load() {
 		spec["hostUsers"] = false
 	}
@@ -201,14 +206,21 @@ func (e *Engine) podSpec(s engine.Spec) object {
 		spec["priorityClassName"] = e.options.PriorityClass
 	}
 	if process := s.Labels["process"]; dnsName.MatchString(process) {
-		spread := func(topology string) object {
-			return object{
-				"maxSkew": int64(1), "topologyKey": topology, "whenUnsatisfiable": "ScheduleAnyway",
-				"labelSelector": object{"matchLabels": object{labelProcess: process}}, "matchLabelKeys": []any{"ingot.dev/version"},
-			}
+		same := object{labelProcess: process}
+		if version := s.Labels["version"]; dnsName.MatchString(version) {
+			same[labelVersion] = version
 		}
-		spec["topologySpreadConstraints"] = []any{spread("kubernetes.io/hostname"), spread("topology.kubernetes.io/zone")}
+		selector := object{"matchLabels": same}
+		spec["topologySpreadConstraints"] = []any{object{
+			"maxSkew": int64(1), "topologyKey": "kubernetes.io/hostname", "whenUnsatisfiable": "ScheduleAnyway", "labelSelector": selector,
+		}}
+		// Not a second constraint: the scheduler ignores all of them on nodes that lack the
+		// label of one, and only clusters of clouds have zones.
+		spec["affinity"] = object{"podAntiAffinity": object{"preferredDuringSchedulingIgnoredDuringExecution": []any{object{
+			"weight": int64(100), "podAffinityTerm": object{"topologyKey": "topology.kubernetes.io/zone", "labelSelector": selector},
+		}}}}
 	}
+	nodesOf(spec, s.Segment)
 	return spec
 }
 
