@@ -92,6 +92,8 @@ type Directory interface {
 	// UsersByName returns the users of these names, of any origin unless some
 	// are given.
 	UsersByName(ctx context.Context, names, origins []string) ([]DirectoryUser, error)
+	// ClientExists reports whether an OAuth client has this id.
+	ClientExists(ctx context.Context, id string) (bool, error)
 }
 
 // DirectoryUser is a user in the directory.

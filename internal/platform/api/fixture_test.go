@@ -183,6 +183,10 @@ func (f *fixture) UsersByName(_ context.Context, names, _ []string) ([]api.Direc
 	return out, nil
 }
 
+func (f *fixture) ClientExists(_ context.Context, id string) (bool, error) {
+	return id == "ci-client", nil
+}
+
 type runtime struct{}
 
 func (runtime) Usage(context.Context, []*platform.Instance) map[string]api.InstanceUsage { return nil }
