@@ -47,6 +47,7 @@ type runtime struct {
 	info      *appinfo.Info
 	table     *router.Table
 	proxy     *router.Proxy
+	tcp       *router.TCP
 	access    *router.AccessLog
 	apps      *controller.Controller
 	replacing atomic.Pointer[controller.Controller] // apps, once it exists
@@ -109,6 +110,9 @@ func (s *System) openRuntime(ctx context.Context, dir *datadir.Dir, d *db.DB, se
 	r.access = router.NewAccessLog(r.logs, c.Log)
 	r.proxy = router.NewProxy(r.table, router.Options{AccessLog: r.access.Add, RouteServices: c.guard(), Log: c.Log})
 	s.later(r.proxy.Close)
+	if err := s.openTCP(r); err != nil {
+		return nil, err
+	}
 
 	running := controller.Config{
 		Store: r.store, Platform: r.platform, Owner: owner{r.cluster}, Peers: peers{r.cluster}, Engine: r.watched, Logs: r.logs, Droplets: dropletFiles{r.blobs}, API: r.inside.API,
@@ -146,7 +150,7 @@ const appUser = 2000
 // parts returns what has to be started, in this order.
 func (r *runtime) parts(log *slog.Logger) []background.Service {
 	return []background.Service{
-		r.logs, r.drains, r.access, r.apps, r.tasks, r.publisher, r.stager, r.builds, r.services,
+		r.logs, r.drains, r.access, r.tcp, r.apps, r.tasks, r.publisher, r.stager, r.builds, r.services,
 		r.cleaner.Periodic(), choice.Recheck(r.engine, log), background.Every(protectInterval, r.protect),
 	}
 }
@@ -171,7 +175,7 @@ func (r *runtime) Traffic(instanceGUID string) api.InstanceTraffic {
 		return api.InstanceTraffic{}
 	}
 	t := api.InstanceTraffic{
-		Requests: s.Requests, Active: s.Active, Classes: s.Classes, Received: s.Received, Sent: s.Sent,
+		Requests: s.Requests, Active: s.Active, Connections: s.Connections, Classes: s.Classes, Received: s.Received, Sent: s.Sent,
 		P50: s.Quantile(0.5), P95: s.Quantile(0.95), P99: s.Quantile(0.99),
 	}
 	if s.Requests > 0 {
@@ -191,7 +195,7 @@ func (d dropletFiles) Open(ctx context.Context, guid string) (io.ReadCloser, err
 type routeTable struct{ table *router.Table }
 
 func routerRoute(r controller.Route) router.Route {
-	out := router.Route{GUID: r.GUID, Host: r.Host, Path: r.Path, Options: r.Options, RouteServiceURL: r.ServiceURL}
+	out := router.Route{GUID: r.GUID, Host: r.Host, Path: r.Path, Port: r.Port, Options: r.Options, RouteServiceURL: r.ServiceURL}
 	for _, b := range r.Backends {
 		out.Backends = append(out.Backends, router.Backend{
 			Address: b.Address, AppGUID: b.App, ProcessGUID: b.Process, InstanceGUID: b.Instance, Index: b.Index,

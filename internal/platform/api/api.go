@@ -127,7 +127,8 @@ type Traffic interface {
 // InstanceTraffic counts the requests to an instance through its routes.
 type InstanceTraffic struct {
 	Requests       int64    // finished
-	Active         int64    // in progress
+	Active         int64    // in progress, with connections of TCP routes
+	Connections    int64    // of TCP routes, ended
 	Classes        [6]int64 // by the first digit of the status; 0 is for those without a response
 	Received, Sent int64    // bytes of bodies
 	Mean           time.Duration
@@ -213,4 +214,5 @@ func (a *API) Routes(m *web.Mux) {
 	} {
 		register(g)
 	}
+	a.routerGroupRoutes(m.Group("routing", web.FormatRouting, a.verifier))
 }

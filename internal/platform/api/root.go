@@ -38,7 +38,7 @@ func (a *API) root(w http.ResponseWriter, r *http.Request) error {
 		"login":               href(auth),
 		"uaa":                 href(auth),
 		"credhub":             nil,
-		"routing":             nil,
+		"routing":             href(base + "/routing"),
 		"logging":             nil,
 		"log_cache":           href(base),
 		"log_stream":          href(base),
