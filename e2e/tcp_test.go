@@ -120,3 +120,32 @@ func TestTCPRoutes(t *testing.T) {
 		}
 	})
 }
+
+// TestInstanceIdentity pushes the sample mutual-tls: two apps that accept only each other.
+func TestInstanceIdentity(t *testing.T) {
+	t.Parallel()
+	s := startApps(t, options{Engine: "process"})
+	home := s.admin(t)
+	contains(t, cfOK(t, home, "create-shared-domain", "tcp.apps.localhost", "--router-group", "default-tcp"), "OK")
+	dir, err := buildSamples()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfOK(t, home, "push", "-f", filepath.Join(dir, "mutual-tls", "manifest.yml"))
+	guid := func(app string) string { return strings.TrimSpace(cfOK(t, home, "app", app, "--guid")) }
+	host, _, err := net.SplitHostPort(strings.TrimPrefix(s.API, "http://"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfOK(t, home, "set-env", "mutual-tls-client", "SERVER_APP", guid("mutual-tls-server"))
+	cfOK(t, home, "set-env", "mutual-tls-client", "SERVER_ADDRESS", net.JoinHostPort(host, "1025"))
+	cfOK(t, home, "restart", "mutual-tls-client")
+	// The server allows no app yet.
+	r := s.reaches(t, "mutual-tls-client", "/", 403)
+	contains(t, string(r.Body), "app "+guid("mutual-tls-client")+" may not call this app")
+	cfOK(t, home, "set-env", "mutual-tls-server", "ALLOWED_APP", guid("mutual-tls-client"))
+	cfOK(t, home, "restart", "mutual-tls-server")
+	r = s.reaches(t, "mutual-tls-client", "/", 200)
+	contains(t, string(r.Body), "hello instance", "of app "+guid("mutual-tls-client"))
+	contains(t, string(s.call(t, "GET", s.API+"/instance-identity/ca.pem", "", nil).want(t, 200).Body), "BEGIN CERTIFICATE")
+}

@@ -23,6 +23,7 @@ import (
 	"ingot/internal/platform/controller"
 	"ingot/internal/platform/engine"
 	"ingot/internal/platform/engine/choice"
+	"ingot/internal/platform/identity"
 	"ingot/internal/platform/instancenet"
 	"ingot/internal/platform/logs"
 	"ingot/internal/platform/logs/appinfo"
@@ -52,6 +53,8 @@ type runtime struct {
 	apps      *controller.Controller
 	replacing atomic.Pointer[controller.Controller] // apps, once it exists
 	tasks     *controller.Tasks
+	identity  *identity.Authority
+	renewals  *controller.Renewals
 	publisher *controller.RoutePublisher
 	stager    *staging.Stager
 	builds    *staging.Builds
@@ -114,11 +117,14 @@ func (s *System) openRuntime(ctx context.Context, dir *datadir.Dir, d *db.DB, se
 		return nil, err
 	}
 
+	if r.identity, err = s.openIdentity(ctx, r); err != nil {
+		return nil, err
+	}
 	running := controller.Config{
 		Store: r.store, Platform: r.platform, Owner: owner{r.cluster}, Peers: peers{r.cluster}, Engine: r.watched, Logs: r.logs, Droplets: dropletFiles{r.blobs}, API: r.inside.API,
-		Variables: r.inside.Variables(), BindingsRoot: bindingsRoot(r.engine), Reach: r.reachOf, Traffic: r.proxy, Log: c.Log, ShortestDeployment: shortestDeployment,
+		Variables: r.inside.Variables(), BindingsRoot: bindingsRoot(r.engine), Reach: r.reachOf, Identity: r.identity, Replace: r.sftp, Traffic: r.proxy, Log: c.Log, ShortestDeployment: shortestDeployment,
 	}
-	r.apps, r.tasks = controller.New(running), controller.NewTasks(running)
+	r.apps, r.tasks, r.renewals = controller.New(running), controller.NewTasks(running), controller.NewRenewals(running)
 	r.replacing.Store(r.apps)
 	r.publisher = controller.NewRoutePublisher(controller.PublisherConfig{Store: r.store, Backends: r.apps, Table: routeTable{r.table}, Log: c.Log})
 	r.apps.Notify(r.publisher)
@@ -150,7 +156,7 @@ const appUser = 2000
 // parts returns what has to be started, in this order.
 func (r *runtime) parts(log *slog.Logger) []background.Service {
 	return []background.Service{
-		r.logs, r.drains, r.access, r.tcp, r.apps, r.tasks, r.publisher, r.stager, r.builds, r.services,
+		r.logs, r.drains, r.access, r.tcp, r.apps, r.tasks, r.renewals, r.publisher, r.stager, r.builds, r.services,
 		r.cleaner.Periodic(), choice.Recheck(r.engine, log), background.Every(protectInterval, r.protect),
 	}
 }

@@ -55,7 +55,10 @@ type Options struct {
 	// NotificationsURL is the URL of the notification service; empty means that there
 	// is none.
 	NotificationsURL string
-	Now              func() time.Time
+	// IdentityAuthority is the certificate, as PEM, of the authority of instances'
+	// certificates; empty means that instances have none.
+	IdentityAuthority []byte
+	Now               func() time.Time
 }
 
 // API serves the v3 API.
@@ -78,6 +81,7 @@ type API struct {
 	maxUpload                  int64
 	sshAddress, sshFingerprint string
 	notificationsURL           string
+	identity                   []byte
 }
 
 // Directory returns the names of users. The authorization server implements it
@@ -198,7 +202,7 @@ func New(o Options) *API {
 	}
 	return &API{
 		store: o.Store, platform: o.Platform, services: o.Services, directory: o.Directory, runtime: o.Runtime, traffic: o.Traffic, signals: o.Signals, blobs: o.Blobs,
-		verifier: o.Verifier, log: o.Log, inspect: o.InspectDroplet, authURL: o.AuthURL, now: o.Now, scratch: o.Scratch, maxUpload: o.MaxUpload, sshAddress: o.SSHAddress, sshFingerprint: o.SSHFingerprint, notificationsURL: o.NotificationsURL,
+		verifier: o.Verifier, log: o.Log, inspect: o.InspectDroplet, authURL: o.AuthURL, now: o.Now, scratch: o.Scratch, maxUpload: o.MaxUpload, sshAddress: o.SSHAddress, sshFingerprint: o.SSHFingerprint, notificationsURL: o.NotificationsURL, identity: o.IdentityAuthority,
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"net/url"
 
+	"ingot/internal/base/fault"
 	"ingot/internal/base/version"
 	"ingot/internal/base/web"
 )
@@ -15,6 +16,7 @@ func (a *API) rootRoutes(g *web.Group) {
 	g.Handle(http.MethodGet, "/v3", web.Public(discovery), a.v3)
 	g.Handle(http.MethodGet, "/v3/info", web.Public(discovery), a.info)
 	g.Handle(http.MethodGet, "/v2/info", web.Public(discovery), a.v2Info)
+	g.Handle(http.MethodGet, "/instance-identity/ca.pem", web.Public("the certificate of an authority is public"), a.identityAuthority)
 	g.Handle(http.MethodGet, "/v3/info/usage_summary", web.Scope(scopeAdmin, scopeAdminReadOnly, scopeGlobalAuditor), a.platformUsage)
 }
 
@@ -50,6 +52,16 @@ func (a *API) root(w http.ResponseWriter, r *http.Request) error {
 	}
 	web.WriteJSON(w, http.StatusOK, map[string]any{"links": links})
 	return nil
+}
+
+// identityAuthority returns the certificate of the authority of instances' certificates.
+func (a *API) identityAuthority(w http.ResponseWriter, _ *http.Request) error {
+	if len(a.identity) == 0 {
+		return fault.New(fault.NotFound, "Instances have no certificates here")
+	}
+	w.Header().Set("Content-Type", "application/x-pem-file")
+	_, err := w.Write(a.identity)
+	return err
 }
 
 // sshHref returns the address of the ssh gateway for a client of base.

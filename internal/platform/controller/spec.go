@@ -49,6 +49,7 @@ type plan struct {
 	env      map[string]string
 	mainMB   int
 	memory   map[string]int // of sidecars, by name
+	where    *actions.AppInfo
 	// files are the service binding files of the app, if it has them in files.
 	files map[string][]byte
 }
@@ -83,14 +84,13 @@ func (c *Controller) planOf(ctx context.Context, at slotKey, version string) (*p
 			return err
 		}
 		p.mainMB, p.memory = actions.Memory(p.process, p.sidecars)
-		where, err := actions.AppInfoOf(tx, p.app)
-		if err != nil {
+		if p.where, err = actions.AppInfoOf(tx, p.app); err != nil {
 			return err
 		}
 		if p.files, err = actions.ServiceFiles(tx, p.app); err != nil {
 			return err
 		}
-		p.env, err = c.Platform.RunEnvironment(tx, where, p.process, c.API, p.mainMB)
+		p.env, err = c.Platform.RunEnvironment(tx, p.where, p.process, c.API, p.mainMB)
 		return err
 	})
 	return p, err
@@ -121,7 +121,7 @@ func (c *Controller) specOf(ctx context.Context, at slotKey, id, version string)
 		return engine.Spec{}, err
 	}
 	return engine.Spec{
-		ID: id, Reach: reach,
+		ID: id, Reach: reach, FilesAt: c.credentials(id, p.where),
 		Labels: map[string]string{
 			labelKind: kindApp, LabelApp: p.app.GUID, labelProcess: p.process.GUID, labelType: p.process.Type,
 			labelIndex: strconv.Itoa(at.index), labelVersion: version, labelSources: strings.Join(sourcesOf(ln), "\n"),
@@ -268,6 +268,7 @@ func (c *Config) variables(app *platform.App, given map[string]string, id string
 		"MEMORY_LIMIT": strconv.Itoa(memoryMB) + "m",
 	})
 	maps.Copy(env, c.serviceVariables(app))
+	maps.Copy(env, c.identityVariables())
 	return env
 }
 

@@ -149,6 +149,7 @@ func (j *job) specOf(ctx context.Context, task *platform.Task) (engine.Spec, err
 		droplet *platform.Droplet
 		env     map[string]string
 		files   map[string][]byte
+		where   *actions.AppInfo
 	)
 	err := j.Store.View(ctx, func(tx platform.Tx) error {
 		var err error
@@ -162,8 +163,7 @@ func (j *job) specOf(ctx context.Context, task *platform.Task) (engine.Spec, err
 		if err != nil {
 			return err
 		}
-		where, err := actions.AppInfoOf(tx, app)
-		if err != nil {
+		if where, err = actions.AppInfoOf(tx, app); err != nil {
 			return err
 		}
 		if files, err = actions.ServiceFiles(tx, app); err != nil {
@@ -186,10 +186,11 @@ func (j *job) specOf(ctx context.Context, task *platform.Task) (engine.Spec, err
 		return engine.Spec{}, err
 	}
 	return engine.Spec{
-		ID:     task.GUID,
-		Reach:  reach,
-		Labels: map[string]string{labelKind: kindTask, LabelApp: app.GUID},
-		Files:  append([]engine.Archive{j.archive(ctx, droplet)}, serviceFiles(files)...),
+		ID:      task.GUID,
+		Reach:   reach,
+		FilesAt: j.credentials(task.GUID, where),
+		Labels:  map[string]string{labelKind: kindTask, LabelApp: app.GUID},
+		Files:   append([]engine.Archive{j.archive(ctx, droplet)}, serviceFiles(files)...),
 		Launch: initproto.Spec{
 			Instance: task.GUID, OneOff: true, Members: []initproto.Member{member}, User: j.User, Group: j.Group, Grace: j.Grace, LogRate: task.LogRate,
 		},
