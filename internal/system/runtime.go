@@ -46,6 +46,7 @@ type runtime struct {
 	engine    engine.Engine
 	watched   engine.Engine // the same, with calls that always return
 	info      *appinfo.Info
+	history   *logs.History
 	table     *router.Table
 	proxy     *router.Proxy
 	tcp       *router.TCP
@@ -80,6 +81,7 @@ func (s *System) openRuntime(ctx context.Context, dir *datadir.Dir, d *db.DB, se
 	r.info = appinfo.New(r.store, c.Listen, func(ctx context.Context, instances ...string) map[string]controller.Usage {
 		return r.apps.Usage(ctx, instances...)
 	})
+	r.history = logs.NewHistory(r.info)
 	// On a small machine a build gets the whole disk.
 	r.platform.StagingDiskMB = max(1, min(r.platform.StagingDiskMB, int(diskSize>>20)))
 	r.platform.SystemDomain, r.platform.Reserved = c.Domain, ownNames(c)
@@ -156,7 +158,7 @@ const appUser = 2000
 // parts returns what has to be started, in this order.
 func (r *runtime) parts(log *slog.Logger) []background.Service {
 	return []background.Service{
-		r.logs, r.drains, r.access, r.tcp, r.apps, r.tasks, r.renewals, r.publisher, r.stager, r.builds, r.services,
+		r.logs, r.drains, r.access, r.tcp, r.history, r.apps, r.tasks, r.renewals, r.publisher, r.stager, r.builds, r.services,
 		r.cleaner.Periodic(), choice.Recheck(r.engine, log), background.Every(protectInterval, r.protect),
 	}
 }

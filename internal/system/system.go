@@ -440,7 +440,7 @@ func (s *System) routes(b *frontend, a authority, r *runtime, n *notifications, 
 		routed: r.publisher.Loaded,
 	}
 	api.New(options).Routes(t.origin)
-	logs.Routes(r.logs, r.info, logs.Options{}, t.origin.Group("logs", web.FormatV3, verifier), t.logs.Group("logs", web.FormatV3, verifier))
+	logs.Routes(r.logs, r.info, logs.Options{History: r.history}, t.origin.Group("logs", web.FormatV3, verifier), t.logs.Group("logs", web.FormatV3, verifier))
 	a.Routes(t.origin)
 	if c.AuthURL == "" {
 		t.auth = web.NewMux(web.FormatOAuth, c.Log, b.metrics)

@@ -4,6 +4,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"strings"
 
 	"ingot/internal/base/fault"
 	"ingot/internal/base/version"
@@ -41,7 +42,7 @@ func (a *API) root(w http.ResponseWriter, r *http.Request) error {
 		"uaa":                 href(auth),
 		"credhub":             nil,
 		"routing":             href(base + "/routing"),
-		"logging":             nil,
+		"logging":             href("ws" + strings.TrimPrefix(base, "http")), // WebSockets for nozzles
 		"log_cache":           href(base),
 		"log_stream":          href(base),
 		"app_ssh":             ssh,

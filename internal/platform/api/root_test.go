@@ -13,7 +13,7 @@ import (
 func TestAdvertised(t *testing.T) {
 	t.Parallel()
 	f := setup(t)
-	elsewhere := []string{"self", "login", "uaa", "log_cache", "app_ssh"} // other servers, and documents of this one
+	elsewhere := []string{"self", "login", "uaa", "log_cache", "logging", "app_ssh"} // other servers, and documents of this one
 	for _, document := range []string{"/", "/v3", "/v3/info"} {
 		links, _ := f.want(f.call("", "GET", document, nil), 200).at("links").(map[string]any)
 		for name, value := range links {
