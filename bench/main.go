@@ -31,6 +31,7 @@ var sections = []Section{
 	listsSection,
 	servicesSection,
 	routerSection,
+	tcpSection,
 	notificationsSection,
 	logsSection,
 }
