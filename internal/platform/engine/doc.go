@@ -14,5 +14,5 @@
 // Engines are in the folders below. Of the platform they import this package, local,
 // initproto and archive.
 //
-// Imports: base/background, platform/initproto.
+// Imports: base/background, base/fault, platform/initproto.
 package engine

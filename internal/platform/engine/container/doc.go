@@ -36,8 +36,8 @@
 // The package must not import another engine, or parts of the platform that use
 // engines.
 //
-// Imports: base/background, base/safedial, platform/engine,
-// platform/engine/local, platform/homedir, platform/initproto,
+// Imports: base/background, base/fault, base/safedial, platform/archive,
+// platform/engine, platform/engine/local, platform/homedir, platform/initproto,
 // github.com/creack/pty, github.com/google/nftables,
 // github.com/google/nftables/binaryutil, github.com/google/nftables/expr,
 // github.com/opencontainers/runtime-spec/specs-go,

@@ -102,6 +102,8 @@ type extra struct {
 	Shared int64 `json:"shared,omitempty"`
 	// Reach are additional addresses it may connect to; nil if an older server started it.
 	Reach []Endpoint `json:"reach"`
+	// Image is set if it runs an image.
+	Image *imageUser `json:"image,omitempty"`
 }
 
 func (in *instance) runs() bool {
