@@ -359,7 +359,7 @@ func TestWrongContent(t *testing.T) {
 	}
 }
 
-// TestAddresses are those that a user must not reach, and those that need TLS.
+// TestAddresses are those that a user must not reach.
 func TestAddresses(t *testing.T) {
 	t.Parallel()
 	host := serve(t, nil)
@@ -367,16 +367,6 @@ func TestAddresses(t *testing.T) {
 	_, err := registry.New(registry.Config{Retry: time.Millisecond}).Resolve(t.Context(), platform.ImageSource{Reference: host + "/a"})
 	refused(t, err, "private network", "--allow-networks")
 
-	// A name of this machine that is none of loopback: only the list allows it.
-	_, port, _ := strings.Cut(host, ":")
-	named := "registry.localhost:" + port
-	src := platform.ImageSource{Reference: named + "/a"}
-	_, err = client(registry.Config{}).Resolve(t.Context(), src)
-	refused(t, err, "registry.localhost")
-	if _, err := client(registry.Config{Insecure: []string{named}}).Resolve(t.Context(), src); err != nil && !strings.Contains(err.Error(), "is not known") {
-		t.Errorf("with --insecure-registries: %v", err)
-	}
-	// A realm without TLS on another server gets no credentials.
 	for list, ok := range map[string]bool{"registry.example.com:5000": true, "registry": true, "http://x": false, "a b": false, "x/y": false} {
 		if err := registry.CheckInsecure([]string{list}); (err == nil) != ok {
 			t.Errorf("%q: %v, want valid %v", list, err, ok)

@@ -2,11 +2,13 @@ package staging
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"time"
 
 	"ingot/internal/base/fault"
 	"ingot/internal/platform"
+	"ingot/internal/platform/archive"
 	"ingot/internal/platform/engine"
 )
 
@@ -32,10 +34,6 @@ func imageOf(tx platform.Tx, b *platform.Build) (platform.ImageSource, error) {
 	}
 	return platform.ImageSource{Reference: pkg.Image, Username: pkg.Username, Password: pkg.Password}, nil
 }
-
-// imageDisk is what an image may need on the disk. The disk limit of the app is
-// checked when it starts, since it may be raised until then.
-const imageDisk = maxUnpacked
 
 // image stages a container image: it resolves the reference to a digest, and lets
 // the engine download the layers, so that the app starts at once and problems of
@@ -80,11 +78,17 @@ func (b *build) resolve(ctx context.Context) (Result, error) {
 	}
 	say(b.req.Log, "Downloading %s: %d layers, %s", found.Digest, len(found.Layers), sizeText(found.Size()))
 	began := time.Now()
-	size, err := engine.Fetch(ctx, b.config.Engine, engine.Image{Layers: b.config.Images.Layers(found, src), User: found.User, Dir: found.Dir}, imageDisk)
+	image := engine.Image{Layers: b.config.Images.Layers(found, src), User: found.User, Dir: found.Dir}
+	size, err := engine.Fetch(ctx, b.config.Engine, image, int64(b.req.DiskMB)<<20)
+	result.Size = found.Size()
+	if errors.Is(err, archive.ErrTooLarge) {
+		// The disk limit of the app may be larger than that of the build.
+		say(b.req.Log, "The image is larger than the disk of a build, %d MB, so that its layers are downloaded when the app starts", b.req.DiskMB)
+		return result, nil
+	}
 	if err != nil {
 		return Result{}, err
 	}
-	result.Size = found.Size()
 	say(b.req.Log, "Downloaded the image (%s on the disk, %s)", sizeText(size), time.Since(began).Round(time.Millisecond))
 	return result, nil
 }

@@ -62,6 +62,9 @@ func (e *Engine) Exec(ctx context.Context, id string, r engine.ExecRequest) (_ e
 // for them.
 const relay = `exec "$@" <&3 >&4 2>&5 3<&- 4>&- 5>&-`
 
+// enter changes to the directory $0, if there is one, and execs the process.
+const enter = `cd "$0" 2>/dev/null; exec "$@"`
+
 // execute starts runc. If it fails, nothing is left but the process's directory.
 func (e *Engine) execute(ctx context.Context, p *process, in *instance, r engine.ExecRequest) error {
 	m := in.dir.Meta()
@@ -128,8 +131,14 @@ func processOf(in *instance, r engine.ExecRequest) specs.Process {
 		}
 		dir = r.Dir
 	}
+	args := words.All(r.Args)
+	if in.Image != nil {
+		// The image says what the directory is, and it may be a link of any kind: so the
+		// process itself enters it, and not runc, which has files of the host open.
+		args, dir = append([]string{"/bin/sh", "-c", enter, dir}, args...), "/"
+	}
 	p := specs.Process{
-		Args: words.All(r.Args), Cwd: dir,
+		Args: args, Cwd: dir,
 		User:         specs.User{UID: uint32(m.Launch.User), GID: uint32(m.Launch.Group)}, //nolint:gosec // small
 		Capabilities: &specs.LinuxCapabilities{}, NoNewPrivileges: true, Rlimits: rlimits(m.Limits),
 	}

@@ -52,6 +52,7 @@ func (e *Engine) Fetch(ctx context.Context, i engine.Image, limit int64) (int64,
 	if err != nil {
 		return 0, err
 	}
+	e.pruneLater()
 	if _, err := userOf(layers, i); err != nil {
 		return 0, err
 	}
@@ -204,13 +205,27 @@ func (e *Engine) mountImage(ctx context.Context, in *instance, s engine.Spec, li
 	return addDirectories(point, who, base)
 }
 
-// addDirectories creates the directories that every instance has.
+// addDirectories creates the directories that every instance has, and refuses an image in
+// which a mount point is something else, so that runc need not resolve links of an image.
 func addDirectories(point string, who imageUser, base int) error {
 	root, err := os.OpenRoot(point)
 	if err != nil {
 		return err
 	}
 	defer root.Close()
+	odd := func(name string) error {
+		return fault.New(fault.Unprocessable, "the image has something else at /%s than a mount can replace: build it without that", name)
+	}
+	for _, name := range []string{"proc", "dev", "sys", "etc", controlInside[1:]} {
+		if info, err := root.Lstat(name); err == nil && !info.IsDir() {
+			return odd(name)
+		}
+	}
+	for _, name := range []string{initInside[1:], SFTPInside[1:]} {
+		if info, err := root.Lstat(name); err == nil && !info.Mode().IsRegular() {
+			return odd(name)
+		}
+	}
 	made := func(name string, mode fs.FileMode) error {
 		err := root.Mkdir(name, 0o755)
 		if err != nil {

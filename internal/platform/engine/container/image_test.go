@@ -279,8 +279,59 @@ func TestImageServes(t *testing.T) {
 	if opened != 1 {
 		t.Errorf("the layer was downloaded %d times, want once", opened)
 	}
+	// Nothing of an image leads runc elsewhere.
+	for name, p := range map[string]piece{
+		"proc": {name: "proc", kind: tar.TypeSymlink, link: "/sys"}, "dev": {name: "dev", kind: tar.TypeReg, body: "x"}, ".ingot": {name: ".ingot", kind: tar.TypeSymlink, link: "/tmp"},
+	} {
+		err := e.Start(t.Context(), engine.Spec{
+			ID: "odd" + strings.TrimPrefix(name, "."), Image: &engine.Image{Layers: append(image.Layers, layerOf("image-"+name, p))}, Limits: engine.Limits{Disk: 128 << 20},
+			Launch: initproto.Spec{Members: []initproto.Member{{Name: "web", Args: []string{"/member", "wait"}}}},
+		})
+		if !fault.Is(err, fault.Unprocessable) || !strings.Contains(err.Error(), "/"+name) {
+			t.Errorf("an image with an odd /%s: %v", name, err)
+		}
+	}
 	if _, err := e.Exec(t.Context(), "serves-0", engine.ExecRequest{Args: []string{"/bin/sh"}}); !fault.Is(err, fault.Unprocessable) || !strings.Contains(err.Error(), "/bin/sh") {
 		t.Errorf("a shell that the image does not have: %v", err)
+	}
+}
+
+// TestImageExec runs a process in an instance of an image.
+func TestImageExec(t *testing.T) {
+	t.Parallel()
+	need(t)
+	e := open(t, t.TempDir())
+	t.Cleanup(func() {
+		if err := e.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	id := fmt.Sprintf("exec-%d", counter.Add(1))
+	err := e.Start(t.Context(), engine.Spec{
+		ID: id, Image: &engine.Image{Layers: shellImage(t), User: "shop", Dir: "/srv/shop"}, Limits: engine.Limits{Memory: 128 << 20, Disk: 128 << 20},
+		Launch: initproto.Spec{
+			Instance: id, LogRate: -1, Health: initproto.Check{Kind: initproto.CheckProcess},
+			Members: []initproto.Member{{Name: "main", Source: "APP", Args: []string{"/bin/sleep", "1000"}, Dir: "/srv/shop", Env: []string{"PATH=/bin", "HOME={{home}}", "A=b"}}},
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := e.Remove(context.WithoutCancel(t.Context()), id); err != nil {
+			t.Error(err)
+		}
+	})
+	for dir, want := range map[string]string{"": "1000 /srv/shop b /srv/shop", "/data": "1000 /data b /srv/shop", "/gone": "1000 / b /srv/shop"} {
+		p, err := e.Exec(t.Context(), id, engine.ExecRequest{Args: []string{"/bin/sh", "-c", "echo $(id -u) $PWD $A $HOME"}, Dir: dir})
+		if err != nil {
+			t.Fatal(err)
+		}
+		out, _ := io.ReadAll(p.Stdout())
+		if got := strings.TrimSpace(string(out)); got != want {
+			t.Errorf("in %q it says %q, want %q", dir, got, want)
+		}
+		_ = p.Close()
 	}
 }
 
