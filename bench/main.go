@@ -26,6 +26,7 @@ var sections = []Section{
 	memorySection,
 	tokensSection,
 	pushSection,
+	dockerSection,
 	clientSection,
 	instancesSection,
 	rulesSection,

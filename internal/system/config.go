@@ -20,6 +20,7 @@ import (
 	"ingot/internal/platform"
 	"ingot/internal/platform/engine/choice"
 	"ingot/internal/platform/engine/kubernetes"
+	"ingot/internal/platform/registry"
 )
 
 // Config is the configuration of a server. DefaultConfig has the defaults; only
@@ -75,6 +76,9 @@ type Config struct {
 	// DrainNetworks are private networks that log drains may send to, as a list
 	// of prefixes, or "all", beside AllowNetworks.
 	DrainNetworks string
+	// InsecureRegistries are registries of container images that do not use TLS, as a
+	// list of HOST or HOST:PORT.
+	InsecureRegistries string
 	// DiskReserve is how many bytes of the data directory's disk stay free; 0
 	// means a twentieth of it, at most 256 MiB.
 	DiskReserve int64
@@ -139,6 +143,7 @@ func (c Config) Validate() error {
 		{"postgres-url", checkServerURL(c.PostgresURL, "postgres", "postgresql")},
 		{"mysql-url", checkServerURL(c.MySQLURL, "mysql", "mariadb")},
 		{"drain-networks", checkNetworks(c.DrainNetworks)},
+		{"insecure-registries", registry.CheckInsecure(c.insecureRegistries())},
 		{"trusted-proxies", checkProxies(c.TrustedProxies)},
 		{"auth-url", checkURL(c.AuthURL, "http", "https")},
 		{"public-url", checkURL(c.PublicURL, "http", "https")},
@@ -347,6 +352,16 @@ func checkMailbox(s string) error {
 	}
 	_, err := mail.ParseAddress(s)
 	return err
+}
+
+// insecureRegistries returns InsecureRegistries as a list.
+func (c Config) insecureRegistries() (out []string) {
+	for host := range strings.SplitSeq(c.InsecureRegistries, ",") {
+		if host = strings.TrimSpace(host); host != "" {
+			out = append(out, host)
+		}
+	}
+	return out
 }
 
 func checkNetworks(list string) error {

@@ -15,6 +15,7 @@ import (
 	"ingot/internal/base/datadir"
 	"ingot/internal/base/db"
 	"ingot/internal/base/safedial"
+	"ingot/internal/base/version"
 	"ingot/internal/broker"
 	"ingot/internal/platform"
 	"ingot/internal/platform/actions"
@@ -33,6 +34,7 @@ import (
 	"ingot/internal/platform/logs/drain"
 	"ingot/internal/platform/netrules"
 	"ingot/internal/platform/platformdb"
+	"ingot/internal/platform/registry"
 	"ingot/internal/platform/router"
 	"ingot/internal/platform/services"
 	"ingot/internal/platform/staging"
@@ -135,8 +137,11 @@ func (s *System) openRuntime(ctx context.Context, dir *datadir.Dir, d *db.DB, se
 	if r.identity, err = s.openIdentity(ctx, r); err != nil {
 		return nil, err
 	}
+	images := registry.New(registry.Config{
+		Guard: c.guard(), Insecure: c.insecureRegistries(), UserAgent: "ingot/" + version.Version,
+	})
 	running := controller.Config{
-		Store: r.store, Platform: r.platform, Owner: owner{r.cluster}, Peers: peers{r.cluster}, Engine: r.watched, Logs: r.logs, Droplets: dropletFiles{r.blobs}, API: r.inside.API,
+		Store: r.store, Platform: r.platform, Owner: owner{r.cluster}, Peers: peers{r.cluster}, Engine: r.watched, Logs: r.logs, Droplets: dropletFiles{r.blobs}, Images: images, API: r.inside.API,
 		Variables: r.inside.Variables(), BindingsRoot: bindingsRoot(r.engine), Reach: r.reachOf, Identity: r.identity, Replace: r.sftp, Traffic: r.proxy, Log: c.Log, ShortestDeployment: shortestDeployment,
 	}
 	r.apps, r.tasks, r.renewals = controller.New(running), controller.NewTasks(running), controller.NewRenewals(running)
@@ -145,7 +150,7 @@ func (s *System) openRuntime(ctx context.Context, dir *datadir.Dir, d *db.DB, se
 	r.apps.Notify(r.publisher)
 	stored := staging.StoreCatalog{Store: r.store}
 	r.stager = staging.New(staging.Config{
-		Engine: r.watched, Blobs: r.blobs, Catalog: stored, Programs: c.Programs, Scratch: r.scratch, Log: c.Log,
+		Engine: r.watched, Blobs: r.blobs, Images: images, Catalog: stored, Programs: c.Programs, Scratch: r.scratch, Log: c.Log,
 		Wanted: stored.Wanted, Variables: r.inside.Variables(), Reach: r.reachOf, User: appUser, Group: appUser, MemoryMB: r.platform.StagingMemoryMB, DiskMB: r.platform.StagingDiskMB,
 	})
 	r.builds = staging.NewBuilds(staging.BuildsConfig{

@@ -239,9 +239,13 @@ func presentRoutes(req *request, items []*platform.Route) ([]routeBody, error) {
 	if err != nil {
 		return nil, err
 	}
+	images, err := actions.ImagePorts(req.tx, mapped)
+	if err != nil {
+		return nil, err
+	}
 	byRoute := map[string][]destinationBody{}
 	for _, d := range mapped {
-		byRoute[d.RouteGUID] = append(byRoute[d.RouteGUID], presentDestination(d))
+		byRoute[d.RouteGUID] = append(byRoute[d.RouteGUID], presentDestination(d, images))
 	}
 	return presentAll(items, func(r *platform.Route) routeBody {
 		self := "/routes/" + escape(r.GUID)

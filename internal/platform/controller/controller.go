@@ -74,6 +74,8 @@ type Config struct {
 	Engine   engine.Engine
 	Logs     Logs
 	Droplets Droplets
+	// Images provides container images; nil means that there are none.
+	Images Images
 	// API is the address of the v3 API, for VCAP_APPLICATION.
 	API string
 	// Variables are additional variables of all instances, such as the platform's addresses

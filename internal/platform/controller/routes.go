@@ -417,12 +417,8 @@ func (p *RoutePublisher) unlearn(guid string) {
 func (p *RoutePublisher) routeOf(m *mapping) Route {
 	r := m.route
 	for _, d := range m.destinations {
-		port := d.Port
-		if port == 0 {
-			port = platform.DefaultPort
-		}
 		for _, b := range p.Backends.Backends(d.AppGUID, d.ProcessType) {
-			i := slices.IndexFunc(b.Ports, func(open platform.InstancePort) bool { return open.Inside == port })
+			i := slices.IndexFunc(b.Ports, func(open platform.InstancePort) bool { return leadsTo(d.Port, open) })
 			if i < 0 && m.route.Internal && len(b.Ports) > 0 {
 				i = 0 // a name stands for an address, not for a port
 			}
@@ -431,7 +427,7 @@ func (p *RoutePublisher) routeOf(m *mapping) Route {
 			}
 			r.Backends = append(r.Backends, RouteBackend{
 				App: d.AppGUID, Process: b.ProcessGUID, ProcessType: d.ProcessType, Instance: b.InstanceGUID, Index: b.Index,
-				Destination: d.GUID, Port: port, Address: b.Ports[i].Address, Protocol: d.Protocol, Weight: d.Weight,
+				Destination: d.GUID, Port: b.Ports[i].Inside, Address: b.Ports[i].Address, Protocol: d.Protocol, Weight: d.Weight,
 			})
 		}
 	}

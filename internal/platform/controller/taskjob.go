@@ -175,12 +175,10 @@ func (j *job) specOf(ctx context.Context, task *platform.Task) (engine.Spec, err
 	if err != nil {
 		return engine.Spec{}, err
 	}
-	variables := j.variables(app, env, task.GUID, task.MemoryMB)
+	variables := j.runVariables(app, droplet, env, task.GUID, task.MemoryMB)
 	maps.Copy(variables, noPorts())
-	member := initproto.Member{
-		Name: kindTask, Source: task.Source(), Args: initproto.Script(engine.Escape(task.Command)), Dir: "{{home}}/app",
-		Env: listed(variables),
-	}
+	member := memberOf(droplet, kindTask, task.Source(), task.Command)
+	member.Env = listed(variables)
 	reach, err := j.reach(ctx, app.GUID)
 	if err != nil {
 		return engine.Spec{}, err
@@ -193,7 +191,8 @@ func (j *job) specOf(ctx context.Context, task *platform.Task) (engine.Spec, err
 		App:     app.GUID,
 		FilesAt: j.credentials(task.GUID, where),
 		Labels:  map[string]string{labelKind: kindTask, LabelApp: app.GUID},
-		Files:   append([]engine.Archive{j.archive(ctx, droplet)}, serviceFiles(files)...),
+		Files:   j.filesOf(ctx, droplet, files),
+		Image:   j.imageOf(droplet),
 		Launch: initproto.Spec{
 			Instance: task.GUID, OneOff: true, Members: []initproto.Member{member}, User: j.User, Group: j.Group, Grace: j.Grace, LogRate: task.LogRate,
 		},

@@ -29,6 +29,8 @@ type Applier struct {
 	// MayCreateRoutes returns an error if the caller may not create routes; nil allows
 	// it. It is called only if there is a route to create.
 	MayCreateRoutes func() error
+	// MayUseImages returns an error if apps may not be container images; nil allows it.
+	MayUseImages func() error
 	// Bind binds a service instance to an app. It returns a job if a broker is
 	// involved.
 	Bind func(tx platform.Tx, app *platform.App, i *platform.ServiceInstance, s Service) (*platform.Job, error)
@@ -43,11 +45,19 @@ func (a *Applier) Create(tx platform.Tx, m *App) error {
 			return named(m, fault.Invalid("Feature '"+name+"' does not exist"))
 		}
 	}
+	if m.Lifecycle != nil && *m.Lifecycle == platform.LifecycleDocker && a.MayUseImages != nil {
+		if err := a.MayUseImages(); err != nil {
+			return named(m, err)
+		}
+	}
 	_, err := a.find(tx, m.Name)
 	if !fault.Is(err, fault.NotFound) {
 		return err
 	}
 	app := &platform.App{Name: m.Name, SpaceGUID: a.Space.GUID}
+	if m.Lifecycle != nil {
+		app.Lifecycle.Type = *m.Lifecycle
+	}
 	m.lifecycle(&app.Lifecycle)
 	return named(m, a.Platform.CreateApp(tx, a.Actor, app))
 }
@@ -123,6 +133,9 @@ func (a *Applier) appKeys(tx platform.Tx, app *platform.App, m *App) error {
 		}
 	}
 	before := app.Lifecycle
+	if m.Lifecycle != nil && *m.Lifecycle != before.Type {
+		return fault.Invalid("Lifecycle type cannot be changed")
+	}
 	m.lifecycle(&app.Lifecycle)
 	if before.Stack != app.Lifecycle.Stack || !slices.Equal(before.Buildpacks, app.Lifecycle.Buildpacks) {
 		if err := a.Platform.CheckLifecycle(tx, &app.Lifecycle); err != nil {
