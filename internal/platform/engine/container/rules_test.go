@@ -207,7 +207,7 @@ func TestSecurityGroups(t *testing.T) {
 		inside(t, e, "plain", fmt.Sprintf(send, 10, to))
 		inside(t, e, "plain", fmt.Sprintf(send, 20000, to))
 		if allowed {
-			testkit.Eventually(t, "both datagrams arrive", func() bool { return datagrams()-before == 2 })
+			testkit.Eventually(t, "large datagrams arrive too", func() bool { return datagrams()-before > 1 })
 		}
 		if got := datagrams() - before; (got == 0) == allowed {
 			t.Errorf("round %d, allowed %t: %d datagrams arrived", i, allowed, got)
