@@ -88,7 +88,7 @@ func (c *Controller) planOf(ctx context.Context, at slotKey, version string) (*p
 		if p.where, err = actions.AppInfoOf(tx, p.app); err != nil {
 			return err
 		}
-		p.segment = where.Segment
+		p.segment = p.where.Segment
 		if p.files, err = actions.ServiceFiles(tx, p.app); err != nil {
 			return err
 		}
