@@ -37,14 +37,16 @@ type App struct {
 // services in files.
 const (
 	FeatureSSH               = "ssh"
+	FeatureRevisions         = "revisions"
 	FeatureServiceBindingK8s = "service-binding-k8s"
 	FeatureFileBasedVCAP     = "file-based-vcap-services"
 )
 
-// HasFeature reports whether a feature is enabled. By default only ssh is.
+// HasFeature reports whether a feature is enabled. By default only ssh and revisions
+// are.
 func (a *App) HasFeature(name string) bool {
 	enabled, set := a.Features[name]
-	return enabled || !set && name == FeatureSSH
+	return enabled || !set && (name == FeatureSSH || name == FeatureRevisions)
 }
 
 // FileBased returns the enabled feature that provides services in files, "" if
@@ -99,6 +101,9 @@ type Process struct {
 	// DropletGUID is the droplet that its instances run. It becomes the app's
 	// current droplet at a start or restart.
 	DropletGUID string
+	// RevisionGUID is the revision that its instances run; empty if the app has no
+	// revisions.
+	RevisionGUID string
 }
 
 // Defaults of a new process.

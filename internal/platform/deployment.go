@@ -55,6 +55,13 @@ type Deployment struct {
 	Before WebRun
 	// LastHealthy is when an instance of the new version last became ready.
 	LastHealthy time.Time
+	// RevisionGUID is the revision that it deploys, with its version; empty if the
+	// app has no revisions.
+	RevisionGUID    string
+	RevisionVersion int
+	// RolledBackTo is the version of the revision that a rollback is to; 0 in other
+	// deployments.
+	RolledBackTo int
 	// Error is why it makes no progress, for the user.
 	Error string
 }
@@ -78,16 +85,29 @@ type WebRun struct {
 	MemoryMB    int    `json:"memory_mb"`
 	DiskMB      int    `json:"disk_mb"`
 	LogRate     int64  `json:"log_rate"`
+	// Those below change when a deployment is a rollback to a revision.
+	RevisionGUID string      `json:"revision_guid,omitempty"`
+	Command      string      `json:"command,omitempty"`
+	User         string      `json:"user,omitempty"`
+	Health       HealthCheck `json:"health"`
+	Readiness    HealthCheck `json:"readiness"`
 }
 
 // WebRunOf returns the current values of a process.
 func WebRunOf(p *Process) WebRun {
-	return WebRun{p.Version, p.DropletGUID, p.Instances, p.MemoryMB, p.DiskMB, p.LogRate}
+	return WebRun{
+		p.Version, p.DropletGUID, p.Instances, p.MemoryMB, p.DiskMB, p.LogRate,
+		p.RevisionGUID, p.Command, p.User, p.Health, p.Readiness,
+	}
 }
 
 // Apply sets the fields of a process to these values.
 func (r WebRun) Apply(p *Process) {
 	p.Version, p.DropletGUID, p.Instances, p.MemoryMB, p.DiskMB, p.LogRate = r.Version, r.DropletGUID, r.Instances, r.MemoryMB, r.DiskMB, r.LogRate
+	p.RevisionGUID, p.Command, p.User = r.RevisionGUID, r.Command, r.User
+	if r.Health.Type != "" { // rows of older deployments have none
+		p.Health, p.Readiness = r.Health, r.Readiness
+	}
 }
 
 // Steps returns the number of canary steps: one unless the user named some, and

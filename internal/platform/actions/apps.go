@@ -182,7 +182,7 @@ func (p *Platform) DeleteApp(tx platform.Tx, by Actor, app *platform.App) error 
 		announceRoute(tx, d.RouteGUID)
 	}
 	for _, remove := range []func(platform.Query) (int, error){
-		tx.Destinations().DeleteAll, tx.Sidecars().DeleteAll, tx.Processes().DeleteAll, tx.Deployments().DeleteAll, tx.Tasks().DeleteAll,
+		tx.Destinations().DeleteAll, tx.Sidecars().DeleteAll, tx.Processes().DeleteAll, tx.Deployments().DeleteAll, tx.Revisions().DeleteAll, tx.Tasks().DeleteAll,
 		tx.Builds().DeleteAll, tx.Droplets().DeleteAll, tx.Packages().DeleteAll,
 	} {
 		if _, err := remove(q); err != nil {
@@ -201,14 +201,23 @@ func (p *Platform) StartApp(tx platform.Tx, by Actor, app *platform.App) error {
 	if app.State == platform.AppStarted {
 		return nil
 	}
-	if err := p.begin(tx, app); err != nil {
+	revision, err := p.revise(tx, by, app)
+	if err != nil {
+		return err
+	}
+	return p.start(tx, by, app, revision)
+}
+
+// start is StartApp with a given revision, nil if the app has none.
+func (p *Platform) start(tx platform.Tx, by Actor, app *platform.App, revision *platform.Revision) error {
+	if err := p.begin(tx, app, revision); err != nil {
 		return err
 	}
 	return p.RecordApp(tx, "audit.app.start", by, app, nil)
 }
 
 // begin gives every process a new version on the current droplet.
-func (p *Platform) begin(tx platform.Tx, app *platform.App) error {
+func (p *Platform) begin(tx platform.Tx, app *platform.App, revision *platform.Revision) error {
 	stopped := app.State == platform.AppStopped
 	app.State = platform.AppStarted
 	if err := tx.Apps().Update(app); err != nil {
@@ -219,7 +228,7 @@ func (p *Platform) begin(tx platform.Tx, app *platform.App) error {
 		return err
 	}
 	for _, process := range processes {
-		process.Version, process.DropletGUID = uuid.NewString(), app.DropletGUID
+		renew(process, app.DropletGUID, revision)
 		if err := tx.Processes().Update(process); err != nil {
 			return err
 		}
@@ -228,6 +237,15 @@ func (p *Platform) begin(tx platform.Tx, app *platform.App) error {
 		return appFits(tx, app, processes)
 	}
 	return nil
+}
+
+// renew lets the instances of a process be replaced by those of a droplet. The
+// revision is nil if the app has none.
+func renew(process *platform.Process, dropletGUID string, revision *platform.Revision) {
+	process.Version, process.DropletGUID, process.RevisionGUID = uuid.NewString(), dropletGUID, ""
+	if revision != nil {
+		process.RevisionGUID = revision.GUID
+	}
 }
 
 // StopApp wants nothing of the app to run.
@@ -253,7 +271,11 @@ func (p *Platform) RestartApp(tx platform.Tx, by Actor, app *platform.App) error
 	if err := p.endDeployment(tx, app); err != nil {
 		return err
 	}
-	if err := p.begin(tx, app); err != nil {
+	revision, err := p.revise(tx, by, app)
+	if err != nil {
+		return err
+	}
+	if err := p.begin(tx, app, revision); err != nil {
 		return err
 	}
 	return p.RecordApp(tx, "audit.app.restart", by, app, nil)

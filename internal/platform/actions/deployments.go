@@ -3,8 +3,6 @@ package actions
 import (
 	"slices"
 
-	"github.com/google/uuid"
-
 	"ingot/internal/base/fault"
 	"ingot/internal/platform"
 )
@@ -66,8 +64,8 @@ func (p *Platform) conclude(d *platform.Deployment, reason platform.DeploymentRe
 }
 
 // CreateDeployment starts to replace the instances of the app's web process by
-// those of a droplet, by default the app's current one. It supersedes an active
-// deployment. A stopped app is just started.
+// those of a revision, which is a rollback, or of a droplet, by default the app's
+// current one. It supersedes an active deployment. A stopped app is just started.
 func (p *Platform) CreateDeployment(tx platform.Tx, by Actor, app *platform.App, d *platform.Deployment) error {
 	web, err := tx.Processes().Get(app.GUID)
 	if fault.Is(err, fault.NotFound) {
@@ -86,22 +84,15 @@ func (p *Platform) CreateDeployment(tx platform.Tx, by Actor, app *platform.App,
 			return err
 		}
 	}
-	o := d.Options
 	before := demandOf(app, web)
-	if _, err := (platform.Scale{Instances: o.WebInstances, MemoryMB: o.MemoryMB, DiskMB: o.DiskMB, LogRate: o.LogRate}).Apply(web); err != nil {
-		return err
-	}
-	// The sidecars of the droplet have to fit into the memory that comes with it.
-	if err := tx.Processes().Update(web); err != nil {
-		return err
-	}
-	if err := p.deployDroplet(tx, by, app, d); err != nil {
+	revision, err := p.deployTarget(tx, by, app, d, web)
+	if err != nil {
 		return err
 	}
 	if err := leavesMemory(tx, web); err != nil {
 		return err
 	}
-	if err := processFits(tx, app, web, before, o.MemoryMB != nil); err != nil {
+	if err := processFits(tx, app, web, before, d.Options.MemoryMB != nil || d.RolledBackTo > 0); err != nil {
 		return err
 	}
 	d.Status, d.Reason, d.LastChange = platform.DeploymentActive, platform.ReasonDeploying, p.Now()
@@ -110,7 +101,7 @@ func (p *Platform) CreateDeployment(tx platform.Tx, by Actor, app *platform.App,
 	if stopped {
 		p.conclude(d, platform.ReasonDeployed)
 	}
-	web.Version, web.DropletGUID = uuid.NewString(), d.DropletGUID
+	renew(web, d.DropletGUID, revision)
 	if err := tx.Processes().Update(web); err != nil {
 		return err
 	}
@@ -126,10 +117,55 @@ func (p *Platform) CreateDeployment(tx platform.Tx, by Actor, app *platform.App,
 	if !stopped {
 		return nil
 	}
-	if err := p.StartApp(tx, by, app); err != nil {
+	if err := p.start(tx, by, app, revision); err != nil {
 		return err
 	}
 	return p.recordDeployment(tx, "finished", by, app, d, map[string]any{"reason": d.Reason})
+}
+
+// deployTarget gives the app and its web process what a deployment deploys, and
+// returns the revision of it, nil if the app has none.
+func (p *Platform) deployTarget(tx platform.Tx, by Actor, app *platform.App, d *platform.Deployment, web *platform.Process) (*platform.Revision, error) {
+	var target, from *platform.Revision
+	var err error
+	if d.RevisionGUID != "" {
+		if from, err = lastRun(tx, app); err != nil {
+			return nil, err
+		}
+		if target, err = rollbackTarget(tx, app, d.RevisionGUID, from); err != nil {
+			return nil, err
+		}
+		d.DropletGUID, d.RolledBackTo = target.DropletGUID, target.Version
+		if err := p.restore(tx, app, target); err != nil {
+			return nil, err
+		}
+		target.Apply(web)
+	}
+	o := d.Options
+	if _, err := (platform.Scale{Instances: o.WebInstances, MemoryMB: o.MemoryMB, DiskMB: o.DiskMB, LogRate: o.LogRate}).Apply(web); err != nil {
+		return nil, err
+	}
+	// The sidecars of the droplet have to fit into the memory that comes with it.
+	if err := tx.Processes().Update(web); err != nil {
+		return nil, err
+	}
+	if err := p.deployDroplet(tx, by, app, d); err != nil {
+		return nil, err
+	}
+	revision := target
+	switch {
+	case target == nil:
+		revision, err = p.revise(tx, by, app)
+	default:
+		if err := restoreSidecars(tx, target); err != nil {
+			return nil, err
+		}
+		revision, err = p.rollBack(tx, by, app, from, target)
+	}
+	if err == nil && revision != nil {
+		d.RevisionGUID, d.RevisionVersion = revision.GUID, revision.Version
+	}
+	return revision, err
 }
 
 // keptDeployments is how many deployments of an app are kept, as in Cloud Foundry.
@@ -197,6 +233,12 @@ func (p *Platform) supersede(tx platform.Tx, former, d *platform.Deployment, web
 
 func (p *Platform) recordDeployment(tx platform.Tx, what string, by Actor, app *platform.App, d *platform.Deployment, data map[string]any) error {
 	all := map[string]any{"deployment_guid": d.GUID, "droplet_guid": d.DropletGUID}
+	if d.RevisionGUID != "" {
+		all["revision_guid"] = d.RevisionGUID
+	}
+	if d.RolledBackTo > 0 {
+		all["type"] = "rollback"
+	}
 	for k, v := range data {
 		all[k] = v
 	}
@@ -239,6 +281,9 @@ func (p *Platform) CancelDeployment(tx platform.Tx, by Actor, app *platform.App,
 			return err
 		}
 	}
+	if err := p.undoRollback(tx, app, d); err != nil {
+		return err
+	}
 	d.Reason, d.LastChange, d.Error = platform.ReasonCanceling, p.Now(), ""
 	if err := tx.Deployments().Update(d); err != nil {
 		return err
@@ -268,7 +313,8 @@ func (p *Platform) FinishDeployment(tx platform.Tx, app *platform.App, d *platfo
 		return err
 	}
 	for _, process := range slices.DeleteFunc(processes, func(x *platform.Process) bool { return x.Type == platform.WebProcess }) {
-		process.Version, process.DropletGUID = uuid.NewString(), d.DropletGUID
+		renew(process, d.DropletGUID, nil)
+		process.RevisionGUID = d.RevisionGUID
 		if err := tx.Processes().Update(process); err != nil {
 			return err
 		}

@@ -68,7 +68,7 @@ func TestDeploymentRequests(t *testing.T) {
 		{as: "auditor", do: "POST /v3/deployments", body: deployBody(``), want: 422, has: []string{unusable}},
 		{as: "manager", do: "POST /v3/deployments", body: deployBody(``), want: 422, has: []string{unusable}},
 		{as: "dev", do: "POST /v3/deployments", body: deployBody(`,"strategy":"slow"`), want: 422, has: []string{"'slow' is not a supported deployment strategy"}},
-		{as: "dev", do: "POST /v3/deployments", body: deployBody(`,"revision":{"guid":"$none"}`), want: 422, has: []string{"Revisions are not supported by this platform"}},
+		{as: "dev", do: "POST /v3/deployments", body: deployBody(`,"revision":{"guid":"$none"}`), want: 422, has: []string{"The revision does not exist"}},
 		{as: "dev", do: "POST /v3/deployments", body: deployBody(`,"revision":{"guid":"$none"},"droplet":{"guid":"$d2"}`), want: 422, has: []string{"Cannot set both fields 'droplet' and 'revision'"}},
 		{as: "dev", do: "POST /v3/deployments", body: deployBody(`,"droplet":{"guid":"$none"}`), want: 422, has: []string{"Unable to assign current droplet"}},
 		{as: "dev", do: "POST /v3/deployments", body: deployBody(`,"droplet":{"guid":"$d3"}`), want: 422, has: []string{"Unable to assign current droplet"}},
@@ -92,7 +92,7 @@ func TestDeploymentLife(t *testing.T) {
 		// As cf sends it.
 		{as: "supporter", do: "POST /v3/deployments", body: deployBody(`,"strategy":"rolling","droplet":{"guid":"$d2"},"options":{"max_in_flight":3,"web_instances":4,"memory_in_mb":null,"disk_in_mb":null,"log_rate_limit_in_bytes_per_second":null},"metadata":{"labels":{"a":"b"}}`), want: 201,
 			has: []string{`"value":"ACTIVE"`, `"reason":"DEPLOYING"`, `"max_in_flight":3`, `"web_instances":4`, `"droplet":{"guid":"$d2"}`, `"previous_droplet":{"guid":"$d1"}`,
-				`"new_processes":[{"guid":"$app","type":"web"}]`, `"revision":null`, `"labels":{"a":"b"}`, `/actions/cancel`},
+				`"new_processes":[{"guid":"$app","type":"web"}]`, `"version":2}`, `"labels":{"a":"b"}`, `/actions/cancel`},
 			not: []string{"memory_in_mb", "canary", "/actions/continue", `"error"`}, save: "first"},
 		{as: "dev", do: "GET /v3/apps/$app/relationships/current_droplet", want: 200, has: []string{"$d2"}},
 		{as: "dev", do: "GET /v3/processes/$app", want: 200, has: []string{`"instances":4`}},

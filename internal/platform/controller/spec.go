@@ -76,7 +76,7 @@ func (c *Controller) planOf(ctx context.Context, at slotKey, version string) (*p
 		if err != nil {
 			return err
 		}
-		if p.sidecars, err = actions.SidecarsOf(tx, p.process); err != nil {
+		if err := p.ofRevision(tx); err != nil {
 			return err
 		}
 		if p.ports, err = actions.PortsOf(tx, p.process); err != nil {
@@ -94,6 +94,21 @@ func (c *Controller) planOf(ctx context.Context, at slotKey, version string) (*p
 		return err
 	})
 	return p, err
+}
+
+// ofRevision sets the environment, command and sidecars of the plan: those of the
+// process's revision, because an app may have been changed since it was started.
+func (p *plan) ofRevision(tx platform.Tx) error {
+	r, err := actions.RevisionOf(tx, p.process)
+	if err != nil {
+		return err
+	}
+	if r == nil {
+		p.sidecars, err = actions.SidecarsOf(tx, p.process)
+		return err
+	}
+	p.app.Env, p.process.Command, p.sidecars = r.Env, r.Processes[p.process.Type].Command, r.SidecarsOf(p.process.Type)
+	return nil
 }
 
 // specOf returns the engine's spec for an instance.

@@ -21,8 +21,6 @@ type Applier struct {
 	Space    *platform.Space
 	// Features are the names of the app features.
 	Features []string
-	// Absent are features that cannot be enabled, with the reason.
-	Absent map[string]string
 	// Warnings are for the user.
 	Warnings []string
 	// MayCreateRoutes returns an error if the caller may not create routes; nil allows
@@ -107,12 +105,6 @@ func (a *Applier) apply(tx platform.Tx, m *App) error {
 func (a *Applier) appKeys(tx platform.Tx, app *platform.App, m *App) error {
 	request := map[string]any{}
 	for name, on := range m.Features {
-		if reason := a.Absent[name]; reason != "" {
-			if on {
-				a.Warnings = append(a.Warnings, fmt.Sprintf("For application '%s': %s", m.Name, reason))
-			}
-			continue
-		}
 		if old, set := app.Features[name]; !set || old != on {
 			if app.Features == nil {
 				app.Features = map[string]bool{}

@@ -38,6 +38,8 @@ func testConflicts(k *kit) {
 		[]platform.Process{{AppGUID: "a", Type: "Web"}, {AppGUID: "b", Type: "web"}})
 	checkConflicts(k, "Sidecar", sidecars,
 		[]platform.Sidecar{{AppGUID: "a", Name: "x"}}, []platform.Sidecar{{AppGUID: "a", Name: "x"}}, []platform.Sidecar{{AppGUID: "b", Name: "x"}, {AppGUID: "a", Name: "X"}})
+	checkConflicts(k, "Revision", revisions,
+		[]platform.Revision{{AppGUID: "a", Version: 1}}, []platform.Revision{{AppGUID: "a", Version: 1, Description: "x"}}, []platform.Revision{{AppGUID: "a", Version: 2}, {AppGUID: "b", Version: 1}})
 	checkConflicts(k, "Task", tasks,
 		[]platform.Task{{AppGUID: "a", Sequence: 1}}, []platform.Task{{AppGUID: "a", Sequence: 1, Name: "x"}}, []platform.Task{{AppGUID: "a", Sequence: 2}, {AppGUID: "b", Sequence: 1}})
 	checkConflicts(k, "Buildpack", buildpacks,
