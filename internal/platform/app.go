@@ -80,8 +80,9 @@ type HealthCheck struct {
 	Interval          int       `json:"interval,omitempty"`
 }
 
-// Process is a process type of an app. The guid of the web process is the
-// app's: ssh clients rely on it.
+// Process is a process type of an app. The first web process of an app has the
+// guid of the app; every deployment creates another one, which replaces it. While it
+// does, both exist.
 type Process struct {
 	Resource
 	Metadata

@@ -105,8 +105,8 @@ func (p *Platform) FittingProcess(tx platform.Tx, app *platform.App, kind string
 	return process, err
 }
 
-// NewProcess is a process with the defaults of its type. The web process has
-// the app's guid: ssh clients rely on it.
+// NewProcess is a process with the defaults of its type. The first web process has
+// the app's guid, as in Cloud Foundry.
 func (p *Platform) NewProcess(app *platform.App, kind string) *platform.Process {
 	process := &platform.Process{
 		AppGUID: app.GUID, Type: kind, MemoryMB: p.MemoryMB, DiskMB: p.DiskMB, LogRate: platform.DefaultLogRate,
@@ -285,6 +285,12 @@ func (p *Platform) RestartApp(tx platform.Tx, by Actor, app *platform.App) error
 // has and the app lacks are created; sidecars of its buildpacks replace those
 // of the droplet before.
 func (p *Platform) AssignDroplet(tx platform.Tx, by Actor, app *platform.App, d *platform.Droplet) error {
+	return p.assignDroplet(tx, by, app, d, true)
+}
+
+// assignDroplet is AssignDroplet. The memory of web processes is checked by callers
+// that do not set web: a deployment changes it.
+func (p *Platform) assignDroplet(tx platform.Tx, by Actor, app *platform.App, d *platform.Droplet, web bool) error {
 	if d.AppGUID != app.GUID || d.State != platform.DropletStaged {
 		return fault.Invalid("Unable to assign current droplet. Ensure the droplet exists and belongs to this app.")
 	}
@@ -300,6 +306,9 @@ func (p *Platform) AssignDroplet(tx platform.Tx, by Actor, app *platform.App, d 
 		return err
 	}
 	for _, process := range have {
+		if !web && process.Type == platform.WebProcess {
+			continue
+		}
 		if err := leavesMemory(tx, process); err != nil {
 			return err
 		}

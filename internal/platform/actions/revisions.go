@@ -33,9 +33,9 @@ func RevisionOf(tx platform.Tx, process *platform.Process) (*platform.Revision, 
 
 // revise returns the revision with which an app is started: the one that ran last if
 // nothing has changed since, or else a new one. It returns nil if the app has no
-// revisions.
-func (p *Platform) revise(tx platform.Tx, by Actor, app *platform.App) (*platform.Revision, error) {
-	now, err := revisionNow(tx, app)
+// revisions. Web is its web process if that is not stored yet.
+func (p *Platform) revise(tx platform.Tx, by Actor, app *platform.App, web ...*platform.Process) (*platform.Revision, error) {
+	now, err := revisionNow(tx, app, web...)
 	if err != nil || now == nil {
 		return nil, err
 	}
@@ -63,7 +63,7 @@ func (p *Platform) revise(tx platform.Tx, by Actor, app *platform.App) (*platfor
 // otherwise the newest of all; nil if there is none. The newest may not be the one
 // that runs: a deployment of it may have been canceled.
 func lastRun(tx platform.Tx, app *platform.App) (*platform.Revision, error) {
-	web, err := tx.Processes().First(platform.Where("app_guid", app.GUID).And(platform.In("type", platform.WebProcess)))
+	web, err := ProcessOf(tx, app.GUID, platform.WebProcess)
 	if err != nil && !fault.Is(err, fault.NotFound) {
 		return nil, err
 	}
@@ -77,7 +77,7 @@ func lastRun(tx platform.Tx, app *platform.App) (*platform.Revision, error) {
 
 // revisionNow returns what an app would run if it were started now; nil if the app
 // has no revisions.
-func revisionNow(tx platform.Tx, app *platform.App) (*platform.Revision, error) {
+func revisionNow(tx platform.Tx, app *platform.App, web ...*platform.Process) (*platform.Revision, error) {
 	if !app.HasFeature(platform.FeatureRevisions) || app.DropletGUID == "" {
 		return nil, nil
 	}
@@ -87,7 +87,7 @@ func revisionNow(tx platform.Tx, app *platform.App) (*platform.Revision, error) 
 		return nil, err
 	}
 	sidecars, _, err := tx.Sidecars().List(of)
-	return platform.RevisionOf(app, processes, sidecars), err
+	return platform.RevisionOf(app, append(processes, web...), sidecars), err
 }
 
 // createRevision stores a revision, the newest of its app.
@@ -165,8 +165,8 @@ func rollbackTarget(tx platform.Tx, app *platform.App, guid string, from *platfo
 	return target, nil
 }
 
-// restore gives an app the environment, sidecars and processes of a revision. Its
-// droplet is assigned by the caller, after which sidecars have to be restored again.
+// restore gives an app the environment, sidecars and processes of a revision, except
+// for web processes, of which a deployment has its own. Its droplet is assigned by the caller, after which sidecars have to be restored again.
 func (p *Platform) restore(tx platform.Tx, app *platform.App, r *platform.Revision) error {
 	app.Env = r.Env
 	if err := tx.Apps().Update(app); err != nil {
@@ -180,6 +180,9 @@ func (p *Platform) restore(tx platform.Tx, app *platform.App, r *platform.Revisi
 		return err
 	}
 	for _, process := range processes {
+		if process.Type == platform.WebProcess {
+			continue
+		}
 		r.Apply(process)
 		if err := tx.Processes().Update(process); err != nil {
 			return err
@@ -206,26 +209,23 @@ func restoreSidecars(tx platform.Tx, r *platform.Revision) error {
 
 // rollBack stores the revision that a rollback from one revision to another creates.
 // The app already is what target was.
-func (p *Platform) rollBack(tx platform.Tx, by Actor, app *platform.App, from, target *platform.Revision) (*platform.Revision, error) {
-	now, err := revisionNow(tx, app)
+func (p *Platform) rollBack(tx platform.Tx, by Actor, app *platform.App, from, target *platform.Revision, web *platform.Process) (*platform.Revision, error) {
+	now, err := revisionNow(tx, app, web)
 	if err != nil || now == nil {
 		return target, err
 	}
 	return now, p.createRevision(tx, by, app, now, platform.DescribeRevision(from.ChangesTo(target), target.Version))
 }
 
-// undoRollback gives an app what ran before a deployment, if that is a rollback: its
-// environment, sidecars and processes were replaced. After any other deployment they
-// are what the user set, and stay so.
-func (p *Platform) undoRollback(tx platform.Tx, app *platform.App, d *platform.Deployment) error {
-	if d.RolledBackTo == 0 || d.Before.RevisionGUID == "" {
+// undoRollback gives an app what the web process before a deployment runs, if that is
+// a rollback: its environment, sidecars and processes were replaced. After any other
+// deployment they are what the user set, and stay so.
+func (p *Platform) undoRollback(tx platform.Tx, app *platform.App, d *platform.Deployment, prior *platform.Process) error {
+	if d.RolledBackTo == 0 {
 		return nil
 	}
-	before, err := tx.Revisions().Get(d.Before.RevisionGUID)
-	if fault.Is(err, fault.NotFound) {
-		return nil
-	}
-	if err != nil {
+	before, err := RevisionOf(tx, prior)
+	if err != nil || before == nil {
 		return err
 	}
 	return p.restore(tx, app, before)

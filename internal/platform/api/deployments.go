@@ -264,9 +264,7 @@ func presentDeployment(req *request, d *platform.Deployment) deploymentBody {
 	out := deploymentBody{
 		resourceBody: presentResource(&d.Resource), Strategy: d.Strategy, Status: status, Options: options,
 		Droplet: presentDropletOf(d.DropletGUID), Previous: presentDropletOf(d.PreviousDropletGUID),
-		// The web process does not change: ssh clients identify it by the guid of its
-		// app.
-		NewProcesses:  []deployedShort{{d.AppGUID, platform.WebProcess}},
+		NewProcesses:  []deployedShort{{d.WebGUID, platform.WebProcess}},
 		Revision:      revision,
 		Relationships: map[string]any{"app": toOne(d.AppGUID)}, Metadata: presentMetadata(&d.Metadata),
 		Links: links{"self": req.v3(self), "app": req.v3("/apps/", escape(d.AppGUID))},

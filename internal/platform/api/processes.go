@@ -51,7 +51,7 @@ func (a *API) processOf(req *request) (*platform.Process, error) {
 	if err != nil {
 		return nil, err
 	}
-	process, err := req.tx.Processes().First(platform.Where("app_guid", app.GUID).And(platform.In("type", kind)))
+	process, err := actions.ProcessOf(req.tx, app.GUID, kind)
 	if fault.Is(err, fault.NotFound) {
 		return nil, fault.Wrap(err, fault.NotFound, "Process not found")
 	}

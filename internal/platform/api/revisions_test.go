@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"ingot/internal/platform"
+	"ingot/internal/platform/actions"
 )
 
 const restart = "POST /v3/apps/$app/actions/restart"
@@ -139,9 +140,8 @@ func TestRollback(t *testing.T) {
 		{as: "dev", do: "GET /v3/apps/$app/sidecars", want: 200, has: []string{`"total_results":1`, "helper"}},
 		{as: "dev", do: "GET /v3/apps/$app/processes/worker", want: 200, has: []string{`"command":"labor"`}},
 	})
-	w.turn("back", func(_ platform.Tx, _ *platform.App, d *platform.Deployment) error {
-		d.Status, d.Reason = platform.DeploymentFinalized, platform.ReasonCanceled
-		return nil
+	w.turn("back", func(tx platform.Tx, app *platform.App, d *platform.Deployment) error {
+		return actions.New().FinishDeployment(tx, app, d)
 	})
 	w.play([]step{
 		{as: "dev", do: "GET /v3/apps/$app/processes/web", want: 200, has: []string{`"command":"other"`, `"memory_in_mb":256`, `"instances":3`, `"revision":{"data":{"guid":"$second"}}`}},

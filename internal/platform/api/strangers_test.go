@@ -69,7 +69,7 @@ func fullOrg(f *fixture, name string) map[string]string {
 	guids["revisions"] = first("/v3/apps/" + app + "/revisions")
 	guids["stacks"], guids["buildpacks"] = first("/v3/stacks"), first("/v3/buildpacks")
 	err := f.store.Update(f.t.Context(), func(tx platform.Tx) error {
-		d := &platform.Deployment{AppGUID: app, Strategy: "rolling", Status: "ACTIVE", Reason: "DEPLOYING", DropletGUID: guids["droplets"]}
+		d := &platform.Deployment{AppGUID: app, Strategy: "rolling", Status: "ACTIVE", Reason: "DEPLOYING", DropletGUID: guids["droplets"], WebGUID: app, PriorGUID: app, Original: 1}
 		if err := tx.Deployments().Insert(d); err != nil {
 			return err
 		}

@@ -63,8 +63,8 @@ func (c *Controller) planOf(ctx context.Context, at slotKey, version string) (*p
 		} else if err != nil {
 			return err
 		}
-		if err := asVersion(tx, p.process, version); err != nil {
-			return err
+		if p.process.Version != version {
+			return errOutdated
 		}
 		if p.app, err = tx.Apps().Get(p.process.AppGUID); err != nil {
 			return err

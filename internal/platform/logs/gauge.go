@@ -12,12 +12,14 @@ import (
 
 // Gauge is the resource usage of an instance at a point in time.
 type Gauge struct {
-	App      string
-	Process  string // process type, in upper case
-	Instance string // guid
-	Index    int
-	Time     time.Time
-	Metrics  map[string]Metric
+	App     string
+	Process string // process type, in upper case
+	// ProcessGUID is the process; empty means the newest of its type.
+	ProcessGUID string
+	Instance    string // guid
+	Index       int
+	Time        time.Time
+	Metrics     map[string]Metric
 }
 
 // Metric is one value of a gauge.
@@ -73,6 +75,9 @@ func appendGauge(b []byte, g *Gauge, about *About) []byte {
 	e := platform.LogLine{App: g.App, Source: "APP/PROC/" + g.Process, Instance: strconv.Itoa(g.Index), Stream: g.Instance}
 	tags := Tags(&e, about)
 	delete(tags, "source_type") // for log lines only
+	if g.ProcessGUID != "" {
+		tags["process_id"] = g.ProcessGUID // during a deployment there are two of a type
+	}
 	b = append(b, `{"timestamp":"`...)
 	b = strconv.AppendInt(b, g.Time.UnixNano(), 10)
 	b = append(b, `","source_id":`...)

@@ -171,7 +171,7 @@ func merge(dest *map[string]string, patch map[string]*string) bool {
 
 func (a *Applier) processes(tx platform.Tx, app *platform.App, m *App) error {
 	for _, want := range m.Processes {
-		process, err := tx.Processes().First(platform.Where("app_guid", app.GUID).And(platform.In("type", want.Type)))
+		process, err := actions.ProcessOf(tx, app.GUID, want.Type)
 		if fault.Is(err, fault.NotFound) {
 			if process, err = a.Platform.FittingProcess(tx, app, want.Type); err != nil {
 				return err

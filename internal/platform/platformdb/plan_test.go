@@ -180,7 +180,7 @@ func TestPlans(t *testing.T) {
 			{"TasksOfApp", selectedFrom(tasks, platform.Tx.Tasks, by(platform.Where("app_guid", "app-7"), "created_at", true)), lite + "platform_tasks_"},
 			{"ActiveTasks", selectedFrom(tasks, platform.Tx.Tasks, platform.Query{Where: []platform.Cond{platform.ActiveTasks()}}), lite + "platform_tasks_state"},
 			{"InstancesOfProcess", selectedFrom(instances, platform.Tx.Instances, platform.Where("process_guid", "app-7").And(platform.In("state", "RUNNING"))), lite + "platform_instances_process"},
-			{"ProcessesOfApp", selectedFrom(processes, platform.Tx.Processes, platform.Where("app_guid", "app-7")), "platform_processes_type"},
+			{"ProcessesOfApp", selectedFrom(processes, platform.Tx.Processes, platform.Where("app_guid", "app-7")), "platform_processes_app"},
 			{"ProcessesOfSpace", selectedFrom(processes, platform.Tx.Processes, platform.Where("space_guid", "space-7")), "platform_apps_"},
 			{"ProcessesForDeveloper", selectedFrom(processes, platform.Tx.Processes, platform.Query{Reader: developer}), ""},
 			{"RoutesOfApps", selectedFrom(routes, platform.Tx.Routes, platform.Where("app_guid", "app-7", "app-8")), "platform_destinations_app"},

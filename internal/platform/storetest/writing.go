@@ -34,8 +34,8 @@ func testConflicts(k *kit) {
 	checkConflicts(k, "App", apps,
 		[]platform.App{{Name: "App", SpaceGUID: "s"}}, []platform.App{{Name: "aPP", SpaceGUID: "s"}}, []platform.App{{Name: "App", SpaceGUID: "r"}})
 	checkConflicts(k, "Process", processes,
-		[]platform.Process{{AppGUID: "a", Type: "web"}}, []platform.Process{{AppGUID: "a", Type: "web"}},
-		[]platform.Process{{AppGUID: "a", Type: "Web"}, {AppGUID: "b", Type: "web"}})
+		[]platform.Process{{AppGUID: "a", Type: "worker"}, {AppGUID: "a", Type: "web"}}, []platform.Process{{AppGUID: "a", Type: "worker"}},
+		[]platform.Process{{AppGUID: "a", Type: "Worker"}, {AppGUID: "b", Type: "worker"}, {AppGUID: "a", Type: "web"}})
 	checkConflicts(k, "Sidecar", sidecars,
 		[]platform.Sidecar{{AppGUID: "a", Name: "x"}}, []platform.Sidecar{{AppGUID: "a", Name: "x"}}, []platform.Sidecar{{AppGUID: "b", Name: "x"}, {AppGUID: "a", Name: "X"}})
 	checkConflicts(k, "Revision", revisions,
