@@ -26,6 +26,7 @@ var sections = []Section{
 	memorySection,
 	tokensSection,
 	pushSection,
+	revisionsSection,
 	clientSection,
 	instancesSection,
 	listsSection,
