@@ -233,7 +233,7 @@ func (c *rollbackCommand) run(ctx context.Context, s *session) (result, error) {
 	if err != nil {
 		return nil, &usage{err.Error(), "rollback"}
 	}
-	s.doing("Rolling back app %s to revision %d", c.Args.App, c.Version)
+	s.doing("Rolling back app %s to revision %s", c.Args.App, strconv.Itoa(c.Version))
 	app, err := s.app(ctx, c.Args.App)
 	if err != nil {
 		return nil, err
