@@ -29,6 +29,7 @@ var sections = []Section{
 	revisionsSection,
 	clientSection,
 	instancesSection,
+	rulesSection,
 	listsSection,
 	servicesSection,
 	routerSection,
