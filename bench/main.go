@@ -27,6 +27,7 @@ var sections = []Section{
 	tokensSection,
 	pushSection,
 	dockerSection,
+	revisionsSection,
 	clientSection,
 	instancesSection,
 	rulesSection,

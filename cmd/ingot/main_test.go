@@ -125,7 +125,7 @@ func TestExitCodes(t *testing.T) {
 		"below":            {[]string{"help", "notifications", "send"}, env(), 0, "--reply-to", ""},
 		"below keys":       {[]string{"help", "keys", "rotate-encryption"}, env(), 0, "data-dir", ""},
 		"no such below":    {[]string{"notifications", "foo"}, env(), 2, "", "Commands: register, kinds"},
-		"cf alone":         {[]string{"revisions"}, env(), 2, "", "the cf CLI has it"},
+		"cf alone":         {[]string{"add-plugin-repo"}, env(), 2, "", "the cf CLI has it"},
 		"another's word":   {[]string{"deploy"}, env(), 2, "", "did you mean push?"},
 		"unknown flag":     {[]string{"up", "--lisen", "x"}, env(), 2, "", "did you mean --listen?"},
 		"far from any":     {[]string{"up", "--zzzzzz"}, env(), 2, "", "unknown flag --zzzzzz (see"},

@@ -103,11 +103,17 @@ func (f *pushFlags) sizes(o deployOptions) error {
 // deploy replaces the instances of an app with instances of the given droplet, or
 // of the current one if none is named.
 func (s *session) deploy(ctx context.Context, app client.App, droplet string, f deployFlags, o deployOptions) (*summary, error) {
-	s.say("Starting deployment for app %s...", s.out.Bold(app.Name))
-	request := map[string]any{"strategy": f.Strategy, "relationships": map[string]any{"app": client.Relate(app.GUID)}}
+	request := map[string]any{}
 	if droplet != "" {
 		request["droplet"] = map[string]string{"guid": droplet}
 	}
+	return s.deployFrom(ctx, app, request, f, o)
+}
+
+// deployFrom is like deploy, of what the request names.
+func (s *session) deployFrom(ctx context.Context, app client.App, request map[string]any, f deployFlags, o deployOptions) (*summary, error) {
+	s.say("Starting deployment for app %s...", s.out.Bold(app.Name))
+	request["strategy"], request["relationships"] = f.Strategy, map[string]any{"app": client.Relate(app.GUID)}
 	if len(o) > 0 {
 		request["options"] = o
 	}

@@ -1,6 +1,7 @@
 package cli_test
 
 import (
+	"fmt"
 	"net/http"
 )
 
@@ -18,6 +19,24 @@ func everydayAnswer(call string, r *http.Request) (int, any) {
 	metadata := object{"metadata": object{"labels": object{"team": "blue", "tier": "1"}}}
 	droplet := object{"guid": "droplet-guid", "state": "STAGED", "created_at": stamp}
 	switch call {
+	case "GET /v3/apps/app-guid/features/revisions":
+		return 200, object{"name": "revisions", "enabled": true}
+	case "GET /v3/apps/app-guid/revisions":
+		switch r.URL.Query().Get("versions") {
+		case "":
+			return 200, list(revision(2), revision(1))
+		case "1":
+			return 200, list(revision(1))
+		case "2":
+			return 200, list(revision(2))
+		}
+		return 200, list()
+	case "GET /v3/apps/app-guid/revisions/deployed":
+		return 200, list(revision(2))
+	case "GET /v3/revisions/revision-1/environment_variables":
+		return 200, object{"var": object{"GREETING": "hello", "OLD": "x"}}
+	case "GET /v3/revisions/revision-2/environment_variables":
+		return 200, object{"var": object{"GREETING": "good day"}}
 	case "GET /oauth/clients":
 		return 200, object{"resources": []any{sender(), object{"client_id": "admin", "authorized_grant_types": []string{"client_credentials"}, "scope": []string{"uaa.none"}, "authorities": []string{"clients.admin", "scim.read", "scim.write", "uaa.admin"}}}, "totalResults": 2}
 	case "GET /oauth/clients/sender", "PUT /oauth/clients/sender", "DELETE /oauth/clients/sender":
@@ -77,6 +96,17 @@ func everydayAnswer(call string, r *http.Request) (int, any) {
 		return 200, object{"type": "public"}
 	}
 	return 0, nil
+}
+
+// revision is one of two of the app.
+func revision(n int) object {
+	return object{
+		"guid": fmt.Sprintf("revision-%d", n), "version": n, "droplet": object{"guid": fmt.Sprintf("droplet-%d", n)}, "created_at": stamp,
+		"description": []string{"Initial revision.", "New droplet deployed."}[n-1], "deployable": n == 2,
+		"processes": object{"web": object{"command": nil, "memory_in_mb": 64 * n, "health_check": object{"type": "port", "data": object{"timeout": nil}}}},
+		"sidecars":  []any{object{"name": "config", "command": "./config", "process_types": []string{"web"}, "memory_in_mb": nil}},
+		"metadata":  object{"labels": object{"by": "ci"}, "annotations": object{}},
+	}
 }
 
 func sender() object {

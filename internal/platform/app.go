@@ -37,14 +37,16 @@ type App struct {
 // services in files.
 const (
 	FeatureSSH               = "ssh"
+	FeatureRevisions         = "revisions"
 	FeatureServiceBindingK8s = "service-binding-k8s"
 	FeatureFileBasedVCAP     = "file-based-vcap-services"
 )
 
-// HasFeature reports whether a feature is enabled. By default only ssh is.
+// HasFeature reports whether a feature is enabled. By default only ssh and revisions
+// are.
 func (a *App) HasFeature(name string) bool {
 	enabled, set := a.Features[name]
-	return enabled || !set && name == FeatureSSH
+	return enabled || !set && (name == FeatureSSH || name == FeatureRevisions)
 }
 
 // FileBased returns the enabled feature that provides services in files, "" if
@@ -78,8 +80,9 @@ type HealthCheck struct {
 	Interval          int       `json:"interval,omitempty"`
 }
 
-// Process is a process type of an app. The guid of the web process is the
-// app's: ssh clients rely on it.
+// Process is a process type of an app. The first web process of an app has the
+// guid of the app; every deployment creates another one, which replaces it. While it
+// does, both exist.
 type Process struct {
 	Resource
 	Metadata
@@ -99,6 +102,9 @@ type Process struct {
 	// DropletGUID is the droplet that its instances run. It becomes the app's
 	// current droplet at a start or restart.
 	DropletGUID string
+	// RevisionGUID is the revision that its instances run; empty if the app has no
+	// revisions.
+	RevisionGUID string
 }
 
 // Defaults of a new process.

@@ -34,9 +34,8 @@ const (
 	ReasonSuperseded DeploymentReason = "SUPERSEDED"
 )
 
-// Deployment replaces the instances of an app's web process step by step. The
-// process is updated when the deployment is created. Before holds its previous
-// values, for the instances that are not replaced yet and for a cancellation.
+// Deployment replaces the instances of an app's web process step by step, by those of
+// a new web process.
 type Deployment struct {
 	Resource
 	Metadata
@@ -51,10 +50,23 @@ type Deployment struct {
 	Options             DeploymentOptions
 	// Step is the step of a canary deployment, counted from 1. After the last one
 	// it continues like a rolling deployment.
-	Step   int
-	Before WebRun
+	Step int
+	// WebGUID is the web process that it creates, PriorGUID the one that a
+	// cancellation returns to.
+	WebGUID   string
+	PriorGUID string
+	// Instances is the number of instances in the end, Original that before.
+	Instances int
+	Original  int
 	// LastHealthy is when an instance of the new version last became ready.
 	LastHealthy time.Time
+	// RevisionGUID is the revision that it deploys, with its version; empty if the
+	// app has no revisions.
+	RevisionGUID    string
+	RevisionVersion int
+	// RolledBackTo is the version of the revision that a rollback is to; 0 in other
+	// deployments.
+	RolledBackTo int
 	// Error is why it makes no progress, for the user.
 	Error string
 }
@@ -68,26 +80,6 @@ type DeploymentOptions struct {
 	LogRate      *int64 `json:"log_rate,omitempty"`
 	// CanarySteps are percentages of the instances.
 	CanarySteps []int `json:"canary_steps,omitempty"`
-}
-
-// WebRun holds the fields of the web process that a deployment changes.
-type WebRun struct {
-	Version     string `json:"version"`
-	DropletGUID string `json:"droplet_guid"`
-	Instances   int    `json:"instances"`
-	MemoryMB    int    `json:"memory_mb"`
-	DiskMB      int    `json:"disk_mb"`
-	LogRate     int64  `json:"log_rate"`
-}
-
-// WebRunOf returns the current values of a process.
-func WebRunOf(p *Process) WebRun {
-	return WebRun{p.Version, p.DropletGUID, p.Instances, p.MemoryMB, p.DiskMB, p.LogRate}
-}
-
-// Apply sets the fields of a process to these values.
-func (r WebRun) Apply(p *Process) {
-	p.Version, p.DropletGUID, p.Instances, p.MemoryMB, p.DiskMB, p.LogRate = r.Version, r.DropletGUID, r.Instances, r.MemoryMB, r.DiskMB, r.LogRate
 }
 
 // Steps returns the number of canary steps: one unless the user named some, and

@@ -40,6 +40,7 @@ type Tx interface {
 	Builds() Repo[Build]
 	Droplets() Repo[Droplet]
 	Deployments() Repo[Deployment]
+	Revisions() Repo[Revision]
 	Tasks() Repo[Task]
 	Instances() Repo[Instance]
 	Buildpacks() Repo[Buildpack]

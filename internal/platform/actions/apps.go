@@ -113,8 +113,8 @@ func (p *Platform) FittingProcess(tx platform.Tx, app *platform.App, kind string
 	return process, err
 }
 
-// NewProcess is a process with the defaults of its type. The web process has
-// the app's guid: ssh clients rely on it.
+// NewProcess is a process with the defaults of its type. The first web process has
+// the app's guid, as in Cloud Foundry.
 func (p *Platform) NewProcess(app *platform.App, kind string) *platform.Process {
 	process := &platform.Process{
 		AppGUID: app.GUID, Type: kind, MemoryMB: p.MemoryMB, DiskMB: p.DiskMB, LogRate: platform.DefaultLogRate,
@@ -193,7 +193,7 @@ func (p *Platform) DeleteApp(tx platform.Tx, by Actor, app *platform.App) error 
 		announceRoute(tx, d.RouteGUID)
 	}
 	for _, remove := range []func(platform.Query) (int, error){
-		tx.Destinations().DeleteAll, tx.Sidecars().DeleteAll, tx.Processes().DeleteAll, tx.Deployments().DeleteAll, tx.Tasks().DeleteAll,
+		tx.Destinations().DeleteAll, tx.Sidecars().DeleteAll, tx.Processes().DeleteAll, tx.Deployments().DeleteAll, tx.Revisions().DeleteAll, tx.Tasks().DeleteAll,
 		tx.Builds().DeleteAll, tx.Droplets().DeleteAll, tx.Packages().DeleteAll,
 	} {
 		if _, err := remove(q); err != nil {
@@ -212,14 +212,23 @@ func (p *Platform) StartApp(tx platform.Tx, by Actor, app *platform.App) error {
 	if app.State == platform.AppStarted {
 		return nil
 	}
-	if err := p.begin(tx, app); err != nil {
+	revision, err := p.revise(tx, by, app)
+	if err != nil {
+		return err
+	}
+	return p.start(tx, by, app, revision)
+}
+
+// start is StartApp with a given revision, nil if the app has none.
+func (p *Platform) start(tx platform.Tx, by Actor, app *platform.App, revision *platform.Revision) error {
+	if err := p.begin(tx, app, revision); err != nil {
 		return err
 	}
 	return p.RecordApp(tx, "audit.app.start", by, app, nil)
 }
 
 // begin gives every process a new version on the current droplet.
-func (p *Platform) begin(tx platform.Tx, app *platform.App) error {
+func (p *Platform) begin(tx platform.Tx, app *platform.App, revision *platform.Revision) error {
 	stopped := app.State == platform.AppStopped
 	app.State = platform.AppStarted
 	if err := tx.Apps().Update(app); err != nil {
@@ -230,7 +239,7 @@ func (p *Platform) begin(tx platform.Tx, app *platform.App) error {
 		return err
 	}
 	for _, process := range processes {
-		process.Version, process.DropletGUID = uuid.NewString(), app.DropletGUID
+		renew(process, app.DropletGUID, revision)
 		if err := tx.Processes().Update(process); err != nil {
 			return err
 		}
@@ -239,6 +248,15 @@ func (p *Platform) begin(tx platform.Tx, app *platform.App) error {
 		return appFits(tx, app, processes)
 	}
 	return nil
+}
+
+// renew lets the instances of a process be replaced by those of a droplet. The
+// revision is nil if the app has none.
+func renew(process *platform.Process, dropletGUID string, revision *platform.Revision) {
+	process.Version, process.DropletGUID, process.RevisionGUID = uuid.NewString(), dropletGUID, ""
+	if revision != nil {
+		process.RevisionGUID = revision.GUID
+	}
 }
 
 // StopApp wants nothing of the app to run.
@@ -264,7 +282,11 @@ func (p *Platform) RestartApp(tx platform.Tx, by Actor, app *platform.App) error
 	if err := p.endDeployment(tx, app); err != nil {
 		return err
 	}
-	if err := p.begin(tx, app); err != nil {
+	revision, err := p.revise(tx, by, app)
+	if err != nil {
+		return err
+	}
+	if err := p.begin(tx, app, revision); err != nil {
 		return err
 	}
 	return p.RecordApp(tx, "audit.app.restart", by, app, nil)
@@ -274,6 +296,12 @@ func (p *Platform) RestartApp(tx platform.Tx, by Actor, app *platform.App) error
 // has and the app lacks are created; sidecars of its buildpacks replace those
 // of the droplet before.
 func (p *Platform) AssignDroplet(tx platform.Tx, by Actor, app *platform.App, d *platform.Droplet) error {
+	return p.assignDroplet(tx, by, app, d, true)
+}
+
+// assignDroplet is AssignDroplet. The memory of web processes is checked by callers
+// that do not set web: a deployment changes it.
+func (p *Platform) assignDroplet(tx platform.Tx, by Actor, app *platform.App, d *platform.Droplet, web bool) error {
 	if d.AppGUID != app.GUID || d.State != platform.DropletStaged {
 		return fault.Invalid("Unable to assign current droplet. Ensure the droplet exists and belongs to this app.")
 	}
@@ -289,6 +317,9 @@ func (p *Platform) AssignDroplet(tx platform.Tx, by Actor, app *platform.App, d 
 		return err
 	}
 	for _, process := range have {
+		if !web && process.Type == platform.WebProcess {
+			continue
+		}
 		if err := leavesMemory(tx, process); err != nil {
 			return err
 		}

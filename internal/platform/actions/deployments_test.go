@@ -41,7 +41,7 @@ func current(t *testing.T, tx platform.Tx) (*platform.App, *platform.Process) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	web, err := tx.Processes().Get("app")
+	web, err := ProcessOf(tx, "app", platform.WebProcess)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -85,12 +85,15 @@ func TestCreateDeployment(t *testing.T) {
 		if d.Status != platform.DeploymentActive || d.Reason != platform.ReasonDeploying || d.Step != 1 || !d.LastChange.Equal(p.Now()) {
 			t.Errorf("the deployment is %s, %s, in step %d, want ACTIVE, DEPLOYING in step 1", d.Status, d.Reason, d.Step)
 		}
-		if app.DropletGUID != "two" || web.DropletGUID != "two" || web.Version == "v1" || web.Instances != 2 || web.MemoryMB != 30 {
-			t.Errorf("the app runs %s and its process is %+v, want droplet two with 2 instances of 30 MB and a new version", app.DropletGUID, web)
+		if app.DropletGUID != "two" || web.GUID != d.WebGUID || web.DropletGUID != "two" || web.Version == "v1" || web.Instances != 1 || d.Instances != 2 || web.MemoryMB != 30 {
+			t.Errorf("the app runs %s and its process is %+v, want droplet two with 1 of %d instances of 30 MB and a new version", app.DropletGUID, web, d.Instances)
 		}
-		want := platform.WebRun{Version: "v1", DropletGUID: "one", Instances: 1, MemoryMB: 40, DiskMB: 1, LogRate: -1}
-		if d.Before != want || d.PreviousDropletGUID != "one" {
-			t.Errorf("before it was %+v of %s, want %+v of one", d.Before, d.PreviousDropletGUID, want)
+		old, err := tx.Processes().Get("app")
+		if err != nil || old.Version != "v1" || old.DropletGUID != "one" || old.Instances != 1 || old.MemoryMB != 40 {
+			t.Errorf("the old process is %+v (%v), want it unchanged", old, err)
+		}
+		if d.PriorGUID != "app" || d.Original != 1 || d.PreviousDropletGUID != "one" {
+			t.Errorf("before it was %s with %d instances of %s, want app with 1 of one", d.PriorGUID, d.Original, d.PreviousDropletGUID)
 		}
 		if got := events(t, tx); !strings.HasSuffix(got, "deployment.create") {
 			t.Errorf("the events are %q, want deployment.create last", got)
@@ -101,7 +104,7 @@ func TestCreateDeployment(t *testing.T) {
 
 func TestCreateDeploymentRefused(t *testing.T) {
 	t.Parallel()
-	many, most := 3, 101
+	many, most, beside := 3, 101, 61
 	for _, x := range []struct {
 		what   string
 		d      platform.Deployment
@@ -117,6 +120,7 @@ func TestCreateDeploymentRefused(t *testing.T) {
 		}, "Ensure the droplet exists and belongs to this app"},
 		{"instances beyond the quota", platform.Deployment{Options: platform.DeploymentOptions{WebInstances: &many}}, nil, "memory quota_exceeded"},
 		{"memory beyond the quota", platform.Deployment{Options: platform.DeploymentOptions{MemoryMB: &most}}, nil, "memory quota_exceeded"},
+		{"both beside each other beyond the quota", platform.Deployment{MaxInFlight: 1, Options: platform.DeploymentOptions{MemoryMB: &beside}}, nil, "max-in-flight"},
 		{"no web process", platform.Deployment{}, func(tx platform.Tx) error { return tx.Processes().Delete("app") }, "has no web process"},
 	} {
 		store, p := withDroplets(t)
@@ -173,8 +177,8 @@ func TestCancelDeployment(t *testing.T) {
 		if d.Status != platform.DeploymentActive || d.Reason != platform.ReasonCanceling {
 			t.Errorf("the deployment is %s, %s, want ACTIVE, CANCELING until the old instances run", d.Status, d.Reason)
 		}
-		if got := platform.WebRunOf(web); got != d.Before || app.DropletGUID != "one" {
-			t.Errorf("the process is %+v with %s, want %+v with one", got, app.DropletGUID, d.Before)
+		if web.GUID != d.WebGUID || app.DropletGUID != "one" {
+			t.Errorf("the newest web process is %s and the droplet %s, want %s, which goes, and one", web.GUID, app.DropletGUID, d.WebGUID)
 		}
 		if got := events(t, tx); strings.Count(got, "deployment.cancel") != 1 {
 			t.Errorf("the events are %q, want deployment.cancel once", got)
@@ -186,6 +190,9 @@ func TestCancelDeployment(t *testing.T) {
 		over, err := tx.Deployments().Get(d.GUID)
 		if err != nil || over.Status != platform.DeploymentFinalized || over.Reason != platform.ReasonCanceled {
 			t.Errorf("after a stop the deployment is %+v (%v), want FINALIZED, CANCELED", over, err)
+		}
+		if left, err := webProcesses(tx, "app"); err != nil || len(left) != 1 || left[0].GUID != "app" || left[0].Version != "v1" || left[0].MemoryMB != 40 {
+			t.Errorf("after a stop the web processes are %+v (%v), want the old one as it was", left, err)
 		}
 		for action, act := range map[string]func(platform.Tx, Actor, *platform.App, *platform.Deployment) error{"cancel": p.CancelDeployment, "continue": p.ContinueDeployment} {
 			want := "Cannot " + action + " a deployment with status: FINALIZED and reason: CANCELED"
@@ -224,10 +231,11 @@ func TestSupersede(t *testing.T) {
 		what            string
 		ready, canceled bool
 		droplet         string
+		webs            int
 	}{
-		{"nothing of the first is ready", false, false, "one"},
-		{"an instance of the first is ready", true, false, "two"},
-		{"the first is being canceled", false, true, "one"},
+		{"nothing of the first is ready", false, false, "one", 2},
+		{"an instance of the first is ready", true, false, "two", 3},
+		{"the first is being canceled", false, true, "one", 3},
 	} {
 		store, p := withDroplets(t)
 		first := &platform.Deployment{Strategy: platform.StrategyRolling, DropletGUID: "two"}
@@ -252,8 +260,12 @@ func TestSupersede(t *testing.T) {
 			if former.Status != platform.DeploymentFinalized || former.Reason != platform.ReasonSuperseded {
 				t.Errorf("%s: it is %s, %s, want FINALIZED, SUPERSEDED", x.what, former.Status, former.Reason)
 			}
-			if second.Before.DropletGUID != x.droplet || second.PreviousDropletGUID != x.droplet || second.Before.Instances != 1 {
-				t.Errorf("%s: the second returns to %+v of %s, want one instance of %s", x.what, second.Before, second.PreviousDropletGUID, x.droplet)
+			prior, err := tx.Processes().Get(second.PriorGUID)
+			if err != nil || prior.DropletGUID != x.droplet || second.PreviousDropletGUID != x.droplet || second.Original != 1 {
+				t.Errorf("%s: the second returns to %+v of %s (%v) with %d instances, want one instance of %s", x.what, prior, second.PreviousDropletGUID, err, second.Original, x.droplet)
+			}
+			if webs, err := webProcesses(tx, "app"); err != nil || len(webs) != x.webs {
+				t.Errorf("%s: there are %d web processes (%v), want %d", x.what, len(webs), err, x.webs)
 			}
 			active, err := ActiveDeployment(tx, "app")
 			if err != nil || active == nil || active.GUID != second.GUID {
@@ -289,8 +301,8 @@ func TestContinueAndFinishDeployment(t *testing.T) {
 		if err != nil || worker.Version == "w1" || worker.DropletGUID != "two" {
 			t.Errorf("the worker is %+v (%v), want a new version of droplet two", worker, err)
 		}
-		if _, now := current(t, tx); now.Version != web.Version {
-			t.Errorf("the web process has version %s, want %s, which already runs", now.Version, web.Version)
+		if left, err := webProcesses(tx, "app"); err != nil || len(left) != 1 || left[0].GUID != d.WebGUID || left[0].Version != web.Version {
+			t.Errorf("the web processes are %+v (%v), want only that of the deployment", left, err)
 		}
 		if d.Status != platform.DeploymentFinalized || d.Reason != platform.ReasonDeployed {
 			t.Errorf("it is %s, %s, want FINALIZED, DEPLOYED", d.Status, d.Reason)

@@ -49,6 +49,8 @@ func eventText(e *platform.AuditEvent) string {
 		return fmt.Sprintf("Scaling process: %q", e.Data["process_type"])
 	case "audit.app.process.update":
 		return fmt.Sprintf("Updating process: %q", e.Data["process_type"])
+	case "audit.app.revision.create":
+		return "Creating revision for app with guid " + e.TargetGUID
 	case "audit.app.build.create":
 		return "Creating build for app with guid " + e.TargetGUID
 	case "audit.app.droplet.mapped":

@@ -21,17 +21,9 @@ func InstancesOf(tx platform.Tx, items []*platform.Process) (map[string][]*platf
 	if err != nil {
 		return nil, err
 	}
-	rolling, err := deploying(tx, items)
-	if err != nil {
-		return nil, err
-	}
 	for _, one := range found {
 		rows := out[one.ProcessGUID]
 		if one.Index >= len(rows) {
-			continue
-		}
-		if rolling[one.ProcessGUID] {
-			rows[one.Index] = inService(rows[one.Index], one, version[one.ProcessGUID])
 			continue
 		}
 		if one.Version == version[one.ProcessGUID] {
@@ -47,48 +39,6 @@ func InstancesOf(tx platform.Tx, items []*platform.Process) (map[string][]*platf
 		}
 	}
 	return out, nil
-}
-
-// deploying returns the processes, by guid, whose instances a deployment replaces.
-func deploying(tx platform.Tx, items []*platform.Process) (map[string]bool, error) {
-	var apps []string
-	for _, process := range items {
-		if process.Type == platform.WebProcess {
-			apps = append(apps, process.AppGUID)
-		}
-	}
-	out := map[string]bool{}
-	if len(apps) == 0 {
-		return out, nil
-	}
-	active, _, err := tx.Deployments().List(platform.Where("status", platform.DeploymentActive).And(platform.InStrings("app_guid", apps)))
-	for _, d := range active {
-		out[d.AppGUID] = true // which is the guid of the web process
-	}
-	return out, err
-}
-
-// inService is the one of two instances at an index that does the work, while
-// one replaces the other: one that runs, and the newer if both do.
-func inService(x, y *platform.Instance, version string) *platform.Instance {
-	worth := func(i *platform.Instance) (n int) {
-		switch {
-		case i == nil:
-			return -1
-		case i.State == platform.InstanceRunning:
-			n = 4
-		case i.State != platform.InstanceStopping:
-			n = 2
-		}
-		if i.Version == version {
-			n++
-		}
-		return n
-	}
-	if worth(y) > worth(x) {
-		return y
-	}
-	return x
 }
 
 // InstanceAt returns the instance that counts at an index of a process, as in

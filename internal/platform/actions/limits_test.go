@@ -60,26 +60,6 @@ func TestOneFits(t *testing.T) {
 	}
 }
 
-func TestInService(t *testing.T) {
-	t.Parallel()
-	one := func(state platform.InstanceState, version string) *platform.Instance {
-		return &platform.Instance{State: state, Version: version}
-	}
-	for _, x := range []struct {
-		name        string
-		worse, best *platform.Instance
-	}{
-		{"any is better than none", nil, one(platform.InstanceStopping, "old")},
-		{"the running one serves", one(platform.InstanceStarting, "new"), one(platform.InstanceRunning, "old")},
-		{"of two that run the newer", one(platform.InstanceRunning, "old"), one(platform.InstanceRunning, "new")},
-		{"one that stops is worth least", one(platform.InstanceStopping, "new"), one(platform.InstanceCrashed, "old")},
-	} {
-		if inService(x.worse, x.best, "new") != x.best || inService(x.best, x.worse, "new") != x.best {
-			t.Errorf("%s: the other one was chosen", x.name)
-		}
-	}
-}
-
 // fixture is a store with a started app in a space, whose organization has a
 // quota of 100 MB and 3 instances.
 func fixture(t *testing.T) (platform.Store, *platform.App, *platform.Process) {

@@ -36,6 +36,20 @@ func (p *Platform) ScaleProcess(tx platform.Tx, by Actor, app *platform.App, pro
 	return p.RecordApp(tx, "audit.app.process.scale", by, app, data)
 }
 
+// ProcessOf returns the process of a type: the newest one if a deployment replaces
+// it.
+func ProcessOf(tx platform.Tx, appGUID, kind string) (*platform.Process, error) {
+	q := platform.Where("app_guid", appGUID).And(platform.In("type", kind))
+	q.Desc = true
+	return tx.Processes().First(q)
+}
+
+// webProcesses returns all web processes of an app, the oldest first.
+func webProcesses(tx platform.Tx, appGUID string) ([]*platform.Process, error) {
+	all, _, err := tx.Processes().List(platform.Where("app_guid", appGUID).And(platform.In("type", platform.WebProcess)))
+	return all, err
+}
+
 // SidecarsOf returns the sidecars that run beside a process.
 func SidecarsOf(tx platform.Tx, process *platform.Process) ([]*platform.Sidecar, error) {
 	all, _, err := tx.Sidecars().List(platform.Where("app_guid", process.AppGUID))

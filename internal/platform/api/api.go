@@ -226,7 +226,7 @@ func (a *API) Routes(m *web.Mux) {
 	for _, register := range []func(*web.Group){
 		a.rootRoutes, a.organizationRoutes, a.spaceRoutes, a.quotaRoutes, a.userRoutes, a.roleRoutes, a.jobRoutes, a.flagRoutes, a.isolationRoutes, a.domainRoutes, a.routeRoutes, a.routeSharingRoutes,
 		a.appRoutes, a.processRoutes, a.sidecarRoutes, a.packageRoutes, a.buildRoutes, a.buildCacheRoutes, a.dropletRoutes, a.envGroupRoutes,
-		a.stackRoutes, a.buildpackRoutes, a.eventRoutes, a.usageEventRoutes, a.deploymentRoutes, a.taskRoutes, a.securityGroupRoutes, a.manifestRoutes,
+		a.stackRoutes, a.buildpackRoutes, a.eventRoutes, a.usageEventRoutes, a.deploymentRoutes, a.revisionRoutes, a.taskRoutes, a.securityGroupRoutes, a.manifestRoutes,
 		a.serviceBrokerRoutes, a.serviceOfferingRoutes, a.servicePlanRoutes, a.serviceInstanceRoutes, a.serviceSharingRoutes,
 		a.serviceBindingRoutes, a.serviceRouteBindingRoutes,
 	} {

@@ -331,19 +331,15 @@ func (a *API) appPermissions(w http.ResponseWriter, r *http.Request) error {
 // appFeatures are the features of apps.
 var appFeatures = []struct{ name, description string }{
 	{platform.FeatureSSH, "Enable SSHing into the app."},
-	{"revisions", "Enable versioning of an application"},
+	{platform.FeatureRevisions, "Enable versioning of an application"},
 	{platform.FeatureServiceBindingK8s, "Enable k8s service bindings for the app"},
 	{platform.FeatureFileBasedVCAP, "Enable file-based VCAP service bindings for the app"},
 }
 
-// absentFeatures are features of Cloud Foundry that clients request and that cannot
-// be enabled here.
-var absentFeatures = map[string]string{"revisions": "The feature 'revisions' is not supported by this platform and stays disabled."}
-
 func appFeature(app *platform.App, name string) (featureBody, error) {
 	for _, f := range appFeatures {
 		if f.name == name {
-			return featureBody{f.name, f.description, app.HasFeature(name) && absentFeatures[name] == ""}, nil
+			return featureBody{f.name, f.description, app.HasFeature(name)}, nil
 		}
 	}
 	return featureBody{}, fault.New(fault.NotFound, "Feature not found")
@@ -393,9 +389,6 @@ func (a *API) setAppFeature(w http.ResponseWriter, r *http.Request) error {
 		}
 		if _, err := appFeature(app, name); err != nil {
 			return nil, err
-		}
-		if reason := absentFeatures[name]; reason != "" && *body.Enabled {
-			return nil, fault.Invalid(reason)
 		}
 		if app.Features == nil {
 			app.Features = map[string]bool{}
@@ -466,6 +459,7 @@ func presentApp(req *request, app *platform.App) appBody {
 			"self": req.v3(self), "space": req.v3("/spaces/", escape(app.SpaceGUID)), "processes": req.v3(self, "/processes"),
 			"packages": req.v3(self, "/packages"), "tasks": req.v3(self, "/tasks"), "environment_variables": req.v3(self, "/environment_variables"),
 			"current_droplet": req.v3(self, "/droplets/current"), "droplets": req.v3(self, "/droplets"), "features": req.v3(self, "/features"),
+			"revisions": req.v3(self, "/revisions"), "deployed_revisions": req.v3(self, "/revisions/deployed"),
 			"start": post("start"), "stop": post("stop"),
 		},
 	}

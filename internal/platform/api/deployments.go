@@ -83,7 +83,9 @@ func (b *deploymentRequest) read() (*platform.Deployment, error) {
 	if b.Revision != nil && b.Droplet != nil {
 		problems = append(problems, "Cannot set both fields 'droplet' and 'revision'")
 	} else if b.Revision != nil {
-		problems = append(problems, "Revisions are not supported by this platform; name a droplet instead")
+		if d.RevisionGUID = b.Revision.value.GUID; d.RevisionGUID == "" {
+			problems = append(problems, "Revision must have a guid")
+		}
 	}
 	if b.Droplet != nil {
 		d.DropletGUID = b.Droplet.value.GUID
@@ -245,6 +247,10 @@ func presentDeployment(req *request, d *platform.Deployment) deploymentBody {
 	if d.Options.LogRate != nil {
 		options["log_rate_limit_in_bytes_per_second"] = *d.Options.LogRate
 	}
+	var revision any
+	if d.RevisionGUID != "" {
+		revision = map[string]any{"guid": d.RevisionGUID, "version": d.RevisionVersion}
+	}
 	if total := d.Steps(); total > 0 {
 		status["canary"] = map[string]any{"steps": map[string]int{"current": min(d.Step, total), "total": total}}
 		if len(d.Options.CanarySteps) > 0 {
@@ -258,9 +264,8 @@ func presentDeployment(req *request, d *platform.Deployment) deploymentBody {
 	out := deploymentBody{
 		resourceBody: presentResource(&d.Resource), Strategy: d.Strategy, Status: status, Options: options,
 		Droplet: presentDropletOf(d.DropletGUID), Previous: presentDropletOf(d.PreviousDropletGUID),
-		// The web process does not change: ssh clients identify it by the guid of its
-		// app.
-		NewProcesses:  []deployedShort{{d.AppGUID, platform.WebProcess}},
+		NewProcesses:  []deployedShort{{d.WebGUID, platform.WebProcess}},
+		Revision:      revision,
 		Relationships: map[string]any{"app": toOne(d.AppGUID)}, Metadata: presentMetadata(&d.Metadata),
 		Links: links{"self": req.v3(self), "app": req.v3("/apps/", escape(d.AppGUID))},
 	}

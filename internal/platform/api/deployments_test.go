@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"ingot/internal/platform"
+	"ingot/internal/platform/actions"
 )
 
 // deployable gives an app a droplet and starts it, and leaves a second droplet,
@@ -68,7 +69,7 @@ func TestDeploymentRequests(t *testing.T) {
 		{as: "auditor", do: "POST /v3/deployments", body: deployBody(``), want: 422, has: []string{unusable}},
 		{as: "manager", do: "POST /v3/deployments", body: deployBody(``), want: 422, has: []string{unusable}},
 		{as: "dev", do: "POST /v3/deployments", body: deployBody(`,"strategy":"slow"`), want: 422, has: []string{"'slow' is not a supported deployment strategy"}},
-		{as: "dev", do: "POST /v3/deployments", body: deployBody(`,"revision":{"guid":"$none"}`), want: 422, has: []string{"Revisions are not supported by this platform"}},
+		{as: "dev", do: "POST /v3/deployments", body: deployBody(`,"revision":{"guid":"$none"}`), want: 422, has: []string{"The revision does not exist"}},
 		{as: "dev", do: "POST /v3/deployments", body: deployBody(`,"revision":{"guid":"$none"},"droplet":{"guid":"$d2"}`), want: 422, has: []string{"Cannot set both fields 'droplet' and 'revision'"}},
 		{as: "dev", do: "POST /v3/deployments", body: deployBody(`,"droplet":{"guid":"$none"}`), want: 422, has: []string{"Unable to assign current droplet"}},
 		{as: "dev", do: "POST /v3/deployments", body: deployBody(`,"droplet":{"guid":"$d3"}`), want: 422, has: []string{"Unable to assign current droplet"}},
@@ -92,10 +93,11 @@ func TestDeploymentLife(t *testing.T) {
 		// As cf sends it.
 		{as: "supporter", do: "POST /v3/deployments", body: deployBody(`,"strategy":"rolling","droplet":{"guid":"$d2"},"options":{"max_in_flight":3,"web_instances":4,"memory_in_mb":null,"disk_in_mb":null,"log_rate_limit_in_bytes_per_second":null},"metadata":{"labels":{"a":"b"}}`), want: 201,
 			has: []string{`"value":"ACTIVE"`, `"reason":"DEPLOYING"`, `"max_in_flight":3`, `"web_instances":4`, `"droplet":{"guid":"$d2"}`, `"previous_droplet":{"guid":"$d1"}`,
-				`"new_processes":[{"guid":"$app","type":"web"}]`, `"revision":null`, `"labels":{"a":"b"}`, `/actions/cancel`},
+				`"type":"web"}]`, `"version":2}`, `"labels":{"a":"b"}`, `/actions/cancel`},
 			not: []string{"memory_in_mb", "canary", "/actions/continue", `"error"`}, save: "first"},
 		{as: "dev", do: "GET /v3/apps/$app/relationships/current_droplet", want: 200, has: []string{"$d2"}},
-		{as: "dev", do: "GET /v3/processes/$app", want: 200, has: []string{`"instances":4`}},
+		{as: "dev", do: "GET /v3/apps/$app/processes/web", want: 200, has: []string{`"instances":3`}},
+		{as: "dev", do: "GET /v3/processes/$app", want: 200, has: []string{`"instances":1`}},
 		{as: "auditor", do: "GET /v3/deployments/$first", want: 200, has: []string{"$first"}},
 		{as: "auditor", do: "GET /v3/deployments?app_guids=$app&status_values=ACTIVE&order_by=-created_at&page=1&per_page=1", want: 200, has: []string{`"total_results":1`}},
 		{as: "auditor", do: "GET /v3/deployments?status_reasons=DEPLOYED,CANCELED", want: 200, has: []string{`"total_results":0`}},
@@ -161,50 +163,48 @@ func TestCanaryDeployments(t *testing.T) {
 	w.one(step{as: "dev", do: "DELETE /v3/apps/$app", want: 202}) // nothing holds it
 }
 
-// While instances are replaced, an index shows the one that works.
-func TestStatsWhileDeploying(t *testing.T) {
+// TestProcessesWhileDeploying sees that the new version is a web process of its own
+// until it is the only one.
+func TestProcessesWhileDeploying(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.deployable()
-	var old string
-	insert := func(index int, version string, state platform.InstanceState) {
+	running := func(name string) {
 		t.Helper()
 		err := w.store.Update(t.Context(), func(tx platform.Tx) error {
-			process, err := tx.Processes().Get(w.vars["app"])
+			process, err := tx.Processes().Get(w.vars[name])
 			if err != nil {
 				return err
 			}
-			if version == "" {
-				version = process.Version
-			}
-			return tx.Instances().Insert(&platform.Instance{AppGUID: w.vars["app"], ProcessGUID: w.vars["app"], Index: index, Version: version, State: state, Ready: true})
+			return tx.Instances().Insert(&platform.Instance{AppGUID: w.vars["app"], ProcessGUID: process.GUID, Version: process.Version, State: platform.InstanceRunning, Ready: true})
 		})
 		if err != nil {
 			t.Fatal(err)
 		}
 	}
-	w.one(step{do: "POST /v3/processes/$app/actions/scale", body: `{"instances":2}`, want: 202})
-	if err := w.store.View(t.Context(), func(tx platform.Tx) error {
-		process, err := tx.Processes().Get(w.vars["app"])
-		old = process.Version
-		return err
-	}); err != nil {
-		t.Fatal(err)
-	}
-	insert(0, old, platform.InstanceRunning)
-	insert(1, old, platform.InstanceRunning)
-	w.one(step{as: "dev", do: "POST /v3/deployments", body: deployBody(``), want: 201})
-	insert(0, "", platform.InstanceRunning)
-	insert(1, "", platform.InstanceCrashed)
-	a := w.one(step{as: "dev", do: "GET /v3/processes/$app/stats", want: 200})
-	for i, want := range []string{"RUNNING", "RUNNING"} {
-		if got := a.at("resources." + string(rune('0'+i)) + ".state"); got != want {
-			t.Errorf("instance %d is %v: %s", i, got, a.body)
-		}
-	}
-	if list, _ := a.json["resources"].([]any); len(list) != 2 {
-		t.Errorf("%d instances, want 2: %s", len(list), a.body)
-	}
+	running("app")
+	a := w.one(step{as: "dev", do: "POST /v3/deployments", body: deployBody(`,"options":{"memory_in_mb":99}`), want: 201, not: []string{`"new_processes":[{"guid":"$app"`}, save: "it"})
+	w.vars["fresh"], _ = a.at("new_processes.0.guid").(string)
+	w.play([]step{
+		{as: "auditor", do: "GET /v3/apps/$app/processes?types=web", want: 200, has: []string{`"total_results":2`, `"guid":"$app"`, `"guid":"$fresh"`}},
+		{as: "auditor", do: "GET /v3/apps/$app/processes/web", want: 200, has: []string{`"guid":"$fresh"`, `"memory_in_mb":99`}},
+		{as: "auditor", do: "GET /v3/processes/$app", want: 200, has: []string{`"memory_in_mb":1024`}},
+		{as: "auditor", do: "GET /v3/processes/$app/stats", want: 200, has: []string{`"state":"RUNNING"`}},
+		{as: "auditor", do: "GET /v3/processes/$fresh/stats", want: 200, has: []string{`"state":"DOWN"`}},
+		{as: "dev", do: "GET /v3/apps/$app/manifest", want: 200, has: []string{"memory: 99M"}, not: []string{"memory: 1G\n  instances: 1\n  disk_quota: 1G\n  log"}},
+		{as: "dev", do: "POST /v3/processes/$fresh/actions/scale", body: `{"instances":5}`, want: 422, has: []string{"while a deployment is in flight"}},
+	})
+	running("fresh")
+	w.turn("it", func(tx platform.Tx, app *platform.App, d *platform.Deployment) error {
+		return actions.New().FinishDeployment(tx, app, d)
+	})
+	w.play([]step{
+		{as: "auditor", do: "GET /v3/apps/$app/processes?types=web", want: 200, has: []string{`"total_results":1`, `"guid":"$fresh"`}},
+		{as: "auditor", do: "GET /v3/processes/$app", want: 404, has: []string{"Process not found"}},
+		{as: "auditor", do: "GET /v3/apps/$app/processes/web/stats", want: 200, has: []string{`"state":"RUNNING"`}},
+		{as: "dev", do: "POST /v3/apps/$app/processes/web/actions/scale", body: `{"instances":2}`, want: 202, has: []string{`"guid":"$fresh"`}},
+		{as: "dev", do: "GET /v3/apps/$app/env", want: 200, has: []string{`"process_id":"$fresh"`}},
+	})
 }
 
 // Neither a request nor the past of an app grows without end.
@@ -223,7 +223,7 @@ func TestDeploymentsAreBounded(t *testing.T) {
 			for _, app := range []string{"app", "app2"} {
 				d := &platform.Deployment{
 					AppGUID: w.vars[app], Strategy: platform.StrategyRolling, Status: platform.DeploymentFinalized, Reason: platform.ReasonDeployed,
-					MaxInFlight: 1, DropletGUID: w.vars["d1"], PreviousDropletGUID: w.vars["d1"],
+					MaxInFlight: 1, DropletGUID: w.vars["d1"], PreviousDropletGUID: w.vars["d1"], WebGUID: w.vars[app],
 				}
 				if err := tx.Deployments().Insert(d); err != nil {
 					return err
@@ -314,7 +314,7 @@ func TestDeploymentsOfSidecars(t *testing.T) {
 		{as: "dev", do: "GET /v3/processes/$app", want: 200, has: []string{`"memory_in_mb":1024`}},
 		// Less memory without any, and back.
 		{as: "dev", do: "POST /v3/deployments", body: deployBody(`,"droplet":{"guid":"$bare"},"options":{"memory_in_mb":100}`), want: 201, save: "smaller"},
-		{as: "dev", do: "GET /v3/processes/$app", want: 200, has: []string{`"memory_in_mb":100,`}},
+		{as: "dev", do: "GET /v3/apps/$app/processes/web", want: 200, has: []string{`"memory_in_mb":100,`}},
 		{as: "dev", do: "POST /v3/deployments/$smaller/actions/cancel", want: 200},
 		{as: "dev", do: "GET /v3/processes/$app", want: 200, has: []string{`"memory_in_mb":1024`}},
 		{as: "dev", do: "GET /v3/apps/$app/relationships/current_droplet", want: 200, has: []string{"$d1"}},

@@ -32,7 +32,7 @@ func (a *API) envOf(req *request, app *platform.App) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	process, err := req.tx.Processes().First(platform.Where("app_guid", app.GUID).And(platform.In("type", platform.WebProcess)))
+	process, err := actions.ProcessOf(req.tx, app.GUID, platform.WebProcess)
 	if err != nil && !fault.Is(err, fault.NotFound) {
 		return nil, err
 	}

@@ -56,7 +56,7 @@ func (a *API) applier(req *request) (*manifest.Applier, error) {
 		names = append(names, f.name)
 	}
 	return &manifest.Applier{
-		Platform: a.platform, Actor: req.caller.actor(), Space: space, Features: names, Absent: absentFeatures,
+		Platform: a.platform, Actor: req.caller.actor(), Space: space, Features: names,
 		MayCreateRoutes: func() error { return a.needFlag(req, "route_creation") },
 		MayUseImages:    func() error { return needEnabled(req.tx, flagDocker) },
 		Bind: func(tx platform.Tx, app *platform.App, i *platform.ServiceInstance, s manifest.Service) (*platform.Job, error) {

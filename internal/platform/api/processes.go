@@ -51,7 +51,7 @@ func (a *API) processOf(req *request) (*platform.Process, error) {
 	if err != nil {
 		return nil, err
 	}
-	process, err := req.tx.Processes().First(platform.Where("app_guid", app.GUID).And(platform.In("type", kind)))
+	process, err := actions.ProcessOf(req.tx, app.GUID, kind)
 	if fault.Is(err, fault.NotFound) {
 		return nil, fault.Wrap(err, fault.NotFound, "Process not found")
 	}
@@ -333,13 +333,21 @@ func spacesOf(req *request, items []*platform.Process) (map[string]string, error
 	return out, err
 }
 
+// revisionOf is the relationship of a process to the revision that it runs.
+func revisionOf(process *platform.Process) any {
+	if process.RevisionGUID == "" {
+		return nil
+	}
+	return toOne(process.RevisionGUID)
+}
+
 func presentProcess(req *request, process *platform.Process, space string) processBody {
 	self := "/processes/" + escape(process.GUID)
 	return processBody{
 		resourceBody: presentResource(&process.Resource), Version: process.Version, Type: process.Type, User: orNull(process.User),
 		Instances: process.Instances, MemoryMB: process.MemoryMB, DiskMB: process.DiskMB, LogRate: process.LogRate,
 		Health: presentCheck(process.Health, true), Readiness: presentCheck(process.Readiness, false),
-		Relationships: map[string]any{"app": toOne(process.AppGUID), "revision": nil}, Metadata: presentMetadata(&process.Metadata),
+		Relationships: map[string]any{"app": toOne(process.AppGUID), "revision": revisionOf(process)}, Metadata: presentMetadata(&process.Metadata),
 		Links: links{
 			"self": req.v3(self), "scale": {Href: req.v3(self, "/actions/scale").Href, Method: http.MethodPost},
 			"app": req.v3("/apps/", escape(process.AppGUID)), "space": req.v3("/spaces/", escape(space)), "stats": req.v3(self, "/stats"),

@@ -70,9 +70,10 @@ func fullOrg(f *fixture, name string) map[string]string {
 	fullOrgServices(f, name, guids)
 	guids["roles"] = first("/v3/roles?space_guids=" + guids["spaces"])
 	guids["audit_events"] = first("/v3/audit_events?target_guids=" + app)
+	guids["revisions"] = first("/v3/apps/" + app + "/revisions")
 	guids["stacks"], guids["buildpacks"] = first("/v3/stacks"), first("/v3/buildpacks")
 	err := f.store.Update(f.t.Context(), func(tx platform.Tx) error {
-		d := &platform.Deployment{AppGUID: app, Strategy: "rolling", Status: "ACTIVE", Reason: "DEPLOYING", DropletGUID: guids["droplets"]}
+		d := &platform.Deployment{AppGUID: app, Strategy: "rolling", Status: "ACTIVE", Reason: "DEPLOYING", DropletGUID: guids["droplets"], WebGUID: app, PriorGUID: app, Original: 1}
 		if err := tx.Deployments().Insert(d); err != nil {
 			return err
 		}
@@ -129,6 +130,7 @@ var attempts = map[string]string{
 	"POST /v3/apps/{guid}/actions/stop":                               ``,
 	"POST /v3/apps/{guid}/actions/restart":                            ``,
 	"POST /v3/apps/{guid}/tasks":                                      `{"command":"evil"}`,
+	"PATCH /v3/revisions/{guid}":                                      `{"metadata":{"labels":{"a":"b"}}}`,
 	"PATCH /v3/tasks/{guid}":                                          `{"metadata":{"labels":{"a":"b"}}}`,
 	"POST /v3/tasks/{guid}/actions/cancel":                            ``,
 	"PUT /v3/tasks/{guid}/actions/cancel":                             ``,

@@ -15,9 +15,9 @@ import (
 	"ingot/internal/platform"
 )
 
-// slotKey identifies an instance slot. Each process and index has one; during a deployment
-// it has several, told apart by copy. The number of a copy has no meaning and is not
-// stored.
+// slotKey identifies an instance slot. Each process and index has one; while an instance
+// moves to another machine it has several, told apart by copy. The number of a copy has no
+// meaning and is not stored.
 type slotKey struct {
 	process string // guid
 	index   int
@@ -181,7 +181,7 @@ func (c *Controller) pass(ctx context.Context, a *app) error {
 		rules: rules{now: c.Clock.Now(), grace: c.Grace, cell: c.Cell, newID: newGUID},
 	}
 	events := a.pending()
-	p.desire(false)
+	p.desire()
 	for _, o := range events {
 		p.occur(o)
 	}
@@ -189,9 +189,9 @@ func (c *Controller) pass(ctx context.Context, a *app) error {
 		p.step(at, event{kind: evDue})
 	}
 	if g.deployment != nil {
-		// Which instances stop depends on those that are ready now.
-		p.desire(true)
-		p.progress()
+		// How many instances are wanted depends on those that are ready now.
+		p.roll()
+		p.desire()
 	}
 	// New backends are published before their rows. Removed ones are withdrawn after,
 	// except at the end of a deployment: a client that reads that it is finished gets no
@@ -243,8 +243,7 @@ func (p *pass) occur(o occurrence) {
 	}
 	version := p.slots[l.at].wanted
 	p.step(l.at, o.event)
-	// A deployment replaces what stops itself.
-	if o.event.kind == evDisplaced && p.slots[l.at].leaves() && version != "" && p.rolloutOf(l.at.process) == nil {
+	if o.event.kind == evDisplaced && p.slots[l.at].leaves() && version != "" {
 		room := 1
 		p.add(l.at.process, l.at.index, version, &room)
 	}

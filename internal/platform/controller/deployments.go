@@ -3,27 +3,26 @@ package controller
 import (
 	"context"
 	"fmt"
-	"maps"
 	"reflect"
 	"slices"
 	"time"
 
 	"ingot/internal/base/fault"
 	"ingot/internal/platform"
-	"ingot/internal/platform/actions"
 )
 
-// A deployment starts a new instance beside each old one, a few at a time, and
-// stops the old one when the new one accepts requests:
+// A deployment runs two web processes beside each other. Its own grows, a few
+// instances at a time, and the others shrink from their highest index as its
+// instances accept requests:
 //
-//	index 0   old ─────────┬─▶ stops
-//	          new ──ready──┘
-//	index 1   old ──────────────────────┬─▶ stops
-//	                    new ───ready────┘
+//	old  0 ────────────────────────┬─▶ stops
+//	     1 ───────────┬─▶ stops    │
+//	new  0 ──ready────┘            │
+//	     1            ────ready────┘
 //
-// All state is in the rows: an instance of the process's version is new, any other
-// is old, and the deployment says how to create an old one. A rollback is the same
-// with the versions exchanged.
+// All state is in the rows: those of the processes have the numbers of instances
+// that are wanted now, that of the deployment the number in the end. A rollback is
+// the same with the processes exchanged. In the end only one of them is left.
 
 const (
 	// drainLimit is how long requests to an instance that is replaced may take before it is
@@ -33,185 +32,169 @@ const (
 	drainPoll = 20 * time.Millisecond
 )
 
-// before returns the web process as it was before the active deployment; zero if there is
-// none.
-func before(tx platform.Tx, process *platform.Process) (platform.WebRun, error) {
-	if process.Type != platform.WebProcess {
-		return platform.WebRun{}, nil
-	}
-	d, err := actions.ActiveDeployment(tx, process.AppGUID)
-	if err != nil || d == nil {
-		return platform.WebRun{}, err
-	}
-	return d.Before, nil
-}
-
-// rollout is the work of a deployment on its process in one pass.
+// rollout is the work of a deployment in one pass.
 type rollout struct {
 	*pass
-	d       *platform.Deployment
-	process *platform.Process
-	back    bool // it is being rolled back
+	d    *platform.Deployment
+	to   *platform.Process   // the process that stays
+	from []*platform.Process // those that go, in the order in which they shrink
+	back bool                // it is being canceled
 }
 
-// rolloutOf returns the rollout of a process; nil if no deployment concerns it.
-func (p *pass) rolloutOf(guid string) *rollout {
-	process := p.goal.processes[guid]
-	if p.goal.deployment == nil || process == nil || process.Type != platform.WebProcess || process.DropletGUID == "" {
+// rollout returns the work of the active deployment; nil if there is none.
+func (p *pass) rollout() *rollout {
+	d := p.goal.deployment
+	if d == nil {
 		return nil
 	}
-	return &rollout{p, p.goal.deployment, process, p.goal.deployment.Reason == platform.ReasonCanceling}
-}
-
-// side holds the slots of an index: the one of the wanted version, and others. Slots that
-// are being stopped are left out, unless they restart.
-type side struct {
-	fresh *slotKey
-	old   []slotKey
-}
-
-func (r *rollout) sideOf(slots []slotKey) side {
-	var s side
-	for _, at := range slots {
-		slot := r.slots[at]
+	r := &rollout{pass: p, d: d, back: d.Reason == platform.ReasonCanceling}
+	stays := d.WebGUID
+	if r.back {
+		stays = d.PriorGUID
+	}
+	for _, process := range p.goal.processes {
 		switch {
-		case slot.leaves():
-		case slot.version == r.process.Version && s.fresh == nil:
-			s.fresh = &at
+		case process.Type != platform.WebProcess:
+		case process.GUID == stays:
+			r.to = process
 		default:
-			s.old = append(s.old, at)
+			r.from = append(r.from, process)
 		}
 	}
-	return s
+	if r.to == nil || r.to.DropletGUID == "" {
+		return nil
+	}
+	// The process that a cancellation returns to shrinks last.
+	slices.SortFunc(r.from, func(x, y *platform.Process) int {
+		if last := x.GUID == d.PriorGUID; last != (y.GUID == d.PriorGUID) {
+			if last {
+				return 1
+			}
+			return -1
+		}
+		return x.Created.Compare(y.Created)
+	})
+	return r
 }
 
-func (r *rollout) ready(at *slotKey) bool { return at != nil && r.slots[*at].routable() }
-
-// freshReady returns the number of instances of the wanted version that accept requests.
-func (r *rollout) freshReady() int {
+// ready returns the number of instances of a process that accept requests, of those that
+// are wanted.
+func (r *rollout) ready(process *platform.Process) int {
 	n := 0
 	for at, s := range r.slots {
-		if at.process == r.process.GUID && at.index < r.process.Instances && s.version == r.process.Version && s.routable() {
+		if at.process == process.GUID && at.index < process.Instances && s.version == process.Version && s.routable() {
 			n++
 		}
 	}
 	return n
 }
 
+// readyAt reports whether an instance of a process accepts requests.
+func (r *rollout) readyAt(process *platform.Process, index int) bool {
+	for at, s := range r.slots {
+		if at.process == process.GUID && at.index == index && s.routable() {
+			return true
+		}
+	}
+	return false
+}
+
 // target returns how many new instances should exist now, and whether that is a canary
 // step.
 func (r *rollout) target() (int, bool) {
 	if r.back {
-		return r.process.Instances, false
+		return r.d.Original, false
 	}
-	return r.d.Canaries(r.process.Instances)
+	return r.d.Canaries(r.d.Instances)
 }
 
-// roll tells the slots of the process which version is wanted.
-func (r *rollout) roll(slots map[int][]slotKey, room *int) {
-	wanted := r.process.Instances
-	target, canary := r.target()
-	complete := !canary && r.freshReady() >= wanted
-	inFlight := 0
-	sides := map[int]side{}
-	for _, index := range slices.Sorted(maps.Keys(slots)) {
-		s := r.sideOf(slots[index])
-		sides[index] = s
-		for _, at := range slots[index] {
-			if r.slots[at].leaves() {
-				r.step(at, event{kind: evDesire})
-			}
-		}
-		if s.fresh != nil && index < wanted {
-			r.step(*s.fresh, event{kind: evDesire, version: r.process.Version})
-			if !r.ready(s.fresh) {
-				inFlight++
-			}
-		} else if s.fresh != nil {
-			r.step(*s.fresh, event{kind: evDesire, gently: true})
-		}
-		relieved := complete
-		if index < wanted {
-			// A canary runs beside the instance it may replace; at least the last one of a
-			// step does.
-			relieved = r.ready(s.fresh) && (!canary || index < target-1)
-		}
-		r.keepOne(s.old, relieved)
-	}
-	for i := 0; i < r.d.Before.Instances && *room > 0 && !r.back; i++ {
-		if sides[i].fresh == nil && len(sides[i].old) == 0 {
-			r.add(r.process.GUID, i, r.d.Before.Version, room) // it was interrupted like everything else
-		}
-	}
-	most := r.d.MaxInFlight
-	if r.back {
-		most = wanted // all missing instances may be started at once
-	}
-	for i := 0; i < target && inFlight < most && *room > 0; i++ {
-		if sides[i].fresh == nil {
-			r.add(r.process.GUID, i, r.process.Version, room)
-			inFlight++
-		}
-	}
-}
-
-// keepOne keeps one of the old instances of an index, unless a new one replaced them:
-// preferably one that accepts requests. One that does not is worth keeping only if it can
-// be started again.
-func (r *rollout) keepOne(old []slotKey, relieved bool) {
-	var keep *slotKey
-	worth := func(at slotKey) int {
-		s, n := r.slots[at], 0
-		if s.routable() {
-			n += 2
-		}
-		if !r.back && s.version == r.d.Before.Version {
-			n++
-		}
-		return n
-	}
-	for _, at := range old {
-		if n := worth(at); !relieved && n > 0 && (keep == nil || n > worth(*keep)) {
-			keep = &at
-		}
-	}
-	for _, at := range old {
-		if keep != nil && at == *keep {
-			r.step(at, event{kind: evDesire, version: r.slots[at].version})
-		} else {
-			r.step(at, event{kind: evDesire, gently: true})
-		}
-	}
-}
-
-// progress computes the state of the deployment after this pass.
-func (p *pass) progress() {
+// roll sets the numbers of instances that are wanted now and computes the state of the
+// deployment after this pass.
+func (p *pass) roll() {
 	d := *p.goal.deployment
 	p.deployment = &d
-	r := p.rolloutOf(p.goal.app.GUID)
+	r := p.rollout()
 	if r == nil {
 		return
 	}
 	target, canary := r.target()
-	ready := r.freshReady()
+	ready := r.ready(r.to)
+	most := d.MaxInFlight
+	if r.back {
+		most = target // all missing instances may be started at once
+	}
+	r.to.Instances = max(r.to.Instances, min(target, ready+most))
+	relieved := ready
+	if canary {
+		// A canary runs beside the instance it may replace; at least the last one of a
+		// step does.
+		relieved = min(ready, target-1)
+	}
+	keep := max(0, d.Original-relieved)
+	r.advance(&d, ready, target, canary)
+	if d.Status == platform.DeploymentFinalized || !canary && ready >= target {
+		keep = 0
+	}
+	r.shrink(keep)
+}
+
+// shrink lowers the instances of the processes that go to a number in all. An instance
+// that accepts requests goes only while enough others do.
+func (r *rollout) shrink(keep int) {
+	sum, ready := 0, r.ready(r.to)
+	for _, process := range r.from {
+		sum += process.Instances
+		ready += r.ready(process)
+	}
+	for sum > keep {
+		process := r.victim(keep == 0 || ready > r.d.Original)
+		if process == nil {
+			return
+		}
+		process.Instances--
+		sum--
+		if r.readyAt(process, process.Instances) {
+			ready--
+		}
+	}
+}
+
+// victim returns the process that loses its last instance: the first whose last one does
+// not accept requests or, if it may be one that does, the first that has instances.
+func (r *rollout) victim(ready bool) *platform.Process {
+	var found *platform.Process
+	for _, process := range r.from {
+		switch {
+		case process.Instances == 0:
+		case !r.readyAt(process, process.Instances-1):
+			return process
+		case ready && found == nil:
+			found = process
+		}
+	}
+	return found
+}
+
+// advance computes the state of the deployment.
+func (r *rollout) advance(d *platform.Deployment, ready, target int, canary bool) {
 	change := func(status platform.DeploymentStatus, reason platform.DeploymentReason) {
-		d.Status, d.Reason, d.LastChange = status, reason, p.rules.now
+		d.Status, d.Reason, d.LastChange = status, reason, r.rules.now
 	}
 	switch {
 	case r.back:
-		if ready >= target || !r.holdsOld() {
+		if ready >= target || !slices.ContainsFunc(r.from, func(process *platform.Process) bool { return r.ready(process) > 0 }) {
 			change(platform.DeploymentFinalized, platform.ReasonCanceled)
 		}
 	case ready < target:
-	case !canary && p.rules.now.Before(d.LastChange.Add(p.ShortestDeployment)):
-		p.again = d.LastChange.Add(p.ShortestDeployment)
+	case !canary && r.rules.now.Before(d.LastChange.Add(r.ShortestDeployment)):
+		r.again = d.LastChange.Add(r.ShortestDeployment)
 	case !canary:
 		change(platform.DeploymentFinalized, platform.ReasonDeployed)
 	case d.Reason == platform.ReasonDeploying:
 		change(platform.DeploymentActive, platform.ReasonPaused)
 	}
 	if r.becameReady() {
-		d.LastHealthy = p.rules.now
+		d.LastHealthy = r.rules.now
 	}
 	d.Error = ""
 	if d.Status == platform.DeploymentActive {
@@ -219,21 +202,11 @@ func (p *pass) progress() {
 	}
 }
 
-// holdsOld reports whether an instance of another version is kept.
-func (r *rollout) holdsOld() bool {
-	for at, s := range r.slots {
-		if at.process == r.process.GUID && s.version != r.process.Version && s.wanted != "" {
-			return true
-		}
-	}
-	return false
-}
-
 // becameReady reports whether a new instance accepts requests since this pass.
 func (r *rollout) becameReady() bool {
 	for at, s := range r.slots {
 		was := r.app.slots[at]
-		if at.process == r.process.GUID && s.version == r.process.Version && s.routable() && (was.id != s.id || !was.routable()) {
+		if at.process == r.to.GUID && s.version == r.to.Version && s.routable() && (was.id != s.id || !was.routable()) {
 			return true
 		}
 	}
@@ -244,7 +217,7 @@ func (r *rollout) becameReady() bool {
 func (r *rollout) trouble() string {
 	for _, at := range r.slotKeys() {
 		s := r.slots[at]
-		if at.process != r.process.GUID || s.version != r.process.Version || s.going() || s.state == running {
+		if at.process != r.to.GUID || s.version != r.to.Version || s.going() || s.state == running {
 			continue
 		}
 		if s.failed == refused {
@@ -257,17 +230,28 @@ func (r *rollout) trouble() string {
 	return ""
 }
 
-// moved reports whether the deployment must be written.
+// moved reports whether the deployment or the size of a web process must be written.
 func (p *pass) moved() bool {
-	return p.deployment != nil && !reflect.DeepEqual(p.deployment, p.goal.deployment)
+	return p.deployment != nil && (!reflect.DeepEqual(p.deployment, p.goal.deployment) || len(p.resized()) > 0)
+}
+
+// resized returns the web processes whose number of instances a deployment changes.
+func (p *pass) resized() []*platform.Process {
+	var out []*platform.Process
+	for guid, process := range p.goal.processes {
+		if process.Instances != p.goal.instances[guid] {
+			out = append(out, process)
+		}
+	}
+	return out
 }
 
 func (p *pass) concluded() bool {
 	return p.deployment != nil && p.deployment.Status == platform.DeploymentFinalized
 }
 
-// saveDeployment writes the state of the deployment, unless it was changed meanwhile: then
-// the next pass decides.
+// saveDeployment writes the state of the deployment and the sizes of the web processes,
+// unless it was changed meanwhile: then the next pass decides.
 func (p *pass) saveDeployment(tx platform.Tx) error {
 	if !p.moved() {
 		return nil
@@ -282,9 +266,22 @@ func (p *pass) saveDeployment(tx platform.Tx) error {
 	if seen := p.goal.deployment; now.Status != seen.Status || now.Reason != seen.Reason || now.Step != seen.Step {
 		return nil
 	}
+	for _, process := range p.resized() {
+		row, err := tx.Processes().Get(process.GUID)
+		if fault.Is(err, fault.NotFound) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		row.Instances = process.Instances
+		if err := tx.Processes().Update(row); err != nil {
+			return err
+		}
+	}
 	d := p.deployment
 	now.Status, now.Reason, now.LastChange, now.LastHealthy, now.Error = d.Status, d.Reason, d.LastChange, d.LastHealthy, d.Error
-	if d.Reason != platform.ReasonDeployed {
+	if d.Status == platform.DeploymentActive {
 		return tx.Deployments().Update(now)
 	}
 	app, err := tx.Apps().Get(p.app.guid)

@@ -46,7 +46,7 @@ func (w *world) deploy(change func(d *platform.Deployment)) *platform.Deployment
 			return err
 		}
 		*d = again
-		w.process, err = tx.Processes().Get("app")
+		w.process, err = tx.Processes().Get(d.WebGUID)
 		return err
 	})
 	w.c.Kick("app")
@@ -68,7 +68,11 @@ func (w *world) turn(d *platform.Deployment, act func(platform.Tx, actions.Actor
 		if err := act(tx, actions.Actor{}, app, now); err != nil {
 			return err
 		}
-		w.process, err = tx.Processes().Get("app")
+		guid := now.WebGUID
+		if now.Reason == platform.ReasonCanceling {
+			guid = now.PriorGUID
+		}
+		w.process, err = tx.Processes().Get(guid)
 		return err
 	})
 	w.c.Kick("app")
@@ -357,7 +361,7 @@ func TestCanaryCanceled(t *testing.T) {
 	w.awaitReason(d, platform.ReasonPaused)
 	w.turn(d, w.platform.CancelDeployment)
 	w.awaitReason(d, platform.ReasonCanceled)
-	if after := w.awaitRunning(3); after[0] == before[0] || after[1] != before[1] || after[2] != before[2] {
+	if after := w.awaitRunning(3); after[0] != before[0] || after[1] != before[1] || after[2] == before[2] {
 		t.Errorf("%v became %v", before, after)
 	}
 }
@@ -375,8 +379,8 @@ func TestSuperseded(t *testing.T) {
 	more := 3
 	w.fake.set(func() { w.fake.manual = false })
 	second := w.deploy(func(d *platform.Deployment) { d.Options.WebInstances = &more })
-	if second.Before.Version != "v1" || second.Before.Instances != 2 {
-		t.Errorf("the way back is %+v", second.Before)
+	if second.PriorGUID != "app" || second.Original != 2 {
+		t.Errorf("the way back is %s with %d instances, want app with 2", second.PriorGUID, second.Original)
 	}
 	w.awaitReason(second, platform.ReasonDeployed)
 	w.awaitRunning(3)

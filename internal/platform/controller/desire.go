@@ -9,10 +9,7 @@ import (
 
 // desire tells every slot which version is wanted. New slots are added in order of their
 // index, a limited number at a time.
-//
-// What a deployment replaces is decided only after all events have been processed: before
-// that, without settle, its slots are left unchanged.
-func (p *pass) desire(settle bool) {
+func (p *pass) desire() {
 	room := maxCreating
 	for _, s := range p.slots {
 		if s.state == creating {
@@ -21,14 +18,15 @@ func (p *pass) desire(settle bool) {
 	}
 	slots := p.byIndex()
 	for _, guid := range slices.Sorted(maps.Keys(slots)) {
-		if r := p.rolloutOf(guid); r != nil {
-			if settle {
-				r.roll(slots[guid], &room)
-			}
-			continue
-		}
 		p.desireProcess(guid, slots[guid], &room)
 	}
+}
+
+// gently reports whether instances of a process that stop should finish their requests
+// first: those that a deployment replaces.
+func (p *pass) gently(guid string) bool {
+	return !p.goal.idle && p.goal.app != nil && p.typeOf(slotKey{process: guid}) == platform.WebProcess &&
+		(p.goal.deployment != nil || p.goal.processes[guid] == nil)
 }
 
 // byIndex returns the existing slots by process and index, with an entry for each current
@@ -47,17 +45,17 @@ func (p *pass) byIndex() map[string]map[int][]slotKey {
 	return all
 }
 
-// desireProcess handles a process without a deployment: one slot per index. Others, left by
-// a deployment, should stop.
+// desireProcess wants one slot per index of a process. Others, left by a move to another
+// machine, should stop.
 func (p *pass) desireProcess(guid string, slots map[int][]slotKey, room *int) {
 	for _, index := range slices.Sorted(maps.Keys(slots)) {
 		version := p.goal.version(guid, index)
 		keep := p.choose(slots[index], version)
 		for _, at := range slots[index] {
 			if at == keep {
-				p.step(at, event{kind: evDesire, version: version})
+				p.step(at, event{kind: evDesire, version: version, gently: p.gently(guid)})
 			} else {
-				p.step(at, event{kind: evDesire})
+				p.step(at, event{kind: evDesire, gently: p.gently(guid)})
 			}
 		}
 	}
@@ -113,21 +111,4 @@ func freeSlot(slots map[slotKey]slot, process string, index int) slotKey {
 		}
 		at.copy++
 	}
-}
-
-// asVersion sets the fields of a process to those of a version: the current one, or the one
-// before the active deployment.
-func asVersion(tx platform.Tx, process *platform.Process, version string) error {
-	if process.Version == version {
-		return nil
-	}
-	before, err := before(tx, process)
-	if err != nil {
-		return err
-	}
-	if before.Version != version {
-		return errOutdated
-	}
-	before.Apply(process)
-	return nil
 }

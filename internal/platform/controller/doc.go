@@ -28,8 +28,8 @@
 //	  │        waiting                ▼     ▼
 //	  └──────────────────── clearing ◀── stopping
 //
-// During a deployment an index has two slots, for the old instance and the new
-// one, which deployments.go draws: an old one stops when the new one is ready.
+// During a deployment there are two web processes, the old one and the new one: one
+// shrinks as the other grows, which deployments.go draws.
 //
 // Instances outlive the server: Stop leaves them running, and Start adopts them.
 // Their records are read on from where the logs end, so that no line is missing

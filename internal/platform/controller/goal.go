@@ -12,6 +12,8 @@ import (
 type goal struct {
 	app       *platform.App // nil if it was deleted
 	processes map[string]*platform.Process
+	// instances are the numbers of instances of the processes as they are stored.
+	instances map[string]int
 	idle      bool // nothing should run
 	// deployment is the active deployment; nil if there is none or nothing should run.
 	deployment *platform.Deployment
@@ -29,7 +31,7 @@ func (g goal) version(processGUID string, index int) string {
 func (c *Controller) goalOf(ctx context.Context, guid string) (goal, error) {
 	var g goal
 	err := c.Store.View(ctx, func(tx platform.Tx) error {
-		g = goal{processes: map[string]*platform.Process{}}
+		g = goal{processes: map[string]*platform.Process{}, instances: map[string]int{}}
 		app, err := tx.Apps().Get(guid)
 		if fault.Is(err, fault.NotFound) {
 			return nil
@@ -39,7 +41,7 @@ func (c *Controller) goalOf(ctx context.Context, guid string) (goal, error) {
 		}
 		all, _, err := tx.Processes().List(platform.Where("app_guid", guid))
 		for _, process := range all {
-			g.processes[process.GUID] = process
+			g.processes[process.GUID], g.instances[process.GUID] = process, process.Instances
 		}
 		g.app, g.idle = app, app.State != platform.AppStarted
 		if err == nil && !g.idle {

@@ -1,8 +1,6 @@
 package controller
 
 import (
-	"slices"
-	"sync"
 	"testing"
 
 	"ingot/internal/platform"
@@ -25,50 +23,30 @@ func TestRollingRestart(t *testing.T) {
 		}
 	})
 	d := w.deploy(nil)
-	replaced := func(index int, than string) (string, bool) {
+	// one returns the instance of a process that accepts requests, and is another than was.
+	one := func(process, was string) string {
 		for _, b := range w.c.Backends("app", "web") {
-			if b.Index == index && b.InstanceGUID != than {
-				return b.InstanceGUID, true
+			if b.ProcessGUID == process && b.InstanceGUID != was {
+				return b.InstanceGUID
 			}
 		}
-		return "", false
+		return ""
 	}
-	versionOf := func(id string) string { return w.fake.specOf(id).Labels[labelVersion] }
-	w.await("the first one is replaced and the second fails", func() bool {
-		_, ok := replaced(0, before[0])
+	w.await("the last old one is replaced and the second new one fails", func() bool {
 		list, _ := w.fake.List(t.Context())
-		return ok && len(list) == 2 && w.deployment(d).Error != ""
+		return one(d.WebGUID, "") != "" && len(list) == 2 && w.deployment(d).Error != ""
 	})
-	fresh, _ := replaced(0, "")
-	var mu sync.Mutex
-	var again []string
-	w.fake.set(func() {
-		refuse := w.fake.refuse
-		w.fake.refuse = func(s engine.Spec) error {
-			mu.Lock()
-			defer mu.Unlock()
-			if s.Labels[labelIndex] == "0" {
-				again = append(again, s.Labels[labelVersion])
-			}
-			return refuse(s)
-		}
-	})
-	for index, was := range []string{fresh, before[1]} {
-		version := versionOf(was)
-		if err := w.c.RestartInstance(t.Context(), "app", index); err != nil {
+	for process, was := range map[string]string{d.WebGUID: one(d.WebGUID, ""), "app": before[0]} {
+		version := w.fake.specOf(was).Labels[labelVersion]
+		if err := w.c.RestartInstance(t.Context(), process, 0); err != nil {
 			t.Fatal(err)
 		}
-		w.await("it is there again", func() bool { _, ok := replaced(index, was); return ok })
-		if id, _ := replaced(index, was); versionOf(id) != version {
-			t.Errorf("instance %d was of version %s and is of %s", index, version, versionOf(id))
+		w.await("it is there again", func() bool { return one(process, was) != "" })
+		if now := w.fake.specOf(one(process, was)).Labels[labelVersion]; now != version {
+			t.Errorf("an instance of %s was of version %s and is of %s", process, version, now)
 		}
 	}
 	w.settled()
-	mu.Lock()
-	if !slices.Equal(again, []string{w.process.Version}) {
-		t.Errorf("%q were started in the first place, want %s", again, w.process.Version)
-	}
-	mu.Unlock()
 	if now := w.deployment(d); now.Status != platform.DeploymentActive || now.Reason != platform.ReasonDeploying {
 		t.Errorf("deployment is %+v, want active and reason %s", now, platform.ReasonDeploying)
 	}
@@ -76,8 +54,8 @@ func TestRollingRestart(t *testing.T) {
 	w.turn(d, w.platform.CancelDeployment)
 	w.awaitReason(d, platform.ReasonCanceled)
 	for _, id := range w.awaitRunning(2) {
-		if versionOf(id) != "v1" {
-			t.Errorf("%s is of version %s", id, versionOf(id))
+		if version := w.fake.specOf(id).Labels[labelVersion]; version != "v1" {
+			t.Errorf("%s is of version %s, want v1", id, version)
 		}
 	}
 }

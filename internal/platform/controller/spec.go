@@ -65,8 +65,8 @@ func (c *Controller) planOf(ctx context.Context, at slotKey, version string) (*p
 		} else if err != nil {
 			return err
 		}
-		if err := asVersion(tx, p.process, version); err != nil {
-			return err
+		if p.process.Version != version {
+			return errOutdated
 		}
 		if p.app, err = tx.Apps().Get(p.process.AppGUID); err != nil {
 			return err
@@ -78,7 +78,7 @@ func (c *Controller) planOf(ctx context.Context, at slotKey, version string) (*p
 		if err != nil {
 			return err
 		}
-		if p.sidecars, err = actions.SidecarsOf(tx, p.process); err != nil {
+		if err := p.ofRevision(tx); err != nil {
 			return err
 		}
 		if p.ports, err = actions.PortsOf(tx, p.process, p.droplet.Container.Port()); err != nil {
@@ -95,6 +95,21 @@ func (c *Controller) planOf(ctx context.Context, at slotKey, version string) (*p
 		return err
 	})
 	return p, err
+}
+
+// ofRevision sets the environment, command and sidecars of the plan: those of the
+// process's revision, because an app may have been changed since it was started.
+func (p *plan) ofRevision(tx platform.Tx) error {
+	r, err := actions.RevisionOf(tx, p.process)
+	if err != nil {
+		return err
+	}
+	if r == nil {
+		p.sidecars, err = actions.SidecarsOf(tx, p.process)
+		return err
+	}
+	p.app.Env, p.process.Command, p.sidecars = r.Env, r.Processes[p.process.Type].Command, r.SidecarsOf(p.process.Type)
+	return nil
 }
 
 // specOf returns the engine's spec for an instance.

@@ -214,7 +214,7 @@ func (w *world) rows() []*platform.Instance {
 	var rows []*platform.Instance
 	err := w.store.View(context.Background(), func(tx platform.Tx) error {
 		var err error
-		rows, _, err = tx.Instances().List(platform.Where("process_guid", "app"))
+		rows, _, err = tx.Instances().List(platform.Where("app_guid", "app"))
 		return err
 	})
 	if err != nil {

@@ -28,8 +28,12 @@ type About struct {
 	// Tags are the tags of every envelope: names and guids of app, space and organization,
 	// and of the deployment.
 	Tags map[string]string
-	// Processes are the guids of the app's processes by type, in upper case.
+	// Processes are the guids of the app's processes by type, in upper case: the newest of
+	// each.
 	Processes map[string]string
+	// Replaced are the guids of processes that a deployment replaces, by the guids of their
+	// instances.
+	Replaced map[string]string
 }
 
 // component returns the part of Cloud Foundry that a line would come from.
@@ -70,6 +74,9 @@ func Tags(e *platform.LogLine, about *About) map[string]string {
 		tags["process_type"] = strings.ToLower(kind)
 		if about != nil && about.Processes[kind] != "" {
 			tags["process_id"] = about.Processes[kind]
+		}
+		if about != nil && about.Replaced[e.Stream] != "" {
+			tags["process_id"] = about.Replaced[e.Stream]
 		}
 	}
 	return tags

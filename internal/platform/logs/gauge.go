@@ -10,12 +10,14 @@ import (
 
 // Gauge is the resource usage of an instance at a point in time.
 type Gauge struct {
-	App      string
-	Process  string // process type, in upper case
-	Instance string // guid
-	Index    int
-	Time     time.Time
-	Metrics  map[string]Metric
+	App     string
+	Process string // process type, in upper case
+	// ProcessGUID is the process; empty means the newest of its type.
+	ProcessGUID string
+	Instance    string // guid
+	Index       int
+	Time        time.Time
+	Metrics     map[string]Metric
 }
 
 // Metric is one value of a gauge.

@@ -199,5 +199,8 @@ func gaugeTags(g *Gauge, about *About) map[string]string {
 	e := platform.LogLine{App: g.App, Source: "APP/PROC/" + g.Process, Instance: strconv.Itoa(g.Index), Stream: g.Instance}
 	tags := Tags(&e, about)
 	delete(tags, "source_type") // for log lines only
+	if g.ProcessGUID != "" {
+		tags["process_id"] = g.ProcessGUID // during a deployment there are two of a type
+	}
 	return tags
 }

@@ -22,8 +22,6 @@ type Applier struct {
 	Space    *platform.Space
 	// Features are the names of the app features.
 	Features []string
-	// Absent are features that cannot be enabled, with the reason.
-	Absent map[string]string
 	// Warnings are for the user.
 	Warnings []string
 	// MayCreateRoutes returns an error if the caller may not create routes; nil allows
@@ -118,12 +116,6 @@ func (a *Applier) apply(tx platform.Tx, m *App) error {
 func (a *Applier) appKeys(tx platform.Tx, app *platform.App, m *App) error {
 	request := map[string]any{}
 	for name, on := range m.Features {
-		if reason := a.Absent[name]; reason != "" {
-			if on {
-				a.Warnings = append(a.Warnings, fmt.Sprintf("For application '%s': %s", m.Name, reason))
-			}
-			continue
-		}
 		if old, set := app.Features[name]; !set || old != on {
 			if app.Features == nil {
 				app.Features = map[string]bool{}
@@ -193,7 +185,7 @@ func merge(dest *map[string]string, patch map[string]*string) bool {
 
 func (a *Applier) processes(tx platform.Tx, app *platform.App, m *App) error {
 	for _, want := range m.Processes {
-		process, err := tx.Processes().First(platform.Where("app_guid", app.GUID).And(platform.In("type", want.Type)))
+		process, err := actions.ProcessOf(tx, app.GUID, want.Type)
 		if fault.Is(err, fault.NotFound) {
 			if process, err = a.Platform.FittingProcess(tx, app, want.Type); err != nil {
 				return err

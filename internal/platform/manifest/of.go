@@ -69,6 +69,12 @@ func describe(tx platform.Tx, app *platform.App) (yaml.MapSlice, error) {
 	if err != nil {
 		return nil, err
 	}
+	// Of web processes the newest counts.
+	newest := map[string]string{}
+	for _, process := range processes {
+		newest[process.Type] = process.GUID
+	}
+	processes = slices.DeleteFunc(processes, func(p *platform.Process) bool { return newest[p.Type] != p.GUID })
 	slices.SortFunc(processes, func(a, b *platform.Process) int {
 		if a.Type == platform.WebProcess || b.Type == platform.WebProcess {
 			return map[bool]int{true: -1, false: 1}[a.Type == platform.WebProcess]

@@ -40,6 +40,7 @@ var processes = define(table[platform.Process]{
 		object("readiness", func(p *platform.Process) *platform.HealthCheck { return &p.Readiness }),
 		text("version", func(p *platform.Process) *string { return &p.Version }),
 		text("droplet_guid", func(p *platform.Process) *string { return &p.DropletGUID }),
+		text("revision_guid", func(p *platform.Process) *string { return &p.RevisionGUID }),
 	},
 	virtual: ofApp,
 	visible: ofVisibleApps,
@@ -74,11 +75,39 @@ var deployments = define(table[platform.Deployment]{
 		integer("max_in_flight", func(d *platform.Deployment) *int { return &d.MaxInFlight }),
 		object("options", func(d *platform.Deployment) *platform.DeploymentOptions { return &d.Options }),
 		integer("step", func(d *platform.Deployment) *int { return &d.Step }),
-		object("web_before", func(d *platform.Deployment) *platform.WebRun { return &d.Before }),
+		text("web_guid", func(d *platform.Deployment) *string { return &d.WebGUID }),
+		text("prior_guid", func(d *platform.Deployment) *string { return &d.PriorGUID }),
+		integer("instances", func(d *platform.Deployment) *int { return &d.Instances }),
+		integer("original_instances", func(d *platform.Deployment) *int { return &d.Original }),
 		moment("last_healthy", func(d *platform.Deployment) *time.Time { return &d.LastHealthy }),
 		text("error", func(d *platform.Deployment) *string { return &d.Error }),
+		text("revision_guid", func(d *platform.Deployment) *string { return &d.RevisionGUID }),
+		integer("revision_version", func(d *platform.Deployment) *int { return &d.RevisionVersion }),
+		integer("rolled_back_to", func(d *platform.Deployment) *int { return &d.RolledBackTo }),
 	},
 	virtual: ofApp,
+	visible: ofVisibleApps,
+})
+
+var revisions = define(table[platform.Revision]{
+	name: "platform_revisions",
+	base: (*platform.Revision).Base, meta: (*platform.Revision).Meta,
+	columns: []column[platform.Revision]{
+		text("app_guid", func(r *platform.Revision) *string { return &r.AppGUID }),
+		integer("version", func(r *platform.Revision) *int { return &r.Version }),
+		text("droplet_guid", func(r *platform.Revision) *string { return &r.DropletGUID }),
+		text("description", func(r *platform.Revision) *string { return &r.Description }),
+		sealed("platform_revisions", "environment", (*platform.Revision).Base, func(r *platform.Revision) *map[string]string { return &r.Env }),
+		object("processes", func(r *platform.Revision) *map[string]platform.RevisionProcess { return &r.Processes }),
+		object("sidecars", func(r *platform.Revision) *[]platform.RevisionSidecar { return &r.Sidecars }),
+	},
+	virtual: map[string]field{
+		"space_guid": spaceOfApp, "organization_guid": orgOfApp,
+		"deployable": {kind: boolean, sql: "EXISTS (SELECT 1 FROM platform_droplets d WHERE d.guid = t.droplet_guid AND d.state = 'STAGED')"},
+		// A process of the app, which is started, runs it.
+		"deployed": {kind: boolean, sql: `EXISTS (SELECT 1 FROM platform_processes p JOIN platform_apps a ON a.guid = p.app_guid
+			WHERE p.app_guid = t.app_guid AND p.revision_guid = t.guid AND a.state = 'STARTED')`},
+	},
 	visible: ofVisibleApps,
 })
 

@@ -175,10 +175,12 @@ func TestPlans(t *testing.T) {
 			{"AppsForManager", appsList(platform.Query{Reader: manager}), ""},
 			{"AppsOfSpaceForDeveloper", appsList(platform.Query{Reader: developer, Where: []platform.Cond{platform.In("space_guid", "space-7")}}), "platform_apps_"},
 			{"DeploymentOfApp", selectedFrom(deployments, platform.Tx.Deployments, platform.Where("app_guid", "app-7").And(platform.In("status", "ACTIVE"))), lite + "platform_deployments_app"},
+			{"NewestRevision", selectedFrom(revisions, platform.Tx.Revisions, by(platform.Where("app_guid", "app-7"), "version", true)), lite + "platform_revisions_version"},
+			{"RevisionsOfApp", selectedFrom(revisions, platform.Tx.Revisions, by(platform.Where("app_guid", "app-7"), "created_at", true)), lite + "platform_revisions_"},
 			{"TasksOfApp", selectedFrom(tasks, platform.Tx.Tasks, by(platform.Where("app_guid", "app-7"), "created_at", true)), lite + "platform_tasks_"},
 			{"ActiveTasks", selectedFrom(tasks, platform.Tx.Tasks, platform.Query{Where: []platform.Cond{platform.ActiveTasks()}}), lite + "platform_tasks_state"},
 			{"InstancesOfProcess", selectedFrom(instances, platform.Tx.Instances, platform.Where("process_guid", "app-7").And(platform.In("state", "RUNNING"))), lite + "platform_instances_process"},
-			{"ProcessesOfApp", selectedFrom(processes, platform.Tx.Processes, platform.Where("app_guid", "app-7")), "platform_processes_type"},
+			{"ProcessesOfApp", selectedFrom(processes, platform.Tx.Processes, platform.Where("app_guid", "app-7")), "platform_processes_app"},
 			{"ProcessesOfSpace", selectedFrom(processes, platform.Tx.Processes, platform.Where("space_guid", "space-7")), "platform_apps_"},
 			{"ProcessesForDeveloper", selectedFrom(processes, platform.Tx.Processes, platform.Query{Reader: developer}), ""},
 			{"RoutesOfApps", selectedFrom(routes, platform.Tx.Routes, platform.Where("app_guid", "app-7", "app-8")), "platform_destinations_app"},
@@ -295,6 +297,7 @@ func TestSealedColumns(t *testing.T) {
 	t.Parallel()
 	var want []db.SealedColumn
 	want = append(want, sealedOf(apps)...)
+	want = append(want, sealedOf(revisions)...)
 	want = append(want, sealedOf(packages)...)
 	want = append(want, sealedOf(droplets)...)
 	want = append(want, sealedOf(tasks)...)

@@ -21,6 +21,7 @@ var Migrations = db.Migrations{Name: "platform", Files: mustSub(files, "migratio
 // SealedColumns are the columns to encrypt again when the server has a new key.
 var SealedColumns = []db.SealedColumn{
 	{Table: "platform_apps", Key: "guid", Column: "environment"},
+	{Table: "platform_revisions", Key: "guid", Column: "environment"},
 	{Table: "platform_packages", Key: "guid", Column: "password"},
 	{Table: "platform_droplets", Key: "guid", Column: "image_password"},
 	{Table: "platform_tasks", Key: "guid", Column: "command"},
@@ -138,6 +139,7 @@ func (x *transaction) Packages() platform.Repo[platform.Package]       { return 
 func (x *transaction) Builds() platform.Repo[platform.Build]           { return repoOf(x, builds) }
 func (x *transaction) Droplets() platform.Repo[platform.Droplet]       { return repoOf(x, droplets) }
 func (x *transaction) Deployments() platform.Repo[platform.Deployment] { return repoOf(x, deployments) }
+func (x *transaction) Revisions() platform.Repo[platform.Revision]     { return repoOf(x, revisions) }
 func (x *transaction) Tasks() platform.Repo[platform.Task]             { return repoOf(x, tasks) }
 func (x *transaction) Instances() platform.Repo[platform.Instance]     { return repoOf(x, instances) }
 func (x *transaction) Buildpacks() platform.Repo[platform.Buildpack]   { return repoOf(x, buildpacks) }

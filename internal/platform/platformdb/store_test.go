@@ -138,6 +138,9 @@ func TestSecretsAreSealed(t *testing.T) {
 				if err := tx.Apps().Insert(&platform.App{Resource: id, Env: map[string]string{"TOKEN": secret}}); err != nil {
 					return err
 				}
+				if err := tx.Revisions().Insert(&platform.Revision{Resource: id, Env: map[string]string{"TOKEN": secret}}); err != nil {
+					return err
+				}
 				if err := tx.Packages().Insert(&platform.Package{Resource: id, Password: secret}); err != nil {
 					return err
 				}

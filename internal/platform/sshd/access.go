@@ -45,6 +45,10 @@ func (r *Records) Identify(ctx context.Context, raw string) (User, error) {
 func (r *Records) Target(ctx context.Context, u User, processGUID string, index int) (t Target, err error) {
 	err = r.Store.View(ctx, func(tx platform.Tx) error {
 		process, err := tx.Processes().Get(processGUID)
+		if fault.Is(err, fault.NotFound) {
+			// It may be the guid of an app, which its first web process has too.
+			process, err = actions.ProcessOf(tx, processGUID, platform.WebProcess)
+		}
 		if err != nil {
 			return err
 		}

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"log/slog"
-	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -282,8 +281,11 @@ func (b *Builds) prepare(ctx context.Context, guid string) (*Request, error) {
 func (b *Builds) hasCommand(ctx context.Context, appGUID string) (bool, error) {
 	has := false
 	err := b.Store.View(ctx, func(tx platform.Tx) error {
-		web, _, err := tx.Processes().List(platform.Where("app_guid", appGUID).And(platform.In("type", platform.WebProcess)))
-		has = slices.ContainsFunc(web, func(p *platform.Process) bool { return strings.TrimSpace(p.Command) != "" })
+		web, err := actions.ProcessOf(tx, appGUID, platform.WebProcess)
+		if fault.Is(err, fault.NotFound) {
+			return nil
+		}
+		has = err == nil && strings.TrimSpace(web.Command) != ""
 		return err
 	})
 	return has, err

@@ -83,10 +83,11 @@ func testFields(k *kit) {
 		"droplet_guid":   func(a *platform.App) any { return a.DropletGUID },
 	})
 	checkFields(k, "Process", processes, fields[platform.Process]{
-		"app_guid":     func(p *platform.Process) any { return p.AppGUID },
-		"type":         func(p *platform.Process) any { return p.Type },
-		"version":      func(p *platform.Process) any { return p.Version },
-		"droplet_guid": func(p *platform.Process) any { return p.DropletGUID },
+		"app_guid":      func(p *platform.Process) any { return p.AppGUID },
+		"type":          func(p *platform.Process) any { return p.Type },
+		"version":       func(p *platform.Process) any { return p.Version },
+		"droplet_guid":  func(p *platform.Process) any { return p.DropletGUID },
+		"revision_guid": func(p *platform.Process) any { return p.RevisionGUID },
 	})
 	checkFields(k, "Sidecar", sidecars, fields[platform.Sidecar]{
 		"app_guid": func(s *platform.Sidecar) any { return s.AppGUID },
@@ -116,6 +117,11 @@ func testFields(k *kit) {
 		"status":       func(d *platform.Deployment) any { return d.Status },
 		"reason":       func(d *platform.Deployment) any { return d.Reason },
 		"droplet_guid": func(d *platform.Deployment) any { return d.DropletGUID },
+	})
+	checkFields(k, "Revision", revisions, fields[platform.Revision]{
+		"app_guid":     func(r *platform.Revision) any { return r.AppGUID },
+		"version":      func(r *platform.Revision) any { return r.Version },
+		"droplet_guid": func(r *platform.Revision) any { return r.DropletGUID },
 	})
 	checkFields(k, "Task", tasks, fields[platform.Task]{
 		"app_guid":     func(t *platform.Task) any { return t.AppGUID },

@@ -182,6 +182,7 @@ func testLabels(k *kit) {
 	checkLabels(k, "Build", builds, (*platform.Build).Meta)
 	checkLabels(k, "Droplet", droplets, (*platform.Droplet).Meta)
 	checkLabels(k, "Deployment", deployments, (*platform.Deployment).Meta)
+	checkLabels(k, "Revision", revisions, (*platform.Revision).Meta)
 	checkLabels(k, "Task", tasks, (*platform.Task).Meta)
 	checkLabels(k, "Buildpack", buildpacks, (*platform.Buildpack).Meta)
 	checkLabels(k, "Stack", stacks, (*platform.Stack).Meta)

@@ -35,6 +35,7 @@ func testRoundTrip(k *kit) {
 	roundTrip(k, "Build", builds)
 	roundTrip(k, "Droplet", droplets)
 	roundTrip(k, "Deployment", deployments)
+	roundTrip(k, "Revision", revisions)
 	roundTrip(k, "Task", tasks)
 	roundTrip(k, "Instance", instances)
 	roundTrip(k, "Buildpack", buildpacks)
@@ -98,6 +99,7 @@ func roundTrip[T any](k *kit, name string, n noun[T]) {
 // and nothing else.
 func testWithoutSecrets(k *kit) {
 	withoutSecrets(k, "Task", tasks, func(t *platform.Task) { t.Command = "" })
+	withoutSecrets(k, "Revision", revisions, func(r *platform.Revision) { r.Env = nil })
 	withoutSecrets(k, "App", apps, func(a *platform.App) { a.Env = nil })
 	withoutSecrets(k, "ServiceBinding", serviceBindings, func(b *platform.ServiceBinding) { b.Credentials = nil })
 	withoutSecrets(k, "Space", spaces, func(*platform.Space) {})

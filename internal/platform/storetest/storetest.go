@@ -204,6 +204,7 @@ var (
 	builds        = noun[platform.Build]{platform.Tx.Builds, (*platform.Build).Base}
 	droplets      = noun[platform.Droplet]{platform.Tx.Droplets, (*platform.Droplet).Base}
 	deployments   = noun[platform.Deployment]{platform.Tx.Deployments, (*platform.Deployment).Base}
+	revisions     = noun[platform.Revision]{platform.Tx.Revisions, (*platform.Revision).Base}
 	tasks         = noun[platform.Task]{platform.Tx.Tasks, (*platform.Task).Base}
 	instances     = noun[platform.Instance]{platform.Tx.Instances, (*platform.Instance).Base}
 	buildpacks    = noun[platform.Buildpack]{platform.Tx.Buildpacks, (*platform.Buildpack).Base}

@@ -1,8 +1,8 @@
 package storetest
 
 import (
+	"errors"
 	"fmt"
-
 	"ingot/internal/platform"
 )
 
@@ -42,6 +42,7 @@ func build(k *kit) {
 			check(tx.Droplets().Insert(&platform.Droplet{Resource: id("droplet", s), AppGUID: app, PackageGUID: "package-" + s}))
 			check(tx.Droplets().Insert(&platform.Droplet{Resource: id("older", s), AppGUID: app, PackageGUID: "package-" + s}))
 			check(tx.Deployments().Insert(&platform.Deployment{Resource: id("deployment", s), AppGUID: app}))
+			check(tx.Revisions().Insert(&platform.Revision{Resource: id("revision", s), AppGUID: app, Version: 1, DropletGUID: "droplet-" + s}))
 			check(tx.Tasks().Insert(&platform.Task{Resource: id("task", s), AppGUID: app, Sequence: 1}))
 			check(tx.Instances().Insert(&platform.Instance{Resource: id("instance", s), AppGUID: app, ProcessGUID: "process-" + s}))
 			check(tx.Routes().Insert(&platform.Route{Resource: id("route", s), SpaceGUID: space, DomainGUID: "domain-all", Host: s}))
@@ -81,6 +82,7 @@ func testVirtualFields(k *kit) {
 	inSpace("builds", "build", nil, func(q platform.Query, what string, want ...string) { builds.expect(k, q, what, want...) })
 	inSpace("droplets", "droplet", []string{"older"}, func(q platform.Query, what string, want ...string) { droplets.expect(k, q, what, want...) })
 	inSpace("deployments", "deployment", nil, func(q platform.Query, what string, want ...string) { deployments.expect(k, q, what, want...) })
+	inSpace("revisions", "revision", nil, func(q platform.Query, what string, want ...string) { revisions.expect(k, q, what, want...) })
 	inSpace("tasks", "task", nil, func(q platform.Query, what string, want ...string) { tasks.expect(k, q, what, want...) })
 	inSpace("instances", "instance", nil, func(q platform.Query, what string, want ...string) { instances.expect(k, q, what, want...) })
 	inSpace("routes", "route", nil, func(q platform.Query, what string, want ...string) { routes.expect(k, q, what, want...) })
@@ -89,6 +91,32 @@ func testVirtualFields(k *kit) {
 	k.update(func(tx platform.Tx) error {
 		return tx.Tasks().Insert(&platform.Task{Resource: platform.Resource{GUID: "newer-a1"}, AppGUID: "app-a1", Sequence: 3})
 	})
+	k.update(func(tx platform.Tx) error {
+		// One is staged and started, one is staged and stopped, one is neither.
+		for space, state := range map[string]platform.AppState{"a1": platform.AppStarted, "a2": platform.AppStopped} {
+			app, err := tx.Apps().Get("app-" + space)
+			if err != nil {
+				return err
+			}
+			process, err := tx.Processes().Get("process-" + space)
+			if err != nil {
+				return err
+			}
+			droplet, err := tx.Droplets().Get("droplet-" + space)
+			if err != nil {
+				return err
+			}
+			app.State, process.RevisionGUID, droplet.State = state, "revision-"+space, platform.DropletStaged
+			if err := errors.Join(tx.Apps().Update(app), tx.Processes().Update(process), tx.Droplets().Update(droplet)); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	revisions.expect(k, platform.Where("deployable", true), "revisions with a staged droplet", "revision-a1", "revision-a2")
+	revisions.expect(k, platform.Where("deployable", false), "revisions without a droplet", "revision-b1")
+	revisions.expect(k, platform.Where("deployed", true), "revisions that a process of a started app runs", "revision-a1")
+
 	tasks.expect(k, platform.Where("superseded", true), "tasks with a newer one of their app", "task-a1")
 	tasks.expect(k, platform.Where("superseded", false), "the newest tasks of apps", "newer-a1", "task-a2", "task-b1")
 

@@ -39,10 +39,12 @@ func testConflicts(k *kit) {
 	checkConflicts(k, "App", apps,
 		[]platform.App{{Name: "App", SpaceGUID: "s"}}, []platform.App{{Name: "aPP", SpaceGUID: "s"}}, []platform.App{{Name: "App", SpaceGUID: "r"}})
 	checkConflicts(k, "Process", processes,
-		[]platform.Process{{AppGUID: "a", Type: "web"}}, []platform.Process{{AppGUID: "a", Type: "web"}},
-		[]platform.Process{{AppGUID: "a", Type: "Web"}, {AppGUID: "b", Type: "web"}})
+		[]platform.Process{{AppGUID: "a", Type: "worker"}, {AppGUID: "a", Type: "web"}}, []platform.Process{{AppGUID: "a", Type: "worker"}},
+		[]platform.Process{{AppGUID: "a", Type: "Worker"}, {AppGUID: "b", Type: "worker"}, {AppGUID: "a", Type: "web"}})
 	checkConflicts(k, "Sidecar", sidecars,
 		[]platform.Sidecar{{AppGUID: "a", Name: "x"}}, []platform.Sidecar{{AppGUID: "a", Name: "x"}}, []platform.Sidecar{{AppGUID: "b", Name: "x"}, {AppGUID: "a", Name: "X"}})
+	checkConflicts(k, "Revision", revisions,
+		[]platform.Revision{{AppGUID: "a", Version: 1}}, []platform.Revision{{AppGUID: "a", Version: 1, Description: "x"}}, []platform.Revision{{AppGUID: "a", Version: 2}, {AppGUID: "b", Version: 1}})
 	checkConflicts(k, "Task", tasks,
 		[]platform.Task{{AppGUID: "a", Sequence: 1}}, []platform.Task{{AppGUID: "a", Sequence: 1, Name: "x"}}, []platform.Task{{AppGUID: "a", Sequence: 2}, {AppGUID: "b", Sequence: 1}})
 	checkConflicts(k, "Buildpack", buildpacks,

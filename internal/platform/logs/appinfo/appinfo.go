@@ -100,7 +100,7 @@ func (n *Info) About(ctx context.Context, app string) *logs.About {
 func (n *Info) Forget() { n.changes.Add(1) }
 
 func sameAbout(a, b *logs.About) bool {
-	return maps.Equal(a.Tags, b.Tags) && maps.Equal(a.Processes, b.Processes)
+	return maps.Equal(a.Tags, b.Tags) && maps.Equal(a.Processes, b.Processes) && maps.Equal(a.Replaced, b.Replaced)
 }
 
 // aboutIn reads the names of an app.
@@ -122,14 +122,33 @@ func (n *Info) aboutIn(tx platform.Tx, guid string) (logs.About, error) {
 	if err != nil {
 		return about, err
 	}
-	for _, p := range processes {
+	for _, p := range processes { // the oldest first
 		about.Processes[strings.ToUpper(p.Type)] = p.GUID
+	}
+	if len(processes) > len(about.Processes) {
+		if about.Replaced, err = replaced(tx, guid, about.Processes); err != nil {
+			return about, err
+		}
 	}
 	maps.Copy(about.Tags, map[string]string{
 		"app_id": app.GUID, "app_name": app.Name, "space_id": space.GUID, "space_name": space.Name,
 		"organization_id": org.GUID, "organization_name": org.Name,
 	})
 	return about, nil
+}
+
+// replaced returns the processes of an app that are not the newest of their type, by
+// their instances.
+func replaced(tx platform.Tx, app string, newest map[string]string) (map[string]string, error) {
+	instances, _, err := tx.Instances().List(platform.Where("app_guid", app))
+	out := map[string]string{}
+	for _, one := range instances {
+		out[one.GUID] = one.ProcessGUID
+	}
+	for _, guid := range newest {
+		maps.DeleteFunc(out, func(_, process string) bool { return process == guid })
+	}
+	return out, err
 }
 
 // MayRead implements logs.Access: a caller who can see an app can read its log.
@@ -177,7 +196,7 @@ func gaugeOf(one *platform.Instance, p *platform.Process, u controller.Usage) lo
 	const mb = 1 << 20
 	bytes := func(n int64) logs.Metric { return logs.Metric{Unit: "bytes", Value: float64(n)} }
 	return logs.Gauge{
-		App: one.AppGUID, Process: strings.ToUpper(p.Type), Instance: one.GUID, Index: one.Index, Time: u.Time,
+		App: one.AppGUID, Process: strings.ToUpper(p.Type), ProcessGUID: p.GUID, Instance: one.GUID, Index: one.Index, Time: u.Time,
 		Metrics: map[string]logs.Metric{
 			"cpu": {Unit: "percentage", Value: 100 * u.CPU}, "cpu_entitlement": {Unit: "percentage", Value: 100 * u.CPU},
 			"memory": bytes(u.Memory), "memory_quota": bytes(int64(p.MemoryMB) * mb),
