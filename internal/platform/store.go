@@ -27,6 +27,7 @@ type Tx interface {
 	SpaceQuotas() Repo[SpaceQuota]
 	IsolationSegments() Repo[IsolationSegment]
 	SecurityGroups() Repo[SecurityGroup]
+	NetworkPolicies() Repo[NetworkPolicy]
 	Users() Repo[User]
 	Roles() Repo[Role]
 	Domains() Repo[Domain]

@@ -22,6 +22,7 @@ func testRoundTrip(k *kit) {
 	roundTrip(k, "SpaceQuota", spaceQuotas)
 	roundTrip(k, "IsolationSegment", segments)
 	roundTrip(k, "SecurityGroup", secGroups)
+	roundTrip(k, "NetworkPolicy", policies)
 	roundTrip(k, "User", users)
 	roundTrip(k, "Role", roles)
 	roundTrip(k, "Domain", domains)

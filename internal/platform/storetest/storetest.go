@@ -37,6 +37,7 @@ func Conformance(t *testing.T, open func(t *testing.T) platform.Store) {
 		{"Quotas", testQuotas},
 		{"Segments", testSegments},
 		{"SecurityGroups", testSecurityGroups},
+		{"NetworkPolicies", testNetworkPolicies},
 		{"Once", testOnce},
 		{"Conflicts", testConflicts},
 		{"NotFound", testNotFound},
@@ -190,6 +191,7 @@ var (
 	spaceQuotas   = noun[platform.SpaceQuota]{platform.Tx.SpaceQuotas, (*platform.SpaceQuota).Base}
 	segments      = noun[platform.IsolationSegment]{platform.Tx.IsolationSegments, (*platform.IsolationSegment).Base}
 	secGroups     = noun[platform.SecurityGroup]{platform.Tx.SecurityGroups, (*platform.SecurityGroup).Base}
+	policies      = noun[platform.NetworkPolicy]{platform.Tx.NetworkPolicies, (*platform.NetworkPolicy).Base}
 	users         = noun[platform.User]{platform.Tx.Users, (*platform.User).Base}
 	roles         = noun[platform.Role]{platform.Tx.Roles, (*platform.Role).Base}
 	domains       = noun[platform.Domain]{platform.Tx.Domains, (*platform.Domain).Base}

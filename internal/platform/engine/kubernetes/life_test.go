@@ -4,6 +4,7 @@ package kubernetes_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -396,6 +397,55 @@ func TestNodeLost(t *testing.T) {
 	}
 }
 
+// TestHalfLost: all instances on a lost node are displaced, though they are half of all,
+// because those on the other node answer. New instances avoid the node.
+func TestHalfLost(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, func(o *kubernetes.Options) { o.Silence, o.ForceAfter = time.Second, time.Second })
+	node, lost := "", 0
+	for _, id := range []string{"a", "b", "c", "d"} {
+		s := w.start(id)
+		if node == "" {
+			node = w.cluster.Node("i-" + id)
+		}
+		if w.cluster.Node("i-"+id) == node {
+			lost++
+		}
+		go func() {
+			_, err := s.Next()
+			for err == nil {
+				_, err = s.Next()
+			}
+		}()
+	}
+	if lost != 2 {
+		t.Fatalf("%d of 4 instances are on %s, want 2", lost, node)
+	}
+	w.cluster.LoseNode(node, true)
+	for range lost {
+		select {
+		case got := <-w.displaced:
+			if !strings.HasSuffix(got, ": its node does not answer") {
+				t.Errorf("displaced: %s", got)
+			}
+		case <-w.within().Done():
+			t.Fatal("an instance on the lost node is never displaced")
+		}
+	}
+	if err := w.engine.Start(w.within(), specOf("e", "exec sleep 1000")); err != nil {
+		t.Fatal(err)
+	}
+	var next struct {
+		Spec struct{ Affinity json.RawMessage }
+	}
+	if err := json.Unmarshal(w.cluster.Object("pods", "i-e"), &next); err != nil {
+		t.Fatal(err)
+	}
+	if text := string(next.Spec.Affinity); !strings.Contains(text, "NotIn") || !strings.Contains(text, node) {
+		t.Errorf("affinity of the next Pod: %s, want that it avoids %s", text, node)
+	}
+}
+
 // TestCutOff: when all agents fall silent, it is the server that is cut off: it replaces
 // nothing.
 func TestCutOff(t *testing.T) {
@@ -418,8 +468,8 @@ func TestCutOff(t *testing.T) {
 	for range 4 {
 		<-failed
 	}
-	if n := len(w.displaced); n > 1 {
-		t.Errorf("%d of 4 instances are displaced, want the first at most", n)
+	if n := len(w.displaced); n > 2 {
+		t.Errorf("%d of 4 instances are displaced, want those of the first node at most", n)
 	}
 }
 

@@ -60,7 +60,7 @@ const (
 )
 
 // selectable are the labels of an engine.Spec that Pods are selected by.
-var selectable = []string{"app", "process", "space", "version"}
+var selectable = []string{"app", "process", "version"}
 
 // podName returns the name of an instance's Pod: i for an instance of an app, t for a task,
 // b for a build.
@@ -178,6 +178,9 @@ func (e *Engine) labelsOf(s engine.Spec) object {
 			labels["ingot.dev/"+name] = value
 		}
 	}
+	if dnsName.MatchString(s.Zone.Space) {
+		labels[labelSpace] = s.Zone.Space
+	}
 	return labels
 }
 
@@ -205,6 +208,7 @@ func (e *Engine) podSpec(s engine.Spec) object {
 	if e.options.PriorityClass != "" {
 		spec["priorityClassName"] = e.options.PriorityClass
 	}
+	affinity := object{}
 	if process := s.Labels["process"]; dnsName.MatchString(process) {
 		same := object{labelProcess: process}
 		if version := s.Labels["version"]; dnsName.MatchString(version) {
@@ -216,9 +220,21 @@ func (e *Engine) podSpec(s engine.Spec) object {
 		}}
 		// Not a second constraint: the scheduler ignores all of them on nodes that lack the
 		// label of one, and only clusters of clouds have zones.
-		spec["affinity"] = object{"podAntiAffinity": object{"preferredDuringSchedulingIgnoredDuringExecution": []any{object{
+		affinity["podAntiAffinity"] = object{"preferredDuringSchedulingIgnoredDuringExecution": []any{object{
 			"weight": int64(100), "podAffinityTerm": object{"topologyKey": "topology.kubernetes.io/zone", "labelSelector": selector},
-		}}}}
+		}}}
+	}
+	if nodes := e.avoid(); len(nodes) > 0 {
+		fields := make([]any, 0, len(nodes))
+		for _, node := range nodes {
+			fields = append(fields, object{"key": "metadata.name", "operator": "NotIn", "values": []any{node}})
+		}
+		affinity["nodeAffinity"] = object{"requiredDuringSchedulingIgnoredDuringExecution": object{
+			"nodeSelectorTerms": []any{object{"matchFields": fields}},
+		}}
+	}
+	if len(affinity) > 0 {
+		spec["affinity"] = affinity
 	}
 	nodesOf(spec, s.Segment)
 	return spec
