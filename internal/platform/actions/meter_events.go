@@ -3,7 +3,6 @@ package actions
 import (
 	"time"
 
-	"ingot/internal/base/fault"
 	"ingot/internal/platform"
 )
 

@@ -51,8 +51,7 @@ type plan struct {
 	memory   map[string]int // of sidecars, by name
 	where    *actions.AppInfo
 	// files are the service binding files of the app, if it has them in files.
-	files   map[string][]byte
-	segment string
+	files map[string][]byte
 }
 
 func (c *Controller) planOf(ctx context.Context, at slotKey, version string) (*plan, error) {
@@ -88,7 +87,6 @@ func (c *Controller) planOf(ctx context.Context, at slotKey, version string) (*p
 		if p.where, err = actions.AppInfoOf(tx, p.app); err != nil {
 			return err
 		}
-		p.segment = where.Segment
 		if p.files, err = actions.ServiceFiles(tx, p.app); err != nil {
 			return err
 		}
@@ -123,7 +121,7 @@ func (c *Controller) specOf(ctx context.Context, at slotKey, id, version string)
 		return engine.Spec{}, err
 	}
 	return engine.Spec{
-		ID: id, Reach: reach, Segment: p.segment, Zone: engine.Zone{Space: p.app.SpaceGUID}, App: p.app.GUID, FilesAt: c.credentials(id, p.where),
+		ID: id, Reach: reach, Segment: p.where.Segment, Zone: engine.Zone{Space: p.app.SpaceGUID}, App: p.app.GUID, FilesAt: c.credentials(id, p.where),
 		Labels: map[string]string{
 			labelKind: kindApp, LabelApp: p.app.GUID, labelProcess: p.process.GUID, labelType: p.process.Type,
 			labelIndex: strconv.Itoa(at.index), labelVersion: version, labelSources: strings.Join(sourcesOf(ln), "\n"),
