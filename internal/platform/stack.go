@@ -7,7 +7,7 @@ import (
 	"ingot/internal/base/fault"
 )
 
-// StackState says whether apps may be staged with a stack.
+// StackState is how far a stack is phased out.
 type StackState string
 
 // The states of a stack.

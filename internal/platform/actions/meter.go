@@ -71,7 +71,7 @@ func (r notingRepo[T, P]) note(guid string) error {
 	if err == nil {
 		r.noted.add(guid, before)
 	}
-	return ignore(err, fault.NotFound) // as the write itself will say
+	return ignoreMissing(err) // as the write itself will say
 }
 
 func (r notingRepo[T, P]) Update(row *T) error {
@@ -106,8 +106,8 @@ func (r notingRepo[T, P]) gone(q platform.Query) error {
 	return err
 }
 
-func ignore(err error, code fault.Code) error {
-	if fault.Is(err, code) {
+func ignoreMissing(err error) error {
+	if fault.Is(err, fault.NotFound) {
 		return nil
 	}
 	return err
@@ -196,7 +196,7 @@ func setBuildpack(tx platform.Tx, e *platform.AppUsageEvent, dropletGUID string,
 		name = wanted[0]
 	}
 	d, err := tx.Droplets().Get(dropletGUID)
-	if err := ignore(err, fault.NotFound); err != nil {
+	if err := ignoreMissing(err); err != nil {
 		return err
 	}
 	if d != nil && len(d.Buildpacks) > 0 {
@@ -210,5 +210,5 @@ func setBuildpack(tx platform.Tx, e *platform.AppUsageEvent, dropletGUID string,
 	if b != nil && err == nil {
 		e.BuildpackGUID = b.GUID
 	}
-	return ignore(err, fault.NotFound)
+	return ignoreMissing(err)
 }

@@ -3,7 +3,6 @@ package actions
 import (
 	"time"
 
-	"ingot/internal/base/fault"
 	"ingot/internal/platform"
 )
 
@@ -50,7 +49,7 @@ func (m *metered) processEvents() error {
 	for _, guid := range m.processes.order {
 		before := m.processes.before[guid]
 		after, err := m.Tx.Processes().Get(guid)
-		if err := ignore(err, fault.NotFound); err != nil {
+		if err := ignoreMissing(err); err != nil {
 			return err
 		}
 		one := after
@@ -107,7 +106,7 @@ func (m *metered) buildEvents() error {
 	for _, guid := range m.builds.order {
 		before := m.builds.before[guid]
 		after, err := m.Tx.Builds().Get(guid)
-		if err := ignore(err, fault.NotFound); err != nil {
+		if err := ignoreMissing(err); err != nil {
 			return err
 		}
 		var states []platform.UsageState
@@ -148,7 +147,7 @@ func (m *metered) taskEvents() error {
 	for _, guid := range m.tasks.order {
 		before := m.tasks.before[guid]
 		after, err := m.Tx.Tasks().First(withoutSecrets(platform.Where("guid", guid)))
-		if err := ignore(err, fault.NotFound); err != nil {
+		if err := ignoreMissing(err); err != nil {
 			return err
 		}
 		one, state, previous := after, platform.UsageTaskStarted, platform.TaskPending
@@ -181,7 +180,7 @@ func (m *metered) serviceEvents() error {
 	for _, guid := range m.instances.order {
 		before := m.instances.before[guid]
 		after, err := m.Tx.ServiceInstances().First(withoutSecrets(platform.Where("guid", guid)))
-		if err := ignore(err, fault.NotFound); err != nil {
+		if err := ignoreMissing(err); err != nil {
 			return err
 		}
 		existed, exists := before != nil && before.Last.Exists(), after != nil && after.Last.Exists()
@@ -215,7 +214,7 @@ func serviceUsage(tx platform.Tx, i *platform.ServiceInstance) (platform.Service
 	e := platform.ServiceUsageEvent{InstanceGUID: i.GUID, InstanceName: i.Name, InstanceType: platform.UsageUserProvided, SpaceGUID: i.SpaceGUID}
 	space, err := tx.Spaces().Get(i.SpaceGUID)
 	if err != nil {
-		return e, ignore(err, fault.NotFound)
+		return e, ignoreMissing(err)
 	}
 	e.SpaceName, e.OrgGUID = space.Name, space.OrgGUID
 	if i.Type != platform.ServiceManaged {
@@ -224,17 +223,17 @@ func serviceUsage(tx platform.Tx, i *platform.ServiceInstance) (platform.Service
 	e.InstanceType = platform.UsageManaged
 	plan, err := tx.ServicePlans().Get(i.PlanGUID)
 	if err != nil {
-		return e, ignore(err, fault.NotFound)
+		return e, ignoreMissing(err)
 	}
 	e.PlanGUID, e.PlanName = plan.GUID, plan.Name
 	offering, err := tx.ServiceOfferings().Get(plan.OfferingGUID)
 	if err != nil {
-		return e, ignore(err, fault.NotFound)
+		return e, ignoreMissing(err)
 	}
 	e.OfferingGUID, e.OfferingName = offering.GUID, offering.Name
 	broker, err := tx.ServiceBrokers().First(withoutSecrets(platform.Where("guid", offering.BrokerGUID)))
 	if err != nil {
-		return e, ignore(err, fault.NotFound)
+		return e, ignoreMissing(err)
 	}
 	e.BrokerGUID, e.BrokerName = broker.GUID, broker.Name
 	return e, nil

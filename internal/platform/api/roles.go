@@ -205,8 +205,8 @@ func memberOf(tx platform.Tx, role *platform.Role) error {
 	return err
 }
 
-// roleHolder reports whether a role is for somebody that the authorization server
-// knows, whether the platform does or not: a user that was found by name, or a client.
+// roleHolder reports whether a role is for a user that was found by name, or for a
+// client that is not stored yet: the authorization server knows both.
 func (a *API) roleHolder(r *http.Request, guid string, byName bool) (bool, error) {
 	if byName {
 		return true, nil

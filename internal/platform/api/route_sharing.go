@@ -113,7 +113,7 @@ func targetSpace(req *request, guid string) (*platform.Space, string, error) {
 		return nil, "", err
 	case !standing.Grants(platform.Operate):
 		return nil, "You don't have write permission for the target space.", nil
-	case standing.Check(platform.Operate) != nil:
+	case standing.Suspended && !standing.Admin:
 		return nil, "The target organization is suspended.", nil
 	}
 	return space, "", nil
