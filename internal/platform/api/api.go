@@ -58,7 +58,10 @@ type Options struct {
 	// IdentityAuthority is the certificate, as PEM, of the authority of instances'
 	// certificates; empty means that instances have none.
 	IdentityAuthority []byte
-	Now               func() time.Time
+	// Enforces returns a warning about a security group that the engine does not
+	// enforce, or not all of it; nil means that it enforces everything.
+	Enforces func(*platform.SecurityGroup) string
+	Now      func() time.Time
 }
 
 // API serves the v3 API.
@@ -76,6 +79,7 @@ type API struct {
 	inspect   func(context.Context, io.Reader) (*platform.Droplet, error)
 	authURL   func(*http.Request) string
 	now       func() time.Time
+	enforces  func(*platform.SecurityGroup) string
 
 	scratch                    string
 	maxUpload                  int64
@@ -202,7 +206,7 @@ func New(o Options) *API {
 	}
 	return &API{
 		store: o.Store, platform: o.Platform, services: o.Services, directory: o.Directory, runtime: o.Runtime, traffic: o.Traffic, signals: o.Signals, blobs: o.Blobs,
-		verifier: o.Verifier, log: o.Log, inspect: o.InspectDroplet, authURL: o.AuthURL, now: o.Now, scratch: o.Scratch, maxUpload: o.MaxUpload, sshAddress: o.SSHAddress, sshFingerprint: o.SSHFingerprint, notificationsURL: o.NotificationsURL, identity: o.IdentityAuthority,
+		verifier: o.Verifier, log: o.Log, inspect: o.InspectDroplet, authURL: o.AuthURL, now: o.Now, scratch: o.Scratch, maxUpload: o.MaxUpload, sshAddress: o.SSHAddress, sshFingerprint: o.SSHFingerprint, notificationsURL: o.NotificationsURL, identity: o.IdentityAuthority, enforces: o.Enforces,
 	}
 }
 
@@ -212,7 +216,7 @@ func (a *API) Routes(m *web.Mux) {
 	for _, register := range []func(*web.Group){
 		a.rootRoutes, a.organizationRoutes, a.spaceRoutes, a.quotaRoutes, a.userRoutes, a.roleRoutes, a.jobRoutes, a.flagRoutes, a.isolationRoutes, a.domainRoutes, a.routeRoutes,
 		a.appRoutes, a.processRoutes, a.sidecarRoutes, a.packageRoutes, a.buildRoutes, a.dropletRoutes, a.envGroupRoutes,
-		a.stackRoutes, a.buildpackRoutes, a.eventRoutes, a.deploymentRoutes, a.taskRoutes, a.emptyRoutes, a.manifestRoutes,
+		a.stackRoutes, a.buildpackRoutes, a.eventRoutes, a.deploymentRoutes, a.taskRoutes, a.securityGroupRoutes, a.manifestRoutes,
 		a.serviceBrokerRoutes, a.serviceOfferingRoutes, a.servicePlanRoutes, a.serviceInstanceRoutes, a.serviceSharingRoutes,
 		a.serviceBindingRoutes, a.serviceRouteBindingRoutes,
 	} {
