@@ -30,6 +30,8 @@ const (
 	FormatOAuth
 	// FormatRouting is the {"name","message"} of Cloud Foundry's routing API.
 	FormatRouting
+	// FormatNetwork is {"error":"…"} of Cloud Foundry's policy server.
+	FormatNetwork
 )
 
 // meaning is the response for an error code.
@@ -124,6 +126,8 @@ func body(f Format, m meaning, e *fault.Error) any {
 	switch f {
 	case FormatNotifications, FormatNotificationsV2:
 		return map[string]any{"errors": []string{notificationsMessage(f, e)}}
+	case FormatNetwork:
+		return map[string]string{"error": strings.Join(e.Messages(), " ")}
 	case FormatOAuth:
 		out := map[string]string{"error": m.oauth, "error_description": strings.Join(e.Messages(), " ")}
 		if e.Kind != "" {

@@ -17,7 +17,7 @@ type page struct {
 
 	// upTo is the last guid of a page in order; "" if the page reaches the end.
 	upTo string
-	// routes are the routes of the router: all but those of internal domains.
+	// routes are those of the router and of the name server.
 	routes map[string]*mapping
 }
 
@@ -97,14 +97,11 @@ func (p *page) readRoutes(tx platform.Tx, routes []*platform.Route) error {
 			}
 			domains[r.DomainGUID] = d
 		}
-		if d.Internal {
-			continue
-		}
 		host := d.Name
 		if r.Host != "" {
 			host = r.Host + "." + d.Name
 		}
-		p.routes[r.GUID] = &mapping{route: Route{GUID: r.GUID, Host: host, Path: r.Path, Port: r.Port, Options: r.Options}}
+		p.routes[r.GUID] = &mapping{route: Route{GUID: r.GUID, Host: host, Path: r.Path, Port: r.Port, Options: r.Options, Internal: d.Internal}}
 	}
 	return nil
 }

@@ -188,6 +188,7 @@ func (j *job) specOf(ctx context.Context, task *platform.Task) (engine.Spec, err
 	return engine.Spec{
 		ID:      task.GUID,
 		Reach:   reach,
+		Segment: where.Segment,
 		Zone:    engine.Zone{Space: app.SpaceGUID},
 		App:     app.GUID,
 		FilesAt: j.credentials(task.GUID, where),
