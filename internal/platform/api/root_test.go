@@ -29,7 +29,7 @@ func TestAdvertised(t *testing.T) {
 		}
 	}
 	root := f.call("", "GET", "/", nil)
-	for _, name := range []string{"network_policy_v0", "network_policy_v1", "cloud_controller_v2", "credhub"} {
+	for _, name := range []string{"cloud_controller_v2", "credhub"} {
 		if v, ok := root.at("links").(map[string]any)[name]; !ok || v != nil {
 			t.Errorf("%s is %v", name, v)
 		}

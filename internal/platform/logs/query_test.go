@@ -35,8 +35,8 @@ func TestHistory(t *testing.T) {
 	backgroundtest.Stress(t, func(*testing.T) background.Service { return logs.NewHistory(&lateAccess{}) })
 }
 
-// The client library of log-cache queries the gauges of an app; nobody queries those of an
-// app that they may not read.
+// The client library of log-cache queries the gauges of an app. A query for an
+// app that the caller may not read is refused.
 func TestPromQL(t *testing.T) {
 	t.Parallel()
 	d := newQueryDesk(t)

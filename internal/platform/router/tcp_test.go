@@ -137,6 +137,22 @@ func wantReset(t testing.TB, c net.Conn, what string) {
 	}
 }
 
+// wantRefused connects where the router resets connections, which may be before the client
+// knows that it is connected.
+func (f *tcpFront) wantRefused(port int, what string) {
+	f.t.Helper()
+	c, err := net.Dial("tcp", "127.0.0.1:"+strconv.Itoa(port))
+	if errors.Is(err, syscall.ECONNRESET) {
+		return
+	}
+	if err != nil {
+		f.t.Fatalf("%s: %v, want a reset", what, err)
+	}
+	defer c.Close()
+	_ = c.SetDeadline(time.Now().Add(20 * time.Second))
+	wantReset(f.t, c, what)
+}
+
 func TestTCPService(t *testing.T) {
 	t.Parallel()
 	backgroundtest.Stress(t, func(*testing.T) background.Service {
@@ -227,7 +243,7 @@ func TestTCPRouteChanges(t *testing.T) {
 	alive("replaced")
 	f.table.Set(tcpRoute("s", other))
 	alive("the instance is not ready")
-	wantReset(t, f.dial(other), "a route without an instance")
+	f.wantRefused(other, "a route without an instance")
 	router.SweepTCP(f.tcp, time.Now().Add(router.UnmappedFor-time.Minute))
 	f.table.Set(tcpRoute("s", other, b))
 	router.SweepTCP(f.tcp, time.Now().Add(router.UnmappedFor+time.Minute))
@@ -308,7 +324,7 @@ func TestTCPLimits(t *testing.T) {
 			line(t, bufio.NewReader(c))
 			open = append(open, c)
 		}
-		wantReset(t, f.dial(port), what)
+		f.wantRefused(port, what)
 		if a := <-f.access; a.RouterError != "too_many_connections" {
 			t.Errorf("%s: the access line has %q", what, a.RouterError)
 		}
