@@ -11,8 +11,7 @@ var unrouted = map[string]string{
 }
 
 // notYet are operations that are being built.
-var notYet = map[string]string{
-}
+var notYet = map[string]string{}
 
 // TestEveryOperationIsRouted: every operation of Cloud Foundry's description is
 // answered, or listed with the reason why not.
