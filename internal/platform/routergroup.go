@@ -7,8 +7,11 @@ import (
 	"strings"
 )
 
-// ProtocolHTTP is the protocol of routes that are not TCP routes (ProtocolTCP).
-const ProtocolHTTP = "http"
+// The protocols of routes, and of destinations beside http1 and http2.
+const (
+	ProtocolHTTP = "http"
+	ProtocolTCP  = "tcp"
+)
 
 // RouterGroup is the group of routers that serve the TCP routes of a domain, with
 // the ports that routes can have. The zero value means that there is none.
@@ -28,10 +31,10 @@ func DefaultTCPGroup(ports PortSet) RouterGroup {
 }
 
 // PortSet is a set of ports: sorted ranges, both ends included, that do not overlap.
-type PortSet []portSpan
+type PortSet []PortRange
 
-// portSpan is a range of ports, both ends included.
-type portSpan struct{ first, last int }
+// PortRange is a range of ports, both ends included.
+type PortRange struct{ First, Last int }
 
 // minTCPPort is the lowest port of a TCP route, as in Cloud Foundry.
 const minTCPPort = 1024
@@ -58,11 +61,11 @@ func ParsePorts(text string) (PortSet, error) {
 		case first > last:
 			return nil, fmt.Errorf("the range %q ends before it begins", part)
 		}
-		set = append(set, portSpan{first, last})
+		set = append(set, PortRange{first, last})
 	}
-	slices.SortFunc(set, func(a, b portSpan) int { return a.first - b.first })
+	slices.SortFunc(set, func(a, b PortRange) int { return a.First - b.First })
 	for i := 1; i < len(set); i++ {
-		if set[i].first <= set[i-1].last {
+		if set[i].First <= set[i-1].Last {
 			return nil, fmt.Errorf("the ranges %s and %s overlap", set[i-1], set[i])
 		}
 	}
@@ -71,13 +74,13 @@ func ParsePorts(text string) (PortSet, error) {
 
 // Contains reports whether a port is in the set.
 func (s PortSet) Contains(port int) bool {
-	return slices.ContainsFunc(s, func(r portSpan) bool { return r.first <= port && port <= r.last })
+	return slices.ContainsFunc(s, func(r PortRange) bool { return r.First <= port && port <= r.Last })
 }
 
 // Count returns the number of ports.
 func (s PortSet) Count() (n int) {
 	for _, r := range s {
-		n += r.last - r.first + 1
+		n += r.Last - r.First + 1
 	}
 	return n
 }
@@ -85,20 +88,20 @@ func (s PortSet) Count() (n int) {
 // At returns the port at a position, from 0 to Count()-1.
 func (s PortSet) At(i int) int {
 	for _, r := range s {
-		if n := r.last - r.first + 1; i >= n {
+		if n := r.Last - r.First + 1; i >= n {
 			i -= n
 		} else {
-			return r.first + i
+			return r.First + i
 		}
 	}
 	return 0
 }
 
-func (r portSpan) String() string {
-	if r.first == r.last {
-		return strconv.Itoa(r.first)
+func (r PortRange) String() string {
+	if r.First == r.Last {
+		return strconv.Itoa(r.First)
 	}
-	return strconv.Itoa(r.first) + "-" + strconv.Itoa(r.last)
+	return strconv.Itoa(r.First) + "-" + strconv.Itoa(r.Last)
 }
 
 // String returns the set as ParsePorts reads it.

@@ -198,6 +198,9 @@ func (h *History) Select(ctx context.Context, app, metric string, from, to time.
 func gaugeTags(g *Gauge, about *About) map[string]string {
 	e := platform.LogLine{App: g.App, Source: "APP/PROC/" + g.Process, Instance: strconv.Itoa(g.Index), Stream: g.Instance}
 	tags := Tags(&e, about)
+	if g.ProcessGUID != "" {
+		tags["process_id"] = g.ProcessGUID // during a deployment there are two of a type
+	}
 	delete(tags, "source_type") // for log lines only
 	if g.ProcessGUID != "" {
 		tags["process_id"] = g.ProcessGUID // during a deployment there are two of a type
