@@ -27,6 +27,7 @@ import (
 	"ingot/internal/platform/logs"
 	"ingot/internal/platform/logs/appinfo"
 	"ingot/internal/platform/logs/drain"
+	"ingot/internal/platform/netrules"
 	"ingot/internal/platform/platformdb"
 	"ingot/internal/platform/router"
 	"ingot/internal/platform/services"
@@ -62,6 +63,7 @@ type runtime struct {
 	sftp      string // the sftp server, as instances see it
 	log       *slog.Logger
 	cleaner   *cleanup.Cleaner
+	rules     *netrules.Keeper // nil if the engine does not enforce rules
 	// retireAfter is for tests; 0 means the default.
 	retireAfter time.Duration
 }
@@ -130,6 +132,9 @@ func (s *System) openRuntime(ctx context.Context, dir *datadir.Dir, d *db.DB, se
 	})
 	r.cleaner = cleanup.New(cleanup.Config{Store: r.store, Blobs: r.blobs, Logs: r.logs, Engine: r.engine, Builds: r.stager, Jobs: r.store, Lead: r.cluster.Lead, Log: c.Log})
 	r.services = openServices(c, r, cmp.Or(c.PublicURL, e.API))
+	if enforcer, ok := r.engine.(engine.Enforcer); ok {
+		r.rules = netrules.New(r.store, enforcer, c.Log)
+	}
 	r.store.Notify(r)
 	if c.seams.runtime != nil {
 		c.seams.runtime(r)
@@ -150,10 +155,12 @@ const appUser = 2000
 
 // parts returns what has to be started, in this order.
 func (r *runtime) parts(log *slog.Logger) []background.Service {
-	return []background.Service{
-		r.logs, r.drains, r.access, r.apps, r.tasks, r.publisher, r.stager, r.builds, r.services,
-		r.cleaner.Periodic(), choice.Recheck(r.engine, log), background.Every(protectInterval, r.protect), background.Every(rekeyInterval, r.rekey),
+	parts := []background.Service{r.logs, r.drains, r.access}
+	if r.rules != nil {
+		parts = append(parts, r.rules) // before instances are started
 	}
+	return append(parts, r.apps, r.tasks, r.publisher, r.stager, r.builds, r.services,
+		r.cleaner.Periodic(), choice.Recheck(r.engine, log), background.Every(protectInterval, r.protect), background.Every(rekeyInterval, r.rekey))
 }
 
 // Usage implements api.Runtime.
