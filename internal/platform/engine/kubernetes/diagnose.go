@@ -217,7 +217,7 @@ func (d *Diagnosis) security(ctx context.Context) bool {
 		d.add(Fail, step, err.Error(), "create the namespace: install the chart, or set --kubernetes-namespace")
 		return false
 	case err != nil:
-		d.add(Warn, step, "not known: "+err.Error(), "the trial Pod says whether Pods are admitted")
+		d.add(Warn, step, "not known: "+err.Error(), "the trial Pod shows what the cluster admits")
 	case privileged:
 		d.add(Warn, step, "the namespace admits privileged Pods", label)
 	case plain:
