@@ -14,6 +14,7 @@ import (
 // docs/kubernetes.md says: database, blobs and secrets.
 func TestMove(t *testing.T) {
 	t.Parallel()
+	target := dbtest.URL(t, db.Postgres) // before the server, which is stopped first
 	s := startApps(t, options{Engine: "process"})
 	home := s.admin(t)
 	cfOK(t, home, pushProbe(t, "steady")...)
@@ -21,7 +22,6 @@ func TestMove(t *testing.T) {
 	app := guid(t, home, "steady")
 	s.running(t, app, 1)
 
-	target := dbtest.URL(t, db.Postgres)
 	ingot := func(code int, args ...string) string {
 		t.Helper()
 		p := run(t, nil, args...)

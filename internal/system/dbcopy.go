@@ -150,12 +150,15 @@ func CopyDatabase(ctx context.Context, c CopyConfig, tell func(string)) error {
 			return logdb.CopyPartitions(from, to)
 		},
 		Report: func(p dbcopy.Progress) {
-			text := fmt.Sprintf("%-32s %9d rows", p.Table, p.Rows)
+			text := fmt.Sprintf("%-40s %9d rows", p.Table, p.Rows)
 			if !p.Done {
 				tell(text + " …")
 				return
 			}
 			rows, tables = rows+p.Rows, tables+1
+			if p.Rows == 0 {
+				return
+			}
 			text += "  " + p.Sum
 			if p.Unreadable > 0 {
 				text += fmt.Sprintf("  %d secrets cannot be decrypted, before neither", p.Unreadable)

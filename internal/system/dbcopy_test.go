@@ -10,10 +10,13 @@ import (
 	"strings"
 	"testing"
 
+	"ingot/internal/auth/authdb"
 	"ingot/internal/base/db"
 	"ingot/internal/base/db/dbtest"
 	"ingot/internal/base/testkit"
+	"ingot/internal/notify/notifydb"
 	"ingot/internal/platform/logs/logdb"
+	"ingot/internal/platform/platformdb"
 )
 
 // TestCopyDatabase moves a server with an app, a user and a notification from SQLite to
@@ -119,6 +122,25 @@ func TestCopyDatabase(t *testing.T) {
 	c.DatabaseURL = second
 	check()
 	f.Stop()
+}
+
+// TestCopyDatabaseWithoutLogs: a server on PostgreSQL may have its log lines in files.
+func TestCopyDatabaseWithoutLogs(t *testing.T) {
+	t.Parallel()
+	from, to := dbtest.URL(t, db.Postgres), dbtest.URL(t, db.Postgres)
+	d := dbtest.Open(t, from)
+	for _, m := range []db.Migrations{authdb.Migrations, platformdb.Migrations, notifydb.Migrations(db.Postgres)} {
+		if err := d.Migrate(t.Context(), m); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var said string
+	if err := CopyDatabase(t.Context(), CopyConfig{From: from, To: to, Log: discard}, func(line string) { said += line + "\n" }); err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(said, "Copied 1 rows of ") || !strings.Contains(said, "no keys were given (--keys-dir)") {
+		t.Errorf("said %s, want one row (notify_numbers), and that secrets were not checked", said)
+	}
 }
 
 // TestMigrateDatabase: all tables are migrated, and none if some are newer.

@@ -2,7 +2,6 @@ package system
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -25,14 +24,12 @@ func CheckCluster(ctx context.Context, c Config, report func(kubernetes.Finding)
 		report(kubernetes.Finding{Level: kubernetes.Fail, Step: "--" + flag, Found: err.Error(), Do: "set the flag or its environment variable"})
 		return
 	}
-	authority, err := agent.NewAuthority()
+	keys, err := agent.NewKeys()
 	if err != nil {
-		report(kubernetes.Finding{Level: kubernetes.Fail, Step: "trial Pod", Found: err.Error()})
+		report(kubernetes.Finding{Level: kubernetes.Fail, Step: "trial Pod", Found: err.Error(), Do: "try again"})
 		return
 	}
-	key := make([]byte, 32)
-	_, _ = rand.Read(key) // never fails
-	d := kubernetes.Diagnosis{Options: kubernetes.Options{Config: c.Kubernetes, Authority: authority, Key: key, Server: "doctor", Log: c.Log}}
+	d := kubernetes.Diagnosis{Options: kubernetes.Options{Config: c.Kubernetes, Authority: keys.Authority, Key: keys.Key, Server: "doctor", Log: c.Log}}
 	if c.seams.diagnosis != nil {
 		c.seams.diagnosis(&d)
 	}

@@ -126,7 +126,7 @@ func databaseName(databaseURL string) string {
 		return "SQLite, " + path
 	}
 	if u, err := url.Parse(databaseURL); err == nil {
-		return "PostgreSQL, " + strings.TrimPrefix(u.Path, "/") + " at " + u.Host
+		return strings.TrimSuffix("PostgreSQL, "+strings.TrimPrefix(u.Path, "/")+" at "+u.Host, " at ")
 	}
 	return "PostgreSQL"
 }

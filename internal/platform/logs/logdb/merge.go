@@ -156,8 +156,12 @@ func createPartition(tx *db.Tx, slot int64) error {
 }
 
 // CopyPartitions creates the partitions of one database in another, whose tables are
-// empty.
+// empty. It does nothing if the first has no tables of logs.
 func CopyPartitions(from, to *db.Tx) error {
+	var has bool
+	if err := from.QueryRow("SELECT to_regclass('log_slots') IS NOT NULL").Scan(&has); err != nil || !has {
+		return err
+	}
 	slots, err := db.All(from, value[int64], "SELECT slot FROM log_slots")
 	for _, slot := range slots {
 		if err == nil {
