@@ -284,6 +284,7 @@ var policyResource = schema.GroupVersionResource{Group: "networking.k8s.io", Ver
 func (d *Diagnosis) network(ctx context.Context) bool {
 	const step = "NetworkPolicies"
 	one, two := uuid.NewString(), uuid.NewString()
+	defer d.remove(ctx, one, two)
 	for _, id := range []string{one, two} {
 		limited, cancel := context.WithTimeout(ctx, trialTime)
 		err := d.engine.start(limited, trialSpec(id))
@@ -292,13 +293,6 @@ func (d *Diagnosis) network(ctx context.Context) bool {
 			d.failed(step, trialError(err))
 			return true
 		}
-		defer func() {
-			clean, done := context.WithTimeout(context.WithoutCancel(ctx), takedown)
-			defer done()
-			if err := d.engine.Remove(clean, id); err != nil {
-				d.add(Warn, step, "a Pod of this check could not be deleted: "+err.Error(), "delete it: kubectl delete pod -n "+d.Namespace+" i-"+id)
-			}
-		}()
 	}
 	deny, err := d.policy(ctx, "deny", two, "Ingress", nil)
 	if err != nil {
@@ -331,6 +325,17 @@ func (d *Diagnosis) network(ctx context.Context) bool {
 		d.add(OK, step, "enforced", "")
 	}
 	return true
+}
+
+// remove removes instances of this diagnosis, which need not exist.
+func (d *Diagnosis) remove(ctx context.Context, ids ...string) {
+	clean, done := context.WithTimeout(context.WithoutCancel(ctx), takedown)
+	defer done()
+	for _, id := range ids {
+		if err := d.engine.Remove(clean, id); err != nil {
+			d.add(Warn, "NetworkPolicies", "a Pod of this check could not be deleted: "+err.Error(), "delete it: kubectl delete pod -n "+d.Namespace+" i-"+id)
+		}
+	}
 }
 
 // policy creates a policy for one instance; remove deletes it.

@@ -72,7 +72,7 @@ func (s selector) selects(labels map[string]string) bool {
 	}
 	for _, e := range s.MatchExpressions {
 		got, has := labels[e.Key]
-		ok := false
+		var ok bool
 		switch e.Operator {
 		case "In":
 			ok = has && slices.Contains(e.Values, got)
