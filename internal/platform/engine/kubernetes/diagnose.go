@@ -65,7 +65,7 @@ func (d Diagnosis) Run(ctx context.Context, report func(Finding)) {
 	o.UserNamespaces = UserNamespacesOff // they have a step of their own
 	e, err := prepare(o)
 	if err != nil {
-		d.add(Fail, "API server", "", err.Error())
+		d.add(Fail, "API server", err.Error(), "set --kubernetes-kubeconfig, or run this in a Pod of the servers")
 		return
 	}
 	defer e.Close() //nolint:errcheck // it never fails
