@@ -26,6 +26,7 @@ type Tx interface {
 	OrganizationQuotas() Repo[OrganizationQuota]
 	SpaceQuotas() Repo[SpaceQuota]
 	SecurityGroups() Repo[SecurityGroup]
+	NetworkPolicies() Repo[NetworkPolicy]
 	Users() Repo[User]
 	Roles() Repo[Role]
 	Domains() Repo[Domain]

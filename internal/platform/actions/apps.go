@@ -173,6 +173,9 @@ func (p *Platform) DeleteApp(tx platform.Tx, by Actor, app *platform.App) error 
 	if err := p.dropBindings(tx, by, "app_guid", app.GUID); err != nil {
 		return err
 	}
+	if err := forgetAppPolicies(tx, app.GUID); err != nil {
+		return err
+	}
 	q := platform.Where("app_guid", app.GUID)
 	mapped, _, err := tx.Destinations().List(q)
 	if err != nil {

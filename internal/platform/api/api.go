@@ -58,7 +58,10 @@ type Options struct {
 	// Enforces returns a warning about a security group that the engine does not
 	// enforce, or not all of it; nil means that it enforces everything.
 	Enforces func(*platform.SecurityGroup) string
-	Now      func() time.Time
+	// NoPolicies is why network policies cannot be created: clients do not show the
+	// warnings of these requests. It is empty if they can.
+	NoPolicies string
+	Now        func() time.Time
 }
 
 // API serves the v3 API.
@@ -77,6 +80,8 @@ type API struct {
 	authURL   func(*http.Request) string
 	now       func() time.Time
 	enforces  func(*platform.SecurityGroup) string
+
+	noPolicies string
 
 	scratch                    string
 	maxUpload                  int64
@@ -201,7 +206,7 @@ func New(o Options) *API {
 	}
 	return &API{
 		store: o.Store, platform: o.Platform, services: o.Services, directory: o.Directory, runtime: o.Runtime, traffic: o.Traffic, signals: o.Signals, blobs: o.Blobs,
-		verifier: o.Verifier, log: o.Log, inspect: o.InspectDroplet, authURL: o.AuthURL, now: o.Now, scratch: o.Scratch, maxUpload: o.MaxUpload, sshAddress: o.SSHAddress, sshFingerprint: o.SSHFingerprint, notificationsURL: o.NotificationsURL, enforces: o.Enforces,
+		verifier: o.Verifier, log: o.Log, inspect: o.InspectDroplet, authURL: o.AuthURL, now: o.Now, scratch: o.Scratch, maxUpload: o.MaxUpload, sshAddress: o.SSHAddress, sshFingerprint: o.SSHFingerprint, notificationsURL: o.NotificationsURL, enforces: o.Enforces, noPolicies: o.NoPolicies,
 	}
 }
 
@@ -217,4 +222,5 @@ func (a *API) Routes(m *web.Mux) {
 	} {
 		register(g)
 	}
+	a.networkRoutes(m.Group("network policies", web.FormatNetwork, a.verifier))
 }

@@ -34,7 +34,7 @@ func (a *API) root(w http.ResponseWriter, r *http.Request) error {
 		"cloud_controller_v2": nil,
 		"cloud_controller_v3": {Href: base + "/v3", Meta: meta{Version}},
 		"network_policy_v0":   nil,
-		"network_policy_v1":   nil,
+		"network_policy_v1":   href(base, networkPath),
 		"login":               href(auth),
 		"uaa":                 href(auth),
 		"credhub":             nil,

@@ -103,6 +103,8 @@ var attempts = map[string]string{
 	"PATCH /v3/security_groups/{guid}":                                `{"name":"taken"}`,
 	"POST /v3/security_groups/{guid}/relationships/running_spaces":    `{"data":[{"guid":"$spaces"}]}`,
 	"POST /v3/security_groups/{guid}/relationships/staging_spaces":    `{"data":[{"guid":"$spaces"}]}`,
+	"POST /networking/v1/external/policies":                           `{"policies":[{"source":{"id":"$apps"},"destination":{"id":"$apps","protocol":"tcp","ports":{"start":1,"end":2}}}]}`,
+	"POST /networking/v1/external/policies/delete":                    `{"policies":[{"source":{"id":"$apps"},"destination":{"id":"$apps","protocol":"tcp","ports":{"start":1,"end":2}}}]}`,
 	"POST /v3/users":                                                  `{"guid":"new"}`,
 	"PATCH /v3/users/{guid}":                                          `{"metadata":{"labels":{"a":"b"}}}`,
 	"POST /v3/roles":                                                  `{"type":"organization_manager","relationships":{"user":{"data":{"guid":"$caller"}},"organization":{"data":{"guid":"$organizations"}}}}`,
@@ -225,7 +227,8 @@ func fullOrgServices(f *fixture, name string, guids map[string]string) {
 
 // public are the routes whose answers are the same for every user.
 var public = map[string]bool{
-	"GET /": true, "GET /v3": true, "GET /v3/info": true, "GET /v2/info": true, "GET /v3/stacks/{guid}": true, "GET /v3/stacks/{guid}/apps": true, "GET /v3/buildpacks/{guid}": true,
+	"GET /networking/v1/external/policies": true, // only those of the caller's own apps
+	"GET /":                                true, "GET /v3": true, "GET /v3/info": true, "GET /v2/info": true, "GET /v3/stacks/{guid}": true, "GET /v3/stacks/{guid}/apps": true, "GET /v3/buildpacks/{guid}": true,
 	"GET /v3/organization_quotas/{guid}": true, // without the organizations that have it
 	"GET /v3/feature_flags/{name}":       true, "GET /v3/environment_variable_groups/{name}": true,
 	"POST /v3/resource_matches": true, // among what the caller uploaded himself
@@ -331,7 +334,7 @@ func (f *fixture) everything() string {
 			func() error { return dump(&out, tx.Droplets()) }, func() error { return dump(&out, tx.Buildpacks()) }, func() error { return dump(&out, tx.Stacks()) },
 			func() error { return dump(&out, tx.Deployments()) }, func() error { return dump(&out, tx.Tasks()) }, func() error { return dump(&out, tx.AuditEvents()) }, func() error { return dump(&out, tx.Jobs()) },
 			func() error { return dump(&out, tx.ServiceBrokers()) }, func() error { return dump(&out, tx.ServiceOfferings()) }, func() error { return dump(&out, tx.ServicePlans()) },
-			func() error { return dump(&out, tx.OrganizationQuotas()) }, func() error { return dump(&out, tx.SpaceQuotas()) }, func() error { return dump(&out, tx.SecurityGroups()) },
+			func() error { return dump(&out, tx.OrganizationQuotas()) }, func() error { return dump(&out, tx.SpaceQuotas()) }, func() error { return dump(&out, tx.SecurityGroups()) }, func() error { return dump(&out, tx.NetworkPolicies()) },
 			func() error { return dump(&out, tx.ServiceInstances()) }, func() error { return dump(&out, tx.ServiceBindings()) },
 			func() error { return dump(&out, tx.Instances()) }, func() error { return dumpSettings(&out, tx) },
 		} {

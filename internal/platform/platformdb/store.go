@@ -102,6 +102,9 @@ func (x *transaction) SpaceQuotas() platform.Repo[platform.SpaceQuota] { return 
 func (x *transaction) SecurityGroups() platform.Repo[platform.SecurityGroup] {
 	return repoOf(x, securityGroups)
 }
+func (x *transaction) NetworkPolicies() platform.Repo[platform.NetworkPolicy] {
+	return repoOf(x, networkPolicies)
+}
 func (x *transaction) Users() platform.Repo[platform.User]     { return repoOf(x, users) }
 func (x *transaction) Roles() platform.Repo[platform.Role]     { return repoOf(x, roles) }
 func (x *transaction) Domains() platform.Repo[platform.Domain] { return repoOf(x, domains) }

@@ -36,6 +36,13 @@ func testFields(k *kit) {
 		"globally_running": func(g *platform.SecurityGroup) any { return g.Running },
 		"globally_staging": func(g *platform.SecurityGroup) any { return g.Staging },
 	})
+	checkFields(k, "NetworkPolicy", policies, fields[platform.NetworkPolicy]{
+		"source_guid": func(p *platform.NetworkPolicy) any { return p.SourceApp },
+		"dest_guid":   func(p *platform.NetworkPolicy) any { return p.DestApp },
+		"protocol":    func(p *platform.NetworkPolicy) any { return p.Protocol },
+		"first_port":  func(p *platform.NetworkPolicy) any { return p.FirstPort },
+		"last_port":   func(p *platform.NetworkPolicy) any { return p.LastPort },
+	})
 	checkFields(k, "User", users, fields[platform.User]{})
 	checkFields(k, "Role", roles, fields[platform.Role]{
 		"type":              func(r *platform.Role) any { return r.Type },

@@ -21,6 +21,7 @@ func testRoundTrip(k *kit) {
 	roundTrip(k, "OrganizationQuota", orgQuotas)
 	roundTrip(k, "SpaceQuota", spaceQuotas)
 	roundTrip(k, "SecurityGroup", secGroups)
+	roundTrip(k, "NetworkPolicy", policies)
 	roundTrip(k, "User", users)
 	roundTrip(k, "Role", roles)
 	roundTrip(k, "Domain", domains)

@@ -36,6 +36,7 @@ func Conformance(t *testing.T, open func(t *testing.T) platform.Store) {
 		{"Services", testServices},
 		{"Quotas", testQuotas},
 		{"SecurityGroups", testSecurityGroups},
+		{"NetworkPolicies", testNetworkPolicies},
 		{"Once", testOnce},
 		{"Conflicts", testConflicts},
 		{"NotFound", testNotFound},
@@ -188,6 +189,7 @@ var (
 	orgQuotas     = noun[platform.OrganizationQuota]{platform.Tx.OrganizationQuotas, (*platform.OrganizationQuota).Base}
 	spaceQuotas   = noun[platform.SpaceQuota]{platform.Tx.SpaceQuotas, (*platform.SpaceQuota).Base}
 	secGroups     = noun[platform.SecurityGroup]{platform.Tx.SecurityGroups, (*platform.SecurityGroup).Base}
+	policies      = noun[platform.NetworkPolicy]{platform.Tx.NetworkPolicies, (*platform.NetworkPolicy).Base}
 	users         = noun[platform.User]{platform.Tx.Users, (*platform.User).Base}
 	roles         = noun[platform.Role]{platform.Tx.Roles, (*platform.Role).Base}
 	domains       = noun[platform.Domain]{platform.Tx.Domains, (*platform.Domain).Base}

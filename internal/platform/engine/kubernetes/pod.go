@@ -55,7 +55,7 @@ const (
 )
 
 // selectable are the labels of an engine.Spec that Pods are selected by.
-var selectable = []string{"app", "process", "space", "version"}
+var selectable = []string{"app", "process", "version"}
 
 // podName returns the name of an instance's Pod: i for an instance of an app, t for a task,
 // b for a build.
@@ -144,6 +144,9 @@ func (e *Engine) labelsOf(s engine.Spec) object {
 		if value := s.Labels[name]; dnsName.MatchString(value) {
 			labels["ingot.dev/"+name] = value
 		}
+	}
+	if dnsName.MatchString(s.Zone.Space) {
+		labels[labelSpace] = s.Zone.Space
 	}
 	return labels
 }
