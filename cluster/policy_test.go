@@ -28,13 +28,14 @@ func shippedPolicies(t *testing.T) []policytest.Policy {
 		}
 		all = append(all, p)
 	}
-	if len(all) != 4 {
-		t.Fatalf("%d policies, want 4", len(all))
+	if len(all) != 3 {
+		t.Fatalf("%d policies, want 3", len(all))
 	}
 	return all
 }
 
-// TestNetworkPolicies says who reaches whom in a cluster that enforces the policies.
+// TestNetworkPolicies says who reaches whom in a cluster that enforces the policies of the
+// chart. A test of the server adds those of the default security groups.
 func TestNetworkPolicies(t *testing.T) {
 	t.Parallel()
 	policies := shippedPolicies(t)
@@ -50,13 +51,11 @@ func TestNetworkPolicies(t *testing.T) {
 	}
 	app := map[string]string{"ingot.dev/kind": "app", "ingot.dev/install": "3f9a1c"}
 	peers := map[string]policytest.Peer{
-		"server":   pod("ingot-system", "10.1.0.1", ingot("server")),
-		"job":      pod("ingot-system", "10.1.0.2", ingot("migrate")),
-		"impostor": pod("ingot-apps", "10.1.0.3", ingot("server")),
-		"app":      pod("ingot-apps", "10.1.0.4", app),
-		"other":    pod("ingot-apps", "10.1.0.5", app),
-		// Its security groups are managed by the servers.
-		"managed":    pod("ingot-apps", "10.1.0.6", map[string]string{"ingot.dev/kind": "app", "ingot.dev/security-groups": "1"}),
+		"server":     pod("ingot-system", "10.1.0.1", ingot("server")),
+		"job":        pod("ingot-system", "10.1.0.2", ingot("migrate")),
+		"impostor":   pod("ingot-apps", "10.1.0.3", ingot("server")),
+		"app":        pod("ingot-apps", "10.1.0.4", app),
+		"other":      pod("ingot-apps", "10.1.0.5", app),
 		"dns":        pod("kube-system", "10.1.0.7", map[string]string{"k8s-app": "kube-dns"}),
 		"stranger":   pod("default", "10.1.0.8", nil),
 		"service":    at("10.96.0.1"), // the API server's
@@ -92,9 +91,8 @@ func TestNetworkPolicies(t *testing.T) {
 		{"app", "dns", "UDP", 53, true},
 		{"app", "dns", "TCP", 53, true},
 		{"app", "dns", "TCP", 8080, false},
-		{"app", "internet", "TCP", 443, true},
-		{"app", "internet", "UDP", 123, true},
-		{"app", "internet6", "TCP", 443, true},
+		{"app", "internet", "TCP", 443, false}, // the servers allow it
+		{"app", "internet6", "TCP", 443, false},
 		{"app", "service", "TCP", 443, false},
 		{"app", "node", "TCP", 10250, false},
 		{"app", "metadata", "TCP", 80, false},
@@ -105,8 +103,6 @@ func TestNetworkPolicies(t *testing.T) {
 		{"app", "server", "TCP", 8080, false},
 		{"app", "server", "TCP", 8082, false},
 		{"app", "stranger", "TCP", 80, false},
-		{"managed", "dns", "UDP", 53, true},
-		{"managed", "internet", "TCP", 443, false},
 
 		{"internet", "server", "TCP", 8080, true},
 		{"internet", "server", "TCP", 2222, true},

@@ -277,8 +277,6 @@ func (d *Diagnosis) trial(ctx context.Context) bool {
 	return true
 }
 
-var policyResource = schema.GroupVersionResource{Group: "networking.k8s.io", Version: "v1", Resource: "networkpolicies"}
-
 // network finds out whether NetworkPolicies are enforced: an instance must not reach
 // another one whose ingress is denied, and must reach it when it is allowed.
 func (d *Diagnosis) network(ctx context.Context) bool {
