@@ -25,6 +25,7 @@ import (
 	"ingot/internal/platform/dns"
 	"ingot/internal/platform/engine"
 	"ingot/internal/platform/engine/choice"
+	"ingot/internal/platform/engine/kubernetes"
 	"ingot/internal/platform/instancenet"
 	"ingot/internal/platform/logs"
 	"ingot/internal/platform/logs/appinfo"
@@ -105,6 +106,9 @@ func (s *System) openRuntime(ctx context.Context, dir *datadir.Dir, d *db.DB, se
 		return nil, err
 	}
 	r.watched = c.seams.engineFor(r.engine)
+	if _, ok := r.engine.(*kubernetes.Engine); !ok { // there, nodes have labels
+		r.watched = engine.InSegments(r.watched, segments(c.IsolationSegments))
+	}
 	s.later(func() { _ = r.watched.Close() })
 	if r.inside, err = instancenet.New(platformServices(c, e), gatewayOf(r.engine)); err != nil {
 		return nil, err
@@ -114,7 +118,11 @@ func (s *System) openRuntime(ctx context.Context, dir *datadir.Dir, d *db.DB, se
 		return found
 	}}
 	r.access = router.NewAccessLog(r.logs, c.Log)
-	r.proxy = router.NewProxy(r.table, router.Options{AccessLog: r.access.Add, RouteServices: c.guard(), Log: c.Log})
+	proxied := router.Options{AccessLog: r.access.Add, RouteServices: c.guard(), Log: c.Log}
+	if c.Engine == "kubernetes" {
+		proxied.DialTimeout = time.Second // a node that is gone refuses no connections
+	}
+	r.proxy = router.NewProxy(r.table, proxied)
 	s.later(r.proxy.Close)
 
 	running := controller.Config{
@@ -133,12 +141,13 @@ func (s *System) openRuntime(ctx context.Context, dir *datadir.Dir, d *db.DB, se
 	r.builds = staging.NewBuilds(staging.BuildsConfig{
 		Store: r.store, Platform: r.platform, Stager: r.stager, Lines: r.logs, Owner: owner{r.cluster}, API: r.inside.API, Log: c.Log,
 	})
-	r.cleaner = cleanup.New(cleanup.Config{Store: r.store, Blobs: r.blobs, Logs: r.logs, Engine: r.engine, Builds: r.stager, Jobs: r.store, Lead: r.cluster.Lead, Log: c.Log})
+	r.cleaner = cleanup.New(cleanup.Config{Store: r.store, Blobs: r.blobs, Logs: r.logs, Engine: r.engine, Builds: r.stager, Jobs: r.store, Usage: r.platform.PurgeUsage, Lead: r.cluster.Lead, Log: c.Log})
 	r.services = openServices(c, r, cmp.Or(c.PublicURL, e.API))
 	if enforcer, ok := r.engine.(engine.Enforcer); ok {
 		r.rules = netrules.New(r.store, enforcer, c.Log)
 	}
 	r.store.Notify(r)
+	r.store.Watch(actions.Meter)
 	if c.seams.runtime != nil {
 		c.seams.runtime(r)
 	}

@@ -97,6 +97,8 @@ type Directory interface {
 	// UsersByName returns the users of these names, of any origin unless some
 	// are given.
 	UsersByName(ctx context.Context, names, origins []string) ([]DirectoryUser, error)
+	// ClientExists reports whether an OAuth client has this id.
+	ClientExists(ctx context.Context, id string) (bool, error)
 }
 
 // DirectoryUser is a user in the directory.
@@ -169,6 +171,9 @@ type Blobs interface {
 	CopyDroplet(ctx context.Context, from, to string) error
 	PutBuildpack(ctx context.Context, guid string, zip io.ReaderAt, size int64) (sha256 string, err error)
 	DeleteBuildpack(ctx context.Context, guid string) error
+	// ClearBuildCache deletes what builds keep for the next one, of an app or, if guid
+	// is empty, of all apps.
+	ClearBuildCache(ctx context.Context, appGUID string) error
 	// Match returns those of resources whose content is already stored.
 	Match(ctx context.Context, pool string, resources []Resource) ([]Resource, error)
 }
@@ -214,9 +219,9 @@ func New(o Options) *API {
 func (a *API) Routes(m *web.Mux) {
 	g := m.Group("platform", web.FormatV3, a.verifier)
 	for _, register := range []func(*web.Group){
-		a.rootRoutes, a.organizationRoutes, a.spaceRoutes, a.quotaRoutes, a.userRoutes, a.roleRoutes, a.jobRoutes, a.flagRoutes, a.isolationRoutes, a.domainRoutes, a.routeRoutes,
-		a.appRoutes, a.processRoutes, a.sidecarRoutes, a.packageRoutes, a.buildRoutes, a.dropletRoutes, a.envGroupRoutes,
-		a.stackRoutes, a.buildpackRoutes, a.eventRoutes, a.deploymentRoutes, a.taskRoutes, a.securityGroupRoutes, a.manifestRoutes,
+		a.rootRoutes, a.organizationRoutes, a.spaceRoutes, a.quotaRoutes, a.userRoutes, a.roleRoutes, a.jobRoutes, a.flagRoutes, a.isolationRoutes, a.domainRoutes, a.routeRoutes, a.routeSharingRoutes,
+		a.appRoutes, a.processRoutes, a.sidecarRoutes, a.packageRoutes, a.buildRoutes, a.buildCacheRoutes, a.dropletRoutes, a.envGroupRoutes,
+		a.stackRoutes, a.buildpackRoutes, a.eventRoutes, a.usageEventRoutes, a.deploymentRoutes, a.taskRoutes, a.securityGroupRoutes, a.manifestRoutes,
 		a.serviceBrokerRoutes, a.serviceOfferingRoutes, a.servicePlanRoutes, a.serviceInstanceRoutes, a.serviceSharingRoutes,
 		a.serviceBindingRoutes, a.serviceRouteBindingRoutes,
 	} {

@@ -46,6 +46,8 @@ func fullOrg(f *fixture, name string) map[string]string {
 	ofOrg := rel("organization", guids["organizations"])
 	ofOrg["spaces"] = map[string]any{"data": []any{map[string]string{"guid": guids["spaces"]}}}
 	create("space_quotas", map[string]any{"name": name, "relationships": ofOrg})
+	create("isolation_segments", map[string]any{"name": name})
+	f.want(f.call(admin, "POST", "/v3/isolation_segments/"+guids["isolation_segments"]+"/relationships/organizations", map[string]any{"data": []any{map[string]string{"guid": guids["organizations"]}}}), 200)
 	create("security_groups", map[string]any{"name": name, "rules": []any{map[string]string{"protocol": "all", "destination": "10.0.0.0/8"}},
 		"relationships": map[string]any{"running_spaces": ofOrg["spaces"], "staging_spaces": ofOrg["spaces"]}})
 	create("domains", map[string]any{"name": name + ".example.org", "relationships": rel("organization", guids["organizations"])})
@@ -155,6 +157,18 @@ var attempts = map[string]string{
 	"POST /v3/deployments/{guid}/actions/continue":                    ``,
 	"POST /v3/stacks":                                                 `{"name":"new"}`,
 	"PATCH /v3/stacks/{guid}":                                         `{"metadata":{"labels":{"a":"b"}}}`,
+	"POST /v3/admin/actions/clear_buildpack_cache":                    ``,
+	"POST /v3/apps/{guid}/actions/clear_buildpack_cache":              ``,
+
+	"POST /v3/isolation_segments":                                              `{"name":"new"}`,
+	"PATCH /v3/isolation_segments/{guid}":                                      `{"name":"taken"}`,
+	"POST /v3/isolation_segments/{guid}/relationships/organizations":           `{"data":[{"guid":"$organizations"}]}`,
+	"PATCH /v3/organizations/{guid}/relationships/default_isolation_segment":   `{"data":{"guid":"$isolation_segments"}}`,
+	"PATCH /v3/spaces/{guid}/relationships/isolation_segment":                  `{"data":{"guid":"$isolation_segments"}}`,
+	"POST /v3/routes/{guid}/relationships/shared_spaces":                       `{"data":[{"guid":"$spaces"}]}`,
+	"POST /v3/app_usage_events/actions/destructively_purge_all_and_reseed":     ``,
+	"POST /v3/service_usage_events/actions/destructively_purge_all_and_reseed": ``,
+	"PATCH /v3/routes/{guid}/relationships/space":                              `{"data":{"guid":"$spaces"}}`,
 }
 
 func init() {
