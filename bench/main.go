@@ -32,6 +32,7 @@ var sections = []Section{
 	listsSection,
 	servicesSection,
 	routerSection,
+	tcpSection,
 	notificationsSection,
 	logsSection,
 }

@@ -49,6 +49,7 @@ type plan struct {
 	env      map[string]string
 	mainMB   int
 	memory   map[string]int // of sidecars, by name
+	where    *actions.AppInfo
 	// files are the service binding files of the app, if it has them in files.
 	files   map[string][]byte
 	segment string
@@ -84,15 +85,14 @@ func (c *Controller) planOf(ctx context.Context, at slotKey, version string) (*p
 			return err
 		}
 		p.mainMB, p.memory = actions.Memory(p.process, p.sidecars)
-		where, err := actions.AppInfoOf(tx, p.app)
-		if err != nil {
+		if p.where, err = actions.AppInfoOf(tx, p.app); err != nil {
 			return err
 		}
-		p.segment = where.Segment
+		p.segment = p.where.Segment
 		if p.files, err = actions.ServiceFiles(tx, p.app); err != nil {
 			return err
 		}
-		p.env, err = c.Platform.RunEnvironment(tx, where, p.process, c.API, p.mainMB)
+		p.env, err = c.Platform.RunEnvironment(tx, p.where, p.process, c.API, p.mainMB)
 		return err
 	})
 	return p, err
@@ -123,7 +123,7 @@ func (c *Controller) specOf(ctx context.Context, at slotKey, id, version string)
 		return engine.Spec{}, err
 	}
 	return engine.Spec{
-		ID: id, Reach: reach, Segment: p.segment, Zone: engine.Zone{Space: p.app.SpaceGUID}, App: p.app.GUID,
+		ID: id, Reach: reach, Segment: p.segment, Zone: engine.Zone{Space: p.app.SpaceGUID}, App: p.app.GUID, FilesAt: c.credentials(id, p.where),
 		Labels: map[string]string{
 			labelKind: kindApp, LabelApp: p.app.GUID, labelProcess: p.process.GUID, labelType: p.process.Type,
 			labelIndex: strconv.Itoa(at.index), labelVersion: version, labelSources: strings.Join(sourcesOf(ln), "\n"),
@@ -270,6 +270,7 @@ func (c *Config) variables(app *platform.App, given map[string]string, id string
 		"MEMORY_LIMIT": strconv.Itoa(memoryMB) + "m",
 	})
 	maps.Copy(env, c.serviceVariables(app))
+	maps.Copy(env, c.identityVariables())
 	return env
 }
 

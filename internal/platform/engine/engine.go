@@ -6,6 +6,7 @@ import (
 	"io"
 	"net"
 	"net/netip"
+	"slices"
 	"strings"
 	"time"
 
@@ -121,6 +122,9 @@ type Spec struct {
 	Labels map[string]string
 	// Files are unpacked in order before anything runs.
 	Files []Archive
+	// FilesAt returns more files, which depend on the instance's own address ({{ip}});
+	// nil means none.
+	FilesAt func(ip string) ([]Archive, error)
 	// Launch is for ingot-init. Its paths are those inside the instance, where {{home}}
 	// stands for the home directory. Engines replace that placeholder in Args, Env and Dir,
 	// {{ip}} by the instance's own address, {{host}} by the address that it has for others
@@ -143,6 +147,15 @@ type Spec struct {
 	// an instance without App is in none. See Rules.
 	Zone Zone
 	App  string
+}
+
+// AllFiles returns the files of an instance with this address of its own.
+func (s Spec) AllFiles(ip string) ([]Archive, error) {
+	if s.FilesAt == nil {
+		return s.Files, nil
+	}
+	more, err := s.FilesAt(ip)
+	return slices.Concat(s.Files, more), err
 }
 
 // Escape protects a text, such as user input, from the replacement of placeholders in a
