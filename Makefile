@@ -33,7 +33,7 @@ containers = ./internal/platform/engine/container
 
 # The Go modules: the product, and modules that are built and tested with it.
 # `go -C DIR` runs the go tool in one of them.
-modules = . samples e2e bench packaging/podsecurity cluster stack
+modules = . samples e2e bench cluster stack
 
 # $(call each,COMMAND) shows and runs a command in the folder of each module.
 each = @for dir in $(modules); do \
@@ -130,7 +130,6 @@ test-unit: build ## run unit and integration tests with the race detector (ARGS=
 	$(call run,$(PLAIN) go test -vet=off $(ARGS) ./internal/archtest)
 	$(call run,$(with_postgres) go test $(RACE) -shuffle=on -p 3 $(ARGS) $(packages))
 	$(call run,go test $(RACE) $(ARGS) $(containers))
-	$(call run,go -C packaging/podsecurity test $(ARGS) ./...)
 	$(call run,$(with_postgres) go -C samples test $(RACE) -shuffle=on $(ARGS) ./...)
 	$(call run,go -C bench test $(RACE) -shuffle=on $(ARGS) ./...)
 	$(call run,go -C stack test -shuffle=on $(ARGS) ./...)

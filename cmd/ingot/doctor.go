@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"os"
@@ -12,10 +13,15 @@ import (
 	"ingot/internal/cli"
 	"ingot/internal/platform/engine/choice"
 	"ingot/internal/platform/engine/container"
+	"ingot/internal/platform/engine/kubernetes"
+	"ingot/internal/system"
 )
 
-// machine checks what a server would find on this machine.
-func (p *process) machine(ctx context.Context) []cli.Finding {
+// machine checks what a server would find on this machine, or in a cluster.
+func (p *process) machine(ctx context.Context, o cli.DoctorOptions) []cli.Finding {
+	if cmp.Or(o.Engine, p.getenv("INGOT_ENGINE")) == "kubernetes" {
+		return p.cluster(ctx, o)
+	}
 	findings := []cli.Finding{
 		{Name: "ingot", State: cli.FindingOK, Found: strings.TrimSpace(versionText())},
 		p.dataDirectory(),
@@ -24,6 +30,27 @@ func (p *process) machine(ctx context.Context) []cli.Finding {
 	findings = append(findings, withVersion(ctx, tools())...)
 	findings = append(findings, checkRuntimes(ctx)...)
 	return append(findings, p.engine(ctx))
+}
+
+// cluster checks a cluster with the configuration that a server would have.
+func (p *process) cluster(ctx context.Context, o cli.DoctorOptions) []cli.Finding {
+	c := system.DefaultConfig()
+	for _, v := range []struct {
+		to             *string
+		flag, variable string
+	}{
+		{&c.Kubernetes.Namespace, o.Namespace, "INGOT_KUBERNETES_NAMESPACE"}, {&c.Kubernetes.Image, o.Image, "INGOT_KUBERNETES_IMAGE"},
+		{&c.Kubernetes.Kubeconfig, o.Kubeconfig, "INGOT_KUBERNETES_KUBECONFIG"}, {&c.Kubernetes.UserNamespaces, o.UserNamespaces, "INGOT_KUBERNETES_USER_NAMESPACES"},
+		{&c.DatabaseURL, o.DatabaseURL, "INGOT_DATABASE_URL"}, {&c.BlobURL, o.BlobURL, "INGOT_BLOB_URL"},
+	} {
+		*v.to = cmp.Or(v.flag, p.getenv(v.variable), *v.to)
+	}
+	findings := []cli.Finding{{Name: "ingot", State: cli.FindingOK, Found: strings.TrimSpace(versionText())}}
+	system.CheckCluster(ctx, c, func(f kubernetes.Finding) {
+		state := map[kubernetes.Level]string{kubernetes.OK: cli.FindingOK, kubernetes.Warn: cli.FindingWarn, kubernetes.Fail: cli.FindingFail}[f.Level]
+		findings = append(findings, cli.Finding{Name: f.Step, State: state, Found: f.Found, Get: f.Do})
+	})
+	return findings
 }
 
 // dataDirectory checks the data directory that a server would use.

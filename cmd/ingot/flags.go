@@ -28,11 +28,17 @@ type options struct {
 		Rotate struct {
 			DataDir string `long:"data-dir" env:"INGOT_DATA_DIR" value-name:"DIR" description:"Data directory of the server"`
 		} `command:"rotate-encryption" description:"Add a new encryption key" long-description:"Adds a new key for encrypting the secrets in the database. It takes effect after a restart of the server."`
+		RotateAgents struct {
+			DataDir     string `long:"data-dir" env:"INGOT_DATA_DIR" value-name:"DIR" description:"Data directory of a server"`
+			DatabaseURL string `long:"database-url" env:"INGOT_DATABASE_URL" value-name:"URL" description:"Database of the servers (default: the SQLite file of the data directory)"`
+			logOptions
+		} `command:"rotate-agents" description:"Add new keys for instances on Kubernetes" long-description:"Adds a new certificate authority and a new seed key, by which servers and the agents in Pods recognize each other. Running servers use them for new instances within a minute. Instances that run keep the old ones; these are deleted an hour later at the earliest, when no instance has them any more."`
 	} `command:"keys" description:"Manage encryption keys"`
 	Notifications notificationsOptions `command:"notifications" subcommands-optional:"true" description:"Run the notification service alone" long-description:"Runs the notification service until it is interrupted, with an external authorization server and platform. Every flag can also be set with the environment variable shown beside it."`
 	Demo          demoOptions          `command:"demo" description:"Run a guided tour on a running server" long-description:"Runs the steps of docs/tour.md on the server of this machine in an org of its own, shows each command with its output, and cleans up."`
 	Broker        brokerOptions        `command:"broker" description:"Check service brokers"`
 	Blob          blobOptions          `command:"blob" description:"Move packages, droplets and buildpacks"`
+	DB            dbOptions            `command:"db" description:"Copy or migrate the database"`
 	Version       struct{}             `command:"version" description:"Show the version"`
 	Help          struct{}             `command:"help" description:"Show help for a command"`
 }

@@ -5,8 +5,10 @@
 //	ingot down                    stop it, and the apps that outlive it
 //	ingot notifications           run the notification service alone
 //	ingot keys rotate-encryption  add a new encryption key
+//	ingot keys rotate-agents      add new keys for instances on Kubernetes
 //	ingot broker check URL        check a service broker for conformance
 //	ingot blob copy               copy packages, droplets and buildpacks to another store
+//	ingot db copy, db migrate     copy all data to another database, migrate one
 //	ingot version, ingot help
 //	ingot push, logs, ...         the client, see internal/cli
 //

@@ -30,10 +30,16 @@ func (p *process) run() int {
 			err = p.notifications(o.Notifications)
 		case "keys rotate-encryption":
 			err = p.rotate(o.Keys.Rotate.DataDir)
+		case "keys rotate-agents":
+			err = p.rotateAgents(o.Keys.RotateAgents.DataDir, o.Keys.RotateAgents.DatabaseURL, o.Keys.RotateAgents.logOptions)
 		case "broker check":
 			err = p.checkBroker(o.Broker.Check)
 		case "blob copy":
 			err = p.copyBlobs(o.Blob.Copy)
+		case "db migrate":
+			err = p.migrateDB(o.DB.Migrate)
+		case "db copy":
+			err = p.copyDB(o.DB.Copy)
 		case "demo":
 			err = p.demo(o.Demo)
 		case "version":
@@ -134,6 +140,22 @@ func (p *process) untilAsked(log *slog.Logger) (context.Context, context.CancelF
 		cancel()
 		close(done)
 	}
+}
+
+// rotateAgents adds keys of agents.
+func (p *process) rotateAgents(dataDir, databaseURL string, o logOptions) error {
+	log, err := p.logger(o)
+	if err != nil {
+		return &usageError{err.Error(), "keys rotate-agents"}
+	}
+	ctx, stop := p.untilAsked(log)
+	defer stop()
+	if err := system.RotateAgentKeys(ctx, dataDir, databaseURL, p.getenv("INGOT_ENCRYPTION_KEY"), log); err != nil {
+		return err
+	}
+	fmt.Fprintln(p.out, "New instances get new keys within a minute. Running instances keep the old ones: restart their apps\n"+
+		"with 'cf restart APP --strategy rolling'. The servers delete the old keys when no instance has them any more.")
+	return nil
 }
 
 // rotate adds an encryption key.

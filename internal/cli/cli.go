@@ -45,8 +45,8 @@ type Env struct {
 	Others []Other
 	// Version is the program's version, as shown by --version.
 	Version string
-	// Machine inspects this machine for the command doctor.
-	Machine func(context.Context) []Finding
+	// Machine inspects this machine, or a cluster, for the command doctor.
+	Machine func(context.Context, DoctorOptions) []Finding
 }
 
 // Other is a command that is not part of the client.

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"slices"
 	"strings"
 
 	"ingot/internal/cli/client"
@@ -14,7 +15,7 @@ type Finding struct {
 	Name string `json:"name"`
 	// Found is what was found; it is empty when the thing is missing.
 	Found string `json:"found,omitempty"`
-	// State is ok, missing or note.
+	// State is one of the constants below.
 	State string `json:"state"`
 	// Get says how to install what is missing, or what its absence means.
 	Get string `json:"get,omitempty"`
@@ -25,7 +26,21 @@ const (
 	FindingOK      = "ok"
 	FindingMissing = "missing"
 	FindingNote    = "note"
+	FindingWarn    = "warn" // of a cluster
+	FindingFail    = "fail"
 )
+
+// DoctorOptions are the flags of doctor. Empty ones have the values of the environment
+// variables of 'ingot up'.
+type DoctorOptions struct {
+	Engine         string `long:"engine" value-name:"ENGINE" description:"kubernetes: check a cluster instead of this machine, step by step, with Pods that are deleted afterwards"`
+	Namespace      string `long:"kubernetes-namespace" value-name:"NAME" description:"Namespace of the Pods of apps"`
+	Image          string `long:"kubernetes-image" value-name:"IMAGE" description:"Stack image of app instances"`
+	Kubeconfig     string `long:"kubernetes-kubeconfig" value-name:"FILE" description:"Kubeconfig of the cluster (default: the service account of the Pod)"`
+	UserNamespaces string `long:"kubernetes-user-namespaces" value-name:"auto|on|off" description:"User namespaces of Pods"`
+	DatabaseURL    string `long:"database-url" value-name:"URL" description:"PostgreSQL of the servers"`
+	BlobURL        string `long:"blob-url" value-name:"URL" description:"Bucket of the servers"`
+}
 
 type checkup struct {
 	Findings []Finding `json:"findings"`
@@ -50,12 +65,18 @@ func (c *checkup) show(p *term.Printer) {
 	}
 }
 
-type doctorCommand struct{}
+type doctorCommand struct{ DoctorOptions }
 
 func (c *doctorCommand) run(ctx context.Context, s *session) (result, error) {
 	out := &checkup{}
 	if s.w.Machine != nil {
-		out.Findings = s.w.Machine(ctx)
+		out.Findings = s.w.Machine(ctx, c.DoctorOptions)
+	}
+	if c.Engine == "kubernetes" || c.Engine == "" && s.w.Getenv("INGOT_ENGINE") == "kubernetes" {
+		if slices.ContainsFunc(out.Findings, func(f Finding) bool { return f.State == FindingFail }) {
+			return out, &exitError{ExitFailure}
+		}
+		return out, nil
 	}
 	out.Findings = append(out.Findings, s.checkLocal(), s.checkTarget(ctx))
 	return out, nil

@@ -86,7 +86,10 @@ func (w *world) run(args ...string) (out, errs string, code int) {
 		Program: cmp.Or(w.program, "ingot"), Args: args, Getenv: func(name string) string { return w.env[name] }, Dir: w.dir, In: strings.NewReader(w.in),
 		Out: &o, Err: &e, OutTerminal: w.terminal, InTerminal: w.asks, Version: "ingot 1.2.3", Now: func() time.Time { return time.Date(2026, 1, 2, 3, 5, 5, 0, time.UTC) },
 		Others: []cli.Other{{Name: "up", Summary: "Run the server"}},
-		Machine: func(context.Context) []cli.Finding {
+		Machine: func(_ context.Context, o cli.DoctorOptions) []cli.Finding {
+			if o.Engine == "kubernetes" {
+				return []cli.Finding{{Name: "API server", Found: "10.0.0.1, v1.34.3", State: cli.FindingOK}, {Name: "NetworkPolicies", Found: "NOT enforced", State: cli.FindingWarn, Get: "use Calico"}, {Name: "trial Pod", Found: "pull the image", State: cli.FindingFail, Get: "check --kubernetes-image"}}
+			}
 			return []cli.Finding{{Name: "runc", State: cli.FindingMissing, Get: "apt-get install runc"}, {Name: "engine", Found: "process", State: cli.FindingNote}}
 		},
 	})
@@ -177,6 +180,7 @@ var scenarios = []struct {
 	{"service-key", []string{"service-key", "db", "key"}},
 	{"curl", []string{"curl", "-X", "POST", "/v3/routes/new-route/destinations", "-d", `{"destinations":[]}`}},
 	{"doctor", []string{"doctor"}},
+	{"doctor-cluster", []string{"doctor", "--engine", "kubernetes"}},
 	{"completion", []string{"completion", "bash"}},
 	{"notifications-register", []string{"notifications", "register", "disk-full", "--critical", "--template", "template-1", "--client", "sender", "--client-secret", "x"}},
 	{"notifications-kinds", []string{"notifications", "kinds", "--client", "sender", "--client-secret", "x"}},

@@ -393,6 +393,12 @@ func checkOptionalAddress(s string) error {
 	return checkAddress(s)
 }
 
+// The SQLite files of a data directory.
+const (
+	databaseFile      = "ingot.db"
+	notificationsFile = "notifications.db"
+)
+
 // normal returns the configuration in normalized form.
 func (c Config) normal() (Config, error) {
 	if err := c.Validate(); err != nil {
@@ -408,7 +414,7 @@ func (c Config) normal() (Config, error) {
 	c.PublicURL = strings.TrimRight(c.PublicURL, "/")
 	c.NotificationsURL = strings.TrimRight(c.NotificationsURL, "/")
 	if c.DatabaseURL == "" {
-		c.DatabaseURL = "sqlite:" + filepath.Join(dir, "ingot.db")
+		c.DatabaseURL = "sqlite:" + filepath.Join(dir, databaseFile)
 	}
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)

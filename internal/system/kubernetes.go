@@ -3,7 +3,6 @@ package system
 import (
 	"cmp"
 	"context"
-	"crypto/rand"
 	"os"
 	"time"
 
@@ -25,30 +24,28 @@ func (r *runtime) onKubernetes(c Config) func(context.Context) (kubernetes.Optio
 				apps.Displaced(id, reason)
 			}
 		}}
-		stored, err := r.store.Secret(ctx, "agent-authority", func() ([]byte, error) {
-			a, err := agent.NewAuthority()
-			if err != nil {
-				return nil, err
-			}
-			return a.Bytes(), nil
-		})
+		stored, err := loadAgentKeys(ctx, r.store)
 		if err != nil {
 			return o, err
 		}
-		if o.Authority, err = agent.ParseAuthority(stored); err != nil {
+		all, err := stored.parse()
+		if err != nil {
 			return o, err
 		}
-		o.Key, err = r.store.Secret(ctx, "install-key", func() ([]byte, error) {
-			key := make([]byte, 32)
-			_, err := rand.Read(key)
-			return key, err
-		})
+		o.Install, o.Authority, o.Key, o.Older = stored.Install, all[0].Authority, all[0].Key, all[1:]
+		o.Reload = func(ctx context.Context) ([]agent.Keys, error) {
+			stored, err := loadAgentKeys(ctx, r.store)
+			if err != nil {
+				return nil, err
+			}
+			return stored.parse()
+		}
 		name, _ := os.Hostname() // only for logs of agents
 		o.Server = cmp.Or(name, "ingot")
 		if c.seams.kubernetes != nil {
 			c.seams.kubernetes(&o)
 		}
-		return o, err
+		return o, nil
 	}
 }
 

@@ -253,7 +253,7 @@ func (n *notifications) mountMailbox(admin *web.Mux, local bool, verifier *token
 func notificationsDatabase(databaseURL, dir string) string {
 	if path, ok := strings.CutPrefix(databaseURL, "sqlite:"); ok {
 		if filepath.Dir(path) == dir {
-			return "sqlite:" + filepath.Join(dir, "notifications.db")
+			return "sqlite:" + filepath.Join(dir, notificationsFile)
 		}
 		return "sqlite:" + path + ".notifications"
 	}
@@ -276,15 +276,10 @@ func (s *System) openNotifications(ctx context.Context, b *frontend, dir *datadi
 // openMailing opens the service and its database. listening is the URL of the
 // service if the operator has set none.
 func (s *steps) openMailing(ctx context.Context, databaseURL string, keys *seal.Keyring, o notificationsOptions, listening string) (*db.DB, *notifications, error) {
-	d, err := db.Open(ctx, db.Options{URL: databaseURL, Keys: keys, Log: o.Log})
+	d, err := s.openDB(ctx, db.Options{URL: databaseURL, Keys: keys, Log: o.Log})
 	if err != nil {
 		return nil, nil, err
 	}
-	s.later(func() {
-		if err := d.Close(); err != nil {
-			o.Log.Warn("the database did not close cleanly", "error", err)
-		}
-	})
 	o.DB = d
 	if o.NotificationsURL == "" {
 		o.NotificationsURL = listening

@@ -75,6 +75,8 @@ type runtime struct {
 	log       *slog.Logger
 	cleaner   *cleanup.Cleaner
 	rules     *netrules.Keeper // nil if the engine does not enforce rules
+	// retireAfter is for tests; 0 means the default.
+	retireAfter time.Duration
 }
 
 // shortestDeployment gives a client that started a deployment without waiting
@@ -163,6 +165,9 @@ func (s *System) openRuntime(ctx context.Context, dir *datadir.Dir, d *db.DB, se
 	}
 	r.store.Notify(r)
 	r.store.Watch(actions.Meter)
+	if c.seams.runtime != nil {
+		c.seams.runtime(r)
+	}
 	return r, nil
 }
 
@@ -184,7 +189,7 @@ func (r *runtime) parts(log *slog.Logger) []background.Service {
 		parts = append(parts, r.rules) // before instances are started
 	}
 	return append(parts, r.tcp, r.history, r.apps, r.tasks, r.renewals, r.publisher, r.stager, r.builds, r.services,
-		r.cleaner.Periodic(), choice.Recheck(r.engine, log), background.Every(protectInterval, r.protect))
+		r.cleaner.Periodic(), choice.Recheck(r.engine, log), background.Every(protectInterval, r.protect), background.Every(rekeyInterval, r.rekey))
 }
 
 // Usage implements api.Runtime.

@@ -79,7 +79,7 @@ func (c StandaloneConfig) normal() (StandaloneConfig, error) {
 		*u = strings.TrimRight(*u, "/")
 	}
 	if c.DatabaseURL == "" {
-		c.DatabaseURL = "sqlite:" + filepath.Join(dir, "notifications.db")
+		c.DatabaseURL = "sqlite:" + filepath.Join(dir, notificationsFile)
 	}
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)

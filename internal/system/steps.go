@@ -69,6 +69,20 @@ func (s *steps) run(ctx context.Context, part background.Service) error {
 	return nil
 }
 
+// openDB opens a database until the steps are undone.
+func (s *steps) openDB(ctx context.Context, o db.Options) (*db.DB, error) {
+	d, err := db.Open(ctx, o)
+	if err != nil {
+		return nil, err
+	}
+	s.later(func() {
+		if err := d.Close(); err != nil {
+			o.Log.Warn("the database did not close cleanly", "error", err)
+		}
+	})
+	return d, nil
+}
+
 func stopTogether(parts ...background.Service) {
 	var all background.WaitGroup
 	for _, p := range parts {
@@ -112,7 +126,7 @@ func databaseName(databaseURL string) string {
 		return "SQLite, " + path
 	}
 	if u, err := url.Parse(databaseURL); err == nil {
-		return "PostgreSQL, " + strings.TrimPrefix(u.Path, "/") + " at " + u.Host
+		return strings.TrimSuffix("PostgreSQL, "+strings.TrimPrefix(u.Path, "/")+" at "+u.Host, " at ")
 	}
 	return "PostgreSQL"
 }

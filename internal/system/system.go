@@ -242,15 +242,10 @@ func (s *steps) announce(ctx context.Context, dir *datadir.Dir, e Endpoints, ser
 }
 
 func (s *System) openDatabase(ctx context.Context, b *frontend, dir *datadir.Dir, secrets *datadir.Secrets) (*db.DB, *cluster.Cluster, error) {
-	d, err := db.Open(ctx, db.Options{URL: s.config.DatabaseURL, Keys: secrets.Keys, Log: s.config.Log})
+	d, err := s.openDB(ctx, db.Options{URL: s.config.DatabaseURL, Keys: secrets.Keys, Log: s.config.Log})
 	if err != nil {
 		return nil, nil, err
 	}
-	s.later(func() {
-		if err := d.Close(); err != nil {
-			s.config.Log.Warn("the database did not close cleanly", "error", err)
-		}
-	})
 	// First, so that a server that is refused changes nothing.
 	c, err := s.joinCluster(ctx, b, dir, d)
 	if err != nil {

@@ -21,7 +21,8 @@ import (
 //go:embed migrations/*.sql
 var files embed.FS
 
-func migrations() db.Migrations {
+// Migrations returns the tables of a cluster. Their rows describe running servers.
+func Migrations() db.Migrations {
 	sub, err := fs.Sub(files, "migrations")
 	if err != nil {
 		panic(err) // the folder is named wrongly
@@ -129,7 +130,7 @@ func (c *Cluster) Start(ctx context.Context) error {
 		return nil
 	}
 	return c.part.Launch(ctx, func(work context.Context, spawn func(func())) error {
-		if err := c.DB.Migrate(ctx, migrations()); err != nil {
+		if err := c.DB.Migrate(ctx, Migrations()); err != nil {
 			return err
 		}
 		if !c.Exclusive {

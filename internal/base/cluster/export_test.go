@@ -1,10 +1,6 @@
 package cluster
 
-import (
-	"context"
-
-	"ingot/internal/base/db"
-)
+import "context"
 
 // Die stops c like a kill: its row and its leases stay.
 func (c *Cluster) Die() { c.part.Halt(nil) }
@@ -23,9 +19,6 @@ func (l Lease) Token() int64 { return l.token }
 
 // Beat renews the row of c now.
 func (c *Cluster) BeatNow(ctx context.Context) error { return c.beat(ctx) }
-
-// Tables are the migrations.
-func Tables() db.Migrations { return migrations() }
 
 // AllShards are all shards, ShardNames the names of their leases.
 const AllShards = allShards

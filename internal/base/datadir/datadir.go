@@ -50,6 +50,22 @@ func Open(path string, log *slog.Logger) (*Dir, error) {
 	return opened(path, lock)
 }
 
+// OpenExisting is like Open for a directory that a server has used.
+func OpenExisting(path string, log *slog.Logger) (*Dir, error) {
+	if err := isDataDir(path); err != nil {
+		return nil, err
+	}
+	return Open(path, log)
+}
+
+// isDataDir returns an error if no server has used the directory.
+func isDataDir(path string) error {
+	if _, err := os.Stat(filepath.Join(path, versionName)); errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("%s is not the data directory of a server; --data-dir names another", path)
+	}
+	return nil
+}
+
 // opened returns the directory if this version supports its format; otherwise it
 // releases the lock.
 func opened(path string, lock *os.File) (*Dir, error) {
@@ -64,13 +80,24 @@ func opened(path string, lock *os.File) (*Dir, error) {
 func acquire(path string) (*os.File, error) {
 	f, pid, err := tryLock(path)
 	if errors.Is(err, errHeld) {
-		who := ""
-		if pid > 0 {
-			who = fmt.Sprintf(" (pid %d)", pid)
-		}
-		return nil, fmt.Errorf("another ingot%s is already using %s; stop it or choose another --data-dir", who, path)
+		return nil, &HeldError{Path: path, PID: pid}
 	}
 	return f, err
+}
+
+// HeldError means that another process uses a data directory. PID is 0 if it is not
+// known.
+type HeldError struct {
+	Path string
+	PID  int
+}
+
+func (e *HeldError) Error() string {
+	who := ""
+	if e.PID > 0 {
+		who = fmt.Sprintf(" (pid %d)", e.PID)
+	}
+	return fmt.Sprintf("another ingot%s is already using %s; stop it or choose another --data-dir", who, e.Path)
 }
 
 const lockName = "lock"

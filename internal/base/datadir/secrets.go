@@ -107,6 +107,19 @@ func (d *Dir) Keys(given, databaseURL string, log *slog.Logger) (*seal.Keyring, 
 	return keys, err
 }
 
+// ReadKeys reads the keys of a data directory, which a server may be using. given, if
+// not empty, is used instead of the file.
+func ReadKeys(dataDir, given string) (*seal.Keyring, error) {
+	file := filepath.Join(dataDir, SecretsDir, keysFile)
+	if given == "" {
+		if _, err := os.Stat(file); err != nil {
+			return nil, fmt.Errorf("encryption keys: %w", err)
+		}
+	}
+	keys, _, err := seal.LoadOrCreate(file, given)
+	return keys, err
+}
+
 // keyNotLost returns an error if a new key would be created for a database that
 // was written with another one: its secrets could not be decrypted.
 func keyNotLost(path, databaseURL string) error {

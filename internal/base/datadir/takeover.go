@@ -24,8 +24,8 @@ const (
 // that server a signal to stop and waits; stopped is its pid, also if TakeOver
 // fails afterwards.
 func TakeOver(ctx context.Context, path string) (d *Dir, stopped int, err error) {
-	if _, err := os.Stat(filepath.Join(path, versionName)); errors.Is(err, fs.ErrNotExist) {
-		return nil, 0, fmt.Errorf("%s is not the data directory of a server; --data-dir names another", path)
+	if err := isDataDir(path); err != nil {
+		return nil, 0, err
 	}
 	lock, stopped, err := stopHolder(ctx, path)
 	if err != nil {

@@ -5,10 +5,27 @@ package db
 import (
 	"context"
 	"errors"
+	"io"
 	"os"
 	"syscall"
 	"time"
 )
+
+// OpenedBy returns the process that has an SQLite file open, 0 if no other process has.
+// This process must not have it open.
+func OpenedBy(path string) (pid int) {
+	f, err := os.OpenFile(path+"-shm", os.O_RDWR, 0)
+	if err != nil {
+		return 0 // the last connection removes it
+	}
+	defer f.Close()
+	// Every connection in WAL mode holds a shared lock on this byte.
+	lock := syscall.Flock_t{Type: syscall.F_WRLCK, Whence: io.SeekStart, Start: 128, Len: 1}
+	if err := syscall.FcntlFlock(f.Fd(), syscall.F_GETLK, &lock); err != nil || lock.Type == syscall.F_UNLCK {
+		return 0
+	}
+	return int(lock.Pid)
+}
 
 const lockPoll = 10 * time.Millisecond
 

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"math"
 	"regexp"
 	"strings"
 
@@ -29,10 +30,15 @@ var nameForm = regexp.MustCompile(`^[a-z][a-z0-9_]*$`)
 // find nothing to do. When the database is already at a version that Files does
 // not have, it changes nothing and returns a *NewerSchemaError.
 func (d *DB) Migrate(ctx context.Context, m Migrations) error {
+	return d.MigrateTo(ctx, m, math.MaxInt64)
+}
+
+// MigrateTo is like Migrate, but applies no files above a version.
+func (d *DB) MigrateTo(ctx context.Context, m Migrations, version int64) error {
 	if d.closed.Load() {
 		return ErrClosed
 	}
-	if err := d.migrate(ctx, m); err != nil {
+	if err := d.migrate(ctx, m, version); err != nil {
 		var newer *NewerSchemaError
 		if errors.As(err, &newer) {
 			return newer
@@ -42,10 +48,32 @@ func (d *DB) Migrate(ctx context.Context, m Migrations) error {
 	return nil
 }
 
-func (d *DB) migrate(ctx context.Context, m Migrations) error {
-	if !nameForm.MatchString(m.Name) {
-		return fmt.Errorf("%q is not a valid name for migrations", m.Name)
+// SchemaVersion returns the version of a service's tables, 0 if there are none, and
+// the newest version that this program knows. It changes nothing. If the tables are
+// newer, it returns a *NewerSchemaError.
+func (d *DB) SchemaVersion(ctx context.Context, m Migrations) (found, known int64, err error) {
+	names, err := fs.Glob(m.Files, "*.sql")
+	if err != nil {
+		return 0, 0, err
 	}
+	for _, name := range names {
+		version, err := goose.NumericComponent(name)
+		if err != nil {
+			return 0, 0, err
+		}
+		known = max(known, version)
+	}
+	if !nameForm.MatchString(m.Name) {
+		return 0, 0, fmt.Errorf("%q is not a valid name for migrations", m.Name)
+	}
+	found, err = d.schemaVersion(ctx, m.Name+"_migrations")
+	if err == nil && found > known {
+		err = &NewerSchemaError{Name: m.Name, Found: found, Known: known}
+	}
+	return found, known, orContext(ctx, err)
+}
+
+func (d *DB) migrate(ctx context.Context, m Migrations, version int64) error {
 	if err := checkFiles(m.Files); err != nil {
 		return err
 	}
@@ -53,18 +81,13 @@ func (d *DB) migrate(ctx context.Context, m Migrations) error {
 	if d.dialect == Postgres {
 		dialect = goose.DialectPostgres
 	}
-	table := m.Name + "_migrations"
 	provider, err := goose.NewProvider(dialect, d.writer, m.Files,
-		goose.WithTableName(table),
+		goose.WithTableName(m.Name+"_migrations"),
 		goose.WithDisableGlobalRegistry(true),
 		goose.WithLogger(goose.NopLogger()),
 	)
 	if err != nil {
 		return err
-	}
-	var known int64
-	for _, source := range provider.ListSources() {
-		known = max(known, source.Version)
 	}
 
 	// goose has its own locks, but reads and creates the version table before
@@ -74,14 +97,11 @@ func (d *DB) migrate(ctx context.Context, m Migrations) error {
 		return err
 	}
 	defer unlock()
-	found, err := d.schemaVersion(ctx, table)
+	_, known, err := d.SchemaVersion(ctx, m)
 	if err != nil {
 		return err
 	}
-	if found > known {
-		return &NewerSchemaError{Name: m.Name, Found: found, Known: known}
-	}
-	applied, err := provider.Up(ctx)
+	applied, err := provider.UpTo(ctx, min(version, known))
 	var partial *goose.PartialError
 	if errors.As(err, &partial) {
 		applied = partial.Applied

@@ -99,9 +99,9 @@ func (p *Printer) State(s string) string {
 	switch strings.ToLower(s) {
 	case "running", "started", "staged", "ready", "succeeded", "yes", "delivered", "ok":
 		return p.paint(s, color.FgGreen)
-	case "crashed", "failed", "down", "missing", "undeliverable":
+	case "crashed", "failed", "fail", "down", "missing", "undeliverable":
 		return p.paint(s, color.FgRed)
-	case "starting", "staging", "in progress", "queued", "pending":
+	case "starting", "staging", "in progress", "queued", "pending", "warn":
 		return p.paint(s, color.FgYellow)
 	}
 	return s

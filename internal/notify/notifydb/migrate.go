@@ -12,16 +12,16 @@ import (
 //go:embed migrations/*.sql
 var files embed.FS
 
-// migrations returns the migrations for one database.
-func migrations(dialect db.Dialect) (db.Migrations, error) {
+// Migrations returns the tables of this store for one kind of database.
+func Migrations(dialect db.Dialect) db.Migrations {
 	sub, err := fs.Sub(files, "migrations")
 	if err != nil {
-		return db.Migrations{}, err
+		panic(err) // the folder is named wrongly
 	}
 	if dialect == db.SQLite {
 		sub = rewritten{sub, forSQLite}
 	}
-	return db.Migrations{Name: "notify", Files: sub}, nil
+	return db.Migrations{Name: "notify", Files: sub}
 }
 
 // forSQLite adapts the tables to SQLite, where a table is a B-tree by rowid,

@@ -73,11 +73,7 @@ func Open(ctx context.Context, d *db.DB, o Options) (*Store, error) {
 	}
 	s.shards.Store(rand.Uint32())
 	s.held.init()
-	m, err := migrations(d.Dialect())
-	if err != nil {
-		return nil, err
-	}
-	if err := d.Migrate(ctx, m); err != nil {
+	if err := d.Migrate(ctx, Migrations(d.Dialect())); err != nil {
 		return nil, err
 	}
 	if !d.Shared() {

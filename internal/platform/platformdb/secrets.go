@@ -2,22 +2,53 @@ package platformdb
 
 import (
 	"context"
+	"errors"
 
 	"ingot/internal/base/db"
 )
 
 const secretValue = "platform_secrets.value"
 
+// ErrNoSecret means that no server has created a secret yet.
+var ErrNoSecret = errors.New("the secret does not exist")
+
+// ChangeSecret changes a secret in one transaction. If change returns nil, the secret is
+// deleted. It fails with ErrNoSecret if there is none.
+func (s *Store) ChangeSecret(ctx context.Context, name string, change func(value []byte) ([]byte, error)) error {
+	return s.db.Update(ctx, func(tx *db.Tx) error {
+		value, err := readSecret(tx, name)
+		if missing(err) {
+			return ErrNoSecret
+		}
+		if err == nil {
+			value, err = change(value)
+		}
+		if err != nil {
+			return err
+		}
+		if value == nil {
+			_, err = tx.Exec("DELETE FROM platform_secrets WHERE name = ?", name)
+			return err
+		}
+		_, err = tx.Exec("UPDATE platform_secrets SET value = ? WHERE name = ?", tx.Seal(secretValue, name, value), name)
+		return written(err)
+	})
+}
+
+func readSecret(tx *db.Tx, name string) ([]byte, error) {
+	var sealed string
+	if err := tx.QueryRow("SELECT value FROM platform_secrets WHERE name = ?", name).Scan(&sealed); err != nil {
+		return nil, err
+	}
+	return tx.Unseal(secretValue, name, sealed)
+}
+
 // Secret returns a secret that all servers of the installation share. The first server
 // creates it.
 func (s *Store) Secret(ctx context.Context, name string, create func() ([]byte, error)) ([]byte, error) {
 	var value []byte
-	read := func(tx *db.Tx) error {
-		var sealed string
-		err := tx.QueryRow("SELECT value FROM platform_secrets WHERE name = ?", name).Scan(&sealed)
-		if err == nil {
-			value, err = tx.Unseal(secretValue, name, sealed)
-		}
+	read := func(tx *db.Tx) (err error) {
+		value, err = readSecret(tx, name)
 		return err
 	}
 	err := s.db.View(ctx, read)

@@ -9,6 +9,7 @@ import (
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/base64"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"math/big"
@@ -97,6 +98,29 @@ func (a *Authority) Client(name string) (tls.Certificate, error) {
 		return tls.Certificate{}, err
 	}
 	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}, nil
+}
+
+// Keys are what servers and agents of an installation recognize each other by: agents
+// obey clients of the authority, and prove that they have a seed of the key. A rotation
+// adds new ones; instances keep those that they were started with.
+type Keys struct {
+	Authority *Authority
+	Key       []byte
+}
+
+// NewKeys creates keys.
+func NewKeys() (Keys, error) {
+	a, err := NewAuthority()
+	key := make([]byte, sha256.Size)
+	_, _ = rand.Read(key) // never fails
+	return Keys{a, key}, err
+}
+
+// ID returns a name for the keys, which is public.
+func (k Keys) ID() string {
+	mac := hmac.New(sha256.New, k.Key)
+	mac.Write([]byte("keys"))
+	return hex.EncodeToString(mac.Sum(nil)[:6])
 }
 
 // Seed returns the seed of an agent's key. Every server with the installation's key can

@@ -1,6 +1,7 @@
 package kubernetes
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -68,10 +69,11 @@ type Engine struct {
 	removing map[types.UID]bool
 	known    map[types.UID]*known
 	execs    map[*execution]struct{}
-	dialer   *agent.Dialer
-	dialerAt time.Time
-	userns   *bool // whether instances have a user namespace; nil until one has said so
-	held     error // why no instances are started
+	keys     []agent.Keys      // newest first
+	reloaded time.Time         // when keys were read
+	dialers  map[string]dialer // by the ids of keys
+	userns   *bool             // whether instances have a user namespace; nil until one has said so
+	held     error             // why no instances are started
 	budgets  map[string]int
 }
 
@@ -96,8 +98,9 @@ func prepare(o Options) (*Engine, error) {
 		return nil, err
 	}
 	e := &Engine{
-		options: o, log: o.Log, config: config, install: installName(o.Key),
-		creates:  rate.NewLimiter(rate.Limit(o.Rate), max(1, o.Rate)),
+		options: o, log: o.Log, config: config, install: cmp.Or(o.Install, InstallName(o.Key)),
+		creates: rate.NewLimiter(rate.Limit(o.Rate), max(1, o.Rate)),
+		keys:    append([]agent.Keys{{Authority: o.Authority, Key: o.Key}}, o.Older...), dialers: map[string]dialer{},
 		starting: map[string]bool{}, removing: map[types.UID]bool{}, known: map[types.UID]*known{}, execs: map[*execution]struct{}{},
 	}
 	if e.log == nil {
@@ -270,21 +273,6 @@ func (e *Engine) reach(ctx context.Context, id string) (*pod, *agent.Client, err
 }
 
 var errEnded = errors.New("the instance has ended")
-
-// agent returns the client of a Pod's agent.
-func (e *Engine) agent(p *pod) (*agent.Client, error) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if e.dialer == nil || time.Since(e.dialerAt) > renewAfter {
-		certificate, err := e.options.Authority.Client(e.options.Server)
-		if err != nil {
-			return nil, err
-		}
-		e.dialer, e.dialerAt = &agent.Dialer{Certificate: certificate}, time.Now()
-	}
-	key := agent.PublicKey(agent.Seed(e.options.Key, p.id()))
-	return e.dialer.At(p.id(), joinPort(p.Status.PodIP, agentproto.Port), key), nil
-}
 
 func joinPort(host string, port int) string { return net.JoinHostPort(host, strconv.Itoa(port)) }
 

@@ -1,6 +1,7 @@
 package kubernetes
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -72,9 +73,18 @@ func (c Config) Validate() (flag string, err error) {
 type Options struct {
 	Config
 	// Authority issues the certificate of this server. Key is the key from which the seeds
-	// of agents are derived. Both are the same for all servers of an installation.
+	// of agents are derived. Both are the same for all servers of an installation. Older
+	// are those before a rotation, newest first: Pods that were created with them have
+	// them until their end.
 	Authority *agent.Authority
 	Key       []byte
+	Older     []agent.Keys
+	// Reload returns all keys, newest first, as another server may have changed them; nil
+	// means that they never change.
+	Reload func(context.Context) ([]agent.Keys, error)
+	// Install is the name of the installation in the labels of Pods; empty means that it
+	// follows from Key.
+	Install string
 	// Server is the name of this server in its certificate.
 	Server string
 	// Displaced is called when the cluster takes a Pod away or its node does not answer.

@@ -39,6 +39,7 @@ const (
 
 	annotationLabels = "ingot.dev/labels"
 	annotationLimits = "ingot.dev/limits"
+	annotationKeys   = "ingot.dev/keys"
 
 	containerName = "app"
 	user          = 2000 // vcap
@@ -152,11 +153,12 @@ func (e *Engine) podOf(s engine.Spec) (object, error) {
 	if err != nil {
 		return nil, err
 	}
+	k := e.newestKeys()
 	annotations := object{
-		annotationLabels: string(labels), annotationLimits: string(limits),
+		annotationLabels: string(labels), annotationLimits: string(limits), annotationKeys: k.ID(),
 		"cluster-autoscaler.kubernetes.io/safe-to-evict": "true",
 	}
-	spec := e.podSpec(s)
+	spec := e.podSpec(s, k)
 	if s.Launch.OneOff && s.Launch.Timeout > 0 {
 		spec["activeDeadlineSeconds"] = int64((s.Launch.Timeout + lingerOf(s) + startLimit) / time.Second)
 	}
@@ -184,7 +186,7 @@ func (e *Engine) labelsOf(s engine.Spec) object {
 	return labels
 }
 
-func (e *Engine) podSpec(s engine.Spec) object {
+func (e *Engine) podSpec(s engine.Spec, k agent.Keys) object {
 	toleration := func(key string) object {
 		return object{"key": "node.kubernetes.io/" + key, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": int64(moveAfter)}
 	}
@@ -199,7 +201,7 @@ func (e *Engine) podSpec(s engine.Spec) object {
 			"fsGroupChangePolicy": "OnRootMismatch", "seccompProfile": object{"type": "RuntimeDefault"},
 		},
 		"tolerations": []any{toleration("not-ready"), toleration("unreachable")},
-		"containers":  []any{e.container(s)},
+		"containers":  []any{e.container(s, k)},
 		"volumes":     []any{e.homeVolume(s.Limits), object{"name": "tmp", "emptyDir": object{"sizeLimit": quantity(diskOf(s.Limits))}}},
 	}
 	if e.separate.Load() {
@@ -240,9 +242,8 @@ func (e *Engine) podSpec(s engine.Spec) object {
 	return spec
 }
 
-func (e *Engine) container(s engine.Spec) object {
-	seed := agent.Seed(e.options.Key, s.ID)
-	variables := agent.Environment(s.ID, seed, e.options.Authority.Certificate())
+func (e *Engine) container(s engine.Spec, k agent.Keys) object {
+	variables := agent.Environment(s.ID, agent.Seed(k.Key, s.ID), k.Authority.Certificate())
 	env := make([]any, 0, len(variables)+1)
 	for _, name := range slices.Sorted(maps.Keys(variables)) {
 		env = append(env, object{"name": name, "value": variables[name]})
@@ -321,8 +322,9 @@ func quantity(n int64) string {
 	return strconv.FormatInt(n, 10)
 }
 
-// installName returns the name of an installation in labels: it follows from its key.
-func installName(key []byte) string {
+// InstallName returns the name of an installation in labels, which follows from its
+// first key.
+func InstallName(key []byte) string {
 	mac := hmac.New(sha256.New, key)
 	mac.Write([]byte("install"))
 	return hex.EncodeToString(mac.Sum(nil)[:6])

@@ -89,15 +89,7 @@ func (e *Engine) tryPod(ctx context.Context, limit time.Duration) error {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	id := uuid.NewString()
-	s := engine.Spec{
-		ID: id, Labels: map[string]string{"kind": kindTrial},
-		Launch: initproto.Spec{
-			Instance: id, OneOff: true, Health: initproto.Check{Kind: initproto.CheckProcess}, Timeout: trialTime,
-			Members: []initproto.Member{{Name: "trial", Source: "trial", Args: []string{"/bin/sh", "-c", "exec sleep 600"}, Env: []string{"PATH=/usr/bin:/bin"}, Dir: "{{home}}"}},
-		},
-		Limits: engine.Limits{Memory: 64 << 20, Disk: 64 << 20},
-	}
-	if err := e.start(ctx, s); err != nil {
+	if err := e.start(ctx, trialSpec(id)); err != nil {
 		return trialError(err)
 	}
 	err := e.tryExec(ctx, id)
@@ -107,6 +99,17 @@ func (e *Engine) tryPod(ctx context.Context, limit time.Duration) error {
 		err = stepError("delete a Pod", removeErr)
 	}
 	return err
+}
+
+func trialSpec(id string) engine.Spec {
+	return engine.Spec{
+		ID: id, Labels: map[string]string{"kind": kindTrial},
+		Launch: initproto.Spec{
+			Instance: id, OneOff: true, Health: initproto.Check{Kind: initproto.CheckProcess}, Timeout: trialTime,
+			Members: []initproto.Member{{Name: "trial", Source: "trial", Args: []string{"/bin/sh", "-c", "exec sleep 600"}, Env: []string{"PATH=/usr/bin:/bin"}, Dir: "{{home}}"}},
+		},
+		Limits: engine.Limits{Memory: 64 << 20, Disk: 64 << 20},
+	}
 }
 
 // removeTrials removes the trial Pods of servers that were killed.

@@ -139,17 +139,36 @@ func (s *Store) rotate(tx *db.Tx, now bool) error {
 		}
 	}
 	slot++
-	for _, statement := range []string{
-		// Attached afterwards, because that does not lock out readers and writers.
-		fmt.Sprintf("CREATE TABLE %s (LIKE log_chunks INCLUDING ALL)", partition(slot)),
-		fmt.Sprintf("ALTER TABLE log_chunks ATTACH PARTITION %s FOR VALUES IN (%d)", partition(slot), slot),
-		fmt.Sprintf("INSERT INTO log_slots (slot, created, open, merged) VALUES (%d, CAST(EXTRACT(EPOCH FROM now()) * 1000000000 AS BIGINT), TRUE, FALSE)", slot),
-	} {
-		if _, err := tx.Exec(statement); err != nil {
-			return err
+	if err := createPartition(tx, slot); err != nil {
+		return err
+	}
+	_, err = tx.Exec("INSERT INTO log_slots (slot, created, open, merged) VALUES (?, CAST(EXTRACT(EPOCH FROM now()) * 1000000000 AS BIGINT), TRUE, FALSE)", slot)
+	return err
+}
+
+func createPartition(tx *db.Tx, slot int64) error {
+	// Attached afterwards, because that does not lock out readers and writers.
+	if _, err := tx.Exec(fmt.Sprintf("CREATE TABLE %s (LIKE log_chunks INCLUDING ALL)", partition(slot))); err != nil {
+		return err
+	}
+	_, err := tx.Exec(fmt.Sprintf("ALTER TABLE log_chunks ATTACH PARTITION %s FOR VALUES IN (%d)", partition(slot), slot))
+	return err
+}
+
+// CopyPartitions creates the partitions of one database in another, whose tables are
+// empty. It does nothing if the first has no tables of logs.
+func CopyPartitions(from, to *db.Tx) error {
+	var has bool
+	if err := from.QueryRow("SELECT to_regclass('log_slots') IS NOT NULL").Scan(&has); err != nil || !has {
+		return err
+	}
+	slots, err := db.All(from, value[int64], "SELECT slot FROM log_slots")
+	for _, slot := range slots {
+		if err == nil {
+			err = createPartition(to, slot)
 		}
 	}
-	return nil
+	return err
 }
 
 // dropSlot drops a merged partition. It needs a moment without readers and writers; if

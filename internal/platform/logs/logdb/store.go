@@ -23,8 +23,8 @@ import (
 //go:embed migrations/*.sql
 var migrationFiles embed.FS
 
-// migrations is the schema. Only PostgreSQL gets it.
-var migrations = func() db.Migrations {
+// Migrations are the tables of this store. Only PostgreSQL gets them.
+var Migrations = func() db.Migrations {
 	files, err := fs.Sub(migrationFiles, "migrations")
 	if err != nil {
 		panic(err) // they are embedded
@@ -148,7 +148,7 @@ func Open(ctx context.Context, d *db.DB, o Options) (*Store, error) {
 	if d.Dialect() != db.Postgres {
 		return nil, errors.New("open the log store: it needs PostgreSQL")
 	}
-	if err := d.Migrate(ctx, migrations); err != nil {
+	if err := d.Migrate(ctx, Migrations); err != nil {
 		return nil, fmt.Errorf("open the log store: %w", err)
 	}
 	o = o.withDefaults()

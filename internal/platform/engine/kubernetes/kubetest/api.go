@@ -52,6 +52,14 @@ func (c *Cluster) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if f, _, _ := c.current(); f.Away {
 		panic(http.ErrAbortHandler) // the connection breaks
 	}
+	switch r.URL.Path {
+	case "/version":
+		reply(w, http.StatusOK, object{"major": "1", "minor": "34", "gitVersion": "v1.34.3"})
+		return
+	case reviews:
+		c.review(w, r)
+		return
+	}
 	at, ok := parse(r.URL.Path)
 	if !ok {
 		fail(w, http.StatusNotFound, "NotFound", "the server could not find the requested resource "+r.URL.Path)
@@ -148,6 +156,10 @@ func (c *Cluster) create(w http.ResponseWriter, r *http.Request, at target) {
 			return
 		}
 	}
+	if r.URL.Query().Get("dryRun") == "All" {
+		reply(w, http.StatusCreated, given)
+		return
+	}
 	o, created := c.store.put(at.resource, name, true, func(o object) {
 		for k, v := range given {
 			o[k] = v
@@ -166,6 +178,26 @@ func (c *Cluster) create(w http.ResponseWriter, r *http.Request, at target) {
 		c.startKubelet(clone(o))
 	}
 	reply(w, http.StatusCreated, o)
+}
+
+// reviews is where clients ask what they may do.
+const reviews = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
+
+func (c *Cluster) review(w http.ResponseWriter, r *http.Request) {
+	var given object
+	if err := json.NewDecoder(r.Body).Decode(&given); err != nil {
+		fail(w, http.StatusBadRequest, "BadRequest", err.Error())
+		return
+	}
+	about := func(key string) string { return text(given, "spec", "resourceAttributes", key) }
+	resource := about("resource")
+	if sub := about("subresource"); sub != "" {
+		resource += "/" + sub
+	}
+	c.mu.Lock()
+	set(given, c.allows(about("verb"), resource, about("name")), "status", "allowed")
+	c.mu.Unlock()
+	reply(w, http.StatusCreated, given)
 }
 
 func (c *Cluster) serveOne(w http.ResponseWriter, _ *http.Request, at target) {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"net/http/httptest"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"slices"
@@ -16,6 +17,7 @@ import (
 	"time"
 
 	"ingot/internal/base/background"
+	"ingot/internal/platform/engine/kubernetes/policytest"
 )
 
 // Namespace is the only namespace of a cluster, Owner its only ConfigMap.
@@ -161,8 +163,13 @@ func (c *Cluster) Calls() []string {
 }
 
 // Pods returns the names of all Pods.
-func (c *Cluster) Pods() []string {
-	list, _ := c.store.list("pods", "")
+func (c *Cluster) Pods() []string { return c.names("pods") }
+
+// Policies returns the names of all NetworkPolicies.
+func (c *Cluster) Policies() []string { return c.names("networkpolicies") }
+
+func (c *Cluster) names(resource string) []string {
+	list, _ := c.store.list(resource, "")
 	names := make([]string, 0, len(list))
 	for _, o := range list {
 		names = append(names, text(o, "metadata", "name"))
@@ -177,6 +184,30 @@ func (c *Cluster) Object(resource, name string) []byte {
 		return nil
 	}
 	return encode(o)
+}
+
+// Reaches reports whether the NetworkPolicies let one Pod connect to another. Pods are
+// processes of one machine, so nothing enforces it.
+func (c *Cluster) Reaches(from, to string, port int) bool {
+	list, _ := c.store.list("networkpolicies", "")
+	policies := make([]policytest.Policy, len(list))
+	for i, o := range list {
+		var err error
+		if policies[i], err = policytest.Parse(encode(o)); err != nil {
+			panic(err) // the API server would have refused it
+		}
+	}
+	peer := func(name string) policytest.Peer {
+		o, _ := c.store.get("pods", name)
+		labels := map[string]string{}
+		found, _ := get(o, "metadata", "labels").(map[string]any)
+		for k, v := range found {
+			labels[k] = fmt.Sprint(v)
+		}
+		ip, _ := netip.ParseAddr(text(o, "status", "podIP")) // none before it runs
+		return policytest.Peer{Namespace: Namespace, NamespaceLabels: map[string]string{"kubernetes.io/metadata.name": Namespace}, Labels: labels, IP: ip}
+	}
+	return policytest.Allowed(policies, peer(from), peer(to), "TCP", port)
 }
 
 // Node returns the node of a Pod.
@@ -307,6 +338,11 @@ func (c *Cluster) permitted(verb, resource, name string) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.calls[verb+" "+resource]++
+	return c.allows(verb, resource, name)
+}
+
+// allows reports whether the role allows a request. mu must be held.
+func (c *Cluster) allows(verb, resource, name string) bool {
 	return c.role == nil || c.role[verb+" "+resource] || c.role[verb+" "+resource+"/"+name]
 }
 

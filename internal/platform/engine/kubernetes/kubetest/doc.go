@@ -11,5 +11,6 @@
 // answer, nodes disappear, Pods are evicted, do not fit, or have no image. It enforces
 // a Role and records which permissions were used.
 //
-// Imports: base/background, platform/engine/local, github.com/google/uuid.
+// Imports: base/background, platform/engine/kubernetes/policytest,
+// platform/engine/local, github.com/google/uuid.
 package kubetest

@@ -1,4 +1,4 @@
-package podsecurity
+package main
 
 import (
 	"os"
@@ -7,21 +7,20 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/pod-security-admission/api"
 	"k8s.io/pod-security-admission/policy"
-	"sigs.k8s.io/json"
+	"sigs.k8s.io/yaml"
 )
 
 // TestPod: the Pod of an instance, as the Kubernetes engine creates it, has only fields
 // that Kubernetes knows, and meets the standards "baseline" and "restricted".
 func TestPod(t *testing.T) {
 	t.Parallel()
-	text, err := os.ReadFile("../../internal/platform/engine/kubernetes/testdata/pod.json")
+	text, err := os.ReadFile("../internal/platform/engine/kubernetes/testdata/pod.json")
 	if err != nil {
 		t.Fatal(err)
 	}
 	var pod corev1.Pod
-	unknown, err := json.UnmarshalStrict(text, &pod)
-	if err != nil || len(unknown) > 0 {
-		t.Fatalf("decoding the Pod: %v, %v, want no unknown field", unknown, err)
+	if err := yaml.UnmarshalStrict(text, &pod); err != nil {
+		t.Fatalf("decoding the Pod: %v, want no unknown field", err)
 	}
 	if pod.Name == "" || len(pod.Spec.Containers) != 1 {
 		t.Fatalf("the Pod is %s, want one with a container", text)
