@@ -29,6 +29,7 @@ var sections = []Section{
 	dockerSection,
 	clientSection,
 	instancesSection,
+	rulesSection,
 	listsSection,
 	servicesSection,
 	routerSection,

@@ -25,6 +25,9 @@ type Tx interface {
 	Spaces() Repo[Space]
 	OrganizationQuotas() Repo[OrganizationQuota]
 	SpaceQuotas() Repo[SpaceQuota]
+	IsolationSegments() Repo[IsolationSegment]
+	SecurityGroups() Repo[SecurityGroup]
+	NetworkPolicies() Repo[NetworkPolicy]
 	Users() Repo[User]
 	Roles() Repo[Role]
 	Domains() Repo[Domain]
@@ -43,6 +46,8 @@ type Tx interface {
 	Stacks() Repo[Stack]
 	AuditEvents() Repo[AuditEvent]
 	Jobs() Repo[Job]
+	AppUsageEvents() Repo[AppUsageEvent]
+	ServiceUsageEvents() Repo[ServiceUsageEvent]
 	ServiceBrokers() Repo[ServiceBroker]
 	ServiceOfferings() Repo[ServiceOffering]
 	ServicePlans() Repo[ServicePlan]
@@ -53,6 +58,10 @@ type Tx interface {
 	SetFeatureFlag(FeatureFlag) error
 	EnvGroup(name string) (EnvGroup, error)
 	SetEnvGroup(EnvGroup) error
+
+	// Once reports whether it is called with the name for the first time in the life
+	// of the installation, and remembers the name.
+	Once(name string) (bool, error)
 }
 
 // Repo holds all resources of one kind.

@@ -17,6 +17,7 @@ import (
 	"ingot/internal/base/version"
 	"ingot/internal/platform"
 	"ingot/internal/platform/controller"
+	"ingot/internal/platform/engine/kubernetes"
 )
 
 // joinCluster makes this server one of those that use the database. It fails if
@@ -43,6 +44,7 @@ const (
 	toldNames    = "names"
 	toldBuild    = "build"
 	toldTasks    = "tasks"
+	toldRules    = "rules" // security groups or network policies changed
 	toldJob      = "job"
 	toldBackends = "backends" // rows of an app's instances changed
 	toldDrain    = "drain"    // an instance stops when its requests have finished
@@ -82,6 +84,10 @@ func (r *runtime) Changed(ctx context.Context, c platform.Changes) {
 		r.namesChanged()
 		r.cluster.Tell(toldNames)
 	}
+	if c.Rules {
+		r.cluster.Tell(toldRules)
+		r.applyRules(ctx)
+	}
 	if len(c.Routes) > 0 {
 		await := r.cluster.Ask(items(toldRoute, c.Routes)...)
 		_ = r.publisher.Announce(c.Routes...) // it logs a failure and tries again
@@ -91,6 +97,43 @@ func (r *runtime) Changed(ctx context.Context, c platform.Changes) {
 	}
 	if err := r.logs.Tell(c.Lines...); err != nil {
 		r.log.WarnContext(ctx, "lines could not be written to the log of an app", "error", err)
+	}
+}
+
+// applyRules makes the engine use changed security groups and network policies.
+func (r *runtime) applyRules(ctx context.Context) {
+	if r.rules == nil {
+		return
+	}
+	if err := r.rules.Apply(ctx); err != nil {
+		r.log.ErrorContext(ctx, "changed security groups or network policies could not be applied; this is tried again", "error", err)
+		r.rules.Kick()
+	}
+}
+
+// unenforced returns what users have to know about rules that the engine does not
+// enforce; empty if it does.
+func (r *runtime) unenforced(g *platform.SecurityGroup) string {
+	if _, pods := r.engine.(*kubernetes.Engine); pods && slices.ContainsFunc(g.Rules, func(r platform.SecurityRule) bool { return r.Protocol == platform.ProtocolICMP }) {
+		return "The rules for ICMP of security group " + g.Name + " are NOT enforced here: Kubernetes has none."
+	}
+	if r.rules != nil {
+		return ""
+	}
+	return "Security groups are stored and NOT enforced here: the " + r.engine.Describe().Name + " engine does not restrict the connections of apps."
+}
+
+// noPolicies returns why network policies cannot be created; empty if they can.
+func (r *runtime) noPolicies() string {
+	if r.rules != nil {
+		return ""
+	}
+	return "Network policies cannot be created here: the " + r.engine.Describe().Name + " engine does not restrict the connections between apps."
+}
+
+func (r *runtime) kickRules() {
+	if r.rules != nil {
+		r.rules.Kick()
 	}
 }
 
@@ -218,6 +261,8 @@ func (r *runtime) received(told []string, done func()) {
 			r.builds.Kick()
 		case toldTasks:
 			r.tasks.Kick()
+		case toldRules:
+			r.kickRules()
 		case toldJob:
 			r.services.Kick()
 		case toldBackends:
@@ -300,4 +345,5 @@ func (r *runtime) resync() {
 	r.builds.Kick()
 	r.services.Kick()
 	r.publisher.Kick()
+	r.kickRules()
 }

@@ -140,10 +140,16 @@ func (p *Platform) DeleteSpace(tx platform.Tx, by Actor, s *platform.Space) erro
 			return err
 		}
 	}
+	if err := p.forgetRoutes(tx, s.GUID); err != nil {
+		return err
+	}
 	if err := p.dropServices(tx, by, s); err != nil {
 		return err
 	}
 	if _, err := tx.Roles().DeleteAll(platform.Where("space_guid", s.GUID)); err != nil {
+		return err
+	}
+	if err := forgetSpaceRules(tx, s.GUID); err != nil {
 		return err
 	}
 	if err := tx.Spaces().Delete(s.GUID); err != nil {

@@ -234,6 +234,14 @@ func (a *API) checkDestinationApps(req *request, route *platform.Route, wanted [
 		if d.Port == platform.DefaultPort && app.Lifecycle.Type != platform.LifecycleDocker {
 			d.Port = 0 // an image has a default of its own
 		}
+		if app.SpaceGUID == route.SpaceGUID {
+			continue // whose routes the caller may change
+		}
+		if _, err := req.caller.mayInSpace(req.tx, app.SpaceGUID, platform.Operate); fault.Is(err, fault.Forbidden) {
+			return fault.Invalid("App(s) with guid(s) \"" + d.AppGUID + "\" cannot be mapped. You don't have write permission for the space of the app.")
+		} else if err != nil {
+			return err
+		}
 	}
 	return nil
 }

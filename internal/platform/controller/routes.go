@@ -1,6 +1,7 @@
 package controller
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"maps"
@@ -23,6 +24,8 @@ type Route struct {
 	Options map[string]string
 	// ServiceURL is the route service for the requests; empty means none.
 	ServiceURL string
+	// Internal routes are for the name server of instances, not for the router.
+	Internal bool
 	// Backends are empty if no instance is ready; the route exists nevertheless.
 	Backends []RouteBackend
 }
@@ -410,12 +413,15 @@ func (p *RoutePublisher) routeOf(m *mapping) Route {
 	for _, d := range m.destinations {
 		for _, b := range p.Backends.Backends(d.AppGUID, d.ProcessType) {
 			i := slices.IndexFunc(b.Ports, func(open platform.InstancePort) bool { return leadsTo(d.Port, open) })
+			if i < 0 && m.route.Internal && len(b.Ports) > 0 {
+				i = 0 // a name stands for an address, not for a port
+			}
 			if i < 0 || !b.Ready {
 				continue // started before this destination was created
 			}
 			r.Backends = append(r.Backends, RouteBackend{
 				App: d.AppGUID, Process: b.ProcessGUID, ProcessType: d.ProcessType, Instance: b.InstanceGUID, Index: b.Index,
-				Destination: d.GUID, Port: b.Ports[i].Inside, Address: b.Ports[i].Address, Protocol: d.Protocol, Weight: d.Weight,
+				Destination: d.GUID, Port: cmp.Or(d.Port, b.Ports[i].Inside), Address: b.Ports[i].Address, Protocol: d.Protocol, Weight: d.Weight,
 			})
 		}
 	}

@@ -51,7 +51,8 @@ type plan struct {
 	mainMB   int
 	memory   map[string]int // of sidecars, by name
 	// files are the service binding files of the app, if it has them in files.
-	files map[string][]byte
+	files   map[string][]byte
+	segment string
 }
 
 func (c *Controller) planOf(ctx context.Context, at slotKey, version string) (*plan, error) {
@@ -88,6 +89,7 @@ func (c *Controller) planOf(ctx context.Context, at slotKey, version string) (*p
 		if err != nil {
 			return err
 		}
+		p.segment = where.Segment
 		if p.files, err = actions.ServiceFiles(tx, p.app); err != nil {
 			return err
 		}
@@ -129,7 +131,7 @@ func (c *Controller) specOf(ctx context.Context, at slotKey, id, version string)
 		labels[labelPort] = strconv.Itoa(p.droplet.Container.Port())
 	}
 	return engine.Spec{
-		ID: id, Reach: reach, Labels: labels,
+		ID: id, Reach: reach, Segment: p.segment, Zone: engine.Zone{Space: p.app.SpaceGUID}, App: p.app.GUID, Labels: labels,
 		Files:  c.filesOf(ctx, p.droplet, p.files),
 		Image:  c.imageOf(p.droplet),
 		Launch: ln,

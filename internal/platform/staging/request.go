@@ -36,6 +36,8 @@ type Request struct {
 	// VCAPApplication and VCAPServices are JSON texts.
 	VCAPApplication string
 	VCAPServices    string
+	// Segment is the isolation segment of the app; empty means the shared one.
+	Segment string
 	// Sidecars are the user's.
 	Sidecars []platform.Sidecar
 	// HasCommand reports whether the app has a start command of its own, so that
@@ -52,9 +54,10 @@ type Request struct {
 
 // App describes the app of a build.
 type App struct {
-	GUID string
-	Name string
-	Env  map[string]string
+	GUID      string
+	SpaceGUID string
+	Name      string
+	Env       map[string]string
 }
 
 // Result describes a droplet that was built or inspected.

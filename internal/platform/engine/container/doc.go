@@ -16,7 +16,7 @@
 //	    65536 user ids, chosen at random above 2^30.
 //	  - Each engine has its own bridge, subnet and firewall table. The host
 //	    can connect to instances; they can connect only to what Allow names,
-//	    unless Options.Egress opens the internet.
+//	    to their Spec.Reach, and to what the rules of Enforce allow.
 //
 // Names of everything outside of Options.Root start with ingot- or ig and contain
 // a hash of that path, so that servers do not collide and leftovers can be found:
@@ -36,10 +36,10 @@
 // The package must not import another engine, or parts of the platform that use
 // engines.
 //
-// Imports: base/background, base/fault, base/safedial, platform/archive,
+// Imports: base/background, base/fault, platform, platform/archive,
 // platform/engine, platform/engine/local, platform/homedir, platform/initproto,
 // github.com/creack/pty, github.com/google/nftables,
 // github.com/google/nftables/binaryutil, github.com/google/nftables/expr,
-// github.com/opencontainers/runtime-spec/specs-go,
+// github.com/mdlayher/netlink, github.com/opencontainers/runtime-spec/specs-go,
 // github.com/vishvananda/netlink, golang.org/x/sys/unix, golang.org/x/term.
 package container

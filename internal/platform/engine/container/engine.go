@@ -104,6 +104,18 @@ type extra struct {
 	Reach []Endpoint `json:"reach"`
 	// Image is set if it runs an image.
 	Image *imageUser `json:"image,omitempty"`
+	// Zone and App say which rules apply to it; Zone is nil if an older server started it.
+	Zone *engine.Zone `json:"zone"`
+	App  string       `json:"app,omitempty"`
+}
+
+// access returns what the firewall has to know of it.
+func (x *extra) access() access {
+	a := access{reach: x.Reach, app: x.App}
+	if x.Zone != nil {
+		a.zone = *x.Zone
+	}
+	return a
 }
 
 func (in *instance) runs() bool {

@@ -175,11 +175,11 @@ func TestImage(t *testing.T) {
 	}{
 		"layers": {"", "/", "cat /data/file /data/kept; ls /data /data/dir", "upperkept/data:\ndir\nfile\nkept\n\n/data/dir:\nnew"},
 		"root is unprivileged and owns what root has": {
-			"", "/", `id -u; id -g; stat -c %u:%g /adm/mine; echo more > /adm/new && cat /adm/secret; echo; ls -d /tmp; mkdir /new && echo made; echo $HOME; cat /.ingot/spec.json`,
+			"", "/", `exec 2>&1; id -u; id -g; stat -c %u:%g /adm/mine; echo more > /adm/new && cat /adm/secret; echo; ls -d /tmp; mkdir /new && echo made; echo $HOME; cat /.ingot/spec.json`,
 			"2000\n2000\n2000:2000\nfor root only\n/tmp\nmade\n/adm\ncat: /.ingot/spec.json: Permission denied",
 		},
 		"named user": {
-			"shop", "/srv/shop", `id -u; id -g; echo $HOME; stat -c %u:%g /adm/mine /srv/shop; ls -d .; cat /adm/secret; echo x > /adm/new`,
+			"shop", "/srv/shop", `exec 2>&1; id -u; id -g; echo $HOME; stat -c %u:%g /adm/mine /srv/shop; ls -d .; cat /adm/secret; echo x > /adm/new`,
 			"1000\n1001\n/srv/shop\n0:0\n1000:1001\n.\ncat: /adm/secret: Permission denied\n/bin/sh: 1: cannot create /adm/new: Permission denied",
 		},
 		"numbers":           {"1234:4321", "/", "id -u; id -g; echo $HOME", "1234\n4321\n/"},
