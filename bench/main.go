@@ -33,6 +33,7 @@ var sections = []Section{
 	listsSection,
 	servicesSection,
 	routerSection,
+	tcpSection,
 	notificationsSection,
 	logsSection,
 }

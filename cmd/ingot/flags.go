@@ -45,6 +45,7 @@ type upOptions struct {
 	SSHListen           string `long:"ssh-listen" env:"INGOT_SSH_LISTEN" value-name:"HOST:PORT" description:"Address of the ssh gateway to app instances"`
 	AdminListen         string `long:"admin-listen" env:"INGOT_ADMIN_LISTEN" value-name:"HOST:PORT" description:"Address for metrics, health and profiling; it has no authentication, so keep it on loopback"`
 	Domain              string `long:"domain" env:"INGOT_DOMAIN" value-name:"NAME" description:"Domain of the server's host names"`
+	TCPPorts            string `long:"tcp-ports" env:"INGOT_TCP_PORTS" value-name:"LIST" description:"Ports of TCP routes, on the address of --listen, such as 1024-1123,2000; none disables TCP routes"`
 	Engine              string `long:"engine" env:"INGOT_ENGINE" value-name:"auto|container|process|kubernetes" description:"How apps run: in containers (requires root and runc), as plain processes (no isolation) or as Pods of a Kubernetes cluster; auto keeps the engine of the data directory and, on the first start, selects containers if a test container works"`
 	MemoryOvercommit    int    `long:"memory-overcommit" env:"INGOT_MEMORY_OVERCOMMIT" value-name:"N" description:"Maximum sum of all instances' memory limits, as a multiple of the machine's memory (default: 10; Diego uses 1)"`
 	IsolationSegments   string `long:"isolation-segments" env:"INGOT_ISOLATION_SEGMENTS" value-name:"LIST" description:"Isolation segments whose apps this machine runs, in addition to the shared one, such as gpu,batch; on Kubernetes, label nodes instead"`
@@ -200,7 +201,7 @@ func (p *process) applyDefaults(all []*flags.Option) {
 	c := system.DefaultConfig()
 	known := map[string]string{
 		"listen": c.Listen, "notifications-listen": c.NotificationsListen,
-		"ssh-listen": c.SSHListen, "admin-listen": c.AdminListen, "domain": c.Domain, "engine": c.Engine, "log-store": c.LogStore,
+		"ssh-listen": c.SSHListen, "admin-listen": c.AdminListen, "domain": c.Domain, "tcp-ports": c.TCPPorts, "engine": c.Engine, "log-store": c.LogStore,
 		"kubernetes-namespace": c.Kubernetes.Namespace, "kubernetes-user-namespaces": c.Kubernetes.UserNamespaces,
 		"kubernetes-rate": strconv.Itoa(c.Kubernetes.Rate), "kubernetes-place-timeout": c.Kubernetes.PlaceTimeout.String(),
 		"messages-kept": c.MessagesKept.String(), "password-grant": "on", "log-level": "info", "log-format": "auto",
@@ -247,7 +248,7 @@ func active(c *flags.Command) string {
 func (p *process) config(o upOptions) (system.Config, error) {
 	c := system.Config{
 		DataDir: o.DataDir, Listen: o.Listen, NotificationsListen: o.NotificationsListen, SSHListen: o.SSHListen, AdminListen: o.AdminListen,
-		Domain: o.Domain, Engine: o.Engine, MemoryOvercommit: o.MemoryOvercommit, IsolationSegments: o.IsolationSegments, Programs: programsDir(o.Programs), DatabaseURL: o.DatabaseURL, DatabaseListenURL: o.DatabaseListenURL, BlobURL: o.BlobURL, BlobRedirect: o.BlobRedirect, LogStore: o.LogStore, AuthURL: o.AuthURL, PublicURL: o.PublicURL, Demo: o.Demo, DrainNetworks: o.DrainNetworks, InsecureRegistries: o.InsecureRegs, TrustedProxies: o.TrustedProxies, DiskReserve: o.DiskReserve << 20,
+		Domain: o.Domain, TCPPorts: o.TCPPorts, Engine: o.Engine, MemoryOvercommit: o.MemoryOvercommit, IsolationSegments: o.IsolationSegments, Programs: programsDir(o.Programs), DatabaseURL: o.DatabaseURL, DatabaseListenURL: o.DatabaseListenURL, BlobURL: o.BlobURL, BlobRedirect: o.BlobRedirect, LogStore: o.LogStore, AuthURL: o.AuthURL, PublicURL: o.PublicURL, Demo: o.Demo, DrainNetworks: o.DrainNetworks, InsecureRegistries: o.InsecureRegs, TrustedProxies: o.TrustedProxies, DiskReserve: o.DiskReserve << 20,
 		PasswordGrant: o.PasswordGrant == "on", BrokerTimeout: o.BrokerTimeout, PostgresURL: o.PostgresURL, MySQLURL: o.MySQLURL,
 		MailConfig: o.mailing(), Kubernetes: o.kubernetesOptions.config(),
 		AdminPassword: p.getenv("INGOT_ADMIN_PASSWORD"), AdminEmail: p.getenv("INGOT_ADMIN_EMAIL"), AdminClientSecret: p.getenv("INGOT_ADMIN_CLIENT_SECRET"),

@@ -32,7 +32,10 @@ type Config struct {
 	SSHListen           string
 	AdminListen         string
 	Domain              string
-	Engine              string
+	// TCPPorts are the ports of TCP routes, such as 1024-1123,2000; none means that
+	// there are no TCP routes.
+	TCPPorts string
+	Engine   string
 	// MemoryOvercommit is the maximum sum of the memory limits of all instances, as
 	// a multiple of the machine's memory; 0 means the engine's default.
 	MemoryOvercommit int
@@ -110,6 +113,7 @@ func DefaultConfig() Config {
 		SSHListen:           "127.0.0.1:2222",
 		AdminListen:         "127.0.0.1:8082",
 		Domain:              "localhost",
+		TCPPorts:            "1024-1123",
 		Engine:              choice.Auto,
 		LogStore:            logStoreAuto,
 		Kubernetes:          kubernetes.DefaultConfig(),
@@ -128,6 +132,7 @@ func (c Config) Validate() error {
 		{"ssh-listen", checkAddress(c.SSHListen)},
 		{"admin-listen", checkAddress(c.AdminListen)},
 		{"domain", checkDomain(c.Domain)},
+		{"tcp-ports", checkPorts(c.TCPPorts)},
 		{"engine", oneOf(c.Engine, choice.Names())},
 		{"memory-overcommit", checkOvercommit(c.MemoryOvercommit)},
 		{"isolation-segments", checkSegments(c.IsolationSegments, c.Engine)},
@@ -374,6 +379,11 @@ func checkDKIM(c MailConfig) error {
 		return errors.New("--dkim-key and --dkim-selector are given together")
 	}
 	return nil
+}
+
+func checkPorts(list string) error {
+	_, err := platform.ParsePorts(list)
+	return err
 }
 
 func checkOptionalAddress(s string) error {

@@ -73,7 +73,7 @@ func (b *destinationRequest) destination(i int) (*platform.Destination, error) {
 	if b.App == nil || b.App.value.GUID == "" {
 		return nil, bad("must have the structure \"destinations: [{\"app\": {\"guid\": \"app_guid\"}}]\"")
 	}
-	d := &platform.Destination{AppGUID: b.App.value.GUID, ProcessType: platform.WebProcess, Protocol: "http1"}
+	d := &platform.Destination{AppGUID: b.App.value.GUID, ProcessType: platform.WebProcess}
 	if process := b.App.value.Process; process != nil {
 		if process.value.Type == "" {
 			return nil, bad("process must have the structure {\"type\": \"process_type\"}")
@@ -88,10 +88,8 @@ func (b *destinationRequest) destination(i int) (*platform.Destination, error) {
 	}
 	if b.Protocol != nil {
 		switch *b.Protocol {
-		case "http1", "http2":
+		case "http1", "http2", platform.ProtocolTCP:
 			d.Protocol = *b.Protocol
-		case "tcp":
-			return nil, bad("protocol 'tcp' is only for TCP routes, which this platform does not have")
 		default:
 			return nil, bad("protocol must be 'http1', 'http2' or 'tcp'")
 		}
@@ -268,10 +266,6 @@ func (a *API) updateDestination(w http.ResponseWriter, r *http.Request) error {
 	if err := web.DecodeStrict(r, &body); err != nil {
 		return err
 	}
-	protocol := "http1"
-	if body.Protocol != nil {
-		protocol = *body.Protocol
-	}
 	return a.perform(w, r, http.StatusOK, func(req *request) (any, error) {
 		route, d, err := a.destinationFor(req)
 		if errors.Is(err, errNoDestination) {
@@ -280,7 +274,13 @@ func (a *API) updateDestination(w http.ResponseWriter, r *http.Request) error {
 		if err != nil {
 			return nil, err
 		}
-		if err := a.platform.UpdateDestination(req.tx, d, protocol); err != nil {
+		protocol := ""
+		if body.Protocol != nil {
+			protocol = *body.Protocol
+		} else if protocol, err = platform.DestinationProtocol(route, ""); err != nil {
+			return nil, err
+		}
+		if err := a.platform.UpdateDestination(req.tx, route, d, protocol); err != nil {
 			return nil, err
 		}
 		images, err := actions.ImagePorts(req.tx, []*platform.Destination{d})

@@ -65,11 +65,8 @@ func (a *API) needFlag(req *request, name string) error {
 	return needEnabled(req.tx, name)
 }
 
-// needFlagOfAll is like needFlag, for features that administrators cannot use either
+// needEnabled is like needFlag, for features that administrators cannot use either
 // while they are disabled.
-func (a *API) needFlagOfAll(req *request, name string) error { return needEnabled(req.tx, name) }
-
-// needEnabled returns an error if the feature is disabled, for everybody.
 func needEnabled(tx platform.Tx, name string) error {
 	f, err := flagNamed(tx, name)
 	if err != nil || f.Enabled {

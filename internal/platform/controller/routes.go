@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -19,8 +20,10 @@ import (
 type Route struct {
 	GUID string
 	// Host is a host name, or "*.example.org" for a wildcard.
-	Host    string
-	Path    string
+	Host string
+	Path string
+	// Port is the port of a TCP route, and 0 for an HTTP route.
+	Port    int
 	Options map[string]string
 	// ServiceURL is the route service for the requests; empty means none.
 	ServiceURL string
@@ -40,7 +43,7 @@ type RouteBackend struct {
 	Destination string // guid of the destination, which shares the weight
 	Port        int    // inside the instance
 	Address     string // host:port
-	Protocol    string // http1, http2
+	Protocol    string // http1, http2, tcp
 	Weight      int    // of the destination; 0 means none
 }
 
@@ -114,8 +117,12 @@ type mapping struct {
 	destinations []*platform.Destination
 }
 
-// address identifies routes as the router does. No host has a slash.
+// address identifies routes as the router does: a TCP route by its port alone. No host
+// has a slash.
 func (m *mapping) address() string {
+	if m.route.Port != 0 {
+		return "/" + strconv.Itoa(m.route.Port)
+	}
 	return strings.ToLower(m.route.Host) + "/" + platform.PathKey(m.route.Path)
 }
 

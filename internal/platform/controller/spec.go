@@ -50,9 +50,9 @@ type plan struct {
 	env      map[string]string
 	mainMB   int
 	memory   map[string]int // of sidecars, by name
+	where    *actions.AppInfo
 	// files are the service binding files of the app, if it has them in files.
-	files   map[string][]byte
-	segment string
+	files map[string][]byte
 }
 
 func (c *Controller) planOf(ctx context.Context, at slotKey, version string) (*plan, error) {
@@ -85,15 +85,13 @@ func (c *Controller) planOf(ctx context.Context, at slotKey, version string) (*p
 			return err
 		}
 		p.mainMB, p.memory = actions.Memory(p.process, p.sidecars)
-		where, err := actions.AppInfoOf(tx, p.app)
-		if err != nil {
+		if p.where, err = actions.AppInfoOf(tx, p.app); err != nil {
 			return err
 		}
-		p.segment = where.Segment
 		if p.files, err = actions.ServiceFiles(tx, p.app); err != nil {
 			return err
 		}
-		p.env, err = c.Platform.RunEnvironment(tx, where, p.process, c.API, p.mainMB)
+		p.env, err = c.Platform.RunEnvironment(tx, p.where, p.process, c.API, p.mainMB)
 		return err
 	})
 	return p, err
@@ -131,7 +129,7 @@ func (c *Controller) specOf(ctx context.Context, at slotKey, id, version string)
 		labels[labelPort] = strconv.Itoa(p.droplet.Container.Port())
 	}
 	return engine.Spec{
-		ID: id, Reach: reach, Segment: p.segment, Zone: engine.Zone{Space: p.app.SpaceGUID}, App: p.app.GUID, Labels: labels,
+		ID: id, Reach: reach, Segment: p.where.Segment, Zone: engine.Zone{Space: p.app.SpaceGUID}, App: p.app.GUID, FilesAt: c.credentials(id, p.where), Labels: labels,
 		Files:  c.filesOf(ctx, p.droplet, p.files),
 		Image:  c.imageOf(p.droplet),
 		Launch: ln,
@@ -284,6 +282,7 @@ func (c *Config) variables(app *platform.App, given map[string]string, id string
 		"MEMORY_LIMIT": strconv.Itoa(memoryMB) + "m",
 	})
 	maps.Copy(env, c.serviceVariables(app))
+	maps.Copy(env, c.identityVariables())
 	return env
 }
 

@@ -6,6 +6,7 @@ import (
 	"io"
 	"net"
 	"net/netip"
+	"slices"
 	"strings"
 	"time"
 
@@ -123,6 +124,9 @@ type Spec struct {
 	Labels map[string]string
 	// Files are unpacked in order before anything runs.
 	Files []Archive
+	// FilesAt returns more files, which depend on the instance's own address ({{ip}});
+	// nil means none.
+	FilesAt func(ip string) ([]Archive, error)
 	// Image is the root file system of the instance; nil means the engine's own. Only
 	// engines without Description.NoImages run images.
 	Image *Image
@@ -148,6 +152,15 @@ type Spec struct {
 	// an instance without App is in none. See Rules.
 	Zone Zone
 	App  string
+}
+
+// AllFiles returns the files of an instance with this address of its own.
+func (s Spec) AllFiles(ip string) ([]Archive, error) {
+	if s.FilesAt == nil {
+		return s.Files, nil
+	}
+	more, err := s.FilesAt(ip)
+	return slices.Concat(s.Files, more), err
 }
 
 // Escape protects a text, such as user input, from the replacement of placeholders in a

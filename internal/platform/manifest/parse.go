@@ -458,12 +458,8 @@ func (p *parser) routes(app *App, raw map[string]any) {
 		r := &Route{}
 		r.URL, _ = p.word(keys, "route", "Route")
 		r.Protocol, _ = p.word(keys, "protocol", "Route protocol")
-		if r.Protocol != "" && r.Protocol != "http1" && r.Protocol != "http2" {
-			if r.Protocol == "tcp" {
-				p.bad("Route '%s': protocol 'tcp' is for TCP routes, which this platform does not have", r.URL)
-			} else {
-				p.bad("Route protocol must be 'http1', 'http2' or 'tcp'.")
-			}
+		if !slices.Contains([]string{"", "http1", "http2", platform.ProtocolTCP}, r.Protocol) {
+			p.bad("Route protocol must be 'http1', 'http2' or 'tcp'.")
 		}
 		if v, ok := keys["options"]; ok && v != nil {
 			options, isMap := stringKeys(v)
@@ -490,10 +486,12 @@ func (p *parser) routeOptions(route string, options map[string]any) map[string]a
 			p.bad("Cannot use loadbalancing value '%s' for Route '%s'; Valid values are: '%s'", value, route, strings.Join(allowed, ", "))
 		}
 	}
-	if p.hash {
-		for _, problem := range platform.CheckRouteOptions(options) {
-			p.bad("Route '%s': %s", route, problem)
-		}
+	known := maps.Clone(options)
+	for _, k := range platform.UnknownRouteOptions(options, p.hash) {
+		delete(known, k)
+	}
+	for _, problem := range platform.CheckRouteOptions(known) {
+		p.bad("Route '%s': %s", route, problem)
 	}
 	out := map[string]any{}
 	maps.Copy(out, options)

@@ -102,11 +102,11 @@ type extra struct {
 	Shared int64 `json:"shared,omitempty"`
 	// Reach are additional addresses it may connect to; nil if an older server started it.
 	Reach []Endpoint `json:"reach"`
-	// Image is set if it runs an image.
-	Image *imageUser `json:"image,omitempty"`
 	// Zone and App say which rules apply to it; Zone is nil if an older server started it.
 	Zone *engine.Zone `json:"zone"`
 	App  string       `json:"app,omitempty"`
+	// Image is set if it runs an image.
+	Image *imageUser `json:"image,omitempty"`
 }
 
 // access returns what the firewall has to know of it.

@@ -110,6 +110,9 @@ func (e *Engine) start(ctx context.Context, s engine.Spec) (err error) {
 		steps = append(steps, step, now.Sub(began))
 		began = now
 	}
+	if s.Files, err = s.AllFiles(in.Addr.String()); err != nil {
+		return err
+	}
 	release, err := e.prepareFiles(ctx, in, s, limits)
 	if err != nil {
 		return err

@@ -148,8 +148,13 @@ func (e *Engine) bringUp(ctx context.Context, p *pod, s engine.Spec, idle *bool)
 		return err
 	}
 	*idle = true
+	words := e.words(p)
+	files, err := s.AllFiles(words.IP)
+	if err != nil {
+		return err
+	}
 	l := agent.Launch{
-		Spec: local.Substitute(s.Launch, e.words(p)), Files: s.Files, Limits: s.Limits, Linger: lingerOf(s),
+		Spec: local.Substitute(s.Launch, words), Files: files, Limits: s.Limits, Linger: lingerOf(s),
 	}
 	l.Limits.Memory, l.Limits.Disk = memoryOf(s.Limits), diskOf(s.Limits)
 	l.Spec.Instance = s.ID

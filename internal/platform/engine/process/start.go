@@ -164,7 +164,11 @@ func (e *Engine) build(ctx context.Context, s engine.Spec, ports []engine.Port) 
 
 // fill unpacks the files of an instance and writes its metadata.
 func (e *Engine) fill(ctx context.Context, d *local.Dir, s engine.Spec, ports []engine.Port) error {
-	keys, readOnly, err := e.unpack(ctx, d, s.Files)
+	files, err := s.AllFiles(e.host)
+	if err != nil {
+		return err
+	}
+	keys, readOnly, err := e.unpack(ctx, d, files)
 	if err != nil {
 		return err
 	}
