@@ -1,6 +1,7 @@
 package controller
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"maps"
@@ -427,7 +428,7 @@ func (p *RoutePublisher) routeOf(m *mapping) Route {
 			}
 			r.Backends = append(r.Backends, RouteBackend{
 				App: d.AppGUID, Process: b.ProcessGUID, ProcessType: d.ProcessType, Instance: b.InstanceGUID, Index: b.Index,
-				Destination: d.GUID, Port: b.Ports[i].Inside, Address: b.Ports[i].Address, Protocol: d.Protocol, Weight: d.Weight,
+				Destination: d.GUID, Port: cmp.Or(d.Port, b.Ports[i].Inside), Address: b.Ports[i].Address, Protocol: d.Protocol, Weight: d.Weight,
 			})
 		}
 	}

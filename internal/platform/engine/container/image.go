@@ -258,13 +258,32 @@ func (e *Engine) imageBinds(in *instance, host string) []specs.Mount {
 	for _, name := range []string{"hosts", "hostname", "resolv.conf"} {
 		binds = append(binds, bind(filepath.Join(host, name), path.Join("/etc", name), "ro", "noexec"))
 	}
-	if dir := filepath.Join(in.dir.Home(), BindingsTarget); isDir(dir) {
-		binds = append(binds, bind(dir, BindingsInside, "ro", "noexec"))
+	// Its files, such as service bindings and its certificate, are where {{home}} says.
+	dirs, _ := os.ReadDir(in.dir.Home()) // none if it cannot be read
+	plain := noLinks(filepath.Join(e.bundle(in.dir.ID()), imageRoot), in.Image.Home)
+	for _, d := range dirs {
+		dir := filepath.Join(in.dir.Home(), d.Name())
+		if d.Name() == BindingsTarget {
+			binds = append(binds, bind(dir, BindingsInside, "ro", "noexec"))
+		} else if d.IsDir() && plain {
+			binds = append(binds, bind(dir, path.Join(in.Image.Home, d.Name()), "noexec"))
+		}
 	}
 	return binds
 }
 
-func isDir(name string) bool {
-	info, err := os.Stat(name)
-	return err == nil && info.IsDir()
+// noLinks reports whether no part of a path in an image is a link, so that something can be
+// mounted below it.
+func noLinks(point, name string) bool {
+	root, err := os.OpenRoot(point)
+	if err != nil {
+		return false
+	}
+	defer root.Close()
+	for at := strings.Trim(name, "/"); at != "" && at != "."; at = path.Dir(at) {
+		if info, err := root.Lstat(at); err == nil && !info.IsDir() {
+			return false
+		}
+	}
+	return true
 }

@@ -175,11 +175,11 @@ func TestImage(t *testing.T) {
 	}{
 		"layers": {"", "/", "cat /data/file /data/kept; ls /data /data/dir", "upperkept/data:\ndir\nfile\nkept\n\n/data/dir:\nnew"},
 		"root is unprivileged and owns what root has": {
-			"", "/", `id -u; id -g; stat -c %u:%g /adm/mine; echo more > /adm/new && cat /adm/secret; echo; ls -d /tmp; mkdir /new && echo made; echo $HOME; cat /.ingot/spec.json`,
+			"", "/", `exec 2>&1; id -u; id -g; stat -c %u:%g /adm/mine; echo more > /adm/new && cat /adm/secret; echo; ls -d /tmp; mkdir /new && echo made; echo $HOME; cat /.ingot/spec.json`,
 			"2000\n2000\n2000:2000\nfor root only\n/tmp\nmade\n/adm\ncat: /.ingot/spec.json: Permission denied",
 		},
 		"named user": {
-			"shop", "/srv/shop", `id -u; id -g; echo $HOME; stat -c %u:%g /adm/mine /srv/shop; ls -d .; cat /adm/secret; echo x > /adm/new`,
+			"shop", "/srv/shop", `exec 2>&1; id -u; id -g; echo $HOME; stat -c %u:%g /adm/mine /srv/shop; ls -d .; cat /adm/secret; echo x > /adm/new`,
 			"1000\n1001\n/srv/shop\n0:0\n1000:1001\n.\ncat: /adm/secret: Permission denied\n/bin/sh: 1: cannot create /adm/new: Permission denied",
 		},
 		"numbers":           {"1234:4321", "/", "id -u; id -g; echo $HOME", "1234\n4321\n/"},
@@ -308,7 +308,8 @@ func TestImageExec(t *testing.T) {
 	})
 	id := fmt.Sprintf("exec-%d", counter.Add(1))
 	err := e.Start(t.Context(), engine.Spec{
-		ID: id, Image: &engine.Image{Layers: shellImage(t), User: "shop", Dir: "/srv/shop"}, Limits: engine.Limits{Memory: 128 << 20, Disk: 128 << 20},
+		ID: id, Files: []engine.Archive{{Target: "given", Open: func() (io.ReadCloser, error) { return layerOf("", text("file", "for its user")).Open(t.Context()) }}},
+		Image: &engine.Image{Layers: shellImage(t), User: "shop", Dir: "/srv/shop"}, Limits: engine.Limits{Memory: 128 << 20, Disk: 128 << 20},
 		Launch: initproto.Spec{
 			Instance: id, LogRate: -1, Health: initproto.Check{Kind: initproto.CheckProcess},
 			Members: []initproto.Member{{Name: "main", Source: "APP", Args: []string{"/bin/sleep", "1000"}, Dir: "/srv/shop", Env: []string{"PATH=/bin", "HOME={{home}}", "A=b"}}},
@@ -322,8 +323,8 @@ func TestImageExec(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	for dir, want := range map[string]string{"": "1000 /srv/shop b /srv/shop", "/data": "1000 /data b /srv/shop", "/gone": "1000 / b /srv/shop"} {
-		p, err := e.Exec(t.Context(), id, engine.ExecRequest{Args: []string{"/bin/sh", "-c", "echo $(id -u) $PWD $A $HOME"}, Dir: dir})
+	for dir, want := range map[string]string{"": "1000 /srv/shop b for its user /srv/shop", "/data": "1000 /data b for its user /srv/shop", "/gone": "1000 / b for its user /srv/shop"} {
+		p, err := e.Exec(t.Context(), id, engine.ExecRequest{Args: []string{"/bin/sh", "-c", "echo $(id -u) $PWD $A $(cat $HOME/given/file) $HOME"}, Dir: dir})
 		if err != nil {
 			t.Fatal(err)
 		}
