@@ -39,6 +39,7 @@ type Tx interface {
 	Deployments() Repo[Deployment]
 	Tasks() Repo[Task]
 	Instances() Repo[Instance]
+	InstanceRestarts() Repo[InstanceRestart]
 	Buildpacks() Repo[Buildpack]
 	Stacks() Repo[Stack]
 	AuditEvents() Repo[AuditEvent]

@@ -23,9 +23,10 @@ func (r *runtime) onKubernetes(c Config) func(context.Context) (kubernetes.Optio
 		o := kubernetes.Options{Config: c.Kubernetes, Log: c.Log, Displaced: func(id, reason string) {
 			if apps := r.replacing.Load(); apps != nil { // else it learns that when it adopts the instance
 				apps.Displaced(id, reason)
+				r.tasks.Displaced(id, reason)
 			}
 		}}
-		stored, err := r.store.Secret(ctx, "agent-authority", func() ([]byte, error) {
+		stored, _, err := r.store.Secret(ctx, "agent-authority", func() ([]byte, error) {
 			a, err := agent.NewAuthority()
 			if err != nil {
 				return nil, err
@@ -38,7 +39,7 @@ func (r *runtime) onKubernetes(c Config) func(context.Context) (kubernetes.Optio
 		if o.Authority, err = agent.ParseAuthority(stored); err != nil {
 			return o, err
 		}
-		o.Key, err = r.store.Secret(ctx, "install-key", func() ([]byte, error) {
+		o.Key, _, err = r.store.Secret(ctx, "install-key", func() ([]byte, error) {
 			key := make([]byte, 32)
 			_, err := rand.Read(key)
 			return key, err
@@ -56,7 +57,7 @@ func (r *runtime) onKubernetes(c Config) func(context.Context) (kubernetes.Optio
 // once.
 func (r *runtime) protect(ctx context.Context) {
 	e, ok := r.engine.(*kubernetes.Engine)
-	if !ok {
+	if !ok || !r.cluster.Lead(ctx, "protect") {
 		return
 	}
 	wanted := map[string]int{}

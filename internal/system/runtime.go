@@ -27,6 +27,7 @@ import (
 	"ingot/internal/platform/logs"
 	"ingot/internal/platform/logs/appinfo"
 	"ingot/internal/platform/logs/drain"
+	"ingot/internal/platform/logs/logdb"
 	"ingot/internal/platform/platformdb"
 	"ingot/internal/platform/router"
 	"ingot/internal/platform/services"
@@ -39,7 +40,8 @@ type runtime struct {
 	store     *platformdb.Store
 	platform  *actions.Platform
 	blobs     blob.Store
-	sign      blob.Signer // nil if downloads go through the server
+	sign      blob.Signer   // nil if downloads go through the server
+	objects   logdb.Objects // for old log lines; nil without a bucket
 	logs      logs.Store
 	drains    *drain.Manager
 	engine    engine.Engine
@@ -47,6 +49,7 @@ type runtime struct {
 	info      *appinfo.Info
 	table     *router.Table
 	proxy     *router.Proxy
+	traffic   *traffic
 	access    *router.AccessLog
 	apps      *controller.Controller
 	replacing atomic.Pointer[controller.Controller] // apps, once it exists
@@ -86,10 +89,10 @@ func (s *System) openRuntime(ctx context.Context, dir *datadir.Dir, d *db.DB, se
 	if err := s.openBlobs(ctx, dir, r); err != nil {
 		return nil, err
 	}
-	if r.logs, err = openLogs(ctx, dir, d, owner{servers}, c); err != nil {
+	if r.logs, err = openLogs(ctx, dir, d, servers, r.objects, c); err != nil {
 		return nil, err
 	}
-	if r.drains, err = openDrains(r.logs, r.info, dir, c); err != nil {
+	if r.drains, err = openDrains(r, dir, c); err != nil {
 		return nil, err
 	}
 	if r.engine, r.sftp, err = choice.Open(ctx, c.Engine, choice.Options{
@@ -109,6 +112,10 @@ func (s *System) openRuntime(ctx context.Context, dir *datadir.Dir, d *db.DB, se
 	r.access = router.NewAccessLog(r.logs, c.Log)
 	r.proxy = router.NewProxy(r.table, router.Options{AccessLog: r.access.Add, RouteServices: c.guard(), Log: c.Log})
 	s.later(r.proxy.Close)
+	r.traffic = &traffic{proxy: r.proxy, log: c.Log}
+	if !servers.Alone() {
+		r.traffic.store = r.store
+	}
 
 	running := controller.Config{
 		Store: r.store, Platform: r.platform, Owner: owner{r.cluster}, Peers: peers{r.cluster}, Engine: r.watched, Logs: r.logs, Droplets: dropletFiles{r.blobs}, API: r.inside.API,
@@ -126,7 +133,8 @@ func (s *System) openRuntime(ctx context.Context, dir *datadir.Dir, d *db.DB, se
 	r.builds = staging.NewBuilds(staging.BuildsConfig{
 		Store: r.store, Platform: r.platform, Stager: r.stager, Lines: r.logs, Owner: owner{r.cluster}, API: r.inside.API, Log: c.Log,
 	})
-	r.cleaner = cleanup.New(cleanup.Config{Store: r.store, Blobs: r.blobs, Logs: r.logs, Engine: r.engine, Builds: r.stager, Jobs: r.store, Lead: r.cluster.Lead, Log: c.Log})
+	r.cleaner = cleanup.New(cleanup.Config{Store: r.store, Blobs: r.blobs, Logs: r.logs, Engine: r.engine, Builds: r.stager, Rows: r.store, PurgeTasks: r.platform.PurgeTasks,
+		Lead: r.cluster.Lead, SharedLogs: r.sharesLogs(), Log: c.Log})
 	r.services = openServices(c, r, cmp.Or(c.PublicURL, e.API))
 	r.store.Notify(r)
 	return r, nil
@@ -147,7 +155,7 @@ const appUser = 2000
 func (r *runtime) parts(log *slog.Logger) []background.Service {
 	return []background.Service{
 		r.logs, r.drains, r.access, r.apps, r.tasks, r.publisher, r.stager, r.builds, r.services,
-		r.cleaner.Periodic(), choice.Recheck(r.engine, log), background.Every(protectInterval, r.protect),
+		r.cleaner.Periodic(), choice.Recheck(r.engine, log), background.Every(protectInterval, r.protect), r.traffic.service(),
 	}
 }
 
@@ -162,22 +170,6 @@ func (r *runtime) Usage(ctx context.Context, instances []*platform.Instance) map
 		out[guid] = api.InstanceUsage{Time: u.Time, CPU: u.CPU, Memory: u.Memory, Disk: u.Disk, LogRate: u.LogRate, LogLost: lost[guid]}
 	}
 	return out
-}
-
-// Traffic implements api.Traffic.
-func (r *runtime) Traffic(instanceGUID string) api.InstanceTraffic {
-	s, ok := r.proxy.InstanceStats(instanceGUID)
-	if !ok {
-		return api.InstanceTraffic{}
-	}
-	t := api.InstanceTraffic{
-		Requests: s.Requests, Active: s.Active, Classes: s.Classes, Received: s.Received, Sent: s.Sent,
-		P50: s.Quantile(0.5), P95: s.Quantile(0.95), P99: s.Quantile(0.99),
-	}
-	if s.Requests > 0 {
-		t.Mean = s.Duration / time.Duration(s.Requests)
-	}
-	return t
 }
 
 // dropletFiles opens droplets for the controller.

@@ -288,5 +288,6 @@ func (c *Cluster) learn(v view, began time.Time, kept bool) {
 	if c.Exclusive && !kept { // another server took over meanwhile
 		c.next.lost, c.next.gained = allShards, allShards
 	}
+	ask(c.renewed)
 	ask(c.wakes)
 }

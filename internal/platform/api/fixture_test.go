@@ -184,7 +184,6 @@ func (f *fixture) UsersByName(_ context.Context, names, _ []string) ([]api.Direc
 type runtime struct{}
 
 func (runtime) Usage(context.Context, []*platform.Instance) map[string]api.InstanceUsage { return nil }
-func (runtime) RestartInstance(context.Context, string, int) error                       { return nil }
 
 type signals struct {
 	mu     sync.Mutex

@@ -55,7 +55,7 @@ func TestRollingRestart(t *testing.T) {
 	})
 	for index, was := range []string{fresh, before[1]} {
 		version := versionOf(was)
-		if err := w.c.RestartInstance(t.Context(), "app", index); err != nil {
+		if err := w.restartInstance(index); err != nil {
 			t.Fatal(err)
 		}
 		w.await("it is there again", func() bool { _, ok := replaced(index, was); return ok })

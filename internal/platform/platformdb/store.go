@@ -115,6 +115,9 @@ func (x *transaction) Droplets() platform.Repo[platform.Droplet]       { return 
 func (x *transaction) Deployments() platform.Repo[platform.Deployment] { return repoOf(x, deployments) }
 func (x *transaction) Tasks() platform.Repo[platform.Task]             { return repoOf(x, tasks) }
 func (x *transaction) Instances() platform.Repo[platform.Instance]     { return repoOf(x, instances) }
+func (x *transaction) InstanceRestarts() platform.Repo[platform.InstanceRestart] {
+	return repoOf(x, instanceRestarts)
+}
 func (x *transaction) Buildpacks() platform.Repo[platform.Buildpack]   { return repoOf(x, buildpacks) }
 func (x *transaction) Stacks() platform.Repo[platform.Stack]           { return repoOf(x, stacks) }
 func (x *transaction) AuditEvents() platform.Repo[platform.AuditEvent] { return repoOf(x, auditEvents) }

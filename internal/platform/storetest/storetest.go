@@ -204,6 +204,7 @@ var (
 	auditEvents   = noun[platform.AuditEvent]{platform.Tx.AuditEvents, (*platform.AuditEvent).Base}
 	jobs          = noun[platform.Job]{platform.Tx.Jobs, (*platform.Job).Base}
 
+	instanceRestarts = noun[platform.InstanceRestart]{platform.Tx.InstanceRestarts, (*platform.InstanceRestart).Base}
 	serviceBrokers   = noun[platform.ServiceBroker]{platform.Tx.ServiceBrokers, (*platform.ServiceBroker).Base}
 	serviceOfferings = noun[platform.ServiceOffering]{platform.Tx.ServiceOfferings, (*platform.ServiceOffering).Base}
 	servicePlans     = noun[platform.ServicePlan]{platform.Tx.ServicePlans, (*platform.ServicePlan).Base}
