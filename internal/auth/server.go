@@ -32,6 +32,9 @@ type Options struct {
 	// Registry registers the metrics, if it is not nil.
 	Registry prometheus.Registerer
 	Limits   Limits
+	// Servers returns how many servers share the store: each has its part of the limits, and
+	// failed logins are counted in the store. nil means this one alone.
+	Servers func() int
 	// Lead reports whether this server, of those that share the store, removes what has
 	// expired; nil means yes.
 	Lead func(ctx context.Context) bool
@@ -99,6 +102,9 @@ func New(o Options) (*Server, error) {
 		}, []string{"grant"}),
 	}
 	s.guard = newGuard(o.Limits, o.Now, s.hash)
+	if o.Servers != nil {
+		s.guard.rows, s.guard.servers, s.limits.servers = &failureRows{o.Store}, o.Servers, o.Servers
+	}
 	if o.Registry != nil {
 		o.Registry.MustRegister(s.minted)
 	}

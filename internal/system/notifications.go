@@ -102,6 +102,8 @@ type notificationsOptions struct {
 	// Lead reports whether this server, of those that share the database, does the work of a
 	// name; nil means yes.
 	Lead func(ctx context.Context, name string) bool
+	// Servers returns how many servers those are; nil means one.
+	Servers func() int
 }
 
 func (o notificationsOptions) leads(name string) func(context.Context) bool {
@@ -150,7 +152,7 @@ func openNotifications(ctx context.Context, o notificationsOptions) (*notificati
 	n.directory = audience.New(audience.Options{UAA: o.UAA, PlatformURL: o.PlatformURL, Log: o.Log})
 	n.service = notify.New(notify.ServiceOptions{
 		Store: n.store, Directory: n.directory, IDs: ids, Limits: notify.Limits{Queue: o.QueueLimit}, Log: o.Log,
-		Kick: func() { n.delivery.Kick() },
+		Kick: func() { n.delivery.Kick() }, Servers: o.Servers,
 	})
 	n.webhooks = delivery.WebhookOptions{Guard: o.guard(), Routes: o.Routes}
 	n.delivery = delivery.New(o.seams.deliveryWith(delivery.Options{
@@ -272,7 +274,7 @@ func notificationsDatabase(databaseURL, dir string) string {
 func (s *System) openNotifications(ctx context.Context, b *frontend, dir *datadir.Dir, secrets *datadir.Secrets, client *http.Client, r *runtime) (*notifications, error) {
 	c := s.config
 	_, n, err := s.openMailing(ctx, notificationsDatabase(c.DatabaseURL, c.DataDir), secrets.Keys, notificationsOptions{
-		MailConfig: c.MailConfig, Dir: dir.File("notifications"), PlatformURL: b.endpoints.API, Routes: r.routes, Domain: c.Domain, Registry: b.registry, Log: c.Log, seams: c.seams, Lead: r.cluster.Lead,
+		MailConfig: c.MailConfig, Dir: dir.File("notifications"), PlatformURL: b.endpoints.API, Routes: r.routes, Domain: c.Domain, Registry: b.registry, Log: c.Log, seams: c.seams, Lead: r.cluster.Lead, Servers: r.cluster.Servers,
 		UAA: uaaclient.New(uaaclient.Options{
 			BaseURL: b.endpoints.Auth, ClientID: auth.ClientNotifications, Secret: secrets.Clients[auth.ClientNotifications], HTTP: client,
 		}),

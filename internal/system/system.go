@@ -424,9 +424,13 @@ func (s *System) authority(b *frontend, d *db.DB, servers *cluster.Cluster, clie
 	if err != nil {
 		return nil, err
 	}
-	return auth.New(auth.Options{
+	o := auth.Options{
 		Store: authdb.New(d), BaseURL: base, Log: c.Log, Shared: d.Shared(), PasswordGrant: c.PasswordGrant, Lead: leadOf(servers, "purge-auth"), Registry: b.registry, Proxies: proxies,
-	})
+	}
+	if !servers.Alone() {
+		o.Servers = servers.Servers
+	}
+	return auth.New(o)
 }
 
 // routes returns the route tables. They are built again when the issuer of an

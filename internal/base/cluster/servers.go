@@ -43,6 +43,13 @@ func (e *RefusedError) Error() string {
 		e.Server, why)
 }
 
+// Servers returns how many servers of the database are alive, with this one.
+func (c *Cluster) Servers() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return 1 + len(c.seen.others)
+}
+
 // view is what a server has read about the cluster.
 type view struct {
 	now    int64 // by the clock of the database, in nanoseconds
