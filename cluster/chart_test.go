@@ -250,7 +250,7 @@ func helm(t *testing.T, args ...string) []byte {
 	}
 	dir := t.TempDir()
 	cmd := exec.CommandContext(t.Context(), program, args...)
-	cmd.Env = []string{"HOME=" + dir, "PATH=" + os.Getenv("PATH")}
+	cmd.Env = []string{"HOME=" + dir, "PATH=" + os.Getenv("PATH"), "KUBECONFIG=" + os.Getenv("KUBECONFIG")}
 	var messages strings.Builder
 	cmd.Stderr = &messages
 	out, err := cmd.Output()
@@ -310,7 +310,14 @@ tolerations: [{key: a, operator: Exists}]
 	}
 	all := decode(t, template(t, "--values", everything))
 	checkRestricted(t, all)
-	find[*networkingv1.Ingress](t, all, "ingot")
+	var hosts []string
+	for _, rule := range find[*networkingv1.Ingress](t, all, "ingot").Spec.Rules {
+		hosts = append(hosts, rule.Host)
+	}
+	// A wildcard stands for one label, and apps are below apps.DOMAIN.
+	if want := []string{"ingot.example.com", "*.ingot.example.com", "*.apps.ingot.example.com"}; !slices.Equal(hosts, want) {
+		t.Errorf("the Ingress has the hosts %q, want %q", hosts, want)
+	}
 	find[*schedulingv1.PriorityClass](t, all, "ingot-app")
 	find[*corev1.Secret](t, all, "ingot")
 	if image := find[*appsv1.Deployment](t, all, "ingot").Spec.Template.Spec.Containers[0].Image; !strings.Contains(image, "@sha256:") {

@@ -101,6 +101,9 @@ func (p *process) serve(s background.Service, log *slog.Logger, welcome func()) 
 		return err
 	}
 	welcome()
+	if err := memlimit.ReleaseCode(); err != nil {
+		log.Debug("pages of the program stay mapped: " + err.Error())
+	}
 	<-ctx.Done()
 	s.Stop()
 	log.Info("stopped")

@@ -13,6 +13,9 @@ type Changes struct {
 	// Names means that apps, spaces or organizations have other names, or an app
 	// another list of processes.
 	Names bool
+	// Rules means that other rules apply to the connections of instances: security
+	// groups or network policies changed.
+	Rules bool
 }
 
 // Add adds more changes.
@@ -20,6 +23,7 @@ func (c *Changes) Add(more Changes) {
 	c.Lines = append(c.Lines, more.Lines...)
 	c.Routes = append(c.Routes, more.Routes...)
 	c.Names = c.Names || more.Names
+	c.Rules = c.Rules || more.Rules
 }
 
 // Sink receives the changes that transactions of a store announce.
@@ -27,7 +31,7 @@ type Sink interface {
 	// Changed is called after a transaction has committed, before Update returns
 	// to its caller, with what the transaction announced. A transaction that was
 	// rolled back announces nothing. When the commit itself fails, whether it
-	// happened may be unknown: then Changed gets Routes and Names, which only ask
-	// to look again, and no Lines.
+	// happened may be unknown: then Changed gets Routes, Names and Rules, which
+	// only ask to look again, and no Lines.
 	Changed(ctx context.Context, c Changes)
 }

@@ -25,6 +25,7 @@ type Tx interface {
 	Spaces() Repo[Space]
 	OrganizationQuotas() Repo[OrganizationQuota]
 	SpaceQuotas() Repo[SpaceQuota]
+	SecurityGroups() Repo[SecurityGroup]
 	Users() Repo[User]
 	Roles() Repo[Role]
 	Domains() Repo[Domain]
@@ -54,6 +55,10 @@ type Tx interface {
 	SetFeatureFlag(FeatureFlag) error
 	EnvGroup(name string) (EnvGroup, error)
 	SetEnvGroup(EnvGroup) error
+
+	// Once reports whether it is called with the name for the first time in the life
+	// of the installation, and remembers the name.
+	Once(name string) (bool, error)
 }
 
 // Repo holds all resources of one kind.

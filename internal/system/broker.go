@@ -11,9 +11,12 @@ import (
 	"ingot/internal/auth"
 	"ingot/internal/base/datadir"
 	"ingot/internal/broker"
+	"ingot/internal/platform"
 	"ingot/internal/platform/controller"
+	"ingot/internal/platform/engine"
 	"ingot/internal/platform/engine/container"
 	"ingot/internal/platform/sshd"
+	"ingot/internal/platform/staging"
 )
 
 const (
@@ -62,7 +65,7 @@ func (r *runtime) runningBroker() sshd.Broker {
 }
 
 // completeReach allows instances that an older version started to connect to their
-// services.
+// services, and to what the rules of their space say.
 func (r *runtime) completeReach(ctx context.Context, log *slog.Logger) {
 	e, ok := r.engine.(*container.Engine)
 	if !ok {
@@ -74,6 +77,19 @@ func (r *runtime) completeReach(ctx context.Context, log *slog.Logger) {
 			log.Warn("an app cannot connect to its services until it is restarted", "app", labels[controller.LabelApp], "error", err)
 		}
 		return list
+	}, func(labels map[string]string) (engine.Zone, string) {
+		zone, app := engine.Zone{Staging: labels[staging.LabelKind] == staging.KindValue}, labels[controller.LabelApp]
+		err := r.store.View(ctx, func(tx platform.Tx) error {
+			row, err := tx.Apps().Get(app)
+			if err == nil {
+				zone.Space = row.SpaceGUID
+			}
+			return err
+		})
+		if err != nil {
+			log.Warn("the space of an app could not be read; its security groups count for its running instances once it is restarted", "app", app, "error", err)
+		}
+		return zone, app
 	})
 	if err != nil {
 		log.Warn("some apps cannot connect to their services until they are restarted", "error", err)

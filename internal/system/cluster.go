@@ -46,6 +46,7 @@ const (
 	toldNames    = "names"
 	toldBuild    = "build"
 	toldTasks    = "tasks"
+	toldRules    = "rules" // security groups or network policies changed
 	toldJob      = "job"
 	toldBackends = "backends" // rows of an app's instances changed
 	toldDrain    = "drain"    // an instance stops when its requests have finished
@@ -84,6 +85,10 @@ func (r *runtime) Changed(ctx context.Context, c platform.Changes) {
 		r.namesChanged()
 		r.cluster.Tell(toldNames)
 	}
+	if c.Rules {
+		r.cluster.Tell(toldRules)
+		r.applyRules(ctx)
+	}
 	if len(c.Routes) > 0 {
 		await := r.cluster.Ask(items(toldRoute, c.Routes)...)
 		_ = r.publisher.Announce(c.Routes...) // it logs a failure and tries again
@@ -93,6 +98,33 @@ func (r *runtime) Changed(ctx context.Context, c platform.Changes) {
 	}
 	if err := r.logs.Tell(c.Lines...); err != nil {
 		r.log.WarnContext(ctx, "lines could not be written to the log of an app", "error", err)
+	}
+}
+
+// applyRules makes the engine use changed security groups and network policies.
+func (r *runtime) applyRules(ctx context.Context) {
+	if r.rules == nil {
+		return
+	}
+	if err := r.rules.Apply(ctx); err != nil {
+		r.log.ErrorContext(ctx, "changed security groups or network policies could not be applied; this is tried again", "error", err)
+		r.rules.Kick()
+	}
+}
+
+// unenforced returns what users have to know about rules that the engine does not
+// enforce; empty if it does.
+func (r *runtime) unenforced(*platform.SecurityGroup) string {
+	if r.rules != nil {
+		return ""
+	}
+	d := r.engine.Describe()
+	return "Security groups and network policies are stored and NOT enforced here: the " + d.Name + " engine does not restrict the connections of apps."
+}
+
+func (r *runtime) kickRules() {
+	if r.rules != nil {
+		r.rules.Kick()
 	}
 }
 
@@ -204,6 +236,8 @@ func (r *runtime) received(told []string, done func()) {
 			r.builds.Kick()
 		case toldTasks:
 			r.tasks.Kick()
+		case toldRules:
+			r.kickRules()
 		case toldJob:
 			r.services.Kick()
 		case toldBackends:
@@ -271,4 +305,5 @@ func (r *runtime) resync() {
 	r.builds.Kick()
 	r.services.Kick()
 	r.publisher.Kick()
+	r.kickRules()
 }

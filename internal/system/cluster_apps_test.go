@@ -14,6 +14,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -306,6 +307,10 @@ func TestServersShareApps(t *testing.T) {
 			t.Errorf("server %d, without the database: got %d, want 200", i, got)
 		}
 	}
+	// A balancer must not take it away: without the database no server would be left.
+	if a := call(t, http.MethodGet, s.servers[owner].api+"/readyz", "", nil); a.status != http.StatusOK || !strings.Contains(a.body, `"degraded"`) || !strings.Contains(a.body, partDatabase) {
+		t.Errorf("/readyz without the database: got %d %s, want 200 and degraded", a.status, a.body)
+	}
 	if got := s.instances(); len(got) != 1 || got[0] != second {
 		t.Errorf("got instances %v after the takeover, want %s alone", got, second)
 	}
@@ -315,7 +320,7 @@ func TestServersShareApps(t *testing.T) {
 	// It comes back, and learns what happened.
 	s.wires[owner].join()
 	until(t, "readiness", func() bool {
-		return call(t, http.MethodGet, s.servers[owner].api+"/readyz", "", nil).status == http.StatusOK
+		return strings.Contains(call(t, http.MethodGet, s.servers[owner].api+"/readyz", "", nil).body, `"ok"`)
 	})
 	reachable("when it is back", owner)
 	if got := s.instances(); len(got) != 1 || got[0] != third {

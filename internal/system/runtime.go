@@ -28,6 +28,7 @@ import (
 	"ingot/internal/platform/logs/appinfo"
 	"ingot/internal/platform/logs/drain"
 	"ingot/internal/platform/logs/logdb"
+	"ingot/internal/platform/netrules"
 	"ingot/internal/platform/platformdb"
 	"ingot/internal/platform/router"
 	"ingot/internal/platform/services"
@@ -65,6 +66,7 @@ type runtime struct {
 	sftp      string // the sftp server, as instances see it
 	log       *slog.Logger
 	cleaner   *cleanup.Cleaner
+	rules     *netrules.Keeper // nil if the engine does not enforce rules
 }
 
 // shortestDeployment gives a client that started a deployment without waiting
@@ -136,6 +138,9 @@ func (s *System) openRuntime(ctx context.Context, dir *datadir.Dir, d *db.DB, se
 	r.cleaner = cleanup.New(cleanup.Config{Store: r.store, Blobs: r.blobs, Logs: r.logs, Engine: r.engine, Builds: r.stager, Rows: r.store, PurgeTasks: r.platform.PurgeTasks,
 		Lead: r.cluster.Lead, SharedLogs: r.sharesLogs(), Log: c.Log})
 	r.services = openServices(c, r, cmp.Or(c.PublicURL, e.API))
+	if enforcer, ok := r.engine.(engine.Enforcer); ok {
+		r.rules = netrules.New(r.store, enforcer, c.Log)
+	}
 	r.store.Notify(r)
 	return r, nil
 }
@@ -153,10 +158,12 @@ const appUser = 2000
 
 // parts returns what has to be started, in this order.
 func (r *runtime) parts(log *slog.Logger) []background.Service {
-	return []background.Service{
-		r.logs, r.drains, r.access, r.apps, r.tasks, r.publisher, r.stager, r.builds, r.services,
-		r.cleaner.Periodic(), choice.Recheck(r.engine, log), background.Every(protectInterval, r.protect), r.traffic.service(),
+	parts := []background.Service{r.logs, r.drains, r.access}
+	if r.rules != nil {
+		parts = append(parts, r.rules) // before instances are started
 	}
+	return append(parts, r.apps, r.tasks, r.publisher, r.stager, r.builds, r.services,
+		r.cleaner.Periodic(), choice.Recheck(r.engine, log), background.Every(protectInterval, r.protect), r.traffic.service())
 }
 
 // Usage implements api.Runtime.

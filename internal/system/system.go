@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -268,9 +269,29 @@ func (s *System) openDatabase(ctx context.Context, b *frontend, dir *datadir.Dir
 			return nil, nil, err
 		}
 	}
-	b.health.Ready(partDatabase, func(ctx context.Context) error { return errors.Join(d.Ping(ctx), c.Ready(ctx)) })
+	if !d.Shared() || c.Exclusive {
+		b.health.Ready(partDatabase, func(ctx context.Context) error { return errors.Join(d.Ping(ctx), c.Ready(ctx)) })
+	} else {
+		// When a database of several servers is away, none would be ready, and a load
+		// balancer would send no more requests to the apps, which do not need it.
+		b.health.Ready(partDatabase, c.Ready)
+		b.health.Watch(partDatabase, func() string { return unreachable(d) })
+	}
 	sealed := append(append([]db.SealedColumn{}, authdb.SealedColumns...), platformdb.SealedColumns...)
 	return d, c, s.run(ctx, resealing(d, sealed, leadOf(c, "reseal"), s.config.Log))
+}
+
+// pingTime is less than the timeout of a readiness probe.
+const pingTime = time.Second
+
+// unreachable returns why the database cannot be used, or "".
+func unreachable(d *db.DB) string {
+	ctx, cancel := context.WithTimeout(context.Background(), pingTime)
+	defer cancel()
+	if err := d.Ping(ctx); err != nil {
+		return "the database does not answer: " + err.Error()
+	}
+	return ""
 }
 
 func (s *System) startServices(ctx context.Context, b *frontend, dir *datadir.Dir, secrets *datadir.Secrets, d *db.DB, servers *cluster.Cluster) (*runtime, error) {
@@ -441,6 +462,7 @@ func (s *System) routes(b *frontend, a authority, r *runtime, n *notifications, 
 	options := api.Options{
 		Store: r.store, Platform: r.platform, Services: r.services, Directory: names, Runtime: r, Traffic: r.traffic, Signals: r, Blobs: uploads.Blobs{Store: r.blobs, Scratch: r.scratch, Sign: r.sign}, InspectDroplet: staging.InspectUpload,
 		Verifier: verifier, Log: c.Log, Scratch: r.scratch, SSHAddress: ssh.address(), SSHFingerprint: ssh.Fingerprint(), NotificationsURL: cmp.Or(c.NotificationsURL, b.endpoints.Notifications),
+		Enforces: r.unenforced,
 	}
 	if c.AuthURL != "" {
 		options.AuthURL = func(*http.Request) string { return c.AuthURL }

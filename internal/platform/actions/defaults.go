@@ -10,7 +10,8 @@ import (
 const internalDomain = "apps.internal"
 
 // EnsureDefaults stores what every platform has and does not exist yet: a stack,
-// the shared domain of apps, the internal domain, and the default quota.
+// the shared domain of apps, the internal domain, the default quota, and, at the
+// first start, the default security groups.
 func (p *Platform) EnsureDefaults(tx platform.Tx, domain string) error {
 	if err := ensure(tx.Stacks(), platform.Where("name", p.Stack), &platform.Stack{Name: p.Stack, Description: "The system this server runs on", Default: true}); err != nil {
 		return err
@@ -19,6 +20,9 @@ func (p *Platform) EnsureDefaults(tx platform.Tx, domain string) error {
 		if err := ensure(tx.Domains(), platform.Where("name", d.Name), d); err != nil {
 			return err
 		}
+	}
+	if err := ensureSecurityGroups(tx); err != nil {
+		return err
 	}
 	_, err := p.EnsureDefaultQuota(tx)
 	return err

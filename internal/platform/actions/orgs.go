@@ -146,6 +146,9 @@ func (p *Platform) DeleteSpace(tx platform.Tx, by Actor, s *platform.Space) erro
 	if _, err := tx.Roles().DeleteAll(platform.Where("space_guid", s.GUID)); err != nil {
 		return err
 	}
+	if err := forgetSpaceRules(tx, s.GUID); err != nil {
+		return err
+	}
 	if err := tx.Spaces().Delete(s.GUID); err != nil {
 		return err
 	}

@@ -55,7 +55,10 @@ type Options struct {
 	// NotificationsURL is the URL of the notification service; empty means that there
 	// is none.
 	NotificationsURL string
-	Now              func() time.Time
+	// Enforces returns a warning about a security group that the engine does not
+	// enforce, or not all of it; nil means that it enforces everything.
+	Enforces func(*platform.SecurityGroup) string
+	Now      func() time.Time
 }
 
 // API serves the v3 API.
@@ -73,6 +76,7 @@ type API struct {
 	inspect   func(context.Context, io.Reader) (*platform.Droplet, error)
 	authURL   func(*http.Request) string
 	now       func() time.Time
+	enforces  func(*platform.SecurityGroup) string
 
 	scratch                    string
 	maxUpload                  int64
@@ -196,7 +200,7 @@ func New(o Options) *API {
 	}
 	return &API{
 		store: o.Store, platform: o.Platform, services: o.Services, directory: o.Directory, runtime: o.Runtime, traffic: o.Traffic, signals: o.Signals, blobs: o.Blobs,
-		verifier: o.Verifier, log: o.Log, inspect: o.InspectDroplet, authURL: o.AuthURL, now: o.Now, scratch: o.Scratch, maxUpload: o.MaxUpload, sshAddress: o.SSHAddress, sshFingerprint: o.SSHFingerprint, notificationsURL: o.NotificationsURL,
+		verifier: o.Verifier, log: o.Log, inspect: o.InspectDroplet, authURL: o.AuthURL, now: o.Now, scratch: o.Scratch, maxUpload: o.MaxUpload, sshAddress: o.SSHAddress, sshFingerprint: o.SSHFingerprint, notificationsURL: o.NotificationsURL, enforces: o.Enforces,
 	}
 }
 
@@ -206,7 +210,7 @@ func (a *API) Routes(m *web.Mux) {
 	for _, register := range []func(*web.Group){
 		a.rootRoutes, a.organizationRoutes, a.spaceRoutes, a.quotaRoutes, a.userRoutes, a.roleRoutes, a.jobRoutes, a.flagRoutes, a.isolationRoutes, a.domainRoutes, a.routeRoutes,
 		a.appRoutes, a.processRoutes, a.sidecarRoutes, a.packageRoutes, a.buildRoutes, a.dropletRoutes, a.envGroupRoutes,
-		a.stackRoutes, a.buildpackRoutes, a.eventRoutes, a.deploymentRoutes, a.taskRoutes, a.emptyRoutes, a.manifestRoutes,
+		a.stackRoutes, a.buildpackRoutes, a.eventRoutes, a.deploymentRoutes, a.taskRoutes, a.securityGroupRoutes, a.manifestRoutes,
 		a.serviceBrokerRoutes, a.serviceOfferingRoutes, a.servicePlanRoutes, a.serviceInstanceRoutes, a.serviceSharingRoutes,
 		a.serviceBindingRoutes, a.serviceRouteBindingRoutes,
 	} {

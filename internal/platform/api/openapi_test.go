@@ -122,8 +122,10 @@ var absent = []struct {
 	{regexp.MustCompile(`isolation_segment \.links\.related$`), "there is none to be related to"},
 	{regexp.MustCompile(`^GET /v3/spaces/{guid}/features \.(name|description|enabled)$`), "the list is described as if it were one of its entries"},
 	{regexp.MustCompile(`_quotas\S* \S*(\.metadata|\.links\.organizations)$`), "quotas have neither in Cloud Foundry"},
+	{regexp.MustCompile(`security_groups\S* \S*(\.metadata|\.(running|staging)_spaces|\.links\.related)$`), "security groups have no metadata or such links in Cloud Foundry, and their spaces are among the relationships"},
+	{regexp.MustCompile(`security_groups\S* \S*\.rules\[\]\.(ports|type|code|description)$`), "a rule has those of its protocol"},
 	{regexp.MustCompile(`sidecars\S* \S*\.(metadata|links)$`), "sidecars have neither in Cloud Foundry"},
-	{regexp.MustCompile(`^GET \S+/(processes|organization_quotas|space_quotas) \.(total_results|total_pages|first|last|next|previous)$`), "the description puts the members of the pagination beside it as well"},
+	{regexp.MustCompile(`^GET \S+/(processes|organization_quotas|space_quotas|\w*security_groups) \.(total_results|total_pages|first|last|next|previous)$`), "the description puts the members of the pagination beside it as well"},
 }
 
 // checkOpenAPI compares an answer with the description, if it is there and

@@ -46,6 +46,8 @@ func fullOrg(f *fixture, name string) map[string]string {
 	ofOrg := rel("organization", guids["organizations"])
 	ofOrg["spaces"] = map[string]any{"data": []any{map[string]string{"guid": guids["spaces"]}}}
 	create("space_quotas", map[string]any{"name": name, "relationships": ofOrg})
+	create("security_groups", map[string]any{"name": name, "rules": []any{map[string]string{"protocol": "all", "destination": "10.0.0.0/8"}},
+		"relationships": map[string]any{"running_spaces": ofOrg["spaces"], "staging_spaces": ofOrg["spaces"]}})
 	create("domains", map[string]any{"name": name + ".example.org", "relationships": rel("organization", guids["organizations"])})
 	create("routes", map[string]any{"host": name, "relationships": rel("space", guids["spaces"], "domain", guids["domains"])})
 	mapped := f.want(f.call(admin, "POST", "/v3/routes/"+guids["routes"]+"/destinations", map[string]any{"destinations": []any{map[string]any{"app": map[string]string{"guid": app}}}}), 200)
@@ -97,6 +99,10 @@ var attempts = map[string]string{
 	"POST /v3/space_quotas":                                           `{"name":"new","relationships":{"organization":{"data":{"guid":"$organizations"}}}}`,
 	"PATCH /v3/space_quotas/{guid}":                                   `{"name":"taken"}`,
 	"POST /v3/space_quotas/{guid}/relationships/spaces":               `{"data":[{"guid":"$spaces"}]}`,
+	"POST /v3/security_groups":                                        `{"name":"new"}`,
+	"PATCH /v3/security_groups/{guid}":                                `{"name":"taken"}`,
+	"POST /v3/security_groups/{guid}/relationships/running_spaces":    `{"data":[{"guid":"$spaces"}]}`,
+	"POST /v3/security_groups/{guid}/relationships/staging_spaces":    `{"data":[{"guid":"$spaces"}]}`,
 	"POST /v3/users":                                                  `{"guid":"new"}`,
 	"PATCH /v3/users/{guid}":                                          `{"metadata":{"labels":{"a":"b"}}}`,
 	"POST /v3/roles":                                                  `{"type":"organization_manager","relationships":{"user":{"data":{"guid":"$caller"}},"organization":{"data":{"guid":"$organizations"}}}}`,
@@ -325,7 +331,7 @@ func (f *fixture) everything() string {
 			func() error { return dump(&out, tx.Droplets()) }, func() error { return dump(&out, tx.Buildpacks()) }, func() error { return dump(&out, tx.Stacks()) },
 			func() error { return dump(&out, tx.Deployments()) }, func() error { return dump(&out, tx.Tasks()) }, func() error { return dump(&out, tx.AuditEvents()) }, func() error { return dump(&out, tx.Jobs()) },
 			func() error { return dump(&out, tx.ServiceBrokers()) }, func() error { return dump(&out, tx.ServiceOfferings()) }, func() error { return dump(&out, tx.ServicePlans()) },
-			func() error { return dump(&out, tx.OrganizationQuotas()) }, func() error { return dump(&out, tx.SpaceQuotas()) },
+			func() error { return dump(&out, tx.OrganizationQuotas()) }, func() error { return dump(&out, tx.SpaceQuotas()) }, func() error { return dump(&out, tx.SecurityGroups()) },
 			func() error { return dump(&out, tx.ServiceInstances()) }, func() error { return dump(&out, tx.ServiceBindings()) },
 			func() error { return dump(&out, tx.Instances()) }, func() error { return dumpSettings(&out, tx) },
 		} {

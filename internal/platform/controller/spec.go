@@ -121,7 +121,7 @@ func (c *Controller) specOf(ctx context.Context, at slotKey, id, version string)
 		return engine.Spec{}, err
 	}
 	return engine.Spec{
-		ID: id, Reach: reach,
+		ID: id, Reach: reach, Zone: engine.Zone{Space: p.app.SpaceGUID}, App: p.app.GUID,
 		Labels: map[string]string{
 			labelKind: kindApp, LabelApp: p.app.GUID, labelProcess: p.process.GUID, labelType: p.process.Type,
 			labelIndex: strconv.Itoa(at.index), labelVersion: version, labelSources: strings.Join(sourcesOf(ln), "\n"),

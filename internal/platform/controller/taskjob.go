@@ -206,6 +206,8 @@ func (j *job) specOf(ctx context.Context, task *platform.Task) (engine.Spec, err
 	return engine.Spec{
 		ID:     task.GUID,
 		Reach:  reach,
+		Zone:   engine.Zone{Space: app.SpaceGUID},
+		App:    app.GUID,
 		Labels: map[string]string{labelKind: kindTask, LabelApp: app.GUID},
 		Files:  append([]engine.Archive{j.archive(ctx, droplet)}, serviceFiles(files)...),
 		Launch: initproto.Spec{

@@ -11,8 +11,8 @@
 //
 // Package enginetest is the conformance suite of every engine.
 //
-// Engines are in the folders below. Of the platform they import this package, local,
-// initproto and archive.
+// Engines are in the folders below. Of the platform they import this package, the domain
+// types, local, initproto and archive.
 //
-// Imports: base/background, platform/initproto.
+// Imports: base/background, platform, platform/initproto.
 package engine

@@ -136,9 +136,13 @@ type Spec struct {
 	// no member mentions as {{port:N}} is fixed: Start fails with fault.Unprocessable if it
 	// is taken.
 	Ports []int
-	// Reach are addresses besides the internet that the instance may connect to, such as
+	// Reach are addresses that the instance may connect to whatever the rules say, such as
 	// those of its services. Engines without isolation ignore them.
 	Reach []netip.AddrPort
+	// Zone decides which security groups count for the instance, App which network policies;
+	// an instance without App is in none. See Rules.
+	Zone Zone
+	App  string
 }
 
 // Escape protects a text, such as user input, from the replacement of placeholders in a

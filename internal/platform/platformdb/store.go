@@ -74,7 +74,7 @@ func (s *Store) Update(ctx context.Context, f func(platform.Tx) error) error {
 	if err != nil {
 		changes.Lines = nil // the commit may have failed
 	}
-	if wanted && s.sink != nil && (len(changes.Lines)+len(changes.Routes) > 0 || changes.Names) {
+	if wanted && s.sink != nil && (len(changes.Lines)+len(changes.Routes) > 0 || changes.Names || changes.Rules) {
 		// It is committed: a failure of the sink must not look like one of the write.
 		background.Safely("announce changes", func() { s.sink.Changed(ctx, changes) })
 	}
@@ -99,10 +99,13 @@ func (x *transaction) OrganizationQuotas() platform.Repo[platform.OrganizationQu
 	return repoOf(x, organizationQuotas)
 }
 func (x *transaction) SpaceQuotas() platform.Repo[platform.SpaceQuota] { return repoOf(x, spaceQuotas) }
-func (x *transaction) Users() platform.Repo[platform.User]             { return repoOf(x, users) }
-func (x *transaction) Roles() platform.Repo[platform.Role]             { return repoOf(x, roles) }
-func (x *transaction) Domains() platform.Repo[platform.Domain]         { return repoOf(x, domains) }
-func (x *transaction) Routes() platform.Repo[platform.Route]           { return repoOf(x, routes) }
+func (x *transaction) SecurityGroups() platform.Repo[platform.SecurityGroup] {
+	return repoOf(x, securityGroups)
+}
+func (x *transaction) Users() platform.Repo[platform.User]     { return repoOf(x, users) }
+func (x *transaction) Roles() platform.Repo[platform.Role]     { return repoOf(x, roles) }
+func (x *transaction) Domains() platform.Repo[platform.Domain] { return repoOf(x, domains) }
+func (x *transaction) Routes() platform.Repo[platform.Route]   { return repoOf(x, routes) }
 func (x *transaction) Destinations() platform.Repo[platform.Destination] {
 	return repoOf(x, destinations)
 }

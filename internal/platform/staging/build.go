@@ -165,6 +165,7 @@ func (b *build) spec(files []engine.Archive) engine.Spec {
 	return engine.Spec{
 		ID:     b.req.BuildGUID,
 		Labels: map[string]string{LabelKind: KindValue, LabelApp: b.req.App.GUID},
+		Zone:   engine.Zone{Space: b.req.App.SpaceGUID, Staging: true},
 		Files:  files,
 		Launch: initproto.Spec{
 			Instance: b.req.BuildGUID, OneOff: true, User: b.config.User, Group: b.config.Group,

@@ -50,9 +50,10 @@ type Request struct {
 
 // App describes the app of a build.
 type App struct {
-	GUID string
-	Name string
-	Env  map[string]string
+	GUID      string
+	SpaceGUID string
+	Name      string
+	Env       map[string]string
 }
 
 // Result describes a droplet that was built or inspected.

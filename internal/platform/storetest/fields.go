@@ -31,6 +31,11 @@ func testFields(k *kit) {
 		"name":              func(q *platform.SpaceQuota) any { return q.Name },
 		"organization_guid": func(q *platform.SpaceQuota) any { return q.OrgGUID },
 	})
+	checkFields(k, "SecurityGroup", secGroups, fields[platform.SecurityGroup]{
+		"name":             func(g *platform.SecurityGroup) any { return g.Name },
+		"globally_running": func(g *platform.SecurityGroup) any { return g.Running },
+		"globally_staging": func(g *platform.SecurityGroup) any { return g.Staging },
+	})
 	checkFields(k, "User", users, fields[platform.User]{})
 	checkFields(k, "Role", roles, fields[platform.Role]{
 		"type":              func(r *platform.Role) any { return r.Type },

@@ -20,6 +20,7 @@ func testRoundTrip(k *kit) {
 	roundTrip(k, "Space", spaces)
 	roundTrip(k, "OrganizationQuota", orgQuotas)
 	roundTrip(k, "SpaceQuota", spaceQuotas)
+	roundTrip(k, "SecurityGroup", secGroups)
 	roundTrip(k, "User", users)
 	roundTrip(k, "Role", roles)
 	roundTrip(k, "Domain", domains)

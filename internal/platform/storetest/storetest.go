@@ -35,6 +35,8 @@ func Conformance(t *testing.T, open func(t *testing.T) platform.Store) {
 		{"Marketplace", testMarketplace},
 		{"Services", testServices},
 		{"Quotas", testQuotas},
+		{"SecurityGroups", testSecurityGroups},
+		{"Once", testOnce},
 		{"Conflicts", testConflicts},
 		{"NotFound", testNotFound},
 		{"DeleteAll", testDeleteAll},
@@ -185,6 +187,7 @@ var (
 	spaces        = noun[platform.Space]{platform.Tx.Spaces, (*platform.Space).Base}
 	orgQuotas     = noun[platform.OrganizationQuota]{platform.Tx.OrganizationQuotas, (*platform.OrganizationQuota).Base}
 	spaceQuotas   = noun[platform.SpaceQuota]{platform.Tx.SpaceQuotas, (*platform.SpaceQuota).Base}
+	secGroups     = noun[platform.SecurityGroup]{platform.Tx.SecurityGroups, (*platform.SecurityGroup).Base}
 	users         = noun[platform.User]{platform.Tx.Users, (*platform.User).Base}
 	roles         = noun[platform.Role]{platform.Tx.Roles, (*platform.Role).Base}
 	domains       = noun[platform.Domain]{platform.Tx.Domains, (*platform.Domain).Base}

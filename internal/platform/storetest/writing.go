@@ -20,6 +20,8 @@ func testConflicts(k *kit) {
 	checkConflicts(k, "Space", spaces,
 		[]platform.Space{{Name: "Dev", OrgGUID: "o"}}, []platform.Space{{Name: "dev", OrgGUID: "o"}}, []platform.Space{{Name: "Dev", OrgGUID: "p"}})
 	checkQuotaConflicts(k)
+	checkConflicts(k, "SecurityGroup", secGroups,
+		[]platform.SecurityGroup{{Name: "Public"}}, []platform.SecurityGroup{{Name: "public"}}, []platform.SecurityGroup{{Name: "private"}})
 	checkConflicts(k, "User", users, []platform.User{{}}, nil, []platform.User{{}})
 	checkConflicts(k, "Role", roles,
 		[]platform.Role{{Type: platform.OrgUser, UserGUID: "u", OrgGUID: "o"}, {Type: platform.SpaceManager, UserGUID: "u", SpaceGUID: "s"}},

@@ -102,6 +102,18 @@ type extra struct {
 	Shared int64 `json:"shared,omitempty"`
 	// Reach are additional addresses it may connect to; nil if an older server started it.
 	Reach []Endpoint `json:"reach"`
+	// Zone and App say which rules apply to it; Zone is nil if an older server started it.
+	Zone *engine.Zone `json:"zone"`
+	App  string       `json:"app,omitempty"`
+}
+
+// access returns what the firewall has to know of it.
+func (x *extra) access() access {
+	a := access{reach: x.Reach, app: x.App}
+	if x.Zone != nil {
+		a.zone = *x.Zone
+	}
+	return a
 }
 
 func (in *instance) runs() bool {

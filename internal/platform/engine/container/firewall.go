@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"net/netip"
 	"slices"
 	"sync"
@@ -15,8 +14,6 @@ import (
 	"github.com/google/nftables/binaryutil"
 	"github.com/google/nftables/expr"
 	"golang.org/x/sys/unix"
-
-	"ingot/internal/base/safedial"
 )
 
 // The firewall of an engine:
@@ -25,19 +22,29 @@ import (
 //	  answers to a connection from outside   accept
 //	  what Allow names, for all instances    accept
 //	  what its own Spec.Reach names          accept
-//	  the host, by any of its addresses      reject
-//	  another instance                       reject (and the bridge keeps them apart)
-//	  the internet                           reject; accept with egress
-//	  private and other special networks     reject
+//	  another instance                       accept with a network policy (the bridge keeps them apart)
+//	  anything else, with egress             accept with a rule of a security group
+//	  the host, by any of its addresses      accept with a rule that names that single address
+//	  everything else                        reject
 //	to an instance, forwarded from elsewhere reject
 //	IPv6                                     reject
 //
 // The host itself may connect to every instance.
+//
+// Only the first packet of a connection gets beyond the first rule. What it may is looked
+// up by its source, so that it does not matter how many instances there are:
+//
+//	zones     source ──▶ chain of the groups of its zone ──▶ chain of each group
+//	apps      source ──▶ number of its app ┐
+//	apps      destination ──▶ its number   ┴▶ policies: numbers, protocol, port
 
 // Names of the sets.
 const (
 	allowedSet = "allowed" // destination . port, for all instances
 	reachSet   = "reach"   // source . destination . port
+	zoneMap    = "zones"
+	appMap     = "apps"
+	policySet  = "policies"
 )
 
 // Allow sets what all instances may connect to, over TCP and UDP, replacing what was
@@ -62,60 +69,8 @@ func checkEndpoints(list []Endpoint) error {
 	return nil
 }
 
-// permit lets the instance with that address connect to exactly these endpoints, in
-// addition to what all may.
-func (n *network) permit(a netip.Addr, endpoints []Endpoint) error {
-	if err := checkEndpoints(endpoints); err != nil {
-		return err
-	}
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	before := n.reach[a]
-	if len(before) == 0 && len(endpoints) == 0 {
-		return nil
-	}
-	delete(n.reach, a)
-	if len(endpoints) > 0 {
-		n.reach[a] = endpoints
-	}
-	if err := n.changeReach(a, before, endpoints); err != nil {
-		// If the update fails, replace the whole table.
-		return n.writeFirewall()
-	}
-	return nil
-}
-
-// changeReach changes the set of an existing table.
-func (n *network) changeReach(a netip.Addr, gone, come []Endpoint) error {
-	numbering.Lock()
-	defer numbering.Unlock()
-	c, err := nftables.New()
-	if err != nil {
-		return err
-	}
-	set := n.reachSet(n.inet())
-	if len(gone) > 0 {
-		if err := c.SetDeleteElements(set, reachElements(a, gone)); err != nil {
-			return err
-		}
-	}
-	if len(come) > 0 {
-		if err := c.SetAddElements(set, reachElements(a, come)); err != nil {
-			return err
-		}
-	}
-	return c.Flush()
-}
-
 func (n *network) inet() *nftables.Table {
 	return &nftables.Table{Family: nftables.TableFamilyINet, Name: n.table}
-}
-
-func (n *network) reachSet(t *nftables.Table) *nftables.Set {
-	return &nftables.Set{
-		Table: t, Name: reachSet, Concatenation: true,
-		KeyType: nftables.MustConcatSetType(nftables.TypeIPAddr, nftables.TypeIPAddr, nftables.TypeInetService),
-	}
 }
 
 // Gateway returns the host's address as seen by instances. Services for them can listen
@@ -138,109 +93,8 @@ func (e *Engine) Labels(a netip.Addr) map[string]string {
 	return in.dir.Meta().Labels
 }
 
-// Complete sets the Reach of instances that were started by an older server without it.
-func (e *Engine) Complete(reach func(labels map[string]string) []Endpoint) error {
-	e.mu.Lock()
-	all := slices.Collect(maps.Values(e.instances))
-	e.mu.Unlock()
-	var errs []error
-	for _, in := range all {
-		if in.Reach == nil {
-			errs = append(errs, e.net.permit(in.Addr, reach(in.dir.Meta().Labels)))
-		}
-	}
-	return errors.Join(errs...)
-}
-
 // numbering is held while firewall sets are created, by any engine of this process.
 var numbering sync.Mutex
-
-// writeFirewall replaces the whole table, in one step.
-func (n *network) writeFirewall() error {
-	// The library numbers sets with an unguarded variable.
-	numbering.Lock()
-	defer numbering.Unlock()
-	c, err := nftables.New()
-	if err != nil {
-		return err
-	}
-	t := n.inet()
-	// Adding an existing table does nothing, so that deleting never fails.
-	c.AddTable(t)
-	c.DelTable(t)
-	c.AddTable(t)
-	set := &nftables.Set{
-		Table: t, Name: allowedSet, Concatenation: true,
-		KeyType: nftables.MustConcatSetType(nftables.TypeIPAddr, nftables.TypeInetService),
-	}
-	if err := c.AddSet(set, elements(n.allow)); err != nil {
-		return err
-	}
-	reach := n.reachSet(t)
-	var own []nftables.SetElement
-	for a, endpoints := range n.reach {
-		own = append(own, reachElements(a, endpoints)...)
-	}
-	if err := c.AddSet(reach, own); err != nil {
-		return err
-	}
-	n.addRules(c, t, set, reach)
-	return c.Flush()
-}
-
-// addRules adds the chains and their rules. Instances may connect to endpoints in one of
-// the sets, and to the internet if egress is allowed.
-func (n *network) addRules(c *nftables.Conn, t *nftables.Table, set, reach *nftables.Set) {
-	accept := nftables.ChainPolicyAccept // other traffic is not affected
-	chain := func(name string, kind nftables.ChainType, hook *nftables.ChainHook, priority *nftables.ChainPriority) *nftables.Chain {
-		return c.AddChain(&nftables.Chain{Name: name, Table: t, Type: kind, Policy: &accept, Hooknum: hook, Priority: priority})
-	}
-	input := chain("input", nftables.ChainTypeFilter, nftables.ChainHookInput, nftables.ChainPriorityFilter)
-	forward := chain("forward", nftables.ChainTypeFilter, nftables.ChainHookForward, nftables.ChainPriorityFilter)
-	nat := chain("leave", nftables.ChainTypeNAT, nftables.ChainHookPostrouting, nftables.ChainPriorityNATSource)
-	rule := func(chain *nftables.Chain, parts ...[]expr.Any) {
-		r := &nftables.Rule{Table: t, Chain: chain}
-		for _, p := range parts {
-			r.Exprs = append(r.Exprs, p...)
-		}
-		c.AddRule(r)
-	}
-	from, to := onInterface(expr.MetaKeyIIFNAME, n.name), onInterface(expr.MetaKeyOIFNAME, n.name)
-	yes := []expr.Any{&expr.Verdict{Kind: expr.VerdictAccept}}
-	no := []expr.Any{&expr.Reject{Type: unix.NFT_REJECT_ICMPX_UNREACH, Code: unix.NFT_REJECT_ICMPX_ADMIN_PROHIBITED}}
-	reset := []expr.Any{&expr.Reject{Type: unix.NFT_REJECT_TCP_RST}}
-
-	rule(input, from, established(), yes)
-	rule(input, from, listed(set), yes)
-	rule(input, from, listedOf(reach), yes)
-	for _, p := range n.allowUDP {
-		rule(input, from, overUDP(), toSubnet(netip.PrefixFrom(p.Addr().Unmap(), 32)), toPort(p.Port()), yes)
-	}
-	rule(input, from, overTCP(), reset)
-	rule(input, from, no)
-
-	rule(forward, from, established(), yes)
-	rule(forward, from, listed(set), yes)
-	rule(forward, from, listedOf(reach), yes)
-	if n.egress {
-		for _, server := range nameServers() {
-			rule(forward, from, toSubnet(netip.PrefixFrom(server, server.BitLen())), toPort(53), yes)
-		}
-		// Egress means the internet, not the networks of this machine, nor the metadata
-		// service of a cloud.
-		for _, refused := range safedial.RefusedIPv4() {
-			rule(forward, from, toSubnet(refused), overTCP(), reset)
-			rule(forward, from, toSubnet(refused), no)
-		}
-		rule(forward, from, notOnInterface(expr.MetaKeyOIFNAME, n.name), overIPv4(), yes)
-	}
-	rule(forward, from, overTCP(), reset)
-	rule(forward, from, no)
-	rule(forward, to, established(), yes)
-	rule(forward, to, no)
-
-	rule(nat, fromSubnet(n.chosen.Subnet), notOnInterface(expr.MetaKeyOIFNAME, n.name), []expr.Any{&expr.Masq{}})
-}
 
 // removeTable removes a firewall table; it is not an error if there is none.
 func removeTable(name string) error {

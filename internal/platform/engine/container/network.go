@@ -19,6 +19,7 @@ import (
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
+	"ingot/internal/platform/engine"
 	"ingot/internal/platform/engine/local"
 )
 
@@ -42,7 +43,11 @@ type network struct {
 	next     netip.Addr
 	allow    []Endpoint // for all instances, over TCP
 	allowUDP []Endpoint
-	reach    map[netip.Addr][]Endpoint // for single ones, by their address
+	access   map[netip.Addr]*access // of single ones, by their address
+	rules    engine.Rules
+	chains   map[string]string // of the firewall, by the groups of a zone
+	numbers  map[string]uint32 // of apps that have policies
+	deaf     bool              // the machine has no log for packets
 }
 
 // netChoice is stored in the engine's root.
@@ -70,8 +75,11 @@ var pools = []netip.Prefix{
 // instances. The firewall is written when these are known; until then it is as that server
 // left it.
 func openNetwork(name, table, file, root string, egress bool, allow []Endpoint) (*network, error) {
-	n := &network{name: name, table: table, file: file, egress: egress, root: root, taken: map[netip.Addr]string{}, reach: map[netip.Addr][]Endpoint{}, allow: allow}
+	n := &network{name: name, table: table, file: file, egress: egress, root: root, taken: map[netip.Addr]string{}, access: map[netip.Addr]*access{}, allow: allow}
 	if err := local.ReadJSON(file, &n.chosen); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	if err := local.ReadJSON(n.rulesFile(), &n.rules); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
 	}
 	if err := n.openBridge(); err != nil {
@@ -159,6 +167,13 @@ func (n *network) configure(link netlink.Link) error {
 	err := os.WriteFile("/proc/sys/net/ipv6/conf/"+n.name+"/disable_ipv6", []byte("1"), 0)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
+	}
+	// Instances reach each other only through the host, which answers their ARP requests for
+	// each other and forwards what the firewall accepts.
+	for name, value := range map[string]string{"forwarding": "1", "proxy_arp_pvlan": "1", "send_redirects": "0"} {
+		if err := os.WriteFile("/proc/sys/net/ipv4/conf/"+n.name+"/"+name, []byte(value), 0); err != nil {
+			return err
+		}
 	}
 	if err := netlink.LinkSetAlias(link, n.mark()); err != nil {
 		return fmt.Errorf("bridge %s: %w", n.name, err)
@@ -316,14 +331,12 @@ func (n *network) take(id string) (netip.Addr, error) {
 	return netip.Addr{}, fmt.Errorf("all addresses of %v are taken", n.chosen.Subnet)
 }
 
-// adopt records the address and the reach of an instance of an earlier server.
-func (n *network) adopt(a netip.Addr, id string, reach []Endpoint) {
+// adopt records an instance of an earlier server.
+func (n *network) adopt(a netip.Addr, id string, x access) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.taken[a] = id
-	if len(reach) > 0 {
-		n.reach[a] = reach
-	}
+	n.access[a] = &x
 }
 
 // protect writes the firewall.

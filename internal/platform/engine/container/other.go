@@ -46,7 +46,12 @@ func (e *Engine) Allow(context.Context, []Endpoint, []Endpoint) error { return e
 func (e *Engine) Labels(netip.Addr) map[string]string { return nil }
 
 // Complete does nothing.
-func (e *Engine) Complete(func(map[string]string) []Endpoint) error { return nil }
+func (e *Engine) Complete(func(map[string]string) []Endpoint, func(map[string]string) (engine.Zone, string)) error {
+	return nil
+}
+
+// Enforce returns an error, because containers need Linux.
+func (e *Engine) Enforce(context.Context, engine.Rules) error { return errLinux }
 
 // UseResolver does nothing.
 func (e *Engine) UseResolver(netip.Addr) {}

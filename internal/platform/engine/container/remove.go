@@ -80,7 +80,7 @@ func (e *Engine) takeDown(ctx context.Context, id, path string, in *instance) er
 	var wg background.WaitGroup
 	var errs [3]error
 	if in != nil && in.Addr.IsValid() {
-		wg.Try("engine remove", &errs[0], func() error { return errors.Join(e.net.disconnect(in.Addr), e.net.permit(in.Addr, nil)) })
+		wg.Try("engine remove", &errs[0], func() error { return errors.Join(e.net.disconnect(in.Addr), e.net.admit(in.Addr, nil)) })
 	}
 	wg.Try("engine remove", &errs[1], func() error { return e.groups.remove(ctx, group) })
 	wg.Try("engine remove", &errs[2], func() error { return e.unmountAll(ctx, id, path) })
@@ -179,7 +179,7 @@ func (e *Engine) adopt(ctx context.Context, d *local.Dir) error {
 		return err
 	}
 	e.users.adopt(in.Base)
-	e.net.adopt(in.Addr, d.ID(), in.Reach)
+	e.net.adopt(in.Addr, d.ID(), in.access())
 	e.room.Adopt(d.ID(), d.Meta().Limits)
 	e.instances[d.ID()] = in
 	return nil

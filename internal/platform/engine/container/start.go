@@ -80,7 +80,7 @@ func (e *Engine) start(ctx context.Context, s engine.Spec) (err error) {
 	if err != nil {
 		return err
 	}
-	in := &instance{dir: d, extra: extra{Base: e.users.take(), Reach: append([]Endpoint{}, s.Reach...)}}
+	in := &instance{dir: d, extra: extra{Base: e.users.take(), Reach: append([]Endpoint{}, s.Reach...), Zone: &s.Zone, App: s.App}}
 	started := false
 	defer func() {
 		if started {
@@ -122,7 +122,8 @@ func (e *Engine) start(ctx context.Context, s engine.Spec) (err error) {
 		return err
 	}
 	lap("create")
-	if err := errors.Join(e.net.permit(in.Addr, in.Reach), e.net.connect(in.Init, in.Addr)); err != nil {
+	may := in.access()
+	if err := errors.Join(e.net.admit(in.Addr, &may), e.net.connect(in.Init, in.Addr)); err != nil {
 		return err
 	}
 	lap("network")

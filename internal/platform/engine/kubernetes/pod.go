@@ -28,6 +28,7 @@ const (
 	labelInstall = "ingot.dev/install"
 	labelKind    = "ingot.dev/kind"
 	labelProcess = "ingot.dev/process"
+	labelVersion = "ingot.dev/version"
 	labelID      = "ingot.dev/instance"
 
 	annotationLabels = "ingot.dev/labels"
@@ -170,13 +171,19 @@ func (e *Engine) podSpec(s engine.Spec) object {
 		spec["priorityClassName"] = e.options.PriorityClass
 	}
 	if process := s.Labels["process"]; dnsName.MatchString(process) {
-		spread := func(topology string) object {
-			return object{
-				"maxSkew": int64(1), "topologyKey": topology, "whenUnsatisfiable": "ScheduleAnyway",
-				"labelSelector": object{"matchLabels": object{labelProcess: process}}, "matchLabelKeys": []any{"ingot.dev/version"},
-			}
+		same := object{labelProcess: process}
+		if version := s.Labels["version"]; dnsName.MatchString(version) {
+			same[labelVersion] = version
 		}
-		spec["topologySpreadConstraints"] = []any{spread("kubernetes.io/hostname"), spread("topology.kubernetes.io/zone")}
+		selector := object{"matchLabels": same}
+		spec["topologySpreadConstraints"] = []any{object{
+			"maxSkew": int64(1), "topologyKey": "kubernetes.io/hostname", "whenUnsatisfiable": "ScheduleAnyway", "labelSelector": selector,
+		}}
+		// Not a second constraint: the scheduler ignores all of them on nodes that lack the
+		// label of one, and only clusters of clouds have zones.
+		spec["affinity"] = object{"podAntiAffinity": object{"preferredDuringSchedulingIgnoredDuringExecution": []any{object{
+			"weight": int64(100), "podAffinityTerm": object{"topologyKey": "topology.kubernetes.io/zone", "labelSelector": selector},
+		}}}}
 	}
 	return spec
 }

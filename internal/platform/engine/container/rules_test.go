@@ -1,0 +1,218 @@
+//go:build linux
+
+package container_test
+
+import (
+	"fmt"
+	"net"
+	"net/netip"
+	"os"
+	"os/exec"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"ingot/internal/platform"
+	"ingot/internal/platform/engine"
+	"ingot/internal/platform/engine/container"
+)
+
+// elsewhere is another machine: a network namespace behind an interface of this one.
+type elsewhere struct {
+	t    *testing.T
+	pid  int
+	addr netip.Addr
+}
+
+func newElsewhere(t *testing.T) *elsewhere {
+	t.Helper()
+	need(t)
+	hold := exec.Command("unshare", "-n", "sleep", "600")
+	if err := hold.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = hold.Process.Kill()
+		_ = hold.Wait()
+	})
+	e := &elsewhere{t: t, pid: hold.Process.Pid}
+	own, err := os.Readlink("/proc/self/ns/net")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 1000 { // until unshare did its work
+		if ns, err := os.Readlink(fmt.Sprintf("/proc/%d/ns/net", e.pid)); err == nil && ns != own {
+			break
+		}
+		time.Sleep(time.Millisecond)
+	}
+	// A network of documentation (RFC 5737), four addresses of it by process.
+	base := netip.AddrFrom4([4]byte{198, 51, 100, byte(e.pid%60) * 4})
+	here, there := base.Next(), base.Next().Next()
+	name := fmt.Sprintf("igt%d", e.pid)
+	e.addr = there
+	for _, args := range []string{
+		"ip link add " + name + " type veth peer name eth0 netns " + fmt.Sprint(e.pid),
+		"ip addr add " + here.String() + "/30 dev " + name, "ip link set " + name + " up",
+		"nsenter -t PID -n ip addr add " + there.String() + "/30 dev eth0", "nsenter -t PID -n ip link set eth0 up", "nsenter -t PID -n ip link set lo up",
+		"nsenter -t PID -n ip route add default via " + here.String(),
+	} {
+		args = strings.ReplaceAll(args, "PID", fmt.Sprint(e.pid))
+		if out, err := exec.Command("sh", "-c", args).CombinedOutput(); err != nil {
+			t.Fatalf("%s: %v: %s", args, err, out)
+		}
+	}
+	t.Cleanup(func() { _ = exec.Command("ip", "link", "del", name).Run() })
+	return e
+}
+
+// within runs f in the namespace.
+func (e *elsewhere) within(f func() error) {
+	e.t.Helper()
+	done := make(chan error, 1)
+	go func() {
+		runtime.LockOSThread() // and never unlocked: the thread ends with the goroutine
+		ns, err := os.Open(fmt.Sprintf("/proc/%d/ns/net", e.pid))
+		if err == nil {
+			err = unix.Setns(int(ns.Fd()), unix.CLONE_NEWNET)
+			ns.Close()
+		}
+		if err == nil {
+			err = f()
+		}
+		done <- err
+	}()
+	if err := <-done; err != nil {
+		e.t.Fatal(err)
+	}
+}
+
+// listen accepts connections to a port.
+func (e *elsewhere) listen(port int) {
+	e.t.Helper()
+	e.within(func() error {
+		l, err := net.Listen("tcp", fmt.Sprintf(":%d", port))
+		if err == nil {
+			e.t.Cleanup(func() { l.Close() })
+		}
+		return err
+	})
+}
+
+// packets counts the datagrams that arrive at a port.
+func (e *elsewhere) packets(port int) func() int {
+	e.t.Helper()
+	got := make(chan struct{}, 1000)
+	e.within(func() error {
+		c, err := net.ListenPacket("udp", fmt.Sprintf(":%d", port))
+		if err != nil {
+			return err
+		}
+		e.t.Cleanup(func() { c.Close() })
+		go func() {
+			buffer := make([]byte, 64<<10)
+			for {
+				if _, _, err := c.ReadFrom(buffer); err != nil {
+					return
+				}
+				got <- struct{}{}
+			}
+		}()
+		return nil
+	})
+	return func() int { return len(got) }
+}
+
+// connects reports whether a connection from inside an instance succeeds.
+func connects(t *testing.T, e *container.Engine, id string, to netip.Addr, port int) bool {
+	t.Helper()
+	out, status := inside(t, e, id, fmt.Sprintf(`timeout 5 bash -c 'exec 3<>/dev/tcp/%s/%d'`, to, port))
+	if status == 124 {
+		t.Errorf("%s to %s:%d: the packets were dropped, not rejected", id, to, port)
+	}
+	if status != 0 && !strings.Contains(out, "refused") && !strings.Contains(out, "No route") && !strings.Contains(out, "unreachable") {
+		t.Errorf("%s to %s:%d: %s", id, to, port, out)
+	}
+	return status == 0
+}
+
+func rule(protocol, destination, ports string) platform.SecurityRule {
+	return platform.SecurityRule{Protocol: protocol, Destination: destination, Ports: ports}
+}
+
+// rules returns those of a group for all zones, and of one for the space "own".
+func rules(all, own []platform.SecurityRule) engine.Rules {
+	return engine.Rules{
+		Groups: map[string]engine.Group{"all": {Name: "all", Rules: all}, "own": {Name: "own", Rules: own}},
+		Zones:  map[engine.Zone][]string{{}: {"all"}, {Staging: true}: nil, {Space: "own"}: {"all", "own"}},
+	}
+}
+
+// TestSecurityGroups changes the rules of running instances, and tries them from inside.
+func TestSecurityGroups(t *testing.T) {
+	t.Parallel()
+	far := newElsewhere(t)
+	e, _ := opened(t, container.Options{Egress: true})
+	for _, port := range []int{80, 81, 82} {
+		far.listen(port)
+	}
+	datagrams := far.packets(5000)
+	for id, zone := range map[string]engine.Zone{"plain": {Space: "other"}, "own": {Space: "own"}, "build": {Space: "own", Staging: true}} {
+		s := idle(id)
+		s.Zone = zone
+		start(t, e, s)
+	}
+	to := far.addr.String()
+	network := netip.PrefixFrom(far.addr, 30).Masked().String()
+	for name, test := range map[string]struct {
+		all, own []platform.SecurityRule
+		want     map[string][]int // ports that each reaches
+	}{
+		"nothing":             {nil, nil, nil},
+		"a port for all":      {[]platform.SecurityRule{rule("tcp", to, "80")}, nil, map[string][]int{"plain": {80}, "own": {80}}},
+		"more for one":        {[]platform.SecurityRule{rule("tcp", network, "80")}, []platform.SecurityRule{rule("tcp", network, "81-82")}, map[string][]int{"plain": {80}, "own": {80, 81, 82}}},
+		"a list":              {nil, []platform.SecurityRule{rule("tcp", "192.0.2.1,"+network+",203.0.113.0/24", "7,80,82")}, map[string][]int{"own": {80, 82}}},
+		"everything":          {[]platform.SecurityRule{rule("all", "0.0.0.0/0", "")}, nil, map[string][]int{"plain": {80, 81, 82}, "own": {80, 81, 82}}},
+		"to the last address": {[]platform.SecurityRule{rule("all", "1.0.0.0/8,198.0.0.0-255.255.255.255", "")}, nil, map[string][]int{"plain": {80, 81, 82}, "own": {80, 81, 82}}},
+		"overlapping":         {[]platform.SecurityRule{rule("tcp", network+",198.51.100.0/24,"+to, "80"), rule("udp", to, "81")}, nil, map[string][]int{"plain": {80}, "own": {80}}},
+		"others":              {[]platform.SecurityRule{rule("all", "0.0.0.0-198.51.99.255,198.51.101.0-255.255.255.255", ""), rule("udp", to, "80-82")}, nil, nil},
+	} {
+		if err := e.Enforce(t.Context(), rules(test.all, test.own)); err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		for _, id := range []string{"plain", "own", "build"} {
+			for _, port := range []int{80, 81, 82} {
+				want := fmt.Sprint(test.want[id])
+				if got := connects(t, e, id, far.addr, port); got != strings.Contains(want, fmt.Sprint(port)) {
+					t.Errorf("%s: %s to port %d: reached %t, want those of %s", name, id, port, got, want)
+				}
+			}
+		}
+	}
+	// Datagrams, also fragmented ones, which have no ports but in the first.
+	send := `head -c %d /dev/zero > /dev/udp/%s/5000; sleep 0.2`
+	for i, allowed := range []bool{false, true, false} {
+		var all []platform.SecurityRule
+		if allowed {
+			all = append(all, rule("udp", to, "5000"))
+		}
+		if err := e.Enforce(t.Context(), rules(all, nil)); err != nil {
+			t.Fatal(err)
+		}
+		before := datagrams()
+		inside(t, e, "plain", fmt.Sprintf(send, 10, to))
+		inside(t, e, "plain", fmt.Sprintf(send, 20000, to))
+		for range 100 {
+			if !allowed || datagrams()-before == 2 {
+				break
+			}
+			time.Sleep(10 * time.Millisecond)
+		}
+		if got := datagrams() - before; (got == 0) == allowed {
+			t.Errorf("round %d, allowed %t: %d datagrams arrived", i, allowed, got)
+		}
+	}
+}
