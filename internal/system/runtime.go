@@ -142,6 +142,9 @@ func (s *System) openRuntime(ctx context.Context, dir *datadir.Dir, d *db.DB, se
 		r.rules = netrules.New(r.store, enforcer, c.Log)
 	}
 	r.store.Notify(r)
+	if c.seams.runtime != nil {
+		c.seams.runtime(r)
+	}
 	return r, nil
 }
 

@@ -18,6 +18,8 @@ type seams struct {
 	cluster  func(*cluster.Options)
 	// kubernetes is for clusters whose Pods are processes.
 	kubernetes func(*kubernetes.Options)
+	// runtime sees the parts of a server.
+	runtime func(*runtime)
 }
 
 // engineFor returns an engine whose calls always return.

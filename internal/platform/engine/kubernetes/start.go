@@ -64,8 +64,7 @@ func (e *Engine) start(ctx context.Context, s engine.Spec) error {
 		return err
 	}
 	defer unlock()
-	e.setStarting(s.ID, true)
-	defer e.setStarting(s.ID, false)
+	defer e.starting.Begin(s.ID)()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer background.OnDone(e.open, "engine start", cancel)()
