@@ -89,12 +89,13 @@ server-image: build ## build the image of the server (ARGS="--name REFERENCE --p
 .PHONY: cluster-up cluster-down cluster-build test-kubernetes
 
 # The programs of the test cluster, and the images that its nodes import.
-CLUSTER = bin/cluster --tools .tools/bin/kubernetes --logs bin/kubernetes-logs --image bin/small.tar
+CLUSTER = bin/cluster --tools .tools/bin/kubernetes --logs bin/kubernetes-logs --image bin/small.tar --image bin/server.tar
 
 cluster-build: build
 	@scripts/setup kubernetes
 	$(call run,CGO_ENABLED=0 go -C cluster build -o $(CURDIR)/bin/ . ./pause)
 	$(call run,$(STACK) --image small --out $(CURDIR)/bin/small.tar)
+	$(call run,$(STACK) --image server --out $(CURDIR)/bin/server.tar)
 
 cluster-up: cluster-build ## start a Kubernetes cluster with two nodes here (needs root)
 	$(call run,$(CLUSTER) up)

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"flag"
 	"fmt"
 	"os"
@@ -249,7 +250,9 @@ func helm(t *testing.T, args ...string) []byte {
 		t.Skip("HELM_BIN is not set: make test-kubernetes sets it")
 	}
 	dir := t.TempDir()
-	cmd := exec.CommandContext(t.Context(), program, args...)
+	ctx, cancel := context.WithTimeout(context.Background(), patience) // also at the end of a test
+	defer cancel()
+	cmd := exec.CommandContext(ctx, program, args...)
 	cmd.Env = []string{"HOME=" + dir, "PATH=" + os.Getenv("PATH"), "KUBECONFIG=" + os.Getenv("KUBECONFIG")}
 	var messages strings.Builder
 	cmd.Stderr = &messages

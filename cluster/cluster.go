@@ -26,8 +26,12 @@ const startTimeout = 3 * time.Minute
 
 // Variables of a command that runs with a cluster.
 const (
-	configVariable = "INGOT_TEST_KUBECONFIG"
-	imageVariable  = "INGOT_TEST_STACK_IMAGE"
+	configVariable  = "INGOT_TEST_KUBECONFIG"
+	imageVariable   = "INGOT_TEST_STACK_IMAGE"
+	serverVariable  = "INGOT_TEST_SERVER_IMAGE"
+	networkVariable = "INGOT_TEST_NETWORK"
+	podURLVariable  = "INGOT_TEST_POSTGRES_POD_URL"
+	s3Variable      = "INGOT_TEST_S3_URL"
 )
 
 type options struct {
@@ -102,8 +106,12 @@ func (c *cluster) tool(name string) string { return filepath.Join(c.tools, name)
 // ip returns an address of the cluster: 10.NUMBER.a.b.
 func (c *cluster) ip(a, b int) string { return fmt.Sprintf("10.%d.%d.%d", 200+c.number, a, b) }
 
-// The addresses of Services; the first is the API server's.
-const services = 128
+// The addresses of Services, of which the first is the API server's, and addresses of
+// this machine that Pods reach.
+const (
+	services = 128
+	machine  = 64
+)
 
 func (c *cluster) server() string { return "https://" + c.ip(services, 1) }
 
@@ -146,6 +154,12 @@ func (c *cluster) prepare(ctx context.Context, nodes int) error {
 	if err := command(ctx, "ip", "address", "add", c.ip(services, 1)+"/32", "dev", c.Bridges[0]); err != nil {
 		return err
 	}
+	// Removed with the bridge.
+	network := c.ip(machine, 0) + "/20"
+	if err := command(ctx, "ip", "route", "add", "local", network, "dev", c.Bridges[0]); err != nil {
+		return err
+	}
+	c.Environment = append(c.Environment, networkVariable+"="+network)
 	self, err := os.Executable()
 	if err != nil {
 		return err
@@ -184,12 +198,15 @@ func (c *cluster) makePKI() error {
 	c.client = &http.Client{Transport: &http.Transport{TLSClientConfig: config}, Timeout: 10 * time.Second}
 	admin := c.pki.file("admin.kubeconfig")
 	c.Environment = append(c.Environment, "KUBECONFIG="+admin, configVariable+"="+admin, "HELM_BIN="+c.tool("helm"), "PATH="+c.tools+":"+os.Getenv("PATH"))
-	if len(c.images) > 0 {
-		name, err := imageName(c.images[0])
+	for i, variable := range []string{imageVariable, serverVariable} {
+		if i == len(c.images) {
+			break
+		}
+		name, err := imageName(c.images[i])
 		if err != nil {
 			return err
 		}
-		c.Environment = append(c.Environment, imageVariable+"="+name)
+		c.Environment = append(c.Environment, variable+"="+name)
 	}
 	return nil
 }
@@ -242,7 +259,7 @@ func (c *cluster) startControlPlane(ctx context.Context) error {
 		return err
 	}
 	if _, err := c.spawn("kube-scheduler", c.tool("kube-scheduler"), "--kubeconfig", c.pki.file("scheduler.kubeconfig"),
-		"--leader-elect=false", "--secure-port=0", "--authentication-skip-lookup"); err != nil {
+		"--leader-elect=false", "--secure-port=0", "--authentication-skip-lookup", "--kube-api-qps=500", "--kube-api-burst=1000"); err != nil {
 		return err
 	}
 	p, err = c.spawn("kube-controller-manager", c.tool("kube-controller-manager"), "--kubeconfig", c.pki.file("controller-manager.kubeconfig"),
@@ -289,8 +306,8 @@ func (c *cluster) startStores(ctx context.Context) error {
 	s3URL := &url.URL{Scheme: "s3", Host: s3Bucket, RawQuery: url.Values{"endpoint": {"https://" + address}, "region": {"us-east-1"}, "path-style": {"true"}, "ca-file": {c.pki.file("ca.crt")}}.Encode()}
 	c.Environment = append(c.Environment,
 		pgproc.URLVariable+"="+c.postgres.URL,
-		"INGOT_TEST_POSTGRES_POD_URL=postgres://postgres@"+c.ip(0, 1)+":5432/postgres?sslmode=disable",
-		"INGOT_TEST_S3_URL="+s3URL.String(), "INGOT_TEST_S3_CA="+c.pki.file("ca.crt"),
+		podURLVariable+"=postgres://postgres@"+c.ip(0, 1)+":5432/postgres?sslmode=disable",
+		s3Variable+"="+s3URL.String(), "INGOT_TEST_S3_CA="+c.pki.file("ca.crt"),
 		"AWS_ACCESS_KEY_ID="+s3Access, "AWS_SECRET_ACCESS_KEY="+s3Secret)
 	return p.await(ctx, func(ctx context.Context) error {
 		return request(ctx, http.MethodGet, c.client, "https://"+address+"/health", nil)

@@ -137,7 +137,7 @@ func hello(t *testing.T, address string) string {
 func TestStores(t *testing.T) {
 	t.Parallel()
 	inCluster(t)
-	for _, variable := range []string{"INGOT_TEST_POSTGRES_POD_URL", "INGOT_TEST_S3_URL", "INGOT_TEST_S3_CA"} {
+	for _, variable := range []string{podURLVariable, s3Variable, "INGOT_TEST_S3_CA"} {
 		if os.Getenv(variable) == "" {
 			t.Errorf("%s is not set", variable)
 		}

@@ -10,6 +10,8 @@
 //
 //	KUBECONFIG, INGOT_TEST_KUBECONFIG  credentials of an administrator
 //	INGOT_TEST_STACK_IMAGE     the first --image, with its digest
+//	INGOT_TEST_SERVER_IMAGE    the second --image
+//	INGOT_TEST_NETWORK         addresses of this machine that Pods reach
 //	INGOT_TEST_POSTGRES_URL    the PostgreSQL server, as superuser, for programs here
 //	INGOT_TEST_POSTGRES_POD_URL  the same server, for Pods
 //	INGOT_TEST_S3_URL          a bucket of the S3 server, as --blob-url takes it

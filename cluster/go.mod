@@ -3,6 +3,8 @@ module ingot/cluster
 go 1.26.0
 
 require (
+	github.com/jackc/pgx/v5 v5.11.0
+	golang.org/x/crypto v0.58.0
 	golang.org/x/sys v0.49.0
 	ingot v0.0.0
 	k8s.io/api v0.34.3
@@ -17,7 +19,6 @@ require (
 	github.com/gogo/protobuf v1.3.2 // indirect
 	github.com/jackc/pgpassfile v1.0.0 // indirect
 	github.com/jackc/pgservicefile v0.0.0-20240606120523-5a60cdf6a761 // indirect
-	github.com/jackc/pgx/v5 v5.11.0 // indirect
 	github.com/json-iterator/go v1.1.12 // indirect
 	github.com/modern-go/concurrent v0.0.0-20180306012644-bacd9c7ef1dd // indirect
 	github.com/modern-go/reflect2 v1.0.3-0.20250322232337-35a7c28c31ee // indirect

@@ -79,6 +79,9 @@ func startApps(t *testing.T, o options) *site {
 	t.Helper()
 	heavy <- struct{}{}
 	t.Cleanup(func() { <-heavy })
+	if all := engines(); o.Engine == "" && len(all) == 1 { // the cluster's
+		o.Engine, o.Args = all[0].Engine, append(all[0].Args, o.Args...)
+	}
 	if o.Dir == "" {
 		o.Dir = appsDir(t)
 	}
@@ -125,8 +128,13 @@ func (s *site) clear(t *testing.T) {
 		s.Restart(t)
 	}
 	token := s.adminToken(t)
+	var apps []string
 	for _, app := range s.list(t, token, "/v3/apps?per_page=5000") {
+		apps = append(apps, app["guid"].(string))
 		s.call(t, http.MethodDelete, "/v3/apps/"+app["guid"].(string), token, nil).want(t, http.StatusAccepted)
+	}
+	if s.options.Engine == "kubernetes" && len(apps) > 0 {
+		s.podsGone(t, apps)
 	}
 	s.poll(t, "remove the instances of deleted apps", func() bool {
 		for _, engine := range []string{"containers/instances", "processes"} {
@@ -153,6 +161,19 @@ func (s *site) clear(t *testing.T) {
 			t.Errorf("the bridge with address %s is left", own)
 		}
 	}
+}
+
+// podsGone waits until the cluster has no Pods of these apps.
+func (s *site) podsGone(t *testing.T, apps []string) {
+	t.Helper()
+	selector := "ingot.dev/app in (" + strings.Join(apps, ",") + ")"
+	s.poll(t, "remove the Pods of deleted apps", func() bool {
+		out, err := exec.Command("kubectl", "get", "pods", "--namespace", "ingot-apps", "--selector", selector, "--output", "name").CombinedOutput() //nolint:noctx // after the end of the test, too
+		if err != nil {
+			t.Fatalf("kubectl: %v\n%s", err, out)
+		}
+		return len(out) == 0 || strings.HasPrefix(string(out), "No resources")
+	})
 }
 
 // admin returns a folder for the client of the administrator, whose target is

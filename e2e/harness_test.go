@@ -11,6 +11,7 @@ import (
 	"io"
 	"math/rand/v2"
 	"net/http"
+	"net/netip"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -227,9 +228,12 @@ func prepare(t testing.TB, o options) *Server {
 	if s.Dir == "" {
 		s.Dir = filepath.Join(t.TempDir(), "data")
 	}
-	host := loopback()
-	for i := range s.listen {
+	host, inside := loopback(), podsReach(t)
+	for i, flag := range listenFlags {
 		s.listen[i] = host + ":0"
+		if inside != "" && flag != "--admin-listen" {
+			s.listen[i] = inside + ":0"
+		}
 	}
 	return s
 }
@@ -242,6 +246,24 @@ func loopback() string {
 		return "127.0.0.1"
 	}
 	return fmt.Sprintf("127.%d.%d.%d", 1+rand.IntN(254), rand.IntN(255), 1+rand.IntN(254))
+}
+
+// podsReach returns an address of this machine that Pods of the test cluster reach,
+// or "" without such a cluster.
+func podsReach(t testing.TB) string {
+	t.Helper()
+	network := os.Getenv("INGOT_TEST_NETWORK")
+	if network == "" {
+		return ""
+	}
+	prefix, err := netip.ParsePrefix(network)
+	if err != nil || prefix.Bits() > 24 {
+		t.Fatalf("INGOT_TEST_NETWORK is %q, want a network with at least 256 addresses: %v", network, err)
+	}
+	address := prefix.Addr().As4()
+	address[2] += byte(rand.IntN(1 << (24 - prefix.Bits())))
+	address[3] = byte(1 + rand.IntN(254))
+	return netip.AddrFrom4(address).String()
 }
 
 func (s *Server) args() []string {

@@ -264,8 +264,11 @@ func (d *sshFixture) code(t *testing.T) string {
 func (d *sshFixture) files(t *testing.T) {
 	needOpenSSH(t)
 	program := "/.ingot-sftp"
-	if d.options.Engine == "process" {
+	switch d.options.Engine {
+	case "process":
 		program = filepath.Join(d.Dir, "programs", "ingot-sftp")
+	case "kubernetes":
+		program = "/ingot/ingot-sftp"
 	}
 	d.ssh(t, 0, "test -x "+program)
 
@@ -373,7 +376,8 @@ func (d *sshFixture) audit(t *testing.T) {
 	contains(t, events, "audit.app.ssh-authorized", "audit.app.ssh-unauthorized", "watcher", "index: 1",
 		"reason: the user is no developer of the space", "reason: ssh is disabled for the app", "reason: ssh is disabled for the space")
 	logs := cfOK(t, d.home, "logs", "couple", "--recent")
-	contains(t, logs, "[SSH/0] OUT Successful remote access by 127.", "[SSH/1] OUT Successful remote access by 127.", "[SSH/0] OUT Remote access ended for 127.")
+	from := d.host()[:strings.Index(d.host(), ".")+1]
+	contains(t, logs, "[SSH/0] OUT Successful remote access by "+from, "[SSH/1] OUT Successful remote access by "+from, "[SSH/0] OUT Remote access ended for "+from)
 	for _, text := range []string{events, logs, d.Stderr.String()} {
 		if strings.Contains(text, "a guess") {
 			t.Error("got a password in the log, want none")

@@ -151,6 +151,10 @@ func tasksSurvive(t *testing.T, s *site, kills int) {
 	cfOK(t, home, "run-task", "counter", "--name", "ever", "--command", "trap '' TERM; while :; do sleep 1; done", "-m", "32M")
 	testkit.Eventually(t, "the task runs", func() bool { return s.taskNamed(t, app, "ever")["state"] == "RUNNING" })
 	cfOK(t, home, "delete", "counter", "-f")
+	if s.options.Engine == "kubernetes" {
+		s.podsGone(t, []string{app})
+		return
+	}
 	dir := s.Dir + "/processes"
 	if _, err := os.Stat(dir); err != nil {
 		dir = s.Dir + "/containers/instances"

@@ -43,10 +43,12 @@ func (p *process) tellEnded(e system.Ended) {
 	} else {
 		fmt.Fprintln(p.out, "No server was running.")
 	}
-	switch e.Instances {
-	case 0:
+	switch {
+	case e.Instances == 0 && e.InCluster:
+		fmt.Fprintln(p.out, "App instances keep running in the cluster.")
+	case e.Instances == 0:
 		fmt.Fprintln(p.out, "No app was running.")
-	case 1:
+	case e.Instances == 1:
 		fmt.Fprintln(p.out, "Stopped 1 app instance.")
 	default:
 		fmt.Fprintf(p.out, "Stopped %d app instances.\n", e.Instances)

@@ -13,6 +13,7 @@ import (
 type Ended struct {
 	Server    int // its pid; 0 when none ran
 	Instances int
+	InCluster bool     // instances run on in a cluster, perhaps for other servers
 	Servers   []string // database servers of services that were still running
 }
 
@@ -26,7 +27,9 @@ func Down(ctx context.Context, path, programs string, log *slog.Logger) (ended E
 		return ended, err
 	}
 	defer dir.Close()
-	if ended.Instances, err = choice.StopAll(ctx, choice.Options{Dir: dir, Programs: programs, Log: log}); err != nil {
+	o := choice.Options{Dir: dir, Programs: programs, Log: log}
+	ended.InCluster = choice.InCluster(o)
+	if ended.Instances, err = choice.StopAll(ctx, o); err != nil {
 		return ended, err
 	}
 	ended.Servers, err = daemon.StopBelow(ctx, dir.File(servicesDir))

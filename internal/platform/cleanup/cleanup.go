@@ -57,6 +57,8 @@ type Config struct {
 	}
 	// PurgeTasks removes tasks that were over long ago.
 	PurgeTasks func(platform.Tx) error
+	// PurgeUsage removes usage events that are too old.
+	PurgeUsage func(platform.Tx) error
 	// Lead reports whether this server does the work of a name, of which all servers
 	// together need one at a time; nil means yes. SharedLogs means that they share the logs.
 	Lead       func(ctx context.Context, name string) bool
@@ -89,7 +91,7 @@ func New(c Config) *Cleaner {
 func (c *Cleaner) Periodic() background.Service { return background.Every(interval, c.Sweep) }
 
 // Sweep removes blobs of packages, droplets, buildpacks and build caches,
-// unpacked droplets, logs of deleted apps, and old jobs. A failure is logged, and the next
+// unpacked droplets, logs of deleted apps, old jobs and usage events. A failure is logged, and the next
 // call tries again.
 func (c *Cleaner) Sweep(ctx context.Context) {
 	c.mu.Lock()
@@ -104,6 +106,7 @@ func (c *Cleaner) Sweep(ctx context.Context) {
 	_ = c.Builds.Sweep(ctx) // tried again by the next sweep
 	c.purge(ctx, "purge-jobs", func() error { return c.Rows.PurgeJobs(ctx, c.Now().Add(-jobsKept)) })
 	c.purge(ctx, "purge-tasks", func() error { return c.Store.Update(ctx, c.PurgeTasks) })
+	c.purge(ctx, "purge-usage", func() error { return c.Store.Update(ctx, c.PurgeUsage) })
 	c.purge(ctx, "purge-traffic", func() error { return c.Rows.PurgeTraffic(ctx) })
 	// Last, because their store may be slow.
 	err := c.Blobs.Tidy(ctx)

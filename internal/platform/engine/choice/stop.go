@@ -31,6 +31,13 @@ func StopAll(ctx context.Context, o Options) (int, error) {
 	return all, nil
 }
 
+// InCluster reports whether the instances of a data directory run in a cluster, where
+// StopAll leaves them alone.
+func InCluster(o Options) bool {
+	before, err := newChooser(o).recorded()
+	return err == nil && before.Engine == pods
+}
+
 // stopOthers stops the instances of the engines that are not used, and removes
 // their files.
 func (c *chooser) stopOthers(ctx context.Context, used string) error {

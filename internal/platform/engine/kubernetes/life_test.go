@@ -4,6 +4,7 @@ package kubernetes_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -12,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"ingot/internal/base/fault"
 	"ingot/internal/platform/engine"
 	"ingot/internal/platform/engine/enginetest"
 	"ingot/internal/platform/engine/kubernetes"
@@ -153,6 +155,18 @@ func TestUnschedulable(t *testing.T) {
 		if left := w.cluster.Pods(); len(left) > 0 {
 			t.Errorf("%v is left, want nothing", left)
 		}
+	}
+	// The nodes of its isolation segment are missing.
+	w.cluster.Set(kubetest.Faults{Unschedulable: "0/2 nodes are available: 2 node(s) didn't match Pod's node affinity/selector. preemption: 0"})
+	isolated := specOf("a", "true")
+	isolated.Segment = "gpu"
+	var refused *engine.PlacementError
+	if err := w.engine.Start(w.within(), isolated); !errors.As(err, &refused) || refused.Reason != `found no compatible cell with placement tag "gpu"` {
+		t.Errorf("got %v, want a refusal that names the segment", err)
+	}
+	isolated.Segment = "not a label"
+	if err := w.engine.Start(w.within(), isolated); !fault.Is(err, fault.Unprocessable) {
+		t.Errorf("got %v, want a refusal of the segment's name", err)
 	}
 	w.cluster.Set(kubetest.Faults{})
 	w.start("a")
@@ -383,6 +397,55 @@ func TestNodeLost(t *testing.T) {
 	}
 }
 
+// TestHalfLost: all instances on a lost node are displaced, though they are half of all,
+// because those on the other node answer. New instances avoid the node.
+func TestHalfLost(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, func(o *kubernetes.Options) { o.Silence, o.ForceAfter = time.Second, time.Second })
+	node, lost := "", 0
+	for _, id := range []string{"a", "b", "c", "d"} {
+		s := w.start(id)
+		if node == "" {
+			node = w.cluster.Node("i-" + id)
+		}
+		if w.cluster.Node("i-"+id) == node {
+			lost++
+		}
+		go func() {
+			_, err := s.Next()
+			for err == nil {
+				_, err = s.Next()
+			}
+		}()
+	}
+	if lost != 2 {
+		t.Fatalf("%d of 4 instances are on %s, want 2", lost, node)
+	}
+	w.cluster.LoseNode(node, true)
+	for range lost {
+		select {
+		case got := <-w.displaced:
+			if !strings.HasSuffix(got, ": its node does not answer") {
+				t.Errorf("displaced: %s", got)
+			}
+		case <-w.within().Done():
+			t.Fatal("an instance on the lost node is never displaced")
+		}
+	}
+	if err := w.engine.Start(w.within(), specOf("e", "exec sleep 1000")); err != nil {
+		t.Fatal(err)
+	}
+	var next struct {
+		Spec struct{ Affinity json.RawMessage }
+	}
+	if err := json.Unmarshal(w.cluster.Object("pods", "i-e"), &next); err != nil {
+		t.Fatal(err)
+	}
+	if text := string(next.Spec.Affinity); !strings.Contains(text, "NotIn") || !strings.Contains(text, node) {
+		t.Errorf("affinity of the next Pod: %s, want that it avoids %s", text, node)
+	}
+}
+
 // TestCutOff: when all agents fall silent, it is the server that is cut off: it replaces
 // nothing.
 func TestCutOff(t *testing.T) {
@@ -405,8 +468,8 @@ func TestCutOff(t *testing.T) {
 	for range 4 {
 		<-failed
 	}
-	if n := len(w.displaced); n > 1 {
-		t.Errorf("%d of 4 instances are displaced, want the first at most", n)
+	if n := len(w.displaced); n > 2 {
+		t.Errorf("%d of 4 instances are displaced, want those of the first node at most", n)
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -28,12 +29,17 @@ func TestRealCluster(t *testing.T) {
 	if config.Kubeconfig == "" || config.Image == "" {
 		t.Skip("no cluster: make test-kubernetes starts one")
 	}
+	var tried atomic.Bool
 	authority, err := agent.NewAuthority()
 	if err != nil {
 		t.Fatal(err)
 	}
 	newEngine := func(t *testing.T, dir string) engine.Engine {
 		t.Helper()
+		config := config
+		if tried.Swap(true) { // once is enough where it takes half a minute
+			config.UserNamespaces = kubernetes.UserNamespacesOff
+		}
 		e, err := kubernetes.Open(context.Background(), kubernetes.Options{
 			Config: config, Authority: authority, Key: []byte(filepath.Base(dir)), Server: "test",
 		})

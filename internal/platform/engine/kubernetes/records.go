@@ -195,7 +195,7 @@ func (s *stream) tryConnect() error {
 		return errors.Join(os.ErrClosed, stream.Close())
 	}
 	s.source = stream
-	e.learn(s.pod, func(k *known) { k.followed++ })
+	e.learn(s.pod, func(k *known) { k.followed, k.node = k.followed+1, s.pod.Spec.NodeName })
 	return nil
 }
 

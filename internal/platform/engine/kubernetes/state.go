@@ -31,6 +31,7 @@ type known struct {
 	final     bool      // the state is that of the ended Pod
 	displaced string    // why the cluster takes it away
 	silent    bool      // its agent did not answer for a while
+	node      string    // where it runs, if it is or was followed
 }
 
 // knownOf returns what is known of a Pod. mu must be held.

@@ -1,0 +1,266 @@
+//go:build linux
+
+package main
+
+import (
+	"context"
+	"crypto/tls"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"net"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"ingot/internal/platform/agentproto"
+	"ingot/internal/platform/initproto"
+)
+
+// A farm is the agents of many Pods that have no containers. It listens on the addresses
+// of all: those of loopback.
+type farm struct {
+	api string
+	// streams is the number of open connections for records, launched the number of
+	// instances.
+	streams, launched atomic.Int64
+
+	mu   sync.Mutex
+	pods map[string]*fakeAgent // by address
+}
+
+type fakeAgent struct {
+	instance string
+	config   *tls.Config
+	launched atomic.Bool
+}
+
+// startFarm starts the agents of the Pods in the namespace of apps.
+func startFarm(t *testing.T, api string) *farm {
+	t.Helper()
+	f := &farm{api: api, pods: map[string]*fakeAgent{}}
+	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "0.0.0.0:61001") // all addresses of Pods
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	var work sync.WaitGroup
+	work.Go(func() {
+		for ctx.Err() == nil {
+			_ = f.watch(ctx) // the API server ends it from time to time
+		}
+	})
+	work.Go(func() {
+		for {
+			c, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			go f.serve(ctx, c)
+		}
+	})
+	t.Cleanup(func() {
+		cancel()
+		listener.Close()
+		work.Wait()
+	})
+	return f
+}
+
+// watch learns the addresses and the seeds of Pods.
+func (f *farm) watch(ctx context.Context) error {
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, f.api+"/api/v1/namespaces/"+appsNamespace+"/pods?watch=1&resourceVersion=0", http.NoBody)
+	if err != nil {
+		return err
+	}
+	response, err := http.DefaultClient.Do(r)
+	if err != nil {
+		return err
+	}
+	defer response.Body.Close()
+	for events := json.NewDecoder(response.Body); ; {
+		var e struct{ Object corev1.Pod }
+		if err := events.Decode(&e); err != nil {
+			return err
+		}
+		f.learn(&e.Object)
+	}
+}
+
+func (f *farm) learn(p *corev1.Pod) {
+	if p.Status.PodIP == "" || len(p.Spec.Containers) == 0 {
+		return
+	}
+	values := map[string]string{}
+	for _, v := range p.Spec.Containers[0].Env {
+		values[v.Name] = v.Value
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if known := f.pods[p.Status.PodIP]; known != nil && known.instance == values[agentproto.EnvInstance] {
+		return
+	}
+	var seed [32]byte
+	text, err := base64.StdEncoding.DecodeString(values[agentproto.EnvSeed])
+	if err != nil || copy(seed[:], text) != len(seed) {
+		return
+	}
+	authority, err := base64.StdEncoding.DecodeString(values[agentproto.EnvCA])
+	if err != nil {
+		return
+	}
+	if config, err := agentproto.ServerConfig(seed, authority); err == nil {
+		f.pods[p.Status.PodIP] = &fakeAgent{instance: values[agentproto.EnvInstance], config: config}
+	}
+}
+
+// serve answers one connection as the agent of the Pod with its address.
+func (f *farm) serve(ctx context.Context, raw net.Conn) {
+	defer raw.Close()
+	host, _, _ := net.SplitHostPort(raw.LocalAddr().String())
+	f.mu.Lock()
+	a := f.pods[host]
+	f.mu.Unlock()
+	if a == nil {
+		return // refused until the watch reports it
+	}
+	secured := tls.Server(raw, a.config)
+	if err := secured.HandshakeContext(ctx); err != nil {
+		return
+	}
+	c := agentproto.NewConn(secured)
+	purpose, err := agentproto.Welcome(c, a.instance)
+	if err != nil {
+		return
+	}
+	defer secured.Close()
+	switch purpose {
+	case agentproto.ForState:
+		err = c.SendJSON(agentproto.Document, agentproto.State{Launched: a.launched.Load(), State: runningState()})
+	case agentproto.ForLaunch:
+		err = f.launch(c, a)
+	case agentproto.ForRecords:
+		err = f.records(ctx, c)
+	case agentproto.ForExec:
+		err = execute(c)
+	case agentproto.ForUsage:
+		err = c.SendJSON(agentproto.Document, agentproto.Usage{Time: time.Now()})
+	case agentproto.ForStop:
+		if _, err = c.Expect(agentproto.Document, agentproto.MaxDocument); err == nil {
+			err = c.SendJSON(agentproto.Document, struct{}{})
+		}
+	default:
+		err = agentproto.Errorf(agentproto.Refused, "this agent has no files")
+	}
+	if err != nil {
+		c.SendError(err)
+	}
+}
+
+// lastRecord is the number of the last record of every instance.
+const lastRecord = 3
+
+func runningState() []byte {
+	text, err := json.Marshal(initproto.State{Phase: initproto.Running, Ready: true, Since: time.Now(), Seq: lastRecord, PID: 1})
+	if err != nil {
+		panic(err) // plain values
+	}
+	return text
+}
+
+// launch receives files and forgets them.
+func (f *farm) launch(c *agentproto.Conn, a *fakeAgent) error {
+	if a.launched.Load() {
+		return agentproto.Errorf(agentproto.Launched, "it was launched before")
+	}
+	documents := 0
+	for inside := false; ; {
+		t, _, err := c.Receive(agentproto.MaxSpec)
+		switch {
+		case err != nil:
+			return err
+		case t == agentproto.Document:
+			documents++
+			inside = documents > 1
+		case t == agentproto.End && inside:
+			inside = false
+		case t == agentproto.End:
+			if a.launched.CompareAndSwap(false, true) {
+				f.launched.Add(1)
+			}
+			return c.SendJSON(agentproto.Document, agentproto.Facts{Home: "/home/vcap", UID: 2000})
+		}
+	}
+}
+
+// records sends that the instance runs, and then signs of life.
+func (f *farm) records(ctx context.Context, c *agentproto.Conn) error {
+	payload, err := c.Expect(agentproto.Ack, 8)
+	if err != nil {
+		return err
+	}
+	after, err := agentproto.ParsePosition(payload)
+	if err != nil {
+		return err
+	}
+	var batch []byte
+	for i, event := range []initproto.EventKind{initproto.EventStarted, initproto.EventHealthy, initproto.EventReady} {
+		text, err := json.Marshal(initproto.EventBody{Event: event})
+		if err != nil {
+			return err
+		}
+		if seq := uint64(i + 1); seq > after {
+			batch = initproto.Record{Kind: initproto.Event, Time: time.Now(), Seq: seq, Payload: text}.Append(batch)
+		}
+	}
+	if len(batch) > 0 {
+		if err := c.Send(agentproto.Data, batch); err != nil {
+			return err
+		}
+	}
+	f.streams.Add(1)
+	defer f.streams.Add(-1)
+	gone := make(chan struct{})
+	go func() {
+		defer close(gone)
+		for {
+			if _, err := c.Expect(agentproto.Ack, 8); err != nil {
+				return
+			}
+		}
+	}()
+	beat := time.NewTicker(agentproto.Beat)
+	defer beat.Stop()
+	for {
+		select {
+		case <-gone:
+			return nil
+		case <-ctx.Done():
+			return errors.New("the farm is closed")
+		case <-beat.C:
+			if err := c.Send(agentproto.Heartbeat); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// execute answers as the command of a trial.
+func execute(c *agentproto.Conn) error {
+	if _, err := c.Expect(agentproto.Document, agentproto.MaxDocument); err != nil {
+		return err
+	}
+	err := errors.Join(
+		c.SendJSON(agentproto.Document, struct{}{}),
+		c.Send(agentproto.Stdout, []byte("works\n")), c.Send(agentproto.Stdout), c.Send(agentproto.Stderr),
+		c.Send(agentproto.Exit, []byte{0, 0, 0, 0}),
+	)
+	for err == nil { // until the client closes it
+		_, _, err = c.Receive(agentproto.MaxFrame)
+	}
+	return nil
+}
