@@ -153,6 +153,7 @@ func (s *System) openRuntime(ctx context.Context, dir *datadir.Dir, d *db.DB, se
 		r.rules = netrules.New(r.store, enforcer, c.Log)
 	}
 	r.store.Notify(r)
+	r.store.Watch(actions.Meter)
 	if c.seams.runtime != nil {
 		c.seams.runtime(r)
 	}
