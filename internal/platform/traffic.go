@@ -10,6 +10,8 @@ type Traffic struct {
 	Duration time.Duration `json:"duration"` // sum over all requests
 	Sent     int64         `json:"sent"`     // bytes of bodies
 	Received int64         `json:"received"`
+	// Connections are those of TCP routes that have ended.
+	Connections int64 `json:"connections,omitempty"`
 }
 
 // Add adds the counts of other.
@@ -28,6 +30,7 @@ func (t *Traffic) plus(other Traffic, sign int64) {
 	t.Duration += time.Duration(sign) * other.Duration
 	t.Sent += sign * other.Sent
 	t.Received += sign * other.Received
+	t.Connections += sign * other.Connections
 	for i, n := range other.Classes {
 		t.Classes[i] += sign * n
 	}

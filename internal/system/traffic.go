@@ -49,7 +49,7 @@ func (l *lastly) Stop() {
 }
 
 func countsOf(s router.Stats) platform.Traffic {
-	return platform.Traffic{Requests: s.Requests, Classes: s.Classes, Buckets: s.Buckets[:], Duration: s.Duration, Sent: s.Sent, Received: s.Received}
+	return platform.Traffic{Requests: s.Requests, Classes: s.Classes, Buckets: s.Buckets[:], Duration: s.Duration, Sent: s.Sent, Received: s.Received, Connections: s.Connections}
 }
 
 // flush adds the requests since the last call to the rows.
@@ -62,7 +62,7 @@ func (t *traffic) flush(ctx context.Context) {
 	now, more := map[string]platform.Traffic{}, map[string]platform.Traffic{}
 	for _, s := range t.proxy.Stats() {
 		now[s.Instance] = countsOf(s)
-		if delta := now[s.Instance].Minus(t.added[s.Instance]); delta.Requests > 0 {
+		if delta := now[s.Instance].Minus(t.added[s.Instance]); delta.Requests+delta.Connections > 0 {
 			more[s.Instance] = delta
 		}
 	}
@@ -104,7 +104,7 @@ func presented(sum platform.Traffic, active int64) api.InstanceTraffic {
 	s := router.Stats{Requests: sum.Requests}
 	copy(s.Buckets[:], sum.Buckets)
 	t := api.InstanceTraffic{
-		Requests: sum.Requests, Active: active, Classes: sum.Classes, Received: sum.Received, Sent: sum.Sent,
+		Requests: sum.Requests, Active: active, Connections: sum.Connections, Classes: sum.Classes, Received: sum.Received, Sent: sum.Sent,
 		P50: s.Quantile(0.5), P95: s.Quantile(0.95), P99: s.Quantile(0.99),
 	}
 	if sum.Requests > 0 {

@@ -28,7 +28,7 @@ func TestNetworkPolicyScenarios(t *testing.T) {
 	w.vars["other"] = w.app(w.vars["space"], "other")
 	const policies = "/networking/v1/external/policies"
 	one := func(source, dest, protocol string, start, end int) string {
-		return fmt.Sprintf(`{"policies":[{"source":{"id":"%s"},"destination":{"id":"%s","protocol":"%s","ports":{"start":%d,"end":%d}}}]}`, source, dest, protocol, start, end)
+		return fmt.Sprintf(`{"policies":[{"source":{"id":%q},"destination":{"id":%q,"protocol":%q,"ports":{"start":%d,"end":%d}}}]}`, source, dest, protocol, start, end)
 	}
 	valid := one("$app", "$other", "tcp", 8080, 8090)
 	const refused = `{"error":"one or more applications cannot be found or accessed"}`

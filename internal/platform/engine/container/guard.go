@@ -33,7 +33,7 @@ func (n *network) guardSources() *nftables.Set {
 func (n *network) guardElement(a netip.Addr) nftables.SetElement {
 	key := make([]byte, unix.IFNAMSIZ)
 	copy(key, n.veth(a))
-	return nftables.SetElement{Key: append(key, a.AsSlice()...)}
+	return nftables.SetElement{Key: slices.Concat(key, a.AsSlice())}
 }
 
 // writeGuard replaces the table of the bridge.

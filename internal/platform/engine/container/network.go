@@ -80,8 +80,8 @@ func openNetwork(name, table, file, root string, egress bool, allow []Endpoint) 
 	if err := local.ReadJSON(file, &n.chosen); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
 	}
-	if err := local.ReadJSON(n.rulesFile(), &n.rules); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, err
+	if local.ReadJSON(n.rulesFile(), &n.rules) != nil {
+		n.rules = engine.Rules{} // until Enforce is called, which is soon
 	}
 	if err := n.openBridge(); err != nil {
 		return nil, err

@@ -16,6 +16,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"ingot/internal/base/testkit"
 	"ingot/internal/platform"
 	"ingot/internal/platform/engine"
 	"ingot/internal/platform/engine/container"
@@ -45,12 +46,10 @@ func newElsewhere(t *testing.T) *elsewhere {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for range 1000 { // until unshare did its work
-		if ns, err := os.Readlink(fmt.Sprintf("/proc/%d/ns/net", e.pid)); err == nil && ns != own {
-			break
-		}
-		time.Sleep(time.Millisecond)
-	}
+	testkit.Eventually(t, "unshare did its work", func() bool {
+		ns, err := os.Readlink(fmt.Sprintf("/proc/%d/ns/net", e.pid))
+		return err == nil && ns != own
+	})
 	// A network of documentation (RFC 5737), four addresses of it by process.
 	base := netip.AddrFrom4([4]byte{198, 51, 100, byte(e.pid%60) * 4})
 	here, there := base.Next(), base.Next().Next()
@@ -207,11 +206,8 @@ func TestSecurityGroups(t *testing.T) {
 		before := datagrams()
 		inside(t, e, "plain", fmt.Sprintf(send, 10, to))
 		inside(t, e, "plain", fmt.Sprintf(send, 20000, to))
-		for range 100 {
-			if !allowed || datagrams()-before == 2 {
-				break
-			}
-			time.Sleep(10 * time.Millisecond)
+		if allowed {
+			testkit.Eventually(t, "large datagrams arrive too", func() bool { return datagrams()-before > 1 })
 		}
 		if got := datagrams() - before; (got == 0) == allowed {
 			t.Errorf("round %d, allowed %t: %d datagrams arrived", i, allowed, got)
@@ -284,15 +280,13 @@ func TestNetworkPolicies(t *testing.T) {
 
 func awaitPort(t *testing.T, to netip.Addr, port int) {
 	t.Helper()
-	for range 600 {
+	testkit.Eventually(t, fmt.Sprintf("something listens at %s:%d", to, port), func() bool {
 		c, err := net.DialTimeout("tcp", netip.AddrPortFrom(to, uint16(port)).String(), time.Second) //nolint:gosec // small
 		if err == nil {
 			c.Close()
-			return
 		}
-		time.Sleep(50 * time.Millisecond)
-	}
-	t.Fatalf("nothing listens at %s:%d", to, port)
+		return err == nil
+	})
 }
 
 // spoof sends packets that pretend to come from another instance, with rights that no
@@ -323,7 +317,7 @@ while True: print(s.recvfrom(99)[0].decode())`}})
 		t.Fatalf("the receiver says %q", got)
 	}
 	send := func(source, text string) string {
-		return fmt.Sprintf(`python3 -c 'import socket; s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); s.bind(("%s", 0)); s.sendto(b"%s", ("%s", 7000))'`, source, text, addr["b0"])
+		return fmt.Sprintf(`python3 -c 'import socket; s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); s.bind((%q, 0)); s.sendto(b%q, (%q, 7000))'`, source, text, addr["b0"].String())
 	}
 	forge := exec.Command("nsenter", "-t", fmt.Sprint(containertest.Of(dir).InitPID(t, "c0")), "-n", "bash", "-c", //nolint:gosec // a test
 		"ip addr add "+d.Internal+"/32 dev eth0; "+send(d.Internal, "forged"))
@@ -339,7 +333,7 @@ while True: print(s.recvfrom(99)[0].decode())`}})
 	// What instances cannot do themselves.
 	for what, script := range map[string]string{
 		"a raw socket": `socket.socket(socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_ICMP)`, "a packet socket": `socket.socket(socket.AF_PACKET, socket.SOCK_RAW)`,
-		"another source": fmt.Sprintf(`socket.socket(socket.AF_INET, socket.SOCK_DGRAM).bind(("%s", 0))`, d.Internal),
+		"another source": fmt.Sprintf(`socket.socket(socket.AF_INET, socket.SOCK_DGRAM).bind((%q, 0))`, d.Internal),
 		"IPv6":           `socket.create_connection(("2001:db8::1", 80), 3)`,
 	} {
 		if out, status := inside(t, e, "a0", "python3 -c 'import socket\n"+script+"'"); status == 0 {
