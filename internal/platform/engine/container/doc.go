@@ -36,10 +36,10 @@
 // The package must not import another engine, or parts of the platform that use
 // engines.
 //
-// Imports: base/background, platform, platform/engine, platform/engine/local,
-// platform/homedir, platform/initproto, github.com/creack/pty,
-// github.com/google/nftables, github.com/google/nftables/binaryutil,
-// github.com/google/nftables/expr, github.com/mdlayher/netlink,
-// github.com/opencontainers/runtime-spec/specs-go,
+// Imports: base/background, base/fault, platform, platform/archive,
+// platform/engine, platform/engine/local, platform/homedir, platform/initproto,
+// github.com/creack/pty, github.com/google/nftables,
+// github.com/google/nftables/binaryutil, github.com/google/nftables/expr,
+// github.com/mdlayher/netlink, github.com/opencontainers/runtime-spec/specs-go,
 // github.com/vishvananda/netlink, golang.org/x/sys/unix, golang.org/x/term.
 package container
