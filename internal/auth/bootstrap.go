@@ -109,6 +109,10 @@ func Bootstrap(ctx context.Context, store Store, secrets Secrets, consoleRedirec
 	return errors.Join(errs...)
 }
 
+// errNoSecret means that an administrator was deleted while a server started that did not
+// need its secret.
+var errNoSecret = errors.New("its secret is not known; start the server again")
+
 func groupSet() map[string]bool {
 	set := map[string]bool{}
 	for _, name := range slices.Concat(defaultGroups, adminGroups, otherGroups) {
@@ -153,6 +157,9 @@ func (b *bootstrap) group(ctx context.Context, name string) error {
 func (b *bootstrap) admin(ctx context.Context, password, email string) error {
 	u, err := b.store.UserByName(ctx, "admin", OriginUAA)
 	if errors.Is(err, ErrNotFound) {
+		if password == "" {
+			return errNoSecret
+		}
 		hash, err := b.hash.hash(ctx, password)
 		if err != nil {
 			return err
@@ -197,6 +204,9 @@ func (b *bootstrap) client(ctx context.Context, c *Client, secret string, compon
 	}
 	if !errors.Is(err, ErrNotFound) {
 		return err
+	}
+	if secret == "" && c.ID == "admin" {
+		return errNoSecret
 	}
 	hash, err := b.hash.hash(ctx, secret)
 	if err != nil {

@@ -245,7 +245,9 @@ func (s *Server) changeSecret(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	s.guard.unlock(clientSubject(c, ""))
+	if err := s.guard.reset(r.Context(), clientSubject(c, "")); err != nil {
+		return err
+	}
 	web.WriteJSON(w, http.StatusOK, map[string]string{"status": "ok", "message": message})
 	return nil
 }

@@ -29,9 +29,12 @@ import (
 //     that fails counts as a wrong secret all the same, so that it is not a
 //     cheaper way to guess.
 //
-// Counters are reset by a restart, and each server process has its own.
+// Counters are in memory, reset by a restart. Servers that share a store count failures of
+// existing accounts in rows, and divide the other limits among themselves.
 type guard struct {
 	limits     Limits
+	rows       *failureRows // nil if there is no other server
+	servers    func() int   // that share the limits
 	now        func() time.Time
 	hash       *hasher
 	remembered *remembered
@@ -71,6 +74,7 @@ type pair struct {
 	locked   time.Time // until then
 	trying   int       // checks under way
 	recent   bucket    // of failures, also between successes
+	cleared  time.Time // when failures at other servers were forgotten
 }
 
 // check is a comparison in progress, shared by all identical requests.
@@ -96,11 +100,32 @@ func newGuard(l Limits, now func() time.Time, hash *hasher) *guard {
 		return otter.Must(&otter.Options[string, *account]{MaximumSize: size, ExpiryCalculator: otter.ExpiryAccessing[string, *account](forget)})
 	}
 	return &guard{
-		limits: l.withDefaults(), now: now, hash: hash, remembered: newRemembered(),
+		limits: l.withDefaults(), servers: func() int { return 1 }, now: now, hash: hash, remembered: newRemembered(),
 		accounts: accounts(100_000, provenFor), strangers: accounts(50_000, lockoutForget),
 		addresses: otter.Must(&otter.Options[string, *bucket]{MaximumSize: 100_000, ExpiryCalculator: otter.ExpiryAccessing[string, *bucket](10 * time.Minute)}),
 		checks:    map[[sha256.Size]byte]*check{},
 	}
+}
+
+// bound is the share that this server has in a limit.
+type bound struct {
+	burst int
+	rate  float64
+}
+
+func (g *guard) bound(burst int, rate float64) bound {
+	n := max(1, g.servers())
+	return bound{max(1, burst/n), rate / float64(n)}
+}
+
+func (g *guard) pairs() bound     { return g.bound(pairBurst, pairRate) }
+func (g *guard) ofAddress() bound { return g.bound(g.limits.AddressBurst, g.limits.AddressRate) }
+func (g *guard) ofAccount() bound { return g.bound(g.limits.AccountBurst, g.limits.AccountRate) }
+
+func (b bound) has(of *bucket, now time.Time) bool  { return of.has(now, b.burst, b.rate) }
+func (b bound) take(of *bucket, now time.Time) bool { return of.take(now, b.burst, b.rate) }
+func (b bound) wait(of *bucket, now time.Time) time.Duration {
+	return of.wait(now, b.burst, b.rate)
 }
 
 // prove reports whether secret is the subject's. The error means that the
@@ -110,7 +135,7 @@ func (g *guard) prove(ctx context.Context, who subject, from, secret string) (bo
 		return false, nil
 	}
 	if g.cheap(who, from, secret) {
-		return true, nil
+		return true, g.forgetNow(ctx, who, from)
 	}
 	key := g.checkKey(who, from, secret)
 	for {
@@ -176,7 +201,7 @@ func (g *guard) cheap(who subject, from, secret string) bool {
 	g.mu.Lock()
 	p := g.account(who).pair(from, g.now(), who.exists)
 	now := g.now()
-	fits := p.isProven(now) && p.recent.has(now, pairBurst, pairRate)
+	fits := p.isProven(now) && g.pairs().has(&p.recent, now)
 	g.mu.Unlock()
 	if !fits || !g.remembered.knowsAny(who.hashes, secret) {
 		return false
@@ -189,6 +214,9 @@ func (g *guard) cheap(who subject, from, secret string) bool {
 
 // compare is the complete check: limits, cache, hash.
 func (g *guard) compare(ctx context.Context, who subject, from, secret string) (bool, error) {
+	if err := g.load(ctx, who, from); err != nil {
+		return false, err
+	}
 	t, err := g.begin(who, from)
 	if err != nil {
 		return false, err
@@ -207,6 +235,9 @@ func (g *guard) compare(ctx context.Context, who subject, from, secret string) (
 		}
 	}
 	ok = ok && who.exists
+	if err == nil {
+		err = g.count(ctx, who, from, t, ok)
+	}
 	if err != nil {
 		g.undo(t)
 		return false, err
@@ -245,22 +276,22 @@ func (g *guard) begin(who subject, from string) (*try, error) {
 		if p.trying >= max(1, lockoutAfter-p.failures) {
 			return nil, limited(time.Second, "Too many logins of this account at once.")
 		}
-		if !p.recent.take(now, pairBurst, pairRate) {
-			return nil, limited(p.recent.wait(now, pairBurst, pairRate), "Too many wrong passwords for this account from this address.")
+		if !g.pairs().take(&p.recent, now) {
+			return nil, limited(g.pairs().wait(&p.recent, now), "Too many wrong passwords for this account from this address.")
 		}
 		t.recent = true
 	}
 	if !t.proven {
 		address := g.address(from)
-		if !address.take(now, g.limits.AddressBurst, g.limits.AddressRate) {
+		if !g.ofAddress().take(address, now) {
 			g.giveBack(t)
-			return nil, limited(address.wait(now, g.limits.AddressBurst, g.limits.AddressRate), "Too many failed logins from this address.")
+			return nil, limited(g.ofAddress().wait(address, now), "Too many failed logins from this address.")
 		}
 		t.address = address
 		if !who.open {
-			if !a.brake.take(now, g.limits.AccountBurst, g.limits.AccountRate) {
+			if !g.ofAccount().take(&a.brake, now) {
 				g.giveBack(t)
-				return nil, limited(a.brake.wait(now, g.limits.AccountBurst, g.limits.AccountRate),
+				return nil, limited(g.ofAccount().wait(&a.brake, now),
 					"Too many failed logins of this account from addresses it has not logged in from.")
 			}
 			t.brake = true
@@ -335,11 +366,11 @@ func (g *guard) isLocked(who subject) bool {
 	now := g.now()
 	a := g.account(who)
 	for _, p := range a.pairs {
-		if now.Before(p.locked) || !p.recent.has(now, pairBurst, pairRate) {
+		if now.Before(p.locked) || !g.pairs().has(&p.recent, now) {
 			return true
 		}
 	}
-	return !a.brake.has(now, g.limits.AccountBurst, g.limits.AccountRate)
+	return !g.ofAccount().has(&a.brake, now)
 }
 
 // unlock resets the failures of an account.
@@ -359,8 +390,8 @@ func (g *guard) stranger(from string) (giveBack func(), err error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	now, address := g.now(), g.address(from)
-	if !address.take(now, g.limits.AddressBurst, g.limits.AddressRate) {
-		return nil, limited(address.wait(now, g.limits.AddressBurst, g.limits.AddressRate), "Too many failed logins from this address.")
+	if !g.ofAddress().take(address, now) {
+		return nil, limited(g.ofAddress().wait(address, now), "Too many failed logins from this address.")
 	}
 	return func() {
 		g.mu.Lock()
@@ -433,6 +464,11 @@ func (p *pair) fail(now time.Time, client bool) {
 	}
 	p.failures++
 	p.failed = now
+	p.lock(client)
+}
+
+// lock locks the pair according to its failures.
+func (p *pair) lock(client bool) {
 	over := p.failures - lockoutAfter
 	if over < 0 {
 		return
@@ -444,5 +480,5 @@ func (p *pair) fail(now time.Time, client bool) {
 	case over < 6: // 1 minute doubled six times is more than the longest
 		wait = lockoutFirst << over
 	}
-	p.locked = now.Add(min(wait, lockoutLongest))
+	p.locked = p.failed.Add(min(wait, lockoutLongest))
 }

@@ -316,3 +316,43 @@ func TestLoginFlood(t *testing.T) {
 	stop()
 	all.Wait()
 }
+
+// Servers that share a store count the failures of an account from an address together, and
+// each has its part of the other limits.
+func TestServersCountFailuresTogether(t *testing.T) {
+	t.Parallel()
+	both := func(o *auth.Options) { o.Servers = func() int { return 2 } }
+	one := setup(t, both)
+	two := setup(t, both, func(o *auth.Options) { o.Store, o.Now = one.store, one.clock.Now })
+	id := one.user("bob", "right")
+	attacker := at(t, "127.0.0.2")
+	for i := range 5 {
+		one.wantError([]*fixture{one, two}[i%2].login(attacker, "bob", "wrong"), 401, "unauthorized")
+	}
+	for i, f := range []*fixture{one, two} {
+		if got := f.login(attacker, "bob", "right").text("error_description"); got != lockedWords {
+			t.Errorf("server %d after five failures at both: %q", i+1, got)
+		}
+		if status := one.call(http.MethodGet, "/Users/"+id+"/status", nil, bearer(one.admin())); status.json["locked"] != true {
+			t.Errorf("server %d: status %s, want locked", i+1, status.body)
+		}
+	}
+	one.want(one.call(http.MethodPatch, "/Users/"+id+"/status", map[string]any{"locked": false}, bearer(one.admin())), 200)
+	two.want(two.login(attacker, "bob", "right"), 200)
+
+	// A right password resets the count everywhere, if not each time.
+	one.clock.Advance(2 * time.Minute)
+	for range 4 {
+		one.wantError(one.login(attacker, "bob", "wrong"), 401, "unauthorized")
+	}
+	two.want(two.login(attacker, "bob", "right"), 200)
+	one.wantError(one.login(attacker, "bob", "wrong"), 401, "unauthorized")
+	one.want(one.login(attacker, "bob", "right"), 200)
+
+	// Half of 100 guesses of unknown names is left to one server.
+	stranger := at(t, "127.0.0.4")
+	for i := range 50 {
+		one.wantError(one.login(stranger, fmt.Sprint("nobody", i), "wrong"), 401, "unauthorized")
+	}
+	one.wantLimited(one.login(stranger, "nobody", "wrong"))
+}

@@ -95,24 +95,31 @@ func (b *bucket) wait(now time.Time, burst int, perSecond float64) time.Duration
 type limiter struct {
 	l       Limits
 	now     func() time.Time
+	servers func() int // that share the limits
 	buckets *otter.Cache[string, *rate.Limiter]
 }
 
 func newLimiter(l Limits, now func() time.Time) *limiter {
-	return &limiter{l: l.withDefaults(), now: now, buckets: otter.Must(&otter.Options[string, *rate.Limiter]{
+	return &limiter{l: l.withDefaults(), now: now, servers: func() int { return 1 }, buckets: otter.Must(&otter.Options[string, *rate.Limiter]{
 		MaximumSize:      50_000,
 		ExpiryCalculator: otter.ExpiryAccessing[string, *rate.Limiter](10 * time.Minute),
 	})}
 }
 
 func (l *limiter) client(id, from string) error {
+	n := max(1, l.servers())
+	perSecond, burst := l.l.ClientRate/float64(n), max(1, l.l.ClientBurst/n)
 	bucket, _ := l.buckets.ComputeIfAbsent(id+"\x00"+from, func() (*rate.Limiter, bool) {
-		return rate.NewLimiter(rate.Limit(l.l.ClientRate), l.l.ClientBurst), false
+		return rate.NewLimiter(rate.Limit(perSecond), burst), false
 	})
 	now := l.now()
+	if bucket.Burst() != burst { // servers came or went
+		bucket.SetLimitAt(now, rate.Limit(perSecond))
+		bucket.SetBurstAt(now, burst)
+	}
 	if bucket.AllowN(now, 1) {
 		return nil
 	}
 	missing := 1 - bucket.TokensAt(now)
-	return limited(time.Duration(math.Max(1, missing/l.l.ClientRate)*float64(time.Second)), "Too many requests of this client from this address.")
+	return limited(time.Duration(math.Max(1, missing/perSecond)*float64(time.Second)), "Too many requests of this client from this address.")
 }

@@ -32,6 +32,12 @@ type Options struct {
 	// Registry registers the metrics, if it is not nil.
 	Registry prometheus.Registerer
 	Limits   Limits
+	// Servers returns how many servers share the store: each has its part of the limits, and
+	// failed logins are counted in the store. nil means this one alone.
+	Servers func() int
+	// Lead reports whether this server, of those that share the store, removes what has
+	// expired; nil means yes.
+	Lead func(ctx context.Context) bool
 	// Proxies are the trusted proxies in front of the server. The client address
 	// in their headers is used to limit logins.
 	Proxies web.Proxies
@@ -59,6 +65,7 @@ type Server struct {
 	// decoy is checked when the user does not exist, so that the response takes
 	// as long as for an existing user.
 	decoy  string
+	lead   func(ctx context.Context) bool
 	part   background.Part
 	parts  *background.Group
 	minted *prometheus.CounterVec
@@ -78,6 +85,9 @@ func New(o Options) (*Server, error) {
 	if o.RefreshGrace == 0 {
 		o.RefreshGrace = 2 * time.Minute
 	}
+	if o.Lead == nil {
+		o.Lead = func(context.Context) bool { return true }
+	}
 	pages, err := loadPages()
 	if err != nil {
 		return nil, err
@@ -86,12 +96,15 @@ func New(o Options) (*Server, error) {
 		store: o.Store, base: o.BaseURL, issuer: o.BaseURL + "/oauth/token", log: o.Log,
 		passwordGrant: o.PasswordGrant, grace: o.RefreshGrace, now: o.Now,
 		keys: newKeyring(o.Store, o.Now, o.Shared), hash: newHasher(2), proxies: o.Proxies,
-		revoked: newRevocations(o.Store, o.Now), limits: newLimiter(o.Limits, o.Now), pages: pages,
+		revoked: newRevocations(o.Store, o.Now), limits: newLimiter(o.Limits, o.Now), pages: pages, lead: o.Lead,
 		minted: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "ingot_auth_tokens_issued_total", Help: "Access tokens issued, by grant.",
 		}, []string{"grant"}),
 	}
 	s.guard = newGuard(o.Limits, o.Now, s.hash)
+	if o.Servers != nil {
+		s.guard.rows, s.guard.servers, s.limits.servers = &failureRows{o.Store}, o.Servers, o.Servers
+	}
 	if o.Registry != nil {
 		o.Registry.MustRegister(s.minted)
 	}
@@ -133,7 +146,10 @@ func (s *Server) Stop() { s.part.Halt(s.parts.Stop) }
 func (s *Server) Verifier(audiences ...string) *token.Verifier { return s.verifier.With(audiences...) }
 
 func (s *Server) purge(ctx context.Context) {
-	err := errors.Join(s.store.Purge(ctx, s.now()), s.revoked.load(ctx))
+	err := s.revoked.load(ctx)
+	if s.lead(ctx) {
+		err = errors.Join(s.store.Purge(ctx, s.now()), err)
+	}
 	if err != nil && ctx.Err() == nil {
 		s.log.WarnContext(ctx, "purge failed", "error", err)
 	}

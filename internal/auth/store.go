@@ -96,6 +96,16 @@ type Store interface {
 	// Revocations returns the revocations that have not expired at now.
 	Revocations(ctx context.Context, now time.Time) ([]Revocation, error)
 
+	// Failures returns the failed logins of an account that have not expired at now, by
+	// address.
+	Failures(ctx context.Context, account string, now time.Time) (map[string]Failures, error)
+	// AddFailure counts a failed login and returns all in a row. They are forgotten at
+	// expires.
+	AddFailure(ctx context.Context, account, address string, now, expires time.Time) (Failures, error)
+	// ForgetFailures forgets the failures of an account from addresses, or from all if none
+	// is given.
+	ForgetFailures(ctx context.Context, account string, addresses ...string) error
+
 	// Keys returns all signing keys, newest first.
 	Keys(ctx context.Context) ([]*Key, error)
 	// AddKey stores a key. If onlyIfNone is set and a key already exists, it

@@ -381,7 +381,9 @@ func (s *Server) changePassword(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	s.guard.unlock(userSubject(u))
+	if err := s.guard.reset(ctx, userSubject(u)); err != nil {
+		return err
+	}
 	if err := s.revoked.all(ctx, RevokeUser, id); err != nil {
 		return err
 	}
@@ -399,7 +401,11 @@ func (s *Server) userStatus(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	web.WriteJSON(w, http.StatusOK, map[string]any{"locked": s.guard.isLocked(userSubject(u)), "passwordChangeRequired": false})
+	locked, err := s.guard.lockedAnywhere(r.Context(), userSubject(u))
+	if err != nil {
+		return err
+	}
+	web.WriteJSON(w, http.StatusOK, map[string]any{"locked": locked, "passwordChangeRequired": false})
 	return nil
 }
 
@@ -422,7 +428,9 @@ func (s *Server) setUserStatus(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	s.guard.unlock(userSubject(u))
+	if err := s.guard.reset(r.Context(), userSubject(u)); err != nil {
+		return err
+	}
 	web.WriteJSON(w, http.StatusOK, map[string]bool{"locked": false})
 	return nil
 }

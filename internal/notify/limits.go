@@ -77,26 +77,44 @@ func (l RateLimit) Headers() map[string]string {
 }
 
 // quotas holds the quota of each client in memory: a restart resets it, and
-// each of several servers has its own.
+// each of several servers has its part.
 type quotas struct {
-	limits Limits
-	mu     sync.Mutex
-	of     map[string]*clientQuota
+	limits  Limits
+	servers func() int
+	mu      sync.Mutex
+	of      map[string]*clientQuota
 }
 
 type clientQuota struct {
 	requests, recipients *rate.Limiter
+	servers              int // that share it
 }
 
 // manyQuotas is the number of clients at which unused quotas are removed.
 const manyQuotas = 10_000
 
-func newQuotas(l Limits) *quotas { return &quotas{limits: l, of: map[string]*clientQuota{}} }
+func newQuotas(l Limits, servers func() int) *quotas {
+	return &quotas{limits: l, servers: servers, of: map[string]*clientQuota{}}
+}
+
+// part returns the part of a limit that one of n servers has.
+func part(limit, n int) int {
+	if limit <= 0 {
+		return limit
+	}
+	return max(1, limit/n)
+}
 
 func (g *quotas) clientQuota(client string, now time.Time) *clientQuota {
+	n := max(1, g.servers())
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if have := g.of[client]; have != nil {
+		if have.servers != n { // servers came or went
+			have.servers = n
+			resize(have.requests, g.limits.Requests/float64(n), part(g.limits.Burst, n), now)
+			resize(have.recipients, perDay(g.limits.Recipients)/float64(n), part(g.limits.Recipients, n), now)
+		}
 		return have
 	}
 	if len(g.of) >= manyQuotas {
@@ -107,11 +125,21 @@ func (g *quotas) clientQuota(client string, now time.Time) *clientQuota {
 		}
 	}
 	made := &clientQuota{
-		requests:   limiter(g.limits.Requests, g.limits.Burst),
-		recipients: limiter(float64(g.limits.Recipients)/(24*time.Hour).Seconds(), g.limits.Recipients),
+		requests:   limiter(g.limits.Requests/float64(n), part(g.limits.Burst, n)),
+		recipients: limiter(perDay(g.limits.Recipients)/float64(n), part(g.limits.Recipients, n)),
+		servers:    n,
 	}
 	g.of[client] = made
 	return made
+}
+
+func perDay(n int) float64 { return float64(n) / (24 * time.Hour).Seconds() }
+
+func resize(l *rate.Limiter, perSecond float64, burst int, now time.Time) {
+	if l.Limit() != rate.Inf {
+		l.SetLimitAt(now, rate.Limit(perSecond))
+		l.SetBurstAt(now, burst)
+	}
 }
 
 func limiter(perSecond float64, burst int) *rate.Limiter {
@@ -136,7 +164,7 @@ func (g *quotas) request(client string, now time.Time) error {
 	if l.AllowN(now, 1) {
 		return nil
 	}
-	return fault.New(fault.RateLimited, "The client %q has sent more than %g requests per second: wait and try again", client, float64(l.Limit())).
+	return fault.New(fault.RateLimited, "The client %q has sent more than %g requests per second: wait and try again", client, g.limits.Requests).
 		After(until(l, 1, now))
 }
 
@@ -150,12 +178,19 @@ func (g *quotas) recipients(client string, n int, now time.Time) error {
 	if l.AllowN(now, n) {
 		return nil
 	}
-	if n > l.Burst() {
-		return fault.New(fault.RateLimited, "The request has %d recipients, but the client %q may send to %d per day: nothing was sent", n, client, l.Burst()).
+	most := g.limits.Recipients
+	if n > most {
+		return fault.New(fault.RateLimited, "The request has %d recipients, but the client %q may send to %d per day: nothing was sent", n, client, most).
 			After(24 * time.Hour)
 	}
-	return fault.New(fault.RateLimited, "The client %q may send to %d recipients per day, and not enough are left for the %d of this request: nothing was sent", client, l.Burst(), n).
-		After(until(l, n, now))
+	// A request that is larger than the part of this server takes what the client may send
+	// here later.
+	if n > l.Burst() && l.TokensAt(now) >= float64(l.Burst()) {
+		g.spend(client, n, now)
+		return nil
+	}
+	return fault.New(fault.RateLimited, "The client %q may send to %d recipients per day, and not enough are left for the %d of this request: nothing was sent", client, most, n).
+		After(until(l, min(n, l.Burst()), now))
 }
 
 // open rejects a send whose recipients are not known yet if the client's daily
@@ -165,7 +200,7 @@ func (g *quotas) open(client string, now time.Time) error {
 	if l.Limit() == rate.Inf || l.TokensAt(now) >= 1 {
 		return nil
 	}
-	return fault.New(fault.RateLimited, "The client %q may send to %d recipients per day, and none are left: nothing was sent", client, l.Burst()).
+	return fault.New(fault.RateLimited, "The client %q may send to %d recipients per day, and none are left: nothing was sent", client, g.limits.Recipients).
 		After(until(l, 1, now))
 }
 
@@ -206,7 +241,7 @@ func until(l *rate.Limiter, n int, now time.Time) time.Duration {
 // giveBack returns the recipients of a send that was not accepted to the quota.
 func (g *quotas) giveBack(client string, n int, now time.Time) {
 	l := g.clientQuota(client, now).recipients
-	if l.Limit() != rate.Inf && n > 0 && n <= l.Burst() {
+	if l.Limit() != rate.Inf && n > 0 {
 		l.ReserveN(now, -n) // a negative number adds tokens
 	}
 }

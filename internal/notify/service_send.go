@@ -23,6 +23,8 @@ type ServiceOptions struct {
 	Now func() time.Time
 	// Kick tells the delivery that there is work to do.
 	Kick func()
+	// Servers returns how many servers share the limits of clients; nil means one.
+	Servers func() int
 }
 
 // Service accepts sends.
@@ -41,11 +43,14 @@ func New(o ServiceOptions) *Service {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
+	if o.Servers == nil {
+		o.Servers = func() int { return 1 }
+	}
 	if o.Kick == nil {
 		o.Kick = func() {}
 	}
 	o.Limits = o.Limits.withDefaults()
-	return &Service{o: o, quotas: newQuotas(o.Limits)}
+	return &Service{o: o, quotas: newQuotas(o.Limits, o.Servers)}
 }
 
 const (

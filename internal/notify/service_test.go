@@ -523,3 +523,28 @@ func TestCheckWebhookURL(t *testing.T) {
 		}
 	}
 }
+
+// Each of several servers has its part of a client's quota; a request that is larger than
+// the part passes while the part is whole.
+func TestQuotaOfSeveralServers(t *testing.T) {
+	t.Parallel()
+	servers, now := 2, time.Now()
+	q := newQuotas(Limits{Requests: 10, Burst: 20, Recipients: 100}.withDefaults(), func() int { return servers })
+	if got := q.state("c", now).Limit; got != 10 {
+		t.Errorf("got a limit of %d at one of two servers, want 10", got)
+	}
+	if err := q.recipients("c", 80, now); err != nil {
+		t.Errorf("80 of 100 recipients: %v, want nil", err)
+	}
+	if err := q.recipients("c", 1, now); err == nil {
+		t.Error("one more at the same server: got nil, want an error")
+	}
+	q.giveBack("c", 80, now)
+	if err := q.recipients("c", 50, now); err != nil {
+		t.Errorf("50 recipients after 80 were given back: %v, want nil", err)
+	}
+	servers = 1
+	if got := q.state("c", now).Limit; got != 20 {
+		t.Errorf("got a limit of %d at the only server, want 20", got)
+	}
+}

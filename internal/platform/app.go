@@ -272,6 +272,14 @@ type Instance struct {
 	RecordsAfter uint64 // the last record whose line was stored
 }
 
+// InstanceRestart is a user's request to restart an instance.
+type InstanceRestart struct {
+	Resource
+	AppGUID     string
+	ProcessGUID string
+	Index       int
+}
+
 // InstancePort is the address at which a port of an instance is reached.
 type InstancePort struct {
 	Inside  int    `json:"inside"`

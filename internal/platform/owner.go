@@ -2,6 +2,7 @@ package platform
 
 import (
 	"context"
+	"slices"
 	"sync/atomic"
 )
 
@@ -66,4 +67,45 @@ func (s *Share) Fence(ctx context.Context, appGUID string) context.Context {
 		return ctx
 	}
 	return s.owner.Fence(ctx, appGUID)
+}
+
+// Work is what a part does for one app, until it ends or the app's shard is lost.
+type Work struct {
+	App    string
+	cancel context.CancelFunc
+	over   chan struct{} // closed when it does nothing any more
+}
+
+// Begin returns the context of a work on an app, whose transactions are fenced. End must be
+// called when it is over.
+func (s *Share) Begin(ctx context.Context, appGUID string) (context.Context, *Work) {
+	w := &Work{App: appGUID, over: make(chan struct{})}
+	ctx, w.cancel = context.WithCancel(s.Fence(ctx, appGUID))
+	return ctx, w
+}
+
+// Cancel ends the context of the work.
+func (w *Work) Cancel() { w.cancel() }
+
+// End says that the work is over.
+func (w *Work) End() {
+	w.cancel()
+	close(w.over)
+}
+
+// Wait returns when the work is over.
+func (w *Work) Wait() { <-w.over }
+
+// Lost removes shards, cancels the work on their apps, and waits until it is over. Active
+// returns all work in progress; it is called when Has reports that the shards are gone.
+func (s *Share) Lost(shards uint64, active func() []*Work) {
+	s.Lose(shards)
+	all := active()
+	all = slices.DeleteFunc(all, func(w *Work) bool { return !s.In(shards, w.App) })
+	for _, w := range all {
+		w.Cancel()
+	}
+	for _, w := range all {
+		w.Wait()
+	}
 }

@@ -43,6 +43,7 @@ type Tx interface {
 	Revisions() Repo[Revision]
 	Tasks() Repo[Task]
 	Instances() Repo[Instance]
+	InstanceRestarts() Repo[InstanceRestart]
 	Buildpacks() Repo[Buildpack]
 	Stacks() Repo[Stack]
 	AuditEvents() Repo[AuditEvent]

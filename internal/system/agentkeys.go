@@ -70,7 +70,7 @@ func (a agentKeys) parse() ([]agent.Keys, error) {
 
 // loadAgentKeys reads the keys of agents. The first server creates them.
 func loadAgentKeys(ctx context.Context, store *platformdb.Store) (a agentKeys, err error) {
-	text, err := store.Secret(ctx, agentKeysSecret, func() ([]byte, error) {
+	text, _, err := store.Secret(ctx, agentKeysSecret, func() ([]byte, error) {
 		k, err := firstAgentKeys(ctx, store)
 		if err != nil {
 			return nil, err
@@ -86,14 +86,14 @@ func loadAgentKeys(ctx context.Context, store *platformdb.Store) (a agentKeys, e
 // firstAgentKeys returns the keys of an earlier version, or new ones.
 func firstAgentKeys(ctx context.Context, store *platformdb.Store) (k agent.Keys, err error) {
 	none := func() ([]byte, error) { return nil, platformdb.ErrNoSecret }
-	authority, err := store.Secret(ctx, agentAuthoritySecret, none)
+	authority, _, err := store.Secret(ctx, agentAuthoritySecret, none)
 	if errors.Is(err, platformdb.ErrNoSecret) {
 		return agent.NewKeys()
 	}
 	if err != nil {
 		return k, err
 	}
-	if k.Key, err = store.Secret(ctx, installKeySecret, none); err != nil {
+	if k.Key, _, err = store.Secret(ctx, installKeySecret, none); err != nil {
 		return k, err
 	}
 	k.Authority, err = agent.ParseAuthority(authority)

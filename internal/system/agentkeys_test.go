@@ -133,7 +133,7 @@ func TestAgentKeysOfAnEarlierVersion(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, value := range map[string][]byte{agentAuthoritySecret: k.Authority.Bytes(), installKeySecret: k.Key} {
-		if _, err := store.Secret(t.Context(), name, func() ([]byte, error) { return value, nil }); err != nil {
+		if _, _, err := store.Secret(t.Context(), name, func() ([]byte, error) { return value, nil }); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -29,6 +29,7 @@ func (s *System) openBlobs(ctx context.Context, dir *datadir.Dir, r *runtime) er
 	}
 	s.later(bucket.Close)
 	r.blobs = bucket
+	r.objects = bucket.Objects("logs")
 	if c.BlobRedirect {
 		r.sign = bucket.SignedURL
 	}

@@ -3,9 +3,7 @@ package system
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -13,18 +11,17 @@ import (
 	"ingot/internal/base/cluster"
 	"ingot/internal/base/datadir"
 	"ingot/internal/base/db"
-	"ingot/internal/base/fault"
 	"ingot/internal/base/version"
 	"ingot/internal/platform"
-	"ingot/internal/platform/controller"
 	"ingot/internal/platform/engine/kubernetes"
+	"ingot/internal/platform/logs/logdb"
 )
 
 // joinCluster makes this server one of those that use the database. It fails if
 // another is alive and their apps run on their own machines.
 func (s *System) joinCluster(ctx context.Context, b *frontend, dir *datadir.Dir, d *db.DB) (*cluster.Cluster, error) {
 	c := s.config
-	o := c.seams.clusterWith(cluster.Options{DB: d, ListenURL: c.DatabaseListenURL, Exclusive: c.Engine != "kubernetes", Version: version.Version, Log: c.Log})
+	o := c.seams.clusterWith(cluster.Options{DB: d, ListenURL: c.DatabaseListenURL, Channels: []string{logdb.Channel}, Exclusive: c.Engine != "kubernetes", Version: version.Version, Log: c.Log})
 	if d.Shared() {
 		var err error
 		if o.Directory, err = dir.ID(); err != nil {
@@ -34,6 +31,12 @@ func (s *System) joinCluster(ctx context.Context, b *frontend, dir *datadir.Dir,
 	joined := cluster.New(o)
 	b.registry.MustRegister(joined.Metrics()...)
 	return joined, s.run(ctx, joined)
+}
+
+// leadOf returns a function that reports whether this server does the work of a name, of
+// which all servers together need one at a time.
+func leadOf(c *cluster.Cluster, name string) func(context.Context) bool {
+	return func(ctx context.Context) bool { return c.Lead(ctx, name) }
 }
 
 // What servers tell each other. Some words are followed by a space and a guid.
@@ -48,7 +51,6 @@ const (
 	toldJob      = "job"
 	toldBackends = "backends" // rows of an app's instances changed
 	toldDrain    = "drain"    // an instance stops when its requests have finished
-	toldRestart  = "restart"  // of a process, with an index
 )
 
 // routesFor is how long an answer of the API waits until the other servers use a
@@ -169,9 +171,11 @@ func (r *runtime) clusterHandler() cluster.Handler {
 			}
 		},
 		Lost: func(s cluster.Shards) {
+			var all background.WaitGroup
 			for _, part := range r.sharded() {
-				part.Lost(uint64(s))
+				all.Go("release shards", func() { part.Lost(uint64(s)) })
 			}
+			all.Wait()
 		},
 		Received: r.received, Resync: r.resync,
 	}
@@ -183,7 +187,7 @@ type sharded interface {
 	Lost(shards uint64)
 }
 
-func (r *runtime) sharded() []sharded { return []sharded{r.apps, r.tasks, r.builds} }
+func (r *runtime) sharded() []sharded { return []sharded{r.apps, r.tasks, r.builds, r.drains} }
 
 // owner adapts the cluster for the parts that work on apps.
 type owner struct{ *cluster.Cluster }
@@ -226,24 +230,6 @@ func (p peers) Drain(ctx context.Context, instanceGUID string) {
 	p.Ask(toldDrain + " " + instanceGUID)(ctx)
 }
 
-// restartFor is how long a restart of an instance waits for the server that works on
-// its app.
-const restartFor = 5 * time.Second
-
-// RestartInstance implements api.Runtime.
-func (r *runtime) RestartInstance(ctx context.Context, processGUID string, index int) error {
-	err := r.apps.RestartInstance(ctx, processGUID, index)
-	if !errors.Is(err, controller.ErrElsewhere) {
-		return err
-	}
-	limited, cancel := context.WithTimeout(ctx, restartFor)
-	defer cancel()
-	if !r.cluster.Ask(fmt.Sprintf("%s %s %d", toldRestart, processGUID, index))(limited) {
-		return fault.New(fault.Unavailable, "The server that runs this instance does not answer. Try again in a few seconds.")
-	}
-	return nil
-}
-
 // received does what other servers told.
 func (r *runtime) received(told []string, done func()) {
 	var routes, apps, backends []string
@@ -269,8 +255,6 @@ func (r *runtime) received(told []string, done func()) {
 			backends = append(backends, guid)
 		case toldDrain:
 			later = append(later, func(ctx context.Context) { r.drained(ctx, guid) })
-		case toldRestart:
-			later = append(later, func(ctx context.Context) { r.restartHere(ctx, guid) })
 		}
 	}
 	if len(apps) > 0 || slices.Contains(told, toldBindings) {
@@ -321,19 +305,6 @@ func (r *runtime) drained(ctx context.Context, instanceGUID string) {
 		case <-ctx.Done():
 			return
 		}
-	}
-}
-
-// restartHere restarts an instance, a process and an index, if this server works on
-// its app.
-func (r *runtime) restartHere(ctx context.Context, at string) {
-	process, number, _ := strings.Cut(at, " ")
-	index, err := strconv.Atoi(number)
-	if err == nil {
-		err = r.apps.RestartInstance(ctx, process, index)
-	}
-	if err != nil && !errors.Is(err, controller.ErrElsewhere) {
-		r.log.Warn("an instance could not be restarted", "process", process, "index", number, "error", err)
 	}
 }
 

@@ -3,6 +3,7 @@
 package system
 
 import (
+	"bufio"
 	"context"
 	"fmt"
 	"io"
@@ -22,6 +23,7 @@ import (
 	"ingot/internal/base/cluster"
 	"ingot/internal/base/db"
 	"ingot/internal/base/db/dbtest"
+	"ingot/internal/platform"
 	"ingot/internal/platform/engine"
 )
 
@@ -129,11 +131,13 @@ type trio struct {
 	wires   []*wire
 	db      *db.DB
 	engine  engine.Engine
+	// runtimes are the parts of each server.
+	runtimes []*runtime
 }
 
-func startTrio(t *testing.T) *trio {
+func startTrio(t *testing.T, change ...func(*Config)) *trio {
 	t.Helper()
-	s := &trio{T: t, servers: make([]*faultySite, 3), wires: make([]*wire, 3)}
+	s := &trio{T: t, servers: make([]*faultySite, 3), wires: make([]*wire, 3), runtimes: make([]*runtime, 3)}
 	configs := pairConfigs(t, 3)
 	s.db = dbtest.Open(t, configs[0].DatabaseURL)
 	// Users of instances pass through it.
@@ -150,7 +154,7 @@ func startTrio(t *testing.T) *trio {
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
 	for i, c := range configs {
 		data := filepath.Join(dir, strconv.Itoa(i))
-		if err := os.Rename(c.DataDir, data); err != nil {
+		if err := os.Mkdir(data, 0o711); err != nil { //nolint:gosec // users of instances pass through it
 			t.Fatal(err)
 		}
 		if err := os.Symlink(filepath.Join(dir, "blobs"), filepath.Join(data, "blobs")); err != nil {
@@ -166,6 +170,10 @@ func startTrio(t *testing.T) *trio {
 				s.engine = e
 			}
 			return engine.Watched(sharedEngine{s.engine}, 0, 0)
+		}
+		c.seams.runtime = func(r *runtime) { s.runtimes[i] = r }
+		for _, f := range change {
+			f(&c)
 		}
 		system := startSystem(t, c)
 		s.servers[i] = &faultySite{T: t, System: system, api: system.Endpoints().API}
@@ -345,4 +353,136 @@ func TestServersShareApps(t *testing.T) {
 	}
 	s.servers[next].act(app, "stop")
 	until(t, "end of all instances", func() bool { return len(s.instances()) == 0 })
+}
+
+// drainReceiver is a syslog server that remembers the lines of an app, by their number.
+type drainReceiver struct {
+	listener net.Listener
+	mu       sync.Mutex
+	lines    map[string]int // how often each was received
+}
+
+func newDrainReceiver(t *testing.T) *drainReceiver {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := &drainReceiver{listener: l, lines: map[string]int{}}
+	t.Cleanup(func() { l.Close() })
+	go func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			go r.serve(c)
+		}
+	}()
+	return r
+}
+
+func (r *drainReceiver) serve(c net.Conn) {
+	defer c.Close()
+	in := bufio.NewReader(c)
+	for {
+		size, err := in.ReadString(' ')
+		n, numberErr := strconv.Atoi(strings.TrimSpace(size))
+		if err != nil || numberErr != nil {
+			return
+		}
+		text := make([]byte, n)
+		if _, err := io.ReadFull(in, text); err != nil {
+			return
+		}
+		if _, line, ok := strings.Cut(string(text), "drained line "); ok {
+			r.mu.Lock()
+			r.lines[strings.TrimSpace(line)]++
+			r.mu.Unlock()
+		}
+	}
+}
+
+// count returns how many lines were received, and how many of them more than once.
+func (r *drainReceiver) count() (all, twice int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, n := range r.lines {
+		if n > 1 {
+			twice++
+		}
+	}
+	return len(r.lines), twice
+}
+
+// TestServersShareDrains: the drain of an app is one server's, and moves with the app when
+// that server stops. Requests through any server count for the instance.
+func TestServersShareDrains(t *testing.T) {
+	t.Parallel()
+	receiver := newDrainReceiver(t)
+	s := startTrio(t, func(c *Config) { c.LogStore, c.DrainNetworks = logStorePostgres, "127.0.0.0/8" })
+	one := s.servers[0]
+	org := one.create("/v3/organizations", map[string]any{"name": "o"})
+	one.space = one.create("/v3/spaces", map[string]any{"name": "s", "relationships": to("organization", org)})
+	app := one.create("/v3/apps", map[string]any{"name": "drained", "relationships": to("space", one.space)})
+	until(t, "owner", func() bool { return s.owner(app) >= 0 })
+	service := one.ask(http.MethodPost, "/v3/service_instances", map[string]any{
+		"type": "user-provided", "name": "drain", "syslog_drain_url": "syslog://" + receiver.listener.Addr().String(), "relationships": to("space", one.space),
+	}).json(t)["guid"].(string)
+	if a := one.ask(http.MethodPost, "/v3/service_credential_bindings", map[string]any{
+		"type": "app", "relationships": merge(to("app", app), to("service_instance", service)),
+	}); a.status >= 300 {
+		t.Fatalf("bind the drain: %d %s", a.status, a.body)
+	}
+	ready := func(servers ...int) {
+		t.Helper()
+		until(t, "drain of one server", func() bool {
+			n := 0
+			for _, i := range servers {
+				for _, d := range s.runtimes[i].drains.Stats() {
+					if d.Ready {
+						n++
+					}
+				}
+			}
+			return n == 1
+		})
+	}
+	sent := 0
+	write := func(server int) {
+		t.Helper()
+		for range 50 {
+			line := platform.LogLine{App: app, Time: time.Now(), Source: "APP/PROC/WEB", Instance: "0", Text: fmt.Appendf(nil, "drained line %d", sent)}
+			if err := s.runtimes[server].logs.Append(line); err != nil {
+				t.Fatal(err)
+			}
+			sent++
+		}
+		until(t, "lines", func() bool { all, _ := receiver.count(); return all == sent })
+	}
+	ready(0, 1, 2)
+	for i := range s.servers {
+		write(i)
+	}
+	last := s.owner(app)
+	s.servers[last].Stop()
+	rest := slices.DeleteFunc([]int{0, 1, 2}, func(i int) bool { return i == last })
+	ready(rest...)
+	write(rest[0])
+	if all, twice := receiver.count(); all != sent || twice != 0 {
+		t.Errorf("%d lines arrived, %d of them twice, want %d once each", all, twice, sent)
+	}
+
+	// What both count is the same everywhere.
+	for _, i := range rest {
+		r := s.runtimes[i]
+		if _, err := r.store.AddTraffic(t.Context(), map[string]platform.Traffic{"instance": {Requests: 3}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, i := range rest {
+		if got := s.runtimes[i].traffic.Traffic(t.Context(), "instance")["instance"].Requests; got != 6 {
+			t.Errorf("server %d: got %d requests, want 6", i, got)
+		}
+	}
 }

@@ -7,12 +7,10 @@ import (
 	"net/http"
 	"net/url"
 	"os"
-	"path/filepath"
 	"testing"
 	"time"
 
 	"ingot/internal/base/cluster"
-	"ingot/internal/base/datadir"
 	"ingot/internal/base/db"
 	"ingot/internal/base/db/dbtest"
 	"ingot/internal/base/seal"
@@ -27,17 +25,6 @@ func pairConfigs(t *testing.T, n int) []Config {
 		c := testConfig(t)
 		c.DatabaseURL, c.EncryptionKey, c.PublicURL, c.AdminClientSecret = database, key, "http://ingot.example.org", "the secret"
 		c.seams.cluster = func(o *cluster.Options) { o.Exclusive = false }
-		// Each data directory would have its own secret of the components, and the
-		// database only those of the first server.
-		dir := filepath.Join(c.DataDir, datadir.SecretsDir)
-		if err := os.MkdirAll(dir, 0o700); err != nil {
-			t.Fatal(err)
-		}
-		for _, name := range c.secrets().Clients {
-			if err := os.WriteFile(filepath.Join(dir, name), []byte("of "+name+"\n"), 0o600); err != nil {
-				t.Fatal(err)
-			}
-		}
 		all[i] = c
 	}
 	return all
@@ -73,7 +60,21 @@ func TestServersShareUsers(t *testing.T) {
 	if keys(a) != keys(b) {
 		t.Errorf("signing keys %s and %s, want the same", keys(a), keys(b))
 	}
+	// Their data directories were empty, and still they have the same secrets.
+	hostKey := func(base string) any {
+		links := call(t, http.MethodGet, base+"/", "", nil).json(t)["links"].(map[string]any)
+		return links["app_ssh"].(map[string]any)["meta"].(map[string]any)["host_key_fingerprint"]
+	}
+	if hostKey(a) != hostKey(b) || hostKey(a) == "" {
+		t.Errorf("ssh host keys %v and %v, want the same", hostKey(a), hostKey(b))
+	}
+	if x, y := one.Generated().AdminPassword, two.Generated().AdminPassword; (x == "") == (y == "") {
+		t.Errorf("passwords %q and %q were shown, want one of them", x, y)
+	}
 	admin := clientToken(t, one, "admin", "the secret")
+	if got := call(t, http.MethodGet, b+"/oauth/clients/ssh-proxy", admin, nil); got.status != http.StatusOK {
+		t.Errorf("the client of the ssh gateway: %d, want 200: %s", got.status, got.body)
+	}
 	made := call(t, http.MethodPost, a+"/Users", admin, map[string]any{
 		"userName": "joe", "password": "p", "emails": []map[string]any{{"value": "joe@example.org"}},
 	})

@@ -3,16 +3,27 @@ package system
 import (
 	"ingot/internal/base/datadir"
 	"ingot/internal/base/safedial"
-	"ingot/internal/platform/logs"
 	"ingot/internal/platform/logs/drain"
+	"ingot/internal/platform/logs/logdb"
 )
 
-// openDrains returns the manager of log drains.
-func openDrains(store logs.Store, source drain.Source, dir *datadir.Dir, c Config) (*drain.Manager, error) {
+// sharesLogs reports whether several servers have the lines of apps in one store.
+func (r *runtime) sharesLogs() bool {
+	_, shared := r.logs.(*logdb.Store)
+	return shared && !r.cluster.Alone()
+}
+
+// openDrains returns the manager of log drains. Where servers share the lines of apps they
+// share the positions of drains too.
+func openDrains(r *runtime, dir *datadir.Dir, c Config) (*drain.Manager, error) {
 	guard, err := safedial.ParseGuard(c.DrainNetworks)
 	if err != nil {
 		return nil, err
 	}
 	guard = guard.With(c.guard())
-	return drain.New(store, source, drain.Options{Dir: dir.File("drains"), Guard: guard, Log: c.Log}), nil
+	o := drain.Options{Positions: drain.Files{Dir: dir.File("drains")}, Owner: owner{r.cluster}, Guard: guard, Log: c.Log}
+	if r.sharesLogs() {
+		o.Positions = r.store
+	}
+	return drain.New(r.logs, r.info, o), nil
 }

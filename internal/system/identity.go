@@ -12,7 +12,7 @@ const identitySecret = "instance-identity"
 // openIdentity returns the authority of the certificates of instances, which the first
 // server of an installation creates.
 func (s *System) openIdentity(ctx context.Context, r *runtime) (*identity.Authority, error) {
-	stored, err := r.store.Secret(ctx, identitySecret, func() ([]byte, error) {
+	stored, _, err := r.store.Secret(ctx, identitySecret, func() ([]byte, error) {
 		created, err := identity.NewAuthority()
 		if err != nil {
 			return nil, err

@@ -22,6 +22,7 @@ func (r *runtime) onKubernetes(c Config) func(context.Context) (kubernetes.Optio
 		o := kubernetes.Options{Config: c.Kubernetes, Log: c.Log, Displaced: func(id, reason string) {
 			if apps := r.replacing.Load(); apps != nil { // else it learns that when it adopts the instance
 				apps.Displaced(id, reason)
+				r.tasks.Displaced(id, reason)
 			}
 		}}
 		stored, err := loadAgentKeys(ctx, r.store)
@@ -53,7 +54,7 @@ func (r *runtime) onKubernetes(c Config) func(context.Context) (kubernetes.Optio
 // once.
 func (r *runtime) protect(ctx context.Context) {
 	e, ok := r.engine.(*kubernetes.Engine)
-	if !ok {
+	if !ok || !r.cluster.Lead(ctx, "protect") {
 		return
 	}
 	wanted := map[string]int{}

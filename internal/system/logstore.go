@@ -5,6 +5,7 @@ import (
 	"errors"
 	"strings"
 
+	"ingot/internal/base/cluster"
 	"ingot/internal/base/datadir"
 	"ingot/internal/base/db"
 	"ingot/internal/platform/logs"
@@ -23,10 +24,15 @@ var LogStores = []string{logStoreAuto, logStoreFiles, logStorePostgres}
 
 // openLogs opens the log store of --log-store. auto means PostgreSQL where several servers
 // share the instances of apps, so that each finds the lines of all, otherwise files.
-func openLogs(ctx context.Context, dir *datadir.Dir, d *db.DB, fence logdb.Fence, c Config) (logs.Store, error) {
+func openLogs(ctx context.Context, dir *datadir.Dir, d *db.DB, servers *cluster.Cluster, objects logdb.Objects, c Config) (logs.Store, error) {
 	shared := c.Engine == "kubernetes" && d.Dialect() == db.Postgres
 	if c.LogStore == logStorePostgres || c.LogStore == logStoreAuto && shared {
-		return logdb.Open(ctx, d, logdb.Options{Fence: fence, Log: c.Log})
+		return logdb.Open(ctx, d, logdb.Options{
+			Fence: owner{servers}, Lead: leadOf(servers, "compact-logs"), Alone: servers.Alone(), Log: c.Log, Objects: objects,
+			Subscribe: func(received func(string), connected func(bool)) {
+				servers.Subscribe(logdb.Channel, received, connected)
+			},
+		})
 	}
 	return logfiles.Open(dir.File("logs"), logfiles.Options{Log: c.Log})
 }

@@ -99,6 +99,15 @@ type notificationsOptions struct {
 	Registry prometheus.Registerer
 	Log      *slog.Logger
 	seams    seams
+	// Lead reports whether this server, of those that share the database, does the work of a
+	// name; nil means yes.
+	Lead func(ctx context.Context, name string) bool
+	// Servers returns how many servers those are; nil means one.
+	Servers func() int
+}
+
+func (o notificationsOptions) leads(name string) func(context.Context) bool {
+	return func(ctx context.Context) bool { return o.Lead == nil || o.Lead(ctx, name) }
 }
 
 // guard returns the guard for AllowNetworks, which Validate has checked.
@@ -143,14 +152,14 @@ func openNotifications(ctx context.Context, o notificationsOptions) (*notificati
 	n.directory = audience.New(audience.Options{UAA: o.UAA, PlatformURL: o.PlatformURL, Log: o.Log})
 	n.service = notify.New(notify.ServiceOptions{
 		Store: n.store, Directory: n.directory, IDs: ids, Limits: notify.Limits{Queue: o.QueueLimit}, Log: o.Log,
-		Kick: func() { n.delivery.Kick() },
+		Kick: func() { n.delivery.Kick() }, Servers: o.Servers,
 	})
 	n.webhooks = delivery.WebhookOptions{Guard: o.guard(), Routes: o.Routes}
 	n.delivery = delivery.New(o.seams.deliveryWith(delivery.Options{
 		Store: n.store, Directory: n.directory, Channel: channel, IDs: ids, Unsubscriber: n.unsubscriber,
 		From: o.MailFrom, Domain: o.Domain, BaseURL: o.NotificationsURL, Dir: o.Dir, Retention: o.MessagesKept,
 		Extended: n.service.Extended, Log: o.Log, Metrics: delivery.NewMetrics(o.Registry),
-		Webhooks: n.webhooks,
+		Webhooks: n.webhooks, Lead: o.leads("purge-messages"),
 	}))
 	if err := n.openBounces(o); err != nil {
 		return nil, err
@@ -262,10 +271,10 @@ func notificationsDatabase(databaseURL, dir string) string {
 
 // openNotifications opens the service as a part of the server. It calls the
 // platform and the authorization server over HTTP, as if they were elsewhere.
-func (s *System) openNotifications(ctx context.Context, b *frontend, dir *datadir.Dir, secrets *datadir.Secrets, client *http.Client, routes safedial.Routes) (*notifications, error) {
+func (s *System) openNotifications(ctx context.Context, b *frontend, dir *datadir.Dir, secrets *datadir.Secrets, client *http.Client, r *runtime) (*notifications, error) {
 	c := s.config
 	_, n, err := s.openMailing(ctx, notificationsDatabase(c.DatabaseURL, c.DataDir), secrets.Keys, notificationsOptions{
-		MailConfig: c.MailConfig, Dir: dir.File("notifications"), PlatformURL: b.endpoints.API, Routes: routes, Domain: c.Domain, Registry: b.registry, Log: c.Log, seams: c.seams,
+		MailConfig: c.MailConfig, Dir: dir.File("notifications"), PlatformURL: b.endpoints.API, Routes: r.routes, Domain: c.Domain, Registry: b.registry, Log: c.Log, seams: c.seams, Lead: r.cluster.Lead, Servers: r.cluster.Servers,
 		UAA: uaaclient.New(uaaclient.Options{
 			BaseURL: b.endpoints.Auth, ClientID: auth.ClientNotifications, Secret: secrets.Clients[auth.ClientNotifications], HTTP: client,
 		}),
@@ -289,5 +298,5 @@ func (s *steps) openMailing(ctx context.Context, databaseURL string, keys *seal.
 		return nil, nil, err
 	}
 	s.later(n.directory.Close)
-	return d, n, s.run(ctx, resealing(d, notifydb.SealedColumns(), o.Log))
+	return d, n, s.run(ctx, resealing(d, notifydb.SealedColumns(), o.leads("reseal-messages"), o.Log))
 }

@@ -32,6 +32,7 @@ import (
 	"ingot/internal/platform/logs"
 	"ingot/internal/platform/logs/appinfo"
 	"ingot/internal/platform/logs/drain"
+	"ingot/internal/platform/logs/logdb"
 	"ingot/internal/platform/netrules"
 	"ingot/internal/platform/platformdb"
 	"ingot/internal/platform/registry"
@@ -46,7 +47,8 @@ type runtime struct {
 	store     *platformdb.Store
 	platform  *actions.Platform
 	blobs     blob.Store
-	sign      blob.Signer // nil if downloads go through the server
+	sign      blob.Signer   // nil if downloads go through the server
+	objects   logdb.Objects // for old log lines; nil without a bucket
 	logs      logs.Store
 	drains    *drain.Manager
 	engine    engine.Engine
@@ -56,6 +58,7 @@ type runtime struct {
 	table     *router.Table
 	internal  *dns.InternalNames
 	proxy     *router.Proxy
+	traffic   *traffic
 	tcp       *router.TCP
 	access    *router.AccessLog
 	apps      *controller.Controller
@@ -102,10 +105,10 @@ func (s *System) openRuntime(ctx context.Context, dir *datadir.Dir, d *db.DB, se
 	if err := s.openBlobs(ctx, dir, r); err != nil {
 		return nil, err
 	}
-	if r.logs, err = openLogs(ctx, dir, d, owner{servers}, c); err != nil {
+	if r.logs, err = openLogs(ctx, dir, d, servers, r.objects, c); err != nil {
 		return nil, err
 	}
-	if r.drains, err = openDrains(r.logs, r.info, dir, c); err != nil {
+	if r.drains, err = openDrains(r, dir, c); err != nil {
 		return nil, err
 	}
 	if r.engine, r.sftp, err = choice.Open(ctx, c.Engine, choice.Options{
@@ -132,6 +135,10 @@ func (s *System) openRuntime(ctx context.Context, dir *datadir.Dir, d *db.DB, se
 	}
 	r.proxy = router.NewProxy(r.table, proxied)
 	s.later(r.proxy.Close)
+	r.traffic = &traffic{proxy: r.proxy, log: c.Log}
+	if !servers.Alone() {
+		r.traffic.store = r.store
+	}
 	if err := s.openTCP(r); err != nil {
 		return nil, err
 	}
@@ -158,7 +165,8 @@ func (s *System) openRuntime(ctx context.Context, dir *datadir.Dir, d *db.DB, se
 	r.builds = staging.NewBuilds(staging.BuildsConfig{
 		Store: r.store, Platform: r.platform, Stager: r.stager, Lines: r.logs, Owner: owner{r.cluster}, API: r.inside.API, Log: c.Log,
 	})
-	r.cleaner = cleanup.New(cleanup.Config{Store: r.store, Blobs: r.blobs, Logs: r.logs, Engine: r.engine, Builds: r.stager, Jobs: r.store, Usage: r.platform.PurgeUsage, Lead: r.cluster.Lead, Log: c.Log})
+	r.cleaner = cleanup.New(cleanup.Config{Store: r.store, Blobs: r.blobs, Logs: r.logs, Engine: r.engine, Builds: r.stager, Rows: r.store, PurgeTasks: r.platform.PurgeTasks, PurgeUsage: r.platform.PurgeUsage,
+		Lead: r.cluster.Lead, SharedLogs: r.sharesLogs(), Log: c.Log})
 	r.services = openServices(c, r, cmp.Or(c.PublicURL, e.API))
 	if enforcer, ok := r.engine.(engine.Enforcer); ok {
 		r.rules = netrules.New(r.store, enforcer, c.Log)
@@ -189,7 +197,7 @@ func (r *runtime) parts(log *slog.Logger) []background.Service {
 		parts = append(parts, r.rules) // before instances are started
 	}
 	return append(parts, r.tcp, r.history, r.apps, r.tasks, r.renewals, r.publisher, r.stager, r.builds, r.services,
-		r.cleaner.Periodic(), choice.Recheck(r.engine, log), background.Every(protectInterval, r.protect), background.Every(rekeyInterval, r.rekey))
+		r.cleaner.Periodic(), choice.Recheck(r.engine, log), background.Every(protectInterval, r.protect), background.Every(rekeyInterval, r.rekey), r.traffic.service())
 }
 
 // Usage implements api.Runtime.
@@ -203,22 +211,6 @@ func (r *runtime) Usage(ctx context.Context, instances []*platform.Instance) map
 		out[guid] = api.InstanceUsage{Time: u.Time, CPU: u.CPU, Memory: u.Memory, Disk: u.Disk, LogRate: u.LogRate, LogLost: lost[guid]}
 	}
 	return out
-}
-
-// Traffic implements api.Traffic.
-func (r *runtime) Traffic(instanceGUID string) api.InstanceTraffic {
-	s, ok := r.proxy.InstanceStats(instanceGUID)
-	if !ok {
-		return api.InstanceTraffic{}
-	}
-	t := api.InstanceTraffic{
-		Requests: s.Requests, Active: s.Active, Connections: s.Connections, Classes: s.Classes, Received: s.Received, Sent: s.Sent,
-		P50: s.Quantile(0.5), P95: s.Quantile(0.95), P99: s.Quantile(0.99),
-	}
-	if s.Requests > 0 {
-		t.Mean = s.Duration / time.Duration(s.Requests)
-	}
-	return t
 }
 
 // dropletFiles opens droplets for the controller.

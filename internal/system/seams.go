@@ -19,7 +19,8 @@ type seams struct {
 	// kubernetes is for clusters whose Pods are processes.
 	kubernetes func(*kubernetes.Options)
 	diagnosis  func(*kubernetes.Diagnosis)
-	runtime    func(*runtime)
+	// runtime sees the parts of a server.
+	runtime func(*runtime)
 }
 
 // engineFor returns an engine whose calls always return.

@@ -33,7 +33,7 @@ type gateway struct {
 //
 // One-time codes are exchanged at the token endpoint of the authorization
 // server, also when that is the built-in one, by the client ssh-proxy.
-func (s *System) newGateway(b *frontend, dir *datadir.Dir, secrets *datadir.Secrets, r *runtime) (*gateway, error) {
+func (s *System) newGateway(ctx context.Context, b *frontend, dir *datadir.Dir, secrets *datadir.Secrets, r *runtime) (*gateway, error) {
 	g := &gateway{logs: r.logs, log: s.config.Log}
 	records := &sshd.Records{Store: r.store, Actions: r.platform, Verifier: g.verifier.Load, Log: s.config.Log}
 	codes := sshd.NewCodeAuthorizer(sshd.CodeOptions{
@@ -43,6 +43,12 @@ func (s *System) newGateway(b *frontend, dir *datadir.Dir, secrets *datadir.Secr
 	config := sshd.Config{
 		Listener: b.ssh, HostKeyFile: dir.File(datadir.SecretsDir, hostKeyFile), Engine: sshd.ServiceTunnels{Engine: r.watched, Store: r.store, Broker: r.runningBroker}, Authorizer: codes,
 		Hooks: sshd.Hooks{Authorized: records.Authorized, Unauthorized: records.Unauthorized, Line: g.line}, Log: s.config.Log,
+	}
+	if !r.cluster.Alone() {
+		config.ShareHostKey = func(create func() ([]byte, error)) ([]byte, error) {
+			key, _, err := r.store.Secret(ctx, hostKeyFile, create)
+			return key, err
+		}
 	}
 	if r.sftp != "" {
 		config.SFTPServers = []string{r.sftp}

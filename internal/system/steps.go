@@ -6,6 +6,7 @@ import (
 	"net/url"
 	"strings"
 	"sync/atomic"
+	"time"
 
 	"ingot/internal/base/background"
 	"ingot/internal/base/db"
@@ -106,9 +107,22 @@ func (b *once) Start(ctx context.Context) error {
 
 func (b *once) Stop() { b.Halt(nil) }
 
-// resealing encrypts secrets with the newest key.
-func resealing(d *db.DB, columns []db.SealedColumn, log *slog.Logger) background.Service {
+// resealAgain is how often a server that does not encrypt for all tries to become the one
+// that does: the other may not have the newest key yet.
+const resealAgain = time.Minute
+
+// resealing encrypts secrets with the newest key, on one of the servers at a time.
+func resealing(d *db.DB, columns []db.SealedColumn, lead func(context.Context) bool, log *slog.Logger) background.Service {
 	return &once{work: func(ctx context.Context) {
+		for !lead(ctx) {
+			timer := time.NewTimer(resealAgain)
+			select {
+			case <-timer.C:
+			case <-ctx.Done():
+				timer.Stop()
+				return
+			}
+		}
 		n, err := d.Reseal(ctx, columns)
 		switch {
 		case ctx.Err() != nil: // stopped; the next start continues

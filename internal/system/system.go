@@ -26,6 +26,7 @@ import (
 	"ingot/internal/base/db"
 	"ingot/internal/base/diskspace"
 	"ingot/internal/base/health"
+	"ingot/internal/base/seal"
 	"ingot/internal/base/uaaclient"
 	"ingot/internal/base/web"
 	"ingot/internal/platform"
@@ -141,17 +142,24 @@ func (s *System) start(ctx context.Context) error {
 	}
 	b.disk = disk
 	b.health.Ready(partDisk, disk.Ready)
-	secrets, err := dir.Secrets(c.secrets())
+	keys, err := dir.Keys(c.EncryptionKey, c.DatabaseURL, c.Log)
+	if err != nil {
+		return err
+	}
+	database, servers, err := s.openDatabase(ctx, b, dir, keys)
+	if err != nil {
+		return err
+	}
+	wanted, err := s.sharedSecrets(ctx, database, servers)
+	if err != nil {
+		return err
+	}
+	secrets, err := dir.Secrets(wanted)
 	if err != nil {
 		return err
 	}
 	s.generated.Store(&secrets.Generated)
 	b.health.Ready(partSecrets, nil)
-
-	database, servers, err := s.openDatabase(ctx, b, dir, secrets)
-	if err != nil {
-		return err
-	}
 	r, err := s.startServices(ctx, b, dir, secrets, database, servers)
 	if err != nil {
 		return err
@@ -241,8 +249,8 @@ func (s *steps) announce(ctx context.Context, dir *datadir.Dir, e Endpoints, ser
 	return nil
 }
 
-func (s *System) openDatabase(ctx context.Context, b *frontend, dir *datadir.Dir, secrets *datadir.Secrets) (*db.DB, *cluster.Cluster, error) {
-	d, err := s.openDB(ctx, db.Options{URL: s.config.DatabaseURL, Keys: secrets.Keys, Log: s.config.Log})
+func (s *System) openDatabase(ctx context.Context, b *frontend, dir *datadir.Dir, keys *seal.Keyring) (*db.DB, *cluster.Cluster, error) {
+	d, err := s.openDB(ctx, db.Options{URL: s.config.DatabaseURL, Keys: keys, Log: s.config.Log})
 	if err != nil {
 		return nil, nil, err
 	}
@@ -265,7 +273,7 @@ func (s *System) openDatabase(ctx context.Context, b *frontend, dir *datadir.Dir
 		b.health.Watch(partDatabase, func() string { return unreachable(d) })
 	}
 	sealed := append(append([]db.SealedColumn{}, authdb.SealedColumns...), platformdb.SealedColumns...)
-	return d, c, s.run(ctx, resealing(d, sealed, s.config.Log))
+	return d, c, s.run(ctx, resealing(d, sealed, leadOf(c, "reseal"), s.config.Log))
 }
 
 // pingTime is less than the timeout of a readiness probe.
@@ -300,7 +308,7 @@ func (s *System) startServices(ctx context.Context, b *frontend, dir *datadir.Di
 	if err := r.store.Update(ctx, r.ensureDefaults); err != nil {
 		return nil, fmt.Errorf("first stack, domain and buildpacks: %w", err)
 	}
-	n, err := s.openNotifications(ctx, b, dir, secrets, client, r.routes)
+	n, err := s.openNotifications(ctx, b, dir, secrets, client, r)
 	if err != nil {
 		return nil, fmt.Errorf("notification service: %w", err)
 	}
@@ -309,7 +317,7 @@ func (s *System) startServices(ctx context.Context, b *frontend, dir *datadir.Di
 		BaseURL: b.endpoints.Auth, ClientID: auth.ClientPlatform, Secret: secrets.Clients[auth.ClientPlatform], HTTP: client,
 	})}
 	r.services.Dashboards = services.UAADashboards{Client: names.client}
-	ssh, err := s.newGateway(b, dir, secrets, r)
+	ssh, err := s.newGateway(ctx, b, dir, secrets, r)
 	if err != nil {
 		return nil, err
 	}
@@ -329,7 +337,7 @@ func (s *System) startServices(ctx context.Context, b *frontend, dir *datadir.Di
 		return nil, err
 	}
 
-	a, err := s.authority(b, d, client, publish)
+	a, err := s.authority(b, d, servers, client, publish)
 	if err != nil {
 		return nil, err
 	}
@@ -414,7 +422,7 @@ func (s *System) firstUsers(ctx context.Context, secrets *datadir.Secrets, d *db
 }
 
 // authority returns the built-in authorization server, or the external one.
-func (s *System) authority(b *frontend, d *db.DB, client *http.Client, publish func(authority)) (authority, error) {
+func (s *System) authority(b *frontend, d *db.DB, servers *cluster.Cluster, client *http.Client, publish func(authority)) (authority, error) {
 	c := s.config
 	if c.AuthURL != "" {
 		var other *external.Server
@@ -432,9 +440,13 @@ func (s *System) authority(b *frontend, d *db.DB, client *http.Client, publish f
 	if err != nil {
 		return nil, err
 	}
-	return auth.New(auth.Options{
-		Store: authdb.New(d), BaseURL: base, Log: c.Log, Shared: d.Shared(), PasswordGrant: c.PasswordGrant, Registry: b.registry, Proxies: proxies,
-	})
+	o := auth.Options{
+		Store: authdb.New(d), BaseURL: base, Log: c.Log, Shared: d.Shared(), PasswordGrant: c.PasswordGrant, Lead: leadOf(servers, "purge-auth"), Registry: b.registry, Proxies: proxies,
+	}
+	if !servers.Alone() {
+		o.Servers = servers.Servers
+	}
+	return auth.New(o)
 }
 
 // routes returns the route tables. They are built again when the issuer of an
@@ -443,7 +455,7 @@ func (s *System) routes(b *frontend, a authority, r *runtime, n *notifications, 
 	c := s.config
 	verifier := a.Verifier(api.Audience, api.DashboardAudience)
 	options := api.Options{
-		Store: r.store, Platform: r.platform, Services: r.services, Directory: names, Runtime: r, Traffic: r, Signals: r, Blobs: uploads.Blobs{Store: r.blobs, Scratch: r.scratch, Sign: r.sign}, InspectDroplet: staging.InspectUpload,
+		Store: r.store, Platform: r.platform, Services: r.services, Directory: names, Runtime: r, Traffic: r.traffic, Signals: r, Blobs: uploads.Blobs{Store: r.blobs, Scratch: r.scratch, Sign: r.sign}, InspectDroplet: staging.InspectUpload,
 		Verifier: verifier, Log: c.Log, Scratch: r.scratch, SSHAddress: ssh.address(), SSHFingerprint: ssh.Fingerprint(), NotificationsURL: cmp.Or(c.NotificationsURL, b.endpoints.Notifications), IdentityAuthority: r.identity.PEM(),
 		Enforces: r.unenforced, NoPolicies: r.noPolicies(),
 	}

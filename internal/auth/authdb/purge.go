@@ -19,6 +19,7 @@ var perishable = []struct{ table, key string }{
 	{"auth_sessions", "hash"},
 	{"auth_refresh_tokens", "id"},
 	{"auth_revocations", "kind, subject"},
+	{"auth_failures", "account, address"},
 }
 
 // Purge implements auth.Store. When it is interrupted, finished batches stay

@@ -34,6 +34,7 @@ func StoreConformance(t *testing.T, open func(t *testing.T) auth.Store) {
 		{"Nesting", testNesting},
 		{"HostileText", testHostileText},
 		{"ImpossibleText", testImpossibleText},
+		{"Failures", testFailures},
 		{"Codes", testCodes},
 		{"Sessions", testSessions},
 		{"Refresh", testRefresh},

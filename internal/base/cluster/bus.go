@@ -55,6 +55,32 @@ type bus struct {
 	warned bool                 // that nothing can be received
 	conn   *db.Listener         // nil while nothing can be received
 	more   chan struct{}        // capacity 1
+	heard  map[string]subscriber
+}
+
+// subscriber gets the notifications of a channel.
+type subscriber struct {
+	received  func(payload string)
+	connected func(now bool)
+}
+
+// Subscribe passes on the notifications of one of Options.Channels, and whether they are
+// received at all: after connected(true) some may have been missed. An exclusive server
+// receives none.
+func (c *Cluster) Subscribe(channel string, received func(payload string), connected func(now bool)) {
+	c.bus.mu.Lock()
+	defer c.bus.mu.Unlock()
+	c.bus.heard[channel] = subscriber{received, connected}
+	connected(c.bus.conn != nil)
+}
+
+// tellConnected tells subscribers whether notifications are received.
+func (b *bus) tellConnected() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, s := range b.heard {
+		s.connected(b.conn != nil)
+	}
 }
 
 // outgoing are items to be sent. question is nil if the sender
@@ -72,15 +98,16 @@ type question struct {
 
 func (b *bus) init(c *Cluster) {
 	b.c, b.asked, b.more = c, map[uint64]*question{}, make(chan struct{}, 1)
+	b.heard = map[string]subscriber{}
 }
 
-// quiet reports whether there are no other servers to tell.
-func (c *Cluster) quiet() bool { return c.single || c.Exclusive }
+// Alone reports whether no other server can use the database beside this one.
+func (c *Cluster) Alone() bool { return c.single || c.Exclusive }
 
 // Tell sends items to the other servers. It never blocks. An item is a line of at
 // most 1,000 bytes that does not begin with an exclamation mark.
 func (c *Cluster) Tell(items ...string) {
-	if len(items) == 0 || c.quiet() {
+	if len(items) == 0 || c.Alone() {
 		return
 	}
 	c.bus.add(outgoing{items: items})
@@ -90,7 +117,7 @@ func (c *Cluster) Tell(items ...string) {
 // effect on every other living server that receives messages. That function returns
 // false if its context ends before, or if the message could not be sent.
 func (c *Cluster) Ask(items ...string) (await func(context.Context) bool) {
-	if len(items) == 0 || c.quiet() {
+	if len(items) == 0 || c.Alone() {
 		return answered
 	}
 	q := &question{missing: map[string]bool{}, done: make(chan struct{})}
@@ -272,6 +299,7 @@ func (b *bus) close() {
 	b.conn = nil
 	b.mu.Unlock()
 	if conn != nil {
+		b.tellConnected()
 		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 		defer cancel()
 		conn.Close(ctx)
@@ -284,7 +312,7 @@ func (b *bus) connect(ctx context.Context) (again time.Duration) {
 	again = pollEvery
 	limited, cancel := context.WithTimeout(ctx, sendFor)
 	defer cancel()
-	conn, err := b.c.DB.Listen(limited, b.c.ListenURL, channel)
+	conn, err := b.c.DB.Listen(limited, b.c.ListenURL, append([]string{channel}, b.c.Channels...)...)
 	if err == nil {
 		if err = b.probe(ctx, conn); err != nil {
 			conn.Close(limited)
@@ -296,6 +324,9 @@ func (b *bus) connect(ctx context.Context) (again time.Duration) {
 	warn := err != nil && !b.warned && ctx.Err() == nil
 	b.warned = err != nil
 	b.mu.Unlock()
+	if conn != nil {
+		b.tellConnected()
+	}
 	if warn {
 		b.c.Log.Warn("messages of other servers cannot be received, so everything is read every two seconds; if the database is behind a pooler, set --database-listen-url to its own address", "error", err)
 	}
@@ -309,11 +340,11 @@ func (b *bus) probe(ctx context.Context, conn *db.Listener) error {
 	if err := b.now(limited, itemProbe); err != nil {
 		return err
 	}
-	payload, err := conn.Next(limited)
+	from, payload, err := conn.Next(limited)
 	if err != nil {
 		return fmt.Errorf("no message arrived: %w", err)
 	}
-	b.deliver(payload)
+	b.pass(from, payload)
 	return nil
 }
 
@@ -353,7 +384,7 @@ func (b *bus) receive(ctx context.Context) {
 func (b *bus) read(ctx context.Context, conn *db.Listener) error {
 	for {
 		limited, cancel := context.WithTimeout(ctx, quietFor)
-		payload, err := conn.Next(limited)
+		from, payload, err := conn.Next(limited)
 		cancel()
 		if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
 			if err = b.probe(ctx, conn); err == nil {
@@ -363,7 +394,21 @@ func (b *bus) read(ctx context.Context, conn *db.Listener) error {
 		if err != nil {
 			return err
 		}
+		b.pass(from, payload)
+	}
+}
+
+// pass delivers a notification.
+func (b *bus) pass(from, payload string) {
+	if from == channel {
 		b.deliver(payload)
+		return
+	}
+	b.mu.Lock()
+	s := b.heard[from]
+	b.mu.Unlock()
+	if s.received != nil {
+		background.Safely("notification", func() { s.received(payload) })
 	}
 }
 

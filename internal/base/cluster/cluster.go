@@ -36,6 +36,8 @@ type Options struct {
 	// ListenURL is the database without a pooler, for LISTEN; empty means the URL
 	// of DB.
 	ListenURL string
+	// Channels are further channels to listen to on the same connection; see Subscribe.
+	Channels []string
 	// Exclusive means that no other server can run the apps of this one, because
 	// they run on its machine.
 	Exclusive bool
@@ -58,7 +60,8 @@ type Handler struct {
 	Gained func(Shards)
 	// Lost means that it no longer does. It is called before shards are given to
 	// others, and must return when nothing is written for them any more; or after
-	// they were taken away.
+	// they were taken away, or while the database is out of reach: then Gained follows if
+	// no other server has taken them.
 	Lost func(Shards)
 	// Received gets what another server told. done must be called once, when it has
 	// taken effect here.
@@ -79,8 +82,9 @@ type Cluster struct {
 	self   Server
 	bus    bus
 
-	beats chan struct{} // asks for a beat now; capacity 1
-	wakes chan struct{} // asks to balance; capacity 1
+	beats   chan struct{} // asks for a beat now; capacity 1
+	renewed chan struct{} // says that a beat succeeded; capacity 1
+	wakes   chan struct{} // asks to balance; capacity 1
 
 	moving  sync.Mutex // held while shards are taken or given, and while the handler is told
 	mu      sync.Mutex
@@ -92,6 +96,7 @@ type Cluster struct {
 	skew    time.Duration
 	seen    view
 	held    map[string]int64 // tokens by the names of leases
+	paused  Shards           // held, but not worked on: the database is out of reach
 	next    moves
 }
 
@@ -116,7 +121,7 @@ func New(o Options) *Cluster {
 	}
 	host, _ := os.Hostname() // for operators only
 	c := &Cluster{
-		Options: o, single: !o.DB.Shared(), held: map[string]int64{}, beats: make(chan struct{}, 1), wakes: make(chan struct{}, 1),
+		Options: o, single: !o.DB.Shared(), held: map[string]int64{}, beats: make(chan struct{}, 1), renewed: make(chan struct{}, 1), wakes: make(chan struct{}, 1),
 		self: Server{ID: rand.Text(), Directory: o.Directory, Host: host, PID: os.Getpid(), Version: o.Version, Exclusive: o.Exclusive},
 	}
 	c.bus.init(c)
@@ -145,6 +150,7 @@ func (c *Cluster) Start(ctx context.Context) error {
 		if c.Exclusive {
 			return nil
 		}
+		spawn(func() { c.guarding(work) })
 		spawn(func() { c.bus.send(work) })
 		spawn(func() { c.bus.receive(work) })
 		return nil

@@ -125,11 +125,22 @@ func (c *Cluster) Lead(ctx context.Context, name string) bool {
 	if _, ok := c.holds(name); ok || c.single || c.Exclusive {
 		return ok
 	}
+	if c.taken(name) {
+		return false
+	}
 	ok, err := c.take(ctx, name)
 	if err != nil && ctx.Err() == nil {
 		c.Log.Warn("taking a lease failed", "lease", name, "error", err)
 	}
 	return ok
+}
+
+// taken reports whether another server held a lease when this one looked last.
+func (c *Cluster) taken(name string) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	holder := c.seen.leases[name].holder
+	return slices.ContainsFunc(c.seen.others, func(o Server) bool { return o.ID == holder })
 }
 
 // take takes a lease that no living server holds.

@@ -65,7 +65,10 @@ func TestFence(t *testing.T) {
 	taken := make(chan bool, 1)
 	err := flush("one", lease, func() {
 		w.exec("DELETE FROM cluster_servers WHERE id = ?", one.ID()) // it has expired
-		go func() { taken <- two.Lead(w.ctx, "compaction") }()
+		go func() {
+			ok, err := two.Take(w.ctx, "compaction")
+			taken <- ok && err == nil
+		}()
 		w.until("waiting takeover", func() bool {
 			return w.count("SELECT COUNT(*) FROM pg_locks l JOIN pg_stat_activity a USING (pid) WHERE NOT granted AND a.datname = current_database()") > 0
 		})

@@ -43,6 +43,13 @@ func (e *RefusedError) Error() string {
 		e.Server, why)
 }
 
+// Servers returns how many servers of the database are alive, with this one.
+func (c *Cluster) Servers() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return 1 + len(c.seen.others)
+}
+
 // view is what a server has read about the cluster.
 type view struct {
 	now    int64 // by the clock of the database, in nanoseconds
@@ -288,5 +295,6 @@ func (c *Cluster) learn(v view, began time.Time, kept bool) {
 	if c.Exclusive && !kept { // another server took over meanwhile
 		c.next.lost, c.next.gained = allShards, allShards
 	}
+	ask(c.renewed)
 	ask(c.wakes)
 }

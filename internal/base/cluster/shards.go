@@ -64,7 +64,7 @@ func shardNamed(name string) Shards { return shardNames[name] }
 
 // shards returns the shards that are held. The lock must be held.
 func (c *Cluster) shards() Shards {
-	if c.quiet() {
+	if c.Alone() {
 		return allShards
 	}
 	var s Shards
@@ -101,12 +101,16 @@ func (c *Cluster) balancing(ctx context.Context) {
 // tellHandler tells what a beat found.
 func (c *Cluster) tellHandler() {
 	c.mu.Lock()
-	h, next := c.work, c.next
+	h, next, paused := c.work, c.next, c.paused
 	c.next = moves{}
+	if c.trusted() { // it works again on those that were not taken
+		next.gained |= paused & c.shards()
+		c.paused = 0
+	}
 	c.mu.Unlock()
 	if next.lost != 0 {
 		c.Log.Warn("another server took over shards of this one", "shards", next.lost.Len())
-		h.lost(next.lost)
+		h.lost(next.lost &^ paused)
 	}
 	h.gained(next.gained)
 	if next.resync && h.Resync != nil {
@@ -123,6 +127,46 @@ func (h Handler) lost(s Shards) {
 func (h Handler) gained(s Shards) {
 	if h.Gained != nil && s != 0 {
 		h.Gained(s)
+	}
+}
+
+// guarding stops the work on all shards when it is no longer certain that this server
+// holds them: before others can take them.
+func (c *Cluster) guarding(ctx context.Context) {
+	for {
+		c.mu.Lock()
+		left := time.Until(c.trust)
+		c.mu.Unlock()
+		if left <= 0 {
+			c.pause()
+			left = c.Beat
+		}
+		timer := time.NewTimer(left)
+		select {
+		case <-ctx.Done():
+			timer.Stop()
+			return
+		case <-timer.C:
+		case <-c.renewed:
+			timer.Stop()
+		}
+	}
+}
+
+// pause stops the work on all shards, which this server may still hold.
+func (c *Cluster) pause() {
+	c.moving.Lock()
+	defer c.moving.Unlock()
+	c.mu.Lock()
+	h, mine := c.work, c.shards()&^c.paused
+	if c.trusted() { // renewed meanwhile
+		mine = 0
+	}
+	c.paused |= mine
+	c.mu.Unlock()
+	if mine != 0 {
+		c.Log.Warn("the database is out of reach, so other servers may take over the shards of this one; it works on none until it is back", "shards", mine.Len())
+		h.lost(mine)
 	}
 }
 
@@ -146,7 +190,7 @@ func (c *Cluster) balance(ctx context.Context) {
 		if mine.Len()+gained.Len() >= share || ctx.Err() != nil {
 			break
 		}
-		limited, cancel := context.WithTimeout(ctx, takeFor)
+		limited, cancel := c.brief(ctx)
 		ok, err := c.take(limited, shardName(one))
 		cancel()
 		if err != nil && ctx.Err() == nil {
@@ -164,6 +208,18 @@ func (c *Cluster) balance(ctx context.Context) {
 	c.mu.Unlock()
 	c.Log.Info("this server works on more shards of apps", "gained", gained.Len(), "now", (mine | gained).Len())
 	h.gained(gained)
+}
+
+// brief returns a context for moving one shard, which ends when this server no longer
+// trusts its leases: then all its work has to stop.
+func (c *Cluster) brief(ctx context.Context) (context.Context, context.CancelFunc) {
+	c.mu.Lock()
+	until := c.trust
+	c.mu.Unlock()
+	if late := time.Now().Add(takeFor); until.After(late) {
+		until = late
+	}
+	return context.WithDeadline(ctx, until)
 }
 
 // plan returns how many shards this server should have, those it has, and those
@@ -204,7 +260,9 @@ func (c *Cluster) giveShard(ctx context.Context, one Shards) {
 	c.mu.Lock()
 	delete(c.held, name)
 	c.mu.Unlock()
-	if err := c.give(ctx, name); err != nil {
+	limited, cancel := c.brief(ctx)
+	defer cancel()
+	if err := c.give(limited, name); err != nil {
 		c.Log.Warn("releasing a shard failed; this server takes it again", "shard", name, "error", err)
 	}
 	c.Tell(itemLook)

@@ -156,7 +156,7 @@ func (d *Dir) File(name ...string) string {
 // ID returns a name that no other data directory has, not even a copy of this one
 // on another machine or with another path.
 func (d *Dir) ID() (string, error) {
-	id, _, err := loadSecret(d.File("server-id"), machineSecret)
+	id, _, err := secretFile(d.File("server-id"), machineSecret)
 	host, _ := os.Hostname() // without a host name the path is enough
 	sum := sha256.Sum256([]byte(strings.Join([]string{id, host, d.path}, "\x00")))
 	return hex.EncodeToString(sum[:16]), err

@@ -57,7 +57,11 @@ type SecretOptions struct {
 	// are generated then.
 	AdminPassword     string
 	AdminClientSecret string
-	Log               *slog.Logger
+	// Share, where several servers share a database, returns a secret that all of them
+	// use, and stores the result of create as that secret if there is none. A file of the
+	// data directory comes first, and is shared if it is the first. nil means files only.
+	Share func(name string, create func() string) (value string, created bool, err error)
+	Log   *slog.Logger
 }
 
 // Secrets reads DIR/secrets and creates what is missing. It is called before the
@@ -70,17 +74,17 @@ func (d *Dir) Secrets(o SecretOptions) (*Secrets, error) {
 	}
 	s := &Secrets{Keys: keys, Clients: map[string]string{}}
 	for _, name := range o.Clients {
-		if s.Clients[name], _, err = loadSecret(d.File(SecretsDir, name), machineSecret); err != nil {
+		if s.Clients[name], _, err = d.loadSecret(name, machineSecret, o.Share); err != nil {
 			return nil, err
 		}
 	}
 	if o.NoAdmin {
 		return s, nil
 	}
-	if s.AdminPassword, s.Generated.AdminPassword, err = d.adminSecret(adminPasswordFile, "INGOT_ADMIN_PASSWORD", o.AdminPassword, humanSecret, o.Log); err != nil {
+	if s.AdminPassword, s.Generated.AdminPassword, err = d.adminSecret(adminPasswordFile, "INGOT_ADMIN_PASSWORD", o.AdminPassword, humanSecret, o); err != nil {
 		return nil, err
 	}
-	s.AdminClientSecret, s.Generated.AdminClientSecret, err = d.adminSecret(adminClientFile, "INGOT_ADMIN_CLIENT_SECRET", o.AdminClientSecret, machineSecret, o.Log)
+	s.AdminClientSecret, s.Generated.AdminClientSecret, err = d.adminSecret(adminClientFile, "INGOT_ADMIN_CLIENT_SECRET", o.AdminClientSecret, machineSecret, o)
 	return s, err
 }
 
@@ -138,26 +142,42 @@ func keyNotLost(path, databaseURL string) error {
 
 // adminSecret is loadSecret for a secret that the operator may choose. fresh is
 // the value if it was generated.
-func (d *Dir) adminSecret(name, variable, chosen string, generate func() string, log *slog.Logger) (value, fresh string, err error) {
-	path := d.File(SecretsDir, name)
+func (d *Dir) adminSecret(name, variable, chosen string, generate func() string, o SecretOptions) (value, fresh string, err error) {
 	first := generate
 	if chosen != "" {
 		first = func() string { return chosen }
 	}
-	value, created, err := loadSecret(path, first)
+	value, created, err := d.loadSecret(name, first, o.Share)
 	switch {
 	case err != nil:
 		return "", "", err
 	case created && chosen == "":
 		return value, value, nil
 	case chosen != "" && chosen != value:
-		log.Warn(variable+" is ignored: it is used by the first start only", "kept_in", path)
+		o.Log.Warn(variable+" is ignored: it is used by the first start only", "kept_in", d.File(SecretsDir, name))
 	}
 	return value, "", nil
 }
 
-// loadSecret reads a secret, or stores the result of generate if there is none.
-func loadSecret(path string, generate func() string) (value string, created bool, err error) {
+// loadSecret reads a secret, or stores the result of generate if there is none: in a file,
+// or where share stores it.
+func (d *Dir) loadSecret(name string, generate func() string, share func(string, func() string) (string, bool, error)) (value string, created bool, err error) {
+	path := d.File(SecretsDir, name)
+	if share == nil {
+		return secretFile(path, generate)
+	}
+	if _, err := os.Lstat(path); errors.Is(err, fs.ErrNotExist) {
+		return share(name, generate)
+	}
+	value, _, err = secretFile(path, generate)
+	if err == nil {
+		_, _, err = share(name, func() string { return value })
+	}
+	return value, false, err
+}
+
+// secretFile reads a secret, or writes the result of generate if there is no file.
+func secretFile(path string, generate func() string) (value string, created bool, err error) {
 	info, err := os.Lstat(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		value = generate()

@@ -9,14 +9,14 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// Listener receives the notifications of one channel of PostgreSQL, on a
+// Listener receives the notifications of some channels of PostgreSQL, on a
 // connection of its own.
 type Listener struct{ conn *pgx.Conn }
 
-// Listen connects and listens to a channel. rawURL is for databases behind a
+// Listen connects and listens to channels. rawURL is for databases behind a
 // pooler that cannot LISTEN; empty means the URL of the database. Notifications
 // that are sent before it returns, or while there is no Listener, are not received.
-func (d *DB) Listen(ctx context.Context, rawURL, channel string) (*Listener, error) {
+func (d *DB) Listen(ctx context.Context, rawURL string, channels ...string) (*Listener, error) {
 	if d.dialect != Postgres {
 		return nil, errors.New("only PostgreSQL has notifications")
 	}
@@ -28,21 +28,23 @@ func (d *DB) Listen(ctx context.Context, rawURL, channel string) (*Listener, err
 	if err != nil {
 		return nil, fmt.Errorf("connect to listen: %w", hide(orContext(ctx, err), secrets))
 	}
-	if _, err := conn.Exec(ctx, "LISTEN "+pgx.Identifier{channel}.Sanitize()); err != nil {
-		conn.Close(ctx) //nolint:errcheck // it failed already
-		return nil, fmt.Errorf("listen: %w", orContext(ctx, err))
+	for _, channel := range channels {
+		if _, err := conn.Exec(ctx, "LISTEN "+pgx.Identifier{channel}.Sanitize()); err != nil {
+			conn.Close(ctx) //nolint:errcheck // it failed already
+			return nil, fmt.Errorf("listen: %w", orContext(ctx, err))
+		}
 	}
 	return &Listener{conn}, nil
 }
 
-// Next waits for the next notification and returns its payload. After an error of
+// Next waits for the next notification and returns its channel and payload. After an error of
 // ctx it can be called again, after any other not.
-func (l *Listener) Next(ctx context.Context) (payload string, err error) {
+func (l *Listener) Next(ctx context.Context) (channel, payload string, err error) {
 	n, err := l.conn.WaitForNotification(ctx)
 	if err != nil {
-		return "", orContext(ctx, err)
+		return "", "", orContext(ctx, err)
 	}
-	return n.Payload, nil
+	return n.Channel, n.Payload, nil
 }
 
 // Close ends the connection.

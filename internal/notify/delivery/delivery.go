@@ -42,6 +42,9 @@ type Options struct {
 	// Lease is how long other servers wait before they take over the messages
 	// of a server that disappeared (2 min).
 	Lease time.Duration
+	// Lead reports whether this server, of those that share the store, removes old
+	// messages; nil means yes.
+	Lead func(ctx context.Context) bool
 	// Retention is how long messages are kept after they are final (7 days).
 	Retention time.Duration
 	// Poll is how often to check for work without being notified: by default
@@ -277,7 +280,7 @@ func (d *Delivery) upkeep(ctx context.Context) {
 		if n, err := d.o.Store.Waiting(ctx); err == nil {
 			d.o.Metrics.queue(n)
 		}
-		if time.Since(purged) >= purge {
+		if time.Since(purged) >= purge && (d.o.Lead == nil || d.o.Lead(ctx)) {
 			purged = time.Now()
 			d.Purge(ctx)
 		}

@@ -4,6 +4,7 @@ import (
 	"maps"
 	"slices"
 
+	"ingot/internal/base/fault"
 	"ingot/internal/platform"
 )
 
@@ -39,6 +40,26 @@ func InstancesOf(tx platform.Tx, items []*platform.Process) (map[string][]*platf
 		}
 	}
 	return out, nil
+}
+
+// RestartInstance asks the server that works on the app to replace an instance gracefully.
+// That does not count as a crash, and resets the crash count.
+func (p *Platform) RestartInstance(tx platform.Tx, by Actor, app *platform.App, process *platform.Process, index int) error {
+	if index < 0 || index >= process.Instances {
+		return fault.New(fault.NotFound, "Instance not found")
+	}
+	asked, err := tx.InstanceRestarts().Count(platform.Where("process_guid", process.GUID).And(platform.In("index", index)))
+	if err != nil {
+		return err
+	}
+	if asked == 0 {
+		if err := tx.InstanceRestarts().Insert(&platform.InstanceRestart{AppGUID: app.GUID, ProcessGUID: process.GUID, Index: index}); err != nil {
+			return err
+		}
+	}
+	return p.RecordApp(tx, "audit.app.process.terminate_instance", by, app, map[string]any{
+		"process_guid": process.GUID, "process_type": process.Type, "process_index": index,
+	})
 }
 
 // InstanceAt returns the instance that counts at an index of a process, as in

@@ -43,8 +43,12 @@ type Config struct {
 	// Lines returns the newest lines of an app's log, newest first; nil leaves them out of
 	// messages.
 	Lines func(ctx context.Context, appGUID string, n int) ([]platform.LogLine, error)
-	// File stores the position.
+	// File stores the position, unless States is set.
 	File string
+	// States stores the position where several servers share a database.
+	States States
+	// Lead reports whether this server, of those, sends the messages; nil means yes.
+	Lead func(ctx context.Context) bool
 	// Look is the interval of reading events.
 	Look time.Duration
 	// Settle is how long crashes are collected before the first message, Quiet the shortest
@@ -62,6 +66,7 @@ type Alerter struct {
 
 	mu         sync.Mutex
 	at         position
+	leads      bool // at is known
 	registered bool
 }
 
@@ -88,11 +93,11 @@ func New(c Config) *Alerter {
 // Start starts reading events where the last server stopped.
 func (a *Alerter) Start(ctx context.Context) error {
 	return a.Launch(ctx, func(work context.Context, spawn func(func())) error {
-		at, err := readPosition(a.c.File, a.c.Now())
-		if err != nil {
-			return err
+		if a.c.States == nil {
+			if err := a.resume(ctx); err != nil {
+				return err
+			}
 		}
-		a.at = at
 		spawn(func() {
 			tick := time.NewTicker(a.c.Look)
 			defer tick.Stop()
@@ -123,6 +128,15 @@ func (a *Alerter) Pass(ctx context.Context) {
 }
 
 func (a *Alerter) pass(ctx context.Context) error {
+	if a.c.Lead != nil && !a.c.Lead(ctx) {
+		a.leads = false
+		return nil
+	}
+	if !a.leads { // another server may have gone on
+		if err := a.resume(ctx); err != nil {
+			return err
+		}
+	}
 	if !a.registered {
 		if err := a.c.Notifier.Register(ctx, kinds); err != nil {
 			return err
@@ -145,7 +159,7 @@ func (a *Alerter) pass(ctx context.Context) error {
 		// A bad event would fail for ever: skip it.
 		a.at.passed(e)
 	}
-	return errors.Join(failed, a.reportCrashes(ctx), a.at.save(a.c.File))
+	return errors.Join(failed, a.reportCrashes(ctx), a.save(ctx))
 }
 
 // handle handles one event. Crashes are collected, everything else is sent at once.

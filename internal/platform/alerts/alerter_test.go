@@ -107,11 +107,9 @@ func (b *bundle) update(f func(tx platform.Tx) error) {
 func (b *bundle) restart() {
 	b.t.Helper()
 	b.h = New(Config{Store: b.store, Notifier: b.ear, File: b.file, Now: func() time.Time { return b.now }})
-	at, err := readPosition(b.file, b.now)
-	if err != nil {
+	if err := b.h.resume(b.t.Context()); err != nil {
 		b.t.Fatal(err)
 	}
-	b.h.at = at
 }
 
 func (b *bundle) event(kind string, data map[string]any) {
@@ -269,4 +267,52 @@ func TestServiceContract(t *testing.T) {
 	backgroundtest.Stress(t, func(t *testing.T) background.Service {
 		return New(Config{Store: b.store, Notifier: &ear{}, File: filepath.Join(t.TempDir(), "herald.json")})
 	})
+}
+
+// states are the positions of all servers.
+type states map[string]string
+
+func (s states) State(_ context.Context, name string) (string, bool, error) {
+	value, known := s[name]
+	return value, known, nil
+}
+
+func (s states) SetState(_ context.Context, name, value string) error {
+	s[name] = value
+	return nil
+}
+
+// TestOneServerNotifies: of two servers one sends messages, and the other continues where
+// it stopped.
+func TestOneServerNotifies(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.instance(platform.InstanceCrashed)
+	leader, stored := 0, states{}
+	var servers [2]*Alerter
+	for i := range servers {
+		servers[i] = New(Config{
+			Store: b.store, Notifier: b.ear, States: stored, Now: func() time.Time { return b.now },
+			Lead: func(context.Context) bool { return leader == i },
+		})
+	}
+	expect := func(want string) {
+		t.Helper()
+		b.ear.keys = nil // the service does not help
+		for _, s := range servers {
+			s.Pass(t.Context())
+		}
+		if got := b.ear.subjects(); got != want {
+			t.Errorf("server %d leads: heard %q, want %q", leader, got, want)
+		}
+	}
+	expect("")
+	b.event(eventCrash, nil)
+	b.now = b.now.Add(time.Minute)
+	expect("dev: shop crashed")
+	leader = 1
+	expect("")
+	b.event(eventCrash, nil)
+	b.now = b.now.Add(2 * time.Hour)
+	expect("dev: shop crashed")
 }

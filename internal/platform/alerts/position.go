@@ -1,6 +1,8 @@
 package alerts
 
 import (
+	"cmp"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -24,20 +26,43 @@ type position struct {
 	dirty    bool
 }
 
-// readPosition returns the stored position, or now if there is none: old events are not
-// sent.
-func readPosition(file string, now time.Time) (position, error) {
-	p := position{After: now, Seen: map[string]time.Time{}, Crashing: map[string]*crashingApp{}, dirty: true}
-	content, err := os.ReadFile(file)
-	if errors.Is(err, os.ErrNotExist) {
-		return p, nil
+// States stores texts by name, for all servers of a database.
+type States interface {
+	State(ctx context.Context, name string) (value string, known bool, err error)
+	SetState(ctx context.Context, name, value string) error
+}
+
+// stateName is the name of the position in States.
+const stateName = "alerts"
+
+// resume reads the stored position. Without one, old events are not sent.
+func (a *Alerter) resume(ctx context.Context) (err error) {
+	a.at, err = a.readPosition(ctx)
+	a.leads = err == nil
+	return err
+}
+
+func (a *Alerter) stored(ctx context.Context) (content []byte, known bool, err error) {
+	if a.c.States != nil {
+		value, known, err := a.c.States.State(ctx, stateName)
+		return []byte(value), known, err
 	}
-	if err != nil {
+	content, err = os.ReadFile(a.c.File)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, false, nil
+	}
+	return content, err == nil, err
+}
+
+func (a *Alerter) readPosition(ctx context.Context) (position, error) {
+	p := position{After: a.c.Now(), Seen: map[string]time.Time{}, Crashing: map[string]*crashingApp{}, dirty: true}
+	content, known, err := a.stored(ctx)
+	if err != nil || !known {
 		return p, err
 	}
 	var kept position
 	if err := json.Unmarshal(content, &kept); err != nil {
-		return p, fmt.Errorf("%s is damaged; remove it to start over: %w", file, err)
+		return p, fmt.Errorf("%s is damaged; remove it to start over: %w", cmp.Or(a.c.File, stateName), err)
 	}
 	if kept.Seen == nil {
 		kept.Seen = map[string]time.Time{}
@@ -67,22 +92,23 @@ func (p *position) passed(e *platform.AuditEvent) {
 	}
 }
 
-// save replaces the file atomically.
-func (p *position) save(file string) error {
-	if !p.dirty {
+// save stores the position; the file is replaced atomically.
+func (a *Alerter) save(ctx context.Context) error {
+	if !a.at.dirty {
 		return nil
 	}
-	content, err := json.Marshal(p)
+	content, err := json.Marshal(a.at)
 	if err != nil {
 		return err
 	}
-	fresh := filepath.Join(filepath.Dir(file), "."+filepath.Base(file)+".new")
-	if err := os.WriteFile(fresh, content, 0o600); err != nil {
-		return err
+	if a.c.States != nil {
+		err = a.c.States.SetState(ctx, stateName, string(content))
+	} else {
+		fresh := filepath.Join(filepath.Dir(a.c.File), "."+filepath.Base(a.c.File)+".new")
+		if err = os.WriteFile(fresh, content, 0o600); err == nil {
+			err = os.Rename(fresh, a.c.File)
+		}
 	}
-	if err := os.Rename(fresh, file); err != nil {
-		return err
-	}
-	p.dirty = false
-	return nil
+	a.at.dirty = err != nil
+	return err
 }

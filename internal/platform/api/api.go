@@ -117,8 +117,6 @@ type Runtime interface {
 	// Usage returns the current resource usage of the running instances of a process
 	// by guid. Instances whose usage is unknown are absent.
 	Usage(ctx context.Context, instances []*platform.Instance) map[string]InstanceUsage
-	// RestartInstance stops one instance; a new one replaces it.
-	RestartInstance(ctx context.Context, processGUID string, index int) error
 }
 
 // InstanceUsage is the resource usage of an instance.
@@ -135,8 +133,9 @@ type InstanceUsage struct {
 
 // Traffic counts the requests to instances through their routes.
 type Traffic interface {
-	// Traffic returns the requests to an instance since its start.
-	Traffic(instanceGUID string) InstanceTraffic
+	// Traffic returns the requests to instances since their start, by guid. Those that are
+	// in progress are only the requests through this server.
+	Traffic(ctx context.Context, instanceGUIDs ...string) map[string]InstanceTraffic
 }
 
 // InstanceTraffic counts the requests to an instance through its routes.

@@ -190,7 +190,6 @@ func (f *fixture) ClientExists(_ context.Context, id string) (bool, error) {
 type runtime struct{}
 
 func (runtime) Usage(context.Context, []*platform.Instance) map[string]api.InstanceUsage { return nil }
-func (runtime) RestartInstance(context.Context, string, int) error                       { return nil }
 
 type signals struct {
 	mu     sync.Mutex

@@ -90,9 +90,17 @@ func (a *API) processStats(w http.ResponseWriter, r *http.Request) error {
 		}
 	}
 	usage := a.runtime.Usage(r.Context(), known)
+	var traffic map[string]InstanceTraffic
+	if a.traffic != nil {
+		guids := make([]string, len(known))
+		for i, row := range known {
+			guids[i] = row.GUID
+		}
+		traffic = a.traffic.Traffic(r.Context(), guids...)
+	}
 	out := make([]map[string]any, 0, len(rows))
 	for i, row := range rows {
-		b := a.statsRow(process, i, row, usage)
+		b := a.statsRow(process, i, row, usage, traffic)
 		b["isolation_segment"] = segment
 		out = append(out, b)
 	}
@@ -100,7 +108,7 @@ func (a *API) processStats(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-func (a *API) statsRow(process *platform.Process, index int, row *platform.Instance, usage map[string]InstanceUsage) map[string]any {
+func (a *API) statsRow(process *platform.Process, index int, row *platform.Instance, usage map[string]InstanceUsage, traffic map[string]InstanceTraffic) map[string]any {
 	b := map[string]any{
 		"type": process.Type, "index": index, "state": platform.InstanceDown, "routable": nil, "uptime": 0, "details": nil,
 	}
@@ -134,8 +142,8 @@ func (a *API) statsRow(process *platform.Process, index int, row *platform.Insta
 	} {
 		b[k] = v
 	}
-	if a.traffic != nil {
-		b["router"] = presentTraffic(a.traffic.Traffic(row.GUID))
+	if traffic != nil {
+		b["router"] = presentTraffic(traffic[row.GUID])
 	}
 	return b
 }
@@ -159,27 +167,20 @@ func (a *API) restartInstance(w http.ResponseWriter, r *http.Request) error {
 	if err != nil || index < 0 {
 		return fault.New(fault.NotFound, "Instance not found")
 	}
-	var process *platform.Process
+	appGUID := ""
 	err = a.store.Update(r.Context(), func(tx platform.Tx) error {
 		req := newRequest(tx, r)
-		found, app, err := a.processFor(req, platform.Operate)
+		process, app, err := a.processFor(req, platform.Operate)
 		if err != nil {
 			return err
 		}
-		if index >= found.Instances {
-			return fault.New(fault.NotFound, "Instance not found")
-		}
-		process = found
-		return a.platform.RecordApp(tx, "audit.app.process.terminate_instance", req.caller.actor(), app, map[string]any{
-			"process_guid": found.GUID, "process_type": found.Type, "process_index": index,
-		})
+		appGUID = app.GUID
+		return a.platform.RestartInstance(tx, req.caller.actor(), app, process, index)
 	})
 	if err != nil {
 		return err
 	}
-	if err := a.runtime.RestartInstance(r.Context(), process.GUID, index); err != nil {
-		return err
-	}
+	a.signals.AppsChanged(appGUID)
 	w.WriteHeader(http.StatusNoContent)
 	return nil
 }

@@ -1,6 +1,7 @@
 package api_test
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"testing"
@@ -73,7 +74,7 @@ func TestStatsOfVersions(t *testing.T) {
 
 type traffic map[string]api.InstanceTraffic
 
-func (t traffic) Traffic(guid string) api.InstanceTraffic { return t[guid] }
+func (t traffic) Traffic(context.Context, ...string) map[string]api.InstanceTraffic { return t }
 
 // TestStatsOfRequests sees what the router counted, of instances that are there
 // and of none else.

@@ -70,9 +70,15 @@ type Store interface {
 	// blob is there before the record that wants it. Unused gets the keys of those
 	// and returns which of them to remove. A store may wait longer than asked.
 	Sweep(ctx context.Context, kind Kind, unused func(keys []string) ([]string, error), olderThan time.Duration) (Swept, error)
-	// Tidy removes what crashes left behind.
+	// Tidy removes what crashes left behind on this machine.
 	Tidy(ctx context.Context) error
 	Pool
+}
+
+// Purger is a Store of several servers, of which one has to remove what crashes left behind
+// there, and resources that were not used for long.
+type Purger interface {
+	Purge(ctx context.Context) error
 }
 
 // Pool has the files that clients need not upload again. See the package comment

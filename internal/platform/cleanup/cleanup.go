@@ -2,6 +2,7 @@ package cleanup
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"strings"
 	"sync"
@@ -47,16 +48,22 @@ type Config struct {
 	Engine engine.Engine
 	// Builds removes what is left of builds that are no longer wanted.
 	Builds interface{ Sweep(context.Context) error }
-	// Jobs removes finished jobs that have not changed since a time.
-	Jobs interface {
+	// Rows removes rows that are no longer needed.
+	Rows interface {
+		// PurgeJobs removes finished jobs that have not changed since a time.
 		PurgeJobs(ctx context.Context, before time.Time) error
+		// PurgeTraffic forgets the requests to instances that no longer exist.
+		PurgeTraffic(ctx context.Context) error
 	}
-	// Usage removes usage events that are too old; nil means that none are.
-	Usage func(platform.Tx) error
-	// Lead reports whether this server does the work of which all servers together need
-	// one at a time; nil means yes.
-	Lead func(ctx context.Context, name string) bool
-	Log  *slog.Logger
+	// PurgeTasks removes tasks that were over long ago.
+	PurgeTasks func(platform.Tx) error
+	// PurgeUsage removes usage events that are too old.
+	PurgeUsage func(platform.Tx) error
+	// Lead reports whether this server does the work of a name, of which all servers
+	// together need one at a time; nil means yes. SharedLogs means that they share the logs.
+	Lead       func(ctx context.Context, name string) bool
+	SharedLogs bool
+	Log        *slog.Logger
 	// Now returns the time; nil means time.Now.
 	Now func() time.Time
 }
@@ -66,7 +73,7 @@ type Cleaner struct {
 	Config
 	mu     sync.Mutex
 	swept  time.Time // when Sweep ran last
-	purged time.Time // when it purged jobs
+	purged map[string]time.Time
 }
 
 // New returns a Cleaner.
@@ -74,7 +81,10 @@ func New(c Config) *Cleaner {
 	if c.Now == nil {
 		c.Now = time.Now
 	}
-	return &Cleaner{Config: c}
+	if c.Lead == nil {
+		c.Lead = func(context.Context, string) bool { return true }
+	}
+	return &Cleaner{Config: c, purged: map[string]time.Time{}}
 }
 
 // Periodic returns the service that runs Sweep from time to time.
@@ -87,32 +97,36 @@ func (c *Cleaner) Sweep(ctx context.Context) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.swept = time.Now()
-	if err := c.sweepLogs(ctx); err != nil && ctx.Err() == nil {
-		c.Log.WarnContext(ctx, "logs of deleted apps could not be removed; this is tried again", "error", err)
+	if !c.SharedLogs || c.Lead(ctx, "sweep-logs") {
+		if err := c.sweepLogs(ctx); err != nil && ctx.Err() == nil {
+			c.Log.WarnContext(ctx, "logs of deleted apps could not be removed; this is tried again", "error", err)
+		}
 	}
 	c.trim(ctx)
 	_ = c.Builds.Sweep(ctx) // tried again by the next sweep
-	c.purgeJobs(ctx)
+	c.purge(ctx, "purge-jobs", func() error { return c.Rows.PurgeJobs(ctx, c.Now().Add(-jobsKept)) })
+	c.purge(ctx, "purge-tasks", func() error { return c.Store.Update(ctx, c.PurgeTasks) })
+	c.purge(ctx, "purge-usage", func() error { return c.Store.Update(ctx, c.PurgeUsage) })
+	c.purge(ctx, "purge-traffic", func() error { return c.Rows.PurgeTraffic(ctx) })
 	// Last, because their store may be slow.
-	if err := c.sweepBlobs(ctx); err != nil && ctx.Err() == nil {
+	err := c.Blobs.Tidy(ctx)
+	if c.Lead(ctx, "sweep-blobs") {
+		err = errors.Join(err, c.sweepBlobs(ctx))
+	}
+	if err != nil && ctx.Err() == nil {
 		c.Log.WarnContext(ctx, "unused blobs could not be removed; this is tried again", "error", err)
 	}
 }
 
-func (c *Cleaner) purgeJobs(ctx context.Context) {
+// purge does something once an hour, on one of the servers.
+func (c *Cleaner) purge(ctx context.Context, name string, do func() error) {
 	now := c.Now()
-	if now.Sub(c.purged) < purgeInterval || c.Lead != nil && !c.Lead(ctx, "purge-jobs") {
+	if now.Sub(c.purged[name]) < purgeInterval || !c.Lead(ctx, name) {
 		return
 	}
-	c.purged = now
-	if err := c.Jobs.PurgeJobs(ctx, now.Add(-jobsKept)); err != nil && ctx.Err() == nil {
-		c.Log.WarnContext(ctx, "old jobs could not be removed", "error", err)
-	}
-	if c.Usage == nil {
-		return
-	}
-	if err := c.Store.Update(ctx, c.Usage); err != nil && ctx.Err() == nil {
-		c.Log.WarnContext(ctx, "old usage events could not be removed", "error", err)
+	c.purged[name] = now
+	if err := do(); err != nil && ctx.Err() == nil {
+		c.Log.WarnContext(ctx, "rows that are no longer needed could not be removed", "work", name, "error", err)
 	}
 }
 
@@ -153,7 +167,10 @@ func (c *Cleaner) sweepBlobs(ctx context.Context) error {
 			return err
 		}
 	}
-	return c.Blobs.Tidy(ctx)
+	if shared, ok := c.Blobs.(blob.Purger); ok {
+		return shared.Purge(ctx)
+	}
+	return nil
 }
 
 // sweepLogs removes the logs of deleted apps.

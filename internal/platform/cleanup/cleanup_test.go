@@ -10,6 +10,7 @@ import (
 	"ingot/internal/base/db"
 	"ingot/internal/base/db/dbtest"
 	"ingot/internal/platform"
+	"ingot/internal/platform/actions"
 	"ingot/internal/platform/blob"
 	"ingot/internal/platform/cleanup"
 	"ingot/internal/platform/engine"
@@ -48,7 +49,7 @@ func TestSweep(t *testing.T) {
 	k := &keeper{keys: []string{"droplet-1", "droplet-2", "builder-3", "", "image-sha256:1", "image-sha256:2"}}
 	store := platformdb.New(d)
 	cleaner := cleanup.New(cleanup.Config{
-		Store: store, Blobs: blobs, Logs: lines, Engine: k, Jobs: store, Log: slog.New(slog.DiscardHandler),
+		Store: store, Blobs: blobs, Logs: lines, Engine: k, Rows: store, PurgeTasks: actions.New().PurgeTasks, PurgeUsage: actions.New().PurgeUsage, Log: slog.New(slog.DiscardHandler),
 		Builds: staging.New(staging.Config{Scratch: t.TempDir(), Blobs: blobs}),
 		// Files were written a moment ago: let that moment be long past.
 		Now: func() time.Time { return time.Now().Add(time.Minute) },

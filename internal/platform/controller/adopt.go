@@ -11,6 +11,9 @@ import (
 	"ingot/internal/platform/initproto"
 )
 
+// movedAway is why an instance is replaced if the engine does not say more.
+const movedAway = "its machine is being vacated"
+
 // found is the state that a controller finds when it starts.
 type found struct {
 	engine  []engine.Instance
@@ -154,7 +157,7 @@ func (c *Controller) resume(a *app, byID map[string]engine.Instance) {
 			}
 			a.slots[l.at] = s
 			if in.Displaced {
-				a.post(occurrence{id: l.id, event: event{kind: evDisplaced, text: "its machine is being vacated"}})
+				a.post(occurrence{id: l.id, event: event{kind: evDisplaced, text: movedAway}})
 			}
 		default:
 			continue

@@ -180,10 +180,13 @@ func (c *Controller) pass(ctx context.Context, a *app) error {
 		Controller: c, app: a, goal: g, slots: maps.Clone(a.slots),
 		rules: rules{now: c.Clock.Now(), grace: c.Grace, cell: c.Cell, newID: newGUID},
 	}
-	events := a.pending()
+	events := inOrder(a.pending())
 	p.desire()
 	for _, o := range events {
 		p.occur(o)
+	}
+	for _, r := range g.restarts {
+		p.occur(occurrence{at: slotKey{process: r.ProcessGUID, index: r.Index}, event: event{kind: evRestart}})
 	}
 	for _, at := range p.slotKeys() {
 		p.step(at, event{kind: evDue})
@@ -220,6 +223,21 @@ func (c *Controller) pass(ctx context.Context, a *app) error {
 	return nil
 }
 
+// inOrder returns events with those about displaced instances first: an instance that ends
+// because of its machine has not crashed.
+func inOrder(events []occurrence) []occurrence {
+	slices.SortStableFunc(events, func(x, y occurrence) int {
+		rank := func(o occurrence) int {
+			if o.event.kind == evDisplaced {
+				return 0
+			}
+			return 1
+		}
+		return rank(x) - rank(y)
+	})
+	return events
+}
+
 // slotKeys returns the keys of the existing slots, sorted.
 func (p *pass) slotKeys() []slotKey {
 	return slices.SortedFunc(maps.Keys(p.slots), func(x, y slotKey) int {
@@ -243,7 +261,7 @@ func (p *pass) occur(o occurrence) {
 	}
 	version := p.slots[l.at].wanted
 	p.step(l.at, o.event)
-	if o.event.kind == evDisplaced && p.slots[l.at].leaves() && version != "" {
+	if (o.event.kind == evDisplaced || o.event.moved != "") && p.slots[l.at].leaves() && version != "" {
 		room := 1
 		p.add(l.at.process, l.at.index, version, &room)
 	}
@@ -301,7 +319,7 @@ func (p *pass) save(ctx context.Context) (map[slotKey]*platform.Instance, error)
 	}
 	p.wrote = len(inserts)+len(updates)+len(deletes) > 0
 	audits := p.audits()
-	if len(inserts)+len(updates)+len(deletes)+len(audits) == 0 && !p.moved() {
+	if len(inserts)+len(updates)+len(deletes)+len(audits)+len(p.goal.restarts) == 0 && !p.moved() {
 		return rows, nil
 	}
 	return rows, p.Store.Update(ctx, func(tx platform.Tx) error {
@@ -321,6 +339,11 @@ func (p *pass) save(ctx context.Context) (map[slotKey]*platform.Instance, error)
 		}
 		for _, row := range inserts {
 			if err := tx.Instances().Insert(row); err != nil {
+				return err
+			}
+		}
+		for _, done := range p.goal.restarts {
+			if err := tx.InstanceRestarts().Delete(done.GUID); err != nil && !fault.Is(err, fault.NotFound) {
 				return err
 			}
 		}

@@ -15,7 +15,6 @@ import (
 	"github.com/google/uuid"
 
 	"ingot/internal/base/background"
-	"ingot/internal/base/fault"
 	"ingot/internal/platform"
 	"ingot/internal/platform/actions"
 	"ingot/internal/platform/engine"
@@ -226,7 +225,7 @@ func (c *Controller) Start(ctx context.Context) error {
 			return err
 		}
 		for range c.Workers {
-			spawn(func() { c.worker(work) })
+			spawn(c.worker)
 		}
 		spawn(func() { c.watch(work) })
 		return nil
@@ -302,7 +301,7 @@ func (c *Controller) KickAll() {
 	}
 }
 
-func (c *Controller) worker(ctx context.Context) {
+func (c *Controller) worker() {
 	for {
 		guid, ok := c.queue.next()
 		if !ok {
@@ -311,12 +310,12 @@ func (c *Controller) worker(ctx context.Context) {
 		func() {
 			defer c.queue.done(guid)
 			// reconcile logs its failure and queues the app again.
-			_ = c.reconcile(ctx, guid)
+			_ = c.reconcile(guid)
 		}()
 	}
 }
 
-func (c *Controller) reconcile(ctx context.Context, guid string) error {
+func (c *Controller) reconcile(guid string) error {
 	if !c.share.Works(guid) {
 		return nil // KickAll or Gained follows when this server works on it
 	}
@@ -326,7 +325,7 @@ func (c *Controller) reconcile(ctx context.Context, guid string) error {
 		c.drop(a)
 		return nil
 	}
-	ctx = c.share.Fence(ctx, guid)
+	ctx := c.share.Fence(c.workOf(a), guid)
 	err := background.Do("look at an app", func() error { return c.pass(ctx, a) })
 	switch {
 	case err == nil:
@@ -461,36 +460,6 @@ func (c *Controller) forget(a *app) {
 		}
 		delete(c.apps, a.guid)
 	}
-}
-
-// ErrElsewhere means that another server works on an app.
-var ErrElsewhere = errors.New("another server works on the app")
-
-// RestartInstance replaces one instance gracefully. It does not count as a crash, and
-// resets the crash count. It returns ErrElsewhere if another server has to do it.
-func (c *Controller) RestartInstance(ctx context.Context, processGUID string, index int) error {
-	var appGUID string
-	err := c.Store.View(ctx, func(tx platform.Tx) error {
-		process, err := tx.Processes().Get(processGUID)
-		if err != nil {
-			return err
-		}
-		if index < 0 || index >= process.Instances {
-			return fault.New(fault.NotFound, "Instance not found")
-		}
-		appGUID = process.AppGUID
-		return nil
-	})
-	if err != nil {
-		return err
-	}
-	if !c.share.Has(appGUID) {
-		return ErrElsewhere
-	}
-	for !c.appOf(appGUID).post(occurrence{at: slotKey{process: processGUID, index: index}, event: event{kind: evRestart}}) {
-	}
-	c.Kick(appGUID)
-	return nil
 }
 
 // Displaced replaces an instance that has to leave its machine, or whose machine was lost.

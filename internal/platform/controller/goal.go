@@ -17,6 +17,8 @@ type goal struct {
 	idle      bool // nothing should run
 	// deployment is the active deployment; nil if there is none or nothing should run.
 	deployment *platform.Deployment
+	// restarts are the instances that users want to be restarted.
+	restarts []*platform.InstanceRestart
 }
 
 // version returns the version that should run at an index of a process; "" for none.
@@ -32,6 +34,11 @@ func (c *Controller) goalOf(ctx context.Context, guid string) (goal, error) {
 	var g goal
 	err := c.Store.View(ctx, func(tx platform.Tx) error {
 		g = goal{processes: map[string]*platform.Process{}, instances: map[string]int{}}
+		restarts, _, err := tx.InstanceRestarts().List(platform.Where("app_guid", guid))
+		if err != nil {
+			return err
+		}
+		g.restarts = restarts
 		app, err := tx.Apps().Get(guid)
 		if fault.Is(err, fault.NotFound) {
 			return nil

@@ -90,6 +90,7 @@ type event struct {
 	gently  bool   // evDesire: when stopping, wait for requests to finish first
 	text    string // the reason
 	status  int    // evEnded: the exit status; 0 also if unknown
+	moved   string // evEnded: its machine is being vacated or was lost, for this reason
 	seq     uint64 // of the record with the event, if any
 	// Of evCreated:
 	host, internal string
@@ -431,6 +432,10 @@ func (r rules) settle(s *slot) []action {
 func (r rules) ended(s *slot, e event) []action {
 	switch s.state {
 	case starting, running:
+		if e.moved != "" {
+			s.wanted, s.ready, s.failing, s.failed, s.details = "", false, false, sound, ""
+			return append(r.moving(*s, e.moved), r.clear(s)...)
+		}
 		text := e.text
 		if text == "" {
 			text = "Instance ended without a reason"
@@ -535,10 +540,28 @@ func (r rules) displaced(s *slot, e event) []action {
 	switch s.state {
 	case starting, running:
 		s.wanted = ""
-		do := []action{r.line(*s, "Cell %s is replacing instance %s: %s", r.cell, s.id, e.text), {kind: doMove, id: s.id, text: e.text}}
-		return append(do, r.stop(s, true)...)
+		return append(r.moving(*s, e.text), r.stop(s, true)...)
+	case clearing, waiting:
+		// It ended because of that, which was known too late: it was recorded as a crash, but
+		// its replacement does not wait.
+		if s.failed == crashed && r.now.Sub(s.crashedAt) < movedSoon {
+			s.failed, s.details, s.crashes, s.restartAt = sound, "", max(0, s.crashes-1), time.Time{}
+			if s.state == waiting && s.wanted != "" {
+				return append(r.moving(*s, e.text), r.create(s)...)
+			}
+			return r.moving(*s, e.text)
+		}
 	}
 	return nil
+}
+
+// movedSoon is how soon after the end of an instance its machine may turn out to be the
+// reason.
+const movedSoon = 10 * time.Second
+
+// moving tells that an instance is replaced because of its machine.
+func (r rules) moving(s slot, why string) []action {
+	return []action{r.line(s, "Cell %s is replacing instance %s: %s", r.cell, s.id, why), {kind: doMove, id: s.id, text: why}}
 }
 
 // restart replaces the instance in any state, and resets the crash count.

@@ -158,7 +158,7 @@ func TestRealStartScaleRestart(t *testing.T) {
 	if again := w.awaitRunning(1); again[0] == three[0] {
 		t.Error("it was not replaced")
 	}
-	if err := w.c.RestartInstance(t.Context(), "app", 0); err != nil {
+	if err := w.restartInstance("app", 0); err != nil {
 		t.Fatal(err)
 	}
 	old := w.rows()[0].GUID

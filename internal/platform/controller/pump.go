@@ -135,10 +135,15 @@ func (p *pump) finishSafely(ctx context.Context) (e event, known bool) {
 // killed together with its ingot-init, and the engine may know more.
 func (p *pump) finish(ctx context.Context) (event, bool) {
 	e := event{kind: evEnded, seq: p.last}
+	var in engine.Instance
 	if p.end != nil {
 		p.exit = &initproto.Exit{Status: p.end.Status, Description: p.end.Reason, Stopped: p.end.Stopped, OOM: p.end.OOM}
+		if p.end.Stopped {
+			in, _ = p.Engine.Get(ctx, p.id) // it may have been told so by its machine
+		}
 	} else {
-		in, err := p.lastState(ctx)
+		var err error
+		in, err = p.lastState(ctx)
 		switch {
 		case ctx.Err() != nil:
 			return event{}, false
@@ -146,6 +151,9 @@ func (p *pump) finish(ctx context.Context) (event, bool) {
 			return event{kind: evLost}, true
 		}
 		p.exit = in.State.Exit
+	}
+	if in.Displaced && (p.exit == nil || p.exit.Stopped) {
+		e.moved = movedAway
 	}
 	if p.exit == nil {
 		e.text = "Instance was killed"

@@ -38,7 +38,7 @@ func TestRollingRestart(t *testing.T) {
 	})
 	for process, was := range map[string]string{d.WebGUID: one(d.WebGUID, ""), "app": before[0]} {
 		version := w.fake.specOf(was).Labels[labelVersion]
-		if err := w.c.RestartInstance(t.Context(), process, 0); err != nil {
+		if err := w.restartInstance(process, 0); err != nil {
 			t.Fatal(err)
 		}
 		w.await("it is there again", func() bool { return one(process, was) != "" })

@@ -68,6 +68,7 @@ func (c *Controller) Lost(shards uint64) {
 	for _, a := range c.allApps() {
 		if c.share.In(shards, a.guid) {
 			all.Go("release an app", func() {
+				c.cancel(a)
 				a.mu.Lock() // waits for its pass
 				defer a.mu.Unlock()
 				c.drop(a)
@@ -77,13 +78,20 @@ func (c *Controller) Lost(shards uint64) {
 	all.Wait()
 }
 
-// drop forgets the state of an app, whose lock must be held, and ends the work on it.
-func (c *Controller) drop(a *app) {
-	a.halt()
+// cancel ends the context of the work on an app.
+func (c *Controller) cancel(a *app) {
 	c.mu.Lock()
+	defer c.mu.Unlock()
 	if a.release != nil {
 		a.release()
 	}
+}
+
+// drop forgets the state of an app, whose lock must be held, and ends the work on it.
+func (c *Controller) drop(a *app) {
+	a.halt()
+	c.cancel(a)
+	c.mu.Lock()
 	if c.apps[a.guid] == a {
 		delete(c.apps, a.guid)
 	}

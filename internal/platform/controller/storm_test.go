@@ -40,7 +40,7 @@ func TestStorm(t *testing.T) {
 				case 1:
 					w.restartQuietly(fmt.Sprint(worker, "-", i))
 				case 2:
-					_ = c.RestartInstance(t.Context(), "app", rand.IntN(4))
+					_ = w.restartInstance("app", rand.IntN(4))
 				case 3:
 					if l, _ := w.fake.List(t.Context()); len(l) > 0 {
 						w.fake.mu.Lock()

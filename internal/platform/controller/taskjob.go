@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"sync/atomic"
+	"time"
 
 	"ingot/internal/base/background"
 	"ingot/internal/base/fault"
@@ -19,6 +20,7 @@ import (
 const (
 	reasonCancelled = "task was cancelled"
 	reasonStopped   = "the task was stopped by the platform before it ended; run it again"
+	reasonMoved     = "the task did not end before the platform lost its machine: %s; look at the app's log before you run it again"
 	reasonVanished  = "the instance of the task was lost before the task ended, so its result is not known; look at the app's log before you run it again"
 )
 
@@ -61,6 +63,18 @@ func failed(reason string) func(*platform.Task) {
 	}
 }
 
+// resultOf returns the result for an exit. What the machine stopped says why.
+func (j *job) resultOf(exit *initproto.Exit) func(*platform.Task) {
+	select {
+	case <-j.moved:
+		if exit == nil || exit.Stopped {
+			return failed(fmt.Sprintf(reasonMoved, j.why))
+		}
+	default:
+	}
+	return resultOf(exit)
+}
+
 // resultOf returns the result for an exit. A task that finished before it could be stopped
 // has succeeded.
 func resultOf(exit *initproto.Exit) func(*platform.Task) {
@@ -82,7 +96,7 @@ func resultOf(exit *initproto.Exit) func(*platform.Task) {
 func (j *job) start(ctx context.Context, task *platform.Task) (reason string, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	defer j.whenUnwanted(ctx, func(context.Context) { cancel() })()
+	defer j.when(ctx, j.unwanted, func(context.Context) { cancel() })()
 	select {
 	case j.starts <- struct{}{}:
 		defer releaser(j.starts)()
@@ -119,19 +133,23 @@ func (j *job) notStarted(ctx context.Context, task *platform.Task, err error) (s
 	if errors.Is(ctx.Err(), context.Canceled) {
 		return "", ctx.Err() // the server stops: the next one continues
 	}
+	var refused *engine.PlacementError
+	if errors.As(err, &refused) && refused.Displaced {
+		return "", err // nothing ran: it is started again
+	}
 	j.Log.Warn("starting a task failed", "app", task.AppGUID, "task", j.guid, "error", err)
 	return failureOf(err), nil
 }
 
-// whenUnwanted calls f when the task should stop, unless ctx ends or stop is called before.
-// stop cancels the context of f and waits for it.
-func (j *job) whenUnwanted(ctx context.Context, f func(ctx context.Context)) (stop func()) {
+// when calls f when a channel is closed, unless ctx ends or stop is called before. stop
+// cancels the context of f and waits for it.
+func (j *job) when(ctx context.Context, closed <-chan struct{}, f func(ctx context.Context)) (stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	done := make(chan struct{})
 	background.Go("task", func() {
 		defer close(done)
 		select {
-		case <-j.unwanted:
+		case <-closed:
 			f(ctx)
 		case <-ctx.Done():
 		}
@@ -206,7 +224,8 @@ func (j *job) specOf(ctx context.Context, task *platform.Task) (engine.Spec, err
 // follow reads the records of the instance to their end, and stops it when the task is
 // cancelled. A nil exit means that its end is unknown.
 func (j *job) follow(ctx context.Context, task *platform.Task) (*initproto.Exit, error) {
-	stop := j.whenUnwanted(ctx, j.terminate)
+	stop := j.when(ctx, j.unwanted, j.terminate)
+	given := j.when(ctx, j.moved, j.giveUp)
 	var written atomic.Int64
 	p := pump{
 		Config: &j.Config, app: task.AppGUID, id: j.guid, index: "0", sources: []string{task.Source()}, last: j.Logs.Position(j.guid),
@@ -214,6 +233,7 @@ func (j *job) follow(ctx context.Context, task *platform.Task) (*initproto.Exit,
 	}
 	_, ended := p.run(ctx)
 	stop()
+	given()
 	if !ended {
 		return nil, ctx.Err()
 	}
@@ -235,8 +255,20 @@ func (j *job) terminate(ctx context.Context) {
 	if err := j.Engine.Signal(ctx, j.guid); err != nil && !errors.Is(err, engine.ErrNotFound) && ctx.Err() == nil {
 		j.Log.Warn("stopping a task failed", "task", j.guid, "error", err)
 	}
+	j.removeAfter(ctx, j.Grace+stopSlack)
+}
+
+// giveUp removes an instance whose machine is taken away, if it does not end by itself. A
+// machine that was lost does not say so.
+func (j *job) giveUp(ctx context.Context) { j.removeAfter(ctx, leaveTime) }
+
+// leaveTime is how long the machine of a task may take to stop it, longer than the grace
+// period of a Pod.
+const leaveTime = 45 * time.Second
+
+func (j *job) removeAfter(ctx context.Context, d time.Duration) {
 	late := make(chan struct{})
-	defer j.Clock.AfterFunc(j.Grace+stopSlack, func() { close(late) })()
+	defer j.Clock.AfterFunc(d, func() { close(late) })()
 	select {
 	case <-late:
 	case <-ctx.Done():

@@ -197,7 +197,7 @@ func TestTaskWaitsForItsTurnWithoutLosingTime(t *testing.T) {
 		tasks.starts <- struct{}{} // others
 	}
 	ctx := &askedContext{Context: t.Context(), asked: make(chan struct{})}
-	j := &job{Tasks: tasks, guid: guid, unwanted: make(chan struct{})}
+	j := &job{Tasks: tasks, guid: guid, unwanted: make(chan struct{}), moved: make(chan struct{})}
 	done := make(chan error, 1)
 	row := w.taskRow(guid)
 	go func() {

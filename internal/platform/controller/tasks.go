@@ -16,8 +16,6 @@ import (
 
 const (
 	kindTask = "task"
-	// purgeEvery is the interval of deleting old finished tasks.
-	purgeEvery = time.Hour
 	// taskPause is the longest pause between retries of a task.
 	taskPause = 10 * time.Second
 )
@@ -46,8 +44,7 @@ type Tasks struct {
 
 	mu     sync.Mutex
 	jobs   map[string]*job // by task
-	purged time.Time
-	looked chan struct{} // closed after the next pass over the tasks
+	looked chan struct{}   // closed after the next pass over the tasks
 }
 
 var _ background.Service = (*Tasks)(nil)
@@ -80,19 +77,14 @@ func (t *Tasks) Gained(shards uint64) {
 // Lost stops the work on the tasks of the apps of shards, and leaves them running. When it
 // returns, nothing is written for them any more.
 func (t *Tasks) Lost(shards uint64) {
-	t.share.Lose(shards)
-	t.mu.Lock()
-	var released []*job
-	for _, j := range t.jobs {
-		if t.share.In(shards, j.app) {
-			j.release()
-			released = append(released, j)
+	t.share.Lost(shards, func() (all []*platform.Work) {
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		for _, j := range t.jobs {
+			all = append(all, j.Work)
 		}
-	}
-	t.mu.Unlock()
-	for _, j := range released {
-		<-j.over
-	}
+		return all
+	})
 }
 
 // Kick triggers a pass over the tasks. It never blocks.
@@ -192,9 +184,6 @@ func (t *Tasks) look(ctx context.Context, spawn func(func()), thorough bool) err
 			return err
 		}
 		found = list
-		if err := t.purge(ctx); err != nil {
-			t.Log.Warn("deleting old tasks failed", "error", err)
-		}
 	}
 	active, orgs, err := t.active(ctx)
 	if err != nil {
@@ -219,7 +208,7 @@ func (t *Tasks) look(ctx context.Context, spawn func(func()), thorough bool) err
 	// Waiting tasks start after all that run have been counted.
 	t.beginPending(ctx, spawn, active, orgs)
 	for guid, j := range t.jobs {
-		if !known[guid] && t.share.Works(j.app) {
+		if !known[guid] && t.share.Works(j.App) {
 			j.end() // deleted with its app, or just finished
 		}
 	}
@@ -253,12 +242,11 @@ func (t *Tasks) beginPending(ctx context.Context, spawn func(func()), active []*
 
 // begin starts a job. The lock must be held.
 func (t *Tasks) begin(ctx context.Context, spawn func(func()), guid, app, org string) {
-	j := &job{Tasks: t, guid: guid, app: app, org: org, unwanted: make(chan struct{}), over: make(chan struct{})}
-	ctx, j.release = context.WithCancel(t.share.Fence(ctx, app))
+	j := &job{Tasks: t, guid: guid, org: org, unwanted: make(chan struct{}), moved: make(chan struct{})}
+	ctx, j.Work = t.share.Begin(ctx, app)
 	t.jobs[guid] = j
 	spawn(func() {
-		defer close(j.over)
-		defer j.release()
+		defer j.End()
 		defer func() {
 			t.mu.Lock()
 			delete(t.jobs, guid)
@@ -269,29 +257,41 @@ func (t *Tasks) begin(ctx context.Context, spawn func(func()), guid, app, org st
 	})
 }
 
-func (t *Tasks) purge(ctx context.Context) error {
-	now := t.Clock.Now()
-	if !t.purged.IsZero() && now.Sub(t.purged) < purgeEvery {
-		return nil
-	}
-	t.purged = now
-	return t.Store.Update(ctx, t.Platform.PurgeTasks)
-}
-
 // job runs one task until it is finished.
 type job struct {
 	*Tasks
+	*platform.Work
 	guid     string
-	app      string // guid
 	org      string // organization whose limit it counts for; empty if unknown
-	release  context.CancelFunc
-	over     chan struct{} // closed when it does nothing any more
 	once     sync.Once
 	unwanted chan struct{} // closed when the task should stop
+	leaving  sync.Once
+	moved    chan struct{} // closed when its machine is taken away
+	why      string        // once moved is closed
 	gone     atomic.Bool   // its app was deleted: do not log
 }
 
 func (j *job) end() { j.once.Do(func() { close(j.unwanted) }) }
+
+// displaced notes that the machine of the task is taken away.
+func (j *job) displaced(why string) {
+	j.leaving.Do(func() {
+		j.why = why
+		close(j.moved)
+	})
+}
+
+// Displaced is told that an instance has to leave its machine, or that the machine was lost.
+// A task that began is not run again: what it did is not known. It fails, unless it ends
+// well before its machine stops it.
+func (t *Tasks) Displaced(id, why string) {
+	t.mu.Lock()
+	j := t.jobs[id]
+	t.mu.Unlock()
+	if j != nil {
+		j.displaced(why)
+	}
+}
 
 // pauseAfter returns the pause before the retry after so many failures.
 func pauseAfter(failures int) time.Duration { return min(pumpPause<<min(failures, 8), taskPause) }
@@ -338,6 +338,8 @@ func (j *job) carryOut(ctx context.Context) error {
 		return j.conclude(ctx, nil, failed(reasonVanished))
 	case err != nil:
 		return err
+	case in.Displaced:
+		j.displaced(movedAway)
 	}
 	task, err = j.row(ctx, func(task *platform.Task) bool {
 		begun := task.State == platform.TaskPending
@@ -355,7 +357,7 @@ func (j *job) carryOut(ctx context.Context) error {
 		j.end()
 	}
 	exit, err := j.follow(ctx, task)
-	return j.conclude(ctx, err, resultOf(exit))
+	return j.conclude(ctx, err, j.resultOf(exit))
 }
 
 // conclude writes the result, unless there was an error.

@@ -195,6 +195,24 @@ func (w *world) restart(version string) {
 	w.change(func(p *platform.Process) { p.Version = version })
 }
 
+// restartInstance asks for a restart as a user does.
+func (w *world) restartInstance(processGUID string, index int) error {
+	w.Helper()
+	err := w.store.Update(w.Context(), func(tx platform.Tx) error {
+		app, err := tx.Apps().Get("app")
+		if err != nil {
+			return err
+		}
+		process, err := tx.Processes().Get(processGUID)
+		if err != nil {
+			return err
+		}
+		return w.config().Platform.RestartInstance(tx, actions.Actor{}, app, process, index)
+	})
+	w.c.Kick("app")
+	return err
+}
+
 func (w *world) setState(s platform.AppState) {
 	w.Helper()
 	w.update(func(tx platform.Tx) error {
@@ -329,7 +347,7 @@ func (c *Controller) Reconcile(ctx context.Context, appGUID string) error {
 	adopted := c.adopted
 	c.mu.Unlock()
 	result := make(chan error, 1)
-	if !adopted || !c.spawn("look at an app", func(work context.Context) { result <- c.reconcile(work, appGUID) }) {
+	if !adopted || !c.spawn("look at an app", func(context.Context) { result <- c.reconcile(appGUID) }) {
 		return errNotRunning
 	}
 	select {

@@ -23,6 +23,9 @@ type PlacementError struct {
 	// Reason is for the users of the instance: Cloud Foundry's words where it has them, and
 	// no internals of the machine.
 	Reason string
+	// Displaced means that there was room, but the machine was taken away before anything
+	// ran.
+	Displaced bool
 	// Err is the cause, for the operator; it may be nil.
 	Err error
 }

@@ -157,3 +157,15 @@ var instances = define(table[platform.Instance]{
 	virtual: ofApp,
 	visible: ofVisibleApps,
 })
+
+var instanceRestarts = define(table[platform.InstanceRestart]{
+	name: "platform_instance_restarts",
+	base: (*platform.InstanceRestart).Base,
+	columns: []column[platform.InstanceRestart]{
+		text("app_guid", func(r *platform.InstanceRestart) *string { return &r.AppGUID }),
+		text("process_guid", func(r *platform.InstanceRestart) *string { return &r.ProcessGUID }),
+		integer("index", func(r *platform.InstanceRestart) *int { return &r.Index }).named("instance_index"),
+	},
+	virtual: ofApp,
+	visible: ofVisibleApps,
+})

@@ -44,27 +44,27 @@ func readSecret(tx *db.Tx, name string) ([]byte, error) {
 }
 
 // Secret returns a secret that all servers of the installation share. The first server
-// creates it.
-func (s *Store) Secret(ctx context.Context, name string, create func() ([]byte, error)) ([]byte, error) {
-	var value []byte
+// creates it; created reports whether this call did.
+func (s *Store) Secret(ctx context.Context, name string, create func() ([]byte, error)) (value []byte, created bool, err error) {
 	read := func(tx *db.Tx) (err error) {
 		value, err = readSecret(tx, name)
 		return err
 	}
-	err := s.db.View(ctx, read)
-	if !missing(err) {
-		return value, err
+	if err := s.db.View(ctx, read); !missing(err) {
+		return value, false, err
 	}
 	fresh, err := create()
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
-	return value, s.db.Update(ctx, func(tx *db.Tx) error {
-		_, err := tx.Exec("INSERT INTO platform_secrets (name, value) VALUES (?, ?) ON CONFLICT (name) DO NOTHING",
+	err = s.db.Update(ctx, func(tx *db.Tx) error {
+		n, err := tx.Exec("INSERT INTO platform_secrets (name, value) VALUES (?, ?) ON CONFLICT (name) DO NOTHING",
 			name, tx.Seal(secretValue, name, fresh))
 		if err != nil {
 			return written(err)
 		}
+		created = n > 0
 		return read(tx)
 	})
+	return value, created, err
 }

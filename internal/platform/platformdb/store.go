@@ -142,6 +142,9 @@ func (x *transaction) Deployments() platform.Repo[platform.Deployment] { return 
 func (x *transaction) Revisions() platform.Repo[platform.Revision]     { return repoOf(x, revisions) }
 func (x *transaction) Tasks() platform.Repo[platform.Task]             { return repoOf(x, tasks) }
 func (x *transaction) Instances() platform.Repo[platform.Instance]     { return repoOf(x, instances) }
+func (x *transaction) InstanceRestarts() platform.Repo[platform.InstanceRestart] {
+	return repoOf(x, instanceRestarts)
+}
 func (x *transaction) Buildpacks() platform.Repo[platform.Buildpack]   { return repoOf(x, buildpacks) }
 func (x *transaction) Stacks() platform.Repo[platform.Stack]           { return repoOf(x, stacks) }
 func (x *transaction) AuditEvents() platform.Repo[platform.AuditEvent] { return repoOf(x, auditEvents) }

@@ -53,15 +53,15 @@ func TestSecret(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		first, second := open(t, d), platformdb.New(d)
-		for _, s := range []*platformdb.Store{first, second, first} {
-			got, err := s.Secret(t.Context(), "authority", func() ([]byte, error) {
+		for i, s := range []*platformdb.Store{first, second, first} {
+			got, created, err := s.Secret(t.Context(), "authority", func() ([]byte, error) {
 				if s == second {
 					t.Error("the second server creates the secret again")
 				}
 				return []byte("of the first"), nil
 			})
-			if err != nil || string(got) != "of the first" {
-				t.Errorf("secret is %q, %v, want %q", got, err, "of the first")
+			if err != nil || string(got) != "of the first" || created != (i == 0) {
+				t.Errorf("secret is %q, created %v, %v, want %q, created %v", got, created, err, "of the first", i == 0)
 			}
 		}
 		err := d.View(t.Context(), func(tx *db.Tx) error {
@@ -165,7 +165,7 @@ func TestSecretsAreSealed(t *testing.T) {
 				return tx.SetEnvGroup(platform.EnvGroup{Name: "x", Var: map[string]string{"TOKEN": secret}})
 			})
 			if err == nil {
-				_, err = platformdb.New(d).Secret(ctx, "x", func() ([]byte, error) { return []byte(secret), nil })
+				_, _, err = platformdb.New(d).Secret(ctx, "x", func() ([]byte, error) { return []byte(secret), nil })
 			}
 			if err != nil {
 				t.Fatal(err)

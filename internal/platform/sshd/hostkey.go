@@ -19,14 +19,20 @@ import (
 const maxKeyFile = 64 << 10
 
 // loadHostKey reads the key, or creates one if there is no file. A file that cannot be read
-// is never replaced, because clients know its key.
-func loadHostKey(path string, log *slog.Logger) (ssh.Signer, error) {
+// is never replaced, because clients know its key. Share, unless nil, has the key that all
+// servers use: the file comes first, and is shared if there is none.
+func loadHostKey(path string, share func(create func() ([]byte, error)) ([]byte, error), log *slog.Logger) (ssh.Signer, error) {
 	text, err := readKey(path, log)
-	if errors.Is(err, fs.ErrNotExist) {
+	switch {
+	case errors.Is(err, fs.ErrNotExist) && share != nil:
+		text, err = share(newKey)
+	case errors.Is(err, fs.ErrNotExist):
 		if err := createKey(path); err != nil {
 			return nil, fmt.Errorf("ssh host key: %w", err)
 		}
 		text, err = readKey(path, log)
+	case err == nil && share != nil:
+		_, err = share(func() ([]byte, error) { return text, nil })
 	}
 	if err != nil {
 		return nil, fmt.Errorf("ssh host key: %w", err)
@@ -55,14 +61,23 @@ func readKey(path string, log *slog.Logger) ([]byte, error) {
 	return os.ReadFile(path)
 }
 
+// newKey returns a new key in the form of a key file.
+func newKey() ([]byte, error) {
+	_, key, err := ed25519.GenerateKey(rand.Reader)
+	if err != nil {
+		return nil, err
+	}
+	block, err := ssh.MarshalPrivateKey(key, "")
+	if err != nil {
+		return nil, err
+	}
+	return pem.EncodeToMemory(block), nil
+}
+
 // createKey writes a new key to a temporary file and renames it once it is complete and on
 // the disk. If another process was first, its key is used.
 func createKey(path string) (err error) {
-	_, key, err := ed25519.GenerateKey(rand.Reader)
-	if err != nil {
-		return err
-	}
-	block, err := ssh.MarshalPrivateKey(key, "")
+	text, err := newKey()
 	if err != nil {
 		return err
 	}
@@ -71,7 +86,7 @@ func createKey(path string) (err error) {
 		return err
 	}
 	defer os.Remove(f.Name())
-	_, err = f.Write(pem.EncodeToMemory(block))
+	_, err = f.Write(text)
 	if err := errors.Join(err, f.Sync(), f.Close()); err != nil {
 		return err
 	}

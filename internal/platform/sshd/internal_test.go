@@ -27,7 +27,7 @@ func TestHostKey(t *testing.T) {
 	prints := make([]string, 8)
 	for i := range prints {
 		all.Go(func() {
-			key, err := loadHostKey(path, quietLog)
+			key, err := loadHostKey(path, nil, quietLog)
 			if err != nil {
 				t.Error(err)
 				return
@@ -41,7 +41,7 @@ func TestHostKey(t *testing.T) {
 			t.Errorf("fingerprint %q", p)
 		}
 	}
-	key, err := loadHostKey(path, quietLog)
+	key, err := loadHostKey(path, nil, quietLog)
 	if err != nil || key.PublicKey().Type() != ssh.KeyAlgoED25519 {
 		t.Fatalf("host key is %v, %v, want one of type %s", key, err, ssh.KeyAlgoED25519)
 	}
@@ -61,21 +61,60 @@ func TestHostKey(t *testing.T) {
 	if err := os.Chmod(path, 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := loadHostKey(path, quietLog); err != nil || mode() != 0o600 {
+	if _, err := loadHostKey(path, nil, quietLog); err != nil || mode() != 0o600 {
 		t.Errorf("mode %v, %v", mode(), err)
 	}
 	// What cannot be read is left alone.
 	if err := os.WriteFile(path, []byte("broken"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := loadHostKey(path, quietLog); err == nil {
+	if _, err := loadHostKey(path, nil, quietLog); err == nil {
 		t.Error("a broken key was taken")
 	}
 	if b, err := os.ReadFile(path); string(b) != "broken" {
 		t.Errorf("the file is now %q, %v", b, err)
 	}
-	if _, err := loadHostKey(t.TempDir(), quietLog); err == nil {
+	if _, err := loadHostKey(t.TempDir(), nil, quietLog); err == nil {
 		t.Error("a folder was taken")
+	}
+}
+
+// TestSharedHostKey: servers have the key of the first, and a file of their own comes
+// first.
+func TestSharedHostKey(t *testing.T) {
+	t.Parallel()
+	var stored []byte
+	share := func(create func() ([]byte, error)) (_ []byte, err error) {
+		if stored == nil {
+			stored, err = create()
+		}
+		return stored, err
+	}
+	load := func(path string) string {
+		t.Helper()
+		key, err := loadHostKey(path, share, quietLog)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return fingerprint(key.PublicKey())
+	}
+	own := filepath.Join(t.TempDir(), "key")
+	if err := createKey(own); err != nil {
+		t.Fatal(err)
+	}
+	first, empty := load(own), filepath.Join(t.TempDir(), "key")
+	if got := load(empty); got != first {
+		t.Errorf("a server without a file has the key %s, want %s: that of the first", got, first)
+	}
+	if _, err := os.Stat(empty); err == nil {
+		t.Error("a file with the shared key was written, want none")
+	}
+	other := filepath.Join(t.TempDir(), "key")
+	if err := createKey(other); err != nil {
+		t.Fatal(err)
+	}
+	if got := load(other); got == first {
+		t.Error("a server with a file has the shared key, want its own")
 	}
 }
 

@@ -25,10 +25,13 @@ type Config struct {
 	Listener net.Listener
 	// HostKeyFile holds the server's key. It is created if it does not exist.
 	HostKeyFile string
-	Engine      Engine
-	Authorizer  Authorizer
-	Hooks       Hooks
-	Limits      Limits
+	// ShareHostKey, if several servers must have the same key, returns that key and stores
+	// the result of create if there is none. The file, if it exists, comes first.
+	ShareHostKey func(create func() ([]byte, error)) ([]byte, error)
+	Engine       Engine
+	Authorizer   Authorizer
+	Hooks        Hooks
+	Limits       Limits
 	// SFTPServers are paths of sftp servers inside an instance, to be tried before those
 	// that distributions install. {{home}} stands for the home directory, as everywhere in
 	// an engine.ExecRequest.
@@ -93,7 +96,7 @@ func New(c Config) (*Server, error) {
 	s.byAddress = newGuard(s.limits.AddressBurst, s.limits.AddressEvery, c.Clock)
 	s.byProcess = newGuard(s.limits.ProcessBurst, s.limits.ProcessEvery, c.Clock)
 	var err error
-	s.key, err = loadHostKey(c.HostKeyFile, c.Log)
+	s.key, err = loadHostKey(c.HostKeyFile, c.ShareHostKey, c.Log)
 	return s, err
 }
 

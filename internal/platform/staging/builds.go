@@ -57,10 +57,8 @@ type Builds struct {
 
 // carrying is a build that is being carried out.
 type carrying struct {
-	app     string          // guid
-	work    context.Context //nolint:containedctx // of this build
-	release context.CancelFunc
-	over    chan struct{} // closed when nothing is done for it any more
+	*platform.Work
+	ctx context.Context //nolint:containedctx // of this build
 }
 
 // buildInterval is how often the store is searched without a Kick.
@@ -91,19 +89,14 @@ func (b *Builds) Gained(shards uint64) {
 // Lost stops the work on the builds of the apps of shards; they go on in their
 // instances. When it returns, nothing is written for them any more.
 func (b *Builds) Lost(shards uint64) {
-	b.share.Lose(shards)
-	b.mu.Lock()
-	var released []*carrying
-	for _, one := range b.active {
-		if b.share.In(shards, one.app) {
-			one.release()
-			released = append(released, one)
+	b.share.Lost(shards, func() (all []*platform.Work) {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		for _, one := range b.active {
+			all = append(all, one.Work)
 		}
-	}
-	b.mu.Unlock()
-	for _, one := range released {
-		<-one.over
-	}
+		return all
+	})
 }
 
 // Start starts staging.
@@ -124,8 +117,8 @@ func (b *Builds) loop(ctx context.Context, spawn func(func())) {
 		waiting, unwanted := b.waiting(ctx)
 		for guid, build := range waiting {
 			spawn(func() {
-				defer close(build.over)
-				background.Safely("build", func() { b.carryOut(build.work, guid) })
+				defer build.End()
+				background.Safely("build", func() { b.carryOut(build.ctx, guid) })
 			})
 		}
 		for _, guid := range unwanted {
@@ -161,8 +154,8 @@ func (b *Builds) waiting(ctx context.Context) (waiting map[string]*carrying, unw
 	for _, build := range found {
 		wanted[build.GUID] = true
 		if b.active[build.GUID] == nil && b.share.Works(build.AppGUID) {
-			one := &carrying{app: build.AppGUID, over: make(chan struct{})}
-			one.work, one.release = context.WithCancel(b.share.Fence(ctx, build.AppGUID))
+			one := &carrying{}
+			one.ctx, one.Work = b.share.Begin(ctx, build.AppGUID)
 			b.active[build.GUID] = one
 			waiting[build.GUID] = one
 		}
@@ -179,7 +172,6 @@ func (b *Builds) carryOut(ctx context.Context, guid string) {
 	defer func() {
 		b.mu.Lock()
 		defer b.mu.Unlock()
-		b.active[guid].release()
 		delete(b.active, guid)
 	}()
 	err := background.Do("build", func() error { return b.stage(ctx, guid) })

@@ -138,6 +138,11 @@ func testFields(k *kit) {
 		"state":        func(i *platform.Instance) any { return i.State },
 		"restart_at":   func(i *platform.Instance) any { return i.RestartAt },
 	})
+	checkFields(k, "InstanceRestart", instanceRestarts, fields[platform.InstanceRestart]{
+		"app_guid":     func(r *platform.InstanceRestart) any { return r.AppGUID },
+		"process_guid": func(r *platform.InstanceRestart) any { return r.ProcessGUID },
+		"index":        func(r *platform.InstanceRestart) any { return r.Index },
+	})
 	checkFields(k, "Buildpack", buildpacks, fields[platform.Buildpack]{
 		"name":      func(b *platform.Buildpack) any { return b.Name },
 		"stack":     func(b *platform.Buildpack) any { return b.Stack },

@@ -38,6 +38,7 @@ func testRoundTrip(k *kit) {
 	roundTrip(k, "Revision", revisions)
 	roundTrip(k, "Task", tasks)
 	roundTrip(k, "Instance", instances)
+	roundTrip(k, "InstanceRestart", instanceRestarts)
 	roundTrip(k, "Buildpack", buildpacks)
 	roundTrip(k, "Stack", stacks)
 	roundTrip(k, "AuditEvent", auditEvents)

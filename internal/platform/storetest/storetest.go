@@ -215,6 +215,7 @@ var (
 	appUsageEvents     = noun[platform.AppUsageEvent]{platform.Tx.AppUsageEvents, (*platform.AppUsageEvent).Base}
 	serviceUsageEvents = noun[platform.ServiceUsageEvent]{platform.Tx.ServiceUsageEvents, (*platform.ServiceUsageEvent).Base}
 
+	instanceRestarts = noun[platform.InstanceRestart]{platform.Tx.InstanceRestarts, (*platform.InstanceRestart).Base}
 	serviceBrokers   = noun[platform.ServiceBroker]{platform.Tx.ServiceBrokers, (*platform.ServiceBroker).Base}
 	serviceOfferings = noun[platform.ServiceOffering]{platform.Tx.ServiceOfferings, (*platform.ServiceOffering).Base}
 	servicePlans     = noun[platform.ServicePlan]{platform.Tx.ServicePlans, (*platform.ServicePlan).Base}

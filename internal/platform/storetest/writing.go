@@ -52,6 +52,7 @@ func testConflicts(k *kit) {
 	checkConflicts(k, "Stack", stacks, []platform.Stack{{Name: "linux"}}, []platform.Stack{{Name: "Linux"}}, []platform.Stack{{Name: "linux5"}})
 	checkConflicts(k, "Instance", instances,
 		[]platform.Instance{{ProcessGUID: "p", Index: 1, Version: "v"}}, nil, []platform.Instance{{ProcessGUID: "p", Index: 1, Version: "v"}})
+	checkConflicts(k, "InstanceRestart", instanceRestarts, []platform.InstanceRestart{{}}, nil, []platform.InstanceRestart{{}})
 	checkConflicts(k, "Destination", destinations, []platform.Destination{{}}, nil, []platform.Destination{{}})
 	checkConflicts(k, "Job", jobs, []platform.Job{{}}, nil, []platform.Job{{}})
 	checkServiceConflicts(k)

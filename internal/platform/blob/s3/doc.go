@@ -27,7 +27,7 @@
 // only for files of at least 64 KiB, like in Cloud Foundry. An index in the database
 // would have to be kept in step with the bucket, and the packages that have
 // thousands of files have thousands of small ones. An object that is matched is
-// copied onto itself once a day, which renews its time; Tidy removes those that were
+// copied onto itself once a day, which renews its time; Purge removes those that were
 // not used for 30 days.
 //
 // # Failures

@@ -135,7 +135,7 @@ func TestAway(t *testing.T) {
 	_, match := s.Match(ctx, "me", []blob.Resource{{SHA1: strings.Repeat("a", 40), Size: 100_000}})
 	_, sign := s.SignedURL(ctx, blob.Droplets, "a", "", "")
 	_, sweep := s.Sweep(ctx, blob.Packages, nil, 0)
-	for what, err := range map[string]error{"open": open, "stat": stat, "match": match, "sign": sign, "sweep": sweep, "delete": s.Delete(ctx, blob.Droplets, "a"), "tidy": s.Tidy(ctx)} {
+	for what, err := range map[string]error{"open": open, "stat": stat, "match": match, "sign": sign, "sweep": sweep, "delete": s.Delete(ctx, blob.Droplets, "a"), "purge": s.Purge(ctx)} {
 		if !fault.Is(err, fault.Unavailable) {
 			t.Errorf("%s: %v, want %s", what, err, fault.Unavailable)
 		}
@@ -160,8 +160,8 @@ func TestHanging(t *testing.T) {
 	if _, err := s.Sweep(t.Context(), blob.Packages, nil, 0); !fault.Is(err, fault.Unavailable) {
 		t.Errorf("sweep: %v, want %s", err, fault.Unavailable)
 	}
-	if err := s.Tidy(t.Context()); !fault.Is(err, fault.Unavailable) {
-		t.Errorf("tidy: %v, want %s", err, fault.Unavailable)
+	if err := s.Purge(t.Context()); !fault.Is(err, fault.Unavailable) {
+		t.Errorf("purge: %v, want %s", err, fault.Unavailable)
 	}
 	// All slots are taken.
 	ctx, cancel := context.WithCancel(t.Context())
@@ -197,21 +197,21 @@ func TestAbortedUploads(t *testing.T) {
 	begin()
 	b.Age(23 * time.Hour)
 	begin()
-	if err := s.Tidy(t.Context()); err != nil {
+	if err := s.Purge(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if _, uploads := b.count(s); uploads != 2 {
 		t.Errorf("%d uploads, want 2", uploads)
 	}
 	b.Age(2 * time.Hour)
-	if err := s.Tidy(t.Context()); err != nil {
+	if err := s.Purge(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if _, uploads := b.count(s); uploads != 2 {
 		t.Errorf("%d uploads, want 2: the bucket is not listed twice in an hour", uploads)
 	}
 	other := b.open()
-	if err := other.Tidy(t.Context()); err != nil {
+	if err := other.Purge(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if _, uploads := b.count(s); uploads != 1 {
@@ -241,7 +241,7 @@ func TestResourcesExpire(t *testing.T) {
 		t.Errorf("2 uploads and 2 matches made the requests %v, want 3", got)
 	}
 	b.Age(11 * 24 * time.Hour)
-	if err := b.open().Tidy(t.Context()); err != nil {
+	if err := b.open().Purge(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	other := b.open()

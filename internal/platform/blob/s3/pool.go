@@ -76,7 +76,7 @@ func (s *Store) touch(ctx context.Context, key string, size int64) (bool, error)
 	_, err = s.client.CopyObject(short, s.config.bucket, name, s.config.bucket, name, headers, minio.CopySrcOptions{}, minio.PutObjectOptions{})
 	err = failed(ctx, err, "renewing", blob.Resources)
 	if fault.Is(err, fault.NotFound) {
-		return false, nil // Tidy was faster
+		return false, nil // Purge was faster
 	}
 	return err == nil, err
 }

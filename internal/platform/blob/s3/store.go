@@ -61,7 +61,10 @@ type Store struct {
 	tidied  time.Time
 }
 
-var _ blob.Store = (*Store)(nil)
+var (
+	_ blob.Store  = (*Store)(nil)
+	_ blob.Purger = (*Store)(nil)
+)
 
 // newStore returns a store without checking it.
 func newStore(c Config, dir string, log *slog.Logger) (*Store, error) {
@@ -251,12 +254,12 @@ func (s *Store) Sweep(ctx context.Context, kind blob.Kind, unused func([]string)
 	return swept, err
 }
 
-// Tidy implements blob.Store. It also removes uploads that were not completed
-// within a day, and resources that were not used for long, at most once an hour.
-func (s *Store) Tidy(ctx context.Context) error {
-	if err := s.cache.Tidy(ctx); err != nil {
-		return err
-	}
+// Tidy implements blob.Store.
+func (s *Store) Tidy(ctx context.Context) error { return s.cache.Tidy(ctx) }
+
+// Purge implements blob.Purger. It removes uploads that were not completed within a day,
+// and resources that were not used for long, at most once an hour.
+func (s *Store) Purge(ctx context.Context) error {
 	s.mu.Lock()
 	recently := time.Since(s.tidied) < sweepInterval
 	s.mu.Unlock()

@@ -4,11 +4,14 @@ import (
 	"context"
 	"crypto/md5" //nolint:gosec // S3's checksum of a request, against accidents
 	"crypto/sha256"
+	"crypto/x509"
 	"encoding/base64"
 	"encoding/hex"
 	"errors"
 	"io"
-	"sync"
+	"math/rand/v2"
+	"net/http"
+	"time"
 
 	"github.com/minio/minio-go/v7"
 
@@ -91,25 +94,43 @@ func (s *Store) stored(ctx context.Context, kind blob.Kind, key string, want blo
 	return err
 }
 
-// body is the content of one request, which can be repeated. If a store answers before it
-// has read everything, the connection may still read when the library seeks for the next
-// attempt. What such a read takes is missing there, which the store sees by Content-MD5.
-type body struct {
-	mu sync.Mutex
-	moving
-	io.Seeker
+// body is the content of one request. The library does not repeat a request whose body
+// cannot seek: the connection may still read when it would, if the store answers before it
+// has read everything. Store.repeat does, each time with another body.
+type body struct{ moving }
+
+// repeat makes a request up to some times, as long as it fails in a way that may pass. Each
+// attempt may pause for a limited time.
+func (s *Store) repeat(ctx context.Context, stall time.Duration, request func(ctx context.Context, moved func()) error) error {
+	for try := 0; ; try++ {
+		watched, moved, stop := watch(ctx, stall)
+		err := cause(watched, request(watched, moved))
+		stop()
+		if err == nil || try == attempts-1 || !passing(err) {
+			return err
+		}
+		pause := time.NewTimer(minio.DefaultRetryUnit<<try + rand.N(minio.DefaultRetryUnit)) //nolint:gosec // not a secret
+		select {
+		case <-pause.C:
+		case <-ctx.Done():
+			pause.Stop()
+			return ctx.Err()
+		}
+	}
 }
 
-func (b *body) Read(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.moving.Read(p)
-}
-
-func (b *body) Seek(offset int64, whence int) (int64, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.Seeker.Seek(offset, whence)
+// passing reports whether a request that failed may succeed if it is repeated.
+func passing(err error) bool {
+	var response minio.ErrorResponse
+	var authority x509.UnknownAuthorityError
+	switch {
+	case errors.As(err, &response):
+		return response.StatusCode >= 500 || response.StatusCode == http.StatusRequestTimeout || response.StatusCode == http.StatusTooManyRequests ||
+			hasCode(err, "RequestTimeout", "SlowDown", "IncompleteBody", "BadDigest")
+	case errors.Is(err, errStalled), errors.Is(err, context.Canceled), errors.Is(err, errDamaged), errors.As(err, &authority):
+		return false
+	}
+	return true
 }
 
 // section returns a part of content as the body of a request, with its checksums.
@@ -118,18 +139,17 @@ func section(content io.ReaderAt, offset, size int64, moved func()) (b *body, md
 	if _, err := io.CopyBuffer(io.MultiWriter(short, long), struct{ io.Reader }{io.NewSectionReader(content, offset, size)}, make([]byte, 128<<10)); err != nil {
 		return nil, "", "", err
 	}
-	r := io.NewSectionReader(content, offset, size)
-	return &body{moving: moving{r, moved}, Seeker: r}, base64.StdEncoding.EncodeToString(short.Sum(nil)), hex.EncodeToString(long.Sum(nil)), nil
+	return &body{moving{io.NewSectionReader(content, offset, size), moved}}, base64.StdEncoding.EncodeToString(short.Sum(nil)), hex.EncodeToString(long.Sum(nil)), nil
 }
 
 func (s *Store) putObject(ctx context.Context, name string, content *blob.Blob, o minio.PutObjectOptions) error {
-	ctx, moved, stop := watch(ctx, s.stall)
-	defer stop()
-	r, md5, sha256, err := section(content, 0, content.Size(), moved)
-	if err == nil {
-		_, err = s.client.PutObject(ctx, s.config.bucket, name, r, content.Size(), md5, sha256, o)
-	}
-	return cause(ctx, err)
+	return s.repeat(ctx, s.stall, func(ctx context.Context, moved func()) error {
+		r, md5, sha256, err := section(content, 0, content.Size(), moved)
+		if err == nil {
+			_, err = s.client.PutObject(ctx, s.config.bucket, name, r, content.Size(), md5, sha256, o)
+		}
+		return err
+	})
 }
 
 // putParts uploads content in several requests. After an error none of it stays.
@@ -149,14 +169,16 @@ func (s *Store) putParts(ctx context.Context, name string, content *blob.Blob, o
 	err = background.Each(watched, "upload parts", partsAtOnce, numbers, func(ctx context.Context, i int) error {
 		offset := int64(i) * s.part
 		size := min(s.part, content.Size()-offset)
-		r, md5, sha256, err := section(content, offset, size, moved)
-		if err != nil {
+		return s.repeat(ctx, s.stall, func(ctx context.Context, movedPart func()) error {
+			r, md5, sha256, err := section(content, offset, size, func() { moved(); movedPart() })
+			if err != nil {
+				return err
+			}
+			part, err := s.client.PutObjectPart(ctx, s.config.bucket, name, id, i+1, r, size,
+				minio.PutObjectPartOptions{Md5Base64: md5, Sha256Hex: sha256, DisableContentSha256: true})
+			parts[i] = minio.CompletePart{PartNumber: i + 1, ETag: part.ETag}
 			return err
-		}
-		part, err := s.client.PutObjectPart(ctx, s.config.bucket, name, id, i+1, r, size,
-			minio.PutObjectPartOptions{Md5Base64: md5, Sha256Hex: sha256, DisableContentSha256: true})
-		parts[i] = minio.CompletePart{PartNumber: i + 1, ETag: part.ETag}
-		return err
+		})
 	})
 	if err == nil {
 		moved()
@@ -164,7 +186,7 @@ func (s *Store) putParts(ctx context.Context, name string, content *blob.Blob, o
 		_, err = s.client.CompleteMultipartUpload(watched, s.config.bucket, name, id, parts, o)
 	}
 	if err != nil {
-		// Tidy removes what this cannot.
+		// Purge removes what this cannot.
 		rest, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.request)
 		defer cancel()
 		_ = s.client.AbortMultipartUpload(rest, s.config.bucket, name, id)

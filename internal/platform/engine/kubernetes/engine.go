@@ -58,6 +58,7 @@ type Engine struct {
 	// separate means that Pods ask for a user namespace.
 	separate atomic.Bool
 	ids      local.Keyed
+	starting local.Starting // not visible yet
 
 	// open is cancelled by Close, and with it every stream and every Exec.
 	open context.Context //nolint:containedctx // the lifetime of the engine, not of a call
@@ -65,7 +66,6 @@ type Engine struct {
 	work background.WaitGroup
 
 	mu       sync.Mutex
-	starting map[string]bool // not visible yet
 	removing map[types.UID]bool
 	known    map[types.UID]*known
 	execs    map[*execution]struct{}
@@ -101,7 +101,7 @@ func prepare(o Options) (*Engine, error) {
 		options: o, log: o.Log, config: config, install: cmp.Or(o.Install, InstallName(o.Key)),
 		creates: rate.NewLimiter(rate.Limit(o.Rate), max(1, o.Rate)),
 		keys:    append([]agent.Keys{{Authority: o.Authority, Key: o.Key}}, o.Older...), dialers: map[string]dialer{},
-		starting: map[string]bool{}, removing: map[types.UID]bool{}, known: map[types.UID]*known{}, execs: map[*execution]struct{}{},
+		removing: map[types.UID]bool{}, known: map[types.UID]*known{}, execs: map[*execution]struct{}{},
 	}
 	if e.log == nil {
 		e.log = slog.New(slog.DiscardHandler)
@@ -223,7 +223,7 @@ func (e *Engine) Close() error {
 // find returns the Pod of an instance that was launched, or engine.ErrNotFound. If the
 // watch does not know it, the API server is asked: another server may have created it.
 func (e *Engine) find(ctx context.Context, id string) (*pod, error) {
-	if checkID(id) != nil || e.isStarting(id) {
+	if checkID(id) != nil || e.starting.Has(id) {
 		return nil, engine.ErrNotFound
 	}
 	if err := e.open.Err(); err != nil {
@@ -241,22 +241,6 @@ func (e *Engine) find(ctx context.Context, id string) (*pod, error) {
 		return nil, engine.ErrNotFound
 	}
 	return p, nil
-}
-
-func (e *Engine) isStarting(id string) bool {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	return e.starting[id]
-}
-
-func (e *Engine) setStarting(id string, starting bool) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if starting {
-		e.starting[id] = true
-	} else {
-		delete(e.starting, id)
-	}
 }
 
 // reach returns the Pod and the agent of a running instance.

@@ -71,8 +71,7 @@ func (e *Engine) start(ctx context.Context, s engine.Spec) error {
 		return err
 	}
 	defer unlock()
-	e.setStarting(s.ID, true)
-	defer e.setStarting(s.ID, false)
+	defer e.starting.Begin(s.ID)()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer background.OnDone(e.open, "engine start", cancel)()
@@ -89,6 +88,9 @@ func (e *Engine) start(ctx context.Context, s engine.Spec) error {
 	clean, done := context.WithTimeout(context.WithoutCancel(ctx), takedown)
 	defer done()
 	var refused *engine.PlacementError
+	if now := e.pods.cached(p.Namespace, p.Name); ctx.Err() == nil && now != nil && now.UID == p.UID && takenAway(now) != "" {
+		err = &engine.PlacementError{Reason: removedEarly, Displaced: true, Err: err}
+	}
 	if !errors.As(err, &refused) {
 		err = fmt.Errorf("starting instance %s: %w", s.ID, err)
 	}
@@ -186,7 +188,7 @@ func (e *Engine) place(ctx context.Context, p *pod) error {
 			// The watch is behind. If that takes long, the Pod may have come and gone.
 			return false, e.missing(ctx, p, time.Since(began))
 		case now == nil || now.UID != p.UID:
-			return seen, &engine.PlacementError{Reason: removedEarly}
+			return seen, &engine.PlacementError{Reason: removedEarly, Displaced: true}
 		}
 		seen = true
 		*p = *now
@@ -201,7 +203,7 @@ func (e *Engine) missing(ctx context.Context, p *pod, waited time.Duration) erro
 	}
 	_, err := e.pods.read(ctx, p.Name)
 	if apierrors.IsNotFound(err) {
-		return &engine.PlacementError{Reason: removedEarly}
+		return &engine.PlacementError{Reason: removedEarly, Displaced: true}
 	}
 	return err
 }
@@ -215,7 +217,7 @@ func (e *Engine) placed(p *pod, waited time.Duration) (bool, error) {
 	case p.reachable():
 		return true, nil
 	case p.DeletionTimestamp != nil:
-		return false, &engine.PlacementError{Reason: removedEarly}
+		return false, &engine.PlacementError{Reason: removedEarly, Displaced: true}
 	case p.over():
 		t := state.Terminated
 		if t == nil { // the kubelet did not admit it

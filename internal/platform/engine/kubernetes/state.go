@@ -98,7 +98,7 @@ func takenAway(p *pod) string {
 func (e *Engine) displace(p *pod, why string) {
 	e.mu.Lock()
 	k := e.knownOf(p)
-	told := k.displaced != "" || e.removing[p.UID] || e.starting[p.id()]
+	told := k.displaced != "" || e.removing[p.UID] || e.starting.Has(p.id())
 	if !told {
 		k.displaced = why
 	}
@@ -128,7 +128,7 @@ func (e *Engine) List(ctx context.Context) ([]engine.Instance, error) {
 	if err != nil {
 		return nil, err
 	}
-	all = slices.DeleteFunc(all, func(p *pod) bool { return e.isStarting(p.id()) || p.Labels[labelKind] == kindTrial })
+	all = slices.DeleteFunc(all, func(p *pod) bool { return e.starting.Has(p.id()) || p.Labels[labelKind] == kindTrial })
 	found := make([]engine.Instance, len(all))
 	failed := make([]error, len(all))
 	tokens := make(chan struct{}, asking)

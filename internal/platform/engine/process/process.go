@@ -45,6 +45,8 @@ type Engine struct {
 	ports *local.Ports
 	room  *local.Room
 	ids   local.Keyed
+	// starting are not visible yet.
+	starting local.Starting
 
 	// open is cancelled by Close, and with it every stream and every Exec.
 	open  context.Context //nolint:containedctx // the lifetime of the engine, not of a call
@@ -52,7 +54,6 @@ type Engine struct {
 	execs sync.WaitGroup
 
 	mu       sync.Mutex
-	starting map[string]bool   // not visible yet
 	children map[string]*child // ingot-init processes started by this server process
 	usage    usageCache
 }
@@ -92,7 +93,7 @@ func New(o Options) (*Engine, error) {
 	e := &Engine{
 		room: room, root: root, initPath: initPath, host: o.Host, log: o.Log, cache: cache,
 		ports:    local.NewPorts(),
-		starting: map[string]bool{}, children: map[string]*child{}, usage: usageCache{disk: map[string]diskUse{}},
+		children: map[string]*child{}, usage: usageCache{disk: map[string]diskUse{}},
 	}
 	if e.host == "" {
 		e.host = loopback
@@ -203,7 +204,7 @@ func (e *Engine) List(context.Context) ([]engine.Instance, error) {
 	}
 	list := make([]engine.Instance, 0, len(dirs))
 	for _, d := range dirs {
-		if !e.isStarting(d.ID()) {
+		if !e.starting.Has(d.ID()) {
 			list = append(list, e.instance(d))
 		}
 	}
@@ -303,26 +304,10 @@ func (e *Engine) first(d *local.Dir) (local.ProcessID, error) {
 // lookup returns an instance's directory. One that is being started is not found yet: it
 // would look as if it had ended.
 func (e *Engine) lookup(id string) (*local.Dir, error) {
-	if e.isStarting(id) {
+	if e.starting.Has(id) {
 		return nil, engine.ErrNotFound
 	}
 	return local.Open(e.root, id)
-}
-
-func (e *Engine) isStarting(id string) bool {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	return e.starting[id]
-}
-
-func (e *Engine) setStarting(id string, starting bool) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if starting {
-		e.starting[id] = true
-	} else {
-		delete(e.starting, id)
-	}
 }
 
 func (e *Engine) child(d *local.Dir) *child {

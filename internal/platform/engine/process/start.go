@@ -67,8 +67,7 @@ func (e *Engine) Start(ctx context.Context, s engine.Spec) error {
 	if err := e.room.Take(s.ID, s.Limits); err != nil {
 		return err
 	}
-	e.setStarting(s.ID, true)
-	defer e.setStarting(s.ID, false)
+	defer e.starting.Begin(s.ID)()
 	ports, err := e.reserve(s)
 	if err != nil {
 		e.room.Free(s.ID)

@@ -47,7 +47,7 @@ func TestMessages(t *testing.T) {
 	o := options(t.TempDir())
 	m := start(t, s, &drains{of: map[string][]drain.Drain{"guid": {plain, full, metrics}}}, o)
 	testkit.Eventually(t, "all begin", func() bool {
-		files, _ := filepath.Glob(filepath.Join(o.Dir, "*.json"))
+		files, _ := filepath.Glob(filepath.Join(o.Positions.(drain.Files).Dir, "*.json"))
 		return len(files) == 2
 	})
 	err := s.Append(
@@ -238,7 +238,7 @@ func TestPrivateAddressesAndSecrets(t *testing.T) {
 		"c": {{ID: "d", URL: "ftp://hunter2:hunter2@" + host}},
 	}}, o)
 	testkit.Eventually(t, "they begin", func() bool {
-		files, _ := filepath.Glob(filepath.Join(o.Dir, "*.json"))
+		files, _ := filepath.Glob(filepath.Join(o.Positions.(drain.Files).Dir, "*.json"))
 		return len(files) == 2
 	})
 	for _, app := range []string{"a", "b"} {
@@ -328,7 +328,7 @@ func TestAppsDoNotWaitForEachOther(t *testing.T) {
 		"quiet": {{ID: "d", URL: "syslog://" + r.listener.Addr().String()}},
 	}}, o)
 	testkit.Eventually(t, "they begin", func() bool {
-		files, _ := filepath.Glob(filepath.Join(o.Dir, "*.json"))
+		files, _ := filepath.Glob(filepath.Join(o.Positions.(drain.Files).Dir, "*.json"))
 		return len(files) == 2
 	})
 	ctx, cancel := context.WithCancel(t.Context())

@@ -91,7 +91,8 @@ func (p *poster) post(ctx context.Context, body []byte) error {
 	}
 }
 
-func (p *poster) taken(time.Time) uint64  { return p.done }
-func (p *poster) broken() <-chan struct{} { return nil }
-func (p *poster) reason() error           { return nil }
-func (p *poster) close()                  { p.client.CloseIdleConnections() }
+func (p *poster) taken(time.Time) uint64      { return p.done }
+func (p *poster) finish(time.Duration) uint64 { return p.done }
+func (p *poster) broken() <-chan struct{}     { return nil }
+func (p *poster) reason() error               { return nil }
+func (p *poster) close()                      { p.client.CloseIdleConnections() }

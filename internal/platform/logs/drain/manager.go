@@ -4,10 +4,7 @@ import (
 	"cmp"
 	"context"
 	"crypto/x509"
-	"fmt"
 	"log/slog"
-	"os"
-	"path/filepath"
 	"reflect"
 	"slices"
 	"sync"
@@ -15,6 +12,7 @@ import (
 
 	"ingot/internal/base/background"
 	"ingot/internal/base/safedial"
+	"ingot/internal/platform"
 	"ingot/internal/platform/logs"
 )
 
@@ -40,7 +38,9 @@ type Source interface {
 
 // Options of a Manager. Zero fields mean the default.
 type Options struct {
-	Dir      string        // directory of positions; required
+	Positions Positions // required
+	// Owner decides which apps are handled; nil means all.
+	Owner    platform.Owner
 	Interval time.Duration // between reads of the source; 30 s
 	// Guard decides which addresses are allowed; by default the internet only.
 	Guard safedial.Guard
@@ -62,6 +62,7 @@ type Manager struct {
 	store   logs.Store
 	source  Source
 	options Options
+	share   *platform.Share
 	kick    chan struct{}
 
 	mu      sync.Mutex
@@ -81,7 +82,7 @@ func New(store logs.Store, source Source, o Options) *Manager {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	return &Manager{store: store, source: source, options: o, kick: make(chan struct{}, 1), workers: map[workerKey]*worker{}}
+	return &Manager{store: store, source: source, options: o, share: platform.NewShare(o.Owner), kick: make(chan struct{}, 1), workers: map[workerKey]*worker{}}
 }
 
 // Kick triggers a read of the source: its drains changed.
@@ -95,9 +96,6 @@ func (m *Manager) Kick() {
 // Start starts sending.
 func (m *Manager) Start(ctx context.Context) error {
 	return m.Launch(ctx, func(work context.Context, spawn func(func())) error {
-		if err := os.MkdirAll(m.options.Dir, 0o700); err != nil {
-			return fmt.Errorf("start the log drains: %w", err)
-		}
 		spawn(func() {
 			tick := time.NewTicker(m.options.Interval)
 			defer tick.Stop()
@@ -128,15 +126,37 @@ func (m *Manager) refresh(ctx context.Context) {
 		return
 	}
 	m.adjust(ctx, wanted)
-	if ctx.Err() == nil {
-		keep := map[string]bool{}
-		for app, drains := range wanted {
-			for _, d := range drains {
-				keep[positionName(app, d.ID)] = true
+	ids := map[string][]string{}
+	for app, drains := range wanted {
+		for _, d := range drains {
+			ids[app] = append(ids[app], d.ID)
+		}
+	}
+	if err := m.options.Positions.SweepPositions(ctx, ids, m.share.Works); err != nil && ctx.Err() == nil {
+		m.options.Log.WarnContext(ctx, "positions of deleted log drains could not be removed; this is tried again", "error", err)
+	}
+}
+
+// Gained starts to send the lines of the apps of shards.
+func (m *Manager) Gained(shards uint64) {
+	m.share.Gain(shards)
+	m.Kick()
+}
+
+// Lost stops the drains of the apps of shards. When it returns, their positions are stored
+// and nothing more is sent.
+func (m *Manager) Lost(shards uint64) {
+	m.share.Lost(shards, func() (all []*platform.Work) {
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		for key, w := range m.workers {
+			if m.share.In(shards, key.app) {
+				all = append(all, w.Work)
+				delete(m.workers, key)
 			}
 		}
-		sweep(m.options.Dir, keep)
-	}
+		return all
+	})
 }
 
 // adjust stops workers whose drain was removed or changed, and starts those that are
@@ -146,6 +166,9 @@ func (m *Manager) adjust(ctx context.Context, wanted map[string][]Drain) {
 	defer m.mu.Unlock()
 	want := map[workerKey]Drain{}
 	for app, drains := range wanted {
+		if !m.share.Works(app) {
+			continue
+		}
 		for _, d := range drains {
 			want[workerKey{app, d.ID}] = d
 		}
@@ -155,12 +178,12 @@ func (m *Manager) adjust(ctx context.Context, wanted map[string][]Drain) {
 		if d, ok := want[key]; ok && reflect.DeepEqual(d, w.drain) {
 			continue
 		}
-		w.cancel()
+		w.Cancel()
 		ending = append(ending, w)
 		delete(m.workers, key)
 	}
 	for _, w := range ending {
-		<-w.done // its position is stored now
+		w.Wait() // its position is stored now
 	}
 	if ctx.Err() != nil {
 		return
@@ -173,15 +196,10 @@ func (m *Manager) adjust(ctx context.Context, wanted map[string][]Drain) {
 }
 
 func (m *Manager) startWorker(ctx context.Context, key workerKey, d Drain) *worker {
-	ctx, cancel := context.WithCancel(ctx)
-	w := &worker{
-		manager: m, app: key.app, drain: d, cancel: cancel, done: make(chan struct{}),
-		stats:    Stat{App: key.app, ID: key.id},
-		position: position{filepath.Join(m.options.Dir, positionName(key.app, key.id))},
-	}
+	w := &worker{manager: m, id: key.id, drain: d, stats: Stat{App: key.app, ID: key.id}}
+	ctx, w.Work = m.share.Begin(ctx, key.app)
 	background.Go("log drain", func() {
-		defer close(w.done)
-		defer cancel()
+		defer w.End()
 		background.Loop(ctx, "log drain", func() { w.run(ctx) })
 	})
 	return w

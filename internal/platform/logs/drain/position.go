@@ -1,6 +1,7 @@
 package drain
 
 import (
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -11,10 +12,23 @@ import (
 	"strings"
 )
 
+// Positions stores how far each drain is: the number of the last line that its receiver
+// has. The transactions of a context may be fenced.
+type Positions interface {
+	// Position returns the position of a drain. known is false if the drain is new.
+	Position(ctx context.Context, app, drain string) (sent uint64, known bool, err error)
+	SetPosition(ctx context.Context, app, drain string, sent uint64) error
+	// SweepPositions removes the positions of drains that are not wanted (their ids by app),
+	// of apps that this server works on.
+	SweepPositions(ctx context.Context, wanted map[string][]string, mine func(app string) bool) error
+}
+
 const positionSuffix = ".json"
 
-// position is the position of a drain, in a file of its own.
-type position struct{ path string }
+// Files stores positions in a directory, for a single server.
+type Files struct{ Dir string }
+
+var _ Positions = Files{}
 
 type positionFile struct {
 	App  string `json:"app"`
@@ -28,45 +42,58 @@ func positionName(app, id string) string {
 	return hex.EncodeToString(sum[:16]) + positionSuffix
 }
 
-// load returns the position. known is false if the drain is new; a file that cannot be
-// parsed means the oldest line: better twice than never.
-func (p position) load() (sent uint64, known bool, err error) {
-	b, err := os.ReadFile(p.path)
+func (f Files) path(app, drain string) string { return filepath.Join(f.Dir, positionName(app, drain)) }
+
+// Position implements Positions. A file that cannot be parsed means the oldest line: better
+// twice than never.
+func (f Files) Position(_ context.Context, app, drain string) (sent uint64, known bool, err error) {
+	b, err := os.ReadFile(f.path(app, drain))
 	if errors.Is(err, os.ErrNotExist) {
 		return 0, false, nil
 	}
 	if err != nil {
 		return 0, false, err
 	}
-	var f positionFile
-	if err := json.Unmarshal(b, &f); err != nil || !f.Whole {
+	var p positionFile
+	if err := json.Unmarshal(b, &p); err != nil || !p.Whole {
 		return 0, true, nil //nolint:nilerr // an unreadable file means that
 	}
-	return f.Sent, true, nil
+	return p.Sent, true, nil
 }
 
-func (p position) save(app string, sent uint64) error {
+// SetPosition implements Positions.
+func (f Files) SetPosition(_ context.Context, app, drain string, sent uint64) error {
 	b, err := json.Marshal(positionFile{app, sent, true})
 	if err != nil {
 		return err
 	}
-	next := p.path + ".new"
-	if err := os.WriteFile(next, b, 0o600); err != nil {
+	path := f.path(app, drain)
+	if err := os.MkdirAll(f.Dir, 0o700); err != nil {
 		return fmt.Errorf("store the position of a drain: %w", err)
 	}
-	return os.Rename(next, p.path)
+	if err := os.WriteFile(path+".new", b, 0o600); err != nil {
+		return fmt.Errorf("store the position of a drain: %w", err)
+	}
+	return os.Rename(path+".new", path)
 }
 
-// sweep removes the positions of drains that no longer exist.
-func sweep(dir string, keep map[string]bool) {
-	files, err := os.ReadDir(dir)
-	if err != nil {
-		return
-	}
-	for _, f := range files {
-		name := strings.TrimSuffix(f.Name(), ".new")
-		if strings.HasSuffix(name, positionSuffix) && !keep[name] {
-			_ = os.Remove(filepath.Join(dir, f.Name()))
+// SweepPositions implements Positions. All apps are those of this server.
+func (f Files) SweepPositions(_ context.Context, wanted map[string][]string, _ func(string) bool) error {
+	keep := map[string]bool{}
+	for app, drains := range wanted {
+		for _, id := range drains {
+			keep[positionName(app, id)] = true
 		}
 	}
+	files, err := os.ReadDir(f.Dir)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	for _, file := range files {
+		name := strings.TrimSuffix(file.Name(), ".new")
+		if strings.HasSuffix(name, positionSuffix) && !keep[name] {
+			_ = os.Remove(filepath.Join(f.Dir, file.Name())) // tried again by the next sweep
+		}
+	}
+	return err
 }

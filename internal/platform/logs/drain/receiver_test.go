@@ -177,7 +177,7 @@ func open(t testing.TB, o logfiles.Options) logs.Store {
 // options are those of a test: loopback is permitted, nothing takes long.
 func options(dir string) drain.Options {
 	return drain.Options{
-		Dir: dir, Guard: safedial.Everywhere, Interval: time.Hour, Backoff: time.Millisecond, Settle: 50 * time.Millisecond,
+		Positions: drain.Files{Dir: dir}, Guard: safedial.Everywhere, Interval: time.Hour, Backoff: time.Millisecond, Settle: 50 * time.Millisecond,
 		TellEvery: 50 * time.Millisecond,
 	}
 }

@@ -21,6 +21,9 @@ type sender interface {
 	// taken returns the number of the last line that the receiver is known to have; 0 if
 	// there is none.
 	taken(now time.Time) uint64
+	// finish says that no more lines follow, waits a while for the receiver to have read
+	// all, and returns the same as taken. The sender cannot be used any more.
+	finish(patience time.Duration) uint64
 	// broken is closed when the sender can no longer be used.
 	broken() <-chan struct{}
 	// reason returns why it is broken, if known.

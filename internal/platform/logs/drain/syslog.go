@@ -98,7 +98,8 @@ func (s *syslogConn) send(ctx context.Context, messages []message) error {
 	if err := s.conn.SetWriteDeadline(time.Now().Add(writeTimeout)); err != nil {
 		return err
 	}
-	stop := background.OnDone(ctx, "log drain", func() { _ = s.raw.Close() })
+	// What is being sent may arrive, so that it need not be sent again.
+	stop := background.OnDone(ctx, "log drain", func() { _ = s.conn.SetWriteDeadline(time.Now().Add(finishFor)) })
 	defer stop()
 	if _, err := s.conn.Write(s.buf); err != nil {
 		return err
@@ -128,6 +129,55 @@ func (s *syslogConn) taken(now time.Time) uint64 {
 	s.marks = append(s.marks[:0], s.marks[n:]...)
 	return s.done
 }
+
+// finish closes the connection for writing once everything sent is acknowledged. A receiver
+// that then closes it too, without a reset, has read everything.
+func (s *syslogConn) finish(patience time.Duration) uint64 {
+	late := time.NewTimer(patience)
+	defer late.Stop()
+	tick := time.NewTicker(finishPoll)
+	defer tick.Stop()
+	done := s.taken(time.Now())
+	if len(s.marks) == 0 {
+		return done
+	}
+	for {
+		unread, alive := unacknowledged(s.raw.TCPConn)
+		if !alive {
+			return done
+		}
+		if unread == 0 {
+			break
+		}
+		select {
+		case <-s.ended:
+			return done
+		case <-late.C:
+			return done
+		case <-tick.C:
+		}
+	}
+	if secure, ok := s.conn.(*tls.Conn); ok {
+		_ = secure.SetWriteDeadline(time.Now().Add(patience)) // else CloseWrite fails
+		if secure.CloseWrite() != nil {
+			return done
+		}
+	}
+	if s.raw.CloseWrite() != nil {
+		return done
+	}
+	select {
+	case <-s.ended:
+		if s.failure == errGone { //nolint:errorlint // not wrapped: the end of the stream
+			s.done, s.marks = s.marks[len(s.marks)-1].number, nil
+		}
+	case <-late.C:
+	}
+	return s.done
+}
+
+// finishPoll is how often it is checked whether everything is acknowledged.
+const finishPoll = 5 * time.Millisecond
 
 func (s *syslogConn) broken() <-chan struct{} { return s.ended }
 

@@ -19,6 +19,8 @@ const (
 	// saveEvery is how often the position is stored while lines are sent, and how often
 	// receipt of sent lines is checked.
 	saveEvery = time.Second
+	// finishFor is how long a worker that stops waits for its receiver.
+	finishFor = 2 * time.Second
 	// maxResends is how often lines are sent again to a receiver that closes every connection
 	// before they count as received. After that fewer are sent at a time, and their receipt
 	// is awaited.
@@ -30,13 +32,11 @@ const (
 
 // worker sends the lines of an app to one drain.
 type worker struct {
-	manager  *Manager
-	app      string
-	drain    Drain
-	target   *target
-	cancel   context.CancelFunc
-	done     chan struct{}
-	position position
+	*platform.Work
+	manager *Manager
+	id      string
+	drain   Drain
+	target  *target
 
 	taken   uint64 // number of the last line that was received
 	saved   uint64
@@ -82,7 +82,7 @@ func (w *worker) run(ctx context.Context) {
 	for {
 		before := w.taken
 		err := background.Do("log drain", func() error { return w.session(ctx) })
-		w.save(true)
+		w.save(ctx, true)
 		w.tellLosses()
 		if ctx.Err() != nil || errors.Is(err, logs.ErrStopped) {
 			return
@@ -114,10 +114,10 @@ func (w *worker) run(ctx context.Context) {
 }
 
 // begin determines the position, the first time.
-func (w *worker) begin() (logs.Tail, error) {
+func (w *worker) begin(ctx context.Context) (logs.Tail, error) {
 	from := logs.After(w.taken)
 	if w.savedAt.IsZero() {
-		sent, known, err := w.position.load()
+		sent, known, err := w.manager.options.Positions.Position(ctx, w.App, w.id)
 		if err != nil {
 			return nil, err
 		}
@@ -125,14 +125,14 @@ func (w *worker) begin() (logs.Tail, error) {
 			from = logs.Newest(0) // a new drain starts with new lines
 		}
 	}
-	t, err := w.manager.store.Tail(w.app, from)
+	t, err := w.manager.store.Tail(w.App, from)
 	if err != nil {
 		return nil, err
 	}
 	if w.savedAt.IsZero() {
 		w.taken = t.At()
 		w.read = w.taken
-		if err := w.keep(); err != nil {
+		if err := w.keep(ctx); err != nil {
 			t.Close()
 			return nil, err
 		}
@@ -143,7 +143,7 @@ func (w *worker) begin() (logs.Tail, error) {
 
 // session sends until the sender breaks. It returns nil if no line was lost with it.
 func (w *worker) session(ctx context.Context) error {
-	t, err := w.begin()
+	t, err := w.begin(ctx)
 	if err != nil {
 		return err
 	}
@@ -151,9 +151,13 @@ func (w *worker) session(ctx context.Context) error {
 	w.read, w.tried = w.taken, false
 	var s sender
 	defer func() {
-		if s != nil {
-			s.close()
+		if s == nil {
+			return
 		}
+		if ctx.Err() != nil { // the next server, or the next start, sends the rest
+			w.take(ctx, s.finish(finishFor))
+		}
+		s.close()
 	}()
 	for {
 		w.tellLosses()
@@ -162,7 +166,7 @@ func (w *worker) session(ctx context.Context) error {
 			return err
 		}
 		if s != nil {
-			w.take(s.taken(time.Now()))
+			w.take(ctx, s.taken(time.Now()))
 			select {
 			case <-s.broken():
 				if w.taken == w.read && len(b.Entries) == 0 {
@@ -260,7 +264,7 @@ func (w *worker) awaitTaken(ctx context.Context, s sender) error {
 		case <-s.broken():
 			return cause(s, errGone)
 		case <-tick.C:
-			w.take(s.taken(time.Now()))
+			w.take(ctx, s.taken(time.Now()))
 		}
 	}
 	return nil
@@ -280,18 +284,18 @@ func (w *worker) send(ctx context.Context, s sender, b logs.Batch) error {
 		case errors.As(err, &refused):
 			w.lose(refused.lines, "the receiver refused them: "+refused.reason)
 			w.read = refused.last
-			w.take(refused.last)
+			w.take(ctx, refused.last)
 			for len(all) > 0 && all[0].number <= refused.last {
 				all = all[1:]
 			}
 			continue
 		case err != nil:
-			w.take(s.taken(time.Now()))
+			w.take(ctx, s.taken(time.Now()))
 			return cause(s, err)
 		}
 		w.read = part[len(part)-1].number
 		w.note(func(st *Stat) { st.Sent += uint64(len(part)) })
-		w.take(s.taken(time.Now()))
+		w.take(ctx, s.taken(time.Now()))
 		if w.portion() > 0 {
 			if err := w.awaitTaken(ctx, s); err != nil {
 				return err
@@ -314,23 +318,29 @@ func (w *worker) passOver(number uint64) {
 }
 
 // take records the number of the last received line.
-func (w *worker) take(number uint64) {
+func (w *worker) take(ctx context.Context, number uint64) {
 	w.taken = max(w.taken, number)
 	w.note(func(s *Stat) { s.Taken, s.Waiting = w.taken, w.read-min(w.read, w.taken) })
-	w.save(false)
+	w.save(ctx, false)
 }
 
-func (w *worker) save(now bool) {
+func (w *worker) save(ctx context.Context, now bool) {
 	if w.savedAt.IsZero() || w.saved == w.taken || !now && time.Since(w.savedAt) < saveEvery {
 		return
 	}
-	if err := w.keep(); err != nil {
-		w.manager.options.Log.Warn("storing the position of a log drain failed: lines may be sent again", "app", w.app, "error", err)
+	if err := w.keep(ctx); err != nil {
+		w.manager.options.Log.Warn("storing the position of a log drain failed: lines may be sent again", "app", w.App, "error", err)
 	}
 }
 
-func (w *worker) keep() error {
-	if err := w.position.save(w.app, w.taken); err != nil {
+// keepFor limits the time for storing a position.
+const keepFor = 3 * time.Second
+
+// keep stores the position, also when the worker stops.
+func (w *worker) keep(ctx context.Context) error {
+	limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), keepFor)
+	defer cancel()
+	if err := w.manager.options.Positions.SetPosition(limited, w.App, w.id, w.taken); err != nil {
 		return err
 	}
 	w.saved, w.savedAt = w.taken, time.Now()
@@ -343,7 +353,7 @@ func (w *worker) fail(err error) {
 	if !w.failing {
 		w.failing = true
 		w.say("Syslog Drain: Error when writing to %s: %s. It is tried again, with pauses; lines wait meanwhile.", w.target.name, err)
-		w.manager.options.Log.Info("log drain failed", "app", w.app, "target", w.target.name, "error", err)
+		w.manager.options.Log.Info("log drain failed", "app", w.App, "target", w.target.name, "error", err)
 	}
 }
 
@@ -370,9 +380,9 @@ func (w *worker) tellLosses() {
 
 func (w *worker) say(format string, args ...any) {
 	err := w.manager.store.Tell(platform.LogLine{
-		App: w.app, Time: time.Now(), Source: logs.SourceLogs, Instance: "0", Stderr: true, Text: fmt.Appendf(nil, format, args...),
+		App: w.App, Time: time.Now(), Source: logs.SourceLogs, Instance: "0", Stderr: true, Text: fmt.Appendf(nil, format, args...),
 	})
 	if err != nil && !errors.Is(err, logs.ErrStopped) {
-		w.manager.options.Log.Warn("writing a message about a log drain to the app's log failed", "app", w.app, "error", err)
+		w.manager.options.Log.Warn("writing a message about a log drain to the app's log failed", "app", w.App, "error", err)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net"
 	"net/url"
 	"path/filepath"
@@ -13,11 +14,13 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"ingot/internal/base/db"
 	"ingot/internal/base/db/dbtest"
+	"ingot/internal/base/fault"
 	"ingot/internal/base/testkit"
 	"ingot/internal/platform"
 	"ingot/internal/platform/logs"
@@ -503,5 +506,41 @@ func TestPartitions(t *testing.T) {
 	}
 	if got := logstest.ReadAll(t, s, "a", 1000); len(got) != 500 {
 		t.Errorf("%d lines, want 500", len(got))
+	}
+}
+
+// explosive is a log handler that panics.
+type explosive struct{ slog.Handler }
+
+func (explosive) Enabled(context.Context, slog.Level) bool  { return true }
+func (explosive) Handle(context.Context, slog.Record) error { panic("the handler failed") }
+
+// unavailable is a fence that cannot be asked at first.
+type unavailable struct{ asked atomic.Int64 }
+
+func (u *unavailable) Hold(*db.Tx, []string) ([]string, error) {
+	if u.asked.Add(1) == 1 {
+		return nil, fault.New(fault.Unavailable, "not now")
+	}
+	return nil, nil
+}
+
+// A panic of the flusher outside of a transaction ends the calls that wait for it, and the
+// next lines are stored.
+func TestFlusherPanics(t *testing.T) {
+	t.Parallel()
+	s, err := logdb.Open(t.Context(), dbtest.New(t, db.Postgres), logdb.Options{Fence: &unavailable{}, Log: slog.New(explosive{slog.DiscardHandler})})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.Stop)
+	if err := s.Append(logstest.Line("a", "stream", 1, time.Now(), "one")); err == nil {
+		t.Error("a line was stored by a flusher that failed, want an error")
+	}
+	if err := s.Append(logstest.Line("a", "stream", 1, time.Now(), "one")); err != nil {
+		t.Errorf("the next flush: got %v, want nil", err)
+	}
+	if n := s.Position("stream"); n != 1 {
+		t.Errorf("got position %d, want 1", n)
 	}
 }

@@ -355,7 +355,7 @@ func (s *Store) finish(tx *db.Tx, b *batch, payload string) error {
 	if payload == "" {
 		return nil
 	}
-	_, err := tx.Exec("SELECT pg_notify(?, ?)", channel, payload)
+	_, err := tx.Exec("SELECT pg_notify(?, ?)", Channel, payload)
 	return err
 }
 
@@ -377,7 +377,7 @@ func (s *Store) remember(groups []*group, b *batch) {
 			b.problems[w] = append(b.problems[w], errs...)
 		}
 		if len(g.chunks) > 0 {
-			if _, known := s.news[g.app]; !known {
+			if _, known := s.news[g.app]; !known && !s.options.Alone {
 				s.news[g.app] = g.first
 			}
 			s.arrived(g.app, g.first)
@@ -388,18 +388,18 @@ func (s *Store) remember(groups []*group, b *batch) {
 	}
 }
 
-// channel is where servers notify each other. The payload is the sender, and on each further
+// Channel is where servers notify each other. The payload is the sender, and on each further
 // line an app and the number of its first new line, or 0 if its log was deleted. Just "*"
 // means that there are too many.
 const (
-	channel    = "ingot_logs"
+	Channel    = "ingot_logs"
 	maxPayload = 7500
 )
 
 // payload returns the notification of new lines, or "" if it has to wait, because servers
 // are notified at most once per FlushEvery.
 func (s *Store) payload(groups []*group, now time.Time) string {
-	if now.Sub(s.told) < s.options.FlushEvery {
+	if s.options.Alone || now.Sub(s.told) < s.options.FlushEvery {
 		return ""
 	}
 	all := maps.Clone(s.news)

@@ -114,7 +114,11 @@ func (s *Store) feedApp(ctx context.Context, app string, next map[string]uint64)
 	t := &tail{store: s, app: app, cursor: frame.Cursor{Next: next[app], Skip: math.MinInt64}}
 	defer t.release()
 	for {
-		if err := s.db.View(ctx, t.find); err != nil {
+		err := s.db.View(ctx, t.find)
+		if err == nil && t.gap() {
+			err = s.steady(ctx, t.find)
+		}
+		if err != nil {
 			if ctx.Err() == nil {
 				s.options.Log.WarnContext(ctx, "lines for log streams of many apps cannot be read", "error", err)
 			}

@@ -62,6 +62,12 @@ func (s *Store) alone(ctx context.Context, wait bool, fn func(tx *db.Tx) error) 
 // maintain closes the open partition if it is old or large, or with now in any case, merges
 // closed ones, drops merged ones, and applies the limits.
 func (s *Store) maintain(ctx context.Context, now bool) error {
+	if !now && s.options.Lead != nil && !s.options.Lead(ctx) {
+		if time.Now().UnixNano()-s.measured.Load() > int64(measureEvery) {
+			return s.measure(ctx)
+		}
+		return nil
+	}
 	if err := s.alone(ctx, now, func(tx *db.Tx) error { return s.rotate(tx, now) }); err != nil {
 		return err
 	}
@@ -236,6 +242,7 @@ type merger struct {
 	tx      *db.Tx
 	slot    int64
 	encoder *zstd.Encoder
+	away    bool // the object store does not work
 
 	app, object                               []string
 	first, count, minTime, maxTime, raw, size []int64
@@ -360,12 +367,12 @@ func (m *merger) add(app string, span frame.Segment, raw []byte) error {
 	data := m.encoder.EncodeAll(raw, nil)
 	object := ""
 	size := int64(len(data))
-	if m.store.options.Objects != nil && len(raw) >= m.store.runBytes() {
+	if m.store.options.Objects != nil && !m.away && len(raw) >= m.store.runBytes() {
 		object = app + "/" + strconv.FormatUint(span.Number, 10) + "-" + rand.Text()
 		if err := m.store.putObject(object, data); err != nil {
 			// It stays in the database.
 			m.store.options.Log.Warn("log lines could not be moved to the object store", "app", app, "error", err)
-			object = ""
+			object, m.away = "", true
 		} else {
 			data = nil
 		}
@@ -391,7 +398,7 @@ func (m *merger) insert() error {
 	if err == nil && m.store.options.Objects != nil {
 		_, err = m.tx.Exec("DELETE FROM log_objects WHERE object = ANY(?)", db.Raw{V: m.object})
 	}
-	*m = merger{store: m.store, tx: m.tx, slot: m.slot, encoder: m.encoder}
+	*m = merger{store: m.store, tx: m.tx, slot: m.slot, encoder: m.encoder, away: m.away}
 	return err
 }
 

@@ -42,6 +42,17 @@ type write struct {
 	done  chan error // of Append
 }
 
+// answer ends the call that waits for a write. Only the first answer counts.
+func (w *write) answer(err error) {
+	if w.done == nil {
+		return
+	}
+	select {
+	case w.done <- err:
+	default:
+	}
+}
+
 // queue has the lines that are not stored yet. A goroutine stores them; it ends when there
 // are none.
 type queue struct {
@@ -263,15 +274,27 @@ func (s *Store) reportLosses() {
 
 // flushAll stores what is queued, until the queue is empty and other servers know of it.
 func (s *Store) flushAll() {
-	for {
-		s.await(s.flushed.Add(s.options.FlushEvery))
-		b, ok := s.queue.take(len(s.news) > 0 && !s.stopped())
-		if !ok {
-			return
+	for more := true; more; {
+		var b batch
+		if background.Safely("log flush", func() { more = s.flushNext(&b) }) {
+			continue
 		}
-		s.flushed = time.Now()
-		s.store(b)
+		// The callers of Append must not wait for ever, nor the queue.
+		background.Safely("log flush", func() { s.fail(b, errPanicked) })
 	}
+}
+
+// errPanicked means that a flush ended with a panic, which was logged.
+var errPanicked = errors.New("the server failed to store them")
+
+// flushNext stores the next batch. It returns false if there is none.
+func (s *Store) flushNext(b *batch) (more bool) {
+	s.await(s.flushed.Add(s.options.FlushEvery))
+	if *b, more = s.queue.take(len(s.news) > 0 && !s.stopped()); more {
+		s.flushed = time.Now()
+		s.store(*b)
+	}
+	return more
 }
 
 // await waits until a time, or until enough is queued.
@@ -299,9 +322,7 @@ func (s *Store) store(b batch) {
 		switch {
 		case err == nil:
 			for _, w := range b.writes {
-				if w.done != nil {
-					w.done <- errors.Join(b.problems[w]...)
-				}
+				w.answer(errors.Join(b.problems[w]...))
 			}
 			return
 		case s.stopped():
@@ -350,8 +371,6 @@ func (s *Store) fail(b batch, err error) {
 	s.queue.mu.Unlock()
 	clear(s.news) // others poll
 	for _, w := range b.writes {
-		if w.done != nil {
-			w.done <- fmt.Errorf("store log lines: %w", err)
-		}
+		w.answer(fmt.Errorf("store log lines: %w", err))
 	}
 }

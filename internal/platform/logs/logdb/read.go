@@ -126,6 +126,18 @@ func some(pieces []piece) int {
 	return n
 }
 
+// steady is View for reads of chunks: no partition is dropped meanwhile. Its snapshot could
+// otherwise be older than the runs that replace a partition, and see neither. LOCK takes no
+// snapshot, so that of the transaction is taken afterwards.
+func (s *Store) steady(ctx context.Context, fn func(tx *db.Tx) error) error {
+	return s.db.View(ctx, func(tx *db.Tx) error {
+		if _, err := tx.Exec("LOCK TABLE log_chunks IN ACCESS SHARE MODE"); err != nil {
+			return err
+		}
+		return fn(tx)
+	})
+}
+
 // Read implements logs.Store. It first stores lines of Tell that are queued.
 func (s *Store) Read(ctx context.Context, app string, q logs.ReadQuery) ([]platform.LogLine, error) {
 	if s.stopped() {
@@ -142,7 +154,7 @@ func (s *Store) Read(ctx context.Context, app string, q logs.ReadQuery) ([]platf
 	}
 	defer func() { <-s.reads }()
 	var lines []platform.LogLine
-	err := s.db.View(ctx, func(tx *db.Tx) error {
+	err := s.steady(ctx, func(tx *db.Tx) error {
 		page := frame.NewPage(q)
 		defer page.Release()
 		err := s.fill(tx, app, page)
@@ -309,7 +321,7 @@ func (s *Store) DeleteApp(app string) error {
 	delete(s.queue.owed, app)
 	s.queue.mu.Unlock()
 	s.arrived(app, 0)
-	if err := s.db.Notify(s.work, channel, encodePayload(s.server, map[string]uint64{app: 0})); err != nil {
+	if err := s.db.Notify(s.work, Channel, encodePayload(s.server, map[string]uint64{app: 0})); err != nil {
 		s.options.Log.Warn("other servers were not notified of a deleted log; they notice it later", "error", err)
 	}
 	return nil

@@ -73,6 +73,13 @@ type Options struct {
 	ListenURL string
 	// Fence, unless nil, is asked before lines of instances are stored.
 	Fence Fence
+	// Subscribe, unless nil, passes on the notifications of Channel, so that the store needs
+	// no connection for them. connected reports whether any are received.
+	Subscribe func(received func(payload string), connected func(now bool))
+	// Alone means that no other server uses the database: there is no one to notify.
+	Alone bool
+	// Lead reports whether this server does the housekeeping for all; nil means yes.
+	Lead func(ctx context.Context) bool
 	// Objects, unless nil, keeps runs of the final size.
 	Objects Objects
 	// ObjectGrace is how long unused objects are kept, for reads in progress; 1 h.
@@ -183,7 +190,14 @@ const maintainEvery = 5 * time.Second
 // Start starts listening for lines of other servers, and the housekeeping.
 func (s *Store) Start(ctx context.Context) error {
 	return s.Launch(ctx, func(work context.Context, spawn func(func())) error {
-		spawn(func() { background.Loop(work, "log notifications", func() { s.listen(work) }) })
+		switch {
+		case s.options.Alone:
+			s.listening.Store(true)
+		case s.options.Subscribe != nil:
+			s.options.Subscribe(s.received, s.connected)
+		default:
+			spawn(func() { background.Loop(work, "log notifications", func() { s.listen(work) }) })
+		}
 		spawn(func() { background.Loop(work, "log polling", func() { s.pollTails(work) }) })
 		spawn(func() { background.Loop(work, "log streams of many apps", func() { s.feedHoses(work) }) })
 		spawn(func() {

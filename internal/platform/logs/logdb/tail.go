@@ -43,7 +43,7 @@ func (s *Store) Tail(app string, from logs.Start) (logs.Tail, error) {
 	s.tails[app][t] = struct{}{} // before it looks, so that it misses no notification
 	s.mu.Unlock()
 	s.flushNow(s.work, app)
-	err := s.db.View(s.work, func(tx *db.Tx) error { return t.begin(tx, from) })
+	err := s.steady(s.work, func(tx *db.Tx) error { return t.begin(tx, from) })
 	if s.stopped() {
 		err = logs.ErrStopped
 	}
@@ -110,6 +110,9 @@ func (t *tail) Next(ctx context.Context) (logs.Batch, error) {
 			return logs.Batch{}, err
 		}
 		err := t.store.db.View(ctx, t.find)
+		if err == nil && t.gap() {
+			err = t.store.steady(ctx, t.find) // lines may just have been merged
+		}
 		switch {
 		case t.store.stopped():
 			return logs.Batch{}, logs.ErrStopped
@@ -147,6 +150,18 @@ func (t *tail) find(tx *db.Tx) error {
 	t.pieces, t.bufs = pieces, bufs
 	t.cursor.Begin(pieces[0].first())
 	return nil
+}
+
+// gap reports whether lines are missing before or between the pieces that were found.
+func (t *tail) gap() bool {
+	next := t.cursor.Next
+	for i := range t.pieces {
+		if t.pieces[i].first() > next {
+			return true
+		}
+		next = t.pieces[i].end()
+	}
+	return len(t.pieces) == 0 && next < t.known
 }
 
 // following returns some of the pieces from the one on that has a line or the first line
@@ -270,19 +285,26 @@ func (s *Store) listen(ctx context.Context) {
 }
 
 func (s *Store) listenOnce(ctx context.Context) error {
-	l, err := s.db.Listen(ctx, s.options.ListenURL, channel)
+	l, err := s.db.Listen(ctx, s.options.ListenURL, Channel)
 	if err != nil {
 		return err
 	}
 	defer l.Close(context.WithoutCancel(ctx))
-	s.listening.Store(true)
-	s.wakeAll()
+	s.connected(true)
 	for {
-		payload, err := l.Next(ctx)
+		_, payload, err := l.Next(ctx)
 		if err != nil {
 			return err
 		}
 		s.received(payload)
+	}
+}
+
+// connected notes whether notifications are received. After a gap all readers look.
+func (s *Store) connected(now bool) {
+	s.listening.Store(now)
+	if now {
+		s.wakeAll()
 	}
 }
 

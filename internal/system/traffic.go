@@ -1,0 +1,114 @@
+package system
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"time"
+
+	"ingot/internal/base/background"
+	"ingot/internal/platform"
+	"ingot/internal/platform/api"
+	"ingot/internal/platform/platformdb"
+	"ingot/internal/platform/router"
+)
+
+// trafficInterval is how often a server adds its requests to those of the others.
+const trafficInterval = 15 * time.Second
+
+// traffic counts the requests to instances: those through this server's router, and where
+// several servers share a database those of the others, which each adds to a row.
+type traffic struct {
+	proxy *router.Proxy
+	store *platformdb.Store // nil if there is no other server
+	log   *slog.Logger
+
+	mu    sync.Mutex
+	added map[string]platform.Traffic // this server's counts that are in rows
+}
+
+// service adds this server's requests from time to time, and when it stops.
+func (t *traffic) service() background.Service {
+	every := background.Every(trafficInterval, t.flush)
+	return &lastly{every, func() {
+		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+		defer cancel()
+		t.flush(ctx)
+	}}
+}
+
+// lastly is a service that does something when it has stopped.
+type lastly struct {
+	background.Service
+	last func()
+}
+
+func (l *lastly) Stop() {
+	l.Service.Stop()
+	l.last()
+}
+
+func countsOf(s router.Stats) platform.Traffic {
+	return platform.Traffic{Requests: s.Requests, Classes: s.Classes, Buckets: s.Buckets[:], Duration: s.Duration, Sent: s.Sent, Received: s.Received, Connections: s.Connections}
+}
+
+// flush adds the requests since the last call to the rows.
+func (t *traffic) flush(ctx context.Context) {
+	if t.store == nil {
+		return
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	now, more := map[string]platform.Traffic{}, map[string]platform.Traffic{}
+	for _, s := range t.proxy.Stats() {
+		now[s.Instance] = countsOf(s)
+		if delta := now[s.Instance].Minus(t.added[s.Instance]); delta.Requests+delta.Connections > 0 {
+			more[s.Instance] = delta
+		}
+	}
+	stored, err := t.store.AddTraffic(ctx, more)
+	if err != nil && ctx.Err() == nil {
+		t.log.WarnContext(ctx, "requests to instances could not be added to those of other servers; this is tried again", "error", err)
+	}
+	for _, guid := range stored {
+		delete(more, guid)
+	}
+	for guid := range more { // not stored
+		now[guid] = t.added[guid]
+	}
+	t.added = now // without those of instances that are gone
+}
+
+// Traffic implements api.Traffic.
+func (t *traffic) Traffic(ctx context.Context, guids ...string) map[string]api.InstanceTraffic {
+	var sums map[string]platform.Traffic
+	if t.store != nil {
+		var err error
+		if sums, err = t.store.Traffic(ctx, guids...); err != nil && ctx.Err() == nil {
+			t.log.WarnContext(ctx, "requests to instances through other servers could not be read", "error", err)
+		}
+	}
+	out := make(map[string]api.InstanceTraffic, len(guids))
+	for _, guid := range guids {
+		sum := sums[guid]
+		mine, _ := t.proxy.InstanceStats(guid)
+		t.mu.Lock()
+		sum.Add(countsOf(mine).Minus(t.added[guid]))
+		t.mu.Unlock()
+		out[guid] = presented(sum, mine.Active)
+	}
+	return out
+}
+
+func presented(sum platform.Traffic, active int64) api.InstanceTraffic {
+	s := router.Stats{Requests: sum.Requests}
+	copy(s.Buckets[:], sum.Buckets)
+	t := api.InstanceTraffic{
+		Requests: sum.Requests, Active: active, Connections: sum.Connections, Classes: sum.Classes, Received: sum.Received, Sent: sum.Sent,
+		P50: s.Quantile(0.5), P95: s.Quantile(0.95), P99: s.Quantile(0.99),
+	}
+	if sum.Requests > 0 {
+		t.Mean = sum.Duration / time.Duration(sum.Requests)
+	}
+	return t
+}
