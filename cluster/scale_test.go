@@ -13,7 +13,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
-	"log"
+	"log/slog"
 	"mime/multipart"
 	"net"
 	"net/http"
@@ -22,6 +22,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -164,7 +165,7 @@ func newCounter(t *testing.T) *counter {
 	c := &counter{kubeconfig: filepath.Join(t.TempDir(), "counted.kubeconfig")}
 	proxy := &httputil.ReverseProxy{
 		Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(target) }, FlushInterval: -1,
-		Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool}, ForceAttemptHTTP2: true}, ErrorLog: log.New(io.Discard, "", 0),
+		Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool}, ForceAttemptHTTP2: true}, ErrorLog: slog.NewLogLogger(slog.DiscardHandler, slog.LevelError),
 	}
 	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
@@ -252,8 +253,10 @@ func (all *trio) start(t *testing.T) {
 			t.Fatal(err)
 		}
 		s.log = logs
-		args := append(all.args[:len(all.args):len(all.args)], "--data-dir", s.dir, "--listen", s.address,
-			"--notifications-listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0", "--ssh-listen", "127.0.0.1:0")
+		args := slices.Concat(all.args, []string{
+			"--data-dir", s.dir, "--listen", s.address,
+			"--notifications-listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0", "--ssh-listen", "127.0.0.1:0",
+		})
 		s.cmd = exec.Command(os.Getenv("INGOT_BIN"), args...) //nolint:noctx // it is stopped in order
 		s.cmd.Stdout, s.cmd.Stderr = logs, logs
 		if err := s.cmd.Start(); err != nil {
@@ -262,7 +265,7 @@ func (all *trio) start(t *testing.T) {
 	}
 	for _, s := range all.servers {
 		if !eventually(2*patience, func() bool {
-			return request(t.Context(), http.MethodGet, http.DefaultClient, "http://"+s.address+"/readyz", nil) == nil
+			return request(t.Context(), http.MethodGet, caller, "http://"+s.address+"/readyz", nil) == nil
 		}) {
 			t.Fatalf("the server at %s is not ready:\n%s", s.address, lastLines(s.log.Name()))
 		}
@@ -388,7 +391,7 @@ func (s *site) upload(t *testing.T, token, path string, bits []byte) {
 	}
 	r.Header.Set("Authorization", token)
 	r.Header.Set("Content-Type", w.FormDataContentType())
-	response, err := http.DefaultClient.Do(r)
+	response, err := caller.Do(r)
 	if err != nil {
 		t.Fatal(err)
 	}

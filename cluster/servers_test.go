@@ -230,7 +230,7 @@ func openDatabase(t *testing.T, name string) *pgx.Conn {
 // pods returns the Pods of a namespace.
 func (s *site) pods(ctx context.Context, namespace, selector string) ([]corev1.Pod, error) {
 	var list corev1.PodList
-	err := request(ctx, http.MethodGet, http.DefaultClient, s.api+"/api/v1/namespaces/"+namespace+"/pods?labelSelector="+url.QueryEscape(selector), &list)
+	err := request(ctx, http.MethodGet, caller, s.api+"/api/v1/namespaces/"+namespace+"/pods?labelSelector="+url.QueryEscape(selector), &list)
 	return list.Items, err
 }
 
@@ -317,7 +317,7 @@ func (s *site) call(ctx context.Context, token, address, method, path string, bo
 	r.Host = s.balancer.address
 	r.Header.Set("Authorization", token)
 	r.Header.Set("Content-Type", "application/json")
-	response, err := http.DefaultClient.Do(r)
+	response, err := caller.Do(r)
 	if err != nil {
 		return err
 	}
