@@ -83,11 +83,16 @@ func (f *farm) watch(ctx context.Context) error {
 	}
 	defer response.Body.Close()
 	for events := json.NewDecoder(response.Body); ; {
-		var e struct{ Object corev1.Pod }
+		var e struct {
+			Type   string
+			Object corev1.Pod
+		}
 		if err := events.Decode(&e); err != nil {
 			return err
 		}
-		f.learn(&e.Object)
+		if e.Type != "DELETED" { // another Pod may have its address already
+			f.learn(&e.Object)
+		}
 	}
 }
 

@@ -160,11 +160,15 @@ func newCounter(t *testing.T) *counter {
 	if err != nil {
 		t.Fatal(err)
 	}
+	token := read(".users[0].user.token")
 	pool := x509.NewCertPool()
 	pool.AppendCertsFromPEM(authority)
 	c := &counter{kubeconfig: filepath.Join(t.TempDir(), "counted.kubeconfig")}
 	proxy := &httputil.ReverseProxy{
-		Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(target) }, FlushInterval: -1,
+		Rewrite: func(r *httputil.ProxyRequest) {
+			r.SetURL(target)
+			r.Out.Header.Set("Authorization", "Bearer "+token) // clients send none without TLS
+		}, FlushInterval: -1,
 		Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool}, ForceAttemptHTTP2: true}, ErrorLog: slog.NewLogLogger(slog.DiscardHandler, slog.LevelError),
 	}
 	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
@@ -180,7 +184,7 @@ func newCounter(t *testing.T) *counter {
 	if err := writeJSON(c.kubeconfig, object{
 		"apiVersion": "v1", "kind": "Config", "current-context": "c",
 		"clusters": []object{{"name": "c", "cluster": object{"server": "http://" + listener.Addr().String()}}},
-		"users":    []object{{"name": "c", "user": object{"token": read(".users[0].user.token")}}},
+		"users":    []object{{"name": "c", "user": object{}}},
 		"contexts": []object{{"name": "c", "context": object{"cluster": "c", "user": "c"}}},
 	}); err != nil {
 		t.Fatal(err)
