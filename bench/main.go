@@ -28,6 +28,7 @@ var sections = []Section{
 	pushSection,
 	clientSection,
 	instancesSection,
+	rulesSection,
 	listsSection,
 	servicesSection,
 	routerSection,

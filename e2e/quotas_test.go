@@ -106,5 +106,5 @@ func compatible(t *testing.T, s *site, home string) {
 	}
 	contains(t, cfOK(t, home, "logs", "Mixed-Case", "--recent"), "Applied manifest to app with guid "+app)
 	contains(t, cfOK(t, home, "events", "Mixed-Case"), "audit.app.apply_manifest", "audit.app.update")
-	cfFails(t, home, "", "add-network-policy", "Mixed-Case", "Mixed-Case")
+	cfFails(t, home, "Network policies cannot be created here", "add-network-policy", "Mixed-Case", "Mixed-Case")
 }

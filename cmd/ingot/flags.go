@@ -47,6 +47,7 @@ type upOptions struct {
 	Domain              string `long:"domain" env:"INGOT_DOMAIN" value-name:"NAME" description:"Domain of the server's host names"`
 	Engine              string `long:"engine" env:"INGOT_ENGINE" value-name:"auto|container|process|kubernetes" description:"How apps run: in containers (requires root and runc), as plain processes (no isolation) or as Pods of a Kubernetes cluster; auto keeps the engine of the data directory and, on the first start, selects containers if a test container works"`
 	MemoryOvercommit    int    `long:"memory-overcommit" env:"INGOT_MEMORY_OVERCOMMIT" value-name:"N" description:"Maximum sum of all instances' memory limits, as a multiple of the machine's memory (default: 10; Diego uses 1)"`
+	IsolationSegments   string `long:"isolation-segments" env:"INGOT_ISOLATION_SEGMENTS" value-name:"LIST" description:"Isolation segments whose apps this machine runs, in addition to the shared one, such as gpu,batch; on Kubernetes, label nodes instead"`
 	Programs            string `long:"programs" env:"INGOT_PROGRAMS" value-name:"DIR" description:"Directory of ingot-init, ingot-builder, ingot-static and ingot-sftp (default: beside ingot, or lib/ingot of the package)"`
 	DatabaseURL         string `long:"database-url" env:"INGOT_DATABASE_URL" value-name:"URL" description:"Database: sqlite:PATH or postgres://USER:PASSWORD@HOST/NAME (default: an SQLite file in the data directory)"`
 	DatabaseListenURL   string `long:"database-listen-url" env:"INGOT_DATABASE_LISTEN_URL" value-name:"URL" description:"The same PostgreSQL without a connection pooler, for the messages between several servers (default: --database-url)"`
@@ -245,7 +246,7 @@ func active(c *flags.Command) string {
 func (p *process) config(o upOptions) (system.Config, error) {
 	c := system.Config{
 		DataDir: o.DataDir, Listen: o.Listen, NotificationsListen: o.NotificationsListen, SSHListen: o.SSHListen, AdminListen: o.AdminListen,
-		Domain: o.Domain, Engine: o.Engine, MemoryOvercommit: o.MemoryOvercommit, Programs: programsDir(o.Programs), DatabaseURL: o.DatabaseURL, DatabaseListenURL: o.DatabaseListenURL, BlobURL: o.BlobURL, BlobRedirect: o.BlobRedirect, LogStore: o.LogStore, AuthURL: o.AuthURL, PublicURL: o.PublicURL, Demo: o.Demo, DrainNetworks: o.DrainNetworks, TrustedProxies: o.TrustedProxies, DiskReserve: o.DiskReserve << 20,
+		Domain: o.Domain, Engine: o.Engine, MemoryOvercommit: o.MemoryOvercommit, IsolationSegments: o.IsolationSegments, Programs: programsDir(o.Programs), DatabaseURL: o.DatabaseURL, DatabaseListenURL: o.DatabaseListenURL, BlobURL: o.BlobURL, BlobRedirect: o.BlobRedirect, LogStore: o.LogStore, AuthURL: o.AuthURL, PublicURL: o.PublicURL, Demo: o.Demo, DrainNetworks: o.DrainNetworks, TrustedProxies: o.TrustedProxies, DiskReserve: o.DiskReserve << 20,
 		PasswordGrant: o.PasswordGrant == "on", BrokerTimeout: o.BrokerTimeout, PostgresURL: o.PostgresURL, MySQLURL: o.MySQLURL,
 		MailConfig: o.mailing(), Kubernetes: o.kubernetesOptions.config(),
 		AdminPassword: p.getenv("INGOT_ADMIN_PASSWORD"), AdminEmail: p.getenv("INGOT_ADMIN_EMAIL"), AdminClientSecret: p.getenv("INGOT_ADMIN_CLIENT_SECRET"),

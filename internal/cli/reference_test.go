@@ -18,7 +18,7 @@ import (
 // Update the page with: go test ./internal/cli -run TestCommandReference -update
 func TestCommandReference(t *testing.T) {
 	t.Parallel()
-	want := commandReference()
+	want := commandReference(t)
 	file := filepath.Join("..", "..", "docs", "commands.md")
 	if *update {
 		if err := os.WriteFile(file, []byte(want), 0o644); err != nil {
@@ -31,7 +31,9 @@ func TestCommandReference(t *testing.T) {
 	}
 }
 
-func commandReference() string {
+func commandReference(t *testing.T) string {
+	t.Helper()
+	cases := commandCases(t)
 	summaries := cli.Summaries()
 	groups := cli.Groups()
 	byCF := map[string]bool{}
@@ -76,17 +78,50 @@ Called as %s (through a symbolic link, for example), Ingot's client prints cf's 
 		}
 	}
 	b.WriteString("\n`ingot help COMMAND` shows arguments, flags and examples.\n\n## Commands of the cf CLI\n\n" +
-		"Commands marked – are not in Ingot's client: use the cf CLI. [differences.md](differences.md) lists the features that the\nplatform does not support.\n\n" +
-		"| Command of cf | Ingot's client |\n|---|---|\n")
+		"Commands marked – are not in Ingot's client: use the cf CLI. [differences.md](differences.md) lists the features that the\nplatform does not support. " +
+		"The last column is the script in `e2e/testdata/commands` that runs the command with the\nreal cf CLI in every test, or why there is none.\n\n" +
+		"| Command of cf | Ingot's client | Test |\n|---|---|---|\n")
 	for _, g := range cli.CFCommands {
-		fmt.Fprintf(&b, "| **%s** | |\n", g.Title)
+		fmt.Fprintf(&b, "| **%s** | | |\n", g.Title)
 		for _, name := range g.Commands {
 			has := "–"
 			if summaries[name] != "" {
 				has = "yes"
 			}
-			fmt.Fprintf(&b, "| `%s` | %s |\n", name, has)
+			fmt.Fprintf(&b, "| `%s` | %s | %s |\n", name, has, cases[name])
 		}
 	}
 	return b.String()
+}
+
+// commandCases returns, for each command of the cf CLI, the end-to-end test that runs
+// it, or why there is none.
+func commandCases(t *testing.T) map[string]string {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join("..", "..", "e2e", "testdata", "commands", "*.txt"))
+	if err != nil || len(files) == 0 {
+		t.Fatalf("the scripts of commands: %v, %v", files, err)
+	}
+	out := map[string]string{}
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		name := filepath.Base(file)
+		for line := range strings.Lines(string(text)) {
+			command, reason, listed := strings.Cut(strings.TrimSpace(line), ":")
+			switch {
+			case strings.HasPrefix(line, "#") || strings.HasPrefix(line, "  "):
+			case name == "not.txt" && listed:
+				out[command] = strings.TrimSpace(reason)
+			default:
+				_, command, _ := strings.Cut(" "+line, " cf ")
+				if word, _, _ := strings.Cut(strings.TrimSpace(command), " "); word != "" && out[word] == "" {
+					out[word] = strings.TrimSuffix(name, ".txt")
+				}
+			}
+		}
+	}
+	return out
 }

@@ -13,6 +13,8 @@ const (
 	ScopeAdmin         = "cloud_controller.admin"
 	ScopeAdminReadOnly = "cloud_controller.admin_read_only"
 	ScopeGlobalAuditor = "cloud_controller.global_auditor"
+	ScopeNetworkAdmin  = "network.admin"
+	ScopeNetworkWrite  = "network.write"
 )
 
 // ReadAllScopes are the scopes of which each lets a caller read every resource.

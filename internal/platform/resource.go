@@ -31,6 +31,8 @@ type Organization struct {
 	Name      string
 	Suspended bool
 	QuotaGUID string
+	// SegmentGUID is the default isolation segment; empty means the shared one.
+	SegmentGUID string
 }
 
 // Space holds apps and service instances.
@@ -41,6 +43,8 @@ type Space struct {
 	OrgGUID    string
 	QuotaGUID  string
 	SSHAllowed bool
+	// SegmentGUID is the isolation segment; empty means the organization's default.
+	SegmentGUID string
 }
 
 // User is a person or client of the authorization server that can have roles. Its
@@ -152,6 +156,8 @@ type Stack struct {
 	Name        string
 	Description string
 	Default     bool
+	State       StackState
+	StateReason string
 }
 
 // FeatureFlag enables or disables a feature for users who are not administrators.

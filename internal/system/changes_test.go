@@ -11,6 +11,7 @@ import (
 	"ingot/internal/platform"
 	"ingot/internal/platform/actions"
 	"ingot/internal/platform/controller"
+	"ingot/internal/platform/dns"
 	"ingot/internal/platform/logs"
 	"ingot/internal/platform/logs/logfiles"
 	"ingot/internal/platform/platformdb"
@@ -37,7 +38,7 @@ func TestChangesReachRouterAndLog(t *testing.T) {
 	}
 	t.Cleanup(to.Stop)
 	r := &runtime{cluster: cluster.New(cluster.Options{DB: d}), store: platformdb.New(d), logs: to, table: &router.Table{}, log: log}
-	r.publisher = controller.NewRoutePublisher(controller.PublisherConfig{Store: r.store, Backends: noBackends{}, Table: routeTable{r.table}, Log: log})
+	r.publisher = controller.NewRoutePublisher(controller.PublisherConfig{Store: r.store, Backends: noBackends{}, Table: routeTable{r.table, &dns.InternalNames{}}, Log: log})
 	r.store.Notify(r)
 	p, by := actions.New(), actions.Actor{GUID: "admin", Type: "user", Admin: true}
 	for name, remove := range map[string]func(platform.Tx, *platform.Organization, *platform.Space, *platform.Domain, *platform.Route) error{

@@ -17,6 +17,7 @@ import (
 	"ingot/internal/base/version"
 	"ingot/internal/platform"
 	"ingot/internal/platform/controller"
+	"ingot/internal/platform/engine/kubernetes"
 )
 
 // joinCluster makes this server one of those that use the database. It fails if
@@ -112,12 +113,22 @@ func (r *runtime) applyRules(ctx context.Context) {
 
 // unenforced returns what users have to know about rules that the engine does not
 // enforce; empty if it does.
-func (r *runtime) unenforced(*platform.SecurityGroup) string {
+func (r *runtime) unenforced(g *platform.SecurityGroup) string {
+	if _, pods := r.engine.(*kubernetes.Engine); pods && slices.ContainsFunc(g.Rules, func(r platform.SecurityRule) bool { return r.Protocol == platform.ProtocolICMP }) {
+		return "The rules for ICMP of security group " + g.Name + " are NOT enforced here: Kubernetes has none."
+	}
 	if r.rules != nil {
 		return ""
 	}
-	d := r.engine.Describe()
-	return "Security groups and network policies are stored and NOT enforced here: the " + d.Name + " engine does not restrict the connections of apps."
+	return "Security groups are stored and NOT enforced here: the " + r.engine.Describe().Name + " engine does not restrict the connections of apps."
+}
+
+// noPolicies returns why network policies cannot be created; empty if they can.
+func (r *runtime) noPolicies() string {
+	if r.rules != nil {
+		return ""
+	}
+	return "Network policies cannot be created here: the " + r.engine.Describe().Name + " engine does not restrict the connections between apps."
 }
 
 func (r *runtime) kickRules() {

@@ -17,6 +17,7 @@ import (
 	"ingot/internal/base/web"
 	"ingot/internal/notify/mail"
 	"ingot/internal/notify/mail/smtp"
+	"ingot/internal/platform"
 	"ingot/internal/platform/engine/choice"
 	"ingot/internal/platform/engine/kubernetes"
 )
@@ -34,6 +35,10 @@ type Config struct {
 	// MemoryOvercommit is the maximum sum of the memory limits of all instances, as
 	// a multiple of the machine's memory; 0 means the engine's default.
 	MemoryOvercommit int
+	// IsolationSegments are the names of the isolation segments, separated by commas,
+	// whose apps this machine runs beside those of the shared one. On Kubernetes the
+	// labels of nodes say it.
+	IsolationSegments string
 	// Kubernetes is used with the engine kubernetes.
 	Kubernetes kubernetes.Config
 	seams      seams
@@ -121,6 +126,7 @@ func (c Config) Validate() error {
 		{"domain", checkDomain(c.Domain)},
 		{"engine", oneOf(c.Engine, choice.Names())},
 		{"memory-overcommit", checkOvercommit(c.MemoryOvercommit)},
+		{"isolation-segments", checkSegments(c.IsolationSegments, c.Engine)},
 		{"database-url", checkDatabaseURL(c.DatabaseURL)},
 		{"database-listen-url", checkListenURL(c.DatabaseListenURL)},
 		{"blob-url", checkBlobURL(c.BlobURL, c.BlobRedirect)},
@@ -187,6 +193,29 @@ const maxOvercommit = 1000
 func checkOvercommit(n int) error {
 	if n < 0 || n > maxOvercommit {
 		return fmt.Errorf("%d is not between 1 and %d", n, maxOvercommit)
+	}
+	return nil
+}
+
+// segments returns the names in a list of isolation segments.
+func segments(list string) []string {
+	var names []string
+	for name := range strings.SplitSeq(list, ",") {
+		if name = strings.TrimSpace(name); name != "" && name != platform.SharedSegment {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+func checkSegments(list, engine string) error {
+	if list != "" && engine == "kubernetes" {
+		return errors.New("on Kubernetes, label nodes with " + kubernetes.LabelSegment + "=NAME instead")
+	}
+	for _, name := range segments(list) {
+		if err := platform.CheckSegmentName(name); err != nil {
+			return fmt.Errorf("%q: %w", name, err)
+		}
 	}
 	return nil
 }

@@ -19,6 +19,10 @@ func (d directory) UsersByID(ctx context.Context, ids []string) (map[string]api.
 	return users, err
 }
 
+func (d directory) ClientExists(ctx context.Context, id string) (bool, error) {
+	return d.client.ClientExists(ctx, id)
+}
+
 func (d directory) UsersByName(ctx context.Context, names, origins []string) ([]api.DirectoryUser, error) {
 	found, err := d.client.UsersByName(ctx, names, origins)
 	users := make([]api.DirectoryUser, 0, len(found))

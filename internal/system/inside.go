@@ -102,7 +102,16 @@ func (s *System) openInside(ctx context.Context, b *frontend, r *runtime) error 
 	}
 	ours := &dns.PlatformNames{Store: r.store, Own: append(ownNames(s.config), in.Names...), Log: log}
 	at := netip.AddrPortFrom(e.Gateway(), dnsPort)
-	server := dns.New(dns.Config{Listen: at, Answer: e.Gateway(), Ours: ours.Has, May: subnet.Contains, Log: log})
+	server := dns.New(dns.Config{
+		Listen: at, Answer: e.Gateway(), Ours: ours.Has, May: subnet.Contains, Log: log,
+		Internal: func(name string) ([]netip.Addr, bool, bool) {
+			if !ours.Internal(name) {
+				return nil, false, false
+			}
+			addresses, exists := r.internal.Lookup(name)
+			return addresses, exists, true
+		},
+	})
 	if err := s.run(ctx, server); err != nil {
 		log.Warn("apps cannot resolve the names of the platform and of other apps; the addresses in their environment work", "error", err)
 	} else {

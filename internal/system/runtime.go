@@ -5,6 +5,7 @@ import (
 	"context"
 	"io"
 	"log/slog"
+	"net/netip"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -21,8 +22,10 @@ import (
 	"ingot/internal/platform/blob"
 	"ingot/internal/platform/cleanup"
 	"ingot/internal/platform/controller"
+	"ingot/internal/platform/dns"
 	"ingot/internal/platform/engine"
 	"ingot/internal/platform/engine/choice"
+	"ingot/internal/platform/engine/kubernetes"
 	"ingot/internal/platform/instancenet"
 	"ingot/internal/platform/logs"
 	"ingot/internal/platform/logs/appinfo"
@@ -47,6 +50,7 @@ type runtime struct {
 	watched   engine.Engine // the same, with calls that always return
 	info      *appinfo.Info
 	table     *router.Table
+	internal  *dns.InternalNames
 	proxy     *router.Proxy
 	access    *router.AccessLog
 	apps      *controller.Controller
@@ -74,7 +78,7 @@ const shortestDeployment = 3 * time.Second
 // starting them.
 func (s *System) openRuntime(ctx context.Context, dir *datadir.Dir, d *db.DB, servers *cluster.Cluster, e Endpoints, diskSize int64) (*runtime, error) {
 	c := s.config
-	r := &runtime{cluster: servers, store: platformdb.New(d), platform: actions.New(), table: &router.Table{}, log: c.Log}
+	r := &runtime{cluster: servers, store: platformdb.New(d), platform: actions.New(), table: &router.Table{}, internal: &dns.InternalNames{}, log: c.Log}
 	r.info = appinfo.New(r.store, c.Listen, func(ctx context.Context, instances ...string) map[string]controller.Usage {
 		return r.apps.Usage(ctx, instances...)
 	})
@@ -100,6 +104,9 @@ func (s *System) openRuntime(ctx context.Context, dir *datadir.Dir, d *db.DB, se
 		return nil, err
 	}
 	r.watched = c.seams.engineFor(r.engine)
+	if _, ok := r.engine.(*kubernetes.Engine); !ok { // there, nodes have labels
+		r.watched = engine.InSegments(r.watched, segments(c.IsolationSegments))
+	}
 	s.later(func() { _ = r.watched.Close() })
 	if r.inside, err = instancenet.New(platformServices(c, e), gatewayOf(r.engine)); err != nil {
 		return nil, err
@@ -122,7 +129,7 @@ func (s *System) openRuntime(ctx context.Context, dir *datadir.Dir, d *db.DB, se
 	}
 	r.apps, r.tasks = controller.New(running), controller.NewTasks(running)
 	r.replacing.Store(r.apps)
-	r.publisher = controller.NewRoutePublisher(controller.PublisherConfig{Store: r.store, Backends: r.apps, Table: routeTable{r.table}, Log: c.Log})
+	r.publisher = controller.NewRoutePublisher(controller.PublisherConfig{Store: r.store, Backends: r.apps, Table: routeTable{r.table, r.internal}, Log: c.Log})
 	r.apps.Notify(r.publisher)
 	stored := staging.StoreCatalog{Store: r.store}
 	r.stager = staging.New(staging.Config{
@@ -132,12 +139,13 @@ func (s *System) openRuntime(ctx context.Context, dir *datadir.Dir, d *db.DB, se
 	r.builds = staging.NewBuilds(staging.BuildsConfig{
 		Store: r.store, Platform: r.platform, Stager: r.stager, Lines: r.logs, Owner: owner{r.cluster}, API: r.inside.API, Log: c.Log,
 	})
-	r.cleaner = cleanup.New(cleanup.Config{Store: r.store, Blobs: r.blobs, Logs: r.logs, Engine: r.engine, Builds: r.stager, Jobs: r.store, Lead: r.cluster.Lead, Log: c.Log})
+	r.cleaner = cleanup.New(cleanup.Config{Store: r.store, Blobs: r.blobs, Logs: r.logs, Engine: r.engine, Builds: r.stager, Jobs: r.store, Usage: r.platform.PurgeUsage, Lead: r.cluster.Lead, Log: c.Log})
 	r.services = openServices(c, r, cmp.Or(c.PublicURL, e.API))
 	if enforcer, ok := r.engine.(engine.Enforcer); ok {
 		r.rules = netrules.New(r.store, enforcer, c.Log)
 	}
 	r.store.Notify(r)
+	r.store.Watch(actions.Meter)
 	return r, nil
 }
 
@@ -198,8 +206,11 @@ func (d dropletFiles) Open(ctx context.Context, guid string) (io.ReadCloser, err
 	return d.blobs.Open(ctx, blob.Droplets, guid)
 }
 
-// routeTable adapts the router's table for the publisher.
-type routeTable struct{ table *router.Table }
+// routeTable adapts the tables of the router and of the name server for the publisher.
+type routeTable struct {
+	table    *router.Table
+	internal *dns.InternalNames
+}
 
 func routerRoute(r controller.Route) router.Route {
 	out := router.Route{GUID: r.GUID, Host: r.Host, Path: r.Path, Options: r.Options, RouteServiceURL: r.ServiceURL}
@@ -212,15 +223,35 @@ func routerRoute(r controller.Route) router.Route {
 	return out
 }
 
-func routerRoutes(all []controller.Route) []router.Route {
-	out := make([]router.Route, len(all))
-	for i, r := range all {
-		out[i] = routerRoute(r)
+// split returns the routes of the router and those of the name server.
+func split(all []controller.Route) (public []router.Route, internal []dns.InternalRoute) {
+	public = make([]router.Route, 0, len(all))
+	for _, r := range all {
+		if !r.Internal {
+			public = append(public, routerRoute(r))
+			continue
+		}
+		one := dns.InternalRoute{GUID: r.GUID, Name: r.Host}
+		for _, b := range r.Backends {
+			if at, err := netip.ParseAddrPort(b.Address); err == nil {
+				one.Instances = append(one.Instances, dns.InternalInstance{Index: b.Index, Address: at.Addr()})
+			}
+		}
+		internal = append(internal, one)
 	}
-	return out
+	return public, internal
 }
 
 func (t routeTable) Update(set []controller.Route, gone []string) {
-	t.table.Update(routerRoutes(set), gone)
+	public, internal := split(set)
+	t.table.Update(public, gone)
+	if len(internal)+len(gone) > 0 {
+		t.internal.Update(internal, gone)
+	}
 }
-func (t routeTable) Replace(all []controller.Route) { t.table.Replace(routerRoutes(all)) }
+
+func (t routeTable) Replace(all []controller.Route) {
+	public, internal := split(all)
+	t.table.Replace(public)
+	t.internal.Replace(internal)
+}

@@ -450,7 +450,7 @@ func (s *System) routes(b *frontend, a authority, r *runtime, n *notifications, 
 	options := api.Options{
 		Store: r.store, Platform: r.platform, Services: r.services, Directory: names, Runtime: r, Traffic: r, Signals: r, Blobs: uploads.Blobs{Store: r.blobs, Scratch: r.scratch, Sign: r.sign}, InspectDroplet: staging.InspectUpload,
 		Verifier: verifier, Log: c.Log, Scratch: r.scratch, SSHAddress: ssh.address(), SSHFingerprint: ssh.Fingerprint(), NotificationsURL: cmp.Or(c.NotificationsURL, b.endpoints.Notifications),
-		Enforces: r.unenforced,
+		Enforces: r.unenforced, NoPolicies: r.noPolicies(),
 	}
 	if c.AuthURL != "" {
 		options.AuthURL = func(*http.Request) string { return c.AuthURL }

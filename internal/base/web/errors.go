@@ -28,6 +28,8 @@ const (
 	FormatNotificationsV2
 	// FormatOAuth is RFC 6749's {"error","error_description"}, as UAA writes it.
 	FormatOAuth
+	// FormatNetwork is {"error":"…"} of Cloud Foundry's policy server.
+	FormatNetwork
 )
 
 // meaning is the response for an error code.
@@ -119,6 +121,8 @@ func body(f Format, m meaning, e *fault.Error) any {
 	switch f {
 	case FormatNotifications, FormatNotificationsV2:
 		return map[string]any{"errors": []string{notificationsMessage(f, e)}}
+	case FormatNetwork:
+		return map[string]string{"error": strings.Join(e.Messages(), " ")}
 	case FormatOAuth:
 		out := map[string]string{"error": m.oauth, "error_description": strings.Join(e.Messages(), " ")}
 		if e.Kind != "" {

@@ -76,6 +76,9 @@ func (p *Platform) CreateApp(tx platform.Tx, by Actor, app *platform.App) error 
 	if err := p.CheckLifecycle(tx, &app.Lifecycle); err != nil {
 		return err
 	}
+	if _, err := p.StackUsable(tx, app, app.Lifecycle.Stack); err != nil {
+		return err
+	}
 	app.State = platform.AppStopped
 	if err := appConflict(app, tx.Apps().Insert(app)); err != nil {
 		return err
@@ -171,6 +174,9 @@ func (p *Platform) DeleteApp(tx platform.Tx, by Actor, app *platform.App) error 
 		return err
 	}
 	if err := p.dropBindings(tx, by, "app_guid", app.GUID); err != nil {
+		return err
+	}
+	if err := forgetAppPolicies(tx, app.GUID); err != nil {
 		return err
 	}
 	q := platform.Where("app_guid", app.GUID)

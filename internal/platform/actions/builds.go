@@ -19,6 +19,9 @@ func (p *Platform) CreateBuild(tx platform.Tx, by Actor, app *platform.App, pkg 
 	if err := p.CheckLifecycle(tx, &b.Lifecycle); err != nil {
 		return err
 	}
+	if _, err := p.StackUsable(tx, app, b.Lifecycle.Stack); err != nil {
+		return err
+	}
 	if b.MemoryMB <= 0 {
 		return fault.Invalid("Staging memory in mb must be greater than 0")
 	}

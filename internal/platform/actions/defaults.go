@@ -10,10 +10,11 @@ import (
 const internalDomain = "apps.internal"
 
 // EnsureDefaults stores what every platform has and does not exist yet: a stack,
-// the shared domain of apps, the internal domain, the default quota, and, at the
-// first start, the default security groups.
+// the shared domain of apps, the internal domain, the shared isolation segment,
+// the default quota, usage events, and, at the first start, the default security
+// groups.
 func (p *Platform) EnsureDefaults(tx platform.Tx, domain string) error {
-	if err := ensure(tx.Stacks(), platform.Where("name", p.Stack), &platform.Stack{Name: p.Stack, Description: "The system this server runs on", Default: true}); err != nil {
+	if err := ensure(tx.Stacks(), platform.Where("name", p.Stack), &platform.Stack{Name: p.Stack, Description: "The system this server runs on", Default: true, State: platform.StackActive}); err != nil {
 		return err
 	}
 	for _, d := range []*platform.Domain{{Name: "apps." + domain}, {Name: internalDomain, Internal: true}} {
@@ -21,8 +22,10 @@ func (p *Platform) EnsureDefaults(tx platform.Tx, domain string) error {
 			return err
 		}
 	}
-	if err := ensureSecurityGroups(tx); err != nil {
-		return err
+	for _, more := range []func(platform.Tx) error{ensureSecurityGroups, p.EnsureSharedSegment, p.EnsureUsage} {
+		if err := more(tx); err != nil {
+			return err
+		}
 	}
 	_, err := p.EnsureDefaultQuota(tx)
 	return err

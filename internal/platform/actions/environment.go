@@ -10,13 +10,14 @@ import (
 // DefaultFiles is the limit of open files of an instance.
 const DefaultFiles = 16384
 
-// AppInfo is an app with its space, its organization and the addresses of its
-// routes.
+// AppInfo is an app with its space, its organization, the addresses of its routes
+// and its isolation segment, which is empty if it is the shared one.
 type AppInfo struct {
-	App   *platform.App
-	Space *platform.Space
-	Org   *platform.Organization
-	URIs  []string
+	App     *platform.App
+	Space   *platform.Space
+	Org     *platform.Organization
+	URIs    []string
+	Segment string
 }
 
 // AppInfoOf reads the AppInfo of an app.
@@ -41,7 +42,8 @@ func AppInfoOf(tx platform.Tx, app *platform.App) (*AppInfo, error) {
 		}
 		info.URIs = append(info.URIs, platform.RouteURL(r, d))
 	}
-	return info, nil
+	info.Segment, err = SegmentOf(tx, space, org)
+	return info, err
 }
 
 // VCAPApplication returns the value of that variable, without what differs between

@@ -140,6 +140,9 @@ func (p *Platform) DeleteSpace(tx platform.Tx, by Actor, s *platform.Space) erro
 			return err
 		}
 	}
+	if err := p.forgetRoutes(tx, s.GUID); err != nil {
+		return err
+	}
 	if err := p.dropServices(tx, by, s); err != nil {
 		return err
 	}

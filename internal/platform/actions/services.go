@@ -429,10 +429,13 @@ func (p *Platform) RemoveBroker(tx platform.Tx, by Actor, b *platform.ServiceBro
 	return p.Record(tx, "audit.service_broker.delete", by, Target{GUID: b.GUID, Type: "service_broker", Name: b.Name, SpaceGUID: b.SpaceGUID}, nil)
 }
 
-// forgetOrganization takes an organization from the plans that were shown to it,
-// and removes its space quotas.
+// forgetOrganization takes an organization from the plans that were shown to it and
+// the segments it was entitled to, and removes its space quotas.
 func forgetOrganization(tx platform.Tx, guid string) error {
 	if _, err := tx.SpaceQuotas().DeleteAll(platform.Where("organization_guid", guid)); err != nil {
+		return err
+	}
+	if err := forgetEntitlements(tx, guid); err != nil {
 		return err
 	}
 	plans, _, err := tx.ServicePlans().List(platform.Where("shown_organization_guid", guid))

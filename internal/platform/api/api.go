@@ -58,7 +58,10 @@ type Options struct {
 	// Enforces returns a warning about a security group that the engine does not
 	// enforce, or not all of it; nil means that it enforces everything.
 	Enforces func(*platform.SecurityGroup) string
-	Now      func() time.Time
+	// NoPolicies is why network policies cannot be created: clients do not show the
+	// warnings of these requests. It is empty if they can.
+	NoPolicies string
+	Now        func() time.Time
 }
 
 // API serves the v3 API.
@@ -78,6 +81,8 @@ type API struct {
 	now       func() time.Time
 	enforces  func(*platform.SecurityGroup) string
 
+	noPolicies string
+
 	scratch                    string
 	maxUpload                  int64
 	sshAddress, sshFingerprint string
@@ -92,6 +97,8 @@ type Directory interface {
 	// UsersByName returns the users of these names, of any origin unless some
 	// are given.
 	UsersByName(ctx context.Context, names, origins []string) ([]DirectoryUser, error)
+	// ClientExists reports whether an OAuth client has this id.
+	ClientExists(ctx context.Context, id string) (bool, error)
 }
 
 // DirectoryUser is a user in the directory.
@@ -164,6 +171,9 @@ type Blobs interface {
 	CopyDroplet(ctx context.Context, from, to string) error
 	PutBuildpack(ctx context.Context, guid string, zip io.ReaderAt, size int64) (sha256 string, err error)
 	DeleteBuildpack(ctx context.Context, guid string) error
+	// ClearBuildCache deletes what builds keep for the next one, of an app or, if guid
+	// is empty, of all apps.
+	ClearBuildCache(ctx context.Context, appGUID string) error
 	// Match returns those of resources whose content is already stored.
 	Match(ctx context.Context, pool string, resources []Resource) ([]Resource, error)
 }
@@ -201,7 +211,7 @@ func New(o Options) *API {
 	}
 	return &API{
 		store: o.Store, platform: o.Platform, services: o.Services, directory: o.Directory, runtime: o.Runtime, traffic: o.Traffic, signals: o.Signals, blobs: o.Blobs,
-		verifier: o.Verifier, log: o.Log, inspect: o.InspectDroplet, authURL: o.AuthURL, now: o.Now, scratch: o.Scratch, maxUpload: o.MaxUpload, sshAddress: o.SSHAddress, sshFingerprint: o.SSHFingerprint, notificationsURL: o.NotificationsURL, enforces: o.Enforces,
+		verifier: o.Verifier, log: o.Log, inspect: o.InspectDroplet, authURL: o.AuthURL, now: o.Now, scratch: o.Scratch, maxUpload: o.MaxUpload, sshAddress: o.SSHAddress, sshFingerprint: o.SSHFingerprint, notificationsURL: o.NotificationsURL, enforces: o.Enforces, noPolicies: o.NoPolicies,
 	}
 }
 
@@ -209,12 +219,13 @@ func New(o Options) *API {
 func (a *API) Routes(m *web.Mux) {
 	g := m.Group("platform", web.FormatV3, a.verifier)
 	for _, register := range []func(*web.Group){
-		a.rootRoutes, a.organizationRoutes, a.spaceRoutes, a.quotaRoutes, a.userRoutes, a.roleRoutes, a.jobRoutes, a.flagRoutes, a.isolationRoutes, a.domainRoutes, a.routeRoutes,
-		a.appRoutes, a.processRoutes, a.sidecarRoutes, a.packageRoutes, a.buildRoutes, a.dropletRoutes, a.envGroupRoutes,
-		a.stackRoutes, a.buildpackRoutes, a.eventRoutes, a.deploymentRoutes, a.taskRoutes, a.securityGroupRoutes, a.manifestRoutes,
+		a.rootRoutes, a.organizationRoutes, a.spaceRoutes, a.quotaRoutes, a.userRoutes, a.roleRoutes, a.jobRoutes, a.flagRoutes, a.isolationRoutes, a.domainRoutes, a.routeRoutes, a.routeSharingRoutes,
+		a.appRoutes, a.processRoutes, a.sidecarRoutes, a.packageRoutes, a.buildRoutes, a.buildCacheRoutes, a.dropletRoutes, a.envGroupRoutes,
+		a.stackRoutes, a.buildpackRoutes, a.eventRoutes, a.usageEventRoutes, a.deploymentRoutes, a.taskRoutes, a.securityGroupRoutes, a.manifestRoutes,
 		a.serviceBrokerRoutes, a.serviceOfferingRoutes, a.servicePlanRoutes, a.serviceInstanceRoutes, a.serviceSharingRoutes,
 		a.serviceBindingRoutes, a.serviceRouteBindingRoutes,
 	} {
 		register(g)
 	}
+	a.networkRoutes(m.Group("network policies", web.FormatNetwork, a.verifier))
 }

@@ -2,6 +2,7 @@ package api
 
 import (
 	"net/http"
+	"strings"
 
 	"ingot/internal/base/fault"
 	"ingot/internal/base/web"
@@ -66,7 +67,9 @@ func (a *API) createBuild(w http.ResponseWriter, r *http.Request) error {
 			return nil, err
 		}
 		warning = platform.SidecarWarning(build.Lifecycle, deref(sidecars))
-		return build, nil
+		old, err := a.platform.StackUsable(req.tx, app, build.Lifecycle.Stack)
+		warning = strings.TrimSpace(warning + " " + old)
+		return build, err
 	})
 	if err == nil {
 		a.signals.BuildCreated(guid)

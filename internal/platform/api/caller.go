@@ -75,6 +75,11 @@ func (req *request) showsSecrets(appGUID string) (bool, error) {
 	return req.caller.granted(req.tx, app.SpaceGUID, platform.ReadSecrets)
 }
 
+// standing returns what decides what the caller may do in a space.
+func (c caller) standing(tx platform.Tx, space *platform.Space) (platform.Standing, error) {
+	return actions.StandingInSpace(tx, c.Caller, space)
+}
+
 // mayInSpace returns an error if the caller may not perform the action in a space
 // that it can see.
 func (c caller) mayInSpace(tx platform.Tx, spaceGUID string, action platform.Action) (*platform.Space, error) {

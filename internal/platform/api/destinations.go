@@ -223,6 +223,14 @@ func (a *API) checkDestinationApps(req *request, route *platform.Route, wanted [
 		if app.SpaceGUID != route.SpaceGUID && !slices.Contains(route.SharedSpaces, app.SpaceGUID) {
 			return fault.Invalid("Routes destinations must be in either the route's space or the route's shared spaces")
 		}
+		if app.SpaceGUID == route.SpaceGUID {
+			continue // whose routes the caller may change
+		}
+		if _, err := req.caller.mayInSpace(req.tx, app.SpaceGUID, platform.Operate); fault.Is(err, fault.Forbidden) {
+			return fault.Invalid("App(s) with guid(s) \"" + d.AppGUID + "\" cannot be mapped. You don't have write permission for the space of the app.")
+		} else if err != nil {
+			return err
+		}
 	}
 	return nil
 }

@@ -121,7 +121,9 @@ func setupStore(t *testing.T, dialect db.Dialect, see func(platform.Store) platf
 func setupOptions(t *testing.T, dialect db.Dialect, change func(*api.Options)) *fixture {
 	t.Helper()
 	d := dbtest.Migrated(t, dialect, platformdb.Migrations)
-	f := &fixture{t: t, store: platformdb.New(d), users: map[string]api.DirectoryUser{}, tokens: map[string]string{}, signals: &signals{}, blobs: &blobs{packages: map[string][]byte{}}}
+	stored := platformdb.New(d)
+	stored.Watch(actions.Meter)
+	f := &fixture{t: t, store: stored, users: map[string]api.DirectoryUser{}, tokens: map[string]string{}, signals: &signals{}, blobs: &blobs{packages: map[string][]byte{}}}
 	announced := announcedStore{f.store, t}
 	verifier := token.NewVerifier(token.Options{Issuer: "test", Audiences: []string{"cloud_controller"}, Keys: staticKeys{}})
 	actions := actions.New()
@@ -145,7 +147,7 @@ func setupOptions(t *testing.T, dialect db.Dialect, change func(*api.Options)) *
 	f.routes = mux.Routes()
 	f.handler = web.Pipeline(mux, web.FormatV3, quiet)
 	err := f.store.Update(t.Context(), func(tx platform.Tx) error {
-		if err := tx.Stacks().Insert(&platform.Stack{Name: "cflinuxfs4", Default: true}); err != nil {
+		if err := tx.Stacks().Insert(&platform.Stack{Name: "cflinuxfs4", Default: true, State: platform.StackActive}); err != nil {
 			return err
 		}
 		if err := tx.Buildpacks().Insert(&platform.Buildpack{Name: "go_buildpack", Position: 1, Enabled: true, State: platform.BuildpackReady, Lifecycle: "buildpack"}); err != nil {
@@ -181,6 +183,10 @@ func (f *fixture) UsersByName(_ context.Context, names, _ []string) ([]api.Direc
 	return out, nil
 }
 
+func (f *fixture) ClientExists(_ context.Context, id string) (bool, error) {
+	return id == "ci-client", nil
+}
+
 type runtime struct{}
 
 func (runtime) Usage(context.Context, []*platform.Instance) map[string]api.InstanceUsage { return nil }
@@ -214,6 +220,7 @@ type blobs struct {
 	mu        sync.Mutex
 	packages  map[string][]byte
 	elsewhere string // where clients download
+	cleared   []string
 }
 
 func (b *blobs) PutPackage(_ context.Context, guid, _ string, zip io.ReaderAt, size int64, _ []api.Resource) (string, error) {
@@ -258,6 +265,12 @@ func (b *blobs) PutBuildpack(context.Context, string, io.ReaderAt, int64) (strin
 	return "sha", nil
 }
 func (b *blobs) DeleteBuildpack(context.Context, string) error { return nil }
+func (b *blobs) ClearBuildCache(_ context.Context, app string) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.cleared = append(b.cleared, app)
+	return nil
+}
 func (b *blobs) Match(_ context.Context, _ string, r []api.Resource) ([]api.Resource, error) {
 	return r[:1], nil
 }

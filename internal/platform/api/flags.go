@@ -58,6 +58,12 @@ func (a *API) needFlag(req *request, name string) error {
 	if req.caller.Admin {
 		return nil
 	}
+	return a.needFlagOfAll(req, name)
+}
+
+// needFlagOfAll is like needFlag, for features that administrators cannot use either
+// while they are disabled.
+func (a *API) needFlagOfAll(req *request, name string) error {
 	f, err := flagNamed(req.tx, name)
 	if err != nil || f.Enabled {
 		return err

@@ -67,6 +67,10 @@ func amend(d *openapitest.Document) {
 			properties(more)[name] = openapitest.Object{"type": "array"}
 		}
 	}
+	// An event of a task has no process, and so on.
+	for _, member := range [][2]string{{"process", "guid"}, {"process", "type"}, {"task", "guid"}, {"buildpack", "guid"}} {
+		schema("AppUsageEvent", member[0], member[1])["type"] = []any{"string", "null"}
+	}
 	// A group that was never set has no such time.
 	schema("EnvironmentVariableGroup", "updated_at")["type"] = []any{"string", "null"}
 }
@@ -88,7 +92,8 @@ func property(d *openapitest.Document, s openapitest.Object, name string) openap
 
 // undescribed are answers that Cloud Foundry gives and the description lacks.
 var undescribed = map[string]string{
-	"GET /v3/packages/{guid}/download 200": "the bits themselves, where the description only knows a redirect",
+	"GET /v3/packages/{guid}/download 200":            "the bits themselves, where the description only knows a redirect",
+	"PATCH /v3/routes/{guid}/relationships/space 200": "Cloud Foundry has a body, where the description knows none",
 }
 
 // absent are members that are described and that we leave out, with the reason.
@@ -109,7 +114,7 @@ var absent = []struct {
 	{regexp.MustCompile(`\.links\.(manifest|service_\w+)$`), "a job links only to what it is about"},
 	{regexp.MustCompile(`\.service_(offering|broker)_(guid|name)$`), "Cloud Foundry has them among the relationships"},
 	{regexp.MustCompile(`/service_brokers\S* \S*\.relationships\.space$`), "brokers for all belong to no space"},
-	{regexp.MustCompile(`(/shared_spaces|_quotas/\S+/relationships/\w+) \.links\.related$`), "Cloud Foundry has none"},
+	{regexp.MustCompile(`(/shared_spaces|/relationships/spaces|_quotas/\S+/relationships/\w+) \.links\.related$`), "Cloud Foundry has none"},
 	{regexp.MustCompile(`/visibility \.organizations$`), "only plans that are shown to some organizations have them"},
 	{regexp.MustCompile(`/tasks\S* \S*\.command$`), "it is shown only to those who may see secrets, and never in the list of all"},
 	{regexp.MustCompile(`/builds\S* \S*\.(checksum|links\.droplet)$`), "a build has no checksum, and no droplet until it is done"},

@@ -22,7 +22,6 @@ func (a *API) organizationRoutes(g *web.Group) {
 	g.Handle(http.MethodPatch, "/v3/organizations/{guid}", web.Scope(writers...), a.updateOrganization)
 	g.Handle(http.MethodDelete, "/v3/organizations/{guid}", web.Scope(scopeAdmin), a.deleteOrganization)
 	g.Handle(http.MethodGet, "/v3/organizations/{guid}/usage_summary", web.Scope(readers...), usageOf(a, platform.Tx.Organizations, "Organization", "organization_guid"))
-	g.Handle(http.MethodGet, "/v3/organizations/{guid}/relationships/default_isolation_segment", web.Scope(readers...), a.noIsolationSegment(organizationExists))
 }
 
 type organizationRequest struct {

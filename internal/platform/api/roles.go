@@ -125,13 +125,17 @@ func (a *API) createRole(w http.ResponseWriter, r *http.Request) error {
 		}
 		user.GUID, name = found.ID, found.UserName
 	}
+	outside, err := a.roleHolder(r, user.GUID, user.Username != nil)
+	if err != nil {
+		return err
+	}
 	return answer(a, w, r, a.roles(), http.StatusCreated, func(req *request) (*platform.Role, error) {
 		role := &platform.Role{Type: body.Type, UserGUID: user.GUID}
 		where, err := a.placeRole(req, role, &body)
 		if err != nil {
 			return nil, err
 		}
-		if err := a.knownUser(req, user.GUID, user.Username != nil); err != nil {
+		if err := a.knownUser(req, user.GUID, outside); err != nil {
 			return nil, err
 		}
 		if err := memberOf(req.tx, role); err != nil {
@@ -201,10 +205,26 @@ func memberOf(tx platform.Tx, role *platform.Role) error {
 	return err
 }
 
-// knownUser returns an error if the caller may not see the user. Users that were
-// found by name exist at the authorization server and are stored now.
-func (a *API) knownUser(req *request, guid string, byName bool) error {
+// roleHolder reports whether a role is for somebody that the authorization server
+// knows, whether the platform does or not: a user that was found by name, or a client.
+func (a *API) roleHolder(r *http.Request, guid string, byName bool) (bool, error) {
 	if byName {
+		return true, nil
+	}
+	err := a.store.View(r.Context(), func(tx platform.Tx) error {
+		_, err := find(callerOf(r), tx.Users(), guid, "User")
+		return err
+	})
+	if !fault.Is(err, fault.NotFound) {
+		return false, err
+	}
+	return a.directory.ClientExists(r.Context(), guid)
+}
+
+// knownUser returns an error if the caller may not see the user. Those that exist at
+// the authorization server are stored now.
+func (a *API) knownUser(req *request, guid string, outside bool) error {
+	if outside {
 		return nil
 	}
 	_, err := find(req.caller, req.tx.Users(), guid, "User")

@@ -34,7 +34,7 @@ func (a *API) root(w http.ResponseWriter, r *http.Request) error {
 		"cloud_controller_v2": nil,
 		"cloud_controller_v3": {Href: base + "/v3", Meta: meta{Version}},
 		"network_policy_v0":   nil,
-		"network_policy_v1":   nil,
+		"network_policy_v1":   href(base, networkPath),
 		"login":               href(auth),
 		"uaa":                 href(auth),
 		"credhub":             nil,
@@ -70,9 +70,9 @@ func (a *API) v3(w http.ResponseWriter, r *http.Request) error {
 	v3 := baseURL(r) + "/v3"
 	links := map[string]*link{"self": href(v3)}
 	for _, resource := range []string{
-		"apps", "audit_events", "buildpacks", "builds", "deployments", "domains", "droplets", "environment_variable_groups", "feature_flags",
+		"app_usage_events", "apps", "audit_events", "buildpacks", "builds", "deployments", "domains", "droplets", "environment_variable_groups", "feature_flags",
 		"info", "isolation_segments", "jobs", "organization_quotas", "organizations", "packages", "processes", "resource_matches", "roles", "routes",
-		"security_groups", "service_brokers", "service_credential_bindings", "service_instances", "service_offerings", "service_plans", "service_route_bindings", "space_quotas", "spaces", "stacks", "tasks", "users",
+		"security_groups", "service_brokers", "service_credential_bindings", "service_instances", "service_offerings", "service_plans", "service_route_bindings", "service_usage_events", "space_quotas", "spaces", "stacks", "tasks", "users",
 	} {
 		links[resource] = href(v3, "/", resource)
 	}

@@ -107,7 +107,9 @@ func (a *API) createSecurityGroup(w http.ResponseWriter, r *http.Request) error 
 	if err := body.apply(&group); err != nil {
 		return err
 	}
-	a.warnRules(w, &group)
+	if text := a.rulesWarning(&group); text != "" {
+		warn(w, text)
+	}
 	return answer(a, w, r, securityGroups, http.StatusCreated, func(req *request) (*platform.SecurityGroup, error) {
 		g := group
 		if to := body.Relationships; to != nil {
@@ -240,12 +242,6 @@ func (a *API) rulesWarning(g *platform.SecurityGroup) string {
 		return ""
 	}
 	return a.enforces(g)
-}
-
-func (a *API) warnRules(w http.ResponseWriter, g *platform.SecurityGroup) {
-	if text := a.rulesWarning(g); text != "" {
-		warn(w, text)
-	}
 }
 
 type securityGroupBody struct {

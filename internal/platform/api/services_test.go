@@ -20,7 +20,12 @@ type market struct {
 
 func newMarket(t *testing.T, b *brokertest.Broker) *market {
 	t.Helper()
-	m := &market{newWorld(t), brokertest.New(t, b)}
+	return newMarketIn(t, newWorld(t), b)
+}
+
+func newMarketIn(t *testing.T, w *world, b *brokertest.Broker) *market {
+	t.Helper()
+	m := &market{w, brokertest.New(t, b)}
 	m.vars["url"] = m.broker.URL
 	m.done(step{do: "POST /v3/service_brokers", want: 202, body: `{"name":"b","url":"$url","authentication":{"type":"basic","credentials":{"username":"broker-user","password":"broker-password"}}}`})
 	for _, plan := range []string{"sync", "paid", "async", "fails", "breaks", "garbage"} {

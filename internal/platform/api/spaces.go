@@ -32,7 +32,6 @@ func (a *API) spaceRoutes(g *web.Group) {
 	g.Handle(http.MethodGet, "/v3/spaces/{guid}", web.Scope(readers...), spaces.getter(a))
 	g.Handle(http.MethodPatch, "/v3/spaces/{guid}", web.Scope(writers...), a.updateSpace)
 	g.Handle(http.MethodDelete, "/v3/spaces/{guid}", web.Scope(writers...), a.deleteSpace)
-	g.Handle(http.MethodGet, "/v3/spaces/{guid}/relationships/isolation_segment", web.Scope(readers...), a.noIsolationSegment(spaceExists))
 	g.Handle(http.MethodGet, "/v3/spaces/{guid}/usage_summary", web.Scope(readers...), usageOf(a, platform.Tx.Spaces, "Space", "space_guid"))
 	g.Handle(http.MethodGet, "/v3/spaces/{guid}/features", web.Scope(readers...), a.listSpaceFeatures)
 	g.Handle(http.MethodGet, "/v3/spaces/{guid}/features/{name}", web.Scope(readers...), a.getSpaceFeature)

@@ -6,6 +6,7 @@ import (
 	"ingot/internal/base/fault"
 	"ingot/internal/base/web"
 	"ingot/internal/platform"
+	"ingot/internal/platform/actions"
 	"ingot/internal/platform/api/listing"
 )
 
@@ -17,7 +18,7 @@ var stacks = resource[platform.Stack, stackBody]{
 func (a *API) stackRoutes(g *web.Group) {
 	g.Handle(http.MethodGet, "/v3/stacks", web.Scope(readers...), stacks.lister(a))
 	g.Handle(http.MethodGet, "/v3/stacks/{guid}", web.Scope(readers...), stacks.getter(a))
-	g.Handle(http.MethodPatch, "/v3/stacks/{guid}", web.Scope(scopeAdmin), patcher(a, stacks, stacks.find, a.platform.UpdateStack))
+	g.Handle(http.MethodPatch, "/v3/stacks/{guid}", web.Scope(scopeAdmin), a.updateStack)
 	g.Handle(http.MethodGet, "/v3/stacks/{guid}/apps", web.Scope(readers...), apps.listerWhere(a, func(req *request) ([]platform.Cond, error) {
 		s, err := find(req.caller, req.tx.Stacks(), web.Param(req.r, "guid"), "Stack")
 		if err != nil {
@@ -31,6 +32,33 @@ func (a *API) stackRoutes(g *web.Group) {
 	}
 	g.Handle(http.MethodPost, "/v3/stacks", web.Scope(scopeAdmin), refuse)
 	g.Handle(http.MethodDelete, "/v3/stacks/{guid}", web.Scope(scopeAdmin), refuse)
+}
+
+func (a *API) updateStack(w http.ResponseWriter, r *http.Request) error {
+	var body struct {
+		State       *platform.StackState   `json:"state"`
+		StateReason *string                `json:"state_reason"`
+		Metadata    *actions.MetadataPatch `json:"metadata"`
+	}
+	if err := web.DecodeStrict(r, &body); err != nil {
+		return err
+	}
+	return answer(a, w, r, stacks, http.StatusOK, func(req *request) (*platform.Stack, error) {
+		s, err := stacks.find(req)
+		if err != nil {
+			return nil, err
+		}
+		if body.State != nil {
+			s.State = *body.State
+		}
+		if body.StateReason != nil {
+			s.StateReason = *body.StateReason
+		}
+		if err := body.Metadata.Apply(&s.Metadata); err != nil {
+			return nil, err
+		}
+		return s, a.platform.UpdateStack(req.tx, req.caller.actor(), s)
+	})
 }
 
 type stackBody struct {
@@ -48,7 +76,7 @@ type stackBody struct {
 
 func presentStack(req *request, s *platform.Stack) stackBody {
 	return stackBody{
-		resourceBody: presentResource(&s.Resource), Name: s.Name, Description: s.Description, State: "ACTIVE", RunImage: s.Name, BuildImage: s.Name,
+		resourceBody: presentResource(&s.Resource), Name: s.Name, Description: s.Description, State: string(s.State), StateReason: orNull(s.StateReason), RunImage: s.Name, BuildImage: s.Name,
 		Default: s.Default, Metadata: presentMetadata(&s.Metadata), Links: links{"self": req.v3("/stacks/", escape(s.GUID))},
 	}
 }

@@ -67,9 +67,13 @@ func (a *API) processInstances(w http.ResponseWriter, r *http.Request) error {
 func (a *API) processStats(w http.ResponseWriter, r *http.Request) error {
 	var process *platform.Process
 	var rows []*platform.Instance
+	var segment *string
 	err := a.store.View(r.Context(), func(tx platform.Tx) (err error) {
 		req := newRequest(tx, r)
 		if process, err = a.processOf(req); err != nil {
+			return err
+		}
+		if segment, err = segmentFor(tx, process.AppGUID); err != nil {
 			return err
 		}
 		all, err := actions.InstancesOf(tx, []*platform.Process{process})
@@ -88,7 +92,9 @@ func (a *API) processStats(w http.ResponseWriter, r *http.Request) error {
 	usage := a.runtime.Usage(r.Context(), known)
 	out := make([]map[string]any, 0, len(rows))
 	for i, row := range rows {
-		out = append(out, a.statsRow(process, i, row, usage))
+		b := a.statsRow(process, i, row, usage)
+		b["isolation_segment"] = segment
+		out = append(out, b)
 	}
 	web.WriteJSON(w, http.StatusOK, map[string]any{"resources": out})
 	return nil
@@ -96,7 +102,7 @@ func (a *API) processStats(w http.ResponseWriter, r *http.Request) error {
 
 func (a *API) statsRow(process *platform.Process, index int, row *platform.Instance, usage map[string]InstanceUsage) map[string]any {
 	b := map[string]any{
-		"type": process.Type, "index": index, "state": platform.InstanceDown, "routable": nil, "uptime": 0, "isolation_segment": nil, "details": nil,
+		"type": process.Type, "index": index, "state": platform.InstanceDown, "routable": nil, "uptime": 0, "details": nil,
 	}
 	if row == nil {
 		return b

@@ -46,6 +46,8 @@ func fullOrg(f *fixture, name string) map[string]string {
 	ofOrg := rel("organization", guids["organizations"])
 	ofOrg["spaces"] = map[string]any{"data": []any{map[string]string{"guid": guids["spaces"]}}}
 	create("space_quotas", map[string]any{"name": name, "relationships": ofOrg})
+	create("isolation_segments", map[string]any{"name": name})
+	f.want(f.call(admin, "POST", "/v3/isolation_segments/"+guids["isolation_segments"]+"/relationships/organizations", map[string]any{"data": []any{map[string]string{"guid": guids["organizations"]}}}), 200)
 	create("security_groups", map[string]any{"name": name, "rules": []any{map[string]string{"protocol": "all", "destination": "10.0.0.0/8"}},
 		"relationships": map[string]any{"running_spaces": ofOrg["spaces"], "staging_spaces": ofOrg["spaces"]}})
 	create("domains", map[string]any{"name": name + ".example.org", "relationships": rel("organization", guids["organizations"])})
@@ -103,6 +105,8 @@ var attempts = map[string]string{
 	"PATCH /v3/security_groups/{guid}":                                `{"name":"taken"}`,
 	"POST /v3/security_groups/{guid}/relationships/running_spaces":    `{"data":[{"guid":"$spaces"}]}`,
 	"POST /v3/security_groups/{guid}/relationships/staging_spaces":    `{"data":[{"guid":"$spaces"}]}`,
+	"POST /networking/v1/external/policies":                           `{"policies":[{"source":{"id":"$apps"},"destination":{"id":"$apps","protocol":"tcp","ports":{"start":1,"end":2}}}]}`,
+	"POST /networking/v1/external/policies/delete":                    `{"policies":[{"source":{"id":"$apps"},"destination":{"id":"$apps","protocol":"tcp","ports":{"start":1,"end":2}}}]}`,
 	"POST /v3/users":                                                  `{"guid":"new"}`,
 	"PATCH /v3/users/{guid}":                                          `{"metadata":{"labels":{"a":"b"}}}`,
 	"POST /v3/roles":                                                  `{"type":"organization_manager","relationships":{"user":{"data":{"guid":"$caller"}},"organization":{"data":{"guid":"$organizations"}}}}`,
@@ -153,6 +157,18 @@ var attempts = map[string]string{
 	"POST /v3/deployments/{guid}/actions/continue":                    ``,
 	"POST /v3/stacks":                                                 `{"name":"new"}`,
 	"PATCH /v3/stacks/{guid}":                                         `{"metadata":{"labels":{"a":"b"}}}`,
+	"POST /v3/admin/actions/clear_buildpack_cache":                    ``,
+	"POST /v3/apps/{guid}/actions/clear_buildpack_cache":              ``,
+
+	"POST /v3/isolation_segments":                                              `{"name":"new"}`,
+	"PATCH /v3/isolation_segments/{guid}":                                      `{"name":"taken"}`,
+	"POST /v3/isolation_segments/{guid}/relationships/organizations":           `{"data":[{"guid":"$organizations"}]}`,
+	"PATCH /v3/organizations/{guid}/relationships/default_isolation_segment":   `{"data":{"guid":"$isolation_segments"}}`,
+	"PATCH /v3/spaces/{guid}/relationships/isolation_segment":                  `{"data":{"guid":"$isolation_segments"}}`,
+	"POST /v3/routes/{guid}/relationships/shared_spaces":                       `{"data":[{"guid":"$spaces"}]}`,
+	"POST /v3/app_usage_events/actions/destructively_purge_all_and_reseed":     ``,
+	"POST /v3/service_usage_events/actions/destructively_purge_all_and_reseed": ``,
+	"PATCH /v3/routes/{guid}/relationships/space":                              `{"data":{"guid":"$spaces"}}`,
 }
 
 func init() {
@@ -225,7 +241,8 @@ func fullOrgServices(f *fixture, name string, guids map[string]string) {
 
 // public are the routes whose answers are the same for every user.
 var public = map[string]bool{
-	"GET /": true, "GET /v3": true, "GET /v3/info": true, "GET /v2/info": true, "GET /v3/stacks/{guid}": true, "GET /v3/stacks/{guid}/apps": true, "GET /v3/buildpacks/{guid}": true,
+	"GET /networking/v1/external/policies": true, // only those of the caller's own apps
+	"GET /":                                true, "GET /v3": true, "GET /v3/info": true, "GET /v2/info": true, "GET /v3/stacks/{guid}": true, "GET /v3/stacks/{guid}/apps": true, "GET /v3/buildpacks/{guid}": true,
 	"GET /v3/organization_quotas/{guid}": true, // without the organizations that have it
 	"GET /v3/feature_flags/{name}":       true, "GET /v3/environment_variable_groups/{name}": true,
 	"POST /v3/resource_matches": true, // among what the caller uploaded himself
@@ -331,7 +348,7 @@ func (f *fixture) everything() string {
 			func() error { return dump(&out, tx.Droplets()) }, func() error { return dump(&out, tx.Buildpacks()) }, func() error { return dump(&out, tx.Stacks()) },
 			func() error { return dump(&out, tx.Deployments()) }, func() error { return dump(&out, tx.Tasks()) }, func() error { return dump(&out, tx.AuditEvents()) }, func() error { return dump(&out, tx.Jobs()) },
 			func() error { return dump(&out, tx.ServiceBrokers()) }, func() error { return dump(&out, tx.ServiceOfferings()) }, func() error { return dump(&out, tx.ServicePlans()) },
-			func() error { return dump(&out, tx.OrganizationQuotas()) }, func() error { return dump(&out, tx.SpaceQuotas()) }, func() error { return dump(&out, tx.SecurityGroups()) },
+			func() error { return dump(&out, tx.OrganizationQuotas()) }, func() error { return dump(&out, tx.SpaceQuotas()) }, func() error { return dump(&out, tx.SecurityGroups()) }, func() error { return dump(&out, tx.NetworkPolicies()) },
 			func() error { return dump(&out, tx.ServiceInstances()) }, func() error { return dump(&out, tx.ServiceBindings()) },
 			func() error { return dump(&out, tx.Instances()) }, func() error { return dumpSettings(&out, tx) },
 		} {

@@ -91,6 +91,12 @@ func TestUserAndRoleScenarios(t *testing.T) {
 	}
 	newcomer := `"username":"newcomer"`
 	w.play([]step{
+		// Clients of the authorization server can have roles too.
+		{as: "orgmanager", do: "POST /v3/roles", body: give("organization_user", "organization", "$org", `"guid":"ci-client"`), want: 201},
+		{as: "manager", do: "POST /v3/roles", body: give("space_developer", "space", "$space", `"guid":"ci-client"`), want: 201},
+		{as: "orgmanager", do: "POST /v3/roles", body: give("organization_user", "organization", "$org", `"guid":"no-client"`), want: 422, has: []string{"Invalid user. Ensure that the user exists and you have access to it."}},
+	})
+	w.play([]step{
 		{do: "POST /v3/users", body: `{"guid":"client-of-mine"}`, want: 201, has: []string{`"username":null`, `"presentation_name":"client-of-mine"`, `"origin":null`}},
 		{do: "POST /v3/users", body: `{"guid":"client-of-mine"}`, want: 422, has: []string{"User with guid 'client-of-mine' already exists."}},
 		{do: "POST /v3/users", body: `{}`, want: 422, has: []string{"Guid must be between 1 and 200 characters"}},

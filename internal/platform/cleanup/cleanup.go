@@ -51,6 +51,8 @@ type Config struct {
 	Jobs interface {
 		PurgeJobs(ctx context.Context, before time.Time) error
 	}
+	// Usage removes usage events that are too old; nil means that none are.
+	Usage func(platform.Tx) error
 	// Lead reports whether this server does the work of which all servers together need
 	// one at a time; nil means yes.
 	Lead func(ctx context.Context, name string) bool
@@ -79,7 +81,7 @@ func New(c Config) *Cleaner {
 func (c *Cleaner) Periodic() background.Service { return background.Every(interval, c.Sweep) }
 
 // Sweep removes blobs of packages, droplets, buildpacks and build caches,
-// unpacked droplets, logs of deleted apps, and old jobs. A failure is logged, and the next
+// unpacked droplets, logs of deleted apps, old jobs and usage events. A failure is logged, and the next
 // call tries again.
 func (c *Cleaner) Sweep(ctx context.Context) {
 	c.mu.Lock()
@@ -105,6 +107,12 @@ func (c *Cleaner) purgeJobs(ctx context.Context) {
 	c.purged = now
 	if err := c.Jobs.PurgeJobs(ctx, now.Add(-jobsKept)); err != nil && ctx.Err() == nil {
 		c.Log.WarnContext(ctx, "old jobs could not be removed", "error", err)
+	}
+	if c.Usage == nil {
+		return
+	}
+	if err := c.Store.Update(ctx, c.Usage); err != nil && ctx.Err() == nil {
+		c.Log.WarnContext(ctx, "old usage events could not be removed", "error", err)
 	}
 }
 

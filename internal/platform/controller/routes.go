@@ -23,6 +23,8 @@ type Route struct {
 	Options map[string]string
 	// ServiceURL is the route service for the requests; empty means none.
 	ServiceURL string
+	// Internal routes are for the name server of instances, not for the router.
+	Internal bool
 	// Backends are empty if no instance is ready; the route exists nevertheless.
 	Backends []RouteBackend
 }
@@ -414,6 +416,9 @@ func (p *RoutePublisher) routeOf(m *mapping) Route {
 		}
 		for _, b := range p.Backends.Backends(d.AppGUID, d.ProcessType) {
 			i := slices.IndexFunc(b.Ports, func(open platform.InstancePort) bool { return open.Inside == port })
+			if i < 0 && m.route.Internal && len(b.Ports) > 0 {
+				i = 0 // a name stands for an address, not for a port
+			}
 			if i < 0 || !b.Ready {
 				continue // started before this destination was created
 			}

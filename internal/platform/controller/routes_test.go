@@ -53,7 +53,11 @@ func (t *table) show() string {
 			backends = append(backends, fmt.Sprintf("%s:%d#%d", b.App, b.Port, b.Index))
 		}
 		slices.Sort(backends)
-		lines = append(lines, strings.TrimSpace(r.Host+r.Path+" "+strings.Join(backends, " ")))
+		kind := ""
+		if r.Internal {
+			kind = "internal:"
+		}
+		lines = append(lines, strings.TrimSpace(kind+r.Host+r.Path+" "+strings.Join(backends, " ")))
 	}
 	slices.SortFunc(lines, cmp.Compare)
 	return strings.Join(lines, "\n")
@@ -107,6 +111,7 @@ func TestRoutes(t *testing.T) {
 			tx.Routes().Insert(&platform.Route{Resource: platform.Resource{GUID: "empty"}, SpaceGUID: "space", DomainGUID: "domain", Host: "*"}),
 			tx.Domains().Insert(&platform.Domain{Resource: platform.Resource{GUID: "hidden"}, Name: "apps.internal", Internal: true}),
 			tx.Routes().Insert(&platform.Route{Resource: platform.Resource{GUID: "inside"}, SpaceGUID: "space", DomainGUID: "hidden", Host: "shop"}),
+			tx.Destinations().Insert(&platform.Destination{RouteGUID: "inside", AppGUID: "app", ProcessType: "web", Port: 9000}),
 		} {
 			if err != nil {
 				return err
@@ -115,10 +120,10 @@ func TestRoutes(t *testing.T) {
 		return nil
 	})
 	p.Kick("side", "empty", "inside", "nonsense")
-	w.expectTable(tab, "*.apps.example.org\nshop.apps.example.org app:8080#0 app:8080#1\nside.apps.example.org/x")
+	w.expectTable(tab, "*.apps.example.org\ninternal:shop.apps.internal app:9000#0 app:9000#1\nshop.apps.example.org app:8080#0 app:8080#1\nside.apps.example.org/x")
 	w.restart("v2")
 	w.awaitRunning(2)
-	w.expectTable(tab, "*.apps.example.org\nshop.apps.example.org app:8080#0 app:8080#1\nside.apps.example.org/x app:9000#0 app:9000#1")
+	w.expectTable(tab, "*.apps.example.org\ninternal:shop.apps.internal app:9000#0 app:9000#1\nshop.apps.example.org app:8080#0 app:8080#1\nside.apps.example.org/x app:9000#0 app:9000#1")
 	tab.mu.Lock()
 	side := tab.routes["side"]
 	tab.mu.Unlock()
@@ -139,11 +144,11 @@ func TestRoutes(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.scale(1)
-	w.expectTable(tab, "*.apps.example.org\nside.apps.example.org/x app:9000#0")
+	w.expectTable(tab, "*.apps.example.org\ninternal:shop.apps.internal app:9000#0\nside.apps.example.org/x app:9000#0")
 	// What was not announced is found.
 	w.update(func(tx platform.Tx) error { return tx.Routes().Delete("empty") })
 	w.clock.Advance(p.Interval)
-	w.expectTable(tab, "side.apps.example.org/x app:9000#0")
+	w.expectTable(tab, "internal:shop.apps.internal app:9000#0\nside.apps.example.org/x app:9000#0")
 }
 
 // Who reads in the store that an instance runs can send requests to it.

@@ -50,7 +50,8 @@ type plan struct {
 	mainMB   int
 	memory   map[string]int // of sidecars, by name
 	// files are the service binding files of the app, if it has them in files.
-	files map[string][]byte
+	files   map[string][]byte
+	segment string
 }
 
 func (c *Controller) planOf(ctx context.Context, at slotKey, version string) (*plan, error) {
@@ -87,6 +88,7 @@ func (c *Controller) planOf(ctx context.Context, at slotKey, version string) (*p
 		if err != nil {
 			return err
 		}
+		p.segment = where.Segment
 		if p.files, err = actions.ServiceFiles(tx, p.app); err != nil {
 			return err
 		}
@@ -121,7 +123,7 @@ func (c *Controller) specOf(ctx context.Context, at slotKey, id, version string)
 		return engine.Spec{}, err
 	}
 	return engine.Spec{
-		ID: id, Reach: reach, Zone: engine.Zone{Space: p.app.SpaceGUID}, App: p.app.GUID,
+		ID: id, Reach: reach, Segment: p.segment, Zone: engine.Zone{Space: p.app.SpaceGUID}, App: p.app.GUID,
 		Labels: map[string]string{
 			labelKind: kindApp, LabelApp: p.app.GUID, labelProcess: p.process.GUID, labelType: p.process.Type,
 			labelIndex: strconv.Itoa(at.index), labelVersion: version, labelSources: strings.Join(sourcesOf(ln), "\n"),

@@ -149,6 +149,7 @@ func (j *job) specOf(ctx context.Context, task *platform.Task) (engine.Spec, err
 		droplet *platform.Droplet
 		env     map[string]string
 		files   map[string][]byte
+		segment string
 	)
 	err := j.Store.View(ctx, func(tx platform.Tx) error {
 		var err error
@@ -166,6 +167,7 @@ func (j *job) specOf(ctx context.Context, task *platform.Task) (engine.Spec, err
 		if err != nil {
 			return err
 		}
+		segment = where.Segment
 		if files, err = actions.ServiceFiles(tx, app); err != nil {
 			return err
 		}
@@ -186,12 +188,13 @@ func (j *job) specOf(ctx context.Context, task *platform.Task) (engine.Spec, err
 		return engine.Spec{}, err
 	}
 	return engine.Spec{
-		ID:     task.GUID,
-		Reach:  reach,
-		Zone:   engine.Zone{Space: app.SpaceGUID},
-		App:    app.GUID,
-		Labels: map[string]string{labelKind: kindTask, LabelApp: app.GUID},
-		Files:  append([]engine.Archive{j.archive(ctx, droplet)}, serviceFiles(files)...),
+		ID:      task.GUID,
+		Reach:   reach,
+		Segment: segment,
+		Zone:    engine.Zone{Space: app.SpaceGUID},
+		App:     app.GUID,
+		Labels:  map[string]string{labelKind: kindTask, LabelApp: app.GUID},
+		Files:   append([]engine.Archive{j.archive(ctx, droplet)}, serviceFiles(files)...),
 		Launch: initproto.Spec{
 			Instance: task.GUID, OneOff: true, Members: []initproto.Member{member}, User: j.User, Group: j.Group, Grace: j.Grace, LogRate: task.LogRate,
 		},

@@ -2,6 +2,7 @@ package dns
 
 import (
 	"context"
+	"errors"
 	"net"
 	"net/netip"
 	"slices"
@@ -137,4 +138,53 @@ func TestLife(t *testing.T) {
 			Listen: netip.MustParseAddrPort("127.0.0.1:0"), Ours: func(string) bool { return true }, May: func(netip.Addr) bool { return true },
 		})
 	})
+}
+
+// TestInternal resolves names of internal routes.
+func TestInternal(t *testing.T) {
+	t.Parallel()
+	names := &InternalNames{}
+	at := func(index int, address string) InternalInstance {
+		return InternalInstance{index, netip.MustParseAddr(address)}
+	}
+	r := started(t, Config{
+		Answer: netip.MustParseAddr("10.1.2.3"), Ours: func(string) bool { return true }, Upstreams: func() []netip.AddrPort { return nil },
+		Internal: func(name string) ([]netip.Addr, bool, bool) {
+			list, exists := names.Lookup(name)
+			return list, exists, strings.HasSuffix(name, ".apps.internal")
+		},
+	})
+	expect := func(when, name, want string) {
+		t.Helper()
+		got, err := r.LookupHost(t.Context(), name)
+		slices.Sort(got)
+		if strings.Join(got, " ") != want {
+			t.Errorf("%s: %s is %v (%v), want %s", when, name, got, err, want)
+		}
+		var no *net.DNSError
+		if want == "" && (!errors.As(err, &no) || !no.IsNotFound) {
+			t.Errorf("%s: %s: got %v, want that it does not exist", when, name, err)
+		}
+	}
+	expect("at first", "back.apps.internal.", "")
+	names.Update([]InternalRoute{
+		{"1", "Back.apps.internal", []InternalInstance{at(0, "10.9.0.2"), at(1, "10.9.0.3"), at(0, "10.9.0.4")}},
+		{"2", "none.apps.internal", nil}, {"3", "other.apps.internal", []InternalInstance{at(0, "10.9.0.9")}},
+	}, nil)
+	expect("instances", "back.apps.internal.", "10.9.0.2 10.9.0.3 10.9.0.4")
+	expect("instances", "BACK.Apps.Internal.", "10.9.0.2 10.9.0.3 10.9.0.4")
+	expect("instances", "0.back.apps.internal.", "10.9.0.2 10.9.0.4")
+	expect("instances", "1.back.apps.internal.", "10.9.0.3")
+	expect("instances", "other.apps.internal.", "10.9.0.9")
+	for _, name := range []string{"2.back.apps.internal.", "x.back.apps.internal.", "-1.back.apps.internal.", "none.apps.internal.", "0.none.apps.internal.", "nothing.apps.internal."} {
+		expect("instances", name, "")
+	}
+	expect("a name of the platform", "web.example.test.", "10.1.2.3")
+	names.Update([]InternalRoute{{"1", "moved.apps.internal", []InternalInstance{at(0, "10.9.0.5")}}}, []string{"3"})
+	expect("changed", "back.apps.internal.", "")
+	expect("changed", "moved.apps.internal.", "10.9.0.5")
+	expect("changed", "other.apps.internal.", "")
+	names.Replace([]InternalRoute{{"4", "new.apps.internal", []InternalInstance{at(0, "10.9.0.6")}}})
+	expect("replaced", "moved.apps.internal.", "")
+	expect("replaced", "new.apps.internal.", "10.9.0.6")
 }

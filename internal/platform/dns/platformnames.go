@@ -25,8 +25,9 @@ type PlatformNames struct {
 }
 
 type keptDomains struct {
-	names []string
-	read  time.Time
+	names    []string
+	internal []string
+	read     time.Time
 }
 
 // domainsKept is how long the shared domains are cached.
@@ -37,27 +38,33 @@ func (o *PlatformNames) Has(name string) bool {
 	if slices.Contains(o.Own, name) {
 		return true
 	}
-	for _, d := range o.shared() {
-		if name == d || strings.HasSuffix(name, "."+d) {
-			return true
-		}
-	}
-	return false
+	return below(name, o.domains().names)
 }
 
-func (o *PlatformNames) shared() []string {
+// Internal reports whether a name is one of an internal domain.
+func (o *PlatformNames) Internal(name string) bool { return below(name, o.domains().internal) }
+
+// below reports whether a name is one of domains or below one.
+func below(name string, domains []string) bool {
+	return slices.ContainsFunc(domains, func(d string) bool { return name == d || strings.HasSuffix(name, "."+d) })
+}
+
+func (o *PlatformNames) domains() *keptDomains {
 	kept := o.kept.Load()
 	if kept != nil && time.Since(kept.read) < domainsKept {
-		return kept.names
+		return kept
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), domainsKept)
 	defer cancel()
 	next := &keptDomains{read: time.Now()}
 	err := o.Store.View(ctx, func(tx platform.Tx) error {
-		next.names = nil
+		next.names, next.internal = nil, nil
 		all, _, err := tx.Domains().List(platform.Query{})
 		for _, d := range all {
-			if d.OrgGUID == "" && !d.Internal {
+			switch {
+			case d.Internal:
+				next.internal = append(next.internal, strings.ToLower(d.Name))
+			case d.OrgGUID == "":
 				next.names = append(next.names, strings.ToLower(d.Name))
 			}
 		}
@@ -65,11 +72,10 @@ func (o *PlatformNames) shared() []string {
 	})
 	if err != nil {
 		o.Log.Warn("the shared domains could not be read", "error", err)
-		if kept == nil {
-			return nil
+		if kept != nil {
+			next.names, next.internal = kept.names, kept.internal
 		}
-		next.names = kept.names
 	}
 	o.kept.Store(next)
-	return next.names
+	return next
 }

@@ -42,5 +42,8 @@ func TestPlatformNames(t *testing.T) {
 		if got := names.Has(name); got != want {
 			t.Errorf("%s: got %t, want %t", name, got, want)
 		}
+		if got, want := names.Internal(name), name == "shop.apps.internal"; got != want {
+			t.Errorf("%s: internal is %t, want %t", name, got, want)
+		}
 	}
 }

@@ -27,6 +27,9 @@ type Config struct {
 	// Ours reports whether a name belongs to the platform. It is in lower case and has no
 	// final dot.
 	Ours func(name string) bool
+	// Internal returns the addresses of a name below an internal domain, and whether it
+	// exists; below is false for all other names. Nil means that there are none.
+	Internal func(name string) (addresses []netip.Addr, exists, below bool)
 	// May reports whether an address may send queries.
 	May func(netip.Addr) bool
 	// Upstreams returns the name servers for all other names; nil means those of this
@@ -45,6 +48,7 @@ const (
 	clientTime    = 10 * time.Second
 	largestUDP    = 4096
 	ttl           = 5 // seconds; short, because a domain may be deleted
+	internalTTL   = 0 // instances come and go
 )
 
 // Server is a name server, a background.Service.
@@ -169,34 +173,48 @@ func (s *Server) answer(ctx context.Context, query []byte, network string) []byt
 	}
 	question, err := p.Question()
 	if err != nil {
-		return reply(header, nil, dnsmessage.RCodeFormatError, netip.Addr{})
+		return reply(header, nil, dnsmessage.RCodeFormatError, 0)
 	}
 	name := strings.ToLower(strings.TrimSuffix(question.Name.String(), "."))
-	if header.OpCode == 0 && question.Class == dnsmessage.ClassINET && s.config.Ours(name) {
-		return reply(header, &question, dnsmessage.RCodeSuccess, s.config.Answer)
+	if header.OpCode == 0 && question.Class == dnsmessage.ClassINET {
+		if s.config.Internal != nil {
+			if addresses, exists, below := s.config.Internal(name); below {
+				code := dnsmessage.RCodeSuccess
+				if !exists {
+					code = dnsmessage.RCodeNameError
+				}
+				return reply(header, &question, code, internalTTL, addresses...)
+			}
+		}
+		if s.config.Ours(name) {
+			return reply(header, &question, dnsmessage.RCodeSuccess, ttl, s.config.Answer)
+		}
 	}
 	for _, at := range s.config.Upstreams() {
 		if answer, err := ask(ctx, network, at, query); err == nil {
 			return answer
 		}
 	}
-	return reply(header, &question, dnsmessage.RCodeServerFailure, netip.Addr{})
+	return reply(header, &question, dnsmessage.RCodeServerFailure, 0)
 }
 
 // reply builds a response with the platform's own data. A platform name has no records but
 // addresses.
-func reply(to dnsmessage.Header, q *dnsmessage.Question, code dnsmessage.RCode, a netip.Addr) []byte {
+func reply(to dnsmessage.Header, q *dnsmessage.Question, code dnsmessage.RCode, seconds uint32, addresses ...netip.Addr) []byte {
+	ours := code == dnsmessage.RCodeSuccess || code == dnsmessage.RCodeNameError
 	b := dnsmessage.NewBuilder(nil, dnsmessage.Header{
-		ID: to.ID, Response: true, OpCode: to.OpCode, Authoritative: a.IsValid(), RecursionDesired: to.RecursionDesired,
+		ID: to.ID, Response: true, OpCode: to.OpCode, Authoritative: ours, RecursionDesired: to.RecursionDesired,
 		RecursionAvailable: true, RCode: code,
 	})
 	err := b.StartQuestions()
 	if q != nil {
 		err = errors.Join(err, b.Question(*q))
 		err = errors.Join(err, b.StartAnswers())
-		if a.IsValid() && (q.Type == dnsmessage.TypeA || q.Type == dnsmessage.TypeALL) {
-			err = errors.Join(err, b.AResource(
-				dnsmessage.ResourceHeader{Name: q.Name, Class: dnsmessage.ClassINET, TTL: ttl}, dnsmessage.AResource{A: a.As4()}))
+		for _, a := range addresses {
+			if a.Is4() && (q.Type == dnsmessage.TypeA || q.Type == dnsmessage.TypeALL) {
+				err = errors.Join(err, b.AResource(
+					dnsmessage.ResourceHeader{Name: q.Name, Class: dnsmessage.ClassINET, TTL: seconds}, dnsmessage.AResource{A: a.As4()}))
+			}
 		}
 	}
 	out, failed := b.Finish()

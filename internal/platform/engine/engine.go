@@ -136,6 +136,9 @@ type Spec struct {
 	// Reach are addresses that the instance may connect to whatever the rules say, such as
 	// those of its services. Engines without isolation ignore them.
 	Reach []netip.AddrPort
+	// Segment is the isolation segment whose machines run the instance; empty means the
+	// shared one.
+	Segment string
 	// Zone decides which security groups count for the instance, App which network policies;
 	// an instance without App is in none. See Rules.
 	Zone Zone

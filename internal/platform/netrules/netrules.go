@@ -120,6 +120,14 @@ func read(tx platform.Tx) (engine.Rules, error) {
 			}
 		}
 	}
+	policies, _, err := tx.NetworkPolicies().List(platform.Query{})
+	if err != nil {
+		return r, err
+	}
+	for _, p := range policies {
+		p.Resource = platform.Resource{}
+		r.Policies = append(r.Policies, *p)
+	}
 	for zone, own := range maps.Collect(maps.All(r.Zones)) {
 		if zone.Space != "" {
 			own = append(own, r.Zones[engine.Zone{Staging: zone.Staging}]...)

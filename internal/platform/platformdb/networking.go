@@ -42,3 +42,27 @@ func (x *transaction) Once(name string) (bool, error) {
 	}
 	return n > 0, nil
 }
+
+// developedApps are the apps in spaces of which the reader is a developer.
+var developedApps = "SELECT a.guid FROM platform_apps a WHERE a.space_guid IN (" + spacesFor(platform.Develop) + ")"
+
+var networkPolicies = define(table[platform.NetworkPolicy]{
+	name: "platform_network_policies",
+	base: (*platform.NetworkPolicy).Base,
+	columns: []column[platform.NetworkPolicy]{
+		text("source_guid", func(p *platform.NetworkPolicy) *string { return &p.SourceApp }),
+		text("dest_guid", func(p *platform.NetworkPolicy) *string { return &p.DestApp }),
+		text("protocol", func(p *platform.NetworkPolicy) *string { return &p.Protocol }),
+		integer("first_port", func(p *platform.NetworkPolicy) *int { return &p.FirstPort }),
+		integer("last_port", func(p *platform.NetworkPolicy) *int { return &p.LastPort }),
+	},
+	virtual: map[string]field{
+		// Those of an app, as source or destination.
+		"app_guid": {
+			kind: exact, sql: "x.app",
+			within: `t.guid IN (SELECT x.guid FROM (SELECT p.guid, p.source_guid AS app FROM platform_network_policies p
+				UNION ALL SELECT p.guid, p.dest_guid AS app FROM platform_network_policies p) x WHERE {})`,
+		},
+	},
+	visible: "t.source_guid IN (" + developedApps + ") AND t.dest_guid IN (" + developedApps + ")",
+})

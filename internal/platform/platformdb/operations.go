@@ -32,6 +32,8 @@ var stacks = define(table[platform.Stack]{
 		name("name", func(s *platform.Stack) *string { return &s.Name }),
 		text("description", func(s *platform.Stack) *string { return &s.Description }),
 		flag("default", func(s *platform.Stack) *bool { return &s.Default }).named("is_default"),
+		text("state", func(s *platform.Stack) *platform.StackState { return &s.State }),
+		text("state_reason", func(s *platform.Stack) *string { return &s.StateReason }),
 	},
 })
 

@@ -45,6 +45,7 @@ type Store struct {
 	db    *db.DB
 	clock clock
 	sink  platform.Sink
+	watch func(platform.Tx) (platform.Tx, func() error)
 }
 
 var _ platform.Store = (*Store)(nil)
@@ -55,6 +56,11 @@ func New(d *db.DB) *Store { return &Store{db: d} }
 // Notify names the sink of what transactions announce; without one it is dropped.
 // It has to be called before the first Update.
 func (s *Store) Notify(sink platform.Sink) { s.sink = sink }
+
+// Watch lets watch see all writes: it returns the transaction that the callers of
+// Update get, and what is to be done before it commits. It has to be called before the
+// first Update.
+func (s *Store) Watch(watch func(platform.Tx) (platform.Tx, func() error)) { s.watch = watch }
 
 // View implements platform.Store.
 func (s *Store) View(ctx context.Context, f func(platform.Tx) error) error {
@@ -67,7 +73,7 @@ func (s *Store) Update(ctx context.Context, f func(platform.Tx) error) error {
 	wanted := false
 	err := s.db.Update(ctx, func(tx *db.Tx) error {
 		x := &transaction{Tx: tx, clock: &s.clock} // f may run again
-		err := f(x)
+		err := s.run(x, f)
 		changes, wanted = x.changes, err == nil
 		return err
 	})
@@ -81,11 +87,23 @@ func (s *Store) Update(ctx context.Context, f func(platform.Tx) error) error {
 	return err
 }
 
+func (s *Store) run(x *transaction, f func(platform.Tx) error) error {
+	if s.watch == nil {
+		return f(x)
+	}
+	tx, finish := s.watch(x)
+	if err := f(tx); err != nil {
+		return err
+	}
+	return finish()
+}
+
 // transaction implements platform.Tx.
 type transaction struct {
 	*db.Tx
 	clock   *clock
 	changes platform.Changes
+	ordered time.Time // the last that commitTime returned
 }
 
 // Announce implements platform.Tx.
@@ -101,6 +119,9 @@ func (x *transaction) OrganizationQuotas() platform.Repo[platform.OrganizationQu
 func (x *transaction) SpaceQuotas() platform.Repo[platform.SpaceQuota] { return repoOf(x, spaceQuotas) }
 func (x *transaction) SecurityGroups() platform.Repo[platform.SecurityGroup] {
 	return repoOf(x, securityGroups)
+}
+func (x *transaction) NetworkPolicies() platform.Repo[platform.NetworkPolicy] {
+	return repoOf(x, networkPolicies)
 }
 func (x *transaction) Users() platform.Repo[platform.User]     { return repoOf(x, users) }
 func (x *transaction) Roles() platform.Repo[platform.Role]     { return repoOf(x, roles) }

@@ -9,7 +9,9 @@ var organizations = define(table[platform.Organization]{
 		name("name", func(o *platform.Organization) *string { return &o.Name }),
 		flag("suspended", func(o *platform.Organization) *bool { return &o.Suspended }),
 		text("quota_guid", func(o *platform.Organization) *string { return &o.QuotaGUID }),
+		text("segment_guid", func(o *platform.Organization) *string { return &o.SegmentGUID }),
 	},
+	virtual: map[string]field{"entitled_segment_guid": entitledTo},
 	visible: "t.guid IN (" + visibleOrganizations + ")",
 })
 
@@ -21,6 +23,7 @@ var spaces = define(table[platform.Space]{
 		text("organization_guid", func(s *platform.Space) *string { return &s.OrgGUID }),
 		text("quota_guid", func(s *platform.Space) *string { return &s.QuotaGUID }),
 		flag("ssh_allowed", func(s *platform.Space) *bool { return &s.SSHAllowed }),
+		text("segment_guid", func(s *platform.Space) *string { return &s.SegmentGUID }),
 	},
 	visible: "t.guid IN (" + visibleSpaces + ")",
 })

@@ -163,10 +163,11 @@ func (b *build) spec(files []engine.Archive) engine.Spec {
 		rate = -1
 	}
 	return engine.Spec{
-		ID:     b.req.BuildGUID,
-		Labels: map[string]string{LabelKind: KindValue, LabelApp: b.req.App.GUID},
-		Zone:   engine.Zone{Space: b.req.App.SpaceGUID, Staging: true},
-		Files:  files,
+		ID:      b.req.BuildGUID,
+		Segment: b.req.Segment,
+		Labels:  map[string]string{LabelKind: KindValue, LabelApp: b.req.App.GUID},
+		Zone:    engine.Zone{Space: b.req.App.SpaceGUID, Staging: true},
+		Files:   files,
 		Launch: initproto.Spec{
 			Instance: b.req.BuildGUID, OneOff: true, User: b.config.User, Group: b.config.Group,
 			Grace: grace, Timeout: b.config.Timeout, LogRate: rate,

@@ -263,6 +263,7 @@ func (b *Builds) prepare(ctx context.Context, guid string) (*Request, error) {
 			BuildGUID: guid, DropletGUID: build.DropletGUID, PackageGUID: build.PackageGUID, Lifecycle: build.Lifecycle,
 			App: App{GUID: app.GUID, SpaceGUID: app.SpaceGUID, Name: app.Name, Env: app.Env}, MemoryMB: build.MemoryMB, DiskMB: build.DiskMB, LogRate: build.LogRate,
 			Env: group.Var, VCAPApplication: jsonText(info.VCAPApplication(b.API, nil, build.MemoryMB)), VCAPServices: jsonText(services),
+			Segment: info.Segment,
 		}
 		for _, s := range sidecars {
 			req.Sidecars = append(req.Sidecars, *s)

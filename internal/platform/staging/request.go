@@ -34,6 +34,8 @@ type Request struct {
 	// VCAPApplication and VCAPServices are JSON texts.
 	VCAPApplication string
 	VCAPServices    string
+	// Segment is the isolation segment of the app; empty means the shared one.
+	Segment string
 	// Sidecars are the user's.
 	Sidecars []platform.Sidecar
 	// HasCommand reports whether the app has a start command of its own, so that

@@ -288,8 +288,9 @@ func (s *Stager) Stage(ctx context.Context, req Request) (Result, error) {
 	}
 	if err != nil {
 		var f *Failure
+		var refused *engine.PlacementError
 		// Failures for the app's developer do not concern the operator.
-		if errors.As(err, &f) && f.Err != nil && !fault.Is(f.Err, fault.Unprocessable) {
+		if errors.As(err, &f) && f.Err != nil && !fault.Is(f.Err, fault.Unprocessable) && !(errors.As(err, &refused) && refused.Err == nil) {
 			s.config.Log.ErrorContext(ctx, "staging failed", "build", req.BuildGUID, "app", req.App.GUID, "error", f.Err)
 		}
 	}

@@ -15,14 +15,19 @@ import (
 // in order.
 func testFields(k *kit) {
 	checkFields(k, "Organization", organizations, fields[platform.Organization]{
-		"name":       func(o *platform.Organization) any { return o.Name },
-		"suspended":  func(o *platform.Organization) any { return o.Suspended },
-		"quota_guid": func(o *platform.Organization) any { return o.QuotaGUID },
+		"name":         func(o *platform.Organization) any { return o.Name },
+		"suspended":    func(o *platform.Organization) any { return o.Suspended },
+		"quota_guid":   func(o *platform.Organization) any { return o.QuotaGUID },
+		"segment_guid": func(o *platform.Organization) any { return o.SegmentGUID },
 	})
 	checkFields(k, "Space", spaces, fields[platform.Space]{
 		"name":              func(s *platform.Space) any { return s.Name },
 		"organization_guid": func(s *platform.Space) any { return s.OrgGUID },
 		"quota_guid":        func(s *platform.Space) any { return s.QuotaGUID },
+		"segment_guid":      func(s *platform.Space) any { return s.SegmentGUID },
+	})
+	checkFields(k, "IsolationSegment", segments, fields[platform.IsolationSegment]{
+		"name": func(s *platform.IsolationSegment) any { return s.Name },
 	})
 	checkFields(k, "OrganizationQuota", orgQuotas, fields[platform.OrganizationQuota]{
 		"name": func(q *platform.OrganizationQuota) any { return q.Name },
@@ -35,6 +40,13 @@ func testFields(k *kit) {
 		"name":             func(g *platform.SecurityGroup) any { return g.Name },
 		"globally_running": func(g *platform.SecurityGroup) any { return g.Running },
 		"globally_staging": func(g *platform.SecurityGroup) any { return g.Staging },
+	})
+	checkFields(k, "NetworkPolicy", policies, fields[platform.NetworkPolicy]{
+		"source_guid": func(p *platform.NetworkPolicy) any { return p.SourceApp },
+		"dest_guid":   func(p *platform.NetworkPolicy) any { return p.DestApp },
+		"protocol":    func(p *platform.NetworkPolicy) any { return p.Protocol },
+		"first_port":  func(p *platform.NetworkPolicy) any { return p.FirstPort },
+		"last_port":   func(p *platform.NetworkPolicy) any { return p.LastPort },
 	})
 	checkFields(k, "User", users, fields[platform.User]{})
 	checkFields(k, "Role", roles, fields[platform.Role]{
@@ -137,6 +149,13 @@ func testFields(k *kit) {
 		"target_guid":       func(e *platform.AuditEvent) any { return e.TargetGUID },
 		"space_guid":        func(e *platform.AuditEvent) any { return e.SpaceGUID },
 		"organization_guid": func(e *platform.AuditEvent) any { return e.OrgGUID },
+	})
+	checkFields(k, "AppUsageEvent", appUsageEvents, fields[platform.AppUsageEvent]{
+		"state": func(e *platform.AppUsageEvent) any { return e.State },
+	})
+	checkFields(k, "ServiceUsageEvent", serviceUsageEvents, fields[platform.ServiceUsageEvent]{
+		"instance_type": func(e *platform.ServiceUsageEvent) any { return e.InstanceType },
+		"offering_guid": func(e *platform.ServiceUsageEvent) any { return e.OfferingGUID },
 	})
 	checkFields(k, "Job", jobs, fields[platform.Job]{
 		"operation":     func(j *platform.Job) any { return j.Operation },

@@ -51,3 +51,27 @@ func testOnce(k *kit) {
 		return err
 	})
 }
+
+// testNetworkPolicies sees that policies are found by their apps, and seen by
+// developers of the spaces of both.
+func testNetworkPolicies(k *kit) {
+	build(k)
+	add := func(guid, from, to string) {
+		policies.insert(k, &platform.NetworkPolicy{Resource: platform.Resource{GUID: guid}, SourceApp: "app-" + from, DestApp: "app-" + to, Protocol: "tcp", FirstPort: 80, LastPort: 90})
+	}
+	add("within", "a1", "a1")
+	add("beside", "a1", "a2")
+	add("across", "b1", "a1")
+	policies.expect(k, platform.Where("app_guid", "app-a1"), "of an app", "within", "beside", "across")
+	policies.expect(k, platform.Where("app_guid", "app-a2", "app-b1"), "of apps", "beside", "across")
+	policies.expect(k, platform.Where("source_guid", "app-a1"), "from an app", "within", "beside")
+	roles.insert(k,
+		&platform.Role{Type: platform.SpaceDeveloper, UserGUID: "one", SpaceGUID: "space-a1"},
+		&platform.Role{Type: platform.SpaceDeveloper, UserGUID: "two", SpaceGUID: "space-a1"},
+		&platform.Role{Type: platform.SpaceDeveloper, UserGUID: "two", SpaceGUID: "space-b1"},
+		&platform.Role{Type: platform.SpaceAuditor, UserGUID: "auditor", SpaceGUID: "space-a1"},
+		&platform.Role{Type: platform.OrgManager, UserGUID: "manager", OrgGUID: "org-a"})
+	for who, want := range map[string][]string{"one": {"within"}, "two": {"within", "across"}, "auditor": nil, "manager": nil} {
+		policies.expect(k, platform.Query{Reader: &platform.Reader{UserGUID: who}}, "policies for "+who, want...)
+	}
+}

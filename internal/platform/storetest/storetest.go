@@ -35,7 +35,9 @@ func Conformance(t *testing.T, open func(t *testing.T) platform.Store) {
 		{"Marketplace", testMarketplace},
 		{"Services", testServices},
 		{"Quotas", testQuotas},
+		{"Segments", testSegments},
 		{"SecurityGroups", testSecurityGroups},
+		{"NetworkPolicies", testNetworkPolicies},
 		{"Once", testOnce},
 		{"Conflicts", testConflicts},
 		{"NotFound", testNotFound},
@@ -187,7 +189,9 @@ var (
 	spaces        = noun[platform.Space]{platform.Tx.Spaces, (*platform.Space).Base}
 	orgQuotas     = noun[platform.OrganizationQuota]{platform.Tx.OrganizationQuotas, (*platform.OrganizationQuota).Base}
 	spaceQuotas   = noun[platform.SpaceQuota]{platform.Tx.SpaceQuotas, (*platform.SpaceQuota).Base}
+	segments      = noun[platform.IsolationSegment]{platform.Tx.IsolationSegments, (*platform.IsolationSegment).Base}
 	secGroups     = noun[platform.SecurityGroup]{platform.Tx.SecurityGroups, (*platform.SecurityGroup).Base}
+	policies      = noun[platform.NetworkPolicy]{platform.Tx.NetworkPolicies, (*platform.NetworkPolicy).Base}
 	users         = noun[platform.User]{platform.Tx.Users, (*platform.User).Base}
 	roles         = noun[platform.Role]{platform.Tx.Roles, (*platform.Role).Base}
 	domains       = noun[platform.Domain]{platform.Tx.Domains, (*platform.Domain).Base}
@@ -206,6 +210,9 @@ var (
 	stacks        = noun[platform.Stack]{platform.Tx.Stacks, (*platform.Stack).Base}
 	auditEvents   = noun[platform.AuditEvent]{platform.Tx.AuditEvents, (*platform.AuditEvent).Base}
 	jobs          = noun[platform.Job]{platform.Tx.Jobs, (*platform.Job).Base}
+
+	appUsageEvents     = noun[platform.AppUsageEvent]{platform.Tx.AppUsageEvents, (*platform.AppUsageEvent).Base}
+	serviceUsageEvents = noun[platform.ServiceUsageEvent]{platform.Tx.ServiceUsageEvents, (*platform.ServiceUsageEvent).Base}
 
 	serviceBrokers   = noun[platform.ServiceBroker]{platform.Tx.ServiceBrokers, (*platform.ServiceBroker).Base}
 	serviceOfferings = noun[platform.ServiceOffering]{platform.Tx.ServiceOfferings, (*platform.ServiceOffering).Base}

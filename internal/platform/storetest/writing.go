@@ -20,6 +20,9 @@ func testConflicts(k *kit) {
 	checkConflicts(k, "Space", spaces,
 		[]platform.Space{{Name: "Dev", OrgGUID: "o"}}, []platform.Space{{Name: "dev", OrgGUID: "o"}}, []platform.Space{{Name: "Dev", OrgGUID: "p"}})
 	checkQuotaConflicts(k)
+	checkConflicts(k, "NetworkPolicy", policies,
+		[]platform.NetworkPolicy{{SourceApp: "a", DestApp: "b", Protocol: "tcp", FirstPort: 1, LastPort: 2}}, []platform.NetworkPolicy{{SourceApp: "a", DestApp: "b", Protocol: "tcp", FirstPort: 1, LastPort: 2}},
+		[]platform.NetworkPolicy{{SourceApp: "b", DestApp: "a", Protocol: "tcp", FirstPort: 1, LastPort: 2}, {SourceApp: "a", DestApp: "b", Protocol: "udp", FirstPort: 1, LastPort: 2}, {SourceApp: "a", DestApp: "b", Protocol: "tcp", FirstPort: 1, LastPort: 3}})
 	checkConflicts(k, "SecurityGroup", secGroups,
 		[]platform.SecurityGroup{{Name: "Public"}}, []platform.SecurityGroup{{Name: "public"}}, []platform.SecurityGroup{{Name: "private"}})
 	checkConflicts(k, "User", users, []platform.User{{}}, nil, []platform.User{{}})

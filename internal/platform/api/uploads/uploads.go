@@ -8,6 +8,7 @@ import (
 	"mime"
 	"os"
 	"strconv"
+	"strings"
 
 	"ingot/internal/base/fault"
 	"ingot/internal/platform/api"
@@ -133,6 +134,30 @@ func (b Blobs) PutBuildpack(ctx context.Context, guid string, bits io.ReaderAt, 
 // DeleteBuildpack removes the file of a buildpack.
 func (b Blobs) DeleteBuildpack(ctx context.Context, guid string) error {
 	return b.Store.Delete(ctx, blob.Buildpacks, guid)
+}
+
+// ClearBuildCache deletes the build cache of an app, or those of all apps.
+func (b Blobs) ClearBuildCache(ctx context.Context, appGUID string) error {
+	if appGUID != "" {
+		return b.clear(ctx, strings.ToLower(appGUID))
+	}
+	for item, err := range b.Store.List(ctx, blob.BuildCache) {
+		if err == nil {
+			err = b.clear(ctx, item.Key)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (b Blobs) clear(ctx context.Context, key string) error {
+	err := b.Store.Delete(ctx, blob.BuildCache, key)
+	if fault.Is(err, fault.NotFound) {
+		return nil
+	}
+	return err
 }
 
 // Match returns those of resources whose content is in the pool.

@@ -9,6 +9,7 @@ import (
 	"io"
 	"maps"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 
@@ -161,5 +162,28 @@ func TestDropletAndBuildpack(t *testing.T) {
 	}
 	if _, err := b.Store.Open(ctx, blob.Buildpacks, "buildpack"); !fault.Is(err, fault.NotFound) {
 		t.Errorf("a deleted buildpack: %v, want it not found", err)
+	}
+	for _, key := range []string{"app-a", "app-b", "app-c"} {
+		if _, err := b.Store.Put(ctx, blob.BuildCache, key, strings.NewReader("x"), blob.PutOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, c := range []struct {
+		app  string
+		left []string
+	}{{"App-A", []string{"app-b", "app-c"}}, {"App-A", []string{"app-b", "app-c"}}, {"", nil}} {
+		if err := b.ClearBuildCache(ctx, c.app); err != nil {
+			t.Fatal(err)
+		}
+		var left []string
+		for item, err := range b.Store.List(ctx, blob.BuildCache) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			left = append(left, item.Key)
+		}
+		if slices.Sort(left); !slices.Equal(left, c.left) {
+			t.Errorf("after clearing %q: got %q, want %q", c.app, left, c.left)
+		}
 	}
 }

@@ -16,7 +16,7 @@
 //	    65536 user ids, chosen at random above 2^30.
 //	  - Each engine has its own bridge, subnet and firewall table. The host
 //	    can connect to instances; they can connect only to what Allow names,
-//	    unless Options.Egress opens the internet.
+//	    to their Spec.Reach, and to what the rules of Enforce allow.
 //
 // Names of everything outside of Options.Root start with ingot- or ig and contain
 // a hash of that path, so that servers do not collide and leftovers can be found:

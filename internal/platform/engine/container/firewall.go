@@ -96,17 +96,21 @@ func (e *Engine) Labels(a netip.Addr) map[string]string {
 // numbering is held while firewall sets are created, by any engine of this process.
 var numbering sync.Mutex
 
-// removeTable removes a firewall table; it is not an error if there is none.
+// removeTable removes the firewall tables of a name; it is not an error if there are none.
 func removeTable(name string) error {
 	c, err := nftables.New()
 	if err != nil {
 		return err
 	}
-	c.DelTable(&nftables.Table{Family: nftables.TableFamilyINet, Name: name})
-	if err := c.Flush(); err != nil && !errors.Is(err, unix.ENOENT) {
-		return fmt.Errorf("firewall table %s: %w", name, err)
+	var errs []error
+	for _, family := range []nftables.TableFamily{nftables.TableFamilyINet, nftables.TableFamilyBridge} {
+		c.DelTable(&nftables.Table{Family: family, Name: name})
+		err := c.Flush()
+		if err != nil && !errors.Is(err, unix.ENOENT) && !errors.Is(err, unix.EOPNOTSUPP) && !errors.Is(err, unix.EAFNOSUPPORT) {
+			errs = append(errs, fmt.Errorf("firewall table %s: %w", name, err))
+		}
 	}
-	return nil
+	return errors.Join(errs...)
 }
 
 func elements(endpoints []Endpoint) []nftables.SetElement {
@@ -136,6 +140,8 @@ const (
 	sourceOffset = 12 // in the header of IPv4
 	destOffset   = 16
 	portOffset   = 2 // in the header of TCP
+	// arpSourceOffset is the sender's IPv4 address in an ARP message.
+	arpSourceOffset = 14
 )
 
 func onInterface(key expr.MetaKey, name string) []expr.Any {

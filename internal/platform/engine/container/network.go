@@ -48,6 +48,7 @@ type network struct {
 	chains   map[string]string // of the firewall, by the groups of a zone
 	numbers  map[string]uint32 // of apps that have policies
 	deaf     bool              // the machine has no log for packets
+	guarded  bool              // it has tables of bridges
 }
 
 // netChoice is stored in the engine's root.

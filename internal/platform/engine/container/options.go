@@ -18,8 +18,8 @@ type Options struct {
 	SFTP string
 	// Runc is the OCI runtime; runc from PATH if empty.
 	Runc string
-	// Egress lets instances connect to other machines, and gives them the host's name
-	// servers. It enables the host's IPv4 forwarding.
+	// Egress lets instances connect to other machines where rules allow it (Engine.Enforce),
+	// and gives them the host's name servers. It enables the host's IPv4 forwarding.
 	Egress bool
 	// Allow is what instances may always connect to; see Engine.Allow.
 	Allow []Endpoint

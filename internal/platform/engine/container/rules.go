@@ -123,6 +123,15 @@ func (n *network) change(a netip.Addr, before, after *access) error {
 			}
 		}
 	}
+	if n.guarded && (before == nil) != (after == nil) {
+		change := c.SetAddElements
+		if after == nil {
+			change = c.SetDeleteElements
+		}
+		if err := change(n.guardSources(), []nftables.SetElement{n.guardElement(a)}); err != nil {
+			return err
+		}
+	}
 	return c.Flush()
 }
 
@@ -175,7 +184,7 @@ const (
 	socketBuffer = 32 << 20
 )
 
-// writeFirewall replaces the whole table, in one step.
+// writeFirewall replaces both tables, each in one step.
 func (n *network) writeFirewall() error {
 	// The library numbers sets with an unguarded variable.
 	numbering.Lock()
@@ -188,13 +197,21 @@ func (n *network) writeFirewall() error {
 			n.deaf = false
 		}
 	}
-	return err
+	if err != nil {
+		return err
+	}
+	return n.writeGuard()
+}
+
+// bigConn returns a connection to the kernel for large tables.
+func bigConn() (*nftables.Conn, error) {
+	return nftables.New(nftables.WithSockOptions(func(c *netlink.Conn) error {
+		return errors.Join(c.SetReadBuffer(socketBuffer), c.SetWriteBuffer(socketBuffer))
+	}))
 }
 
 func (n *network) writeTable() error {
-	c, err := nftables.New(nftables.WithSockOptions(func(c *netlink.Conn) error {
-		return errors.Join(c.SetReadBuffer(socketBuffer), c.SetWriteBuffer(socketBuffer))
-	}))
+	c, err := bigConn()
 	if err != nil {
 		return err
 	}

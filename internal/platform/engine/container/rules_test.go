@@ -3,6 +3,7 @@
 package container_test
 
 import (
+	"bufio"
 	"fmt"
 	"net"
 	"net/netip"
@@ -18,6 +19,7 @@ import (
 	"ingot/internal/platform"
 	"ingot/internal/platform/engine"
 	"ingot/internal/platform/engine/container"
+	"ingot/internal/platform/engine/container/containertest"
 )
 
 // elsewhere is another machine: a network namespace behind an interface of this one.
@@ -213,6 +215,135 @@ func TestSecurityGroups(t *testing.T) {
 		}
 		if got := datagrams() - before; (got == 0) == allowed {
 			t.Errorf("round %d, allowed %t: %d datagrams arrived", i, allowed, got)
+		}
+	}
+}
+
+// TestNetworkPolicies tries connections between instances, which only policies allow, and
+// whatever security groups say.
+func TestNetworkPolicies(t *testing.T) {
+	t.Parallel()
+	e, dir := opened(t, container.Options{})
+	addr := map[string]netip.Addr{}
+	for _, id := range []string{"a0", "a1", "b0", "c0"} {
+		s := idle(id)
+		s.App = id[:1]
+		s.Launch.Members[0].Args = []string{"/bin/bash", "-c", `for p in 8080 8081 9000; do python3 -m http.server $p >/dev/null 2>&1 & done; wait`}
+		addr[id] = netip.MustParseAddr(start(t, e, s).Internal)
+	}
+	for _, to := range addr {
+		for _, port := range []int{8080, 8081, 9000} {
+			awaitPort(t, to, port)
+		}
+	}
+	policy := func(from, to, protocol string, first, last int) platform.NetworkPolicy {
+		return platform.NetworkPolicy{SourceApp: from, DestApp: to, Protocol: protocol, FirstPort: first, LastPort: last}
+	}
+	all := rules([]platform.SecurityRule{rule("all", "0.0.0.0/0", "")}, nil)
+	for _, test := range []struct {
+		name     string
+		policies []platform.NetworkPolicy
+		want     map[string]string // ports of pairs
+	}{
+		{"none", nil, nil},
+		{"one", []platform.NetworkPolicy{policy("a", "b", "tcp", 8080, 8080)}, map[string]string{"a0-b0": "8080", "a1-b0": "8080"}},
+		{"ranges that overlap", []platform.NetworkPolicy{policy("a", "b", "tcp", 8000, 8080), policy("a", "b", "tcp", 8080, 8100), policy("a", "b", "udp", 1, 65535)},
+			map[string]string{"a0-b0": "8080 8081", "a1-b0": "8080 8081"}},
+		{"to itself, and another way", []platform.NetworkPolicy{policy("a", "a", "tcp", 9000, 9000), policy("c", "a", "tcp", 1, 8080)},
+			map[string]string{"a0-a1": "9000", "a1-a0": "9000", "c0-a0": "8080", "c0-a1": "8080"}},
+		{"none again", nil, nil},
+	} {
+		all.Policies = test.policies
+		if err := e.Enforce(t.Context(), all); err != nil {
+			t.Fatalf("%s: %v", test.name, err)
+		}
+		for from := range addr {
+			for to, at := range addr {
+				for _, port := range []int{8080, 8081, 9000} {
+					want := from == to || strings.Contains(test.want[from+"-"+to], fmt.Sprint(port))
+					if got := connects(t, e, from, at, port); got != want {
+						t.Errorf("%s: %s to %s, port %d: reached %t, want %t", test.name, from, to, port, got, want)
+					}
+				}
+			}
+		}
+	}
+	// An instance that comes later, and its server's next run.
+	all.Policies = []platform.NetworkPolicy{policy("d", "b", "tcp", 8080, 8080)}
+	if err := e.Enforce(t.Context(), all); err != nil {
+		t.Fatal(err)
+	}
+	s := idle("d0")
+	s.App = "d"
+	start(t, e, s)
+	if !connects(t, e, "d0", addr["b0"], 8080) || connects(t, e, "d0", addr["b0"], 8081) || connects(t, e, "d0", addr["c0"], 8080) {
+		t.Error("a new instance does not have the policies of its app")
+	}
+	spoof(t, e, dir, addr)
+}
+
+func awaitPort(t *testing.T, to netip.Addr, port int) {
+	t.Helper()
+	for range 600 {
+		c, err := net.DialTimeout("tcp", netip.AddrPortFrom(to, uint16(port)).String(), time.Second) //nolint:gosec // small
+		if err == nil {
+			c.Close()
+			return
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+	t.Fatalf("nothing listens at %s:%d", to, port)
+}
+
+// spoof sends packets that pretend to come from another instance, with rights that no
+// instance has: those of root in its network. The policy is of d0 to b0.
+func spoof(t *testing.T, e *container.Engine, dir string, addr map[string]netip.Addr) {
+	t.Helper()
+	d, err := e.Get(t.Context(), "d0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := engine.Rules{Policies: []platform.NetworkPolicy{{SourceApp: "d", DestApp: "b", Protocol: "udp", FirstPort: 7000, LastPort: 7000}}}
+	if err := e.Enforce(t.Context(), all); err != nil {
+		t.Fatal(err)
+	}
+	receiver, err := e.Exec(t.Context(), "b0", engine.ExecRequest{Args: []string{"python3", "-u", "-c", `
+import socket
+s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+s.bind(("", 7000))
+print("ready")
+while True: print(s.recvfrom(99)[0].decode())`}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer receiver.Close()
+	lines := bufio.NewScanner(receiver.Stdout())
+	next := func() string { lines.Scan(); return lines.Text() }
+	if got := next(); got != "ready" {
+		t.Fatalf("the receiver says %q", got)
+	}
+	send := func(source, text string) string {
+		return fmt.Sprintf(`python3 -c 'import socket; s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); s.bind(("%s", 0)); s.sendto(b"%s", ("%s", 7000))'`, source, text, addr["b0"])
+	}
+	forge := exec.Command("nsenter", "-t", fmt.Sprint(containertest.Of(dir).InitPID(t, "c0")), "-n", "bash", "-c", //nolint:gosec // a test
+		"ip addr add "+d.Internal+"/32 dev eth0; "+send(d.Internal, "forged"))
+	if out, err := forge.CombinedOutput(); err != nil {
+		t.Fatalf("forging: %v: %s", err, out)
+	}
+	if out, status := inside(t, e, "d0", send("", "genuine")); status != 0 {
+		t.Fatalf("sending: %s", out)
+	}
+	if got := next(); got != "genuine" {
+		t.Errorf("the first datagram is %q, want genuine", got)
+	}
+	// What instances cannot do themselves.
+	for what, script := range map[string]string{
+		"a raw socket": `socket.socket(socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_ICMP)`, "a packet socket": `socket.socket(socket.AF_PACKET, socket.SOCK_RAW)`,
+		"another source": fmt.Sprintf(`socket.socket(socket.AF_INET, socket.SOCK_DGRAM).bind(("%s", 0))`, d.Internal),
+		"IPv6":           `socket.create_connection(("2001:db8::1", 80), 3)`,
+	} {
+		if out, status := inside(t, e, "a0", "python3 -c 'import socket\n"+script+"'"); status == 0 {
+			t.Errorf("%s: %s", what, out)
 		}
 	}
 }

@@ -64,8 +64,8 @@ func TestRole(t *testing.T) {
 	var permitted, expected []string
 	for _, p := range kubernetes.Role() {
 		for _, verb := range p.Verbs {
-			if p.Resource != "networkpolicies" && !(p.Resource == "poddisruptionbudgets" && verb == "get") {
-				expected = append(expected, verb+" "+p.Resource) // those come with security groups
+			if !((p.Resource == "networkpolicies" || p.Resource == "poddisruptionbudgets") && verb == "get") { // for operators who look at them
+				expected = append(expected, verb+" "+p.Resource)
 			}
 			if p.Names == nil {
 				permitted = append(permitted, verb+" "+p.Resource)
@@ -90,6 +90,11 @@ func TestRole(t *testing.T) {
 	}
 	for _, n := range []int{2, 3, 1} {
 		if err := e.Protect(w.within(), map[string]int{"one": n}); err != nil {
+			t.Error(err)
+		}
+	}
+	for _, destination := range []string{"10.0.0.1", "10.0.0.2", ""} {
+		if err := e.Enforce(w.within(), groupFor(destination)); err != nil {
 			t.Error(err)
 		}
 	}

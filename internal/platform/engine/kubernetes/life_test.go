@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"ingot/internal/base/fault"
 	"ingot/internal/platform/engine"
 	"ingot/internal/platform/engine/enginetest"
 	"ingot/internal/platform/engine/kubernetes"
@@ -154,6 +155,18 @@ func TestUnschedulable(t *testing.T) {
 		if left := w.cluster.Pods(); len(left) > 0 {
 			t.Errorf("%v is left, want nothing", left)
 		}
+	}
+	// The nodes of its isolation segment are missing.
+	w.cluster.Set(kubetest.Faults{Unschedulable: "0/2 nodes are available: 2 node(s) didn't match Pod's node affinity/selector. preemption: 0"})
+	isolated := specOf("a", "true")
+	isolated.Segment = "gpu"
+	var refused *engine.PlacementError
+	if err := w.engine.Start(w.within(), isolated); !errors.As(err, &refused) || refused.Reason != `found no compatible cell with placement tag "gpu"` {
+		t.Errorf("got %v, want a refusal that names the segment", err)
+	}
+	isolated.Segment = "not a label"
+	if err := w.engine.Start(w.within(), isolated); !fault.Is(err, fault.Unprocessable) {
+		t.Errorf("got %v, want a refusal of the segment's name", err)
 	}
 	w.cluster.Set(kubetest.Faults{})
 	w.start("a")

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -31,6 +32,11 @@ const (
 	labelVersion = "ingot.dev/version"
 	labelID      = "ingot.dev/instance"
 
+	// LabelSegment is the label of nodes that run the apps of an isolation segment: its
+	// name. Nodes without it run the others. A taint with the same key keeps the Pods of
+	// others away.
+	LabelSegment = "ingot.dev/isolation-segment"
+
 	annotationLabels = "ingot.dev/labels"
 	annotationLimits = "ingot.dev/limits"
 
@@ -54,7 +60,7 @@ const (
 )
 
 // selectable are the labels of an engine.Spec that Pods are selected by.
-var selectable = []string{"app", "process", "space", "version"}
+var selectable = []string{"app", "process", "version"}
 
 // podName returns the name of an instance's Pod: i for an instance of an app, t for a task,
 // b for a build.
@@ -104,6 +110,35 @@ func checkPorts(s engine.Spec) error {
 	return nil
 }
 
+// labelValue matches the values that labels can have.
+var labelValue = regexp.MustCompile(`^[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$`)
+
+// checkSegment rejects an isolation segment that no node can have as a label.
+func checkSegment(name string) error {
+	if name != "" && !labelValue.MatchString(name) {
+		return fault.New(fault.Unprocessable, "the isolation segment %q cannot be used on Kubernetes, where its name must be the value of a label: at most 63 characters, ASCII alphanumerics and '-', '_' or '.' between them", name)
+	}
+	return nil
+}
+
+// nodesOf restricts a Pod to the nodes of its isolation segment.
+func nodesOf(spec object, segment string) {
+	if segment == "" {
+		affinity, _ := spec["affinity"].(object)
+		if affinity == nil {
+			affinity = object{}
+		}
+		affinity["nodeAffinity"] = object{"requiredDuringSchedulingIgnoredDuringExecution": object{"nodeSelectorTerms": []any{
+			object{"matchExpressions": []any{object{"key": LabelSegment, "operator": "DoesNotExist"}}},
+		}}}
+		spec["affinity"] = affinity
+		return
+	}
+	spec["nodeSelector"] = object{LabelSegment: segment}
+	tolerations, _ := spec["tolerations"].([]any)
+	spec["tolerations"] = append(tolerations, object{"key": LabelSegment, "operator": "Equal", "value": segment})
+}
+
 // object is an object of the API.
 type object = map[string]any
 
@@ -142,6 +177,9 @@ func (e *Engine) labelsOf(s engine.Spec) object {
 		if value := s.Labels[name]; dnsName.MatchString(value) {
 			labels["ingot.dev/"+name] = value
 		}
+	}
+	if dnsName.MatchString(s.Zone.Space) {
+		labels[labelSpace] = s.Zone.Space
 	}
 	return labels
 }
@@ -198,6 +236,7 @@ func (e *Engine) podSpec(s engine.Spec) object {
 	if len(affinity) > 0 {
 		spec["affinity"] = affinity
 	}
+	nodesOf(spec, s.Segment)
 	return spec
 }
 
@@ -294,8 +333,9 @@ type pod struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata"`
 	Spec              struct {
-		NodeName   string `json:"nodeName"`
-		Containers []struct {
+		NodeName     string            `json:"nodeName"`
+		NodeSelector map[string]string `json:"nodeSelector"`
+		Containers   []struct {
 			Ports []struct {
 				Name          string `json:"name"`
 				ContainerPort int    `json:"containerPort"`

@@ -38,7 +38,7 @@ func lingerOf(s engine.Spec) time.Duration {
 
 // Start creates a Pod, waits for its agent and launches the instance there.
 func (e *Engine) Start(ctx context.Context, s engine.Spec) error {
-	if err := errors.Join(checkID(s.ID), checkPorts(s)); err != nil {
+	if err := errors.Join(checkID(s.ID), checkPorts(s), checkSegment(s.Segment)); err != nil {
 		return err
 	}
 	if err := s.Launch.Validate(); err != nil {
@@ -219,7 +219,7 @@ func (e *Engine) placed(p *pod, waited time.Duration) (bool, error) {
 		}
 	}
 	if c, ok := p.condition("PodScheduled"); ok && c.Status == "False" && waited > e.options.PlaceTimeout {
-		return false, &engine.PlacementError{Reason: placementReason(c.Message), Err: errors.New(c.Message)}
+		return false, &engine.PlacementError{Reason: placementReason(c.Message, p.Spec.NodeSelector[LabelSegment]), Err: errors.New(c.Message)}
 	}
 	return false, nil
 }
@@ -236,9 +236,12 @@ var stuck = map[string]string{
 }
 
 // placementReason translates the message of the scheduler for users.
-func placementReason(message string) string {
+func placementReason(message, segment string) string {
 	if reason := resourceReason(message, "Insufficient "); reason != "" {
 		return reason
+	}
+	if segment != "" && strings.Contains(message, "node affinity/selector") {
+		return engine.NoSegment(segment).Reason
 	}
 	first, _, _ := strings.Cut(message, ". ")
 	return "no node can run the instance: " + first

@@ -1,0 +1,59 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+)
+
+var rulesSection = Section{
+	Name:  "rules",
+	About: "a changed security group, in the firewall of 1,000 instances",
+	Run:   measureRules,
+}
+
+// rulesGoal is how long a change of the rules of 1,000 instances may take, in ms.
+const rulesGoal = 1000
+
+var ruleFigure = regexp.MustCompile(`BenchmarkRules/(\S+)-\d+\s+\d+\s+(\d+) ns/op`)
+
+// measureRules runs the benchmark of the container engine, which writes real tables for
+// instances that do not exist: 1,000 real ones do not fit on every machine.
+func measureRules(ctx context.Context, r *Report) error {
+	if os.Geteuid() != 0 {
+		r.Note("skipped: the firewall needs root")
+		return nil
+	}
+	rounds := "50x"
+	if r.Short {
+		rounds = "10x"
+	}
+	cmd := exec.CommandContext(ctx, "go", "test", "-run", "^$", "-bench", "Rules", "-benchtime", rounds, "./internal/platform/engine/container")
+	cmd.Dir = filepath.Join(moduleDir(), "..")
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		return fmt.Errorf("%w: %s", err, out)
+	}
+	found := ruleFigure.FindAllStringSubmatch(string(out), -1)
+	if len(found) == 0 {
+		r.Note("skipped: the firewall cannot be written here: %s", out)
+		return nil
+	}
+	names := map[string]string{
+		"1_groups": "group of all spaces changed, mean", "1001_groups": "the same, with a group of its own for each of 1,000 spaces, mean",
+		"one_more_instance": "an instance comes and goes, mean",
+	}
+	for _, f := range found {
+		ns, err := strconv.ParseFloat(f[2], 64)
+		if err != nil {
+			return err
+		}
+		r.Add(Figure{Name: names[f[1]], Value: ns / 1e6, Unit: "ms", Goal: Below(rulesGoal)})
+	}
+	r.Note("1,000 instances in 1,000 spaces, each with a network policy. A change replaces the whole table in one step, so that no packet meets half of it. Packets of existing connections pass at the first rule, however many there are.")
+	return nil
+}
