@@ -59,9 +59,7 @@ func TestScale(t *testing.T) {
 	f := startFarm(t, s.api)
 	counter := newCounter(t)
 	trio := newTrio(t, counter.kubeconfig)
-	t.Cleanup(func() {
-		kubectl(t, "", "--namespace", appsNamespace, "delete", "pods", "--all", "--force", "--grace-period=0", "--wait=false")
-	})
+	t.Cleanup(func() { s.deletePods(t, appsNamespace) })
 	trio.start(t)
 	t.Cleanup(func() { trio.stop(t) })
 	s.balancer = &balancer{address: trio.servers[0].address}
