@@ -34,7 +34,7 @@ import (
 )
 
 var (
-	scaleInstances = flag.Int("instances", 2000, "how many instances the test of scale has")
+	scaleInstances = flag.Int("instances", 1000, "how many instances the test of scale has")
 	quiet          = flag.Duration("quiet", 30*time.Second, "how long requests of servers without work are counted")
 )
 
