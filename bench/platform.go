@@ -123,7 +123,12 @@ const pollEvery = 10 * time.Millisecond
 
 // poll calls done until it returns true.
 func poll(ctx context.Context, every time.Duration, what string, done func() (bool, error)) error {
-	for began := time.Now(); time.Since(began) < patience; {
+	return pollFor(ctx, patience, every, what, done)
+}
+
+// pollFor is poll with another timeout.
+func pollFor(ctx context.Context, most, every time.Duration, what string, done func() (bool, error)) error {
+	for began := time.Now(); time.Since(began) < most; {
 		ok, err := done()
 		if err != nil {
 			return fmt.Errorf("%s: %w", what, err)
@@ -135,7 +140,7 @@ func poll(ctx context.Context, every time.Duration, what string, done func() (bo
 			return err
 		}
 	}
-	return fmt.Errorf("timeout: %s not within %s", what, patience)
+	return fmt.Errorf("timeout: %s not within %s", what, most)
 }
 
 // await waits for the job of a response.
@@ -220,24 +225,32 @@ func (p *Platform) Push(ctx context.Context, name string, upload *upload) (*App,
 	}
 	app.Times.stage = lap()
 
-	err = p.Do(ctx, http.MethodPatch, "/v3/apps/"+app.GUID+"/relationships/current_droplet", relationship("x", droplet)["x"], nil)
-	if err != nil {
+	if err := p.run(ctx, app, droplet); err != nil {
 		return app, err
 	}
-	if err := p.Do(ctx, http.MethodPost, "/v3/apps/"+app.GUID+"/actions/start", nil, nil); err != nil {
-		return app, err
-	}
-	if err := p.awaitRunning(ctx, app); err != nil {
-		return app, err
-	}
-	app.Times.start = lap()
-
-	if err := p.awaitAnswer(ctx, app, ""); err != nil {
-		return app, err
-	}
-	app.Times.route = lap()
 	app.Times.total = time.Since(began)
 	return app, nil
+}
+
+// run starts an app on a droplet and waits until it responds.
+func (p *Platform) run(ctx context.Context, app *App, droplet string) error {
+	began := time.Now()
+	err := p.Do(ctx, http.MethodPatch, "/v3/apps/"+app.GUID+"/relationships/current_droplet", relationship("x", droplet)["x"], nil)
+	if err != nil {
+		return err
+	}
+	if err := p.Do(ctx, http.MethodPost, "/v3/apps/"+app.GUID+"/actions/start", nil, nil); err != nil {
+		return err
+	}
+	if err := p.awaitRunning(ctx, app); err != nil {
+		return err
+	}
+	app.Times.start = time.Since(began)
+	if err := p.awaitAnswer(ctx, app, ""); err != nil {
+		return err
+	}
+	app.Times.route = time.Since(began) - app.Times.start
+	return nil
 }
 
 func relationship(name, guid string) map[string]any {
@@ -250,6 +263,11 @@ func (p *Platform) create(ctx context.Context, app *App, name string) error {
 	if err != nil {
 		return err
 	}
+	return p.find(ctx, app, name)
+}
+
+// find looks up an app and its route.
+func (p *Platform) find(ctx context.Context, app *App, name string) error {
 	var apps struct{ Resources []struct{ GUID string } }
 	if err := p.Do(ctx, http.MethodGet, "/v3/apps?names="+name+"&space_guids="+p.space, nil, &apps); err != nil {
 		return err
@@ -280,7 +298,7 @@ func (p *Platform) build(ctx context.Context, app *App, pkg string) (string, err
 	if err != nil {
 		return "", err
 	}
-	err = poll(ctx, pollEvery, "the build", func() (bool, error) {
+	err = pollFor(ctx, 10*patience, pollEvery, "the build", func() (bool, error) {
 		if err := p.Do(ctx, http.MethodGet, "/v3/builds/"+build.GUID, nil, &build); err != nil {
 			return false, err
 		}
@@ -354,6 +372,11 @@ func (p *Platform) Remove(ctx context.Context, app *App) error {
 	if err != nil {
 		return err
 	}
+	return p.awaitNone(ctx)
+}
+
+// awaitNone waits until no instance is left.
+func (p *Platform) awaitNone(ctx context.Context) error {
 	return poll(ctx, pollEvery, "the end of all instances", func() (bool, error) {
 		for _, engine := range []string{"containers", "processes"} {
 			if left, err := os.ReadDir(filepath.Join(p.Dir, engine, "instances")); err == nil && len(left) > 0 {

@@ -195,16 +195,22 @@ const (
 type Droplet struct {
 	Resource
 	Metadata
-	AppGUID           string
-	PackageGUID       string
-	BuildGUID         string
-	State             DropletState
-	Error             string
-	Lifecycle         string
-	Checksum          string // SHA-256
-	Size              int64
-	Stack             string
-	Image             string
+	AppGUID     string
+	PackageGUID string
+	BuildGUID   string
+	State       DropletState
+	Error       string
+	Lifecycle   string
+	Checksum    string // SHA-256
+	Size        int64
+	Stack       string
+	// Image is the reference of a container image, with its digest. Container is what
+	// the registry says about it; nil if the droplet is not one.
+	Image         string
+	Container     *Image
+	ImageUsername string
+	ImagePassword string // encrypted
+
 	Buildpacks        []DropletBuildpack
 	ProcessTypes      map[string]string
 	Sidecars          []DropletSidecar
@@ -265,4 +271,7 @@ type InstancePort struct {
 	Inside  int    `json:"inside"`
 	Listens int    `json:"listens"`
 	Address string `json:"address"`
+	// Default is set if routes without a port lead here. Without it that is
+	// DefaultPort.
+	Default bool `json:"default,omitempty"`
 }

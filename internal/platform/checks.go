@@ -52,6 +52,9 @@ func CheckTenantName(name string) error {
 
 // CheckPackageUpload refuses a second upload to a package.
 func CheckPackageUpload(pkg *Package) error {
+	if pkg.Type != PackageBits {
+		return fault.Invalid("Package type must be bits.")
+	}
 	if pkg.State != PackageAwaitingUpload {
 		return fault.New(fault.BadRequest, "Bits may be uploaded only once. Create a new package to upload different bits.")
 	}

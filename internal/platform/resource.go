@@ -97,6 +97,17 @@ type Domain struct {
 	Internal   bool
 	OrgGUID    string
 	SharedOrgs []string
+	// RouterGroup is the guid of the router group of a domain for TCP routes; empty
+	// means that its routes are HTTP routes.
+	RouterGroup string
+}
+
+// Protocol returns the protocol of the domain's routes.
+func (d *Domain) Protocol() string {
+	if d.RouterGroup != "" {
+		return ProtocolTCP
+	}
+	return ProtocolHTTP
 }
 
 // Route is an address of apps.

@@ -11,22 +11,38 @@ import (
 	"ingot/internal/base/fault"
 )
 
-// The options of a route. The last two belong to the balancing "hash", which a
-// feature flag allows.
+// The options of a route. Those of the balancing "hash" need a feature flag, and
+// the last is for TCP routes; Cloud Foundry does not have it.
 const (
 	OptionLoadBalancing = "loadbalancing"
 	OptionHashHeader    = "hash_header"
 	OptionHashBalance   = "hash_balance"
+	OptionProxyProtocol = "proxy_protocol"
 
 	balancingHash = "hash"
 )
 
+// proxyProtocols are the values of OptionProxyProtocol: the versions of the PROXY
+// protocol with which the app gets the address of its client.
+var proxyProtocols = []string{"v1", "v2"}
+
 // RouteOptionNames are the options that a route can have.
 func RouteOptionNames(hash bool) []string {
 	if hash {
-		return []string{OptionLoadBalancing, OptionHashHeader, OptionHashBalance}
+		return []string{OptionLoadBalancing, OptionHashHeader, OptionHashBalance, OptionProxyProtocol}
 	}
-	return []string{OptionLoadBalancing}
+	return []string{OptionLoadBalancing, OptionProxyProtocol}
+}
+
+// CheckOptionsFor returns an error if options are not for routes of a protocol.
+func CheckOptionsFor(options map[string]string, protocol string) error {
+	switch {
+	case protocol != ProtocolTCP && options[OptionProxyProtocol] != "":
+		return fault.Invalid("Options Proxy protocol can only be set for TCP routes")
+	case protocol == ProtocolTCP && options[OptionLoadBalancing] == balancingHash:
+		return fault.Invalid("Options Loadbalancing cannot be 'hash' for TCP routes, which have no headers")
+	}
+	return nil
 }
 
 // LoadBalancings are the values of the option loadbalancing.
@@ -52,6 +68,9 @@ func CheckRouteOptions(options map[string]any) (problems []string) {
 		case other:
 			problems = append(problems, "Hash header can only be set when loadbalancing is hash")
 		}
+	}
+	if v := options[OptionProxyProtocol]; !blank(v) && !slices.Contains(proxyProtocols, fmt.Sprint(v)) {
+		problems = append(problems, "Proxy protocol must be one of '"+strings.Join(proxyProtocols, ", ")+"' if present")
 	}
 	if v := options[OptionHashBalance]; !blank(v) {
 		switch n, ok := number(v); {

@@ -1,8 +1,10 @@
 package platform
 
 import (
+	"fmt"
 	"net/netip"
 	"slices"
+	"strconv"
 	"strings"
 
 	"ingot/internal/base/fault"
@@ -45,6 +47,12 @@ func UsableIn(d *Domain, orgGUID string) bool {
 
 // CheckRoute says what is wrong with a new route on a domain.
 func CheckRoute(r *Route, d *Domain) error {
+	if err := CheckOptionsFor(r.Options, d.Protocol()); err != nil {
+		return err
+	}
+	if d.Protocol() == ProtocolTCP {
+		return checkTCPRoute(r)
+	}
 	switch {
 	case r.Port != 0:
 		return fault.Invalid("Routes with protocol 'http' do not support ports.")
@@ -62,6 +70,18 @@ func CheckRoute(r *Route, d *Domain) error {
 		return fault.Invalid("Paths are not supported for internal domains.")
 	}
 	return checkPath(r.Path)
+}
+
+func checkTCPRoute(r *Route) error {
+	switch {
+	case r.Host != "":
+		return fault.Invalid("Hosts are not supported for TCP routes.")
+	case r.Path != "":
+		return fault.Invalid("Paths are not supported for TCP routes.")
+	case r.Port <= 0:
+		return fault.Invalid("Routes with protocol 'tcp' must specify a port.")
+	}
+	return nil
 }
 
 func checkPath(path string) error {
@@ -88,7 +108,26 @@ func RouteURL(r *Route, d *Domain) string {
 	if r.Host != "" {
 		url = r.Host + "." + url
 	}
+	if r.Port != 0 {
+		url += ":" + strconv.Itoa(r.Port)
+	}
 	return url + r.Path
+}
+
+// DestinationProtocol returns the protocol of a destination of a route: the given
+// one, or the default of the route's protocol if it is empty.
+func DestinationProtocol(r *Route, given string) (string, error) {
+	allowed := []string{"http1", "http2"}
+	if r.Protocol == ProtocolTCP {
+		allowed = []string{ProtocolTCP}
+	}
+	switch {
+	case given == "":
+		return allowed[0], nil
+	case !slices.Contains(allowed, given):
+		return "", fault.Invalid(fmt.Sprintf("Cannot use '%s' protocol for %s routes; valid options are: [%s].", given, r.Protocol, strings.Join(allowed, ", ")))
+	}
+	return given, nil
 }
 
 // PathKey is the path of a route as the router compares it: two routes of a host

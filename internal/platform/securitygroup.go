@@ -40,9 +40,8 @@ type SecurityRule struct {
 	Log         *bool  `json:"log,omitempty"`
 }
 
-// The protocols of rules.
+// The protocols of rules, beside ProtocolTCP.
 const (
-	ProtocolTCP  = "tcp"
 	ProtocolUDP  = "udp"
 	ProtocolICMP = "icmp"
 	ProtocolAll  = "all"
@@ -50,9 +49,6 @@ const (
 
 // AddressRange is the IPv4 addresses from First to Last.
 type AddressRange struct{ First, Last netip.Addr }
-
-// PortRange is the ports from First to Last.
-type PortRange struct{ First, Last uint16 }
 
 // Limits of a security group. The first is Cloud Controller's.
 const (
@@ -269,9 +265,9 @@ func rangeOf(p netip.Prefix) AddressRange {
 // parsePorts reads a port, a list of ports or a range of ports. Of what is not
 // valid it returns false; no text is no ports.
 func parsePorts(text string) ([]PortRange, bool) {
-	port := func(s string) (uint16, bool) {
+	port := func(s string) (int, bool) {
 		n, err := strconv.ParseUint(strings.TrimSpace(s), 10, 16)
-		return uint16(n), err == nil && n > 0
+		return int(n), err == nil && n > 0 //nolint:gosec // of 16 bits
 	}
 	if text == "" {
 		return nil, true

@@ -20,6 +20,7 @@ import (
 	"ingot/internal/platform"
 	"ingot/internal/platform/engine/choice"
 	"ingot/internal/platform/engine/kubernetes"
+	"ingot/internal/platform/registry"
 )
 
 // Config is the configuration of a server. DefaultConfig has the defaults; only
@@ -31,7 +32,10 @@ type Config struct {
 	SSHListen           string
 	AdminListen         string
 	Domain              string
-	Engine              string
+	// TCPPorts are the ports of TCP routes, such as 1024-1123,2000; none means that
+	// there are no TCP routes.
+	TCPPorts string
+	Engine   string
 	// MemoryOvercommit is the maximum sum of the memory limits of all instances, as
 	// a multiple of the machine's memory; 0 means the engine's default.
 	MemoryOvercommit int
@@ -72,6 +76,9 @@ type Config struct {
 	// DrainNetworks are private networks that log drains may send to, as a list
 	// of prefixes, or "all", beside AllowNetworks.
 	DrainNetworks string
+	// InsecureRegistries are registries of container images that do not use TLS, as a
+	// list of HOST or HOST:PORT.
+	InsecureRegistries string
 	// DiskReserve is how many bytes of the data directory's disk stay free; 0
 	// means a twentieth of it, at most 256 MiB.
 	DiskReserve int64
@@ -106,6 +113,7 @@ func DefaultConfig() Config {
 		SSHListen:           "127.0.0.1:2222",
 		AdminListen:         "127.0.0.1:8082",
 		Domain:              "localhost",
+		TCPPorts:            "1024-1123",
 		Engine:              choice.Auto,
 		LogStore:            logStoreAuto,
 		Kubernetes:          kubernetes.DefaultConfig(),
@@ -124,6 +132,7 @@ func (c Config) Validate() error {
 		{"ssh-listen", checkAddress(c.SSHListen)},
 		{"admin-listen", checkAddress(c.AdminListen)},
 		{"domain", checkDomain(c.Domain)},
+		{"tcp-ports", checkPorts(c.TCPPorts)},
 		{"engine", oneOf(c.Engine, choice.Names())},
 		{"memory-overcommit", checkOvercommit(c.MemoryOvercommit)},
 		{"isolation-segments", checkSegments(c.IsolationSegments, c.Engine)},
@@ -134,6 +143,7 @@ func (c Config) Validate() error {
 		{"postgres-url", checkServerURL(c.PostgresURL, "postgres", "postgresql")},
 		{"mysql-url", checkServerURL(c.MySQLURL, "mysql", "mariadb")},
 		{"drain-networks", checkNetworks(c.DrainNetworks)},
+		{"insecure-registries", registry.CheckInsecure(c.insecureRegistries())},
 		{"trusted-proxies", checkProxies(c.TrustedProxies)},
 		{"auth-url", checkURL(c.AuthURL, "http", "https")},
 		{"public-url", checkURL(c.PublicURL, "http", "https")},
@@ -344,6 +354,16 @@ func checkMailbox(s string) error {
 	return err
 }
 
+// insecureRegistries returns InsecureRegistries as a list.
+func (c Config) insecureRegistries() (out []string) {
+	for host := range strings.SplitSeq(c.InsecureRegistries, ",") {
+		if host = strings.TrimSpace(host); host != "" {
+			out = append(out, host)
+		}
+	}
+	return out
+}
+
 func checkNetworks(list string) error {
 	_, err := safedial.ParseGuard(list)
 	return err
@@ -359,6 +379,11 @@ func checkDKIM(c MailConfig) error {
 		return errors.New("--dkim-key and --dkim-selector are given together")
 	}
 	return nil
+}
+
+func checkPorts(list string) error {
+	_, err := platform.ParsePorts(list)
+	return err
 }
 
 func checkOptionalAddress(s string) error {

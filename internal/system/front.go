@@ -72,7 +72,7 @@ func (f *front) target(hostHeader string) target {
 		return targetAuth
 	case "notifications." + f.domain:
 		return targetNotifications
-	case "log-cache." + f.domain, "log-stream." + f.domain:
+	case "log-cache." + f.domain, "log-stream." + f.domain, "doppler." + f.domain:
 		return targetLogs
 	}
 	return targetApp

@@ -58,7 +58,7 @@ func TestDescription(t *testing.T) {
 			t.Fatalf("%s is not described", path)
 		}
 		body := []byte(a.body)
-		if a.body == "" || strings.Contains(a.header.Get("Content-Type"), "yaml") {
+		if a.body == "" || strings.Contains(a.header.Get("Content-Type"), "yaml") || strings.Contains(a.header.Get("Content-Type"), "pem") {
 			body = nil
 		}
 		if err := operation.Check(a.status, a.header, body); err != nil {
@@ -82,6 +82,16 @@ func TestDescription(t *testing.T) {
 	judge("/api/v1/tail/"+app+"?recent=x", token, 400)
 	judge("/v2/read?source_id="+app, token, 400)
 	judge("/v2/read?log", "", 401)
+	judge("/api/v1/query?query=cpu%7Bsource_id%3D%22"+app+"%22%7D", token, 200)
+	judge("/api/v1/query?query=cpu", token, 400)
+	judge("/api/v1/query_range?step=15&query=cpu%7Bsource_id%3D%22"+app+"%22%7D", token, 200)
+	judge("/apps/"+app+"/stream", token, 400)
+	judge("/apps/"+app+"/stream", "", 401)
+	judge("/firehose/x", token, 400)
+	judge("/routing/v1/router_groups", token, 200)
+	judge("/routing/v1/router_groups?name=none", token, 404)
+	judge("/routing/v1/router_groups", "", 401)
+	judge("/instance-identity/ca.pem", "", 200)
 
 	// The tail never ends by itself.
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, base+"/api/v1/tail/"+app+"?recent=10", nil)

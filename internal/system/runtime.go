@@ -15,6 +15,7 @@ import (
 	"ingot/internal/base/datadir"
 	"ingot/internal/base/db"
 	"ingot/internal/base/safedial"
+	"ingot/internal/base/version"
 	"ingot/internal/broker"
 	"ingot/internal/platform"
 	"ingot/internal/platform/actions"
@@ -26,12 +27,14 @@ import (
 	"ingot/internal/platform/engine"
 	"ingot/internal/platform/engine/choice"
 	"ingot/internal/platform/engine/kubernetes"
+	"ingot/internal/platform/identity"
 	"ingot/internal/platform/instancenet"
 	"ingot/internal/platform/logs"
 	"ingot/internal/platform/logs/appinfo"
 	"ingot/internal/platform/logs/drain"
 	"ingot/internal/platform/netrules"
 	"ingot/internal/platform/platformdb"
+	"ingot/internal/platform/registry"
 	"ingot/internal/platform/router"
 	"ingot/internal/platform/services"
 	"ingot/internal/platform/staging"
@@ -49,13 +52,17 @@ type runtime struct {
 	engine    engine.Engine
 	watched   engine.Engine // the same, with calls that always return
 	info      *appinfo.Info
+	history   *logs.History
 	table     *router.Table
 	internal  *dns.InternalNames
 	proxy     *router.Proxy
+	tcp       *router.TCP
 	access    *router.AccessLog
 	apps      *controller.Controller
 	replacing atomic.Pointer[controller.Controller] // apps, once it exists
 	tasks     *controller.Tasks
+	identity  *identity.Authority
+	renewals  *controller.Renewals
 	publisher *controller.RoutePublisher
 	stager    *staging.Stager
 	builds    *staging.Builds
@@ -82,6 +89,7 @@ func (s *System) openRuntime(ctx context.Context, dir *datadir.Dir, d *db.DB, se
 	r.info = appinfo.New(r.store, c.Listen, func(ctx context.Context, instances ...string) map[string]controller.Usage {
 		return r.apps.Usage(ctx, instances...)
 	})
+	r.history = logs.NewHistory(r.info)
 	// On a small machine a build gets the whole disk.
 	r.platform.StagingDiskMB = max(1, min(r.platform.StagingDiskMB, int(diskSize>>20)))
 	r.platform.SystemDomain, r.platform.Reserved = c.Domain, ownNames(c)
@@ -122,18 +130,27 @@ func (s *System) openRuntime(ctx context.Context, dir *datadir.Dir, d *db.DB, se
 	}
 	r.proxy = router.NewProxy(r.table, proxied)
 	s.later(r.proxy.Close)
-
-	running := controller.Config{
-		Store: r.store, Platform: r.platform, Owner: owner{r.cluster}, Peers: peers{r.cluster}, Engine: r.watched, Logs: r.logs, Droplets: dropletFiles{r.blobs}, API: r.inside.API,
-		Variables: r.inside.Variables(), BindingsRoot: bindingsRoot(r.engine), Reach: r.reachOf, Traffic: r.proxy, Log: c.Log, ShortestDeployment: shortestDeployment,
+	if err := s.openTCP(r); err != nil {
+		return nil, err
 	}
-	r.apps, r.tasks = controller.New(running), controller.NewTasks(running)
+
+	if r.identity, err = s.openIdentity(ctx, r); err != nil {
+		return nil, err
+	}
+	images := registry.New(registry.Config{
+		Guard: c.guard(), Insecure: c.insecureRegistries(), UserAgent: "ingot/" + version.Version,
+	})
+	running := controller.Config{
+		Store: r.store, Platform: r.platform, Owner: owner{r.cluster}, Peers: peers{r.cluster}, Engine: r.watched, Logs: r.logs, Droplets: dropletFiles{r.blobs}, Images: images, API: r.inside.API,
+		Variables: r.inside.Variables(), BindingsRoot: bindingsRoot(r.engine), Reach: r.reachOf, Identity: r.identity, Replace: r.sftp, Traffic: r.proxy, Log: c.Log, ShortestDeployment: shortestDeployment,
+	}
+	r.apps, r.tasks, r.renewals = controller.New(running), controller.NewTasks(running), controller.NewRenewals(running)
 	r.replacing.Store(r.apps)
 	r.publisher = controller.NewRoutePublisher(controller.PublisherConfig{Store: r.store, Backends: r.apps, Table: routeTable{r.table, r.internal}, Log: c.Log})
 	r.apps.Notify(r.publisher)
 	stored := staging.StoreCatalog{Store: r.store}
 	r.stager = staging.New(staging.Config{
-		Engine: r.watched, Blobs: r.blobs, Catalog: stored, Programs: c.Programs, Scratch: r.scratch, Log: c.Log,
+		Engine: r.watched, Blobs: r.blobs, Images: images, Catalog: stored, Programs: c.Programs, Scratch: r.scratch, Log: c.Log,
 		Wanted: stored.Wanted, Variables: r.inside.Variables(), Reach: r.reachOf, User: appUser, Group: appUser, MemoryMB: r.platform.StagingMemoryMB, DiskMB: r.platform.StagingDiskMB,
 	})
 	r.builds = staging.NewBuilds(staging.BuildsConfig{
@@ -166,7 +183,7 @@ func (r *runtime) parts(log *slog.Logger) []background.Service {
 	if r.rules != nil {
 		parts = append(parts, r.rules) // before instances are started
 	}
-	return append(parts, r.apps, r.tasks, r.publisher, r.stager, r.builds, r.services,
+	return append(parts, r.tcp, r.history, r.apps, r.tasks, r.renewals, r.publisher, r.stager, r.builds, r.services,
 		r.cleaner.Periodic(), choice.Recheck(r.engine, log), background.Every(protectInterval, r.protect))
 }
 
@@ -190,7 +207,7 @@ func (r *runtime) Traffic(instanceGUID string) api.InstanceTraffic {
 		return api.InstanceTraffic{}
 	}
 	t := api.InstanceTraffic{
-		Requests: s.Requests, Active: s.Active, Classes: s.Classes, Received: s.Received, Sent: s.Sent,
+		Requests: s.Requests, Active: s.Active, Connections: s.Connections, Classes: s.Classes, Received: s.Received, Sent: s.Sent,
 		P50: s.Quantile(0.5), P95: s.Quantile(0.95), P99: s.Quantile(0.99),
 	}
 	if s.Requests > 0 {
@@ -213,7 +230,7 @@ type routeTable struct {
 }
 
 func routerRoute(r controller.Route) router.Route {
-	out := router.Route{GUID: r.GUID, Host: r.Host, Path: r.Path, Options: r.Options, RouteServiceURL: r.ServiceURL}
+	out := router.Route{GUID: r.GUID, Host: r.Host, Path: r.Path, Port: r.Port, Options: r.Options, RouteServiceURL: r.ServiceURL}
 	for _, b := range r.Backends {
 		out.Backends = append(out.Backends, router.Backend{
 			Address: b.Address, AppGUID: b.App, ProcessGUID: b.Process, InstanceGUID: b.Instance, Index: b.Index,

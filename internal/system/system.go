@@ -449,7 +449,7 @@ func (s *System) routes(b *frontend, a authority, r *runtime, n *notifications, 
 	verifier := a.Verifier(api.Audience, api.DashboardAudience)
 	options := api.Options{
 		Store: r.store, Platform: r.platform, Services: r.services, Directory: names, Runtime: r, Traffic: r, Signals: r, Blobs: uploads.Blobs{Store: r.blobs, Scratch: r.scratch, Sign: r.sign}, InspectDroplet: staging.InspectUpload,
-		Verifier: verifier, Log: c.Log, Scratch: r.scratch, SSHAddress: ssh.address(), SSHFingerprint: ssh.Fingerprint(), NotificationsURL: cmp.Or(c.NotificationsURL, b.endpoints.Notifications),
+		Verifier: verifier, Log: c.Log, Scratch: r.scratch, SSHAddress: ssh.address(), SSHFingerprint: ssh.Fingerprint(), NotificationsURL: cmp.Or(c.NotificationsURL, b.endpoints.Notifications), IdentityAuthority: r.identity.PEM(),
 		Enforces: r.unenforced, NoPolicies: r.noPolicies(),
 	}
 	if c.AuthURL != "" {
@@ -462,7 +462,7 @@ func (s *System) routes(b *frontend, a authority, r *runtime, n *notifications, 
 		routed: r.publisher.Loaded,
 	}
 	api.New(options).Routes(t.origin)
-	logs.Routes(r.logs, r.info, logs.Options{}, t.origin.Group("logs", web.FormatV3, verifier), t.logs.Group("logs", web.FormatV3, verifier))
+	logs.Routes(r.logs, r.info, logs.Options{History: r.history}, t.origin.Group("logs", web.FormatV3, verifier), t.logs.Group("logs", web.FormatV3, verifier))
 	a.Routes(t.origin)
 	if c.AuthURL == "" {
 		t.auth = web.NewMux(web.FormatOAuth, c.Log, b.metrics)

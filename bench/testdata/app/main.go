@@ -1,4 +1,4 @@
-// The app that is pushed: it responds with its index. For /print?rate=R&lines=N
+// The app that is pushed: it responds with its index, or with N bytes for ?bytes=N. For /print?rate=R&lines=N
 // it writes N lines, R per second, each with its number and the time.
 package main
 
@@ -29,6 +29,13 @@ func main() {
 			rate, _ := strconv.Atoi(r.FormValue("rate"))
 			lines, _ := strconv.Atoi(r.FormValue("lines"))
 			go write(rate, lines)
+		}
+		if n, err := strconv.Atoi(r.FormValue("bytes")); err == nil && n > 0 {
+			w.Header().Set("Content-Length", strconv.Itoa(n))
+			for chunk := make([]byte, 64<<10); n > 0; n -= len(chunk) {
+				_, _ = w.Write(chunk[:min(n, len(chunk))])
+			}
+			return
 		}
 		fmt.Fprintf(w, "instance %s\n", index)
 	})}

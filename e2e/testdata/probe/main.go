@@ -120,6 +120,19 @@ func serve() {
 		self, _ := os.Readlink("/proc/self/ns/pid")
 		reply(w, map[string]any{"number": written.Load(), "pid": os.Getpid(), "uid": os.Getuid(), "dir": dir, "namespace": self})
 	})
+	var unready atomic.Bool
+	http.HandleFunc("/ready", func(w http.ResponseWriter, _ *http.Request) {
+		if unready.Load() {
+			http.Error(w, "not ready", http.StatusServiceUnavailable)
+		}
+	})
+	http.HandleFunc("/unready", func(w http.ResponseWriter, r *http.Request) {
+		// It recovers by itself, because no request reaches it meanwhile.
+		long, _ := time.ParseDuration(r.FormValue("for"))
+		unready.Store(true)
+		time.AfterFunc(long, func() { unready.Store(false) })
+		fmt.Fprintln(w, os.Getenv("CF_INSTANCE_INDEX"))
+	})
 	// Neither of the two answers.
 	http.HandleFunc("/crash", func(http.ResponseWriter, *http.Request) {
 		fmt.Println("crashing")

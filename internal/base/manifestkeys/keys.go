@@ -14,6 +14,7 @@ type Level string
 const (
 	Top      Level = "manifest"
 	App      Level = "application"
+	Docker   Level = "docker"
 	Process  Level = "process"
 	Sidecar  Level = "sidecar"
 	Route    Level = "route"
@@ -38,7 +39,7 @@ type Key struct {
 }
 
 // Levels lists all levels, in the order of the reference.
-var Levels = []Level{Top, App, Process, Sidecar, Route, Service, Metadata}
+var Levels = []Level{Top, App, Docker, Process, Sidecar, Route, Service, Metadata}
 
 // Of returns the keys of a level. Process keys may also be used at the
 // application level, where they apply to the web process.
@@ -66,8 +67,8 @@ var table = map[Level][]Key{
 		{Name: "buildpacks", Type: list, Default: "detected", Example: "buildpacks: [go_buildpack]", About: "Buildpacks by name or URL, in order", CF: true},
 		{Name: "buildpack", Type: text, Default: "detected", Example: "buildpack: go_buildpack", About: "One buildpack; use 'buildpacks'", CF: true},
 		{Name: "stack", Type: text, Default: "cflinuxfs4", Example: "stack: cflinuxfs4", About: "Root file system", CF: true},
-		{Name: "lifecycle", Type: text, Default: "buildpack", Example: "lifecycle: buildpack", About: "How the app is built; only 'buildpack' is supported", CF: true},
-		{Name: "docker", Type: object, Default: "none", Example: "docker: {image: registry.example.com/shop}", About: "Docker image; refused, because this platform runs no images", CF: true},
+		{Name: "lifecycle", Type: text, Default: "buildpack", Example: "lifecycle: buildpack", About: "How the app is built: 'buildpack', or 'docker' for an image", CF: true},
+		{Name: "docker", Type: object, Default: "none", Example: "docker: {image: registry.example.com/shop}", About: "Docker image to run instead of files", CF: true},
 		{Name: "env", Type: object, Default: "none", Example: "env: {GREETING: hello}", About: "Environment variables", CF: true},
 		{Name: "features", Type: object, Default: "none", Example: "features: {ssh: false}", About: "App features by name", CF: true},
 		{Name: "metadata", Type: object, Default: "none", Example: "metadata: {labels: {team: blue}}", About: "Labels and annotations", CF: true},
@@ -85,6 +86,10 @@ var table = map[Level][]Key{
 		{Name: "domains", Type: list, Example: "domains: [apps.localhost]", About: "Domains of routes", Ignored: useRts},
 		{Name: "no-hostname", Type: boolean, Example: "no-hostname: true", About: "Route without a host name", Ignored: useRts},
 		{Name: "inherit", Type: text, Example: "inherit: base.yml", About: "Parent manifest", Ignored: "removed from Cloud Foundry; use YAML anchors or 'push --var'"},
+	},
+	Docker: {
+		{Name: "image", Type: text, Default: "required", Example: "image: registry.example.com/shop:1.2", About: "Name of the image, with its registry and a tag or digest", CF: true},
+		{Name: "username", Type: text, Default: "none", Example: "username: ann", About: "User of a private registry; the password is read from CF_DOCKER_PASSWORD", CF: true},
 	},
 	Process: {
 		{Name: "type", Type: text, Default: "required in 'processes'", Example: "type: worker", About: "Process type", CF: true},

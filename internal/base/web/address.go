@@ -34,7 +34,8 @@ func ParseProxies(list string) (Proxies, error) {
 	return out, nil
 }
 
-func (p Proxies) has(a netip.Addr) bool {
+// Has reports whether an address is that of a trusted proxy.
+func (p Proxies) Has(a netip.Addr) bool {
 	for _, prefix := range p {
 		if prefix.Contains(a) {
 			return true
@@ -52,11 +53,11 @@ func (p Proxies) Client(r *http.Request) netip.Addr {
 		return netip.Addr{}
 	}
 	from := peer.Addr().Unmap().WithZone("")
-	if !p.has(from) {
+	if !p.Has(from) {
 		return from
 	}
 	hops := strings.Split(strings.Join(r.Header.Values("X-Forwarded-For"), ","), ",")
-	for i := len(hops) - 1; i >= 0 && p.has(from); i-- {
+	for i := len(hops) - 1; i >= 0 && p.Has(from); i-- {
 		hop, err := netip.ParseAddr(strings.Trim(strings.TrimSpace(hops[i]), "[]"))
 		if err != nil {
 			break

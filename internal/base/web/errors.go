@@ -30,6 +30,8 @@ const (
 	FormatOAuth
 	// FormatNetwork is {"error":"…"} of Cloud Foundry's policy server.
 	FormatNetwork
+	// FormatRouting is the {"name","message"} of Cloud Foundry's routing API.
+	FormatRouting
 )
 
 // meaning is the response for an error code.
@@ -90,6 +92,9 @@ func WriteError(w http.ResponseWriter, r *http.Request, f Format, log *slog.Logg
 	if f == FormatV3 && e.Code == fault.MethodNotAllowed {
 		m, e = meanings[fault.UnknownRoute], fault.New(fault.UnknownRoute, "Unknown request")
 	}
+	if f == FormatRouting {
+		m, e = routingError(m, e)
+	}
 	h := w.Header()
 	if e.RetryAfter > 0 {
 		h.Set("Retry-After", strconv.Itoa(int(math.Ceil(e.RetryAfter.Seconds()))))
@@ -132,6 +137,8 @@ func body(f Format, m meaning, e *fault.Error) any {
 			out["scope"] = strings.Join(e.Need, " ")
 		}
 		return out
+	case FormatRouting:
+		return map[string]string{"name": string(e.Code) + "Error", "message": strings.Join(e.Messages(), " ")}
 	default:
 		type entry struct {
 			Code   int    `json:"code"`
@@ -144,6 +151,18 @@ func body(f Format, m meaning, e *fault.Error) any {
 		}
 		return map[string]any{"errors": entries}
 	}
+}
+
+// routingError returns the error with the status and the words that clients of the
+// routing API know: by them they refresh a token, or report a missing scope.
+func routingError(m meaning, e *fault.Error) (meaning, *fault.Error) {
+	switch e.Code {
+	case fault.InvalidToken, fault.Unauthenticated:
+		return m, fault.New(e.Code, "Token is expired")
+	case fault.Forbidden:
+		return meanings[fault.Unauthenticated], fault.New(fault.Unauthenticated, "You are not authorized to perform the requested action")
+	}
+	return m, e
 }
 
 // notificationsMessage returns the message in the notification service's

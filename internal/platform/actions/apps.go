@@ -49,10 +49,15 @@ func (p *Platform) CheckBuildpacks(tx platform.Tx, names []string) error {
 // CheckLifecycle gives a lifecycle its defaults and refuses what we cannot do.
 func (p *Platform) CheckLifecycle(tx platform.Tx, l *platform.Lifecycle) error {
 	if l.Type == "" {
-		l.Type = "buildpack"
+		l.Type = platform.LifecycleBuildpack
 	}
-	if l.Type != "buildpack" {
-		return fault.Invalid("Lifecycle type '" + l.Type + "' is not supported by this platform; use 'buildpack'")
+	switch {
+	case l.Type == platform.LifecycleDocker && l.Stack == "" && len(l.Buildpacks) == 0:
+		return nil
+	case l.Type == platform.LifecycleDocker:
+		return fault.Invalid("Lifecycle data must be empty for the type 'docker': an image needs neither buildpacks nor a stack")
+	case l.Type != platform.LifecycleBuildpack:
+		return fault.Invalid("Lifecycle type '" + l.Type + "' is not supported by this platform; use 'buildpack' or 'docker'")
 	}
 	if l.Stack == "" {
 		l.Stack = p.Stack

@@ -22,6 +22,9 @@ func (p *Platform) CreateBuild(tx platform.Tx, by Actor, app *platform.App, pkg 
 	if _, err := p.StackUsable(tx, app, b.Lifecycle.Stack); err != nil {
 		return err
 	}
+	if (b.Lifecycle.Type == platform.LifecycleDocker) != (pkg.Type == platform.PackageDocker) {
+		return fault.Invalid("Lifecycle type '" + b.Lifecycle.Type + "' cannot stage a package of type '" + pkg.Type + "'")
+	}
 	if b.MemoryMB <= 0 {
 		return fault.Invalid("Staging memory in mb must be greater than 0")
 	}

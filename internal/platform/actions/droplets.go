@@ -10,13 +10,19 @@ import (
 // CreateDroplet stores a droplet of an app: one to upload to or, with a source, a
 // copy of it that is staged once DropletCopied is called.
 func (p *Platform) CreateDroplet(tx platform.Tx, by Actor, app *platform.App, d, source *platform.Droplet) error {
-	d.State, d.Lifecycle = platform.DropletAwaitingUpload, "buildpack"
-	if source != nil {
+	d.State, d.Lifecycle = platform.DropletAwaitingUpload, platform.LifecycleBuildpack
+	switch {
+	case source != nil:
 		if source.State != platform.DropletStaged {
 			return fault.Invalid("Source droplet is not staged.")
 		}
+		if source.Lifecycle != app.Lifecycle.Type {
+			return fault.Invalid("Source droplet has the lifecycle '" + source.Lifecycle + "', and the app '" + app.Lifecycle.Type + "'.")
+		}
 		*d = *source
 		d.Resource, d.State, d.PackageGUID = platform.Resource{}, platform.DropletCopying, ""
+	case app.Lifecycle.Type == platform.LifecycleDocker:
+		return fault.Invalid("Droplet creation is not available for apps with docker lifecycles.")
 	}
 	d.AppGUID = app.GUID
 	if d.ProcessTypes == nil {

@@ -234,13 +234,22 @@ func counted(limits []limited, of func(platform.Limits) *int, count func(platfor
 }
 
 // routeFits refuses a route that was just stored.
-func routeFits(tx platform.Tx, spaceGUID string) error {
-	limits, err := limitsOf(tx, spaceGUID)
+func routeFits(tx platform.Tx, r *platform.Route) error {
+	limits, err := limitsOf(tx, r.SpaceGUID)
 	if err != nil {
 		return err
 	}
-	return counted(limits, func(l platform.Limits) *int { return l.Routes }, tx.Routes().Count, func(l limited) error {
+	err = counted(limits, func(l platform.Limits) *int { return l.Routes }, tx.Routes().Count, func(l limited) error {
 		return fault.New(fault.Unprocessable, "Routes quota exceeded for %s '%s'.", l.kind, l.name)
+	})
+	if err != nil || r.Port == 0 {
+		return err
+	}
+	reserved := func(q platform.Query) (int, error) {
+		return tx.Routes().Count(q.And(platform.Cond{Field: "port", Op: platform.OpGreater, Values: []any{0}}))
+	}
+	return counted(limits, func(l platform.Limits) *int { return l.ReservedPorts }, reserved, func(l limited) error {
+		return fault.New(fault.Unprocessable, "Reserved route ports quota exceeded for %s '%s'.", l.kind, l.name)
 	})
 }
 

@@ -8,15 +8,28 @@ import (
 	"ingot/internal/platform"
 )
 
-// CreatePackage stores a package of an app: one to upload to or, with a source,
-// a copy of it that is ready once PackageCopied is called.
+// CreatePackage stores a package of an app: a container image, which is ready, or one
+// to upload to or, with a source, a copy of it that is ready once PackageCopied is called.
 func (p *Platform) CreatePackage(tx platform.Tx, by Actor, app *platform.App, pkg, source *platform.Package) error {
-	pkg.AppGUID, pkg.Type, pkg.State = app.GUID, "bits", platform.PackageAwaitingUpload
+	pkg.AppGUID, pkg.State = app.GUID, platform.PackageAwaitingUpload
 	if source != nil {
 		if source.State != platform.PackageReady {
 			return fault.Invalid("Source package must be READY")
 		}
-		pkg.State, pkg.Checksum = platform.PackageCopying, source.Checksum
+		pkg.Type, pkg.State, pkg.Checksum = source.Type, platform.PackageCopying, source.Checksum
+		pkg.Image, pkg.Username, pkg.Password = source.Image, source.Username, source.Password
+	}
+	docker := app.Lifecycle.Type == platform.LifecycleDocker
+	switch {
+	case pkg.Type == platform.PackageDocker && !docker:
+		return fault.Invalid("Cannot create Docker package for a Buildpack app.")
+	case pkg.Type == platform.PackageBits && docker:
+		return fault.Invalid("Cannot create bits package for a Docker app.")
+	case docker:
+		if err := checkImage(pkg); err != nil {
+			return err
+		}
+		pkg.State = platform.PackageReady
 	}
 	if err := tx.Packages().Insert(pkg); err != nil {
 		return err

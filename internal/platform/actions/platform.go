@@ -19,6 +19,11 @@ type Platform struct {
 	// Reserved are the server's own host names: no route or domain may have
 	// them, nor lie below.
 	Reserved []string
+	// TCP is the router group of TCP routes; the zero value means that there are none.
+	TCP platform.RouterGroup
+	// PortFree returns an error if a port cannot be opened for a new TCP route, because
+	// another program has it; nil means that all can.
+	PortFree func(port int) error
 	// Stack is the name of the stack of apps that name none.
 	Stack string
 }

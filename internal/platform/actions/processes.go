@@ -101,8 +101,8 @@ func (p *Platform) UpdateProcess(tx platform.Tx, by Actor, app *platform.App, pr
 }
 
 // PortsOf returns the ports a process has to listen on: those its routes lead
-// to, the first being its PORT.
-func PortsOf(tx platform.Tx, process *platform.Process) ([]int, error) {
+// to, the first being its PORT. Routes without a port lead to fallback.
+func PortsOf(tx platform.Tx, process *platform.Process, fallback int) ([]int, error) {
 	mapped, _, err := tx.Destinations().List(platform.Where("app_guid", process.AppGUID).And(platform.In("process_type", process.Type)))
 	if err != nil {
 		return nil, err
@@ -111,22 +111,22 @@ func PortsOf(tx platform.Tx, process *platform.Process) ([]int, error) {
 	for _, d := range mapped {
 		port := d.Port
 		if port == 0 {
-			port = platform.DefaultPort
+			port = fallback
 		}
 		if !slices.Contains(ports, port) {
 			ports = append(ports, port)
 		}
 	}
 	if len(ports) == 0 {
-		return []int{platform.DefaultPort}, nil
+		return []int{fallback}, nil
 	}
 	slices.SortStableFunc(ports, func(a, b int) int {
 		// The default comes first: it is what PORT is as long as a route
 		// leads there.
 		switch {
-		case a == platform.DefaultPort:
+		case a == fallback:
 			return -1
-		case b == platform.DefaultPort:
+		case b == fallback:
 			return 1
 		}
 		return 0

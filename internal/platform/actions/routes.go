@@ -27,6 +27,9 @@ func (p *Platform) CreateDomain(tx platform.Tx, by Actor, d *platform.Domain, or
 	if err := platform.CheckDomainName(d.Name); err != nil {
 		return err
 	}
+	if d.RouterGroup != "" && d.RouterGroup != p.TCP.GUID {
+		return fault.New(fault.Unprocessable, "Router group with guid '%s' not found.", d.RouterGroup)
+	}
 	if err := p.checkSystemNames(by, d.Name); err != nil {
 		return err
 	}
@@ -168,7 +171,7 @@ func (p *Platform) DefaultDomain(tx platform.Tx, orgGUID string) (*platform.Doma
 	var own *platform.Domain
 	for _, d := range all {
 		switch {
-		case d.Internal:
+		case d.Internal || d.RouterGroup != "":
 		case d.OrgGUID == "":
 			return d, nil
 		case own == nil && platform.UsableIn(d, orgGUID):
@@ -184,7 +187,37 @@ func (p *Platform) DefaultDomain(tx platform.Tx, orgGUID string) (*platform.Doma
 // CreateRoute stores a route; an equal one anywhere is an error. Its host stays
 // as it is written; wherever hosts are compared, A is a.
 func (p *Platform) CreateRoute(tx platform.Tx, by Actor, r *platform.Route, d *platform.Domain) error {
-	r.Protocol = "http"
+	if r.Protocol = d.Protocol(); r.Protocol == platform.ProtocolTCP {
+		if err := p.reservePort(tx, r, d); err != nil {
+			return err
+		}
+	} else if err := p.httpAddress(tx, by, r, d); err != nil {
+		return err
+	}
+	err := tx.Routes().Insert(r)
+	if fault.Is(err, fault.Conflict) {
+		return fault.Wrap(err, fault.Unprocessable, "%s", routeTaken(r, d))
+	}
+	if err != nil {
+		return err
+	}
+	announceRoute(tx, r.GUID)
+	if err := routeFits(tx, r); err != nil {
+		return err
+	}
+	target, err := routeTarget(tx, r)
+	if err != nil {
+		return err
+	}
+	request := map[string]any{"host": r.Host, "path": r.Path, "domain": d.Name}
+	if r.Port != 0 {
+		request["port"] = r.Port
+	}
+	return p.Record(tx, "audit.route.create", by, target, map[string]any{"request": request})
+}
+
+// httpAddress returns an error if an HTTP route cannot have its address.
+func (p *Platform) httpAddress(tx platform.Tx, by Actor, r *platform.Route, d *platform.Domain) error {
 	if err := platform.CheckRoute(r, d); err != nil {
 		return err
 	}
@@ -202,25 +235,7 @@ func (p *Platform) CreateRoute(tx platform.Tx, by Actor, r *platform.Route, d *p
 	if r.Host == "*" && d.OrgGUID == "" && !by.Admin {
 		return fault.Invalid("Wildcard hosts on shared domains are for administrators: they would take the requests of others")
 	}
-	if err := p.sameAddress(tx, r, d); err != nil {
-		return err
-	}
-	err := tx.Routes().Insert(r)
-	if fault.Is(err, fault.Conflict) {
-		return fault.Wrap(err, fault.Unprocessable, "%s", routeTaken(r, d))
-	}
-	if err != nil {
-		return err
-	}
-	announceRoute(tx, r.GUID)
-	if err := routeFits(tx, r.SpaceGUID); err != nil {
-		return err
-	}
-	target, err := routeTarget(tx, r)
-	if err != nil {
-		return err
-	}
-	return p.Record(tx, "audit.route.create", by, target, map[string]any{"request": map[string]any{"host": r.Host, "path": r.Path, "domain": d.Name}})
+	return p.sameAddress(tx, r, d)
 }
 
 // announceRoute makes the route table read routes again.
@@ -239,7 +254,7 @@ func (p *Platform) sameAddress(tx platform.Tx, r *platform.Route, d *platform.Do
 	}
 	for _, other := range all {
 		host, below := strings.CutSuffix(address, "."+other.Name)
-		if !below && address != other.Name || strings.Contains(host, ".") {
+		if other.RouterGroup != "" || !below && address != other.Name || strings.Contains(host, ".") {
 			continue
 		}
 		if !below {
@@ -263,6 +278,8 @@ func (p *Platform) sameAddress(tx platform.Tx, r *platform.Route, d *platform.Do
 
 func routeTaken(r *platform.Route, d *platform.Domain) string {
 	switch {
+	case r.Port != 0:
+		return fmt.Sprintf("Route already exists with port '%d' for domain '%s'.", r.Port, d.Name)
 	case r.Host != "" && r.Path != "":
 		return fmt.Sprintf("Route already exists with host '%s' and path '%s' for domain '%s'.", r.Host, r.Path, d.Name)
 	case r.Host != "":
@@ -275,6 +292,9 @@ func routeTaken(r *platform.Route, d *platform.Domain) string {
 
 // UpdateRoute stores changed options or metadata of a route.
 func (p *Platform) UpdateRoute(tx platform.Tx, by Actor, r *platform.Route) error {
+	if err := platform.CheckOptionsFor(r.Options, r.Protocol); err != nil {
+		return err
+	}
 	if err := tx.Routes().Update(r); err != nil {
 		return err
 	}
@@ -311,7 +331,7 @@ const maxDestinations = 100
 // AddDestinations maps a route to more processes. An existing one is
 // skipped.
 func (p *Platform) AddDestinations(tx platform.Tx, by Actor, r *platform.Route, more []*platform.Destination) error {
-	have, _, err := tx.Destinations().List(platform.Where("route_guid", r.GUID))
+	have, err := destinationsFor(tx, r, more)
 	if err != nil {
 		return err
 	}
@@ -342,7 +362,7 @@ func (p *Platform) AddDestinations(tx platform.Tx, by Actor, r *platform.Route, 
 // ReplaceDestinations sets the destinations of a route. Those that stay keep their
 // guids.
 func (p *Platform) ReplaceDestinations(tx platform.Tx, by Actor, r *platform.Route, want []*platform.Destination) error {
-	have, _, err := tx.Destinations().List(platform.Where("route_guid", r.GUID))
+	have, err := destinationsFor(tx, r, want)
 	if err != nil {
 		return err
 	}
@@ -367,6 +387,18 @@ func (p *Platform) ReplaceDestinations(tx platform.Tx, by Actor, r *platform.Rou
 	return nil
 }
 
+// destinationsFor sets the protocols of more destinations of a route, and returns
+// those that it has.
+func destinationsFor(tx platform.Tx, r *platform.Route, more []*platform.Destination) (have []*platform.Destination, err error) {
+	for _, d := range more {
+		if d.Protocol, err = platform.DestinationProtocol(r, d.Protocol); err != nil {
+			return nil, err
+		}
+	}
+	have, _, err = tx.Destinations().List(platform.Where("route_guid", r.GUID))
+	return have, err
+}
+
 func sameDestination(a, b *platform.Destination) bool {
 	return a.AppGUID == b.AppGUID && a.ProcessType == b.ProcessType && a.Port == b.Port
 }
@@ -381,9 +413,12 @@ func (p *Platform) insertDestination(tx platform.Tx, by Actor, r *platform.Route
 }
 
 // UpdateDestination changes the protocol of a destination.
-func (p *Platform) UpdateDestination(tx platform.Tx, d *platform.Destination, protocol string) error {
-	if protocol != "http1" && protocol != "http2" {
-		return fault.Invalid("Destination protocol must be 'http1' or 'http2' if route protocol is 'http'")
+func (p *Platform) UpdateDestination(tx platform.Tx, r *platform.Route, d *platform.Destination, protocol string) error {
+	switch {
+	case r.Protocol == platform.ProtocolTCP && protocol != platform.ProtocolTCP:
+		return fault.Invalid("Destination protocol must be 'tcp' if the parent route's protocol is 'tcp'")
+	case r.Protocol != platform.ProtocolTCP && protocol != "http1" && protocol != "http2":
+		return fault.Invalid("Destination protocol must be 'http1' or 'http2' if the parent route's protocol is 'http'")
 	}
 	d.Protocol = protocol
 	announceRoute(tx, d.RouteGUID)

@@ -61,7 +61,10 @@ type Options struct {
 	// NoPolicies is why network policies cannot be created: clients do not show the
 	// warnings of these requests. It is empty if they can.
 	NoPolicies string
-	Now        func() time.Time
+	// IdentityAuthority is the certificate, as PEM, of the authority of instances'
+	// certificates; empty means that instances have none.
+	IdentityAuthority []byte
+	Now               func() time.Time
 }
 
 // API serves the v3 API.
@@ -87,6 +90,7 @@ type API struct {
 	maxUpload                  int64
 	sshAddress, sshFingerprint string
 	notificationsURL           string
+	identity                   []byte
 }
 
 // Directory returns the names of users. The authorization server implements it
@@ -138,7 +142,8 @@ type Traffic interface {
 // InstanceTraffic counts the requests to an instance through its routes.
 type InstanceTraffic struct {
 	Requests       int64    // finished
-	Active         int64    // in progress
+	Active         int64    // in progress, with connections of TCP routes
+	Connections    int64    // of TCP routes, ended
 	Classes        [6]int64 // by the first digit of the status; 0 is for those without a response
 	Received, Sent int64    // bytes of bodies
 	Mean           time.Duration
@@ -211,7 +216,7 @@ func New(o Options) *API {
 	}
 	return &API{
 		store: o.Store, platform: o.Platform, services: o.Services, directory: o.Directory, runtime: o.Runtime, traffic: o.Traffic, signals: o.Signals, blobs: o.Blobs,
-		verifier: o.Verifier, log: o.Log, inspect: o.InspectDroplet, authURL: o.AuthURL, now: o.Now, scratch: o.Scratch, maxUpload: o.MaxUpload, sshAddress: o.SSHAddress, sshFingerprint: o.SSHFingerprint, notificationsURL: o.NotificationsURL, enforces: o.Enforces, noPolicies: o.NoPolicies,
+		verifier: o.Verifier, log: o.Log, inspect: o.InspectDroplet, authURL: o.AuthURL, now: o.Now, scratch: o.Scratch, maxUpload: o.MaxUpload, sshAddress: o.SSHAddress, sshFingerprint: o.SSHFingerprint, notificationsURL: o.NotificationsURL, enforces: o.Enforces, noPolicies: o.NoPolicies, identity: o.IdentityAuthority,
 	}
 }
 
@@ -228,4 +233,5 @@ func (a *API) Routes(m *web.Mux) {
 		register(g)
 	}
 	a.networkRoutes(m.Group("network policies", web.FormatNetwork, a.verifier))
+	a.routerGroupRoutes(m.Group("routing", web.FormatRouting, a.verifier))
 }

@@ -66,9 +66,9 @@ func (a *API) appRoutes(g *web.Group) {
 	g.Handle(http.MethodGet, "/v3/apps/{guid}", read, apps.getter(a))
 	g.Handle(http.MethodPatch, "/v3/apps/{guid}", write, a.updateApp)
 	g.Handle(http.MethodDelete, "/v3/apps/{guid}", write, a.deleteApp)
-	g.Storing().Handle(http.MethodPost, "/v3/apps/{guid}/actions/start", write, a.appAction(a.platform.StartApp))
+	g.Storing().Handle(http.MethodPost, "/v3/apps/{guid}/actions/start", write, a.appAction(enabled(a.platform.StartApp)))
 	g.Handle(http.MethodPost, "/v3/apps/{guid}/actions/stop", write, a.appAction(a.platform.StopApp))
-	g.Storing().Handle(http.MethodPost, "/v3/apps/{guid}/actions/restart", write, a.appAction(a.platform.RestartApp))
+	g.Storing().Handle(http.MethodPost, "/v3/apps/{guid}/actions/restart", write, a.appAction(enabled(a.platform.RestartApp)))
 	g.Handle(http.MethodGet, "/v3/apps/{guid}/environment_variables", read, a.getEnvironment)
 	g.Handle(http.MethodPatch, "/v3/apps/{guid}/environment_variables", write, a.setEnvironment)
 	g.Handle(http.MethodGet, "/v3/apps/{guid}/permissions", read, a.appPermissions)
@@ -110,8 +110,8 @@ func applyLifecycle(l *lifecycleRequest, to *platform.Lifecycle) {
 	if l == nil {
 		return
 	}
-	if l.value.Type != "" {
-		to.Type = l.value.Type
+	if l.value.Type != "" && l.value.Type != to.Type {
+		*to = platform.Lifecycle{Type: l.value.Type} // nothing of another type
 	}
 	data := l.value.Data.value
 	if data.Buildpacks.set {
@@ -153,6 +153,11 @@ func (a *API) createApp(w http.ResponseWriter, r *http.Request) error {
 		}
 		app := &platform.App{Name: *body.Name, SpaceGUID: space, Env: mergeEnv(nil, body.Environment)}
 		applyLifecycle(body.Lifecycle, &app.Lifecycle)
+		if app.Lifecycle.Type == platform.LifecycleDocker {
+			if err := needEnabled(req.tx, flagDocker); err != nil {
+				return nil, err
+			}
+		}
 		if err := body.Metadata.Apply(&app.Metadata); err != nil {
 			return nil, err
 		}
@@ -221,6 +226,18 @@ func (a *API) deleteApp(w http.ResponseWriter, r *http.Request) error {
 		}
 		return a.services.DeleteApp(req.tx, req.caller.actor(), app)
 	})
+}
+
+// enabled performs an action on apps whose lifecycle is enabled.
+func enabled(act func(platform.Tx, actions.Actor, *platform.App) error) func(platform.Tx, actions.Actor, *platform.App) error {
+	return func(tx platform.Tx, by actions.Actor, app *platform.App) error {
+		if app.Lifecycle.Type == platform.LifecycleDocker {
+			if err := needEnabled(tx, flagDocker); err != nil {
+				return err
+			}
+		}
+		return act(tx, by, app)
+	}
 }
 
 func (a *API) appAction(act func(platform.Tx, actions.Actor, *platform.App) error) web.Handler {
@@ -430,7 +447,7 @@ type lifecycleBody struct {
 }
 
 func presentLifecycle(l platform.Lifecycle) lifecycleBody {
-	if l.Type != "buildpack" {
+	if l.Type != platform.LifecycleBuildpack {
 		return lifecycleBody{l.Type, map[string]any{}}
 	}
 	return lifecycleBody{l.Type, map[string]any{"buildpacks": platform.WithoutPasswords(l.Buildpacks), "stack": l.Stack}}

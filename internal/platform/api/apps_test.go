@@ -27,7 +27,7 @@ func TestAppScenarios(t *testing.T) {
 		{do: "POST /v3/apps", body: strings.Replace(in(`,"environment_variables":{"VCAP_A":"x","PORT":"1"}`), "new", "n2", 1), want: 422, has: []string{"VCAP_A", "PORT"}},
 		{do: "POST /v3/apps", body: strings.Replace(in(`,"lifecycle":{"type":"buildpack","data":{"buildpacks":["nope"]}}`), "new", "n2", 1), want: 422, has: []string{"must be an existing admin buildpack or a valid git URI"}},
 		{do: "POST /v3/apps", body: strings.Replace(in(`,"lifecycle":{"type":"buildpack","data":{"stack":"nope"}}`), "new", "n2", 1), want: 422, has: []string{"Stack must be an existing stack"}},
-		{do: "POST /v3/apps", body: strings.Replace(in(`,"lifecycle":{"type":"docker","data":{}}`), "new", "n2", 1), want: 422, has: []string{"not supported"}},
+		{do: "POST /v3/apps", body: strings.Replace(in(`,"lifecycle":{"type":"cnb","data":{}}`), "new", "n2", 1), want: 422, has: []string{"not supported"}},
 
 		{as: "dev", do: "PATCH /v3/apps/$new", body: `{"name":"newer","lifecycle":{"type":"buildpack","data":{"buildpacks":null}}}`, want: 200, has: []string{"newer", `"buildpacks":[]`}},
 		{as: "dev", do: "PATCH /v3/apps/$new", body: `{"name":"app"}`, want: 422, has: []string{"App with the name 'app' already exists."}},
@@ -229,7 +229,10 @@ func TestSidecarScenarios(t *testing.T) {
 // droplet stores a staged droplet of an app.
 func (f *fixture) droplet(app string, d *platform.Droplet) string {
 	f.t.Helper()
-	d.AppGUID, d.State, d.Lifecycle, d.Checksum, d.ExecutionMetadata = app, platform.DropletStaged, "buildpack", "abc", "{}"
+	d.AppGUID, d.State = app, platform.DropletStaged
+	if d.Container == nil {
+		d.Lifecycle, d.Checksum, d.ExecutionMetadata = platform.LifecycleBuildpack, "abc", "{}"
+	}
 	if d.ProcessTypes == nil {
 		d.ProcessTypes = map[string]string{"web": "./secret-command"}
 	}

@@ -54,6 +54,11 @@ func (a *API) createBuild(w http.ResponseWriter, r *http.Request) error {
 		if err != nil {
 			return nil, err
 		}
+		if pkg.Type == platform.PackageDocker {
+			if err := needEnabled(req.tx, flagDocker); err != nil {
+				return nil, err
+			}
+		}
 		build, err := a.newBuild(app, &body)
 		if err != nil {
 			return nil, err

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net/http"
@@ -9,6 +10,7 @@ import (
 	"ingot/internal/base/fault"
 	"ingot/internal/base/web"
 	"ingot/internal/platform"
+	"ingot/internal/platform/actions"
 	"ingot/internal/platform/api/listing"
 )
 
@@ -32,13 +34,18 @@ type destinationProcess struct {
 	Type string `json:"type"`
 }
 
-func presentDestination(d *platform.Destination) destinationBody {
+// presentDestination presents a destination; images are the ports of apps that are container
+// images.
+func presentDestination(d *platform.Destination, images map[string]int) destinationBody {
 	b := destinationBody{
 		GUID: d.GUID, App: destinationApp{d.AppGUID, destinationProcess{d.ProcessType}}, Port: d.Port, Protocol: d.Protocol,
 		Created: timestamp(d.Created), Updated: timestamp(d.Updated),
 	}
 	if d.Port == 0 {
 		b.Port = platform.DefaultPort
+		if port := images[d.AppGUID]; port != 0 {
+			b.Port = port
+		}
 	}
 	if d.Weight != 0 {
 		b.Weight = &d.Weight
@@ -66,7 +73,7 @@ func (b *destinationRequest) destination(i int) (*platform.Destination, error) {
 	if b.App == nil || b.App.value.GUID == "" {
 		return nil, bad("must have the structure \"destinations: [{\"app\": {\"guid\": \"app_guid\"}}]\"")
 	}
-	d := &platform.Destination{AppGUID: b.App.value.GUID, ProcessType: platform.WebProcess, Protocol: "http1"}
+	d := &platform.Destination{AppGUID: b.App.value.GUID, ProcessType: platform.WebProcess}
 	if process := b.App.value.Process; process != nil {
 		if process.value.Type == "" {
 			return nil, bad("process must have the structure {\"type\": \"process_type\"}")
@@ -79,15 +86,10 @@ func (b *destinationRequest) destination(i int) (*platform.Destination, error) {
 		}
 		d.Port = *b.Port
 	}
-	if d.Port == platform.DefaultPort {
-		d.Port = 0
-	}
 	if b.Protocol != nil {
 		switch *b.Protocol {
-		case "http1", "http2":
+		case "http1", "http2", platform.ProtocolTCP:
 			d.Protocol = *b.Protocol
-		case "tcp":
-			return nil, bad("protocol 'tcp' is only for TCP routes, which this platform does not have")
 		default:
 			return nil, bad("protocol must be 'http1', 'http2' or 'tcp'")
 		}
@@ -115,7 +117,7 @@ func (b *destinationsRequest) destinations(replace bool) ([]*platform.Destinatio
 			return nil, err
 		}
 		if slices.ContainsFunc(out, func(o *platform.Destination) bool {
-			return o.AppGUID == d.AppGUID && o.ProcessType == d.ProcessType && o.Port == d.Port
+			return o.AppGUID == d.AppGUID && o.ProcessType == d.ProcessType && cmp.Or(o.Port, platform.DefaultPort) == cmp.Or(d.Port, platform.DefaultPort)
 		}) {
 			return nil, fault.Invalid("Destinations cannot contain duplicates")
 		}
@@ -141,10 +143,14 @@ func (b *destinationsRequest) destinations(replace bool) ([]*platform.Destinatio
 
 func (a *API) destinationsBody(req *request, route *platform.Route, only func(*platform.Destination) bool) (any, error) {
 	all, _, err := req.tx.Destinations().List(platform.Where("route_guid", route.GUID))
+	if err != nil {
+		return nil, err
+	}
+	images, err := actions.ImagePorts(req.tx, all)
 	bodies := []destinationBody{}
 	for _, d := range all {
 		if only == nil || only(d) {
-			bodies = append(bodies, presentDestination(d))
+			bodies = append(bodies, presentDestination(d, images))
 		}
 	}
 	return map[string]any{"destinations": bodies, "links": links{
@@ -210,7 +216,7 @@ func (a *API) setDestinations(w http.ResponseWriter, r *http.Request, replace bo
 }
 
 // checkDestinationApps returns an error if an app does not exist or is in another
-// space.
+// space. Ports that are the default are removed.
 func (a *API) checkDestinationApps(req *request, route *platform.Route, wanted []*platform.Destination) error {
 	for _, d := range wanted {
 		app, err := find(req.caller, req.tx.Apps(), d.AppGUID, "App")
@@ -222,6 +228,9 @@ func (a *API) checkDestinationApps(req *request, route *platform.Route, wanted [
 		}
 		if app.SpaceGUID != route.SpaceGUID && !slices.Contains(route.SharedSpaces, app.SpaceGUID) {
 			return fault.Invalid("Routes destinations must be in either the route's space or the route's shared spaces")
+		}
+		if d.Port == platform.DefaultPort && app.Lifecycle.Type != platform.LifecycleDocker {
+			d.Port = 0 // an image has a default of its own
 		}
 		if app.SpaceGUID == route.SpaceGUID {
 			continue // whose routes the caller may change
@@ -257,10 +266,6 @@ func (a *API) updateDestination(w http.ResponseWriter, r *http.Request) error {
 	if err := web.DecodeStrict(r, &body); err != nil {
 		return err
 	}
-	protocol := "http1"
-	if body.Protocol != nil {
-		protocol = *body.Protocol
-	}
 	return a.perform(w, r, http.StatusOK, func(req *request) (any, error) {
 		route, d, err := a.destinationFor(req)
 		if errors.Is(err, errNoDestination) {
@@ -269,10 +274,20 @@ func (a *API) updateDestination(w http.ResponseWriter, r *http.Request) error {
 		if err != nil {
 			return nil, err
 		}
-		if err := a.platform.UpdateDestination(req.tx, d, protocol); err != nil {
+		protocol := ""
+		if body.Protocol != nil {
+			protocol = *body.Protocol
+		} else if protocol, err = platform.DestinationProtocol(route, ""); err != nil {
 			return nil, err
 		}
-		b := presentDestination(d)
+		if err := a.platform.UpdateDestination(req.tx, route, d, protocol); err != nil {
+			return nil, err
+		}
+		images, err := actions.ImagePorts(req.tx, []*platform.Destination{d})
+		if err != nil {
+			return nil, err
+		}
+		b := presentDestination(d, images)
 		b.Links = links{"destinations": req.v3("/routes/", escape(route.GUID), "/destinations"), "route": req.v3("/routes/", escape(route.GUID))}
 		return b, nil
 	})

@@ -3,6 +3,7 @@ package api
 import (
 	"net/http"
 	"slices"
+	"strconv"
 
 	"ingot/internal/base/fault"
 	"ingot/internal/base/web"
@@ -48,16 +49,34 @@ type domainRequest struct {
 	} `json:"relationships"`
 }
 
+// checkRouterGroup returns an error if the domain cannot have a router group.
+func (b *domainRequest) checkRouterGroup() error {
+	switch {
+	case b.RouterGroup == nil:
+		return nil
+	case b.RouterGroup.GUID == "":
+		return fault.Invalid("Router group guid must be a string")
+	case b.Internal:
+		return fault.Invalid("Internal domains cannot be associated to a router group.")
+	case b.Relationships.Organization.Data != nil || len(b.Relationships.SharedOrganizations.Data) > 0:
+		return fault.Invalid("Domains scoped to an organization cannot be associated to a router group.")
+	}
+	return nil
+}
+
 func (a *API) createDomain(w http.ResponseWriter, r *http.Request) error {
 	var body domainRequest
 	if err := web.DecodeStrict(r, &body); err != nil {
 		return err
 	}
-	if body.RouterGroup != nil {
-		return fault.Invalid("Router group: TCP routes are not supported by this platform")
+	if err := body.checkRouterGroup(); err != nil {
+		return err
 	}
 	return answer(a, w, r, domains, http.StatusCreated, func(req *request) (*platform.Domain, error) {
 		d := &platform.Domain{Name: body.Name, Internal: body.Internal}
+		if body.RouterGroup != nil {
+			d.RouterGroup = body.RouterGroup.GUID
+		}
 		var shared []string
 		if err := body.Metadata.Apply(&d.Metadata); err != nil {
 			return nil, err
@@ -186,7 +205,13 @@ func (a *API) routeReservations(w http.ResponseWriter, r *http.Request) error {
 			return nil, err
 		}
 		q := r.URL.Query()
-		n, err := req.tx.Routes().Count(platform.Where("domain_guid", d.GUID).And(platform.In("host", q.Get("host"))).And(platform.In("path", q.Get("path"))))
+		port := 0
+		if q.Get("port") != "" {
+			if port, err = strconv.Atoi(q.Get("port")); err != nil {
+				return nil, listing.BadQuery("Port must be an integer")
+			}
+		}
+		n, err := req.tx.Routes().Count(platform.Where("domain_guid", d.GUID).And(platform.In("host", q.Get("host"))).And(platform.In("path", q.Get("path"))).And(platform.In("port", port)))
 		return map[string]bool{"matching_route": n > 0}, err
 	})
 }
@@ -205,10 +230,14 @@ type domainBody struct {
 func presentDomain(req *request, d *platform.Domain) domainBody {
 	self := "/domains/" + escape(d.GUID)
 	b := domainBody{
-		resourceBody: presentResource(&d.Resource), Name: d.Name, Internal: d.Internal, Protocols: []string{"http"},
+		resourceBody: presentResource(&d.Resource), Name: d.Name, Internal: d.Internal, Protocols: []string{d.Protocol()},
 		Metadata:      presentMetadata(&d.Metadata),
 		Relationships: map[string]any{"organization": toOne(d.OrgGUID), "shared_organizations": toMany(d.SharedOrgs)},
 		Links:         links{"self": req.v3(self), "route_reservations": req.v3(self, "/route_reservations")},
+	}
+	if d.RouterGroup != "" {
+		b.RouterGroup = &relationData{GUID: d.RouterGroup}
+		b.Links["router_group"] = href(req.base, "/routing/v1/router_groups/", escape(d.RouterGroup))
 	}
 	if d.OrgGUID != "" {
 		b.Links["organization"] = req.v3("/organizations/", escape(d.OrgGUID))

@@ -221,6 +221,11 @@ func (a *API) createDroplet(w http.ResponseWriter, r *http.Request) error {
 	if from == nil {
 		return respond(a, w, r, droplet, http.StatusCreated, d)
 	}
+	if d.Container != nil {
+		return answer(a, w, r, droplet, http.StatusCreated, func(req *request) (*platform.Droplet, error) {
+			return d, a.platform.DropletCopied(req.tx, d)
+		})
+	}
 	if err := a.blobs.CopyDroplet(r.Context(), from.GUID, d.GUID); err != nil {
 		return err
 	}
@@ -255,6 +260,9 @@ func (a *API) downloadDroplet(w http.ResponseWriter, r *http.Request) error {
 		d, app, err := a.dropletFor(req)
 		if err != nil {
 			return err
+		}
+		if d.Container != nil {
+			return fault.Invalid("Cannot download droplets with 'docker' lifecycle.")
 		}
 		if d.State != platform.DropletStaged {
 			return fault.Invalid("Only staged droplets can be downloaded.")

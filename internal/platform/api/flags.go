@@ -14,14 +14,18 @@ import (
 // featureFlags are Cloud Foundry's feature flags with their defaults.
 var featureFlags = map[string]bool{
 	"user_org_creation": false, "private_domain_creation": true, "app_bits_upload": true, "app_scaling": true, "route_creation": true,
-	"route_sharing": false, "service_instance_creation": true, "diego_docker": false, "diego_cnb": false, "set_roles_by_username": true,
+	"route_sharing": false, "service_instance_creation": true, flagDocker: false, "diego_cnb": false, "set_roles_by_username": true,
 	"unset_roles_by_username": true, "task_creation": true, "env_var_visibility": true, "space_scoped_private_broker_creation": true,
 	"space_developer_env_var_visibility": true, "service_instance_sharing": false, "hide_marketplace_from_unauthenticated_users": false,
 	"resource_matching": true, flagHashRouting: false,
 }
 
-// flagHashRouting allows routes that are balanced by a header.
-const flagHashRouting = "hash_based_routing"
+const (
+	// flagHashRouting allows routes that are balanced by a header.
+	flagHashRouting = "hash_based_routing"
+	// flagDocker allows apps that are container images, also of administrators.
+	flagDocker = "diego_docker"
+)
 
 func (a *API) flagRoutes(g *web.Group) {
 	g.Handle(http.MethodGet, "/v3/feature_flags", web.Scope(readers...), a.listFlags)
@@ -58,13 +62,13 @@ func (a *API) needFlag(req *request, name string) error {
 	if req.caller.Admin {
 		return nil
 	}
-	return a.needFlagOfAll(req, name)
+	return needEnabled(req.tx, name)
 }
 
-// needFlagOfAll is like needFlag, for features that administrators cannot use either
+// needEnabled is like needFlag, for features that administrators cannot use either
 // while they are disabled.
-func (a *API) needFlagOfAll(req *request, name string) error {
-	f, err := flagNamed(req.tx, name)
+func needEnabled(tx platform.Tx, name string) error {
+	f, err := flagNamed(tx, name)
 	if err != nil || f.Enabled {
 		return err
 	}

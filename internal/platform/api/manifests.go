@@ -58,6 +58,7 @@ func (a *API) applier(req *request) (*manifest.Applier, error) {
 	return &manifest.Applier{
 		Platform: a.platform, Actor: req.caller.actor(), Space: space, Features: names, Absent: absentFeatures,
 		MayCreateRoutes: func() error { return a.needFlag(req, "route_creation") },
+		MayUseImages:    func() error { return needEnabled(req.tx, flagDocker) },
 		Bind: func(tx platform.Tx, app *platform.App, i *platform.ServiceInstance, s manifest.Service) (*platform.Job, error) {
 			_, job, err := a.services.Bind(tx, req.caller.actor(), services.Bind{
 				Type: platform.BindingApp, Instance: i, App: app, Name: s.BindingName, Parameters: s.Parameters,

@@ -36,10 +36,17 @@ func (a *API) packageRoutes(g *web.Group) {
 		Handle(http.MethodPost, "/v3/resource_matches", write, a.resourceMatches)
 }
 
+// packageData is the container image of a package.
+type packageData struct {
+	Image    string `json:"image"`
+	Username string `json:"username"`
+	Password string `json:"password"`
+}
+
 func (a *API) createPackage(w http.ResponseWriter, r *http.Request) error {
 	var body struct {
 		Type          string                 `json:"type"`
-		Data          map[string]any         `json:"data"`
+		Data          packageData            `json:"data"`
 		Metadata      *actions.MetadataPatch `json:"metadata"`
 		Relationships struct {
 			App relation `json:"app"`
@@ -54,10 +61,10 @@ func (a *API) createPackage(w http.ResponseWriter, r *http.Request) error {
 	}
 	switch {
 	case source != "":
-	case body.Type == "docker":
-		return fault.Invalid("Packages of type 'docker' are not supported by this platform")
-	case body.Type != "bits":
+	case body.Type != platform.PackageBits && body.Type != platform.PackageDocker:
 		return fault.Invalid("Type must be one of 'bits, docker'")
+	case body.Type == platform.PackageBits && body.Data != packageData{}:
+		return fault.Invalid("Data must be empty if provided for bits packages")
 	}
 	var from, made *platform.Package
 	err := a.store.Update(r.Context(), func(tx platform.Tx) error {
@@ -66,7 +73,7 @@ func (a *API) createPackage(w http.ResponseWriter, r *http.Request) error {
 		if err != nil {
 			return notAccessible(err, "App is invalid. Ensure it exists and you have access to it.")
 		}
-		made = &platform.Package{}
+		made = &platform.Package{Type: body.Type, Image: body.Data.Image, Username: body.Data.Username, Password: body.Data.Password}
 		if err := body.Metadata.Apply(&made.Metadata); err != nil {
 			return err
 		}
@@ -84,7 +91,7 @@ func (a *API) createPackage(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	if from == nil {
+	if made.State != platform.PackageCopying {
 		return respond(a, w, r, packages, http.StatusCreated, made)
 	}
 	if err := a.blobs.CopyPackage(r.Context(), from.GUID, made.GUID); err != nil {
@@ -296,6 +303,9 @@ func (a *API) downloadPackage(w http.ResponseWriter, r *http.Request) error {
 		if err != nil {
 			return err
 		}
+		if pkg.Type != platform.PackageBits {
+			return fault.Invalid("Package type must be bits.")
+		}
 		if pkg.State != platform.PackageReady {
 			return fault.Invalid("Package has no bits to download.")
 		}
@@ -324,14 +334,25 @@ type packageBody struct {
 
 func presentPackage(req *request, pkg *platform.Package) packageBody {
 	self := "/packages/" + escape(pkg.GUID)
-	return packageBody{
+	b := packageBody{
 		resourceBody: presentResource(&pkg.Resource), Type: pkg.Type, State: pkg.State,
-		Data:          map[string]any{"error": orNull(pkg.Error), "checksum": checksumBody{"sha256", orNull(pkg.Checksum)}},
 		Relationships: map[string]any{"app": toOne(pkg.AppGUID)}, Metadata: presentMetadata(&pkg.Metadata),
-		Links: links{
-			"self": req.v3(self), "app": req.v3("/apps/", escape(pkg.AppGUID)),
-			"upload":   {Href: req.v3(self, "/upload").Href, Method: http.MethodPost},
-			"download": {Href: req.v3(self, "/download").Href, Method: http.MethodGet},
-		},
+		Links: links{"self": req.v3(self), "app": req.v3("/apps/", escape(pkg.AppGUID))},
 	}
+	if pkg.Type == platform.PackageDocker {
+		var password *string
+		if pkg.Password != "" {
+			password = new(string)
+			*password = redactedPassword
+		}
+		b.Data = map[string]any{"image": pkg.Image, "username": orNull(pkg.Username), "password": password}
+		return b
+	}
+	b.Data = map[string]any{"error": orNull(pkg.Error), "checksum": checksumBody{"sha256", orNull(pkg.Checksum)}}
+	b.Links["upload"] = &link{Href: req.v3(self, "/upload").Href, Method: http.MethodPost}
+	b.Links["download"] = &link{Href: req.v3(self, "/download").Href, Method: http.MethodGet}
+	return b
 }
+
+// redactedPassword is shown instead of a password, as in Cloud Foundry.
+const redactedPassword = "***"

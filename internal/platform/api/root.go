@@ -4,7 +4,9 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"strings"
 
+	"ingot/internal/base/fault"
 	"ingot/internal/base/version"
 	"ingot/internal/base/web"
 )
@@ -15,6 +17,7 @@ func (a *API) rootRoutes(g *web.Group) {
 	g.Handle(http.MethodGet, "/v3", web.Public(discovery), a.v3)
 	g.Handle(http.MethodGet, "/v3/info", web.Public(discovery), a.info)
 	g.Handle(http.MethodGet, "/v2/info", web.Public(discovery), a.v2Info)
+	g.Handle(http.MethodGet, "/instance-identity/ca.pem", web.Public("the certificate of an authority is public"), a.identityAuthority)
 	g.Handle(http.MethodGet, "/v3/info/usage_summary", web.Scope(scopeAdmin, scopeAdminReadOnly, scopeGlobalAuditor), a.platformUsage)
 }
 
@@ -38,8 +41,8 @@ func (a *API) root(w http.ResponseWriter, r *http.Request) error {
 		"login":               href(auth),
 		"uaa":                 href(auth),
 		"credhub":             nil,
-		"routing":             nil,
-		"logging":             nil,
+		"routing":             href(base + "/routing"),
+		"logging":             href("ws" + strings.TrimPrefix(base, "http")), // WebSockets for nozzles
 		"log_cache":           href(base),
 		"log_stream":          href(base),
 		"app_ssh":             ssh,
@@ -50,6 +53,16 @@ func (a *API) root(w http.ResponseWriter, r *http.Request) error {
 	}
 	web.WriteJSON(w, http.StatusOK, map[string]any{"links": links})
 	return nil
+}
+
+// identityAuthority returns the certificate of the authority of instances' certificates.
+func (a *API) identityAuthority(w http.ResponseWriter, _ *http.Request) error {
+	if len(a.identity) == 0 {
+		return fault.New(fault.NotFound, "Instances have no certificates here")
+	}
+	w.Header().Set("Content-Type", "application/x-pem-file")
+	_, err := w.Write(a.identity)
+	return err
 }
 
 // sshHref returns the address of the ssh gateway for a client of base.

@@ -13,7 +13,7 @@ import (
 func TestAdvertised(t *testing.T) {
 	t.Parallel()
 	f := setup(t)
-	elsewhere := []string{"self", "login", "uaa", "log_cache", "app_ssh"} // other servers, and documents of this one
+	elsewhere := []string{"self", "login", "uaa", "log_cache", "logging", "app_ssh"} // other servers, and documents of this one
 	for _, document := range []string{"/", "/v3", "/v3/info"} {
 		links, _ := f.want(f.call("", "GET", document, nil), 200).at("links").(map[string]any)
 		for name, value := range links {
@@ -29,7 +29,7 @@ func TestAdvertised(t *testing.T) {
 		}
 	}
 	root := f.call("", "GET", "/", nil)
-	for _, name := range []string{"network_policy_v0", "network_policy_v1", "routing", "cloud_controller_v2", "credhub"} {
+	for _, name := range []string{"network_policy_v0", "network_policy_v1", "cloud_controller_v2", "credhub"} {
 		if v, ok := root.at("links").(map[string]any)[name]; !ok || v != nil {
 			t.Errorf("%s is %v", name, v)
 		}

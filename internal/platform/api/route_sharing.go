@@ -24,7 +24,7 @@ func (a *API) routeSharingRoutes(g *web.Group) {
 // sharedRoute returns the route of the path with its address, if routes may be
 // shared and the caller may change it.
 func (a *API) sharedRoute(req *request) (*platform.Route, string, error) {
-	if err := a.needFlagOfAll(req, flagRouteSharing); err != nil {
+	if err := needEnabled(req.tx, flagRouteSharing); err != nil {
 		return nil, "", err
 	}
 	route, err := a.routeFor(req)
@@ -44,7 +44,7 @@ func presentRouteSpaces(req *request, route *platform.Route) any {
 
 func (a *API) listRouteSpaces(w http.ResponseWriter, r *http.Request) error {
 	return a.show(w, r, func(req *request) (any, error) {
-		if err := a.needFlagOfAll(req, flagRouteSharing); err != nil {
+		if err := needEnabled(req.tx, flagRouteSharing); err != nil {
 			return nil, err
 		}
 		route, err := routes.find(req)

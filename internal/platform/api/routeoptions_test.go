@@ -29,7 +29,7 @@ func TestRouteOptions(t *testing.T) {
 	w.play([]step{
 		bad(`{"loadbalancing":"hash","hash_header":"X-Tenant"}`, "Options Unknown field(s): 'hash_header'", "Options Loadbalancing must be one of 'round-robin, least-connection' if present"),
 		bad(`{"hash_header":"X","hash_balance":1.5}`, "Options Unknown field(s): 'hash_balance', 'hash_header'"),
-		push(`{loadbalancing: hash, hash_header: X-Tenant}`, 422, "Route 'hashed.apps.localhost' contains invalid route option 'hash_header'. Valid keys: 'loadbalancing'",
+		push(`{loadbalancing: hash, hash_header: X-Tenant}`, 422, "Route 'hashed.apps.localhost' contains invalid route option 'hash_header'. Valid keys: 'loadbalancing, proxy_protocol'",
 			"Cannot use loadbalancing value 'hash' for Route 'hashed.apps.localhost'; Valid values are: 'round-robin, least-connection'"),
 
 		{do: "PATCH /v3/feature_flags/hash_based_routing", body: `{"enabled":true}`, want: 200},

@@ -83,7 +83,7 @@ func (a *API) mergeOptions(req *request, have map[string]string, patch map[strin
 			problems = append(problems, "Loadbalancing must be one of '"+strings.Join(allowed, ", ")+"' if present")
 		}
 	}
-	if hash && len(problems) == 0 {
+	if len(problems) == 0 {
 		problems = platform.CheckRouteOptions(patch)
 	}
 	for i := range problems {
@@ -130,7 +130,9 @@ func (a *API) createRoute(w http.ResponseWriter, r *http.Request) error {
 			route.Path = *body.Path
 		}
 		if body.Port != nil {
-			route.Port = *body.Port
+			if route.Port = *body.Port; route.Port < 0 || route.Port > 65535 {
+				return nil, fault.Invalid("Port must be greater than or equal to 0 and less than or equal to 65535")
+			}
 		}
 		if route.Options, err = a.mergeOptions(req, nil, body.Options); err != nil {
 			return nil, err
@@ -237,9 +239,13 @@ func presentRoutes(req *request, items []*platform.Route) ([]routeBody, error) {
 	if err != nil {
 		return nil, err
 	}
+	images, err := actions.ImagePorts(req.tx, mapped)
+	if err != nil {
+		return nil, err
+	}
 	byRoute := map[string][]destinationBody{}
 	for _, d := range mapped {
-		byRoute[d.RouteGUID] = append(byRoute[d.RouteGUID], presentDestination(d))
+		byRoute[d.RouteGUID] = append(byRoute[d.RouteGUID], presentDestination(d, images))
 	}
 	return presentAll(items, func(r *platform.Route) routeBody {
 		self := "/routes/" + escape(r.GUID)
@@ -257,6 +263,9 @@ func presentRoutes(req *request, items []*platform.Route) ([]routeBody, error) {
 		}
 		if b.Options == nil {
 			b.Options = map[string]string{}
+		}
+		if r.Port != 0 {
+			b.Port = &r.Port
 		}
 		if d := byGUID[r.DomainGUID]; d != nil {
 			b.URL = platform.RouteURL(r, d)

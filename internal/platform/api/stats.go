@@ -149,7 +149,7 @@ func presentTraffic(t InstanceTraffic) map[string]any {
 		status[strconv.Itoa(class)+"xx"] = t.Classes[class]
 	}
 	return map[string]any{
-		"requests": t.Requests, "active": t.Active, "status": status, "bytes_received": t.Received, "bytes_sent": t.Sent,
+		"requests": t.Requests, "connections": t.Connections, "active": t.Active, "status": status, "bytes_received": t.Received, "bytes_sent": t.Sent,
 		"latency_ms": map[string]float64{"mean": millis(t.Mean), "p50": millis(t.P50), "p95": millis(t.P95), "p99": millis(t.P99)},
 	}
 }

@@ -28,5 +28,5 @@
 // It does not know which archives there are, or where they are stored.
 //
 // Imports: base/fault, github.com/klauspost/compress/flate,
-// github.com/klauspost/compress/gzip.
+// github.com/klauspost/compress/gzip, github.com/klauspost/compress/zstd.
 package archive

@@ -21,7 +21,11 @@ func ExtractTar(r io.Reader, dir string, l Limits) (Summary, error) {
 	return extract(dir, func(visit Visit) (Summary, error) { return WalkTar(r, l, visit) })
 }
 
-func extract(dir string, walk func(Visit) (Summary, error)) (sum Summary, err error) {
+func extract(dir string, walk func(Visit) (Summary, error)) (Summary, error) {
+	return (&disk{}).extract(dir, walk)
+}
+
+func (d *disk) extract(dir string, walk func(Visit) (Summary, error)) (sum Summary, err error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return Summary{}, onDisk(err, ".")
 	}
@@ -38,7 +42,7 @@ func extract(dir string, walk func(Visit) (Summary, error)) (sum Summary, err er
 		return Summary{}, fmt.Errorf("extract to %s: the directory is not empty", dir)
 	}
 
-	d := &disk{root: root, made: map[string]Entry{}, buf: make([]byte, 128<<10)}
+	d.root, d.made, d.buf = root, map[string]Entry{}, make([]byte, 128<<10)
 	defer d.leave()
 	if sum, err = walk(d.visit); err == nil {
 		err = d.finish()
@@ -69,6 +73,8 @@ type disk struct {
 	// links are made when everything else is there and all of them were checked.
 	links []Entry
 	buf   []byte
+	// owned keeps the owners of the archive. It needs root.
+	owned bool
 
 	// in is the directory of the last file, kept open because the next file is
 	// most likely in the same.
@@ -160,6 +166,9 @@ func (d *disk) file(e Entry, body io.Reader) error {
 	}
 	// Only the interface is passed, so that our buffer is used and not a new one.
 	_, err = io.CopyBuffer(struct{ io.Writer }{f}, struct{ io.Reader }{body}, d.buf)
+	if err == nil && d.owned {
+		err = f.Chown(e.User, e.Group)
+	}
 	if err == nil {
 		err = f.Chmod(e.Mode)
 	}
@@ -200,8 +209,14 @@ func (d *disk) finish() error {
 		if err := d.root.Symlink(e.Target, e.Path); err != nil {
 			return onDisk(err, e.Path)
 		}
+		if err := d.own(e.Path, e); err != nil {
+			return onDisk(err, e.Path)
+		}
 	}
 	for name, e := range d.made {
+		if err := d.own(name, e); err != nil {
+			return onDisk(err, name)
+		}
 		if err := d.root.Chmod(name, e.Mode); err != nil {
 			return onDisk(err, name)
 		}
@@ -210,6 +225,13 @@ func (d *disk) finish() error {
 		}
 	}
 	return nil
+}
+
+func (d *disk) own(name string, e Entry) error {
+	if !d.owned {
+		return nil
+	}
+	return d.root.Lchown(name, e.User, e.Group)
 }
 
 // setTime leaves out times that no file system can keep.

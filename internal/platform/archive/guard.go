@@ -26,6 +26,8 @@ type guard struct {
 	inflated int64
 	input    func() int64
 	failed   func() error
+	// layer is set if the archive is a layer of a container image.
+	layer *layerNames
 }
 
 func newGuard(l Limits, visit Visit) *guard {

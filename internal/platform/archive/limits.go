@@ -98,6 +98,8 @@ type Entry struct {
 	// Target of a symbolic link is as the archive has it; of a hard link, it is the
 	// Path of an earlier file.
 	Target string
+	// User and Group own the entry; only tar archives have them.
+	User, Group int
 }
 
 // Summary is what an archive holds.

@@ -6,8 +6,10 @@ import (
 	"errors"
 	"io"
 	"io/fs"
+	"strings"
 
 	"github.com/klauspost/compress/gzip"
+	"github.com/klauspost/compress/zstd"
 )
 
 // CheckTar reads a tar to its end and returns what ExtractTar would make of it, or
@@ -19,14 +21,16 @@ func CheckTar(r io.Reader, l Limits) (Summary, error) {
 // WalkTar visits the entries of a tar, which may be compressed with gzip: that is
 // seen from its first bytes.
 func WalkTar(r io.Reader, l Limits, visit Visit) (Summary, error) {
-	l = l.withDefaults()
-	g := newGuard(l, visit)
+	return newGuard(l.withDefaults(), visit).tar(r)
+}
+
+func (g *guard) tar(r io.Reader) (Summary, error) {
 	src := &stream{r: r}
 	g.failed = func() error { return src.err }
 	g.input = func() int64 { return src.n }
 
 	buffered := bufio.NewReaderSize(src, 64<<10)
-	magic, _ := buffered.Peek(2)
+	magic, _ := buffered.Peek(4)
 	switch {
 	case src.err != nil:
 		return Summary{}, src.err
@@ -34,11 +38,19 @@ func WalkTar(r io.Reader, l Limits, visit Visit) (Summary, error) {
 		return Summary{}, invalid("it is empty")
 	}
 	plain := &inflated{g: g, r: buffered}
-	if string(magic) == "\x1f\x8b" {
+	switch {
+	case strings.HasPrefix(string(magic), "\x1f\x8b"):
 		z, err := gzip.NewReader(buffered)
 		if err != nil {
 			return Summary{}, g.damaged("", err)
 		}
+		plain.r = z
+	case g.layer != nil && string(magic) == "\x28\xb5\x2f\xfd":
+		z, err := zstd.NewReader(buffered, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxWindow(zstdWindow))
+		if err != nil {
+			return Summary{}, g.damaged("", err)
+		}
+		defer z.Close()
 		plain.r = z
 	}
 
@@ -70,7 +82,12 @@ func WalkTar(r io.Reader, l Limits, visit Visit) (Summary, error) {
 }
 
 func (g *guard) tarEntry(h *tar.Header, body io.Reader) error {
-	e := Entry{Mode: fs.FileMode(h.Mode) & fs.ModePerm, Modified: h.ModTime, Size: h.Size}
+	if g.layer != nil {
+		if skip, err := g.layerEntry(h); skip || err != nil {
+			return err
+		}
+	}
+	e := Entry{Mode: fs.FileMode(h.Mode) & fs.ModePerm, Modified: h.ModTime, Size: h.Size, User: h.Uid, Group: h.Gid}
 	switch h.Typeflag {
 	case tar.TypeReg, tar.TypeGNUSparse:
 		return g.file(h.Name, e, body, true)

@@ -172,7 +172,8 @@ func (c *Cleaner) sweepLogs(ctx context.Context) error {
 	})
 }
 
-// trim removes unpacked droplets that the store does not have any more.
+// trim removes unpacked droplets and layers of images that the store does not have any
+// more.
 func (c *Cleaner) trim(ctx context.Context) {
 	t, ok := c.Engine.(trimmer)
 	if !ok {
@@ -181,7 +182,7 @@ func (c *Cleaner) trim(ctx context.Context) {
 	var checksums map[string]bool
 	if err := t.Trim(func(key string) bool {
 		checksum, ok := strings.CutPrefix(key, controller.DropletKey)
-		if !ok {
+		if !ok && !strings.HasPrefix(key, platform.ImageLayerKey) {
 			return key != ""
 		}
 		if checksums == nil {
@@ -206,8 +207,8 @@ func oldestBuild(tx platform.Tx, now time.Time) (time.Time, error) {
 	return now, err
 }
 
-// dropletChecksums returns the checksums of all droplets, nil when they cannot be
-// read.
+// dropletChecksums returns the checksums of all droplets and the keys of the layers of
+// their images, nil when they cannot be read.
 func (c *Cleaner) dropletChecksums(ctx context.Context) map[string]bool {
 	var all map[string]bool
 	err := c.Store.View(ctx, func(tx platform.Tx) error {
@@ -219,6 +220,11 @@ func (c *Cleaner) dropletChecksums(ctx context.Context) map[string]bool {
 			}
 			for _, d := range droplets {
 				all[d.Checksum] = true
+				if d.Container != nil {
+					for _, l := range d.Container.Layers {
+						all[l.Key()] = true
+					}
+				}
 			}
 			if len(droplets) == 0 || page*1000 >= total {
 				return nil

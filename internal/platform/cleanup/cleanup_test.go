@@ -45,7 +45,7 @@ func TestSweep(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	k := &keeper{keys: []string{"droplet-1", "droplet-2", "builder-3", ""}}
+	k := &keeper{keys: []string{"droplet-1", "droplet-2", "builder-3", "", "image-sha256:1", "image-sha256:2"}}
 	store := platformdb.New(d)
 	cleaner := cleanup.New(cleanup.Config{
 		Store: store, Blobs: blobs, Logs: lines, Engine: k, Jobs: store, Log: slog.New(slog.DiscardHandler),
@@ -85,7 +85,7 @@ func TestSweep(t *testing.T) {
 				return tx.Packages().Insert(&platform.Package{Resource: id("kept-package"), AppGUID: "kept-app"})
 			},
 			func() error {
-				return tx.Droplets().Insert(&platform.Droplet{Resource: id("kept-droplet"), AppGUID: "kept-app", Checksum: "1"})
+				return tx.Droplets().Insert(&platform.Droplet{Resource: id("kept-droplet"), AppGUID: "kept-app", Checksum: "1", Container: &platform.Image{Layers: []platform.ImageLayer{{Digest: "sha256:1"}}}})
 			},
 			func() error { return tx.Buildpacks().Insert(&platform.Buildpack{Resource: id("kept-pack"), Name: "p"}) },
 			func() error { return tx.Builds().Insert(build) },
@@ -119,7 +119,7 @@ func TestSweep(t *testing.T) {
 	if got, want := left(), []string{"gone-app", "gone-droplet", "kept-app", "kept-droplet", "kept-pack", "kept-package"}; !slices.Equal(got, want) {
 		t.Errorf("during a build %v are left, want %v", got, want)
 	}
-	if want := []string{"droplet-1", "builder-3"}; !slices.Equal(k.keys, want) {
+	if want := []string{"droplet-1", "builder-3", "image-sha256:1"}; !slices.Equal(k.keys, want) {
 		t.Errorf("unpacked are %v, want %v", k.keys, want)
 	}
 	update(func(tx platform.Tx) error {

@@ -3,6 +3,7 @@ package controller
 import (
 	"context"
 	"errors"
+	"strconv"
 	"sync"
 	"time"
 
@@ -125,7 +126,9 @@ func releaser(tokens <-chan struct{}) func() {
 func createdEvent(in engine.Instance) event {
 	e := event{kind: evCreated, host: in.Host, internal: in.Internal}
 	for _, port := range in.Ports {
-		e.ports = append(e.ports, platform.InstancePort{Inside: port.Inside, Listens: port.Listens, Address: port.Address})
+		e.ports = append(e.ports, platform.InstancePort{
+			Inside: port.Inside, Listens: port.Listens, Address: port.Address, Default: in.Labels[labelPort] == strconv.Itoa(port.Inside),
+		})
 	}
 	return e
 }

@@ -19,6 +19,7 @@ import (
 	"ingot/internal/platform"
 	"ingot/internal/platform/actions"
 	"ingot/internal/platform/engine"
+	"ingot/internal/platform/identity"
 	"ingot/internal/platform/initproto"
 )
 
@@ -73,6 +74,8 @@ type Config struct {
 	Engine   engine.Engine
 	Logs     Logs
 	Droplets Droplets
+	// Images provides container images; nil means that there are none.
+	Images Images
 	// API is the address of the v3 API, for VCAP_APPLICATION.
 	API string
 	// Variables are additional variables of all instances, such as the platform's addresses
@@ -84,6 +87,11 @@ type Config struct {
 	// Reach returns the addresses of the services of an app, which its instances may
 	// connect to; nil means none.
 	Reach func(ctx context.Context, app string) ([]netip.AddrPort, error)
+	// Identity issues the certificates of instances; nil means that they have none.
+	Identity *identity.Authority
+	// Replace is the program in instances that renews their certificates, ingot-sftp;
+	// empty means that they are not renewed.
+	Replace string
 	// Traffic is asked before an instance that a deployment replaces is stopped; nil means
 	// that no instance has requests.
 	Traffic Traffic

@@ -52,5 +52,6 @@
 // defines small interfaces for what it needs from them.
 //
 // Imports: base/background, base/fault, platform, platform/actions,
-// platform/engine, platform/initproto, github.com/google/uuid.
+// platform/engine, platform/identity, platform/initproto,
+// github.com/google/uuid.
 package controller

@@ -17,7 +17,7 @@ type page struct {
 
 	// upTo is the last guid of a page in order; "" if the page reaches the end.
 	upTo string
-	// routes are those of the HTTP router and of the name server.
+	// routes are those of the HTTP router, of TCP ports and of the name server.
 	routes map[string]*mapping
 }
 
@@ -97,14 +97,11 @@ func (p *page) readRoutes(tx platform.Tx, routes []*platform.Route) error {
 			}
 			domains[r.DomainGUID] = d
 		}
-		if r.Port != 0 {
-			continue
-		}
 		host := d.Name
 		if r.Host != "" {
 			host = r.Host + "." + d.Name
 		}
-		p.routes[r.GUID] = &mapping{route: Route{GUID: r.GUID, Host: host, Path: r.Path, Options: r.Options, Internal: d.Internal}}
+		p.routes[r.GUID] = &mapping{route: Route{GUID: r.GUID, Host: host, Path: r.Path, Port: r.Port, Options: r.Options, Internal: d.Internal}}
 	}
 	return nil
 }

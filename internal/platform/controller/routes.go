@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -18,8 +19,10 @@ import (
 type Route struct {
 	GUID string
 	// Host is a host name, or "*.example.org" for a wildcard.
-	Host    string
-	Path    string
+	Host string
+	Path string
+	// Port is the port of a TCP route, and 0 for an HTTP route.
+	Port    int
 	Options map[string]string
 	// ServiceURL is the route service for the requests; empty means none.
 	ServiceURL string
@@ -39,7 +42,7 @@ type RouteBackend struct {
 	Destination string // guid of the destination, which shares the weight
 	Port        int    // inside the instance
 	Address     string // host:port
-	Protocol    string // http1, http2
+	Protocol    string // http1, http2, tcp
 	Weight      int    // of the destination; 0 means none
 }
 
@@ -113,8 +116,12 @@ type mapping struct {
 	destinations []*platform.Destination
 }
 
-// address identifies routes as the router does. No host has a slash.
+// address identifies routes as the router does: a TCP route by its port alone. No host
+// has a slash.
 func (m *mapping) address() string {
+	if m.route.Port != 0 {
+		return "/" + strconv.Itoa(m.route.Port)
+	}
 	return strings.ToLower(m.route.Host) + "/" + platform.PathKey(m.route.Path)
 }
 
@@ -410,12 +417,8 @@ func (p *RoutePublisher) unlearn(guid string) {
 func (p *RoutePublisher) routeOf(m *mapping) Route {
 	r := m.route
 	for _, d := range m.destinations {
-		port := d.Port
-		if port == 0 {
-			port = platform.DefaultPort
-		}
 		for _, b := range p.Backends.Backends(d.AppGUID, d.ProcessType) {
-			i := slices.IndexFunc(b.Ports, func(open platform.InstancePort) bool { return open.Inside == port })
+			i := slices.IndexFunc(b.Ports, func(open platform.InstancePort) bool { return leadsTo(d.Port, open) })
 			if i < 0 && m.route.Internal && len(b.Ports) > 0 {
 				i = 0 // a name stands for an address, not for a port
 			}
@@ -424,7 +427,7 @@ func (p *RoutePublisher) routeOf(m *mapping) Route {
 			}
 			r.Backends = append(r.Backends, RouteBackend{
 				App: d.AppGUID, Process: b.ProcessGUID, ProcessType: d.ProcessType, Instance: b.InstanceGUID, Index: b.Index,
-				Destination: d.GUID, Port: port, Address: b.Ports[i].Address, Protocol: d.Protocol, Weight: d.Weight,
+				Destination: d.GUID, Port: b.Ports[i].Inside, Address: b.Ports[i].Address, Protocol: d.Protocol, Weight: d.Weight,
 			})
 		}
 	}

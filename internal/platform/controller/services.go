@@ -21,11 +21,11 @@ func serviceFiles(files map[string][]byte) []engine.Archive {
 	if len(files) == 0 {
 		return nil
 	}
-	return []engine.Archive{{Target: bindingsDir, ReadOnly: true, Open: func() (io.ReadCloser, error) { return archiveOf(files) }}}
+	return []engine.Archive{{Target: bindingsDir, ReadOnly: true, Open: func() (io.ReadCloser, error) { return archiveOf(files, 0o444) }}}
 }
 
-// archiveOf returns a tar archive of files that every user in the instance may read.
-func archiveOf(files map[string][]byte) (io.ReadCloser, error) {
+// archiveOf returns a tar archive of files with a mode.
+func archiveOf(files map[string][]byte, mode int64) (io.ReadCloser, error) {
 	var out bytes.Buffer
 	w := tar.NewWriter(&out)
 	made := map[string]bool{}
@@ -36,7 +36,7 @@ func archiveOf(files map[string][]byte) (io.ReadCloser, error) {
 				return nil, err
 			}
 		}
-		if err := w.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: name, Mode: 0o444, Size: int64(len(files[name]))}); err != nil {
+		if err := w.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: name, Mode: mode, Size: int64(len(files[name]))}); err != nil {
 			return nil, err
 		}
 		if _, err := w.Write(files[name]); err != nil {

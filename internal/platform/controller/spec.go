@@ -34,6 +34,7 @@ const (
 	labelIndex   = "index"
 	labelVersion = "version"
 	labelSources = "sources" // of the members, a line each
+	labelPort    = "port"    // of routes without one, if it is not platform.DefaultPort
 )
 
 // errOutdated means that the desired state changed meanwhile.
@@ -49,9 +50,9 @@ type plan struct {
 	env      map[string]string
 	mainMB   int
 	memory   map[string]int // of sidecars, by name
+	where    *actions.AppInfo
 	// files are the service binding files of the app, if it has them in files.
-	files   map[string][]byte
-	segment string
+	files map[string][]byte
 }
 
 func (c *Controller) planOf(ctx context.Context, at slotKey, version string) (*plan, error) {
@@ -80,19 +81,17 @@ func (c *Controller) planOf(ctx context.Context, at slotKey, version string) (*p
 		if p.sidecars, err = actions.SidecarsOf(tx, p.process); err != nil {
 			return err
 		}
-		if p.ports, err = actions.PortsOf(tx, p.process); err != nil {
+		if p.ports, err = actions.PortsOf(tx, p.process, p.droplet.Container.Port()); err != nil {
 			return err
 		}
 		p.mainMB, p.memory = actions.Memory(p.process, p.sidecars)
-		where, err := actions.AppInfoOf(tx, p.app)
-		if err != nil {
+		if p.where, err = actions.AppInfoOf(tx, p.app); err != nil {
 			return err
 		}
-		p.segment = where.Segment
 		if p.files, err = actions.ServiceFiles(tx, p.app); err != nil {
 			return err
 		}
-		p.env, err = c.Platform.RunEnvironment(tx, where, p.process, c.API, p.mainMB)
+		p.env, err = c.Platform.RunEnvironment(tx, p.where, p.process, c.API, p.mainMB)
 		return err
 	})
 	return p, err
@@ -122,13 +121,17 @@ func (c *Controller) specOf(ctx context.Context, at slotKey, id, version string)
 	if err != nil {
 		return engine.Spec{}, err
 	}
+	labels := map[string]string{
+		labelKind: kindApp, LabelApp: p.app.GUID, labelProcess: p.process.GUID, labelType: p.process.Type,
+		labelIndex: strconv.Itoa(at.index), labelVersion: version, labelSources: strings.Join(sourcesOf(ln), "\n"),
+	}
+	if p.droplet.Container != nil {
+		labels[labelPort] = strconv.Itoa(p.droplet.Container.Port())
+	}
 	return engine.Spec{
-		ID: id, Reach: reach, Segment: p.segment, Zone: engine.Zone{Space: p.app.SpaceGUID}, App: p.app.GUID,
-		Labels: map[string]string{
-			labelKind: kindApp, LabelApp: p.app.GUID, labelProcess: p.process.GUID, labelType: p.process.Type,
-			labelIndex: strconv.Itoa(at.index), labelVersion: version, labelSources: strings.Join(sourcesOf(ln), "\n"),
-		},
-		Files:  append([]engine.Archive{c.archive(ctx, p.droplet)}, serviceFiles(p.files)...),
+		ID: id, Reach: reach, Segment: p.where.Segment, Zone: engine.Zone{Space: p.app.SpaceGUID}, App: p.app.GUID, FilesAt: c.credentials(id, p.where), Labels: labels,
+		Files:  c.filesOf(ctx, p.droplet, p.files),
+		Image:  c.imageOf(p.droplet),
 		Launch: ln,
 		Limits: engine.Limits{
 			Memory: int64(p.process.MemoryMB) << 20, Disk: int64(p.process.DiskMB) << 20,
@@ -196,8 +199,13 @@ func (c *Controller) members(p *plan, at slotKey, id string) ([]initproto.Member
 	}
 	source := "APP/PROC/" + strings.ToUpper(p.process.Type)
 	add := func(name, source, command string, memoryMB int) (initproto.Member, error) {
-		env, err := c.environment(p, at, id, memoryMB)
-		return initproto.Member{Name: name, Source: source, Args: initproto.Script(engine.Escape(command)), Env: env, Dir: "{{home}}/app"}, err
+		m := memberOf(p.droplet, name, source, command)
+		var err error
+		m.Env, err = c.environment(p, at, id, memoryMB)
+		return m, err
+	}
+	if p.droplet.Container != nil && p.process.Command == "" {
+		command = "" // the program of the image, and not its name in a shell
 	}
 	first, err := add(p.process.Type, source, command, p.mainMB)
 	if err != nil {
@@ -221,7 +229,7 @@ func (c *Controller) members(p *plan, at slotKey, id string) ([]initproto.Member
 // environment returns the variables of one member: those of all instances, and those of
 // this one.
 func (c *Controller) environment(p *plan, at slotKey, id string, memoryMB int) ([]string, error) {
-	env := c.variables(p.app, p.env, id, memoryMB)
+	env := c.runVariables(p.app, p.droplet, p.env, id, memoryMB)
 	index := strconv.Itoa(at.index)
 	port := portWord(p.ports[0])
 	// Only PORT may differ from the requested port, because apps read it from the
@@ -241,6 +249,10 @@ func (c *Controller) environment(p *plan, at slotKey, id string, memoryMB int) (
 		"CF_INSTANCE_PORTS": "[" + strings.Join(pairs, ",") + "]",
 		"VCAP_APPLICATION":  application,
 	})
+	if p.droplet.Container != nil {
+		delete(env, "VCAP_APP_PORT")
+		delete(env, "VCAP_APP_HOST")
+	}
 	return listed(env), nil
 }
 
@@ -270,6 +282,7 @@ func (c *Config) variables(app *platform.App, given map[string]string, id string
 		"MEMORY_LIMIT": strconv.Itoa(memoryMB) + "m",
 	})
 	maps.Copy(env, c.serviceVariables(app))
+	maps.Copy(env, c.identityVariables())
 	return env
 }
 

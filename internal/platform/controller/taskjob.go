@@ -149,7 +149,7 @@ func (j *job) specOf(ctx context.Context, task *platform.Task) (engine.Spec, err
 		droplet *platform.Droplet
 		env     map[string]string
 		files   map[string][]byte
-		segment string
+		where   *actions.AppInfo
 	)
 	err := j.Store.View(ctx, func(tx platform.Tx) error {
 		var err error
@@ -163,11 +163,9 @@ func (j *job) specOf(ctx context.Context, task *platform.Task) (engine.Spec, err
 		if err != nil {
 			return err
 		}
-		where, err := actions.AppInfoOf(tx, app)
-		if err != nil {
+		if where, err = actions.AppInfoOf(tx, app); err != nil {
 			return err
 		}
-		segment = where.Segment
 		if files, err = actions.ServiceFiles(tx, app); err != nil {
 			return err
 		}
@@ -177,12 +175,10 @@ func (j *job) specOf(ctx context.Context, task *platform.Task) (engine.Spec, err
 	if err != nil {
 		return engine.Spec{}, err
 	}
-	variables := j.variables(app, env, task.GUID, task.MemoryMB)
+	variables := j.runVariables(app, droplet, env, task.GUID, task.MemoryMB)
 	maps.Copy(variables, noPorts())
-	member := initproto.Member{
-		Name: kindTask, Source: task.Source(), Args: initproto.Script(engine.Escape(task.Command)), Dir: "{{home}}/app",
-		Env: listed(variables),
-	}
+	member := memberOf(droplet, kindTask, task.Source(), task.Command)
+	member.Env = listed(variables)
 	reach, err := j.reach(ctx, app.GUID)
 	if err != nil {
 		return engine.Spec{}, err
@@ -190,11 +186,13 @@ func (j *job) specOf(ctx context.Context, task *platform.Task) (engine.Spec, err
 	return engine.Spec{
 		ID:      task.GUID,
 		Reach:   reach,
-		Segment: segment,
+		Segment: where.Segment,
 		Zone:    engine.Zone{Space: app.SpaceGUID},
 		App:     app.GUID,
+		FilesAt: j.credentials(task.GUID, where),
 		Labels:  map[string]string{labelKind: kindTask, LabelApp: app.GUID},
-		Files:   append([]engine.Archive{j.archive(ctx, droplet)}, serviceFiles(files)...),
+		Files:   j.filesOf(ctx, droplet, files),
+		Image:   j.imageOf(droplet),
 		Launch: initproto.Spec{
 			Instance: task.GUID, OneOff: true, Members: []initproto.Member{member}, User: j.User, Group: j.Group, Grace: j.Grace, LogRate: task.LogRate,
 		},

@@ -6,6 +6,7 @@ import (
 	"io"
 	"net"
 	"net/netip"
+	"slices"
 	"strings"
 	"time"
 
@@ -109,6 +110,8 @@ type Description struct {
 	// beyond their limit is not started. Otherwise such an instance is stopped some time
 	// later, or not at all.
 	HardDisk, HardProcesses bool
+	// NoImages is why the engine runs no container images, for users; empty if it does.
+	NoImages string
 	// Held is why the engine starts no instances at the moment, for operators; empty if it
 	// does. Running instances are not affected.
 	Held string
@@ -121,6 +124,12 @@ type Spec struct {
 	Labels map[string]string
 	// Files are unpacked in order before anything runs.
 	Files []Archive
+	// FilesAt returns more files, which depend on the instance's own address ({{ip}});
+	// nil means none.
+	FilesAt func(ip string) ([]Archive, error)
+	// Image is the root file system of the instance; nil means the engine's own. Only
+	// engines without Description.NoImages run images.
+	Image *Image
 	// Launch is for ingot-init. Its paths are those inside the instance, where {{home}}
 	// stands for the home directory. Engines replace that placeholder in Args, Env and Dir,
 	// {{ip}} by the instance's own address, {{host}} by the address that it has for others
@@ -145,6 +154,15 @@ type Spec struct {
 	App  string
 }
 
+// AllFiles returns the files of an instance with this address of its own.
+func (s Spec) AllFiles(ip string) ([]Archive, error) {
+	if s.FilesAt == nil {
+		return s.Files, nil
+	}
+	more, err := s.FilesAt(ip)
+	return slices.Concat(s.Files, more), err
+}
+
 // Escape protects a text, such as user input, from the replacement of placeholders in a
 // Spec.
 func Escape(text string) string { return strings.ReplaceAll(text, "{{", "{{{{") }
@@ -161,6 +179,28 @@ type Archive struct {
 	Target string
 	// ReadOnly files are not written to by the instance.
 	ReadOnly bool
+}
+
+// Image is a container image. In the Launch of its instance, {{home}} stands for the home
+// directory of its user, and User and Group are set by the engine.
+type Image struct {
+	// Layers are the file system, the lowest first.
+	Layers []Layer
+	// User is whom members run as: USER or USER:GROUP, each a name of the image or a
+	// number. The image's root, which is also the default, becomes an unprivileged user that
+	// owns what root owns in the image.
+	User string
+	// Dir is the working directory, which is created if the image does not have it.
+	Dir string
+}
+
+// Layer is a layer of an image.
+type Layer struct {
+	// Key identifies the content, as that of an Archive.
+	Key string
+	// Open returns a tar stream, which may be compressed with gzip or zstd. Its last read
+	// fails if the content is not what Key says.
+	Open func(ctx context.Context) (io.ReadCloser, error)
 }
 
 // Limits are the resource limits of an instance. Zero means the engine's default.

@@ -6,8 +6,6 @@ import (
 	"strconv"
 	"sync"
 	"time"
-
-	"ingot/internal/platform"
 )
 
 // Gauge is the resource usage of an instance at a point in time.
@@ -70,17 +68,14 @@ func (m *measured) of(ctx context.Context, app string) ([]Gauge, error) {
 
 // appendGauge appends the envelope of a gauge.
 func appendGauge(b []byte, g *Gauge, about *About) []byte {
-	e := platform.LogLine{App: g.App, Source: "APP/PROC/" + g.Process, Instance: strconv.Itoa(g.Index), Stream: g.Instance}
-	tags := Tags(&e, about)
-	delete(tags, "source_type") // for log lines only
 	b = append(b, `{"timestamp":"`...)
 	b = strconv.AppendInt(b, g.Time.UnixNano(), 10)
 	b = append(b, `","source_id":`...)
 	b = appendJSON(b, g.App)
 	b = append(b, `,"instance_id":`...)
-	b = appendJSON(b, e.Instance)
+	b = appendJSON(b, strconv.Itoa(g.Index))
 	b = append(b, `,"deprecated_tags":{},"tags":`...)
-	b = appendJSON(b, tags)
+	b = appendJSON(b, gaugeTags(g, about))
 	b = append(b, `,"gauge":{"metrics":`...)
 	b = appendJSON(b, g.Metrics)
 	return append(b, "}}"...)

@@ -35,6 +35,8 @@ var envelopeTypes = []string{TypeAny, TypeLog, "COUNTER", TypeGauge, "TIMER", "E
 type Options struct {
 	// Tails limits the number of concurrent tails over HTTP; 1000.
 	Tails int
+	// History has the measurements for queries; nil means that there are no queries.
+	History *History
 	// Heartbeat is the interval of keep-alives of a quiet tail over HTTP; 15 s.
 	Heartbeat time.Duration
 }
@@ -69,6 +71,12 @@ func (a *api) routes(g *web.Group) {
 	g.Handle(http.MethodGet, "/api/v1/tail/{source}", web.Scope(someLogs...), a.tail)
 	g.Handle(http.MethodGet, "/api/v1/meta", web.Scope(someLogs...), a.meta)
 	g.Handle(http.MethodGet, "/v2/read", web.Scope(someLogs...), a.stream)
+	g.Handle(http.MethodGet, "/apps/{source}/stream", web.Scope(someLogs...), a.appStream)
+	g.Handle(http.MethodGet, "/firehose/{id}", web.Scope(seesAll...), a.firehose)
+	if a.options.History != nil {
+		g.Handle(http.MethodGet, "/api/v1/query", web.Scope(someLogs...), a.query)
+		g.Handle(http.MethodGet, "/api/v1/query_range", web.Scope(someLogs...), a.queryRange)
+	}
 }
 
 func (a *api) info(w http.ResponseWriter, _ *http.Request) error {

@@ -7,6 +7,7 @@ import (
 	"net/url"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
 	"ingot/internal/base/fault"
@@ -28,6 +29,8 @@ type Applier struct {
 	// MayCreateRoutes returns an error if the caller may not create routes; nil allows
 	// it. It is called only if there is a route to create.
 	MayCreateRoutes func() error
+	// MayUseImages returns an error if apps may not be container images; nil allows it.
+	MayUseImages func() error
 	// Bind binds a service instance to an app. It returns a job if a broker is
 	// involved.
 	Bind func(tx platform.Tx, app *platform.App, i *platform.ServiceInstance, s Service) (*platform.Job, error)
@@ -42,11 +45,19 @@ func (a *Applier) Create(tx platform.Tx, m *App) error {
 			return named(m, fault.Invalid("Feature '"+name+"' does not exist"))
 		}
 	}
+	if m.Lifecycle != nil && *m.Lifecycle == platform.LifecycleDocker && a.MayUseImages != nil {
+		if err := a.MayUseImages(); err != nil {
+			return named(m, err)
+		}
+	}
 	_, err := a.find(tx, m.Name)
 	if !fault.Is(err, fault.NotFound) {
 		return err
 	}
 	app := &platform.App{Name: m.Name, SpaceGUID: a.Space.GUID}
+	if m.Lifecycle != nil {
+		app.Lifecycle.Type = *m.Lifecycle
+	}
 	m.lifecycle(&app.Lifecycle)
 	return named(m, a.Platform.CreateApp(tx, a.Actor, app))
 }
@@ -122,6 +133,9 @@ func (a *Applier) appKeys(tx platform.Tx, app *platform.App, m *App) error {
 		}
 	}
 	before := app.Lifecycle
+	if m.Lifecycle != nil && *m.Lifecycle != before.Type {
+		return fault.Invalid("Lifecycle type cannot be changed")
+	}
 	m.lifecycle(&app.Lifecycle)
 	if before.Stack != app.Lifecycle.Stack || !slices.Equal(before.Buildpacks, app.Lifecycle.Buildpacks) {
 		if err := a.Platform.CheckLifecycle(tx, &app.Lifecycle); err != nil {
@@ -292,11 +306,11 @@ func (a *Applier) routes(tx platform.Tx, app *platform.App, m *App) error {
 		return a.unmapAll(tx, app)
 	}
 	for _, want := range m.Routes {
-		host, domain, path, err := a.resolve(tx, want.URL)
+		domain, at, err := a.resolve(tx, want.URL)
 		if err != nil {
 			return err
 		}
-		if err := a.mapRoute(tx, app, domain, host, path, want); err != nil {
+		if err := a.mapRoute(tx, app, domain, at, want); err != nil {
 			return err
 		}
 	}
@@ -318,7 +332,7 @@ func (a *Applier) routes(tx platform.Tx, app *platform.App, m *App) error {
 	if m.RandomRoute {
 		host = randomHost(host)
 	}
-	return a.mapRoute(tx, app, domain, host, "", &Route{})
+	return a.mapRoute(tx, app, domain, address{host: host}, &Route{})
 }
 
 var hostName = regexp.MustCompile(`^[\w-]+$`)
@@ -353,56 +367,70 @@ func (a *Applier) unmapAll(tx platform.Tx, app *platform.App) error {
 	return nil
 }
 
-// resolve splits the URL of a route into host, domain and path. The host name may be
-// a domain; otherwise its first label is the host.
-func (a *Applier) resolve(tx platform.Tx, text string) (host string, domain *platform.Domain, path string, err error) {
-	name, path, err := splitAddress(text)
-	if err != nil {
-		return "", nil, "", err
+// address is the URL of a route: a host name, with a port for TCP routes, and a
+// path. As part of a domain it is the host, port and path of a route.
+type address struct {
+	host, path string
+	port       int
+}
+
+// resolve splits the URL of a route into its domain and the rest. The host name may
+// be a domain; otherwise its first label is the host.
+func (a *Applier) resolve(tx platform.Tx, text string) (domain *platform.Domain, at address, err error) {
+	if at, err = splitAddress(text); err != nil {
+		return nil, at, err
 	}
+	name := at.host
+	at.host = ""
 	domain, err = tx.Domains().First(platform.Where("name", name))
 	if fault.Is(err, fault.NotFound) {
 		first, rest, ok := strings.Cut(name, ".")
 		if !ok {
-			return "", nil, "", noDomain(text)
+			return nil, at, noDomain(text)
 		}
-		host = first
+		at.host = first
 		domain, err = tx.Domains().First(platform.Where("name", rest))
 	}
 	if fault.Is(err, fault.NotFound) || err == nil && !platform.UsableIn(domain, a.Space.OrgGUID) {
-		return "", nil, "", noDomain(text)
+		return nil, at, noDomain(text)
 	}
-	return host, domain, path, err
+	if err == nil && domain.RouterGroup != "" && at.port == 0 {
+		return nil, at, fault.Invalid("The route '" + text + "' has no port: routes of the domain '" + domain.Name + "' are TCP routes, for example '" + domain.Name + ":1024'.")
+	}
+	return domain, at, err
 }
 
-// splitAddress splits the URL of a route into host name and path.
-func splitAddress(text string) (name, path string, err error) {
+// splitAddress splits the URL of a route.
+func splitAddress(text string) (address, error) {
 	bare := text
 	if scheme, rest, ok := strings.Cut(text, "://"); ok && slices.Contains([]string{"http", "https", "tcp"}, scheme) {
 		bare = rest
 	}
 	u, err := url.Parse("http://" + bare)
-	if err != nil || u.Host == "" || u.RawQuery != "" || u.Fragment != "" || u.User != nil {
-		return "", "", fault.Invalid("The route '" + text + "' is not a properly formed URL")
+	if err != nil || u.Hostname() == "" || u.RawQuery != "" || u.Fragment != "" || u.User != nil {
+		return address{}, fault.Invalid("The route '" + text + "' is not a properly formed URL")
 	}
+	at := address{host: u.Hostname(), path: strings.TrimSuffix(u.EscapedPath(), "/")}
 	if u.Port() != "" {
-		return "", "", fault.Invalid("The route '" + text + "' has a port: TCP routes are not supported by this platform")
+		if at.port, err = strconv.Atoi(u.Port()); err != nil || at.port < 1 || at.port > 65535 {
+			return address{}, fault.Invalid("The route '" + text + "' has no port between 1 and 65535")
+		}
 	}
-	return u.Hostname(), strings.TrimSuffix(u.EscapedPath(), "/"), nil
+	return at, nil
 }
 
 func noDomain(text string) error {
 	return fault.Invalid("The route '" + text + "' did not match any existing domains.")
 }
 
-func (a *Applier) mapRoute(tx platform.Tx, app *platform.App, domain *platform.Domain, host, path string, want *Route) error {
-	route, err := tx.Routes().First(platform.Where("domain_guid", domain.GUID).And(platform.In("host", host)).And(platform.In("path", path)))
+func (a *Applier) mapRoute(tx platform.Tx, app *platform.App, domain *platform.Domain, at address, want *Route) error {
+	route, err := tx.Routes().First(platform.Where("domain_guid", domain.GUID).And(platform.In("host", at.host)).And(platform.In("path", at.path)).And(platform.In("port", at.port)))
 	missing := fault.Is(err, fault.NotFound)
 	if err != nil && !missing {
 		return err
 	}
 	if missing {
-		route = &platform.Route{SpaceGUID: a.Space.GUID, DomainGUID: domain.GUID, Host: host, Path: path}
+		route = &platform.Route{SpaceGUID: a.Space.GUID, DomainGUID: domain.GUID, Host: at.host, Path: at.path, Port: at.port}
 	}
 	options, err := platform.MergeRouteOptions(route.Options, want.Options)
 	if err != nil {
@@ -430,14 +458,10 @@ func (a *Applier) mapRoute(tx platform.Tx, app *platform.App, domain *platform.D
 	}
 	have, err := tx.Destinations().First(platform.Where("route_guid", route.GUID).And(platform.In("app_guid", app.GUID)).And(platform.In("process_type", platform.WebProcess)))
 	if fault.Is(err, fault.NotFound) {
-		protocol := want.Protocol
-		if protocol == "" {
-			protocol = "http1"
-		}
-		return a.Platform.AddDestinations(tx, a.Actor, route, []*platform.Destination{{AppGUID: app.GUID, ProcessType: platform.WebProcess, Protocol: protocol}})
+		return a.Platform.AddDestinations(tx, a.Actor, route, []*platform.Destination{{AppGUID: app.GUID, ProcessType: platform.WebProcess, Protocol: want.Protocol}})
 	}
 	if err != nil || want.Protocol == "" || have.Protocol == want.Protocol {
 		return err
 	}
-	return a.Platform.UpdateDestination(tx, have, want.Protocol)
+	return a.Platform.UpdateDestination(tx, route, have, want.Protocol)
 }

@@ -3,6 +3,7 @@ package manifest
 import (
 	"fmt"
 	"maps"
+	"net"
 	"reflect"
 	"slices"
 	"strconv"
@@ -187,11 +188,14 @@ func normalSidecar(key string, v any) any {
 func normalRoute(key string, v any) any {
 	switch key {
 	case "route":
-		host, path, err := splitAddress(text(v))
+		at, err := splitAddress(text(v))
 		if err != nil {
 			return v
 		}
-		return strings.ToLower(host) + path
+		if at.port != 0 {
+			at.host = net.JoinHostPort(at.host, strconv.Itoa(at.port))
+		}
+		return strings.ToLower(at.host) + at.path
 	case "options":
 		return eachMember(v, func(_ string, e any) any { return e })
 	}

@@ -30,7 +30,7 @@ func setup(t testing.TB) *fixture {
 	t.Helper()
 	d := dbtest.Migrated(t, db.SQLite, platformdb.Migrations)
 	f := &fixture{t: t, store: platformdb.New(d)}
-	p, admin := actions.New(), actions.Actor{GUID: "admin", Type: "client", Name: "admin"}
+	p, admin := tcpPlatform(t), actions.Actor{GUID: "admin", Type: "client", Name: "admin"}
 	f.do(func(tx platform.Tx) error {
 		org, other := &platform.Organization{Name: "o"}, &platform.Organization{Name: "other"}
 		space := &platform.Space{Name: "s"}
@@ -45,6 +45,9 @@ func setup(t testing.TB) *fixture {
 			func() error { elsewhere.OrgGUID = org.GUID; return p.CreateSpace(tx, admin, elsewhere) },
 			func() error { return tx.Domains().Insert(shared) },
 			func() error { return tx.Domains().Insert(&platform.Domain{Name: "mine.org", OrgGUID: org.GUID}) },
+			func() error {
+				return tx.Domains().Insert(&platform.Domain{Name: "tcp.localhost", RouterGroup: p.TCP.GUID})
+			},
 			func() error { return tx.Domains().Insert(&platform.Domain{Name: "theirs.org", OrgGUID: other.GUID}) },
 			func() error {
 				return p.CreateRoute(tx, admin, &platform.Route{SpaceGUID: elsewhere.GUID, DomainGUID: shared.GUID, Host: "elsewhere"}, shared)
@@ -58,6 +61,18 @@ func setup(t testing.TB) *fixture {
 		return nil
 	})
 	return f
+}
+
+// tcpPlatform has TCP routes.
+func tcpPlatform(t testing.TB) *actions.Platform {
+	t.Helper()
+	ports, err := platform.ParsePorts("1024-1033")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := actions.New()
+	p.TCP = platform.DefaultTCPGroup(ports)
+	return p
 }
 
 func (f *fixture) do(work func(platform.Tx) error) {

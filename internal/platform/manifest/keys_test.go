@@ -63,7 +63,7 @@ func TestListedKeysAreRead(t *testing.T) {
 		}
 		return ""
 	}
-	for _, l := range []manifestkeys.Level{manifestkeys.App, manifestkeys.Process, manifestkeys.Sidecar, manifestkeys.Route, manifestkeys.Service, manifestkeys.Metadata} {
+	for _, l := range []manifestkeys.Level{manifestkeys.App, manifestkeys.Docker, manifestkeys.Process, manifestkeys.Sidecar, manifestkeys.Route, manifestkeys.Service, manifestkeys.Metadata} {
 		for _, k := range manifestkeys.Of(l) {
 			if k.Client {
 				continue
@@ -73,7 +73,7 @@ func TestListedKeysAreRead(t *testing.T) {
 				wrong = "7"
 			}
 			entry := map[manifestkeys.Level]string{
-				manifestkeys.App: "{name: x, %s: %s}", manifestkeys.Process: "{name: x, processes: [{type: web, %s: %s}]}", manifestkeys.Sidecar: "{name: x, sidecars: [{%s: %s}]}",
+				manifestkeys.App: "{name: x, %s: %s}", manifestkeys.Docker: "{name: x, docker: {%s: %s}}", manifestkeys.Process: "{name: x, processes: [{type: web, %s: %s}]}", manifestkeys.Sidecar: "{name: x, sidecars: [{%s: %s}]}",
 				manifestkeys.Route: "{name: x, routes: [{route: a.b, %s: %s}]}", manifestkeys.Service: "{name: x, services: [{name: s, %s: %s}]}", manifestkeys.Metadata: "{name: x, metadata: {%s: %s}}",
 			}[l]
 			if strings.Contains(entry, k.Name+": ") && k.Name != "name" && k.Name != "route" && k.Name != "type" || k.Name == "binding_name" || k.Name == "name" || k.Name == "env" {

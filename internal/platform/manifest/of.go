@@ -31,10 +31,20 @@ func describe(tx platform.Tx, app *platform.App) (yaml.MapSlice, error) {
 		set("env", app.Env)
 	}
 	set("lifecycle", app.Lifecycle.Type)
-	if len(app.Lifecycle.Buildpacks) > 0 {
-		set("buildpacks", app.Lifecycle.Buildpacks)
+	if app.Lifecycle.Type == platform.LifecycleDocker {
+		image, err := describeImage(tx, app)
+		if err != nil {
+			return nil, err
+		}
+		if len(image) > 0 {
+			set("docker", image)
+		}
+	} else {
+		if len(app.Lifecycle.Buildpacks) > 0 {
+			set("buildpacks", app.Lifecycle.Buildpacks)
+		}
+		set("stack", app.Lifecycle.Stack)
 	}
-	set("stack", app.Lifecycle.Stack)
 	if len(app.Features) > 0 {
 		set("features", app.Features)
 	}
@@ -89,6 +99,29 @@ func describe(tx platform.Tx, app *platform.App) (yaml.MapSlice, error) {
 	}
 	if len(extra) > 0 {
 		set("sidecars", extra)
+	}
+	return out, nil
+}
+
+// describeImage returns the image of an app as it was pushed, without its digest, so that
+// a push with the manifest gets the newest one.
+func describeImage(tx platform.Tx, app *platform.App) (yaml.MapSlice, error) {
+	d, err := tx.Droplets().Get(app.DropletGUID)
+	if fault.Is(err, fault.NotFound) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	src := d.Source()
+	if pkg, err := tx.Packages().Get(d.PackageGUID); err == nil {
+		src.Reference = pkg.Image
+	} else if !fault.Is(err, fault.NotFound) {
+		return nil, err
+	}
+	out := yaml.MapSlice{{Key: "image", Value: src.Reference}}
+	if src.Username != "" {
+		out = append(out, yaml.MapItem{Key: "username", Value: src.Username})
 	}
 	return out, nil
 }

@@ -233,20 +233,12 @@ func text(v any) string {
 func (p *parser) lifecycle(app *App, raw map[string]any) {
 	if v, ok := raw["lifecycle"]; ok {
 		kind := text(v)
-		if kind != "buildpack" {
-			p.bad("Lifecycle '%s' is not supported by this platform; use 'buildpack'", kind)
+		if kind != platform.LifecycleBuildpack && kind != platform.LifecycleDocker {
+			p.bad("Lifecycle '%s' is not supported by this platform; use 'buildpack' or 'docker'", kind)
 		}
 		app.Lifecycle = &kind
 	}
-	if _, ok := raw["docker"]; ok {
-		_, one := raw["buildpack"]
-		_, many := raw["buildpacks"]
-		if one || many {
-			p.bad("Cannot specify both buildpack(s) and docker keys")
-		} else {
-			p.bad("Docker images are not supported by this platform")
-		}
-	}
+	p.docker(app, raw)
 	if v := raw["stack"]; v != nil {
 		stack, isText := v.(string)
 		if !isText {
@@ -284,6 +276,36 @@ func (p *parser) lifecycle(app *App, raw map[string]any) {
 		}
 		app.Buildpacks = &names
 	}
+}
+
+// docker parses the image of an app. The image itself comes with the package, so that
+// only the lifecycle follows from it.
+func (p *parser) docker(app *App, raw map[string]any) {
+	v, ok := raw["docker"]
+	if !ok || v == nil {
+		return
+	}
+	_, one := raw["buildpack"]
+	_, many := raw["buildpacks"]
+	if one || many {
+		p.bad("Cannot specify both buildpack(s) and docker keys")
+		return
+	}
+	keys, isMap := stringKeys(v)
+	if !isMap {
+		p.bad("Docker must be an object with the keys image and username")
+		return
+	}
+	p.notice(known.Docker, keys)
+	if image, _ := p.word(keys, "image", "Docker image"); image == "" {
+		p.bad("Docker image must be the name of an image, such as registry.example.com/shop:1.2")
+	}
+	p.word(keys, "username", "Docker username")
+	kind := platform.LifecycleDocker
+	if app.Lifecycle != nil && *app.Lifecycle != kind {
+		p.bad("Cannot specify both lifecycle '%s' and docker keys", *app.Lifecycle)
+	}
+	app.Lifecycle = &kind
 }
 
 func (p *parser) env(raw map[string]any) map[string]string {
@@ -436,12 +458,8 @@ func (p *parser) routes(app *App, raw map[string]any) {
 		r := &Route{}
 		r.URL, _ = p.word(keys, "route", "Route")
 		r.Protocol, _ = p.word(keys, "protocol", "Route protocol")
-		if r.Protocol != "" && r.Protocol != "http1" && r.Protocol != "http2" {
-			if r.Protocol == "tcp" {
-				p.bad("Route '%s': protocol 'tcp' is for TCP routes, which this platform does not have", r.URL)
-			} else {
-				p.bad("Route protocol must be 'http1', 'http2' or 'tcp'.")
-			}
+		if !slices.Contains([]string{"", "http1", "http2", platform.ProtocolTCP}, r.Protocol) {
+			p.bad("Route protocol must be 'http1', 'http2' or 'tcp'.")
 		}
 		if v, ok := keys["options"]; ok && v != nil {
 			options, isMap := stringKeys(v)
@@ -468,10 +486,12 @@ func (p *parser) routeOptions(route string, options map[string]any) map[string]a
 			p.bad("Cannot use loadbalancing value '%s' for Route '%s'; Valid values are: '%s'", value, route, strings.Join(allowed, ", "))
 		}
 	}
-	if p.hash {
-		for _, problem := range platform.CheckRouteOptions(options) {
-			p.bad("Route '%s': %s", route, problem)
-		}
+	known := maps.Clone(options)
+	for _, k := range platform.UnknownRouteOptions(options, p.hash) {
+		delete(known, k)
+	}
+	for _, problem := range platform.CheckRouteOptions(known) {
+		p.bad("Route '%s': %s", route, problem)
 	}
 	out := map[string]any{}
 	maps.Copy(out, options)

@@ -296,6 +296,7 @@ func TestSealedColumns(t *testing.T) {
 	var want []db.SealedColumn
 	want = append(want, sealedOf(apps)...)
 	want = append(want, sealedOf(packages)...)
+	want = append(want, sealedOf(droplets)...)
 	want = append(want, sealedOf(tasks)...)
 	want = append(want, sealedOf(jobs)...)
 	want = append(want, sealedOf(serviceBrokers)...)
@@ -310,7 +311,7 @@ func TestSealedColumns(t *testing.T) {
 	for name, n := range map[string]int{
 		"organizations": len(sealedOf(organizations)), "spaces": len(sealedOf(spaces)), "users": len(sealedOf(users)), "roles": len(sealedOf(roles)),
 		"domains": len(sealedOf(domains)), "routes": len(sealedOf(routes)), "destinations": len(sealedOf(destinations)),
-		"processes": len(sealedOf(processes)), "sidecars": len(sealedOf(sidecars)), "builds": len(sealedOf(builds)), "droplets": len(sealedOf(droplets)),
+		"processes": len(sealedOf(processes)), "sidecars": len(sealedOf(sidecars)), "builds": len(sealedOf(builds)),
 		"deployments": len(sealedOf(deployments)), "instances": len(sealedOf(instances)), "buildpacks": len(sealedOf(buildpacks)),
 		"service offerings": len(sealedOf(serviceOfferings)), "service plans": len(sealedOf(servicePlans)),
 		"stacks": len(sealedOf(stacks)), "audit events": len(sealedOf(auditEvents)),

@@ -9,6 +9,7 @@ var domains = define(table[platform.Domain]{
 		name("name", func(d *platform.Domain) *string { return &d.Name }),
 		flag("internal", func(d *platform.Domain) *bool { return &d.Internal }),
 		text("organization_guid", func(d *platform.Domain) *string { return &d.OrgGUID }),
+		text("router_group", func(d *platform.Domain) *string { return &d.RouterGroup }),
 		linked("shared_organizations", members{"platform_domain_organizations", "domain_guid", "organization_guid"},
 			func(d *platform.Domain) *[]string { return &d.SharedOrgs }),
 	},

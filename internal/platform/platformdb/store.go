@@ -22,6 +22,7 @@ var Migrations = db.Migrations{Name: "platform", Files: mustSub(files, "migratio
 var SealedColumns = []db.SealedColumn{
 	{Table: "platform_apps", Key: "guid", Column: "environment"},
 	{Table: "platform_packages", Key: "guid", Column: "password"},
+	{Table: "platform_droplets", Key: "guid", Column: "image_password"},
 	{Table: "platform_tasks", Key: "guid", Column: "command"},
 	{Table: "platform_jobs", Key: "guid", Column: "payload"},
 	{Table: "platform_service_brokers", Key: "guid", Column: "password"},

@@ -141,6 +141,9 @@ func TestSecretsAreSealed(t *testing.T) {
 				if err := tx.Packages().Insert(&platform.Package{Resource: id, Password: secret}); err != nil {
 					return err
 				}
+				if err := tx.Droplets().Insert(&platform.Droplet{Resource: id, ImagePassword: secret}); err != nil {
+					return err
+				}
 				if err := tx.Tasks().Insert(&platform.Task{Resource: id, Command: secret}); err != nil {
 					return err
 				}

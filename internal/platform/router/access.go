@@ -6,7 +6,8 @@ import (
 	"time"
 )
 
-// Access describes a finished request.
+// Access describes a finished request, or a connection of a TCP route, which has no
+// method, URI, status and headers.
 type Access struct {
 	Host      string
 	Time      time.Time // start of the request
@@ -57,7 +58,11 @@ func (a *Access) AppendLine(b []byte) []byte {
 	b = append(b, " - ["...)
 	b = a.Time.UTC().AppendFormat(b, "2006-01-02T15:04:05.000000000Z")
 	b = append(b, "] "...)
-	b = appendRequestLine(b, limited(a.Method, maxHeader), limited(a.URI, maxURI), a.Proto)
+	if a.Proto == protoTCP {
+		b = append(b, `"TCP"`...)
+	} else {
+		b = appendRequestLine(b, limited(a.Method, maxHeader), limited(a.URI, maxURI), a.Proto)
+	}
 	b = append(b, ' ')
 	if a.Status == 0 {
 		b = append(b, `"-"`...)
@@ -72,15 +77,20 @@ func (a *Access) AppendLine(b []byte) []byte {
 	b = appendPair(b, "", a.UserAgent)
 	b = appendPair(b, "", a.RemoteAddr)
 	b = appendPair(b, "", a.Backend)
-	b = appendPair(b, "x_forwarded_for:", a.ForwardedFor)
-	b = appendPair(b, "x_forwarded_proto:", a.ForwardedProto)
-	b = appendPair(b, "vcap_request_id:", a.RequestID)
+	if a.Proto != protoTCP {
+		b = appendPair(b, "x_forwarded_for:", a.ForwardedFor)
+		b = appendPair(b, "x_forwarded_proto:", a.ForwardedProto)
+		b = appendPair(b, "vcap_request_id:", a.RequestID)
+	}
 	b = appendSeconds(b, "response_time:", a.Duration)
 	b = appendSeconds(b, "gorouter_time:", a.RouterTime)
 	b = appendPair(b, "app_id:", a.App)
 	b = appendPair(b, "app_index:", a.Index)
 	b = appendPair(b, "instance_id:", a.Instance)
 	b = appendPair(b, "x_cf_routererror:", a.RouterError)
+	if a.Proto == protoTCP {
+		return b
+	}
 	b = appendPair(b, "x_b3_traceid:", a.trace.id)
 	b = appendPair(b, "x_b3_spanid:", a.trace.span)
 	b = appendPair(b, "x_b3_parentspanid:", a.trace.parentSpan)

@@ -108,3 +108,9 @@ func (a *Access) Line() string { return string(a.AppendLine(make([]byte, 0, 512)
 
 // LatencyBounds are the upper bounds of Stats.Buckets but the last.
 func LatencyBounds() []time.Duration { return latencyBounds[:] }
+
+// UnmappedFor is how long a connection lasts after its instance has left the route.
+const UnmappedFor = unmappedFor
+
+// SweepTCP closes idle and unmapped connections at a time, and opens ports again.
+func SweepTCP(t *TCP, now time.Time) { t.sweep(now) }

@@ -13,8 +13,11 @@ import (
 // Options of a route.
 const (
 	optionBalancing = "loadbalancing"
-	optionHeader    = "hash_header"
-	optionBalance   = "hash_balance"
+	// optionProxyProtocol is the version of the PROXY protocol for the backends of a TCP
+	// route: v1, v2, or empty for none.
+	optionProxyProtocol = "proxy_protocol"
+	optionHeader        = "hash_header"
+	optionBalance       = "hash_balance"
 
 	balanceLeast = "least-connection"
 	balanceHash  = "hash"

@@ -17,7 +17,10 @@ var (
 	descAppTime   = describe("app_request_duration_seconds", "Time of requests until their last byte, by app.", "app_id")
 	descTime      = describe("instance_request_duration_seconds", "Time of requests until their last byte, by app and instance.", instanceLabels...)
 	descAppAll    = describe("app_requests_total", "Requests to an app, by class of the answer; also of instances that are gone.", "app_id", "class")
-	descActive    = describe("instance_active_requests", "Requests under way, by app and instance.", instanceLabels...)
+	descConns     = describe("tcp_connections_total", "Ended connections of TCP routes, by app and instance.", instanceLabels...)
+	descAppConns  = describe("app_tcp_connections_total", "Ended connections of TCP routes to an app; also of instances that are gone.", "app_id")
+	descAllConns  = describe("all_tcp_connections_total", "All ended connections of TCP routes.")
+	descActive    = describe("instance_active_requests", "Requests and connections of TCP routes under way, by app and instance.", instanceLabels...)
 	descAllTime   = describe("request_duration_seconds", "Time of all requests until their last byte.")
 	descAll       = describe("all_requests_total", "All requests, by class of the answer.", "class")
 	descRefused   = describe("refusals_total", "Requests that the router answered itself, by the word of X-Cf-RouterError.", "error")
@@ -32,7 +35,7 @@ var _ prometheus.Collector = (*Proxy)(nil)
 
 // Describe implements prometheus.Collector.
 func (p *Proxy) Describe(to chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{descRequests, descAppTime, descAppAll, descTime, descActive, descAllTime, descAll, descRefused, descRetries, descEjections, descFastPath, descStalled, descRoutes} {
+	for _, d := range []*prometheus.Desc{descRequests, descAppTime, descAppAll, descTime, descConns, descAppConns, descAllConns, descActive, descAllTime, descAll, descRefused, descRetries, descEjections, descFastPath, descStalled, descRoutes} {
 		to <- d
 	}
 }
@@ -55,11 +58,17 @@ func (p *Proxy) Collect(to chan<- prometheus.Metric) {
 		labels := []string{s.App, s.Instance, strconv.Itoa(s.Index)}
 		classes(descRequests, s, labels...)
 		to <- histogram(descTime, s, labels...)
+		if s.Connections > 0 {
+			counter(descConns, s.Connections, labels...)
+		}
 		to <- prometheus.MustNewConstMetric(descActive, prometheus.GaugeValue, float64(s.Active), labels...)
 	}
 	for app, sum := range apps {
 		classes(descAppAll, *sum, app)
 		to <- histogram(descAppTime, *sum, app)
+		if sum.Connections > 0 {
+			counter(descAppConns, sum.Connections, app)
+		}
 	}
 	all := p.counters.all.read()
 	to <- histogram(descAllTime, all)
@@ -70,6 +79,7 @@ func (p *Proxy) Collect(to chan<- prometheus.Metric) {
 		counter(descRefused, n.(*atomic.Int64).Load(), word.(string))
 		return true
 	})
+	counter(descAllConns, all.Connections)
 	counter(descRetries, p.counters.retries.Load())
 	counter(descFastPath, p.counters.fastPath.Load())
 	counter(descStalled, p.counters.stalled.Load())

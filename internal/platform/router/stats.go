@@ -37,7 +37,10 @@ type Stats struct {
 	Duration time.Duration // sum over all requests
 	Sent     int64         // bytes of answers
 	Received int64         // bytes of requests
-	Active   int64         // in progress
+	Active   int64         // in progress, with connections of TCP routes
+	// Connections are those of TCP routes that have ended. They are no requests; Sent and
+	// Received include their bytes.
+	Connections int64
 }
 
 // Quantile estimates the latency that a share of the requests did not exceed: the bound of
@@ -62,6 +65,7 @@ func (s *Stats) add(other Stats) {
 	s.Sent += other.Sent
 	s.Received += other.Received
 	s.Active += other.Active
+	s.Connections += other.Connections
 	for i, n := range other.Classes {
 		s.Classes[i] += n
 	}
@@ -83,6 +87,16 @@ type instanceStats struct {
 	active   atomic.Int64
 	last     atomic.Int64 // Unix seconds of the last request
 	dropped  atomic.Bool  // no longer read
+
+	connections atomic.Int64 // of TCP routes
+}
+
+// connected counts a connection of a TCP route.
+func (s *instanceStats) connected(a *Access) {
+	s.connections.Add(1)
+	s.sent.Add(a.ResponseBytes)
+	s.received.Add(a.RequestBytes)
+	s.last.Store(a.Time.Add(a.Duration).Unix())
 }
 
 func (s *instanceStats) observe(a *Access) {
@@ -107,7 +121,7 @@ func (s *instanceStats) observe(a *Access) {
 func (s *instanceStats) read() Stats {
 	out := Stats{
 		App: s.app, Process: s.process, Instance: s.instance, Index: s.index, Duration: time.Duration(s.duration.Load()),
-		Sent: s.sent.Load(), Received: s.received.Load(), Active: s.active.Load(),
+		Sent: s.sent.Load(), Received: s.received.Load(), Active: s.active.Load(), Connections: s.connections.Load(),
 	}
 	for i := range s.classes {
 		out.Classes[i] = s.classes[i].Load()
@@ -193,12 +207,23 @@ func (c *counters) observe(a *Access, s *instanceStats) {
 		s.observe(a)
 	}
 	if a.RouterError != "" {
-		n, ok := c.refused.Load(a.RouterError)
-		if !ok {
-			n, _ = c.refused.LoadOrStore(a.RouterError, new(atomic.Int64))
-		}
-		n.(*atomic.Int64).Add(1)
+		c.refuse(a.RouterError)
 	}
+}
+
+// refuse counts a request or connection that the router refused, by one of few words.
+func (c *counters) refuse(word string) {
+	n, ok := c.refused.Load(word)
+	if !ok {
+		n, _ = c.refused.LoadOrStore(word, new(atomic.Int64))
+	}
+	n.(*atomic.Int64).Add(1)
+}
+
+// connected counts a connection of a TCP route that has ended.
+func (c *counters) connected(a *Access, s *instanceStats) {
+	c.all.connected(a)
+	s.connected(a)
 }
 
 // Stats returns the counts of every instance that had requests, by app and index. Those of

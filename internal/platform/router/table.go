@@ -3,6 +3,7 @@ package router
 import (
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -23,10 +24,14 @@ type Route struct {
 	// Path is "" or a prefix of whole segments, such as "/api". As in gorouter its case
 	// does not matter.
 	Path string
+	// Port is the port of a TCP route, which has no path; its host is only for the log.
+	// 0 means an HTTP route.
+	Port int
 	// Options are the route's options. Known is "loadbalancing" with the values
 	// "round-robin" (the default), "least-connection" and "hash". The latter uses
 	// "hash_header", whose value selects the backend, and "hash_balance", the largest
-	// number of requests in progress at a backend as a multiple of the average.
+	// number of requests in progress at a backend as a multiple of the average. TCP routes
+	// know the first two, and "proxy_protocol" with the values "v1" and "v2".
 	Options map[string]string
 	// RouteServiceURL is the https URL of a service that receives requests before the app
 	// does; "" for none.
@@ -55,9 +60,15 @@ type Table struct {
 	mu     sync.Mutex          // held by writers
 	byGUID map[string]routeKey // keys of the routes by guid
 	states map[endpointKey]*endpointState
+	tcp    *TCP // opens the ports of TCP routes; nil ignores them
 }
 
-type routeKey struct{ host, path string }
+// routeKey is where a route is in the table. The host of a TCP route is its port, written
+// so that no canonical host name of an HTTP request can be equal.
+type routeKey struct {
+	host, path string
+	port       int
+}
 
 // snapshot is an immutable state of the table.
 type snapshot struct {
@@ -202,6 +213,9 @@ func (t *Table) Update(set []Route, gone []string) {
 	if next.hosts.copied != nil || next.routes.copied != nil {
 		t.current.Store(&snapshot{hosts: next.hosts.base, routes: next.routes.base, count: next.count})
 	}
+	if t.tcp != nil && len(next.ports) > 0 {
+		t.tcp.update(next.ports)
+	}
 }
 
 // draft is a new snapshot being derived from another.
@@ -209,6 +223,17 @@ type draft struct {
 	hosts  shardsDraft[hostInfo]
 	routes shardsDraft[*Match]
 	count  int
+	ports  map[int]*Match // changed TCP routes by port; nil if removed
+}
+
+func (s *draft) port(port int, m *Match) {
+	if port == 0 {
+		return
+	}
+	if s.ports == nil {
+		s.ports = map[int]*Match{}
+	}
+	s.ports[port] = m
 }
 
 // Replace replaces the whole table by all, in one step.
@@ -250,6 +275,15 @@ func (t *Table) Replace(all []Route) {
 		hosts[key.host] = info
 	}
 	t.current.Store(&snapshot{hosts: shardsOf(hosts), routes: shardsOf(routes), count: len(routes)})
+	if t.tcp != nil {
+		ports := map[int]*Match{}
+		for _, key := range t.byGUID {
+			if key.port != 0 {
+				ports[key.port] = routes[key.host]
+			}
+		}
+		t.tcp.replace(ports)
+	}
 }
 
 func (t *Table) set(s *draft, route Route) {
@@ -281,6 +315,7 @@ func (t *Table) set(s *draft, route Route) {
 		t.release(old.pool)
 	}
 	s.routes.set(key.host+key.path, m)
+	s.port(key.port, m)
 	if t.byGUID == nil {
 		t.byGUID = map[string]routeKey{}
 	}
@@ -293,6 +328,7 @@ func (t *Table) remove(s *draft, guid string, key routeKey) {
 		t.release(m.pool)
 	}
 	s.routes.remove(key.host + key.path)
+	s.port(key.port, nil)
 	s.count--
 	info, _ := s.hosts.base.get(key.host)
 	if key.path == "" {
@@ -307,7 +343,7 @@ func (t *Table) remove(s *draft, guid string, key routeKey) {
 
 // same reports whether two routes are equal in every field.
 func (r Route) same(other Route) bool {
-	return r.GUID == other.GUID && r.Host == other.Host && r.Path == other.Path && r.RouteServiceURL == other.RouteServiceURL &&
+	return r.GUID == other.GUID && r.Host == other.Host && r.Path == other.Path && r.Port == other.Port && r.RouteServiceURL == other.RouteServiceURL &&
 		maps.Equal(r.Options, other.Options) && slices.Equal(r.Backends, other.Backends)
 }
 
@@ -350,7 +386,10 @@ func (t *Table) newMatch(route Route, old *Match) *Match {
 }
 
 func keyOf(route Route) routeKey {
-	return routeKey{CanonicalHost(route.Host), canonicalPath(route.Path)}
+	if route.Port != 0 {
+		return routeKey{host: "TCP" + strconv.Itoa(route.Port), port: route.Port}
+	}
+	return routeKey{host: CanonicalHost(route.Host), path: canonicalPath(route.Path)}
 }
 
 // CanonicalHost returns the name in a Host header: in lower case, without the port and the

@@ -2,6 +2,7 @@ package sshd
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -9,6 +10,7 @@ import (
 
 	"golang.org/x/crypto/ssh"
 
+	"ingot/internal/base/fault"
 	"ingot/internal/platform/engine"
 )
 
@@ -179,7 +181,12 @@ func (s *session) start(ctx context.Context, args []string) (ok bool, then func(
 	})
 	if err != nil {
 		server.c.Log.WarnContext(ctx, "starting a process in the instance failed", "error", err)
-		fmt.Fprintln(s.channel.Stderr(), "ssh: nothing can be started in this instance. Does it still run?")
+		reason := "nothing can be started in this instance. Does it still run?"
+		var known *fault.Error
+		if errors.As(err, &known) && known.Code == fault.Unprocessable {
+			reason = known.Message
+		}
+		fmt.Fprintln(s.channel.Stderr(), "ssh: "+reason)
 		s.c.gone(err)
 		return false, nil
 	}

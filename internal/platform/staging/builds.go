@@ -259,8 +259,12 @@ func (b *Builds) prepare(ctx context.Context, guid string) (*Request, error) {
 		if err != nil {
 			return err
 		}
+		image, err := imageOf(tx, build)
+		if err != nil {
+			return err
+		}
 		req = &Request{
-			BuildGUID: guid, DropletGUID: build.DropletGUID, PackageGUID: build.PackageGUID, Lifecycle: build.Lifecycle,
+			BuildGUID: guid, DropletGUID: build.DropletGUID, PackageGUID: build.PackageGUID, Image: image, Lifecycle: build.Lifecycle,
 			App: App{GUID: app.GUID, SpaceGUID: app.SpaceGUID, Name: app.Name, Env: app.Env}, MemoryMB: build.MemoryMB, DiskMB: build.DiskMB, LogRate: build.LogRate,
 			Env: group.Var, VCAPApplication: jsonText(info.VCAPApplication(b.API, nil, build.MemoryMB)), VCAPServices: jsonText(services),
 			Segment: info.Segment,

@@ -21,7 +21,9 @@ type Request struct {
 	DropletGUID string
 	// PackageGUID is the key of the package: a zip, as `cf push` uploads it.
 	PackageGUID string
-	App         App
+	// Image is the image to stage instead, if the lifecycle is docker.
+	Image platform.ImageSource
+	App   App
 	// Lifecycle has the stack and the buildpacks; without buildpacks, those that
 	// detect the app are used.
 	Lifecycle platform.Lifecycle
@@ -68,12 +70,21 @@ type Result struct {
 	ProcessTypes      map[string]string
 	Sidecars          []platform.DropletSidecar
 	ExecutionMetadata string
+	// Container is set if the droplet is a container image, and then Image is its
+	// reference with the digest, and Source where it comes from.
+	Container *platform.Image
+	Image     string
+	Source    platform.ImageSource
 }
 
 // Apply writes the result to a droplet.
 func (r Result) Apply(d *platform.Droplet) {
 	d.State, d.Error = platform.DropletStaged, ""
-	d.Lifecycle = "buildpack"
+	d.Lifecycle = platform.LifecycleBuildpack
+	if r.Container != nil {
+		d.Lifecycle = platform.LifecycleDocker
+	}
+	d.Container, d.Image, d.ImageUsername, d.ImagePassword = r.Container, r.Image, r.Source.Username, r.Source.Password
 	d.Checksum, d.Size, d.Stack = r.Checksum, r.Size, r.Stack
 	d.Buildpacks, d.ProcessTypes, d.Sidecars = r.Buildpacks, r.ProcessTypes, r.Sidecars
 	d.ExecutionMetadata = r.ExecutionMetadata

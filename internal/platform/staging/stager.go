@@ -15,6 +15,7 @@ import (
 
 	"ingot/internal/base/background"
 	"ingot/internal/base/fault"
+	"ingot/internal/platform"
 	"ingot/internal/platform/engine"
 )
 
@@ -29,6 +30,8 @@ const (
 type Config struct {
 	Engine engine.Engine
 	Blobs  Blobs
+	// Images reads container images; nil means that there are none.
+	Images Images
 	// Catalog lists the installed buildpacks; nil means the bundled ones.
 	Catalog Catalog
 	// Programs is the directory of ingot-builder and ingot-static; empty means that
@@ -274,7 +277,11 @@ func (s *Stager) Stage(ctx context.Context, req Request) (Result, error) {
 	b := &build{Stager: s, req: req}
 	var result Result
 	err = background.Do("build", func() (err error) {
-		result, err = b.run(ctx)
+		if req.Lifecycle.Type == platform.LifecycleDocker {
+			result, err = b.image(ctx)
+		} else {
+			result, err = b.run(ctx)
+		}
 		return err
 	})
 	var panicked *background.PanicError

@@ -59,6 +59,7 @@ func testFields(k *kit) {
 		"name":              func(d *platform.Domain) any { return d.Name },
 		"internal":          func(d *platform.Domain) any { return d.Internal },
 		"organization_guid": func(d *platform.Domain) any { return d.OrgGUID },
+		"router_group":      func(d *platform.Domain) any { return d.RouterGroup },
 	})
 	checkFields(k, "Route", routes, fields[platform.Route]{
 		"space_guid":  func(r *platform.Route) any { return r.SpaceGUID },

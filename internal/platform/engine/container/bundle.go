@@ -80,10 +80,7 @@ type bundleOf struct {
 	countsSwap bool
 	binds      []specs.Mount
 	control    string
-	home       string
-	tmp        string
-	varTmp     string
-	host       string // the directory behind hostInside
+	writable   bool // the root file system
 }
 
 func bind(source, inside string, options ...string) specs.Mount {
@@ -107,17 +104,11 @@ func (b bundleOf) spec() *specs.Spec {
 		{Destination: "/sys/fs/cgroup", Type: "cgroup", Source: "cgroup", Options: []string{"nosuid", "noexec", "nodev", "relatime", "ro"}},
 	}
 	mounts = append(mounts, b.binds...)
-	mounts = append(mounts,
-		bind(b.tmp, "/tmp"),
-		bind(b.varTmp, "/var/tmp"),
-		bind(b.home, homeInside),
-		bind(b.control, controlInside, "noexec"),
-		bind(b.host, hostInside, "ro", "noexec"),
-	)
+	mounts = append(mounts, bind(b.control, controlInside, "noexec"))
 	return &specs.Spec{
 		Version:  "1.0.2",
 		Hostname: b.hostname,
-		Root:     &specs.Root{Path: b.rootfs, Readonly: true},
+		Root:     &specs.Root{Path: b.rootfs, Readonly: !b.writable},
 		Process: &specs.Process{
 			Args: []string{initInside, controlInside},
 			Cwd:  "/",

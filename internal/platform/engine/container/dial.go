@@ -110,20 +110,42 @@ func dialUnix(ctx context.Context, p local.ProcessID, network, path string) (net
 	if strings.HasPrefix(path, "@") {
 		return inNetworkOf(p, func() (net.Conn, error) { return d.DialContext(ctx, network, path) })
 	}
+	fd, err := openInside(p, path)
+	if errors.Is(err, errEnded) {
+		return nil, err
+	}
+	if err != nil {
+		return nil, &net.OpError{Op: "dial", Net: network, Err: err}
+	}
+	defer unix.Close(fd)
+	return d.DialContext(ctx, network, "/proc/self/fd/"+strconv.Itoa(fd))
+}
+
+// openInside opens a path as a name only, with the instance's root as root directory.
+func openInside(p local.ProcessID, path string) (int, error) {
 	root, err := os.OpenFile("/proc/"+strconv.Itoa(p.PID)+"/root", unix.O_PATH|unix.O_DIRECTORY, 0)
 	if err != nil {
-		return nil, err
+		return 0, err
 	}
 	defer root.Close()
 	if !p.Alive() {
-		return nil, errEnded
+		return 0, errEnded
 	}
 	fd, err := unix.Openat2(int(root.Fd()), path, &unix.OpenHow{
 		Flags: unix.O_PATH | unix.O_CLOEXEC, Resolve: unix.RESOLVE_IN_ROOT | unix.RESOLVE_NO_MAGICLINKS,
 	})
 	if err != nil {
-		return nil, &net.OpError{Op: "dial", Net: network, Err: &os.PathError{Op: "open", Path: path, Err: err}}
+		return 0, &os.PathError{Op: "open", Path: path, Err: err}
 	}
-	defer unix.Close(fd)
-	return d.DialContext(ctx, network, "/proc/self/fd/"+strconv.Itoa(fd))
+	return fd, nil
+}
+
+// hasShell reports whether an instance has /bin/sh. An error other than its absence is left
+// to the one who runs it.
+func hasShell(p local.ProcessID) bool {
+	fd, err := openInside(p, "/bin/sh")
+	if err != nil {
+		return !errors.Is(err, os.ErrNotExist)
+	}
+	return unix.Close(fd) == nil
 }

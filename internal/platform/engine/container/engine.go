@@ -105,6 +105,8 @@ type extra struct {
 	// Zone and App say which rules apply to it; Zone is nil if an older server started it.
 	Zone *engine.Zone `json:"zone"`
 	App  string       `json:"app,omitempty"`
+	// Image is set if it runs an image.
+	Image *imageUser `json:"image,omitempty"`
 }
 
 // access returns what the firewall has to know of it.

@@ -21,6 +21,7 @@ import (
 	"golang.org/x/term"
 
 	"ingot/internal/base/background"
+	"ingot/internal/base/fault"
 	"ingot/internal/platform/engine"
 	"ingot/internal/platform/engine/local"
 )
@@ -37,6 +38,9 @@ func (e *Engine) Exec(ctx context.Context, id string, r engine.ExecRequest) (_ e
 	}
 	if err := ctx.Err(); err != nil {
 		return nil, err
+	}
+	if in.Image != nil && !hasShell(in.Init) {
+		return nil, fault.New(fault.Unprocessable, "the image has no /bin/sh, which is needed to run something in its instances: add a shell to the image")
 	}
 	dir, err := os.MkdirTemp(e.bundle(id), "exec")
 	if err != nil {
@@ -58,10 +62,13 @@ func (e *Engine) Exec(ctx context.Context, id string, r engine.ExecRequest) (_ e
 // for them.
 const relay = `exec "$@" <&3 >&4 2>&5 3<&- 4>&- 5>&-`
 
+// enter changes to the directory $0, if there is one, and execs the process.
+const enter = `cd "$0" 2>/dev/null; exec "$@"`
+
 // execute starts runc. If it fails, nothing is left but the process's directory.
 func (e *Engine) execute(ctx context.Context, p *process, in *instance, r engine.ExecRequest) error {
 	m := in.dir.Meta()
-	what := processOf(m, r)
+	what := processOf(in, r)
 	args := []string{"exec", "--process", p.file("process.json"), "--pid-file", p.file("pid")}
 	var owner *local.Owner
 	if r.Terminal == nil {
@@ -108,22 +115,30 @@ func (e *Engine) execute(ctx context.Context, p *process, in *instance, r engine
 
 // processOf returns the process for runc: the instance's user, with the environment of its
 // main process and without capabilities.
-func processOf(m local.Meta, r engine.ExecRequest) specs.Process {
-	words := wordsAt("")
-	env := []string{"PATH=" + pathInside, "HOME=" + homeInside, "USER=vcap"}
+func processOf(in *instance, r engine.ExecRequest) specs.Process {
+	m, words := in.dir.Meta(), in.words("")
+	env, dir := []string{"PATH=" + pathInside, "HOME=" + words.Home, "USER=vcap"}, words.Home
+	if in.Image != nil {
+		env, dir = nil, in.Image.Dir
+	}
 	if len(m.Launch.Members) > 0 {
 		env = append(env, m.Launch.Members[0].Env...)
 	}
 	env = append(env, words.All(r.Env)...)
-	dir := homeInside
 	if r.Dir != "" {
-		dir = words.In(r.Dir)
-		if !filepath.IsAbs(dir) {
-			dir = filepath.Join(homeInside, dir)
+		if r.Dir = words.In(r.Dir); !filepath.IsAbs(r.Dir) {
+			r.Dir = filepath.Join(words.Home, r.Dir)
 		}
+		dir = r.Dir
+	}
+	args := words.All(r.Args)
+	if in.Image != nil {
+		// The image says what the directory is, and it may be a link of any kind: so the
+		// process itself enters it, and not runc, which has files of the host open.
+		args, dir = append([]string{"/bin/sh", "-c", enter, dir}, args...), "/"
 	}
 	p := specs.Process{
-		Args: words.All(r.Args), Cwd: dir,
+		Args: args, Cwd: dir,
 		User:         specs.User{UID: uint32(m.Launch.User), GID: uint32(m.Launch.Group)}, //nolint:gosec // small
 		Capabilities: &specs.LinuxCapabilities{}, NoNewPrivileges: true, Rlimits: rlimits(m.Limits),
 	}

@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strconv"
 	"sync"
@@ -19,14 +20,16 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"ingot/internal/base/background"
 	"ingot/internal/platform/engine"
 	"ingot/internal/platform/engine/local"
 	"ingot/internal/platform/homedir"
 )
 
-// layers keeps unpacked archives that instances share. Each is a directory of package
-// local, whose home holds the files like the home of an instance, owned by vcap's unmapped
-// id: every instance maps it to its own.
+// layers keeps unpacked archives and layers of images that instances share. Each is a
+// directory of package local, whose home holds the files: those of an archive like the home
+// of an instance, owned by vcap's unmapped id, and those of an image with the ids of the
+// image. Every instance maps them to its own.
 type layers struct {
 	root  string
 	space int64 // limit for the unused ones, in bytes
@@ -58,15 +61,36 @@ func openLayers(root string, space int64) (*layers, error) {
 }
 
 func layerID(a engine.Archive) string {
-	sum := sha256.Sum256(fmt.Appendf(nil, "%q %q %v", a.Key, filepath.Clean(a.Target), a.ReadOnly))
+	return hashID("%q %q %v", a.Key, filepath.Clean(a.Target), a.ReadOnly)
+}
+
+func hashID(format string, args ...any) string {
+	sum := sha256.Sum256(fmt.Appendf(nil, format, args...))
 	return hex.EncodeToString(sum[:16])
 }
 
-// get returns the layer of an archive, unpacking it if needed. It exists until release is
+// content is what a layer is made of.
+type content struct {
+	id, key string
+	// unpack writes the files to the home of a directory.
+	unpack func(ctx context.Context, d *local.Dir) error
+}
+
+// contentOf returns the content of an archive, which may have at most limit bytes.
+func contentOf(a engine.Archive, limit int64) content {
+	return content{layerID(a), a.Key, func(ctx context.Context, d *local.Dir) error {
+		if err := d.Unpack(ctx, []engine.Archive{a}, limit); err != nil {
+			return err
+		}
+		return d.Own(vcapID, vcapID)
+	}}
+}
+
+// get returns the layer with a content, unpacking it if needed. It exists until release is
 // called, and as long as an instance names it: the caller registers its instance first, and
 // then calls release. With an error there is nothing to release.
-func (l *layers) get(ctx context.Context, a engine.Archive, limit int64) (layer, func(), error) {
-	id := layerID(a)
+func (l *layers) get(ctx context.Context, c content) (layer, func(), error) {
+	id := c.id
 	l.mu.Lock()
 	l.using[id]++
 	l.mu.Unlock()
@@ -83,7 +107,7 @@ func (l *layers) get(ctx context.Context, a engine.Archive, limit int64) (layer,
 			release()
 		}
 	}()
-	found, err := l.find(ctx, id, a, limit)
+	found, err := l.find(ctx, c)
 	if err != nil {
 		return layer{}, nil, err
 	}
@@ -92,15 +116,15 @@ func (l *layers) get(ctx context.Context, a engine.Archive, limit int64) (layer,
 }
 
 // find returns a layer that is in use, unpacking it if needed.
-func (l *layers) find(ctx context.Context, id string, a engine.Archive, limit int64) (layer, error) {
-	unlock, err := l.keyed.Lock(ctx, id)
+func (l *layers) find(ctx context.Context, c content) (layer, error) {
+	unlock, err := l.keyed.Lock(ctx, c.id)
 	if err != nil {
 		return layer{}, err
 	}
 	defer unlock()
-	d, err := local.Open(l.root, id)
+	d, err := local.Open(l.root, c.id)
 	if errors.Is(err, engine.ErrNotFound) {
-		d, err = l.unpack(ctx, id, a, limit)
+		d, err = l.unpack(ctx, c)
 	} else if err == nil {
 		now := time.Now()
 		_ = os.Chtimes(d.Path(), now, now) // time of the last use, for prune
@@ -120,8 +144,8 @@ func asLayer(d *local.Dir) (layer, error) {
 	return found, nil
 }
 
-func (l *layers) unpack(ctx context.Context, id string, a engine.Archive, limit int64) (_ *local.Dir, err error) {
-	d, err := local.Create(l.root, id)
+func (l *layers) unpack(ctx context.Context, c content) (_ *local.Dir, err error) {
+	d, err := local.Create(l.root, c.id)
 	if err != nil {
 		return nil, err
 	}
@@ -131,17 +155,14 @@ func (l *layers) unpack(ctx context.Context, id string, a engine.Archive, limit 
 			err = errors.Join(err, d.Remove())
 		}
 	}()
-	if err := d.Unpack(ctx, []engine.Archive{a}, limit); err != nil {
-		return nil, err
-	}
-	if err := d.Own(vcapID, vcapID); err != nil {
+	if err := c.unpack(ctx, d); err != nil {
 		return nil, err
 	}
 	size, err := homedir.Size(ctx, d.Home())
 	if err != nil {
 		return nil, err
 	}
-	about, err := json.Marshal(layer{Size: size, Key: a.Key})
+	about, err := json.Marshal(layer{Size: size, Key: c.key})
 	if err != nil {
 		return nil, err
 	}
@@ -231,19 +252,37 @@ func overlay(point string, lower []layer, upper, work, scratch string, users *os
 		if i < len(lower)-1 {
 			options += ":"
 		}
-		options += at
+		options += strconv.Itoa(i) // below scratch
 	}
-	options += ",upperdir=" + upper + ",workdir=" + work
-	const flags = unix.MS_NOSUID | unix.MS_NODEV | unix.MS_NOATIME
-	// Volatile: these files need not survive a crash of the machine.
-	err = unix.Mount("overlay", point, "overlay", flags, options+",volatile")
-	if errors.Is(err, unix.EINVAL) {
-		err = unix.Mount("overlay", point, "overlay", flags, options)
-	}
-	if err != nil {
+	if err := inDirectory(scratch, func() error { return mountOverlay(point, options+",upperdir="+upper+",workdir="+work) }); err != nil {
 		return &os.PathError{Op: "overlay", Path: point, Err: err}
 	}
 	return nil
+}
+
+func mountOverlay(point, options string) error {
+	const flags = unix.MS_NOSUID | unix.MS_NODEV | unix.MS_NOATIME
+	// Volatile: these files need not survive a crash of the machine.
+	err := unix.Mount("overlay", point, "overlay", flags, options+",volatile")
+	if errors.Is(err, unix.EINVAL) {
+		err = unix.Mount("overlay", point, "overlay", flags, options)
+	}
+	return err
+}
+
+// inDirectory calls f on a thread with another working directory: the options of a mount
+// have 4096 bytes, which is not enough for the paths of the layers of an image.
+func inDirectory(dir string, f func() error) error {
+	return <-background.Async("engine mount", func() error {
+		runtime.LockOSThread() // never unlocked, so that the thread ends with this goroutine
+		if err := unix.Unshare(unix.CLONE_FS); err != nil {
+			return os.NewSyscallError("unshare", err)
+		}
+		if err := unix.Chdir(dir); err != nil {
+			return &os.PathError{Op: "chdir", Path: dir, Err: err}
+		}
+		return f()
+	})
 }
 
 // mountMapped mounts a directory read-only with mapped owners.

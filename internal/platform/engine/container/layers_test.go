@@ -80,7 +80,7 @@ func TestLayerThatCannotBeMade(t *testing.T) {
 						t.Errorf("it panicked: %v", p)
 					}
 				}()
-				if _, _, err = l.get(test.ctx, test.archive, 1<<20); err == nil {
+				if _, _, err = l.get(test.ctx, contentOf(test.archive, 1<<20)); err == nil {
 					t.Error("no error")
 				}
 			}()
@@ -88,7 +88,7 @@ func TestLayerThatCannotBeMade(t *testing.T) {
 				t.Errorf("still in use: %v", l.using)
 			}
 			// The next one gets it.
-			_, release, err := l.get(t.Context(), archiveOf(good), 1<<20)
+			_, release, err := l.get(t.Context(), contentOf(archiveOf(good), 1<<20))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -112,7 +112,7 @@ func TestLayerThatCannotBeMade(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer unlock()
-		if _, _, err := l.get(ended, archiveOf(good), 1<<20); !errors.Is(err, context.Canceled) {
+		if _, _, err := l.get(ended, contentOf(archiveOf(good), 1<<20)); !errors.Is(err, context.Canceled) {
 			t.Errorf("error is %v, want %v", err, context.Canceled)
 		}
 		if len(l.using) != 0 {

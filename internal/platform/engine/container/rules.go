@@ -261,7 +261,7 @@ func (n *network) policyElements() (list []nftables.SetElement) {
 	ports := map[pair][]platform.PortRange{}
 	for _, p := range n.rules.Policies {
 		key := pair{p.SourceApp, p.DestApp, p.Protocol}
-		ports[key] = append(ports[key], platform.PortRange{First: uint16(p.FirstPort), Last: uint16(p.LastPort)}) //nolint:gosec // checked
+		ports[key] = append(ports[key], platform.PortRange{First: p.FirstPort, Last: p.LastPort})
 	}
 	for p, ranges := range ports {
 		number := map[string]byte{platform.ProtocolTCP: unix.IPPROTO_TCP, platform.ProtocolUDP: unix.IPPROTO_UDP}[p.protocol]

@@ -11,6 +11,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"time"
 
@@ -109,6 +110,9 @@ func (e *Engine) start(ctx context.Context, s engine.Spec) (err error) {
 		steps = append(steps, step, now.Sub(began))
 		began = now
 	}
+	if s.Files, err = s.AllFiles(in.Addr.String()); err != nil {
+		return err
+	}
 	release, err := e.prepareFiles(ctx, in, s, limits)
 	if err != nil {
 		return err
@@ -179,17 +183,24 @@ func (e *Engine) pruneLater() {
 // to them: others reach them through the router.
 const externalHost = "127.0.0.1"
 
-// wordsAt returns the placeholder values of an instance with that address: inside, ports
-// are not mapped.
-func wordsAt(ip string) local.Words {
-	return local.Words{Home: homeInside, IP: ip, Host: externalHost, Port: func(port int) int { return port }}
+// words returns the placeholder values of an instance with that address: inside, ports are
+// not mapped.
+func (x *extra) words(ip string) local.Words {
+	home := homeInside
+	if x.Image != nil {
+		home = x.Image.Home
+	}
+	return local.Words{Home: home, IP: ip, Host: externalHost, Port: func(port int) int { return port }}
 }
 
 // commit writes the metadata of the instance.
 func (e *Engine) commit(in *instance, s engine.Spec, limits engine.Limits) error {
 	m := local.Meta{
 		Labels: s.Labels, Limits: limits, Created: time.Now().UTC(),
-		Launch: local.Substitute(s.Launch, wordsAt(in.Addr.String())),
+		Launch: local.Substitute(s.Launch, in.words(in.Addr.String())),
+	}
+	if in.Image != nil {
+		m.Launch.User, m.Launch.Group = in.Image.User, in.Image.Group
 	}
 	if m.Launch.User == 0 {
 		m.Launch.User = vcapID
@@ -227,6 +238,12 @@ func (e *Engine) commit(in *instance, s engine.Spec, limits engine.Limits) error
 func (e *Engine) prepareFiles(ctx context.Context, in *instance, s engine.Spec, limits engine.Limits) (func(), error) {
 	held := &layerHolds{}
 	defer held.releaseUnlessKept()
+	if s.Image != nil {
+		if err := e.mountImage(ctx, in, s, limits, held); err != nil {
+			return nil, err
+		}
+		return held.keep(), nil
+	}
 	shared, own, err := e.splitArchives(ctx, s.Files, limits.Disk, held)
 	if err != nil {
 		return nil, err
@@ -259,37 +276,21 @@ func (h *layerHolds) keep() (release func()) {
 
 // mountFiles mounts the instance's disk, and its home over the layers.
 func (e *Engine) mountFiles(ctx context.Context, in *instance, shared []layer, own []engine.Archive, limits engine.Limits) (err error) {
-	bundle := e.bundle(in.dir.ID())
-	disk := filepath.Join(bundle, "disk")
-	for _, dir := range []string{bundle, disk, filepath.Join(bundle, "host")} {
-		if err := os.MkdirAll(dir, 0o711); err != nil {
-			return err
-		}
-	}
 	var users *os.File
 	if len(shared) > 0 {
 		if users, err = e.users.namespace(in.Base); err != nil {
 			return err
 		}
 	}
-	for _, l := range shared {
-		in.Layers = append(in.Layers, l.ID)
-		in.Shared += l.Size
-	}
-	if in.Shared >= limits.Disk {
-		return fmt.Errorf("its files take %d bytes, and its disk has %d", in.Shared, limits.Disk)
-	}
-	if err := e.disks.attach(ctx, filepath.Join(in.dir.Path(), diskImage), disk, limits.Disk-in.Shared); err != nil {
-		return fmt.Errorf("disk: %w", err)
+	bundle, disk, err := e.attachDisk(ctx, in, shared, limits)
+	if err != nil {
+		return err
 	}
 	base := int(in.Base)
-	for _, dir := range []string{"work", "tmp", "var"} {
+	for _, dir := range []string{"tmp", "var"} {
 		path := filepath.Join(disk, dir)
 		if err := os.Mkdir(path, 0o700); err != nil {
 			return err
-		}
-		if dir == "work" {
-			continue
 		}
 		if err := errors.Join(os.Chmod(path, 0o777|os.ModeSticky), os.Lchown(path, base, base)); err != nil {
 			return err
@@ -311,6 +312,29 @@ func (e *Engine) mountFiles(ctx context.Context, in *instance, shared []layer, o
 	return bindMount(files.Home(), in.dir.Home())
 }
 
+// attachDisk mounts the disk of an instance. Its layers count as its own, so that the disk
+// has what they leave of the limit.
+func (e *Engine) attachDisk(ctx context.Context, in *instance, shared []layer, limits engine.Limits) (bundle, disk string, err error) {
+	bundle = e.bundle(in.dir.ID())
+	disk = filepath.Join(bundle, "disk")
+	for _, dir := range []string{bundle, disk, filepath.Join(bundle, "host")} {
+		if err := os.MkdirAll(dir, 0o711); err != nil {
+			return "", "", err
+		}
+	}
+	for _, l := range shared {
+		in.Layers = append(in.Layers, l.ID)
+		in.Shared += l.Size
+	}
+	if in.Shared >= limits.Disk {
+		return "", "", fmt.Errorf("its files take %d bytes, and its disk has %d", in.Shared, limits.Disk)
+	}
+	if err := e.disks.attach(ctx, filepath.Join(in.dir.Path(), diskImage), disk, limits.Disk-in.Shared); err != nil {
+		return "", "", fmt.Errorf("disk: %w", err)
+	}
+	return bundle, disk, os.Mkdir(filepath.Join(disk, "work"), 0o700)
+}
+
 // splitArchives splits archives into layers and the rest, which is unpacked over them. The
 // order matters: archives after one that cannot be shared are not shared.
 func (e *Engine) splitArchives(ctx context.Context, files []engine.Archive, limit int64, held *layerHolds) (shared []layer, own []engine.Archive, err error) {
@@ -318,7 +342,7 @@ func (e *Engine) splitArchives(ctx context.Context, files []engine.Archive, limi
 		if a.Key == "" || !e.sharing {
 			return shared, files[i:], nil
 		}
-		l, release, err := e.layers.get(ctx, a, limit)
+		l, release, err := e.layers.get(ctx, contentOf(a, limit))
 		if err != nil {
 			return nil, nil, fmt.Errorf("files %d, into %q: %w", i+1, a.Target, err)
 		}
@@ -348,11 +372,18 @@ func (e *Engine) writeBundle(in *instance, limits engine.Limits) error {
 		// The files of the last start are usually good enough.
 		e.log.Warn("updating the host's files for instances failed", "error", err)
 	}
-	return local.WriteJSON(filepath.Join(bundle, "config.json"), bundleOf{
+	b := bundleOf{
 		rootfs: e.host.root, hostname: name, cgroup: "/" + filepath.Join(e.group, id),
-		base: in.Base, limits: limits, countsSwap: e.groups.countsSwap(), binds: binds, control: in.dir.Control(), home: in.dir.Home(),
-		tmp: filepath.Join(disk, "tmp"), varTmp: filepath.Join(disk, "var"), host: host,
-	}.spec())
+		base: in.Base, limits: limits, countsSwap: e.groups.countsSwap(), control: in.dir.Control(),
+	}
+	if in.Image != nil {
+		b.rootfs, b.writable = filepath.Join(bundle, imageRoot), true
+		b.binds = e.imageBinds(in, host)
+	} else {
+		b.binds = append(slices.Clip(binds), bind(filepath.Join(disk, "tmp"), "/tmp"), bind(filepath.Join(disk, "var"), "/var/tmp"),
+			bind(in.dir.Home(), homeInside), bind(host, hostInside, "ro", "noexec"))
+	}
+	return local.WriteJSON(filepath.Join(bundle, "config.json"), b.spec())
 }
 
 // hostname returns an id as a host name: at most 63 ASCII alphanumerics and hyphens.

@@ -36,7 +36,7 @@ func TestTrim(t *testing.T) {
 	}
 	ids := map[string]string{}
 	for _, key := range []string{"gone", "named", "wanted", "held"} {
-		found, release, err := l.get(t.Context(), oneFile(key), 1<<20)
+		found, release, err := l.get(t.Context(), contentOf(oneFile(key), 1<<20))
 		if err != nil {
 			t.Fatal(err)
 		}

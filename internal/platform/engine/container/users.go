@@ -86,7 +86,7 @@ func (u *users) namespace(base uint32) (*os.File, error) {
 	if ok {
 		return f, nil
 	}
-	f, err := newNamespace(base)
+	f, err := newNamespace(idMap(base, false), idMap(base, false))
 	if err != nil {
 		return nil, err
 	}
@@ -106,15 +106,29 @@ func (u *users) close() {
 	u.idle = nil
 }
 
+// idMap maps the ids of an instance to those of the host. With swapped, root and vcap
+// change places.
+func idMap(base uint32, swapped bool) []syscall.SysProcIDMap {
+	first := int(base)
+	if !swapped {
+		return []syscall.SysProcIDMap{{ContainerID: 0, HostID: first, Size: idRange}}
+	}
+	return []syscall.SysProcIDMap{
+		{ContainerID: 0, HostID: first + vcapID, Size: 1},
+		{ContainerID: 1, HostID: first + 1, Size: vcapID - 1},
+		{ContainerID: vcapID, HostID: first, Size: 1},
+		{ContainerID: vcapID + 1, HostID: first + vcapID + 1, Size: idRange - vcapID - 1},
+	}
+}
+
 // newNamespace creates a user namespace. Only a process can, so one is started that the
 // kernel stops before its first instruction, and killed.
-func newNamespace(base uint32) (_ *os.File, err error) {
+func newNamespace(users, groups []syscall.SysProcIDMap) (_ *os.File, err error) {
 	runtime.LockOSThread() // which traces it
 	defer runtime.UnlockOSThread()
-	ids := []syscall.SysProcIDMap{{ContainerID: 0, HostID: int(base), Size: idRange}}
 	p, err := os.StartProcess("/proc/self/exe", []string{"ingot-users"}, &os.ProcAttr{
 		Sys: &syscall.SysProcAttr{
-			Cloneflags: syscall.CLONE_NEWUSER, UidMappings: ids, GidMappings: ids,
+			Cloneflags: syscall.CLONE_NEWUSER, UidMappings: users, GidMappings: groups,
 			Ptrace: true, Pdeathsig: syscall.SIGKILL,
 		},
 	})

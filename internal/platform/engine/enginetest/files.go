@@ -16,6 +16,7 @@ import (
 
 var fileCases = []testCase{
 	{name: "Files", test: unpacked},
+	{name: "FilesAt", test: filesAt},
 	{name: "ReadOnly", test: readOnly},
 	{name: "SharedFiles", test: sharedFiles},
 	{name: "Collect", test: collect},
@@ -58,6 +59,28 @@ func unpacked(s *suite, t *testing.T) {
 	f := s.follow(t, id, 0)
 	for _, want := range []string{"-rw-------", "-rwxr-xr-x", "later", "first", "second", "data", "runs", "in /", "written"} {
 		f.line(want)
+	}
+}
+
+// filesAt has files that depend on the instance's address. They belong to its user, who can
+// replace them.
+func filesAt(s *suite, t *testing.T) {
+	spec := s.spec(t, sh("web", `
+		test "$(cat credentials/address)" = "{{ip}}" && echo the same address
+		ls -l credentials/address | cut -c 1-10
+		echo replaced >credentials/new && mv -f credentials/new credentials/address && cat credentials/address
+		`+waiting))
+	spec.FilesAt = func(ip string) ([]engine.Archive, error) {
+		return []engine.Archive{archiveOf("credentials", tarOf(file("address", 0o600, ip+"\n")))}, nil
+	}
+	f := s.follow(t, s.start(t, spec), 0)
+	for _, want := range []string{"the same address", "-rw-------", "replaced"} {
+		f.line(want)
+	}
+	spec = s.spec(t, sh("web", waiting))
+	spec.FilesAt = func(string) ([]engine.Archive, error) { return nil, errors.New("no files today") }
+	if err := s.Start(t.Context(), spec); err == nil || !strings.Contains(err.Error(), "no files today") {
+		t.Errorf("Start without the files: %v", err)
 	}
 }
 

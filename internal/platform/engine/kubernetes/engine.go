@@ -183,7 +183,7 @@ func (e *Engine) connect(ctx context.Context) error {
 func (e *Engine) Describe() engine.Description {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	d := engine.Description{Name: "kubernetes", Isolated: true, HardDisk: e.options.DiskClass != "", Detail: "Pods in the namespace " + e.options.Namespace}
+	d := engine.Description{Name: "kubernetes", Isolated: true, HardDisk: e.options.DiskClass != "", NoImages: noImages, Detail: "Pods in the namespace " + e.options.Namespace}
 	switch {
 	case e.userns != nil && *e.userns:
 		d.Detail += ", with user namespaces"

@@ -136,7 +136,7 @@ func (e *Engine) between(policies []platform.NetworkPolicy, out map[string]objec
 	ports := map[pair][]any{}
 	for _, p := range policies {
 		key := pair{p.SourceApp, p.DestApp}
-		ports[key] = append(ports[key], portsOf(p.Protocol, []platform.PortRange{{First: uint16(p.FirstPort), Last: uint16(p.LastPort)}})...) //nolint:gosec // checked
+		ports[key] = append(ports[key], portsOf(p.Protocol, []platform.PortRange{{First: p.FirstPort, Last: p.LastPort}})...)
 	}
 	app := func(guid string) object {
 		return object{"matchLabels": object{labelInstall: e.install, labelApp: guid}}

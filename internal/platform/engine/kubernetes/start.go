@@ -27,6 +27,10 @@ const (
 	// The agent keeps the last records of an app and the result of a build for so long.
 	lingerApp   = 15 * time.Minute
 	lingerBuild = time.Hour
+
+	// An image would have to be run with the agent added to it, and the cluster would pull it.
+	noImages = "This server runs apps in Pods of one image, the stack, and not in Docker images yet: " +
+		"push the app's files instead, or use a server with the container engine."
 )
 
 func lingerOf(s engine.Spec) time.Duration {
@@ -40,6 +44,9 @@ func lingerOf(s engine.Spec) time.Duration {
 func (e *Engine) Start(ctx context.Context, s engine.Spec) error {
 	if err := errors.Join(checkID(s.ID), checkPorts(s), checkSegment(s.Segment)); err != nil {
 		return err
+	}
+	if s.Image != nil {
+		return engine.NoImages(noImages)
 	}
 	if err := s.Launch.Validate(); err != nil {
 		return fmt.Errorf("instance %s: %w", s.ID, err)
@@ -141,8 +148,13 @@ func (e *Engine) bringUp(ctx context.Context, p *pod, s engine.Spec, idle *bool)
 		return err
 	}
 	*idle = true
+	words := e.words(p)
+	files, err := s.AllFiles(words.IP)
+	if err != nil {
+		return err
+	}
 	l := agent.Launch{
-		Spec: local.Substitute(s.Launch, e.words(p)), Files: s.Files, Limits: s.Limits, Linger: lingerOf(s),
+		Spec: local.Substitute(s.Launch, words), Files: files, Limits: s.Limits, Linger: lingerOf(s),
 	}
 	l.Limits.Memory, l.Limits.Disk = memoryOf(s.Limits), diskOf(s.Limits)
 	l.Spec.Instance = s.ID

@@ -136,7 +136,7 @@ func (e *Engine) Describe() engine.Description {
 		Name: "process",
 		Detail: "instances are plain processes WITHOUT isolation: they see this machine's files, processes and network; " +
 			"memory, disk and processor limits are not enforced; a fixed port can be used by one instance only",
-		SharedPorts: true,
+		SharedPorts: true, NoImages: noImages,
 	}
 }
 

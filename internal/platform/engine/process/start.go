@@ -37,12 +37,18 @@ const (
 	marker = "INGOT_INSTANCE"
 
 	sigTerm = syscall.SIGTERM
+
+	noImages = "This server runs apps as plain processes, which cannot have a file system of their own. " +
+		"Docker images need the container engine: ask the operator to start the server as root with --engine container, or push the app's files instead."
 )
 
 // Start creates an instance and runs it.
 func (e *Engine) Start(ctx context.Context, s engine.Spec) error {
 	if err := local.CheckID(s.ID); err != nil {
 		return err
+	}
+	if s.Image != nil {
+		return engine.NoImages(noImages)
 	}
 	if len(s.Launch.Members) == 0 {
 		return fmt.Errorf("instance %s has nothing to run", s.ID)
@@ -158,7 +164,11 @@ func (e *Engine) build(ctx context.Context, s engine.Spec, ports []engine.Port) 
 
 // fill unpacks the files of an instance and writes its metadata.
 func (e *Engine) fill(ctx context.Context, d *local.Dir, s engine.Spec, ports []engine.Port) error {
-	keys, readOnly, err := e.unpack(ctx, d, s.Files)
+	files, err := s.AllFiles(e.host)
+	if err != nil {
+		return err
+	}
+	keys, readOnly, err := e.unpack(ctx, d, files)
 	if err != nil {
 		return err
 	}

@@ -96,7 +96,9 @@ func openAuthority(path string) (*agent.Authority, error) {
 }
 
 // Describe describes the engine.
-func (e *Engine) Describe() engine.Description { return engine.Description{Name: "agent"} }
+func (e *Engine) Describe() engine.Description {
+	return engine.Description{Name: "agent", NoImages: "The engine of these tests runs no images."}
+}
 
 func (e *Engine) client(d *local.Dir) *agent.Client {
 	var m meta
@@ -108,6 +110,9 @@ func (e *Engine) client(d *local.Dir) *agent.Client {
 func (e *Engine) Start(ctx context.Context, s engine.Spec) error {
 	if err := local.CheckID(s.ID); err != nil {
 		return err
+	}
+	if s.Image != nil {
+		return engine.NoImages(e.Describe().NoImages)
 	}
 	if len(s.Launch.Members) == 0 {
 		return errors.New("nothing to run")

@@ -1,0 +1,219 @@
+package controller
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"strings"
+	"time"
+
+	"ingot/internal/base/background"
+	"ingot/internal/base/fault"
+	"ingot/internal/platform"
+	"ingot/internal/platform/actions"
+	"ingot/internal/platform/engine"
+	"ingot/internal/platform/identity"
+)
+
+// The directories, below the home of an instance, of its own certificate and of the
+// certificates of authorities.
+const (
+	credentialsDir = "cf-instance-credentials"
+	authoritiesDir = "cf-system-certificates"
+
+	certFile = "instance.crt"
+	keyFile  = "instance.key"
+)
+
+// identityVariables name the files of an instance's certificate.
+func (c *Config) identityVariables() map[string]string {
+	if c.Identity == nil {
+		return nil
+	}
+	return map[string]string{
+		"CF_INSTANCE_CERT": "{{home}}/" + credentialsDir + "/" + certFile, "CF_INSTANCE_KEY": "{{home}}/" + credentialsDir + "/" + keyFile,
+		"CF_SYSTEM_CERT_PATH": "{{home}}/" + authoritiesDir,
+	}
+}
+
+// issue returns the files of a new certificate of an instance.
+func (c *Config) issue(id string, of *actions.AppInfo, ip string) (map[string][]byte, error) {
+	certificate, key, err := c.Identity.Issue(identity.Subject{Instance: id, App: of.App.GUID, Space: of.Space.GUID, Org: of.Org.GUID, IP: ip})
+	return map[string][]byte{certFile: certificate, keyFile: key}, err
+}
+
+// credentials returns the files of an instance's certificate, for engine.Spec.FilesAt. Only
+// the instance's user can read them, and the user can replace them.
+func (c *Config) credentials(id string, of *actions.AppInfo) func(ip string) ([]engine.Archive, error) {
+	if c.Identity == nil {
+		return nil
+	}
+	return func(ip string) ([]engine.Archive, error) {
+		files, err := c.issue(id, of, ip)
+		if err != nil {
+			return nil, fmt.Errorf("certificate of instance %s: %w", id, err)
+		}
+		authorities := map[string][]byte{"trusted-ca-1.crt": c.Identity.PEM()}
+		return []engine.Archive{
+			{Target: credentialsDir, Open: func() (io.ReadCloser, error) { return archiveOf(files, 0o600) }},
+			{Target: authoritiesDir, Open: func() (io.ReadCloser, error) { return archiveOf(authorities, 0o444) }},
+		}, nil
+	}
+}
+
+// Renewals replaces the certificates of running instances and tasks before they expire. It
+// is a background.Service.
+type Renewals struct {
+	Config
+	part background.Part
+	// due is when each instance needs a new certificate. After a restart it is unknown for
+	// instances that are older than their first certificate: they get a new one soon.
+	due map[string]time.Time
+}
+
+const (
+	renewInterval = time.Minute
+	// renewSpread is the time over which instances of unknown due time are distributed.
+	renewSpread = 10 * time.Minute
+	renewRetry  = 5 * time.Minute
+	renewFor    = 30 * time.Second
+	renewAtOnce = 4
+)
+
+// NewRenewals returns a service that is not running.
+func NewRenewals(c Config) *Renewals {
+	return &Renewals{Config: c.withDefaults(), due: map[string]time.Time{}}
+}
+
+// Start starts to look for instances.
+func (r *Renewals) Start(ctx context.Context) error {
+	return r.part.Launch(ctx, func(work context.Context, spawn func(func())) error {
+		if r.Identity == nil || r.Replace == "" {
+			return nil
+		}
+		spawn(func() {
+			look := time.NewTicker(renewInterval)
+			defer look.Stop()
+			for {
+				select {
+				case now := <-look.C:
+					r.look(work, now)
+				case <-work.Done():
+					return
+				}
+			}
+		})
+		return nil
+	})
+}
+
+// Stop stops it; a renewal that has begun is completed or does nothing.
+func (r *Renewals) Stop() { r.part.Halt(nil) }
+
+// look renews what is due.
+func (r *Renewals) look(ctx context.Context, now time.Time) {
+	all, err := r.Engine.List(ctx)
+	if err != nil {
+		if ctx.Err() == nil {
+			r.Log.WarnContext(ctx, "the certificates of instances are not renewed now", "error", err)
+		}
+		return
+	}
+	known := map[string]time.Time{}
+	var renew []engine.Instance
+	for _, in := range all {
+		kind := in.Labels[labelKind]
+		if !in.Running || kind != kindApp && kind != kindTask || r.Owner != nil && !r.Owner.Owns(in.Labels[LabelApp]) {
+			continue
+		}
+		known[in.ID] = r.dueOf(in, now)
+		if !known[in.ID].After(now) {
+			renew = append(renew, in)
+		}
+	}
+	r.due = known
+	results := make([]error, len(renew))
+	indexes := make([]int, len(renew))
+	for i := range indexes {
+		indexes[i] = i
+	}
+	_ = background.Each(ctx, "renew certificates", renewAtOnce, indexes, func(ctx context.Context, i int) error {
+		results[i] = r.renew(ctx, renew[i])
+		return nil
+	})
+	for i, in := range renew {
+		r.due[in.ID] = now.Add(identity.RenewAfter)
+		if results[i] != nil && ctx.Err() == nil {
+			r.due[in.ID] = now.Add(renewRetry)
+			r.Log.WarnContext(ctx, "the certificate of an instance could not be renewed; it is tried again", "instance", in.ID, "error", results[i])
+		}
+	}
+}
+
+// dueOf returns when an instance needs a new certificate.
+func (r *Renewals) dueOf(in engine.Instance, now time.Time) time.Time {
+	if due, ok := r.due[in.ID]; ok {
+		return due
+	}
+	if first := in.Created.Add(identity.RenewAfter); first.After(now) {
+		return first
+	}
+	return now.Add(rand.N(renewSpread))
+}
+
+// renew gives an instance a new certificate.
+func (r *Renewals) renew(ctx context.Context, in engine.Instance) error {
+	ctx, cancel := context.WithTimeout(ctx, renewFor)
+	defer cancel()
+	var of *actions.AppInfo
+	err := r.Store.View(ctx, func(tx platform.Tx) error {
+		app, err := tx.Apps().Get(in.Labels[LabelApp])
+		if err != nil {
+			return err
+		}
+		of, err = actions.AppInfoOf(tx, app)
+		return err
+	})
+	if fault.Is(err, fault.NotFound) {
+		return nil // being deleted
+	}
+	if err != nil {
+		return err
+	}
+	files, err := r.issue(in.ID, of, cmp.Or(in.Internal, in.Host))
+	if err != nil {
+		return err
+	}
+	return r.replace(ctx, in.ID, files)
+}
+
+// replace replaces files of an instance's certificate.
+func (r *Renewals) replace(ctx context.Context, id string, files map[string][]byte) error {
+	archive, err := archiveOf(files, 0o600)
+	if err != nil {
+		return err
+	}
+	p, err := r.Engine.Exec(ctx, id, engine.ExecRequest{Args: []string{r.Replace, "--replace", "{{home}}/" + credentialsDir}})
+	if errors.Is(err, engine.ErrNotFound) {
+		return nil // it has ended
+	}
+	if err != nil {
+		return err
+	}
+	stop := background.OnDone(ctx, "renew certificate", func() { _ = p.Close() })
+	defer func() {
+		stop()
+		_ = p.Close()
+	}()
+	_, err = io.Copy(p.Stdin(), archive)
+	err = errors.Join(err, p.Stdin().Close())
+	said, _ := io.ReadAll(io.LimitReader(p.Stderr(), 1<<10))
+	status, waited := p.Wait()
+	if err = errors.Join(err, waited); err == nil && status != 0 {
+		err = fmt.Errorf("%s exited with status %d: %s", r.Replace, status, strings.TrimSpace(string(said)))
+	}
+	return err
+}

@@ -1,0 +1,167 @@
+package logs_test
+
+import (
+	"encoding/binary"
+	"encoding/json"
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	client "code.cloudfoundry.org/go-log-cache/v3"
+	"github.com/coder/websocket"
+
+	"ingot/internal/base/background"
+	"ingot/internal/base/background/backgroundtest"
+	"ingot/internal/platform/logs"
+	"ingot/internal/platform/logs/logfiles"
+	"ingot/internal/platform/logs/logstest"
+)
+
+// newQueryDesk has a history, of which its Access is set late.
+func newQueryDesk(t *testing.T) *desk {
+	t.Helper()
+	late := &lateAccess{}
+	d := newDeskWith(t, logs.Options{History: logs.NewHistory(late)}, logfiles.Options{})
+	late.Access = d
+	return d
+}
+
+type lateAccess struct{ logs.Access }
+
+func TestHistory(t *testing.T) {
+	t.Parallel()
+	backgroundtest.Stress(t, func(*testing.T) background.Service { return logs.NewHistory(&lateAccess{}) })
+}
+
+// The client library of log-cache queries the gauges of an app; nobody queries those of an
+// app that they may not read.
+func TestPromQL(t *testing.T) {
+	t.Parallel()
+	d := newQueryDesk(t)
+	d.rename("one", "shop")
+	c := client.NewClient(d.url, client.WithHTTPClient(bearer{d.token("x", "logs.admin"), &http.Transport{DisableKeepAlives: true}}))
+	got, err := c.PromQL(t.Context(), `cpu{source_id="one"} * 2`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	samples := got.GetVector().GetSamples()
+	if len(samples) != 1 || samples[0].GetPoint().GetValue() != 25 || samples[0].GetMetric()["app_name"] != "shop" || samples[0].GetMetric()["process_instance_id"] != "one-i" {
+		t.Errorf("got %v, want CPU 25 of shop", samples)
+	}
+	now := time.Now()
+	ranged, err := c.PromQLRange(t.Context(), `sum(memory{source_id="one"})`, client.WithPromQLStart(now.Add(-time.Minute)), client.WithPromQLEnd(now.Add(time.Minute)), client.WithPromQLStep("30s"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	series := ranged.GetMatrix().GetSeries()
+	if len(series) != 1 || len(series[0].GetPoints()) == 0 || series[0].GetPoints()[0].GetValue() != 1<<20 {
+		t.Errorf("got %v, want a series of memory", series)
+	}
+	admin, mine := d.token("x", "logs.admin"), d.token("me", "cloud_controller.read")
+	for _, x := range []struct {
+		path, bearer string
+		status       int
+		has          string
+	}{
+		{"/api/v1/query?query=" + url.QueryEscape(`cpu`), admin, 400, "does not have a 'source_id' label"},
+		{"/api/v1/query?query=" + url.QueryEscape(`cpu{source_id="one"}`) + "&time=x", admin, 400, "valid timestamp"},
+		{"/api/v1/query?query=" + url.QueryEscape(`cpu{source_id="one"}`) + "&time=1", admin, 200, `"result":[]`},
+		{"/api/v1/query?query=" + url.QueryEscape(`cpu{source_id="one"} + cpu{source_id="foreign"}`), mine, 404, ""},
+		{"/api/v1/query_range?query=" + url.QueryEscape(`cpu{source_id="one"}`) + "&start=1&end=2", admin, 400, "valid duration"},
+		{"/api/v1/query_range?query=" + url.QueryEscape(`cpu{source_id="one"}`) + "&start=1&end=20000000&step=1", admin, 400, "exceeded maximum resolution"},
+		{"/api/v1/query?query=" + url.QueryEscape(`cpu{source_id="one"}`), d.token("x", "openid"), 403, ""},
+	} {
+		if status, body := d.get(x.path, x.bearer); status != x.status || !strings.Contains(body, x.has) {
+			t.Errorf("%s: %d %s, want %d %s", x.path, status, body, x.status, x.has)
+		}
+	}
+	status, body := d.get("/api/v1/query?query="+url.QueryEscape(`cpu{source_id="one"}`), admin)
+	var answer struct {
+		Status string
+		Data   struct {
+			ResultType string
+			Result     []struct{ Value [2]any }
+		}
+	}
+	if err := json.Unmarshal([]byte(body), &answer); err != nil || status != 200 || answer.Status != "success" || answer.Data.ResultType != "vector" || answer.Data.Result[0].Value[1] != "12.5" {
+		t.Errorf("the answer is %d %s, %v", status, body, err)
+	}
+}
+
+// fieldsOf returns the fields of a protocol buffer: texts by number, and numbers as texts.
+func fieldsOf(t *testing.T, b []byte) map[uint64][]string {
+	t.Helper()
+	out := map[uint64][]string{}
+	for len(b) > 0 {
+		key, n := binary.Uvarint(b)
+		b = b[n:]
+		v, n := binary.Uvarint(b)
+		switch key & 7 {
+		case 0:
+			b = b[n:]
+			out[key>>3] = append(out[key>>3], string(binary.AppendUvarint(nil, v)))
+		case 1:
+			out[key>>3] = append(out[key>>3], string(b[:8]))
+			b = b[8:]
+		case 2:
+			b = b[n:]
+			out[key>>3] = append(out[key>>3], string(b[:v]))
+			b = b[v:]
+		default:
+			t.Fatalf("field %d has wire type %d", key>>3, key&7)
+		}
+	}
+	return out
+}
+
+// Nozzles read lines and gauges from WebSockets.
+func TestFirehose(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	d.rename("one", "shop")
+	dial := func(path, bearer string) (*websocket.Conn, *http.Response, error) {
+		return websocket.Dial(t.Context(), "ws"+strings.TrimPrefix(d.url, "http")+path, &websocket.DialOptions{
+			HTTPHeader: http.Header{"Authorization": {"bearer " + bearer}, "Origin": {"http://localhost"}},
+		})
+	}
+	for _, path := range []string{"/firehose/nozzle", "/apps/one/stream"} {
+		c, _, err := dial(path, d.token("x", "doppler.firehose"))
+		if err != nil {
+			t.Fatalf("%s: %v", path, err)
+		}
+		defer c.CloseNow()
+		next := func(kind byte) map[uint64][]string {
+			t.Helper()
+			for {
+				_, message, err := c.Read(t.Context())
+				if err != nil {
+					t.Fatalf("%s: %v", path, err)
+				}
+				if f := fieldsOf(t, message); f[2][0] == string([]byte{kind}) {
+					return f
+				}
+			}
+		}
+		gauge := fieldsOf(t, []byte(next(9)[12][0]))
+		if gauge[1][0] != "one" || gauge[2][0] != "\x01" || gauge[3][0] != "\x00\x00\x00\x00\x00\x00\x29\x40" {
+			t.Errorf("%s: the gauge is %q, want CPU 12.5 of instance 1", path, gauge)
+		}
+		logstest.Add(t, d.store, logstest.Line("one", "s"+path, 1, logstest.T0, "hello "+path))
+		envelope := next(5)
+		line := fieldsOf(t, []byte(envelope[8][0]))
+		if line[1][0] != "hello "+path || line[4][0] != "one" || !strings.HasPrefix(line[5][0], "APP/PROC/") || envelope[13][0] != "test" {
+			t.Errorf("%s: the line is %q of %q", path, line, envelope)
+		}
+	}
+	for path, want := range map[string]int{"/firehose/nozzle": 403, "/apps/foreign/stream": 404} {
+		_, answer, err := dial(path, d.token("me", "cloud_controller.read"))
+		if err == nil || answer == nil || answer.StatusCode != want {
+			t.Errorf("%s: %v, want status %d", path, err, want)
+		}
+	}
+	if status, body := d.get("/firehose/x", d.token("x", "logs.admin")); status != 400 || !strings.Contains(body, "Upgrade") {
+		t.Errorf("without an upgrade: %d %s", status, body)
+	}
+}

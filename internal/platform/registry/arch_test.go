@@ -1,0 +1,5 @@
+package registry_test
+
+import "runtime"
+
+const goarch = runtime.GOARCH

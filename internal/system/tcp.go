@@ -1,0 +1,32 @@
+package system
+
+import (
+	"net"
+	"net/netip"
+
+	"ingot/internal/base/web"
+	"ingot/internal/platform"
+	"ingot/internal/platform/router"
+)
+
+// openTCP connects the router of TCP routes, which listens where the API does.
+func (s *System) openTCP(r *runtime) error {
+	c := s.config
+	ports, err := platform.ParsePorts(c.TCPPorts)
+	if err != nil {
+		return err
+	}
+	host, _, err := net.SplitHostPort(c.Listen)
+	if err != nil {
+		return err
+	}
+	proxies, err := web.ParseProxies(c.TrustedProxies)
+	if err != nil {
+		return err
+	}
+	r.tcp = router.NewTCP(r.table, r.proxy, router.TCPOptions{
+		Host: host, May: ports.Contains, Unlimited: func(a netip.Addr) bool { return proxies.Has(a) }, Log: c.Log,
+	})
+	r.platform.TCP, r.platform.PortFree = platform.DefaultTCPGroup(ports), r.tcp.Free
+	return nil
+}
