@@ -30,10 +30,10 @@ var (
 
 // TestServers measures three servers on a cluster. What was lost, written twice or
 // failed is checked; times are only reported.
-func TestServers(t *testing.T) {
+func TestServers(t *testing.T) { //nolint:tparallel // one part after another, on the same servers
 	t.Parallel()
 	s := install(t)
-	for _, one := range []struct {
+	for _, one := range []struct { //nolint:paralleltest // see above
 		name string
 		test func(*testing.T, *site)
 	}{
@@ -59,7 +59,7 @@ func push(t *testing.T, s *site) {
 		began := time.Now()
 		a := s.push(t, fmt.Sprintf("small-%d", i), 0)
 		took = append(took, time.Since(began))
-		if why := visit(http.DefaultClient, "http://"+s.balancer.address, a.host); why != "" {
+		if why := visit(caller, "http://"+s.balancer.address, a.host); why != "" {
 			t.Errorf("%s after the push: %s", a.name, why)
 		}
 	}
@@ -161,7 +161,7 @@ func get(ctx context.Context, url, host string) ([]byte, error) {
 		return nil, err
 	}
 	r.Host = host
-	response, err := http.DefaultClient.Do(r)
+	response, err := caller.Do(r)
 	if err != nil {
 		return nil, err
 	}
@@ -198,7 +198,7 @@ func (s *site) follow(ctx context.Context, token, address, app, after string, co
 	if after != "" {
 		r.Header.Set("Last-Event-ID", after)
 	}
-	response, err := http.DefaultClient.Do(r)
+	response, err := caller.Do(r)
 	if err != nil {
 		return err
 	}

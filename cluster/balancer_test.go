@@ -7,7 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log"
+	"log/slog"
 	"maps"
 	"net"
 	"net/http"
@@ -34,6 +34,9 @@ type balancer struct {
 }
 
 type backend struct{ pod, ip string }
+
+// caller sends the requests of tests, which limit them; some are streams without end.
+var caller = &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 10}}
 
 const (
 	balancerInterval = 500 * time.Millisecond
@@ -64,8 +67,8 @@ func newBalancer(t *testing.T, address string, pods func(context.Context) (map[s
 		ErrorHandler: func(w http.ResponseWriter, _ *http.Request, err error) {
 			http.Error(w, "balancer: "+err.Error(), http.StatusBadGateway)
 		},
-		ErrorLog: log.New(io.Discard, "", 0),
-	}, ErrorLog: log.New(io.Discard, "", 0)}
+		ErrorLog: slog.NewLogLogger(slog.DiscardHandler, slog.LevelError),
+	}, ErrorLog: slog.NewLogLogger(slog.DiscardHandler, slog.LevelError)}
 	ctx, cancel := context.WithCancel(context.Background())
 	var work sync.WaitGroup
 	work.Go(func() { _ = server.Serve(listener) }) // until Close
@@ -105,7 +108,7 @@ func (b *balancer) check(ctx context.Context) {
 		work.Go(func() {
 			limited, cancel := context.WithTimeout(ctx, hopTimeout)
 			defer cancel()
-			answers[i] = request(limited, http.MethodGet, http.DefaultClient, "http://"+net.JoinHostPort(pods[name], "8082")+"/readyz", nil) == nil
+			answers[i] = request(limited, http.MethodGet, caller, "http://"+net.JoinHostPort(pods[name], "8082")+"/readyz", nil) == nil
 		})
 	}
 	work.Wait()

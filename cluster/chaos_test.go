@@ -29,7 +29,7 @@ func (s *site) underLoad(t *testing.T) *load {
 	token := s.token(t)
 	s.until(t, "two instances", func() bool { return s.running(token, s.web.guid) == 2 && len(s.instances(t, s.web.guid)) == 2 })
 	url := "http://" + s.balancer.address + "/"
-	s.until(t, "answers of the app", func() bool { return visit(http.DefaultClient, url, s.web.host) == "" })
+	s.until(t, "answers of the app", func() bool { return visit(caller, url, s.web.host) == "" })
 	l := newLoad(t, url, s.web.host, rate)
 	pause(t.Context(), 2*time.Second)
 	return l

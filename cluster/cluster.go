@@ -142,6 +142,9 @@ func (c *cluster) prepare(ctx context.Context, nodes int) error {
 			}
 		}
 		if err := errors.Join(
+			// Otherwise it is the lowest of its ports', and Pods do not find this machine
+			// for a while after another Pod was added or removed.
+			command(ctx, "ip", "link", "set", n.bridge, "address", fmt.Sprintf("02:69:6e:67:%02x:%02x", c.number, i)),
 			command(ctx, "ip", "address", "add", n.address+"/24", "dev", n.bridge),
 			command(ctx, "ip", "link", "set", n.bridge, "up"),
 			// Between the nodes, and only there: packets from these bridges are routed.

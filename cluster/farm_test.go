@@ -10,6 +10,7 @@ import (
 	"errors"
 	"net"
 	"net/http"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -21,10 +22,12 @@ import (
 	"ingot/internal/platform/initproto"
 )
 
-// A farm is the agents of many Pods that have no containers. It listens on the addresses
-// of all: those of loopback.
+// A farm is the agents of many Pods that have no containers. It listens on the address
+// of each, which is one of loopback.
 type farm struct {
-	api string
+	api    string
+	ctx    context.Context //nolint:containedctx // the lifetime of the farm
+	listen net.ListenConfig
 	// streams is the number of open connections for records, launched the number of
 	// instances.
 	streams, launched atomic.Int64
@@ -34,6 +37,7 @@ type farm struct {
 }
 
 type fakeAgent struct {
+	listener net.Listener
 	instance string
 	config   *tls.Config
 	launched atomic.Bool
@@ -43,30 +47,23 @@ type fakeAgent struct {
 func startFarm(t *testing.T, api string) *farm {
 	t.Helper()
 	f := &farm{api: api, pods: map[string]*fakeAgent{}}
-	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "0.0.0.0:61001") // all addresses of Pods
-	if err != nil {
-		t.Fatal(err)
-	}
 	ctx, cancel := context.WithCancel(context.Background())
+	f.ctx = ctx
 	var work sync.WaitGroup
 	work.Go(func() {
 		for ctx.Err() == nil {
 			_ = f.watch(ctx) // the API server ends it from time to time
-		}
-	})
-	work.Go(func() {
-		for {
-			c, err := listener.Accept()
-			if err != nil {
-				return
-			}
-			go f.serve(ctx, c)
+			pause(ctx, 100*time.Millisecond)
 		}
 	})
 	t.Cleanup(func() {
 		cancel()
-		listener.Close()
 		work.Wait()
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		for _, a := range f.pods {
+			a.listener.Close()
+		}
 	})
 	return f
 }
@@ -77,17 +74,22 @@ func (f *farm) watch(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	response, err := http.DefaultClient.Do(r)
+	response, err := caller.Do(r)
 	if err != nil {
 		return err
 	}
 	defer response.Body.Close()
 	for events := json.NewDecoder(response.Body); ; {
-		var e struct{ Object corev1.Pod }
+		var e struct {
+			Type   string
+			Object corev1.Pod
+		}
 		if err := events.Decode(&e); err != nil {
 			return err
 		}
-		f.learn(&e.Object)
+		if e.Type != "DELETED" { // another Pod may have its address already
+			f.learn(&e.Object)
+		}
 	}
 }
 
@@ -113,8 +115,29 @@ func (f *farm) learn(p *corev1.Pod) {
 	if err != nil {
 		return
 	}
-	if config, err := agentproto.ServerConfig(seed, authority); err == nil {
-		f.pods[p.Status.PodIP] = &fakeAgent{instance: values[agentproto.EnvInstance], config: config}
+	config, err := agentproto.ServerConfig(seed, authority)
+	if err != nil {
+		return
+	}
+	a := &fakeAgent{instance: values[agentproto.EnvInstance], config: config}
+	if before := f.pods[p.Status.PodIP]; before != nil {
+		a.listener = before.listener
+	} else {
+		if a.listener, err = f.listen.Listen(f.ctx, "tcp", net.JoinHostPort(p.Status.PodIP, strconv.Itoa(agentproto.Port))); err != nil {
+			return // its server does not reach it, and the test says how many are missing
+		}
+		go f.accept(a.listener)
+	}
+	f.pods[p.Status.PodIP] = a
+}
+
+func (f *farm) accept(l net.Listener) {
+	for {
+		c, err := l.Accept()
+		if err != nil {
+			return
+		}
+		go f.serve(f.ctx, c)
 	}
 }
 

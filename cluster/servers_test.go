@@ -141,12 +141,17 @@ func (s *site) uninstall(t *testing.T) {
 	}
 	// Without the servers, which would start new instances.
 	s.helm(t, "--set", "replicas=0")
-	for _, args := range [][]string{
-		{"--namespace", systemNamespace, "delete", "pods", "--all", "--force", "--grace-period=0"},
-		{"--namespace", appsNamespace, "delete", "pods", "--all", "--force", "--grace-period=0"},
-		{"--namespace", systemNamespace, "delete", "secret", "ingot", "ingot-files"},
-	} {
-		kubectl(t, "", args...)
+	s.deletePods(t, systemNamespace)
+	s.deletePods(t, appsNamespace)
+	kubectl(t, "", "--namespace", systemNamespace, "delete", "secret", "ingot", "ingot-files")
+}
+
+// deletePods deletes all Pods of a namespace, also those on a node that is gone.
+func (s *site) deletePods(t *testing.T, namespace string) {
+	t.Helper()
+	err := request(context.Background(), http.MethodDelete, caller, s.api+"/api/v1/namespaces/"+namespace+"/pods?gracePeriodSeconds=0", nil)
+	if err != nil {
+		t.Error(err)
 	}
 }
 
@@ -230,7 +235,7 @@ func openDatabase(t *testing.T, name string) *pgx.Conn {
 // pods returns the Pods of a namespace.
 func (s *site) pods(ctx context.Context, namespace, selector string) ([]corev1.Pod, error) {
 	var list corev1.PodList
-	err := request(ctx, http.MethodGet, http.DefaultClient, s.api+"/api/v1/namespaces/"+namespace+"/pods?labelSelector="+url.QueryEscape(selector), &list)
+	err := request(ctx, http.MethodGet, caller, s.api+"/api/v1/namespaces/"+namespace+"/pods?labelSelector="+url.QueryEscape(selector), &list)
 	return list.Items, err
 }
 
@@ -317,7 +322,7 @@ func (s *site) call(ctx context.Context, token, address, method, path string, bo
 	r.Host = s.balancer.address
 	r.Header.Set("Authorization", token)
 	r.Header.Set("Content-Type", "application/json")
-	response, err := http.DefaultClient.Do(r)
+	response, err := caller.Do(r)
 	if err != nil {
 		return err
 	}
@@ -512,40 +517,32 @@ func (w *wire) cut() {
 	}
 }
 
-// A report is a table of what was measured.
-type report struct {
-	file string
-	mu   sync.Mutex
-	text strings.Builder
-}
+// A report is a table of what was measured: lines in the test's log, and in the file of
+// INGOT_TEST_REPORT, after what that has already.
+type report struct{ t *testing.T }
 
-// newReport returns a report, which is written at the end of the test to the file of
-// INGOT_TEST_REPORT, after what that has already, and to the test's log.
 func newReport(t *testing.T) *report {
 	t.Helper()
-	r := &report{file: os.Getenv("INGOT_TEST_REPORT")}
-	t.Cleanup(func() {
-		t.Logf("\n%s", r.text.String())
-		if r.file == "" {
-			return
-		}
-		f, err := os.OpenFile(r.file, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644) //nolint:gosec // a report
-		if err != nil {
-			t.Error(err)
-			return
-		}
-		defer f.Close()
-		if _, err := f.WriteString(r.text.String()); err != nil {
-			t.Error(err)
-		}
-	})
-	return r
+	return &report{t}
 }
 
+// add adds a line at once, so that it is not lost when a later part of a test fails.
 func (r *report) add(what, goal, figure string) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	fmt.Fprintf(&r.text, "| %s | %s | %s |\n", what, goal, figure)
+	r.t.Helper()
+	row := fmt.Sprintf("| %s | %s | %s |\n", what, goal, figure)
+	r.t.Log(row)
+	file := os.Getenv("INGOT_TEST_REPORT")
+	if file == "" {
+		return
+	}
+	f, err := os.OpenFile(file, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644) //nolint:gosec // a report
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	defer f.Close()
+	if _, err := f.WriteString(row); err != nil {
+		r.t.Error(err)
+	}
 }
 
 func seconds(d time.Duration) string { return strconv.FormatFloat(d.Seconds(), 'f', 1, 64) + " s" }

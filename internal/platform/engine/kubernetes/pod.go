@@ -122,22 +122,32 @@ func checkSegment(name string) error {
 	return nil
 }
 
-// nodesOf restricts a Pod to the nodes of its isolation segment.
-func nodesOf(spec object, segment string) {
+// nodesOf restricts a Pod to the nodes of its isolation segment, without those to avoid.
+func nodesOf(spec object, segment string, avoid []string) {
+	term := object{} // one, because a node has to match only one of several
 	if segment == "" {
-		affinity, _ := spec["affinity"].(object)
-		if affinity == nil {
-			affinity = object{}
+		term["matchExpressions"] = []any{object{"key": LabelSegment, "operator": "DoesNotExist"}}
+	} else {
+		spec["nodeSelector"] = object{LabelSegment: segment}
+		tolerations, _ := spec["tolerations"].([]any)
+		spec["tolerations"] = append(tolerations, object{"key": LabelSegment, "operator": "Equal", "value": segment})
+	}
+	if len(avoid) > 0 {
+		fields := make([]any, 0, len(avoid))
+		for _, node := range avoid { // the API permits one name for each
+			fields = append(fields, object{"key": "metadata.name", "operator": "NotIn", "values": []any{node}})
 		}
-		affinity["nodeAffinity"] = object{"requiredDuringSchedulingIgnoredDuringExecution": object{"nodeSelectorTerms": []any{
-			object{"matchExpressions": []any{object{"key": LabelSegment, "operator": "DoesNotExist"}}},
-		}}}
-		spec["affinity"] = affinity
+		term["matchFields"] = fields
+	}
+	if len(term) == 0 {
 		return
 	}
-	spec["nodeSelector"] = object{LabelSegment: segment}
-	tolerations, _ := spec["tolerations"].([]any)
-	spec["tolerations"] = append(tolerations, object{"key": LabelSegment, "operator": "Equal", "value": segment})
+	affinity, _ := spec["affinity"].(object)
+	if affinity == nil {
+		affinity = object{}
+	}
+	affinity["nodeAffinity"] = object{"requiredDuringSchedulingIgnoredDuringExecution": object{"nodeSelectorTerms": []any{term}}}
+	spec["affinity"] = affinity
 }
 
 // object is an object of the API.
@@ -210,7 +220,6 @@ func (e *Engine) podSpec(s engine.Spec, k agent.Keys) object {
 	if e.options.PriorityClass != "" {
 		spec["priorityClassName"] = e.options.PriorityClass
 	}
-	affinity := object{}
 	if process := s.Labels["process"]; dnsName.MatchString(process) {
 		same := object{labelProcess: process}
 		if version := s.Labels["version"]; dnsName.MatchString(version) {
@@ -222,23 +231,11 @@ func (e *Engine) podSpec(s engine.Spec, k agent.Keys) object {
 		}}
 		// Not a second constraint: the scheduler ignores all of them on nodes that lack the
 		// label of one, and only clusters of clouds have zones.
-		affinity["podAntiAffinity"] = object{"preferredDuringSchedulingIgnoredDuringExecution": []any{object{
+		spec["affinity"] = object{"podAntiAffinity": object{"preferredDuringSchedulingIgnoredDuringExecution": []any{object{
 			"weight": int64(100), "podAffinityTerm": object{"topologyKey": "topology.kubernetes.io/zone", "labelSelector": selector},
-		}}}
+		}}}}
 	}
-	if nodes := e.avoid(); len(nodes) > 0 {
-		fields := make([]any, 0, len(nodes))
-		for _, node := range nodes {
-			fields = append(fields, object{"key": "metadata.name", "operator": "NotIn", "values": []any{node}})
-		}
-		affinity["nodeAffinity"] = object{"requiredDuringSchedulingIgnoredDuringExecution": object{
-			"nodeSelectorTerms": []any{object{"matchFields": fields}},
-		}}
-	}
-	if len(affinity) > 0 {
-		spec["affinity"] = affinity
-	}
-	nodesOf(spec, s.Segment)
+	nodesOf(spec, s.Segment, e.avoid())
 	return spec
 }
 
