@@ -128,21 +128,9 @@ func (s *System) openRuntime(ctx context.Context, dir *datadir.Dir, d *db.DB, se
 		_, found := r.table.Lookup(host, path)
 		return found
 	}}
-	r.access = router.NewAccessLog(r.logs, c.Log)
-	proxied := router.Options{AccessLog: r.access.Add, RouteServices: c.guard(), Log: c.Log}
-	if c.Engine == "kubernetes" {
-		proxied.DialTimeout = time.Second // a node that is gone refuses no connections
-	}
-	r.proxy = router.NewProxy(r.table, proxied)
-	s.later(r.proxy.Close)
-	r.traffic = &traffic{proxy: r.proxy, log: c.Log}
-	if !servers.Alone() {
-		r.traffic.store = r.store
-	}
-	if err := s.openTCP(r); err != nil {
+	if err := s.openRouter(r); err != nil {
 		return nil, err
 	}
-
 	if r.identity, err = s.openIdentity(ctx, r); err != nil {
 		return nil, err
 	}
@@ -177,6 +165,23 @@ func (s *System) openRuntime(ctx context.Context, dir *datadir.Dir, d *db.DB, se
 		c.seams.runtime(r)
 	}
 	return r, nil
+}
+
+// openRouter creates the HTTP and the TCP router, with what they log and count.
+func (s *System) openRouter(r *runtime) error {
+	c := s.config
+	r.access = router.NewAccessLog(r.logs, c.Log)
+	proxied := router.Options{AccessLog: r.access.Add, RouteServices: c.guard(), Log: c.Log}
+	if c.Engine == "kubernetes" {
+		proxied.DialTimeout = time.Second // a node that is gone refuses no connections
+	}
+	r.proxy = router.NewProxy(r.table, proxied)
+	s.later(r.proxy.Close)
+	r.traffic = &traffic{proxy: r.proxy, log: c.Log}
+	if !r.cluster.Alone() {
+		r.traffic.store = r.store
+	}
+	return s.openTCP(r)
 }
 
 // ensureDefaults stores the resources that every platform has.

@@ -77,6 +77,8 @@ func (noDirectory) UsersByID(context.Context, []string) (map[string]api.Director
 	return nil, nil
 }
 
+func (noDirectory) ClientExists(context.Context, string) (bool, error) { return false, nil }
+
 func (noDirectory) UsersByName(context.Context, []string, []string) ([]api.DirectoryUser, error) {
 	return nil, nil
 }

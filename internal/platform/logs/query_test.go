@@ -146,13 +146,13 @@ func TestFirehose(t *testing.T) {
 		}
 		gauge := fieldsOf(t, []byte(next(9)[12][0]))
 		if gauge[1][0] != "one" || gauge[2][0] != "\x01" || gauge[3][0] != "\x00\x00\x00\x00\x00\x00\x29\x40" {
-			t.Errorf("%s: the gauge is %q, want CPU 12.5 of instance 1", path, gauge)
+			t.Errorf("%s: the gauge is %v, want CPU 12.5 of instance 1", path, gauge)
 		}
 		logstest.Add(t, d.store, logstest.Line("one", "s"+path, 1, logstest.T0, "hello "+path))
 		envelope := next(5)
 		line := fieldsOf(t, []byte(envelope[8][0]))
 		if line[1][0] != "hello "+path || line[4][0] != "one" || !strings.HasPrefix(line[5][0], "APP/PROC/") || envelope[13][0] != "test" {
-			t.Errorf("%s: the line is %q of %q", path, line, envelope)
+			t.Errorf("%s: the line is %v of %v", path, line, envelope)
 		}
 	}
 	for path, want := range map[string]int{"/firehose/nozzle": 403, "/apps/foreign/stream": 404} {

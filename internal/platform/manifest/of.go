@@ -65,22 +65,10 @@ func describe(tx platform.Tx, app *platform.App) (yaml.MapSlice, error) {
 	if meta := describeMetadata(&app.Metadata); len(meta) > 0 {
 		set("metadata", meta)
 	}
-	processes, _, err := tx.Processes().List(platform.Where("app_guid", app.GUID))
+	processes, err := processesOf(tx, app)
 	if err != nil {
 		return nil, err
 	}
-	// Of web processes the newest counts.
-	newest := map[string]string{}
-	for _, process := range processes {
-		newest[process.Type] = process.GUID
-	}
-	processes = slices.DeleteFunc(processes, func(p *platform.Process) bool { return newest[p.Type] != p.GUID })
-	slices.SortFunc(processes, func(a, b *platform.Process) int {
-		if a.Type == platform.WebProcess || b.Type == platform.WebProcess {
-			return map[bool]int{true: -1, false: 1}[a.Type == platform.WebProcess]
-		}
-		return strings.Compare(a.Type, b.Type)
-	})
 	var list []yaml.MapSlice
 	for _, process := range processes {
 		list = append(list, describeProcess(process))
@@ -107,6 +95,27 @@ func describe(tx platform.Tx, app *platform.App) (yaml.MapSlice, error) {
 		set("sidecars", extra)
 	}
 	return out, nil
+}
+
+// processesOf returns the processes of an app, web first.
+func processesOf(tx platform.Tx, app *platform.App) ([]*platform.Process, error) {
+	processes, _, err := tx.Processes().List(platform.Where("app_guid", app.GUID))
+	if err != nil {
+		return nil, err
+	}
+	// Of web processes the newest counts.
+	newest := map[string]string{}
+	for _, process := range processes {
+		newest[process.Type] = process.GUID
+	}
+	processes = slices.DeleteFunc(processes, func(p *platform.Process) bool { return newest[p.Type] != p.GUID })
+	slices.SortFunc(processes, func(a, b *platform.Process) int {
+		if a.Type == platform.WebProcess || b.Type == platform.WebProcess {
+			return map[bool]int{true: -1, false: 1}[a.Type == platform.WebProcess]
+		}
+		return strings.Compare(a.Type, b.Type)
+	})
+	return processes, nil
 }
 
 // describeImage returns the image of an app as it was pushed, without its digest, so that
