@@ -97,7 +97,7 @@ func (r *Revision) ChangesTo(next *Revision) []string {
 	}
 	for kind, now := range next.Processes {
 		was, known := r.Processes[kind]
-		what := ""
+		var what string
 		switch {
 		case !known:
 			changes = append(changes, fmt.Sprintf("New process type '%s' added.", kind))

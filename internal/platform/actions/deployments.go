@@ -211,11 +211,10 @@ func (p *Platform) deployTarget(tx platform.Tx, by Actor, app *platform.App, d *
 	if err := p.deployDroplet(tx, by, app, d); err != nil {
 		return nil, err
 	}
-	revision := target
-	switch {
-	case target == nil:
+	var revision *platform.Revision
+	if target == nil {
 		revision, err = p.revise(tx, by, app, web)
-	default:
+	} else {
 		if err := restoreSidecars(tx, target); err != nil {
 			return nil, err
 		}

@@ -274,7 +274,7 @@ func (a *API) updateDestination(w http.ResponseWriter, r *http.Request) error {
 		if err != nil {
 			return nil, err
 		}
-		protocol := ""
+		var protocol string
 		if body.Protocol != nil {
 			protocol = *body.Protocol
 		} else if protocol, err = platform.DestinationProtocol(route, ""); err != nil {

@@ -74,14 +74,13 @@ func newApp(guid string) *app {
 	}
 }
 
-// post adds an event for the next pass. It returns false if the app is dead.
-func (a *app) post(o occurrence) bool {
+// post adds an event for the next pass, unless the app is dead.
+func (a *app) post(o occurrence) {
 	a.in.Lock()
 	defer a.in.Unlock()
 	if !a.dead {
 		a.inbox = append(a.inbox, o)
 	}
-	return !a.dead
 }
 
 // tell posts an event of an instance and queues the app.

@@ -123,7 +123,9 @@ func TestParseAuthority(t *testing.T) {
 		t.Errorf("the stored authority: %v", err)
 	}
 	foreign, _ := authority(t).Bytes()
-	mixed := append(append([]byte{}, stored[:bytes.Index(stored, []byte("-----BEGIN CERT"))]...), foreign[bytes.Index(foreign, []byte("-----BEGIN CERT")):]...)
+	key, _, _ := bytes.Cut(stored, []byte("-----BEGIN CERT"))
+	_, certificate, _ := bytes.Cut(foreign, []byte("-----BEGIN CERT"))
+	mixed := slices.Concat(key, []byte("-----BEGIN CERT"), certificate)
 	for name, bad := range map[string][]byte{"empty": nil, "half": stored[:40], "certificate only": a.PEM(), "mixed": mixed} {
 		if _, err := identity.ParseAuthority(bad); err == nil || !strings.Contains(err.Error(), "authority of instances") {
 			t.Errorf("%s: %v", name, err)

@@ -131,7 +131,7 @@ func TestFirehose(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%s: %v", path, err)
 		}
-		defer c.CloseNow()
+		t.Cleanup(func() { _ = c.CloseNow() })
 		next := func(kind byte) map[uint64][]string {
 			t.Helper()
 			for {

@@ -8,7 +8,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"log"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -31,10 +31,13 @@ import (
 	"ingot/internal/platform/registry"
 )
 
+// quiet is for registries, which log every request.
+var quiet = slog.NewLogLogger(slog.DiscardHandler, slog.LevelInfo)
+
 // serve starts a registry on loopback. around may change what it does.
 func serve(t *testing.T, around func(http.Handler) http.Handler) string {
 	t.Helper()
-	h := hub.New(hub.Logger(log.New(io.Discard, "", 0)))
+	h := hub.New(hub.Logger(quiet))
 	if around != nil {
 		h = around(h)
 	}
@@ -195,7 +198,7 @@ func TestCredentials(t *testing.T) {
 	for kind, around := range map[string]func(http.Handler) http.Handler{"basic": basic, "token": token} {
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()
-			var h http.Handler = hub.New(hub.Logger(log.New(io.Discard, "", 0)))
+			h := hub.New(hub.Logger(quiet))
 			open := httptest.NewServer(h)
 			t.Cleanup(open.Close)
 			img := image(t, goarch, v1.Config{Cmd: []string{"x"}})
@@ -231,7 +234,7 @@ func TestCredentials(t *testing.T) {
 // TestRedirects sees that credentials do not follow a redirect of a layer.
 func TestRedirects(t *testing.T) {
 	t.Parallel()
-	var store http.Handler = hub.New(hub.Logger(log.New(io.Discard, "", 0)))
+	store := hub.New(hub.Logger(quiet))
 	leaked := make(chan string, 10)
 	cdn := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if a := r.Header.Get("Authorization"); a != "" {

@@ -3,6 +3,7 @@ package storetest
 import (
 	"errors"
 	"fmt"
+
 	"ingot/internal/platform"
 )
 

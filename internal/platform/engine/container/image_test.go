@@ -16,6 +16,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"ingot/internal/base/fault"
 	"ingot/internal/platform/engine"
@@ -266,7 +267,7 @@ func TestImageServes(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		resp, err := http.Get("http://" + in.Ports[0].Address)
+		resp, err := (&http.Client{Timeout: time.Minute}).Get("http://" + in.Ports[0].Address)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -35,12 +35,12 @@ func Replace(dir string, from io.Reader) (err error) {
 		if err != nil {
 			return err
 		}
-		if h.Typeflag != tar.TypeReg || h.Name != filepath.Base(h.Name) || h.Size > maxReplaced {
+		if h.Typeflag != tar.TypeReg || !filepath.IsLocal(h.Name) || h.Name == "." || h.Name != filepath.Base(h.Name) || h.Size > maxReplaced {
 			return fmt.Errorf("%q is not a small file of the directory", h.Name)
 		}
 		temporary, err := stage(dir, h, files)
 		if temporary != "" {
-			staged = append(staged, [2]string{temporary, filepath.Join(dir, h.Name)})
+			staged = append(staged, [2]string{temporary, filepath.Join(dir, h.Name)}) //nolint:gosec // a name without directories
 		}
 		if err != nil {
 			return err
