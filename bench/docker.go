@@ -8,8 +8,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"log"
+	"log/slog"
 	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
@@ -52,7 +51,7 @@ func measureDocker(ctx context.Context, r *Report) (err error) {
 		return err
 	}
 	defer os.RemoveAll(dir)
-	images := httptest.NewServer(registry.New(registry.Logger(log.New(io.Discard, "", 0)), registry.WithBlobHandler(registry.NewDiskBlobHandler(store))))
+	images := httptest.NewServer(registry.New(registry.Logger(slog.NewLogLogger(slog.DiscardHandler, slog.LevelInfo)), registry.WithBlobHandler(registry.NewDiskBlobHandler(store))))
 	defer images.Close()
 	image := strings.TrimPrefix(images.URL, "http://") + "/bench/app:1"
 	packed, err := pushImage(ctx, r, image, filepath.Join(dir, "layer"), size)
@@ -113,7 +112,7 @@ func pushImage(ctx context.Context, r *Report, reference, scratch string, size i
 	if err != nil {
 		return 0, err
 	}
-	img := v1.Image(empty.Image)
+	var img v1.Image = empty.Image
 	for i := range dockerLayers {
 		path := fmt.Sprint(scratch, i)
 		if err := writeLayer(path, program, i, size/dockerLayers); err != nil {

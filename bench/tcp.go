@@ -186,8 +186,8 @@ func connectOnce(ctx context.Context, addr string, request []byte) error {
 
 // startTCPPeer starts haproxy in TCP mode, or returns nil if it is not installed.
 func (r *Report) startTCPPeer(ctx context.Context, app, host string) (*peer, error) {
-	program, err := lookSbin("haproxy")
-	if err != nil {
+	program, missing := lookSbin("haproxy")
+	if missing != nil {
 		r.Note("no comparison with haproxy: it is not installed (scripts/setup bench installs it).")
 		return nil, nil
 	}
@@ -225,5 +225,6 @@ backend app
 		_ = p.cmd.Wait()
 		close(p.exited)
 	}()
-	return p, p.await(ctx, host)
+	err = p.await(ctx, host)
+	return p, err
 }

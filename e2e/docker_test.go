@@ -5,7 +5,7 @@ import (
 	"bytes"
 	"context"
 	"io"
-	"log"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -104,7 +104,7 @@ const registryUser, registryPassword = "ann", "correct horse"
 
 func startRegistry(t *testing.T) *private {
 	t.Helper()
-	images := registry.New(registry.Logger(log.New(io.Discard, "", 0)))
+	images := registry.New(registry.Logger(slog.NewLogLogger(slog.DiscardHandler, slog.LevelInfo)))
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if user, password, _ := r.BasicAuth(); user != registryUser || password != registryPassword {
 			w.Header().Set("WWW-Authenticate", `Basic realm="images"`)

@@ -91,7 +91,7 @@ func groupsHold(t *testing.T, home string, front func(string) string) {
 	cfOK(t, home, "create-security-group", "wide", rulesFile(t, `[{"protocol":"all","destination":"0.0.0.0/0"}]`))
 	cfOK(t, home, "bind-security-group", "wide", "demo", "--space", "dev")
 	expect("with a rule for everything", "closed")
-	cfOK(t, home, "update-security-group", "wide", rulesFile(t, fmt.Sprintf(`[{"protocol":"tcp","destination":"%s","ports":"%s"}]`, gateway, port)))
+	cfOK(t, home, "update-security-group", "wide", rulesFile(t, fmt.Sprintf(`[{"protocol":"tcp","destination":%q,"ports":%q}]`, gateway, port)))
 	expect("with a rule for this address", "reached")
 	cfOK(t, home, "unbind-security-group", "wide", "demo", "dev")
 	expect("without it", "closed")
