@@ -197,6 +197,7 @@ func TestBrokenDownloads(t *testing.T) {
 			}
 			// It works again when the store does.
 			b.Fail(nil)
+			s.stall = time.Minute
 			if got, err := get(t.Context(), s, blob.Packages, "a"); got != content || err != nil {
 				t.Errorf("afterwards got %d bytes, %v, want %d", len(got), err, len(content))
 			}

@@ -149,6 +149,10 @@ func (e *Engine) launch(ctx context.Context, d *local.Dir, s engine.Spec) error 
 	if err != nil {
 		return err
 	}
+	files, err := s.AllFiles(m.IP)
+	if err != nil {
+		return err
+	}
 	user, group := s.Launch.User, s.Launch.Group
 	spec := local.Substitute(s.Launch, words(d, ports, m.IP))
 	spec.User, spec.Group = 0, 0 // those of the agent
@@ -164,7 +168,7 @@ func (e *Engine) launch(ctx context.Context, d *local.Dir, s engine.Spec) error 
 		return err
 	}
 	client := e.dialer.At(d.ID(), Port(m.IP), Key(d.ID()))
-	if _, err := client.Launch(ctx, agent.Launch{Spec: spec, Files: s.Files, Limits: s.Limits}); err != nil {
+	if _, err := client.Launch(ctx, agent.Launch{Spec: spec, Files: files, Limits: s.Limits}); err != nil {
 		return err
 	}
 	return d.Commit(local.Meta{
