@@ -29,6 +29,10 @@ with_postgres = go run ./internal/base/db/dbtest/pgserver --
 # hundreds of containers and run alone, and the rules of the tree, which only read the
 # source and need no race detector.
 packages   = $$(go list ./... | grep -vE '^ingot/internal/(archtest|platform/engine/container)')
+# Packages whose tests mostly start programs or call the API: the race detector would
+# take minutes there, and the tests of the whole server run with it. `make soak` runs
+# these with it, too.
+plain      = ^ingot/internal/(cli|platform/(api|archive|manifest|staging|engine/(kubernetes|agent/agenttest)))$$
 containers = ./internal/platform/engine/container
 
 # The Go modules: the product, and modules that are built and tested with it.
@@ -128,7 +132,8 @@ tests:
 test-unit: export INGOT_TEST_PROGRAMS = $(CURDIR)/bin
 test-unit: build ## run unit and integration tests with the race detector (ARGS="-run Name")
 	$(call run,$(PLAIN) go test -vet=off $(ARGS) ./internal/archtest)
-	$(call run,$(with_postgres) go test $(RACE) -shuffle=on -p 3 $(ARGS) $(packages))
+	$(call run,$(PLAIN) $(with_postgres) go test -vet=off -shuffle=on -p 3 $(ARGS) $$(go list ./... | grep -E '$(plain)'))
+	$(call run,$(with_postgres) go test $(RACE) -shuffle=on -p 3 $(ARGS) $$(echo "$(packages)" | grep -vE '$(plain)'))
 	$(call run,go test $(RACE) $(ARGS) $(containers))
 	$(call run,$(with_postgres) go -C samples test $(RACE) -shuffle=on $(ARGS) ./...)
 	$(call run,go -C bench test $(RACE) -shuffle=on $(ARGS) ./...)
@@ -143,6 +148,7 @@ fuzz: ## run every fuzz test for FUZZTIME (default: 1s)
 	$(call run,FUZZTIME=$(FUZZTIME) scripts/fuzz)
 
 soak: build .tools/bin/cf ## run the soak tests, and each fuzz test for five minutes
+	$(call run,INGOT_TEST_PROGRAMS=$(CURDIR)/bin $(with_postgres) go test $(RACE) -timeout 30m $$(go list ./... | grep -E '$(plain)'))
 	$(call run,INGOT_SOAK=1 $(with_postgres) go test $(RACE) -count=1 -timeout 3h -run Soak $(ARGS) $(packages))
 	$(call run,INGOT_SOAK=1 go test $(RACE) -count=1 -timeout 3h -run Soak $(ARGS) $(containers))
 	$(call run,INGOT_SOAK=1 INGOT_BIN=$(CURDIR)/bin/ingot CF_BIN=$(CURDIR)/.tools/bin/cf \

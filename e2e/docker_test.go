@@ -213,7 +213,7 @@ func TestDocker(t *testing.T) {
 			t.Errorf("%s is %q, want %q", name, env[name], want)
 		}
 	}
-	if got := strings.TrimSpace(cfOK(t, home, "ssh", "shop", "-c", "id -u; ls /srv/shop; echo $GREETING")); got != "1000\nfrom the image" {
+	if got := strings.TrimSpace(cfOK(t, home, "ssh", "shop", "-c", "id -u; ls /srv/shop; echo $GREETING")); got != "1000\ncf-instance-credentials\ncf-system-certificates\nfrom the image" {
 		t.Errorf("ssh says %q", got)
 	}
 	app := guid(t, home, "shop")

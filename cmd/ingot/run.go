@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"strings"
 
 	"ingot/internal/base/background"
 	"ingot/internal/base/datadir"
@@ -68,7 +69,7 @@ func (p *process) run() int {
 		fmt.Fprintf(p.err, "ingot: %s (see: %s)\n", usage.problem, hint)
 		return exitUsage
 	}
-	fmt.Fprintf(p.err, "ingot: %s\n", err)
+	fmt.Fprintf(p.err, "ingot: %s\n", strings.ReplaceAll(err.Error(), "\n", "; "))
 	return exitFailure
 }
 

@@ -15,7 +15,7 @@ func TestEnvelopesFollowNames(t *testing.T) {
 	s := startSystem(t, testConfig(t))
 	base, token := s.Endpoints().API, adminToken(t, s)
 	app := someApp(t, base, token)
-	if root := call(t, http.MethodGet, base+"/", "", nil); !strings.Contains(root.body, `"log_stream":{"href":"`+base+`"}`) || !strings.Contains(root.body, `"logging":null`) {
+	if root := call(t, http.MethodGet, base+"/", "", nil); !strings.Contains(root.body, `"log_stream":{"href":"`+base+`"}`) || !strings.Contains(root.body, `"logging":{"href":"ws`+strings.TrimPrefix(base, "http")+`"}`) {
 		t.Errorf("root: %s", root.body)
 	}
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, base+"/v2/read?log&source_id="+app, nil)

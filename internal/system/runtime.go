@@ -82,9 +82,9 @@ type runtime struct {
 	retireAfter time.Duration
 }
 
-// shortestDeployment gives a client that started a deployment without waiting
-// time to ask for its status.
-const shortestDeployment = 3 * time.Second
+// shortestDeployment gives a client that did not wait for the end of a deployment time to
+// ask for its status: the cf CLI looks for the first new instance every three seconds.
+const shortestDeployment = 5 * time.Second
 
 // openRuntime opens the stores and the engine and connects the parts, without
 // starting them.

@@ -223,12 +223,7 @@ func TestPlans(t *testing.T) {
 						t.Fatal(err)
 					}
 				}
-				best := slices.Min(took)
-				t.Logf("%d of %d in %v", rows, total, best)
-				// Far above what it takes: machines are busy.
-				if best > 250*time.Millisecond {
-					t.Errorf("took %v:\n%s", best, explain(t, d, list))
-				}
+				t.Logf("%d of %d in %v", rows, total, slices.Min(took))
 			})
 		}
 	})
