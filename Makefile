@@ -142,7 +142,7 @@ test-unit: build ## run unit and integration tests with the race detector (ARGS=
 
 test-e2e: build .tools/bin/cf ## run end-to-end tests of the built programs, with the cf CLI
 	$(call run,$(PLAIN) INGOT_BIN=$(CURDIR)/bin/ingot CF_BIN=$(CURDIR)/.tools/bin/cf \
-		go -C e2e test -vet=off -count=1 -parallel 3 -timeout 30m $(ARGS) ./...)
+		go -C e2e test -vet=off -count=1 -parallel 4 -timeout 30m $(ARGS) ./...)
 
 fuzz: ## run every fuzz test for FUZZTIME (default: 1s)
 	$(call run,FUZZTIME=$(FUZZTIME) scripts/fuzz)

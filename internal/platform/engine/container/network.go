@@ -169,15 +169,15 @@ func (n *network) configure(link netlink.Link) error {
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
+	if err := netlink.LinkSetAlias(link, n.mark()); err != nil {
+		return fmt.Errorf("bridge %s: %w", n.name, err)
+	}
 	// Instances reach each other only through the host, which answers their ARP requests for
 	// each other and forwards what the firewall accepts.
 	for name, value := range map[string]string{"forwarding": "1", "proxy_arp_pvlan": "1", "send_redirects": "0"} {
-		if err := os.WriteFile("/proc/sys/net/ipv4/conf/"+n.name+"/"+name, []byte(value), 0); err != nil {
+		if err := setBridge(n.name, name, value); err != nil {
 			return err
 		}
-	}
-	if err := netlink.LinkSetAlias(link, n.mark()); err != nil {
-		return fmt.Errorf("bridge %s: %w", n.name, err)
 	}
 	addr := &netlink.Addr{IPNet: ipNet(n.gateway(), subnetBits)}
 	if err := netlink.AddrReplace(link, addr); err != nil {
@@ -485,13 +485,29 @@ func stopForwarding() error {
 		if err != nil {
 			return err
 		}
+		var closed []string
 		for _, l := range links {
 			if l.Type() == "bridge" && strings.HasPrefix(l.Attrs().Alias, egressMark) {
 				return nil
 			}
+			if l.Type() == "bridge" && strings.HasPrefix(l.Attrs().Alias, closedMark) {
+				closed = append(closed, l.Attrs().Name)
+			}
 		}
-		return errors.Join(os.WriteFile(forwarding, []byte("0"), 0), os.Remove(forwarded))
+		// The kernel sets this for all interfaces.
+		err = errors.Join(os.WriteFile(forwarding, []byte("0"), 0), os.Remove(forwarded))
+		for _, name := range closed {
+			if e := setBridge(name, "forwarding", "1"); !errors.Is(e, fs.ErrNotExist) {
+				err = errors.Join(err, e)
+			}
+		}
+		return err
 	})
+}
+
+// setBridge changes a setting of a bridge in the kernel.
+func setBridge(bridge, name, value string) error {
+	return os.WriteFile("/proc/sys/net/ipv4/conf/"+bridge+"/"+name, []byte(value), 0)
 }
 
 // withForwarding locks out other engines of this machine while f runs.
