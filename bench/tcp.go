@@ -186,10 +186,10 @@ func connectOnce(ctx context.Context, addr string, request []byte) error {
 
 // startTCPPeer starts haproxy in TCP mode, or returns nil if it is not installed.
 func (r *Report) startTCPPeer(ctx context.Context, app, host string) (*peer, error) {
-	program, missing := lookSbin("haproxy")
-	if missing != nil {
+	program, err := lookSbin("haproxy")
+	if err != nil {
 		r.Note("no comparison with haproxy: it is not installed (scripts/setup bench installs it).")
-		return nil, nil
+		return nil, nil //nolint:nilerr // it is optional
 	}
 	listen, err := freePort(ctx)
 	if err != nil {

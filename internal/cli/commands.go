@@ -89,7 +89,7 @@ func init() { //nolint:gochecknoinits // the table names functions that read it
 		}},
 		{name: "curl", group: groupOther, summary: "Send a raw request to the API", args: "PATH [-X METHOD] [-d BODY] [-H HEADER] [-i]", need: anAPI,
 			example: []string{"curl /v3/apps", `curl -X PATCH /v3/routes/GUID/destinations -d '{"destinations":[]}'`}, make: func() runner { return &curlCommand{} }},
-		{name: "doctor", group: groupOther, summary: "Check this machine or a cluster for what Ingot needs", args: "[--engine kubernetes]",
+		{name: "doctor", group: groupOther, summary: "Check a machine or a cluster for what Ingot needs", args: "[--engine kubernetes]",
 			about:   "With --engine kubernetes it checks a cluster as a server would use it, with the values of the INGOT_ environment variables where flags are missing. It starts Pods and removes them. The exit status is 1 if something does not work.",
 			example: []string{"doctor", "doctor --engine kubernetes --kubernetes-kubeconfig ~/.kube/config --kubernetes-image registry.example.com/ingot/stack:0.1.0"}, make: func() runner { return &doctorCommand{} }},
 		{name: "completion", group: groupOther, summary: "Print a shell completion script", args: "bash|zsh|fish", example: []string{"completion bash > /etc/bash_completion.d/ingot"}, make: func() runner { return &completionCommand{} }},
