@@ -48,20 +48,11 @@ func (a *api) sendDropsonde(w http.ResponseWriter, r *http.Request, q streamOpti
 		return fault.New(fault.BadRequest, "This is a WebSocket: the request needs the header 'Upgrade: websocket'.")
 	}
 	claims := token.FromContext(r.Context())
-	caller := claims.UserID
-	if !claims.IsUser() {
-		caller = "client " + claims.ClientID
+	hose, leave, err := a.openHose(claims, q)
+	if err != nil {
+		return err
 	}
-	if !a.streams.enter(caller) {
-		return fault.New(fault.RateLimited, "too many log streams are open (at most %d of one user, %d of all); close some or try again later", maxStreamsOfOne, maxStreamsOfAll)
-	}
-	defer a.streams.leave(caller)
-	shard := q.shard
-	if shard != "" {
-		shard = caller + "\n" + shard
-	}
-	hose := a.store.Readers().Hose(q.apps, shard)
-	defer hose.Close()
+	defer leave()
 	control := http.NewResponseController(w)
 	_, _ = control.SetReadDeadline(time.Time{}), control.SetWriteDeadline(time.Time{})
 	// The token is in a header, which no page of another site can send: the origin does

@@ -105,20 +105,11 @@ func (a *api) stream(w http.ResponseWriter, r *http.Request) error {
 		return problem(w, http.StatusNotFound, "not_found", "resource not found")
 	}
 	claims := token.FromContext(r.Context())
-	caller := claims.UserID
-	if !claims.IsUser() {
-		caller = "client " + claims.ClientID
+	hose, leave, err := a.openHose(claims, q)
+	if err != nil {
+		return err
 	}
-	if !a.streams.enter(caller) {
-		return fault.New(fault.RateLimited, "too many log streams are open (at most %d of one user, %d of all); close some or try again later", maxStreamsOfOne, maxStreamsOfAll)
-	}
-	defer a.streams.leave(caller)
-	shard := q.shard
-	if shard != "" {
-		shard = caller + "\n" + shard // callers do not share each other's shards
-	}
-	hose := a.store.Readers().Hose(q.apps, shard)
-	defer hose.Close()
+	defer leave()
 
 	control := http.NewResponseController(w)
 	_ = control.SetReadDeadline(time.Time{})
@@ -137,6 +128,27 @@ func (a *api) stream(w http.ResponseWriter, r *http.Request) error {
 	defer stop()
 	a.sendEnvelopes(ctx, &envelopeWriter{api: a, w: w, control: control, want: q, abouts: map[string]*About{}}, hose)
 	return nil
+}
+
+// openHose returns the lines for a stream of the caller, and a function to call when it
+// ends.
+func (a *api) openHose(claims *token.Claims, q streamOptions) (hose *Hose, leave func(), err error) {
+	caller := claims.UserID
+	if !claims.IsUser() {
+		caller = "client " + claims.ClientID
+	}
+	if !a.streams.enter(caller) {
+		return nil, nil, fault.New(fault.RateLimited, "too many log streams are open (at most %d of one user, %d of all); close some or try again later", maxStreamsOfOne, maxStreamsOfAll)
+	}
+	shard := q.shard
+	if shard != "" {
+		shard = caller + "\n" + shard // callers do not share each other's shards
+	}
+	hose = a.store.Readers().Hose(q.apps, shard)
+	return hose, func() {
+		hose.Close()
+		a.streams.leave(caller)
+	}, nil
 }
 
 // mayStream reports whether the caller may read all these apps, or every app if none is
