@@ -29,15 +29,15 @@ with_postgres = go run ./internal/base/db/dbtest/pgserver --
 # hundreds of containers and run alone, and the rules of the tree, which only read the
 # source and need no race detector.
 packages   = $$(go list ./... | grep -vE '^ingot/internal/(archtest|platform/engine/container)')
-# Packages whose tests mostly start programs or call the API: the race detector would
-# take minutes there, and the tests of the whole server run with it. `make soak` runs
-# these with it, too.
-plain      = ^ingot/internal/(cli|platform/(api|archive|manifest|staging|engine/(kubernetes|agent/agenttest)))$$
+# Packages with much that happens at the same time, which `make test` runs with the race
+# detector. Tests of the others mostly start programs, call the API or wait for databases, and
+# it would take minutes there; `make soak` runs all with it.
+raced      = ^ingot/(cmd/ingot-init|internal/(base/(background|cluster|connlimit|handover|keyed|safedial|web)|console|notify/delivery|platform/(agentserver|controller|dns|engine/(agent|local)|logs(/(drain|logfiles))?|router)))$$
 containers = ./internal/platform/engine/container
 
 # The Go modules: the product, and modules that are built and tested with it.
 # `go -C DIR` runs the go tool in one of them.
-modules = . samples e2e bench cluster stack
+modules = . samples e2e bench cluster stack release
 
 # $(call each,COMMAND) shows and runs a command in the folder of each module.
 each = @for dir in $(modules); do \
@@ -52,7 +52,7 @@ tree_state = git ls-files -z --cached --others --exclude-standard | \
 help: ## list the targets
 	@awk 'BEGIN { FS = ":.*## " } \
 		/^##@ / { printf "\n%s\n", substr($$0, 5) } \
-		/^[a-z0-9-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+		/^[a-z0-9-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 ##@ Run
 .PHONY: up down build
@@ -74,9 +74,15 @@ build: ## build bin/ingot and the small programs beside it
 samples: ## build the sample apps, ready to be pushed
 	$(call run,scripts/samples)
 
-.PHONY: deb
-deb: build ## build a Debian package with a systemd unit
-	@scripts/deb
+.PHONY: deb release release-check
+deb: build ## build a Debian package with systemd units
+	$(call run,go -C release run . --version $(VERSION) --epoch $$(git log -1 --format=%ct 2>/dev/null || echo 0) --programs $(CURDIR)/bin --arch $$(go env GOARCH) --only deb --out $(CURDIR)/bin)
+
+release: ## build tarballs, Debian packages, the image, SBOMs and checksums in dist/
+	@scripts/release
+
+release-check: ## build the release of this commit twice and compare
+	@scripts/release-check
 
 .PHONY: stack-image server-image
 STACK = go -C stack run . --programs $(CURDIR)/bin --cache $(CURDIR)/.tools/stack
@@ -130,29 +136,34 @@ tests:
 	@MAKE='$(MAKE)' scripts/together lint test-unit test-e2e
 
 test-unit: export INGOT_TEST_PROGRAMS = $(CURDIR)/bin
-test-unit: build ## run unit and integration tests with the race detector (ARGS="-run Name")
+test-unit: build .tools/bin/cf ## run unit and integration tests, where it matters with the race detector (ARGS="-run Name")
 	$(call run,$(PLAIN) go test -vet=off $(ARGS) ./internal/archtest)
-	$(call run,$(PLAIN) $(with_postgres) go test -vet=off -shuffle=on -p 3 $(ARGS) $$(go list ./... | grep -E '$(plain)'))
-	$(call run,$(with_postgres) go test $(RACE) -shuffle=on -p 3 $(ARGS) $$(echo "$(packages)" | grep -vE '$(plain)'))
-	$(call run,go test $(RACE) $(ARGS) $(containers))
+	$(call run,$(PLAIN) $(with_postgres) go test -vet=off -shuffle=on -p 3 $(ARGS) $$(echo "$(packages)" | grep -vE '$(raced)'))
+	$(call run,$(with_postgres) go test $(RACE) -shuffle=on -p 3 $(ARGS) $$(go list ./... | grep -E '$(raced)'))
+	$(call run,$(PLAIN) go test -vet=off $(ARGS) $(containers))
 	$(call run,$(with_postgres) go -C samples test $(RACE) -shuffle=on $(ARGS) ./...)
 	$(call run,go -C bench test $(RACE) -shuffle=on $(ARGS) ./...)
 	$(call run,go -C stack test -shuffle=on $(ARGS) ./...)
 	$(call run,go -C cluster test -shuffle=on $(ARGS) ./...)
+	$(call run,CF_BIN=$(CURDIR)/.tools/bin/cf go -C release test -shuffle=on $(ARGS) ./...)
 
-test-e2e: build .tools/bin/cf ## run end-to-end tests of the built programs, with the cf CLI
+test-e2e: build .tools/bin/cf .tools/axe.min.js ## run end-to-end tests of the built programs, with the cf CLI
 	$(call run,$(PLAIN) INGOT_BIN=$(CURDIR)/bin/ingot CF_BIN=$(CURDIR)/.tools/bin/cf \
-		go -C e2e test -vet=off -count=1 -parallel 4 -timeout 30m $(ARGS) ./...)
+		go -C e2e test -vet=off -count=1 -parallel 10 -timeout 30m $(ARGS) ./...)
 
 fuzz: ## run every fuzz test for FUZZTIME (default: 1s)
 	$(call run,FUZZTIME=$(FUZZTIME) scripts/fuzz)
 
 soak: build .tools/bin/cf ## run the soak tests, and each fuzz test for five minutes
-	$(call run,INGOT_TEST_PROGRAMS=$(CURDIR)/bin $(with_postgres) go test $(RACE) -timeout 30m $$(go list ./... | grep -E '$(plain)'))
+	$(call run,INGOT_TEST_PROGRAMS=$(CURDIR)/bin $(with_postgres) go test $(RACE) -timeout 30m $$(echo "$(packages)" | grep -vE '$(raced)'))
 	$(call run,INGOT_SOAK=1 $(with_postgres) go test $(RACE) -count=1 -timeout 3h -run Soak $(ARGS) $(packages))
+	$(call run,go test $(RACE) -timeout 30m $(containers))
 	$(call run,INGOT_SOAK=1 go test $(RACE) -count=1 -timeout 3h -run Soak $(ARGS) $(containers))
 	$(call run,INGOT_SOAK=1 INGOT_BIN=$(CURDIR)/bin/ingot CF_BIN=$(CURDIR)/.tools/bin/cf \
 		$(with_postgres) go -C e2e test -count=1 -timeout 3h -run Soak $(ARGS) ./...)
+	$(call run,INGOT_SOAK=1 go -C stack test -count=1 -timeout 1h -run Soak $(ARGS) ./...)
+	$(call run,INGOT_SOAK=1 INGOT_TEST_PROGRAMS=$(CURDIR)/bin CF_BIN=$(CURDIR)/.tools/bin/cf go -C release test -count=1 -timeout 1h -run Soak $(ARGS) ./...)
+	$(call run,scripts/release-check)
 	$(call run,FUZZTIME=5m scripts/fuzz)
 
 flake: build .tools/bin/cf ## run end-to-end tests many times under load (RUN=TestTasks COUNT=5 LOAD=4 DISK=1)
@@ -198,8 +209,8 @@ setup: ## install what `make up` needs
 setup-test: ## install what `make test` needs, including system packages when run as root
 	@scripts/setup test
 
-.tools/bin/cf .tools/bin/golangci-lint:
+.tools/bin/cf .tools/bin/golangci-lint .tools/axe.min.js:
 	@scripts/setup test
 
 clean: ## remove build results, but not the tools
-	$(call run,rm -rf bin bench/results samples/*/bin)
+	$(call run,rm -rf bin dist bench/results samples/*/bin samples/sidecars/*/bin)
