@@ -37,6 +37,29 @@ func TestEach(t *testing.T) {
 	}
 }
 
+func TestEachResult(t *testing.T) {
+	t.Parallel()
+	odd := errors.New("odd")
+	got := background.EachResult(t.Context(), "test", 2, []int{1, 2, 3, 4}, func(_ context.Context, n int) error {
+		if n == 4 {
+			panic("broken")
+		}
+		if n%2 == 1 {
+			return odd
+		}
+		return nil
+	})
+	var panicked *background.PanicError
+	if len(got) != 4 || !errors.Is(got[0], odd) || got[1] != nil || !errors.Is(got[2], odd) || !errors.As(got[3], &panicked) {
+		t.Errorf("got %v, want the result of each", got)
+	}
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	if got := background.EachResult(ended, "test", 2, []int{1}, func(context.Context, int) error { return nil }); !errors.Is(got[0], context.Canceled) {
+		t.Errorf("got %v after the end of the context", got)
+	}
+}
+
 func TestEachStopsAfterAnError(t *testing.T) {
 	t.Parallel()
 	broken := errors.New("broken")

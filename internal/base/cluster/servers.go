@@ -50,6 +50,13 @@ func (c *Cluster) Servers() int {
 	return 1 + len(c.seen.others)
 }
 
+// List returns the servers of the database that are alive, this one first.
+func (c *Cluster) List() []Server {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return append([]Server{c.self}, c.seen.others...)
+}
+
 // view is what a server has read about the cluster.
 type view struct {
 	now    int64 // by the clock of the database, in nanoseconds

@@ -9,6 +9,8 @@ import (
 	"math/rand/v2"
 	"slices"
 	"time"
+
+	"ingot/internal/base/db"
 )
 
 // shardCount is the number of shards.
@@ -177,7 +179,7 @@ const takeFor = 2 * time.Second
 // balance gives shards away that are more than the share of this server, one at a
 // time, or takes free ones.
 func (c *Cluster) balance(ctx context.Context) {
-	share, mine, free := c.plan()
+	share, room, mine, free := c.plan()
 	for one := range mine.each() {
 		if mine.Len() <= share || ctx.Err() != nil {
 			break
@@ -187,7 +189,7 @@ func (c *Cluster) balance(ctx context.Context) {
 	}
 	var gained Shards
 	for _, one := range free {
-		if mine.Len()+gained.Len() >= share || ctx.Err() != nil {
+		if mine.Len()+gained.Len() >= room || ctx.Err() != nil {
 			break
 		}
 		limited, cancel := c.brief(ctx)
@@ -222,23 +224,32 @@ func (c *Cluster) brief(ctx context.Context) (context.Context, context.CancelFun
 	return context.WithDeadline(ctx, until)
 }
 
-// plan returns how many shards this server should have, those it has, and those
-// that it could take, in random order.
-func (c *Cluster) plan() (share int, mine Shards, free []Shards) {
+// startsWithin is how long free shards are left for a server that has started and does not
+// work yet. After a restart of all, the first would otherwise take them all, and give most
+// of them back at once.
+const startsWithin = 30 * time.Second
+
+// plan returns how many shards this server should have, up to how many it may take, those it
+// has, and those that it could take, in random order.
+func (c *Cluster) plan() (share, room int, mine Shards, free []Shards) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	mine = c.shards()
 	if !c.works || !c.trusted() {
-		return shardCount, mine, nil // a server that stops gives its shards itself
+		return shardCount, 0, mine, nil // a server that stops gives its shards itself
 	}
-	alive, working := map[string]bool{}, 1
+	alive, working, starting := map[string]bool{}, 1, 0
 	for _, other := range c.seen.others {
 		alive[other.ID] = true
-		if other.Works {
+		switch {
+		case other.Works:
 			working++
+		case db.Time(c.seen.now).Sub(other.Started) < startsWithin:
+			starting++
 		}
 	}
 	share = (shardCount + working - 1) / working
+	room = (shardCount + working + starting - 1) / (working + starting)
 	patient := time.Now().Before(c.patient)
 	for one := range (allShards &^ mine).each() {
 		holder := c.seen.leases[shardName(one)].holder
@@ -247,7 +258,7 @@ func (c *Cluster) plan() (share int, mine Shards, free []Shards) {
 		}
 	}
 	rand.Shuffle(len(free), func(i, j int) { free[i], free[j] = free[j], free[i] })
-	return share, mine, slices.Clip(free)
+	return share, room, mine, slices.Clip(free)
 }
 
 // giveShard stops the work on a shard and releases its lease.

@@ -2,5 +2,5 @@
 // total, and keeps accepting connections during a flood or a shortage of file
 // descriptors.
 //
-// Imports: golang.org/x/sys/unix.
+// Imports: base/clock, golang.org/x/sys/unix.
 package connlimit

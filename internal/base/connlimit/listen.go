@@ -8,6 +8,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"ingot/internal/base/clock"
 )
 
 // Pauses after a failed accept, which usually means too many open files.
@@ -65,14 +67,18 @@ func (l *Listener) Accept() (net.Conn, error) {
 		if err != nil {
 			return nil, err
 		}
-		tcp, ok := c.(*net.TCPConn)
+		tcp, ok := TCP(c)
 		name, limited := l.source(Address(c.RemoteAddr()))
 		if !limited || !ok {
 			return c, nil
 		}
 		slot := l.limiter.Take(name, func() { c.Close() })
 		if slot != nil {
-			return &countedConn{TCPConn: tcp, slot: slot}, nil
+			counted := &countedConn{TCPConn: tcp, slot: slot}
+			if c != net.Conn(tcp) {
+				counted.named = c
+			}
+			return counted, nil
 		}
 		c.Close()
 		if LogDue(&l.lastLogged) {
@@ -81,10 +87,19 @@ func (l *Listener) Accept() (net.Conn, error) {
 	}
 }
 
+// TCP returns the TCP connection that c is, or that carries what a proxy forwards.
+func TCP(c net.Conn) (*net.TCPConn, bool) {
+	if forwarded, ok := c.(interface{ TCP() *net.TCPConn }); ok {
+		return forwarded.TCP(), true
+	}
+	tcp, ok := c.(*net.TCPConn)
+	return tcp, ok
+}
+
 // LogDue reports whether a repeated message may be logged again, and if so,
 // sets lastLogged to the current time.
 func LogDue(lastLogged *atomic.Int64) bool {
-	now, last := time.Now().UnixNano(), lastLogged.Load()
+	now, last := clock.Steady().UnixNano(), lastLogged.Load()
 	return now-last > int64(logInterval) && lastLogged.CompareAndSwap(last, now)
 }
 
@@ -104,8 +119,23 @@ func Address(a net.Addr) netip.Addr {
 // the methods that TCP connections have beyond net.Conn.
 type countedConn struct {
 	*net.TCPConn
-	slot *Slot
-	once sync.Once
+	slot  *Slot
+	once  sync.Once
+	named net.Conn // has the addresses, unless it is nil
+}
+
+func (c *countedConn) RemoteAddr() net.Addr {
+	if c.named != nil {
+		return c.named.RemoteAddr()
+	}
+	return c.TCPConn.RemoteAddr()
+}
+
+func (c *countedConn) LocalAddr() net.Addr {
+	if c.named != nil {
+		return c.named.LocalAddr()
+	}
+	return c.TCPConn.LocalAddr()
 }
 
 func (c *countedConn) Read(p []byte) (int, error) {

@@ -8,6 +8,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
+	"strconv"
 	"sync"
 	"syscall"
 	"time"
@@ -52,6 +54,8 @@ const (
 	longPause  = 30 * time.Second
 	steady     = time.Minute // a server that ran this long resets the pause
 	logBytes   = 8 << 20
+	// adoptedInterval is how often a process that is not a child is looked at.
+	adoptedInterval = 200 * time.Millisecond
 )
 
 // Daemon keeps a server running from the first Ensure until Stop.
@@ -67,6 +71,7 @@ type Daemon struct {
 	changed chan struct{} // closed and replaced with each change of the above
 	pid     int
 	stopped bool
+	leave   bool // Stop leaves the server running
 }
 
 // New returns a daemon, which has to be started as a background.Service; the
@@ -88,6 +93,20 @@ func (d *Daemon) Start(ctx context.Context) error {
 
 // Stop stops the server and waits for it to exit.
 func (d *Daemon) Stop() { d.Halt(nil) }
+
+// Leave ends the supervision and leaves the server running, for the next supervisor.
+func (d *Daemon) Leave() {
+	d.mu.Lock()
+	d.leave = true
+	d.mu.Unlock()
+	d.Halt(nil)
+}
+
+func (d *Daemon) leaves() bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.leave
+}
 
 // PID returns the process id of the running server, or 0.
 func (d *Daemon) PID() int {
@@ -182,6 +201,9 @@ func (d *Daemon) once(ctx context.Context) error {
 	if err := d.makeDir(); err != nil {
 		return err
 	}
+	if pid := d.adoptable(ctx); pid != 0 {
+		return d.adopt(ctx, pid)
+	}
 	if err := StopLeftover(ctx, s.Program, s.Data, s.PIDFile, s.Stop); err != nil {
 		return fmt.Errorf("stop the server of an earlier run: %w", err)
 	}
@@ -211,8 +233,53 @@ func (d *Daemon) once(ctx context.Context) error {
 	case err := <-ended:
 		return exitError(err)
 	case <-ctx.Done():
-		stopChild(cmd.Process, s.Stop, ended)
+		if !d.leaves() {
+			stopChild(cmd.Process, s.Stop, ended)
+		}
 		return ctx.Err()
+	}
+}
+
+// adoptable returns the process of an earlier supervisor that runs the server as the same
+// user, with the same arguments, and is ready; 0 if there is none.
+func (d *Daemon) adoptable(ctx context.Context) int {
+	s := d.spec
+	pids := leftovers(s.Program, s.Data, s.PIDFile)
+	owner := os.Geteuid()
+	if s.Owner != nil {
+		owner = int(s.Owner.Uid)
+	}
+	if len(pids) != 1 || ownerOf("/proc/"+strconv.Itoa(pids[0])) != owner || !slices.Equal(arguments(pids[0]), append([]string{s.Program}, s.Args...)) {
+		return 0
+	}
+	ask, cancel := context.WithTimeout(ctx, askTime)
+	defer cancel()
+	if s.Answers(ask) != nil {
+		return 0
+	}
+	return pids[0]
+}
+
+// adopt supervises a process that is not a child until it exits, and returns the reason.
+func (d *Daemon) adopt(ctx context.Context, pid int) error {
+	s := d.spec
+	s.Log.Info("adopted a server of an earlier run", "server", s.Name, "pid", pid)
+	d.set(func() { d.pid, d.up, d.err, d.attempt = pid, true, nil, d.attempt+1 })
+	defer d.set(func() { d.pid = 0 })
+	look := time.NewTicker(adoptedInterval)
+	defer look.Stop()
+	for {
+		select {
+		case <-look.C:
+			if !runs(pid, s.Program, s.Data) {
+				return errors.New("exited")
+			}
+		case <-ctx.Done():
+			if !d.leaves() {
+				_ = stopProcess(context.WithoutCancel(ctx), pid, s.Stop, func() bool { return !runs(pid, s.Program, s.Data) }) // it has its own timeout
+			}
+			return ctx.Err()
+		}
 	}
 }
 

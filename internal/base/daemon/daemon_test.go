@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -121,15 +122,60 @@ func stateOf(pid int) string {
 	return state
 }
 
-// What a supervisor that was killed left running is ended first: never do two
-// run on one directory.
+// TestAdopts: a server whose supervisor left it, or was killed, continues under the next
+// one, which restarts it when it exits and stops it in the end.
+func TestAdopts(t *testing.T) {
+	t.Parallel()
+	s := spec(t)
+	first := started(t, s)
+	if err := first.Ensure(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	pid := first.PID()
+	first.Leave()
+	if stateOf(pid) == "" {
+		t.Fatal("the server ended with its supervisor")
+	}
+	second := started(t, s)
+	if err := second.Ensure(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if got := second.PID(); got != pid || len(starts(t, s)) != 1 {
+		t.Errorf("it is process %d after %d starts, want %d after one", got, len(starts(t, s)), pid)
+	}
+	third := daemon.New(s) // two supervisors: the second one left, too
+	second.Leave()
+	if err := third.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := third.Ensure(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	testkit.Eventually(t, "another start", func() bool { return len(starts(t, s)) == 2 && third.Up() && third.PID() != pid })
+	last := third.PID()
+	third.Leave()
+	fourth := started(t, s)
+	if err := fourth.Ensure(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	fourth.Stop()
+	if state := stateOf(last); state != "" && state != "Z" {
+		t.Errorf("the adopted server is in state %q after Stop", state)
+	}
+}
+
+// What a supervisor that was killed left running with other arguments is ended first: never
+// do two run on one directory.
 func TestEndsWhatIsLeftOver(t *testing.T) {
 	t.Parallel()
 	for _, how := range []string{"by pid file", "without pid file", "pid of another"} {
 		t.Run(how, func(t *testing.T) {
 			t.Parallel()
 			s := spec(t)
-			old := exec.Command(s.Program, s.Args...)
+			old := exec.Command(s.Program, append(slices.Clone(s.Args), "of another version")...)
 			if err := old.Start(); err != nil {
 				t.Fatal(err)
 			}

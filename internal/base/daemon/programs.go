@@ -80,6 +80,14 @@ func Redis() (string, error) {
 	return "", ErrNoRedis
 }
 
+// Program returns the path of a client program of a database server.
+func Program(name string) (string, error) {
+	if path := find(name); path != "" {
+		return path, nil
+	}
+	return "", fmt.Errorf("no program %s found: install the client programs of the database server", name)
+}
+
 // find searches PATH and the usual directories of server programs.
 func find(name string) string {
 	if path, err := exec.LookPath(name); err == nil {

@@ -70,7 +70,11 @@ func isDataDir(path string) error {
 // releases the lock.
 func opened(path string, lock *os.File) (*Dir, error) {
 	d := &Dir{path: path, lock: lock}
-	if err := d.checkVersion(); err != nil {
+	err := d.checkRestored()
+	if err == nil {
+		err = d.checkVersion()
+	}
+	if err != nil {
 		d.Close()
 		return nil, err
 	}
@@ -97,7 +101,7 @@ func (e *HeldError) Error() string {
 	if e.PID > 0 {
 		who = fmt.Sprintf(" (pid %d)", e.PID)
 	}
-	return fmt.Sprintf("another ingot%s is already using %s; stop it or choose another --data-dir", who, e.Path)
+	return fmt.Sprintf("another ingot%s is already using %s; stop it, replace it with --replace, or choose another --data-dir", who, e.Path)
 }
 
 const lockName = "lock"
@@ -118,15 +122,30 @@ func tryLock(path string) (_ *os.File, pid int, err error) {
 		return nil, pid, errHeld
 	}
 	if err == nil {
-		// Overwritten in place without truncating, so that it needs no new block
-		// on a full disk.
-		_, err = f.WriteAt(fmt.Appendf(nil, "%-30d\n", os.Getpid()), 0)
+		err = sign(f)
 	}
 	if err != nil {
 		_ = f.Close() // it failed already
 		return nil, 0, fmt.Errorf("data directory: lock: %w", err)
 	}
 	return f, 0, nil
+}
+
+// sign writes the pid of this process to the lock file, in place without truncating, so
+// that it needs no new block on a full disk.
+func sign(f *os.File) error {
+	_, err := f.WriteAt(fmt.Appendf(nil, "%-30d\n", os.Getpid()), 0)
+	return err
+}
+
+// Adopt opens a directory whose lock the previous process of the server has passed to this
+// one. Both hold it until one releases it.
+func Adopt(path string, lock *os.File) (*Dir, error) {
+	if err := sign(lock); err != nil {
+		_ = lock.Close() // it failed already
+		return nil, fmt.Errorf("data directory: lock: %w", err)
+	}
+	return opened(path, lock)
 }
 
 func flock(f *os.File, how int) error {
@@ -183,7 +202,7 @@ func (d *Dir) Share(program string) (string, error) {
 	if old, err := os.ReadFile(at); err == nil && bytes.Equal(old, text) {
 		return at, nil
 	}
-	return at, writeFile(at, text, 0o755)
+	return at, WriteFile(at, text, 0o755)
 }
 
 // AllowTraversal allows apps that run as other users, which needs root, to open
@@ -195,6 +214,18 @@ func (d *Dir) AllowTraversal() error {
 	}
 	return err
 }
+
+// Lock returns a copy of the locked file, for the next process of the server.
+func (d *Dir) Lock() (*os.File, error) {
+	fd, err := unix.FcntlInt(d.lock.Fd(), unix.F_DUPFD_CLOEXEC, 3)
+	if err != nil {
+		return nil, fmt.Errorf("data directory: lock: %w", err)
+	}
+	return os.NewFile(uintptr(fd), d.lock.Name()), nil //nolint:gosec // a descriptor
+}
+
+// Leave closes the lock without releasing it: another process has it, too.
+func (d *Dir) Leave() { _ = d.lock.Close() }
 
 // Close releases the lock.
 func (d *Dir) Close() {
@@ -211,28 +242,43 @@ type versionFile struct {
 }
 
 func (d *Dir) checkVersion() error {
-	path := d.File(versionName)
 	ours := versionFile{Format: version.DataFormat, Ingot: version.Version}
-	text, err := os.ReadFile(path)
+	found, err := readVersion(d.path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return d.WriteJSON(versionName, ours, 0o600)
 	}
-	if err != nil {
-		return fmt.Errorf("data directory: %w", err)
-	}
-	var found versionFile
-	if err := json.Unmarshal(text, &found); err != nil || found.Format < 1 {
-		return fmt.Errorf("%s does not say which format the data directory has; restore it from a backup, or choose another --data-dir", path)
-	}
-	if found.Format > version.DataFormat {
-		return fmt.Errorf("the data directory %s has format %d, written by ingot %s; this is ingot %s, which knows up to format %d: "+
-			"run that version or a newer one, or choose another --data-dir. Nothing was changed",
-			d.path, found.Format, strconv.QuoteToASCII(found.Ingot), version.Version, version.DataFormat)
-	}
-	if found == ours {
-		return nil
+	if err != nil || found == ours {
+		return err
 	}
 	return d.WriteJSON(versionName, ours, 0o600)
+}
+
+// Readable returns an error if path is not the data directory of a server, or has a
+// format that this program does not know. A server may be using it.
+func Readable(path string) error {
+	if err := isDataDir(path); err != nil {
+		return err
+	}
+	_, err := readVersion(path)
+	return err
+}
+
+// readVersion returns the version of a data directory that this program knows.
+func readVersion(dir string) (found versionFile, err error) {
+	path := filepath.Join(dir, versionName)
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return found, fmt.Errorf("data directory: %w", err)
+	}
+	if err := json.Unmarshal(text, &found); err != nil || found.Format < 1 {
+		return found, fmt.Errorf("%s does not say which format the data directory has; restore it from a backup, or choose another --data-dir", path)
+	}
+	if found.Format > version.DataFormat {
+		return found, fmt.Errorf("the data directory %s has format %d, written by ingot %s; this is ingot %s, which knows up to format %d: "+
+			"run that version or a newer one, or choose another --data-dir. Nothing was changed",
+			dir, found.Format, strconv.QuoteToASCII(found.Ingot), version.Version, version.DataFormat)
+	}
+	return found, nil
 }
 
 // Scratch returns an empty directory for temporary files. It removes what a server

@@ -6,9 +6,9 @@ import (
 	"path/filepath"
 )
 
-// writeFile writes a file atomically and durably: a reader never sees a part of
+// WriteFile writes a file atomically and durably: a reader never sees a part of
 // it, and what was written before a crash exists after it.
-func writeFile(path string, content []byte, mode os.FileMode) (err error) {
+func WriteFile(path string, content []byte, mode os.FileMode) (err error) {
 	dir := filepath.Dir(path)
 	tmp, err := os.CreateTemp(dir, "."+filepath.Base(path)+".*") // 0600
 	if err != nil {
@@ -45,7 +45,7 @@ func (d *Dir) WriteJSON(name string, v any, mode os.FileMode) error {
 	if err != nil {
 		return err
 	}
-	return writeFile(d.File(name), append(text, '\n'), mode)
+	return WriteFile(d.File(name), append(text, '\n'), mode)
 }
 
 // syncDir makes the names in a directory durable.

@@ -19,6 +19,9 @@ import (
 // SecretsDir is the directory of the secrets in the data directory.
 const SecretsDir = "secrets"
 
+// KeysPath is the file of the encryption keys in the data directory.
+const KeysPath = SecretsDir + "/" + keysFile
+
 // The files in DIR/secrets; each client has one with its name.
 const (
 	keysFile          = "encryption-keys"
@@ -184,7 +187,7 @@ func secretFile(path string, generate func() string) (value string, created bool
 		if strings.TrimRight(value, "\r\n") != value {
 			return "", false, fmt.Errorf("secret for %s: it must not end with a line break", path)
 		}
-		return value, true, wrapSecret(writeFile(path, []byte(value+"\n"), 0o600))
+		return value, true, wrapSecret(WriteFile(path, []byte(value+"\n"), 0o600))
 	}
 	if err != nil {
 		return "", false, wrapSecret(err)

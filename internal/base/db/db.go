@@ -43,6 +43,9 @@ type Options struct {
 	// MaxConns limits the connections; 0 means 16 for PostgreSQL, which gets at
 	// least 2. SQLite has one writer and between 4 and 8 readers.
 	MaxConns int
+	// Observe, if set, is called after every transaction with its duration, its retries
+	// included.
+	Observe func(write bool, took time.Duration)
 }
 
 // DB is an open database. It may be used by many goroutines.
@@ -55,6 +58,7 @@ type DB struct {
 	rebind  *rebinder
 	keys    atomic.Pointer[seal.Keyring]
 	log     *slog.Logger
+	observe func(write bool, took time.Duration)
 	closed  atomic.Bool
 	// migrating is a semaphore for Migrate.
 	migrating chan struct{}
@@ -64,7 +68,7 @@ type DB struct {
 // database if it is missing. It does not migrate. Its errors never contain the
 // password of the URL.
 func Open(ctx context.Context, o Options) (*DB, error) {
-	d := &DB{log: o.Log, migrating: make(chan struct{}, 1)}
+	d := &DB{log: o.Log, observe: o.Observe, migrating: make(chan struct{}, 1)}
 	d.SetKeys(o.Keys)
 	if d.log == nil {
 		d.log = slog.New(slog.DiscardHandler)
@@ -197,6 +201,9 @@ func (d *DB) run(ctx context.Context, pool *sql.DB, opts *sql.TxOptions, fn func
 	if ctx.Value(insideTx{}) == d {
 		return errors.New("transactions do not nest: use the one this context belongs to")
 	}
+	if d.observe != nil {
+		defer func(began time.Time) { d.observe(opts == nil || !opts.ReadOnly, time.Since(began)) }(time.Now())
+	}
 	for attempt := 1; ; attempt++ {
 		if d.closed.Load() {
 			return ErrClosed
@@ -225,7 +232,7 @@ func (d *DB) attempt(ctx context.Context, pool *sql.DB, opts *sql.TxOptions, fn 
 		if d.closed.Load() {
 			return false, ErrClosed
 		}
-		return retryable(err), orContext(ctx, d.unavailable(fmt.Errorf("begin: %w", err), false))
+		return retryable(err), orContext(ctx, d.unavailable(fmt.Errorf("begin: %w", beginFault(err)), false))
 	}
 	tx := &Tx{db: d, sql: begun}
 	tx.ctx = context.WithValue(ctx, insideTx{}, d)

@@ -48,20 +48,29 @@ func (d *DB) MigrateTo(ctx context.Context, m Migrations, version int64) error {
 	return nil
 }
 
-// SchemaVersion returns the version of a service's tables, 0 if there are none, and
-// the newest version that this program knows. It changes nothing. If the tables are
-// newer, it returns a *NewerSchemaError.
-func (d *DB) SchemaVersion(ctx context.Context, m Migrations) (found, known int64, err error) {
+// Newest returns the newest version that this program knows.
+func (m Migrations) Newest() (known int64, err error) {
 	names, err := fs.Glob(m.Files, "*.sql")
 	if err != nil {
-		return 0, 0, err
+		return 0, err
 	}
 	for _, name := range names {
 		version, err := goose.NumericComponent(name)
 		if err != nil {
-			return 0, 0, err
+			return 0, err
 		}
 		known = max(known, version)
+	}
+	return known, nil
+}
+
+// SchemaVersion returns the version of a service's tables, 0 if there are none, and
+// the newest version that this program knows. It changes nothing. If the tables are
+// newer, it returns a *NewerSchemaError.
+func (d *DB) SchemaVersion(ctx context.Context, m Migrations) (found, known int64, err error) {
+	known, err = m.Newest()
+	if err != nil {
+		return 0, 0, err
 	}
 	if !nameForm.MatchString(m.Name) {
 		return 0, 0, fmt.Errorf("%q is not a valid name for migrations", m.Name)

@@ -3,8 +3,12 @@ package db
 import (
 	"context"
 	"database/sql/driver"
+	"errors"
 	"fmt"
 	"strings"
+
+	"modernc.org/sqlite"
+	sqlite3 "modernc.org/sqlite/lib"
 )
 
 // The types here sit between database/sql and the SQLite driver. They cache
@@ -115,6 +119,15 @@ func (c *liteConn) done(query string, stmt liteStmt, err error) {
 func (c *liteConn) BeginTx(ctx context.Context, opts driver.TxOptions) (driver.Tx, error) {
 	tx, err := c.liteDriverConn.BeginTx(ctx, opts)
 	if err != nil {
+		// A connection that was opened on a read-only disk stays read-only: it is replaced, so
+		// that writes work when the disk does.
+		var lite *sqlite.Error
+		if errors.As(err, &lite) {
+			switch lite.Code() & 0xff {
+			case sqlite3.SQLITE_READONLY, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN:
+				c.broken = true
+			}
+		}
 		return nil, err
 	}
 	return liteTx{tx, c}, nil

@@ -143,33 +143,42 @@ func (o Options) skipped(table string) bool {
 func (o Options) rows(ctx context.Context) error {
 	// Without the guarantees of Update: all tables are locked.
 	return o.To.UpdateLocking(ctx, func(to *db.Tx) error {
-		targets, err := tables(to)
+		left, err := o.lockEmpty(to)
 		if err != nil {
 			return err
-		}
-		targets = slices.DeleteFunc(targets, o.skipped)
-		for _, name := range targets {
-			if _, err := to.Exec("LOCK TABLE " + quote(name) + " IN SHARE ROW EXCLUSIVE MODE"); err != nil {
-				return err
-			}
-		}
-		if err := o.empty(to); err != nil {
-			return err
-		}
-		left := map[string]bool{}
-		for _, name := range targets {
-			left[name] = true
 		}
 		for _, from := range o.From {
 			if err := from.View(ctx, func(tx *db.Tx) error { return o.database(tx, to, left) }); err != nil {
 				return err
 			}
 		}
-		if len(left) > 0 {
-			return fmt.Errorf("the source has no table %s: it is not complete", slices.Min(slices.Collect(maps.Keys(left))))
-		}
-		return nil
+		return complete(left)
 	})
+}
+
+// complete returns an error if tables are left.
+func complete(left map[string]bool) error {
+	if len(left) > 0 {
+		return fmt.Errorf("the source has no table %s: it is not complete", slices.Min(slices.Collect(maps.Keys(left))))
+	}
+	return nil
+}
+
+// lockEmpty locks the tables of the target that are to be filled, which have to be empty,
+// and returns them.
+func (o Options) lockEmpty(to *db.Tx) (map[string]bool, error) {
+	targets, err := tables(to)
+	if err != nil {
+		return nil, err
+	}
+	left := map[string]bool{}
+	for _, name := range slices.DeleteFunc(targets, o.skipped) {
+		if _, err := to.Exec("LOCK TABLE " + quote(name) + " IN SHARE ROW EXCLUSIVE MODE"); err != nil {
+			return nil, err
+		}
+		left[name] = true
+	}
+	return left, o.empty(to)
 }
 
 // database copies one database of the source and removes its tables from left.
@@ -205,26 +214,46 @@ func (o Options) table(from, to *db.Tx, name string) error {
 	if err != nil {
 		return err
 	}
-	if got, want := namesOf(theirs), namesOf(cols); !slices.Equal(got, want) {
-		return fmt.Errorf("it has the columns %s in the source and %s in the target", strings.Join(got, ", "), strings.Join(want, ", "))
+	if err := sameColumns(theirs, cols); err != nil {
+		return err
 	}
-	if slices.Contains(o.Seeded, name) {
-		if _, err := to.Exec("DELETE FROM " + quote(name)); err != nil {
-			return err
-		}
+	if err := o.clear(to, name); err != nil {
+		return err
 	}
 	read := o.insert(from, to, name, cols)
 	if read.err != nil {
 		return read.err
 	}
+	return o.compare(to, name, cols, read.sum)
+}
+
+func sameColumns(theirs, ours []column) error {
+	if got, want := namesOf(theirs), namesOf(ours); !slices.Equal(got, want) {
+		return fmt.Errorf("it has the columns %s in the source and %s in the target", strings.Join(got, ", "), strings.Join(want, ", "))
+	}
+	return nil
+}
+
+// clear removes the rows that migrations insert into a table.
+func (o Options) clear(to *db.Tx, name string) error {
+	if !slices.Contains(o.Seeded, name) {
+		return nil
+	}
+	_, err := to.Exec("DELETE FROM " + quote(name))
+	return err
+}
+
+// compare reads a table back, and reports it if it has the rows of a checksum.
+func (o Options) compare(to *db.Tx, name string, cols []column, want sum) error {
 	var written sum
 	if err := scan(to, name, cols, func(row []any) error { written.add(row); return nil }); err != nil {
 		return err
 	}
-	if written != read.sum {
-		return fmt.Errorf("the copy is not what was read: %s, want %s", written, read.sum)
+	if written != want {
+		return fmt.Errorf("the copy is not what was read: %s, want %s", written, want)
 	}
 	p := Progress{Table: name, Rows: written.rows, Done: true, Sum: written.text()}
+	var err error
 	if p.Unreadable, err = o.unreadable(to, name); err != nil {
 		return err
 	}

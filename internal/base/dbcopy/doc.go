@@ -1,5 +1,5 @@
 // Package dbcopy copies the tables of a server to another database: from SQLite or
-// PostgreSQL to an empty PostgreSQL.
+// PostgreSQL to an empty PostgreSQL. Dump and Load do the same by way of a file.
 //
 //	snapshot of the source ─▶ check types ─▶ insert ─▶ read back, compare ─▶ commit
 //

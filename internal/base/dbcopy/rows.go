@@ -157,45 +157,71 @@ type copied struct {
 
 // insert copies the rows of a table in batches.
 func (o Options) insert(from, to *db.Tx, table string, cols []column) (c copied) {
-	if len(cols) == 0 {
-		return copied{err: errors.New("it has no columns")}
-	}
-	limit := max(1, maxValues/len(cols))
-	group := "(" + strings.Repeat("?, ", len(cols)-1) + "?)"
-	args, size := make([]any, 0, limit*len(cols)), 0
-	flush := func() error {
-		n := len(args) / len(cols)
-		if n == 0 {
-			return nil
-		}
-		_, err := to.Exec("INSERT INTO "+quote(table)+" ("+list(cols)+") VALUES "+strings.Repeat(group+", ", n-1)+group, args...)
-		args, size = args[:0], 0
-		return err
+	batch, err := newBatch(to, table, cols)
+	if err != nil {
+		return copied{err: err}
 	}
 	c.err = scan(from, table, cols, func(row []any) error {
 		c.sum.add(row)
-		for _, v := range row {
-			switch x := v.(type) {
-			case string:
-				size += len(x)
-			case []byte:
-				size += len(x)
-				v = db.Raw{V: slices.Clone(x)}
-			}
-			args = append(args, v)
-		}
 		if c.sum.rows%reportRows == 0 {
 			o.Report(Progress{Table: table, Rows: c.sum.rows})
 		}
-		if len(args) < limit*len(cols) && size < maxBytes {
-			return nil
-		}
-		return flush()
+		return batch.add(row)
 	})
 	if c.err == nil {
-		c.err = flush()
+		c.err = batch.flush()
 	}
 	return c
+}
+
+// batch inserts rows into a table, many with one statement.
+type batch struct {
+	to     *db.Tx
+	insert string // begin of the statement
+	group  string // placeholders of a row
+	width  int
+	limit  int // of rows
+	args   []any
+	size   int
+}
+
+func newBatch(to *db.Tx, table string, cols []column) (*batch, error) {
+	if len(cols) == 0 {
+		return nil, errors.New("it has no columns")
+	}
+	limit := max(1, maxValues/len(cols))
+	return &batch{
+		to: to, insert: "INSERT INTO " + quote(table) + " (" + list(cols) + ") VALUES ", group: "(" + strings.Repeat("?, ", len(cols)-1) + "?)",
+		width: len(cols), limit: limit, args: make([]any, 0, limit*len(cols)),
+	}, nil
+}
+
+// add adds a row, whose slice may be used again.
+func (b *batch) add(row []any) error {
+	for _, v := range row {
+		switch x := v.(type) {
+		case string:
+			b.size += len(x)
+		case []byte:
+			b.size += len(x)
+			v = db.Raw{V: slices.Clone(x)}
+		}
+		b.args = append(b.args, v)
+	}
+	if len(b.args) < b.limit*b.width && b.size < maxBytes {
+		return nil
+	}
+	return b.flush()
+}
+
+func (b *batch) flush() error {
+	n := len(b.args) / b.width
+	if n == 0 {
+		return nil
+	}
+	_, err := b.to.Exec(b.insert+strings.Repeat(b.group+", ", n-1)+b.group, b.args...)
+	b.args, b.size = b.args[:0], 0
+	return err
 }
 
 // sum is the number of rows and the sum of their hashes, so that the order of rows

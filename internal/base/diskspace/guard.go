@@ -64,9 +64,11 @@ type Guard struct {
 	// goroutine, because it may take long and the checks have to continue.
 	low chan struct{}
 
-	mu    sync.Mutex
-	state State
-	free  int64
+	mu       sync.Mutex
+	state    State
+	free     int64
+	probed   time.Time
+	readOnly error // of the last probe
 }
 
 var _ background.Service = (*Guard)(nil)
@@ -77,6 +79,8 @@ const (
 	fileShare, startShare = 8, 32
 	reserveFile           = "reserve"
 	startFile             = "reserve-start"
+	probeFile             = ".writable"
+	probeInterval         = 5 * time.Second
 )
 
 // Open measures the disk and, when it is full, releases the reserved space, so
@@ -110,6 +114,9 @@ func Open(o Options) (*Guard, error) {
 
 // Size returns the size of the disk, in bytes.
 func (g *Guard) Size() int64 { return g.size }
+
+// Reserve returns the space that is kept free, in bytes.
+func (g *Guard) Reserve() int64 { return g.o.Reserve }
 
 // OnLow sets the function to call when space is low. It must be called before
 // Start.
@@ -217,12 +224,32 @@ func (g *Guard) Room() error {
 		megabytes(free), megabytes(g.o.Reserve)).After(30 * time.Second)
 }
 
-// Ready returns an error while the disk is full.
+// Ready returns an error while the disk is full or cannot be written to.
 func (g *Guard) Ready(context.Context) error {
 	if state, free := g.State(); state == Full {
 		return fmt.Errorf("the disk of the data directory is full: %s free", megabytes(free))
 	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	// A probe writes, so not each time: readiness may be asked for often.
+	if time.Since(g.probed) >= probeInterval {
+		g.probed, g.readOnly = time.Now(), probe(g.o.Dir)
+	}
+	if g.readOnly != nil {
+		return fmt.Errorf("the data directory cannot be written to: %w", g.readOnly)
+	}
 	return nil
+}
+
+// probe creates an empty file and removes it. A file system that became read-only because of
+// an error is not always reported as such, so that only writing shows it.
+func probe(dir string) error {
+	name := filepath.Join(dir, probeFile)
+	f, err := os.OpenFile(name, os.O_CREATE|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	return errors.Join(f.Close(), os.Remove(name))
 }
 
 func megabytes(n int64) string {

@@ -2,8 +2,11 @@ package diskspace
 
 import (
 	"context"
+	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -189,5 +192,34 @@ func TestRoomMeasuresAgain(t *testing.T) {
 	d.other -= 100 * mib
 	if err := g.Room(); err != nil {
 		t.Errorf("with 110 MiB free, before the next check: %v, want no error", err)
+	}
+}
+
+// A directory that cannot be written to is not ready. The probe leaves nothing.
+func TestReadyWrites(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join(t.TempDir(), "data")
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	g, err := Open(Options{Dir: dir, Reserve: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := g.Ready(t.Context()); err != nil {
+		t.Errorf("Ready: %v, want none", err)
+	}
+	if _, err := os.Stat(filepath.Join(dir, probeFile)); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("the probe's file: %v, want none", err)
+	}
+	if err := os.RemoveAll(dir); err != nil {
+		t.Fatal(err)
+	}
+	if err := g.Ready(t.Context()); err != nil {
+		t.Errorf("Ready shortly after: %v, want no new probe", err)
+	}
+	g.probed = time.Time{}
+	if err := g.Ready(t.Context()); err == nil || !strings.Contains(err.Error(), "cannot be written to") {
+		t.Errorf("Ready: %v, want that it cannot be written to", err)
 	}
 }

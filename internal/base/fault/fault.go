@@ -32,6 +32,8 @@ const (
 	UnsupportedMedia       Code = "UnsupportedMediaType"
 	Unprocessable          Code = "UnprocessableEntity"
 	RateLimited            Code = "RateLimitExceeded"
+	AddressRateLimited     Code = "IPBasedRateLimitExceeded"
+	BrokerRateLimited      Code = "ServiceBrokerRateLimitExceeded"
 	BadGateway             Code = "BadGateway"
 	Unavailable            Code = "ServiceUnavailable"
 	TaskWorkersUnavailable Code = "TaskWorkersUnavailable"

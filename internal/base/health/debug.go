@@ -23,7 +23,7 @@ func NewRegistry() *prometheus.Registry {
 // panics collects the number of recovered panics by job.
 type panics struct{}
 
-var panicked = prometheus.NewDesc("ingot_panics_total", "Panics that were recovered since the start, by job; the log has the stack of each. Each is a defect.", []string{"job"}, nil)
+var panicked = prometheus.NewDesc("ingot_panics_total", "Recovered panics by the part of the server. Each is a defect, whose stack is in the log.", []string{"part"}, nil)
 
 func (panics) Describe(to chan<- *prometheus.Desc) { to <- panicked }
 
@@ -79,4 +79,26 @@ func plain(h http.Handler) web.Handler {
 		h.ServeHTTP(w, r)
 		return nil
 	}
+}
+
+// Figures returns the gauges and counters of a registry by their name, followed by the values
+// of their labels, separated by spaces. A collector that fails has none.
+func Figures(r *prometheus.Registry) map[string]float64 {
+	figures := map[string]float64{}
+	families, _ := r.Gather() // returns what could be gathered
+	for _, family := range families {
+		for _, m := range family.GetMetric() {
+			name := family.GetName()
+			for _, label := range m.GetLabel() {
+				name += " " + label.GetValue()
+			}
+			switch {
+			case m.GetGauge() != nil:
+				figures[name] = m.GetGauge().GetValue()
+			case m.GetCounter() != nil:
+				figures[name] = m.GetCounter().GetValue()
+			}
+		}
+	}
+	return figures
 }

@@ -33,6 +33,29 @@ func With(ctx context.Context, key, value string) context.Context {
 	return context.WithValue(ctx, contextKey{}, append(attrs, slog.String(key, value)))
 }
 
+// requestIDKey is the attribute with the id of a request.
+const requestIDKey = "request_id"
+
+// WithRequestID returns ctx with the id of the request that caused the work, which is in
+// every line logged with it; ctx itself if the id is empty.
+func WithRequestID(ctx context.Context, id string) context.Context {
+	if id == "" {
+		return ctx
+	}
+	return With(ctx, requestIDKey, id)
+}
+
+// RequestID returns the id that WithRequestID has set, "" if there is none.
+func RequestID(ctx context.Context) string {
+	attrs, _ := ctx.Value(contextKey{}).([]slog.Attr)
+	for i := len(attrs) - 1; i >= 0; i-- {
+		if attrs[i].Key == requestIDKey {
+			return attrs[i].Value.String()
+		}
+	}
+	return ""
+}
+
 // contextHandler adds the attributes of the context.
 type contextHandler struct{ slog.Handler }
 

@@ -7,5 +7,5 @@
 // with the live heap, so a large server is not slowed down. ReleaseCode unmaps code
 // that only the start needs.
 //
-// Imports: the standard library only.
+// Imports: base/background.
 package memlimit

@@ -6,6 +6,9 @@ import (
 	"runtime/debug"
 	"runtime/metrics"
 	"sync"
+	"time"
+
+	"ingot/internal/base/background"
 )
 
 // Server is the memory limit of a server, in bytes: heap, stacks and the
@@ -23,9 +26,11 @@ func Keep(small int64) (stop func()) {
 }
 
 type keeper struct {
-	small int64
-	mu    sync.Mutex
-	over  bool
+	small  int64
+	mu     sync.Mutex
+	over   bool
+	stacks int64       // after the last collection
+	next   *time.Timer // of a collection that makes stacks smaller
 }
 
 // cycle is unreachable from the start, so that each collection finds it. It is
@@ -49,14 +54,35 @@ func (k *keeper) adjust() bool {
 	if k.over {
 		return false
 	}
-	debug.SetMemoryLimit(limit(k.small, measure()))
+	u := measure()
+	debug.SetMemoryLimit(limit(k.small, u))
+	if shrinking(k.small, k.stacks, u.stacks) {
+		if k.next != nil {
+			k.next.Stop()
+		}
+		k.next = background.AfterFunc("shrink stacks", shrinkPause, runtime.GC)
+	}
+	k.stacks = u.stacks
 	return true
+}
+
+// shrinkPause is the time between collections that make stacks smaller.
+const shrinkPause = 5 * time.Second
+
+// shrinking reports whether another collection can be expected to make the stacks smaller.
+// A collection halves the stacks of goroutines that once called deeply, for example in a
+// TLS handshake, and an idle process with thousands of them would keep them for long.
+func shrinking(small, before, now int64) bool {
+	return now > small/4 && (now < before*9/10 || now > before*11/10)
 }
 
 func (k *keeper) end() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.over = true
+	if k.next != nil {
+		k.next.Stop()
+	}
 	debug.SetMemoryLimit(math.MaxInt64)
 }
 
@@ -64,6 +90,8 @@ func (k *keeper) end() {
 type usage struct {
 	live  int64 // live heap after the last collection
 	other int64 // memory outside the heap that was not returned to the system
+	// stacks is the part of other that goroutines use.
+	stacks int64
 }
 
 // limit returns small, or more if the live heap needs it: a third above it, and
@@ -79,8 +107,9 @@ func measure() usage {
 		{Name: "/memory/classes/heap/released:bytes"},
 		{Name: "/memory/classes/heap/free:bytes"},
 		{Name: "/memory/classes/heap/objects:bytes"},
+		{Name: "/memory/classes/heap/stacks:bytes"},
 	}
 	metrics.Read(samples)
 	value := func(i int) int64 { return int64(samples[i].Value.Uint64()) }
-	return usage{live: value(0), other: value(1) - value(2) - value(3) - value(4)}
+	return usage{live: value(0), other: value(1) - value(2) - value(3) - value(4), stacks: value(5)}
 }

@@ -24,6 +24,25 @@ func TestLimitFollowsWhatIsInUse(t *testing.T) {
 	}
 }
 
+func TestShrinking(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		before, now int64
+		want        bool
+	}{
+		{0, 5, false},   // not worth it
+		{0, 100, true},  // grew
+		{100, 50, true}, // halved: another may halve it again
+		{50, 48, false},
+		{50, 52, false},
+		{50, 9, false},
+	} {
+		if got := shrinking(40, test.before, test.now); got != test.want {
+			t.Errorf("stacks of %d after %d: another collection %v, want %v", test.now, test.before, got, test.want)
+		}
+	}
+}
+
 //nolint:paralleltest // the bound is the process's, so this runs alone
 func TestKeepAdjustsAfterEachCollection(t *testing.T) {
 	const small = 1 << 20 // less than any process has

@@ -18,6 +18,8 @@ type Routes struct {
 	// At is the address at which the server serves them, host:port, without
 	// TLS.
 	At string
+	// Calls, if set, gets the connections to At, so that the server knows its own.
+	Calls *OwnCalls
 }
 
 // has is false for the zero value.
@@ -32,7 +34,7 @@ func Transport(base *http.Transport, g Guard, r Routes, dialTimeout time.Duratio
 	guarded.Proxy = nil
 	own := base.Clone()
 	own.Proxy = nil
-	own.DialContext = (&net.Dialer{Timeout: dialTimeout}).DialContext
+	own.DialContext = r.Calls.dialer((&net.Dialer{Timeout: dialTimeout}).DialContext)
 	return &transport{guarded, own, r}
 }
 

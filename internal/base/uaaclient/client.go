@@ -2,6 +2,7 @@ package uaaclient
 
 import (
 	"context"
+	"crypto/tls"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -44,13 +45,15 @@ const (
 )
 
 // NewHTTPClient returns a client with timeouts that follows no redirects,
-// because a token must not be sent to another server.
-func NewHTTPClient() *http.Client {
+// because a token must not be sent to another server. A nil trust means the
+// certificates of the system.
+func NewHTTPClient(trust *tls.Config) *http.Client {
 	return &http.Client{
 		Timeout: 10 * time.Second,
 		Transport: &http.Transport{
 			Proxy:                 http.ProxyFromEnvironment,
 			DialContext:           (&net.Dialer{Timeout: 3 * time.Second}).DialContext,
+			TLSClientConfig:       trust,
 			TLSHandshakeTimeout:   5 * time.Second,
 			ResponseHeaderTimeout: 8 * time.Second,
 			IdleConnTimeout:       time.Minute,
@@ -64,7 +67,7 @@ func NewHTTPClient() *http.Client {
 func New(o Options) *Client {
 	o.BaseURL = strings.TrimRight(o.BaseURL, "/")
 	if o.HTTP == nil {
-		o.HTTP = NewHTTPClient()
+		o.HTTP = NewHTTPClient(nil)
 	}
 	if o.Now == nil {
 		o.Now = time.Now

@@ -77,7 +77,7 @@ func TestAnswersAreBounded(t *testing.T) {
 	t.Parallel()
 	c, base := answering(t, http.StatusOK, map[string]string{"x": strings.Repeat("y", 9<<20)})
 	var into any
-	if err := c.Fetch(t.Context(), uaaclient.NewHTTPClient(), base+"/big", &into); err == nil {
+	if err := c.Fetch(t.Context(), uaaclient.NewHTTPClient(nil), base+"/big", &into); err == nil {
 		t.Error("an answer of any size is read")
 	}
 }

@@ -5,6 +5,8 @@ import (
 	"net/http"
 	"net/netip"
 	"strings"
+
+	"github.com/google/uuid"
 )
 
 // Proxies are the networks of trusted proxies in front of the server. Only
@@ -42,6 +44,63 @@ func (p Proxies) Has(a netip.Addr) bool {
 		}
 	}
 	return false
+}
+
+// forwarded are the headers in which a proxy says what it knows of a request.
+var forwarded = []string{"X-Forwarded-For", "X-Forwarded-Proto", "X-Forwarded-Host", "X-Forwarded-Port", "Forwarded"}
+
+// Trust decides which connections may say what they forward: for whom, and the id of the
+// request. A client could send anything.
+type Trust struct {
+	Proxies Proxies
+	// Own reports whether a connection is the server's own; nil means that none is.
+	Own func(netip.AddrPort) bool
+}
+
+// Has reports whether what comes from an address is believed.
+func (t Trust) Has(from netip.AddrPort) bool {
+	return t.Proxies.Has(from.Addr().Unmap().WithZone("")) || t.Own != nil && t.Own(from)
+}
+
+func (t Trust) of(r *http.Request) bool {
+	if len(t.Proxies) == 0 && t.Own == nil {
+		return false
+	}
+	from, err := netip.ParseAddrPort(r.RemoteAddr)
+	return err == nil && t.Has(from)
+}
+
+// ForwardsTLS reports whether a trusted proxy has terminated TLS for a request.
+func (t Trust) ForwardsTLS(r *http.Request) bool {
+	return strings.EqualFold(r.Header.Get("X-Forwarded-Proto"), "https") && t.of(r)
+}
+
+// DropForwarded removes the headers of a request that only a trusted proxy may set, and
+// reports whether there were any.
+func (t Trust) DropForwarded(r *http.Request) (dropped bool) {
+	for _, name := range forwarded {
+		if _, ok := r.Header[name]; ok && !dropped {
+			if t.of(r) {
+				return false
+			}
+			dropped = true
+		}
+		if dropped {
+			delete(r.Header, name)
+		}
+	}
+	return dropped
+}
+
+// RequestIDs returns a handler that lets only trusted proxies choose the id of a request.
+func (t Trust) RequestIDs(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		// A new one, because the X-Request-Id of a client is passed to apps, too.
+		if (r.Header.Get(RequestIDHeader) != "" || r.Header.Get(otherIDHeader) != "") && !t.of(r) {
+			r.Header.Set(RequestIDHeader, uuid.NewString())
+		}
+		next.ServeHTTP(w, r)
+	})
 }
 
 // Client returns the client address of a request: that of the connection, or,

@@ -11,6 +11,8 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+	"syscall"
+	"time"
 
 	"ingot/internal/base/fault"
 )
@@ -61,6 +63,8 @@ var meanings = map[fault.Code]meaning{
 	fault.UnsupportedMedia:       {http.StatusUnsupportedMediaType, 1004, "invalid_request"},
 	fault.Unprocessable:          {http.StatusUnprocessableEntity, 10008, "invalid_request"},
 	fault.RateLimited:            {http.StatusTooManyRequests, 10013, "too_many_requests"},
+	fault.AddressRateLimited:     {http.StatusTooManyRequests, 10014, "too_many_requests"},
+	fault.BrokerRateLimited:      {http.StatusTooManyRequests, 10016, "too_many_requests"},
 	fault.BadGateway:             {http.StatusBadGateway, 10001, "server_error"},
 	fault.Unavailable:            {http.StatusServiceUnavailable, 10015, "temporarily_unavailable"},
 	fault.TaskWorkersUnavailable: {http.StatusServiceUnavailable, 170020, "temporarily_unavailable"},
@@ -77,6 +81,9 @@ var meanings = map[fault.Code]meaning{
 	fault.InsufficientStorage:    {http.StatusInsufficientStorage, 10015, "temporarily_unavailable"},
 }
 
+// StatusOf returns the HTTP status for a code.
+func StatusOf(c fault.Code) int { return meanings[c].status }
+
 // Number returns Cloud Foundry's number for a code, for errors that are stored
 // and shown later.
 func Number(c fault.Code) int { return meanings[c].number }
@@ -84,7 +91,7 @@ func Number(c fault.Code) int { return meanings[c].number }
 // WriteError writes the response for err. An error without a code is logged
 // with an id, and the response contains only that id.
 func WriteError(w http.ResponseWriter, r *http.Request, f Format, log *slog.Logger, err error) {
-	e := explain(r.Context(), log, err)
+	e := Explain(r.Context(), log, err)
 	m, ok := meanings[e.Code]
 	if !ok {
 		m = meanings[fault.Internal]
@@ -106,8 +113,8 @@ func WriteError(w http.ResponseWriter, r *http.Request, f Format, log *slog.Logg
 	WriteJSON(w, m.status, body(f, m, e))
 }
 
-// explain returns what the user may see of err.
-func explain(ctx context.Context, log *slog.Logger, err error) *fault.Error {
+// Explain logs err and returns what the user may see of it.
+func Explain(ctx context.Context, log *slog.Logger, err error) *fault.Error {
 	var tooLarge *http.MaxBytesError
 	var e *fault.Error
 	switch {
@@ -116,10 +123,29 @@ func explain(ctx context.Context, log *slog.Logger, err error) *fault.Error {
 	case errors.As(err, &e) && e.Code != fault.Internal:
 		log.InfoContext(ctx, "request refused", "code", string(e.Code), "error", err)
 		return e
+	case machineFault(err) != nil:
+		log.WarnContext(ctx, "request failed because of the machine", "error", err)
+		return machineFault(err)
 	}
 	id := errorID()
 	log.ErrorContext(ctx, "request failed", "error_id", id, "error", err)
 	return fault.New(fault.Internal, "An unknown error occurred. Its id in the server's log is %s.", id)
+}
+
+// machineFault returns the error for a machine that has run out of something, or nil. It is for
+// every path that has no message of its own.
+func machineFault(err error) *fault.Error {
+	switch {
+	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
+		return fault.Wrap(err, fault.InsufficientStorage,
+			"The disk of the server is full; nothing was stored. Try again after the operator has freed disk space.").After(30 * time.Second)
+	case errors.Is(err, syscall.EROFS):
+		return fault.Wrap(err, fault.Unavailable,
+			"The disk of the server is read-only; nothing was stored. Try again after the operator has repaired it.").After(30 * time.Second)
+	case errors.Is(err, syscall.EMFILE), errors.Is(err, syscall.ENFILE):
+		return fault.Wrap(err, fault.Unavailable, "The server has too many files open. Try again.").After(5 * time.Second)
+	}
+	return nil
 }
 
 func body(f Format, m meaning, e *fault.Error) any {

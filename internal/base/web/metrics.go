@@ -1,15 +1,23 @@
 package web
 
 import (
+	"net/http"
 	"strconv"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"ingot/internal/base/logging"
+	"ingot/internal/base/tracing"
 )
 
-// Metrics counts requests by route. A nil *Metrics counts nothing.
+// Metrics counts requests by route, and records them as spans. A nil *Metrics counts
+// nothing.
 type Metrics struct {
 	requests *prometheus.HistogramVec
+	// Tracer records the spans; nil records none. It must be set before the first
+	// request.
+	Tracer *tracing.Tracer
 }
 
 // NewMetrics registers the request metrics.
@@ -31,4 +39,32 @@ func (m *Metrics) observe(api, method, route string, status int, d time.Duration
 		status = 200
 	}
 	m.requests.WithLabelValues(api, method, route, strconv.Itoa(status)).Observe(d.Seconds())
+}
+
+// untraced are the APIs that only probes and the operator call.
+var untraced = map[string]bool{"health": true, "admin": true}
+
+// trace begins the span of a request: a child of the client's, or the root of a trace whose
+// id is that of the request, as in the router. It is nil if the request is not recorded.
+func (m *Metrics) trace(r *http.Request, api, pattern string) (*http.Request, *tracing.Span) {
+	if m == nil || m.Tracer == nil || untraced[api] {
+		return r, nil
+	}
+	ctx := tracing.Continue(r.Context(), r.Header.Get("Traceparent"))
+	id := logging.RequestID(ctx)
+	ctx, span := m.Tracer.BeginAs(ctx, tracing.ParseTraceID(id), api, r.Method+" "+pattern, tracing.Server,
+		tracing.String("http.request.method", r.Method), tracing.String("http.route", pattern), tracing.String("server.address", r.Host), tracing.String("vcap.request_id", id))
+	return r.WithContext(ctx), span
+}
+
+func endTrace(span *tracing.Span, status int) {
+	if span == nil {
+		return
+	}
+	if status == 0 {
+		status = http.StatusOK
+	}
+	span.Set(tracing.Int("http.response.status_code", status))
+	span.FailWhen(status >= 500, http.StatusText(status))
+	span.End()
 }

@@ -13,6 +13,7 @@ import (
 
 	"ingot/internal/base/fault"
 	"ingot/internal/base/token"
+	"ingot/internal/base/tracing"
 )
 
 // Handler handles a request, or returns the error to respond with. It must not
@@ -89,18 +90,20 @@ func (m *Mux) withoutSlash(r *http.Request) *http.Request {
 	return r.WithContext(context.WithValue(r.Context(), chi.RouteCtxKey, route))
 }
 
+// Inner returns a handler for requests that other handlers of this server make. They are
+// routed from the beginning, although they carry the context of the request that caused them.
+func Inner(h http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		h.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), chi.RouteCtxKey, (*chi.Context)(nil))))
+	})
+}
+
 // Routes returns the whole table, for tests and documentation.
 func (m *Mux) Routes() []Route { return m.routes }
 
 // Group returns a view of the table for one API: its error format, its token
 // verifier and its name in metrics.
 func (m *Mux) Group(name string, f Format, v *token.Verifier) *Group {
-	return m.LateGroup(name, f, func() *token.Verifier { return v })
-}
-
-// LateGroup is like Group for an API that may start before the authorization
-// server is known: each request asks for the verifier.
-func (m *Mux) LateGroup(name string, f Format, v func() *token.Verifier) *Group {
 	return &Group{mux: m, name: name, format: f, verifier: v, limits: DefaultLimits}
 }
 
@@ -109,10 +112,27 @@ type Group struct {
 	mux      *Mux
 	name     string
 	format   Format
-	verifier func() *token.Verifier
+	verifier *token.Verifier
 	limits   Limits
 	headers  map[string]string
 	storing  bool
+	limiter  Limiter
+}
+
+// Limiter limits how many requests a caller may make.
+type Limiter interface {
+	// Enter is called before a request is handled, with the claims of its token; nil
+	// means that it has no valid one. It may set headers of the response. Its error is
+	// the response; otherwise leave, if not nil, is called when the request has been
+	// handled.
+	Enter(h http.Header, r *http.Request, claims *token.Claims) (leave func(), err error)
+}
+
+// Limited returns a Group whose requests l limits; nil means no limit.
+func (g *Group) Limited(l Limiter) *Group {
+	c := *g
+	c.limiter = l
+	return &c
 }
 
 // WithHeaders returns a Group whose responses, including errors, have these
@@ -150,6 +170,8 @@ func (g *Group) Handle(method, pattern string, access Access, h Handler) {
 	handle := func(w http.ResponseWriter, r *http.Request) {
 		started := time.Now()
 		ww := middleware.NewWrapResponseWriter(w, r.ProtoMajor)
+		r, span := g.mux.metrics.trace(r, g.name, pattern)
+		defer func() { endTrace(span, ww.Status()) }()
 		g.serve(ww, r, access, h)
 		g.mux.metrics.observe(g.name, r.Method, pattern, ww.Status(), time.Since(started))
 	}
@@ -168,7 +190,20 @@ func (g *Group) serve(w http.ResponseWriter, r *http.Request, access Access, h H
 	for name, value := range g.headers {
 		w.Header().Set(name, value)
 	}
-	allowed, err := access.decide(r, g.verifier())
+	allowed, err := access.decide(r, g.verifier)
+	if span := tracing.Current(r.Context()); span != nil && err == nil {
+		if c := token.FromContext(allowed.Context()); c != nil {
+			span.Set(tracing.String("user.id", c.CallerID()))
+		}
+	}
+	if g.limiter != nil {
+		leave, over := g.limiter.Enter(w.Header(), r, g.claims(r, allowed))
+		if over != nil {
+			err = over
+		} else if leave != nil {
+			defer leave()
+		}
+	}
 	if err == nil && g.storing && g.mux.Room != nil {
 		err = g.mux.Room()
 	}
@@ -185,6 +220,24 @@ func (g *Group) serve(w http.ResponseWriter, r *http.Request, access Access, h H
 		err = Insufficient(access.scopes...)
 	}
 	WriteError(w, r, g.format, g.mux.log, err)
+}
+
+// claims returns those of a request, also of one that needs no token or is not allowed.
+func (g *Group) claims(r, allowed *http.Request) *token.Claims {
+	if allowed != nil {
+		if claims := token.FromContext(allowed.Context()); claims != nil {
+			return claims
+		}
+	}
+	raw, ok := BearerToken(r)
+	if !ok || g.verifier == nil {
+		return nil
+	}
+	claims, err := g.verifier.Verify(r.Context(), raw)
+	if err != nil {
+		return nil
+	}
+	return claims
 }
 
 // limit sets the limits of the request. Deadlines are set every time because

@@ -1,6 +1,8 @@
 package web
 
 import (
+	"crypto/sha256"
+	"crypto/subtle"
 	"log/slog"
 	"net"
 	"net/http"
@@ -30,15 +32,31 @@ func OperatorNames(listen, domain string, urls ...string) map[string]bool {
 	return names
 }
 
-// GuardOperator protects the operator's listener, which has no login, against web
-// pages of other sites. It refuses requests for other host names (DNS rebinding)
-// and requests that a browser sends on behalf of another site. A host name is
+// GuardOperator protects the operator's listener.
+//
+// With a token, requests need it, as a bearer token or as the password of HTTP basic
+// authentication; those without get only the health checks of open.
+//
+// Without a token there is no login, and web pages of other sites are what it protects
+// against: it refuses requests for other host names (DNS rebinding). A host name is
 // allowed if it is an IP address or in names.
-func GuardOperator(next http.Handler, names map[string]bool, log *slog.Logger) http.Handler {
+//
+// In both cases it refuses requests that a browser sends on behalf of another site.
+func GuardOperator(next, open http.Handler, names map[string]bool, token string, log *slog.Logger) http.Handler {
 	protection := http.NewCrossOriginProtection()
+	want := sha256.Sum256([]byte(token))
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if token != "" && !hasToken(r, want) {
+			if r.URL.Path == "/healthz" || r.URL.Path == "/readyz" {
+				open.ServeHTTP(w, r)
+				return
+			}
+			w.Header().Set("WWW-Authenticate", `Basic realm="ingot admin"`)
+			http.Error(w, "The admin address needs the token of --admin-token-file or INGOT_ADMIN_TOKEN: send 'Authorization: Bearer TOKEN', or the token as the password of basic authentication.", http.StatusUnauthorized)
+			return
+		}
 		host, ok := HostName(r.Host)
-		if _, err := netip.ParseAddr(host); !ok || err != nil && !names[host] {
+		if _, err := netip.ParseAddr(host); token == "" && (!ok || err != nil && !names[host]) {
 			WriteError(w, r, FormatV3, log, fault.New(fault.Forbidden,
 				"This address does not answer to the host name '%s'. Use its IP address, localhost, or the name of the machine.", Printable(r.Host)))
 			return
@@ -49,6 +67,17 @@ func GuardOperator(next http.Handler, names map[string]bool, log *slog.Logger) h
 		}
 		next.ServeHTTP(w, r)
 	})
+}
+
+// hasToken reports whether a request has the token with this hash. Hashes are compared,
+// so that the time tells nothing about the token, nor about its length.
+func hasToken(r *http.Request, want [sha256.Size]byte) bool {
+	given, ok := BearerToken(r)
+	if !ok {
+		_, given, ok = r.BasicAuth()
+	}
+	got := sha256.Sum256([]byte(given))
+	return ok && subtle.ConstantTimeCompare(got[:], want[:]) == 1
 }
 
 // otherSite reports whether a page of another origin made the request, except by

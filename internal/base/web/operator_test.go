@@ -13,7 +13,7 @@ import (
 // browsers send about a request's origin.
 func TestGuardOperator(t *testing.T) {
 	t.Parallel()
-	h := web.GuardOperator(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}), web.OperatorNames("ops.example.org:8082", "example.com", "https://cf.example.net"), quiet)
+	h := web.GuardOperator(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}), http.NotFoundHandler(), web.OperatorNames("ops.example.org:8082", "example.com", "https://cf.example.net"), "", quiet)
 	for name, tc := range map[string]struct {
 		method, host string
 		header       map[string]string

@@ -16,17 +16,17 @@ import (
 // RequestIDHeader carries the id of a request through every component.
 const RequestIDHeader = "X-Vcap-Request-Id"
 
+// otherIDHeader is what proxies other than gorouter use.
+const otherIDHeader = "X-Request-Id"
+
 // Pipeline wraps next with what every request needs: an id, which is in every
 // log line and in the response, panic recovery, and the access log.
 func Pipeline(next http.Handler, f Format, log *slog.Logger) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		id := r.Header.Get(RequestIDHeader)
-		if !validRequestID(id) {
-			id = uuid.NewString()
-			r.Header.Set(RequestIDHeader, id)
-		}
+		id := requestID(r)
+		r.Header.Set(RequestIDHeader, id)
 		w.Header().Set(RequestIDHeader, id)
-		r = r.WithContext(logging.With(r.Context(), "request_id", id))
+		r = r.WithContext(logging.WithRequestID(r.Context(), id))
 
 		// Routes may set other limits; requests that match no route have these.
 		control := http.NewResponseController(w)
@@ -52,6 +52,17 @@ func Pipeline(next http.Handler, f Format, log *slog.Logger) http.Handler {
 		}()
 		next.ServeHTTP(ww, r)
 	})
+}
+
+// requestID returns the id that the client or a proxy gave the request, or a new one. Like Cloud
+// Controller it also accepts the header that other proxies use.
+func requestID(r *http.Request) string {
+	for _, name := range []string{RequestIDHeader, otherIDHeader} {
+		if id := r.Header.Get(name); validRequestID(id) {
+			return id
+		}
+	}
+	return uuid.NewString()
 }
 
 // validRequestID accepts the ids of other Cloud Foundry components, but nothing

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"sync/atomic"
 	"time"
 
 	"ingot/internal/base/background"
@@ -19,6 +20,10 @@ type Server struct {
 	http     *http.Server
 	log      *slog.Logger
 	grace    time.Duration
+	retired  atomic.Bool
+	open     atomic.Int64 // connections
+	// endStreams cancels the context of Closing; nil before Start.
+	endStreams atomic.Pointer[context.CancelFunc]
 }
 
 // NewServer returns a server of h on l. Reads and writes are limited by each
@@ -27,13 +32,13 @@ func NewServer(l net.Listener, h http.Handler, log *slog.Logger) *Server {
 	// Unencrypted HTTP/2 with prior knowledge: gRPC, and proxies in front.
 	protocols := new(http.Protocols)
 	protocols.SetHTTP1(true)
+	protocols.SetHTTP2(true) // on connections with TLS
 	protocols.SetUnencryptedHTTP2(true)
-	return &Server{
+	s := &Server{
 		listener: l,
 		log:      log,
 		grace:    10 * time.Second,
 		http: &http.Server{
-			Handler:           h,
 			ReadHeaderTimeout: 10 * time.Second,
 			IdleTimeout:       2 * time.Minute,
 			MaxHeaderBytes:    128 << 10,
@@ -42,6 +47,28 @@ func NewServer(l net.Listener, h http.Handler, log *slog.Logger) *Server {
 			ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelDebug),
 		},
 	}
+	s.http.Handler = s.announcing(h)
+	s.http.ConnState = func(_ net.Conn, state http.ConnState) {
+		switch state {
+		case http.StateNew:
+			s.open.Add(1)
+		case http.StateClosed, http.StateHijacked:
+			s.open.Add(-1)
+		case http.StateActive, http.StateIdle:
+		}
+	}
+	return s
+}
+
+// announcing tells clients of a retired server that their connection is closed after the
+// response: HTTP/1 by the header, HTTP/2, for which net/http translates it, by GOAWAY.
+func (s *Server) announcing(h http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if s.retired.Load() && r.Header.Get("Upgrade") == "" {
+			w.Header().Set("Connection", "close")
+		}
+		h.ServeHTTP(w, r)
+	})
 }
 
 // Start starts serving.
@@ -49,16 +76,42 @@ func (s *Server) Start(ctx context.Context) error {
 	return s.Launch(ctx, func(work context.Context, spawn func(func())) error {
 		closing, end := context.WithCancel(work)
 		s.http.RegisterOnShutdown(end)
+		s.endStreams.Store(&end)
 		base := context.WithValue(work, closingKey{}, closing)
 		s.http.BaseContext = func(net.Listener) context.Context { return base }
 		spawn(func() {
-			if err := s.http.Serve(s.listener); !errors.Is(err, http.ErrServerClosed) {
+			if err := s.http.Serve(s.listener); !errors.Is(err, http.ErrServerClosed) && !s.retired.Load() {
 				s.log.Error("server failed", "address", s.listener.Addr(), "error", err)
 			}
 		})
 		return nil
 	})
 }
+
+// EndStreams ends endless responses, see Closing.
+func (s *Server) EndStreams() {
+	if end := s.endStreams.Load(); end != nil {
+		(*end)()
+	}
+}
+
+// Retire stops accepting connections and fails no request: another process accepts on
+// copies of the sockets, and every connection is closed after its next response, which says
+// so. Stop has to follow.
+func (s *Server) Retire() {
+	s.retired.Store(true)
+	if gentle, ok := s.listener.(interface{ Retire() }); ok {
+		gentle.Retire()
+		return
+	}
+	_ = s.listener.Close()
+}
+
+// Connections returns how many connections are open, except upgraded ones.
+func (s *Server) Connections() int { return int(s.open.Load()) }
+
+// CloseIdle closes the connections that wait for a request.
+func (s *Server) CloseIdle() { s.http.SetKeepAlivesEnabled(false) }
 
 // Stop stops accepting connections, waits a limited time for requests to
 // finish, and closes the server.

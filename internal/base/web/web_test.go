@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"go/ast"
 	"go/parser"
 	"go/token"
@@ -12,7 +13,9 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -106,6 +109,24 @@ func TestEveryCodeHasAMeaning(t *testing.T) {
 	})
 	if found < 15 {
 		t.Errorf("only %d codes were found", found)
+	}
+}
+
+// What the machine lacks is said, wherever it was noticed, without paths of the server.
+func TestErrorsOfTheMachine(t *testing.T) {
+	t.Parallel()
+	for cause, want := range map[error]struct {
+		status int
+		word   string
+	}{
+		syscall.ENOSPC: {507, "disk"}, syscall.EDQUOT: {507, "disk"}, syscall.EROFS: {503, "read-only"}, syscall.EMFILE: {503, "files open"}, syscall.EIO: {500, "unknown"},
+	} {
+		w := post(serve(t, web.FormatV3, slog.New(slog.DiscardHandler), func(http.ResponseWriter, *http.Request) error {
+			return fmt.Errorf("store: %w", &os.PathError{Op: "write", Path: "/secret/path", Err: cause})
+		}), "")
+		if w.Code != want.status || !strings.Contains(w.Body.String(), want.word) || strings.Contains(w.Body.String(), "/secret") || (w.Header().Get("Retry-After") == "") != (w.Code == 500) {
+			t.Errorf("%v: %d %s, Retry-After %q; want %d with %q", cause, w.Code, w.Body, w.Header().Get("Retry-After"), want.status, want.word)
+		}
 	}
 }
 

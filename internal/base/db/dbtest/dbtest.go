@@ -154,3 +154,9 @@ func postgres(t testing.TB) string {
 	}
 	return server.URL
 }
+
+// Load runs the statements of a dump on a PostgreSQL database.
+func Load(t testing.TB, address, statements string) {
+	t.Helper()
+	admin(t, address, statements)
+}

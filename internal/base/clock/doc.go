@@ -1,0 +1,9 @@
+// Package clock tells a time that setting the machine's clock does not move.
+//
+// A deadline in memory needs none of it: the values of time.Now contain the monotonic
+// clock. A deadline that is stored, or kept as a number, loses that. When the clock is
+// set forward it passes at once, and when the clock is set back it passes late. [Steady]
+// is for these.
+//
+// Imports: the standard library only.
+package clock

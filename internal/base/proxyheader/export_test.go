@@ -1,0 +1,4 @@
+package proxyheader
+
+// Length is length.
+var Length = length
