@@ -69,12 +69,6 @@ func (s *Server) clientCredentials(r *http.Request, form url.Values) (credential
 
 // from returns the client's address, for limits.
 func (s *Server) from(r *http.Request) string {
-	if len(s.proxies) == 0 && r.Header.Get("X-Forwarded-For") != "" {
-		s.warnProxy.Do(func() {
-			s.log.Warn("requests come through an untrusted proxy: login limits treat all its clients as one address; set --trusted-proxies",
-				"address", r.RemoteAddr)
-		})
-	}
 	return web.AddressKey(s.proxies.Client(r))
 }
 

@@ -85,12 +85,20 @@ func (s *Server) parseAuthorize(ctx context.Context, r *http.Request) (*authoriz
 	switch {
 	case a.asked == "" && len(c.RedirectURIs) == 1:
 		a.redirect = c.RedirectURIs[0]
-	case slices.Contains(c.RedirectURIs, a.asked):
+	case slices.Contains(c.RedirectURIs, a.asked), s.ownRedirect(r, c, a.asked):
 		a.redirect = a.asked
 	default:
 		return nil, oauthError("invalid_request", "Invalid redirect %s did not match one of the registered values", a.asked)
 	}
 	return a, nil
+}
+
+// ownRedirect reports whether a redirect URI is a path of this server that is registered for
+// the client, at the address under which the browser reached it. This server may have many
+// names.
+func (s *Server) ownRedirect(r *http.Request, c *Client, asked string) bool {
+	path, ok := strings.CutPrefix(asked, s.requestBase(r))
+	return ok && strings.HasPrefix(path, "/") && slices.Contains(c.RedirectURIs, path)
 }
 
 // check validates the rest of the request once the client is known.

@@ -197,7 +197,7 @@ const fingerprintsMember = "ingot_secret_fingerprints"
 func (b *bootstrap) client(ctx context.Context, c *Client, secret string, component bool) error {
 	have, err := b.store.Client(ctx, c.ID)
 	if err == nil && component {
-		if err := b.addAuthorities(ctx, have, c.Authorities); err != nil {
+		if err := b.complete(ctx, have, c); err != nil {
 			return err
 		}
 		return b.addSecret(ctx, have, secret)
@@ -208,9 +208,12 @@ func (b *bootstrap) client(ctx context.Context, c *Client, secret string, compon
 	if secret == "" && c.ID == "admin" {
 		return errNoSecret
 	}
-	hash, err := b.hash.hash(ctx, secret)
-	if err != nil {
-		return err
+	// The secret of cf is empty and known to all.
+	hash := hashRandom(secret)
+	if !component && secret != "" {
+		if hash, err = b.hash.hash(ctx, secret); err != nil {
+			return err
+		}
 	}
 	c.Secrets, c.Created, c.Modified = []string{hash}, b.now, b.now
 	if component {
@@ -228,19 +231,23 @@ func fingerprintList(prints ...string) json.RawMessage {
 	return raw
 }
 
-// addAuthorities adds new authorities to a component created by an older
-// version.
-func (b *bootstrap) addAuthorities(ctx context.Context, c *Client, wanted []string) error {
-	missing := func(c *Client) []string {
-		return slices.DeleteFunc(slices.Clone(wanted), func(a string) bool { return slices.Contains(c.Authorities, a) })
+// complete adds the authorities and redirect URIs that a component created by an older version
+// lacks. Scopes stay as an operator has set them.
+func (b *bootstrap) complete(ctx context.Context, have, wanted *Client) error {
+	add := func(c *Client) (changed bool) {
+		for list, more := range map[*[]string][]string{&c.Authorities: wanted.Authorities, &c.RedirectURIs: wanted.RedirectURIs} {
+			for _, one := range more {
+				if !slices.Contains(*list, one) {
+					*list, changed = append(*list, one), true
+				}
+			}
+		}
+		return changed
 	}
-	if len(missing(c)) == 0 {
+	if trial := *have; !add(&trial) {
 		return nil
 	}
-	_, err := b.store.UpdateClient(ctx, c.ID, func(c *Client) error {
-		c.Authorities = append(c.Authorities, missing(c)...)
-		return nil
-	})
+	_, err := b.store.UpdateClient(ctx, have.ID, func(c *Client) error { add(c); return nil })
 	return err
 }
 
@@ -255,11 +262,7 @@ func (b *bootstrap) addSecret(ctx context.Context, c *Client, secret string) err
 	if slices.Contains(known(c), mine) {
 		return nil
 	}
-	hash, err := b.hash.hash(ctx, secret)
-	if err != nil {
-		return err
-	}
-	_, err = b.store.UpdateClient(ctx, c.ID, func(c *Client) error {
+	_, err := b.store.UpdateClient(ctx, c.ID, func(c *Client) error {
 		prints := known(c)
 		if slices.Contains(prints, mine) {
 			return nil
@@ -267,7 +270,7 @@ func (b *bootstrap) addSecret(ctx context.Context, c *Client, secret string) err
 		if c.More == nil {
 			c.More = map[string]json.RawMessage{}
 		}
-		c.Secrets = append(c.Secrets, hash)
+		c.Secrets = append(c.Secrets, hashRandom(secret))
 		c.More[fingerprintsMember] = fingerprintList(append(prints, mine)...)
 		return nil
 	})

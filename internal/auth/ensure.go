@@ -6,18 +6,22 @@ import (
 	"slices"
 )
 
-// EnsureClient creates a client with exactly these authorities, or updates an
-// existing one. It is idempotent.
-func (s *Server) EnsureClient(ctx context.Context, id, secret string, authorities []string) error {
-	hash, err := s.hash.hash(ctx, secret)
-	if err != nil {
-		return err
+// EnsureClient creates a client with exactly these secrets, each of which is valid, and
+// these authorities, or updates an existing one. It is idempotent.
+func (s *Server) EnsureClient(ctx context.Context, id string, secrets, authorities []string) error {
+	var hashes []string
+	for _, secret := range secrets {
+		hash, err := s.hash.hash(ctx, secret)
+		if err != nil {
+			return err
+		}
+		hashes = append(hashes, hash)
 	}
 	c := &Client{
-		ID: id, Secrets: []string{hash}, GrantTypes: []string{GrantClientCredentials}, Scopes: []string{"uaa.none"},
+		ID: id, Secrets: hashes, GrantTypes: []string{GrantClientCredentials}, Scopes: []string{"uaa.none"},
 		Authorities: slices.Clone(authorities), Created: s.now(), Modified: s.now(),
 	}
-	err = s.store.CreateClient(ctx, c)
+	err := s.store.CreateClient(ctx, c)
 	if !errors.Is(err, ErrConflict) {
 		return err
 	}

@@ -34,7 +34,7 @@ func (g *guard) load(ctx context.Context, who subject, from string) error {
 	p.failures, p.failed, p.locked = 0, time.Time{}, time.Time{}
 	if f := all[from]; f.Count > 0 {
 		p.failures, p.failed = f.Count, f.Last
-		p.lock(who.client)
+		g.lock(p, who.client)
 	}
 	return nil
 }
@@ -96,8 +96,8 @@ func (g *guard) lockedAnywhere(ctx context.Context, who subject) (bool, error) {
 	}
 	all, err := g.rows.store.Failures(ctx, who.row(), g.now())
 	for _, f := range all {
-		p := pair{failures: f.Count, failed: f.Last}
-		p.lock(who.client)
+		p := &pair{failures: f.Count, failed: f.Last}
+		g.lock(p, who.client)
 		if g.now().Before(p.locked) {
 			return true, err
 		}

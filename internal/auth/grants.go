@@ -129,7 +129,7 @@ func (s *Server) grantPassword(ctx context.Context, c *Client, form url.Values, 
 	if err != nil {
 		return nil, err
 	}
-	return s.loginAs(ctx, login{user: u, client: c, grant: GrantPassword, authTime: s.now()}, requested)
+	return s.loginAs(ctx, login{user: u, client: c, grant: GrantPassword, authTime: s.revoked.issueTime(u.ID, c.ID)}, requested)
 }
 
 // grantPasscode redeems a passcode. Passcodes are random and long, so guesses

@@ -224,7 +224,7 @@ func TestLockout(t *testing.T) {
 	locked := "Your account has been locked because of too many failed attempts to login."
 	fail := func(n int) {
 		for range n {
-			f.wantError(f.password("bob", "wrong"), 401, "unauthorized")
+			f.wantError(f.password("bob", wrong()), 401, "unauthorized")
 			f.clock.Advance(time.Second)
 		}
 	}
@@ -246,9 +246,9 @@ func TestLockout(t *testing.T) {
 	fail(5)
 	// Unknown names are locked too, so that a lock does not reveal which exist.
 	for range 5 {
-		f.wantError(f.password("nobody-at-all", "x"), 401, "unauthorized")
+		f.wantError(f.password("nobody-at-all", wrong()), 401, "unauthorized")
 	}
-	if got := f.password("nobody-at-all", "x").text("error_description"); got != locked {
+	if got := f.password("nobody-at-all", wrong()).text("error_description"); got != locked {
 		t.Errorf("a stranger after five failures: %q", got)
 	}
 

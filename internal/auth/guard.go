@@ -4,8 +4,10 @@ import (
 	"context"
 	"crypto/hmac"
 	"crypto/sha256"
+	"encoding/binary"
 	"errors"
 	"math"
+	"slices"
 	"sync"
 	"time"
 
@@ -28,6 +30,9 @@ import (
 //     costs nothing; it also passes where the pair is locked. Each comparison
 //     that fails counts as a wrong secret all the same, so that it is not a
 //     cheaper way to guess.
+//   - A wrong secret that is sent again is not another guess: it is not counted,
+//     so that a job with an old password does not lock out those beside it that
+//     have the new one.
 //
 // Counters are in memory, reset by a restart. Servers that share a store count failures of
 // existing accounts in rows, and divide the other limits among themselves.
@@ -75,6 +80,9 @@ type pair struct {
 	trying   int       // checks under way
 	recent   bucket    // of failures, also between successes
 	cleared  time.Time // when failures at other servers were forgotten
+	wrong    [wrongKept]uint64
+	wrongs   int           // how many were added to wrong
+	freed    chan struct{} // closed when an attempt ends; nil if no other waits for that
 }
 
 // check is a comparison in progress, shared by all identical requests.
@@ -88,11 +96,14 @@ const (
 	maxPairs         = 512 // of an account
 	maxStrangerPairs = 16
 	// provenFor is how long an address counts as one that the account logs in
-	// from.
-	provenFor = 24 * time.Hour
-	// Limits of wrong secrets per pair, also between successes.
-	pairBurst = 20
-	pairRate  = 1.0 / 60
+	// from: longer than holidays, because only such an address is safe from what
+	// attackers do elsewhere.
+	provenFor = 30 * 24 * time.Hour
+	// wrongKept is how many wrong secrets of a pair are recognized when they are
+	// sent again.
+	wrongKept = 4
+	// trialWait is how long an attempt waits for others of the same pair.
+	trialWait = 10 * time.Second
 )
 
 func newGuard(l Limits, now func() time.Time, hash *hasher) *guard {
@@ -118,7 +129,7 @@ func (g *guard) bound(burst int, rate float64) bound {
 	return bound{max(1, burst/n), rate / float64(n)}
 }
 
-func (g *guard) pairs() bound     { return g.bound(pairBurst, pairRate) }
+func (g *guard) pairs() bound     { return g.bound(g.limits.PairBurst, g.limits.PairRate) }
 func (g *guard) ofAddress() bound { return g.bound(g.limits.AddressBurst, g.limits.AddressRate) }
 func (g *guard) ofAccount() bound { return g.bound(g.limits.AccountBurst, g.limits.AccountRate) }
 
@@ -138,6 +149,9 @@ func (g *guard) prove(ctx context.Context, who subject, from, secret string) (bo
 		return true, g.forgetNow(ctx, who, from)
 	}
 	key := g.checkKey(who, from, secret)
+	if g.repeats(who, from, key) {
+		return false, nil
+	}
 	for {
 		g.mu.Lock()
 		c, underWay := g.checks[key]
@@ -178,7 +192,25 @@ func (g *guard) lead(ctx context.Context, c *check, key [sha256.Size]byte, who s
 		g.mu.Unlock()
 		close(c.done)
 	}()
-	c.ok, c.err = g.compare(ctx, who, from, secret)
+	if c.ok, c.err = g.compare(ctx, who, from, secret); !c.ok && c.err == nil {
+		g.wasWrong(who, from, key)
+	}
+}
+
+// repeats reports whether the same secret was wrong before.
+func (g *guard) repeats(who subject, from string, key [sha256.Size]byte) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	p := g.account(who).pair(from, g.now(), who.exists)
+	return slices.Contains(p.wrong[:min(p.wrongs, wrongKept)], binary.BigEndian.Uint64(key[:]))
+}
+
+func (g *guard) wasWrong(who subject, from string, key [sha256.Size]byte) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	p := g.account(who).pair(from, g.now(), who.exists)
+	p.wrong[p.wrongs%wrongKept] = binary.BigEndian.Uint64(key[:])
+	p.wrongs++
 }
 
 // checkKey identifies a comparison. It is keyed, because it covers the secret.
@@ -217,14 +249,14 @@ func (g *guard) compare(ctx context.Context, who subject, from, secret string) (
 	if err := g.load(ctx, who, from); err != nil {
 		return false, err
 	}
-	t, err := g.begin(who, from)
+	t, err := g.begin(ctx, who, from)
 	if err != nil {
 		return false, err
 	}
 	ok := who.exists && g.remembered.knowsAny(who.hashes, secret)
 	if !ok && t.locked {
 		g.end(t, false)
-		return false, t.lockedError(who)
+		return false, t.lockedError(who, g.now())
 	}
 	for _, hash := range who.hashes {
 		if ok || err != nil {
@@ -259,55 +291,95 @@ type try struct {
 	client  bool
 }
 
-// begin takes an attempt from the limits, or returns an error.
-func (g *guard) begin(who subject, from string) (*try, error) {
+// begin takes an attempt from the limits, or returns an error. It waits for other
+// attempts of the pair whose failure could lock it.
+func (g *guard) begin(ctx context.Context, who subject, from string) (*try, error) {
+	var patience *time.Timer
+	defer func() {
+		if patience != nil {
+			patience.Stop()
+		}
+	}()
+	for {
+		t, wait, err := g.tryNow(who, from)
+		if wait == nil {
+			return t, err
+		}
+		if patience == nil {
+			patience = time.NewTimer(trialWait)
+		}
+		select {
+		case <-wait:
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		case <-patience.C:
+			return nil, limited(time.Second, "Too many logins of this account at once.")
+		}
+	}
+}
+
+// tryNow takes an attempt from the limits. If it has to wait for another attempt, it
+// returns a channel that is closed when one ends.
+func (g *guard) tryNow(who subject, from string) (t *try, wait <-chan struct{}, err error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	now := g.now()
 	a := g.account(who)
 	p := a.pair(from, now, who.exists)
-	t := &try{account: a, pair: p, proven: p.isProven(now), locked: now.Before(p.locked), client: who.client}
+	t = &try{account: a, pair: p, proven: p.isProven(now), locked: now.Before(p.locked), client: who.client}
 	if t.locked && !t.proven && !who.open {
-		return nil, t.lockedError(who)
+		return nil, nil, t.lockedError(who, now)
 	}
-	if !who.open {
-		// At most as many concurrent attempts as could fail without a lock, or
-		// one after a lock.
-		if p.trying >= max(1, lockoutAfter-p.failures) {
-			return nil, limited(time.Second, "Too many logins of this account at once.")
+	// At most as many concurrent attempts as could fail without a lock, or one
+	// after a lock.
+	if !who.open && p.trying >= max(1, g.limits.LockoutAfter-p.failures) {
+		if p.freed == nil {
+			p.freed = make(chan struct{})
 		}
-		if !g.pairs().take(&p.recent, now) {
-			return nil, limited(g.pairs().wait(&p.recent, now), "Too many wrong passwords for this account from this address.")
+		return nil, p.freed, nil
+	}
+	if err := g.takeFrom(t, who, from, now); err != nil {
+		g.giveBack(t)
+		return nil, nil, err
+	}
+	p.trying++
+	return t, nil, nil
+}
+
+// takeFrom takes the attempt from all limits that apply. If one has none left, it
+// returns an error, and t has what was taken.
+func (g *guard) takeFrom(t *try, who subject, from string, now time.Time) error {
+	if !who.open {
+		if !g.pairs().take(&t.pair.recent, now) {
+			return limited(g.pairs().wait(&t.pair.recent, now), "Too many wrong passwords for this account from this address.")
 		}
 		t.recent = true
 	}
-	if !t.proven {
-		address := g.address(from)
-		if !g.ofAddress().take(address, now) {
-			g.giveBack(t)
-			return nil, limited(g.ofAddress().wait(address, now), "Too many failed logins from this address.")
-		}
-		t.address = address
-		if !who.open {
-			if !g.ofAccount().take(&a.brake, now) {
-				g.giveBack(t)
-				return nil, limited(g.ofAccount().wait(&a.brake, now),
-					"Too many failed logins of this account from addresses it has not logged in from.")
-			}
-			t.brake = true
-		}
+	if t.proven {
+		return nil
 	}
-	p.trying++
-	return t, nil
+	address := g.address(from)
+	if !g.ofAddress().take(address, now) {
+		return limited(g.ofAddress().wait(address, now), "Too many failed logins from this address.")
+	}
+	t.address = address
+	if !who.open {
+		if !g.ofAccount().take(&t.account.brake, now) {
+			return limited(g.ofAccount().wait(&t.account.brake, now),
+				"Too many failed logins of this account from addresses it has not logged in from.")
+		}
+		t.brake = true
+	}
+	return nil
 }
 
-// lockedError is UAA's error for users, which cf recognizes; clients are told
-// when to try again.
-func (t *try) lockedError(who subject) error {
+// lockedError is UAA's error for users, which cf recognizes; clients get a 429.
+func (t *try) lockedError(who subject, now time.Time) error {
+	wait := max(t.pair.locked.Sub(now), time.Second)
 	if who.client {
-		return limited(lockoutFirst, "Too many wrong secrets for this client from this address.")
+		return limited(wait, "Too many wrong secrets for this client from this address.")
 	}
-	return fault.New(fault.Unauthenticated, lockedText).WithKind("unauthorized")
+	return fault.New(fault.Unauthenticated, lockedText).WithKind("unauthorized").After(wait)
 }
 
 func limited(wait time.Duration, why string) error {
@@ -332,20 +404,29 @@ func (g *guard) giveBack(t *try) {
 func (g *guard) undo(t *try) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	t.pair.trying--
+	t.pair.leave()
 	g.giveBack(t)
+}
+
+// leave ends an attempt.
+func (p *pair) leave() {
+	p.trying--
+	if p.freed != nil {
+		close(p.freed)
+		p.freed = nil
+	}
 }
 
 // end records the result.
 func (g *guard) end(t *try, ok bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	t.pair.trying--
+	t.pair.leave()
 	if ok {
 		g.giveBack(t)
 		t.pair.succeed(g.now())
 	} else if !t.locked {
-		t.pair.fail(g.now(), t.client)
+		g.fail(t.pair, g.now(), t.client)
 	}
 }
 
@@ -458,27 +539,27 @@ func (p *pair) succeed(now time.Time) {
 
 // fail counts a wrong secret and locks the pair after a few. A client, which
 // tries again by itself, is not locked for longer than the first time.
-func (p *pair) fail(now time.Time, client bool) {
+func (g *guard) fail(p *pair, now time.Time, client bool) {
 	if now.Sub(p.failed) > lockoutForget {
 		p.failures = 0
 	}
 	p.failures++
 	p.failed = now
-	p.lock(client)
+	g.lock(p, client)
 }
 
 // lock locks the pair according to its failures.
-func (p *pair) lock(client bool) {
-	over := p.failures - lockoutAfter
+func (g *guard) lock(p *pair, client bool) {
+	over := p.failures - g.limits.LockoutAfter
 	if over < 0 {
 		return
 	}
-	wait := lockoutLongest
-	switch {
-	case client:
-		wait = lockoutFirst
-	case over < 6: // 1 minute doubled six times is more than the longest
-		wait = lockoutFirst << over
+	wait := g.limits.LockoutFor
+	if !client {
+		for ; over > 0 && wait < lockoutLongest; over-- {
+			wait *= 2
+		}
+		wait = min(wait, max(lockoutLongest, g.limits.LockoutFor))
 	}
-	p.locked = p.failed.Add(min(wait, lockoutLongest))
+	p.locked = p.failed.Add(wait)
 }

@@ -34,6 +34,12 @@ func (f *fixture) login(client *http.Client, user, password string) *answer {
 	return f.callWith(client, http.MethodPost, "/oauth/token", form, basic("cf", ""))
 }
 
+var wrongs atomic.Int64
+
+// wrong returns a wrong password that was not tried before: trying one again does
+// not count.
+func wrong() string { return fmt.Sprint("wrong ", wrongs.Add(1)) }
+
 // wantLimited checks a 429 that says when to try again.
 func (f *fixture) wantLimited(a *answer) {
 	f.t.Helper()
@@ -51,7 +57,7 @@ func TestLockoutIsOfAnAddress(t *testing.T) {
 	id := f.user("bob", "right")
 	attacker, owner := at(t, "127.0.0.2"), at(t, "127.0.0.3")
 	for range 5 {
-		f.wantError(f.login(attacker, "bob", "wrong"), 401, "unauthorized")
+		f.wantError(f.login(attacker, "bob", wrong()), 401, "unauthorized")
 	}
 	if got := f.login(attacker, "Bob", "right").text("error_description"); got != lockedWords {
 		t.Errorf("the attacker's address after five failures: %q", got)
@@ -74,9 +80,9 @@ func TestARightPasswordPassesALock(t *testing.T) {
 	same := at(t, "127.0.0.2")
 	f.want(f.login(same, "bob", "right"), 200)
 	for range 5 {
-		f.wantError(f.login(same, "bob", "wrong"), 401, "unauthorized")
+		f.wantError(f.login(same, "bob", wrong()), 401, "unauthorized")
 	}
-	if got := f.login(same, "bob", "other").text("error_description"); got != lockedWords {
+	if got := f.login(same, "bob", wrong()).text("error_description"); got != lockedWords {
 		t.Fatalf("after five failures: %q", got)
 	}
 	f.want(f.login(same, "bob", "right"), 200)
@@ -109,9 +115,9 @@ func TestBrake(t *testing.T) {
 	home := at(t, "127.0.1.1")
 	f.want(f.login(home, "bob", "right"), 200)
 	for i := range 10 {
-		f.wantError(f.login(at(t, fmt.Sprint("127.0.2.", i+1)), "bob", "wrong"), 401, "unauthorized")
+		f.wantError(f.login(at(t, fmt.Sprint("127.0.2.", i+1)), "bob", wrong()), 401, "unauthorized")
 	}
-	f.wantLimited(f.login(at(t, "127.0.3.1"), "bob", "wrong"))
+	f.wantLimited(f.login(at(t, "127.0.3.1"), "bob", wrong()))
 	f.wantLimited(f.login(at(t, "127.0.3.2"), "bob", "right")) // or the response would reveal the right password
 	f.want(f.login(home, "bob", "right"), 200)
 	if status := f.call(http.MethodGet, "/Users/"+id+"/status", nil, bearer(f.admin())); status.json["locked"] != true {
@@ -130,7 +136,7 @@ func TestRefreshProvesAnAddress(t *testing.T) {
 	refresh := f.password("bob", "right").text("refresh_token")
 	f.want(f.callWith(laptop, http.MethodPost, "/oauth/token", url.Values{"grant_type": {"refresh_token"}, "refresh_token": {refresh}}, basic("cf", "")), 200)
 	for i := range 3 {
-		f.want(f.login(at(t, fmt.Sprint("127.0.2.", i+1)), "bob", "wrong"), 401)
+		f.want(f.login(at(t, fmt.Sprint("127.0.2.", i+1)), "bob", wrong()), 401)
 	}
 	f.wantLimited(f.login(at(t, "127.0.1.2"), "bob", "right"))
 	f.want(f.login(laptop, "bob", "right"), 200)
@@ -207,12 +213,12 @@ func TestClientSecretsAreOfAnAddress(t *testing.T) {
 	}
 	attacker, owner := at(t, "127.0.0.2"), at(t, "127.0.0.3")
 	for range 5 {
-		f.wantError(ask(attacker, "admin", "guess"), 401, "invalid_client")
+		f.wantError(ask(attacker, "admin", wrong()), 401, "invalid_client")
 	}
 	f.wantLimited(ask(attacker, "admin", adminSecret))
 	f.want(ask(owner, "admin", adminSecret), 200)
 	f.clock.Advance(time.Minute)
-	f.wantError(ask(attacker, "admin", "guess"), 401, "invalid_client")
+	f.wantError(ask(attacker, "admin", wrong()), 401, "invalid_client")
 	f.clock.Advance(time.Minute) // a client's lock does not grow
 	f.want(ask(attacker, "admin", adminSecret), 200)
 
@@ -260,7 +266,7 @@ func TestAddressBehindAProxy(t *testing.T) {
 	f := setup(t, func(o *auth.Options) { o.Proxies = proxies })
 	f.user("bob", "right")
 	for range 5 {
-		f.want(f.password("bob", "wrong", header("X-Forwarded-For", "198.51.100.7")), 401)
+		f.want(f.password("bob", wrong(), header("X-Forwarded-For", "198.51.100.7")), 401)
 	}
 	if got := f.password("bob", "right", header("X-Forwarded-For", "203.0.113.9, 198.51.100.7")).text("error_description"); got != lockedWords {
 		t.Errorf("a client that names another address: %q", got)
@@ -290,7 +296,7 @@ func TestLoginFlood(t *testing.T) {
 				if n%4 == 0 {
 					name = "pipeline" // the attacker knows the name
 				}
-				if a := f.login(attacker, name, "wrong"); a.status == 429 {
+				if a := f.login(attacker, name, wrong()); a.status == 429 {
 					refused.Add(1)
 					select { // save processor time: the flood is long enough
 					case <-ctx.Done():
@@ -327,7 +333,7 @@ func TestServersCountFailuresTogether(t *testing.T) {
 	id := one.user("bob", "right")
 	attacker := at(t, "127.0.0.2")
 	for i := range 5 {
-		one.wantError([]*fixture{one, two}[i%2].login(attacker, "bob", "wrong"), 401, "unauthorized")
+		one.wantError([]*fixture{one, two}[i%2].login(attacker, "bob", wrong()), 401, "unauthorized")
 	}
 	for i, f := range []*fixture{one, two} {
 		if got := f.login(attacker, "bob", "right").text("error_description"); got != lockedWords {
@@ -343,10 +349,10 @@ func TestServersCountFailuresTogether(t *testing.T) {
 	// A right password resets the count everywhere, if not each time.
 	one.clock.Advance(2 * time.Minute)
 	for range 4 {
-		one.wantError(one.login(attacker, "bob", "wrong"), 401, "unauthorized")
+		one.wantError(one.login(attacker, "bob", wrong()), 401, "unauthorized")
 	}
 	two.want(two.login(attacker, "bob", "right"), 200)
-	one.wantError(one.login(attacker, "bob", "wrong"), 401, "unauthorized")
+	one.wantError(one.login(attacker, "bob", wrong()), 401, "unauthorized")
 	one.want(one.login(attacker, "bob", "right"), 200)
 
 	// Half of 100 guesses of unknown names is left to one server.
@@ -355,4 +361,73 @@ func TestServersCountFailuresTogether(t *testing.T) {
 		one.wantError(one.login(stranger, fmt.Sprint("nobody", i), "wrong"), 401, "unauthorized")
 	}
 	one.wantLimited(one.login(stranger, "nobody", "wrong"))
+}
+
+// A job that repeats an old password has made one guess: it neither locks the account
+// for its address nor uses up the guesses of others there.
+func TestARepeatedWrongPasswordIsOneGuess(t *testing.T) {
+	t.Parallel()
+	f := setup(t)
+	f.user("bob", "right")
+	f.want(f.client(map[string]any{"client_id": "c", "client_secret": "right", "authorized_grant_types": []string{"client_credentials"}}), 201)
+	ask := func(client *http.Client, secret string) *answer {
+		return f.callWith(client, http.MethodPost, "/oauth/token", url.Values{"grant_type": {"client_credentials"}}, basic("c", secret))
+	}
+	office := at(t, "127.0.0.2")
+	for range 200 {
+		f.wantError(f.login(office, "bob", "last year's"), 401, "unauthorized")
+		f.wantError(ask(office, "last year's"), 401, "invalid_client")
+	}
+	f.want(f.login(office, "bob", "right"), 200)
+	f.want(ask(office, "right"), 200)
+	for range 200 {
+		f.wantError(f.login(office, "bob", "last year's"), 401, "unauthorized")
+	}
+	f.want(f.login(office, "bob", "right"), 200)
+	// Others still count.
+	for range 5 {
+		f.wantError(f.login(office, "bob", wrong()), 401, "unauthorized")
+	}
+	if got := f.login(office, "bob", wrong()).text("error_description"); got != lockedWords {
+		t.Errorf("after five different wrong passwords: %q, want locked", got)
+	}
+}
+
+// A right password that comes while wrong ones are being checked waits for them.
+func TestARightPasswordWaitsForWrongOnes(t *testing.T) {
+	t.Parallel()
+	f := setup(t, func(o *auth.Options) { o.Limits = auth.Limits{LockoutAfter: 20} })
+	f.user("bob", "right")
+	office := at(t, "127.0.0.2")
+	var all sync.WaitGroup
+	for i := range 30 {
+		password := "right"
+		if i%2 == 0 {
+			password = wrong()
+		}
+		all.Go(func() {
+			if a := f.login(office, "bob", password); a.status != 200 && (a.status != 401 || password == "right") {
+				t.Errorf("login with %q answers %d: %s", password, a.status, a.body)
+			}
+		})
+	}
+	all.Wait()
+}
+
+// A lock says how long it lasts, for users and for clients, and its length can be set.
+func TestLocksSayWhenTheyEnd(t *testing.T) {
+	t.Parallel()
+	f := setup(t, func(o *auth.Options) { o.Limits = auth.Limits{LockoutAfter: 2, LockoutFor: 10 * time.Second} })
+	f.user("bob", "right")
+	office := at(t, "127.0.0.2")
+	for range 2 {
+		f.wantError(f.login(office, "bob", wrong()), 401, "unauthorized")
+	}
+	f.clock.Advance(3 * time.Second)
+	a := f.login(office, "bob", "right")
+	if got := a.header.Get("Retry-After"); a.text("error_description") != lockedWords || got != "7" {
+		t.Errorf("after two failures: Retry-After %q, want 7: %s", got, a.body)
+	}
+	f.clock.Advance(7 * time.Second)
+	f.want(f.login(office, "bob", "right"), 200)
 }

@@ -21,6 +21,15 @@ type Limits struct {
 	// account, from all addresses that it has not logged in from.
 	AccountRate  float64 // 1 a minute
 	AccountBurst int     // 100
+	// PairRate and PairBurst bound wrong passwords and secrets of one account from
+	// one address, also between right ones.
+	PairRate  float64 // 1 a minute
+	PairBurst int     // 20
+	// After LockoutAfter wrong passwords in a row an account is locked for an address
+	// for LockoutFor, which doubles with each further one up to an hour. The count is
+	// forgotten after a quiet hour or a right password.
+	LockoutAfter int           // 5
+	LockoutFor   time.Duration // 1 minute
 }
 
 func (l Limits) withDefaults() Limits {
@@ -40,15 +49,17 @@ func (l Limits) withDefaults() Limits {
 	setInt(&l.AddressBurst, 100)
 	set(&l.AccountRate, 1.0/60)
 	setInt(&l.AccountBurst, 100)
+	set(&l.PairRate, 1.0/60)
+	setInt(&l.PairBurst, 20)
+	setInt(&l.LockoutAfter, 5)
+	if l.LockoutFor == 0 {
+		l.LockoutFor = time.Minute
+	}
 	return l
 }
 
-// Lockout: after a few wrong passwords in a row an account is closed to an
-// address for a while that doubles with each further failure. The count is
-// forgotten after a quiet hour or a right password.
+// The longest lock, and when failures in a row are forgotten.
 const (
-	lockoutAfter   = 5
-	lockoutFirst   = time.Minute
 	lockoutLongest = time.Hour
 	lockoutForget  = time.Hour
 )

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"ingot/internal/base/fault"
+	"ingot/internal/base/look"
 	"ingot/internal/base/version"
 	"ingot/internal/base/web"
 )
@@ -25,7 +26,7 @@ type pages struct {
 }
 
 func loadPages() (*pages, error) {
-	t, err := template.ParseFS(pageFiles, "pages/*.html")
+	t, err := look.Parse(pageFiles, nil, "pages/*.html")
 	return &pages{t: t, protection: http.NewCrossOriginProtection()}, err
 }
 
@@ -37,7 +38,7 @@ func (p *pages) show(w http.ResponseWriter, status int, name string, data any) e
 	}
 	h := w.Header()
 	h.Set("Content-Type", "text/html; charset=utf-8")
-	h.Set("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'; base-uri 'none'")
+	h.Set("Content-Security-Policy", look.Policy())
 	h.Set("X-Content-Type-Options", "nosniff")
 	h.Set("Referrer-Policy", "no-referrer")
 	h.Set("Cache-Control", "no-store")
@@ -149,7 +150,7 @@ func (s *Server) postLogin(w http.ResponseWriter, r *http.Request) error {
 
 func (s *Server) startSession(w http.ResponseWriter, r *http.Request, u *User) error {
 	text := randomText(43)
-	now := s.now()
+	now := s.revoked.issueTime(u.ID, "")
 	err := s.store.SaveSession(r.Context(), &Session{Hash: fingerprint(text), UserID: u.ID, AuthTime: now, Expires: now.Add(sessionValidity)})
 	if err != nil {
 		return err

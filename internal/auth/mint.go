@@ -48,7 +48,7 @@ func validity(own, fallback time.Duration) time.Duration {
 
 // mintClient issues a client's own token.
 func (s *Server) mintClient(c *Client, scopes []string) (*tokenResponse, error) {
-	claims := s.claims(c, scopes, GrantClientCredentials, validity(c.AccessValidity, defaultClientValidity))
+	claims := s.claims(c, scopes, GrantClientCredentials, s.revoked.issueTime("", c.ID), validity(c.AccessValidity, defaultClientValidity))
 	claims.Subject = c.ID
 	claims.Authorities = scopes
 	return s.respond(claims)
@@ -74,7 +74,7 @@ type login struct {
 // mintUser issues an access token for a login. jti pairs it with the refresh
 // token, as UAA does.
 func (s *Server) mintUser(l login, jti string) (*tokenResponse, error) {
-	claims := s.claims(l.client, l.scopes, l.grant, validity(l.client.AccessValidity, defaultAccessValidity))
+	claims := s.claims(l.client, l.scopes, l.grant, s.revoked.issueTime(l.user.ID, l.client.ID), validity(l.client.AccessValidity, defaultAccessValidity))
 	claims.ID = jti
 	claims.Subject = l.user.ID
 	claims.UserID = l.user.ID
@@ -90,8 +90,7 @@ func (s *Server) mintUser(l login, jti string) (*tokenResponse, error) {
 	return s.respond(claims)
 }
 
-func (s *Server) claims(c *Client, scopes []string, grant string, life time.Duration) *token.Claims {
-	now := s.now()
+func (s *Server) claims(c *Client, scopes []string, grant string, now time.Time, life time.Duration) *token.Claims {
 	return &token.Claims{
 		ID:        newID(),
 		Issuer:    s.issuer,
@@ -146,7 +145,7 @@ type refreshClaims struct {
 
 // newRefresh creates a refresh token of a login, without storing it.
 func (s *Server) newRefresh(l login, jti string) *Refresh {
-	now := s.now()
+	now := s.revoked.issueTime(l.user.ID, l.client.ID)
 	return &Refresh{
 		ID: jti + "-r", Family: l.family, UserID: l.user.ID, ClientID: l.client.ID, Scopes: l.scopes, Grant: l.grant,
 		AuthTime: l.authTime, Issued: now, Expires: now.Add(validity(l.client.RefreshValidity, defaultRefreshValidity)),

@@ -21,8 +21,9 @@ type revocations struct {
 	store Store
 	now   func() time.Time
 
-	mu   sync.RWMutex
-	list map[revocationKey]time.Time // tokens issued until then are revoked
+	mu     sync.RWMutex
+	list   map[revocationKey]time.Time // tokens issued until then are revoked
+	newest time.Time                   // the latest time at which a token was issued here
 }
 
 type revocationKey struct {
@@ -68,9 +69,34 @@ func (r *revocations) add(ctx context.Context, one Revocation) error {
 	return nil
 }
 
-// all revokes all tokens issued to a user or client until now.
+// all revokes all tokens issued to a user or client until now. When the clock was set back,
+// that includes those issued before.
 func (r *revocations) all(ctx context.Context, kind RevocationKind, subject string) error {
-	return r.add(ctx, Revocation{Kind: kind, Subject: subject, Before: r.now(), Expires: r.now().Add(maxValidity)})
+	before := r.now()
+	r.mu.RLock()
+	if r.newest.After(before) {
+		before = r.newest.Add(time.Second) // before compares seconds
+	}
+	r.mu.RUnlock()
+	return r.add(ctx, Revocation{Kind: kind, Subject: subject, Before: before, Expires: r.now().Add(maxValidity)})
+}
+
+// issueTime returns the time at which something is issued now to a user, who may be empty,
+// and a client, which may be empty. It is later than the clock if the clock was set back and
+// they have had something revoked since: what is issued now is not revoked.
+func (r *revocations) issueTime(user, client string) time.Time {
+	now := r.now()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, k := range []revocationKey{{RevokeUser, user}, {RevokeClient, client}} {
+		if at, ok := r.list[k]; ok && k.subject != "" && at.After(now) {
+			now = at
+		}
+	}
+	if now.After(r.newest) {
+		r.newest = now
+	}
+	return now
 }
 
 // covers reports whether a token is revoked.

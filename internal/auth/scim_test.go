@@ -357,3 +357,38 @@ func TestClientsCannotGiveWhatTheyLack(t *testing.T) {
 	f.wantError(f.call(http.MethodPut, "/oauth/clients/own/secret", map[string]any{"oldSecret": "x", "secret": "mine"}, own), 401, "invalid_client")
 	f.want(f.call(http.MethodPut, "/oauth/clients/own/secret", map[string]any{"oldSecret": "s", "secret": "mine"}, own), 200)
 }
+
+// When the clock is set back, what was issued before stays valid, what was revoked stays
+// revoked, and users whose tokens were revoked just before can log in.
+func TestClockSetBack(t *testing.T) {
+	t.Parallel()
+	f := setup(t)
+	id := f.user("eve", "old")
+	kept := f.want(f.password("eve", "old"), 200)
+	f.clock.Advance(-time.Hour)
+	f.want(f.call(http.MethodGet, "/userinfo", nil, bearer(kept.text("access_token"))), 200)
+	f.clock.Advance(time.Hour + 2*time.Second)
+	change := func(password string) {
+		t.Helper()
+		f.want(f.call(http.MethodPut, "/Users/"+id+"/password", map[string]string{"password": password}, bearer(f.admin())), 200)
+	}
+	change("new")
+	f.clock.Advance(-time.Hour)
+	f.wantError(f.call(http.MethodGet, "/userinfo", nil, bearer(kept.text("access_token"))), 401, "invalid_token")
+	fresh := f.want(f.password("eve", "new"), 200)
+	f.want(f.call(http.MethodGet, "/userinfo", nil, bearer(fresh.text("access_token"))), 200)
+	f.want(f.refresh(fresh.text("refresh_token")), 200)
+	b := f.browser()
+	f.want(f.logIn(b, "eve", "new", ""), 303)
+	if got := f.callWith(b, http.MethodGet, "/passcode", nil, asBrowser).status; got != http.StatusOK {
+		t.Errorf("the browser is not logged in: %d, want 200", got)
+	}
+	// What was issued before the clock was set back is revoked as well.
+	f.clock.Advance(time.Hour)
+	ahead := f.want(f.password("eve", "new"), 200)
+	f.clock.Advance(-time.Hour)
+	change("newest")
+	f.clock.Advance(2 * time.Second)
+	f.wantError(f.refresh(ahead.text("refresh_token")), 401, "invalid_token")
+	f.want(f.password("eve", "newest"), 200)
+}

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"log/slog"
 	"net/http"
-	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -53,15 +52,14 @@ type Server struct {
 	grace         time.Duration
 	now           func() time.Time
 
-	keys      *keyring
-	hash      *hasher
-	guard     *guard
-	revoked   *revocations
-	limits    *limiter
-	proxies   web.Proxies
-	warnProxy sync.Once
-	pages     *pages
-	verifier  *token.Verifier
+	keys     *keyring
+	hash     *hasher
+	guard    *guard
+	revoked  *revocations
+	limits   *limiter
+	proxies  web.Proxies
+	pages    *pages
+	verifier *token.Verifier
 	// decoy is checked when the user does not exist, so that the response takes
 	// as long as for an existing user.
 	decoy  string
@@ -95,7 +93,7 @@ func New(o Options) (*Server, error) {
 	s := &Server{
 		store: o.Store, base: o.BaseURL, issuer: o.BaseURL + "/oauth/token", log: o.Log,
 		passwordGrant: o.PasswordGrant, grace: o.RefreshGrace, now: o.Now,
-		keys: newKeyring(o.Store, o.Now, o.Shared), hash: newHasher(2), proxies: o.Proxies,
+		keys: newKeyring(o.Store, o.Now, o.Shared), hash: newHasher(2), decoy: hashOfNone(), proxies: o.Proxies,
 		revoked: newRevocations(o.Store, o.Now), limits: newLimiter(o.Limits, o.Now), pages: pages, lead: o.Lead,
 		minted: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "ingot_auth_tokens_issued_total", Help: "Access tokens issued, by grant.",
@@ -129,11 +127,6 @@ func (s *Server) Start(ctx context.Context) error {
 		if err := s.revoked.load(ctx); err != nil {
 			return err
 		}
-		decoy, err := s.hash.hash(ctx, randomText(20))
-		if err != nil {
-			return err
-		}
-		s.decoy = decoy
 		return s.parts.Start(ctx)
 	})
 }
@@ -190,6 +183,8 @@ func (s *Server) Routes(m *web.Mux) {
 	g.Handle(http.MethodGet, "/info", web.Public("describes the server and its login prompts"), s.getInfo)
 	g.Handle(http.MethodGet, "/login", web.Public(anyone), s.getLogin)
 	g.Handle(http.MethodPost, "/login.do", web.Public(anyone), s.postLogin)
+	g.Handle(http.MethodGet, loginLinkPath, web.Public("shows a button"), s.getLoginLink)
+	g.Handle(http.MethodPost, loginLinkPath, web.Own("the one-time code of the link, only from this machine"), s.postLoginLink)
 	g.Handle(http.MethodGet, "/logout.do", web.Public("deletes the session of the cookie"), s.logout)
 	g.Handle(http.MethodGet, "/passcode", web.Own(cookie), s.passcode)
 

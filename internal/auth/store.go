@@ -117,15 +117,15 @@ type Store interface {
 	Purge(ctx context.Context, now time.Time) error
 }
 
-// Code is a one-time code: of the code flow, or a passcode for `cf login
-// --sso`. Only its hash is stored.
+// Code is a one-time code: of the code flow, a passcode for `cf login --sso`, or
+// of a login link. Only its hash is stored.
 type Code struct {
 	Hash        string
 	Kind        CodeKind
-	ClientID    string // empty for passcodes
+	ClientID    string // empty for passcodes and login links
 	UserID      string
 	Scopes      []string
-	RedirectURI string // as given in the request, or empty
+	RedirectURI string // as given in the request, or empty; of a login link, where it leads
 	Challenge   string // PKCE, S256
 	Nonce       string
 	AuthTime    time.Time
@@ -141,6 +141,7 @@ type CodeKind string
 const (
 	CodeAuthorization CodeKind = "authorization"
 	CodePasscode      CodeKind = "passcode"
+	CodeLoginLink     CodeKind = "login_link"
 )
 
 // Session is a login in a browser. Only the hash of its cookie is stored.

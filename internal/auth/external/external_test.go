@@ -19,7 +19,7 @@ func TestServerStartsAndStops(t *testing.T) {
 		_ = json.NewEncoder(w).Encode(map[string]string{"issuer": "http://uaa.example.org/oauth/token"})
 	}))
 	t.Cleanup(uaa.Close)
-	client := uaaclient.NewHTTPClient()
+	client := uaaclient.NewHTTPClient(nil)
 	t.Cleanup(client.CloseIdleConnections)
 	for name, base := range map[string]string{"there": uaa.URL, "away": "http://127.0.0.1:1"} {
 		t.Run(name, func(t *testing.T) {
