@@ -67,6 +67,7 @@ type Send struct {
 	Audiences  []Audience
 	Content    Content
 	RequestID  string // the caller's X-Vcap-Request-Id
+	Trace      string // traceparent of the request; "" if it is not traced
 	Received   time.Time
 
 	// Cursor is the position up to which the audiences were read; Expanded

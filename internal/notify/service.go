@@ -14,6 +14,7 @@ type Request struct {
 	Audiences []Audience
 	Content   Content
 	RequestID string
+	Trace     string // the request's traceparent
 	// IdempotencyKey is the header's value; Hash covers the whole request.
 	IdempotencyKey string
 	Hash           string

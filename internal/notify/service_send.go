@@ -103,6 +103,7 @@ func (s *Service) Send(ctx context.Context, r Request) (Receipt, error) {
 		Audiences:  append([]Audience(nil), r.Audiences...),
 		Content:    r.Content,
 		RequestID:  r.RequestID,
+		Trace:      r.Trace,
 		Received:   now,
 	}}
 	if strings.TrimSpace(n.Content.Subject) == "" {

@@ -121,9 +121,31 @@ type Idempotency struct {
 	Until time.Time
 }
 
-// MessageQuery filters a client's messages. Empty fields match everything.
+// SendQuery selects sends.
+type SendQuery struct {
+	// ClientID is the client whose sends are read, unless All is set.
+	ClientID string
+	All      bool
+	// Before is the number of the last send seen, 0 at the beginning; the newest
+	// come first.
+	Before int64
+	Limit  int
+}
+
+// Volume is how much of a kind was sent on a day.
+type Volume struct {
+	ClientID string
+	// KindID is empty for mail without a kind and for campaigns.
+	KindID          string
+	Day             time.Time // its beginning, in UTC
+	Sends, Messages int
+}
+
+// MessageQuery filters messages. Empty fields match everything, except ClientID.
 type MessageQuery struct {
-	ClientID string // always set
+	// ClientID is the client whose messages are read, unless All is set.
+	ClientID string
+	All      bool
 	Send     int64
 	Status   Status
 	Parked   bool
@@ -140,9 +162,11 @@ type MessageQuery struct {
 // Sends reads sends and messages.
 type Sends interface {
 	Send(ctx context.Context, number int64) (Send, error)
-	// ListSends returns a client's sends before the given number (0: all),
-	// newest first.
-	ListSends(ctx context.Context, clientID string, before int64, limit int) ([]Send, error)
+	// ListSends returns sends, newest first.
+	ListSends(ctx context.Context, q SendQuery) ([]Send, error)
+	// Volumes returns how much was sent since a time, by kind and day, in no
+	// particular order. It looks at the newest 50,000 sends only.
+	Volumes(ctx context.Context, since time.Time) ([]Volume, error)
 	// Message returns a message and the client it belongs to.
 	Message(ctx context.Context, number int64) (m Message, clientID string, err error)
 	// MessagesOf returns the messages of a send after the given number (-1:

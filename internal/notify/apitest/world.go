@@ -26,6 +26,8 @@ import (
 	"ingot/internal/notify/httpext"
 	"ingot/internal/notify/httpv1"
 	"ingot/internal/notify/httpv2"
+	"ingot/internal/notify/mail/compose"
+	"ingot/internal/notify/mail/mailbox"
 	"ingot/internal/notify/notifydb"
 	"ingot/internal/notify/template"
 )
@@ -57,6 +59,7 @@ type World struct {
 	Directory    *Directory
 	IDs          *notify.IDs
 	Unsubscriber *notify.Unsubscriber
+	Mailbox      *mailbox.Mailbox
 	// Kicks counts how often the delivery was woken.
 	Kicks int
 
@@ -95,6 +98,10 @@ func Limited(t *testing.T, limits notify.Limits) *World {
 	if w.Unsubscriber, err = notify.NewUnsubscriber(key); err != nil {
 		t.Fatal(err)
 	}
+	w.Mailbox, err = mailbox.New(mailbox.Options{Dir: t.TempDir(), Identity: compose.Identity{From: "no-reply@example.com", Domain: "example.com"}, Log: quiet})
+	if err != nil {
+		t.Fatal(err)
+	}
 	kick := func() { w.Kicks++ }
 	w.Service = notify.New(notify.ServiceOptions{Store: store, Directory: w.Directory, IDs: w.IDs, Limits: limits, Log: quiet, Kick: kick})
 	verifier := token.NewVerifier(token.Options{Issuer: "test", Keys: keys{}})
@@ -108,7 +115,7 @@ func Limited(t *testing.T, limits notify.Limits) *World {
 			httpv2.Register(g, httpv2.Options{Store: store, Service: w.Service, Directory: w.Directory, Log: quiet})
 			description = httpext.DescriptionV2
 		}
-		httpext.Register(g, httpext.Options{Store: store, Service: w.Service, Unsubscriber: w.Unsubscriber, Kick: kick, Description: description, Log: quiet})
+		httpext.Register(g, httpext.Options{Store: store, Service: w.Service, Unsubscriber: w.Unsubscriber, Kick: kick, Mailbox: w.Mailbox, Description: description, Log: quiet})
 		w.faces[version], w.Routes[version] = web.Pipeline(mux, format, quiet), mux.Routes()
 	}
 	return w
@@ -238,7 +245,7 @@ func (w *World) judge(version int, r *http.Request, a Answer) {
 		return
 	}
 	body := []byte(a.Body)
-	if kind := a.Header.Get("Content-Type"); strings.HasPrefix(kind, "text/html") || strings.Contains(kind, "yaml") {
+	if kind := a.Header.Get("Content-Type"); strings.HasPrefix(kind, "text/html") || strings.Contains(kind, "yaml") || strings.Contains(kind, "rfc822") {
 		body = nil
 	}
 	if err := operation.Check(a.Status, a.Header, body); err != nil {

@@ -91,7 +91,7 @@ func New(o Options) *Directory {
 		o.DefaultScopes = DefaultScopes()
 	}
 	if o.HTTP == nil {
-		o.HTTP = uaaclient.NewHTTPClient()
+		o.HTTP = uaaclient.NewHTTPClient(nil)
 	}
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)

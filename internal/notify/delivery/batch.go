@@ -242,6 +242,7 @@ func (d *Delivery) send(ctx context.Context, all []outgoing, p *batchState) {
 	for i := range all {
 		batch[i] = all[i].Outgoing
 	}
+	began := time.Now()
 	limited, cancel := context.WithTimeout(ctx, d.o.Patience)
 	defer cancel()
 	err := background.Within(limited, "delivery of a batch", min(deliverGrace, d.o.Patience), func() error {
@@ -249,6 +250,7 @@ func (d *Delivery) send(ctx context.Context, all []outgoing, p *batchState) {
 			if r.Verdict != notify.Accepted && ctx.Err() != nil {
 				return // not attempted, because the process stops
 			}
+			d.attempted(ctx, all[i].message, r, began)
 			d.concluded(all[i].message, r, p)
 		})
 		return nil
@@ -275,7 +277,7 @@ const (
 
 // concluded records one result.
 func (d *Delivery) concluded(l *message, r notify.Result, p *batchState) {
-	o := d.o.Schedule.after(l.Message, r, d.o.Now())
+	o := d.o.Schedule.after(l.Message, r, d.o.Now(), d.o.steady())
 	o.Email = l.found
 	if r.Verdict == notify.Permanent && r.BadAddress {
 		p.mu.Lock()
@@ -286,7 +288,7 @@ func (d *Delivery) concluded(l *message, r notify.Result, p *batchState) {
 }
 
 // later returns when to retry after a failure that no message caused.
-func (d *Delivery) later() time.Time { return d.o.Now().Add(d.lookups.next()) }
+func (d *Delivery) later() time.Time { return d.o.steady().Add(d.lookups.next()) }
 
 // postpone is the outcome of a message that was not attempted and keeps its
 // number of attempts.

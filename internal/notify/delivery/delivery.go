@@ -13,6 +13,9 @@ import (
 	"time"
 
 	"ingot/internal/base/background"
+	"ingot/internal/base/clock"
+	"ingot/internal/base/datadir"
+	"ingot/internal/base/tracing"
 	"ingot/internal/notify"
 )
 
@@ -57,7 +60,10 @@ type Options struct {
 	Extended func(client string, recipients int)
 	Log      *slog.Logger
 	Now      func() time.Time
+	steady   func() time.Time // for due times, as in the store
 	Metrics  *Metrics
+	// Tracer records attempts as spans; nil does not.
+	Tracer *tracing.Tracer
 }
 
 func (o Options) withDefaults() Options {
@@ -93,7 +99,9 @@ func (o Options) withDefaults() Options {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
 	if o.Now == nil {
-		o.Now = time.Now
+		o.Now, o.steady = time.Now, clock.Steady
+	} else {
+		o.steady = o.Now
 	}
 	return o
 }
@@ -215,11 +223,7 @@ func ownerOf(dir string) (string, error) {
 		return "", fmt.Errorf("read the name of this server: %w", err)
 	}
 	name := strings.ToLower(rand.Text())
-	// Written to a temporary file and renamed, so that it is never incomplete.
-	if err := os.WriteFile(path+".new", []byte(name+"\n"), 0o600); err != nil {
-		return "", fmt.Errorf("write the name of this server: %w", err)
-	}
-	if err := os.Rename(path+".new", path); err != nil {
+	if err := datadir.WriteFile(path, []byte(name+"\n"), 0o600); err != nil {
 		return "", fmt.Errorf("write the name of this server: %w", err)
 	}
 	return name, nil

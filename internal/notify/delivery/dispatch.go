@@ -110,7 +110,7 @@ func (d *Delivery) idle(ctx context.Context, backoff time.Duration) bool {
 	case err != nil:
 		d.o.Log.Error("look up next due message failed", "error", err)
 	case some:
-		until := due.Sub(d.o.Now())
+		until := due.Sub(d.o.steady())
 		if until <= 0 {
 			until = backoff
 		}
@@ -209,7 +209,7 @@ func (d *Delivery) deliverSingly(ctx context.Context, p *batchState, claimed []n
 	left := p.rest()
 	if len(left) == 1 {
 		// It counts as an attempt, so that it is not retried forever.
-		p.settle(d.o.Schedule.after(left[0], notify.Result{Verdict: notify.Temporary, Reason: "the delivery ended unexpectedly"}, d.o.Now()))
+		p.settle(d.o.Schedule.after(left[0], notify.Result{Verdict: notify.Temporary, Reason: "the delivery ended unexpectedly"}, d.o.Now(), d.o.steady()))
 		return
 	}
 	for _, c := range claimed {

@@ -22,6 +22,7 @@
 //
 // It must not import a store, an HTTP API, mail, or the platform.
 //
-// Imports: base/background, base/safedial, notify, notify/template,
+// Imports: base/background, base/clock, base/datadir, base/logging,
+// base/safedial, base/tracing, notify, notify/template,
 // github.com/prometheus/client_golang/prometheus.
 package delivery

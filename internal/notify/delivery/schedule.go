@@ -57,8 +57,9 @@ func (s Schedule) pause(attempt int, asked time.Duration) time.Duration {
 	return d - time.Duration(max(0, s.Jitter)*float64(d)/2) + chance
 }
 
-// after returns the outcome of a message after an attempt.
-func (s Schedule) after(m notify.Message, r notify.Result, now time.Time) notify.Outcome {
+// after returns the outcome of a message after an attempt, which was made now. The next one is
+// counted from due, the same time on the clock of due times.
+func (s Schedule) after(m notify.Message, r notify.Result, now, due time.Time) notify.Outcome {
 	o := notify.Outcome{Number: m.Number, Reason: sanitize(r.Reason), Attempted: true, At: now}
 	attempt := m.Attempts + 1
 	switch {
@@ -70,7 +71,7 @@ func (s Schedule) after(m notify.Message, r notify.Result, now time.Time) notify
 		o.Status = notify.Failed
 		o.Reason = sanitize("given up after the last attempt: " + r.Reason)
 	default:
-		o.Status, o.Due = notify.Retry, now.Add(s.pause(attempt, r.RetryAfter))
+		o.Status, o.Due = notify.Retry, due.Add(s.pause(attempt, r.RetryAfter))
 	}
 	return o
 }

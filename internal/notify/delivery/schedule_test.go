@@ -39,7 +39,7 @@ func TestWhatFollowsAnAttempt(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			m := notify.Message{Number: 7, Attempts: c.tried}
-			got := s.after(m, c.result, now)
+			got := s.after(m, c.result, now, now)
 			if got.Number != 7 || got.Status != c.status || got.Reason != c.reason || !got.Attempted || !got.At.Equal(now) || got.Parked {
 				t.Errorf("got %+v", got)
 			}

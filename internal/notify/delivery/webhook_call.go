@@ -67,7 +67,7 @@ func (c *caller) enqueue(ctx context.Context, cb notify.Callback, working *backg
 	c.mu.Unlock()
 	switch {
 	case full: // it cannot keep up
-		c.record(ctx, cb, c.o.Now().Add(callSchedule.First))
+		c.record(ctx, cb, c.o.steady().Add(callSchedule.First))
 	case !atWork:
 		working.Loop(ctx, "webhook calls", func() { c.work(ctx, cb.WebhookID) })
 	}
@@ -99,7 +99,7 @@ func (c *caller) work(ctx context.Context, webhook string) {
 		c.held -= len(rest)
 		c.mu.Unlock()
 		for _, other := range rest {
-			c.record(ctx, other, c.o.Now().Add(callSchedule.pause(other.Attempts+1, 0)))
+			c.record(ctx, other, c.o.steady().Add(callSchedule.pause(other.Attempts+1, 0)))
 		}
 	}
 }
@@ -116,7 +116,7 @@ func (c *caller) call(ctx context.Context, cb notify.Callback) bool {
 	if err != nil {
 		attempt := cb.Attempts + 1
 		if attempt < callSchedule.Attempts {
-			result, again = "again", c.o.Now().Add(callSchedule.pause(attempt, 0))
+			result, again = "again", c.o.steady().Add(callSchedule.pause(attempt, 0))
 		} else {
 			result = "dropped"
 		}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/hmac"
 	"crypto/sha256"
+	"crypto/tls"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -29,6 +30,8 @@ type WebhookOptions struct {
 	Guard safedial.Guard
 	// Routes are the routes of apps of this server, which are always allowed.
 	Routes safedial.Routes
+	// TLS is for connections; nil means the system's certificates.
+	TLS *tls.Config
 	// Timeout limits a call; the default is 10 s.
 	Timeout time.Duration
 }
@@ -80,6 +83,7 @@ func newPoster(o WebhookOptions) poster {
 		o.Timeout = 10 * time.Second
 	}
 	transport := &http.Transport{
+		TLSClientConfig:        o.TLS,
 		TLSHandshakeTimeout:    o.Timeout,
 		MaxIdleConns:           callsFetched,
 		IdleConnTimeout:        30 * time.Second,

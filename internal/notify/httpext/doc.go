@@ -1,10 +1,12 @@
 // Package httpext serves the part of the notification service's HTTP API that both
-// of its versions share and that Cloud Foundry's does not have: a client's own
-// sends and messages, replays, template previews, webhooks, the suppression list,
-// the unsubscribe page, and the OpenAPI descriptions.
+// of its versions share and that Cloud Foundry's does not have: sends and
+// messages, replays, the size of an audience, statistics, template previews and
+// checks, webhooks, the suppression list, the built-in mailbox, the unsubscribe
+// page, and the OpenAPI descriptions. A client sees what it sent itself;
+// administrators see everything.
 //
 // It must not import a store, delivery, mail or the other HTTP APIs.
 //
-// Imports: base/fault, base/token, base/web, notify, notify/template,
-// github.com/google/uuid.
+// Imports: base/fault, base/look, base/token, base/web, notify,
+// notify/template, github.com/google/uuid.
 package httpext

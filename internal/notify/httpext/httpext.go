@@ -17,6 +17,7 @@ import (
 
 const (
 	scopeWrite          = "notifications.write"
+	scopeManage         = "notifications.manage"
 	scopeEmails         = "emails.write"
 	scopeAdmin          = "notifications.admin"
 	scopeTemplatesRead  = "notification_templates.read"
@@ -33,10 +34,22 @@ type Options struct {
 	// CheckWebhook returns why a webhook's address will never be called; nil
 	// allows all addresses.
 	CheckWebhook func(ctx context.Context, address string) error
+	// Mailbox is the built-in mailbox; nil if mail is sent to a mail server.
+	Mailbox Mailbox
 	// Description is the content of /openapi.yaml.
 	Description []byte
 	Log         *slog.Logger
 	Now         func() time.Time
+}
+
+// Mailbox serves the mail of the built-in mailbox as JSON. Paths have the
+// parameter number.
+type Mailbox interface {
+	ListJSON(w http.ResponseWriter, r *http.Request) error
+	ShowJSON(w http.ResponseWriter, r *http.Request) error
+	// Source writes a message as it would be sent.
+	Source(w http.ResponseWriter, r *http.Request) error
+	ClearJSON(w http.ResponseWriter, r *http.Request) error
 }
 
 type handlers struct {
@@ -87,12 +100,18 @@ func Register(g *web.Group, o Options) {
 
 	g.Handle("GET", "/openapi.yaml", web.Public("describes the API and contains no user data"), f.openapi)
 
-	g.Handle("GET", "/sends", sender, f.listSends)
-	g.Handle("GET", "/sends/{send}", sender, f.showSend)
-	g.Handle("GET", "/messages", sender, f.listMessages)
-	g.Handle("POST", "/messages/{message}/replay", sender, f.replay)
+	reader := web.Scope(scopeWrite, scopeEmails, scopeAdmin)
+	g.Handle("GET", "/sends", reader, f.listSends)
+	g.Handle("GET", "/sends/{send}", reader, f.showSend)
+	g.Handle("GET", "/messages", reader, f.listMessages)
+	g.Handle("POST", "/messages/{message}/replay", reader, f.replay)
+	g.Handle("GET", "/audience", sender, f.audience)
+	g.Handle("GET", "/statistics", web.Scope(scopeManage, scopeAdmin), f.statistics)
 
-	g.Handle("POST", "/templates/preview", web.Scope(scopeTemplatesRead, scopeTemplatesWrite, scopeWrite), f.preview)
+	author := web.Scope(scopeTemplatesRead, scopeTemplatesWrite, scopeWrite)
+	g.Handle("POST", "/templates/preview", author, f.preview)
+	g.Handle("POST", "/templates/check", author, f.check)
+	g.Handle("GET", "/template_variables", author, f.variables)
 
 	g.Handle("GET", "/webhooks", sender, f.listWebhooks)
 	g.Handle("POST", "/webhooks", sender, f.createWebhook)
@@ -101,6 +120,12 @@ func Register(g *web.Group, o Options) {
 	g.Handle("GET", "/suppressions", web.Scope(scopeAdmin), f.listSuppressions)
 	g.Handle("PUT", "/suppressions/{email}", web.Scope(scopeAdmin), f.suppress)
 	g.Handle("DELETE", "/suppressions/{email}", web.Scope(scopeAdmin), f.unsuppress)
+
+	for _, route := range []struct{ method, pattern string }{
+		{"GET", ""}, {"DELETE", ""}, {"GET", "/{number}"}, {"GET", "/{number}/source"},
+	} {
+		g.Handle(route.method, "/mailbox/messages"+route.pattern, web.Scope(scopeAdmin), f.mailbox(route.method, route.pattern))
+	}
 
 	recipient := web.Own("the sealed token in the path, which only the recipient's mail contains")
 	g.Handle("GET", "/unsubscribe/{token}", recipient, f.unsubscribePage)

@@ -37,7 +37,7 @@ func TestMessagesAndReplay(t *testing.T) {
 	w, c := world(t)
 	w.Expect(1, c, "POST", "/users/u-1", `{"kind_id":"news","text":"t"}`, 200, "")
 	id := w.IDs.Message(fail(t, w))
-	other := w.Client("other")
+	other := w.Client("other", "notifications.write", "emails.write")
 
 	var page struct {
 		Messages []struct{ ID, Status, Reason, UserID string }

@@ -50,6 +50,27 @@ func (f *handlers) preview(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
+// check returns the errors of a template with their places.
+func (f *handlers) check(w http.ResponseWriter, r *http.Request) error {
+	var body struct {
+		Subject string `json:"subject"`
+		Text    string `json:"text"`
+		HTML    string `json:"html"`
+	}
+	if err := web.DecodeStrict(r, &body); err != nil {
+		return err
+	}
+	problems := template.Problems(notify.Template{Name: "preview", Subject: body.Subject, Text: body.Text, HTML: body.HTML})
+	web.WriteJSON(w, http.StatusOK, map[string]any{"problems": problems})
+	return nil
+}
+
+// variables returns what templates can show.
+func (f *handlers) variables(w http.ResponseWriter, _ *http.Request) error {
+	web.WriteJSON(w, http.StatusOK, map[string]any{"variables": template.Variables()})
+	return nil
+}
+
 type webhookBody struct {
 	ID      string          `json:"id"`
 	URL     string          `json:"url"`

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"ingot/internal/base/fault"
+	"ingot/internal/base/token"
 	"ingot/internal/base/web"
 	"ingot/internal/notify"
 )
@@ -19,6 +20,7 @@ const (
 
 type sendBody struct {
 	ID             string            `json:"id"`
+	ClientID       string            `json:"client_id"`
 	Status         string            `json:"status"` // "expanding", "sending" or "completed"
 	KindID         string            `json:"kind_id,omitempty"`
 	CampaignTypeID string            `json:"campaign_type_id,omitempty"`
@@ -46,7 +48,7 @@ type link struct {
 func (f *handlers) presentSend(s notify.Send) sendBody {
 	id, c := f.Service.IDs().Send(s.Number), s.Counts
 	out := sendBody{
-		ID: id, Status: "expanding", KindID: s.KindID, CampaignTypeID: s.CampaignTypeID, Audiences: s.Audiences,
+		ID: id, ClientID: s.ClientID, Status: "expanding", KindID: s.KindID, CampaignTypeID: s.CampaignTypeID, Audiences: s.Audiences,
 		Subject: s.Content.Subject, Received: s.Received,
 		Counts: countsBody{c.Total, c.Queued, c.Retry, c.Delivered, c.Failed, c.Undeliverable},
 		Links:  map[string]link{"self": {"/sends/" + id}, "messages": {"/messages?send=" + id}},
@@ -63,14 +65,33 @@ func (f *handlers) presentSend(s notify.Send) sendBody {
 	return out
 }
 
-// findSend returns one of the caller's sends.
+// administers reports whether the caller may see what all clients sent.
+func administers(r *http.Request) bool { return token.FromContext(r.Context()).HasAny(scopeAdmin) }
+
+// owner returns the client whose sends the caller wants to see: its own, or for
+// administrators another one, or all.
+func owner(r *http.Request, q url.Values) (clientID string, all bool, err error) {
+	switch id := q.Get("client_id"); {
+	case id == "" || id == client(r):
+		return client(r), false, nil
+	case !administers(r):
+		return "", false, fault.New(fault.Forbidden, "Reading what other clients sent requires the scope %s.", scopeAdmin)
+	default:
+		return id, id == everyClient, nil
+	}
+}
+
+// everyClient stands for all clients in client_id.
+const everyClient = "*"
+
+// findSend returns one of the caller's sends, or for administrators any.
 func (f *handlers) findSend(r *http.Request, id string) (notify.Send, error) {
 	number, ok := f.Service.IDs().SendNumber(id)
 	if !ok {
 		return notify.Send{}, missing(notify.ErrNotFound, "Send", id)
 	}
 	s, err := f.Store.Send(r.Context(), number)
-	if err == nil && s.ClientID != client(r) {
+	if err == nil && s.ClientID != client(r) && !administers(r) {
 		err = notify.ErrNotFound
 	}
 	return s, missing(err, "Send", id)
@@ -86,23 +107,25 @@ func (f *handlers) showSend(w http.ResponseWriter, r *http.Request) error {
 }
 
 func (f *handlers) listSends(w http.ResponseWriter, r *http.Request) error {
-	q, err := readQuery(r, "limit", "after")
+	q, err := readQuery(r, "client_id", "limit", "after")
 	if err != nil {
 		return err
 	}
-	var before int64
+	var query notify.SendQuery
+	if query.ClientID, query.All, err = owner(r, q); err != nil {
+		return err
+	}
 	if id := q.Get("after"); id != "" {
 		s, err := f.findSend(r, id)
 		if err != nil {
 			return err
 		}
-		before = s.Number
+		query.Before = s.Number
 	}
-	limit, err := limitOf(q)
-	if err != nil {
+	if query.Limit, err = limitOf(q); err != nil {
 		return err
 	}
-	list, err := f.Store.ListSends(r.Context(), client(r), before, limit)
+	list, err := f.Store.ListSends(r.Context(), query)
 	if err != nil {
 		return err
 	}
@@ -111,7 +134,7 @@ func (f *handlers) listSends(w http.ResponseWriter, r *http.Request) error {
 		out = append(out, f.presentSend(s))
 	}
 	links := map[string]link{"self": {r.URL.RequestURI()}}
-	if len(out) == limit {
+	if len(out) == query.Limit {
 		links["next"] = link{next(r.URL, q, out[len(out)-1].ID)}
 	}
 	web.WriteJSON(w, http.StatusOK, map[string]any{"sends": out, "_links": links})
@@ -183,11 +206,15 @@ func (f *handlers) presentMessage(m notify.Message) messageBody {
 	return out
 }
 
-// listMessages searches the caller's own messages.
+// listMessages searches the caller's own messages, or for administrators those
+// of other clients.
 func (f *handlers) listMessages(w http.ResponseWriter, r *http.Request) error {
-	q, err := readQuery(r, "send", "status", "parked", "user_id", "email", "kind_id", "since", "before", "limit", "after")
+	q, err := readQuery(r, "client_id", "id", "send", "status", "parked", "user_id", "email", "kind_id", "since", "before", "limit", "after")
 	if err != nil {
 		return err
+	}
+	if q.Has("id") {
+		return f.oneMessage(w, r, q.Get("id"))
 	}
 	query, err := f.messageQuery(r, q)
 	if err != nil {
@@ -209,12 +236,40 @@ func (f *handlers) listMessages(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
+// oneMessage returns a list of the message with an id.
+func (f *handlers) oneMessage(w http.ResponseWriter, r *http.Request, id string) error {
+	m, _, err := f.findMessage(r, id)
+	if err != nil {
+		return err
+	}
+	links := map[string]link{"self": {r.URL.RequestURI()}}
+	web.WriteJSON(w, http.StatusOK, map[string]any{"messages": []messageBody{f.presentMessage(m)}, "_links": links})
+	return nil
+}
+
+// findMessage returns one of the caller's messages, or for administrators any,
+// and the client that sent it.
+func (f *handlers) findMessage(r *http.Request, id string) (notify.Message, string, error) {
+	number, ok := f.Service.IDs().MessageNumber(id)
+	if !ok {
+		return notify.Message{}, "", missing(notify.ErrNotFound, "Message", id)
+	}
+	m, owner, err := f.Store.Message(r.Context(), number)
+	if err == nil && owner != client(r) && !administers(r) {
+		err = notify.ErrNotFound
+	}
+	return m, owner, missing(err, "Message", id)
+}
+
 func (f *handlers) messageQuery(r *http.Request, q url.Values) (notify.MessageQuery, error) {
 	query := notify.MessageQuery{
-		ClientID: client(r), Status: notify.Status(q.Get("status")),
+		Status: notify.Status(q.Get("status")),
 		UserID: q.Get("user_id"), Email: q.Get("email"), KindID: q.Get("kind_id"),
 	}
 	var err error
+	if query.ClientID, query.All, err = owner(r, q); err != nil {
+		return query, err
+	}
 	if query.Limit, err = limitOf(q); err != nil {
 		return query, err
 	}
@@ -223,7 +278,7 @@ func (f *handlers) messageQuery(r *http.Request, q url.Values) (notify.MessageQu
 		if err != nil {
 			return query, err
 		}
-		query.Send = s.Number
+		query.Send, query.ClientID, query.All = s.Number, s.ClientID, false
 	}
 	switch query.Status {
 	case "", notify.Queued, notify.Retry, notify.Delivered, notify.Failed, notify.Undeliverable:
@@ -255,11 +310,11 @@ func (f *handlers) messageQuery(r *http.Request, q url.Values) (notify.MessageQu
 // replay queues a failed message again.
 func (f *handlers) replay(w http.ResponseWriter, r *http.Request) error {
 	id := web.Param(r, "message")
-	number, ok := f.Service.IDs().MessageNumber(id)
-	if !ok {
-		return missing(notify.ErrNotFound, "Message", id)
+	m, owner, err := f.findMessage(r, id)
+	if err != nil {
+		return err
 	}
-	err := f.Store.Replay(r.Context(), client(r), number)
+	err = f.Store.Replay(r.Context(), owner, m.Number)
 	if errors.Is(err, notify.ErrConflict) {
 		return fault.Wrap(err, fault.Conflict, "Only a failed message can be replayed.")
 	}

@@ -8,6 +8,7 @@ import (
 	"net/http"
 
 	"ingot/internal/base/fault"
+	"ingot/internal/base/look"
 	"ingot/internal/base/web"
 	"ingot/internal/notify"
 )
@@ -15,7 +16,7 @@ import (
 //go:embed pages
 var pageFiles embed.FS
 
-var page = template.Must(template.ParseFS(pageFiles, "pages/unsubscribe.html"))
+var page = template.Must(look.Parse(pageFiles, nil, "pages/unsubscribe.html"))
 
 // holder is the content of a token, and the choices it allows.
 type holder struct {
@@ -125,9 +126,9 @@ func write(w http.ResponseWriter, status int, data pageData) error {
 	header.Set("Cache-Control", "no-store")
 	header.Set("Referrer-Policy", "no-referrer")
 	header.Set("X-Content-Type-Options", "nosniff")
-	header.Set("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'")
+	header.Set("Content-Security-Policy", look.Policy("form-action 'self'"))
 	w.WriteHeader(status)
-	return page.Execute(w, data)
+	return page.ExecuteTemplate(w, "unsubscribe.html", data)
 }
 
 // maxForm is much more than the form needs; the route's body limit is lower.

@@ -72,6 +72,8 @@ func Register(g *web.Group, o Options) {
 	g.Handle("GET", "/templates/{template}/associations", web.Scope(scopeManage), f.associations)
 	g.Handle("PUT", "/clients/{client}/template", web.Scope(scopeManage), f.assign)
 	g.Handle("PUT", "/clients/{client}/notifications/{kind}/template", web.Scope(scopeManage), f.assign)
+	g.Storing().Handle("POST", "/templates/{template}/test", web.Scope(scopeTemplatesWrite, scopeAdmin), f.testTemplate)
+	g.Storing().Handle("POST", "/clients/{client}/notifications/{kind}/test", web.Scope(scopeAdmin), f.testKind)
 
 	p := g.WithHeaders(corsHeaders(o.CORSOrigin))
 	for _, path := range []string{"/user_preferences", "/user_preferences/{user}"} {

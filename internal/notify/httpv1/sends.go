@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"ingot/internal/base/tracing"
 	"ingot/internal/base/web"
 	"ingot/internal/notify"
 )
@@ -102,6 +103,7 @@ func (f *handlers) send(to notify.AudienceType) web.Handler {
 			Audiences:      []notify.Audience{audience},
 			Content:        notify.Content{Subject: body.Subject, Text: body.Text, HTML: body.HTML, ReplyTo: body.ReplyTo},
 			RequestID:      r.Header.Get(web.RequestIDHeader),
+			Trace:          tracing.Traceparent(r.Context()),
 			IdempotencyKey: r.Header.Get("Idempotency-Key"),
 			Hash:           notify.RequestHash(r.Method, r.URL.Path, raw),
 			Async:          prefersAsync(r),

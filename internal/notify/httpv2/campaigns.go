@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"ingot/internal/base/fault"
+	"ingot/internal/base/tracing"
 	"ingot/internal/base/web"
 	"ingot/internal/notify"
 )
@@ -111,7 +112,7 @@ func (f *handlers) createCampaign(w http.ResponseWriter, r *http.Request) error 
 	receipt, err := f.Service.Send(r.Context(), notify.Request{
 		Client: sender.ClientID, MayCritical: mayCritical(r), Campaign: &t, Template: look.ID, Audiences: to,
 		Content:   notify.Content{Subject: body.Subject, Text: body.Text, HTML: body.HTML, ReplyTo: body.ReplyTo},
-		RequestID: r.Header.Get(web.RequestIDHeader), IdempotencyKey: r.Header.Get("Idempotency-Key"), Hash: notify.RequestHash(r.Method, r.URL.Path, raw),
+		RequestID: r.Header.Get(web.RequestIDHeader), Trace: tracing.Traceparent(r.Context()), IdempotencyKey: r.Header.Get("Idempotency-Key"), Hash: notify.RequestHash(r.Method, r.URL.Path, raw),
 		Async: true,
 	})
 	for name, value := range f.Service.RateLimit(sender.ClientID).Headers() {

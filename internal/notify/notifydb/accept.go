@@ -174,7 +174,7 @@ func (s *Store) acceptAll(ctx context.Context, batch []*acceptance) error {
 	if err != nil {
 		return err
 	}
-	now := s.now()
+	now, due := s.now(), s.steady()
 	shard := s.shard()
 	err = s.lock(ctx, func(tx *db.Tx) error {
 		for i, a := range batch {
@@ -210,7 +210,7 @@ func (s *Store) acceptAll(ctx context.Context, batch []*acceptance) error {
 				a.Number, a.ClientID, a.KindID, db.Nanos(a.Received), a.data,
 				a.Cursor.Audience, a.Cursor.Page, n, tally, db.Nanos(expanded),
 			})
-			messages = appendMessages(messages, a.Number, 0, priority, now, a.Recipients)
+			messages = appendMessages(messages, a.Number, 0, priority, due, a.Recipients)
 			if !a.Expanded && len(a.Audiences) > 1 {
 				for _, r := range a.Recipients {
 					members = append(members, a.Number, memberOf(r))
@@ -237,8 +237,8 @@ func (s *Store) acceptAll(ctx context.Context, batch []*acceptance) error {
 		return addWaiting(tx, shard, added)
 	})
 	if err == nil {
-		s.held.queued(notify.PrioritySingle, now)
-		s.held.queued(notify.PriorityBulk, now)
+		s.held.queued(notify.PrioritySingle, due)
+		s.held.queued(notify.PriorityBulk, due)
 	}
 	return err
 }
@@ -289,10 +289,10 @@ type newMessage struct {
 	Email    string `json:"e"`
 }
 
-func appendMessages(list []newMessage, send int64, index int, priority notify.Priority, now time.Time, recipients []notify.Recipient) []newMessage {
+func appendMessages(list []newMessage, send int64, index int, priority notify.Priority, due time.Time, recipients []notify.Recipient) []newMessage {
 	list = slices.Grow(list, len(recipients))
 	for i, r := range recipients {
-		list = append(list, newMessage{notify.MessageNumber(send, index+i), int(priority), db.Nanos(now), r.Audience, r.UserID, r.Email})
+		list = append(list, newMessage{notify.MessageNumber(send, index+i), int(priority), db.Nanos(due), r.Audience, r.UserID, r.Email})
 	}
 	return list
 }

@@ -46,7 +46,7 @@ func (s *Store) Claim(ctx context.Context, owner string, limit int, length time.
 	}
 	defer release()
 
-	now := s.now()
+	now := s.steady()
 	l := &lease{id: rand.Int64N(1<<62) + 1, owner: owner, until: now.Add(length), messages: map[int64]*holding{}}
 	c := claim{now: db.Nanos(now), from: s.held.begin(now)}
 	front := c.from
@@ -259,7 +259,7 @@ func (s *Store) firstFree(tx *db.Tx, priority int, from position) (position, err
 		query, args := "SELECT due, number FROM notify_messages WHERE "+queueAfter+inOrder, []any{priority, farthest.due, from.due, from.number, 100}
 		if s.Shared() {
 			query, args = "SELECT due, number FROM notify_messages WHERE "+queueAfter+notLeased+inOrder,
-				[]any{priority, farthest.due, from.due, from.number, db.Nanos(s.now()), 1}
+				[]any{priority, farthest.due, from.due, from.number, db.Nanos(s.steady()), 1}
 		}
 		list, err := db.All(tx, scan, query, args...)
 		if err != nil || len(list) == 0 {

@@ -38,5 +38,5 @@
 // It must not import a driver, another store, or an HTTP API. Only system and
 // tests import it.
 //
-// Imports: base/background, base/db, base/fault, notify.
+// Imports: base/background, base/clock, base/db, base/fault, notify.
 package notifydb

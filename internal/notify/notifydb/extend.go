@@ -48,7 +48,7 @@ func (s *Store) Extend(ctx context.Context, send int64, from notify.Cursor, more
 		}
 	}
 	more = distinct(more)
-	now := s.now()
+	now, due := s.now(), s.steady()
 	shard := s.shard()
 	known := s.filters.take(send)
 	var row sendRow
@@ -80,13 +80,16 @@ func (s *Store) Extend(ctx context.Context, send int64, from notify.Cursor, more
 		if expanded && row.next+len(fresh) <= notify.SingleLimit {
 			priority = notify.PrioritySingle
 		}
-		return extend(tx, &row, fresh, to, expanded, priority, now, shard)
+		if err := storeMessages(tx, appendMessages(nil, row.Number, row.next, priority, due, fresh)); err != nil {
+			return err
+		}
+		return extend(tx, &row, fresh, to, expanded, now, shard)
 	})
 	if err != nil {
 		s.filters.put(send, known)
 		return err
 	}
-	s.held.queued(priority, now)
+	s.held.queued(priority, due)
 	if !expanded {
 		known.add(row.next, fresh)
 		s.filters.put(send, known)
@@ -98,10 +101,8 @@ func (s *Store) Extend(ctx context.Context, send int64, from notify.Cursor, more
 	return nil
 }
 
-func extend(tx *db.Tx, row *sendRow, fresh []notify.Recipient, to notify.Cursor, expanded bool, priority notify.Priority, now time.Time, shard int) error {
-	if err := storeMessages(tx, appendMessages(nil, row.Number, row.next, priority, now, fresh)); err != nil {
-		return err
-	}
+// extend records that a send has more recipients.
+func extend(tx *db.Tx, row *sendRow, fresh []notify.Recipient, to notify.Cursor, expanded bool, now time.Time, shard int) error {
 	var end time.Time
 	if expanded {
 		end = now
@@ -167,7 +168,7 @@ func (s *Store) forgetMembers(ctx context.Context, send int64) error {
 // ClaimExpansions implements notify.Store. The oldest come first.
 func (s *Store) ClaimExpansions(ctx context.Context, owner string, limit int, lease time.Duration) ([]notify.Send, error) {
 	const free = " FROM notify_sends WHERE expanded = 0 AND lease_until <= ? ORDER BY number LIMIT ?"
-	now := s.now()
+	now := s.steady()
 	// Most of the time there is nothing to expand, which costs no write.
 	any, err := view(ctx, s, func(tx *db.Tx) ([]int64, error) {
 		return db.All(tx, scanNumber, "SELECT number"+free, db.Nanos(now), min(limit, 1))

@@ -275,7 +275,7 @@ func store(tx *db.Tx, changes []change) error {
 
 // Replay implements notify.Store.
 func (s *Store) Replay(ctx context.Context, clientID string, number int64) error {
-	now := s.now()
+	now, due := s.now(), s.steady()
 	shard := s.shard()
 	err := s.lock(ctx, func(tx *db.Tx) error {
 		send, err := one(tx, scanSend, "SELECT "+sendColumns+" FROM notify_sends WHERE number = ?", notify.SendOf(number))
@@ -293,7 +293,7 @@ func (s *Store) Replay(ctx context.Context, clientID string, number int64) error
 			return fmt.Errorf("message %d is %s: %w", number, m.Status, notify.ErrConflict)
 		}
 		_, err = tx.Exec("UPDATE notify_messages SET status = 0, lane = ?, attempts = 0, due = ?, updated = ?, parked = FALSE, reason = '' WHERE number = ?",
-			int(notify.PrioritySingle), db.Nanos(now), db.Nanos(now), number)
+			int(notify.PrioritySingle), db.Nanos(due), db.Nanos(now), number)
 		if err != nil {
 			return err
 		}
@@ -305,7 +305,7 @@ func (s *Store) Replay(ctx context.Context, clientID string, number int64) error
 		return addWaiting(tx, shard, 1)
 	})
 	if err == nil {
-		s.held.queued(notify.PrioritySingle, now)
+		s.held.queued(notify.PrioritySingle, due)
 	}
 	return err
 }

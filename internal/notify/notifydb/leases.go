@@ -214,7 +214,7 @@ func (h *held) changes(outcomes []notify.Outcome) []leaseChange {
 
 // Renew implements notify.Store.
 func (s *Store) Renew(ctx context.Context, owner string, length time.Duration) error {
-	until := s.now().Add(length)
+	until := s.steady().Add(length)
 	err := s.lock(ctx, func(tx *db.Tx) error {
 		return execAll(tx, []any{db.Nanos(until), owner, db.Nanos(until)},
 			"UPDATE notify_leases SET ends = ? WHERE owner = ? AND ends < ?",
@@ -243,7 +243,7 @@ func (s *Store) Release(ctx context.Context, owner string) error {
 			return err
 		}
 		_, err := tx.Exec("UPDATE notify_callbacks SET due = ?, lease_owner = '' WHERE lease_owner = ? AND lease_owner <> ''",
-			db.Nanos(s.now()), owner)
+			db.Nanos(s.steady()), owner)
 		return err
 	})
 	if err != nil {
@@ -259,13 +259,20 @@ func (s *Store) Release(ctx context.Context, owner string) error {
 	return nil
 }
 
-// releaseAll is like Release for all owners, if this process is the only one.
+// releaseAll is like Release for all owners, if this process is the only one. Messages that
+// were not tried yet are due now, even if the clock was set back since they were accepted.
 func (s *Store) releaseAll(ctx context.Context) error {
 	return s.lock(ctx, func(tx *db.Tx) error {
 		if _, err := tx.Exec("UPDATE notify_sends SET lease_owner = '', lease_until = 0 WHERE expanded = 0 AND lease_until > 0"); err != nil {
 			return err
 		}
-		_, err := tx.Exec("UPDATE notify_callbacks SET due = ?, lease_owner = '' WHERE lease_owner <> ''", db.Nanos(s.now()))
+		now := db.Nanos(s.steady())
+		for _, priority := range []notify.Priority{notify.PrioritySingle, notify.PriorityBulk} {
+			if _, err := tx.Exec("UPDATE notify_messages SET due = ? WHERE status < 2 AND lane = ? AND due > ?", now, int(priority), now); err != nil {
+				return err
+			}
+		}
+		_, err := tx.Exec("UPDATE notify_callbacks SET due = ?, lease_owner = '' WHERE lease_owner <> ''", now)
 		return err
 	})
 }

@@ -51,8 +51,8 @@ func (s *Store) MessagesOf(ctx context.Context, send, after int64, limit int) ([
 // covers.
 const sendsAtOnce = 200
 
-// FindMessages implements notify.Store. It searches the sends of the client,
-// newest first: an index by user or address would slow down every message for a
+// FindMessages implements notify.Store. It searches the sends, newest
+// first: an index by user or address would slow down every message for a
 // few searches.
 func (s *Store) FindMessages(ctx context.Context, q notify.MessageQuery) ([]notify.Message, error) {
 	conditions, args, ok := conditionsOf(q)
@@ -96,8 +96,12 @@ type foundSend struct {
 // findSends returns the next sends of the client that may have matching
 // messages.
 func findSends(tx *db.Tx, q notify.MessageQuery, below int64) ([]foundSend, error) {
-	query := "SELECT number, tally FROM notify_sends WHERE client_id = ? AND number < ?"
-	args := []any{q.ClientID, below}
+	query := "SELECT number, tally FROM notify_sends WHERE number < ?"
+	args := []any{below}
+	if !q.All {
+		query += " AND client_id = ?"
+		args = append(args, q.ClientID)
+	}
 	if q.Send != 0 {
 		query += " AND number = ?"
 		args = append(args, q.Send)

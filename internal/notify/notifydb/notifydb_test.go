@@ -168,3 +168,22 @@ func TestGone(t *testing.T) {
 		}
 	})
 }
+
+// TestClockSetBack sees that a message that was accepted before the clock was set back is due
+// after a restart.
+func TestClockSetBack(t *testing.T) {
+	t.Parallel()
+	open := opener(t, dbtest.New(t, db.SQLite))
+	now := time.Now()
+	before := open(storetest.Options{Now: func() time.Time { return now }})
+	if _, _, err := before.Accept(t.Context(), notify.NewSend{
+		Send:       notify.Send{ClientID: "c", KindID: "k", Received: now, Audiences: []notify.Audience{{Type: notify.ToEmail, ID: "ann@example.org"}}, Expanded: true},
+		Recipients: []notify.Recipient{{Email: "ann@example.org"}},
+	}); err != nil {
+		t.Fatal(err)
+	}
+	after := open(storetest.Options{Now: func() time.Time { return now.Add(-time.Hour) }})
+	if claimed, err := after.Claim(t.Context(), "me", 10, time.Minute); err != nil || len(claimed) != 1 {
+		t.Errorf("claimed %v, %v, want the message", claimed, err)
+	}
+}

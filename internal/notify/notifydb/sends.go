@@ -22,13 +22,14 @@ type sendData struct {
 	Audiences         []notify.Audience `json:"audiences,omitempty"`
 	Content           notify.Content    `json:"content"`
 	RequestID         string            `json:"request,omitempty"`
+	Trace             string            `json:"trace,omitempty"`
 }
 
 // encodeSend encodes the data column. Texts were checked: JSON would hide a
 // NUL.
 func encodeSend(s *notify.Send) (string, error) {
 	texts := []string{
-		s.SenderID, s.CampaignTypeID, s.KindDescription, s.SourceDescription, s.TemplateID, s.RequestID,
+		s.SenderID, s.CampaignTypeID, s.KindDescription, s.SourceDescription, s.TemplateID, s.RequestID, s.Trace,
 		s.Content.Subject, s.Content.Text, s.Content.HTML, s.Content.ReplyTo, s.ClientID, s.KindID, s.Cursor.Page,
 	}
 	for _, a := range s.Audiences {
@@ -39,7 +40,7 @@ func encodeSend(s *notify.Send) (string, error) {
 	}
 	out, err := json.Marshal(sendData{
 		s.SenderID, s.CampaignTypeID, s.Critical, s.KindDescription, s.SourceDescription, s.TemplateID,
-		s.Audiences, s.Content, s.RequestID,
+		s.Audiences, s.Content, s.RequestID, s.Trace,
 	})
 	return string(out), err
 }
@@ -61,7 +62,7 @@ func scanSend(row db.Scanner) (r sendRow, err error) {
 	d := &data.V
 	r.SenderID, r.CampaignTypeID, r.Critical = d.SenderID, d.CampaignTypeID, d.Critical
 	r.KindDescription, r.SourceDescription, r.TemplateID = d.KindDescription, d.SourceDescription, d.TemplateID
-	r.Audiences, r.Content, r.RequestID = d.Audiences, d.Content, d.RequestID
+	r.Audiences, r.Content, r.RequestID, r.Trace = d.Audiences, d.Content, d.RequestID, d.Trace
 	r.Expanded = !r.expanded.IsZero()
 	return r, err
 }
@@ -78,13 +79,17 @@ func (s *Store) Send(ctx context.Context, number int64) (notify.Send, error) {
 }
 
 // ListSends implements notify.Store.
-func (s *Store) ListSends(ctx context.Context, clientID string, before int64, limit int) ([]notify.Send, error) {
-	if before <= 0 {
-		before = 1<<63 - 1
+func (s *Store) ListSends(ctx context.Context, q notify.SendQuery) ([]notify.Send, error) {
+	if q.Before <= 0 {
+		q.Before = 1<<63 - 1
+	}
+	where, args := "client_id = ? AND number < ?", []any{q.ClientID, q.Before}
+	if q.All {
+		where, args = "number < ?", args[1:]
 	}
 	return view(ctx, s, func(tx *db.Tx) ([]notify.Send, error) {
 		rows, err := matching(tx, scanSend, "SELECT "+sendColumns+
-			" FROM notify_sends WHERE client_id = ? AND number < ? ORDER BY number DESC LIMIT ?", clientID, before, limit)
+			" FROM notify_sends WHERE "+where+" ORDER BY number DESC LIMIT ?", append(args, q.Limit)...)
 		if err != nil {
 			return nil, err
 		}
@@ -96,6 +101,24 @@ func (s *Store) ListSends(ctx context.Context, clientID string, before int64, li
 			sends = append(sends, rows[i].Send)
 		}
 		return sends, nil
+	})
+}
+
+// volumeSends is how many sends Volumes looks at.
+const volumeSends = 50_000
+
+// Volumes implements notify.Store.
+func (s *Store) Volumes(ctx context.Context, since time.Time) ([]notify.Volume, error) {
+	const day = int64(24 * time.Hour)
+	return view(ctx, s, func(tx *db.Tx) ([]notify.Volume, error) {
+		return matching(tx, func(row db.Scanner) (v notify.Volume, err error) {
+			var number int64
+			err = row.Scan(&v.ClientID, &v.KindID, &number, &v.Sends, &v.Messages)
+			v.Day = db.Time(number * day)
+			return v, err
+		}, `SELECT client_id, kind_id, day, COUNT(*), SUM(next) FROM
+				(SELECT client_id, kind_id, received / ? AS day, received, next FROM notify_sends ORDER BY number DESC LIMIT ?) AS latest
+			WHERE received >= ? GROUP BY client_id, kind_id, day`, day, volumeSends, db.Nanos(since))
 	})
 }
 

@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"ingot/internal/base/clock"
 	"ingot/internal/base/db"
 	"ingot/internal/base/fault"
 	"ingot/internal/notify"
@@ -32,6 +33,7 @@ type Store struct {
 	limit  int
 	log    *slog.Logger
 	now    func() time.Time
+	steady func() time.Time // for due times and leases
 	shards atomic.Uint32
 
 	accepting  group
@@ -62,7 +64,7 @@ func SealedColumns() []db.SealedColumn {
 // store at a time: Open releases the leases of an earlier process.
 func Open(ctx context.Context, d *db.DB, o Options) (*Store, error) {
 	s := &Store{
-		db: d, limit: o.QueueLimit, log: o.Log, now: o.Now,
+		db: d, limit: o.QueueLimit, log: o.Log, now: o.Now, steady: o.Now,
 		claiming: make(chan struct{}, 1), purging: make(chan struct{}, 1),
 	}
 	if s.log == nil {
@@ -70,6 +72,7 @@ func Open(ctx context.Context, d *db.DB, o Options) (*Store, error) {
 	}
 	if s.now == nil {
 		s.now = time.Now
+		s.steady = clock.Steady
 	}
 	s.shards.Store(rand.Uint32())
 	s.held.init()

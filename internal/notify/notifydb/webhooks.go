@@ -104,7 +104,7 @@ func (s *Store) addCallbacks(tx *db.Tx, final []notify.Claimed, makeCallbacks no
 	if err != nil {
 		return err
 	}
-	now := db.Nanos(s.now())
+	now := db.Nanos(s.steady())
 	var args []any
 	for _, w := range hooks {
 		for _, c := range makeCallbacks(w, byClient[w.ClientID]) {
@@ -119,7 +119,7 @@ func (s *Store) addCallbacks(tx *db.Tx, final []notify.Claimed, makeCallbacks no
 
 // Callbacks implements notify.Store. Calls of deleted webhooks are deleted.
 func (s *Store) Callbacks(ctx context.Context, owner string, limit int, lease time.Duration) ([]notify.Callback, error) {
-	now := s.now()
+	now := s.steady()
 	due, err := view(ctx, s, func(tx *db.Tx) ([]int64, error) {
 		return db.All(tx, scanNumber, "SELECT due FROM notify_callbacks WHERE due <= ? LIMIT 1", db.Nanos(now))
 	})

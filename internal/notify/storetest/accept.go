@@ -17,7 +17,7 @@ func testAccept(k *kit) {
 	s := k.store()
 	n := k.sending("c", "u1", "u2", "u1")
 	n.Recipients = append(n.Recipients, notify.Recipient{Email: "x@y.org", Audience: 0}, notify.Recipient{Email: "X@y.org"}, notify.Recipient{UserID: "u3"})
-	n.Critical, n.KindDescription, n.SourceDescription, n.TemplateID, n.RequestID = true, "kd", "sd", "t", "r"
+	n.Critical, n.KindDescription, n.SourceDescription, n.TemplateID, n.RequestID, n.Trace = true, "kd", "sd", "t", "r", "tp"
 	n.SenderID, n.CampaignTypeID = "sender", "type"
 	send := k.accept(s, n)
 	if send.Number <= 0 {

@@ -17,7 +17,7 @@ func testListSends(k *kit) {
 	slices.Reverse(want)
 	list := func(client string, before int64, limit int) (got []int64) {
 		k.Helper()
-		for _, send := range value[[]notify.Send](k)(s.ListSends(k.ctx, client, before, limit)) {
+		for _, send := range value[[]notify.Send](k)(s.ListSends(k.ctx, notify.SendQuery{ClientID: client, Before: before, Limit: limit})) {
 			got = append(got, send.Number)
 			k.equal("counts", send.Counts, notify.Counts{Total: 1, Queued: 1})
 		}
@@ -27,6 +27,37 @@ func testListSends(k *kit) {
 	k.equal("first page", list("c", 0, 2), want[:2])
 	k.equal("second page", list("c", want[1], 2), want[2:4])
 	k.equal("of no client", list("x", 0, 10), []int64(nil))
+	k.equal("of all clients", len(value[[]notify.Send](k)(s.ListSends(k.ctx, notify.SendQuery{All: true, Limit: 100}))), 10)
+}
+
+func testVolumes(k *kit) {
+	s := k.store()
+	const day = 24 * time.Hour
+	k.clock.Advance(day - k.clock.Now().Sub(k.clock.Now().UTC().Truncate(day))) // a day begins
+	first := k.clock.Now().UTC()
+	news := k.sending("c", names("u", 3)...)
+	news.KindID = "news"
+	for _, n := range []notify.NewSend{news, news, k.sending("d", "u")} {
+		n.Received = k.clock.Now()
+		k.accept(s, n)
+	}
+	k.clock.Advance(day)
+	news.Received = k.clock.Now()
+	k.accept(s, news)
+	volumes := func(since time.Time) map[string]notify.Volume {
+		k.Helper()
+		found := map[string]notify.Volume{}
+		for _, v := range value[[]notify.Volume](k)(s.Volumes(k.ctx, since)) {
+			found[v.ClientID+v.Day.Format(" 2006-01-02")] = v
+		}
+		return found
+	}
+	at := func(client string, day time.Time) string { return client + day.Format(" 2006-01-02") }
+	all := volumes(first)
+	k.equal("kinds and days", len(all), 3)
+	k.equal("first day", all[at("c", first)], notify.Volume{ClientID: "c", KindID: "news", Day: first, Sends: 2, Messages: 6})
+	k.equal("second day", all[at("c", first.Add(day))], notify.Volume{ClientID: "c", KindID: "news", Day: first.Add(day), Sends: 1, Messages: 3})
+	k.equal("since", len(volumes(first.Add(day))), 1)
 }
 
 func testMessages(k *kit) {
@@ -131,4 +162,6 @@ func testFindMessages(k *kit) {
 			k.equal(name, got, want)
 		}
 	}
+	k.equal("of all clients", len(value[[]notify.Message](k)(s.FindMessages(k.ctx, notify.MessageQuery{All: true, Limit: 1000}))), len(all)+7)
+	k.equal("of no client", len(value[[]notify.Message](k)(s.FindMessages(k.ctx, notify.MessageQuery{Limit: 1000}))), 0)
 }

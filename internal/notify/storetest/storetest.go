@@ -61,6 +61,7 @@ func Conformance(t *testing.T, fresh func(t *testing.T) Open) {
 		{"ClaimExpansions", testClaimExpansions},
 
 		{"ListSends", testListSends},
+		{"Volumes", testVolumes},
 		{"Messages", testMessages},
 		{"FindMessages", testFindMessages},
 

@@ -126,7 +126,7 @@ func testPurgeMany(k *kit) {
 	k.equal("claimed", len(claimed), 2140)
 	k.finish(s, notify.Delivered, claimed[1:]...)
 	k.equal("purged", value[int](k)(s.Purge(k.ctx, k.clock.Advance(time.Minute))), 2139)
-	left := value[[]notify.Send](k)(s.ListSends(k.ctx, "c", 0, 10))
+	left := value[[]notify.Send](k)(s.ListSends(k.ctx, notify.SendQuery{ClientID: "c", Limit: 10}))
 	k.equal("number of sends left", len(left), 1)
 	k.equal("left", left[0].Number, notify.SendOf(claimed[0]))
 }

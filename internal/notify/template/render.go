@@ -53,8 +53,26 @@ type keptDocument struct {
 
 // Compile checks a template and prepares it for rendering.
 func Compile(t notify.Template) (*Compiled, error) {
+	c, located := compile(t)
+	problems := make([]string, 0, len(located))
+	for _, l := range located {
+		problems = append(problems, l.describe(l.part, l.source))
+	}
+	if err := fault.Invalid(problems...); err != nil {
+		return nil, err
+	}
+	return c, nil
+}
+
+// located is a problem of a part of a template.
+type located struct {
+	*problem
+	part, source string
+}
+
+func compile(t notify.Template) (*Compiled, []located) {
 	c := &Compiled{source: t, skeletons: map[string]*skeleton{}}
-	var problems []string
+	var problems []located
 	for _, part := range []struct {
 		name   string
 		source string
@@ -62,15 +80,40 @@ func Compile(t notify.Template) (*Compiled, error) {
 	}{{"Subject", t.Subject, &c.subject}, {"Text", t.Text, &c.text}, {"HTML", t.HTML, &c.web}} {
 		compiled, p := compilePart(part.source)
 		if p != nil {
-			problems = append(problems, p.describe(part.name, part.source))
+			problems = append(problems, located{p, part.name, part.source})
 			continue
 		}
 		*part.into = compiled
 	}
-	if err := fault.Invalid(problems...); err != nil {
-		return nil, err
+	return c, problems
+}
+
+// Problem is an error in a template.
+type Problem struct {
+	// Part is "subject", "text" or "html"; it is empty for an error of the whole.
+	Part string `json:"part"`
+	// Line and Column are where it is, both from 1, columns in characters. They
+	// are 0 for an error of the whole.
+	Line    int    `json:"line"`
+	Column  int    `json:"column"`
+	Message string `json:"message"`
+}
+
+// Problems returns what Check would reject, with the place of each error.
+func Problems(t notify.Template) []Problem {
+	c, found := compile(t)
+	problems := make([]Problem, 0, len(found))
+	for _, l := range found {
+		line, column := place(l.source, l.at)
+		problems = append(problems, Problem{strings.ToLower(l.part), line, column, l.what})
 	}
-	return c, nil
+	if len(problems) > 0 {
+		return problems
+	}
+	if _, err := c.Render(sample(Values{})); err != nil {
+		problems = append(problems, Problem{Message: err.Error()})
+	}
+	return problems
 }
 
 // describe returns a message that begins like that of the original service,

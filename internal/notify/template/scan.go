@@ -32,13 +32,18 @@ func otherProblem(at int, format string, args ...any) *problem {
 	return &problem{at, false, fmt.Sprintf(format, args...)}
 }
 
-// lineColumn formats an offset as line:column, both from 1, columns in
-// characters.
+// lineColumn formats an offset as line:column.
 func lineColumn(source string, at int) string {
-	before := source[:min(max(at, 0), len(source))]
-	line := strings.Count(before, "\n") + 1
-	column := utf8.RuneCountInString(before[strings.LastIndexByte(before, '\n')+1:]) + 1
+	line, column := place(source, at)
 	return fmt.Sprintf("%d:%d", line, column)
+}
+
+// place returns the line and column of an offset, both from 1, columns in
+// characters.
+func place(source string, at int) (line, column int) {
+	before := source[:min(max(at, 0), len(source))]
+	line = strings.Count(before, "\n") + 1
+	return line, utf8.RuneCountInString(before[strings.LastIndexByte(before, '\n')+1:]) + 1
 }
 
 // action is the text between {{ and }}, with its position.

@@ -75,8 +75,9 @@ type renderInput struct {
 
 // variable is a name that templates may use.
 type variable struct {
-	name string
-	kind kind
+	name  string
+	about string // for people
+	kind  kind
 	// personal variables differ between the recipients of one audience.
 	personal bool
 	get      func(*renderInput) string
@@ -85,35 +86,50 @@ type variable struct {
 }
 
 var variables = []variable{
-	{name: "From", get: func(s *renderInput) string { return s.From }},
-	{name: "ReplyTo", get: func(s *renderInput) string { return s.ReplyTo }},
-	{name: "To", personal: true, get: func(s *renderInput) string { return s.To }},
-	{name: "Subject", get: func(s *renderInput) string { return s.Subject }},
-	{name: "Text", get: func(s *renderInput) string { return s.Text }},
-	{name: "HTML", kind: kindMarkup, get: func(s *renderInput) string { return s.doc.body }},
-	{name: "HTMLComponents.BodyContent", kind: kindMarkup, get: func(s *renderInput) string { return s.doc.body }},
-	{name: "HTMLComponents.BodyAttributes", kind: kindAttrs, get: func(s *renderInput) string { return s.doc.bodyAttrs }},
-	{name: "HTMLComponents.Head", kind: kindMarkup, get: func(s *renderInput) string { return s.doc.head }},
-	{name: "HTMLComponents.Doctype", kind: kindMarkup, get: func(s *renderInput) string { return s.doc.doctype }},
-	{name: "TextTemplate", get: func(s *renderInput) string { return s.source.Text }},
-	{name: "HTMLTemplate", get: func(s *renderInput) string { return s.source.HTML }},
-	{name: "SubjectTemplate", get: func(s *renderInput) string { return s.source.Subject }},
-	{name: "KindDescription", get: func(s *renderInput) string { return s.KindDescription }},
-	{name: "SourceDescription", get: func(s *renderInput) string { return s.SourceDescription }},
-	{name: "UserGUID", personal: true, get: func(s *renderInput) string { return s.UserGUID }},
-	{name: "ClientID", get: func(s *renderInput) string { return s.ClientID }},
-	{name: "MessageID", personal: true, get: func(s *renderInput) string { return s.MessageID }},
-	{name: "Space", get: func(s *renderInput) string { return s.Space }},
-	{name: "SpaceGUID", get: func(s *renderInput) string { return s.SpaceGUID }},
-	{name: "Organization", get: func(s *renderInput) string { return s.Organization }},
-	{name: "OrganizationGUID", get: func(s *renderInput) string { return s.OrganizationGUID }},
-	{name: "UnsubscribeID", personal: true, get: func(s *renderInput) string { return s.UnsubscribeID }},
-	{name: "Scope", get: func(s *renderInput) string { return s.Scope }},
-	{name: "Endorsement", get: func(s *renderInput) string { return s.Endorsement }},
-	{name: "OrganizationRole", get: func(s *renderInput) string { return s.OrganizationRole }},
-	{name: "UnsubscribeURL", kind: kindLink, get: func(s *renderInput) string { return s.UnsubscribeURL }},
-	{name: "RequestReceived", kind: kindTime, time: func(s *renderInput) time.Time { return s.RequestReceived }},
-	{name: "Domain", get: func(s *renderInput) string { return s.Domain }},
+	{name: "From", about: "the sender's address", get: func(s *renderInput) string { return s.From }},
+	{name: "ReplyTo", about: "the address for answers", get: func(s *renderInput) string { return s.ReplyTo }},
+	{name: "To", about: "the recipient's address", personal: true, get: func(s *renderInput) string { return s.To }},
+	{name: "Subject", about: "the subject of the message", get: func(s *renderInput) string { return s.Subject }},
+	{name: "Text", about: "the text of the message", get: func(s *renderInput) string { return s.Text }},
+	{name: "HTML", about: "the HTML of the message, without active content", kind: kindMarkup, get: func(s *renderInput) string { return s.doc.body }},
+	{name: "HTMLComponents.BodyContent", about: "the content of the message's body element", kind: kindMarkup, get: func(s *renderInput) string { return s.doc.body }},
+	{name: "HTMLComponents.BodyAttributes", about: "the attributes of the message's body element", kind: kindAttrs, get: func(s *renderInput) string { return s.doc.bodyAttrs }},
+	{name: "HTMLComponents.Head", about: "the content of the message's head element", kind: kindMarkup, get: func(s *renderInput) string { return s.doc.head }},
+	{name: "HTMLComponents.Doctype", about: "the doctype of the message", kind: kindMarkup, get: func(s *renderInput) string { return s.doc.doctype }},
+	{name: "TextTemplate", about: "the source of this template's text", get: func(s *renderInput) string { return s.source.Text }},
+	{name: "HTMLTemplate", about: "the source of this template's HTML", get: func(s *renderInput) string { return s.source.HTML }},
+	{name: "SubjectTemplate", about: "the source of this template's subject", get: func(s *renderInput) string { return s.source.Subject }},
+	{name: "KindDescription", about: "the description of the kind", get: func(s *renderInput) string { return s.KindDescription }},
+	{name: "SourceDescription", about: "the name of the sending client", get: func(s *renderInput) string { return s.SourceDescription }},
+	{name: "UserGUID", about: "the recipient's guid", personal: true, get: func(s *renderInput) string { return s.UserGUID }},
+	{name: "ClientID", about: "the id of the sending client", get: func(s *renderInput) string { return s.ClientID }},
+	{name: "MessageID", about: "the id of the message", personal: true, get: func(s *renderInput) string { return s.MessageID }},
+	{name: "Space", about: "the name of the space it was sent to", get: func(s *renderInput) string { return s.Space }},
+	{name: "SpaceGUID", about: "the guid of that space", get: func(s *renderInput) string { return s.SpaceGUID }},
+	{name: "Organization", about: "the name of the organization it was sent to", get: func(s *renderInput) string { return s.Organization }},
+	{name: "OrganizationGUID", about: "the guid of that organization", get: func(s *renderInput) string { return s.OrganizationGUID }},
+	{name: "UnsubscribeID", about: "identifies recipient and kind for another unsubscribe page", personal: true, get: func(s *renderInput) string { return s.UnsubscribeID }},
+	{name: "Scope", about: "the scope it was sent to", get: func(s *renderInput) string { return s.Scope }},
+	{name: "Endorsement", about: "why the recipient gets the message", get: func(s *renderInput) string { return s.Endorsement }},
+	{name: "OrganizationRole", about: "the role it was sent to", get: func(s *renderInput) string { return s.OrganizationRole }},
+	{name: "UnsubscribeURL", about: "the page where the recipient unsubscribes; empty for critical kinds", kind: kindLink, get: func(s *renderInput) string { return s.UnsubscribeURL }},
+	{name: "RequestReceived", about: "when the send was accepted", kind: kindTime, time: func(s *renderInput) time.Time { return s.RequestReceived }},
+	{name: "Domain", about: "the domain of the installation", get: func(s *renderInput) string { return s.Domain }},
+}
+
+// Variable describes a variable to the authors of templates.
+type Variable struct {
+	Name  string `json:"name"`
+	About string `json:"description"`
+}
+
+// Variables returns all variables of templates.
+func Variables() []Variable {
+	all := make([]Variable, 0, len(variables))
+	for _, v := range variables {
+		all = append(all, Variable{v.name, v.about})
+	}
+	return all
 }
 
 const components = "HTMLComponents"

@@ -7,5 +7,5 @@
 //
 // It must not import another HTTP API or a package that sends mail.
 //
-// Imports: base/fault, base/web, notify, notify/mail/compose.
+// Imports: base/fault, base/look, base/web, notify, notify/mail/compose.
 package mailbox

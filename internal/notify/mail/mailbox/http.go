@@ -2,9 +2,7 @@ package mailbox
 
 import (
 	"bytes"
-	"crypto/sha256"
-	_ "embed" // the pages
-	"encoding/base64"
+	"embed"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -14,30 +12,19 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
-	"time"
 
 	"ingot/internal/base/fault"
+	"ingot/internal/base/look"
 	"ingot/internal/base/web"
 )
 
 var (
-	//go:embed style.css
-	style string
 	//go:embed pages.html
-	source string
+	source embed.FS
 
-	pages = template.Must(template.New("").Funcs(template.FuncMap{
-		"css":  func() template.CSS { return template.CSS(style) }, //nolint:gosec // an embedded file
-		"size": humanSize,
-		"ago":  func(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05 UTC") },
-	}).Parse(source))
+	pages = template.Must(look.Parse(source, template.FuncMap{"size": humanSize}, "pages.html"))
 
-	// Pages load nothing except the style sheet, which is allowed by its hash.
-	pagePolicy = func() string {
-		sum := sha256.Sum256([]byte(style))
-		return "default-src 'none'; style-src 'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) +
-			"'; frame-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
-	}()
+	pagePolicy = look.Policy("frame-src 'self'", "form-action 'self'")
 )
 
 // framePolicy is for the HTML of a message: it has its own origin without
@@ -56,7 +43,7 @@ const shown = 200
 //	GET    prefix                     the list (?to= narrows it, ?live=1 refreshes it)
 //	GET    prefix/view/{number}       a message; /html, /source its parts
 //	POST   prefix/clear               removes all, from the page
-//	GET    prefix/messages            the list as JSON (?to=, ?limit=)
+//	GET    prefix/messages            the list as JSON (?to=, ?q=, ?limit=)
 //	GET    prefix/messages/{number}   a message as JSON, with its parts
 //	DELETE prefix/messages            removes all
 func (m *Mailbox) Mount(g *web.Group, prefix string, access web.Access) {
@@ -67,18 +54,17 @@ func (m *Mailbox) Mount(g *web.Group, prefix string, access web.Access) {
 	g.Handle(http.MethodGet, h.root, access, h.list)
 	g.Handle(http.MethodGet, h.prefix+"/view/{number}", access, h.view)
 	g.Handle(http.MethodGet, h.prefix+"/view/{number}/html", access, h.html)
-	g.Handle(http.MethodGet, h.prefix+"/view/{number}/source", access, h.source)
+	g.Handle(http.MethodGet, h.prefix+"/view/{number}/source", access, m.Source)
 	g.Handle(http.MethodPost, h.prefix+"/clear", access, h.clear)
-	g.Handle(http.MethodGet, h.prefix+"/messages", access, h.listJSON)
-	g.Handle(http.MethodGet, h.prefix+"/messages/{number}", access, h.viewJSON)
-	g.Handle(http.MethodDelete, h.prefix+"/messages", access, h.clearJSON)
+	g.Handle(http.MethodGet, h.prefix+"/messages", access, m.ListJSON)
+	g.Handle(http.MethodGet, h.prefix+"/messages/{number}", access, m.ShowJSON)
+	g.Handle(http.MethodDelete, h.prefix+"/messages", access, m.ClearJSON)
 }
 
 type handlers struct {
 	*Mailbox
 	prefix string
 	root   string // prefix, or "/"
-	cross  http.CrossOriginProtection
 }
 
 // secure sets the headers of every response.
@@ -114,25 +100,29 @@ func answerJSON(w http.ResponseWriter, data any) error {
 
 func (f *handlers) list(w http.ResponseWriter, r *http.Request) error {
 	to := r.URL.Query().Get("to")
-	entries, total := f.List(to, shown)
-	_, all := f.List("", 1)
+	entries, total := f.List(Filter{To: to}, shown)
+	_, all := f.List(Filter{}, 1)
+	live := r.URL.Query().Get("live") == "1"
+	if live {
+		w.Header().Set("Refresh", "3") // seconds
+	}
 	return render(w, "list", map[string]any{
-		"Prefix": f.prefix, "Root": f.root, "To": to, "Live": r.URL.Query().Get("live") == "1", "Entries": entries, "Total": total, "All": all, "Most": f.most,
+		"Prefix": f.prefix, "Root": f.root, "To": to, "Live": live, "Entries": entries, "Total": total, "All": all, "Most": f.most,
 		"Here": f.root + "?" + url.Values{"to": {to}}.Encode(),
 	})
 }
 
 // message returns the message that the request names.
-func (f *handlers) message(r *http.Request) (Entry, []byte, error) {
+func (m *Mailbox) message(r *http.Request) (Entry, []byte, error) {
 	raw := web.Param(r, "number")
 	number, err := strconv.ParseInt(raw, 10, 64)
 	gone := func() error {
-		return fault.New(fault.NotFound, "The mailbox has no message %q. It keeps the newest %d; older ones are removed.", raw, f.most)
+		return fault.New(fault.NotFound, "The mailbox has no message %q. It keeps the newest %d; older ones are removed.", raw, m.most)
 	}
 	if err != nil || number < 0 {
 		return Entry{}, nil, gone()
 	}
-	e, source, err := f.Message(number)
+	e, source, err := m.Message(number)
 	if errors.Is(err, fs.ErrNotExist) {
 		return e, nil, gone()
 	}
@@ -146,7 +136,7 @@ func (f *handlers) view(w http.ResponseWriter, r *http.Request) error {
 	}
 	c := parse(source)
 	return render(w, "view", map[string]any{
-		"Prefix": f.prefix, "Root": f.root, "Entry": e, "Headers": c.headers, "Text": c.text, "HasText": c.hasText, "HasHTML": c.hasHTML, "Sandbox": sandbox,
+		"Title": e.Subject + " · Mailbox", "Prefix": f.prefix, "Root": f.root, "Entry": e, "Headers": c.headers, "Text": c.text, "HasText": c.hasText, "HasHTML": c.hasHTML, "Sandbox": sandbox,
 	})
 }
 
@@ -163,8 +153,9 @@ func (f *handlers) html(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-func (f *handlers) source(w http.ResponseWriter, r *http.Request) error {
-	e, source, err := f.message(r)
+// Source downloads a message as it would be sent.
+func (m *Mailbox) Source(w http.ResponseWriter, r *http.Request) error {
+	e, source, err := m.message(r)
 	if err != nil {
 		return err
 	}
@@ -185,7 +176,8 @@ func (f *handlers) clear(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-func (f *handlers) listJSON(w http.ResponseWriter, r *http.Request) error {
+// ListJSON lists messages as JSON (?to=, ?q=, ?limit=).
+func (m *Mailbox) ListJSON(w http.ResponseWriter, r *http.Request) error {
 	limit := 100
 	if raw := r.URL.Query().Get("limit"); raw != "" {
 		n, err := strconv.Atoi(raw)
@@ -194,12 +186,13 @@ func (f *handlers) listJSON(w http.ResponseWriter, r *http.Request) error {
 		}
 		limit = n
 	}
-	entries, total := f.List(r.URL.Query().Get("to"), limit)
+	entries, total := m.List(Filter{To: r.URL.Query().Get("to"), Text: r.URL.Query().Get("q")}, limit)
 	return answerJSON(w, map[string]any{"total": total, "messages": entries})
 }
 
-func (f *handlers) viewJSON(w http.ResponseWriter, r *http.Request) error {
-	e, source, err := f.message(r)
+// ShowJSON returns a message with its parts as JSON.
+func (m *Mailbox) ShowJSON(w http.ResponseWriter, r *http.Request) error {
+	e, source, err := m.message(r)
 	if err != nil {
 		return err
 	}
@@ -212,11 +205,12 @@ func (f *handlers) viewJSON(w http.ResponseWriter, r *http.Request) error {
 	}{e, c.headers, c.text, c.html})
 }
 
-func (f *handlers) clearJSON(w http.ResponseWriter, r *http.Request) error {
-	if err := f.cross.Check(r); err != nil {
+// ClearJSON removes all messages.
+func (m *Mailbox) ClearJSON(w http.ResponseWriter, r *http.Request) error {
+	if err := m.cross.Check(r); err != nil {
 		return fault.Wrap(err, fault.Forbidden, "The mailbox can only be cleared from its own page")
 	}
-	f.Clear()
+	m.Clear()
 	w.WriteHeader(http.StatusNoContent)
 	return nil
 }

@@ -9,6 +9,7 @@ import (
 	"io"
 	"io/fs"
 	"log/slog"
+	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
@@ -53,6 +54,7 @@ type Mailbox struct {
 	composer *compose.Composer
 	log      *slog.Logger
 	now      func() time.Time
+	cross    http.CrossOriginProtection
 
 	mu      sync.Mutex
 	entries []Entry // oldest first
@@ -245,15 +247,23 @@ func (m *Mailbox) remove(old []Entry) {
 	}
 }
 
-// List returns at most limit messages (0: all) whose recipient contains to,
-// ignoring case, newest first, and the number of all matching messages.
-func (m *Mailbox) List(to string, limit int) ([]Entry, int) {
-	to = strings.ToLower(strings.TrimSpace(to))
+// Filter selects messages, ignoring case. Empty fields match everything.
+type Filter struct {
+	To   string // a part of the recipient
+	Text string // a part of the recipient, the sender or the subject
+}
+
+// List returns at most limit messages (0: all), newest first, and the number of
+// all matching ones.
+func (m *Mailbox) List(f Filter, limit int) ([]Entry, int) {
+	has := func(text, part string) bool {
+		return strings.Contains(strings.ToLower(text), strings.ToLower(strings.TrimSpace(part)))
+	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	found, total := []Entry{}, 0
 	for _, e := range slices.Backward(m.entries) {
-		if !strings.Contains(strings.ToLower(e.To), to) {
+		if !has(e.To, f.To) || !has(e.To, f.Text) && !has(e.From, f.Text) && !has(e.Subject, f.Text) {
 			continue
 		}
 		if total++; limit == 0 || len(found) < limit {

@@ -1,0 +1,43 @@
+package notify
+
+import (
+	"context"
+
+	"ingot/internal/base/fault"
+)
+
+// Count returns an audience with its names, and how many recipients it has. It
+// stops after about most of them; more reports that there are others.
+// Subscriptions are not considered: they depend on the kind.
+func (s *Service) Count(ctx context.Context, a Audience, most int) (resolved Audience, recipients int, more bool, err error) {
+	switch a.Type {
+	case ToEmail:
+		if !UsableAddress(a.ID) {
+			return a, 0, false, fault.New(fault.Unprocessable, "%q is not a valid email address", a.ID)
+		}
+		return a, 1, false, nil
+	case ToUser:
+		if _, err := s.AddressOf(ctx, a.ID); err != nil {
+			return a, 0, false, err
+		}
+		return a, 1, false, nil
+	}
+	if a, err = s.o.Directory.Resolve(ctx, a); err != nil {
+		return a, 0, false, err
+	}
+	members, _, done, err := Reader{Directory: s.o.Directory, Page: atOnce}.Read(ctx, []Audience{a}, Cursor{}, most)
+	return a, len(members), !done, err
+}
+
+// AddressOf returns the address of a user, "" if the user has none.
+func (s *Service) AddressOf(ctx context.Context, userID string) (string, error) {
+	found, err := s.o.Directory.Emails(ctx, []string{userID})
+	if err != nil {
+		return "", err
+	}
+	email, ok := found[userID]
+	if !ok {
+		return "", fault.New(fault.NotFound, "The user %q could not be found", userID)
+	}
+	return email, nil
+}
