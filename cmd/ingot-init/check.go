@@ -30,9 +30,8 @@ func needsCheck(c initproto.Check) bool {
 }
 
 // watchHealth runs the health check until the instance is unhealthy or ctx is
-// done. The rules are in the comment of initproto.Check. listening returns the
-// sockets on which the app listens.
-func watchHealth(ctx context.Context, c initproto.Check, listening func() []socket, post func(event)) {
+// done. The rules are in the comment of initproto.Check.
+func watchHealth(ctx context.Context, c initproto.Check, of subject, post func(event)) {
 	c = c.WithDefaults()
 	deadline := time.Now().Add(c.Startup)
 	for pause := firstPause; ; pause = min(pause*3/2, longestPause) {
@@ -42,7 +41,7 @@ func watchHealth(ctx context.Context, c initproto.Check, listening func() []sock
 		}
 		left := time.Until(deadline)
 		if left <= 0 {
-			post(event{kind: evUnhealthy, reason: fmt.Sprintf("Instance never healthy after %s: %s", c.Startup, explained(err, c.Ports, listening))})
+			post(event{kind: evUnhealthy, reason: fmt.Sprintf("%s never healthy after %s: %s", of, c.Startup, of.explained(err, c.Ports))})
 			return
 		}
 		if !sleep(ctx, min(pause, left)) {
@@ -57,7 +56,7 @@ func watchHealth(ctx context.Context, c initproto.Check, listening func() []sock
 			continue
 		}
 		if failures++; failures == maxFailures {
-			post(event{kind: evUnhealthy, reason: fmt.Sprintf("Instance became unhealthy: %s", explained(err, c.Ports, listening))})
+			post(event{kind: evUnhealthy, reason: fmt.Sprintf("%s became unhealthy: %s", of, of.explained(err, c.Ports))})
 			return
 		}
 		pause = min(c.Interval, c.Invocation)

@@ -50,7 +50,7 @@ func TestCodependence(t *testing.T) {
 		{"sidecar is killed", 1, "kill -9 $$", false, 137, initproto.Exit{Status: 137, Description: sidecar + "137"}},
 		{"one-off finishes", 0, "exit 0", true, 0, initproto.Exit{}},
 		{"one-off fails", 0, "exit 3", true, 3, initproto.Exit{Status: 3, Description: main + "3"}},
-		{"one-off, sidecar finishes", 1, "exit 0", true, 0, initproto.Exit{Status: 143, Description: together}},
+		{"one-off, sidecar finishes", 1, "exit 0", true, 0, initproto.Exit{Status: 143, Description: sidecar + "0 before the task ended"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()

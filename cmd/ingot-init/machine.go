@@ -30,16 +30,12 @@ import (
 // Each member has its own life cycle within that:
 //
 //	waiting ──gate open──▶ launching ──started──▶ alive ──exited──▶ gone
-//	   │                       └───────failed to start───────────────▲
-//	   └────────the instance is stopping: never started──────────────┘
+//	 │ ▲                       └───────failed to start──────│────────▲
+//	 │ └──pause over── pausing ◀──to be started again───────┘        │
+//	 └──────────the instance is stopping: never started──────────────┘
 //
-// Where to add features:
-//   - an order of starts (a sidecar before the main process): machine.gate
-//     decides whether a waiting member may start, and is asked again after every
-//     event. What it needs to know (that a member started, or passed a check of
-//     its own) is kept in member.
-//   - restart policies of members: machine.fatal decides whether an exit ends
-//     the instance; one that does not puts the member back to waiting.
+// Without policies all members start and stop together, and the exit of one ends
+// the instance. What policies of sidecars change is in members.go.
 type state int
 
 const (
@@ -73,20 +69,26 @@ func (s state) phase() initproto.Phase {
 type eventKind int
 
 const (
-	evBegin     eventKind = iota
-	evStarted             // member is running
-	evExited              // the members in exits exited, or could not be started
-	evHealthy             // the health check passed
-	evUnhealthy           // it failed for good; reason is a complete sentence
-	evReady               // the readiness check passed
-	evNotReady            // it failed; reason says why
-	evStop                // the instance was asked to stop
-	evTimeout             // a task took too long
-	evGraceOver           //
-	evSwept               // no process is left
+	evBegin         eventKind = iota
+	evStarted                 // member is running
+	evExited                  // the members in exits exited, or could not be started
+	evHealthy                 // the health check of member passed
+	evUnhealthy               // it failed for good; reason is a complete sentence
+	evReady                   // the readiness check of member passed
+	evNotReady                // it failed; reason says why
+	evStop                    // the instance was asked to stop
+	evTimeout                 // a task took too long
+	evGraceOver               //
+	evSwept                   // no process is left
+	evResume                  // the pause before member starts again is over
+	evPreStopped              // the command before member is stopped has ended
+	evMemberOverdue           // the grace period of member is over
 )
 
-var eventNames = [...]string{"begin", "started", "exited", "healthy", "unhealthy", "ready", "not ready", "stop", "timeout", "grace over", "swept"}
+var eventNames = [...]string{
+	"begin", "started", "exited", "healthy", "unhealthy", "ready", "not ready", "stop", "timeout", "grace over", "swept",
+	"resume", "pre-stopped", "member overdue",
+}
 
 func (k eventKind) String() string { return eventNames[k] }
 
@@ -95,6 +97,7 @@ type event struct {
 	member int
 	exits  []exit
 	reason string
+	life   int // of evMemberOverdue: the life of the member that it is about
 }
 
 // exit describes how a member exited. Exits that are noticed together are in one
@@ -104,24 +107,33 @@ type exit struct {
 	status   int // 128 + signal when killed
 	signaled bool
 	oom      bool
+	limit    int64 // the member's own memory limit, in bytes, if that is what it exceeded
+	at       time.Time
+	lived    time.Duration
 }
 
 type actionKind int
 
 const (
 	doStart   actionKind = iota // start the member; results in evStarted or evExited
-	doTerm                      // send SIGTERM to the member's process group
+	doTerm                      // send the stop signal to the member's process group
 	doKill                      // send SIGKILL to it
-	doCheck                     // start the health check
-	doWatch                     // start the readiness check
-	doUncheck                   // stop the checks
+	doCheck                     // start the health check of the member
+	doWatch                     // start its readiness check
+	doUncheck                   // stop all checks
 	doGrace                     // send evGraceOver when the grace period is over
 	doSweep                     // kill remaining processes; evSwept when none is left
 	doTell                      // write body, and line before it, if any, to the member's output
 	doLeave
+	doPause         // send evResume after a delay
+	doUncheckMember // stop the checks of the member
+	doPreStop       // run its command before it is stopped; evPreStopped when it has ended
+	doMemberGrace   // send evMemberOverdue after a delay
 )
 
-var actionNames = [...]string{"start", "term", "kill", "check", "watch", "uncheck", "grace", "sweep", "tell", "leave"}
+var actionNames = [...]string{
+	"start", "term", "kill", "check", "watch", "uncheck", "grace", "sweep", "tell", "leave", "pause", "uncheck member", "pre-stop", "member grace",
+}
 
 func (k actionKind) String() string { return actionNames[k] }
 
@@ -130,16 +142,20 @@ type action struct {
 	member int
 	body   initproto.EventBody
 	line   string
+	delay  time.Duration
+	life   int // of doMemberGrace
 }
 
 // plan is the fixed part of a machine.
 type plan struct {
 	sources  []string // of the members; the first is the main process
+	names    []string // of the members
 	oneOff   bool
-	health   bool // it has a health check
+	health   bool // the main process has a health check
 	ready    bool // it has a readiness check
 	grace    time.Duration
 	deadline time.Duration // of a task
+	policies []policy      // of the members, or nil
 }
 
 type memberPhase int
@@ -148,10 +164,11 @@ const (
 	waiting memberPhase = iota
 	launching
 	alive
+	pausing
 	gone
 )
 
-var memberPhaseNames = [...]string{"waiting", "launching", "alive", "gone"}
+var memberPhaseNames = [...]string{"waiting", "launching", "alive", "pausing", "gone"}
 
 func (p memberPhase) String() string { return memberPhaseNames[p] }
 
@@ -161,6 +178,17 @@ type member struct {
 	overdue bool // had to be killed
 	never   bool // was never started
 	exit    exit
+
+	healthy  bool
+	ready    bool   // its readiness check passed
+	checked  bool   // its health check has begun
+	failing  string // why it is being stopped alone
+	harmless bool   // its last exit did not end the instance
+	stopping bool   // its command before the stop runs
+	restarts int
+	inRow    int    // restarts without a longer life between them
+	life     int    // number of its lives
+	reason   string // of its last exit
 }
 
 type machine struct {
@@ -169,6 +197,7 @@ type machine struct {
 	members []member
 	started bool // all members were alive at the same time
 	ready   bool
+	why     string // the instance is not ready
 	// Why the instance ended: whichever of these happened first.
 	cause   string // the description, unless a member exited
 	stopped bool
@@ -197,24 +226,30 @@ func (m machine) step(e event) (machine, []action) {
 	case evExited:
 		do = m.membersExited(e.exits)
 	case evHealthy:
-		if m.state == starting && m.started {
-			do = m.healthy()
-		}
+		do = m.memberHealthy(e.member)
 	case evUnhealthy:
 		if live {
-			m.cause = e.reason
-			do = append(do, tell(initproto.EventBody{Event: initproto.EventUnhealthy, Reason: e.reason}))
-			do = append(do, m.stop()...)
+			do = m.memberUnhealthy(e.member, e.reason)
 		}
 	case evReady:
-		if m.state == running && !m.ready {
-			m.ready = true
-			do = append(do, tell(initproto.EventBody{Event: initproto.EventReady}))
-		}
+		m.members[e.member].ready = m.members[e.member].ready || m.mayBeReady(e.member)
 	case evNotReady:
-		if m.state == running && m.ready {
-			m.ready = false
-			do = append(do, tell(initproto.EventBody{Event: initproto.EventNotReady, Reason: e.reason}))
+		if m.mayBeReady(e.member) {
+			m.members[e.member].ready, m.why = false, e.reason
+		}
+	case evResume:
+		if b := &m.members[e.member]; b.phase == pausing {
+			b.phase = waiting
+		}
+	case evPreStopped:
+		if b := &m.members[e.member]; b.stopping && b.phase == alive {
+			b.stopping = false
+			do = append(do, action{kind: doTerm, member: e.member})
+		}
+	case evMemberOverdue:
+		if b := &m.members[e.member]; b.told && b.phase == alive && m.state != killing && e.life == b.life {
+			b.overdue = true
+			do = append(do, action{kind: doKill, member: e.member})
 		}
 	case evStop:
 		if live || m.state == unborn {
@@ -250,22 +285,20 @@ func (m *machine) settle() []action {
 	var do []action
 	switch m.state {
 	case starting:
-		for i := range m.members {
-			if m.members[i].phase == waiting && m.gate(i) {
-				m.members[i].phase = launching
-				do = append(do, action{kind: doStart, member: i})
-			}
-		}
-		if !m.started && m.all(alive) {
+		do = m.startMembers()
+		if !m.started && m.begun() {
 			m.started = true
 			do = append(do, tell(initproto.EventBody{Event: initproto.EventStarted}))
-			if m.plan.health {
-				do = append(do, action{kind: doCheck})
-			} else {
-				do = append(do, m.healthy()...)
-			}
 		}
+		do = append(do, m.checkMembers()...)
+		if m.started && m.allHealthy() {
+			do = append(do, m.healthy()...)
+		}
+	case running:
+		do = append(m.startMembers(), m.checkMembers()...)
+		do = append(do, m.tellReady()...)
 	case stopping, killing:
+		do = m.tellStops()
 		if m.all(gone) {
 			m.state = sweeping
 			do = append(do, action{kind: doSweep})
@@ -273,13 +306,6 @@ func (m *machine) settle() []action {
 	}
 	return do
 }
-
-// gate reports whether a waiting member may start. All start together.
-func (m *machine) gate(int) bool { return true }
-
-// fatal reports whether a member's exit stops the instance. Every exit does,
-// because members depend on each other.
-func (m *machine) fatal(int) bool { return true }
 
 func (m *machine) all(p memberPhase) bool {
 	return !slices.ContainsFunc(m.members, func(b member) bool { return b.phase != p })
@@ -290,34 +316,61 @@ func (m *machine) memberStarted(i int) []action {
 	if b.phase != launching {
 		return nil
 	}
-	b.phase = alive
+	b.phase, b.healthy = alive, !m.hasCheck(i)
 	switch m.state {
 	case stopping: // asked to stop while it was being started
-		b.told = true
-		return []action{{kind: doTerm, member: i}}
+		b.told = false
+		return m.tellStops()
 	case killing:
 		b.told, b.overdue = true, m.plan.grace > 0
 		return []action{{kind: doKill, member: i}}
 	}
-	return nil
+	var do []action
+	if b.restarts > 0 {
+		do = append(do, action{kind: doTell, member: i, body: initproto.EventBody{Event: initproto.EventRestarted}})
+	}
+	if b.healthy && i > 0 && m.policy(i).ready {
+		do = append(do, action{kind: doWatch, member: i})
+	}
+	return do
 }
 
 func (m *machine) membersExited(exits []exit) []action {
 	var do []action
 	ends := false
+	if m.plan.oneOff { // what exits together with the command did not end it
+		exits = slices.Clone(exits)
+		slices.SortStableFunc(exits, func(a, b exit) int { return min(a.member, 1) - min(b.member, 1) })
+	}
 	for _, x := range exits {
 		b := &m.members[x.member]
 		if b.phase != launching && b.phase != alive {
 			continue
 		}
-		b.phase, b.exit = gone, x
-		do = append(do, action{kind: doTell, member: x.member, line: m.exitLine(x.member), body: initproto.EventBody{
-			Event: initproto.EventExited, Status: x.status, Signaled: x.signaled, OOM: x.oom, Cancelled: b.told, Overdue: b.overdue,
-		}})
-		if m.culprit == none && !b.told && m.fatal(x.member) {
+		next, live := ended, m.state == starting || m.state == running
+		if live {
+			next = m.fate(x)
+		}
+		b.exit, b.reason = x, m.reasonOf(x)
+		if next == starting {
+			do = append(do, m.pause(x)...)
+			continue
+		}
+		b.phase, b.harmless, b.healthy = gone, next == running, false
+		do = append(do, action{kind: doTell, member: x.member, line: m.exitLine(x.member), body: m.exitBody(x)})
+		if m.policy(x.member).health || m.policy(x.member).ready {
+			do = append(do, action{kind: doUncheckMember, member: x.member})
+		}
+		if b.harmless {
+			continue
+		}
+		if m.culprit == none && !b.told {
 			m.culprit = x.member
 		}
-		ends = ends || m.fatal(x.member)
+		if b.failing != "" && live {
+			m.cause = m.plan.sources[x.member] + ": " + b.failing
+		}
+		ends = true
 	}
 	if ends && (m.state == starting || m.state == running) {
 		do = append(do, m.stop()...)
@@ -325,31 +378,42 @@ func (m *machine) membersExited(exits []exit) []action {
 	return do
 }
 
-func (m *machine) healthy() []action {
-	m.state = running
-	do := []action{tell(initproto.EventBody{Event: initproto.EventHealthy})}
-	if m.plan.ready {
-		return append(do, action{kind: doWatch})
+func (m *machine) exitBody(x exit) initproto.EventBody {
+	b := m.members[x.member]
+	body := initproto.EventBody{
+		Event: initproto.EventExited, Status: x.status, Signaled: x.signaled, OOM: x.oom, Cancelled: b.told, Overdue: b.overdue, Harmless: b.harmless,
 	}
-	m.ready = true
-	return append(do, tell(initproto.EventBody{Event: initproto.EventReady}))
+	if x.oom || b.failing != "" {
+		body.Reason = b.reason
+	}
+	return body
 }
 
-// stop tells all members to stop.
+func (m *machine) healthy() []action {
+	m.state = running
+	b := &m.members[0]
+	b.ready = !m.plan.ready
+	ready := m.allReady()
+	do := []action{tell(initproto.EventBody{Event: initproto.EventHealthy, Ready: ready})}
+	if m.plan.ready {
+		do = append(do, action{kind: doWatch})
+	}
+	return append(do, m.tellReady()...)
+}
+
+// stop stops the instance.
 func (m *machine) stop() []action {
 	m.state, m.ready = stopping, false
 	do := []action{{kind: doUncheck}}
 	for i := range m.members {
 		switch b := &m.members[i]; b.phase {
 		case waiting:
-			b.phase, b.never = gone, true
-		case launching:
-			b.told = true
-		case alive:
-			b.told = true
-			do = append(do, action{kind: doTerm, member: i})
+			b.phase, b.never, b.harmless = gone, b.restarts == 0, b.restarts > 0
+		case pausing:
+			b.phase, b.harmless = gone, true
 		}
 	}
+	do = append(do, m.tellStops()...)
 	if m.all(gone) {
 		return do
 	}
@@ -364,7 +428,7 @@ func (m *machine) kill() []action {
 	var do []action
 	for i := range m.members {
 		if b := &m.members[i]; b.phase == alive {
-			b.overdue = m.plan.grace > 0
+			b.told, b.overdue = true, m.plan.grace > 0
 			do = append(do, action{kind: doKill, member: i})
 		}
 	}
@@ -376,10 +440,14 @@ func (m *machine) exitLine(i int) string {
 	b := m.members[i]
 	line := fmt.Sprintf("Exit status %d", b.exit.status)
 	if b.exit.oom {
-		line += " (out of memory)"
+		line += " (" + m.memoryReason(b.exit) + ")"
 	}
 	if b.overdue {
-		line += fmt.Sprintf(" (exceeded %s graceful shutdown interval)", m.plan.grace)
+		grace := m.plan.grace
+		if own := m.policy(i).grace; own > 0 {
+			grace = min(own, grace)
+		}
+		line += fmt.Sprintf(" (exceeded %s graceful shutdown interval)", grace)
 	}
 	return line
 }
@@ -390,19 +458,23 @@ const maxDescription = 10000
 // exit returns how the instance ended.
 func (m machine) exit() initproto.Exit {
 	x := initproto.Exit{Stopped: m.stopped, Status: m.members[0].exit.status}
-	if m.culprit != none && !m.plan.oneOff {
+	byMain := m.cause == "" && m.culprit <= 0
+	if m.culprit != none && (!m.plan.oneOff || x.Status == 0 && !byMain) {
 		x.Status = m.members[m.culprit].exit.status
+	}
+	if m.plan.oneOff && !byMain {
+		x.Status = max(x.Status, 1) // the command did not end by itself
 	}
 	var failures []string
 	for i, b := range m.members {
-		if b.told || b.never {
-			continue // it was only told to stop
+		if b.told || b.never || b.harmless {
+			continue // it was only told to stop, or was not needed
 		}
 		x.OOM = x.OOM || b.exit.oom
 		if b.exit.status != 0 {
 			failure := fmt.Sprintf("%s: Exited with status %d", m.plan.sources[i], b.exit.status)
 			if b.exit.oom {
-				failure += " (out of memory)"
+				failure += " (" + m.memoryReason(b.exit) + ")"
 			}
 			failures = append(failures, failure)
 		}
@@ -412,7 +484,9 @@ func (m machine) exit() initproto.Exit {
 		x.Description = m.cause
 	case len(failures) > 0:
 		x.Description = strings.Join(failures, "; ")
-	case m.culprit != none && !(m.plan.oneOff && m.culprit == 0):
+	case m.plan.oneOff && m.culprit > 0:
+		x.Description = m.plan.sources[m.culprit] + ": Exited with status 0 before the task ended"
+	case m.culprit != none && !m.plan.oneOff:
 		x.Description = "Codependent step exited"
 	}
 	if len(x.Description) > maxDescription {

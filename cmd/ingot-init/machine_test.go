@@ -14,7 +14,7 @@ import (
 
 // web returns an instance with a main process and a sidecar.
 func web(change ...func(*plan)) machine {
-	p := plan{sources: []string{"APP/PROC/WEB", "APP/PROC/WEB/SIDECAR/HELPER"}, grace: 10 * time.Second}
+	p := plan{sources: []string{"APP/PROC/WEB", "APP/PROC/WEB/SIDECAR/HELPER"}, names: []string{"web", "helper"}, grace: 10 * time.Second}
 	for _, c := range change {
 		c(&p)
 	}
@@ -30,6 +30,9 @@ func ev(kind eventKind, member ...int) event {
 	if len(member) > 0 {
 		e.member = member[0]
 	}
+	if kind == evMemberOverdue {
+		e.life = 1 // of the first life
+	}
 	return e
 }
 
@@ -40,8 +43,14 @@ func exited(exits ...exit) event { return event{kind: evExited, exits: exits} }
 func (a action) String() string {
 	s := a.kind.String()
 	switch a.kind {
-	case doStart, doTerm, doKill:
+	case doStart, doTerm, doKill, doUncheckMember, doPreStop:
 		s += fmt.Sprintf(" %d", a.member)
+	case doPause, doMemberGrace:
+		s += fmt.Sprintf(" %d %s", a.member, a.delay)
+	case doCheck, doWatch:
+		if a.member > 0 {
+			s += fmt.Sprintf(" %d", a.member)
+		}
 	case doTell:
 		s += " " + string(a.body.Event)
 		if a.body.Event == initproto.EventExited {
@@ -51,6 +60,9 @@ func (a action) String() string {
 			}
 			if a.body.Overdue {
 				s += " overdue"
+			}
+			if a.body.Harmless {
+				s += " harmless"
 			}
 		}
 		if a.body.Reason != "" {
@@ -82,14 +94,7 @@ func TestTransitions(t *testing.T) {
 	overdue := append(slices.Clone(crashed), ev(evGraceOver))
 	quiet := append(slices.Clone(crashed), exited(exit{member: 0, status: 143, signaled: true}))
 	over := append(slices.Clone(quiet), ev(evSwept))
-	for _, test := range []struct {
-		name   string
-		from   machine
-		before []event
-		event  event
-		want   state
-		do     string
-	}{
+	takeSteps(t, []transition{
 		{"begin", web(), nil, ev(evBegin), starting, "start 0, start 1"},
 		{"stop before the beginning", web(), nil, ev(evStop), sweeping, "uncheck, sweep"},
 		{"nothing else happens before the beginning", web(), nil, ev(evTimeout), unborn, ""},
@@ -133,7 +138,7 @@ func TestTransitions(t *testing.T) {
 		{"main exits", web(), up, exited(exit{member: 0}), stopping, "tell exited 0 [Exit status 0], uncheck, term 1, grace"},
 		{"main exits before it is healthy", web(checked), up, exited(exit{member: 0, status: 1}), stopping, "tell exited 0 [Exit status 1], uncheck, term 1, grace"},
 		{"both exit at once", web(), up, exited(exit{member: 1, status: 1}, exit{member: 0, status: 2}), sweeping, "tell exited 1 [Exit status 1], tell exited 0 [Exit status 2], uncheck, sweep"},
-		{"out of memory", web(), up, exited(exit{member: 0, status: 137, oom: true}), stopping, "tell exited 0 [Exit status 137 (out of memory)], uncheck, term 1, grace"},
+		{"out of memory", web(), up, exited(exit{member: 0, status: 137, oom: true}), stopping, "tell exited 0 [Exit status 137 (out of memory)] (out of memory), uncheck, term 1, grace"},
 		{"exits twice", web(), crashed, crash, stopping, ""},
 
 		{"the others went", web(), crashed, exited(exit{member: 0, status: 143}), sweeping, "tell exited 0 [Exit status 143] cancelled, sweep"},
@@ -148,7 +153,22 @@ func TestTransitions(t *testing.T) {
 		{"stop while sweeping", web(), quiet, ev(evStop), sweeping, ""},
 		{"the end is the end", web(), over, ev(evStop), ended, ""},
 		{"swept twice", web(), over, ev(evSwept), ended, ""},
-	} {
+	})
+}
+
+// transition is one step of a machine.
+type transition struct {
+	name   string
+	from   machine
+	before []event
+	event  event
+	want   state
+	do     string
+}
+
+func takeSteps(t *testing.T, all []transition) {
+	t.Helper()
+	for _, test := range all {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
 			m := after(test.from, test.before...)
@@ -194,7 +214,12 @@ func TestHowItEnded(t *testing.T) {
 		{"unhealthy", web(), []event{because(evUnhealthy, "Instance became unhealthy: x"), wentWith(0, 143), wentWith(1, 0)}, initproto.Exit{Status: 143, Description: "Instance became unhealthy: x"}},
 		{"one-off finished", web(oneOff), []event{wentWith(0, 0), wentWith(1, 143)}, initproto.Exit{}},
 		{"one-off failed", web(oneOff), []event{wentWith(0, 5), wentWith(1, 143)}, initproto.Exit{Status: 5, Description: main + "5"}},
-		{"one-off, sidecar finished", web(oneOff), []event{wentWith(1, 0), wentWith(0, 143)}, initproto.Exit{Status: 143, Description: "Codependent step exited"}},
+		{"one-off, sidecar finished", web(oneOff), []event{wentWith(1, 0), wentWith(0, 143)}, initproto.Exit{Status: 143, Description: sidecar + "0 before the task ended"}},
+		{"one-off, sidecar finished, main takes it well", web(oneOff), []event{wentWith(1, 0), wentWith(0, 0)}, initproto.Exit{Status: 1, Description: sidecar + "0 before the task ended"}},
+		{"one-off, sidecar failed, main takes it well", web(oneOff), []event{wentWith(1, 9), wentWith(0, 0)}, initproto.Exit{Status: 9, Description: sidecar + "9"}},
+		{"one-off, sidecar unhealthy", web(oneOff), []event{{kind: evUnhealthy, member: 1, reason: "why"}, wentWith(0, 0), wentWith(1, 0)}, initproto.Exit{Status: 1, Description: "APP/PROC/WEB/SIDECAR/HELPER: why"}},
+		{"one-off, both finished together", web(oneOff), []event{exited(exit{member: 1}, exit{member: 0})}, initproto.Exit{}},
+		{"one-off, sidecar failed while told to stop", web(oneOff), []event{wentWith(0, 0), wentWith(1, 9)}, initproto.Exit{}},
 		{"one-off, sidecar failed", web(oneOff), []event{wentWith(1, 9), wentWith(0, 143)}, initproto.Exit{Status: 143, Description: sidecar + "9"}},
 		{"one-off timed out", web(oneOff), []event{ev(evTimeout), wentWith(1, 143), wentWith(0, 143)}, initproto.Exit{Status: 143, Description: "Timed out after 5m0s"}},
 		{"a very long reason", web(), []event{because(evUnhealthy, strings.Repeat("é", 9000)), wentWith(0, 0), wentWith(1, 0)}, initproto.Exit{Description: strings.Repeat("é", 5000)}},
@@ -221,10 +246,10 @@ func TestNames(t *testing.T) {
 	for s := unborn; s <= ended; s++ {
 		name("state", s.String())
 	}
-	for k := evBegin; k <= evSwept; k++ {
+	for k := evBegin; k <= evMemberOverdue; k++ {
 		name("event", k.String())
 	}
-	for k := doStart; k <= doLeave; k++ {
+	for k := doStart; k <= doMemberGrace; k++ {
 		name("action", k.String())
 	}
 	for p := waiting; p <= gone; p++ {
@@ -295,6 +320,9 @@ func newWorld(t *testing.T, r *rand.Rand) *world {
 	if r.IntN(3) > 0 {
 		p.grace = time.Second
 	}
+	if r.IntN(3) > 0 {
+		p.policies = randomPolicies(r, len(p.sources))
+	}
 	return &world{
 		t: t, r: r, m: newMachine(p),
 		killed: map[int]bool{}, started: map[int]int{}, told: map[string]int{}, counts: map[actionKind]int{},
@@ -305,7 +333,14 @@ func (w *world) random() event {
 	kinds := []eventKind{
 		evBegin, evStarted, evStarted, evStarted, evStarted, evExited, evHealthy, evHealthy, evUnhealthy, evReady, evNotReady, evStop, evTimeout, evGraceOver, evSwept,
 	}
+	if w.m.plan.policies != nil {
+		kinds = append(kinds, evResume, evResume, evPreStopped, evMemberOverdue, evExited, evHealthy, evHealthy, evReady)
+		kinds = slices.DeleteFunc(kinds, func(k eventKind) bool { return k == evStop && w.r.IntN(3) > 0 })
+	}
 	e := event{kind: kinds[w.r.IntN(len(kinds))], member: w.r.IntN(len(w.m.members)), reason: "x"}
+	if e.kind == evMemberOverdue {
+		e.life = max(0, w.m.members[e.member].life-w.r.IntN(2)) // or of an earlier life
+	}
 	if e.kind == evExited {
 		for range 1 + w.r.IntN(2) {
 			e.exits = append(e.exits, exit{member: w.r.IntN(len(w.m.members)), status: w.r.IntN(3)})
@@ -330,10 +365,12 @@ func (w *world) feed(e event) {
 		switch a.kind {
 		case doStart:
 			w.started[a.member]++
+			w.mayStart(before, a.member)
 		case doKill:
 			w.killed[a.member] = true
 			fallthrough
 		case doTerm:
+			w.mayStop(before, a.member)
 			if w.m.members[a.member].phase != alive {
 				w.t.Errorf("signals a member that is %v", w.m.members[a.member].phase)
 			}
@@ -352,7 +389,7 @@ func (w *world) check() {
 		if b.phase != gone {
 			w.t.Errorf("member %d is %v at the end", i, b.phase)
 		}
-		if w.started[i] > 1 || w.told[fmt.Sprint("exited", i)] != w.started[i] {
+		if w.started[i] > 1+b.restarts || w.told[fmt.Sprint("exited", i)] != w.started[i] {
 			w.t.Errorf("member %d was started %d times, and its exit recorded %d times", i, w.started[i], w.told[fmt.Sprint("exited", i)])
 		}
 	}

@@ -27,6 +27,7 @@
 //	output      reads the members' output lines
 //	check       runs health and readiness checks
 //	process     starts, signals and reaps processes
+//	groups      starts members in control groups of their own
 //	agent       runs an instance for package agentserver
 package main
 
@@ -61,6 +62,9 @@ func main() {
 }
 
 func run(args []string) int {
+	if len(args) == 1 && args[0] == enterArg {
+		return runEnter()
+	}
 	flags := flag.NewFlagSet("ingot-init", flag.ContinueOnError)
 	records := flags.String("records", "", "the `directory` for records; - is standard output")
 	agent := flags.Bool("agent", false, "serve the servers of an installation over the network")

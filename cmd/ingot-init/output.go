@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"os"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -111,13 +112,13 @@ func (b *bucket) take(now time.Time, n int) bool {
 	return true
 }
 
-// output is the output of one member, on both its streams.
+// output is the output of one member, on both streams of each of its lives.
 type output struct {
-	member  int
-	w       *initproto.Writer
-	streams []*stream
+	member int
+	w      *initproto.Writer
 
 	mu       sync.Mutex
+	streams  []*stream
 	bucket   bucket
 	lines    int64 // dropped and not reported yet
 	bytes    int64
@@ -161,18 +162,26 @@ func (o *output) report() {
 	}
 }
 
-// settle waits until everything that the member wrote before it exited has been
-// recorded. Processes that it left behind may continue to write.
-func (o *output) settle() {
-	for _, s := range o.streams {
+// settle waits until everything that the member wrote to the streams of a life before it
+// exited has been recorded. Processes that it left behind may continue to write.
+func (o *output) settle(ended []*stream) {
+	for _, s := range ended {
 		s.settle()
 	}
 	o.report()
 }
 
+// current returns the streams that have not ended.
+func (o *output) current() []*stream {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.streams = slices.DeleteFunc(o.streams, (*stream).ended)
+	return slices.Clone(o.streams)
+}
+
 // end waits until everything is recorded, after all processes have exited.
 func (o *output) end() {
-	for _, s := range o.streams {
+	for _, s := range o.current() {
 		s.end()
 	}
 	o.report()
@@ -199,8 +208,19 @@ type stream struct {
 
 func newStream(o *output, kind initproto.Kind, f *os.File) *stream {
 	s := &stream{kind: kind, f: f, o: o, marks: make(chan chan struct{}, 1), done: make(chan struct{})}
+	o.mu.Lock()
+	defer o.mu.Unlock()
 	o.streams = append(o.streams, s)
 	return s
+}
+
+func (s *stream) ended() bool {
+	select {
+	case <-s.done:
+		return true
+	default:
+		return false
+	}
 }
 
 // run reads until the pipe is closed. A slow reader of the records slows it down,
@@ -273,7 +293,11 @@ func (s *stream) deadline(t time.Time) {
 
 func (s *stream) settle() {
 	mark := make(chan struct{})
-	s.marks <- mark
+	select {
+	case s.marks <- mark:
+	case <-s.done:
+		return
+	}
 	s.deadline(time.Unix(1, 0))
 	select {
 	case <-mark:

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"math/rand/v2"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -117,5 +118,43 @@ func TestBucket(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestLateSettle: what is left of an ended life is recorded without cutting a line that the
+// next life is about to finish.
+func TestLateSettle(t *testing.T) {
+	t.Parallel()
+	var records bytes.Buffer
+	o := &output{w: initproto.NewStreamWriter(&records), bucket: bucket{rate: -1}}
+	var ends [2]*os.File
+	var lives [2]*stream
+	var before []*stream
+	for i := range ends {
+		r, w, err := os.Pipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		ends[i], lives[i] = w, newStream(o, initproto.Stdout, r)
+		if _, err := w.WriteString([]string{"old", "new li"}[i]); err != nil {
+			t.Fatal(err)
+		}
+		if i == 0 {
+			before = o.current() // when the first life ended
+		}
+		go lives[i].run()
+	}
+	o.settle(before)
+	if _, err := ends[1].WriteString("ne\n"); err != nil {
+		t.Fatal(err)
+	}
+	for i, w := range ends {
+		if err := w.Close(); err != nil {
+			t.Fatal(err)
+		}
+		<-lives[i].done
+	}
+	if got := records.String(); !strings.Contains(got, " old\n") || !strings.Contains(got, " new line\n") {
+		t.Errorf("the records are %q, want the lines 'old' and 'new line'", got)
 	}
 }

@@ -6,7 +6,10 @@ import (
 	"net"
 	"os"
 	"slices"
+	"strings"
 	"testing"
+
+	"ingot/internal/platform/initproto"
 )
 
 func TestParseListening(t *testing.T) {
@@ -60,8 +63,21 @@ func TestExplained(t *testing.T) {
 		{closed, []socket{{net.IPv6loopback, 8080}}, "port 8080 is not listening: connection refused: the app listens there at ::1 only; make it listen at 0.0.0.0"},
 		{errors.New("HTTP status 500"), []socket{{net.IPv4zero, 3000}}, "HTTP status 500"},
 	} {
-		if got := explained(tc.err, []int{8080, 9000}, func() []socket { return tc.sockets }); got != tc.want {
+		if got := (subject{listening: func() []socket { return tc.sockets }}).explained(tc.err, []int{8080, 9000}); got != tc.want {
 			t.Errorf("%s\nwant %s", got, tc.want)
 		}
+	}
+	elsewhere := func() []socket { return []socket{{net.IPv4zero, 3000}} }
+	side := subject{sidecar: true, listening: elsewhere}
+	if got, want := side.explained(&closedPort{9090, "connection refused"}, []int{9090}), "port 9090 is not listening: connection refused: the sidecar listens on port 3000 instead; make it listen on the port that it declares in `ports`"; got != want {
+		t.Errorf("%s\nwant %s", got, want)
+	}
+	spec := initproto.Spec{Members: []initproto.Member{{Name: "web"}, {Name: "proxy", Ports: []int{9091, 9092}}, {Name: "sidecar/web", Ports: []int{9093}}}}
+	app := subject{listening: elsewhere, others: declared(spec)}
+	if got, want := app.explained(&closedPort{9090, "connection refused"}, []int{8080, 9090}), "port 9090 is not listening: connection refused: no process of the app listens on port 9090; sidecar proxy declares 9091, 9092; sidecar web declares 9093"; got != want {
+		t.Errorf("%s\nwant %s", got, want)
+	}
+	if got := app.explained(closed, []int{8080, 9090}); !strings.HasSuffix(got, "make it listen on the port in $PORT") {
+		t.Errorf("the main process's own port: %s", got)
 	}
 }

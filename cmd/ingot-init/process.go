@@ -18,6 +18,7 @@ type host struct {
 	noGroups bool // the system does not allow dropping groups
 	oom      oomCounter
 	score    *os.File // oomScore, if it has to be kept open
+	groups   []*group // of the members; nil for those without
 }
 
 func newHost(spec initproto.Spec) (*host, error) {
@@ -77,9 +78,13 @@ func (h *host) start(m initproto.Member, o *output) (pid int, failure *startFail
 		_ = files[2].Chown(int(c.Uid), int(c.Gid))
 	}
 	restore := h.expose()
-	pid, err = syscall.ForkExec(path, m.Args, &syscall.ProcAttr{
-		Dir: m.Dir, Env: m.Env, Files: []uintptr{files[0].Fd(), files[1].Fd(), files[2].Fd()}, Sys: sys,
-	})
+	if m.Group != nil {
+		pid, err = h.enter(path, m, files, sys)
+	} else {
+		pid, err = syscall.ForkExec(path, m.Args, &syscall.ProcAttr{
+			Dir: m.Dir, Env: m.Env, Files: []uintptr{files[0].Fd(), files[1].Fd(), files[2].Fd()}, Sys: sys,
+		})
+	}
 	restore()
 	if err != nil {
 		for _, f := range ends {
@@ -99,12 +104,23 @@ func failed(m initproto.Member, err error) *startFailure {
 	}
 	reason := err.Error()
 	var number syscall.Errno
-	if errors.As(err, &number) {
+	var step *stepError
+	if !errors.As(err, &step) && errors.As(err, &number) {
 		reason = number.Error()
 	}
 	f.text = fmt.Sprintf("%s: %s", m.Args[0], reason)
 	return f
 }
+
+// stepError is the failure of something before the program of a member runs.
+type stepError struct {
+	step string
+	err  error
+}
+
+func (e *stepError) Error() string { return e.step + ": " + e.err.Error() }
+
+func (e *stepError) Unwrap() error { return e.err }
 
 // attributes returns the attributes of a member's process.
 func (h *host) attributes() *syscall.SysProcAttr {

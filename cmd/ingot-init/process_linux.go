@@ -23,7 +23,7 @@ func (h *host) prepare() error {
 	groups, err := os.ReadFile("/proc/self/setgroups")
 	h.noGroups = err == nil && strings.TrimSpace(string(groups)) == "deny"
 	h.oom = newOOMCounter(h.first)
-	return nil
+	return h.openGroups("/sys/fs/cgroup")
 }
 
 // tie makes a member die with ingot-init. In a pid namespace it does anyway.

@@ -34,6 +34,8 @@ type note struct {
 	kind initproto.Kind
 	line string
 	body *initproto.EventBody
+	// streams are those of the life that ended, of EventExited.
+	streams []*stream
 }
 
 func newRecorder(save func(initproto.State) error, w *initproto.Writer, outputs []*output) *recorder {
@@ -72,7 +74,7 @@ func (t *recorder) write(n note) {
 	if n.body != nil {
 		switch n.body.Event {
 		case initproto.EventExited:
-			t.outputs[n.member].settle()
+			t.outputs[n.member].settle(n.streams)
 		case initproto.EventEnded:
 			for _, o := range t.outputs {
 				o.end()

@@ -19,6 +19,7 @@ type supervisor struct {
 	phase    initproto.Phase
 	since    time.Time // start of the phase
 	pids     []int     // of the members; 0 if it was never started
+	begins   []time.Time
 	byPID    map[int]int
 	host     *host
 	outputs  []*output
@@ -34,6 +35,7 @@ type supervisor struct {
 
 	checks      context.Context
 	stopChecks  context.CancelFunc
+	lives       []scope // of the members
 	timeout     *time.Timer
 	sweep       *time.Ticker // while sweeping
 	sweepingEnd time.Time
@@ -58,19 +60,19 @@ func newSupervisor(spec initproto.Spec, save func(initproto.State) error, w *ini
 	}
 	p := plan{
 		oneOff: spec.OneOff, health: needsCheck(spec.Health), ready: needsCheck(spec.Readiness),
-		grace: spec.Grace, deadline: spec.Timeout,
+		grace: spec.Grace, deadline: spec.Timeout, policies: policiesOf(spec),
 	}
 	if p.grace == 0 {
 		p.grace = initproto.DefaultGrace
 	}
 	s := &supervisor{
 		spec: spec, host: h,
-		phase: initproto.Starting, since: time.Now(), pids: make([]int, len(spec.Members)), byPID: map[int]int{},
+		phase: initproto.Starting, since: time.Now(), pids: make([]int, len(spec.Members)), begins: make([]time.Time, len(spec.Members)), lives: make([]scope, len(spec.Members)), byPID: map[int]int{},
 		calls: make(chan func()), over: make(chan struct{}), execs: map[int]func(int){},
 		children: make(chan os.Signal, 1), signals: make(chan os.Signal, 16), events: make(chan event, 16),
 	}
 	for i, m := range spec.Members {
-		p.sources = append(p.sources, m.Source)
+		p.sources, p.names = append(p.sources, m.Source), append(p.names, m.Name)
 		s.outputs = append(s.outputs, &output{member: i, w: w, bucket: bucket{rate: spec.LogRate}})
 	}
 	s.machine = newMachine(p)
@@ -90,10 +92,11 @@ func (s *supervisor) run() int {
 
 	s.recorder.record(note{state: s.state()})
 	if s.spec.OneOff && s.spec.Timeout > 0 {
-		s.timeout = time.AfterFunc(s.spec.Timeout, func() { s.events <- event{kind: evTimeout} })
+		s.timeout = s.later(s.spec.Timeout, event{kind: evTimeout})
 	}
 	s.handle(event{kind: evBegin})
 	shedLater()
+	watch := s.host.watchLimits()
 	for s.machine.state != ended {
 		var sweep <-chan time.Time
 		if s.sweep != nil {
@@ -111,6 +114,8 @@ func (s *supervisor) run() int {
 		case <-sweep:
 			s.host.killAll(s.pids)
 			s.reap()
+		case <-watch:
+			s.host.killExceeded()
 		}
 	}
 	close(s.over)
@@ -152,21 +157,30 @@ func (s *supervisor) do(a action) (result event, ok bool) {
 	case doStart:
 		return s.start(a.member), true
 	case doTerm:
-		s.host.signalGroup(s.pids[a.member], syscall.SIGTERM)
+		s.host.signalGroup(s.pids[a.member], stopSignal(s.spec.Members[a.member]))
 	case doKill:
 		s.host.signalGroup(s.pids[a.member], syscall.SIGKILL)
 	case doCheck:
-		main := s.pids[0]
-		go watchHealth(s.checks, s.spec.Health, func() []socket { return s.host.listening(main) }, s.post)
+		s.check(a.member)
 	case doWatch:
-		go watchReadiness(s.checks, s.spec.Readiness, s.post)
+		s.watch(a.member)
+	case doUncheckMember:
+		if end := s.lives[a.member].end; end != nil { // it was started
+			end()
+		}
+	case doPause:
+		s.later(a.delay, event{kind: evResume, member: a.member})
+	case doMemberGrace:
+		s.later(a.delay, event{kind: evMemberOverdue, member: a.member, life: a.life})
+	case doPreStop:
+		return s.preStop(a.member)
 	case doUncheck:
 		s.stopChecks()
 		if s.timeout != nil {
 			s.timeout.Stop()
 		}
 	case doGrace:
-		time.AfterFunc(s.machine.plan.grace, func() { s.events <- event{kind: evGraceOver} })
+		s.later(s.machine.plan.grace, event{kind: evGraceOver})
 	case doSweep:
 		s.sweep = time.NewTicker(sweepPause)
 		s.sweepingEnd = time.Now().Add(sweepLimit)
@@ -176,28 +190,26 @@ func (s *supervisor) do(a action) (result event, ok bool) {
 		default: // a check is already pending
 		}
 	case doTell:
-		s.recorder.record(note{state: s.state(), member: a.member, kind: initproto.Stdout, line: a.line, body: &a.body})
+		n := note{state: s.state(), member: a.member, kind: initproto.Stdout, line: a.line, body: &a.body}
+		if a.body.Event == initproto.EventExited {
+			// Those of now: the next life may have begun to write when this is recorded.
+			n.streams = s.outputs[a.member].current()
+		}
+		s.recorder.record(n)
 	case doLeave:
 		s.sweep.Stop()
 	}
 	return event{}, false
 }
 
-// post hands over the result of a check, unless the supervisor has finished.
-func (s *supervisor) post(e event) {
-	select {
-	case s.events <- e:
-	case <-s.checks.Done():
-	}
-}
-
 func (s *supervisor) start(i int) event {
 	pid, failure := s.host.start(s.spec.Members[i], s.outputs[i])
 	if failure != nil {
 		s.recorder.record(note{state: s.state(), member: i, kind: initproto.Stderr, line: failure.Error()})
-		return event{kind: evExited, exits: []exit{{member: i, status: failure.status}}}
+		return event{kind: evExited, exits: []exit{{member: i, status: failure.status, at: time.Now()}}}
 	}
-	s.pids[i] = pid
+	s.pids[i], s.begins[i] = pid, time.Now()
+	s.newLife(i)
 	s.byPID[pid] = i
 	return event{kind: evStarted, member: i}
 }
@@ -219,7 +231,9 @@ func (s *supervisor) reap() {
 			continue
 		}
 		delete(s.byPID, pid)
-		exits = append(exits, s.exitOf(i, status))
+		x := s.exitOf(i, status)
+		x.at, x.lived = time.Now(), time.Since(s.begins[i])
+		exits = append(exits, x)
 	}
 	if len(exits) > 0 {
 		s.handle(event{kind: evExited, exits: exits})
@@ -235,7 +249,17 @@ func (s *supervisor) exitOf(i int, status syscall.WaitStatus) exit {
 		x.status, x.signaled = 128+int(status.Signal()), true
 	}
 	// A shell exits with the status of its killed child.
-	x.oom = i != none && x.status == 128+int(syscall.SIGKILL) && s.host.outOfMemory()
+	if i == none || x.status != 128+int(syscall.SIGKILL) {
+		return x
+	}
+	if g := s.host.groups[i]; g != nil {
+		x.oom, x.limit = g.outOfMemory()
+		if x.oom {
+			g.kill() // what the kernel has left of it, where it kills single processes
+		}
+		return x
+	}
+	x.oom = s.host.outOfMemory()
 	return x
 }
 
@@ -254,11 +278,17 @@ func (s *supervisor) signal(sig os.Signal) {
 
 // state returns the state that a restarted server needs to know.
 func (s *supervisor) state() initproto.State {
-	st := initproto.State{Phase: s.phase, Ready: s.machine.ready, Since: s.since.UTC(), PID: os.Getpid()}
+	// Version 3 is about the launch alone: servers of version 2 understand its state.
+	st := initproto.State{Protocol: min(s.spec.Needs(), 2), Phase: s.phase, Ready: s.machine.ready, Since: s.since.UTC(), PID: os.Getpid()}
 	for i, m := range s.machine.members {
-		st.Members = append(st.Members, initproto.MemberState{
+		one := initproto.MemberState{
 			Name: s.spec.Members[i].Name, PID: s.pids[i], Exited: m.phase == gone, Status: m.exit.status,
-		})
+			Since: s.begins[i].UTC(), Restarts: m.restarts, Waiting: m.phase == waiting || m.phase == pausing,
+		}
+		if !m.exit.at.IsZero() {
+			one.LastExit = &initproto.MemberExit{Status: m.exit.status, Reason: m.reason, Time: m.exit.at.UTC(), OOM: m.exit.oom}
+		}
+		st.Members = append(st.Members, one)
 	}
 	if s.machine.state == ended {
 		x := s.machine.exit()

@@ -97,6 +97,9 @@ type Process struct {
 	LogRate   int64 // bytes a second; -1 means no limit
 	Health    HealthCheck
 	Readiness HealthCheck
+	// OnCredentials is what instances need when credentials in their service files change:
+	// OnCredentialsNone, OnCredentialsRestart (also if it is empty) or the name of a signal.
+	OnCredentials string
 	// Version changes whenever instances have to be replaced.
 	Version string
 	// DropletGUID is the droplet that its instances run. It becomes the app's
@@ -125,22 +128,24 @@ type Sidecar struct {
 	ProcessTypes []string
 	MemoryMB     int    // 0 means not set
 	Origin       string // user, buildpack
+	Options      SidecarOptions
 }
 
 // PackageState is how far the source of an app has been uploaded.
 //
 //	AWAITING_UPLOAD ◀──▶ PROCESSING_UPLOAD ──▶ READY ◀── COPYING
-//	                             └──────────▶ FAILED
+//	                             └──────────▶ FAILED    └──▶ EXPIRED
 type PackageState string
 
 // The states of a package. A copy of another package is copying until its files
-// are stored.
+// are stored. The files of an expired one are removed.
 const (
 	PackageAwaitingUpload   PackageState = "AWAITING_UPLOAD"
 	PackageProcessingUpload PackageState = "PROCESSING_UPLOAD"
 	PackageCopying          PackageState = "COPYING"
 	PackageReady            PackageState = "READY"
 	PackageFailed           PackageState = "FAILED"
+	PackageExpired          PackageState = "EXPIRED"
 )
 
 // Package is the source of an app.
@@ -189,12 +194,14 @@ type Build struct {
 type DropletState string
 
 // The states of a droplet. Those that a build makes are staged from the start;
-// those that users upload or copy become so once their file is stored.
+// those that users upload or copy become so once their file is stored. The file of an
+// expired one is removed.
 const (
 	DropletAwaitingUpload DropletState = "AWAITING_UPLOAD"
 	DropletCopying        DropletState = "COPYING"
 	DropletStaged         DropletState = "STAGED"
 	DropletFailed         DropletState = "FAILED"
+	DropletExpired        DropletState = "EXPIRED"
 )
 
 // Droplet is a runnable app.
@@ -237,6 +244,8 @@ type DropletSidecar struct {
 	Command      string   `json:"command"`
 	ProcessTypes []string `json:"process_types"`
 	MemoryMB     int      `json:"memory,omitempty"`
+	// Options are nil if it asks for nothing beyond Cloud Foundry.
+	Options *SidecarOptions `json:"options,omitempty"`
 }
 
 // InstanceState is the state of one instance, as users see it.

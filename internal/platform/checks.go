@@ -113,7 +113,7 @@ func CheckSidecar(s *Sidecar) error {
 	case len([]rune(s.Command)) > 4096:
 		problems = append(problems, "Command is too long (maximum is 4096 characters)")
 	}
-	if len(s.ProcessTypes) == 0 {
+	if len(s.ProcessTypes) == 0 && len(s.Options.RunIn) == 0 {
 		problems = append(problems, "Process types must have at least 1 process_type")
 	}
 	for i, t := range s.ProcessTypes {
@@ -127,6 +127,7 @@ func CheckSidecar(s *Sidecar) error {
 	if s.MemoryMB < 0 {
 		problems = append(problems, "Memory in mb must be greater than 0")
 	}
+	problems = append(problems, s.Options.check()...)
 	return fault.Invalid(problems...)
 }
 

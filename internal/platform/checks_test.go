@@ -43,7 +43,7 @@ func TestCheckTenantName(t *testing.T) {
 
 func TestCheckUploads(t *testing.T) {
 	t.Parallel()
-	for _, state := range []PackageState{PackageAwaitingUpload, PackageProcessingUpload, PackageCopying, PackageReady, PackageFailed} {
+	for _, state := range []PackageState{PackageAwaitingUpload, PackageProcessingUpload, PackageCopying, PackageReady, PackageFailed, PackageExpired} {
 		err := CheckPackageUpload(&Package{Type: PackageBits, State: state})
 		if got, want := fault.Is(err, fault.BadRequest), state != PackageAwaitingUpload; got != want {
 			t.Errorf("upload to a package that is %s: got %v, want refused %v", state, err, want)

@@ -24,6 +24,8 @@ type Revision struct {
 	Env       map[string]string
 	Processes map[string]RevisionProcess // by type
 	Sidecars  []RevisionSidecar
+	// Options are those of the sidecars that have any, by name.
+	Options map[string]SidecarOptions
 }
 
 // RevisionProcess is a process type of a revision. The number of instances is not
@@ -56,6 +58,12 @@ func RevisionOf(app *App, processes []*Process, sidecars []*Sidecar) *Revision {
 	}
 	for _, s := range sidecars {
 		r.Sidecars = append(r.Sidecars, RevisionSidecar{s.Name, s.Command, slices.Sorted(slices.Values(s.ProcessTypes)), s.MemoryMB, s.Origin})
+		if !s.Options.IsZero() {
+			if r.Options == nil {
+				r.Options = map[string]SidecarOptions{}
+			}
+			r.Options[s.Name] = s.Options
+		}
 	}
 	slices.SortFunc(r.Sidecars, func(x, y RevisionSidecar) int { return cmp.Compare(x.Name, y.Name) })
 	return r
@@ -74,10 +82,23 @@ func (r *Revision) SidecarsOf(processType string) []*Sidecar {
 	var out []*Sidecar
 	for _, s := range r.Sidecars {
 		if slices.Contains(s.ProcessTypes, processType) {
-			out = append(out, &Sidecar{AppGUID: r.AppGUID, Name: s.Name, Command: s.Command, ProcessTypes: s.ProcessTypes, MemoryMB: s.MemoryMB, Origin: s.Origin})
+			out = append(out, r.sidecar(s))
 		}
 	}
 	return out
+}
+
+// AllSidecars returns the sidecars of the revision.
+func (r *Revision) AllSidecars() []*Sidecar {
+	all := make([]*Sidecar, 0, len(r.Sidecars))
+	for _, s := range r.Sidecars {
+		all = append(all, r.sidecar(s))
+	}
+	return all
+}
+
+func (r *Revision) sidecar(s RevisionSidecar) *Sidecar {
+	return &Sidecar{AppGUID: r.AppGUID, Name: s.Name, Command: s.Command, ProcessTypes: s.ProcessTypes, MemoryMB: s.MemoryMB, Origin: s.Origin, Options: r.Options[s.Name]}
 }
 
 // SameSettings reports whether the processes of both have the same settings.
@@ -118,7 +139,7 @@ func (r *Revision) ChangesTo(next *Revision) []string {
 			changes = append(changes, fmt.Sprintf("Process type '%s' removed.", kind))
 		}
 	}
-	if !slices.EqualFunc(r.Sidecars, next.Sidecars, sameSidecar) {
+	if !slices.EqualFunc(r.Sidecars, next.Sidecars, sameSidecar) || !maps.EqualFunc(r.Options, next.Options, SidecarOptions.Equal) {
 		changes = append(changes, "Sidecars updated.")
 	}
 	slices.Sort(changes)

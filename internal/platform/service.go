@@ -75,7 +75,9 @@ type ServicePlan struct {
 	Free           bool
 	Bindable       bool
 	PlanUpdateable bool
-	Visibility     Visibility
+	// BindingRotatable means that the broker makes successors of bindings.
+	BindingRotatable bool
+	Visibility       Visibility
 	// Orgs are those that see it when Visibility is VisibleOrgs.
 	Orgs                   []string
 	MaintenanceVersion     string
@@ -181,7 +183,9 @@ type ServiceBinding struct {
 	AppGUID      string // of app bindings
 	RouteGUID    string // of route bindings
 	// SpaceGUID is the space of the app or the route; for keys, of the instance.
-	SpaceGUID       string
+	SpaceGUID string
+	// BrokerID is the broker's id of the credentials, if they replaced others; see AtBroker.
+	BrokerID        string
 	SyslogDrainURL  string
 	RouteServiceURL string
 	VolumeMounts    []map[string]any

@@ -31,7 +31,7 @@ func CheckSidecars(buildpacks []DropletBuildpack, needed bool, sidecars []Sideca
 		if s.MemoryMB > 0 {
 			continue
 		}
-		problems = append(problems, "The sidecar \""+s.Name+"\" of "+strings.Join(s.ProcessTypes, ", ")+" has no memory: "+
+		problems = append(problems, "The sidecar \""+s.Name+"\" of "+strings.Join(slices.Concat(s.ProcessTypes, s.Options.RunIn), ", ")+" has no memory: "+
 			"apps of "+name+" take all the memory they are told of, so nothing would be left for it. "+
 			"Set `memory` of the sidecar (memory: 64MB in the manifest, memory_in_mb in the API) and stage again")
 	}
@@ -44,8 +44,26 @@ func MergeSidecars(users []Sidecar, droplets []DropletSidecar) []Sidecar {
 	all := slices.Clone(users)
 	for _, d := range droplets {
 		if !slices.ContainsFunc(all, func(s Sidecar) bool { return s.Name == d.Name }) {
-			all = append(all, Sidecar{Name: d.Name, Command: d.Command, ProcessTypes: d.ProcessTypes, MemoryMB: d.MemoryMB, Origin: "buildpack"})
+			all = append(all, *d.Sidecar())
 		}
 	}
 	return all
 }
+
+// The origins of sidecars.
+const (
+	SidecarOfUser      = "user"
+	SidecarOfBuildpack = "buildpack"
+)
+
+// Sidecar returns the sidecar of an app that has the droplet.
+func (d DropletSidecar) Sidecar() *Sidecar {
+	s := &Sidecar{Name: d.Name, Command: d.Command, ProcessTypes: d.ProcessTypes, MemoryMB: d.MemoryMB, Origin: SidecarOfBuildpack}
+	if d.Options != nil {
+		s.Options = *d.Options
+	}
+	return s
+}
+
+// RunsInTasks reports whether the sidecar accompanies tasks.
+func (s *Sidecar) RunsInTasks() bool { return slices.Contains(s.Options.RunIn, RunInTasks) }

@@ -55,6 +55,7 @@ type Tx interface {
 	ServicePlans() Repo[ServicePlan]
 	ServiceInstances() Repo[ServiceInstance]
 	ServiceBindings() Repo[ServiceBinding]
+	CredentialRotations() Repo[CredentialRotation]
 
 	FeatureFlags() ([]FeatureFlag, error) // only those that were set
 	SetFeatureFlag(FeatureFlag) error

@@ -338,32 +338,3 @@ func (p *Platform) assignDroplet(tx platform.Tx, by Actor, app *platform.App, d 
 	}
 	return p.RecordApp(tx, "audit.app.droplet.mapped", by, app, map[string]any{"request": map[string]any{"droplet_guid": d.GUID}})
 }
-
-func (p *Platform) syncBuildpackSidecars(tx platform.Tx, app *platform.App, d *platform.Droplet) error {
-	have, _, err := tx.Sidecars().List(platform.Where("app_guid", app.GUID))
-	if err != nil {
-		return err
-	}
-	users := map[string]bool{}
-	for _, s := range have {
-		if s.Origin == "buildpack" {
-			if err := tx.Sidecars().Delete(s.GUID); err != nil {
-				return err
-			}
-		} else {
-			users[s.Name] = true
-		}
-	}
-	for _, s := range d.Sidecars {
-		if users[s.Name] {
-			return fault.Invalid(fmt.Sprintf("Buildpack defined sidecar %q conflicts with an existing user-defined sidecar. Consider renaming %q.", s.Name, s.Name))
-		}
-		err := tx.Sidecars().Insert(&platform.Sidecar{
-			AppGUID: app.GUID, Name: s.Name, Command: s.Command, ProcessTypes: s.ProcessTypes, MemoryMB: s.MemoryMB, Origin: "buildpack",
-		})
-		if err != nil {
-			return err
-		}
-	}
-	return nil
-}

@@ -17,7 +17,7 @@ func (p *Platform) EnsureDefaults(tx platform.Tx, domain string) error {
 	if err := ensure(tx.Stacks(), platform.Where("name", p.Stack), &platform.Stack{Name: p.Stack, Description: "The system this server runs on", Default: true, State: platform.StackActive}); err != nil {
 		return err
 	}
-	for _, d := range []*platform.Domain{{Name: "apps." + domain}, {Name: internalDomain, Internal: true}} {
+	for _, d := range []*platform.Domain{{Name: appsDomain(domain)}, {Name: internalDomain, Internal: true}} {
 		if err := ensure(tx.Domains(), platform.Where("name", d.Name), d); err != nil {
 			return err
 		}

@@ -31,13 +31,20 @@ func (p *Platform) CreateDroplet(tx platform.Tx, by Actor, app *platform.App, d,
 	if err := tx.Droplets().Insert(d); err != nil {
 		return err
 	}
-	return p.recordDroplet(tx, "create", by, app, d)
+	data := map[string]any{"droplet_guid": d.GUID}
+	if source != nil {
+		data["request"] = map[string]any{"source_droplet_guid": source.GUID}
+	}
+	return p.RecordApp(tx, "audit.app.droplet.create", by, app, data)
 }
 
 // DropletCopied makes a copy usable whose file is stored.
 func (p *Platform) DropletCopied(tx platform.Tx, d *platform.Droplet) error {
 	d.State = platform.DropletStaged
-	return tx.Droplets().Update(d)
+	if err := tx.Droplets().Update(d); err != nil {
+		return err
+	}
+	return p.expireDropletsOf(tx, d.AppGUID)
 }
 
 // DropletUploaded makes a droplet usable whose file is stored; found is what the
@@ -56,6 +63,9 @@ func (p *Platform) DropletUploaded(tx platform.Tx, by Actor, app *platform.App, 
 	}
 	d.ProcessTypes, d.Buildpacks, d.Sidecars, d.ExecutionMetadata = types, found.Buildpacks, found.Sidecars, found.ExecutionMetadata
 	if err := p.updateUploaded(tx, d); err != nil {
+		return err
+	}
+	if err := p.ExpireDroplets(tx, app); err != nil {
 		return err
 	}
 	return p.recordDroplet(tx, "upload", by, app, d)

@@ -65,15 +65,15 @@ func (i *AppInfo) VCAPApplication(api string, process *platform.Process, memoryM
 	return out
 }
 
-// Memory returns how much memory the main process and each sidecar can use. The
-// main process gets what the sidecars leave.
-func Memory(process *platform.Process, sidecars []*platform.Sidecar) (mainMB int, sidecarMB map[string]int) {
-	mainMB, sidecarMB = process.MemoryMB, map[string]int{}
+// Memory returns how much memory the main process and each sidecar of an instance
+// can use. The main process gets what the sidecars leave.
+func Memory(instanceMB int, sidecars []*platform.Sidecar) (mainMB int, sidecarMB map[string]int) {
+	mainMB, sidecarMB = instanceMB, map[string]int{}
 	for _, s := range sidecars {
 		mainMB -= s.MemoryMB
 		sidecarMB[s.Name] = s.MemoryMB
 		if s.MemoryMB == 0 {
-			sidecarMB[s.Name] = process.MemoryMB
+			sidecarMB[s.Name] = instanceMB
 		}
 	}
 	return mainMB, sidecarMB

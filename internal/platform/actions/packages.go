@@ -34,13 +34,23 @@ func (p *Platform) CreatePackage(tx platform.Tx, by Actor, app *platform.App, pk
 	if err := tx.Packages().Insert(pkg); err != nil {
 		return err
 	}
+	if err := p.expirePackages(tx, app); err != nil {
+		return err
+	}
 	return p.recordPackage(tx, "create", by, app, pkg)
 }
 
 // PackageCopied makes a copy ready whose bits are stored.
 func (p *Platform) PackageCopied(tx platform.Tx, pkg *platform.Package) error {
 	pkg.State = platform.PackageReady
-	return tx.Packages().Update(pkg)
+	if err := tx.Packages().Update(pkg); err != nil {
+		return err
+	}
+	app, err := tx.Apps().Get(pkg.AppGUID)
+	if err != nil {
+		return err
+	}
+	return p.expirePackages(tx, app)
 }
 
 // BeginPackageUpload reserves a package for one upload: of two that arrive at the
@@ -57,6 +67,9 @@ func (p *Platform) BeginPackageUpload(tx platform.Tx, pkg *platform.Package) err
 func (p *Platform) PackageUploaded(tx platform.Tx, by Actor, app *platform.App, pkg *platform.Package, checksum string) error {
 	pkg.State, pkg.Checksum = platform.PackageReady, checksum
 	if err := tx.Packages().Update(pkg); err != nil {
+		return err
+	}
+	if err := p.expirePackages(tx, app); err != nil {
 		return err
 	}
 	return p.recordPackage(tx, "upload", by, app, pkg)

@@ -3,6 +3,7 @@ package actions
 import (
 	"time"
 
+	"ingot/internal/base/tracing"
 	"ingot/internal/platform"
 )
 
@@ -24,6 +25,9 @@ type Platform struct {
 	// PortFree returns an error if a port cannot be opened for a new TCP route, because
 	// another program has it; nil means that all can.
 	PortFree func(port int) error
+	// NoMemberLimits is why the memory and processor shares of single sidecars cannot be
+	// enforced here, for users; empty if they can.
+	NoMemberLimits string
 	// Stack is the name of the stack of apps that name none.
 	Stack string
 }
@@ -44,6 +48,8 @@ type Actor struct {
 	Mail string
 	// Admin may do what would let others take over what is not theirs.
 	Admin bool
+	// Origin is the request of the actor.
+	Origin tracing.Origin `json:",omitzero"`
 }
 
 // Target is what is done to, and where it is.

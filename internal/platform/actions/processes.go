@@ -79,7 +79,7 @@ func leavesMemory(tx platform.Tx, process *platform.Process) error {
 		return err
 	}
 	if used := sidecarMemory(sidecars); used > 0 && used >= process.MemoryMB {
-		return fault.Invalid("The requested memory allocation is not large enough to run all of your sidecar processes.")
+		return fault.Invalid("The requested memory allocation is not large enough to run all of your sidecar processes." + figures(process, sidecars))
 	}
 	return nil
 }
@@ -104,6 +104,9 @@ func (p *Platform) UpdateProcess(tx platform.Tx, by Actor, app *platform.App, pr
 		return err
 	}
 	if err := platform.CheckHealth(process.Readiness, "Readiness health check"); err != nil {
+		return err
+	}
+	if err := platform.CheckOnCredentials(process.OnCredentials); err != nil {
 		return err
 	}
 	if err := tx.Processes().Update(process); err != nil {

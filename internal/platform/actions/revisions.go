@@ -196,11 +196,8 @@ func restoreSidecars(tx platform.Tx, r *platform.Revision) error {
 	if _, err := tx.Sidecars().DeleteAll(platform.Where("app_guid", r.AppGUID)); err != nil {
 		return err
 	}
-	for _, s := range r.Sidecars {
-		err := tx.Sidecars().Insert(&platform.Sidecar{
-			AppGUID: r.AppGUID, Name: s.Name, Command: s.Command, ProcessTypes: s.ProcessTypes, MemoryMB: s.MemoryMB, Origin: s.Origin,
-		})
-		if err != nil {
+	for _, s := range r.AllSidecars() {
+		if err := tx.Sidecars().Insert(s); err != nil {
 			return err
 		}
 	}

@@ -1,6 +1,7 @@
 package actions
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -162,27 +163,34 @@ func (p *Platform) UnshareDomain(tx platform.Tx, d *platform.Domain, org string)
 	return tx.Domains().Update(d)
 }
 
-// DefaultDomain returns the first domain that apps of an organization can use.
+// DefaultDomain returns the domain for routes of apps of an organization that name none: the
+// one that belongs to the server's, or else the first that they can use. After a change of
+// the server's domain, that of the previous one may be older.
 func (p *Platform) DefaultDomain(tx platform.Tx, orgGUID string) (*platform.Domain, error) {
 	all, _, err := tx.Domains().List(platform.Query{})
 	if err != nil {
 		return nil, err
 	}
-	var own *platform.Domain
+	var shared, own *platform.Domain
 	for _, d := range all {
 		switch {
 		case d.Internal || d.RouterGroup != "":
-		case d.OrgGUID == "":
+		case d.OrgGUID == "" && d.Name == appsDomain(p.SystemDomain):
 			return d, nil
-		case own == nil && platform.UsableIn(d, orgGUID):
+		case d.OrgGUID == "" && shared == nil:
+			shared = d
+		case d.OrgGUID != "" && own == nil && platform.UsableIn(d, orgGUID):
 			own = d
 		}
 	}
-	if own == nil {
-		return nil, fault.New(fault.NotFound, "Domain not found")
+	if found := cmp.Or(shared, own); found != nil {
+		return found, nil
 	}
-	return own, nil
+	return nil, fault.New(fault.NotFound, "Domain not found")
 }
+
+// appsDomain returns the name of the domain for apps of a server.
+func appsDomain(system string) string { return "apps." + system }
 
 // CreateRoute stores a route; an equal one anywhere is an error. Its host stays
 // as it is written; wherever hosts are compared, A is a.

@@ -181,8 +181,9 @@ func ServiceFiles(tx platform.Tx, app *platform.App) (map[string][]byte, error) 
 	return files, nil
 }
 
-// files adds the folder of one binding. Credentials that are not text are
-// written as JSON; a name that cannot be a file's is an error the user can mend.
+// files adds the folder of one binding, with the file names of Cloud Foundry: those of
+// VCAP_SERVICES with dashes. Values that are not text are written as JSON, and empty ones
+// not at all; a name that cannot be a file's is an error the user can mend.
 func (b *bound) files(to map[string][]byte) error {
 	dir := b.name()
 	if !fileName(dir) {
@@ -195,7 +196,7 @@ func (b *bound) files(to map[string][]byte) error {
 	own := b.entry()
 	for _, k := range []string{"binding_guid", "binding_name", "instance_guid", "instance_name", "label", "name", "plan", "syslog_drain_url", "tags", "volume_mounts"} {
 		if v := own[k]; v != nil {
-			content[k] = v
+			content[strings.ReplaceAll(k, "_", "-")] = v
 		}
 	}
 	content["type"], content["provider"] = b.label(), b.label()
@@ -215,7 +216,9 @@ func (b *bound) files(to map[string][]byte) error {
 		if err != nil {
 			return err
 		}
-		to[path] = text
+		if !slices.Contains([]string{"null", "[]", "{}"}, string(text)) {
+			to[path] = text
+		}
 	}
 	return nil
 }
@@ -358,6 +361,9 @@ func (p *Platform) RemoveInstance(tx platform.Tx, by Actor, i *platform.ServiceI
 		if err := p.RemoveBinding(tx, by, b, i); err != nil {
 			return err
 		}
+	}
+	if _, err := tx.CredentialRotations().DeleteAll(platform.Where("instance_guid", i.GUID)); err != nil {
+		return err
 	}
 	if err := tx.ServiceInstances().Delete(i.GUID); err != nil {
 		return err

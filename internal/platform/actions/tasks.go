@@ -1,6 +1,9 @@
 package actions
 
 import (
+	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	"ingot/internal/base/fault"
@@ -58,6 +61,9 @@ func (p *Platform) CreateTask(tx platform.Tx, by Actor, app *platform.App, t *pl
 		return err
 	}
 	if err := taskDroplet(tx, app, t); err != nil {
+		return err
+	}
+	if _, err := TaskSidecars(tx, app, t); err != nil {
 		return err
 	}
 	if err := taskRoom(tx, app); err != nil {
@@ -128,12 +134,33 @@ func (p *Platform) CancelTask(tx platform.Tx, by Actor, app *platform.App, t *pl
 	return p.RecordApp(tx, "audit.app.task.cancel", by, app, map[string]any{"task_guid": t.GUID, "request": map[string]any{"name": t.Name}})
 }
 
-// TaskEnvironment is the environment of a task: that of a process of the app,
-// with the sizes of the task.
-func (p *Platform) TaskEnvironment(tx platform.Tx, info *AppInfo, t *platform.Task, api string) (map[string]string, error) {
+// TaskEnvironment is the environment of a member of a task: that of a process of
+// the app, with the sizes of the task.
+func (p *Platform) TaskEnvironment(tx platform.Tx, info *AppInfo, t *platform.Task, memoryMB int, api string) (map[string]string, error) {
 	application := info.VCAPApplication(api, nil, 0)
-	application["limits"] = map[string]any{"fds": DefaultFiles, "mem": t.MemoryMB, "disk": t.DiskMB}
-	return p.runEnvironment(tx, info, application, t.MemoryMB)
+	application["limits"] = map[string]any{"fds": DefaultFiles, "mem": memoryMB, "disk": t.DiskMB}
+	return p.runEnvironment(tx, info, application, memoryMB)
+}
+
+// TaskSidecars returns the sidecars that accompany a task of an app. It refuses
+// sidecars that leave the command no memory, as those of a process are refused.
+func TaskSidecars(tx platform.Tx, app *platform.App, t *platform.Task) ([]*platform.Sidecar, error) {
+	all, _, err := tx.Sidecars().List(platform.Where("app_guid", app.GUID))
+	if err != nil {
+		return nil, err
+	}
+	all = slices.DeleteFunc(all, func(s *platform.Sidecar) bool { return !s.RunsInTasks() })
+	if used := sidecarMemory(all); used > 0 && used >= t.MemoryMB {
+		var names []string
+		for _, s := range all {
+			if s.MemoryMB > 0 {
+				names = append(names, fmt.Sprintf("%s (%d MB)", s.Name, s.MemoryMB))
+			}
+		}
+		return nil, fault.Invalid(fmt.Sprintf("The requested memory allocation is not large enough to run all of your sidecar processes: "+
+			"the task has %d MB, and its sidecars need %s. Give the task more memory, or the sidecars less.", t.MemoryMB, strings.Join(names, ", ")))
+	}
+	return all, nil
 }
 
 // PurgeTasks deletes tasks that have been over for long, but never the newest of

@@ -219,6 +219,16 @@ type Usage struct {
 	MemoryLimit int64         `json:"memory_limit"`
 	Disk        int64         `json:"disk"`
 	OOMKills    int64         `json:"oom_kills"`
+	// Members are those of the instance; agents of earlier versions send none.
+	Members []MemberUsage `json:"members,omitempty"`
+}
+
+// MemberUsage is what one member uses.
+type MemberUsage struct {
+	// State is the initproto.MemberState as JSON.
+	State   []byte        `json:"state"`
+	CPUTime time.Duration `json:"cpu_time"`
+	Memory  int64         `json:"memory"`
 }
 
 // State is the state of an instance.

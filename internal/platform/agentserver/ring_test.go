@@ -236,7 +236,7 @@ func TestCgroups(t *testing.T) {
 			t.Errorf("%s: %q, want %q", name, got, c.want)
 		}
 	}
-	if u := processes(os.Getpid()); u.Memory <= 0 || u.CPUTime < 0 {
+	if u := readTable().below(os.Getpid()); u.Memory <= 0 || u.CPUTime < 0 {
 		t.Errorf("this process uses %+v", u)
 	}
 }

@@ -5,6 +5,7 @@ package agentserver
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -14,6 +15,7 @@ import (
 
 	"ingot/internal/platform/agentproto"
 	"ingot/internal/platform/homedir"
+	"ingot/internal/platform/initproto"
 )
 
 // diskFresh is how long the size of the home directory is used.
@@ -42,13 +44,16 @@ func (a *Agent) serveUsage(c *agentproto.Conn) error {
 		return err
 	}
 	u := a.usage.group.read()
+	table := readTable()
 	if a.usage.group == (cgroup{}) {
-		u = processes(os.Getpid())
+		u = table.below(os.Getpid())
 	}
 	u.Time, u.Disk = time.Now().UTC(), a.usage.diskOf(a.c.Home)
 	a.mu.Lock()
 	u.MemoryLimit = a.launch.memory
+	state := a.state
 	a.mu.Unlock()
+	u.Members = table.members(state)
 	return c.SendJSON(agentproto.Document, u)
 }
 
@@ -150,56 +155,98 @@ func number(dir, name, key string) int64 {
 	return 0
 }
 
-// processes sums up a process and its descendants, where there is no control group.
-func processes(root int) (u agentproto.Usage) {
+// table is the process table of the instance, by pid.
+type table map[int]proc
+
+type proc struct {
+	initproto.Lineage
+	used agentproto.Usage
+}
+
+// readTable reads it. Processes that end meanwhile may be missing.
+func readTable() table {
+	t := table{}
 	dir, err := os.Open("/proc")
 	if err != nil {
-		return u
+		return t
 	}
 	defer dir.Close()
 	names, _ := dir.Readdirnames(-1)
-	parents := map[int]int{}
-	used := map[int]agentproto.Usage{}
 	for _, name := range names {
 		if pid, err := strconv.Atoi(name); err == nil {
-			if parent, one, ok := parseStat("/proc/" + name + "/stat"); ok {
-				parents[pid], used[pid] = parent, one
+			if one, ok := parseStat("/proc/" + name + "/stat"); ok {
+				t[pid] = one
 			}
 		}
 	}
-	for pid, one := range used {
+	return t
+}
+
+// below sums up a process and its descendants, where there is no control group.
+func (t table) below(root int) (u agentproto.Usage) {
+	for pid, one := range t {
 		at := pid
 		for depth := 0; at != root && at > 0 && depth < 1000; depth++ {
-			at = parents[at]
+			at = t[at].Parent
 		}
 		if at == root {
-			u.CPUTime += one.CPUTime
-			u.Memory += one.Memory
+			u.CPUTime += one.used.CPUTime
+			u.Memory += one.used.Memory
 		}
 	}
 	return u
 }
 
+// members sums up the processes of each member; state is that of the instance as JSON. A Pod
+// does not hand over its control group, so members have none of their own.
+func (t table) members(state []byte) (list []agentproto.MemberUsage) {
+	var s initproto.State
+	if json.Unmarshal(state, &s) != nil {
+		return nil // not launched yet
+	}
+	pids := make([]int, len(s.Members))
+	for i, m := range s.Members {
+		text, err := json.Marshal(m)
+		if err != nil {
+			return nil
+		}
+		list = append(list, agentproto.MemberUsage{State: text})
+		if !m.Exited && !m.Waiting {
+			pids[i] = m.PID
+		}
+	}
+	lineage := make(map[int]initproto.Lineage, len(t))
+	for pid, one := range t {
+		lineage[pid] = one.Lineage
+	}
+	for pid, i := range initproto.Owners(pids, lineage) {
+		list[i].CPUTime += t[pid].used.CPUTime
+		list[i].Memory += t[pid].used.Memory
+	}
+	return list
+}
+
 // ticks is how many there are in a second, on every Linux.
 const ticks = 100
 
-// parseStat reads /proc/PID/stat: pid (name) state parent …
-func parseStat(file string) (parent int, u agentproto.Usage, ok bool) {
+// parseStat reads /proc/PID/stat: pid (name) state parent group session …
+func parseStat(file string) (e proc, ok bool) {
 	stat, err := os.ReadFile(file)
 	if err != nil {
-		return 0, u, false
+		return e, false
 	}
 	fields := bytes.Fields(stat[bytes.LastIndexByte(stat, ')')+1:])
 	if len(fields) < 22 {
-		return 0, u, false
+		return e, false
 	}
 	field := func(i int) int64 {
 		n, _ := strconv.ParseInt(string(fields[i]), 10, 64)
 		return n
 	}
 	for i := 11; i <= 14; i++ { // in user and system mode, also of children that exited
-		u.CPUTime += time.Duration(field(i)) * time.Second / ticks
+		e.used.CPUTime += time.Duration(field(i)) * time.Second / ticks
 	}
-	u.Memory = field(21) * int64(os.Getpagesize())
-	return int(field(1)), u, true
+	e.used.Memory = field(21) * int64(os.Getpagesize())
+	e.Lineage = initproto.Lineage{Parent: int(field(1)), Session: int(field(3))}
+	return e, true
 }

@@ -316,3 +316,17 @@ func TestOneServerNotifies(t *testing.T) {
 	b.now = b.now.Add(2 * time.Hour)
 	expect("dev: shop crashed")
 }
+
+// A server that starts after the clock was set back reads the events of the new time, and
+// does not send old ones again.
+func TestClockSetBack(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.event("audit.app.build.failed", nil)
+	b.expect("dev: Staging shop failed")
+	b.now = b.now.Add(-time.Hour)
+	b.restart()
+	b.expect("")
+	b.event("audit.app.build.failed", nil)
+	b.expect("dev: Staging shop failed")
+}

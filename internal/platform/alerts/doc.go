@@ -16,5 +16,5 @@
 //
 // The package must not import the notification service: it is called over HTTP.
 //
-// Imports: base/background, base/fault, platform.
+// Imports: base/background, base/datadir, base/fault, platform.
 package alerts

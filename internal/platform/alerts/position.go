@@ -7,9 +7,9 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"time"
 
+	"ingot/internal/base/datadir"
 	"ingot/internal/platform"
 )
 
@@ -70,6 +70,11 @@ func (a *Alerter) readPosition(ctx context.Context) (position, error) {
 	if kept.Crashing == nil {
 		kept.Crashing = map[string]*crashingApp{}
 	}
+	// If the clock was set back while no server ran, new events come before the position. Those
+	// that are read again for it are not sent again: their messages have the same keys.
+	if now := a.c.Now(); kept.After.After(now) {
+		kept.After, kept.dirty = now, true
+	}
 	return kept, nil
 }
 
@@ -92,7 +97,7 @@ func (p *position) passed(e *platform.AuditEvent) {
 	}
 }
 
-// save stores the position; the file is replaced atomically.
+// save stores the position; the file is replaced atomically and durably.
 func (a *Alerter) save(ctx context.Context) error {
 	if !a.at.dirty {
 		return nil
@@ -104,10 +109,7 @@ func (a *Alerter) save(ctx context.Context) error {
 	if a.c.States != nil {
 		err = a.c.States.SetState(ctx, stateName, string(content))
 	} else {
-		fresh := filepath.Join(filepath.Dir(a.c.File), "."+filepath.Base(a.c.File)+".new")
-		if err = os.WriteFile(fresh, content, 0o600); err == nil {
-			err = os.Rename(fresh, a.c.File)
-		}
+		err = datadir.WriteFile(a.c.File, content, 0o600)
 	}
 	a.at.dirty = err != nil
 	return err

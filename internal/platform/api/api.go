@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"ingot/internal/base/token"
+	"ingot/internal/base/tracing"
 	"ingot/internal/base/web"
 	"ingot/internal/platform"
 	"ingot/internal/platform/actions"
@@ -52,9 +53,14 @@ type Options struct {
 	// gateway; empty means that there is none. Without a host it is that of the
 	// request.
 	SSHAddress, SSHFingerprint string
+	// ConsolePath is where browsers are sent that open the root; empty means that there is no
+	// console.
+	ConsolePath string
 	// NotificationsURL is the URL of the notification service; empty means that there
 	// is none.
 	NotificationsURL string
+	// Limiter limits the requests of callers; nil means no limit.
+	Limiter web.Limiter
 	// Enforces returns a warning about a security group that the engine does not
 	// enforce, or not all of it; nil means that it enforces everything.
 	Enforces func(*platform.SecurityGroup) string
@@ -78,6 +84,7 @@ type API struct {
 	signals   Signals
 	blobs     Blobs
 	verifier  *token.Verifier
+	limiter   web.Limiter
 	log       *slog.Logger
 	inspect   func(context.Context, io.Reader) (*platform.Droplet, error)
 	authURL   func(*http.Request) string
@@ -89,6 +96,7 @@ type API struct {
 	scratch                    string
 	maxUpload                  int64
 	sshAddress, sshFingerprint string
+	consolePath                string
 	notificationsURL           string
 	identity                   []byte
 }
@@ -129,6 +137,31 @@ type InstanceUsage struct {
 	LogRate int64
 	// LogLost is the number of lines of its output that were lost or dropped.
 	LogLost uint64
+	// Members are the main process and its sidecars, in this order.
+	Members []MemberUsage
+}
+
+// MemberUsage is the state and the resource usage of one member of an instance.
+type MemberUsage struct {
+	Name    string
+	Sidecar bool
+	// State is WAITING, RUNNING or EXITED; Since is when its current life began.
+	State  string
+	Since  time.Time
+	CPU    float64
+	Memory int64
+	// MemoryLimit is the limit of its own; 0 if it has none.
+	MemoryLimit int64
+	Restarts    int
+	// LastExit is how its last life ended; nil if it has not exited yet.
+	LastExit *MemberExit
+}
+
+// MemberExit is how one life of a member ended.
+type MemberExit struct {
+	Status int       `json:"status"`
+	Reason string    `json:"reason"`
+	Time   time.Time `json:"time"`
 }
 
 // Traffic counts the requests to instances through their routes.
@@ -158,7 +191,7 @@ type Signals interface {
 	// AppsChanged signals a change of apps or of their bindings; without guids, of
 	// bindings only.
 	AppsChanged(guids ...string)
-	BuildCreated(guid string)
+	BuildCreated(guid string, by tracing.Origin)
 	TasksChanged()
 	JobCreated(guid string)
 }
@@ -170,6 +203,12 @@ type Blobs interface {
 	PutPackage(ctx context.Context, guid, pool string, zip io.ReaderAt, size int64, matched []Resource) (sha256 string, err error)
 	OpenPackage(ctx context.Context, guid string) (Download, error)
 	CopyPackage(ctx context.Context, from, to string) error
+	// PatchPackage stores a package with the files of another one and a change. PatchDroplet
+	// does it with a droplet, or returns ErrNeedsBuild.
+	PatchPackage(ctx context.Context, from, to string, p Patch) (sha256 string, files PatchedFiles, err error)
+	PatchDroplet(ctx context.Context, from, to string, p Patch) (sha256 string, size int64, err error)
+	// DiscardPatched deletes what these two have stored for a change that failed.
+	DiscardPatched(ctx context.Context, packageGUID, dropletGUID string) error
 	PutDroplet(ctx context.Context, guid string, r io.Reader) (sha256 string, size int64, err error)
 	OpenDroplet(ctx context.Context, guid string) (Download, error)
 	CopyDroplet(ctx context.Context, from, to string) error
@@ -215,19 +254,19 @@ func New(o Options) *API {
 	}
 	return &API{
 		store: o.Store, platform: o.Platform, services: o.Services, directory: o.Directory, runtime: o.Runtime, traffic: o.Traffic, signals: o.Signals, blobs: o.Blobs,
-		verifier: o.Verifier, log: o.Log, inspect: o.InspectDroplet, authURL: o.AuthURL, now: o.Now, scratch: o.Scratch, maxUpload: o.MaxUpload, sshAddress: o.SSHAddress, sshFingerprint: o.SSHFingerprint, notificationsURL: o.NotificationsURL, enforces: o.Enforces, noPolicies: o.NoPolicies, identity: o.IdentityAuthority,
+		verifier: o.Verifier, limiter: o.Limiter, log: o.Log, inspect: o.InspectDroplet, authURL: o.AuthURL, now: o.Now, scratch: o.Scratch, maxUpload: o.MaxUpload, sshAddress: o.SSHAddress, sshFingerprint: o.SSHFingerprint, consolePath: o.ConsolePath, notificationsURL: o.NotificationsURL, enforces: o.Enforces, noPolicies: o.NoPolicies, identity: o.IdentityAuthority,
 	}
 }
 
 // Routes registers every route of the API with its authorization decision.
 func (a *API) Routes(m *web.Mux) {
-	g := m.Group("platform", web.FormatV3, a.verifier)
+	g := m.Group("platform", web.FormatV3, a.verifier).Limited(a.limiter)
 	for _, register := range []func(*web.Group){
 		a.rootRoutes, a.organizationRoutes, a.spaceRoutes, a.quotaRoutes, a.userRoutes, a.roleRoutes, a.jobRoutes, a.flagRoutes, a.isolationRoutes, a.domainRoutes, a.routeRoutes, a.routeSharingRoutes,
-		a.appRoutes, a.processRoutes, a.sidecarRoutes, a.packageRoutes, a.buildRoutes, a.buildCacheRoutes, a.dropletRoutes, a.envGroupRoutes,
+		a.appRoutes, a.processRoutes, a.sidecarRoutes, a.packageRoutes, a.changeRoutes, a.buildRoutes, a.buildCacheRoutes, a.dropletRoutes, a.envGroupRoutes,
 		a.stackRoutes, a.buildpackRoutes, a.eventRoutes, a.usageEventRoutes, a.deploymentRoutes, a.revisionRoutes, a.taskRoutes, a.securityGroupRoutes, a.manifestRoutes,
 		a.serviceBrokerRoutes, a.serviceOfferingRoutes, a.servicePlanRoutes, a.serviceInstanceRoutes, a.serviceSharingRoutes,
-		a.serviceBindingRoutes, a.serviceRouteBindingRoutes,
+		a.serviceBindingRoutes, a.serviceRouteBindingRoutes, a.rotationRoutes,
 	} {
 		register(g)
 	}

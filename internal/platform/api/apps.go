@@ -13,7 +13,7 @@ import (
 )
 
 var apps = resource[platform.App, appBody]{
-	noun: "App", repo: platform.Tx.Apps, present: each(presentApp),
+	noun: "App", repo: platform.Tx.Apps, present: each(presentApp), withoutSecrets: true,
 	list: listing.Params{
 		Filters: listing.Filters{
 			"names": listing.Text("name"), "space_guids": listing.Text("space_guid"), "organization_guids": listing.Text("organization_guid"),
@@ -62,6 +62,7 @@ func includePlaces(req *request, l *listing.Request, spaceGUIDs []string) (map[s
 func (a *API) appRoutes(g *web.Group) {
 	read, write := web.Scope(readers...), web.Scope(writers...)
 	g.Handle(http.MethodGet, "/v3/apps", read, apps.lister(a))
+	g.Handle(http.MethodGet, "/v3/app_summaries", read, appSummaries.lister(a))
 	g.Handle(http.MethodPost, "/v3/apps", write, a.createApp)
 	g.Handle(http.MethodGet, "/v3/apps/{guid}", read, apps.getter(a))
 	g.Handle(http.MethodPatch, "/v3/apps/{guid}", write, a.updateApp)

@@ -157,6 +157,10 @@ func TestProcessScenarios(t *testing.T) {
 		{as: "dev", do: "GET /v3/processes/$app", want: 200, not: []string{`"process_instances":[`}},
 		{as: "dev", do: "GET /v3/processes/$app?embed=everything", want: 400, has: []string{"Invalid embedded resource: 'everything'. Valid embedded resources are: 'process_instances'"}},
 		{as: "dev", do: "GET /v3/processes?embed=everything", want: 400},
+		{as: "dev", do: "GET /v3/app_summaries", want: 200, has: []string{`"guid":"$app"`, `"space_guid":"$space"`, `"state":"STOPPED"`, `"instances":{"desired":0,"running":0,"crashed":0}`}, not: []string{"secret", `"metadata"`}},
+		{as: "auditor", do: "GET /v3/app_summaries?order_by=-name&per_page=1", want: 200, has: []string{`"guid":"$app"`, `"total_results":1`}},
+		{as: "stranger", do: "GET /v3/app_summaries", want: 200, has: []string{`"total_results":0`}},
+		{as: "dev", do: "GET /v3/app_summaries?include=space", want: 400},
 		{as: "dev", do: "GET /v3/processes/$app/process_instances", want: 200, has: []string{`"resources":[{"index":0,"state":"DOWN"`}},
 		{as: "dev", do: "DELETE /v3/processes/$app/instances/0", want: 204},
 		{as: "auditor", do: "DELETE /v3/processes/$app/instances/0", want: 403},
@@ -192,6 +196,22 @@ func TestSidecarScenarios(t *testing.T) {
 		create(`{"name":"x","command":"y","process_types":["web"],"memory_in_mb":724}`, 422, `too large to run with the dependent "web" process`),
 		create(`{"name":"x","command":"y","process_types":["web"],"memory_in_mb":723}`, 201, `"memory_in_mb":723`),
 		create(`{"name":"no memory","command":"y","process_types":["web"],"memory_in_mb":null}`, 201, `"memory_in_mb":null`),
+		// Options, which Cloud Foundry does not have.
+		create(`{"name":"o","command":"y","process_types":["web"],"options":{"restart":"always","ports":[9090],"health_check":{"type":"http","endpoint":"/h"},"env":{"TOKEN":"secret"},"stop_after":["main"],"stop_signal":"SIGINT","stop_grace":3}}`, 201,
+			`"restart":"always"`, `"ports":[9090]`, `"endpoint":"/h"`, `"TOKEN":"[PRIVATE DATA HIDDEN]"`, `"stop_after":["main"]`),
+		create(`{"name":"p","command":"y","process_types":["web"],"options":{"depends_on":["o","main"]}}`, 201, `"depends_on":["o","main"]`),
+		create(`{"name":"q","command":"y","process_types":["web"],"options":{"depends_on":["nobody"]}}`, 422, `waits for \"nobody\", which is neither a sidecar of the app nor \"main\"`),
+		create(`{"name":"q","command":"y","process_types":["web"],"options":{"depends_on":["q"]}}`, 422, "waits for itself"),
+		create(`{"name":"q","command":"y","process_types":["web"],"options":{"depends_on":["p"],"before_main":true}}`, 422, "Sidecars wait for each other to start: main → q → p → main"),
+		create(`{"name":"q","command":"y","process_types":["web"],"options":{"restart":"sometimes","stop_signal":"SIGSTOP","stop_grace":9,"ports":[0],"env":{"VCAP_X":"1"}}}`, 422,
+			"Restart must be one of never, on-failure, always", "Stop signal must be one of", "Stop grace must be between 1 and 8 seconds", "Ports must be", "Env cannot start with VCAP_"),
+		create(`{"name":"q","command":"y","process_types":["web"],"options":{"health_check":{"type":"port"}}}`, 422, "needs the ports of the sidecar"),
+		create(`{"name":"q","command":"y","process_types":["web"],"memory_in_mb":1023,"options":{"memory_enforced":true}}`, 422,
+			`too large to run with the dependent \"web\" process (the process has 1024M, and its sidecars get `, "q 1023M"),
+		create(`{"name":"q","command":"y","process_types":["web"],"options":{"memory_enforced":true}}`, 422, "Memory enforced needs the memory of the sidecar"),
+		create(`{"name":"q","command":"y","process_types":["web"],"options":{"cpu_weight":10001}}`, 422, "Cpu weight must be between 1 and 10000"),
+		create(`{"name":"q","command":"y","process_types":["worker"],"memory_in_mb":8,"options":{"memory_enforced":true,"cpu_weight":20}}`, 201, `"memory_enforced":true`, `"cpu_weight":20`),
+		create(`{"name":"q","command":"y","process_types":["web"],"options":{"unknown":1}}`, 422, "Unknown field(s): 'unknown'"),
 		// Of a type that does not exist yet anything goes; the type must fit then.
 		create(`{"name":"big","command":"y","process_types":["later"],"memory_in_mb":5000}`, 201),
 		{as: "dev", do: "POST /v3/processes/$app/actions/scale", body: `{"memory_in_mb":1023}`, want: 422, has: []string{"not large enough to run all of your sidecar processes"}},
@@ -207,7 +227,7 @@ func TestSidecarScenarios(t *testing.T) {
 		patch(`{"name":"x"}`, 422, "already exists for given app"),
 		patch(`{"name":""}`, 422, "Name can't be blank"),
 		{as: "dev", do: "GET /v3/processes/$app/sidecars", want: 200, has: []string{`"no memory"`}, not: []string{"config server", `"big"`}},
-		{as: "auditor", do: "GET /v3/apps/$app/sidecars?per_page=2", want: 200, has: []string{`"total_results":4`, `"total_pages":2`}},
+		{as: "auditor", do: "GET /v3/apps/$app/sidecars?per_page=2", want: 200, has: []string{`"total_results":7`, `"total_pages":4`}},
 		{as: "auditor", do: "GET /v3/sidecars/$one", want: 200},
 		{as: "auditor", do: "PATCH /v3/sidecars/$one", body: `{}`, want: 403},
 		{as: "supporter", do: "DELETE /v3/sidecars/$one", want: 403},
@@ -223,7 +243,7 @@ func TestSidecarScenarios(t *testing.T) {
 	d = w.droplet(w.vars["app"], &platform.Droplet{Sidecars: []platform.DropletSidecar{{Name: "bp", Command: "./b", ProcessTypes: []string{"web"}, MemoryMB: 301}}})
 	w.one(step{as: "dev", do: "PATCH /v3/apps/$app/relationships/current_droplet", body: `{"data":{"guid":"` + d + `"}}`, want: 422, has: []string{"not large enough"}})
 	d = w.droplet(w.vars["app"], &platform.Droplet{Sidecars: []platform.DropletSidecar{{Name: "x", Command: "./b", ProcessTypes: []string{"web"}}}})
-	w.one(step{as: "dev", do: "PATCH /v3/apps/$app/relationships/current_droplet", body: `{"data":{"guid":"` + d + `"}}`, want: 422, has: []string{"conflicts with an existing user-defined sidecar"}})
+	w.one(step{as: "dev", do: "PATCH /v3/apps/$app/relationships/current_droplet", body: `{"data":{"guid":"` + d + `"}}`, want: 200})
 }
 
 // droplet stores a staged droplet of an app.

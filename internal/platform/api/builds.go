@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"ingot/internal/base/fault"
+	"ingot/internal/base/tracing"
 	"ingot/internal/base/web"
 	"ingot/internal/platform"
 	"ingot/internal/platform/actions"
@@ -77,7 +78,7 @@ func (a *API) createBuild(w http.ResponseWriter, r *http.Request) error {
 		return build, err
 	})
 	if err == nil {
-		a.signals.BuildCreated(guid)
+		a.signals.BuildCreated(guid, tracing.OriginOf(r.Context()))
 	}
 	return err
 }

@@ -5,6 +5,7 @@ import (
 
 	"ingot/internal/base/fault"
 	"ingot/internal/base/token"
+	"ingot/internal/base/tracing"
 	"ingot/internal/platform"
 	"ingot/internal/platform/actions"
 )
@@ -13,11 +14,12 @@ import (
 type caller struct {
 	platform.Caller
 	name, mail, kind string
+	origin           tracing.Origin
 }
 
 func callerOf(r *http.Request) caller {
 	c := token.FromContext(r.Context())
-	out := caller{Caller: platform.Caller{GUID: c.CallerID(), Authority: platform.AuthorityOf(c.Scope)}, name: c.UserName, mail: c.Email, kind: "user"}
+	out := caller{Caller: platform.Caller{GUID: c.CallerID(), Authority: platform.AuthorityOf(c.Scope)}, name: c.UserName, mail: c.Email, kind: "user", origin: tracing.OriginOf(r.Context())}
 	if !c.IsUser() {
 		out.kind, out.name = "client", c.ClientID
 	}
@@ -26,7 +28,7 @@ func callerOf(r *http.Request) caller {
 
 // actor returns the caller for audit events.
 func (c caller) actor() actions.Actor {
-	return actions.Actor{GUID: c.GUID, Type: c.kind, Name: c.name, Mail: c.mail, Admin: c.Admin}
+	return actions.Actor{GUID: c.GUID, Type: c.kind, Name: c.name, Mail: c.mail, Admin: c.Admin, Origin: c.origin}
 }
 
 // find returns a resource if the caller may see it; otherwise it is not found.

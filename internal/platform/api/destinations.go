@@ -10,7 +10,6 @@ import (
 	"ingot/internal/base/fault"
 	"ingot/internal/base/web"
 	"ingot/internal/platform"
-	"ingot/internal/platform/actions"
 	"ingot/internal/platform/api/listing"
 )
 
@@ -28,24 +27,27 @@ type destinationBody struct {
 type destinationApp struct {
 	GUID    string             `json:"guid"`
 	Process destinationProcess `json:"process"`
+	// Sidecar exists only if one declares the port.
+	Sidecar *destinationSidecar `json:"sidecar,omitempty"`
 }
 
 type destinationProcess struct {
 	Type string `json:"type"`
 }
 
-// presentDestination presents a destination; images are the ports of apps that are container
-// images.
-func presentDestination(d *platform.Destination, images map[string]int) destinationBody {
+// present presents a destination.
+func (p destinationPresenter) present(d *platform.Destination) destinationBody {
 	b := destinationBody{
-		GUID: d.GUID, App: destinationApp{d.AppGUID, destinationProcess{d.ProcessType}}, Port: d.Port, Protocol: d.Protocol,
+		GUID: d.GUID, App: destinationApp{GUID: d.AppGUID, Process: destinationProcess{d.ProcessType}}, Port: d.Port, Protocol: d.Protocol,
 		Created: timestamp(d.Created), Updated: timestamp(d.Updated),
 	}
 	if d.Port == 0 {
 		b.Port = platform.DefaultPort
-		if port := images[d.AppGUID]; port != 0 {
+		if port := p.images[d.AppGUID]; port != 0 {
 			b.Port = port
 		}
+	} else if owner := platform.PortOwner(p.sidecars[d.AppGUID], d.ProcessType, d.Port); owner != nil {
+		b.App.Sidecar = &destinationSidecar{owner.Name}
 	}
 	if d.Weight != 0 {
 		b.Weight = &d.Weight
@@ -61,6 +63,7 @@ type destinationRequest struct {
 	App *loose[struct {
 		GUID    string                      `json:"guid"`
 		Process *strict[destinationProcess] `json:"process"`
+		Sidecar *strict[destinationSidecar] `json:"sidecar"`
 	}] `json:"app"`
 	Port     *int    `json:"port"`
 	Weight   *int    `json:"weight"`
@@ -146,11 +149,11 @@ func (a *API) destinationsBody(req *request, route *platform.Route, only func(*p
 	if err != nil {
 		return nil, err
 	}
-	images, err := actions.ImagePorts(req.tx, all)
+	shown, err := presenterOf(req.tx, all)
 	bodies := []destinationBody{}
 	for _, d := range all {
 		if only == nil || only(d) {
-			bodies = append(bodies, presentDestination(d, images))
+			bodies = append(bodies, shown.present(d))
 		}
 	}
 	return map[string]any{"destinations": bodies, "links": links{
@@ -188,15 +191,22 @@ func (a *API) setDestinations(w http.ResponseWriter, r *http.Request, replace bo
 	if err := web.DecodeStrict(r, &body); err != nil {
 		return err
 	}
-	if _, err := body.destinations(replace); err != nil {
-		return err
+	if !slices.ContainsFunc(body.Destinations, func(d destinationRequest) bool { return d.App != nil && d.App.value.Sidecar != nil }) {
+		if _, err := body.destinations(replace); err != nil {
+			return err
+		}
 	}
-	return a.perform(w, r, http.StatusOK, func(req *request) (any, error) {
+	var warning string
+	return a.perform(warned{w, &warning}, r, http.StatusOK, func(req *request) (any, error) {
 		route, err := a.routeFor(req)
 		if err != nil {
 			return nil, err
 		}
-		wanted, err := body.destinations(replace)
+		known, err := a.withSidecarPorts(req, body)
+		if err != nil {
+			return nil, err
+		}
+		wanted, err := known.destinations(replace)
 		if err != nil {
 			return nil, err
 		}
@@ -211,6 +221,11 @@ func (a *API) setDestinations(w http.ResponseWriter, r *http.Request, replace bo
 		if err != nil {
 			return nil, err
 		}
+		shown, err := presenterOf(req.tx, wanted)
+		if err != nil {
+			return nil, err
+		}
+		warning = shown.portWarning(wanted)
 		return a.destinationsBody(req, route, nil)
 	})
 }
@@ -221,7 +236,7 @@ func (a *API) checkDestinationApps(req *request, route *platform.Route, wanted [
 	for _, d := range wanted {
 		app, err := find(req.caller, req.tx.Apps(), d.AppGUID, "App")
 		if fault.Is(err, fault.NotFound) {
-			return fault.Invalid("App(s) with guid(s) \"" + d.AppGUID + "\" do not exist or you do not have access.")
+			return noSuchApp(d)
 		}
 		if err != nil {
 			return err
@@ -283,11 +298,11 @@ func (a *API) updateDestination(w http.ResponseWriter, r *http.Request) error {
 		if err := a.platform.UpdateDestination(req.tx, route, d, protocol); err != nil {
 			return nil, err
 		}
-		images, err := actions.ImagePorts(req.tx, []*platform.Destination{d})
+		shown, err := presenterOf(req.tx, []*platform.Destination{d})
 		if err != nil {
 			return nil, err
 		}
-		b := presentDestination(d, images)
+		b := shown.present(d)
 		b.Links = links{"destinations": req.v3("/routes/", escape(route.GUID), "/destinations"), "route": req.v3("/routes/", escape(route.GUID))}
 		return b, nil
 	})

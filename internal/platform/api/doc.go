@@ -21,6 +21,7 @@
 // the store or of engines, nor the authorization server or the notification
 // service: it calls those over HTTP.
 //
-// Imports: base/fault, base/token, base/version, base/web, platform,
-// platform/actions, platform/api/listing, platform/manifest, platform/services.
+// Imports: base/fault, base/token, base/tracing, base/version, base/web,
+// platform, platform/actions, platform/api/listing, platform/manifest,
+// platform/services, github.com/google/uuid.
 package api

@@ -3,6 +3,7 @@ package api_test
 import (
 	"bytes"
 	"context"
+	"errors"
 	"crypto/rand"
 	"crypto/rsa"
 	"encoding/json"
@@ -13,6 +14,7 @@ import (
 	"mime/multipart"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -26,6 +28,7 @@ import (
 	"ingot/internal/base/fault"
 	"ingot/internal/base/safedial"
 	"ingot/internal/base/token"
+	"ingot/internal/base/tracing"
 	"ingot/internal/base/web"
 	"ingot/internal/platform"
 	"ingot/internal/platform/actions"
@@ -203,7 +206,7 @@ func (s *signals) AppsChanged(g ...string) {
 	defer s.mu.Unlock()
 	s.apps = append(s.apps, g...)
 }
-func (s *signals) BuildCreated(g string) {
+func (s *signals) BuildCreated(g string, _ tracing.Origin) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.builds = append(s.builds, g)
@@ -220,6 +223,12 @@ type blobs struct {
 	packages  map[string][]byte
 	elsewhere string // where clients download
 	cleared   []string
+}
+
+func (b *blobs) count() int {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return len(b.packages)
 }
 
 func (b *blobs) PutPackage(_ context.Context, guid, _ string, zip io.ReaderAt, size int64, _ []api.Resource) (string, error) {
@@ -258,6 +267,42 @@ func (b *blobs) PutDroplet(_ context.Context, guid string, r io.Reader) (string,
 }
 func (b *blobs) OpenDroplet(ctx context.Context, guid string) (api.Download, error) {
 	return b.OpenPackage(ctx, guid)
+}
+func (b *blobs) PatchPackage(_ context.Context, from, to string, p api.Patch) (string, api.PatchedFiles, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.packages[to] = b.packages[from]
+	files := api.PatchedFiles{Deleted: p.Deleted}
+	if p.Files != nil { // the fixture's zip is the name of a file
+		name, err := io.ReadAll(io.NewSectionReader(p.Files, 0, p.Size))
+		if err != nil {
+			return "", files, err
+		}
+		if string(name) == "broken" {
+			return "", files, fault.Invalid("The archive is not valid")
+		}
+		files.Changed = []string{string(name)}
+	}
+	return "sha", files, nil
+}
+func (b *blobs) PatchDroplet(_ context.Context, from, to string, p api.Patch) (string, int64, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if slices.Contains(p.Deleted, "odd") {
+		return "", 0, api.ErrNeedsBuild
+	}
+	if slices.Contains(p.Deleted, "fails") {
+		return "", 0, errors.New("the disk failed")
+	}
+	b.packages[to] = b.packages[from]
+	return "sha-" + to, 1, nil
+}
+func (b *blobs) DiscardPatched(_ context.Context, packageGUID, dropletGUID string) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	delete(b.packages, packageGUID)
+	delete(b.packages, dropletGUID)
+	return nil
 }
 func (b *blobs) CopyDroplet(context.Context, string, string) error { return nil }
 func (b *blobs) PutBuildpack(context.Context, string, io.ReaderAt, int64) (string, error) {

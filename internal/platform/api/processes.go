@@ -125,6 +125,7 @@ func (a *API) updateProcess(w http.ResponseWriter, r *http.Request) error {
 		User      optional[string]       `json:"user"`
 		Health    loose[checkRequest]    `json:"health_check"`
 		Readiness loose[checkRequest]    `json:"readiness_health_check"`
+		OnChange  optional[string]       `json:"on_credentials"`
 		Metadata  *actions.MetadataPatch `json:"metadata"`
 	}
 	if err := web.DecodeStrict(r, &body); err != nil {
@@ -149,6 +150,10 @@ func (a *API) updateProcess(w http.ResponseWriter, r *http.Request) error {
 		if body.User.set {
 			process.User = body.User.value
 			request["user"] = body.User.value
+		}
+		if body.OnChange.set {
+			process.OnCredentials = body.OnChange.value
+			request["on_credentials"] = body.OnChange.value
 		}
 		if err := body.Health.value.apply(&process.Health); err != nil {
 			return nil, err
@@ -204,6 +209,7 @@ type processBody struct {
 	LogRate       int64          `json:"log_rate_limit_in_bytes_per_second"`
 	Health        checkBody      `json:"health_check"`
 	Readiness     checkBody      `json:"readiness_health_check"`
+	OnCredentials string         `json:"on_credentials,omitempty"`
 	Relationships map[string]any `json:"relationships"`
 	Metadata      metadata       `json:"metadata"`
 	Links         links          `json:"links"`
@@ -325,7 +331,7 @@ func ignoreNotFound(err error) error {
 
 // spacesOf returns the spaces of a page of processes by app.
 func spacesOf(req *request, items []*platform.Process) (map[string]string, error) {
-	apps, _, err := req.tx.Apps().List(platform.Query{Where: []platform.Cond{platform.InStrings("guid", guidsOf(items, func(p *platform.Process) string { return p.AppGUID }))}})
+	apps, _, err := req.tx.Apps().List(platform.Query{Where: []platform.Cond{platform.InStrings("guid", guidsOf(items, func(p *platform.Process) string { return p.AppGUID }))}, WithoutSecrets: true})
 	out := map[string]string{}
 	for _, app := range apps {
 		out[app.GUID] = app.SpaceGUID
@@ -346,7 +352,7 @@ func presentProcess(req *request, process *platform.Process, space string) proce
 	return processBody{
 		resourceBody: presentResource(&process.Resource), Version: process.Version, Type: process.Type, User: orNull(process.User),
 		Instances: process.Instances, MemoryMB: process.MemoryMB, DiskMB: process.DiskMB, LogRate: process.LogRate,
-		Health: presentCheck(process.Health, true), Readiness: presentCheck(process.Readiness, false),
+		Health: presentCheck(process.Health, true), Readiness: presentCheck(process.Readiness, false), OnCredentials: process.OnCredentials,
 		Relationships: map[string]any{"app": toOne(process.AppGUID), "revision": revisionOf(process)}, Metadata: presentMetadata(&process.Metadata),
 		Links: links{
 			"self": req.v3(self), "scale": {Href: req.v3(self, "/actions/scale").Href, Method: http.MethodPost},

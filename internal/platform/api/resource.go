@@ -21,6 +21,8 @@ type resource[T, B any] struct {
 	include func(req *request, l *listing.Request, items []*T) (map[string]any, error)
 	// metadataOnly rejects a PATCH without metadata: nothing else can be changed.
 	metadataOnly bool
+	// withoutSecrets means that present needs no encrypted fields; reading them takes time.
+	withoutSecrets bool
 }
 
 // each presents the resources of a page one by one.
@@ -42,7 +44,7 @@ func (s resource[T, B]) listerWhere(a *API, where func(req *request) ([]platform
 		if err != nil {
 			return err
 		}
-		l.Query.Reader = callerOf(r).Reader()
+		l.Query.Reader, l.Query.WithoutSecrets = callerOf(r).Reader(), s.withoutSecrets
 		var bodies []B
 		var total int
 		var included map[string]any

@@ -89,6 +89,8 @@ type revisionSidecar struct {
 	Command      string   `json:"command"`
 	ProcessTypes []string `json:"process_types"`
 	MemoryMB     *int     `json:"memory_in_mb"`
+	// Options are as in sidecars.
+	Options *platform.SidecarOptions `json:"options,omitempty"`
 }
 
 // presentRevisions presents revisions of one app.
@@ -133,7 +135,7 @@ func presentRevision(req *request, r *platform.Revision, secrets bool) revisionB
 		body.Processes[kind] = revisionProcess{orNull(command), p.MemoryMB, p.DiskMB, p.LogRate, presentCheck(p.Health, true), presentCheck(p.Readiness, false)}
 	}
 	for _, s := range r.Sidecars {
-		one := revisionSidecar{Name: s.Name, Command: s.Command, ProcessTypes: s.ProcessTypes}
+		one := revisionSidecar{Name: s.Name, Command: s.Command, ProcessTypes: append([]string{}, s.ProcessTypes...), Options: presentOptions(r.Options[s.Name])}
 		if s.MemoryMB > 0 {
 			one.MemoryMB = &s.MemoryMB
 		}

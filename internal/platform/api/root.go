@@ -24,6 +24,13 @@ func (a *API) rootRoutes(g *web.Group) {
 // root lists the URLs of the platform. A link is null for a component that clients
 // know and that does not exist here.
 func (a *API) root(w http.ResponseWriter, r *http.Request) error {
+	if a.consolePath != "" {
+		w.Header().Add("Vary", "Accept")
+		if strings.Contains(r.Header.Get("Accept"), "text/html") {
+			http.Redirect(w, r, a.consolePath, http.StatusFound)
+			return nil
+		}
+	}
 	base, auth := baseURL(r), a.authURL(r)
 	type meta struct {
 		Version string `json:"version"`
@@ -46,6 +53,9 @@ func (a *API) root(w http.ResponseWriter, r *http.Request) error {
 		"log_cache":           href(base),
 		"log_stream":          href(base),
 		"app_ssh":             ssh,
+	}
+	if a.consolePath != "" {
+		links["console"] = href(base + a.consolePath) // not in Cloud Foundry
 	}
 	if a.notificationsURL != "" {
 		// Not in Cloud Foundry, where the service is an app.

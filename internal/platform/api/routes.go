@@ -239,13 +239,13 @@ func presentRoutes(req *request, items []*platform.Route) ([]routeBody, error) {
 	if err != nil {
 		return nil, err
 	}
-	images, err := actions.ImagePorts(req.tx, mapped)
+	shown, err := presenterOf(req.tx, mapped)
 	if err != nil {
 		return nil, err
 	}
 	byRoute := map[string][]destinationBody{}
 	for _, d := range mapped {
-		byRoute[d.RouteGUID] = append(byRoute[d.RouteGUID], presentDestination(d, images))
+		byRoute[d.RouteGUID] = append(byRoute[d.RouteGUID], shown.present(d))
 	}
 	return presentAll(items, func(r *platform.Route) routeBody {
 		self := "/routes/" + escape(r.GUID)

@@ -29,6 +29,12 @@ func TestSystemDomainIsReserved(t *testing.T) {
 		w.play([]step{{do: "POST /v3/domains", body: `{"name":"` + name + `"}`, want: 422, has: []string{"reserved for the platform"}}})
 	}
 	w.play([]step{
+		// The domain for apps of the server's is the default, even if another is older.
+		{as: "dev", do: "GET /v3/organizations/$org/domains/default", want: 200, has: []string{"apps.localhost"}},
+		{do: "POST /v3/domains", body: `{"name":"apps.cf.example.org"}`, want: 201, save: "apps"},
+		{as: "dev", do: "GET /v3/organizations/$org/domains/default", want: 200, has: []string{"apps.cf.example.org"}},
+		{do: "DELETE /v3/domains/$apps", want: 202},
+
 		{as: "orgmanager", do: "POST /v3/domains", body: private("other.org"), want: 201},
 		{as: "orgmanager", do: "POST /v3/domains", body: private("xcf.example.org"), want: 201},
 		// An administrator may share the system domain with apps, as in Cloud

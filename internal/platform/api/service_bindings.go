@@ -323,6 +323,19 @@ func presentBindings(req *request, items []*platform.ServiceBinding) ([]bindingB
 	return presentAll(items, func(b *platform.ServiceBinding) bindingBody { return presentBinding(req, b, of[b.InstanceGUID]) }), nil
 }
 
+// presentBindingOperation presents a rotation as the creation of the binding's credentials:
+// clients of Cloud Foundry know only bindings that are created or deleted. A rotation that
+// failed leaves a binding that works.
+func presentBindingOperation(o platform.LastOperation) *operationBody {
+	if o.Type == platform.OperationUpdate {
+		o.Type = platform.OperationCreate
+		if o.State == platform.OperationFailed {
+			o.State = platform.OperationSucceeded
+		}
+	}
+	return presentOperation(o)
+}
+
 func presentBinding(req *request, b *platform.ServiceBinding, i *platform.ServiceInstance) bindingBody {
 	path := "/service_credential_bindings/"
 	if b.Type == platform.BindingRoute {
@@ -330,7 +343,7 @@ func presentBinding(req *request, b *platform.ServiceBinding, i *platform.Servic
 	}
 	self := path + escape(b.GUID)
 	out := bindingBody{
-		resourceBody: presentResource(&b.Resource), LastOperation: presentOperation(b.Last), Metadata: presentMetadata(&b.Metadata),
+		resourceBody: presentResource(&b.Resource), LastOperation: presentBindingOperation(b.Last), Metadata: presentMetadata(&b.Metadata),
 		Relationships: map[string]any{"service_instance": toOne(b.InstanceGUID)},
 		Links:         links{"self": req.v3(self), "service_instance": req.v3("/service_instances/", escape(b.InstanceGUID))},
 	}

@@ -306,7 +306,7 @@ func TestUserProvidedServices(t *testing.T) {
 	// Files in place of variables.
 	m.one(step{as: "dev", do: "PATCH /v3/apps/$app/features/service-binding-k8s", body: `{"enabled":true}`, want: 200})
 	m.one(step{as: "dev", do: "PATCH /v3/apps/$app/features/file-based-vcap-services", body: `{"enabled":true}`, want: 422, has: []string{"at the same time"}})
-	m.files(map[string]string{"primary/uri": "postgresql://u:hunter5@h/d", "primary/type": "user-provided", "primary/tags": `["t"]`, "primary/instance_name": "ups"})
+	m.files(map[string]string{"primary/uri": "postgresql://u:hunter5@h/d", "primary/type": "user-provided", "primary/tags": `["t"]`, "primary/instance-name": "ups", "primary/binding-guid": m.vars["bound"], "primary/binding-name": "primary"})
 	m.one(step{as: "dev", do: "PATCH /v3/apps/$app/features/service-binding-k8s", body: `{"enabled":false}`, want: 200})
 	m.one(step{as: "dev", do: "PATCH /v3/apps/$app/features/file-based-vcap-services", body: `{"enabled":true}`, want: 200})
 	m.files(map[string]string{"vcap_services": `{"user-provided":[{"binding_guid":"` + m.vars["bound"]})

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"maps"
 	"net/http"
 	"slices"
 
@@ -41,6 +42,8 @@ type sidecarRequest struct {
 	Command      *string              `json:"command"`
 	ProcessTypes []string             `json:"process_types"`
 	MemoryMB     optional[whole[int]] `json:"memory_in_mb"` // null means not set
+	// Options are replaced as a whole.
+	Options *platform.SidecarOptions `json:"options"`
 }
 
 func (b *sidecarRequest) apply(s *platform.Sidecar) {
@@ -52,6 +55,15 @@ func (b *sidecarRequest) apply(s *platform.Sidecar) {
 	}
 	if b.ProcessTypes != nil {
 		s.ProcessTypes = slices.Clone(b.ProcessTypes)
+	}
+	if b.Options != nil {
+		before := s.Options.Env
+		s.Options = *b.Options
+		for name, value := range s.Options.Env {
+			if old, had := before[name]; had && value == hidden {
+				s.Options.Env[name] = old // what a client read is not what it wants
+			}
+		}
 	}
 	if b.MemoryMB.set {
 		s.MemoryMB = b.MemoryMB.value.value
@@ -75,7 +87,10 @@ func (a *API) createSidecar(w http.ResponseWriter, r *http.Request) error {
 		s := &platform.Sidecar{}
 		body.apply(s)
 		warning = platform.SidecarWarning(app.Lifecycle, []platform.Sidecar{*s})
-		return s, a.platform.CreateSidecar(req.tx, req.caller.actor(), app, s)
+		if err := a.platform.CreateSidecar(req.tx, req.caller.actor(), app, s); err != nil {
+			return nil, err
+		}
+		return s, a.platform.SidecarsFit(req.tx, app)
 	})
 }
 
@@ -101,7 +116,10 @@ func (a *API) updateSidecar(w http.ResponseWriter, r *http.Request) error {
 		}
 		body.apply(s)
 		warning = platform.SidecarWarning(app.Lifecycle, []platform.Sidecar{*s})
-		return s, a.platform.UpdateSidecar(req.tx, req.caller.actor(), app, s, body.MemoryMB.set || body.ProcessTypes != nil)
+		if err := a.platform.UpdateSidecar(req.tx, req.caller.actor(), app, s, body.MemoryMB.set || body.ProcessTypes != nil); err != nil {
+			return nil, err
+		}
+		return s, a.platform.SidecarsFit(req.tx, app)
 	})
 }
 
@@ -116,15 +134,17 @@ func (a *API) deleteSidecar(w http.ResponseWriter, r *http.Request) error {
 }
 
 type sidecarBody struct {
-	GUID          string         `json:"guid"`
-	Name          string         `json:"name"`
-	Command       string         `json:"command"`
-	ProcessTypes  []string       `json:"process_types"`
-	MemoryMB      *int           `json:"memory_in_mb"`
-	Origin        string         `json:"origin"`
-	Relationships map[string]any `json:"relationships"`
-	Created       string         `json:"created_at"`
-	Updated       string         `json:"updated_at"`
+	GUID         string   `json:"guid"`
+	Name         string   `json:"name"`
+	Command      string   `json:"command"`
+	ProcessTypes []string `json:"process_types"`
+	MemoryMB     *int     `json:"memory_in_mb"`
+	Origin       string   `json:"origin"`
+	// Options exist only if the sidecar has any: they are not part of Cloud Foundry.
+	Options       *platform.SidecarOptions `json:"options,omitempty"`
+	Relationships map[string]any           `json:"relationships"`
+	Created       string                   `json:"created_at"`
+	Updated       string                   `json:"updated_at"`
 }
 
 func presentSidecar(_ *request, s *platform.Sidecar) sidecarBody {
@@ -133,8 +153,22 @@ func presentSidecar(_ *request, s *platform.Sidecar) sidecarBody {
 		Relationships: map[string]any{"app": toOne(s.AppGUID)}, Created: timestamp(s.Created), Updated: timestamp(s.Updated),
 	}
 	slices.Sort(b.ProcessTypes)
+	b.Options = presentOptions(s.Options)
 	if s.MemoryMB > 0 {
 		b.MemoryMB = &s.MemoryMB
 	}
 	return b
+}
+
+// presentOptions returns the options without the values of variables, or nil if there are
+// none.
+func presentOptions(o platform.SidecarOptions) *platform.SidecarOptions {
+	if o.IsZero() {
+		return nil
+	}
+	o.Env = maps.Clone(o.Env)
+	for name := range o.Env {
+		o.Env[name] = hidden // auditors may read sidecars
+	}
+	return &o
 }

@@ -135,6 +135,9 @@ func (a *API) statsRow(process *platform.Process, index int, row *platform.Insta
 			"log_lines_lost": u.LogLost, // an extension of Ingot
 		}
 	}
+	if u := usage[row.GUID]; len(u.Members) > 0 {
+		b["members"] = presentMembers(u.Members) // an extension of Ingot
+	}
 	for k, v := range map[string]any{
 		"instance_guid": row.GUID, "routable": row.State == platform.InstanceRunning && row.Ready, "host": row.Host, "instance_internal_ip": row.InternalIP,
 		"uptime": seconds(a.now(), row.Since), "mem_quota": int64(process.MemoryMB) << 20, "disk_quota": int64(process.DiskMB) << 20,

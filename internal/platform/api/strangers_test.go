@@ -90,6 +90,8 @@ func fullOrg(f *fixture, name string) map[string]string {
 // guid of the foreign resource of that kind.
 var attempts = map[string]string{
 	"POST /v3/organizations":                                          `{"name":"new"}`,
+	"POST /v3/ingot/apps/{guid}/changes":                              ``, // the form follows the decision
+	"POST /v3/ingot/service_instances/{guid}/rotate":                  `{}`,
 	"PATCH /v3/organizations/{guid}":                                  `{"name":"taken"}`,
 	"POST /v3/spaces":                                                 `{"name":"new","relationships":{"organization":{"data":{"guid":"$organizations"}}}}`,
 	"PATCH /v3/spaces/{guid}":                                         `{"name":"taken"}`,
@@ -271,7 +273,7 @@ func TestStrangers(t *testing.T) {
 			t.Errorf("%s: say in attempts what a stranger would send", what)
 			continue
 		}
-		kind, _, _ := strings.Cut(strings.TrimPrefix(route.Pattern, "/v3/"), "/")
+		kind, _, _ := strings.Cut(strings.TrimPrefix(strings.TrimPrefix(route.Pattern, "/v3/"), "ingot/"), "/")
 		path := strings.NewReplacer("{guid}", guids[kind], "{type}", "web", "{index}", "0", "{destination}", guids["destination"],
 			"{organization}", guids["organizations"], "{space}", guids["spaces"], "{name}", nameOf(kind)).Replace(route.Pattern)
 		queries := []string{""}

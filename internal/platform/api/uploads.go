@@ -149,8 +149,6 @@ func (a *API) uploadFault(err error) error {
 		return known
 	case errors.Is(err, io.ErrUnexpectedEOF):
 		return fault.Wrap(err, fault.BadRequest, "The upload ended early")
-	case isDiskFull(err):
-		return fault.Wrap(err, fault.InsufficientStorage, "The disk of the server is full; nothing was stored")
 	}
 	return err
 }

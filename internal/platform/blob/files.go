@@ -21,7 +21,7 @@ import (
 
 const (
 	tempDir   = "tmp"
-	tempStale = time.Hour
+	tempStale = 2 * time.Hour // more than a jump of the clock by an hour
 )
 
 // Files keeps blobs in a directory.

@@ -146,8 +146,8 @@ func (c *Cleaner) sweepBlobs(ctx context.Context) error {
 		before time.Time
 		get    func(tx platform.Tx, key string) error
 	}{
-		{blob.Packages, began, func(tx platform.Tx, guid string) error { _, err := tx.Packages().Get(guid); return err }},
-		{blob.Droplets, cutoff, func(tx platform.Tx, guid string) error { _, err := tx.Droplets().Get(guid); return err }},
+		{blob.Packages, began, keptPackage},
+		{blob.Droplets, cutoff, keptDroplet},
 		{blob.Buildpacks, began, func(tx platform.Tx, guid string) error { _, err := tx.Buildpacks().Get(guid); return err }},
 		{blob.BuildCache, cutoff, func(tx platform.Tx, app string) error { _, err := tx.Apps().Get(app); return err }},
 	} {
@@ -171,6 +171,25 @@ func (c *Cleaner) sweepBlobs(ctx context.Context) error {
 		return shared.Purge(ctx)
 	}
 	return nil
+}
+
+// errExpired means that a row exists and its blob is not kept.
+var errExpired = fault.New(fault.NotFound, "expired")
+
+func keptPackage(tx platform.Tx, guid string) error {
+	pkg, err := tx.Packages().Get(guid)
+	if err == nil && pkg.State == platform.PackageExpired {
+		return errExpired
+	}
+	return err
+}
+
+func keptDroplet(tx platform.Tx, guid string) error {
+	d, err := tx.Droplets().Get(guid)
+	if err == nil && d.State == platform.DropletExpired {
+		return errExpired
+	}
+	return err
 }
 
 // sweepLogs removes the logs of deleted apps.
@@ -236,6 +255,9 @@ func (c *Cleaner) dropletChecksums(ctx context.Context) map[string]bool {
 				return err
 			}
 			for _, d := range droplets {
+				if d.State == platform.DropletExpired {
+					continue
+				}
 				all[d.Checksum] = true
 				if d.Container != nil {
 					for _, l := range d.Container.Layers {

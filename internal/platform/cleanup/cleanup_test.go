@@ -55,7 +55,7 @@ func TestSweep(t *testing.T) {
 		Now: func() time.Time { return time.Now().Add(time.Minute) },
 	})
 	stored := map[blob.Kind][]string{
-		blob.Packages: {"kept-package", "gone-package"}, blob.Droplets: {"kept-droplet", "gone-droplet"},
+		blob.Packages: {"kept-package", "gone-package", "old-package"}, blob.Droplets: {"kept-droplet", "gone-droplet", "old-droplet"},
 		blob.Buildpacks: {"kept-pack", "gone-pack"}, blob.BuildCache: {"kept-app", "gone-app"},
 	}
 	for kind, keys := range stored {
@@ -88,6 +88,12 @@ func TestSweep(t *testing.T) {
 			func() error {
 				return tx.Droplets().Insert(&platform.Droplet{Resource: id("kept-droplet"), AppGUID: "kept-app", Checksum: "1", Container: &platform.Image{Layers: []platform.ImageLayer{{Digest: "sha256:1"}}}})
 			},
+			func() error { // expired: their files are not kept
+				return tx.Packages().Insert(&platform.Package{Resource: id("old-package"), AppGUID: "kept-app", State: platform.PackageExpired})
+			},
+			func() error {
+				return tx.Droplets().Insert(&platform.Droplet{Resource: id("old-droplet"), AppGUID: "kept-app", Checksum: "2", State: platform.DropletExpired})
+			},
 			func() error { return tx.Buildpacks().Insert(&platform.Buildpack{Resource: id("kept-pack"), Name: "p"}) },
 			func() error { return tx.Builds().Insert(build) },
 			func() error {
@@ -117,7 +123,7 @@ func TestSweep(t *testing.T) {
 		return all
 	}
 	cleaner.Sweep(t.Context())
-	if got, want := left(), []string{"gone-app", "gone-droplet", "kept-app", "kept-droplet", "kept-pack", "kept-package"}; !slices.Equal(got, want) {
+	if got, want := left(), []string{"gone-app", "gone-droplet", "kept-app", "kept-droplet", "kept-pack", "kept-package", "old-droplet"}; !slices.Equal(got, want) {
 		t.Errorf("during a build %v are left, want %v", got, want)
 	}
 	if want := []string{"droplet-1", "builder-3", "image-sha256:1"}; !slices.Equal(k.keys, want) {

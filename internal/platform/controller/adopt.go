@@ -21,13 +21,12 @@ type found struct {
 	started []string // apps
 }
 
-func (c *Controller) survey(ctx context.Context) (found, error) {
-	var f found
-	list, err := c.Engine.List(ctx)
+// survey returns what there is of wanted apps.
+func (c *Controller) survey(ctx context.Context, wanted func(appGUID string) bool) (f found, err error) {
+	f.engine, err = c.Engine.List(ctx, func(labels map[string]string) bool { return labels[labelKind] == kindApp && wanted(labels[LabelApp]) })
 	if err != nil {
 		return f, err
 	}
-	f.engine = slices.DeleteFunc(list, func(in engine.Instance) bool { return in.Labels[labelKind] != kindApp })
 	err = c.Store.View(ctx, func(tx platform.Tx) error {
 		if f.rows, _, err = tx.Instances().List(platform.Query{}); err != nil {
 			return err
@@ -35,16 +34,9 @@ func (c *Controller) survey(ctx context.Context) (found, error) {
 		f.started, err = startedApps(tx)
 		return err
 	})
+	f.rows = slices.DeleteFunc(f.rows, func(row *platform.Instance) bool { return !wanted(row.AppGUID) })
+	f.started = slices.DeleteFunc(f.started, func(guid string) bool { return !wanted(guid) })
 	return f, err
-}
-
-// only leaves out the apps that are not wanted.
-func (f found) only(wanted func(appGUID string) bool) found {
-	return found{
-		engine:  slices.DeleteFunc(f.engine, func(in engine.Instance) bool { return !wanted(in.Labels[LabelApp]) }),
-		rows:    slices.DeleteFunc(f.rows, func(row *platform.Instance) bool { return !wanted(row.AppGUID) }),
-		started: slices.DeleteFunc(f.started, func(guid string) bool { return !wanted(guid) }),
-	}
 }
 
 // adopt takes over the instances of an earlier server process.
@@ -88,6 +80,10 @@ func (a *app) take(c *Controller, at slotKey, row *platform.Instance, in engine.
 	switch {
 	case !row.RestartAt.IsZero() || row.State == platform.InstanceCrashed || row.State == platform.InstanceDown:
 		s.state, s.failed, s.restartAt = waiting, crashed, row.RestartAt
+		// Further away only if the clock was set back.
+		if latest := c.Clock.Now().Add(longestPause); s.restartAt.After(latest) {
+			s.restartAt = latest
+		}
 		switch {
 		case row.State == platform.InstanceDown && row.Crashes == 0:
 			s.failed = refused
@@ -121,6 +117,7 @@ func (a *app) take(c *Controller, at slotKey, row *platform.Instance, in engine.
 	if !there {
 		if s.state != waiting && s.state != givenUp {
 			a.post(occurrence{id: row.GUID, event: event{kind: evLost}})
+			c.clear(a, row.GUID)
 		}
 		return
 	}
@@ -130,6 +127,16 @@ func (a *app) take(c *Controller, at slotKey, row *platform.Instance, in engine.
 	if in.Labels[labelType] != "" {
 		a.types[at.process] = in.Labels[labelType]
 	}
+}
+
+// clear removes what the engine has of an instance that is given up: a server that was
+// killed may have begun to create it.
+func (c *Controller) clear(a *app, id string) {
+	c.spawnFor(a, "remove an instance", func(ctx context.Context) {
+		if err := c.Engine.Remove(ctx, id); err != nil && ctx.Err() == nil {
+			c.Log.Warn("removing an instance that was never started failed", "app", a.guid, "instance", id, "error", err)
+		}
+	})
 }
 
 // resume continues with the instances of an app: it reads their records, repeats stop

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"testing"
+	"time"
 
 	"ingot/internal/platform"
 	"ingot/internal/platform/engine"
@@ -120,6 +121,8 @@ func TestAdoptHalfDone(t *testing.T) {
 		t.Errorf("%d crashes were recorded, want none: the only one was recorded before", n)
 	}
 	w.await("the orphan is gone", func() bool { _, err := w.fake.Get(t.Context(), "orphan"); return err != nil })
+	// An engine may have begun to create it, and does not list it.
+	w.await("what was not started is removed", func() bool { return w.fake.called("remove old-0") == 1 })
 	if _, err := w.fake.Get(t.Context(), "build"); err != nil {
 		t.Error("what others run was removed")
 	}
@@ -129,6 +132,26 @@ func TestAdoptHalfDone(t *testing.T) {
 	}
 	w.clock.Advance(w.c.Interval)
 	w.await("the orphan is gone", func() bool { _, err := w.fake.Get(t.Context(), "orphan2"); return err != nil })
+}
+
+// A crashed instance whose restart was scheduled before the clock was set back is started again
+// after the longest pause at the latest.
+func TestRestartTimeOfAnotherClock(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, 1)
+	w.update(func(tx platform.Tx) error {
+		return tx.Instances().Insert(&platform.Instance{
+			Resource: platform.Resource{GUID: "old-0"}, AppGUID: "app", ProcessGUID: "app", Version: "v1", State: platform.InstanceCrashed,
+			Crashes: 5, RestartAt: noon.Add(time.Hour),
+		})
+	})
+	w.begin()
+	w.settled()
+	if n := w.fake.called("start"); n != 0 {
+		t.Fatalf("%d starts at first, want none", n)
+	}
+	w.clock.Advance(longestPause)
+	w.awaitRunning(1)
 }
 
 func TestLostLines(t *testing.T) {

@@ -42,6 +42,13 @@ type Droplets interface {
 	Open(ctx context.Context, guid string) (io.ReadCloser, error)
 }
 
+// layered are Droplets that know of which archives a droplet consists.
+type layered interface {
+	// Layers returns archives that together have the files of a droplet, where they are
+	// faster to unpack than the droplet; otherwise nil.
+	Layers(ctx context.Context, guid string) []engine.Archive
+}
+
 // RouteSink is notified when the backends of an app changed. An instance is stopped only
 // after AppChanged has returned, so that requests go elsewhere before.
 type RouteSink interface{ AppChanged(appGUID string) }
@@ -210,14 +217,14 @@ func (c *Controller) Notify(sink RouteSink) { c.sink = sink }
 // includes the instances that kept running.
 func (c *Controller) Start(ctx context.Context) error {
 	return c.part.Launch(ctx, func(work context.Context, spawn func(func())) error {
-		found, err := c.survey(ctx)
+		found, err := c.survey(ctx, c.share.Has)
 		if err != nil {
 			return err
 		}
 		c.mu.Lock()
 		c.work, c.open = work, true
 		c.mu.Unlock()
-		c.adopt(found.only(c.share.Has))
+		c.adopt(found)
 		c.mu.Lock()
 		c.adopted = true
 		c.mu.Unlock()
@@ -413,7 +420,9 @@ func (c *Controller) look(ctx context.Context) error {
 	if err := c.adoptPending(ctx); err != nil {
 		return err
 	}
-	found, err := c.Engine.List(ctx)
+	found, err := c.Engine.List(ctx, func(labels map[string]string) bool {
+		return labels[labelKind] == kindApp && c.share.Works(labels[LabelApp])
+	})
 	if err != nil {
 		return err
 	}
@@ -430,7 +439,7 @@ func (c *Controller) look(ctx context.Context) error {
 		}
 	}
 	for _, in := range found {
-		if in.Labels[labelKind] == kindApp && !known[in.ID] && c.share.Works(in.Labels[LabelApp]) {
+		if !known[in.ID] && c.share.Works(in.Labels[LabelApp]) {
 			c.orphan(in)
 		}
 	}

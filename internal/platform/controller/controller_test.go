@@ -76,7 +76,7 @@ func TestStartScaleStop(t *testing.T) {
 	}
 	w.setState(platform.AppStopped)
 	w.awaitRunning(0)
-	w.await("nothing is left", func() bool { l, _ := w.fake.List(t.Context()); return len(l) == 0 })
+	w.await("nothing is left", func() bool { l, _ := w.fake.List(t.Context(), nil); return len(l) == 0 })
 	if w.fake.called("signal") != 4 || w.fake.called("remove") != 4 {
 		t.Errorf("calls are %q, want 4 signals and 4 removes", w.fake.calls)
 	}
@@ -456,7 +456,7 @@ func TestReadiness(t *testing.T) {
 		return tx.Processes().Update(p)
 	})
 	w.begin()
-	w.await("it starts", func() bool { l, _ := w.fake.List(t.Context()); return len(l) == 1 })
+	w.await("it starts", func() bool { l, _ := w.fake.List(t.Context(), nil); return len(l) == 1 })
 	id := w.rows()[0].GUID
 	w.fake.event(id, initproto.EventBody{Event: initproto.EventStarted})
 	w.fake.event(id, initproto.EventBody{Event: initproto.EventHealthy})
@@ -495,7 +495,7 @@ func TestDeletedApp(t *testing.T) {
 	})
 	before := len(w.logs.of(""))
 	w.c.Kick("app")
-	w.await("nothing is left", func() bool { l, _ := w.fake.List(t.Context()); return len(l) == 0 && len(w.rows()) == 0 })
+	w.await("nothing is left", func() bool { l, _ := w.fake.List(t.Context(), nil); return len(l) == 0 && len(w.rows()) == 0 })
 	if n := len(w.logs.of("")); n != before {
 		t.Errorf("%d lines became %d", before, n)
 	}
@@ -535,7 +535,7 @@ func TestMany(t *testing.T) {
 	w.begin()
 	w.awaitRunning(maxCreating + 8)
 	w.setState(platform.AppStopped)
-	w.await("none is left", func() bool { l, _ := w.fake.List(t.Context()); return len(l) == 0 && len(w.rows()) == 0 })
+	w.await("none is left", func() bool { l, _ := w.fake.List(t.Context(), nil); return len(l) == 0 && len(w.rows()) == 0 })
 	w.setState(platform.AppStarted)
 	w.awaitRunning(maxCreating + 8)
 }

@@ -388,7 +388,7 @@ func TestSuperseded(t *testing.T) {
 		t.Errorf("the first is %+v", now)
 	}
 	w.settled()
-	w.await("nothing else is left", func() bool { list, _ := w.fake.List(t.Context()); return len(list) == 3 })
+	w.await("nothing else is left", func() bool { list, _ := w.fake.List(t.Context(), nil); return len(list) == 3 })
 }
 
 var errKilled = errors.New("killed")
@@ -571,7 +571,7 @@ func killedAt(t *testing.T, writes int64, after, cancel bool) bool {
 	w.awaitReason(d, reason)
 	w.awaitRunning(wanted)
 	w.settled()
-	w.await("nothing else is left", func() bool { list, _ := w.fake.List(t.Context()); return len(list) == wanted })
+	w.await("nothing else is left", func() bool { list, _ := w.fake.List(t.Context(), nil); return len(list) == wanted })
 	if n := len(w.audits("audit.app.deployment.finished")); n != finished {
 		t.Errorf("killed at write %d, it ended %d times", writes, n)
 	}

@@ -35,7 +35,7 @@ func TestDisplaced(t *testing.T) {
 	if lines := strings.Join(w.logs.of("CELL"), "\n"); !strings.Contains(lines, "is replacing instance "+before[1]+": its node is being drained") {
 		t.Errorf("the log says\n%s\nwant the reason", lines)
 	}
-	w.await("the old one is removed", func() bool { l, _ := w.fake.List(t.Context()); return len(l) == 2 })
+	w.await("the old one is removed", func() bool { l, _ := w.fake.List(t.Context(), nil); return len(l) == 2 })
 }
 
 // TestDisplacedFirst: the replacement does not wait until an unreachable instance is gone.
@@ -49,7 +49,7 @@ func TestDisplacedFirst(t *testing.T) {
 	w.await("the replacement runs", func() bool {
 		return slices.ContainsFunc(w.rows(), func(row *platform.Instance) bool { return row.GUID != before[0] && row.Ready })
 	})
-	if l, _ := w.fake.List(t.Context()); len(l) != 2 {
+	if l, _ := w.fake.List(t.Context(), nil); len(l) != 2 {
 		t.Errorf("%d instances exist, want the old one and the new one", len(l))
 	}
 }

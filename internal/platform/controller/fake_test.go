@@ -214,12 +214,14 @@ func (e *fakeEngine) Remove(_ context.Context, id string) error {
 	return nil
 }
 
-func (e *fakeEngine) List(context.Context) ([]engine.Instance, error) {
+func (e *fakeEngine) List(_ context.Context, wanted engine.Wanted) ([]engine.Instance, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	var all []engine.Instance
 	for _, in := range e.instances {
-		all = append(all, in.Instance)
+		if wanted.Of(in.Labels) {
+			all = append(all, in.Instance)
+		}
 	}
 	return all, nil
 }

@@ -3,11 +3,9 @@ package controller
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
-	"strings"
 	"time"
 
 	"ingot/internal/base/background"
@@ -115,7 +113,10 @@ func (r *Renewals) Stop() { r.part.Halt(nil) }
 
 // look renews what is due.
 func (r *Renewals) look(ctx context.Context, now time.Time) {
-	all, err := r.Engine.List(ctx)
+	all, err := r.Engine.List(ctx, func(labels map[string]string) bool {
+		kind := labels[labelKind]
+		return (kind == kindApp || kind == kindTask) && (r.Owner == nil || r.Owner.Owns(labels[LabelApp]))
+	})
 	if err != nil {
 		if ctx.Err() == nil {
 			r.Log.WarnContext(ctx, "the certificates of instances are not renewed now", "error", err)
@@ -125,8 +126,7 @@ func (r *Renewals) look(ctx context.Context, now time.Time) {
 	known := map[string]time.Time{}
 	var renew []engine.Instance
 	for _, in := range all {
-		kind := in.Labels[labelKind]
-		if !in.Running || kind != kindApp && kind != kindTask || r.Owner != nil && !r.Owner.Owns(in.Labels[LabelApp]) {
+		if !in.Running {
 			continue
 		}
 		known[in.ID] = r.dueOf(in, now)
@@ -135,15 +135,7 @@ func (r *Renewals) look(ctx context.Context, now time.Time) {
 		}
 	}
 	r.due = known
-	results := make([]error, len(renew))
-	indexes := make([]int, len(renew))
-	for i := range indexes {
-		indexes[i] = i
-	}
-	_ = background.Each(ctx, "renew certificates", renewAtOnce, indexes, func(ctx context.Context, i int) error {
-		results[i] = r.renew(ctx, renew[i])
-		return nil
-	})
+	results := background.EachResult(ctx, "renew certificates", renewAtOnce, renew, r.renew)
 	for i, in := range renew {
 		r.due[in.ID] = now.Add(identity.RenewAfter)
 		if results[i] != nil && ctx.Err() == nil {
@@ -196,24 +188,5 @@ func (r *Renewals) replace(ctx context.Context, id string, files map[string][]by
 	if err != nil {
 		return err
 	}
-	p, err := r.Engine.Exec(ctx, id, engine.ExecRequest{Args: []string{r.Replace, "--replace", "{{home}}/" + credentialsDir}})
-	if errors.Is(err, engine.ErrNotFound) {
-		return nil // it has ended
-	}
-	if err != nil {
-		return err
-	}
-	stop := background.OnDone(ctx, "renew certificate", func() { _ = p.Close() })
-	defer func() {
-		stop()
-		_ = p.Close()
-	}()
-	_, err = io.Copy(p.Stdin(), archive)
-	err = errors.Join(err, p.Stdin().Close())
-	said, _ := io.ReadAll(io.LimitReader(p.Stderr(), 1<<10))
-	status, waited := p.Wait()
-	if err = errors.Join(err, waited); err == nil && status != 0 {
-		err = fmt.Errorf("%s exited with status %d: %s", r.Replace, status, strings.TrimSpace(string(said)))
-	}
-	return err
+	return r.pipeInto(ctx, id, []string{r.Replace, "--replace", "{{home}}/" + credentialsDir}, archive)
 }

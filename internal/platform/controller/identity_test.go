@@ -28,7 +28,9 @@ type certified struct {
 	status    int
 }
 
-func (e *certified) List(context.Context) ([]engine.Instance, error) { return e.instances, nil }
+func (e *certified) List(_ context.Context, wanted engine.Wanted) ([]engine.Instance, error) {
+	return slices.DeleteFunc(slices.Clone(e.instances), func(in engine.Instance) bool { return !wanted.Of(in.Labels) }), nil
+}
 
 func (e *certified) Exec(_ context.Context, id string, r engine.ExecRequest) (engine.Process, error) {
 	if !slices.Equal(r.Args, []string{"/bin/ingot-sftp", "--replace", "{{home}}/cf-instance-credentials"}) {

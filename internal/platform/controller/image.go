@@ -31,6 +31,11 @@ func (c *Config) filesOf(ctx context.Context, d *platform.Droplet, bindings map[
 	if d.Container != nil {
 		return files
 	}
+	if known, ok := c.Droplets.(layered); ok {
+		if layers := known.Layers(ctx, d.GUID); layers != nil {
+			return append(layers, files...)
+		}
+	}
 	return append([]engine.Archive{c.archive(ctx, d)}, files...)
 }
 

@@ -272,7 +272,7 @@ func (v *victims) killAtRandom(kills int) {
 	v.await("no zombie is left", func() bool {
 		return !slices.ContainsFunc(slices.Collect(maps.Keys(v.seen)), local.ProcessID.Exists)
 	})
-	if list, err := v.engine.List(v.Context()); err != nil || len(list) > 0 {
+	if list, err := v.engine.List(v.Context(), nil); err != nil || len(list) > 0 {
 		v.Errorf("left are %+v, %v", list, err)
 	}
 	if left := v.belongings(); left["port"] > 0 || left["loop device"] > 0 || left["process"] > 0 {

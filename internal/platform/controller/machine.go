@@ -75,11 +75,12 @@ const (
 	evDue                        // a deadline passed
 	evRestart                    // a user asked for a restart
 	evDisplaced                  // its machine is being vacated or was lost; text says why
+	evSidecar                    // a sidecar failed that the instance can do without; text names it
 )
 
 var eventNames = [...]string{
 	"desire", "created", "failed", "refused", "checking", "healthy", "ready", "not ready",
-	"failing", "ended", "lost", "removed", "stuck", "due", "restart", "displaced",
+	"failing", "ended", "lost", "removed", "stuck", "due", "restart", "displaced", "sidecar",
 }
 
 func (k eventKind) String() string { return eventNames[k] }
@@ -89,8 +90,11 @@ type event struct {
 	version string // evDesire
 	gently  bool   // evDesire: when stopping, wait for requests to finish first
 	text    string // the reason
-	status  int    // evEnded: the exit status; 0 also if unknown
+	sidecar string // evFailing: the source of the sidecar that the kernel has killed, if any
+	status  int    // evEnded, evSidecar: the exit status; 0 also if unknown
+	reason  string // evSidecar: why, if more is known than the status
 	moved   string // evEnded: its machine is being vacated or was lost, for this reason
+	ready   bool   // evHealthy: it is ready, too
 	seq     uint64 // of the record with the event, if any
 	// Of evCreated:
 	host, internal string
@@ -110,9 +114,10 @@ const (
 	doReady                      // record that it became ready
 	doNotReady                   // record that it is no longer ready
 	doMove                       // record that it is replaced because of its machine
+	doSidecar                    // record that a sidecar failed
 )
 
-var actionNames = [...]string{"create", "cancel", "follow", "signal", "remove", "line", "crash", "ready", "not ready", "move"}
+var actionNames = [...]string{"create", "cancel", "follow", "signal", "remove", "line", "crash", "ready", "not ready", "move", "sidecar"}
 
 func (k actionKind) String() string { return actionNames[k] }
 
@@ -270,6 +275,11 @@ func (r rules) step(s slot, e event) (slot, []action) {
 		if s.state == starting {
 			s.state, s.details = running, ""
 			do = append(do, r.line(s, "Container became healthy"))
+			if e.ready && !s.failing {
+				// In one step: clients that wait for a running instance send requests then.
+				s.ready = true
+				do = append(do, action{kind: doReady, id: s.id})
+			}
 		}
 	case evReady:
 		if s.state == running && !s.ready && !s.failing {
@@ -281,8 +291,15 @@ func (r rules) step(s slot, e event) (slot, []action) {
 			s.ready = false
 			do = append(do, action{kind: doNotReady, id: s.id, text: e.text})
 		}
+	case evSidecar:
+		if s.state == starting || s.state == running {
+			do = append(do, action{kind: doSidecar, id: s.id, text: e.text, crash: crash{status: e.status, version: s.version, description: e.reason}})
+		}
 	case evFailing:
 		if s.state == starting || s.state == running {
+			if e.sidecar != "" {
+				do = append(do, action{kind: doSidecar, id: s.id, text: e.sidecar, crash: crash{status: e.status, version: s.version, description: e.text}})
+			}
 			s.failing, s.ready = true, false
 		}
 	case evEnded:

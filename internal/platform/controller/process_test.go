@@ -71,7 +71,7 @@ func newRealOn(t *testing.T, instances int, command string, open func(w *world, 
 			return // it did not come to begin
 		}
 		w.c.Stop()
-		list, err := w.engine.List(context.Background())
+		list, err := w.engine.List(context.Background(), nil)
 		if err != nil {
 			t.Error(err)
 		}
@@ -170,7 +170,7 @@ func TestRealStartScaleRestart(t *testing.T) {
 	}
 	w.setState(platform.AppStopped)
 	w.awaitRunning(0)
-	if l, err := w.engine.List(t.Context()); err != nil || len(l) != 0 {
+	if l, err := w.engine.List(t.Context(), nil); err != nil || len(l) != 0 {
 		t.Errorf("left are %+v, %v", l, err)
 	}
 	if n := len(w.audits("app.crash")); n != 0 {

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"strconv"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -182,46 +183,78 @@ func (p *pump) lastState(ctx context.Context) (engine.Instance, error) {
 // readAll reads until the stream ends. A goroutine reads ahead, so that available records
 // are written in one batch.
 func (p *pump) readAll(ctx context.Context, stream engine.Stream) error {
-	records := make(chan initproto.Record, maxBatch)
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
+	ahead := readAhead{arrived: make(chan struct{}, 1), taken: make(chan struct{}, 1)}
 	failed := background.Async("records of an instance", func() error {
-		defer close(records)
+		defer close(ahead.arrived)
 		for {
 			r, err := stream.Next()
 			if err != nil {
 				return err
 			}
 			r.Payload = bytes.Clone(r.Payload)
-			select {
-			case records <- r:
-			case <-ctx.Done():
+			if !ahead.add(ctx, r) {
 				return ctx.Err()
 			}
 		}
 	})
-	batch := make([]initproto.Record, 0, maxBatch)
-	for first := range records {
-		batch = append(batch[:0], first)
-	more:
-		for len(batch) < maxBatch {
-			select {
-			case r, ok := <-records:
-				if !ok {
-					break more
-				}
-				batch = append(batch, r)
-			default:
-				break more
-			}
-		}
-		if p.take(ctx, batch) {
-			// The end is acknowledged by Remove, after the controller has handled it. If this
-			// fails, so does the stream.
+	for more := true; more; {
+		_, more = <-ahead.arrived
+		batch := ahead.take()
+		// The end is acknowledged by Remove, after the controller has handled it. If this
+		// fails, so does the stream.
+		if len(batch) > 0 && p.take(ctx, batch) {
 			_ = stream.Ack(engine.Position(p.stored()))
 		}
 	}
 	return <-failed
+}
+
+// readAhead has the records that were read and not written yet, up to maxBatch. It needs
+// memory only while there are some: most instances write nothing most of the time.
+type readAhead struct {
+	arrived, taken chan struct{}
+	mu             sync.Mutex
+	records        []initproto.Record
+}
+
+// add waits for room. It returns false if ctx ends.
+func (a *readAhead) add(ctx context.Context, r initproto.Record) bool {
+	for {
+		a.mu.Lock()
+		full := len(a.records) >= maxBatch
+		if !full {
+			a.records = append(a.records, r)
+		}
+		a.mu.Unlock()
+		if !full {
+			signal(a.arrived)
+			return true
+		}
+		select {
+		case <-a.taken:
+		case <-ctx.Done():
+			return false
+		}
+	}
+}
+
+func (a *readAhead) take() []initproto.Record {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	batch := a.records
+	a.records = nil
+	signal(a.taken)
+	return batch
+}
+
+// signal wakes who waits for c, or who will wait next.
+func signal(c chan<- struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
 }
 
 // stored returns the last record that the engine need not keep.
@@ -269,7 +302,7 @@ func (p *pump) take(ctx context.Context, batch []initproto.Record) bool {
 				"app instance exceeded log rate limit (%d bytes/sec): %d lines (%d bytes) of %s were dropped",
 				body.Rate, body.Lines, body.Bytes, p.source(r.Member))))
 		}
-		if e, ok := p.event(body); ok {
+		if e, ok := p.event(r.Member, body); ok {
 			e.seq = r.Seq
 			events = append(events, e)
 		}
@@ -282,17 +315,26 @@ func (p *pump) take(ctx context.Context, batch []initproto.Record) bool {
 }
 
 // event translates an instance's event.
-func (p *pump) event(body initproto.EventBody) (event, bool) {
+func (p *pump) event(member int, body initproto.EventBody) (event, bool) {
 	switch body.Event {
 	case initproto.EventStarted:
 		return event{kind: evChecking}, true
 	case initproto.EventHealthy:
-		return event{kind: evHealthy}, true
+		return event{kind: evHealthy, ready: body.Ready}, true
 	case initproto.EventReady:
 		return event{kind: evReady}, true
 	case initproto.EventNotReady:
 		return event{kind: evNotReady, text: body.Reason}, true
-	case initproto.EventUnhealthy, initproto.EventExited:
+	case initproto.EventExited:
+		if body.Restart > 0 || body.Harmless { // the instance lives
+			return event{kind: evSidecar, text: p.source(member), status: body.Status, reason: body.Reason}, body.Status != 0
+		}
+		e := event{kind: evFailing, text: body.Reason, status: body.Status}
+		if member > 0 && body.OOM {
+			e.sidecar = p.source(member)
+		}
+		return e, true
+	case initproto.EventUnhealthy:
 		return event{kind: evFailing, text: body.Reason}, true
 	case initproto.EventEnded:
 		p.end = &body // delivered when the stream has ended

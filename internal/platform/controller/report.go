@@ -3,6 +3,7 @@ package controller
 import (
 	"bytes"
 	"encoding/json"
+	"strings"
 
 	"ingot/internal/base/fault"
 	"ingot/internal/platform"
@@ -104,6 +105,15 @@ func (p *pass) audits() []audit {
 			all = append(all, audit{"audit.app.process.rescheduling", by, map[string]any{
 				"instance": d.id, "index": d.at.index, "cell_id": p.Cell, "reason": d.text, "version": d.before.version,
 			}})
+		case doSidecar:
+			_, name, _ := strings.Cut(d.text, "/SIDECAR/")
+			data := map[string]any{
+				"instance": d.id, "index": d.at.index, "cell_id": p.Cell, "sidecar": name, "exit_status": d.crash.status, "version": d.crash.version,
+			}
+			if d.crash.description != "" {
+				data["reason"] = d.crash.description
+			}
+			all = append(all, audit{"app.sidecar.crash", by, data})
 		case doReady, doNotReady:
 			if !p.checksReadiness(d.at) {
 				continue

@@ -33,7 +33,7 @@ func TestRollingRestart(t *testing.T) {
 		return ""
 	}
 	w.await("the last old one is replaced and the second new one fails", func() bool {
-		list, _ := w.fake.List(t.Context())
+		list, _ := w.fake.List(t.Context(), nil)
 		return one(d.WebGUID, "") != "" && len(list) == 2 && w.deployment(d).Error != ""
 	})
 	for process, was := range map[string]string{d.WebGUID: one(d.WebGUID, ""), "app": before[0]} {

@@ -16,12 +16,13 @@ import (
 // engines only have to unpack an archive.
 const bindingsDir = ".cf-service-bindings"
 
-// serviceFiles returns the archive of an app's service binding files.
+// serviceFiles returns the archive of an app's service binding files. They belong to the
+// instance's user, because Rotations replaces them in the instance.
 func serviceFiles(files map[string][]byte) []engine.Archive {
 	if len(files) == 0 {
 		return nil
 	}
-	return []engine.Archive{{Target: bindingsDir, ReadOnly: true, Open: func() (io.ReadCloser, error) { return archiveOf(files, 0o444) }}}
+	return []engine.Archive{{Target: bindingsDir, Open: func() (io.ReadCloser, error) { return archiveOf(files, 0o444) }}}
 }
 
 // archiveOf returns a tar archive of files with a mode.

@@ -38,11 +38,10 @@ func (c *Controller) adoptPending(ctx context.Context) error {
 	if shards == 0 {
 		return nil
 	}
-	found, err := c.survey(ctx)
+	found, err := c.survey(ctx, func(app string) bool { return c.share.In(shards, app) && !c.share.Has(app) })
 	if err != nil {
 		return err
 	}
-	found = found.only(func(app string) bool { return c.share.In(shards, app) && !c.share.Has(app) })
 	c.adopt(found)
 	c.share.Gain(shards)
 	c.mu.Lock()

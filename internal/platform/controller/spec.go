@@ -47,6 +47,7 @@ type plan struct {
 	droplet  *platform.Droplet
 	sidecars []*platform.Sidecar
 	ports    []int
+	own      int // how many of ports, from the first, are those of the main process
 	env      map[string]string
 	mainMB   int
 	memory   map[string]int // of sidecars, by name
@@ -84,7 +85,8 @@ func (c *Controller) planOf(ctx context.Context, at slotKey, version string) (*p
 		if p.ports, err = actions.PortsOf(tx, p.process, p.droplet.Container.Port()); err != nil {
 			return err
 		}
-		p.mainMB, p.memory = actions.Memory(p.process, p.sidecars)
+		p.ports, p.own = divide(p.ports, p.process.Type, p.sidecars, p.droplet.Container.Port())
+		p.mainMB, p.memory = actions.Memory(p.process.MemoryMB, p.sidecars)
 		if p.where, err = actions.AppInfoOf(tx, p.app); err != nil {
 			return err
 		}
@@ -124,7 +126,7 @@ func (c *Controller) specOf(ctx context.Context, at slotKey, id, version string)
 	}
 	ln := initproto.Spec{
 		Instance: id, Members: members, User: c.User, Group: c.Group, Grace: c.Grace, LogRate: p.process.LogRate,
-		Health: check(p.process.Health, p.ports), Readiness: check(p.process.Readiness, p.ports),
+		Health: check(p.process.Health, p.ports[:p.own]), Readiness: check(p.process.Readiness, p.ports[:p.own]),
 	}
 	if ln.Readiness.Kind == initproto.CheckProcess {
 		ln.Readiness = initproto.Check{} // ready as soon as healthy
@@ -227,18 +229,18 @@ func (c *Controller) members(p *plan, at slotKey, id string) ([]initproto.Member
 		return nil, err
 	}
 	all := []initproto.Member{first}
+	names := memberNames(p.process.Type, p.sidecars)
 	for _, s := range p.sidecars {
-		name := s.Name
-		if name == p.process.Type {
-			name = "sidecar/" + name
-		}
-		m, err := add(name, source+"/SIDECAR/"+strings.ToUpper(s.Name), s.Command, p.memory[s.Name])
+		m, err := add(names[s.Name], source+sidecarSource(s.Name), s.Command, p.memory[s.Name])
 		if err != nil {
 			return nil, err
 		}
 		all = append(all, m)
 	}
-	return all, nil
+	if err := limitMembers(all, p.sidecars, p.process.MemoryMB); err != nil {
+		return nil, err
+	}
+	return all, applyOptions(p.droplet, all, p.sidecars, c.Grace)
 }
 
 // environment returns the variables of one member: those of all instances, and those of

@@ -42,7 +42,7 @@ func TestStorm(t *testing.T) {
 				case 2:
 					_ = w.restartInstance("app", rand.IntN(4))
 				case 3:
-					if l, _ := w.fake.List(t.Context()); len(l) > 0 {
+					if l, _ := w.fake.List(t.Context(), nil); len(l) > 0 {
 						w.fake.mu.Lock()
 						if in := w.fake.instances[l[0].ID]; in != nil {
 							in.event(initproto.EventBody{Event: initproto.EventEnded, Status: 1, Reason: "x"})
@@ -65,7 +65,7 @@ func TestStorm(t *testing.T) {
 	w.change(func(p *platform.Process) { p.Instances, p.Version = 4, "last" })
 	ids := w.awaitRunning(4)
 	w.settled()
-	if l, _ := w.fake.List(t.Context()); len(l) != 4 {
+	if l, _ := w.fake.List(t.Context(), nil); len(l) != 4 {
 		t.Errorf("%d instances, want %v", len(l), ids)
 	}
 }

@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -162,41 +162,21 @@ func (j *job) when(ctx context.Context, closed <-chan struct{}, f func(ctx conte
 
 // specOf returns the engine's spec for the task.
 func (j *job) specOf(ctx context.Context, task *platform.Task) (engine.Spec, error) {
-	var (
-		app     *platform.App
-		droplet *platform.Droplet
-		env     map[string]string
-		files   map[string][]byte
-		where   *actions.AppInfo
-	)
-	err := j.Store.View(ctx, func(tx platform.Tx) error {
-		var err error
-		if app, err = tx.Apps().Get(task.AppGUID); err != nil {
-			return err
-		}
-		droplet, err = tx.Droplets().Get(task.DropletGUID)
-		if fault.Is(err, fault.NotFound) {
-			return fault.Wrap(err, fault.Unprocessable, "the droplet of this task no longer exists: push or restage the app and run the task again")
-		}
-		if err != nil {
-			return err
-		}
-		if where, err = actions.AppInfoOf(tx, app); err != nil {
-			return err
-		}
-		if files, err = actions.ServiceFiles(tx, app); err != nil {
-			return err
-		}
-		env, err = j.Platform.TaskEnvironment(tx, where, task, j.API)
-		return err
-	})
+	p, err := j.planOf(ctx, task)
 	if err != nil {
 		return engine.Spec{}, err
 	}
-	variables := j.runVariables(app, droplet, env, task.GUID, task.MemoryMB)
-	maps.Copy(variables, noPorts())
-	member := memberOf(droplet, kindTask, task.Source(), task.Command)
-	member.Env = listed(variables)
+	app, droplet, where := p.app, p.droplet, p.where
+	members, err := j.members(p)
+	if err != nil {
+		return engine.Spec{}, err
+	}
+	launch := initproto.Spec{
+		Instance: task.GUID, OneOff: true, Members: members, User: j.User, Group: j.Group, Grace: j.Grace, LogRate: task.LogRate,
+	}
+	if err := launch.Validate(); err != nil {
+		return engine.Spec{}, fault.Wrap(err, fault.Unprocessable, "the task cannot be started: %v", err)
+	}
 	reach, err := j.reach(ctx, app.GUID)
 	if err != nil {
 		return engine.Spec{}, err
@@ -208,12 +188,10 @@ func (j *job) specOf(ctx context.Context, task *platform.Task) (engine.Spec, err
 		Zone:    engine.Zone{Space: app.SpaceGUID},
 		App:     app.GUID,
 		FilesAt: j.credentials(task.GUID, where),
-		Labels:  map[string]string{labelKind: kindTask, LabelApp: app.GUID},
-		Files:   j.filesOf(ctx, droplet, files),
+		Labels:  map[string]string{labelKind: kindTask, LabelApp: app.GUID, labelSources: strings.Join(sourcesOf(launch), "\n")},
+		Files:   j.filesOf(ctx, droplet, p.files),
 		Image:   j.imageOf(droplet),
-		Launch: initproto.Spec{
-			Instance: task.GUID, OneOff: true, Members: []initproto.Member{member}, User: j.User, Group: j.Group, Grace: j.Grace, LogRate: task.LogRate,
-		},
+		Launch:  launch,
 		Limits: engine.Limits{
 			Memory: int64(task.MemoryMB) << 20, Disk: int64(task.DiskMB) << 20,
 			CPU: cpuShares(task.MemoryMB), PIDs: j.PIDs, Files: actions.DefaultFiles,
@@ -228,7 +206,7 @@ func (j *job) follow(ctx context.Context, task *platform.Task) (*initproto.Exit,
 	given := j.when(ctx, j.moved, j.giveUp)
 	var written atomic.Int64
 	p := pump{
-		Config: &j.Config, app: task.AppGUID, id: j.guid, index: "0", sources: []string{task.Source()}, last: j.Logs.Position(j.guid),
+		Config: &j.Config, app: task.AppGUID, id: j.guid, index: "0", sources: j.sources(ctx, task), last: j.Logs.Position(j.guid),
 		gone: &j.gone, wrote: &written, missed: &j.missed, happened: func([]event) {},
 	}
 	_, ended := p.run(ctx)

@@ -179,7 +179,7 @@ func (t *Tasks) look(ctx context.Context, spawn func(func()), thorough bool) err
 	var found []engine.Instance
 	if thorough {
 		// List before the rows are read: an instance has a row before it exists.
-		list, err := t.Engine.List(ctx)
+		list, err := t.Engine.List(ctx, func(labels map[string]string) bool { return labels[labelKind] == kindTask })
 		if err != nil {
 			return err
 		}
@@ -213,7 +213,7 @@ func (t *Tasks) look(ctx context.Context, spawn func(func()), thorough bool) err
 		}
 	}
 	for _, in := range found {
-		if in.Labels[labelKind] == kindTask && !known[in.ID] && t.jobs[in.ID] == nil && t.share.Works(in.Labels[LabelApp]) {
+		if !known[in.ID] && t.jobs[in.ID] == nil && t.share.Works(in.Labels[LabelApp]) {
 			t.begin(ctx, spawn, in.ID, in.Labels[LabelApp], "") // the job finds that it has no row
 		}
 	}

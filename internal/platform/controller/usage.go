@@ -19,6 +19,7 @@ type Usage struct {
 	MemoryLimit int64
 	Disk        int64
 	LogRate     int64 // bytes of output a second
+	Members     []MemberUsage
 }
 
 const (
@@ -41,6 +42,7 @@ type sample struct {
 	read  time.Time // time of reading memory and disk
 	began time.Time // creation of the instance
 	cpu   time.Duration
+	cpus  map[string]time.Duration // of the members
 	bytes int64
 	usage Usage
 	ok    bool
@@ -110,6 +112,11 @@ func (c *Controller) usageOf(ctx context.Context, id string) (Usage, bool) {
 		if now.Sub(s.began) < usageYoung && now.Sub(s.read) >= usageYoungFresh {
 			if seen, err := c.Engine.Usage(ctx, id); err == nil {
 				s.usage.Memory, s.usage.Disk, s.usage.Time, s.read = seen.Memory, seen.Disk, now, now
+				rates := s.usage.Members
+				s.usage.Members = membersBetween(seen.Members, nil, 0)
+				for i := range min(len(rates), len(s.usage.Members)) {
+					s.usage.Members[i].CPU = rates[i].CPU
+				}
 			}
 		}
 		return s.usage, true
@@ -119,7 +126,7 @@ func (c *Controller) usageOf(ctx context.Context, id string) (Usage, bool) {
 		c.usage.drop(id, s)
 		return Usage{}, false
 	}
-	since, cpu, bytes := s.at, s.cpu, s.bytes
+	since, cpu, cpus, bytes := s.at, s.cpu, s.cpus, s.bytes
 	written := s.written.Load()
 	if !s.ok {
 		in, err := c.Engine.Get(ctx, id)
@@ -127,10 +134,11 @@ func (c *Controller) usageOf(ctx context.Context, id string) (Usage, bool) {
 			c.usage.drop(id, s)
 			return Usage{}, false
 		}
-		since, cpu, bytes = in.Created, 0, 0
+		since, cpu, cpus, bytes = in.Created, 0, nil, 0
 		s.began = in.Created
 	}
 	s.usage = usageBetween(seen, now.Sub(since), seen.CPUTime-cpu, written-bytes)
+	s.usage.Members, s.cpus = membersBetween(seen.Members, cpus, now.Sub(since)), cpuOfMembers(seen.Members)
 	s.usage.Time, s.at, s.read, s.cpu, s.bytes, s.ok = now, now, now, seen.CPUTime, written, true
 	return s.usage, true
 }

@@ -35,7 +35,25 @@ type Config struct {
 	// Upstreams returns the name servers for all other names; nil means those of this
 	// machine.
 	Upstreams func() []netip.AddrPort
+	// Listeners opens the port; nil means to listen on Listen.
+	Listeners Listeners
 	Log       *slog.Logger
+}
+
+// Listeners opens ports, or returns those that the previous process of the server opened.
+type Listeners interface {
+	TCP(ctx context.Context, at netip.AddrPort) (net.Listener, error)
+	UDP(at netip.AddrPort) (*net.UDPConn, error)
+}
+
+type ownListeners struct{}
+
+func (ownListeners) TCP(ctx context.Context, at netip.AddrPort) (net.Listener, error) {
+	return (&net.ListenConfig{}).Listen(ctx, "tcp", at.String())
+}
+
+func (ownListeners) UDP(at netip.AddrPort) (*net.UDPConn, error) {
+	return net.ListenUDP("udp", net.UDPAddrFromAddrPort(at))
 }
 
 // Limits.
@@ -68,6 +86,9 @@ func New(c Config) *Server {
 	if c.Upstreams == nil {
 		c.Upstreams = machineServers
 	}
+	if c.Listeners == nil {
+		c.Listeners = ownListeners{}
+	}
 	return &Server{config: c, queries: connlimit.New(connlimit.Limits{PerSource: sourceQueries, Total: allQueries})}
 }
 
@@ -88,13 +109,12 @@ func (s *Server) Start(ctx context.Context) error {
 
 // listen opens the same port for UDP and TCP.
 func (s *Server) listen(ctx context.Context) error {
-	var listen net.ListenConfig
 	var err error
-	if s.tcp, err = listen.Listen(ctx, "tcp", s.config.Listen.String()); err != nil {
+	if s.tcp, err = s.config.Listeners.TCP(ctx, s.config.Listen); err != nil {
 		return err
 	}
 	port := uint16(s.tcp.Addr().(*net.TCPAddr).Port) //nolint:forcetypeassert,gosec // it is one of TCP
-	s.udp, err = net.ListenUDP("udp", net.UDPAddrFromAddrPort(netip.AddrPortFrom(s.config.Listen.Addr(), port)))
+	s.udp, err = s.config.Listeners.UDP(netip.AddrPortFrom(s.config.Listen.Addr(), port))
 	if err != nil {
 		s.tcp.Close()
 	}

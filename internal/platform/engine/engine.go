@@ -66,9 +66,10 @@ type Engine interface {
 	// returns when nothing is left. Removing an unknown instance is not an error.
 	Remove(ctx context.Context, id string) error
 
-	// List returns all instances, running or ended, including those started by an earlier
-	// server process.
-	List(ctx context.Context) ([]Instance, error)
+	// List returns the instances with wanted labels, running or ended, including those
+	// started by an earlier server process. Nil means all. Asking for few is cheaper: an
+	// engine may have to ask a distant process for the state of each.
+	List(ctx context.Context, wanted Wanted) ([]Instance, error)
 
 	// Get returns one instance, or ErrNotFound.
 	Get(ctx context.Context, id string) (Instance, error)
@@ -115,6 +116,9 @@ type Description struct {
 	HardDisk, HardProcesses bool
 	// NoImages is why the engine runs no container images, for users; empty if it does.
 	NoImages string
+	// NoMemberLimits is why the engine cannot enforce a memory limit or a processor weight of
+	// single members, for users; empty if it can.
+	NoMemberLimits string
 	// Held is why the engine starts no instances at the moment, for operators; empty if it
 	// does. Running instances are not affected.
 	Held string
@@ -215,6 +219,12 @@ type Limits struct {
 	Files  int // open files per process
 }
 
+// Wanted chooses instances by their labels.
+type Wanted func(labels map[string]string) bool
+
+// Of reports whether an instance is wanted.
+func (w Wanted) Of(labels map[string]string) bool { return w == nil || w(labels) }
+
 // Instance describes an instance of an engine.
 type Instance struct {
 	ID     string
@@ -296,4 +306,7 @@ type Usage struct {
 	MemoryLimit int64
 	Disk        int64
 	OOMKills    int64
+	// Members are those of the instance, in the order of its Spec; empty if they are not
+	// known.
+	Members []MemberUsage
 }

@@ -23,6 +23,11 @@ func (s segmented) Start(ctx context.Context, spec Spec) error {
 	return s.Engine.Start(ctx, spec)
 }
 
+// Fetch implements Fetcher if the engine does.
+func (s segmented) Fetch(ctx context.Context, i Image, limit int64) (int64, error) {
+	return Fetch(ctx, s.Engine, i, limit)
+}
+
 // NoSegment is the error for an isolation segment without machines, in Diego's words.
 func NoSegment(name string) *PlacementError {
 	return &PlacementError{Reason: "found no compatible cell with placement tag " + strconv.Quote(name)}

@@ -14,6 +14,9 @@ type starts struct {
 }
 
 func (s *starts) Start(context.Context, engine.Spec) error { s.n++; return nil }
+func (s *starts) Describe() engine.Description             { return engine.Description{} }
+
+func (s *starts) Fetch(context.Context, engine.Image, int64) (int64, error) { return 7, nil }
 
 // TestInSegments: a machine runs the shared segment and those it serves, and refuses
 // others as Diego does.
@@ -33,5 +36,9 @@ func TestInSegments(t *testing.T) {
 	}
 	if under.n != 2 {
 		t.Errorf("got %d starts, want 2", under.n)
+	}
+	// Images are prepared through it, too.
+	if size, err := engine.Fetch(t.Context(), e, engine.Image{}, 0); size != 7 || err != nil {
+		t.Errorf("got an image of %d bytes and %v, want 7 and no error", size, err)
 	}
 }

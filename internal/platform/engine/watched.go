@@ -67,8 +67,8 @@ func (w watched) Remove(ctx context.Context, id string) error {
 	return w.do(ctx, "remove", removeTime, func(ctx context.Context) error { return w.Engine.Remove(ctx, id) })
 }
 
-func (w watched) List(ctx context.Context) ([]Instance, error) {
-	return ask(ctx, w, "list", askTime, w.Engine.List)
+func (w watched) List(ctx context.Context, wanted Wanted) ([]Instance, error) {
+	return ask(ctx, w, "list", askTime, func(ctx context.Context) ([]Instance, error) { return w.Engine.List(ctx, wanted) })
 }
 
 func (w watched) Get(ctx context.Context, id string) (Instance, error) {

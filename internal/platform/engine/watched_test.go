@@ -18,11 +18,13 @@ import (
 // plain is an engine that answers everything at once.
 type plain struct{}
 
-func (plain) Describe() engine.Description                    { return engine.Description{Name: "plain"} }
-func (plain) Start(context.Context, engine.Spec) error        { return nil }
-func (plain) Signal(context.Context, string) error            { return nil }
-func (plain) Remove(context.Context, string) error            { return nil }
-func (plain) List(context.Context) ([]engine.Instance, error) { return make([]engine.Instance, 2), nil }
+func (plain) Describe() engine.Description             { return engine.Description{Name: "plain"} }
+func (plain) Start(context.Context, engine.Spec) error { return nil }
+func (plain) Signal(context.Context, string) error     { return nil }
+func (plain) Remove(context.Context, string) error     { return nil }
+func (plain) List(context.Context, engine.Wanted) ([]engine.Instance, error) {
+	return make([]engine.Instance, 2), nil
+}
 func (plain) Get(context.Context, string) (engine.Instance, error) {
 	return engine.Instance{ID: "a"}, nil
 }
@@ -56,7 +58,7 @@ func calls(ctx context.Context, e engine.Engine) map[string]func() error {
 		"Start":   func() error { return e.Start(ctx, engine.Spec{}) },
 		"Signal":  func() error { return e.Signal(ctx, "a") },
 		"Remove":  func() error { return e.Remove(ctx, "a") },
-		"List":    func() error { _, err := e.List(ctx); return err },
+		"List":    func() error { _, err := e.List(ctx, nil); return err },
 		"Get":     func() error { _, err := e.Get(ctx, "a"); return err },
 		"Usage":   func() error { _, err := e.Usage(ctx, "a"); return err },
 		"Records": func() error { _, err := e.Records(ctx, "a", 0); return err },
@@ -76,7 +78,7 @@ func TestWatched(t *testing.T) {
 			t.Errorf("%s without a fault: %v", name, err)
 		}
 	}
-	if list, err := e.List(t.Context()); len(list) != 2 || err != nil {
+	if list, err := e.List(t.Context(), nil); len(list) != 2 || err != nil {
 		t.Errorf("list is %v, %v, want 2 instances", list, err)
 	}
 	var panicked *background.PanicError

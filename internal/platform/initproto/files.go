@@ -36,7 +36,9 @@ func ReadSpec(dir string) (Spec, error) {
 }
 
 // WriteState writes StateFile.
-func WriteState(dir string, s State) error { return writeJSON(filepath.Join(dir, StateFile), s, 0o644) }
+func WriteState(dir string, s State) error {
+	return writeJSON(filepath.Join(dir, StateFile), s, 0o644)
+}
 
 func writeJSON(name string, v any, mode os.FileMode) error {
 	content, err := json.Marshal(v)

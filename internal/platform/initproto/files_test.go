@@ -19,7 +19,7 @@ func TestStateAndSpecFiles(t *testing.T) {
 	if _, err := readState(dir); !errors.Is(err, os.ErrNotExist) {
 		t.Error(err)
 	}
-	state := State{Phase: Ended, Since: time.Unix(5, 0).UTC(), Seq: 7, PID: 1, Members: []MemberState{{Name: "web"}}, Exit: &Exit{Status: 3}}
+	state := State{Protocol: Version, Phase: Ended, Since: time.Unix(5, 0).UTC(), Seq: 7, PID: 1, Members: []MemberState{{Name: "web"}}, Exit: &Exit{Status: 3}}
 	for range 2 {
 		if err := WriteState(dir, state); err != nil {
 			t.Fatal(err)

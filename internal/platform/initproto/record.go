@@ -113,6 +113,9 @@ const (
 	EventExited    EventKind = "exited"  // one member ended
 	EventDropped   EventKind = "dropped" // output was over the rate limit
 	EventEnded     EventKind = "ended"   // the last record: all members ended
+	// Of a member that the instance can do without for a while, or altogether.
+	EventRestarted       EventKind = "restarted"        // it was started again
+	EventMemberUnhealthy EventKind = "member-unhealthy" // its own check failed: it is being stopped
 )
 
 // EventBody is the payload of an Event record. Fields that do not belong to
@@ -126,9 +129,16 @@ type EventBody struct {
 	OOM       bool `json:"oom,omitempty"`
 	Cancelled bool `json:"cancelled,omitempty"`
 	Overdue   bool `json:"overdue,omitempty"` // it had to be killed after the grace period
+	// Restart, of Exited: the member is started again after this time; the instance lives.
+	Restart time.Duration `json:"restart,omitempty"`
+	// Harmless, of Exited: the instance lives on without the member.
+	Harmless bool `json:"harmless,omitempty"`
 	// Stopped, of Ended: the instance was told to stop.
 	Stopped bool `json:"stopped,omitempty"`
-	// Unhealthy and NotReady: why. Ended: the exit description.
+	// Ready, of Healthy: the instance is ready, too. EventReady follows for older servers.
+	Ready bool `json:"ready,omitempty"`
+	// Unhealthy and NotReady: why. Exited: why, if the status does not say it. Ended: the exit
+	// description.
 	Reason string `json:"reason,omitempty"`
 	// Dropped: the amount since the last record.
 	Lines int64 `json:"lines,omitempty"`
@@ -149,6 +159,10 @@ func (e EventBody) JSON() []byte {
 // State is the newest state of an instance, written to StateFile before the record of the
 // change, so that a restarted server knows the state without reading the whole stream.
 type State struct {
+	// Protocol is the version that a server must know to understand it: what the spec of the
+	// instance Needs. 0 means 1.
+	Protocol int `json:"protocol,omitempty"`
+
 	Phase   Phase         `json:"phase"`
 	Ready   bool          `json:"ready"`
 	Since   time.Time     `json:"since"` // of the phase
@@ -165,6 +179,21 @@ type MemberState struct {
 	PID    int    `json:"pid"`
 	Exited bool   `json:"exited"`
 	Status int    `json:"status"`
+	// Since is when it was started, Restarts how often again.
+	Since    time.Time `json:"since,omitzero"`
+	Restarts int       `json:"restarts,omitempty"`
+	// Waiting means that it has not been started yet, or will be again.
+	Waiting bool `json:"waiting,omitempty"`
+	// LastExit is how its last life ended; nil if it has not exited yet.
+	LastExit *MemberExit `json:"last_exit,omitempty"`
+}
+
+// MemberExit is how one life of a member ended.
+type MemberExit struct {
+	Status int       `json:"status"` // 128 + signal when killed
+	Reason string    `json:"reason"`
+	Time   time.Time `json:"time"`
+	OOM    bool      `json:"oom,omitempty"`
 }
 
 // Exit describes how an instance ended.

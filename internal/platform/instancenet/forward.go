@@ -30,14 +30,22 @@ type Forwarder struct {
 	// Owner returns the app of an address, and false if it is not an instance's;
 	// connections of others are closed.
 	Owner func(netip.Addr) (string, bool)
-	Log   *slog.Logger
-	l     net.Listener
+	// Listen opens the port; nil means to listen on At.
+	Listen func(ctx context.Context, address string) (net.Listener, error)
+	Log    *slog.Logger
+	l      net.Listener
 }
 
 // Start starts listening.
 func (f *Forwarder) Start(ctx context.Context) error {
 	return f.Launch(ctx, func(work context.Context, spawn func(func())) error {
-		l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", f.At.String())
+		listen := f.Listen
+		if listen == nil {
+			listen = func(ctx context.Context, at string) (net.Listener, error) {
+				return (&net.ListenConfig{}).Listen(ctx, "tcp", at)
+			}
+		}
+		l, err := listen(ctx, f.At.String())
 		if err != nil {
 			return err
 		}

@@ -43,7 +43,10 @@ type Address struct {
 
 // Services are the services of the platform. Auth has no local URL: it is part of
 // the API if the operator did not set another one.
-type Services struct{ API, Auth, Notifications Address }
+type Services struct {
+	API, Auth, Notifications Address
+	TLS                      string // URL of the port with TLS on this machine, if there is one
+}
 
 // New returns the plan for instances in a network with this gateway. An invalid
 // gateway means that they share the host's network.
@@ -109,7 +112,7 @@ func (p *Plan) rewrite(address string, s Services) (string, error) {
 
 // ports returns the ports of the server itself that instances can reach.
 func (p *Plan) ports(s Services) (list []uint16) {
-	for _, address := range []string{s.API.Local, s.Notifications.Local} {
+	for _, address := range []string{s.API.Local, s.Notifications.Local, s.TLS} {
 		if u, err := url.Parse(address); err == nil {
 			if n, err := strconv.ParseUint(u.Port(), 10, 16); err == nil {
 				list = append(list, uint16(n))

@@ -46,8 +46,10 @@ type measurement struct {
 	gauges []Gauge
 }
 
-// of returns the gauges of an app, not older than gaugeEvery.
-func (m *measured) of(ctx context.Context, app string) ([]Gauge, error) {
+// of returns the gauges of an app, not older than gaugeEvery, for a read that ends at until; 0
+// means now. Clients that read everything until now set the time of their request, before
+// which a new measurement counts as made.
+func (m *measured) of(ctx context.Context, app string, until int64) ([]Gauge, error) {
 	now := time.Now()
 	m.mu.Lock()
 	last, ok := m.last[app]
@@ -58,6 +60,11 @@ func (m *measured) of(ctx context.Context, app string) ([]Gauge, error) {
 	gauges, err := m.access.Gauges(ctx, []string{app})
 	if err != nil {
 		return nil, err
+	}
+	for i := range gauges {
+		if late := gauges[i].Time.UnixNano() - until; until > 0 && late >= 0 && late < int64(gaugeEvery) {
+			gauges[i].Time = time.Unix(0, until-1)
+		}
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -86,10 +93,10 @@ func appendGauge(b []byte, g *Gauge, about *About) []byte {
 // gaugesFor returns the gauges of an app for a read: the latest ones, if they are in its
 // time range.
 func (a *api) gaugesFor(ctx context.Context, app string, q ReadQuery) ([]Gauge, error) {
-	if !slices.Contains(q.Types, TypeGauge) {
+	if len(q.Types) > 0 && !slices.Contains(q.Types, TypeGauge) && !slices.Contains(q.Types, TypeAny) {
 		return nil, nil
 	}
-	all, err := a.measured.of(ctx, app)
+	all, err := a.measured.of(ctx, app, q.End)
 	return slices.DeleteFunc(slices.Clone(all), func(g Gauge) bool {
 		at := g.Time.UnixNano()
 		return at < q.Start || q.End != 0 && at >= q.End

@@ -186,6 +186,7 @@ type envelope struct {
 		Payload []byte `json:"payload"`
 		Type    string `json:"type"`
 	} `json:"log"`
+	Gauge any `json:"gauge"`
 }
 
 func (d *desk) read(query string) []envelope {
@@ -225,17 +226,17 @@ func TestReadAPI(t *testing.T) {
 		t.Errorf("%+v\nwant tags %v", e, want)
 	}
 	for query, n := range map[string]int{
-		"a":                                      2,
+		"a":                                      3, // with the measurement of its instance
 		"a?limit=1":                              1,
-		"a?limit=0":                              2,
+		"a?limit=0":                              3,
 		"a?descending=true&limit=1&start_time=0": 1,
-		fmt.Sprintf("a?start_time=%d", at+1):     1,
+		fmt.Sprintf("a?start_time=%d", at+1):     2,
 		fmt.Sprintf("a?end_time=%d", at+1):       1,
 		"a?envelope_types=COUNTER":               0,
 		"a?envelope_types=COUNTER&envelope_types=LOG": 2,
 		"a?envelope_types=1":                          2,
-		"a?envelope_types=ANY":                        2,
-		"nothing":                                     0,
+		"a?envelope_types=ANY":                        3,
+		"nothing?envelope_types=LOG":                  0,
 	} {
 		if got := d.read(query); len(got) != n {
 			t.Errorf("%s: %d envelopes, want %d", query, len(got), n)

@@ -52,7 +52,7 @@ func TestRealClient(t *testing.T) {
 			n++
 		}
 		return n < 250
-	}, c.Read, client.WithWalkStartTime(logstest.T0), client.WithWalkLimit(33))
+	}, c.Read, client.WithWalkStartTime(logstest.T0), client.WithWalkLimit(33), client.WithWalkEnvelopeTypes(logcache_v1.EnvelopeType_LOG))
 	if n != 250 {
 		t.Errorf("walked %d", n)
 	}

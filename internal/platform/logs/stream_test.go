@@ -102,6 +102,30 @@ func TestRealClientReadsGauges(t *testing.T) {
 	}
 }
 
+// The log-cache plugin's tail asks for envelopes of any type until the time of its request: the
+// measurement that the request causes is among them, once.
+func TestRealClientTails(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	c := client.NewClient(d.url, client.WithHTTPClient(bearer{d.token("x", "logs.admin"), &http.Transport{DisableKeepAlives: true}}))
+	logstest.Add(t, d.store, logstest.Line("a", "s", 1, logstest.T0, "hello"))
+	read := func(from time.Time) []*loggregator_v2.Envelope {
+		t.Helper()
+		got, err := c.Read(t.Context(), "a", from, client.WithEndTime(time.Now()), client.WithEnvelopeTypes(logcache_v1.EnvelopeType_ANY), client.WithLimit(10), client.WithDescending())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return got
+	}
+	first := read(time.Time{})
+	if len(first) != 2 || len(first[0].GetGauge().GetMetrics()) == 0 || string(first[1].GetLog().GetPayload()) != "hello" {
+		t.Fatalf("got %v, want the measurement and the line", first)
+	}
+	if again := read(time.Unix(0, first[0].GetTimestamp()+1)); len(again) != 0 {
+		t.Errorf("measured again: %v", again)
+	}
+}
+
 // The firehose is for those who see everything; others name apps that they may
 // read.
 func TestWhoMayStream(t *testing.T) {
@@ -252,7 +276,7 @@ func TestNamesFollow(t *testing.T) {
 	}
 	named(tail.event().data, "before")
 	d.rename("u", "after")
-	if got := d.read("u"); len(got) != 1 || got[0].Tags["app_name"] != "after" {
+	if got := d.read("u?envelope_types=LOG"); len(got) != 1 || got[0].Tags["app_name"] != "after" {
 		t.Errorf("envelopes are %+v, want one with the app name after", got)
 	}
 	logstest.Add(t, d.store, logstest.Line("u", "s", 2, logstest.T0.Add(1), "two"))

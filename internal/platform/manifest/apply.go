@@ -215,7 +215,10 @@ func (a *Applier) process(tx platform.Tx, app *platform.App, process *platform.P
 	}
 	want.Health.apply(&process.Health)
 	want.Readiness.apply(&process.Readiness)
-	if process.Command != before.Command || process.User != before.User || process.Health != before.Health || process.Readiness != before.Readiness {
+	if want.OnCredentials != nil {
+		process.OnCredentials = *want.OnCredentials
+	}
+	if process.OnCredentials != before.OnCredentials || process.Command != before.Command || process.User != before.User || process.Health != before.Health || process.Readiness != before.Readiness {
 		if err := a.Platform.UpdateProcess(tx, a.Actor, app, process, map[string]any{actions.ManifestTriggered: true}); err != nil {
 			return err
 		}
@@ -261,12 +264,15 @@ func (c Check) apply(h *platform.HealthCheck) {
 
 // sidecars updates sidecars by name; those that are not listed stay unchanged.
 func (a *Applier) sidecars(tx platform.Tx, app *platform.App, m *App) error {
+	if len(m.Sidecars) == 0 {
+		return nil
+	}
 	for _, want := range m.Sidecars {
 		if err := a.sidecar(tx, app, want); err != nil {
 			return prefixed(fmt.Sprintf("Sidecar %q: ", want.Name), err)
 		}
 	}
-	return nil
+	return a.Platform.SidecarsFit(tx, app)
 }
 
 func (a *Applier) sidecar(tx platform.Tx, app *platform.App, want *Sidecar) error {
@@ -283,10 +289,11 @@ func (a *Applier) sidecar(tx platform.Tx, app *platform.App, want *Sidecar) erro
 	if want.MemoryMB != nil {
 		have.MemoryMB = *want.MemoryMB
 	}
+	have.Options = want.Options
 	if !exists {
 		return a.Platform.CreateSidecar(tx, a.Actor, app, have)
 	}
-	same := before.Command == have.Command && before.MemoryMB == have.MemoryMB && slices.Equal(slices.Sorted(slices.Values(before.ProcessTypes)), have.ProcessTypes)
+	same := before.Origin == platform.SidecarOfUser && before.Command == have.Command && before.MemoryMB == have.MemoryMB && before.Options.Equal(have.Options) && slices.Equal(slices.Sorted(slices.Values(before.ProcessTypes)), have.ProcessTypes)
 	if same {
 		return nil
 	}

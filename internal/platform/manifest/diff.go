@@ -28,7 +28,7 @@ type Change struct {
 var processKeys = []string{
 	"command", "user", "instances", "memory", "disk-quota", "log-rate-limit-per-second", "timeout",
 	"health-check-type", "health-check-http-endpoint", "health-check-invocation-timeout", "health-check-interval",
-	"readiness-health-check-type", "readiness-health-check-http-endpoint", "readiness-health-check-invocation-timeout", "readiness-health-check-interval",
+	"readiness-health-check-type", "readiness-health-check-http-endpoint", "readiness-health-check-invocation-timeout", "readiness-health-check-interval", "on-credentials",
 }
 
 // compared are the keys of an app that Diff compares. Like Cloud Foundry it omits
@@ -138,6 +138,8 @@ func normalValue(key string, v any) any {
 		if v == "none" {
 			return string(platform.CheckProcess)
 		}
+	case "on-credentials":
+		return onCredentials(text(v))
 	case "buildpacks":
 		if list, _ := v.([]any); len(list) == 0 {
 			return nil
@@ -173,6 +175,19 @@ func normalSidecar(key string, v any) any {
 	switch key {
 	case "memory":
 		return normalValue("memory", v)
+	case "env":
+		return normalValue("env", v)
+	case "run-in", "depends_on", "stop-after", "ports":
+		if _, isList := v.([]any); !isList {
+			v = []any{v}
+		}
+		return v
+	case "optional":
+		return v
+	case "on-credentials":
+		return onCredentials(text(v))
+	case "stop-signal":
+		return "SIG" + strings.TrimPrefix(strings.ToUpper(text(v)), "SIG")
 	case "process_types":
 		list, _ := v.([]any)
 		sorted := make([]any, 0, len(list))

@@ -48,6 +48,8 @@ type Process struct {
 	LogRate   *int64
 	Health    Check
 	Readiness Check
+	// OnCredentials is what instances need when credentials change; "" is the default.
+	OnCredentials *string
 }
 
 // Check is a health or readiness check.
@@ -65,6 +67,7 @@ type Sidecar struct {
 	Command      string
 	ProcessTypes []string
 	MemoryMB     *int
+	Options      platform.SidecarOptions
 }
 
 // Route is a route of the app.

@@ -82,13 +82,18 @@ func describe(tx platform.Tx, app *platform.App) (yaml.MapSlice, error) {
 	}
 	var extra []yaml.MapSlice
 	for _, s := range sidecars {
-		if s.Origin != "user" {
+		if s.Origin != platform.SidecarOfUser {
 			continue // it is part of the droplet
 		}
-		one := yaml.MapSlice{{Key: "name", Value: s.Name}, {Key: "process_types", Value: s.ProcessTypes}, {Key: "command", Value: s.Command}}
+		one := yaml.MapSlice{{Key: "name", Value: s.Name}}
+		if len(s.ProcessTypes) > 0 {
+			one = append(one, yaml.MapItem{Key: "process_types", Value: s.ProcessTypes})
+		}
+		one = append(one, yaml.MapItem{Key: "command", Value: s.Command})
 		if s.MemoryMB > 0 {
 			one = append(one, yaml.MapItem{Key: "memory", Value: showMB(s.MemoryMB)})
 		}
+		one = append(one, describeOptions(s.Options)...)
 		extra = append(extra, one)
 	}
 	if len(extra) > 0 {
@@ -210,5 +215,8 @@ func describeProcess(p *platform.Process) yaml.MapSlice {
 		set("timeout", p.Health.Timeout)
 	}
 	check("readiness-health-check", p.Readiness)
+	if p.OnCredentials != "" {
+		set("on-credentials", p.OnCredentials)
+	}
 	return out
 }

@@ -412,7 +412,8 @@ func (p *parser) sidecars(raw map[string]any) []*Sidecar {
 			}
 			s.ProcessTypes = append(s.ProcessTypes, kind)
 		}
-		inner.check(platform.CheckSidecar(&platform.Sidecar{Name: s.Name, Command: s.Command, ProcessTypes: s.ProcessTypes}))
+		s.Options = inner.sidecarOptions(keys)
+		inner.check(platform.CheckSidecar(&platform.Sidecar{Name: s.Name, Command: s.Command, ProcessTypes: s.ProcessTypes, Options: s.Options}))
 		if v, ok := keys["memory"]; ok && v != nil {
 			mb, err := megabytes(v)
 			if err != nil {
@@ -421,7 +422,7 @@ func (p *parser) sidecars(raw map[string]any) []*Sidecar {
 			s.MemoryMB = &mb
 		}
 		for k := range keys {
-			if !slices.Contains([]string{"name", "command", "process_types", "memory"}, k) {
+			if !slices.Contains(sidecarKeys, k) {
 				inner.bad("Unknown field(s): '%s'", k)
 			}
 		}

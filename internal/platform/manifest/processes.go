@@ -115,6 +115,13 @@ func (p *parser) processKeys(kind string, keys map[string]any) *Process {
 	out.Health = p.healthCheck(keys, "health-check")
 	out.Health.Timeout = p.number(keys, "timeout", 1)
 	out.Readiness = p.healthCheck(keys, "readiness-health-check")
+	if word, ok := p.word(keys, "on-credentials", "On credentials"); ok {
+		word = onCredentials(word)
+		if err := platform.CheckOnCredentials(word); err != nil {
+			p.bad("On credentials must be restart, none, or one of %s", strings.Join(platform.CredentialSignals, ", "))
+		}
+		out.OnCredentials = &word
+	}
 	return out
 }
 

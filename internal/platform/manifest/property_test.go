@@ -321,7 +321,7 @@ func TestSidecarsLeaveMemory(t *testing.T) {
 						if err != nil {
 							return err
 						}
-						if left, _ := actions.Memory(process, sidecars); left <= 0 {
+						if left, _ := actions.Memory(process.MemoryMB, sidecars); left <= 0 {
 							r.Fatalf("%s has %d MB and its sidecars leave %d", process.Type, process.MemoryMB, left)
 						}
 					}

@@ -38,6 +38,7 @@ var processes = define(table[platform.Process]{
 		integer("log_rate", func(p *platform.Process) *int64 { return &p.LogRate }),
 		object("health", func(p *platform.Process) *platform.HealthCheck { return &p.Health }),
 		object("readiness", func(p *platform.Process) *platform.HealthCheck { return &p.Readiness }),
+		text("on_credentials", func(p *platform.Process) *string { return &p.OnCredentials }),
 		text("version", func(p *platform.Process) *string { return &p.Version }),
 		text("droplet_guid", func(p *platform.Process) *string { return &p.DropletGUID }),
 		text("revision_guid", func(p *platform.Process) *string { return &p.RevisionGUID }),
@@ -56,6 +57,7 @@ var sidecars = define(table[platform.Sidecar]{
 		object("process_types", func(s *platform.Sidecar) *[]string { return &s.ProcessTypes }),
 		integer("memory_mb", func(s *platform.Sidecar) *int { return &s.MemoryMB }),
 		text("origin", func(s *platform.Sidecar) *string { return &s.Origin }),
+		sealed("platform_sidecars", "options", (*platform.Sidecar).Base, func(s *platform.Sidecar) *platform.SidecarOptions { return &s.Options }),
 	},
 	virtual: ofApp,
 	visible: ofVisibleApps,
@@ -100,6 +102,7 @@ var revisions = define(table[platform.Revision]{
 		sealed("platform_revisions", "environment", (*platform.Revision).Base, func(r *platform.Revision) *map[string]string { return &r.Env }),
 		object("processes", func(r *platform.Revision) *map[string]platform.RevisionProcess { return &r.Processes }),
 		object("sidecars", func(r *platform.Revision) *[]platform.RevisionSidecar { return &r.Sidecars }),
+		sealed("platform_revisions", "sidecar_options", (*platform.Revision).Base, func(r *platform.Revision) *map[string]platform.SidecarOptions { return &r.Options }),
 	},
 	virtual: map[string]field{
 		"space_guid": spaceOfApp, "organization_guid": orgOfApp,

@@ -293,6 +293,7 @@ func TestSealedColumns(t *testing.T) {
 	var want []db.SealedColumn
 	want = append(want, sealedOf(apps)...)
 	want = append(want, sealedOf(revisions)...)
+	want = append(want, sealedOf(sidecars)...)
 	want = append(want, sealedOf(packages)...)
 	want = append(want, sealedOf(droplets)...)
 	want = append(want, sealedOf(tasks)...)
@@ -302,14 +303,15 @@ func TestSealedColumns(t *testing.T) {
 	want = append(want, sealedOf(serviceBindings)...)
 	want = append(want,
 		db.SealedColumn{Table: "platform_env_groups", Key: "name", Column: "variables"},
-		db.SealedColumn{Table: "platform_secrets", Key: "name", Column: "value"})
+		db.SealedColumn{Table: "platform_secrets", Key: "name", Column: "value"},
+		db.SealedColumn{Table: "platform_certificates", Key: "name", Column: "value"})
 	if !slices.Equal(SealedColumns, want) {
 		t.Errorf("declared are %v, want %v", SealedColumns, want)
 	}
 	for name, n := range map[string]int{
 		"organizations": len(sealedOf(organizations)), "spaces": len(sealedOf(spaces)), "users": len(sealedOf(users)), "roles": len(sealedOf(roles)),
 		"domains": len(sealedOf(domains)), "routes": len(sealedOf(routes)), "destinations": len(sealedOf(destinations)),
-		"processes": len(sealedOf(processes)), "sidecars": len(sealedOf(sidecars)), "builds": len(sealedOf(builds)),
+		"processes": len(sealedOf(processes)), "builds": len(sealedOf(builds)),
 		"deployments": len(sealedOf(deployments)), "instances": len(sealedOf(instances)), "buildpacks": len(sealedOf(buildpacks)),
 		"service offerings": len(sealedOf(serviceOfferings)), "service plans": len(sealedOf(servicePlans)),
 		"stacks": len(sealedOf(stacks)), "audit events": len(sealedOf(auditEvents)),

@@ -94,6 +94,7 @@ var servicePlans = define(table[platform.ServicePlan]{
 		flag("free", func(p *platform.ServicePlan) *bool { return &p.Free }),
 		flag("bindable", func(p *platform.ServicePlan) *bool { return &p.Bindable }),
 		flag("plan_updateable", func(p *platform.ServicePlan) *bool { return &p.PlanUpdateable }),
+		flag("binding_rotatable", func(p *platform.ServicePlan) *bool { return &p.BindingRotatable }),
 		text("visibility", func(p *platform.ServicePlan) *platform.Visibility { return &p.Visibility }),
 		linked("organizations", members{"platform_service_plan_organizations", "plan_guid", "organization_guid"},
 			func(p *platform.ServicePlan) *[]string { return &p.Orgs }),
@@ -203,6 +204,7 @@ var serviceBindings = define(table[platform.ServiceBinding]{
 		text("app_guid", func(b *platform.ServiceBinding) *string { return &b.AppGUID }),
 		text("route_guid", func(b *platform.ServiceBinding) *string { return &b.RouteGUID }),
 		text("space_guid", func(b *platform.ServiceBinding) *string { return &b.SpaceGUID }),
+		text("broker_id", func(b *platform.ServiceBinding) *string { return &b.BrokerID }),
 		text("syslog_drain_url", func(b *platform.ServiceBinding) *string { return &b.SyslogDrainURL }),
 		text("route_service_url", func(b *platform.ServiceBinding) *string { return &b.RouteServiceURL }),
 		object("volume_mounts", func(b *platform.ServiceBinding) *[]map[string]any { return &b.VolumeMounts }),
@@ -235,6 +237,30 @@ var serviceBindings = define(table[platform.ServiceBinding]{
 			within: `t.instance_guid IN (SELECT i.guid FROM platform_service_offerings o JOIN platform_service_plans p ON p.offering_guid = o.guid
 				JOIN platform_service_instances i ON i.plan_guid = p.guid WHERE {})`,
 		},
+	},
+	visible: inVisibleSpaces,
+})
+
+var credentialRotations = define(table[platform.CredentialRotation]{
+	name: "platform_credential_rotations",
+	base: (*platform.CredentialRotation).Base,
+	columns: []column[platform.CredentialRotation]{
+		text("request_guid", func(r *platform.CredentialRotation) *string { return &r.RequestGUID }),
+		text("instance_guid", func(r *platform.CredentialRotation) *string { return &r.InstanceGUID }),
+		text("binding_guid", func(r *platform.CredentialRotation) *string { return &r.BindingGUID }),
+		text("app_guid", func(r *platform.CredentialRotation) *string { return &r.AppGUID }),
+		text("space_guid", func(r *platform.CredentialRotation) *string { return &r.SpaceGUID }),
+		text("old_id", func(r *platform.CredentialRotation) *string { return &r.OldID }),
+		text("new_id", func(r *platform.CredentialRotation) *string { return &r.NewID }),
+		text("state", func(r *platform.CredentialRotation) *platform.RotationState { return &r.State }),
+		text("method", func(r *platform.CredentialRotation) *platform.RotationMethod { return &r.Method }),
+		text("deployment_guid", func(r *platform.CredentialRotation) *string { return &r.DeploymentGUID }),
+		object("waits", func(r *platform.CredentialRotation) *[]string { return &r.Waits }),
+		integer("grace_seconds", func(r *platform.CredentialRotation) *int { return &r.GraceSeconds }),
+		flag("restart", func(r *platform.CredentialRotation) *bool { return &r.Restart }),
+		flag("forced", func(r *platform.CredentialRotation) *bool { return &r.Forced }),
+		moment("revoke_at", func(r *platform.CredentialRotation) *time.Time { return &r.RevokeAt }),
+		text("description", func(r *platform.CredentialRotation) *string { return &r.Description }),
 	},
 	visible: inVisibleSpaces,
 })

@@ -22,6 +22,8 @@ var Migrations = db.Migrations{Name: "platform", Files: mustSub(files, "migratio
 var SealedColumns = []db.SealedColumn{
 	{Table: "platform_apps", Key: "guid", Column: "environment"},
 	{Table: "platform_revisions", Key: "guid", Column: "environment"},
+	{Table: "platform_revisions", Key: "guid", Column: "sidecar_options"},
+	{Table: "platform_sidecars", Key: "guid", Column: "options"},
 	{Table: "platform_packages", Key: "guid", Column: "password"},
 	{Table: "platform_droplets", Key: "guid", Column: "image_password"},
 	{Table: "platform_tasks", Key: "guid", Column: "command"},
@@ -32,6 +34,7 @@ var SealedColumns = []db.SealedColumn{
 	{Table: "platform_service_bindings", Key: "guid", Column: "credentials"},
 	{Table: "platform_env_groups", Key: "name", Column: "variables"},
 	{Table: "platform_secrets", Key: "name", Column: "value"},
+	{Table: "platform_certificates", Key: "name", Column: "value"},
 }
 
 func mustSub(f fs.FS, dir string) fs.FS {
@@ -163,6 +166,9 @@ func (x *transaction) ServiceInstances() platform.Repo[platform.ServiceInstance]
 }
 func (x *transaction) ServiceBindings() platform.Repo[platform.ServiceBinding] {
 	return repoOf(x, serviceBindings)
+}
+func (x *transaction) CredentialRotations() platform.Repo[platform.CredentialRotation] {
+	return repoOf(x, credentialRotations)
 }
 
 // clock gives every row of one process a time of its own, so that the order of

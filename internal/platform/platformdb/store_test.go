@@ -138,7 +138,11 @@ func TestSecretsAreSealed(t *testing.T) {
 				if err := tx.Apps().Insert(&platform.App{Resource: id, Env: map[string]string{"TOKEN": secret}}); err != nil {
 					return err
 				}
-				if err := tx.Revisions().Insert(&platform.Revision{Resource: id, Env: map[string]string{"TOKEN": secret}}); err != nil {
+				options := platform.SidecarOptions{Env: map[string]string{"TOKEN": secret}}
+				if err := tx.Sidecars().Insert(&platform.Sidecar{Resource: id, Options: options}); err != nil {
+					return err
+				}
+				if err := tx.Revisions().Insert(&platform.Revision{Resource: id, Env: map[string]string{"TOKEN": secret}, Options: map[string]platform.SidecarOptions{"a": options}}); err != nil {
 					return err
 				}
 				if err := tx.Packages().Insert(&platform.Package{Resource: id, Password: secret}); err != nil {
@@ -166,6 +170,9 @@ func TestSecretsAreSealed(t *testing.T) {
 			})
 			if err == nil {
 				_, _, err = platformdb.New(d).Secret(ctx, "x", func() ([]byte, error) { return []byte(secret), nil })
+			}
+			if err == nil {
+				err = platformdb.New(d).Certificates().WriteFile(ctx, "x", []byte(secret))
 			}
 			if err != nil {
 				t.Fatal(err)

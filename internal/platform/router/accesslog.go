@@ -3,9 +3,12 @@ package router
 import (
 	"context"
 	"log/slog"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"ingot/internal/base/background"
+	"ingot/internal/base/connlimit"
 	"ingot/internal/platform"
 )
 
@@ -18,9 +21,12 @@ type Lines interface {
 // no request waits for a disk. It is a background.Service.
 type AccessLog struct {
 	background.Part
+	mu    sync.Mutex // held while lines are written
 	to    Lines
 	log   *slog.Logger
 	lines chan platform.LogLine
+	// failed is when it was last logged that lines could not be written.
+	failed atomic.Int64
 }
 
 const (
@@ -46,6 +52,9 @@ func (a *AccessLog) Add(access Access) {
 		App: access.App, Time: access.Time.Add(access.Duration), Source: "RTR", Instance: "0", Text: access.AppendLine(make([]byte, 0, 512)),
 	}
 }
+
+// Waiting returns the number of lines that wait to be written.
+func (a *AccessLog) Waiting() int { return len(a.lines) }
 
 // Start starts writing.
 func (a *AccessLog) Start(ctx context.Context) error {
@@ -94,8 +103,18 @@ func (a *AccessLog) flushAll(batch []platform.LogLine) []platform.LogLine {
 	}
 }
 
+// Redirect writes to another store from now on. When it returns, the store before is not in
+// use any more.
+func (a *AccessLog) Redirect(to Lines) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.to = to
+}
+
 func (a *AccessLog) flush(batch []platform.LogLine) []platform.LogLine {
-	if err := a.to.Tell(batch...); err != nil {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if err := a.to.Tell(batch...); err != nil && connlimit.LogDue(&a.failed) {
 		a.log.Warn("writing access log lines failed", "error", err)
 	}
 	clear(batch)

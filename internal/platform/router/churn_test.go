@@ -13,7 +13,7 @@ import (
 	"ingot/internal/platform/router"
 )
 
-// TestRoutesMoveUnderLoad adds, moves and removes routes while clients ask:
+// TestSoakRoutesMoveUnderLoad adds, moves and removes routes while clients ask:
 //
 //   - "here" leads to an app all the time, from one instance to the next, and
 //     each instance ends as soon as it is out of the table and idle;
@@ -21,7 +21,7 @@ import (
 //
 // No request for "here" fails, and no request ever reaches another app than one
 // that its name had.
-func TestRoutesMoveUnderLoad(t *testing.T) {
+func TestSoakRoutesMoveUnderLoad(t *testing.T) {
 	t.Parallel()
 	changes := 1000
 	if os.Getenv("INGOT_SOAK") == "1" {

@@ -3,12 +3,14 @@ package router
 import (
 	"context"
 	"crypto/rand"
+	"crypto/tls"
 	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
+	"net/netip"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -29,8 +31,11 @@ type exchange struct {
 	sticky     string        // instance that the session cookie names
 	hashed     string        // value that selects the instance
 	repeatable bool          // another instance may be tried after a failure
+	trusted    bool          // the client's X-Forwarded-* headers are believed
 	service    *serviceVisit // set when the request goes to a route service first
-	endpoint   *endpoint     // backend of the last attempt
+	returned   bool          // the request comes from a route service
+	tls        *tls.ConnectionState
+	endpoint   *endpoint // backend of the last attempt
 	stats      *instanceStats
 	began      time.Time // start of the last attempt
 }
@@ -138,26 +143,43 @@ func (p *Proxy) finish(x *exchange) {
 		a.RequestBytes = x.body.bytes.Load()
 	}
 	p.counters.observe(a, x.stats)
+	if a.trace.recorded {
+		p.options.Tracer.Record(x.span())
+	}
 	if p.options.AccessLog != nil {
 		p.options.AccessLog(*a)
 	}
 }
 
-func forwardedFor(r *http.Request) string {
+// trusts reports whether what the request says of its client is believed.
+func (p *Proxy) trusts(r *http.Request) bool {
+	if p.options.Trusted == nil {
+		return false
+	}
+	from, err := netip.ParseAddrPort(r.RemoteAddr)
+	return err == nil && p.options.Trusted(from)
+}
+
+// forwarded sets for whom the request is, as the app gets it.
+func (x *exchange) forwarded(r *http.Request) {
+	x.access.ForwardedFor, x.access.ForwardedProto = x.forwardedFor(r), x.forwardedProto(r)
+}
+
+func (x *exchange) forwardedFor(r *http.Request) string {
 	ip, _, err := net.SplitHostPort(r.RemoteAddr)
 	if err != nil {
 		ip = r.RemoteAddr
 	}
-	if before := r.Header["X-Forwarded-For"]; len(before) > 0 {
+	if before := r.Header["X-Forwarded-For"]; x.trusted && len(before) > 0 {
 		return strings.Join(before, ", ") + ", " + ip
 	}
 	return ip
 }
 
-func (p *Proxy) forwardedProto(r *http.Request) string {
+func (x *exchange) forwardedProto(r *http.Request) string {
 	given := strings.ToLower(r.Header.Get("X-Forwarded-Proto"))
 	switch {
-	case !p.options.DistrustForwardedProto && (given == "http" || given == "https"):
+	case x.trusted && (given == "http" || given == "https"):
 		return given
 	case r.TLS != nil:
 		return "https"

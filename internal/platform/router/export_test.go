@@ -16,7 +16,7 @@ func Sign(p *Proxy, forwarded string, at time.Time) (signature, metadata string)
 // ParsePlain reads a head as the fast path does.
 func ParsePlain(head string) (method, target, host string, length int, ok bool) {
 	var q plainRequest
-	if !q.parsePlain([]byte(head)) {
+	if !q.parsePlain([]byte(head), true) {
 		return "", "", "", 0, false
 	}
 	return q.method.of(head), q.target.of(head), q.host.of(head), q.length, true
@@ -41,6 +41,25 @@ func EndStalled(e *FastPath, now time.Time) int { return e.closeStalled(now) }
 
 // BreakOffStalled ends requests that stand still at a time, and returns how many.
 func BreakOffStalled(p *Proxy, now time.Time) int { return p.abortStalled(now) }
+
+// SetMost sets how many connections there may be.
+func SetMost(e *FastPath, most int) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.most = most
+}
+
+// AllWait reports whether all connections wait for a request.
+func AllWait(e *FastPath) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for c := range e.conns {
+		if !c.waits.Load() {
+			return false
+		}
+	}
+	return true
+}
 
 // Stalled is how many were ended.
 func Stalled(p *Proxy) int64 { return p.counters.stalled.Load() }

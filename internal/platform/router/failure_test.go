@@ -275,7 +275,7 @@ func TestSlowBackendAndEagerClient(t *testing.T) {
 // is in memory.
 //
 //nolint:paralleltest // it measures the heap, which others would fill
-func TestLargeAnswerInLittleMemory(t *testing.T) {
+func TestSoakLargeAnswerInLittleMemory(t *testing.T) {
 	size := int64(128 << 20)
 	if os.Getenv("INGOT_SOAK") == "1" {
 		size = 1 << 30

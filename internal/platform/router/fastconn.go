@@ -27,9 +27,11 @@ const (
 // fastConn serves a client's connection until it is closed or handed over.
 type fastConn struct {
 	path    *FastPath
+	socket  net.Conn // as accepted; conn is the same without TLS
 	conn    net.Conn
-	in      []byte // in[:n] has been read but not answered
-	served  bool   // a request was served before
+	secured *securedConn // nil without TLS
+	in      []byte       // in[:n] has been read but not answered
+	served  bool         // a request was served before
 	n       int
 	out     []byte
 	request plainRequest
@@ -37,11 +39,14 @@ type fastConn struct {
 	x       exchange // the current one
 	remote  string   // the client's address; ip is without the port
 	ip      string
+	judged  bool // trusts is known
+	trusts  bool // see Options.Trusted
 
 	deadline time.Time // read deadline, as set last
 	waits    atomic.Bool
 	backend  atomic.Pointer[backendConn] // the one in use, for cut
 	severed  atomic.Bool
+	evicted  atomic.Bool // closed because there were too many
 	watch    watcher
 }
 
@@ -53,15 +58,17 @@ func (c *fastConn) run() {
 			c.cut()
 		}
 	}()
-	c.serveAll()
+	if c.path.tls == nil || c.handshake() {
+		c.serveAll()
+	}
 	ended = true
 }
 
 // serveAll serves one request after another.
 func (c *fastConn) serveAll() {
 	target := c.path.target.Load()
-	if target == nil {
-		c.path.handOver(c.conn, nil)
+	if target == nil || c.secured != nil && !c.secured.http1(target.proxy) {
+		c.path.handOver(c, nil)
 		return
 	}
 	c.in = make([]byte, fastBuffer)
@@ -84,8 +91,11 @@ func (c *fastConn) serveAll() {
 			}
 		}
 		if m == nil || !c.readBody(head) {
-			c.path.handOver(c.conn, c.in[:c.n:c.n])
+			c.path.handOver(c, c.in[:c.n:c.n])
 			return
+		}
+		if c.path.retired.Load() {
+			c.request.close = true
 		}
 		again := c.serve(target.proxy, x, head)
 		if !again || c.path.isClosing() {
@@ -115,7 +125,7 @@ func (c *fastConn) lingeringClose() {
 // cut closes the connection immediately, with that to the backend.
 func (c *fastConn) cut() {
 	c.severed.Store(true)
-	_ = c.conn.Close()
+	_ = c.socket.Close() // of TLS too, because a close alert would wait for the client
 	if b := c.backend.Load(); b != nil {
 		_ = b.Close()
 	}
@@ -130,7 +140,7 @@ func (c *fastConn) readRequest() (head int, plain bool, err error) {
 			i := bytes.Index(c.in[searched:c.n], headEnd)
 			if i >= 0 {
 				head = searched + i + len(headEnd)
-				return head, c.request.parsePlain(c.in[:head]), nil
+				return head, c.request.parsePlain(c.in[:head], c.trusted()), nil
 			}
 			if !mayBecomePlain(c.in[:c.n]) || c.n == len(c.in) {
 				return 0, false, nil
@@ -158,6 +168,15 @@ func (c *fastConn) readRequest() (head int, plain bool, err error) {
 			return 0, false, err
 		}
 	}
+}
+
+// trusted reports whether the client is a trusted proxy. It is called when a request has
+// arrived: the server knows its own connections by then.
+func (c *fastConn) trusted() bool {
+	if t := c.path.target.Load(); !c.judged && t != nil && t.proxy.options.Trusted != nil {
+		c.judged, c.trusts = true, t.proxy.options.Trusted(addrPort(c.conn.RemoteAddr()))
+	}
+	return c.trusts
 }
 
 // mayBecomePlain reports whether b can be the start of a plain request. Anything
@@ -208,24 +227,34 @@ func (c *fastConn) lookup(t *fastTarget, head int) (*exchange, *Match) {
 	text := string(c.in[:head])
 	host, uri := q.host.of(text), q.target.of(text)
 	m, ok := t.proxy.table.Serving(host, uri)
-	if !ok || !t.takes(m, host) {
+	if !ok || !t.takes(m, host) || q.clientCert && t.proxy.options.ClientCerts != "" {
 		return nil, nil
+	}
+	proto := "http"
+	if c.secured != nil {
+		if !c.secured.named(host) {
+			return nil, nil
+		}
+		proto = "https"
 	}
 	x := &c.x
 	*x = exchange{counters: &t.proxy.counters, match: m, pool: m.pool}
 	x.access = Access{
 		Host: host, Time: time.Now(), Method: q.method.of(text), URI: uri, Proto: "HTTP/1.1",
 		Referer: q.referer.of(text), UserAgent: q.agent.of(text), RemoteAddr: c.remote,
-		ForwardedFor: c.ip, ForwardedProto: "http", Route: m.Route.GUID, RequestBytes: int64(q.length),
+		ForwardedFor: c.ip, ForwardedProto: proto, Route: m.Route.GUID, RequestBytes: int64(q.length),
 	}
 	id := q.id.of(text)
 	if !goodRequestID(id) {
-		id = ""
+		if id = q.otherID.of(text); !goodRequestID(id) {
+			id = ""
+		}
 	}
 	if q.traced {
 		x.access.trace = q.traceIn(text)
 	}
 	x.access.RequestID = x.access.trace.begin(id)
+	x.access.trace.sample(t.proxy.options.Tracer)
 	if len(q.forwardedFor) > 0 {
 		var b []byte
 		for _, s := range q.forwardedFor {
@@ -233,8 +262,11 @@ func (c *fastConn) lookup(t *fastTarget, head int) (*exchange, *Match) {
 		}
 		x.access.ForwardedFor = string(append(b, c.ip...))
 	}
-	if proto := c.in[q.forwardedProto.from:q.forwardedProto.to]; !t.proxy.options.DistrustForwardedProto && equalFold(proto, "https") {
+	switch given := c.in[q.forwardedProto.from:q.forwardedProto.to]; {
+	case equalFold(given, "https"):
 		x.access.ForwardedProto = "https"
+	case equalFold(given, "http"):
+		x.access.ForwardedProto = "http"
 	}
 	if len(q.cookies) > 0 {
 		cookies := make([]string, len(q.cookies))

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"ingot/internal/base/background"
+	"ingot/internal/base/connlimit"
 )
 
 // FastPath is a listener in front of an HTTP server. It serves plain requests to
@@ -27,15 +28,23 @@ import (
 // Until Use is called every connection is handed over.
 type FastPath struct {
 	inner   net.Listener
+	tls     *TLS // nil without TLS
 	target  atomic.Pointer[fastTarget]
 	handed  chan net.Conn
 	begin   sync.Once
 	closing chan struct{}
+	retired atomic.Bool
 	failed  error // why accepting stopped; set before ended is closed
 	ended   chan struct{}
 
+	// most is the maximum number of connections, so that the process does not run out of
+	// file descriptors.
+	most    int
+	crowded atomic.Int64 // when it was last logged that they are too many
+
 	mu     sync.Mutex
 	conns  map[*fastConn]struct{}
+	going  int // how many of conns were evicted, and have not ended yet
 	closed bool
 	empty  chan struct{} // closed when the last connection ends after Close
 
@@ -53,6 +62,7 @@ var _ net.Listener = (*FastPath)(nil)
 func NewFastPath(l net.Listener) *FastPath {
 	return &FastPath{
 		inner: l, handed: make(chan net.Conn), closing: make(chan struct{}), ended: make(chan struct{}),
+		most:  max(connlimit.Files()*2/5, 64), // a request may need a second descriptor, to an instance
 		conns: map[*fastConn]struct{}{}, empty: make(chan struct{}),
 	}
 }
@@ -85,8 +95,56 @@ func (e *FastPath) Accept() (net.Conn, error) {
 	case c := <-e.handed:
 		return c, nil
 	case <-e.ended:
-		return nil, e.failed
 	}
+	if e.retired.Load() {
+		select {
+		case c := <-e.handed:
+			return c, nil
+		case <-e.closing:
+		}
+	}
+	return nil, e.failed
+}
+
+// Retire stops accepting and fails no request: every connection is closed after its next
+// response, which says so. It returns when all accepted connections are counted.
+func (e *FastPath) Retire() {
+	if e.retired.Swap(true) {
+		return
+	}
+	_ = e.inner.Close()
+	e.neverAccepts()
+	<-e.ended
+}
+
+// Connections returns how many connections the fast path serves.
+func (e *FastPath) Connections() int {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return len(e.conns)
+}
+
+// CloseIdle closes the connections that wait for a request.
+func (e *FastPath) CloseIdle() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.closeIdle()
+}
+
+func (e *FastPath) closeIdle() {
+	for c := range e.conns {
+		if c.waits.Load() {
+			_ = c.socket.SetReadDeadline(time.Unix(1, 0))
+		}
+	}
+}
+
+// neverAccepts reports to Accept that accepting has ended, if it never started.
+func (e *FastPath) neverAccepts() {
+	e.begin.Do(func() {
+		e.failed = net.ErrClosed
+		close(e.ended)
+	})
 }
 
 func (e *FastPath) accept() {
@@ -97,7 +155,7 @@ func (e *FastPath) accept() {
 		switch {
 		case err == nil:
 			pause = 5 * time.Millisecond
-			c := &fastConn{path: e, conn: conn}
+			c := &fastConn{path: e, socket: conn, conn: conn}
 			if e.enter(c) {
 				background.Go("router connection", c.run)
 			} else {
@@ -124,22 +182,14 @@ func (e *FastPath) Close() error {
 	if !e.closed {
 		e.closed = true
 		close(e.closing)
-		for c := range e.conns {
-			if c.waits.Load() {
-				_ = c.conn.SetReadDeadline(time.Unix(1, 0))
-			}
-		}
+		e.closeIdle()
 		if len(e.conns) == 0 {
 			close(e.empty)
 		}
 	}
 	e.mu.Unlock()
 	err := e.inner.Close()
-	// If accepting never started, no goroutine reports its end to Accept.
-	e.begin.Do(func() {
-		e.failed = net.ErrClosed
-		close(e.ended)
-	})
+	e.neverAccepts()
 	return err
 }
 
@@ -152,29 +202,56 @@ func (e *FastPath) isClosing() bool {
 	}
 }
 
+// enter reports whether a new connection may be served.
 func (e *FastPath) enter(c *fastConn) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.closed {
+	// Those that are about to end take no room, unless there are many.
+	if e.closed || len(e.conns)-min(e.going, 8+e.most/8)+e.connWatch.count() >= e.most && !e.makeRoom() {
 		return false
 	}
 	e.conns[c] = struct{}{}
 	return true
 }
 
+// makeRoom closes a connection that waits for a request, and reports whether there was one.
+// The caller holds the lock.
+func (e *FastPath) makeRoom() bool {
+	if t := e.target.Load(); t != nil && connlimit.LogDue(&e.crowded) {
+		t.proxy.options.Log.Warn("too many connections for the limit of open files: idle ones are closed, and then new ones; raise the limit (ulimit -n, LimitNOFILE)",
+			"address", e.inner.Addr().String(), "connections", e.most)
+	}
+	for c := range e.conns {
+		if c.waits.Load() && c.evicted.CompareAndSwap(false, true) {
+			e.going++
+			_ = c.socket.SetReadDeadline(time.Unix(1, 0))
+			return true
+		}
+	}
+	return false
+}
+
 func (e *FastPath) leave(c *fastConn) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	delete(e.conns, c)
+	if c.evicted.Load() {
+		e.going--
+	}
 	if e.closed && len(e.conns) == 0 {
 		close(e.empty)
 	}
 }
 
 // handOver passes the connection to the server, with the bytes read so far.
-func (e *FastPath) handOver(conn net.Conn, read []byte) {
-	_ = conn.SetDeadline(time.Time{})
-	handed := e.connWatch.hand(conn, read)
+func (e *FastPath) handOver(c *fastConn, read []byte) {
+	_ = c.conn.SetDeadline(time.Time{})
+	var handed net.Conn
+	if c.secured != nil {
+		handed = e.connWatch.handSecured(c.secured, read)
+	} else {
+		handed = e.connWatch.hand(c.conn, read)
+	}
 	select {
 	case e.handed <- handed:
 	case <-e.closing:

@@ -2,6 +2,7 @@ package router_test
 
 import (
 	"bufio"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -9,8 +10,11 @@ import (
 	"net/http/httptest"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
+	"time"
 
+	"ingot/internal/base/testkit"
 	"ingot/internal/platform/router"
 )
 
@@ -341,5 +345,65 @@ func TestFastPathDrainLogsAll(t *testing.T) {
 		}
 	default:
 		t.Error("the request was not told of")
+	}
+}
+
+// A listener has a bound of connections: one that waits for a request makes room for a new
+// one, and if all are busy a new one is refused.
+func TestFastPathIsBounded(t *testing.T) {
+	t.Parallel()
+	f := newFront(t, router.Options{})
+	const most = 5
+	router.SetMost(f.server.Listener.(*router.FastPath), most) //nolint:forcetypeassert // see newFront
+	asked, goOn := make(chan struct{}), make(chan struct{})
+	f.route("app.test", backend(t, func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/slow" {
+			asked <- struct{}{}
+			<-goOn
+		}
+		fmt.Fprint(w, "done")
+	}))
+	// A connection whose client has its answer is busy for another moment.
+	idle := func() {
+		t.Helper()
+		testkit.Eventually(t, "the connections are idle", func() bool { return router.AllWait(f.server.Listener.(*router.FastPath)) }) //nolint:forcetypeassert // see newFront
+	}
+	// Far more than the bound, and each is served.
+	for i := range 10 * most {
+		idle()
+		c, r := f.dial()
+		send(t, c, "GET / HTTP/1.1\r\nHost: app.test\r\n\r\n")
+		if _, body := answerTo(t, r, "GET"); body != "done" {
+			t.Fatalf("connection %d: body is %q, want done", i, body)
+		}
+	}
+	idle()
+	var readers []*bufio.Reader
+	for range most {
+		c, r := f.dial()
+		send(t, c, "GET /slow HTTP/1.1\r\nHost: app.test\r\n\r\n")
+		<-asked
+		readers = append(readers, r)
+	}
+	testkit.Eventually(t, "one more is refused", func() bool {
+		c, err := net.Dial("tcp", f.addr)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		_ = c.SetReadDeadline(time.Now().Add(time.Minute))
+		_, err = c.Read(make([]byte, 1))
+		return errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET)
+	})
+	close(goOn)
+	for i, r := range readers {
+		if _, body := answerTo(t, r, "GET"); body != "done" {
+			t.Errorf("slow request %d: body is %q, want done", i, body)
+		}
+	}
+	c, r := f.dial()
+	send(t, c, "GET / HTTP/1.1\r\nHost: app.test\r\n\r\n")
+	if _, body := answerTo(t, r, "GET"); body != "done" {
+		t.Errorf("afterwards: body is %q, want done", body)
 	}
 }

@@ -17,11 +17,14 @@ func (s span) empty() bool           { return s.from == s.to }
 // its head.
 type plainRequest struct {
 	method, target                 span
-	host, referer, agent, id       span
+	host, referer, agent           span
+	id, otherID                    span
 	forwardedProto                 span
 	forwardedFor, cookies, headers []span // headers are whole lines that are passed on unchanged
 	length                         int    // of the body
 	started, keyed, close          bool
+	trusted                        bool             // the X-Forwarded-* headers and the id are believed
+	clientCert                     bool             // it has an X-Forwarded-Client-Cert header
 	traced                         bool             // at least one of trace is set
 	trace                          [traceSpans]span // indexed by header kind
 }
@@ -46,8 +49,9 @@ const maxPlainHeaders = 128
 
 // parsePlain parses a head, including the empty line at its end. It returns false for
 // everything that is ambiguous or needs more than passing on; the HTTP server handles that.
-func (q *plainRequest) parsePlain(head []byte) bool {
+func (q *plainRequest) parsePlain(head []byte, trusted bool) bool {
 	q.reset()
+	q.trusted = trusted
 	end := bytes.IndexByte(head, '\r')
 	if end < 0 || head[end+1] != '\n' || !q.parseLine(head[:end]) {
 		return false
@@ -118,16 +122,30 @@ func (q *plainRequest) take(k kind, value span, text []byte, seen *seenOnce) (ke
 		}
 		q.length, ok = decimal(text)
 		return false, ok
+	case kindForwarded:
+		return q.trusted, true
 	case kindForwardedFor:
+		if !q.trusted {
+			return false, true
+		}
 		q.forwardedFor = append(q.forwardedFor, value)
 		return false, true
 	case kindForwardedProto:
+		if !q.trusted {
+			return false, true
+		}
 		first := q.forwardedProto.empty()
 		q.forwardedProto = value
 		return false, first
 	case kindRequestID:
-		q.id = value
+		if q.trusted {
+			q.id = value
+		}
 		return false, true
+	case kindOtherID:
+		if q.trusted {
+			q.otherID = value
+		}
 	case kindRequestStart:
 		q.started = q.started || !value.empty()
 		return !value.empty(), true
@@ -143,6 +161,9 @@ func (q *plainRequest) take(k kind, value span, text []byte, seen *seenOnce) (ke
 		first := q.trace[k-kindB3].empty()
 		q.traced, q.trace[k-kindB3] = true, value
 		return k >= kindB3Parent, first
+	case kindClientCert:
+		q.clientCert = true
+		return false, true
 	case kindDrop:
 		return false, true
 	case kindDecline:
@@ -159,9 +180,11 @@ const (
 	kindHost
 	kindConnection
 	kindLength
+	kindForwarded
 	kindForwardedFor
 	kindForwardedProto
 	kindRequestID
+	kindOtherID // X-Request-Id, which other proxies use
 	kindRequestStart
 	kindReferer
 	kindAgent
@@ -175,6 +198,7 @@ const (
 	kindB3Parent
 	kindB3Sampled
 	kindB3Flags
+	kindClientCert
 	kindDrop    // not passed on
 	kindDecline // not for the fast path
 )
@@ -184,14 +208,15 @@ const traceSpans = kindB3Flags - kindB3 + 1
 
 var kinds = kindTable(map[string]kind{
 	"host": kindHost, "connection": kindConnection, "content-length": kindLength, "x-forwarded-for": kindForwardedFor,
-	"x-forwarded-proto": kindForwardedProto, "x-vcap-request-id": kindRequestID, "x-request-start": kindRequestStart,
+	"forwarded": kindForwarded, "x-forwarded-host": kindForwarded, "x-forwarded-port": kindForwarded,
+	"x-forwarded-proto": kindForwardedProto, "x-vcap-request-id": kindRequestID, "x-request-id": kindOtherID, "x-request-start": kindRequestStart,
 	"referer": kindReferer, "user-agent": kindAgent, "cookie": kindCookie, "idempotency-key": kindKeyed, "x-idempotency-key": kindKeyed,
 
 	"b3": kindB3, "x-b3-traceid": kindB3Trace, "x-b3-spanid": kindB3Span, "x-b3-parentspanid": kindB3Parent, "x-b3-sampled": kindB3Sampled,
 	"x-b3-flags": kindB3Flags, "traceparent": kindTraceparent, "tracestate": kindTracestate,
 
 	"keep-alive": kindDrop, "x-cf-applicationid": kindDrop, "x-cf-instanceid": kindDrop, "x-cf-instanceindex": kindDrop,
-	"x-forwarded-client-cert": kindDrop,
+	"x-forwarded-client-cert": kindClientCert,
 	"x-cf-routererror":        kindDrop, "x-cf-forwarded-url": kindDrop, "x-cf-proxy-signature": kindDrop, "x-cf-proxy-metadata": kindDrop,
 
 	"transfer-encoding": kindDecline, "upgrade": kindDecline, "expect": kindDecline, "te": kindDecline, "trailer": kindDecline,
@@ -228,6 +253,7 @@ type plainAnswer struct {
 	status  int
 	length  int64 // -1: unknown
 	chunked bool
+	hsts    bool     // it has a Strict-Transport-Security header
 	close   bool     // the backend closes the connection after the response
 	cookies []string // Set-Cookie headers that concern sticky sessions
 	hops    []string // names in the Connection header, in lower case
@@ -346,6 +372,8 @@ func (a *plainAnswer) header(name, value []byte) (keep bool, err error) {
 			a.chunked = true
 		}
 		return !equalFold(name, "x-vcap-request-id"), nil
+	case 25:
+		a.hsts = a.hsts || equalFold(name, "strict-transport-security")
 	}
 	return !slices.ContainsFunc(a.hops, func(hop string) bool { return equalFold(name, hop) }), nil
 }

@@ -7,14 +7,17 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httputil"
+	"net/netip"
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"ingot/internal/base/background"
 	"ingot/internal/base/safedial"
 	"ingot/internal/base/seal"
+	"ingot/internal/base/tracing"
 	"ingot/internal/base/web"
 )
 
@@ -49,13 +52,23 @@ type Options struct {
 	// Metrics are counted there too.
 	AccessLog func(Access)
 	Log       *slog.Logger
+	// Tracer records a span of every sampled request; nil records none.
+	Tracer *tracing.Tracer
 
 	DialTimeout           time.Duration // 5 s
 	ResponseHeaderTimeout time.Duration // 15 min
 	Attempts              int           // largest number of instances to try; 5
-	// DistrustForwardedProto overwrites the X-Forwarded-Proto of clients. Set it when no
-	// TLS-terminating proxy is in front.
-	DistrustForwardedProto bool
+	// Trusted reports whether a connection is one of a proxy that may say for whom it
+	// forwards requests: its X-Forwarded-* headers and request ids are passed on. Those of
+	// others are replaced. Nil means that there is no such proxy.
+	Trusted func(from netip.AddrPort) bool
+
+	// Refused is called when no backend of a request accepts connections, with the last one
+	// tried. It may tell those who run the app more than the answer says.
+	Refused func(Backend)
+
+	// ClientCerts says what becomes of X-Forwarded-Client-Cert headers; "" removes them.
+	ClientCerts ClientCerts
 
 	// Signer signs requests to route services; nil means a random key, which changes with
 	// every restart.
@@ -79,6 +92,7 @@ type Proxy struct {
 	exchangeWatch exchangeWatch
 	listeners     fastListeners
 	serving       sync.WaitGroup // requests in ServeHTTP
+	active        atomic.Int64   // their number
 }
 
 var _ http.Handler = (*Proxy)(nil)
@@ -138,18 +152,26 @@ func (p *Proxy) settle() {
 	}
 }
 
+// Serving returns how many requests and upgraded connections ServeHTTP serves.
+func (p *Proxy) Serving() int { return int(p.active.Load()) }
+
 // ServeHTTP forwards the request to a backend of its route, or answers with an error.
 func (p *Proxy) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 	p.serving.Add(1)
-	defer p.serving.Done()
-	x := &exchange{w: &recorder{ResponseWriter: rw}, counters: &p.counters}
+	p.active.Add(1)
+	defer func() {
+		p.active.Add(-1)
+		p.serving.Done()
+	}()
+	x := &exchange{w: &recorder{ResponseWriter: rw}, counters: &p.counters, trusted: p.trusts(r), tls: r.TLS}
 	x.access = Access{
 		Host: r.Host, Time: time.Now(), Method: r.Method, URI: r.URL.RequestURI(), Proto: r.Proto,
 		Referer: r.Referer(), UserAgent: r.UserAgent(), RemoteAddr: r.RemoteAddr,
-		ForwardedFor: forwardedFor(r), ForwardedProto: p.forwardedProto(r),
 	}
+	x.forwarded(r)
 	x.access.trace = traceOf(r.Header)
 	x.access.RequestID = x.access.trace.begin(requestID(r))
+	x.access.trace.sample(p.options.Tracer)
 	defer p.finish(x)
 
 	if r.Host == "" {
@@ -222,9 +244,11 @@ func (p *Proxy) rewrite(pr *httputil.ProxyRequest) {
 	h := out.Header
 	h.Set("X-Forwarded-For", x.access.ForwardedFor)
 	h.Set("X-Forwarded-Proto", x.access.ForwardedProto)
-	for _, name := range []string{"Forwarded", "X-Forwarded-Host"} {
-		if values := pr.In.Header[name]; values != nil {
+	for _, name := range []string{"Forwarded", "X-Forwarded-Host", "X-Forwarded-Port"} {
+		if values := pr.In.Header[name]; values != nil && x.trusted {
 			h[name] = values
+		} else {
+			delete(h, name)
 		}
 	}
 	if h.Get(headerRequestStart) == "" {
@@ -232,9 +256,10 @@ func (p *Proxy) rewrite(pr *httputil.ProxyRequest) {
 	}
 	h.Set(web.RequestIDHeader, x.access.RequestID)
 	x.access.trace.set(h)
-	names := []string{headerRouterError, headerClientCert, headerSignature, headerMetadata, headerForwardedURL}
+	p.options.ClientCerts.apply(h, x)
+	names := []string{headerRouterError, headerSignature, headerMetadata, headerForwardedURL}
 	if toService(pr.In.Context()) {
-		names = names[:2] // a service that is an app of this router needs the rest
+		names = names[:1] // a service that is an app of this router needs the rest
 	}
 	for _, name := range names {
 		h.Del(name)
@@ -253,6 +278,9 @@ func (p *Proxy) modifyResponse(res *http.Response) error {
 	res.Header.Del(headerRouterError)
 	x.w.Header().Del(web.RequestIDHeader)
 	res.Header.Set(web.RequestIDHeader, x.access.RequestID)
+	if len(res.Header[headerHSTS]) > 0 {
+		x.w.Header().Del(headerHSTS) // the app's own one counts
+	}
 	if e := x.endpoint; e != nil {
 		for _, cookie := range stickyCookies(res.Header["Set-Cookie"], x.sticky, e.InstanceGUID, x.match.cookiePath) {
 			res.Header.Add("Set-Cookie", cookie)
@@ -294,5 +322,13 @@ func (p *Proxy) failed(_ http.ResponseWriter, r *http.Request, err error) {
 	}
 	p.options.Log.InfoContext(r.Context(), "no backend answered the request", "route", x.access.Route, "host", x.access.Host,
 		"attempts", x.access.Attempts, "error", err)
+	p.refused(x, err)
 	x.refuse(http.StatusBadGateway, errEndpointFailure, messageEndpointFailure)
+}
+
+// refused reports a backend that does not accept connections.
+func (p *Proxy) refused(x *exchange, err error) {
+	if p.options.Refused != nil && x.endpoint != nil && notConnected(err) {
+		p.options.Refused(x.endpoint.Backend)
+	}
 }

@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/netip"
 	"regexp"
 	"strconv"
 	"strings"
@@ -42,6 +43,9 @@ func newFront(t testing.TB, o router.Options) *front {
 		case f.access <- a:
 		default:
 		}
+	}
+	if o.Trusted == nil {
+		o.Trusted = func(netip.AddrPort) bool { return true }
 	}
 	p := router.NewProxy(f.table, o)
 	server := httptest.NewUnstartedServer(p)
@@ -174,6 +178,27 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
+// A backend that refuses connections is reported, both ways that requests go. The answer says
+// nothing of it: its reader need not be one who may see the app.
+func TestRefusedBackendIsReported(t *testing.T) {
+	t.Parallel()
+	eachMode(t, func(t *testing.T, header string) {
+		reported := make(chan router.Backend, 1)
+		f := newFront(t, router.Options{Refused: func(b router.Backend) { reported <- b }})
+		side := dead(t)
+		side.Port = 9090
+		f.route("side.test", side)
+		res := f.do(f.with("GET", "http://side.test/", header, nil))
+		const want = "502 Bad Gateway: Registered endpoint failed to handle the request.\n"
+		if body := text(t, res.Body); res.StatusCode != http.StatusBadGateway || body != want {
+			t.Errorf("the answer is %d %q, want 502 %q", res.StatusCode, body, want)
+		}
+		if b := <-reported; b.Port != 9090 {
+			t.Errorf("port %d was reported, want 9090", b.Port)
+		}
+	})
+}
+
 func TestRoutesByHostAndPath(t *testing.T) {
 	t.Parallel()
 	f := newFront(t, router.Options{})
@@ -266,14 +291,48 @@ func TestHeaders(t *testing.T) {
 		t.Errorf("answer %v", h)
 	}
 
-	distrust := newFront(t, router.Options{DistrustForwardedProto: true})
-	distrust.route("app.test", b)
-	r = distrust.request(http.MethodGet, "http://app.test/", nil)
-	r.Header.Set("X-Forwarded-Proto", "https")
-	r.Header.Set("X-Vcap-Request-Id", "from-before")
-	distrust.do(r)
-	if got.Get("X-Forwarded-Proto") != "http" || got.Get("X-Vcap-Request-Id") != "from-before" {
-		t.Errorf("header is %v, want X-Forwarded-Proto http and the request id from-before", got)
+}
+
+// What a client says of whom it forwards a request for is believed only if it is a
+// trusted proxy, on the fast path and off it.
+func TestForwardedHeadersOfClients(t *testing.T) {
+	t.Parallel()
+	var got http.Header
+	b := backend(t, func(_ http.ResponseWriter, r *http.Request) { got = r.Header.Clone() })
+	for trusted, want := range map[bool]map[string]string{
+		true:  {"X-Forwarded-For": "1.2.3.4, 127.0.0.1", "X-Forwarded-Proto": "https", "X-Forwarded-Host": "outside", "X-Forwarded-Port": "99", "Forwarded": "for=x", "X-Other": "1"},
+		false: {"X-Forwarded-For": "127.0.0.1", "X-Forwarded-Proto": "http", "X-Forwarded-Host": "", "X-Forwarded-Port": "", "Forwarded": "", "X-Other": "1"},
+	} {
+		f := newFront(t, router.Options{Trusted: func(from netip.AddrPort) bool { return trusted && from.Addr().IsLoopback() }})
+		f.route("app.test", b)
+		for _, path := range []string{"fast path", "server"} {
+			r := f.request(http.MethodGet, "http://app.test/", nil)
+			for name, value := range map[string]string{
+				"X-Forwarded-For": "1.2.3.4", "X-Forwarded-Proto": "https", "X-Forwarded-Host": "outside", "X-Forwarded-Port": "99", "Forwarded": "for=x",
+				"X-Vcap-Request-Id": "from-before", "X-Other": "1", "Traceparent": "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
+			} {
+				r.Header.Set(name, value)
+			}
+			if path == "server" {
+				r.Header.Set("Te", "trailers")
+			}
+			f.do(r)
+			for name, want := range want {
+				if got.Get(name) != want {
+					t.Errorf("%s, trusted %t: %s is %q, want %q", path, trusted, name, got.Get(name), want)
+				}
+			}
+			// In front of the server, web.Trust removes the id.
+			if id := got.Get("X-Vcap-Request-Id"); path == "fast path" && (id == "from-before") != trusted {
+				t.Errorf("%s, trusted %t: request id %q", path, trusted, id)
+			}
+			if parent := got.Get("Traceparent"); !strings.Contains(parent, "0af7651916cd43dd8448eb211c80319c") {
+				t.Errorf("%s, trusted %t: Traceparent %q, want one of the client's trace", path, trusted, parent)
+			}
+			if a := <-f.access; a.ForwardedFor != want["X-Forwarded-For"] {
+				t.Errorf("%s, trusted %t: access log has %q, want %q", path, trusted, a.ForwardedFor, want["X-Forwarded-For"])
+			}
+		}
 	}
 }
 

@@ -231,6 +231,9 @@ func (c *fastConn) finishHead(x *exchange) {
 		c.out = appendHeader(c.out, "Set-Cookie: ", cookie)
 	}
 	c.out = appendHeader(c.out, "X-Vcap-Request-Id: ", x.access.RequestID)
+	if c.secured != nil && c.path.tls.HSTS != "" && !a.hsts {
+		c.out = appendHeader(c.out, headerHSTS+": ", c.path.tls.HSTS)
+	}
 	if c.bodiless(x) {
 		a.chunked, a.length = false, 0
 	}
@@ -345,6 +348,7 @@ func (c *fastConn) refuse(p *Proxy, x *exchange, err error) (again bool) {
 	p.options.Log.Info("no backend answered the request", "route", x.access.Route, "host", x.access.Host, "attempts", x.access.Attempts, "error", err)
 	x.access.Status, x.access.RouterError = http.StatusBadGateway, errEndpointFailure
 	body := fmt.Sprintf("%d %s: %s\n", http.StatusBadGateway, http.StatusText(http.StatusBadGateway), messageEndpointFailure)
+	p.refused(x, err)
 	if x.access.Method != http.MethodHead {
 		x.access.ResponseBytes = int64(len(body))
 	}
@@ -353,6 +357,9 @@ func (c *fastConn) refuse(p *Proxy, x *exchange, err error) (again bool) {
 	out = appendHeader(out, "X-Cf-Routererror: ", errEndpointFailure)
 	out = appendHeader(out, "X-Vcap-Request-Id: ", x.access.RequestID)
 	out = appendHeader(out, "Content-Length: ", strconv.Itoa(len(body)))
+	if c.secured != nil && c.path.tls.HSTS != "" {
+		out = appendHeader(out, headerHSTS+": ", c.path.tls.HSTS)
+	}
 	out = appendHeader(out, "Date: ", time.Now().UTC().Format(http.TimeFormat))
 	if c.request.close {
 		out = append(out, "Connection: close\r\n"...)

@@ -20,13 +20,9 @@ import (
 // it was for and a signature. The service sends the request to that URL with the same
 // signature. A request without a valid signature never reaches the app.
 const (
-	headerForwardedURL = "X-Cf-Forwarded-Url"
-	headerSignature    = "X-Cf-Proxy-Signature"
-	headerMetadata     = "X-Cf-Proxy-Metadata"
-	// headerClientCert names the client certificate that a proxy verified. The router
-	// verifies none, so a value sent by a client is forged.
-	headerClientCert = "X-Forwarded-Client-Cert"
-
+	headerForwardedURL  = "X-Cf-Forwarded-Url"
+	headerSignature     = "X-Cf-Proxy-Signature"
+	headerMetadata      = "X-Cf-Proxy-Metadata"
 	errServiceSignature = "invalid_route_service_signature"
 
 	// signedFor is how long a route service may take to send a request on.
@@ -70,6 +66,10 @@ func (p *Proxy) throughService(x *exchange, r *http.Request, service string) boo
 			x.refuse(http.StatusBadRequest, errServiceSignature, "Failed to validate Route Service Signature")
 			return false
 		}
+		// The service forwards a request that has passed the router before.
+		x.trusted = true
+		x.forwarded(r)
+		x.returned = true
 		return true
 	}
 	if r.Header.Get("Upgrade") != "" {

@@ -108,6 +108,15 @@ func BenchmarkBeside(b *testing.B) {
 		f.route("app.test", router.Backend{Address: bareBackend(b), AppGUID: "app", InstanceGUID: "instance"})
 		ask(b, f.addr, 64)
 	})
+	for name, ratio := range map[string]float64{"fast, no request recorded": 0, "fast, every request recorded": 1} {
+		b.Run(name, func(b *testing.B) {
+			tr, c := tracer(b, ratio)
+			c.Answer(func(http.ResponseWriter) bool { return true }) // without decoding
+			f := newFront(b, router.Options{Tracer: tr})
+			f.route("app.test", router.Backend{Address: bareBackend(b), AppGUID: "app", InstanceGUID: "instance"})
+			ask(b, f.addr, 64)
+		})
+	}
 	b.Run("stock", func(b *testing.B) {
 		p := httputil.NewSingleHostReverseProxy(&url.URL{Scheme: "http", Host: bareBackend(b)})
 		transport := &http.Transport{MaxIdleConnsPerHost: 64}

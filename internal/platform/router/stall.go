@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"ingot/internal/base/background"
+	"ingot/internal/base/clock"
 )
 
 const (
@@ -43,13 +44,33 @@ type handedConn struct {
 
 func (s *connWatch) hand(conn net.Conn, read []byte) *handedConn {
 	c := &handedConn{unreadConn{conn, read}, s}
+	s.add(c)
+	return c
+}
+
+// handSecured is hand for a connection with TLS.
+func (s *connWatch) handSecured(c *securedConn, read []byte) net.Conn {
+	s.add(c.below)
+	if c.state.NegotiatedProtocol == protoHTTP2 {
+		return c.Conn // the server knows HTTP/2 by this type
+	}
+	return &handedTLS{unreadConn{c.Conn, read}, c.Conn}
+}
+
+func (s *connWatch) add(c *handedConn) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.handed == nil {
 		s.handed = map[*handedConn]struct{}{}
 	}
 	s.handed[c] = struct{}{}
-	return c
+}
+
+// count returns how many connections the server has.
+func (s *connWatch) count() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.handed)
 }
 
 // Close implements net.Conn.
@@ -82,7 +103,7 @@ func (e *FastPath) closeStalled(now time.Time) (n int) {
 	cuts := map[net.Conn]func(){}
 	e.mu.Lock()
 	for l := range e.conns {
-		cuts[l.conn] = l.cut
+		cuts[l.socket] = l.cut
 	}
 	e.mu.Unlock()
 	s := &e.connWatch
@@ -134,11 +155,11 @@ type exchangeWatch struct {
 	closed bool
 }
 
-// waiting is the Unix time in nanoseconds at which a read from or write to the client
+// waiting is the steady time in nanoseconds at which a read from or write to the client
 // started to wait; 0 if none waits.
 type waiting struct{ since atomic.Int64 }
 
-func (w *waiting) begin() { w.since.Store(time.Now().UnixNano()) }
+func (w *waiting) begin() { w.since.Store(clock.Steady().UnixNano()) }
 func (w *waiting) end()   { w.since.Store(0) }
 
 func (w *waiting) long(now time.Time) bool {
@@ -177,7 +198,7 @@ func (w *exchangeWatch) close() {
 }
 
 func (p *Proxy) checkStalled() {
-	p.abortStalled(time.Now())
+	p.abortStalled(clock.Steady())
 	w := &p.exchangeWatch
 	w.mu.Lock()
 	defer w.mu.Unlock()

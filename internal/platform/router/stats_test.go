@@ -80,7 +80,7 @@ func TestStats(t *testing.T) {
 		}
 		for name, want := range map[string]float64{
 			"ingot_router_refusals_total unknown_route": 1, "ingot_router_routes": 1, "ingot_router_app_request_duration_seconds app": 6,
-			"ingot_router_request_duration_seconds": 7, "ingot_router_all_requests_total 4xx": 2, "ingot_router_instance_active_requests app i0 0": 0,
+			"ingot_router_request_duration_seconds": 7, "ingot_router_requests_total 4xx": 2, "ingot_router_instance_active_requests app i0 0": 0,
 			"ingot_router_app_requests_total app 2xx": 3, "ingot_router_instance_request_duration_seconds app i0 0": 3,
 		} {
 			if got, ok := values[name]; !ok || got != want {

@@ -143,6 +143,23 @@ func (t *Table) lookup(host, path string, serving bool) (*Match, bool) {
 	}
 }
 
+// Host returns the host of the routes for a name, of any path: the name itself, or the most
+// specific wildcard.
+func (t *Table) Host(name string) (host string, ok bool) {
+	s := t.load()
+	name = CanonicalHost(name)
+	for host = name; ; {
+		if _, ok := s.hosts.get(host); ok {
+			return host, true
+		}
+		_, parent, ok := strings.Cut(name, ".")
+		if !ok {
+			return "", false
+		}
+		host, name = "*."+parent, parent
+	}
+}
+
 // find tries the path and each prefix that ends at a segment. With serving it ignores
 // routes without a backend.
 func (s *snapshot) find(host, path string, serving bool) *Match {

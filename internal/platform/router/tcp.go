@@ -26,12 +26,22 @@ type TCPOptions struct {
 	// Unlimited reports whether connections of an address are not limited by their
 	// source, because it is a proxy for many clients.
 	Unlimited func(netip.Addr) bool
+	// Wrap, if set, wraps the listener of a port.
+	Wrap func(net.Listener) net.Listener
 	// PerSource and PerApp limit the connections of one address and to one app, and Total
 	// all.
 	PerSource, PerApp, Total int
 	IdleTimeout              time.Duration // 1 h
-	Log                      *slog.Logger
+	// Listen returns the listener of a name and address, or what open opens; nil means the
+	// latter.
+	Listen listenFunc
+	Log    *slog.Logger
 }
+
+type (
+	openFunc   = func(ctx context.Context, name, address string) (net.Listener, error)
+	listenFunc = func(ctx context.Context, name, address string, open openFunc) (net.Listener, error)
+)
 
 const (
 	// unmappedFor is how long a connection lasts after its instance has left the route:
@@ -56,6 +66,7 @@ type TCP struct {
 	ports   map[int]*tcpPort
 	streams map[*stream]bool
 	stopped bool
+	retired bool
 }
 
 // tcpPort is the port of a TCP route.
@@ -132,6 +143,23 @@ func (t *TCP) Stop() {
 	})
 }
 
+// Retire closes all ports. Connections continue, with the backends that they have.
+func (t *TCP) Retire() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.retired = true
+	for _, p := range t.ports {
+		p.close()
+	}
+}
+
+// Connections returns how many connections are open.
+func (t *TCP) Connections() int {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return len(t.streams)
+}
+
 // Free returns an error if a new route cannot have a port because another program has it.
 func (t *TCP) Free(port int) error {
 	t.mu.Lock()
@@ -139,7 +167,7 @@ func (t *TCP) Free(port int) error {
 	if p := t.ports[port]; p != nil && p.listener != nil {
 		return nil
 	}
-	l, err := t.listen(port)
+	l, err := t.listen(port, nil)
 	if err != nil {
 		return err
 	}
@@ -189,10 +217,10 @@ func (t *TCP) set(number int, m *Match) {
 
 // open opens a port, unless that fails; then sweep tries again.
 func (t *TCP) open(p *tcpPort) {
-	if t.stopped {
+	if t.stopped || t.retired {
 		return
 	}
-	l, err := t.listen(p.number)
+	l, err := t.listen(p.number, t.options.Listen)
 	if err != nil {
 		if problem := err.Error(); problem != p.problem {
 			p.problem = problem
@@ -204,10 +232,13 @@ func (t *TCP) open(p *tcpPort) {
 	if p.problem != "" {
 		t.options.Log.Info("the port of a TCP route is open now", "port", p.number)
 	}
+	if t.options.Wrap != nil {
+		l = t.options.Wrap(l)
+	}
 	p.listener, p.problem = l, ""
 	t.serving.Go("tcp port", func() {
 		connlimit.Accept(l, t.options.Log, func(c net.Conn) {
-			t.serving.Go("tcp connection", func() { t.serve(p, c.(*net.TCPConn)) }) //nolint:forcetypeassert // of a TCP listener
+			t.serving.Go("tcp connection", func() { t.serve(p, c) })
 		})
 	})
 }
@@ -221,12 +252,21 @@ func (p *tcpPort) close() {
 
 var errOtherPort = errors.New("the port is not one of --tcp-ports")
 
-func (t *TCP) listen(port int) (net.Listener, error) {
+// listen opens a port by with, or itself if that is nil.
+func (t *TCP) listen(port int, with listenFunc) (net.Listener, error) {
 	if t.options.May != nil && !t.options.May(port) {
 		return nil, errOtherPort
 	}
 	config := net.ListenConfig{KeepAliveConfig: net.KeepAliveConfig{Enable: true, Idle: time.Minute, Interval: 15 * time.Second, Count: 4}}
-	l, err := config.Listen(context.Background(), "tcp", net.JoinHostPort(t.options.Host, strconv.Itoa(port)))
+	open := func(ctx context.Context, _, address string) (net.Listener, error) {
+		return config.Listen(ctx, "tcp", address)
+	}
+	if with == nil {
+		with = func(ctx context.Context, name, address string, open openFunc) (net.Listener, error) {
+			return open(ctx, name, address)
+		}
+	}
+	l, err := with(context.Background(), "tcp-route-"+strconv.Itoa(port), net.JoinHostPort(t.options.Host, strconv.Itoa(port)), open)
 	if errors.Is(err, syscall.EADDRINUSE) {
 		return nil, fmt.Errorf("another program listens on port %d: %w", port, err)
 	}

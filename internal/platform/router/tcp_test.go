@@ -5,17 +5,22 @@ import (
 	"bytes"
 	"errors"
 	"io"
+	"log/slog"
 	"net"
 	"net/netip"
+	"os"
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
 
 	"ingot/internal/base/background"
 	"ingot/internal/base/background/backgroundtest"
+	"ingot/internal/base/proxyheader"
+	"ingot/internal/base/testkit"
 	"ingot/internal/platform/router"
 )
 
@@ -370,6 +375,37 @@ func TestTCPProxyProtocol(t *testing.T) {
 	}
 }
 
+// A load balancer in front of a TCP route names the client: in the access log, and to an
+// app that wants a PROXY header.
+func TestTCPBehindALoadBalancer(t *testing.T) {
+	t.Parallel()
+	f := newTCP(t, router.TCPOptions{Wrap: func(l net.Listener) net.Listener {
+		return proxyheader.Listen(l, proxyheader.Options{From: netip.Addr.IsLoopback, Log: slog.New(slog.DiscardHandler)})
+	}})
+	heard := make(chan string, 1)
+	address := tcpBackend(t, func(c *net.TCPConn) {
+		all, _ := io.ReadAll(c)
+		heard <- string(all)
+	})
+	const header = "PROXY TCP4 203.0.113.7 192.0.2.1 5000 1024\r\n"
+	for version, want := range map[string]string{"": "hello", "v1": header + "hello"} {
+		port := freePort(t)
+		route := tcpRoute("r"+version, port, instance("a"+version, address))
+		route.Options = map[string]string{"proxy_protocol": version}
+		f.table.Set(route)
+		c := f.dial(port)
+		_, _ = io.WriteString(c, header+"hello")
+		_ = c.CloseWrite()
+		if got := <-heard; got != want {
+			t.Errorf("%q: the app got %q, want %q", version, got, want)
+		}
+		if a := <-f.access; a.RemoteAddr != "203.0.113.7:5000" || a.RequestBytes != int64(len("hello")) {
+			t.Errorf("%q: the access log has %s and %d bytes, want 203.0.113.7:5000 and 5", version, a.RemoteAddr, a.RequestBytes)
+		}
+		f.table.Remove(route.GUID)
+	}
+}
+
 // No HTTP request reaches a TCP route.
 func TestTCPRoutesAreApart(t *testing.T) {
 	t.Parallel()
@@ -389,4 +425,74 @@ func TestTCPRoutesAreApart(t *testing.T) {
 	if n := router.States(table); n != 0 || table.Len() != 0 {
 		t.Errorf("%d states and %d routes are left", n, table.Len())
 	}
+}
+
+// TestSoakTCPFlood opens far more connections to a TCP route than its app may have: the others are
+// refused at once, and another app's route is not affected.
+func TestSoakTCPFlood(t *testing.T) {
+	t.Parallel()
+	const most = 50
+	flood := 1000
+	if os.Getenv("INGOT_SOAK") == "1" {
+		flood = 20_000
+	}
+	f := newTCP(t, router.TCPOptions{PerApp: most, Total: 2 * most, Unlimited: func(netip.Addr) bool { return true }})
+	stop := make(chan struct{})
+	defer close(stop)
+	go func() { // as the log does
+		for {
+			select {
+			case <-f.access:
+			case <-stop:
+				return
+			}
+		}
+	}()
+	crowded, quiet := freePort(t), freePort(t)
+	f.table.Set(tcpRoute("crowded", crowded, instance("a", tcpBackend(t, echo("a")))))
+	other := instance("b", tcpBackend(t, echo("b")))
+	other.AppGUID = "other"
+	f.table.Set(tcpRoute("quiet", quiet, other))
+	var served atomic.Int64
+	var all sync.WaitGroup
+	slots, goOn := make(chan struct{}, 200), make(chan struct{})
+	for range flood {
+		slots <- struct{}{}
+		all.Go(func() {
+			c, err := net.Dial("tcp", "127.0.0.1:"+strconv.Itoa(crowded))
+			if err != nil {
+				<-slots
+				return
+			}
+			defer c.Close()
+			_, err = c.Read(make([]byte, 1))
+			<-slots
+			if err == nil {
+				served.Add(1)
+				<-goOn
+			}
+		})
+	}
+	for range cap(slots) { // until each was served or refused
+		slots <- struct{}{}
+	}
+	c := f.dial(quiet)
+	if got := line(t, bufio.NewReader(c)); got != "b" {
+		t.Errorf("the other app says %q, want b", got)
+	}
+	f.wantRefused(crowded, "one more")
+	close(goOn)
+	all.Wait()
+	if got := served.Load(); got != most {
+		t.Errorf("%d connections were served, want %d", got, most)
+	}
+	testkit.Eventually(t, "there is room again", func() bool {
+		c, err := net.Dial("tcp", "127.0.0.1:"+strconv.Itoa(crowded))
+		if err != nil {
+			return false
+		}
+		defer c.Close()
+		n, _ := c.Read(make([]byte, 1))
+		return n == 1
+	})
 }

@@ -29,6 +29,7 @@ type stream struct {
 	endpoint *endpoint
 	client   *net.TCPConn
 	backend  *net.TCPConn
+	from, to netip.AddrPort // of the client's connection, as a proxy in front names them
 
 	received, sent atomic.Int64 // bytes from and to the client
 
@@ -50,11 +51,16 @@ func reset(c *net.TCPConn) {
 }
 
 // serve forwards one connection.
-func (t *TCP) serve(p *tcpPort, client *net.TCPConn) {
+func (t *TCP) serve(p *tcpPort, c net.Conn) {
+	client, ok := connlimit.TCP(c)
+	if !ok {
+		_ = c.Close()
+		return
+	}
 	m := p.route.Load()
 	at := m.Route.Host + ":" + strconv.Itoa(p.number)
-	a := &Access{Host: at, Time: time.Now(), Proto: protoTCP, RemoteAddr: client.RemoteAddr().String(), Route: m.Route.GUID}
-	from := connlimit.Address(client.RemoteAddr())
+	a := &Access{Host: at, Time: time.Now(), Proto: protoTCP, RemoteAddr: c.RemoteAddr().String(), Route: m.Route.GUID}
+	from := connlimit.Address(c.RemoteAddr())
 	if t.options.Unlimited == nil || !t.options.Unlimited(from) {
 		slot := t.sources.Take(from.String(), nil) // there is no total, so none is evicted
 		if slot == nil {
@@ -63,7 +69,7 @@ func (t *TCP) serve(p *tcpPort, client *net.TCPConn) {
 		}
 		defer slot.Release()
 	}
-	s := &stream{port: p.number, client: client}
+	s := &stream{port: p.number, client: client, from: addrPort(c.RemoteAddr()), to: addrPort(c.LocalAddr())}
 	stats, word := t.connect(p, s, a)
 	if word != "" {
 		t.refuse(a, client, word)
@@ -125,7 +131,7 @@ func (t *TCP) connect(p *tcpPort, s *stream, a *Access) (stats *instanceStats, p
 		c, err := dialer.Dial("tcp", e.Address)
 		if err == nil {
 			backend := c.(*net.TCPConn) //nolint:forcetypeassert // of a TCP dialer
-			if err = announce(backend, s.client, m.Route.Options[optionProxyProtocol]); err == nil {
+			if err = announce(backend, s.from, s.to, m.Route.Options[optionProxyProtocol]); err == nil {
 				e.state.restore()
 				s.endpoint, s.backend = e, backend
 				return stats, ""
@@ -206,11 +212,11 @@ const announceFor = 5 * time.Second
 
 // announce sends the addresses of the client's connection with the PROXY protocol, if the
 // route has a version of it.
-func announce(backend, client *net.TCPConn, version string) error {
+func announce(backend *net.TCPConn, from, to netip.AddrPort, version string) error {
 	if version == "" {
 		return nil
 	}
-	header := proxyHeader(version, addrPort(client.RemoteAddr()), addrPort(client.LocalAddr()))
+	header := proxyHeader(version, from, to)
 	_ = backend.SetWriteDeadline(time.Now().Add(announceFor))
 	_, err := backend.Write(header)
 	_ = backend.SetWriteDeadline(time.Time{})

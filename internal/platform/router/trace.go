@@ -5,6 +5,8 @@ import (
 	"encoding/hex"
 	"net/http"
 	"strings"
+
+	"ingot/internal/base/tracing"
 )
 
 // trace holds the trace headers of a request: first as the client sent them, then, after
@@ -19,6 +21,10 @@ type trace struct {
 	id, span, parentSpan string // the headers X-B3-Traceid, X-B3-Spanid, X-B3-Parentspanid
 	sampled, flags       string // X-B3-Sampled, X-B3-Flags; only read
 	parent, state        string // traceparent, tracestate
+
+	caller   string // the span id of the client, "" if it began no trace
+	w3c      bool   // the client sent a traceparent
+	recorded bool   // the request becomes a span; see sample
 }
 
 const (
@@ -88,8 +94,11 @@ func (t *trace) begin(requestID string) string {
 		if !given {
 			t.id, t.span, t.b3 = id, span, id+"-"+span
 		}
+	} else {
+		t.caller = span
 	}
 	if next := nextParent(t.parent); next != "" {
+		t.caller, t.w3c = strings.TrimSpace(t.parent)[36:52], true
 		t.parent = next
 	} else {
 		t.parent, t.state = "00-"+padded(id, 32)+"-"+span+"-01", ""
@@ -120,6 +129,46 @@ func (t *trace) fresh() (requestID string) {
 	t.state, t.parent = s[id:id+state], s[id+state:]
 	t.b3, t.id, t.span = t.parent[3:52], t.parent[3:35], t.parent[36:52]
 	return s[:id]
+}
+
+// sample decides whether the request is recorded, after begin: as the client says, or by the
+// ratio of t. The app learns the decision from the traceparent.
+func (t *trace) sample(by *tracing.Tracer) {
+	if by == nil {
+		return
+	}
+	at, _ := tracing.ParseTraceparent(t.parent)
+	if t.w3c {
+		t.recorded = at.Sampled
+		return
+	}
+	decision := t.decision()
+	t.recorded = decision == "1" || decision == "d" || decision == "" && by.Samples(at.Trace)
+	switch {
+	case t.recorded && t.caller != "":
+		// With B3 the app continues the client's span, with W3C that of the router.
+		span := tracing.NewSpanID().String()
+		t.parent, t.state = t.parent[:36]+span+"-01", nextState("", span)
+	case !t.recorded:
+		if t.caller == "" && t.b3 == t.parent[3:52] {
+			t.b3 += "-0"
+		}
+		t.parent = t.parent[:53] + "00"
+	}
+}
+
+// decision returns the client's sampling decision in its B3 headers, "" if it left that open.
+func (t *trace) decision() string {
+	if len(t.b3) == 1 {
+		return t.b3
+	}
+	if _, _, ok := parseB3(t.b3); ok {
+		if parts := strings.SplitN(t.b3, "-", 4); len(parts) > 2 {
+			return parts[2]
+		}
+	}
+	decision, _ := t.sampling()
+	return decision
 }
 
 // fromB3 returns the trace and span in the B3 headers, if they are valid, and completes the

@@ -35,12 +35,12 @@ func newWire(o Options, t *Table) *wire {
 			ExpectContinueTimeout:  time.Second,
 			MaxResponseHeaderBytes: 1 << 20,
 			Protocols:              new(http.Protocols),
+			TLSClientConfig:        o.RouteServiceTLS,
 		}
 	}
 	w := &wire{dialer: dialer, attempts: o.Attempts, http1: common(), http2: common(), services: common(), table: t}
 	w.services.Protocols.SetHTTP1(true)
 	w.services.Protocols.SetHTTP2(true)
-	w.services.TLSClientConfig = o.RouteServiceTLS
 	// Users choose the URLs of route services.
 	guarded := *dialer
 	guarded.Control = o.RouteServices.Control

@@ -187,7 +187,7 @@ func (s *Services) Unbind(tx platform.Tx, by actions.Actor, b *platform.ServiceB
 		return nil, err
 	}
 	w := parts.work(remove, by, i.GUID)
-	w.Binding = b.GUID
+	w.Binding, w.BindingID = b.GUID, b.BrokerID
 	operation, resource := operationOf(b, "delete")
 	return s.insertJob(tx, operation, resource, b.GUID, w)
 }

@@ -138,7 +138,7 @@ func (s *Services) follow(ctx context.Context, job *platform.Job, w *work) error
 			}
 		}
 		if waiting {
-			return reschedule(mine, &next, s.Now().Add(between))
+			return reschedule(mine, &next, s.steady().Add(between))
 		}
 		done = true
 		finish(mine, platform.JobComplete)
@@ -220,6 +220,17 @@ func (s *Services) clear(tx platform.Tx, operation string, w *work) (waiting boo
 		w.Children = append(w.Children, Child{Job: j.GUID, Prefix: "Unbinding of '" + i.Name + "' failed: "})
 	}
 	if len(bindings) > 0 {
+		return true, nil
+	}
+	// A broker may refuse to delete an instance that has old credentials.
+	for _, i := range instances {
+		left, err := s.revokeNow(tx, "instance_guid", i.GUID)
+		if err != nil {
+			return false, err
+		}
+		waiting = waiting || left > 0
+	}
+	if waiting {
 		return true, nil
 	}
 	for _, i := range instances {

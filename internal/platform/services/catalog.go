@@ -133,6 +133,7 @@ func size(p *platform.ServicePlan, o *platform.ServiceOffering, from *osb.Plan) 
 	}
 	p.Name, p.Description, p.Available = from.Name, from.Description, true
 	p.Free, p.Bindable, p.PlanUpdateable = or(from.Free, true), or(from.Bindable, o.Bindable), or(from.PlanUpdateable, o.PlanUpdateable)
+	p.BindingRotatable = from.BindingRotatable
 	p.MaxPollingSeconds, p.CatalogMetadata, p.Schemas = from.MaximumPollingDuration, from.Metadata, from.Schemas
 	p.MaintenanceVersion, p.MaintenanceDescription = "", ""
 	if from.MaintenanceInfo != nil {

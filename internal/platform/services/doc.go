@@ -20,10 +20,17 @@
 // A create whose outcome is unknown (a timeout, garbage, a poll that took too
 // long) fails, and a cleanup removes what the broker may have made.
 //
+// A rotation (rotate.go) gives a binding new credentials under another id of the
+// broker. The job that makes them is followed by one that tells the app, waits until
+// nothing uses the old credentials and the grace period is over, and unbinds them:
+//
+//	rotate: call … fetch ──▶ new credentials stored
+//	revoke: tell ──▶ wait ⟲ used ──▶ grace ──▶ call, poll ⟲ until the broker has nothing left
+//
 // Package osb is the client of brokers, brokertest a broker for tests. The
 // package must not import the API or implementations of the store.
 //
-// Imports: base/background, base/fault, base/uaaclient, platform,
+// Imports: base/background, base/clock, base/fault, base/uaaclient, platform,
 // platform/actions, platform/services/osb, github.com/google/uuid,
 // github.com/santhosh-tekuri/jsonschema/v6, golang.org/x/text/language,
 // golang.org/x/text/message.

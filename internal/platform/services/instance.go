@@ -286,7 +286,11 @@ func (s *Services) DeleteInstance(tx platform.Tx, by actions.Actor, i *platform.
 	if err != nil {
 		return nil, err
 	}
-	if bound == 0 {
+	old, err := tx.CredentialRotations().Count(platform.Where("instance_guid", i.GUID).And(platform.In("state", platform.UnfinishedRotations...)))
+	if err != nil {
+		return nil, err
+	}
+	if bound+old == 0 {
 		return s.deprovision(tx, by, i)
 	}
 	if i.Last.InProgress() {

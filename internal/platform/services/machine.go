@@ -10,6 +10,10 @@ const (
 	update  kind = "update"
 	remove  kind = "delete"
 	cleanup kind = "cleanup" // of what a failed create may have left at the broker
+	rotate  kind = "rotate"  // new credentials of a binding
+	revoke  kind = "revoke"  // of the credentials that a rotation replaced
+
+	rotation kind = "rotation" // the request for rotations, which waits for them
 )
 
 // phase is the progress of an operation.
@@ -44,14 +48,14 @@ type verdict struct {
 // long already, or was tried too often.
 func judge(k kind, binding bool, at phase, o osb.Outcome, late bool) verdict {
 	failing := verdict{ending: failed, orphan: false}
-	unwanted := verdict{ending: failed, orphan: k == create}
-	if k == cleanup { // it never gives up, and begins anew
+	unwanted := verdict{ending: failed, orphan: k == create || k == rotate}
+	if k == cleanup || k == revoke { // it never gives up, and begins anew
 		failing, unwanted = verdict{next: calling, again: true}, verdict{next: calling, again: true}
 	}
 	switch {
-	case o == osb.Gone && (k == remove || k == cleanup):
+	case o == osb.Gone && (k == remove || k == cleanup || k == revoke):
 		return verdict{ending: succeeded}
-	case o == osb.Done && at == polling && binding && k == create:
+	case o == osb.Done && at == polling && binding && (k == create || k == rotate):
 		return verdict{next: fetching}
 	case o == osb.Done:
 		return verdict{ending: succeeded}

@@ -46,7 +46,7 @@ func (s *Services) sceneOf(ctx context.Context, w *work) (*scene, error) {
 			return err
 		}
 		out.broker = brokerOf(b)
-		if w.Kind == cleanup {
+		if w.Kind == cleanup || w.Kind == revoke {
 			return nil
 		}
 		if out.instance, err = tx.ServiceInstances().Get(w.Instance); err != nil {
@@ -160,9 +160,12 @@ func (s *Services) operate(ctx context.Context, job *platform.Job, w *work) erro
 	switch {
 	case fault.Is(err, fault.NotFound), fault.Is(err, fault.Unprocessable):
 		// The instance or binding was deleted meanwhile, for example by purging.
-		return s.commit(ctx, job, func(_ platform.Tx, mine *platform.Job) error {
+		return s.commit(ctx, job, func(tx platform.Tx, mine *platform.Job) error {
 			finish(mine, platform.JobFailed, s.jobError(ctx, fault.Wrap(err, fault.Unprocessable, "The resource was deleted meanwhile.")))
-			return nil
+			if w.Kind != rotate {
+				return nil
+			}
+			return s.rotationFailed(tx, w, "The binding was deleted meanwhile.")
 		})
 	case err != nil:
 		return err
@@ -206,7 +209,7 @@ func (s *Services) late(w *work) bool {
 		if w.MaxPolling > 0 {
 			most = w.MaxPolling
 		}
-		return s.Now().Sub(w.Begun) > most
+		return s.steady().Sub(w.Begun) > most
 	case fetching:
 		return w.Tries >= fetchTries
 	case calling:
@@ -232,18 +235,18 @@ func (s *Services) ask(ctx context.Context, at *scene, w *work) (*result, error)
 	}
 	switch {
 	case w.Phase == polling && w.binding():
-		return plain(s.client.PollBinding(ctx, at.broker, id, w.Binding, w.Operation, user))
+		return plain(s.client.PollBinding(ctx, at.broker, id, w.bindingID(), w.Operation, user))
 	case w.Phase == polling:
 		return plain(s.client.Poll(ctx, at.broker, id, w.Operation, user))
 	case w.Phase == fetching:
-		return bound(s.client.FetchBinding(ctx, at.broker, id, w.Binding, user))
-	case w.binding() && w.Kind == create:
+		return bound(s.client.FetchBinding(ctx, at.broker, id, w.bindingID(), user))
+	case w.binding() && (w.Kind == create || w.Kind == rotate):
 		return bound(s.client.Bind(ctx, at.broker, osb.BindChange{
-			Instance: id, BindingID: w.Binding, User: user, Context: at.context, Parameters: w.Parameters,
-			AppGUID: at.binding.AppGUID, SpaceGUID: at.binding.SpaceGUID, Route: at.route,
+			Instance: id, BindingID: w.bindingID(), User: user, Context: at.context, Parameters: w.Parameters,
+			AppGUID: at.binding.AppGUID, SpaceGUID: at.binding.SpaceGUID, Route: at.route, Predecessor: w.Predecessor,
 		}))
 	case w.binding():
-		return plain(s.client.Unbind(ctx, at.broker, id, w.Binding, user))
+		return plain(s.client.Unbind(ctx, at.broker, id, w.bindingID(), user))
 	case w.Kind == create, w.Kind == update:
 		k := osb.Change{
 			Instance: id, User: user, Context: at.context, Parameters: w.Parameters, Maintenance: at.plan.MaintenanceVersion,
@@ -299,20 +302,20 @@ func (s *Services) conclude(ctx context.Context, job *platform.Job, w *work, at 
 		moved := next.Phase != v.next
 		next.Phase = v.next
 		if moved && v.next == polling {
-			next.Begun, next.Operation = s.Now(), r.Operation
+			next.Begun, next.Operation = s.steady(), r.Operation
 			if err := s.started(tx, &next, r); err != nil {
 				return err
 			}
 		}
 		if v.next == polling || v.next == fetching {
 			mine.State = platform.JobPolling
-			if r != nil && r.Description != "" && next.Kind != cleanup {
+			if r != nil && r.Description != "" && next.Kind != cleanup && next.Kind != revoke {
 				if err := s.progress(tx, &next, r.Description); err != nil {
 					return err
 				}
 			}
 		}
-		return reschedule(mine, &next, s.Now().Add(s.delay(&next, v, r)))
+		return reschedule(mine, &next, s.steady().Add(s.delay(&next, v, r)))
 	})
 }
 
@@ -323,7 +326,7 @@ func (s *Services) delay(w *work, v verdict, r *result) time.Duration {
 		return 0
 	case r != nil && r.RetryAfter > 0:
 		return min(r.RetryAfter, time.Hour)
-	case v.next == calling && w.Kind == cleanup:
+	case v.next == calling && (w.Kind == cleanup || w.Kind == revoke):
 		return pause(w.Tries, s.Retry, 10*time.Minute)
 	}
 	return pause(w.Tries, s.Poll, s.MaxPoll)
@@ -332,7 +335,7 @@ func (s *Services) delay(w *work, v verdict, r *result) time.Duration {
 // mitigate stores a job that deletes what the broker may have created.
 func (s *Services) mitigate(tx platform.Tx, w *work) error {
 	_, err := s.insertJob(tx, "service.cleanup", "", "", &work{
-		Kind: cleanup, Phase: calling, Actor: w.Actor, Broker: w.Broker, Instance: w.Instance, Binding: w.Binding, ServiceID: w.ServiceID, PlanID: w.PlanID,
+		Kind: cleanup, Phase: calling, Actor: w.Actor, Broker: w.Broker, Instance: w.Instance, Binding: w.bindingID(), ServiceID: w.ServiceID, PlanID: w.PlanID,
 	})
 	return err
 }

@@ -36,7 +36,7 @@ func (s *Services) BindingParameters(ctx context.Context, i *platform.ServiceIns
 		return nil, fault.New(fault.BadRequest, "This service does not support fetching service binding parameters.")
 	}
 	id := osb.Instance{ID: i.GUID, ServiceID: parts.offering.CatalogID, PlanID: parts.plan.CatalogID}
-	out, err := s.client.FetchBindingParameters(ctx, brokerOf(parts.broker), id, b.GUID, user)
+	out, err := s.client.FetchBindingParameters(ctx, brokerOf(parts.broker), id, b.AtBroker(), user)
 	return out, atOnce(err)
 }
 

@@ -11,7 +11,7 @@ import (
 
 // started records that the broker has accepted the operation.
 func (s *Services) started(tx platform.Tx, w *work, r *result) error {
-	if w.Kind == cleanup {
+	if w.Kind == cleanup || w.Kind == revoke {
 		return nil
 	}
 	i, err := tx.ServiceInstances().Get(w.Instance)
@@ -77,8 +77,14 @@ func ignoreGone(err error) error {
 
 // fail stores that the operation failed.
 func (s *Services) fail(tx platform.Tx, w *work, why string) error {
-	if w.Kind == cleanup {
+	switch w.Kind {
+	case cleanup, revoke:
 		return nil
+	case rotate:
+		if err := s.rotationFailed(tx, w, why); err != nil {
+			return err
+		}
+	case create, update, remove, rotation:
 	}
 	return s.last(tx, w, func(o *platform.LastOperation) {
 		o.State, o.Description, o.Updated = platform.OperationFailed, why, s.Now()
@@ -114,6 +120,10 @@ func (s *Services) succeed(tx platform.Tx, w *work, at *scene, r *result) error 
 	switch {
 	case w.Kind == cleanup:
 		return nil
+	case w.Kind == rotate:
+		return s.rotated(tx, w, r)
+	case w.Kind == revoke:
+		return s.revoked(tx, w)
 	case w.binding():
 		return s.bindingDone(tx, w, r)
 	}
@@ -155,6 +165,9 @@ func (s *Services) bindingDone(tx platform.Tx, w *work, r *result) error {
 		return err
 	}
 	if w.Kind == remove {
+		if _, err := s.revokeNow(tx, "binding_guid", b.GUID); err != nil {
+			return err
+		}
 		return s.Platform.RemoveBinding(tx, w.Actor, b, i)
 	}
 	b.Credentials, b.SyslogDrainURL, b.RouteServiceURL, b.VolumeMounts = r.binding.Credentials, r.binding.SyslogDrainURL, r.binding.RouteServiceURL, r.binding.VolumeMounts

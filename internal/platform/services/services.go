@@ -14,6 +14,7 @@ import (
 	"github.com/google/uuid"
 
 	"ingot/internal/base/background"
+	"ingot/internal/base/clock"
 	"ingot/internal/base/fault"
 	"ingot/internal/platform"
 	"ingot/internal/platform/actions"
@@ -67,6 +68,7 @@ type Config struct {
 // background.Service.
 type Services struct {
 	Config
+	steady func() time.Time // for due times and leases of jobs
 	client *osb.Client
 	worker string
 	part   background.Part
@@ -98,8 +100,9 @@ func New(c Config) *Services {
 	if c.MaxBrokerCalls == 0 {
 		c.MaxBrokerCalls = 8
 	}
+	steady := c.Now
 	if c.Now == nil {
-		c.Now = time.Now
+		c.Now, steady = time.Now, clock.Steady
 	}
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
@@ -111,7 +114,7 @@ func New(c Config) *Services {
 		c.Worker = uuid.NewString()
 	}
 	return &Services{
-		Config: c, client: osb.New(c.Broker), worker: c.Worker, kicked: make(chan struct{}, 1),
+		Config: c, steady: steady, client: osb.New(c.Broker), worker: c.Worker, kicked: make(chan struct{}, 1),
 		busy: map[string]string{}, waiting: map[string][]chan struct{}{},
 	}
 }
@@ -234,7 +237,7 @@ func (s *Services) dispatch(ctx context.Context, spawn func(func())) {
 			s.Log.Error("service jobs could not be read", "error", err)
 		}
 		wait := s.Interval
-		if d := next.Sub(s.Now()); !next.IsZero() && d < wait {
+		if d := next.Sub(s.steady()); !next.IsZero() && d < wait {
 			wait = max(d, time.Millisecond)
 		}
 		timer := time.NewTimer(wait)
@@ -254,7 +257,7 @@ const duePage = 200
 // takeDue starts the jobs that are due, as far as the limits allow, and returns when
 // the next one is due.
 func (s *Services) takeDue(ctx context.Context, spawn func(func())) (next time.Time, err error) {
-	now := s.Now()
+	now := s.steady()
 	q := platform.Where("state", platform.JobProcessing, platform.JobPolling).And(platform.Cond{Field: "lease", Op: platform.OpLess, Values: []any{now}})
 	q.Order, q.PerPage = "due", duePage
 	for q.Page = 1; ; q.Page++ {
@@ -350,7 +353,7 @@ func (s *Services) release(ctx context.Context, job *platform.Job) {
 	err := s.commit(ctx, job, func(_ platform.Tx, mine *platform.Job) error {
 		mine.Lease, mine.Worker = time.Time{}, ""
 		if !stopping {
-			mine.Due = s.Now().Add(pause(job.Attempt, 100*time.Millisecond, 10*time.Second))
+			mine.Due = s.steady().Add(pause(job.Attempt, 100*time.Millisecond, 10*time.Second))
 		}
 		return nil
 	})
@@ -363,7 +366,14 @@ func (s *Services) release(ctx context.Context, job *platform.Job) {
 func (s *Services) step(ctx context.Context, job *platform.Job) error {
 	w, err := decodeWork(job)
 	if err == nil {
+		ctx = w.Actor.Origin.In(ctx)
 		switch {
+		case w.Kind == rotation:
+			return s.awaitRotations(ctx, job, w)
+		case w.Kind == rotate:
+			return s.rotateStep(ctx, job, w)
+		case w.Kind == revoke:
+			return s.revokeStep(ctx, job, w)
 		case w.Kind != "":
 			return s.operate(ctx, job, w)
 		case w.Broker != "" && job.Operation == deleteBroker:

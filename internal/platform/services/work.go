@@ -2,6 +2,7 @@ package services
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -20,9 +21,15 @@ type work struct {
 	Phase phase         `json:"phase,omitempty"`
 	Actor actions.Actor `json:"actor"`
 	// Broker is its guid; the others are guids that the broker knows.
-	Broker    string `json:"broker,omitempty"`
-	Instance  string `json:"instance,omitempty"`
-	Binding   string `json:"binding,omitempty"`
+	Broker   string `json:"broker,omitempty"`
+	Instance string `json:"instance,omitempty"`
+	Binding  string `json:"binding,omitempty"`
+	// BindingID is the broker's id of the binding, if it is not its guid; Predecessor is that
+	// of the binding that it replaces, if the broker makes successors.
+	BindingID   string `json:"binding_id,omitempty"`
+	Predecessor string `json:"predecessor,omitempty"`
+	// Rotation is the row of a rotation.
+	Rotation  string `json:"rotation,omitempty"`
 	ServiceID string `json:"service_id,omitempty"`
 	PlanID    string `json:"plan_id,omitempty"`
 
@@ -61,6 +68,9 @@ func (w *work) copied() work {
 
 func (w *work) binding() bool { return w.Binding != "" }
 
+// bindingID returns the broker's id of the binding.
+func (w *work) bindingID() string { return cmp.Or(w.BindingID, w.Binding) }
+
 func encodeWork(w *work) ([]byte, error) { return json.Marshal(w) }
 
 func decodeWork(j *platform.Job) (*work, error) {
@@ -77,7 +87,7 @@ func (s *Services) insertJob(tx platform.Tx, operation, resource, guid string, w
 		return nil, err
 	}
 	j := &platform.Job{
-		Operation: operation, State: platform.JobProcessing, ResourceType: resource, ResourceGUID: guid, Payload: payload, Due: s.Now(), Warnings: warnings,
+		Operation: operation, State: platform.JobProcessing, ResourceType: resource, ResourceGUID: guid, Payload: payload, Due: s.steady(), Warnings: warnings,
 	}
 	return j, tx.Jobs().Insert(j)
 }
@@ -92,7 +102,7 @@ func (s *Services) claim(ctx context.Context, guid string) (job *platform.Job, e
 		if err != nil {
 			return err
 		}
-		now := s.Now()
+		now := s.steady()
 		if !active(j) || j.Lease.After(now) || j.Due.After(now) {
 			return errLost
 		}
@@ -119,11 +129,11 @@ func (s *Services) keepLease(ctx context.Context, j *platform.Job, lost func()) 
 		case <-tick.C:
 		}
 		err := s.commit(ctx, j, func(_ platform.Tx, mine *platform.Job) error {
-			mine.Lease = s.Now().Add(s.Lease)
+			mine.Lease = s.steady().Add(s.Lease)
 			until = mine.Lease
 			return nil
 		})
-		if errors.Is(err, errLost) || err != nil && s.Now().After(until) {
+		if errors.Is(err, errLost) || err != nil && s.steady().After(until) {
 			lost()
 			return
 		}

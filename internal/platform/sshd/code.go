@@ -2,6 +2,7 @@ package sshd
 
 import (
 	"context"
+	"crypto/tls"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -60,8 +61,10 @@ type CodeOptions struct {
 	// ssh-proxy with an empty secret.
 	ClientID string
 	Secret   string
-	// HTTP is the client to use; nil means one with a timeout.
-	HTTP     *http.Client
+	// HTTP is the client to use; nil means one with a timeout and with TLS.
+	HTTP *http.Client
+	// TLS is for connections; nil means the system's certificates.
+	TLS      *tls.Config
 	Platform Platform
 }
 
@@ -88,6 +91,7 @@ func NewCodeAuthorizer(o CodeOptions) *CodeAuthorizer {
 			Transport: &http.Transport{
 				Proxy:               http.ProxyFromEnvironment,
 				DialContext:         (&net.Dialer{Timeout: 3 * time.Second}).DialContext,
+				TLSClientConfig:     o.TLS,
 				TLSHandshakeTimeout: 5 * time.Second,
 				IdleConnTimeout:     time.Minute,
 			},

@@ -25,5 +25,5 @@
 //
 // Imports: base/background, base/fault, base/logging, base/token, platform,
 // platform/actions, platform/controller, platform/engine,
-// golang.org/x/crypto/ssh.
+// golang.org/x/crypto/ssh, golang.org/x/sys/unix.
 package sshd

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"log/slog"
 	"net"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/crypto/ssh"
@@ -70,6 +72,11 @@ type Server struct {
 	visits    visits
 	sessions  counters
 	arriving  arrivals
+	retired   atomic.Bool
+	clients   background.WaitGroup
+	// joining is held while a client is added, so that no one waits for the clients meanwhile.
+	joining sync.Mutex
+	join    atomic.Pointer[func(net.Conn) bool] // nil before Start
 }
 
 var _ background.Service = (*Server)(nil)
@@ -110,6 +117,8 @@ func (s *Server) Addr() net.Addr { return s.c.Listener.Addr() }
 // Start starts accepting clients.
 func (s *Server) Start(ctx context.Context) error {
 	return s.Launch(ctx, func(work context.Context, spawn func(func())) error {
+		join := func(conn net.Conn) bool { return s.admit(work, conn) }
+		s.join.Store(&join)
 		spawn(func() { s.accept(work) })
 		return nil
 	})
@@ -121,6 +130,18 @@ func (s *Server) Stop() {
 	s.c.Listener.Close() // even if it was never started
 }
 
+// Retire stops accepting clients and waits until all have disconnected, or ctx is done. Stop
+// has to follow.
+func (s *Server) Retire(ctx context.Context) {
+	s.retired.Store(true)
+	s.awaitJoining()
+	s.c.Listener.Close()
+	select {
+	case <-background.Async("ssh clients", func() error { s.clients.Wait(); return nil }):
+	case <-ctx.Done():
+	}
+}
+
 // Pauses after a failed accept, usually because of too many open files.
 const (
 	firstPause   = 5 * time.Millisecond
@@ -128,8 +149,8 @@ const (
 )
 
 func (s *Server) accept(ctx context.Context) {
-	var all background.WaitGroup
-	defer all.Wait()
+	defer s.clients.Wait()
+	defer s.awaitJoining() // the server is retired, or its context is done: no other client joins
 	pause := firstPause
 	for {
 		conn, err := s.c.Listener.Accept()
@@ -138,6 +159,8 @@ func (s *Server) accept(ctx context.Context) {
 			if err == nil {
 				conn.Close()
 			}
+			return
+		case errors.Is(err, net.ErrClosed) && s.retired.Load():
 			return
 		case errors.Is(err, net.ErrClosed):
 			s.c.Log.Error("the ssh listener was closed unexpectedly")
@@ -153,13 +176,9 @@ func (s *Server) accept(ctx context.Context) {
 			continue
 		}
 		pause = firstPause
-		arrival := s.arriving.take(addressKey(conn.RemoteAddr()), s.limits.Handshakes, max(s.limits.Handshakes/4, 1), func() { conn.Close() })
-		if arrival == nil {
+		if !s.admit(ctx, conn) {
 			conn.Close()
-			s.c.Log.Warn("too many ssh handshakes at once: client refused", "remote", conn.RemoteAddr().String())
-			continue
 		}
-		all.Go("ssh connection", func() { s.serve(ctx, conn, arrival) })
 	}
 }
 

@@ -58,7 +58,7 @@ func (b *build) run(ctx context.Context) (Result, error) {
 	case err == nil:
 		b.created = i.Created
 	case errors.Is(err, engine.ErrNotFound):
-		if err := b.start(ctx); err != nil {
+		if err := phase(ctx, "prepare", b.start); err != nil {
 			if ctx.Err() != nil {
 				err = ended(ctx, b.config.Timeout)
 			}
@@ -77,6 +77,9 @@ func (b *build) run(ctx context.Context) (Result, error) {
 	result, err := b.finish(ctx)
 	if errors.Is(err, ErrInterrupted) {
 		return Result{}, err
+	}
+	if err == nil && b.req.Done != nil {
+		err = b.req.Done(ctx, result) // before the instance is removed, which takes time
 	}
 	b.remove(ctx)
 	return result, err
@@ -229,8 +232,8 @@ func (b *build) cache(ctx context.Context) (engine.Archive, bool) {
 		}
 		return engine.Archive{}, false
 	}
-	_, err = archive.CheckTar(kept, archive.Limits{})
-	size := kept.Size()
+	size, sum := kept.Size(), kept.SHA256
+	err = b.checkCache(kept, sum)
 	kept.Close() //nolint:errcheck // only read from
 	if err != nil {
 		b.config.Log.WarnContext(ctx, "the build cache is damaged and was deleted", "app", b.req.App.GUID, "error", err)
@@ -238,17 +241,39 @@ func (b *build) cache(ctx context.Context) (engine.Archive, bool) {
 		return engine.Archive{}, false
 	}
 	say(b.req.Log, "Using the build artifacts cache of the last build (%s)", sizeText(size))
-	return engine.Archive{Target: lifecycle.CacheDir, Open: func() (io.ReadCloser, error) { return open() }}, true
+	// With a key an engine keeps it unpacked for the next build.
+	return engine.Archive{Key: cachePrefix + sum, Target: lifecycle.CacheDir, Open: func() (io.ReadCloser, error) { return open() }}, true
+}
+
+// cachePrefix begins the key of the archive of a build cache; its checksum follows.
+const cachePrefix = "buildcache-"
+
+// checkCache reads a cache to its end, unless it is the one that was read before.
+func (b *build) checkCache(r io.Reader, sum string) error {
+	b.mu.Lock()
+	known := sum != "" && b.checked == sum
+	b.mu.Unlock()
+	if known {
+		return nil
+	}
+	if _, err := archive.CheckTar(r, archive.Limits{}); err != nil {
+		return err
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.checked = sum
+	return nil
 }
 
 // finish waits for the end of the instance and collects its results.
 func (b *build) finish(ctx context.Context) (Result, error) {
 	timeout := b.config.Timeout
 	// If it ended while no server was running, there are only records to read.
-	left := max(time.Until(b.created.Add(timeout+slack)), slack)
+	left := min(max(time.Until(b.created.Add(timeout+slack)), slack), timeout+slack) // the clock may have been set
 	followCtx, cancel := context.WithTimeoutCause(ctx, left, errExpired)
 	defer cancel()
-	out, err := b.follow(followCtx)
+	var out outcome
+	err := phase(followCtx, "run buildpacks", func(ctx context.Context) (err error) { out, err = b.follow(ctx); return err })
 	if err != nil {
 		if followCtx.Err() != nil {
 			return Result{}, ended(followCtx, timeout)
@@ -264,7 +289,8 @@ func (b *build) finish(ctx context.Context) (Result, error) {
 	if err := out.failure(b.req.MemoryMB, b.req.DiskMB, timeout); err != nil {
 		return Result{}, b.withLines(err)
 	}
-	result, err := b.collect(ctx)
+	var result Result
+	err = phase(ctx, "store droplet", func(ctx context.Context) (err error) { result, err = b.collect(ctx); return err })
 	if err != nil && ctx.Err() != nil {
 		return Result{}, ended(ctx, timeout)
 	}
@@ -284,12 +310,18 @@ func (b *build) collect(ctx context.Context) (Result, error) {
 	if err != nil {
 		return Result{}, &Failure{Reason: ReleaseFailed, Message: "The result of the build is invalid: " + err.Error(), Err: err}
 	}
-	result := fromBuilder(raw)
+	result, err := fromBuilder(raw)
+	if err != nil {
+		return Result{}, &Failure{Reason: ReleaseFailed, Message: "The result of the build is invalid: " + err.Error(), Err: err}
+	}
 	result.Stack = b.req.Lifecycle.Stack
 	sidecars := platform.MergeSidecars(b.req.Sidecars, result.Sidecars)
 	var execution lifecycle.Execution
 	needed := json.Unmarshal([]byte(result.ExecutionMetadata), &execution) == nil && execution.NeedsSidecarMemory
 	if err := platform.CheckSidecars(result.Buildpacks, needed, sidecars); err != nil {
+		return Result{}, err
+	}
+	if err := sidecarsFit(b.req.Lifecycle, sidecars); err != nil {
 		return Result{}, err
 	}
 	if err := b.startable(ctx, result); err != nil {
@@ -329,6 +361,11 @@ func (b *build) startable(ctx context.Context, result Result) error {
 
 // keepCache stores the build cache. A failure is not an error of the build.
 func (b *build) keepCache(ctx context.Context) {
+	if b.config.KeepsCache != nil && b.config.KeepsCache(b.req.PackageGUID) {
+		if _, err := b.config.Blobs.Stat(ctx, blob.BuildCache, b.cacheKey()); err == nil {
+			return
+		}
+	}
 	info, err := b.store(ctx, blob.BuildCache, b.cacheKey(), lifecycle.CacheDir, b.config.MaxCache, harmless)
 	switch {
 	case err == nil:

@@ -13,6 +13,7 @@ import (
 
 	"ingot/internal/base/background"
 	"ingot/internal/base/fault"
+	"ingot/internal/base/tracing"
 	"ingot/internal/platform"
 	"ingot/internal/platform/actions"
 	"ingot/internal/platform/engine"
@@ -36,6 +37,9 @@ type BuildsConfig struct {
 	// API is the address of the v3 API, for VCAP_APPLICATION.
 	API string
 	Log *slog.Logger
+	// Tracer records builds as spans, Metrics counts them; nil ones do not.
+	Tracer  *tracing.Tracer
+	Metrics *Metrics
 }
 
 // Builds stages the builds in the store:
@@ -51,8 +55,9 @@ type Builds struct {
 	share  *platform.Share
 	kicked chan struct{}
 
-	mu     sync.Mutex
-	active map[string]*carrying
+	mu      sync.Mutex
+	active  map[string]*carrying
+	origins map[string]tracing.Origin // of builds that have not begun
 }
 
 // carrying is a build that is being carried out.
@@ -69,7 +74,29 @@ func NewBuilds(c BuildsConfig) *Builds {
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
 	}
-	return &Builds{BuildsConfig: c, share: platform.NewShare(c.Owner), kicked: make(chan struct{}, 1), active: map[string]*carrying{}}
+	return &Builds{BuildsConfig: c, share: platform.NewShare(c.Owner), kicked: make(chan struct{}, 1), active: map[string]*carrying{}, origins: map[string]tracing.Origin{}}
+}
+
+// maxOrigins is the largest number of origins that are kept: those of builds that another
+// server carries out are never used.
+const maxOrigins = 1000
+
+// Requested starts a search of the store for a new build. Its lines in the server's log
+// have the id of the request that created it, and its spans are children of the request's,
+// unless the server is restarted meanwhile.
+func (b *Builds) Requested(guid string, by tracing.Origin) {
+	b.mu.Lock()
+	if by != (tracing.Origin{}) {
+		for old := range b.origins {
+			if len(b.origins) < maxOrigins {
+				break
+			}
+			delete(b.origins, old)
+		}
+		b.origins[guid] = by
+	}
+	b.mu.Unlock()
+	b.Kick()
 }
 
 // Kick starts a search of the store soon. It does not block.
@@ -156,6 +183,8 @@ func (b *Builds) waiting(ctx context.Context) (waiting map[string]*carrying, unw
 		if b.active[build.GUID] == nil && b.share.Works(build.AppGUID) {
 			one := &carrying{}
 			one.ctx, one.Work = b.share.Begin(ctx, build.AppGUID)
+			one.ctx = b.origins[build.GUID].In(one.ctx)
+			delete(b.origins, build.GUID)
 			b.active[build.GUID] = one
 			waiting[build.GUID] = one
 		}
@@ -174,7 +203,11 @@ func (b *Builds) carryOut(ctx context.Context, guid string) {
 		defer b.mu.Unlock()
 		delete(b.active, guid)
 	}()
+	began := time.Now()
+	ctx, span := b.Tracer.Begin(ctx, "staging", "build", tracing.Internal, tracing.String("ingot.build.id", guid))
 	err := background.Do("build", func() error { return b.stage(ctx, guid) })
+	endBuild(ctx, span, err)
+	b.Metrics.ended(ctx, err, time.Since(began))
 	var failure *Failure
 	switch {
 	case err == nil || ctx.Err() != nil || errors.Is(err, ErrInterrupted):
@@ -203,11 +236,18 @@ func (b *Builds) stage(ctx context.Context, guid string) error {
 	if err != nil {
 		return err
 	}
+	tracing.Current(ctx).Set(tracing.String("cloudfoundry.app.id", req.App.GUID))
+	b.Log.DebugContext(ctx, "a build begins", "build", guid, "app", req.App.GUID)
 	lines := &buildLines{to: b.Lines, app: req.App.GUID, stream: guid, log: b.Log}
 	defer lines.flush()
 	req.Log, req.Seen, req.After = lines.add, lines.seen, engine.Position(b.Lines.Position(guid))
+	stored := false
+	req.Done = func(ctx context.Context, r Result) error {
+		stored = true
+		return b.staged(ctx, guid, req, r)
+	}
 	result, err := b.Stager.Stage(ctx, *req)
-	if err != nil {
+	if err != nil || stored {
 		return err
 	}
 	return b.staged(ctx, guid, req, result)
@@ -261,7 +301,9 @@ func (b *Builds) prepare(ctx context.Context, guid string) (*Request, error) {
 			Segment: info.Segment,
 		}
 		for _, s := range sidecars {
-			req.Sidecars = append(req.Sidecars, *s)
+			if s.Origin == platform.SidecarOfUser { // the others are those of the last build
+				req.Sidecars = append(req.Sidecars, *s)
+			}
 		}
 		req.HasCommand = func(ctx context.Context) (bool, error) { return b.hasCommand(ctx, app.GUID) }
 		return nil
@@ -315,6 +357,9 @@ func (b *Builds) staged(ctx context.Context, guid string, req *Request, result R
 		}
 		build.State = platform.BuildStaged
 		if err := tx.Builds().Update(build); err != nil {
+			return err
+		}
+		if err := b.Platform.ExpireDroplets(tx, app); err != nil {
 			return err
 		}
 		return b.Platform.RecordApp(tx, "audit.app.build.staged", creator(build), app, map[string]any{

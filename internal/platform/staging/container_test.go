@@ -24,7 +24,7 @@ func TestInContainer(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		list, err := e.List(ctx)
+		list, err := e.List(ctx, nil)
 		for _, i := range list {
 			err = errors.Join(err, e.Remove(ctx, i.ID))
 		}

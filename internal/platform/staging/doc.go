@@ -29,9 +29,10 @@
 //
 // It must not import the API or implementations of the store and of engines.
 //
-// Imports: base/background, base/fault, base/safedial, platform,
+// Imports: base/background, base/fault, base/safedial, base/tracing, platform,
 // platform/actions, platform/archive, platform/blob, platform/engine,
-// platform/initproto, platform/staging/buildpacks, platform/staging/lifecycle,
-// github.com/google/uuid, github.com/klauspost/compress/gzip,
-// go.yaml.in/yaml/v2.
+// platform/initproto, platform/manifest, platform/staging/buildpacks,
+// platform/staging/lifecycle, github.com/google/uuid,
+// github.com/klauspost/compress/gzip,
+// github.com/prometheus/client_golang/prometheus, go.yaml.in/yaml/v2.
 package staging

@@ -212,6 +212,9 @@ func (s *Stager) git(ctx context.Context, git, dir string, args ...string) error
 		"GIT_CONFIG_NOSYSTEM=1", "GIT_CONFIG_GLOBAL=/dev/null", "GIT_LFS_SKIP_SMUDGE=1",
 		"GIT_HTTP_LOW_SPEED_LIMIT=1000", "GIT_HTTP_LOW_SPEED_TIME=30",
 	}
+	if s.config.CAFile != "" {
+		cmd.Env = append(cmd.Env, "GIT_SSL_CAINFO="+s.config.CAFile)
+	}
 	var complaint tail
 	cmd.Stderr = &complaint
 	cmd.WaitDelay = 5 * time.Second

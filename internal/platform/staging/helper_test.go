@@ -70,7 +70,7 @@ func newWorld(t *testing.T, change func(*staging.Config)) *world {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		list, err := w.engine.List(context.Background())
+		list, err := w.engine.List(context.Background(), nil)
 		for _, i := range list {
 			err = errors.Join(err, w.engine.Remove(context.Background(), i.ID))
 		}
@@ -132,7 +132,7 @@ func (w *world) stage(req staging.Request, log *lines) staging.Result {
 
 func (w *world) nothingLeft() {
 	w.t.Helper()
-	list, err := w.engine.List(context.Background())
+	list, err := w.engine.List(context.Background(), nil)
 	if err != nil || len(list) > 0 {
 		w.t.Errorf("instances left: %v, %v", list, err)
 	}
@@ -244,7 +244,7 @@ func (w *world) launch(result staging.Result, env ...string) launched {
 	if command == "" {
 		w.t.Fatal("there is no web process")
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 	w.t.Cleanup(cancel)
 	err := w.engine.Start(ctx, engine.Spec{
 		ID: "instance", Ports: []int{8080},
@@ -258,7 +258,7 @@ func (w *world) launch(result staging.Result, env ...string) launched {
 					"PORT={{port:8080}}", "MEMORY_LIMIT=512m",
 				}, env...),
 			}},
-			Health: initproto.Check{Kind: initproto.CheckPort, Ports: []int{8080}, Startup: 50 * time.Second, Invocation: time.Second, Interval: time.Second},
+			Health: initproto.Check{Kind: initproto.CheckPort, Ports: []int{8080}, Startup: 4 * time.Minute, Invocation: time.Second, Interval: time.Second},
 		},
 	})
 	if err != nil {

@@ -46,7 +46,8 @@ func (b *build) image(ctx context.Context) (Result, error) {
 	defer give()
 	ctx, cancel := context.WithTimeoutCause(ctx, b.config.Timeout, errExpired)
 	defer cancel()
-	result, err := b.resolve(ctx)
+	var result Result
+	err = phase(ctx, "read image", func(ctx context.Context) (err error) { result, err = b.resolve(ctx); return err })
 	if err != nil && ctx.Err() != nil {
 		return Result{}, ended(ctx, b.config.Timeout)
 	}

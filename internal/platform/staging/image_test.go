@@ -5,6 +5,7 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"time"
 
 	"ingot/internal/base/fault"
 	"ingot/internal/platform"
@@ -138,5 +139,24 @@ func TestImageInterrupted(t *testing.T) {
 	w.Stop()
 	if err := <-done; !errors.Is(err, staging.ErrInterrupted) {
 		t.Errorf("error %v, want %v", err, staging.ErrInterrupted)
+	}
+}
+
+// TestImageSlow is a registry that sends nothing: the build ends when its time is over, and
+// says so.
+func TestImageSlow(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, func(c *staging.Config) {
+		c.Timeout = 50 * time.Millisecond
+		c.Images = &images{image: platform.Image{Digest: "sha256:12", Command: []string{"x"}}}
+		c.Engine = fetcher{c.Engine, func(ctx context.Context, _ int64) error {
+			<-ctx.Done()
+			return ctx.Err()
+		}}
+	})
+	_, err := w.Stage(t.Context(), staging.Request{BuildGUID: "build", Lifecycle: platform.Lifecycle{Type: platform.LifecycleDocker}, Log: (&lines{}).add})
+	var f *staging.Failure
+	if !errors.As(err, &f) || !strings.Contains(f.Error(), "StagingTimeExpired") {
+		t.Errorf("error %v, want StagingTimeExpired", err)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"strings"
 
@@ -13,6 +14,7 @@ import (
 	"ingot/internal/base/fault"
 	"ingot/internal/platform"
 	"ingot/internal/platform/archive"
+	"ingot/internal/platform/manifest"
 	"ingot/internal/platform/staging/lifecycle"
 )
 
@@ -116,11 +118,16 @@ func readInfo(text, procfile []byte) (Result, error) {
 	if err := lifecycle.Check(r); err != nil {
 		return Result{}, bad("%s: %s", lifecycle.InfoFile, err)
 	}
-	return fromBuilder(r), nil
+	result, err := fromBuilder(r)
+	if err != nil {
+		return Result{}, bad("%s: %s", lifecycle.InfoFile, err)
+	}
+	return result, nil
 }
 
-// fromBuilder converts the result of the builder to a Result.
-func fromBuilder(r lifecycle.Result) Result {
+// fromBuilder converts the result of the builder to a Result. Its error is a message for
+// users.
+func fromBuilder(r lifecycle.Result) (Result, error) {
 	out := Result{
 		DetectedBuildpack: r.Lifecycle.DetectedBuildpack,
 		ProcessTypes:      r.ProcessTypes,
@@ -137,11 +144,44 @@ func fromBuilder(r lifecycle.Result) Result {
 		})
 	}
 	for _, s := range r.Sidecars {
-		out.Sidecars = append(out.Sidecars, platform.DropletSidecar{
-			Name: s.Name, Command: s.Command, ProcessTypes: s.ProcessTypes, MemoryMB: s.Memory,
-		})
+		one := platform.DropletSidecar{Name: s.Name, Command: s.Command, ProcessTypes: s.ProcessTypes, MemoryMB: s.Memory}
+		if s.Options != "" {
+			options, err := manifest.ParseSidecarOptions([]byte(s.Options))
+			if err != nil {
+				return Result{}, fmt.Errorf("the sidecar %q of the buildpack, platforms.ingot in launch.yml: %s", s.Name, problemsOf(err))
+			}
+			if !options.IsZero() {
+				one.Options = &options
+			}
+		}
+		if err := platform.CheckSidecar(one.Sidecar()); err != nil {
+			return Result{}, fmt.Errorf("the sidecar %q of the buildpack, launch.yml: %s", s.Name, problemsOf(err))
+		}
+		out.Sidecars = append(out.Sidecars, one)
 	}
-	return out
+	return out, nil
+}
+
+// problemsOf returns what is wrong, for users.
+func problemsOf(err error) string {
+	var known *fault.Error
+	if errors.As(err, &known) {
+		return strings.Join(known.Messages(), "; ")
+	}
+	return err.Error()
+}
+
+// sidecarsFit refuses sidecars of the user and of buildpacks that wait for each other, or
+// declare the same port.
+func sidecarsFit(l platform.Lifecycle, all []platform.Sidecar) error {
+	refs := make([]*platform.Sidecar, 0, len(all))
+	for i := range all {
+		refs = append(refs, &all[i])
+	}
+	if err := platform.CheckSidecarCycles(refs); err != nil {
+		return err
+	}
+	return platform.CheckSidecarPorts(refs, l)
 }
 
 // readResult parses the result of the builder, which its buildpacks may have changed.

@@ -45,6 +45,9 @@ type Request struct {
 	// that this is not checked.
 	HasCommand func(ctx context.Context) (bool, error)
 
+	// Done, if set, is called with the result as soon as it is stored.
+	Done func(ctx context.Context, r Result) error
+
 	Log LogFunc
 	// After is the last record of the instance that an earlier call passed on, so that
 	// no line is repeated; Seen, if set, is called for each record.

@@ -15,6 +15,7 @@ import (
 
 	"ingot/internal/base/background"
 	"ingot/internal/base/fault"
+	"ingot/internal/base/tracing"
 	"ingot/internal/platform"
 	"ingot/internal/platform/engine"
 )
@@ -43,6 +44,9 @@ type Config struct {
 	// Wanted reports whether a build is still being staged. Instances of other
 	// builds that are not followed are removed. Nil keeps all.
 	Wanted func(ctx context.Context, buildGUID string) (bool, error)
+	// KeepsCache reports whether the build of a package need not store its build cache,
+	// because it has little that the previous one has not. Nil means that all do.
+	KeepsCache func(packageGUID string) bool
 	// Variables are environment variables of all builds, such as the URLs of the
 	// platform; those of the app take precedence.
 	Variables map[string]string
@@ -70,6 +74,9 @@ type Config struct {
 	PrivateFetch bool
 	// TLS is for fetching; nil means the system's certificates.
 	TLS *tls.Config
+	// CAFile is the PEM file of all certificate authorities that git trusts; empty
+	// means the system's.
+	CAFile string
 }
 
 func (c Config) withDefaults() Config {
@@ -117,7 +124,9 @@ type Stager struct {
 	calls  sync.WaitGroup
 	builds map[string]context.CancelCauseFunc
 
-	leftovers atomic.Bool // an instance could not be removed
+	checked   string       // checksum of the last build cache that was not damaged
+	leftovers atomic.Bool  // an instance could not be removed
+	waiting   atomic.Int64 // builds that wait for a slot
 }
 
 var _ background.Service = (*Stager)(nil)
@@ -230,13 +239,13 @@ func (s *Stager) Sweep(ctx context.Context) error {
 	if s.config.Wanted == nil {
 		return nil
 	}
-	list, err := s.config.Engine.List(ctx)
+	list, err := s.config.Engine.List(ctx, func(labels map[string]string) bool { return labels[LabelKind] == KindValue })
 	if err != nil {
 		return err
 	}
 	var errs []error
 	for _, i := range list {
-		if i.Labels[LabelKind] != KindValue || s.following(i.ID) {
+		if s.following(i.ID) {
 			continue
 		}
 		wanted, err := s.config.Wanted(ctx, i.ID)
@@ -313,6 +322,10 @@ func (s *Stager) slot(ctx context.Context, log LogFunc) (func(), error) {
 	default:
 	}
 	say(log, "Waiting for other builds to end...")
+	_, span := tracing.Begin(ctx, "wait for other builds", tracing.Internal)
+	defer span.End()
+	s.waiting.Add(1)
+	defer s.waiting.Add(-1)
 	select {
 	case s.slots <- struct{}{}:
 		return give, nil

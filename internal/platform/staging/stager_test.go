@@ -312,7 +312,7 @@ func TestRestartAdopts(t *testing.T) {
 	if s := <-first; !errors.Is(s.err, staging.ErrInterrupted) {
 		t.Fatalf("interrupted: %v", s.err)
 	}
-	if list, err := w.engine.List(context.Background()); err != nil || len(list) != 1 || !list[0].Running {
+	if list, err := w.engine.List(context.Background(), nil); err != nil || len(list) != 1 || !list[0].Running {
 		t.Fatalf("it does not go on: %v, %v", list, err)
 	}
 	mu.Lock()
@@ -382,7 +382,7 @@ func TestSweep(t *testing.T) {
 		if err := w.Sweep(context.Background()); err != nil {
 			t.Fatal(err)
 		}
-		if list, err := w.engine.List(context.Background()); err != nil || (len(list) == 1) != want {
+		if list, err := w.engine.List(context.Background(), nil); err != nil || (len(list) == 1) != want {
 			t.Errorf("wanted %v: %v, %v", want, list, err)
 		}
 	}
@@ -420,7 +420,7 @@ func TestParallelBound(t *testing.T) {
 	two.BuildGUID = "second"
 	second := w.background(context.Background(), two)
 	<-log2.until("Waiting for other builds to end")
-	if list, err := w.engine.List(context.Background()); err != nil || len(list) != 1 {
+	if list, err := w.engine.List(context.Background(), nil); err != nil || len(list) != 1 {
 		t.Errorf("instances are %v, %v, want 1", list, err)
 	}
 	if err := os.WriteFile(gate, nil, 0o644); err != nil {
@@ -445,6 +445,45 @@ func TestLaunchSidecars(t *testing.T) {
 	pack["manifest.yml"] = "needs_sidecar_memory: true\n"
 	*list = catalog{w.installBuildpack("hungry", pack)}
 	w.fails(req, log, `The sidecar "agent" of web has no memory: apps of hungry take all the memory`)
+}
+
+// A buildpack can use the keys of a manifest for its sidecars, and staging fails with what is
+// wrong with them.
+func TestLaunchSidecarOptions(t *testing.T) {
+	t.Parallel()
+	pack := func(ingot string) map[string]string {
+		return map[string]string{
+			"bin/detect":   "#!/bin/sh\nexit 0\n",
+			"bin/supply":   "#!/bin/sh\nprintf 'processes: [{type: web, command: run}, {type: agent, command: go, limits: {memory: 16}, platforms: {cloudfoundry: {sidecar_for: [web]}, ingot: " + ingot + "}}]' > $3/$4/launch.yml\n",
+			"bin/finalize": "#!/bin/sh\n",
+		}
+	}
+	w, list := withCatalog(t, map[string]map[string]string{"plain": pack("{restart: always, run-in: tasks, ports: 9090, health-check-type: port, stop-signal: int}")}, nil)
+	req, log := w.request(map[string]string{"a": "b"})
+	got := w.stage(req, log).Sidecars
+	if len(got) != 1 || got[0].MemoryMB != 16 || got[0].Options == nil {
+		t.Fatalf("the sidecars are %+v, want agent with options", got)
+	}
+	if o := got[0].Options; o.Restart != "always" || !got[0].Sidecar().RunsInTasks() || !slices.Equal(o.Ports, []int{9090}) || o.Health == nil || o.StopSignal != "SIGINT" {
+		t.Errorf("the options are %+v", o)
+	}
+	for ingot, want := range map[string]string{
+		"{restart: sometimes}":             `the sidecar "agent" of the buildpack, launch.yml: Restart must be one of never, on-failure, always`,
+		"{restrat: always}":                `the sidecar "agent" of the buildpack, platforms.ingot in launch.yml: Unknown field(s): 'restrat'`,
+		"{ports: many}":                    `Ports must be a list of numbers`,
+		"{memory: 64M}":                    `Unknown field(s): 'memory'`,
+		"{before: main, depends_on: main}": `Sidecars wait for each other to start: agent → main → agent`,
+		"{ports: 8080}":                    `The sidecar "agent" declares port 8080, which is that of the main process`,
+	} {
+		*list = catalog{w.installBuildpack("bad", pack(ingot))}
+		req, log := w.request(map[string]string{"a": "b"})
+		w.fails(req, log, want)
+	}
+	// A sidecar of the user has precedence, and its keys too.
+	*list = catalog{w.installBuildpack("bad", pack("{before: main, depends_on: main}"))}
+	req, log = w.request(map[string]string{"a": "b"})
+	req.Sidecars = []platform.Sidecar{{Name: "agent", Command: "mine", ProcessTypes: []string{"web"}}}
+	w.stage(req, log)
 }
 
 func TestTooLarge(t *testing.T) {

@@ -50,6 +50,7 @@ func testRoundTrip(k *kit) {
 	roundTrip(k, "ServicePlan", servicePlans)
 	roundTrip(k, "ServiceInstance", serviceInstances)
 	roundTrip(k, "ServiceBinding", serviceBindings)
+	roundTrip(k, "CredentialRotation", rotations)
 }
 
 func roundTrip[T any](k *kit, name string, n noun[T]) {
@@ -100,7 +101,7 @@ func roundTrip[T any](k *kit, name string, n noun[T]) {
 // and nothing else.
 func testWithoutSecrets(k *kit) {
 	withoutSecrets(k, "Task", tasks, func(t *platform.Task) { t.Command = "" })
-	withoutSecrets(k, "Revision", revisions, func(r *platform.Revision) { r.Env = nil })
+	withoutSecrets(k, "Revision", revisions, func(r *platform.Revision) { r.Env, r.Options = nil, nil })
 	withoutSecrets(k, "App", apps, func(a *platform.App) { a.Env = nil })
 	withoutSecrets(k, "ServiceBinding", serviceBindings, func(b *platform.ServiceBinding) { b.Credentials = nil })
 	withoutSecrets(k, "Space", spaces, func(*platform.Space) {})

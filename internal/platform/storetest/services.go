@@ -36,6 +36,13 @@ func checkServiceFields(k *kit) {
 		"route_guid":    func(b *platform.ServiceBinding) any { return b.RouteGUID },
 		"space_guid":    func(b *platform.ServiceBinding) any { return b.SpaceGUID },
 	})
+	checkFields(k, "CredentialRotation", rotations, fields[platform.CredentialRotation]{
+		"instance_guid": func(r *platform.CredentialRotation) any { return r.InstanceGUID },
+		"binding_guid":  func(r *platform.CredentialRotation) any { return r.BindingGUID },
+		"app_guid":      func(r *platform.CredentialRotation) any { return r.AppGUID },
+		"space_guid":    func(r *platform.CredentialRotation) any { return r.SpaceGUID },
+		"state":         func(r *platform.CredentialRotation) any { return r.State },
+	})
 }
 
 func checkServiceConflicts(k *kit) {
@@ -51,6 +58,7 @@ func checkServiceConflicts(k *kit) {
 		[]platform.ServiceInstance{{SpaceGUID: "s", Name: "db"}}, []platform.ServiceInstance{{SpaceGUID: "s", Name: "db"}},
 		[]platform.ServiceInstance{{SpaceGUID: "s", Name: "DB"}, {SpaceGUID: "r", Name: "db"}})
 	checkConflicts(k, "ServiceBinding", serviceBindings, []platform.ServiceBinding{{}}, nil, []platform.ServiceBinding{{}})
+	checkConflicts(k, "CredentialRotation", rotations, []platform.CredentialRotation{{}}, nil, []platform.CredentialRotation{{}})
 }
 
 // market fills the world with a broker for all, with a plan for each kind of

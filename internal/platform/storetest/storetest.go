@@ -221,4 +221,5 @@ var (
 	servicePlans     = noun[platform.ServicePlan]{platform.Tx.ServicePlans, (*platform.ServicePlan).Base}
 	serviceInstances = noun[platform.ServiceInstance]{platform.Tx.ServiceInstances, (*platform.ServiceInstance).Base}
 	serviceBindings  = noun[platform.ServiceBinding]{platform.Tx.ServiceBindings, (*platform.ServiceBinding).Base}
+	rotations        = noun[platform.CredentialRotation]{platform.Tx.CredentialRotations, (*platform.CredentialRotation).Base}
 )

@@ -5,5 +5,6 @@
 //
 // It must not import the store.
 //
-// Imports: base/fault, platform/api, platform/archive, platform/blob.
+// Imports: base/background, base/fault, platform/api, platform/archive,
+// platform/blob, platform/patched.
 package uploads

@@ -14,6 +14,7 @@ import (
 	"ingot/internal/platform/api"
 	"ingot/internal/platform/archive"
 	"ingot/internal/platform/blob"
+	"ingot/internal/platform/patched"
 )
 
 // Blobs implements api.Blobs.
@@ -23,6 +24,8 @@ type Blobs struct {
 	Scratch string
 	// Sign, unless it is nil, lets clients download from the store itself.
 	Sign blob.Signer
+	// Patched, unless it is nil, remembers droplets that were made by changing others.
+	Patched *patched.Droplets
 }
 
 var _ api.Blobs = Blobs{}

@@ -1,11 +1,14 @@
 package uploads_test
 
 import (
+	"archive/tar"
 	"archive/zip"
 	"bytes"
+	"compress/gzip"
 	"crypto/sha1" //nolint:gosec // clients name files by it
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"io"
 	"maps"
 	"os"
@@ -17,6 +20,7 @@ import (
 	"ingot/internal/platform/api"
 	"ingot/internal/platform/api/uploads"
 	"ingot/internal/platform/blob"
+	"ingot/internal/platform/patched"
 )
 
 func open(t *testing.T) uploads.Blobs {
@@ -184,6 +188,89 @@ func TestDropletAndBuildpack(t *testing.T) {
 		}
 		if slices.Sort(left); !slices.Equal(left, c.left) {
 			t.Errorf("after clearing %q: got %q, want %q", c.app, left, c.left)
+		}
+	}
+}
+
+// dropletOf returns a droplet with files of an app.
+func dropletOf(t *testing.T, files map[string]string) io.Reader {
+	t.Helper()
+	var out bytes.Buffer
+	z := gzip.NewWriter(&out)
+	w := tar.NewWriter(z)
+	for name, content := range files {
+		if err := w.WriteHeader(&tar.Header{Name: "./app/" + name, Mode: 0o644, Size: int64(len(content))}); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := io.WriteString(w, content); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := errors.Join(w.Close(), z.Close()); err != nil {
+		t.Fatal(err)
+	}
+	return &out
+}
+
+// TestPatch: a change makes another package and droplet, and leaves those before alone.
+func TestPatch(t *testing.T) {
+	t.Parallel()
+	b, ctx := open(t), t.Context()
+	b.Patched = &patched.Droplets{}
+	files := map[string]string{"a.js": "1", "b.js": "1"}
+	first := zipOf(t, files)
+	if _, err := b.PutPackage(ctx, "package", "pool", first, first.Size(), nil); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := b.PutDroplet(ctx, "droplet", dropletOf(t, files)); err != nil {
+		t.Fatal(err)
+	}
+	before := string(stored(t, b, blob.Droplets, "droplet"))
+
+	bits := zipOf(t, map[string]string{"a.js": "2"})
+	change := api.Patch{Files: bits, Size: bits.Size()}
+	sum, changed, err := b.PatchPackage(ctx, "package", "package-2", change)
+	if err != nil || sum == "" || !slices.Equal(changed.Changed, []string{"a.js"}) {
+		t.Errorf("package %q, %v, %v", sum, changed, err)
+	}
+	if !b.Patched.Package("package-2") || b.Patched.Package("package") {
+		t.Error("it is not known which package is a change")
+	}
+	if sum, size, err := b.PatchDroplet(ctx, "droplet", "droplet-2", change); err != nil || sum == "" || size == 0 {
+		t.Errorf("droplet %q of %d bytes, %v", sum, size, err)
+	}
+	if base, overlay, ok := b.Patched.Find("droplet-2"); !ok || base.GUID != "droplet" || base.Checksum == "" || overlay == nil {
+		t.Errorf("the droplet is made of %v, %v, %v", base, overlay, ok)
+	}
+	// A change to a change has the first one below it.
+	if _, _, err := b.PatchDroplet(ctx, "droplet-2", "droplet-3", change); err != nil {
+		t.Error(err)
+	}
+	if base, _, ok := b.Patched.Find("droplet-3"); !ok || base.GUID != "droplet" {
+		t.Errorf("the second change is based on %v, %v", base, ok)
+	}
+	// A deleted file cannot be hidden by files over it.
+	if _, _, err := b.PatchDroplet(ctx, "droplet-3", "droplet-4", api.Patch{Deleted: []string{"b.js"}}); err != nil {
+		t.Error(err)
+	}
+	if _, _, ok := b.Patched.Find("droplet-4"); ok {
+		t.Error("a droplet with fewer files has an overlay")
+	}
+	if after := string(stored(t, b, blob.Droplets, "droplet")); after != before {
+		t.Error("the droplet before the change is another")
+	}
+
+	dependencies := zipOf(t, map[string]string{"go.mod": "module x"})
+	if _, _, err := b.PatchPackage(ctx, "package", "package-3", api.Patch{Files: dependencies, Size: dependencies.Size()}); err != nil || b.Patched.Package("package-3") {
+		t.Errorf("a change to dependencies: %v", err)
+	}
+	broken := strings.NewReader("not a zip")
+	if _, _, err := b.PatchPackage(ctx, "package", "package-4", api.Patch{Files: broken, Size: broken.Size()}); !fault.Is(err, fault.Unprocessable) {
+		t.Errorf("a broken zip: %v", err)
+	}
+	for _, kind := range []blob.Kind{blob.Packages, blob.Droplets} {
+		if _, err := b.Store.Open(ctx, kind, "package-4"); !fault.Is(err, fault.NotFound) {
+			t.Errorf("%s after a refused change: %v", kind, err)
 		}
 	}
 }

@@ -29,6 +29,14 @@ type Config struct {
 	caFile         string
 	keyFile        string
 	cacheSize      int64
+	trust          *tls.Config // nil means the system's certificates
+}
+
+// Trusting returns the configuration with another TLS configuration, unless the URL has a
+// ca-file.
+func (c Config) Trusting(t *tls.Config) Config {
+	c.trust = t
+	return c
 }
 
 const (
@@ -143,6 +151,9 @@ func (c Config) transport() (*http.Transport, error) {
 		TLSClientConfig:    &tls.Config{MinVersion: tls.VersionTLS12},
 	}
 	if c.caFile == "" {
+		if c.trust != nil {
+			t.TLSClientConfig = c.trust.Clone()
+		}
 		return t, nil
 	}
 	text, err := os.ReadFile(c.caFile)

@@ -175,6 +175,7 @@ const launchPause = 250 * time.Millisecond
 // was launched before. If it fails otherwise, the agent forgets what was sent and can be
 // launched again. While another server launches it, Launch waits for the result of that.
 func (c *Client) Launch(ctx context.Context, l Launch) (Facts, error) {
+	l.Spec.Protocol = l.Spec.Needs()
 	spec, err := json.Marshal(l.Spec)
 	if err != nil {
 		return Facts{}, err
@@ -303,10 +304,18 @@ func (c *Client) Usage(ctx context.Context) (engine.Usage, error) {
 	if err != nil {
 		return engine.Usage{}, err
 	}
-	return engine.Usage{
+	used := engine.Usage{
 		Time: time.Now().UTC(), CPUTime: max(0, u.CPUTime), Memory: max(0, u.Memory), MemoryLimit: max(0, u.MemoryLimit),
 		Disk: max(0, u.Disk), OOMKills: max(0, u.OOMKills),
-	}, nil
+	}
+	for _, m := range u.Members[:min(len(u.Members), maxMembers)] {
+		one := engine.MemberUsage{CPUTime: max(0, m.CPUTime), Memory: max(0, m.Memory)}
+		if err := json.Unmarshal(m.State, &one.State); err != nil {
+			return engine.Usage{}, fmt.Errorf("%w: state of a member: %w", agentproto.ErrFrame, err)
+		}
+		used.Members = append(used.Members, one)
+	}
+	return used, nil
 }
 
 // Stop stops the instance: gracefully, and then the agent stays until its last record is

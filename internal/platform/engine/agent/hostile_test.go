@@ -10,6 +10,7 @@ import (
 	"errors"
 	"io"
 	"net"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -139,7 +140,7 @@ func TestNegativeUsage(t *testing.T) {
 		_ = c.Send(agentproto.Document, []byte(`{"cpu_time":-1,"memory":-1,"memory_limit":-1,"disk":-1,"oom_kills":-1}`))
 	})
 	u, err := c.Usage(within(t))
-	if u.Time = (time.Time{}); err != nil || u != (engine.Usage{}) {
+	if u.Time = (time.Time{}); err != nil || !reflect.DeepEqual(u, engine.Usage{}) {
 		t.Errorf("usage %+v, %v, want zeros", u, err)
 	}
 }

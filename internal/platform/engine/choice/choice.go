@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -136,23 +137,34 @@ type record struct {
 
 const recordFile = "engine.json"
 
+// Check returns an error if the file of a data directory that names the engine cannot be
+// used. A server may be using the directory.
+func Check(dataDir string) error {
+	if _, err := readRecord(filepath.Join(dataDir, recordFile)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
+}
+
+func readRecord(path string) (r record, err error) {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return r, fmt.Errorf("data directory: %w", err)
+	}
+	if err := json.Unmarshal(text, &r); err != nil || !slices.Contains(Names()[1:], r.Engine) {
+		return r, fmt.Errorf("%s does not say which engine runs the apps of this data directory: restore it, or write %s there, as in {\"engine\": %q}",
+			path, strings.Join(Names()[1:], " or "), Names()[1])
+	}
+	return r, nil
+}
+
 // recorded returns the choice of an earlier start; zero if there was none. For a
 // data directory that is older than the file, it is the engine that has instances;
 // if several have some, the first of the table.
 func (c *chooser) recorded() (record, error) {
-	path := c.dir.File(recordFile)
-	text, err := os.ReadFile(path)
-	if err == nil {
-		var r record
-		err := json.Unmarshal(text, &r)
-		if _, known := c.kind(r.Engine); err != nil || !known {
-			return r, fmt.Errorf("%s does not say which engine runs the apps of this data directory: restore it, or write %s there, as in {\"engine\": %q}",
-				path, strings.Join(Names()[1:], " or "), Names()[1])
-		}
-		return r, nil
-	}
+	r, err := readRecord(c.dir.File(recordFile))
 	if !errors.Is(err, fs.ErrNotExist) {
-		return record{}, fmt.Errorf("data directory: %w", err)
+		return r, err
 	}
 	for _, k := range c.kinds() {
 		used, err := hasEntries(k.root)

@@ -103,7 +103,7 @@ func runOne(t *testing.T, e engine.Engine, id string) {
 
 func running(t *testing.T, e engine.Engine) string {
 	t.Helper()
-	list, err := e.List(t.Context())
+	list, err := e.List(t.Context(), nil)
 	if err != nil {
 		t.Fatal(err)
 	}

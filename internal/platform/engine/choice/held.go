@@ -35,7 +35,7 @@ func recheck(ctx context.Context, e engine.Engine, log *slog.Logger) {
 // HeldMetric is 1 while an engine starts no instances.
 func HeldMetric(e engine.Engine) prometheus.Collector {
 	return prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-		Name: "ingot_apps_held_back", Help: "1 while no app instances are started because containers do not work.",
+		Name: "ingot_apps_held_back", Help: "1 while the server starts no app instances because its engine does not work; /readyz of the admin listener says why.",
 	}, func() float64 {
 		if e.Describe().Held != "" {
 			return 1

@@ -157,12 +157,7 @@ func (c *chooser) openPods(ctx context.Context, before record) (engine.Engine, e
 	if err != nil {
 		return nil, fmt.Errorf("the apps of this data directory run on Kubernetes: %w", err)
 	}
-	if why := e.Describe().Held; why != "" {
-		c.log.Error("no app instance is started until the cluster works again; running ones continue", "why", why)
-	} else {
-		c.log.Info("apps run on Kubernetes", "namespace", o.Namespace, "why", "as before, and a trial Pod worked")
-	}
-	return e, nil
+	return e, nil // it logs the result of the trial Pod
 }
 
 // leftoverPods opens the Kubernetes engine if the apps ran there until now and another

@@ -66,7 +66,7 @@ func (k kind) stop(ctx context.Context) (n int, err error) {
 		return 0, err
 	}
 	defer func() { err = errors.Join(err, e.Close()) }()
-	all, err := e.List(ctx)
+	all, err := e.List(ctx, nil)
 	if err != nil {
 		return 0, err
 	}

@@ -105,7 +105,15 @@ func (c cgroups) oomKills(group string) (int64, error) {
 	if c.unified != "" {
 		return c.field("memory", group, "memory.events", "oom_kill")
 	}
-	return c.field("memory", group, "memory.oom_control", "oom_kill")
+	kills, err := c.field("memory", group, "memory.oom_control", "oom_kill")
+	// Version 1 counts a kill only in the group of the process.
+	for _, below := range subgroups(c.file("memory", group, "")) {
+		n, err := c.field("memory", filepath.Join(group, filepath.Base(below)), "memory.oom_control", "oom_kill")
+		if err == nil {
+			kills += n
+		}
+	}
+	return kills, err
 }
 
 // memory returns the memory usage of the group, without cached files that the kernel would
@@ -190,8 +198,17 @@ func (c cgroups) cpu(group string) (time.Duration, error) {
 	return time.Duration(ns), err
 }
 
-// processes returns the processes in the group.
+// processes returns the processes in the group and in those below.
 func (c cgroups) processes(group string) ([]int, error) {
+	pids, err := c.processesIn(group)
+	for _, below := range subgroups(c.file("pids", group, "")) {
+		more, moreErr := c.processes(filepath.Join(group, filepath.Base(below)))
+		pids, err = append(pids, more...), errors.Join(err, moreErr)
+	}
+	return pids, err
+}
+
+func (c cgroups) processesIn(group string) ([]int, error) {
 	text, err := c.read("pids", group, "cgroup.procs")
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENODEV) {
 		return nil, nil

@@ -36,7 +36,7 @@
 // The package must not import another engine, or parts of the platform that use
 // engines.
 //
-// Imports: base/background, base/fault, platform, platform/archive,
+// Imports: base/background, base/fault, base/keyed, platform, platform/archive,
 // platform/engine, platform/engine/local, platform/homedir, platform/initproto,
 // github.com/creack/pty, github.com/google/nftables,
 // github.com/google/nftables/binaryutil, github.com/google/nftables/expr,

@@ -23,6 +23,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"ingot/internal/base/background"
+	"ingot/internal/base/keyed"
 	"ingot/internal/platform/engine"
 	"ingot/internal/platform/engine/local"
 	"ingot/internal/platform/homedir"
@@ -69,7 +70,7 @@ type Engine struct {
 	// sharing reports whether layers can be shared.
 	sharing bool
 
-	ids local.Keyed
+	ids keyed.Mutex
 	// open is cancelled by Close, and with it every stream and every Exec.
 	open     context.Context //nolint:containedctx // the lifetime of the engine, not of a call
 	shut     context.CancelFunc
@@ -339,14 +340,16 @@ func hasState(d *local.Dir) bool {
 	return err == nil
 }
 
-// List returns all instances, by id.
-func (e *Engine) List(context.Context) ([]engine.Instance, error) {
+// List returns instances, by id.
+func (e *Engine) List(_ context.Context, wanted engine.Wanted) ([]engine.Instance, error) {
 	e.mu.Lock()
 	all := slices.Collect(maps.Values(e.instances))
 	e.mu.Unlock()
 	list := make([]engine.Instance, 0, len(all))
 	for _, in := range all {
-		list = append(list, e.present(in))
+		if wanted.Of(in.dir.Meta().Labels) {
+			list = append(list, e.present(in))
+		}
 	}
 	slices.SortFunc(list, func(a, b engine.Instance) int {
 		if a.ID < b.ID {
@@ -445,6 +448,7 @@ func (e *Engine) Usage(ctx context.Context, id string) (engine.Usage, error) {
 		}
 		return engine.Usage{}, err
 	}
+	u.Members = e.memberUsage(ctx, in, u)
 	return u, nil
 }
 

@@ -50,7 +50,7 @@ func opened(t *testing.T, o container.Options) (*container.Engine, string) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		list, _ := e.List(context.Background())
+		list, _ := e.List(context.Background(), nil)
 		for _, i := range list {
 			if err := e.Remove(context.Background(), i.ID); err != nil {
 				t.Error(err)

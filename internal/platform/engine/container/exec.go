@@ -47,6 +47,12 @@ func (e *Engine) Exec(ctx context.Context, id string, r engine.ExecRequest) (_ e
 		return nil, err
 	}
 	p := &process{dir: dir}
+	if in.hasMemberGroups() {
+		p.move = func(pid int) {
+			// It may have ended. Otherwise it stays with ingot-init, within the instance too.
+			_ = e.groups.moveTo(filepath.Join(e.group, id, execGroup), pid)
+		}
+	}
 	if err := e.execute(ctx, p, in, r); err != nil {
 		return nil, errors.Join(fmt.Errorf("starting %s in instance %s: %w", r.Args[0], id, err), os.RemoveAll(dir))
 	}
@@ -174,7 +180,8 @@ func lastOfEach(env []string) []string {
 type process struct {
 	*local.Stdio
 	runc *local.Child
-	dir  string // for files that runc reads and writes
+	dir  string        // for files that runc reads and writes
+	move func(pid int) // moves it into the control group of such processes; nil if there is none
 	stop func() bool
 
 	mu     sync.Mutex
@@ -192,6 +199,9 @@ func (p *process) await(ctx context.Context) error {
 			// Killed before ingot-init, like its members; a process that has ended needs no
 			// score.
 			_ = os.WriteFile("/proc/"+strconv.Itoa(pid)+"/oom_score_adj", []byte("1000"), 0)
+			if p.move != nil {
+				p.move(pid)
+			}
 			p.mu.Lock()
 			p.id = id
 			p.mu.Unlock()

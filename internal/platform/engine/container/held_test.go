@@ -81,7 +81,7 @@ func isHeld(t *testing.T, e *container.Engine, root, why string) {
 	if err := e.Start(t.Context(), idle("b")); !errors.As(err, &refused) || strings.Contains(refused.Reason, "/") {
 		t.Errorf("Start: %v", err)
 	}
-	list, err := e.List(t.Context())
+	list, err := e.List(t.Context(), nil)
 	if err != nil || len(list) != 1 || list[0].ID != "a" || !list[0].Running {
 		t.Errorf("list is %+v, %v, want a running", list, err)
 	}

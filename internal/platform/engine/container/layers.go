@@ -11,7 +11,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strconv"
 	"sync"
@@ -20,7 +19,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"ingot/internal/base/background"
+	"ingot/internal/base/keyed"
 	"ingot/internal/platform/engine"
 	"ingot/internal/platform/engine/local"
 	"ingot/internal/platform/homedir"
@@ -36,7 +35,7 @@ type layers struct {
 
 	mu    sync.Mutex
 	using map[string]int // number of Starts in progress that use it
-	keyed local.Keyed
+	keyed keyed.Mutex
 	grew  atomic.Bool // since prune
 }
 
@@ -273,8 +272,7 @@ func mountOverlay(point, options string) error {
 // inDirectory calls f on a thread with another working directory: the options of a mount
 // have 4096 bytes, which is not enough for the paths of the layers of an image.
 func inDirectory(dir string, f func() error) error {
-	return <-background.Async("engine mount", func() error {
-		runtime.LockOSThread() // never unlocked, so that the thread ends with this goroutine
+	return onOwnThread(func() error {
 		if err := unix.Unshare(unix.CLONE_FS); err != nil {
 			return os.NewSyscallError("unshare", err)
 		}

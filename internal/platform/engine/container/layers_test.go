@@ -8,10 +8,14 @@ import (
 	"compress/gzip"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"os"
+	"path/filepath"
+	"syscall"
 	"testing"
 
+	"ingot/internal/base/fault"
 	"ingot/internal/platform/engine"
 )
 
@@ -119,4 +123,44 @@ func TestLayerThatCannotBeMade(t *testing.T) {
 			t.Errorf("still in use: %v", l.using)
 		}
 	})
+}
+
+// A layer that does not fit on the disk leaves nothing behind, and the next one has the room.
+func TestLayerOnAFullDisk(t *testing.T) {
+	t.Parallel()
+	if os.Getuid() != 0 {
+		t.Skip("a small disk cannot be mounted: needs root")
+	}
+	dir := t.TempDir()
+	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, "size=2m,mode=711"); err != nil {
+		t.Skipf("a small disk cannot be mounted: %v", err)
+	}
+	t.Cleanup(func() {
+		if err := syscall.Unmount(dir, syscall.MNT_DETACH); err != nil {
+			t.Error(err)
+		}
+	})
+	l, err := openLayers(dir, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	layer := func(size int64) content {
+		a := archiveOf(tarOf(t, &tar.Header{Name: "./app/first", Typeflag: tar.TypeReg, Size: 1000}, &tar.Header{Name: "./app/a", Typeflag: tar.TypeReg, Size: size}))
+		a.Key = fmt.Sprint(size)
+		return contentOf(a, 64<<20)
+	}
+	for range 3 {
+		if _, _, err := l.get(t.Context(), layer(8<<20)); !fault.Is(err, fault.InsufficientStorage) {
+			t.Fatalf("a layer larger than the disk: %v, want %s", err, fault.InsufficientStorage)
+		}
+		left, err := filepath.Glob(filepath.Join(dir, "*"))
+		if err != nil || len(left) != 0 {
+			t.Fatalf("left over: %v, %v", left, err)
+		}
+	}
+	_, release, err := l.get(t.Context(), layer(1<<20))
+	if err != nil {
+		t.Fatal(err)
+	}
+	release()
 }

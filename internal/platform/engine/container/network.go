@@ -77,7 +77,7 @@ var pools = []netip.Prefix{
 // left it.
 func openNetwork(name, table, file, root string, egress bool, allow []Endpoint) (*network, error) {
 	n := &network{name: name, table: table, file: file, egress: egress, root: root, taken: map[netip.Addr]string{}, access: map[netip.Addr]*access{}, allow: allow}
-	if err := local.ReadJSON(file, &n.chosen); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err := local.ReadJSON(file, &n.chosen); err != nil && !errors.Is(err, fs.ErrNotExist) && !local.IsCut(err) {
 		return nil, err
 	}
 	if local.ReadJSON(n.rulesFile(), &n.rules) != nil {
@@ -178,6 +178,11 @@ func (n *network) configure(link netlink.Link) error {
 		if err := setBridge(n.name, name, value); err != nil {
 			return err
 		}
+	}
+	// The kernel waits a while before it answers for others, and forgets to when any interface
+	// goes down meanwhile.
+	if err := os.WriteFile("/proc/sys/net/ipv4/neigh/"+n.name+"/proxy_delay", []byte("0"), 0); err != nil {
+		return err
 	}
 	addr := &netlink.Addr{IPNet: ipNet(n.gateway(), subnetBits)}
 	if err := netlink.AddrReplace(link, addr); err != nil {

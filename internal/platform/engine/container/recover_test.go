@@ -7,12 +7,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -25,11 +27,16 @@ const (
 	victimDir  = "INGOT_TEST_VICTIM"
 	victimInit = "INGOT_TEST_VICTIM_INIT"
 	victimIdle = "INGOT_TEST_VICTIM_IDLE"
+	victimStay = "INGOT_TEST_VICTIM_STAY"
 )
 
 // victim is a server that starts and removes instances until it is killed.
 func victim(dir string) {
-	e, err := container.New(context.Background(), container.Options{Root: dir, Init: os.Getenv(victimInit)})
+	to := os.Getenv(victimRules)
+	e, err := container.New(context.Background(), container.Options{Root: dir, Init: os.Getenv(victimInit), Egress: to != ""})
+	if err == nil && to != "" {
+		err = rulesVictim(e, to)
+	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
@@ -37,6 +44,13 @@ func victim(dir string) {
 	fmt.Fprintln(os.Stdout, "open")
 	if os.Getenv(victimIdle) != "" {
 		select {} // until it is killed
+	}
+	if os.Getenv(victimStay) != "" {
+		if err := errors.Join(stay(e), e.Close()); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		return
 	}
 	var wg sync.WaitGroup
 	for worker := range 2 {
@@ -96,7 +110,7 @@ func TestKilled(t *testing.T) {
 		}
 
 		e := open(t, dir)
-		list, err := e.List(t.Context())
+		list, err := e.List(t.Context(), nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -131,7 +145,7 @@ func TestKilled(t *testing.T) {
 		}
 	}
 	e := open(t, dir)
-	list, err := e.List(t.Context())
+	list, err := e.List(t.Context(), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -147,6 +161,84 @@ func TestKilled(t *testing.T) {
 		t.Errorf("left over:\n%s", strings.Join(left, "\n"))
 	}
 	t.Logf("%d instances were taken over", adopted)
+}
+
+// stay starts an instance that runs on, with and without layers, and one that has ended.
+func stay(e *container.Engine) error {
+	for id, command := range map[string]string{"runs": "echo text >out; exec sleep 100000", "plain": "echo text >out; exec sleep 100000", "ended": "echo text >out"} {
+		s := idle(id)
+		if id != "plain" {
+			s.Files = append(s.Files, keyedArchive("stay"))
+		}
+		s.Launch.Members[0].Args = []string{"/bin/sh", "-c", command}
+		if err := e.Start(context.Background(), s); err != nil {
+			return err
+		}
+		for {
+			i, err := e.Get(context.Background(), id)
+			if err != nil {
+				return err
+			}
+			written := e.Collect(context.Background(), id, "out", io.Discard) == nil
+			if written && i.Running == (id != "ended") {
+				break
+			}
+			<-time.After(10 * time.Millisecond)
+		}
+	}
+	return nil
+}
+
+// A server finds the disks of its instances even if the previous one mounted them in a
+// mount namespace that is gone, as that of a unit of systemd with ProtectSystem=.
+func TestOtherMountNamespace(t *testing.T) {
+	t.Parallel()
+	need(t)
+	dir := enginetest.TempDir(t)
+	var errs bytes.Buffer
+	cmd := exec.CommandContext(t.Context(), "/proc/self/exe")
+	cmd.Env = append(os.Environ(), victimDir+"="+dir, victimInit+"="+enginetest.InitPath(), victimStay+"=1")
+	cmd.Stderr = &errs
+	cmd.SysProcAttr = &syscall.SysProcAttr{Unshareflags: syscall.CLONE_NEWNS}
+	if err := cmd.Run(); err != nil {
+		t.Fatalf("the first server: %v: %s", err, &errs)
+	}
+	e := open(t, dir)
+	for _, id := range []string{"runs", "plain", "ended"} {
+		var out bytes.Buffer
+		if err := e.Collect(t.Context(), id, "out", &out); err != nil || !bytes.Contains(out.Bytes(), []byte("text\n")) {
+			t.Errorf("%s: collecting a file: %v, got %d bytes, want its text", id, err, out.Len())
+		}
+		if id != "plain" {
+			if err := e.Collect(t.Context(), id, "app/sub/other", &out); err != nil {
+				t.Errorf("%s: collecting a file of a layer: %v", id, err)
+			}
+		}
+	}
+	for _, id := range []string{"runs", "plain"} {
+		before, err := e.Usage(t.Context(), id)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if out, status := inside(t, e, id, `dd if=/dev/zero of=large bs=1M count=8 && sync`); status != 0 {
+			t.Errorf("%s: writing a file: %s", id, out)
+		}
+		after, err := e.Usage(t.Context(), id)
+		if err != nil || after.Disk < before.Disk+8<<20 {
+			t.Errorf("%s: disk usage %d and then %d, %v, want 8 MiB more", id, before.Disk, after.Disk, err)
+		}
+	}
+	for _, id := range []string{"runs", "plain", "ended"} {
+		if err := e.Remove(t.Context(), id); err != nil {
+			t.Error(err)
+		}
+	}
+	if err := e.Close(); err != nil {
+		t.Error(err)
+	}
+	if left := leftovers(t, dir); len(left) > 0 {
+		t.Errorf("left over:\n%s", strings.Join(left, "\n"))
+	}
 }
 
 // opening is a server that has opened an engine and does nothing, to be killed.

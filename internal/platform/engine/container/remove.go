@@ -131,6 +131,7 @@ func (e *Engine) recover(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	local.WarnNewer(dirs, e.log)
 	for _, d := range dirs {
 		if err := e.adopt(ctx, d); err != nil {
 			return fmt.Errorf("instance %s: %w", d.ID(), err)
@@ -182,6 +183,10 @@ func (e *Engine) adopt(ctx context.Context, d *local.Dir) error {
 	e.net.adopt(in.Addr, d.ID(), in.access())
 	e.room.Adopt(d.ID(), d.Meta().Limits)
 	e.instances[d.ID()] = in
+	if err := e.regain(in); err != nil {
+		// It runs; only its disk usage is not known, and its files cannot be collected.
+		e.log.Warn("the disk of an adopted instance cannot be mounted", "instance", d.ID(), "err", err)
+	}
 	return nil
 }
 

@@ -4,6 +4,7 @@ package container_test
 
 import (
 	"bufio"
+	"errors"
 	"fmt"
 	"net"
 	"net/netip"
@@ -14,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
 	"ingot/internal/base/testkit"
@@ -130,7 +132,7 @@ func (e *elsewhere) packets(port int) func() int {
 // connects reports whether a connection from inside an instance succeeds.
 func connects(t *testing.T, e *container.Engine, id string, to netip.Addr, port int) bool {
 	t.Helper()
-	out, status := inside(t, e, id, fmt.Sprintf(`timeout 5 bash -c 'exec 3<>/dev/tcp/%s/%d'`, to, port))
+	out, status := inside(t, e, id, fmt.Sprintf(`timeout 20 bash -c 'exec 3<>/dev/tcp/%s/%d'`, to, port))
 	if status == 124 {
 		t.Errorf("%s to %s:%d: the packets were dropped, not rejected", id, to, port)
 	}
@@ -264,7 +266,8 @@ func TestNetworkPolicies(t *testing.T) {
 			}
 		}
 	}
-	// An instance that comes later, and its server's next run.
+	// An instance that comes later, while other interfaces come and go.
+	comeAndGo(t)
 	all.Policies = []platform.NetworkPolicy{policy("d", "b", "tcp", 8080, 8080)}
 	if err := e.Enforce(t.Context(), all); err != nil {
 		t.Fatal(err)
@@ -276,6 +279,29 @@ func TestNetworkPolicies(t *testing.T) {
 		t.Error("a new instance does not have the policies of its app")
 	}
 	spoof(t, e, dir, addr)
+}
+
+// comeAndGo adds and removes an interface of the host until the test ends.
+func comeAndGo(t *testing.T) {
+	t.Helper()
+	done, ended := make(chan struct{}), make(chan struct{})
+	t.Cleanup(func() { close(done); <-ended })
+	attrs := netlink.NewLinkAttrs()
+	attrs.Name, attrs.Flags = fmt.Sprintf("comego%d", os.Getpid()), net.FlagUp
+	go func() {
+		defer close(ended)
+		for link := (&netlink.Bridge{LinkAttrs: attrs}); ; {
+			if err := errors.Join(netlink.LinkAdd(link), netlink.LinkDel(link)); err != nil {
+				t.Errorf("an interface of the host: %v", err)
+				return
+			}
+			select {
+			case <-done:
+				return
+			case <-time.After(10 * time.Millisecond): // others can list interfaces meanwhile
+			}
+		}
+	}()
 }
 
 func awaitPort(t *testing.T, to netip.Addr, port int) {

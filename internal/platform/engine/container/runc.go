@@ -64,15 +64,17 @@ func (r *runtimeOCI) state(id string) string { return filepath.Join(r.root, id) 
 func (r *runtimeOCI) fifo(id string) string { return filepath.Join(r.state(id), "exec.fifo") }
 
 // create creates the container of a bundle, with a first process that waits for release.
-// The output of that process and of runc goes to the file says.
-func (r *runtimeOCI) create(ctx context.Context, id, bundle, says string) (local.ProcessID, error) {
+// The output of that process and of runc goes to the file says. The process inherits files,
+// from descriptor 3 on.
+func (r *runtimeOCI) create(ctx context.Context, id, bundle, says string, files []*os.File) (local.ProcessID, error) {
 	out, err := os.OpenFile(says, os.O_CREATE|os.O_RDWR|os.O_APPEND, 0o600)
 	if err != nil {
 		return local.ProcessID{}, err
 	}
 	defer out.Close()
 	pidFile := filepath.Join(bundle, "pid")
-	cmd := r.command(ctx, "create", "--bundle", bundle, "--pid-file", pidFile, id)
+	cmd := r.command(ctx, "create", "--bundle", bundle, "--pid-file", pidFile, "--preserve-fds", strconv.Itoa(len(files)), id)
+	cmd.ExtraFiles = files
 	cmd.Stdout, cmd.Stderr = out, out
 	// It must not continue when this server is killed meanwhile. The kernel watches the
 	// thread, so the thread must stay.

@@ -122,7 +122,7 @@ func (e *Engine) start(ctx context.Context, s engine.Spec) (err error) {
 		return err
 	}
 	lap("files")
-	if in.Init, err = e.runc.create(ctx, s.ID, e.bundle(s.ID), filepath.Join(d.Path(), initSays)); err != nil {
+	if err := e.create(ctx, in, &s, limits); err != nil {
 		return err
 	}
 	lap("create")
@@ -147,6 +147,25 @@ func (e *Engine) start(ctx context.Context, s engine.Spec) (err error) {
 	e.mu.Unlock()
 	started = true
 	e.pruneLater()
+	return nil
+}
+
+// create creates the container of an instance, and control groups for its members.
+func (e *Engine) create(ctx context.Context, in *instance, s *engine.Spec, limits engine.Limits) error {
+	groups, err := e.setGroups(*s)
+	if err != nil {
+		return err
+	}
+	defer groups.close()
+	in.Init, err = e.runc.create(ctx, s.ID, e.bundle(s.ID), filepath.Join(in.dir.Path(), initSays), groups.files)
+	if err != nil {
+		return err
+	}
+	if err := e.limitGroups(in, groups, *s, limits); err != nil {
+		return err
+	}
+	s.Launch.Members = slices.Clone(s.Launch.Members)
+	groups.apply(s.Launch.Members)
 	return nil
 }
 

@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -150,14 +151,14 @@ func isolated(d engine.Description) bool { return d.Isolated }
 func sharedPorts(d engine.Description) bool { return d.SharedPorts }
 
 func (s *suite) cases() []testCase {
-	return append(append(append(append([]testCase{}, lifeCases...), fileCases...), netCases...), execCases...)
+	return slices.Concat(lifeCases, memberCases, fileCases, netCases, execCases)
 }
 
 // nothingLeft checks that all tests have cleaned up, closes the engine, and checks that
 // nothing is left of it.
 func (s *suite) nothingLeft(t *testing.T) {
 	t.Helper()
-	list, err := s.List(context.Background())
+	list, err := s.List(context.Background(), nil)
 	if err != nil {
 		t.Error(err)
 	}

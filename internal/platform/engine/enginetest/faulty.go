@@ -38,11 +38,11 @@ func (e faultyEngine) Remove(ctx context.Context, id string) error {
 	return e.Engine.Remove(ctx, id)
 }
 
-func (e faultyEngine) List(ctx context.Context) ([]engine.Instance, error) {
+func (e faultyEngine) List(ctx context.Context, wanted engine.Wanted) ([]engine.Instance, error) {
 	if err := e.Inject(ctx, "engine list"); err != nil {
 		return nil, err
 	}
-	return e.Engine.List(ctx)
+	return e.Engine.List(ctx, wanted)
 }
 
 func (e faultyEngine) Get(ctx context.Context, id string) (engine.Instance, error) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -30,6 +31,10 @@ var lifeCases = []testCase{
 	{name: "StreamClosed", test: streamClosed},
 	{name: "Exits", test: exits},
 	{name: "Codependent", test: codependent},
+	{name: "StartOrder", test: startOrder},
+	{name: "Restarts", test: restarts},
+	{name: "StopOrder", test: stopOrder},
+	{name: "Companions", test: companions},
 	{name: "Signal", test: signal},
 	{name: "Stubborn", test: stubborn},
 	{name: "Remove", test: remove},
@@ -85,9 +90,13 @@ func start(s *suite, t *testing.T) {
 	if i.Host == "" || i.Internal == "" {
 		t.Errorf("addresses %q and %q", i.Host, i.Internal)
 	}
-	list, err := s.List(within(t))
+	list, err := s.List(within(t), nil)
 	if err != nil || !slices.ContainsFunc(list, func(i engine.Instance) bool { return i.ID == id && i.Running }) {
 		t.Errorf("List: %v, %v", list, err)
+	}
+	none, err := s.List(within(t), func(labels map[string]string) bool { return !maps.Equal(labels, i.Labels) })
+	if err != nil || slices.ContainsFunc(none, func(i engine.Instance) bool { return i.ID == id }) {
+		t.Errorf("List of others: %v, %v", none, err)
 	}
 
 	again := s.follow(t, id, 0)
@@ -187,7 +196,7 @@ func (s *suite) isAbsent(t *testing.T, id string) {
 	if _, err := s.Get(within(t), id); !errors.Is(err, engine.ErrNotFound) {
 		t.Errorf("Get: %v", err)
 	}
-	list, err := s.List(within(t))
+	list, err := s.List(within(t), nil)
 	if err != nil || slices.ContainsFunc(list, func(i engine.Instance) bool { return i.ID == id }) {
 		t.Errorf("List: %v, %v", list, err)
 	}
@@ -512,10 +521,7 @@ func usage(s *suite, t *testing.T) {
 	const size = 64
 	id, f := s.run(t, sh("web", `head -c 8388608 /dev/zero >zeroes; i=0; while [ $i -lt 20000 ]; do i=$((i+1)); done; exec "$MEMBER" hog 64`))
 	f.line("has")
-	u, err := s.Usage(within(t), id)
-	if err != nil {
-		t.Fatal(err)
-	}
+	u := s.usageOf(t, id, func(u engine.Usage) bool { return u.Memory >= size<<20 })
 	if u.Memory < size<<20 || u.Memory > 4*size<<20 {
 		t.Errorf("memory: %d", u.Memory)
 	}

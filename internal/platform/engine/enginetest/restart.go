@@ -36,7 +36,7 @@ func restart(s *suite, t *testing.T) {
 			t.Error(err)
 		}
 		s.reopen(t)
-		list, err := s.List(within(t))
+		list, err := s.List(within(t), nil)
 		if err != nil || len(list) != 1 {
 			t.Fatalf("List: %v, %v", list, err)
 		}

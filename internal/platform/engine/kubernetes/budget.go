@@ -76,7 +76,7 @@ func (e *Engine) budget(name string, least int) object {
 		"apiVersion": "policy/v1", "kind": "PodDisruptionBudget",
 		"metadata": object{
 			"name": name, "namespace": e.options.Namespace, "labels": object{labelInstall: e.install},
-			"ownerReferences": []any{object{"apiVersion": "v1", "kind": "ConfigMap", "name": ownerName, "uid": e.owner}},
+			"ownerReferences": []any{object{"apiVersion": "v1", "kind": "ConfigMap", "name": ownerName, "uid": e.ownerUID()}},
 		},
 		"spec": object{
 			"minAvailable": int64(least), "unhealthyPodEvictionPolicy": "AlwaysAllow",

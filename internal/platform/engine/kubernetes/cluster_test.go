@@ -176,6 +176,20 @@ func TestReopen(t *testing.T) {
 	w.start("a")
 }
 
+// TestStartWhileReopening: a build or a task that begins while a server starts waits for the
+// trial Pod.
+func TestStartWhileReopening(t *testing.T) {
+	t.Parallel()
+	cluster := kubetest.New(t, enginetest.InitPath())
+	e, err := kubernetes.Reopen(t.Context(), options(t, cluster))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = e.Close() })
+	w := &world{T: t, cluster: cluster, engine: e}
+	w.start("a")
+}
+
 var update = flag.Bool("update", false, "write testdata/pod.json anew")
 
 // TestPod: a Pod contains nothing of the app but guids, and no permission.

@@ -209,7 +209,7 @@ func (d *Diagnosis) security(ctx context.Context) bool {
 	plain, err := admitted(object{"containers": container(object{})})
 	var privileged bool
 	if err == nil {
-		privileged, err = admitted(object{"hostNetwork": true, "containers": container(object{"privileged": true})})
+		privileged, err = admitted(object{"hostNetwork": true, "hostPID": true, "containers": container(object{})})
 	}
 	label := "kubectl label namespace " + d.Namespace + " pod-security.kubernetes.io/enforce=restricted"
 	switch {

@@ -45,7 +45,7 @@ func TestDiagnosis(t *testing.T) {
 		},
 		"baseline": {
 			faults: kubetest.Faults{Refuse: func(pod []byte) string {
-				if bytes.Contains(pod, []byte(`"privileged":true`)) {
+				if bytes.Contains(pod, []byte(`"hostPID":true`)) {
 					return `violates PodSecurity "baseline:latest": privileged`
 				}
 				return ""

@@ -25,6 +25,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 
 	"ingot/internal/base/background"
+	"ingot/internal/base/keyed"
 	"ingot/internal/platform/agentproto"
 	"ingot/internal/platform/engine"
 	"ingot/internal/platform/engine/agent"
@@ -51,13 +52,13 @@ type Engine struct {
 	client  dynamic.Interface
 	http    *http.Client
 	server  *url.URL
-	install string // labels the Pods of this installation
-	owner   string // uid of the ConfigMap that owns them
+	install string       // labels the Pods of this installation
+	owner   atomic.Value // uid of the ConfigMap that owns them; set by connect
 	pods    *pods
 	creates *rate.Limiter
 	// separate means that Pods ask for a user namespace.
 	separate atomic.Bool
-	ids      local.Keyed
+	ids      keyed.Mutex
 	starting local.Starting // not visible yet
 
 	// open is cancelled by Close, and with it every stream and every Exec.
@@ -65,6 +66,8 @@ type Engine struct {
 	shut context.CancelFunc
 	work background.WaitGroup
 
+	checking sync.Mutex    // held by Check
+	trying   chan struct{} // closed when the first trial has ended; nil without one
 	mu       sync.Mutex
 	removing map[types.UID]bool
 	known    map[types.UID]*known
@@ -129,7 +132,7 @@ func prepare(o Options) (*Engine, error) {
 	}
 	e.separate.Store(o.UserNamespaces == UserNamespacesOn)
 	e.open, e.shut = context.WithCancel(context.Background())
-	e.pods = newPods(e.client.Resource(podResource).Namespace(o.Namespace), labelInstall+"="+e.install, e.log)
+	e.pods = newPods(e.client.Resource(podResource).Namespace(o.Namespace), e.listPods, labelInstall+"="+e.install, e.log)
 	e.pods.changed = e.podChanged
 	e.pods.deleted = e.podDeleted
 	return e, nil
@@ -159,6 +162,12 @@ func restConfig(path string) (*rest.Config, error) {
 	return config, nil
 }
 
+// ownerUID returns the uid of the ConfigMap that owns all objects; "" before connect.
+func (e *Engine) ownerUID() string {
+	uid, _ := e.owner.Load().(string)
+	return uid
+}
+
 // connect reads the owner of the Pods and starts to watch them.
 func (e *Engine) connect(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, syncTime)
@@ -167,7 +176,7 @@ func (e *Engine) connect(ctx context.Context) error {
 	if err != nil {
 		return stepError("read the ConfigMap "+ownerName, err)
 	}
-	e.owner = string(owner.GetUID())
+	e.owner.Store(string(owner.GetUID()))
 	// A list of our own, because the informer only logs why it cannot list.
 	if _, err := e.pods.client.List(ctx, metav1.ListOptions{LabelSelector: e.pods.selector, Limit: 1}); err != nil {
 		return stepError("list Pods", err)
@@ -186,7 +195,7 @@ func (e *Engine) connect(ctx context.Context) error {
 func (e *Engine) Describe() engine.Description {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	d := engine.Description{Name: "kubernetes", Isolated: true, HardDisk: e.options.DiskClass != "", NoImages: noImages, Detail: "Pods in the namespace " + e.options.Namespace}
+	d := engine.Description{Name: "kubernetes", Isolated: true, HardDisk: e.options.DiskClass != "", NoImages: noImages, NoMemberLimits: noMemberLimits, Detail: "Pods in the namespace " + e.options.Namespace}
 	switch {
 	case e.userns != nil && *e.userns:
 		d.Detail += ", with user namespaces"

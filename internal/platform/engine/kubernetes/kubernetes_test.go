@@ -195,8 +195,8 @@ func (r *renumbered) Get(ctx context.Context, id string) (engine.Instance, error
 	return r.restore(in), err
 }
 
-func (r *renumbered) List(ctx context.Context) ([]engine.Instance, error) {
-	list, err := r.Engine.List(ctx)
+func (r *renumbered) List(ctx context.Context, wanted engine.Wanted) ([]engine.Instance, error) {
+	list, err := r.Engine.List(ctx, wanted)
 	for i := range list {
 		list[i] = r.restore(list[i])
 	}

@@ -485,7 +485,7 @@ func TestAPIServerAway(t *testing.T) {
 	s := w.records("a", 0)
 	w.line(s, "ready")
 	w.cluster.Set(kubetest.Faults{Away: true})
-	list, err := w.engine.List(w.within())
+	list, err := w.engine.List(w.within(), nil)
 	if err != nil || len(list) != 1 || !list[0].Running {
 		t.Errorf("list is %+v, %v, want the running instance", list, err)
 	}
@@ -533,7 +533,7 @@ func TestWatch(t *testing.T) {
 		if err := w.engine.Remove(w.within(), name); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
-		if list, err := w.engine.List(w.within()); err != nil || len(list) != 1 || list[0].ID != "a" {
+		if list, err := w.engine.List(w.within(), nil); err != nil || len(list) != 1 || list[0].ID != "a" {
 			t.Errorf("%s: list is %+v, %v, want a", name, list, err)
 		}
 	}
@@ -547,7 +547,7 @@ func TestSecondServer(t *testing.T) {
 	w := newWorld(t, func(o *kubernetes.Options) { same = *o })
 	w.start("a")
 	second := open(t, same)
-	list, err := second.List(w.within())
+	list, err := second.List(w.within(), nil)
 	if err != nil || len(list) != 1 || list[0].State.Phase != initproto.Running || list[0].Labels["type"] != "web" {
 		t.Errorf("list is %+v, %v, want the running instance", list, err)
 	}
@@ -556,7 +556,7 @@ func TestSecondServer(t *testing.T) {
 	}
 	other := same
 	other.Key = []byte("another installation")
-	if list, err := open(t, other).List(w.within()); err != nil || len(list) != 0 {
+	if list, err := open(t, other).List(w.within(), nil); err != nil || len(list) != 0 {
 		t.Errorf("another installation sees %+v, %v, want nothing", list, err)
 	}
 }

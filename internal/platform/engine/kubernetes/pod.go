@@ -177,7 +177,7 @@ func (e *Engine) podOf(s engine.Spec) (object, error) {
 		"metadata": object{
 			"name": podName(s.ID, s.Labels), "namespace": e.options.Namespace,
 			"labels": e.labelsOf(s), "annotations": annotations,
-			"ownerReferences": []any{object{"apiVersion": "v1", "kind": "ConfigMap", "name": ownerName, "uid": e.owner, "controller": true}},
+			"ownerReferences": []any{object{"apiVersion": "v1", "kind": "ConfigMap", "name": ownerName, "uid": e.ownerUID(), "controller": true}},
 		},
 		"spec": spec,
 	}, nil

@@ -2,9 +2,14 @@ package kubernetes
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
+	"net/http"
+	"net/url"
+	"strconv"
 	"sync"
 	"time"
 
@@ -41,12 +46,12 @@ const (
 	lookAgain = 500 * time.Millisecond
 )
 
-func newPods(client dynamic.ResourceInterface, selector string, log *slog.Logger) *pods {
+func newPods(client dynamic.ResourceInterface, list func(context.Context, metav1.ListOptions) (*podList, error), selector string, log *slog.Logger) *pods {
 	p := &pods{client: client, selector: selector, log: log, waiting: map[chan struct{}]string{}}
 	p.informer = cache.NewSharedIndexInformer(&cache.ListWatch{
 		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
 			o.LabelSelector = selector
-			return client.List(ctx, o)
+			return list(ctx, o)
 		},
 		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
 			o.LabelSelector = selector
@@ -59,6 +64,68 @@ func newPods(client dynamic.ResourceInterface, selector string, log *slog.Logger
 		return nil, nil
 	}})
 	return p
+}
+
+// page is how many Pods are read at once: read together, the Pods of a large installation
+// need several times the memory that is kept of them.
+const page = 500
+
+// podList is the list of Pods for the informer.
+type podList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata"`
+	Items           []*pod `json:"items"`
+}
+
+func (l *podList) DeepCopyObject() runtime.Object { c := *l; return &c }
+
+// DeepCopyObject makes a pod an object of the informer, which does not change it.
+func (p *pod) DeepCopyObject() runtime.Object { c := *p; return &c }
+
+// listPods reads the Pods page by page. It decodes only what a pod has: a client that decodes
+// all of it needs a second for each thousand.
+func (e *Engine) listPods(ctx context.Context, o metav1.ListOptions) (*podList, error) {
+	at := e.server.JoinPath("api/v1/namespaces", e.options.Namespace, "pods")
+	q := url.Values{"labelSelector": {o.LabelSelector}, "limit": {strconv.Itoa(page)}}
+	var all podList
+	for {
+		at.RawQuery = q.Encode()
+		var some podList
+		if err := e.getJSON(ctx, at.String(), &some); err != nil {
+			return nil, err
+		}
+		for _, one := range some.Items {
+			one.ManagedFields = nil
+		}
+		all.Items = append(all.Items, some.Items...)
+		all.ResourceVersion = some.ResourceVersion
+		if some.Continue == "" {
+			return &all, nil
+		}
+		q.Set("continue", some.Continue)
+	}
+}
+
+// getJSON decodes an answer of the API server.
+func (e *Engine) getJSON(ctx context.Context, address string, into any) error {
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
+	if err != nil {
+		return err
+	}
+	r.Header.Set("Accept", "application/json")
+	answer, err := e.http.Do(r)
+	if err != nil {
+		return err
+	}
+	defer answer.Body.Close()
+	if answer.StatusCode == http.StatusOK {
+		return json.NewDecoder(answer.Body).Decode(into)
+	}
+	refused := &apierrors.StatusError{}
+	if err := json.NewDecoder(io.LimitReader(answer.Body, 1<<20)).Decode(&refused.ErrStatus); err != nil || refused.ErrStatus.Message == "" {
+		return fmt.Errorf("GET %s: %s", address, answer.Status)
+	}
+	return refused
 }
 
 // run watches until ctx ends.

@@ -68,7 +68,7 @@ func (e *Engine) Enforce(ctx context.Context, r engine.Rules) error {
 			"apiVersion": "networking.k8s.io/v1", "kind": "NetworkPolicy",
 			"metadata": object{
 				"name": name, "namespace": e.options.Namespace, "labels": object{labelInstall: e.install}, "annotations": object{annotationRules: hashOf(spec)},
-				"ownerReferences": []any{object{"apiVersion": "v1", "kind": "ConfigMap", "name": ownerName, "uid": e.owner}},
+				"ownerReferences": []any{object{"apiVersion": "v1", "kind": "ConfigMap", "name": ownerName, "uid": e.ownerUID()}},
 			},
 			"spec": spec,
 		}

@@ -27,10 +27,15 @@ const (
 	// The agent keeps the last records of an app and the result of a build for so long.
 	lingerApp   = 15 * time.Minute
 	lingerBuild = time.Hour
+	// createTime limits the request that creates a Pod.
+	createTime = 30 * time.Second
 
 	// An image would have to be run with the agent added to it, and the cluster would pull it.
 	noImages = "This server runs apps in Pods of one image, the stack, and not in Docker images yet: " +
 		"push the app's files instead, or use a server with the container engine."
+
+	noMemberLimits = "This server runs apps in Pods, whose control groups Kubernetes does not hand over: it cannot limit single sidecars. " +
+		"memory-enforced and cpu-weight of sidecars need a server with the container engine; remove them from the sidecars, or use such a server."
 )
 
 func lingerOf(s engine.Spec) time.Duration {
@@ -48,10 +53,14 @@ func (e *Engine) Start(ctx context.Context, s engine.Spec) error {
 	if s.Image != nil {
 		return engine.NoImages(noImages)
 	}
+	if s.LimitsMembers() {
+		return engine.NoMemberLimits(noMemberLimits)
+	}
 	if err := s.Launch.Validate(); err != nil {
 		return fmt.Errorf("instance %s: %w", s.ID, err)
 	}
-	if err := e.startable(); err != nil {
+	if err := e.startable(ctx); err != nil {
+		e.discard(ctx, s)
 		return err
 	}
 	if err := e.start(ctx, s); err != nil {
@@ -100,7 +109,38 @@ func (e *Engine) start(ctx context.Context, s engine.Spec) error {
 	return err
 }
 
-func (e *Engine) startable() error {
+// discard removes the Pod of an instance that is not started after all, if an earlier server
+// created one and launched nothing in it.
+func (e *Engine) discard(ctx context.Context, s engine.Spec) {
+	ctx, done := context.WithTimeout(context.WithoutCancel(ctx), takedown)
+	defer done()
+	if e.pods.synced(ctx) != nil {
+		return
+	}
+	p := e.pods.cached(e.options.Namespace, podName(s.ID, s.Labels))
+	if p == nil {
+		return
+	}
+	_, launched, err := e.instance(ctx, p, 0)
+	if err == nil && !launched {
+		err = e.removePod(ctx, p)
+	}
+	if err != nil {
+		e.log.WarnContext(ctx, "the Pod of an instance that is not started could not be removed", "pod", p.Name, "error", err)
+	}
+}
+
+// startable returns why no instance is started. A build or a task would fail because of the
+// trial at the start of a server, so it waits for its result.
+func (e *Engine) startable(ctx context.Context) error {
+	if e.trying != nil {
+		select {
+		case <-e.trying:
+		case <-e.open.Done():
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	switch {
@@ -121,6 +161,9 @@ func (e *Engine) create(ctx context.Context, s engine.Spec) (p *pod, exists bool
 	if err != nil {
 		return nil, false, err
 	}
+	// A request that is given up may still create the Pod, which would be left over.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), createTime)
+	defer cancel()
 	made, err := e.pods.client.Create(ctx, &unstructured.Unstructured{Object: o}, metav1.CreateOptions{})
 	switch {
 	case apierrors.IsAlreadyExists(err):

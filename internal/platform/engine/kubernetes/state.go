@@ -122,13 +122,16 @@ func (e *Engine) Get(ctx context.Context, id string) (engine.Instance, error) {
 	return in, err
 }
 
-// List returns the instances of all launched Pods.
-func (e *Engine) List(ctx context.Context) ([]engine.Instance, error) {
+// List returns the instances of launched Pods. Each agent is asked, unless its records are
+// followed here.
+func (e *Engine) List(ctx context.Context, wanted engine.Wanted) ([]engine.Instance, error) {
 	all, err := e.pods.all(ctx)
 	if err != nil {
 		return nil, err
 	}
-	all = slices.DeleteFunc(all, func(p *pod) bool { return e.starting.Has(p.id()) || p.Labels[labelKind] == kindTrial })
+	all = slices.DeleteFunc(all, func(p *pod) bool {
+		return e.starting.Has(p.id()) || p.Labels[labelKind] == kindTrial || !wanted.Of(p.labels())
+	})
 	found := make([]engine.Instance, len(all))
 	failed := make([]error, len(all))
 	tokens := make(chan struct{}, asking)
@@ -289,6 +292,9 @@ func fold(s *initproto.State, r initproto.Record) {
 	case initproto.EventNotReady:
 		s.Ready = false
 	case initproto.EventUnhealthy, initproto.EventExited:
+		if b.Restart > 0 || b.Harmless {
+			return // the instance lives
+		}
 		s.Ready = false
 		move(initproto.Stopping)
 	case initproto.EventEnded:

@@ -31,29 +31,48 @@ func Open(ctx context.Context, o Options) (*Engine, error) {
 	return e, nil
 }
 
-// Reopen is like Open for a cluster that was used before. If it does not work, no instances
-// are started until Check finds that it does; Describe says why.
+// errTrying means that the trial of Reopen has not ended.
+var errTrying = errors.New("the cluster is being tried with a Pod")
+
+// Reopen is like Open for a cluster that was used before. It does not wait for the trial,
+// because running instances need the engine at once; no instances are started until it has
+// ended. If the cluster does not work, none are started until Check finds that it does;
+// Describe says why.
 func Reopen(ctx context.Context, o Options) (*Engine, error) {
 	e, err := prepare(o)
 	if err != nil {
 		return nil, err
 	}
-	if err := e.Check(ctx); err != nil {
+	if err := e.connect(ctx); err != nil {
 		e.hold(err)
+		return e, nil
 	}
+	e.hold(errTrying)
+	e.trying = make(chan struct{})
+	e.work.Go("kubernetes trial", func() {
+		defer close(e.trying)
+		switch err := e.Check(e.open); {
+		case e.open.Err() != nil:
+		case err != nil:
+			e.log.Error("no app instance is started until the cluster works again; running ones continue", "why", err)
+		default:
+			e.log.Info("apps run on Kubernetes", "namespace", o.Namespace, "why", "as before, and a trial Pod worked")
+		}
+	})
 	return e, nil
 }
 
-// Check tries the cluster, and starts instances again if that works.
+// Check tries the cluster, and starts instances again if that works. One call at a time tries
+// it.
 func (e *Engine) Check(ctx context.Context) error {
-	if err := e.connect(ctx); err != nil {
-		return err
+	e.checking.Lock()
+	defer e.checking.Unlock()
+	err := e.connect(ctx)
+	if err == nil {
+		err = e.try(ctx)
 	}
-	if err := e.try(ctx); err != nil {
-		return err
-	}
-	e.hold(nil)
-	return nil
+	e.hold(err)
+	return err
 }
 
 func (e *Engine) hold(err error) {

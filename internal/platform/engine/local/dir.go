@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -88,7 +89,9 @@ func Create(root, id string) (*Dir, error) {
 // is an instance. It may be called again to change the metadata.
 func (d *Dir) Commit(m Meta) error {
 	m.ID = filepath.Base(d.path)
-	if err := WriteJSON(filepath.Join(d.Control(), initproto.SpecFile), m.Launch); err != nil {
+	launch := m.Launch
+	launch.Protocol = launch.Needs()
+	if err := WriteJSON(filepath.Join(d.Control(), initproto.SpecFile), launch); err != nil {
 		return err
 	}
 	if err := WriteJSON(filepath.Join(d.path, metaFile), m); err != nil {
@@ -156,7 +159,7 @@ func Recover(root string, teardown func(*Dir) error) error {
 		// An instance.json that is not JSON was truncated by a power failure: nothing is
 		// known about that instance. One that cannot be read may be complete.
 		_, err := Open(root, e.Name())
-		if err != nil && !errors.Is(err, engine.ErrNotFound) && !isCut(err) {
+		if err != nil && !errors.Is(err, engine.ErrNotFound) && !IsCut(err) {
 			errs = append(errs, err)
 			continue
 		}
@@ -175,7 +178,9 @@ func Recover(root string, teardown func(*Dir) error) error {
 	return errors.Join(errs...)
 }
 
-func isCut(err error) bool {
+// IsCut reports whether an error of ReadJSON means that the file was truncated, as a power failure
+// or a failing disk does.
+func IsCut(err error) bool {
 	var syntax *json.SyntaxError
 	return errors.As(err, &syntax)
 }
@@ -204,6 +209,17 @@ func (d *Dir) State() initproto.State {
 		return initproto.State{Phase: initproto.Starting, Since: d.meta.Created}
 	}
 	return s
+}
+
+// WarnNewer logs which instances a later version of Ingot has started, whose states this one
+// may misunderstand.
+func WarnNewer(dirs []*Dir, log *slog.Logger) {
+	for _, d := range dirs {
+		if found := d.State().Protocol; found > initproto.Version {
+			log.Warn("an instance was started by a later version of Ingot, and this version may misunderstand its state: restart its app, or run the later version",
+				"instance", d.ID(), "its_protocol", found, "known_up_to", initproto.Version)
+		}
+	}
 }
 
 // Forget makes the instance incomplete again: it is no longer listed, and Recover removes

@@ -16,6 +16,7 @@ import (
 	"sync"
 	"time"
 
+	"ingot/internal/base/keyed"
 	"ingot/internal/platform/engine"
 	"ingot/internal/platform/engine/local"
 )
@@ -44,7 +45,7 @@ type Engine struct {
 	cache *local.Cache
 	ports *local.Ports
 	room  *local.Room
-	ids   local.Keyed
+	ids   keyed.Mutex
 	// starting are not visible yet.
 	starting local.Starting
 
@@ -117,6 +118,7 @@ func (e *Engine) adopt() error {
 	if err != nil {
 		return err
 	}
+	local.WarnNewer(dirs, e.log)
 	for _, d := range dirs {
 		e.room.Adopt(d.ID(), d.Meta().Limits)
 		for _, p := range d.Meta().Ports {
@@ -137,7 +139,7 @@ func (e *Engine) Describe() engine.Description {
 		Name: "process",
 		Detail: "instances are plain processes WITHOUT isolation: they see this machine's files, processes and network; " +
 			"memory, disk and processor limits are not enforced; a fixed port can be used by one instance only",
-		SharedPorts: true, NoImages: noImages,
+		SharedPorts: true, NoImages: noImages, NoMemberLimits: noMemberLimits,
 	}
 }
 
@@ -196,15 +198,15 @@ func (e *Engine) destroy(ctx context.Context, d *local.Dir) error {
 	return nil
 }
 
-// List returns all instances of the directory.
-func (e *Engine) List(context.Context) ([]engine.Instance, error) {
+// List returns instances of the directory.
+func (e *Engine) List(_ context.Context, wanted engine.Wanted) ([]engine.Instance, error) {
 	dirs, err := local.List(e.root)
 	if err != nil {
 		return nil, err
 	}
 	list := make([]engine.Instance, 0, len(dirs))
 	for _, d := range dirs {
-		if !e.starting.Has(d.ID()) {
+		if !e.starting.Has(d.ID()) && wanted.Of(d.Meta().Labels) {
 			list = append(list, e.instance(d))
 		}
 	}
@@ -294,10 +296,10 @@ func (e *Engine) Close() error {
 func (e *Engine) first(d *local.Dir) (local.ProcessID, error) {
 	var id local.ProcessID
 	err := local.ReadJSON(filepath.Join(d.Control(), firstFile), &id)
-	if !errors.Is(err, fs.ErrNotExist) {
+	if !errors.Is(err, fs.ErrNotExist) && !local.IsCut(err) {
 		return id, err
 	}
-	// The server died between starting it and writing the file, or it is being started now.
+	// The file was truncated, or the server died between starting it and writing the file, or it is being started now.
 	return e.find(d)
 }
 

@@ -40,6 +40,9 @@ const (
 
 	noImages = "This server runs apps as plain processes, which cannot have a file system of their own. " +
 		"Docker images need the container engine: ask the operator to start the server as root with --engine container, or push the app's files instead."
+
+	noMemberLimits = "This server runs apps as plain processes, whose memory and processor shares it cannot limit. " +
+		"memory-enforced and cpu-weight of sidecars need the container engine: ask the operator to start the server as root with --engine container, or remove them from the sidecars."
 )
 
 // Start creates an instance and runs it.
@@ -49,6 +52,9 @@ func (e *Engine) Start(ctx context.Context, s engine.Spec) error {
 	}
 	if s.Image != nil {
 		return engine.NoImages(noImages)
+	}
+	if s.LimitsMembers() {
+		return engine.NoMemberLimits(noMemberLimits)
 	}
 	if len(s.Launch.Members) == 0 {
 		return fmt.Errorf("instance %s has nothing to run", s.ID)

@@ -39,10 +39,11 @@ func (c *usageCache) forget(id string) {
 	delete(c.disk, id)
 }
 
-func (c *usageCache) processes() (map[int]local.Stat, error) {
+// processes returns the process table, with a process that exists.
+func (c *usageCache) processes(with int) (map[int]local.Stat, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if time.Since(c.tableAt) < tableFresh {
+	if _, known := c.table[with]; time.Since(c.tableAt) < tableFresh && known {
 		return c.table, nil
 	}
 	table, err := local.Processes()
@@ -84,13 +85,21 @@ func (e *Engine) Usage(ctx context.Context, id string) (engine.Usage, error) {
 	if err := ignoreDone(err); err != nil {
 		return engine.Usage{}, err
 	}
-	table, err := e.usage.processes()
+	table, err := e.usage.processes(first.PID)
 	if err != nil {
 		return engine.Usage{}, err
 	}
+	mine := map[int]local.Stat{}
 	for _, s := range local.Tree(table, func(s local.Stat) bool { return s.ID() == first }) {
 		u.CPUTime += s.CPU
 		u.Memory += s.Memory
+		mine[s.PID] = s
 	}
+	u.Members = local.MembersOf(d.State(), d.Meta().Launch.Members)
+	pids := make([]int, len(u.Members))
+	for i, m := range u.Members {
+		pids[i] = m.State.PID
+	}
+	local.AddProcesses(u.Members, mine, pids)
 	return u, nil
 }

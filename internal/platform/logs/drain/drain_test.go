@@ -85,15 +85,18 @@ func TestMessages(t *testing.T) {
 func TestCheck(t *testing.T) {
 	t.Parallel()
 	for url, want := range map[string]string{
-		"syslog://logs.example.com:514":             "",
-		"syslog-tls://u:p@logs.example.com:6514?x":  "",
-		"https://logs.example.com/in?token=hunter2": "",
-		"https-batch://logs.example.com":            "",
-		"syslog://logs.example.com":                 "no port",
-		"http://logs.example.com/hunter2":           "must begin with",
-		"syslog://:514":                             "no host",
-		"hunter2":                                   "no host",
-		"syslog://hunter2\x7f@x:1":                  "cannot be read",
+		"syslog://logs.example.com:514":                                          "",
+		"syslog-tls://u:p@logs.example.com:6514?x":                               "",
+		"https://logs.example.com/in?token=hunter2":                              "",
+		"https-batch://logs.example.com":                                         "",
+		"syslog://logs.example.com":                                              "no port",
+		"syslog://x:1?include-log-source-types=app,RTR":                          "",
+		"syslog://x:1?include-log-source-types=APP&exclude-log-source-types=RTR": "at the same time",
+		"https://logs.example.com?exclude-log-source-types=hunter2":              "not known",
+		"http://logs.example.com/hunter2":                                        "must begin with",
+		"syslog://:514":                                                          "no host",
+		"hunter2":                                                                "no host",
+		"syslog://hunter2\x7f@x:1":                                               "cannot be read",
 	} {
 		err := drain.Check(url)
 		if (err == nil) != (want == "") || err != nil && (!strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "hunter2")) {
@@ -290,7 +293,7 @@ func TestHTTPS(t *testing.T) {
 			defer server.Close()
 			s := open(t, logfiles.Options{})
 			o := options(t.TempDir())
-			o.Roots = server.Client().Transport.(*http.Transport).TLSClientConfig.RootCAs
+			o.TLS = server.Client().Transport.(*http.Transport).TLSClientConfig
 			url := strings.Replace(server.URL, "https://127.0.0.1", scheme+"://u:p@127.0.0.1", 1) + "/in?token=x"
 			m := start(t, s, one("a", drain.Drain{ID: "d", URL: url}), o)
 			settled(t, s, m)
@@ -346,4 +349,41 @@ func TestAppsDoNotWaitForEachOther(t *testing.T) {
 	cancel()
 	<-noise
 	m.Stop()
+}
+
+// A drain can be restricted to sources. Lines that are not for it count as taken, so that it
+// does not wait for their receipt and does not read them again.
+func TestSourceTypes(t *testing.T) {
+	t.Parallel()
+	r := listen(t, "127.0.0.1:0", nil, 0, 0)
+	s := open(t, logfiles.Options{})
+	url := "syslog://" + r.listener.Addr().String() + "?disable-metadata=true&"
+	o := options(t.TempDir())
+	m := start(t, s, &drains{of: map[string][]drain.Drain{"guid": {
+		{ID: "only", URL: url + "include-log-source-types=app", Host: "only"}, {ID: "not", URL: url + "exclude-log-source-types=APP,API", Host: "not"},
+	}}}, o)
+	ready := func(taken uint64) func() bool {
+		return func() bool {
+			n := 0
+			for _, st := range m.Stats() {
+				if st.Ready && st.Taken >= taken && st.Waiting == 0 {
+					n++
+				}
+			}
+			return n == 2
+		}
+	}
+	testkit.Eventually(t, "both begin", ready(0))
+	for i, source := range []string{"APP/PROC/WEB", "RTR", "APP/TASK/X", "API", "STG", "RTR"} {
+		if err := s.Append(platform.LogLine{App: "guid", Time: t0.Add(time.Duration(i)), Source: source, Instance: "0", Text: []byte(source)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got := strings.Join(r.await(t, "the messages", func(all []string) bool { return len(all) == 5 }), "")
+	for _, want := range []string{"only guid [APP/PROC/WEB/0]", "only guid [APP/TASK/X/0]", "not guid [RTR/0]", "not guid [STG/0]"} {
+		if !strings.Contains(got, want) {
+			t.Errorf("%q is missing:\n%s", want, got)
+		}
+	}
+	testkit.Eventually(t, "all lines are taken", ready(6))
 }

@@ -3,7 +3,7 @@ package drain
 import (
 	"cmp"
 	"context"
-	"crypto/x509"
+	"crypto/tls"
 	"log/slog"
 	"reflect"
 	"slices"
@@ -44,7 +44,7 @@ type Options struct {
 	Interval time.Duration // between reads of the source; 30 s
 	// Guard decides which addresses are allowed; by default the internet only.
 	Guard safedial.Guard
-	Roots *x509.CertPool // of receivers' certificates; nil means the system's
+	TLS   *tls.Config // for connections; nil means the system's certificates
 	// Settle is how long a connection must last after a line for the line to count as
 	// received; 5 s.
 	Settle time.Duration

@@ -126,7 +126,7 @@ func (r *receiver) add(message string) {
 // await waits until the messages fulfil a condition.
 func (r *receiver) await(t testing.TB, what string, done func(messages []string) bool) []string {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute) // a drain pauses for up to 90 seconds
 	defer cancel()
 	stop := context.AfterFunc(ctx, r.cond.Broadcast)
 	defer stop()

@@ -42,14 +42,17 @@ func (e *refusedError) Error() string { return e.reason }
 
 var errGone = errors.New("the receiver closed the connection")
 
-// messages returns the messages of a batch.
-func messages(b logs.Batch, d *Drain, metadata bool) []message {
-	out := make([]message, len(b.Entries))
+// messages returns the messages of a batch, without the lines that the target does not want.
+func messages(b logs.Batch, d *Drain, t *target) []message {
+	out := make([]message, 0, len(b.Entries))
 	var buf []byte
 	for i := range b.Entries {
+		if !t.sources.wants(b.Entries[i].Source) {
+			continue
+		}
 		from := len(buf)
-		buf = appendMessage(buf, &b.Entries[i], d, metadata)
-		out[i] = message{number: b.First + uint64(i), text: buf[from:len(buf):len(buf)]}
+		buf = appendMessage(buf, &b.Entries[i], d, t.metadata)
+		out = append(out, message{number: b.First + uint64(i), text: buf[from:len(buf):len(buf)]})
 	}
 	return out
 }

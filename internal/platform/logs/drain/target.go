@@ -27,9 +27,10 @@ type target struct {
 	tls      *tls.Config
 	logs     bool // it wants lines
 	metadata bool
+	sources  sourceFilter
 }
 
-func parseTarget(d *Drain, roots *x509.CertPool) (*target, error) {
+func parseTarget(d *Drain, trust *tls.Config) (*target, error) {
 	u, err := url.Parse(strings.TrimSpace(d.URL))
 	if err != nil {
 		return nil, errors.New("its URL cannot be read") // the error repeats the URL
@@ -43,6 +44,9 @@ func parseTarget(d *Drain, roots *x509.CertPool) (*target, error) {
 		metadata: q.Get("disable-metadata") != "true",
 	}
 	t.logs = wantsLogs(q.Get("drain-type")) && wantsLogs(q.Get("drain-data"))
+	if t.sources, err = parseSources(q.Get("include-log-source-types"), q.Get("exclude-log-source-types")); err != nil {
+		return nil, err
+	}
 	switch t.scheme {
 	case schemeTCP, schemeTLS:
 		port := u.Port()
@@ -59,7 +63,11 @@ func parseTarget(d *Drain, roots *x509.CertPool) (*target, error) {
 	if t.scheme == schemeTCP {
 		return t, nil
 	}
-	t.tls = &tls.Config{MinVersion: tls.VersionTLS12, ServerName: u.Hostname(), RootCAs: roots}
+	t.tls = &tls.Config{MinVersion: tls.VersionTLS12}
+	if trust != nil {
+		t.tls = trust.Clone()
+	}
+	t.tls.ServerName = u.Hostname()
 	if len(d.CA) > 0 {
 		t.tls.RootCAs = x509.NewCertPool()
 		if !t.tls.RootCAs.AppendCertsFromPEM(d.CA) {

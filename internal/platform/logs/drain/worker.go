@@ -41,7 +41,8 @@ type worker struct {
 	taken   uint64 // number of the last line that was received
 	saved   uint64
 	savedAt time.Time
-	read    uint64 // number of the last line that was read
+	read    uint64 // number of the last line that was sent
+	skipped uint64 // number of the last line that was read, in this session
 	failing bool   // the failure is in the app's log
 	owed    uint64 // dropped lines that were not reported yet
 	why     string
@@ -67,7 +68,7 @@ func (w *worker) note(change func(*Stat)) {
 
 func (w *worker) run(ctx context.Context) {
 	o := w.manager.options
-	t, err := parseTarget(&w.drain, o.Roots)
+	t, err := parseTarget(&w.drain, o.TLS)
 	if err != nil {
 		w.note(func(s *Stat) { s.Error = err.Error() })
 		w.say("Syslog Drain: it cannot be used: %s", err)
@@ -148,7 +149,7 @@ func (w *worker) session(ctx context.Context) error {
 		return err
 	}
 	defer t.Close()
-	w.read, w.tried = w.taken, false
+	w.read, w.tried, w.skipped = w.taken, false, 0
 	var s sender
 	defer func() {
 		if s == nil {
@@ -183,15 +184,18 @@ func (w *worker) session(ctx context.Context) error {
 		if len(b.Entries) == 0 {
 			continue
 		}
-		if s == nil {
+		all := messages(b, &w.drain, w.target)
+		if len(all) > 0 && s == nil {
 			// Only now, because the drain of a quiet app needs no connection.
 			if s, err = w.connect(ctx); err != nil {
 				return err
 			}
 		}
-		if err := w.send(ctx, s, b); err != nil {
+		if err := w.send(ctx, s, all); err != nil {
 			return err
 		}
+		w.skipped = b.First + uint64(len(b.Entries)) - 1
+		w.take(ctx, w.taken)
 	}
 }
 
@@ -227,7 +231,7 @@ func (w *worker) next(ctx context.Context, t logs.Tail, s sender) (logs.Batch, e
 	b, err := t.Next(waiting)
 	if errors.Is(err, logs.ErrClosed) {
 		// The app's log was deleted; a new one would start with 1.
-		w.taken, w.read = 0, 0
+		w.taken, w.read, w.skipped = 0, 0, 0
 		return b, err
 	}
 	if err != nil && waiting.Err() != nil {
@@ -270,8 +274,10 @@ func (w *worker) awaitTaken(ctx context.Context, s sender) error {
 	return nil
 }
 
-func (w *worker) send(ctx context.Context, s sender, b logs.Batch) error {
-	all := messages(b, &w.drain, w.target.metadata)
+func (w *worker) send(ctx context.Context, s sender, all []message) error {
+	if len(all) == 0 {
+		return nil
+	}
 	for len(all) > 0 {
 		part := all
 		if n := w.portion(); n > 0 {
@@ -320,6 +326,10 @@ func (w *worker) passOver(number uint64) {
 // take records the number of the last received line.
 func (w *worker) take(ctx context.Context, number uint64) {
 	w.taken = max(w.taken, number)
+	if w.taken >= w.read && w.skipped > w.taken {
+		// The lines after the last received one are not for this drain.
+		w.taken, w.read = w.skipped, w.skipped
+	}
 	w.note(func(s *Stat) { s.Taken, s.Waiting = w.taken, w.read-min(w.read, w.taken) })
 	w.save(ctx, false)
 }

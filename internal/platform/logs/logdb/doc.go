@@ -6,7 +6,7 @@
 //	                             │                                          │                     │            │
 //	                             └─ NOTIFY ──▶ tails of all servers ◀───────┴─────────────────────┴────────────┘
 //
-// A flush takes what was queued during 100 ms, or sooner if that is much. It locks
+// A flush takes what was queued during 60 ms, or sooner if that is much. It locks
 // the rows of its apps in log_apps in sorted order, which makes the arrival numbers
 // of lines gapless and their order the order of commits. The positions of streams
 // (log_streams) change in the same transaction as their lines are stored, so a line
@@ -24,6 +24,6 @@
 //
 // It must not know engines, the controller, or HTTP.
 //
-// Imports: base/background, base/db, base/fault, platform, platform/logs,
-// platform/logs/frame, github.com/klauspost/compress/zstd.
+// Imports: base/background, base/clock, base/db, base/fault, platform,
+// platform/logs, platform/logs/frame, github.com/klauspost/compress/zstd.
 package logdb

@@ -11,6 +11,7 @@ import (
 
 	"github.com/klauspost/compress/zstd"
 
+	"ingot/internal/base/clock"
 	"ingot/internal/base/db"
 	"ingot/internal/platform/logs/frame"
 )
@@ -63,7 +64,7 @@ func (s *Store) alone(ctx context.Context, wait bool, fn func(tx *db.Tx) error) 
 // closed ones, drops merged ones, and applies the limits.
 func (s *Store) maintain(ctx context.Context, now bool) error {
 	if !now && s.options.Lead != nil && !s.options.Lead(ctx) {
-		if time.Now().UnixNano()-s.measured.Load() > int64(measureEvery) {
+		if clock.Steady().UnixNano()-s.measured.Load() > int64(measureEvery) {
 			return s.measure(ctx)
 		}
 		return nil
@@ -97,7 +98,7 @@ func (s *Store) maintain(ctx context.Context, now bool) error {
 	if err := s.deleteObjects(ctx); err != nil {
 		return err
 	}
-	if len(slots) > 0 || now || time.Now().UnixNano()-s.measured.Load() > int64(measureEvery) {
+	if len(slots) > 0 || now || clock.Steady().UnixNano()-s.measured.Load() > int64(measureEvery) {
 		return s.measure(ctx)
 	}
 	return nil
@@ -455,7 +456,7 @@ func (s *Store) measure(ctx context.Context) error {
 		}
 		s.bytes.Store(runs + chunks)
 		s.apps.Store(apps)
-		s.measured.Store(time.Now().UnixNano())
+		s.measured.Store(clock.Steady().UnixNano())
 		return nil
 	})
 }

@@ -61,7 +61,7 @@ type Options struct {
 	// QueueBytes limits the lines in memory that are not stored yet; 16 MiB.
 	QueueBytes int
 	// FlushEvery is the longest time between flushes while there are lines, and the shortest
-	// between notifications of other servers; 100 ms.
+	// between notifications of other servers; 60 ms.
 	FlushEvery time.Duration
 	// Patience is how long lines are kept while the database cannot be reached; 1 min.
 	Patience time.Duration
@@ -104,7 +104,7 @@ func (o Options) withDefaults() Options {
 	if o.QueueBytes <= 0 {
 		o.QueueBytes = 16 << 20
 	}
-	duration(&o.FlushEvery, 100*time.Millisecond)
+	duration(&o.FlushEvery, 60*time.Millisecond)
 	duration(&o.Patience, time.Minute)
 	duration(&o.PollEvery, 2*time.Second)
 	duration(&o.ObjectGrace, time.Hour)
@@ -134,7 +134,7 @@ type Store struct {
 	lost      atomic.Uint64
 	apps      atomic.Int64
 	bytes     atomic.Int64
-	measured  atomic.Int64 // when apps and bytes were counted, in nanoseconds since 1970
+	measured  atomic.Int64 // steady time at which apps and bytes were counted, in nanoseconds
 
 	// State of the flusher, of which there is at most one.
 	flushed time.Time         // when the last flush started

@@ -19,6 +19,8 @@ type BindChange struct {
 	AppGUID    string // of app bindings
 	SpaceGUID  string
 	Route      string // address, of route bindings
+	// Predecessor is the binding that the new one replaces; the broker takes its parameters.
+	Predecessor string
 }
 
 // Binding is the response of a broker to a bind request.
@@ -51,6 +53,9 @@ func (c *Client) Bind(ctx context.Context, b Broker, k BindChange) (*Binding, er
 	}
 	if k.Parameters != nil {
 		body["parameters"] = k.Parameters
+	}
+	if k.Predecessor != "" {
+		body["predecessor_binding_id"] = k.Predecessor
 	}
 	r, err := c.do(ctx, b, call{method: http.MethodPut, path: bindingPath(k.Instance, k.BindingID), query: url.Values{"accepts_incomplete": {"true"}}, body: body, user: k.User})
 	if err != nil {

@@ -46,6 +46,7 @@ type Plan struct {
 	Free                   *bool            `json:"free"`
 	Bindable               *bool            `json:"bindable"`
 	PlanUpdateable         *bool            `json:"plan_updateable"`
+	BindingRotatable       bool             `json:"binding_rotatable"`
 	Metadata               map[string]any   `json:"metadata"`
 	Schemas                map[string]any   `json:"schemas"`
 	MaximumPollingDuration int              `json:"maximum_polling_duration"`

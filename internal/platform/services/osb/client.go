@@ -3,6 +3,7 @@ package osb
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
 	"encoding/base64"
 	"encoding/json"
 	"errors"
@@ -20,7 +21,9 @@ import (
 	"github.com/google/uuid"
 	"github.com/sony/gobreaker/v2"
 
+	"ingot/internal/base/logging"
 	"ingot/internal/base/safedial"
+	"ingot/internal/base/tracing"
 )
 
 // Version is the version of the API that the client uses.
@@ -56,6 +59,11 @@ type Options struct {
 	Guard safedial.Guard
 	// Routes are the routes of apps of this server, which may always be brokers.
 	Routes safedial.Routes
+	// TLS is for connections; nil means the system's certificates.
+	TLS *tls.Config
+	// Tracer records calls as spans, Metrics counts them; nil ones do not.
+	Tracer  *tracing.Tracer
+	Metrics *Metrics
 }
 
 // Client calls brokers. It is safe for concurrent use.
@@ -83,7 +91,7 @@ func New(o Options) *Client {
 	}
 	transport := &http.Transport{
 		TLSHandshakeTimeout: 10 * time.Second, MaxIdleConnsPerHost: 4, IdleConnTimeout: time.Minute, ForceAttemptHTTP2: true,
-		MaxResponseHeaderBytes: 64 << 10,
+		MaxResponseHeaderBytes: 64 << 10, TLSClientConfig: o.TLS,
 	}
 	client := func(g safedial.Guard) *http.Client {
 		way := safedial.Transport(transport, g, o.Routes, dialTime)
@@ -170,7 +178,8 @@ func (c *Client) do(ctx context.Context, b Broker, k call) (*reply, error) {
 	if k.limit == 0 {
 		k.limit = maxAnswer
 	}
-	r, err := c.breaker(b).Execute(func() (*reply, error) { return c.send(ctx, b, k) })
+	var untrusted *tls.CertificateVerificationError
+	r, err := c.observed(ctx, b, k)
 	switch {
 	case err == nil:
 		return r, nil
@@ -179,7 +188,7 @@ func (c *Client) do(ctx context.Context, b Broker, k call) (*reply, error) {
 	case errors.Is(err, gobreaker.ErrOpenState), errors.Is(err, gobreaker.ErrTooManyRequests):
 		return nil, &Error{Outcome: Unavailable, Title: "ServiceBrokerApiUnreachable", Err: err,
 			Message: fmt.Sprintf("The service broker '%s' has not responded several times in a row and is not called for a moment. Try again later.", b.Name)}
-	case errors.Is(err, context.DeadlineExceeded), isTimeout(err):
+	case isTimeout(err):
 		outcome := Unknown
 		if neverSent(err) {
 			outcome = Unavailable
@@ -189,6 +198,9 @@ func (c *Client) do(ctx context.Context, b Broker, k call) (*reply, error) {
 	case safedial.Refused(err):
 		return nil, &Error{Outcome: Unavailable, Title: "ServiceBrokerApiUnreachable", Err: err,
 			Message: fmt.Sprintf("The service broker '%s' is not called: %s.", b.Name, safedial.ErrPrivate)}
+	case errors.As(err, &untrusted):
+		return nil, &Error{Outcome: Unavailable, Title: "ServiceBrokerApiUnreachable", Err: err,
+			Message: fmt.Sprintf("The certificate of the service broker '%s' is not accepted: %s. Give it a valid one, or ask an operator to trust its authority with --trusted-ca.", b.Name, untrusted.Err)}
 	case errors.Is(err, errTooLarge):
 		return nil, &Error{Outcome: Unknown, Title: "ServiceBrokerBadResponse", Err: err,
 			Message: fmt.Sprintf("The service broker '%s' returned an invalid response: it is larger than %d bytes.", b.Name, k.limit)}
@@ -201,9 +213,25 @@ func (c *Client) do(ctx context.Context, b Broker, k call) (*reply, error) {
 		Message: fmt.Sprintf("The service broker '%s' could not be reached. Check that it runs at its address and that the address is right.", b.Name)}
 }
 
+// observed sends a request through the circuit breaker, counts it and records its span.
+func (c *Client) observed(ctx context.Context, b Broker, k call) (*reply, error) {
+	began := time.Now()
+	ctx, span := c.options.Tracer.Begin(ctx, "broker", "broker "+k.operation(), tracing.Client,
+		tracing.String("http.request.method", k.method), tracing.String("ingot.broker.id", b.GUID), tracing.String("ingot.broker.name", b.Name))
+	defer span.End()
+	r, err := c.breaker(b).Execute(func() (*reply, error) { return c.send(ctx, b, k) })
+	c.options.Metrics.observe(k, r, err, time.Since(began))
+	if err == nil {
+		span.Set(tracing.Int("http.response.status_code", r.status))
+	}
+	result := resultOf(r, err) // the error may contain the address of the broker
+	span.FailWhen(result != "ok", result)
+	return r, err
+}
+
 func isTimeout(err error) bool {
 	var t net.Error
-	return errors.As(err, &t) && t.Timeout()
+	return errors.Is(err, context.DeadlineExceeded) || errors.As(err, &t) && t.Timeout()
 }
 
 // neverSent reports whether the broker cannot have received the request.
@@ -236,7 +264,13 @@ func (c *Client) send(ctx context.Context, b Broker, k call) (*reply, error) {
 	req.Header.Set("Accept", "application/json")
 	req.Header.Set("Content-Type", "application/json")
 	req.Header.Set("X-Broker-Api-Version", Version)
-	req.Header.Set("X-Broker-Api-Request-Identity", uuid.NewString())
+	identity := logging.RequestID(ctx)
+	if identity == "" {
+		identity = uuid.NewString()
+	}
+	req.Header.Set("X-Broker-Api-Request-Identity", identity)
+	req.Header.Set("X-Vcap-Request-Id", identity)
+	tracing.Inject(ctx, req.Header)
 	if c.infoLocation != "" {
 		req.Header.Set("X-Api-Info-Location", c.infoLocation)
 	}

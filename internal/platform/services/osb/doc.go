@@ -9,5 +9,6 @@
 //
 // It must not import the platform's nouns, its store or its API.
 //
-// Imports: base/safedial, github.com/google/uuid, github.com/sony/gobreaker/v2.
+// Imports: base/logging, base/safedial, base/tracing, github.com/google/uuid,
+// github.com/prometheus/client_golang/prometheus, github.com/sony/gobreaker/v2.
 package osb

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 )
@@ -12,14 +13,18 @@ import (
 // maxReplaced limits the size of a file for Replace.
 const maxReplaced = 1 << 20
 
-// Replace reads a tar stream and replaces the files of a directory that it has, each
-// atomically: a program sees the old content or the new. If it fails while reading,
-// nothing has changed.
+// Replace reads a tar stream and replaces the files of a directory that it has, and of its
+// subdirectories, each atomically: a program sees the old content or the new. If it fails while
+// reading, nothing has changed. Directories may be read-only.
 func Replace(dir string, from io.Reader) (err error) {
 	var staged [][2]string // temporary and final name
+	open := map[string]fs.FileMode{}
 	defer func() {
 		for _, s := range staged {
 			os.Remove(s[0])
+		}
+		for name, mode := range open {
+			err = errors.Join(err, os.Chmod(name, mode)) //nolint:gosec // what it was before
 		}
 	}()
 	stream := &watched{Reader: from}
@@ -35,12 +40,19 @@ func Replace(dir string, from io.Reader) (err error) {
 		if err != nil {
 			return err
 		}
-		if h.Typeflag != tar.TypeReg || !filepath.IsLocal(h.Name) || h.Name == "." || h.Name != filepath.Base(h.Name) || h.Size > maxReplaced {
+		if h.Typeflag == tar.TypeDir && filepath.IsLocal(h.Name) {
+			continue // one that does not exist cannot have files to replace
+		}
+		if h.Typeflag != tar.TypeReg || !filepath.IsLocal(h.Name) || h.Name == "." || h.Name != filepath.Clean(h.Name) || h.Size > maxReplaced {
 			return fmt.Errorf("%q is not a small file of the directory", h.Name)
 		}
-		temporary, err := stage(dir, h, files)
+		in := filepath.Join(dir, filepath.Dir(h.Name)) //nolint:gosec // a local name
+		if err := writable(in, open); err != nil {
+			return err
+		}
+		temporary, err := stage(in, filepath.Base(h.Name), h, files)
 		if temporary != "" {
-			staged = append(staged, [2]string{temporary, filepath.Join(dir, h.Name)}) //nolint:gosec // a name without directories
+			staged = append(staged, [2]string{temporary, filepath.Join(in, filepath.Base(h.Name))})
 		}
 		if err != nil {
 			return err
@@ -67,9 +79,26 @@ func (w *watched) Read(p []byte) (int, error) {
 	return n, err
 }
 
+// writable makes a directory writable for its owner, and remembers what it was.
+func writable(dir string, was map[string]fs.FileMode) error {
+	info, err := os.Lstat(dir)
+	if err != nil {
+		return err
+	}
+	if !info.IsDir() {
+		return fmt.Errorf("%s is not a directory", dir)
+	}
+	const ownWrite = 0o200
+	if info.Mode()&ownWrite != 0 {
+		return nil
+	}
+	was[dir] = info.Mode().Perm()
+	return os.Chmod(dir, info.Mode().Perm()|ownWrite) //nolint:gosec // it is reset at the end
+}
+
 // stage writes a file of the stream beside the one that it replaces.
-func stage(dir string, h *tar.Header, content io.Reader) (name string, err error) {
-	f, err := os.CreateTemp(dir, "."+h.Name+".*")
+func stage(dir, base string, h *tar.Header, content io.Reader) (name string, err error) {
+	f, err := os.CreateTemp(dir, "."+base+".*")
 	if err != nil {
 		return "", err
 	}

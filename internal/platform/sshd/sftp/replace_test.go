@@ -73,7 +73,41 @@ func TestReplace(t *testing.T) {
 		t.Fatal(err)
 	}
 	want("replaced", "new a", "new b")
+	replaceBelow(t)
 	if info, err := os.Stat(filepath.Join(dir, "a")); err != nil || info.Mode().Perm() != 0o400 {
 		t.Errorf("the mode is %v, %v, want 0400", info.Mode(), err)
+	}
+}
+
+// replaceBelow replaces a file of a read-only subdirectory, which stays read-only.
+func replaceBelow(t *testing.T) {
+	t.Helper()
+	dir := t.TempDir()
+	sub := filepath.Join(dir, "db")
+	if err := os.Mkdir(sub, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(sub, "password"), []byte("old"), 0o444); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chmod(sub, 0o555); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.Chmod(sub, 0o755) })
+	stream := tarOf(t, tar.Header{Name: "db/", Typeflag: tar.TypeDir, Mode: 0o755}, tar.Header{Name: "db/password", Typeflag: tar.TypeReg, Mode: 0o444})
+	if err := Replace(dir, stream); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := os.ReadFile(filepath.Join(sub, "password")); err != nil || string(got) != "new db/password" {
+		t.Errorf("the file has %q, %v", got, err)
+	}
+	if info, err := os.Stat(sub); err != nil || info.Mode().Perm() != 0o555 {
+		t.Errorf("the directory has mode %v, %v", info.Mode(), err)
+	}
+	if all, _ := os.ReadDir(sub); len(all) != 1 {
+		t.Errorf("the directory has %d files, want 1", len(all))
+	}
+	if err := Replace(dir, tarOf(t, tar.Header{Name: "gone/password", Typeflag: tar.TypeReg, Mode: 0o444})); err == nil {
+		t.Error("a file of a directory that does not exist was replaced")
 	}
 }

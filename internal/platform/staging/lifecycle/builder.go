@@ -374,6 +374,7 @@ func (s *session) describe(rel release) (Result, Info, error) {
 		if manifest.NeedsSidecarMemory || config.NeedsSidecarMemory {
 			execution.NeedsSidecarMemory = true
 		}
+		execution.Sync = joinSync(execution.Sync, config.Sync, i == 0)
 	}
 	last := len(took) - 1
 	detected := firstOf(s.detected[last], took[last].BuildpackName, took[last].Name)
@@ -402,6 +403,21 @@ func (s *session) describe(rel release) (Result, Info, error) {
 		info.Config = &InfoConfig{EntrypointPrefix: rel.Config.EntrypointPrefix}
 	}
 	return result, info, nil
+}
+
+// joinSync adds what another buildpack declares. Changes can be synced only if all
+// buildpacks allow it.
+func joinSync(all, one *Sync, first bool) *Sync {
+	switch {
+	case one == nil || all == nil && !first:
+		return nil
+	case all == nil:
+		all = &Sync{}
+	}
+	return &Sync{
+		Restage:         slices.Concat([]string{}, all.Restage, one.Restage),
+		RestagePresence: slices.Concat(all.RestagePresence, one.RestagePresence),
+	}
 }
 
 func (s *session) versionFile(i int) string {

@@ -98,9 +98,14 @@ type launchFile struct {
 			CloudFoundry struct {
 				SidecarFor []string `yaml:"sidecar_for"`
 			} `yaml:"cloudfoundry"`
+			// Ingot has the keys of a sidecar in a manifest that Cloud Foundry does not have.
+			Ingot map[string]any `yaml:"ingot"`
 		} `yaml:"platforms"`
 	} `yaml:"processes"`
 }
+
+// runIn is the key that makes a process a sidecar of tasks.
+const runIn = "run-in"
 
 // ParseLaunch reads a launch.yml: process types, and the sidecars among them.
 func ParseLaunch(b []byte) (map[string]string, []Sidecar, error) {
@@ -115,7 +120,11 @@ func ParseLaunch(b []byte) (map[string]string, []Sidecar, error) {
 			return nil, nil, err
 		}
 		of := p.Platforms.CloudFoundry.SidecarFor
-		if len(of) == 0 {
+		own := p.Platforms.Ingot
+		if len(of) == 0 && own[runIn] == nil {
+			if len(own) > 0 {
+				return nil, nil, fmt.Errorf("the process %q has the keys of a sidecar in platforms.ingot, and is none: set sidecar_for in platforms.cloudfoundry", p.Type)
+			}
 			types[p.Type] = p.Command
 			continue
 		}
@@ -126,7 +135,15 @@ func ParseLaunch(b []byte) (map[string]string, []Sidecar, error) {
 		if err != nil {
 			return nil, nil, fmt.Errorf("the memory of the sidecar %q %w", p.Type, err)
 		}
-		sidecars = append(sidecars, Sidecar{Name: p.Type, ProcessTypes: of, Command: p.Command, Memory: memory})
+		one := Sidecar{Name: p.Type, ProcessTypes: of, Command: p.Command, Memory: memory}
+		if len(own) > 0 {
+			text, err := yaml.Marshal(own)
+			if err != nil {
+				return nil, nil, fmt.Errorf("the keys in platforms.ingot of the sidecar %q: %w", p.Type, err)
+			}
+			one.Options = string(text)
+		}
+		sidecars = append(sidecars, one)
 	}
 	return types, sidecars, nil
 }
@@ -166,6 +183,8 @@ type configFile struct {
 	Version  any    `yaml:"version"`
 	// NeedsSidecarMemory is ours: see Execution.
 	NeedsSidecarMemory bool `yaml:"needs_sidecar_memory"`
+	// Sync is ours too.
+	Sync *Sync `yaml:"sync"`
 }
 
 func (c configFile) version() string {
@@ -242,8 +261,8 @@ func Check(r Result) error {
 		if err := checkProcess(s.Name, s.Command); err != nil {
 			return err
 		}
-		if len(s.ProcessTypes) == 0 || s.Memory < 0 {
-			return fmt.Errorf("the sidecar %q is for no process, or has a negative amount of memory", s.Name)
+		if len(s.ProcessTypes) == 0 && s.Options == "" || s.Memory < 0 || len(s.Options) > maxFile {
+			return fmt.Errorf("the sidecar %q is for no process, has a negative amount of memory, or too many keys", s.Name)
 		}
 		for _, t := range s.ProcessTypes {
 			if !processType.MatchString(t) {

@@ -92,6 +92,9 @@ type Sidecar struct {
 	ProcessTypes []string `json:"process_types"`
 	Command      string   `json:"command"`
 	Memory       int      `json:"memory,omitempty"`
+	// Options are the keys of platforms.ingot, as YAML: what it asks for beyond
+	// Cloud Foundry, in the words of a manifest. The server reads them.
+	Options string `json:"options,omitempty"`
 }
 
 // Execution is the JSON in Result.ExecutionMetadata; empty when there is
@@ -100,6 +103,18 @@ type Execution struct {
 	// NeedsSidecarMemory means that the processes take all the memory they are
 	// told of, so that every sidecar has to say how much is its own.
 	NeedsSidecarMemory bool `json:"needs_sidecar_memory,omitempty"`
+	// Sync says which changes to the app need no build; nil means none.
+	Sync *Sync `json:"sync,omitempty"`
+}
+
+// Sync are the files of the app that a build depends on. All others are in the
+// droplet as they are in the package. Buildpacks declare it; a pattern is one of
+// path.Match, or a folder if it ends in a slash.
+type Sync struct {
+	// Restage are files whose content matters.
+	Restage []string `json:"restage" yaml:"restage"`
+	// RestagePresence are files of which only matters whether they exist.
+	RestagePresence []string `json:"restage_presence,omitempty" yaml:"restage_presence"`
 }
 
 // Info is staging_info.yml. The first three fields are Cloud Foundry's; the

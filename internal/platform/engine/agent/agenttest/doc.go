@@ -4,6 +4,6 @@
 //
 // Instances have no namespaces: they share the machine's ports and files.
 //
-// Imports: platform/agentproto, platform/engine, platform/engine/agent,
-// platform/engine/local, platform/initproto.
+// Imports: base/keyed, platform/agentproto, platform/engine,
+// platform/engine/agent, platform/engine/local, platform/initproto.
 package agenttest

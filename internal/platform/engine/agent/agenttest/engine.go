@@ -19,6 +19,7 @@ import (
 	"syscall"
 	"time"
 
+	"ingot/internal/base/keyed"
 	"ingot/internal/platform/engine"
 	"ingot/internal/platform/engine/agent"
 	"ingot/internal/platform/engine/local"
@@ -39,7 +40,7 @@ type Engine struct {
 	dialer    agent.Dialer
 	ports     *local.Ports
 	room      *local.Room
-	ids       local.Keyed
+	ids       keyed.Mutex
 
 	open  context.Context
 	close context.CancelFunc
@@ -97,7 +98,7 @@ func openAuthority(path string) (*agent.Authority, error) {
 
 // Describe describes the engine.
 func (e *Engine) Describe() engine.Description {
-	return engine.Description{Name: "agent", NoImages: "The engine of these tests runs no images."}
+	return engine.Description{Name: "agent", NoImages: "The engine of these tests runs no images.", NoMemberLimits: "The engine of these tests limits no members."}
 }
 
 func (e *Engine) client(d *local.Dir) *agent.Client {
@@ -113,6 +114,9 @@ func (e *Engine) Start(ctx context.Context, s engine.Spec) error {
 	}
 	if s.Image != nil {
 		return engine.NoImages(e.Describe().NoImages)
+	}
+	if s.LimitsMembers() {
+		return engine.NoMemberLimits(e.Describe().NoMemberLimits)
 	}
 	if len(s.Launch.Members) == 0 {
 		return errors.New("nothing to run")
@@ -314,14 +318,17 @@ func (e *Engine) destroy(ctx context.Context, d *local.Dir) error {
 	return d.Remove()
 }
 
-// List returns all instances.
-func (e *Engine) List(ctx context.Context) ([]engine.Instance, error) {
+// List returns instances.
+func (e *Engine) List(ctx context.Context, wanted engine.Wanted) ([]engine.Instance, error) {
 	dirs, err := local.List(e.root)
 	if err != nil {
 		return nil, err
 	}
 	list := make([]engine.Instance, 0, len(dirs))
 	for _, d := range dirs {
+		if !wanted.Of(d.Meta().Labels) {
+			continue
+		}
 		in, err := e.instance(ctx, d)
 		if err != nil {
 			return nil, err

@@ -56,6 +56,29 @@ profile() {
 	cat >"$DEPS/$INDEX/profile.d/$1"
 }
 
+# What buildpacks are detected by: a file that comes or goes may mean another one.
+DETECTED_BY=(package.json Staticfile go.mod '*.go' requirements.txt Pipfile setup.py pyproject.toml '*.py' composer.json '*.php'
+	'htdocs/*.php' 'public/*.php' Gemfile config.ru nginx.conf '*.jar' '*.war' '*.java' src/main/java/ WEB-INF/ META-INF/MANIFEST.MF
+	'bin/*' '*/bin/*' index.html)
+
+# sync_unless FILE... -- NAME...: the app's folder in the droplet is what was pushed
+# and what this build added, so that changes need no build, except of a FILE, which
+# the build read, and unless a NAME comes or goes. Both are patterns; one that ends
+# in a slash is a folder. To be called once, in finalize.
+sync_unless() {
+	local list=restage name
+	{
+		printf 'sync:\n  restage: ['
+		while (($# > 0)); do
+			if [[ $1 == -- ]]; then list=presence && printf ']\n  restage_presence: ['; else printf '%s, ' "$(yaml_text "$1")"; fi
+			shift
+		done
+		[[ $list == presence ]] || printf ']\n  restage_presence: ['
+		for name in "${DETECTED_BY[@]}"; do printf '%s, ' "$(yaml_text "$name")"; done
+		printf ']\n'
+	} >>"$DEPS/$INDEX/config.yml"
+}
+
 # staging_environment: see what buildpacks before this one supplied.
 staging_environment() {
 	local dir file

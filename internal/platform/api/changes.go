@@ -1,0 +1,189 @@
+package api
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+
+	"github.com/google/uuid"
+
+	"ingot/internal/base/fault"
+	"ingot/internal/base/web"
+	"ingot/internal/platform"
+	"ingot/internal/platform/actions"
+)
+
+// ErrNeedsBuild is returned by Blobs.PatchDroplet if a change cannot be applied to a
+// droplet without a build.
+var ErrNeedsBuild = errors.New("the change needs a build")
+
+// Patch is a change to the files of an app.
+type Patch struct {
+	Files   io.ReaderAt // a zip of new and changed files; nil if there are none
+	Size    int64
+	Deleted []string
+}
+
+// PatchedFiles are the paths that a change concerned.
+type PatchedFiles struct{ Added, Changed, Deleted []string }
+
+func (a *API) changeRoutes(g *web.Group) {
+	g.Within(uploads).Storing().Handle(http.MethodPost, "/v3/ingot/apps/{guid}/changes", web.Scope(writers...), a.createChange)
+}
+
+// changeBase finds the app of the path and what a change is applied to.
+func (a *API) changeBase(req *request, droplet string) (*platform.App, *platform.Droplet, *platform.Package, error) {
+	app, err := a.appFor(req, platform.Develop)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	if err := a.needFlag(req, "app_bits_upload"); err != nil {
+		return nil, nil, nil, err
+	}
+	if droplet == "" { // not read yet
+		return app, nil, nil, nil
+	}
+	base, pkg, err := actions.ChangeBase(req.tx, app, droplet)
+	return app, base, pkg, err
+}
+
+// createChange makes a package of an app's files as they are now, of which the client
+// sends those that differ from the current droplet's, and a droplet with them if that
+// needs no build.
+func (a *API) createChange(w http.ResponseWriter, r *http.Request) error {
+	err := a.store.View(r.Context(), func(tx platform.Tx) error {
+		_, _, _, err := a.changeBase(newRequest(tx, r), "")
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	u, err := a.readUpload(r)
+	if err != nil {
+		return err
+	}
+	defer u.Close()
+	body, err := u.changes()
+	if err != nil {
+		return err
+	}
+	var base *platform.Droplet
+	var from *platform.Package
+	err = a.store.View(r.Context(), func(tx platform.Tx) (err error) {
+		_, base, from, err = a.changeBase(newRequest(tx, r), body.Droplet.GUID)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	patch := Patch{Size: u.size, Deleted: body.Deleted}
+	if u.file != nil {
+		patch.Files = u.file
+	}
+	made := newChange()
+	if err := a.storeChange(w, r, base, from, patch, made); err != nil {
+		a.discardChange(r.Context(), made)
+		return err
+	}
+	return nil
+}
+
+// change is the package and the droplet that a change makes.
+type change struct {
+	pkg     *platform.Package
+	droplet *platform.Droplet
+}
+
+func newChange() change {
+	return change{&platform.Package{Resource: platform.Resource{GUID: uuid.NewString()}}, &platform.Droplet{Resource: platform.Resource{GUID: uuid.NewString()}}}
+}
+
+// storeChange stores the files of a change and then its rows.
+func (a *API) storeChange(w http.ResponseWriter, r *http.Request, base *platform.Droplet, from *platform.Package, patch Patch, made change) error {
+	built, why, err := a.patch(r.Context(), base, from, patch, made)
+	if err != nil {
+		return err
+	}
+	pkg, droplet := made.pkg, made.droplet
+	if !built {
+		droplet = nil
+	}
+	return a.perform(w, r, http.StatusCreated, func(req *request) (any, error) {
+		app, again, _, err := a.changeBase(req, base.GUID)
+		if err != nil {
+			return nil, err
+		}
+		if err := a.platform.ApplyChange(req.tx, req.caller.actor(), app, again, pkg, droplet); err != nil {
+			return nil, err
+		}
+		out := map[string]any{"package": relationData{pkg.GUID}, "droplet": nil, "build_reason": orNull(why)}
+		if droplet != nil {
+			out["droplet"] = relationData{droplet.GUID}
+		}
+		return out, nil
+	})
+}
+
+// discardChange deletes the files of a change that failed: they are copies of all files of the
+// app, and a client could fill the disk with requests that it breaks off. If it is not known
+// whether their rows were stored, they are left to the sweep.
+func (a *API) discardChange(ctx context.Context, made change) {
+	ctx = context.WithoutCancel(ctx)
+	err := a.store.View(ctx, func(tx platform.Tx) error {
+		_, err := tx.Packages().Get(made.pkg.GUID)
+		return err
+	})
+	if !fault.Is(err, fault.NotFound) {
+		return
+	}
+	if err := a.blobs.DiscardPatched(ctx, made.pkg.GUID, made.droplet.GUID); err != nil {
+		a.log.WarnContext(ctx, "the files of a failed change are left for now", "error", err)
+	}
+}
+
+// patch stores the files of a change. built is false if the droplet needs a build; then the
+// text says why.
+func (a *API) patch(ctx context.Context, base *platform.Droplet, from *platform.Package, patch Patch, made change) (built bool, why string, err error) {
+	pkg, d := made.pkg, made.droplet
+	var files PatchedFiles
+	if pkg.Checksum, files, err = a.blobs.PatchPackage(ctx, from.GUID, pkg.GUID, patch); err != nil {
+		return false, "", err
+	}
+	rules := platform.SyncRulesOf(base)
+	if rules == nil {
+		return false, "its buildpack needs a build for every change", nil
+	}
+	if name := rules.NeedsBuild(files.Changed, append(files.Added, files.Deleted...)); name != "" {
+		return false, name + " changed", nil
+	}
+	d.Checksum, d.Size, err = a.blobs.PatchDroplet(ctx, base.GUID, d.GUID, patch)
+	if errors.Is(err, ErrNeedsBuild) {
+		return false, "the files of the droplet differ from those of the package", nil
+	}
+	return true, "", err
+}
+
+// changes is the description of a change in an upload.
+func (u *upload) changes() (body changeBody, err error) {
+	if u.resources == "" {
+		return body, fault.Invalid("Upload must include the field 'resources' with the droplet and the deleted files")
+	}
+	if err := json.Unmarshal([]byte(u.resources), &body); err != nil {
+		return body, fault.Wrap(err, fault.Unprocessable, "Resources is not a valid JSON object")
+	}
+	switch {
+	case body.Droplet.GUID == "":
+		return body, fault.Invalid("Droplet must be named by its guid")
+	case u.file == nil && len(body.Deleted) == 0:
+		return body, fault.Invalid("Upload must include either changed or deleted files")
+	}
+	return body, nil
+}
+
+type changeBody struct {
+	// Droplet is the one that the files differ from.
+	Droplet relationData `json:"droplet"`
+	Deleted []string     `json:"deleted"`
+}
