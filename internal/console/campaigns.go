@@ -1,0 +1,133 @@
+package console
+
+import (
+	"net/http"
+	"net/url"
+	"strings"
+
+	"ingot/internal/base/fault"
+	"ingot/internal/base/web"
+)
+
+// secondVersion selects the API with senders, campaign types and campaigns.
+var secondVersion = map[string]string{"X-NOTIFICATIONS-VERSION": "2"}
+
+// sender is the sender of campaigns.
+type sender struct {
+	ID    string
+	Name  string
+	Types []campaignType `json:"-"`
+}
+
+type campaignType struct {
+	ID          string
+	Name        string
+	Description string
+	Critical    bool
+	Key         string `json:"-"` // in the form of a message
+}
+
+// campaignPrefix begins the kind of a message that is a campaign: it is followed by the ids of its
+// sender and its type.
+const campaignPrefix = "campaign:"
+
+// senders returns the senders of the console with their campaign types.
+func (c *caller) senders() ([]sender, error) {
+	var answer struct{ Senders []sender }
+	if err := c.with(secondVersion, http.MethodGet, "/senders", nil, &answer); err != nil {
+		return nil, err
+	}
+	for i := range answer.Senders {
+		s := &answer.Senders[i]
+		var types struct {
+			Types []campaignType `json:"campaign_types"`
+		}
+		if err := c.with(secondVersion, http.MethodGet, "/senders/"+url.PathEscape(s.ID)+"/campaign_types", nil, &types); err != nil && !gone(err) {
+			return nil, err
+		}
+		s.Types = types.Types
+		for j := range s.Types {
+			s.Types[j].Key = campaignPrefix + s.ID + "/" + s.Types[j].ID
+		}
+	}
+	return answer.Senders, nil
+}
+
+// campaign returns the ids of the sender and the type of a message that is a campaign.
+func (m *message) campaign() (senderID, typeID string, ok bool) {
+	ids, ok := strings.CutPrefix(m.Kind, campaignPrefix)
+	senderID, typeID, _ = strings.Cut(ids, "/")
+	return senderID, typeID, ok
+}
+
+// checkCampaign returns an error for what a campaign cannot do.
+func (m *message) checkCampaign() error {
+	switch {
+	case m.To == toEveryone || m.To == toScope || m.Role != "" && m.To == toOrg:
+		return fault.New(fault.Unprocessable, "A campaign is sent to a user, a space, an organization or an address. Choose a kind to send to everyone, a scope or a role.")
+	case m.Subject == "":
+		return fault.New(fault.Unprocessable, "A campaign needs a subject.")
+	}
+	return nil
+}
+
+// campaignBody returns the body of a campaign.
+func (m *message) campaignBody(typeID string) map[string]any {
+	key := map[string]string{toUser: "users", toSpace: "spaces", toOrg: "orgs", toEmail: "emails"}[m.To]
+	return map[string]any{
+		"send_to": map[string][]string{key: {m.id()}}, "campaign_type_id": typeID,
+		"subject": m.Subject, "text": m.Text, "html": m.HTML, "reply_to": m.ReplyTo,
+	}
+}
+
+type campaignsData struct {
+	Senders     []sender
+	MayCritical bool
+	// Curl is a command that lists senders; Create and Delete change them.
+	Curl, Create, Delete string
+}
+
+// campaigns is GET /console/notifications/campaigns: the senders and campaign types of the console.
+func (c *Console) campaigns(w http.ResponseWriter, r *http.Request, s *Session) error {
+	const auth = ` -H "$A" -H 'X-NOTIFICATIONS-VERSION: 2'`
+	d := &campaignsData{
+		MayCritical: s.has(scopeCritical), Curl: `curl "$N/senders"` + auth,
+		Create: `curl "$N/senders"` + auth + ` -d '{"name": "NAME"}'`, Delete: `curl -X DELETE "$N/senders/ID"` + auth,
+	}
+	var err error
+	if d.Senders, err = c.notifications(r, s).senders(); err != nil {
+		return err
+	}
+	return c.showNotifications(w, r, s, http.StatusOK, "campaigns.html", "Campaigns", page{Data: d})
+}
+
+// changeCampaigns calls the second version of the API and goes back to the page.
+func (c *Console) changeCampaigns(w http.ResponseWriter, r *http.Request, s *Session, method, path string, body any) error {
+	if err := c.notifications(r, s).with(secondVersion, method, path, body, nil); err != nil {
+		return err
+	}
+	return toNotifications(w, r, "/campaigns", "campaigns")
+}
+
+// createSender is POST /console/notifications/campaigns/senders, with the field name.
+func (c *Console) createSender(w http.ResponseWriter, r *http.Request, s *Session) error {
+	return c.changeCampaigns(w, r, s, http.MethodPost, "/senders", map[string]string{"name": strings.TrimSpace(r.PostForm.Get("name"))})
+}
+
+// deleteSender is POST /console/notifications/campaigns/senders/ID/delete.
+func (c *Console) deleteSender(w http.ResponseWriter, r *http.Request, s *Session) error {
+	return c.changeCampaigns(w, r, s, http.MethodDelete, "/senders/"+url.PathEscape(web.Param(r, "sender")), nil)
+}
+
+// createType is POST /console/notifications/campaigns/senders/ID/types, with the fields name,
+// description and critical.
+func (c *Console) createType(w http.ResponseWriter, r *http.Request, s *Session) error {
+	return c.changeCampaigns(w, r, s, http.MethodPost, "/senders/"+url.PathEscape(web.Param(r, "sender"))+"/campaign_types", map[string]any{
+		"name": strings.TrimSpace(r.PostForm.Get("name")), "description": strings.TrimSpace(r.PostForm.Get("description")), "critical": r.PostForm.Get("critical") != "",
+	})
+}
+
+// deleteType is POST /console/notifications/campaigns/types/ID/delete.
+func (c *Console) deleteType(w http.ResponseWriter, r *http.Request, s *Session) error {
+	return c.changeCampaigns(w, r, s, http.MethodDelete, "/campaign_types/"+url.PathEscape(web.Param(r, "type")), nil)
+}

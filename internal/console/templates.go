@@ -1,0 +1,330 @@
+package console
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+
+	"ingot/internal/base/fault"
+	"ingot/internal/base/web"
+)
+
+// defaultTemplate is the id of the default template.
+const defaultTemplate = "default"
+
+// mailTemplate is a template as the API has it.
+type mailTemplate struct {
+	Name     string          `json:"name"`
+	Subject  string          `json:"subject"`
+	Text     string          `json:"text"`
+	HTML     string          `json:"html"`
+	Metadata json.RawMessage `json:"metadata,omitempty"`
+}
+
+type templateRow struct {
+	ID, Name string
+	Uses     []string
+}
+
+type templatesData struct {
+	Rows     []templateRow
+	MayWrite bool
+	Command  string
+}
+
+// templates is GET /console/notifications/templates.
+func (c *Console) templates(w http.ResponseWriter, r *http.Request, s *Session) error {
+	call := c.notifications(r, s)
+	rows, err := call.templates()
+	if err != nil {
+		return err
+	}
+	if s.has(scopeNotifyManage) {
+		sources, err := call.sources()
+		if err != nil {
+			return err
+		}
+		for i := range rows {
+			rows[i].Uses = usesOf(rows[i].ID, sources)
+		}
+	}
+	return c.showNotifications(w, r, s, http.StatusOK, "templates.html", "Templates", page{Data: &templatesData{
+		Rows: rows, MayWrite: s.has(scopeTemplatesWrite), Command: command("ingot", "notifications", "templates"),
+	}})
+}
+
+// templates returns all templates by name, the default one first.
+func (c *caller) templates() ([]templateRow, error) {
+	var named map[string]struct{ Name string }
+	if err := c.get(&named, "/templates", nil); err != nil {
+		return nil, err
+	}
+	rows := make([]templateRow, 0, len(named)+1)
+	for id, t := range named {
+		rows = append(rows, templateRow{ID: id, Name: t.Name})
+	}
+	slices.SortFunc(rows, func(a, b templateRow) int {
+		return cmp.Or(strings.Compare(strings.ToLower(a.Name), strings.ToLower(b.Name)), strings.Compare(a.ID, b.ID))
+	})
+	return append([]templateRow{{ID: defaultTemplate, Name: "Default template"}}, rows...), nil
+}
+
+// usesOf returns what uses a template: clients, and kinds as CLIENT/KIND.
+func usesOf(id string, sources []source) []string {
+	var uses []string
+	for _, src := range sources {
+		if src.Template == id && id != defaultTemplate {
+			uses = append(uses, src.ID)
+		}
+		for _, k := range src.Kinds {
+			// Without its own, a kind uses that of the client.
+			if k.Template == id && (id != defaultTemplate || src.Template == defaultTemplate) {
+				uses = append(uses, src.ID+"/"+k.ID)
+			}
+		}
+	}
+	return uses
+}
+
+// templateProblem is an error in a template, with its line and column.
+type templateProblem struct {
+	Part    string `json:"part"`
+	Line    int    `json:"line"`
+	Column  int    `json:"column"`
+	Message string `json:"message"`
+}
+
+// partProblems are those of one part.
+type partProblems struct {
+	Part string
+	List []templateProblem
+}
+
+type templateVariable struct {
+	Name        string `json:"name"`
+	Description string `json:"description"`
+}
+
+type templateData struct {
+	ID                                    string // empty for a new one
+	Name, Subject, Text, HTML             string
+	Metadata                              string
+	SampleSubject, SampleText, SampleHTML string
+	Variables                             []templateVariable
+	Problems                              map[string][]templateProblem // by part
+	Error                                 string
+	MayWrite, IsDefault                   bool
+	Command                               string
+	Delete                                string
+}
+
+// newTemplate is GET /console/notifications/templates/new.
+func (c *Console) newTemplate(w http.ResponseWriter, r *http.Request, s *Session) error {
+	return c.editor(w, r, s, http.StatusOK, &templateData{
+		Subject: "{{.Subject}}", Metadata: "{}",
+		Text: "{{.Text}}\n{{if .UnsubscribeURL}}\n-- \nUnsubscribe: {{.UnsubscribeURL}}{{end}}",
+		HTML: "<h1>{{.Subject}}</h1>\n{{.HTML}}\n{{if .UnsubscribeURL}}<p><a href=\"{{.UnsubscribeURL}}\">Unsubscribe</a></p>{{end}}",
+	})
+}
+
+// template is GET /console/notifications/templates/ID.
+func (c *Console) template(w http.ResponseWriter, r *http.Request, s *Session) error {
+	id := web.Param(r, "template")
+	var t mailTemplate
+	if err := c.notifications(r, s).get(&t, "/templates/"+url.PathEscape(id), nil); err != nil {
+		return err
+	}
+	var b bytes.Buffer
+	if json.Indent(&b, t.Metadata, "", "  ") != nil {
+		b.Write(t.Metadata)
+	}
+	return c.editor(w, r, s, http.StatusOK, &templateData{ID: id, Name: t.Name, Subject: t.Subject, Text: t.Text, HTML: t.HTML, Metadata: b.String()})
+}
+
+// editor shows the editor of a template.
+func (c *Console) editor(w http.ResponseWriter, r *http.Request, s *Session, status int, d *templateData) error {
+	if err := need(s, scopeTemplatesRead); err != nil {
+		return err
+	}
+	var answer struct{ Variables []templateVariable }
+	if err := c.notifications(r, s).get(&answer, "/template_variables", nil); err != nil {
+		return err
+	}
+	d.Variables, d.IsDefault = answer.Variables, d.ID == defaultTemplate
+	// The default template is shared by everyone, and what other clients made belongs to them.
+	d.MayWrite = s.has(scopeTemplatesWrite) && (!d.IsDefault || s.has(scopeNotifyAdmin))
+	d.Command = command("ingot", "notifications", "templates", "--create", cmp.Or(d.Name, "NAME"), "--subject", cmp.Or(d.Subject, "SUBJECT"), "--text", "@mail.txt", "--html", "@mail.html")
+	if d.ID != "" {
+		d.Command = command("curl", "-X", "PUT") + ` "$N` + "/templates/" + url.PathEscape(d.ID) + `" -H "$A" -d @template.json`
+		d.Delete = command("curl", "-X", "DELETE") + ` "$N` + "/templates/" + url.PathEscape(d.ID) + `" -H "$A"`
+	}
+	title := d.Name
+	if d.ID == "" {
+		title = "New template"
+	}
+	return c.showNotifications(w, r, s, status, "template.html", "Templates", page{Title: cmp.Or(title, d.ID), Data: d})
+}
+
+// templateOf reads the editor's form.
+func templateOf(r *http.Request) *templateData {
+	f := r.PostForm
+	return &templateData{
+		Name: strings.TrimSpace(f.Get("name")), Subject: f.Get("subject"), Text: unix(f.Get("text")), HTML: unix(f.Get("html")), Metadata: unix(f.Get("metadata")),
+		SampleSubject: f.Get("sample_subject"), SampleText: unix(f.Get("sample_text")), SampleHTML: unix(f.Get("sample_html")),
+	}
+}
+
+// source returns the parts as the API wants them for a check.
+func (d *templateData) source() map[string]string {
+	return map[string]string{"subject": d.Subject, "text": d.Text, "html": d.HTML}
+}
+
+// check returns the errors of a template.
+func (c *caller) check(d *templateData) ([]templateProblem, error) {
+	answer := struct{ Problems []templateProblem }{[]templateProblem{}}
+	err := c.do(http.MethodPost, "/templates/check", d.source(), &answer)
+	for i := range answer.Problems {
+		// The editor has a list of them.
+		p := &answer.Problems[i]
+		p.Message, _, _ = strings.Cut(p.Message, "; known are ")
+	}
+	return answer.Problems, err
+}
+
+type rendered struct {
+	Subject string `json:"subject"`
+	Text    string `json:"text"`
+	HTML    string `json:"html"`
+}
+
+// preview returns how a message with the template would look.
+func (c *caller) preview(d *templateData) (*rendered, error) {
+	var out rendered
+	err := c.do(http.MethodPost, "/templates/preview", map[string]any{
+		"template": d.source(), "message": map[string]string{"subject": d.SampleSubject, "text": d.SampleText, "html": d.SampleHTML},
+	}, &out)
+	return &out, err
+}
+
+// checkTemplate is POST /console/notifications/templates/check, for scripts: the errors of the
+// editor's fields, or the subject that they give.
+func (c *Console) checkTemplate(w http.ResponseWriter, r *http.Request, s *Session) error {
+	d, call := templateOf(r), c.notifications(r, s)
+	problems, err := call.check(d)
+	if err != nil {
+		return err
+	}
+	answer := struct {
+		Problems []templateProblem `json:"problems"`
+		Subject  string            `json:"subject"`
+	}{Problems: problems}
+	if len(problems) == 0 {
+		shown, err := call.preview(d)
+		if err != nil {
+			return err
+		}
+		answer.Subject = shown.Subject
+	}
+	web.WriteJSON(w, http.StatusOK, answer)
+	return nil
+}
+
+// previewTemplate is POST /console/notifications/templates/preview: a document for a frame. The
+// field view is text for the text part; dark is set for dark colors.
+func (c *Console) previewTemplate(w http.ResponseWriter, r *http.Request, s *Session) error {
+	d, call := templateOf(r), c.notifications(r, s)
+	dark := r.PostForm.Get("dark") != ""
+	problems, err := call.check(d)
+	if err != nil {
+		return err
+	}
+	shown := &rendered{}
+	if len(problems) == 0 {
+		if shown, err = call.preview(d); err != nil {
+			return err
+		}
+	}
+	if len(problems) == 0 && r.PostForm.Get("view") != "text" {
+		if shown.HTML == "" {
+			shown.HTML = "<p>Messages with this template have no HTML part.</p>"
+		}
+		writeFrame(w, r, dark, []byte(shown.HTML)) // without active content, in a document that cannot run any
+		return nil
+	}
+	html, err := c.pages.render("preview.html", map[string]any{"Subject": shown.Subject, "Text": shown.Text, "Problems": problems})
+	if err != nil {
+		return err
+	}
+	writeFrame(w, r, dark, html)
+	return nil
+}
+
+// saveTemplate is POST /console/notifications/templates/save for a new template, and
+// /console/notifications/templates/ID/save for another one. With the field test, a test is sent
+// to the user. An error is shown in the editor, which keeps what was written.
+func (c *Console) saveTemplate(w http.ResponseWriter, r *http.Request, s *Session) error {
+	d, call := templateOf(r), c.notifications(r, s)
+	d.ID = web.Param(r, "template")
+	id, err := call.saveTemplate(d)
+	done := "template"
+	if err == nil {
+		if d.ID = id; r.PostForm.Get("test") != "" {
+			done = "template-test"
+			err = call.do(http.MethodPost, "/templates/"+url.PathEscape(id)+"/test", map[string]string{"subject": d.SampleSubject, "text": d.SampleText, "html": d.SampleHTML}, nil)
+		}
+	}
+	if err == nil {
+		return toNotifications(w, r, "/templates/"+url.PathEscape(id), done)
+	}
+	text, ok := forUsers(err)
+	if !ok {
+		return err
+	}
+	d.Error = text
+	problems, err := call.check(d)
+	if err != nil {
+		return err
+	}
+	d.Problems = map[string][]templateProblem{}
+	for _, p := range problems {
+		d.Problems[p.Part] = append(d.Problems[p.Part], p)
+	}
+	if len(problems) > 0 {
+		d.Error = "The template was not saved: it has errors."
+	}
+	return c.editor(w, r, s, http.StatusUnprocessableEntity, d)
+}
+
+// saveTemplate creates or replaces a template and returns its id.
+func (c *caller) saveTemplate(d *templateData) (string, error) {
+	t := mailTemplate{Name: d.Name, Subject: d.Subject, Text: d.Text, HTML: d.HTML}
+	if text := strings.TrimSpace(d.Metadata); text != "" {
+		if !json.Valid([]byte(text)) {
+			return "", fault.New(fault.Unprocessable, "The metadata is not JSON.")
+		}
+		t.Metadata = json.RawMessage(text)
+	}
+	if t.Name == "" {
+		return "", fault.New(fault.Unprocessable, "The template needs a name.")
+	}
+	if d.ID != "" {
+		return d.ID, c.do(http.MethodPut, "/templates/"+url.PathEscape(d.ID), t, nil)
+	}
+	var made struct {
+		ID string `json:"template-id"`
+	}
+	err := c.do(http.MethodPost, "/templates", t, &made)
+	return made.ID, err
+}
+
+// deleteTemplate is POST /console/notifications/templates/ID/delete.
+func (c *Console) deleteTemplate(w http.ResponseWriter, r *http.Request, s *Session) error {
+	if err := c.notifications(r, s).do(http.MethodDelete, "/templates/"+url.PathEscape(web.Param(r, "template")), nil, nil); err != nil {
+		return err
+	}
+	return toNotifications(w, r, "/templates", "template-deleted")
+}
