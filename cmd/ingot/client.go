@@ -22,9 +22,21 @@ func others() []cli.Other {
 	if _, err := parser.AddGroup("Commands", "", &options{}); err != nil {
 		return nil // parse reports it
 	}
+	return othersOf(parser.Command)
+}
+
+// othersOf returns the commands of a command.
+func othersOf(c *flags.Command) []cli.Other {
 	var all []cli.Other
-	for _, c := range parser.Commands() {
-		all = append(all, cli.Other{Name: c.Name, Summary: c.ShortDescription})
+	for _, c := range c.Commands() {
+		o := cli.Other{Name: c.Name, Summary: c.ShortDescription, Flags: []string{"--help"}, Sub: othersOf(c)}
+		if len(o.Sub) == 0 || c.SubcommandsOptional {
+			for _, option := range ownOptions(c) {
+				o.Flags = append(o.Flags, "--"+option.LongName)
+			}
+		}
+		slices.Sort(o.Flags)
+		all = append(all, o)
 	}
 	return all
 }

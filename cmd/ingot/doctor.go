@@ -171,7 +171,7 @@ func (p *process) engine(ctx context.Context) cli.Finding {
 		return cli.Finding{Name: "engine", State: cli.FindingMissing, Get: "apps run on Linux only; the client runs everywhere"}
 	}
 	f := cli.Finding{Name: "engine", State: cli.FindingOK, Found: "container (a test container worked)"}
-	if err := choice.TryContainers(ctx, p.getenv("INGOT_PROGRAMS")); err != nil {
+	if err := choice.TryContainers(ctx, programsDir(p.getenv("INGOT_PROGRAMS"))); err != nil {
 		f = cli.Finding{
 			Name: "engine", State: cli.FindingNote, Found: "process (WITHOUT isolation)",
 			Get: fmt.Sprintf("a test container failed: %v. Containers need root and runc; --engine process has no requirements", err),

@@ -26,7 +26,7 @@ func (p *process) down(o downOptions) error {
 	}
 	ctx, stop := p.untilAsked(log)
 	defer stop()
-	ended, err := system.Down(ctx, o.DataDir, o.Programs, log)
+	ended, err := system.Down(ctx, o.DataDir, programsDir(o.Programs), log)
 	p.tellEnded(ended)
 	if ctx.Err() != nil && err != nil {
 		return fmt.Errorf("interrupted: %w; run 'ingot down' again to continue", context.Cause(ctx))

@@ -22,9 +22,10 @@ import (
 
 // options are all commands with their flags.
 type options struct {
-	Up   upOptions   `command:"up" description:"Run the server" long-description:"Runs the server until it is interrupted. Every flag can also be set with the environment variable shown beside it."`
-	Down downOptions `command:"down" description:"Stop the server and its apps" long-description:"Stops the server of a data directory and everything that keeps running without it: app instances with their networks and mounts, and the databases of services. The data is kept: the next 'ingot up' starts the apps."`
-	Keys struct {
+	Up     upOptions     `command:"up" description:"Run the server" long-description:"Runs the server until it is interrupted. Every flag can also be set with the environment variable shown beside it."`
+	Down   downOptions   `command:"down" description:"Stop the server and its apps" long-description:"Stops the server of a data directory and everything that keeps running without it: app instances with their networks and mounts, and the databases of services. The data is kept: the next 'ingot up' starts the apps."`
+	Reload reloadOptions `command:"reload" description:"Restart the server without interrupting requests" long-description:"Replaces the server of a data directory by a new process of the installed program, with the same flags and environment. Apps continue, requests and connections too: the new process takes over the listening sockets, and the old one finishes its requests. If the new process does not start, the old one continues. This is how to upgrade, see docs/upgrading.md."`
+	Keys   struct {
 		Rotate struct {
 			DataDir string `long:"data-dir" env:"INGOT_DATA_DIR" value-name:"DIR" description:"Data directory of the server"`
 		} `command:"rotate-encryption" description:"Add a new encryption key" long-description:"Adds a new key for encrypting the secrets in the database. It takes effect after a restart of the server."`
@@ -39,17 +40,22 @@ type options struct {
 	Broker        brokerOptions        `command:"broker" description:"Check service brokers"`
 	Blob          blobOptions          `command:"blob" description:"Move packages, droplets and buildpacks"`
 	DB            dbOptions            `command:"db" description:"Copy or migrate the database"`
+	Backup        backupOptions        `command:"backup" subcommands-optional:"true" description:"Back up a running server" long-description:"Writes a backup of a server, which may be running, to TARGET: a file, a directory or s3://BUCKET/PREFIX?PARAMETERS as for --blob-url. A file is complete by itself. A directory or bucket keeps many backups, each of which adds only what is new. A backup is encrypted and contains the databases, keys, packages, droplets, buildpacks and the data of service instances; see docs/backup.md."`
+	Restore       restoreOptions       `command:"restore" description:"Restore a server from a backup" long-description:"Restores a backup into an empty data directory, on this or another machine. Everything is checked before the directory becomes usable; if it fails, the directory stays empty. See docs/backup.md."`
+	Man           manOptions           `command:"man" description:"Write manual pages" long-description:"Prints the manual page ingot(1) for man, as in 'ingot man | man -l -', or writes the pages of all commands into a directory."`
 	Version       struct{}             `command:"version" description:"Show the version"`
 	Help          struct{}             `command:"help" description:"Show help for a command"`
 }
 
 // upOptions are the flags of `ingot up`.
 type upOptions struct {
+	Replace             bool   `long:"replace" env:"INGOT_REPLACE" description:"Take over from the server that uses the data directory, without failing a request; without such a server, start as usual"`
 	DataDir             string `long:"data-dir" env:"INGOT_DATA_DIR" value-name:"DIR" description:"Directory for all data"`
 	Listen              string `long:"listen" env:"INGOT_LISTEN" value-name:"HOST:PORT" description:"Address of the platform API and authorization server; port 0 selects a free port, here and below"`
 	NotificationsListen string `long:"notifications-listen" env:"INGOT_NOTIFICATIONS_LISTEN" value-name:"HOST:PORT" description:"Address of the notification service"`
 	SSHListen           string `long:"ssh-listen" env:"INGOT_SSH_LISTEN" value-name:"HOST:PORT" description:"Address of the ssh gateway to app instances"`
-	AdminListen         string `long:"admin-listen" env:"INGOT_ADMIN_LISTEN" value-name:"HOST:PORT" description:"Address for metrics, health and profiling; it has no authentication, so keep it on loopback"`
+	AdminListen         string `long:"admin-listen" env:"INGOT_ADMIN_LISTEN" value-name:"HOST:PORT" description:"Address for metrics, health and profiling; if it is not on loopback, a token is needed"`
+	AdminTokenFile      string `long:"admin-token-file" env:"INGOT_ADMIN_TOKEN_FILE" value-name:"FILE" description:"File with the token of the admin address (default: the variable INGOT_ADMIN_TOKEN)"`
 	Domain              string `long:"domain" env:"INGOT_DOMAIN" value-name:"NAME" description:"Domain of the server's host names"`
 	TCPPorts            string `long:"tcp-ports" env:"INGOT_TCP_PORTS" value-name:"LIST" description:"Ports of TCP routes, on the address of --listen, such as 1024-1123,2000; none disables TCP routes"`
 	Engine              string `long:"engine" env:"INGOT_ENGINE" value-name:"auto|container|process|kubernetes" description:"How apps run: in containers (requires root and runc), as plain processes (no isolation) or as Pods of a Kubernetes cluster; auto keeps the engine of the data directory and, on the first start, selects containers if a test container works"`
@@ -61,20 +67,46 @@ type upOptions struct {
 	BlobURL             string `long:"blob-url" env:"INGOT_BLOB_URL" value-name:"URL" description:"Bucket for packages, droplets and buildpacks, s3://BUCKET/PREFIX?endpoint=https://HOST (default: the data directory); keys come from AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, see blobs.md"`
 	BlobRedirect        bool   `long:"blob-redirect" env:"INGOT_BLOB_REDIRECT" description:"Redirect downloads of packages and droplets to the bucket of --blob-url, with URLs that are valid for 5 minutes"`
 	LogStore            string `long:"log-store" env:"INGOT_LOG_STORE" value-name:"auto|files|postgres" description:"Where log lines of apps are kept: in files of the data directory, or in the PostgreSQL of --database-url, where several servers share them; auto selects files, and PostgreSQL with the engine kubernetes"`
+	tlsOptions
 	kubernetesOptions
 	mailOptions
-	AuthURL        string        `long:"auth-url" env:"INGOT_AUTH_URL" value-name:"URL" description:"External UAA-compatible authorization server (default: the built-in one)"`
-	PublicURL      string        `long:"public-url" env:"INGOT_PUBLIC_URL" value-name:"URL" description:"URL at which clients reach this server, if different from --listen; it is the issuer of tokens and must be the same for all servers on one database"`
-	Demo           bool          `long:"demo" env:"INGOT_DEMO" description:"Create the org demo with the space dev for trying things out"`
-	PasswordGrant  string        `long:"password-grant" env:"INGOT_PASSWORD_GRANT" value-name:"on|off" description:"Allow users to log in with a password at the token endpoint, as 'cf login' does"`
-	PostgresURL    string        `long:"postgres-url" env:"INGOT_POSTGRES_URL" value-name:"URL" description:"External PostgreSQL server for the service postgres, postgres://USER:PASSWORD@HOST:PORT (default: a local server, if installed)"`
-	MySQLURL       string        `long:"mysql-url" env:"INGOT_MYSQL_URL" value-name:"URL" description:"External MariaDB server for the service mysql, mysql://USER:PASSWORD@HOST:PORT (default: a local server, if installed)"`
-	BrokerTimeout  time.Duration `long:"broker-timeout" env:"INGOT_BROKER_TIMEOUT" value-name:"DURATION" description:"Timeout of requests to service brokers (default: 60s)"`
-	InsecureRegs   string        `long:"insecure-registries" env:"INGOT_INSECURE_REGISTRIES" value-name:"LIST" description:"Registries of container images that do not use TLS, such as registry.example.com:5000; those on loopback addresses need not be listed"`
-	DrainNetworks  string        `long:"drain-networks" env:"INGOT_DRAIN_NETWORKS" value-name:"LIST" description:"Private networks that log drains may send to, in addition to --allow-networks"`
-	DiskReserve    int64         `long:"disk-reserve" env:"INGOT_DISK_RESERVE" value-name:"MIB" description:"Minimum free space on the data directory's disk: below it, uploads, builds and starts are refused (default: a twentieth of the disk, at most 256)"`
-	TrustedProxies string        `long:"trusted-proxies" env:"INGOT_TRUSTED_PROXIES" value-name:"LIST" description:"Addresses or networks of proxies whose X-Forwarded-For header is trusted for client addresses, such as 127.0.0.1,10.0.0.0/8"`
+	AuthURL       string        `long:"auth-url" env:"INGOT_AUTH_URL" value-name:"URL" description:"External UAA-compatible authorization server (default: the built-in one)"`
+	PublicURL     string        `long:"public-url" env:"INGOT_PUBLIC_URL" value-name:"URL" description:"URL at which clients reach this server, if different from --listen; it is the issuer of tokens and must be the same for all servers on one database"`
+	Demo          bool          `long:"demo" env:"INGOT_DEMO" description:"Create the org demo with the space dev for trying things out"`
+	PasswordGrant string        `long:"password-grant" env:"INGOT_PASSWORD_GRANT" value-name:"on|off" description:"Allow users to log in with a password at the token endpoint, as 'cf login' does"`
+	PostgresURL   string        `long:"postgres-url" env:"INGOT_POSTGRES_URL" value-name:"URL" description:"External PostgreSQL server for the service postgres, postgres://USER:PASSWORD@HOST:PORT (default: a local server, if installed)"`
+	MySQLURL      string        `long:"mysql-url" env:"INGOT_MYSQL_URL" value-name:"URL" description:"External MariaDB server for the service mysql, mysql://USER:PASSWORD@HOST:PORT (default: a local server, if installed)"`
+	BrokerTimeout time.Duration `long:"broker-timeout" env:"INGOT_BROKER_TIMEOUT" value-name:"DURATION" description:"Timeout of requests to service brokers (default: 60s)"`
+	InsecureRegs  string        `long:"insecure-registries" env:"INGOT_INSECURE_REGISTRIES" value-name:"LIST" description:"Registries of container images that do not use TLS, such as registry.example.com:5000; those on loopback addresses need not be listed"`
+	DrainNetworks string        `long:"drain-networks" env:"INGOT_DRAIN_NETWORKS" value-name:"LIST" description:"Private networks that log drains may send to, in addition to --allow-networks"`
+	DiskReserve   int64         `long:"disk-reserve" env:"INGOT_DISK_RESERVE" value-name:"MIB" description:"Minimum free space on the data directory's disk: below it, uploads, builds and starts are refused (default: a twentieth of the disk, at most 256)"`
+	DrainTimeout  time.Duration `long:"drain-timeout" env:"INGOT_DRAIN_TIMEOUT" value-name:"DURATION" description:"How long a replaced server keeps connections that are in use, such as WebSockets and TCP routes"`
+	edgeOptions
+	traceOptions
 	logOptions
+}
+
+// edgeOptions are the flags for proxies in front and for limits.
+type edgeOptions struct {
+	TrustedProxies    string        `long:"trusted-proxies" env:"INGOT_TRUSTED_PROXIES" value-name:"LIST" description:"Addresses or networks of proxies whose X-Forwarded-* headers and request ids are believed, such as 127.0.0.1,10.0.0.0/8; those of others are replaced"`
+	ProxyProtocolFrom string        `long:"proxy-protocol-from" env:"INGOT_PROXY_PROTOCOL_FROM" value-name:"LIST" description:"Addresses or networks of load balancers whose connections begin with a PROXY header, version 1 or 2"`
+	LoginAddress      string        `long:"login-limit-address" env:"INGOT_LOGIN_LIMIT_ADDRESS" value-name:"N/DURATION" description:"Wrong passwords, secrets and passcodes from one address for accounts that have not logged in from there: N at once, and N more per duration"`
+	LoginAccount      string        `long:"login-limit-account" env:"INGOT_LOGIN_LIMIT_ACCOUNT" value-name:"N/DURATION" description:"Wrong passwords of one account from all addresses it has not logged in from"`
+	LoginPair         string        `long:"login-limit-pair" env:"INGOT_LOGIN_LIMIT_PAIR" value-name:"N/DURATION" description:"Wrong passwords of one account from one address"`
+	LoginClient       string        `long:"login-limit-client" env:"INGOT_LOGIN_LIMIT_CLIENT" value-name:"N/DURATION" description:"Requests of one OAuth client from one address at the token endpoint, right or wrong"`
+	LoginLockout      string        `long:"login-lockout" env:"INGOT_LOGIN_LOCKOUT" value-name:"N/DURATION" description:"N wrong passwords in a row lock an account for an address for this long, doubled with each further one up to an hour"`
+	APIRate           int           `long:"api-rate-limit" env:"INGOT_API_RATE_LIMIT" value-name:"N" description:"Requests of a user or client to the API in an interval; administrators have no limit (default: no limit; Cloud Foundry suggests 2000)"`
+	APIRateOpen       int           `long:"api-rate-limit-unauthenticated" env:"INGOT_API_RATE_LIMIT_UNAUTHENTICATED" value-name:"N" description:"Requests without a valid token from an address to the API in an interval (default: no limit; Cloud Foundry suggests 100)"`
+	APIRateInterval   time.Duration `long:"api-rate-limit-interval" env:"INGOT_API_RATE_LIMIT_INTERVAL" value-name:"DURATION" description:"Interval of the API's rate limits (default: 1h)"`
+	BrokerRequests    int           `long:"broker-requests" env:"INGOT_BROKER_REQUESTS" value-name:"N" description:"Requests of a user that change service instances and bindings at the same time (default: no limit)"`
+}
+
+func (o edgeOptions) edge() system.EdgeConfig {
+	return system.EdgeConfig{
+		TrustedProxies: o.TrustedProxies, ProxyProtocolFrom: o.ProxyProtocolFrom,
+		LoginLimits: system.LoginLimits{Address: o.LoginAddress, Account: o.LoginAccount, Pair: o.LoginPair, Client: o.LoginClient, Lockout: o.LoginLockout},
+		APILimits:   system.APILimits{General: o.APIRate, Unauthenticated: o.APIRateOpen, Interval: o.APIRateInterval, BrokerRequests: o.BrokerRequests},
+	}
 }
 
 // mailOptions are the flags for outgoing mail, shared by every command that sends
@@ -107,13 +139,14 @@ type mailOptions struct {
 	DKIMSelector     string        `long:"dkim-selector" env:"INGOT_DKIM_SELECTOR" value-name:"NAME" description:"DNS selector of the DKIM key"`
 	BounceListen     string        `long:"bounce-listen" env:"INGOT_BOUNCE_LISTEN" value-name:"HOST:PORT" description:"Address that accepts bounce messages by SMTP (default: none)"`
 	AllowNetworks    string        `long:"allow-networks" env:"INGOT_ALLOW_NETWORKS" value-name:"LIST" description:"Private networks in which webhooks, log drains, route services, space-scoped service brokers and registries of images are allowed, such as 10.0.0.0/8,fd00::/8, or all (default: public addresses only)"`
+	TrustedCA        string        `long:"trusted-ca" env:"INGOT_TRUSTED_CA" value-name:"FILE" description:"PEM file of certificate authorities that outgoing TLS connections trust in addition to the system's; it is read at the start"`
 	MessagesKept     time.Duration `long:"messages-kept" env:"INGOT_MESSAGES_KEPT" value-name:"DURATION" description:"How long message statuses are kept"`
 }
 
 func (o mailOptions) mailing() system.MailConfig {
 	return system.MailConfig{
 		SMTPURL: o.SMTPURL, MailFrom: o.MailFrom, NotificationsURL: o.NotificationsURL, DKIMKeyFile: o.DKIMKey, DKIMSelector: o.DKIMSelector,
-		BounceListen: o.BounceListen, MessagesKept: o.MessagesKept, AllowNetworks: o.AllowNetworks, QueueLimit: system.DefaultQueueLimit,
+		BounceListen: o.BounceListen, MessagesKept: o.MessagesKept, AllowNetworks: o.AllowNetworks, TrustedCA: o.TrustedCA, QueueLimit: system.DefaultQueueLimit,
 	}
 }
 
@@ -171,7 +204,9 @@ func (p *process) parse() (*options, string, error) {
 	if help := (*flags.Error)(nil); errors.As(err, &help) && help.Type == flags.ErrHelp {
 		return nil, command, &errHelp{help.Message}
 	}
-	if err == nil && len(rest) > 0 {
+	if command == "backup" {
+		o.Backup.target = rest
+	} else if err == nil && len(rest) > 0 {
 		err = fmt.Errorf("unexpected argument %q", rest[0])
 	}
 	if err != nil {
@@ -205,12 +240,15 @@ func (p *process) ignoreEmpty(all []*flags.Option) error {
 // process.
 func (p *process) applyDefaults(all []*flags.Option) {
 	c := system.DefaultConfig()
+	login := c.LoginLimits
 	known := map[string]string{
+		"login-limit-address": login.Address, "login-limit-account": login.Account, "login-limit-pair": login.Pair, "login-limit-client": login.Client, "login-lockout": login.Lockout,
 		"listen": c.Listen, "notifications-listen": c.NotificationsListen,
 		"ssh-listen": c.SSHListen, "admin-listen": c.AdminListen, "domain": c.Domain, "tcp-ports": c.TCPPorts, "engine": c.Engine, "log-store": c.LogStore,
 		"kubernetes-namespace": c.Kubernetes.Namespace, "kubernetes-user-namespaces": c.Kubernetes.UserNamespaces,
 		"kubernetes-rate": strconv.Itoa(c.Kubernetes.Rate), "kubernetes-place-timeout": c.Kubernetes.PlaceTimeout.String(),
-		"messages-kept": c.MessagesKept.String(), "password-grant": "on", "log-level": "info", "log-format": "auto",
+		"messages-kept": c.MessagesKept.String(), "drain-timeout": c.DrainTimeout.String(), "password-grant": "on", "forward-client-cert": c.ForwardClientCert,
+		"trace-sampling": strconv.FormatFloat(c.Traces.Sampling, 'g', -1, 64), "log-level": "info", "log-format": "auto",
 	}
 	for _, opt := range all {
 		value := known[opt.LongName]
@@ -223,6 +261,9 @@ func (p *process) applyDefaults(all []*flags.Option) {
 		if value != "" {
 			opt.Default, opt.DefaultMask = []string{value}, value
 		}
+		if other := opt.Field().Tag.Get("other-env"); other != "" && p.getenv(other) != "" {
+			opt.Default = []string{p.getenv(other)}
+		}
 		if value := p.getenv(opt.EnvDefaultKey); value != "" && opt.EnvDefaultKey != "" {
 			opt.Default = []string{value}
 		}
@@ -230,15 +271,20 @@ func (p *process) applyDefaults(all []*flags.Option) {
 }
 
 func optionsOf(c *flags.Command) []*flags.Option {
-	var all []*flags.Option
-	for _, g := range c.Groups() {
-		all = append(all, g.Options()...)
-	}
-	all = append(all, c.Options()...)
+	all := ownOptions(c)
 	for _, sub := range c.Commands() {
 		all = append(all, optionsOf(sub)...)
 	}
 	return all
+}
+
+// ownOptions returns the options of a command without those of its subcommands.
+func ownOptions(c *flags.Command) []*flags.Option {
+	var all []*flags.Option
+	for _, g := range c.Groups() {
+		all = append(all, g.Options()...)
+	}
+	return append(all, c.Options()...)
 }
 
 // active returns the given command as its words.
@@ -254,9 +300,9 @@ func active(c *flags.Command) string {
 func (p *process) config(o upOptions) (system.Config, error) {
 	c := system.Config{
 		DataDir: o.DataDir, Listen: o.Listen, NotificationsListen: o.NotificationsListen, SSHListen: o.SSHListen, AdminListen: o.AdminListen,
-		Domain: o.Domain, TCPPorts: o.TCPPorts, Engine: o.Engine, MemoryOvercommit: o.MemoryOvercommit, IsolationSegments: o.IsolationSegments, Programs: programsDir(o.Programs), DatabaseURL: o.DatabaseURL, DatabaseListenURL: o.DatabaseListenURL, BlobURL: o.BlobURL, BlobRedirect: o.BlobRedirect, LogStore: o.LogStore, AuthURL: o.AuthURL, PublicURL: o.PublicURL, Demo: o.Demo, DrainNetworks: o.DrainNetworks, InsecureRegistries: o.InsecureRegs, TrustedProxies: o.TrustedProxies, DiskReserve: o.DiskReserve << 20,
+		Domain: o.Domain, TCPPorts: o.TCPPorts, Engine: o.Engine, MemoryOvercommit: o.MemoryOvercommit, IsolationSegments: o.IsolationSegments, Programs: programsDir(o.Programs), DatabaseURL: o.DatabaseURL, DatabaseListenURL: o.DatabaseListenURL, BlobURL: o.BlobURL, BlobRedirect: o.BlobRedirect, LogStore: o.LogStore, AuthURL: o.AuthURL, PublicURL: o.PublicURL, Demo: o.Demo, DrainNetworks: o.DrainNetworks, InsecureRegistries: o.InsecureRegs, DiskReserve: o.DiskReserve << 20, DrainTimeout: o.DrainTimeout,
 		PasswordGrant: o.PasswordGrant == "on", BrokerTimeout: o.BrokerTimeout, PostgresURL: o.PostgresURL, MySQLURL: o.MySQLURL,
-		MailConfig: o.mailing(), Kubernetes: o.kubernetesOptions.config(),
+		MailConfig: o.mailing(), EdgeConfig: o.edge(), AdminToken: p.getenv("INGOT_ADMIN_TOKEN"), Traces: o.traces(), Kubernetes: o.kubernetesOptions.config(), TLSConfig: o.tlsOptions.config(),
 		AdminPassword: p.getenv("INGOT_ADMIN_PASSWORD"), AdminEmail: p.getenv("INGOT_ADMIN_EMAIL"), AdminClientSecret: p.getenv("INGOT_ADMIN_CLIENT_SECRET"),
 		EncryptionKey: p.getenv("INGOT_ENCRYPTION_KEY"),
 	}
@@ -267,6 +313,11 @@ func (p *process) config(o upOptions) (system.Config, error) {
 		return c, fmt.Errorf("--password-grant: %q is not one of on, off", o.PasswordGrant)
 	}
 	var err error
+	if o.AdminTokenFile != "" {
+		if c.AdminToken, err = readSecret(o.AdminTokenFile); err != nil {
+			return c, fmt.Errorf("--admin-token-file: %w", err)
+		}
+	}
 	if c.Log, err = p.logger(o.logOptions); err != nil {
 		return c, err
 	}

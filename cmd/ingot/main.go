@@ -2,6 +2,7 @@
 // service in one program.
 //
 //	ingot up                      run the server
+//	ingot reload                  replace it by a new process, without failing requests
 //	ingot down                    stop it, and the apps that outlive it
 //	ingot notifications           run the notification service alone
 //	ingot keys rotate-encryption  add a new encryption key
@@ -9,7 +10,8 @@
 //	ingot broker check URL        check a service broker for conformance
 //	ingot blob copy               copy packages, droplets and buildpacks to another store
 //	ingot db copy, db migrate     copy all data to another database, migrate one
-//	ingot version, ingot help
+//	ingot backup, restore         back up a running server, restore one
+//	ingot man, version, help
 //	ingot push, logs, ...         the client, see internal/cli
 //
 // Called as cf, it is the client alone.

@@ -66,20 +66,22 @@ func TestFlagsAndEnvironment(t *testing.T) {
 				c.AdminPassword, c.AdminClientSecret, c.AdminEmail, c.EncryptionKey = "p", "s", "ops@example.org", "k"
 			})},
 		"all others": {
-			"--data-dir /d --notifications-listen :1 --ssh-listen :2 --admin-listen :3 --domain Example.org --engine process " +
-				"--database-url postgres://u:p@h/n --smtp-url smtp://h:25 --auth-url https://uaa.example.org --broker-timeout 5s", env(), 1000,
+			"--data-dir /d --notifications-listen :1 --ssh-listen :2 --admin-listen :3 --domain Example.org --engine process --trusted-proxies 10.0.0.1 --proxy-protocol-from 10.0.0.2 --login-lockout 7/2m --api-rate-limit 2000 " +
+				"--database-url postgres://u:p@h/n --smtp-url smtp://h:25 --auth-url https://uaa.example.org --broker-timeout 5s", env("INGOT_ADMIN_TOKEN", "sixteen-characters"), 1000,
 			with(func(c *system.Config) {
 				c.DataDir, c.NotificationsListen, c.SSHListen, c.AdminListen = "/d", ":1", ":2", ":3"
 				c.Domain, c.Engine, c.DatabaseURL = "Example.org", "process", "postgres://u:p@h/n"
 				c.SMTPURL, c.AuthURL, c.BrokerTimeout = "smtp://h:25", "https://uaa.example.org", 5*time.Second
+				c.TrustedProxies, c.ProxyProtocolFrom, c.LoginLimits.Lockout, c.APILimits.General = "10.0.0.1", "10.0.0.2", "7/2m", 2000
+				c.AdminToken = "sixteen-characters"
 			}),
 		},
 		"all others by env": {
-			"", env("INGOT_DATA_DIR", "/d", "INGOT_NOTIFICATIONS_LISTEN", ":1", "INGOT_SSH_LISTEN", ":2", "INGOT_ADMIN_LISTEN", ":3",
+			"", env("INGOT_DATA_DIR", "/d", "INGOT_NOTIFICATIONS_LISTEN", ":1", "INGOT_SSH_LISTEN", ":2", "INGOT_ADMIN_LISTEN", "127.0.0.1:3",
 				"INGOT_DOMAIN", "example.org", "INGOT_ENGINE", "container", "INGOT_DATABASE_URL", "sqlite:x.db",
 				"INGOT_SMTP_URL", "smtps://h", "INGOT_AUTH_URL", "http://h:1", "INGOT_PASSWORD_GRANT", "off"), 1000,
 			with(func(c *system.Config) {
-				c.DataDir, c.NotificationsListen, c.SSHListen, c.AdminListen = "/d", ":1", ":2", ":3"
+				c.DataDir, c.NotificationsListen, c.SSHListen, c.AdminListen = "/d", ":1", ":2", "127.0.0.1:3"
 				c.Domain, c.Engine, c.DatabaseURL = "example.org", "container", "sqlite:x.db"
 				c.SMTPURL, c.AuthURL, c.PasswordGrant = "smtps://h", "http://h:1", false
 			}),
@@ -301,7 +303,7 @@ func TestSignals(t *testing.T) {
 	signals, ended := make(chan os.Signal, 2), make(chan int, 1)
 	p := &process{signals: signals, exit: func(code int) { ended <- code }}
 	c, err := (&process{getenv: env(), uid: 1000, err: io.Discard, args: []string{"up"}}).config(upOptions{
-		DataDir: "x", Listen: ":0", NotificationsListen: ":0", SSHListen: ":0", AdminListen: ":0", Domain: "localhost", Engine: "auto", LogStore: "auto",
+		DataDir: "x", Listen: ":0", NotificationsListen: ":0", SSHListen: ":0", AdminListen: "127.0.0.1:0", Domain: "localhost", Engine: "auto", LogStore: "auto",
 		PasswordGrant: "on", logOptions: logOptions{LogLevel: "info", LogFormat: "json"},
 	})
 	if err != nil {

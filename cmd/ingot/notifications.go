@@ -17,7 +17,8 @@ import (
 type notificationsOptions struct {
 	DataDir          string `long:"data-dir" env:"INGOT_DATA_DIR" own-default:"ingot-notifications" value-name:"DIR" description:"Directory for all data"`
 	Listen           string `long:"listen" env:"INGOT_NOTIFICATIONS_LISTEN" own-default:"127.0.0.1:8081" value-name:"HOST:PORT" description:"Address of the notification service; port 0 selects a free port, here and below"`
-	AdminListen      string `long:"admin-listen" env:"INGOT_ADMIN_LISTEN" value-name:"HOST:PORT" description:"Address for metrics, health and profiling; it has no authentication, so keep it on loopback"`
+	AdminListen      string `long:"admin-listen" env:"INGOT_ADMIN_LISTEN" value-name:"HOST:PORT" description:"Address for metrics, health and profiling; if it is not on loopback, a token is needed"`
+	AdminTokenFile   string `long:"admin-token-file" env:"INGOT_ADMIN_TOKEN_FILE" value-name:"FILE" description:"File with the token of the admin address (default: the variable INGOT_ADMIN_TOKEN)"`
 	AuthURL          string `long:"auth-url" env:"INGOT_AUTH_URL" value-name:"URL" description:"UAA-compatible authorization server (required)"`
 	PlatformURL      string `long:"platform-url" env:"INGOT_PLATFORM_URL" value-name:"URL" description:"Platform with the v3 API; without it, notifications to spaces and organizations are not possible"`
 	ClientID         string `long:"client-id" env:"INGOT_CLIENT_ID" own-default:"ingot-notifications" value-name:"NAME" description:"OAuth client of the service; it needs scim.read, and cloud_controller.admin_read_only for the platform"`
@@ -25,6 +26,7 @@ type notificationsOptions struct {
 	DatabaseURL      string `long:"database-url" env:"INGOT_DATABASE_URL" value-name:"URL" description:"Database: sqlite:PATH or postgres://USER:PASSWORD@HOST/NAME (default: an SQLite file in the data directory)"`
 	Domain           string `long:"domain" env:"INGOT_DOMAIN" value-name:"NAME" description:"Domain of the default sender address, and the platform's name in templates"`
 	mailOptions
+	traceOptions
 	logOptions
 }
 
@@ -34,9 +36,9 @@ const longestSecret = 64 << 10
 // standaloneConfig turns the flags into a configuration and a logger.
 func (p *process) standaloneConfig(o notificationsOptions) (system.StandaloneConfig, error) {
 	c := system.StandaloneConfig{
-		DataDir: o.DataDir, Listen: o.Listen, AdminListen: o.AdminListen, Domain: o.Domain, DatabaseURL: o.DatabaseURL, MailConfig: o.mailing(),
+		DataDir: o.DataDir, Listen: o.Listen, AdminListen: o.AdminListen, Domain: o.Domain, DatabaseURL: o.DatabaseURL, MailConfig: o.mailing(), Traces: o.traces(),
 		AuthURL: o.AuthURL, PlatformURL: o.PlatformURL, ClientID: o.ClientID, ClientSecret: p.getenv("INGOT_CLIENT_SECRET"),
-		EncryptionKey: p.getenv("INGOT_ENCRYPTION_KEY"),
+		EncryptionKey: p.getenv("INGOT_ENCRYPTION_KEY"), AdminToken: p.getenv("INGOT_ADMIN_TOKEN"),
 	}
 	if c.DataDir == "" {
 		return c, errNoDataDir
@@ -45,6 +47,11 @@ func (p *process) standaloneConfig(o notificationsOptions) (system.StandaloneCon
 	if o.ClientSecretFile != "" {
 		if c.ClientSecret, err = readSecret(o.ClientSecretFile); err != nil {
 			return c, fmt.Errorf("--client-secret-file: %w", err)
+		}
+	}
+	if o.AdminTokenFile != "" {
+		if c.AdminToken, err = readSecret(o.AdminTokenFile); err != nil {
+			return c, fmt.Errorf("--admin-token-file: %w", err)
 		}
 	}
 	if c.Log, err = p.logger(o.logOptions); err != nil {

@@ -25,6 +25,8 @@ func (p *process) run() int {
 		switch command {
 		case "up":
 			err = p.up(o.Up)
+		case "reload":
+			err = p.reload(o.Reload)
 		case "down":
 			err = p.down(o.Down)
 		case "notifications":
@@ -41,8 +43,24 @@ func (p *process) run() int {
 			err = p.migrateDB(o.DB.Migrate)
 		case "db copy":
 			err = p.copyDB(o.DB.Copy)
+		case "backup":
+			err = p.backup(o.Backup)
+		case "backup keygen":
+			err = p.backupKeygen(o.Backup.Keygen)
+		case "backup list":
+			err = p.listBackups(o.Backup.List)
+		case "backup verify":
+			err = p.verifyBackup(o.Backup.Verify)
+		case "backup prune":
+			err = p.pruneBackups(o.Backup.Prune)
+		case "backup status":
+			err = p.backupStatus(o.Backup.Status)
+		case "restore":
+			err = p.restore(o.Restore)
 		case "demo":
 			err = p.demo(o.Demo)
+		case "man":
+			err = p.man(o.Man)
 		case "version":
 			fmt.Fprint(p.out, versionText())
 		default:
@@ -79,11 +97,7 @@ func (p *process) up(o upOptions) error {
 	if err != nil {
 		return &usageError{err.Error(), "up"}
 	}
-	s, err := system.New(c)
-	if err != nil {
-		return &usageError{err.Error(), "up"}
-	}
-	return p.serve(s, c.Log, func() { p.welcome(s, c) })
+	return p.succeed(c, o.Replace)
 }
 
 // serve runs a server until it is asked to stop; welcome is called when it is
@@ -111,10 +125,19 @@ func (p *process) serve(s background.Service, log *slog.Logger, welcome func()) 
 	if err := memlimit.ReleaseCode(); err != nil {
 		log.Debug("pages of the program stay mapped: " + err.Error())
 	}
-	<-ctx.Done()
-	s.Stop()
-	log.Info("stopped")
-	return nil
+	replaced := make(<-chan struct{})
+	if follows, ok := s.(*system.Succession); ok {
+		replaced = follows.Over()
+	}
+	select {
+	case <-ctx.Done():
+		s.Stop()
+		log.Info("stopped")
+		return nil
+	case <-replaced:
+		s.Stop()
+		return s.(*system.Succession).Err() //nolint:forcetypeassert // only that one is replaced
+	}
 }
 
 // untilAsked returns a context that is canceled by the first signal to stop. The

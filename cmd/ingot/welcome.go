@@ -1,6 +1,8 @@
 package main
 
 import (
+	"cmp"
+	"context"
 	"fmt"
 	"net/url"
 	"os"
@@ -8,6 +10,9 @@ import (
 	"path/filepath"
 	"strings"
 	"text/tabwriter"
+	"time"
+
+	"golang.org/x/term"
 
 	"ingot/internal/base/datadir"
 	"ingot/internal/base/version"
@@ -19,15 +24,24 @@ import (
 func (p *process) welcome(s *system.System, c system.Config) {
 	e := s.Endpoints()
 	fmt.Fprintf(p.out, "Ingot %s is ready.\n\n", version.Version)
+	api, auth := e.API, e.Auth
+	if e.Public != "" {
+		api = e.Public
+		if c.AuthURL == "" {
+			auth = api
+		}
+	}
+	scheme, _, _ := strings.Cut(api, "://")
 	rows := [][2]string{
-		{"Platform API", e.API},
-		{"Authorization server", e.Auth},
+		{"Console", api + "/console"},
+		{"Platform API", api},
+		{"Authorization server", auth},
 		{"Notifications", e.Notifications},
 		{"ssh", e.SSH},
 		{"Admin", e.Admin + " (health, metrics, profiling)"},
 		{"Data directory", e.DataDir},
 		{"Database", s.Database()},
-		{"Apps", "http://NAME.apps." + c.Domain + port(e.API) + ", " + engineText(s.Engine())},
+		{"Apps", scheme + "://NAME.apps." + c.Domain + port(api) + ", " + engineText(s.Engine())},
 	}
 	p.table(append(rows, mailRows(c.MailConfig, e)...))
 	if fresh := s.Generated(); fresh != (datadir.Generated{}) {
@@ -43,6 +57,7 @@ func (p *process) welcome(s *system.System, c system.Config) {
 	} else if c.AuthURL == "" {
 		fmt.Fprintf(p.out, "\nThe initial secrets of the user admin and the client admin are in %s.\n", s.SecretsDir())
 	}
+	p.loginLink(s, c)
 	fmt.Fprint(p.out, "\nWhat to type next:\n\n")
 	for _, line := range append(p.here(s, c), next(s, c)...) {
 		fmt.Fprintln(p.out, strings.TrimRight("  "+line, " "))
@@ -50,10 +65,28 @@ func (p *process) welcome(s *system.System, c system.Config) {
 	fmt.Fprintln(p.out)
 }
 
+// loginLink shows a link that logs the administrator into the console. It is shown only on a
+// terminal: a file would keep it for others.
+func (p *process) loginLink(s *system.System, c system.Config) {
+	out, ok := p.out.(*os.File)
+	if !ok || !term.IsTerminal(int(out.Fd())) {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	defer cancel()
+	link, err := s.LoginLink(ctx)
+	if err != nil {
+		c.Log.Warn("no login link can be created", "error", err)
+	}
+	if err == nil && link != "" {
+		fmt.Fprintf(p.out, "\nOpen the console as admin, once and within ten minutes:\n\n  %s\n", link)
+	}
+}
+
 // port returns the port of an address with its colon, or "" for the default port.
 func port(address string) string {
 	u, err := url.Parse(address)
-	if err != nil || u.Port() == "" || u.Port() == "80" {
+	if err != nil || u.Port() == "" || u.Port() == "80" && u.Scheme == "http" {
 		return ""
 	}
 	return ":" + u.Port()
@@ -112,7 +145,7 @@ func sameFile(a, b string) bool {
 
 // next returns the commands for a first login.
 func next(s *system.System, c system.Config) []string {
-	api := s.Endpoints().API
+	api := cmp.Or(s.Endpoints().Public, s.Endpoints().API)
 	switch {
 	case c.AuthURL != "":
 		return []string{"cf login -a " + api}

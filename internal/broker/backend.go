@@ -52,7 +52,7 @@ type backend interface {
 	credentials(i *instance, b *binding, at endpoint, password string) map[string]any
 
 	start(ctx context.Context) error
-	stop()
+	stop(leave bool)
 }
 
 // The maximum connections of a server that many instances share: of all clients,

@@ -1,6 +1,7 @@
 package broker
 
 import (
+	"cmp"
 	"context"
 	"net/http"
 	"strconv"
@@ -51,19 +52,27 @@ func (a api) Bind(ctx context.Context, instanceID, id string, d domain.BindDetai
 	if err := i.matches(d.ServiceID, d.PlanID); err != nil {
 		return none, err
 	}
+	old, err := i.predecessor(ctx)
+	if err != nil {
+		return none, err
+	}
+	root := ""
+	if old != nil {
+		app, d.RawParameters, root = cmp.Or(app, old.AppGUID), old.Params, old.root()
+	}
 	to := i.Bindings[id]
 	switch {
 	case to == nil:
 	case to.Phase == deleting:
 		return none, apiresponses.ErrConcurrentInstanceAccess
-	case to.AppGUID != app || !sameJSON(to.Params, d.RawParameters):
+	case to.AppGUID != app || to.Root != root || !sameJSON(to.Params, d.RawParameters):
 		return none, apiresponses.ErrBindingAlreadyExists
 	case to.Phase == ready:
 		values, at := a.b.credentials(s, i, to)
 		return domain.Binding{AlreadyExists: true, Credentials: values, Endpoints: at}, nil
 	}
 	if to == nil {
-		to = &binding{ID: id, Nonce: newNonce(), CreatedAt: time.Now().UTC()}
+		to = &binding{ID: id, Root: root, Nonce: newNonce(), CreatedAt: time.Now().UTC()}
 		i.Bindings[id] = to
 	}
 	to.AppGUID, to.Params, to.Phase = app, d.RawParameters, creating

@@ -36,6 +36,9 @@ type Config struct {
 	Notifications *NotificationService
 	// Without lists offerings that are disabled.
 	Without []string
+	// ReadOnly means that another broker may be using Dir: New changes nothing there, and
+	// Start must not be called.
+	ReadOnly bool
 	// Reach is how apps connect to the servers; the zero value is for apps that
 	// share this machine's loopback.
 	Reach Reach
@@ -52,6 +55,8 @@ type Reach struct {
 	// Owner returns the app whose instance has an address. Connections are
 	// counted per app, or per address if Owner is nil or returns "".
 	Owner func(netip.Addr) string
+	// Listen opens a port of Host; nil means to listen there.
+	Listen func(ctx context.Context, at netip.AddrPort) (net.Listener, error)
 }
 
 // Username is the platform's user name at the broker.
@@ -106,10 +111,10 @@ func New(c Config) (*Broker, error) {
 	}
 	b := &Broker{config: c, backends: map[string][]backend{}, missing: map[string]error{}}
 	b.limit = func(i *instance) int64 { return planOf(i).bytes }
-	if b.secret, err = loadSecret(filepath.Join(own, "secret"), c.Keys); err != nil {
+	if b.secret, err = loadSecret(filepath.Join(own, "secret"), c.Keys, c.ReadOnly); err != nil {
 		return nil, fmt.Errorf("service broker: %w", err)
 	}
-	if b.state, err = openState(filepath.Join(own, "instances")); err != nil {
+	if b.state, err = openState(filepath.Join(own, "instances"), c.ReadOnly); err != nil {
 		return nil, fmt.Errorf("service broker: %w", err)
 	}
 	b.guard = guard{user: Username, password: b.secret.password("api"), turn: make(chan struct{}, 1)}
@@ -207,7 +212,7 @@ func (b *Broker) Start(ctx context.Context) error {
 			for _, s := range list {
 				if err := s.start(ctx); err != nil {
 					b.listener.Close()
-					b.stopServers()
+					b.stopServers(false)
 					return fmt.Errorf("service broker: %w", err)
 				}
 			}
@@ -241,15 +246,33 @@ func (b *Broker) Stop() {
 	b.Halt(func() {
 		<-b.closed
 		b.forward.stop()
-		b.stopServers()
+		b.stopServers(false)
+	})
+	b.forward.stop() // after Leave
+}
+
+// Leave stops the API and leaves everything else to the broker of another process: servers
+// continue, and it adopts them. Connections of apps continue, and new ones are accepted
+// until Retire.
+func (b *Broker) Leave() {
+	b.Halt(func() {
+		<-b.closed
+		b.stopServers(true)
 	})
 }
 
-func (b *Broker) stopServers() {
+// Retire accepts no more connections of apps to servers, because another process does.
+// Those that exist continue until Stop.
+func (b *Broker) Retire() { b.forward.retire() }
+
+// Connections returns how many connections of apps to servers are open here.
+func (b *Broker) Connections() int { return b.forward.connections() }
+
+func (b *Broker) stopServers(leave bool) {
 	var wait background.WaitGroup
 	for _, list := range b.backends {
 		for _, s := range list {
-			wait.Go("broker stop", s.stop)
+			wait.Go("broker stop", func() { s.stop(leave) })
 		}
 	}
 	wait.Wait()

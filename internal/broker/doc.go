@@ -27,8 +27,8 @@
 //
 // It must not import the platform, or a store.
 //
-// Imports: base/background, base/connlimit, base/daemon, base/safedial,
-// base/seal, code.cloudfoundry.org/brokerapi/v13,
+// Imports: base/background, base/clock, base/connlimit, base/daemon,
+// base/safedial, base/seal, code.cloudfoundry.org/brokerapi/v13,
 // code.cloudfoundry.org/brokerapi/v13/domain,
 // code.cloudfoundry.org/brokerapi/v13/domain/apiresponses,
 // github.com/go-sql-driver/mysql, github.com/jackc/pgx/v5,

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"ingot/internal/base/background"
+	"ingot/internal/base/clock"
 	"ingot/internal/base/connlimit"
 	"ingot/internal/base/safedial"
 )
@@ -47,6 +48,7 @@ type forwarder struct {
 	conns     map[net.Conn]struct{}         // both ends of all connections
 	work      background.WaitGroup
 	stopped   bool
+	retired   bool // it accepts no more connections
 }
 
 // listener accepts connections for one server on loopback.
@@ -107,11 +109,16 @@ func (f *forwarder) open(ctx context.Context, server endpoint, connections int) 
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.stopped || f.listeners[server] != nil {
+	if f.stopped || f.retired || f.listeners[server] != nil {
 		return nil
 	}
-	var listen net.ListenConfig
-	l, err := listen.Listen(ctx, "tcp", netip.AddrPortFrom(f.reach.Host, uint16(server.port)).String())
+	listen := f.reach.Listen
+	if listen == nil {
+		listen = func(ctx context.Context, at netip.AddrPort) (net.Listener, error) {
+			return (&net.ListenConfig{}).Listen(ctx, "tcp", at.String())
+		}
+	}
+	l, err := listen(ctx, netip.AddrPortFrom(f.reach.Host, uint16(server.port)))
 	if err != nil {
 		return fmt.Errorf("forward connections of containers to %s: %w", server, err)
 	}
@@ -131,6 +138,23 @@ func (f *forwarder) close(server endpoint) {
 		l.Close()
 		delete(f.listeners, server)
 	}
+}
+
+// retire closes the listeners; connections continue.
+func (f *forwarder) retire() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.retired = true
+	for _, l := range f.listeners {
+		l.Close()
+	}
+}
+
+// connections returns how many connections are open.
+func (f *forwarder) connections() int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return (len(f.conns) + 1) / 2
 }
 
 func (f *forwarder) stop() {
@@ -312,16 +336,16 @@ type proxiedConn struct {
 	app, server net.Conn
 	timer       *time.Timer
 	clientSent  atomic.Bool  // the client has sent something
-	active      atomic.Int64 // time of the last transfer
+	active      atomic.Int64 // steady time of the last transfer, in nanoseconds
 }
 
 // startTimer starts the timer that closes an idle connection.
 func (p *proxiedConn) startTimer(silent time.Duration) {
-	p.active.Store(time.Now().UnixNano())
+	p.active.Store(clock.Steady().UnixNano())
 	armed := make(chan struct{})
 	p.timer = background.AfterFunc("broker connection", silent, func() {
 		<-armed
-		left := p.quiet - time.Since(time.Unix(0, p.active.Load()))
+		left := p.quiet - time.Duration(clock.Steady().UnixNano()-p.active.Load())
 		if !p.clientSent.Load() || left <= 0 {
 			p.app.Close()
 			p.server.Close()
@@ -338,7 +362,7 @@ func (p *proxiedConn) copy(to, from net.Conn, passed func()) {
 	for {
 		n, err := from.Read(buffer)
 		if n > 0 {
-			p.active.Store(time.Now().UnixNano())
+			p.active.Store(clock.Steady().UnixNano())
 			passed()
 			if _, failed := to.Write(buffer[:n]); failed != nil {
 				err = failed

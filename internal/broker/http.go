@@ -23,7 +23,7 @@ const maxBody = 1 << 20
 func (b *Broker) handler() http.Handler {
 	// The library would log parameters; logged does not.
 	api := brokerapi.NewWithOptions(api{b}, slog.New(slog.DiscardHandler))
-	return b.logged(b.guard.wrap(versioned(checkedBody(api))))
+	return b.logged(b.guard.wrap(versioned(checkedBody(rotatable(api)))))
 }
 
 // guard checks the password. Wrong passwords are delayed, in one queue for all
@@ -106,7 +106,7 @@ func checkedBody(next http.Handler) http.Handler {
 			writeError(w, http.StatusBadRequest, "the body must be a JSON object")
 			return
 		}
-		for _, name := range []string{"service_id", "plan_id", "organization_guid", "space_guid", "app_guid"} {
+		for _, name := range []string{"service_id", "plan_id", "organization_guid", "space_guid", "app_guid", "predecessor_binding_id"} {
 			var text string
 			if raw, ok := object[name]; ok && string(raw) != "null" && json.Unmarshal(raw, &text) != nil {
 				writeError(w, http.StatusBadRequest, name+" must be a string")
@@ -121,7 +121,7 @@ func checkedBody(next http.Handler) http.Handler {
 			}
 		}
 		r.Body = io.NopCloser(bytes.NewReader(body))
-		next.ServeHTTP(w, r)
+		next.ServeHTTP(w, withPredecessor(r, object))
 	})
 }
 

@@ -27,8 +27,10 @@ import (
 type mariadb struct {
 	label     string
 	connector driver.Connector
-	admins    string // the administrator's URL
-	admin     *sql.DB
+	admins    string         // the administrator's URL
+	password  string         // of the administrator
+	pool      *sql.DB        // of the administrator's connections
+	admin     querier        // pool, or one of its connections
 	daemon    *daemon.Daemon // nil for an external server
 	at        endpoint
 	managed   bool
@@ -60,7 +62,7 @@ func newMariaDB(label string, at endpoint, user, password string) (*mariadb, err
 	if err != nil {
 		return nil, err
 	}
-	return &mariadb{label: label, at: at, connector: connector, admins: adminURL("mysql", user, password, at, "/")}, nil
+	return &mariadb{label: label, at: at, connector: connector, admins: adminURL("mysql", user, password, at, "/"), password: password}, nil
 }
 
 // silent discards the driver's log, because errors are returned as well.
@@ -148,19 +150,20 @@ func (m *mariadb) capacity(*instance) int    { return appConnections }
 func (m *mariadb) up(*instance) bool         { return m.daemon == nil || m.daemon.Up() }
 
 func (m *mariadb) start(ctx context.Context) error {
-	m.admin = limitConnections(sql.OpenDB(m.connector))
+	m.pool = limitConnections(sql.OpenDB(m.connector))
+	m.admin = m.pool
 	if m.daemon == nil {
 		return nil
 	}
 	return m.daemon.Start(ctx)
 }
 
-func (m *mariadb) stop() {
-	if m.admin != nil {
-		m.admin.Close()
+func (m *mariadb) stop(leave bool) {
+	if m.pool != nil {
+		m.pool.Close()
 	}
 	if m.daemon != nil {
-		m.daemon.Stop()
+		stopDaemon(m.daemon, leave)
 	}
 }
 
@@ -222,6 +225,10 @@ func (m *mariadb) grant(ctx context.Context, i *instance, name string) error {
 }
 
 func (m *mariadb) create(ctx context.Context, i *instance, p parameters) error {
+	return m.alone(ctx, i, func(m *mariadb) error { return m.createAlone(ctx, i, p) })
+}
+
+func (m *mariadb) createAlone(ctx context.Context, i *instance, p parameters) error {
 	set := p.CharacterSet
 	if set == "" {
 		set = characterSets[0]
@@ -234,6 +241,10 @@ func (m *mariadb) create(ctx context.Context, i *instance, p parameters) error {
 }
 
 func (m *mariadb) drop(ctx context.Context, i *instance) error {
+	return m.alone(ctx, i, func(m *mariadb) error { return m.dropAlone(ctx, i) })
+}
+
+func (m *mariadb) dropAlone(ctx context.Context, i *instance) error {
 	for _, b := range i.Bindings {
 		if err := m.lockUser(ctx, i, b); err != nil {
 			return err
@@ -273,6 +284,10 @@ func (m *mariadb) size(ctx context.Context, i *instance) (n int64, err error) {
 }
 
 func (m *mariadb) bind(ctx context.Context, i *instance, b *binding, password string) error {
+	return m.alone(ctx, i, func(m *mariadb) error { return m.bindAlone(ctx, i, b, password) })
+}
+
+func (m *mariadb) bindAlone(ctx context.Context, i *instance, b *binding, password string) error {
 	user := account(i.user(b))
 	set := " IDENTIFIED VIA mysql_native_password USING '" + native(password) + "' WITH MAX_USER_CONNECTIONS " + strconv.Itoa(planOf(i).connections)
 	if err := m.exec(ctx, "CREATE USER IF NOT EXISTS "+user+set, "ALTER USER "+user+set+" ACCOUNT UNLOCK"); err != nil {
@@ -287,6 +302,10 @@ func (m *mariadb) lockUser(ctx context.Context, i *instance, b *binding) error {
 }
 
 func (m *mariadb) unbind(ctx context.Context, i *instance, b *binding) error {
+	return m.alone(ctx, i, func(m *mariadb) error { return m.unbindAlone(ctx, i, b) })
+}
+
+func (m *mariadb) unbindAlone(ctx context.Context, i *instance, b *binding) error {
 	if err := m.lockUser(ctx, i, b); err != nil {
 		return err
 	}

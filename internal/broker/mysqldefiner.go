@@ -17,11 +17,7 @@ type definition struct {
 // transferDefinitions makes the instance's owner the definer of a user's objects,
 // which could not be used any more after the user is deleted.
 func (m *mariadb) transferDefinitions(ctx context.Context, i *instance, b *binding) error {
-	conn, err := m.admin.Conn(ctx)
-	if err != nil {
-		return err
-	}
-	defer conn.Close()
+	conn := m.admin // one connection, see alone
 	list, err := definitions(ctx, conn, i, b)
 	if err != nil || len(list) == 0 {
 		return err
@@ -40,7 +36,7 @@ func (m *mariadb) transferDefinitions(ctx context.Context, i *instance, b *bindi
 	return nil
 }
 
-func definitions(ctx context.Context, conn *sql.Conn, i *instance, b *binding) ([]definition, error) {
+func definitions(ctx context.Context, conn querier, i *instance, b *binding) ([]definition, error) {
 	const query = `
 		SELECT 'VIEW', table_name, 'Create View' FROM information_schema.views WHERE table_schema = ? AND definer = ?
 		UNION ALL SELECT 'TRIGGER', trigger_name, 'SQL Original Statement' FROM information_schema.triggers WHERE trigger_schema = ? AND definer = ?
@@ -69,7 +65,7 @@ func definitions(ctx context.Context, conn *sql.Conn, i *instance, b *binding) (
 }
 
 // redefine creates an object again, with the owner as definer.
-func (m *mariadb) redefine(ctx context.Context, conn *sql.Conn, i *instance, b *binding, d definition) error {
+func (m *mariadb) redefine(ctx context.Context, conn querier, i *instance, b *binding, d definition) error {
 	name := "`" + strings.ReplaceAll(d.name, "`", "``") + "`"
 	columns, err := showCreate(ctx, conn, d.kind, name)
 	if err != nil {
@@ -91,7 +87,7 @@ func (m *mariadb) redefine(ctx context.Context, conn *sql.Conn, i *instance, b *
 }
 
 // showCreate returns the columns of SHOW CREATE by their names.
-func showCreate(ctx context.Context, conn *sql.Conn, kind, name string) (map[string]string, error) {
+func showCreate(ctx context.Context, conn querier, kind, name string) (map[string]string, error) {
 	rows, err := conn.QueryContext(ctx, "SHOW CREATE "+kind+" "+name)
 	if err != nil {
 		return nil, err

@@ -1,8 +1,10 @@
 package broker
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"slices"
 )
 
 // NotificationService is the notification service that bindings give access to.
@@ -15,8 +17,9 @@ type NotificationService struct {
 // Clients manages OAuth clients of the authorization server. Both methods are
 // idempotent.
 type Clients interface {
-	// EnsureClient creates or updates a client with exactly these authorities.
-	EnsureClient(ctx context.Context, id, secret string, authorities []string) error
+	// EnsureClient creates or updates a client with exactly these secrets, each of which is
+	// valid, and these authorities.
+	EnsureClient(ctx context.Context, id string, secrets, authorities []string) error
 	// RemoveClient deletes a client and revokes its tokens. It is not an error
 	// if the client does not exist.
 	RemoveClient(ctx context.Context, id string) error
@@ -25,8 +28,9 @@ type Clients interface {
 // errNoClients is the reason why notifications are not offered.
 var errNoClients = errors.New("the authorization server is external, so no clients can be created there")
 
-// notifications creates an OAuth client for every binding. An instance has only
-// a plan.
+// notifications creates an OAuth client for every binding. A binding that succeeds another has
+// the same client with a secret of its own: what a client has registered is under its id. An
+// instance has only a plan.
 type notifications struct {
 	NotificationService
 	secret secret
@@ -37,13 +41,13 @@ func (n *notifications) up(*instance) bool                       { return true }
 func (n *notifications) wake(context.Context, *instance) error   { return nil }
 func (n *notifications) ensure(context.Context, *instance) error { return nil }
 func (n *notifications) start(context.Context) error             { return nil }
-func (n *notifications) stop()                                   {}
+func (n *notifications) stop(bool)                               {}
 
 func (n *notifications) create(context.Context, *instance, parameters) error { return nil }
 
 func (n *notifications) drop(ctx context.Context, i *instance) error {
 	for _, b := range i.Bindings {
-		if err := n.unbind(ctx, i, b); err != nil {
+		if err := n.Clients.RemoveClient(ctx, n.client(i, b)); err != nil {
 			return err
 		}
 	}
@@ -56,7 +60,7 @@ func (n *notifications) resize(ctx context.Context, i *instance) error {
 		if b.Phase != ready {
 			continue
 		}
-		if err := n.bind(ctx, i, b, n.secret.password("binding", i.ID, b.ID, b.Nonce)); err != nil {
+		if err := n.bind(ctx, i, b, ""); err != nil {
 			return err
 		}
 	}
@@ -67,14 +71,33 @@ func (n *notifications) size(context.Context, *instance) (int64, error) { return
 
 // client returns the id of a binding's client.
 func (n *notifications) client(i *instance, b *binding) string {
-	return "notifications-" + hash("binding", i.ID, b.ID)
+	return "notifications-" + hash("binding", i.ID, b.root())
 }
 
-func (n *notifications) bind(ctx context.Context, i *instance, b *binding, password string) error {
-	return n.Clients.EnsureClient(ctx, n.client(i, b), password, planOf(i).authorities)
+// secrets returns those of all bindings that have the client of b and are not being deleted,
+// the newest first.
+func (n *notifications) secrets(i *instance, b *binding) (all []string) {
+	var same []*binding
+	for _, other := range i.Bindings {
+		if other.root() == b.root() && other.Phase != deleting {
+			same = append(same, other)
+		}
+	}
+	slices.SortFunc(same, func(x, y *binding) int { return cmp.Or(y.CreatedAt.Compare(x.CreatedAt), cmp.Compare(x.ID, y.ID)) })
+	for _, other := range same {
+		all = append(all, n.secret.password("binding", i.ID, other.ID, other.Nonce))
+	}
+	return all
+}
+
+func (n *notifications) bind(ctx context.Context, i *instance, b *binding, _ string) error {
+	return n.Clients.EnsureClient(ctx, n.client(i, b), n.secrets(i, b), planOf(i).authorities)
 }
 
 func (n *notifications) unbind(ctx context.Context, i *instance, b *binding) error {
+	if left := n.secrets(i, b); len(left) > 0 {
+		return n.Clients.EnsureClient(ctx, n.client(i, b), left, planOf(i).authorities)
+	}
 	return n.Clients.RemoveClient(ctx, n.client(i, b))
 }
 

@@ -15,16 +15,16 @@ import (
 type clients struct {
 	mu   sync.Mutex
 	all  map[string][]string // authorities by id
-	keys map[string]string
+	keys map[string][]string
 	fail error
 }
 
-func newClients() *clients { return &clients{all: map[string][]string{}, keys: map[string]string{}} }
+func newClients() *clients { return &clients{all: map[string][]string{}, keys: map[string][]string{}} }
 
-func (c *clients) EnsureClient(_ context.Context, id, secret string, authorities []string) error {
+func (c *clients) EnsureClient(_ context.Context, id string, secrets, authorities []string) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.all[id], c.keys[id] = authorities, secret // also when the response is lost
+	c.all[id], c.keys[id] = authorities, secrets // also when the response is lost
 	return c.fail
 }
 
@@ -39,8 +39,10 @@ func (c *clients) RemoveClient(_ context.Context, id string) error {
 func (c *clients) ids() []string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return slices.Sorted(maps.Keys(c.all))
+	return c.idsLocked()
 }
+
+func (c *clients) idsLocked() []string { return slices.Sorted(maps.Keys(c.all)) }
 
 func withNotifications(t *testing.T, c *clients) Config {
 	return Config{
@@ -80,13 +82,13 @@ func TestNotifications(t *testing.T) {
 	}
 	id := values["client_id"].(string)
 	plain := []string{"notifications.write", "notifications.manage", "notification_templates.write", "notification_templates.read"}
-	if !slices.Equal(made.all[id], plain) || made.keys[id] != values["client_secret"] || len(made.all) != 1 {
+	if !slices.Equal(made.all[id], plain) || !slices.Equal(made.keys[id], []string{values["client_secret"].(string)}) || len(made.all) != 1 {
 		t.Errorf("clients: %v", made.all)
 	}
 	// The other plan adds one authority; changing back removes it.
 	critical := bindBodyOf(1, "a")
 	want(http.MethodPatch, "/v2/service_instances/mail", critical, http.StatusOK)
-	if !slices.Equal(made.all[id], append(slices.Clone(plain), "critical_notifications.write")) || made.keys[id] != values["client_secret"] {
+	if !slices.Equal(made.all[id], append(slices.Clone(plain), "critical_notifications.write")) || !slices.Equal(made.keys[id], []string{values["client_secret"].(string)}) {
 		t.Errorf("after the change of the plan: %v", made.all)
 	}
 	want(http.MethodPatch, "/v2/service_instances/mail", body, http.StatusOK)

@@ -23,10 +23,12 @@ import (
 type postgres struct {
 	label   string
 	config  *pgx.ConnConfig // of the administrator
-	admin   *sql.DB
-	daemon  *daemon.Daemon // nil for an external server
+	pool    *sql.DB         // of the administrator's connections
+	admin   querier         // pool, or one of its connections
+	daemon  *daemon.Daemon  // nil for an external server
 	at      endpoint
-	managed bool // the server is run by Ingot alone
+	managed bool   // the server is run by Ingot alone
+	bin     string // the directory of its programs
 }
 
 // externalPostgres returns a backend for the server at a URL.
@@ -54,7 +56,8 @@ func (p *postgres) capacity(*instance) int    { return appConnections }
 func (p *postgres) up(*instance) bool         { return p.daemon == nil || p.daemon.Up() }
 
 func (p *postgres) start(ctx context.Context) error {
-	p.admin = limitConnections(stdlib.OpenDB(*p.config))
+	p.pool = limitConnections(stdlib.OpenDB(*p.config))
+	p.admin = p.pool
 	if p.daemon == nil {
 		return nil
 	}
@@ -69,12 +72,12 @@ func limitConnections(db *sql.DB) *sql.DB {
 	return db
 }
 
-func (p *postgres) stop() {
-	if p.admin != nil {
-		p.admin.Close()
+func (p *postgres) stop(leave bool) {
+	if p.pool != nil {
+		p.pool.Close()
 	}
 	if p.daemon != nil {
-		p.daemon.Stop()
+		stopDaemon(p.daemon, leave)
 	}
 }
 
@@ -89,7 +92,7 @@ func (p *postgres) ensure(ctx context.Context, _ *instance) error {
 	if p.daemon != nil {
 		return p.daemon.Ensure(ctx)
 	}
-	return p.admin.PingContext(ctx)
+	return p.pool.PingContext(ctx)
 }
 
 // quote quotes an identifier.
@@ -128,6 +131,10 @@ func (p *postgres) hasDatabase(ctx context.Context, i *instance) (bool, error) {
 }
 
 func (p *postgres) create(ctx context.Context, i *instance, params parameters) error {
+	return p.alone(ctx, i, func(p *postgres) error { return p.createAlone(ctx, i, params) })
+}
+
+func (p *postgres) createAlone(ctx context.Context, i *instance, params parameters) error {
 	owner, database := quote(i.owner()), quote(i.database())
 	found, err := p.exists(ctx, "SELECT FROM pg_roles WHERE rolname = $1", i.owner())
 	if err != nil {
@@ -187,6 +194,10 @@ func inTx(ctx context.Context, conn *pgx.Conn, statements ...string) error {
 }
 
 func (p *postgres) drop(ctx context.Context, i *instance) error {
+	return p.alone(ctx, i, func(p *postgres) error { return p.dropAlone(ctx, i) })
+}
+
+func (p *postgres) dropAlone(ctx context.Context, i *instance) error {
 	// First prevent new connections.
 	for _, b := range i.Bindings {
 		if err := p.lockUser(ctx, i, b); err != nil {
@@ -231,6 +242,10 @@ func (p *postgres) size(ctx context.Context, i *instance) (n int64, err error) {
 }
 
 func (p *postgres) bind(ctx context.Context, i *instance, b *binding, password string) error {
+	return p.alone(ctx, i, func(p *postgres) error { return p.bindAlone(ctx, i, b, password) })
+}
+
+func (p *postgres) bindAlone(ctx context.Context, i *instance, b *binding, password string) error {
 	verifier, err := scram(password)
 	if err != nil {
 		return err
@@ -280,6 +295,10 @@ func (p *postgres) lockUser(ctx context.Context, i *instance, b *binding) error 
 }
 
 func (p *postgres) unbind(ctx context.Context, i *instance, b *binding) error {
+	return p.alone(ctx, i, func(p *postgres) error { return p.unbindAlone(ctx, i, b) })
+}
+
+func (p *postgres) unbindAlone(ctx context.Context, i *instance, b *binding) error {
 	if err := p.lockUser(ctx, i, b); err != nil {
 		return err
 	}

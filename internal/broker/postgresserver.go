@@ -45,7 +45,7 @@ func (c Config) localPostgres(s secret) (*postgres, error) {
 	}
 	config.Password = password
 	p := newPostgres(local, config, at)
-	p.managed = true
+	p.managed, p.bin = true, bin
 	args := []string{"-D", data}
 	for _, setting := range []string{
 		"listen_addresses=" + loopbackAddr.String(), "port=" + strconv.Itoa(port), "unix_socket_directories=",
@@ -65,6 +65,15 @@ func (c Config) localPostgres(s secret) (*postgres, error) {
 		Answers: func(ctx context.Context) error { return p.revokePublic(ctx) },
 	})
 	return p, nil
+}
+
+// stopDaemon stops a server, or leaves it to the next broker.
+func stopDaemon(d *daemon.Daemon, leave bool) {
+	if leave {
+		d.Leave()
+	} else {
+		d.Stop()
+	}
 }
 
 // initPostgres creates the data directory atomically.

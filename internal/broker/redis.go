@@ -69,7 +69,7 @@ func (quiet) Printf(context.Context, string, ...any) {}
 func (r *redisServers) name() string                { return local }
 func (r *redisServers) start(context.Context) error { return os.MkdirAll(r.dir, 0o711) }
 
-func (r *redisServers) stop() {
+func (r *redisServers) stop(leave bool) {
 	r.mu.Lock()
 	r.stopped = true
 	all := r.running
@@ -77,14 +77,14 @@ func (r *redisServers) stop() {
 	r.mu.Unlock()
 	var wait background.WaitGroup
 	for _, s := range all {
-		wait.Go("broker stop", s.stop)
+		wait.Go("broker stop", func() { s.stop(leave) })
 	}
 	wait.Wait()
 }
 
-func (s *redisServer) stop() {
+func (s *redisServer) stop(leave bool) {
 	s.admin.Close() //nolint:errcheck // no command is pending
-	s.daemon.Stop()
+	stopDaemon(s.daemon, leave)
 }
 
 func (r *redisServers) target(i *instance) endpoint {
@@ -105,6 +105,14 @@ func (r *redisServers) up(i *instance) bool {
 	return s != nil && s.daemon.Up()
 }
 
+// adminClient returns a client for the administrator of an instance's server.
+func (r *redisServers) adminClient(i *instance) *redis.Client {
+	return redis.NewClient(&redis.Options{
+		Addr: r.target(i).String(), Username: adminUser, Password: r.secret.password("admin", Redis, i.ID), MaxRetries: -1, DialerRetries: 1, PoolSize: 4,
+		DisableIdentity: true,
+	})
+}
+
 // server returns the instance's server. It starts to supervise it if necessary.
 func (r *redisServers) server(ctx context.Context, i *instance) (*redisServer, error) {
 	r.mu.Lock()
@@ -117,11 +125,7 @@ func (r *redisServers) server(ctx context.Context, i *instance) (*redisServer, e
 	}
 	dir := r.instanceDir(i)
 	data, users := filepath.Join(dir, "data"), filepath.Join(dir, "users")
-	password := r.secret.password("admin", Redis, i.ID)
-	admin := redis.NewClient(&redis.Options{
-		Addr: r.target(i).String(), Username: adminUser, Password: password, MaxRetries: -1, DialerRetries: 1, PoolSize: 4,
-		DisableIdentity: true,
-	})
+	admin := r.adminClient(i)
 	policy, plan := evictions[0], planOf(i)
 	if o, ok := offeringNamed(Redis); ok {
 		if p, err := readParameters(i.Params, o.create); err == nil && p.MaxmemoryPolicy != "" {
@@ -190,7 +194,7 @@ func (r *redisServers) drop(ctx context.Context, i *instance) error {
 	delete(r.running, i.ID)
 	r.mu.Unlock()
 	if s != nil {
-		s.stop()
+		s.stop(false)
 	}
 	dir := r.instanceDir(i)
 	if err := daemon.StopLeftover(ctx, r.program, filepath.Join(dir, "data"), filepath.Join(dir, "pid"), syscall.SIGTERM); err != nil {

@@ -24,13 +24,13 @@ type secret []byte
 
 const secretAAD = "broker/secret"
 
-// loadSecret reads the secret, or creates one. It encrypts it again if there is
-// a newer key.
-func loadSecret(path string, keys *seal.Keyring) (secret, error) {
+// loadSecret reads the secret. Unless readOnly is set, it creates one if there is none, and
+// encrypts it again if there is a newer key.
+func loadSecret(path string, keys *seal.Keyring, readOnly bool) (secret, error) {
 	content, err := os.ReadFile(path)
 	var s []byte
 	switch {
-	case errors.Is(err, fs.ErrNotExist):
+	case errors.Is(err, fs.ErrNotExist) && !readOnly:
 		s = make([]byte, 32)
 		_, _ = rand.Read(s) // never fails
 	case err != nil:
@@ -40,7 +40,7 @@ func loadSecret(path string, keys *seal.Keyring) (secret, error) {
 		if s, err = keys.Open(sealed, secretAAD); err != nil {
 			return nil, fmt.Errorf("the secret of the service broker in %s cannot be opened: %w", path, err)
 		}
-		if keys.IsCurrent(sealed) {
+		if readOnly || keys.IsCurrent(sealed) {
 			return s, nil
 		}
 	}

@@ -51,6 +51,7 @@ type instance struct {
 type binding struct {
 	ID        string          `json:"id"`
 	Nonce     string          `json:"nonce"`
+	Root      string          `json:"root,omitempty"` // see root
 	Phase     phase           `json:"phase"`
 	AppGUID   string          `json:"app_guid,omitempty"`
 	Params    json.RawMessage `json:"parameters,omitempty"`
@@ -95,7 +96,9 @@ type lock struct {
 	users int
 }
 
-func openState(dir string) (*state, error) {
+// openState reads the records. Unless readOnly is set, it removes what was left of writing
+// one.
+func openState(dir string, readOnly bool) (*state, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, err
 	}
@@ -107,7 +110,9 @@ func openState(dir string) (*state, error) {
 	for _, e := range entries {
 		path := filepath.Join(dir, e.Name())
 		if strings.HasPrefix(e.Name(), ".new-") {
-			os.Remove(path) // an interrupted write
+			if !readOnly {
+				os.Remove(path) // an interrupted write
+			}
 			continue
 		}
 		if !strings.HasSuffix(e.Name(), ".json") {

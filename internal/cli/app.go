@@ -36,6 +36,9 @@ type processSummary struct {
 	Wanted    int               `json:"instances"`
 	MemoryMB  int64             `json:"memory_in_mb"`
 	Instances []instanceSummary `json:"instance_details"`
+
+	limits []string // the sidecars with their limits
+	now    time.Time
 }
 
 type instanceSummary struct {
@@ -49,6 +52,8 @@ type instanceSummary struct {
 	DiskMax int64   `json:"disk_quota"`
 	Details string  `json:"details,omitempty"`
 
+	Members []client.Member `json:"members,omitempty"`
+
 	Requests *client.Requests `json:"router,omitempty"`
 }
 
@@ -61,7 +66,7 @@ func (a *summary) show(p *term.Printer) {
 	)
 	for _, pr := range a.Processes {
 		p.Println("")
-		rows := [][2]string{{"type", p.Bold(pr.Type)}, {"sidecars", strings.Join(pr.Sidecars, ", ")}, {"instances", fmt.Sprintf("%d/%d", pr.Running, pr.Wanted)}}
+		rows := [][2]string{{"type", p.Bold(pr.Type)}, {"sidecars", strings.Join(pr.limits, ", ")}, {"instances", fmt.Sprintf("%d/%d", pr.Running, pr.Wanted)}}
 		rows = append(rows, [2]string{"memory usage", strconv.FormatInt(pr.MemoryMB, 10) + "M"})
 		if pr.Command != "" {
 			rows = append(rows, [2]string{"start command", pr.Command})
@@ -79,6 +84,7 @@ func (a *summary) show(p *term.Printer) {
 			})
 		}
 		p.Table(t)
+		pr.showMembers(p)
 		if a.showRequests {
 			pr.showRequests(p)
 		}
@@ -171,7 +177,7 @@ func (s *session) summarizeProcesses(ctx context.Context, app string) ([]process
 }
 
 func (s *session) summarizeProcess(ctx context.Context, pr client.Process) (processSummary, error) {
-	out := processSummary{Type: pr.Type, Wanted: pr.Instances, MemoryMB: pr.MemoryMB, Sidecars: []string{}, Instances: []instanceSummary{}}
+	out := processSummary{now: s.w.Now(), Type: pr.Type, Wanted: pr.Instances, MemoryMB: pr.MemoryMB, Sidecars: []string{}, Instances: []instanceSummary{}}
 	var single client.Process
 	var sidecars []client.Sidecar
 	var stats []client.Stat
@@ -192,11 +198,12 @@ func (s *session) summarizeProcess(ctx context.Context, pr client.Process) (proc
 	out.Command, out.Running = single.Command, running(stats)
 	for _, sc := range sidecars {
 		out.Sidecars = append(out.Sidecars, sc.Name)
+		out.limits = append(out.limits, sidecarText(sc))
 	}
 	for _, st := range stats {
 		i := instanceSummary{
 			Index: st.Index, State: strings.ToLower(st.State), CPU: st.Usage.CPU, Memory: st.Usage.Mem, MemMax: st.MemQuota,
-			Disk: st.Usage.Disk, DiskMax: st.DiskQuota, Details: st.Details, Requests: st.Router,
+			Disk: st.Usage.Disk, DiskMax: st.DiskQuota, Details: st.Details, Requests: st.Router, Members: st.Members,
 		}
 		if st.Uptime > 0 || st.State == "RUNNING" {
 			i.Since = s.w.Now().Add(-time.Duration(st.Uptime) * time.Second).UTC().Format(time.RFC3339)

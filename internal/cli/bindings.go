@@ -14,6 +14,7 @@ import (
 type bindServiceCommand struct {
 	Parameters string `short:"c" value-name:"JSON" description:"Broker parameters: JSON, or a path to a JSON file"`
 	Name       string `long:"binding-name" value-name:"NAME" description:"Name of the binding in VCAP_SERVICES"`
+	Strategy   string `long:"strategy" value-name:"single|multiple" choice:"single" choice:"multiple" description:"With multiple, an app that is bound gets a further binding, to change its credentials"`
 	Wait       bool   `long:"wait" description:"Wait for the operation to complete"`
 	Args       struct {
 		App     string `positional-arg-name:"APP" required:"yes"`
@@ -48,6 +49,9 @@ func (c *bindServiceCommand) run(ctx context.Context, s *session) (result, error
 	body := map[string]any{"type": "app", "relationships": map[string]any{"app": client.Relate(app.GUID), "service_instance": client.Relate(instance.GUID)}}
 	if c.Name != "" {
 		body["name"] = c.Name
+	}
+	if c.Strategy != "" {
+		body["strategy"] = c.Strategy
 	}
 	if len(parameters) > 0 {
 		body["parameters"] = parameters

@@ -50,7 +50,11 @@ type Env struct {
 }
 
 // Other is a command that is not part of the client.
-type Other struct{ Name, Summary string }
+type Other struct {
+	Name, Summary string
+	Flags         []string // with their dashes
+	Sub           []Other
+}
 
 // result is the outcome of a command. It is shown as text, or encoded as JSON.
 type result interface{ show(p *term.Printer) }
@@ -167,6 +171,9 @@ func (w *Env) runCommand(ctx context.Context, c *command, args []string) int {
 		return w.fail(out, err)
 	}
 	rest, err := parser.ParseArgs(args)
+	if named, ok := r.(interface{ take([]string) error }); ok && err == nil {
+		err, rest = named.take(rest), nil
+	}
 	var help *flags.Error
 	switch {
 	case errors.As(err, &help) && help.Type == flags.ErrHelp:
@@ -188,6 +195,10 @@ func (w *Env) runCommand(ctx context.Context, c *command, args []string) int {
 	defer s.close()
 	res, err := r.run(ctx, s)
 	s.progress.Close()
+	var wrong *usage
+	if errors.As(err, &wrong) && wrong.command == "" {
+		wrong.command = c.name
+	}
 	if res != nil {
 		if showErr := s.showResult(res); err == nil {
 			err = showErr
@@ -219,7 +230,11 @@ func (s *session) showResult(res result) error {
 // parser returns the parser for the flags of a command.
 func (c *command) parser(w *Env, r runner, out *output) (*flags.Parser, error) {
 	p := flags.NewNamedParser(w.Program+" "+c.name, flags.HelpFlag|flags.PassDoubleDash)
-	if _, err := p.AddGroup("Flags", "", r); err != nil {
+	var own any = r
+	if apart, ok := r.(interface{ flagSet() any }); ok {
+		own = apart.flagSet()
+	}
+	if _, err := p.AddGroup("Flags", "", own); err != nil {
 		return nil, err
 	}
 	if _, err := p.AddGroup("Output", "", out); err != nil {
@@ -272,7 +287,7 @@ var otherWords = map[string]string{
 	"exec": "ssh", "shell": "ssh", "sh": "ssh", "bash": "ssh", "console": "ssh", "connect": "ssh", "run": "run-task", "build": "restage", "rebuild": "restage",
 	"bind": "bind-service", "unbind": "unbind-service", "addons": "services", "plans": "marketplace", "catalog": "marketplace", "market": "marketplace",
 	"whoami": "target", "context": "target", "use": "target", "signin": "login", "signout": "logout", "env-vars": "env", "vars": "env",
-	"route": "routes", "org": "orgs", "space": "spaces", "domain": "domains", "users": "org-users", "token": "oauth-token", "check": "doctor",
+	"domain": "domains", "users": "org-users", "token": "oauth-token", "check": "doctor",
 	"notify": "notifications send", "mail": "notifications send", "server": "up", "serve": "up", "shutdown": "down",
 	"add-client": "create-client", "oauth-clients": "clients", "rotate-client-secret": "set-client-secret",
 }

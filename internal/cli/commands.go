@@ -29,8 +29,8 @@ func init() { //nolint:gochecknoinits // the table names functions that read it
 		{name: "target", aliases: []string{"t"}, group: groupLogin, summary: "Set or show the targeted org and space", args: "[-o ORG] [-s SPACE]", need: aLogin, example: []string{"target", "target -o demo -s dev"}, make: func() runner { return &targetCommand{} }},
 
 		{name: "push", aliases: []string{"p"}, group: groupApps, summary: "Upload, build and start an app", args: "[APP] [flags]", need: aSpace, progress: true,
-			about:   "APP can be omitted when the manifest names it. Files listed in .cfignore are not uploaded.",
-			example: []string{"push", "push my-app -b binary_buildpack -c ./my-app -m 64M", "push -f deploy/manifest.yml --var host=blue", "push my-app -p app.jar --no-start", "push my-app --strategy rolling"}, make: func() runner { return &pushCommand{} }},
+			about: "APP can be omitted when the manifest names it. Files listed in .cfignore are not uploaded.", example: []string{"push", "push my-app -b binary_buildpack -c ./my-app -m 64M", "push -f deploy/manifest.yml --var host=blue", "push my-app -p app.jar --no-start", "push my-app --strategy rolling", "push my-app --watch"}, make: func() runner { return &pushCommand{} }},
+		devEntry,
 		{name: "create-app", group: groupApps, summary: "Create an app without files", args: "APP", need: aSpace, example: []string{"create-app my-app"}, make: func() runner { return &createAppCommand{} }},
 		{name: "apply-manifest", group: groupApps, summary: "Apply a manifest without pushing files", args: "[-f FILE]", need: aSpace, progress: true, example: []string{"apply-manifest -f manifest.yml"}, make: func() runner { return &applyManifestCommand{} }},
 		{name: "start", aliases: []string{"st"}, group: groupApps, summary: "Start an app", args: "APP", need: aSpace, progress: true, example: []string{"start my-app"}, make: func() runner { return &startCommand{} }},
@@ -61,7 +61,7 @@ func init() { //nolint:gochecknoinits // the table names functions that read it
 		{name: "task", group: groupInspect, summary: "Show a task of an app", args: "APP ID", need: aSpace, example: []string{"task my-app 3"}, make: func() runner { return &taskCommand{} }},
 
 		{name: "routes", aliases: []string{"r"}, group: groupRoutes, summary: "List the routes in the target space", need: aSpace, example: []string{"routes"}, make: func() runner { return &routesCommand{} }},
-		{name: "map-route", group: groupRoutes, summary: "Map a route to an app", args: "APP DOMAIN [-n HOST] [--app-port PORT]", need: aSpace, example: []string{"map-route my-app apps.localhost -n blue", "map-route my-app apps.localhost -n dump --app-port 8082"}, make: func() runner { return &mapRouteCommand{} }},
+		{name: "map-route", group: groupRoutes, summary: "Map a route to an app", args: "APP DOMAIN [-n HOST] [--app-port PORT | --sidecar NAME]", need: aSpace, example: []string{"map-route my-app apps.localhost -n blue", "map-route my-app apps.localhost -n dump --app-port 8082", "map-route my-app apps.localhost -n proxy --sidecar proxy"}, make: func() runner { return &mapRouteCommand{} }},
 		{name: "unmap-route", group: groupRoutes, summary: "Unmap a route from an app", args: "APP DOMAIN [-n HOST]", need: aSpace, example: []string{"unmap-route my-app apps.localhost -n blue"}, make: func() runner { return &unmapRouteCommand{} }},
 
 		{name: "marketplace", aliases: []string{"m"}, group: groupServices, summary: "List available service offerings", args: "[-e OFFERING]", need: aSpace, example: []string{"marketplace", "marketplace -e postgres"}, make: func() runner { return &marketplaceCommand{} }},
@@ -94,5 +94,5 @@ func init() { //nolint:gochecknoinits // the table names functions that read it
 			example: []string{"doctor", "doctor --engine kubernetes --kubernetes-kubeconfig ~/.kube/config --kubernetes-image registry.example.com/ingot/stack:0.1.0"}, make: func() runner { return &doctorCommand{} }},
 		{name: "completion", group: groupOther, summary: "Print a shell completion script", args: "bash|zsh|fish", example: []string{"completion bash > /etc/bash_completion.d/ingot"}, make: func() runner { return &completionCommand{} }},
 	}
-	commands = inGroups(slices.Concat(commands, moreCommands(), clientCommands()))
+	commands = inGroups(slices.Concat(commands, topCommands(), moreCommands(), clientCommands(), adminCommands()))
 }

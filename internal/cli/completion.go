@@ -42,7 +42,8 @@ _NAME() {
   words_found=("${(@f)$(NAME __complete "${(@)words[2,CURRENT]}" 2>/dev/null)}")
   if [[ -n "$words_found" ]]; then compadd -a words_found; else _files; fi
 }
-compdef _NAME NAME
+# In a folder of fpath, this file is the function itself. When it is sourced, it only registers it.
+if [[ "$funcstack[1]" == "_NAME" ]]; then _NAME; else compdef _NAME NAME; fi
 `,
 	"fish": `function __NAME_complete
   set -l words (commandline -opc)
@@ -90,8 +91,8 @@ func (w *Env) candidates(ctx context.Context, before []string, current string) [
 		return w.candidates(ctx, nil, current)
 	}
 	c := find(before[0])
-	if c == nil {
-		return nil
+	if c == nil || len(before) == 1 && strings.HasPrefix(current, "-") && len(c.sub) > 0 {
+		return wordsOfOther(w.Others, before, current)
 	}
 	if len(c.sub) > 0 {
 		var names []string
@@ -117,6 +118,25 @@ func (w *Env) candidates(ctx context.Context, before []string, current string) [
 		return w.names(ctx, "/v3/service_instances")
 	}
 	return nil
+}
+
+// wordsOfOther returns the candidates for a command that is not part of the client: its
+// subcommands or flags.
+func wordsOfOther(all []Other, before []string, current string) []string {
+	i := slices.IndexFunc(all, func(o Other) bool { return o.Name == before[0] })
+	switch {
+	case i < 0:
+		return nil
+	case len(before) > 1 && len(all[i].Sub) > 0:
+		return wordsOfOther(all[i].Sub, before[1:], current)
+	case strings.HasPrefix(current, "-"):
+		return all[i].Flags
+	}
+	var names []string
+	for _, s := range all[i].Sub {
+		names = append(names, s.Name)
+	}
+	return names
 }
 
 func firstWord(s string) string {

@@ -152,16 +152,19 @@ func (c *downloadDropletCommand) run(ctx context.Context, s *session) (result, e
 	return &saved{path, n}, nil
 }
 
-// dropletFile returns the file name for a droplet. The guid comes from the
-// server; it must not contain path separators or terminal control characters.
-func dropletFile(guid string) string {
+// dropletFile returns the file name for a droplet.
+func dropletFile(guid string) string { return "droplet_" + fileName(guid) + ".tgz" }
+
+// fileName makes a file name of a name that comes from the server: it must not contain path
+// separators or terminal control characters.
+func fileName(name string) string {
 	plain := func(r rune) rune {
 		if r < 128 && (unicode.IsLetter(r) || unicode.IsDigit(r)) || strings.ContainsRune("-_.", r) {
 			return r
 		}
 		return '_'
 	}
-	return "droplet_" + strings.Map(plain, path.Base(guid)) + ".tgz"
+	return strings.Map(plain, path.Base(name))
 }
 
 // checkDroplet checks that a file can be a droplet before anything is changed.

@@ -3,12 +3,17 @@ package cli
 import "slices"
 
 // groups is the order in which the groups of commands are listed.
-var groups = []string{groupLogin, groupApps, groupInspect, groupRoutes, groupServices, groupOrgs, groupUsers, groupClients, groupOperate, groupOther}
+var groups = []string{
+	groupLogin, groupApps, groupInspect, groupRoutes, groupServices, groupOrgs, groupUsers, groupQuotas, groupNetwork, groupSegments, groupClients, groupOperate, groupOther,
+}
 
 const (
-	groupUsers   = "Users and roles"
-	groupClients = "OAuth clients"
-	groupOperate = "Administration"
+	groupQuotas   = "Quotas"
+	groupNetwork  = "Security groups and network policies"
+	groupSegments = "Isolation segments"
+	groupUsers    = "Users and roles"
+	groupClients  = "OAuth clients"
+	groupOperate  = "Administration"
 )
 
 // inGroups sorts commands by group and keeps their order within each.
@@ -20,6 +25,7 @@ func inGroups(all []*command) []*command {
 // moreCommands returns the less frequently used commands.
 func moreCommands() []*command {
 	return []*command{
+		inGroup(groupOther, entry("open", "[APP] [--print]", "Open the console in a browser", anAPI, openConsole, "", "my-app", "--print"))[0],
 		{name: "passwd", aliases: []string{"pw"}, group: groupLogin, summary: "Change your password", need: aLogin, example: []string{"passwd"}, make: func() runner { return &passwdCommand{} }},
 		{name: "oauth-token", group: groupLogin, summary: "Show the access token", need: aLogin, example: []string{"oauth-token", `curl -H "Authorization: $(ingot oauth-token)" …`}, make: func() runner { return &oauthTokenCommand{} }},
 
@@ -52,6 +58,9 @@ func moreCommands() []*command {
 		{name: "update-user-provided-service", aliases: []string{"uups"}, group: groupServices, summary: "Update a user-provided service instance", args: "SERVICE [-p JSON] [-l URL] [-r URL] [-t TAGS]", need: aSpace, example: []string{"update-user-provided-service my-api -p credentials.json"}, make: func() runner { return &updateProvidedCommand{} }},
 		{name: "service-keys", aliases: []string{"sk"}, group: groupServices, summary: "List the keys of a service instance", args: "SERVICE", need: aSpace, example: []string{"service-keys my-db"}, make: func() runner { return &serviceKeysCommand{} }},
 		{name: "delete-service-key", aliases: []string{"dsk"}, group: groupServices, summary: "Delete a service key", args: "SERVICE KEY [-f] [--wait]", need: aSpace, progress: true, example: []string{"delete-service-key my-db my-key -f"}, make: func() runner { return &deleteServiceKeyCommand{} }},
+		{name: "rotate-credentials", group: groupServices, summary: "Replace the credentials of a service instance", args: "SERVICE [--app APP]... [--grace DURATION] [--keys] [--no-restart] [--force] [--wait]", need: aSpace, progress: true,
+			about:   "Bound apps get new credentials: by a rolling restart, or in their service files if their manifest says 'on-credentials'. The old ones are revoked when no instance uses them and the grace period is over.",
+			example: []string{"rotate-credentials my-db", "rotate-credentials my-db --app my-app --grace 1h --wait"}, make: func() runner { return &rotateCredentialsCommand{} }},
 
 		{name: "delete-org", group: groupOrgs, summary: "Delete an org and everything in it", args: "ORG [-f]", need: aLogin, progress: true, example: []string{"delete-org acme -f"}, make: func() runner { return &deleteOrgCommand{} }},
 		{name: "delete-space", group: groupOrgs, summary: "Delete a space and everything in it", args: "SPACE [-o ORG] [-f]", need: aLogin, progress: true, example: []string{"delete-space shop -o acme -f"}, make: func() runner { return &deleteSpaceCommand{} }},

@@ -64,7 +64,7 @@ func everydayAnswer(call string, r *http.Request) (int, any) {
 			object{"guid": "domain-guid", "name": "apps.test", "supported_protocols": []string{"http"}, "relationships": object{"organization": object{"data": nil}}},
 			object{"guid": "own-guid", "name": "shop.test", "supported_protocols": []string{"http"}, "relationships": object{"organization": to(guidOrg)}})
 	case "GET /v3/service_plans/plan-guid":
-		return 200, object{"guid": "plan-guid", "name": "small", "relationships": object{"service_offering": to("offering-guid")}}
+		return 200, object{"guid": "plan-guid", "name": "small", "maintenance_info": object{"version": "2.0.0"}, "relationships": object{"service_offering": to("offering-guid")}}
 	case "PATCH /v3/service_instances/si-guid":
 		return 200, object{"guid": "si-guid", "name": "db"}
 	case "GET /Users":
@@ -80,10 +80,6 @@ func everydayAnswer(call string, r *http.Request) (int, any) {
 		l := list(role("organization_manager"), role("organization_user"), role("space_developer"))
 		l["included"] = object{"users": []any{user}}
 		return 200, l
-	case "GET /v3/buildpacks":
-		return 200, list(object{"name": "binary_buildpack", "position": 1, "stack": "cflinuxfs4", "enabled": true, "state": "READY"})
-	case "GET /v3/stacks":
-		return 200, list(object{"name": "cflinuxfs4", "description": "this machine"})
 	case "GET /v3/feature_flags":
 		return 200, list(object{"name": "user_org_creation", "enabled": false}, object{"name": "app_scaling", "enabled": true})
 	case "PATCH /v3/feature_flags/user_org_creation":

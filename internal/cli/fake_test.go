@@ -93,10 +93,14 @@ func (f *fake) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Location", f.URL+"/v3/jobs/done")
 		status = http.StatusAccepted
 	}
-	if strings.HasPrefix(call, "POST /v3/service_instances") {
+	if call == "POST /v3/service_instances" {
 		w.Header().Set("X-Cf-Warnings", "the+plan+is+nearly+used+up")
 		w.Header().Set("Location", f.URL+"/v3/jobs/polling")
 		status = http.StatusAccepted
+	}
+	if call == "GET /oauth/authorize" {
+		w.Header().Set("Location", "https://client.test/?code=one-time")
+		status = http.StatusFound
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
@@ -110,6 +114,7 @@ func (f *fake) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 var jobs = map[string]bool{
 	"POST /v3/spaces/space-guid/actions/apply_manifest": true, "DELETE /v3/apps/app-guid": true, "DELETE /v3/routes/route-guid": true,
 	"DELETE /v3/service_instances/si-guid": true, "POST /v3/service_credential_bindings": true, "DELETE /v3/service_credential_bindings/binding-guid": true,
+	"POST /v3/ingot/service_instances/si-guid/rotate": true,
 }
 
 // one returns a list with one item, filtered by name.
@@ -132,12 +137,17 @@ func (f *fake) answer(call string, r *http.Request) (int, any) {
 		"metadata": object{"labels": object{"team": "blue", "tier": "1"}}, "relationships": object{"space": to(guidSpace)},
 	}
 	process := object{
-		"guid": guidApp, "type": "web", "command": "./shop", "instances": 2, "memory_in_mb": 64, "disk_in_mb": 1024,
+		"guid": guidApp, "type": "web", "command": "./shop", "instances": 2, "health_check": object{"type": "http", "data": object{"endpoint": "/health", "invocation_timeout": 5}}, "readiness_health_check": object{"type": "process", "data": object{}}, "memory_in_mb": 64, "disk_in_mb": 1024,
 		"process_instances": []any{object{"index": 0, "state": "RUNNING"}, object{"index": 1, "state": "CRASHED"}}, "relationships": object{"app": to(guidApp)},
 	}
-	worker := object{"guid": "worker-guid", "type": "worker", "command": "./work", "instances": 0, "memory_in_mb": 32, "relationships": object{"app": to(guidApp)}}
+	worker := object{"guid": "worker-guid", "type": "worker", "command": "./work", "instances": 0, "health_check": object{"type": "process"}, "readiness_health_check": object{"type": "process"}, "memory_in_mb": 32, "relationships": object{"app": to(guidApp)}}
 	stats := list(
 		object{"index": 0, "state": "RUNNING", "uptime": 60, "mem_quota": 64 << 20, "disk_quota": 1 << 30, "usage": object{"cpu": 0.015, "mem": 12 << 20, "disk": 8 << 20},
+			"members": []any{
+				object{"name": "web", "type": "process", "state": "RUNNING", "since": stamp, "cpu": 0.005, "mem": 8 << 20, "mem_quota": nil, "restarts": 0, "last_exit": nil},
+				object{"name": "config server", "type": "sidecar", "state": "RUNNING", "since": stamp, "cpu": 0.01, "mem": 4 << 20, "mem_quota": 16 << 20, "restarts": 2,
+					"last_exit": object{"status": 137, "reason": "out of memory: sidecar config server exceeded its limit of 16M", "time": "2026-01-02T03:04:05Z"}},
+			},
 			"router": object{
 				"requests": 1234, "active": 2, "status": object{"2xx": 1200, "4xx": 30, "5xx": 4}, "bytes_received": 0, "bytes_sent": 5 << 20,
 				"latency_ms": object{"mean": 3.25, "p50": 2.5, "p95": 10, "p99": 25},
@@ -148,7 +158,7 @@ func (f *fake) answer(call string, r *http.Request) (int, any) {
 		"destinations": []any{object{"guid": "dest-guid", "app": object{"guid": guidApp, "process": object{"type": "web"}}, "port": 8080}},
 	}
 	plan := object{
-		"guid": "plan-guid", "name": "small", "description": "a small one", "free": false, "available": true, "relationships": object{"service_offering": to("offering-guid")},
+		"guid": "plan-guid", "name": "small", "description": "a small one", "free": false, "available": true, "visibility_type": "organization", "relationships": object{"service_offering": to("offering-guid")},
 	}
 	offering := object{"guid": "offering-guid", "name": "postgres", "description": "a database", "relationships": object{"service_broker": to("broker-guid")}}
 	broker := object{"guid": "broker-guid", "name": "local"}
@@ -167,7 +177,7 @@ func (f *fake) answer(call string, r *http.Request) (int, any) {
 
 	switch call {
 	case "GET /":
-		links := object{"cloud_controller_v3": object{"href": f.URL + "/v3", "meta": object{"version": "3.211.0"}}, "app_ssh": nil, "notifications": object{"href": f.URL + "/notify"}}
+		links := object{"cloud_controller_v3": object{"href": f.URL + "/v3", "meta": object{"version": "3.211.0"}}, "app_ssh": nil, "console": object{"href": f.URL + "/console"}, "notifications": object{"href": f.URL + "/notify"}, "routing": object{"href": f.URL + "/routing"}, "network_policy_v1": object{"href": f.URL + "/networking"}}
 		for _, name := range []string{"login", "uaa", "log_cache"} {
 			links[name] = object{"href": f.URL}
 		}
@@ -223,7 +233,7 @@ func (f *fake) answer(call string, r *http.Request) (int, any) {
 	case "POST /v3/routes":
 		return 201, object{"guid": "new-route", "url": "dump.apps.test"}
 	case "POST /v3/routes/new-route/destinations":
-		return 200, object{}
+		return 200, object{"destinations": []any{object{"guid": "new-dest", "app": object{"guid": guidApp, "process": object{"type": "web"}, "sidecar": object{"name": "config server"}}, "port": 9090}}}
 	case "DELETE /v3/routes/route-guid/destinations/dest-guid":
 		return 204, nil
 	case "GET /v3/domains":
@@ -326,6 +336,10 @@ func (f *fake) answer(call string, r *http.Request) (int, any) {
 		return 200, with(one(r, instance), everything)
 	case "GET /v3/service_credential_bindings":
 		return 200, with(one(r, binding), object{"apps": []any{app}})
+	case "GET /v3/ingot/service_instances/si-guid/rotations":
+		return 200, list(
+			object{"guid": "r1", "state": "applying", "method": "restart", "grace_seconds": 600, "revoke_at": nil, "description": "", "relationships": object{"app": object{"data": object{"guid": "app-guid"}}, "service_credential_binding": object{"data": object{"guid": "binding-guid"}}}},
+			object{"guid": "r2", "state": "grace", "method": "none", "grace_seconds": 600, "revoke_at": "2026-11-16T10:20:00Z", "description": "", "relationships": object{"service_credential_binding": object{"data": object{"guid": "binding-guid"}}}})
 	case "GET /v3/service_credential_bindings/binding-guid/details":
 		return 200, object{"credentials": object{"host": "127.0.0.1", "port": 5432, "password": "s3cret"}}
 	case "GET /notify/notifications":
@@ -350,6 +364,9 @@ func (f *fake) answer(call string, r *http.Request) (int, any) {
 	if status, answer := everydayAnswer(call, r); status != 0 {
 		return status, answer
 	}
+	if status, answer := adminAnswer(call, r); status != 0 {
+		return status, answer
+	}
 	return refusal(404, 10000, "CF-NotFound", "Unknown request "+call)
 }
 
@@ -371,12 +388,13 @@ func (f *fake) body(call, text string) bool {
 	return strings.Contains(f.bodies[call], text)
 }
 
-// logBatch returns four lines in the requested order.
+// logBatch returns a few lines in the requested order.
 func logBatch(r *http.Request) any {
 	at, _ := time.Parse(time.RFC3339, stamp)
 	batch := []any{}
 	for i, l := range []struct{ source, kind, text string }{
 		{"STG", "OUT", "-----> Binary Buildpack"}, {"APP/PROC/WEB", "OUT", "listening"}, {"APP/PROC/WEB/SIDECAR/CONFIG SERVER", "ERR", "no config"}, {"RTR", "OUT", "shop.apps.test - GET /"},
+		{"APP/TASK/migrate/SIDECAR/CONFIG SERVER", "OUT", "config of a task"},
 	} {
 		e := object{
 			"timestamp": fmt.Sprint(at.Add(time.Duration(i) * time.Millisecond).UnixNano()), "source_id": guidApp, "instance_id": "0",

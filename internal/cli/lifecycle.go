@@ -89,15 +89,32 @@ func (s *session) crashed(app client.App, pr client.Process, details string) err
 // stage builds a droplet from a package and shows the build log.
 func (s *session) stage(ctx context.Context, app client.App, pkg string) (string, error) {
 	s.say("Staging app and tracing logs...")
+	return s.stageWith(ctx, app, pkg, nil, s.streams())
+}
+
+// stageWith builds a droplet from a package, with the given buildpacks instead of the
+// app's, if there are any. The build log is shown while it is written, or its end if the
+// build fails.
+func (s *session) stageWith(ctx context.Context, app client.App, pkg string, buildpacks []string, stream bool) (string, error) {
 	s.progress.Step("Staging "+app.Name, 0)
 	ctx, cancel := context.WithTimeoutCause(ctx, s.patience("CF_STAGING_TIMEOUT", stagePatience), errTooLong)
 	defer cancel()
 	var build client.Build
-	if _, err := s.api.Post(ctx, "/v3/builds", map[string]any{"package": map[string]string{"guid": pkg}}, &build); err != nil {
+	request := map[string]any{"package": map[string]string{"guid": pkg}}
+	if len(buildpacks) > 0 {
+		request["lifecycle"] = map[string]any{"type": "buildpack", "data": map[string]any{"buildpacks": buildpacks}}
+	}
+	if _, err := s.api.Post(ctx, "/v3/builds", request, &build); err != nil {
 		return "", err
 	}
-	stopLog := s.followSource(ctx, app, "STG", build.CreatedAt)
-	err := client.Poll(ctx, func() (bool, error) {
+	stopLog, pause := func() {}, time.Second
+	if stream {
+		stopLog = s.followSource(ctx, app, "STG", build.CreatedAt)
+	}
+	if len(buildpacks) > 0 { // of a change, which does not take long
+		pause = watchPause
+	}
+	err := client.PollWithin(ctx, pause, func() (bool, error) {
 		if build.State != "STAGING" {
 			return true, nil
 		}
@@ -114,7 +131,7 @@ func (s *session) stage(ctx context.Context, app client.App, pkg string) (string
 		if strings.Contains(build.Error, "NoAppDetectedError") {
 			p.Try = "choose a buildpack with -b, and check that -p is the app's folder"
 		}
-		if s.streams() {
+		if stream {
 			return "", p // the lines were just shown
 		}
 		return "", s.withLog(ctx, app, "STG", p)

@@ -42,8 +42,16 @@ func (c *logsCommand) wants(l client.Line) bool {
 }
 
 // member returns the process and the sidecar of a source. With revisions, the
-// source contains APP/REV/n.
+// source contains APP/REV/n. Sidecars of tasks have no process.
 func member(source string) (process, sidecar string, ok bool) {
+	const mark = "/SIDECAR/"
+	if strings.HasPrefix(source, "APP/TASK/") {
+		i := strings.LastIndex(source, mark)
+		if i < 0 {
+			return "", "", false
+		}
+		return "", source[i+len(mark):], true
+	}
 	parts := strings.Split(source, "/")
 	for i, p := range parts {
 		if p == "PROC" && i+1 < len(parts) {

@@ -240,10 +240,11 @@ func (c *deleteSpaceCommand) run(ctx context.Context, s *session) (result, error
 // access to services
 
 type serviceAccessCommand struct {
-	give bool
-	Plan string `short:"p" value-name:"PLAN" description:"Only this plan"`
-	Org  string `short:"o" value-name:"ORG" description:"Only for this org"`
-	Args struct {
+	give   bool
+	Plan   string `short:"p" value-name:"PLAN" description:"Only this plan"`
+	Org    string `short:"o" value-name:"ORG" description:"Only for this org"`
+	Broker string `short:"b" value-name:"BROKER" description:"Broker, if several have an offering with the name"`
+	Args   struct {
 		Offering string `positional-arg-name:"OFFERING" required:"yes"`
 	} `positional-args:"yes"`
 }
@@ -251,7 +252,11 @@ type serviceAccessCommand struct {
 func (c *serviceAccessCommand) run(ctx context.Context, s *session) (result, error) {
 	verb := map[bool]string{true: "Enabling", false: "Disabling"}[c.give]
 	s.say("%s access to offering %s as %s...", verb, s.out.Bold(c.Args.Offering), s.out.Bold(s.api.User().Name()))
-	offering, err := named(ctx, s, "Service offering", "/v3/service_offerings", c.Args.Offering, nil, func(o client.Offering) string { return o.Name })
+	var of url.Values
+	if c.Broker != "" {
+		of = url.Values{"service_broker_names": {c.Broker}}
+	}
+	offering, err := named(ctx, s, "Service offering", "/v3/service_offerings", c.Args.Offering, of, func(o client.Offering) string { return o.Name })
 	if err != nil {
 		return nil, noServices(s, err)
 	}

@@ -15,7 +15,9 @@ import (
 
 type pushCommand struct {
 	pushFlags
-	Args struct {
+	Watch  bool `long:"watch" description:"Keep watching the folder and run every change; Ctrl-C ends it"`
+	NoLogs bool `long:"no-logs" description:"With --watch, do not show the app's log"`
+	Args   struct {
 		App string `positional-arg-name:"APP"`
 	} `positional-args:"yes"`
 }
@@ -54,6 +56,9 @@ func (c *pushCommand) run(ctx context.Context, s *session) (result, error) {
 		}
 	}
 	doc, plans, err := c.plans(s.w)
+	if err == nil {
+		err = c.watchable(s, plans)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -84,6 +89,9 @@ func (c *pushCommand) run(ctx context.Context, s *session) (result, error) {
 			return nil, failed
 		}
 		return nil, err
+	}
+	if c.Watch {
+		return nil, c.watch(ctx, s, plans[0], apps[plans[0].name], loads[0], applied)
 	}
 	out := &pushed{Apps: []*summary{}}
 	for i, p := range plans {

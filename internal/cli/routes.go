@@ -90,6 +90,9 @@ func (c *routesCommand) run(ctx context.Context, s *session) (result, error) {
 			if d.Port != 0 && d.Port != 8080 {
 				name += ":" + strconv.Itoa(d.Port)
 			}
+			if d.App.Sidecar != nil && !list.bare {
+				name += " (" + d.App.Sidecar.Name + ")"
+			}
 			row.Apps = append(row.Apps, name)
 		}
 		list.Routes = append(list.Routes, row)
@@ -151,6 +154,7 @@ func (s *session) domain(ctx context.Context, name string) (client.Thing, error)
 type mapRouteCommand struct {
 	routeFlags
 	AppPort  int    `long:"app-port" value-name:"PORT" description:"Port of the app that receives the requests, such as a sidecar's"`
+	Sidecar  string `long:"sidecar" value-name:"NAME" description:"Sidecar that receives the requests, on the first port it declares"`
 	Protocol string `long:"app-protocol" value-name:"http1|http2" description:"Protocol the app speaks"`
 	Process  string `long:"process" value-name:"TYPE" description:"Process type that receives the requests (default: web)"`
 	Args     struct {
@@ -191,9 +195,13 @@ func (c *mapRouteCommand) run(ctx context.Context, s *session) (result, error) {
 		s.ok()
 	}
 	s.doing("Mapping route %s to app %s", route.URL, app.Name)
-	to := map[string]any{"app": map[string]any{"guid": app.GUID}}
+	target := map[string]any{"guid": app.GUID}
+	to := map[string]any{"app": target}
 	if c.Process != "" {
-		to["app"] = map[string]any{"guid": app.GUID, "process": map[string]string{"type": c.Process}}
+		target["process"] = map[string]string{"type": c.Process}
+	}
+	if c.Sidecar != "" {
+		target["sidecar"] = map[string]string{"name": c.Sidecar}
 	}
 	if c.AppPort > 0 {
 		to["port"] = c.AppPort
@@ -201,10 +209,20 @@ func (c *mapRouteCommand) run(ctx context.Context, s *session) (result, error) {
 	if c.Protocol != "" {
 		to["protocol"] = c.Protocol
 	}
-	if _, err := s.api.Post(ctx, "/v3/routes/"+route.GUID+"/destinations", map[string]any{"destinations": []any{to}}, nil); err != nil {
+	var all struct {
+		Destinations []client.Destination `json:"destinations"`
+	}
+	if _, err := s.api.Post(ctx, "/v3/routes/"+route.GUID+"/destinations", map[string]any{"destinations": []any{to}}, &all); err != nil {
 		return nil, err
 	}
 	s.ok()
+	if c.Sidecar != "" && c.AppPort == 0 {
+		for _, d := range all.Destinations {
+			if d.App.GUID == app.GUID && d.App.Sidecar != nil && d.App.Sidecar.Name == c.Sidecar {
+				c.AppPort = d.Port
+			}
+		}
+	}
 	if c.AppPort > 0 {
 		s.say("TIP: A new app port takes effect after a restart: '%s restart %s'.", s.w.Program, app.Name)
 	}

@@ -19,16 +19,21 @@ func (s *session) parameters(flag string) (map[string]any, error) {
 	if flag == "" {
 		return nil, nil //nolint:nilnil // none were given
 	}
+	return s.jsonObject("-c", flag)
+}
+
+// jsonObject parses JSON, or the JSON in a file.
+func (s *session) jsonObject(what, flag string) (map[string]any, error) {
 	content := []byte(flag)
 	if !strings.HasPrefix(strings.TrimSpace(flag), "{") {
 		var err error
 		if content, err = os.ReadFile(s.w.path(flag)); err != nil {
-			return nil, &usage{"-c is neither a JSON object nor a readable file: " + err.Error(), "help"}
+			return nil, &usage{what + " is neither a JSON object nor a readable file: " + err.Error(), ""}
 		}
 	}
 	var out map[string]any
 	if err := json.Unmarshal(content, &out); err != nil {
-		return nil, &usage{"-c is not a JSON object: " + err.Error(), "help"}
+		return nil, &usage{what + " is not a JSON object: " + err.Error(), ""}
 	}
 	return out, nil
 }
@@ -181,7 +186,7 @@ func (i *serviceRow) show(p *term.Printer) {
 	p.Pairs(
 		[2]string{"name", p.Bold(i.Name)}, [2]string{"guid", i.GUID}, [2]string{"offering", i.Offering}, [2]string{"plan", i.Plan}, [2]string{"broker", i.Broker},
 		[2]string{"tags", strings.Join(i.Tags, ", ")}, [2]string{"bound apps", strings.Join(i.Apps, ", ")}, [2]string{"dashboard", i.Dashboard},
-		[2]string{"last operation", i.Operation}, [2]string{"message", i.Message},
+		[2]string{"status", i.Operation}, [2]string{"message", i.Message},
 	)
 }
 

@@ -104,7 +104,7 @@ func (f *providedFlags) body(s *session) (map[string]any, error) {
 	if f.Credentials != "" {
 		credentials, err := s.parameters(f.Credentials)
 		if err != nil {
-			return nil, &usage{strings.Replace(err.Error(), "-c", "-p", 1), "help"}
+			return nil, &usage{strings.Replace(err.Error(), "-c", "-p", 1), ""}
 		}
 		body["credentials"] = credentials
 	}

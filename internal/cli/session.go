@@ -190,7 +190,11 @@ func (s *session) explain(err error) error {
 			}
 			return p
 		}
-		return &problem{What: refused.Error(), Why: fmt.Sprintf("%s %s was answered with status %d", refused.Method, refused.URL, refused.Status), cause: err}
+		p := &problem{What: refused.Error(), Why: fmt.Sprintf("%s %s was answered with status %d", refused.Method, refused.URL, refused.Status), cause: err}
+		if refused.Says("An operation for service instance ") {
+			p.Try = fmt.Sprintf("'%s services' shows when it is done; then run this command again", program)
+		}
+		return p
 	}
 	return err
 }

@@ -84,16 +84,21 @@ func (s *session) upload(ctx context.Context, p plan, app client.App, l *load) (
 	if pkg, err = s.api.Upload(ctx, guid, known, archive, s.progress.Add); err != nil {
 		return "", err
 	}
-	err = client.Poll(ctx, func() (bool, error) {
+	pkg.GUID = guid
+	return guid, s.awaitPackage(ctx, &pkg)
+}
+
+// awaitPackage waits until a package can be staged.
+func (s *session) awaitPackage(ctx context.Context, pkg *client.Package) error {
+	return client.Poll(ctx, func() (bool, error) {
 		switch pkg.State {
 		case "READY":
 			return true, nil
 		case "FAILED", "EXPIRED":
 			return false, &problem{What: "The upload was rejected.", Why: or(pkg.Data.Error, "the package is "+strings.ToLower(pkg.State)), Try: "push again"}
 		}
-		return false, s.api.Get(ctx, "/v3/packages/"+guid, nil, &pkg)
+		return false, s.api.Get(ctx, "/v3/packages/"+pkg.GUID, nil, pkg)
 	})
-	return guid, err
 }
 
 // match asks the platform which files it already has and removes them from the

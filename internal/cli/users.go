@@ -120,7 +120,7 @@ func (c *passwdCommand) run(ctx context.Context, s *session) (result, error) {
 	}
 	in := bufio.NewReader(s.w.In)
 	var words [3]string
-	for i, what := range []string{"Current password", "New password", "New password again"} {
+	for i, what := range []string{"Current password", "New password", "Verify password"} {
 		var err error
 		if words[i], err = s.secret(ctx, in, what); err != nil {
 			var missing *problem

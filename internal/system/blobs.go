@@ -10,20 +10,24 @@ import (
 	"strings"
 
 	"ingot/internal/base/datadir"
+	"ingot/internal/base/roots"
 	"ingot/internal/platform/blob"
 	"ingot/internal/platform/blob/s3"
 )
 
+// blobsDir in the data directory contains packages, droplets and buildpacks.
+const blobsDir = "blobs"
+
 // openBlobs opens the store of packages, droplets and buildpacks: the bucket of
 // --blob-url, or a directory.
-func (s *System) openBlobs(ctx context.Context, dir *datadir.Dir, r *runtime) error {
+func (s *System) openBlobs(ctx context.Context, dir *datadir.Dir, r *runtime, trusted *roots.Roots) error {
 	c := s.config
 	if c.BlobURL == "" {
-		files, err := blob.Open(dir.File("blobs"))
+		files, err := blob.Open(dir.File(blobsDir))
 		r.blobs = files
 		return err
 	}
-	bucket, err := openBucket(ctx, c.BlobURL, dir.File("blob-cache"), c.Log)
+	bucket, err := openBucket(ctx, c.BlobURL, dir.File("blob-cache"), trusted, c.Log)
 	if err != nil {
 		return fmt.Errorf("--blob-url: %w", err)
 	}
@@ -36,12 +40,12 @@ func (s *System) openBlobs(ctx context.Context, dir *datadir.Dir, r *runtime) er
 	return nil
 }
 
-func openBucket(ctx context.Context, url, cache string, log *slog.Logger) (*s3.Store, error) {
+func openBucket(ctx context.Context, url, cache string, trusted *roots.Roots, log *slog.Logger) (*s3.Store, error) {
 	c, err := s3.ParseURL(url)
 	if err != nil {
 		return nil, err
 	}
-	return s3.Open(ctx, c, cache, log)
+	return s3.Open(ctx, c.Trusting(trusted.TLS()), cache, log)
 }
 
 func checkBlobURL(s string, redirect bool) error {
@@ -82,7 +86,7 @@ func CopyBlobs(ctx context.Context, from, to string, log *slog.Logger, done func
 
 func openBlobURL(ctx context.Context, text, cache string, log *slog.Logger) (blob.Store, func(), error) {
 	if !strings.HasPrefix(text, "file:") {
-		bucket, err := openBucket(ctx, text, cache, log)
+		bucket, err := openBucket(ctx, text, cache, nil, log)
 		if err != nil {
 			return nil, nil, err
 		}

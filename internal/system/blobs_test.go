@@ -36,11 +36,7 @@ func TestBlobsInABucket(t *testing.T) {
 	}
 	f.act(app, "start")
 	defer func() {
-		f.act(app, "stop")
-		testkit.Eventually(t, "the instance is gone", func() bool {
-			left, _ := filepath.Glob(filepath.Join(c.DataDir, "processes", "????????-*"))
-			return len(left) == 0
-		})
+		f.end(app)
 	}()
 	testkit.Eventually(t, "the app runs", func() bool { return f.running(app) != "" })
 	if _, err := os.Stat(filepath.Join(c.DataDir, "blobs")); err == nil {

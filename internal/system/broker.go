@@ -35,7 +35,7 @@ func (s *System) openBroker(dir *datadir.Dir, secrets *datadir.Secrets, r *runti
 	}
 	reach := broker.Reach{}
 	if e, ok := r.engine.(*container.Engine); ok {
-		reach = broker.Reach{Host: e.Gateway(), From: e.Subnet(), Owner: func(a netip.Addr) string { return e.Labels(a)[controller.LabelApp] }}
+		reach = broker.Reach{Host: e.Gateway(), From: e.Subnet(), Owner: func(a netip.Addr) string { return e.Labels(a)[controller.LabelApp] }, Listen: gatewayPorts{s.place.sockets}.TCP}
 	}
 	var notifications *broker.NotificationService
 	if own, ok := a.(*auth.Server); ok {
@@ -99,9 +99,12 @@ func (r *runtime) completeReach(ctx context.Context, log *slog.Logger) {
 // startBroker starts the bundled broker and registers it with the platform. If
 // registering fails, apps run without it.
 func (s *System) startBroker(ctx context.Context, b *broker.Broker, r *runtime) error {
-	if err := s.run(ctx, b); err != nil {
+	if err := b.Start(ctx); err != nil {
 		return fmt.Errorf("service broker: %w", err)
 	}
+	// Its servers, and the connections of apps to them, outlive a process that is replaced.
+	s.add(stepEdge, b.Stop)
+	s.undo[len(s.undo)-1].yield = b.Leave
 	missing := b.Missing()
 	for _, offering := range slices.Sorted(maps.Keys(missing)) {
 		s.config.Log.Info("a bundled service is not available", "offering", offering, "why", missing[offering])

@@ -11,6 +11,7 @@ import (
 	"ingot/internal/base/cluster"
 	"ingot/internal/base/datadir"
 	"ingot/internal/base/db"
+	"ingot/internal/base/tracing"
 	"ingot/internal/base/version"
 	"ingot/internal/platform"
 	"ingot/internal/platform/engine/kubernetes"
@@ -145,9 +146,9 @@ func (r *runtime) namesChanged() {
 }
 
 // BuildCreated implements api.Signals.
-func (r *runtime) BuildCreated(string) {
-	r.builds.Kick()
-	r.cluster.Tell(toldBuild)
+func (r *runtime) BuildCreated(guid string, by tracing.Origin) {
+	r.builds.Requested(guid, by)
+	r.cluster.Tell(strings.TrimRight(toldBuild+" "+guid+" "+by.Request+" "+by.Trace, " "))
 }
 
 // TasksChanged implements api.Signals.
@@ -244,7 +245,9 @@ func (r *runtime) received(told []string, done func()) {
 		case toldNames:
 			r.namesChanged()
 		case toldBuild:
-			r.builds.Kick()
+			build, by, _ := strings.Cut(guid, " ")
+			request, trace, _ := strings.Cut(by, " ")
+			r.builds.Requested(build, tracing.Origin{Request: request, Trace: trace})
 		case toldTasks:
 			r.tasks.Kick()
 		case toldRules:

@@ -189,7 +189,7 @@ func startTrio(t *testing.T, change ...func(*Config)) *trio {
 func (s *trio) clear() {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
-	all, err := s.engine.List(ctx)
+	all, err := s.engine.List(ctx, nil)
 	for _, in := range all {
 		if err := s.engine.Remove(ctx, in.ID); err != nil {
 			s.Error(err)
@@ -222,7 +222,7 @@ func (s *trio) owner(app string) int {
 // instances returns the ids of all instances of apps that exist.
 func (s *trio) instances() []string {
 	s.Helper()
-	all, err := s.engine.List(s.Context())
+	all, err := s.engine.List(s.Context(), nil)
 	if err != nil {
 		s.Fatal(err)
 	}

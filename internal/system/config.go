@@ -31,7 +31,8 @@ type Config struct {
 	NotificationsListen string
 	SSHListen           string
 	AdminListen         string
-	Domain              string
+	TLSConfig
+	Domain string
 	// TCPPorts are the ports of TCP routes, such as 1024-1123,2000; none means that
 	// there are no TCP routes.
 	TCPPorts string
@@ -62,6 +63,12 @@ type Config struct {
 	// LogStore is where the log lines of apps are kept: files, postgres or auto.
 	LogStore string
 	MailConfig
+	EdgeConfig
+	// AdminToken is the token of the admin address; it is needed if that is not on
+	// loopback.
+	AdminToken string
+	// Traces are sent to an OpenTelemetry collector.
+	Traces TraceConfig
 	// PostgresURL and MySQLURL are servers on which the bundled broker creates
 	// databases; empty means that it starts its own, if they are installed.
 	PostgresURL string
@@ -82,9 +89,9 @@ type Config struct {
 	// DiskReserve is how many bytes of the data directory's disk stay free; 0
 	// means a twentieth of it, at most 256 MiB.
 	DiskReserve int64
-	// TrustedProxies are the proxies in front of the server, as a list of
-	// addresses and networks. Their X-Forwarded-For header names the client.
-	TrustedProxies string
+	// DrainTimeout is how long a server that another process has replaced keeps
+	// connections, WebSockets for example.
+	DrainTimeout time.Duration
 	// Demo creates an organization and a space to start with.
 	Demo          bool
 	PasswordGrant bool
@@ -118,7 +125,11 @@ func DefaultConfig() Config {
 		LogStore:            logStoreAuto,
 		Kubernetes:          kubernetes.DefaultConfig(),
 		PasswordGrant:       true,
+		EdgeConfig:          EdgeConfig{LoginLimits: DefaultLoginLimits()},
+		TLSConfig:           TLSConfig{ForwardClientCert: clientCertsOff},
+		DrainTimeout:        5 * time.Minute,
 		MailConfig:          MailConfig{MessagesKept: DefaultMessagesKept, QueueLimit: DefaultQueueLimit},
+		Traces:              TraceConfig{Sampling: DefaultTraceSampling},
 	}
 }
 
@@ -131,6 +142,7 @@ func (c Config) Validate() error {
 		{"notifications-listen", checkAddress(c.NotificationsListen)},
 		{"ssh-listen", checkAddress(c.SSHListen)},
 		{"admin-listen", checkAddress(c.AdminListen)},
+		{"admin-listen", checkAdmin(c.AdminListen, c.AdminToken)},
 		{"domain", checkDomain(c.Domain)},
 		{"tcp-ports", checkPorts(c.TCPPorts)},
 		{"engine", oneOf(c.Engine, choice.Names())},
@@ -144,16 +156,16 @@ func (c Config) Validate() error {
 		{"mysql-url", checkServerURL(c.MySQLURL, "mysql", "mariadb")},
 		{"drain-networks", checkNetworks(c.DrainNetworks)},
 		{"insecure-registries", registry.CheckInsecure(c.insecureRegistries())},
-		{"trusted-proxies", checkProxies(c.TrustedProxies)},
 		{"auth-url", checkURL(c.AuthURL, "http", "https")},
 		{"public-url", checkURL(c.PublicURL, "http", "https")},
 		{"broker-timeout", notNegative(c.BrokerTimeout)},
+		{"drain-timeout", notNegative(c.DrainTimeout)},
 		{"disk-reserve", notNegative(c.DiskReserve)},
 	}
 	if flag, err := c.Kubernetes.Validate(); err != nil && c.Engine == "kubernetes" {
 		checks = append(checks, check{flag, err})
 	}
-	return firstProblem(append(checks, c.MailConfig.checks()...))
+	return firstProblem(slices.Concat(checks, c.EdgeConfig.checks(), c.TLSConfig.checks(), c.Traces.checks(), c.MailConfig.checks()))
 }
 
 // check is the result of checking the value of a flag.
@@ -180,6 +192,7 @@ func (c MailConfig) checks() []check {
 		{"bounce-listen", checkOptionalAddress(c.BounceListen)},
 		{"messages-kept", notNegative(c.MessagesKept)},
 		{"allow-networks", checkNetworks(c.AllowNetworks)},
+		{"trusted-ca", checkRoots(c.TrustedCA)},
 	}
 }
 
@@ -355,14 +368,7 @@ func checkMailbox(s string) error {
 }
 
 // insecureRegistries returns InsecureRegistries as a list.
-func (c Config) insecureRegistries() (out []string) {
-	for host := range strings.SplitSeq(c.InsecureRegistries, ",") {
-		if host = strings.TrimSpace(host); host != "" {
-			out = append(out, host)
-		}
-	}
-	return out
-}
+func (c Config) insecureRegistries() []string { return listed(c.InsecureRegistries) }
 
 func checkNetworks(list string) error {
 	_, err := safedial.ParseGuard(list)

@@ -19,6 +19,7 @@ import (
 	"ingot/internal/base/dbcopy"
 	"ingot/internal/base/seal"
 	"ingot/internal/base/version"
+	"ingot/internal/console/consoledb"
 	"ingot/internal/notify/notifydb"
 	"ingot/internal/platform/logs/logdb"
 	"ingot/internal/platform/platformdb"
@@ -26,15 +27,18 @@ import (
 
 // schemas returns the tables of all services.
 func schemas(dialect db.Dialect) []db.Migrations {
-	all := []db.Migrations{authdb.Migrations, platformdb.Migrations, notifydb.Migrations(dialect)}
+	all := []db.Migrations{authdb.Migrations, platformdb.Migrations, consoledb.Migrations, notifydb.Migrations(dialect)}
 	if dialect == db.Postgres {
 		all = append(all, cluster.Migrations(), logdb.Migrations)
 	}
 	return all
 }
 
+// seededTables are those into which migrations insert rows.
+var seededTables = []string{"notify_numbers"}
+
 func sealedColumns() []db.SealedColumn {
-	return slices.Concat(authdb.SealedColumns, platformdb.SealedColumns, notifydb.SealedColumns())
+	return slices.Concat(authdb.SealedColumns, platformdb.SealedColumns, consoledb.SealedColumns, notifydb.SealedColumns())
 }
 
 // MigrateDatabase migrates the tables of all services to the version of this program.
@@ -141,7 +145,7 @@ func CopyDatabase(ctx context.Context, c CopyConfig, tell func(string)) error {
 	var rows int64
 	tables := 0
 	err = dbcopy.Copy(ctx, dbcopy.Options{
-		From: from, To: to, Schemas: schemas, Sealed: sealedColumns(), Keys: keys != nil, Seeded: []string{"notify_numbers"},
+		From: from, To: to, Schemas: schemas, Sealed: sealedColumns(), Keys: keys != nil, Seeded: seededTables,
 		Transient: func(table string) bool { return strings.HasPrefix(table, "cluster_") },
 		Prepare: func(from, to *db.Tx) error {
 			if from.Dialect() != db.Postgres {

@@ -94,11 +94,7 @@ func TestCopyDatabase(t *testing.T) {
 		}
 		f.act(app, "start")
 		testkit.Eventually(t, "the app runs", func() bool { return f.running(app) != "" })
-		f.act(app, "stop")
-		testkit.Eventually(t, "the instance is gone", func() bool {
-			left, _ := filepath.Glob(filepath.Join(c.DataDir, "processes", "????????-*"))
-			return len(left) == 0
-		})
+		f.end(app)
 	}
 	check()
 	refused(first, second, "(pid ")
@@ -149,8 +145,8 @@ func TestMigrateDatabase(t *testing.T) {
 	address := dbtest.URL(t, db.Postgres)
 	var lines []string
 	tell := func(line string) { lines = append(lines, line) }
-	if err := MigrateDatabase(t.Context(), "", address, discard, tell); err != nil || len(lines) != 5 || !strings.Contains(lines[0], "(was 0)") {
-		t.Fatalf("got %v, %q, want five services", err, lines)
+	if err := MigrateDatabase(t.Context(), "", address, discard, tell); err != nil || len(lines) != 6 || !strings.Contains(lines[0], "(was 0)") {
+		t.Fatalf("got %v, %q, want six services", err, lines)
 	}
 	d := dbtest.Open(t, address)
 	change := func(query string) {
@@ -179,8 +175,8 @@ func TestMigrateDatabase(t *testing.T) {
 	}
 	s.Stop()
 	lines = nil
-	if err := MigrateDatabase(t.Context(), c.DataDir, "", discard, tell); err != nil || len(lines) != 3 {
-		t.Errorf("got %v, %q, want three services", err, lines)
+	if err := MigrateDatabase(t.Context(), c.DataDir, "", discard, tell); err != nil || len(lines) != 4 {
+		t.Errorf("got %v, %q, want four services", err, lines)
 	}
 	if _, err := os.Stat(filepath.Join(c.DataDir, databaseFile)); err != nil {
 		t.Error(err)

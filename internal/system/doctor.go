@@ -106,13 +106,18 @@ func checkBucket(ctx context.Context, c Config, report func(kubernetes.Finding))
 		add(kubernetes.Fail, "none", "several servers need an S3-compatible store: set --blob-url s3://BUCKET/PREFIX?endpoint=https://HOST")
 		return
 	}
+	trusted, err := c.roots()
+	if err != nil {
+		add(kubernetes.Fail, err.Error(), "name a PEM file of certificates")
+		return
+	}
 	cache, err := os.MkdirTemp("", "ingot-doctor-")
 	if err != nil {
 		add(kubernetes.Fail, err.Error(), "set TMPDIR to a directory that can be written")
 		return
 	}
 	defer os.RemoveAll(cache)
-	bucket, err := openBucket(ctx, c.BlobURL, cache, c.Log)
+	bucket, err := openBucket(ctx, c.BlobURL, cache, trusted, c.Log)
 	if err != nil {
 		add(kubernetes.Fail, err.Error(), "see docs/blobs.md for the URL, the keys and the policy")
 		return

@@ -86,63 +86,6 @@ func TestExternalAuthorizationServer(t *testing.T) {
 	}
 }
 
-// TestMailboxOnAnOpenAddress asks for tokens of an authorization server that is
-// away at the start: the mailbox opens by itself when that one comes.
-func TestMailboxOnAnOpenAddress(t *testing.T) {
-	t.Parallel()
-	uaa := startSystem(t, testConfig(t))
-	admin := adminToken(t, uaa)
-	call(t, http.MethodPost, uaa.Endpoints().API+"/oauth/clients", admin, map[string]any{
-		"client_id": "reader", "client_secret": "s", "authorized_grant_types": []string{"client_credentials"}, "authorities": []string{"notifications.admin"},
-	})
-	reader := clientToken(t, uaa, "reader", "s")
-	for name, start := range map[string]func(t *testing.T, authURL string) (adminURL string){
-		"whole": func(t *testing.T, authURL string) string {
-			c := testConfig(t)
-			c.AuthURL, c.AdminListen = authURL, "0.0.0.0:0"
-			return startSystem(t, c).Endpoints().Admin
-		},
-		"alone": func(t *testing.T, authURL string) string {
-			c := standaloneConfig(t, authURL)
-			c.AdminListen = "0.0.0.0:0"
-			s := newStandalone(t, c)
-			if err := s.Start(t.Context()); err != nil {
-				t.Fatal(err)
-			}
-			return s.Endpoints().Admin
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			gate, open := gated(t, uaa.Endpoints().API)
-			there, err := url.Parse(start(t, gate))
-			if err != nil {
-				t.Fatal(err)
-			}
-			mailbox := "http://127.0.0.1:" + there.Port() + mailboxPath + "/messages"
-			if a := call(t, http.MethodGet, mailbox, reader, nil); a.status != http.StatusServiceUnavailable || a.header.Get("Retry-After") == "" {
-				t.Errorf("a token that cannot be checked yet: %d %v %s", a.status, a.header, a.body)
-			}
-			open.Store(true)
-			deadline := time.Now().Add(time.Minute)
-			for {
-				a := call(t, http.MethodGet, mailbox, reader, nil)
-				if a.status == http.StatusOK {
-					break
-				}
-				if a.status != http.StatusServiceUnavailable || time.Now().After(deadline) {
-					t.Fatalf("answer is %d %v %s, want 503 until 200", a.status, a.header, a.body)
-				}
-			}
-			for token, want := range map[string]int{"": http.StatusUnauthorized, admin: http.StatusForbidden} {
-				if a := call(t, http.MethodGet, mailbox, token, nil); a.status != want {
-					t.Errorf("%d, want %d: %s", a.status, want, a.body)
-				}
-			}
-		})
-	}
-}
-
 func TestFormatOf(t *testing.T) {
 	t.Parallel()
 	for path, want := range map[string]web.Format{"/": web.FormatV3, "/v3/apps": web.FormatV3, "/oauth/token": web.FormatOAuth, "/Users": web.FormatOAuth} {

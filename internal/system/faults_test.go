@@ -91,16 +91,23 @@ func startFaulty(t *testing.T, seed uint64) *faultySite {
 		o.Channel, o.Patience = channeltest.Faulty(o.Channel, f.faults), hungAfter
 		o.Schedule = delivery.Schedule{First: 20 * time.Millisecond, Longest: 200 * time.Millisecond, Attempts: 1000}
 	}
-	f.System = startSystem(t, c)
-	t.Cleanup(f.faults.End) // before the stop, whatever happens
-	f.api, f.token = f.Endpoints().API, adminToken(t, f.System)
+	f.begin(c)
+	return f
+}
+
+// begin starts the server and creates a space, a broker's catalog and a client for mail.
+func (f *faultySite) begin(c Config) {
+	f.Helper()
+	f.System = startSystem(f.T, c)
+	f.Cleanup(f.faults.End) // before the stop, whatever happens
+	f.api, f.token = f.Endpoints().API, adminToken(f.T, f.System)
 	org := f.create("/v3/organizations", map[string]any{"name": "faulty"})
 	f.space = f.create("/v3/spaces", map[string]any{"name": "faulty", "relationships": to("organization", org)})
 	a := f.ask(http.MethodPost, "/v3/service_brokers", map[string]any{"name": "fake", "url": "http://broker.example.org", "authentication": map[string]any{
 		"type": "basic", "credentials": map[string]string{"username": brokertest.Username, "password": brokertest.Password},
 	}})
 	if a.status != http.StatusAccepted {
-		t.Fatalf("register the broker: %d %s", a.status, a.body)
+		f.Fatalf("register the broker: %d %s", a.status, a.body)
 	}
 	testkit.Eventually(f, "the catalog is there", func() bool {
 		found := f.list("/v3/service_plans?names=" + brokertest.Async)
@@ -110,7 +117,6 @@ func startFaulty(t *testing.T, seed uint64) *faultySite {
 		return f.plan != ""
 	})
 	f.openMail()
-	return f
 }
 
 func to(noun, guid string) map[string]any {
@@ -383,7 +389,7 @@ func faults(t *testing.T, seed uint64, steps int) {
 	if got := total(background.Panics()) - before; got < uint64(made[faulttest.Panic]) { //nolint:gosec // not negative
 		t.Errorf("%d panics were counted, %d were made", got, made[faulttest.Panic])
 	}
-	if a := call(t, http.MethodGet, f.Endpoints().Admin+"/metrics", "", nil); !strings.Contains(a.body, "ingot_panics_total{job=") {
+	if a := call(t, http.MethodGet, f.Endpoints().Admin+"/metrics", "", nil); !strings.Contains(a.body, "ingot_panics_total{part=") {
 		t.Error("the metrics tell of no panic")
 	}
 	if rate > 200 {
@@ -418,6 +424,16 @@ func faults(t *testing.T, seed uint64, steps int) {
 	f.halt(busy[0].guid)
 }
 
+// end stops an app, and waits until no instance of the server is left.
+func (f *faultySite) end(app string) {
+	f.Helper()
+	f.act(app, "stop")
+	testkit.Eventually(f, "all instances are gone", func() bool {
+		left, _ := filepath.Glob(filepath.Join(f.config.DataDir, "processes", "????????-*"))
+		return len(left) == 0
+	})
+}
+
 // halt sees that the server stops although every call of the engine is stuck.
 func (f *faultySite) halt(app string) {
 	f.Helper()
@@ -426,11 +442,7 @@ func (f *faultySite) halt(app string) {
 			f.ask(http.MethodDelete, "/v3/apps/"+guid, nil)
 		}
 	}
-	f.act(app, "stop")
-	testkit.Eventually(f, "all instances are gone", func() bool {
-		left, _ := filepath.Glob(filepath.Join(f.config.DataDir, "processes", "????????-*"))
-		return len(left) == 0
-	})
+	f.end(app)
 	f.faults.Begin(1, faulttest.Stuck)
 	before := f.faults.Made()[faulttest.Stuck]
 	f.act(app, "start")

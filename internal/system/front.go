@@ -8,10 +8,12 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
 	"ingot/internal/base/fault"
+	"ingot/internal/base/handover"
 	"ingot/internal/base/web"
 	"ingot/internal/notify/httpext"
 )
@@ -53,7 +55,23 @@ type front struct {
 	log    *slog.Logger
 	health *web.Mux
 	live   atomic.Pointer[routes]
+	trust  web.Trust
+	public *url.URL  // PublicURL; nil means that none is set
+	warned sync.Once // of a proxy that is not trusted
+	// gate is where requests, except those to apps, wait while another process takes over.
+	gate handover.Gate
 }
+
+// pipeline returns what a server of next needs.
+func (f *front) pipeline(next http.Handler, format web.Format) http.Handler {
+	return f.trust.RequestIDs(web.Pipeline(next, format, f.log))
+}
+
+// The listeners of forwarded requests.
+const (
+	listenerFront         = "front"
+	listenerNotifications = "notifications"
+)
 
 // target returns the target of a Host header. Every name that is not the
 // platform's is an app's.
@@ -66,7 +84,7 @@ func (f *front) target(hostHeader string) target {
 		return targetOrigin
 	}
 	switch host {
-	case "", "localhost", f.domain, "api." + f.domain:
+	case "", "localhost", f.domain, "api." + f.domain, "console." + f.domain:
 		return targetOrigin
 	case "uaa." + f.domain, "login." + f.domain:
 		return targetAuth
@@ -100,15 +118,45 @@ func ownNames(c Config) []string {
 }
 
 // ServeHTTP implements http.Handler for the listener of all host names.
-func (f *front) ServeHTTP(w http.ResponseWriter, r *http.Request) { f.serve(w, r, f.target(r.Host)) }
+func (f *front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	p := f.target(r.Host)
+	if p == targetApp {
+		f.serve(w, r, p)
+		return
+	}
+	f.pass(w, r, listenerFront, p)
+}
 
 // notifications returns the handler for the listener of the notification service,
 // which serves every host name.
 func (f *front) notifications() http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { f.serve(w, r, targetNotifications) })
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		f.pass(w, r, listenerNotifications, targetNotifications)
+	})
+}
+
+// pass serves a request behind the gate.
+func (f *front) pass(w http.ResponseWriter, r *http.Request, listener string, p target) {
+	if f.gate.IsShut() && (r.URL.Path == "/healthz" || r.URL.Path == "/readyz") {
+		// Apps are served, and the next process is about to serve the rest.
+		w.Header().Set("Content-Type", "application/json")
+		fmt.Fprintln(w, `{"status":"ok"}`)
+		return
+	}
+	f.gate.Serve(w, r, listener, func() { f.serve(w, r, p) })
 }
 
 func (f *front) serve(w http.ResponseWriter, r *http.Request, p target) {
+	// The router knows more about requests to apps, and does it itself.
+	if p != targetApp && f.trust.DropForwarded(r) {
+		f.warned.Do(func() {
+			f.log.Warn("a proxy that is not trusted says for whom it forwards requests: this is ignored, and limits treat all its clients as one address; if the proxy is yours, set --trusted-proxies",
+				"address", r.RemoteAddr)
+		})
+	}
+	if p != targetApp && f.public != nil && r.Header.Get("X-Forwarded-Proto") == "" && strings.EqualFold(r.Host, f.public.Host) {
+		r.Header.Set("X-Forwarded-Proto", f.public.Scheme) // the operator says how clients reach this host
+	}
 	live := f.live.Load()
 	switch {
 	case live != nil && p == targetNotifications:

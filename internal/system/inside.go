@@ -6,8 +6,10 @@ import (
 	"log/slog"
 	"net"
 	"net/netip"
+	"strconv"
 
 	"ingot/internal/base/connlimit"
+	"ingot/internal/base/sockets"
 	"ingot/internal/base/web"
 	"ingot/internal/platform/controller"
 	"ingot/internal/platform/dns"
@@ -23,6 +25,7 @@ func platformServices(c Config, e Endpoints) instancenet.Services {
 		API:           instancenet.Address{Public: c.PublicURL, Local: e.API},
 		Auth:          instancenet.Address{Public: c.AuthURL},
 		Notifications: instancenet.Address{Public: c.NotificationsURL, Local: e.Notifications},
+		TLS:           e.tls,
 	}
 }
 
@@ -74,26 +77,26 @@ func (s *System) openInside(ctx context.Context, b *frontend, r *runtime) error 
 	}
 	b.owner.Store(&owner)
 	var tcp, udp []netip.AddrPort
-	for _, one := range []struct {
-		listener net.Listener
-		only     bool
-	}{{b.public, false}, {b.notifications, true}} {
+	for _, one := range b.inside() {
 		at := netip.AddrPortFrom(e.Gateway(), one.listener.Addr().(*net.TCPAddr).AddrPort().Port()) //nolint:forcetypeassert // it is one of TCP
 		tcp = append(tcp, at)
 		if ip := connlimit.Address(one.listener.Addr()); ip.IsUnspecified() {
 			continue // it listens on the gateway, too
 		}
-		opened, err := (&net.ListenConfig{}).Listen(ctx, "tcp", at.String())
+		opened, err := gatewayPorts{s.place.sockets}.TCP(ctx, at)
 		if err != nil {
 			return fmt.Errorf("apps could not connect to the platform: %w", err)
 		}
-		if err := s.serveInside(ctx, b, connlimit.Listen(opened, instancenet.Limits(), owner, log), one.only, log); err != nil {
+		if err := s.serveInside(ctx, b, connlimit.Listen(opened, instancenet.Limits(), owner, log), one.kind, log); err != nil {
 			return err
 		}
 	}
 	for port, to := range in.Forwarded {
 		at := netip.AddrPortFrom(e.Gateway(), port)
-		if err := s.run(ctx, &instancenet.Forwarder{At: at, To: to, Owner: owner, Log: log}); err != nil {
+		listen := func(ctx context.Context, _ string) (net.Listener, error) {
+			return gatewayPorts{s.place.sockets}.TCP(ctx, at)
+		}
+		if err := s.runAs(ctx, stepEdge, &instancenet.Forwarder{At: at, To: to, Owner: owner, Listen: listen, Log: log}); err != nil {
 			// The rest works without it.
 			log.Warn("apps cannot connect to an address of the platform", "address", net.JoinHostPort(to.Host, to.Port), "error", err)
 			continue
@@ -103,7 +106,7 @@ func (s *System) openInside(ctx context.Context, b *frontend, r *runtime) error 
 	ours := &dns.PlatformNames{Store: r.store, Own: append(ownNames(s.config), in.Names...), Log: log}
 	at := netip.AddrPortFrom(e.Gateway(), dnsPort)
 	server := dns.New(dns.Config{
-		Listen: at, Answer: e.Gateway(), Ours: ours.Has, May: subnet.Contains, Log: log,
+		Listen: at, Answer: e.Gateway(), Ours: ours.Has, May: subnet.Contains, Listeners: gatewayPorts{s.place.sockets}, Log: log,
 		Internal: func(name string) ([]netip.Addr, bool, bool) {
 			if !ours.Internal(name) {
 				return nil, false, false
@@ -123,18 +126,60 @@ func (s *System) openInside(ctx context.Context, b *frontend, r *runtime) error 
 
 const dnsPort = 53
 
-// serveInside serves a port of the gateway like the public one, or like that of
-// the notification service.
-func (s *System) serveInside(ctx context.Context, b *frontend, l net.Listener, notifications bool, log *slog.Logger) error {
+// portKind is what a port serves.
+type portKind int
+
+const (
+	portPublic portKind = iota
+	portNotifications
+	portTLS
+)
+
+// insidePort is a port that instances can connect to.
+type insidePort struct {
+	listener net.Listener
+	kind     portKind
+}
+
+func (b *frontend) inside() []insidePort {
+	ports := []insidePort{{b.public, portPublic}, {b.notifications, portNotifications}}
+	if b.secure != nil {
+		ports = append(ports, insidePort{b.secure.listener, portTLS})
+	}
+	return ports
+}
+
+// gatewayPorts are the ports on the gateway, opened or inherited.
+type gatewayPorts struct{ *sockets.Set }
+
+// TCP implements dns.Listeners.
+func (g gatewayPorts) TCP(ctx context.Context, at netip.AddrPort) (net.Listener, error) {
+	return g.Listen(ctx, "gateway-"+strconv.Itoa(int(at.Port())), at.String(), func(ctx context.Context, _, address string) (net.Listener, error) {
+		return (&net.ListenConfig{}).Listen(ctx, "tcp", address)
+	})
+}
+
+// UDP implements dns.Listeners.
+func (g gatewayPorts) UDP(at netip.AddrPort) (*net.UDPConn, error) {
+	return g.ListenUDP("gateway-udp-"+strconv.Itoa(int(at.Port())), at)
+}
+
+// serveInside serves another address like one of the ports. It does not redirect.
+func (s *System) serveInside(ctx context.Context, b *frontend, l net.Listener, kind portKind, log *slog.Logger) error {
 	var server *web.Server
-	if notifications {
-		server = web.NewServer(l, web.Pipeline(b.front.notifications(), web.FormatNotifications, log), log)
-	} else {
+	switch kind {
+	case portNotifications:
+		server = web.NewServer(l, b.front.pipeline(b.front.notifications(), web.FormatNotifications), log)
+	case portTLS:
+		fastPath := router.NewTLSFastPath(l, b.secure.tls)
+		b.instanceListeners = append(b.instanceListeners, fastPath)
+		server = web.NewServer(fastPath, b.front.pipeline(b.secure.https(b.front), web.FormatV3), log)
+	case portPublic:
 		fastPath := router.NewFastPath(l)
 		b.instanceListeners = append(b.instanceListeners, fastPath)
-		server = web.NewServer(fastPath, web.Pipeline(b.front, web.FormatV3, log), log)
+		server = web.NewServer(fastPath, b.front.pipeline(b.front, web.FormatV3), log)
 	}
 	b.servers = append(b.servers, server)
-	s.later(server.Stop)
+	s.add(stepEdge, server.Stop)
 	return server.Start(ctx)
 }

@@ -2,22 +2,25 @@ package system
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"net"
 	"os"
 	"strconv"
 	"strings"
 
+	"ingot/internal/base/sockets"
 	"ingot/internal/base/web"
 )
 
 // listeners are the open ports.
 type listeners struct {
 	public, notifications, admin, ssh net.Listener
+	tls                               net.Listener // nil without TLS
 }
 
-// openListeners opens all ports or none.
-func openListeners(ctx context.Context, c Config) (*listeners, error) {
+// openListeners opens all ports or none, except those that were inherited.
+func openListeners(ctx context.Context, c Config, inherited *sockets.Set) (*listeners, error) {
 	l := &listeners{}
 	for _, port := range []struct {
 		flag, addr string
@@ -27,31 +30,48 @@ func openListeners(ctx context.Context, c Config) (*listeners, error) {
 		{"notifications-listen", c.NotificationsListen, &l.notifications},
 		{"admin-listen", c.AdminListen, &l.admin},
 		{"ssh-listen", c.SSHListen, &l.ssh},
+		{"tls-listen", c.TLSListen, &l.tls},
 	} {
-		opened, err := web.Listen(ctx, port.flag, port.addr)
+		if port.addr == "" {
+			continue
+		}
+		opened, err := inherited.Listen(ctx, port.flag, port.addr, web.Listen)
 		if err != nil {
 			l.close()
 			return nil, err
 		}
 		*port.into = opened
-		if port.into != &l.ssh {
+		if port.into != &l.ssh && port.into != &l.tls && (port.into != &l.public || !c.redirects()) {
 			warnIfOpen(c.Log, port.flag, opened)
 		}
 	}
+	if err := requireToken(l.admin, c.AdminListen, c.AdminToken); err != nil {
+		l.close()
+		return nil, err
+	}
 	return l, nil
+}
+
+// requireToken returns an error if other machines can connect to the admin address and
+// no token is set.
+func requireToken(admin net.Listener, listen, token string) error {
+	if token == "" && !loopback(admin.Addr()) {
+		return fmt.Errorf("--admin-listen: %w", errAdminOpen(listen))
+	}
+	return nil
 }
 
 // warnIfOpen warns of a port without encryption that other machines can connect
 // to.
 func warnIfOpen(log *slog.Logger, flag string, opened net.Listener) {
 	if !loopback(opened.Addr()) {
-		log.Warn("other machines can connect here, and what they send is not encrypted: put a proxy that terminates TLS in front, or listen on 127.0.0.1",
+		log.Warn("other machines can connect here, and what they send is not encrypted: use --tls-listen, put a proxy that terminates TLS in front, or listen on 127.0.0.1",
 			"flag", "--"+flag, "address", opened.Addr().String())
 	}
 }
 
 func (l *listeners) close() {
-	for _, opened := range []net.Listener{l.public, l.notifications, l.admin, l.ssh} {
+	for _, opened := range []net.Listener{l.public, l.notifications, l.admin, l.ssh, l.tls} {
 		if opened != nil {
 			_ = opened.Close()
 		}
@@ -89,6 +109,7 @@ func hereOf(a net.Addr) string {
 // DIR/endpoints.json while it runs.
 type Endpoints struct {
 	API           string `json:"api,omitempty"`
+	Public        string `json:"public,omitempty"` // the API for other machines, with TLS
 	Auth          string `json:"auth"`
 	Notifications string `json:"notifications"`
 	Admin         string `json:"admin"`
@@ -96,6 +117,9 @@ type Endpoints struct {
 	Domain        string `json:"domain"`
 	DataDir       string `json:"data_dir"`
 	PID           int    `json:"pid"`
+
+	tls   string // URL of the port with TLS on this machine
+	inner string // host:port at which the server itself calls apps, if not that of API
 }
 
 func (l *listeners) endpoints(c Config) Endpoints {
@@ -107,6 +131,9 @@ func (l *listeners) endpoints(c Config) Endpoints {
 		Domain:        c.Domain,
 		DataDir:       c.DataDir,
 		PID:           os.Getpid(),
+	}
+	if l.tls != nil {
+		e.Public, e.tls = c.PublicURL, "https://"+hereOf(l.tls.Addr())
 	}
 	e.Auth = e.API
 	if c.AuthURL != "" {

@@ -2,13 +2,13 @@ package system
 
 import (
 	"context"
+	"crypto/tls"
 	"fmt"
 	"log/slog"
 	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -18,9 +18,11 @@ import (
 	"ingot/internal/base/datadir"
 	"ingot/internal/base/db"
 	"ingot/internal/base/health"
+	"ingot/internal/base/roots"
 	"ingot/internal/base/safedial"
 	"ingot/internal/base/seal"
 	"ingot/internal/base/token"
+	"ingot/internal/base/tracing"
 	"ingot/internal/base/uaaclient"
 	"ingot/internal/base/web"
 	"ingot/internal/notify"
@@ -48,6 +50,9 @@ type MailConfig struct {
 	// AllowNetworks are private networks that the server may connect to on behalf
 	// of users, as a list of prefixes, or "all"; empty means the internet only.
 	AllowNetworks string
+	// TrustedCA is a PEM file of certificate authorities that outgoing connections
+	// trust beside those of the system.
+	TrustedCA string
 	// DKIMKeyFile is a private key to sign mail with, DKIMSelector its name in
 	// the DNS.
 	DKIMKeyFile  string
@@ -82,8 +87,6 @@ type notifications struct {
 	others       []background.Service
 	log          *slog.Logger
 	webhooks     delivery.WebhookOptions
-	// verifier is the one of the newest routes.
-	verifier atomic.Pointer[token.Verifier]
 }
 
 type notificationsOptions struct {
@@ -97,13 +100,18 @@ type notificationsOptions struct {
 	Routes   safedial.Routes
 	Domain   string
 	Registry prometheus.Registerer
-	Log      *slog.Logger
-	seams    seams
+	// Databases and Tracer are for metrics and traces.
+	Databases *databases
+	Tracer    *tracing.Tracer
+	Log       *slog.Logger
+	seams     seams
 	// Lead reports whether this server, of those that share the database, does the work of a
 	// name; nil means yes.
 	Lead func(ctx context.Context, name string) bool
 	// Servers returns how many servers those are; nil means one.
 	Servers func() int
+	// TLS is for outgoing connections.
+	TLS *tls.Config
 }
 
 func (o notificationsOptions) leads(name string) func(context.Context) bool {
@@ -149,17 +157,17 @@ func openNotifications(ctx context.Context, o notificationsOptions) (*notificati
 	if err != nil {
 		return nil, err
 	}
-	n.directory = audience.New(audience.Options{UAA: o.UAA, PlatformURL: o.PlatformURL, Log: o.Log})
+	n.directory = audience.New(audience.Options{UAA: o.UAA, PlatformURL: o.PlatformURL, HTTP: uaaclient.NewHTTPClient(o.TLS), Log: o.Log})
 	n.service = notify.New(notify.ServiceOptions{
 		Store: n.store, Directory: n.directory, IDs: ids, Limits: notify.Limits{Queue: o.QueueLimit}, Log: o.Log,
 		Kick: func() { n.delivery.Kick() }, Servers: o.Servers,
 	})
-	n.webhooks = delivery.WebhookOptions{Guard: o.guard(), Routes: o.Routes}
+	n.webhooks = delivery.WebhookOptions{Guard: o.guard(), Routes: o.Routes, TLS: o.TLS}
 	n.delivery = delivery.New(o.seams.deliveryWith(delivery.Options{
 		Store: n.store, Directory: n.directory, Channel: channel, IDs: ids, Unsubscriber: n.unsubscriber,
 		From: o.MailFrom, Domain: o.Domain, BaseURL: o.NotificationsURL, Dir: o.Dir, Retention: o.MessagesKept,
 		Extended: n.service.Extended, Log: o.Log, Metrics: delivery.NewMetrics(o.Registry),
-		Webhooks: n.webhooks, Lead: o.leads("purge-messages"),
+		Webhooks: n.webhooks, Lead: o.leads("purge-messages"), Tracer: o.Tracer,
 	}))
 	if err := n.openBounces(o); err != nil {
 		return nil, err
@@ -175,11 +183,11 @@ func (n *notifications) openChannel(o notificationsOptions) (notify.Channel, err
 		n.mailbox, err = mailbox.New(mailbox.Options{Dir: filepath.Join(o.Dir, "mailbox"), Identity: identity, Log: o.Log})
 		return n.mailbox, err
 	}
-	options := mail.Options{URL: o.SMTPURL, Identity: identity, Log: o.Log}
+	options := mail.Options{URL: o.SMTPURL, Identity: identity, TLS: o.TLS, Log: o.Log}
 	if o.DKIMKeyFile != "" {
-		key, err := os.ReadFile(o.DKIMKeyFile)
+		key, err := o.dkimKey()
 		if err != nil {
-			return nil, fmt.Errorf("--dkim-key: %w", err)
+			return nil, err
 		}
 		options.DKIM = &mail.DKIM{Selector: o.DKIMSelector, Key: key}
 	}
@@ -189,6 +197,14 @@ func (n *notifications) openChannel(o notificationsOptions) (notify.Channel, err
 	}
 	n.others = append(n.others, channel)
 	return channel, nil
+}
+
+func (c MailConfig) dkimKey() ([]byte, error) {
+	key, err := os.ReadFile(c.DKIMKeyFile)
+	if err != nil {
+		return nil, fmt.Errorf("--dkim-key: %w", err)
+	}
+	return key, nil
 }
 
 // openBounces opens the listener for reports about addresses that refuse mail.
@@ -214,8 +230,10 @@ func (n *notifications) parts() []background.Service {
 
 // routes returns the route tables of both versions.
 func (n *notifications) routes(verifier *token.Verifier, b *frontend) *httpext.Versions {
-	n.verifier.Store(verifier)
 	extensions := httpext.Options{Store: n.store, Service: n.service, Unsubscriber: n.unsubscriber, Kick: n.delivery.Kick, CheckWebhook: n.webhooks.Check, Log: n.log}
+	if n.mailbox != nil {
+		extensions.Mailbox = n.mailbox
+	}
 	mux := func(format web.Format, description []byte, register func(*web.Group)) *web.Mux {
 		m := web.NewMux(format, n.log, b.metrics)
 		m.Room = b.disk.Room
@@ -240,20 +258,13 @@ func (n *notifications) routes(verifier *token.Verifier, b *frontend) *httpext.V
 // mailboxPath is the path of the built-in mailbox on the admin address.
 const mailboxPath = "/mailbox"
 
-// mountMailbox shows the mail of the built-in mailbox on the admin address. If
-// other machines can connect to that address, a token is required. verifier is
-// used until routes are built; they are built again when the authorization server
-// is known, the mailbox is not.
-func (n *notifications) mountMailbox(admin *web.Mux, local bool, verifier *token.Verifier) {
+// mountMailbox shows the mail of the built-in mailbox on the admin address.
+func (n *notifications) mountMailbox(admin *web.Mux) {
 	if n.mailbox == nil {
 		return
 	}
-	n.verifier.CompareAndSwap(nil, verifier)
-	access := web.Public("mail is kept here only if no mail server is configured, and the admin address is on loopback: every client is on this machine")
-	if !local {
-		access = web.Scope("notifications.admin")
-	}
-	n.mailbox.Mount(admin.LateGroup("mailbox", web.FormatNotifications, n.verifier.Load), mailboxPath, access)
+	access := web.Public("mail is kept here only if no mail server is configured, and the admin address is on loopback or has a token, which GuardOperator requires")
+	n.mailbox.Mount(admin.Group("mailbox", web.FormatNotifications, nil), mailboxPath, access)
 }
 
 // notificationsDatabase returns the URL of the service's database: a file of its
@@ -271,10 +282,10 @@ func notificationsDatabase(databaseURL, dir string) string {
 
 // openNotifications opens the service as a part of the server. It calls the
 // platform and the authorization server over HTTP, as if they were elsewhere.
-func (s *System) openNotifications(ctx context.Context, b *frontend, dir *datadir.Dir, secrets *datadir.Secrets, client *http.Client, r *runtime) (*notifications, error) {
+func (s *System) openNotifications(ctx context.Context, b *frontend, dir *datadir.Dir, secrets *datadir.Secrets, client *http.Client, r *runtime, trusted *roots.Roots) (*notifications, error) {
 	c := s.config
 	_, n, err := s.openMailing(ctx, notificationsDatabase(c.DatabaseURL, c.DataDir), secrets.Keys, notificationsOptions{
-		MailConfig: c.MailConfig, Dir: dir.File("notifications"), PlatformURL: b.endpoints.API, Routes: r.routes, Domain: c.Domain, Registry: b.registry, Log: c.Log, seams: c.seams, Lead: r.cluster.Lead, Servers: r.cluster.Servers,
+		MailConfig: c.MailConfig, Dir: dir.File("notifications"), PlatformURL: b.endpoints.API, Routes: r.routes, Domain: c.Domain, Registry: b.registry, Databases: b.databases, Tracer: b.tracer, Log: c.Log, seams: c.seams, Lead: r.cluster.Lead, Servers: r.cluster.Servers, TLS: trusted.TLS(),
 		UAA: uaaclient.New(uaaclient.Options{
 			BaseURL: b.endpoints.Auth, ClientID: auth.ClientNotifications, Secret: secrets.Clients[auth.ClientNotifications], HTTP: client,
 		}),
@@ -285,10 +296,11 @@ func (s *System) openNotifications(ctx context.Context, b *frontend, dir *datadi
 // openMailing opens the service and its database. listening is the URL of the
 // service if the operator has set none.
 func (s *steps) openMailing(ctx context.Context, databaseURL string, keys *seal.Keyring, o notificationsOptions, listening string) (*db.DB, *notifications, error) {
-	d, err := s.openDB(ctx, db.Options{URL: databaseURL, Keys: keys, Log: o.Log})
+	d, err := s.openDB(ctx, db.Options{URL: databaseURL, Keys: keys, Log: o.Log, Observe: o.Databases.observe(databaseNotifications)})
 	if err != nil {
 		return nil, nil, err
 	}
+	o.Databases.add(databaseNotifications, d)
 	o.DB = d
 	if o.NotificationsURL == "" {
 		o.NotificationsURL = listening

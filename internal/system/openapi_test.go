@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"ingot/internal/base/web/openapitest"
+	"ingot/internal/console"
 )
 
 // TestDescription compares /openapi.yaml with the route table and with what is
@@ -35,7 +36,8 @@ func TestDescription(t *testing.T) {
 	have := map[string]bool{}
 	for _, r := range live.origin.Routes() {
 		have[r.Method+" "+r.Pattern] = true
-		ours := !others[r.Method+" "+r.Pattern] && !strings.HasPrefix(r.Pattern, "/v3") && r.Pattern != "/" && r.Pattern != "/v2/info"
+		ours := !others[r.Method+" "+r.Pattern] && (!strings.HasPrefix(r.Pattern, "/v3") || strings.HasPrefix(r.Pattern, "/v3/ingot")) && r.Pattern != "/" && r.Pattern != "/v2/info" &&
+			!strings.HasPrefix(r.Pattern, console.Path) // pages
 		if ours && !described[r.Method+" "+r.Pattern] {
 			t.Errorf("%s %s is not described", r.Method, r.Pattern)
 		}
@@ -76,9 +78,13 @@ func TestDescription(t *testing.T) {
 	judge("/api/v1/read/"+app+"?limit=x", token, 400)
 	judge("/api/v1/read/"+app, "", 401)
 	judge("/v3/processes/"+app+"/stats", token, 200)
+	judge("/v3/app_summaries?per_page=1", token, 200)
+	judge("/v3/app_summaries", "", 401)
 	judge("/v3/apps/"+app+"/processes/web/stats", token, 200)
 	judge("/v3/apps/"+app+"/processes/web/stats", "", 401)
 	judge("/v3/processes/none/stats", token, 404)
+	judge("/v3/ingot/system", token, 200)
+	judge("/v3/ingot/system", "", 401)
 	judge("/api/v1/tail/"+app+"?recent=x", token, 400)
 	judge("/v2/read?source_id="+app, token, 400)
 	judge("/v2/read?log", "", 401)

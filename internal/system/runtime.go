@@ -1,8 +1,11 @@
 package system
 
 import (
+	"bytes"
 	"cmp"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"io"
 	"log/slog"
 	"net/netip"
@@ -14,8 +17,10 @@ import (
 	"ingot/internal/base/cluster"
 	"ingot/internal/base/datadir"
 	"ingot/internal/base/db"
+	"ingot/internal/base/roots"
 	"ingot/internal/base/safedial"
 	"ingot/internal/base/version"
+	"ingot/internal/base/web"
 	"ingot/internal/broker"
 	"ingot/internal/platform"
 	"ingot/internal/platform/actions"
@@ -34,6 +39,7 @@ import (
 	"ingot/internal/platform/logs/drain"
 	"ingot/internal/platform/logs/logdb"
 	"ingot/internal/platform/netrules"
+	"ingot/internal/platform/patched"
 	"ingot/internal/platform/platformdb"
 	"ingot/internal/platform/registry"
 	"ingot/internal/platform/router"
@@ -66,6 +72,7 @@ type runtime struct {
 	tasks     *controller.Tasks
 	identity  *identity.Authority
 	renewals  *controller.Renewals
+	rotations *controller.Rotations
 	publisher *controller.RoutePublisher
 	stager    *staging.Stager
 	builds    *staging.Builds
@@ -74,12 +81,20 @@ type runtime struct {
 	routes    safedial.Routes
 	inside    *instancenet.Plan // how instances reach the platform
 	scratch   string
+	patched   patched.Droplets
 	sftp      string // the sftp server, as instances see it
 	log       *slog.Logger
 	cleaner   *cleanup.Cleaner
 	rules     *netrules.Keeper // nil if the engine does not enforce rules
+	limiter   web.Limiter      // of requests to the API; nil means none
 	// retireAfter is for tests; 0 means the default.
 	retireAfter time.Duration
+}
+
+// hasHost reports whether a host name has a route.
+func (r *runtime) hasHost(name string) bool {
+	_, ok := r.table.Host(name)
+	return ok || !r.publisher.Loaded()
 }
 
 // shortestDeployment gives a client that did not wait for the end of a deployment time to
@@ -88,8 +103,8 @@ const shortestDeployment = 5 * time.Second
 
 // openRuntime opens the stores and the engine and connects the parts, without
 // starting them.
-func (s *System) openRuntime(ctx context.Context, dir *datadir.Dir, d *db.DB, servers *cluster.Cluster, e Endpoints, diskSize int64) (*runtime, error) {
-	c := s.config
+func (s *System) openRuntime(ctx context.Context, b *frontend, dir *datadir.Dir, d *db.DB, servers *cluster.Cluster, trusted *roots.Roots) (*runtime, error) {
+	c, e, diskSize := s.config, b.endpoints, b.disk.Size()
 	r := &runtime{cluster: servers, store: platformdb.New(d), platform: actions.New(), table: &router.Table{}, internal: &dns.InternalNames{}, log: c.Log}
 	r.info = appinfo.New(r.store, c.Listen, func(ctx context.Context, instances ...string) map[string]controller.Usage {
 		return r.apps.Usage(ctx, instances...)
@@ -102,13 +117,13 @@ func (s *System) openRuntime(ctx context.Context, dir *datadir.Dir, d *db.DB, se
 	if r.scratch, err = dir.Scratch(); err != nil {
 		return nil, err
 	}
-	if err := s.openBlobs(ctx, dir, r); err != nil {
+	if err := s.openBlobs(ctx, dir, r, trusted); err != nil {
 		return nil, err
 	}
 	if r.logs, err = openLogs(ctx, dir, d, servers, r.objects, c); err != nil {
 		return nil, err
 	}
-	if r.drains, err = openDrains(r, dir, c); err != nil {
+	if r.drains, err = openDrains(r, dir, c, trusted); err != nil {
 		return nil, err
 	}
 	if r.engine, r.sftp, err = choice.Open(ctx, c.Engine, choice.Options{
@@ -116,6 +131,7 @@ func (s *System) openRuntime(ctx context.Context, dir *datadir.Dir, d *db.DB, se
 	}); err != nil {
 		return nil, err
 	}
+	r.platform.NoMemberLimits = r.engine.Describe().NoMemberLimits
 	r.watched = c.seams.engineFor(r.engine)
 	if _, ok := r.engine.(*kubernetes.Engine); !ok { // there, nodes have labels
 		r.watched = engine.InSegments(r.watched, segments(c.IsolationSegments))
@@ -124,38 +140,38 @@ func (s *System) openRuntime(ctx context.Context, dir *datadir.Dir, d *db.DB, se
 	if r.inside, err = instancenet.New(platformServices(c, e), gatewayOf(r.engine)); err != nil {
 		return nil, err
 	}
-	r.routes = safedial.Routes{At: strings.TrimPrefix(e.API, "http://"), Has: func(host, path string) bool {
+	r.routes = safedial.Routes{Calls: &s.calls, At: cmp.Or(e.inner, strings.TrimPrefix(e.API, "http://")), Has: func(host, path string) bool {
 		_, found := r.table.Lookup(host, path)
 		return found
 	}}
-	if err := s.openRouter(r); err != nil {
+	if err := s.openRouter(b, r, trusted); err != nil {
 		return nil, err
 	}
 	if r.identity, err = s.openIdentity(ctx, r); err != nil {
 		return nil, err
 	}
 	images := registry.New(registry.Config{
-		Guard: c.guard(), Insecure: c.insecureRegistries(), UserAgent: "ingot/" + version.Version,
+		Guard: c.guard(), Insecure: c.insecureRegistries(), UserAgent: "ingot/" + version.Version, TLS: trusted.TLS(),
 	})
 	running := controller.Config{
-		Store: r.store, Platform: r.platform, Owner: owner{r.cluster}, Peers: peers{r.cluster}, Engine: r.watched, Logs: r.logs, Droplets: dropletFiles{r.blobs}, Images: images, API: r.inside.API,
+		Store: r.store, Platform: r.platform, Owner: owner{r.cluster}, Peers: peers{r.cluster}, Engine: r.watched, Logs: r.logs, Droplets: dropletFiles{r.blobs, &r.patched, r.watched.Describe().Name == "container"}, Images: images, API: r.inside.API,
 		Variables: r.inside.Variables(), BindingsRoot: bindingsRoot(r.engine), Reach: r.reachOf, Identity: r.identity, Replace: r.sftp, Traffic: r.proxy, Log: c.Log, ShortestDeployment: shortestDeployment,
 	}
-	r.apps, r.tasks, r.renewals = controller.New(running), controller.NewTasks(running), controller.NewRenewals(running)
+	r.apps, r.tasks, r.renewals, r.rotations = controller.New(running), controller.NewTasks(running), controller.NewRenewals(running), controller.NewRotations(running)
 	r.replacing.Store(r.apps)
 	r.publisher = controller.NewRoutePublisher(controller.PublisherConfig{Store: r.store, Backends: r.apps, Table: routeTable{r.table, r.internal}, Log: c.Log})
 	r.apps.Notify(r.publisher)
-	stored := staging.StoreCatalog{Store: r.store}
-	r.stager = staging.New(staging.Config{
-		Engine: r.watched, Blobs: r.blobs, Images: images, Catalog: stored, Programs: c.Programs, Scratch: r.scratch, Log: c.Log,
-		Wanted: stored.Wanted, Variables: r.inside.Variables(), Reach: r.reachOf, User: appUser, Group: appUser, MemoryMB: r.platform.StagingMemoryMB, DiskMB: r.platform.StagingDiskMB,
-	})
+	if r.stager, err = openStager(c, r, images, trusted); err != nil {
+		return nil, err
+	}
 	r.builds = staging.NewBuilds(staging.BuildsConfig{
 		Store: r.store, Platform: r.platform, Stager: r.stager, Lines: r.logs, Owner: owner{r.cluster}, API: r.inside.API, Log: c.Log,
+		Tracer: b.tracer, Metrics: staging.NewMetrics(b.registry, r.stager),
 	})
 	r.cleaner = cleanup.New(cleanup.Config{Store: r.store, Blobs: r.blobs, Logs: r.logs, Engine: r.engine, Builds: r.stager, Rows: r.store, PurgeTasks: r.platform.PurgeTasks, PurgeUsage: r.platform.PurgeUsage,
 		Lead: r.cluster.Lead, SharedLogs: r.sharesLogs(), Log: c.Log})
-	r.services = openServices(c, r, cmp.Or(c.PublicURL, e.API))
+	r.services = openServices(b, c, r, trusted)
+	r.limiter = s.limiter(servers.Servers)
 	if enforcer, ok := r.engine.(engine.Enforcer); ok {
 		r.rules = netrules.New(r.store, enforcer, c.Log)
 	}
@@ -167,16 +183,37 @@ func (s *System) openRuntime(ctx context.Context, dir *datadir.Dir, d *db.DB, se
 	return r, nil
 }
 
+// openStager creates what builds apps.
+func openStager(c Config, r *runtime, images *registry.Client, trusted *roots.Roots) (*staging.Stager, error) {
+	gitCA, err := gitRoots(r.scratch, trusted)
+	if err != nil {
+		return nil, err
+	}
+	stored := staging.StoreCatalog{Store: r.store}
+	return staging.New(staging.Config{
+		TLS: trusted.TLS(), CAFile: gitCA,
+		Engine: r.watched, Blobs: r.blobs, Images: images, Catalog: stored, KeepsCache: r.patched.Package, Programs: c.Programs, Scratch: r.scratch, Log: c.Log,
+		Wanted: stored.Wanted, Variables: r.inside.Variables(), Reach: r.reachOf, User: appUser, Group: appUser, MemoryMB: r.platform.StagingMemoryMB, DiskMB: r.platform.StagingDiskMB,
+	}), nil
+}
+
 // openRouter creates the HTTP and the TCP router, with what they log and count.
-func (s *System) openRouter(r *runtime) error {
+func (s *System) openRouter(b *frontend, r *runtime, trusted *roots.Roots) error {
 	c := s.config
 	r.access = router.NewAccessLog(r.logs, c.Log)
-	proxied := router.Options{AccessLog: r.access.Add, RouteServices: c.guard(), Log: c.Log}
+	proxied := router.Options{
+		AccessLog: r.access.Add, RouteServices: c.guard(), RouteServiceTLS: trusted.TLS(), Trusted: s.trust().Has,
+		ClientCerts: c.clientCerts(), Log: c.Log, Tracer: b.tracer,
+	}
+	reasons := &controller.PortReasons{Store: r.store, Get: r.watched.Get, Tell: r.logs.Tell}
+	proxied.Refused = func(b router.Backend) {
+		_ = reasons.Explain(b.AppGUID, b.ProcessGUID, b.InstanceGUID, b.Index, b.Port)
+	}
 	if c.Engine == "kubernetes" {
 		proxied.DialTimeout = time.Second // a node that is gone refuses no connections
 	}
 	r.proxy = router.NewProxy(r.table, proxied)
-	s.later(r.proxy.Close)
+	s.add(stepEdge, r.proxy.Close)
 	r.traffic = &traffic{proxy: r.proxy, log: c.Log}
 	if !r.cluster.Alone() {
 		r.traffic.store = r.store
@@ -201,7 +238,7 @@ func (r *runtime) parts(log *slog.Logger) []background.Service {
 	if r.rules != nil {
 		parts = append(parts, r.rules) // before instances are started
 	}
-	return append(parts, r.tcp, r.history, r.apps, r.tasks, r.renewals, r.publisher, r.stager, r.builds, r.services,
+	return append(parts, r.tcp, r.history, r.apps, r.tasks, r.renewals, r.rotations, r.publisher, r.stager, r.builds, r.services,
 		r.cleaner.Periodic(), choice.Recheck(r.engine, log), background.Every(protectInterval, r.protect), background.Every(rekeyInterval, r.rekey), r.traffic.service())
 }
 
@@ -213,16 +250,45 @@ func (r *runtime) Usage(ctx context.Context, instances []*platform.Instance) map
 	}
 	out, lost := map[string]api.InstanceUsage{}, r.logs.Lost(guids...)
 	for guid, u := range r.apps.Usage(ctx, guids...) {
-		out[guid] = api.InstanceUsage{Time: u.Time, CPU: u.CPU, Memory: u.Memory, Disk: u.Disk, LogRate: u.LogRate, LogLost: lost[guid]}
+		out[guid] = api.InstanceUsage{Time: u.Time, CPU: u.CPU, Memory: u.Memory, Disk: u.Disk, LogRate: u.LogRate, LogLost: lost[guid], Members: membersForAPI(u.Members)}
 	}
 	return out
 }
 
 // dropletFiles opens droplets for the controller.
-type dropletFiles struct{ blobs blob.Store }
+type dropletFiles struct {
+	blobs   blob.Store
+	patched *patched.Droplets
+	// layers means that the engine keeps archives unpacked.
+	layers bool
+}
 
 func (d dropletFiles) Open(ctx context.Context, guid string) (io.ReadCloser, error) {
 	return d.blobs.Open(ctx, blob.Droplets, guid)
+}
+
+// changeKey is the prefix of the cache key of files over those of a droplet.
+const changeKey = "change-"
+
+// Layers returns the droplet that another one was made from and what changed, if both are
+// known: the engine has the first unpacked already.
+func (d dropletFiles) Layers(ctx context.Context, guid string) []engine.Archive {
+	base, layer, ok := d.patched.Find(guid)
+	if !ok || !d.layers {
+		return nil
+	}
+	if _, err := d.blobs.Stat(ctx, blob.Droplets, base.GUID); err != nil {
+		return nil // it has expired
+	}
+	files, err := layer.Tar()
+	if err != nil {
+		return nil
+	}
+	sum := sha256.Sum256(files)
+	return []engine.Archive{
+		{Key: controller.DropletKey + base.Checksum, Open: func() (io.ReadCloser, error) { return d.Open(ctx, base.GUID) }},
+		{Key: changeKey + hex.EncodeToString(sum[:]), Open: func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(files)), nil }},
+	}
 }
 
 // routeTable adapts the tables of the router and of the name server for the publisher.

@@ -10,6 +10,7 @@ import (
 
 	"ingot/internal/auth"
 	"ingot/internal/base/datadir"
+	"ingot/internal/base/roots"
 	"ingot/internal/base/token"
 	"ingot/internal/platform"
 	"ingot/internal/platform/logs"
@@ -33,11 +34,11 @@ type gateway struct {
 //
 // One-time codes are exchanged at the token endpoint of the authorization
 // server, also when that is the built-in one, by the client ssh-proxy.
-func (s *System) newGateway(ctx context.Context, b *frontend, dir *datadir.Dir, secrets *datadir.Secrets, r *runtime) (*gateway, error) {
+func (s *System) newGateway(ctx context.Context, b *frontend, dir *datadir.Dir, secrets *datadir.Secrets, r *runtime, trusted *roots.Roots) (*gateway, error) {
 	g := &gateway{logs: r.logs, log: s.config.Log}
 	records := &sshd.Records{Store: r.store, Actions: r.platform, Verifier: g.verifier.Load, Log: s.config.Log}
 	codes := sshd.NewCodeAuthorizer(sshd.CodeOptions{
-		TokenURL: b.endpoints.Auth + "/oauth/token", ClientID: auth.ClientSSH, Secret: secrets.Clients[auth.ClientSSH], Platform: records,
+		TokenURL: b.endpoints.Auth + "/oauth/token", ClientID: auth.ClientSSH, Secret: secrets.Clients[auth.ClientSSH], Platform: records, TLS: trusted.TLS(),
 	})
 	s.later(codes.Close)
 	config := sshd.Config{

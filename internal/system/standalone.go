@@ -29,6 +29,11 @@ type StandaloneConfig struct {
 	// DatabaseURL is sqlite:PATH or postgres://…; empty means a file in DataDir.
 	DatabaseURL string
 	MailConfig
+	// AdminToken is the token of the admin address; it is needed if that is not on
+	// loopback.
+	AdminToken string
+	// Traces are sent to an OpenTelemetry collector.
+	Traces TraceConfig
 	// AuthURL is the authorization server; PlatformURL the v3 API, which is needed
 	// to send to spaces and organizations.
 	AuthURL     string
@@ -56,13 +61,14 @@ func (c StandaloneConfig) Validate() error {
 		{"data-dir", notEmpty(c.DataDir)},
 		{"listen", checkAddress(c.Listen)},
 		{"admin-listen", checkAddress(c.AdminListen)},
+		{"admin-listen", checkAdmin(c.AdminListen, c.AdminToken)},
 		{"domain", checkDomain(c.Domain)},
 		{"database-url", checkDatabaseURL(c.DatabaseURL)},
 		{"auth-url", authURL},
 		{"platform-url", checkURL(c.PlatformURL, "http", "https")},
 		{"client-id", notEmpty(c.ClientID)},
 		{"client-secret-file", secret},
-	}, c.MailConfig.checks()...))
+	}, append(c.Traces.checks(), c.MailConfig.checks()...)...))
 }
 
 // normal returns the configuration in normalized form.
@@ -129,21 +135,22 @@ func (s *Standalone) start(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	b.disk = disk
+	b.useDisk(disk)
 	if err := s.run(ctx, disk); err != nil {
 		return err
 	}
-	b.health.Ready(partDisk, disk.Ready)
 	keys, err := dir.Keys(c.EncryptionKey, c.DatabaseURL, c.Log)
 	if err != nil {
 		return err
 	}
 	b.health.Ready(partSecrets, nil)
 
-	client := uaaclient.NewHTTPClient()
-	s.later(client.CloseIdleConnections)
+	trusted, client, err := s.outgoing(c.MailConfig)
+	if err != nil {
+		return err
+	}
 	database, n, err := s.openMailing(ctx, c.DatabaseURL, keys, notificationsOptions{
-		MailConfig: c.MailConfig, Dir: dir.File("notifications"), PlatformURL: c.PlatformURL, Domain: c.Domain, Registry: b.registry, Log: c.Log,
+		MailConfig: c.MailConfig, Dir: dir.File("notifications"), PlatformURL: c.PlatformURL, Domain: c.Domain, Registry: b.registry, Databases: b.databases, Tracer: b.tracer, Log: c.Log, TLS: trusted.TLS(),
 		UAA: uaaclient.New(uaaclient.Options{BaseURL: c.AuthURL, ClientID: c.ClientID, Secret: c.ClientSecret, HTTP: client}),
 	}, b.endpoints.Notifications)
 	if err != nil {
@@ -174,7 +181,7 @@ func (s *Standalone) open(ctx context.Context, b *frontend, n *notifications, cl
 	if err := s.run(ctx, authority); err != nil {
 		return err
 	}
-	n.mountMailbox(b.admin, b.adminLocal, authority.Verifier(notificationAudiences...))
+	n.mountMailbox(b.admin)
 	for _, part := range n.parts() {
 		if err := s.run(ctx, part); err != nil {
 			return err
@@ -198,15 +205,21 @@ func (s *Standalone) openPorts(ctx context.Context, dir *datadir.Dir) (b *fronte
 		s.later(func() { _ = ports[i].Close() })
 		warnIfOpen(c.Log, port.flag, ports[i])
 	}
-	b = newFrontend(c.Domain, ports[1], c.Log)
+	if err := requireToken(ports[1], c.AdminListen, c.AdminToken); err != nil {
+		return nil, nil, err
+	}
+	b = newFrontend(c.Domain, c.Log)
 	b.health.Expect(partDisk, partSecrets, partDatabase, partAuth, partNotifications)
+	if b.tracer, err = s.startTracing(ctx, c.Traces, c.roots, b, "ingot-notifications"); err != nil {
+		return nil, nil, err
+	}
 	b.endpoints = Endpoints{
 		API: c.PlatformURL, Auth: c.AuthURL, Notifications: urlOf(ports[0].Addr()), Admin: urlOf(ports[1].Addr()),
 		Domain: c.Domain, DataDir: c.DataDir, PID: os.Getpid(),
 	}
 	public := web.NewServer(ports[0], web.Pipeline(b.front.notifications(), web.FormatNotifications, c.Log), c.Log)
-	admin := web.NewServer(ports[1], web.Pipeline(web.GuardOperator(b.admin, web.OperatorNames(c.AdminListen, c.Domain, c.NotificationsURL), c.Log), web.FormatV3, c.Log), c.Log)
-	if err := s.announce(ctx, dir, b.endpoints, admin, public); err != nil {
+	admin := web.NewServer(ports[1], web.Pipeline(web.GuardOperator(b.admin, b.front.health, web.OperatorNames(c.AdminListen, c.Domain, c.NotificationsURL), c.AdminToken, c.Log), web.FormatV3, c.Log), c.Log)
+	if err := s.announce(ctx, dir, b.endpoints, []*web.Server{admin}, []*web.Server{public}); err != nil {
 		return nil, nil, err
 	}
 	s.endpoints.Store(&b.endpoints)

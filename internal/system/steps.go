@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"net/url"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -13,10 +14,31 @@ import (
 )
 
 // steps are what a start has done so far and a stop has to undo, last first. Only
-// start and stop use it, and background.Part ensures that they do not overlap.
+// start, stop and yield use it, and they do not overlap.
 type steps struct {
-	undo []func()
+	undo []step
+	// left means that another process has taken over.
+	left bool
 }
+
+// step is undone by a stop, and, by its kind, when another process takes over.
+type step struct {
+	kind stepKind
+	f    func()
+	// yield, of a step of kind stepEdge, is what has to be done when the server yields.
+	yield func()
+}
+
+type stepKind int
+
+const (
+	// stepWork is undone when the server yields to another process.
+	stepWork stepKind = iota
+	// stepEdge serves connections to apps and is undone when they have finished.
+	stepEdge
+	// stepOwn belongs to the other process then.
+	stepOwn
+)
 
 // server is what System and Standalone have in common: their lifecycle, the steps
 // to undo, and their addresses.
@@ -50,23 +72,52 @@ func (s *server) Endpoints() Endpoints {
 	return Endpoints{}
 }
 
-func (s *steps) later(f func()) { s.undo = append(s.undo, f) }
+func (s *steps) later(f func()) { s.add(stepWork, f) }
+
+func (s *steps) add(kind stepKind, f func()) { s.undo = append(s.undo, step{kind: kind, f: f}) }
 
 func (s *steps) unwind() {
 	for len(s.undo) > 0 {
 		last := len(s.undo) - 1
-		f := s.undo[last]
+		one := s.undo[last]
 		s.undo = s.undo[:last]
-		background.Safely("stop", f) // a panic must not keep the others from being stopped
+		if one.kind == stepOwn && s.left {
+			continue
+		}
+		background.Safely("stop", one.f) // a panic must not keep the others from being stopped
 	}
+}
+
+// unwindWork undoes the steps of kind stepWork only.
+func (s *steps) unwindWork() {
+	var rest []step
+	for len(s.undo) > 0 {
+		last := len(s.undo) - 1
+		one := s.undo[last]
+		s.undo = s.undo[:last]
+		if one.kind == stepWork {
+			background.Safely("stop", one.f)
+			continue
+		}
+		if one.yield != nil {
+			background.Safely("stop", one.yield)
+		}
+		rest = append(rest, one)
+	}
+	slices.Reverse(rest)
+	s.undo = rest
 }
 
 // run starts a part, and adds its Stop to the steps to undo.
 func (s *steps) run(ctx context.Context, part background.Service) error {
+	return s.runAs(ctx, stepWork, part)
+}
+
+func (s *steps) runAs(ctx context.Context, kind stepKind, part background.Service) error {
 	if err := part.Start(ctx); err != nil {
 		return err
 	}
-	s.later(part.Stop)
+	s.add(kind, part.Stop)
 	return nil
 }
 

@@ -11,6 +11,7 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -26,9 +27,13 @@ import (
 	"ingot/internal/base/db"
 	"ingot/internal/base/diskspace"
 	"ingot/internal/base/health"
+	"ingot/internal/base/safedial"
 	"ingot/internal/base/seal"
+	"ingot/internal/base/tracing"
 	"ingot/internal/base/uaaclient"
 	"ingot/internal/base/web"
+	"ingot/internal/console"
+	"ingot/internal/console/consoledb"
 	"ingot/internal/platform"
 	"ingot/internal/platform/api"
 	"ingot/internal/platform/api/uploads"
@@ -56,8 +61,12 @@ const (
 type System struct {
 	config Config
 	server
+	calls     safedial.OwnCalls
 	generated atomic.Pointer[datadir.Generated]
 	engine    atomic.Pointer[engine.Description]
+	place     place
+	// linkServer is the built-in authorization server of a server on loopback.
+	linkServer atomic.Pointer[auth.Server]
 }
 
 var _ background.Service = (*System)(nil)
@@ -68,22 +77,50 @@ type frontend struct {
 	health    *health.Readiness
 	front     *front
 	fastPath  *router.FastPath
+	secure    *secure // nil without TLS
 	admin     *web.Mux
 	registry  *prometheus.Registry
 	metrics   *web.Metrics
+	databases *databases
+	tracer    *tracing.Tracer // nil if traces are not enabled
 	endpoints Endpoints
-	// adminLocal means that only this machine can connect to the admin address.
-	adminLocal bool
-	ssh        net.Listener
-	gateway    *gateway
-	disk       *diskspace.Guard
+	// proxied wraps a listener of clients: it reads PROXY headers.
+	proxied func(net.Listener) net.Listener
+	ssh     net.Listener
+	gateway *gateway
+	disk    *diskspace.Guard
 
 	public, notifications net.Listener
+	// edge are the servers of public and notifications.
+	edge []*web.Server
 	// The servers for instances, beside public and notifications.
 	instanceListeners []*router.FastPath
 	servers           []*web.Server
 	// owner returns the app of an instance's address; nil until the engine is open.
 	owner atomic.Pointer[func(netip.Addr) (string, bool)]
+	// hosts reports whether a host has a route; nil until the routes are known.
+	hosts atomic.Pointer[func(host string) bool]
+}
+
+// fastPaths returns the fast paths that serve apps, and all of them.
+func (b *frontend) fastPaths() (serving, all []*router.FastPath) {
+	all = append(all, b.instanceListeners...)
+	if b.secure != nil {
+		all = append(all, b.secure.fastPath)
+	}
+	serving, all = all, append(all, b.fastPath)
+	if b.secure == nil || !b.secure.config.redirects() {
+		serving = all
+	}
+	return serving, all
+}
+
+// serveApps lets the fast paths serve requests to apps.
+func (b *frontend) serveApps(p *router.Proxy) {
+	serving, _ := b.fastPaths()
+	for _, fastPath := range serving {
+		fastPath.Use(p, func(host string) bool { return b.front.target(host) != targetApp })
+	}
 }
 
 // New returns a server that is not running. It fails when the configuration is
@@ -126,22 +163,21 @@ func (s *System) Database() string {
 
 func (s *System) start(ctx context.Context) error {
 	c := s.config
-	dir, err := datadir.Open(c.DataDir, c.Log)
+	dir, ports, err := s.takePlace(ctx)
 	if err != nil {
 		return err
 	}
-	s.later(dir.Close)
 	disk, err := diskspace.Open(diskspace.Options{Dir: c.DataDir, Reserve: c.DiskReserve, Log: c.Log})
 	if err != nil {
+		ports.close()
 		return fmt.Errorf("data directory: %w", err)
 	}
 
-	b, drain, err := s.openPorts(ctx, dir)
+	b, drain, err := s.openPorts(ctx, dir, ports)
 	if err != nil {
 		return err
 	}
-	b.disk = disk
-	b.health.Ready(partDisk, disk.Ready)
+	b.useDisk(disk)
 	keys, err := dir.Keys(c.EncryptionKey, c.DatabaseURL, c.Log)
 	if err != nil {
 		return err
@@ -164,7 +200,7 @@ func (s *System) start(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	s.later(drain)
+	s.add(stepEdge, drain)
 	// It stops before the requests have finished, so that other servers take over its
 	// apps at once.
 	if err := s.run(ctx, servers.Working(r.clusterHandler())); err != nil {
@@ -174,44 +210,66 @@ func (s *System) start(ctx context.Context) error {
 	if err := s.run(ctx, b.gateway); err != nil {
 		return err
 	}
+	s.place.runtime = r
+	if err := s.serveForwarded(ctx, b, r); err != nil {
+		return err
+	}
 	c.Log.Info("ready", "api", b.endpoints.API, "data_dir", c.DataDir)
 	return nil
 }
 
 // openPorts opens the ports and answers health checks there; other requests get
 // 503. drain stops the public servers and waits for their requests.
-func (s *System) openPorts(ctx context.Context, dir *datadir.Dir) (b *frontend, drain func(), err error) {
+func (s *System) openPorts(ctx context.Context, dir *datadir.Dir, ports *listeners) (b *frontend, drain func(), err error) {
 	c := s.config
-	// A server that was killed may have left a file with old endpoints.
-	_ = os.Remove(dir.File(endpointsFile))
-	ports, err := openListeners(ctx, c)
-	if err != nil {
-		return nil, nil, err
+	if ports.tls != nil {
+		s.config = c.withTLS(ports.tls.Addr())
+		c = s.config
 	}
-	b = newFrontend(c.Domain, ports.admin, c.Log)
+	b = newFrontend(c.Domain, c.Log)
+	s.guardFront(b, ports)
 	b.endpoints, b.ssh = ports.endpoints(c), ports.ssh
 	b.health.Expect(partDisk, partSecrets, partDatabase, partAuth, partPlatform, partNotifications)
+	if b.tracer, err = s.startTracing(ctx, c.Traces, c.roots, b, "ingot"); err != nil {
+		return nil, nil, err
+	}
 
 	b.public, b.notifications = ports.public, ports.notifications
 	ports.public, ports.notifications = b.limited(ports.public, c.Log), b.limited(ports.notifications, c.Log)
 	b.fastPath = router.NewFastPath(ports.public)
-	public := web.NewServer(b.fastPath, web.Pipeline(b.front, web.FormatV3, c.Log), c.Log)
-	notifications := web.NewServer(ports.notifications, web.Pipeline(b.front.notifications(), web.FormatNotifications, c.Log), c.Log)
-	admin := web.NewServer(ports.admin, web.Pipeline(web.GuardOperator(b.admin, web.OperatorNames(c.AdminListen, c.Domain, c.PublicURL), c.Log), web.FormatV3, c.Log), c.Log)
+	var handler http.Handler = b.front
+	if ports.tls != nil {
+		server, err := s.openSecure(ctx, b, ports.tls)
+		if err != nil {
+			ports.close()
+			return nil, nil, err
+		}
+		b.edge, handler = append(b.edge, server), b.secure.plain(b, handler)
+	}
+	public := web.NewServer(b.fastPath, b.front.pipeline(handler, web.FormatV3), c.Log)
+	notifications := web.NewServer(ports.notifications, b.front.pipeline(b.front.notifications(), web.FormatNotifications), c.Log)
+	admin := web.NewServer(ports.admin, web.Pipeline(web.GuardOperator(b.admin, b.front.health, web.OperatorNames(c.AdminListen, c.Domain, c.PublicURL), c.AdminToken, c.Log), web.FormatV3, c.Log), c.Log)
 	// The ssh gateway is started last; clients wait until then.
 	s.later(func() { _ = ports.ssh.Close() })
-	if err := s.announce(ctx, dir, b.endpoints, admin, notifications, public); err != nil {
+	b.edge = append(b.edge, public, notifications)
+	if err := s.announce(ctx, dir, b.endpoints, []*web.Server{admin}, b.edge); err != nil {
 		return nil, nil, err
+	}
+	if c.redirects() {
+		if b.endpoints.inner, err = s.openInner(ctx, b, c.Log); err != nil {
+			return nil, nil, err
+		}
 	}
 	s.endpoints.Store(&b.endpoints)
 	s.built.Store(b)
 	return b, func() {
-		parts := []background.Service{public, notifications}
-		for _, server := range b.servers {
+		var parts []background.Service
+		for _, server := range b.all() {
 			parts = append(parts, server)
 		}
 		stopTogether(parts...)
-		for _, fastPath := range append([]*router.FastPath{b.fastPath}, b.instanceListeners...) {
+		_, all := b.fastPaths()
+		for _, fastPath := range all {
 			fastPath.Drain()
 		}
 	}, nil
@@ -219,9 +277,10 @@ func (s *System) openPorts(ctx context.Context, dir *datadir.Dir) (b *frontend, 
 
 // newFrontend returns a frontend that answers health checks and the operator;
 // other requests get 503.
-func newFrontend(domain string, admin net.Listener, log *slog.Logger) *frontend {
-	b := &frontend{health: &health.Readiness{}, registry: health.NewRegistry(), adminLocal: loopback(admin.Addr())}
-	b.metrics = web.NewMetrics(b.registry)
+func newFrontend(domain string, log *slog.Logger) *frontend {
+	b := &frontend{health: &health.Readiness{}, registry: health.NewRegistry()}
+	b.metrics, b.databases = web.NewMetrics(b.registry), newDatabases()
+	b.registry.MustRegister(health.Recovering{Collector: b.health}, health.Recovering{Collector: b.databases})
 	starting := web.NewMux(web.FormatV3, log, b.metrics)
 	health.Routes(starting, b.health)
 	b.front = &front{domain: domain, log: log, health: starting}
@@ -231,13 +290,24 @@ func newFrontend(domain string, admin net.Listener, log *slog.Logger) *frontend 
 	return b
 }
 
-// announce starts the servers and writes their addresses to DIR/endpoints.json.
-func (s *steps) announce(ctx context.Context, dir *datadir.Dir, e Endpoints, servers ...*web.Server) error {
+// useDisk checks and measures the disk of the data directory.
+func (b *frontend) useDisk(disk *diskspace.Guard) {
+	b.disk = disk
+	b.registry.MustRegister(diskMetrics(disk)...)
+	b.health.Ready(partDisk, disk.Ready)
+}
+
+// announce starts the servers of the operator and of clients, and writes their addresses to
+// DIR/endpoints.json.
+func (s *steps) announce(ctx context.Context, dir *datadir.Dir, e Endpoints, admin, public []*web.Server) error {
 	// All are stopped, started or not, because Stop closes their ports.
-	for _, server := range servers {
+	for _, server := range admin {
 		s.later(server.Stop)
 	}
-	for _, server := range servers {
+	for _, server := range public {
+		s.add(stepEdge, server.Stop)
+	}
+	for _, server := range slices.Concat(admin, public) {
 		if err := server.Start(ctx); err != nil {
 			return err
 		}
@@ -245,21 +315,22 @@ func (s *steps) announce(ctx context.Context, dir *datadir.Dir, e Endpoints, ser
 	if err := dir.WriteJSON(endpointsFile, e, 0o644); err != nil {
 		return fmt.Errorf("data directory: %w", err)
 	}
-	s.later(func() { _ = os.Remove(dir.File(endpointsFile)) })
+	s.add(stepOwn, func() { _ = os.Remove(dir.File(endpointsFile)) })
 	return nil
 }
 
 func (s *System) openDatabase(ctx context.Context, b *frontend, dir *datadir.Dir, keys *seal.Keyring) (*db.DB, *cluster.Cluster, error) {
-	d, err := s.openDB(ctx, db.Options{URL: s.config.DatabaseURL, Keys: keys, Log: s.config.Log})
+	d, err := s.openDB(ctx, db.Options{URL: s.config.DatabaseURL, Keys: keys, Log: s.config.Log, Observe: b.databases.observe(databasePlatform)})
 	if err != nil {
 		return nil, nil, err
 	}
+	b.databases.add(databasePlatform, d)
 	// First, so that a server that is refused changes nothing.
 	c, err := s.joinCluster(ctx, b, dir, d)
 	if err != nil {
 		return nil, nil, err
 	}
-	for _, m := range []db.Migrations{authdb.Migrations, platformdb.Migrations} {
+	for _, m := range []db.Migrations{authdb.Migrations, platformdb.Migrations, consoledb.Migrations} {
 		if err := d.Migrate(ctx, m); err != nil {
 			return nil, nil, err
 		}
@@ -272,7 +343,7 @@ func (s *System) openDatabase(ctx context.Context, b *frontend, dir *datadir.Dir
 		b.health.Ready(partDatabase, c.Ready)
 		b.health.Watch(partDatabase, func() string { return unreachable(d) })
 	}
-	sealed := append(append([]db.SealedColumn{}, authdb.SealedColumns...), platformdb.SealedColumns...)
+	sealed := slices.Concat(authdb.SealedColumns, platformdb.SealedColumns, consoledb.SealedColumns)
 	return d, c, s.run(ctx, resealing(d, sealed, leadOf(c, "reseal"), s.config.Log))
 }
 
@@ -291,16 +362,19 @@ func unreachable(d *db.DB) string {
 
 func (s *System) startServices(ctx context.Context, b *frontend, dir *datadir.Dir, secrets *datadir.Secrets, d *db.DB, servers *cluster.Cluster) (*runtime, error) {
 	c := s.config
-	client := uaaclient.NewHTTPClient()
-	s.later(client.CloseIdleConnections)
+	trusted, client, err := s.outgoing(c.MailConfig)
+	if err != nil {
+		return nil, err
+	}
 
 	// The first secrets are hashed while the engine runs a trial container.
 	first := background.Async("first users", func() error { return s.firstUsers(ctx, secrets, d) })
-	r, err := s.openRuntime(ctx, dir, d, servers, b.endpoints, b.disk.Size())
+	r, err := s.openRuntime(ctx, b, dir, d, servers, trusted)
 	if err := errors.Join(<-first, err); err != nil {
 		return nil, err
 	}
 	b.registry.MustRegister(health.Recovering{Collector: logs.Metrics{Store: r.logs}}, health.Recovering{Collector: r.drains})
+	s.showBackups(b, d)
 	b.disk.OnLow(r.cleaner.LowDisk)
 	if err := s.run(ctx, b.disk); err != nil {
 		return nil, err
@@ -308,7 +382,7 @@ func (s *System) startServices(ctx context.Context, b *frontend, dir *datadir.Di
 	if err := r.store.Update(ctx, r.ensureDefaults); err != nil {
 		return nil, fmt.Errorf("first stack, domain and buildpacks: %w", err)
 	}
-	n, err := s.openNotifications(ctx, b, dir, secrets, client, r)
+	n, err := s.openNotifications(ctx, b, dir, secrets, client, r, trusted)
 	if err != nil {
 		return nil, fmt.Errorf("notification service: %w", err)
 	}
@@ -317,7 +391,7 @@ func (s *System) startServices(ctx context.Context, b *frontend, dir *datadir.Di
 		BaseURL: b.endpoints.Auth, ClientID: auth.ClientPlatform, Secret: secrets.Clients[auth.ClientPlatform], HTTP: client,
 	})}
 	r.services.Dashboards = services.UAADashboards{Client: names.client}
-	ssh, err := s.newGateway(ctx, b, dir, secrets, r)
+	ssh, err := s.newGateway(ctx, b, dir, secrets, r, trusted)
 	if err != nil {
 		return nil, err
 	}
@@ -328,10 +402,8 @@ func (s *System) startServices(ctx context.Context, b *frontend, dir *datadir.Di
 		publishing.Lock()
 		defer publishing.Unlock()
 		ssh.verifier.Store(a.Verifier(api.Audience))
-		b.front.live.Store(s.routes(b, a, r, n, names, ssh))
-		for _, fastPath := range append([]*router.FastPath{b.fastPath}, b.instanceListeners...) {
-			fastPath.Use(r.proxy, func(host string) bool { return b.front.target(host) != targetApp })
-		}
+		b.front.live.Store(s.routes(b, a, r, n, names, ssh).withConsole(s.consoleOptions(client, secrets, d, ssh)))
+		b.serveApps(r.proxy)
 	}
 	if err := s.openInside(ctx, b, r); err != nil {
 		return nil, err
@@ -352,7 +424,7 @@ func (s *System) startServices(ctx context.Context, b *frontend, dir *datadir.Di
 	if err := s.startBroker(ctx, bundled, r); err != nil {
 		return nil, err
 	}
-	n.mountMailbox(b.admin, b.adminLocal, a.Verifier(notificationAudiences...))
+	n.mountMailbox(b.admin)
 	if err := s.startParts(ctx, b, d, r, n); err != nil {
 		return nil, err
 	}
@@ -374,7 +446,11 @@ func (s *System) startServices(ctx context.Context, b *frontend, dir *datadir.Di
 func (s *System) startParts(ctx context.Context, b *frontend, d *db.DB, r *runtime, n *notifications) error {
 	parts := append(n.parts(), r.parts(s.config.Log)...)
 	for _, part := range parts {
-		if err := s.run(ctx, part); err != nil {
+		kind := stepWork
+		if part == background.Service(r.access) || part == background.Service(r.tcp) {
+			kind = stepEdge
+		}
+		if err := s.runAs(ctx, kind, part); err != nil {
 			return err
 		}
 	}
@@ -384,8 +460,15 @@ func (s *System) startParts(ctx context.Context, b *frontend, d *db.DB, r *runti
 	description := r.engine.Describe()
 	s.engine.Store(&description)
 	b.health.Watch(partApps, func() string { return r.engine.Describe().Held })
-	b.registry.MustRegister(health.Recovering{Collector: choice.HeldMetric(r.engine)})
-	return nil
+	hosts := r.hasHost
+	b.hosts.Store(&hosts)
+	b.registry.MustRegister(health.Recovering{Collector: choice.HeldMetric(r.engine)}, health.Recovering{Collector: census{r}}, health.Recovering{Collector: memberMetrics{r.store, r.apps.Usage}})
+	blobs := &blobSizes{store: r.blobs, log: s.config.Log}
+	b.registry.MustRegister(health.Recovering{Collector: blobs})
+	if err := s.run(ctx, blobs.service(s.config.BlobURL != "")); err != nil {
+		return err
+	}
+	return s.openACME(ctx, b, r)
 }
 
 // fillDemo creates an organization and a space for --demo.
@@ -403,9 +486,6 @@ func (s *System) fillDemo(ctx context.Context, d *db.DB, r *runtime) error {
 	return r.store.Update(ctx, func(tx platform.Tx) error { return r.platform.EnsureDemo(tx, admin.ID) })
 }
 
-// consoleRedirects are the redirect URIs of the console; there is none yet.
-var consoleRedirects []string
-
 // firstUsers creates users and clients of the built-in authorization server.
 func (s *System) firstUsers(ctx context.Context, secrets *datadir.Secrets, d *db.DB) error {
 	if s.config.AuthURL != "" {
@@ -414,7 +494,7 @@ func (s *System) firstUsers(ctx context.Context, secrets *datadir.Secrets, d *db
 	err := auth.Bootstrap(ctx, authdb.New(d), auth.Secrets{
 		AdminPassword: secrets.AdminPassword, AdminClientSecret: secrets.AdminClientSecret, Components: secrets.Clients,
 		AdminEmail: cmp.Or(s.config.AdminEmail, "admin@"+s.config.Domain),
-	}, consoleRedirects, s.config.Log)
+	}, []string{console.CallbackPath}, s.config.Log)
 	if err != nil {
 		return fmt.Errorf("first users and clients: %w", err)
 	}
@@ -436,17 +516,22 @@ func (s *System) authority(b *frontend, d *db.DB, servers *cluster.Cluster, clie
 	if base == "" {
 		base = b.endpoints.API
 	}
-	proxies, err := web.ParseProxies(c.TrustedProxies)
+	limits, err := c.LoginLimits.parse()
 	if err != nil {
 		return nil, err
 	}
 	o := auth.Options{
-		Store: authdb.New(d), BaseURL: base, Log: c.Log, Shared: d.Shared(), PasswordGrant: c.PasswordGrant, Lead: leadOf(servers, "purge-auth"), Registry: b.registry, Proxies: proxies,
+		Store: authdb.New(d), BaseURL: base, Log: c.Log, Shared: d.Shared(), PasswordGrant: c.PasswordGrant, Lead: leadOf(servers, "purge-auth"), Registry: b.registry, Proxies: c.proxies(), Limits: limits,
 	}
 	if !servers.Alone() {
 		o.Servers = servers.Servers
 	}
-	return auth.New(o)
+	own, err := auth.New(o)
+	if err != nil {
+		return nil, err
+	}
+	s.offerLinks(b, own)
+	return own, nil
 }
 
 // routes returns the route tables. They are built again when the issuer of an
@@ -455,9 +540,9 @@ func (s *System) routes(b *frontend, a authority, r *runtime, n *notifications, 
 	c := s.config
 	verifier := a.Verifier(api.Audience, api.DashboardAudience)
 	options := api.Options{
-		Store: r.store, Platform: r.platform, Services: r.services, Directory: names, Runtime: r, Traffic: r.traffic, Signals: r, Blobs: uploads.Blobs{Store: r.blobs, Scratch: r.scratch, Sign: r.sign}, InspectDroplet: staging.InspectUpload,
-		Verifier: verifier, Log: c.Log, Scratch: r.scratch, SSHAddress: ssh.address(), SSHFingerprint: ssh.Fingerprint(), NotificationsURL: cmp.Or(c.NotificationsURL, b.endpoints.Notifications), IdentityAuthority: r.identity.PEM(),
-		Enforces: r.unenforced, NoPolicies: r.noPolicies(),
+		Store: r.store, Platform: r.platform, Services: r.services, Directory: names, Runtime: r, Traffic: r.traffic, Signals: r, Blobs: uploads.Blobs{Store: r.blobs, Scratch: r.scratch, Sign: r.sign, Patched: &r.patched}, InspectDroplet: staging.InspectUpload,
+		Verifier: verifier, Log: c.Log, Scratch: r.scratch, SSHAddress: ssh.address(), SSHFingerprint: ssh.Fingerprint(), NotificationsURL: cmp.Or(c.NotificationsURL, b.endpoints.Notifications), IdentityAuthority: r.identity.PEM(), ConsolePath: console.Path,
+		Enforces: r.unenforced, NoPolicies: r.noPolicies(), Limiter: r.limiter,
 	}
 	if c.AuthURL != "" {
 		options.AuthURL = func(*http.Request) string { return c.AuthURL }
@@ -477,6 +562,7 @@ func (s *System) routes(b *frontend, a authority, r *runtime, n *notifications, 
 		health.Routes(t.auth, b.health)
 	}
 	descriptionRoutes(t.origin)
+	s.reportRoutes(t.origin.Group("system", web.FormatV3, verifier), b, r)
 	health.Routes(t.origin, b.health)
 	t.notifications = n.routes(a.Verifier(notificationAudiences...), b)
 	health.Routes(t.logs, b.health)

@@ -18,7 +18,6 @@ import (
 
 	"ingot/internal/base/background"
 	"ingot/internal/base/background/backgroundtest"
-	"ingot/internal/base/datadir"
 	"ingot/internal/base/db"
 	"ingot/internal/base/db/dbtest"
 	"ingot/internal/base/testkit"
@@ -204,13 +203,12 @@ func TestHealthComesBeforeReadiness(t *testing.T) {
 	t.Parallel()
 	c := testConfig(t)
 	s := newSystem(t, c)
-	dir, err := datadir.Open(c.DataDir, s.config.Log)
+	t.Cleanup(s.unwind)
+	dir, ports, err := s.takePlace(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.later(dir.Close)
-	t.Cleanup(s.unwind)
-	if _, _, err := s.openPorts(t.Context(), dir); err != nil {
+	if _, _, err := s.openPorts(t.Context(), dir, ports); err != nil {
 		t.Fatal(err)
 	}
 	e := s.Endpoints()
@@ -320,7 +318,7 @@ func TestSecondServerIsRefused(t *testing.T) {
 	first := startSystem(t, c)
 	second := newSystem(t, c)
 	err := second.Start(t.Context())
-	want := fmt.Sprintf("another ingot (pid %d) is already using %s; stop it or choose another --data-dir", os.Getpid(), c.DataDir)
+	want := fmt.Sprintf("another ingot (pid %d) is already using %s; stop it, replace it with --replace, or choose another --data-dir", os.Getpid(), c.DataDir)
 	if err == nil || err.Error() != want {
 		t.Fatalf("got  %v\nwant %s", err, want)
 	}

@@ -2,9 +2,7 @@ package system
 
 import (
 	"net"
-	"net/netip"
 
-	"ingot/internal/base/web"
 	"ingot/internal/platform"
 	"ingot/internal/platform/router"
 )
@@ -20,12 +18,8 @@ func (s *System) openTCP(r *runtime) error {
 	if err != nil {
 		return err
 	}
-	proxies, err := web.ParseProxies(c.TrustedProxies)
-	if err != nil {
-		return err
-	}
 	r.tcp = router.NewTCP(r.table, r.proxy, router.TCPOptions{
-		Host: host, May: ports.Contains, Unlimited: func(a netip.Addr) bool { return proxies.Has(a) }, Log: c.Log,
+		Host: host, May: ports.Contains, Unlimited: c.proxies().Has, Listen: s.place.sockets.Listen, Wrap: s.built.Load().proxied, Log: c.Log,
 	})
 	r.platform.TCP, r.platform.PortFree = platform.DefaultTCPGroup(ports), r.tcp.Free
 	return nil

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"ingot/internal/cli/bits"
 )
@@ -120,5 +121,60 @@ func TestAFileThatChangesIsNoticed(t *testing.T) {
 	write(t, dir, map[string]string{"log": "one and more"})
 	if err := bits.Store(io.Discard, files); err == nil || !strings.Contains(err.Error(), "log changes") {
 		t.Errorf("error %v", err)
+	}
+}
+
+func rescan(t *testing.T, dir string, before []bits.File) []bits.File {
+	t.Helper()
+	files, err := bits.Rescan(t.Context(), dir, before)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return files
+}
+
+// TestDiff: files count as changed by their content, mode and kind, not by their time.
+func TestDiff(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	write(t, dir, map[string]string{"same": "x", "touched": "x", "edited": "x", "mode": "x", "gone": "x", "kind": "x", "d/gone": "x", ".cfignore": "*.log\n", "a.log": "x"})
+	long := time.Now().Add(-time.Hour)
+	for _, name := range []string{"same", "edited"} {
+		if err := os.Chtimes(filepath.Join(dir, name), long, long); err != nil {
+			t.Fatal(err)
+		}
+	}
+	before := rescan(t, dir, nil)
+	at := func(name string) string { return filepath.Join(dir, name) }
+	for _, err := range []error{
+		os.Chtimes(at("touched"), long, long), os.Chmod(at("mode"), 0o755), os.Remove(at("gone")), os.RemoveAll(at("d")), os.Remove(at("kind")), os.Symlink("same", at("kind")),
+	} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	write(t, dir, map[string]string{"edited": "y", "new/file": "x", "a.log": "y"})
+	// Of the same size and time, as far as the clock of a file system can tell.
+	write(t, dir, map[string]string{"fast": "1"})
+	middle := rescan(t, dir, before)
+	write(t, dir, map[string]string{"fast": "2"})
+	after := rescan(t, dir, middle)
+
+	changed, deleted := bits.Diff(before, after)
+	var names []string
+	for _, f := range changed {
+		names = append(names, f.Path)
+	}
+	if want := []string{"edited", "fast", "kind", "mode", "new", "new/file"}; !slices.Equal(names, want) {
+		t.Errorf("changed %q, want %q", names, want)
+	}
+	if want := []string{"d", "d/gone", "gone"}; !slices.Equal(deleted, want) {
+		t.Errorf("deleted %q, want %q", deleted, want)
+	}
+	if changed, deleted := bits.Diff(middle, after); len(changed) != 1 || changed[0].Path != "fast" || deleted != nil {
+		t.Errorf("a file that was written twice at once: %v, %v", changed, deleted)
+	}
+	if want := []string{dir, at("new")}; !slices.Equal(bits.Folders(dir, after), want) {
+		t.Errorf("folders %q, want %q", bits.Folders(dir, after), want)
 	}
 }

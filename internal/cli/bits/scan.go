@@ -15,6 +15,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	ignore "github.com/sabhiram/go-gitignore"
 )
@@ -29,7 +30,9 @@ type File struct {
 	SHA1 string // of regular files, set by Sum
 	CRC  uint32
 
-	full string
+	full     string
+	modified time.Time
+	summed   time.Time // when its checksums were computed
 }
 
 // neverPushed are patterns that are always excluded.
@@ -80,7 +83,7 @@ func describe(rel, full string, d fs.DirEntry) (File, bool, error) {
 	if err != nil {
 		return File{}, false, err
 	}
-	f := File{Path: rel, Mode: info.Mode(), full: full}
+	f := File{Path: rel, Mode: info.Mode(), full: full, modified: info.ModTime()}
 	switch {
 	case info.IsDir():
 		return f, true, nil
@@ -132,6 +135,7 @@ func (f *File) sum(buffer []byte) error {
 		return err
 	}
 	defer in.Close()
+	f.summed = time.Now()
 	whole, cyclic := sha1.New(), crc32.NewIEEE() //nolint:gosec // as above
 	n, err := io.CopyBuffer(io.MultiWriter(whole, cyclic), onlyReader{in}, buffer)
 	if err != nil {

@@ -21,6 +21,10 @@ type Deployment struct {
 	Options struct {
 		MaxInFlight int `json:"max_in_flight"`
 	} `json:"options"`
+	NewProcesses []struct {
+		GUID string `json:"guid"`
+		Type string `json:"type"`
+	} `json:"new_processes"`
 }
 
 // Over reports whether the deployment makes no further progress on its own.

@@ -18,6 +18,11 @@ const (
 
 // Poll calls ask until it returns true or ctx is done.
 func Poll(ctx context.Context, ask func() (done bool, err error)) error {
+	return PollWithin(ctx, lastPause, ask)
+}
+
+// PollWithin is like Poll with a shorter interval, for a user who waits.
+func PollWithin(ctx context.Context, longest time.Duration, ask func() (done bool, err error)) error {
 	pause := firstPause
 	for {
 		done, err := ask()
@@ -27,7 +32,7 @@ func Poll(ctx context.Context, ask func() (done bool, err error)) error {
 		if err := wait(ctx, pause); err != nil {
 			return err
 		}
-		pause = min(lastPause, time.Duration(float64(pause)*growth))
+		pause = min(longest, time.Duration(float64(pause)*growth))
 	}
 }
 

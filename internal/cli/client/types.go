@@ -69,8 +69,10 @@ type Instance struct {
 
 // Stat is the state of one instance.
 type Stat struct {
-	Index     int    `json:"index"`
-	State     string `json:"state"`
+	Index int    `json:"index"`
+	State string `json:"state"`
+	// Routable is nil where the platform does not report it.
+	Routable  *bool  `json:"routable"`
 	Uptime    int64  `json:"uptime"`
 	Details   string `json:"details"`
 	MemQuota  int64  `json:"mem_quota"`
@@ -83,6 +85,9 @@ type Stat struct {
 	// Router is nil for stopped instances, and where the platform does not report
 	// it.
 	Router *Requests `json:"router"`
+	// Members are the main process and its sidecars; empty where the platform does not
+	// report them.
+	Members []Member `json:"members"`
 }
 
 // Requests counts the requests that the router sent to an instance.
@@ -106,6 +111,14 @@ type Sidecar struct {
 	Name     string `json:"name"`
 	Command  string `json:"command"`
 	MemoryMB int64  `json:"memory_in_mb"`
+	// Options are what Cloud Foundry does not have.
+	Options SidecarOptions `json:"options"`
+}
+
+// SidecarOptions are those that the client shows.
+type SidecarOptions struct {
+	MemoryEnforced bool `json:"memory_enforced"`
+	CPUWeight      int  `json:"cpu_weight"`
 }
 
 // Route is a route.
@@ -131,6 +144,10 @@ type Destination struct {
 		Process struct {
 			Type string `json:"type"`
 		} `json:"process"`
+		// Sidecar declares the port; nil if none does.
+		Sidecar *struct {
+			Name string `json:"name"`
+		} `json:"sidecar"`
 	} `json:"app"`
 	Port     int    `json:"port"`
 	Protocol string `json:"protocol"`
@@ -244,5 +261,19 @@ type Binding struct {
 	Relationships struct {
 		App      To `json:"app"`
 		Instance To `json:"service_instance"`
+	} `json:"relationships"`
+}
+
+// Rotation is the rotation of a binding's credentials.
+type Rotation struct {
+	Thing
+	State         string `json:"state"`
+	Method        string `json:"method"`
+	GraceSeconds  int    `json:"grace_seconds"`
+	RevokeAt      string `json:"revoke_at"`
+	Description   string `json:"description"`
+	Relationships struct {
+		App     To `json:"app"`
+		Binding To `json:"service_credential_binding"`
 	} `json:"relationships"`
 }

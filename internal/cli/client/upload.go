@@ -8,6 +8,7 @@ import (
 	"mime/multipart"
 	"net/http"
 	"net/textproto"
+	"strings"
 )
 
 // Resource is a file that the platform may already have.
@@ -63,9 +64,49 @@ func (c *Client) Upload(ctx context.Context, pkg string, known []Resource, bits 
 	return out, err
 }
 
+// Change is a change to the files of an app since one of its droplets.
+type Change struct {
+	Droplet GUID     `json:"droplet"`
+	Deleted []string `json:"deleted"`
+}
+
+// GUID names a resource.
+type GUID struct {
+	GUID string `json:"guid"`
+}
+
+// Changed is what the platform made of a change: a package and, unless it needs a
+// build, a droplet.
+type Changed struct {
+	Package     GUID   `json:"package"`
+	Droplet     *GUID  `json:"droplet"`
+	BuildReason string `json:"build_reason"`
+}
+
+// SendChange sends changed files of an app; bits is nil if files were only deleted.
+func (c *Client) SendChange(ctx context.Context, app string, change Change, bits *Bits) (Changed, error) {
+	var out Changed
+	if change.Deleted == nil {
+		change.Deleted = []string{}
+	}
+	text, err := json.Marshal(change)
+	if err != nil {
+		return out, err
+	}
+	_, err = c.sendForm(ctx, "/v3/ingot/apps/"+app+"/changes", text, "changes.zip", "application/zip", bits, nil, &out)
+	return out, err
+}
+
 // UploadDroplet sends a droplet. It is ready when the job of the reply is done.
 func (c *Client) UploadDroplet(ctx context.Context, droplet string, bits *Bits, read func(int64)) (*Reply, error) {
 	return c.sendForm(ctx, "/v3/droplets/"+droplet+"/upload", nil, "droplet.tgz", "application/gzip", bits, read, nil)
+}
+
+// UploadBuildpack sends the zip file of a buildpack. It is ready when the job of the reply
+// is done.
+func (c *Client) UploadBuildpack(ctx context.Context, buildpack, name string, bits *Bits, read func(int64)) (*Reply, error) {
+	name = strings.NewReplacer(`"`, "", "\r", "", "\n", "", `\`, "").Replace(name) // it is quoted
+	return c.sendForm(ctx, "/v3/buildpacks/"+buildpack+"/upload", nil, name, "application/zip", bits, read, nil)
 }
 
 // sendForm posts a form with a list of resources, an archive, or both.

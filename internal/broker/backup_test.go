@@ -1,0 +1,113 @@
+package broker
+
+import (
+	"bytes"
+	"database/sql"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+// TestBackup saves the data of instances while their servers run, and restores it on new
+// servers: credentials and data are as before.
+func TestBackup(t *testing.T) {
+	t.Parallel()
+	keys, dir := testKeys(t), tempDir(t)
+	b := started(t, Config{Dir: dir, Keys: keys})
+	need(t, b, Postgres, MySQL, Redis)
+	c := clientOf(t, b)
+	id := map[string]string{Postgres: c.made(Postgres, "small"), MySQL: c.made(MySQL, "small"), Redis: c.made(Redis, "small")}
+	got := map[string]creds{}
+	for offering := range id {
+		_, got[offering] = c.bound(offering, id[offering])
+	}
+	empty := c.made(Redis, "small") // whose data is not saved
+	for offering, statements := range map[string][]string{
+		Postgres: {"CREATE TABLE t (x TEXT PRIMARY KEY)", "INSERT INTO t VALUES ('ü''\\')", "CREATE VIEW v AS SELECT x FROM t", "CREATE SCHEMA other"},
+		MySQL:    {"CREATE TABLE t (x VARCHAR(20) PRIMARY KEY)", "INSERT INTO t VALUES ('ü''\\\\')", "CREATE VIEW v AS SELECT x FROM t"},
+	} {
+		db := connect(t, offering, got[offering])
+		for _, s := range statements {
+			if _, err := db.ExecContext(t.Context(), s); err != nil {
+				t.Fatalf("%s: %s: %v", offering, s, err)
+			}
+		}
+		db.Close()
+	}
+	if err := rd(t, got[Redis]).Set(t.Context(), "k", "v", 0).Err(); err != nil {
+		t.Fatal(err)
+	}
+
+	all, err := Savable(Config{Dir: dir, Keys: keys})
+	if err != nil || len(all) != 4 {
+		t.Fatalf("%d instances, %v, want 4", len(all), err)
+	}
+	saved := map[string][]byte{}
+	for _, one := range all {
+		if one.ID == empty {
+			continue
+		}
+		var out bytes.Buffer
+		if err := one.Save(t.Context(), &out); err != nil {
+			t.Fatal(err)
+		}
+		saved[one.Name] = out.Bytes()
+	}
+	b.Stop()
+	if err := all[0].Save(t.Context(), io.Discard); err == nil {
+		t.Error("the data of a server that does not run can be saved")
+	}
+
+	other := tempDir(t)
+	if err := os.CopyFS(filepath.Join(other, "broker"), os.DirFS(filepath.Join(dir, "broker"))); err != nil {
+		t.Fatal(err)
+	}
+	n, err := Restore(t.Context(), Config{Dir: other, Keys: keys}, func(name string) (io.ReadCloser, error) {
+		if text, ok := saved[name]; ok {
+			return io.NopCloser(bytes.NewReader(text)), nil
+		}
+		return nil, fs.ErrNotExist
+	})
+	if err != nil || n != 4 {
+		t.Fatalf("restored %d instances, %v, want 4", n, err)
+	}
+	b = started(t, Config{Dir: other, Keys: keys})
+	for _, i := range b.state.list() {
+		s, err := b.backendOf(i)
+		if err == nil {
+			err = s.ensure(t.Context(), i)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, offering := range []string{Postgres, MySQL} {
+		var x string
+		if err := connect(t, offering, got[offering]).QueryRowContext(t.Context(), "SELECT x FROM v").Scan(&x); err != nil || x != `ü'\` {
+			t.Errorf("%s: got %q, %v, want what was saved", offering, x, err)
+		}
+		if _, err := connect(t, offering, got[offering]).ExecContext(t.Context(), "DROP VIEW v"); err != nil {
+			t.Errorf("%s: the user does not own its tables: %v", offering, err)
+		}
+	}
+	if v, err := rd(t, got[Redis]).Get(t.Context(), "k").Result(); err != nil || v != "v" {
+		t.Errorf("redis: got %q, %v, want what was saved", v, err)
+	}
+	clientOf(t, b).deprovision(Redis, "small", empty)
+}
+
+// connect opens the database of a binding.
+func connect(t *testing.T, offering string, c creds) *sql.DB {
+	t.Helper()
+	if offering == MySQL {
+		return my(t, c)
+	}
+	db, err := sql.Open("pgx", c.URI)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { db.Close() })
+	return db
+}

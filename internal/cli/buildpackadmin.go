@@ -1,0 +1,233 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"ingot/internal/cli/bits"
+	"ingot/internal/cli/client"
+	"ingot/internal/cli/term"
+)
+
+const buildpackPath = "/v3/buildpacks"
+
+type newBuildpackFlags struct {
+	Disable bool `long:"disable" description:"Do not use the buildpack yet"`
+}
+
+func createBuildpack(ctx context.Context, s *session, w words, f *newBuildpackFlags) (result, error) {
+	position, err := strconv.Atoi(w["POSITION"])
+	if err != nil || position < 1 {
+		return nil, &usage{fmt.Sprintf("POSITION %q is not a number from 1 on", w["POSITION"]), "create-buildpack"}
+	}
+	archive, err := s.buildpackArchive(ctx, w["PATH"])
+	if err != nil {
+		return nil, err
+	}
+	defer archive.cleanup()
+	s.acting("Creating buildpack %s", w["BUILDPACK"])
+	var t client.Thing
+	if _, err := s.api.Post(ctx, buildpackPath, map[string]any{"name": w["BUILDPACK"], "position": position, "enabled": !f.Disable}, &t); err != nil {
+		return nil, err
+	}
+	s.ok()
+	if err := s.uploadBuildpack(ctx, t, archive); err != nil {
+		return nil, err
+	}
+	return s.done("name", t.Name, "guid", t.GUID)
+}
+
+func (s *session) uploadBuildpack(ctx context.Context, t client.Thing, a *buildpackArchive) error {
+	s.acting("Uploading buildpack %s", t.Name)
+	s.progress.Step("Uploading "+t.Name+" ("+term.Size(a.bits.Length)+")", a.bits.Length)
+	reply, err := s.api.UploadBuildpack(ctx, t.GUID, a.name, a.bits, s.progress.Add)
+	if err == nil {
+		err = s.api.Job(ctx, reply)
+	}
+	return err
+}
+
+// buildpackArchive is a zip file to upload.
+type buildpackArchive struct {
+	name    string
+	bits    *client.Bits
+	cleanup func()
+}
+
+// buildpackArchive reads a zip file, a folder, or a zip file at a URL.
+func (s *session) buildpackArchive(ctx context.Context, path string) (*buildpackArchive, error) {
+	if strings.HasPrefix(path, "http://") || strings.HasPrefix(path, "https://") {
+		return downloadBuildpack(ctx, path)
+	}
+	full := s.w.path(path)
+	info, err := os.Stat(full)
+	if err != nil {
+		return nil, &problem{What: "The buildpack cannot be read.", Why: err.Error(), Try: "name a folder, a zip file or the URL of one", cause: err}
+	}
+	out := &buildpackArchive{name: filepath.Base(full), cleanup: func() {}}
+	if !info.IsDir() {
+		if ok, err := bits.IsArchive(full); err != nil || !ok {
+			return nil, &problem{What: path + " cannot be uploaded.", Why: "it is neither a folder nor a zip file", cause: err}
+		}
+		out.bits = &client.Bits{Length: info.Size(), Write: copyFile(full)}
+		return out, nil
+	}
+	files, err := bits.Scan(ctx, full)
+	if err == nil {
+		err = bits.Sum(ctx, files)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if len(files) == 0 {
+		return nil, &problem{What: path + " cannot be uploaded.", Why: "the folder is empty"}
+	}
+	length, err := bits.Length(files)
+	out.name += ".zip"
+	out.bits = &client.Bits{Length: length, Write: func(w io.Writer) error { return bits.Store(w, files) }}
+	return out, err
+}
+
+// downloadBuildpack fetches a zip file to a temporary file.
+func downloadBuildpack(ctx context.Context, from string) (*buildpackArchive, error) {
+	failed := func(why string, err error) error {
+		return &problem{What: "The buildpack cannot be downloaded from " + from + ".", Why: why, cause: err}
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, from, http.NoBody)
+	if err != nil {
+		return nil, failed(err.Error(), err)
+	}
+	res, err := (&http.Client{}).Do(req)
+	if err != nil {
+		return nil, failed(err.Error(), err)
+	}
+	defer res.Body.Close()
+	if res.StatusCode != http.StatusOK {
+		return nil, failed("it was answered with status "+strconv.Itoa(res.StatusCode), nil)
+	}
+	f, err := os.CreateTemp("", "ingot-buildpack-*.zip")
+	if err != nil {
+		return nil, err
+	}
+	out := &buildpackArchive{name: "buildpack.zip", cleanup: func() { os.Remove(f.Name()) }}
+	if u, err := url.Parse(from); err == nil && strings.HasSuffix(u.Path, ".zip") {
+		out.name = filepath.Base(u.Path)
+	}
+	n, err := io.Copy(f, res.Body)
+	if err = errors.Join(err, f.Close()); err != nil {
+		out.cleanup()
+		return nil, failed(err.Error(), err)
+	}
+	out.bits = &client.Bits{Length: n, Write: copyFile(f.Name())}
+	return out, nil
+}
+
+type stackOfBuildpack struct {
+	Stack string `short:"s" long:"stack" value-name:"STACK" description:"Stack, if several buildpacks have the name"`
+}
+
+func (f *stackOfBuildpack) query() url.Values {
+	if f.Stack == "" {
+		return nil
+	}
+	return url.Values{"stacks": {f.Stack}}
+}
+
+type updateBuildpackFlags struct {
+	stackOfBuildpack
+	Path     string `short:"p" long:"path" value-name:"PATH" description:"New content: a folder, a zip file or the URL of one"`
+	Position int    `short:"i" long:"position" value-name:"N" description:"Position in the order of detection"`
+	Assign   string `long:"assign-stack" value-name:"STACK" description:"Assign a stack to a buildpack that has none"`
+	Rename   string `long:"rename" value-name:"NAME" description:"New name"`
+	Enable   bool   `long:"enable" description:"Use the buildpack"`
+	Disable  bool   `long:"disable" description:"Do not use the buildpack"`
+	Lock     bool   `long:"lock" description:"Do not allow changes"`
+	Unlock   bool   `long:"unlock" description:"Allow changes"`
+}
+
+func (f *updateBuildpackFlags) body() (map[string]any, error) {
+	body := map[string]any{}
+	for _, pair := range []struct {
+		on, off bool
+		key     string
+	}{{f.Enable, f.Disable, "enabled"}, {f.Lock, f.Unlock, "locked"}} {
+		if pair.on && pair.off {
+			return nil, &usage{"--enable and --disable, --lock and --unlock cannot be combined", "update-buildpack"}
+		}
+		if pair.on || pair.off {
+			body[pair.key] = pair.on
+		}
+	}
+	if f.Path != "" && (f.Lock || f.Unlock) {
+		return nil, &usage{"-p cannot be combined with --lock or --unlock", "update-buildpack"}
+	}
+	if f.Position > 0 {
+		body["position"] = f.Position
+	}
+	if f.Assign != "" {
+		body["stack"] = f.Assign
+	}
+	if f.Rename != "" {
+		body["name"] = f.Rename
+	}
+	if len(body) == 0 && f.Path == "" {
+		return nil, &usage{"nothing to change: give at least one flag", "update-buildpack"}
+	}
+	return body, nil
+}
+
+func updateBuildpack(ctx context.Context, s *session, w words, f *updateBuildpackFlags) (result, error) {
+	body, err := f.body()
+	if err != nil {
+		return nil, err
+	}
+	var archive *buildpackArchive
+	if f.Path != "" {
+		if archive, err = s.buildpackArchive(ctx, f.Path); err != nil {
+			return nil, err
+		}
+		defer archive.cleanup()
+	}
+	s.acting("Updating buildpack %s", w["BUILDPACK"])
+	t, err := s.thing(ctx, "Buildpack", buildpackPath, w["BUILDPACK"], f.query())
+	if err != nil {
+		return nil, err
+	}
+	if archive != nil {
+		if err := s.uploadBuildpack(ctx, t, archive); err != nil {
+			return nil, err
+		}
+	}
+	if len(body) > 0 {
+		if err := s.send(ctx, http.MethodPatch, buildpackPath+"/"+t.GUID, body); err != nil {
+			return nil, err
+		}
+	}
+	return s.done("name", or(f.Rename, t.Name), "guid", t.GUID)
+}
+
+type deleteBuildpackFlags struct {
+	forceFlag
+	stackOfBuildpack
+}
+
+func deleteBuildpack(ctx context.Context, s *session, w words, f *deleteBuildpackFlags) (result, error) {
+	return s.deleteNamed(ctx, f.Force, "buildpack", w["BUILDPACK"], buildpackPath, f.query())
+}
+
+func buildpackCommands() []*command {
+	return inGroup(groupOperate,
+		entry("create-buildpack", "BUILDPACK PATH POSITION [--disable]", "Upload a buildpack", aLogin, createBuildpack, "my-buildpack buildpack.zip 1").slow().
+			explained("PATH is a folder, a zip file or the URL of one. POSITION is the place in the order of detection."),
+		entry("update-buildpack", "BUILDPACK [-p PATH] [-i N] [--enable|--disable] [--lock|--unlock]", "Update a buildpack", aLogin, updateBuildpack, "my-buildpack -i 2", "my-buildpack -p buildpack.zip").slow(),
+		entry("delete-buildpack", "BUILDPACK [-s STACK] [-f]", "Delete a buildpack", aLogin, deleteBuildpack, "my-buildpack -f").slow(),
+	)
+}

@@ -1,0 +1,88 @@
+package cli
+
+import (
+	"strings"
+
+	"ingot/internal/base/manpage"
+)
+
+// Manual returns a manual page for each command of the client, subcommands included.
+func Manual(w *Env) []manpage.Page {
+	var pages []manpage.Page
+	for _, c := range commands {
+		pages = append(pages, c.page(w))
+		for _, s := range c.sub {
+			pages = append(pages, s.page(w))
+		}
+	}
+	return pages
+}
+
+// ManualParts returns the lists of commands for the manual page of the program: those that
+// are not part of the client, and those of the client by group.
+func ManualParts(w *Env) []manpage.Part {
+	parts := []manpage.Part{{Title: "Server commands"}}
+	for _, o := range w.Others {
+		parts[0].Items = append(parts[0].Items, manpage.Item{Term: o.Name, Text: o.Summary + "."})
+	}
+	group := ""
+	for _, c := range commands {
+		if c.group != group {
+			group = c.group
+			parts = append(parts, manpage.Part{Title: group})
+		}
+		last := &parts[len(parts)-1]
+		term := strings.Join(append([]string{c.name}, c.aliases...), ", ")
+		last.Items = append(last.Items, manpage.Item{Term: term, Text: c.summary + "."})
+	}
+	return parts
+}
+
+// page returns the manual page of a command.
+func (c *command) page(w *Env) manpage.Page {
+	p := manpage.Page{Name: pageName(w, c.name), Summary: c.summary, SeeAlso: []string{w.Program}}
+	if c.about != "" {
+		p.Parts = append(p.Parts, manpage.Part{Title: "Description", Text: c.about})
+	}
+	if len(c.sub) > 0 {
+		p.Synopsis = []string{w.Program + " " + c.name + " COMMAND"}
+		part := manpage.Part{Title: "Commands"}
+		for _, s := range c.sub {
+			part.Items = append(part.Items, manpage.Item{Term: strings.TrimPrefix(s.name, c.name+" "), Text: s.summary + "."})
+			p.SeeAlso = append(p.SeeAlso, pageName(w, s.name))
+		}
+		p.Parts = append(p.Parts, part)
+		return p
+	}
+	p.Synopsis = []string{strings.TrimSpace(w.Program + " " + c.name + " " + c.args)}
+	for _, alias := range c.aliases {
+		p.Synopsis = append(p.Synopsis, strings.TrimSpace(w.Program+" "+alias+" "+c.args))
+	}
+	parser, err := c.parser(w, c.make(), &output{})
+	if err != nil { // a test parses every command
+		return p
+	}
+	flags := manpage.Part{Title: "Options"}
+	for _, g := range parser.Groups() {
+		for _, o := range g.Options() {
+			if !o.Hidden {
+				flags.Items = append(flags.Items, manpage.Item{Term: flagName(o), Text: o.Description + "."})
+			}
+		}
+	}
+	p.Parts = append(p.Parts, flags)
+	if len(c.example) > 0 {
+		examples := manpage.Part{Title: "Examples"}
+		for _, e := range c.example {
+			examples.Commands = append(examples.Commands, w.Program+" "+e)
+		}
+		p.Parts = append(p.Parts, examples)
+	}
+	return p
+}
+
+// pageName returns the name of a command's manual page: man(1) finds it as
+// "man ingot push", too.
+func pageName(w *Env, command string) string {
+	return w.Program + "-" + strings.ReplaceAll(command, " ", "-")
+}

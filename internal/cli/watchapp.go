@@ -1,0 +1,391 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"ingot/internal/cli/bits"
+	"ingot/internal/cli/client"
+	"ingot/internal/cli/watch"
+)
+
+var devEntry = &command{
+	name: "dev", group: groupApps, summary: "Push the app of a folder and every change to it", args: "[APP] [flags]", need: aSpace, progress: true,
+	about:   "The same as push --watch. APP can be omitted: it is the app of the manifest or, without one, has the name of the folder. Ctrl-C ends it; the app keeps running.",
+	example: []string{"dev", "dev my-app -p public --no-logs"}, make: func() runner { return &devCommand{} },
+}
+
+// devCommand is push --watch for the folder one is in.
+type devCommand struct {
+	pushFlags
+	NoLogs bool `long:"no-logs" description:"Do not show the app's log"`
+	Args   struct {
+		App string `positional-arg-name:"APP"`
+	} `positional-args:"yes"`
+}
+
+func (c *devCommand) run(ctx context.Context, s *session) (result, error) {
+	push := &pushCommand{pushFlags: c.pushFlags, Watch: true, NoLogs: c.NoLogs}
+	push.Args.App = c.Args.App
+	if push.Args.App == "" && c.Manifest == "" {
+		found, err := findManifest(s.w.Dir)
+		if err != nil {
+			return nil, err
+		}
+		if found == "" || c.NoManifest {
+			push.Args.App = filepath.Base(s.w.path(or(c.Path, ".")))
+		}
+	}
+	return push.run(ctx, s)
+}
+
+// watchable returns an error if the flags do not allow to watch.
+func (c *pushCommand) watchable(s *session, plans []plan) error {
+	switch {
+	case !c.Watch && c.NoLogs:
+		return &usage{"--no-logs needs --watch", "push"}
+	case !c.Watch:
+		return nil
+	case s.JSON:
+		return &usage{"--watch cannot be combined with --json", "push"}
+	case c.NoStart || c.Task || c.Droplet != "" || c.Strategy != "" || c.NoWait:
+		return &usage{"--watch cannot be combined with --no-start, --task, --droplet, --strategy or --no-wait", "push"}
+	case len(plans) != 1:
+		return &usage{"--watch watches one app: the manifest has several, so pass the name of one", "push"}
+	case plans[0].docker != "":
+		return &usage{"--watch needs an app that is pushed as files", "push"}
+	}
+	if info, err := os.Stat(plans[0].path); err == nil && !info.IsDir() {
+		return &usage{"--watch needs a folder: " + plans[0].path + " is a file", "push"}
+	}
+	return nil
+}
+
+// watching is a push that follows the changes to a folder.
+type watching struct {
+	*session
+	plan    plan
+	app     client.App
+	folders *watch.Folders
+	noLogs  bool
+	// files and droplet are those of the app's current version, which a change differs
+	// from. An empty droplet means that none is known: all files are sent.
+	files   []bits.File
+	droplet string
+	// seen are the files at the last attempt, so that one that failed is not repeated.
+	seen []bits.File
+	// runs says which version runs; empty if none does.
+	runs string
+}
+
+// watch pushes an app and then every change to its folder, until the user interrupts.
+func (c *pushCommand) watch(ctx context.Context, s *session, p plan, app client.App, l *load, applied func() error) error {
+	w := &watching{session: s, plan: p, app: app, noLogs: c.NoLogs, folders: watch.New(watch.DefaultQuiet, watch.DefaultPoll)}
+	defer w.folders.Close()
+	<-l.done
+	if l.err != nil {
+		return l.err
+	}
+	w.seen = l.files
+	w.folders.Set(bits.Folders(p.path, w.seen))
+	if err := applied(); err != nil {
+		return err
+	}
+	if app.State == "STARTED" {
+		w.runs = "the version before this push"
+	}
+	began := time.Now()
+	droplet, err := w.build(ctx, w.seen, s.streams())
+	if err == nil {
+		err = w.launch(ctx, droplet, w.seen)
+	}
+	if ctx.Err() != nil {
+		return w.leave()
+	}
+	w.report("pushed", "", began, err)
+	if why := w.folders.Degraded(); why != nil {
+		s.say("The system cannot report changes (%v): files are compared every %s.", why, watch.DefaultPoll)
+	}
+	s.say("Watching %s. Ctrl-C ends it; the app keeps running.", p.path)
+	logs, stop := context.WithCancel(ctx)
+	if !c.NoLogs {
+		defer w.showLogs(logs)()
+	}
+	defer stop()
+	for {
+		again, err := w.step(ctx)
+		if err != nil {
+			return err
+		}
+		if ctx.Err() != nil || !again && w.folders.Wait(ctx) != nil {
+			return w.leave()
+		}
+	}
+}
+
+// step pushes what has changed, if anything has. again means that there was another
+// change meanwhile.
+func (w *watching) step(ctx context.Context) (again bool, err error) {
+	began := time.Now()
+	files, err := w.rescan(ctx)
+	if err != nil || files == nil {
+		return false, err
+	}
+	news, gone := bits.Diff(w.seen, files)
+	if len(news)+len(gone) == 0 {
+		return false, nil
+	}
+	w.seen = files
+	how, err := w.push(ctx, files)
+	if ctx.Err() == nil {
+		w.report(describeChange(news, gone), how, began, err)
+	}
+	return errors.Is(err, errNewer), nil
+}
+
+// rescan reads the folder, and watches the folders in it. Nil means that it cannot be
+// read now.
+func (w *watching) rescan(ctx context.Context) ([]bits.File, error) {
+	files, err := bits.Rescan(ctx, w.plan.path, w.seen)
+	switch {
+	case ctx.Err() != nil:
+		return nil, nil //nolint:nilerr // interrupted by the user
+	case errors.Is(err, os.ErrNotExist):
+		if _, gone := os.Stat(w.plan.path); gone != nil {
+			return nil, &problem{What: "The folder " + w.plan.path + " no longer exists.", Why: "it was deleted or renamed", Try: "the app keeps running; push again from another folder"}
+		}
+		return nil, nil // a file vanished while it was read; that is an event, too
+	case err != nil:
+		w.say("%s cannot be read: %v", w.plan.path, err)
+		return nil, nil
+	}
+	w.folders.Set(bits.Folders(w.plan.path, files))
+	return files, nil
+}
+
+// push runs files as the new version, and returns how.
+func (w *watching) push(ctx context.Context, files []bits.File) (string, error) {
+	for {
+		droplet, how, err := w.send(ctx, files)
+		if err == nil {
+			err = w.launch(ctx, droplet, files)
+		}
+		var away *client.Unreachable
+		if !errors.As(err, &away) && client.Status(err) != http.StatusServiceUnavailable {
+			return how, err
+		}
+		w.say("%s cannot be reached: waiting for it.", w.cfg.API)
+		if err := w.awaitServer(ctx); err != nil {
+			return how, err
+		}
+		w.droplet = "" // whether the change arrived is not known
+	}
+}
+
+// serverPause is the interval of attempts to reach a server that is away.
+const serverPause = 500 * time.Millisecond
+
+func (w *watching) awaitServer(ctx context.Context) error {
+	tick := time.NewTicker(serverPause)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-tick.C:
+		}
+		if w.api.Get(ctx, "/v3/apps/"+w.app.GUID, nil, &w.app) == nil {
+			return nil
+		}
+	}
+}
+
+// send makes a droplet of files: by what differs from the current version, if the
+// platform knows it, or by a build. The text says how.
+func (w *watching) send(ctx context.Context, files []bits.File) (droplet, how string, err error) {
+	all := func() (string, string, error) {
+		droplet, err := w.build(ctx, files, false)
+		return droplet, "built from all files and restarted", err
+	}
+	if w.droplet == "" {
+		return all()
+	}
+	news, gone := bits.Diff(w.files, files)
+	archive, cleanup, err := w.archive(w.plan, &load{files: news}, nil)
+	if err != nil {
+		return "", "", err
+	}
+	defer cleanup()
+	if len(news) == 0 {
+		archive = nil
+	}
+	if len(news)+len(gone) == 0 {
+		return w.droplet, "as before, restarted", nil // a failed change was undone
+	}
+	made, err := w.api.SendChange(ctx, w.app.GUID, client.Change{Droplet: client.GUID{GUID: w.droplet}, Deleted: gone}, archive)
+	switch client.Status(err) {
+	case http.StatusNotFound, http.StatusPreconditionFailed, http.StatusUnprocessableEntity:
+		// A platform that cannot do it, or the app was pushed by another client.
+		return all()
+	}
+	if err != nil {
+		return "", "", err
+	}
+	if made.Droplet != nil {
+		return made.Droplet.GUID, "synced and restarted", nil
+	}
+	droplet, err = w.compile(ctx, made.Package.GUID, w.detected(ctx, news, gone), false)
+	return droplet, "built and restarted", err
+}
+
+// build uploads all files and builds them.
+func (w *watching) build(ctx context.Context, files []bits.File, stream bool) (string, error) {
+	done := make(chan struct{})
+	close(done)
+	pkg, err := w.upload(ctx, w.plan, w.app, &load{files: files, done: done})
+	if err != nil {
+		return "", err
+	}
+	return w.compile(ctx, pkg, nil, stream)
+}
+
+// detected returns the buildpacks of the current version, if a change cannot mean others:
+// files were changed only. To ask all buildpacks takes time.
+func (w *watching) detected(ctx context.Context, news []bits.File, gone []string) []string {
+	before := map[string]bool{}
+	for _, f := range w.files {
+		before[f.Path] = true
+	}
+	if len(gone) > 0 || slices.ContainsFunc(news, func(f bits.File) bool { return !before[f.Path] }) {
+		return nil
+	}
+	var d client.Droplet
+	if w.api.Get(ctx, "/v3/droplets/"+w.droplet, nil, &d) != nil {
+		return nil // the build finds them
+	}
+	var names []string
+	for _, b := range d.Buildpacks {
+		names = append(names, b.Name)
+	}
+	return names
+}
+
+// compile builds a package, after another build of the app that is in progress: one of
+// a change that was given up, or of another client.
+func (w *watching) compile(ctx context.Context, pkg string, buildpacks []string, stream bool) (string, error) {
+	for {
+		droplet, err := w.stageWith(ctx, w.app, pkg, buildpacks, stream)
+		var refused *client.Error
+		if !errors.As(err, &refused) || !refused.Says("Only one build can be STAGING at a time") {
+			return droplet, err
+		}
+		w.say("Waiting for another build of app %s to end...", w.app.Name)
+		err = client.Poll(ctx, func() (bool, error) {
+			builds, err := client.List[client.Build](ctx, w.api, "/v3/builds", url.Values{"app_guids": {w.app.GUID}, "states": {"STAGING"}})
+			return len(builds) == 0, err
+		})
+		if err != nil {
+			return "", err
+		}
+	}
+}
+
+// describeChange names what changed, shortly.
+func describeChange(news []bits.File, gone []string) string {
+	var names []string
+	for _, f := range news {
+		if !f.Mode.IsDir() {
+			names = append(names, f.Path)
+		}
+	}
+	for _, name := range gone {
+		names = append(names, name+" deleted")
+	}
+	count := fmt.Sprintf("%d files changed", len(names))
+	switch len(names) {
+	case 0:
+		return "folders changed"
+	case 1:
+		count = "1 file changed"
+	}
+	const shown = 3
+	if len(names) > shown {
+		names = append(names[:shown:shown], "…")
+	}
+	return count + " (" + strings.Join(names, ", ") + ")"
+}
+
+// report writes one line about a change, and why it failed.
+func (w *watching) report(what, how string, began time.Time, err error) {
+	w.progress.Close()
+	at := w.out.Dim(w.w.Now().Local().Format(time.TimeOnly))
+	duration := shortDuration(time.Since(began))
+	switch {
+	case err == nil && how == "":
+		w.out.Printf("%s %s in %s", at, what, duration)
+	case err == nil:
+		w.out.Printf("%s %s: %s in %s", at, what, how, duration)
+	case errors.Is(err, errNewer):
+		w.out.Printf("%s %s: given up after %s for a newer change", at, what, duration)
+	default:
+		w.out.Printf("%s %s: %s after %s. %s", at, what, w.out.Bad("failed"), duration, w.left())
+		w.w.fail(w.output, w.explain(err))
+	}
+}
+
+func shortDuration(d time.Duration) string {
+	if d < 10*time.Second {
+		return fmt.Sprintf("%d ms", d.Milliseconds())
+	}
+	return d.Round(time.Second).String()
+}
+
+// left says which version of the app runs.
+func (w *watching) left() string {
+	if w.runs == "" {
+		return "No version of the app runs."
+	}
+	return strings.ToUpper(w.runs[:1]) + w.runs[1:] + " keeps running."
+}
+
+// leave says what is left when the user ends the watch.
+func (w *watching) leave() error {
+	w.progress.Close()
+	w.say("Stopped watching app %s. %s", w.app.Name, w.left())
+	return nil
+}
+
+// showLogs shows the log of the app until ctx is done. The returned function waits for
+// the end.
+func (w *watching) showLogs(ctx context.Context) func() {
+	if w.cfg.Links.LogCache == "" {
+		return func() {}
+	}
+	var done sync.WaitGroup
+	done.Go(func() {
+		since := w.w.Now()
+		show := func(l client.Line) {
+			since = l.Time
+			if strings.HasPrefix(l.Source, "APP/") {
+				w.showLine(l)
+			}
+		}
+		for ctx.Err() == nil {
+			_ = w.tail()(ctx, w.app.GUID, since, show) // a server that is away comes back
+			select {
+			case <-ctx.Done():
+			case <-time.After(serverPause):
+			}
+		}
+	})
+	return done.Wait
+}

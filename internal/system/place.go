@@ -1,0 +1,293 @@
+package system
+
+import (
+	"context"
+	"encoding/json"
+	"log/slog"
+	"net/http"
+	"os"
+	"slices"
+	"sync"
+	"time"
+
+	"ingot/internal/base/datadir"
+	"ingot/internal/base/handover"
+	"ingot/internal/base/sockets"
+	"ingot/internal/base/web"
+	"ingot/internal/platform"
+	"ingot/internal/platform/logs"
+)
+
+const (
+	// sshTime is how long ssh sessions may continue after another process asked to take over.
+	// The server works as before meanwhile.
+	sshTime = 10 * time.Second
+	// apiTime is how long API requests may take then, uploads for example. New ones wait.
+	apiTime = 30 * time.Second
+	// idleTime is how long connections without a request are kept after that, so that a
+	// request that is on its way is served.
+	idleTime = 15 * time.Second
+	// stopTime is the same for a server that stops while its sockets stay open.
+	stopTime = 2 * time.Second
+)
+
+// place is what a server inherits from the process before it, and leaves to the one after
+// it.
+type place struct {
+	sockets *sockets.Set // nil means that all are opened
+	// adopt returns the directory that the process before has locked; nil means that there
+	// was none.
+	adopt   func() (*datadir.Dir, error)
+	dir     *datadir.Dir
+	runtime *runtime
+	lines   *lineRelay
+	next    *handover.Forwarder
+}
+
+// takePlace locks the data directory and opens the ports. A process that replaces another
+// opens its ports first: if it cannot, nothing has changed.
+func (s *System) takePlace(ctx context.Context) (*datadir.Dir, *listeners, error) {
+	c := s.config
+	var ports *listeners
+	var err error
+	open := func() error {
+		ports, err = openListeners(ctx, c, s.place.sockets)
+		return err
+	}
+	if s.place.adopt == nil {
+		s.place.dir, err = datadir.Open(c.DataDir, c.Log)
+		if err == nil {
+			s.add(stepOwn, s.place.dir.Close)
+			// A server that was killed may have left a file with old endpoints.
+			_ = os.Remove(s.place.dir.File(endpointsFile))
+			err = open()
+		}
+		return s.place.dir, ports, err
+	}
+	if err := open(); err != nil {
+		return nil, nil, err
+	}
+	if s.place.dir, err = s.place.adopt(); err != nil {
+		ports.close()
+		return nil, nil, err
+	}
+	s.add(stepOwn, s.place.dir.Close)
+	return s.place.dir, ports, nil
+}
+
+// handlerLines is the name of the handler for access lines of the process before.
+const handlerLines = "lines"
+
+// maxForwardedLines limits the body of one request with lines.
+const maxForwardedLines = 64 << 20
+
+// serveForwarded serves what the process before this one passes on, if there was one.
+func (s *System) serveForwarded(ctx context.Context, b *frontend, r *runtime) error {
+	if s.place.adopt == nil {
+		return nil
+	}
+	log := s.config.Log
+	l, err := handover.ListenForward(s.config.DataDir)
+	if err != nil {
+		return err
+	}
+	server := web.NewServer(l, handover.Forwarded(map[string]http.Handler{
+		listenerFront:         web.Pipeline(b.front, web.FormatV3, log),
+		listenerNotifications: web.Pipeline(b.front.notifications(), web.FormatNotifications, log),
+		handlerLines:          forwardedLines(r.logs, log),
+	}), log)
+	s.add(stepEdge, server.Stop)
+	b.servers = append(b.servers, server)
+	return server.Start(ctx)
+}
+
+// forwardedLines stores the access lines of requests that the process before this one still
+// serves.
+func forwardedLines(store logs.Store, log *slog.Logger) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		var lines []platform.LogLine
+		err := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxForwardedLines)).Decode(&lines)
+		if err == nil {
+			err = store.Tell(lines...)
+		}
+		if err != nil {
+			log.Warn("access lines of the process before this one could not be stored", "error", err)
+			http.Error(w, "the lines could not be stored", http.StatusInternalServerError)
+			return
+		}
+		w.WriteHeader(http.StatusNoContent)
+	})
+}
+
+// all returns the servers of all clients but the operator.
+func (b *frontend) all() []*web.Server { return slices.Concat(b.edge, b.servers) }
+
+// yield stops everything but the serving of apps. API requests wait until release.
+func (s *System) yield() {
+	b, r, log := s.built.Load(), s.place.runtime, s.config.Log
+	s.place.sockets.KeepWith(nil) // closing them here does not mean that they are not needed
+	sessions, cancel := context.WithTimeout(context.Background(), sshTime)
+	b.gateway.Retire(sessions)
+	cancel()
+	finished := b.front.gate.Shut()
+	for _, server := range b.all() {
+		server.EndStreams()
+	}
+	select {
+	case <-finished:
+	case <-time.After(apiTime):
+		log.Warn("some API requests did not finish in time and fail", "limit", apiTime.String())
+	}
+	s.place.lines = &lineRelay{log: log}
+	r.access.Redirect(s.place.lines)
+	s.unwindWork()
+}
+
+// release passes waiting requests on to the process that serves now, accepts no more
+// connections, and leaves the data directory.
+func (s *System) release() {
+	b := s.built.Load()
+	s.left = true
+	s.place.next = handover.NewForwarder(s.config.DataDir, s.config.Log)
+	b.front.gate.Pass(s.place.next)
+	s.retire()
+	s.place.lines.pass(s.place.next)
+	s.place.dir.Leave()
+}
+
+// retire accepts no more connections and closes those that exist after their next response.
+func (s *System) retire() {
+	for _, server := range s.built.Load().all() {
+		server.Retire()
+	}
+	s.place.runtime.tcp.Retire()
+	if broker := s.place.runtime.broker.Load(); broker != nil && s.left {
+		broker.Retire()
+	}
+}
+
+// finish waits for the connections of a server that was released, and stops it.
+func (s *System) finish(stop <-chan struct{}) {
+	if !s.await(idleTime, stop) {
+		for _, server := range s.built.Load().all() {
+			server.CloseIdle()
+		}
+		_, all := s.built.Load().fastPaths()
+		for _, fastPath := range all {
+			fastPath.CloseIdle()
+		}
+		if n := s.connections(); n > 0 {
+			s.config.Log.Info("waiting for connections that are still in use", "connections", n, "limit", s.config.DrainTimeout.String())
+		}
+		if !s.await(s.config.DrainTimeout, stop) {
+			s.config.Log.Info("closing connections that are still in use", "connections", s.connections())
+		}
+	}
+	s.Stop()
+	s.place.next.Close()
+}
+
+// connections returns how many connections of clients are open.
+func (s *System) connections() int {
+	b, r := s.built.Load(), s.place.runtime
+	n := r.proxy.Serving() + r.tcp.Connections()
+	if broker := r.broker.Load(); broker != nil && s.left {
+		n += broker.Connections()
+	}
+	for _, server := range b.all() {
+		n += server.Connections()
+	}
+	_, all := b.fastPaths()
+	for _, fastPath := range all {
+		n += fastPath.Connections()
+	}
+	return n
+}
+
+// await waits until no connection is left; it reports whether that is so.
+func (s *System) await(limit time.Duration, stop <-chan struct{}) bool {
+	end := time.NewTimer(limit)
+	defer end.Stop()
+	look := time.NewTicker(20 * time.Millisecond)
+	defer look.Stop()
+	for s.connections() > 0 {
+		select {
+		case <-look.C:
+		case <-stop:
+			return false
+		case <-end.C:
+			return false
+		}
+	}
+	return true
+}
+
+// Stop waits for requests to finish, stops every part, and releases the data directory.
+func (s *System) Stop() {
+	s.part.HaltGently(func() {
+		if s.place.sockets.Kept() && !s.left && s.place.runtime != nil {
+			// New connections wait for the next process, so there is time for those that exist.
+			s.place.sockets.KeepWith(nil)
+			s.retire()
+			s.await(stopTime, nil)
+		}
+		s.unwind()
+	})
+}
+
+// lineRelay keeps access lines until the next process stores them.
+type lineRelay struct {
+	log *slog.Logger
+
+	mu      sync.Mutex
+	to      *handover.Forwarder // nil until it serves
+	waiting []platform.LogLine
+	dropped int
+}
+
+const (
+	// maxWaiting is how many lines wait for the next process; a line has about 300 bytes.
+	maxWaiting = 100_000
+	// relayed is how many lines one request has.
+	relayed = 2000
+)
+
+// Tell implements router.Lines.
+func (l *lineRelay) Tell(lines ...platform.LogLine) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.to != nil {
+		return l.send(lines)
+	}
+	room := min(len(lines), maxWaiting-len(l.waiting))
+	l.waiting = append(l.waiting, lines[:room]...)
+	l.dropped += len(lines) - room
+	return nil
+}
+
+// pass sends the lines that wait, and those that follow.
+func (l *lineRelay) pass(to *handover.Forwarder) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.to = to
+	if err := l.send(l.waiting); err != nil {
+		l.log.Warn("access lines could not be passed to the new process", "lines", len(l.waiting), "error", err)
+	}
+	l.waiting = nil
+	if l.dropped > 0 {
+		l.log.Warn("access lines were dropped, because the new process took long to start", "lines", l.dropped)
+	}
+}
+
+func (l *lineRelay) send(lines []platform.LogLine) error {
+	for part := range slices.Chunk(lines, relayed) {
+		body, err := json.Marshal(part)
+		if err != nil {
+			return err
+		}
+		if err := l.to.Post(context.Background(), handlerLines, body); err != nil {
+			return err
+		}
+	}
+	return nil
+}
