@@ -9,10 +9,8 @@
 package main
 
 import (
-	"bytes"
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"net"
 	"net/http"
@@ -31,12 +29,9 @@ func main() {
 		if err != nil {
 			return fmt.Errorf("java-debug-sidecar: %w (DEBUG_SIDECAR_PORT says where to listen)", err)
 		}
-		return sample.Serve(ctx, (&debugger{Proc: "/proc", Instance: os.Getenv(instanceVariable)}).handler(), l)
+		return sample.Serve(ctx, (&debugger{Proc: "/proc", Instance: os.Getenv(sample.InstanceVariable)}).handler(), l)
 	})
 }
-
-// instanceVariable is the environment variable with the guid of the app instance.
-const instanceVariable = "CF_INSTANCE_GUID"
 
 type debugger struct {
 	// Proc is the proc file system.
@@ -95,27 +90,10 @@ func (d *debugger) find() ([]int, error) {
 		if err != nil || strings.TrimSpace(string(name)) != "java" {
 			continue
 		}
-		instance, err := variable(filepath.Join(d.Proc, e.Name(), "environ"), instanceVariable)
+		instance, err := sample.ProcessVariable(filepath.Join(d.Proc, e.Name(), "environ"), sample.InstanceVariable)
 		if err == nil && instance == d.Instance {
 			found = append(found, id)
 		}
 	}
 	return found, nil
-}
-
-// variable returns an environment variable of a process.
-func variable(file, name string) (string, error) {
-	text, err := os.ReadFile(file)
-	if err != nil {
-		return "", err
-	}
-	if len(text) == 0 {
-		return "", errors.New("the process has no environment any more")
-	}
-	for pair := range bytes.SplitSeq(text, []byte{0}) {
-		if value, ok := bytes.CutPrefix(pair, []byte(name+"=")); ok {
-			return string(value), nil
-		}
-	}
-	return "", nil
 }

@@ -13,6 +13,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"ingot/samples/internal/sample"
 )
 
 // TestMain is also the process that a test signals: a process named java that
@@ -44,7 +46,7 @@ func java(t *testing.T, instance string) (id int, lines *bufio.Scanner, end func
 		t.Fatal(err)
 	}
 	cmd := exec.CommandContext(t.Context(), link)
-	cmd.Env = []string{"OTHER=1", instanceVariable + "=" + instance}
+	cmd.Env = []string{"OTHER=1", sample.InstanceVariable + "=" + instance}
 	in, err := cmd.StdinPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -109,7 +111,7 @@ func TestThreadDumpFails(t *testing.T) {
 	proc := t.TempDir()
 	for name, files := range map[string]map[string]string{
 		"1": {"comm": "java\n"}, "2": {"comm": "java\n", "environ": ""}, "3": {}, "self": {"comm": "java\n", "environ": "A=1\x00"},
-		"4": {"comm": "java\n", "environ": "A=1\x00" + instanceVariable + "=other\x00"}, "5": {"comm": "javac\n", "environ": instanceVariable + "=mine\x00"},
+		"4": {"comm": "java\n", "environ": "A=1\x00" + sample.InstanceVariable + "=other\x00"}, "5": {"comm": "javac\n", "environ": sample.InstanceVariable + "=mine\x00"},
 	} {
 		if err := os.Mkdir(filepath.Join(proc, name), 0o700); err != nil {
 			t.Fatal(err)

@@ -52,11 +52,23 @@ const shutdownTimeout = 8 * time.Second
 // Serve serves on all listeners until ctx is done. It finishes active requests
 // before it returns.
 func Serve(ctx context.Context, handler http.Handler, listeners ...net.Listener) error {
-	server := &http.Server{Handler: handler, ReadHeaderTimeout: 10 * time.Second}
+	return ServeWith(ctx, &http.Server{Handler: handler, ReadHeaderTimeout: 10 * time.Second}, listeners...)
+}
+
+// ServeWith is like Serve, with a server of the caller's. A server with a TLS
+// configuration serves TLS.
+func ServeWith(ctx context.Context, server *http.Server, listeners ...net.Listener) error {
 	ended := make(chan error, len(listeners))
+	encrypted := server.TLSConfig != nil // the first listener that is served sets it for HTTP/2
 	for _, l := range listeners {
 		slog.Info("listening", "address", l.Addr().String())
-		go func() { ended <- server.Serve(l) }()
+		go func() {
+			if encrypted {
+				ended <- server.ServeTLS(l, "", "")
+				return
+			}
+			ended <- server.Serve(l)
+		}()
 	}
 	select {
 	case err := <-ended:
