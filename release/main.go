@@ -1,0 +1,167 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if err := run(ctx, os.Args[1:], os.Stdout); err != nil {
+		fmt.Fprintln(os.Stderr, "release:", err)
+		os.Exit(1) //nolint:gocritic // the handler of signals is not needed any more
+	}
+}
+
+// architectures are the supported ones, by Go's names, which are Debian's as well.
+var architectures = []string{"amd64", "arm64"}
+
+// outputs are the kinds of files to write.
+var outputs = []string{"tar", "deb", "sbom"}
+
+type options struct {
+	version  string
+	epoch    time.Time // of everything in the archives
+	source   string    // the root of the source tree
+	programs string    // built programs of one architecture; empty to build them
+	work     string    // directory for built programs, one per architecture
+	out      string
+	arches   []string
+	only     []string
+}
+
+func run(ctx context.Context, args []string, out io.Writer) error {
+	o, err := parse(args)
+	if err != nil {
+		return err
+	}
+	if o.work == "" {
+		if o.work, err = os.MkdirTemp("", "ingot-release-"); err != nil {
+			return err
+		}
+		defer os.RemoveAll(o.work)
+	}
+	if err := os.MkdirAll(o.out, 0o755); err != nil {
+		return err
+	}
+	native, err := o.programsFor(ctx, runtime.GOARCH)
+	if err != nil {
+		return err
+	}
+	docs, err := generated(ctx, native)
+	if err != nil {
+		return err
+	}
+	for _, arch := range o.arches {
+		if err := o.release(ctx, arch, docs, out); err != nil {
+			return fmt.Errorf("%s: %w", arch, err)
+		}
+	}
+	return nil
+}
+
+func parse(args []string) (options, error) {
+	var o options
+	var arches, only string
+	flags := flag.NewFlagSet("release", flag.ContinueOnError)
+	flags.StringVar(&o.version, "version", "", "`version` of the programs; required")
+	flags.StringVar(&o.source, "source", "..", "`directory` of the source tree")
+	flags.StringVar(&o.programs, "programs", "", "`directory` of programs that are built already, for one --arch; the default builds them")
+	flags.StringVar(&o.work, "work", "", "keep the built programs in this `directory`, in one folder per architecture")
+	flags.StringVar(&o.out, "out", "../dist", "`directory` to write to")
+	flags.StringVar(&arches, "arch", strings.Join(architectures, ","), "architectures, as a `list` with commas")
+	flags.StringVar(&only, "only", strings.Join(outputs, ","), "what to write, as a `list` with commas")
+	seconds := flags.Int64("epoch", 0, "time of all files, in `seconds` since 1970")
+	if err := flags.Parse(args); err != nil {
+		return o, err
+	}
+	o.arches, o.only, o.epoch = strings.Split(arches, ","), strings.Split(only, ","), time.Unix(*seconds, 0).UTC()
+	switch {
+	case flags.NArg() > 0:
+		return o, fmt.Errorf("unexpected argument %q", flags.Arg(0))
+	case o.version == "":
+		return o, errors.New("--version is required: scripts/version prints it")
+	case o.programs != "" && !slices.Equal(o.arches, []string{runtime.GOARCH}):
+		return o, fmt.Errorf("--programs has programs of this machine: use it with --arch %s", runtime.GOARCH)
+	}
+	for _, arch := range o.arches {
+		if !slices.Contains(architectures, arch) {
+			return o, fmt.Errorf("--arch: %q is not one of %s", arch, strings.Join(architectures, ", "))
+		}
+	}
+	for _, kind := range o.only {
+		if !slices.Contains(outputs, kind) {
+			return o, fmt.Errorf("--only: %q is not one of %s", kind, strings.Join(outputs, ", "))
+		}
+	}
+	return o, nil
+}
+
+// release writes the files of one architecture, and prints their names.
+func (o options) release(ctx context.Context, arch string, docs []file, out io.Writer) error {
+	dir, err := o.programsFor(ctx, arch)
+	if err != nil {
+		return err
+	}
+	bom, err := o.sbom(ctx, dir, arch)
+	if err != nil {
+		return fmt.Errorf("SBOM: %w", err)
+	}
+	built, err := builtPrograms(dir)
+	if err != nil {
+		return err
+	}
+	source, err := o.sourceFiles()
+	if err != nil {
+		return err
+	}
+	all := slices.Concat(built, docs, source, []file{{name: "sbom.cdx.json", mode: 0o644, data: bom}})
+	stem := fmt.Sprintf("ingot_%s_linux_%s", o.version, arch)
+	for _, kind := range o.only {
+		var name string
+		var data []byte
+		switch kind {
+		case "tar":
+			name = stem + ".tar.gz"
+			// Programs are at the top, where they find each other; the rest is as in the
+			// source tree, so that links between documents work.
+			data, err = tarGz(fmt.Sprintf("ingot-%s-linux-%s/", o.version, arch), all, o.epoch)
+		case "deb":
+			version := debVersion(o.version, o.epoch)
+			name = fmt.Sprintf("ingot_%s_%s.deb", version, arch)
+			data, err = deb(version, arch, all, o.epoch)
+		case "sbom":
+			name, data = stem+".cdx.json", bom
+		}
+		if err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+		path := filepath.Join(o.out, name)
+		if err := writeFile(path, data); err != nil {
+			return err
+		}
+		fmt.Fprintf(out, "%s (%s MB)\n", path, strconv.FormatFloat(float64(len(data))/1e6, 'f', 1, 64))
+	}
+	return nil
+}
+
+// writeFile replaces a file, so that an interrupted release leaves no half of one.
+func writeFile(path string, data []byte) error {
+	if err := os.WriteFile(path+".new", data, 0o644); err != nil { //nolint:gosec // published
+		return err
+	}
+	return os.Rename(path+".new", path)
+}
