@@ -189,18 +189,26 @@ func (p *Platform) fill(ctx context.Context, apps int) error {
 // developer creates a user with access to the space, and returns a token.
 func (p *Platform) developer(ctx context.Context) (string, error) {
 	const name, password = "bench-developer", "password-of-the-developer"
+	if err := p.newDeveloper(ctx, name, password); err != nil {
+		return "", err
+	}
+	return p.login(ctx, name, password)
+}
+
+// newDeveloper creates a user with access to the space.
+func (p *Platform) newDeveloper(ctx context.Context, name, password string) error {
 	err := p.Do(ctx, http.MethodPost, "/Users", map[string]any{
 		"userName": name, "password": password, "emails": []map[string]any{{"value": name + "@example.org", "primary": true}},
 	}, nil)
 	if err != nil {
-		return "", err
+		return err
 	}
 	for _, role := range []struct{ kind, place, guid string }{{"organization_user", "organization", p.org}, {"space_developer", "space", p.space}} {
 		relationships := relationship(role.place, role.guid)
 		relationships["user"] = map[string]any{"data": map[string]string{"username": name, "origin": "uaa"}}
 		if err := p.Do(ctx, http.MethodPost, "/v3/roles", map[string]any{"type": role.kind, "relationships": relationships}, nil); err != nil {
-			return "", err
+			return err
 		}
 	}
-	return p.login(ctx, name, password)
+	return nil
 }

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -23,7 +24,8 @@ import (
 // response only the status and the end are parsed.
 type Load struct {
 	Addr        string
-	Requests    [][]byte // sent in turn
+	TLS         *tls.Config // nil without TLS
+	Requests    [][]byte    // sent in turn
 	Connections int
 	Duration    time.Duration
 	// PID is the process id of the server, for its processor time; 0 for none.
@@ -42,7 +44,7 @@ func (l Load) Run(ctx context.Context) (Result, error) {
 		}
 	}()
 	for i := range l.Connections {
-		w, err := dial(ctx, l.Addr)
+		w, err := dialWith(ctx, l.Addr, l.TLS)
 		if err != nil {
 			return Result{}, err
 		}
@@ -97,7 +99,7 @@ func (l Load) Exactly(ctx context.Context) error {
 	var all sync.WaitGroup
 	for i := range errs {
 		all.Go(func() {
-			w, err := dial(ctx, l.Addr)
+			w, err := dialWith(ctx, l.Addr, l.TLS)
 			if err != nil {
 				errs[i] = err
 				return
@@ -152,9 +154,17 @@ type wire struct {
 	fresh time.Time
 }
 
-func dial(ctx context.Context, addr string) (*wire, error) {
-	d := net.Dialer{Timeout: time.Second}
-	conn, err := d.DialContext(ctx, "tcp", addr)
+func dial(ctx context.Context, addr string) (*wire, error) { return dialWith(ctx, addr, nil) }
+
+// dialWith is like dial, with TLS if it has a configuration.
+func dialWith(ctx context.Context, addr string, secured *tls.Config) (*wire, error) {
+	var conn net.Conn
+	var err error
+	if secured != nil {
+		conn, err = dialTLS(ctx, addr, secured)
+	} else {
+		conn, err = (&net.Dialer{Timeout: time.Second}).DialContext(ctx, "tcp", addr)
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -29,14 +29,19 @@ var sections = []Section{
 	dockerSection,
 	revisionsSection,
 	clientSection,
+	watchSection,
 	instancesSection,
+	membersSection,
 	rulesSection,
 	listsSection,
 	servicesSection,
+	rotationSection,
 	routerSection,
 	tcpSection,
+	tlsSection,
 	notificationsSection,
 	logsSection,
+	consoleSection,
 }
 
 // The exit codes.

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"net/http"
@@ -26,6 +27,8 @@ const (
 type peer struct {
 	name, addr string
 	pid        int
+	tls        *tls.Config // nil without TLS
+	sessions   tls.ClientSessionCache
 
 	cmd    *exec.Cmd
 	exited chan struct{}
@@ -39,52 +42,68 @@ func (r *Report) startPeers(ctx context.Context, app, host string) (all []*peer,
 	if err := goBuild(ctx, moduleDir(), "-s -w", stock, "./testdata/stockproxy"); err != nil {
 		return nil, err
 	}
-	for _, kind := range []struct {
-		name, program string
-		configure     func(dir, listen, app string) []string
-	}{
-		{nameStock, stock, func(_, listen, app string) []string { return []string{listen, app} }},
-		{nameNginx, "nginx", nginxConfig},
-		{nameHAProxy, "haproxy", haproxyConfig},
+	for _, kind := range []peerKind{
+		{nameStock, stock, func(_, listen, app string) []string { return []string{listen, app} }, nil},
+		{nameNginx, "nginx", nginxConfig, nil},
+		{nameHAProxy, "haproxy", haproxyConfig, nil},
 	} {
-		program, err := lookSbin(kind.program)
-		if err != nil {
-			r.Note("no comparison with %s: it is not installed (scripts/setup bench installs it).", kind.name)
-			continue
+		p, err := r.startPeer(ctx, kind, app, host)
+		if p != nil {
+			all = append(all, p)
 		}
-		listen, err := freePort(ctx)
 		if err != nil {
 			return all, err
-		}
-		dir := filepath.Join(r.Scratch, filepath.Base(program)+".d")
-		if err := os.MkdirAll(dir, 0o755); err != nil {
-			return all, err
-		}
-		args := kind.configure(dir, listen, app)
-		if len(args) == 0 {
-			return all, fmt.Errorf("the configuration of %s could not be written", kind.name)
-		}
-		p := &peer{name: kind.name, addr: listen, exited: make(chan struct{})}
-		p.cmd = exec.Command(program, args...)
-		p.cmd.Stdout, p.cmd.Stderr = &p.says, &p.says
-		p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-		if err := p.cmd.Start(); err != nil {
-			return all, err
-		}
-		p.pid = p.cmd.Process.Pid
-		go func() {
-			_ = p.cmd.Wait()
-			close(p.exited)
-		}()
-		all = append(all, p)
-		if err := p.await(ctx, host); err != nil {
-			return all, err
-		}
-		if kind.name == nameNginx {
-			p.pid = 0 // its workers are other processes
 		}
 	}
 	return all, nil
+}
+
+// peerKind is a proxy that can be started.
+type peerKind struct {
+	name, program string
+	configure     func(dir, listen, app string) []string
+	tls           *tls.Config
+}
+
+// startPeer starts a proxy and waits until it responds. It returns nil if it is not
+// installed.
+func (r *Report) startPeer(ctx context.Context, kind peerKind, app, host string) (*peer, error) {
+	program, err := lookSbin(kind.program)
+	if err != nil {
+		r.Note("no comparison with %s: it is not installed (scripts/setup bench installs it).", kind.name)
+		return nil, nil //nolint:nilnil,nilerr // the note says it
+	}
+	listen, err := freePort(ctx)
+	if err != nil {
+		return nil, err
+	}
+	dir := filepath.Join(r.Scratch, filepath.Base(program)+".d")
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return nil, err
+	}
+	args := kind.configure(dir, listen, app)
+	if len(args) == 0 {
+		return nil, fmt.Errorf("the configuration of %s could not be written", kind.name)
+	}
+	p := &peer{name: kind.name, addr: listen, tls: kind.tls, sessions: tls.NewLRUClientSessionCache(0), exited: make(chan struct{})}
+	p.cmd = exec.Command(program, args...)
+	p.cmd.Stdout, p.cmd.Stderr = &p.says, &p.says
+	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	if err := p.cmd.Start(); err != nil {
+		return nil, err
+	}
+	p.pid = p.cmd.Process.Pid
+	go func() {
+		_ = p.cmd.Wait()
+		close(p.exited)
+	}()
+	if err := p.await(ctx, host); err != nil {
+		return p, err
+	}
+	if kind.name == nameNginx {
+		p.pid = 0 // its workers are other processes
+	}
+	return p, nil
 }
 
 // lookSbin searches PATH and the directories for administrators.
@@ -103,7 +122,7 @@ func (p *peer) await(ctx context.Context, host string) error {
 			return false, fmt.Errorf("it ended: %s", bytes.TrimSpace(p.says.Bytes()))
 		default:
 		}
-		w, err := dial(ctx, p.addr)
+		w, err := dialWith(ctx, p.addr, p.tls)
 		if err != nil {
 			return false, nil // not yet
 		}

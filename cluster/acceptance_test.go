@@ -13,6 +13,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"regexp"
 	"strconv"
 	"strings"
 	"sync"
@@ -37,6 +38,7 @@ func TestServers(t *testing.T) { //nolint:tparallel // one part after another, o
 		name string
 		test func(*testing.T, *site)
 	}{
+		{"Doctor", doctor},
 		{"Push", push},
 		{"Start", starts},
 		{"Tail", tails},
@@ -50,6 +52,17 @@ func TestServers(t *testing.T) { //nolint:tparallel // one part after another, o
 	} {
 		t.Run(one.name, func(t *testing.T) { one.test(t, s) })
 	}
+}
+
+// doctor runs the checks of ingot doctor where a server runs.
+func doctor(t *testing.T, s *site) {
+	out := string(kubectl(t, "", "--namespace", systemNamespace, "exec", "deployment/ingot", "--", "/ingot/ingot", "doctor"))
+	for _, step := range []string{"database", "bucket", "API server", "rights", "Pod Security", "trial Pod"} {
+		if !regexp.MustCompile(`(?m)^ok +` + step + ` `).MatchString(out) {
+			t.Errorf("ingot doctor printed no ok for %q:\n%s", step, out)
+		}
+	}
+	s.report.add("`ingot doctor` in a server's Pod", "no step fails", fmt.Sprintf("%d ok", strings.Count(out, "\nok ")))
 }
 
 // push pushes small apps.

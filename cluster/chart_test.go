@@ -85,6 +85,8 @@ func typed(version, kind string) any {
 		return &appsv1.Deployment{}
 	case "batch/v1 Job":
 		return &batchv1.Job{}
+	case "batch/v1 CronJob":
+		return &batchv1.CronJob{}
 	case "rbac.authorization.k8s.io/v1 Role":
 		return &rbacv1.Role{}
 	case "rbac.authorization.k8s.io/v1 RoleBinding":
@@ -139,6 +141,8 @@ func checkRestricted(t *testing.T, all []manifest) {
 			template = o.Spec.Template
 		case *batchv1.Job:
 			template = o.Spec.Template
+		case *batchv1.CronJob:
+			template = o.Spec.JobTemplate.Spec.Template
 		default:
 			continue
 		}
@@ -301,6 +305,7 @@ secret: {create: true, values: {INGOT_DATABASE_URL: "postgres://a:b@db/ingot"}}
 environment: {INGOT_LOG_LEVEL: debug, INGOT_DISK_RESERVE: 64}
 namespaces: {system: {create: true}}
 service: {web: {annotations: {a: b}}}
+backup: {schedule: "30 2 * * *", timeZone: Europe/Berlin, target: "s3://backups/ingot"}
 ingress: {enabled: true, className: nginx, tlsSecret: tls, annotations: {a: b}}
 networkPolicies: {metricsFrom: [{namespaceSelector: {matchLabels: {kubernetes.io/metadata.name: monitoring}}}]}
 priorityClass: {create: true}

@@ -77,9 +77,10 @@ func install(t *testing.T) *site {
 	bucket.Path, bucket.RawQuery = "/site", query.Encode()
 
 	secrets := newSecrets(t)
+	copyDatabase(t, filepath.Dir(secrets), database.String())
 	kubectl(t, "", "--namespace", systemNamespace, "create", "secret", "generic", "ingot-files", "--from-file="+secrets, "--from-file=s3-ca.crt="+os.Getenv("INGOT_TEST_S3_CA"))
 	kubectl(t, "", "--namespace", systemNamespace, "create", "secret", "generic", "ingot",
-		"--from-literal=INGOT_DATABASE_URL="+database.String(), "--from-literal=INGOT_BLOB_URL="+bucket.String(),
+		"--from-literal=INGOT_DATABASE_URL="+database.String(), "--from-literal=INGOT_ADMIN_TOKEN=a-token-of-the-tests", "--from-literal=INGOT_BLOB_URL="+bucket.String(),
 		"--from-literal=AWS_ACCESS_KEY_ID="+os.Getenv("AWS_ACCESS_KEY_ID"), "--from-literal=AWS_SECRET_ACCESS_KEY="+os.Getenv("AWS_SECRET_ACCESS_KEY"))
 	repository, digest, _ := strings.Cut(os.Getenv(serverVariable), "@")
 	s.values = filepath.Join(t.TempDir(), "values.json")
@@ -140,7 +141,7 @@ func (s *site) uninstall(t *testing.T) {
 		t.Logf("the logs of the servers are in %s", dir)
 	}
 	// Without the servers, which would start new instances.
-	s.helm(t, "--set", "replicas=0")
+	s.helm(t, "--set", "replicas=0", "--set", "migrate.enabled=false")
 	s.deletePods(t, systemNamespace)
 	s.deletePods(t, appsNamespace)
 	kubectl(t, "", "--namespace", systemNamespace, "delete", "secret", "ingot", "ingot-files")
@@ -185,6 +186,15 @@ func newSecrets(t *testing.T) string {
 		t.Fatalf("ingot up: %v\n%s", err, &text)
 	}
 	return filepath.Join(dir, "secrets")
+}
+
+// copyDatabase copies the database of a server on one machine to that of the cluster.
+func copyDatabase(t *testing.T, dir, to string) {
+	t.Helper()
+	out, err := exec.CommandContext(t.Context(), os.Getenv("INGOT_BIN"), "db", "copy", "--from", dir, "--to", to).CombinedOutput()
+	if err != nil || !strings.Contains(string(out), "number and checksum of each table are the same") {
+		t.Fatalf("ingot db copy: %v\n%s", err, out)
+	}
 }
 
 // kubectlProxy returns a URL at which the API server needs no credentials.

@@ -23,7 +23,7 @@ import (
 // functions to inspect apps from outside.
 
 // heavy limits the number of concurrent servers with apps.
-var heavy = make(chan struct{}, 2)
+var heavy = make(chan struct{}, 4)
 
 // site is a server that runs apps.
 type site struct{ *Server }

@@ -34,7 +34,11 @@ func cfProgram(t testing.TB) string {
 
 func cfCommand(ctx context.Context, t testing.TB, home string, args []string) *exec.Cmd {
 	t.Helper()
-	cmd := exec.CommandContext(ctx, cfProgram(t), args...)
+	name := filepath.Join(home, "cf") // see oursAsCF
+	if _, err := os.Stat(name); err != nil {
+		name = cfProgram(t)
+	}
+	cmd := exec.CommandContext(ctx, name, args...)
 	cmd.Dir = home
 	cmd.Env = []string{
 		"PATH=" + os.Getenv("PATH"), "HOME=" + home, "CF_HOME=" + home, "CF_COLOR=false", "LANG=en_US.UTF-8", "TERM=dumb", "TZ=UTC",

@@ -23,7 +23,7 @@ import (
 // In a script, a command must succeed, or fail if it begins with !, and print the
 // indented lines below it; runs of blanks count as one. With ~ it is repeated until it
 // prints them. VAR= keeps the output for $VAR,
-// VAR=.a.b a member of JSON. "? PROMPT => TEXT" answers a prompt.
+// VAR=.a.b a member of JSON. What follows (cf) is printed by the real client only. "? PROMPT => TEXT" answers a prompt.
 func TestEveryCommand(t *testing.T) {
 	t.Parallel()
 	files, err := filepath.Glob(filepath.Join("testdata", "commands", "*.txt"))
@@ -57,11 +57,35 @@ func TestEveryCommand(t *testing.T) {
 	}
 	s := startApps(t, options{Engine: "process"})
 	vars := commandVars(t, s)
-	var parts []part
+	var theirs, ours []part
 	for _, script := range scripts {
-		parts = append(parts, part{script.name, func(t *testing.T) { script.play(t, s, vars) }})
+		theirs = append(theirs, part{script.name, func(t *testing.T) { script.play(t, s, cfHome(t, s.Server), "commands-"+script.name, vars) }})
+		ours = append(ours, part{"ours-" + script.name, func(t *testing.T) { script.forOurs().play(t, s, oursAsCF(t, s), "ours-"+script.name, vars) }})
 	}
-	together(t, parts...)
+	together(t, theirs...)
+	// The twins of the commands in Ingot's client, called as cf. Afterwards, because the
+	// scripts create things that exist once.
+	together(t, ours...)
+}
+
+// oursAsCF returns a home directory in which cf is Ingot's client.
+func oursAsCF(t *testing.T, s *site) string {
+	t.Helper()
+	home := t.TempDir()
+	if err := os.Symlink(program(t), filepath.Join(home, "cf")); err != nil {
+		t.Fatal(err)
+	}
+	cfOK(t, home, "api", s.API)
+	return home
+}
+
+// forOurs returns the cases of commands that Ingot's client has.
+func (s *script) forOurs() *script {
+	out := &script{s.name, slices.DeleteFunc(slices.Clone(s.cases), func(c commandCase) bool { return !cli.IsCommand(c.args[0]) })}
+	for i := range out.cases {
+		out.cases[i].theirs = nil
+	}
+	return out
 }
 
 // reasons reads not.txt.
@@ -124,6 +148,7 @@ type commandCase struct {
 	keep    string // the variable that keeps the output
 	member  string // of JSON, to keep
 	prints  []string
+	theirs  []string // only by the real client
 	answers []answer
 }
 
@@ -149,7 +174,11 @@ func readScript(t *testing.T, file string) *script {
 			last.answers = append(last.answers, answer{prompt, typed})
 		case strings.HasPrefix(line, "  "):
 			last := &s.cases[len(s.cases)-1]
-			last.prints = append(last.prints, strings.TrimSpace(line))
+			if theirs, ok := strings.CutPrefix(strings.TrimSpace(line), "(cf) "); ok {
+				last.theirs = append(last.theirs, theirs)
+			} else {
+				last.prints = append(last.prints, strings.TrimSpace(line))
+			}
 		default:
 			c := commandCase{line: number}
 			before, command, ok := strings.Cut(" "+line, " cf ")
@@ -187,10 +216,9 @@ func words(line string) (out []string) {
 }
 
 // play runs a script in an organization of its own.
-func (s *script) play(t *testing.T, at *site, given map[string]string) {
+func (s *script) play(t *testing.T, at *site, home, org string, given map[string]string) {
 	t.Helper()
-	home := cfAdmin(t, at.Server)
-	org := "commands-" + s.name
+	cfOK(t, home, "auth", "admin", at.secret(t, "admin-password"))
 	cfOK(t, home, "create-org", org)
 	cfOK(t, home, "create-space", "dev", "-o", org)
 	cfOK(t, home, "target", "-o", org, "-s", "dev")
@@ -199,6 +227,7 @@ func (s *script) play(t *testing.T, at *site, given map[string]string) {
 		vars = append(vars, "$"+name, value)
 	}
 	for _, c := range s.cases {
+		c.prints = append(slices.Clone(c.prints), c.theirs...)
 		expand := strings.NewReplacer(vars...)
 		args := slices.Clone(c.args)
 		for i := range args {

@@ -19,9 +19,11 @@
 // test. Apps outlive a server, so each such test deletes its apps at the end and
 // checks that nothing is left of them.
 //
-// The web pages are tested with Chromium; without it that test is skipped, or
-// fails if INGOT_REQUIRE_BROWSER is 1. INGOT_SCREENSHOTS is a folder for
-// screenshots.
+// The web pages are tested with Chromium; without it these tests are skipped, or
+// fail if INGOT_REQUIRE_BROWSER is 1. INGOT_SCREENSHOTS is a folder for
+// screenshots. Every page is checked by axe-core, which `make setup-test` downloads.
+// A page of the console is a line in consoleScreens and in hostilePages; a test fails
+// for a route that is in neither.
 //
 // Every test has its own server, data directory, addresses and CF_HOME, waits
 // for events and never for time to pass, and stops the processes it started by
@@ -29,6 +31,6 @@
 // that started it.
 //
 // It may import internal/base/db/dbtest, internal/base/db for the names of the
-// databases, containertest for machines without containers, and mailtest for a
-// mail server. It must not import the product: it uses only what a user can use.
+// databases, containertest for machines without containers, mailtest for a mail
+// server, and internal/console for its list of routes. It must not import the product: it uses only what a user can use.
 package e2e

@@ -16,6 +16,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -122,8 +123,21 @@ type process struct {
 // the end of the test if it still runs.
 func run(t testing.TB, env []string, args ...string) *process {
 	t.Helper()
+	return runUnder(t, env, []string{program(t)}, args...)
+}
+
+// runProgram is run for another build of ingot.
+func runProgram(t testing.TB, path string, env []string, args ...string) *process {
+	t.Helper()
+	return runUnder(t, env, []string{path}, args...)
+}
+
+// runUnder is like run for a command that executes the server.
+func runUnder(t testing.TB, env, command []string, args ...string) *process {
+	t.Helper()
 	p := &process{Stdout: newOutput(), Stderr: newOutput(), done: make(chan struct{})}
-	p.Cmd = exec.Command(program(t), args...)
+	args = slices.Concat(command, args)
+	p.Cmd = exec.Command(args[0], args[1:]...)
 	p.Cmd.Env = append([]string{"PATH=" + os.Getenv("PATH"), "HOME=" + t.TempDir(), "TZ=UTC"}, env...)
 	p.Cmd.Stdout, p.Cmd.Stderr = p.Stdout, p.Stderr
 	g, err := guard()
@@ -195,6 +209,10 @@ type options struct {
 	Engine string
 	Args   []string // further flags
 	Env    []string
+	// Under is a command that executes its arguments, which are those of the server.
+	Under []string
+	// Program is another build of ingot; empty means the tested one.
+	Program string
 }
 
 // Server is a running server.
@@ -285,7 +303,11 @@ func (s *Server) launch(t testing.TB) {
 	}
 	s.client = newClient()
 	t.Cleanup(s.client.CloseIdleConnections)
-	s.process = run(t, s.options.Env, s.args()...)
+	path := s.options.Program
+	if path == "" {
+		path = program(t)
+	}
+	s.process = runUnder(t, s.options.Env, append(slices.Clip(s.options.Under), path), s.args()...)
 }
 
 // awaitEndpoints waits until the process has written its endpoints.

@@ -298,7 +298,7 @@ func requestsAreCounted(t *testing.T, s *site, home, app string) {
 	contains(t, columns(cfOK(t, home, "app", "talker")), "#0 running") // the real client does not mind
 	metrics := string(s.call(t, http.MethodGet, s.Admin+"/metrics", "", nil).want(t, http.StatusOK).Body)
 	instance := stats.Resources[0].Instance
-	contains(t, metrics, fmt.Sprintf(`ingot_router_requests_total{app_id=%q,class="2xx",instance_id=%q,instance_index="0"}`, app, instance),
+	contains(t, metrics, fmt.Sprintf(`ingot_router_instance_requests_total{app_id=%q,class="2xx",instance_id=%q,instance_index="0"}`, app, instance),
 		fmt.Sprintf(`ingot_router_app_requests_total{app_id=%q,class="4xx"}`, app),
 		fmt.Sprintf(`ingot_router_instance_request_duration_seconds_count{app_id=%q,instance_id=%q,instance_index="0"}`, app, instance))
 }

@@ -26,6 +26,7 @@ func TestPush(t *testing.T) {
 			part{"life", func(t *testing.T) { pushLife(t, s) }},
 			part{"routes", func(t *testing.T) { pushRoutes(t, s) }},
 			part{"logs", func(t *testing.T) { pushLogs(t, s) }},
+			part{"watch", func(t *testing.T) { pushWatch(t, s) }},
 		)
 	})
 }
@@ -71,7 +72,7 @@ func pushLife(t *testing.T, s *site) {
 		t.Errorf("instances %v before the restart, %v after it", first, second)
 	}
 	contains(t, cfOK(t, home, "unset-env", "life", "GREETING"), "OK")
-	contains(t, columns(cfOK(t, home, "restage", "life")), "#0 running")
+	contains(t, columns(cfOK(t, home, "restage", "life")), " running ")
 	s.running(t, app, 2)
 	if _, there := s.environment(t, "life")["GREETING"]; there {
 		t.Error("GREETING is there after it was unset")

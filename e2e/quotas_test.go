@@ -80,6 +80,16 @@ func quotasHold(t *testing.T, s *site, home string) {
 	contains(t, cfOK(t, home, "routes"), "One-More")
 }
 
+// newestDeployment returns the guid of the newest deployment of an app, or "".
+func (s *site) newestDeployment(t *testing.T, app string) string {
+	t.Helper()
+	all := s.list(t, s.adminToken(t), "/v3/deployments?order_by=-created_at&per_page=1&app_guids="+app)
+	if len(all) == 0 {
+		return ""
+	}
+	return all[0]["guid"].(string)
+}
+
 // compatible tests requests that Cloud Foundry's test suites send.
 func compatible(t *testing.T, s *site, home string) {
 	t.Helper()
@@ -98,7 +108,11 @@ func compatible(t *testing.T, s *site, home string) {
 		{"restart", "Mixed-Case", "--strategy", "rolling", "--no-wait"},
 		{"restart", "Mixed-Case", "--strategy", "rolling", "--no-wait"},
 	} {
+		before := s.newestDeployment(t, app)
 		cfOK(t, home, command...)
+		if s.newestDeployment(t, app) == before {
+			t.Errorf("%s made no deployment", strings.Join(command[:2], " "))
+		}
 		if out := cfOK(t, home, "app", "Mixed-Case"); !strings.Contains(out, "Active deployment with status") {
 			// On a slow machine it may be over by now.
 			took := cfOK(t, home, "curl", "/v3/deployments?order_by=-created_at&per_page=1&app_guids="+app)

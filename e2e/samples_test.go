@@ -33,6 +33,10 @@ func TestSamples(t *testing.T) {
 			{"database-app-postgres", func(t *testing.T) { sampleDatabase(t, s, "postgres", `relation "users" does not exist`) }},
 			{"database-app-mysql", func(t *testing.T) { sampleDatabase(t, s, "mysql", "users' doesn't exist") }},
 			{"notification-sender", func(t *testing.T) { sampleSender(t, s) }},
+			{"sidecars", func(t *testing.T) { sampleSidecars(t, s) }},
+		}
+		if s.options.Engine == "process" { // the same program on both
+			parts = append(parts, part{"login-proxy", func(t *testing.T) { sampleLogin(t, s) }})
 		}
 		together(t, parts...)
 	})
@@ -135,6 +139,25 @@ func sampleJava(t *testing.T, s *site) {
 	manifest, _ := s.sampleManifest(t, "sidecar-java-app", "manifest.yml", "21083")
 	contains(t, columns(cfOK(t, home, "push", "-f", manifest)), "sidecars: config-server", "#0 running")
 	row(t, "Sample app with a sidecar, in Java: GET /config", func(t *testing.T) { sampleConfig(t, s, "sidecar-java-app") })
+	if s.options.Engine != "container" {
+		return // members_test.go has the refusal
+	}
+	// The memory of the sidecar is enforced, and what is left is enough for Java.
+	text, err := os.ReadFile(manifest)
+	if err != nil {
+		t.Fatal(err)
+	}
+	enforced := strings.Replace(string(text), "    memory: 256MB", "    memory: 256MB\n    memory-enforced: true", 1)
+	manifest = filepath.Join(filepath.Dir(manifest), "manifest-enforced.yml") // its paths begin there
+	if err := os.WriteFile(manifest, []byte(enforced), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	contains(t, columns(cfOK(t, home, "push", "-f", manifest)), "sidecars: config-server", "#0 running")
+	sampleConfig(t, s, "sidecar-java-app")
+	m := s.members(t, guid(t, home, "sidecar-java-app"))
+	if len(m) != 2 || m[0].MemQuota != 512<<20 || m[1].MemQuota != 256<<20 {
+		t.Errorf("the members are %+v, want 512 MB for Java and 256 MB for the sidecar", m)
+	}
 }
 
 // sampleJavaWithoutMemory pushes an app that cannot start, and checks the reason.
@@ -269,6 +292,7 @@ func sampleDatabase(t *testing.T, s *site, offering, notMigrated string) {
 			t.Errorf("/users: %+v, added were %+v", listed, added)
 		}
 	})
+	row(t, "rotate-credentials", func(t *testing.T) { rotatesWhileUsed(t, s, app, instance) })
 	row(t, "Database sample app: GET /users/delete", func(t *testing.T) {
 		if got := body("/users/delete", http.StatusOK); got != `{"users":[]}` {
 			t.Errorf("/users/delete: %s", got)

@@ -106,6 +106,14 @@ func TestSoakServicesSurviveKill(t *testing.T) {
 			if n := b.Bindings(); n != 1 {
 				t.Errorf("%d bindings at the broker, want 1", n)
 			}
+			// New credentials: killed while they are made, or while the old ones are revoked.
+			killing(map[string]string{brokertest.Sync: "bind", brokertest.Async: "unbind"}[plan], func() *reply {
+				return post("/v3/ingot/service_instances/"+instance+"/rotate", map[string]any{"grace_seconds": 0})
+			})
+			testkit.Eventually(t, "the old credentials are revoked", func() bool { return b.Bindings() == 1 })
+			if only("/v3/service_credential_bindings") != binding {
+				t.Error("the rotated binding has another guid")
+			}
 			killing("unbind", func() *reply {
 				return s.call(t, http.MethodDelete, "/v3/service_credential_bindings/"+binding, token, nil)
 			})

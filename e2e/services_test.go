@@ -33,6 +33,7 @@ func TestServices(t *testing.T) {
 		part{"life", func(t *testing.T) { serviceLife(t, s, home, b) }},
 		part{"async", func(t *testing.T) { serviceAsync(t, s) }},
 		part{"provided", func(t *testing.T) { serviceProvided(t, s) }},
+		part{"rotate", func(t *testing.T) { serviceRotate(t, s) }},
 	)
 	testkit.Eventually(t, "nothing is left at the broker", func() bool { return len(b.Instances()) == 0 })
 	// The server does not wait for a broker that does not respond in time; what

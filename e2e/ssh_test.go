@@ -48,6 +48,7 @@ applications:
 			part{"forwarding", d.forwarding},
 			part{"files", d.files},
 			part{"strangers", d.strangers},
+			part{"console", d.console},
 		)
 		// One after another: each changes state that the others depend on.
 		for _, p := range []part{{"switches", d.switches}, {"audit", d.audit}, {"endings", d.endings}} {

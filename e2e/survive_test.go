@@ -122,6 +122,7 @@ func appSurvives(t *testing.T, s *site, kills int) {
 			return asked.Load() >= from+more
 		})
 	}
+	lines := s.checkLog(app, instance)
 	for range kills {
 		goOn(1 + rand.Int64N(100))
 		s.Kill9(t)
@@ -131,6 +132,7 @@ func appSurvives(t *testing.T, s *site, kills int) {
 		if now := s.running(t, app, 1)[0]; now != instance {
 			t.Fatalf("instance %s after the restart, %s before it", now, instance)
 		}
+		lines.read(t)
 	}
 	goOn(100)
 	stop()
@@ -146,16 +148,29 @@ func appSurvives(t *testing.T, s *site, kills int) {
 	if events := cfOK(t, home, "events", "steady"); strings.Contains(events, "crash") {
 		t.Errorf("it counts as a crash:\n%s", events)
 	}
-	countNumbers(t, s, app, instance, last.Number)
+	lines.read(t)
 }
 
 // countNumbers checks that the log has every number up to a last one, in order
 // and once.
 func countNumbers(t *testing.T, s *site, app, instance string, last int64) {
 	t.Helper()
-	var numbers []int64
-	testkit.Eventually(t, "the newest numbers are in the log", func() bool {
-		numbers = nil
+	countNumbersFrom(t, s, app, instance, 1, last)
+}
+
+// countNumbersFrom does the same from a first number on; the log may begin later than the app.
+// It reads the log again when numbers are missing: while others write, a page of it can end
+// with a line that is newer than one of the app which has not arrived.
+func countNumbersFrom(t *testing.T, s *site, app, instance string, first, last int64) {
+	t.Helper()
+	var wrong string
+	defer func() {
+		if t.Failed() {
+			t.Log(wrong)
+		}
+	}()
+	testkit.Eventually(t, "the log has all numbers, in order and once", func() bool {
+		var numbers []int64
 		for _, l := range s.log(t, app) {
 			if text, ok := strings.CutPrefix(l.Text, "number "+instance+" "); ok {
 				n, err := strconv.ParseInt(text, 10, 64)
@@ -165,11 +180,23 @@ func countNumbers(t *testing.T, s *site, app, instance string, last int64) {
 				numbers = append(numbers, n)
 			}
 		}
-		return len(numbers) > 0 && numbers[len(numbers)-1] >= last
+		wrong = wrongNumbers(numbers, first, last)
+		return wrong == ""
 	})
+}
+
+// wrongNumbers says what is wrong with the numbers of a log.
+func wrongNumbers(numbers []int64, first, last int64) string {
+	if len(numbers) == 0 || numbers[len(numbers)-1] < last {
+		return fmt.Sprintf("%d numbers up to %v, want %d", len(numbers), numbers[max(0, len(numbers)-1):], last)
+	}
+	if numbers[0] > first {
+		return fmt.Sprintf("the log begins with number %d, want %d or less", numbers[0], first)
+	}
 	for i, n := range numbers {
-		if n != int64(i+1) {
-			t.Fatalf("line %d of the log has number %d; around it %v", i+1, n, numbers[max(0, i-5):min(len(numbers), i+5)])
+		if n != numbers[0]+int64(i) {
+			return fmt.Sprintf("line %d of the log has number %d; around it %v", i+1, n, numbers[max(0, i-5):min(len(numbers), i+5)])
 		}
 	}
+	return ""
 }

@@ -71,6 +71,9 @@ func TestTCPRoutes(t *testing.T) {
 			if err != nil {
 				return false
 			}
+			if old != nil {
+				old.Close()
+			}
 			old = g
 			seen[strings.Split(g.greeting, ",")[0]] = true
 			return len(seen) == 2
@@ -98,6 +101,21 @@ func TestTCPRoutes(t *testing.T) {
 			t.Errorf("a deleted route greets with %q", g.greeting)
 		}
 		old.echoes(t, "other routes changed")
+
+		// Another process takes over: the connection goes on, and new ones reach it.
+		before := s.replace(t, program(t))
+		old.echoes(t, "the server was replaced")
+		next, err := s.greet(t, "1024")
+		if err != nil {
+			t.Fatalf("a new connection after the server was replaced: %v", err)
+		}
+		old.Close()
+		old = next
+		old.echoes(t, "to the new process")
+		s.client.CloseIdleConnections()
+		if code := before.wait(t); code != 0 {
+			t.Errorf("the process before ended with code %d, want 0\n%s", code, before.Stderr)
+		}
 
 		testkit.Eventually(t, "the access log has the connection", func() bool {
 			return strings.Contains(cfOK(t, home, "logs", "tcp-echo", "--recent"), "tcp.apps.localhost:"+random+` - [`)

@@ -192,6 +192,14 @@ func TestUpWrongUsage(t *testing.T) {
 		{"up surplus", `unexpected argument "surplus"`},
 		{"up --listen 8080", "--listen: "},
 		{"up --admin-listen 127.0.0.1:99999", "--admin-listen: "},
+		{"up --admin-listen 0.0.0.0:0", "--admin-listen: 0.0.0.0:0 is not a loopback address"},
+		{"up --admin-token-file /no/such/file", "--admin-token-file: "},
+		{"up --trusted-ca /no/such/file", "--trusted-ca: "},
+		{"up --trusted-proxies everyone", "--trusted-proxies: "},
+		{"up --proxy-protocol-from 10.0.0.0/99", "--proxy-protocol-from: "},
+		{"up --login-lockout 5", "--login-lockout: "},
+		{"up --login-limit-address 0/1m", "--login-limit-address: "},
+		{"up --api-rate-limit -1", "--api-rate-limit: "},
 		{"up --domain 127.0.0.1", "--domain: "},
 		{"up --engine steam", "--engine: "},
 		{"up --log-level loud", "--log-level: "},
@@ -300,7 +308,7 @@ func TestUpEnvironment(t *testing.T) {
 
 func TestUpLog(t *testing.T) {
 	t.Parallel()
-	s := start(t, options{Args: []string{"--log-level", "debug"}})
+	s := start(t, options{Args: []string{"--log-level", "debug", "--trusted-proxies", "127.0.0.0/8"}}) // whose request ids count
 	const id = "my-request.1_a:b"
 	password, secret := s.secret(t, "admin-password"), s.secret(t, "admin-client-secret")
 	if got := s.call(t, http.MethodGet, "/v3/info?secret=in-the-query", "", nil, header{"X-Vcap-Request-Id", id}).want(t, http.StatusOK).

@@ -14,6 +14,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"time"
@@ -57,11 +58,11 @@ var hooks = []string{
 
 // debianLayer returns the layer with Debian and the packages, from the cache if it
 // has one for this list.
-func debianLayer(ctx context.Context, o options, packages []string, when time.Time) (v1.Layer, error) {
+func debianLayer(ctx context.Context, o options, arch string, packages []string, when time.Time) (v1.Layer, error) {
 	packages = slices.Clone(packages)
 	slices.Sort(packages)
 	packages = slices.Compact(packages)
-	args := debianArguments(packages, o.mirror)
+	args := debianArguments(arch, packages, o.mirror)
 	file := cacheFile(o.cache, args, when)
 	if layer, err := cachedLayer(file); err == nil && !o.refresh {
 		return layer, nil
@@ -71,7 +72,7 @@ func debianLayer(ctx context.Context, o options, packages []string, when time.Ti
 	if err := os.MkdirAll(o.cache, 0o755); err != nil {
 		return nil, err
 	}
-	fmt.Fprintf(os.Stderr, "stack: installing Debian %s and %d packages\n", suite, len(packages))
+	fmt.Fprintf(os.Stderr, "stack: installing Debian %s for %s and %d packages\n", suite, arch, len(packages))
 	if err := store(file, func(to io.Writer) error { return mmdebstrap(ctx, to, args, when) }); err != nil {
 		return nil, err
 	}
@@ -84,13 +85,19 @@ func cacheFile(dir string, args []string, when time.Time) string {
 	return filepath.Join(dir, hex.EncodeToString(key[:8])+".tar.gz")
 }
 
-func debianArguments(packages []string, mirror string) []string {
+// debianArguments returns the arguments of mmdebstrap. For another architecture than that of
+// the machine it needs qemu-user-static, because packages run programs when they are
+// installed.
+func debianArguments(arch string, packages []string, mirror string) []string {
 	args := []string{
 		"--quiet", "--variant=minbase", "--format=tar", "--include=" + strings.Join(packages, ","),
 		"--dpkgopt=path-exclude=/usr/share/man/*", "--dpkgopt=path-exclude=/usr/share/info/*", "--dpkgopt=path-exclude=/usr/share/locale/*",
 		"--dpkgopt=path-exclude=/usr/share/doc/*", "--dpkgopt=path-include=/usr/share/doc/*/copyright",
 		// Packages of Java register manual pages here.
 		`--essential-hook=mkdir -p "$1/usr/share/man/man1"`,
+	}
+	if arch != runtime.GOARCH {
+		args = append(args, "--architectures="+arch)
 	}
 	for _, hook := range hooks {
 		args = append(args, "--customize-hook="+hook)

@@ -8,6 +8,8 @@
 // Ingot's programs in /ingot. The first changes with Debian's packages and is cached;
 // an upgrade of Ingot replaces only the second.
 //
+// With --arch amd64,arm64 the result is an index with an image for each.
+//
 // The same programs and packages result in the same digest: owners, times, order and
 // compression do not depend on the machine. SOURCE_DATE_EPOCH sets the times
 // (default: 0).

@@ -8,7 +8,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"runtime"
 	"time"
 
 	v1 "github.com/google/go-containerregistry/pkg/v1"
@@ -71,7 +70,7 @@ func programLayer(dir string, programs []string, when time.Time) (v1.Layer, erro
 }
 
 // assemble returns an image of the layers.
-func assemble(layers []v1.Layer, entrypoint []string, when time.Time) (v1.Image, error) {
+func assemble(layers []v1.Layer, arch string, entrypoint []string, when time.Time) (v1.Image, error) {
 	img := mutate.ConfigMediaType(mutate.MediaType(empty.Image, types.OCIManifestSchema1), types.OCIConfigJSON)
 	img, err := mutate.AppendLayers(img, layers...)
 	if err != nil {
@@ -82,7 +81,7 @@ func assemble(layers []v1.Layer, entrypoint []string, when time.Time) (v1.Image,
 		return nil, err
 	}
 	config = config.DeepCopy()
-	config.OS, config.Architecture, config.Created = "linux", runtime.GOARCH, v1.Time{Time: when}
+	config.OS, config.Architecture, config.Created = "linux", arch, v1.Time{Time: when}
 	config.Config = v1.Config{
 		User: userID + ":" + userID, WorkingDir: home, Entrypoint: entrypoint,
 		Env: []string{"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME=" + home, "LANG=en_US.UTF-8"},
@@ -93,10 +92,10 @@ func assemble(layers []v1.Layer, entrypoint []string, when time.Time) (v1.Image,
 	return mutate.ConfigFile(img, config)
 }
 
-// writeArchive writes an image as an OCI layout in a tar file, under all names.
+// writeArchive writes an image or an index as an OCI layout in a tar file, under all names.
 // containerd imports it under these names, so that a node finds it by its digest
 // without a registry.
-func writeArchive(file string, img v1.Image, names ...string) error {
+func writeArchive(file string, made artifact, names ...string) error {
 	dir, err := os.MkdirTemp(filepath.Dir(file), ".image-")
 	if err != nil {
 		return err
@@ -107,7 +106,15 @@ func writeArchive(file string, img v1.Image, names ...string) error {
 		return err
 	}
 	for _, name := range names {
-		if err := path.AppendImage(img, layout.WithAnnotations(map[string]string{"io.containerd.image.name": name})); err != nil {
+		// containerd reads the first annotation, Podman and Skopeo the second.
+		named := layout.WithAnnotations(map[string]string{"io.containerd.image.name": name, "org.opencontainers.image.ref.name": name})
+		switch made := made.(type) {
+		case v1.Image:
+			err = path.AppendImage(made, named)
+		case v1.ImageIndex:
+			err = path.AppendIndex(made, named)
+		}
+		if err != nil {
 			return err
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"strings"
 	"syscall"
@@ -17,7 +18,10 @@ import (
 	"github.com/google/go-containerregistry/pkg/authn"
 	"github.com/google/go-containerregistry/pkg/name"
 	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/google/go-containerregistry/pkg/v1/empty"
+	"github.com/google/go-containerregistry/pkg/v1/mutate"
 	"github.com/google/go-containerregistry/pkg/v1/remote"
+	"github.com/google/go-containerregistry/pkg/v1/types"
 )
 
 func main() {
@@ -31,6 +35,7 @@ func main() {
 
 type options struct {
 	image    string
+	arches   []string
 	programs string
 	packages string
 	mirror   string
@@ -45,7 +50,8 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	var o options
 	flags := flag.NewFlagSet("stack", flag.ContinueOnError)
 	flags.StringVar(&o.image, "image", "stack", "which image: stack, small or server")
-	flags.StringVar(&o.programs, "programs", "../bin", "`directory` of the built programs")
+	arches := flags.String("arch", runtime.GOARCH, "architectures, as a `list` with commas; several result in an index of images")
+	flags.StringVar(&o.programs, "programs", "../bin", "`directory` of the built programs; with several architectures, of one folder for each")
 	flags.StringVar(&o.packages, "packages", "", "more Debian packages, as a `list` with commas")
 	flags.StringVar(&o.mirror, "mirror", "http://deb.debian.org/debian", "`URL` of the Debian mirror")
 	flags.StringVar(&o.cache, "cache", "../.tools/stack", "`directory` of the cached Debian layers")
@@ -59,6 +65,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	if flags.NArg() > 0 {
 		return fmt.Errorf("unexpected argument %q", flags.Arg(0))
 	}
+	o.arches = strings.Split(*arches, ",")
 	if o.out == "" && !o.push {
 		return errors.New("--out or --push is required")
 	}
@@ -69,15 +76,36 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	img, err := build(ctx, o)
+	made, err := build(ctx, o)
 	if err != nil {
 		return err
 	}
-	return deliver(ctx, o, ref, img, out)
+	return deliver(ctx, o, ref, made, out)
 }
 
-// build returns the image that the options describe.
-func build(ctx context.Context, o options) (v1.Image, error) {
+// artifact is an image, or an index with an image for each architecture.
+type artifact interface{ Digest() (v1.Hash, error) }
+
+// build returns the image or the index that the options describe.
+func build(ctx context.Context, o options) (artifact, error) {
+	if len(o.arches) == 1 {
+		return buildFor(ctx, o, o.arches[0], o.programs)
+	}
+	index := mutate.IndexMediaType(empty.Index, types.OCIImageIndex)
+	for _, arch := range o.arches {
+		img, err := buildFor(ctx, o, arch, filepath.Join(o.programs, arch))
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", arch, err)
+		}
+		index = mutate.AppendManifests(index, mutate.IndexAddendum{
+			Add: img, Descriptor: v1.Descriptor{Platform: &v1.Platform{OS: "linux", Architecture: arch}},
+		})
+	}
+	return index, nil
+}
+
+// buildFor returns the image for one architecture.
+func buildFor(ctx context.Context, o options, arch, programs string) (v1.Image, error) {
 	k, ok := kinds[o.image]
 	if !ok {
 		return nil, fmt.Errorf("--image: %q is not one of stack, small, server", o.image)
@@ -90,29 +118,29 @@ func build(ctx context.Context, o options) (v1.Image, error) {
 	if o.packages != "" {
 		packages = append(packages, strings.Split(o.packages, ",")...)
 	}
-	base, err := debianLayer(ctx, o, packages, when)
+	base, err := debianLayer(ctx, o, arch, packages, when)
 	if err != nil {
 		return nil, err
 	}
 	layers := []v1.Layer{base}
-	for _, programs := range k.layers {
-		layer, err := programLayer(o.programs, programs, when)
+	for _, names := range k.layers {
+		layer, err := programLayer(programs, names, when)
 		if err != nil {
 			return nil, err
 		}
 		layers = append(layers, layer)
 	}
-	return assemble(layers, k.entrypoint, when)
+	return assemble(layers, arch, k.entrypoint, when)
 }
 
-// deliver writes and pushes an image, and prints its reference.
-func deliver(ctx context.Context, o options, ref name.Reference, img v1.Image, out io.Writer) error {
-	digest, err := img.Digest()
+// deliver writes and pushes an image or an index, and prints its reference.
+func deliver(ctx context.Context, o options, ref name.Reference, made artifact, out io.Writer) error {
+	digest, err := made.Digest()
 	if err != nil {
 		return err
 	}
 	if o.push {
-		if err := remote.Write(ref, img, remote.WithContext(ctx), remote.WithAuthFromKeychain(authn.DefaultKeychain)); err != nil {
+		if err := push(ctx, ref, made); err != nil {
 			return fmt.Errorf("push %s: %w", ref, err)
 		}
 	}
@@ -121,12 +149,23 @@ func deliver(ctx context.Context, o options, ref name.Reference, img v1.Image, o
 		if err := os.MkdirAll(filepath.Dir(o.out), 0o755); err != nil {
 			return err
 		}
-		if err := writeArchive(o.out, img, ref.Name(), byDigest.Name()); err != nil {
+		if err := writeArchive(o.out, made, ref.Name(), byDigest.Name()); err != nil {
 			return err
 		}
 	}
 	_, err = fmt.Fprintln(out, byDigest)
 	return err
+}
+
+func push(ctx context.Context, ref name.Reference, made artifact) error {
+	options := []remote.Option{remote.WithContext(ctx), remote.WithAuthFromKeychain(authn.DefaultKeychain)}
+	switch made := made.(type) {
+	case v1.Image:
+		return remote.Write(ref, made, options...)
+	case v1.ImageIndex:
+		return remote.WriteIndex(ref, made, options...)
+	}
+	return fmt.Errorf("%T is no image", made)
 }
 
 // epoch returns the time of everything in an image.

@@ -10,6 +10,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -39,25 +40,27 @@ func programs(t *testing.T, when time.Time) string {
 }
 
 // fakeDebian returns arguments with which run uses a layer with one file instead
-// of Debian.
+// of Debian, for each architecture.
 func fakeDebian(t *testing.T, image string) []string {
 	t.Helper()
 	const mirror = "http://mirror.invalid/debian"
 	dir := t.TempDir()
 	packages := slices.Sorted(slices.Values(kinds[image].packages))
-	err := store(cacheFile(dir, debianArguments(packages, mirror), time.Unix(0, 0).UTC()), func(to io.Writer) error {
-		w := tar.NewWriter(to)
-		const content = "12\n"
-		if err := w.WriteHeader(&tar.Header{Name: "etc/debian_version", Mode: 0o644, Size: int64(len(content))}); err != nil {
-			return err
+	for _, arch := range []string{"amd64", "arm64"} {
+		err := store(cacheFile(dir, debianArguments(arch, packages, mirror), time.Unix(0, 0).UTC()), func(to io.Writer) error {
+			w := tar.NewWriter(to)
+			content := "12 " + arch + "\n"
+			if err := w.WriteHeader(&tar.Header{Name: "etc/debian_version", Mode: 0o644, Size: int64(len(content))}); err != nil {
+				return err
+			}
+			if _, err := io.WriteString(w, content); err != nil {
+				return err
+			}
+			return w.Close()
+		})
+		if err != nil {
+			t.Fatal(err)
 		}
-		if _, err := io.WriteString(w, content); err != nil {
-			return err
-		}
-		return w.Close()
-	})
-	if err != nil {
-		t.Fatal(err)
 	}
 	return []string{"--image", image, "--mirror", mirror, "--cache", dir}
 }
@@ -158,6 +161,68 @@ func TestImage(t *testing.T) {
 	}
 }
 
+// With several architectures the result is an index, from which each machine gets its
+// image, with the programs of its own folder.
+func TestIndex(t *testing.T) {
+	t.Parallel()
+	server := httptest.NewServer(registry.New())
+	t.Cleanup(server.Close)
+	dir := t.TempDir()
+	for _, arch := range []string{"amd64", "arm64"} {
+		if err := os.Rename(programs(t, time.Now()), filepath.Join(dir, arch)); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(dir, arch, "ingot"), []byte("for "+arch), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	reference := strings.TrimPrefix(server.URL, "http://") + "/ingot/server:1"
+	file := filepath.Join(t.TempDir(), "image.tar")
+	args := append(fakeDebian(t, "server"), "--arch", "amd64,arm64", "--programs", dir, "--name", reference, "--out", file, "--push")
+	var out strings.Builder
+	if err := run(t.Context(), args, &out); err != nil {
+		t.Fatal(err)
+	}
+	ref, err := name.ParseReference(reference)
+	if err != nil {
+		t.Fatal(err)
+	}
+	index, err := remote.Index(ref)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := validate.Index(index); err != nil {
+		t.Errorf("the pushed index is not valid: %v", err)
+	}
+	digest, err := index.Digest()
+	if err != nil {
+		t.Fatal(err)
+	}
+	checkArchive(t, file, digest, reference, strings.TrimSpace(out.String()))
+	for _, arch := range []string{"amd64", "arm64"} {
+		img, err := remote.Image(ref, remote.WithPlatform(v1.Platform{OS: "linux", Architecture: arch}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		layers, err := img.Layers()
+		if err != nil || len(layers) != 3 {
+			t.Fatalf("%s: %d layers, %v, want 3", arch, len(layers), err)
+		}
+		content, err := layers[2].Uncompressed()
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, err := io.ReadAll(content)
+		if err != nil || !bytes.Contains(text, []byte("for "+arch)) {
+			t.Errorf("the image for %s does not have its ingot (%v)", arch, err)
+		}
+		config, err := img.ConfigFile()
+		if err != nil || config.Architecture != arch {
+			t.Errorf("architecture %q, %v, want %s", config.Architecture, err, arch)
+		}
+	}
+}
+
 // checkArchive checks that an archive contains the image under these names.
 func checkArchive(t *testing.T, file string, digest v1.Hash, names ...string) {
 	t.Helper()
@@ -215,16 +280,14 @@ func TestArchiveIsReproducible(t *testing.T) {
 func TestBrokenCache(t *testing.T) {
 	t.Parallel()
 	args := fakeDebian(t, "small")
-	files, err := filepath.Glob(filepath.Join(args[len(args)-1], "*.tar.gz"))
-	if err != nil || len(files) != 1 {
-		t.Fatalf("cached files %q, %v, want one", files, err)
-	}
-	if err := os.Truncate(files[0], 10); err != nil {
+	packages := slices.Sorted(slices.Values(smallPackages))
+	file := cacheFile(args[len(args)-1], debianArguments(runtime.GOARCH, packages, args[3]), time.Unix(0, 0).UTC())
+	if err := os.Truncate(file, 10); err != nil {
 		t.Fatal(err)
 	}
-	err = run(t.Context(), append(args, "--programs", programs(t, time.Now()), "--out", filepath.Join(t.TempDir(), "x.tar")), io.Discard)
-	if err == nil || !strings.Contains(err.Error(), files[0]) {
-		t.Errorf("error %v, want one that names %s", err, files[0])
+	err := run(t.Context(), append(args, "--programs", programs(t, time.Now()), "--out", filepath.Join(t.TempDir(), "x.tar")), io.Discard)
+	if err == nil || !strings.Contains(err.Error(), file) {
+		t.Errorf("error %v, want one that names %s", err, file)
 	}
 }
 
@@ -244,14 +307,14 @@ func TestWrongArguments(t *testing.T) {
 
 // The layer with Debian is the same when it is built again. It takes minutes, so it
 // runs only when asked for.
-func TestDebianIsReproducible(t *testing.T) {
+func TestSoakDebianIsReproducible(t *testing.T) {
 	t.Parallel()
 	if os.Getenv("INGOT_SOAK") != "1" {
 		t.Skip("slow: set INGOT_SOAK=1")
 	}
 	var digests [2]v1.Hash
 	for i := range digests {
-		layer, err := debianLayer(context.Background(), options{mirror: "http://deb.debian.org/debian", cache: t.TempDir()}, smallPackages, time.Unix(0, 0).UTC())
+		layer, err := debianLayer(context.Background(), options{mirror: "http://deb.debian.org/debian", cache: t.TempDir()}, runtime.GOARCH, smallPackages, time.Unix(0, 0).UTC())
 		if err != nil {
 			t.Fatal(err)
 		}

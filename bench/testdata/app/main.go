@@ -1,5 +1,5 @@
 // The app that is pushed: it responds with its index, or with N bytes for ?bytes=N. For /print?rate=R&lines=N
-// it writes N lines, R per second, each with its number and the time.
+// it writes N lines, R per second, each with its number and the time. For /exit?code=N it exits.
 package main
 
 import (
@@ -29,6 +29,9 @@ func main() {
 			rate, _ := strconv.Atoi(r.FormValue("rate"))
 			lines, _ := strconv.Atoi(r.FormValue("lines"))
 			go write(rate, lines)
+		}
+		if code, err := strconv.Atoi(r.FormValue("code")); err == nil && r.URL.Path == "/exit" {
+			os.Exit(code)
 		}
 		if n, err := strconv.Atoi(r.FormValue("bytes")); err == nil && n > 0 {
 			w.Header().Set("Content-Length", strconv.Itoa(n))
