@@ -90,18 +90,18 @@ func (a *API) createChange(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// change is the package and the droplet that a change makes.
-type change struct {
+// changedApp is the package and the droplet that a change makes.
+type changedApp struct {
 	pkg     *platform.Package
 	droplet *platform.Droplet
 }
 
-func newChange() change {
-	return change{&platform.Package{Resource: platform.Resource{GUID: uuid.NewString()}}, &platform.Droplet{Resource: platform.Resource{GUID: uuid.NewString()}}}
+func newChange() changedApp {
+	return changedApp{&platform.Package{Resource: platform.Resource{GUID: uuid.NewString()}}, &platform.Droplet{Resource: platform.Resource{GUID: uuid.NewString()}}}
 }
 
 // storeChange stores the files of a change and then its rows.
-func (a *API) storeChange(w http.ResponseWriter, r *http.Request, base *platform.Droplet, from *platform.Package, patch Patch, made change) error {
+func (a *API) storeChange(w http.ResponseWriter, r *http.Request, base *platform.Droplet, from *platform.Package, patch Patch, made changedApp) error {
 	built, why, err := a.patch(r.Context(), base, from, patch, made)
 	if err != nil {
 		return err
@@ -129,7 +129,7 @@ func (a *API) storeChange(w http.ResponseWriter, r *http.Request, base *platform
 // discardChange deletes the files of a change that failed: they are copies of all files of the
 // app, and a client could fill the disk with requests that it breaks off. If it is not known
 // whether their rows were stored, they are left to the sweep.
-func (a *API) discardChange(ctx context.Context, made change) {
+func (a *API) discardChange(ctx context.Context, made changedApp) {
 	ctx = context.WithoutCancel(ctx)
 	err := a.store.View(ctx, func(tx platform.Tx) error {
 		_, err := tx.Packages().Get(made.pkg.GUID)
@@ -145,7 +145,7 @@ func (a *API) discardChange(ctx context.Context, made change) {
 
 // patch stores the files of a change. built is false if the droplet needs a build; then the
 // text says why.
-func (a *API) patch(ctx context.Context, base *platform.Droplet, from *platform.Package, patch Patch, made change) (built bool, why string, err error) {
+func (a *API) patch(ctx context.Context, base *platform.Droplet, from *platform.Package, patch Patch, made changedApp) (built bool, why string, err error) {
 	pkg, d := made.pkg, made.droplet
 	var files PatchedFiles
 	if pkg.Checksum, files, err = a.blobs.PatchPackage(ctx, from.GUID, pkg.GUID, patch); err != nil {
