@@ -3,10 +3,10 @@ package api_test
 import (
 	"bytes"
 	"context"
-	"errors"
 	"crypto/rand"
 	"crypto/rsa"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
