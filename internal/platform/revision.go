@@ -38,6 +38,8 @@ type RevisionProcess struct {
 	LogRate   int64       `json:"log_rate"`
 	Health    HealthCheck `json:"health"`
 	Readiness HealthCheck `json:"readiness"`
+	// OnCredentials is as in Process.
+	OnCredentials string `json:"on_credentials,omitempty"`
 }
 
 // RevisionSidecar is a sidecar of a revision.
@@ -54,7 +56,7 @@ type RevisionSidecar struct {
 func RevisionOf(app *App, processes []*Process, sidecars []*Sidecar) *Revision {
 	r := &Revision{AppGUID: app.GUID, DropletGUID: app.DropletGUID, Env: maps.Clone(app.Env), Processes: map[string]RevisionProcess{}}
 	for _, p := range processes {
-		r.Processes[p.Type] = RevisionProcess{p.Command, p.User, p.MemoryMB, p.DiskMB, p.LogRate, p.Health, p.Readiness}
+		r.Processes[p.Type] = RevisionProcess{p.Command, p.User, p.MemoryMB, p.DiskMB, p.LogRate, p.Health, p.Readiness, p.OnCredentials}
 	}
 	for _, s := range sidecars {
 		r.Sidecars = append(r.Sidecars, RevisionSidecar{s.Name, s.Command, slices.Sorted(slices.Values(s.ProcessTypes)), s.MemoryMB, s.Origin})
@@ -74,6 +76,7 @@ func RevisionOf(app *App, processes []*Process, sidecars []*Sidecar) *Revision {
 func (r *Revision) Apply(p *Process) {
 	if s, ok := r.Processes[p.Type]; ok {
 		p.Command, p.User, p.MemoryMB, p.DiskMB, p.LogRate, p.Health, p.Readiness = s.Command, s.User, s.MemoryMB, s.DiskMB, s.LogRate, s.Health, s.Readiness
+		p.OnCredentials = s.OnCredentials
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"math"
 	"regexp"
 	"strings"
+	"time"
 
 	"github.com/pressly/goose/v3"
 )
@@ -116,8 +117,12 @@ func (d *DB) migrate(ctx context.Context, m Migrations, version int64) error {
 		applied = partial.Applied
 		err = fmt.Errorf("%s: %w", partial.Failed.Source.Path, partial.Err)
 	}
-	for _, r := range applied {
-		d.log.InfoContext(ctx, "migrated", "tables", m.Name, "version", r.Source.Version, "file", r.Source.Path, "took", r.Duration)
+	if n := len(applied); n > 0 {
+		var took time.Duration
+		for _, r := range applied {
+			took += r.Duration
+		}
+		d.log.InfoContext(ctx, "migrated", "tables", m.Name, "from_file", applied[0].Source.Path, "to_version", applied[n-1].Source.Version, "took", took)
 	}
 	return err
 }

@@ -82,6 +82,8 @@ type revisionProcess struct {
 	LogRate   int64     `json:"log_rate_limit_in_bytes_per_second"`
 	Health    checkBody `json:"health_check"`
 	Readiness checkBody `json:"readiness_health_check"`
+	// OnCredentials is as in processes.
+	OnCredentials string `json:"on_credentials,omitempty"`
 }
 
 type revisionSidecar struct {
@@ -132,7 +134,7 @@ func presentRevision(req *request, r *platform.Revision, secrets bool) revisionB
 		if command != "" && !secrets {
 			command = hidden
 		}
-		body.Processes[kind] = revisionProcess{orNull(command), p.MemoryMB, p.DiskMB, p.LogRate, presentCheck(p.Health, true), presentCheck(p.Readiness, false)}
+		body.Processes[kind] = revisionProcess{orNull(command), p.MemoryMB, p.DiskMB, p.LogRate, presentCheck(p.Health, true), presentCheck(p.Readiness, false), p.OnCredentials}
 	}
 	for _, s := range r.Sidecars {
 		one := revisionSidecar{Name: s.Name, Command: s.Command, ProcessTypes: append([]string{}, s.ProcessTypes...), Options: presentOptions(r.Options[s.Name])}

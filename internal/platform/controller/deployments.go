@@ -223,7 +223,10 @@ func (r *rollout) trouble() string {
 		if s.failed == refused {
 			return fmt.Sprintf("instance %d of the new version cannot be placed: %s", at.index, s.details)
 		}
-		if s.crashes > 0 {
+		switch {
+		case s.crashes == 1:
+			return fmt.Sprintf("instance %d of the new version has failed: %s", at.index, s.details)
+		case s.crashes > 1:
 			return fmt.Sprintf("instance %d of the new version has failed (%d times): %s", at.index, s.crashes, s.details)
 		}
 	}

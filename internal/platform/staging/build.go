@@ -120,7 +120,8 @@ func (b *build) start(ctx context.Context) error {
 	plan := lifecycle.Plan{SkipDetect: skip, Stack: req.Lifecycle.Stack, Env: b.environment()}
 	limits := archive.Limits{Size: int64(req.DiskMB) << 20}
 	app := blobZip(ctx, b.config.Blobs, blob.Packages, req.PackageGUID)
-	files := []engine.Archive{b.programs, {Target: lifecycle.AppDir, Open: c.open(ctx, app, limits, nil)}}
+	// What has a key is first: an engine unpacks everything from the first archive without one.
+	files := []engine.Archive{b.programs}
 	for i, p := range packs {
 		plan.Buildpacks = append(plan.Buildpacks, p.Buildpack)
 		p.files.Target = path.Join(lifecycle.BuildpacksDir, strconv.Itoa(i))
@@ -130,10 +131,10 @@ func (b *build) start(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	files = append(files, stage)
 	if cache, ok := b.cache(ctx); ok {
 		files = append(files, cache)
 	}
+	files = append(files, engine.Archive{Target: lifecycle.AppDir, Open: c.open(ctx, app, limits, nil)}, stage)
 	say(req.Log, "Creating the staging instance with %s", packNames(packs, skip))
 	b.created = time.Now()
 	spec := b.spec(files)
