@@ -196,7 +196,7 @@ func TestDocker(t *testing.T) {
 	if code == 0 {
 		t.Fatalf("pushed with a wrong password:\n%s", out)
 	}
-	contains(t, out, "does not let the user ann read the image "+image, "CF_DOCKER_PASSWORD")
+	contains(t, out, "denies the user ann access to the image "+image, "CF_DOCKER_PASSWORD")
 
 	out, code = withPassword(t, home, registryPassword, push...)
 	if code != 0 {
@@ -252,7 +252,7 @@ func dockerSidecar(t *testing.T, s *site, home, image string) {
 // dockerAgain restarts an app whose registry is gone, and pushes images that cannot be had.
 func dockerAgain(t *testing.T, s *site, r *private, home string) {
 	t.Helper()
-	cfFails(t, home, "does not let everybody read the image", "push", "missing", "-o", r.host+"/acme/none:1", "-m", "64M")
+	cfFails(t, home, "denies anonymous access to the image", "push", "missing", "-o", r.host+"/acme/none:1", "-m", "64M")
 	r.Close()
 	cfOK(t, home, "restart", "shop")
 	s.reaches(t, "shop", "/", http.StatusOK)

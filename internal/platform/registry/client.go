@@ -44,7 +44,8 @@ type Config struct {
 // Client reads images. It is safe for concurrent use.
 type Client struct {
 	config    Config
-	transport http.RoundTripper
+	transport http.RoundTripper // for layers, which are not kept in memory
+	small     http.RoundTripper // for everything else
 	platform  v1.Platform
 }
 
@@ -53,6 +54,8 @@ const (
 	mostLayers   = 127     // as Docker
 	mostSize     = 8 << 30 // bytes of the compressed layers
 	mostSettings = 1 << 20 // bytes of command, environment and the like
+	mostConfig   = 4 << 20 // bytes of its configuration
+	mostManifest = 1 << 20 // bytes of its manifest, or of an index
 	attempts     = 3
 )
 
@@ -64,17 +67,50 @@ func New(c Config) *Client {
 	base := &http.Transport{
 		TLSHandshakeTimeout: 10 * time.Second, ResponseHeaderTimeout: time.Minute, IdleConnTimeout: 30 * time.Second,
 		MaxIdleConnsPerHost: 4, MaxResponseHeaderBytes: 256 << 10, ForceAttemptHTTP2: true, TLSClientConfig: c.TLS,
+		DisableCompression: true, // a small response could become a large one
 	}
-	return &Client{
-		config: c, platform: v1.Platform{OS: "linux", Architecture: runtime.GOARCH},
-		transport: &guarded{next: safedial.Transport(base, c.Guard, safedial.Routes{}, 10*time.Second), plain: c.Insecure},
-	}
+	transport := &guarded{next: safedial.Transport(base, c.Guard, safedial.Routes{}, 10*time.Second), plain: c.Insecure}
+	return &Client{config: c, platform: v1.Platform{OS: "linux", Architecture: runtime.GOARCH}, transport: transport, small: limited{transport}}
 }
 
 // guarded refuses requests without TLS to servers that need it.
 type guarded struct {
 	next  http.RoundTripper
 	plain []string
+}
+
+// limited limits the size of responses, which the library reads into memory: what the registry
+// of a user sends must not take that of the server.
+type limited struct{ next http.RoundTripper }
+
+// errTooLarge means that a response is larger than any that is needed.
+var errTooLarge = errors.New("the response is too large")
+
+// RoundTrip implements http.RoundTripper.
+func (l limited) RoundTrip(r *http.Request) (*http.Response, error) {
+	reply, err := l.next.RoundTrip(r)
+	if err != nil {
+		return nil, err
+	}
+	most := int64(mostConfig)
+	if strings.Contains(r.URL.Path, "/manifests/") {
+		most = mostManifest
+	}
+	reply.Body = &limitedBody{reply.Body, most}
+	return reply, nil
+}
+
+type limitedBody struct {
+	io.ReadCloser
+	left int64
+}
+
+func (b *limitedBody) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	if b.left -= int64(n); b.left < 0 {
+		return 0, errTooLarge
+	}
+	return n, err
 }
 
 // errPlain means that a registry, or a server that it names, does not use TLS.
@@ -129,13 +165,13 @@ func (c *Client) reference(text string) (name.Reference, error) {
 }
 
 // options returns the options of requests for an image.
-func (c *Client) options(ctx context.Context, src platform.ImageSource) []remote.Option {
+func (c *Client) options(ctx context.Context, src platform.ImageSource, through http.RoundTripper) []remote.Option {
 	auth := authn.Anonymous
 	if src.Username != "" || src.Password != "" {
 		auth = &authn.Basic{Username: src.Username, Password: src.Password}
 	}
 	return []remote.Option{
-		remote.WithContext(ctx), remote.WithTransport(c.transport), remote.WithAuth(auth), remote.WithPlatform(c.platform),
+		remote.WithContext(ctx), remote.WithTransport(through), remote.WithAuth(auth), remote.WithPlatform(c.platform),
 		remote.WithUserAgent(c.config.UserAgent),
 		remote.WithRetryBackoff(remote.Backoff{Duration: c.config.Retry, Factor: 3, Jitter: 0.1, Steps: attempts}),
 	}
@@ -147,7 +183,7 @@ func (c *Client) Resolve(ctx context.Context, src platform.ImageSource) (*platfo
 	if err != nil {
 		return nil, err
 	}
-	found, err := remote.Get(ref, c.options(ctx, src)...)
+	found, err := remote.Get(ref, c.options(ctx, src, c.small)...)
 	if err != nil {
 		return nil, c.explain(ctx, err, src, ref)
 	}
@@ -168,9 +204,12 @@ func (c *Client) Resolve(ctx context.Context, src platform.ImageSource) (*platfo
 		return nil, c.explain(ctx, err, src, ref)
 	}
 	out := &platform.Image{Repository: ref.Context().Name(), Digest: found.Digest.String()}
+	if n := manifest.Config.Size; n < 0 || n > mostConfig {
+		return nil, fault.New(fault.Unprocessable, "The configuration of the image %s has %d bytes, and at most %d MB are possible", src.Reference, n, mostConfig>>20)
+	}
 	for _, l := range manifest.Layers {
 		if !l.MediaType.IsLayer() || !l.MediaType.IsDistributable() {
-			return nil, fault.New(fault.Unprocessable, "The image %s has a layer of the type %q, which is not supported: images of other systems and artifacts cannot be run", src.Reference, l.MediaType)
+			return nil, fault.New(fault.Unprocessable, "The image %s has a layer of the type %q, which is not supported: images of other systems and artifacts cannot be run", src.Reference, short(string(l.MediaType)))
 		}
 		out.Layers = append(out.Layers, platform.ImageLayer{Digest: l.Digest.String(), Size: l.Size})
 	}
@@ -223,7 +262,16 @@ func (c *Client) offered(found *remote.Descriptor, reference string) error {
 		others = append(others, m.Platform.OS+"/"+m.Platform.Architecture)
 	}
 	slices.Sort(others)
-	return c.wrongPlatform(reference, strings.Join(slices.Compact(others), ", "))
+	return c.wrongPlatform(reference, short(strings.Join(slices.Compact(others), ", ")))
+}
+
+// short cuts a text of a registry that is in a message.
+func short(text string) string {
+	const most = 200
+	if len(text) > most {
+		return strings.ToValidUTF8(text[:most], "") + "…"
+	}
+	return text
 }
 
 func (c *Client) wrongPlatform(reference, others string) error {
@@ -234,7 +282,7 @@ func (c *Client) wrongPlatform(reference, others string) error {
 // configure adds how the image is run.
 func (c *Client) configure(to *platform.Image, f *v1.ConfigFile, reference string) error {
 	if f.OS != "" && f.OS != c.platform.OS || f.Architecture != "" && f.Architecture != c.platform.Architecture {
-		return c.wrongPlatform(reference, f.OS+"/"+f.Architecture)
+		return c.wrongPlatform(reference, short(f.OS+"/"+f.Architecture))
 	}
 	to.Entrypoint, to.Command, to.Env = f.Config.Entrypoint, f.Config.Cmd, f.Config.Env
 	to.Dir, to.User = f.Config.WorkingDir, f.Config.User
@@ -278,7 +326,7 @@ func (c *Client) open(ctx context.Context, i *platform.Image, l platform.ImageLa
 	if !ok {
 		return nil, fmt.Errorf("%s is not a digest", l.Digest)
 	}
-	layer, err := remote.Layer(digest, c.options(ctx, src)...)
+	layer, err := remote.Layer(digest, c.options(ctx, src, c.transport)...)
 	if err != nil {
 		return nil, c.explain(ctx, err, src, ref)
 	}

@@ -392,3 +392,50 @@ func TestLimits(t *testing.T) {
 	_, err = c.Resolve(t.Context(), platform.ImageSource{Reference: host + "/none"})
 	refused(t, err, "no layers")
 }
+
+// TestLargeAnswers are those of a registry that wants the server's memory.
+func TestLargeAnswers(t *testing.T) {
+	t.Parallel()
+	img := image(t, goarch, v1.Config{})
+	m, err := img.Manifest()
+	if err != nil {
+		t.Fatal(err)
+	}
+	answer := func(write func(w http.ResponseWriter, seen *httptest.ResponseRecorder)) string {
+		t.Helper()
+		pushed := false
+		host := serve(t, func(h http.Handler) http.Handler {
+			return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				if !pushed || r.Method != http.MethodGet || !strings.Contains(r.URL.Path, "/manifests/") {
+					h.ServeHTTP(w, r)
+					return
+				}
+				seen := httptest.NewRecorder()
+				h.ServeHTTP(seen, r)
+				for _, name := range []string{"Content-Type", "Docker-Content-Digest"} {
+					w.Header().Set(name, seen.Header().Get(name))
+				}
+				write(w, seen)
+			})
+		})
+		push(t, host+"/a", img)
+		pushed = true
+		return host + "/a"
+	}
+	endless := func(w http.ResponseWriter, seen *httptest.ResponseRecorder) {
+		_, err := w.Write(seen.Body.Bytes())
+		for blank := bytes.Repeat([]byte(" "), 64<<10); err == nil; {
+			_, err = w.Write(blank)
+		}
+	}
+	_, err = client(registry.Config{}).Resolve(t.Context(), platform.ImageSource{Reference: answer(endless)})
+	refused(t, err, "more than 1 MB")
+	huge := func(w http.ResponseWriter, seen *httptest.ResponseRecorder) {
+		text := strings.Replace(seen.Body.String(), fmt.Sprintf(`"size":%d`, m.Config.Size), `"size":1000000000000`, 1)
+		sum := sha256.Sum256([]byte(text))
+		w.Header().Set("Docker-Content-Digest", "sha256:"+hex.EncodeToString(sum[:]))
+		_, _ = io.WriteString(w, text)
+	}
+	_, err = client(registry.Config{}).Resolve(t.Context(), platform.ImageSource{Reference: answer(huge)})
+	refused(t, err, "configuration", "1000000000000 bytes")
+}

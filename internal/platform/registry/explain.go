@@ -61,6 +61,8 @@ func (c *Client) explain(ctx context.Context, err error, src platform.ImageSourc
 		return because(fault.Unprocessable, "The certificate of the registry %s is not valid: use one of an authority that the server's system knows, for this name, that has not expired", registry)
 	case errors.As(err, &unknown) && unknown.IsNotFound:
 		return because(fault.Unprocessable, "The registry %s is not known: check the name in %s", registry, src.Reference)
+	case errors.Is(err, errTooLarge):
+		return because(fault.Unprocessable, "The registry %s describes the image %s with more than %d MB, which no image needs", registry, src.Reference, mostManifest>>20)
 	case errors.Is(err, errLonger), errors.Is(err, io.ErrUnexpectedEOF), strings.Contains(err.Error(), "error verifying"):
 		return because(fault.Unprocessable, "The registry %s sent data that is not what the image %s says: try again, and push the image again if that does not help", registry, src.Reference)
 	case errors.Is(err, syscall.ECONNREFUSED), isNetwork(err):
@@ -78,10 +80,10 @@ func explainStatus(e *transport.Error, src platform.ImageSource, registry string
 	switch status := e.StatusCode; {
 	case status == http.StatusUnauthorized || status == http.StatusForbidden:
 		if src.Username == "" {
-			return because(fault.Unprocessable, "The registry %s does not let everybody read the image %s, or it does not exist: check its name, "+
+			return because(fault.Unprocessable, "The registry %s denies anonymous access to the image %s, or it does not exist: check its name, "+
 				"or give the credentials with --docker-username and the environment variable CF_DOCKER_PASSWORD", registry, src.Reference)
 		}
-		return because(fault.Unprocessable, "The registry %s does not let the user %s read the image %s, or it does not exist: check its name, "+
+		return because(fault.Unprocessable, "The registry %s denies the user %s access to the image %s, or it does not exist: check its name, "+
 			"--docker-username and the environment variable CF_DOCKER_PASSWORD", registry, src.Username, src.Reference)
 	case status == http.StatusNotFound:
 		return because(fault.Unprocessable, "The image %s does not exist in the registry %s, or the registry no longer has all of it: check its name and tag, and push it again", src.Reference, registry)
