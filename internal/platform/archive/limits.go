@@ -35,6 +35,9 @@ type Limits struct {
 	OutsideLinks bool
 }
 
+// DefaultFiles is the default of Limits.Files.
+const DefaultFiles = 100_000
+
 const (
 	maxName   = 4096 // bytes of a name, or of a link's target
 	maxPart   = 255  // bytes between two slashes: what file systems store
@@ -43,7 +46,7 @@ const (
 
 func (l Limits) withDefaults() Limits {
 	if l.Files <= 0 {
-		l.Files = 100_000
+		l.Files = DefaultFiles
 	}
 	if l.Size <= 0 {
 		l.Size = 2 << 30

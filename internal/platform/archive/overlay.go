@@ -24,6 +24,7 @@ type layerEntry struct {
 }
 
 func (l *Overlay) add(h tar.Header, content []byte) {
+	h.PAXRecords = nil // attributes, which are not unpacked, and may be large
 	l.entries[path.Clean(h.Name)] = layerEntry{h, content}
 	l.size += int64(len(content)) + headerRoom
 }

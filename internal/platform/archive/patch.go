@@ -199,13 +199,18 @@ func (c *CheckedPatch) Tar(w io.Writer, base io.Reader, dir string) (*Overlay, e
 	if err != nil {
 		return nil, err
 	}
-	p := &tarPatch{CheckedPatch: c, out: tar.NewWriter(z), dir: dir, kept: map[string]*tar.Header{}, layered: true}
+	p := &tarPatch{CheckedPatch: c, out: tar.NewWriter(z), dir: dir, parents: map[string]*tar.Header{}, layered: true}
+	for _, name := range c.order {
+		for at := path.Dir(path.Join(dir, name)); at != "."; at = path.Dir(at) {
+			p.parents[at] = nil
+		}
+	}
 	if err := p.copy(tar.NewReader(in)); err != nil {
 		return nil, err
 	}
 	layer := &Overlay{entries: map[string]layerEntry{}}
 	for _, name := range c.order {
-		if err := p.parents(name, layer); err != nil {
+		if err := p.keepParents(name, layer); err != nil {
 			return nil, err
 		}
 		if err := c.files[name].writeTar(p.out, "./"+dir+"/"+name, layer); err != nil {
@@ -226,8 +231,9 @@ type tarPatch struct {
 	*CheckedPatch
 	out *tar.Writer
 	dir string
-	// kept are the entries at and below dir that stay, by their path from the root.
-	kept    map[string]*tar.Header
+	// parents are the directories of changed files, by their path from the root, with their
+	// entries in the droplet. Others are not kept: a droplet may have millions.
+	parents map[string]*tar.Header
 	layered bool
 }
 
@@ -253,7 +259,9 @@ func (p *tarPatch) copy(in *tar.Reader) error {
 			}
 			continue
 		}
-		p.kept[path.Clean(h.Name)] = h
+		if at := path.Clean(h.Name); p.isParent(at) {
+			p.parents[at] = h
+		}
 		if h.Typeflag == tar.TypeLink {
 			if target, ok := p.below(h.Linkname); ok && p.drops(target) {
 				return fmt.Errorf("%w: %s is another name of a changed file", ErrNotPatchable, quote(h.Name))
@@ -268,11 +276,16 @@ func (p *tarPatch) copy(in *tar.Reader) error {
 	}
 }
 
-// parents checks the directories of a changed file, and adds them to the layer, so that
+func (p *tarPatch) isParent(name string) bool {
+	_, ok := p.parents[name]
+	return ok
+}
+
+// keepParents checks the directories of a changed file, and adds them to the layer, so that
 // they keep their modes.
-func (p *tarPatch) parents(name string, layer *Overlay) error {
+func (p *tarPatch) keepParents(name string, layer *Overlay) error {
 	for at := path.Dir(path.Join(p.dir, name)); at != "."; at = path.Dir(at) {
-		h := p.kept[at]
+		h := p.parents[at]
 		switch {
 		case h == nil: // changed too, or implied
 		case h.Typeflag != tar.TypeDir:

@@ -421,7 +421,7 @@ func (b *build) filter(ctx context.Context, dir string, w io.Writer, keep func(*
 		<-done
 	}()
 	in, out := tar.NewReader(pr), tar.NewWriter(w)
-	for {
+	for n := 0; ; n++ {
 		h, err := in.Next()
 		if errors.Is(err, io.EOF) {
 			// The zeroes at the end, so that the collector can finish.
@@ -432,6 +432,9 @@ func (b *build) filter(ctx context.Context, dir string, w io.Writer, keep func(*
 		}
 		if err != nil {
 			return err
+		}
+		if n == archive.DefaultFiles { // no engine would unpack it
+			return fault.New(fault.TooLarge, "The result of the build has more than %d files", n)
 		}
 		if !keep(h) {
 			continue

@@ -1,11 +1,47 @@
 package staging
 
 import (
+	"archive/tar"
+	"context"
+	"io"
 	"net/netip"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
+
+	"ingot/internal/base/fault"
+	"ingot/internal/platform/archive"
+	"ingot/internal/platform/engine"
 )
+
+// collected is an engine whose instances have a number of empty files.
+type collected struct {
+	engine.Engine
+	files int
+}
+
+func (c collected) Collect(_ context.Context, _, _ string, w io.Writer) error {
+	out := tar.NewWriter(w)
+	for i := range c.files {
+		if err := out.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: strconv.Itoa(i)}); err != nil {
+			return err
+		}
+	}
+	return out.Close()
+}
+
+// TestManyFiles builds droplets with as many files as engines unpack, and with one more.
+func TestManyFiles(t *testing.T) {
+	t.Parallel()
+	for files, fits := range map[int]bool{archive.DefaultFiles: true, archive.DefaultFiles + 1: false} {
+		b := &build{Stager: New(Config{Engine: collected{files: files}})}
+		err := b.filter(t.Context(), "droplet", io.Discard, dotted)
+		if fits != (err == nil) || !fits && !fault.Is(err, fault.TooLarge) {
+			t.Errorf("%d files: %v", files, err)
+		}
+	}
+}
 
 func TestOutcomes(t *testing.T) {
 	t.Parallel()
