@@ -8,6 +8,7 @@ import (
 	"io"
 	"maps"
 	"net/http"
+	"net/netip"
 	"net/url"
 	"strconv"
 	"strings"
@@ -26,18 +27,28 @@ type caller struct {
 	header  http.Header
 }
 
+// browser returns the address of the browser that sent a request. The APIs limit what comes
+// from one address: without it, all users behind a proxy would share a limit.
+func (c *Console) browser(r *http.Request) string {
+	peer, err := netip.ParseAddrPort(r.RemoteAddr)
+	if client := c.options.Proxies.Client(r); err == nil && client.IsValid() {
+		return netip.AddrPortFrom(client, peer.Port()).String()
+	}
+	return r.RemoteAddr
+}
+
 func (c *Console) platform(r *http.Request, s *Session) *caller {
-	return &caller{ctx: r.Context(), session: s, to: c.options.Platform, from: r.RemoteAddr}
+	return &caller{ctx: r.Context(), session: s, to: c.options.Platform, from: c.browser(r)}
 }
 
 // notifications returns a caller of the notification service.
 func (c *Console) notifications(r *http.Request, s *Session) *caller {
-	return &caller{ctx: r.Context(), session: s, to: c.options.Notifications, from: r.RemoteAddr}
+	return &caller{ctx: r.Context(), session: s, to: c.options.Notifications, from: c.browser(r)}
 }
 
 // auth returns a caller of the authorization server: users, groups and clients.
 func (c *Console) auth(r *http.Request, s *Session) *caller {
-	return &caller{ctx: r.Context(), session: s, to: c.authServer(), from: r.RemoteAddr}
+	return &caller{ctx: r.Context(), session: s, to: c.authServer(), from: c.browser(r)}
 }
 
 // authServer returns the handler of the authorization server: this one, or another.

@@ -33,6 +33,8 @@ type Options struct {
 	Sessions   Store
 	// Gateway connects to the ssh gateway of this server, for a client at an address.
 	Gateway func(remote net.Addr) (net.Conn, error)
+	// Proxies are in front of the server, and are believed when they name a client.
+	Proxies web.Proxies
 	// Log gets errors that users do not see; nil means nowhere.
 	Log *slog.Logger
 }

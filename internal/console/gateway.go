@@ -83,7 +83,7 @@ func (c *Console) logIn(ctx context.Context, r *http.Request, s *Session, app, k
 	if err != nil {
 		return nil, err
 	}
-	conn, err := c.options.Gateway(address(r.RemoteAddr))
+	conn, err := c.options.Gateway(address(c.browser(r)))
 	if err != nil {
 		return nil, fault.Wrap(err, fault.Unavailable, "The ssh gateway does not answer. Try again in a moment.")
 	}

@@ -124,6 +124,10 @@ func (c *Console) callback(w http.ResponseWriter, r *http.Request) error {
 	if problem := q.Get("error"); problem != "" {
 		return c.failed(w, r, nil, fault.New(fault.Forbidden, "The authorization server refused the login: %.200s (%.100s).", q.Get("error_description"), problem))
 	}
+	const longest = 1024
+	if code := q.Get("code"); code == "" || len(code) > longest {
+		return c.failed(w, r, nil, fault.New(fault.BadRequest, "The authorization server sent no code. Log in again."))
+	}
 	s := &Session{Expires: c.now().Add(sessionLife)}
 	err = c.exchange(r, s, url.Values{
 		"grant_type": {"authorization_code"}, "code": {q.Get("code")}, "redirect_uri": {origin(r) + CallbackPath}, "code_verifier": {a.Verifier},
@@ -173,7 +177,7 @@ func (c *Console) exchange(r *http.Request, s *Session, form url.Values) error {
 	req.SetBasicAuth(ClientID, c.options.Secret)
 	req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 	req.Header.Set("Accept", "application/json")
-	req.RequestURI, req.RemoteAddr, req.Host, req.TLS = req.URL.Path, r.RemoteAddr, r.Host, r.TLS
+	req.RequestURI, req.RemoteAddr, req.Host, req.TLS = req.URL.Path, c.browser(r), r.Host, r.TLS
 	w := newRecorder()
 	c.authServer().ServeHTTP(w, req)
 	status, body := w.status, w.body.Bytes()
