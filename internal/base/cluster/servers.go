@@ -94,6 +94,9 @@ func (c *Cluster) beat(ctx context.Context) error {
 		if err == nil && n == 0 {
 			err = errExpired
 		}
+		if err == nil {
+			err = v.setNow(tx)
+		}
 		if err != nil {
 			return err
 		}
@@ -131,7 +134,11 @@ func (c *Cluster) admit(ctx context.Context, me Server) (v view, kept bool, err 
 		if _, err := tx.Exec("LOCK TABLE cluster_servers IN SHARE ROW EXCLUSIVE MODE"); err != nil {
 			return err
 		}
-		_, err := tx.Exec(`DELETE FROM cluster_servers WHERE id <> ? AND (directory = ? OR expires <= `+clock+`)`, me.ID, me.Directory)
+		// One time for both: a row that expires in between would stay.
+		if err := v.setNow(tx); err != nil {
+			return err
+		}
+		_, err := tx.Exec("DELETE FROM cluster_servers WHERE id <> ? AND (directory = ? OR expires <= ?)", me.ID, me.Directory, v.now)
 		if err != nil {
 			return err
 		}
@@ -155,12 +162,11 @@ func (c *Cluster) admit(ctx context.Context, me Server) (v view, kept bool, err 
 	return v, kept, err
 }
 
-// read reads the living servers and the leases.
-func (v *view) read(tx *db.Tx, me Server) error {
-	err := tx.QueryRow("SELECT " + clock).Scan(&v.now)
-	if err != nil {
-		return err
-	}
+// setNow reads the clock of the database.
+func (v *view) setNow(tx *db.Tx) error { return tx.QueryRow("SELECT " + clock).Scan(&v.now) }
+
+// read reads the servers that live at v.now, and the leases.
+func (v *view) read(tx *db.Tx, me Server) (err error) {
 	v.others, err = db.All(tx, func(s db.Scanner) (o Server, err error) {
 		var started int64
 		err = s.Scan(&o.ID, &o.Directory, &o.Host, &o.PID, &o.Version, &o.Exclusive, &o.Works, &o.Listens, &started, &o.expires)
