@@ -1,12 +1,16 @@
 package staging_test
 
 import (
+	"context"
 	"slices"
+	"strconv"
+	"strings"
 	"testing"
 
 	"ingot/internal/base/db"
 	"ingot/internal/base/db/dbtest"
 	"ingot/internal/platform"
+	"ingot/internal/platform/engine"
 	"ingot/internal/platform/platformdb"
 	"ingot/internal/platform/staging"
 )
@@ -72,5 +76,38 @@ func TestEnsureBundledAddsNewOnes(t *testing.T) {
 	ensureAll()
 	if got, want := names(), append(slices.Clone(fresh), "mine"); !slices.Equal(got, want) {
 		t.Errorf("order %v, want %v", got, want)
+	}
+}
+
+// started keeps the files of the last instance that an engine started.
+type started struct {
+	engine.Engine
+	files []engine.Archive
+}
+
+func (s *started) Start(ctx context.Context, spec engine.Spec) error {
+	s.files = spec.Files
+	return s.Engine.Start(ctx, spec)
+}
+
+// TestFilesToShare checks the order of a build's files: an engine keeps unpacked what has a
+// key, up to the first that has none.
+func TestFilesToShare(t *testing.T) {
+	t.Parallel()
+	var e *started
+	w, _ := withCatalog(t, map[string]map[string]string{"simple": simple}, func(c *staging.Config) {
+		e = &started{Engine: c.Engine}
+		c.Engine = e
+	})
+	req, log := w.request(map[string]string{"a": "b"})
+	w.stage(req, log)
+	req.BuildGUID = "second"
+	w.stage(req, log)
+	var keys []string
+	for _, a := range e.files {
+		keys = append(keys, a.Target+" "+strconv.FormatBool(a.Key != ""))
+	}
+	if got, want := strings.Join(keys, ", "), "builder true, buildpacks/0 true, cache true, app false, stage false"; got != want {
+		t.Errorf("files %s, want %s", got, want)
 	}
 }
