@@ -39,9 +39,10 @@ containers = ./internal/platform/engine/container
 # `go -C DIR` runs the go tool in one of them.
 modules = . samples e2e bench cluster stack release
 
-# $(call each,COMMAND) shows and runs a command in the folder of each module.
-each = @for dir in $(modules); do \
-	printf '  %s: %s\n' "$$dir" '$(strip $(1))'; (cd "$$dir" && $(1)) || exit 1; done
+# $(call each,COMMAND) shows and runs a command in the folder of each module, also after one
+# where it fails.
+each = @failed=0; for dir in $(modules); do \
+	printf '  %s: %s\n' "$$dir" '$(strip $(1))'; (cd "$$dir" && $(1)) || failed=1; done; exit $$failed
 
 # A checksum of every file that git would commit, to detect changes by a test run.
 # Files that cannot be read (deleted but still tracked) are left out.
@@ -135,16 +136,29 @@ test: ## run everything that must pass before a change is merged
 tests:
 	@MAKE='$(MAKE)' scripts/together lint test-unit test-e2e
 
-test-unit: export INGOT_TEST_PROGRAMS = $(CURDIR)/bin
+# All of these run even if one fails, so that one run shows what is wrong.
+UNIT := unit-rules unit-plain unit-raced unit-containers unit-samples unit-bench unit-stack unit-cluster unit-release
+.PHONY: $(UNIT)
 test-unit: build .tools/bin/cf ## run unit and integration tests, where it matters with the race detector (ARGS="-run Name")
+	@INGOT_TEST_PROGRAMS=$(CURDIR)/bin $(MAKE) --no-print-directory --keep-going $(UNIT)
+
+unit-rules:
 	$(call run,$(PLAIN) go test -vet=off $(ARGS) ./internal/archtest)
+unit-plain:
 	$(call run,$(PLAIN) $(with_postgres) go test -vet=off -shuffle=on -p 3 $(ARGS) $$(echo "$(packages)" | grep -vE '$(raced)'))
+unit-raced:
 	$(call run,$(with_postgres) go test $(RACE) -shuffle=on -p 3 $(ARGS) $$(go list ./... | grep -E '$(raced)'))
+unit-containers:
 	$(call run,$(PLAIN) go test -vet=off $(ARGS) $(containers))
+unit-samples:
 	$(call run,$(with_postgres) go -C samples test $(RACE) -shuffle=on $(ARGS) ./...)
+unit-bench:
 	$(call run,go -C bench test $(RACE) -shuffle=on $(ARGS) ./...)
+unit-stack:
 	$(call run,go -C stack test -shuffle=on $(ARGS) ./...)
+unit-cluster:
 	$(call run,go -C cluster test -shuffle=on $(ARGS) ./...)
+unit-release:
 	$(call run,CF_BIN=$(CURDIR)/.tools/bin/cf go -C release test -shuffle=on $(ARGS) ./...)
 
 test-e2e: build .tools/bin/cf .tools/axe.min.js ## run end-to-end tests of the built programs, with the cf CLI
