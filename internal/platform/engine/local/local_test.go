@@ -137,6 +137,8 @@ func TestSubstitute(t *testing.T) {
 			Args: []string{"{{home}}/run", "{{port:8080}},{{port:9}}"},
 			Env:  []string{"PORT={{port:8080}}", "X={{other}} {{port:}} {{port:123456}}", "P={{home}}:{{home}}", "IP={{ip}}", engine.Escape("U={{{home}} {{port:1}}")},
 			Dir:  "{{home}}/app",
+		}, {
+			Name: "proxy", Health: &initproto.Check{Ports: []int{8080}}, Readiness: &initproto.Check{Ports: []int{9}},
 		}},
 		Health: initproto.Check{Ports: []int{8080, 1}}, Readiness: initproto.Check{Ports: []int{9}},
 	}
@@ -149,7 +151,10 @@ func TestSubstitute(t *testing.T) {
 	if !slices.Equal(got.Health.Ports, []int{8081, 2}) || !slices.Equal(got.Readiness.Ports, []int{10}) {
 		t.Errorf("checks: %+v, %+v", got.Health, got.Readiness)
 	}
-	if spec.Members[0].Dir != "{{home}}/app" || spec.Members[0].Env[0] != "PORT={{port:8080}}" || spec.Health.Ports[0] != 8080 {
+	if own := got.Members[1]; !slices.Equal(own.Health.Ports, []int{8081}) || !slices.Equal(own.Readiness.Ports, []int{10}) {
+		t.Errorf("checks of a sidecar: %+v, %+v", own.Health, own.Readiness)
+	}
+	if spec.Members[1].Health.Ports[0] != 8080 || spec.Members[0].Dir != "{{home}}/app" || spec.Members[0].Env[0] != "PORT={{port:8080}}" || spec.Health.Ports[0] != 8080 {
 		t.Error("the original was changed")
 	}
 	for port, want := range map[int]bool{8080: true, 9: true, 808: false, 1: false} {

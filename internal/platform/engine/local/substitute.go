@@ -29,6 +29,12 @@ func Substitute(s initproto.Spec, w Words) initproto.Spec {
 		m.Args = w.All(m.Args)
 		m.Env = w.All(m.Env)
 		m.Dir = w.In(m.Dir)
+		for _, own := range []**initproto.Check{&m.Health, &m.Readiness} {
+			if *own != nil {
+				mapped := mapPorts(**own, w.Port)
+				*own = &mapped
+			}
+		}
 		s.Members[i] = m
 	}
 	s.Health = mapPorts(s.Health, w.Port)
