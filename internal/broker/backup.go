@@ -9,9 +9,9 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"time"
+	"unicode"
 
 	"ingot/internal/base/daemon"
 )
@@ -21,10 +21,15 @@ type dumper interface {
 	// dump writes the data of an instance, whose server is running.
 	dump(ctx context.Context, i *instance, w io.Writer) error
 	// before gets the data of an instance before its server is started, after gets it when
-	// the instance and its bindings were created.
+	// the instance and its bindings were created. The data is a tenant's: after loads it with
+	// the rights of the instance's owner, never with those of the administrator. It returns
+	// what could not be loaded.
 	before(i *instance, r io.Reader) error
-	after(ctx context.Context, i *instance, r io.Reader) error
+	after(ctx context.Context, i *instance, open opener) (lost, error)
 }
+
+// opener opens the data of an instance in a backup. It can be called again.
+type opener func() (io.ReadCloser, error)
 
 // Saved is a service instance whose data can be saved while its server is used.
 type Saved struct {
@@ -67,19 +72,28 @@ func Savable(c Config) ([]Saved, error) {
 	return all, nil
 }
 
+// Restored is the result of a restore.
+type Restored struct {
+	// Instances is the number of service instances that were created.
+	Instances int
+	// Lost tells the operator what could not be restored, and why: tenants' objects that
+	// need more rights than the tenants have.
+	Lost []string
+}
+
 // Restore creates the instances of the records in c.Dir with their bindings on new
 // servers, fills them, and stops the servers. Open returns the data of an instance by its
 // name in the backup, and fs.ErrNotExist if it was not saved: that instance is empty.
-func Restore(ctx context.Context, c Config, open func(name string) (io.ReadCloser, error)) (restored int, err error) {
+func Restore(ctx context.Context, c Config, open func(name string) (io.ReadCloser, error)) (done Restored, err error) {
 	b, err := New(c)
 	if err != nil {
-		return 0, err
+		return done, err
 	}
 	defer b.stopServers(false)
 	for _, list := range b.backends {
 		for _, s := range list {
 			if err := s.start(ctx); err != nil {
-				return 0, err
+				return done, err
 			}
 		}
 	}
@@ -87,36 +101,28 @@ func Restore(ctx context.Context, c Config, open func(name string) (io.ReadClose
 		if i.Phase != ready || i.On != local || i.Offering == Notifications {
 			continue
 		}
-		if err := b.restore(ctx, i, open); err != nil {
-			return restored, fmt.Errorf("restore the %s instance %s: %w", i.Offering, i.ID, err)
+		missing, err := b.restore(ctx, i, func() (io.ReadCloser, error) { return open(dumpName(i)) })
+		if err != nil {
+			return done, fmt.Errorf("restore the %s instance %s: %w", i.Offering, i.ID, err)
 		}
-		restored++
+		for _, what := range missing.list() {
+			done.Lost = append(done.Lost, fmt.Sprintf("%s instance %s: %s", i.Offering, i.ID, what))
+		}
+		done.Instances++
 	}
-	return restored, nil
+	return done, nil
 }
 
-func (b *Broker) restore(ctx context.Context, i *instance, open func(string) (io.ReadCloser, error)) error {
+func (b *Broker) restore(ctx context.Context, i *instance, open opener) (missing lost, err error) {
 	s, err := b.backendOf(i)
 	if err != nil {
-		return err
+		return missing, err
 	}
-	load := func(f func(d dumper, r io.Reader) error) error {
-		d, ok := s.(dumper)
-		if !ok {
-			return nil
+	d, saved := s.(dumper)
+	if saved {
+		if saved, err = before(d, i, open); err != nil {
+			return missing, err
 		}
-		r, err := open(dumpName(i))
-		if errors.Is(err, fs.ErrNotExist) {
-			return nil
-		}
-		if err != nil {
-			return err
-		}
-		defer r.Close()
-		return f(d, r)
-	}
-	if err := load(func(d dumper, r io.Reader) error { return d.before(i, r) }); err != nil {
-		return err
 	}
 	o, _ := offeringNamed(i.Offering)
 	params, err := readParameters(i.Params, o.create)
@@ -131,10 +137,60 @@ func (b *Broker) restore(ctx context.Context, i *instance, open func(string) (io
 			err = s.bind(ctx, i, to, b.password(i, to))
 		}
 	}
-	if err != nil {
-		return err
+	if err != nil || !saved {
+		return missing, err
 	}
-	return load(func(d dumper, r io.Reader) error { return d.after(ctx, i, r) })
+	return d.after(ctx, i, open)
+}
+
+// before reports whether the data of the instance was saved, and passes it to d.
+func before(d dumper, i *instance, open opener) (saved bool, err error) {
+	r, err := open()
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	defer r.Close()
+	return true, d.before(i, r)
+}
+
+// lost is what could not be loaded of an instance. A tenant controls how much that is and
+// what it is called.
+type lost struct {
+	first []string
+	more  int // that are not in first
+}
+
+const (
+	maxLost     = 20
+	maxLostText = 300
+)
+
+// add adds an object, and why it could not be loaded.
+func (l *lost) add(what, why string) {
+	if len(l.first) == maxLost {
+		l.more++
+		return
+	}
+	l.first = append(l.first, printable(what)+": "+printable(why))
+}
+
+func (l *lost) list() []string {
+	if l.more == 0 {
+		return l.first
+	}
+	return append(l.first, fmt.Sprintf("and %d more", l.more))
+}
+
+// printable returns the beginning of a text without characters that control a terminal.
+func printable(text string) string {
+	clean := []rune(strings.Join(strings.FieldsFunc(text, func(r rune) bool { return !unicode.IsPrint(r) }), " "))
+	if len(clean) > maxLostText {
+		return string(clean[:maxLostText]) + "…"
+	}
+	return string(clean)
 }
 
 // errors of a program are cut to this.
@@ -162,52 +218,6 @@ func (t *tail) Write(p []byte) (int, error) {
 }
 
 var _, _, _ dumper = (*postgres)(nil), (*mariadb)(nil), (*redisServers)(nil)
-
-// client returns one of PostgreSQL's programs, for an instance's database.
-func (p *postgres) client(ctx context.Context, i *instance, program string, args ...string) *exec.Cmd {
-	env := []string{"PGPASSWORD=" + p.config.Password, "PGCONNECT_TIMEOUT=10", "PGSSLMODE=disable", "PGOPTIONS=-c default_transaction_read_only=off"}
-	args = append([]string{"-h", p.at.host, "-p", strconv.Itoa(p.at.port), "-U", p.config.User, "-d", i.database()}, args...)
-	return daemon.Command(ctx, nil, "/", env, filepath.Join(p.bin, program), args...)
-}
-
-func (p *postgres) dump(ctx context.Context, i *instance, w io.Writer) error {
-	return pipe(p.client(ctx, i, "pg_dump", "--format=custom"), nil, w)
-}
-
-func (p *postgres) before(*instance, io.Reader) error { return nil }
-
-func (p *postgres) after(ctx context.Context, i *instance, r io.Reader) error {
-	return pipe(p.client(ctx, i, "pg_restore", "--exit-on-error", "--single-transaction"), r, nil)
-}
-
-// client returns one of MariaDB's programs. The password is in a variable, because
-// anyone can read the arguments.
-func (m *mariadb) client(ctx context.Context, i *instance, name string, args ...string) (*exec.Cmd, error) {
-	program, err := daemon.Program(name)
-	if err != nil {
-		return nil, err
-	}
-	args = append([]string{"--no-defaults", "--protocol=tcp", "--host=" + m.at.host, "--port=" + strconv.Itoa(m.at.port), "--user=" + adminUser, "--default-character-set=utf8mb4"}, args...)
-	return daemon.Command(ctx, nil, "/", []string{"MYSQL_PWD=" + m.password}, program, append(args, i.database())...), nil
-}
-
-func (m *mariadb) dump(ctx context.Context, i *instance, w io.Writer) error {
-	cmd, err := m.client(ctx, i, "mariadb-dump", "--single-transaction", "--routines", "--triggers", "--events", "--hex-blob", "--skip-lock-tables")
-	if err != nil {
-		return err
-	}
-	return pipe(cmd, nil, w)
-}
-
-func (m *mariadb) before(*instance, io.Reader) error { return nil }
-
-func (m *mariadb) after(ctx context.Context, i *instance, r io.Reader) error {
-	cmd, err := m.client(ctx, i, "mariadb")
-	if err != nil {
-		return err
-	}
-	return pipe(cmd, r, nil)
-}
 
 const (
 	redisSnapshot = "dump.rdb"
@@ -284,4 +294,4 @@ func (r *redisServers) before(i *instance, from io.Reader) error {
 	return daemon.WriteFile(filepath.Join(log, "appendonly.aof.manifest"), []byte("file "+base+" seq 1 type b\n"), r.owner)
 }
 
-func (r *redisServers) after(context.Context, *instance, io.Reader) error { return nil }
+func (r *redisServers) after(context.Context, *instance, opener) (lost, error) { return lost{}, nil }

@@ -7,7 +7,10 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
+
+	"ingot/internal/base/seal"
 )
 
 // TestBackup saves the data of instances while their servers run, and restores it on new
@@ -40,48 +43,18 @@ func TestBackup(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	all, err := Savable(Config{Dir: dir, Keys: keys})
-	if err != nil || len(all) != 4 {
-		t.Fatalf("%d instances, %v, want 4", len(all), err)
-	}
-	saved := map[string][]byte{}
-	for _, one := range all {
-		if one.ID == empty {
-			continue
-		}
-		var out bytes.Buffer
-		if err := one.Save(t.Context(), &out); err != nil {
-			t.Fatal(err)
-		}
-		saved[one.Name] = out.Bytes()
+	all, saved := savedData(t, dir, keys, empty)
+	if len(all) != 4 {
+		t.Fatalf("%d instances, want 4", len(all))
 	}
 	b.Stop()
 	if err := all[0].Save(t.Context(), io.Discard); err == nil {
 		t.Error("the data of a server that does not run can be saved")
 	}
 
-	other := tempDir(t)
-	if err := os.CopyFS(filepath.Join(other, "broker"), os.DirFS(filepath.Join(dir, "broker"))); err != nil {
-		t.Fatal(err)
-	}
-	n, err := Restore(t.Context(), Config{Dir: other, Keys: keys}, func(name string) (io.ReadCloser, error) {
-		if text, ok := saved[name]; ok {
-			return io.NopCloser(bytes.NewReader(text)), nil
-		}
-		return nil, fs.ErrNotExist
-	})
-	if err != nil || n != 4 {
-		t.Fatalf("restored %d instances, %v, want 4", n, err)
-	}
-	b = started(t, Config{Dir: other, Keys: keys})
-	for _, i := range b.state.list() {
-		s, err := b.backendOf(i)
-		if err == nil {
-			err = s.ensure(t.Context(), i)
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
+	b, done := restoredBroker(t, dir, keys, saved)
+	if done.Instances != 4 || len(done.Lost) > 0 {
+		t.Fatalf("restored %+v, want 4 instances", done)
 	}
 	for _, offering := range []string{Postgres, MySQL} {
 		var x string
@@ -96,6 +69,57 @@ func TestBackup(t *testing.T) {
 		t.Errorf("redis: got %q, %v, want what was saved", v, err)
 	}
 	clientOf(t, b).deprovision(Redis, "small", empty)
+}
+
+// savedData saves the data of all instances, except those without.
+func savedData(t *testing.T, dir string, keys *seal.Keyring, without ...string) ([]Saved, map[string][]byte) {
+	t.Helper()
+	all, err := Savable(Config{Dir: dir, Keys: keys})
+	if err != nil {
+		t.Fatal(err)
+	}
+	saved := map[string][]byte{}
+	for _, one := range all {
+		if slices.Contains(without, one.ID) {
+			continue
+		}
+		var out bytes.Buffer
+		if err := one.Save(t.Context(), &out); err != nil {
+			t.Fatal(err)
+		}
+		saved[one.Name] = out.Bytes()
+	}
+	return all, saved
+}
+
+// restoredBroker restores the data on new servers and starts them. The old ones must have
+// been stopped: they have the same ports.
+func restoredBroker(t *testing.T, dir string, keys *seal.Keyring, saved map[string][]byte) (*Broker, Restored) {
+	t.Helper()
+	other := tempDir(t)
+	if err := os.CopyFS(filepath.Join(other, "broker"), os.DirFS(filepath.Join(dir, "broker"))); err != nil {
+		t.Fatal(err)
+	}
+	done, err := Restore(t.Context(), Config{Dir: other, Keys: keys}, func(name string) (io.ReadCloser, error) {
+		if text, ok := saved[name]; ok {
+			return io.NopCloser(bytes.NewReader(text)), nil
+		}
+		return nil, fs.ErrNotExist
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := started(t, Config{Dir: other, Keys: keys})
+	for _, i := range b.state.list() {
+		s, err := b.backendOf(i)
+		if err == nil {
+			err = s.ensure(t.Context(), i)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	return b, done
 }
 
 // connect opens the database of a binding.

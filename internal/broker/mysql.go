@@ -34,6 +34,7 @@ type mariadb struct {
 	daemon    *daemon.Daemon // nil for an external server
 	at        endpoint
 	managed   bool
+	owner     *syscall.Credential // the user that a server of Ingot's runs as
 }
 
 // externalMySQL returns a backend for the server at a URL,
@@ -90,7 +91,7 @@ func (c Config) localMySQL(s secret) (*mariadb, error) {
 	if err != nil {
 		return nil, err
 	}
-	m.managed = true
+	m.managed, m.owner = true, owner
 	data, first := filepath.Join(dir, "data"), filepath.Join(dir, "first.sql")
 	m.daemon = daemon.New(daemon.Spec{
 		Name: "MariaDB", Dir: dir, Owner: owner, Program: program, Data: data, PIDFile: filepath.Join(dir, "pid"),
@@ -250,6 +251,11 @@ func (m *mariadb) dropAlone(ctx context.Context, i *instance) error {
 			return err
 		}
 		if err := m.exec(ctx, "DROP USER IF EXISTS "+account(i.user(b))); err != nil {
+			return err
+		}
+	}
+	if m.managed { // only the data on these servers is saved
+		if err := m.dropTemporary(ctx, i); err != nil {
 			return err
 		}
 	}

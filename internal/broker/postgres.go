@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/url"
 	"strings"
+	"syscall"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/stdlib"
@@ -27,8 +28,10 @@ type postgres struct {
 	admin   querier         // pool, or one of its connections
 	daemon  *daemon.Daemon  // nil for an external server
 	at      endpoint
-	managed bool   // the server is run by Ingot alone
-	bin     string // the directory of its programs
+	managed bool                // the server is run by Ingot alone
+	bin     string              // the directory of its programs
+	dir     string              // the directory of a server that Ingot runs
+	owner   *syscall.Credential // the user it runs as
 }
 
 // externalPostgres returns a backend for the server at a URL.

@@ -45,7 +45,7 @@ func (c Config) localPostgres(s secret) (*postgres, error) {
 	}
 	config.Password = password
 	p := newPostgres(local, config, at)
-	p.managed, p.bin = true, bin
+	p.managed, p.bin, p.dir, p.owner = true, bin, dir, owner
 	args := []string{"-D", data}
 	for _, setting := range []string{
 		"listen_addresses=" + loopbackAddr.String(), "port=" + strconv.Itoa(port), "unix_socket_directories=",

@@ -64,6 +64,9 @@ func (i *instance) hash() string     { return hash("instance", i.ID) }
 func (i *instance) database() string { return "db" + i.hash() }
 func (i *instance) owner() string    { return "own" + i.hash() }
 
+// temporary is a user, or the beginning of its name, that exists while data is saved or loaded.
+func (i *instance) temporary() string { return "tmp" + i.hash() }
+
 func (i *instance) user(b *binding) string { return "u" + hash("binding", i.ID, b.ID) }
 
 // clone returns a copy that can be changed and saved while others read.

@@ -62,14 +62,17 @@ func (r *restoring) services(ctx context.Context, _ *backup.Manifest) error {
 	if err != nil {
 		return err
 	}
-	n, err := broker.Restore(ctx, broker.Config{Dir: dir, Keys: keys, Log: r.Log}, func(name string) (io.ReadCloser, error) {
+	done, err := broker.Restore(ctx, broker.Config{Dir: dir, Keys: keys, Log: r.Log}, func(name string) (io.ReadCloser, error) {
 		return r.root.Open(dumpsDir + "/" + name)
 	})
 	if err != nil {
 		return fmt.Errorf("services: %w; --skip-services restores everything else", err)
 	}
-	if n > 0 {
-		r.Tell(fmt.Sprintf("Restored %d service instances", n))
+	if done.Instances > 0 {
+		r.Tell(fmt.Sprintf("Restored %d service instances", done.Instances))
+	}
+	for _, what := range done.Lost {
+		r.Tell("Not restored: " + what)
 	}
 	return nil
 }

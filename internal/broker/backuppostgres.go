@@ -1,0 +1,179 @@
+package broker
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+
+	"github.com/jackc/pgx/v5"
+
+	"ingot/internal/base/daemon"
+)
+
+// program returns one of PostgreSQL's programs. It runs as the user of the server.
+func (p *postgres) program(ctx context.Context, env []string, name string, args ...string) *exec.Cmd {
+	return daemon.Command(ctx, p.owner, "/", env, filepath.Join(p.bin, name), args...)
+}
+
+// client returns one of PostgreSQL's programs that connects to an instance's database.
+func (p *postgres) client(ctx context.Context, i *instance, user, password, name string, args ...string) *exec.Cmd {
+	env := []string{"PGPASSWORD=" + password, "PGCONNECT_TIMEOUT=10", "PGSSLMODE=disable", "PGOPTIONS=-c default_transaction_read_only=off"}
+	return p.program(ctx, env, name, append([]string{"-h", p.at.host, "-p", strconv.Itoa(p.at.port), "-U", user, "-d", i.database()}, args...)...)
+}
+
+// dump runs as the administrator: pg_dump calls no functions of the database and reads
+// no views.
+func (p *postgres) dump(ctx context.Context, i *instance, w io.Writer) error {
+	return pipe(p.client(ctx, i, p.config.User, p.config.Password, "pg_dump", "--format=custom"), nil, w)
+}
+
+func (p *postgres) before(*instance, io.Reader) error { return nil }
+
+// after loads the data as a temporary user. Loading calls the tenant's functions, for
+// example those of check constraints, and a function can return to the user that has
+// logged in: so it is not enough that the administrator switches to the owner.
+func (p *postgres) after(ctx context.Context, i *instance, open opener) (missing lost, err error) {
+	err = p.alone(ctx, i, func(p *postgres) error {
+		list, err := p.toLoad(ctx, i, open)
+		if err != nil {
+			return err
+		}
+		err = p.withTemporary(ctx, i, func(password string) error {
+			missing, err = p.load(ctx, i, password, list, open)
+			return err
+		})
+		// This connection is from before: it fails if the server has crashed meanwhile.
+		return errors.Join(err, p.exec(ctx, "SELECT 1"))
+	})
+	return missing, err
+}
+
+// withTemporary calls f while there is a user with the rights of the instance's owner.
+func (p *postgres) withTemporary(ctx context.Context, i *instance, f func(password string) error) error {
+	password := newNonce()
+	verifier, err := scram(password)
+	if err != nil {
+		return err
+	}
+	user, owner := quote(i.temporary()), quote(i.owner())
+	err = p.exec(ctx, fmt.Sprintf("CREATE ROLE %s LOGIN INHERIT NOSUPERUSER PASSWORD '%s' IN ROLE %s", user, verifier, owner))
+	if err != nil {
+		return err
+	}
+	err = f(password)
+	ctx = context.WithoutCancel(ctx)
+	return errors.Join(err, p.inside(ctx, i, func(conn *pgx.Conn) error {
+		if _, err := conn.Exec(ctx, "SELECT pg_catalog.pg_terminate_backend(pid) FROM pg_catalog.pg_stat_activity WHERE usename OPERATOR(pg_catalog.=) $1", i.temporary()); err != nil {
+			return err
+		}
+		return inTx(ctx, conn, "REASSIGN OWNED BY "+user+" TO "+owner, "DROP OWNED BY "+user, "DROP ROLE "+user)
+	}))
+}
+
+// An extension in a list of pg_restore, or its comment.
+var extensionEntry = regexp.MustCompile(`^\d+; \d+ \d+ (?:EXTENSION - |COMMENT - EXTENSION )"?([^" ]+)"? `)
+
+// toLoad returns the list of what is in the dump, as pg_restore expects it, without the
+// extensions that the database has: they belong to the administrator.
+func (p *postgres) toLoad(ctx context.Context, i *instance, open opener) ([]byte, error) {
+	has := map[string]bool{}
+	err := p.inside(ctx, i, func(conn *pgx.Conn) error {
+		rows, err := conn.Query(ctx, "SELECT extname FROM pg_catalog.pg_extension")
+		if err != nil {
+			return err
+		}
+		names, err := pgx.CollectRows(rows, pgx.RowTo[string])
+		for _, name := range names {
+			has[name] = true
+		}
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	r, err := open()
+	if err != nil {
+		return nil, err
+	}
+	defer r.Close()
+	var all, kept bytes.Buffer
+	if err := pipe(p.program(ctx, nil, "pg_restore", "--list"), r, &all); err != nil {
+		return nil, err
+	}
+	for line := range bytes.Lines(all.Bytes()) {
+		if found := extensionEntry.FindSubmatch(line); len(found) > 1 && has[string(found[1])] {
+			continue
+		}
+		kept.Write(line)
+	}
+	return kept.Bytes(), nil
+}
+
+// load runs pg_restore, which goes on after errors. An error that ends it is the tenant's
+// too, who can close the connection: other instances have to be restored all the same.
+func (p *postgres) load(ctx context.Context, i *instance, password string, list []byte, open opener) (missing lost, err error) {
+	path := filepath.Join(p.dir, i.temporary()+".list")
+	if err := daemon.WriteFile(path, list, p.owner); err != nil {
+		return missing, err
+	}
+	defer os.Remove(path)
+	r, err := open()
+	if err != nil {
+		return missing, err
+	}
+	defer r.Close()
+	cmd := p.client(ctx, i, i.temporary(), password, "pg_restore", "--no-owner", "--role="+i.owner(), "--use-list="+path)
+	var first head
+	var last tail
+	cmd.Stdin, cmd.Stderr = r, io.MultiWriter(&first, &last)
+	err = cmd.Run()
+	var exit *exec.ExitError
+	if err == nil || ctx.Err() != nil || !errors.As(err, &exit) {
+		return missing, errors.Join(err, ctx.Err())
+	}
+	if strings.HasPrefix(string(first), "pg_restore: error: connection to server") {
+		return missing, errors.New(strings.TrimSpace(string(last)))
+	}
+	return failures(string(first), string(last)), nil
+}
+
+// head keeps the beginning of what is written to it.
+type head []byte
+
+const maxHead = 64 << 10
+
+func (h *head) Write(p []byte) (int, error) {
+	*h = append(*h, p[:min(len(p), maxHead-len(*h))]...)
+	return len(p), nil
+}
+
+// failures reads the beginning and the end of what pg_restore writes about errors.
+func failures(first, last string) (missing lost) {
+	const entry, failed, ignored = "pg_restore: from TOC entry ", "pg_restore: error: ", "pg_restore: warning: errors ignored on restore: "
+	what, count := "data", 0
+	for line := range strings.Lines(first) {
+		if name, ok := strings.CutPrefix(line, entry); ok {
+			what = strings.Join(strings.Fields(name)[min(3, len(strings.Fields(name))):], " ") // after three numbers
+		} else if why, ok := strings.CutPrefix(line, failed); ok {
+			missing.add(what, strings.TrimPrefix(why, "could not execute query: "))
+			count++
+		}
+	}
+	lines := strings.Split(strings.TrimSpace(last), "\n")
+	end := lines[len(lines)-1]
+	all, ok := strings.CutPrefix(end, ignored)
+	if !ok {
+		missing.add("what follows", end)
+	} else if n, err := strconv.Atoi(all); err == nil {
+		missing.more += max(0, n-count)
+	}
+	return missing
+}

@@ -1,0 +1,125 @@
+package broker
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"io"
+)
+
+// script splits the output of mariadb-dump into statements.
+//
+// The text of routines, triggers and events is that of a tenant. It may look like the
+// end of a statement: then the rest is executed as statements of the tenant, with its
+// rights, and fails.
+type script struct {
+	from      *bufio.Reader
+	ahead     []byte // a line that was read too early
+	delimiter []byte
+}
+
+func newScript(r io.Reader) *script {
+	return &script{from: bufio.NewReaderSize(r, 1<<20), delimiter: plainEnd}
+}
+
+var (
+	plainEnd = []byte(";")
+	command  = []byte("DELIMITER ")
+	comment  = []byte("--")
+	sandbox  = []byte(`/*M!999999\-`) // for the program mariadb
+	// The lines that follow the text of a routine, a trigger or an event.
+	following = [][]byte{command, []byte("/*!50003 SET "), []byte("/*!50106 ")}
+
+	errLongStatement = errors.New("a statement is longer than a server accepts")
+)
+
+// next returns the next statement, and io.EOF at the end.
+func (s *script) next() (string, error) {
+	var text []byte
+	var in byte // the quote of a text that has not ended
+	for {
+		line, err := s.line()
+		if err != nil {
+			if errors.Is(err, io.EOF) && len(text) > 0 {
+				return string(text), nil // the server refuses what is not complete
+			}
+			return "", err
+		}
+		if len(text) == 0 {
+			bare := bytes.TrimSpace(line)
+			if to, ok := bytes.CutPrefix(bare, command); ok {
+				s.delimiter = bytes.Clone(to)
+				continue
+			}
+			if len(bare) == 0 || bytes.HasPrefix(bare, comment) || bytes.HasPrefix(bare, sandbox) {
+				continue
+			}
+		}
+		if text = append(text, line...); len(text) > maxPacket {
+			return "", errLongStatement
+		}
+		end, found := bytes.CutSuffix(bytes.TrimRight(text, " \r\n"), s.delimiter)
+		if bytes.Equal(s.delimiter, plainEnd) {
+			in = quoted(line, in)
+			found = found && in == 0
+		} else if found {
+			found = s.follows()
+		}
+		if found {
+			return string(end), nil
+		}
+	}
+}
+
+// follows reports whether the next line can follow the text of a routine. Quotes tell
+// nothing there: what they mean depends on the SQL mode of the routine.
+func (s *script) follows() bool {
+	line, err := s.line()
+	if err != nil {
+		return errors.Is(err, io.EOF)
+	}
+	s.ahead = line
+	for _, begin := range following {
+		if bytes.HasPrefix(line, begin) {
+			return true
+		}
+	}
+	return false
+}
+
+// line returns a line with its end.
+func (s *script) line() ([]byte, error) {
+	if line := s.ahead; line != nil {
+		s.ahead = nil
+		return line, nil
+	}
+	var line []byte
+	for {
+		part, err := s.from.ReadSlice('\n')
+		line = append(line, part...)
+		switch {
+		case len(line) > maxPacket:
+			return nil, errLongStatement
+		case err == nil, errors.Is(err, io.EOF) && len(line) > 0:
+			return line, nil
+		case !errors.Is(err, bufio.ErrBufferFull):
+			return nil, err
+		}
+	}
+}
+
+// quoted returns the quote that is open at the end of a line, where in is that at its
+// beginning; 0 means none.
+func quoted(line []byte, in byte) byte {
+	for n := 0; n < len(line); n++ {
+		switch c := line[n]; {
+		case in == 0 && (c == '\'' || c == '"' || c == '`'):
+			in = c
+		case in != 0 && c == in:
+			in = 0
+		case c == '\\' && in != 0 && in != '`':
+			n++
+		}
+	}
+	return in
+}
