@@ -430,7 +430,7 @@ func (s *System) startServices(ctx context.Context, b *frontend, dir *datadir.Di
 	}
 	// Before readiness, so that clients that wait for it find the routes.
 	publish(a)
-	if err := s.run(ctx, newAlerts(b, dir, r, names.client, client, c.Log)); err != nil {
+	if err := s.startAlerts(ctx, b, dir, r, names.client, client); err != nil {
 		return nil, err
 	}
 	b.health.Ready(partPlatform, nil)
