@@ -19,7 +19,7 @@ import (
 const (
 	// alertsFile is how far the events of apps were read, in the data directory.
 	alertsFile = "alerts.json"
-	// oldAlertsFile is its name until 0.1.0.
+	// oldAlertsFile is its name in builds before 0.1.0.
 	oldAlertsFile = "herald.json"
 )
 
