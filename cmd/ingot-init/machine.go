@@ -349,7 +349,7 @@ func (m *machine) membersExited(exits []exit) []action {
 		}
 		next, live := ended, m.state == starting || m.state == running
 		if live {
-			next = m.fate(x)
+			next = m.afterExit(x)
 		}
 		b.exit, b.reason = x, m.reasonOf(x)
 		if next == starting {

@@ -142,9 +142,9 @@ func (m *machine) memberUnhealthy(i int, reason string) []action {
 	}
 }
 
-// fate returns what follows the exit of a member: ended for the instance, starting if the
+// afterExit returns what follows the exit of a member: ended for the instance, starting if the
 // member is started again, and running if the others go on without it.
-func (m *machine) fate(x exit) state {
+func (m *machine) afterExit(x exit) state {
 	p := m.policy(x.member)
 	failed := x.status != 0 || m.members[x.member].failing != ""
 	switch {

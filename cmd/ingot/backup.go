@@ -21,7 +21,7 @@ type backupOptions struct {
 	BlobURL      string   `long:"blob-url" env:"INGOT_BLOB_URL" value-name:"URL" description:"Bucket of the server, if it has the flag"`
 	PostgresURL  string   `long:"postgres-url" env:"INGOT_POSTGRES_URL" value-name:"URL" description:"External PostgreSQL of the server's services, if it has the flag; its data is not in the backup"`
 	MySQLURL     string   `long:"mysql-url" env:"INGOT_MYSQL_URL" value-name:"URL" description:"External MariaDB of the server's services, if it has the flag; its data is not in the backup"`
-	Recipients   string   `long:"recipient" env:"INGOT_BACKUP_RECIPIENTS" value-name:"KEYS" description:"Public keys, age1…, of those who can read the backup, separated by commas; 'ingot backup keygen' creates one"`
+	Recipients   string   `long:"recipient" env:"INGOT_BACKUP_RECIPIENTS" needed:"yes" value-name:"KEYS" description:"Public keys, age1…, of those who can read the backup, separated by commas; 'ingot backup keygen' creates one"`
 	Keep         int      `long:"keep" env:"INGOT_BACKUP_KEEP" value-name:"N" description:"Remove all backups of the directory or bucket but the newest N afterwards (default: all are kept)"`
 	SkipServices bool     `long:"skip-services" env:"INGOT_BACKUP_SKIP_SERVICES" description:"Leave out the data of service instances"`
 	target       []string // what is not a flag
@@ -49,7 +49,7 @@ type backupKeygenOptions struct {
 type backupListOptions struct{ backupTargetOptions }
 
 type backupKeyOptions struct {
-	Key string `long:"key" env:"INGOT_BACKUP_KEY" value-name:"FILE" description:"File with the private key; if it is encrypted, its passphrase is asked for, or from INGOT_BACKUP_PASSPHRASE"`
+	Key string `long:"key" env:"INGOT_BACKUP_KEY" needed:"yes" value-name:"FILE" description:"File with the private key; if it is encrypted, its passphrase is asked for, or from INGOT_BACKUP_PASSPHRASE"`
 	ID  string `long:"id" value-name:"ID" description:"Backup of a directory or bucket (default: the newest)"`
 }
 

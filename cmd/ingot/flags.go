@@ -109,8 +109,7 @@ func (o edgeOptions) edge() system.EdgeConfig {
 	}
 }
 
-// mailOptions are the flags for outgoing mail, shared by every command that sends
-// notifications.
+// kubernetesOptions are the flags of --engine kubernetes.
 type kubernetesOptions struct {
 	KubernetesNamespace      string        `long:"kubernetes-namespace" env:"INGOT_KUBERNETES_NAMESPACE" value-name:"NAME" description:"Namespace of the Pods of apps, with --engine kubernetes"`
 	KubernetesImage          string        `long:"kubernetes-image" env:"INGOT_KUBERNETES_IMAGE" value-name:"IMAGE" description:"Stack image of Pods, preferably by digest; required with --engine kubernetes"`
@@ -202,7 +201,7 @@ func (p *process) parse() (*options, string, error) {
 	rest, err := parser.ParseArgs(p.args)
 	command := active(parser.Command)
 	if help := (*flags.Error)(nil); errors.As(err, &help) && help.Type == flags.ErrHelp {
-		return nil, command, &errHelp{help.Message}
+		return nil, command, &errHelp{helpText(help.Message, parser)}
 	}
 	if command == "backup" {
 		o.Backup.target = rest

@@ -101,7 +101,7 @@ func pagesOf(c *flags.Command, prefix string) []manpage.Page {
 	var pages []manpage.Page
 	for _, c := range c.Commands() {
 		line := prefix + " " + c.Name
-		page := manpage.Page{Name: strings.ReplaceAll(line, " ", "-"), Summary: c.ShortDescription, Synopsis: []string{line + " [FLAGS]"}, SeeAlso: []string{"ingot"}}
+		page := manpage.Page{Name: strings.ReplaceAll(line, " ", "-"), Summary: c.ShortDescription, Synopsis: usageLines(c, line), SeeAlso: []string{"ingot"}}
 		if c.LongDescription != "" {
 			page.Parts = append(page.Parts, manpage.Part{Title: "Description", Text: c.LongDescription})
 		}
@@ -113,9 +113,7 @@ func pagesOf(c *flags.Command, prefix string) []manpage.Page {
 			}
 			page.Parts = append(page.Parts, part)
 			if c.SubcommandsOptional {
-				page.Synopsis, page.Parts = append(page.Synopsis, line+" COMMAND [FLAGS]"), append(page.Parts, flagsOf(c))
-			} else {
-				page.Synopsis = []string{line + " COMMAND [FLAGS]"}
+				page.Parts = append(page.Parts, flagsOf(c))
 			}
 			pages = append(pages, page)
 			pages = append(pages, pagesOf(c, line)...)
@@ -137,7 +135,7 @@ func flagsOf(c *flags.Command) manpage.Part {
 		if o.ValueName != "" {
 			term += " " + o.ValueName
 		}
-		if o.Required {
+		if needed(o) {
 			text += " Required."
 		}
 		if len(o.Default) > 0 {

@@ -86,6 +86,37 @@ func TestManual(t *testing.T) {
 	}
 }
 
+// Help and manual page show the same lines of usage, with the arguments of the command and
+// the flags it cannot do without.
+func TestUsageLines(t *testing.T) {
+	t.Parallel()
+	synopsis := map[string][]string{}
+	for _, page := range manual() {
+		synopsis[page.Name] = page.Synopsis
+	}
+	for command, want := range map[string][]string{
+		"up":            {"ingot up [FLAGS]"},
+		"backup":        {"ingot backup TARGET --recipient KEYS [FLAGS]", "ingot backup COMMAND [FLAGS]"},
+		"backup list":   {"ingot backup list TARGET [FLAGS]"},
+		"backup keygen": {"ingot backup keygen --output FILE [FLAGS]"},
+		"backup prune":  {"ingot backup prune TARGET --keep N [FLAGS]"},
+		"backup verify": {"ingot backup verify TARGET --key FILE [FLAGS]"},
+		"restore":       {"ingot restore TARGET --key FILE [FLAGS]"},
+		"blob":          {"ingot blob COMMAND [FLAGS]"},
+		"blob copy":     {"ingot blob copy --from URL --to URL [FLAGS]"},
+		"db copy":       {"ingot db copy --from DIR|URL --to URL [FLAGS]"},
+		"broker check":  {"ingot broker check URL [FLAGS]"},
+	} {
+		out, errs, code := call(append(strings.Fields(command), "--help")...)
+		if usage := "Usage:\n  " + strings.Join(want, "\n  ") + "\n\n"; code != 0 || !strings.HasPrefix(out, usage) {
+			t.Errorf("help of %s: exit code %d, %s%s, want\n%s", command, code, out, errs, usage)
+		}
+		if got := synopsis["ingot-"+strings.ReplaceAll(command, " ", "-")]; !slices.Equal(got, want) {
+			t.Errorf("the manual page of %s has the synopsis %q, want %q", command, got, want)
+		}
+	}
+}
+
 // groff formats every page without a warning.
 func TestManualFormatted(t *testing.T) {
 	t.Parallel()

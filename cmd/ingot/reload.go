@@ -30,7 +30,7 @@ func (p *process) reload(o reloadOptions) error {
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(p.out, "%s serves now. The process before finishes its requests and exits.\n", now)
+	fmt.Fprintf(p.out, "%s serves now. The previous process finishes its requests and exits.\n", now)
 	return nil
 }
 

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-var update = flag.Bool("update", false, "rewrite docs/dependencies.txt, docs/architecture.md and the import lists of doc.go files")
+var update = flag.Bool("update", false, "rewrite docs/dependencies.txt, the tables of docs/architecture.md and docs/decisions/README.md, and the import lists of doc.go files")
 
 const importListReason = "readers rely on the list of a package's imports; " +
 	"go test ./internal/archtest -update rewrites the lists"

@@ -26,17 +26,25 @@ func TestArchitectureTable(t *testing.T) {
 	table := packageTable(all, func(p pkg) string {
 		return packageComment(t, filepath.Join(p.Dir, "doc.go"))
 	})
-	file := filepath.Join(root(t), architectureFile)
+	checkTable(t, architectureFile, tableBegin, table+tableEnd, tableReason)
+}
+
+// checkTable compares a generated part of a document, which begins after a marker and ends
+// with one, and rewrites it if the tests run with -update.
+func checkTable(t *testing.T, name, begin, table, reason string) {
+	t.Helper()
+	file := filepath.Join(root(t), filepath.FromSlash(name))
 	content, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
 	}
-	head, rest, begins := strings.Cut(string(content), tableBegin)
-	_, tail, ends := strings.Cut(rest, tableEnd)
+	end := table[strings.LastIndex(table, "<!--"):]
+	head, rest, begins := strings.Cut(string(content), begin)
+	_, tail, ends := strings.Cut(rest, end)
 	if !begins || !ends {
-		t.Fatalf("%s has no markers for the table of packages", architectureFile)
+		t.Fatalf("%s has no markers for its table", name)
 	}
-	want := head + tableBegin + table + tableEnd + tail
+	want := head + begin + table + tail
 	switch {
 	case want == string(content):
 	case *update:
@@ -44,7 +52,7 @@ func TestArchitectureTable(t *testing.T) {
 			t.Fatal(err)
 		}
 	default:
-		report(t, tableReason, []string{architectureFile + ": the table of packages does not match the code"})
+		report(t, reason, []string{name + ": the table does not match"})
 	}
 }
 

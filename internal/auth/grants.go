@@ -135,7 +135,7 @@ func (s *Server) grantPassword(ctx context.Context, c *Client, form url.Values, 
 // grantPasscode redeems a passcode. Passcodes are random and long, so guesses
 // are limited by address alone: an attacker cannot lock out users.
 func (s *Server) grantPasscode(ctx context.Context, c *Client, passcode string, requested []string, from string) (*tokenResponse, error) {
-	right, err := s.guard.stranger(from)
+	right, err := s.guard.takeCodeAttempt(from)
 	if err != nil {
 		return nil, err
 	}

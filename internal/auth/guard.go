@@ -465,9 +465,9 @@ func (g *guard) unlock(who subject) {
 	}
 }
 
-// stranger takes an attempt to guess a one-time code, which belongs to no
+// takeCodeAttempt takes an attempt to guess a one-time code, which belongs to no
 // account, from the limit of the address. A correct one is given back.
-func (g *guard) stranger(from string) (giveBack func(), err error) {
+func (g *guard) takeCodeAttempt(from string) (giveBack func(), err error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	now, address := g.now(), g.address(from)

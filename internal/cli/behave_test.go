@@ -379,3 +379,29 @@ func TestPushRolling(t *testing.T) {
 		t.Errorf("the manifest changes what runs:\n%s", m)
 	}
 }
+
+// Ingot passes credentials on at each start; for another platform the advice is that of the
+// cf CLI.
+func TestCredentialsTip(t *testing.T) {
+	t.Parallel()
+	for platform, want := range map[string]string{"ingot": "restart", "another": "restage"} {
+		w := loggedIn(t)
+		w.change(t, func(c *config.Config) {
+			if platform != "ingot" {
+				c.Links.Notifications = ""
+			}
+		})
+		w.api.instead["GET /v3/service_instances"] = func(*http.Request) (int, any) {
+			return 200, list(object{"guid": "si-guid", "name": "db", "type": "user-provided", "created_at": stamp})
+		}
+		for _, c := range []struct {
+			args []string
+			app  string
+		}{{[]string{"bind-service", "shop", "db"}, "shop"}, {[]string{"update-user-provided-service", "db", "-t", "x"}, "APP"}} {
+			out, errs, code := w.run(c.args...)
+			if tip := "TIP: Use 'ingot " + want + " " + c.app + "'"; code != 0 || !strings.Contains(out, tip) {
+				t.Errorf("%v on %s: exit code %d, %s%s, want %q", c.args, platform, code, out, errs, tip)
+			}
+		}
+	}
+}

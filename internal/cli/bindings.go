@@ -68,10 +68,20 @@ func (c *bindServiceCommand) run(ctx context.Context, s *session) (result, error
 	res, err := s.operate(ctx, reply, c.Wait, "binding", instance.Name, "Binding of service instance "+instance.Name)
 	if err == nil {
 		// An app that is not running uses the binding when it starts.
-		how := map[bool]string{true: "restage", false: "start"}[app.State == "STARTED"]
+		how := map[bool]string{true: s.useCredentials(), false: "start"}[app.State == "STARTED"]
 		s.say("TIP: Use '%s %s %s' to make the credentials available to the app.", s.w.Program, how, app.Name)
 	}
 	return res, err
+}
+
+// useCredentials returns the command that gives running apps the credentials of their
+// services. Ingot passes them on at each start; of Cloud Foundry the cf CLI says that apps
+// have to be staged.
+func (s *session) useCredentials() string {
+	if s.cfg.Links.Notifications != "" { // only Ingot has this link
+		return "restart"
+	}
+	return "restage"
 }
 
 type unbindServiceCommand struct {

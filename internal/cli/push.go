@@ -15,7 +15,7 @@ import (
 
 type pushCommand struct {
 	pushFlags
-	Watch  bool `long:"watch" description:"Keep watching the folder and run every change; Ctrl-C ends it"`
+	Watch  bool `long:"watch" description:"Keep watching the folder and run every change; press Ctrl-C to stop"`
 	NoLogs bool `long:"no-logs" description:"With --watch, do not show the app's log"`
 	Args   struct {
 		App string `positional-arg-name:"APP"`

@@ -177,6 +177,6 @@ func (c *updateProvidedCommand) run(ctx context.Context, s *session) (result, er
 		return nil, err
 	}
 	s.ok()
-	s.say("TIP: Use '%s restage APP' to make the change available to bound apps.", s.w.Program)
+	s.say("TIP: Use '%s %s APP' to make the change available to bound apps.", s.w.Program, s.useCredentials())
 	return &made{"service", instance.Name, instance.GUID, true}, nil
 }

@@ -20,7 +20,7 @@ import (
 
 var devEntry = &command{
 	name: "dev", group: groupApps, summary: "Push the app of a folder and every change to it", args: "[APP] [flags]", need: aSpace, progress: true,
-	about:   "The same as push --watch. APP can be omitted: it is the app of the manifest or, without one, has the name of the folder. Ctrl-C ends it; the app keeps running.",
+	about:   "The same as push --watch. APP can be omitted: it is the app of the manifest or, without one, has the name of the folder. Press Ctrl-C to stop; the app keeps running.",
 	example: []string{"dev", "dev my-app -p public --no-logs"}, make: func() runner { return &devCommand{} },
 }
 
@@ -115,7 +115,7 @@ func (c *pushCommand) watch(ctx context.Context, s *session, p plan, app client.
 	if why := w.folders.Degraded(); why != nil {
 		s.say("The system cannot report changes (%v): files are compared every %s.", why, watch.DefaultPoll)
 	}
-	s.say("Watching %s. Ctrl-C ends it; the app keeps running.", p.path)
+	s.say("Watching %s. Press Ctrl-C to stop; the app keeps running.", p.path)
 	logs, stop := context.WithCancel(ctx)
 	if !c.NoLogs {
 		defer w.showLogs(logs)()

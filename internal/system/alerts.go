@@ -2,11 +2,13 @@ package system
 
 import (
 	"context"
-	"log/slog"
+	"errors"
+	"fmt"
+	"io/fs"
 	"net/http"
+	"os"
 
 	"ingot/internal/auth"
-	"ingot/internal/base/background"
 	"ingot/internal/base/datadir"
 	"ingot/internal/base/uaaclient"
 	"ingot/internal/platform"
@@ -14,11 +16,32 @@ import (
 	"ingot/internal/platform/logs"
 )
 
-// newAlerts returns the service that notifies developers of crashes of their apps.
+const (
+	// alertsFile is how far the events of apps were read, in the data directory.
+	alertsFile = "alerts.json"
+	// oldAlertsFile is its name in builds before 0.1.0.
+	oldAlertsFile = "herald.json"
+)
+
+// alertsPosition returns the path of alertsFile. A file with the old name is newer than one
+// with the new name, because only an older version writes it: it replaces the other.
+func alertsPosition(dir *datadir.Dir) (string, error) {
+	path := dir.File(alertsFile)
+	if err := os.Rename(dir.File(oldAlertsFile), path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return "", fmt.Errorf("alerts: %w", err)
+	}
+	return path, nil
+}
+
+// startAlerts starts the service that notifies developers of crashes of their apps.
 // It is a client of the notification service.
-func newAlerts(b *frontend, dir *datadir.Dir, r *runtime, uaa *uaaclient.Client, client *http.Client, log *slog.Logger) background.Service {
+func (s *System) startAlerts(ctx context.Context, b *frontend, dir *datadir.Dir, r *runtime, uaa *uaaclient.Client, client *http.Client) error {
+	file, err := alertsPosition(dir)
+	if err != nil {
+		return err
+	}
 	c := alerts.Config{
-		Store: r.store, File: dir.File("herald.json"), Lead: leadOf(r.cluster, "alerts"), Log: log,
+		Store: r.store, File: file, Lead: leadOf(r.cluster, "alerts"), Log: s.config.Log,
 		Lines: func(ctx context.Context, app string, n int) ([]platform.LogLine, error) {
 			return r.logs.Read(ctx, app, logs.ReadQuery{Limit: n, Descending: true})
 		},
@@ -27,5 +50,5 @@ func newAlerts(b *frontend, dir *datadir.Dir, r *runtime, uaa *uaaclient.Client,
 	if !r.cluster.Alone() {
 		c.States = r.store
 	}
-	return alerts.New(c)
+	return s.run(ctx, alerts.New(c))
 }

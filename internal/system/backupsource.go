@@ -145,7 +145,8 @@ var savedFiles = []struct {
 	name string
 	may  bool
 }{
-	{datadir.SecretsDir, false}, {"version.json", false}, {"engine.json", true}, {"herald.json", true},
+	{datadir.SecretsDir, false}, {"version.json", false}, {"engine.json", true},
+	{alertsFile, true}, {oldAlertsFile, true}, // the old one while a server of an older version runs
 	{"notifications", true}, {servicesDir + "/broker", true},
 	// The credentials of service bindings have an address of this network.
 	{containersDir + "/network.json", true},

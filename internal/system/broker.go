@@ -35,7 +35,7 @@ func (s *System) openBroker(dir *datadir.Dir, secrets *datadir.Secrets, r *runti
 	}
 	reach := broker.Reach{}
 	if e, ok := r.engine.(*container.Engine); ok {
-		reach = broker.Reach{Host: e.Gateway(), From: e.Subnet(), Owner: func(a netip.Addr) string { return e.Labels(a)[controller.LabelApp] }, Listen: gatewayPorts{s.place.sockets}.TCP}
+		reach = broker.Reach{Host: e.Gateway(), From: e.Subnet(), Owner: func(a netip.Addr) string { return e.Labels(a)[controller.LabelApp] }, Listen: gatewayPorts{s.handover.sockets}.TCP}
 	}
 	var notifications *broker.NotificationService
 	if own, ok := a.(*auth.Server); ok {

@@ -83,7 +83,7 @@ func (s *System) openInside(ctx context.Context, b *frontend, r *runtime) error 
 		if ip := connlimit.Address(one.listener.Addr()); ip.IsUnspecified() {
 			continue // it listens on the gateway, too
 		}
-		opened, err := gatewayPorts{s.place.sockets}.TCP(ctx, at)
+		opened, err := gatewayPorts{s.handover.sockets}.TCP(ctx, at)
 		if err != nil {
 			return fmt.Errorf("apps could not connect to the platform: %w", err)
 		}
@@ -94,7 +94,7 @@ func (s *System) openInside(ctx context.Context, b *frontend, r *runtime) error 
 	for port, to := range in.Forwarded {
 		at := netip.AddrPortFrom(e.Gateway(), port)
 		listen := func(ctx context.Context, _ string) (net.Listener, error) {
-			return gatewayPorts{s.place.sockets}.TCP(ctx, at)
+			return gatewayPorts{s.handover.sockets}.TCP(ctx, at)
 		}
 		if err := s.runAs(ctx, stepEdge, &instancenet.Forwarder{At: at, To: to, Owner: owner, Listen: listen, Log: log}); err != nil {
 			// The rest works without it.
@@ -106,7 +106,7 @@ func (s *System) openInside(ctx context.Context, b *frontend, r *runtime) error 
 	ours := &dns.PlatformNames{Store: r.store, Own: append(ownNames(s.config), in.Names...), Log: log}
 	at := netip.AddrPortFrom(e.Gateway(), dnsPort)
 	server := dns.New(dns.Config{
-		Listen: at, Answer: e.Gateway(), Ours: ours.Has, May: subnet.Contains, Listeners: gatewayPorts{s.place.sockets}, Log: log,
+		Listen: at, Answer: e.Gateway(), Ours: ours.Has, May: subnet.Contains, Listeners: gatewayPorts{s.handover.sockets}, Log: log,
 		Internal: func(name string) ([]netip.Addr, bool, bool) {
 			if !ours.Internal(name) {
 				return nil, false, false

@@ -91,6 +91,11 @@ func readRelease(t *testing.T, c Config) {
 			t.Errorf("%s: %s", path, difference)
 		}
 	}
+	for name, want := range map[string]bool{alertsFile: true, oldAlertsFile: false} {
+		if _, err := os.Stat(filepath.Join(c.DataDir, name)); (err == nil) != want {
+			t.Errorf("%s: %v, want that it exists: %v", name, err, want)
+		}
+	}
 	// What is sealed can be read, and a droplet of the release runs.
 	app := f.list("/v3/apps?names=app")[0]["guid"].(string)
 	if a := f.ask(http.MethodGet, "/v3/apps/"+app+"/environment_variables", nil); !strings.Contains(a.body, "green") {

@@ -105,10 +105,10 @@ func (s *Succession) start(ctx context.Context) error {
 	set, err := sockets.New(log, inherited...)
 	if err == nil {
 		first := s.current
-		first.place.sockets = set
+		first.handover.sockets = set
 		if before != nil {
 			log.Info("taking over from the running server", "server", before.String())
-			first.place.adopt = func() (*datadir.Dir, error) { return takeOver(c, before) }
+			first.handover.adopt = func() (*datadir.Dir, error) { return takeOver(c, before) }
 		}
 		err = first.Start(ctx)
 	}
@@ -271,7 +271,9 @@ func (s *Succession) notify(err error) {
 }
 
 // Sockets implements handover.Work.
-func (s *Succession) Sockets() ([]sockets.Socket, error) { return s.Current().place.sockets.Sockets() }
+func (s *Succession) Sockets() ([]sockets.Socket, error) {
+	return s.Current().handover.sockets.Sockets()
+}
 
 // Yield implements handover.Work.
 func (s *Succession) Yield() (*os.File, error) {
@@ -281,7 +283,7 @@ func (s *Succession) Yield() (*os.File, error) {
 		return nil, err
 	}
 	s.Current().yield()
-	return s.Current().place.dir.Lock()
+	return s.Current().handover.dir.Lock()
 }
 
 // Resume implements handover.Work: it continues with a new server in this process.
@@ -302,12 +304,12 @@ func (s *Succession) Resume(why error) error {
 		close(s.over)
 		return s.err
 	}
-	next.place.sockets.Open()
+	next.handover.sockets.Open()
 	s.mu.Lock()
 	s.current = next
 	s.mu.Unlock()
 	before.release()
-	next.place.sockets.KeepWith(s.options.Manager.Keeper())
+	next.handover.sockets.KeepWith(s.options.Manager.Keeper())
 	s.leaving.Go("drain", func() { before.finish(s.cut) })
 	return nil
 }
@@ -322,9 +324,9 @@ func (s *Succession) again(before *System) (*System, error) {
 	if err != nil {
 		return nil, err
 	}
-	next.place.sockets = set
-	next.place.adopt = func() (*datadir.Dir, error) {
-		lock, err := before.place.dir.Lock()
+	next.handover.sockets = set
+	next.handover.adopt = func() (*datadir.Dir, error) {
+		lock, err := before.handover.dir.Lock()
 		if err != nil {
 			return nil, err
 		}

@@ -64,7 +64,7 @@ type System struct {
 	calls     safedial.OwnCalls
 	generated atomic.Pointer[datadir.Generated]
 	engine    atomic.Pointer[engine.Description]
-	place     place
+	handover  handoverState
 	// linkServer is the built-in authorization server of a server on loopback.
 	linkServer atomic.Pointer[auth.Server]
 }
@@ -163,7 +163,7 @@ func (s *System) Database() string {
 
 func (s *System) start(ctx context.Context) error {
 	c := s.config
-	dir, ports, err := s.takePlace(ctx)
+	dir, ports, err := s.lockAndListen(ctx)
 	if err != nil {
 		return err
 	}
@@ -210,7 +210,7 @@ func (s *System) start(ctx context.Context) error {
 	if err := s.run(ctx, b.gateway); err != nil {
 		return err
 	}
-	s.place.runtime = r
+	s.handover.runtime = r
 	if err := s.serveForwarded(ctx, b, r); err != nil {
 		return err
 	}
@@ -430,7 +430,7 @@ func (s *System) startServices(ctx context.Context, b *frontend, dir *datadir.Di
 	}
 	// Before readiness, so that clients that wait for it find the routes.
 	publish(a)
-	if err := s.run(ctx, newAlerts(b, dir, r, names.client, client, c.Log)); err != nil {
+	if err := s.startAlerts(ctx, b, dir, r, names.client, client); err != nil {
 		return nil, err
 	}
 	b.health.Ready(partPlatform, nil)

@@ -204,7 +204,7 @@ func TestHealthComesBeforeReadiness(t *testing.T) {
 	c := testConfig(t)
 	s := newSystem(t, c)
 	t.Cleanup(s.unwind)
-	dir, ports, err := s.takePlace(t.Context())
+	dir, ports, err := s.lockAndListen(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}

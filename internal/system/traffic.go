@@ -30,22 +30,22 @@ type traffic struct {
 // service adds this server's requests from time to time, and when it stops.
 func (t *traffic) service() background.Service {
 	every := background.Every(trafficInterval, t.flush)
-	return &lastly{every, func() {
+	return &afterStop{every, func() {
 		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 		defer cancel()
 		t.flush(ctx)
 	}}
 }
 
-// lastly is a service that does something when it has stopped.
-type lastly struct {
+// afterStop is a service with a function that runs when it has stopped.
+type afterStop struct {
 	background.Service
-	last func()
+	then func()
 }
 
-func (l *lastly) Stop() {
-	l.Service.Stop()
-	l.last()
+func (s *afterStop) Stop() {
+	s.Service.Stop()
+	s.then()
 }
 
 func countsOf(s router.Stats) platform.Traffic {

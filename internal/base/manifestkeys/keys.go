@@ -120,7 +120,7 @@ var table = map[Level][]Key{
 		{Name: "cpu-weight", Type: number, Default: "100", Example: "cpu-weight: 50", About: "Its share of the processor among the members of the instance, from 1 to 10000"},
 		{Name: "depends_on", Type: list, Default: "none", Example: "depends_on: [setup]", About: "Sidecars, or 'main', that must be up before it starts"},
 		{Name: "before", Type: text, Default: "none", Example: "before: main", About: "The main process starts when the sidecar is up"},
-		{Name: "restart", Type: text, Default: "the instance ends", Example: "restart: on-failure", About: "never, on-failure or always: what follows the sidecar's exit"},
+		{Name: "restart", Type: text, Default: "the instance is restarted", Example: "restart: on-failure", About: "never, on-failure or always: what follows the sidecar's exit"},
 		{Name: "optional", Type: boolean, Default: "false", Example: "optional: true", About: "The instance lives and is ready without it"},
 		{Name: "ports", Type: list, Default: "none", Example: "ports: [9090]", About: "Ports it listens on; checks use the first"},
 		{Name: "env", Type: object, Default: "none", Example: "env: {LEVEL: debug}", About: "Variables of its own"},

@@ -63,9 +63,9 @@ type World struct {
 	// Kicks counts how often the delivery was woken.
 	Kicks int
 
-	faces  map[int]http.Handler
-	Routes map[int][]web.Route
-	tokens map[string]string
+	handlers map[int]http.Handler
+	Routes   map[int][]web.Route
+	tokens   map[string]string
 }
 
 // New returns a service on an empty store with the built-in templates.
@@ -80,7 +80,7 @@ func Limited(t *testing.T, limits notify.Limits) *World {
 		t.Fatal(err)
 	}
 	w := &World{
-		t: t, Store: store, faces: map[int]http.Handler{}, Routes: map[int][]web.Route{}, tokens: map[string]string{},
+		t: t, Store: store, handlers: map[int]http.Handler{}, Routes: map[int][]web.Route{}, tokens: map[string]string{},
 		Directory: &Directory{Users: map[string]string{}, Members: map[string][]string{}},
 	}
 	for _, builtIn := range []notify.Template{template.Default(), template.DefaultV2()} {
@@ -116,7 +116,7 @@ func Limited(t *testing.T, limits notify.Limits) *World {
 			description = httpext.DescriptionV2
 		}
 		httpext.Register(g, httpext.Options{Store: store, Service: w.Service, Unsubscriber: w.Unsubscriber, Kick: kick, Mailbox: w.Mailbox, Description: description, Log: quiet})
-		w.faces[version], w.Routes[version] = web.Pipeline(mux, format, quiet), mux.Routes()
+		w.handlers[version], w.Routes[version] = web.Pipeline(mux, format, quiet), mux.Routes()
 	}
 	return w
 }
@@ -201,7 +201,7 @@ func (w *World) Call(version int, bearer, method, path, body string, headers ...
 		r.Header.Set(headers[i], headers[i+1])
 	}
 	recorder := httptest.NewRecorder()
-	w.faces[version].ServeHTTP(recorder, r)
+	w.handlers[version].ServeHTTP(recorder, r)
 	a := Answer{w.t, recorder.Code, recorder.Result().Header, recorder.Body.String()}
 	w.judge(version, r, a)
 	return a

@@ -138,8 +138,8 @@ func New(o Options) *Delivery {
 
 // Kick signals that there is work to do.
 func (d *Delivery) Kick() {
-	d.expansions.poke()
-	d.claims.poke()
+	d.expansions.send()
+	d.claims.send()
 }
 
 // stopTimeout is how long Stop may take to record delivered messages.
@@ -308,9 +308,9 @@ func (d *Delivery) Purge(ctx context.Context) {
 // finished is called after each commit.
 func (d *Delivery) finished(again bool) {
 	if again {
-		d.claims.poke() // a message may be due earlier
+		d.claims.send() // a message may be due earlier
 	}
 	if d.calls.made.Swap(false) {
-		d.calls.wake.poke()
+		d.calls.wake.send()
 	}
 }

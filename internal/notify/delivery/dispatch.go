@@ -49,7 +49,7 @@ func (f *inFlight) add(n int) {
 	f.metrics.setInFlight(f.n)
 	f.mu.Unlock()
 	if n < 0 {
-		f.landed.poke()
+		f.landed.send()
 	}
 }
 

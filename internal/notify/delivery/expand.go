@@ -183,7 +183,7 @@ func (d *Delivery) chunk(ctx context.Context, e *expansion) (t turn) {
 	case err == nil:
 		s.Cursor = to
 		d.o.Extended(s.ClientID, len(members))
-		d.claims.poke()
+		d.claims.send()
 	case errors.Is(err, notify.ErrTooMany):
 		// Retrying cannot help. The recipients already added get the message.
 		d.o.Metrics.cutOff()

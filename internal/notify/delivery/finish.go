@@ -77,7 +77,7 @@ func (f *finisher) put(o notify.Outcome) (wait chan struct{}) {
 	}
 	f.pending = append(f.pending, o)
 	if n := len(f.pending); n == 1 || n == enough || wait != nil {
-		f.wake.poke()
+		f.wake.send()
 	}
 	return wait
 }
@@ -199,12 +199,12 @@ func (f *finisher) committed(batch []notify.Outcome, old int) {
 	f.finished(again)
 }
 
-// signal wakes one waiter; several pokes without a waiter count as one.
+// signal wakes one waiter; several sends without a waiter count as one.
 type signal chan struct{}
 
 func newSignal() signal { return make(signal, 1) }
 
-func (s signal) poke() {
+func (s signal) send() {
 	select {
 	case s <- struct{}{}:
 	default:

@@ -83,7 +83,7 @@ func (c *caller) work(ctx context.Context, webhook string) {
 			delete(c.queues, webhook)
 			c.held -= len(queue)
 			c.mu.Unlock()
-			c.wake.poke() // the queue has room again
+			c.wake.send() // the queue has room again
 			return
 		}
 		cb := queue[0]

@@ -68,7 +68,7 @@ type bundle struct {
 func setup(t *testing.T) *bundle {
 	t.Helper()
 	d := dbtest.Migrated(t, db.SQLite, platformdb.Migrations)
-	b := &bundle{t: t, store: platformdb.New(d), ear: &ear{}, now: time.Now().UTC(), file: filepath.Join(t.TempDir(), "herald.json")}
+	b := &bundle{t: t, store: platformdb.New(d), ear: &ear{}, now: time.Now().UTC(), file: filepath.Join(t.TempDir(), "alerts.json")}
 	b.update(func(tx platform.Tx) error {
 		org := &platform.Organization{Name: "o"}
 		if err := tx.Organizations().Insert(org); err != nil {
@@ -265,7 +265,7 @@ func TestServiceContract(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	backgroundtest.Stress(t, func(t *testing.T) background.Service {
-		return New(Config{Store: b.store, Notifier: &ear{}, File: filepath.Join(t.TempDir(), "herald.json")})
+		return New(Config{Store: b.store, Notifier: &ear{}, File: filepath.Join(t.TempDir(), "alerts.json")})
 	})
 }
 

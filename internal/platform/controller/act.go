@@ -31,7 +31,7 @@ func (p *pass) act() {
 		case doSignal:
 			p.spawnFor(a, "stop an instance", func(ctx context.Context) {
 				p.awaitPeers(ctx)
-				if d.gently {
+				if d.finishRequests {
 					p.drain(ctx, d.id)
 				}
 				if ctx.Err() == nil { // otherwise the next server does it

@@ -147,7 +147,7 @@ func (r *rollout) shrink(keep int) {
 		ready += r.ready(process)
 	}
 	for sum > keep {
-		process := r.victim(keep == 0 || ready > r.d.Original)
+		process := r.processToShrink(keep == 0 || ready > r.d.Original)
 		if process == nil {
 			return
 		}
@@ -159,9 +159,9 @@ func (r *rollout) shrink(keep int) {
 	}
 }
 
-// victim returns the process that loses its last instance: the first whose last one does
+// processToShrink returns the process that loses its last instance: the first whose last one does
 // not accept requests or, if it may be one that does, the first that has instances.
-func (r *rollout) victim(ready bool) *platform.Process {
+func (r *rollout) processToShrink(ready bool) *platform.Process {
 	var found *platform.Process
 	for _, process := range r.from {
 		switch {

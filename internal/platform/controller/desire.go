@@ -22,9 +22,9 @@ func (p *pass) desire() {
 	}
 }
 
-// gently reports whether instances of a process that stop should finish their requests
+// finishesRequests reports whether instances of a process that stop should finish their requests
 // first: those that a deployment replaces.
-func (p *pass) gently(guid string) bool {
+func (p *pass) finishesRequests(guid string) bool {
 	return !p.goal.idle && p.goal.app != nil && p.typeOf(slotKey{process: guid}) == platform.WebProcess &&
 		(p.goal.deployment != nil || p.goal.processes[guid] == nil)
 }
@@ -53,9 +53,9 @@ func (p *pass) desireProcess(guid string, slots map[int][]slotKey, room *int) {
 		keep := p.choose(slots[index], version)
 		for _, at := range slots[index] {
 			if at == keep {
-				p.step(at, event{kind: evDesire, version: version, gently: p.gently(guid)})
+				p.step(at, event{kind: evDesire, version: version, finishRequests: p.finishesRequests(guid)})
 			} else {
-				p.step(at, event{kind: evDesire, gently: p.gently(guid)})
+				p.step(at, event{kind: evDesire, finishRequests: p.finishesRequests(guid)})
 			}
 		}
 	}

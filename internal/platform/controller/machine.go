@@ -86,16 +86,16 @@ var eventNames = [...]string{
 func (k eventKind) String() string { return eventNames[k] }
 
 type event struct {
-	kind    eventKind
-	version string // evDesire
-	gently  bool   // evDesire: when stopping, wait for requests to finish first
-	text    string // the reason
-	sidecar string // evFailing: the source of the sidecar that the kernel has killed, if any
-	status  int    // evEnded, evSidecar: the exit status; 0 also if unknown
-	reason  string // evSidecar: why, if more is known than the status
-	moved   string // evEnded: its machine is being vacated or was lost, for this reason
-	ready   bool   // evHealthy: it is ready, too
-	seq     uint64 // of the record with the event, if any
+	kind           eventKind
+	version        string // evDesire
+	finishRequests bool   // evDesire: when stopping, wait for requests to finish first
+	text           string // the reason
+	sidecar        string // evFailing: the source of the sidecar that the kernel has killed, if any
+	status         int    // evEnded, evSidecar: the exit status; 0 also if unknown
+	reason         string // evSidecar: why, if more is known than the status
+	moved          string // evEnded: its machine is being vacated or was lost, for this reason
+	ready          bool   // evHealthy: it is ready, too
+	seq            uint64 // of the record with the event, if any
 	// Of evCreated:
 	host, internal string
 	ports          []platform.InstancePort
@@ -122,11 +122,11 @@ var actionNames = [...]string{"create", "cancel", "follow", "signal", "remove", 
 func (k actionKind) String() string { return actionNames[k] }
 
 type action struct {
-	kind   actionKind
-	id     string // of the instance: the slot may already have another
-	text   string
-	crash  crash
-	gently bool // doSignal: wait for its requests to finish first
+	kind           actionKind
+	id             string // of the instance: the slot may already have another
+	text           string
+	crash          crash
+	finishRequests bool // doSignal: wait for its requests to finish first
 }
 
 // crash describes one crash: its exit status, reason and count.
@@ -260,7 +260,7 @@ func (r rules) step(s slot, e event) (slot, []action) {
 	switch e.kind {
 	case evDesire:
 		s.wanted = e.version
-		do = r.desire(&s, e.gently)
+		do = r.desire(&s, e.finishRequests)
 	case evCreated:
 		do = r.created(&s, e)
 	case evFailed:
@@ -333,7 +333,7 @@ func (r rules) line(s slot, format string, args ...any) action {
 }
 
 // desire starts or stops the instance as wanted.
-func (r rules) desire(s *slot, gently bool) []action {
+func (r rules) desire(s *slot, finishRequests bool) []action {
 	switch s.state {
 	case absent:
 		if s.wanted != "" {
@@ -341,7 +341,7 @@ func (r rules) desire(s *slot, gently bool) []action {
 		}
 	case creating, starting, running:
 		if s.wanted != s.version {
-			return r.stop(s, gently)
+			return r.stop(s, finishRequests)
 		}
 	case waiting, givenUp:
 		if s.wanted != s.version {
@@ -515,7 +515,7 @@ func (r rules) lost(s *slot) []action {
 }
 
 // stop starts stopping the instance.
-func (r rules) stop(s *slot, gently bool) []action {
+func (r rules) stop(s *slot, finishRequests bool) []action {
 	wasCreating := s.state == creating
 	s.state, s.ready, s.failing, s.failed = stopping, false, false, sound
 	s.details = ""
@@ -525,10 +525,10 @@ func (r rules) stop(s *slot, gently bool) []action {
 		return append(do, action{kind: doCancel, id: s.id})
 	}
 	s.deadline = r.now.Add(r.grace + stopSlack)
-	if gently {
+	if finishRequests {
 		s.deadline = s.deadline.Add(drainLimit)
 	}
-	return append(do, action{kind: doSignal, id: s.id, gently: gently})
+	return append(do, action{kind: doSignal, id: s.id, finishRequests: finishRequests})
 }
 
 // passed acts on deadlines that have passed.

@@ -38,17 +38,17 @@ type worker struct {
 	drain   Drain
 	target  *target
 
-	taken   uint64 // number of the last line that was received
-	saved   uint64
-	savedAt time.Time
-	read    uint64 // number of the last line that was sent
-	skipped uint64 // number of the last line that was read, in this session
-	failing bool   // the failure is in the app's log
-	owed    uint64 // dropped lines that were not reported yet
-	why     string
-	toldAt  time.Time
-	tried   bool // lines were sent in this session
-	stuck   int  // how often in a row a session sent lines and none was known to be received
+	taken      uint64 // number of the last line that was received
+	saved      uint64
+	savedAt    time.Time
+	read       uint64 // number of the last line that was sent
+	skipped    uint64 // number of the last line that was read, in this session
+	failing    bool   // the failure is in the app's log
+	unreported uint64 // dropped lines that were not reported yet
+	why        string
+	toldAt     time.Time
+	tried      bool // lines were sent in this session
+	stuck      int  // how often in a row a session sent lines and none was known to be received
 
 	mu    sync.Mutex
 	stats Stat
@@ -213,7 +213,7 @@ func cause(s sender, err error) error {
 func (w *worker) next(ctx context.Context, t logs.Tail, s sender) (logs.Batch, error) {
 	waiting, cancel := context.WithCancel(ctx)
 	defer cancel()
-	if w.taken < w.read || w.saved < w.taken || w.owed > 0 {
+	if w.taken < w.read || w.saved < w.taken || w.unreported > 0 {
 		waiting, cancel = context.WithTimeout(waiting, min(saveEvery, w.manager.options.Settle))
 		defer cancel()
 	}
@@ -378,13 +378,13 @@ func (w *worker) recovered() {
 // lose reports lines in the app's log that the receiver will not get.
 func (w *worker) lose(n uint64, why string) {
 	w.note(func(s *Stat) { s.Lost += n })
-	w.owed, w.why = w.owed+n, why
+	w.unreported, w.why = w.unreported+n, why
 }
 
 func (w *worker) tellLosses() {
-	if w.owed > 0 && time.Since(w.toldAt) >= w.manager.options.TellEvery {
-		w.say("Syslog Drain: %d lines were not sent to %s: %s", w.owed, w.target.name, w.why)
-		w.owed, w.toldAt = 0, time.Now()
+	if w.unreported > 0 && time.Since(w.toldAt) >= w.manager.options.TellEvery {
+		w.say("Syslog Drain: %d lines were not sent to %s: %s", w.unreported, w.target.name, w.why)
+		w.unreported, w.toldAt = 0, time.Now()
 	}
 }
 

@@ -121,7 +121,7 @@ func (s *Store) group(b *batch, now time.Time) []*group {
 		}
 		return g
 	}
-	for app, n := range b.owed {
+	for app, n := range b.unreported {
 		g := get(app)
 		g.lines, g.from = append(g.lines, &platform.LogLine{
 			App: app, Time: now, Source: logs.SourceLogs, Instance: "0", Stderr: true, Lost: n,

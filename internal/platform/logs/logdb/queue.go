@@ -27,10 +27,10 @@ const (
 
 // batch is what one flush stores.
 type batch struct {
-	writes   []*write
-	owed     map[string]uint64 // losses to report
-	forget   []string          // streams
-	problems map[*write][]error
+	writes     []*write
+	unreported map[string]uint64 // losses to report
+	forget     []string          // streams
+	problems   map[*write][]error
 }
 
 // write is what one call of Append or Tell stores.
@@ -58,22 +58,22 @@ func (w *write) answer(err error) {
 type queue struct {
 	limit int
 
-	mu      sync.Mutex
-	changed sync.Cond // room, or the end of the flusher
-	writes  []*write
-	size    int
-	lines   int
-	busy    bool // the flusher runs
-	closed  bool
-	kick    chan struct{}     // enough is queued
-	owed    map[string]uint64 // lost lines by app that were not reported yet
-	report  bool              // report them without further lines
-	forget  []string          // streams
-	going   []string          // streams that the current flush forgets
+	mu         sync.Mutex
+	changed    sync.Cond // room, or the end of the flusher
+	writes     []*write
+	size       int
+	lines      int
+	busy       bool // the flusher runs
+	closed     bool
+	kick       chan struct{}     // enough is queued
+	unreported map[string]uint64 // lost lines by app that were not reported yet
+	report     bool              // report them without further lines
+	forget     []string          // streams
+	going      []string          // streams that the current flush forgets
 }
 
 func (q *queue) init(limit int) {
-	q.limit, q.kick, q.owed = limit, make(chan struct{}, 1), map[string]uint64{}
+	q.limit, q.kick, q.unreported = limit, make(chan struct{}, 1), map[string]uint64{}
 	q.changed.L = &q.mu
 }
 
@@ -137,7 +137,7 @@ func (s *Store) put(w *write) error {
 	defer q.mu.Unlock()
 	for !q.closed && q.size > 0 && q.size+w.size > q.limit {
 		if w.tell {
-			q.owe(w)
+			q.countLost(w)
 			return fmt.Errorf("%d lines about an app are lost: too many wait to be stored", len(w.lines))
 		}
 		q.changed.Wait()
@@ -151,11 +151,11 @@ func (s *Store) put(w *write) error {
 	return nil
 }
 
-// owe counts lines of Tell that are lost.
-func (q *queue) owe(w *write) {
+// countLost counts lines of Tell that are lost.
+func (q *queue) countLost(w *write) {
 	for i := range w.lines {
 		if w.lines[i].Stream == "" {
-			q.owed[w.lines[i].App] += max(1, w.lines[i].Lost)
+			q.unreported[w.lines[i].App] += max(1, w.lines[i].Lost)
 		}
 	}
 }
@@ -214,23 +214,23 @@ func (q *queue) take(news bool) (b batch, ok bool) {
 		size += q.writes[n].size
 		q.lines -= len(q.writes[n].lines)
 	}
-	b = batch{writes: q.writes[:n:n], forget: q.forget, owed: map[string]uint64{}, problems: map[*write][]error{}}
+	b = batch{writes: q.writes[:n:n], forget: q.forget, unreported: map[string]uint64{}, problems: map[*write][]error{}}
 	q.writes, q.size, q.forget, q.going = q.writes[n:], q.size-size, nil, q.forget
 	for _, w := range b.writes {
 		for i := range w.lines {
 			app := w.lines[i].App
-			if n := q.owed[app]; n > 0 {
-				b.owed[app] = n
-				delete(q.owed, app)
+			if n := q.unreported[app]; n > 0 {
+				b.unreported[app] = n
+				delete(q.unreported, app)
 			}
 		}
 	}
 	if q.report {
-		maps.Copy(b.owed, q.owed)
-		clear(q.owed)
+		maps.Copy(b.unreported, q.unreported)
+		clear(q.unreported)
 		q.report = false
 	}
-	ok = len(b.writes) > 0 || len(b.forget) > 0 || len(b.owed) > 0 || news
+	ok = len(b.writes) > 0 || len(b.forget) > 0 || len(b.unreported) > 0 || news
 	q.busy = ok
 	q.changed.Broadcast()
 	return b, ok
@@ -254,11 +254,11 @@ func (q *queue) close(patience time.Duration, giveUp func()) {
 	}
 }
 
-// owedTo returns the lost lines of apps that were not reported yet.
-func (q *queue) owedTo() map[string]uint64 {
+// unreportedLosses returns the lost lines of apps that were not reported yet.
+func (q *queue) unreportedLosses() map[string]uint64 {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	return maps.Clone(q.owed)
+	return maps.Clone(q.unreported)
 }
 
 // reportLosses lets the flusher report losses of apps that write nothing.
@@ -266,7 +266,7 @@ func (s *Store) reportLosses() {
 	q := &s.queue
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if len(q.owed) > 0 && !q.closed {
+	if len(q.unreported) > 0 && !q.closed {
 		q.report = true
 		s.flushSoon()
 	}
@@ -359,12 +359,12 @@ func pause(ctx context.Context, d time.Duration) {
 // fail ends the calls whose lines could not be stored.
 func (s *Store) fail(b batch, err error) {
 	s.queue.mu.Lock()
-	for app, n := range b.owed {
-		s.queue.owed[app] += n
+	for app, n := range b.unreported {
+		s.queue.unreported[app] += n
 	}
 	for _, w := range b.writes {
 		if w.tell {
-			s.queue.owe(w)
+			s.queue.countLost(w)
 		}
 	}
 	s.queue.forget = append(b.forget, s.queue.forget...)

@@ -237,7 +237,7 @@ func (s *Store) Meta(ctx context.Context) (map[string]logs.Meta, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read the metadata of logs: %w", err)
 	}
-	for app, n := range s.queue.owedTo() {
+	for app, n := range s.queue.unreportedLosses() {
 		m := out[app]
 		m.Lost += n
 		out[app] = m
@@ -318,7 +318,7 @@ func (s *Store) DeleteApp(app string) error {
 		return fmt.Errorf("delete the log of app %s: %w", app, err)
 	}
 	s.queue.mu.Lock()
-	delete(s.queue.owed, app)
+	delete(s.queue.unreported, app)
 	s.queue.mu.Unlock()
 	s.arrived(app, 0)
 	if err := s.db.Notify(s.work, Channel, encodePayload(s.server, map[string]uint64{app: 0})); err != nil {

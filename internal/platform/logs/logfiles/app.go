@@ -22,21 +22,21 @@ type appLog struct {
 	guid  string
 	dir   string
 
-	mu       sync.RWMutex
-	gone     bool            // deleted or stopped: look it up again
-	reason   error           // why it is gone
-	sealed   []frame.Segment // oldest first
-	active   frame.Segment   // number 0: there is none
-	next     uint64          // number of the next segment
-	broken   bool            // the active segment may end in a partial frame
-	expired  uint64
-	lost     uint64 // lost lines
-	owed     uint64 // lost lines that are not in the log yet
-	streams  map[string]*stream
-	own      stream // of the lines without a stream
-	tails    map[*tail]struct{}
-	lastUsed time.Time
-	old      atomic.Int64 // bytes in sealed segments
+	mu         sync.RWMutex
+	gone       bool            // deleted or stopped: look it up again
+	reason     error           // why it is gone
+	sealed     []frame.Segment // oldest first
+	active     frame.Segment   // number 0: there is none
+	next       uint64          // number of the next segment
+	broken     bool            // the active segment may end in a partial frame
+	expired    uint64
+	lost       uint64 // lost lines
+	unreported uint64 // lost lines that are not in the log yet
+	streams    map[string]*stream
+	own        stream // of the lines without a stream
+	tails      map[*tail]struct{}
+	lastUsed   time.Time
+	old        atomic.Int64 // bytes in sealed segments
 
 	// State of the writer, while the active segment is open.
 	file    *os.File
@@ -95,18 +95,18 @@ func (a *appLog) append(entries []platform.LogLine, now time.Time, tell bool) (r
 		return true, nil
 	}
 	a.lastUsed = now
-	owed := a.owed
-	if owed > 0 {
-		a.owed = 0
-		entries = append([]platform.LogLine{a.debt(owed, now)}, entries...)
+	unreported := a.unreported
+	if unreported > 0 {
+		a.unreported = 0
+		entries = append([]platform.LogLine{a.lossLine(unreported, now)}, entries...)
 	}
 	written, problems := a.appendLocked(c, entries, now)
 	for i, e := range entries[written:] {
 		switch {
-		case owed > 0 && written+i == 0:
-			a.owed += owed
+		case unreported > 0 && written+i == 0:
+			a.unreported += unreported
 		case tell && e.Stream == "":
-			a.owed++
+			a.unreported++
 		}
 	}
 	if a.file != nil && a.store.open.Load() > int64(a.store.options.OpenFiles) {
@@ -115,8 +115,8 @@ func (a *appLog) append(entries []platform.LogLine, now time.Time, tell bool) (r
 	return false, errors.Join(problems...)
 }
 
-// debt returns the line that reports lines that could not be written.
-func (a *appLog) debt(n uint64, now time.Time) platform.LogLine {
+// lossLine returns the line that reports lines that could not be written.
+func (a *appLog) lossLine(n uint64, now time.Time) platform.LogLine {
 	return platform.LogLine{
 		App: a.guid, Time: now, Source: logs.SourceLogs, Instance: "0", Stderr: true, Lost: n,
 		Text: fmt.Appendf(nil, "%d lines about this app were lost: they could not be written to its log", n),

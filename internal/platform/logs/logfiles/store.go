@@ -200,9 +200,9 @@ func (s *Store) closeIdle(now time.Time) {
 		if a.file != nil && now.Sub(a.lastUsed) >= s.options.IdleAfter {
 			a.closeFile()
 		}
-		owes := a.owed > 0
+		pending := a.unreported > 0
 		a.mu.Unlock()
-		if owes {
+		if pending {
 			_, _ = a.append(nil, now, true) // if that fails the loss is reported later
 		}
 	}
@@ -373,7 +373,7 @@ func (s *Store) Meta(context.Context) (map[string]logs.Meta, error) {
 func (a *appLog) meta() logs.Meta {
 	a.mu.RLock()
 	defer a.mu.RUnlock()
-	m := logs.Meta{Expired: a.expired, Lost: a.lost + a.owed}
+	m := logs.Meta{Expired: a.expired, Lost: a.lost + a.unreported}
 	add := func(s frame.Segment) {
 		m.Bytes += s.Size
 		if s.Count == 0 {

@@ -361,27 +361,27 @@ func (s *session) describe(rel release) (Result, Info, error) {
 	}
 
 	var execution Execution
-	took := make([]TookPart, len(s.chosen))
+	used := make([]UsedBuildpack, len(s.chosen))
 	for i, p := range s.chosen {
 		manifest := readConfig(filepath.Join(s.buildpackDir(s.first+i), "manifest.yml"))
 		config := readConfig(s.at("deps", s.index(i), "config.yml"))
-		took[i] = TookPart{
+		used[i] = UsedBuildpack{
 			Key: p.Key, Name: p.Name,
 			BuildpackName: firstOf(config.Name, manifest.Language, manifest.Name),
 			Version:       bounded(firstOf(config.version(), manifest.version(), s.versionFile(i))),
 		}
-		took[i].DetectOutput = firstOf(s.detected[i], strings.TrimSpace(took[i].BuildpackName+" "+took[i].Version))
+		used[i].DetectOutput = firstOf(s.detected[i], strings.TrimSpace(used[i].BuildpackName+" "+used[i].Version))
 		if manifest.NeedsSidecarMemory || config.NeedsSidecarMemory {
 			execution.NeedsSidecarMemory = true
 		}
 		execution.Sync = joinSync(execution.Sync, config.Sync, i == 0)
 	}
-	last := len(took) - 1
-	detected := firstOf(s.detected[last], took[last].BuildpackName, took[last].Name)
+	last := len(used) - 1
+	detected := firstOf(s.detected[last], used[last].BuildpackName, used[last].Name)
 
 	result := Result{
 		Lifecycle: LifecycleMetadata{
-			BuildpackKey: took[last].Key, DetectedBuildpack: detected, Buildpacks: took,
+			BuildpackKey: used[last].Key, DetectedBuildpack: detected, Buildpacks: used,
 		},
 		ProcessTypes: types, Processes: []Process{}, Sidecars: sidecars, LifecycleType: "buildpack",
 	}
@@ -397,7 +397,7 @@ func (s *session) describe(rel release) (Result, Info, error) {
 	}
 	info := Info{
 		DetectedBuildpack: detected, StartCommand: types["web"],
-		ProcessTypes: types, Sidecars: sidecars, Buildpacks: took, ExecutionMetadata: result.ExecutionMetadata,
+		ProcessTypes: types, Sidecars: sidecars, Buildpacks: used, ExecutionMetadata: result.ExecutionMetadata,
 	}
 	if rel.Config.EntrypointPrefix != "" {
 		info.Config = &InfoConfig{EntrypointPrefix: rel.Config.EntrypointPrefix}

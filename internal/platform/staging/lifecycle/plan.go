@@ -61,17 +61,17 @@ type Result struct {
 	LifecycleType     string `json:"lifecycle_type"`
 }
 
-// LifecycleMetadata says which buildpacks took part.
+// LifecycleMetadata lists the buildpacks that built the app.
 type LifecycleMetadata struct {
-	BuildpackKey      string     `json:"buildpack_key"`
-	DetectedBuildpack string     `json:"detected_buildpack"`
-	Buildpacks        []TookPart `json:"buildpacks"`
+	BuildpackKey      string          `json:"buildpack_key"`
+	DetectedBuildpack string          `json:"detected_buildpack"`
+	Buildpacks        []UsedBuildpack `json:"buildpacks"`
 }
 
-// TookPart is one buildpack that took part. Name is the one of the plan,
+// UsedBuildpack is a buildpack that built the app. Name is the one of the plan,
 // BuildpackName and Version what it says of itself in deps/N/config.yml or its
 // manifest.yml.
-type TookPart struct {
+type UsedBuildpack struct {
 	Key           string `json:"key"`
 	Name          string `json:"name"`
 	BuildpackName string `json:"buildpack_name"`
@@ -125,7 +125,7 @@ type Info struct {
 	Config            *InfoConfig       `json:"config,omitempty"`
 	ProcessTypes      map[string]string `json:"process_types,omitempty"`
 	Sidecars          []Sidecar         `json:"sidecars,omitempty"`
-	Buildpacks        []TookPart        `json:"buildpacks,omitempty"`
+	Buildpacks        []UsedBuildpack   `json:"buildpacks,omitempty"`
 	ExecutionMetadata string            `json:"execution_metadata,omitempty"`
 }
 

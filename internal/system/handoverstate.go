@@ -31,9 +31,9 @@ const (
 	stopTime = 2 * time.Second
 )
 
-// place is what a server inherits from the process before it, and leaves to the one after
-// it.
-type place struct {
+// handoverState is what a server inherits from the process before it, and leaves to the one
+// after it.
+type handoverState struct {
 	sockets *sockets.Set // nil means that all are opened
 	// adopt returns the directory that the process before has locked; nil means that there
 	// was none.
@@ -44,35 +44,35 @@ type place struct {
 	next    *handover.Forwarder
 }
 
-// takePlace locks the data directory and opens the ports. A process that replaces another
+// lockAndListen locks the data directory and opens the ports. A process that replaces another
 // opens its ports first: if it cannot, nothing has changed.
-func (s *System) takePlace(ctx context.Context) (*datadir.Dir, *listeners, error) {
+func (s *System) lockAndListen(ctx context.Context) (*datadir.Dir, *listeners, error) {
 	c := s.config
 	var ports *listeners
 	var err error
 	open := func() error {
-		ports, err = openListeners(ctx, c, s.place.sockets)
+		ports, err = openListeners(ctx, c, s.handover.sockets)
 		return err
 	}
-	if s.place.adopt == nil {
-		s.place.dir, err = datadir.Open(c.DataDir, c.Log)
+	if s.handover.adopt == nil {
+		s.handover.dir, err = datadir.Open(c.DataDir, c.Log)
 		if err == nil {
-			s.add(stepOwn, s.place.dir.Close)
+			s.add(stepOwn, s.handover.dir.Close)
 			// A server that was killed may have left a file with old endpoints.
-			_ = os.Remove(s.place.dir.File(endpointsFile))
+			_ = os.Remove(s.handover.dir.File(endpointsFile))
 			err = open()
 		}
-		return s.place.dir, ports, err
+		return s.handover.dir, ports, err
 	}
 	if err := open(); err != nil {
 		return nil, nil, err
 	}
-	if s.place.dir, err = s.place.adopt(); err != nil {
+	if s.handover.dir, err = s.handover.adopt(); err != nil {
 		ports.close()
 		return nil, nil, err
 	}
-	s.add(stepOwn, s.place.dir.Close)
-	return s.place.dir, ports, nil
+	s.add(stepOwn, s.handover.dir.Close)
+	return s.handover.dir, ports, nil
 }
 
 // handlerLines is the name of the handler for access lines of the process before.
@@ -83,7 +83,7 @@ const maxForwardedLines = 64 << 20
 
 // serveForwarded serves what the process before this one passes on, if there was one.
 func (s *System) serveForwarded(ctx context.Context, b *frontend, r *runtime) error {
-	if s.place.adopt == nil {
+	if s.handover.adopt == nil {
 		return nil
 	}
 	log := s.config.Log
@@ -124,8 +124,8 @@ func (b *frontend) all() []*web.Server { return slices.Concat(b.edge, b.servers)
 
 // yield stops everything but the serving of apps. API requests wait until release.
 func (s *System) yield() {
-	b, r, log := s.built.Load(), s.place.runtime, s.config.Log
-	s.place.sockets.KeepWith(nil) // closing them here does not mean that they are not needed
+	b, r, log := s.built.Load(), s.handover.runtime, s.config.Log
+	s.handover.sockets.KeepWith(nil) // closing them here does not mean that they are not needed
 	sessions, cancel := context.WithTimeout(context.Background(), sshTime)
 	b.gateway.Retire(sessions)
 	cancel()
@@ -138,8 +138,8 @@ func (s *System) yield() {
 	case <-time.After(apiTime):
 		log.Warn("some API requests did not finish in time and fail", "limit", apiTime.String())
 	}
-	s.place.lines = &lineRelay{log: log}
-	r.access.Redirect(s.place.lines)
+	s.handover.lines = &lineRelay{log: log}
+	r.access.Redirect(s.handover.lines)
 	s.unwindWork()
 }
 
@@ -148,11 +148,11 @@ func (s *System) yield() {
 func (s *System) release() {
 	b := s.built.Load()
 	s.left = true
-	s.place.next = handover.NewForwarder(s.config.DataDir, s.config.Log)
-	b.front.gate.Pass(s.place.next)
+	s.handover.next = handover.NewForwarder(s.config.DataDir, s.config.Log)
+	b.front.gate.Pass(s.handover.next)
 	s.retire()
-	s.place.lines.pass(s.place.next)
-	s.place.dir.Leave()
+	s.handover.lines.pass(s.handover.next)
+	s.handover.dir.Leave()
 }
 
 // retire accepts no more connections and closes those that exist after their next response.
@@ -160,8 +160,8 @@ func (s *System) retire() {
 	for _, server := range s.built.Load().all() {
 		server.Retire()
 	}
-	s.place.runtime.tcp.Retire()
-	if broker := s.place.runtime.broker.Load(); broker != nil && s.left {
+	s.handover.runtime.tcp.Retire()
+	if broker := s.handover.runtime.broker.Load(); broker != nil && s.left {
 		broker.Retire()
 	}
 }
@@ -184,12 +184,12 @@ func (s *System) finish(stop <-chan struct{}) {
 		}
 	}
 	s.Stop()
-	s.place.next.Close()
+	s.handover.next.Close()
 }
 
 // connections returns how many connections of clients are open.
 func (s *System) connections() int {
-	b, r := s.built.Load(), s.place.runtime
+	b, r := s.built.Load(), s.handover.runtime
 	n := r.proxy.Serving() + r.tcp.Connections()
 	if broker := r.broker.Load(); broker != nil && s.left {
 		n += broker.Connections()
@@ -225,9 +225,9 @@ func (s *System) await(limit time.Duration, stop <-chan struct{}) bool {
 // Stop waits for requests to finish, stops every part, and releases the data directory.
 func (s *System) Stop() {
 	s.part.HaltGently(func() {
-		if s.place.sockets.Kept() && !s.left && s.place.runtime != nil {
+		if s.handover.sockets.Kept() && !s.left && s.handover.runtime != nil {
 			// New connections wait for the next process, so there is time for those that exist.
-			s.place.sockets.KeepWith(nil)
+			s.handover.sockets.KeepWith(nil)
 			s.retire()
 			s.await(stopTime, nil)
 		}
