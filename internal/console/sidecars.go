@@ -117,7 +117,7 @@ func (o sidecarOptions) afterExit() string {
 	case o.Restart == "never" || o.Optional:
 		return "it stays down until the app is restarted"
 	}
-	return "the instance ends, and is started again"
+	return "the instance is stopped and restarted"
 }
 
 func (o sidecarOptions) stops() string {

@@ -10,7 +10,7 @@ import (
 func TestSidecarFacts(t *testing.T) {
 	t.Parallel()
 	for raw, want := range map[string]string{
-		`{"name":"proxy","command":"./proxy"}`: "Command ./proxy; Starts together with the main process; After its exit the instance ends, and is started again; " +
+		`{"name":"proxy","command":"./proxy"}`: "Command ./proxy; Starts together with the main process; After its exit the instance is stopped and restarted; " +
 			"Needed yes: the instance is not ready without it",
 		`{"name":"cache","command":"./cache","memory_in_mb":32,"options":{"depends_on":["main","proxy"],"restart":"always","optional":true,"ports":[6379,8081],
 			"health_check":{"type":"port","timeout":20},"readiness_health_check":{"type":"http","endpoint":"/ready","interval":5},
