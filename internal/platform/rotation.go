@@ -68,6 +68,11 @@ type CredentialRotation struct {
 	Description string
 }
 
+// AwaitsDeployment reports whether the app is restarted only when another deployment is over.
+func (r *CredentialRotation) AwaitsDeployment() bool {
+	return r.State == RotationApplying && r.Method == ByRestart && r.DeploymentGUID == ""
+}
+
 // AtBroker returns the broker's id of a binding.
 func (b *ServiceBinding) AtBroker() string {
 	if b.BrokerID != "" {

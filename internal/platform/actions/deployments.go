@@ -386,6 +386,9 @@ func (p *Platform) FinishDeployment(tx platform.Tx, app *platform.App, d *platfo
 	if err := tx.Deployments().Update(d); err != nil {
 		return err
 	}
+	if err := wakeRotations(tx, app.GUID, (*platform.CredentialRotation).AwaitsDeployment); err != nil {
+		return err
+	}
 	processes, _, err := tx.Processes().List(platform.Where("app_guid", app.GUID))
 	if err != nil {
 		return err

@@ -13,6 +13,7 @@ import (
 
 	"ingot/internal/base/fault"
 	"ingot/internal/platform"
+	"ingot/internal/platform/actions"
 )
 
 // slotKey identifies an instance slot. Each process and index has one; while an instance
@@ -294,7 +295,7 @@ func (p *pass) rowOf(at slotKey, s slot) *platform.Instance {
 func (p *pass) save(ctx context.Context) (map[slotKey]*platform.Instance, error) {
 	rows := make(map[slotKey]*platform.Instance, len(p.slots))
 	var inserts, updates []*platform.Instance
-	var deletes []string
+	var deletes, stopped []string
 	for at, s := range p.slots {
 		row, old := p.rowOf(at, s), p.app.stored[at]
 		rows[at] = row
@@ -308,6 +309,9 @@ func (p *pass) save(ctx context.Context) (map[slotKey]*platform.Instance, error)
 			row.Created, row.Updated = old.Created, old.Updated
 			if !sameRow(old, row) {
 				updates = append(updates, row)
+				if row.State == platform.InstanceCrashed || row.State == platform.InstanceDown {
+					stopped = append(stopped, row.GUID)
+				}
 			}
 		}
 	}
@@ -347,6 +351,9 @@ func (p *pass) save(ctx context.Context) (map[slotKey]*platform.Instance, error)
 			}
 		}
 		if err := p.record(tx, audits); err != nil {
+			return err
+		}
+		if err := actions.CredentialsReleased(tx, p.app.guid, slices.Concat(deletes, stopped)...); err != nil {
 			return err
 		}
 		return p.saveDeployment(tx)

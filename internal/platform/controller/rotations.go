@@ -2,13 +2,16 @@ package controller
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
@@ -21,34 +24,66 @@ import (
 
 // Rotations gives running instances the new credentials of their services, in their service
 // files, and tells the members that ask for it. It is a background.Service.
+//
+// The program that replaces files runs in the instance, as its user, who can stop it. So apps
+// take turns: one attempt at a time for each app, few and short ones for all, and those that
+// failed before wait for each other and not for the rest.
 type Rotations struct {
 	Config
 	background.Service
-	// failures counts attempts by rotation, so that one with an instance that cannot be told is
-	// not tried all the time.
-	failures map[string]int
-	notUntil map[string]time.Time
+	attempts background.WaitGroup
+	// first is how long an instance of an app may take at its first attempt, later afterwards.
+	first, later time.Duration
+
+	mu     sync.Mutex
+	rows   []*platform.CredentialRotation // to try, from the last look
+	busy   map[string]rotationAttempt     // by app
+	failed map[string]rotationFailure     // by app
+}
+
+// rotationAttempt is an attempt in progress.
+type rotationAttempt struct {
+	space string
+	again bool // the app has failed before
+}
+
+// rotationFailure is about an app with an instance that could not be told.
+type rotationFailure struct {
+	space    string
+	count    int
+	notUntil time.Time
 }
 
 const (
 	rotationInterval = time.Second
-	rotationFor      = 30 * time.Second
+	rotationFirst    = 5 * time.Second
+	rotationLater    = 30 * time.Second
 	rotationRetry    = 2 * time.Second
 	rotationMaxRetry = 5 * time.Minute
-	// rotationsAtOnce is how many rotations are worked on at the same time, so that an instance
-	// that does not answer delays its own app and few others.
+	// rotationsAtOnce limits the apps that are tried at the same time, rotationRetries those
+	// that have failed before, which are not counted there.
 	rotationsAtOnce = 8
+	rotationRetries = 4
 )
 
 // NewRotations returns a service that is not running. An instance that is being told when it
 // stops gets all of its files or none.
 func NewRotations(c Config) *Rotations {
-	r := &Rotations{Config: c.withDefaults(), failures: map[string]int{}, notUntil: map[string]time.Time{}}
+	r := &Rotations{
+		Config: c.withDefaults(), first: rotationFirst, later: rotationLater,
+		busy: map[string]rotationAttempt{}, failed: map[string]rotationFailure{},
+	}
 	r.Service = background.Every(rotationInterval, func(ctx context.Context) { r.look(ctx, time.Now()) })
 	return r
 }
 
-// look tells the instances that wait for new files.
+// Stop implements background.Service.
+func (r *Rotations) Stop() {
+	r.Service.Stop()
+	r.attempts.Wait()
+}
+
+// look begins to tell the instances that wait for new files. It does not wait for them.
 func (r *Rotations) look(ctx context.Context, now time.Time) {
 	var rows []*platform.CredentialRotation
 	err := r.Store.View(ctx, func(tx platform.Tx) (err error) {
@@ -63,45 +98,128 @@ func (r *Rotations) look(ctx context.Context, now time.Time) {
 	}
 	known := map[string]bool{}
 	rows = slices.DeleteFunc(rows, func(row *platform.CredentialRotation) bool {
-		known[row.GUID] = true
-		return r.Owner != nil && !r.Owner.Owns(row.AppGUID) || now.Before(r.notUntil[row.GUID])
+		known[row.AppGUID] = true
+		return r.Owner != nil && !r.Owner.Owns(row.AppGUID)
 	})
-	errs := background.EachResult(ctx, "new credentials", rotationsAtOnce, rows, r.tell)
-	for i, row := range rows {
-		if errs[i] == nil || ctx.Err() != nil {
-			continue
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	maps.DeleteFunc(r.failed, func(app string, _ rotationFailure) bool { return !known[app] })
+	r.rows = rows
+	r.begin(ctx, now)
+}
+
+// begin starts attempts as far as the limits allow. r.mu is held.
+func (r *Rotations) begin(ctx context.Context, now time.Time) {
+	for ctx.Err() == nil {
+		i := r.next(now)
+		if i < 0 {
+			return
 		}
-		r.failures[row.GUID]++
-		r.notUntil[row.GUID] = now.Add(min(rotationRetry<<min(r.failures[row.GUID], 10), rotationMaxRetry))
-		r.Log.WarnContext(ctx, "an instance did not get new credentials; it is tried again", "app", row.AppGUID, "error", errs[i])
-		r.describe(ctx, row.GUID, fmt.Sprintf("The service files of an instance could not be replaced (%v). It is tried again; a restart of the app helps as well.", errs[i]))
-	}
-	for guid := range r.failures {
-		if !known[guid] {
-			delete(r.failures, guid)
-			delete(r.notUntil, guid)
+		row := r.rows[i]
+		r.rows = slices.Delete(r.rows, i, i+1)
+		failures, limit := r.failed[row.AppGUID].count, r.first
+		if failures > 0 {
+			limit = r.later
 		}
+		r.busy[row.AppGUID] = rotationAttempt{space: row.SpaceGUID, again: failures > 0}
+		r.attempts.Go("new credentials", func() {
+			err := errors.New("the attempt was not completed")
+			defer func() { r.ended(ctx, row, err) }()
+			err = background.Do("new credentials", func() error { return r.tell(ctx, row.GUID, limit, failures) })
+			if err != nil && ctx.Err() == nil {
+				r.Log.WarnContext(ctx, "an instance did not get new credentials; it is tried again", "app", row.AppGUID, "error", err)
+				r.describe(ctx, row.GUID, fmt.Sprintf("The service files of an instance could not be replaced (%v). It is tried again; a restart of the app helps as well.", err))
+			}
+		})
 	}
 }
 
-// tell tells instances of a rotation, until one fails. The next call begins with another one,
-// so that all others are told in the end.
-func (r *Rotations) tell(ctx context.Context, row *platform.CredentialRotation) error {
-	first := 0
-	if n := len(row.Waits); n > 0 {
-		first = r.failures[row.GUID] % n
-	}
-	for _, id := range slices.Concat(row.Waits[first:], row.Waits[:first]) {
-		if err := r.give(ctx, row, id); err != nil {
-			return fmt.Errorf("instance %s: %w", id, err)
+// next returns the index of the row to try next, or -1. Apps that have not failed come first,
+// then those that failed less often; of these the ones in spaces with less trouble.
+func (r *Rotations) next(now time.Time) int {
+	retries := 0
+	trouble := map[string]int{} // apps by space that are being tried or have failed
+	for app, one := range r.busy {
+		if one.again {
+			retries++
+		}
+		if _, counted := r.failed[app]; !counted {
+			trouble[one.space]++
 		}
 	}
-	return nil
+	for _, one := range r.failed {
+		trouble[one.space]++
+	}
+	found := -1
+	for i, row := range r.rows {
+		failure := r.failed[row.AppGUID]
+		if _, is := r.busy[row.AppGUID]; is || now.Before(failure.notUntil) {
+			continue
+		}
+		if failure.count > 0 && retries >= rotationRetries || failure.count == 0 && len(r.busy)-retries >= rotationsAtOnce {
+			continue
+		}
+		if found < 0 || cmp.Or(
+			cmp.Compare(failure.count, r.failed[r.rows[found].AppGUID].count), cmp.Compare(trouble[row.SpaceGUID], trouble[r.rows[found].SpaceGUID]),
+		) < 0 {
+			found = i
+		}
+	}
+	return found
+}
+
+// ended stores the result of an attempt and begins others.
+func (r *Rotations) ended(ctx context.Context, row *platform.CredentialRotation, err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.busy, row.AppGUID)
+	now := time.Now()
+	switch {
+	case ctx.Err() != nil:
+		return
+	case err == nil:
+		delete(r.failed, row.AppGUID)
+	default:
+		count := r.failed[row.AppGUID].count + 1
+		r.failed[row.AppGUID] = rotationFailure{space: row.SpaceGUID, count: count, notUntil: now.Add(min(rotationRetry<<min(count, 10), rotationMaxRetry))}
+	}
+	r.begin(ctx, now)
+}
+
+// tell tells instances of a rotation, for as long as one may take. Others are told at the next
+// attempt, which begins with another one after a failure, so that all are told in the end.
+func (r *Rotations) tell(ctx context.Context, guid string, limit time.Duration, failures int) error {
+	var row *platform.CredentialRotation
+	err := r.Store.View(ctx, func(tx platform.Tx) (err error) {
+		row, err = tx.CredentialRotations().Get(guid) // it may have changed since it was listed
+		return err
+	})
+	if fault.Is(err, fault.NotFound) || err == nil && row.State != platform.RotationApplying {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	begin := 0
+	if n := len(row.Waits); n > 0 {
+		begin = failures % n
+	}
+	var first error
+	until := time.Now().Add(limit)
+	for _, id := range slices.Concat(row.Waits[begin:], row.Waits[:begin]) {
+		if err := r.give(ctx, row, id, limit); err != nil && first == nil {
+			first = fmt.Errorf("instance %s: %w", id, err)
+		}
+		if ctx.Err() != nil || time.Now().After(until) {
+			break
+		}
+	}
+	return first
 }
 
 // give replaces the files of one instance, signals its members, and stores that it was told.
-func (r *Rotations) give(ctx context.Context, row *platform.CredentialRotation, id string) error {
-	ctx, cancel := context.WithTimeout(ctx, rotationFor)
+func (r *Rotations) give(ctx context.Context, row *platform.CredentialRotation, id string, limit time.Duration) error {
+	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	in, err := r.Engine.Get(ctx, id)
 	if errors.Is(err, engine.ErrNotFound) || err == nil && !in.Running {
@@ -138,16 +256,24 @@ func (r *Rotations) give(ctx context.Context, row *platform.CredentialRotation, 
 	if err := r.replaceFiles(ctx, id, args, files); err != nil {
 		return err
 	}
+	return r.told(ctx, row.GUID, id)
+}
+
+// told stores that an instance has new files. The rotation goes on after the last one.
+func (r *Rotations) told(ctx context.Context, guid, id string) error {
 	return r.Store.Update(ctx, func(tx platform.Tx) error {
-		now, err := tx.CredentialRotations().Get(row.GUID)
-		if fault.Is(err, fault.NotFound) {
+		row, err := tx.CredentialRotations().Get(guid)
+		if fault.Is(err, fault.NotFound) || err == nil && !slices.Contains(row.Waits, id) {
 			return nil
 		}
 		if err != nil {
 			return err
 		}
-		now.Waits, now.Description = slices.DeleteFunc(now.Waits, func(one string) bool { return one == id }), ""
-		return tx.CredentialRotations().Update(now)
+		row.Waits, row.Description = slices.DeleteFunc(row.Waits, func(one string) bool { return one == id }), ""
+		if err := tx.CredentialRotations().Update(row); err != nil || len(row.Waits) > 0 {
+			return err
+		}
+		return actions.WakeRotation(tx, guid)
 	})
 }
 
@@ -185,7 +311,7 @@ func signalsOf(tx platform.Tx, process string) (map[string]int, error) {
 func (r *Rotations) describe(ctx context.Context, guid, text string) {
 	err := r.Store.Update(ctx, func(tx platform.Tx) error {
 		row, err := tx.CredentialRotations().Get(guid)
-		if err != nil || row.State != platform.RotationApplying {
+		if err != nil || row.State != platform.RotationApplying || row.Description == text {
 			return err
 		}
 		row.Description = text

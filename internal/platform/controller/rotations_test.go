@@ -85,16 +85,17 @@ func TestRotationsGiveFiles(t *testing.T) {
 	}
 	now := time.Now()
 	e.status = 1
-	r.look(t.Context(), now)
+	pass := func(at time.Time) { r.look(t.Context(), at); r.attempts.Wait() }
+	pass(now)
 	if got := stored(); !slices.Equal(got.Waits, row.Waits) || !strings.Contains(got.Description, "here") {
 		t.Errorf("after a failure the rotation is %+v", got)
 	}
 	e.status = 0
-	r.look(t.Context(), now) // too early
+	pass(now) // too early
 	if e.taken["here"] != nil {
 		t.Error("an instance is tried again at once")
 	}
-	r.look(t.Context(), now.Add(time.Minute))
+	pass(now.Add(time.Minute))
 	if got := string(e.taken["here"]["vcap_services"]); !strings.Contains(got, `"password":"new"`) {
 		t.Errorf("the instance has %q", got)
 	}

@@ -35,7 +35,9 @@ func (j *job) row(ctx context.Context, change func(*platform.Task) bool) (*platf
 	err := do(ctx, func(tx platform.Tx) (err error) {
 		task, err = tx.Tasks().Get(j.guid)
 		if err == nil && change != nil && change(task) {
-			err = tx.Tasks().Update(task)
+			if err = tx.Tasks().Update(task); err == nil && task.State.Over() {
+				err = actions.CredentialsReleased(tx, task.AppGUID, task.GUID)
+			}
 		}
 		return err
 	})

@@ -27,6 +27,8 @@
 //	rotate: call … fetch ──▶ new credentials stored
 //	revoke: tell ──▶ wait ⟲ used ──▶ grace ──▶ call, poll ⟲ until the broker has nothing left
 //
+// While it waits it is not polled: what stops an instance makes it due (actions.CredentialsReleased).
+//
 // Package osb is the client of brokers, brokertest a broker for tests. The
 // package must not import the API or implementations of the store.
 //

@@ -7,78 +7,125 @@ import (
 
 	"ingot/internal/base/fault"
 	"ingot/internal/platform"
+	"ingot/internal/platform/actions"
 )
 
 // revokeStep performs one step of the job that follows new credentials: it tells the app,
 // waits until nothing uses the old credentials, waits for the grace period, and unbinds them.
 func (s *Services) revokeStep(ctx context.Context, job *platform.Job, w *work) error {
-	if w.Phase != "" && w.Phase != calling {
-		return s.operate(ctx, job, w)
+	switch w.Phase {
+	case "":
+		return s.applyStep(ctx, job, w)
+	case calling:
+		return s.unbindOld(ctx, job, w)
+	case polling, fetching:
 	}
-	told, err := s.tellOnce(ctx, job, w)
+	return s.operate(ctx, job, w)
+}
+
+// applyStep tells the app if that has to be done, and begins the grace period if nothing uses
+// the old credentials. Otherwise it leaves the job until something has changed.
+func (s *Services) applyStep(ctx context.Context, job *platform.Job, w *work) error {
+	row, err := s.rotationOf(ctx, w)
 	if err != nil {
 		return err
 	}
-	if told != "" && s.Signals != nil {
-		s.Signals.AppsChanged(told)
-	}
-	due := false
-	err = s.commit(ctx, job, func(tx platform.Tx, mine *platform.Job) error {
-		due = false
-		next := w.copied()
-		row, err := tx.CredentialRotations().Get(w.Rotation)
-		if fault.Is(err, fault.NotFound) || err == nil && row.State.Over() {
-			finish(mine, platform.JobComplete) // the service instance was deleted
-			return nil
-		}
+	if row != nil && untold(row) {
+		told, err := s.tellOnce(ctx, job, w)
 		if err != nil {
 			return err
 		}
-		if row.State == platform.RotationApplying {
+		if told != "" && s.Signals != nil {
+			s.Signals.AppsChanged(told)
+		}
+	}
+	return s.commit(ctx, job, func(tx platform.Tx, mine *platform.Job) error {
+		next := w.copied()
+		row, err := tx.CredentialRotations().Get(w.Rotation)
+		switch {
+		case fault.Is(err, fault.NotFound) || err == nil && row.State.Over():
+			finish(mine, platform.JobComplete) // the service instance was deleted
+			return nil
+		case err != nil:
+			return err
+		case row.State == platform.RotationApplying:
 			return s.awaitUnused(tx, mine, &next, row)
 		}
+		next.Phase = calling // a job of an earlier version, after the grace period
+		return reschedule(mine, &next, s.steady())
+	})
+}
+
+// rotationOf returns the rotation of a job, or nil if it is over or was deleted.
+func (s *Services) rotationOf(ctx context.Context, w *work) (row *platform.CredentialRotation, err error) {
+	err = s.Store.View(ctx, func(tx platform.Tx) (err error) {
+		row, err = tx.CredentialRotations().Get(w.Rotation)
+		return err
+	})
+	if err != nil || row.State.Over() {
+		return nil, ignoreGone(err)
+	}
+	return row, nil
+}
+
+// unbindOld asks the broker to delete the old credentials.
+func (s *Services) unbindOld(ctx context.Context, job *platform.Job, w *work) error {
+	row, err := s.rotationOf(ctx, w)
+	if err != nil {
+		return err
+	}
+	if row == nil {
+		return s.commit(ctx, job, func(_ platform.Tx, mine *platform.Job) error {
+			finish(mine, platform.JobComplete) // the service instance was deleted
+			return nil
+		})
+	}
+	var parts planParts
+	err = s.Store.View(ctx, func(tx platform.Tx) error {
 		// The plan may have changed since.
 		i, err := tx.ServiceInstances().Get(row.InstanceGUID)
 		if err != nil {
 			return err
 		}
-		parts, err := partsOf(tx, i.PlanGUID)
-		if err != nil {
-			return err
-		}
-		w.Broker, w.ServiceID, w.PlanID = parts.broker.GUID, parts.offering.CatalogID, parts.plan.CatalogID
-		due = true
-		return nil
+		parts, err = partsOf(tx, i.PlanGUID)
+		return err
 	})
-	if err != nil || !due {
+	if err != nil {
 		return err
 	}
+	w.Broker, w.ServiceID, w.PlanID = parts.broker.GUID, parts.offering.CatalogID, parts.plan.CatalogID
 	return s.operate(ctx, job, w)
 }
 
-// awaitUnused begins the grace period if nothing uses the old credentials.
+// awaitUnused begins the grace period if nothing uses the old credentials. Otherwise the job
+// waits until it is woken, by actions.CredentialsReleased or the end of a deployment.
 func (s *Services) awaitUnused(tx platform.Tx, mine *platform.Job, next *work, row *platform.CredentialRotation) error {
 	left, err := stillWaits(tx, row)
 	if err != nil {
 		return err
 	}
+	next.Tries = 0
 	if len(left) > 0 && !row.Forced {
-		next.Tries++
 		if len(left) != len(row.Waits) {
-			row.Waits, next.Tries = left, 0
+			row.Waits = left
 			if err := tx.CredentialRotations().Update(row); err != nil {
 				return err
 			}
 		}
-		return reschedule(mine, next, s.steady().Add(pause(next.Tries, waitsPoll, maxWaitsPoll)))
+		return reschedule(mine, next, s.steady().Add(longestWait))
 	}
 	grace := time.Duration(row.GraceSeconds) * time.Second
 	row.State, row.Waits, row.RevokeAt = platform.RotationGrace, nil, s.Now().Add(grace)
 	if err := tx.CredentialRotations().Update(row); err != nil {
 		return err
 	}
-	next.Tries = 0
+	next.Phase = calling
 	return reschedule(mine, next, s.steady().Add(grace))
+}
+
+// untold reports whether it has to be decided how an app gets its new credentials.
+func untold(row *platform.CredentialRotation) bool {
+	return row.State == platform.RotationApplying && row.Method == "" || row.AwaitsDeployment()
 }
 
 // tellOnce decides how an app gets its new credentials, and starts that. It returns the app
@@ -88,13 +135,20 @@ func (s *Services) tellOnce(ctx context.Context, job *platform.Job, w *work) (ap
 		return s.commit(ctx, job, func(tx platform.Tx, _ *platform.Job) error {
 			app = ""
 			row, err := tx.CredentialRotations().Get(w.Rotation)
-			if err != nil || row.State != platform.RotationApplying || row.Method != "" && !(row.Method == platform.ByRestart && row.DeploymentGUID == "") {
+			if err != nil || !untold(row) {
 				return ignoreGone(err)
 			}
+			before := *row
 			if err := how(tx, row); err != nil {
 				return err
 			}
+			if before.Method == row.Method && before.DeploymentGUID == row.DeploymentGUID && before.Description == row.Description {
+				return nil // another deployment is still active
+			}
 			app = row.AppGUID
+			if err := s.wakeRequest(tx, row); err != nil {
+				return err
+			}
 			return tx.CredentialRotations().Update(row)
 		})
 	}
@@ -218,15 +272,8 @@ func (s *Services) revokeNow(tx platform.Tx, field, guid string) (int, error) {
 		if err := tx.CredentialRotations().Update(row); err != nil {
 			return 0, err
 		}
-		jobs, _, err := tx.Jobs().List(platform.Where("resource_guid", row.GUID).And(platform.In("state", platform.JobProcessing, platform.JobPolling)))
-		if err != nil {
+		if err := actions.WakeRotation(tx, row.GUID); err != nil {
 			return 0, err
-		}
-		for _, j := range jobs {
-			j.Due = s.steady()
-			if err := tx.Jobs().Update(j); err != nil {
-				return 0, err
-			}
 		}
 	}
 	return len(rows), nil

@@ -31,10 +31,16 @@ const (
 	maxUnfinished = 5
 	// keptRotations is how many finished rotations of an instance are kept.
 	keptRotations = 100
-	// waitsPoll is how often the store is asked whether instances still use old credentials.
-	// It grows to maxWaitsPoll.
-	waitsPoll    = 200 * time.Millisecond
-	maxWaitsPoll = 10 * time.Second
+	// maxSpaceUnfinished is how many rotations of a space may be unfinished, so that no space
+	// can fill the jobs of all.
+	maxSpaceUnfinished = 200
+	// longestWait is how long a job waits for instances that use old credentials if nothing
+	// wakes it. It is woken when one of them stops; see also Config.Sweep.
+	longestWait = 24 * time.Hour
+	// requestPoll is how often the job of a request looks at its rotations, if none wakes it.
+	// It grows to maxRequestPoll.
+	requestPoll    = 50 * time.Millisecond
+	maxRequestPoll = time.Minute
 )
 
 // Rotate is a request for new credentials.
@@ -94,6 +100,9 @@ func (s *Services) rotateBinding(tx platform.Tx, by actions.Actor, r Rotate, par
 	if unfinished >= maxUnfinished {
 		return fault.New(fault.Unprocessable, "The service instance '%s' has a binding with %d old credentials that are still valid. Wait until they are revoked, or restart the apps that still use them.", r.Instance.Name, unfinished)
 	}
+	if err := roomInSpace(tx, b.SpaceGUID); err != nil {
+		return err
+	}
 	row := &platform.CredentialRotation{
 		RequestGUID: request, InstanceGUID: b.InstanceGUID, BindingGUID: b.GUID, AppGUID: b.AppGUID, SpaceGUID: b.SpaceGUID,
 		OldID: b.AtBroker(), NewID: uuid.NewString(), State: platform.RotationCreating,
@@ -115,6 +124,24 @@ func (s *Services) rotateBinding(tx platform.Tx, by actions.Actor, r Rotate, par
 	operation, resource := operationOf(b, "rotate")
 	_, err = s.insertJob(tx, operation, resource, b.GUID, w)
 	return err
+}
+
+// roomInSpace refuses a rotation if its space has too many that are unfinished.
+func roomInSpace(tx platform.Tx, space string) error {
+	n, err := tx.CredentialRotations().Count(platform.Where("space_guid", space).And(platform.In("state", platform.UnfinishedRotations...)))
+	if err != nil || n < maxSpaceUnfinished {
+		return err
+	}
+	return fault.New(fault.Unprocessable, "The space has %d rotations of credentials that are not finished; no more are allowed. Restart the apps that still use old credentials, wait until grace periods are over, or rotate the credentials of fewer apps at a time ('ingot rotate-credentials SERVICE_INSTANCE --app APP').", n)
+}
+
+// wakeRequest makes the job of a request look at its rotations.
+func (s *Services) wakeRequest(tx platform.Tx, row *platform.CredentialRotation) error {
+	j, err := tx.Jobs().Get(row.RequestGUID)
+	if err != nil || !active(j) {
+		return ignoreGone(err)
+	}
+	return actions.WakeJob(tx, j)
 }
 
 // forgetRotations removes the oldest finished rotations of an instance.
@@ -147,7 +174,7 @@ func (s *Services) awaitRotations(ctx context.Context, job *platform.Job, w *wor
 			case row.State == platform.RotationCreating, row.State == platform.RotationApplying && row.Method == "":
 				next := *w
 				next.Tries++
-				return reschedule(mine, &next, s.steady().Add(pause(next.Tries, waitsPoll/4, time.Second)))
+				return reschedule(mine, &next, s.steady().Add(pause(next.Tries, requestPoll, maxRequestPoll)))
 			case row.State == platform.RotationFailed:
 				errs = append(errs, platform.JobError{Code: s.Number(fault.BadBroker), Title: "CF-" + string(fault.BadBroker), Detail: row.Description})
 			}
@@ -231,6 +258,9 @@ func (s *Services) rotated(tx platform.Tx, w *work, r *result) error {
 	if same {
 		row.Method = platform.ByNothing
 		row.Description = "The service broker returned the same credentials again: it does not support rotation. Nothing has changed for the app."
+		if err := s.wakeRequest(tx, row); err != nil {
+			return err
+		}
 	} else if row.Waits, err = usersOf(tx, b.AppGUID); err != nil {
 		return err
 	}
@@ -253,6 +283,9 @@ func (s *Services) rotationFailed(tx platform.Tx, w *work, why string) error {
 		return ignoreGone(err)
 	}
 	row.State, row.Description = platform.RotationFailed, why
+	if err := s.wakeRequest(tx, row); err != nil {
+		return err
+	}
 	return tx.CredentialRotations().Update(row)
 }
 
@@ -286,5 +319,10 @@ func stillWaits(tx platform.Tx, row *platform.CredentialRotation) ([]string, err
 	if err != nil {
 		return nil, err
 	}
-	return slices.DeleteFunc(slices.Clone(row.Waits), func(guid string) bool { return !slices.Contains(now, guid) }), nil
+	return awaited(row, now), nil
+}
+
+// awaited returns those of a rotation's instances and tasks that are among the ones that run.
+func awaited(row *platform.CredentialRotation, now []string) []string {
+	return slices.DeleteFunc(slices.Clone(row.Waits), func(guid string) bool { return !slices.Contains(now, guid) })
 }

@@ -12,6 +12,7 @@ import (
 	"ingot/internal/base/db/dbtest"
 	"ingot/internal/base/testkit"
 	"ingot/internal/platform"
+	"ingot/internal/platform/actions"
 	"ingot/internal/platform/services"
 	"ingot/internal/platform/services/brokertest"
 )
@@ -47,7 +48,36 @@ func (k *bench) running() string {
 // stops ends an instance, as the controller does when a deployment replaces it.
 func (k *bench) stops(instance string) {
 	k.Helper()
-	k.update(func(tx platform.Tx) error { return tx.Instances().Delete(instance) })
+	k.update(func(tx platform.Tx) error {
+		if err := tx.Instances().Delete(instance); err != nil {
+			return err
+		}
+		return actions.CredentialsReleased(tx, k.app.GUID, instance)
+	})
+}
+
+// canary gives the app an active deployment.
+func (k *bench) canary() *platform.Deployment {
+	k.Helper()
+	d := &platform.Deployment{AppGUID: k.app.GUID, Status: platform.DeploymentActive, Reason: platform.ReasonPaused}
+	k.update(func(tx platform.Tx) error {
+		web, err := tx.Processes().First(platform.Where("app_guid", k.app.GUID))
+		if err != nil {
+			return err
+		}
+		d.PriorGUID = web.GUID
+		return tx.Deployments().Insert(d)
+	})
+	return d
+}
+
+// cancel ends a deployment.
+func (k *bench) cancel(d *platform.Deployment) {
+	k.Helper()
+	k.update(func(tx platform.Tx) error {
+		d.Reason = platform.ReasonCanceling
+		return k.platform.FinishDeployment(tx, k.app, d)
+	})
 }
 
 // rotate asks for new credentials of all bindings.
@@ -221,7 +251,10 @@ func TestRotateKeepsWhatIsUsed(t *testing.T) {
 	}
 	k.update(func(tx platform.Tx) error {
 		task.State = platform.TaskSucceeded
-		return tx.Tasks().Update(task)
+		if err := tx.Tasks().Update(task); err != nil {
+			return err
+		}
+		return actions.CredentialsReleased(tx, k.app.GUID, task.GUID)
 	})
 	k.awaits(i.GUID, platform.RotationRevoked)
 
@@ -360,16 +393,12 @@ func TestRotateAfterADeployment(t *testing.T) {
 	k.start(k.Services)
 	i, _ := k.bound(brokertest.Sync)
 	k.running()
-	canary := &platform.Deployment{AppGUID: k.app.GUID, Status: platform.DeploymentActive, Reason: platform.ReasonPaused}
-	k.update(func(tx platform.Tx) error { return tx.Deployments().Insert(canary) })
+	canary := k.canary()
 	k.complete(k.rotate(i.GUID, services.Rotate{Restart: true}).GUID)
 	if row := k.rotation(i.GUID); row.Method != platform.ByRestart || row.DeploymentGUID != "" || !strings.Contains(row.Description, "active deployment") {
 		t.Errorf("got %+v", row)
 	}
-	k.update(func(tx platform.Tx) error {
-		canary.Status, canary.Reason = platform.DeploymentFinalized, platform.ReasonCanceled
-		return tx.Deployments().Update(canary)
-	})
+	k.cancel(canary)
 	testkit.Eventually(t, "the app is restarted after all", func() bool { return k.rotation(i.GUID).DeploymentGUID != "" })
 }
 

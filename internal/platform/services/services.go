@@ -59,6 +59,9 @@ type Config struct {
 	// Interval is how often the store is searched for jobs without a Kick; 2 s by
 	// default.
 	Interval time.Duration
+	// Sweep is how often the store is searched for rotations that should go on although nothing
+	// woke them; 2 minutes by default.
+	Sweep time.Duration
 	// MaxCalls and MaxBrokerCalls limit concurrent calls, in total and to one broker;
 	// 128 and 8 by default.
 	MaxCalls, MaxBrokerCalls int
@@ -75,7 +78,7 @@ type Services struct {
 	kicked chan struct{} // has room for one
 
 	mu      sync.Mutex
-	busy    map[string]string // jobs that this worker runs, with their brokers
+	busy    map[string]string // jobs that this worker runs, with their slots
 	waiting map[string][]chan struct{}
 }
 
@@ -94,6 +97,7 @@ func New(c Config) *Services {
 	def(&c.Retry, time.Second)
 	def(&c.Lease, 10*time.Second)
 	def(&c.Interval, 2*time.Second)
+	def(&c.Sweep, 2*time.Minute)
 	if c.MaxCalls == 0 {
 		c.MaxCalls = 128
 	}
@@ -137,6 +141,7 @@ func (s *Services) Start(ctx context.Context) error {
 			return err
 		}
 		spawn(func() { s.dispatch(work, spawn) })
+		spawn(func() { s.sweepRotations(work) })
 		return nil
 	})
 }
@@ -277,7 +282,7 @@ func (s *Services) takeDue(ctx context.Context, spawn func(func())) (next time.T
 			if err := background.Do("job of services", func() (err error) { w, err = decodeWork(j); return err }); err != nil {
 				w = &work{} // run reports the error
 			}
-			if !s.room(j.GUID, w.Broker) {
+			if !s.room(j.GUID, w.slot()) {
 				continue
 			}
 			spawn(func() {
@@ -293,7 +298,7 @@ func (s *Services) takeDue(ctx context.Context, spawn func(func())) (next time.T
 
 // room reserves one of the concurrent calls for a job, if one is free. Calls per
 // broker are limited, so that a broker that does not answer cannot block others.
-func (s *Services) room(guid, broker string) bool {
+func (s *Services) room(guid, slot string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if _, under := s.busy[guid]; under || len(s.busy) >= s.MaxCalls {
@@ -301,14 +306,14 @@ func (s *Services) room(guid, broker string) bool {
 	}
 	n := 0
 	for _, b := range s.busy {
-		if broker != "" && b == broker {
+		if slot != "" && b == slot {
 			n++
 		}
 	}
 	if n >= s.MaxBrokerCalls {
 		return false
 	}
-	s.busy[guid] = broker
+	s.busy[guid] = slot
 	return true
 }
 

@@ -68,6 +68,22 @@ func (w *work) copied() work {
 
 func (w *work) binding() bool { return w.Binding != "" }
 
+// waits reports whether the step only looks at the store: it waits for an app's instances, or
+// for other jobs.
+func (w *work) waits() bool { return w.Kind == rotation || w.Kind == revoke && w.Phase == "" }
+
+// waiters is the slot of steps that wait. It is not a guid.
+const waiters = "waiting"
+
+// slot returns whose limit of concurrent calls counts for the step: that of the broker that it
+// calls. Those that wait have one of their own, so that they never delay calls to brokers.
+func (w *work) slot() string {
+	if w.waits() {
+		return waiters
+	}
+	return w.Broker
+}
+
 // bindingID returns the broker's id of the binding.
 func (w *work) bindingID() string { return cmp.Or(w.BindingID, w.Binding) }
 

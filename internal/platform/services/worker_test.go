@@ -77,6 +77,9 @@ func setupOn(t *testing.T, dialect db.Dialect, b *brokertest.Broker) *bench {
 // worker makes another worker on the same store, with short times.
 func (k *bench) worker(c services.Config) *services.Services {
 	c.Store, c.Platform = k.store, k.platform
+	if c.Sweep == 0 {
+		c.Sweep = time.Hour // what happens does not need it
+	}
 	if c.Poll == 0 {
 		c.Poll = 5 * time.Millisecond
 	}
