@@ -5,7 +5,9 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"maps"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"ingot/internal/base/background"
@@ -70,20 +72,29 @@ type Renewals struct {
 	// due is when each instance needs a new certificate. After a restart it is unknown for
 	// instances that are older than their first certificate: they get a new one soon.
 	due map[string]time.Time
+	// failures is how often in a row the renewal of an instance has failed.
+	failures map[string]int
 }
 
+// The program that replaces files runs in the instance, as its user, who can stop it. An
+// instance that was not tried before is tried shortly, and a pass has few others, so that it
+// ends soon whatever they do.
 const (
 	renewInterval = time.Minute
 	// renewSpread is the time over which instances of unknown due time are distributed.
-	renewSpread = 10 * time.Minute
-	renewRetry  = 5 * time.Minute
-	renewFor    = 30 * time.Second
-	renewAtOnce = 4
+	renewSpread   = 10 * time.Minute
+	renewRetry    = 5 * time.Minute
+	renewMaxRetry = time.Hour
+	renewFirst    = 5 * time.Second
+	renewLater    = 30 * time.Second
+	renewAtOnce   = 4
+	// renewRetries limits the instances of a pass that have failed before.
+	renewRetries = 2 * renewAtOnce
 )
 
 // NewRenewals returns a service that is not running.
 func NewRenewals(c Config) *Renewals {
-	return &Renewals{Config: c.withDefaults(), due: map[string]time.Time{}}
+	return &Renewals{Config: c.withDefaults(), due: map[string]time.Time{}, failures: map[string]int{}}
 }
 
 // Start starts to look for instances.
@@ -135,14 +146,30 @@ func (r *Renewals) look(ctx context.Context, now time.Time) {
 		}
 	}
 	r.due = known
+	maps.DeleteFunc(r.failures, func(id string, _ int) bool { _, running := known[id]; return !running })
+	renew = r.limited(renew)
 	results := background.EachResult(ctx, "renew certificates", renewAtOnce, renew, r.renew)
 	for i, in := range renew {
 		r.due[in.ID] = now.Add(identity.RenewAfter)
-		if results[i] != nil && ctx.Err() == nil {
-			r.due[in.ID] = now.Add(renewRetry)
+		if results[i] == nil {
+			delete(r.failures, in.ID)
+		} else if ctx.Err() == nil {
+			r.due[in.ID] = now.Add(min(renewRetry<<min(r.failures[in.ID], 10), renewMaxRetry))
+			r.failures[in.ID]++
 			r.Log.WarnContext(ctx, "the certificate of an instance could not be renewed; it is tried again", "instance", in.ID, "error", results[i])
 		}
 	}
+}
+
+// limited returns the instances of this pass: all that did not fail, and a few of the others,
+// first those that failed less often. The rest stays due.
+func (r *Renewals) limited(due []engine.Instance) []engine.Instance {
+	slices.SortStableFunc(due, func(a, b engine.Instance) int { return cmp.Compare(r.failures[a.ID], r.failures[b.ID]) })
+	failed := slices.IndexFunc(due, func(in engine.Instance) bool { return r.failures[in.ID] > 0 })
+	if failed < 0 {
+		return due
+	}
+	return due[:min(len(due), failed+renewRetries)]
 }
 
 // dueOf returns when an instance needs a new certificate.
@@ -158,7 +185,11 @@ func (r *Renewals) dueOf(in engine.Instance, now time.Time) time.Time {
 
 // renew gives an instance a new certificate.
 func (r *Renewals) renew(ctx context.Context, in engine.Instance) error {
-	ctx, cancel := context.WithTimeout(ctx, renewFor)
+	limit := renewFirst
+	if r.failures[in.ID] > 0 { // not changed during a pass
+		limit = renewLater
+	}
+	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	var of *actions.AppInfo
 	err := r.Store.View(ctx, func(tx platform.Tx) error {

@@ -10,6 +10,7 @@ import (
 	"io"
 	"log/slog"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -197,5 +198,27 @@ func TestRenewals(t *testing.T) {
 	want("again", "new")
 	if len(r.due) != 1 {
 		t.Errorf("%d instances are remembered, want 1", len(r.due))
+	}
+}
+
+// TestRenewalsOfStuckInstances checks that instances whose renewal fails do not hold up others.
+func TestRenewalsOfStuckInstances(t *testing.T) {
+	t.Parallel()
+	r := NewRenewals(Config{})
+	var due []engine.Instance
+	for i := range 100 {
+		id := strconv.Itoa(i)
+		r.failures[id] = 1 + i%2
+		due = append(due, engine.Instance{ID: id})
+	}
+	due = append(due, engine.Instance{ID: "new"}, engine.Instance{ID: "newer"})
+	now := r.limited(due)
+	if len(now) != 2+renewRetries || now[0].ID != "new" || now[1].ID != "newer" {
+		t.Errorf("a pass has %d instances, %v, want the 2 new ones first and %d others", len(now), now, renewRetries)
+	}
+	for _, in := range now[2:] {
+		if r.failures[in.ID] != 1 {
+			t.Errorf("%s, which failed twice, is before others that failed once", in.ID)
+		}
 	}
 }
