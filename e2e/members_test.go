@@ -58,7 +58,7 @@ applications:
 `, grow)
 	file := write(t, "manifest.yml", manifest)
 	if s.options.Engine != "container" {
-		cfFails(t, home, "memory-enforced and cpu-weight of sidecars need the container engine", "push", "-f", file, "-p", probe(t))
+		cfFails(t, home, "memory-enforced and cpu-weight of sidecars need", "push", "-f", file, "-p", probe(t))
 		return
 	}
 	contains(t, columns(cfOK(t, home, "push", "-f", file, "-p", probe(t))), "sidecars: helper", "#0 running")
