@@ -105,21 +105,25 @@ func (p *process) backup(o backupOptions) error {
 		EncryptionKey: p.getenv("INGOT_ENCRYPTION_KEY"), Target: o.target[0], Recipients: o.Recipients, Keep: o.Keep, SkipServices: o.SkipServices,
 		Log: log, Tell: p.tellLine,
 	})
-	if ctx.Err() != nil && err != nil {
+	if ctx.Err() != nil && err != nil && state.Unsaved == 0 {
 		return fmt.Errorf("interrupted: %w. No backup was written", context.Cause(ctx))
 	}
-	if err != nil {
+	if err != nil && state.Unsaved == 0 {
 		return err
 	}
 	fmt.Fprintf(p.out, "Backup %s written to %s in %v\n%s\n", state.ID, state.Target, time.Since(began).Round(10*time.Millisecond), contents(state))
 	if state.Missing > 0 {
 		fmt.Fprintf(p.out, "%d packages, droplets or buildpacks are missing or damaged on the server; the log names them.\n", state.Missing)
 	}
-	return nil
+	return err
 }
 
 func contents(s system.BackupState) string {
-	return fmt.Sprintf("Contains the databases, keys, %d packages, droplets and buildpacks (%s) and the data of %d service instances; wrote %s", s.Blobs, megabytes(s.BlobSize), s.Services, megabytes(s.Added))
+	text := fmt.Sprintf("Contains the databases, keys, %d packages, droplets and buildpacks (%s) and the data of %d service instances; wrote %s", s.Blobs, megabytes(s.BlobSize), s.Services, megabytes(s.Added))
+	if s.Unsaved > 0 {
+		text += fmt.Sprintf("\nDoes not contain the data of %d service instances, which could not be saved", s.Unsaved)
+	}
+	return text
 }
 
 func megabytes(n int64) string { return fmt.Sprintf("%.1f MB", float64(n)/1e6) }
@@ -221,6 +225,9 @@ func (p *process) verifyBackup(o backupVerifyOptions) error {
 	}
 	if len(m.Missing) > 0 {
 		fmt.Fprintf(p.out, "Missing on the server already: %s\n", strings.Join(m.Missing, ", "))
+	}
+	if n := system.UnsavedServices(m); n > 0 {
+		fmt.Fprintf(p.out, "The data of %d service instances could not be saved and is not in it\n", n)
 	}
 	return nil
 }

@@ -18,8 +18,9 @@ import (
 
 // dumper saves and loads the data of instances, on servers that Ingot runs.
 type dumper interface {
-	// dump writes the data of an instance, whose server is running.
-	dump(ctx context.Context, i *instance, w io.Writer) error
+	// dump writes the data of an instance, whose server is running. It returns what could not
+	// be saved because the tenant broke it.
+	dump(ctx context.Context, i *instance, w io.Writer) (lost, error)
 	// before gets the data of an instance before its server is started, after gets it when
 	// the instance and its bindings were created. The data is a tenant's: after loads it with
 	// the rights of the instance's owner, never with those of the administrator. It returns
@@ -31,59 +32,19 @@ type dumper interface {
 // opener opens the data of an instance in a backup. It can be called again.
 type opener func() (io.ReadCloser, error)
 
-// Saved is a service instance whose data can be saved while its server is used.
-type Saved struct {
-	// Name is a file name that identifies the instance.
-	Name string
-	// ID is its id on the platform, Offering its service.
-	ID, Offering string
-	Save         func(ctx context.Context, w io.Writer) error
-}
-
-// dumpName is the name of an instance's data in a backup.
-func dumpName(i *instance) string { return i.Offering + "/" + i.hash() + ".dump" }
-
-// Savable returns the instances on servers that Ingot runs. The broker of the same
-// directory may be running.
-func Savable(c Config) ([]Saved, error) {
-	c.ReadOnly = true
-	b, err := New(c)
-	if err != nil {
-		return nil, err
-	}
-	var all []Saved
-	for _, i := range b.state.list() {
-		if i.Phase != ready || i.On != local || i.Offering == Notifications {
-			continue
-		}
-		s, err := b.backendOf(i)
-		if err != nil {
-			return nil, err
-		}
-		if d, ok := s.(dumper); ok {
-			all = append(all, Saved{dumpName(i), i.ID, i.Offering, func(ctx context.Context, w io.Writer) error {
-				if err := d.dump(ctx, i, w); err != nil {
-					return fmt.Errorf("save the data of the %s instance %s, is its server running? %w", i.Offering, i.ID, err)
-				}
-				return nil
-			}})
-		}
-	}
-	return all, nil
-}
-
 // Restored is the result of a restore.
 type Restored struct {
 	// Instances is the number of service instances that were created.
 	Instances int
-	// Lost tells the operator what could not be restored, and why: tenants' objects that
-	// need more rights than the tenants have.
+	// Lost tells the operator what could not be restored, and why: data that was not saved,
+	// and tenants' objects that need more rights than the tenants have.
 	Lost []string
 }
 
 // Restore creates the instances of the records in c.Dir with their bindings on new
 // servers, fills them, and stops the servers. Open returns the data of an instance by its
-// name in the backup, and fs.ErrNotExist if it was not saved: that instance is empty.
+// name in the backup, and fs.ErrNotExist if it was not saved: that instance is empty. So is
+// one whose data is incomplete, which the file with FailedSuffix says.
 func Restore(ctx context.Context, c Config, open func(name string) (io.ReadCloser, error)) (done Restored, err error) {
 	b, err := New(c)
 	if err != nil {
@@ -101,7 +62,19 @@ func Restore(ctx context.Context, c Config, open func(name string) (io.ReadClose
 		if i.Phase != ready || i.On != local || i.Offering == Notifications {
 			continue
 		}
-		missing, err := b.restore(ctx, i, func() (io.ReadCloser, error) { return open(dumpName(i)) })
+		why, failed, err := whyFailed(open, dumpName(i))
+		if failed {
+			done.Lost = append(done.Lost, fmt.Sprintf("the data of the %s instance %s: it was not saved: %s", i.Offering, i.ID, why))
+		}
+		var missing lost
+		if err == nil {
+			missing, err = b.restore(ctx, i, func() (io.ReadCloser, error) {
+				if failed {
+					return nil, fs.ErrNotExist
+				}
+				return open(dumpName(i))
+			})
+		}
 		if err != nil {
 			return done, fmt.Errorf("restore the %s instance %s: %w", i.Offering, i.ID, err)
 		}
@@ -156,7 +129,7 @@ func before(d dumper, i *instance, open opener) (saved bool, err error) {
 	return true, d.before(i, r)
 }
 
-// lost is what could not be loaded of an instance. A tenant controls how much that is and
+// lost is what could not be saved or loaded of an instance. A tenant controls how much that is and
 // what it is called.
 type lost struct {
 	first []string
@@ -168,7 +141,7 @@ const (
 	maxLostText = 300
 )
 
-// add adds an object, and why it could not be loaded.
+// add adds an object, and why it is lost.
 func (l *lost) add(what, why string) {
 	if len(l.first) == maxLost {
 		l.more++
@@ -225,7 +198,25 @@ const (
 )
 
 // dump makes the server write a snapshot to its data directory, and copies it.
-func (r *redisServers) dump(ctx context.Context, i *instance, w io.Writer) error {
+func (r *redisServers) dump(ctx context.Context, i *instance, w io.Writer) (lost, error) {
+	if err := r.snapshot(ctx, i); err != nil {
+		return lost{}, err
+	}
+	path := filepath.Join(r.instanceDir(i), "data", redisSnapshot)
+	f, err := os.Open(path)
+	if err != nil {
+		return lost{}, err
+	}
+	defer f.Close()
+	if err := os.Remove(path); err != nil { // it is open
+		return lost{}, err
+	}
+	_, err = io.Copy(w, f)
+	return lost{}, err
+}
+
+// snapshot makes the server write a snapshot and waits for it.
+func (r *redisServers) snapshot(ctx context.Context, i *instance) error {
 	admin := r.adminClient(i)
 	defer admin.Close()
 	tick := time.NewTicker(redisPoll)
@@ -247,7 +238,7 @@ func (r *redisServers) dump(ctx context.Context, i *instance, w io.Writer) error
 			if !strings.Contains(info, "rdb_last_bgsave_status:ok") {
 				return errors.New("the server could not write a snapshot; its log says why")
 			}
-			break
+			return nil
 		}
 		select {
 		case <-tick.C:
@@ -255,17 +246,6 @@ func (r *redisServers) dump(ctx context.Context, i *instance, w io.Writer) error
 			return ctx.Err()
 		}
 	}
-	path := filepath.Join(r.instanceDir(i), "data", redisSnapshot)
-	f, err := os.Open(path)
-	if err != nil {
-		return err
-	}
-	defer f.Close()
-	if err := os.Remove(path); err != nil { // it is open
-		return err
-	}
-	_, err = io.Copy(w, f)
-	return err
 }
 
 // before puts the snapshot where the server expects its log, whose first part may be one.

@@ -3,11 +3,13 @@ package broker
 import (
 	"bytes"
 	"database/sql"
+	"errors"
 	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
 	"ingot/internal/base/seal"
@@ -48,8 +50,11 @@ func TestBackup(t *testing.T) {
 		t.Fatalf("%d instances, want 4", len(all))
 	}
 	b.Stop()
-	if err := all[0].Save(t.Context(), io.Discard); err == nil {
-		t.Error("the data of a server that does not run can be saved")
+	for _, one := range all {
+		var unsaved *UnsavedError
+		if _, err := one.Save(t.Context(), io.Discard); !errors.As(err, &unsaved) || !strings.Contains(err.Error(), "is its server running?") {
+			t.Errorf("save %s while its server is stopped: %v, want that it says so", one.Offering, err)
+		}
 	}
 
 	b, done := restoredBroker(t, dir, keys, saved)
@@ -84,8 +89,8 @@ func savedData(t *testing.T, dir string, keys *seal.Keyring, without ...string) 
 			continue
 		}
 		var out bytes.Buffer
-		if err := one.Save(t.Context(), &out); err != nil {
-			t.Fatal(err)
+		if missing, err := one.Save(t.Context(), &out); err != nil || len(missing) > 0 {
+			t.Fatalf("%v, not saved: %q", err, missing)
 		}
 		saved[one.Name] = out.Bytes()
 	}

@@ -22,10 +22,10 @@ const maxPacket = 1 << 30
 // view at the moment when mariadb-dump reads it, and a view can call functions with the
 // rights of the reader. All rights on the database are needed, because mariadb-dump fails
 // at a view that it may not use.
-func (m *mariadb) dump(ctx context.Context, i *instance, w io.Writer) error {
-	program, err := daemon.Program("mariadb-dump")
+func (m *mariadb) dump(ctx context.Context, i *instance, w io.Writer) (missing lost, err error) {
+	program, err := daemon.Program(mariadbDump)
 	if err != nil {
-		return err
+		return missing, err
 	}
 	db := sql.OpenDB(m.connector)
 	defer db.Close()
@@ -38,11 +38,13 @@ func (m *mariadb) dump(ctx context.Context, i *instance, w io.Writer) error {
 		"GRANT SELECT ON mysql.proc TO "+user) // without, routines of other users have no text
 	if err == nil {
 		// The password is in a variable, because anyone can read the arguments.
-		err = pipe(daemon.Command(ctx, m.owner, "/", []string{"MYSQL_PWD=" + password}, program,
+		missing, err = dumped(daemon.Command(ctx, m.owner, "/", []string{"MYSQL_PWD=" + password}, program,
 			"--no-defaults", "--protocol=tcp", "--host="+m.at.host, "--port="+strconv.Itoa(m.at.port), "--user="+name, "--default-character-set=utf8mb4",
-			"--single-transaction", "--routines", "--triggers", "--events", "--hex-blob", "--skip-lock-tables", "--no-tablespaces", i.database()), nil, w)
+			"--force", "--single-transaction", "--routines", "--triggers", "--events", "--hex-blob", "--skip-lock-tables", "--no-tablespaces", i.database()), w)
 	}
-	return errors.Join(err, with.exec(context.WithoutCancel(ctx), "DROP USER IF EXISTS "+user))
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), operationTime)
+	defer cancel()
+	return missing, errors.Join(err, with.exec(ctx, "DROP USER IF EXISTS "+user))
 }
 
 // dropTemporary deletes the temporary users of backups that were killed.

@@ -30,9 +30,11 @@ func (p *postgres) client(ctx context.Context, i *instance, user, password, name
 }
 
 // dump runs as the administrator: pg_dump calls no functions of the database and reads
-// no views.
-func (p *postgres) dump(ctx context.Context, i *instance, w io.Writer) error {
-	return pipe(p.client(ctx, i, p.config.User, p.config.Password, "pg_dump", "--format=custom"), nil, w)
+// no views. The server does not notice that pg_dump was killed while it waits for a lock of
+// the tenant, so it has a limit as well.
+func (p *postgres) dump(ctx context.Context, i *instance, w io.Writer) (lost, error) { //nolint:unparam // other kinds lose objects
+	return lost{}, pipe(p.client(ctx, i, p.config.User, p.config.Password, "pg_dump", "--format=custom",
+		fmt.Sprintf("--lock-wait-timeout=%d", maxStall.Milliseconds())), nil, w)
 }
 
 func (p *postgres) before(*instance, io.Reader) error { return nil }

@@ -42,6 +42,9 @@ type Config struct {
 	// Reach is how apps connect to the servers; the zero value is for apps that
 	// share this machine's loopback.
 	Reach Reach
+	// Stall is how long the dump of an instance may write nothing before it is given up;
+	// 10 minutes if zero.
+	Stall time.Duration
 	Log   *slog.Logger
 }
 

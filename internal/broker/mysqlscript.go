@@ -27,6 +27,9 @@ var (
 	command  = []byte("DELIMITER ")
 	comment  = []byte("--")
 	sandbox  = []byte(`/*M!999999\-`) // for the program mariadb
+	// A view that refers to what does not exist. The only comment whose names are as they
+	// are, with newlines.
+	brokenView = []byte("-- failed on view `")
 	// The lines that follow the text of a routine, a trigger or an event.
 	following = [][]byte{command, []byte("/*!50003 SET "), []byte("/*!50106 ")}
 
@@ -51,6 +54,12 @@ func (s *script) next() (string, error) {
 				s.delimiter = bytes.Clone(to)
 				continue
 			}
+			if bytes.HasPrefix(bare, brokenView) {
+				if err := s.skipNames(line); err != nil {
+					return "", err
+				}
+				continue
+			}
 			if len(bare) == 0 || bytes.HasPrefix(bare, comment) || bytes.HasPrefix(bare, sandbox) {
 				continue
 			}
@@ -69,6 +78,17 @@ func (s *script) next() (string, error) {
 			return string(end), nil
 		}
 	}
+}
+
+// skipNames reads the rest of a line whose names contain newlines.
+func (s *script) skipNames(line []byte) (err error) {
+	in := quoted(line, 0)
+	for err == nil && in != 0 {
+		if line, err = s.line(); err == nil {
+			in = quoted(line, in)
+		}
+	}
+	return err
 }
 
 // follows reports whether the next line can follow the text of a routine. Quotes tell

@@ -42,7 +42,7 @@ type BackupConfig struct {
 const dumpFile = "database/postgres.dump"
 
 // Backup saves a server, which may be running, and records in its data directory or
-// database how it went.
+// database how it went. If the state has Unsaved services, there is a backup and an error.
 func Backup(ctx context.Context, c BackupConfig) (BackupState, error) {
 	state := BackupState{Attempted: time.Now().UTC()}
 	to, err := backup.ParseRecipients(c.Recipients)
@@ -90,7 +90,7 @@ func (in *installation) save(ctx context.Context, to backup.Recipients, target b
 			return err
 		}
 		a.finish(state, info.Size(), info.Size())
-		return nil
+		return a.incomplete()
 	}
 	ctx, unlock, err := target.objects.Lock(ctx)
 	if err != nil {
@@ -112,6 +112,9 @@ func (in *installation) save(ctx context.Context, to backup.Recipients, target b
 		return errors.Join(err, target.objects.Delete(context.WithoutCancel(ctx), backup.ArchiveName(h.ID)))
 	}
 	a.finish(state, size, size+a.added)
+	if err := a.incomplete(); err != nil {
+		return err // an older backup may have what this one does not
+	}
 	if in.Keep > 0 {
 		return pruneBackups(ctx, target.objects, in.Keep, in.Tell)
 	}
@@ -142,7 +145,10 @@ type archiving struct {
 	saved    map[platformdb.BlobRef]backup.Blob
 	added    int64
 	manifest *backup.Manifest
-	services int
+	services int // whose data was saved
+	// unsaved is the number of instances whose data was not saved, firstUnsaved why.
+	unsaved      int
+	firstUnsaved error
 }
 
 func (a *archiving) index(size int64) backup.Index {
@@ -160,7 +166,7 @@ func (a *archiving) index(size int64) backup.Index {
 func (a *archiving) finish(state *BackupState, size, added int64) {
 	now := time.Now().UTC()
 	state.ID, state.Finished, state.Size, state.Added = a.header.ID, &now, size, added
-	state.Blobs, state.Missing, state.Services = len(a.manifest.Blobs), len(a.manifest.Missing), a.services
+	state.Blobs, state.Missing, state.Services, state.Unsaved = len(a.manifest.Blobs), len(a.manifest.Missing), a.services, a.unsaved
 	for _, b := range a.manifest.Blobs {
 		state.BlobSize += b.Size
 	}

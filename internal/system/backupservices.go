@@ -2,9 +2,11 @@ package system
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"path/filepath"
+	"strings"
 
 	"ingot/internal/base/backup"
 	"ingot/internal/base/datadir"
@@ -35,12 +37,62 @@ func (a *archiving) saveServices(ctx context.Context) error {
 		return nil
 	}
 	for _, one := range all {
-		if _, err := a.w.Stream(dumpsDir+"/"+one.Name, 0o600, func(w io.Writer) error { return one.Save(ctx, w) }); err != nil {
+		if err := a.saveService(ctx, one); err != nil {
 			return err
 		}
 	}
-	a.services = len(all)
 	return nil
+}
+
+// saveService saves the data of an instance. If that fails, what was read of it is in the
+// archive with a file that says so: a tenant can cause that, and must not prevent the
+// backup of all others.
+func (a *archiving) saveService(ctx context.Context, one broker.Saved) error {
+	var unsaved *broker.UnsavedError
+	_, err := a.w.Stream(dumpsDir+"/"+one.Name, 0o600, func(w io.Writer) error {
+		missing, err := one.Save(ctx, w)
+		for _, what := range missing {
+			a.Tell("Not saved: " + what)
+		}
+		if errors.As(err, &unsaved) {
+			return nil
+		}
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	if unsaved == nil {
+		a.services++
+		return nil
+	}
+	a.Tell("Not saved: " + unsaved.Error())
+	if a.unsaved++; a.firstUnsaved == nil {
+		a.firstUnsaved = unsaved
+	}
+	_, err = a.w.File(dumpsDir+"/"+one.Name+broker.FailedSuffix, 0o600, int64(len(unsaved.Why)), strings.NewReader(unsaved.Why))
+	return err
+}
+
+// incomplete returns an error if the data of service instances is not in the backup.
+func (a *archiving) incomplete() error {
+	if a.unsaved == 0 {
+		return nil
+	}
+	if a.Keep > 0 {
+		a.Tell("No older backups were removed, because this one is not complete (--keep)")
+	}
+	return fmt.Errorf("the backup was written, but the data of %d service instances is not in it: %w; --skip-services leaves out the data of all", a.unsaved, a.firstUnsaved)
+}
+
+// UnsavedServices returns the number of service instances whose data could not be saved.
+func UnsavedServices(m *backup.Manifest) (n int) {
+	for _, f := range m.Files {
+		if strings.HasPrefix(f.Name, dumpsDir+"/") && strings.HasSuffix(f.Name, broker.FailedSuffix) {
+			n++
+		}
+	}
+	return n
 }
 
 // services creates the service instances on new servers in the data directory.

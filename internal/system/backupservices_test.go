@@ -80,10 +80,7 @@ func TestBackupOfServices(t *testing.T) {
 	if state, err := Backup(t.Context(), c); err != nil || state.Services != 0 || !strings.Contains(strings.Join(said, "\n"), "data of 1 service instances is not in the backup") {
 		t.Errorf("without services: %+v, %v, %q", state, err, said)
 	}
-	f.stopApps()
-	if _, err := Backup(t.Context(), f.config(filepath.Join(t.TempDir(), "stopped"))); err == nil || !strings.Contains(err.Error(), "is its server running?") || !strings.Contains(err.Error(), "--skip-services") {
-		t.Errorf("while its server is stopped: %v, want that it says so", err)
-	}
+	f.backupWithoutRedis(instance)
 	for from, want := range map[string]string{file: "v", without: ""} {
 		g := f.restored(from, nil)
 		testkit.Eventually(t, "redis answers", func() bool { return client.Ping(t.Context()).Err() == nil })
@@ -91,5 +88,53 @@ func TestBackupOfServices(t *testing.T) {
 			t.Errorf("after a restore of %s redis has %q, want %q", filepath.Base(from), got, want)
 		}
 		g.stopApps()
+	}
+}
+
+// backupWithoutRedis backs up the server and stops it. Then it does so again, while redis is
+// stopped, and restores that backup.
+func (f *backedUp) backupWithoutRedis(instance string) {
+	f.Helper()
+	dir := filepath.Join(f.TempDir(), "dir") + "/"
+	f.backup(dir)
+	f.stopApps()
+	c := f.config(dir)
+	c.Keep = 1
+	var said []string
+	c.Tell = func(line string) { said = append(said, line) }
+	state, err := Backup(f.Context(), c)
+	for _, want := range []string{"the backup was written, but the data of 1 service instances is not in it", "is its server running?", "--skip-services"} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			f.Errorf("while its server is stopped: %v, want %q in it", err, want)
+		}
+	}
+	if text := strings.Join(said, "\n"); !strings.Contains(text, "Not saved: the data of the redis instance "+instance+": ") || !strings.Contains(text, "No older backups were removed") {
+		f.Errorf("it says %q", said)
+	}
+	last, err := LastBackup(f.Context(), f.c.DataDir, f.c.DatabaseURL, discard)
+	if err != nil || last.ID != state.ID || last.ID == "" || last.Unsaved != 1 || last.Services != 0 || last.Failure == "" {
+		f.Errorf("recorded %+v, %v; want a backup without the data of one instance", last, err)
+	}
+	all, err := ListBackups(f.Context(), dir, discard)
+	if err != nil || len(all) != 2 {
+		f.Fatalf("%d backups, %v; want the complete one, too", len(all), err)
+	}
+	for _, one := range all {
+		m, err := VerifyBackup(f.Context(), dir, one.ID, f.key, discard)
+		if err != nil {
+			f.Fatal(err)
+		}
+		if n := UnsavedServices(m); n != 1 && one.ID == state.ID || n != 0 && one.ID != state.ID {
+			f.Errorf("the backup %s lacks the data of %d instances", one.ID, n)
+		}
+	}
+	said = nil
+	r := f.restoreConfig(dir, passableDir(f.T))
+	r.Tell = c.Tell
+	if err := Restore(f.Context(), r); err != nil {
+		f.Fatal(err)
+	}
+	if text := strings.Join(said, "\n"); !strings.Contains(text, "Restored 1 service instances") || !strings.Contains(text, "Not restored: the data of the redis instance "+instance+": it was not saved: is its server running?") {
+		f.Errorf("the restore says %q", said)
 	}
 }

@@ -27,7 +27,7 @@ type BackupState struct {
 	Attempted time.Time `json:"attempted"`
 	Failure   string    `json:"failure,omitempty"`
 	Target    string    `json:"target"`
-	// The rest is about the last one that succeeded. Finished is nil if there is none.
+	// The rest is about the last one that was written. Finished is nil if there is none.
 	ID       string     `json:"id,omitempty"`
 	Started  time.Time  `json:"started"`
 	Finished *time.Time `json:"finished,omitempty"`
@@ -37,6 +37,8 @@ type BackupState struct {
 	Blobs    int        `json:"blobs"`
 	Missing  int        `json:"missing,omitempty"`
 	Services int        `json:"services"`
+	// Unsaved is the number of service instances whose data could not be saved.
+	Unsaved int `json:"unsaved_services,omitempty"`
 }
 
 const backupStateFile = "backup.json"

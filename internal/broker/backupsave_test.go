@@ -1,0 +1,223 @@
+package broker
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"ingot/internal/base/seal"
+)
+
+// stalledSoon makes a backup give up soon.
+const stalledSoon = time.Second
+
+// savedExcept saves the data of all instances. Those in locked are expected to fail, and get
+// a file that says so; only for them the limit is short. It returns what was reported.
+func savedExcept(t *testing.T, dir string, keys *seal.Keyring, locked ...string) (saved map[string][]byte, said []string) {
+	t.Helper()
+	saved = map[string][]byte{}
+	isLocked := func(id string) bool { return strings.Contains(strings.Join(locked, " "), id) }
+	for _, c := range []Config{{Dir: dir, Keys: keys}, {Dir: dir, Keys: keys, Stall: stalledSoon}} {
+		all, err := Savable(c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, one := range all {
+			if isLocked(one.ID) != (c.Stall != 0) {
+				continue
+			}
+			var out bytes.Buffer
+			missing, err := one.Save(t.Context(), &out)
+			said = append(said, missing...)
+			saved[one.Name] = out.Bytes()
+			var unsaved *UnsavedError
+			if !isLocked(one.ID) {
+				if err != nil {
+					t.Errorf("another instance fails as well: %v", err)
+				}
+			} else if !errors.As(err, &unsaved) || unsaved.ID != one.ID || !strings.Contains(err.Error(), "nothing was written for 1s") {
+				t.Errorf("save an instance with a locked table: %v", err)
+			} else {
+				saved[one.Name+FailedSuffix] = []byte(unsaved.Why)
+			}
+		}
+	}
+	return saved, said
+}
+
+// TestSaveOfHostileMySQL: a tenant with broken views or a locked table has a backup of
+// everything else, and so have all others.
+func TestSaveOfHostileMySQL(t *testing.T) {
+	t.Parallel()
+	keys, dir := testKeys(t), tempDir(t)
+	b := started(t, Config{Dir: dir, Keys: keys, Without: []string{Postgres, Redis}})
+	need(t, b, MySQL)
+	c := clientOf(t, b)
+	brokenID, lockedID := c.made(MySQL, "small"), c.made(MySQL, "small")
+	_, broken := c.bound(MySQL, brokenID)
+	_, locked := c.bound(MySQL, lockedID)
+	mustRun(t, my(t, broken), "CREATE TABLE a (n int)", "CREATE TABLE gone (n int)", "CREATE VIEW `b\nad` AS SELECT n FROM gone", "CREATE VIEW other AS SELECT n FROM gone",
+		"CREATE TABLE z (n int)", "CREATE VIEW fine AS SELECT n FROM z", "INSERT INTO z VALUES (7)", "DROP TABLE gone")
+	db := my(t, locked)
+	mustRun(t, db, "CREATE TABLE t (n int)")
+	conn, err := db.Conn(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	if _, err := conn.ExecContext(t.Context(), "LOCK TABLES t WRITE"); err != nil {
+		t.Fatal(err)
+	}
+
+	saved, said := savedExcept(t, dir, keys, lockedID)
+	if len(said) != 2 || !strings.HasPrefix(said[0], "mysql instance "+brokenID+": `b ad`: View '") || !strings.Contains(said[1], "`other`: ") || !strings.HasSuffix(said[1], "(1356)") {
+		t.Errorf("reported as not saved: %q, want two views", said)
+	}
+	var temporary int
+	if err := b.backends[MySQL][0].(*mariadb).admin.QueryRowContext(t.Context(), "SELECT COUNT(*) FROM mysql.global_priv WHERE User LIKE 'tmp%'").Scan(&temporary); err != nil || temporary != 0 {
+		t.Errorf("%d temporary users are left, %v", temporary, err)
+	}
+	b.Stop()
+	_, done := restoredBroker(t, dir, keys, saved)
+	if want := "the data of the mysql instance " + lockedID + ": it was not saved: nothing was written for 1s: is a table locked?"; done.Instances != 2 || len(done.Lost) != 3 || !slices.Contains(done.Lost, want) {
+		t.Errorf("restored %+v, want 2 instances, two views that cannot be created, and %q", done, want)
+	}
+	var n int
+	if err := my(t, broken).QueryRowContext(t.Context(), "SELECT n FROM fine").Scan(&n); err != nil || n != 7 {
+		t.Errorf("got %d, %v: what is not broken", n, err)
+	}
+	mustRun(t, my(t, locked), "CREATE TABLE t (n int)") // it is empty
+}
+
+func TestSaveOfLockedPostgres(t *testing.T) {
+	t.Parallel()
+	keys, dir := testKeys(t), tempDir(t)
+	b := started(t, Config{Dir: dir, Keys: keys, Without: []string{MySQL, Redis}})
+	need(t, b, Postgres)
+	c := clientOf(t, b)
+	lockedID := c.made(Postgres, "small")
+	_, locked := c.bound(Postgres, lockedID)
+	_, other := c.bound(Postgres, c.made(Postgres, "small"))
+	mustExec(t, pg(t, other), "CREATE TABLE t AS SELECT 7 AS n")
+	conn := pg(t, locked)
+	mustExec(t, conn, "CREATE TABLE t (n int)")
+	tx, err := conn.Begin(t.Context())
+	if err == nil {
+		_, err = tx.Exec(t.Context(), "LOCK TABLE t IN ACCESS EXCLUSIVE MODE")
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	saved, said := savedExcept(t, dir, keys, lockedID)
+	b.Stop()
+	_, done := restoredBroker(t, dir, keys, saved)
+	if len(said) != 0 || done.Instances != 2 || len(done.Lost) != 1 || !strings.Contains(done.Lost[0], lockedID) {
+		t.Errorf("reported %q, restored %+v, want 2 instances and that the data of one was not saved", said, done)
+	}
+	var n int
+	if err := pg(t, other).QueryRow(t.Context(), "SELECT n FROM t").Scan(&n); err != nil || n != 7 {
+		t.Errorf("got %d, %v: what is not locked", n, err)
+	}
+	mustExec(t, pg(t, locked), "CREATE TABLE t (n int)")
+}
+
+// dumperFunc is a service with one function.
+type dumperFunc func(ctx context.Context, w io.Writer) error
+
+func (f dumperFunc) dump(ctx context.Context, _ *instance, w io.Writer) (lost, error) {
+	return lost{}, f(ctx, w)
+}
+func (f dumperFunc) before(*instance, io.Reader) error { return nil }
+func (f dumperFunc) after(context.Context, *instance, opener) (lost, error) {
+	return lost{}, nil
+}
+
+type failingWriter struct{ error }
+
+func (f failingWriter) Write([]byte) (int, error) { return 0, f.error }
+
+// TestSaveErrors: only what the service causes is an error of the instance.
+func TestSaveErrors(t *testing.T) {
+	t.Parallel()
+	full, dead := errors.New("disk full"), errors.New("interrupted")
+	stopped, stop := context.WithCancelCause(t.Context())
+	stop(dead)
+	write := func(_ context.Context, w io.Writer) error {
+		_, err := w.Write([]byte("x"))
+		return err
+	}
+	wait := func(ctx context.Context, _ io.Writer) error {
+		<-ctx.Done()
+		return ctx.Err()
+	}
+	for name, c := range map[string]struct {
+		ctx  context.Context
+		dump dumperFunc
+		w    io.Writer
+		want error // nil means an UnsavedError
+		text string
+	}{
+		"target":  {t.Context(), write, failingWriter{full}, full, "disk full"},
+		"context": {stopped, wait, io.Discard, dead, "interrupted"},
+		"service": {t.Context(), func(context.Context, io.Writer) error { return errors.New("no\x1b[2J") }, io.Discard, nil, "the data of the redis instance i: no [2J"},
+		"stalled": {t.Context(), wait, io.Discard, nil, "the data of the redis instance i: nothing was written for 1ms: is a table locked?"},
+	} {
+		stall := time.Hour
+		if name == "stalled" {
+			stall = time.Millisecond
+		}
+		_, err := save(c.ctx, c.dump, &instance{ID: "i", Offering: Redis}, c.w, stall)
+		var unsaved *UnsavedError
+		if errors.As(err, &unsaved) != (c.want == nil) || c.want != nil && !errors.Is(err, c.want) || err.Error() != c.text {
+			t.Errorf("%s: got %v, want %q", name, err, c.text)
+		}
+	}
+}
+
+func TestDumpMessages(t *testing.T) {
+	t.Parallel()
+	const view = "mariadb-dump: Couldn't execute 'SHOW FIELDS FROM `v\nw`': View 'd.v\nw' references invalid table(s) (1356)\n"
+	for _, c := range []struct{ text, lost, failure string }{
+		{view, "`v w`: View 'd.v w' references invalid table(s) (1356)", ""},
+		{
+			"Error: Couldn't read status information for table c ()\nmariadb-dump: Couldn't execute 'show create table `c`': Table 'k.c' doesn't exist (1146)\n" + view,
+			"`c`: Table 'k.c' doesn't exist (1146)|`v w`: View 'd.v w' references invalid table(s) (1356)", "",
+		},
+		{
+			view + "mariadb-dump: Couldn't execute 'SELECT /*!40001 SQL_NO_CACHE */ `n` FROM `b`': Lost connection to server during query (2013)\n" +
+				"mariadb-dump: Couldn't execute 'ROLLBACK TO SAVEPOINT sp': Server has gone away (2006)\n",
+			"`v w`: View 'd.v w' references invalid table(s) (1356)",
+			"Couldn't execute 'SELECT /*!40001 SQL_NO_CACHE */ `n` FROM `b`': Lost connection to server during query (2013)",
+		},
+		{"mariadb-dump: Error 1412: Table definition has changed when dumping table `t` at row: 0\n", "", "Error 1412: Table definition has changed when dumping table `t` at row: 0"},
+	} {
+		for _, size := range []int{1, 7, len(c.text)} { // of what is written at once
+			var d dumpMessages
+			for rest := c.text; rest != ""; rest = rest[min(size, len(rest)):] {
+				if _, err := d.Write([]byte(rest[:min(size, len(rest))])); err != nil {
+					t.Fatal(err)
+				}
+			}
+			d.end()
+			if got := strings.Join(d.missing.list(), "|"); got != c.lost || d.failure != c.failure {
+				t.Errorf("lost %q, failure %q, want %q, %q", got, d.failure, c.lost, c.failure)
+			}
+		}
+	}
+	var d dumpMessages
+	long := "mariadb-dump: Couldn't execute 'SELECT " + strings.Repeat("`n`, ", maxDumpMessage) + " FROM `b`': gone (1146)\n"
+	for range 3 {
+		if _, err := d.Write([]byte(long)); err != nil || len(d.rest) > maxDumpMessage {
+			t.Fatalf("keeps %d bytes, %v", len(d.rest), err)
+		}
+	}
+	d.end()
+	if len(d.missing.list()) != 3 || d.failure != "" {
+		t.Errorf("lost %d, failure %q", len(d.missing.list()), d.failure)
+	}
+}
