@@ -63,7 +63,7 @@ type option func(*auth.Options)
 func setup(t *testing.T, options ...option) *fixture {
 	t.Helper()
 	d := dbtest.Migrated(t, db.SQLite, authdb.Migrations)
-	f := &fixture{t: t, store: authdb.New(d), clock: testkit.NewClock(time.Now().Truncate(time.Second)), log: &lockedBuffer{}}
+	f := &fixture{t: t, store: authdb.New(d), log: &lockedBuffer{}}
 	log := logging.New(f.log, false, slog.LevelDebug)
 	secrets := auth.Secrets{AdminPassword: adminPassword, AdminClientSecret: adminSecret, Components: map[string]string{
 		auth.ClientPlatform: "platform-secret", auth.ClientNotifications: "notifications-secret", auth.ClientConsole: "console-secret",
@@ -72,6 +72,8 @@ func setup(t *testing.T, options ...option) *fixture {
 	if err := auth.Bootstrap(t.Context(), f.store, secrets, []string{"http://console.localhost/callback"}, log); err != nil {
 		t.Fatal(err)
 	}
+	// After the first key, which has the real time: the next one must be younger.
+	f.clock = testkit.NewClock(time.Now().Truncate(time.Second))
 	l := httptest.NewUnstartedServer(nil)
 	f.url = "http://" + l.Listener.Addr().String()
 	o := auth.Options{Store: f.store, BaseURL: f.url, Log: log, PasswordGrant: true, Now: f.clock.Now}

@@ -15,7 +15,7 @@ const (
 	// unhurried is how long a new version may take before another change replaces it.
 	unhurried = 5 * time.Second
 	// watchPause is the longest interval of requests whether a change is ready.
-	watchPause = 40 * time.Millisecond
+	watchPause = 15 * time.Millisecond
 	// cancelTime is how long canceling a deployment may take.
 	cancelTime = 5 * time.Second
 )

@@ -2,6 +2,7 @@ package staging
 
 import (
 	"archive/tar"
+	"bufio"
 	"bytes"
 	"context"
 	"encoding/json"
@@ -389,7 +390,7 @@ func (b *build) store(ctx context.Context, kind blob.Kind, key, dir string, limi
 	defer cancel()
 	pr, pw := io.Pipe()
 	done := background.Feed("staging files", pw, func() error {
-		return b.pack(ctx, dir, &bounded{w: pw, left: limit * maxInflated}, keep)
+		return buffered(pw, func(w io.Writer) error { return b.pack(ctx, dir, &bounded{w: w, left: limit * maxInflated}, keep) })
 	})
 	info, err := b.config.Blobs.Put(ctx, kind, key, pr, blob.PutOptions{MaxSize: limit, Once: kind == blob.Droplets})
 	cancel()
@@ -414,7 +415,7 @@ func (b *build) pack(ctx context.Context, dir string, w *bounded, keep func(*tar
 func (b *build) filter(ctx context.Context, dir string, w io.Writer, keep func(*tar.Header) bool) error {
 	pr, pw := io.Pipe()
 	done := background.Feed("staging files", pw, func() error {
-		return b.config.Engine.Collect(ctx, b.req.BuildGUID, "{{home}}/"+dir, pw)
+		return buffered(pw, func(w io.Writer) error { return b.config.Engine.Collect(ctx, b.req.BuildGUID, "{{home}}/"+dir, w) })
 	})
 	defer func() {
 		_ = pr.Close() // never fails
@@ -446,6 +447,16 @@ func (b *build) filter(ctx context.Context, dir string, w io.Writer, keep func(*
 			return err
 		}
 	}
+}
+
+// buffered calls f with a buffer before w: a pipe passes on every header and every small file
+// by itself.
+func buffered(w io.Writer, f func(io.Writer) error) error {
+	b := bufio.NewWriterSize(w, 64<<10)
+	if err := f(b); err != nil {
+		return err
+	}
+	return b.Flush()
 }
 
 // dotted names entries as Cloud Foundry does in a droplet: ./app/main.rb.
