@@ -63,7 +63,9 @@ func (c *converter) open(ctx context.Context, zip zipFile, limits archive.Limits
 		pr, pw := io.Pipe()
 		background.Feed("staging files", pw, func() error {
 			defer closer.Close()
-			err := background.Do("staging files", func() error { return buffered(pw, func(w io.Writer) error { return toTar(ctx, w, r, size, limits, rename) }) })
+			err := background.Do("staging files", func() error {
+				return buffered(pw, func(w io.Writer) error { return toTar(ctx, w, r, size, limits, rename) })
+			})
 			if err != nil && !errors.Is(err, io.ErrClosedPipe) {
 				c.failed(err)
 			}
