@@ -2,7 +2,6 @@ package staging
 
 import (
 	"archive/tar"
-	"bufio"
 	"bytes"
 	"context"
 	"encoding/json"
@@ -447,16 +446,6 @@ func (b *build) filter(ctx context.Context, dir string, w io.Writer, keep func(*
 			return err
 		}
 	}
-}
-
-// buffered calls f with a buffer before w: a pipe passes on every header and every small file
-// by itself.
-func buffered(w io.Writer, f func(io.Writer) error) error {
-	b := bufio.NewWriterSize(w, 64<<10)
-	if err := f(b); err != nil {
-		return err
-	}
-	return b.Flush()
 }
 
 // dotted names entries as Cloud Foundry does in a droplet: ./app/main.rb.

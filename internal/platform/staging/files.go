@@ -2,6 +2,7 @@ package staging
 
 import (
 	"archive/tar"
+	"bufio"
 	"bytes"
 	"context"
 	"crypto/sha256"
@@ -73,6 +74,16 @@ func (c *converter) open(ctx context.Context, zip zipFile, limits archive.Limits
 		})
 		return pr, nil
 	}
+}
+
+// buffered calls f with a buffer before w: a pipe passes on every header and every small file
+// by itself.
+func buffered(w io.Writer, f func(io.Writer) error) error {
+	b := bufio.NewWriterSize(w, 64<<10)
+	if err := f(b); err != nil {
+		return err
+	}
+	return b.Flush()
 }
 
 func toTar(ctx context.Context, w io.Writer, r io.ReaderAt, size int64, limits archive.Limits, rename func(string) string) error {
