@@ -139,7 +139,7 @@ func (a *API) discardChange(ctx context.Context, made changedApp) {
 		return
 	}
 	if err := a.blobs.DiscardPatched(ctx, made.pkg.GUID, made.droplet.GUID); err != nil {
-		a.log.WarnContext(ctx, "the files of a failed change are left for now", "error", err)
+		a.log.WarnContext(ctx, "the files of a failed change could not be deleted; the next sweep deletes them", "error", err)
 	}
 }
 
