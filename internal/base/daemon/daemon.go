@@ -244,7 +244,7 @@ func (d *Daemon) once(ctx context.Context) error {
 // user, with the same arguments, and is ready; 0 if there is none.
 func (d *Daemon) adoptable(ctx context.Context) int {
 	s := d.spec
-	pids := leftovers(s.Program, s.Data, s.PIDFile)
+	pids := withoutChildren(leftovers(s.Program, s.Data, s.PIDFile))
 	owner := os.Geteuid()
 	if s.Owner != nil {
 		owner = int(s.Owner.Uid)
@@ -266,12 +266,13 @@ func (d *Daemon) adopt(ctx context.Context, pid int) error {
 	s.Log.Info("adopted a server of an earlier run", "server", s.Name, "pid", pid)
 	d.set(func() { d.pid, d.up, d.err, d.attempt = pid, true, nil, d.attempt+1 })
 	defer d.set(func() { d.pid = 0 })
+	was := statOf(pid)
 	look := time.NewTicker(adoptedInterval)
 	defer look.Stop()
 	for {
 		select {
 		case <-look.C:
-			if !runs(pid, s.Program, s.Data) {
+			if !runs(pid, s.Program, s.Data) && hasExited(pid, was) {
 				return errors.New("exited")
 			}
 		case <-ctx.Done():

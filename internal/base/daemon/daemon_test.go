@@ -167,6 +167,32 @@ func TestAdopts(t *testing.T) {
 	}
 }
 
+// TestAdoptsWithChildren: a child that still has the arguments of the server, as each has
+// between fork and exec, is not taken for a second server, which would end both.
+func TestAdoptsWithChildren(t *testing.T) {
+	t.Parallel()
+	s := spec(t)
+	const child = `( while [ -e "$0/up" ]; do sleep 0.05; done ) &` + "\n"
+	s.Args[1] = strings.Replace(script, "while :", child+"while :", 1)
+	first := started(t, s)
+	if err := first.Ensure(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	pid := first.PID()
+	testkit.Eventually(t, "the child", func() bool {
+		children, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/children", pid, pid))
+		return err == nil && len(strings.Fields(string(children))) == 2 // with its sleep
+	})
+	first.Leave()
+	second := started(t, s)
+	if err := second.Ensure(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if got := second.PID(); got != pid || len(starts(t, s)) != 1 {
+		t.Errorf("it is process %d after %d starts, want %d after one", got, len(starts(t, s)), pid)
+	}
+}
+
 // What a supervisor that was killed left running with other arguments is ended first: never
 // do two run on one directory.
 func TestEndsWhatIsLeftOver(t *testing.T) {

@@ -111,17 +111,23 @@ func ownerOf(path string) int {
 }
 
 // stopProcess signals a process that is not a child and waits until it is gone.
+// A pid that is gone at once may be that of another process.
 func stopProcess(ctx context.Context, pid int, stop syscall.Signal, gone func() bool) error {
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()
 	deadline := time.Now().Add(patience)
-	for sig := stop; !gone(); {
+	was := statOf(pid)
+	if gone() {
+		return nil
+	}
+	ended := func() bool { return gone() && hasExited(pid, was) }
+	for sig := stop; !ended(); {
 		if err := syscall.Kill(pid, sig); errors.Is(err, syscall.ESRCH) {
 			return nil
 		} else if err != nil {
 			return os.NewSyscallError("kill", err)
 		}
-		for !gone() {
+		for !ended() {
 			select {
 			case <-ctx.Done():
 				return ctx.Err()
@@ -155,6 +161,51 @@ func leftovers(program, data, pidFile string) []int {
 		}
 	}
 	return pids
+}
+
+// withoutChildren leaves out the processes whose parent is one of pids, too: a child
+// of the server has its arguments until it sets its own, and is no second server.
+func withoutChildren(pids []int) []int {
+	if len(pids) < 2 {
+		return pids
+	}
+	var own []int
+	for _, pid := range pids {
+		// One without a parent has exited by now.
+		if parent := statOf(pid).parent; parent != 0 && !slices.Contains(pids, parent) {
+			own = append(own, pid)
+		}
+	}
+	return own
+}
+
+// processStat is what /proc tells of a process.
+type processStat struct {
+	state   string
+	parent  int
+	started string // in ticks since the machine started; a reused pid has another
+}
+
+// statOf returns nothing for a process that is gone, and on systems without /proc.
+func statOf(pid int) processStat {
+	text, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
+	if err != nil {
+		return processStat{}
+	}
+	// The name of the program, in parentheses, may hold any character.
+	fields := strings.Fields(string(text[bytes.LastIndexByte(text, ')')+1:]))
+	if len(fields) < 20 {
+		return processStat{}
+	}
+	parent, _ := strconv.Atoi(fields[1]) // 0 for what is not a number
+	return processStat{state: fields[0], parent: parent, started: fields[19]}
+}
+
+// hasExited reports whether the process that was is gone or waits for its parent only: one
+// that exits has no arguments any more before its files and locks are closed.
+func hasExited(pid int, was processStat) bool {
+	is := statOf(pid)
+	return is.started != was.started || is.state == "" || is.state == "Z" || is.state == "X"
 }
 
 // runs reports whether a process runs program on the data directory, by its
