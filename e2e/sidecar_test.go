@@ -208,7 +208,7 @@ applications:
     restart: never
   - name: companion
     run-in: [tasks]
-    command: echo prepared > companion.txt; echo companion is here; while ! test -e fail; do sleep 0.1; done; exit 9
+    command: echo prepared > new.txt; mv new.txt companion.txt; echo companion is here; while ! test -e fail; do sleep 0.1; done; exit 9
     memory: 16M
   - name: helper
     process_types: [web]

@@ -68,6 +68,16 @@ func pushWatch(t *testing.T, s *site) {
 	p.Stdout.await(t, "1 file changed (Procfile): built and restarted in ")
 	version("3")
 
+	// A build that differs little from the one before is started as a layer over it.
+	write("run.sh", "test ! -e unused && VERSION=$(cat version) exec ./probe\n")
+	write("version", "4\n")
+	testkit.Eventually(t, "the fourth version answers", func() bool { return s.environment(t, "watched")["VERSION"] == "4" })
+	write("Procfile", "web: sh run.sh # changed\n")
+	testkit.Eventually(t, "it is built again", func() bool {
+		return strings.Count(p.Stdout.String(), "1 file changed (Procfile): built and restarted in ") == 2
+	})
+	version("4")
+
 	if err := p.Cmd.Process.Signal(syscall.SIGINT); err != nil {
 		t.Fatal(err)
 	}

@@ -154,7 +154,7 @@ func (s *System) openRuntime(ctx context.Context, b *frontend, dir *datadir.Dir,
 		Guard: c.guard(), Insecure: c.insecureRegistries(), UserAgent: "ingot/" + version.Version, TLS: trusted.TLS(),
 	})
 	running := controller.Config{
-		Store: r.store, Platform: r.platform, Owner: owner{r.cluster}, Peers: peers{r.cluster}, Engine: r.watched, Logs: r.logs, Droplets: dropletFiles{r.blobs, &r.patched, r.watched.Describe().Name == "container"}, Images: images, API: r.inside.API,
+		Store: r.store, Platform: r.platform, Owner: owner{r.cluster}, Peers: peers{r.cluster}, Engine: r.watched, Logs: r.logs, Droplets: dropletFiles{r.blobs, &r.patched, r.layers()}, Images: images, API: r.inside.API,
 		Variables: r.inside.Variables(), BindingsRoot: bindingsRoot(r.engine), Reach: r.reachOf, Identity: r.identity, Replace: r.sftp, Traffic: r.proxy, Log: c.Log, ShortestDeployment: shortestDeployment,
 	}
 	r.apps, r.tasks, r.renewals, r.rotations = controller.New(running), controller.NewTasks(running), controller.NewRenewals(running), controller.NewRotations(running)
@@ -192,7 +192,7 @@ func openStager(c Config, r *runtime, images *registry.Client, trusted *roots.Ro
 	stored := staging.StoreCatalog{Store: r.store}
 	return staging.New(staging.Config{
 		TLS: trusted.TLS(), CAFile: gitCA,
-		Engine: r.watched, Blobs: r.blobs, Images: images, Catalog: stored, KeepsCache: r.patched.Package, Programs: c.Programs, Scratch: r.scratch, Log: c.Log,
+		Engine: r.watched, Blobs: r.blobs, Images: images, Catalog: stored, Patched: &r.patched, Layers: r.layers(), Programs: c.Programs, Scratch: r.scratch, Log: c.Log,
 		Wanted: stored.Wanted, Variables: r.inside.Variables(), Reach: r.reachOf, User: appUser, Group: appUser, MemoryMB: r.platform.StagingMemoryMB, DiskMB: r.platform.StagingDiskMB,
 	}), nil
 }
@@ -254,6 +254,9 @@ func (r *runtime) Usage(ctx context.Context, instances []*platform.Instance) map
 	}
 	return out
 }
+
+// layers reports whether the engine keeps archives unpacked.
+func (r *runtime) layers() bool { return r.watched.Describe().Name == "container" }
 
 // dropletFiles opens droplets for the controller.
 type dropletFiles struct {

@@ -8,8 +8,9 @@ import (
 	"slices"
 )
 
-// maxLayer is the size of a Overlay that is kept in memory.
-const maxLayer = 4 << 20
+// maxLayer is the size of an Overlay that is kept in memory: room for the program of a
+// compiled app.
+const maxLayer = 16 << 20
 
 // Overlay are the files in which a droplet differs from another one: unpacked over the
 // files of that one, they are those of the droplet. It is never changed.
@@ -25,7 +26,11 @@ type layerEntry struct {
 
 func (l *Overlay) add(h tar.Header, content []byte) {
 	h.PAXRecords = nil // attributes, which are not unpacked, and may be large
-	l.entries[path.Clean(h.Name)] = layerEntry{h, content}
+	name := path.Clean(h.Name)
+	if was, again := l.entries[name]; again {
+		l.size -= int64(len(was.content)) + headerRoom
+	}
+	l.entries[name] = layerEntry{h, content}
 	l.size += int64(len(content)) + headerRoom
 }
 

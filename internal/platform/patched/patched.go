@@ -7,12 +7,14 @@ import (
 	"ingot/internal/platform/archive"
 )
 
-// kept is the number of droplets that are remembered, and keptBytes the size of their layers
-// together. An app that is being developed uses the last one or two; one that is forgotten is
-// unpacked as a whole.
+// kept is the number of droplets that are remembered, keptBytes the size of their layers
+// together, and keptEntries the number of entries of those that new ones are compared with.
+// An app that is being developed uses the last one or two; one that is forgotten is unpacked
+// as a whole.
 const (
-	kept      = 64
-	keptBytes = 32 << 20
+	kept        = 64
+	keptBytes   = 32 << 20
+	keptEntries = 100_000
 )
 
 // Base is the droplet that another one differs from.
@@ -29,6 +31,15 @@ type Droplets struct {
 	order    []string // the oldest first
 	size     int64    // of all layers
 	packages []string // the oldest first
+
+	bases map[string]listed // the last droplet of an app that was built and has no layer
+	built []string          // the apps of bases, the one that was built longest ago first
+}
+
+// listed is a droplet of which is known what it consists of.
+type listed struct {
+	Base
+	content *archive.Listing
 }
 
 type droplet struct {
@@ -68,6 +79,61 @@ func (d *Droplets) Find(guid string) (Base, *archive.Overlay, bool) {
 	defer d.mu.Unlock()
 	found, ok := d.all[guid]
 	return found.base, found.layer, ok
+}
+
+// Comparison compares a droplet that is being stored with one before it.
+type Comparison struct {
+	*archive.Comparison
+	app  string
+	base Base
+}
+
+// Compare returns what compares a new droplet of an app with the one before it that was
+// built and stored as a whole, if that is known and exists. Droplets are compared with that
+// one as long as they differ little, not with one another.
+func (d *Droplets) Compare(app string, exists func(dropletGUID string) bool) *Comparison {
+	d.mu.Lock()
+	base, ok := d.bases[app]
+	d.mu.Unlock()
+	if !ok || !exists(base.GUID) {
+		base = listed{}
+	}
+	return &Comparison{archive.NewComparison(base.content), app, base.Base}
+}
+
+// Built remembers a droplet that was stored, of which all entries were compared.
+func (d *Droplets) Built(droplet Base, c *Comparison) {
+	content, layer := c.Finish()
+	if layer != nil {
+		d.Add(droplet.GUID, c.base, layer)
+		return
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.forget(c.app)
+	if content == nil {
+		return
+	}
+	if d.bases == nil {
+		d.bases = map[string]listed{}
+	}
+	d.bases[c.app] = listed{droplet, content}
+	d.built = append(d.built, c.app)
+	for len(d.built) > kept || d.entries() > keptEntries && len(d.built) > 1 {
+		d.forget(d.built[0])
+	}
+}
+
+func (d *Droplets) forget(app string) {
+	delete(d.bases, app)
+	d.built = slices.DeleteFunc(d.built, func(other string) bool { return other == app })
+}
+
+func (d *Droplets) entries() (sum int) {
+	for _, b := range d.bases {
+		sum += b.content.Len()
+	}
+	return sum
 }
 
 // AddPackage remembers that a package was made by changing a few files of another one,

@@ -1,8 +1,6 @@
 package staging
 
 import (
-	"archive/tar"
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -15,9 +13,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/klauspost/compress/gzip"
-
-	"ingot/internal/base/background"
 	"ingot/internal/base/fault"
 	"ingot/internal/platform"
 	"ingot/internal/platform/archive"
@@ -301,52 +296,6 @@ func (b *build) finish(ctx context.Context) (Result, error) {
 	return result, nil
 }
 
-// collect stores the droplet and the cache and reads the result.
-func (b *build) collect(ctx context.Context) (Result, error) {
-	var meta bytes.Buffer
-	if err := b.config.Engine.Collect(ctx, b.req.BuildGUID, "{{home}}/"+lifecycle.MetaDir, &bounded{w: &meta, left: 4 * maxMeta}); err != nil {
-		return Result{}, err
-	}
-	raw, err := readResult(meta.Bytes())
-	if err != nil {
-		return Result{}, &Failure{Reason: ReleaseFailed, Message: "The result of the build is invalid: " + err.Error(), Err: err}
-	}
-	result, err := fromBuilder(raw)
-	if err != nil {
-		return Result{}, &Failure{Reason: ReleaseFailed, Message: "The result of the build is invalid: " + err.Error(), Err: err}
-	}
-	result.Stack = b.req.Lifecycle.Stack
-	sidecars := platform.MergeSidecars(b.req.Sidecars, result.Sidecars)
-	var execution lifecycle.Execution
-	needed := json.Unmarshal([]byte(result.ExecutionMetadata), &execution) == nil && execution.NeedsSidecarMemory
-	if err := platform.CheckSidecars(result.Buildpacks, needed, sidecars); err != nil {
-		return Result{}, err
-	}
-	if err := sidecarsFit(b.req.Lifecycle, sidecars); err != nil {
-		return Result{}, err
-	}
-	if err := b.startable(ctx, result); err != nil {
-		return Result{}, err
-	}
-	if text := platform.SidecarWarning(b.req.Lifecycle, sidecars[len(b.req.Sidecars):]); text != "" {
-		warn(b.req.Log, text) // about keys that the buildpack has just added
-	}
-	say(b.req.Log, "Uploading droplet, build artifacts cache...")
-	info, err := b.store(ctx, blob.Droplets, b.req.DropletGUID, lifecycle.DropletDir, b.config.MaxDroplet, dotted)
-	if fault.Is(err, fault.Conflict) {
-		// Another server stored it, or this one before a restart: the row gets its checksum.
-		info, err = b.config.Blobs.Stat(ctx, blob.Droplets, b.req.DropletGUID)
-	}
-	if err != nil {
-		return Result{}, err
-	}
-	result.Checksum, result.Size = info.SHA256, info.Size
-	say(b.req.Log, "Uploaded droplet (%s)", sizeText(info.Size))
-	b.keepCache(ctx)
-	say(b.req.Log, "Uploading complete")
-	return result, nil
-}
-
 // startable returns an error if neither the droplet nor the app has a start command.
 func (b *build) startable(ctx context.Context, result Result) error {
 	if len(result.ProcessTypes) > 0 || b.req.HasCommand == nil {
@@ -358,129 +307,6 @@ func (b *build) startable(ctx context.Context, result Result) error {
 	}
 	return failure(StagingError, "Start command not specified. Neither a buildpack nor a Procfile says what to run: "+
 		"give the command with cf push -c COMMAND, as command in the manifest, or in a Procfile (web: COMMAND)")
-}
-
-// keepCache stores the build cache. A failure is not an error of the build.
-func (b *build) keepCache(ctx context.Context) {
-	if b.config.KeepsCache != nil && b.config.KeepsCache(b.req.PackageGUID) {
-		if _, err := b.config.Blobs.Stat(ctx, blob.BuildCache, b.cacheKey()); err == nil {
-			return
-		}
-	}
-	info, err := b.store(ctx, blob.BuildCache, b.cacheKey(), lifecycle.CacheDir, b.config.MaxCache, harmless)
-	switch {
-	case err == nil:
-		say(b.req.Log, "Uploaded build artifacts cache (%s)", sizeText(info.Size))
-	case fault.Is(err, fault.TooLarge):
-		say(b.req.Log, "The build artifacts cache is larger than %s and is not kept", sizeText(b.config.MaxCache))
-		_ = b.config.Blobs.Delete(ctx, blob.BuildCache, b.cacheKey()) // the build is correct without a cache
-	case ctx.Err() == nil:
-		b.config.Log.WarnContext(ctx, "the build cache was not stored", "app", b.req.App.GUID, "error", err)
-	}
-}
-
-// maxInflated is how much larger than its compressed limit a tree may be.
-const maxInflated = 8
-
-// store collects a directory of the instance into a blob. keep changes entries or
-// omits them.
-func (b *build) store(ctx context.Context, kind blob.Kind, key, dir string, limit int64, keep func(*tar.Header) bool) (blob.Info, error) {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	pr, pw := io.Pipe()
-	done := background.Feed("staging files", pw, func() error {
-		return buffered(pw, func(w io.Writer) error { return b.pack(ctx, dir, &bounded{w: w, left: limit * maxInflated}, keep) })
-	})
-	info, err := b.config.Blobs.Put(ctx, kind, key, pr, blob.PutOptions{MaxSize: limit, Once: kind == blob.Droplets})
-	cancel()
-	_ = pr.CloseWithError(errors.New("the reader was closed")) // never fails
-	<-done
-	return info, err
-}
-
-// pack writes a directory of the instance as compressed tar.
-func (b *build) pack(ctx context.Context, dir string, w *bounded, keep func(*tar.Header) bool) error {
-	z, err := gzip.NewWriterLevel(w.w, gzip.BestSpeed)
-	if err != nil {
-		return err
-	}
-	w.w = z // the limit applies to the input of the compressor
-	if err := b.filter(ctx, dir, w, keep); err != nil {
-		return err
-	}
-	return z.Close()
-}
-
-func (b *build) filter(ctx context.Context, dir string, w io.Writer, keep func(*tar.Header) bool) error {
-	pr, pw := io.Pipe()
-	done := background.Feed("staging files", pw, func() error {
-		return buffered(pw, func(w io.Writer) error { return b.config.Engine.Collect(ctx, b.req.BuildGUID, "{{home}}/"+dir, w) })
-	})
-	defer func() {
-		_ = pr.Close() // never fails
-		<-done
-	}()
-	in, out := tar.NewReader(pr), tar.NewWriter(w)
-	for n := 0; ; n++ {
-		h, err := in.Next()
-		if errors.Is(err, io.EOF) {
-			// The zeroes at the end, so that the collector can finish.
-			if _, err := io.Copy(io.Discard, pr); err != nil {
-				return err
-			}
-			return out.Close()
-		}
-		if err != nil {
-			return err
-		}
-		if n == archive.DefaultFiles { // no engine would unpack it
-			return fault.New(fault.TooLarge, "The result of the build has more than %d files", n)
-		}
-		if !keep(h) {
-			continue
-		}
-		if err := out.WriteHeader(h); err != nil {
-			return err
-		}
-		if _, err := io.Copy(out, in); err != nil { //nolint:gosec // bounded by its writer
-			return err
-		}
-	}
-}
-
-// dotted names entries as Cloud Foundry does in a droplet: ./app/main.rb.
-func dotted(h *tar.Header) bool {
-	h.Name = "./" + h.Name
-	if h.Typeflag == tar.TypeLink {
-		h.Linkname = "./" + h.Linkname
-	}
-	return true
-}
-
-// harmless omits links that lead outside of a cache, because a cache with them could
-// not be unpacked.
-func harmless(h *tar.Header) bool {
-	if h.Typeflag != tar.TypeSymlink {
-		return true
-	}
-	if path.IsAbs(h.Linkname) {
-		return false
-	}
-	to := path.Join(path.Dir(path.Clean(h.Name)), h.Linkname) //nolint:gosec // judged here, opened nowhere
-	return to != ".." && !strings.HasPrefix(to, "../")
-}
-
-// bounded is a writer with a limit.
-type bounded struct {
-	w    io.Writer
-	left int64
-}
-
-func (b *bounded) Write(p []byte) (int, error) {
-	if b.left -= int64(len(p)); b.left < 0 {
-		return 0, fault.New(fault.TooLarge, "The result of the build is too large")
-	}
-	return b.w.Write(p)
 }
 
 func sizeText(n int64) string {

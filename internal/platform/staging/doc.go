@@ -31,8 +31,8 @@
 //
 // Imports: base/background, base/fault, base/safedial, base/tracing, platform,
 // platform/actions, platform/archive, platform/blob, platform/engine,
-// platform/initproto, platform/manifest, platform/staging/buildpacks,
-// platform/staging/lifecycle, github.com/google/uuid,
-// github.com/klauspost/compress/gzip,
+// platform/initproto, platform/manifest, platform/patched,
+// platform/staging/buildpacks, platform/staging/lifecycle,
+// github.com/google/uuid, github.com/klauspost/compress/gzip,
 // github.com/prometheus/client_golang/prometheus, go.yaml.in/yaml/v2.
 package staging

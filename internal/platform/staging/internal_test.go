@@ -36,7 +36,7 @@ func TestManyFiles(t *testing.T) {
 	t.Parallel()
 	for files, fits := range map[int]bool{archive.DefaultFiles: true, archive.DefaultFiles + 1: false} {
 		b := &build{Stager: New(Config{Engine: collected{files: files}})}
-		err := b.filter(t.Context(), "droplet", io.Discard, dotted)
+		err := b.filter(t.Context(), io.Discard, collection{dir: "droplet", keep: dotted})
 		if fits != (err == nil) || !fits && !fault.Is(err, fault.TooLarge) {
 			t.Errorf("%d files: %v", files, err)
 		}

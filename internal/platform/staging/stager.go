@@ -18,6 +18,7 @@ import (
 	"ingot/internal/base/tracing"
 	"ingot/internal/platform"
 	"ingot/internal/platform/engine"
+	"ingot/internal/platform/patched"
 )
 
 // The labels of a staging instance.
@@ -44,9 +45,10 @@ type Config struct {
 	// Wanted reports whether a build is still being staged. Instances of other
 	// builds that are not followed are removed. Nil keeps all.
 	Wanted func(ctx context.Context, buildGUID string) (bool, error)
-	// KeepsCache reports whether the build of a package need not store its build cache,
-	// because it has little that the previous one has not. Nil means that all do.
-	KeepsCache func(packageGUID string) bool
+	// Patched remembers which packages and droplets differ little from one before. Layers
+	// means that the engine starts such a droplet as the other one with a layer over it.
+	Patched *patched.Droplets
+	Layers  bool
 	// Variables are environment variables of all builds, such as the URLs of the
 	// platform; those of the app take precedence.
 	Variables map[string]string
@@ -92,6 +94,9 @@ func (c Config) withDefaults() Config {
 	}
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
+	}
+	if c.Patched == nil {
+		c.Patched = &patched.Droplets{}
 	}
 	if c.Timeout <= 0 {
 		c.Timeout = 15 * time.Minute
