@@ -260,6 +260,10 @@ func (s *Store) Lost(streams ...string) map[string]uint64 {
 }
 
 func (s *Store) marksOf(streams ...string) (all map[string]mark) {
+	// Before the rows are read: the flush that drops them may end in between.
+	s.queue.mu.Lock()
+	forgotten := slices.Concat(s.queue.forget, s.queue.going)
+	s.queue.mu.Unlock()
 	for began := time.Now(); ; pause(s.work, 250*time.Millisecond) {
 		err := s.db.View(s.work, func(tx *db.Tx) (err error) {
 			all, err = readMarks(tx, streams)
@@ -273,9 +277,7 @@ func (s *Store) marksOf(streams ...string) (all map[string]mark) {
 			return nil
 		}
 	}
-	s.queue.mu.Lock()
-	defer s.queue.mu.Unlock()
-	for _, name := range slices.Concat(s.queue.forget, s.queue.going) {
+	for _, name := range forgotten {
 		delete(all, name)
 	}
 	return all

@@ -44,6 +44,7 @@ func Run(t *testing.T, location func(t *testing.T) Location) {
 		{"Order", testOrder},
 		{"TimesAreBelievable", testTimesAreBelievable},
 		{"ShareIsKept", testShareIsKept},
+		{"ForgottenAtOnce", testForgottenAtOnce},
 		{"TotalIsKept", testTotalIsKept},
 		{"LargeBatch", testLargeBatch},
 		{"Refusals", testRefusals},

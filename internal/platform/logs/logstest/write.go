@@ -223,6 +223,21 @@ func testShareIsKept(s *suite) {
 	}
 }
 
+// testForgottenAtOnce asks for positions while they are being dropped.
+func testForgottenAtOnce(s *suite) {
+	store := s.open(Options{})
+	for i := range 50 {
+		stream := fmt.Sprint("stream", i)
+		Add(s, store, Line("a", stream, 7, T0, "said once"))
+		store.Forget(stream)
+		for range 3 {
+			if n := store.Position(stream); n != 0 {
+				s.Fatalf("forgotten stream %d is at %d, want 0", i, n)
+			}
+		}
+	}
+}
+
 // noise appends lines that cannot be compressed.
 func noise(t testing.TB, s logs.Store, app string, from, to int) {
 	t.Helper()
