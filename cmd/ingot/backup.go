@@ -199,7 +199,15 @@ func (p *process) listBackups(o backupListOptions) error {
 		fmt.Fprintf(table, "%s\t%s\t%v\t%s\t%d, %s\t%s\t%s\t%s\n", i.ID, i.Created.Local().Format("2006-01-02 15:04:05"), i.Finished.Sub(i.Created).Round(10*time.Millisecond), i.Database,
 			len(i.Objects), megabytes(i.BlobSize), megabytes(i.Size), megabytes(i.Added), i.Ingot)
 	}
-	return table.Flush()
+	if err := table.Flush(); err != nil {
+		return err
+	}
+	for _, i := range all {
+		if i.Unsaved > 0 {
+			fmt.Fprintf(p.out, "%s lacks the data of %d service instances, which could not be saved\n", i.ID, i.Unsaved)
+		}
+	}
+	return nil
 }
 
 // verifyBackup checks a backup.

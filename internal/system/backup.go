@@ -154,7 +154,7 @@ type archiving struct {
 func (a *archiving) index(size int64) backup.Index {
 	i := backup.Index{
 		Format: backup.Format, ID: a.header.ID, Created: a.header.Created, Finished: a.manifest.Finished, Ingot: a.header.Ingot, Database: a.header.Database,
-		Size: size, Added: size + a.added,
+		Size: size, Added: size + a.added, Unsaved: a.unsaved,
 	}
 	for _, b := range a.manifest.Blobs {
 		i.BlobSize += b.Size

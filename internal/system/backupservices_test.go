@@ -124,8 +124,8 @@ func (f *backedUp) backupWithoutRedis(instance string) {
 		if err != nil {
 			f.Fatal(err)
 		}
-		if n := UnsavedServices(m); n != 1 && one.ID == state.ID || n != 0 && one.ID != state.ID {
-			f.Errorf("the backup %s lacks the data of %d instances", one.ID, n)
+		if n := UnsavedServices(m); n != one.Unsaved || n != 1 && one.ID == state.ID || n != 0 && one.ID != state.ID {
+			f.Errorf("the backup %s lacks the data of %d instances, %d in the list", one.ID, n, one.Unsaved)
 		}
 	}
 	said = nil

@@ -62,6 +62,8 @@ type Index struct {
 	Size     int64 `json:"size"`
 	BlobSize int64 `json:"blob_size"`
 	Added    int64 `json:"added"`
+	// Unsaved is the number of service instances whose data could not be saved.
+	Unsaved int `json:"unsaved,omitempty"`
 	// Objects are the names of the objects with its blobs.
 	Objects []string `json:"objects"`
 }
