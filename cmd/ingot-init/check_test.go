@@ -53,7 +53,7 @@ func listener(t *testing.T, address, answer string) int {
 func TestLook(t *testing.T) {
 	t.Parallel()
 	port := func(kind initproto.CheckKind, ports ...int) initproto.Check {
-		return initproto.Check{Kind: kind, Ports: ports, Endpoint: "/health", Invocation: 5 * time.Second}
+		return initproto.Check{Kind: kind, Ports: ports, Endpoint: "/health", Invocation: limit}
 	}
 	open := listener(t, loopback, "")
 	closed := freePort(t)
@@ -90,8 +90,8 @@ func TestLookTimesOut(t *testing.T) {
 	}
 	defer l.Close()
 	addr, _ := l.Addr().(*net.TCPAddr)
-	err = probe(context.Background(), initproto.Check{Kind: initproto.CheckHTTP, Ports: []int{addr.Port}, Invocation: 30 * time.Millisecond})
-	if err == nil || err.Error() != "no HTTP answer: no answer within 30ms" {
+	err = probe(context.Background(), initproto.Check{Kind: initproto.CheckHTTP, Ports: []int{addr.Port}, Invocation: 2 * time.Second})
+	if err == nil || err.Error() != "no HTTP answer: no answer within 2s" {
 		t.Error(err)
 	}
 }
@@ -102,7 +102,7 @@ func TestLookFindsWhoListensElsewhere(t *testing.T) {
 	if len(addresses) == 0 {
 		t.Skip("this machine has no address but loopback")
 	}
-	check := initproto.Check{Kind: initproto.CheckPort, Ports: []int{listener(t, addresses[0], "")}, Invocation: 5 * time.Second}
+	check := initproto.Check{Kind: initproto.CheckPort, Ports: []int{listener(t, addresses[0], "")}, Invocation: limit}
 	if err := probe(context.Background(), check); err != nil {
 		t.Error(err)
 	}

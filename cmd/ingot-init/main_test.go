@@ -23,6 +23,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"ingot/internal/base/testkit"
 	"ingot/internal/platform/initproto"
 )
 
@@ -104,17 +105,11 @@ func play(role string) {
 }
 
 // limit is the timeout for events that should have happened long before.
-const limit = time.Minute
+const limit = 3 * time.Minute
 
 func freePort(t *testing.T) int {
 	t.Helper()
-	l, err := net.Listen("tcp", loopback+":0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	addr, _ := l.Addr().(*net.TCPAddr)
-	return addr.Port
+	return testkit.FreePort(t)
 }
 
 var environment = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + os.TempDir()}

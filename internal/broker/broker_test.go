@@ -221,7 +221,7 @@ func TestForwarder(t *testing.T) {
 		t.Errorf("addresses: %v, %v", list, err)
 	}
 	dial := func(from string) (string, error) {
-		d := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(from)}, Timeout: 10 * time.Second}
+		d := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(from)}, Timeout: time.Minute}
 		c, err := d.Dial("tcp", f.outside(server).String())
 		if err != nil {
 			return "", err

@@ -8,7 +8,8 @@ import (
 	"slices"
 	"sync"
 	"testing"
-	"time"
+
+	"ingot/internal/base/testkit"
 )
 
 // clients is a fake authorization server.
@@ -127,16 +128,7 @@ func TestNotificationsKilled(t *testing.T) {
 		t.Fatalf("clients are %v, %v, want 1", made.ids(), err)
 	}
 	next := started(t, config)
-	look := time.NewTicker(5 * time.Millisecond)
-	defer look.Stop()
-	late := time.After(30 * time.Second)
-	for len(made.ids()) > 0 || len(next.state.get("mail").Bindings) > 0 {
-		select {
-		case <-look.C:
-		case <-late:
-			t.Fatalf("left over: %v", made.ids())
-		}
-	}
+	testkit.Eventually(t, "nothing is left over", func() bool { return len(made.ids()) == 0 && len(next.state.get("mail").Bindings) == 0 })
 }
 
 // TestNotificationsFail has an authorization server that fails after it created

@@ -420,7 +420,12 @@ func (r *drainReceiver) count() (all, twice int) {
 func TestServersShareDrains(t *testing.T) {
 	t.Parallel()
 	receiver := newDrainReceiver(t)
-	s := startTrio(t, func(c *Config) { c.LogStore, c.DrainNetworks = logStorePostgres, "127.0.0.0/8" })
+	s := startTrio(t, func(c *Config) {
+		c.LogStore, c.DrainNetworks = logStorePostgres, "127.0.0.0/8"
+		// A drain moves when its server stops, and not when the machine stands still.
+		set := c.seams.cluster
+		c.seams.cluster = func(o *cluster.Options) { set(o); o.Valid = time.Minute }
+	})
 	one := s.servers[0]
 	org := one.create("/v3/organizations", map[string]any{"name": "o"})
 	one.space = one.create("/v3/spaces", map[string]any{"name": "s", "relationships": to("organization", org)})

@@ -24,10 +24,12 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// The times of tests: short, but long enough for a busy machine.
+// The times of tests. A row expires soon only where a test waits for that: a busy machine may
+// stand still for longer.
 const (
 	beat  = 200 * time.Millisecond
 	valid = 4 * time.Second
+	long  = time.Minute
 )
 
 // world is one database and the servers on it.
@@ -44,7 +46,7 @@ type world struct {
 
 func newWorld(t *testing.T) *world {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	t.Cleanup(cancel)
 	url := dbtest.URL(t, db.Postgres)
 	return &world{t: t, ctx: ctx, url: url, db: dbtest.Open(t, url), owners: map[cluster.Shards]string{}}
@@ -52,7 +54,7 @@ func newWorld(t *testing.T) *world {
 
 // options are those of a server with a data directory.
 func (w *world) options(directory string) cluster.Options {
-	return cluster.Options{DB: dbtest.Open(w.t, w.url), Directory: directory, Beat: beat, Valid: valid}
+	return cluster.Options{DB: dbtest.Open(w.t, w.url), Directory: directory, Beat: beat, Valid: long}
 }
 
 // start starts a server, until the end of the test.
@@ -305,6 +307,7 @@ func TestTrustEnds(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	o := w.options("a")
+	o.Valid = valid
 	one := w.start(o)
 	w.work(one)
 	w.until("shards", func() bool { return w.divided(one) })
@@ -312,8 +315,10 @@ func TestTrustEnds(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.until("end of the trust", func() bool { return !one.Owns("an app") })
-	left := w.count("SELECT COUNT(*) FROM cluster_servers WHERE expires > CAST(EXTRACT(EPOCH FROM clock_timestamp()) * 1000000000 AS BIGINT)")
-	if left != 1 {
-		t.Errorf("got %d living servers when the trust has ended, want 1: it ends first", left)
+	// The row ends no earlier than that long after this look at the clock.
+	now := time.Now()
+	left := w.count("SELECT expires - CAST(EXTRACT(EPOCH FROM clock_timestamp()) * 1000000000 AS BIGINT) FROM cluster_servers")
+	if trust, row := one.Trust(), now.Add(time.Duration(left)); !trust.Before(row) {
+		t.Errorf("got an end of the trust at %s, and of the row at %s, want the trust to end first", trust, row)
 	}
 }

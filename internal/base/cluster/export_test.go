@@ -1,6 +1,9 @@
 package cluster
 
-import "context"
+import (
+	"context"
+	"time"
+)
 
 // Die stops c like a kill: its row and its leases stay.
 func (c *Cluster) Die() { c.part.Halt(nil) }
@@ -40,4 +43,11 @@ func (c *Cluster) Listeners() (n int) {
 		}
 	}
 	return n
+}
+
+// Trust returns until when c trusts its leases.
+func (c *Cluster) Trust() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.trust
 }

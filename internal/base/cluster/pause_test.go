@@ -27,7 +27,9 @@ func (w *world) owned(c *cluster.Cluster) (n int) {
 func TestPause(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	one := w.start(w.options("one"))
+	o := w.options("one")
+	o.Valid = valid
+	one := w.start(o)
 	w.work(one)
 	w.until("all shards", func() bool { return w.owned(one) == 64 })
 

@@ -48,17 +48,21 @@ func StopBelow(ctx context.Context, dir string) (ended []string, err error) {
 	if err != nil {
 		return nil, err
 	}
-	var errs []error
+	var pids []int
+	names := map[int]string{}
 	for _, e := range entries {
 		pid, err := strconv.Atoi(e.Name())
 		if err != nil || pid <= 1 || pid == os.Getpid() {
 			continue
 		}
 		args := arguments(pid)
-		if !namesBelow(args, dir) || !slices.Contains(programs, filepath.Base(args[0])) || !owners[ownerOf("/proc/"+e.Name())] {
-			continue
+		if namesBelow(args, dir) && slices.Contains(programs, filepath.Base(args[0])) && owners[ownerOf("/proc/"+e.Name())] {
+			pids, names[pid] = append(pids, pid), filepath.Base(args[0])
 		}
-		program := filepath.Base(args[0])
+	}
+	var errs []error
+	for _, pid := range withoutChildren(pids) {
+		program := names[pid]
 		stop := syscall.SIGTERM
 		if program == "postgres" {
 			stop = syscall.SIGINT // without waiting for its clients

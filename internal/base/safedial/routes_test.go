@@ -22,7 +22,7 @@ func TestTransport(t *testing.T) {
 	defer server.Close()
 	at := strings.TrimPrefix(server.URL, "http://")
 	routes := safedial.Routes{At: at, Has: func(host, _ string) bool { return strings.HasPrefix(host, "broker.apps.test") }}
-	client := &http.Client{Transport: safedial.Transport(&http.Transport{}, safedial.Guard{}, routes, time.Second)}
+	client := &http.Client{Transport: safedial.Transport(&http.Transport{}, safedial.Guard{}, routes, time.Minute)}
 	defer client.CloseIdleConnections()
 	for _, address := range []string{"http://broker.apps.test/v2/catalog", "https://broker.apps.test:8443/v2/catalog"} {
 		answer, err := client.Get(address)
@@ -41,7 +41,7 @@ func TestTransport(t *testing.T) {
 	} else if !safedial.Refused(err) {
 		t.Error(err)
 	}
-	open := &http.Client{Transport: safedial.Transport(&http.Transport{}, safedial.Guard{}.With(safedial.Everywhere), safedial.Routes{}, time.Second)}
+	open := &http.Client{Transport: safedial.Transport(&http.Transport{}, safedial.Guard{}.With(safedial.Everywhere), safedial.Routes{}, time.Minute)}
 	defer open.CloseIdleConnections()
 	answer, err := open.Get(server.URL)
 	if err != nil {

@@ -3,6 +3,7 @@ package testkit
 import (
 	"io/fs"
 	"os"
+	"syscall"
 	"testing"
 )
 
@@ -14,5 +15,18 @@ func CheckMode(t testing.TB, path string, want fs.FileMode) {
 		t.Error(err)
 	} else if got := info.Mode().Perm(); got != want {
 		t.Errorf("mode of %s is %v, want %v", path, got, want)
+	}
+}
+
+// WriteProgram writes a file that is run afterwards. A process that another test starts
+// meanwhile would have the file open for writing until it runs something else, and so long it
+// could not be run.
+func WriteProgram(t testing.TB, path, text string) {
+	t.Helper()
+	syscall.ForkLock.RLock()
+	err := os.WriteFile(path, []byte(text), 0o755) //nolint:gosec // a program
+	syscall.ForkLock.RUnlock()
+	if err != nil {
+		t.Fatal(err)
 	}
 }

@@ -15,6 +15,7 @@ import (
 	"ingot/internal/base/background"
 	"ingot/internal/base/background/backgroundtest"
 	"ingot/internal/base/logging"
+	"ingot/internal/base/testkit"
 	"ingot/internal/base/tracing"
 	"ingot/internal/base/tracing/tracingtest"
 )
@@ -178,6 +179,8 @@ func TestRetry(t *testing.T) {
 	_, span := tr.Begin(t.Context(), "api", "again", tracing.Server)
 	span.End()
 	c.Find(t, "again", func(s tracingtest.Span) bool { return s.Name == "again" })
+	// Only a moment is left for an answer that comes after Stop.
+	testkit.Eventually(t, "the answer of the collector", func() bool { return figures(t, tr)[`ingot_trace_spans_total{result="sent"}`] == 1 })
 	tr.Stop()
 	if text := log.String(); strings.Count(text, "WARN") != 1 || !strings.Contains(text, "503") || !strings.Contains(text, "accepts spans again") {
 		t.Errorf("the log has %q", text)

@@ -359,7 +359,9 @@ func TestMembersLeaveMeanwhile(t *testing.T) {
 		}
 	}
 	for _, a := range []notify.Audience{{Type: notify.ToEveryone}, {Type: notify.ToSpace, ID: "space-1"}} {
+		b.mu.Lock() // the last answer may come before afterPage ends
 		leave = 0
+		b.mu.Unlock()
 		members, _ := b.all(t, a, 50)
 		got := distinct(members)
 		for i := 8; i < 300; i++ {

@@ -18,7 +18,7 @@ func BenchmarkEveryone(b *testing.B) {
 	for _, backlog := range []int{0, 200_000} {
 		b.Run(fmt.Sprintf("backlog=%d", backlog), func(b *testing.B) {
 			sink := mailtest.New(b, mailtest.Options{})
-			w := newWorld(b, setup{people: newPeople(users), channel: newMail(b, sink.URL("", "connections=8"))})
+			w := newWorld(b, setup{people: newPeople(users), channel: newMail(b, sink.URL("", "connections=8"), time.Minute, time.Minute)})
 			if backlog > 0 {
 				putAside(b, w, backlog)
 			}

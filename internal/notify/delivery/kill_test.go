@@ -6,11 +6,13 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"sync"
 	"testing"
 	"time"
@@ -18,6 +20,7 @@ import (
 	"ingot/internal/base/background"
 	"ingot/internal/base/db"
 	"ingot/internal/base/seal"
+	"ingot/internal/base/testkit"
 	"ingot/internal/notify"
 	"ingot/internal/notify/mail"
 	"ingot/internal/notify/mail/mailtest"
@@ -304,7 +307,14 @@ func TestMailServerFaults(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			sink := mailtest.New(t, mailtest.Options{Fault: c.fault()})
-			w := newWorld(t, setup{people: newPeople(users), channel: newMail(t, sink.URL("", "connections=4")), change: func(o *Options) {
+			commands, content := time.Minute, time.Minute
+			switch name {
+			case "hangs":
+				commands = 2 * time.Second
+			case "hangs after the content":
+				content = 2 * time.Second
+			}
+			w := newWorld(t, setup{people: newPeople(users), channel: newMail(t, sink.URL("", "connections=4"), commands, content), change: func(o *Options) {
 				o.Log = nil
 				o.Schedule = Schedule{First: 5 * time.Millisecond, Longest: 100 * time.Millisecond, Attempts: 10_000}
 			}})
@@ -330,8 +340,9 @@ func TestMailServerFaults(t *testing.T) {
 func TestMailServerDisappears(t *testing.T) {
 	t.Parallel()
 	const users = 400
-	first := mailtest.New(t, mailtest.Options{Fault: mailtest.At(mailtest.Dot, mailtest.Action{Delay: time.Millisecond})})
-	w := newWorld(t, setup{people: newPeople(users), channel: newMail(t, first.URL("", "connections=4")), change: func(o *Options) {
+	at := net.JoinHostPort("127.0.0.1", strconv.Itoa(testkit.FreePort(t)))
+	first := mailtest.New(t, mailtest.Options{Addr: at, Fault: mailtest.At(mailtest.Dot, mailtest.Action{Delay: time.Millisecond})})
+	w := newWorld(t, setup{people: newPeople(users), channel: newMail(t, first.URL("", "connections=4"), time.Minute, time.Minute), change: func(o *Options) {
 		o.Log = nil
 		o.Schedule = Schedule{First: 5 * time.Millisecond, Longest: 100 * time.Millisecond, Attempts: 10_000}
 	}})
@@ -342,7 +353,7 @@ func TestMailServerDisappears(t *testing.T) {
 	}
 	first.Close()
 	w.store.until(t, "messages wait for the server", func() bool { return w.counts(send).Retry > 50 })
-	second := mailtest.New(t, mailtest.Options{Addr: first.Addr()})
+	second := mailtest.New(t, mailtest.Options{Addr: at})
 	if got := w.finish(send); got.Delivered != users {
 		t.Errorf("counts are %+v, want %d delivered", got, users)
 	}
@@ -358,11 +369,12 @@ func TestMailServerDisappears(t *testing.T) {
 	}
 }
 
-// newMail is the real mail channel, with little patience.
-func newMail(t testing.TB, url string) *mail.Channel {
+// newMail is the real mail channel, with little patience for answers to commands or content
+// where a test needs that: who gives up too early delivers twice.
+func newMail(t testing.TB, url string, commands, content time.Duration) *mail.Channel {
 	t.Helper()
 	channel, err := mail.NewChannel(mail.Options{URL: url, Identity: mail.Identity{From: "a@example.com"}, Tune: func(c *smtp.Config) {
-		c.Timeout, c.ContentTimeout, c.Pause = 2*time.Second, 2*time.Second, 20*time.Millisecond
+		c.Timeout, c.ContentTimeout, c.Pause = commands, content, 20*time.Millisecond
 	}})
 	if err != nil {
 		t.Fatal(err)

@@ -4,11 +4,14 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"net"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
+	"ingot/internal/base/testkit"
 	"ingot/internal/notify"
 	"ingot/internal/notify/mail"
 	"ingot/internal/notify/mail/mailtest"
@@ -237,8 +240,8 @@ func TestStaleConnection(t *testing.T) {
 
 func TestServerDown(t *testing.T) {
 	t.Parallel()
-	sink := mailtest.New(t, mailtest.Options{})
-	addr := sink.Addr()
+	addr := net.JoinHostPort("127.0.0.1", strconv.Itoa(testkit.FreePort(t)))
+	sink := mailtest.New(t, mailtest.Options{Addr: addr})
 	sink.Close()
 	var log strings.Builder
 	c := channel(t, sink, "", "connections=2", func(o *mail.Options) {
@@ -261,10 +264,10 @@ func TestServerDown(t *testing.T) {
 	}
 	back, err := mailtest.Start(mailtest.Options{Addr: addr})
 	if err != nil {
-		t.Skipf("the port is taken meanwhile: %v", err)
+		t.Fatal(err)
 	}
 	t.Cleanup(back.Close)
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 	defer cancel()
 	for n := 0; ctx.Err() == nil; n++ {
 		if r := deliver(ctx, c, messages(fmt.Sprint("back", n), 1)); r[0].Verdict == notify.Accepted {

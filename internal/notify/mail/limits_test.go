@@ -46,7 +46,7 @@ func TestConnectionsAreReusedAndEnded(t *testing.T) {
 
 func waitFor(t *testing.T, sink *mailtest.Sink, what func() bool) {
 	t.Helper()
-	timeout := time.After(20 * time.Second)
+	timeout := time.After(3 * time.Minute)
 	for {
 		changed := sink.Changed()
 		if what() {

@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"ingot/internal/base/testkit"
 	"ingot/internal/notify"
 	"ingot/internal/notify/mail"
 	"ingot/internal/notify/mail/dsn"
@@ -46,12 +47,7 @@ func postfix(t *testing.T, next, reports string) (addr string) {
 	if err := os.Chmod(dir, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	addr = l.Addr().String()
-	l.Close()
+	addr = net.JoinHostPort("127.0.0.1", strconv.Itoa(testkit.FreePort(t)))
 
 	chain, err := mailtest.Chain()
 	if err != nil {
@@ -146,7 +142,7 @@ scache unix - - n - 1 scache
 			t.Logf("the log of postfix:\n%s", log())
 		}
 	})
-	for timeout := time.After(30 * time.Second); ; {
+	for timeout := time.After(3 * time.Minute); ; {
 		if c, err := net.Dial("tcp", addr); err == nil {
 			c.Close()
 			return addr
@@ -209,7 +205,7 @@ func TestPostfix(t *testing.T) {
 			t.Errorf("message %d: %+v", i, r)
 		}
 	}
-	if !sink.Wait(len(all)-1, time.Minute) {
+	if !sink.Wait(len(all)-1, 3*time.Minute) {
 		t.Fatalf("%d of %d messages came through", sink.Accepted(), len(all)-1)
 	}
 	select {
@@ -217,7 +213,7 @@ func TestPostfix(t *testing.T) {
 		if b.MessageID != all[7].ID || b.Recipient != "nobody@example.com" || b.Status != "5.1.1" || !b.Permanent || !strings.Contains(b.Diagnostic, "no such user") {
 			t.Errorf("bounce is %+v, want a permanent 5.1.1 of %s", b, all[7].ID)
 		}
-	case <-time.After(time.Minute):
+	case <-time.After(3 * time.Minute):
 		t.Error("no report came back")
 	}
 	for id, n := range sink.Received() {

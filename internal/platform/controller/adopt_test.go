@@ -35,10 +35,12 @@ func TestAdopt(t *testing.T) {
 	w.fake.crash(ids[1], 3) // unnoticed
 
 	c := New(w.config())
+	w.fake.set(func() { w.fake.hold = make(chan struct{}) }) // the one that crashed is not started yet
 	w.run(c)
 	if got := c.Backends("app", "web"); len(got) != 2 || got[0].InstanceGUID != ids[0] || got[1].InstanceGUID != ids[2] {
 		t.Errorf("right after the start the backends are %+v", got)
 	}
+	close(w.fake.hold)
 	w.await("the crash is seen", func() bool { return len(w.audits("app.crash")) == 1 })
 	after := w.awaitRunning(3)
 	if after[0] != ids[0] || after[1] == ids[1] || after[2] != ids[2] {

@@ -217,6 +217,7 @@ func TestCrash(t *testing.T) {
 	id := w.awaitRunning(1)[0]
 	w.fake.crash(id, 1)
 	w.await("it waits", func() bool { return w.states() == "0CRASHED" })
+	w.settled() // the log is written after the row
 	row := w.rows()[0]
 	if row.GUID != id || row.Crashes != 4 || !row.RestartAt.Equal(noon.Add(30*time.Second)) || row.Details != "APP/PROC/WEB: Exited with status 1" || row.Ready {
 		t.Errorf("row is %+v, want instance %s with 4 crashes, not ready, restarted in 30s", row, id)
@@ -274,6 +275,7 @@ func TestStartFails(t *testing.T) {
 	w.fake.refuse = func(engine.Spec) error { return broken }
 	w.begin()
 	w.await("it waits", func() bool { return w.states() == "0CRASHED" })
+	w.settled() // the log is written after the row
 	row := w.rows()[0]
 	if row.Details != "port 9000 is already in use" || row.Crashes != 4 || row.RestartAt.IsZero() {
 		t.Errorf("row is %+v, want 4 crashes, a restart time and the port in use as details", row)
@@ -431,7 +433,7 @@ func TestRestartInstance(t *testing.T) {
 	if err := w.restartInstance("app", 1); err != nil {
 		t.Fatal(err)
 	}
-	w.await("it is gone", func() bool { return w.rows()[len(w.rows())-1].GUID != before[1] })
+	w.await("it is gone", func() bool { rows := w.rows(); return rows[len(rows)-1].GUID != before[1] })
 	after := w.awaitRunning(2)
 	if after[0] != before[0] || len(w.audits("app.crash")) != 0 || w.rows()[1].Crashes != 0 {
 		t.Errorf("%v became %v", before, after)
@@ -478,6 +480,7 @@ func TestReadiness(t *testing.T) {
 	if len(w.audits("audit.app.process.ready")) != 2 || len(w.audits("audit.app.process.not-ready")) != 1 {
 		t.Error("readiness is not recorded")
 	}
+	w.settled()
 	said := w.logs.of("HEALTH")
 	if len(said) != 3 || !strings.HasPrefix(said[0], "Container passed the readiness health check.") || !strings.HasPrefix(said[1], "Container failed the readiness health check.") {
 		t.Errorf("the log says %q", said)
@@ -493,6 +496,7 @@ func TestDeletedApp(t *testing.T) {
 		_, err := tx.Processes().DeleteAll(platform.Where("app_guid", "app"))
 		return errors.Join(err, tx.Apps().Delete("app"))
 	})
+	w.settled() // the log is written after the rows
 	before := len(w.logs.of(""))
 	w.c.Kick("app")
 	w.await("nothing is left", func() bool { l, _ := w.fake.List(t.Context(), nil); return len(l) == 0 && len(w.rows()) == 0 })

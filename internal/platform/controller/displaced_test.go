@@ -32,6 +32,7 @@ func TestDisplaced(t *testing.T) {
 	if len(moves) != 1 || moves[0].Data["reason"] != "its node is being drained" || moves[0].Data["instance"] != before[1] {
 		t.Errorf("events are %+v, want one with the reason", moves)
 	}
+	w.settled() // the log is written after the rows
 	if lines := strings.Join(w.logs.of("CELL"), "\n"); !strings.Contains(lines, "is replacing instance "+before[1]+": its node is being drained") {
 		t.Errorf("the log says\n%s\nwant the reason", lines)
 	}

@@ -155,13 +155,13 @@ func TestRealStartScaleRestart(t *testing.T) {
 		t.Errorf("%v is left of %v", one, three)
 	}
 	w.restart("v2")
-	if again := w.awaitRunning(1); again[0] == three[0] {
+	old := w.awaitRunning(1)[0]
+	if old == three[0] {
 		t.Error("it was not replaced")
 	}
 	if err := w.restartInstance("app", 0); err != nil {
 		t.Fatal(err)
 	}
-	old := w.rows()[0].GUID
 	w.await("it is another", func() bool { r := w.rows(); return len(r) == 1 && r[0].GUID != old })
 	id := w.awaitRunning(1)[0]
 	w.clock.Advance(time.Minute)

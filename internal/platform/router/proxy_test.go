@@ -18,6 +18,7 @@ import (
 	"testing"
 	"time"
 
+	"ingot/internal/base/testkit"
 	"ingot/internal/platform/router"
 )
 
@@ -104,12 +105,7 @@ func backend(t testing.TB, h http.HandlerFunc) router.Backend {
 // dead is an address without a listener.
 func dead(t testing.TB) router.Backend {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return router.Backend{Address: l.Addr().String(), AppGUID: "app", InstanceGUID: "dead"}
+	return router.Backend{Address: testkit.Refusing(t), AppGUID: "app", InstanceGUID: "dead"}
 }
 
 func (f *front) route(host string, backends ...router.Backend) {

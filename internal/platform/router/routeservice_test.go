@@ -72,7 +72,7 @@ func TestRouteService(t *testing.T) {
 		res := f.do(r)
 		return res.StatusCode, text(t, res.Body)
 	}
-	if status, got := ask("http://app.test/x", fresh("http://app.test/x", 50*time.Second)); status != 200 || got != "app /x  by " {
+	if status, got := ask("http://app.test/x", fresh("http://app.test/x", 30*time.Second)); status != 200 || got != "app /x  by " {
 		t.Errorf("a good signature: %d %q", status, got)
 	}
 	for name, bad := range map[string]http.Header{

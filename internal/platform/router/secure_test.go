@@ -184,7 +184,7 @@ func TestTLSPlainRequest(t *testing.T) {
 	}
 	defer conn.Close()
 	fmt.Fprint(conn, "GET / HTTP/1.1\r\nHost: app.example.org\r\n\r\n")
-	_ = conn.SetReadDeadline(time.Now().Add(10 * time.Second))
+	_ = conn.SetReadDeadline(time.Now().Add(time.Minute))
 	if got := text(t, conn); !strings.HasPrefix(got, "HTTP/1.0 400 ") || !strings.Contains(got, "This port serves HTTPS") {
 		t.Errorf("got %q", got)
 	}
@@ -261,7 +261,7 @@ func TestTLSDrain(t *testing.T) {
 		t.Errorf("got %q", got)
 	}
 	fast.Drain()
-	_ = waiting.SetReadDeadline(time.Now().Add(10 * time.Second))
+	_ = waiting.SetReadDeadline(time.Now().Add(time.Minute))
 	if _, err := waiting.Read(make([]byte, 1)); err == nil || strings.Contains(err.Error(), "timeout") {
 		t.Errorf("the handshake that waits is not ended: %v", err)
 	}

@@ -82,7 +82,7 @@ func TestSmuggling(t *testing.T) {
 				res.Body.Close()
 			}
 			_ = c.(*net.TCPConn).CloseWrite()
-			_ = c.SetReadDeadline(time.Now().Add(10 * time.Second))
+			_ = c.SetReadDeadline(time.Now().Add(time.Minute))
 			_, _ = io.Copy(io.Discard, r)
 			f.server.CloseClientConnections()
 			mu.Lock()

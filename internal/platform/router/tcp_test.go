@@ -50,12 +50,7 @@ func newTCP(t testing.TB, o router.TCPOptions) *tcpFront {
 // freePort returns a port that nothing listens on.
 func freePort(t testing.TB) int {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return l.Addr().(*net.TCPAddr).Port
+	return testkit.FreePort(t)
 }
 
 func tcpRoute(guid string, port int, backends ...router.Backend) router.Route {
@@ -122,7 +117,7 @@ func (f *tcpFront) dial(port int) *net.TCPConn {
 		f.t.Fatal(err)
 	}
 	f.t.Cleanup(func() { c.Close() })
-	_ = c.SetDeadline(time.Now().Add(20 * time.Second))
+	_ = c.SetDeadline(time.Now().Add(time.Minute))
 	return c.(*net.TCPConn)
 }
 
@@ -154,7 +149,7 @@ func (f *tcpFront) wantRefused(port int, what string) {
 		f.t.Fatalf("%s: %v, want a reset", what, err)
 	}
 	defer c.Close()
-	_ = c.SetDeadline(time.Now().Add(20 * time.Second))
+	_ = c.SetDeadline(time.Now().Add(time.Minute))
 	wantReset(f.t, c, what)
 }
 

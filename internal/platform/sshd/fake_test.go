@@ -403,7 +403,7 @@ func (w *world) event(want string) {
 		if got != want {
 			w.Errorf("event %q, want %q", got, want)
 		}
-	case <-time.After(10 * time.Second):
+	case <-time.After(3 * time.Minute):
 		w.Errorf("no event, want %q", want)
 	}
 }

@@ -182,9 +182,7 @@ echo '127.0.0.9    STREAM no such host'
 echo '127.0.0.9    DGRAM'
 echo '127.0.0.1    STREAM db.internal'
 `
-	if err := os.WriteFile(filepath.Join(bin, "getent"), []byte(getent), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	testkit.WriteProgram(t, filepath.Join(bin, "getent"), getent)
 	for _, host := range []string{"db.internal", "localhost", "LocalHost"} {
 		conn, err := c.Dial("tcp", net.JoinHostPort(host, port))
 		if err != nil {
@@ -203,9 +201,7 @@ echo '127.0.0.1    STREAM db.internal'
 		t.Errorf("an unknown name: %v", err)
 	}
 	// Where the instance cannot be asked the engine gets the name.
-	if err := os.WriteFile(filepath.Join(bin, "getent"), []byte("#!/bin/sh\nexit 127\n"), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	testkit.WriteProgram(t, filepath.Join(bin, "getent"), "#!/bin/sh\nexit 127\n")
 	w.engine.dial = func(_, address string) (net.Conn, error) {
 		if address != "by-name:80" {
 			t.Errorf("the engine was asked for %s", address)

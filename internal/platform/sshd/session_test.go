@@ -480,9 +480,7 @@ func TestSubsystem(t *testing.T) {
 		if errs, status := ask(); status != 127 || !strings.Contains(errs, "no sftp-server in this instance") {
 			t.Errorf("without a server: %q %d", errs, status)
 		}
-		if err := os.WriteFile(filepath.Join(bin, "sftp-server"), []byte("#!/bin/sh\nexit 41\n"), 0o755); err != nil {
-			t.Fatal(err)
-		}
+		testkit.WriteProgram(t, filepath.Join(bin, "sftp-server"), "#!/bin/sh\nexit 41\n")
 		if errs, status := ask(); status != 41 {
 			t.Errorf("in the path: %q %d", errs, status)
 		}

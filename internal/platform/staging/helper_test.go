@@ -287,7 +287,7 @@ func (w *world) launch(result staging.Result, env ...string) launched {
 	return launched{w.t, "http://" + i.Ports[0].Address}
 }
 
-var client = &http.Client{Timeout: 20 * time.Second}
+var client = &http.Client{Timeout: 2 * time.Minute}
 
 // get expects a text in the answer.
 func (l launched) get(path, want string) {

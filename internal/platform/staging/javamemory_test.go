@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"ingot/internal/base/testkit"
 	"ingot/internal/platform"
 	"ingot/internal/platform/actions"
 )
@@ -20,9 +21,7 @@ func TestJavaHeapBesideSidecar(t *testing.T) {
 	if err := os.MkdirAll(filepath.Join(home, "bin"), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(filepath.Join(home, "bin", "java"), []byte("#!/bin/sh\necho \"java $*\"\n"), 0o700); err != nil { //nolint:gosec // a program
-		t.Fatal(err)
-	}
+	testkit.WriteProgram(t, filepath.Join(home, "bin", "java"), "#!/bin/sh\necho \"java $*\"\n")
 	process := &platform.Process{Type: "web", MemoryMB: 512}
 	for name, test := range map[string]struct {
 		sidecars []*platform.Sidecar

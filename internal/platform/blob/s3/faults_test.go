@@ -148,8 +148,8 @@ func TestHanging(t *testing.T) {
 	t.Parallel()
 	b := newBucket(t)
 	s := b.open()
-	s.request = 200 * time.Millisecond
 	put(t, s, blob.Droplets, "a", "content")
+	s.request = 200 * time.Millisecond
 	b.Fail(func(_ http.ResponseWriter, r *http.Request, _ http.Handler) bool {
 		<-r.Context().Done()
 		return true

@@ -13,10 +13,10 @@ import (
 	"ingot/internal/platform/initproto"
 )
 
-// impatient is an agent that waits only a moment for its peers.
+// impatient is an agent that does not wait long for its peers, but for those who are only slow.
 func impatient(t *testing.T) *world {
 	t.Helper()
-	return listen(t, func(c *agentserver.Config) { c.Patience, c.Beat = 100*time.Millisecond, time.Millisecond })
+	return listen(t, func(c *agentserver.Config) { c.Patience, c.Beat = 3*time.Second, time.Millisecond })
 }
 
 // TestSlowReader: the agent gives up a server that does not read its records, and goes on.

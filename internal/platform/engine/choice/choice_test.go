@@ -54,9 +54,7 @@ func newTestChooser(t *testing.T) (c *chooser, set func(script string)) {
 	})
 	set = func(script string) {
 		_ = os.Remove(runc)
-		if err := os.WriteFile(runc, []byte("#!/bin/sh\n"+script+"\n"), 0o700); err != nil { //nolint:gosec // a program
-			t.Fatal(err)
-		}
+		testkit.WriteProgram(t, runc, "#!/bin/sh\n"+script+"\n")
 	}
 	return c, set
 }

@@ -12,6 +12,7 @@ import (
 	"syscall"
 	"testing"
 
+	"ingot/internal/base/testkit"
 	"ingot/internal/platform/engine"
 	"ingot/internal/platform/engine/container"
 	"ingot/internal/platform/engine/container/containertest"
@@ -31,9 +32,7 @@ func holdable(t *testing.T, dir string) (o container.Options, set func(script st
 	set = func(script string) {
 		// A new file each time: the old one may still be run.
 		_ = os.Remove(o.Runc)
-		if err := os.WriteFile(o.Runc, []byte("#!/bin/sh\n"+strings.ReplaceAll(script, "RUNC", runc)+"\n"), 0o700); err != nil { //nolint:gosec // a program
-			t.Fatal(err)
-		}
+		testkit.WriteProgram(t, o.Runc, "#!/bin/sh\n"+strings.ReplaceAll(script, "RUNC", runc)+"\n")
 	}
 	set(good)
 	e, err := container.Open(t.Context(), o)

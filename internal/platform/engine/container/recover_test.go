@@ -5,6 +5,7 @@ package container_test
 import (
 	"bytes"
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -12,12 +13,14 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
 	"testing"
 	"time"
 
+	"ingot/internal/base/testkit"
 	"ingot/internal/platform/engine/container"
 	"ingot/internal/platform/engine/container/containertest"
 	"ingot/internal/platform/engine/enginetest"
@@ -277,15 +280,33 @@ func TestOrphan(t *testing.T) {
 	}
 	opened(t, container.Options{})
 	// Another engine that was opened at the same time may be at it too.
-	for tries := 0; ; tries++ {
-		left := leftovers(t, dir)
-		if len(left) == 0 {
-			break
+	testkit.Eventually(t, "nothing is left over", func() bool { return len(leftovers(t, dir)) == 0 })
+}
+
+// watchDir returns a function that returns what was made in a directory since.
+func watchDir(t *testing.T, dir string) (made func() []string) {
+	t.Helper()
+	watch, err := syscall.InotifyInit1(syscall.IN_CLOEXEC | syscall.IN_NONBLOCK)
+	if err == nil {
+		t.Cleanup(func() { _ = syscall.Close(watch) })
+		_, err = syscall.InotifyAddWatch(watch, dir, syscall.IN_CREATE)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return func() (names []string) {
+		events := make([]byte, 64<<10)
+		n, err := syscall.Read(watch, events)
+		if err != nil && !errors.Is(err, syscall.EAGAIN) { // none
+			t.Fatal(err)
 		}
-		if tries == 500 {
-			t.Fatalf("left over:\n%s", strings.Join(left, "\n"))
+		for events = events[:max(n, 0)]; len(events) >= syscall.SizeofInotifyEvent; {
+			length := int(binary.NativeEndian.Uint32(events[syscall.SizeofInotifyEvent-4:]))
+			name := events[syscall.SizeofInotifyEvent:][:length]
+			names = append(names, strings.TrimRight(string(name), "\x00"))
+			events = events[syscall.SizeofInotifyEvent+length:]
 		}
-		<-time.After(10 * time.Millisecond)
+		return names
 	}
 }
 
@@ -302,32 +323,19 @@ func TestProbe(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			tmp := enginetest.TempDir(t)
 			t.Setenv("TMPDIR", tmp)
-			stop, found := make(chan struct{}), make(chan string, 1)
-			go func() {
-				for {
-					if dirs, _ := filepath.Glob(tmp + "/ingot-probe*"); len(dirs) > 0 {
-						found <- dirs[0]
-						return
-					}
-					select {
-					case <-stop:
-						close(found)
-						return
-					case <-time.After(time.Millisecond):
-					}
-				}
-			}()
+			made := watchDir(t, tmp)
 			began := time.Now()
 			err := container.Probe(t.Context(), o)
 			t.Log(time.Since(began), err)
-			close(stop)
 			if (err == nil) != (name == "Good") {
 				t.Errorf("Probe: %v", err)
 			}
-			dir := <-found
-			if dir == "" {
-				t.Fatal("it made no directory")
+			names := made()
+			i := slices.IndexFunc(names, func(name string) bool { return strings.HasPrefix(name, "ingot-probe") })
+			if i < 0 {
+				t.Fatalf("it made no directory, but %q", names)
 			}
+			dir := filepath.Join(tmp, names[i])
 			if _, err := os.Lstat(dir); !errors.Is(err, os.ErrNotExist) {
 				t.Errorf("looking for %s: error is %v, want %v", dir, err, os.ErrNotExist)
 			}

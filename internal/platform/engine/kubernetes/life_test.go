@@ -219,7 +219,7 @@ func TestRefused(t *testing.T) {
 func TestDrain(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	err := w.engine.Start(w.within(), specOf("a", `trap 'echo told; exit 0' TERM; echo ready; while :; do sleep 0.05; done`))
+	err := w.engine.Start(w.within(), specOf("a", `trap 'echo told; while ! [ -e go ]; do sleep 0.05; done; exit 0' TERM; echo ready; while :; do sleep 0.05; done`))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -232,6 +232,11 @@ func TestDrain(t *testing.T) {
 		t.Errorf("instance is %+v, %v, want it displaced and running", in, err)
 	}
 	w.line(s, "told")
+	p, err := w.engine.Exec(w.within(), "a", engine.ExecRequest{Args: []string{"touch", "go"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Close()
 	w.end(s)
 	if err := w.engine.Remove(w.within(), "a"); err != nil {
 		t.Error(err)

@@ -69,7 +69,7 @@ func killInit(t *testing.T, dir string, _ engine.Engine, id string) {
 func leftovers(t *testing.T, dir string) []string {
 	t.Helper()
 	var left []string
-	for deadline := time.Now().Add(5 * time.Second); ; {
+	for deadline := time.Now().Add(time.Minute); ; {
 		left = nil
 		entries, err := os.ReadDir(filepath.Join(dir, "instances"))
 		if err != nil {

@@ -12,6 +12,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -127,8 +128,8 @@ func TestCutOff(t *testing.T) {
 // Lines wait while the receiver is away, and while the server is.
 func TestAway(t *testing.T) {
 	t.Parallel()
-	r := listen(t, "127.0.0.1:0", nil, 0, 0)
-	address := r.listener.Addr().String()
+	address := net.JoinHostPort("127.0.0.1", strconv.Itoa(testkit.FreePort(t)))
+	r := listen(t, address, nil, 0, 0)
 	s := open(t, logfiles.Options{})
 	dir := t.TempDir()
 	source := one("a", drain.Drain{ID: "d", URL: "syslog://" + address})
@@ -184,8 +185,8 @@ func TestAway(t *testing.T) {
 // whether they are taken, which here would be for an hour.
 func TestAwayForManyTries(t *testing.T) {
 	t.Parallel()
-	r := listen(t, "127.0.0.1:0", nil, 0, 0)
-	address := r.listener.Addr().String()
+	address := net.JoinHostPort("127.0.0.1", strconv.Itoa(testkit.FreePort(t)))
+	r := listen(t, address, nil, 0, 0)
 	s := open(t, logfiles.Options{})
 	o := options(t.TempDir())
 	o.Settle = time.Hour
@@ -203,8 +204,8 @@ func TestAwayForManyTries(t *testing.T) {
 // and the app's log tells.
 func TestAwayTooLong(t *testing.T) {
 	t.Parallel()
-	r := listen(t, "127.0.0.1:0", nil, 0, 0)
-	address := r.listener.Addr().String()
+	address := net.JoinHostPort("127.0.0.1", strconv.Itoa(testkit.FreePort(t)))
+	r := listen(t, address, nil, 0, 0)
 	s := open(t, logfiles.Options{PerAppBytes: 128 << 10})
 	m := start(t, s, one("a", drain.Drain{ID: "d", URL: "syslog://" + address}), options(t.TempDir()))
 	settled(t, s, m)

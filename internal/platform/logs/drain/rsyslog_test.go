@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -34,15 +35,7 @@ func findRsyslog(t *testing.T) *rsyslog {
 	if _, err := os.Stat(program); err != nil {
 		t.Skip("rsyslog is not installed (scripts/setup test installs it)")
 	}
-	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, port, err := net.SplitHostPort(l.Addr().String())
-	l.Close()
-	if err != nil {
-		t.Fatal(err)
-	}
+	port := strconv.Itoa(testkit.FreePort(t))
 	r := &rsyslog{program: program, dir: t.TempDir(), port: port}
 	config := fmt.Sprintf(`
 global(workDirectory=%[1]q maxMessageSize="64k")

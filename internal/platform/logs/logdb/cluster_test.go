@@ -254,7 +254,7 @@ func newProxy(t *testing.T, database string) (p *proxy, through string) {
 	if h := u.Query().Get("host"); strings.HasPrefix(h, "/") { // a folder with a socket
 		p.target = filepath.Join(h, ".s.PGSQL."+cmp.Or(u.Query().Get("port"), "5432"))
 	}
-	p.listen("127.0.0.1:0")
+	p.listen(net.JoinHostPort("127.0.0.1", strconv.Itoa(testkit.FreePort(t)))) // the database comes back there
 	t.Cleanup(p.stop)
 	q := u.Query()
 	q.Del("host")

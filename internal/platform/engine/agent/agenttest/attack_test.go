@@ -17,6 +17,7 @@ import (
 	"testing"
 	"time"
 
+	"ingot/internal/base/testkit"
 	"ingot/internal/platform/agentproto"
 	"ingot/internal/platform/engine"
 	"ingot/internal/platform/engine/agent"
@@ -154,7 +155,12 @@ func TestSeedIsPrivate(t *testing.T) {
 	if b, _ := io.ReadAll(p.Stdout()); strings.Contains(string(b), agentproto.EnvSeed) {
 		t.Errorf("a process sees %s", b)
 	}
-	if b, _ := os.ReadFile(filepath.Join(dir, "instances", spec.ID, "control", "output")); strings.Contains(string(b), secret) || !strings.Contains(string(b), "done") {
+	var b []byte
+	testkit.Eventually(t, "the records are in the standard output, too", func() bool {
+		b, _ = os.ReadFile(filepath.Join(dir, "instances", spec.ID, "control", "output"))
+		return strings.Contains(string(b), "done")
+	})
+	if strings.Contains(string(b), secret) {
 		t.Errorf("standard output is %s, want the records without the seed", b)
 	}
 }
