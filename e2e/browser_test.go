@@ -42,7 +42,7 @@ func openBrowser(t *testing.T) *browser {
 		t.Skip(why)
 	}
 	o := append(chromedp.DefaultExecAllocatorOptions[:],
-		chromedp.ExecPath(path), chromedp.UserDataDir(t.TempDir()), chromedp.NoSandbox, chromedp.DisableGPU,
+		chromedp.ExecPath(path), chromedp.UserDataDir(profileDir(t)), chromedp.NoSandbox, chromedp.DisableGPU,
 		chromedp.Flag("disable-quic", true), chromedp.Flag("disable-component-update", true),
 		// Only this machine can be reached, whatever a page requests.
 		chromedp.Flag("host-resolver-rules", "MAP * ~NOTFOUND, EXCLUDE 127.*, EXCLUDE localhost"),
@@ -61,6 +61,20 @@ func openBrowser(t *testing.T) *browser {
 	return &browser{ctx}
 }
 
+// profileDir returns a new folder for a profile. Other processes of the browser may write to
+// it for a moment after the first one has ended, at which the cleanup of t.TempDir fails.
+func profileDir(t *testing.T) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "ingot-browser-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		testkit.Eventually(t, "the profile can be removed", func() bool { return os.RemoveAll(dir) == nil })
+	})
+	return dir
+}
+
 func (b *browser) do(t testing.TB, steps ...chromedp.Action[chromedp.Void]) {
 	t.Helper()
 	if err := chromedp.Do(b.ctx, steps...); err != nil {
@@ -69,10 +83,11 @@ func (b *browser) do(t testing.TB, steps ...chromedp.Action[chromedp.Void]) {
 }
 
 // click clicks the element of a CSS selector, and waits until the element of
-// another one is visible on the next page.
+// another one is visible on the next page, and the browser has all of that page.
 func (b *browser) click(t testing.TB, what, next string) {
 	t.Helper()
 	b.do(t, chromedp.Click(chromedp.CSS(what)), chromedp.WaitVisible(chromedp.CSS(next)))
+	testkit.Eventually(t, "the page is complete", b.parsed)
 }
 
 // parsed reports whether the browser has all of the page.
@@ -84,7 +99,7 @@ func (b *browser) parsed() bool {
 // shown returns all text of the page and its frames, when it is complete: its title and its
 // first elements come before the rest.
 func (b *browser) shown() string {
-	ctx, cancel := context.WithTimeout(b.ctx, 20*time.Second)
+	ctx, cancel := context.WithTimeout(b.ctx, patience)
 	defer cancel()
 	for !b.parsed() {
 		select {
@@ -256,6 +271,7 @@ func (b *browser) mailbox(t *testing.T, p *mailFixture, spy string, called *atom
 	b.everywhere(t, "mailbox")
 	// The newest is first; the other one is opened by its link.
 	b.click(t, "ol li:last-child a", "iframe")
+	b.awaitText(t, "the formatted words") // the frame is loaded after the page
 	shown := b.shown()
 	contains(t, shown, "What is new", "the formatted words", "the plain words", "Headers", "Message-ID", "List-Unsubscribe")
 	if strings.Contains(shown, "the script ran") {

@@ -133,6 +133,10 @@ func commandRows(t *testing.T, s *site, c *tool) {
 }
 
 func rowLogs(t *testing.T, s *site, c *tool, app string) {
+	// The app accepts requests, but the sidecar may not have written anything yet.
+	id := strings.TrimSpace(c.ok(t, "app", app, "--guid"))
+	s.logged(t, id, "APP/PROC/WEB", "")
+	s.logged(t, id, "APP/PROC/WEB/SIDECAR/HELPER", app+"-helper is here")
 	contains(t, c.ok(t, "logs", app, "--recent"), "[APP/PROC/WEB/0] OUT", "[APP/PROC/WEB/SIDECAR/HELPER/0] OUT")
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()

@@ -107,10 +107,17 @@ func (j *jumps) lives(t *testing.T, when string) {
 	})
 	// Mail is delivered.
 	j.sent = append(j.sent, "subject "+when)
+	var mail []struct {
+		ID string `json:"notification_id"`
+	}
 	s.call(t, http.MethodPost, s.Notifications+"/emails", j.mailer, map[string]string{
 		"kind_id": "kind", "to": "ann@example.org", "subject": "subject " + when, "text": "t",
-	}).want(t, http.StatusOK)
+	}).want(t, http.StatusOK).into(t, &mail)
 	testkit.Eventually(t, when+": the mail is delivered", func() bool { return slices.Contains(j.subjects(t), "subject "+when) })
+	// A server that is killed before it has noted that would deliver it again.
+	testkit.Eventually(t, when+": the delivery is recorded", func() bool {
+		return strings.Contains(s.call(t, http.MethodGet, s.Notifications+"/messages/"+mail[0].ID, j.mailer, nil).want(t, http.StatusOK).String(), "delivered")
+	})
 	// Lines of the app and of its requests are in the log.
 	j.logs(t, when)
 }

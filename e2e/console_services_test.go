@@ -158,6 +158,7 @@ func (c *consoleFixture) services(t *testing.T) {
 	b.do(t, chromedp.SendKeys(chromedp.CSS("#find"), "order\r"))
 	b.awaitText(t, "Search · Ingot")
 	b.click(t, "main ul a[href*='/services/']", "dl.card")
+	c.bound(t)
 	b.submit(t, "tbody tr form[action$='/drop'] button.quiet", "It is being deleted.")
 	testkit.Eventually(t, "the app is not bound any more", func() bool { return !strings.Contains(b.shown(), "cf unbind-service") })
 	b.submit(t, "tbody tr form[action$='/drop'] button.quiet", "It is being deleted.")
@@ -187,6 +188,7 @@ func (c *consoleFixture) app(t *testing.T) {
 	b.do(t, chromedp.SendKeys(chromedp.CSS("input[name=name]"), "main-db"))
 	b.submit(t, "form[action$='/services/bind'] button", "Bound.")
 	contains(t, b.shown(), "main-db", "cf unbind-service shop stock")
+	c.bound(t)
 	b.submit(t, "form[action$='/unbind'] button", "It is being deleted.")
 	testkit.Eventually(t, "no service is bound", func() bool {
 		c.open(t, b, page)
@@ -272,6 +274,20 @@ func (c *consoleFixture) auditor(t *testing.T) {
 		c.open(t, b, path)
 		contains(t, b.shown(), "Forbidden")
 	}
+}
+
+// bound waits until no binding is being created: a page lists it before, but it cannot be
+// deleted meanwhile.
+func (c *consoleFixture) bound(t *testing.T) {
+	t.Helper()
+	testkit.Eventually(t, "the bindings are created", func() bool {
+		for _, b := range c.list(t, c.token, "/v3/service_credential_bindings") {
+			if b["last_operation"].(map[string]any)["state"] != "succeeded" {
+				return false
+			}
+		}
+		return true
+	})
 }
 
 // submit clicks the button of a form, and waits until another page shows a text: the one

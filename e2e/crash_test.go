@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"encoding/json"
+	"fmt"
 	"maps"
 	"net/http"
 	"slices"
@@ -20,15 +21,15 @@ func TestAppFailures(t *testing.T) {
 				home := s.admin(t)
 				out := pushFails(t, home, pushProbe(t, "gone", "-c", "./probe exit 3")...)
 				contains(t, out, "Start unsuccessful", "Exited with status 3", "cf logs gone --recent")
-				contains(t, columns(cfOK(t, home, "app", "gone")), "#0 crashed", "APP/PROC/WEB: Exited with status 3")
+				showsCrash(t, home, "gone", "#0 crashed", "APP/PROC/WEB: Exited with status 3")
 				contains(t, cfOK(t, home, "events", "gone"), "app.crash", "reason: CRASHED", "exit_status: 3")
 				contains(t, cfOK(t, home, "logs", "gone", "--recent"), "OUT leaving with 3", "[APP/PROC/WEB/0] OUT Exit status 3")
 				s.reaches(t, "gone", "/", http.StatusNotFound)
 			}},
 			part{"never listens", func(t *testing.T) {
 				home := s.admin(t)
-				out := pushFails(t, home, pushProbe(t, "deaf", "-c", "./probe deaf", "-t", "1")...)
-				contains(t, out, "Start unsuccessful", "Instance never healthy after 1s", "is not listening")
+				out := pushFails(t, home, pushProbe(t, "deaf", "-c", "./probe deaf", "-t", "5")...)
+				contains(t, out, "Start unsuccessful", "Instance never healthy after 5s", "is not listening")
 				contains(t, cfOK(t, home, "logs", "deaf", "--recent"), "OUT not listening", "never healthy")
 				// The same app works if it is not expected to listen.
 				cfOK(t, home, pushProbe(t, "deaf", "-c", "./probe deaf", "-u", "process")...)
@@ -36,8 +37,8 @@ func TestAppFailures(t *testing.T) {
 			}},
 			part{"listens elsewhere", func(t *testing.T) {
 				home := s.admin(t)
-				out := pushFails(t, home, pushProbe(t, "stray", "-c", "PORT=0 ./probe", "-t", "1")...)
-				contains(t, out, "Instance never healthy after 1s", "the app listens on port", "instead; make it listen on the port in $PORT")
+				out := pushFails(t, home, pushProbe(t, "stray", "-c", "PORT=0 ./probe", "-t", "5")...)
+				contains(t, out, "Instance never healthy after 5s", "the app listens on port", "instead; make it listen on the port in $PORT")
 				contains(t, cfOK(t, home, "events", "stray"), "the app listens on port")
 			}},
 			part{"crashes", func(t *testing.T) {
@@ -58,6 +59,16 @@ func pushFails(t testing.TB, home string, args ...string) string {
 		t.Fatalf("cf %s: exit code %d, want 1\n%s", strings.Join(args, " "), code, out)
 	}
 	return out
+}
+
+// showsCrash waits until cf app shows words about a crashed instance: now and then it is
+// started again.
+func showsCrash(t testing.TB, home, app string, words ...string) {
+	t.Helper()
+	testkit.Eventually(t, fmt.Sprintf("cf app %s shows %q", app, words), func() bool {
+		out := columns(cfOK(t, home, "app", app))
+		return !slices.ContainsFunc(words, func(w string) bool { return !strings.Contains(out, w) })
+	})
 }
 
 // exit is the log record of an instance that exited.

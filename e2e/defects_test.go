@@ -27,7 +27,7 @@ func TestStartsThatFail(t *testing.T) {
 		if s.options.Engine == "container" {
 			out := pushFails(t, home, pushProbe(t, "large", "-k", "1M")...)
 			contains(t, out, "Start unsuccessful")
-			contains(t, columns(cfOK(t, home, "app", "large")), "#0 crashed")
+			showsCrash(t, home, "large", "#0 crashed")
 			contains(t, cfOK(t, home, "logs", "large", "--recent"), "need more than its disk limit")
 		}
 		s.stays(t)
@@ -82,7 +82,7 @@ func (s *site) stays(t testing.TB) {
 func (s *site) damage(t testing.TB, app string) {
 	t.Helper()
 	token := s.adminToken(t)
-	droplet := s.call(t, http.MethodGet, "/v3/apps/"+app+"/droplets/current", token, nil).want(t, http.StatusOK).id()
+	droplet := s.call(t, http.MethodGet, "/v3/apps/"+app+"/droplets/current", token, nil).want(t, http.StatusOK).object(t)["guid"].(string)
 	found := 0
 	err := filepath.WalkDir(filepath.Join(s.Dir, "blobs"), func(path string, d os.DirEntry, err error) error {
 		if err != nil || d.IsDir() || !strings.Contains(path, droplet) {

@@ -24,6 +24,8 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/mutate"
 	"github.com/google/go-containerregistry/pkg/v1/remote"
 	"github.com/google/go-containerregistry/pkg/v1/tarball"
+
+	"ingot/internal/base/testkit"
 )
 
 // imageFile is a file of a layer.
@@ -256,7 +258,8 @@ func dockerAgain(t *testing.T, s *site, r *private, home string) {
 	r.Close()
 	cfOK(t, home, "restart", "shop")
 	s.reaches(t, "shop", "/", http.StatusOK)
-	cfFails(t, home, "cannot be reached", "push", "missing", "-o", r.host+"/acme/shop:1", "-m", "64M")
+	// Another address, because the port of the registry may be in use again.
+	cfFails(t, home, "cannot be reached", "push", "missing", "-o", testkit.Refusing(t)+"/acme/shop:1", "-m", "64M")
 }
 
 // TestDockerElsewhere pushes an image to a server that runs none.

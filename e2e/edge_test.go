@@ -80,7 +80,8 @@ func TestCfBehindALoadBalancer(t *testing.T) {
 // administrator is not limited.
 func TestCfRateLimit(t *testing.T) {
 	t.Parallel()
-	s := start(t, options{Args: []string{"--api-rate-limit", "20"}})
+	// No interval ends during the test.
+	s := start(t, options{Args: []string{"--api-rate-limit", "20", "--api-rate-limit-interval", "87600h"}})
 	s.createUser(t, s.adminToken(t), "joe", "right")
 	home := cfHome(t, s)
 	cfOK(t, home, "auth", "joe", "right")

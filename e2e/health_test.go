@@ -28,18 +28,18 @@ func TestReadiness(t *testing.T) {
   health-check-type: http
   health-check-http-endpoint: /where
   health-check-interval: 1
-  health-check-invocation-timeout: 2
+  health-check-invocation-timeout: 60
   readiness-health-check-type: http
   readiness-health-check-http-endpoint: /ready
   readiness-health-check-interval: 1
-  readiness-health-check-invocation-timeout: 2
+  readiness-health-check-invocation-timeout: 60
 `, probe(t))
 	if err := os.WriteFile(manifest, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	cfOK(t, home, "push", "-f", manifest)
 	app := strings.TrimSpace(cfOK(t, home, "app", "ready", "--guid"))
-	contains(t, cfOK(t, home, "get-readiness-health-check", "ready"), "http", "/ready", "2", "1")
+	contains(t, cfOK(t, home, "get-readiness-health-check", "ready"), "http", "/ready", "60", "1")
 	s.running(t, app, 2)
 	type stat struct {
 		Index    int    `json:"index"`
@@ -70,13 +70,14 @@ func TestReadiness(t *testing.T) {
 	}
 	testkit.Eventually(t, "both are routable", routable(2))
 	before := stats()
-	lost := strings.TrimSpace(string(s.get(t, "ready", "/unready?for=8s").want(t, 200).Body))
+	lost, file, _ := strings.Cut(strings.TrimSpace(string(s.get(t, "ready", "/unready").want(t, 200).Body)), " ")
 	testkit.Eventually(t, "one is not routable", routable(1))
 	for range 10 {
 		if r := s.get(t, "ready", "/").want(t, 200); strings.Fields(string(r.Body))[1] == lost {
 			t.Errorf("the instance that is not ready got a request")
 		}
 	}
+	cfOK(t, home, "ssh", "ready", "-i", lost, "-c", "rm "+file)
 	testkit.Eventually(t, "it is routable again", routable(2))
 	for i, now := range stats() {
 		if now.GUID != before[i].GUID {

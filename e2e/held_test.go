@@ -6,6 +6,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	"ingot/internal/base/testkit"
@@ -22,13 +23,26 @@ func ownRunc(t *testing.T) (path string, set func(script string)) {
 	file := filepath.Join(dir, "runc")
 	set = func(script string) {
 		t.Helper()
-		_ = os.Remove(file) // the old one may still be running
-		if err := os.WriteFile(file, []byte("#!/bin/sh\n"+strings.ReplaceAll(script, "RUNC", real)+"\n"), 0o755); err != nil {
+		next := file + ".new" // the old one may be running, and the server may look for it
+		writeProgram(t, next, []byte("#!/bin/sh\n"+strings.ReplaceAll(script, "RUNC", real)+"\n"))
+		if err := os.Rename(next, file); err != nil {
 			t.Fatal(err)
 		}
 	}
 	set(`exec RUNC "$@"`)
 	return "PATH=" + dir + ":" + os.Getenv("PATH"), set
+}
+
+// writeProgram writes a program that is run soon. No process is started meanwhile: it would
+// have the file open for writing until it executes its own program, and a file that is open
+// for writing cannot be executed.
+func writeProgram(t *testing.T, path string, text []byte) {
+	t.Helper()
+	syscall.ForkLock.RLock()
+	defer syscall.ForkLock.RUnlock()
+	if err := os.WriteFile(path, text, 0o755); err != nil { //nolint:gosec // a program
+		t.Fatal(err)
+	}
 }
 
 // placed returns the state and the details of the instances of an app.

@@ -58,12 +58,10 @@ func previousPrograms(t *testing.T) string {
 	buildCommit(t, "previous-init", programs, "ingot-init")
 	for _, name := range []string{"ingot-builder", "ingot-static", "ingot-sftp"} {
 		text, err := os.ReadFile(filepath.Join(filepath.Dir(program(t)), name))
-		if err == nil {
-			err = os.WriteFile(filepath.Join(programs, name), text, 0o755) //nolint:gosec // a program
-		}
 		if err != nil {
 			t.Fatal(err)
 		}
+		writeProgram(t, filepath.Join(programs, name), text)
 	}
 	return programs
 }

@@ -167,13 +167,13 @@ func TestCfLogout(t *testing.T) {
 	s.call(t, http.MethodGet, "/userinfo", oauthToken(t, other), nil).want(t, http.StatusOK)
 }
 
-// shortTokens sets the lifetime of cf's access tokens to a second, so that the
+// shortTokens sets the lifetime of cf's access tokens to less than a minute, so that the
 // client refreshes before each use.
 func shortTokens(t *testing.T, s *Server) {
 	t.Helper()
 	admin := s.adminToken(t)
 	client := s.call(t, http.MethodGet, "/oauth/clients/cf", admin, nil).want(t, http.StatusOK).object(t)
-	client["access_token_validity"] = 1
+	client["access_token_validity"] = 50
 	s.call(t, http.MethodPut, "/oauth/clients/cf", admin, client).want(t, http.StatusOK)
 	again := s.call(t, http.MethodGet, "/oauth/clients/cf", admin, nil).want(t, http.StatusOK).object(t)
 	delete(client, "lastModified")

@@ -120,18 +120,17 @@ func serve() {
 		self, _ := os.Readlink("/proc/self/ns/pid")
 		reply(w, map[string]any{"number": written.Load(), "pid": os.Getpid(), "uid": os.Getuid(), "dir": dir, "namespace": self})
 	})
-	var unready atomic.Bool
+	// It is not ready until a file is deleted: no request reaches it meanwhile. The answer has
+	// the index and the file.
 	http.HandleFunc("/ready", func(w http.ResponseWriter, _ *http.Request) {
-		if unready.Load() {
+		if _, err := os.Stat("unready"); err == nil {
 			http.Error(w, "not ready", http.StatusServiceUnavailable)
 		}
 	})
-	http.HandleFunc("/unready", func(w http.ResponseWriter, r *http.Request) {
-		// It recovers by itself, because no request reaches it meanwhile.
-		long, _ := time.ParseDuration(r.FormValue("for"))
-		unready.Store(true)
-		time.AfterFunc(long, func() { unready.Store(false) })
-		fmt.Fprintln(w, os.Getenv("CF_INSTANCE_INDEX"))
+	http.HandleFunc("/unready", func(w http.ResponseWriter, _ *http.Request) {
+		must(os.WriteFile("unready", nil, 0o600))
+		dir, _ := os.Getwd()
+		fmt.Fprintln(w, os.Getenv("CF_INSTANCE_INDEX"), filepath.Join(dir, "unready"))
 	})
 	// Neither of the two answers.
 	http.HandleFunc("/crash", func(http.ResponseWriter, *http.Request) {

@@ -333,14 +333,14 @@ func (s *Services) run(ctx context.Context, guid string) {
 		}
 		return
 	}
-	held, release := context.WithCancel(ctx)
+	held, release := context.WithCancelCause(ctx)
 	var holding background.WaitGroup
-	holding.Go("lease of a job", func() { s.keepLease(held, job, release) })
+	holding.Go("lease of a job", func() { s.keepLease(held, job, func() { release(errLost) }) })
 	err = background.Do("job of services", func() error { return s.step(held, job) })
-	release()
+	release(nil)
 	holding.Wait()
 	switch {
-	case errors.Is(err, errLost):
+	case errors.Is(err, errLost), errors.Is(context.Cause(held), errLost): // the step may name another reason
 	case ctx.Err() != nil:
 		s.release(ctx, job)
 	case err != nil:

@@ -1,8 +1,10 @@
 package services_test
 
 import (
+	"bytes"
 	"context"
 	"fmt"
+	"log/slog"
 	"slices"
 	"strings"
 	"sync"
@@ -414,6 +416,41 @@ func TestWorkerDies(t *testing.T) {
 	k.complete(job.GUID)
 	if i := k.instance(i.GUID); i.Last.State != platform.OperationSucceeded {
 		t.Errorf("got %+v", i.Last)
+	}
+}
+
+// TestJobTakenOver has another worker take a job whose broker is being called. The first one
+// gives up without an error in its log.
+func TestJobTakenOver(t *testing.T) {
+	t.Parallel()
+	var calls atomic.Int32
+	called, release := make(chan struct{}), make(chan struct{})
+	k := setup(t, &brokertest.Broker{Hook: func(r *brokertest.Request) (*brokertest.Reply, bool) {
+		if r.Operation() == "provision" && calls.Add(1) == 1 {
+			close(called)
+			<-release
+		}
+		return nil, false
+	}})
+	t.Cleanup(func() { close(release) })
+	var log bytes.Buffer
+	s := k.worker(services.Config{MaxBrokerCalls: 1, Log: slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelError}))})
+	k.start(s)
+	_, job := k.create("db", brokertest.Sync, nil)
+	<-called
+	k.update(func(tx platform.Tx) error {
+		j, err := tx.Jobs().Get(job.GUID)
+		if err != nil {
+			return err
+		}
+		j.Worker, j.Lease, j.Attempt = "other", time.Now().Add(24*time.Hour), j.Attempt+1
+		return tx.Jobs().Update(j)
+	})
+	_, next := k.create("next", brokertest.Sync, nil) // it waits until the first call is over
+	k.complete(next.GUID)
+	s.Stop()
+	if log.Len() > 0 {
+		t.Errorf("the log has %s", &log)
 	}
 }
 
