@@ -32,6 +32,7 @@ func TestMove(t *testing.T) {
 	}
 	contains(t, ingot(1, "db", "copy", "--from", s.Dir, "--to", target), "a server (pid ", "stop it first, with 'ingot down --data-dir "+s.Dir)
 	ingot(0, "down", "--data-dir", s.Dir)
+	s.wait(t)
 	contains(t, ingot(0, "db", "copy", "--from", s.Dir, "--to", target), "platform_apps", "number and checksum of each table are the same", "encryption-keys")
 	contains(t, ingot(1, "db", "copy", "--from", s.Dir, "--to", target), "already has rows: name an empty database")
 	contains(t, ingot(0, "db", "migrate", "--database-url", target), "platform   version ")

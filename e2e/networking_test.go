@@ -115,7 +115,7 @@ func policiesHold(t *testing.T, s *site, home string, front func(string) string)
 	for _, name := range []string{"1.back.apps.internal", "nothing.apps.internal"} {
 		contains(t, front("getent hosts "+name+" || echo none"), "none")
 	}
-	const fetch = "curl -sS --max-time 10 http://back.apps.internal:8080/ 2>&1 || echo refused"
+	const fetch = "curl -sS --max-time 60 http://back.apps.internal:8080/ 2>&1 || echo refused"
 	contains(t, front(fetch), "refused")
 	cfOK(t, home, "add-network-policy", "front", "back")
 	contains(t, front(fetch), "hello from the back")
@@ -123,7 +123,7 @@ func policiesHold(t *testing.T, s *site, home string, front func(string) string)
 	contains(t, columns(cfOK(t, home, "network-policies", "--source", "front")), "front back tcp 8080")
 	cfOK(t, home, "scale", "back", "-i", "2")
 	s.running(t, guid(t, home, "back"), 2)
-	contains(t, front("curl -sS --max-time 10 http://1.back.apps.internal:8080/"), "hello from the back")
+	contains(t, front("curl -sS --max-time 60 http://1.back.apps.internal:8080/"), "hello from the back")
 	// Internal routes are not for the world.
 	s.call(t, http.MethodGet, s.API+"/", "", nil, header{"Host", "back.apps.internal"}).want(t, http.StatusNotFound)
 	cfOK(t, home, "remove-network-policy", "front", "back", "--protocol", "tcp", "--port", "8080")

@@ -114,8 +114,15 @@ func (p *pebble) fetchRoots(t testing.TB, address string) {
 	})
 }
 
-// issued returns how many certificates were issued.
-func (p *pebble) issued() int { return strings.Count(p.Log.String(), "Issued certificate serial") }
+// issued returns how many certificates were issued, once its log has at least so many.
+func (p *pebble) issued(t testing.TB, least int) (n int) {
+	t.Helper()
+	testkit.Eventually(t, "the log of pebble has what was issued", func() bool {
+		n = strings.Count(p.Log.String(), "Issued certificate serial")
+		return n >= least
+	})
+	return n
+}
 
 // nameServer answers every name with an address, and TXT records with files of a directory.
 // It returns its own address.

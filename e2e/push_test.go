@@ -43,6 +43,8 @@ func pushLife(t *testing.T, s *site) {
 		contains(t, cfOK(t, home, "create-app", "life"), "OK")
 	}
 	contains(t, columns(cfOK(t, home, "apps")), "life stopped web:0/1")
+	// A check may take a second unless told otherwise, and a busy machine longer.
+	cfOK(t, home, "set-health-check", "life", "http", "--endpoint", "/health", "--invocation-timeout", "60")
 
 	out := cfOK(t, home, pushProbe(t, "life", "-i", "2", "-u", "http", "--endpoint", "/health")...)
 	contains(t, columns(out), "name: life", "requested state: started", "routes: life.apps.localhost", "memory usage: 64M", "start command: ./probe")
@@ -207,7 +209,7 @@ applications:
   disk_quota: 64M
   command: ./probe
   health-check-type: port
-  timeout: 30
+  timeout: 120
   env: {COLOUR: green, COUNT: 3}
   metadata: {labels: {team: blue}}
 `)
@@ -327,17 +329,26 @@ func pushLogs(t *testing.T, s *site) {
 		s.get(t, "talk", path+"?"+url.Values{"text": {text}}.Encode()).want(t, http.StatusOK)
 	}
 	say("/stdout", "the first word")
-	testkit.Eventually(t, "the word is in the recent log", func() bool {
-		return strings.Contains(cfOK(t, home, "logs", "talk", "--recent"), "[APP/PROC/WEB/0] OUT the first word")
-	})
-	recent := cfOK(t, home, "logs", "talk", "--recent")
-	contains(t, recent, "[STG/0] OUT -----> Binary Buildpack", "[APP/PROC/WEB/0] OUT Invoking start command.", "[CELL/0] OUT Container became healthy", `[RTR/0] OUT talk.apps.localhost - [`)
+	var recent string
+	for _, want := range []string{
+		"[STG/0] OUT -----> Binary Buildpack", "[APP/PROC/WEB/0] OUT Invoking start command.", "[CELL/0] OUT Container became healthy",
+		"[APP/PROC/WEB/0] OUT the first word", `[RTR/0] OUT talk.apps.localhost - [`,
+	} {
+		testkit.Eventually(t, want+" is in the recent log", func() bool {
+			recent = cfOK(t, home, "logs", "talk", "--recent")
+			return strings.Contains(recent, want)
+		})
+	}
 	if strings.Index(recent, "[STG/0]") > strings.Index(recent, "the first word") {
 		t.Errorf("the order of lines is not that of time:\n%s", recent)
 	}
 
 	follow := cfStream(t, home, "logs", "talk")
-	follow.Out.await(t, "Retrieving logs for app talk")
+	// It shows what is newer than the newest line that it finds: write lines until one arrives.
+	testkit.Eventually(t, "cf follows the log", func() bool {
+		say("/stdout", "anybody there?")
+		return strings.Contains(follow.Out.String(), "OUT anybody there?")
+	})
 	say("/stdout", "a word on the way")
 	say("/stderr", "a complaint: größer, 大きい")
 	follow.Out.await(t, "[APP/PROC/WEB/0] OUT a word on the way")

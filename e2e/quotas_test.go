@@ -60,6 +60,7 @@ func spaceQuotas(t *testing.T, home string) {
 func quotasHold(t *testing.T, s *site, home string) {
 	t.Helper()
 	cfOK(t, home, pushProbe(t, "Mixed-Case", "-i", "2")...)
+	s.running(t, guid(t, home, "Mixed-Case"), 2) // cf waits for one of them
 	cfFails(t, home, "memory space_quota_exceeded", "scale", "Mixed-Case", "-i", "3")
 	cfFails(t, home, "memory space_instance_memory_limit_exceeded", "scale", "Mixed-Case", "-m", "512M", "-f")
 	cfFails(t, home, "memory_in_mb exceeds space memory quota", "run-task", "Mixed-Case", "--command", "true", "-m", "64M")

@@ -57,10 +57,12 @@ func breakableDisk(t *testing.T) (dir string, breakIt func(), again func(flags .
 			return
 		}
 		mounted = false
-		for _, pid := range usersOf(dir) {
-			_ = syscall.Kill(pid, syscall.SIGKILL)
-		}
-		testkit.Eventually(t, "the disk can be unmounted", func() bool { return syscall.Unmount(dir, 0) == nil })
+		testkit.Eventually(t, "the disk can be unmounted", func() bool {
+			for _, pid := range usersOf(dir) { // one that ends may have started another
+				_ = syscall.Kill(pid, syscall.SIGKILL)
+			}
+			return syscall.Unmount(dir, 0) == nil
+		})
 	}
 	mount := func(flags ...string) error {
 		out, err := command("mount", "-o", strings.Join(append([]string{"loop", "errors=remount-ro"}, flags...), ","), image, dir)

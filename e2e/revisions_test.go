@@ -55,8 +55,7 @@ func revisions(t *testing.T, s *site, c *tool) {
 	// Back, under the load of 64 connections: no request fails.
 	done := s.connections(t, name, 64)
 	c.ok(t, "rollback", name, "--version", "1", "-f")
-	answers := done()
-	if answers["one"] == 0 || answers["two"] == 0 {
+	if answers := done("one"); answers["two"] == 0 {
 		t.Errorf("answers by version are %v, want some of both", answers)
 	}
 	env := s.environment(t, name)
@@ -106,9 +105,9 @@ func (s *site) webProcesses(t testing.TB, app string) (guids []string) {
 }
 
 // connections sends requests to an app over n connections at once, once each has had
-// an answer. The function that it returns stops that and returns the number of answers
-// by version. Any failed request fails the test.
-func (s *site) connections(t *testing.T, host string, n int) func() map[string]int {
+// an answer. The function that it returns stops that when a version has answered, and
+// returns the number of answers by version. Any failed request fails the test.
+func (s *site) connections(t *testing.T, host string, n int) func(last string) map[string]int {
 	t.Helper()
 	stop := make(chan struct{})
 	var all sync.WaitGroup
@@ -145,8 +144,13 @@ func (s *site) connections(t *testing.T, host string, n int) func() map[string]i
 		})
 	}
 	testkit.Eventually(t, "every connection has an answer", func() bool { return answered.Load() == int64(n) })
-	return func() map[string]int {
+	return func(last string) map[string]int {
 		t.Helper()
+		testkit.Eventually(t, "version "+last+" answers", func() bool {
+			mu.Lock()
+			defer mu.Unlock()
+			return answers[last] > 0 || len(failures) > 0
+		})
 		close(stop)
 		all.Wait()
 		if len(failures) > 0 {

@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"strings"
 	"testing"
-	"time"
 
 	"ingot/internal/base/testkit"
 )
@@ -62,7 +61,7 @@ func TestRouting(t *testing.T) {
 		return strings.Contains(cfOK(t, home, "logs", "hashed", "--recent"), `traceparent:"00-`+trace+"-")
 	})
 
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*patience)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, s.API+"/v2/read?gauge&source_id="+app, nil)
 	if err != nil {

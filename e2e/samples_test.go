@@ -193,8 +193,10 @@ func sampleDebug(t *testing.T, s *site) {
 	}
 	row(t, "Debug sidecar (Java): GET /threaddump", func(t *testing.T) {
 		contains(t, string(s.reaches(t, "java-debug", "/threaddump", http.StatusOK).Body), "Sent signal 3 (SIGQUIT) to the Java process")
-		testkit.Eventually(t, "the thread dump is in the log", func() bool { return dumps() > 0 })
-		contains(t, cfOK(t, home, "logs", "java-debug-app", "--recent"), `"HTTP-Dispatcher"`, "[APP/PROC/WEB/SIDECAR/DEBUG/0]")
+		testkit.Eventually(t, "the whole thread dump is in the log", func() bool {
+			recent := cfOK(t, home, "logs", "java-debug-app", "--recent")
+			return dumps() > 0 && strings.Contains(recent, `"HTTP-Dispatcher"`) && strings.Contains(recent, "[APP/PROC/WEB/SIDECAR/DEBUG/0]")
+		})
 		s.get(t, "java-debug-app", "/").want(t, http.StatusOK) // it still runs
 	})
 	row(t, "a route service asks for a password", func(t *testing.T) { sampleRouteService(t, s, home, dumps) })

@@ -16,22 +16,25 @@ import (
 // broker and one server.
 func TestServices(t *testing.T) {
 	t.Parallel()
-	var slow atomic.Bool
+	var slow, held atomic.Bool
 	answer := make(chan struct{})
 	b := brokertest.New(t, &brokertest.Broker{Polls: 1, Hook: func(r *brokertest.Request) (*brokertest.Reply, bool) {
 		if r.Operation() == "provision" && slow.Load() {
 			<-answer
 		}
+		if r.Operation() == "last_operation" && held.Load() {
+			return &brokertest.Reply{Status: http.StatusOK, Body: map[string]any{"state": "in progress"}}, false
+		}
 		return nil, false
 	}})
-	s := startApps(t, options{Engine: "process", Args: []string{"--broker-timeout", "3s"}})
+	s := startApps(t, options{Engine: "process", Args: []string{"--broker-timeout", "20s"}})
 	t.Cleanup(func() { s.emptySpace(t) })
 	home := s.admin(t)
 	serviceBrokers(t, home, b)
 	cfOK(t, home, pushProbe(t, "svc", "--no-start")...)
 	together(t,
 		part{"life", func(t *testing.T) { serviceLife(t, s, home, b) }},
-		part{"async", func(t *testing.T) { serviceAsync(t, s) }},
+		part{"async", func(t *testing.T) { serviceAsync(t, s, &held) }},
 		part{"provided", func(t *testing.T) { serviceProvided(t, s) }},
 		part{"rotate", func(t *testing.T) { serviceRotate(t, s) }},
 	)
@@ -154,12 +157,14 @@ func serviceLife(t *testing.T, s *site, home string, b *brokertest.Broker) {
 }
 
 // serviceAsync tests an instance that is created asynchronously, and is deleted
-// with its app's space.
-func serviceAsync(t *testing.T, s *site) {
+// with its app's space. The broker does not finish while it is held.
+func serviceAsync(t *testing.T, s *site, held *atomic.Bool) {
 	home := s.admin(t)
 	cfOK(t, home, "create-space", "async")
 	cfOK(t, home, "target", "-s", "async")
+	held.Store(true) // or it may be done when cf looks
 	contains(t, cfOK(t, home, "create-service", "fake", "async", "later"), "in progress")
+	held.Store(false)
 	testkit.Eventually(t, "the instance is made", func() bool {
 		return strings.Contains(columns(cfOK(t, home, "services")), "later fake async create succeeded fakes")
 	})

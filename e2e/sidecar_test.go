@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 
 	"ingot/internal/base/testkit"
@@ -31,6 +32,9 @@ func TestSidecars(t *testing.T) {
 	})
 }
 
+// sidecarPorts are the ports that sidecarPort returned or found in use.
+var sidecarPorts sync.Map
+
 // sidecarPort returns a port on which a sidecar can listen. Each container has
 // all ports.
 func (s *site) sidecarPort(t testing.TB) int {
@@ -38,9 +42,16 @@ func (s *site) sidecarPort(t testing.TB) int {
 	if s.options.Engine == "container" {
 		return 9090
 	}
+	// While this process starts another one, that one has a copy of every socket.
+	syscall.ForkLock.RLock()
+	defer syscall.ForkLock.RUnlock()
 	for {
-		// Below the ephemeral ports, or a connection may take it meanwhile.
-		port := 20000 + rand.IntN(12000)
+		// Below the ephemeral ports, and those of servers for apps and services, or another may
+		// take it meanwhile.
+		port := 16000 + rand.IntN(4000)
+		if _, taken := sidecarPorts.LoadOrStore(port, true); taken {
+			continue // by another test, whose sidecar may not listen yet
+		}
 		if l, err := net.Listen("tcp", fmt.Sprint(":", port)); err == nil {
 			l.Close()
 			return port
@@ -208,7 +219,7 @@ applications:
     restart: never
   - name: companion
     run-in: [tasks]
-    command: echo prepared > new.txt; mv new.txt companion.txt; echo companion is here; while ! test -e fail; do sleep 0.1; done; exit 9
+    command: echo companion is here; echo prepared > new.txt; mv new.txt companion.txt; while ! test -e fail; do sleep 0.1; done; exit 9
     memory: 16M
   - name: helper
     process_types: [web]

@@ -239,6 +239,10 @@ func brokerKeepsID(t *testing.T, s *site, c *collector, home string, b *brokerte
 	if want := "00-" + hex.EncodeToString(call.TraceId) + "-" + hex.EncodeToString(call.SpanId) + "-01"; h.Get("Traceparent") != want {
 		t.Errorf("the broker gets the traceparent %q, want %q", h.Get("Traceparent"), want)
 	}
+	testkit.Eventually(t, "the instance is created", func() bool {
+		last, _ := s.list(t, token, "/v3/service_instances?names=signals")[0]["last_operation"].(map[string]any)
+		return last["state"] == "succeeded"
+	})
 	cfOK(t, home, "delete-service", "signals", "-f", "--wait")
 }
 

@@ -32,7 +32,7 @@ applications:
   instances: 2
   memory: 96M
   disk_quota: 64M
-  command: echo $$ >web.pid && exec ./probe
+  command: until test -s helper.pid; do sleep 0.1; done; echo $$ >web.pid && exec ./probe
   sidecars:
   - name: helper
     process_types: [web]
@@ -119,7 +119,7 @@ func (d *sshFixture) commands(t *testing.T) {
 
 // shell tests a shell on a terminal whose window changes.
 func (d *sshFixture) shell(t *testing.T) {
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), 3*patience)
 	defer cancel()
 	cmd := cfCommand(ctx, t, d.home, []string{"ssh", "couple"})
 	cmd.Env = append(cmd.Env, "TERM=vt100")

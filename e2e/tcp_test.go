@@ -2,8 +2,10 @@ package e2e
 
 import (
 	"bufio"
+	"errors"
 	"fmt"
 	"net"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -31,8 +33,8 @@ func (s *site) greet(t *testing.T, port string) (*greeted, error) {
 		return nil, err
 	}
 	t.Cleanup(func() { c.Close() })
-	_ = c.SetDeadline(time.Now().Add(time.Minute))
 	g := &greeted{Conn: c, r: bufio.NewReader(c)}
+	_ = g.SetDeadline(time.Now().Add(patience))
 	g.greeting, err = g.r.ReadString('\n')
 	return g, err
 }
@@ -40,6 +42,7 @@ func (s *site) greet(t *testing.T, port string) (*greeted, error) {
 // echoes checks that the connection still works.
 func (g *greeted) echoes(t *testing.T, when string) {
 	t.Helper()
+	_ = g.SetDeadline(time.Now().Add(patience))
 	if _, err := fmt.Fprintln(g, when); err != nil {
 		t.Fatalf("%s: %v", when, err)
 	}
@@ -125,8 +128,9 @@ func TestTCPRoutes(t *testing.T) {
 		cfOK(t, home, "set-env", "tcp-echo", "PROXY_PROTOCOL", "v1")
 		contains(t, cfOK(t, home, "map-route", "tcp-echo", "tcp.apps.localhost", "--port", "1101", "-o", "proxy_protocol=v1"), "OK")
 		cfOK(t, home, "restart", "tcp-echo")
-		if _, err := old.r.ReadByte(); err == nil {
-			t.Error("a connection outlives its instance")
+		_ = old.SetDeadline(time.Now().Add(patience))
+		if _, err := old.r.ReadByte(); err == nil || errors.Is(err, os.ErrDeadlineExceeded) {
+			t.Errorf("a connection outlives its instance: %v", err)
 		}
 		testkit.Eventually(t, "the app knows the address of its client", func() bool {
 			g, err := s.greet(t, "1101")

@@ -79,7 +79,7 @@ func TestACME(t *testing.T) {
 	}})
 	api, ports := s.public(t)
 	at := fmt.Sprintf("%s:%d", host, ports.TLS)
-	ca.start(t, host, ports, "", 30*time.Second)
+	ca.start(t, host, ports, "", time.Minute)
 	proxy, home := connectProxy(t, host), t.TempDir()
 	cf := func(args ...string) string { t.Helper(); return cfSecure(t, home, ca.Roots, proxy, args...) }
 
@@ -107,7 +107,9 @@ func TestACME(t *testing.T) {
 	if res.StatusCode != http.StatusOK || res.ProtoMajor != 2 || res.Header.Get("Strict-Transport-Security") != "max-age=600" {
 		t.Errorf("%s: %s %d %v", page, res.Proto, res.StatusCode, res.Header)
 	}
-	contains(t, cf("logs", "shop", "--recent"), `x_forwarded_proto:"https"`)
+	testkit.Eventually(t, "the request is in the app's log", func() bool {
+		return strings.Contains(cf("logs", "shop", "--recent"), `x_forwarded_proto:"https"`)
+	})
 
 	first, err := handshake(t, at, "shop.apps.ingot.test", ca.Pool)
 	if err != nil {
@@ -160,7 +162,7 @@ func TestACMEWildcard(t *testing.T) {
 			t.Errorf("%s has a certificate for %s, want %s", name, got, want)
 		}
 	}
-	if n := ca.issued(); n != 2 {
+	if n := ca.issued(t, 2); n != 2 {
 		t.Errorf("%d certificates were issued, want one for the domain and one for all names below it", n)
 	}
 	if left, err := os.ReadDir(records); err != nil || len(left) > 0 {
@@ -169,8 +171,8 @@ func TestACMEWildcard(t *testing.T) {
 	// After a restart they come from the database.
 	s.Stop(t)
 	s.Restart(t)
-	if _, err := handshake(t, at, "uaa.ingot.test", ca.Pool); err != nil || ca.issued() != 2 {
-		t.Errorf("after a restart: %v, %d certificates were issued", err, ca.issued())
+	if _, err := handshake(t, at, "uaa.ingot.test", ca.Pool); err != nil || ca.issued(t, 2) != 2 {
+		t.Errorf("after a restart: %v, %d certificates were issued", err, ca.issued(t, 2))
 	}
 }
 
@@ -259,8 +261,8 @@ func TestACMEServers(t *testing.T) {
 			})
 		}
 		all.Wait()
-		if len(serials) != 1 || ca.issued() != 2 {
-			t.Errorf("the servers have %d certificates for one name, and %d were issued for two names", len(serials), ca.issued())
+		if n := ca.issued(t, 2); len(serials) != 1 || n != 2 {
+			t.Errorf("the servers have %d certificates for one name, and %d were issued for two names", len(serials), n)
 		}
 		if _, err := handshake(t, one.tls.Addr().String(), "not.elsewhere.test", ca.Pool); err == nil {
 			t.Error("a name that is not allowed has a certificate")

@@ -100,6 +100,7 @@ func upgradeUnderLoad(t *testing.T, s *site, n int) {
 
 	l, lines := s.press(t, app), s.checkLog(app, instance)
 	l.more(t, 500)
+	lines.read(t) // the next one begins here
 	for i := range n {
 		path := other
 		if i%2 == 1 {

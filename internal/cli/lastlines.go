@@ -10,8 +10,12 @@ import (
 	"ingot/internal/cli/client"
 )
 
-// lastLines is the number of log lines shown with a failure.
-const lastLines = 10
+const (
+	// lastLines is the number of log lines shown with a failure.
+	lastLines = 10
+	// lastLinesTime is how long reading them, or the end of a job's log, may take.
+	lastLinesTime = 20 * time.Second
+)
 
 // everyStart are lines logged at every start; they explain nothing.
 var everyStart = []string{"Invoking pre-start scripts.", "Invoking start command."}
@@ -23,7 +27,7 @@ func (s *session) withLog(ctx context.Context, app client.App, source string, fa
 	if s.cfg.Links.LogCache == "" || !errors.As(failure, &p) || ctx.Err() != nil {
 		return failure
 	}
-	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	ctx, cancel := context.WithTimeout(ctx, lastLinesTime)
 	defer cancel()
 	lines, err := s.api.RecentLogs(ctx, s.cfg.Links.LogCache, app.GUID)
 	if err != nil {

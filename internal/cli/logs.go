@@ -277,6 +277,7 @@ func (s *session) followSource(ctx context.Context, app client.App, source strin
 	if !s.streams() {
 		return func() {}
 	}
+	job := ctx
 	ctx, cancel := context.WithCancel(ctx)
 	shown := map[client.Line]bool{}
 	show := func(l client.Line) {
@@ -299,7 +300,11 @@ func (s *session) followSource(ctx context.Context, app client.App, source strin
 	return func() {
 		cancel()
 		<-done
-		rest, cancelRest := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
+		limit := lastLinesTime
+		if job.Err() != nil {
+			limit = 2 * time.Second // the user does not want to wait
+		}
+		rest, cancelRest := context.WithTimeout(context.WithoutCancel(ctx), limit)
 		defer cancelRest()
 		lines, err := s.api.RecentLogs(rest, s.cfg.Links.LogCache, app.GUID)
 		if err != nil {

@@ -17,7 +17,7 @@ const (
 	// watchPause is the longest interval of requests whether a change is ready.
 	watchPause = 15 * time.Millisecond
 	// cancelTime is how long canceling a deployment may take.
-	cancelTime = 5 * time.Second
+	cancelTime = 20 * time.Second
 )
 
 // errNewer means that a change was given up for a newer one.

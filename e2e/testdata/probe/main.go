@@ -37,6 +37,9 @@ func main() {
 	if len(args) == 0 {
 		serve()
 	}
+	// Before it says that it is here: then others may send it.
+	stop := make(chan os.Signal, 1)
+	signal.Notify(stop, syscall.SIGTERM)
 	switch args[0] {
 	case "exit":
 		code, _ := strconv.Atoi(args[1])
@@ -57,9 +60,6 @@ func main() {
 		fmt.Fprintln(os.Stderr, "unknown word", args[0])
 		os.Exit(2)
 	}
-	// One after another, or the runtime detects a deadlock.
-	stop := make(chan os.Signal, 1)
-	signal.Notify(stop, syscall.SIGTERM)
 	<-stop
 }
 

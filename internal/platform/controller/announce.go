@@ -24,8 +24,9 @@ type announcement struct {
 	err    error
 }
 
-// announceFor limits the time of a read for all who joined.
-const announceFor = time.Second
+// announceFor limits the time of a read for all who joined. It is longer than a busy machine
+// stops for: who has changed a route expects that it is used.
+const announceFor = 10 * time.Second
 
 // Announce publishes routes that have just changed: when it returns, the table has them. If
 // that fails, it is retried in the background.
