@@ -66,47 +66,79 @@ func Collect(ctx context.Context, home, inside, name string, w io.Writer) error 
 	if err != nil {
 		return err
 	}
-	c := collector{ctx: ctx, root: root, tar: tar.NewWriter(w)}
+	c := collector{ctx: ctx, tar: tar.NewWriter(w)}
 	if info.IsDir() {
-		err = c.directory(rel, "")
+		err = c.directory(root, rel, info, "")
 	} else {
-		err = c.entry(rel, path.Base(rel))
+		err = c.entry(root, rel, path.Base(rel))
 	}
 	return errors.Join(err, c.tar.Close())
 }
 
 type collector struct {
-	ctx  context.Context //nolint:containedctx // lives for one call of Collect
-	root *os.Root
-	tar  *tar.Writer
+	ctx   context.Context //nolint:containedctx // lives for one call of Collect
+	tar   *tar.Writer
+	depth int
+}
+
+// maxDepth is how deep directories may be nested: each is open while those in it are read. Twice
+// what archives may have.
+const maxDepth = 256
+
+// within calls f with a directory as root: the names of its entries have one part then, and
+// each part of a name has to be opened. One that is not the directory of info any more is left
+// out: it may be a link now.
+func (c *collector) within(root *os.Root, name string, info fs.FileInfo, f func(in *os.Root) error) error {
+	if c.depth++; c.depth > maxDepth {
+		return fmt.Errorf("directories are nested deeper than %d", maxDepth)
+	}
+	defer func() { c.depth-- }()
+	in, err := root.OpenRoot(name)
+	if err != nil {
+		if now, gone := root.Lstat(name); gone != nil || !os.SameFile(info, now) {
+			return nil
+		}
+		return err
+	}
+	defer in.Close()
+	is, err := in.Stat(".")
+	if err != nil {
+		return err
+	}
+	if !os.SameFile(info, is) {
+		return nil
+	}
+	return f(in)
 }
 
 // directory writes the content of a directory, sorted by name.
-func (c *collector) directory(name, as string) error {
-	dir, err := c.root.OpenFile(name, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_DIRECTORY, 0)
-	if err != nil {
-		return vanished(err)
-	}
-	names, err := dir.Readdirnames(-1)
-	if err := errors.Join(err, dir.Close()); err != nil {
-		return err
-	}
-	slices.Sort(names)
-	for _, n := range names {
-		if err := c.entry(path.Join(name, n), path.Join(as, n)); err != nil {
+func (c *collector) directory(root *os.Root, name string, info fs.FileInfo, as string) error {
+	return c.within(root, name, info, func(in *os.Root) error {
+		dir, err := in.Open(".")
+		if err != nil {
 			return err
 		}
-	}
-	return nil
+		names, err := dir.Readdirnames(-1)
+		if err := errors.Join(err, dir.Close()); err != nil {
+			return err
+		}
+		slices.Sort(names)
+		for _, n := range names {
+			if err := c.entry(in, n, path.Join(as, n)); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
 }
 
 // entry writes one file, link or directory. Files that the instance has deleted meanwhile
 // are left out.
-func (c *collector) entry(name, as string) error {
+func (c *collector) entry(in *os.Root, name, as string) error {
 	if err := c.ctx.Err(); err != nil {
 		return err
 	}
-	info, err := c.root.Lstat(name)
+	info, err := in.Lstat(name)
 	if err != nil {
 		return vanished(err)
 	}
@@ -117,23 +149,23 @@ func (c *collector) entry(name, as string) error {
 		if err := c.tar.WriteHeader(header); err != nil {
 			return err
 		}
-		return c.directory(name, as)
+		return c.directory(in, name, info, as)
 	case mode&fs.ModeSymlink != 0:
 		header.Typeflag = tar.TypeSymlink
-		if header.Linkname, err = c.root.Readlink(name); err != nil {
+		if header.Linkname, err = in.Readlink(name); err != nil {
 			return vanished(err)
 		}
 		return c.tar.WriteHeader(header)
 	case mode.IsRegular():
-		return c.file(name, header)
+		return c.file(in, name, header)
 	default:
 		return nil
 	}
 }
 
-func (c *collector) file(name string, header *tar.Header) error {
+func (c *collector) file(in *os.Root, name string, header *tar.Header) error {
 	// Non-blocking, in case it has become a pipe.
-	f, err := c.root.OpenFile(name, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
+	f, err := in.OpenFile(name, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
 	if err != nil {
 		return vanished(err)
 	}
