@@ -93,6 +93,9 @@ func (c Config) localMySQL(s secret) (*mariadb, error) {
 	}
 	m.managed, m.owner = true, owner
 	data, first := filepath.Join(dir, "data"), filepath.Join(dir, "first.sql")
+	// A server that starts deletes the temporary tables that it finds there, also those of other
+	// servers. A variable, because a server with other arguments is not adopted.
+	temporary := []string{"TMPDIR=" + filepath.Join(dir, "tmp")}
 	m.daemon = daemon.New(daemon.Spec{
 		Name: "MariaDB", Dir: dir, Owner: owner, Program: program, Data: data, PIDFile: filepath.Join(dir, "pid"),
 		Args: []string{
@@ -102,13 +105,16 @@ func (c Config) localMySQL(s secret) (*mariadb, error) {
 			"--skip-log-bin", "--max-connections=" + strconv.Itoa(serverConnections), "--connect-timeout=15", "--max-connect-errors=4294967295", "--innodb-buffer-pool-size=64M", "--event-scheduler=OFF",
 			"--character-set-server=utf8mb4", "--collation-server=utf8mb4_general_ci",
 		},
+		Env:  temporary,
 		Stop: syscall.SIGTERM, Log: c.Log,
 		Prepare: func(ctx context.Context) error {
-			if err := daemon.MakeDir(filepath.Join(dir, "none"), owner); err != nil {
-				return err
+			for _, name := range []string{"none", "tmp"} {
+				if err := daemon.MakeDir(filepath.Join(dir, name), owner); err != nil {
+					return err
+				}
 			}
 			err := createAtomically(dir, data, func(fresh string) error {
-				return daemon.Run(daemon.Command(ctx, owner, dir, nil, install, "--no-defaults", "--datadir="+fresh,
+				return daemon.Run(daemon.Command(ctx, owner, dir, temporary, install, "--no-defaults", "--datadir="+fresh,
 					"--auth-root-authentication-method=normal", "--skip-test-db", "--skip-name-resolve"))
 			})
 			if err != nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -67,6 +68,21 @@ func TestMySQLBindingsShareWhatTheyMake(t *testing.T) {
 	c.deprovision(MySQL, "small", id)
 	if err := myOpen(t, second, second.Database).PingContext(t.Context()); err == nil {
 		t.Error("the user of an instance that was removed can log in")
+	}
+}
+
+// TestMySQLTemporaryTables: the server's temporary files are in its own folder. Servers delete
+// those that they find when they start, also of other servers.
+func TestMySQLTemporaryTables(t *testing.T) {
+	t.Parallel()
+	dir := tempDir(t)
+	b := started(t, Config{Dir: dir, Keys: testKeys(t), Without: []string{Postgres, Redis}})
+	need(t, b, MySQL)
+	c := clientOf(t, b)
+	_, credentials := c.bound(MySQL, c.made(MySQL, "small"))
+	var at string
+	if err := my(t, credentials).QueryRowContext(t.Context(), "SELECT @@tmpdir").Scan(&at); err != nil || at != filepath.Join(dir, MySQL, "tmp") {
+		t.Errorf("temporary files are in %q, %v", at, err)
 	}
 }
 

@@ -3,10 +3,13 @@ package staging
 import (
 	"archive/tar"
 	"context"
+	"fmt"
 	"io"
+	"io/fs"
 	"net/netip"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -75,6 +78,20 @@ func TestOutcomes(t *testing.T) {
 				t.Errorf("%v, want %q", err, test.want)
 			}
 		})
+	}
+}
+
+// TestExplain: a full disk of the platform is named as the reason, also where no part of the
+// platform has made a message of it.
+func TestExplain(t *testing.T) {
+	t.Parallel()
+	for want, err := range map[string]error{
+		"InsufficientResources - Starting the build failed: the disk of the platform is full": &fs.PathError{Op: "write", Path: "init.json", Err: syscall.ENOSPC},
+		"StagingError - Starting the build failed because of an error of the platform":        io.ErrUnexpectedEOF,
+	} {
+		if got := explain(fmt.Errorf("start: %w", err), "Starting the build"); !strings.HasPrefix(got.Error(), want) || strings.Contains(got.Error(), "init.json") {
+			t.Errorf("%v: %v, want %q", err, got, want)
+		}
 	}
 }
 
