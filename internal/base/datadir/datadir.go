@@ -24,8 +24,9 @@ import (
 // released when the process exits for any reason. The file itself is never removed,
 // because removing it would be a race.
 type Dir struct {
-	path string
-	lock *os.File
+	path    string
+	lock    *os.File
+	adopted bool // the lock was, from another process
 }
 
 // Open creates the directory if it does not exist, locks it, and checks
@@ -145,7 +146,11 @@ func Adopt(path string, lock *os.File) (*Dir, error) {
 		_ = lock.Close() // it failed already
 		return nil, fmt.Errorf("data directory: lock: %w", err)
 	}
-	return opened(path, lock)
+	d, err := opened(path, lock)
+	if err == nil {
+		d.adopted = true
+	}
+	return d, err
 }
 
 func flock(f *os.File, how int) error {
@@ -227,9 +232,13 @@ func (d *Dir) Lock() (*os.File, error) {
 // Leave closes the lock without releasing it: another process has it, too.
 func (d *Dir) Leave() { _ = d.lock.Close() }
 
-// Close releases the lock.
+// Close releases the lock, unless the process that it was adopted from has it, too.
 func (d *Dir) Close() {
 	_ = d.lock.Truncate(0)
+	if !d.adopted {
+		// Closing is not enough: a child of this process has the file, too, until it calls exec.
+		_ = flock(d.lock, unix.LOCK_UN)
+	}
 	_ = d.lock.Close()
 }
 

@@ -134,10 +134,15 @@ func TestShell(t *testing.T) {
 		if err != nil {
 			return // the timeout was before the first line
 		}
-		stat, err := os.ReadFile("/proc/" + strings.TrimSpace(string(id)) + "/stat")
-		if err == nil && !strings.Contains(string(stat), ") Z ") && strings.Contains(string(stat), "(sleep)") {
-			t.Errorf("a process of the job is left: %s", stat)
+		var stat []byte
+		for range 600 { // it was killed, and may take a moment to exit
+			stat, err = os.ReadFile("/proc/" + strings.TrimSpace(string(id)) + "/stat")
+			if err != nil || strings.Contains(string(stat), ") Z ") || !strings.Contains(string(stat), "(sleep)") {
+				return
+			}
+			<-time.After(100 * time.Millisecond)
 		}
+		t.Errorf("a process of the job is left: %s", stat)
 	})
 }
 
