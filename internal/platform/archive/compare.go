@@ -9,8 +9,12 @@ import (
 	"path"
 )
 
-// maxListed is the number of entries of a Listing.
-const maxListed = 20_000
+// maxListed is the number of entries of a Listing, and maxListedName the length of their names
+// and targets: those of directories, and of what differs, are kept.
+const (
+	maxListed     = 20_000
+	maxListedName = 512
+)
 
 // sum identifies an entry by its kind and name, or what it is: 16 bytes of a SHA-256.
 type sum [16]byte
@@ -59,7 +63,7 @@ func (c *Comparison) Next(h *tar.Header) {
 	default:
 		c.listed = false // a hard link, of which the other name may be in the base
 	}
-	if len(c.entries) == maxListed {
+	if len(c.entries) == maxListed || len(h.Name)+len(h.Linkname) > maxListedName {
 		c.listed = false
 	}
 	if !c.listed {
