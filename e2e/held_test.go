@@ -6,7 +6,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
 
 	"ingot/internal/base/testkit"
@@ -24,25 +23,13 @@ func ownRunc(t *testing.T) (path string, set func(script string)) {
 	set = func(script string) {
 		t.Helper()
 		next := file + ".new" // the old one may be running, and the server may look for it
-		writeProgram(t, next, []byte("#!/bin/sh\n"+strings.ReplaceAll(script, "RUNC", real)+"\n"))
+		testkit.WriteProgram(t, next, "#!/bin/sh\n"+strings.ReplaceAll(script, "RUNC", real)+"\n")
 		if err := os.Rename(next, file); err != nil {
 			t.Fatal(err)
 		}
 	}
 	set(`exec RUNC "$@"`)
 	return "PATH=" + dir + ":" + os.Getenv("PATH"), set
-}
-
-// writeProgram writes a program that is run soon. No process is started meanwhile: it would
-// have the file open for writing until it executes its own program, and a file that is open
-// for writing cannot be executed.
-func writeProgram(t *testing.T, path string, text []byte) {
-	t.Helper()
-	syscall.ForkLock.RLock()
-	defer syscall.ForkLock.RUnlock()
-	if err := os.WriteFile(path, text, 0o755); err != nil { //nolint:gosec // a program
-		t.Fatal(err)
-	}
 }
 
 // placed returns the state and the details of the instances of an app.

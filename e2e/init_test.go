@@ -61,7 +61,7 @@ func previousPrograms(t *testing.T) string {
 		if err != nil {
 			t.Fatal(err)
 		}
-		writeProgram(t, filepath.Join(programs, name), text)
+		testkit.WriteProgram(t, filepath.Join(programs, name), string(text))
 	}
 	return programs
 }
