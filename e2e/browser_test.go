@@ -41,8 +41,12 @@ func openBrowser(t *testing.T) *browser {
 		}
 		t.Skip(why)
 	}
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
 	o := append(chromedp.DefaultExecAllocatorOptions[:],
-		chromedp.ExecPath(path), chromedp.UserDataDir(profileDir(t)), chromedp.NoSandbox, chromedp.DisableGPU,
+		chromedp.ExecPath(self), chromedp.Env(browserVariable+"="+path), chromedp.UserDataDir(profileDir(t)), chromedp.NoSandbox, chromedp.DisableGPU,
 		chromedp.Flag("disable-quic", true), chromedp.Flag("disable-component-update", true),
 		// Only this machine can be reached, whatever a page requests.
 		chromedp.Flag("host-resolver-rules", "MAP * ~NOTFOUND, EXCLUDE 127.*, EXCLUDE localhost"),
@@ -58,6 +62,10 @@ func openBrowser(t *testing.T) *browser {
 		cancelTab()
 		cancelBrowser()
 	})
+	// The browser lives as long as the context of the first use.
+	if err := chromedp.Do(ctx); err != nil {
+		t.Fatal(err)
+	}
 	return &browser{ctx}
 }
 
@@ -77,8 +85,13 @@ func profileDir(t *testing.T) string {
 
 func (b *browser) do(t testing.TB, steps ...chromedp.Action[chromedp.Void]) {
 	t.Helper()
-	if err := chromedp.Do(b.ctx, steps...); err != nil {
-		t.Fatalf("%v\nthe page shows\n%s", err, b.shown())
+	for i, step := range steps {
+		ctx, cancel := context.WithTimeout(b.ctx, patience)
+		err := chromedp.Do(ctx, step)
+		cancel()
+		if err != nil {
+			t.Fatalf("step %d: %v\nthe page shows\n%s", i+1, err, b.shown())
+		}
 	}
 }
 
@@ -86,7 +99,7 @@ func (b *browser) do(t testing.TB, steps ...chromedp.Action[chromedp.Void]) {
 // another one is visible on the next page, and the browser has all of that page.
 func (b *browser) click(t testing.TB, what, next string) {
 	t.Helper()
-	b.do(t, chromedp.Click(chromedp.CSS(what)), chromedp.WaitVisible(chromedp.CSS(next)))
+	b.do(t, clickOn(what), visible(next))
 	testkit.Eventually(t, "the page is complete", b.parsed)
 }
 
@@ -241,10 +254,10 @@ func (b *browser) login(t *testing.T, p *mailFixture) {
 	if err != nil || !inside {
 		t.Errorf("the login card does not fit a phone (%v)", err)
 	}
-	b.do(t, chromedp.SendKeys(chromedp.CSS("#username"), "ann"), chromedp.SendKeys(chromedp.CSS("#password"), "wrong"))
+	b.do(t, typeInto("#username", "ann"), typeInto("#password", "wrong"))
 	b.click(t, "button", ".problem")
 	fits("login-refused")
-	b.do(t, chromedp.SendKeys(chromedp.CSS("#password"), "p"))
+	b.do(t, typeInto("#password", "p"))
 	b.click(t, "button", ".code")
 	fits("passcode")
 }
@@ -266,7 +279,7 @@ func (b *browser) mailbox(t *testing.T, p *mailFixture, spy string, called *atom
 	}
 	called.Store(0)
 
-	b.do(t, chromedp.Navigate(p.Admin+"/mailbox"), chromedp.WaitVisible(chromedp.CSS("ol li")))
+	b.do(t, chromedp.Navigate(p.Admin+"/mailbox"), visible("ol li"))
 	contains(t, b.shown(), "What is new", "It burns", "ann@example.org", "2 messages.")
 	b.everywhere(t, "mailbox")
 	// The newest is first; the other one is opened by its link.
@@ -279,7 +292,7 @@ func (b *browser) mailbox(t *testing.T, p *mailFixture, spy string, called *atom
 	}
 	b.everywhere(t, "message")
 	// Not even when its HTML is opened on its own.
-	html, err := chromedp.Run(b.ctx, chromedp.JavascriptAttribute[string](chromedp.CSS("iframe"), "src"))
+	html, err := chromedp.Run(b.ctx, chromedp.Evaluate[string](`document.querySelector("iframe").src`))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -290,7 +303,7 @@ func (b *browser) mailbox(t *testing.T, p *mailFixture, spy string, called *atom
 		t.Errorf("a mail called %d times, and shows\n%s", n, shown)
 	}
 	// Search, and back to all.
-	b.do(t, chromedp.Navigate(p.Admin+"/mailbox"), chromedp.SendKeys(chromedp.CSS("input[name=to]"), "nobody\r"), chromedp.WaitVisible(chromedp.CSS(".empty")))
+	b.do(t, chromedp.Navigate(p.Admin+"/mailbox"), typeInto("input[name=to]", "nobody\r"), visible(".empty"))
 	contains(t, b.shown(), "No message was sent to an address with “nobody”.", "Show all 2")
 }
 
@@ -325,7 +338,7 @@ func (b *browser) preferences(t *testing.T, p *mailFixture) {
 	// A kind that has become critical cannot be switched off.
 	all := object{"news": object{"description": "The kind news", "critical": true}}
 	p.ask(t, http.MethodPut, "/notifications", object{"source_name": "My Source", "notifications": all}).want(t, http.StatusNoContent)
-	b.do(t, chromedp.Navigate(link), chromedp.WaitNotPresent(chromedp.CSS(off)))
+	b.do(t, chromedp.Navigate(link), absent(off))
 	contains(t, b.shown(), "These notifications are critical", "cannot be unsubscribed from")
 
 	// A damaged link shows an error.

@@ -23,7 +23,7 @@ func openShop(t *testing.T) *shopConsole {
 	home := s.admin(t)
 	cfOK(t, home, pushProbe(t, "shop")...)
 	c := &shopConsole{openBrowser(t), s, home, guid(t, home, "shop")}
-	c.do(t, chromedp.Navigate(s.API+"/console"), chromedp.WaitVisible(chromedp.CSS("#username")))
+	c.do(t, chromedp.Navigate(s.API+"/console"), visible("#username"))
 	c.consoleLogin(t, "admin", s.secret(t, "admin-password"))
 	return c
 }
@@ -31,7 +31,7 @@ func openShop(t *testing.T) *shopConsole {
 // open opens a page, and waits for an element.
 func (c *shopConsole) open(t *testing.T, path, shown string) {
 	t.Helper()
-	c.do(t, chromedp.Navigate(c.site.API+"/console"+path), chromedp.WaitVisible(chromedp.CSS(shown)))
+	c.do(t, chromedp.Navigate(c.site.API+"/console"+path), visible(shown))
 }
 
 // TestConsoleApps uses actions in the list of apps, the environment banner, builds and
@@ -45,18 +45,18 @@ func TestConsoleApps(t *testing.T) {
 
 	// The list.
 	open("/apps", "table details")
-	b.do(t, chromedp.Click(chromedp.CSS("table details summary")))
+	b.do(t, clickOn("table details summary"))
 	contains(t, b.shown(), "cf restart shop", "cf stop shop")
 	b.press(t, "form[action$='/stop'] button", "The app was stopped.")
 	b.awaitText(t, "cf start shop")
-	b.do(t, chromedp.Click(chromedp.CSS("table details summary")))
+	b.do(t, clickOn("table details summary"))
 	b.press(t, "form[action$='/start'] button", "The app is starting.")
 	b.awaitText(t, "1/1")
 
 	// A changed environment is pointed out until the app is restarted.
 	open("/apps/"+app+"/environment", "table")
 	lacks(t, b.shown(), "The environment was changed")
-	b.do(t, chromedp.SendKeys(chromedp.CSS("input[name=name][placeholder]"), "GREETING"))
+	b.do(t, typeInto("input[name=name][placeholder]", "GREETING"))
 	b.press(t, "form[action$='/environment/set'] button", "The environment was changed")
 	b.everySize(t, "console-environment-changed")
 	open("/apps/"+app, ".instance")
@@ -71,9 +71,9 @@ func TestConsoleApps(t *testing.T) {
 	b.awaitText(t, "Deployment")
 	b.awaitText(t, "deployed")
 	b.everySize(t, "console-timeline")
-	b.do(t, chromedp.Click(chromedp.CSS(".timeline a")))
+	b.do(t, clickOn(".timeline a"))
 	b.awaitText(t, "Build of shop")
-	b.do(t, chromedp.WaitVisible(chromedp.CSS("pre.log")))
+	b.do(t, visible("pre.log"))
 	b.everySize(t, "console-build")
 	quiet("404")
 }
@@ -97,7 +97,7 @@ func TestConsoleFigures(t *testing.T) {
 	if err != nil || !strings.Contains(to, "?at=") {
 		t.Fatalf("the link of a line is %q, %v", to, err)
 	}
-	b.do(t, chromedp.Navigate(s.API+to), chromedp.WaitVisible(chromedp.CSS("#log .line:target")))
+	b.do(t, chromedp.Navigate(s.API+to), visible("#log .line:target"))
 	contains(t, b.shown(), "The lines around", "Show the newest lines")
 	const target = `document.querySelector("#log .line:target").textContent.includes("a-page-like-no-other")`
 	if is, err := chromedp.Run(b.ctx, chromedp.Evaluate[bool](target)); err != nil || !is {
@@ -111,7 +111,7 @@ func TestConsoleFigures(t *testing.T) {
 
 	// The list has charts once the app was measured twice.
 	open("/apps", "table")
-	b.do(t, chromedp.WaitVisible(chromedp.CSS(".spark")))
+	b.do(t, visible(".spark"))
 	b.everySize(t, "console-charts")
 
 	open("/system", "table")

@@ -43,7 +43,7 @@ func openNotifications(t *testing.T) (*browser, *mailFixture, func(but ...string
 	p.newSpace(t, eve)
 	p.ask(t, http.MethodPost, "/users/"+eve, object{"kind_id": "news", "subject": "For eve", "text": "the words"}).want(t, http.StatusOK)
 	quiet := b.listen(t)
-	b.do(t, chromedp.Navigate(p.API+"/console/notifications"), chromedp.WaitVisible(chromedp.CSS("#username")))
+	b.do(t, chromedp.Navigate(p.API+"/console/notifications"), visible("#username"))
 	b.consoleLogin(t, "admin", p.secret(t, "admin-password"))
 	return b, p, quiet
 }
@@ -59,15 +59,15 @@ func TestConsoleNotificationsSends(t *testing.T) {
 
 	// Someone without scopes chooses what to receive, and sees nothing else.
 	b.click(t, ".user summary", ".user button")
-	b.do(t, chromedp.Click(chromedp.CSS(".user button")), chromedp.WaitVisible(chromedp.CSS("#username")))
+	b.do(t, clickOn(".user button"), visible("#username"))
 	b.consoleLogin(t, "eve", "eve-password")
 	lacks(t, b.shown(), "Notifications")
 	b.click(t, ".user summary", ".user a")
-	b.do(t, chromedp.Click(chromedp.CSS(".user a")), chromedp.WaitVisible(chromedp.CSS("input[name=none]")))
+	b.do(t, clickOn(".user a"), visible("input[name=none]"))
 	b.awaitAll(t, "My Source", "The kind news", "The kind tips", "ingot notifications preferences")
 	lacks(t, b.shown(), "fire-alarm")
 	b.everySize(t, "console-preferences")
-	b.do(t, chromedp.Click(chromedp.CSS("input[name=on][value='my-sender/news']")))
+	b.do(t, clickOn("input[name=on][value='my-sender/news']"))
 	b.press(t, "main form button", "Your preferences were saved.")
 	var have struct {
 		Clients map[string]map[string]struct{ Email bool }
@@ -77,7 +77,7 @@ func TestConsoleNotificationsSends(t *testing.T) {
 		t.Errorf("the preferences are %+v", mine)
 	}
 	for _, page := range []string{"templates", "sends", "mailbox", "suppressions", "send"} {
-		b.do(t, chromedp.Navigate(p.API+"/console/notifications/"+page), chromedp.WaitVisible(chromedp.CSS("[role=alert]")))
+		b.do(t, chromedp.Navigate(p.API+"/console/notifications/"+page), visible("[role=alert]"))
 		b.awaitAll(t, "Forbidden")
 	}
 	quiet("status of 4") // forms with mistakes, and pages that eve may not open
@@ -94,14 +94,14 @@ func TestConsoleNotificationsFailures(t *testing.T) {
 	p.token = p.clientToken(t, "my-sender", "my-secret")
 	p.ask(t, http.MethodPost, "/emails", object{"to": "late@example.org", "subject": "Refused once", "text": "t"}).want(t, http.StatusOK)
 
-	b.do(t, chromedp.Navigate(p.API+"/console/notifications/sends"), chromedp.WaitVisible(chromedp.CSS("#username")))
+	b.do(t, chromedp.Navigate(p.API+"/console/notifications/sends"), visible("#username"))
 	b.consoleLogin(t, "admin", p.secret(t, "admin-password"))
 	b.awaitText(t, "Refused once")
 	b.click(t, "tbody a", ".counts")
 	b.awaitAll(t, "Not delivered", "not like this", "late@example.org", "Retry 1 failed")
 	b.everySize(t, "console-failed")
 	b.press(t, "form[action$='/retry'] button", "It is being sent again.")
-	b.do(t, chromedp.WaitVisible(chromedp.CSS(".badge.delivered")))
+	b.do(t, visible(".badge.delivered"))
 	b.do(t, chromedp.Navigate(p.API+"/console/notifications/mailbox"))
 	b.awaitText(t, "There is no mailbox: mail is sent to a mail server.")
 }
@@ -114,7 +114,7 @@ func (b *browser) fill(t testing.TB, what, text string) {
 		t.Fatal(err)
 	}
 	selector, _ := json.Marshal(what)
-	b.do(t, chromedp.WaitReady(chromedp.CSS(what)))
+	b.do(t, present(what))
 	_, err = chromedp.Run(b.ctx, chromedp.Evaluate[bool](`(() => {
 		const field = document.querySelector(`+string(selector)+`);
 		field.focus();
@@ -165,14 +165,14 @@ func (b *browser) registerKind(t *testing.T) {
 
 func (b *browser) notifyTemplates(t *testing.T, p *mailFixture) {
 	t.Helper()
-	b.do(t, chromedp.Navigate(p.API+"/console/notifications/templates/new"), chromedp.WaitVisible(chromedp.CSS("#template-editor")))
+	b.do(t, chromedp.Navigate(p.API+"/console/notifications/templates/new"), visible("#template-editor"))
 	b.awaitText(t, "This is the")
 	b.fill(t, "input[name=name]", "Shop <b>")
 	b.fill(t, "#part-html", "<h1>Shop</h1>\n<p>ä {{.Nope}}</p>")
 	b.awaitText(t, "Line 2, column 8: unknown variable .Nope")
 	b.is(t, "the field is marked", `document.getElementById("part-html").getAttribute("aria-invalid") === "true"`)
 	// The link of an error moves the cursor there.
-	b.do(t, chromedp.Click(chromedp.CSS("#problems-html a")))
+	b.do(t, clickOn("#problems-html a"))
 	b.is(t, "the cursor is at the error", `(f => f === document.activeElement && f.value.slice(f.selectionStart).startsWith(".Nope"))(document.getElementById("part-html"))`)
 	b.everySize(t, "console-template-error")
 	// Without the script's help the server says the same.
@@ -182,26 +182,26 @@ func (b *browser) notifyTemplates(t *testing.T, p *mailFixture) {
 
 	b.fill(t, "#part-html", `<h1>The shop</h1><script>document.title = "it ran"</script>`+"\n<p></p>{{.HTML}}")
 	b.awaitText(t, "The shop")
-	b.do(t, chromedp.WaitNotPresent(chromedp.CSS("#problems-html li")))
+	b.do(t, absent("#problems-html li"))
 	// The picker inserts at the cursor.
-	b.do(t, chromedp.Click(chromedp.CSS(".variables summary")))
+	b.do(t, clickOn(".variables summary"))
 	if _, err := chromedp.Run(b.ctx, chromedp.Evaluate[bool](`(f => { f.focus(); const at = f.value.indexOf("</p>"); f.setSelectionRange(at, at); return true })(document.getElementById("part-html"))`)); err != nil {
 		t.Fatal(err)
 	}
-	b.do(t, chromedp.Click(chromedp.CSS(".variables li:nth-child(19) button")))
+	b.do(t, clickOn(".variables li:nth-child(19) button"))
 	b.is(t, "the variable is inserted", `document.getElementById("part-html").value.includes("<p>{{.Space}}</p>")`)
 	b.awaitText(t, "sample-space")
-	b.do(t, chromedp.Click(chromedp.CSS(".variables summary")))
+	b.do(t, clickOn(".variables summary"))
 	b.everySize(t, "console-template")
-	b.do(t, chromedp.Click(chromedp.CSS("#view-phone")), chromedp.Click(chromedp.CSS("#view-dark")), chromedp.WaitReady(chromedp.CSS(".frames[aria-busy=false]")))
+	b.do(t, clickOn("#view-phone"), clickOn("#view-dark"), present(".frames[aria-busy=false]"))
 	b.is(t, "the preview is as wide as a phone", `document.querySelector(".frames iframe").getBoundingClientRect().width <= 360`)
 	b.everySize(t, "console-template-phone-dark")
-	b.do(t, chromedp.Click(chromedp.CSS("#view-text")))
+	b.do(t, clickOn("#view-text"))
 	b.awaitText(t, "This is the text of a sample message.")
 
 	b.press(t, ".save button[name=test]", "The template was saved, and a test is on its way to you.")
 	b.is(t, "it is the page of a template", `location.pathname.startsWith("/console/notifications/templates/") && document.title.startsWith("Shop <b>")`)
-	b.do(t, chromedp.Navigate(p.API+"/console/notifications/templates"), chromedp.WaitVisible(chromedp.CSS("table")))
+	b.do(t, chromedp.Navigate(p.API+"/console/notifications/templates"), visible("table"))
 	b.awaitAll(t, "Default template", "Shop <b>", "my-sender/news", "Ingot platform", "ingot notifications templates")
 	b.everySize(t, "console-templates")
 
@@ -213,13 +213,13 @@ func (b *browser) notifyTemplates(t *testing.T, p *mailFixture) {
 		}
 	}
 	scripts(true)
-	b.do(t, chromedp.Navigate(p.API+"/console/notifications/templates/default"), chromedp.WaitReady(chromedp.CSS("#preview-now")))
+	b.do(t, chromedp.Navigate(p.API+"/console/notifications/templates/default"), present("#preview-now"))
 	lacks(t, b.shown(), "of a sample message.")
 	b.press(t, "#preview-now", "of a sample message.")
 	scripts(false)
 
 	// The kind gets the template.
-	b.do(t, chromedp.Navigate(p.API+"/console/notifications"), chromedp.WaitVisible(chromedp.CSS("table")))
+	b.do(t, chromedp.Navigate(p.API+"/console/notifications"), visible("table"))
 	const form = `form[action$='/kinds/news/template']`
 	if _, err := chromedp.Run(b.ctx, chromedp.Evaluate[bool](`(s => { s.selectedIndex = [...s.options].findIndex(o => o.textContent === "Shop <b>"); return s.selectedIndex > 0 })(document.querySelector("`+form+` select"))`)); err != nil {
 		t.Fatal(err)
@@ -235,14 +235,14 @@ func (b *browser) notifyMailbox(t *testing.T, p *mailFixture) {
 	var called atomic.Int64
 	spy := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { called.Add(1) }))
 	t.Cleanup(spy.Close)
-	b.do(t, chromedp.Navigate(p.API+"/console/notifications/mailbox"), chromedp.WaitVisible(chromedp.CSS("table")))
+	b.do(t, chromedp.Navigate(p.API+"/console/notifications/mailbox"), visible("table"))
 	b.awaitText(t, "For eve")
 	b.awaitAll(t, "admin@localhost", "eve@example.org")
 	b.everySize(t, "console-mailbox")
 	// A mail appears without a reload.
 	p.ask(t, http.MethodPost, "/emails", object{"to": "late@example.org", "subject": "Just now", "text": "t", "html": "<p>h</p>"}).want(t, http.StatusOK)
 	b.awaitText(t, "late@example.org")
-	b.do(t, chromedp.SendKeys(chromedp.CSS("main input[name=q]"), "FOR EVE\r"))
+	b.do(t, typeInto("main input[name=q]", "FOR EVE\r"))
 	b.awaitText(t, "1 mail")
 	lacks(t, b.shown(), "Just now")
 
@@ -280,7 +280,7 @@ func (b *browser) notifyMailbox(t *testing.T, p *mailFixture) {
 		t.Errorf("a mail sent %d requests", n)
 	}
 	for view, text := range map[string]string{"headers": "hostile", "source": "Content-Type: text/html", "html&dark=1": "the formatted words"} {
-		b.do(t, chromedp.Navigate(p.API+"/console/notifications/mailbox/"+number+"?view="+view), chromedp.WaitVisible(chromedp.CSS(".facts")))
+		b.do(t, chromedp.Navigate(p.API+"/console/notifications/mailbox/"+number+"?view="+view), visible(".facts"))
 		b.awaitText(t, text)
 		if strings.HasPrefix(view, "html") {
 			lacks(t, b.shown(), "the script ran")
@@ -292,7 +292,7 @@ func (b *browser) notifyMailbox(t *testing.T, p *mailFixture) {
 	b.everySize(t, "console-message")
 
 	// The test of the template, with it.
-	b.do(t, chromedp.Navigate(p.API+"/console/notifications/mailbox?q=admin@localhost"), chromedp.WaitVisible(chromedp.CSS("tbody a")))
+	b.do(t, chromedp.Navigate(p.API+"/console/notifications/mailbox?q=admin@localhost"), visible("tbody a"))
 	b.click(t, "tbody a", "iframe")
 	b.awaitText(t, "The shop")
 }
@@ -301,8 +301,8 @@ func (b *browser) notifySends(t *testing.T, p *mailFixture) {
 	t.Helper()
 	form := func(to string) {
 		t.Helper()
-		b.do(t, chromedp.Navigate(p.API+"/console/notifications/send"), chromedp.WaitVisible(chromedp.CSS("form.stack")))
-		b.do(t, chromedp.Click(chromedp.CSS("input[name=to][value="+to+"]")))
+		b.do(t, chromedp.Navigate(p.API+"/console/notifications/send"), visible("form.stack"))
+		b.do(t, clickOn("input[name=to][value="+to+"]"))
 		b.fill(t, "input[name=subject]", "To "+to)
 		b.fill(t, "textarea[name=text]", "It is <b>spring</b>.")
 	}
@@ -316,7 +316,7 @@ func (b *browser) notifySends(t *testing.T, p *mailFixture) {
 	b.everySize(t, "console-sent")
 
 	// A campaign of version 2 of the API.
-	b.do(t, chromedp.Navigate(p.API+"/console/notifications/campaigns"), chromedp.WaitVisible(chromedp.CSS(".tabs")))
+	b.do(t, chromedp.Navigate(p.API+"/console/notifications/campaigns"), visible(".tabs"))
 	b.fill(t, "form[action$='/senders'] input[name=name]", "Newsroom")
 	b.press(t, "form[action$='/senders'] button", "The senders and campaign types were changed.")
 	b.fill(t, "form[action$='/types'] input[name=name]", "weekly")
@@ -332,7 +332,7 @@ func (b *browser) notifySends(t *testing.T, p *mailFixture) {
 	// What is wrong is said in the form, which keeps what was written.
 	form("scope")
 	b.fill(t, "input[name=scope]", "no.such.scope")
-	b.do(t, chromedp.Click(chromedp.CSS("form.stack button")), chromedp.WaitVisible(chromedp.CSS("[role=alert]")))
+	b.do(t, clickOn("form.stack button"), visible("[role=alert]"))
 	b.is(t, "what was written is still there", `document.querySelector("textarea").value === "It is <b>spring</b>."`)
 
 	// Everyone has to be typed: the browser and the server both want it.
@@ -348,7 +348,7 @@ func (b *browser) notifySends(t *testing.T, p *mailFixture) {
 	b.press(t, "form[action$='/deliver'] button", "completed")
 	b.awaitAll(t, "To everyone", "admin@localhost")
 
-	b.do(t, chromedp.Navigate(p.API+"/console/notifications/sends"), chromedp.WaitVisible(chromedp.CSS("table")))
+	b.do(t, chromedp.Navigate(p.API+"/console/notifications/sends"), visible("table"))
 	b.awaitAll(t, "To everyone", "To space", "For eve", "my-sender / news", "ingot-console / announcement")
 	lacks(t, b.shown(), "To scope")
 	b.everySize(t, "console-sends")
@@ -360,7 +360,7 @@ func (b *browser) notifySends(t *testing.T, p *mailFixture) {
 
 func (b *browser) notifySuppressions(t *testing.T, p *mailFixture) {
 	t.Helper()
-	b.do(t, chromedp.Navigate(p.API+"/console/notifications/suppressions"), chromedp.WaitVisible(chromedp.CSS("input[name=email]")))
+	b.do(t, chromedp.Navigate(p.API+"/console/notifications/suppressions"), visible("input[name=email]"))
 	b.fill(t, "input[type=email]", "gone@example.org")
 	b.press(t, "form[action$='/add'] button", "Nothing is sent to this address any more.")
 	b.awaitAll(t, "gone@example.org", "manual", "added by an administrator")

@@ -223,7 +223,7 @@ func TestConsoleScreens(t *testing.T) {
 		if _, err := chromedp.Call(b.ctx, network.ClearBrowserCookies, cdp.Empty{}); err != nil {
 			t.Fatal(err)
 		}
-		b.do(t, chromedp.Navigate(s.API+console.Path), chromedp.WaitVisible(chromedp.CSS("#username")))
+		b.do(t, chromedp.Navigate(s.API+console.Path), visible("#username"))
 		b.consoleLogin(t, name, passwords[i])
 		for _, one := range consoleScreens(all) {
 			b.screen(t, s.API, one, i, looks)

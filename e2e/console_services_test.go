@@ -85,7 +85,7 @@ func (c *consoleFixture) as(t *testing.T, user, password, but string) *browser {
 	b := openBrowser(t)
 	quiet := b.listen(t)
 	t.Cleanup(func() { quiet(but) })
-	b.do(t, chromedp.Navigate(c.API+"/"), chromedp.WaitVisible(chromedp.CSS("#username")))
+	b.do(t, chromedp.Navigate(c.API+"/"), visible("#username"))
 	b.consoleLogin(t, user, password)
 	return b
 }
@@ -93,7 +93,7 @@ func (c *consoleFixture) as(t *testing.T, user, password, but string) *browser {
 // open loads a page of the console.
 func (c *consoleFixture) open(t *testing.T, b *browser, path string) {
 	t.Helper()
-	b.do(t, chromedp.Navigate(c.API+"/console"+path), chromedp.WaitVisible(chromedp.CSS("main h1")))
+	b.do(t, chromedp.Navigate(c.API+"/console"+path), visible("main h1"))
 }
 
 // services creates service instances as a developer, from the form of a schema, and uses them.
@@ -110,14 +110,14 @@ func (c *consoleFixture) services(t *testing.T) {
 
 	// What was typed survives a problem.
 	key := func(name, text string) chromedp.Action[chromedp.Void] {
-		return chromedp.SendKeys(chromedp.CSS("[name='"+name+"']"), text)
+		return typeInto("[name='"+name+"']", text)
 	}
 	b.do(t, key("name", "orders"), key("param/size", "7"), key("param/users", "ann\nbob"), key("param/limits/connections", "20"), key("param/rules", "{wrong"),
-		chromedp.Click(chromedp.CSS("input[value=citext]")), key("param/region", "us"))
+		clickOn("input[value=citext]"), key("param/region", "us"))
 	b.submit(t, "form.form button", "See the marked fields.")
 	contains(t, b.shown(), "This is not JSON.")
 	b.everySize(t, "console-new-service-problem")
-	b.do(t, chromedp.Clear(chromedp.CSS("[name='param/rules']")), key("param/rules", `[{"allow":"all"}]`))
+	b.do(t, emptied("[name='param/rules']"), key("param/rules", `[{"allow":"all"}]`))
 	b.submit(t, "form.form button", "The service instance is being created.")
 	contains(t, b.shown(), "orders", "create in progress")
 	b.everySize(t, "console-service-progress")
@@ -140,7 +140,7 @@ func (c *consoleFixture) services(t *testing.T) {
 	// Bind, a key, unbind.
 	b.submit(t, "form[action$='/bind'] button", "Bound. Restart the app to use it.")
 	b.awaitText(t, "cf unbind-service shop orders")
-	b.do(t, chromedp.SendKeys(chromedp.CSS("form[action$='/keys/create'] input[name=name]"), "laptop"))
+	b.do(t, typeInto("form[action$='/keys/create'] input[name=name]", "laptop"))
 	b.submit(t, "form[action$='/keys/create'] button", "The key is being created.")
 	b.awaitText(t, "cf service-key orders laptop")
 	lacks(t, b.shown(), "secret-")
@@ -155,7 +155,7 @@ func (c *consoleFixture) services(t *testing.T) {
 	c.open(t, b, "/services")
 	contains(t, b.shown(), "orders", "fake", "async", "shop", "demo / dev")
 	b.everySize(t, "console-services")
-	b.do(t, chromedp.SendKeys(chromedp.CSS("#find"), "order\r"))
+	b.do(t, typeInto("#find", "order\r"))
 	b.awaitText(t, "Search · Ingot")
 	b.click(t, "main ul a[href*='/services/']", "dl.card")
 	c.bound(t)
@@ -165,9 +165,9 @@ func (c *consoleFixture) services(t *testing.T) {
 	testkit.Eventually(t, "the key is deleted", func() bool { return !strings.Contains(b.shown(), "laptop") })
 
 	// Deleting needs the name.
-	b.do(t, chromedp.SendKeys(chromedp.CSS("input[name=confirm]"), "order"))
+	b.do(t, typeInto("input[name=confirm]", "order"))
 	b.submit(t, "form[action$='/delete'] button", "Type the name orders to confirm.")
-	b.do(t, chromedp.SendKeys(chromedp.CSS("input[name=confirm]"), "orders"))
+	b.do(t, typeInto("input[name=confirm]", "orders"))
 	b.submit(t, "form[action$='/delete'] button", "The service instance is being deleted.")
 	b.awaitText(t, "No service instances found.")
 	if left := c.broker.Instances(); len(left) > 0 {
@@ -185,7 +185,7 @@ func (c *consoleFixture) app(t *testing.T) {
 	page := "/apps/" + guid(t, c.home, "shop") + "/services"
 	c.open(t, b, page)
 	contains(t, b.shown(), "No services are bound.", "cf bind-service shop SERVICE")
-	b.do(t, chromedp.SendKeys(chromedp.CSS("input[name=name]"), "main-db"))
+	b.do(t, typeInto("input[name=name]", "main-db"))
 	b.submit(t, "form[action$='/services/bind'] button", "Bound.")
 	contains(t, b.shown(), "main-db", "cf unbind-service shop stock")
 	c.bound(t)
@@ -201,12 +201,12 @@ func (c *consoleFixture) app(t *testing.T) {
 	b.submit(t, "form[action$='/share'] button", "The service instance is shared.")
 	contains(t, b.shown(), "demo / second")
 	b.submit(t, "form[action$='/unshare'] button", "not shared with the space any more")
-	b.do(t, chromedp.SendKeys(chromedp.CSS("form[action$='/update'] select[name=plan]"), "paid"))
+	b.do(t, typeInto("form[action$='/update'] select[name=plan]", "paid"))
 	b.submit(t, "form[action$='/update'] button", "The update has begun.")
 	b.awaitText(t, "update succeeded")
 	contains(t, columns(cfOK(t, c.home, "service", "stock")), "plan: paid")
 	// The broker refuses what its schema does not allow; what was typed stays.
-	b.do(t, chromedp.SendKeys(chromedp.CSS("form[action$='/update'] select[name=plan]"), "sync"), chromedp.SendKeys(chromedp.CSS("form[action$='/update'] textarea"), `{"size": 0}`))
+	b.do(t, typeInto("form[action$='/update'] select[name=plan]", "sync"), typeInto("form[action$='/update'] textarea", `{"size": 0}`))
 	b.submit(t, "form[action$='/update'] button", "Parameters are not valid")
 	contains(t, b.shown(), `{"size": 0}`)
 	b.everySize(t, "console-service-problem")
@@ -227,7 +227,7 @@ func (c *consoleFixture) provided(t *testing.T) {
 	b.click(t, "tbody a", "dl.card")
 	contains(t, b.shown(), hostile, "cf bind-service APP '<img")
 	c.open(t, b, "/services/new?type=user-provided")
-	b.do(t, chromedp.SendKeys(chromedp.CSS("input[name=name]"), "mail-gateway"), chromedp.SendKeys(chromedp.CSS("textarea"), `{"url":"https://mail.example.com"}`))
+	b.do(t, typeInto("input[name=name]", "mail-gateway"), typeInto("textarea", `{"url":"https://mail.example.com"}`))
 	b.submit(t, "form.form button", "The service instance is being created.")
 	contains(t, b.shown(), "mail-gateway", "cf bind-service APP mail-gateway")
 	b.everySize(t, "console-user-provided")
@@ -238,10 +238,10 @@ func (c *consoleFixture) provided(t *testing.T) {
 	c.open(t, b, "/services/marketplace?q=redis")
 	b.click(t, "article a.button", "form.form")
 	contains(t, b.shown(), "What Redis does when its memory is full")
-	b.do(t, chromedp.SendKeys(chromedp.CSS("input[name=name]"), "cache"), chromedp.SendKeys(chromedp.CSS("select[name='param/maxmemory_policy']"), "allkeys-lru"))
+	b.do(t, typeInto("input[name=name]", "cache"), typeInto("select[name='param/maxmemory_policy']", "allkeys-lru"))
 	b.submit(t, "form.form button", "The service instance is being created.")
 	b.awaitText(t, "create succeeded")
-	b.do(t, chromedp.SendKeys(chromedp.CSS("form[action$='/keys/create'] input[name=name]"), "k"))
+	b.do(t, typeInto("form[action$='/keys/create'] input[name=name]", "k"))
 	b.submit(t, "form[action$='/keys/create'] button", "The key is being created.")
 	b.awaitText(t, "cf service-key cache k")
 	b.submit(t, "form[action$='/show'] button", "Credentials of k")
@@ -297,7 +297,7 @@ func (b *browser) submit(t testing.TB, what, text string) {
 	if _, err := chromedp.Run(b.ctx, chromedp.Evaluate[bool](`window.before = true`)); err != nil {
 		t.Fatal(err)
 	}
-	b.do(t, chromedp.Click(chromedp.CSS(what)))
+	b.do(t, clickOn(what))
 	testkit.Eventually(t, "another page is shown", func() bool {
 		other, err := chromedp.Run(b.ctx, chromedp.Evaluate[bool](`window.before !== true`))
 		return err == nil && other
@@ -325,22 +325,22 @@ func (c *consoleFixture) members(t *testing.T) {
 	contains(t, b.shown(), "dora", "mona", "eve", "dev: developer", "Quota of the organization: default", "cf set-org-role USER demo ROLE")
 	lacks(t, b.shown(), "Create the user")
 	b.everySize(t, "console-org")
-	b.do(t, chromedp.SendKeys(chromedp.CSS("button[aria-label='Auditor: eve']"), "\r")) // by keyboard
+	b.do(t, typeInto("button[aria-label='Auditor: eve']", "\r")) // by keyboard
 	b.awaitText(t, "The role was assigned.")
-	b.do(t, chromedp.WaitVisible(chromedp.CSS("button[aria-label='Auditor: eve'][aria-checked=true]")))
+	b.do(t, visible("button[aria-label='Auditor: eve'][aria-checked=true]"))
 	b.submit(t, "button[aria-label='Auditor: eve']", "The role was removed.")
 
 	// The roles of a space; one who is added becomes a member of the organization.
 	b.click(t, ".tabs a:last-child", "button[aria-label='Developer: dora'][aria-checked=true]")
-	b.do(t, chromedp.SendKeys(chromedp.CSS("input[name=username]"), "no-one-has-this-name"))
+	b.do(t, typeInto("input[name=username]", "no-one-has-this-name"))
 	b.submit(t, "form[action$='/invite'] button", "No user exists with the username 'no-one-has-this-name'.")
-	b.do(t, chromedp.Clear(chromedp.CSS("input[name=username]")), chromedp.SendKeys(chromedp.CSS("input[name=username]"), "nina"))
+	b.do(t, emptied("input[name=username]"), typeInto("input[name=username]", "nina"))
 	b.submit(t, "form[action$='/invite'] button", "The role was assigned.")
 	contains(t, cfOK(t, c.home, "space-users", "demo", "dev"), "nina")
-	b.do(t, chromedp.WaitVisible(chromedp.CSS("button[aria-label='Developer: nina'][aria-checked=true]")))
+	b.do(t, visible("button[aria-label='Developer: nina'][aria-checked=true]"))
 	b.everySize(t, "console-space-roles")
 	b.click(t, ".tabs a:first-child", "button[aria-label='Member: nina'][aria-checked=true]")
-	b.do(t, chromedp.SendKeys(chromedp.CSS("main input[type=search]"), "nin\r"), chromedp.WaitNotPresent(chromedp.CSS("button[aria-label='Member: dora']")))
+	b.do(t, typeInto("main input[type=search]", "nin\r"), absent("button[aria-label='Member: dora']"))
 	b.click(t, "tbody summary", "button.danger")
 	b.submit(t, "button.danger", "The user was removed from the organization.")
 	lacks(t, cfOK(t, c.home, "org-users", "demo", "--all-users"), "nina")
@@ -348,7 +348,7 @@ func (c *consoleFixture) members(t *testing.T) {
 	admin := c.as(t, "admin", c.secret(t, "admin-password"), "\x00")
 	org := c.list(t, c.token, "/v3/organizations?names=demo")[0]["guid"].(string)
 	c.open(t, admin, "/orgs/"+org)
-	admin.do(t, chromedp.SendKeys(chromedp.CSS("input[name=username]"), "fred@example.com"), chromedp.Click(chromedp.CSS("input[name=create]")))
+	admin.do(t, typeInto("input[name=username]", "fred@example.com"), clickOn("input[name=create]"))
 	admin.submit(t, "form[action$='/invite'] button", "It is shown only now.")
 	admin.everySize(t, "console-secret")
 	c.userTokens(t, "fred@example.com", c.shownSecret(t, admin))
@@ -373,26 +373,26 @@ func (c *consoleFixture) clients(t *testing.T) {
 	b.everySize(t, "console-clients")
 	b.click(t, "a[href$='/clients/new']", "input[name=id]")
 	b.everySize(t, "console-new-client")
-	b.do(t, chromedp.SendKeys(chromedp.CSS("input[name=id]"), "my-sender"), chromedp.SendKeys(chromedp.CSS("textarea[name=authorities]"), "notifications.write\nwrong\\scope"))
+	b.do(t, typeInto("input[name=id]", "my-sender"), typeInto("textarea[name=authorities]", "notifications.write\nwrong\\scope"))
 	b.submit(t, "form.form button", "is not a scope name")
-	b.do(t, chromedp.Clear(chromedp.CSS("textarea[name=authorities]")), chromedp.SendKeys(chromedp.CSS("textarea[name=authorities]"), "notifications.write"))
+	b.do(t, emptied("textarea[name=authorities]"), typeInto("textarea[name=authorities]", "notifications.write"))
 	b.submit(t, "form.form button", "It is shown only now.")
 	c.clientToken(t, "my-sender", c.shownSecret(t, b))
 
 	c.open(t, b, "/clients/my-sender")
 	b.everySize(t, "console-client")
-	b.do(t, chromedp.SendKeys(chromedp.CSS("textarea[name=authorities]"), "\nnotifications.manage"))
+	b.do(t, typeInto("textarea[name=authorities]", "\nnotifications.manage"))
 	b.submit(t, "form[action$='/update'] button", "The client was changed.")
 	b.submit(t, "form[action$='/secret'] button", "has a new secret")
 	scopes := claims(t, c.clientToken(t, "my-sender", c.shownSecret(t, b)))["scope"]
 	contains(t, fmt.Sprint(scopes), "notifications.write", "notifications.manage")
 	c.open(t, b, "/clients/my-sender")
-	b.do(t, chromedp.SendKeys(chromedp.CSS("form[action$='/delete'] input[name=confirm]"), "my-sender"))
+	b.do(t, typeInto("form[action$='/delete'] input[name=confirm]", "my-sender"))
 	b.submit(t, "form[action$='/delete'] button", "The client was deleted.")
 
 	// One that Ingot uses needs its name.
 	c.open(t, b, "/clients/cf")
-	b.do(t, chromedp.SendKeys(chromedp.CSS("form[action$='/update'] input[name=confirm]"), "yes"))
+	b.do(t, typeInto("form[action$='/update'] input[name=confirm]", "yes"))
 	b.submit(t, "form[action$='/update'] button", "Type the name cf to confirm.")
 	b.everySize(t, "console-system-client")
 }
@@ -403,10 +403,10 @@ func (c *consoleFixture) users(t *testing.T) {
 	c.open(t, b, "/users")
 	contains(t, b.shown(), "dora", "eve", "active", "cf create-user USER PASSWORD")
 	b.everySize(t, "console-users")
-	b.do(t, chromedp.SendKeys(chromedp.CSS("#find"), "nin\r"))
+	b.do(t, typeInto("#find", "nin\r"))
 	b.awaitText(t, "Search · Ingot")
 	b.click(t, "main a[href*='/users/']", "dl.card")
-	b.do(t, chromedp.SendKeys(chromedp.CSS("select[name=group]"), "cloud_controller.global_auditor"))
+	b.do(t, typeInto("select[name=group]", "cloud_controller.global_auditor"))
 	b.submit(t, "form[action$='/groups/add'] button", "The groups were changed.")
 	b.everySize(t, "console-user")
 	contains(t, fmt.Sprint(claims(t, c.userTokens(t, "nina", "nina-password").Access)["scope"]), "cloud_controller.global_auditor")
@@ -432,7 +432,7 @@ func (c *consoleFixture) audit(t *testing.T) {
 	lacks(t, b.shown(), "audit.service_key.create\n")
 	c.open(t, b, "/audit?type=audit.user.organization_auditor_add&target=eve")
 	contains(t, b.shown(), "mona", "audit.user.organization_auditor_add\n")
-	b.do(t, chromedp.SendKeys(chromedp.CSS("input[name=target]"), "no such thing\r"))
+	b.do(t, typeInto("input[name=target]", "no such thing\r"))
 	b.awaitText(t, "No events found.")
 	c.open(t, b, "/audit?type=audit.app.create")
 	b.click(t, "tbody summary", "pre.details")

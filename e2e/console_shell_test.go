@@ -30,17 +30,17 @@ func TestConsoleShell(t *testing.T) {
 	cfOK(t, home, "set-space-role", "eve", "demo", "dev", "SpaceAuditor")
 	quiet := b.listen(t)
 
-	b.do(t, chromedp.Navigate(s.API+"/console"), chromedp.WaitVisible(chromedp.CSS("#username")))
+	b.do(t, chromedp.Navigate(s.API+"/console"), visible("#username"))
 	b.consoleLogin(t, "admin", s.secret(t, "admin-password"))
-	b.do(t, chromedp.Navigate(s.API+"/console/apps/"+app), chromedp.WaitVisible(chromedp.CSS(".instance a[href*='/shell']")))
+	b.do(t, chromedp.Navigate(s.API+"/console/apps/"+app), visible(".instance a[href*='/shell']"))
 	b.click(t, ".instance a[href*='/shell']", "#shell canvas")
 	b.awaitText(t, "connected")
 	contains(t, b.shown(), "Shell in shop", "cf ssh shop --process web -i 0")
 	// What a screen reader reads is the text of the page.
-	b.do(t, chromedp.Click(chromedp.CSS("#shell-reader")))
+	b.do(t, clickOn("#shell-reader"))
 	enter := func(line string) {
 		t.Helper()
-		b.do(t, chromedp.Click(chromedp.CSS("#shell .xterm-screen")), chromedp.KeyEvent(line+"\r"))
+		b.do(t, clickOn("#shell .xterm-screen"), chromedp.KeyEvent(line+"\r"))
 	}
 	enter("echo $((6*7))-$VCAP_APP_PORT-answer")
 	b.awaitText(t, "42-")
@@ -67,11 +67,11 @@ func TestConsoleShell(t *testing.T) {
 		t.Errorf("%d columns on a phone, %d on a large screen", narrow, wide)
 	}
 	enter("clear; ls -la --color=always")
-	b.do(t, chromedp.Click(chromedp.CSS("#shell-reader")))
+	b.do(t, clickOn("#shell-reader"))
 	b.everySize(t, "console-shell")
 	// The browser of the test sends keys twice, as presses and as characters, which only this
 	// mode tells apart.
-	b.do(t, chromedp.Click(chromedp.CSS("#shell-reader")))
+	b.do(t, clickOn("#shell-reader"))
 
 	enter("exit 3")
 	b.awaitText(t, "The shell exited with status 3.")
@@ -80,7 +80,7 @@ func TestConsoleShell(t *testing.T) {
 	})
 
 	// Logging out, perhaps on another page, ends a shell.
-	b.do(t, chromedp.Click(chromedp.CSS("#shell-again")))
+	b.do(t, clickOn("#shell-again"))
 	b.awaitText(t, "connected")
 	b.foreignOrigin(t, s, app)
 	const logOut = `fetch("/console/logout", {method: "POST", redirect: "manual", body: new URLSearchParams({csrf: document.querySelector("[name=csrf]").value})}); true`
@@ -91,9 +91,9 @@ func TestConsoleShell(t *testing.T) {
 
 	// An auditor has no shell, whatever the page shows.
 	b.do(t, chromedp.Navigate(s.API+"/logout.do"))
-	b.do(t, chromedp.Navigate(s.API+"/console/apps/"+app), chromedp.WaitVisible(chromedp.CSS("#username")))
+	b.do(t, chromedp.Navigate(s.API+"/console/apps/"+app), visible("#username"))
 	b.consoleLogin(t, "eve", "eve-password")
-	b.do(t, chromedp.Navigate(s.API+"/console/apps/"+app), chromedp.WaitVisible(chromedp.CSS(".instance")))
+	b.do(t, chromedp.Navigate(s.API+"/console/apps/"+app), visible(".instance"))
 	lacks(t, b.shown(), "Shell")
 	const socket = `new Promise(done => {
 		const socket = new WebSocket(location.href.replace(/^http/, "ws") + "/shell/socket?process=web&instance=0", ["ingot-shell", document.querySelector("[name=csrf]").value]);
@@ -104,12 +104,12 @@ func TestConsoleShell(t *testing.T) {
 	}
 	b.awaitText(t, "4403 Permission denied: a shell needs the role of a space developer.")
 	contains(t, cfOK(t, home, "events", "shop"), "audit.app.ssh-unauthorized")
-	b.do(t, chromedp.Navigate(s.API+"/console/apps/"+app+"/shell"), chromedp.WaitVisible(chromedp.CSS("[role=alert]")))
+	b.do(t, chromedp.Navigate(s.API+"/console/apps/"+app+"/shell"), visible("[role=alert]"))
 	contains(t, b.shown(), "A shell needs the role of a space developer.")
 	// A setting that forbids shells is explained.
 	cfOK(t, home, "disable-ssh", "shop")
 	cfOK(t, home, "set-space-role", "eve", "demo", "dev", "SpaceDeveloper")
-	b.do(t, chromedp.Navigate(s.API+"/console/apps/"+app+"/shell"), chromedp.WaitVisible(chromedp.CSS(".card")))
+	b.do(t, chromedp.Navigate(s.API+"/console/apps/"+app+"/shell"), visible(".card"))
 	contains(t, b.shown(), "No shell", "ssh is disabled", "cf ssh-enabled shop")
 	quiet("403")
 }

@@ -32,20 +32,20 @@ func TestConsole(t *testing.T) {
 	quiet := b.listen(t)
 
 	// A browser that opens the server's address is led to the login, and from there home.
-	b.do(t, chromedp.Navigate(s.API+"/"), chromedp.WaitVisible(chromedp.CSS("#username")))
+	b.do(t, chromedp.Navigate(s.API+"/"), visible("#username"))
 	b.consoleLogin(t, "admin", s.secret(t, "admin-password"))
 	b.awaitText(t, "1 running")
 	contains(t, b.shown(), "Home", "demo", "dev", "2 apps", "1 stopped")
 	b.everySize(t, "console-home")
-	b.do(t, chromedp.Navigate(s.API+"/console/apps"), chromedp.WaitVisible(chromedp.CSS("table")))
+	b.do(t, chromedp.Navigate(s.API+"/console/apps"), visible("table"))
 	contains(t, b.shown(), "shop", "1/1", "shop.apps.localhost", hostile, "cf apps")
 	b.everySize(t, "console-apps")
-	b.do(t, chromedp.SendKeys(chromedp.CSS("#find"), "SHO\r"))
+	b.do(t, typeInto("#find", "SHO\r"))
 	b.awaitText(t, "Search · Ingot")
 	contains(t, b.shown(), "shop")
 	lacks(t, b.shown(), hostile)
 
-	b.do(t, chromedp.Navigate(s.API+"/console/apps/"+app), chromedp.WaitVisible(chromedp.CSS(".instance")))
+	b.do(t, chromedp.Navigate(s.API+"/console/apps/"+app), visible(".instance"))
 	contains(t, b.shown(), "shop.apps.localhost", "cf restart shop", "cf stop shop", "cf scale shop -i 1", "cf restart-app-instance shop 0 --process web", "1/1 running")
 	b.everySize(t, "console-app")
 
@@ -63,7 +63,7 @@ func TestConsole(t *testing.T) {
 	s.reaches(t, "shop", "/", http.StatusOK)
 
 	// The live log.
-	b.do(t, chromedp.Navigate(s.API+"/console/apps/"+app+"/logs"), chromedp.WaitVisible(chromedp.CSS("#log .line")))
+	b.do(t, chromedp.Navigate(s.API+"/console/apps/"+app+"/logs"), visible("#log .line"))
 	contains(t, b.shown(), "Exit status 3", "APP/PROC/WEB/0", "cf logs shop")
 	b.awaitText(t, "live")
 	s.get(t, "shop", "/a-page-like-no-other").want(t, http.StatusOK)
@@ -71,7 +71,7 @@ func TestConsole(t *testing.T) {
 	b.everySize(t, "console-logs")
 
 	// Actions.
-	b.do(t, chromedp.Navigate(s.API+"/console/apps/"+app), chromedp.WaitVisible(chromedp.CSS("form[action$='/stop'] button")))
+	b.do(t, chromedp.Navigate(s.API+"/console/apps/"+app), visible("form[action$='/stop'] button"))
 	b.press(t, "form[action$='/stop'] button", "The app was stopped.")
 	b.awaitText(t, "cf start shop")
 	contains(t, columns(cfOK(t, home, "app", "shop")), "requested state: stopped")
@@ -82,16 +82,16 @@ func TestConsole(t *testing.T) {
 
 	// An auditor sees the same without actions, someone without a role nothing.
 	b.click(t, ".user summary", ".user button")
-	b.do(t, chromedp.Click(chromedp.CSS(".user button")), chromedp.WaitVisible(chromedp.CSS("#username")))
+	b.do(t, clickOn(".user button"), visible("#username"))
 	b.consoleLogin(t, "eve", "eve-password")
-	b.do(t, chromedp.Navigate(s.API+"/console/apps/"+app), chromedp.WaitVisible(chromedp.CSS(".instance")))
+	b.do(t, chromedp.Navigate(s.API+"/console/apps/"+app), visible(".instance"))
 	contains(t, b.shown(), "1/1 running", "Logs")
 	lacks(t, b.shown(), "Restart", "Stop", "Scale", "cf restart")
 	b.click(t, ".user summary", ".user button")
-	b.do(t, chromedp.Click(chromedp.CSS(".user button")), chromedp.WaitVisible(chromedp.CSS("#username")))
+	b.do(t, clickOn(".user button"), visible("#username"))
 	b.consoleLogin(t, "nobody", "nobody-password")
 	contains(t, b.shown(), "You have no role in an organization yet")
-	b.do(t, chromedp.Navigate(s.API+"/console/apps/"+app), chromedp.WaitVisible(chromedp.CSS("[role=alert]")))
+	b.do(t, chromedp.Navigate(s.API+"/console/apps/"+app), visible("[role=alert]"))
 	contains(t, b.shown(), "Not Found", "This app does not exist, or you have no role in its space.")
 	quiet("404")
 }
@@ -101,18 +101,18 @@ func (b *browser) tabs(t *testing.T, s *site, home, app string) {
 	t.Helper()
 	open := func(name string) {
 		t.Helper()
-		b.do(t, chromedp.Navigate(s.API+"/console/apps/"+app+"/"+name), chromedp.WaitVisible(chromedp.CSS(".tabs a[aria-current]")))
+		b.do(t, chromedp.Navigate(s.API+"/console/apps/"+app+"/"+name), visible(".tabs a[aria-current]"))
 	}
 	open("environment")
-	b.do(t, chromedp.SendKeys(chromedp.CSS("input[name=name][placeholder]"), "GREETING"), chromedp.SendKeys(chromedp.CSS("tr:last-child input[name=value]"), "lost"))
-	b.do(t, chromedp.SendKeys(chromedp.CSS("tbody tr:nth-last-child(3) input[name=value]"), "<b>hello</b>"))
+	b.do(t, typeInto("input[name=name][placeholder]", "GREETING"), typeInto("tr:last-child input[name=value]", "lost"))
+	b.do(t, typeInto("tbody tr:nth-last-child(3) input[name=value]", "<b>hello</b>"))
 	b.press(t, "main form button", "Saved. It takes effect after a restart of the app.")
 	contains(t, cfOK(t, home, "env", "shop"), "GREETING: <b>hello</b>")
 	lacks(t, b.shown(), "<b>hello</b>")
 	b.everySize(t, "console-environment")
 
 	open("routes")
-	b.do(t, chromedp.SendKeys(chromedp.CSS("input[name=host]"), "other-shop"))
+	b.do(t, typeInto("input[name=host]", "other-shop"))
 	b.press(t, "form[action$='/routes/map'] button", "The route was mapped.")
 	contains(t, b.shown(), "other-shop.apps.localhost", "port 8080")
 	s.reaches(t, "other-shop", "/", http.StatusOK)
@@ -120,7 +120,7 @@ func (b *browser) tabs(t *testing.T, s *site, home, app string) {
 	b.press(t, "tbody tr:last-child form button", "The route was unmapped.")
 
 	open("tasks")
-	b.do(t, chromedp.SendKeys(chromedp.CSS("input[name=command]"), "echo from a task"), chromedp.SendKeys(chromedp.CSS("input[name=name]"), "greet"))
+	b.do(t, typeInto("input[name=command]", "echo from a task"), typeInto("input[name=name]", "greet"))
 	b.press(t, "form[action$='/tasks/run'] button", "The task was started.")
 	testkit.Eventually(t, "the task has succeeded", func() bool {
 		open("tasks")
@@ -150,7 +150,7 @@ func lacks(t testing.TB, text string, none ...string) {
 // consoleLogin fills in the login page and waits for the console.
 func (b *browser) consoleLogin(t testing.TB, user, password string) {
 	t.Helper()
-	b.do(t, chromedp.SendKeys(chromedp.CSS("#username"), user), chromedp.SendKeys(chromedp.CSS("#password"), password))
+	b.do(t, typeInto("#username", user), typeInto("#password", password))
 	b.click(t, "button", ".user")
 }
 
@@ -166,7 +166,7 @@ func (b *browser) everySize(t testing.TB, name string) {
 // press clicks a button, and waits until the next page shows a text.
 func (b *browser) press(t testing.TB, what, text string) {
 	t.Helper()
-	b.do(t, chromedp.Click(chromedp.CSS(what)))
+	b.do(t, clickOn(what))
 	b.awaitText(t, text)
 }
 

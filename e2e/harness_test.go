@@ -30,6 +30,10 @@ import (
 const patience = 3 * time.Minute
 
 func TestMain(m *testing.M) {
+	if path := os.Getenv(browserVariable); path != "" {
+		fmt.Fprintln(os.Stderr, becomeBrowser(path))
+		os.Exit(1)
+	}
 	flag.Parse()
 	// cf mostly sleeps between two polls, so more tests than cores can run.
 	given := false
