@@ -55,15 +55,17 @@
 
   const check = async () => {
     const mine = ++round;
+    const failed = () => { if (mine === round) frames.setAttribute("aria-busy", "false"); };
     const body = new URLSearchParams();
     for (const [name, value] of new FormData(form)) body.append(name, value);
     let answer;
     try {
       const r = await fetch(form.dataset.check, { method: "POST", body, redirect: "error" });
-      if (!r.ok) return;
+      if (!r.ok) return failed();
       answer = await r.json();
     } catch {
-      return; // the server restarts; the next change tries again
+      if (mine === round) timer = setTimeout(check, 2000); // the server restarts, or the network changed
+      return failed();
     }
     if (mine !== round) return;
     mark(answer.problems);
