@@ -355,12 +355,16 @@ func (e *Engine) instance(ctx context.Context, d *local.Dir) (engine.Instance, e
 		ID: m.ID, Labels: m.Labels, Created: m.Created, Ports: m.Ports, Host: own.IP, Internal: own.IP,
 		State: initproto.State{Phase: initproto.Starting, Since: m.Created},
 	}
-	if !e.alive(d) {
+	first, err := First(filepath.Dir(e.root), d.ID())
+	if err != nil || !first.Alive() {
 		return in, nil
 	}
 	state, _, err := e.client(d).State(ctx)
 	if err != nil {
-		if !e.alive(d) {
+		// It may be leaving: its connections end before it does.
+		short, cancel := context.WithTimeout(ctx, 30*time.Second)
+		defer cancel()
+		if first.Wait(short) == nil {
 			return in, nil
 		}
 		return in, err
