@@ -123,12 +123,14 @@ test-kubernetes: cluster-build .tools/bin/cf ## run the tests that need a real c
 TEST_STEPS := setup-test tree-save fmt-check build tests fuzz tree-check
 
 test: ## run everything that must pass before a change is merged
-	@began=$$SECONDS; \
+	@began=$$SECONDS; scripts/gotest --forget; \
 	for step in $(TEST_STEPS); do \
 		echo "== $$step"; \
 		$(MAKE) --no-print-directory $$step || { \
 			echo "make test: FAILED at '$$step' after $$((SECONDS - began)) s (again: make $$step)"; exit 1; }; \
 	done; \
+	unstable=$$(scripts/gotest --unstable); \
+	if [ -n "$$unstable" ]; then printf 'unstable, passed only when run again (output above):\n%s\n' "$$unstable"; fi; \
 	echo "make test: passed, $(words $(TEST_STEPS)) steps in $$((SECONDS - began)) s"
 
 # Linters and both kinds of tests at the same time: tests wait much of their time.
@@ -139,31 +141,31 @@ tests:
 # All of these run even if one fails, so that one run shows what is wrong.
 UNIT := unit-rules unit-plain unit-raced unit-containers unit-samples unit-bench unit-stack unit-cluster unit-release
 .PHONY: $(UNIT)
-test-unit: build .tools/bin/cf ## run unit and integration tests, where it matters with the race detector (ARGS="-run Name")
+test-unit: build .tools/bin/cf .tools/bin/gotestsum ## run unit and integration tests, where it matters with the race detector (ARGS="-run Name")
 	@INGOT_TEST_PROGRAMS=$(CURDIR)/bin $(MAKE) --no-print-directory --keep-going $(UNIT)
 
 unit-rules:
-	$(call run,$(PLAIN) go test -vet=off $(ARGS) ./internal/archtest)
+	$(call run,$(PLAIN) scripts/gotest -vet=off $(ARGS) -- ./internal/archtest)
 unit-plain:
-	$(call run,$(PLAIN) $(with_postgres) go test -vet=off -shuffle=on -p 3 $(ARGS) $$(echo "$(packages)" | grep -vE '$(raced)'))
+	$(call run,$(PLAIN) $(with_postgres) scripts/gotest -vet=off -shuffle=on -p 3 $(ARGS) -- $$(echo "$(packages)" | grep -vE '$(raced)'))
 unit-raced:
-	$(call run,$(with_postgres) go test $(RACE) -shuffle=on -p 3 $(ARGS) $$(go list ./... | grep -E '$(raced)'))
+	$(call run,$(with_postgres) scripts/gotest $(RACE) -shuffle=on -p 3 $(ARGS) -- $$(go list ./... | grep -E '$(raced)'))
 unit-containers:
-	$(call run,$(PLAIN) go test -vet=off $(ARGS) $(containers))
+	$(call run,$(PLAIN) scripts/gotest -vet=off $(ARGS) -- $(containers))
 unit-samples:
-	$(call run,$(with_postgres) go -C samples test $(RACE) -shuffle=on $(ARGS) ./...)
+	$(call run,$(with_postgres) scripts/gotest -C samples $(RACE) -shuffle=on $(ARGS) -- ./...)
 unit-bench:
-	$(call run,go -C bench test $(RACE) -shuffle=on $(ARGS) ./...)
+	$(call run,scripts/gotest -C bench $(RACE) -shuffle=on $(ARGS) -- ./...)
 unit-stack:
-	$(call run,go -C stack test -shuffle=on $(ARGS) ./...)
+	$(call run,scripts/gotest -C stack -shuffle=on $(ARGS) -- ./...)
 unit-cluster:
-	$(call run,go -C cluster test -shuffle=on $(ARGS) ./...)
+	$(call run,scripts/gotest -C cluster -shuffle=on $(ARGS) -- ./...)
 unit-release:
-	$(call run,CF_BIN=$(CURDIR)/.tools/bin/cf go -C release test -shuffle=on $(ARGS) ./...)
+	$(call run,CF_BIN=$(CURDIR)/.tools/bin/cf scripts/gotest -C release -shuffle=on $(ARGS) -- ./...)
 
-test-e2e: build .tools/bin/cf .tools/axe.min.js ## run end-to-end tests of the built programs, with the cf CLI
+test-e2e: build .tools/bin/cf .tools/bin/gotestsum .tools/axe.min.js ## run end-to-end tests of the built programs, with the cf CLI
 	$(call run,$(PLAIN) INGOT_BIN=$(CURDIR)/bin/ingot CF_BIN=$(CURDIR)/.tools/bin/cf \
-		go -C e2e test -vet=off -count=1 -parallel 10 -timeout 30m $(ARGS) ./...)
+		scripts/gotest -C e2e -vet=off -count=1 -parallel 10 -timeout 30m $(ARGS) -- ./...)
 
 fuzz: ## run every fuzz test for FUZZTIME (default: 1s)
 	$(call run,FUZZTIME=$(FUZZTIME) scripts/fuzz)
@@ -223,7 +225,7 @@ setup: ## install what `make up` needs
 setup-test: ## install what `make test` needs, including system packages when run as root
 	@scripts/setup test
 
-.tools/bin/cf .tools/bin/golangci-lint .tools/axe.min.js:
+.tools/bin/cf .tools/bin/golangci-lint .tools/bin/gotestsum .tools/axe.min.js:
 	@scripts/setup test
 
 clean: ## remove build results, but not the tools
