@@ -89,6 +89,37 @@ func TestServersShareLines(t *testing.T) {
 	}
 }
 
+// A hose has the lines that were stored after it was opened, also if the server looked at all apps
+// before it was told of them.
+func TestHoseBeforeNotification(t *testing.T) {
+	t.Parallel()
+	url := dbtest.URL(t, db.Postgres)
+	a, o := start(t, url, patient()), patient()
+	var received func(string)
+	var connected func(bool)
+	o.Subscribe = func(r func(string), c func(bool)) { received, connected = r, c }
+	b := start(t, url, o)
+	logstest.Fill(t, a, "a", 0, 1)
+	hose := b.Readers().Hose(nil, "")
+	defer hose.Close()
+	logstest.Fill(t, a, "a", 1, 3)
+	connected(true)
+	testkit.Eventually(t, "the server has looked", b.FeedTaken)
+	received("other\na 2\na 3")
+	for want := uint64(2); want <= 3; {
+		lines, _, err := hose.Next(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, l := range lines {
+			if l.Seq != want {
+				t.Fatalf("line %d, want %d", l.Seq, want)
+			}
+			want++
+		}
+	}
+}
+
 // Without notifications, readers find lines of other servers by looking.
 func TestPolling(t *testing.T) {
 	t.Parallel()

@@ -20,10 +20,12 @@ type feed struct {
 	skipped bool              // there were new lines, but no hose
 }
 
-func (f *feed) add(app string, first uint64, hoses bool) {
+// add is called with the number of hoses as a function, which has to be called under the lock: an
+// older answer would forget what was added after a hose was opened.
+func (f *feed) add(app string, first uint64, hoses func() int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if !hoses {
+	if hoses() == 0 {
 		f.skipped, f.first = true, nil
 		return
 	}
@@ -61,6 +63,7 @@ func (f *feed) take() (first map[string]uint64, every, skipped bool) {
 // feedHoses passes new lines of all servers to the hoses of this one.
 func (s *Store) feedHoses(ctx context.Context) {
 	var next map[string]uint64 // the next line for hoses, by app; nil if it is not known
+	var fed map[string]bool    // whether lines of an app were passed since next is known
 	for {
 		select {
 		case <-ctx.Done():
@@ -84,7 +87,7 @@ func (s *Store) feedHoses(ctx context.Context) {
 				continue
 			}
 			if begins {
-				next = now
+				next, fed = now, map[string]bool{}
 			}
 			if first == nil {
 				first = map[string]uint64{}
@@ -101,9 +104,10 @@ func (s *Store) feedHoses(ctx context.Context) {
 			case n == 0: // a later log begins with 1
 				delete(next, app)
 				continue
-			case !ok, begins && n < known:
+			case !ok, !fed[app] && n < known: // it was stored, but not announced, when this began
 				next[app] = n
 			}
+			fed[app] = true
 			s.feedApp(ctx, app, next)
 		}
 	}

@@ -255,7 +255,7 @@ func (s *Store) arrived(app string, first uint64) {
 		t.signal()
 	}
 	s.mu.Unlock()
-	s.feed.add(app, first, s.readers.Hoses() > 0)
+	s.feed.add(app, first, s.readers.Hoses)
 }
 
 // wakeAll makes all readers look.
