@@ -1,6 +1,7 @@
 package broker
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -24,9 +25,10 @@ type dumper interface {
 	// before gets the data of an instance before its server is started, after gets it when
 	// the instance and its bindings were created. The data is a tenant's: after loads it with
 	// the rights of the instance's owner, never with those of the administrator. It returns
-	// what could not be loaded.
+	// what could not be loaded. A tenant's function may not end: what is not loaded within
+	// limit is lost.
 	before(i *instance, r io.Reader) error
-	after(ctx context.Context, i *instance, open opener) (lost, error)
+	after(ctx context.Context, i *instance, open opener, limit time.Duration) (lost, error)
 }
 
 // opener opens the data of an instance in a backup. It can be called again.
@@ -68,7 +70,7 @@ func Restore(ctx context.Context, c Config, open func(name string) (io.ReadClose
 		}
 		var missing lost
 		if err == nil {
-			missing, err = b.restore(ctx, i, func() (io.ReadCloser, error) {
+			missing, err = b.restore(ctx, i, cmp.Or(c.Load, maxLoad), func() (io.ReadCloser, error) {
 				if failed {
 					return nil, fs.ErrNotExist
 				}
@@ -86,7 +88,16 @@ func Restore(ctx context.Context, c Config, open func(name string) (io.ReadClose
 	return done, nil
 }
 
-func (b *Broker) restore(ctx context.Context, i *instance, open opener) (missing lost, err error) {
+// maxLoad is how long loading the data of an instance may take: much longer than the largest plan
+// needs.
+const maxLoad = time.Hour
+
+// tooSlow is why data is lost that was not loaded in time.
+func tooSlow(limit time.Duration) string {
+	return fmt.Sprintf("loading took longer than %s: does a function of the database not end?", limit)
+}
+
+func (b *Broker) restore(ctx context.Context, i *instance, limit time.Duration, open opener) (missing lost, err error) {
 	s, err := b.backendOf(i)
 	if err != nil {
 		return missing, err
@@ -113,7 +124,7 @@ func (b *Broker) restore(ctx context.Context, i *instance, open opener) (missing
 	if err != nil || !saved {
 		return missing, err
 	}
-	return d.after(ctx, i, open)
+	return d.after(ctx, i, open, limit)
 }
 
 // before reports whether the data of the instance was saved, and passes it to d.
@@ -274,4 +285,6 @@ func (r *redisServers) before(i *instance, from io.Reader) error {
 	return daemon.WriteFile(filepath.Join(log, "appendonly.aof.manifest"), []byte("file "+base+" seq 1 type b\n"), r.owner)
 }
 
-func (r *redisServers) after(context.Context, *instance, opener) (lost, error) { return lost{}, nil }
+func (r *redisServers) after(context.Context, *instance, opener, time.Duration) (lost, error) {
+	return lost{}, nil
+}

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"ingot/internal/base/seal"
 )
@@ -101,11 +102,17 @@ func savedData(t *testing.T, dir string, keys *seal.Keyring, without ...string) 
 // been stopped: they have the same ports.
 func restoredBroker(t *testing.T, dir string, keys *seal.Keyring, saved map[string][]byte) (*Broker, Restored) {
 	t.Helper()
+	return restoredWithin(t, 0, dir, keys, saved)
+}
+
+// restoredWithin is restoredBroker with a limit for loading the data of an instance.
+func restoredWithin(t *testing.T, limit time.Duration, dir string, keys *seal.Keyring, saved map[string][]byte) (*Broker, Restored) {
+	t.Helper()
 	other := tempDir(t)
 	if err := os.CopyFS(filepath.Join(other, "broker"), os.DirFS(filepath.Join(dir, "broker"))); err != nil {
 		t.Fatal(err)
 	}
-	done, err := Restore(t.Context(), Config{Dir: other, Keys: keys}, func(name string) (io.ReadCloser, error) {
+	done, err := Restore(t.Context(), Config{Dir: other, Keys: keys, Load: limit}, func(name string) (io.ReadCloser, error) {
 		if text, ok := saved[name]; ok {
 			return io.NopCloser(bytes.NewReader(text)), nil
 		}

@@ -9,6 +9,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/go-sql-driver/mysql"
 
@@ -78,7 +79,7 @@ func (m *mariadb) before(*instance, io.Reader) error { return nil }
 // after loads the data as the owner, which is unlocked for that time. It sends the
 // statements itself: the program mariadb would also act on commands in the text of
 // routines.
-func (m *mariadb) after(ctx context.Context, i *instance, open opener) (missing lost, err error) {
+func (m *mariadb) after(ctx context.Context, i *instance, open opener, limit time.Duration) (missing lost, err error) {
 	r, err := open()
 	if err != nil {
 		return missing, err
@@ -90,7 +91,7 @@ func (m *mariadb) after(ctx context.Context, i *instance, open opener) (missing 
 			return err
 		}
 		return m.asOwner(ctx, i, func(conn *sql.Conn) error {
-			missing, err = load(ctx, conn, i, newScript(r))
+			missing, err = load(ctx, conn, i, newScript(r), limit)
 			return err
 		})
 	})
@@ -132,7 +133,9 @@ func (m *mariadb) asOwner(ctx context.Context, i *instance, f func(*sql.Conn) er
 // and ends when the connection does, which can be the tenant's doing: other instances have
 // to be restored all the same. Whether the server still works is noticed by the caller,
 // who has a connection of its own.
-func load(ctx context.Context, conn *sql.Conn, i *instance, from *script) (missing lost, err error) {
+func load(ctx context.Context, conn *sql.Conn, i *instance, from *script, limit time.Duration) (missing lost, err error) {
+	limited, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
 	for {
 		statement, err := from.next()
 		if errors.Is(err, io.EOF) {
@@ -146,12 +149,15 @@ func load(ctx context.Context, conn *sql.Conn, i *instance, from *script) (missi
 			return missing, err
 		}
 		statement = redefined(statement, i)
-		_, err = conn.ExecContext(ctx, statement)
+		_, err = conn.ExecContext(limited, statement)
 		var refused *mysql.MySQLError
 		switch {
 		case err == nil:
 		case ctx.Err() != nil:
 			return missing, ctx.Err()
+		case limited.Err() != nil: // its connection is ended by the caller
+			missing.add("what follows "+described(statement), tooSlow(limit))
+			return missing, nil
 		case errors.As(err, &refused):
 			missing.add(described(statement), refused.Error())
 		default:

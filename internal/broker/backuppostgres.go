@@ -12,6 +12,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -42,14 +43,14 @@ func (p *postgres) before(*instance, io.Reader) error { return nil }
 // after loads the data as a temporary user. Loading calls the tenant's functions, for
 // example those of check constraints, and a function can return to the user that has
 // logged in: so it is not enough that the administrator switches to the owner.
-func (p *postgres) after(ctx context.Context, i *instance, open opener) (missing lost, err error) {
+func (p *postgres) after(ctx context.Context, i *instance, open opener, limit time.Duration) (missing lost, err error) {
 	err = p.alone(ctx, i, func(p *postgres) error {
 		list, err := p.toLoad(ctx, i, open)
 		if err != nil {
 			return err
 		}
 		err = p.withTemporary(ctx, i, func(password string) error {
-			missing, err = p.load(ctx, i, password, list, open)
+			missing, err = p.load(ctx, i, password, list, open, limit)
 			return err
 		})
 		// This connection is from before: it fails if the server has crashed meanwhile.
@@ -121,7 +122,7 @@ func (p *postgres) toLoad(ctx context.Context, i *instance, open opener) ([]byte
 
 // load runs pg_restore, which goes on after errors. An error that ends it is the tenant's
 // too, who can close the connection: other instances have to be restored all the same.
-func (p *postgres) load(ctx context.Context, i *instance, password string, list []byte, open opener) (missing lost, err error) {
+func (p *postgres) load(ctx context.Context, i *instance, password string, list []byte, open opener, limit time.Duration) (missing lost, err error) {
 	path := filepath.Join(p.dir, i.temporary()+".list")
 	if err := daemon.WriteFile(path, list, p.owner); err != nil {
 		return missing, err
@@ -132,7 +133,9 @@ func (p *postgres) load(ctx context.Context, i *instance, password string, list 
 		return missing, err
 	}
 	defer r.Close()
-	cmd := p.client(ctx, i, i.temporary(), password, "pg_restore", "--no-owner", "--role="+i.owner(), "--use-list="+path)
+	limited, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	cmd := p.client(limited, i, i.temporary(), password, "pg_restore", "--no-owner", "--role="+i.owner(), "--use-list="+path)
 	var first head
 	var last tail
 	cmd.Stdin, cmd.Stderr = r, io.MultiWriter(&first, &last)
@@ -143,6 +146,10 @@ func (p *postgres) load(ctx context.Context, i *instance, password string, list 
 	}
 	if strings.HasPrefix(string(first), "pg_restore: error: connection to server") {
 		return missing, errors.New(strings.TrimSpace(string(last)))
+	}
+	if limited.Err() != nil { // its connection is ended by the caller
+		missing.add("what follows", tooSlow(limit))
+		return missing, nil
 	}
 	return failures(string(first), string(last)), nil
 }

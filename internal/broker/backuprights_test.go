@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
@@ -76,6 +77,38 @@ func TestRestoreOfHostilePostgres(t *testing.T) {
 	mustExec(t, conn, "ALTER TABLE t ADD COLUMN y int", "DROP MATERIALIZED VIEW m")
 	if err := pg(t, rude).QueryRow(t.Context(), "SELECT x FROM a").Scan(&rows); err != nil || rows != 1 {
 		t.Errorf("got %d, %v: what was loaded before the connection ended", rows, err)
+	}
+}
+
+// TestRestoreWithoutEnd restores databases whose loading does not end: what was loaded before is
+// there, and so are the other instances.
+func TestRestoreWithoutEnd(t *testing.T) {
+	t.Parallel()
+	keys, dir := testKeys(t), tempDir(t)
+	b := started(t, Config{Dir: dir, Keys: keys, Without: []string{Redis}})
+	need(t, b, Postgres)
+	need(t, b, MySQL)
+	c := clientOf(t, b)
+	_, endless := c.bound(Postgres, c.made(Postgres, "small"))
+	mustExec(t, pg(t, endless), "CREATE TABLE a (x int)", "INSERT INTO a VALUES (1)",
+		"CREATE FUNCTION f() RETURNS boolean LANGUAGE plpgsql AS $$ BEGIN WHILE current_setting('application_name') = 'pg_restore' LOOP PERFORM pg_sleep(60); END LOOP; RETURN true; END $$",
+		"CREATE TABLE t (x int CHECK (f()))", "INSERT INTO t VALUES (1)")
+	slow := c.made(MySQL, "small")
+	_, after := c.bound(MySQL, slow)
+	_, saved := savedData(t, dir, keys)
+	// No function is called when a dump of this kind is loaded; what takes its time is the rest.
+	saved[dumpName(b.state.get(slow))] = []byte("CREATE TABLE a (x int);\nDO SLEEP(1000000);\nCREATE TABLE z (x int);\n")
+	b.Stop()
+	_, done := restoredWithin(t, 15*time.Second, dir, keys, saved)
+	if got := strings.Join(done.Lost, "\n"); done.Instances != 2 || strings.Count(got, "loading took longer than 15s") != 2 {
+		t.Errorf("restored %+v, want 2 instances that took too long", done)
+	}
+	var rows int
+	if err := pg(t, endless).QueryRow(t.Context(), "SELECT count(*) FROM a").Scan(&rows); err != nil || rows != 1 {
+		t.Errorf("%d rows, %v: what was loaded before the limit", rows, err)
+	}
+	if err := my(t, after).QueryRowContext(t.Context(), "SELECT count(*) FROM a").Scan(&rows); err != nil || rows != 0 {
+		t.Errorf("%d rows, %v: what was loaded before the limit", rows, err)
 	}
 }
 

@@ -133,7 +133,7 @@ func (f dumperFunc) dump(ctx context.Context, _ *instance, w io.Writer) (lost, e
 	return lost{}, f(ctx, w)
 }
 func (f dumperFunc) before(*instance, io.Reader) error { return nil }
-func (f dumperFunc) after(context.Context, *instance, opener) (lost, error) {
+func (f dumperFunc) after(context.Context, *instance, opener, time.Duration) (lost, error) {
 	return lost{}, nil
 }
 

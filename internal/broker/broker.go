@@ -45,7 +45,10 @@ type Config struct {
 	// Stall is how long the dump of an instance may write nothing before it is given up;
 	// 10 minutes if zero.
 	Stall time.Duration
-	Log   *slog.Logger
+	// Load is how long loading the data of an instance may take before the rest is given up; 0
+	// means an hour.
+	Load time.Duration
+	Log  *slog.Logger
 }
 
 // Reach is how apps in containers connect to servers on this machine.
