@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"net"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"ingot/internal/base/background"
@@ -35,7 +36,8 @@ const FailedSuffix = ".failed"
 const maxFailed = 4 << 10
 
 // maxStall is how long a dump may write nothing. A tenant's lock on a table can make it
-// wait forever.
+// wait forever. After the first dump that did, the others have a tenth of it: a tenant can have many
+// instances.
 const maxStall = 10 * time.Minute
 
 // UnsavedError means that the data of an instance could not be saved.
@@ -43,6 +45,8 @@ type UnsavedError struct {
 	ID, Offering string
 	// Why is a line of limited length, since a tenant controls it.
 	Why string
+
+	stalled bool
 }
 
 func (e *UnsavedError) Error() string {
@@ -61,6 +65,7 @@ func Savable(c Config) ([]Saved, error) {
 		return nil, err
 	}
 	var all []Saved
+	var stalled atomic.Bool
 	for _, i := range b.state.list() {
 		if i.Phase != ready || i.On != local || i.Offering == Notifications {
 			continue
@@ -71,7 +76,15 @@ func Savable(c Config) ([]Saved, error) {
 		}
 		if d, ok := s.(dumper); ok {
 			all = append(all, Saved{dumpName(i), i.ID, i.Offering, func(ctx context.Context, w io.Writer) ([]string, error) {
-				return save(ctx, d, i, w, cmp.Or(c.Stall, maxStall))
+				limit := cmp.Or(c.Stall, maxStall)
+				if stalled.Load() {
+					limit /= 10
+				}
+				lines, err := save(ctx, d, i, w, limit)
+				if unsaved := (*UnsavedError)(nil); errors.As(err, &unsaved) && unsaved.stalled {
+					stalled.Store(true)
+				}
+				return lines, err
 			}})
 		}
 	}
@@ -102,7 +115,7 @@ func save(ctx context.Context, d dumper, i *instance, w io.Writer, stall time.Du
 	case isUnreachable(err):
 		err = fmt.Errorf("is its server running? %w", err)
 	}
-	return nil, &UnsavedError{i.ID, i.Offering, printable(err.Error())}
+	return nil, &UnsavedError{i.ID, i.Offering, printable(err.Error()), limited.Err() != nil}
 }
 
 // isUnreachable reports whether a server did not accept a connection. PostgreSQL's programs
