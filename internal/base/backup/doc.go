@@ -34,6 +34,6 @@
 //
 // It does not know what is in a backup: package system does.
 //
-// Imports: base/background, filippo.io/age, filippo.io/age/armor,
+// Imports: base/background, base/fault, filippo.io/age, filippo.io/age/armor,
 // golang.org/x/sys/unix.
 package backup

@@ -12,6 +12,8 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"ingot/internal/base/fault"
 )
 
 // Folder is a repository in a directory.
@@ -196,7 +198,7 @@ func WriteFile(path string, write func(io.Writer) error) (err error) {
 
 // full says what to do if a disk is full.
 func full(err error, dir string) error {
-	if errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) {
+	if fault.IsDiskFull(err) {
 		return fmt.Errorf("the disk of %s is full, nothing was kept: make room or choose another place (%w)", dir, err)
 	}
 	return err

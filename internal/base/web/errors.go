@@ -136,7 +136,7 @@ func Explain(ctx context.Context, log *slog.Logger, err error) *fault.Error {
 // every path that has no message of its own.
 func machineFault(err error) *fault.Error {
 	switch {
-	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
+	case fault.IsDiskFull(err):
 		return fault.Wrap(err, fault.InsufficientStorage,
 			"The disk of the server is full; nothing was stored. Try again after the operator has freed disk space.").After(30 * time.Second)
 	case errors.Is(err, syscall.EROFS):

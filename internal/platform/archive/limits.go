@@ -152,7 +152,7 @@ func onDisk(err error, name string) error {
 	switch {
 	case err == nil || errors.As(err, &known):
 		return err
-	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
+	case fault.IsDiskFull(err):
 		return fault.Wrap(err, fault.InsufficientStorage,
 			"The disk of the server is full (extracting %s): nothing was kept, try again when there is room", quote(name))
 	case errors.Is(err, syscall.ENAMETOOLONG), errors.Is(err, syscall.EILSEQ):

@@ -13,7 +13,6 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
-	"syscall"
 	"time"
 
 	"ingot/internal/base/fault"
@@ -210,7 +209,7 @@ type roomy struct {
 
 func (r *roomy) Write(p []byte) (int, error) {
 	n, err := r.f.Write(p)
-	for full(err) && r.files.cache.limit > 0 && r.files.cache.free(r.ctx) {
+	for fault.IsDiskFull(err) && r.files.cache.limit > 0 && r.files.cache.free(r.ctx) {
 		var more int
 		more, err = r.f.Write(p[n:])
 		n += more
@@ -256,11 +255,9 @@ func (s *source) Read(p []byte) (int, error) {
 	return n, err
 }
 
-func full(err error) bool { return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) }
-
 // storage gives a failure of the disk its meaning.
 func storage(err error, kind Kind) error {
-	if full(err) {
+	if fault.IsDiskFull(err) {
 		return fault.Wrap(err, fault.InsufficientStorage,
 			"The disk of the server is full (storing the %s): nothing was kept, try again when there is room", kind)
 	}

@@ -342,7 +342,7 @@ func vcapApplication(common, id string, index, memoryMB int, port string) (strin
 // reasonOf returns machine failures that a user can understand.
 func reasonOf(err error) string {
 	switch {
-	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
+	case fault.IsDiskFull(err):
 		return "the disk of the platform is full"
 	case errors.Is(err, context.DeadlineExceeded):
 		return "it took too long"

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"syscall"
 	"time"
 
 	"ingot/internal/base/fault"
@@ -74,7 +73,7 @@ func explain(err error, doing string) error {
 		}
 		return &Failure{Reason: reason, Message: strings.Join(f.Messages(), "; "), Err: err}
 	}
-	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
+	if fault.IsDiskFull(err) {
 		return &Failure{Reason: Insufficient, Message: doing + " failed: the disk of the platform is full. Try again after the operator has freed disk space", Err: err}
 	}
 	return &Failure{Reason: StagingError, Message: doing + " failed because of an error of the platform, which is in the operator's log; try again", Err: err}

@@ -19,6 +19,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"ingot/internal/base/fault"
 )
 
 // Builder runs a plan in a home directory. Out and Err get what the buildpacks
@@ -45,7 +47,7 @@ func (b *Builder) Run(ctx context.Context) int {
 	if errors.As(err, &f) {
 		status = f.Status
 	}
-	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) || full(b.Home) {
+	if fault.IsDiskFull(err) || full(b.Home) {
 		status = ExitDiskFull
 		fmt.Fprintln(b.Err, "No space left on the disk of this build")
 	}
