@@ -87,7 +87,7 @@ func openNetwork(name, table, file, root string, egress bool, allow []Endpoint) 
 		return nil, err
 	}
 	if egress {
-		if err := startForwarding(); err != nil {
+		if err := startForwarding(forwarded); err != nil {
 			return nil, fmt.Errorf("forwarding: %w", err)
 		}
 	}
@@ -453,79 +453,9 @@ func (n *network) sweep() error {
 func (n *network) remove() error {
 	err := errors.Join(removeTable(n.table), removeLink(n.name))
 	if n.egress {
-		err = errors.Join(err, stopForwarding())
+		err = errors.Join(err, stopForwarding(forwarded))
 	}
 	return err
-}
-
-const (
-	forwarding = "/proc/sys/net/ipv4/ip_forward"
-	// forwarded exists while an engine has enabled forwarding. It is shared by all engines,
-	// because forwarding is a setting of the whole machine.
-	forwarded = runDir + "/ingot-forwarding"
-)
-
-// startForwarding enables forwarding on the host. The bridge that needs it must exist and
-// be marked.
-func startForwarding() error {
-	return withForwarding(func() error {
-		b, err := os.ReadFile(forwarding)
-		if err != nil || strings.TrimSpace(string(b)) != "0" {
-			return err
-		}
-		if err := os.WriteFile(forwarded, nil, 0o600); err != nil {
-			return err
-		}
-		return os.WriteFile(forwarding, []byte("1"), 0)
-	})
-}
-
-// stopForwarding disables it again, if an engine enabled it and no other engine needs it.
-func stopForwarding() error {
-	return withForwarding(func() error {
-		if _, err := os.Lstat(forwarded); err != nil {
-			return nil //nolint:nilerr // not enabled by an engine
-		}
-		links, err := listLinks()
-		if err != nil {
-			return err
-		}
-		var closed []string
-		for _, l := range links {
-			if l.Type() == "bridge" && strings.HasPrefix(l.Attrs().Alias, egressMark) {
-				return nil
-			}
-			if l.Type() == "bridge" && strings.HasPrefix(l.Attrs().Alias, closedMark) {
-				closed = append(closed, l.Attrs().Name)
-			}
-		}
-		// The kernel sets this for all interfaces.
-		err = errors.Join(os.WriteFile(forwarding, []byte("0"), 0), os.Remove(forwarded))
-		for _, name := range closed {
-			if e := setBridge(name, "forwarding", "1"); !errors.Is(e, fs.ErrNotExist) {
-				err = errors.Join(err, e)
-			}
-		}
-		return err
-	})
-}
-
-// setBridge changes a setting of a bridge in the kernel.
-func setBridge(bridge, name, value string) error {
-	return os.WriteFile("/proc/sys/net/ipv4/conf/"+bridge+"/"+name, []byte(value), 0)
-}
-
-// withForwarding locks out other engines of this machine while f runs.
-func withForwarding(f func() error) error {
-	lock, err := os.Open(runDir)
-	if err != nil {
-		return err
-	}
-	defer lock.Close()
-	if err := unix.Flock(int(lock.Fd()), unix.LOCK_EX); err != nil {
-		return os.NewSyscallError("flock", err)
-	}
-	return f() // closing releases the lock
 }
 
 // removeOrphans removes bridges of engines whose root is gone and that have no instances.
@@ -563,7 +493,7 @@ func removeOrphans(ctx context.Context, groups cgroups) error {
 			errs = append(errs, os.RemoveAll(run))
 		}
 		// The bridge comes last, because the rest is found by it.
-		errs = append(errs, removeTable(name), removeLink(a.Name), stopForwarding())
+		errs = append(errs, removeTable(name), removeLink(a.Name), stopForwarding(forwarded))
 	}
 	return errors.Join(errs...)
 }
