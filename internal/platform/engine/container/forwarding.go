@@ -19,6 +19,7 @@ import (
 
 const (
 	forwarding = "/proc/sys/net/ipv4/ip_forward"
+	interfaces = "/proc/sys/net/ipv4/conf"
 	// forwarded exists while an engine has enabled forwarding. It is shared by all engines,
 	// because forwarding is a setting of the whole machine.
 	forwarded = runDir + "/ingot-forwarding"
@@ -117,7 +118,7 @@ func foreignBridges(links []netlink.Link) (names []string) {
 
 // settingOf returns the file of a setting of an interface in the kernel.
 func settingOf(name, setting string) string {
-	return filepath.Join("/proc/sys/net/ipv4/conf", name, setting)
+	return filepath.Join(interfaces, name, setting)
 }
 
 // setBridge changes a setting of a bridge in the kernel.
