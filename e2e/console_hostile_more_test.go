@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"io"
+	"maps"
 	"net/http"
 	"net/url"
 	"regexp"
@@ -63,9 +64,11 @@ func (p *planted) plantCampaigns(t *testing.T, browser *http.Client) {
 			t.Fatalf("the campaigns answer %s (%v)\n%s", r.Status, err, page)
 		}
 	}
+	fixed := url.Values{}
 	submit := func(to string, fields map[string]string) {
 		t.Helper()
-		form := url.Values{"csrf": hiddenFields(page)["csrf"]}
+		form := maps.Clone(fixed)
+		form.Set("csrf", hiddenFields(page).Get("csrf"))
 		for name, field := range fields {
 			p.values[field] = payload(field)
 			form.Set(name, payload(field))
@@ -79,4 +82,7 @@ func (p *planted) plantCampaigns(t *testing.T, browser *http.Client) {
 		t.Fatalf("the campaigns have no sender\n%s", page)
 	}
 	submit(p.API+types, map[string]string{"name": "campaign type", "description": "campaign text"})
+	fixed.Set("for", "campaigns")
+	fixed.Set("text", "{{.Text}}")
+	submit(p.API+"/console/notifications/templates/save", map[string]string{"name": "campaign template"})
 }

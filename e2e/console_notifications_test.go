@@ -322,12 +322,16 @@ func (b *browser) notifySends(t *testing.T, p *mailFixture) {
 	b.fill(t, "form[action$='/types'] input[name=name]", "weekly")
 	b.fill(t, "form[action$='/types'] input[name=description]", "The week")
 	b.press(t, "form[action$='/types'] button", "The week")
+	b.campaignTemplate(t, p)
 	b.everySize(t, "console-campaigns")
 	form("organization")
 	b.is(t, "the campaign type is chosen", `(s => { s.value = [...s.options].find(o => o.textContent === "weekly").value; return s.value.startsWith("campaign:") })(document.querySelector("select[name=kind]"))`)
 	b.press(t, "form.stack button", "Newsroom / weekly")
 	b.press(t, "form[action$='/deliver'] button", "completed")
 	b.awaitAll(t, "To organization", "eve@example.org")
+	b.do(t, chromedp.Navigate(p.API+"/console/notifications/mailbox?q=To%20organization"), visible("tbody a"))
+	b.click(t, "tbody a", ".facts") // sent as text, so there is no formatted part
+	b.awaitText(t, "The weekly mail")
 
 	// What is wrong is said in the form, which keeps what was written.
 	form("scope")
@@ -356,6 +360,27 @@ func (b *browser) notifySends(t *testing.T, p *mailFixture) {
 		found := p.call(t, http.MethodGet, p.Admin+"/mailbox/messages?q=To+everyone", "", nil).want(t, http.StatusOK).String()
 		return strings.Contains(found, `"total":2`)
 	})
+}
+
+// campaignTemplate gives the campaign type a template of its own.
+func (b *browser) campaignTemplate(t *testing.T, p *mailFixture) {
+	t.Helper()
+	b.do(t, chromedp.Navigate(p.API+"/console/notifications/templates/new?for=campaigns"), visible("#template-editor"))
+	b.fill(t, "input[name=name]", "Week <i>")
+	b.fill(t, "#part-html", "<h2>The weekly {{.Nope}}</h2>{{.HTML}}")
+	b.submit(t, ".save button", "The template was not saved: it has errors.")
+	b.fill(t, "#part-html", "<h2>The weekly</h2>{{.HTML}}")
+	b.submit(t, ".save button", "The template was saved.")
+	b.is(t, "it can be changed", `document.title.startsWith("Week <i>") && document.getElementById("part-html").value.includes("The weekly</h2>")`)
+	b.fill(t, "#part-text", "The weekly mail\n{{.Text}}")
+	b.submit(t, ".save button", "The template was saved.")
+	b.do(t, chromedp.Navigate(p.API+"/console/notifications/campaigns"), visible("select[name=template]"))
+	b.is(t, "the template is chosen", `(s => { s.selectedIndex = [...s.options].findIndex(o => o.textContent === "Week <i>"); return s.selectedIndex > 0 })(document.querySelector("select[name=template]"))`)
+	b.press(t, "form[action$='/template'] button", "The senders and campaign types were changed.")
+	b.is(t, "it is assigned", `document.querySelector("select[name=template]").selectedOptions[0].textContent === "Week <i>"`)
+	b.do(t, chromedp.Navigate(p.API+"/console/notifications/templates"), visible("table"))
+	b.awaitAll(t, "Templates of campaigns", "Week <i>", "Newsroom / weekly")
+	b.do(t, chromedp.Navigate(p.API+"/console/notifications/campaigns"), visible("select[name=template]"))
 }
 
 func (b *browser) notifySuppressions(t *testing.T, p *mailFixture) {

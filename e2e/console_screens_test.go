@@ -111,6 +111,7 @@ func consoleScreens(p *places) []screen {
 		{pattern: "/notifications/templates", status: forAdmins, shows: "Default"},
 		{pattern: "/notifications/templates/new", status: forAdmins, shows: "Preview"},
 		{pattern: "/notifications/templates/{template}", params: []string{"default"}, status: forAdmins, shows: "Preview"},
+		{pattern: "/notifications/templates/{template}", params: []string{"campaign:default"}, status: forAdmins, shows: "Preview"},
 		{pattern: "/notifications/send", status: forAdmins, shows: "Register one"},
 		{pattern: "/notifications/sends", status: forAdmins, shows: "news"},
 		{pattern: "/notifications/sends/{send}", params: []string{p.send}, status: forAdmins, shows: "news"},

@@ -1,6 +1,7 @@
 package console
 
 import (
+	"cmp"
 	"net/http"
 	"net/url"
 	"strings"
@@ -11,6 +12,9 @@ import (
 
 // secondVersion selects the API with senders, campaign types and campaigns.
 var secondVersion = map[string]string{"X-NOTIFICATIONS-VERSION": "2"}
+
+// secondAuth are the headers of a command that uses it.
+const secondAuth = ` -H "$A" -H 'X-NOTIFICATIONS-VERSION: 2'`
 
 // sender is the sender of campaigns.
 type sender struct {
@@ -24,7 +28,13 @@ type campaignType struct {
 	Name        string
 	Description string
 	Critical    bool
+	TemplateID  string `json:"template_id"`
 	Key         string `json:"-"` // in the form of a message
+}
+
+// Template returns the id of the type's template on the pages of the console.
+func (t campaignType) Template() string {
+	return campaignPrefix + cmp.Or(t.TemplateID, defaultTemplate)
 }
 
 // campaignPrefix begins the kind of a message that is a campaign: it is followed by the ids of its
@@ -82,20 +92,26 @@ func (m *message) campaignBody(typeID string) map[string]any {
 
 type campaignsData struct {
 	Senders     []sender
+	Templates   []templateRow
 	MayCritical bool
-	// Curl is a command that lists senders; Create and Delete change them.
-	Curl, Create, Delete string
+	// Curl is a command that lists senders; Create and Delete change them. Assign changes the
+	// template of a campaign type.
+	Curl, Create, Delete, Assign string
 }
 
 // campaigns is GET /console/notifications/campaigns: the senders and campaign types of the console.
 func (c *Console) campaigns(w http.ResponseWriter, r *http.Request, s *Session) error {
-	const auth = ` -H "$A" -H 'X-NOTIFICATIONS-VERSION: 2'`
 	d := &campaignsData{
-		MayCritical: s.has(scopeCritical), Curl: `curl "$N/senders"` + auth,
-		Create: `curl "$N/senders"` + auth + ` -d '{"name": "NAME"}'`, Delete: `curl -X DELETE "$N/senders/ID"` + auth,
+		MayCritical: s.has(scopeCritical), Curl: `curl "$N/senders"` + secondAuth,
+		Create: `curl "$N/senders"` + secondAuth + ` -d '{"name": "NAME"}'`, Delete: `curl -X DELETE "$N/senders/ID"` + secondAuth,
+		Assign: `curl -X PUT "$N/campaign_types/ID"` + secondAuth + ` -d '{"template_id": "ID"}'`,
 	}
+	call := c.notifications(r, s)
 	var err error
-	if d.Senders, err = c.notifications(r, s).senders(); err != nil {
+	if d.Senders, err = call.senders(); err != nil {
+		return err
+	}
+	if d.Templates, err = call.campaignTemplates(); err != nil {
 		return err
 	}
 	return c.showNotifications(w, r, s, http.StatusOK, "campaigns.html", "Campaigns", page{Data: d})
@@ -125,6 +141,15 @@ func (c *Console) createType(w http.ResponseWriter, r *http.Request, s *Session)
 	return c.changeCampaigns(w, r, s, http.MethodPost, "/senders/"+url.PathEscape(web.Param(r, "sender"))+"/campaign_types", map[string]any{
 		"name": strings.TrimSpace(r.PostForm.Get("name")), "description": strings.TrimSpace(r.PostForm.Get("description")), "critical": r.PostForm.Get("critical") != "",
 	})
+}
+
+// assignType is POST /console/notifications/campaigns/types/ID/template, with the field template.
+func (c *Console) assignType(w http.ResponseWriter, r *http.Request, s *Session) error {
+	id, _ := ofCampaigns(r.PostForm.Get("template"))
+	if id == defaultTemplate {
+		id = "" // it belongs to no client
+	}
+	return c.changeCampaigns(w, r, s, http.MethodPut, "/campaign_types/"+url.PathEscape(web.Param(r, "type")), map[string]string{"template_id": id})
 }
 
 // deleteType is POST /console/notifications/campaigns/types/ID/delete.

@@ -61,6 +61,7 @@ func (c *Console) notificationRoutes(g area) {
 		"/notifications/campaigns/senders/{sender}/delete":      c.deleteSender,
 		"/notifications/campaigns/senders/{sender}/types":       c.createType,
 		"/notifications/campaigns/types/{type}/delete":          c.deleteType,
+		"/notifications/campaigns/types/{type}/template":        c.assignType,
 		"/preferences/save":                                     c.savePreferences,
 		"/notifications/templates/{template}/delete":            c.deleteTemplate,
 	})

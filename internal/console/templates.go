@@ -28,12 +28,17 @@ type mailTemplate struct {
 type templateRow struct {
 	ID, Name string
 	Uses     []string
+	Own      string // the id in the API of a template of campaigns
 }
 
 type templatesData struct {
 	Rows     []templateRow
 	MayWrite bool
 	Command  string
+	// Campaigns are the templates of version 2 of the API that belong to the console.
+	Campaigns        []templateRow
+	MayCampaigns     bool
+	CampaignsCommand string
 }
 
 // templates is GET /console/notifications/templates.
@@ -52,9 +57,75 @@ func (c *Console) templates(w http.ResponseWriter, r *http.Request, s *Session) 
 			rows[i].Uses = usesOf(rows[i].ID, sources)
 		}
 	}
-	return c.showNotifications(w, r, s, http.StatusOK, "templates.html", "Templates", page{Data: &templatesData{
+	d := &templatesData{
 		Rows: rows, MayWrite: s.has(scopeTemplatesWrite), Command: command("ingot", "notifications", "templates"),
-	}})
+		MayCampaigns: s.has(scopeNotifyWrite), CampaignsCommand: `curl "$N/templates"` + secondAuth,
+	}
+	if d.MayCampaigns {
+		if d.Campaigns, err = call.campaignTemplates(); err != nil {
+			return err
+		}
+		senders, err := call.senders()
+		if err != nil {
+			return err
+		}
+		for i := range d.Campaigns {
+			d.Campaigns[i].Uses = campaignUses(d.Campaigns[i].ID, senders)
+		}
+	}
+	return c.showNotifications(w, r, s, http.StatusOK, "templates.html", "Templates", page{Data: d})
+}
+
+// ofCampaigns returns the id of a template in the API, and whether it belongs to version 2, whose
+// templates are for campaigns.
+func ofCampaigns(id string) (own string, second bool) { return strings.CutPrefix(id, campaignPrefix) }
+
+// onTemplate calls the version of the API to which a template belongs.
+func (c *caller) onTemplate(method, id string, body, out any) error {
+	id, second := ofCampaigns(id)
+	var header map[string]string
+	if second {
+		header = secondVersion
+	}
+	return c.with(header, method, "/templates/"+url.PathEscape(id), body, out)
+}
+
+// campaignTemplates returns the console's templates for campaigns by name, the default one first.
+func (c *caller) campaignTemplates() ([]templateRow, error) {
+	var answer struct{ Templates []struct{ ID, Name string } }
+	if err := c.with(secondVersion, http.MethodGet, "/templates", nil, &answer); err != nil {
+		return nil, err
+	}
+	rows := make([]templateRow, 0, len(answer.Templates)+1)
+	for _, t := range answer.Templates {
+		rows = append(rows, templateRow{ID: t.ID, Name: t.Name})
+	}
+	rows = withDefault(rows)
+	for i := range rows {
+		rows[i].Own, rows[i].ID = rows[i].ID, campaignPrefix+rows[i].ID
+	}
+	return rows, nil
+}
+
+// withDefault sorts templates by name, and adds the default one as the first.
+func withDefault(rows []templateRow) []templateRow {
+	slices.SortFunc(rows, func(a, b templateRow) int {
+		return cmp.Or(strings.Compare(strings.ToLower(a.Name), strings.ToLower(b.Name)), strings.Compare(a.ID, b.ID))
+	})
+	return append([]templateRow{{ID: defaultTemplate, Name: "Default template"}}, rows...)
+}
+
+// campaignUses returns the campaign types that use a template, with their senders.
+func campaignUses(id string, senders []sender) []string {
+	var uses []string
+	for _, s := range senders {
+		for _, t := range s.Types {
+			if t.Template() == id {
+				uses = append(uses, s.Name+" / "+t.Name)
+			}
+		}
+	}
+	return uses
 }
 
 // templates returns all templates by name, the default one first.
@@ -67,10 +138,7 @@ func (c *caller) templates() ([]templateRow, error) {
 	for id, t := range named {
 		rows = append(rows, templateRow{ID: id, Name: t.Name})
 	}
-	slices.SortFunc(rows, func(a, b templateRow) int {
-		return cmp.Or(strings.Compare(strings.ToLower(a.Name), strings.ToLower(b.Name)), strings.Compare(a.ID, b.ID))
-	})
-	return append([]templateRow{{ID: defaultTemplate, Name: "Default template"}}, rows...), nil
+	return withDefault(rows), nil
 }
 
 // usesOf returns what uses a template: clients, and kinds as CLIENT/KIND.
@@ -111,6 +179,7 @@ type templateVariable struct {
 
 type templateData struct {
 	ID                                    string // empty for a new one
+	Campaigns                             bool   // it belongs to version 2 of the API
 	Name, Subject, Text, HTML             string
 	Metadata                              string
 	SampleSubject, SampleText, SampleHTML string
@@ -122,10 +191,14 @@ type templateData struct {
 	Delete                                string
 }
 
+// forCampaigns is the value of the field for of a new template of version 2 of the API.
+const forCampaigns = "campaigns"
+
 // newTemplate is GET /console/notifications/templates/new.
 func (c *Console) newTemplate(w http.ResponseWriter, r *http.Request, s *Session) error {
 	return c.editor(w, r, s, http.StatusOK, &templateData{
-		Subject: "{{.Subject}}", Metadata: "{}",
+		Campaigns: r.URL.Query().Get("for") == forCampaigns,
+		Subject:   "{{.Subject}}", Metadata: "{}",
 		Text: "{{.Text}}\n{{if .UnsubscribeURL}}\n-- \nUnsubscribe: {{.UnsubscribeURL}}{{end}}",
 		HTML: "<h1>{{.Subject}}</h1>\n{{.HTML}}\n{{if .UnsubscribeURL}}<p><a href=\"{{.UnsubscribeURL}}\">Unsubscribe</a></p>{{end}}",
 	})
@@ -135,7 +208,7 @@ func (c *Console) newTemplate(w http.ResponseWriter, r *http.Request, s *Session
 func (c *Console) template(w http.ResponseWriter, r *http.Request, s *Session) error {
 	id := web.Param(r, "template")
 	var t mailTemplate
-	if err := c.notifications(r, s).get(&t, "/templates/"+url.PathEscape(id), nil); err != nil {
+	if err := c.notifications(r, s).onTemplate(http.MethodGet, id, nil, &t); err != nil {
 		return err
 	}
 	var b bytes.Buffer
@@ -154,13 +227,23 @@ func (c *Console) editor(w http.ResponseWriter, r *http.Request, s *Session, sta
 	if err := c.notifications(r, s).get(&answer, "/template_variables", nil); err != nil {
 		return err
 	}
-	d.Variables, d.IsDefault = answer.Variables, d.ID == defaultTemplate
+	id, second := ofCampaigns(d.ID)
+	d.Variables, d.IsDefault, d.Campaigns = answer.Variables, id == defaultTemplate, d.Campaigns || second
 	// The default template is shared by everyone, and what other clients made belongs to them.
-	d.MayWrite = s.has(scopeTemplatesWrite) && (!d.IsDefault || s.has(scopeNotifyAdmin))
+	scope := scopeTemplatesWrite
+	if d.Campaigns {
+		scope = scopeNotifyWrite
+	}
+	d.MayWrite = s.has(scope) && (!d.IsDefault || s.has(scopeNotifyAdmin))
 	d.Command = command("ingot", "notifications", "templates", "--create", cmp.Or(d.Name, "NAME"), "--subject", cmp.Or(d.Subject, "SUBJECT"), "--text", "@mail.txt", "--html", "@mail.html")
+	auth := ` -H "$A"`
+	if d.Campaigns {
+		auth = secondAuth
+		d.Command = `curl "$N/templates"` + auth + ` -d @template.json`
+	}
 	if d.ID != "" {
-		d.Command = command("curl", "-X", "PUT") + ` "$N` + "/templates/" + url.PathEscape(d.ID) + `" -H "$A" -d @template.json`
-		d.Delete = command("curl", "-X", "DELETE") + ` "$N` + "/templates/" + url.PathEscape(d.ID) + `" -H "$A"`
+		d.Command = command("curl", "-X", "PUT") + ` "$N` + "/templates/" + url.PathEscape(id) + `"` + auth + ` -d @template.json`
+		d.Delete = command("curl", "-X", "DELETE") + ` "$N` + "/templates/" + url.PathEscape(id) + `"` + auth
 	}
 	title := d.Name
 	if d.ID == "" {
@@ -173,7 +256,8 @@ func (c *Console) editor(w http.ResponseWriter, r *http.Request, s *Session, sta
 func templateOf(r *http.Request) *templateData {
 	f := r.PostForm
 	return &templateData{
-		Name: strings.TrimSpace(f.Get("name")), Subject: f.Get("subject"), Text: unix(f.Get("text")), HTML: unix(f.Get("html")), Metadata: unix(f.Get("metadata")),
+		Campaigns: f.Get("for") == forCampaigns,
+		Name:      strings.TrimSpace(f.Get("name")), Subject: f.Get("subject"), Text: unix(f.Get("text")), HTML: unix(f.Get("html")), Metadata: unix(f.Get("metadata")),
 		SampleSubject: f.Get("sample_subject"), SampleText: unix(f.Get("sample_text")), SampleHTML: unix(f.Get("sample_html")),
 	}
 }
@@ -312,7 +396,12 @@ func (c *caller) saveTemplate(d *templateData) (string, error) {
 		return "", fault.New(fault.Unprocessable, "The template needs a name.")
 	}
 	if d.ID != "" {
-		return d.ID, c.do(http.MethodPut, "/templates/"+url.PathEscape(d.ID), t, nil)
+		return d.ID, c.onTemplate(http.MethodPut, d.ID, t, nil)
+	}
+	if d.Campaigns {
+		var made struct{ ID string }
+		err := c.with(secondVersion, http.MethodPost, "/templates", t, &made)
+		return campaignPrefix + made.ID, err
 	}
 	var made struct {
 		ID string `json:"template-id"`
@@ -323,7 +412,7 @@ func (c *caller) saveTemplate(d *templateData) (string, error) {
 
 // deleteTemplate is POST /console/notifications/templates/ID/delete.
 func (c *Console) deleteTemplate(w http.ResponseWriter, r *http.Request, s *Session) error {
-	if err := c.notifications(r, s).do(http.MethodDelete, "/templates/"+url.PathEscape(web.Param(r, "template")), nil, nil); err != nil {
+	if err := c.notifications(r, s).onTemplate(http.MethodDelete, web.Param(r, "template"), nil, nil); err != nil {
 		return err
 	}
 	return toNotifications(w, r, "/templates", "template-deleted")
