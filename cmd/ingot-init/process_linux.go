@@ -114,14 +114,19 @@ func readNames(dir string) ([]string, error) {
 }
 
 // parentOf reads /proc/PID/stat: pid (name) state parent …, where the name may
-// contain any character. Dead processes have no parent.
+// contain any character. Dead processes have no parent; one whose first thread has
+// ended is not dead while it has others.
 func parentOf(pid string) (parent int, ok bool) {
 	stat, err := os.ReadFile("/proc/" + pid + "/stat")
 	if err != nil {
 		return 0, false
 	}
 	fields := bytes.Fields(stat[bytes.LastIndexByte(stat, ')')+1:])
-	if len(fields) < 2 || fields[0][0] == 'Z' || fields[0][0] == 'X' {
+	const threads = 17 // from the state on
+	if len(fields) <= threads {
+		return 0, false
+	}
+	if n, err := strconv.Atoi(string(fields[threads])); (fields[0][0] == 'Z' || fields[0][0] == 'X') && (err != nil || n <= 1) {
 		return 0, false
 	}
 	parent, err = strconv.Atoi(string(fields[1]))

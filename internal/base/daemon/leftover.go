@@ -185,7 +185,8 @@ func withoutChildren(pids []int) []int {
 
 // processStat is what /proc tells of a process.
 type processStat struct {
-	state   string
+	state   string // of the first thread
+	threads string
 	parent  int
 	started string // in ticks since the machine started; a reused pid has another
 }
@@ -202,14 +203,15 @@ func statOf(pid int) processStat {
 		return processStat{}
 	}
 	parent, _ := strconv.Atoi(fields[1]) // 0 for what is not a number
-	return processStat{state: fields[0], parent: parent, started: fields[19]}
+	return processStat{state: fields[0], threads: fields[17], parent: parent, started: fields[19]}
 }
 
 // hasExited reports whether the process that was is gone or waits for its parent only: one
-// that exits has no arguments any more before its files and locks are closed.
+// that exits has no arguments any more before its files and locks are closed, and its first
+// thread may be gone before the others have closed them.
 func hasExited(pid int, was processStat) bool {
 	is := statOf(pid)
-	return is.started != was.started || is.state == "" || is.state == "Z" || is.state == "X"
+	return is.started != was.started || is.state == "" || (is.state == "Z" || is.state == "X") && (is.threads == "1" || is.threads == "0")
 }
 
 // runs reports whether a process runs program on the data directory, by its

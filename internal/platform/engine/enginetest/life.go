@@ -37,6 +37,7 @@ var lifeCases = []testCase{
 	{name: "Companions", test: companions},
 	{name: "Signal", test: signal},
 	{name: "Stubborn", test: stubborn},
+	{name: "FirstThread", test: firstThread},
 	{name: "Remove", test: remove},
 	{name: "RemoveStubborn", test: removeStubborn},
 	{name: "RemoveEnded", test: removeEnded},
@@ -421,6 +422,27 @@ func stubborn(s *suite, t *testing.T) {
 	f.end()
 }
 
+// firstThread: a process whose first thread has ended looks like one that has ended. It still
+// runs, and is killed like others.
+func firstThread(s *suite, t *testing.T) {
+	spec := s.spec(t, sh("web", `"$MEMBER" detach headless; `+waiting))
+	spec.Launch.Grace = 300 * time.Millisecond
+	id := s.start(t, spec)
+	f := s.follow(t, id, 0)
+	f.line("detached")
+	if err := s.Signal(within(t), id); err != nil {
+		t.Fatal(err)
+	}
+	f.end()
+	s.awaitGone(t, id)
+
+	id = s.start(t, s.spec(t, sh("web", `"$MEMBER" detach headless; `+waiting)))
+	f = s.follow(t, id, 0)
+	f.line("detached")
+	s.remove(t, id)
+	f.end()
+}
+
 func remove(s *suite, t *testing.T) {
 	id, f := s.run(t, sh("web", `"$MEMBER" detach; sleep 1000 & `+waiting))
 	f.line("detached")
@@ -483,7 +505,7 @@ func killInit(s *suite, t *testing.T) {
 	if s.o.KillInit == nil {
 		t.Skip("no way to kill ingot-init")
 	}
-	id, f := s.run(t, sh("web", `"$MEMBER" detach; (sleep 1000 & env -i sleep 1000 &) ; echo ready; `+waiting))
+	id, f := s.run(t, sh("web", `"$MEMBER" detach; "$MEMBER" detach headless; (sleep 1000 & env -i sleep 1000 &) ; echo ready; `+waiting))
 	f.line("ready")
 	f.event(initproto.EventHealthy)
 	s.o.KillInit(t, s.dir, s.Engine, id)

@@ -137,14 +137,20 @@ func (p ProcessID) poll(ctx context.Context) error {
 // Stat is one entry of the process table.
 type Stat struct {
 	PID, Parent, Group, Session int
-	State                       byte
+	State                       byte // of the first thread
+	Threads                     int
 	Start                       uint64        // clock ticks since the boot
 	CPU                         time.Duration // including children that were waited for
 	Memory                      int64         // resident bytes
 }
 
-// Zombie reports whether it has ended but was not waited for.
-func (s Stat) Zombie() bool { return s.State == 'Z' || s.State == 'X' }
+// Zombie reports whether it has ended but was not waited for. While other threads than the first
+// run, it has not: it works on, or is about to close its files and ports.
+func (s Stat) Zombie() bool { return s.Headless() && s.Threads <= 1 }
+
+// Headless reports whether the first thread has ended. The process has no environment and no
+// arguments then, but its other threads have.
+func (s Stat) Headless() bool { return s.State == 'Z' || s.State == 'X' }
 
 // ID returns the identity of the process.
 func (s Stat) ID() ProcessID { return ProcessID{PID: s.PID, Start: s.Start, Boot: bootID()} }
@@ -171,6 +177,7 @@ const (
 	fieldGroup   = 2
 	fieldSession = 3
 	fieldUser    = 11 // and system, and both of the children
+	fieldThreads = 17
 	fieldStart   = 19
 	fieldRSS     = 21
 )
@@ -202,6 +209,7 @@ func parseStat(b []byte) (Stat, error) {
 		Parent:  int(number(f[fieldParent])),
 		Group:   int(number(f[fieldGroup])),
 		Session: int(number(f[fieldSession])),
+		Threads: int(number(f[fieldThreads])),
 		Start:   uint64(number(f[fieldStart])),
 		Memory:  number(f[fieldRSS]) * int64(os.Getpagesize()),
 	}

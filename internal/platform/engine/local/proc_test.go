@@ -9,7 +9,7 @@ import (
 
 func TestParseStat(t *testing.T) {
 	t.Parallel()
-	const rest = " S 7 8 9 0 -1 4194560 1 2 3 4 100 50 25 25 20 0 1 0 987654 1000000 3 18446744073709551615 1 1"
+	const rest = " S 7 8 9 0 -1 4194560 1 2 3 4 100 50 25 25 20 0 3 0 987654 1000000 3 18446744073709551615 1 1"
 	for name, line := range map[string]string{
 		"plain":       "42 (sh)" + rest,
 		"parentheses": "42 (a) R 1 (b)" + rest,
@@ -18,7 +18,7 @@ func TestParseStat(t *testing.T) {
 	} {
 		s, err := parseStat([]byte(line))
 		if err != nil || s.PID != 42 || s.State != 'S' || s.Parent != 7 || s.Group != 8 || s.Session != 9 ||
-			s.Start != 987654 || s.CPU != 2*time.Second || s.Memory <= 0 {
+			s.Threads != 3 || s.Start != 987654 || s.CPU != 2*time.Second || s.Memory <= 0 {
 			t.Errorf("%s: process is %+v, %v, want the fields of 42", name, s, err)
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"syscall"
@@ -99,20 +100,26 @@ func (w wanted) is(s local.Stat, table map[int]local.Stat) bool {
 			return false
 		}
 	}
-	return s.PID != os.Getpid() && (w.marked(s.PID) || w.orphan(s, table))
+	return s.PID != os.Getpid() && (w.marked(s) || w.orphan(s, table))
 }
 
 // marked reports whether a process has inherited the environment of the instance: a
 // variable whose value is the instance's directory or a path below it, such as HOME. The
 // working directory of a process proves nothing.
-func (w wanted) marked(pid int) bool {
-	environ, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/environ")
-	if err != nil {
-		return false // of another user, or ended
+func (w wanted) marked(s local.Stat) bool {
+	files := []string{"/proc/" + strconv.Itoa(s.PID) + "/environ"}
+	if s.Headless() {
+		files, _ = filepath.Glob("/proc/" + strconv.Itoa(s.PID) + "/task/*/environ")
 	}
-	for v := range strings.SplitSeq(string(environ), "\x00") {
-		if names(v, w.home) {
-			return true
+	for _, file := range files {
+		environ, err := os.ReadFile(file)
+		if err != nil {
+			continue // of another user, or ended
+		}
+		for v := range strings.SplitSeq(string(environ), "\x00") {
+			if names(v, w.home) {
+				return true
+			}
 		}
 	}
 	return false
@@ -137,7 +144,7 @@ func (w wanted) orphan(s local.Stat, table map[int]local.Stat) bool {
 			continue
 		}
 		leader, ok := table[m.PID]
-		return !ok || leader.Zombie() || w.marked(leader.PID)
+		return !ok || leader.Zombie() || w.marked(leader)
 	}
 	return false
 }

@@ -97,8 +97,14 @@ func leftovers(t *testing.T, dir string) []string {
 
 func mentions(pid int, dir string) bool {
 	proc := "/proc/" + strconv.Itoa(pid)
-	for _, name := range []string{"cmdline", "environ"} {
-		if b, err := os.ReadFile(filepath.Join(proc, name)); err == nil && bytes.Contains(b, []byte(dir+"/")) {
+	files := []string{filepath.Join(proc, "cmdline"), filepath.Join(proc, "environ")}
+	// The first thread may have ended.
+	threads, err := filepath.Glob(filepath.Join(proc, "task", "*", "environ"))
+	if err != nil {
+		panic(err)
+	}
+	for _, name := range append(files, threads...) {
+		if b, err := os.ReadFile(name); err == nil && bytes.Contains(b, []byte(dir+"/")) {
 			return true
 		}
 	}

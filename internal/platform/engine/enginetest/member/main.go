@@ -3,6 +3,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -12,23 +13,28 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
+	"runtime"
 	"strconv"
 	"syscall"
 	"time"
 )
 
+// The main goroutine stays in the first thread.
+func init() { runtime.LockOSThread() }
+
 func main() {
 	deeds := map[string]func(args []string) error{
-		"serve":  serve,
-		"get":    get,
-		"count":  count,
-		"hog":    hog,
-		"forks":  forks,
-		"fill":   fill,
-		"files":  files,
-		"detach": detach,
-		"attack": attack,
-		"wait":   func([]string) error { wait(); return nil },
+		"serve":    serve,
+		"get":      get,
+		"count":    count,
+		"hog":      hog,
+		"forks":    forks,
+		"fill":     fill,
+		"files":    files,
+		"detach":   detach,
+		"headless": headless,
+		"attack":   attack,
+		"wait":     func([]string) error { wait(); return nil },
 	}
 	if len(os.Args) < 2 || deeds[os.Args[1]] == nil {
 		fmt.Fprintln(os.Stderr, "usage: member DEED ARGUMENTS…")
@@ -183,15 +189,43 @@ func files(args []string) error {
 	return nil
 }
 
-// detach starts a detached process, prints its pid, and exits.
-func detach([]string) error {
-	c := exec.Command("/proc/self/exe", "wait")
+// detach starts a detached process, prints its pid, and exits. The process waits, or ends its
+// first thread.
+func detach(args []string) error {
+	c := exec.Command("/proc/self/exe", append(args, "wait")[0])
 	c.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	out, err := c.StdoutPipe()
+	if err != nil {
+		return err
+	}
 	if err := c.Start(); err != nil {
 		return err
 	}
+	if len(args) > 0 {
+		if _, err := out.Read(make([]byte, 1)); err != nil {
+			return err
+		}
+	}
 	say("detached", c.Process.Pid)
 	return c.Process.Release()
+}
+
+// headless ends the first thread of the process, prints a line when it has ended, and goes on
+// whatever it is told. The process table shows it as one that has ended.
+func headless([]string) error {
+	signal.Ignore(syscall.SIGTERM)
+	go func() {
+		for {
+			b, err := os.ReadFile("/proc/self/stat")
+			if err == nil && bytes.Contains(b, []byte(") Z ")) {
+				break
+			}
+			time.Sleep(time.Millisecond)
+		}
+		say("headless")
+	}()
+	_, _, errno := syscall.Syscall(syscall.SYS_EXIT, 0, 0, 0)
+	return errno
 }
 
 func number(text string) int {
