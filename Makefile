@@ -157,11 +157,11 @@ unit-samples:
 unit-bench:
 	$(call run,scripts/gotest -C bench $(RACE) -shuffle=on $(ARGS) -- ./...)
 unit-stack:
-	$(call run,scripts/gotest -C stack -shuffle=on $(ARGS) -- ./...)
+	$(call run,$(PLAIN) scripts/gotest -C stack -shuffle=on $(ARGS) -- ./...)
 unit-cluster:
-	$(call run,scripts/gotest -C cluster -shuffle=on $(ARGS) -- ./...)
+	$(call run,$(PLAIN) scripts/gotest -C cluster -shuffle=on $(ARGS) -- ./...)
 unit-release:
-	$(call run,CF_BIN=$(CURDIR)/.tools/bin/cf scripts/gotest -C release -shuffle=on $(ARGS) -- ./...)
+	$(call run,$(PLAIN) CF_BIN=$(CURDIR)/.tools/bin/cf scripts/gotest -C release -shuffle=on $(ARGS) -- ./...)
 
 test-e2e: build .tools/bin/cf .tools/bin/gotestsum .tools/axe.min.js ## run end-to-end tests of the built programs, with the cf CLI
 	$(call run,$(PLAIN) INGOT_BIN=$(CURDIR)/bin/ingot CF_BIN=$(CURDIR)/.tools/bin/cf \
