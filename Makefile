@@ -133,10 +133,13 @@ test: ## run everything that must pass before a change is merged
 	if [ -n "$$unstable" ]; then printf 'unstable, passed only when run again (output above):\n%s\n' "$$unstable"; fi; \
 	echo "make test: passed, $(words $(TEST_STEPS)) steps in $$((SECONDS - began)) s"
 
-# Linters and both kinds of tests at the same time: tests wait much of their time.
-.PHONY: tests
+# Tests wait much of their time, so two of these run at the same time. Not more: on a machine with
+# two slow processors, apps and servers would not start within the time that they have.
+.PHONY: tests lint-unit
 tests:
-	@MAKE='$(MAKE)' scripts/together lint test-unit test-e2e
+	@MAKE='$(MAKE)' scripts/together lint-unit test-e2e
+lint-unit:
+	@$(MAKE) --no-print-directory --keep-going lint test-unit
 
 # All of these run even if one fails, so that one run shows what is wrong.
 UNIT := unit-rules unit-plain unit-raced unit-containers unit-samples unit-bench unit-stack unit-cluster unit-release
@@ -147,11 +150,11 @@ test-unit: build .tools/bin/cf .tools/bin/gotestsum ## run unit and integration 
 unit-rules:
 	$(call run,$(PLAIN) scripts/gotest -vet=off $(ARGS) -- ./internal/archtest)
 unit-plain:
-	$(call run,$(PLAIN) $(with_postgres) scripts/gotest -vet=off -shuffle=on -p 3 $(ARGS) -- $$(echo "$(packages)" | grep -vE '$(raced)'))
+	$(call run,$(PLAIN) $(with_postgres) scripts/gotest -vet=off -shuffle=on -p 2 -timeout 40m $(ARGS) -- $$(echo "$(packages)" | grep -vE '$(raced)'))
 unit-raced:
-	$(call run,$(with_postgres) scripts/gotest $(RACE) -shuffle=on -p 3 $(ARGS) -- $$(go list ./... | grep -E '$(raced)'))
+	$(call run,$(with_postgres) scripts/gotest $(RACE) -shuffle=on -p 2 -timeout 40m $(ARGS) -- $$(go list ./... | grep -E '$(raced)'))
 unit-containers:
-	$(call run,$(PLAIN) scripts/gotest -vet=off $(ARGS) -- $(containers))
+	$(call run,$(PLAIN) scripts/gotest -vet=off -timeout 40m $(ARGS) -- $(containers))
 unit-samples:
 	$(call run,$(with_postgres) scripts/gotest -C samples $(RACE) -shuffle=on $(ARGS) -- ./...)
 unit-bench:
@@ -165,7 +168,7 @@ unit-release:
 
 test-e2e: build .tools/bin/cf .tools/bin/gotestsum .tools/axe.min.js ## run end-to-end tests of the built programs, with the cf CLI
 	$(call run,$(PLAIN) INGOT_BIN=$(CURDIR)/bin/ingot CF_BIN=$(CURDIR)/.tools/bin/cf \
-		scripts/gotest -C e2e -vet=off -count=1 -parallel 10 -timeout 30m $(ARGS) -- ./...)
+		scripts/gotest -C e2e -vet=off -count=1 -parallel 6 -timeout 60m $(ARGS) -- ./...)
 
 fuzz: ## run every fuzz test for FUZZTIME (default: 1s)
 	$(call run,FUZZTIME=$(FUZZTIME) scripts/fuzz)

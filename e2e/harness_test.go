@@ -27,7 +27,7 @@ import (
 
 // patience is the timeout of every wait. It is long, because it only expires when
 // something does not happen at all.
-const patience = 3 * time.Minute
+const patience = 6 * time.Minute
 
 func TestMain(m *testing.M) {
 	if path := os.Getenv(browserVariable); path != "" {

@@ -214,7 +214,11 @@ func groupBody(name string, ids []string) map[string]any {
 func (l *ledger) deleteGroup(t *testing.T, name string) bool {
 	name = "w-short-lived-" + name
 	var id string
-	return l.write(t, http.MethodPost, "/Groups", groupBody(name, l.memberIDs()), func(r *reply) { id = r.id() }) &&
+	return l.write(t, http.MethodPost, "/Groups", groupBody(name, l.memberIDs()), func(r *reply) {
+		if id = r.id(); id == "" {
+			t.Errorf("POST /Groups answers %s without an id", r)
+		}
+	}) &&
 		l.write(t, http.MethodDelete, "/Groups/"+id, nil, func(*reply) { l.gone[id] = true }, header{"If-Match", "*"})
 }
 

@@ -7,7 +7,7 @@ import (
 
 // patience is how long Eventually waits. It is long, because machines are slow at
 // times, and only a test that fails anyway waits until its end.
-const patience = 3 * time.Minute
+const patience = 6 * time.Minute
 
 // Eventually waits until a condition is true, and fails the test if it does not
 // come true. It is for conditions that have no event to wait for. It looks more
