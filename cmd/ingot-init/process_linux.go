@@ -81,7 +81,7 @@ func (h *host) killAll([]int) {
 	}
 }
 
-// descendants returns the running descendants of a process, parents first.
+// descendants returns the descendants of a process, parents first.
 func descendants(root int) []int {
 	names, err := readNames("/proc")
 	if err != nil {
@@ -114,19 +114,16 @@ func readNames(dir string) ([]string, error) {
 }
 
 // parentOf reads /proc/PID/stat: pid (name) state parent …, where the name may
-// contain any character. Dead processes have no parent; one whose first thread has
-// ended is not dead while it has others.
+// contain any character. It does not matter whether the process is shown as a zombie:
+// one whose first thread has ended is, although its other threads run, and a signal
+// does nothing to one that is dead.
 func parentOf(pid string) (parent int, ok bool) {
 	stat, err := os.ReadFile("/proc/" + pid + "/stat")
 	if err != nil {
 		return 0, false
 	}
 	fields := bytes.Fields(stat[bytes.LastIndexByte(stat, ')')+1:])
-	const threads = 17 // from the state on
-	if len(fields) <= threads {
-		return 0, false
-	}
-	if n, err := strconv.Atoi(string(fields[threads])); (fields[0][0] == 'Z' || fields[0][0] == 'X') && (err != nil || n <= 1) {
+	if len(fields) < 2 {
 		return 0, false
 	}
 	parent, err = strconv.Atoi(string(fields[1]))

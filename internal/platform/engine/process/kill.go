@@ -111,15 +111,17 @@ func (w wanted) marked(s local.Stat) bool {
 	if s.Headless() {
 		files, _ = filepath.Glob("/proc/" + strconv.Itoa(s.PID) + "/task/*/environ")
 	}
+	var environ []byte
 	for _, file := range files {
-		environ, err := os.ReadFile(file)
-		if err != nil {
-			continue // of another user, or ended
+		// Empty if it has ended, or is of another user. All threads have the same one, and there
+		// may be thousands.
+		if environ, _ = os.ReadFile(file); len(environ) > 0 {
+			break
 		}
-		for v := range strings.SplitSeq(string(environ), "\x00") {
-			if names(v, w.home) {
-				return true
-			}
+	}
+	for v := range strings.SplitSeq(string(environ), "\x00") {
+		if names(v, w.home) {
+			return true
 		}
 	}
 	return false
