@@ -379,7 +379,7 @@ func (b *browser) campaignTemplate(t *testing.T, p *mailFixture) {
 	b.press(t, "form[action$='/template'] button", "The senders and campaign types were changed.")
 	b.is(t, "it is assigned", `document.querySelector("select[name=template]").selectedOptions[0].textContent === "Week <i>"`)
 	b.do(t, chromedp.Navigate(p.API+"/console/notifications/templates"), visible("table"))
-	b.awaitAll(t, "Templates of campaigns", "Week <i>", "Newsroom / weekly")
+	b.awaitAll(t, "Campaign templates", "Week <i>", "Newsroom / weekly")
 	b.do(t, chromedp.Navigate(p.API+"/console/notifications/campaigns"), visible("select[name=template]"))
 }
 
