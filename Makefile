@@ -32,7 +32,7 @@ packages   = $$(go list ./... | grep -vE '^ingot/internal/(archtest|platform/eng
 # Packages with much that happens at the same time, which `make test` runs with the race
 # detector. Tests of the others mostly start programs, call the API or wait for databases, and
 # it would take minutes there; `make soak` runs all with it.
-raced      = ^ingot/(cmd/ingot-init|internal/(base/(background|cluster|connlimit|handover|keyed|safedial|web)|console|notify/delivery|platform/(agentserver|controller|dns|engine/(agent|local)|logs(/(drain|logfiles))?|router)))$$
+raced      = ^ingot/(cmd/ingot-init|internal/(base/(background|connlimit|keyed|safedial|web)|server/(cluster|handover)|console|notify/delivery|platform/(agentserver|controller|dns|engine/(agent|local)|logs(/(drain|logfiles))?|router)))$$
 containers = ./internal/platform/engine/container
 
 # The Go modules: the product, and modules that are built and tested with it.
@@ -118,9 +118,12 @@ test-kubernetes: cluster-build .tools/bin/cf ## run the tests that need a real c
 	$(call run,$(CLUSTER) run -- scripts/on-cluster $(ARGS))
 
 ##@ Check
-.PHONY: test test-unit test-e2e fuzz soak flake lint fmt fmt-check tidy tree-save tree-check
+.PHONY: check test test-unit test-e2e fuzz soak flake lint fmt fmt-check commits tidy tree-save tree-check
 
-TEST_STEPS := setup-test tree-save fmt-check build tests fuzz tree-check
+TEST_STEPS := setup-test tree-save commits fmt-check build tests fuzz tree-check
+
+check: .tools/bin/golangci-lint ## run format, linters and tests of the packages that changed (BASE=COMMIT)
+	@scripts/check
 
 test: ## run everything that must pass before a change is merged
 	@began=$$SECONDS; scripts/gotest --forget; \
@@ -129,9 +132,9 @@ test: ## run everything that must pass before a change is merged
 		$(MAKE) --no-print-directory $$step || { \
 			echo "make test: FAILED at '$$step' after $$((SECONDS - began)) s (again: make $$step)"; exit 1; }; \
 	done; \
+	echo "make test: passed, $(words $(TEST_STEPS)) steps in $$((SECONDS - began)) s"; \
 	unstable=$$(scripts/gotest --unstable); \
-	if [ -n "$$unstable" ]; then printf 'unstable, passed only when run again (output above):\n%s\n' "$$unstable"; fi; \
-	echo "make test: passed, $(words $(TEST_STEPS)) steps in $$((SECONDS - began)) s"
+	if [ -n "$$unstable" ]; then printf '%d unstable, passed only when run again (output above):\n%s\n' "$$(wc -l <<< "$$unstable")" "$$unstable"; fi
 
 # Tests wait much of their time, so two of these run at the same time. Not more: on a machine with
 # two slow processors, apps and servers would not start within the time that they have.
@@ -156,9 +159,9 @@ unit-raced:
 unit-containers:
 	$(call run,$(PLAIN) scripts/gotest -vet=off -timeout 40m $(ARGS) -- $(containers))
 unit-samples:
-	$(call run,$(with_postgres) scripts/gotest -C samples $(RACE) -shuffle=on $(ARGS) -- ./...)
+	$(call run,$(PLAIN) $(with_postgres) scripts/gotest -C samples -vet=off -shuffle=on $(ARGS) -- ./...)
 unit-bench:
-	$(call run,scripts/gotest -C bench $(RACE) -shuffle=on $(ARGS) -- ./...)
+	$(call run,$(PLAIN) scripts/gotest -C bench -vet=off -shuffle=on $(ARGS) -- ./...)
 unit-stack:
 	$(call run,$(PLAIN) scripts/gotest -C stack -shuffle=on $(ARGS) -- ./...)
 unit-cluster:
@@ -175,6 +178,8 @@ fuzz: ## run every fuzz test for FUZZTIME (default: 1s)
 
 soak: build .tools/bin/cf ## run the soak tests, and each fuzz test for five minutes
 	$(call run,INGOT_TEST_PROGRAMS=$(CURDIR)/bin $(with_postgres) go test $(RACE) -timeout 30m $$(echo "$(packages)" | grep -vE '$(raced)'))
+	$(call run,$(with_postgres) go -C samples test $(RACE) -timeout 30m ./...)
+	$(call run,go -C bench test $(RACE) -timeout 30m ./...)
 	$(call run,INGOT_SOAK=1 $(with_postgres) go test $(RACE) -count=1 -timeout 3h -run Soak $(ARGS) $(packages))
 	$(call run,go test $(RACE) -timeout 30m $(containers))
 	$(call run,INGOT_SOAK=1 go test $(RACE) -count=1 -timeout 3h -run Soak $(ARGS) $(containers))
@@ -195,8 +200,13 @@ lint: .tools/bin/golangci-lint ## run the linters of .golangci.yml, with the che
 fmt: .tools/bin/golangci-lint ## format the Go source
 	$(call each,$(CURDIR)/.tools/bin/golangci-lint fmt ./...)
 
-fmt-check: .tools/bin/golangci-lint
-	$(call each,$(CURDIR)/.tools/bin/golangci-lint fmt --diff ./...)
+# Quickly, and also for files of other systems; `make lint` checks the order of imports too.
+fmt-check:
+	@files=$$(git ls-files -z '*.go' | xargs -0 gofmt -s -l); \
+	if [ -n "$$files" ]; then printf 'not formatted (run: make fmt):\n%s\n' "$$files"; exit 1; fi
+
+commits:
+	@scripts/commits
 
 tidy: ## run go mod tidy in every module, after a dependency changed
 	$(call each,go mod tidy)
@@ -220,13 +230,16 @@ bench: build ## run benchmarks (ARGS="-run NAME")
 	$(call run,INGOT_BIN=$(CURDIR)/bin/ingot $(with_postgres) bin/bench $(ARGS))
 
 ##@ Housekeeping
-.PHONY: setup setup-test clean
+.PHONY: setup setup-test hooks clean
 
 setup: ## install what `make up` needs
 	@scripts/setup up
 
 setup-test: ## install what `make test` needs, including system packages when run as root
 	@scripts/setup test
+
+hooks: ## let git check the format and the message of each commit (undo: git config --unset core.hooksPath)
+	$(call run,git config core.hooksPath scripts/hooks)
 
 .tools/bin/cf .tools/bin/golangci-lint .tools/bin/gotestsum .tools/axe.min.js:
 	@scripts/setup test

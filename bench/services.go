@@ -81,6 +81,11 @@ func measureServices(ctx context.Context, r *Report) error {
 			return fmt.Errorf("%s: %w", d.offering, err)
 		}
 	}
+	if b.Missing()[broker.Postgres] == nil {
+		if err := measureNeighbours(ctx, r, b); err != nil {
+			return err
+		}
+	}
 	r.Note("%d rounds, ours and the bare one in turn, after one that starts the server. Bare is CREATE DATABASE, CREATE USER and GRANT on an administrator's connection that stays open, then a connection of the new user with one query. "+
 		"Ours are two HTTP requests with an intent on disk before and a record after each, the rights that keep others out, and the same connection and query. What was made is removed outside of the time.", rounds)
 	return nil
@@ -94,11 +99,15 @@ func (d database) measure(ctx context.Context, r *Report, b *broker.Broker, roun
 		return err
 	}
 	began := time.Now()
-	if _, err := d.ours(ctx, c, "first"); err != nil {
+	if _, err := d.ours(ctx, c, "first-"+d.offering); err != nil {
 		return err
 	}
 	first := time.Since(began)
-	address, err := url.Parse(b.AdminURL(d.offering))
+	kept := "kept-" + d.offering // its server is the bare one
+	if _, err := c.do(ctx, http.MethodPut, "/v2/service_instances/"+kept, c.ids); err != nil {
+		return err
+	}
+	address, err := url.Parse(b.AdminURL(kept))
 	if err != nil {
 		return err
 	}
@@ -109,7 +118,7 @@ func (d database) measure(ctx context.Context, r *Report, b *broker.Broker, roun
 	defer admin.Close()
 	var ours, bare []time.Duration
 	for n := range rounds {
-		took, err := d.ours(ctx, c, fmt.Sprintf("bench-%d", n))
+		took, err := d.ours(ctx, c, fmt.Sprintf("bench-%s-%d", d.offering, n))
 		if err != nil {
 			return err
 		}

@@ -35,7 +35,7 @@ func TestBackupJob(t *testing.T) {
 			t.Errorf("%s is %q, want %q", name, got, want)
 		}
 	}
-	for name, want := range map[string]string{"INGOT_BACKUP_RECIPIENTS": "ingot-backup recipients", "INGOT_ENCRYPTION_KEY": "ingot-files encryption-keys"} {
+	for name, want := range map[string]string{"INGOT_BACKUP_RECIPIENTS": "ingot-backup recipients", "INGOT_BACKUP_SIGNING_KEY": "ingot-backup signing-key", "INGOT_ENCRYPTION_KEY": "ingot-files encryption-keys"} {
 		from := variable(t, backs, name).ValueFrom.SecretKeyRef
 		if got := from.Name + " " + from.Key; got != want {
 			t.Errorf("%s comes from %q, want %q", name, got, want)

@@ -2,10 +2,12 @@ package e2e
 
 import (
 	"bytes"
+	"fmt"
 	"math/rand/v2"
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -14,9 +16,9 @@ import (
 // backups is a server with a key for its backups.
 type backups struct {
 	*site
-	t            *testing.T
-	home         string
-	key, to, app string
+	t                *testing.T
+	home             string
+	key, to, by, app string
 }
 
 func startBackups(t *testing.T, o options) *backups {
@@ -27,17 +29,23 @@ func startBackups(t *testing.T, o options) *backups {
 	cfOK(t, b.home, "set-env", "steady", "COLOR", "green")
 	b.app = guid(t, b.home, "steady")
 	b.running(t, b.app, 1)
-	said := b.ingot(0, "backup", "keygen", "--output", b.key)
-	_, b.to, _ = strings.Cut(strings.TrimSpace(said), "INGOT_BACKUP_RECIPIENTS=")
-	if !strings.HasPrefix(b.to, "age1") {
-		t.Fatalf("keygen says\n%s\nwant a public key", said)
-	}
+	b.keep(b.ingot(0, "backup", "keygen", "--output", b.key))
 	return b
+}
+
+// keep keeps what keygen prints for the server.
+func (b *backups) keep(said string) {
+	b.t.Helper()
+	_, rest, _ := strings.Cut(strings.TrimSpace(said), "INGOT_BACKUP_RECIPIENTS=")
+	b.to, b.by, _ = strings.Cut(rest, "\nINGOT_BACKUP_SIGNING_KEY=")
+	if !strings.HasPrefix(b.to, "age1") || !strings.HasPrefix(b.by, "INGOT-SIGNING-KEY-") {
+		b.t.Fatalf("keygen says\n%s\nwant a public key and a signing key", said)
+	}
 }
 
 func (b *backups) ingot(code int, args ...string) string {
 	b.t.Helper()
-	p := run(b.t, nil, args...)
+	p := run(b.t, []string{"INGOT_BACKUP_SIGNING_KEY=" + b.by}, args...)
 	if got := p.wait(b.t); got != code {
 		b.t.Fatalf("ingot %v: exit code %d, want %d\n%s%s", args, got, code, p.Stdout, p.Stderr)
 	}
@@ -56,7 +64,7 @@ func (b *backups) restore(from, dir string) []string {
 // whether the command was faster.
 func (b *backups) killed(takes time.Duration, args ...string) (finished bool) {
 	b.t.Helper()
-	p := run(b.t, nil, args...)
+	p := run(b.t, []string{"INGOT_BACKUP_SIGNING_KEY=" + b.by}, args...)
 	select {
 	case <-p.done:
 	case <-time.After(rand.N(takes)):
@@ -84,10 +92,10 @@ func TestSoakBackup(t *testing.T) {
 	t.Parallel()
 	b := startBackups(t, options{Engine: "process"})
 	dir := t.TempDir()
-	file, many := filepath.Join(dir, "file"), filepath.Join(dir, "many")
+	file, many := filepath.Join(dir, "file.age"), filepath.Join(dir, "many")
 
 	began := time.Now()
-	contains(t, b.ingot(0, b.backup(many+"/")...), "Backup 20", "written to "+many, "2 packages, droplets and buildpacks")
+	contains(t, b.ingot(0, b.backup(many)...), "Backup 20", "written to "+many, "2 files of packages, droplets and buildpacks")
 	takes := time.Since(began)
 	kills := 4
 	if os.Getenv("INGOT_SOAK") == "1" {
@@ -169,13 +177,14 @@ func TestSoakBackup(t *testing.T) {
 	b.starts(second)
 }
 
-// TestBackupOnFullDisk: a backup that does not fit leaves nothing, and the server works.
+// TestBackupOnFullDisk: a backup that does not fit leaves nothing, and the server works. The
+// commands of docs/backup.md do what it says.
 func TestBackupOnFullDisk(t *testing.T) {
 	t.Parallel()
 	disk := smallDisk(t)
 	b := startBackups(t, options{Engine: "process"})
 	filler := fillDisk(t, disk)
-	for _, target := range []string{filepath.Join(disk, "file"), filepath.Join(disk, "many") + "/"} {
+	for _, target := range []string{filepath.Join(disk, "file.age"), filepath.Join(disk, "many")} {
 		contains(t, b.ingot(1, b.backup(target)...), "no space left on device")
 	}
 	left, err := filepath.Glob(filepath.Join(disk, "*", "*", "*"))
@@ -186,11 +195,101 @@ func TestBackupOnFullDisk(t *testing.T) {
 	if err := os.Remove(filler); err != nil {
 		t.Fatal(err)
 	}
-	b.ingot(0, b.backup(filepath.Join(disk, "many")+"/")...)
+	b.ingot(0, b.backup(filepath.Join(disk, "many"))...)
 	// The restore does not fit.
 	fillDisk(t, disk)
 	contains(t, b.ingot(1, b.restore(filepath.Join(disk, "many"), filepath.Join(disk, "data"))...), "no space left on device")
 	if _, err := os.Stat(filepath.Join(disk, "data")); err == nil {
 		t.Error("the data directory is there, want none")
 	}
+	b.asDocumented(t.TempDir())
+}
+
+// commandsOf returns the commands of a page that begin with "$ ingot", each with what the page says
+// it prints.
+func commandsOf(t *testing.T, page string) (all [][]string) {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join("..", "docs", page))
+	if err != nil {
+		t.Fatal(err)
+	}
+	inside := false
+	for line := range strings.Lines(string(text)) {
+		line = strings.TrimRight(line, "\n")
+		switch {
+		case strings.HasPrefix(line, "```"):
+			inside = !inside
+			all = append(all, nil)
+		case inside && strings.HasPrefix(line, "$ "):
+			all = append(all, []string{line[2:]})
+		case inside && len(all[len(all)-1]) > 0:
+			all[len(all)-1] = append(all[len(all)-1], line)
+		}
+	}
+	return slices.DeleteFunc(all, func(c []string) bool { return len(c) == 0 || !strings.HasPrefix(c[0], "ingot ") })
+}
+
+// asDocumented runs the commands of docs/backup.md in their order, in a directory of its own, and
+// compares what they print as far as it does not depend on the machine. Examples of data that cannot be
+// saved need a broken service instance, and are left out.
+func (b *backups) asDocumented(dir string) {
+	b.t.Helper()
+	ran := 0
+	for n, c := range commandsOf(b.t, "backup.md") {
+		printed := strings.Join(c[1:], "\n")
+		if strings.Contains(printed, "Not saved:") || strings.Contains(printed, "Not restored:") {
+			continue
+		}
+		data := b.Dir
+		if strings.HasPrefix(c[0], "ingot restore") {
+			data = filepath.Join(dir, fmt.Sprintf("restored-%d", n))
+		}
+		if strings.Contains(c[0], "half.age") {
+			if err := os.WriteFile(filepath.Join(dir, "half.age"), b.half(dir), 0o600); err != nil {
+				b.t.Fatal(err)
+			}
+		}
+		here := strings.NewReplacer("/backup/ingot", filepath.Join(dir, "ingot"), "/var/lib/ingot", data,
+			"backup-key.txt", filepath.Join(dir, "backup-key.txt"), "half.age", filepath.Join(dir, "half.age"))
+		line := here.Replace(c[0])
+		code := 0
+		if strings.HasPrefix(printed, "ingot: ") {
+			code = 1
+		}
+		p := run(b.t, []string{"INGOT_BACKUP_RECIPIENTS=" + b.to, "INGOT_BACKUP_SIGNING_KEY=" + b.by}, strings.Fields(line)[1:]...)
+		got := p.wait(b.t)
+		said := p.Stdout.String() + p.Stderr.String()
+		if got != code {
+			b.t.Errorf("%s: exit code %d, want %d\n%s", line, got, code, said)
+		}
+		for _, want := range c[1:] {
+			// Up to the first thing that is different on each machine.
+			want = here.Replace(want)
+			if i := strings.IndexAny(want, "0123456789/="); i >= 0 {
+				want = want[:i]
+			}
+			if !strings.Contains(said, strings.TrimSpace(want)) {
+				b.t.Errorf("%s printed\n%s\nwant %q, as the page says", line, said, want)
+			}
+		}
+		if strings.Contains(c[0], "keygen") {
+			b.keep(said)
+		}
+		ran++
+	}
+	if ran < 7 {
+		b.t.Errorf("%d commands of the page were run, want all", ran)
+	}
+}
+
+// half returns the first half of a backup in a file.
+func (b *backups) half(dir string) []byte {
+	b.t.Helper()
+	file := filepath.Join(dir, "whole.age")
+	b.ingot(0, b.backup(file)...)
+	text, err := os.ReadFile(file)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return text[:len(text)/2]
 }

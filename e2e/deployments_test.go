@@ -220,17 +220,23 @@ func deployments(t *testing.T, s *site, c *tool) {
 	contains(t, c.ok(t, "events", name), "audit.app.deployment.create")
 	before := s.running(t, app, 2)
 
-	// A deployment that crashes does not finish, and can be canceled.
+	// One that crashes is canceled by the platform: before it is ready, or soon after that.
+	for _, broken := range [][]string{{"exit", "3"}, {"mortal", "50ms"}, {"mortal", "1s"}} {
+		out, code := c.run(t, pushEdition(name, edition(t, "broken", broken...), "--strategy", "rolling")...)
+		if reason, trouble := s.deployment(t, app); code != 1 || !strings.Contains(strings.ToLower(out), "cancel") || reason != "CANCELED" || !strings.Contains(trouble, "Exited with status") {
+			t.Errorf("push of a version that does %v: exit code %d, deployment %s %q, want 1 and CANCELED with the reason\n%s", broken, code, reason, trouble, out)
+		}
+		l.only(t, "two")
+	}
+
+	// One that does not become healthy does not finish, and can be canceled.
 	ended := make(chan string, 1)
-	broken := pushEdition(name, edition(t, "three", "exit", "3"), "--strategy", "rolling")
+	broken := pushEdition(name, edition(t, "three", "deaf"), "--strategy", "rolling")
 	go func() {
 		out, code := c.run(t, broken...)
 		ended <- fmt.Sprintln("exit code", code, out)
 	}()
-	testkit.Eventually(t, "the deployment has trouble", func() bool {
-		reason, trouble := s.deployment(t, app)
-		return reason == "DEPLOYING" && strings.Contains(trouble, "Exited with status 3")
-	})
+	s.awaitDeployment(t, app, "DEPLOYING")
 	l.only(t, "two")
 	contains(t, c.ok(t, "app", name), "DEPLOYING", "rolling")
 	if out, code := c.run(t, "stop", name); code == 0 || !strings.Contains(out, "cancel the deployment") {

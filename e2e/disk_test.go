@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"net/http"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
@@ -58,7 +59,7 @@ func fillDisk(t *testing.T, dir string) string {
 }
 
 // TestFullDisk fills the disk of a server: small writes continue, large ones are
-// rejected with the reason, and a killed server starts again.
+// rejected with the reason, a killed server starts again, and the operator can log in and free space.
 func TestFullDisk(t *testing.T) {
 	t.Parallel()
 	disk := smallDisk(t)
@@ -72,6 +73,11 @@ func TestFullDisk(t *testing.T) {
 		t.Fatal(err)
 	}
 	cfOK(t, home, "push", "before", "-p", app, "-k", "64M")
+	cfOK(t, home, "push", "running", "-p", app, "-k", "64M", "-m", "32M", "-i", "2")
+	cfOK(t, home, "create-user-provided-service", "given", "-p", `{"a":"b"}`)
+	cfOK(t, home, "bind-service", "running", "given")
+	cfOK(t, home, "create-space", "spare")
+	packages := s.list(t, s.adminToken(t), "/v3/apps/"+guid(t, home, "before")+"/packages")
 
 	filler := fillDisk(t, disk)
 	ready := func(status int, words string) func() bool {
@@ -95,21 +101,98 @@ func TestFullDisk(t *testing.T) {
 	cfOK(t, home, "delete-space", "other", "-f")
 	cfOK(t, home, "stop", "before")
 
-	// Killed with no space at all: the freed reserve is used up, too.
-
-	fillDisk(t, disk)
-	s.Kill9(t)
-	s.launch(t)
-	s.awaitEndpoints(t)
-	testkit.Eventually(t, "a server answers on a full disk", func() bool {
-		return s.call(t, http.MethodGet, "/v3/info", "", nil).Status == http.StatusOK
-	})
-	s.adminToken(t)
-	cfOK(t, home, "apps")
+	// The logs of the databases begin anew, so that they have not grown yet when the disk is full.
+	if err := os.Remove(filler); err != nil {
+		t.Fatal(err)
+	}
+	s.Stop(t)
+	s.Restart(t)
+	testkit.Eventually(t, "readiness tells that there is room", ready(http.StatusOK, "ok"))
+	// Killed with no space at all, more than once: the freed reserve is used up, too.
+	for range 3 {
+		fillDisk(t, disk)
+		s.Kill9(t)
+		fillDisk(t, disk)
+		s.launch(t)
+		s.awaitEndpoints(t)
+		testkit.Eventually(t, "a server answers on a full disk", func() bool {
+			return s.call(t, http.MethodGet, "/v3/info", "", nil).Status == http.StatusOK
+		})
+	}
+	s.getOut(t, disk, packages[0]["guid"].(string))
 
 	if err := os.Remove(filler); err != nil {
 		t.Fatal(err)
 	}
 	testkit.Eventually(t, "readiness tells that there is room", ready(http.StatusOK, "ok"))
 	cfOK(t, home, "push", "after", "-p", app, "-k", "64M")
+}
+
+// getOut does what an operator does to see what is wrong and to free space. There is no room on the disk
+// before each step: what the step before has freed is used up.
+func (s *site) getOut(t *testing.T, disk, packages string) {
+	t.Helper()
+	key := filepath.Join(t.TempDir(), "key")
+	p := run(t, nil, "backup", "keygen", "--output", key)
+	if code := p.wait(t); code != 0 {
+		t.Fatalf("keygen: %d %s", code, p.Stderr)
+	}
+	_, rest, _ := strings.Cut(p.Stdout.String(), "INGOT_BACKUP_RECIPIENTS=")
+	recipient, _, _ := strings.Cut(rest, "\n")
+	home := ""
+	cf := func(args ...string) func() { return func() { cfOK(t, home, args...) } }
+	for _, step := range []struct {
+		name string
+		do   func()
+	}{
+		{"log in", func() { home = cfAdmin(t, s.Server) }},
+		{"token of a client", func() { s.adminToken(t) }},
+		{"refresh a token", func() {
+			_, refresh := cfTokens(t, home)
+			s.refresh(t, refresh).want(t, http.StatusOK)
+		}},
+		{"target a space", cf("target", "-o", "demo", "-s", "dev")},
+		{"list apps", cf("apps")},
+		{"show an app", cf("app", "before")},
+		{"read logs", cf("logs", "before", "--recent")},
+		{"read events", cf("events", "before")},
+		{"log in to the console", func() { s.openConsole(t) }},
+		{"back up to another disk", func() {
+			p := run(t, nil, "backup", filepath.Join(t.TempDir(), "elsewhere"), "--data-dir", s.Dir, "--recipient", recipient)
+			if code := p.wait(t); code != 0 {
+				t.Errorf("backup: %d %s", code, p.Stderr)
+			}
+		}},
+		{"scale down", cf("scale", "running", "-i", "1")},
+		{"stop an app", cf("stop", "running")},
+		{"unbind a service instance", cf("unbind-service", "running", "given")},
+		{"delete a service instance", cf("delete-service", "given", "-f")},
+		{"delete a package", func() {
+			s.call(t, http.MethodDelete, "/v3/packages/"+packages, s.adminToken(t), nil).want(t, http.StatusAccepted)
+		}},
+		{"delete an app", cf("delete", "before", "-f", "-r")},
+		{"delete a space", cf("delete-space", "spare", "-f")},
+		{"log out", cf("logout")},
+	} {
+		fillDisk(t, disk)
+		t.Log("on a full disk: " + step.name)
+		step.do()
+	}
+}
+
+// openConsole logs in to the console as a browser does.
+func (s *site) openConsole(t *testing.T) {
+	t.Helper()
+	get := s.browser(t)
+	r, _ := get(http.MethodGet, s.API+"/console/", nil)
+	at := r.Request.URL
+	r, text := get(http.MethodPost, at.Scheme+"://"+at.Host+"/login.do", url.Values{
+		"username": {"admin"}, "password": {s.secret(t, "admin-password")}, "return_to": {at.Query().Get("return_to")},
+	})
+	if r.StatusCode != http.StatusOK || !strings.Contains(text, "<summary>admin</summary>") {
+		t.Errorf("after the login: %d at %s: %s", r.StatusCode, r.Request.URL, text)
+	}
+	if r, text := get(http.MethodGet, s.API+"/console/apps", nil); r.StatusCode != http.StatusOK || !strings.Contains(text, "before") {
+		t.Errorf("the apps: %d: %s", r.StatusCode, text)
+	}
 }

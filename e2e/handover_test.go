@@ -184,7 +184,7 @@ func (m *manager) start(t *testing.T, s *Server) {
 	defer log.Close()
 	// LISTEN_PID is known only in the process itself.
 	cmd := exec.Command("/bin/sh", append([]string{"-c", `LISTEN_PID=$$; export LISTEN_PID; exec "$0" "$@"`, program(t)}, s.args()...)...) //nolint:noctx // it is killed below
-	cmd.Env = append(os.Environ(), "HOME="+t.TempDir(), "NOTIFY_SOCKET="+filepath.Join(m.dir, "notify"),
+	cmd.Env = append(os.Environ(), "HOME="+t.TempDir(), "NOTIFY_SOCKET="+filepath.Join(m.dir, "notify"), "WATCHDOG_USEC=4000000", "WATCHDOG_PID=1",
 		"LISTEN_FDS="+strconv.Itoa(len(files)), "LISTEN_FDNAMES="+strings.Join(names, ":"))
 	cmd.ExtraFiles, cmd.Stdout, cmd.Stderr = files, log, log
 	s.process = &process{Cmd: cmd, Stdout: newOutput(), Stderr: newOutput(), done: make(chan struct{})}
@@ -257,6 +257,10 @@ func TestServiceManager(t *testing.T) {
 	if code := before.wait(t); code != 0 {
 		t.Errorf("the process before ended with code %d, want 0", code)
 	}
+	m.mu.Lock()
+	m.said = nil // of the process before
+	m.mu.Unlock()
+	m.await(t, "WATCHDOG=1")
 
 	// One that bypasses systemd is refused, and nothing happens.
 	stray := run(t, nil, append(s.args(), "--replace")...)

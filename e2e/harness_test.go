@@ -34,6 +34,13 @@ func TestMain(m *testing.M) {
 		fmt.Fprintln(os.Stderr, becomeBrowser(path))
 		os.Exit(1)
 	}
+	if os.Getenv(pluginVariable) != "" {
+		if err := becomePlugin(os.Stdout, os.Args); err != nil {
+			fmt.Fprintln(os.Stdout, err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
 	flag.Parse()
 	// cf mostly sleeps between two polls, so more tests than cores can run.
 	given := false

@@ -246,6 +246,7 @@ var sick = map[string][]figure{
 	"IngotDatabaseSlow":              {{`ingot_database_transaction_duration_seconds_bucket{database="platform",mode="write",le="1"}`, 0, 1}, {`ingot_database_transaction_duration_seconds_bucket{database="platform",mode="write",le="5"}`, 0, 100}, {`ingot_database_transaction_duration_seconds_bucket{database="platform",mode="write",le="+Inf"}`, 0, 100}},
 	"IngotDatabaseConnectionsScarce": {{`ingot_database_connection_wait_seconds_total{database="platform",pool="write"}`, 0, 1000}},
 	"IngotAppsHeldBack":              {{`ingot_apps_held_back`, 0, 1}},
+	"IngotFirewallChanged":           {{`ingot_firewall_restored_total`, 0, 1}},
 	"IngotInstancesNotRunning":       {{`ingot_app_instances{state="crashed"}`, 0, 3}},
 	"IngotTasksWait":                 {{`ingot_tasks{state="pending"}`, 0, 1}},
 	"IngotBuildsWait":                {{`ingot_staging_builds_waiting`, 0, 1}},

@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"ingot/internal/base/testkit"
 )
 
 // TestNetworking uses the commands for security groups, network policies and
@@ -27,6 +29,7 @@ func TestNetworking(t *testing.T) {
 		cfOK(t, home, "push", app, "-p", dir, "-m", "128M")
 	}
 	front := func(script string) string { return cfOK(t, home, "ssh", "front", "-c", script) }
+	contains(t, front("cat /etc/lsb-release"), "DISTRIB_ID=", "DISTRIB_RELEASE=")
 	groupsHold(t, home, front)
 	policiesHold(t, s, home, front)
 }
@@ -98,6 +101,23 @@ func groupsHold(t *testing.T, home string, front func(string) string) {
 	cfOK(t, home, "delete-security-group", "wide", "-f")
 }
 
+// tlsBetween connects two apps with TLS: an instance proves the name of its internal route.
+func tlsBetween(t *testing.T, home string, front func(string) string) {
+	t.Helper()
+	const fetch = `curl -sS --max-time 60 --cacert "$CF_SYSTEM_CERT_PATH/trusted-ca-1.crt" https://%s:61443/ 2>&1 || echo failed`
+	if out := front(fmt.Sprintf(fetch, "back.apps.internal")); strings.Contains(out, "hello from the back") {
+		t.Errorf("without a policy for the port: %s", out)
+	}
+	cfOK(t, home, "add-network-policy", "front", "back", "--protocol", "tcp", "--port", "61443")
+	for _, name := range []string{"back.apps.internal", "back.svc.internal"} {
+		testkit.Eventually(t, "the certificate has the name "+name, func() bool {
+			return strings.Contains(front(fmt.Sprintf(fetch, name)), "hello from the back")
+		})
+	}
+	contains(t, front(fmt.Sprintf(fetch, "0.back.apps.internal")), "failed") // not a name of a route
+	cfOK(t, home, "remove-network-policy", "front", "back", "--protocol", "tcp", "--port", "61443")
+}
+
 // policiesHold connects two apps by an internal route and a policy.
 func policiesHold(t *testing.T, s *site, home string, front func(string) string) {
 	t.Helper()
@@ -121,6 +141,7 @@ func policiesHold(t *testing.T, s *site, home string, front func(string) string)
 	contains(t, front(fetch), "hello from the back")
 	contains(t, columns(cfOK(t, home, "network-policies")), "front back tcp 8080 dev demo")
 	contains(t, columns(cfOK(t, home, "network-policies", "--source", "front")), "front back tcp 8080")
+	tlsBetween(t, home, front)
 	cfOK(t, home, "scale", "back", "-i", "2")
 	s.running(t, guid(t, home, "back"), 2)
 	contains(t, front("curl -sS --max-time 60 http://1.back.apps.internal:8080/"), "hello from the back")

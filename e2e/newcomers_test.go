@@ -97,6 +97,15 @@ func newcomerCrash(t *testing.T, c *tool) {
 	}
 	_, after, _ := strings.Cut(out, "FAILED")
 	contains(t, after, "the reason is here", "Last lines of the log:")
+
+	// One that ignores PORT fails on its first start, and not when the time for it is over.
+	out, code = c.run(t, pushProbe(t, "elsewhere", "-c", "exec ./probe elsewhere 0")...)
+	if code != 1 || strings.Contains(out, "never healthy after") || strings.Contains(out, "Not healthy yet: instance 0: Instance not healthy") {
+		t.Errorf("exit code %d\n%s", code, out)
+	}
+	before, after, _ := strings.Cut(out, "FAILED")
+	contains(t, before, "Not healthy yet: instance 0: port ", " instead; make it listen on the port in $PORT")
+	contains(t, after, "instead; make it listen on the port in $PORT; that has not changed for")
 }
 
 func newcomerClients(t *testing.T, s *site, c *tool) {

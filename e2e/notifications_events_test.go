@@ -29,7 +29,7 @@ func TestDevelopersAreTold(t *testing.T) {
 	pushFails(t, home, pushProbe(t, "restless", "-c", "./probe exit 3")...)
 	pushFails(t, home, "push", "mystery", "-p", probe(t))
 	contains(t, p.receive(t, "Staging mystery failed", "admin@localhost", "ann@example.org")[0].Text, "cf logs mystery --recent")
-	contains(t, p.receive(t, "restless crashed", "admin@localhost", "ann@example.org")[0].Text, "The app restless crashed", "Exited with status 3", "Org:   demo", "Space: dev", "lines of its log", "You receive this as a developer of space dev in org demo.", "Unsubscribe: http")
+	contains(t, p.receive(t, "restless crashed", "admin@localhost", "ann@example.org")[0].Text, "The app restless crashed", "Exited with status 3", "Org:   demo", "Space: dev", "lines of its log", "You are receiving this because you are a developer in the space dev of the org demo.", "Unsubscribe: http")
 	cfOK(t, home, pushProbe(t, "smooth")...)
 	cfOK(t, home, "restart", "smooth", "--strategy", "rolling")
 	contains(t, p.receive(t, "A deployment of smooth finished", "admin@localhost", "ann@example.org")[0].Text, "The deployment of the app smooth finished: DEPLOYED")

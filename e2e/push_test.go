@@ -27,6 +27,7 @@ func TestPush(t *testing.T) {
 			part{"routes", func(t *testing.T) { pushRoutes(t, s) }},
 			part{"logs", func(t *testing.T) { pushLogs(t, s) }},
 			part{"watch", func(t *testing.T) { pushWatch(t, s) }},
+			part{"plugins", func(t *testing.T) { pluginInterface(t, s) }},
 		)
 	})
 }
@@ -137,7 +138,7 @@ func lifeEnvironment(t *testing.T, s *site, app string) {
 	t.Helper()
 	env := s.environment(t, "life")
 	for name, want := range map[string]string{
-		"MEMORY_LIMIT": "64m", "VCAP_APP_HOST": "0.0.0.0", "VCAP_SERVICES": "{}", "LANG": "en_US.UTF-8", "USER": "vcap",
+		"MEMORY_LIMIT": "64m", "VCAP_APP_HOST": "0.0.0.0", "VCAP_SERVICES": "{}", "LANG": "C.UTF-8", "USER": "vcap",
 		"VCAP_APP_PORT": env["PORT"], "INSTANCE_GUID": env["CF_INSTANCE_GUID"], "INSTANCE_INDEX": env["CF_INSTANCE_INDEX"],
 		"CF_INSTANCE_ADDR": env["CF_INSTANCE_IP"] + ":" + env["CF_INSTANCE_PORT"],
 	} {

@@ -321,7 +321,7 @@ func sampleSender(t *testing.T, s *site) {
 	form := url.Values{"to": {"user:" + user}, "subject": {"By the page"}, "text": {"One & two"}}
 	s.call(t, http.MethodPost, s.API+"/send", "", form, host).want(t, http.StatusUnauthorized)
 	contains(t, string(s.call(t, http.MethodPost, s.API+"/send", "", form, host, basic("sender", "open")).want(t, http.StatusOK).Body),
-		"Registered the kind sample-news", "Created the template", "Associated the template", "Sent to user:"+user+": 1 notifications")
+		"Registered the kind sample-news", "Created the template", "Associated the template", "Sent to user:"+user+": 1 notification")
 
 	cfOK(t, home, "create-service-key", "mail", "for-me", "--wait")
 	key := s.serviceKey(t, home, "mail", "for-me")
@@ -343,7 +343,7 @@ func sampleSender(t *testing.T, s *site) {
 	if err != nil {
 		t.Fatalf("sending: %v\n%s", err, out)
 	}
-	contains(t, out, "Sent to user:"+user+": 1 notifications")
+	contains(t, out, "Sent to user:"+user+": 1 notification")
 	for _, subject := range []string{"[sample] By the page", "[sample] By the program"} {
 		testkit.Eventually(t, "mail "+subject+" is caught", func() bool {
 			text := string(s.call(t, http.MethodGet, s.Admin+"/mailbox/messages", "", nil).want(t, http.StatusOK).Body)

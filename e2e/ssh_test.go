@@ -101,6 +101,9 @@ func (d *sshFixture) commands(t *testing.T) {
 			t.Errorf("HOME is %q in ssh, and %q in the app", got["HOME"], env["HOME"])
 		}
 	}
+	if charmap := d.ssh(t, 0, "locale charmap"); charmap != "UTF-8\n" {
+		t.Errorf("the characters of the locale are %q, want UTF-8", charmap)
+	}
 	var where struct{ UID int }
 	d.get(t, "couple", "/where").want(t, http.StatusOK).into(t, &where)
 	if uid := d.ssh(t, 0, "id -u"); uid != fmt.Sprintf("%d\n", where.UID) {

@@ -20,11 +20,11 @@ import (
 	"testing"
 	"time"
 
-	"ingot/internal/base/acme"
 	"ingot/internal/base/db"
 	"ingot/internal/base/db/dbtest"
 	"ingot/internal/base/testkit"
 	"ingot/internal/platform/platformdb"
+	"ingot/internal/server/acme"
 )
 
 func newTransport(pool *x509.CertPool) *http.Transport {

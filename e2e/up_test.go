@@ -86,7 +86,7 @@ func TestUpFilesArePrivate(t *testing.T) {
 			switch {
 			case path == s.Dir && os.Geteuid() == 0, d.Name() == "processes": // apps must reach their homes
 				want = 0o711
-			case path == filepath.Join(s.Dir, "services"), path == filepath.Join(s.Dir, "services", "redis"): // databases must reach theirs
+			case path == filepath.Join(s.Dir, "services"), path == filepath.Join(s.Dir, "services", "redis"), path == filepath.Join(s.Dir, "services", "own"): // databases must reach theirs
 				want = 0o711
 			case d.Name() == "cache", d.Name() == "programs", d.Name() == "ingot-sftp": // shared by apps
 				want = 0o755

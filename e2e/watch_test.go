@@ -52,7 +52,7 @@ func pushWatch(t *testing.T, s *site) {
 
 	write("run.sh", "echo this one fails; exit 7\n")
 	contains(t, p.Stdout.await(t, "1 file changed (run.sh): failed after "), "The version of ", " keeps running.")
-	contains(t, p.Stderr.await(t, "next change is tried again"), "The new version of watched does not start.", "this one fails")
+	contains(t, p.Stderr.await(t, "next change is tried automatically"), "The new version of watched does not start.", "this one fails")
 	version("2")
 
 	if err := os.Remove(filepath.Join(dir, "unused")); err != nil {

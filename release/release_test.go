@@ -275,7 +275,7 @@ func TestDeb(t *testing.T) {
 	}
 	// Every unit, so that a new one is installed without a change here.
 	var units []string
-	for _, kind := range []string{"service", "socket", "timer"} {
+	for _, kind := range []string{"service", "socket", "timer", "slice"} {
 		found, err := filepath.Glob("../packaging/*." + kind)
 		if err != nil {
 			t.Fatal(err)
@@ -346,7 +346,7 @@ func TestUnit(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"KillMode=process", "Delegate=yes", "OOMPolicy=continue", "NoNewPrivileges=yes", "ProtectSystem=strict", "ProtectHome=yes", "DevicePolicy=closed"} {
+	for _, want := range []string{"KillMode=process", "Delegate=yes", "WatchdogSec=2min", "Wants=network-online.target ingot.slice", "OOMPolicy=continue", "NoNewPrivileges=yes", "ProtectSystem=strict", "ProtectHome=yes", "DevicePolicy=closed"} {
 		if !strings.Contains(string(text), "\n"+want+"\n") {
 			t.Errorf("ingot.service has no %s", want)
 		}

@@ -45,12 +45,13 @@ func stackPackages() []string {
 }
 
 // hooks change the root file system after the packages are installed: the user, a
-// locale, one place for temporary files (the root is read-only in a Pod), and no
+// locale, the release for buildpacks, one place for temporary files (the root is read-only in a Pod), and no
 // traces of the installation, some of which differ each time.
 var hooks = []string{
 	`chroot "$1" groupadd --gid ` + userID + ` ` + userName,
 	`chroot "$1" useradd --uid ` + userID + ` --gid ` + userID + ` --create-home --home-dir ` + home + ` --shell /bin/bash ` + userName,
 	`echo "en_US.UTF-8 UTF-8" >"$1/etc/locale.gen" && chroot "$1" locale-gen >/dev/null`,
+	`(. "$1/etc/os-release" && printf 'DISTRIB_ID=%s\nDISTRIB_RELEASE=%s\nDISTRIB_CODENAME=%s\nDISTRIB_DESCRIPTION="%s"\n' "${NAME%% *}" "$VERSION_ID" "$VERSION_CODENAME" "$PRETTY_NAME" >"$1/etc/lsb-release")`,
 	`rm -rf "$1/var/tmp" && ln -s /tmp "$1/var/tmp"`,
 	`rm -rf "$1"/var/cache/* "$1"/var/lib/apt/lists/* "$1"/var/log/* "$1"/run/* "$1"/tmp/*`,
 	`rm -f "$1"/var/lib/dpkg/*-old "$1"/etc/*- "$1"/etc/hostname "$1"/etc/resolv.conf && : >"$1/etc/machine-id"`,

@@ -84,7 +84,7 @@ func assemble(layers []v1.Layer, arch string, entrypoint []string, when time.Tim
 	config.OS, config.Architecture, config.Created = "linux", arch, v1.Time{Time: when}
 	config.Config = v1.Config{
 		User: userID + ":" + userID, WorkingDir: home, Entrypoint: entrypoint,
-		Env: []string{"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME=" + home, "LANG=en_US.UTF-8"},
+		Env: []string{"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME=" + home, "LANG=C.UTF-8"},
 	}
 	for i := range config.History {
 		config.History[i].Created = v1.Time{Time: when}

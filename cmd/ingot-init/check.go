@@ -34,10 +34,17 @@ func needsCheck(c initproto.Check) bool {
 func watchHealth(ctx context.Context, c initproto.Check, of subject, post func(event)) {
 	c = c.WithDefaults()
 	deadline := time.Now().Add(c.Startup)
+	var wrong elsewhere
 	for pause := firstPause; ; pause = min(pause*3/2, longestPause) {
 		err := probe(ctx, c)
 		if err == nil {
 			break
+		}
+		if reason, certain := wrong.look(time.Now(), of, err, c.Ports); certain {
+			post(event{kind: evUnhealthy, reason: fmt.Sprintf("%s not healthy: %s", of, reason), final: true})
+			return
+		} else if reason != "" {
+			post(event{kind: evWaiting, reason: reason})
 		}
 		left := time.Until(deadline)
 		if left <= 0 {

@@ -83,11 +83,12 @@ const (
 	evResume                  // the pause before member starts again is over
 	evPreStopped              // the command before member is stopped has ended
 	evMemberOverdue           // the grace period of member is over
+	evWaiting                 // member is not healthy yet; reason says why
 )
 
 var eventNames = [...]string{
 	"begin", "started", "exited", "healthy", "unhealthy", "ready", "not ready", "stop", "timeout", "grace over", "swept",
-	"resume", "pre-stopped", "member overdue",
+	"resume", "pre-stopped", "member overdue", "waiting",
 }
 
 func (k eventKind) String() string { return eventNames[k] }
@@ -97,7 +98,8 @@ type event struct {
 	member int
 	exits  []exit
 	reason string
-	life   int // of evMemberOverdue: the life of the member that it is about
+	final  bool // of evUnhealthy: another start would fail in the same way
+	life   int  // of evMemberOverdue: the life of the member that it is about
 }
 
 // exit describes how a member exited. Exits that are noticed together are in one
@@ -229,7 +231,11 @@ func (m machine) step(e event) (machine, []action) {
 		do = m.memberHealthy(e.member)
 	case evUnhealthy:
 		if live {
-			do = m.memberUnhealthy(e.member, e.reason)
+			do = m.memberUnhealthy(e.member, e.reason, e.final)
+		}
+	case evWaiting:
+		if b := m.members[e.member]; live && b.phase == alive && !b.healthy {
+			do = append(do, action{kind: doTell, member: e.member, body: initproto.EventBody{Event: initproto.EventWaiting, Reason: e.reason}})
 		}
 	case evReady:
 		m.members[e.member].ready = m.members[e.member].ready || m.mayBeReady(e.member)

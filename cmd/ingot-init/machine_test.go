@@ -114,6 +114,8 @@ func TestTransitions(t *testing.T) {
 		{"healthy again", web(checked), fit, ev(evHealthy), running, ""},
 		{"never healthy", web(checked), up, because(evUnhealthy, "why"), stopping, "tell unhealthy (why), uncheck, term 0, term 1, grace"},
 		{"no more healthy", web(checked), fit, because(evUnhealthy, "why"), stopping, "tell unhealthy (why), uncheck, term 0, term 1, grace"},
+		{"not healthy yet", web(checked), up, because(evWaiting, "why"), starting, "tell waiting (why)"},
+		{"no longer waiting", web(checked), fit, because(evWaiting, "why"), running, ""},
 		{"unhealthy when stopping", web(checked), crashed, because(evUnhealthy, "why"), stopping, ""},
 
 		{"ready", web(checked), fit, ev(evReady), running, "tell ready"},
@@ -246,7 +248,7 @@ func TestNames(t *testing.T) {
 	for s := unborn; s <= ended; s++ {
 		name("state", s.String())
 	}
-	for k := evBegin; k <= evMemberOverdue; k++ {
+	for k := evBegin; k <= evWaiting; k++ {
 		name("event", k.String())
 	}
 	for k := doStart; k <= doMemberGrace; k++ {

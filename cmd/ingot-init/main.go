@@ -4,6 +4,7 @@
 //
 //	ingot-init [--records DIR|-] CONTROL_DIR
 //	ingot-init --agent [--home DIR]
+//	ingot-init --hold NAME
 //
 // It reads CONTROL_DIR/spec.json and writes CONTROL_DIR/state.json and the
 // records, by default to the directory CONTROL_DIR/records; "-" is standard
@@ -14,6 +15,9 @@
 // With --agent it serves the servers of an installation over the network instead, on another
 // machine: everything of the instance arrives with its launch, and records and state are
 // asked for; see package agentserver. Its environment is that of package agentproto.
+//
+// With --hold it keeps the files open that it inherits until it is killed: the container engine
+// leaves the firewall of instances to it while no server runs.
 //
 // It may be the first process of a container, or a plain child process. As a
 // child it adopts the orphans of its members, so that none outlives it. Set
@@ -28,6 +32,7 @@
 //	check       runs health and readiness checks
 //	process     starts, signals and reaps processes
 //	groups      starts members in control groups of their own
+//	tls         terminates TLS for the app
 //	agent       runs an instance for package agentserver
 package main
 
@@ -38,6 +43,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"runtime/debug"
+	"time"
 
 	"ingot/internal/platform/initproto"
 )
@@ -64,6 +70,11 @@ func main() {
 func run(args []string) int {
 	if len(args) == 1 && args[0] == enterArg {
 		return runEnter()
+	}
+	if len(args) == 2 && args[0] == initproto.HoldArg {
+		for {
+			time.Sleep(time.Hour)
+		}
 	}
 	flags := flag.NewFlagSet("ingot-init", flag.ContinueOnError)
 	records := flags.String("records", "", "the `directory` for records; - is standard output")

@@ -117,14 +117,14 @@ func (m *machine) memberHealthy(i int) []action {
 }
 
 // memberUnhealthy ends the instance, or stops the member alone if others go on without it.
-func (m *machine) memberUnhealthy(i int, reason string) []action {
+func (m *machine) memberUnhealthy(i int, reason string, final bool) []action {
 	b, p := &m.members[i], m.policy(i)
 	if i == 0 || p.restart == initproto.RestartDefault && !p.optional {
 		m.cause = reason
 		if i > 0 {
 			m.cause = m.plan.sources[i] + ": " + reason
 		}
-		do := []action{tell(initproto.EventBody{Event: initproto.EventUnhealthy, Reason: m.cause})}
+		do := []action{tell(initproto.EventBody{Event: initproto.EventUnhealthy, Reason: m.cause, Final: final})}
 		return append(do, m.stop()...)
 	}
 	if b.phase != alive || b.failing != "" {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"cmp"
 	"errors"
 	"fmt"
@@ -8,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"ingot/internal/platform/initproto"
 )
@@ -16,6 +18,10 @@ import (
 type socket struct {
 	address net.IP
 	port    int
+}
+
+func compareSockets(a, b socket) int {
+	return cmp.Or(cmp.Compare(a.port, b.port), bytes.Compare(a.address, b.address))
 }
 
 // closedPort means that a port of the instance refuses connections.
@@ -31,8 +37,13 @@ func (e *closedPort) Error() string {
 // subject is the member that a check is about.
 type subject struct {
 	sidecar bool
-	// listening returns the sockets on which it listens; nil if that is not known.
-	listening func() []socket
+	// listening returns the sockets on which it listens, and whether these are its own: they
+	// may be those of the whole instance. It is nil if that cannot be known.
+	listening func() (all []socket, own bool)
+	// used returns the processor time of its processes.
+	used func() time.Duration
+	// patient means that the user has set how long it may take to become healthy.
+	patient bool
 	// others says which ports other members declare, if any.
 	others string
 }
@@ -48,8 +59,17 @@ func (s subject) String() string {
 // explained adds to the failure of a check where the member listens instead, if it
 // does: most often the app ignores PORT.
 func (s subject) explained(err error, wanted []int) string {
+	if s.listening == nil {
+		return err.Error()
+	}
+	all, _ := s.listening()
+	return s.explainedBy(err, wanted, all)
+}
+
+// explainedBy is explained for a member that listens on the given sockets.
+func (s subject) explainedBy(err error, wanted []int, all []socket) string {
 	var closed *closedPort
-	if !errors.As(err, &closed) || s.listening == nil {
+	if !errors.As(err, &closed) {
 		return err.Error()
 	}
 	who, fix := "app", "make it listen on the port in $PORT"
@@ -57,8 +77,7 @@ func (s subject) explained(err error, wanted []int) string {
 		who, fix = "sidecar", "make it listen on the port that it declares in `ports`"
 	}
 	var ports, addresses []string
-	all := s.listening()
-	slices.SortFunc(all, func(a, b socket) int { return cmp.Compare(a.port, b.port) })
+	slices.SortFunc(all, compareSockets)
 	for _, at := range all {
 		switch {
 		case at.port == closed.port:

@@ -1,26 +1,28 @@
 package main
 
 import (
+	"bytes"
 	"encoding/binary"
 	"encoding/hex"
 	"net"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // listening returns the sockets on which a member and its descendants listen.
 // Without permission to read their files, it returns all listening sockets of the
-// instance's own network, or nothing if the network is shared.
-func (h *host) listening(pid int) []socket {
+// instance's own network, or nothing if the network is shared; own says which.
+func (h *host) listening(pid int) (all []socket, own bool) {
 	inodes, seen := map[string]bool{}, false
 	for _, one := range append(descendants(pid), pid) {
 		seen = socketsOf("/proc/"+strconv.Itoa(one)+"/fd", inodes) || seen
 	}
 	if !seen && !h.first {
-		return nil
+		return nil, false
 	}
-	var all []socket
 	for _, file := range []string{"/proc/self/net/tcp", "/proc/self/net/tcp6"} {
 		table, err := os.ReadFile(file)
 		if err != nil {
@@ -28,7 +30,31 @@ func (h *host) listening(pid int) []socket {
 		}
 		all = append(all, parseListening(string(table), func(inode string) bool { return !seen || inodes[inode] })...)
 	}
-	return all
+	if tls := h.spec.TLS; tls != nil { // ingot-init's own
+		all = slices.DeleteFunc(all, func(s socket) bool { return s.port == tls.Port })
+	}
+	return all, seen || len(h.spec.Members) == 1
+}
+
+// cpuTime returns the processor time that a process and its descendants have used.
+func cpuTime(pid int) time.Duration {
+	const tick = 10 * time.Millisecond // of all Linux systems
+	var ticks int64
+	for _, one := range append(descendants(pid), pid) {
+		stat, err := os.ReadFile("/proc/" + strconv.Itoa(one) + "/stat")
+		if err != nil {
+			continue // ended meanwhile
+		}
+		// After the name, which may have spaces: the state, …, and from the 14th column of all
+		// the time in user and in kernel mode.
+		_, rest, _ := strings.Cut(string(stat[bytes.LastIndexByte(stat, ')')+1:]), " ")
+		fields := strings.Fields(rest)
+		for i := 11; i <= 12 && i < len(fields); i++ {
+			n, _ := strconv.ParseInt(fields[i], 10, 64)
+			ticks += n
+		}
+	}
+	return time.Duration(ticks) * tick
 }
 
 // socketsOf adds the inodes of the sockets in a folder of file descriptors, and

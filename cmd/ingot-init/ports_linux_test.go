@@ -43,7 +43,7 @@ func TestListening(t *testing.T) {
 	t.Parallel()
 	port := listener(t, loopback, "")
 	h := &host{}
-	if all := h.listening(os.Getpid()); !slices.ContainsFunc(all, func(s socket) bool { return s.port == port && s.address.IsLoopback() }) {
+	if all, own := h.listening(os.Getpid()); !own || !slices.ContainsFunc(all, func(s socket) bool { return s.port == port && s.address.IsLoopback() }) {
 		t.Errorf("port %d is not among %v", port, all)
 	}
 }
@@ -63,11 +63,11 @@ func TestExplained(t *testing.T) {
 		{closed, []socket{{net.IPv6loopback, 8080}}, "port 8080 is not listening: connection refused: the app listens there at ::1 only; make it listen at 0.0.0.0"},
 		{errors.New("HTTP status 500"), []socket{{net.IPv4zero, 3000}}, "HTTP status 500"},
 	} {
-		if got := (subject{listening: func() []socket { return tc.sockets }}).explained(tc.err, []int{8080, 9000}); got != tc.want {
+		if got := (subject{listening: func() ([]socket, bool) { return tc.sockets, true }}).explained(tc.err, []int{8080, 9000}); got != tc.want {
 			t.Errorf("%s\nwant %s", got, tc.want)
 		}
 	}
-	elsewhere := func() []socket { return []socket{{net.IPv4zero, 3000}} }
+	elsewhere := func() ([]socket, bool) { return []socket{{net.IPv4zero, 3000}}, true }
 	side := subject{sidecar: true, listening: elsewhere}
 	if got, want := side.explained(&closedPort{9090, "connection refused"}, []int{9090}), "port 9090 is not listening: connection refused: the sidecar listens on port 3000 instead; make it listen on the port that it declares in `ports`"; got != want {
 		t.Errorf("%s\nwant %s", got, want)
@@ -79,5 +79,15 @@ func TestExplained(t *testing.T) {
 	}
 	if got := app.explained(closed, []int{8080, 9090}); !strings.HasSuffix(got, "make it listen on the port in $PORT") {
 		t.Errorf("the main process's own port: %s", got)
+	}
+}
+
+// TestCPUTime uses processor time and sees it.
+func TestCPUTime(t *testing.T) {
+	t.Parallel()
+	for begin, n := cpuTime(os.Getpid()), 0; cpuTime(os.Getpid()) <= begin; n++ {
+	}
+	if got := cpuTime(1 << 30); got != 0 {
+		t.Errorf("a process that does not exist has used %s", got)
 	}
 }

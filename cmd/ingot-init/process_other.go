@@ -66,4 +66,6 @@ func (h *host) killAll(members []int) {
 
 func (h *host) outOfMemory() bool { return false }
 
-func (h *host) listening(int) []socket { return nil }
+func (h *host) listening(int) ([]socket, bool) { return nil, false }
+
+func cpuTime(int) time.Duration { return 0 }

@@ -66,10 +66,14 @@ func (s *supervisor) newLife(i int) {
 // check starts the health check of a member.
 func (s *supervisor) check(i int) {
 	pid, c := s.pids[i], s.spec.Health
-	of := subject{listening: func() []socket { return s.host.listening(pid) }, others: declared(s.spec)}
+	of := subject{
+		listening: func() ([]socket, bool) { return s.host.listening(pid) }, used: func() time.Duration { return cpuTime(pid) },
+		others: declared(s.spec),
+	}
 	if i > 0 {
 		c, of.sidecar, of.others = *s.spec.Members[i].Health, true, ""
 	}
+	of.patient = c.Startup > 0
 	go watchHealth(s.lives[i], c, of, s.postOf(s.lives[i], i))
 }
 

@@ -91,6 +91,9 @@ func (s *supervisor) run() int {
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
 
 	s.recorder.record(note{state: s.state()})
+	if err := terminateTLS(s.spec); err != nil {
+		s.recorder.record(note{state: s.state(), kind: initproto.Stderr, line: "other apps cannot connect with TLS: " + err.Error()})
+	}
 	if s.spec.OneOff && s.spec.Timeout > 0 {
 		s.timeout = s.later(s.spec.Timeout, event{kind: evTimeout})
 	}

@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/term"
 
+	"ingot/internal/base/plural"
 	"ingot/internal/system"
 )
 
@@ -27,16 +28,17 @@ type backupOptions struct {
 	target       []string // what is not a flag
 	logOptions
 
-	Keygen backupKeygenOptions `command:"keygen" description:"Create a key for backups" long-description:"Creates a private key in a file and prints the public key that belongs to it. The server gets the public key only (--recipient): it can write backups but not read them. Keep the file away from the server and from the backups, in two places: without it no backup can be restored. The file has the format of age-keygen."`
-	List   backupListOptions   `command:"list" description:"List the backups of a directory or bucket"`
-	Verify backupVerifyOptions `command:"verify" description:"Check a backup completely" long-description:"Reads a whole backup, compares all checksums, opens the databases and checks them, and that every package, droplet and buildpack that they refer to is there. It needs the private key, and as much room in TMPDIR as the databases take."`
-	Prune  backupPruneOptions  `command:"prune" description:"Remove old backups" long-description:"Removes all backups of a directory or bucket but the newest, and what only they needed."`
-	Status backupStatusOptions `command:"status" description:"Show the last backup of a server"`
+	Keygen  backupKeygenOptions     `command:"keygen" description:"Create a key for backups" long-description:"Creates a private key in a file and prints what belongs to it and is for the server: the public key (--recipient), with which it can write backups but not read them, and the signing key (INGOT_BACKUP_SIGNING_KEY), which proves that it wrote them. Keep the file away from the server and from the backups, in two places: without it no backup can be restored. The file has the format of age-keygen."`
+	Signing backupSigningKeyOptions `command:"signing-key" description:"Show the signing key that belongs to a private key" long-description:"Prints the signing key that belongs to a private key, for the server, and its public part, for others who restore its backups (--signer). Run it where the private key is."`
+	List    backupListOptions       `command:"list" description:"List the backups of a directory or bucket"`
+	Verify  backupVerifyOptions     `command:"verify" description:"Check a backup completely" long-description:"Reads a whole backup, compares all checksums, opens the databases and checks them, and that every package, droplet and buildpack that they refer to is there. It needs the private key, and as much room in TMPDIR as the databases take."`
+	Prune   backupPruneOptions      `command:"prune" description:"Remove old backups" long-description:"Removes all backups of a directory or bucket but the newest, and what only they needed."`
+	Status  backupStatusOptions     `command:"status" description:"Show the last backup of a server"`
 }
 
 type backupTargetOptions struct {
 	Args struct {
-		Target string `positional-arg-name:"TARGET" description:"File, directory or s3://BUCKET/PREFIX?PARAMETERS"`
+		Target string `positional-arg-name:"TARGET" description:"Directory, file or s3://BUCKET/PREFIX?PARAMETERS"`
 	} `positional-args:"yes" required:"yes"`
 	logOptions
 }
@@ -46,11 +48,18 @@ type backupKeygenOptions struct {
 	Passphrase bool   `long:"passphrase" description:"Encrypt the file with a passphrase: asked for, or from INGOT_BACKUP_PASSPHRASE"`
 }
 
+type backupSigningKeyOptions struct {
+	Key string `long:"key" env:"INGOT_BACKUP_KEY" needed:"yes" value-name:"FILE" description:"File with the private key; if it is encrypted, its passphrase is asked for, or from INGOT_BACKUP_PASSPHRASE"`
+}
+
 type backupListOptions struct{ backupTargetOptions }
 
 type backupKeyOptions struct {
 	Key string `long:"key" env:"INGOT_BACKUP_KEY" needed:"yes" value-name:"FILE" description:"File with the private key; if it is encrypted, its passphrase is asked for, or from INGOT_BACKUP_PASSPHRASE"`
 	ID  string `long:"id" value-name:"ID" description:"Backup of a directory or bucket (default: the newest)"`
+
+	Signers        string `long:"signer" env:"INGOT_BACKUP_SIGNERS" value-name:"KEYS" description:"Public parts of signing keys, ingot-signer-…, separated by commas, whose backups are accepted beside those of the signing key that belongs to the private key"`
+	AcceptUnsigned bool   `long:"accept-unsigned" description:"Accept a backup that is not signed, of a server without a signing key: anyone who knows the public key and can write there may have made it"`
 }
 
 type backupVerifyOptions struct {
@@ -89,7 +98,7 @@ func (p *process) backup(o backupOptions) error {
 	case err != nil:
 		return &usageError{err.Error(), "backup"}
 	case len(o.target) == 0:
-		return &usageError{"the target is missing: a file, a directory or s3://BUCKET/PREFIX, or the variable INGOT_BACKUP_TARGET", "backup"}
+		return &usageError{"the target is missing: a directory, a file or s3://BUCKET/PREFIX, or the variable INGOT_BACKUP_TARGET", "backup"}
 	case len(o.target) > 1:
 		return &usageError{fmt.Sprintf("unexpected argument %q", o.target[1]), "backup"}
 	case o.Recipients == "":
@@ -102,7 +111,7 @@ func (p *process) backup(o backupOptions) error {
 	began := time.Now()
 	state, err := system.Backup(ctx, system.BackupConfig{
 		DataDir: o.DataDir, DatabaseURL: o.DatabaseURL, BlobURL: o.BlobURL, PostgresURL: o.PostgresURL, MySQLURL: o.MySQLURL,
-		EncryptionKey: p.getenv("INGOT_ENCRYPTION_KEY"), Target: o.target[0], Recipients: o.Recipients, Keep: o.Keep, SkipServices: o.SkipServices,
+		EncryptionKey: p.getenv("INGOT_ENCRYPTION_KEY"), Target: o.target[0], Recipients: o.Recipients, SigningKey: p.getenv("INGOT_BACKUP_SIGNING_KEY"), Keep: o.Keep, SkipServices: o.SkipServices,
 		Log: log, Tell: p.tellLine,
 	})
 	if ctx.Err() != nil && err != nil && state.Unsaved == 0 {
@@ -113,15 +122,18 @@ func (p *process) backup(o backupOptions) error {
 	}
 	fmt.Fprintf(p.out, "Backup %s written to %s in %v\n%s\n", state.ID, state.Target, time.Since(began).Round(10*time.Millisecond), contents(state))
 	if state.Missing > 0 {
-		fmt.Fprintf(p.out, "%d packages, droplets or buildpacks are missing or damaged on the server; the log names them.\n", state.Missing)
+		fmt.Fprintf(p.out, "Packages, droplets or buildpacks that are missing or damaged on the server: %d; the log names them.\n", state.Missing)
 	}
 	return err
 }
 
 func contents(s system.BackupState) string {
-	text := fmt.Sprintf("Contains the databases, keys, %d packages, droplets and buildpacks (%s) and the data of %d service instances; wrote %s", s.Blobs, megabytes(s.BlobSize), s.Services, megabytes(s.Added))
+	text := fmt.Sprintf("Contains the databases, keys, %s of packages, droplets and buildpacks (%s) and the data of %s; wrote %s", plural.Count(s.Blobs, "file"), megabytes(s.BlobSize), plural.Count(s.Services, "service instance"), megabytes(s.Added))
+	if s.Unsigned {
+		text += "\nNot signed: a restore needs --accept-unsigned. Set INGOT_BACKUP_SIGNING_KEY, which 'ingot backup signing-key --key FILE' shows where the private key is"
+	}
 	if s.Unsaved > 0 {
-		text += fmt.Sprintf("\nDoes not contain the data of %d service instances, which could not be saved", s.Unsaved)
+		text += "\nDoes not contain the data of " + plural.Count(s.Unsaved, "service instance") + ", which could not be saved"
 	}
 	return text
 }
@@ -139,7 +151,7 @@ func (p *process) backupKeygen(o backupKeygenOptions) error {
 			return err
 		}
 	}
-	recipient, err := system.NewBackupKey(o.Output, passphrase)
+	recipient, signingKey, err := system.NewBackupKey(o.Output, passphrase)
 	if errors.Is(err, os.ErrExist) {
 		return fmt.Errorf("%s already exists: backups may need the key in it, name another file", o.Output)
 	}
@@ -147,7 +159,20 @@ func (p *process) backupKeygen(o backupKeygenOptions) error {
 		return err
 	}
 	fmt.Fprintf(p.out, "The private key is in %s. Keep it in two places, but not on the server and not beside the backups:\n"+
-		"without it no backup can be restored, and with it anyone can read them.\nThe public key is for the server:\n\nINGOT_BACKUP_RECIPIENTS=%s\n", o.Output, recipient)
+		"without it no backup can be restored, and with it anyone can read them.\n"+
+		"The public key and the signing key are for the server. The signing key is a secret:\nwith it anyone can make backups that look like those of the server.\n\n"+
+		"INGOT_BACKUP_RECIPIENTS=%s\nINGOT_BACKUP_SIGNING_KEY=%s\n", o.Output, recipient, signingKey)
+	return nil
+}
+
+// backupSigningKey shows the signing key of a private key.
+func (p *process) backupSigningKey(o backupSigningKeyOptions) error {
+	private, public, err := p.backupKey(backupKeyOptions{Key: o.Key}).SigningKeys()
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(p.out, "The signing key is a secret, for the server: with it anyone can make backups that look like those of the server.\n\n"+
+		"INGOT_BACKUP_SIGNING_KEY=%s\n\nIts public part, for others who restore these backups:\n\nINGOT_BACKUP_SIGNERS=%s\n", strings.Join(private, ","), strings.Join(public, ","))
 	return nil
 }
 
@@ -204,7 +229,7 @@ func (p *process) listBackups(o backupListOptions) error {
 	}
 	for _, i := range all {
 		if i.Unsaved > 0 {
-			fmt.Fprintf(p.out, "%s lacks the data of %d service instances, which could not be saved\n", i.ID, i.Unsaved)
+			fmt.Fprintf(p.out, "%s lacks the data of %s, which could not be saved\n", i.ID, plural.Count(i.Unsaved, "service instance"))
 		}
 	}
 	return nil
@@ -226,8 +251,13 @@ func (p *process) verifyBackup(o backupVerifyOptions) error {
 	for _, b := range m.Blobs {
 		size += b.Size
 	}
-	fmt.Fprintf(p.out, "Backup %s of %s, made by ingot %s, is complete: %d files, %d packages, droplets and buildpacks (%s)\n",
-		m.ID, m.Created.Local().Format("2006-01-02 15:04:05"), m.Ingot, len(m.Files), len(m.Blobs), megabytes(size))
+	fmt.Fprintf(p.out, "Backup %s of %s, made by ingot %s, is complete: %s, and %s of packages, droplets and buildpacks (%s)\n",
+		m.ID, m.Created.Local().Format("2006-01-02 15:04:05"), m.Ingot, plural.Count(len(m.Files), "file"), plural.Count(len(m.Blobs), "file"), megabytes(size))
+	if m.Signer != "" {
+		fmt.Fprintf(p.out, "Signed by %s\n", m.Signer)
+	} else {
+		fmt.Fprintln(p.out, "Not signed: anyone who knows the public key and can write there may have made it")
+	}
 	if m.Position != "" {
 		fmt.Fprintf(p.out, "Position of PostgreSQL: %s\n", m.Position)
 	}
@@ -235,13 +265,15 @@ func (p *process) verifyBackup(o backupVerifyOptions) error {
 		fmt.Fprintf(p.out, "Missing on the server already: %s\n", strings.Join(m.Missing, ", "))
 	}
 	if n := system.UnsavedServices(m); n > 0 {
-		fmt.Fprintf(p.out, "The data of %d service instances could not be saved and is not in it\n", n)
+		fmt.Fprintf(p.out, "The data of %s could not be saved and is not in it\n", plural.Count(n, "service instance"))
 	}
 	return nil
 }
 
 func (p *process) backupKey(o backupKeyOptions) system.BackupKey {
-	return system.BackupKey{File: o.Key, Passphrase: func() (string, error) { return p.passphrase(false) }}
+	return system.BackupKey{
+		File: o.Key, Passphrase: func() (string, error) { return p.passphrase(false) }, Signers: o.Signers, AcceptUnsigned: o.AcceptUnsigned,
+	}
 }
 
 // pruneBackups removes old backups.

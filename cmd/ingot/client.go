@@ -57,7 +57,11 @@ func (p *process) forClient() bool {
 	case first == "--help" || first == "-h" || first == "--version" || first == "-v":
 		return true
 	case isOther(first):
-		// A name can belong to both: the client then handles its subcommands.
+		// A name can belong to both: the client then handles its subcommands, and lists
+		// them when nothing says what else is meant.
+		if cli.IsCommand(first) && len(p.args) == 1 {
+			return p.getenv("INGOT_AUTH_URL") == ""
+		}
 		return cli.IsCommand(first) && len(p.args) > 1 && !strings.HasPrefix(p.args[1], "-")
 	default:
 		return !strings.HasPrefix(first, "-")

@@ -244,6 +244,6 @@ func get(ctx context.Context, address, host string) (status int, body string, er
 		return 0, "", err
 	}
 	defer res.Body.Close()
-	content, err := io.ReadAll(io.LimitReader(res.Body, 1<<20))
+	content, err := io.ReadAll(io.LimitReader(res.Body, 1<<20)) // a part of a page is enough to show
 	return res.StatusCode, string(content), err
 }

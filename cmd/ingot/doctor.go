@@ -10,6 +10,7 @@ import (
 	"runtime"
 	"strings"
 
+	"ingot/internal/base/mounts"
 	"ingot/internal/cli"
 	"ingot/internal/platform/engine/choice"
 	"ingot/internal/platform/engine/container"
@@ -62,6 +63,9 @@ func (p *process) dataDirectory() cli.Finding {
 			f.State, f.Get = cli.FindingMissing, dir+" is not a directory: set INGOT_DATA_DIR to another one"
 		}
 	}
+	if err := mounts.Check(cmp.Or(p.getenv("INGOT_DATA_DIR"), f.Found), mounts.NoExec, mounts.NoSymlinks); err != nil && f.Found != "" && f.State == cli.FindingOK {
+		f.State, f.Get = cli.FindingNote, fmt.Sprintf("apps run there in containers, but not as plain processes: %v, or choose another directory", err)
+	}
 	if f.Found == "" {
 		f.State, f.Get = cli.FindingMissing, "neither HOME nor XDG_DATA_HOME is set: pass --data-dir to 'ingot up', or set INGOT_DATA_DIR"
 	}
@@ -102,6 +106,9 @@ func programs(dir string) []cli.Finding {
 			path, _ = exec.LookPath(name) // empty if not found
 		}
 		f := cli.Finding{Name: name, State: cli.FindingOK, Found: path}
+		if err := mounts.Check(path, mounts.NoExec); err != nil && path != "" {
+			f.State, f.Get = cli.FindingNote, fmt.Sprintf("containers have a copy of it, but plain processes cannot run it: %v", err)
+		}
 		if path == "" {
 			f.State, f.Get = cli.FindingMissing, "apps cannot run without it: 'make build' puts it beside ingot, or set INGOT_PROGRAMS to its directory"
 		}
@@ -174,7 +181,7 @@ func (p *process) engine(ctx context.Context) cli.Finding {
 	if err := choice.TryContainers(ctx, programsDir(p.getenv("INGOT_PROGRAMS"))); err != nil {
 		f = cli.Finding{
 			Name: "engine", State: cli.FindingNote, Found: "process (WITHOUT isolation)",
-			Get: fmt.Sprintf("a test container failed: %v. Containers need root and runc; --engine process has no requirements", err),
+			Get: "a test container failed: " + strings.ReplaceAll(err.Error(), "\n", "; "),
 		}
 	}
 	return f

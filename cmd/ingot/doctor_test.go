@@ -10,7 +10,10 @@ import (
 	"strings"
 	"testing"
 
+	"ingot/internal/base/testkit"
 	"ingot/internal/cli"
+	"ingot/internal/platform/engine/choice"
+	"ingot/internal/system"
 )
 
 // Doctor looks for every program that a bundled buildpack needs, and names its
@@ -93,5 +96,46 @@ func TestDoctor(t *testing.T) {
 	}
 	if !strings.Contains(out.String(), dir) {
 		t.Errorf("not about %s:\n%s", dir, &out)
+	}
+}
+
+// TestDoctorRepeatsTheRuntime: the engine's finding has the words of runc, and no guess.
+//
+//nolint:paralleltest // it changes PATH
+func TestDoctorRepeatsTheRuntime(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("without root no container is tried")
+	}
+	dir := t.TempDir()
+	testkit.WriteProgram(t, filepath.Join(dir, "runc"), "#!/bin/sh\ncase \"$*\" in *--version*) echo runc version 1.1.5;; *) echo 'exec /.ingot-init: permission denied' >&2; exit 1;; esac\n")
+	t.Setenv("PATH", dir+":"+os.Getenv("PATH"))
+	p := &process{getenv: env("INGOT_PROGRAMS", testkit.Programs(t)), uid: 0}
+	f := p.engine(t.Context())
+	if f.State != cli.FindingNote || !strings.Contains(f.Get, "exec /.ingot-init: permission denied") || strings.Contains(f.Get, "need root") {
+		t.Errorf("%+v, want the words of runc only", f)
+	}
+}
+
+// TestTellEnded: 'ingot down' says only what is known.
+func TestTellEnded(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct {
+		ended system.Ended
+		want  string
+	}{
+		{system.Ended{}, ""},
+		{system.Ended{Server: 7}, ""}, // it may still be stopping
+		{system.Ended{Stopped: true, Server: 7}, "Stopped the server (pid 7).\nNo app was running.\n"},
+		{system.Ended{Stopped: true, InCluster: true}, "No server was running.\nApp instances keep running in the cluster.\n"},
+		{system.Ended{Stopped: true, Apps: choice.Stopped{Instances: 1}}, "No server was running.\nStopped 1 app instance.\n"},
+		{system.Ended{Stopped: true, Apps: choice.Stopped{Left: 2}}, "No server was running.\nCould not stop 2 app instances.\n"},
+		{system.Ended{Stopped: true, Apps: choice.Stopped{Instances: 3, Left: 1}}, "No server was running.\nStopped 3 app instances.\nCould not stop 1 app instance.\n"},
+		{system.Ended{Stopped: true, Apps: choice.Stopped{Unknown: true}}, "No server was running.\nNot all app instances could be listed; some may still be running.\n"},
+	} {
+		var out bytes.Buffer
+		(&process{out: &out}).tellEnded(tc.ended)
+		if out.String() != tc.want {
+			t.Errorf("%+v: got %q, want %q", tc.ended, &out, tc.want)
+		}
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 
+	"ingot/internal/base/plural"
 	"ingot/internal/system"
 )
 
@@ -37,21 +38,30 @@ func (p *process) down(o downOptions) error {
 	return err
 }
 
+// tellEnded says what was stopped, and nothing that is not known.
 func (p *process) tellEnded(e system.Ended) {
+	if !e.Stopped {
+		return // the error says why
+	}
 	if e.Server > 0 {
 		fmt.Fprintf(p.out, "Stopped the server (pid %d).\n", e.Server)
 	} else {
 		fmt.Fprintln(p.out, "No server was running.")
 	}
-	switch {
-	case e.Instances == 0 && e.InCluster:
+	switch apps := e.Apps; {
+	case apps.Instances > 0:
+		fmt.Fprintf(p.out, "Stopped %s.\n", plural.Count(apps.Instances, "app instance"))
+	case apps.Left > 0 || apps.Unknown:
+	case e.InCluster:
 		fmt.Fprintln(p.out, "App instances keep running in the cluster.")
-	case e.Instances == 0:
-		fmt.Fprintln(p.out, "No app was running.")
-	case e.Instances == 1:
-		fmt.Fprintln(p.out, "Stopped 1 app instance.")
 	default:
-		fmt.Fprintf(p.out, "Stopped %d app instances.\n", e.Instances)
+		fmt.Fprintln(p.out, "No app was running.")
+	}
+	if e.Apps.Left > 0 {
+		fmt.Fprintf(p.out, "Could not stop %s.\n", plural.Count(e.Apps.Left, "app instance"))
+	}
+	if e.Apps.Unknown {
+		fmt.Fprintln(p.out, "Not all app instances could be listed; some may still be running.")
 	}
 	if len(e.Servers) > 0 {
 		fmt.Fprintf(p.out, "Stopped databases that were still running: %s.\n", strings.Join(e.Servers, ", "))

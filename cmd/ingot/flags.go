@@ -16,6 +16,7 @@ import (
 
 	"ingot/internal/base/logging"
 	"ingot/internal/base/version"
+	"ingot/internal/cli"
 	"ingot/internal/platform/engine/kubernetes"
 	"ingot/internal/system"
 )
@@ -40,7 +41,7 @@ type options struct {
 	Broker        brokerOptions        `command:"broker" description:"Check service brokers"`
 	Blob          blobOptions          `command:"blob" description:"Move packages, droplets and buildpacks"`
 	DB            dbOptions            `command:"db" description:"Copy or migrate the database"`
-	Backup        backupOptions        `command:"backup" subcommands-optional:"true" description:"Back up a running server" long-description:"Writes a backup of a server, which may be running, to TARGET: a file, a directory or s3://BUCKET/PREFIX?PARAMETERS as for --blob-url. A file is complete by itself. A directory or bucket keeps many backups, each of which adds only what is new. A backup is encrypted and contains the databases, keys, packages, droplets, buildpacks and the data of service instances; see docs/backup.md."`
+	Backup        backupOptions        `command:"backup" subcommands-optional:"true" description:"Back up a running server" long-description:"Writes a backup of a server, which may be running, to TARGET: a directory, which is created, a file (its name ends in .age) or s3://BUCKET/PREFIX?PARAMETERS as for --blob-url. A file is complete by itself. A directory or bucket keeps many backups, each of which adds only what is new. A backup is encrypted, signed (INGOT_BACKUP_SIGNING_KEY), and contains the databases, keys, packages, droplets, buildpacks and the data of service instances; see docs/backup.md."`
 	Restore       restoreOptions       `command:"restore" description:"Restore a server from a backup" long-description:"Restores a backup into an empty data directory, on this or another machine. Everything is checked before the directory becomes usable; if it fails, the directory stays empty. See docs/backup.md."`
 	Man           manOptions           `command:"man" description:"Write manual pages" long-description:"Prints the manual page ingot(1) for man, as in 'ingot man | man -l -', or writes the pages of all commands into a directory."`
 	Version       struct{}             `command:"version" description:"Show the version"`
@@ -201,7 +202,7 @@ func (p *process) parse() (*options, string, error) {
 	rest, err := parser.ParseArgs(p.args)
 	command := active(parser.Command)
 	if help := (*flags.Error)(nil); errors.As(err, &help) && help.Type == flags.ErrHelp {
-		return nil, command, &errHelp{helpText(help.Message, parser)}
+		return nil, command, &errHelp{helpText(parser, p.helpWidth())}
 	}
 	if command == "backup" {
 		o.Backup.target = rest
@@ -209,7 +210,7 @@ func (p *process) parse() (*options, string, error) {
 		err = fmt.Errorf("unexpected argument %q", rest[0])
 	}
 	if err != nil {
-		return nil, command, &usageError{oneLine(err.Error()), command}
+		return nil, command, &usageError{cli.FlagError(err), command}
 	}
 	return o, command, p.ignoreEmpty(all)
 }
@@ -340,10 +341,4 @@ func (p *process) logger(o logOptions) (*slog.Logger, error) {
 
 func versionText() string {
 	return fmt.Sprintf("ingot %s (data format %d, %s, %s/%s)\n", version.Version, version.DataFormat, runtime.Version(), runtime.GOOS, runtime.GOARCH)
-}
-
-// oneLine returns a message on one line, with plain quotes.
-func oneLine(s string) string {
-	s, _, _ = strings.Cut(strings.TrimSpace(s), "\n")
-	return strings.ReplaceAll(s, "`", "'")
 }

@@ -117,6 +117,7 @@ func TestExitCodes(t *testing.T) {
 		err  string // part of standard error
 	}{
 		"no command":       {nil, env(), 0, "Everyday commands:", ""},
+		"notifications":    {[]string{"notifications"}, env(), 0, "register KIND", ""},
 		"version flag":     {[]string{"--version"}, env(), 0, "ingot 0.1.0-dev", ""},
 		"unknown command":  {[]string{"upp"}, env(), 2, "", "\"upp\" is not a command; did you mean up?"},
 		"help help":        {[]string{"help", "help"}, env(), 0, "Available commands", ""},
@@ -133,7 +134,7 @@ func TestExitCodes(t *testing.T) {
 		"far from any":     {[]string{"up", "--zzzzzz"}, env(), 2, "", "unknown flag --zzzzzz (see"},
 		"short flag":       {[]string{"up", "-x"}, env(), 2, "", "unknown flag -x"},
 		"argument":         {[]string{"up", "now"}, env(), 2, "", `unexpected argument "now"`},
-		"value missing":    {[]string{"up", "--listen"}, env(), 2, "", "expected argument"},
+		"value missing":    {[]string{"up", "--listen"}, env(), 2, "", "--listen needs a value"},
 		"empty address":    {[]string{"up", "--listen="}, env(), 2, "", "--listen: "},
 		"no port":          {[]string{"up", "--listen=localhost"}, env(), 2, "", "--listen: "},
 		"port too high":    {[]string{"up", "--admin-listen=:70000"}, env(), 2, "", "--admin-listen: "},

@@ -66,9 +66,12 @@ func readSecret(file string) (string, error) {
 		return "", err
 	}
 	defer f.Close()
-	text, err := io.ReadAll(io.LimitReader(f, longestSecret))
+	text, err := io.ReadAll(io.LimitReader(f, longestSecret+1))
 	if err != nil {
 		return "", err
+	}
+	if len(text) > longestSecret {
+		return "", fmt.Errorf("%s is longer than %d KiB", file, longestSecret>>10)
 	}
 	secret := strings.TrimRight(string(text), "\r\n")
 	if secret == "" {

@@ -16,8 +16,7 @@ func TestNotificationsUsage(t *testing.T) {
 		t.Fatal(err)
 	}
 	for args, want := range map[string]string{
-		"":                              "--auth-url: ",
-		"--auth-url http://127.0.0.1:1": "INGOT_CLIENT_SECRET",
+		"--auth-url http://127.0.0.1:1":                                          "INGOT_CLIENT_SECRET",
 		"--auth-url http://127.0.0.1:1 --client-secret-file " + empty:            "is empty",
 		"--auth-url http://127.0.0.1:1 --client-secret-file " + empty + ".not":   "no such file",
 		"--auth-url http://127.0.0.1:1 --log-level loud --client-id x":           "--log-level",

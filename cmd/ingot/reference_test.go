@@ -30,19 +30,22 @@ func TestConfigurationReference(t *testing.T) {
 	var b strings.Builder
 	b.WriteString("# Configuration\n\n" +
 		"Every flag can also be set with the environment variable beside it. This page is generated from the flags.\n\n" +
-		"| Flag of `ingot up` | Variable | Default | |\n|---|---|---|---|\n")
-	for _, option := range optionsOf(parser.Find("up")) {
-		value := ""
-		if option.ValueName != "" {
-			value = " " + strings.ReplaceAll(option.ValueName, "|", "\\|")
+		"These are the flags of `ingot up`.\n")
+	for _, g := range bySubject(optionsOf(parser.Find("up"))) {
+		fmt.Fprintf(&b, "\n## %s\n\n| Flag | Variable | Default | |\n|---|---|---|---|\n", g.title)
+		for _, option := range g.options {
+			value := ""
+			if option.ValueName != "" {
+				value = " " + strings.ReplaceAll(option.ValueName, "|", "\\|")
+			}
+			standard := ""
+			if len(option.Default) > 0 {
+				standard = "`" + option.Default[0] + "`"
+			}
+			fmt.Fprintf(&b, "| `--%s%s` | `%s` | %s | %s |\n", option.LongName, value, option.EnvDefaultKey, standard, option.Description)
 		}
-		standard := ""
-		if len(option.Default) > 0 {
-			standard = "`" + option.Default[0] + "`"
-		}
-		fmt.Fprintf(&b, "| `--%s%s` | `%s` | %s | %s |\n", option.LongName, value, option.EnvDefaultKey, standard, option.Description)
 	}
-	b.WriteString("\nOnly in the environment: `INGOT_ADMIN_PASSWORD` and `INGOT_ADMIN_CLIENT_SECRET` set the initial secrets instead of\n" +
+	b.WriteString("\n## Only in the environment\n\nThese have no flag: `INGOT_ADMIN_PASSWORD` and `INGOT_ADMIN_CLIENT_SECRET` set the initial secrets instead of\n" +
 		"generated ones, `INGOT_ADMIN_EMAIL` sets the address of the user admin instead of `admin@DOMAIN`, and\n" +
 		"`INGOT_ENCRYPTION_KEY` sets the key of the encrypted columns instead of `DIR/secrets/encryption-keys`.\n")
 

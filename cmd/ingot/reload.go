@@ -5,7 +5,7 @@ import (
 	"os"
 	"slices"
 
-	"ingot/internal/base/systemd"
+	"ingot/internal/server/systemd"
 	"ingot/internal/system"
 )
 

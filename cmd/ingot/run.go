@@ -9,8 +9,8 @@ import (
 
 	"ingot/internal/base/background"
 	"ingot/internal/base/datadir"
-	"ingot/internal/base/memlimit"
 	"ingot/internal/cli"
+	"ingot/internal/server/memlimit"
 	"ingot/internal/system"
 )
 
@@ -47,6 +47,8 @@ func (p *process) run() int {
 			err = p.backup(o.Backup)
 		case "backup keygen":
 			err = p.backupKeygen(o.Backup.Keygen)
+		case "backup signing-key":
+			err = p.backupSigningKey(o.Backup.Signing)
 		case "backup list":
 			err = p.listBackups(o.Backup.List)
 		case "backup verify":

@@ -94,8 +94,11 @@ func port(address string) string {
 
 // engineText describes the engine in a few words.
 func engineText(d engine.Description) string {
-	if d.Held != "" {
+	if d.Held != "" && d.Isolated {
 		return "in containers, but NO INSTANCE STARTS until containers work again: " + d.Held
+	}
+	if d.Held != "" {
+		return "as plain processes, but NO INSTANCE STARTS: " + d.Held
 	}
 	if d.Isolated {
 		return "in containers"
@@ -113,10 +116,7 @@ func (p *process) here(s *system.System, c system.Config) []string {
 	if c.DataDir != p.defaultDataDir(serverName) {
 		prefix = "INGOT_DATA_DIR=" + shellQuote(c.DataDir) + " "
 	}
-	line := prefix + p.typed() + " push NAME"
-	if !c.Demo {
-		line = prefix + p.typed() + " create-org ORG"
-	}
+	line := prefix + p.typed() + " " + firstCommand(c.Demo, s.FirstSpace())
 	return []string{line + "   # on this machine: no login needed", "", "or, with any client:", ""}
 }
 
@@ -154,10 +154,36 @@ func next(s *system.System, c system.Config) []string {
 	}
 	file := filepath.Join(s.SecretsDir(), "admin-password")
 	lines := []string{"cf api " + api, `cf auth admin "$(cat ` + shellQuote(file) + `)"`}
-	if c.Demo {
-		return append(lines, "cf target -o demo -s dev", "cf push NAME")
+	return append(lines, firstTarget(c.Demo, s.FirstSpace()), "cf push NAME")
+}
+
+// firstCommand returns the command of the client that leads to the first push. It targets
+// the only space by itself; a server without --demo may have several.
+func firstCommand(demo bool, first system.FirstSpace) string {
+	switch {
+	case demo:
+		return "push NAME"
+	case first.Org == "":
+		return "create-org ORG"
+	case first.Space == "":
+		return "create-space SPACE -o " + shellQuote(first.Org)
 	}
-	return append(lines, "cf create-org ORG && cf create-space SPACE -o ORG && cf target -o ORG -s SPACE", "cf push NAME")
+	return "target -o " + shellQuote(first.Org) + " -s " + shellQuote(first.Space)
+}
+
+// firstTarget returns the commands of the cf CLI that target a space, after creating one if
+// the server has none.
+func firstTarget(demo bool, first system.FirstSpace) string {
+	org := shellQuote(first.Org)
+	switch {
+	case demo:
+		return "cf target -o demo -s dev"
+	case first.Org == "":
+		return "cf create-org ORG && cf create-space SPACE -o ORG && cf target -o ORG -s SPACE"
+	case first.Space == "":
+		return "cf create-space SPACE -o " + org + " && cf target -o " + org + " -s SPACE"
+	}
+	return "cf target -o " + org + " -s " + shellQuote(first.Space)
 }
 
 func (p *process) table(rows [][2]string) {

@@ -26,6 +26,7 @@ func match(pattern, path string) bool {
 // them. Packages that do not exist yet are allowed here.
 var (
 	base     = set{"internal/base/..."}
+	server   = set{"internal/server/..."}
 	auth     = set{"internal/auth/..."}
 	notify   = set{"internal/notify/..."}
 	platform = set{"internal/platform/..."}
@@ -84,7 +85,17 @@ var rules = []rule{
 	{
 		name:   "the base imports no wing",
 		reason: "every wing uses it, so it cannot depend on one of them",
-		from:   base, never: union(wings, system),
+		from:   base, never: union(wings, server, system),
+	},
+	{
+		name:   "what serves the process imports the base only",
+		reason: "it is about sockets, certificates, disks and other servers, not about apps or messages; the system connects it with the wings",
+		from:   server, only: base,
+	},
+	{
+		name:   "wings do not import what serves the process",
+		reason: "a wing gets listeners, certificates and the state of the disk from the system, so that it can run in another process",
+		from:   wings, never: server,
 	},
 	{
 		name:   "domain types import only errors",

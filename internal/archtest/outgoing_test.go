@@ -11,15 +11,16 @@ import (
 	"testing"
 )
 
-const outgoingReason = "operators give the server their own certificate authorities with --trusted-ca, and a client that does not get its TLS configuration from internal/base/roots fails for them. Take a *tls.Config in the options, set it as TLSClientConfig, and let internal/system pass roots.TLS()"
+const outgoingReason = "operators give the server their own certificate authorities with --trusted-ca, and a client that does not get its TLS configuration from internal/server/roots fails for them. Take a *tls.Config in the options, set it as TLSClientConfig, and let internal/system pass roots.TLS()"
 
 // otherTLS are files that may create a TLS configuration or an HTTP client of their own,
 // each for its reason.
 var otherTLS = map[string]string{
-	"internal/base/roots/roots.go":           "it is the source",
+	"internal/system/watchdog.go":            "it asks the listener of its own process, without TLS",
+	"internal/server/roots/roots.go":         "it is the source",
 	"internal/platform/agentproto/tls.go":    "servers and agents have an authority of their own",
-	"internal/base/certs/config.go":          "it is for connections of clients",
-	"internal/base/handover/gate.go":         "it connects to a socket in the data directory",
+	"internal/server/certs/config.go":        "it is for connections of clients",
+	"internal/server/handover/gate.go":       "it connects to a socket in the data directory",
 	"cmd/ingot/demo.go":                      "it calls the server of this machine, without TLS",
 	"internal/broker/check/probe.go":         "a command for authors of brokers, which runs on their machine",
 	"internal/platform/blob/s3/config.go":    "a ca-file in the URL replaces the configuration it is given; the other client calls the cloud's metadata service, which has no TLS",

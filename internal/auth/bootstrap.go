@@ -55,7 +55,7 @@ func firstClients(consoleRedirects []string) []*Client {
 		},
 		{
 			ID: ClientPlatform, GrantTypes: []string{GrantClientCredentials}, Scopes: []string{"uaa.none"},
-			Authorities: []string{"scim.read", "uaa.resource", "notifications.manage", "notifications.write", "critical_notifications.write", "notification_templates.read", "notification_templates.write",
+			Authorities: []string{"scim.read", "scim.create", "uaa.resource", "notifications.manage", "notifications.write", "critical_notifications.write", "notification_templates.read", "notification_templates.write",
 				// To keep the clients of service dashboards, with their scopes.
 				"clients.read", "clients.write", "openid", "cloud_controller_service_permissions.read"},
 		},

@@ -151,6 +151,45 @@ func (c *Client) body() map[string]any {
 	return out
 }
 
+// inherit fills what a request to change c leaves out, or empty, with what c has: as
+// with UAA, an update changes what it names.
+func (b *clientBody) inherit(c *Client, more map[string]json.RawMessage) {
+	for _, one := range []struct {
+		dest *words
+		have []string
+	}{
+		{&b.Scopes, c.Scopes}, {&b.ResourceIDs, c.ResourceIDs}, {&b.GrantTypes, c.GrantTypes}, {&b.RedirectURIs, c.RedirectURIs},
+		{&b.Authorities, c.Authorities},
+	} {
+		if len(*one.dest) == 0 {
+			*one.dest = one.have
+		}
+	}
+	// An empty list, unlike none, withdraws all approvals.
+	if _, ok := more["autoapprove"]; !ok {
+		b.AutoApprove = c.AutoApprove
+	}
+	if b.Name == "" {
+		b.Name = c.Name
+	}
+	if _, ok := more["allowpublic"]; !ok {
+		b.AllowPublic = c.Public
+	}
+	keep := func(dest **seconds, have time.Duration) {
+		if *dest == nil && have > 0 {
+			n := seconds(have / time.Second)
+			*dest = &n
+		}
+	}
+	keep(&b.AccessTokenValidity, c.AccessValidity)
+	keep(&b.RefreshTokenValidity, c.RefreshValidity)
+	for k, v := range c.More {
+		if _, ok := more[k]; !ok {
+			more[k] = v
+		}
+	}
+}
+
 // apply copies the fields of a request to c, except the secret.
 func (b *clientBody) apply(c *Client, more map[string]json.RawMessage) {
 	c.Name = b.Name

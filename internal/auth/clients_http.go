@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"maps"
 	"net/http"
 	"slices"
 
@@ -141,7 +142,10 @@ func (s *Server) updateClient(w http.ResponseWriter, r *http.Request) error {
 		if err := mayGive(r, c); err != nil {
 			return err
 		}
-		body.apply(c, more)
+		// The function may run again, so what the request has stays as it is.
+		merged, rest := *body, maps.Clone(more)
+		merged.inherit(c, rest)
+		merged.apply(c, rest)
 		c.Modified = s.now()
 		return errors.Join(c.validate(), mayGive(r, c))
 	})

@@ -116,6 +116,21 @@ func (s *Server) listGroups(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
+// listExternalGroups answers with no mapping between groups and those of an identity
+// provider (LDAP, SAML): this server has no such provider, and refuses to map.
+func (s *Server) listExternalGroups(w http.ResponseWriter, r *http.Request) error {
+	q, err := parseQuery(r)
+	if err != nil {
+		return err
+	}
+	writeList(w, r, q, 0, []map[string]any{})
+	return nil
+}
+
+func (s *Server) mapExternalGroup(http.ResponseWriter, *http.Request) error {
+	return invalidScim("External groups belong to an identity provider, and this authorization server has none. Use another one with --auth-url.")
+}
+
 func (s *Server) writeGroup(w http.ResponseWriter, status int, g *Group) error {
 	w.Header().Set("ETag", etag(g.Version))
 	web.WriteJSON(w, status, g.body())

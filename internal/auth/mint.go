@@ -82,7 +82,7 @@ func (s *Server) mintUser(l login, jti string) (*tokenResponse, error) {
 	claims.Email = l.user.Email
 	claims.Origin = l.user.Origin
 	claims.AuthTime = l.authTime.Unix()
-	// `cf logout` revokes tokens with this claim.
+	// `cf logout` revokes the login of a token with this claim.
 	claims.Revocable = true
 	if !l.until.IsZero() {
 		claims.ExpiresAt = min(claims.ExpiresAt, l.until.Unix())

@@ -170,8 +170,10 @@ func (s *Server) parseRefresh(ctx context.Context, raw string) (*refreshClaims, 
 	return &c, nil
 }
 
-// revokeToken revokes one token. The holder of a token may revoke it: `cf
-// logout` presents each token to revoke itself.
+// revokeToken revokes one token. The holder of a refresh token, or of an access token of
+// the same login, may revoke the login. An access token stays valid until it expires,
+// unless an administrator revokes it: `cf logout` presents both tokens of its login, and in
+// Cloud Foundry a client that took the access token before can go on using it.
 func (s *Server) revokeToken(w http.ResponseWriter, r *http.Request) error {
 	ctx, jti := r.Context(), web.Param(r, "jti")
 	raw, ok := web.BearerToken(r)
@@ -188,17 +190,17 @@ func (s *Server) revokeToken(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	if claims.ID != jti && claims.ID+"-r" != jti && !claims.HasAny("uaa.admin", "tokens.revoke") {
+	if claims.ID == jti {
+		return fault.New(fault.NotFound, "An access token cannot revoke itself. It expires at %s; changing the password revokes it, and so does GET /oauth/token/revoke/user/ID.",
+			claims.Expiry().UTC().Format(time.RFC3339)).WithKind("not_found")
+	}
+	if claims.ID+"-r" != jti && !claims.HasAny("uaa.admin", "tokens.revoke") {
 		return web.Insufficient("uaa.admin", "tokens.revoke")
 	}
 	if token.IsRefreshID(jti) {
 		return s.revokeRefresh(ctx, w, jti)
 	}
-	expires := claims.Expiry()
-	if claims.ID != jti {
-		expires = s.now().Add(maxValidity)
-	}
-	if err := s.revoked.add(ctx, Revocation{Kind: RevokeToken, Subject: jti, Expires: expires.Add(time.Minute)}); err != nil {
+	if err := s.revoked.add(ctx, Revocation{Kind: RevokeToken, Subject: jti, Expires: s.now().Add(maxValidity)}); err != nil {
 		return err
 	}
 	w.WriteHeader(http.StatusOK)
@@ -221,7 +223,11 @@ func (s *Server) revokeRefresh(ctx context.Context, w http.ResponseWriter, jti s
 	return nil
 }
 
+// revokeUser revokes all tokens of a user, who may do that too, as in UAA.
 func (s *Server) revokeUser(w http.ResponseWriter, r *http.Request) error {
+	if !isSelf(r) && !may(r, "uaa.admin", "tokens.revoke") {
+		return web.Insufficient("uaa.admin", "tokens.revoke")
+	}
 	return s.revokeAll(w, r, RevokeUser)
 }
 

@@ -308,6 +308,19 @@ func TestClients(t *testing.T) {
 	if strings.Contains(upd.body, "a.write") {
 		t.Errorf("answer %s", upd.body)
 	}
+	// As with UAA, an update keeps what it does not name.
+	for _, partial := range []map[string]any{
+		{"client_id": "c"}, {"client_id": "c", "authorized_grant_types": []string{}, "scope": []string{}, "authorities": []string{}, "redirect_uri": []string{}}, {"name": "C", "more": 1},
+	} {
+		f.want(f.call(http.MethodPut, "/oauth/clients/c", partial, admin), 200)
+	}
+	kept := f.want(f.call(http.MethodGet, "/oauth/clients/c", nil, admin), 200)
+	for _, want := range []string{`"authorized_grant_types":["client_credentials"]`, `"authorities":["a.read"]`, `"access_token_validity":120`, `"name":"C"`, `"more":1`} {
+		if !strings.Contains(kept.body, want) {
+			t.Errorf("after updates without it: %s, want %s", kept.body, want)
+		}
+	}
+	f.want(f.token(url.Values{"grant_type": {"client_credentials"}}, basic("c", "s")), 200)
 	f.wantError(f.call(http.MethodPut, "/oauth/clients/c", body("client_id", "other"), admin), 400, "invalid_client")
 	f.wantError(f.call(http.MethodPut, "/oauth/clients/ghost", body("client_id", "ghost"), admin), 404, "not_found")
 	list := f.want(f.call(http.MethodGet, "/oauth/clients?filter="+url.QueryEscape(`client_id eq "c"`), nil, admin), 200)

@@ -167,8 +167,8 @@ func (s *Server) Routes(m *web.Mux) {
 	g.Handle(http.MethodPost, "/oauth/token", web.Own(client), s.postToken)
 	g.Handle(http.MethodGet, "/oauth/authorize", web.Own(cookie), s.getAuthorize)
 	g.Handle(http.MethodPost, "/oauth/authorize", web.Own(cookie), s.getAuthorize)
-	g.Handle(http.MethodDelete, "/oauth/token/revoke/{jti}", web.Own("the token itself, or uaa.admin or tokens.revoke; refresh tokens count here"), s.revokeToken)
-	g.Handle(http.MethodGet, "/oauth/token/revoke/user/{id}", web.Scope("uaa.admin", "tokens.revoke"), s.revokeUser)
+	g.Handle(http.MethodDelete, "/oauth/token/revoke/{jti}", web.Own("a token of the same login, or uaa.admin or tokens.revoke; refresh tokens count here"), s.revokeToken)
+	g.Handle(http.MethodGet, "/oauth/token/revoke/user/{id}", web.Token("the user, or uaa.admin or tokens.revoke"), s.revokeUser)
 	g.Handle(http.MethodGet, "/oauth/token/revoke/client/{id}", web.Scope("uaa.admin", "tokens.revoke"), s.revokeClient)
 
 	g.Handle(http.MethodGet, "/token_keys", web.Public("public keys"), s.getKeys)
@@ -207,6 +207,8 @@ func (s *Server) Routes(m *web.Mux) {
 
 	g.Handle(http.MethodGet, "/Groups", web.Scope("scim.read", "uaa.admin"), s.listGroups)
 	g.Handle(http.MethodPost, "/Groups", web.Scope("scim.write", "uaa.admin"), s.createGroup)
+	g.Handle(http.MethodGet, "/Groups/External", web.Scope("scim.read", "uaa.admin"), s.listExternalGroups)
+	g.Handle(http.MethodPost, "/Groups/External", web.Scope("scim.write", "uaa.admin"), s.mapExternalGroup)
 	g.Handle(http.MethodGet, "/Groups/{id}", web.Scope("scim.read", "uaa.admin"), s.getGroup)
 	g.Handle(http.MethodPut, "/Groups/{id}", web.Scope("scim.write", "uaa.admin"), s.updateGroup)
 	g.Handle(http.MethodPatch, "/Groups/{id}", web.Scope("scim.write", "uaa.admin"), s.patchGroup)

@@ -187,49 +187,94 @@ func TestUserInfoAndDiscovery(t *testing.T) {
 	}
 }
 
+// TestRevoke walks all ways to revoke tokens, and sees which tokens of a login they
+// revoke.
 func TestRevoke(t *testing.T) {
 	t.Parallel()
-	revoke := func(f *fixture, jti, tok string) *answer {
-		return f.call(http.MethodDelete, "/oauth/token/revoke/"+jti, nil, func(r *http.Request) { r.Header.Set("Authorization", "Bearer "+tok) })
+	type world struct {
+		*fixture
+		id              string // of the user
+		access, refresh string
 	}
-	t.Run("AsCFLogoutDoes", func(t *testing.T) {
-		t.Parallel()
-		f := setup(t)
-		f.user("eve", "pw")
-		a := f.want(f.password("eve", "pw"), 200)
-		access, refresh := a.text("access_token"), a.text("refresh_token")
-		f.want(revoke(f, f.claims(refresh).ID, refresh), 200)
-		f.want(revoke(f, f.claims(access).ID, access), 200)
-		f.wantError(f.call(http.MethodGet, "/userinfo", nil, bearer(access)), 401, "invalid_token")
-		f.wantError(f.refresh(refresh), 401, "invalid_token")
-		f.want(f.password("eve", "pw"), 200)
-	})
-	t.Run("NotOfOthers", func(t *testing.T) {
-		t.Parallel()
-		f := setup(t)
-		f.user("eve", "pw")
-		f.user("mallory", "pw")
-		victim := f.want(f.password("eve", "pw"), 200)
-		attacker := f.want(f.password("mallory", "pw"), 200)
-		for _, jti := range []string{f.claims(victim.text("access_token")).ID, f.claims(victim.text("refresh_token")).ID} {
-			f.wantError(revoke(f, jti, attacker.text("access_token")), 403, "insufficient_scope")
-			f.wantError(revoke(f, jti, attacker.text("refresh_token")), 403, "insufficient_scope")
-			f.want(revoke(f, jti, ""), 401)
-		}
-		f.want(f.refresh(victim.text("refresh_token")), 200)
-		f.want(revoke(f, f.claims(victim.text("access_token")).ID, f.admin()), 200)
-		f.wantError(f.call(http.MethodGet, "/userinfo", nil, bearer(victim.text("access_token"))), 401, "invalid_token")
-	})
-	t.Run("AllOfAUser", func(t *testing.T) {
-		t.Parallel()
-		f := setup(t)
-		id := f.user("eve", "pw")
-		a := f.want(f.password("eve", "pw"), 200)
-		f.clock.Advance(2 * time.Second)
-		f.want(f.call(http.MethodGet, "/oauth/token/revoke/user/"+id, nil, bearer(f.admin())), 200)
-		f.wantError(f.call(http.MethodGet, "/userinfo", nil, bearer(a.text("access_token"))), 401, "invalid_token")
-		f.wantError(f.refresh(a.text("refresh_token")), 401, "invalid_token")
-	})
+	del := func(w *world, jti, with string) *answer {
+		return w.call(http.MethodDelete, "/oauth/token/revoke/"+jti, nil, func(r *http.Request) {
+			if with != "" {
+				r.Header.Set("Authorization", "Bearer "+with)
+			}
+		})
+	}
+	const valid, revoked = http.StatusOK, http.StatusUnauthorized
+	for _, test := range []struct {
+		name            string
+		do              func(w *world)
+		access, refresh int
+	}{
+		{"nothing", func(*world) {}, valid, valid},
+		// cf logout presents each token to revoke itself, and ignores errors.
+		{"cf logout", func(w *world) {
+			w.want(del(w, w.claims(w.refresh).ID, w.refresh), 200)
+			w.want(del(w, w.claims(w.access).ID, w.access), 404)
+		}, valid, revoked},
+		{"the refresh token with the access token", func(w *world) { w.want(del(w, w.claims(w.refresh).ID, w.access), 200) }, valid, revoked},
+		{"the access token with the refresh token", func(w *world) { w.wantError(del(w, w.claims(w.access).ID, w.refresh), 403, "insufficient_scope") }, valid, valid},
+		{"the access token with itself", func(w *world) { w.wantError(del(w, w.claims(w.access).ID, w.access), 404, "not_found") }, valid, valid},
+		{"the refresh token by an administrator", func(w *world) { w.want(del(w, w.claims(w.refresh).ID, w.admin()), 200) }, valid, revoked},
+		// The first access token of a login has its id.
+		{"the first access token by an administrator", func(w *world) { w.want(del(w, w.claims(w.access).ID, w.admin()), 200) }, revoked, revoked},
+		{"all of the user by an administrator", func(w *world) {
+			w.want(w.call(http.MethodGet, "/oauth/token/revoke/user/"+w.id, nil, bearer(w.admin())), 200)
+		}, revoked, revoked},
+		{"all of the user by the user", func(w *world) {
+			w.want(w.call(http.MethodGet, "/oauth/token/revoke/user/"+w.id, nil, bearer(w.access)), 200)
+		}, revoked, revoked},
+		{"all of the client by an administrator", func(w *world) {
+			w.want(w.call(http.MethodGet, "/oauth/token/revoke/client/cf", nil, bearer(w.admin())), 200)
+		}, revoked, revoked},
+		{"the password is changed", func(w *world) {
+			w.want(w.call(http.MethodPut, "/Users/"+w.id+"/password", map[string]string{"oldPassword": "pw", "password": "other"}, bearer(w.access)), 200)
+		}, revoked, revoked},
+		{"the password is changed by an administrator", func(w *world) {
+			w.want(w.call(http.MethodPut, "/Users/"+w.id+"/password", map[string]string{"password": "other"}, bearer(w.admin())), 200)
+		}, revoked, revoked},
+		{"the user is deleted", func(w *world) {
+			w.want(w.call(http.MethodDelete, "/Users/"+w.id, nil, bearer(w.admin())), 200)
+		}, revoked, revoked},
+		{"the client is deleted", func(w *world) {
+			w.want(w.call(http.MethodDelete, "/oauth/clients/cf", nil, bearer(w.admin())), 200)
+		}, revoked, revoked},
+		{"another login logs out", func(w *world) {
+			other := w.want(w.password("eve", "pw"), 200)
+			w.want(del(w, w.claims(other.text("refresh_token")).ID, other.text("refresh_token")), 200)
+		}, valid, valid},
+		{"another user tries", func(w *world) {
+			w.user("mallory", "pw")
+			other := w.want(w.password("mallory", "pw"), 200)
+			for _, jti := range []string{w.claims(w.access).ID, w.claims(w.refresh).ID} {
+				w.wantError(del(w, jti, other.text("access_token")), 403, "insufficient_scope")
+				w.wantError(del(w, jti, other.text("refresh_token")), 403, "insufficient_scope")
+				w.want(del(w, jti, ""), 401)
+			}
+			for _, all := range []string{"user/" + w.id, "client/cf"} {
+				w.wantError(w.call(http.MethodGet, "/oauth/token/revoke/"+all, nil, bearer(other.text("access_token"))), 403, "insufficient_scope")
+			}
+		}, valid, valid},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			w := &world{fixture: setup(t)}
+			w.id = w.user("eve", "pw")
+			a := w.want(w.password("eve", "pw"), 200)
+			w.access, w.refresh = a.text("access_token"), a.text("refresh_token")
+			w.clock.Advance(2 * time.Second)
+			test.do(w)
+			if got := w.call(http.MethodGet, "/userinfo", nil, bearer(w.access)); got.status != test.access {
+				t.Errorf("the access token: %d %s, want %d", got.status, got.body, test.access)
+			}
+			if got := w.token(url.Values{"grant_type": {"refresh_token"}, "refresh_token": {w.refresh}}, basic("cf", "")); got.status != test.refresh {
+				t.Errorf("the refresh token: %d %s, want %d", got.status, got.body, test.refresh)
+			}
+		})
+	}
 }
 
 // No credential may be in the log, at any level.

@@ -16,9 +16,7 @@ func TestStatementsLeftOver(t *testing.T) {
 	b := sharedBroker(t)
 	need(t, b, Postgres, MySQL)
 	c := clientOf(t, b)
-	c.made(Postgres, "small") // the servers run
-	c.made(MySQL, "small")
-	p, m := b.backends[Postgres][0].(*postgres), b.backends[MySQL][0].(*mariadb)
+	p, m := ownDB[*postgres](t, b, c.made(Postgres, "small")), ownDB[*mariadb](t, b, c.made(MySQL, "small"))
 	i := &instance{ID: uuid.NewString()}
 	for _, server := range []struct {
 		name  string

@@ -53,6 +53,7 @@ func Restore(ctx context.Context, c Config, open func(name string) (io.ReadClose
 		return done, err
 	}
 	defer b.stopServers(false)
+	defer b.forward.stop()
 	for _, list := range b.backends {
 		for _, s := range list {
 			if err := s.start(ctx); err != nil {
@@ -61,7 +62,7 @@ func Restore(ctx context.Context, c Config, open func(name string) (io.ReadClose
 		}
 	}
 	for _, i := range b.state.list() {
-		if i.Phase != ready || i.On != local || i.Offering == Notifications {
+		if i.Phase != ready || !i.isOurs() || i.Offering == Notifications {
 			continue
 		}
 		why, failed, err := whyFailed(open, dumpName(i))
@@ -115,6 +116,9 @@ func (b *Broker) restore(ctx context.Context, i *instance, limit time.Duration, 
 	}
 	if err == nil {
 		err = s.create(ctx, i, params)
+	}
+	if err == nil && i.On == own { // programs connect as clients do
+		err = b.openListener(ctx, s, i)
 	}
 	for _, to := range i.Bindings {
 		if err == nil && to.Phase == ready {
@@ -201,7 +205,7 @@ func (t *tail) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-var _, _, _ dumper = (*postgres)(nil), (*mariadb)(nil), (*redisServers)(nil)
+var _, _, _, _ dumper = (*postgres)(nil), (*mariadb)(nil), (*redisServers)(nil), (*ownServers)(nil)
 
 const (
 	redisSnapshot = "dump.rdb"

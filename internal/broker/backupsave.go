@@ -67,7 +67,7 @@ func Savable(c Config) ([]Saved, error) {
 	var all []Saved
 	var stalled atomic.Bool
 	for _, i := range b.state.list() {
-		if i.Phase != ready || i.On != local || i.Offering == Notifications {
+		if i.Phase != ready || !i.isOurs() || i.Offering == Notifications {
 			continue
 		}
 		s, err := b.backendOf(i)
@@ -154,6 +154,6 @@ func whyFailed(open func(name string) (io.ReadCloser, error), name string) (why 
 		return "", false, err
 	}
 	defer r.Close()
-	text, err := io.ReadAll(io.LimitReader(r, maxFailed))
+	text, err := io.ReadAll(io.LimitReader(r, maxFailed)) // part of a message
 	return printable(string(text)), true, err
 }

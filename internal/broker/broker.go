@@ -45,10 +45,18 @@ type Config struct {
 	// Stall is how long the dump of an instance may write nothing before it is given up;
 	// 10 minutes if zero.
 	Stall time.Duration
+	// Idle is how long the server of an instance runs without a connection; 10 minutes if zero.
+	Idle time.Duration
+	// Room is the memory for the limits of all servers of instances that run; 0 means twice that
+	// of this machine.
+	Room int64
 	// Load is how long loading the data of an instance may take before the rest is given up; 0
 	// means an hour.
 	Load time.Duration
 	Log  *slog.Logger
+
+	// limit is the size of the data of an instance, disk that of its disk; tests have smaller ones.
+	limit, disk func(*instance) int64
 }
 
 // Reach is how apps in containers connect to servers on this machine.
@@ -61,7 +69,7 @@ type Reach struct {
 	// Owner returns the app whose instance has an address. Connections are
 	// counted per app, or per address if Owner is nil or returns "".
 	Owner func(netip.Addr) string
-	// Listen opens a port of Host; nil means to listen there.
+	// Listen opens a port of Host or of loopback; nil means to listen there.
 	Listen func(ctx context.Context, at netip.AddrPort) (net.Listener, error)
 }
 
@@ -84,20 +92,26 @@ type Broker struct {
 	state    *state
 	backends map[string][]backend // by offering; new instances go to the first
 	missing  map[string]error     // why an offering has no server
+	own      *ownServers
 	forward  *forwarder
 	guard    guard
 
 	listener net.Listener
 	work     context.Context
 	spawn    func(func())
-	limit    func(*instance) int64 // the size of its plan; smaller in tests
-	closed   chan struct{}         // closed when the last request has finished
+	closed   chan struct{} // closed when the last request has finished
 }
 
 // New reads the records and finds the installed servers. It starts nothing.
 func New(c Config) (*Broker, error) {
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
+	}
+	if c.limit == nil {
+		c.limit = func(i *instance) int64 { return planOf(i).bytes }
+	}
+	if c.disk == nil {
+		c.disk = diskBytes
 	}
 	if c.Listen == "" {
 		c.Listen = "127.0.0.1:0"
@@ -116,7 +130,6 @@ func New(c Config) (*Broker, error) {
 		return nil, fmt.Errorf("service broker: %w", err)
 	}
 	b := &Broker{config: c, backends: map[string][]backend{}, missing: map[string]error{}}
-	b.limit = func(i *instance) int64 { return planOf(i).bytes }
 	if b.secret, err = loadSecret(filepath.Join(own, "secret"), c.Keys, c.ReadOnly); err != nil {
 		return nil, fmt.Errorf("service broker: %w", err)
 	}
@@ -138,8 +151,8 @@ func (b *Broker) findServers() error {
 	for _, i := range b.state.list() {
 		used[i.Offering+" "+i.On] = true
 	}
-	add := func(offering, address string, external, ours func() (backend, error)) error {
-		if slices.Contains(b.config.Without, offering) && !used[offering+" "+local] {
+	add := func(offering, address string, external func() (backend, error), ours map[string]func() (backend, error)) error {
+		if slices.Contains(b.config.Without, offering) && !used[offering+" "+local] && !used[offering+" "+own] {
 			b.missing[offering] = errors.New("disabled by configuration")
 			return nil
 		}
@@ -149,18 +162,22 @@ func (b *Broker) findServers() error {
 				return err
 			}
 			b.backends[offering] = append(b.backends[offering], e)
-			if !used[offering+" "+local] {
-				return nil
-			}
 		}
-		l, err := ours()
-		switch {
-		case err == nil:
-			b.backends[offering] = append(b.backends[offering], l)
-		case errors.Is(err, daemon.ErrNoPostgres), errors.Is(err, daemon.ErrNoMariaDB), errors.Is(err, daemon.ErrNoRedis), errors.Is(err, daemon.ErrClosed):
-			b.missing[offering] = err
-		default:
-			return err
+		for n, server := range []string{own, local} {
+			make, ok := ours[server]
+			isNew := address == "" && (n == 0 || len(ours) == 1)
+			if !ok || !isNew && !used[offering+" "+server] {
+				continue
+			}
+			l, err := make()
+			switch {
+			case err == nil:
+				b.backends[offering] = append(b.backends[offering], l)
+			case errors.Is(err, daemon.ErrNoPostgres), errors.Is(err, daemon.ErrNoMariaDB), errors.Is(err, daemon.ErrNoRedis), errors.Is(err, daemon.ErrClosed):
+				b.missing[offering] = err
+			default:
+				return err
+			}
 		}
 		return nil
 	}
@@ -174,10 +191,34 @@ func (b *Broker) findServers() error {
 		b.backends[Notifications] = []backend{&notifications{NotificationService: *c.Notifications, secret: s}}
 	}
 	return errors.Join(
-		add(Postgres, c.PostgresURL, as(func() (*postgres, error) { return externalPostgres(c.PostgresURL) }), as(func() (*postgres, error) { return c.localPostgres(s) })),
-		add(MySQL, c.MySQLURL, as(func() (*mariadb, error) { return externalMySQL(c.MySQLURL) }), as(func() (*mariadb, error) { return c.localMySQL(s) })),
-		add(Redis, "", nil, as(func() (*redisServers, error) { return c.localRedis(s) })),
+		add(Postgres, c.PostgresURL, as(func() (*postgres, error) { return externalPostgres(c.PostgresURL) }), map[string]func() (backend, error){
+			own: as(func() (*ownServers, error) {
+				return b.addOwn(Postgres, func() (ownKind, error) { return newOwnPostgres(s) })
+			}),
+			local: as(func() (*postgres, error) { return c.localPostgres(s) }),
+		}),
+		add(MySQL, c.MySQLURL, as(func() (*mariadb, error) { return externalMySQL(c.MySQLURL) }), map[string]func() (backend, error){
+			own:   as(func() (*ownServers, error) { return b.addOwn(MySQL, func() (ownKind, error) { return newOwnMySQL() }) }),
+			local: as(func() (*mariadb, error) { return c.localMySQL(s) }),
+		}),
+		add(Redis, "", nil, map[string]func() (backend, error){local: as(func() (*redisServers, error) { return c.localRedis(s) })}),
 	)
+}
+
+// addOwn adds a kind of server of which each instance gets one.
+func (b *Broker) addOwn(offering string, find func() (ownKind, error)) (*ownServers, error) {
+	kind, err := find()
+	if err != nil {
+		return nil, err
+	}
+	if _, err := b.config.owner(kind.user()); err != nil {
+		return nil, err
+	}
+	if b.own == nil {
+		b.own = newOwnServers(b.config, b.secret)
+	}
+	b.own.kinds[offering] = kind
+	return b.own, nil
 }
 
 // as converts a constructor of one kind of backend to one of any kind.
@@ -194,13 +235,12 @@ func (b *Broker) URL() string { return "http://" + b.listener.Addr().String() }
 // Password returns the password of Username. It never changes.
 func (b *Broker) Password() string { return b.guard.password }
 
-// AdminURL returns the administrator's URL of the server for new instances of an
-// offering: for backups and measurements, never for an app. It is empty for
-// Redis, where each instance has its own server.
-func (b *Broker) AdminURL(offering string) string {
-	for _, s := range b.backends[offering] {
-		if a, ok := s.(interface{ adminURL() string }); ok {
-			return a.adminURL()
+// AdminURL returns the administrator's URL of the server of an instance: for measurements, never
+// for an app. It is empty for Redis.
+func (b *Broker) AdminURL(id string) string {
+	if i := b.state.get(id); i != nil && i.On == own {
+		if db, err := b.own.remote(i); err == nil {
+			return db.adminURL()
 		}
 	}
 	return ""
@@ -240,6 +280,9 @@ func (b *Broker) Start(ctx context.Context) error {
 		})
 		spawn(func() { b.finishAll(work) })
 		spawn(func() { b.watchSizes(work) })
+		if b.own != nil {
+			spawn(func() { b.own.watch(work, b.checkSize) })
+		}
 		for name, why := range b.missing {
 			b.config.Log.Info("service not offered", "service", name, "reason", why)
 		}
@@ -263,6 +306,7 @@ func (b *Broker) Stop() {
 func (b *Broker) Leave() {
 	b.Halt(func() {
 		<-b.closed
+		b.forward.retireStarters()
 		b.stopServers(true)
 	})
 }
@@ -291,7 +335,7 @@ func (b *Broker) backendOf(i *instance) (backend, error) {
 			return s, nil
 		}
 	}
-	if i.On == local {
+	if i.isOurs() {
 		return nil, fmt.Errorf("the server of this instance cannot be run: %w", b.missing[i.Offering])
 	}
 	return nil, fmt.Errorf("this instance is on the server %s, which is not the configured one", i.On)
@@ -328,5 +372,18 @@ func (b *Broker) openListener(ctx context.Context, s backend, i *instance) error
 	if at.port == 0 {
 		return nil
 	}
-	return b.forward.open(ctx, at, s.capacity(i))
+	starter, ok := s.(interface {
+		connect(ctx context.Context, i *instance) (net.Conn, func(), error)
+	})
+	if !ok {
+		return b.forward.open(ctx, at, s.capacity(i), nil)
+	}
+	id := i.ID
+	return b.forward.open(ctx, at, s.capacity(i), func(ctx context.Context) (net.Conn, func(), error) {
+		now := b.state.get(id)
+		if now == nil || now.Phase != ready {
+			return nil, nil, errDropped
+		}
+		return starter.connect(ctx, now)
+	})
 }

@@ -213,7 +213,7 @@ func TestForwarder(t *testing.T) {
 		t.Errorf("outside: %v", got)
 	}
 	for range 2 {
-		if err := f.open(t.Context(), server, 10); err != nil {
+		if err := f.open(t.Context(), server, 10, nil); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -24,6 +24,8 @@ type plan struct {
 	usd         float64 // a month
 	connections int
 	bytes       int64
+	memory      int64    // of a server that Ingot runs for one instance, with all its processes
+	cores       float64  // the same, of processors
 	bullets     []string // shown instead of connections and bytes
 	authorities []string // of OAuth clients
 }
@@ -48,11 +50,11 @@ var offerings = []offering{
 	{
 		id: "5a1d9c52-3c5e-4a58-9d8a-6f2b1c0e7a01", name: Postgres, title: "PostgreSQL",
 		description: "PostgreSQL databases",
-		long:        "A database of its own on a PostgreSQL server. Each binding is a user of its own; what one creates belongs to all of the same instance.",
+		long:        "A PostgreSQL server of its own, with one database. Each binding is a user of its own; what one creates belongs to all of the same instance.",
 		tags:        []string{"postgres", "postgresql", "relational", "sql", "database"},
 		plans: []plan{
-			{id: "5a1d9c52-3c5e-4a58-9d8a-6f2b1c0e7a11", name: "small", free: true, connections: 20, bytes: gib},
-			{id: "5a1d9c52-3c5e-4a58-9d8a-6f2b1c0e7a12", name: "large", usd: 10, connections: 100, bytes: 20 * gib},
+			{id: "5a1d9c52-3c5e-4a58-9d8a-6f2b1c0e7a11", name: "small", free: true, connections: 20, bytes: gib, memory: 256 * mib, cores: 1},
+			{id: "5a1d9c52-3c5e-4a58-9d8a-6f2b1c0e7a12", name: "large", usd: 10, connections: 100, bytes: 20 * gib, memory: gib, cores: 2},
 		},
 		create: map[string]any{"extensions": map[string]any{
 			"type": "array", "uniqueItems": true, "description": "Extensions to create in the new database",
@@ -62,10 +64,10 @@ var offerings = []offering{
 	{
 		id: "5a1d9c52-3c5e-4a58-9d8a-6f2b1c0e7a02", name: MySQL, title: "MySQL (MariaDB)",
 		description: "MySQL databases, served by MariaDB",
-		long:        "A database of its own on a MariaDB server, which speaks MySQL's protocol. Each binding is a user of its own with all rights on that database.",
+		long:        "A MariaDB server of its own, which speaks MySQL's protocol, with one database. Each binding is a user of its own with all rights on that database.",
 		tags:        []string{"mysql", "mariadb", "relational", "sql", "database"},
 		plans: []plan{
-			{id: "5a1d9c52-3c5e-4a58-9d8a-6f2b1c0e7a21", name: "small", free: true, connections: 20, bytes: gib},
+			{id: "5a1d9c52-3c5e-4a58-9d8a-6f2b1c0e7a21", name: "small", free: true, connections: 20, bytes: gib, memory: 384 * mib, cores: 1},
 		},
 		create: map[string]any{"character_set": map[string]any{
 			"type": "string", "enum": characterSets, "default": characterSets[0], "description": "The character set of new tables",
@@ -77,7 +79,7 @@ var offerings = []offering{
 		long:        "A Redis server of its own. Each binding is a user of its own that may do everything but administer the server.",
 		tags:        []string{"redis", "key-value", "cache", "nosql"},
 		plans: []plan{
-			{id: "5a1d9c52-3c5e-4a58-9d8a-6f2b1c0e7a31", name: "small", free: true, connections: 100, bytes: 64 * mib},
+			{id: "5a1d9c52-3c5e-4a58-9d8a-6f2b1c0e7a31", name: "small", free: true, connections: 100, bytes: 64 * mib, memory: 256 * mib, cores: 1},
 		},
 		create: map[string]any{"maxmemory_policy": map[string]any{
 			"type": "string", "enum": evictions, "default": evictions[0], "description": "What Redis does when its memory is full",

@@ -7,15 +7,16 @@
 //	                                   ▼                     binding
 //	                              DIR/broker/*.json
 //
-// A server is either started by package daemon on first use, with its own data
-// directory and loopback port, or an external one, given by a URL. Apps in
-// containers reach it through a forwarder that listens on the host's address in
-// their network. The forwarder limits the connections of each app, so that no app
-// can use up a server's connections.
+// A server belongs to one instance and is started by package daemon with the first
+// connection, or it is an external one, given by a URL. Apps reach it
+// through a forwarder, which has the port of the instance on loopback and on the
+// host's address in the network of containers, and starts the server. The forwarder
+// limits the connections of each app. Everything else that a tenant can use up, from
+// locks to the disk, is that of its own server (decision 48). Instances of earlier
+// versions share a server.
 //
 // A service instance is a database whose owner cannot log in; a binding
-// is a user that acts as the owner. A Redis instance has its own server, because
-// every user of a Redis server can list all key names. A binding of
+// is a user that acts as the owner. A binding of
 // the notification service is an OAuth client.
 //
 // Before anything is created or removed, the intent is recorded in a file, and the
@@ -27,10 +28,12 @@
 //
 // It must not import the platform, or a store.
 //
-// Imports: base/background, base/clock, base/connlimit, base/daemon,
-// base/safedial, base/seal, code.cloudfoundry.org/brokerapi/v13,
+// Imports: base/background, base/cgroup, base/clock, base/connlimit,
+// base/daemon, base/loopdisk, base/safedial, base/seal,
+// code.cloudfoundry.org/brokerapi/v13,
 // code.cloudfoundry.org/brokerapi/v13/domain,
 // code.cloudfoundry.org/brokerapi/v13/domain/apiresponses,
 // github.com/go-sql-driver/mysql, github.com/jackc/pgx/v5,
-// github.com/jackc/pgx/v5/stdlib, github.com/redis/go-redis/v9.
+// github.com/jackc/pgx/v5/pgconn, github.com/jackc/pgx/v5/stdlib,
+// github.com/redis/go-redis/v9, golang.org/x/sys/unix.
 package broker

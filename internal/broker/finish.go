@@ -108,14 +108,14 @@ func (b *Broker) finishOne(ctx context.Context, s backend, i *instance) error {
 		}
 		return b.provision(ctx, s, i, params)
 	}
-	if err := s.ensure(ctx, i); err != nil {
-		return err
-	}
 	if i.Phase != ready {
 		// The request got no response, so the client treats it as failed and
 		// repeats it or deletes the instance.
 		i.Phase = deleting
 		return b.deprovision(ctx, s, i)
+	}
+	if err := s.ensure(ctx, i); err != nil {
+		return err
 	}
 	for _, to := range i.Bindings {
 		if to.Phase != ready {
@@ -172,7 +172,7 @@ func (b *Broker) checkSize(ctx context.Context, id string) error {
 	if err != nil {
 		return err
 	}
-	limit := b.limit(i)
+	limit := b.config.limit(i)
 	if over := size > limit; over != i.Over {
 		i.Over = over
 		if err := b.state.save(i); err != nil {

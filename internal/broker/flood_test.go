@@ -78,7 +78,7 @@ func forwarderFlood(t *testing.T, connections, rounds int) {
 	// Others that do not speak at once, on a busy machine, have to be served.
 	f.own, f.silent = notOwn, 5*time.Second
 	const capacity = 20
-	if err := f.open(t.Context(), server, capacity); err != nil {
+	if err := f.open(t.Context(), server, capacity, nil); err != nil {
 		t.Fatal(err)
 	}
 	defer f.stop()

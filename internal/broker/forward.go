@@ -49,16 +49,33 @@ type forwarder struct {
 	work      background.WaitGroup
 	stopped   bool
 	retired   bool // it accepts no more connections
+
+	waiting context.Context // of connections that wait for a server
+	end     context.CancelFunc
 }
 
 // listener accepts connections for one server on loopback.
 type listener struct {
-	net.Listener
+	on      []net.Listener
 	limiter *connlimit.Limiter
+	// start starts the server if necessary and connects to it. The connection is released with the
+	// function. Nil means a server that runs and listens.
+	start starter
+}
+
+// starter is like the field of listener.
+type starter func(ctx context.Context) (net.Conn, func(), error)
+
+func (l *listener) close() {
+	for _, one := range l.on {
+		one.Close()
+	}
 }
 
 func newForwarder(reach Reach, log *slog.Logger) *forwarder {
+	waiting, end := context.WithCancel(context.Background())
 	return &forwarder{
+		waiting: waiting, end: end,
 		reach: reach, log: log, own: safedial.Own, silent: silentTime, quiet: quietTime,
 		all:       connlimit.New(connlimit.Limits{Total: connlimit.Share(2)}),
 		listeners: map[endpoint]*listener{}, remote: map[endpoint][]netip.AddrPort{}, conns: map[net.Conn]struct{}{},
@@ -102,9 +119,17 @@ func (f *forwarder) addresses(ctx context.Context, server endpoint) ([]netip.Add
 }
 
 // open starts a listener for a server, with a limit of connections, unless it
-// has one.
-func (f *forwarder) open(ctx context.Context, server endpoint, connections int) error {
-	if !f.reach.Host.IsValid() || !server.loopback() {
+// has one. A server that has to be started for a connection does not listen itself: it gets a
+// listener on loopback as well.
+func (f *forwarder) open(ctx context.Context, server endpoint, connections int, start starter) error {
+	var hosts []netip.Addr
+	if start != nil {
+		hosts = append(hosts, loopbackAddr)
+	}
+	if f.reach.Host.IsValid() && server.loopback() {
+		hosts = append(hosts, f.reach.Host)
+	}
+	if len(hosts) == 0 {
 		return nil
 	}
 	f.mu.Lock()
@@ -118,15 +143,21 @@ func (f *forwarder) open(ctx context.Context, server endpoint, connections int) 
 			return (&net.ListenConfig{}).Listen(ctx, "tcp", at.String())
 		}
 	}
-	l, err := listen(ctx, netip.AddrPortFrom(f.reach.Host, uint16(server.port)))
-	if err != nil {
-		return fmt.Errorf("forward connections of containers to %s: %w", server, err)
+	w := &listener{limiter: connlimit.New(connlimit.Limits{PerSource: min(sourceConnections, connections), Total: connections}), start: start}
+	for _, host := range hosts {
+		l, err := listen(ctx, netip.AddrPortFrom(host, uint16(server.port)))
+		if err != nil {
+			w.close()
+			return fmt.Errorf("forward connections to %s: %w", server, err)
+		}
+		w.on = append(w.on, l)
 	}
-	w := &listener{l, connlimit.New(connlimit.Limits{PerSource: min(sourceConnections, connections), Total: connections})}
 	f.listeners[server] = w
-	f.work.Loop(context.WithoutCancel(ctx), "broker forward", func() { // until l is closed
-		connlimit.Accept(l, f.log, func(c net.Conn) { f.admit(c, server, w.limiter) })
-	})
+	for _, l := range w.on {
+		f.work.Loop(context.WithoutCancel(ctx), "broker forward", func() { // until l is closed
+			connlimit.Accept(l, f.log, func(c net.Conn) { f.admit(c, server, w) })
+		})
+	}
 	return nil
 }
 
@@ -135,7 +166,7 @@ func (f *forwarder) close(server endpoint) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if l := f.listeners[server]; l != nil {
-		l.Close()
+		l.close()
 		delete(f.listeners, server)
 	}
 }
@@ -146,7 +177,20 @@ func (f *forwarder) retire() {
 	defer f.mu.Unlock()
 	f.retired = true
 	for _, l := range f.listeners {
-		l.Close()
+		l.close()
+	}
+}
+
+// retireStarters closes the listeners of servers that may have to be started, which another process
+// does from now on: new connections wait for it.
+func (f *forwarder) retireStarters() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for server, l := range f.listeners {
+		if l.start != nil {
+			l.close()
+			delete(f.listeners, server)
+		}
 	}
 }
 
@@ -158,10 +202,11 @@ func (f *forwarder) connections() int {
 }
 
 func (f *forwarder) stop() {
+	f.end()
 	f.mu.Lock()
 	f.stopped = true
 	for _, l := range f.listeners {
-		l.Close()
+		l.close()
 	}
 	for c := range f.conns {
 		c.Close()
@@ -172,7 +217,7 @@ func (f *forwarder) stop() {
 
 // admit forwards a connection if its source is allowed and does not have too
 // many.
-func (f *forwarder) admit(c net.Conn, server endpoint, limiter *connlimit.Limiter) {
+func (f *forwarder) admit(c net.Conn, server endpoint, to *listener) {
 	source, ok := f.source(connlimit.Address(c.RemoteAddr()))
 	refuse := func(why string) {
 		c.Close()
@@ -186,14 +231,14 @@ func (f *forwarder) admit(c net.Conn, server endpoint, limiter *connlimit.Limite
 		return
 	}
 	end := func() { c.Close() }
-	s := f.take(limiter, source, end)
+	s := f.take(to.limiter, source, end)
 	if s == nil {
 		refuse("too many connections from this source or in total")
 		return
 	}
 	f.work.Go("broker connection", func() {
 		defer s.release()
-		f.connect(c, server, s.touch)
+		f.connect(c, server, to.start, s.touch)
 	})
 }
 
@@ -256,7 +301,7 @@ func (f *forwarder) dial(ctx context.Context, source string, at netip.AddrPort) 
 	if s == nil {
 		return nil, errTooManyConnections
 	}
-	c, err := dialer.DialContext(ctx, "tcp", server.String())
+	c, done, err := connectTo(ctx, server, to.start)
 	if err != nil {
 		s.release()
 		return nil, err
@@ -264,17 +309,17 @@ func (f *forwarder) dial(ctx context.Context, source string, at netip.AddrPort) 
 	mu.Lock()
 	defer mu.Unlock()
 	conn = c
-	return &dialed{Conn: c, slots: s}, nil
+	return &dialed{Conn: c, release: sync.OnceFunc(func() { s.release(); done() })}, nil
 }
 
 // dialed is a connection that releases its slots when it is closed.
 type dialed struct {
 	net.Conn
-	slots *slots
+	release func()
 }
 
 func (d *dialed) Close() error {
-	d.slots.release()
+	d.release()
 	return d.Conn.Close()
 }
 
@@ -305,17 +350,22 @@ func (f *forwarder) source(from netip.Addr) (name string, ok bool) {
 
 // connect copies bytes in both directions until both have ended, or the
 // connection is idle for too long.
-func (f *forwarder) connect(app net.Conn, server endpoint, touch func()) {
+func (f *forwarder) connect(app net.Conn, server endpoint, start starter, touch func()) {
 	defer app.Close()
 	if !f.track(app) {
 		return
 	}
 	defer f.untrack(app)
-	dialer := net.Dialer{Timeout: 10 * time.Second}
-	to, err := dialer.Dial("tcp", server.String()) //nolint:noctx // it has a timeout, and stop closes the other end
+	ctx, cancel := context.WithTimeout(f.waiting, waitTime)
+	to, done, err := connectTo(ctx, server, start)
+	cancel()
 	if err != nil {
+		if start != nil && connlimit.LogDue(&f.lastLog) {
+			f.log.Warn("service connection failed", "server", server.String(), "error", err)
+		}
 		return // the app's connection is closed, as if the server had closed it
 	}
+	defer done()
 	defer to.Close()
 	if !f.track(to) {
 		return
@@ -328,6 +378,17 @@ func (f *forwarder) connect(app net.Conn, server endpoint, touch func()) {
 	both.Go("broker connection", func() { p.copy(to, app, func() { p.clientSent.Store(true); touch() }) })
 	p.copy(app, to, func() {})
 	both.Wait()
+}
+
+// waitTime is how long a client waits for a server that is being started.
+const waitTime = time.Minute
+
+func connectTo(ctx context.Context, server endpoint, start starter) (net.Conn, func(), error) {
+	if start != nil {
+		return start(ctx)
+	}
+	c, err := (&net.Dialer{Timeout: dialTime}).DialContext(ctx, "tcp", server.String())
+	return c, func() {}, err
 }
 
 // proxiedConn is an open connection.

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"time"
 
 	"code.cloudfoundry.org/brokerapi/v13/domain"
@@ -40,6 +41,9 @@ func problem(status int, format string, args ...any) error {
 // without the cause, which is not for users.
 func (b *Broker) internalError(doing string, i *instance, err error) error {
 	b.config.Log.Error("service operation failed", "doing", doing, "instance", i.ID, "service", i.Offering, "error", err)
+	if errors.Is(err, errNoRoom) {
+		return problem(http.StatusServiceUnavailable, "%s failed: the databases that are in use take all the memory that this machine has for them; stop an app that uses one, or ask the operator", doing)
+	}
 	return problem(http.StatusInternalServerError, "%s failed on the %s server; try again, or ask the operator to check the log", doing, i.Offering)
 }
 
@@ -116,13 +120,16 @@ func (a api) Provision(ctx context.Context, id string, d domain.ProvisionDetails
 	if err != nil {
 		return none, problem(http.StatusInternalServerError, "%w", err)
 	}
-	if o.name == Redis && i.Port == 0 {
-		if i.Port, err = freePort(a.b.config.Reach.Host); err != nil {
+	if i.hasPort() && i.Port == 0 {
+		if i.Port, err = a.b.newPort(); err != nil {
 			return none, a.b.internalError("creating the instance", i, err)
 		}
 	}
-	// Only starting a server takes long enough to poll for.
+	// Only starting a server for the first time takes long enough to poll for.
 	i.Async = async && !s.up(i)
+	if q, ok := s.(interface{ quick(offering string) bool }); ok {
+		i.Async = async && !q.quick(o.name)
+	}
 	if err := a.b.state.save(i); err != nil {
 		return none, a.b.internalError("creating the instance", i, err)
 	}
@@ -134,6 +141,16 @@ func (a api) Provision(ctx context.Context, id string, d domain.ProvisionDetails
 		return none, a.b.internalError("creating the instance", i, err)
 	}
 	return domain.ProvisionedServiceSpec{}, nil
+}
+
+// newPort returns a port that no instance has.
+func (b *Broker) newPort() (int, error) {
+	for {
+		port, err := freePort(b.config.Reach.Host)
+		if err != nil || !slices.ContainsFunc(b.state.list(), func(i *instance) bool { return i.Port == port }) {
+			return port, err
+		}
+	}
 }
 
 // provision creates an instance on its server. If that fails, it removes what
@@ -159,7 +176,7 @@ func (b *Broker) deprovision(ctx context.Context, s backend, i *instance) error 
 	if err := s.drop(ctx, i); err != nil {
 		return fmt.Errorf("and cleaning up: %w", err)
 	}
-	if i.Offering == Redis {
+	if i.hasPort() {
 		b.forward.close(s.target(i))
 	}
 	if i.Phase == creating && i.Async {
@@ -190,9 +207,6 @@ func (a api) Deprovision(ctx context.Context, id string, d domain.DeprovisionDet
 	}
 	i.Phase, i.Async = deleting, false
 	if err := a.b.state.save(i); err != nil {
-		return none, a.b.internalError("deleting the instance", i, err)
-	}
-	if err := s.ensure(op, i); err != nil {
 		return none, a.b.internalError("deleting the instance", i, err)
 	}
 	if err := a.b.deprovision(op, s, i); err != nil {
@@ -293,6 +307,12 @@ func (a api) Update(ctx context.Context, id string, d domain.UpdateDetails, _ bo
 	}
 	if err := s.resize(op, i); err != nil {
 		return none, a.b.internalError("changing the plan", i, err)
+	}
+	if i.hasPort() { // with another limit of connections
+		a.b.forward.close(s.target(i))
+		if err := a.b.openListener(op, s, i); err != nil {
+			return none, a.b.internalError("changing the plan", i, err)
+		}
 	}
 	return none, nil
 }

@@ -23,7 +23,7 @@ import (
 	"time"
 
 	"github.com/google/uuid"
-	_ "github.com/jackc/pgx/v5/stdlib" // the driver pgx
+	"github.com/jackc/pgx/v5/stdlib"
 
 	"ingot/internal/base/seal"
 	"ingot/internal/base/testkit"
@@ -107,17 +107,20 @@ func (w *world) reboot() {
 	w.boot()
 }
 
-// killServer kills a database server, if it runs.
+// killServer kills the servers of a kind that run.
 func (w *world) killServer(name string) {
-	file := filepath.Join(w.dir, MySQL, "pid")
+	pattern := "pid"
 	if name == Postgres {
-		file = filepath.Join(w.dir, Postgres, "data", "postmaster.pid")
+		pattern = "data/postmaster.pid"
 	}
-	text, _ := os.ReadFile(file)
-	first, _, _ := strings.Cut(string(text), "\n")
-	if pid, err := strconv.Atoi(strings.TrimSpace(first)); err == nil && pid > 1 {
-		if p, err := os.FindProcess(pid); err == nil {
-			_ = p.Kill() // it may be down already
+	files, _ := filepath.Glob(filepath.Join(w.dir, own, "*", pattern))
+	for _, file := range files {
+		text, _ := os.ReadFile(file)
+		first, _, _ := strings.Cut(string(text), "\n")
+		if pid, err := strconv.Atoi(strings.TrimSpace(first)); err == nil && pid > 1 {
+			if p, err := os.FindProcess(pid); err == nil {
+				_ = p.Kill() // it may be down already
+			}
 		}
 	}
 }
@@ -358,26 +361,23 @@ func TestSoakKills(t *testing.T) {
 	w.nothingIsLeft(nil)
 }
 
-// nothingIsLeft compares the content of the servers and the records with what is
-// expected.
+// nothingIsLeft compares the servers and the records with what is expected.
 func (w *world) nothingIsLeft(keepers []*keeper) {
 	w.t.Helper()
-	var want, users []string
+	var want []string
 	for _, k := range keepers {
 		i := &instance{ID: k.id}
-		want = append(want, k.name+" "+i.database())
-		users = append(users, k.name+" "+i.owner(), k.name+" "+i.user(&binding{ID: "b"}))
+		want = append(want, k.name+" "+i.database(), k.name+" "+i.owner(), k.name+" "+i.user(&binding{ID: "b"}))
 	}
 	slices.Sort(want)
-	slices.Sort(users)
-	var got, gotUsers []string
+	var got []string
 	testkit.Eventually(w.t, "the servers can be asked", func() bool {
 		var err error
-		got, gotUsers, err = w.onServers()
+		got, err = w.onServers(keepers)
 		return err == nil
 	})
-	if !slices.Equal(got, want) || !slices.Equal(gotUsers, users) {
-		w.t.Errorf("databases %v, want %v\nusers %v, want %v", got, want, gotUsers, users)
+	if !slices.Equal(got, want) {
+		w.t.Errorf("databases and users %v, want %v", got, want)
 	}
 	entries, err := os.ReadDir(filepath.Join(w.dir, "broker", "instances"))
 	if err != nil || len(entries) != len(keepers) {
@@ -393,48 +393,77 @@ func (w *world) nothingIsLeft(keepers []*keeper) {
 	if left, _ := os.ReadDir(filepath.Join(w.dir, Redis)); len(left) > 0 {
 		w.t.Errorf("left of Redis: %v", left)
 	}
+	dirs, _ := os.ReadDir(filepath.Join(w.dir, own))
+	for _, e := range dirs {
+		name := strings.TrimSuffix(e.Name(), diskSuffix)
+		if !strings.HasPrefix(name, "template-") && !slices.ContainsFunc(keepers, func(k *keeper) bool { return (&instance{ID: k.id}).hash() == name }) {
+			w.t.Errorf("left of a server: %s", e.Name())
+		}
+	}
 	lines, _ := filepath.Glob("/proc/[0-9]*/cmdline")
 	for _, file := range lines {
-		if line, _ := os.ReadFile(file); strings.Contains(string(line), filepath.Join(w.dir, Redis)) {
-			w.t.Errorf("a Redis server is left: %s", file)
+		line, _ := os.ReadFile(file)
+		if strings.Contains(string(line), filepath.Join(w.dir, Redis)) || len(keepers) == 0 && strings.Contains(string(line), filepath.Join(w.dir, own)) {
+			w.t.Errorf("a server is left: %s", line)
 		}
 	}
 }
 
-// onServers lists the databases and users on the servers.
-func (w *world) onServers() (databases, users []string, err error) {
-	list := func(db *sql.DB, into *[]string, name, query string) {
-		rows, queryErr := db.QueryContext(context.Background(), query)
-		if queryErr != nil {
-			err = errors.Join(err, queryErr)
-			return
+func listNames(db *sql.DB, query string) (names []string, err error) {
+	rows, err := db.QueryContext(context.Background(), query)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var name string
+		if err := rows.Scan(&name); err != nil {
+			return nil, err
 		}
-		defer rows.Close()
-		for rows.Next() {
-			var s string
-			err = errors.Join(err, rows.Scan(&s))
-			*into = append(*into, name+" "+s)
+		names = append(names, name)
+	}
+	return names, rows.Err()
+}
+
+// onServers lists the databases and users on the servers of the keepers.
+func (w *world) onServers(keepers []*keeper) (found []string, err error) {
+	for _, k := range keepers {
+		var i instance
+		content, readErr := os.ReadFile(filepath.Join(w.dir, "broker", "instances", (&instance{ID: k.id}).hash()+".json"))
+		if err := errors.Join(readErr, json.Unmarshal(content, &i)); err != nil {
+			return nil, err
 		}
-		err = errors.Join(err, rows.Err())
+		b, newErr := New(Config{Dir: w.dir, Keys: w.keys, ReadOnly: true})
+		if newErr != nil {
+			return nil, newErr
+		}
+		database, remoteErr := b.own.remote(&i)
+		if remoteErr != nil {
+			return nil, remoteErr
+		}
+		var pool *sql.DB
+		queries := []string{
+			"SELECT datname FROM pg_database WHERE datname NOT IN ('postgres', 'template0', 'template1')",
+			"SELECT rolname FROM pg_roles WHERE rolname NOT LIKE 'pg\\_%' AND rolname <> '" + adminUser + "'",
+		}
+		switch db := database.(type) {
+		case *postgres:
+			pool = stdlib.OpenDB(*db.config)
+		case *mariadb:
+			pool, queries = sql.OpenDB(db.connector), []string{
+				"SELECT schema_name FROM information_schema.schemata WHERE schema_name NOT IN ('mysql', 'sys', 'performance_schema', 'information_schema')",
+				"SELECT user FROM mysql.user WHERE user NOT IN ('mariadb.sys', 'mysql', '" + adminUser + "')",
+			}
+		}
+		for _, query := range queries {
+			names, listErr := listNames(pool, query)
+			err = errors.Join(err, listErr)
+			for _, name := range names {
+				found = append(found, k.name+" "+name)
+			}
+		}
+		pool.Close()
 	}
-	c := Config{Dir: w.dir}
-	p, pgErr := c.localPostgres(w.s)
-	m, myErr := c.localMySQL(w.s)
-	if pgErr != nil || myErr != nil {
-		return nil, nil, errors.Join(pgErr, myErr)
-	}
-	pgDB, openErr := sql.Open("pgx", strings.Replace(fmt.Sprintf("postgres://%s@%s/postgres?sslmode=disable", adminUser, p.at), adminUser, adminUser+":"+p.config.Password, 1))
-	if openErr != nil {
-		return nil, nil, openErr
-	}
-	defer pgDB.Close()
-	myDB := sql.OpenDB(m.connector)
-	defer myDB.Close()
-	list(pgDB, &databases, Postgres, "SELECT datname FROM pg_database WHERE datname NOT IN ('postgres', 'template0', 'template1')")
-	list(pgDB, &users, Postgres, "SELECT rolname FROM pg_roles WHERE rolname NOT LIKE 'pg\\_%' AND rolname <> '"+adminUser+"'")
-	list(myDB, &databases, MySQL, "SELECT schema_name FROM information_schema.schemata WHERE schema_name NOT IN ('mysql', 'sys', 'performance_schema', 'information_schema')")
-	list(myDB, &users, MySQL, "SELECT user FROM mysql.user WHERE user NOT IN ('mariadb.sys', 'mysql', '"+adminUser+"')")
-	slices.Sort(databases)
-	slices.Sort(users)
-	return databases, users, err
+	slices.Sort(found)
+	return found, err
 }

@@ -56,7 +56,13 @@ func externalMySQL(address string) (*mariadb, error) {
 }
 
 func newMariaDB(label string, at endpoint, user, password string) (*mariadb, error) {
+	return dialedMariaDB(label, at, user, password, nil)
+}
+
+// dialedMariaDB is like newMariaDB, with a way to connect; nil means that of the endpoint.
+func dialedMariaDB(label string, at endpoint, user, password string, dial func(ctx context.Context, network, address string) (net.Conn, error)) (*mariadb, error) {
 	c := mysql.NewConfig()
+	c.DialFunc = dial
 	c.User, c.Passwd, c.Net, c.Addr = user, password, "tcp", at.String()
 	c.Timeout, c.Logger = idleTime, silent{}
 	connector, err := mysql.NewConnector(c)
@@ -120,7 +126,7 @@ func (c Config) localMySQL(s secret) (*mariadb, error) {
 			if err != nil {
 				return err
 			}
-			return daemon.WriteFile(first, []byte(firstStatements(password)), owner)
+			return daemon.WriteFile(first, []byte(firstStatements(password, "127.0.0.1")), owner)
 		},
 		Answers: m.answers,
 	})
@@ -138,8 +144,8 @@ func socketPath(dir string) string {
 
 // firstStatements returns SQL to run at every start: it creates the administrator
 // and deletes the accounts without a password that a new server has.
-func firstStatements(password string) string {
-	admin := "'" + adminUser + "'@'127.0.0.1'"
+func firstStatements(password, host string) string {
+	admin := "'" + adminUser + "'@'" + host + "'"
 	statements := []string{
 		"CREATE USER IF NOT EXISTS " + admin + " IDENTIFIED VIA mysql_native_password USING '" + native(password) + "'",
 		"GRANT ALL PRIVILEGES ON *.* TO " + admin + " WITH GRANT OPTION",
@@ -248,6 +254,9 @@ func (m *mariadb) createAlone(ctx context.Context, i *instance, p parameters) er
 }
 
 func (m *mariadb) drop(ctx context.Context, i *instance) error {
+	if err := m.ensure(ctx, i); err != nil {
+		return err
+	}
 	return m.alone(ctx, i, func(m *mariadb) error { return m.dropAlone(ctx, i) })
 }
 

@@ -79,9 +79,10 @@ func TestMySQLTemporaryTables(t *testing.T) {
 	b := started(t, Config{Dir: dir, Keys: testKeys(t), Without: []string{Postgres, Redis}})
 	need(t, b, MySQL)
 	c := clientOf(t, b)
-	_, credentials := c.bound(MySQL, c.made(MySQL, "small"))
+	id := c.made(MySQL, "small")
+	_, credentials := c.bound(MySQL, id)
 	var at string
-	if err := my(t, credentials).QueryRowContext(t.Context(), "SELECT @@tmpdir").Scan(&at); err != nil || at != filepath.Join(dir, MySQL, "tmp") {
+	if err := my(t, credentials).QueryRowContext(t.Context(), "SELECT @@tmpdir").Scan(&at); err != nil || at != filepath.Join(dir, own, b.state.get(id).hash(), "tmp") {
 		t.Errorf("temporary files are in %q, %v", at, err)
 	}
 }
@@ -170,8 +171,8 @@ func TestMySQLByURL(t *testing.T) {
 	b := sharedBroker(t)
 	need(t, b, MySQL)
 	id := clientOf(t, b).made(MySQL, "small")
-	m := b.backends[MySQL][0].(*mariadb)
-	if err := m.exec(t.Context(), "CREATE USER provider@'127.0.0.1' IDENTIFIED BY 'pw'", "GRANT ALL ON *.* TO provider@'127.0.0.1' WITH GRANT OPTION"); err != nil {
+	m := ownDB[*mariadb](t, b, id)
+	if err := m.exec(t.Context(), "CREATE USER provider@localhost IDENTIFIED BY 'pw'", "GRANT ALL ON *.* TO provider@localhost WITH GRANT OPTION"); err != nil {
 		t.Fatal(err)
 	}
 	other := started(t, Config{MySQLURL: "mysql://provider:pw@" + m.at.String(), Without: []string{Postgres, Redis}})
@@ -181,7 +182,7 @@ func TestMySQLByURL(t *testing.T) {
 	mustRun(t, my(t, got), "CREATE TABLE t (n int)")
 	c.unbind(MySQL, mine, bid)
 	c.deprovision(MySQL, "small", mine)
-	if err := m.exec(t.Context(), "DROP USER provider@'127.0.0.1'"); err != nil {
+	if err := m.exec(t.Context(), "DROP USER provider@localhost"); err != nil {
 		t.Error(err)
 	}
 	clientOf(t, b).deprovision(MySQL, "small", id)

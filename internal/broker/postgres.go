@@ -197,6 +197,9 @@ func inTx(ctx context.Context, conn *pgx.Conn, statements ...string) error {
 }
 
 func (p *postgres) drop(ctx context.Context, i *instance) error {
+	if err := p.ensure(ctx, i); err != nil {
+		return err
+	}
 	return p.alone(ctx, i, func(p *postgres) error { return p.dropAlone(ctx, i) })
 }
 

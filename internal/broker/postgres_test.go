@@ -169,7 +169,7 @@ func TestPostgresPlansAndParameters(t *testing.T) {
 	service, large := ids(Postgres, "large")
 	c.do(http.StatusOK, http.MethodPatch, path, map[string]any{"service_id": service, "plan_id": large})
 	var limit int
-	if err := conn.QueryRow(t.Context(), "SELECT datconnlimit FROM pg_database WHERE datname = current_database()").Scan(&limit); err != nil || limit != 100 {
+	if err := pg(t, got).QueryRow(t.Context(), "SELECT datconnlimit FROM pg_database WHERE datname = current_database()").Scan(&limit); err != nil || limit != 100 {
 		t.Errorf("limit %d, %v; want 100", limit, err)
 	}
 	c.do(http.StatusBadRequest, http.MethodDelete, path+query(Postgres, "small"), nil)
@@ -178,14 +178,15 @@ func TestPostgresPlansAndParameters(t *testing.T) {
 
 func TestPostgresSize(t *testing.T) {
 	t.Parallel()
-	b := started(t, Config{Without: []string{MySQL, Redis}})
+	b := started(t, Config{Without: []string{MySQL, Redis}, limit: func(*instance) int64 { return 16 * mib }})
 	need(t, b, Postgres)
-	b.limit = func(*instance) int64 { return 16 * mib }
 	c := clientOf(t, b)
 	id := c.made(Postgres, "small")
 	_, got := c.bound(Postgres, id)
 	conn := pg(t, got)
-	mustExec(t, conn, "CREATE TABLE t (s text)", "INSERT INTO t SELECT repeat(md5(n::text), 8) FROM generate_series(1, 60000) n")
+	mustExec(t, conn, "CREATE TABLE t (s text)")
+	// It may be noticed before the statement has ended.
+	_, _ = conn.Exec(t.Context(), "INSERT INTO t SELECT repeat(md5(n::text), 8) FROM generate_series(1, 60000) n")
 	b.checkSizes(t.Context())
 	if err := conn.Ping(t.Context()); err == nil {
 		t.Error("a connection from before may write on")
@@ -218,7 +219,7 @@ func TestPostgresComesBack(t *testing.T) {
 	})
 	bid, got := c.bound(Postgres, id)
 	mustExec(t, pg(t, got), "CREATE TABLE t (n int)", "INSERT INTO t VALUES (1)")
-	server := b.backends[Postgres][0].(*postgres).daemon
+	server := ownDB[*postgres](t, b, id).daemon
 	for range 2 {
 		testkit.Eventually(t, "the server is known to run", server.Up)
 		kill(t, server.PID())
@@ -263,7 +264,7 @@ func TestPostgresByURL(t *testing.T) {
 	c := clientOf(t, b)
 	// A user that is not a superuser, as in a hosted database.
 	id := c.made(Postgres, "small")
-	p := b.backends[Postgres][0].(*postgres)
+	p := ownDB[*postgres](t, b, id)
 	if err := p.exec(t.Context(), "CREATE ROLE provider LOGIN CREATEDB CREATEROLE PASSWORD 'pw'", "GRANT CONNECT ON DATABASE postgres TO provider"); err != nil {
 		t.Fatal(err)
 	}

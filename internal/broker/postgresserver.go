@@ -78,27 +78,31 @@ func stopDaemon(d *daemon.Daemon, leave bool) {
 
 // initPostgres creates the data directory atomically.
 func initPostgres(ctx context.Context, bin, dir, data, password string, owner *syscall.Credential) error {
-	return createAtomically(dir, data, func(fresh string) error {
-		// initdb reads the password from a file, which is deleted afterwards.
-		passwordFile := fresh + "-password"
-		if err := daemon.WriteFile(passwordFile, []byte(password+"\n"), owner); err != nil {
+	return createAtomically(dir, data, func(fresh string) error { return initdb(ctx, bin, dir, fresh, password, owner) })
+}
+
+// initdb creates a data directory in fresh.
+func initdb(ctx context.Context, bin, dir, fresh, password string, owner *syscall.Credential, more ...string) error {
+	// initdb reads the password from a file, which is deleted afterwards.
+	passwordFile := fresh + "-password"
+	if err := daemon.WriteFile(passwordFile, []byte(password+"\n"), owner); err != nil {
+		return err
+	}
+	defer os.Remove(passwordFile)
+	var err error
+	// C.UTF-8 supports the characters of all languages, but some systems lack it.
+	for _, locale := range []string{"C.UTF-8", "C"} {
+		err = daemon.Run(daemon.Command(ctx, owner, dir, nil, filepath.Join(bin, "initdb"), append([]string{
+			"-D", fresh, "-U", adminUser, "--pwfile", passwordFile, "-E", "UTF8", "--locale", locale, "-A", "scram-sha-256",
+		}, more...)...))
+		if err == nil || ctx.Err() != nil {
 			return err
 		}
-		defer os.Remove(passwordFile)
-		var err error
-		// C.UTF-8 supports the characters of all languages, but some systems lack it.
-		for _, locale := range []string{"C.UTF-8", "C"} {
-			err = daemon.Run(daemon.Command(ctx, owner, dir, nil, filepath.Join(bin, "initdb"),
-				"-D", fresh, "-U", adminUser, "--pwfile", passwordFile, "-E", "UTF8", "--locale", locale, "-A", "scram-sha-256"))
-			if err == nil || ctx.Err() != nil {
-				return err
-			}
-			if err := os.RemoveAll(fresh); err != nil {
-				return err
-			}
+		if err := os.RemoveAll(fresh); err != nil {
+			return err
 		}
-		return err
-	})
+	}
+	return err
 }
 
 // createAtomically calls f with the name of a directory to create, and renames

@@ -17,6 +17,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"ingot/internal/base/background"
+	"ingot/internal/base/cgroup"
 	"ingot/internal/base/daemon"
 )
 
@@ -29,6 +30,7 @@ type redisServers struct {
 	owner   *syscall.Credential
 	secret  secret
 	reach   netip.Addr
+	config  Config
 	log     *slog.Logger
 
 	mu      sync.Mutex
@@ -39,6 +41,7 @@ type redisServers struct {
 type redisServer struct {
 	daemon *daemon.Daemon
 	admin  *redis.Client
+	group  *cgroup.Group // nil if there are no groups
 }
 
 // redisRights allow all commands except those of administrators and those that
@@ -57,7 +60,7 @@ func (c Config) localRedis(s secret) (*redisServers, error) {
 	}
 	redis.SetLogger(quiet{}) // errors are returned as well
 	return &redisServers{
-		dir: filepath.Join(c.Dir, Redis), program: program, owner: owner, secret: s, reach: c.Reach.Host, log: c.Log,
+		dir: filepath.Join(c.Dir, Redis), program: program, owner: owner, secret: s, reach: c.Reach.Host, config: c, log: c.Log,
 		running: map[string]*redisServer{},
 	}, nil
 }
@@ -85,6 +88,9 @@ func (r *redisServers) stop(leave bool) {
 func (s *redisServer) stop(leave bool) {
 	s.admin.Close() //nolint:errcheck // no command is pending
 	stopDaemon(s.daemon, leave)
+	if s.group != nil && !leave {
+		_ = s.group.Remove() // used again by the next start
+	}
 }
 
 func (r *redisServers) target(i *instance) endpoint {
@@ -132,7 +138,7 @@ func (r *redisServers) server(ctx context.Context, i *instance) (*redisServer, e
 			policy = p.MaxmemoryPolicy
 		}
 	}
-	s := &redisServer{admin: admin}
+	s := &redisServer{admin: admin, group: r.config.group(i)}
 	snapshot := i.clone()
 	s.daemon = daemon.New(daemon.Spec{
 		Name: "Redis " + i.hash(), Dir: dir, Owner: r.owner, Program: r.program, Data: data, PIDFile: filepath.Join(dir, "pid"),
@@ -142,7 +148,7 @@ func (r *redisServers) server(ctx context.Context, i *instance) (*redisServer, e
 			"--maxmemory", strconv.FormatInt(plan.bytes, 10), "--maxmemory-policy", policy, "--maxclients", strconv.Itoa(plan.connections + redisReserved),
 			"--enable-debug-command", "no", "--enable-module-command", "no",
 		},
-		Stop: syscall.SIGTERM, Log: r.log,
+		Stop: syscall.SIGTERM, Group: s.group, Log: r.log,
 		Prepare: func(context.Context) error {
 			if err := daemon.MakeDir(data, r.owner); err != nil {
 				return err

@@ -34,11 +34,11 @@ func loadSecret(path string, keys *seal.Keyring, readOnly bool) (secret, error) 
 		s = make([]byte, 32)
 		_, _ = rand.Read(s) // never fails
 	case err != nil:
-		return nil, err
+		return nil, fmt.Errorf("the secret of the service broker: %w: restore it from a backup", err)
 	default:
 		sealed := strings.TrimSpace(string(content))
 		if s, err = keys.Open(sealed, secretAAD); err != nil {
-			return nil, fmt.Errorf("the secret of the service broker in %s cannot be opened: %w", path, err)
+			return nil, fmt.Errorf("the secret of the service broker in %s cannot be opened: %w: restore it from a backup", path, err)
 		}
 		if readOnly || keys.IsCurrent(sealed) {
 			return s, nil

@@ -64,6 +64,12 @@ func (i *instance) hash() string     { return hash("instance", i.ID) }
 func (i *instance) database() string { return "db" + i.hash() }
 func (i *instance) owner() string    { return "own" + i.hash() }
 
+// isOurs reports whether Ingot runs the instance's server.
+func (i *instance) isOurs() bool { return i.On == local || i.On == own }
+
+// hasPort reports whether the instance has a port of its own.
+func (i *instance) hasPort() bool { return i.Offering == Redis || i.On == own }
+
 // temporary is a user, or the beginning of its name, that exists while data is saved or loaded.
 func (i *instance) temporary() string { return "tmp" + i.hash() }
 

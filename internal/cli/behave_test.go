@@ -109,6 +109,27 @@ func TestPushManifest(t *testing.T) {
 	}
 }
 
+// A logout revokes the login, and the user is logged out also if that fails.
+func TestLogoutRevokes(t *testing.T) {
+	t.Parallel()
+	for _, status := range []int{200, 404, 503} {
+		w := loggedIn(t)
+		w.change(t, func(c *config.Config) { c.RefreshToken = token(object{"jti": "login-r"}) })
+		presented := ""
+		w.api.instead["DELETE /oauth/token/revoke/login-r"] = func(r *http.Request) (int, any) {
+			presented = r.Header.Get("Authorization")
+			return status, object{}
+		}
+		out, errs, code := w.run("logout")
+		if code != 0 || !strings.Contains(presented, token(object{"jti": "login-r"})) {
+			t.Errorf("%d: exit code %d, want 0; presented %q, want the refresh token\n%s%s", status, code, presented, out, errs)
+		}
+		if _, errs, code := w.run("apps"); code != 1 || !strings.Contains(errs, "Not logged in") {
+			t.Errorf("%d: after the logout: exit code %d, want 1: %s", status, code, errs)
+		}
+	}
+}
+
 // An expiring token is renewed and saved in a file that only the owner can read.
 func TestTokensAreRenewed(t *testing.T) {
 	t.Parallel()
@@ -326,7 +347,7 @@ func TestUnreachable(t *testing.T) {
 	w := loggedIn(t)
 	w.api.Close()
 	out, errs, code := w.run("apps")
-	if code != 1 || !strings.Contains(errs, "cannot be reached") || !strings.Contains(errs, "nothing listens there") {
+	if code != 1 || !strings.Contains(errs, "cannot be reached") || !strings.Contains(errs, "nothing is listening on that port") {
 		t.Errorf("exit code %d, want 1 and a server that cannot be reached: %s%s", code, out, errs)
 	}
 }

@@ -77,7 +77,7 @@ func (s *session) buildpackArchive(ctx context.Context, path string) (*buildpack
 		if ok, err := bits.IsArchive(full); err != nil || !ok {
 			return nil, &problem{What: path + " cannot be uploaded.", Why: "it is neither a folder nor a zip file", cause: err}
 		}
-		out.bits = &client.Bits{Length: info.Size(), Write: copyFile(full)}
+		out.bits = fileBits(full, info.Size())
 		return out, nil
 	}
 	files, err := bits.Scan(ctx, full)
@@ -111,7 +111,7 @@ func downloadBuildpack(ctx context.Context, from string) (*buildpackArchive, err
 	}
 	defer res.Body.Close()
 	if res.StatusCode != http.StatusOK {
-		return nil, failed("it was answered with status "+strconv.Itoa(res.StatusCode), nil)
+		return nil, failed("the server replied "+strconv.Itoa(res.StatusCode), nil)
 	}
 	f, err := os.CreateTemp("", "ingot-buildpack-*.zip")
 	if err != nil {
@@ -126,7 +126,7 @@ func downloadBuildpack(ctx context.Context, from string) (*buildpackArchive, err
 		out.cleanup()
 		return nil, failed(err.Error(), err)
 	}
-	out.bits = &client.Bits{Length: n, Write: copyFile(f.Name())}
+	out.bits = fileBits(f.Name(), n)
 	return out, nil
 }
 

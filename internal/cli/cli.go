@@ -112,9 +112,6 @@ func Run(ctx context.Context, w *Env) int {
 	if len(c.sub) > 0 {
 		if len(args) == 0 || isHelp(args[0]) {
 			fmt.Fprint(w.Out, c.help(w))
-			if len(args) == 0 {
-				return ExitUsage
-			}
 			return ExitOK
 		}
 		below, err := c.below(args[0])
@@ -180,7 +177,7 @@ func (w *Env) runCommand(ctx context.Context, c *command, args []string) int {
 		fmt.Fprint(w.Out, c.help(w))
 		return ExitOK
 	case err != nil:
-		return w.fail(out, &usage{firstLine(err.Error()), c.name})
+		return w.fail(out, &usage{FlagError(err), c.name})
 	case len(rest) > 0:
 		what := fmt.Sprintf("unexpected argument %q", rest[0])
 		if c.stray != "" {
@@ -196,8 +193,8 @@ func (w *Env) runCommand(ctx context.Context, c *command, args []string) int {
 	res, err := r.run(ctx, s)
 	s.progress.Close()
 	var wrong *usage
-	if errors.As(err, &wrong) && wrong.command == "" {
-		wrong.command = c.name
+	if errors.As(err, &wrong) {
+		wrong.command = c.name // commands share code, which may name another one
 	}
 	if res != nil {
 		if showErr := s.showResult(res); err == nil {
@@ -244,14 +241,12 @@ func (c *command) parser(w *Env, r runner, out *output) (*flags.Parser, error) {
 		if len([]rune(name)) == 1 {
 			return nil, fmt.Errorf("unknown flag -%s", name)
 		}
-		var names []string
+		var all []*flags.Option
 		for _, g := range p.Groups() {
-			for _, o := range g.Options() {
-				names = append(names, o.LongName)
-			}
+			all = append(all, g.Options()...)
 		}
-		if near := suggest.Closest(name, names); near != "" {
-			return nil, fmt.Errorf("unknown flag --%s; did you mean --%s?", name, near)
+		if near := closestFlag(name, all); near != "" {
+			return nil, fmt.Errorf("unknown flag --%s; did you mean %s?", name, near)
 		}
 		return nil, fmt.Errorf("unknown flag --%s", name)
 	}
@@ -282,7 +277,7 @@ func (w *Env) unknown(name string) error {
 // otherWords maps names that other tools use to commands of this client.
 var otherWords = map[string]string{
 	"deploy": "push", "upload": "push", "publish": "push", "launch": "push", "create": "push", "init": "push",
-	"ls": "apps", "list": "apps", "ps": "apps", "status": "app", "info": "app", "show": "app", "describe": "app", "open": "app",
+	"ls": "apps", "list": "apps", "ps": "apps", "status": "app", "info": "app", "show": "app", "describe": "app",
 	"rm": "delete", "remove": "delete", "destroy": "delete", "undeploy": "delete", "kill": "stop", "log": "logs", "tail": "logs",
 	"exec": "ssh", "shell": "ssh", "sh": "ssh", "bash": "ssh", "console": "ssh", "connect": "ssh", "run": "run-task", "build": "restage", "rebuild": "restage",
 	"bind": "bind-service", "unbind": "unbind-service", "addons": "services", "plans": "marketplace", "catalog": "marketplace", "market": "marketplace",
@@ -347,6 +342,12 @@ func (w *Env) fail(out output, err error) int {
 	if known.Why != "" {
 		p.Println("  Why: " + known.Why)
 	}
+	if known.Existing != "" {
+		p.Println("  " + known.Existing)
+	}
+	if known.Cause != "" {
+		p.Println("  Error: " + known.Cause)
+	}
 	if len(known.Log) > 0 {
 		p.Println("  Last lines of the log:")
 	}
@@ -364,7 +365,11 @@ type problem struct {
 	What string `json:"what"`
 	Why  string `json:"why,omitempty"`
 	Try  string `json:"try,omitempty"`
-	// Log are the last lines of the app or build that failed.
+	// Existing lists what exists instead of what was asked for: "Existing apps: a, b".
+	Existing string `json:"existing,omitempty"`
+	// Cause is the line of Log, or before it, that names the error.
+	Cause string `json:"cause,omitempty"`
+	// Log are the lines of the app or build that failed, since its last start.
 	Log []logLine `json:"log,omitempty"`
 
 	cause error

@@ -79,7 +79,7 @@ func init() { //nolint:gochecknoinits // the table names functions that read it
 		{name: "create-org", aliases: []string{"co"}, group: groupOrgs, summary: "Create an org", args: "ORG", need: aLogin, example: []string{"create-org acme"}, make: func() runner { return &createOrgCommand{} }},
 		{name: "create-space", aliases: []string{"csp"}, group: groupOrgs, summary: "Create a space", args: "SPACE [-o ORG]", need: aLogin, example: []string{"create-space shop -o acme"}, make: func() runner { return &createSpaceCommand{} }},
 
-		{name: "notifications", group: groupOther, summary: "Register, send and track notifications", make: func() runner { return &notifyKinds{} }, sub: []*command{
+		{name: "notifications", group: groupOther, summary: "Register, send and track notifications", about: notifyAlone, make: func() runner { return &notifyKinds{} }, sub: []*command{
 			{name: "notifications register", summary: "Register a notification kind", args: "KIND", need: aLogin, example: []string{"notifications register disk-full --source 'Disk watch' --description 'A disk is nearly full'"}, make: func() runner { return &notifyRegister{} }},
 			{name: "notifications kinds", summary: "List notification kinds", need: aLogin, example: []string{"notifications kinds"}, make: func() runner { return &notifyKinds{} }},
 			{name: "notifications templates", summary: "List, create and assign templates", need: aLogin, example: []string{"notifications templates", "notifications templates --create plain --text @mail.txt --html @mail.html --assign disk-full"}, make: func() runner { return &notifyTemplates{} }},

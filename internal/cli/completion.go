@@ -114,6 +114,12 @@ func (w *Env) candidates(ctx context.Context, before []string, current string) [
 		return []string{"bash", "fish", "zsh"}
 	case len(before) == 1 && strings.Trim(first, "[]") == "APP":
 		return w.names(ctx, "/v3/apps")
+	case strings.Contains(c.args, "-e OFFERING") && before[len(before)-1] == "-e":
+		return w.names(ctx, "/v3/service_offerings")
+	case len(before) == 1 && first == "OFFERING":
+		return w.names(ctx, "/v3/service_offerings")
+	case len(before) == 2 && strings.HasPrefix(c.args, "OFFERING PLAN"), len(before) > 2 && first == "OFFERING" && before[len(before)-1] == "-p":
+		return w.names(ctx, "/v3/service_plans", "service_offering_names", before[1])
 	case len(before) == 1 && first == "SERVICE", len(before) == 2 && strings.HasSuffix(c.name, "bind-service"):
 		return w.names(ctx, "/v3/service_instances")
 	}
@@ -165,7 +171,7 @@ func (c *command) flagWords(w *Env) []string {
 }
 
 // names requests names from the API, and returns none when that takes too long.
-func (w *Env) names(ctx context.Context, path string) []string {
+func (w *Env) names(ctx context.Context, path string, query ...string) []string {
 	cfg, err := config.Load(config.Path(w.Getenv))
 	if err != nil || cfg.API == "" || cfg.Space.GUID == "" {
 		return nil
@@ -176,7 +182,7 @@ func (w *Env) names(ctx context.Context, path string) []string {
 	c.Login = cfg.Links.Login
 	defer c.Close()
 	s := &session{w: w, cfg: cfg, api: c}
-	things, err := client.List[client.Thing](ctx, c, path, s.in("order_by", "name", "per_page", "100"))
+	things, err := client.List[client.Thing](ctx, c, path, s.in(append([]string{"order_by", "name", "per_page", "100"}, query...)...))
 	if err != nil {
 		return nil
 	}

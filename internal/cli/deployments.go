@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"net/url"
 	"strconv"
 	"strings"
@@ -163,12 +164,17 @@ func (s *session) waitForDeployment(ctx context.Context, app client.App, d *clie
 		}
 		if text := d.Status.Details.Error; text != "" && text != told {
 			told = text
-			s.say("Not yet: %s", text)
+			s.say("%s; still trying", title(text))
 		}
 		var next client.Deployment
 		err := s.api.Get(limited, "/v3/deployments/"+d.GUID, nil, &next)
 		if err == nil {
 			*d = next
+		}
+		for _, p := range next.NewProcesses {
+			if stats, err := s.stats(limited, p.GUID); err == nil { // its failures are those of the deployment
+				told = s.notYet(stats, told)
+			}
 		}
 		return false, err
 	})
@@ -179,7 +185,7 @@ func (s *session) waitForDeployment(ctx context.Context, app client.App, d *clie
 			why = strings.TrimPrefix(why+"; canceling failed: "+err.Error(), "; ")
 		}
 		return &problem{
-			What: "The deployment of " + app.Name + " timed out and was canceled. The previous version keeps running.", Why: why,
+			What: "The deployment of " + app.Name + " timed out and was canceled. " + s.whatRuns(ctx, app), Why: why,
 			Try: logs + " shows what it does; CF_STARTUP_TIMEOUT sets the minutes to wait", cause: err,
 		}
 	}
@@ -190,7 +196,39 @@ func (s *session) waitForDeployment(ctx context.Context, app client.App, d *clie
 	case "DEPLOYED", "PAUSED":
 		return nil
 	}
+	if why := d.Status.Details.Error; why != "" {
+		return &problem{What: "The deployment of " + app.Name + " failed and was canceled. " + s.whatRuns(ctx, app), Why: why, Try: logs}
+	}
 	return &problem{What: "The deployment failed.", Why: strings.ToLower(d.Status.Reason), Try: logs}
+}
+
+// whatRuns returns a sentence about what is running after a deployment that failed.
+func (s *session) whatRuns(ctx context.Context, app client.App) string {
+	n, err := s.routable(ctx, app)
+	switch {
+	case err != nil:
+		return fmt.Sprintf("Whether the previous version is running is not known: %v.", err)
+	case n == 0:
+		return "No instance of the app is running."
+	}
+	return "The previous version keeps running."
+}
+
+// routable returns how many web instances of an app accept requests.
+func (s *session) routable(ctx context.Context, app client.App) (n int, err error) {
+	processes, err := client.List[client.Process](ctx, s.api, "/v3/apps/"+app.GUID+"/processes", url.Values{"types": {"web"}})
+	for i := 0; err == nil && i < len(processes); i++ {
+		var stats []client.Stat
+		if stats, err = s.stats(ctx, processes[i].GUID); client.Status(err) == http.StatusNotFound {
+			err = nil // its deployment has ended
+		}
+		for _, st := range stats {
+			if st.State == "RUNNING" && (st.Routable == nil || *st.Routable) {
+				n++
+			}
+		}
+	}
+	return n, err
 }
 
 // deploymentSummary describes an active deployment.

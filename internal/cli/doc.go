@@ -12,7 +12,8 @@
 // It must not import the server's packages: the program passes in what the client
 // needs to know about the machine (for doctor).
 //
-// Imports: base/manifestkeys, base/manpage, base/suggest, base/version,
-// cli/bits, cli/client, cli/config, cli/shell, cli/term, cli/watch,
-// github.com/jessevdk/go-flags, go.yaml.in/yaml/v2, golang.org/x/term.
+// Imports: base/crashlines, base/manifestkeys, base/manpage, base/plural,
+// base/suggest, base/version, cli/bits, cli/client, cli/config, cli/shell,
+// cli/term, cli/watch, github.com/jessevdk/go-flags, go.yaml.in/yaml/v2,
+// golang.org/x/term.
 package cli

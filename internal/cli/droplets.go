@@ -198,7 +198,7 @@ func (s *session) uploadDroplet(ctx context.Context, app client.App, path string
 	}
 	s.say("Uploading droplet (%s)...", term.Size(info.Size()))
 	s.progress.Step("Uploading "+app.Name, info.Size())
-	reply, err := s.api.UploadDroplet(ctx, droplet.GUID, &client.Bits{Length: info.Size(), Write: copyFile(path)}, s.progress.Add)
+	reply, err := s.api.UploadDroplet(ctx, droplet.GUID, fileBits(path, info.Size()), s.progress.Add)
 	if err == nil {
 		err = s.api.Job(ctx, reply)
 	}

@@ -25,7 +25,7 @@ func inGroups(all []*command) []*command {
 // moreCommands returns the less frequently used commands.
 func moreCommands() []*command {
 	return []*command{
-		inGroup(groupOther, entry("open", "[APP] [--print]", "Open the console in a browser", anAPI, openConsole, "", "my-app", "--print"))[0],
+		inGroup(groupOther, entry("open", "[APP] [--console] [--print]", "Open an app or the console in a browser", anAPI, openInBrowser, "my-app", "my-app --console", ""))[0],
 		{name: "passwd", aliases: []string{"pw"}, group: groupLogin, summary: "Change your password", need: aLogin, example: []string{"passwd"}, make: func() runner { return &passwdCommand{} }},
 		{name: "oauth-token", group: groupLogin, summary: "Show the access token", need: aLogin, example: []string{"oauth-token", `curl -H "Authorization: $(ingot oauth-token)" …`}, make: func() runner { return &oauthTokenCommand{} }},
 

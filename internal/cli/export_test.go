@@ -1,5 +1,11 @@
 package cli
 
+import (
+	"reflect"
+	"slices"
+	"strings"
+)
+
 // CFVersion is the version of the cf CLI whose commands are listed in CFCommands.
 const CFVersion = "8.18.3"
 
@@ -39,6 +45,77 @@ func Groups() []CFGroup {
 		for _, s := range c.sub {
 			last.Commands = append(last.Commands, s.name)
 		}
+	}
+	return all
+}
+
+// NumberCases are command lines with a word where a number, a size, a duration or a
+// switch belongs: every such flag and argument of every command.
+func NumberCases() [][]string {
+	var all [][]string
+	for _, c := range everyCommand() {
+		r := c.make()
+		p, err := c.parser(&Env{Program: "ingot"}, r, &output{})
+		if err != nil {
+			panic(err)
+		}
+		line := strings.Fields(c.name)
+		var required []string
+		for _, a := range p.Args() {
+			if a.Required != 0 {
+				required = append(required, "shop")
+			}
+		}
+		for _, g := range p.Groups() {
+			for _, o := range g.Options() {
+				name := "--" + o.LongName + "=many"
+				if o.LongName == "" {
+					name = "-" + string(o.ShortName) + "many"
+				}
+				kind := o.Field().Type
+				if kind.Kind() == reflect.Pointer {
+					kind = kind.Elem()
+				}
+				text := kind.Kind() == reflect.String && kind.PkgPath() == ""
+				sized := slices.Contains([]string{"SIZE", "N", "SECONDS", "DURATION", "BYTES", "PORT", "PERCENT"}, o.ValueName)
+				if o.LongName != "help" && (!text || sized) && kind.Kind() != reflect.Slice {
+					all = append(all, slices.Concat(line, required, []string{name}))
+				}
+			}
+		}
+		if args := reflect.Indirect(reflect.ValueOf(r)).FieldByName("Args"); args.IsValid() {
+			words := make([]string, args.NumField())
+			numbers := false
+			for i := range words {
+				words[i] = "many"
+				numbers = numbers || args.Field(i).Kind() == reflect.Int
+			}
+			if numbers {
+				all = append(all, slices.Concat(line, words))
+			}
+		}
+	}
+	return all
+}
+
+func everyCommand() []*command {
+	var all []*command
+	for _, c := range commands {
+		if len(c.sub) == 0 {
+			all = append(all, c)
+		}
+		all = append(all, c.sub...)
+	}
+	return all
+}
+
+// HelpAt returns the help of every command, the list of commands and the short help for a
+// terminal of this width, by name; 0 means no terminal.
+func HelpAt(width int) map[string]string {
+	w := &Env{Program: "ingot", OutTerminal: width > 0, Width: func() int { return width }, Others: []Other{{Name: "up", Summary: "Run the server"}}}
+	all := map[string]string{"": Brief(w), "help": Overview(w)}
+	for _, c := range append(everyCommand(), find("notifications")) {
+		all[c.name] = c.help(w)
 	}
 	return all
 }

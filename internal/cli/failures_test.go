@@ -40,11 +40,11 @@ func logOf(lines ...string) func(*http.Request) (int, any) {
 // A failed start shows the app's last ten lines, without lines of other sources.
 func TestFailedStartShowsTheLog(t *testing.T) {
 	t.Parallel()
-	var lines []string
-	for i := range 12 {
+	lines := []string{"APP/PROC/WEB|OUT|earlier", "APP/PROC/WEB|OUT|Exit status 1", "APP/PROC/WEB|OUT|Invoking start command.", "APP/PROC/WEB|ERR|Error: cannot find module"}
+	for i := range 50 {
 		lines = append(lines, fmt.Sprintf("APP/PROC/WEB|OUT|line %d", i), "RTR|OUT|access", "CELL|OUT|cell")
 	}
-	lines = append(lines, "APP/PROC/WEB|OUT|Invoking start command.", "APP/PROC/WEB|ERR|cannot find module")
+	lines = append(lines, "APP/PROC/WEB|OUT|Exit status 1", "APP/PROC/WEB|OUT|Invoking start command.")
 	for _, args := range [][]string{{"restart", "shop"}, {"restart", "shop", "--json"}, {"restart", "shop", "--strategy", "rolling"}} {
 		w := loggedIn(t)
 		crashed := list(object{"index": 0, "state": "CRASHED", "details": "exit status 1", "usage": object{}})
@@ -54,8 +54,8 @@ func TestFailedStartShowsTheLog(t *testing.T) {
 		}
 		w.api.instead["GET /api/v1/read/app-guid"] = logOf(lines...)
 		_, errs, code := w.run(args...)
-		if code != 1 || strings.Count(errs, "line ") != 9 || !strings.Contains(errs, "cannot find module") || strings.Contains(errs, "cell") || strings.Contains(errs, "Invoking") || strings.Contains(errs, "line 2") {
-			t.Errorf("%v: exit code %d, want 1 and the last 9 lines of the app\n%s", args, code, errs)
+		if code != 1 || strings.Count(errs, "line ") != 39 || strings.Count(errs, "cannot find module") != 1 || strings.Contains(errs, "cell") || strings.Contains(errs, "Invoking") || strings.Contains(errs, "earlier") {
+			t.Errorf("%v: exit code %d, want 1, the error and the last 40 lines of the last life\n%s", args, code, errs)
 		}
 	}
 }

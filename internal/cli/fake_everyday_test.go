@@ -3,6 +3,7 @@ package cli_test
 import (
 	"fmt"
 	"net/http"
+	"strings"
 )
 
 // rawFile is a response that is not JSON.
@@ -47,6 +48,11 @@ func everydayAnswer(call string, r *http.Request) (int, any) {
 		return 200, object{"status": "ok", "message": "Secret is updated"}
 	case "POST /v3/droplets":
 		return 201, object{"guid": "droplet-guid", "state": "AWAITING_UPLOAD"}
+	case "GET /v3/droplets/droplet-1", "GET /v3/droplets/droplet-2":
+		n := strings.TrimPrefix(call, "GET /v3/droplets/droplet-")
+		return 200, object{"guid": "droplet-" + n, "state": "STAGED", "stack": "cflinuxfs4", "created_at": "2026-01-0" + n + "T03:04:05Z", "image": nil,
+			"buildpacks": []any{object{"name": "nodejs_buildpack", "version": "1." + n}}, "process_types": object{"web": "node app.js"},
+			"checksum": object{"type": "sha256", "value": strings.Repeat(n+"abc", 16)}}
 	case "GET /v3/droplets":
 		return 200, list(droplet, object{"guid": "older-guid", "state": "EXPIRED", "created_at": stamp})
 	case "GET /v3/droplets/droplet-guid/download":
@@ -99,9 +105,13 @@ func revision(n int) object {
 	return object{
 		"guid": fmt.Sprintf("revision-%d", n), "version": n, "droplet": object{"guid": fmt.Sprintf("droplet-%d", n)}, "created_at": stamp,
 		"description": []string{"Initial revision.", "New droplet deployed."}[n-1], "deployable": n == 2,
-		"processes": object{"web": object{"command": nil, "memory_in_mb": 64 * n, "health_check": object{"type": "port", "data": object{"timeout": nil}}}},
+		"processes": object{"web": object{"command": nil}},
 		"sidecars":  []any{object{"name": "config", "command": "./config", "process_types": []string{"web"}, "memory_in_mb": nil}},
-		"metadata":  object{"labels": object{"by": "ci"}, "annotations": object{}},
+		"ingot": object{
+			"processes": object{"web": object{"memory_in_mb": 64 * n, "health_check": object{"type": "port", "data": object{"timeout": nil}}}},
+			"sidecars":  object{},
+		},
+		"metadata": object{"labels": object{"by": "ci"}, "annotations": object{}},
 	}
 }
 

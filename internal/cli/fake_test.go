@@ -30,6 +30,8 @@ type fake struct {
 	droplet string
 	// instead overrides the responses to some calls.
 	instead map[string]func(*http.Request) (int, any)
+	// headers are warnings of the notification service, by call.
+	headers map[string]string
 }
 
 const (
@@ -101,6 +103,9 @@ func (f *fake) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if call == "GET /oauth/authorize" {
 		w.Header().Set("Location", "https://client.test/?code=one-time")
 		status = http.StatusFound
+	}
+	if warning := f.headers[call]; warning != "" {
+		w.Header().Set("X-Notifications-Warnings", warning)
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
@@ -373,7 +378,7 @@ func (f *fake) answer(call string, r *http.Request) (int, any) {
 func deployment(guid, value, reason string) object {
 	d := object{
 		"guid": guid, "strategy": "rolling", "options": object{"max_in_flight": 2},
-		"status": object{"value": value, "reason": reason, "details": object{"last_status_change": stamp, "error": map[bool]any{true: "instance 0 of the new version has failed (2 times): exit status 7"}[reason == "DEPLOYING"]}},
+		"status": object{"value": value, "reason": reason, "details": object{"last_status_change": stamp, "error": map[bool]any{true: "instance 0 of the new version has failed 2 times: exit status 7"}[reason == "DEPLOYING"]}},
 	}
 	if guid == "canary-guid" {
 		d["strategy"] = "canary"

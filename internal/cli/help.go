@@ -5,6 +5,8 @@ import (
 	"strings"
 
 	"github.com/jessevdk/go-flags"
+
+	"ingot/internal/cli/term"
 )
 
 // command is an entry in the table of commands.
@@ -41,13 +43,14 @@ func find(name string) *command {
 
 // briefCommands lists the commands that are shown when no command is given.
 var briefCommands = []string{
-	"up", "push", "apps", "app", "logs", "ssh", "scale", "set-env", "marketplace", "create-service", "bind-service", "notifications", "delete", "doctor", "demo", "down",
+	"up", "push", "dev", "apps", "app", "open", "logs", "top", "ssh", "scale", "set-env", "marketplace", "create-service", "bind-service", "notifications", "delete", "doctor", "demo", "down",
 }
 
 // Brief returns the short help with the everyday commands.
 func Brief(w *Env) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s: Cloud Foundry's developer experience in one program\n\nUsage: %s COMMAND [ARGUMENTS] [FLAGS]\n\nEveryday commands:\n", w.Program, w.Program)
+	b.WriteString(w.wrapped("", w.Program+": Cloud Foundry's developer experience in one program"))
+	fmt.Fprintf(&b, "\nUsage: %s COMMAND [ARGUMENTS] [FLAGS]\n\nEveryday commands:\n", w.Program)
 	width := 0
 	for _, name := range briefCommands {
 		width = max(width, len(name))
@@ -63,11 +66,26 @@ func Brief(w *Env) string {
 			summary = c.summary
 		}
 		if summary != "" {
-			fmt.Fprintf(&b, "  %-*s  %s\n", width, name, summary)
+			b.WriteString(term.Row(name, summary, width+1, w.columns()))
 		}
 	}
-	fmt.Fprintf(&b, "\n'%[1]s help' lists all commands, '%[1]s help COMMAND' shows flags and examples.\n", w.Program)
+	b.WriteString(w.wrapped("\n", fmt.Sprintf("'%[1]s help' lists all commands, '%[1]s help COMMAND' shows flags and examples.", w.Program)))
 	return b.String()
+}
+
+// columns returns the width to wrap help at; 0 means that it is not wrapped, because
+// it does not go to a terminal.
+func (w *Env) columns() int {
+	if !w.OutTerminal || w.Width == nil {
+		return 0
+	}
+	return w.Width()
+}
+
+// wrapped returns a paragraph with a line end, after what separates it from the text
+// before.
+func (w *Env) wrapped(before, text string) string {
+	return before + strings.Join(term.Wrap(text, w.columns()), "\n") + "\n"
 }
 
 // Help returns the help of a client command, or "" if it does not exist.
@@ -81,12 +99,13 @@ func Help(w *Env, name string) string {
 // Overview returns the list of all commands, by group.
 func Overview(w *Env) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s: Cloud Foundry's developer experience in one program\n\nUsage: %s COMMAND [ARGUMENTS] [FLAGS]\n\nAvailable commands:\n", w.Program, w.Program)
+	b.WriteString(w.wrapped("", w.Program+": Cloud Foundry's developer experience in one program"))
+	fmt.Fprintf(&b, "\nUsage: %s COMMAND [ARGUMENTS] [FLAGS]\n\nAvailable commands:\n", w.Program)
 	width := 0
 	for _, c := range commands {
 		width = max(width, len(c.name))
 	}
-	row := func(name, summary string) { fmt.Fprintf(&b, "  %-*s  %s\n", width, name, summary) }
+	row := func(name, summary string) { b.WriteString(term.Row(name, summary, width+1, w.columns())) }
 	if len(w.Others) > 0 {
 		b.WriteString("\nServer\n")
 		for _, o := range w.Others {
@@ -101,28 +120,28 @@ func Overview(w *Env) string {
 		}
 		row(c.name, c.summary)
 	}
-	fmt.Fprintf(&b, "\nEvery command takes --json, -q and --help. '%s help COMMAND' shows examples.\n", w.Program)
+	b.WriteString(w.wrapped("\n", fmt.Sprintf("Every command takes --json, -q and --help. '%s help COMMAND' shows examples.", w.Program)))
 	return b.String()
 }
 
 // help returns the help of one command.
 func (c *command) help(w *Env) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s %s: %s\n", w.Program, c.name, c.summary)
+	b.WriteString(w.wrapped("", fmt.Sprintf("%s %s: %s", w.Program, c.name, c.summary)))
 	if c.about != "" {
-		fmt.Fprintf(&b, "\n%s\n", c.about)
+		b.WriteString(w.wrapped("\n", c.about))
 	}
 	if len(c.sub) > 0 {
 		fmt.Fprintf(&b, "\nUsage: %s %s COMMAND\n\nCommands:\n", w.Program, c.name)
 		for _, s := range c.sub {
-			fmt.Fprintf(&b, "  %-24s %s\n", strings.TrimPrefix(s.name, c.name+" ")+" "+s.args, s.summary)
+			b.WriteString(term.Row(strings.TrimSpace(strings.TrimPrefix(s.name, c.name+" ")+" "+s.args), s.summary, 24, w.columns()))
 		}
-		fmt.Fprintf(&b, "\n'%s help %s COMMAND' shows flags and examples.\n", w.Program, c.name)
+		b.WriteString(w.wrapped("\n", fmt.Sprintf("'%s help %s COMMAND' shows flags and examples.", w.Program, c.name)))
 		return b.String()
 	}
-	fmt.Fprintf(&b, "\nUsage: %s\n", strings.TrimSpace(w.Program+" "+c.name+" "+c.args))
+	b.WriteString(w.wrapped("\n", "Usage: "+strings.TrimSpace(w.Program+" "+c.name+" "+c.args)))
 	if len(c.aliases) > 0 {
-		fmt.Fprintf(&b, "Aliases: %s\n", strings.Join(c.aliases, ", "))
+		b.WriteString(w.wrapped("", "Aliases: "+strings.Join(c.aliases, ", ")))
 	}
 	if len(c.example) > 0 {
 		b.WriteString("\nExamples:\n")
@@ -135,20 +154,20 @@ func (c *command) help(w *Env) string {
 		return b.String()
 	}
 	for _, g := range parser.Groups() {
-		if rows := flagRows(g.Options()); g.ShortDescription != "Help Options" && len(rows) > 0 {
+		if rows := flagRows(g.Options(), w.columns()); g.ShortDescription != "Help Options" && len(rows) > 0 {
 			fmt.Fprintf(&b, "\n%s:\n%s", g.ShortDescription, strings.Join(rows, ""))
 		}
 	}
 	return b.String()
 }
 
-func flagRows(options []*flags.Option) []string {
+func flagRows(options []*flags.Option, width int) []string {
 	var rows []string
 	for _, o := range options {
 		if o.Hidden {
 			continue
 		}
-		rows = append(rows, fmt.Sprintf("  %-28s %s\n", flagName(o), o.Description))
+		rows = append(rows, term.Row(flagName(o), o.Description, 28, width))
 	}
 	return rows
 }

@@ -3,25 +3,19 @@ package cli
 import (
 	"context"
 	"errors"
-	"slices"
 	"strings"
 	"time"
 
+	"ingot/internal/base/crashlines"
 	"ingot/internal/cli/client"
 )
 
-const (
-	// lastLines is the number of log lines shown with a failure.
-	lastLines = 10
-	// lastLinesTime is how long reading them, or the end of a job's log, may take.
-	lastLinesTime = 20 * time.Second
-)
+// lastLinesTime is how long reading the log lines of a failure, or the end of a job's log,
+// may take.
+const lastLinesTime = 20 * time.Second
 
-// everyStart are lines logged at every start; they explain nothing.
-var everyStart = []string{"Invoking pre-start scripts.", "Invoking start command."}
-
-// withLog adds the last log lines of the app or build to a failure, because they
-// usually name the cause. source is a prefix of the sources to include.
+// withLog adds the log lines since the last start of the app or build to a failure, because
+// they usually name the cause. source is a prefix of the sources to include.
 func (s *session) withLog(ctx context.Context, app client.App, source string, failure error) error {
 	var p *problem
 	if s.cfg.Links.LogCache == "" || !errors.As(failure, &p) || ctx.Err() != nil {
@@ -35,7 +29,7 @@ func (s *session) withLog(ctx context.Context, app client.App, source string, fa
 	}
 	var last []logLine
 	for _, l := range lines {
-		if l.Source != source && !strings.HasPrefix(l.Source, source+"/") || slices.Contains(everyStart, strings.TrimSpace(l.Text)) {
+		if l.Source != source && !strings.HasPrefix(l.Source, source+"/") {
 			continue
 		}
 		stream := "OUT"
@@ -46,6 +40,20 @@ func (s *session) withLog(ctx context.Context, app client.App, source string, fa
 			last = append(last, logLine{l.Time, l.Source, l.Instance, stream, strings.TrimRight(part, "\r")})
 		}
 	}
-	p.Log = last[max(0, len(last)-lastLines):]
+	p.Log, p.Cause = explainingLines(last)
 	return failure
+}
+
+// explainingLines returns the lines of the last life of the instance that wrote last, and the
+// one among them that names the error, if it is recognised.
+func explainingLines(all []logLine) ([]logLine, string) {
+	var texts []string
+	one := all[:0:0]
+	for _, l := range all {
+		if l.Instance == all[len(all)-1].Instance {
+			one, texts = append(one, l), append(texts, l.Text)
+		}
+	}
+	begin, end, cause := crashlines.Explain(texts)
+	return one[begin:end], cause
 }

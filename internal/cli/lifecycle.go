@@ -49,11 +49,13 @@ func (s *session) waitForInstances(ctx context.Context, app client.App) error {
 		if pr.Instances == 0 {
 			continue
 		}
+		told := ""
 		err := client.Poll(ctx, func() (bool, error) {
 			stats, err := s.stats(ctx, pr.GUID)
 			if err != nil {
 				return false, err
 			}
+			told = s.notYet(stats, told)
 			if len(stats) == 0 || running(stats) > 0 {
 				return true, nil
 			}
@@ -66,7 +68,7 @@ func (s *session) waitForInstances(ctx context.Context, app client.App) error {
 		})
 		if errors.Is(err, errTooLong) {
 			return &problem{
-				What: fmt.Sprintf("Process %s of %s did not start in time.", pr.Type, app.Name), Why: "no instance became healthy",
+				What: fmt.Sprintf("Process %s of %s did not start in time.", pr.Type, app.Name), Why: or(told, "no instance became healthy"),
 				Try: fmt.Sprintf("'%s logs %s --recent' shows what it does; CF_STARTUP_TIMEOUT sets the minutes to wait", s.w.Program, app.Name), cause: err,
 			}
 		}
@@ -75,6 +77,17 @@ func (s *session) waitForInstances(ctx context.Context, app client.App) error {
 		}
 	}
 	return nil
+}
+
+// notYet says why an instance is not healthy yet, unless that is what was told before.
+func (s *session) notYet(stats []client.Stat, told string) string {
+	for _, st := range stats {
+		if st.State == "STARTING" && st.Details != "" && st.Details != told {
+			s.say("Not healthy yet: instance %d: %s", st.Index, st.Details)
+			return st.Details
+		}
+	}
+	return told
 }
 
 var errTooLong = errors.New("timed out")

@@ -44,7 +44,7 @@ func (s *session) logInLocal(ctx context.Context, local *config.Local, password 
 	if err := s.setAPI(ctx, local.API, false); err != nil {
 		return err
 	}
-	s.cfg.Local, s.cfg.LocalPID, s.cfg.Links.Notifications = local.Dir, local.PID, local.Notifications
+	s.cfg.Local, s.cfg.LocalPID, s.cfg.Links.Notifications, s.cfg.Links.Public = local.Dir, local.PID, local.Notifications, local.Public
 	if old.Local == local.Dir {
 		s.cfg.Notifications = old.Notifications
 	}

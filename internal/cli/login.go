@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"time"
 
 	"ingot/internal/cli/client"
 	"ingot/internal/cli/config"
@@ -278,7 +279,10 @@ func (s *session) jsonOnly(r result) result {
 
 type logoutCommand struct{}
 
-func (c *logoutCommand) run(_ context.Context, s *session) (result, error) {
+// logoutTimeout limits how long a logout waits for the server to revoke the login.
+const logoutTimeout = 5 * time.Second
+
+func (c *logoutCommand) run(ctx context.Context, s *session) (result, error) {
 	s.say("Logging out %s...", s.out.Bold(s.api.User().Name()))
 	// The user logged out: do not log in automatically the next time.
 	s.cfg.Forget()
@@ -286,7 +290,10 @@ func (c *logoutCommand) run(_ context.Context, s *session) (result, error) {
 	if err := s.cfg.Save(); err != nil {
 		return nil, err
 	}
-	s.api.Use(client.Tokens{})
+	ctx, cancel := context.WithTimeout(ctx, logoutTimeout)
+	defer cancel()
+	// As with cf, the user is logged out here also if the server cannot be reached.
+	_ = s.api.Logout(ctx)
 	s.ok()
 	return s.jsonOnly(s.target()), nil
 }

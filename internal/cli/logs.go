@@ -237,7 +237,7 @@ func (c *logsCommand) known(ctx context.Context, s *session, app client.App) err
 		types = append(types, p.Type)
 	}
 	if c.Process != "" && !containsFold(types, c.Process) {
-		return &problem{What: didYouMean(fmt.Sprintf("App %s has no process %s", app.Name, c.Process), c.Process, types), Why: "it has " + strings.Join(types, ", ")}
+		return &problem{What: didYouMean(fmt.Sprintf("App %s has no process %s", app.Name, c.Process), c.Process, types), Existing: existing("process", types)}
 	}
 	if c.Sidecar == "" {
 		return nil
@@ -254,7 +254,7 @@ func (c *logsCommand) known(ctx context.Context, s *session, app client.App) err
 	}
 	p := &problem{What: didYouMean(fmt.Sprintf("App %s has no sidecar %s", app.Name, c.Sidecar), c.Sidecar, sidecars), Why: "it has none"}
 	if len(sidecars) > 0 {
-		p.Why = "it has " + strings.Join(sidecars, ", ")
+		p.Why, p.Existing = "", existing("sidecar", sidecars)
 	}
 	return p
 }

@@ -14,6 +14,10 @@ import (
 	"ingot/internal/cli/term"
 )
 
+// notifyAlone is about the flags of the command without a subcommand, which are not the
+// client's.
+const notifyAlone = "Without COMMAND and with --auth-url, 'ingot notifications' runs the notification service alone."
+
 // notifications register
 
 type notifyRegister struct {
@@ -116,10 +120,22 @@ func (c *notifyKinds) run(ctx context.Context, s *session) (result, error) {
 	for _, id := range sortedKeys(all) {
 		for _, kind := range sortedKeys(all[id].Notifications) {
 			n := all[id].Notifications[kind]
-			list.Kinds = append(list.Kinds, kindRow{id, all[id].Name, kind, n.Description, n.Critical, n.Template})
+			list.Kinds = append(list.Kinds, kindRow{id, all[id].Name, kind, n.Description, n.Critical, used(n.Template, all[id].Template)})
 		}
 	}
 	return list, nil
+}
+
+// defaultTemplate is the id of the template of kinds and clients without their own.
+const defaultTemplate = "default"
+
+// used returns the template that messages of a kind get: the kind's, or the
+// client's, or the default.
+func used(kind, client string) string {
+	if kind != "" && kind != defaultTemplate {
+		return kind
+	}
+	return or(client, defaultTemplate)
 }
 
 // notifications templates
@@ -378,12 +394,27 @@ type notifyStatus struct {
 type messageStatus struct {
 	ID     string `json:"notification_id"`
 	Status string `json:"status"`
+	Reason string `json:"reason,omitempty"`
 }
 
-func (m *messageStatus) show(p *term.Printer) { p.Println(p.State(m.Status)) }
+func (m *messageStatus) show(p *term.Printer) {
+	text := p.State(m.Status)
+	if m.Reason != "" {
+		text += ": " + m.Reason
+	}
+	p.Println(text)
+}
 
 func (c *notifyStatus) run(ctx context.Context, s *session) (result, error) {
 	out := &messageStatus{ID: c.Args.ID}
+	// The list says more than the message: why, and whether the user unsubscribed.
+	// Services other than Ingot's do not have it.
+	var found struct{ Messages []messageStatus }
+	err := c.call(ctx, s, http.MethodGet, "/messages?id="+url.QueryEscape(c.Args.ID), nil, &found)
+	if err == nil && len(found.Messages) == 1 {
+		out.Status, out.Reason = found.Messages[0].Status, found.Messages[0].Reason
+		return out, nil
+	}
 	if err := c.call(ctx, s, http.MethodGet, "/messages/"+url.PathEscape(c.Args.ID), nil, out); err != nil {
 		return nil, err
 	}

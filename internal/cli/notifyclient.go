@@ -132,7 +132,7 @@ func explainNotify(base string, err error) error {
 			return &problem{What: "No notification service at " + base + ".", Try: "pass its address with --url", cause: err}
 		}
 	}
-	return &problem{What: refused.Error(), Why: fmt.Sprintf("%s %s was answered with status %d", refused.Method, refused.URL, refused.Status), cause: err}
+	return &problem{What: refused.Error(), Why: fmt.Sprintf("the server replied %d to %s %s", refused.Status, refused.Method, refused.URL), cause: err}
 }
 
 // clientID returns the id of the client that owns the notifications.

@@ -243,7 +243,7 @@ type serviceAccessCommand struct {
 	give   bool
 	Plan   string `short:"p" value-name:"PLAN" description:"Only this plan"`
 	Org    string `short:"o" value-name:"ORG" description:"Only for this org"`
-	Broker string `short:"b" value-name:"BROKER" description:"Broker, if several have an offering with the name"`
+	Broker string `short:"b" value-name:"BROKER" description:"Broker to use when several offer this service"`
 	Args   struct {
 		Offering string `positional-arg-name:"OFFERING" required:"yes"`
 	} `positional-args:"yes"`

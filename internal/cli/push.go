@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"errors"
 	"io"
 	"net/http"
 	"os"
@@ -313,14 +312,7 @@ func (l *load) find(ctx context.Context, path string) error {
 	return nil
 }
 
-// copyFile returns a function that copies the file to a writer.
-func copyFile(path string) func(io.Writer) error {
-	return func(w io.Writer) error {
-		f, err := os.Open(path)
-		if err != nil {
-			return err
-		}
-		_, err = io.Copy(w, f)
-		return errors.Join(err, f.Close())
-	}
+// fileBits returns the upload of a file of the given length.
+func fileBits(path string, length int64) *client.Bits {
+	return &client.Bits{Length: length, Write: func(w io.Writer) error { return bits.Copy(w, path, length) }}
 }

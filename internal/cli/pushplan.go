@@ -128,7 +128,7 @@ func (f *pushFlags) pick(doc *document) error {
 		doc.Applications[0] = append(yaml.MapSlice{{Key: "name", Value: f.AppName}}, without(doc.Applications[0], "name")...)
 		return nil
 	}
-	return &problem{What: fmt.Sprintf("The manifest has no app %s.", f.AppName), Why: "it has " + strings.Join(names, ", ")}
+	return &problem{What: fmt.Sprintf("The manifest has no app %s.", f.AppName), Existing: "Apps in the manifest: " + strings.Join(names, ", ")}
 }
 
 func (f *pushFlags) hasAppFlags() bool {

@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"fmt"
+	"math"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -67,12 +68,14 @@ func (l limit) count(unit int64) (*int64, error) {
 		if factor < unit && text != "0" {
 			return nil, badSize(string(l))
 		}
-		factor /= max(unit, 1)
+		factor = max(factor/unit, 1)
 	}
 	n, err := strconv.ParseInt(text, 10, 64)
 	switch {
 	case err != nil && unit > 0:
 		return nil, badSize(string(l))
+	case n > math.MaxInt64/factor:
+		return nil, fmt.Errorf("%q is too large; use -1 for unlimited", string(l))
 	case err != nil || n < 0:
 		return nil, fmt.Errorf("%q is neither a number nor -1 for unlimited", string(l))
 	}

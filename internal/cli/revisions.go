@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"net/http"
 	"net/url"
 	"slices"
 	"strconv"
@@ -96,7 +98,7 @@ func isDeployed(deployed []client.Revision, r client.Revision) bool {
 }
 
 type revisionCommand struct {
-	Version int `long:"version" value-name:"N" description:"Revision to show (default: those that run)"`
+	Version int `long:"version" value-name:"N" description:"Revision to show (default: the running ones)"`
 	oneApp
 }
 
@@ -177,14 +179,16 @@ func (c *revisionCommand) run(ctx context.Context, s *session) (result, error) {
 // settingsOf returns what a revision is made of, by name. The environment is left
 // out if the user may not read it.
 func (s *session) settingsOf(ctx context.Context, r client.Revision) (map[string]string, error) {
-	out := map[string]string{"droplet": r.Droplet.GUID}
+	out := map[string]string{dropletSetting: r.Droplet.GUID}
 	for kind, p := range r.Processes {
 		flatten(out, kind, p)
+		flatten(out, kind, r.Ingot.Processes[kind])
 	}
 	for _, side := range r.Sidecars {
 		name, _ := side["name"].(string)
 		delete(side, "name")
 		flatten(out, "sidecar "+name, side)
+		flatten(out, "sidecar "+name+" options", r.Ingot.Sidecars[name])
 	}
 	var env variables
 	err := s.api.Get(ctx, "/v3/revisions/"+r.GUID+"/environment_variables", nil, &env)
@@ -197,6 +201,38 @@ func (s *session) settingsOf(ctx context.Context, r client.Revision) (map[string
 	}
 	return out, err
 }
+
+// dropletSetting is the setting with the guid of the droplet, which says nothing to
+// people: they see what dropletFacts returns.
+const dropletSetting = "droplet"
+
+// dropletFacts returns what a droplet is, by name.
+func (s *session) dropletFacts(ctx context.Context, guid string) (map[string]string, error) {
+	var d client.Droplet
+	err := s.api.Get(ctx, "/v3/droplets/"+guid, nil, &d)
+	if client.Status(err) == http.StatusNotFound {
+		return map[string]string{"droplet file": "deleted"}, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	var packs []string
+	for _, b := range d.Buildpacks {
+		packs = append(packs, strings.TrimSpace(b.Name+" "+b.Version))
+	}
+	out := map[string]string{"droplet built": date(d.CreatedAt), "droplet buildpacks": strings.Join(packs, ", "), "droplet stack": d.Stack, "droplet image": d.Image}
+	if sum := d.Checksum.Value; sum != "" {
+		out["droplet checksum"] = sum[:min(len(sum), shownChecksum)]
+	}
+	for kind, command := range d.ProcessTypes {
+		out["droplet command of "+kind] = command
+	}
+	maps.DeleteFunc(out, func(_, value string) bool { return value == "" })
+	return out, nil
+}
+
+// shownChecksum is how many digits of a checksum are shown.
+const shownChecksum = 12
 
 // flatten adds the members of a JSON object under their path.
 func flatten(to map[string]string, path string, value any) {
@@ -285,7 +321,11 @@ func (d *revisionChanges) show(p *term.Printer) {
 		return *value
 	}
 	t := term.Table{Heading: []string{"", fmt.Sprintf("revision %d", d.From), fmt.Sprintf("revision %d", d.To)}}
+	described := slices.ContainsFunc(d.Changes, func(c revisionChange) bool { return strings.HasPrefix(c.What, dropletSetting+" ") })
 	for _, c := range d.Changes {
+		if c.What == dropletSetting && described {
+			continue // other rows say what it is
+		}
 		row := term.Cells(c.What, cell(c.From), cell(c.To))
 		row[0].Paint = p.Bold
 		t.Rows = append(t.Rows, row)
@@ -315,6 +355,15 @@ func (c *diffCommand) run(ctx context.Context, s *session) (result, error) {
 	after, err := s.settingsOf(ctx, to)
 	if err != nil {
 		return nil, err
+	}
+	if before[dropletSetting] != after[dropletSetting] {
+		for revision, settings := range map[*client.Revision]map[string]string{&from: before, &to: after} {
+			facts, err := s.dropletFacts(ctx, revision.Droplet.GUID)
+			if err != nil {
+				return nil, err
+			}
+			maps.Copy(settings, facts)
+		}
 	}
 	return &revisionChanges{from.Version, to.Version, differences(before, after)}, nil
 }

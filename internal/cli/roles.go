@@ -27,7 +27,7 @@ var (
 	}
 )
 
-func findRole(all []role, word, command string) (role, error) {
+func findRole(all []role, word string) (role, error) {
 	var words []string
 	for _, r := range all {
 		if strings.EqualFold(r.word, word) {
@@ -35,7 +35,7 @@ func findRole(all []role, word, command string) (role, error) {
 		}
 		words = append(words, r.word)
 	}
-	return role{}, &usage{fmt.Sprintf("%q is not a valid role. Valid roles: %s", word, strings.Join(words, ", ")), command}
+	return role{}, &usage{fmt.Sprintf("%q is not a valid role. Valid roles: %s", word, strings.Join(words, ", ")), ""}
 }
 
 func (s *session) org(ctx context.Context, name string) (client.Thing, error) {
@@ -153,7 +153,7 @@ type orgRoleCommand struct {
 }
 
 func (c *orgRoleCommand) run(ctx context.Context, s *session) (result, error) {
-	r, err := findRole(orgRoles, c.Args.Role, "set-org-role")
+	r, err := findRole(orgRoles, c.Args.Role)
 	if err != nil {
 		return nil, err
 	}
@@ -176,7 +176,7 @@ type spaceRoleCommand struct {
 }
 
 func (c *spaceRoleCommand) run(ctx context.Context, s *session) (result, error) {
-	r, err := findRole(spaceRoles, c.Args.Role, "set-space-role")
+	r, err := findRole(spaceRoles, c.Args.Role)
 	if err != nil {
 		return nil, err
 	}

@@ -183,8 +183,8 @@ func updateDestination(ctx context.Context, s *session, w words, f *destinationF
 
 type otherSpaceFlags struct {
 	routeFlags
-	Space string `short:"s" value-name:"SPACE" description:"The other space (default: the targeted space)"`
-	Org   string `short:"o" value-name:"ORG" description:"Org of the other space (default: the targeted org)"`
+	Space string `short:"s" value-name:"SPACE" description:"Space to share with or move to (default: the targeted space)"`
+	Org   string `short:"o" value-name:"ORG" description:"Org of that space (default: the targeted org)"`
 }
 
 // routeToSpace shares a route with a space, unshares it, or moves it there.

@@ -82,6 +82,9 @@ func megabytes(text string) (int64, error) {
 	if err != nil || math.IsNaN(n) || math.IsInf(n, 0) {
 		return 0, badSize(text)
 	}
+	if mb > math.MaxInt32 || n > math.MaxInt32*1024 { // as the API
+		return 0, fmt.Errorf("%q is too large", text)
+	}
 	if mb < 1 {
 		return 0, fmt.Errorf("%q is less than 1M", text)
 	}

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"ingot/internal/base/plural"
 	"ingot/internal/cli/client"
 )
 
@@ -38,7 +39,7 @@ func (s *session) patchBroker(ctx context.Context, name, now string, body map[st
 
 type purgeFlags struct {
 	forceFlag
-	Broker string `short:"b" value-name:"BROKER" description:"Broker, if several have an offering with the name"`
+	Broker string `short:"b" value-name:"BROKER" description:"Broker to use when several offer this service"`
 }
 
 func purgeOffering(ctx context.Context, s *session, w words, f *purgeFlags) (result, error) {
@@ -151,8 +152,8 @@ func serviceAccess(ctx context.Context, s *session, _ words, f *accessFlags) (re
 // sharing
 
 type shareFlags struct {
-	Space string `short:"s" value-name:"SPACE" required:"yes" description:"The other space"`
-	Org   string `short:"o" value-name:"ORG" description:"Org of the other space (default: the targeted org)"`
+	Space string `short:"s" value-name:"SPACE" required:"yes" description:"Space to share with"`
+	Org   string `short:"o" value-name:"ORG" description:"Org of that space (default: the targeted org)"`
 }
 
 type unshareFlags struct {
@@ -357,7 +358,7 @@ func cleanupBindings(ctx context.Context, s *session, w words, f *cleanupFlags) 
 		s.say("No outdated service bindings found.")
 		return s.done("app", app.Name, "removed", 0)
 	}
-	s.say("Found %d outdated service binding%s.", len(old), map[bool]string{true: "", false: "s"}[len(old) == 1])
+	s.say("Found %s.", plural.Count(len(old), "outdated service binding"))
 	if !f.Force {
 		if err := s.confirm(ctx, "Really delete them"); err != nil {
 			return nil, err

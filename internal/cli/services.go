@@ -134,7 +134,10 @@ func (c *marketplaceCommand) run(ctx context.Context, s *session) (result, error
 	}
 	slices.SortFunc(m.Offerings, func(a, b offeringRow) int { return strings.Compare(a.Offering, b.Offering) })
 	if c.Offering != "" && len(m.Offerings) == 0 {
-		return nil, &problem{What: "Service offering '" + c.Offering + "' not found.", Try: fmt.Sprintf("'%s marketplace' lists them", s.w.Program)}
+		if _, err := named(ctx, s, "Service offering", "/v3/service_offerings", c.Offering, nil, func(o client.Offering) string { return o.Name }); err != nil {
+			return nil, err
+		}
+		return nil, &problem{What: "Service offering '" + c.Offering + "' has no plan for this space.", Try: fmt.Sprintf("'%s marketplace' lists the available ones", s.w.Program)}
 	}
 	return m, nil
 }
@@ -272,7 +275,7 @@ func (c *serviceCommand) run(ctx context.Context, s *session) (result, error) {
 // create-service
 
 type createServiceCommand struct {
-	Broker     string `short:"b" value-name:"BROKER" description:"Broker, if several have the offering"`
+	Broker     string `short:"b" value-name:"BROKER" description:"Broker to use when several offer this service"`
 	Parameters string `short:"c" value-name:"JSON" description:"Broker parameters: JSON, or a path to a JSON file"`
 	Tags       string `short:"t" value-name:"TAGS" description:"Comma-separated tags"`
 	Wait       bool   `long:"wait" description:"Wait for the operation to complete"`
@@ -309,9 +312,7 @@ func (c *createServiceCommand) run(ctx context.Context, s *session) (result, err
 	}
 	switch {
 	case len(plans) == 0:
-		return nil, &problem{
-			What: fmt.Sprintf("Plan '%s' of the offering '%s' not found.", c.Args.Plan, c.Args.Offering), Try: fmt.Sprintf("'%[1]s marketplace', '%[1]s marketplace -e %[2]s'", s.w.Program, c.Args.Offering),
-		}
+		return nil, s.noPlan(ctx, c.Args.Offering, c.Args.Plan, c.Broker)
 	case len(plans) > 1:
 		return nil, &problem{What: fmt.Sprintf("Several brokers have the offering %s.", c.Args.Offering), Try: "name one with -b"}
 	}
@@ -338,6 +339,28 @@ func (c *createServiceCommand) run(ctx context.Context, s *session) (result, err
 		return nil, err
 	}
 	return s.operate(ctx, reply, c.Wait, "service", c.Args.Service, "Create of service instance "+c.Args.Service)
+}
+
+// noPlan returns an error if the offering, or its plan, does not exist, with those that do.
+func (s *session) noPlan(ctx context.Context, offering, plan, broker string) error {
+	q := url.Values{}
+	if broker != "" {
+		q.Set("service_broker_names", broker)
+	}
+	if _, err := named(ctx, s, "Service offering", "/v3/service_offerings", offering, q, func(o client.Offering) string { return o.Name }); err != nil {
+		return err
+	}
+	q.Set("service_offering_names", offering)
+	_, err := named(ctx, s, "Plan", "/v3/service_plans", plan, q, func(p client.Plan) string { return p.Name })
+	var p *problem
+	if errors.As(err, &p) {
+		p.What = fmt.Sprintf("Plan '%s' of the service offering '%s' not found.", plan, offering)
+		p.Existing = strings.Replace(p.Existing, "Existing plans", "Plans of "+offering, 1)
+	}
+	if err == nil { // created meanwhile
+		err = &problem{What: fmt.Sprintf("Plan '%s' of the service offering '%s' not found.", plan, offering), Try: fmt.Sprintf("'%s marketplace -e %s'", s.w.Program, offering)}
+	}
+	return err
 }
 
 // operate waits until the broker has finished, or without wait until it has

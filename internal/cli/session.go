@@ -4,14 +4,17 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net/http"
 	"net/url"
 	"slices"
 	"strings"
 	"time"
 
+	"ingot/internal/base/plural"
 	"ingot/internal/base/suggest"
 	"ingot/internal/base/version"
+	"ingot/internal/cli/bits"
 	"ingot/internal/cli/client"
 	"ingot/internal/cli/config"
 	"ingot/internal/cli/term"
@@ -42,6 +45,10 @@ type session struct {
 	warned []string
 }
 
+// progressSilence is how long a command without a terminal writes nothing before it says
+// what it waits for.
+const progressSilence = 10 * time.Second
+
 // session prepares the run of a command and checks that its requirements are met.
 func (w *Env) session(ctx context.Context, c *command, out output) (*session, error) {
 	colors := w.Getenv("NO_COLOR") == "" && w.Getenv("TERM") != "dumb"
@@ -51,8 +58,12 @@ func (w *Env) session(ctx context.Context, c *command, out output) (*session, er
 		errs: term.NewPrinter(w.Err, w.ErrTerminal && colors),
 	}
 	s.progress = term.NewProgress(w.Err, nil)
-	if w.ErrTerminal && !out.Quiet && c.progress {
-		s.progress = term.NewProgress(w.Err, w.Width)
+	if !out.Quiet && c.progress && (w.ErrTerminal || !out.JSON) {
+		if w.ErrTerminal {
+			s.progress = term.NewProgress(w.Err, w.Width)
+		} else {
+			s.progress = term.NewProgressLines(func(text string) { s.say("%s", text) }, progressSilence)
+		}
 		s.out.WithProgress(s.progress)
 		s.errs.WithProgress(s.progress)
 	}
@@ -159,11 +170,14 @@ func (s *session) explain(err error) error {
 	program := s.w.Program
 	var unreachable *client.Unreachable
 	var refused *client.Error
+	var unread *bits.ReadError
 	switch {
 	case errors.Is(err, context.Canceled):
 		return &problem{What: "Interrupted.", cause: err}
 	case errors.Is(err, client.ErrLoggedOut):
 		return &problem{What: "The login at " + s.cfg.API + " has expired.", Try: "'" + program + " login'", cause: err}
+	case errors.As(err, &unread):
+		return unreadable(unread, err)
 	case errors.As(err, &unreachable):
 		p := &problem{What: unreachable.API + " cannot be reached.", Why: unreachable.Why.Error(), Try: fmt.Sprintf("check the address ('%s api') and the network", program), cause: err}
 		if s.cfg.Local != "" {
@@ -190,13 +204,26 @@ func (s *session) explain(err error) error {
 			}
 			return p
 		}
-		p := &problem{What: refused.Error(), Why: fmt.Sprintf("%s %s was answered with status %d", refused.Method, refused.URL, refused.Status), cause: err}
+		p := &problem{What: refused.Error(), Why: fmt.Sprintf("the server replied %d to %s %s", refused.Status, refused.Method, refused.URL), cause: err}
 		if refused.Says("An operation for service instance ") {
 			p.Try = fmt.Sprintf("'%s services' shows when it is done; then run this command again", program)
 		}
 		return p
 	}
 	return err
+}
+
+// unreadable explains a file of the upload that cannot be read.
+func unreadable(e *bits.ReadError, cause error) error {
+	p := &problem{What: e.Path + " cannot be read.", Why: e.Err.Error(), Try: "correct it, or add it to .cfignore if it is not part of the app", cause: cause}
+	switch {
+	case errors.Is(e, bits.ErrChanged):
+		p.What, p.Why = e.Path+" changed during the upload.", ""
+		p.Try = "push again when it is complete; if it is not part of the app, such as a log file, add it to .cfignore"
+	case errors.Is(e, fs.ErrNotExist):
+		p.What, p.Why, p.Try = e.Path+" was deleted or renamed during the upload.", "", "push again; if it is not part of the app, add it to .cfignore"
+	}
+	return p
 }
 
 // in returns a query for resources of the targeted space.
@@ -240,9 +267,19 @@ func named[T any](ctx context.Context, s *session, kind, path, name string, q ur
 	case len(names) == 0:
 		p.Why = "none exist yet"
 	default:
-		p.Why = "existing: " + strings.Join(names[:min(len(names), 8)], ", ")
+		p.Existing = existing(kind, names)
 	}
 	return none, p
+}
+
+// existing lists the names of resources of a kind, such as "Existing apps: a, b".
+func existing(kind string, names []string) string {
+	const shown = 8
+	text := "Existing " + plural.Of(strings.ToLower(kind)) + ": " + strings.Join(names[:min(len(names), shown)], ", ")
+	if more := len(names) - shown; more > 0 {
+		text += fmt.Sprintf(" and %d more", more)
+	}
+	return text
 }
 
 var errNotFound = errors.New("not found")

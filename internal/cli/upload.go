@@ -144,7 +144,7 @@ func (s *session) match(ctx context.Context, l *load) ([]client.Resource, error)
 func (s *session) archive(p plan, l *load, known []client.Resource) (*client.Bits, func(), error) {
 	nothing := func() {}
 	if l.archive > 0 {
-		return &client.Bits{Length: l.archive, Write: copyFile(p.path)}, nothing, nil
+		return fileBits(p.path, l.archive), nothing, nil
 	}
 	if len(l.files) == 0 && len(known) > 0 {
 		return nil, nothing, nil
@@ -168,5 +168,5 @@ func (s *session) archive(p plan, l *load, known []client.Resource) (*client.Bit
 			return nil, nothing, e
 		}
 	}
-	return &client.Bits{Length: info.Size(), Write: copyFile(f.Name())}, cleanup, nil
+	return fileBits(f.Name(), info.Size()), cleanup, nil
 }

@@ -7,14 +7,21 @@ import (
 	"ingot/internal/cli/client"
 )
 
-// address returns the URL at which a browser reaches a route: the router listens
-// at the API's address. TCP and internal routes are returned unchanged, and so
-// are all routes when the program is called cf, for scripts.
+// address returns the URL at which a browser reaches a route. TCP and internal
+// routes are returned unchanged, and so are all routes when the program is called cf,
+// for scripts.
 func (s *session) address(r client.Route) string {
 	if s.w.Program == "cf" || r.Protocol == "tcp" || r.Port != 0 || isInternal(r.URL) {
 		return r.URL
 	}
-	api, err := url.Parse(s.cfg.API)
+	return s.webAddress(r)
+}
+
+// webAddress returns the URL of an HTTP route. The router listens at the API's
+// address: at the one for other machines if the server has TLS, because the one that
+// the client uses on the same machine redirects there.
+func (s *session) webAddress(r client.Route) string {
+	api, err := url.Parse(or(s.cfg.Links.Public, s.cfg.API))
 	if err != nil || api.Scheme == "" {
 		return r.URL
 	}

@@ -13,13 +13,14 @@ import (
 	"sync"
 	"time"
 
+	"ingot/internal/base/plural"
 	"ingot/internal/cli/bits"
 	"ingot/internal/cli/client"
 	"ingot/internal/cli/watch"
 )
 
 var devEntry = &command{
-	name: "dev", group: groupApps, summary: "Push the app of a folder and every change to it", args: "[APP] [flags]", need: aSpace, progress: true,
+	name: "dev", group: groupApps, summary: "Push an app, then every change to its files", args: "[APP] [flags]", need: aSpace, progress: true,
 	about:   "The same as push --watch. APP can be omitted: it is the app of the manifest or, without one, has the name of the folder. Press Ctrl-C to stop; the app keeps running.",
 	example: []string{"dev", "dev my-app -p public --no-logs"}, make: func() runner { return &devCommand{} },
 }
@@ -83,6 +84,9 @@ type watching struct {
 	droplet string
 	// seen are the files at the last attempt, so that one that failed is not repeated.
 	seen []bits.File
+	// told means that a change was reported while a version was being started: whether it came
+	// too late to give that version up or not, it has to be looked for.
+	told bool
 	// runs says which version runs; empty if none does.
 	runs string
 }
@@ -109,9 +113,9 @@ func (c *pushCommand) watch(ctx context.Context, s *session, p plan, app client.
 		err = w.launch(ctx, droplet, w.seen)
 	}
 	if ctx.Err() != nil {
-		return w.leave()
+		return w.leave(ctx)
 	}
-	w.report("pushed", "", began, err)
+	w.report(ctx, "pushed", "", began, err)
 	if why := w.folders.Degraded(); why != nil {
 		s.say("The system cannot report changes (%v): files are compared every %s.", why, watch.DefaultPoll)
 	}
@@ -127,7 +131,7 @@ func (c *pushCommand) watch(ctx context.Context, s *session, p plan, app client.
 			return err
 		}
 		if ctx.Err() != nil || !again && w.folders.Wait(ctx) != nil {
-			return w.leave()
+			return w.leave(ctx)
 		}
 	}
 }
@@ -144,12 +148,12 @@ func (w *watching) step(ctx context.Context) (again bool, err error) {
 	if len(news)+len(gone) == 0 {
 		return false, nil
 	}
-	w.seen = files
+	w.seen, w.told = files, false
 	how, err := w.push(ctx, files)
 	if ctx.Err() == nil {
-		w.report(describeChange(news, gone), how, began, err)
+		w.report(ctx, describeChange(news, gone), how, began, err)
 	}
-	return errors.Is(err, errNewer), nil
+	return w.told || errors.Is(err, errNewer), nil
 }
 
 // rescan reads the folder, and watches the folders in it. Nil means that it cannot be
@@ -310,13 +314,10 @@ func describeChange(news []bits.File, gone []string) string {
 	for _, name := range gone {
 		names = append(names, name+" deleted")
 	}
-	count := fmt.Sprintf("%d files changed", len(names))
-	switch len(names) {
-	case 0:
+	if len(names) == 0 {
 		return "folders changed"
-	case 1:
-		count = "1 file changed"
 	}
+	count := plural.Count(len(names), "file") + " changed"
 	const shown = 3
 	if len(names) > shown {
 		names = append(names[:shown:shown], "…")
@@ -325,7 +326,7 @@ func describeChange(news []bits.File, gone []string) string {
 }
 
 // report writes one line about a change, and why it failed.
-func (w *watching) report(what, how string, began time.Time, err error) {
+func (w *watching) report(ctx context.Context, what, how string, began time.Time, err error) {
 	w.progress.Close()
 	at := w.out.Dim(w.w.Now().Local().Format(time.TimeOnly))
 	duration := shortDuration(time.Since(began))
@@ -337,7 +338,7 @@ func (w *watching) report(what, how string, began time.Time, err error) {
 	case errors.Is(err, errNewer):
 		w.out.Printf("%s %s: given up after %s for a newer change", at, what, duration)
 	default:
-		w.out.Printf("%s %s: %s after %s. %s", at, what, w.out.Bad("failed"), duration, w.left())
+		w.out.Printf("%s %s: %s after %s. %s", at, what, w.out.Bad("failed"), duration, w.left(ctx))
 		w.w.fail(w.output, w.explain(err))
 	}
 }
@@ -350,17 +351,22 @@ func shortDuration(d time.Duration) string {
 }
 
 // left says which version of the app runs.
-func (w *watching) left() string {
+func (w *watching) left(ctx context.Context) string {
 	if w.runs == "" {
-		return "No version of the app runs."
+		return "No version of the app is running."
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), serverPause)
+	defer cancel()
+	if n, err := w.routable(ctx, w.app); err == nil && n == 0 {
+		return "No instance of the app is running."
 	}
 	return strings.ToUpper(w.runs[:1]) + w.runs[1:] + " keeps running."
 }
 
 // leave says what is left when the user ends the watch.
-func (w *watching) leave() error {
+func (w *watching) leave(ctx context.Context) error {
 	w.progress.Close()
-	w.say("Stopped watching app %s. %s", w.app.Name, w.left())
+	w.say("Stopped watching app %s. %s", w.app.Name, w.left(ctx))
 	return nil
 }
 

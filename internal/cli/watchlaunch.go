@@ -18,6 +18,10 @@ const (
 	watchPause = 15 * time.Millisecond
 	// cancelTime is how long canceling a deployment may take.
 	cancelTime = 20 * time.Second
+	// provenAfter is how long a new version must be ready before it replaces the one before
+	// it, in seconds: long enough for most that crash at their start, and shorter than in
+	// other deployments, because a developer waits for it.
+	provenAfter = 0.25
 )
 
 // errNewer means that a change was given up for a newer one.
@@ -61,10 +65,17 @@ func (w *watching) replace(ctx context.Context, droplet string) error {
 		return err
 	}
 	var d client.Deployment
-	_, err := w.api.Post(ctx, "/v3/deployments", map[string]any{
+	options := map[string]any{"max_in_flight": max(1, web.Instances), "min_healthy_time": provenAfter} // all at once
+	request := map[string]any{
 		"strategy": "rolling", "droplet": map[string]string{"guid": droplet}, "relationships": map[string]any{"app": client.Relate(w.app.GUID)},
-		"options": map[string]any{"max_in_flight": max(1, web.Instances)}, // all at once
-	}, &d)
+		"options": options,
+	}
+	_, err := w.api.Post(ctx, "/v3/deployments", request, &d)
+	var refused *client.Error
+	if errors.As(err, &refused) && refused.Says("min_healthy_time") { // another Cloud Foundry
+		delete(options, "min_healthy_time")
+		_, err = w.api.Post(ctx, "/v3/deployments", request, &d)
+	}
 	if err != nil {
 		return err
 	}
@@ -109,7 +120,12 @@ func (w *watching) findNewer(ctx context.Context, cancel context.CancelCauseFunc
 		return
 	case <-time.After(unhurried):
 	}
+	w.lookForNewer(ctx, cancel)
+}
+
+func (w *watching) lookForNewer(ctx context.Context, cancel context.CancelCauseFunc) {
 	for w.folders.Wait(ctx) == nil {
+		w.told = true
 		files, err := w.rescan(ctx)
 		if err != nil {
 			return
@@ -132,10 +148,10 @@ func (w *watching) ready(ctx context.Context, d *client.Deployment, instances in
 	switch {
 	case d.Status.Reason == "DEPLOYED" || instances == 0:
 		return true, nil
-	case d.Status.Value == "FINALIZED":
-		return false, &problem{What: "The change was not deployed.", Why: "another deployment or a restart of the app replaced it", Try: "save a file to push again"}
 	case d.Status.Details.Error != "":
 		return false, w.notReady(d.Status.Details.Error)
+	case d.Status.Value == "FINALIZED":
+		return false, &problem{What: "The change was not deployed.", Why: "another deployment or a restart of the app replaced it", Try: "save a file to push again"}
 	}
 	n := 0
 	for _, p := range d.NewProcesses {
@@ -159,5 +175,5 @@ func (w *watching) ready(ctx context.Context, d *client.Deployment, instances in
 }
 
 func (w *watching) notReady(why string) error {
-	return &problem{What: "The new version of " + w.app.Name + " does not start.", Why: why, Try: "change it and save: the next change is tried again"}
+	return &problem{What: "The new version of " + w.app.Name + " does not start.", Why: why, Try: "fix it and save; the next change is tried automatically"}
 }

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"ingot/internal/base/crashlines"
 	"ingot/internal/base/fault"
 	"ingot/internal/base/web"
 )
@@ -51,6 +52,7 @@ type crashCard struct {
 	Sidecar string // if only this one crashed
 	Reason  string
 	At      time.Time
+	Cause   string // the line that names the error, if it is recognised
 	Lines   []line
 	Try     string
 	Command string
@@ -60,8 +62,6 @@ type crashCard struct {
 const (
 	// crashShown is how long after a crash its card is shown.
 	crashShown = time.Hour
-	// crashLines is how many lines of its log are shown.
-	crashLines = 20
 	// crashTogether is the time between the crash of a sidecar and that of its instance.
 	crashTogether = 15 * time.Second
 )
@@ -338,7 +338,7 @@ func (c *Console) crash(call *caller, d *appData, e auditEvent) *crashCard {
 	}
 	card.Try, card.Command = advice(d.App.Name, e.Data.Description)
 	if card.Sidecar != "" {
-		card.Try = "These are the last lines that the sidecar wrote. The cause is most often in them."
+		card.Try = "These are the last lines that the sidecar wrote. The cause is usually in these lines."
 	}
 	if d.MayReadLogs {
 		// Without them the card is still worth showing.
@@ -348,7 +348,13 @@ func (c *Console) crash(call *caller, d *appData, e auditEvent) *crashCard {
 		card.Lines = slices.DeleteFunc(card.Lines, func(l line) bool {
 			return l.GUID != e.Data.Instance || !strings.HasPrefix(l.Source, "APP") || card.Sidecar != "" && l.Sidecar() != card.Sidecar
 		})
-		card.Lines = card.Lines[max(0, len(card.Lines)-crashLines):]
+		texts := make([]string, len(card.Lines))
+		for i, l := range card.Lines {
+			texts[i] = l.Text
+		}
+		var begin, end int
+		begin, end, card.Cause = crashlines.Explain(texts)
+		card.Lines = card.Lines[begin:end]
 	}
 	return card
 }
@@ -366,5 +372,5 @@ func advice(name, reason string) (try, line string) {
 	case strings.Contains(lower, "disk") || strings.Contains(lower, "space"):
 		return "The instance used more disk than its limit.", command("cf", "scale", name, "-k", "2G")
 	}
-	return "These are the last lines that the instance wrote. The cause is most often in them.", command("cf", "logs", name, "--recent")
+	return "These are the last lines that the instance wrote. The cause is usually in these lines.", command("cf", "logs", name, "--recent")
 }

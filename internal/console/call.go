@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -78,9 +79,16 @@ func (o remote) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 		if resp, err = client.Do(out); err == nil {
 			defer resp.Body.Close()
-			w.Header().Set("Location", resp.Header.Get("Location"))
-			w.WriteHeader(resp.StatusCode)
-			_, err = io.Copy(w, io.LimitReader(resp.Body, answerSize))
+			var body []byte
+			body, err = io.ReadAll(io.LimitReader(resp.Body, answerSize+1))
+			if len(body) > answerSize {
+				err = errors.New("the response is too long")
+			}
+			if err == nil {
+				w.Header().Set("Location", resp.Header.Get("Location"))
+				w.WriteHeader(resp.StatusCode)
+				_, err = w.Write(body)
+			}
 		}
 	}
 	if err != nil {

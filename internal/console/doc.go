@@ -20,6 +20,7 @@
 //
 // It must not import another wing, a store or an engine.
 //
-// Imports: base/background, base/fault, base/keyed, base/logging, base/look,
-// base/version, base/web, github.com/coder/websocket, golang.org/x/crypto/ssh.
+// Imports: base/background, base/crashlines, base/fault, base/keyed,
+// base/logging, base/look, base/version, base/web, github.com/coder/websocket,
+// golang.org/x/crypto/ssh.
 package console

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"html/template"
+	"strconv"
 	"strings"
 	"time"
 
@@ -58,5 +59,5 @@ func humanBytes(n int64) string {
 	for value >= unit && len(suffix) > 1 {
 		value, suffix = value/unit, suffix[1:]
 	}
-	return fmt.Sprintf("%.4g %cB", value, suffix[0])
+	return strings.TrimSuffix(strconv.FormatFloat(value, 'f', 1, 64), ".0") + " " + suffix[:1] + "B"
 }

@@ -30,11 +30,14 @@ type send struct {
 		Delivered     int `json:"delivered"`
 		Failed        int `json:"failed"`
 		Undeliverable int `json:"undeliverable"`
+		Unsubscribed  int `json:"unsubscribed"`
 	} `json:"counts"`
 }
 
 // Done is how many messages have a final status.
-func (s send) Done() int { return s.Counts.Delivered + s.Counts.Failed + s.Counts.Undeliverable }
+func (s send) Done() int {
+	return s.Counts.Delivered + s.Counts.Failed + s.Counts.Undeliverable + s.Counts.Unsubscribed
+}
 
 // to describes the audiences.
 func (s send) to() string {
@@ -117,6 +120,8 @@ type sendPage struct {
 	Failed   int           // of Problems
 	Waiting  []sentMessage
 	Sent     []sentMessage
+	// Unsubscribed are those that were not mailed because users do not want them.
+	Unsubscribed []sentMessage
 }
 
 // send is GET /console/notifications/sends/ID.
@@ -156,6 +161,9 @@ func (c *Console) loadSend(r *http.Request, s *Session, id string) (*sendPage, e
 	}
 	d.Problems, d.Failed = slices.Concat(failed, undeliverable), len(failed)
 	if d.Waiting, err = with("retry", counts.Retry); err != nil {
+		return nil, err
+	}
+	if d.Unsubscribed, err = with("unsubscribed", counts.Unsubscribed); err != nil {
 		return nil, err
 	}
 	d.Sent, err = with("delivered", counts.Delivered)

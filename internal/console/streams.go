@@ -2,7 +2,6 @@ package console
 
 import (
 	"context"
-	"errors"
 	"net/http"
 	"sync"
 	"time"
@@ -22,10 +21,10 @@ const (
 	sessionCheck = 5 * time.Second
 )
 
-// Reasons of the end of a stream.
+// Reasons of the end of a stream, which may also be one that is just being opened.
 var (
-	errLoggedOut = errors.New("you have been logged out")
-	errStopping  = errors.New("the server is restarting")
+	errLoggedOut = fault.New(fault.Unauthenticated, "you have been logged out")
+	errStopping  = fault.New(fault.Unavailable, "the server is restarting")
 )
 
 // streams are the open streams and shells.

@@ -10,9 +10,10 @@
 //	states of a message
 //
 //	    queued ──▶ delivered                      accepted by the next hop
-//	      │  ├───▶ undeliverable                  unsubscribed, suppressed, or no usable address
+//	      │  ├───▶ unsubscribed                   the user does not want it
+//	      │  ├───▶ undeliverable                  suppressed, or no usable address
 //	      │  ├───▶ failed                         rejected permanently, or cannot be rendered (parked)
-//	      │  └───▶ retry ──▶ delivered | undeliverable | failed
+//	      │  └───▶ retry ──▶ delivered | unsubscribed | undeliverable | failed
 //	      │          ▲│ rejected temporarily: waits, longer each time, until the last attempt
 //	      │          └┘
 //	      └── replayed by an operator from failed: back to queued

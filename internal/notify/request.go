@@ -5,6 +5,11 @@ import (
 	"encoding/hex"
 )
 
+// WarningsHeader is the header of responses that names what had no effect in a
+// request, such as fields with unknown names. Its values are percent-encoded like
+// those of X-Cf-Warnings.
+const WarningsHeader = "X-Notifications-Warnings"
+
 // RequestHash identifies a request, to detect the reuse of an idempotency key.
 // Each part is hashed separately, so that different requests cannot collide.
 func RequestHash(method, path string, body []byte) string {

@@ -95,8 +95,11 @@ type Cursor struct {
 
 // Counts are a send's messages by status. They stay when messages are purged.
 type Counts struct {
-	Total, Queued, Retry, Delivered, Failed, Undeliverable int
+	Total, Queued, Retry, Delivered, Failed, Undeliverable, Unsubscribed int
 }
+
+// Done returns the number of messages whose status is final.
+func (c Counts) Done() int { return c.Delivered + c.Failed + c.Undeliverable + c.Unsubscribed }
 
 // Status is the delivery status of a message.
 type Status string
@@ -108,10 +111,17 @@ const (
 	Delivered     Status = "delivered"
 	Failed        Status = "failed"
 	Undeliverable Status = "undeliverable"
+	Unsubscribed  Status = "unsubscribed" // v1 shows it as undeliverable, v2 counts it as sent
 )
 
 // Final reports whether the status no longer changes by itself.
-func (s Status) Final() bool { return s == Delivered || s == Failed || s == Undeliverable }
+func (s Status) Final() bool {
+	switch s {
+	case Delivered, Failed, Undeliverable, Unsubscribed:
+		return true
+	}
+	return false
+}
 
 // Message is a send to one recipient.
 type Message struct {

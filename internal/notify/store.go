@@ -252,9 +252,9 @@ type Upkeep interface {
 	Webhooks(ctx context.Context, clientID string) ([]Webhook, error)
 	DeleteWebhook(ctx context.Context, clientID, id string) error
 	// Callbacks leases webhook calls that are due; FinishCallback deletes one,
-	// or reschedules it if a time is given.
+	// or reschedules it if a time is given, with the number of attempts so far.
 	Callbacks(ctx context.Context, owner string, limit int, lease time.Duration) ([]Callback, error)
-	FinishCallback(ctx context.Context, id string, again time.Time) error
+	FinishCallback(ctx context.Context, id string, attempts int, again time.Time) error
 }
 
 // CallbackMaker returns the calls to a webhook about final messages of its

@@ -100,6 +100,9 @@ type Process struct {
 	// OnCredentials is what instances need when credentials in their service files change:
 	// OnCredentialsNone, OnCredentialsRestart (also if it is empty) or the name of a signal.
 	OnCredentials string
+	// MinHealthy is how many seconds a new instance has to be ready before a deployment
+	// counts it; nil means the default.
+	MinHealthy *int
 	// Version changes whenever instances have to be replaced.
 	Version string
 	// DropletGUID is the droplet that its instances run. It becomes the app's
@@ -118,6 +121,9 @@ const (
 	DefaultPort     = 8080
 	WebProcess      = "web"
 )
+
+// MaxMinHealthy is the largest minimum healthy time of a process or deployment, in seconds.
+const MaxMinHealthy = 3600
 
 // Sidecar is an extra process in the instances of some process types.
 type Sidecar struct {

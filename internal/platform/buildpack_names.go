@@ -29,14 +29,31 @@ func Redacted(name string) string {
 	return u.String()
 }
 
+// CustomBuildpack returns the first of an app's buildpacks that does not come with
+// Ingot, as it is shown: one given by its URL, or one of the installed that an
+// administrator uploaded, also in place of a bundled one. It returns "" if there is
+// none.
+func CustomBuildpack(names []string, stack string, installed []*Buildpack) string {
+	for _, name := range names {
+		if IsURL(name) {
+			return Redacted(name)
+		}
+		for _, b := range installed {
+			if b.Name == name && !b.Bundled && (b.Stack == "" || b.Stack == stack) {
+				return name
+			}
+		}
+	}
+	return ""
+}
+
 // SidecarWarning returns a warning that names the sidecars without memory of an
-// app with a buildpack that is given by its URL, "" if there is none. Memory is
+// app with a custom buildpack (see CustomBuildpack), "" if there is none. Memory is
 // required then: whether the app leaves any to its sidecars is not known here.
 // Java apps, and those of buildpacks that say that they need it, are refused by
 // package staging instead.
-func SidecarWarning(l Lifecycle, sidecars []Sidecar) string {
-	i := slices.IndexFunc(l.Buildpacks, IsURL)
-	if i < 0 || slices.ContainsFunc(l.Buildpacks, IsJava) {
+func SidecarWarning(buildpacks []string, custom string, sidecars []Sidecar) string {
+	if custom == "" || slices.ContainsFunc(buildpacks, IsJava) {
 		return ""
 	}
 	var names []string
@@ -52,7 +69,7 @@ func SidecarWarning(l Lifecycle, sidecars []Sidecar) string {
 	if len(names) > 1 {
 		noun, has = "sidecars", "have"
 	}
-	return "The " + noun + " " + strings.Join(names, ", ") + " " + has + " no memory, which is required with a custom buildpack (" + Redacted(l.Buildpacks[i]) + "): " +
+	return "The " + noun + " " + strings.Join(names, ", ") + " " + has + " no memory, which is required with a custom buildpack (" + custom + "): " +
 		"the app may take all the memory of its instance and leave none. " +
 		"Set `memory` of each sidecar (memory: 64MB in the manifest, memory_in_mb in the API) and push again."
 }

@@ -180,7 +180,9 @@ func CheckTask(t *Task) error {
 	add(strings.ContainsRune(t.Command, 0), "Command must not contain NUL characters")
 	add(t.MemoryMB <= 0 || t.MemoryMB > maxMegabytes, "Memory in mb must be greater than 0")
 	add(t.DiskMB <= 0 || t.DiskMB > maxMegabytes, "Disk in mb must be greater than 0")
-	add(t.LogRate < -1, "Log rate limit in bytes per second must be greater than or equal to -1")
+	if problem := checkLogRate(t.LogRate); problem != "" {
+		problems = append(problems, problem)
+	}
 	return fault.Invalid(problems...)
 }
 

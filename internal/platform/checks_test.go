@@ -2,6 +2,7 @@ package platform
 
 import (
 	"maps"
+	"math"
 	"slices"
 	"strings"
 	"testing"
@@ -213,6 +214,32 @@ func TestTaskNames(t *testing.T) {
 			t.Errorf("%q: %v", name, err)
 		case want != "" && (err == nil || !strings.Contains(err.Error(), want)):
 			t.Errorf("%q: %v, want %q", name, err, want)
+		}
+	}
+}
+
+// Sizes whose sums would overflow, and so fit into every quota, are refused.
+func TestSizesAreBounded(t *testing.T) {
+	t.Parallel()
+	rate := func(n int64) Scale { return Scale{LogRate: &n} }
+	size := func(n int) *int { return &n }
+	for name, tc := range map[string]struct {
+		scale Scale
+		ok    bool
+	}{
+		"unlimited logs": {rate(-1), true}, "no logs": {rate(0), true}, "most logs": {rate(MaxLogRate), true}, "negative logs": {rate(-2), false},
+		"one more": {rate(MaxLogRate + 1), false}, "a quarter of all numbers": {rate(1 << 62), false}, "the largest number": {rate(math.MaxInt64), false},
+		"memory": {Scale{MemoryMB: size(math.MaxInt64)}, false}, "disk": {Scale{DiskMB: size(math.MaxInt64)}, false}, "instances": {Scale{Instances: size(math.MaxInt64)}, false},
+	} {
+		if _, err := tc.scale.Apply(new(Process)); (err == nil) != tc.ok {
+			t.Errorf("%s: %v, want success: %t", name, err, tc.ok)
+		}
+		task := &Task{Name: "t", Command: "c", MemoryMB: 1, DiskMB: 1}
+		if tc.scale.LogRate != nil {
+			task.LogRate = *tc.scale.LogRate
+			if err := CheckTask(task); (err == nil) != tc.ok {
+				t.Errorf("a task, %s: %v, want success: %t", name, err, tc.ok)
+			}
 		}
 	}
 }

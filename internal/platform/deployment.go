@@ -67,7 +67,7 @@ type Deployment struct {
 	// RolledBackTo is the version of the revision that a rollback is to; 0 in other
 	// deployments.
 	RolledBackTo int
-	// Error is why it makes no progress, for the user.
+	// Error is why it makes no progress or was canceled by the platform, for the user.
 	Error string
 }
 
@@ -78,6 +78,8 @@ type DeploymentOptions struct {
 	MemoryMB     *int   `json:"memory_in_mb,omitempty"`
 	DiskMB       *int   `json:"disk_in_mb,omitempty"`
 	LogRate      *int64 `json:"log_rate,omitempty"`
+	// MinHealthyMS is how many milliseconds a new instance has to be ready before it counts.
+	MinHealthyMS *int64 `json:"min_healthy_ms,omitempty"`
 	// CanarySteps are percentages of the instances.
 	CanarySteps []int `json:"canary_steps,omitempty"`
 }

@@ -199,6 +199,26 @@ type AuditEvent struct {
 	Data       map[string]any
 	SpaceGUID  string
 	OrgGUID    string
+	// Alerted means that the developers of the space do not have to be notified of it, or
+	// have been.
+	Alerted bool
+}
+
+// The types of audit events that developers are notified of.
+const (
+	EventCrash              = "app.crash"
+	EventBuildFailed        = "audit.app.build.failed"
+	EventDeploymentFinished = "audit.app.deployment.finished"
+	EventServiceOperation   = "audit.service_instance.operation-finished"
+)
+
+// Alerting reports whether developers are notified of events of a type.
+func Alerting(kind string) bool {
+	switch kind {
+	case EventCrash, EventBuildFailed, EventDeploymentFinished, EventServiceOperation:
+		return true
+	}
+	return false
 }
 
 // Job is an operation that continues after the request that started it.

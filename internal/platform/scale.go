@@ -21,6 +21,21 @@ const MaxInstances = 10_000
 // maxMegabytes bounds the memory and the disk of an instance.
 const maxMegabytes = 1 << 31
 
+// MaxLogRate bounds the log rate of an instance, in bytes a second, so that sums of them do not
+// overflow.
+const MaxLogRate = 1 << 40
+
+// checkLogRate returns what is wrong with a log rate, "" if nothing is.
+func checkLogRate(n int64) string {
+	switch {
+	case n < -1:
+		return "Log rate limit in bytes per second must be greater than or equal to -1"
+	case n > MaxLogRate:
+		return fmt.Sprintf("Log rate limit in bytes per second must be at most %d; -1 is unlimited", int64(MaxLogRate))
+	}
+	return ""
+}
+
 // Apply changes a process and returns what was asked for.
 func (s Scale) Apply(process *Process) (map[string]any, error) {
 	request := map[string]any{}
@@ -46,8 +61,8 @@ func (s Scale) Apply(process *Process) (map[string]any, error) {
 		request["disk_in_mb"] = *s.DiskMB
 	}
 	if s.LogRate != nil {
-		if *s.LogRate < -1 {
-			return nil, fault.Invalid("Log rate limit in bytes per second must be greater than or equal to -1")
+		if problem := checkLogRate(*s.LogRate); problem != "" {
+			return nil, fault.Invalid(problem)
 		}
 		process.LogRate = *s.LogRate
 		request["log_rate_limit_in_bytes_per_second"] = *s.LogRate

@@ -262,8 +262,8 @@ func rangeOf(p netip.Prefix) AddressRange {
 	return AddressRange{p.Masked().Addr(), netip.AddrFrom4(last)}
 }
 
-// parsePorts reads a port, a list of ports or a range of ports. Of what is not
-// valid it returns false; no text is no ports.
+// parsePorts reads a port, a list of ports or a range of ports. It reports
+// false for invalid text; empty text means no ports.
 func parsePorts(text string) ([]PortRange, bool) {
 	port := func(s string) (int, bool) {
 		n, err := strconv.ParseUint(strings.TrimSpace(s), 10, 16)

@@ -3,6 +3,7 @@ package platform
 import (
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"ingot/internal/base/fault"
 )
@@ -20,8 +21,16 @@ const (
 
 var stackStates = []StackState{StackActive, StackRestricted, StackDeprecated, StackDisabled}
 
-// CheckStack refuses a stack with an unknown state.
+// CheckStack refuses a stack without a name or with an unknown state.
 func CheckStack(s *Stack) error {
+	if strings.TrimSpace(s.Name) == "" {
+		return fault.Invalid("Name can't be blank")
+	}
+	for what, text := range map[string]string{"Name": s.Name, "Description": s.Description} {
+		if utf8.RuneCountInString(text) > 250 {
+			return fault.Invalid(what + " is too long (maximum is 250 characters)")
+		}
+	}
 	if !slices.Contains(stackStates, s.State) {
 		return fault.Invalid("State must be one of ACTIVE, RESTRICTED, DEPRECATED, DISABLED")
 	}

@@ -12,8 +12,8 @@ type SyncRules struct {
 	// Restage are patterns of files that the build reads. One that ends in a slash means
 	// everything below a folder.
 	Restage []string `json:"restage"`
-	// RestagePresence are patterns of files of which the build only looks whether they
-	// exist.
+	// RestagePresence are patterns of files whose existence is all that the build
+	// checks.
 	RestagePresence []string `json:"restage_presence,omitempty"`
 }
 

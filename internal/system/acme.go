@@ -6,10 +6,10 @@ import (
 	"slices"
 	"strings"
 
-	"ingot/internal/base/acme"
-	"ingot/internal/base/certs"
-	"ingot/internal/base/health"
 	"ingot/internal/platform"
+	"ingot/internal/server/acme"
+	"ingot/internal/server/certs"
+	"ingot/internal/server/health"
 )
 
 // openACME starts to order certificates, if that is configured.

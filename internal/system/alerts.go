@@ -41,7 +41,7 @@ func (s *System) startAlerts(ctx context.Context, b *frontend, dir *datadir.Dir,
 		return err
 	}
 	c := alerts.Config{
-		Store: r.store, File: file, Lead: leadOf(r.cluster, "alerts"), Log: s.config.Log,
+		Store: r.store, Events: r.store, File: file, Lead: leadOf(r.cluster, "alerts"), Log: s.config.Log,
 		Lines: func(ctx context.Context, app string, n int) ([]platform.LogLine, error) {
 			return r.logs.Read(ctx, app, logs.ReadQuery{Limit: n, Descending: true})
 		},

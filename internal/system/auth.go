@@ -8,12 +8,12 @@ import (
 	"ingot/internal/auth/authdb"
 	"ingot/internal/auth/external"
 	"ingot/internal/base/background"
-	"ingot/internal/base/cluster"
 	"ingot/internal/base/datadir"
 	"ingot/internal/base/db"
 	"ingot/internal/base/token"
 	"ingot/internal/base/web"
 	"ingot/internal/platform/platformdb"
+	"ingot/internal/server/cluster"
 )
 
 // authority is the authorization server, built-in or external.

@@ -5,17 +5,20 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"log/slog"
 	"os"
+	"path/filepath"
 	"strings"
 	"time"
 
 	"ingot/internal/base/backup"
+	"ingot/internal/base/datadir"
 	"ingot/internal/base/db"
-	"ingot/internal/base/dbcopy"
 	"ingot/internal/base/version"
 	"ingot/internal/platform/blob"
 	"ingot/internal/platform/platformdb"
+	"ingot/internal/server/dbcopy"
 )
 
 // BackupConfig says what Backup saves, and where.
@@ -26,8 +29,9 @@ type BackupConfig struct {
 	EncryptionKey                                        string
 	// Target is a file that does not exist yet, a directory, or s3://….
 	Target string
-	// Recipients are public keys, age1….
-	Recipients string
+	// Recipients are public keys, age1…. SigningKey is the text of the signing keys that belong to
+	// them; empty means that of the data directory, DIR/secrets/backup-signing-key.
+	Recipients, SigningKey string
 	// Keep is how many backups a directory or bucket keeps; 0 means all.
 	Keep int
 	// SkipServices leaves out the data of service instances.
@@ -57,7 +61,7 @@ func Backup(ctx context.Context, c BackupConfig) (BackupState, error) {
 	target, err := in.openTarget(ctx, c.Target, c.Log)
 	if err == nil {
 		state.Target = target.String()
-		err = in.save(ctx, to, target, &state)
+		err = in.saveSigned(ctx, to, target, &state)
 	}
 	if err != nil {
 		state.Failure = err.Error()
@@ -68,8 +72,45 @@ func Backup(ctx context.Context, c BackupConfig) (BackupState, error) {
 	return state, err
 }
 
+// signingKeyFile is the file of the signing key of backups in the data directory.
+const signingKeyFile = datadir.SecretsDir + "/backup-signing-key"
+
+// signingKeys returns the keys with which the backup is signed; none if the server has none.
+func (in *installation) signingKeys(to backup.Recipients) (backup.SigningKeys, error) {
+	text, from := in.SigningKey, "INGOT_BACKUP_SIGNING_KEY"
+	if text == "" && in.hasDir {
+		from = filepath.Join(in.DataDir, filepath.FromSlash(signingKeyFile))
+		var err error
+		text, err = datadir.ReadSecret(from)
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return nil, err
+		}
+	}
+	if text == "" {
+		return nil, nil
+	}
+	keys, err := backup.ParseSigningKeys(text, to)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", from, err)
+	}
+	return keys, nil
+}
+
+// saveSigned is save with the signing keys of the server. Without one the backup is not signed,
+// so that servers of an older version go on to be backed up.
+func (in *installation) saveSigned(ctx context.Context, to backup.Recipients, target backupTarget, state *BackupState) error {
+	by, err := in.signingKeys(to)
+	if err != nil {
+		return err
+	}
+	if state.Unsigned = len(by) == 0; state.Unsigned {
+		in.Log.Warn("the backup is not signed, so that a restore cannot tell it from one that someone else made: set INGOT_BACKUP_SIGNING_KEY, which 'ingot backup signing-key --key FILE' shows where the private key is")
+	}
+	return in.save(ctx, to, by, target, state)
+}
+
 // save writes the backup, and removes those that are not kept any more.
-func (in *installation) save(ctx context.Context, to backup.Recipients, target backupTarget, state *BackupState) error {
+func (in *installation) save(ctx context.Context, to backup.Recipients, by backup.SigningKeys, target backupTarget, state *BackupState) error {
 	h := backup.Header{
 		ID: backup.NewID(state.Attempted), Created: state.Attempted, Ingot: version.Version, DataFormat: version.DataFormat,
 		Database: in.database(), Schemas: in.schemas,
@@ -81,7 +122,7 @@ func (in *installation) save(ctx context.Context, to backup.Recipients, target b
 		if _, err := os.Lstat(target.file); err == nil {
 			return fmt.Errorf("%s already exists: name another file, or a directory, which keeps several backups", target.file)
 		}
-		a := &archiving{installation: in, header: h, to: to}
+		a := &archiving{installation: in, header: h, to: to, by: by}
 		if err := backup.WriteFile(target.file, func(w io.Writer) error { return a.write(ctx, w) }); err != nil {
 			return err
 		}
@@ -97,7 +138,7 @@ func (in *installation) save(ctx context.Context, to backup.Recipients, target b
 		return err
 	}
 	defer unlock()
-	a := &archiving{installation: in, header: h, to: to, objects: target.objects}
+	a := &archiving{installation: in, header: h, to: to, by: by, objects: target.objects}
 	if a.have, err = to.BlobObjects(ctx, target.objects); err != nil {
 		return err
 	}
@@ -139,6 +180,7 @@ type archiving struct {
 	*installation
 	header   backup.Header
 	to       backup.Recipients
+	by       backup.SigningKeys
 	objects  backup.Objects  // nil if blobs go into the archive
 	have     map[string]bool // objects of blobs that exist
 	w        *backup.Writer
@@ -181,7 +223,7 @@ const maxSnapshots = 5
 // after the snapshot, and a later snapshot does not need it. Unless it does: then the
 // server itself has lost it.
 func (a *archiving) write(ctx context.Context, w io.Writer) (err error) {
-	if a.w, err = backup.NewWriter(w, a.to, a.header); err != nil {
+	if a.w, err = backup.NewWriter(w, a.to, a.by, a.header); err != nil {
 		return err
 	}
 	a.saved = map[platformdb.BlobRef]backup.Blob{}

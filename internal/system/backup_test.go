@@ -29,7 +29,7 @@ type backedUp struct {
 	c       Config
 	app     string
 	message string
-	to      string
+	to, by  string
 	key     BackupKey
 }
 
@@ -55,14 +55,14 @@ func startBackedUp(t *testing.T, change func(*Config)) *backedUp {
 	f.message = f.send()
 	f.key.File = filepath.Join(t.TempDir(), "key")
 	var err error
-	if f.to, err = NewBackupKey(f.key.File, ""); err != nil {
+	if f.to, f.by, err = NewBackupKey(f.key.File, ""); err != nil {
 		t.Fatal(err)
 	}
 	return f
 }
 
 func (f *backedUp) config(target string) BackupConfig {
-	return BackupConfig{DataDir: f.c.DataDir, DatabaseURL: f.c.DatabaseURL, BlobURL: f.c.BlobURL, Target: target, Recipients: f.to, Log: discard, Tell: func(string) {}}
+	return BackupConfig{DataDir: f.c.DataDir, DatabaseURL: f.c.DatabaseURL, BlobURL: f.c.BlobURL, Target: target, Recipients: f.to, SigningKey: f.by, Log: discard, Tell: func(string) {}}
 }
 
 func (f *backedUp) backup(target string) BackupState {
@@ -89,7 +89,7 @@ func (f *backedUp) stopApps() {
 // everything is there and that the app runs by itself.
 func (f *backedUp) restored(from string, change func(*Config, *RestoreConfig)) *backedUp {
 	f.Helper()
-	g := &backedUp{faultySite: &faultySite{T: f.T}, c: f.c, app: f.app, message: f.message, to: f.to, key: f.key}
+	g := &backedUp{faultySite: &faultySite{T: f.T}, c: f.c, app: f.app, message: f.message, to: f.to, by: f.by, key: f.key}
 	g.c.DataDir = passableDir(f.T)
 	r := f.restoreConfig(from, g.c.DataDir)
 	if change != nil {
@@ -233,8 +233,8 @@ func TestBackupRepository(t *testing.T) {
 	if a := call(t, http.MethodGet, f.Endpoints().Admin+"/metrics", "", nil); strings.Contains(a.body, "ingot_backup_last") {
 		t.Error("there are metrics of a backup without one")
 	}
-	first := f.backup(dir + "/")
-	second := f.backup(dir)
+	first := f.backup(dir)
+	second := f.backup(dir + "/")
 	if first.Blobs != 2 || first.Missing != 0 || second.Blobs != first.Blobs {
 		t.Errorf("the backups have %d and %d blobs, want a package and a droplet each", first.Blobs, second.Blobs)
 	}
@@ -269,7 +269,7 @@ func TestBackupRepository(t *testing.T) {
 	other := f.key
 	other.File = filepath.Join(t.TempDir(), "other")
 	c := f.config(dir)
-	if c.Recipients, err = NewBackupKey(other.File, ""); err != nil {
+	if c.Recipients, c.SigningKey, err = NewBackupKey(other.File, ""); err != nil {
 		t.Fatal(err)
 	}
 	c.Keep = 2
@@ -301,9 +301,9 @@ func TestRestoreRefused(t *testing.T) {
 	t.Parallel()
 	f := startBackedUp(t, nil)
 	dir := t.TempDir()
-	file, many := filepath.Join(dir, "file"), filepath.Join(dir, "many")
+	file, many := filepath.Join(dir, "file.age"), filepath.Join(dir, "many")
 	f.backup(file)
-	f.backup(many + "/")
+	older := f.backup(many)
 	whole, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
@@ -323,9 +323,10 @@ func TestRestoreRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	otherKey := filepath.Join(dir, "other-key")
-	if _, err := NewBackupKey(otherKey, ""); err != nil {
+	if _, _, err := NewBackupKey(otherKey, ""); err != nil {
 		t.Fatal(err)
 	}
+	forged := f.forge(many, older.ID)
 	// Objects of two blobs change places.
 	blobs, _ := filepath.Glob(filepath.Join(many, "blobs", "*", "*.age"))
 	if len(blobs) != 2 {
@@ -366,7 +367,11 @@ func TestRestoreRefused(t *testing.T) {
 		"cut off":   {write("cut", whole[:len(whole)-1]), fresh, "", "", "the backup is damaged"},
 		"half":      {write("half", whole[:len(whole)/2]), fresh, "", "", "the backup is damaged"},
 		"other":     {write("text", []byte("hello")), fresh, "", "", "the backup is damaged: it is not an encrypted backup"},
-		"none":      {filepath.Join(dir, "nothing"), fresh, "", "", "no such file"},
+		"none":      {filepath.Join(dir, "nothing"), fresh, "", "", "nothing does not exist: name the file or directory"},
+		"unsigned":  {forged.unsigned, fresh, "", "", "the backup is not signed"},
+		"stranger":  {forged.stranger, fresh, "", "", "was not signed with the signing key that belongs to this private key"},
+		"older":     {forged.older, fresh, "", "", "there is the backup " + older.ID},
+		"touched":   {forged.touched, fresh, "", "", "says that it was made at "},
 		"empty":     {t.TempDir(), fresh, "", "", "there is no such backup"},
 		"swapped":   {swapped, fresh, "", "", "is another one"},
 		"missing":   {missing, fresh, "", "", "is missing: blobs/"},
@@ -401,7 +406,7 @@ func TestRestoreRefused(t *testing.T) {
 func TestRestoreOfNewer(t *testing.T) {
 	t.Parallel()
 	key := BackupKey{File: filepath.Join(t.TempDir(), "key")}
-	public, err := NewBackupKey(key.File, "")
+	public, _, err := NewBackupKey(key.File, "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -413,9 +418,9 @@ func TestRestoreOfNewer(t *testing.T) {
 		`version 99 of the "notify" tables`: {Ingot: "9.9", Database: "sqlite", Schemas: map[string]int64{"notify": 99}},
 		"format 99 of the data directory":   {Ingot: "9.9", Database: "sqlite", DataFormat: 99},
 	} {
-		file := filepath.Join(t.TempDir(), "file")
+		file := filepath.Join(t.TempDir(), "file.age")
 		err := backup.WriteFile(file, func(w io.Writer) error {
-			out, err := backup.NewWriter(w, to, h)
+			out, err := backup.NewWriter(w, to, nil, h)
 			if err == nil {
 				_, err = out.Close("", nil)
 			}
@@ -436,7 +441,7 @@ func TestRestoreOfNewer(t *testing.T) {
 func TestInterruptedRestore(t *testing.T) {
 	t.Parallel()
 	f := startBackedUp(t, nil)
-	file := filepath.Join(t.TempDir(), "file")
+	file := filepath.Join(t.TempDir(), "file.age")
 	f.backup(file)
 	f.stopApps()
 	dir := passableDir(t)
@@ -476,7 +481,7 @@ func TestBackupDeletedBlob(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	in := &installation{BackupConfig: f.config(filepath.Join(t.TempDir(), "file"))}
+	in := &installation{BackupConfig: f.config(filepath.Join(t.TempDir(), "file.age"))}
 	defer in.unwind()
 	if err := in.open(t.Context()); err != nil {
 		t.Fatal(err)
@@ -500,7 +505,7 @@ func TestBackupDeletedBlob(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := in.save(t.Context(), to, target, &state); err != nil {
+	if err := in.saveSigned(t.Context(), to, target, &state); err != nil {
 		t.Fatal(err)
 	}
 	m, err := VerifyBackup(t.Context(), in.Target, "", f.key, discard)

@@ -69,7 +69,7 @@ func TestBackupOfServices(t *testing.T) {
 	if err := client.Set(t.Context(), "k", "v", 0).Err(); err != nil {
 		t.Fatal(err)
 	}
-	file, without := filepath.Join(t.TempDir(), "file"), filepath.Join(t.TempDir(), "without")
+	file, without := filepath.Join(t.TempDir(), "file.age"), filepath.Join(t.TempDir(), "without.age")
 	if state := f.backup(file); state.Services != 1 {
 		t.Errorf("%d instances are in the backup, want 1", state.Services)
 	}
@@ -95,7 +95,7 @@ func TestBackupOfServices(t *testing.T) {
 // stopped, and restores that backup.
 func (f *backedUp) backupWithoutRedis(instance string) {
 	f.Helper()
-	dir := filepath.Join(f.TempDir(), "dir") + "/"
+	dir := filepath.Join(f.TempDir(), "dir")
 	f.backup(dir)
 	f.stopApps()
 	c := f.config(dir)

@@ -16,8 +16,8 @@ import (
 	"ingot/internal/base/backup"
 	"ingot/internal/base/datadir"
 	"ingot/internal/base/db"
-	"ingot/internal/base/health"
 	"ingot/internal/platform/platformdb"
+	"ingot/internal/server/health"
 )
 
 // BackupState is what is known about the last backup: DIR/backup.json, or a row of the
@@ -39,6 +39,8 @@ type BackupState struct {
 	Services int        `json:"services"`
 	// Unsaved is the number of service instances whose data could not be saved.
 	Unsaved int `json:"unsaved_services,omitempty"`
+	// Unsigned means that the server has no signing key.
+	Unsigned bool `json:"unsigned,omitempty"`
 }
 
 const backupStateFile = "backup.json"

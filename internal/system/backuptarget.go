@@ -31,8 +31,11 @@ func (t backupTarget) String() string {
 	return t.file
 }
 
-// openTarget opens the place of backups until the steps are undone: s3://…, a directory
-// (one that exists, or a name with a slash at its end), or a file.
+// fileSuffix ends the name of a target that is a file, if it does not exist yet.
+const fileSuffix = ".age"
+
+// openTarget opens the place of backups until the steps are undone: s3://…, a file (one that
+// exists, or a name with the suffix), or a directory.
 func (s *steps) openTarget(ctx context.Context, target string, log *slog.Logger) (t backupTarget, err error) {
 	if strings.HasPrefix(target, "s3:") {
 		cache, err := s.scratchDir()
@@ -50,22 +53,35 @@ func (s *steps) openTarget(ctx context.Context, target string, log *slog.Logger)
 		return t, fmt.Errorf("%s:// is not supported: name a file, a directory or s3://BUCKET/PREFIX", before)
 	}
 	info, err := os.Stat(target)
-	if err == nil && info.IsDir() || strings.HasSuffix(target, "/") {
-		folder, err := backup.NewFolder(target)
-		return backupTarget{objects: folder}, err
-	}
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return t, err
 	}
-	t.file, err = filepath.Abs(target)
+	isFile := err == nil && !info.IsDir()
+	if err != nil {
+		isFile = strings.HasSuffix(target, fileSuffix)
+	}
+	if isFile {
+		t.file, err = filepath.Abs(target)
+		return t, err
+	}
+	folder, err := backup.NewFolder(target)
+	return backupTarget{objects: folder}, err
+}
+
+// openBackups is openTarget for commands that read backups.
+func (s *steps) openBackups(ctx context.Context, target string, log *slog.Logger) (backupTarget, error) {
+	t, err := s.openTarget(ctx, target, log)
+	if err == nil && !strings.HasPrefix(target, "s3:") && !exists(target) {
+		err = fmt.Errorf("%s does not exist: name the file or directory that has the backup, or s3://BUCKET/PREFIX", target)
+	}
 	return t, err
 }
 
 // openRepository is openTarget for commands that need several backups.
 func (s *steps) openRepository(ctx context.Context, target string, log *slog.Logger) (backup.Objects, error) {
-	t, err := s.openTarget(ctx, target, log)
+	t, err := s.openBackups(ctx, target, log)
 	if err == nil && t.objects == nil {
-		err = fmt.Errorf("%s is not a directory: name one that has backups, or s3://BUCKET/PREFIX", target)
+		err = fmt.Errorf("%s is a file, which has one backup: 'ingot backup verify' shows it. Name a directory that has backups, or s3://BUCKET/PREFIX", target)
 	}
 	return t.objects, err
 }
@@ -98,56 +114,78 @@ func PruneBackups(ctx context.Context, target string, keep int, log *slog.Logger
 }
 
 // openArchive opens a backup for reading: of a repository the one with the id, or the
-// newest.
-func (t backupTarget) openArchive(ctx context.Context, id string) (io.ReadCloser, error) {
+// newest. check compares it with what the repository says about it.
+func (t backupTarget) openArchive(ctx context.Context, id string) (archive io.ReadCloser, check func(*backup.Manifest) error, err error) {
 	if t.objects == nil {
 		if id != "" {
-			return nil, errors.New("--id: a file has one backup only")
+			return nil, nil, errors.New("--id: a file has one backup only")
 		}
-		return os.Open(t.file)
+		archive, err = os.Open(t.file)
+		return archive, func(*backup.Manifest) error { return nil }, err
 	}
 	found, err := backup.Find(ctx, t.objects, id)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", t, err)
+		return nil, nil, fmt.Errorf("%s: %w", t, err)
 	}
-	return t.objects.Open(ctx, backup.ArchiveName(found.ID))
+	archive, err = t.objects.Open(ctx, backup.ArchiveName(found.ID))
+	return archive, found.Check, err
 }
 
-// BackupKey is how the private key of backups is read.
+// BackupKey is how the private key of backups is read, and whose backups it is for.
 type BackupKey struct {
 	File string
 	// Passphrase is called if the file is encrypted.
 	Passphrase func() (string, error)
+	// Signers are public parts of signing keys, ingot-signer-…, whose backups are accepted beside
+	// those of the signing key that belongs to the private key.
+	Signers string
+	// AcceptUnsigned accepts backups that no one signed.
+	AcceptUnsigned bool
 }
 
-func (k BackupKey) read() (backup.Identities, error) {
+func (k BackupKey) read() (trust backup.Trust, err error) {
 	if k.File == "" {
-		return nil, errors.New("--key: the file with the private key is needed, which 'ingot backup keygen' created; it should not be on the server")
+		return trust, errors.New("--key: the file with the private key is needed, which 'ingot backup keygen' created; it should not be on the server")
+	}
+	signers, err := backup.ParseSigners(k.Signers)
+	if err != nil {
+		return trust, fmt.Errorf("--signer: %w", err)
 	}
 	keys, err := backup.ReadKey(k.File, k.Passphrase)
 	if err != nil {
-		return nil, fmt.Errorf("--key: %w", err)
+		return trust, fmt.Errorf("--key: %w", err)
 	}
-	return keys, nil
+	return backup.Trust{Keys: keys, Signers: signers, AcceptUnsigned: k.AcceptUnsigned}, nil
 }
 
-// NewBackupKey writes a new private key to a file that does not exist, and returns the
-// public key that belongs to it. With a passphrase the file is encrypted.
-func NewBackupKey(path, passphrase string) (recipient string, err error) {
-	text, recipient, err := backup.NewKey(passphrase, time.Now())
+// SigningKeys returns the signing keys that belong to the private keys in the file, which are for
+// servers, and their public parts.
+func (k BackupKey) SigningKeys() (private, public []string, err error) {
+	trust, err := k.read()
 	if err != nil {
-		return "", err
+		return nil, nil, err
+	}
+	return trust.Keys.SigningKeys()
+}
+
+// NewBackupKey writes a new private key to a file that does not exist, and returns what a server
+// gets: the public key that belongs to it, and the signing key. With a passphrase the file is
+// encrypted.
+func NewBackupKey(path, passphrase string) (recipient, signingKey string, err error) {
+	text, recipient, signingKey, err := backup.NewKey(passphrase, time.Now())
+	if err != nil {
+		return "", "", err
 	}
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
-		return "", err
+		return "", "", err
 	}
 	_, err = f.Write(text)
 	if err == nil {
 		err = f.Sync()
 	}
 	if err := errors.Join(err, f.Close()); err != nil {
-		return "", errors.Join(err, os.Remove(path))
+		return "", "", errors.Join(err, os.Remove(path))
 	}
-	return recipient, nil
+	return recipient, signingKey, nil
 }

@@ -46,7 +46,7 @@ func TestBackupOfPostgres(t *testing.T) {
 	t.Parallel()
 	bucket := s3test.New(t)
 	f := startBackedUp(t, func(c *Config) { c.DatabaseURL, c.BlobURL = dbtest.URL(t, db.Postgres), bucket.BlobURL() })
-	file := filepath.Join(t.TempDir(), "file")
+	file := filepath.Join(t.TempDir(), "file.age")
 	f.backup(file)
 	m, err := VerifyBackup(t.Context(), file, "", f.key, discard)
 	if err != nil || m.Position == "" || m.Database != "postgres" {
@@ -57,7 +57,7 @@ func TestBackupOfPostgres(t *testing.T) {
 		t.Error("the metrics do not show the backup")
 	}
 	// As a Job on Kubernetes does it: without the data directory.
-	c := f.config(filepath.Join(t.TempDir(), "job"))
+	c := f.config(filepath.Join(t.TempDir(), "job.age"))
 	c.DataDir = filepath.Join(t.TempDir(), "none")
 	if _, err := Backup(t.Context(), c); err == nil || !strings.Contains(err.Error(), "is not the data directory of a server") {
 		t.Errorf("without a directory and a key: %v, want a refusal", err)

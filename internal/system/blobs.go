@@ -10,9 +10,9 @@ import (
 	"strings"
 
 	"ingot/internal/base/datadir"
-	"ingot/internal/base/roots"
 	"ingot/internal/platform/blob"
 	"ingot/internal/platform/blob/s3"
+	"ingot/internal/server/roots"
 )
 
 // blobsDir in the data directory contains packages, droplets and buildpacks.

@@ -33,9 +33,10 @@ func (s *System) openBroker(dir *datadir.Dir, secrets *datadir.Secrets, r *runti
 	if err := dir.AllowTraversal(); err != nil {
 		return nil, err
 	}
-	reach := broker.Reach{}
+	ports := gatewayPorts{s.handover.sockets}
+	reach := broker.Reach{Listen: ports.service}
 	if e, ok := r.engine.(*container.Engine); ok {
-		reach = broker.Reach{Host: e.Gateway(), From: e.Subnet(), Owner: func(a netip.Addr) string { return e.Labels(a)[controller.LabelApp] }, Listen: gatewayPorts{s.handover.sockets}.TCP}
+		reach = broker.Reach{Host: e.Gateway(), From: e.Subnet(), Owner: func(a netip.Addr) string { return e.Labels(a)[controller.LabelApp] }, Listen: ports.service}
 	}
 	var notifications *broker.NotificationService
 	if own, ok := a.(*auth.Server); ok {

@@ -5,7 +5,6 @@ import (
 	"log/slog"
 	"testing"
 
-	"ingot/internal/base/cluster"
 	"ingot/internal/base/db"
 	"ingot/internal/base/db/dbtest"
 	"ingot/internal/platform"
@@ -16,6 +15,7 @@ import (
 	"ingot/internal/platform/logs/logfiles"
 	"ingot/internal/platform/platformdb"
 	"ingot/internal/platform/router"
+	"ingot/internal/server/cluster"
 )
 
 type noBackends struct{}

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"ingot/internal/base/background"
-	"ingot/internal/base/cluster"
 	"ingot/internal/base/datadir"
 	"ingot/internal/base/db"
 	"ingot/internal/base/tracing"
@@ -16,6 +15,7 @@ import (
 	"ingot/internal/platform"
 	"ingot/internal/platform/engine/kubernetes"
 	"ingot/internal/platform/logs/logdb"
+	"ingot/internal/server/cluster"
 )
 
 // joinCluster makes this server one of those that use the database. It fails if

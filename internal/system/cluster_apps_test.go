@@ -20,11 +20,11 @@ import (
 	"testing"
 	"time"
 
-	"ingot/internal/base/cluster"
 	"ingot/internal/base/db"
 	"ingot/internal/base/db/dbtest"
 	"ingot/internal/platform"
 	"ingot/internal/platform/engine"
+	"ingot/internal/server/cluster"
 )
 
 // wire is a TCP connection to the database that can be cut.

@@ -10,10 +10,10 @@ import (
 	"testing"
 	"time"
 
-	"ingot/internal/base/cluster"
 	"ingot/internal/base/db"
 	"ingot/internal/base/db/dbtest"
 	"ingot/internal/base/seal"
+	"ingot/internal/server/cluster"
 )
 
 // pairConfigs are servers on one PostgreSQL, as if their engine were shared.

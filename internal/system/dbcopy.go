@@ -13,16 +13,16 @@ import (
 	"strings"
 
 	"ingot/internal/auth/authdb"
-	"ingot/internal/base/cluster"
 	"ingot/internal/base/datadir"
 	"ingot/internal/base/db"
-	"ingot/internal/base/dbcopy"
 	"ingot/internal/base/seal"
 	"ingot/internal/base/version"
 	"ingot/internal/console/consoledb"
 	"ingot/internal/notify/notifydb"
 	"ingot/internal/platform/logs/logdb"
 	"ingot/internal/platform/platformdb"
+	"ingot/internal/server/cluster"
+	"ingot/internal/server/dbcopy"
 )
 
 // schemas returns the tables of all services.

@@ -19,6 +19,11 @@ func (d directory) UsersByID(ctx context.Context, ids []string) (map[string]api.
 	return users, err
 }
 
+func (d directory) CreateUser(ctx context.Context, name, origin string) (api.DirectoryUser, error) {
+	u, err := d.client.CreateUser(ctx, name, origin)
+	return api.DirectoryUser(u), err
+}
+
 func (d directory) ClientExists(ctx context.Context, id string) (bool, error) {
 	return d.client.ClientExists(ctx, id)
 }

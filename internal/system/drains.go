@@ -2,10 +2,10 @@ package system
 
 import (
 	"ingot/internal/base/datadir"
-	"ingot/internal/base/roots"
 	"ingot/internal/base/safedial"
 	"ingot/internal/platform/logs/drain"
 	"ingot/internal/platform/logs/logdb"
+	"ingot/internal/server/roots"
 )
 
 // sharesLogs reports whether several servers have the lines of apps in one store.

@@ -14,12 +14,12 @@ import (
 	"time"
 
 	"ingot/internal/auth"
-	"ingot/internal/base/proxyheader"
-	"ingot/internal/base/roots"
 	"ingot/internal/base/safedial"
 	"ingot/internal/base/uaaclient"
 	"ingot/internal/base/web"
 	"ingot/internal/platform/api/ratelimit"
+	"ingot/internal/server/proxyheader"
+	"ingot/internal/server/roots"
 )
 
 // EdgeConfig says which connections and requests the server accepts, and how many.

@@ -13,9 +13,9 @@ import (
 	"time"
 
 	"ingot/internal/base/fault"
-	"ingot/internal/base/handover"
 	"ingot/internal/base/web"
 	"ingot/internal/notify/httpext"
+	"ingot/internal/server/handover"
 )
 
 // target is the part that serves a request, by its host name.

@@ -11,11 +11,11 @@ import (
 	"time"
 
 	"ingot/internal/base/datadir"
-	"ingot/internal/base/handover"
-	"ingot/internal/base/sockets"
 	"ingot/internal/base/web"
 	"ingot/internal/platform"
 	"ingot/internal/platform/logs"
+	"ingot/internal/server/handover"
+	"ingot/internal/server/sockets"
 )
 
 const (

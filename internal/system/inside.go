@@ -9,7 +9,6 @@ import (
 	"strconv"
 
 	"ingot/internal/base/connlimit"
-	"ingot/internal/base/sockets"
 	"ingot/internal/base/web"
 	"ingot/internal/platform/controller"
 	"ingot/internal/platform/dns"
@@ -17,6 +16,7 @@ import (
 	"ingot/internal/platform/engine/container"
 	"ingot/internal/platform/instancenet"
 	"ingot/internal/platform/router"
+	"ingot/internal/server/sockets"
 )
 
 // platformServices are the services that instances can reach.
@@ -45,6 +45,15 @@ func bindingsRoot(e engine.Engine) string {
 		return container.BindingsInside
 	}
 	return ""
+}
+
+// internalNames returns the names of internal routes for the certificates of instances, if
+// these names resolve.
+func internalNames(r *runtime) func(known uint64) (map[string][]string, uint64) {
+	if _, ok := r.engine.(*container.Engine); ok {
+		return r.internal.ByAddress
+	}
+	return nil
 }
 
 // limited limits the connections of instances to a port that others use, too.
@@ -155,6 +164,16 @@ type gatewayPorts struct{ *sockets.Set }
 // TCP implements dns.Listeners.
 func (g gatewayPorts) TCP(ctx context.Context, at netip.AddrPort) (net.Listener, error) {
 	return g.Listen(ctx, "gateway-"+strconv.Itoa(int(at.Port())), at.String(), func(ctx context.Context, _, address string) (net.Listener, error) {
+		return (&net.ListenConfig{}).Listen(ctx, "tcp", address)
+	})
+}
+
+// service opens a port of a service, on the gateway or on loopback.
+func (g gatewayPorts) service(ctx context.Context, at netip.AddrPort) (net.Listener, error) {
+	if !at.Addr().IsLoopback() {
+		return g.TCP(ctx, at)
+	}
+	return g.Listen(ctx, "service-"+strconv.Itoa(int(at.Port())), at.String(), func(ctx context.Context, _, address string) (net.Listener, error) {
 		return (&net.ListenConfig{}).Listen(ctx, "tcp", address)
 	})
 }

@@ -9,8 +9,8 @@ import (
 	"strconv"
 	"strings"
 
-	"ingot/internal/base/sockets"
 	"ingot/internal/base/web"
+	"ingot/internal/server/sockets"
 )
 
 // listeners are the open ports.

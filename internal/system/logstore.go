@@ -5,12 +5,12 @@ import (
 	"errors"
 	"strings"
 
-	"ingot/internal/base/cluster"
 	"ingot/internal/base/datadir"
 	"ingot/internal/base/db"
 	"ingot/internal/platform/logs"
 	"ingot/internal/platform/logs/logdb"
 	"ingot/internal/platform/logs/logfiles"
+	"ingot/internal/server/cluster"
 )
 
 const (

@@ -12,10 +12,10 @@ import (
 
 	"ingot/internal/base/background"
 	"ingot/internal/base/db"
-	"ingot/internal/base/diskspace"
-	"ingot/internal/base/health"
 	"ingot/internal/platform"
 	"ingot/internal/platform/blob"
+	"ingot/internal/server/diskspace"
+	"ingot/internal/server/health"
 )
 
 // scrapeTime limits what a scrape of the metrics waits for the database.

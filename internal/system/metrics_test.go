@@ -12,8 +12,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"ingot/internal/base/acme"
 	"ingot/internal/base/tracing/tracingtest"
+	"ingot/internal/server/acme"
 )
 
 var update = flag.Bool("update", false, "write the table of metrics of docs/monitoring.md anew")

@@ -17,8 +17,6 @@ import (
 	"ingot/internal/base/background"
 	"ingot/internal/base/datadir"
 	"ingot/internal/base/db"
-	"ingot/internal/base/health"
-	"ingot/internal/base/roots"
 	"ingot/internal/base/safedial"
 	"ingot/internal/base/seal"
 	"ingot/internal/base/token"
@@ -36,6 +34,9 @@ import (
 	"ingot/internal/notify/mail/mailbox"
 	"ingot/internal/notify/notifydb"
 	"ingot/internal/notify/template"
+	"ingot/internal/server/diskspace"
+	"ingot/internal/server/health"
+	"ingot/internal/server/roots"
 )
 
 // MailConfig is how notifications are sent.
@@ -91,8 +92,9 @@ type notifications struct {
 
 type notificationsOptions struct {
 	MailConfig
-	// Dir is the directory of the service.
+	// Dir is the directory of the service, Disk its disk.
 	Dir         string
+	Disk        *diskspace.Guard
 	DB          *db.DB
 	UAA         *uaaclient.Client
 	PlatformURL string
@@ -285,7 +287,7 @@ func notificationsDatabase(databaseURL, dir string) string {
 func (s *System) openNotifications(ctx context.Context, b *frontend, dir *datadir.Dir, secrets *datadir.Secrets, client *http.Client, r *runtime, trusted *roots.Roots) (*notifications, error) {
 	c := s.config
 	_, n, err := s.openMailing(ctx, notificationsDatabase(c.DatabaseURL, c.DataDir), secrets.Keys, notificationsOptions{
-		MailConfig: c.MailConfig, Dir: dir.File("notifications"), PlatformURL: b.endpoints.API, Routes: r.routes, Domain: c.Domain, Registry: b.registry, Databases: b.databases, Tracer: b.tracer, Log: c.Log, seams: c.seams, Lead: r.cluster.Lead, Servers: r.cluster.Servers, TLS: trusted.TLS(),
+		MailConfig: c.MailConfig, Dir: dir.File("notifications"), Disk: b.disk, PlatformURL: b.endpoints.API, Routes: r.routes, Domain: c.Domain, Registry: b.registry, Databases: b.databases, Tracer: b.tracer, Log: c.Log, seams: c.seams, Lead: r.cluster.Lead, Servers: r.cluster.Servers, TLS: trusted.TLS(),
 		UAA: uaaclient.New(uaaclient.Options{
 			BaseURL: b.endpoints.Auth, ClientID: auth.ClientNotifications, Secret: secrets.Clients[auth.ClientNotifications], HTTP: client,
 		}),
@@ -296,6 +298,9 @@ func (s *System) openNotifications(ctx context.Context, b *frontend, dir *datadi
 // openMailing opens the service and its database. listening is the URL of the
 // service if the operator has set none.
 func (s *steps) openMailing(ctx context.Context, databaseURL string, keys *seal.Keyring, o notificationsOptions, listening string) (*db.DB, *notifications, error) {
+	if err := databaseNotLost(databaseURL, filepath.Join(o.Dir, "owner")); err != nil {
+		return nil, nil, err
+	}
 	d, err := s.openDB(ctx, db.Options{URL: databaseURL, Keys: keys, Log: o.Log, Observe: o.Databases.observe(databaseNotifications)})
 	if err != nil {
 		return nil, nil, err
@@ -309,6 +314,7 @@ func (s *steps) openMailing(ctx context.Context, databaseURL string, keys *seal.
 	if err != nil {
 		return nil, nil, err
 	}
+	holdLog(o.Disk, d)
 	s.later(n.directory.Close)
 	return d, n, s.run(ctx, resealing(d, notifydb.SealedColumns(), o.leads("reseal-messages"), o.Log))
 }

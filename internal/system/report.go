@@ -8,10 +8,10 @@ import (
 	"strings"
 	"time"
 
-	"ingot/internal/base/health"
 	"ingot/internal/base/version"
 	"ingot/internal/base/web"
 	"ingot/internal/platform"
+	"ingot/internal/server/health"
 )
 
 // report is what operators ask first about a server.

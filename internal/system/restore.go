@@ -17,10 +17,10 @@ import (
 	"ingot/internal/base/backup"
 	"ingot/internal/base/datadir"
 	"ingot/internal/base/db"
-	"ingot/internal/base/dbcopy"
 	"ingot/internal/base/version"
 	"ingot/internal/platform/blob"
 	"ingot/internal/platform/platformdb"
+	"ingot/internal/server/dbcopy"
 )
 
 // RestoreConfig says what Restore restores, and where to.
@@ -62,19 +62,19 @@ func checkHeader(h backup.Header) error {
 // error the directory is as before. If the process is killed, the server refuses to start
 // until Restore has been called again.
 func Restore(ctx context.Context, c RestoreConfig) error {
-	keys, err := c.Key.read()
+	trust, err := c.Key.read()
 	if err != nil {
 		return err
 	}
 	if err := checkDatabaseURL(c.DatabaseURL); err != nil {
 		return fmt.Errorf("--database-url: %w", err)
 	}
-	r := &restoring{RestoreConfig: c, keys: keys}
+	r := &restoring{RestoreConfig: c, trust: trust}
 	defer r.unwind()
-	if r.target, err = r.openTarget(ctx, c.From, c.Log); err != nil {
+	if r.target, err = r.openBackups(ctx, c.From, c.Log); err != nil {
 		return err
 	}
-	archive, err := r.target.openArchive(ctx, c.ID)
+	archive, check, err := r.target.openArchive(ctx, c.ID)
 	if err != nil {
 		return err
 	}
@@ -84,7 +84,7 @@ func Restore(ctx context.Context, c RestoreConfig) error {
 		return err
 	}
 	r.dir = dir
-	if err := r.restore(ctx, archive); err != nil {
+	if err := r.restore(ctx, archive, check); err != nil {
 		if ctx.Err() != nil {
 			err = fmt.Errorf("interrupted: %w", context.Cause(ctx))
 		}
@@ -97,7 +97,7 @@ func Restore(ctx context.Context, c RestoreConfig) error {
 type restoring struct {
 	steps
 	RestoreConfig
-	keys   backup.Identities
+	trust  backup.Trust
 	target backupTarget
 	dir    *datadir.Restoring
 	stage  string
@@ -108,7 +108,7 @@ type restoring struct {
 	put    map[platformdb.BlobRef]string // blobs of the archive, with their checksums
 }
 
-func (r *restoring) restore(ctx context.Context, archive io.Reader) (err error) {
+func (r *restoring) restore(ctx context.Context, archive io.Reader, check func(*backup.Manifest) error) (err error) {
 	r.stage = r.dir.Dir()
 	if r.root, err = os.OpenRoot(r.stage); err != nil {
 		return err
@@ -118,12 +118,18 @@ func (r *restoring) restore(ctx context.Context, archive io.Reader) (err error) 
 		return err
 	}
 	r.put = map[platformdb.BlobRef]string{}
-	m, err := backup.Read(stoppable{ctx, archive}, r.keys, backup.Visitor{
+	m, err := backup.Read(stoppable{ctx, archive}, r.trust, backup.Visitor{
 		Header: func(h backup.Header) error { return r.begin(ctx, h) },
 		File:   func(name string, mode fs.FileMode, in io.Reader) error { return r.file(ctx, name, mode, in) },
 	})
+	if err == nil {
+		err = check(m)
+	}
 	if err != nil {
 		return err
+	}
+	if m.Signer == "" {
+		r.Tell(unsignedNote)
 	}
 	if err := r.fetchBlobs(ctx, m); err != nil {
 		return err
@@ -137,6 +143,9 @@ func (r *restoring) restore(ctx context.Context, archive io.Reader) (err error) 
 	}
 	return r.services(ctx, m)
 }
+
+// unsignedNote is said of a backup that is accepted without a signature.
+const unsignedNote = "Warning: the backup is not signed. Anyone who knows the public key and can write there may have made it (--accept-unsigned)"
 
 // stoppable is a reader that ends with its context.
 type stoppable struct {
@@ -278,7 +287,7 @@ func (r *restoring) eachObject(ctx context.Context, m *backup.Manifest, f func(c
 			return err
 		}
 		defer object.Close()
-		content, err := backup.ReadBlob(object, r.keys, b)
+		content, err := backup.ReadBlob(object, r.trust.Keys, b)
 		if err != nil {
 			return err
 		}
@@ -370,16 +379,16 @@ func checkDatabaseFile(ctx context.Context, file string, have map[platformdb.Blo
 
 // VerifyBackup reads a whole backup, compares all checksums, and checks the databases.
 func VerifyBackup(ctx context.Context, from, id string, key BackupKey, log *slog.Logger) (*backup.Manifest, error) {
-	keys, err := key.read()
+	trust, err := key.read()
 	if err != nil {
 		return nil, err
 	}
-	r := &restoring{RestoreConfig: RestoreConfig{Log: log}, keys: keys}
+	r := &restoring{RestoreConfig: RestoreConfig{Log: log}, trust: trust}
 	defer r.unwind()
-	if r.target, err = r.openTarget(ctx, from, log); err != nil {
+	if r.target, err = r.openBackups(ctx, from, log); err != nil {
 		return nil, err
 	}
-	archive, err := r.target.openArchive(ctx, id)
+	archive, check, err := r.target.openArchive(ctx, id)
 	if err != nil {
 		return nil, err
 	}
@@ -391,7 +400,7 @@ func VerifyBackup(ctx context.Context, from, id string, key BackupKey, log *slog
 		return nil, err
 	}
 	defer r.root.Close()
-	m, err := backup.Read(stoppable{ctx, archive}, keys, backup.Visitor{
+	m, err := backup.Read(stoppable{ctx, archive}, trust, backup.Visitor{
 		Header: func(h backup.Header) error { r.header = h; return checkHeader(h) },
 		File: func(name string, mode fs.FileMode, in io.Reader) error {
 			switch name {
@@ -405,6 +414,9 @@ func VerifyBackup(ctx context.Context, from, id string, key BackupKey, log *slog
 			return nil
 		},
 	})
+	if err == nil {
+		err = check(m)
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -14,10 +14,8 @@ import (
 	"time"
 
 	"ingot/internal/base/background"
-	"ingot/internal/base/cluster"
 	"ingot/internal/base/datadir"
 	"ingot/internal/base/db"
-	"ingot/internal/base/roots"
 	"ingot/internal/base/safedial"
 	"ingot/internal/base/version"
 	"ingot/internal/base/web"
@@ -45,6 +43,8 @@ import (
 	"ingot/internal/platform/router"
 	"ingot/internal/platform/services"
 	"ingot/internal/platform/staging"
+	"ingot/internal/server/cluster"
+	"ingot/internal/server/roots"
 )
 
 // runtime is everything that runs apps.
@@ -101,6 +101,10 @@ func (r *runtime) hasHost(name string) bool {
 // ask for its status: the cf CLI looks for the first new instance every three seconds.
 const shortestDeployment = 5 * time.Second
 
+// minHealthyTime is how long new instances of a deployment have to be ready before they
+// replace others, unless the user sets another time.
+const minHealthyTime = 3 * time.Second
+
 // openRuntime opens the stores and the engine and connects the parts, without
 // starting them.
 func (s *System) openRuntime(ctx context.Context, b *frontend, dir *datadir.Dir, d *db.DB, servers *cluster.Cluster, trusted *roots.Roots) (*runtime, error) {
@@ -155,7 +159,7 @@ func (s *System) openRuntime(ctx context.Context, b *frontend, dir *datadir.Dir,
 	})
 	running := controller.Config{
 		Store: r.store, Platform: r.platform, Owner: owner{r.cluster}, Peers: peers{r.cluster}, Engine: r.watched, Logs: r.logs, Droplets: dropletFiles{r.blobs, &r.patched, r.layers()}, Images: images, API: r.inside.API,
-		Variables: r.inside.Variables(), BindingsRoot: bindingsRoot(r.engine), Reach: r.reachOf, Identity: r.identity, Replace: r.sftp, Traffic: r.proxy, Log: c.Log, ShortestDeployment: shortestDeployment,
+		Variables: r.inside.Variables(), BindingsRoot: bindingsRoot(r.engine), Reach: r.reachOf, InternalNames: internalNames(r), Identity: r.identity, Replace: r.sftp, Traffic: r.proxy, Log: c.Log, ShortestDeployment: shortestDeployment, MinHealthy: minHealthyTime,
 	}
 	r.apps, r.tasks, r.renewals, r.rotations = controller.New(running), controller.NewTasks(running), controller.NewRenewals(running), controller.NewRotations(running)
 	r.replacing.Store(r.apps)

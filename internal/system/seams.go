@@ -3,10 +3,10 @@ package system
 import (
 	"net/http"
 
-	"ingot/internal/base/cluster"
 	"ingot/internal/notify/delivery"
 	"ingot/internal/platform/engine"
 	"ingot/internal/platform/engine/kubernetes"
+	"ingot/internal/server/cluster"
 )
 
 // seams are functions with which tests inject faults between the parts. A nil

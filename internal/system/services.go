@@ -3,10 +3,10 @@ package system
 import (
 	"cmp"
 
-	"ingot/internal/base/roots"
 	"ingot/internal/base/web"
 	"ingot/internal/platform/services"
 	"ingot/internal/platform/services/osb"
+	"ingot/internal/server/roots"
 )
 
 // openServices returns the client of service brokers.

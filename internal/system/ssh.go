@@ -10,11 +10,11 @@ import (
 
 	"ingot/internal/auth"
 	"ingot/internal/base/datadir"
-	"ingot/internal/base/roots"
 	"ingot/internal/base/token"
 	"ingot/internal/platform"
 	"ingot/internal/platform/logs"
 	"ingot/internal/platform/sshd"
+	"ingot/internal/server/roots"
 )
 
 // hostKeyFile in DIR/secrets contains the host key of the ssh gateway.

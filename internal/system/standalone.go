@@ -15,9 +15,9 @@ import (
 	"ingot/internal/auth/external"
 	"ingot/internal/base/background"
 	"ingot/internal/base/datadir"
-	"ingot/internal/base/diskspace"
 	"ingot/internal/base/uaaclient"
 	"ingot/internal/base/web"
+	"ingot/internal/server/diskspace"
 )
 
 // StandaloneConfig is the configuration of the notification service alone.
@@ -136,6 +136,7 @@ func (s *Standalone) start(ctx context.Context) error {
 		return err
 	}
 	b.useDisk(disk)
+	s.later(disk.Restock)
 	if err := s.run(ctx, disk); err != nil {
 		return err
 	}
@@ -150,7 +151,7 @@ func (s *Standalone) start(ctx context.Context) error {
 		return err
 	}
 	database, n, err := s.openMailing(ctx, c.DatabaseURL, keys, notificationsOptions{
-		MailConfig: c.MailConfig, Dir: dir.File("notifications"), PlatformURL: c.PlatformURL, Domain: c.Domain, Registry: b.registry, Databases: b.databases, Tracer: b.tracer, Log: c.Log, TLS: trusted.TLS(),
+		MailConfig: c.MailConfig, Dir: dir.File("notifications"), Disk: disk, PlatformURL: c.PlatformURL, Domain: c.Domain, Registry: b.registry, Databases: b.databases, Tracer: b.tracer, Log: c.Log, TLS: trusted.TLS(),
 		UAA: uaaclient.New(uaaclient.Options{BaseURL: c.AuthURL, ClientID: c.ClientID, Secret: c.ClientSecret, HTTP: client}),
 	}, b.endpoints.Notifications)
 	if err != nil {
@@ -219,7 +220,7 @@ func (s *Standalone) openPorts(ctx context.Context, dir *datadir.Dir) (b *fronte
 	}
 	public := web.NewServer(ports[0], web.Pipeline(b.front.notifications(), web.FormatNotifications, c.Log), c.Log)
 	admin := web.NewServer(ports[1], web.Pipeline(web.GuardOperator(b.admin, b.front.health, web.OperatorNames(c.AdminListen, c.Domain, c.NotificationsURL), c.AdminToken, c.Log), web.FormatV3, c.Log), c.Log)
-	if err := s.announce(ctx, dir, b.endpoints, []*web.Server{admin}, []*web.Server{public}); err != nil {
+	if err := s.announce(ctx, dir, b.endpoints, []*web.Server{admin}, []*web.Server{public}, s.config.Log); err != nil {
 		return nil, nil, err
 	}
 	s.endpoints.Store(&b.endpoints)

@@ -2,8 +2,13 @@ package system
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"io/fs"
 	"log/slog"
 	"net/url"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -11,6 +16,7 @@ import (
 
 	"ingot/internal/base/background"
 	"ingot/internal/base/db"
+	"ingot/internal/server/diskspace"
 )
 
 // steps are what a start has done so far and a stop has to undo, last first. Only
@@ -119,6 +125,30 @@ func (s *steps) runAs(ctx context.Context, kind stepKind, part background.Servic
 	}
 	s.add(kind, part.Stop)
 	return nil
+}
+
+// holdLog keeps space for the write-ahead log of a database in a file: what an operator does to free
+// space, and the login before it, are small changes of it.
+func holdLog(disk *diskspace.Guard, d *db.DB) {
+	if name := d.LogFile(); name != "" && disk != nil {
+		disk.Hold(name)
+	}
+}
+
+// databaseNotLost returns an error if the file of a database is empty or missing although a file
+// that is written after the database shows that the server has used it: it would start without
+// anything that it knew.
+func databaseNotLost(databaseURL, later string) error {
+	path, isFile := strings.CutPrefix(databaseURL, "sqlite:")
+	if !isFile || !strings.HasPrefix(later, filepath.Dir(path)+string(filepath.Separator)) || !exists(later) {
+		return nil
+	}
+	for _, name := range []string{path, path + "-wal"} {
+		if info, err := os.Stat(name); err == nil && info.Size() > 0 || err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return nil // or it says itself what is wrong
+		}
+	}
+	return fmt.Errorf("the database %s is missing or empty, but %s exists: restore the database from a backup; to start anew without it, move the data directory away", path, later)
 }
 
 // openDB opens a database until the steps are undone.

@@ -9,16 +9,17 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 
 	"ingot/internal/base/background"
-	"ingot/internal/base/certs"
 	"ingot/internal/base/datadir"
-	"ingot/internal/base/handover"
-	"ingot/internal/base/sockets"
-	"ingot/internal/base/systemd"
 	"ingot/internal/base/version"
 	"ingot/internal/platform/engine/choice"
+	"ingot/internal/server/certs"
+	"ingot/internal/server/handover"
+	"ingot/internal/server/sockets"
+	"ingot/internal/server/systemd"
 )
 
 // SuccessionOptions say how a server follows another process and is followed by one.
@@ -49,6 +50,7 @@ type Succession struct {
 	stopping bool
 	spawned  int              // pid of the successor that was started here
 	spare    []sockets.Socket // copies, for the case that the successor fails
+	yielding atomic.Bool      // another server is starting, in this process or the next
 
 	leaving background.WaitGroup // servers whose connections finish
 	cut     chan struct{}        // closed when they may not
@@ -87,7 +89,15 @@ func (s *Succession) Err() error { return s.err }
 
 // Start returns when the server is ready.
 func (s *Succession) Start(ctx context.Context) error {
-	return s.part.Launch(ctx, func(context.Context, func(func())) error { return s.start(ctx) })
+	return s.part.Launch(ctx, func(work context.Context, spawn func(func())) error {
+		if err := s.start(ctx); err != nil {
+			return err
+		}
+		if s.options.Manager.Watchdog() > 0 {
+			spawn(func() { s.watch(work) })
+		}
+		return nil
+	})
 }
 
 func (s *Succession) start(ctx context.Context) error {
@@ -277,6 +287,7 @@ func (s *Succession) Sockets() ([]sockets.Socket, error) {
 
 // Yield implements handover.Work.
 func (s *Succession) Yield() (*os.File, error) {
+	s.yielding.Store(true)
 	// A part that stops closes its sockets; Resume needs them.
 	var err error
 	if s.spare, err = s.Sockets(); err != nil {
@@ -308,6 +319,7 @@ func (s *Succession) Resume(why error) error {
 	s.mu.Lock()
 	s.current = next
 	s.mu.Unlock()
+	s.yielding.Store(false)
 	before.release()
 	next.handover.sockets.KeepWith(s.options.Manager.Keeper())
 	s.leaving.Go("drain", func() { before.finish(s.cut) })
@@ -354,7 +366,7 @@ func (s *Succession) Release(next handover.Peer) {
 	s.control.Stop()
 	s.leaving.Go("drain", func() { before.finish(s.cut) })
 	background.Go("handover", func() {
-		s.control.Wait() // for the one who asked
+		s.control.Wait() // until the requester has its reply
 		s.leaving.Wait()
 		close(s.over)
 	})

@@ -11,8 +11,8 @@ import (
 	"testing"
 	"time"
 
-	"ingot/internal/base/handover"
 	"ingot/internal/base/testkit"
+	"ingot/internal/server/handover"
 )
 
 func startSuccession(t *testing.T, c Config, replace bool) (*Succession, error) {

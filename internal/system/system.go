@@ -22,11 +22,9 @@ import (
 	"ingot/internal/auth/authdb"
 	"ingot/internal/auth/external"
 	"ingot/internal/base/background"
-	"ingot/internal/base/cluster"
 	"ingot/internal/base/datadir"
 	"ingot/internal/base/db"
-	"ingot/internal/base/diskspace"
-	"ingot/internal/base/health"
+	"ingot/internal/base/fault"
 	"ingot/internal/base/safedial"
 	"ingot/internal/base/seal"
 	"ingot/internal/base/tracing"
@@ -44,6 +42,9 @@ import (
 	"ingot/internal/platform/router"
 	"ingot/internal/platform/services"
 	"ingot/internal/platform/staging"
+	"ingot/internal/server/cluster"
+	"ingot/internal/server/diskspace"
+	"ingot/internal/server/health"
 )
 
 // The parts that have to work before the server is ready.
@@ -64,6 +65,7 @@ type System struct {
 	calls     safedial.OwnCalls
 	generated atomic.Pointer[datadir.Generated]
 	engine    atomic.Pointer[engine.Description]
+	first     atomic.Pointer[FirstSpace]
 	handover  handoverState
 	// linkServer is the built-in authorization server of a server on loopback.
 	linkServer atomic.Pointer[auth.Server]
@@ -178,6 +180,7 @@ func (s *System) start(ctx context.Context) error {
 		return err
 	}
 	b.useDisk(disk)
+	s.later(disk.Restock)
 	keys, err := dir.Keys(c.EncryptionKey, c.DatabaseURL, c.Log)
 	if err != nil {
 		return err
@@ -252,7 +255,7 @@ func (s *System) openPorts(ctx context.Context, dir *datadir.Dir, ports *listene
 	// The ssh gateway is started last; clients wait until then.
 	s.later(func() { _ = ports.ssh.Close() })
 	b.edge = append(b.edge, public, notifications)
-	if err := s.announce(ctx, dir, b.endpoints, []*web.Server{admin}, b.edge); err != nil {
+	if err := s.announce(ctx, dir, b.endpoints, []*web.Server{admin}, b.edge, c.Log); err != nil {
 		return nil, nil, err
 	}
 	if c.redirects() {
@@ -299,7 +302,7 @@ func (b *frontend) useDisk(disk *diskspace.Guard) {
 
 // announce starts the servers of the operator and of clients, and writes their addresses to
 // DIR/endpoints.json.
-func (s *steps) announce(ctx context.Context, dir *datadir.Dir, e Endpoints, admin, public []*web.Server) error {
+func (s *steps) announce(ctx context.Context, dir *datadir.Dir, e Endpoints, admin, public []*web.Server, log *slog.Logger) error {
 	// All are stopped, started or not, because Stop closes their ports.
 	for _, server := range admin {
 		s.later(server.Stop)
@@ -312,7 +315,13 @@ func (s *steps) announce(ctx context.Context, dir *datadir.Dir, e Endpoints, adm
 			return err
 		}
 	}
-	if err := dir.WriteJSON(endpointsFile, e, 0o644); err != nil {
+	err := dir.WriteJSON(endpointsFile, e, 0o644)
+	if fault.IsDiskFull(err) && dir.OverwriteJSON(endpointsFile, e) == nil {
+		err = nil // a server that was killed left one
+	}
+	if fault.IsDiskFull(err) {
+		log.Warn("the addresses of the server could not be written: clients on this machine do not find it by itself", "file", dir.File(endpointsFile), "error", err)
+	} else if err != nil {
 		return fmt.Errorf("data directory: %w", err)
 	}
 	s.add(stepOwn, func() { _ = os.Remove(dir.File(endpointsFile)) })
@@ -320,6 +329,9 @@ func (s *steps) announce(ctx context.Context, dir *datadir.Dir, e Endpoints, adm
 }
 
 func (s *System) openDatabase(ctx context.Context, b *frontend, dir *datadir.Dir, keys *seal.Keyring) (*db.DB, *cluster.Cluster, error) {
+	if err := databaseNotLost(s.config.DatabaseURL, dir.File(alertsFile)); err != nil {
+		return nil, nil, err
+	}
 	d, err := s.openDB(ctx, db.Options{URL: s.config.DatabaseURL, Keys: keys, Log: s.config.Log, Observe: b.databases.observe(databasePlatform)})
 	if err != nil {
 		return nil, nil, err
@@ -335,6 +347,7 @@ func (s *System) openDatabase(ctx context.Context, b *frontend, dir *datadir.Dir
 			return nil, nil, err
 		}
 	}
+	holdLog(b.disk, d)
 	if !d.Shared() || c.Exclusive {
 		b.health.Ready(partDatabase, func(ctx context.Context) error { return errors.Join(d.Ping(ctx), c.Ready(ctx)) })
 	} else {
@@ -457,12 +470,15 @@ func (s *System) startParts(ctx context.Context, b *frontend, d *db.DB, r *runti
 	if err := s.fillDemo(ctx, d, r); err != nil {
 		return fmt.Errorf("--demo: %w", err)
 	}
+	if err := s.findFirstSpace(ctx, r); err != nil {
+		return err
+	}
 	description := r.engine.Describe()
 	s.engine.Store(&description)
 	b.health.Watch(partApps, func() string { return r.engine.Describe().Held })
 	hosts := r.hasHost
 	b.hosts.Store(&hosts)
-	b.registry.MustRegister(health.Recovering{Collector: choice.HeldMetric(r.engine)}, health.Recovering{Collector: census{r}}, health.Recovering{Collector: memberMetrics{r.store, r.apps.Usage}})
+	b.registry.MustRegister(health.Recovering{Collector: choice.HeldMetric(r.engine)}, health.Recovering{Collector: choice.FirewallMetric(r.engine)}, health.Recovering{Collector: census{r}}, health.Recovering{Collector: memberMetrics{r.store, r.apps.Usage}})
 	blobs := &blobSizes{store: r.blobs, log: s.config.Log}
 	b.registry.MustRegister(health.Recovering{Collector: blobs})
 	if err := s.run(ctx, blobs.service(s.config.BlobURL != "")); err != nil {

@@ -13,10 +13,10 @@ import (
 	"strings"
 	"sync/atomic"
 
-	"ingot/internal/base/acme"
-	"ingot/internal/base/certs"
 	"ingot/internal/base/web"
 	"ingot/internal/platform/router"
+	"ingot/internal/server/acme"
+	"ingot/internal/server/certs"
 )
 
 // secure is the part of the frontend that terminates TLS.

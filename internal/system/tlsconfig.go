@@ -8,8 +8,8 @@ import (
 	"strconv"
 	"strings"
 
-	"ingot/internal/base/certs"
 	"ingot/internal/platform/router"
+	"ingot/internal/server/certs"
 )
 
 // TLSConfig is how the server terminates TLS. Without TLSListen it does not.

@@ -6,10 +6,10 @@ import (
 	"math"
 	"os"
 
-	"ingot/internal/base/health"
-	"ingot/internal/base/roots"
 	"ingot/internal/base/tracing"
 	"ingot/internal/base/version"
+	"ingot/internal/server/health"
+	"ingot/internal/server/roots"
 )
 
 // TraceConfig is the configuration of traces.

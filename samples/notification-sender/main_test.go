@@ -86,7 +86,7 @@ func TestSend(t *testing.T) {
 	if !slices.EqualFunc(s.asked, want, strings.HasPrefix) {
 		t.Errorf("asked %q", s.asked)
 	}
-	for _, line := range []string{"Registered the kind sample-news", "Created the template t-1", "Associated", "Sent to user:u 1: 1 notifications", "n-1 queued u-1"} {
+	for _, line := range []string{"Registered the kind sample-news", "Created the template t-1", "Associated", "Sent to user:u 1: 1 notification", "n-1 queued u-1"} {
 		if !strings.Contains(out.String(), line) {
 			t.Errorf("%q is not said:\n%s", line, &out)
 		}

@@ -103,7 +103,11 @@ func (s *sender) send(ctx context.Context, m message) (steps []string, err error
 	if err := s.call(ctx, token, http.MethodPost, path, body, &sent); err != nil {
 		return steps, fmt.Errorf("the notification is not sent: %w", err)
 	}
-	did("Sent to %s: %d notifications", m.To, len(sent))
+	noun := "notifications"
+	if len(sent) == 1 {
+		noun = "notification"
+	}
+	did("Sent to %s: %d %s", m.To, len(sent), noun)
 	for i, n := range sent {
 		if i == 20 {
 			did("  and %d more", len(sent)-i)

@@ -17,6 +17,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"net"
 	"net/http"
 	"os"
@@ -45,6 +46,21 @@ func main() {
 		code, _ := strconv.Atoi(args[1])
 		fmt.Println("leaving with", code)
 		os.Exit(code)
+	case "elsewhere": // listens on another port than PORT
+		l, err := net.Listen("tcp", ":"+args[1])
+		must(err)
+		go func() { must(http.Serve(l, http.HandlerFunc(aside))) }() //nolint:gosec // an app for tests
+	case "mortal": // serves, and exits after a time, or a random one below that
+		d, err := time.ParseDuration(args[1])
+		must(err)
+		if len(args) > 2 {
+			d = rand.N(d)
+		}
+		time.AfterFunc(d, func() {
+			fmt.Fprintln(os.Stderr, "panic: it dies after", d)
+			os.Exit(9)
+		})
+		serve()
 	case "deaf":
 		fmt.Println("not listening")
 	case "sidecar":

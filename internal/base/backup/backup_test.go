@@ -21,26 +21,40 @@ import (
 	"ingot/internal/base/backup/backuptest"
 )
 
-// key returns a new key: recipients and identities.
-func key(t *testing.T) (backup.Recipients, backup.Identities) {
+// keyed is a key, with what servers and those who restore have of it.
+type keyed struct {
+	public, private, signer string
+	to                      backup.Recipients
+	by                      backup.SigningKeys
+	trust                   backup.Trust
+}
+
+func newKey(t *testing.T) (k keyed) {
 	t.Helper()
-	text, public, err := backup.NewKey("", time.Now())
+	text, public, private, err := backup.NewKey("", time.Now())
 	if err != nil {
 		t.Fatal(err)
 	}
+	k.public, k.private = public, private
 	file := filepath.Join(t.TempDir(), "key")
 	if err := os.WriteFile(file, text, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	to, err := backup.ParseRecipients(public)
+	if k.to, err = backup.ParseRecipients(public); err != nil {
+		t.Fatal(err)
+	}
+	if k.by, err = backup.ParseSigningKeys(private, k.to); err != nil {
+		t.Fatal(err)
+	}
+	if k.trust.Keys, err = backup.ReadKey(file, nil); err != nil {
+		t.Fatal(err)
+	}
+	_, signers, err := k.trust.Keys.SigningKeys()
 	if err != nil {
 		t.Fatal(err)
 	}
-	keys, err := backup.ReadKey(file, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return to, keys
+	k.signer = signers[0]
+	return k
 }
 
 func sum(text string) string {
@@ -56,10 +70,10 @@ var contents = map[string]string{
 }
 
 // archive returns an archive of contents.
-func archive(t *testing.T, to backup.Recipients) []byte {
+func archive(t *testing.T, to backup.Recipients, by backup.SigningKeys, id string) []byte {
 	t.Helper()
 	var b bytes.Buffer
-	w, err := backup.NewWriter(&b, to, backup.Header{ID: "id", Ingot: "1.2.3"})
+	w, err := backup.NewWriter(&b, to, by, backup.Header{ID: id, Ingot: "1.2.3"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -87,9 +101,9 @@ func archive(t *testing.T, to backup.Recipients) []byte {
 }
 
 // read reads an archive.
-func read(r io.Reader, keys backup.Identities) (map[string]string, *backup.Manifest, error) {
+func read(r io.Reader, trust backup.Trust) (map[string]string, *backup.Manifest, error) {
 	got := map[string]string{}
-	m, err := backup.Read(r, keys, backup.Visitor{
+	m, err := backup.Read(r, trust, backup.Visitor{
 		Header: func(backup.Header) error { return nil },
 		File: func(name string, _ fs.FileMode, r io.Reader) error {
 			text, err := io.ReadAll(r)
@@ -102,9 +116,9 @@ func read(r io.Reader, keys backup.Identities) (map[string]string, *backup.Manif
 
 func TestArchive(t *testing.T) {
 	t.Parallel()
-	to, keys := key(t)
-	text := archive(t, to)
-	got, m, err := read(bytes.NewReader(text), keys)
+	k := newKey(t)
+	text := archive(t, k.to, k.by, "id")
+	got, m, err := read(bytes.NewReader(text), k.trust)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -118,8 +132,7 @@ func TestArchive(t *testing.T) {
 		t.Error("the archive is not encrypted")
 	}
 
-	_, other := key(t)
-	if _, _, err := read(bytes.NewReader(text), other); !errors.Is(err, backup.ErrWrongKey) {
+	if _, _, err := read(bytes.NewReader(text), newKey(t).trust); !errors.Is(err, backup.ErrWrongKey) {
 		t.Errorf("with another key: %v, want %v", err, backup.ErrWrongKey)
 	}
 }
@@ -128,11 +141,11 @@ func TestArchive(t *testing.T) {
 // counts then.
 func TestSoakDamaged(t *testing.T) {
 	t.Parallel()
-	to, keys := key(t)
-	text := archive(t, to)
+	k := newKey(t)
+	text := archive(t, k.to, k.by, "id")
 	broken := func(what string, text []byte) {
 		t.Helper()
-		_, _, err := read(bytes.NewReader(text), keys)
+		_, _, err := read(bytes.NewReader(text), k.trust)
 		var damaged *backup.DamagedError
 		if !errors.As(err, &damaged) && !errors.Is(err, backup.ErrWrongKey) {
 			t.Fatalf("%s of %d bytes: %v, want that it is damaged", what, len(text), err)
@@ -153,9 +166,9 @@ func TestSoakDamaged(t *testing.T) {
 
 func TestNewer(t *testing.T) {
 	t.Parallel()
-	to, keys := key(t)
-	text := archive(t, to)
-	_, err := backup.Read(bytes.NewReader(text), keys, backup.Visitor{Header: func(h backup.Header) error {
+	k := newKey(t)
+	text := archive(t, k.to, k.by, "id")
+	_, err := backup.Read(bytes.NewReader(text), k.trust, backup.Visitor{Header: func(h backup.Header) error {
 		return &backup.NewerError{Wrote: h.Ingot, What: "format 9"}
 	}})
 	if want := "the backup was made by ingot 1.2.3, which is newer than this program (format 9): use that version"; err == nil || !strings.HasPrefix(err.Error(), want) {
@@ -166,7 +179,7 @@ func TestNewer(t *testing.T) {
 func TestKeys(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "key")
-	text, public, err := backup.NewKey("open sesame", time.Now())
+	text, public, private, err := backup.NewKey("open sesame", time.Now())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -188,7 +201,11 @@ func TestKeys(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := read(bytes.NewReader(archive(t, to)), keys); err != nil {
+	by, err := backup.ParseSigningKeys(private, to)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := read(bytes.NewReader(archive(t, to, by, "id")), backup.Trust{Keys: keys}); err != nil {
 		t.Error(err)
 	}
 	if err := os.Chmod(file, 0o644); err != nil { //nolint:gosec // that is what is tested
@@ -264,7 +281,8 @@ func TestFolder(t *testing.T) {
 // TestSwapped: an object in the place of another is noticed.
 func TestSwapped(t *testing.T) {
 	t.Parallel()
-	to, keys := key(t)
+	k := newKey(t)
+	to, keys := k.to, k.trust.Keys
 	f, err := backup.NewFolder(t.TempDir())
 	if err != nil {
 		t.Fatal(err)

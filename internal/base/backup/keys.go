@@ -22,17 +22,24 @@ type Recipients struct {
 	list []age.Recipient
 	// fingerprint identifies them in the names of objects.
 	fingerprint string
+	names       []string
+}
+
+// keyWords returns the keys in a text: separated by commas, blanks or lines, without lines
+// that begin with #.
+func keyWords(text string) (words []string) {
+	for line := range strings.Lines(text) {
+		if !strings.HasPrefix(strings.TrimSpace(line), "#") {
+			words = append(words, strings.FieldsFunc(line, func(c rune) bool { return c == ',' || c == ' ' || c == '\t' || c == '\r' || c == '\n' })...)
+		}
+	}
+	return words
 }
 
 // ParseRecipients reads public keys, age1…, separated by commas, blanks or lines. Lines
 // that begin with # are comments.
 func ParseRecipients(text string) (Recipients, error) {
-	var names []string
-	for line := range strings.Lines(text) {
-		if !strings.HasPrefix(strings.TrimSpace(line), "#") {
-			names = append(names, strings.FieldsFunc(line, func(c rune) bool { return c == ',' || c == ' ' || c == '\t' || c == '\r' || c == '\n' })...)
-		}
-	}
+	names := keyWords(text)
 	if len(names) == 0 {
 		return Recipients{}, errors.New("there is no recipient")
 	}
@@ -48,25 +55,30 @@ func ParseRecipients(text string) (Recipients, error) {
 		return Recipients{}, fmt.Errorf("a recipient is a public key, age1…: %w", err)
 	}
 	sum := sha256.Sum256([]byte(strings.Join(names, "\n")))
-	return Recipients{list, hex.EncodeToString(sum[:8])}, nil
+	return Recipients{list, hex.EncodeToString(sum[:8]), names}, nil
 }
 
-// NewKey returns a key file and the public key that belongs to it. With a passphrase the
-// file is encrypted.
-func NewKey(passphrase string, now time.Time) (file []byte, recipient string, err error) {
+// NewKey returns a key file, and the public key and the signing key that belong to it. With a
+// passphrase the file is encrypted.
+func NewKey(passphrase string, now time.Time) (file []byte, recipient, signingKey string, err error) {
 	identity, err := age.GenerateX25519Identity()
 	if err != nil {
-		return nil, "", err
+		return nil, "", "", err
 	}
 	recipient = identity.Recipient().String()
+	private, _, err := Identities{identity}.SigningKeys()
+	if err != nil {
+		return nil, "", "", err
+	}
+	signingKey = private[0]
 	text := fmt.Sprintf("# Key of Ingot backups. Keep it away from the server and from the backups: without it they cannot\n"+
 		"# be restored, and with it anyone can read them.\n# created: %s\n# public key: %s\n%s\n", now.UTC().Format(time.RFC3339), recipient, identity)
 	if passphrase == "" {
-		return []byte(text), recipient, nil
+		return []byte(text), recipient, signingKey, nil
 	}
 	lock, err := age.NewScryptRecipient(passphrase)
 	if err != nil {
-		return nil, "", err
+		return nil, "", "", err
 	}
 	var b bytes.Buffer
 	out := armor.NewWriter(&b)
@@ -77,7 +89,7 @@ func NewKey(passphrase string, now time.Time) (file []byte, recipient string, er
 	if err == nil {
 		err = errors.Join(w.Close(), out.Close())
 	}
-	return b.Bytes(), recipient, err
+	return b.Bytes(), recipient, signingKey, err
 }
 
 // Identities are the private keys with which backups can be read.

@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// Format is the version of the format of archives.
-const Format = 1
+// Format is the version of the format of archives. Archives of format 1 are not signed.
+const Format = 2
 
 // Header is the first entry of an archive.
 type Header struct {
@@ -42,6 +42,12 @@ type Manifest struct {
 	Blobs    []Blob `json:"blobs"`
 	// Missing are blobs that the server itself does not have any more.
 	Missing []string `json:"missing,omitempty"`
+	// Entries is the checksum of all entries before the manifest, in their order: also of those
+	// that a later one of the same name replaced, or that nothing needs any more.
+	Entries string `json:"entries_sha256,omitempty"`
+	// Signer is who signed it, as far as it is trusted; empty means that it is not signed. It is
+	// set when an archive is read.
+	Signer string `json:"-"`
 }
 
 // File is a file in the archive.

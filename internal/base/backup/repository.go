@@ -143,7 +143,7 @@ func List(ctx context.Context, o Objects) ([]Index, error) {
 			continue // pruned meanwhile
 		}
 		if err != nil {
-			return nil, fmt.Errorf("%s: %w", object.Name, err)
+			return nil, fmt.Errorf("%s: %w; --id names a backup to be used, whatever the others are", object.Name, err)
 		}
 		all = append(all, i)
 	}
@@ -163,7 +163,20 @@ func readIndex(ctx context.Context, o Objects, name string) (i Index, err error)
 	if i.Format > Format {
 		return i, &NewerError{i.Ingot, fmt.Sprintf("format %d of backups, known up to %d", i.Format, Format)}
 	}
+	if name != backupFolder+i.ID+indexSuffix {
+		return i, fmt.Errorf("it is that of another backup, %q", i.ID)
+	}
 	return i, nil
+}
+
+// Check returns an error if an archive is not the one that the index is of: the index is not
+// signed, and decides which backup is the newest.
+func (i Index) Check(m *Manifest) error {
+	if m.ID != i.ID || !m.Created.Equal(i.Created) {
+		return &DamagedError{fmt.Errorf("%s says that it was made at %s, but there is the backup %s of %s",
+			i.ID, i.Created.UTC().Format(time.RFC3339), m.ID, m.Created.UTC().Format(time.RFC3339))}
+	}
+	return nil
 }
 
 // ErrNoBackup means that a repository has no such backup.
@@ -171,16 +184,24 @@ var ErrNoBackup = errors.New("there is no such backup; 'ingot backup list' shows
 
 // Find returns a backup by its id, or the newest if the id is empty.
 func Find(ctx context.Context, o Objects, id string) (Index, error) {
+	if id != "" { // whatever the others are
+		if strings.ContainsAny(id, "/\\") {
+			return Index{}, ErrNoBackup
+		}
+		i, err := readIndex(ctx, o, backupFolder+id+indexSuffix)
+		if errors.Is(err, fs.ErrNotExist) {
+			err = ErrNoBackup
+		}
+		return i, err
+	}
 	all, err := List(ctx, o)
 	if err != nil {
 		return Index{}, err
 	}
-	for _, i := range slices.Backward(all) {
-		if id == "" || i.ID == id {
-			return i, nil
-		}
+	if len(all) == 0 {
+		return Index{}, ErrNoBackup
 	}
-	return Index{}, ErrNoBackup
+	return all[len(all)-1], nil
 }
 
 // Pruned is what Prune removed.

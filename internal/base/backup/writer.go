@@ -23,6 +23,8 @@ import (
 const (
 	headerName   = "header.json"
 	manifestName = "manifest.json"
+	// signatureName has the signatures of the manifest's bytes.
+	signatureName = "manifest.sig"
 	// partSize is the size of the parts of a stream.
 	partSize = 4 << 20
 	partForm = "%s.gz.%06d"
@@ -33,18 +35,20 @@ type Writer struct {
 	header Header
 	tar    *tar.Writer
 	sealed io.WriteCloser
+	by     SigningKeys
+	all    entries
 	files  map[string]File
 	blobs  map[string]Blob
 }
 
-// NewWriter begins an archive.
-func NewWriter(w io.Writer, to Recipients, h Header) (*Writer, error) {
+// NewWriter begins an archive. Without signing keys it is not signed.
+func NewWriter(w io.Writer, to Recipients, by SigningKeys, h Header) (*Writer, error) {
 	sealed, err := age.Encrypt(w, to.list...)
 	if err != nil {
 		return nil, err
 	}
 	h.Format = Format
-	out := &Writer{header: h, tar: tar.NewWriter(sealed), sealed: sealed, files: map[string]File{}, blobs: map[string]Blob{}}
+	out := &Writer{header: h, tar: tar.NewWriter(sealed), sealed: sealed, by: by, all: newEntries(), files: map[string]File{}, blobs: map[string]Blob{}}
 	text, err := json.Marshal(h)
 	if err != nil {
 		return nil, err
@@ -60,16 +64,30 @@ func (w *Writer) entry(name string, mode fs.FileMode, size int64, r io.Reader) e
 	if err != nil {
 		return err
 	}
-	n, err := io.CopyBuffer(struct{ io.Writer }{w.tar}, r, make([]byte, 128<<10))
+	content := sha256.New()
+	n, err := io.CopyBuffer(io.MultiWriter(w.tar, content), r, make([]byte, 128<<10))
 	if err == nil && n != size {
 		err = fmt.Errorf("%s has %d bytes and had %d before", name, n, size)
 	}
+	w.all.add(name, mode, size, content)
 	return err
 }
 
+// entries is the checksum of the entries of an archive.
+type entries struct{ hash.Hash }
+
+func newEntries() entries { return entries{sha256.New()} }
+
+// add adds an entry with its content.
+func (e entries) add(name string, mode fs.FileMode, size int64, content hash.Hash) {
+	_, _ = fmt.Fprintf(e, "%q %04o %d %x\n", name, mode.Perm(), size, content.Sum(nil)) // a hash does not fail
+}
+
+func (e entries) String() string { return hex.EncodeToString(e.Sum(nil)) }
+
 // File adds a file whose size is known.
 func (w *Writer) File(name string, mode fs.FileMode, size int64, r io.Reader) (File, error) {
-	if !fs.ValidPath(name) || name == headerName || name == manifestName {
+	if !fs.ValidPath(name) || name == headerName || name == manifestName || name == signatureName {
 		return File{}, fmt.Errorf("%q cannot be the name of a file in a backup", name)
 	}
 	sum := sha256.New()
@@ -178,14 +196,21 @@ func (w *Writer) Forget(b Blob) { delete(w.blobs, b.Name()) }
 
 // Close writes the manifest and ends the archive. Without it the archive cannot be read.
 func (w *Writer) Close(position string, missing []string) (*Manifest, error) {
-	m := &Manifest{Header: w.header, Finished: time.Now().UTC(), Position: position, Missing: missing}
+	m := &Manifest{Header: w.header, Finished: time.Now().UTC(), Position: position, Missing: missing, Entries: w.all.String()}
 	m.Files = slices.SortedFunc(maps.Values(w.files), func(a, b File) int { return cmp.Compare(a.Name, b.Name) })
 	m.Blobs = slices.SortedFunc(maps.Values(w.blobs), func(a, b Blob) int { return cmp.Compare(a.Name(), b.Name()) })
 	text, err := json.Marshal(m)
 	if err != nil {
 		return nil, err
 	}
+	signatures, err := w.by.sign(text)
+	if err != nil {
+		return nil, err
+	}
 	if err := w.entry(manifestName, 0o600, int64(len(text)), bytes.NewReader(text)); err != nil {
+		return nil, err
+	}
+	if err := w.entry(signatureName, 0o600, int64(len(signatures)), bytes.NewReader(signatures)); err != nil {
 		return nil, err
 	}
 	return m, errors.Join(w.tar.Close(), w.sealed.Close())

@@ -1,4 +1,4 @@
-// Package clock tells a time that setting the machine's clock does not move.
+// Package clock returns a time that changes of the machine's clock do not affect.
 //
 // A deadline in memory needs none of it: the values of time.Now contain the monotonic
 // clock. A deadline that is stored, or kept as a number, loses that. When the clock is

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"ingot/internal/base/background"
+	"ingot/internal/base/cgroup"
 )
 
 // Spec describes the server that a Daemon runs.
@@ -44,7 +45,12 @@ type Spec struct {
 	// Stop is the signal for an orderly shutdown that does not wait for
 	// clients.
 	Stop syscall.Signal
-	Log  *slog.Logger
+	// Group limits the server; nil means no group.
+	Group *cgroup.Group
+	// MaxData limits the memory that each of its processes can write to, in bytes; 0 means no
+	// limit. It is for servers without a Group.
+	MaxData int64
+	Log     *slog.Logger
 }
 
 const (
@@ -217,9 +223,10 @@ func (d *Daemon) once(ctx context.Context) error {
 		return err
 	}
 	defer log.Close()
-	cmd := Command(context.WithoutCancel(ctx), s.Owner, s.Dir, s.Env, s.Program, s.Args...)
+	program, args := s.command()
+	cmd := Command(context.WithoutCancel(ctx), s.Owner, s.Dir, s.Env, program, args...)
 	cmd.Stdout, cmd.Stderr = log, log
-	if err := cmd.Start(); err != nil {
+	if err := s.Group.Start(cmd); err != nil {
 		return err
 	}
 	ended := background.Async("server of a service", cmd.Wait)
@@ -238,6 +245,15 @@ func (d *Daemon) once(ctx context.Context) error {
 		}
 		return ctx.Err()
 	}
+}
+
+// command returns what starts the server. A shell limits its own memory and becomes the server: the
+// limit of a process of another user cannot be set from outside.
+func (s Spec) command() (program string, args []string) {
+	if s.MaxData == 0 {
+		return s.Program, s.Args
+	}
+	return "/bin/sh", append([]string{"-c", `ulimit -d "$0" && exec "$@"`, strconv.FormatInt(s.MaxData>>10, 10), s.Program}, s.Args...)
 }
 
 // adoptable returns the process of an earlier supervisor that runs the server as the same
@@ -349,6 +365,14 @@ func (d *Daemon) openLog() (*os.File, error) {
 		}
 	}
 	return os.OpenFile(d.logPath(), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+}
+
+// TrimLog empties the log of a running server that has become long. Clients of a server can write
+// to it.
+func (d *Daemon) TrimLog() {
+	if info, err := os.Stat(d.logPath()); err == nil && info.Size() > 2*logBytes {
+		_ = os.Truncate(d.logPath(), 0) // tried again
+	}
 }
 
 func (d *Daemon) makeDir() error { return MakeDir(d.spec.Dir, d.spec.Owner) }

@@ -11,5 +11,5 @@
 // The bundled service broker uses it, and the tests that need a real
 // PostgreSQL.
 //
-// Imports: base/background.
+// Imports: base/background, base/cgroup.
 package daemon

@@ -21,12 +21,13 @@ const patience = 20 * time.Second
 // StopLeftover stops every process that runs program on the data directory: a
 // server whose supervisor was killed. It returns when none is left.
 func StopLeftover(ctx context.Context, program, data, pidFile string, stop syscall.Signal) error {
+	var errs []error
 	for _, pid := range leftovers(program, data, pidFile) {
 		if err := stopProcess(ctx, pid, stop, func() bool { return !runs(pid, program, data) }); err != nil {
-			return err
+			errs = append(errs, fmt.Errorf("process %d: %w", pid, err))
 		}
 	}
-	return nil
+	return errors.Join(errs...)
 }
 
 // programs are the names of the programs that StopBelow stops.
@@ -44,19 +45,14 @@ func StopBelow(ctx context.Context, dir string) (ended []string, err error) {
 	if err != nil {
 		return nil, err
 	}
-	entries, err := os.ReadDir("/proc")
+	all, err := Below(dir)
 	if err != nil {
 		return nil, err
 	}
 	var pids []int
 	names := map[int]string{}
-	for _, e := range entries {
-		pid, err := strconv.Atoi(e.Name())
-		if err != nil || pid <= 1 || pid == os.Getpid() {
-			continue
-		}
-		args := arguments(pid)
-		if namesBelow(args, dir) && slices.Contains(programs, filepath.Base(args[0])) && owners[ownerOf("/proc/"+e.Name())] {
+	for pid, args := range all {
+		if owners[ownerOf("/proc/"+strconv.Itoa(pid))] {
 			pids, names[pid] = append(pids, pid), filepath.Base(args[0])
 		}
 	}
@@ -76,6 +72,26 @@ func StopBelow(ctx context.Context, dir string) (ended []string, err error) {
 	return ended, errors.Join(errs...)
 }
 
+// Below returns the servers of a kind that this package runs whose arguments name a directory
+// below dir, by their pids.
+func Below(dir string) (map[int][]string, error) {
+	entries, err := os.ReadDir("/proc")
+	if err != nil {
+		return nil, err
+	}
+	all := map[int][]string{}
+	for _, e := range entries {
+		pid, err := strconv.Atoi(e.Name())
+		if err != nil || pid <= 1 || pid == os.Getpid() {
+			continue
+		}
+		if args := arguments(pid); namesBelow(args, dir) && slices.Contains(programs, filepath.Base(args[0])) {
+			all[pid] = args
+		}
+	}
+	return all, nil
+}
+
 func namesBelow(args []string, dir string) bool {
 	return len(args) > 1 && slices.ContainsFunc(args[1:], func(a string) bool {
 		if _, value, found := strings.Cut(a, "="); found {
@@ -86,7 +102,8 @@ func namesBelow(args []string, dir string) bool {
 }
 
 // ownersOf returns the users whose processes may be servers of this data
-// directory: the current user, root, and the owners of the entries of dir.
+// directory: the current user, root, and the owners of the entries of dir and below
+// them.
 func ownersOf(dir string) (map[int]bool, error) {
 	owners := map[int]bool{0: true, os.Geteuid(): true}
 	entries, err := os.ReadDir(dir)
@@ -94,7 +111,12 @@ func ownersOf(dir string) (map[int]bool, error) {
 		return nil, err
 	}
 	for _, e := range entries {
-		owners[ownerOf(filepath.Join(dir, e.Name()))] = true
+		path := filepath.Join(dir, e.Name())
+		owners[ownerOf(path)] = true
+		below, _ := os.ReadDir(path) // none in a file
+		for _, one := range below {
+			owners[ownerOf(filepath.Join(path, one.Name()))] = true
+		}
 	}
 	delete(owners, nobody)
 	return owners, nil

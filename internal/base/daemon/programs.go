@@ -88,6 +88,20 @@ func Program(name string) (string, error) {
 	return "", fmt.Errorf("no program %s found: install the client programs of the database server", name)
 }
 
+// Version returns what a program says about its version, as a file name.
+func Version(path string) string {
+	out, err := exec.Command(path, "--version").Output() //nolint:noctx // it prints a line and ends
+	if err != nil {
+		return "unknown"
+	}
+	return strings.Map(func(r rune) rune {
+		if r == '.' || r == '-' || r >= '0' && r <= '9' || r >= 'a' && r <= 'z' {
+			return r
+		}
+		return -1
+	}, string(out[:min(len(out), 100)]))
+}
+
 // find searches PATH and the usual directories of server programs.
 func find(name string) string {
 	if path, err := exec.LookPath(name); err == nil {

@@ -27,6 +27,7 @@ type Dir struct {
 	path    string
 	lock    *os.File
 	adopted bool // the lock was, from another process
+	log     *slog.Logger
 }
 
 // Open creates the directory if it does not exist, locks it, and checks
@@ -48,7 +49,11 @@ func Open(path string, log *slog.Logger) (*Dir, error) {
 	if err != nil {
 		return nil, err
 	}
-	return opened(path, lock)
+	d, err := opened(path, lock)
+	if err == nil {
+		d.log = log
+	}
+	return d, err
 }
 
 // OpenExisting is like Open for a directory that a server has used.
@@ -70,7 +75,7 @@ func isDataDir(path string) error {
 // opened returns the directory if this version supports its format; otherwise it
 // releases the lock.
 func opened(path string, lock *os.File) (*Dir, error) {
-	d := &Dir{path: path, lock: lock}
+	d := &Dir{path: path, lock: lock, log: slog.New(slog.DiscardHandler)}
 	err := d.checkRestored()
 	if err == nil {
 		err = d.checkVersion()
@@ -113,6 +118,9 @@ var errHeld = errors.New("held by another ingot")
 // If another process holds the lock it returns errHeld, with that pid if known.
 func tryLock(path string) (_ *os.File, pid int, err error) {
 	f, err := os.OpenFile(filepath.Join(path, lockName), os.O_RDWR|os.O_CREATE, 0o600)
+	if IsDamaged(err) {
+		err = fmt.Errorf("%w: it should be a file; remove it if no server uses the directory", err)
+	}
 	if err != nil {
 		return nil, 0, fmt.Errorf("data directory: %w", err)
 	}
@@ -164,7 +172,7 @@ func flock(f *os.File, how int) error {
 
 // holder returns the pid in the lock file; 0 if there is none.
 func holder(f *os.File) int {
-	text, err := io.ReadAll(io.LimitReader(f, 32))
+	text, err := io.ReadAll(io.LimitReader(f, 32)) // a pid is not longer; what follows is no part of it
 	pid, convErr := strconv.Atoi(strings.TrimSpace(string(text)))
 	if err != nil || convErr != nil || pid <= 1 {
 		return 0
@@ -207,7 +215,7 @@ func (d *Dir) Share(program string) (string, error) {
 	if old, err := os.ReadFile(at); err == nil && bytes.Equal(old, text) {
 		return at, nil
 	}
-	return at, WriteFile(at, text, 0o755)
+	return at, d.replace(at, text, 0o755)
 }
 
 // AllowTraversal allows apps that run as other users, which needs root, to open
@@ -276,7 +284,7 @@ func Readable(path string) error {
 func readVersion(dir string) (found versionFile, err error) {
 	path := filepath.Join(dir, versionName)
 	text, err := os.ReadFile(path)
-	if err != nil {
+	if err != nil && !IsDamaged(err) {
 		return found, fmt.Errorf("data directory: %w", err)
 	}
 	if err := json.Unmarshal(text, &found); err != nil || found.Format < 1 {

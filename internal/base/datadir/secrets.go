@@ -181,32 +181,38 @@ func (d *Dir) loadSecret(name string, generate func() string, share func(string,
 
 // secretFile reads a secret, or writes the result of generate if there is no file.
 func secretFile(path string, generate func() string) (value string, created bool, err error) {
-	info, err := os.Lstat(path)
-	if errors.Is(err, fs.ErrNotExist) {
+	if _, err := os.Lstat(path); errors.Is(err, fs.ErrNotExist) {
 		value = generate()
 		if strings.TrimRight(value, "\r\n") != value {
 			return "", false, fmt.Errorf("secret for %s: it must not end with a line break", path)
 		}
 		return value, true, wrapSecret(WriteFile(path, []byte(value+"\n"), 0o600))
 	}
+	value, err = ReadSecret(path)
+	return value, false, err
+}
+
+// ReadSecret reads the file of a secret, which others cannot read.
+func ReadSecret(path string) (string, error) {
+	info, err := os.Lstat(path)
 	if err != nil {
-		return "", false, wrapSecret(err)
+		return "", wrapSecret(err)
 	}
 	if !info.Mode().IsRegular() {
-		return "", false, fmt.Errorf("secrets: %s is not a regular file", path)
+		return "", fmt.Errorf("secrets: %s is not a regular file; remove it to generate a new one, or restore it from a backup", path)
 	}
 	if perm := info.Mode().Perm(); perm&0o077 != 0 {
-		return "", false, fmt.Errorf("secrets: %s can be read or written by others (mode %04o): run chmod 600 %s, and change the secret if someone else may have read it", path, perm, path)
+		return "", fmt.Errorf("secrets: %s can be read or written by others (mode %04o): run chmod 600 %s, and change the secret if someone else may have read it", path, perm, path)
 	}
 	text, err := os.ReadFile(path)
 	if err != nil {
-		return "", false, wrapSecret(err)
+		return "", wrapSecret(err)
 	}
-	value = strings.TrimRight(string(text), "\r\n")
+	value := strings.TrimRight(string(text), "\r\n")
 	if value == "" {
-		return "", false, fmt.Errorf("secrets: %s is empty; remove it to generate a new one, or restore it", path)
+		return "", fmt.Errorf("secrets: %s is empty; remove it to generate a new one, or restore it from a backup", path)
 	}
-	return value, false, nil
+	return value, nil
 }
 
 func wrapSecret(err error) error {

@@ -6,9 +6,12 @@ import (
 	"context"
 	"errors"
 	"io"
+	"log/slog"
 	"os"
 	"syscall"
 	"time"
+
+	"ingot/internal/base/datadir"
 )
 
 // OpenedBy returns the process that has an SQLite file open, 0 if no other process has.
@@ -31,8 +34,8 @@ const lockPoll = 10 * time.Millisecond
 
 // lockFile locks the file against other processes and other callers in this
 // one.
-func lockFile(ctx context.Context, path string) (unlock func(), err error) {
-	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
+func lockFile(ctx context.Context, path string, log *slog.Logger) (unlock func(), err error) {
+	f, err := datadir.OpenRebuilt(path, os.O_RDWR, log)
 	if err != nil {
 		return nil, err
 	}

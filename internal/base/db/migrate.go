@@ -173,7 +173,7 @@ func (d *DB) lockProcesses(ctx context.Context) (unlock func(), err error) {
 		// held around all of them. A lock on a file beside the database can,
 		// and the system releases it when a process dies. The file is not
 		// removed, because that would be a race.
-		return lockFile(ctx, d.path+"-migrate")
+		return lockFile(ctx, d.path+"-migrate", d.log)
 	}
 	conn, err := d.writer.Conn(ctx)
 	if err != nil {

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"modernc.org/sqlite"
+	sqlite3 "modernc.org/sqlite/lib"
 )
 
 // SQLite has one writer connection and a few readers on one file in WAL mode:
@@ -72,7 +73,7 @@ func (d *DB) openSQLite(ctx context.Context, path string, maxConns int) error {
 	// The first connection also sets a new file to WAL mode, before any reader.
 	if err := d.writer.PingContext(ctx); err != nil {
 		d.writer.Close()
-		return fmt.Errorf("database file %s: %w", path, orContext(ctx, err))
+		return fmt.Errorf("database file %s: %w%s", path, orContext(ctx, err), damagedHelp(err))
 	}
 	var mode string
 	err = d.writer.QueryRowContext(ctx, "PRAGMA journal_mode").Scan(&mode)
@@ -81,7 +82,7 @@ func (d *DB) openSQLite(ctx context.Context, path string, maxConns int) error {
 	}
 	if err != nil {
 		d.writer.Close()
-		return fmt.Errorf("database file %s: %w", path, orContext(ctx, err))
+		return fmt.Errorf("database file %s: %w%s", path, orContext(ctx, err), damagedHelp(err))
 	}
 
 	d.reader, err = openLite(path, readerCache, readerStatements, url.Values{"_query_only": {"1"}})
@@ -95,6 +96,18 @@ func (d *DB) openSQLite(ctx context.Context, path string, maxConns int) error {
 	// An idle server closes its readers and frees their caches.
 	d.reader.SetConnMaxIdleTime(5 * time.Minute)
 	return nil
+}
+
+// damagedHelp says what to do if an error means that the file is damaged.
+func damagedHelp(err error) string {
+	var e *sqlite.Error
+	if errors.As(err, &e) {
+		switch e.Code() & 0xff {
+		case sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_CANTOPEN:
+			return "; if it is damaged, restore it from a backup"
+		}
+	}
+	return ""
 }
 
 func sqlitePath(path string) (string, error) {

@@ -7,6 +7,14 @@ import (
 )
 
 // Stats returns the state of the connection pools: of those that write, and of those that
+// LogFile returns the path of the write-ahead log of an SQLite database; empty for PostgreSQL.
+func (d *DB) LogFile() string {
+	if d.dialect != SQLite {
+		return ""
+	}
+	return d.path + "-wal"
+}
+
 // only read. PostgreSQL has one for both, which is returned as writing.
 func (d *DB) Stats() (writing, reading sql.DBStats) {
 	writing = d.writer.Stats()

@@ -108,6 +108,7 @@ var table = map[Level][]Key{
 		{Name: "readiness-health-check-http-endpoint", Type: text, Default: "/", Example: "readiness-health-check-http-endpoint: /ready", About: "Path of the http readiness check", CF: true},
 		{Name: "readiness-health-check-invocation-timeout", Type: seconds, Default: "1", Example: "readiness-health-check-invocation-timeout: 5", About: "Seconds one readiness check may take", CF: true},
 		{Name: "readiness-health-check-interval", Type: seconds, Default: "30", Example: "readiness-health-check-interval: 10", About: "Seconds between readiness checks", CF: true},
+		{Name: "min-healthy-time", Type: seconds, Default: "3", Example: "min-healthy-time: 10", About: "Seconds a new instance must be ready before a rolling or canary deployment sends it requests and stops old ones; 0 turns this off"},
 		{Name: "on-credentials", Type: text, Default: "restart", Example: "on-credentials: SIGHUP", About: "What instances with service files need when their credentials change: a signal, none or restart"},
 	},
 	Sidecar: {

@@ -39,11 +39,11 @@ func LoadOrCreate(path, env string) (k *Keyring, created bool, err error) {
 		}
 	}
 	if err != nil {
-		return nil, false, fmt.Errorf("encryption key file: %w", err)
+		return nil, false, fmt.Errorf("encryption key file: %w; if it is damaged, restore it from a backup", err)
 	}
 	k, err = Parse(string(text))
 	if err != nil {
-		return nil, false, fmt.Errorf("encryption key file %s: %w", path, err)
+		return nil, false, fmt.Errorf("encryption key file %s: %w; if it is damaged, restore it from a backup", path, err)
 	}
 	return k, created, nil
 }

@@ -306,7 +306,7 @@ func (t *Tracer) post(ctx context.Context, body []byte, spans int) (wait time.Du
 		return 0, &temporaryError{err}
 	}
 	defer answer.Body.Close()
-	text, err := io.ReadAll(io.LimitReader(answer.Body, 64<<10))
+	text, err := io.ReadAll(io.LimitReader(answer.Body, 64<<10)) // part of a message
 	if err != nil {
 		return 0, &temporaryError{err}
 	}

@@ -5,10 +5,13 @@ import (
 	"encoding/json"
 	"errors"
 	"maps"
+	"net/http"
 	"net/url"
 	"slices"
 	"strconv"
 	"strings"
+
+	"ingot/internal/base/fault"
 )
 
 // User is the part of a user that this package reads.
@@ -50,6 +53,18 @@ func (c *Client) UsersByName(ctx context.Context, names, origins []string) ([]Us
 		names = names[n:]
 	}
 	return slices.Collect(maps.Values(found)), nil
+}
+
+// CreateUser registers a user of another identity provider, without a password. An
+// address is required and not known yet, so the name is sent, as by Cloud Foundry.
+func (c *Client) CreateUser(ctx context.Context, name, origin string) (User, error) {
+	body := map[string]any{"userName": name, "origin": origin, "emails": []map[string]any{{"value": name, "primary": true}}}
+	var made User
+	err := c.send(ctx, http.MethodPost, "/Users", body, &made)
+	if status := StatusOf(err); status == http.StatusBadRequest || status == http.StatusUnprocessableEntity {
+		return made, fault.Wrap(err, fault.Unprocessable, "The authorization server refused the username '%s' or the origin '%s'.", name, origin)
+	}
+	return made, err
 }
 
 // anyOf returns `id eq "a" or id eq "b"`. Values are JSON strings in a SCIM

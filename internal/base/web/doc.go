@@ -12,7 +12,7 @@
 //
 // It must not import any service.
 //
-// Imports: base/background, base/fault, base/logging, base/token, base/tracing,
-// github.com/go-chi/chi/v5, github.com/go-chi/chi/v5/middleware,
+// Imports: base/background, base/fault, base/logging, base/suggest, base/token,
+// base/tracing, github.com/go-chi/chi/v5, github.com/go-chi/chi/v5/middleware,
 // github.com/google/uuid, github.com/prometheus/client_golang/prometheus.
 package web

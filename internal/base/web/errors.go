@@ -28,6 +28,8 @@ const (
 	// FormatNotificationsV2 is the same with the messages of its second
 	// version.
 	FormatNotificationsV2
+	// FormatV2 is Cloud Foundry's v2 format.
+	FormatV2
 	// FormatOAuth is RFC 6749's {"error","error_description"}, as UAA writes it.
 	FormatOAuth
 	// FormatNetwork is {"error":"…"} of Cloud Foundry's policy server.
@@ -62,6 +64,7 @@ var meanings = map[fault.Code]meaning{
 	fault.TooLarge:               {http.StatusRequestEntityTooLarge, 10004, "invalid_request"},
 	fault.UnsupportedMedia:       {http.StatusUnsupportedMediaType, 1004, "invalid_request"},
 	fault.Unprocessable:          {http.StatusUnprocessableEntity, 10008, "invalid_request"},
+	fault.NotUnique:              {http.StatusUnprocessableEntity, 10016, "invalid_request"},
 	fault.RateLimited:            {http.StatusTooManyRequests, 10013, "too_many_requests"},
 	fault.AddressRateLimited:     {http.StatusTooManyRequests, 10014, "too_many_requests"},
 	fault.BrokerRateLimited:      {http.StatusTooManyRequests, 10016, "too_many_requests"},
@@ -70,6 +73,7 @@ var meanings = map[fault.Code]meaning{
 	fault.TaskWorkersUnavailable: {http.StatusServiceUnavailable, 170020, "temporarily_unavailable"},
 	fault.InstanceBusy:           {http.StatusConflict, 60016, "conflict"},
 	fault.BindingBusy:            {http.StatusConflict, 90008, "conflict"},
+	fault.NoInstances:            {http.StatusBadRequest, 220001, "invalid_request"},
 	fault.NotEmpty:               {http.StatusBadRequest, 10006, "invalid_request"},
 	fault.StillShared:            {http.StatusUnprocessableEntity, 390002, "invalid_request"},
 	fault.SameRoute:              {http.StatusUnprocessableEntity, 130008, "invalid_request"},
@@ -152,6 +156,8 @@ func body(f Format, m meaning, e *fault.Error) any {
 	switch f {
 	case FormatNotifications, FormatNotificationsV2:
 		return map[string]any{"errors": []string{notificationsMessage(f, e)}}
+	case FormatV2:
+		return map[string]any{"code": m.number, "description": strings.Join(e.Messages(), " "), "error_code": "CF-" + string(e.Code)}
 	case FormatNetwork:
 		return map[string]string{"error": strings.Join(e.Messages(), " ")}
 	case FormatOAuth:

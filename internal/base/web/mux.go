@@ -116,6 +116,7 @@ type Group struct {
 	limits   Limits
 	headers  map[string]string
 	storing  bool
+	refuse   func(*http.Request) error
 	limiter  Limiter
 }
 
@@ -185,12 +186,25 @@ func (g *Group) Handle(method, pattern string, access Access, h Handler) {
 	}
 }
 
+// Refusing returns a Group that rejects requests for which refuse returns an error, with
+// that error, regardless of the sender: what a web server in front would not let through.
+func (g *Group) Refusing(refuse func(*http.Request) error) *Group {
+	c := *g
+	c.refuse = refuse
+	return &c
+}
+
 func (g *Group) serve(w http.ResponseWriter, r *http.Request, access Access, h Handler) {
 	g.limit(w, r)
 	for name, value := range g.headers {
 		w.Header().Set(name, value)
 	}
 	allowed, err := access.decide(r, g.verifier)
+	if g.refuse != nil {
+		if refused := g.refuse(r); refused != nil {
+			err = refused
+		}
+	}
 	if span := tracing.Current(r.Context()); span != nil && err == nil {
 		if c := token.FromContext(allowed.Context()); c != nil {
 			span.Set(tracing.String("user.id", c.CallerID()))

@@ -207,7 +207,11 @@ func (p *probe) do(c call) *answer {
 	}
 	defer resp.Body.Close()
 	a := &answer{status: resp.StatusCode, header: resp.Header}
-	if a.text, err = io.ReadAll(io.LimitReader(resp.Body, 8<<20)); err != nil {
+	const longest = 8 << 20
+	if a.text, err = io.ReadAll(io.LimitReader(resp.Body, longest+1)); err == nil && len(a.text) > longest {
+		err = errors.New("it is longer than 8 MiB")
+	}
+	if err != nil {
 		x.Got = resp.Status
 		p.fail("incomplete response: %v", err)
 	}

@@ -3,6 +3,7 @@ package bits_test
 import (
 	"archive/zip"
 	"bytes"
+	"errors"
 	"io"
 	"os"
 	"path/filepath"
@@ -119,7 +120,7 @@ func TestAFileThatChangesIsNoticed(t *testing.T) {
 	write(t, dir, map[string]string{"log": "one"})
 	files := scan(t, dir)
 	write(t, dir, map[string]string{"log": "one and more"})
-	if err := bits.Store(io.Discard, files); err == nil || !strings.Contains(err.Error(), "log changes") {
+	if err := bits.Store(io.Discard, files); err == nil || !strings.Contains(err.Error(), "log changed during the upload") {
 		t.Errorf("error %v", err)
 	}
 }
@@ -176,5 +177,29 @@ func TestDiff(t *testing.T) {
 	}
 	if want := []string{dir, at("new")}; !slices.Equal(bits.Folders(dir, after), want) {
 		t.Errorf("folders %q, want %q", bits.Folders(dir, after), want)
+	}
+}
+
+// A file that cannot be sent as it was announced is named, whatever happened to it.
+func TestFilesThatChange(t *testing.T) {
+	t.Parallel()
+	for name, change := range map[string]func(path string) error{
+		"grows":            func(path string) error { return os.WriteFile(path, []byte("one line\nand more\n"), 0o600) },
+		"shrinks":          func(path string) error { return os.Truncate(path, 1) },
+		"is another":       func(path string) error { return os.WriteFile(path, []byte("two line\n"), 0o600) },
+		"vanishes":         os.Remove,
+		"becomes a folder": func(path string) error { return errors.Join(os.Remove(path), os.Mkdir(path, 0o755)) },
+		"becomes a loop":   func(path string) error { return errors.Join(os.Remove(path), os.Symlink("push.log", path)) },
+	} {
+		dir := t.TempDir()
+		write(t, dir, map[string]string{"push.log": "one line\n"})
+		files := scan(t, dir)
+		if err := change(filepath.Join(dir, "push.log")); err != nil {
+			t.Fatal(err)
+		}
+		var unread *bits.ReadError
+		if err := bits.Store(io.Discard, files); !errors.As(err, &unread) || unread.Path != "push.log" {
+			t.Errorf("%s: error %v, want one that names the file", name, err)
+		}
 	}
 }

@@ -49,17 +49,18 @@ func Scan(ctx context.Context, dir string) ([]File, error) {
 	ignored := ignore.CompileIgnoreLines(lines...)
 	var files []File
 	err = filepath.WalkDir(dir, func(full string, d fs.DirEntry, err error) error {
-		if err != nil || full == dir {
-			return err
-		}
-		if err := ctx.Err(); err != nil {
-			return err
-		}
-		rel, err := filepath.Rel(dir, full)
-		if err != nil {
-			return err
-		}
+		rel, relErr := filepath.Rel(dir, full)
 		rel = filepath.ToSlash(rel)
+		switch {
+		case errors.Is(err, fs.ErrNotExist) && full != dir:
+			return nil // deleted since its folder was listed
+		case err != nil:
+			return readError(rel, err)
+		case relErr != nil || full == dir:
+			return relErr
+		case ctx.Err() != nil:
+			return ctx.Err()
+		}
 		if d.IsDir() && d.Name() == ".git" {
 			return fs.SkipDir // it can be huge
 		}
@@ -67,10 +68,15 @@ func Scan(ctx context.Context, dir string) ([]File, error) {
 			return nil // a !pattern may include something in the folder
 		}
 		f, keep, err := describe(rel, full, d)
-		if keep {
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+			return nil // deleted since its folder was listed
+		case err != nil:
+			return readError(rel, err)
+		case keep:
 			files = append(files, f)
 		}
-		return err
+		return nil
 	})
 	if err != nil {
 		return nil, fmt.Errorf("the files of the app: %w", err)
@@ -132,14 +138,14 @@ func Sum(ctx context.Context, files []File) error {
 func (f *File) sum(buffer []byte) error {
 	in, err := os.Open(f.full)
 	if err != nil {
-		return err
+		return readError(f.Path, err)
 	}
 	defer in.Close()
 	f.summed = time.Now()
 	whole, cyclic := sha1.New(), crc32.NewIEEE() //nolint:gosec // as above
 	n, err := io.CopyBuffer(io.MultiWriter(whole, cyclic), onlyReader{in}, buffer)
 	if err != nil {
-		return err
+		return readError(f.Path, err)
 	}
 	f.Size, f.SHA1, f.CRC = n, hex.EncodeToString(whole.Sum(nil)), cyclic.Sum32()
 	return nil

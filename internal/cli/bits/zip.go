@@ -2,7 +2,7 @@ package bits
 
 import (
 	"archive/zip"
-	"fmt"
+	"hash/crc32"
 	"io"
 	"os"
 
@@ -74,12 +74,13 @@ func header(f File) *zip.FileHeader {
 func (f File) copyTo(w io.Writer) error {
 	in, err := os.Open(f.full)
 	if err != nil {
-		return err
+		return readError(f.Path, err)
 	}
 	defer in.Close()
-	n, err := io.Copy(w, io.LimitReader(in, f.Size+1))
-	if err == nil && n != f.Size {
-		err = fmt.Errorf("%s changes while it is being uploaded; push again when it is complete", f.Path)
+	cyclic := crc32.NewIEEE()
+	err = copyExactly(io.MultiWriter(w, cyclic), in, f.Path, f.Size)
+	if err == nil && cyclic.Sum32() != f.CRC {
+		return &ReadError{f.Path, ErrChanged}
 	}
 	return err
 }

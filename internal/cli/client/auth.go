@@ -104,19 +104,35 @@ func (c *Client) Use(t Tokens) {
 	c.tokens = t
 }
 
+// Logout revokes the login at the authorization server and forgets its tokens.
+func (c *Client) Logout(ctx context.Context) error {
+	t := c.current()
+	c.Use(Tokens{})
+	id := Parse(t.Refresh).ID
+	if id == "" {
+		return nil // a client's own token has no login
+	}
+	_, err := c.Do(ctx, Call{Method: http.MethodDelete, URL: c.authorization() + "/oauth/token/revoke/" + url.PathEscape(id), Token: t.Refresh})
+	return err
+}
+
+// authorization returns the address of the authorization server.
+func (c *Client) authorization() string {
+	if c.Login != "" {
+		return c.Login
+	}
+	return c.API
+}
+
 // Grant requests tokens from the authorization server.
 func (c *Client) Grant(ctx context.Context, client, secret string, form url.Values) (Tokens, error) {
-	base := c.Login
-	if base == "" {
-		base = c.API
-	}
 	var out struct {
 		Access  string `json:"access_token"`
 		Refresh string `json:"refresh_token"`
 	}
 	basic := base64.StdEncoding.EncodeToString([]byte(url.QueryEscape(client) + ":" + url.QueryEscape(secret)))
 	_, err := c.Do(ctx, Call{
-		Method: http.MethodPost, URL: base + "/oauth/token", Body: []byte(form.Encode()), Token: Anonymous, Into: &out,
+		Method: http.MethodPost, URL: c.authorization() + "/oauth/token", Body: []byte(form.Encode()), Token: Anonymous, Into: &out,
 		ContentType: "application/x-www-form-urlencoded", Header: http.Header{"Authorization": {"Basic " + basic}},
 	})
 	return Tokens{out.Access, out.Refresh}, err

@@ -11,6 +11,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -172,11 +173,20 @@ func (c *Client) once(ctx context.Context, call Call) (*Reply, error) {
 		return nil, err
 	}
 	defer res.Body.Close()
-	body, err := io.ReadAll(io.LimitReader(res.Body, maxBody))
+	body, err := readBody(res.Body, maxBody)
 	if err != nil {
 		return nil, err
 	}
 	return &Reply{Status: res.StatusCode, Header: res.Header, Body: body}, nil
+}
+
+// readBody reads a response of up to most bytes.
+func readBody(r io.Reader, most int64) ([]byte, error) {
+	body, err := io.ReadAll(io.LimitReader(r, most+1))
+	if err == nil && int64(len(body)) > most {
+		return nil, &finalError{fmt.Errorf("the response is longer than %d MiB", most>>20)}
+	}
+	return body, err
 }
 
 func (c *Client) request(ctx context.Context, call Call) (*http.Request, error) {
@@ -240,7 +250,7 @@ func (c *Client) warnings(h http.Header) {
 	if c.Warn == nil {
 		return
 	}
-	for _, line := range h.Values("X-Cf-Warnings") {
+	for _, line := range slices.Concat(h.Values("X-Cf-Warnings"), h.Values("X-Notifications-Warnings")) {
 		for part := range strings.SplitSeq(line, ",") {
 			if text, err := url.QueryUnescape(part); err == nil && text != "" {
 				c.Warn(strings.TrimSpace(text))

@@ -60,9 +60,9 @@ func TestErrors(t *testing.T) {
 		`{"errors":[{"code":1,"title":"CF-X","detail":"first"},{"detail":"second"}]}`: "first; second",
 		`{"errors":["one","two"]}`:                                       "one; two",
 		`{"error":"unauthorized","error_description":"Bad credentials"}`: "Bad credentials",
-		`<html>`: "GET /v3/x was answered with status 422",
+		`<html>`: "the server replied 422 to GET /v3/x",
 		`plain`:  "plain",
-		``:       "GET /v3/x was answered with status 422",
+		``:       "the server replied 422 to GET /v3/x",
 	} {
 		c := serve(t, func(w http.ResponseWriter, _ *http.Request) {
 			w.WriteHeader(http.StatusUnprocessableEntity)
@@ -276,5 +276,16 @@ func TestTail(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// A response that is too long is an error, not a part of it.
+func TestTooLongResponse(t *testing.T) {
+	t.Parallel()
+	for n, want := range map[int]bool{0: true, 9: true, 10: true, 11: false, 100: false} {
+		body, err := client.ReadBody(strings.NewReader(strings.Repeat("x", n)), 10)
+		if (err == nil) != want || want && len(body) != n {
+			t.Errorf("%d bytes: got %d, %v, want them all: %t", n, len(body), err, want)
+		}
 	}
 }

@@ -36,7 +36,7 @@ func (e *Error) Error() string {
 		}
 	}
 	if len(details) == 0 {
-		return fmt.Sprintf("%s %s was answered with status %d", e.Method, e.URL, e.Status)
+		return fmt.Sprintf("the server replied %d to %s %s", e.Status, e.Method, e.URL)
 	}
 	return strings.Join(details, "; ")
 }
@@ -95,6 +95,14 @@ func newError(call Call, reply *Reply) error {
 	return e
 }
 
+// LocalError means that a request could not be sent because its body could not be
+// read on this machine.
+type LocalError struct{ Err error }
+
+func (e *LocalError) Error() string { return e.Err.Error() }
+
+func (e *LocalError) Unwrap() error { return e.Err }
+
 // Unreachable means that the API did not respond.
 type Unreachable struct {
 	API string
@@ -123,7 +131,7 @@ func explain(api string, err error) error {
 	case errors.Is(err, http.ErrSchemeMismatch):
 		why = fmt.Errorf("it uses HTTP, not HTTPS (%w): write http:// before the address", http.ErrSchemeMismatch)
 	case errors.Is(err, syscall.ECONNREFUSED):
-		why = fmt.Errorf("nothing listens there: %w", syscall.ECONNREFUSED)
+		why = fmt.Errorf("nothing is listening on that port: %w", syscall.ECONNREFUSED)
 	}
 	if u, parseErr := url.Parse(wrong.URL); parseErr == nil && u.Host != "" {
 		api = u.Scheme + "://" + u.Host

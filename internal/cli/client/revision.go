@@ -10,10 +10,15 @@ type Revision struct {
 	Droplet     struct {
 		GUID string `json:"guid"`
 	} `json:"droplet"`
-	// Processes are the commands and settings of process types.
-	Processes map[string]map[string]any `json:"processes"`
+	Processes map[string]map[string]any `json:"processes"` // by type
 	Sidecars  []map[string]any          `json:"sidecars"`
-	Metadata  struct {
+	// Ingot has the settings of processes by type, and the options of sidecars by
+	// name.
+	Ingot struct {
+		Processes map[string]map[string]any `json:"processes"`
+		Sidecars  map[string]map[string]any `json:"sidecars"`
+	} `json:"ingot"`
+	Metadata struct {
 		Labels      map[string]string `json:"labels"`
 		Annotations map[string]string `json:"annotations"`
 	} `json:"metadata"`

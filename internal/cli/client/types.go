@@ -163,6 +163,9 @@ type Droplet struct {
 		Name    string `json:"name"`
 		Version string `json:"version"`
 	} `json:"buildpacks"`
+	Image        string            `json:"image"`
+	Checksum     Checksum          `json:"checksum"`
+	ProcessTypes map[string]string `json:"process_types"`
 }
 
 // Package is an upload of an app.

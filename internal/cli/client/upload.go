@@ -4,11 +4,13 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"io"
 	"mime/multipart"
 	"net/http"
 	"net/textproto"
 	"strings"
+	"sync/atomic"
 )
 
 // Resource is a file that the platform may already have.
@@ -135,15 +137,28 @@ func (c *Client) sendForm(ctx context.Context, path string, resources []byte, na
 	if bits != nil {
 		length += bits.Length
 	}
+	var failed atomic.Pointer[LocalError]
 	stream := Stream{Length: length, Open: func() (io.ReadCloser, error) {
 		if bits == nil {
 			return io.NopCloser(io.MultiReader(bytes.NewReader(head), bytes.NewReader(tail))), nil
 		}
 		r, w := io.Pipe()
-		go func() { _ = w.CloseWithError(bits.Write(w)) }() // the reader gets the error
+		go func() {
+			err := bits.Write(w)
+			if err != nil && !errors.Is(err, io.ErrClosedPipe) { // closed by a server that answers early
+				failed.Store(&LocalError{err})
+			}
+			_ = w.CloseWithError(err) // the reader gets the error
+		}()
 		return &uploadBody{io.MultiReader(bytes.NewReader(head), &counted{r, read}, bytes.NewReader(tail)), r}, nil
 	}}
-	return c.Do(ctx, Call{Method: http.MethodPost, URL: path, Body: stream, ContentType: form.FormDataContentType(), Into: into})
+	reply, err := c.Do(ctx, Call{Method: http.MethodPost, URL: path, Body: stream, ContentType: form.FormDataContentType(), Into: into})
+	if local := failed.Load(); local != nil && err != nil {
+		// The server got a part of the body only: what it says of it, or that it ended
+		// the connection, is not the reason.
+		return nil, local
+	}
+	return reply, err
 }
 
 type uploadBody struct {

@@ -38,6 +38,9 @@ type Links struct {
 	SSH           string `json:"app_ssh,omitempty"`
 	SSHHostKey    string `json:"app_ssh_host_key,omitempty"`
 	Notifications string `json:"notifications,omitempty"`
+	// Public is the API's address for other machines, if a server on this machine has
+	// TLS and the client uses it without.
+	Public string `json:"public,omitempty"`
 }
 
 // Named is a name and a guid.

@@ -11,6 +11,7 @@ import (
 // Local is a server on this machine.
 type Local struct {
 	API           string `json:"api"`
+	Public        string `json:"public"` // the API for other machines, with TLS; may be empty
 	Notifications string `json:"notifications"`
 	PID           int    `json:"pid"`
 

@@ -23,6 +23,8 @@ type Progress struct {
 	drawn       bool
 	stop        chan struct{}
 	stopped     chan struct{}
+
+	silent time.Time // since when nothing was written
 }
 
 // redraw is the interval at which the line is redrawn.
@@ -55,11 +57,45 @@ func NewProgress(w io.Writer, width func() int) *Progress {
 	return p
 }
 
+// NewProgressLines returns progress for outputs that are not terminals: whenever a step has
+// been silent for a while, it writes a line about it.
+func NewProgressLines(line func(string), silence time.Duration) *Progress {
+	p := &Progress{stop: make(chan struct{}), stopped: make(chan struct{})}
+	go func() {
+		defer close(p.stopped)
+		tick := time.NewTicker(silence / 10)
+		defer tick.Stop()
+		for {
+			select {
+			case now := <-tick.C:
+				if text := p.still(now, silence); text != "" {
+					line(text)
+				}
+			case <-p.stop:
+				return
+			}
+		}
+	}()
+	return p
+}
+
+// still returns a line about the current step if it is due.
+func (p *Progress) still(now time.Time, silence time.Duration) string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.label == "" || now.Sub(p.silent) < silence {
+		return ""
+	}
+	p.silent = now
+	return fmt.Sprintf("%s... (%d s)", p.label, int(now.Sub(p.began).Seconds()))
+}
+
 // Step starts a new step. A total of 0 means that it is not known.
 func (p *Progress) Step(label string, total int64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.label, p.done, p.total, p.began = label, 0, total, time.Now()
+	p.silent = p.began
 	p.draw()
 }
 
@@ -89,6 +125,7 @@ func (p *Progress) above(write func()) {
 	defer p.mu.Unlock()
 	p.erase()
 	write()
+	p.silent = time.Now()
 	p.draw()
 }
 

@@ -4,15 +4,38 @@ import (
 	"bufio"
 	"fmt"
 	"io"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/creack/pty"
 
 	"ingot/internal/cli/term"
 	"ingot/internal/cli/term/termtest"
 )
+
+// TestProgressLines says what a step waits for while nothing else is written.
+func TestProgressLines(t *testing.T) {
+	t.Parallel()
+	lines := make(chan string)
+	done := make(chan struct{})
+	progress := term.NewProgressLines(func(line string) {
+		select {
+		case lines <- line:
+		case <-done:
+		}
+	}, 10*time.Millisecond)
+	defer progress.Close()
+	defer close(done)
+	progress.Step("Staging shop", 0)
+	for range 3 {
+		if line := <-lines; !regexp.MustCompile(`^Staging shop\.\.\. \(\d+ s\)$`).MatchString(line) {
+			t.Errorf("line %q, want the step and its duration", line)
+		}
+	}
+}
 
 // TestProgressOnANarrowScreen draws on a terminal that is far too narrow for the
 // line, writes other lines in between, and changes its width.

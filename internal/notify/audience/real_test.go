@@ -77,6 +77,10 @@ func (noDirectory) UsersByID(context.Context, []string) (map[string]api.Director
 	return nil, nil
 }
 
+func (noDirectory) CreateUser(context.Context, string, string) (api.DirectoryUser, error) {
+	return api.DirectoryUser{}, nil
+}
+
 func (noDirectory) ClientExists(context.Context, string) (bool, error) { return false, nil }
 
 func (noDirectory) UsersByName(context.Context, []string, []string) ([]api.DirectoryUser, error) {

@@ -138,7 +138,6 @@ func (d *Delivery) addresses(ctx context.Context, s *sorted) error {
 }
 
 // wanted removes messages that users unsubscribed from, except critical ones.
-// The v2 API counts the removed ones as sent.
 func (d *Delivery) wanted(ctx context.Context, s *sorted) error {
 	users := map[notify.KindRef][]string{}
 	for i := range s.ready {
@@ -155,11 +154,7 @@ func (d *Delivery) wanted(ctx context.Context, s *sorted) error {
 		left[ref] = unsubscribed
 	}
 	s.keep(func(l *message) (notify.Outcome, bool) {
-		status := notify.Undeliverable
-		if l.Send.CampaignTypeID != "" {
-			status = notify.Delivered
-		}
-		return untried(l.Message, status, reasonUnsubscribed, d.o.Now()),
+		return untried(l.Message, notify.Unsubscribed, reasonUnsubscribed, d.o.Now()),
 			!l.Send.Critical && left[l.Send.Preferred()][l.subscriber()]
 	})
 	return nil

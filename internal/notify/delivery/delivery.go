@@ -5,10 +5,10 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
-	"io/fs"
 	"log/slog"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"time"
 
@@ -168,10 +168,10 @@ func (d *Delivery) recover(ctx context.Context) (_ *journal, err error) {
 	if err := os.MkdirAll(d.o.Dir, 0o700); err != nil {
 		return nil, fmt.Errorf("create the delivery directory: %w", err)
 	}
-	if d.owner, err = ownerOf(d.o.Dir); err != nil {
+	if d.owner, err = ownerOf(d.o.Dir, d.o.Log); err != nil {
 		return nil, err
 	}
-	journal, numbers, err := openJournal(d.o.Dir)
+	journal, numbers, err := openJournal(d.o.Dir, d.o.Log)
 	if err != nil {
 		return nil, err
 	}
@@ -212,22 +212,30 @@ func (d *Delivery) replay(ctx context.Context, numbers []int64) error {
 
 // ownerOf reads the name of this server, and creates it at the first start. It
 // must stay the same, so that a restarted server need not wait for its own
-// leases to expire.
-func ownerOf(dir string) (string, error) {
+// leases to expire. One that is damaged is replaced.
+func ownerOf(dir string, log *slog.Logger) (name string, err error) {
 	path := filepath.Join(dir, "owner")
-	text, err := os.ReadFile(path)
-	if err == nil && len(strings.TrimSpace(string(text))) >= 16 {
-		return strings.TrimSpace(string(text)), nil
-	}
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+	known, err := datadir.ReadRebuilt(path, func(text []byte) error {
+		if name = strings.TrimSpace(string(text)); !validOwner.MatchString(name) {
+			return errors.New("it is not the name of a server")
+		}
+		return nil
+	}, log)
+	if err != nil {
 		return "", fmt.Errorf("read the name of this server: %w", err)
 	}
-	name := strings.ToLower(rand.Text())
+	if known {
+		return name, nil
+	}
+	name = strings.ToLower(rand.Text())
 	if err := datadir.WriteFile(path, []byte(name+"\n"), 0o600); err != nil {
 		return "", fmt.Errorf("write the name of this server: %w", err)
 	}
 	return name, nil
 }
+
+// validOwner matches what ownerOf creates.
+var validOwner = regexp.MustCompile(`^[a-z0-9]{16,64}$`)
 
 // run runs all parts between Start and Stop.
 func (d *Delivery) run(ctx context.Context) {

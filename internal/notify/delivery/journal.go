@@ -6,8 +6,11 @@ import (
 	"fmt"
 	"hash/crc32"
 	"io"
+	"log/slog"
 	"os"
 	"path/filepath"
+
+	"ingot/internal/base/datadir"
 )
 
 // journal records which messages were accepted until the database has them. It
@@ -36,11 +39,11 @@ const (
 var journalNames = [2]string{"delivered-a.journal", "delivered-b.journal"}
 
 // openJournal opens the files in dir and returns the numbers in them.
-func openJournal(dir string) (*journal, []int64, error) {
+func openJournal(dir string, log *slog.Logger) (*journal, []int64, error) {
 	j := &journal{crc: crc32.MakeTable(crc32.Castagnoli)}
 	var numbers []int64
 	for i, name := range journalNames {
-		f, err := os.OpenFile(filepath.Join(dir, name), os.O_RDWR|os.O_CREATE|os.O_APPEND, 0o600)
+		f, err := datadir.OpenRebuilt(filepath.Join(dir, name), os.O_RDWR|os.O_APPEND, log)
 		if err != nil {
 			return nil, nil, errors.Join(fmt.Errorf("open the delivery journal: %w", err), j.close())
 		}

@@ -17,7 +17,7 @@ import (
 
 func mustJournal(t testing.TB, dir string) (*journal, []int64) {
 	t.Helper()
-	j, numbers, err := openJournal(dir)
+	j, numbers, err := openJournal(dir, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -63,7 +63,7 @@ func TestJournalReadsDamagedFiles(t *testing.T) {
 		if err != nil {
 			rt.Fatal(err)
 		}
-		j, _, err := openJournal(dir)
+		j, _, err := openJournal(dir, slog.New(slog.DiscardHandler))
 		if err != nil {
 			rt.Fatal(err)
 		}
@@ -92,7 +92,7 @@ func TestJournalReadsDamagedFiles(t *testing.T) {
 		if err := os.WriteFile(path, text, 0o600); err != nil {
 			rt.Fatal(err)
 		}
-		j, numbers, err := openJournal(dir)
+		j, numbers, err := openJournal(dir, slog.New(slog.DiscardHandler))
 		if err != nil {
 			rt.Fatal(err)
 		}
@@ -238,17 +238,17 @@ func TestFinisherWithoutJournal(t *testing.T) {
 func TestOwnerStays(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	first, err := ownerOf(dir)
+	first, err := ownerOf(dir, slog.New(slog.DiscardHandler))
 	if err != nil || len(first) < 16 {
 		t.Fatalf("owner is %q, %v, want at least 16 characters", first, err)
 	}
-	if again, err := ownerOf(dir); err != nil || again != first {
+	if again, err := ownerOf(dir, slog.New(slog.DiscardHandler)); err != nil || again != first {
 		t.Errorf("%q, %v; want %q", again, err, first)
 	}
 	if err := os.WriteFile(filepath.Join(dir, "owner"), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if other, err := ownerOf(dir); err != nil || other == first || len(other) < 16 {
+	if other, err := ownerOf(dir, slog.New(slog.DiscardHandler)); err != nil || other == first || len(other) < 16 {
 		t.Errorf("after a damaged file: %q, %v", other, err)
 	}
 }

@@ -46,6 +46,9 @@ const (
 	callPoll = 5 * time.Second
 )
 
+// callsKept is how long calls are kept that wait for others to succeed.
+const callsKept = 48 * time.Hour
+
 // callSchedule retries for about a day.
 var callSchedule = Schedule{First: 10 * time.Second, Longest: 4 * time.Hour, Attempts: 15, Jitter: 0.2}
 
@@ -85,7 +88,7 @@ func (c *caller) callbacks(hook notify.Webhook, messages []*notify.Claimed) []no
 		call.Events = nil
 	}
 	for _, m := range messages {
-		if len(hook.Events) > 0 && !slices.Contains(hook.Events, m.Status) {
+		if !wants(hook, m.Status) {
 			continue
 		}
 		recipient := m.UserID
@@ -107,4 +110,10 @@ func (c *caller) callbacks(hook notify.Webhook, messages []*notify.Claimed) []no
 		c.made.Store(true)
 	}
 	return all
+}
+
+// wants reports whether a webhook is called for a status. Webhooks that were
+// created before messages could be unsubscribed get them as undeliverable ones.
+func wants(hook notify.Webhook, s notify.Status) bool {
+	return len(hook.Events) == 0 || slices.Contains(hook.Events, s) || s == notify.Unsubscribed && slices.Contains(hook.Events, notify.Undeliverable)
 }

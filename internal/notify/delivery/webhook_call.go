@@ -2,6 +2,7 @@ package delivery
 
 import (
 	"context"
+	"encoding/json"
 	"time"
 
 	"ingot/internal/base/background"
@@ -67,7 +68,7 @@ func (c *caller) enqueue(ctx context.Context, cb notify.Callback, working *backg
 	c.mu.Unlock()
 	switch {
 	case full: // it cannot keep up
-		c.record(ctx, cb, c.o.steady().Add(callSchedule.First))
+		c.postpone(ctx, cb, c.o.steady().Add(callSchedule.First))
 	case !atWork:
 		working.Loop(ctx, "webhook calls", func() { c.work(ctx, cb.WebhookID) })
 	}
@@ -98,8 +99,9 @@ func (c *caller) work(ctx context.Context, webhook string) {
 		c.queues[webhook] = nil
 		c.held -= len(rest)
 		c.mu.Unlock()
+		until := c.o.steady().Add(callSchedule.pause(cb.Attempts+1, 0))
 		for _, other := range rest {
-			c.record(ctx, other, c.o.steady().Add(callSchedule.pause(other.Attempts+1, 0)))
+			c.postpone(ctx, other, until)
 		}
 	}
 }
@@ -113,8 +115,8 @@ func (c *caller) call(ctx context.Context, cb notify.Callback) bool {
 	}
 	var again time.Time
 	result := "ok"
+	attempt := cb.Attempts + 1
 	if err != nil {
-		attempt := cb.Attempts + 1
 		if attempt < callSchedule.Attempts {
 			result, again = "again", c.o.steady().Add(callSchedule.pause(attempt, 0))
 		} else {
@@ -123,13 +125,36 @@ func (c *caller) call(ctx context.Context, cb notify.Callback) bool {
 		c.o.Log.Warn("webhook call failed", "webhook", cb.WebhookID, "attempt", attempt, "result", result, "error", err)
 	}
 	c.o.Metrics.called(result)
-	c.record(ctx, cb, again)
+	c.record(ctx, cb.ID, attempt, again)
 	return err == nil
 }
 
+// postpone schedules a call that was not made. That is no attempt, but calls of a webhook that
+// does not answer must not pile up: those that are older than all attempts take are dropped.
+func (c *caller) postpone(ctx context.Context, cb notify.Callback, until time.Time) {
+	if c.o.Now().Sub(madeAt(cb)) > callsKept {
+		c.o.Log.Warn("webhook call dropped: the webhook does not answer, or cannot keep up", "webhook", cb.WebhookID, "attempts", cb.Attempts)
+		c.o.Metrics.called("dropped")
+		until = time.Time{}
+	}
+	c.record(ctx, cb.ID, cb.Attempts, until)
+}
+
+// madeAt returns the time of the newest event of a call.
+func madeAt(cb notify.Callback) (at time.Time) {
+	var call Call
+	_ = json.Unmarshal(cb.Payload, &call) // one that cannot be read is dropped
+	for _, e := range call.Events {
+		if e.UpdatedAt.After(at) {
+			at = e.UpdatedAt
+		}
+	}
+	return at
+}
+
 // record deletes a call or schedules it again.
-func (c *caller) record(ctx context.Context, cb notify.Callback, again time.Time) {
-	err := background.Do("webhook call", func() error { return c.o.Store.FinishCallback(ctx, cb.ID, again) })
+func (c *caller) record(ctx context.Context, id string, attempts int, again time.Time) {
+	err := background.Do("webhook call", func() error { return c.o.Store.FinishCallback(ctx, id, attempts, again) })
 	if err != nil && ctx.Err() == nil {
 		c.o.Log.Error("record webhook call failed", "error", err)
 	}

@@ -5,13 +5,17 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
+	"ingot/internal/base/background"
 	"ingot/internal/base/safedial"
+	"ingot/internal/base/testkit"
 	"ingot/internal/notify"
 )
 
@@ -104,6 +108,55 @@ func TestCallbacksArePacked(t *testing.T) {
 			if e := call.Events[0]; e.ClientID != "shop" || e.Recipient == "" || e.ID == "" || e.Send == "" || !e.Status.Final() {
 				t.Errorf("%s: event is %+v, want a final one of shop with all ids", name, e)
 			}
+		}
+	}
+}
+
+// finished is a store that remembers what became of calls.
+type finished struct {
+	notify.Store
+	mu   sync.Mutex
+	all  map[string]int // attempts by id; -1: deleted
+	last chan string
+}
+
+func (f *finished) FinishCallback(_ context.Context, id string, attempts int, again time.Time) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if again.IsZero() {
+		attempts = -1
+	}
+	f.all[id] = attempts
+	f.last <- id
+	return nil
+}
+
+// A call that was not made, because another one failed or there are too many, is no attempt.
+// It is dropped when it is too old.
+func TestCallsThatAreNotMade(t *testing.T) {
+	t.Parallel()
+	f := &finished{all: map[string]int{}, last: make(chan string, 2*callsQueued)}
+	c := newCaller(Options{Store: f, Log: slog.New(slog.DiscardHandler), Webhooks: WebhookOptions{Private: true}, steady: time.Now}.forTests())
+	defer c.post.close()
+	now := time.Now()
+	call := func(id string, attempts int, at time.Time) notify.Callback {
+		payload, err := json.Marshal(Call{Events: []Event{{ID: id, UpdatedAt: at}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return notify.Callback{ID: id, WebhookID: "w", URL: testkit.Refusing(t), Payload: payload, Attempts: attempts}
+	}
+	// The first one fails, the others wait for it.
+	c.queues["w"] = []notify.Callback{call("called", 2, now), call("waits", 2, now), call("new", 0, now), call("old", 3, now.Add(-2*callsKept))}
+	c.held = len(c.queues["w"])
+	c.work(t.Context(), "w")
+	// A queue that is full.
+	c.queues["w"] = make([]notify.Callback, callsQueued)
+	var working background.WaitGroup
+	c.enqueue(t.Context(), call("too many", 5, now), &working)
+	for id, want := range map[string]int{"called": 3, "waits": 2, "new": 0, "old": -1, "too many": 5} {
+		if got, known := f.all[id]; !known || got != want {
+			t.Errorf("%s: %d attempts (known: %t), want %d", id, got, known, want)
 		}
 	}
 }

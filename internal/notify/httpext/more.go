@@ -83,7 +83,7 @@ type webhookBody struct {
 func presentWebhook(h notify.Webhook) webhookBody {
 	events := h.Events
 	if len(events) == 0 {
-		events = []notify.Status{notify.Delivered, notify.Failed, notify.Undeliverable}
+		events = []notify.Status{notify.Delivered, notify.Failed, notify.Undeliverable, notify.Unsubscribed}
 	}
 	return webhookBody{ID: h.ID, URL: h.URL, Events: events, Created: h.Created}
 }
@@ -118,7 +118,7 @@ func (f *handlers) createWebhook(w http.ResponseWriter, r *http.Request) error {
 	}
 	for _, e := range body.Events {
 		if !e.Final() {
-			problems = append(problems, `"events" may hold "delivered", "failed" and "undeliverable"`)
+			problems = append(problems, `"events" may hold "delivered", "failed", "undeliverable" and "unsubscribed"`)
 			break
 		}
 	}

@@ -39,6 +39,7 @@ type countsBody struct {
 	Delivered     int `json:"delivered"`
 	Failed        int `json:"failed"`
 	Undeliverable int `json:"undeliverable"`
+	Unsubscribed  int `json:"unsubscribed"`
 }
 
 type link struct {
@@ -50,12 +51,12 @@ func (f *handlers) presentSend(s notify.Send) sendBody {
 	out := sendBody{
 		ID: id, ClientID: s.ClientID, Status: "expanding", KindID: s.KindID, CampaignTypeID: s.CampaignTypeID, Audiences: s.Audiences,
 		Subject: s.Content.Subject, Received: s.Received,
-		Counts: countsBody{c.Total, c.Queued, c.Retry, c.Delivered, c.Failed, c.Undeliverable},
+		Counts: countsBody{c.Total, c.Queued, c.Retry, c.Delivered, c.Failed, c.Undeliverable, c.Unsubscribed},
 		Links:  map[string]link{"self": {"/sends/" + id}, "messages": {"/messages?send=" + id}},
 	}
 	if s.Expanded {
 		out.Status = "sending"
-		if c.Delivered+c.Failed+c.Undeliverable >= c.Total {
+		if c.Done() >= c.Total {
 			out.Status = "completed"
 		}
 	}
@@ -281,9 +282,9 @@ func (f *handlers) messageQuery(r *http.Request, q url.Values) (notify.MessageQu
 		query.Send, query.ClientID, query.All = s.Number, s.ClientID, false
 	}
 	switch query.Status {
-	case "", notify.Queued, notify.Retry, notify.Delivered, notify.Failed, notify.Undeliverable:
+	case "", notify.Queued, notify.Retry, notify.Delivered, notify.Failed, notify.Undeliverable, notify.Unsubscribed:
 	default:
-		return query, fault.New(fault.BadQuery, "status must be queued, retry, delivered, failed or undeliverable.")
+		return query, fault.New(fault.BadQuery, "status must be queued, retry, delivered, failed, undeliverable or unsubscribed.")
 	}
 	if text := q.Get("parked"); text != "" {
 		if query.Parked, err = strconv.ParseBool(text); err != nil {

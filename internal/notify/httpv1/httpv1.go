@@ -117,15 +117,31 @@ func clientOf(r *http.Request) (string, error) {
 
 var errParse = fault.New(fault.MessageParse, "Request body could not be parsed")
 
-// readBody reads the body up to the route's limit.
-func readBody(r *http.Request) ([]byte, error) { return io.ReadAll(r.Body) }
-
-// members decodes the body as a JSON object.
-func members(r *http.Request) (map[string]json.RawMessage, error) {
+// decode decodes the body into v, whose fields are those of the request, and warns
+// of fields that v does not have. It returns the body.
+func decode(w http.ResponseWriter, r *http.Request, v any) ([]byte, error) {
 	raw, err := readBody(r)
 	if err != nil {
 		return nil, err
 	}
+	if strings.TrimSpace(string(raw)) == "null" {
+		return nil, errParse
+	}
+	web.WarnUnknown(w, notify.WarningsHeader, raw, v)
+	return raw, parse(raw, v)
+}
+
+// readBody reads the body up to the route's limit.
+func readBody(r *http.Request) ([]byte, error) { return io.ReadAll(r.Body) }
+
+// members decodes the body as a JSON object. It warns of members that the type of
+// shape does not have.
+func members(w http.ResponseWriter, r *http.Request, shape any) (map[string]json.RawMessage, error) {
+	raw, err := readBody(r)
+	if err != nil {
+		return nil, err
+	}
+	web.WarnUnknown(w, notify.WarningsHeader, raw, shape)
 	var object map[string]json.RawMessage
 	if err := json.Unmarshal(raw, &object); err != nil || object == nil {
 		return nil, fault.Wrap(err, errParse.Code, "%s", errParse.Message)

@@ -22,6 +22,8 @@ func corsHeaders(origin string) map[string]string {
 		"Access-Control-Allow-Origin":  origin,
 		"Access-Control-Allow-Methods": "GET, PATCH",
 		"Access-Control-Allow-Headers": "Accept, Authorization, Content-Type",
+		// Pages can read few headers without it.
+		"Access-Control-Expose-Headers": notify.WarningsHeader,
 	}
 	if origin != "*" {
 		headers["Vary"] = "Origin"
@@ -63,22 +65,28 @@ func (f *handlers) patchPreferencesOf(w http.ResponseWriter, r *http.Request) er
 	return f.patchPreferences(w, r, web.Param(r, "user"))
 }
 
+type preferenceBody struct {
+	Email             bool   `json:"email"`
+	KindDescription   string `json:"kind_description"`
+	SourceDescription string `json:"source_description"`
+}
+
+type preferencesBody struct {
+	Clients map[string]map[string]preferenceBody `json:"clients"`
+	Global  bool                                 `json:"global_unsubscribe"`
+}
+
 func (f *handlers) showPreferences(w http.ResponseWriter, r *http.Request, user string) error {
 	global, kinds, err := f.Store.Preferences(r.Context(), user)
 	if err != nil {
 		return err
 	}
-	type entry struct {
-		Email             bool   `json:"email"`
-		KindDescription   string `json:"kind_description"`
-		SourceDescription string `json:"source_description"`
-	}
-	clients := map[string]map[string]entry{}
+	clients := map[string]map[string]preferenceBody{}
 	for _, k := range kinds {
 		if clients[k.ClientID] == nil {
-			clients[k.ClientID] = map[string]entry{}
+			clients[k.ClientID] = map[string]preferenceBody{}
 		}
-		e := entry{!k.Unsubscribed, k.Description, k.SourceDescription}
+		e := preferenceBody{!k.Unsubscribed, k.Description, k.SourceDescription}
 		if e.KindDescription == "" {
 			e.KindDescription = k.ID
 		}
@@ -87,14 +95,14 @@ func (f *handlers) showPreferences(w http.ResponseWriter, r *http.Request, user 
 		}
 		clients[k.ClientID][k.ID] = e
 	}
-	web.WriteJSON(w, http.StatusOK, map[string]any{"global_unsubscribe": global, "clients": clients})
+	web.WriteJSON(w, http.StatusOK, preferencesBody{clients, global})
 	return nil
 }
 
 // patchPreferences changes the given preferences only: all of them, or none if
 // there is an error.
 func (f *handlers) patchPreferences(w http.ResponseWriter, r *http.Request, user string) error {
-	change, err := readPreferences(r)
+	change, err := readPreferences(w, r)
 	if err != nil {
 		return err
 	}
@@ -119,13 +127,14 @@ func (f *handlers) patchPreferences(w http.ResponseWriter, r *http.Request, user
 }
 
 // readPreferences decodes the body of a PATCH. Fields that GET returns beside
-// email are accepted and ignored.
-func readPreferences(r *http.Request) (notify.PreferenceChange, error) {
+// email are accepted and have no effect.
+func readPreferences(w http.ResponseWriter, r *http.Request) (notify.PreferenceChange, error) {
 	change := notify.PreferenceChange{Kinds: map[notify.KindRef]bool{}}
 	raw, err := readBody(r)
 	if err != nil {
 		return change, err
 	}
+	web.WarnUnknown(w, notify.WarningsHeader, raw, preferencesBody{})
 	unreadable := func(err error) error { return fault.Wrap(err, fault.Unprocessable, "%s", parserWords(err)) }
 	var object map[string]json.RawMessage
 	if err := json.Unmarshal(raw, &object); err != nil {

@@ -23,7 +23,7 @@ func (f *handlers) putNotifications(w http.ResponseWriter, r *http.Request) erro
 	if err != nil {
 		return err
 	}
-	object, err := members(r)
+	object, err := members(w, r, clientShape{})
 	if err != nil {
 		return err
 	}
@@ -75,6 +75,15 @@ func (f *handlers) putNotifications(w http.ResponseWriter, r *http.Request) erro
 	return noContent(w)
 }
 
+// clientShape has the fields of PUT /notifications.
+type clientShape struct {
+	Source        string `json:"source_name"`
+	Notifications map[string]struct {
+		Description string `json:"description"`
+		Critical    bool   `json:"critical"`
+	} `json:"notifications"`
+}
+
 func notAProperty(key string) error {
 	return fault.New(fault.BadRequest, "%q is not a valid property", key)
 }
@@ -112,29 +121,29 @@ func (f *handlers) putRegistration(w http.ResponseWriter, r *http.Request) error
 	if err != nil {
 		return err
 	}
-	object, err := members(r)
+	var body struct {
+		Source string `json:"source_description"`
+		Kinds  []struct {
+			ID          string `json:"id"`
+			Description string `json:"description"`
+			Critical    bool   `json:"critical"`
+		} `json:"kinds"`
+	}
+	raw, err := decode(w, r, &body)
 	if err != nil {
 		return err
 	}
-	var source string
-	var list []struct {
-		ID          string `json:"id"`
-		Description string `json:"description"`
-		Critical    bool   `json:"critical"`
-	}
-	if err := parse(object["source_description"], &source); err != nil {
-		return err
-	}
-	if err := parse(object["kinds"], &list); err != nil {
+	var given struct{ Kinds json.RawMessage }
+	if err := parse(raw, &given); err != nil {
 		return err
 	}
 
 	var problems []string
-	if source == "" {
+	if body.Source == "" {
 		problems = append(problems, `"source_description" is a required field`)
 	}
-	kinds := make([]notify.Kind, 0, len(list))
-	for _, k := range list {
+	kinds := make([]notify.Kind, 0, len(body.Kinds))
+	for _, k := range body.Kinds {
 		bad := len(problems)
 		if k.ID == "" {
 			problems = append(problems, `"kind.id" is a required field`)
@@ -152,8 +161,7 @@ func (f *handlers) putRegistration(w http.ResponseWriter, r *http.Request) error
 	if err := invalid(problems, ", "); err != nil {
 		return err
 	}
-	_, given := object["kinds"]
-	if err := f.register(r, notify.Client{ID: clientID, Description: source}, kinds, given); err != nil {
+	if err := f.register(r, notify.Client{ID: clientID, Description: body.Source}, kinds, given.Kinds != nil); err != nil {
 		return err
 	}
 	w.WriteHeader(http.StatusOK)
@@ -207,7 +215,7 @@ func (f *handlers) listNotifications(w http.ResponseWriter, r *http.Request) err
 // putKind replaces a kind of any client; an empty template keeps the current
 // one.
 func (f *handlers) putKind(w http.ResponseWriter, r *http.Request) error {
-	object, err := members(r)
+	object, err := members(w, r, kindBody{})
 	if err != nil {
 		return err
 	}

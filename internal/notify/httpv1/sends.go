@@ -15,8 +15,8 @@ import (
 	"ingot/internal/notify"
 )
 
-// sendBody is the body of every send. Unknown fields are ignored, because
-// existing clients send more than is used.
+// sendBody is the body of every send. Unknown fields are ignored with a warning,
+// because existing clients send more than is used.
 type sendBody struct {
 	KindID  string `json:"kind_id"`
 	Subject string `json:"subject"`
@@ -82,6 +82,7 @@ func (f *handlers) send(to notify.AudienceType) web.Handler {
 		}
 		var body sendBody
 		if len(strings.TrimSpace(string(raw))) > 0 {
+			web.WarnUnknown(w, notify.WarningsHeader, raw, body)
 			if err := parse(raw, &body); err != nil {
 				return err
 			}
@@ -248,8 +249,11 @@ func (f *handlers) message(w http.ResponseWriter, r *http.Request) error {
 		return missing(errors.Join(notify.ErrNotFound, errors.New("it belongs to another client")))
 	}
 	status := m.Status
-	if status == notify.Retry { // only known to v2
+	switch status { // this version has four words
+	case notify.Retry:
 		status = notify.Queued
+	case notify.Unsubscribed:
+		status = notify.Undeliverable
 	}
 	web.WriteJSON(w, http.StatusOK, map[string]string{"status": string(status)})
 	return nil

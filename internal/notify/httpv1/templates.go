@@ -1,6 +1,7 @@
 package httpv1
 
 import (
+	"cmp"
 	"encoding/json"
 	"net/http"
 	"strings"
@@ -14,13 +15,21 @@ import (
 	"ingot/internal/notify/template"
 )
 
+type templateBody struct {
+	Name     string          `json:"name"`
+	Subject  string          `json:"subject"`
+	HTML     string          `json:"html"`
+	Text     string          `json:"text"`
+	Metadata json.RawMessage `json:"metadata"`
+}
+
 // templateFields are the fields of a template, in the order of the checks.
 var templateFields = []string{"name", "subject", "html", "text", "metadata"}
 
 // readTemplate decodes the body of POST and PUT, a complete template.
-func readTemplate(r *http.Request) (notify.Template, error) {
+func readTemplate(w http.ResponseWriter, r *http.Request) (notify.Template, error) {
 	var t notify.Template
-	object, err := members(r)
+	object, err := members(w, r, templateBody{})
 	if err != nil {
 		return t, err
 	}
@@ -53,7 +62,7 @@ func readTemplate(r *http.Request) (notify.Template, error) {
 // createTemplate responds with the id only, in the field that the documented
 // API has.
 func (f *handlers) createTemplate(w http.ResponseWriter, r *http.Request) error {
-	t, err := readTemplate(r)
+	t, err := readTemplate(w, r)
 	if err != nil {
 		return err
 	}
@@ -102,13 +111,7 @@ func (f *handlers) showTemplate(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	web.WriteJSON(w, http.StatusOK, struct {
-		Name     string          `json:"name"`
-		Subject  string          `json:"subject"`
-		HTML     string          `json:"html"`
-		Text     string          `json:"text"`
-		Metadata json.RawMessage `json:"metadata"`
-	}{t.Name, t.Subject, t.HTML, t.Text, t.Metadata})
+	web.WriteJSON(w, http.StatusOK, templateBody{t.Name, t.Subject, t.HTML, t.Text, t.Metadata})
 	return nil
 }
 
@@ -129,7 +132,7 @@ func mayChange(r *http.Request, t notify.Template) error {
 }
 
 func (f *handlers) putTemplate(w http.ResponseWriter, r *http.Request) error {
-	changed, err := readTemplate(r)
+	changed, err := readTemplate(w, r)
 	if err != nil {
 		return err
 	}
@@ -194,17 +197,14 @@ func (f *handlers) associations(w http.ResponseWriter, r *http.Request) error {
 // assign assigns a template to a client or one of its kinds; an empty id means
 // the default.
 func (f *handlers) assign(w http.ResponseWriter, r *http.Request) error {
-	object, err := members(r)
+	var body struct {
+		Template string `json:"template"`
+	}
+	_, err := decode(w, r, &body)
 	if err != nil {
 		return err
 	}
-	var id string
-	if err := parse(object["template"], &id); err != nil {
-		return err
-	}
-	if id == "" {
-		id = notify.DefaultTemplate
-	}
+	id := cmp.Or(body.Template, notify.DefaultTemplate)
 	to := notify.Association{ClientID: web.Param(r, "client"), KindID: web.Param(r, "kind")}
 	if to.KindID == "" {
 		_, err = f.Store.Client(r.Context(), to.ClientID)

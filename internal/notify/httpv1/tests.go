@@ -64,8 +64,13 @@ func (f *handlers) test(w http.ResponseWriter, r *http.Request, request notify.R
 	if err != nil {
 		return err
 	}
-	var body struct{ Subject, Text, HTML string }
+	var body struct {
+		Subject string `json:"subject"`
+		Text    string `json:"text"`
+		HTML    string `json:"html"`
+	}
 	if len(raw) > 0 {
+		web.WarnUnknown(w, notify.WarningsHeader, raw, body)
 		if err := parse(raw, &body); err != nil {
 			return err
 		}

@@ -69,7 +69,7 @@ func isAddress(text string) bool {
 
 func (f *handlers) createCampaign(w http.ResponseWriter, r *http.Request) error {
 	var body campaignRequest
-	raw, err := read(r, &body, invalidJSON)
+	raw, err := read(w, r, &body, invalidJSON)
 	if err != nil {
 		return err
 	}
@@ -203,10 +203,10 @@ func (f *handlers) campaignStatus(w http.ResponseWriter, r *http.Request) error 
 		Completed     *time.Time `json:"completed_time"`
 		Links         links      `json:"_links"`
 	}{
-		id, "sending", c.Total, c.Delivered, c.Retry, c.Failed, c.Queued, c.Undeliverable, s.Received, nil,
+		id, "sending", c.Total, c.Delivered + c.Unsubscribed, c.Retry, c.Failed, c.Queued, c.Undeliverable, s.Received, nil,
 		linksOf("self", "/campaigns/"+id+"/status", "campaign", "/campaigns/"+id),
 	}
-	if s.Expanded && c.Delivered+c.Failed+c.Undeliverable >= c.Total {
+	if s.Expanded && c.Done() >= c.Total {
 		at := s.Finished
 		if at.IsZero() {
 			at = s.Received // the audience was empty

@@ -108,13 +108,14 @@ func caller(r *http.Request) *token.Claims { return token.FromContext(r.Context(
 
 func mayCritical(r *http.Request) bool { return caller(r).HasAny(scopeCritical) }
 
-// read decodes the body into v and returns it unchanged. An empty body is an
-// error.
-func read(r *http.Request, v any, complaint string) ([]byte, error) {
+// read decodes the body into v, warns of fields that v does not have, and returns
+// the body unchanged. An empty body is an error.
+func read(w http.ResponseWriter, r *http.Request, v any, complaint string) ([]byte, error) {
 	raw, err := io.ReadAll(r.Body)
 	if err != nil {
 		return nil, err
 	}
+	web.WarnUnknown(w, notify.WarningsHeader, raw, v, "id", "_links")
 	if err := json.Unmarshal(raw, v); err != nil {
 		return nil, fault.Wrap(err, fault.MessageParse, "%s", complaint)
 	}

@@ -34,7 +34,7 @@ func (f *handlers) createSender(w http.ResponseWriter, r *http.Request) error {
 	var body struct {
 		Name string `json:"name"`
 	}
-	if _, err := read(r, &body, invalidJSON); err != nil {
+	if _, err := read(w, r, &body, invalidJSON); err != nil {
 		return err
 	}
 	if body.Name == "" {
@@ -74,7 +74,7 @@ func (f *handlers) updateSender(w http.ResponseWriter, r *http.Request) error {
 	var body struct {
 		Name *string `json:"name"`
 	}
-	if _, err := read(r, &body, invalidJSON); err != nil {
+	if _, err := read(w, r, &body, invalidJSON); err != nil {
 		return err
 	}
 	s, err := f.sender(r)

@@ -78,7 +78,7 @@ func (c templateChange) apply(t notify.Template) (notify.Template, error) {
 
 func (f *handlers) createTemplate(w http.ResponseWriter, r *http.Request) error {
 	var body templateChange
-	if _, err := read(r, &body, invalidJSON); err != nil {
+	if _, err := read(w, r, &body, invalidJSON); err != nil {
 		return err
 	}
 	now := f.Now()
@@ -128,7 +128,7 @@ func (f *handlers) updateDefault(w http.ResponseWriter, r *http.Request) error {
 
 func (f *handlers) change(w http.ResponseWriter, r *http.Request, id string) error {
 	var body templateChange
-	if _, err := read(r, &body, "malformed JSON request"); err != nil {
+	if _, err := read(w, r, &body, "malformed JSON request"); err != nil {
 		return err
 	}
 	t, err := f.findTemplate(r, id)

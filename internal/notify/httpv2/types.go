@@ -66,7 +66,7 @@ func set[T any](to, from *T) {
 
 func (f *handlers) createType(w http.ResponseWriter, r *http.Request) error {
 	var body typeChange
-	if _, err := read(r, &body, invalidJSON); err != nil {
+	if _, err := read(w, r, &body, invalidJSON); err != nil {
 		return err
 	}
 	s, err := f.sender(r)
@@ -124,7 +124,7 @@ func (f *handlers) showType(w http.ResponseWriter, r *http.Request) error {
 
 func (f *handlers) updateType(w http.ResponseWriter, r *http.Request) error {
 	var body typeChange
-	if _, err := read(r, &body, invalidJSON); err != nil {
+	if _, err := read(w, r, &body, invalidJSON); err != nil {
 		return err
 	}
 	t, err := f.typeOf(r)

@@ -127,9 +127,9 @@ func count(tx *db.Tx, r *sendRow) error {
 	var latest int64
 	c := &r.Counts
 	err := tx.QueryRow(`SELECT COALESCE(SUM(total), 0), COALESCE(SUM(queued), 0), COALESCE(SUM(retry), 0), COALESCE(SUM(delivered), 0),
-			COALESCE(SUM(failed), 0), COALESCE(SUM(undeliverable), 0), COALESCE(MAX(latest), 0)
+			COALESCE(SUM(failed), 0), COALESCE(SUM(undeliverable), 0), COALESCE(SUM(unsubscribed), 0), COALESCE(MAX(latest), 0)
 			FROM notify_counts WHERE send = ?`, r.Number).
-		Scan(&c.Total, &c.Queued, &c.Retry, &c.Delivered, &c.Failed, &c.Undeliverable, &latest)
+		Scan(&c.Total, &c.Queued, &c.Retry, &c.Delivered, &c.Failed, &c.Undeliverable, &c.Unsubscribed, &latest)
 	if err != nil {
 		return err
 	}
@@ -158,7 +158,7 @@ func count(tx *db.Tx, r *sendRow) error {
 }
 
 // statuses are indexed by their number in the database.
-var statuses = [...]notify.Status{notify.Queued, notify.Retry, notify.Delivered, notify.Failed, notify.Undeliverable}
+var statuses = [...]notify.Status{notify.Queued, notify.Retry, notify.Delivered, notify.Failed, notify.Undeliverable, notify.Unsubscribed}
 
 func statusNumber(s notify.Status) (int, bool) {
 	for i, known := range statuses {
@@ -171,10 +171,10 @@ func statusNumber(s notify.Status) (int, bool) {
 
 // counter returns the counter of a status.
 func counter(c *notify.Counts, status int) *int {
-	return [...]*int{&c.Queued, &c.Retry, &c.Delivered, &c.Failed, &c.Undeliverable}[status]
+	return [...]*int{&c.Queued, &c.Retry, &c.Delivered, &c.Failed, &c.Undeliverable, &c.Unsubscribed}[status]
 }
 
-const countColumns = "send, shard, total, queued, retry, delivered, failed, undeliverable, latest"
+const countColumns = "send, shard, total, queued, retry, delivered, failed, undeliverable, unsubscribed, latest"
 
 // addCounts adds to the counters of a send.
 func addCounts(tx *db.Tx, send int64, shard int, c notify.Counts, latest int64) error {
@@ -182,8 +182,9 @@ func addCounts(tx *db.Tx, send int64, shard int, c notify.Counts, latest int64) 
 			total = notify_counts.total + excluded.total, queued = notify_counts.queued + excluded.queued,
 			retry = notify_counts.retry + excluded.retry, delivered = notify_counts.delivered + excluded.delivered,
 			failed = notify_counts.failed + excluded.failed, undeliverable = notify_counts.undeliverable + excluded.undeliverable,
+			unsubscribed = notify_counts.unsubscribed + excluded.unsubscribed,
 			latest = CASE WHEN excluded.latest > notify_counts.latest THEN excluded.latest ELSE notify_counts.latest END`,
-		send, shard, c.Total, c.Queued, c.Retry, c.Delivered, c.Failed, c.Undeliverable, latest)
+		send, shard, c.Total, c.Queued, c.Retry, c.Delivered, c.Failed, c.Undeliverable, c.Unsubscribed, latest)
 	return err
 }
 

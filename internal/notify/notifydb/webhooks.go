@@ -192,13 +192,13 @@ func (s *Store) hook(tx *db.Tx, known map[string]*notify.Webhook, id string) (*n
 
 // FinishCallback implements notify.Store. It is not an error if the call does
 // not exist.
-func (s *Store) FinishCallback(ctx context.Context, id string, again time.Time) error {
+func (s *Store) FinishCallback(ctx context.Context, id string, attempts int, again time.Time) error {
 	return s.lock(ctx, func(tx *db.Tx) error {
 		if again.IsZero() {
 			_, err := tx.Exec("DELETE FROM notify_callbacks WHERE id = ?", id)
 			return err
 		}
-		_, err := tx.Exec("UPDATE notify_callbacks SET due = ?, attempts = attempts + 1, lease_owner = '' WHERE id = ?", db.Nanos(again), id)
+		_, err := tx.Exec("UPDATE notify_callbacks SET due = ?, attempts = ?, lease_owner = '' WHERE id = ?", db.Nanos(again), attempts, id)
 		return err
 	})
 }

@@ -30,7 +30,7 @@ func TestCheck(t *testing.T) {
 
 		{"a\nbc {{.Text", malformed + "2:4: the braces are not closed: }} is missing)"},
 		{"{{.Text {{.HTML}}", malformed + "1:1: the braces are not closed: the next {{ follows before }})"},
-		{"{{if .Text}}\nx", malformed + "1:1: this if has no end)"},
+		{"{{if .Text}}\nx", malformed + "1:1: this {{if}} has no {{end}})"},
 		{"ü{{end}}", malformed + "1:2: end without if or with)"},
 		{"{{else}}", malformed + "1:1: else without if or with)"},
 		{"{{if .Text}}{{else}}{{else}}{{end}}", malformed + "1:21: "},

@@ -106,7 +106,7 @@ func scan(source string) ([]action, *problem) {
 	}
 	if len(open) > 0 {
 		last := open[len(open)-1]
-		return nil, syntaxProblem(last.at, "this %s has no end", last.word)
+		return nil, syntaxProblem(last.at, "this {{%s}} has no {{end}}", last.word)
 	}
 	return all, nil
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/google/uuid"
 
 	"ingot/internal/base/fault"
+	"ingot/internal/base/suggest"
 	"ingot/internal/platform"
 )
 
@@ -40,10 +41,32 @@ func (p *Platform) CheckBuildpacks(tx platform.Tx, names []string) error {
 			return err
 		}
 		if n == 0 {
-			return fault.Invalid(fmt.Sprintf("Buildpack %q must be an existing admin buildpack or a valid git URI", name))
+			return unknownBuildpack(tx, name)
 		}
 	}
 	return nil
+}
+
+// unknownBuildpack names the existing buildpacks after the words of Cloud Foundry.
+func unknownBuildpack(tx platform.Tx, name string) error {
+	all, _, err := tx.Buildpacks().List(platform.Query{Order: "position"})
+	if err != nil {
+		return err
+	}
+	var names []string
+	for _, b := range all {
+		if !slices.Contains(names, b.Name) { // one name can have several stacks
+			names = append(names, b.Name)
+		}
+	}
+	text := fmt.Sprintf("Buildpack %q must be an existing admin buildpack or a valid git URI", name)
+	if near := suggest.Closest(name, names); near != "" {
+		text += fmt.Sprintf(" (did you mean %q?)", near)
+	}
+	if len(names) > 0 {
+		text += ". Existing buildpacks: " + strings.Join(names[:min(len(names), 30)], ", ")
+	}
+	return fault.Invalid(text)
 }
 
 // CheckLifecycle gives a lifecycle its defaults and refuses what we cannot do.
@@ -100,7 +123,7 @@ func (p *Platform) CreateApp(tx platform.Tx, by Actor, app *platform.App) error 
 
 func appConflict(app *platform.App, err error) error {
 	if fault.Is(err, fault.Conflict) {
-		return fault.Wrap(err, fault.Unprocessable, "App with the name '%s' already exists.", app.Name)
+		return fault.Wrap(err, fault.NotUnique, "App with the name '%s' already exists.", app.Name)
 	}
 	return err
 }

@@ -63,9 +63,12 @@ func (p *Platform) endDeployment(tx platform.Tx, app *platform.App) error {
 	return p.FinishDeployment(tx, app, active)
 }
 
-// conclude finalizes a deployment.
+// conclude finalizes a deployment. One that the platform has canceled keeps its reason.
 func (p *Platform) conclude(d *platform.Deployment, reason platform.DeploymentReason) {
-	d.Status, d.Reason, d.LastChange, d.Error = platform.DeploymentFinalized, reason, p.Now(), ""
+	d.Status, d.Reason, d.LastChange = platform.DeploymentFinalized, reason, p.Now()
+	if reason != platform.ReasonCanceled {
+		d.Error = ""
+	}
 }
 
 // CreateDeployment starts to replace the instances of the app's web process by

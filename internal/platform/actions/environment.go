@@ -2,9 +2,12 @@ package actions
 
 import (
 	"encoding/json"
+	"slices"
 	"strconv"
+	"strings"
 
 	"ingot/internal/platform"
+	"ingot/internal/platform/initproto"
 )
 
 // DefaultFiles is the limit of open files of an instance.
@@ -13,11 +16,13 @@ const DefaultFiles = 16384
 // AppInfo is an app with its space, its organization, the addresses of its routes
 // and its isolation segment, which is empty if it is the shared one.
 type AppInfo struct {
-	App     *platform.App
-	Space   *platform.Space
-	Org     *platform.Organization
-	URIs    []string
-	Segment string
+	App   *platform.App
+	Space *platform.Space
+	Org   *platform.Organization
+	URIs  []string
+	// Internal are the names of the app's internal routes, sorted.
+	Internal []string
+	Segment  string
 }
 
 // AppInfoOf reads the AppInfo of an app.
@@ -41,7 +46,11 @@ func AppInfoOf(tx platform.Tx, app *platform.App) (*AppInfo, error) {
 			return nil, err
 		}
 		info.URIs = append(info.URIs, platform.RouteURL(r, d))
+		if d.Internal {
+			info.Internal = append(info.Internal, strings.ToLower(platform.RouteURL(r, d)))
+		}
 	}
+	slices.Sort(info.Internal)
 	info.Segment, err = SegmentOf(tx, space, org)
 	return info, err
 }
@@ -91,7 +100,7 @@ func (p *Platform) runEnvironment(tx platform.Tx, info *AppInfo, application map
 	if err != nil {
 		return nil, err
 	}
-	env := map[string]string{"LANG": "en_US.UTF-8"}
+	env := map[string]string{"LANG": initproto.Lang}
 	for _, from := range []map[string]string{group.Var, info.App.Env} {
 		for k, v := range from {
 			env[k] = v

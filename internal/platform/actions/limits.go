@@ -2,14 +2,15 @@ package actions
 
 import (
 	"fmt"
+	"slices"
 
 	"ingot/internal/base/fault"
 	"ingot/internal/platform"
 )
 
 // Quotas are checked in the transaction that would exceed them, after it has
-// written: what is counted includes what is asked for, and of two that race one
-// runs again. Only what grows is refused, so that usage can
+// written: what is counted includes what is asked for, and when two race, one
+// is retried. Only what grows is refused, so that usage can
 // be reduced step by step after a quota was lowered.
 
 // limited is a space or organization with the limits of its quota.
@@ -63,7 +64,7 @@ func demandOf(app *platform.App, process *platform.Process) demand {
 	}
 	d := demand{process.Instances, process.Instances * process.MemoryMB, -1}
 	if process.LogRate >= 0 {
-		d.logRate = int64(process.Instances) * process.LogRate
+		d.logRate = int64(process.Instances) * min(process.LogRate, platform.MaxLogRate)
 	}
 	return d
 }
@@ -234,7 +235,7 @@ func counted(limits []limited, of func(platform.Limits) *int, count func(platfor
 }
 
 // routeFits refuses a route that was just stored.
-func routeFits(tx platform.Tx, r *platform.Route) error {
+func (p *Platform) routeFits(tx platform.Tx, r *platform.Route) error {
 	limits, err := limitsOf(tx, r.SpaceGUID)
 	if err != nil {
 		return err
@@ -248,9 +249,37 @@ func routeFits(tx platform.Tx, r *platform.Route) error {
 	reserved := func(q platform.Query) (int, error) {
 		return tx.Routes().Count(q.And(platform.Cond{Field: "port", Op: platform.OpGreater, Values: []any{0}}))
 	}
+	if limits, err = p.defaultPorts(tx, r.SpaceGUID, limits); err != nil {
+		return err
+	}
 	return counted(limits, func(l platform.Limits) *int { return l.ReservedPorts }, reserved, func(l limited) error {
 		return fault.New(fault.Unprocessable, "Reserved route ports quota exceeded for %s '%s'.", l.kind, l.name)
 	})
+}
+
+// fewPorts is the number of ports that a space can always have.
+const fewPorts = 5
+
+// defaultPorts adds limits of reserved ports where no quota has one, because all spaces share
+// the ports: a tenth of them for a space, a quarter for an organization.
+func (p *Platform) defaultPorts(tx platform.Tx, spaceGUID string, limits []limited) ([]limited, error) {
+	if slices.ContainsFunc(limits, func(l limited) bool { return l.ReservedPorts != nil }) {
+		return limits, nil
+	}
+	space, err := tx.Spaces().Get(spaceGUID)
+	if err != nil {
+		return nil, err
+	}
+	org, err := tx.Organizations().Get(space.OrgGUID)
+	if err != nil {
+		return nil, err
+	}
+	n := p.TCP.Ports.Count()
+	ofSpace, ofOrg := max(n/10, fewPorts), max(n/4, fewPorts)
+	return []limited{
+		{"space_guid", space.GUID, "space", space.Name, platform.Limits{ReservedPorts: &ofSpace}},
+		{"organization_guid", org.GUID, "organization", org.Name, platform.Limits{ReservedPorts: &ofOrg}},
+	}, nil
 }
 
 // domainFits refuses a private domain that was just stored.

@@ -1,6 +1,9 @@
 package actions
 
-import "ingot/internal/platform"
+import (
+	"ingot/internal/base/fault"
+	"ingot/internal/platform"
+)
 
 // MetadataPatch changes metadata: null removes a key.
 type MetadataPatch struct {
@@ -16,7 +19,8 @@ func (p *MetadataPatch) Apply(m *platform.Metadata) error {
 	if err := platform.CheckMetadata(p.Labels, p.Annotations); err != nil {
 		return err
 	}
-	merge := func(dest *map[string]string, patch map[string]*string) {
+	merge := func(dest *map[string]string, patch map[string]*string, what string, most int) error {
+		before := len(*dest)
 		for k, v := range patch {
 			if v == nil {
 				delete(*dest, k)
@@ -27,11 +31,22 @@ func (p *MetadataPatch) Apply(m *platform.Metadata) error {
 			}
 			(*dest)[k] = *v
 		}
+		if n := len(*dest); n > before && n > most {
+			return fault.New(fault.Unprocessable, "Failed to add %d %s because it would exceed maximum of %d", n-before, what, most)
+		}
+		return nil
 	}
-	merge(&m.Labels, p.Labels)
-	merge(&m.Annotations, p.Annotations)
-	return nil
+	if err := merge(&m.Labels, p.Labels, "labels", maxLabels); err != nil {
+		return err
+	}
+	return merge(&m.Annotations, p.Annotations, "annotations", maxAnnotations)
 }
+
+// The numbers of labels and annotations that a resource may have, as in Cloud Foundry.
+const (
+	maxLabels      = 50
+	maxAnnotations = 200
+)
 
 // Described is a resource with metadata.
 type Described[T any] interface {

@@ -67,6 +67,7 @@ func (p *Platform) Record(tx platform.Tx, kind string, by Actor, t Target, data 
 	e := &platform.AuditEvent{
 		Type: kind, ActorGUID: by.GUID, ActorType: by.Type, ActorName: by.Name,
 		TargetGUID: t.GUID, TargetType: t.Type, TargetName: t.Name, Data: data, SpaceGUID: t.SpaceGUID, OrgGUID: t.OrgGUID,
+		Alerted: !platform.Alerting(kind),
 	}
 	if err := tx.AuditEvents().Insert(e); err != nil {
 		return err

@@ -1,6 +1,7 @@
 package actions
 
 import (
+	"fmt"
 	"slices"
 
 	"ingot/internal/base/fault"
@@ -105,6 +106,9 @@ func (p *Platform) UpdateProcess(tx platform.Tx, by Actor, app *platform.App, pr
 	}
 	if err := platform.CheckHealth(process.Readiness, "Readiness health check"); err != nil {
 		return err
+	}
+	if least := process.MinHealthy; least != nil && (*least < 0 || *least > platform.MaxMinHealthy) {
+		return fault.Invalid(fmt.Sprintf("Min healthy time must be between 0 and %d seconds", platform.MaxMinHealthy))
 	}
 	if err := platform.CheckOnCredentials(process.OnCredentials); err != nil {
 		return err

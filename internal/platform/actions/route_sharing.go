@@ -75,7 +75,7 @@ func (p *Platform) MoveRoute(tx platform.Tx, by Actor, r *platform.Route, s *pla
 	if err := p.storeRoute(tx, r); err != nil {
 		return err
 	}
-	if err := routeFits(tx, r); err != nil {
+	if err := p.routeFits(tx, r); err != nil {
 		return err
 	}
 	return p.recordRoute(tx, "audit.route.transfer-owner", by, r, map[string]any{"original_space_guid": before, "target_space_guid": s.GUID})

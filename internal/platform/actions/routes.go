@@ -210,7 +210,7 @@ func (p *Platform) CreateRoute(tx platform.Tx, by Actor, r *platform.Route, d *p
 		return err
 	}
 	announceRoute(tx, r.GUID)
-	if err := routeFits(tx, r); err != nil {
+	if err := p.routeFits(tx, r); err != nil {
 		return err
 	}
 	target, err := routeTarget(tx, r)

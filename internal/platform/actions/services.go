@@ -181,8 +181,8 @@ func ServiceFiles(tx platform.Tx, app *platform.App) (map[string][]byte, error) 
 	return files, nil
 }
 
-// files adds the folder of one binding, with the file names of Cloud Foundry: those of
-// VCAP_SERVICES with dashes. Values that are not text are written as JSON, and empty ones
+// files adds the folder of one binding, with the file names of Cloud Foundry: the keys of
+// VCAP_SERVICES. Values that are not text are written as JSON, and empty ones
 // not at all; a name that cannot be a file's is an error the user can mend.
 func (b *bound) files(to map[string][]byte) error {
 	dir := b.name()
@@ -196,7 +196,7 @@ func (b *bound) files(to map[string][]byte) error {
 	own := b.entry()
 	for _, k := range []string{"binding_guid", "binding_name", "instance_guid", "instance_name", "label", "name", "plan", "syslog_drain_url", "tags", "volume_mounts"} {
 		if v := own[k]; v != nil {
-			content[strings.ReplaceAll(k, "_", "-")] = v
+			content[k] = v
 		}
 	}
 	content["type"], content["provider"] = b.label(), b.label()

@@ -5,6 +5,46 @@ import (
 	"ingot/internal/platform"
 )
 
+// CreateStack stores another stack. It is a name that apps and buildpacks can ask for:
+// the root file system is that of this server.
+func (p *Platform) CreateStack(tx platform.Tx, by Actor, s *platform.Stack) error {
+	if err := platform.CheckStack(s); err != nil {
+		return err
+	}
+	err := tx.Stacks().Insert(s)
+	if fault.Is(err, fault.Conflict) {
+		return fault.Wrap(err, fault.Unprocessable, "Name must be unique")
+	}
+	if err != nil {
+		return err
+	}
+	return p.recordStack(tx, "audit.stack.create", by, s, map[string]any{"name": s.Name, "state": s.State})
+}
+
+// DeleteStack deletes a stack that no app uses, except the one of this server.
+func (p *Platform) DeleteStack(tx platform.Tx, by Actor, s *platform.Stack) error {
+	if s.Default {
+		return fault.Invalid("Cannot delete stack '" + s.Name + "' because it comes with the platform.")
+	}
+	if n, err := tx.Apps().Count(platform.Where("stack", s.Name)); err != nil {
+		return err
+	} else if n > 0 {
+		return fault.Invalid("Cannot delete stack '" + s.Name + "' because apps are currently using the stack.")
+	}
+	if err := tx.Stacks().Delete(s.GUID); err != nil {
+		return err
+	}
+	return p.recordStack(tx, "audit.stack.delete", by, s, nil)
+}
+
+func (p *Platform) recordStack(tx platform.Tx, event string, by Actor, s *platform.Stack, request map[string]any) error {
+	data := map[string]any{}
+	if request != nil {
+		data["request"] = request
+	}
+	return p.Record(tx, event, by, Target{GUID: s.GUID, Type: "stack", Name: s.Name}, data)
+}
+
 // UpdateStack stores a changed state or metadata of a stack.
 func (p *Platform) UpdateStack(tx platform.Tx, by Actor, s *platform.Stack) error {
 	if err := platform.CheckStack(s); err != nil {
@@ -13,8 +53,7 @@ func (p *Platform) UpdateStack(tx platform.Tx, by Actor, s *platform.Stack) erro
 	if err := tx.Stacks().Update(s); err != nil {
 		return err
 	}
-	data := map[string]any{"request": map[string]any{"state": s.State, "state_reason": s.StateReason}}
-	return p.Record(tx, "audit.stack.update", by, Target{GUID: s.GUID, Type: "stack", Name: s.Name}, data)
+	return p.recordStack(tx, "audit.stack.update", by, s, map[string]any{"state": s.State, "state_reason": s.StateReason})
 }
 
 // StackUsable refuses the stack of an app that may not be staged with it, and returns

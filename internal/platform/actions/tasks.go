@@ -14,7 +14,7 @@ const (
 	// maxWaiting is how many tasks may wait for their turn, of all apps
 	// together.
 	maxWaiting = 1000
-	// tasksKept is how long tasks that are over can be asked for.
+	// tasksKept is how long finished tasks are kept.
 	tasksKept = 31 * 24 * time.Hour
 )
 

@@ -52,7 +52,7 @@ func (u *Usage) take(instances, memoryMB int, logRate int64) {
 	case logRate < 0:
 		u.UnlimitedLogs = true
 	default:
-		u.LogRate += int64(instances) * logRate
+		u.LogRate += int64(instances) * min(logRate, platform.MaxLogRate)
 	}
 }
 

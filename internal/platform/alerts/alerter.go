@@ -33,12 +33,30 @@ type Message struct {
 type Notifier interface {
 	// Register registers the platform's notification kinds.
 	Register(ctx context.Context, kinds map[string]string) error
+	// Send sends a message. The error wraps ErrRefused if a retry would not help.
 	Send(ctx context.Context, m Message) error
+}
+
+// ErrRefused is the cause of errors of messages that the notification service does not accept.
+var ErrRefused = errors.New("message refused")
+
+// Events are the audit events that developers have not been notified of. An event is among
+// them from the commit of its transaction until it is handled, however late that commits; so
+// there is no position that could be before or behind an event.
+type Events interface {
+	// Unalerted returns up to n of them, oldest first, those created after a time, or at that
+	// time with a larger guid.
+	Unalerted(ctx context.Context, after time.Time, guid string, n int) ([]*platform.AuditEvent, error)
+	// SetAlerted removes some.
+	SetAlerted(ctx context.Context, guids []string) error
+	// AlertSince adds all events since a time.
+	AlertSince(ctx context.Context, since time.Time) error
 }
 
 // Config configures an Alerter. Durations have defaults.
 type Config struct {
 	Store    platform.Store
+	Events   Events
 	Notifier Notifier
 	// Lines returns the newest lines of an app's log, newest first; nil leaves them out of
 	// messages.
@@ -68,6 +86,8 @@ type Alerter struct {
 	at         position
 	leads      bool // at is known
 	registered bool
+	// last is the event after which the next pass starts, if one stopped early.
+	last *platform.AuditEvent
 }
 
 var _ background.Service = (*Alerter)(nil)
@@ -143,54 +163,7 @@ func (a *Alerter) pass(ctx context.Context) error {
 		}
 		a.registered = true
 	}
-	events, err := a.fresh(ctx)
-	if err != nil {
-		return err
-	}
-	var failed error
-	for _, e := range events {
-		err := background.Do("handle an audit event", func() error { return a.handle(ctx, e) })
-		var panicked *background.PanicError
-		if err != nil && !errors.As(err, &panicked) {
-			// The position stays before the event.
-			failed = err
-			break
-		}
-		// A bad event would fail for ever: skip it.
-		a.at.passed(e)
-	}
-	return errors.Join(failed, a.reportCrashes(ctx), a.save(ctx))
-}
-
-// handle handles one event. Crashes are collected, everything else is sent at once.
-func (a *Alerter) handle(ctx context.Context, e *platform.AuditEvent) error {
-	on, err := a.enabled(ctx, e.SpaceGUID)
-	if err != nil || !on {
-		return err
-	}
-	if e.Type == eventCrash {
-		a.crashed(e)
-		return nil
-	}
-	m, relevant := describe(e)
-	if !relevant {
-		return nil
-	}
-	m.Key = e.GUID
-	return a.notifyDevelopers(ctx, e.SpaceGUID, m)
-}
-
-// enabled reports whether the space has notifications enabled.
-func (a *Alerter) enabled(ctx context.Context, spaceGUID string) (on bool, err error) {
-	err = a.c.Store.View(ctx, func(tx platform.Tx) error {
-		space, err := tx.Spaces().Get(spaceGUID)
-		if fault.Is(err, fault.NotFound) {
-			return nil
-		}
-		on = err == nil && space.Labels[Label] == On
-		return err
-	})
-	return on, err
+	return errors.Join(a.read(ctx), a.reportCrashes(ctx), a.save(ctx))
 }
 
 // notifyDevelopers sends a message to every developer of the space. The message
@@ -219,13 +192,18 @@ func (a *Alerter) notifyDevelopers(ctx context.Context, spaceGUID string, m Mess
 	if err != nil {
 		return err
 	}
-	m.Text = fmt.Sprintf("Org:   %s\nSpace: %s\n\n%s\n-- \nYou receive this as a developer of space %s in org %s.\nTurn it off for the whole space: cf set-label space %s notifications=off\n",
+	m.Text = fmt.Sprintf("Org:   %s\nSpace: %s\n\n%s\n-- \nYou are receiving this because you are a developer in the space %s of the org %s.\nTurn it off for the whole space: cf set-label space %s notifications=off\n",
 		org.Name, space.Name, m.Text, space.Name, org.Name, space.Name)
 	var failed error
 	for _, user := range users {
 		to := m
 		to.UserGUID, to.Key = user, m.Key+"/"+user
-		failed = errors.Join(failed, a.c.Notifier.Send(ctx, to))
+		err := a.c.Notifier.Send(ctx, to)
+		if errors.Is(err, ErrRefused) {
+			a.c.Log.WarnContext(ctx, "the notification service refuses a message, which is dropped", "user", user, "kind", m.Kind, "error", err)
+			err = nil
+		}
+		failed = errors.Join(failed, err)
 	}
 	return failed
 }

@@ -21,6 +21,8 @@ type ear struct {
 	heard []Message
 	keys  map[string]bool
 	deaf  bool
+	// failing are the errors of messages to some users.
+	failing map[string]error
 }
 
 func (e *ear) Register(context.Context, map[string]string) error {
@@ -33,6 +35,9 @@ func (e *ear) Register(context.Context, map[string]string) error {
 func (e *ear) Send(_ context.Context, m Message) error {
 	if e.deaf {
 		return errors.New("no answer")
+	}
+	if err := e.failing[m.UserGUID]; err != nil {
+		return err
 	}
 	if e.keys == nil {
 		e.keys = map[string]bool{}
@@ -56,7 +61,7 @@ func (e *ear) subjects() string {
 
 type bundle struct {
 	t     *testing.T
-	store platform.Store
+	store *platformdb.Store
 	ear   *ear
 	now   time.Time
 	file  string
@@ -69,6 +74,14 @@ func setup(t *testing.T) *bundle {
 	t.Helper()
 	d := dbtest.Migrated(t, db.SQLite, platformdb.Migrations)
 	b := &bundle{t: t, store: platformdb.New(d), ear: &ear{}, now: time.Now().UTC(), file: filepath.Join(t.TempDir(), "alerts.json")}
+	b.populate()
+	b.restart()
+	return b
+}
+
+// populate adds an app whose space has notifications enabled.
+func (b *bundle) populate() {
+	b.t.Helper()
 	b.update(func(tx platform.Tx) error {
 		org := &platform.Organization{Name: "o"}
 		if err := tx.Organizations().Insert(org); err != nil {
@@ -92,8 +105,6 @@ func setup(t *testing.T) *bundle {
 		}
 		return tx.Processes().Insert(&platform.Process{AppGUID: b.app.GUID, Type: "web", Instances: 1})
 	})
-	b.restart()
-	return b
 }
 
 func (b *bundle) update(f func(tx platform.Tx) error) {
@@ -106,7 +117,7 @@ func (b *bundle) update(f func(tx platform.Tx) error) {
 // restart is a server that was killed and comes again.
 func (b *bundle) restart() {
 	b.t.Helper()
-	b.h = New(Config{Store: b.store, Notifier: b.ear, File: b.file, Now: func() time.Time { return b.now }})
+	b.h = New(Config{Store: b.store, Events: b.store, Notifier: b.ear, File: b.file, Now: func() time.Time { return b.now }})
 	if err := b.h.resume(b.t.Context()); err != nil {
 		b.t.Fatal(err)
 	}
@@ -203,7 +214,7 @@ func TestCrashMessageSaysWhereAndWhy(t *testing.T) {
 	b := setup(t)
 	b.instance(platform.InstanceCrashed)
 	b.h.c.Lines = func(_ context.Context, app string, n int) ([]platform.LogLine, error) {
-		if app != b.app.GUID || n != linesShown {
+		if app != b.app.GUID || n != linesRead {
 			t.Errorf("asked for %d lines of %s", n, app)
 		}
 		at := time.Date(2030, 1, 2, 3, 4, 5, 670_000_000, time.UTC)
@@ -221,8 +232,8 @@ func TestCrashMessageSaysWhereAndWhy(t *testing.T) {
 	}
 	got := b.ear.heard[0].Text
 	for _, want := range []string{
-		"Org:   o\nSpace: s\n", "Exited with status 1", "The last 2 lines of its log:\n\n    03:04:05.67 [APP/PROC/WEB/0] panic: no database\n",
-		"cf logs shop --recent", "cf app shop", "cf events shop", "You receive this as a developer of space s in org o.",
+		"Org:   o\nSpace: s\n", "Exited with status 1", "The error: panic: no database\n\nThe last 2 lines of its log:\n\n    03:04:05.67 [APP/PROC/WEB/0] panic: no database\n",
+		"cf logs shop --recent", "cf app shop", "cf events shop", "You are receiving this because you are a developer in the space s of the org o.",
 	} {
 		if !strings.Contains(got, want) {
 			t.Errorf("no %q in\n%s", want, got)
@@ -265,7 +276,7 @@ func TestServiceContract(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	backgroundtest.Stress(t, func(t *testing.T) background.Service {
-		return New(Config{Store: b.store, Notifier: &ear{}, File: filepath.Join(t.TempDir(), "alerts.json")})
+		return New(Config{Store: b.store, Events: b.store, Notifier: &ear{}, File: filepath.Join(t.TempDir(), "alerts.json")})
 	})
 }
 
@@ -292,7 +303,7 @@ func TestOneServerNotifies(t *testing.T) {
 	var servers [2]*Alerter
 	for i := range servers {
 		servers[i] = New(Config{
-			Store: b.store, Notifier: b.ear, States: stored, Now: func() time.Time { return b.now },
+			Store: b.store, Events: b.store, Notifier: b.ear, States: stored, Now: func() time.Time { return b.now },
 			Lead: func(context.Context) bool { return leader == i },
 		})
 	}

@@ -90,12 +90,25 @@ func (c *Client) Send(ctx context.Context, m Message) error {
 	if errors.As(err, &refused) && refused.status == http.StatusConflict {
 		return nil
 	}
+	if refused != nil && refused.final() {
+		return fmt.Errorf("%w: %w", ErrRefused, err)
+	}
 	return err
 }
 
 type refusal struct {
 	status int
 	body   string
+}
+
+// final reports whether another attempt would have the same answer. That is not so for those
+// that depend on the token, the load, or the set-up of the service.
+func (r *refusal) final() bool {
+	switch r.status {
+	case http.StatusUnauthorized, http.StatusForbidden, http.StatusRequestTimeout, http.StatusTooEarly, http.StatusTooManyRequests:
+		return false
+	}
+	return r.status >= 400 && r.status < 500
 }
 
 func (r *refusal) Error() string {
@@ -131,7 +144,7 @@ func (c *Client) call(ctx context.Context, method, path, key string, body, answe
 	}
 	defer res.Body.Close()
 	if res.StatusCode >= 300 {
-		messages, _ := io.ReadAll(io.LimitReader(res.Body, 4096))
+		messages, _ := io.ReadAll(io.LimitReader(res.Body, 4096)) // part of a message
 		return &refusal{res.StatusCode, strings.TrimSpace(string(messages))}
 	}
 	if answer == nil {

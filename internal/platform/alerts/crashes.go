@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"ingot/internal/base/crashlines"
 	"ingot/internal/base/fault"
 	"ingot/internal/platform"
 )
@@ -62,8 +63,8 @@ func (a *Alerter) reportCrashes(ctx context.Context) error {
 	return failed
 }
 
-// linesShown is the number of log lines in a crash message.
-const linesShown = 20
+// linesRead is how many log lines are searched for those of a crash message.
+const linesRead = 200
 
 // maxLine limits each of these lines, in bytes.
 const maxLine = 500
@@ -74,22 +75,49 @@ func (a *Alerter) lastLines(ctx context.Context, app string) string {
 	if a.c.Lines == nil {
 		return ""
 	}
-	newest, err := a.c.Lines(ctx, app, linesShown)
+	newest, err := a.c.Lines(ctx, app, linesRead)
 	if err != nil {
 		a.c.Log.WarnContext(ctx, "reading the log of a crashed app failed", "app", app, "error", err)
 	}
 	if len(newest) == 0 {
 		return ""
 	}
+	slices.Reverse(newest)
+	newest, cause := explaining(newest)
 	lines := make([]string, 0, len(newest))
-	for _, l := range slices.Backward(newest) {
+	for _, l := range newest {
 		line := fmt.Sprintf("%s [%s/%s] %s", l.Time.UTC().Format("15:04:05.00"), l.Source, l.Instance, l.Text)
 		if len(line) > maxLine {
 			line = strings.ToValidUTF8(line[:maxLine], "") + "…"
 		}
 		lines = append(lines, line)
 	}
-	return fmt.Sprintf("The last %d lines of its log:\n\n    %s\n\n", len(lines), strings.Join(lines, "\n    "))
+	if cause != "" {
+		cause = "The error: " + cause + "\n\n"
+	}
+	return fmt.Sprintf("%sThe last %d lines of its log:\n\n    %s\n\n", cause, len(lines), strings.Join(lines, "\n    "))
+}
+
+// explaining returns the lines that the instance wrote that crashed last, and the one that
+// names the error, if it is recognised. Without such lines it returns the last ones of all.
+func explaining(all []platform.LogLine) ([]platform.LogLine, string) {
+	var own []platform.LogLine
+	var texts []string
+	for _, l := range slices.Backward(all) {
+		if strings.HasPrefix(l.Source, "APP/") && (len(own) == 0 || l.Instance == own[0].Instance) {
+			own, texts = append(own, l), append(texts, string(l.Text))
+		}
+	}
+	slices.Reverse(own)
+	slices.Reverse(texts)
+	begin, end, cause := crashlines.Explain(texts)
+	if begin == end {
+		return all[max(0, len(all)-crashlines.Most):], ""
+	}
+	if len(cause) > maxLine {
+		cause = strings.ToValidUTF8(cause[:maxLine], "") + "…"
+	}
+	return own[begin:end], cause
 }
 
 func (t *crashingApp) crashMessage(app, lines string) Message {

@@ -11,10 +11,14 @@
 //	                                            │    ▲
 //	                                            └─crash: counted; sent again after Quiet
 //
-// The position in the events is kept in a file, so that no event is left out or
-// sent twice when the server is killed; each message also has an idempotency key.
+// The store marks the events that were handled, so no event is left out, however
+// late its transaction commits. The crashes that were counted are kept in a file, so
+// that none counts twice when the server is killed; each message also has an
+// idempotency key. A space that causes many messages, or whose messages fail, does
+// not delay those of other spaces.
 //
 // The package must not import the notification service: it is called over HTTP.
 //
-// Imports: base/background, base/datadir, base/fault, platform.
+// Imports: base/background, base/crashlines, base/datadir, base/fault,
+// platform.
 package alerts

@@ -1,7 +1,6 @@
 package alerts
 
 import (
-	"context"
 	"fmt"
 
 	"ingot/internal/platform"
@@ -24,23 +23,23 @@ var kinds = map[string]string{
 	kindService:    "An operation on a service instance finished",
 }
 
-const eventCrash = "app.crash"
+const eventCrash = platform.EventCrash
 
 // messages are the events that become messages, besides crashes.
 var messages = map[string]func(*platform.AuditEvent) Message{
-	"audit.app.build.failed": func(e *platform.AuditEvent) Message {
+	platform.EventBuildFailed: func(e *platform.AuditEvent) Message {
 		return Message{
 			Kind: kindStaging, Subject: fmt.Sprintf("Staging %s failed", e.TargetName),
 			Text: fmt.Sprintf("Staging the app %s failed: %s\n\nWhat the buildpacks printed: cf logs %s --recent\n", e.TargetName, text(e.Data["error_message"]), e.TargetName),
 		}
 	},
-	"audit.app.deployment.finished": func(e *platform.AuditEvent) Message {
+	platform.EventDeploymentFinished: func(e *platform.AuditEvent) Message {
 		return Message{
 			Kind: kindDeployment, Subject: fmt.Sprintf("A deployment of %s finished", e.TargetName),
 			Text: fmt.Sprintf("The deployment of the app %s finished: %s\n", e.TargetName, text(e.Data["reason"])),
 		}
 	},
-	"audit.service_instance.operation-finished": serviceOperation,
+	platform.EventServiceOperation: serviceOperation,
 }
 
 // operations are the names of operations on service instances.
@@ -73,33 +72,4 @@ func text(v any) string {
 		return ""
 	}
 	return fmt.Sprint(v)
-}
-
-// eventsAtOnce limits the events of one pass.
-const eventsAtOnce = 500
-
-// fresh returns the events after the position, oldest first. Those shortly before it are
-// read again, because a transaction that began earlier may have committed later.
-func (a *Alerter) fresh(ctx context.Context) ([]*platform.AuditEvent, error) {
-	types := []string{eventCrash}
-	for t := range messages {
-		types = append(types, t)
-	}
-	var found []*platform.AuditEvent
-	err := a.c.Store.View(ctx, func(tx platform.Tx) (err error) {
-		q := platform.Query{Order: "created_at", Page: 1, PerPage: eventsAtOnce}.And(platform.InStrings("type", types)).
-			And(platform.Cond{Field: "created_at", Op: platform.OpGreaterEqual, Values: []any{a.at.After.Add(-overlap)}})
-		found, _, err = tx.AuditEvents().List(q)
-		return err
-	})
-	if err != nil {
-		return nil, err
-	}
-	var unseen []*platform.AuditEvent
-	for _, e := range found {
-		if !a.at.has(e) {
-			unseen = append(unseen, e)
-		}
-	}
-	return unseen, nil
 }

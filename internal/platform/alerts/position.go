@@ -1,26 +1,26 @@
 package alerts
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
-	"os"
 	"time"
 
 	"ingot/internal/base/datadir"
 	"ingot/internal/platform"
 )
 
-// overlap is how far back events are read again.
+// overlap is how far back events are read again of those that an earlier version left.
 const overlap = 10 * time.Second
 
-// position is how far the events were read: a time, the events around it, and the apps that
-// crash.
+// position is what is remembered of events: the apps that crash, and the crashes that count
+// already but are not marked as handled yet.
 type position struct {
+	// After is the newest crash. Versions before 0.2.0 continue there.
 	After time.Time            `json:"after"`
 	Seen  map[string]time.Time `json:"seen"`
+	// Marks means that handled events are marked as such; earlier versions did not do that.
+	Marks bool `json:"marks"`
 	// Crashing are the crashing apps, by guid.
 	Crashing map[string]*crashingApp `json:"troubles"`
 	dirty    bool
@@ -37,43 +37,55 @@ const stateName = "alerts"
 
 // resume reads the stored position. Without one, old events are not sent.
 func (a *Alerter) resume(ctx context.Context) (err error) {
-	a.at, err = a.readPosition(ctx)
-	a.leads = err == nil
+	a.last = nil
+	if a.at, err = a.readPosition(ctx); err != nil {
+		return err
+	}
+	if !a.at.Marks {
+		if err := a.c.Events.AlertSince(ctx, a.at.After.Add(-overlap)); err != nil {
+			return err
+		}
+		a.at.Marks, a.at.dirty = true, true
+	}
+	a.leads = true
+	return nil
+}
+
+// stored calls use with the stored position, if there is one. One that is damaged is forgotten.
+func (a *Alerter) stored(ctx context.Context, use func(content []byte) error) error {
+	if a.c.States == nil {
+		_, err := datadir.ReadRebuilt(a.c.File, use, a.c.Log)
+		return err
+	}
+	value, known, err := a.c.States.State(ctx, stateName)
+	if err == nil && known {
+		if err := use([]byte(value)); err != nil {
+			a.c.Log.WarnContext(ctx, "what was remembered of crashes is damaged; they are counted anew", "name", stateName, "error", err)
+		}
+	}
 	return err
 }
 
-func (a *Alerter) stored(ctx context.Context) (content []byte, known bool, err error) {
-	if a.c.States != nil {
-		value, known, err := a.c.States.State(ctx, stateName)
-		return []byte(value), known, err
-	}
-	content, err = os.ReadFile(a.c.File)
-	if errors.Is(err, os.ErrNotExist) {
-		return nil, false, nil
-	}
-	return content, err == nil, err
-}
-
 func (a *Alerter) readPosition(ctx context.Context) (position, error) {
-	p := position{After: a.c.Now(), Seen: map[string]time.Time{}, Crashing: map[string]*crashingApp{}, dirty: true}
-	content, known, err := a.stored(ctx)
+	p := position{After: a.c.Now(), Seen: map[string]time.Time{}, Marks: true, Crashing: map[string]*crashingApp{}, dirty: true}
+	var kept position
+	known := false
+	err := a.stored(ctx, func(content []byte) error {
+		err := json.Unmarshal(content, &kept)
+		if err == nil && kept.After.IsZero() {
+			err = errors.New("it has no position")
+		}
+		known = err == nil
+		return err
+	})
 	if err != nil || !known {
 		return p, err
-	}
-	var kept position
-	if err := json.Unmarshal(content, &kept); err != nil {
-		return p, fmt.Errorf("%s is damaged; remove it to start over: %w", cmp.Or(a.c.File, stateName), err)
 	}
 	if kept.Seen == nil {
 		kept.Seen = map[string]time.Time{}
 	}
 	if kept.Crashing == nil {
 		kept.Crashing = map[string]*crashingApp{}
-	}
-	// If the clock was set back while no server ran, new events come before the position. Those
-	// that are read again for it are not sent again: their messages have the same keys.
-	if now := a.c.Now(); kept.After.After(now) {
-		kept.After, kept.dirty = now, true
 	}
 	return kept, nil
 }
@@ -83,17 +95,19 @@ func (p *position) has(e *platform.AuditEvent) bool {
 	return seen
 }
 
-// passed moves the position behind an event.
+// passed remembers a crash that counts.
 func (p *position) passed(e *platform.AuditEvent) {
 	p.dirty = true
 	p.Seen[e.GUID] = e.Created
 	if e.Created.After(p.After) {
 		p.After = e.Created
 	}
-	for guid, at := range p.Seen {
-		if at.Before(p.After.Add(-2 * overlap)) {
-			delete(p.Seen, guid)
-		}
+}
+
+// forget forgets crashes that are marked.
+func (p *position) forget(guids []string) {
+	for _, guid := range guids {
+		delete(p.Seen, guid)
 	}
 }
 

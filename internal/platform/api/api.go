@@ -109,6 +109,9 @@ type Directory interface {
 	// UsersByName returns the users of these names, of any origin unless some
 	// are given.
 	UsersByName(ctx context.Context, names, origins []string) ([]DirectoryUser, error)
+	// CreateUser registers a user of another identity provider, who has no password
+	// here. A name or origin that is not accepted is a fault.
+	CreateUser(ctx context.Context, name, origin string) (DirectoryUser, error)
 	// ClientExists reports whether an OAuth client has this id.
 	ClientExists(ctx context.Context, id string) (bool, error)
 }
@@ -270,6 +273,7 @@ func (a *API) Routes(m *web.Mux) {
 	} {
 		register(g)
 	}
+	a.v2Routes(m.Group("v2", web.FormatV2, a.verifier).Limited(a.limiter))
 	a.networkRoutes(m.Group("network policies", web.FormatNetwork, a.verifier))
 	a.routerGroupRoutes(m.Group("routing", web.FormatRouting, a.verifier))
 }

@@ -42,8 +42,16 @@ func TestPackageScenarios(t *testing.T) {
 	w.file("dev", "/v3/packages/$pkg/upload", "", "", map[string]string{"resources": "[]"}, step{want: 422, has: []string{"Upload must include either resources or bits"}})
 	w.file("dev", "/v3/packages/$pkg/upload", "", "", map[string]string{"resources": "{"}, step{want: 422, has: []string{"Resources is not a valid JSON list"}})
 	w.file("dev", "/v3/packages/$pkg/upload", "", "", map[string]string{"resources": `[{"path":"a","checksum":{"value":"x"}}]`}, step{want: 422, has: []string{"SHA-1"}})
-	for _, at := range []string{"/v3/packages/$pkg/upload?bits_path=%2Fetc%2Fpasswd", "/v3/packages/$pkg/upload?bits_path="} {
-		w.file("dev", at, "p.zip", "zip", nil, step{want: 422, has: []string{"Bits path is invalid"}})
+	for _, at := range []string{"packages/$pkg", "packages/literally-any-guid", "droplets/literally-any-guid", "buildpacks/literally-any-guid"} {
+		for _, query := range []string{"?bits_path=%2Fetc%2Fpasswd", "?bits_path=", "?bits_path='some/path'"} {
+			for _, as := range []string{"", "dev", "auditor", "member"} {
+				w.file(as, "/v3/"+at+"/upload"+query, "p.zip", "zip", nil, step{want: 422, has: []string{"Bits path is invalid"}})
+				w.one(step{as: as, do: "POST /v3/" + at + "/upload" + query, want: 422, has: []string{"Bits path is invalid"}})
+			}
+		}
+		if a := w.call("", "POST", "/v3/packages/any/upload?bits_path=x", nil); a.status != 422 {
+			t.Errorf("without a token: %d %s, want 422", a.status, a.body)
+		}
 	}
 	w.file("dev", "/v3/packages/$pkg/upload", "p.zip", "zip", map[string]string{"bits_path": "/etc/passwd"}, step{want: 422, has: []string{"Bits path is invalid"}})
 	w.file("auditor", "/v3/packages/$pkg/upload", "p.zip", "zip", nil, step{want: 403})
@@ -212,8 +220,7 @@ func TestBuildpackAndStackScenarios(t *testing.T) {
 		{as: "stranger", do: "GET /v3/stacks/$stack", want: 200, has: []string{`"state":"ACTIVE"`}},
 		{as: "dev", do: "PATCH /v3/stacks/$stack", body: `{}`, want: 403},
 		{do: "PATCH /v3/stacks/$stack", body: `{"metadata":{"labels":{"k":"v"}}}`, want: 200, has: []string{`"k":"v"`}},
-		{do: "POST /v3/stacks", body: `{"name":"x"}`, want: 422, has: []string{"come with the platform"}},
-		{do: "DELETE /v3/stacks/$stack", want: 422, has: []string{"come with the platform"}},
+		{do: "DELETE /v3/stacks/$stack", want: 422, has: []string{"Cannot delete stack 'cflinuxfs4' because it comes with the platform."}},
 	})
 	w.file("", "/v3/buildpacks/$one/upload", "b.zip", "x", nil, step{want: 422, has: []string{"locked"}})
 }

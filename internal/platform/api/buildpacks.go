@@ -25,7 +25,7 @@ func (a *API) buildpackRoutes(g *web.Group) {
 	g.Handle(http.MethodGet, "/v3/buildpacks/{guid}", web.Scope(readers...), buildpacks.getter(a))
 	g.Handle(http.MethodPatch, "/v3/buildpacks/{guid}", web.Scope(scopeAdmin), a.updateBuildpack)
 	g.Handle(http.MethodDelete, "/v3/buildpacks/{guid}", web.Scope(scopeAdmin), a.deleteBuildpack)
-	g.Within(uploads).Storing().Handle(http.MethodPost, "/v3/buildpacks/{guid}/upload", web.Scope(scopeAdmin), a.uploadBuildpack)
+	g.Within(uploads).Storing().Refusing(namesBits).Handle(http.MethodPost, "/v3/buildpacks/{guid}/upload", web.Scope(scopeAdmin), a.uploadBuildpack)
 }
 
 type buildpackRequest struct {

@@ -72,7 +72,9 @@ func (a *API) createBuild(w http.ResponseWriter, r *http.Request) error {
 		if err != nil {
 			return nil, err
 		}
-		warning = platform.SidecarWarning(build.Lifecycle, deref(sidecars))
+		if warning, err = sidecarWarning(req.tx, build.Lifecycle, deref(sidecars)); err != nil {
+			return nil, err
+		}
 		old, err := a.platform.StackUsable(req.tx, app, build.Lifecycle.Stack)
 		warning = strings.TrimSpace(warning + " " + old)
 		return build, err

@@ -30,7 +30,7 @@ type Patch struct {
 type PatchedFiles struct{ Added, Changed, Deleted []string }
 
 func (a *API) changeRoutes(g *web.Group) {
-	g.Within(uploads).Storing().Handle(http.MethodPost, "/v3/ingot/apps/{guid}/changes", web.Scope(writers...), a.createChange)
+	g.Within(uploads).Storing().Refusing(namesBits).Handle(http.MethodPost, "/v3/ingot/apps/{guid}/changes", web.Scope(writers...), a.createChange)
 }
 
 // changeBase finds the app of the path and what a change is applied to.

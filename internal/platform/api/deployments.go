@@ -48,6 +48,8 @@ type deploymentOptions struct {
 	DiskMB       *whole[int]      `json:"disk_in_mb"`
 	LogRate      *whole[int64]    `json:"log_rate_limit_in_bytes_per_second"`
 	Canary       *deploymentSteps `json:"canary"`
+	// MinHealthy is an extension of Ingot: seconds, also fractions.
+	MinHealthy *float64 `json:"min_healthy_time"`
 }
 
 type deploymentSteps struct {
@@ -103,6 +105,13 @@ func (b *deploymentRequest) read() (*platform.Deployment, error) {
 		}
 		if o.Canary != nil {
 			problems = append(problems, o.Canary.read(d)...)
+		}
+		if o.MinHealthy != nil {
+			if *o.MinHealthy < 0 || *o.MinHealthy > platform.MaxMinHealthy {
+				problems = append(problems, fmt.Sprintf("Min healthy time must be between 0 and %d seconds", platform.MaxMinHealthy))
+			}
+			ms := int64(*o.MinHealthy * 1000)
+			d.Options.MinHealthyMS = &ms
 		}
 	}
 	return d, fault.Invalid(problems...)
@@ -246,6 +255,9 @@ func presentDeployment(req *request, d *platform.Deployment) deploymentBody {
 	}
 	if d.Options.LogRate != nil {
 		options["log_rate_limit_in_bytes_per_second"] = *d.Options.LogRate
+	}
+	if ms := d.Options.MinHealthyMS; ms != nil {
+		options["min_healthy_time"] = float64(*ms) / 1000 // an extension of Ingot
 	}
 	var revision any
 	if d.RevisionGUID != "" {

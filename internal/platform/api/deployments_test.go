@@ -76,6 +76,9 @@ func TestDeploymentRequests(t *testing.T) {
 		{as: "dev", do: "POST /v3/deployments", body: deployBody(`,"options":{"max_in_flight":0}`), want: 422, has: []string{"Max in flight must be an integer greater than 0"}},
 		{as: "dev", do: "POST /v3/deployments", body: deployBody(`,"options":{"memory_in_mb":0}`), want: 422, has: []string{"Memory in mb must be greater than 0"}},
 		{as: "dev", do: "POST /v3/deployments", body: deployBody(`,"options":{"web_instances":-1}`), want: 422, has: []string{"Web instances must be greater than 0"}},
+		{as: "dev", do: "POST /v3/deployments", body: deployBody(`,"options":{"min_healthy_time":-1}`), want: 422, has: []string{"Min healthy time must be between 0 and 3600 seconds"}},
+		{as: "dev", do: "POST /v3/deployments", body: deployBody(`,"options":{"min_healthy_time":3601}`), want: 422, has: []string{"Min healthy time must be between 0 and 3600 seconds"}},
+		{as: "dev", do: "POST /v3/deployments", body: deployBody(`,"options":{"min_healthy_time":"5s"}`), want: 422, has: []string{"min_healthy_time"}},
 		{as: "dev", do: "POST /v3/deployments", body: deployBody(`,"options":{"speed":9}`), want: 422, has: []string{"speed"}},
 		{as: "dev", do: "POST /v3/deployments", body: deployBody(`,"options":{"canary":{"steps":[{"instance_weight":5}]}}`), want: 422, has: []string{"only valid for Canary deployments"}},
 		{as: "dev", do: "POST /v3/deployments", body: deployBody(`,"strategy":"canary","options":{"canary":{"steps":[{}]}}`), want: 422, has: []string{`missing key: "instance_weight"`}},
@@ -91,8 +94,8 @@ func TestDeploymentLife(t *testing.T) {
 	w.deployable()
 	w.play([]step{
 		// As cf sends it.
-		{as: "supporter", do: "POST /v3/deployments", body: deployBody(`,"strategy":"rolling","droplet":{"guid":"$d2"},"options":{"max_in_flight":3,"web_instances":4,"memory_in_mb":null,"disk_in_mb":null,"log_rate_limit_in_bytes_per_second":null},"metadata":{"labels":{"a":"b"}}`), want: 201,
-			has: []string{`"value":"ACTIVE"`, `"reason":"DEPLOYING"`, `"max_in_flight":3`, `"web_instances":4`, `"droplet":{"guid":"$d2"}`, `"previous_droplet":{"guid":"$d1"}`,
+		{as: "supporter", do: "POST /v3/deployments", body: deployBody(`,"strategy":"rolling","droplet":{"guid":"$d2"},"options":{"max_in_flight":3,"web_instances":4,"memory_in_mb":null,"disk_in_mb":null,"log_rate_limit_in_bytes_per_second":null,"min_healthy_time":0.25},"metadata":{"labels":{"a":"b"}}`), want: 201,
+			has: []string{`"value":"ACTIVE"`, `"reason":"DEPLOYING"`, `"max_in_flight":3`, `"web_instances":4`, `"min_healthy_time":0.25`, `"droplet":{"guid":"$d2"}`, `"previous_droplet":{"guid":"$d1"}`,
 				`"type":"web"}]`, `"version":2}`, `"labels":{"a":"b"}`, `/actions/cancel`},
 			not: []string{"memory_in_mb", "canary", "/actions/continue", `"error"`}, save: "first"},
 		{as: "dev", do: "GET /v3/apps/$app/relationships/current_droplet", want: 200, has: []string{"$d2"}},

@@ -196,9 +196,6 @@ func (a *API) deleteDomain(w http.ResponseWriter, r *http.Request) error {
 
 // routeReservations reports whether the route exists in any space.
 func (a *API) routeReservations(w http.ResponseWriter, r *http.Request) error {
-	if _, err := (listing.Params{Extra: []string{"host", "path", "port"}, Single: true}).Parse(r, baseURL(r)); err != nil {
-		return err
-	}
 	return a.show(w, r, func(req *request) (any, error) {
 		d, err := find(req.caller, req.tx.Domains(), web.Param(r, "guid"), "Domain")
 		if err != nil {

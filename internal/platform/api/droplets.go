@@ -66,7 +66,7 @@ func (a *API) dropletRoutes(g *web.Group) {
 	g.Handle(http.MethodGet, "/v3/apps/{guid}/droplets", read, a.appDroplets)
 	g.Handle(http.MethodGet, "/v3/packages/{guid}/droplets", read, listerOf(a, droplets, platform.Tx.Packages, "Package", "package_guid"))
 	g.Within(downloads).Handle(http.MethodGet, "/v3/droplets/{guid}/download", read, a.downloadDroplet)
-	g.Within(uploads).Storing().Handle(http.MethodPost, "/v3/droplets/{guid}/upload", write, a.uploadDroplet)
+	g.Within(uploads).Storing().Refusing(namesBits).Handle(http.MethodPost, "/v3/droplets/{guid}/upload", write, a.uploadDroplet)
 }
 
 // appDroplets also supports ?current=true.

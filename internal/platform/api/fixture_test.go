@@ -174,16 +174,22 @@ func (f *fixture) UsersByID(_ context.Context, ids []string) (map[string]api.Dir
 	return out, nil
 }
 
-func (f *fixture) UsersByName(_ context.Context, names, _ []string) ([]api.DirectoryUser, error) {
+func (f *fixture) UsersByName(_ context.Context, names, origins []string) ([]api.DirectoryUser, error) {
 	var out []api.DirectoryUser
 	for _, u := range f.users {
 		for _, n := range names {
-			if strings.EqualFold(n, u.UserName) {
+			if strings.EqualFold(n, u.UserName) && (len(origins) == 0 || slices.Contains(origins, u.Origin)) {
 				out = append(out, u)
 			}
 		}
 	}
 	return out, nil
+}
+
+func (f *fixture) CreateUser(_ context.Context, name, origin string) (api.DirectoryUser, error) {
+	u := api.DirectoryUser{ID: "shadow-" + name, UserName: name, Origin: origin}
+	f.users[u.ID] = u
+	return u, nil
 }
 
 func (f *fixture) ClientExists(_ context.Context, id string) (bool, error) {

@@ -192,18 +192,22 @@ func (a *API) revokeSegment(w http.ResponseWriter, r *http.Request) error {
 	})
 }
 
-// readRelation decodes a to-one relationship, which may be null but not absent.
+// readRelation decodes a to-one relationship, which may be null but not absent. The
+// guid may be null too, which clients send to remove the relationship.
 func readRelation(r *http.Request) (guid string, err error) {
 	var body struct {
-		Data optional[relationData] `json:"data"`
+		Data optional[struct {
+			GUID optional[string] `json:"guid"`
+		}] `json:"data"`
 	}
 	if err := web.DecodeStrict(r, &body); err != nil {
 		return "", err
 	}
-	if !body.Data.set || body.Data.given && body.Data.value.GUID == "" {
+	id := body.Data.value.GUID
+	if !body.Data.set || body.Data.given && !id.set || id.given && id.value == "" {
 		return "", fault.Invalid("Data must be structured like this: \"data\": {\"guid\": \"valid-guid\"}")
 	}
-	return body.Data.value.GUID, nil
+	return id.value, nil
 }
 
 func (a *API) setDefaultSegment(w http.ResponseWriter, r *http.Request) error {

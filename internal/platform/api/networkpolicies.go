@@ -101,7 +101,7 @@ func (a *API) changeNetworkPolicies(create bool) web.Handler {
 		}
 		admin := networkAdmin(r)
 		return a.perform(w, r, http.StatusOK, func(req *request) (any, error) {
-			if err := mayConnect(req, list, admin); err != nil {
+			if err := mayConnect(req, list, admin, create); err != nil {
 				return nil, err
 			}
 			if create {
@@ -116,9 +116,10 @@ func (a *API) changeNetworkPolicies(create bool) web.Handler {
 	}
 }
 
-// mayConnect refuses policies of apps that do not exist, or in whose space the
-// caller is no developer.
-func mayConnect(req *request, list []platform.NetworkPolicy, admin bool) error {
+// mayConnect refuses policies of apps in whose space the caller is no developer, and
+// new policies of apps that do not exist. The policies of a deleted app are gone, so
+// deleting them is allowed and changes nothing: clients delete the app first.
+func mayConnect(req *request, list []platform.NetworkPolicy, admin, create bool) error {
 	refused := fault.New(fault.Forbidden, "one or more applications cannot be found or accessed")
 	checked := map[string]bool{}
 	for _, p := range list {
@@ -129,7 +130,10 @@ func mayConnect(req *request, list []platform.NetworkPolicy, admin bool) error {
 			checked[guid] = true
 			app, err := req.tx.Apps().Get(guid)
 			if fault.Is(err, fault.NotFound) {
-				return refused
+				if create {
+					return refused
+				}
+				continue
 			}
 			if err != nil {
 				return err

@@ -66,6 +66,10 @@ func TestNetworkPolicyScenarios(t *testing.T) {
 
 		{as: "dev", do: "POST " + policies + "/delete", body: valid, want: 200, has: []string{"{}"}},
 		{as: "dev", do: "POST " + policies + "/delete", body: valid, want: 200},
+		// Of an app that was deleted, with its policies.
+		{do: "POST " + policies + "/delete", body: one("$app", "$none", "tcp", 1, 2), want: 200},
+		{as: "dev", do: "POST " + policies + "/delete", body: one("$none", "$app", "tcp", 1, 2), want: 200},
+		{as: "dev", do: "POST " + policies + "/delete", body: one("$none", "$app2", "tcp", 1, 2), want: 403, has: []string{refused}},
 		{as: "dev", do: "GET " + policies, want: 200, has: []string{`"total_policies":1`}, not: []string{"$other"}},
 		{do: "GET /v3/audit_events?target_guids=$app&types=audit.app.network-policy.create,audit.app.network-policy.delete", want: 200, has: []string{`"total_results":4`}},
 	})

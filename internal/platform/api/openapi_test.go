@@ -73,6 +73,17 @@ func amend(d *openapitest.Document) {
 	}
 	// A group that was never set has no such time.
 	schema("EnvironmentVariableGroup", "updated_at")["type"] = []any{"string", "null"}
+	// Revisions are described without what they consist of. Clients decode the
+	// processes as maps of strings.
+	text := openapitest.Object{"type": "string"}
+	nullable = openapitest.Object{"type": []any{"string", "null"}}
+	revision := schema("Revision")["allOf"].([]any)[1].(openapitest.Object)
+	properties(revision)["processes"] = openapitest.Object{"type": "object", "additionalProperties": openapitest.Object{
+		"type": "object", "required": []any{"command"}, "properties": openapitest.Object{"command": nullable}, "additionalProperties": false,
+	}}
+	properties(revision)["sidecars"] = openapitest.Object{"type": "array", "items": openapitest.Object{"type": "object", "properties": openapitest.Object{
+		"name": text, "command": text, "process_types": openapitest.Object{"type": "array", "items": text}, "memory_in_mb": openapitest.Object{"type": []any{"integer", "null"}},
+	}, "additionalProperties": false}}
 }
 
 // property finds a property in the parts of a schema.
@@ -188,6 +199,11 @@ func (f *fixture) checkOpenAPI(r *http.Request, a *answer) {
 		for _, m := range slices.Compact(slices.Sorted(slices.Values(missing))) {
 			if !excused(what + " " + m) {
 				report("%s is missing", m)
+			}
+		}
+		for _, m := range additionsOf(d, schema.Node, value) {
+			if why := refuseAddition(what, m); why != "" {
+				report("%s is not described: %s", m, why)
 			}
 		}
 	}

@@ -30,7 +30,7 @@ func (a *API) packageRoutes(g *web.Group) {
 	g.Handle(http.MethodPatch, "/v3/packages/{guid}", write, metadataPatcher(a, packages, only(a.packageFor)))
 	g.Handle(http.MethodDelete, "/v3/packages/{guid}", write, a.deletePackage)
 	g.Handle(http.MethodGet, "/v3/apps/{guid}/packages", read, listerOf(a, packages, platform.Tx.Apps, "App", "app_guid"))
-	g.Within(uploads).Storing().Handle(http.MethodPost, "/v3/packages/{guid}/upload", write, a.uploadPackage)
+	g.Within(uploads).Storing().Refusing(namesBits).Handle(http.MethodPost, "/v3/packages/{guid}/upload", write, a.uploadPackage)
 	g.Within(downloads).Handle(http.MethodGet, "/v3/packages/{guid}/download", read, a.downloadPackage)
 	g.Within(web.Limits{Body: 8 << 20, Read: web.DefaultLimits.Read, Write: web.DefaultLimits.Write}).
 		Handle(http.MethodPost, "/v3/resource_matches", write, a.resourceMatches)

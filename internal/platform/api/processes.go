@@ -126,6 +126,7 @@ func (a *API) updateProcess(w http.ResponseWriter, r *http.Request) error {
 		Health    loose[checkRequest]    `json:"health_check"`
 		Readiness loose[checkRequest]    `json:"readiness_health_check"`
 		OnChange  optional[string]       `json:"on_credentials"`
+		MinHealth optional[whole[int]]   `json:"min_healthy_time"`
 		Metadata  *actions.MetadataPatch `json:"metadata"`
 	}
 	if err := web.DecodeStrict(r, &body); err != nil {
@@ -154,6 +155,13 @@ func (a *API) updateProcess(w http.ResponseWriter, r *http.Request) error {
 		if body.OnChange.set {
 			process.OnCredentials = body.OnChange.value
 			request["on_credentials"] = body.OnChange.value
+		}
+		if body.MinHealth.set {
+			process.MinHealthy = nil
+			if body.MinHealth.given {
+				process.MinHealthy = &body.MinHealth.value.value
+			}
+			request["min_healthy_time"] = process.MinHealthy
 		}
 		if err := body.Health.value.apply(&process.Health); err != nil {
 			return nil, err
@@ -210,6 +218,7 @@ type processBody struct {
 	Health        checkBody      `json:"health_check"`
 	Readiness     checkBody      `json:"readiness_health_check"`
 	OnCredentials string         `json:"on_credentials,omitempty"`
+	MinHealthy    *int           `json:"min_healthy_time,omitempty"`
 	Relationships map[string]any `json:"relationships"`
 	Metadata      metadata       `json:"metadata"`
 	Links         links          `json:"links"`
@@ -353,6 +362,7 @@ func presentProcess(req *request, process *platform.Process, space string) proce
 		resourceBody: presentResource(&process.Resource), Version: process.Version, Type: process.Type, User: orNull(process.User),
 		Instances: process.Instances, MemoryMB: process.MemoryMB, DiskMB: process.DiskMB, LogRate: process.LogRate,
 		Health: presentCheck(process.Health, true), Readiness: presentCheck(process.Readiness, false), OnCredentials: process.OnCredentials,
+		MinHealthy:    process.MinHealthy,
 		Relationships: map[string]any{"app": toOne(process.AppGUID), "revision": revisionOf(process)}, Metadata: presentMetadata(&process.Metadata),
 		Links: links{
 			"self": req.v3(self), "scale": {Href: req.v3(self, "/actions/scale").Href, Method: http.MethodPost},

@@ -159,14 +159,36 @@ func TestSidecarWarnings(t *testing.T) {
 		}
 		return text
 	}
+	mine := f.want(f.call(admin, "POST", "/v3/buildpacks", map[string]any{"name": "mine_buildpack"}), 201).guid()
+	bundled := map[string]string{}
+	err := f.store.Update(t.Context(), func(tx platform.Tx) error {
+		for _, name := range []string{"node_buildpack", "ruby_buildpack"} {
+			b := &platform.Buildpack{Name: name, Position: 9, Enabled: true, State: platform.BuildpackReady, Lifecycle: "buildpack", Bundled: true}
+			if err := tx.Buildpacks().Insert(b); err != nil {
+				return err
+			}
+			bundled[name] = b.GUID
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, guid := range []string{mine, bundled["ruby_buildpack"]} {
+		f.want(f.upload(admin, "/v3/buildpacks/"+guid+"/upload", "buildpack.zip", "zip", nil), 202)
+	}
 	for name, test := range map[string]struct {
 		buildpack string
 		sidecar   map[string]any
 		warns     bool
 	}{
-		"custom":      {"https://user:secret@example.org/mine.zip", map[string]any{}, true},
-		"with memory": {"https://example.org/mine.zip", map[string]any{"memory_in_mb": 64}, false},
-		"detected":    {"", map[string]any{}, false},
+		"custom":                    {"https://user:secret@example.org/mine.zip", map[string]any{}, true},
+		"with memory":               {"https://example.org/mine.zip", map[string]any{"memory_in_mb": 64}, false},
+		"detected":                  {"", map[string]any{}, false},
+		"bundled":                   {"node_buildpack", map[string]any{}, false},
+		"uploaded":                  {"mine_buildpack", map[string]any{}, true},
+		"uploaded, with memory":     {"mine_buildpack", map[string]any{"memory_in_mb": 64}, false},
+		"in place of a bundled one": {"ruby_buildpack", map[string]any{}, true},
 	} {
 		buildpacks := []string{}
 		if test.buildpack != "" {

@@ -101,7 +101,7 @@ func (s resource[T, B]) find(req *request) (*T, error) {
 
 // getterBy is like getter, for resources that are found in another way.
 func (s resource[T, B]) getterBy(a *API, get func(req *request) (*T, error)) web.Handler {
-	one := listing.Params{Includes: s.list.Includes, Fields: s.list.Fields, Embeds: s.list.Embeds, Extra: s.list.Extra, Single: true}
+	one := listing.Params{Includes: s.list.Includes, Fields: s.list.Fields, Embeds: s.list.Embeds, Single: true}
 	return func(w http.ResponseWriter, r *http.Request) error {
 		l, err := one.Parse(r, baseURL(r))
 		if err != nil {

@@ -71,19 +71,13 @@ type revisionBody struct {
 	Relationships map[string]any             `json:"relationships"`
 	Metadata      metadata                   `json:"metadata"`
 	Links         links                      `json:"links"`
+	Ingot         revisionExtras             `json:"ingot"`
 }
 
-// revisionProcess has more members than in Cloud Foundry: the settings that a
-// rollback restores.
+// revisionProcess and revisionSidecar have Cloud Foundry's members and no others:
+// clients decode processes as maps of strings.
 type revisionProcess struct {
-	Command   *string   `json:"command"`
-	MemoryMB  int       `json:"memory_in_mb"`
-	DiskMB    int       `json:"disk_in_mb"`
-	LogRate   int64     `json:"log_rate_limit_in_bytes_per_second"`
-	Health    checkBody `json:"health_check"`
-	Readiness checkBody `json:"readiness_health_check"`
-	// OnCredentials is as in processes.
-	OnCredentials string `json:"on_credentials,omitempty"`
+	Command *string `json:"command"`
 }
 
 type revisionSidecar struct {
@@ -91,8 +85,23 @@ type revisionSidecar struct {
 	Command      string   `json:"command"`
 	ProcessTypes []string `json:"process_types"`
 	MemoryMB     *int     `json:"memory_in_mb"`
-	// Options are as in sidecars.
-	Options *platform.SidecarOptions `json:"options,omitempty"`
+}
+
+// revisionExtras is what else a rollback restores, an extension of Ingot.
+type revisionExtras struct {
+	Processes map[string]revisionSettings         `json:"processes"` // by type
+	Sidecars  map[string]*platform.SidecarOptions `json:"sidecars"`  // by name, of those that have options
+}
+
+// revisionSettings are the settings of a process.
+type revisionSettings struct {
+	MemoryMB  int       `json:"memory_in_mb"`
+	DiskMB    int       `json:"disk_in_mb"`
+	LogRate   int64     `json:"log_rate_limit_in_bytes_per_second"`
+	Health    checkBody `json:"health_check"`
+	Readiness checkBody `json:"readiness_health_check"`
+	// OnCredentials is as in processes.
+	OnCredentials string `json:"on_credentials,omitempty"`
 }
 
 // presentRevisions presents revisions of one app.
@@ -128,20 +137,25 @@ func presentRevision(req *request, r *platform.Revision, secrets bool) revisionB
 		Processes: map[string]revisionProcess{}, Sidecars: []revisionSidecar{},
 		Relationships: map[string]any{"app": toOne(r.AppGUID)}, Metadata: presentMetadata(&r.Metadata),
 		Links: links{"self": req.v3(self), "app": req.v3("/apps/", escape(r.AppGUID)), "environment_variables": req.v3(self, "/environment_variables")},
+		Ingot: revisionExtras{Processes: map[string]revisionSettings{}, Sidecars: map[string]*platform.SidecarOptions{}},
 	}
 	for kind, p := range r.Processes {
 		command := p.Command
 		if command != "" && !secrets {
 			command = hidden
 		}
-		body.Processes[kind] = revisionProcess{orNull(command), p.MemoryMB, p.DiskMB, p.LogRate, presentCheck(p.Health, true), presentCheck(p.Readiness, false), p.OnCredentials}
+		body.Processes[kind] = revisionProcess{orNull(command)}
+		body.Ingot.Processes[kind] = revisionSettings{p.MemoryMB, p.DiskMB, p.LogRate, presentCheck(p.Health, true), presentCheck(p.Readiness, false), p.OnCredentials}
 	}
 	for _, s := range r.Sidecars {
-		one := revisionSidecar{Name: s.Name, Command: s.Command, ProcessTypes: append([]string{}, s.ProcessTypes...), Options: presentOptions(r.Options[s.Name])}
+		one := revisionSidecar{Name: s.Name, Command: s.Command, ProcessTypes: append([]string{}, s.ProcessTypes...)}
 		if s.MemoryMB > 0 {
 			one.MemoryMB = &s.MemoryMB
 		}
 		body.Sidecars = append(body.Sidecars, one)
+		if options := presentOptions(r.Options[s.Name]); options != nil {
+			body.Ingot.Sidecars[s.Name] = options
+		}
 	}
 	return body
 }

@@ -223,7 +223,12 @@ func TestEveryList(t *testing.T) {
 			{do: get + "guids=$none&created_ats[lt]=2000-01-01T00:00:00Z&updated_ats[gte]=2000-01-01T00:00:00Z", want: 200},
 		})
 	}
-	for _, path := range []string{"apps/$app", "organizations/$org", "spaces/$space", "domains/$domain", "processes/$app"} {
+	// A single resource has no filters. As in Cloud Controller, one that can include
+	// something says so, and others do not look at parameters.
+	for _, path := range []string{"organizations/$org", "domains/$domain", "domains/$domain/route_reservations"} {
+		w.one(step{do: "GET /v3/" + path + "?names=x&page=1", want: 200})
+	}
+	for _, path := range []string{"apps/$app", "spaces/$space", "processes/$app"} {
 		w.play([]step{
 			{do: "GET /v3/" + path + "?names=x", want: 400, has: []string{"Unknown query parameter(s): 'names'"}},
 			{do: "GET /v3/" + path + "?page=1", want: 400, has: []string{"Unknown query parameter(s): 'page'"}},

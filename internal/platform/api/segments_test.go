@@ -54,6 +54,11 @@ func TestIsolationSegmentScenarios(t *testing.T) {
 		{as: "orgmanager", do: "PATCH " + space, body: `{"data":{"guid":"$gpu"}}`, want: 200, has: []string{`"data":{"guid":"$gpu"}`}},
 		{as: "dev", do: "GET /v3/isolation_segments/$gpu/relationships/spaces", want: 200, has: []string{`"data":[{"guid":"$space"}]`}},
 		{as: "orgmanager", do: "PATCH " + org, body: `{"data":null}`, want: 200, has: []string{`"data":null`}},
+		// A null guid is the same as null.
+		{as: "orgmanager", do: "PATCH " + org, body: `{"data":{"guid":"$gpu"}}`, want: 200},
+		{as: "orgmanager", do: "PATCH " + org, body: `{"data":{"guid":""}}`, want: 422, has: []string{"Data must be structured like this"}},
+		{as: "orgmanager", do: "PATCH " + org, body: `{"data":{}}`, want: 422, has: []string{"Data must be structured like this"}},
+		{as: "orgmanager", do: "PATCH " + org, body: `{"data":{"guid":null}}`, want: 200, has: []string{`"data":null`}},
 		{do: "DELETE /v3/isolation_segments/$gpu/relationships/organizations/$org", want: 422, has: []string{"Cannot remove the entitlement while this Isolation Segment is assigned to any Spaces. Currently assigned to: ['s']"}},
 		{do: "DELETE /v3/isolation_segments/$gpu", want: 400, has: []string{"Please delete the Organization associations for your Isolation Segment.", "CF-AssociationNotEmpty"}},
 
@@ -62,6 +67,8 @@ func TestIsolationSegmentScenarios(t *testing.T) {
 		{as: "orgmanager", do: "PATCH " + org, body: `{"data":{"guid":"$gpu"}}`, want: 200},
 		{as: "orgmanager", do: "PATCH " + space, body: `{"data":{"guid":"$shared"}}`, want: 200},
 		{as: "dev", do: "GET /v3/processes/$app/stats", want: 200, has: []string{`"isolation_segment":null`}},
+		{as: "orgmanager", do: "PATCH " + space, body: `{"data":{"guid":null}}`, want: 200, has: []string{`"data":null`}},
+		{as: "orgmanager", do: "PATCH " + space, body: `{"data":{"guid":"$shared"}}`, want: 200},
 		{as: "orgmanager", do: "PATCH " + space, body: `{"data":null}`, want: 200, has: []string{`"data":null`}},
 		{as: "orgmanager", do: "PATCH " + org, body: `{"data":null}`, want: 200},
 		{do: "DELETE /v3/isolation_segments/$gpu/relationships/organizations/$org", want: 204},

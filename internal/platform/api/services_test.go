@@ -306,7 +306,8 @@ func TestUserProvidedServices(t *testing.T) {
 	// Files in place of variables.
 	m.one(step{as: "dev", do: "PATCH /v3/apps/$app/features/service-binding-k8s", body: `{"enabled":true}`, want: 200})
 	m.one(step{as: "dev", do: "PATCH /v3/apps/$app/features/file-based-vcap-services", body: `{"enabled":true}`, want: 422, has: []string{"at the same time"}})
-	m.files(map[string]string{"primary/uri": "postgresql://u:hunter5@h/d", "primary/type": "user-provided", "primary/tags": `["t"]`, "primary/instance-name": "ups", "primary/binding-guid": m.vars["bound"], "primary/binding-name": "primary"})
+	m.files(map[string]string{"primary/uri": "postgresql://u:hunter5@h/d", "primary/type": "user-provided", "primary/tags": `["t"]`, "primary/instance_name": "ups", "primary/binding_guid": m.vars["bound"], "primary/binding_name": "primary",
+		"primary/instance_guid": m.vars["db"], "primary/label": "user-provided", "primary/name": "primary", "primary/provider": "user-provided", "primary/syslog_drain_url": "syslog://h:1"})
 	m.one(step{as: "dev", do: "PATCH /v3/apps/$app/features/service-binding-k8s", body: `{"enabled":false}`, want: 200})
 	m.one(step{as: "dev", do: "PATCH /v3/apps/$app/features/file-based-vcap-services", body: `{"enabled":true}`, want: 200})
 	m.files(map[string]string{"vcap_services": `{"user-provided":[{"binding_guid":"` + m.vars["bound"]})
@@ -334,6 +335,11 @@ func (m *market) files(want map[string]string) {
 		for name, text := range want {
 			if !strings.HasPrefix(string(files[name]), text) {
 				m.t.Errorf("file %s is %q, want %q", name, files[name], text)
+			}
+		}
+		for name := range files {
+			if strings.Contains(name[strings.Index(name, "/")+1:], "-") {
+				m.t.Errorf("file %s is not named as in VCAP_SERVICES", name)
 			}
 		}
 		return err

@@ -86,12 +86,26 @@ func (a *API) createSidecar(w http.ResponseWriter, r *http.Request) error {
 		}
 		s := &platform.Sidecar{}
 		body.apply(s)
-		warning = platform.SidecarWarning(app.Lifecycle, []platform.Sidecar{*s})
+		if warning, err = sidecarWarning(req.tx, app.Lifecycle, []platform.Sidecar{*s}); err != nil {
+			return nil, err
+		}
 		if err := a.platform.CreateSidecar(req.tx, req.caller.actor(), app, s); err != nil {
 			return nil, err
 		}
 		return s, a.platform.SidecarsFit(req.tx, app)
 	})
+}
+
+// sidecarWarning warns of sidecars without memory beside a custom buildpack.
+func sidecarWarning(tx platform.Tx, l platform.Lifecycle, sidecars []platform.Sidecar) (string, error) {
+	if len(l.Buildpacks) == 0 {
+		return "", nil // staging knows which one detects the app
+	}
+	installed, _, err := tx.Buildpacks().List(platform.Query{Order: "position"})
+	if err != nil {
+		return "", err
+	}
+	return platform.SidecarWarning(l.Buildpacks, platform.CustomBuildpack(l.Buildpacks, l.Stack, installed), sidecars), nil
 }
 
 func (a *API) sidecarFor(req *request) (*platform.Sidecar, *platform.App, error) {
@@ -115,7 +129,9 @@ func (a *API) updateSidecar(w http.ResponseWriter, r *http.Request) error {
 			return nil, err
 		}
 		body.apply(s)
-		warning = platform.SidecarWarning(app.Lifecycle, []platform.Sidecar{*s})
+		if warning, err = sidecarWarning(req.tx, app.Lifecycle, []platform.Sidecar{*s}); err != nil {
+			return nil, err
+		}
 		if err := a.platform.UpdateSidecar(req.tx, req.caller.actor(), app, s, body.MemoryMB.set || body.ProcessTypes != nil); err != nil {
 			return nil, err
 		}

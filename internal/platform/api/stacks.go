@@ -3,7 +3,6 @@ package api
 import (
 	"net/http"
 
-	"ingot/internal/base/fault"
 	"ingot/internal/base/web"
 	"ingot/internal/platform"
 	"ingot/internal/platform/actions"
@@ -26,12 +25,41 @@ func (a *API) stackRoutes(g *web.Group) {
 		}
 		return []platform.Cond{platform.In("stack", s.Name)}, nil
 	}))
-	// Stacks come with the server and cannot be created.
-	refuse := func(http.ResponseWriter, *http.Request) error {
-		return fault.Invalid("Stacks come with the platform and cannot be created or deleted")
+	g.Handle(http.MethodPost, "/v3/stacks", web.Scope(scopeAdmin), a.createStack)
+	g.Handle(http.MethodDelete, "/v3/stacks/{guid}", web.Scope(scopeAdmin), a.deleteStack)
+}
+
+func (a *API) createStack(w http.ResponseWriter, r *http.Request) error {
+	var body struct {
+		Name        string                 `json:"name"`
+		Description string                 `json:"description"`
+		State       platform.StackState    `json:"state"`
+		StateReason string                 `json:"state_reason"`
+		Metadata    *actions.MetadataPatch `json:"metadata"`
 	}
-	g.Handle(http.MethodPost, "/v3/stacks", web.Scope(scopeAdmin), refuse)
-	g.Handle(http.MethodDelete, "/v3/stacks/{guid}", web.Scope(scopeAdmin), refuse)
+	if err := web.DecodeStrict(r, &body); err != nil {
+		return err
+	}
+	if body.State == "" {
+		body.State = platform.StackActive
+	}
+	return answer(a, w, r, stacks, http.StatusCreated, func(req *request) (*platform.Stack, error) {
+		s := &platform.Stack{Name: body.Name, Description: body.Description, State: body.State, StateReason: body.StateReason}
+		if err := body.Metadata.Apply(&s.Metadata); err != nil {
+			return nil, err
+		}
+		return s, a.platform.CreateStack(req.tx, req.caller.actor(), s)
+	})
+}
+
+func (a *API) deleteStack(w http.ResponseWriter, r *http.Request) error {
+	return a.perform(w, r, http.StatusNoContent, func(req *request) (any, error) {
+		s, err := stacks.find(req)
+		if err != nil {
+			return nil, err
+		}
+		return nil, a.platform.DeleteStack(req.tx, req.caller.actor(), s)
+	})
 }
 
 func (a *API) updateStack(w http.ResponseWriter, r *http.Request) error {

@@ -51,6 +51,31 @@ func TestStackStates(t *testing.T) {
 	w.play([]step{{as: "dev", do: "POST /v3/apps/$app/actions/start", want: 200}, {do: "PATCH /v3/stacks/$stack", body: `{"metadata":{"labels":{"a":"b"}}}`, want: 200, has: []string{`"state":"DISABLED"`, `"a":"b"`}}})
 }
 
+// TestCreateStack: an administrator adds a name that apps and buildpacks can ask for.
+func TestCreateStack(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	const own = `{"name":"own","lifecycle":{"type":"buildpack","data":{"stack":"mine"}},"relationships":{"space":{"data":{"guid":"$space"}}}}`
+	w.play([]step{
+		{as: "dev", do: "POST /v3/stacks", body: `{"name":"mine"}`, want: 403},
+		{do: "POST /v3/stacks", body: `{}`, want: 422, has: []string{"Name can't be blank"}},
+		{do: "POST /v3/stacks", body: `{"name":"mine","state":"GONE"}`, want: 422, has: []string{"State must be one of"}},
+		{do: "POST /v3/stacks", body: `{"name":"` + strings.Repeat("n", 251) + `"}`, want: 422, has: []string{"Name is too long"}},
+		{do: "POST /v3/stacks", body: `{"name":"cflinuxfs4"}`, want: 422, has: []string{"Name must be unique"}},
+		{as: "dev", do: "POST /v3/apps", body: own, want: 422, has: []string{"Stack must be an existing stack"}},
+		{do: "POST /v3/stacks", body: `{"name":"mine","description":"Another name","metadata":{"labels":{"a":"b"}}}`, want: 201, save: "mine",
+			has: []string{`"name":"mine"`, `"description":"Another name"`, `"default":false`, `"state":"ACTIVE"`, `"a":"b"`}},
+		{as: "stranger", do: "GET /v3/stacks?names=mine", want: 200, has: []string{`"total_results":1`}},
+		{as: "dev", do: "POST /v3/apps", body: own, want: 201, save: "own"},
+		{as: "dev", do: "DELETE /v3/stacks/$mine", want: 403},
+		{do: "DELETE /v3/stacks/$mine", want: 422, has: []string{"Cannot delete stack 'mine' because apps are currently using the stack."}},
+		{as: "dev", do: "PATCH /v3/apps/$own", body: `{"lifecycle":{"type":"buildpack","data":{"stack":"cflinuxfs4"}}}`, want: 200},
+		{do: "DELETE /v3/stacks/$mine", want: 204},
+		{do: "GET /v3/stacks/$mine", want: 404},
+		{do: "GET /v3/audit_events?target_guids=$mine&types=audit.stack.create,audit.stack.delete", want: 200, has: []string{`"total_results":2`}},
+	})
+}
+
 func TestClearBuildpackCache(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -2,6 +2,7 @@ package api
 
 import (
 	"net/http"
+	"slices"
 	"strconv"
 	"time"
 
@@ -24,20 +25,40 @@ func runningOf(req *request, items []*platform.Process) (map[string][]runningBod
 	if err != nil {
 		return nil, err
 	}
+	changed, err := changedAt(req, items)
+	if err != nil {
+		return nil, err
+	}
 	out := map[string][]runningBody{}
 	for _, process := range items {
 		for i, row := range rows[process.GUID] {
 			b := runningBody{Index: i, State: platform.InstanceDown}
-			if row != nil && row.State != platform.InstanceStopping { // not a state of this list
-				b.State = row.State
-				if !row.Since.IsZero() {
-					b.Since = row.Since.Unix()
-				}
+			switch {
+			case row == nil:
+				b.Since = changed[process.GUID].Unix()
+			case row.State == platform.InstanceStopping: // not a state of this list
+				b.Since = row.Since.Unix()
+			default:
+				b.State, b.Since = row.State, row.Since.Unix()
 			}
 			out[process.GUID] = append(out[process.GUID], b)
 		}
 	}
 	return out, nil
+}
+
+// changedAt returns when each process or its app was last changed: since then instances that
+// do not exist are missing.
+func changedAt(req *request, items []*platform.Process) (map[string]time.Time, error) {
+	apps, _, err := req.tx.Apps().List(platform.Query{Where: []platform.Cond{platform.InStrings("guid", guidsOf(items, func(p *platform.Process) string { return p.AppGUID }))}, WithoutSecrets: true})
+	byApp, out := map[string]time.Time{}, map[string]time.Time{}
+	for _, app := range apps {
+		byApp[app.GUID] = app.Updated
+	}
+	for _, process := range items {
+		out[process.GUID] = slices.MaxFunc([]time.Time{process.Created, process.Updated, byApp[process.AppGUID]}, time.Time.Compare)
+	}
+	return out, err
 }
 
 func seconds(now, since time.Time) int64 {
@@ -83,12 +104,7 @@ func (a *API) processStats(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	var known []*platform.Instance
-	for _, row := range rows {
-		if row != nil {
-			known = append(known, row)
-		}
-	}
+	known := slices.DeleteFunc(slices.Clone(rows), func(row *platform.Instance) bool { return row == nil })
 	usage := a.runtime.Usage(r.Context(), known)
 	var traffic map[string]InstanceTraffic
 	if a.traffic != nil {
@@ -132,11 +148,11 @@ func (a *API) statsRow(process *platform.Process, index int, row *platform.Insta
 	if u, ok := usage[row.GUID]; ok {
 		used = map[string]any{
 			"time": u.Time.UTC().Format(time.RFC3339), "cpu": u.CPU, "cpu_entitlement": u.CPU, "mem": u.Memory, "disk": u.Disk, "log_rate": u.LogRate,
-			"log_lines_lost": u.LogLost, // an extension of Ingot
 		}
-	}
-	if u := usage[row.GUID]; len(u.Members) > 0 {
-		b["members"] = presentMembers(u.Members) // an extension of Ingot
+		b["log_lines_lost"] = u.LogLost // an extension of Ingot, as members
+		if len(u.Members) > 0 {
+			b["members"] = presentMembers(u.Members)
+		}
 	}
 	for k, v := range map[string]any{
 		"instance_guid": row.GUID, "routable": row.State == platform.InstanceRunning && row.Ready, "host": row.Host, "instance_internal_ip": row.InternalIP,

@@ -76,12 +76,16 @@ type traffic map[string]api.InstanceTraffic
 
 func (t traffic) Traffic(context.Context, ...string) map[string]api.InstanceTraffic { return t }
 
-// TestStatsOfRequests sees what the router counted, of instances that are there
+type usage map[string]api.InstanceUsage
+
+func (u usage) Usage(context.Context, []*platform.Instance) map[string]api.InstanceUsage { return u }
+
+// TestStatsOfRequests sees what the router and the engine counted, of instances that are there
 // and of none else.
 func TestStatsOfRequests(t *testing.T) {
 	t.Parallel()
-	counted := traffic{}
-	f := setupOptions(t, db.SQLite, func(o *api.Options) { o.Traffic = counted })
+	counted, used := traffic{}, usage{}
+	f := setupOptions(t, db.SQLite, func(o *api.Options) { o.Traffic, o.Runtime = counted, used })
 	app := f.app(f.space(f.org("o"), "s"), "a")
 	err := f.store.Update(t.Context(), func(tx platform.Tx) error {
 		process, err := tx.Processes().Get(app)
@@ -107,6 +111,7 @@ func TestStatsOfRequests(t *testing.T) {
 		Requests: 9, Active: 1, Classes: [6]int64{1, 0, 5, 0, 2, 1}, Received: 10, Sent: 2000,
 		Mean: 1234567 * time.Nanosecond, P50: time.Millisecond, P95: 2500 * time.Microsecond, P99: 5 * time.Millisecond,
 	}
+	used["i1"] = api.InstanceUsage{Time: time.Now(), CPU: 0.5, Memory: 1 << 20, LogLost: 7, Members: []api.MemberUsage{{Name: "web", State: "RUNNING", Since: time.Now()}}}
 	for _, path := range []string{"/v3/processes/" + app + "/stats", "/v3/apps/" + app + "/processes/web/stats"} {
 		got := f.want(f.call(f.admin(), "GET", path, nil), 200)
 		for member, want := range map[string]string{
@@ -115,6 +120,7 @@ func TestStatsOfRequests(t *testing.T) {
 			"1.router.status.4xx": "2", "1.router.status.5xx": "1", "1.router.bytes_received": "10", "1.router.bytes_sent": "2000",
 			"1.router.latency_ms.mean": "1.234", "1.router.latency_ms.p50": "1", "1.router.latency_ms.p95": "2.5", "1.router.latency_ms.p99": "5",
 			"2.state": "DOWN", "2.router": "<nil>",
+			"1.usage.cpu": "0.5", "1.usage.log_lines_lost": "<nil>", "1.log_lines_lost": "7", "1.members.0.name": "web", "0.members": "<nil>",
 		} {
 			if v := fmt.Sprint(got.at("resources." + member)); v != want {
 				t.Errorf("%s: %s is %s, want %s", path, member, v, want)

@@ -246,7 +246,7 @@ func fullOrgServices(f *fixture, name string, guids map[string]string) {
 // public are the routes whose answers are the same for every user.
 var public = map[string]bool{
 	"GET /networking/v1/external/policies": true, // only those of the caller's own apps
-	"GET /":                                true, "GET /v3": true, "GET /v3/info": true, "GET /v2/info": true, "GET /v3/stacks/{guid}": true, "GET /v3/stacks/{guid}/apps": true, "GET /v3/buildpacks/{guid}": true,
+	"GET /":                                true, "GET /v3": true, "GET /v3/info": true, "GET /v2/info": true, "GET /v2/stacks/{guid}": true, "GET /v3/stacks/{guid}": true, "GET /v3/stacks/{guid}/apps": true, "GET /v3/buildpacks/{guid}": true,
 	"GET /v3/organization_quotas/{guid}": true, // without the organizations that have it
 	"GET /v3/feature_flags/{name}":       true, "GET /v3/environment_variable_groups/{name}": true,
 	"POST /v3/resource_matches": true, // among what the caller uploaded himself

@@ -120,3 +120,40 @@ func TestReservedPortsQuota(t *testing.T) {
 		{do: "POST /v3/routes", body: strings.Replace(tcpRoute(`"port":1025,`), "$space", "$space2", 1), want: 422, has: []string{"Reserved route ports quota exceeded for space 's2'."}},
 	})
 }
+
+// One space, or one organization, does not get all ports, unless a quota allows it.
+func TestPortsOfOneTenant(t *testing.T) {
+	t.Parallel()
+	ports, err := platform.ParsePorts("1024-1123")
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := newWorldIn(t, setupOptions(t, db.SQLite, func(o *api.Options) { o.Platform.TCP = platform.DefaultTCPGroup(ports) }))
+	w.vars["group"] = platform.DefaultTCPGroup(ports).GUID
+	w.play([]step{
+		{do: "POST /v3/domains", body: `{"name":"tcp.example.org","router_group":{"guid":"$group"}}`, want: 201, save: "tcp"},
+	})
+	first := w.vars["space"]
+	for i, of := range []struct {
+		space string
+		takes int
+		says  string
+	}{{"", 10, "space '"}, {"b", 10, "space 'b'"}, {"c", 5, "organization '"}} {
+		if of.space != "" {
+			w.play([]step{{do: "POST /v3/spaces", body: `{"name":"` + of.space + `","relationships":{"organization":{"data":{"guid":"$org"}}}}`, want: 201, save: "space"}})
+		}
+		for range of.takes {
+			w.play([]step{{do: "POST /v3/routes", body: tcpRoute(""), want: 201}})
+		}
+		w.play([]step{{do: "POST /v3/routes", body: tcpRoute(""), want: 422, has: []string{"Reserved route ports quota exceeded for " + of.says}}})
+		if i == 2 {
+			w.vars["space"] = first
+		}
+	}
+	w.play([]step{
+		{do: "POST /v3/organization_quotas", body: `{"name":"many","routes":{"total_routes":200,"total_reserved_ports":27},"relationships":{"organizations":{"data":[{"guid":"$org"}]}}}`, want: 201},
+		{do: "POST /v3/routes", body: tcpRoute(""), want: 201},
+		{do: "POST /v3/routes", body: tcpRoute(""), want: 201},
+		{do: "POST /v3/routes", body: tcpRoute(""), want: 422, has: []string{"Reserved route ports quota exceeded for organization"}},
+	})
+}

@@ -99,7 +99,14 @@ func TestUserAndRoleScenarios(t *testing.T) {
 	w.play([]step{
 		{do: "POST /v3/users", body: `{"guid":"client-of-mine"}`, want: 201, has: []string{`"username":null`, `"presentation_name":"client-of-mine"`, `"origin":null`}},
 		{do: "POST /v3/users", body: `{"guid":"client-of-mine"}`, want: 422, has: []string{"User with guid 'client-of-mine' already exists."}},
-		{do: "POST /v3/users", body: `{}`, want: 422, has: []string{"Guid must be between 1 and 200 characters"}},
+		{do: "POST /v3/users", body: `{}`, want: 422, has: []string{"Guid or 'username' and 'origin' must be provided"}},
+		{do: "POST /v3/users", body: `{"guid":""}`, want: 422, has: []string{"Guid must be between 1 and 200 characters"}},
+		{do: "POST /v3/users", body: `{"guid":"x","username":"y"}`, want: 422, has: []string{"Username cannot be provided with 'guid'"}},
+		{do: "POST /v3/users", body: `{"origin":"ldap"}`, want: 422, has: []string{"Origin can only be provided together with 'username'"}},
+		// A user of another identity provider is created, one with a password is not.
+		{do: "POST /v3/users", body: `{"username":"ann","origin":"ldap"}`, want: 201, has: []string{`"guid":"shadow-ann"`, `"username":"ann"`, `"origin":"ldap"`}},
+		{do: "POST /v3/users", body: `{"username":"ann","origin":"ldap"}`, want: 422, has: []string{"User with username 'ann' already exists."}},
+		{do: "POST /v3/users", body: `{"username":"ann","origin":"uaa"}`, want: 422, has: []string{"No user exists with the username 'ann' and origin 'uaa'."}},
 		{do: "POST /v3/users", body: `{"username":"missing"}`, want: 422, has: []string{"No user exists with the username 'missing'."}},
 		{do: "POST /v3/users", body: `{"username":"newcomer","origin":"uaa"}`, want: 201, has: []string{`"guid":"newcomer-guid"`}},
 		{as: "dev", do: "POST /v3/users", body: `{"guid":"x"}`, want: 403},

@@ -26,10 +26,18 @@ const (
 
 // bitsPath is the field in which Cloud Foundry's web server passes the path of a
 // stored upload. From a client it could name any file of the server, so it is
-// rejected everywhere.
+// rejected everywhere, also for resources that do not exist.
 const bitsPath = "bits_path"
 
 var errBitsPath = fault.Invalid("Bits path is invalid")
+
+// namesBits returns an error for a request whose query has a bitsPath.
+func namesBits(r *http.Request) error {
+	if r.URL.Query().Has(bitsPath) {
+		return errBitsPath
+	}
+	return nil
+}
 
 // errTooMuch means that an upload is too large.
 var errTooMuch = errors.New("the upload is too large")
@@ -72,9 +80,6 @@ func (u *upload) Close() {
 // readUpload streams a multipart body: the part "bits" (or "file") into an unlinked
 // temporary file in scratch, so that it is never left behind.
 func (a *API) readUpload(r *http.Request) (*upload, error) {
-	if r.URL.Query().Has(bitsPath) {
-		return nil, errBitsPath
-	}
 	kind, params, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
 	if err != nil || kind != "multipart/form-data" || params["boundary"] == "" {
 		return nil, fault.New(fault.BadRequest, "The upload must be multipart/form-data with a part named 'bits'")

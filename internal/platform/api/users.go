@@ -2,6 +2,7 @@ package api
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"unicode/utf8"
 
@@ -77,27 +78,78 @@ type userRequest struct {
 	Metadata *actions.MetadataPatch `json:"metadata"`
 }
 
+// check refuses a request that names no user, or one in two ways.
+func (b *userRequest) check() error {
+	switch {
+	case b.GUID != nil && b.Username != nil:
+		return fault.Invalid("Username cannot be provided with 'guid'")
+	case b.GUID != nil && b.Origin != nil:
+		return fault.Invalid("Origin cannot be provided with 'guid'")
+	case b.GUID != nil && (*b.GUID == "" || utf8.RuneCountInString(*b.GUID) > 200):
+		return fault.Invalid("Guid must be between 1 and 200 characters")
+	case b.GUID == nil && b.Username == nil && b.Origin != nil:
+		return fault.Invalid("Origin can only be provided together with 'username'")
+	case b.GUID == nil && (b.Username == nil || *b.Username == ""):
+		return fault.Invalid("Guid or 'username' and 'origin' must be provided")
+	}
+	return nil
+}
+
+// originUAA is the origin of users who have a password of the authorization server.
+const originUAA = "uaa"
+
+// userOf returns the user of a request without a guid. A user of another identity
+// provider is registered with the authorization server if it is unknown there: no login
+// has done that yet.
+func (a *API) userOf(ctx context.Context, b *userRequest) (DirectoryUser, error) {
+	if b.Origin == nil || *b.Origin == "" || *b.Origin == originUAA {
+		return a.directoryUser(ctx, *b.Username, b.Origin)
+	}
+	unavailable := func(err error) error {
+		if known := (*fault.Error)(nil); errors.As(err, &known) {
+			return err
+		}
+		return fault.Wrap(err, fault.Unavailable, "The authorization server is not available, so the user cannot be created.")
+	}
+	found, err := a.directory.UsersByName(ctx, []string{*b.Username}, []string{*b.Origin})
+	if err != nil {
+		return DirectoryUser{}, unavailable(err)
+	}
+	if len(found) > 0 {
+		return found[0], nil
+	}
+	made, err := a.directory.CreateUser(ctx, *b.Username, *b.Origin)
+	if err != nil {
+		return DirectoryUser{}, unavailable(err)
+	}
+	return made, nil
+}
+
 func (a *API) createUser(w http.ResponseWriter, r *http.Request) error {
 	var body userRequest
 	if err := web.DecodeStrict(r, &body); err != nil {
 		return err
 	}
-	if body.GUID == nil && body.Username != nil {
-		found, err := a.directoryUser(r.Context(), *body.Username, body.Origin)
+	if err := body.check(); err != nil {
+		return err
+	}
+	if body.GUID == nil {
+		found, err := a.userOf(r.Context(), &body)
 		if err != nil {
 			return err
 		}
 		body.GUID = &found.ID
-	}
-	if body.GUID == nil || *body.GUID == "" || utf8.RuneCountInString(*body.GUID) > 200 {
-		return fault.Invalid("Guid must be between 1 and 200 characters")
 	}
 	return answer(a, w, r, a.users(), http.StatusCreated, func(req *request) (*platform.User, error) {
 		u := &platform.User{Resource: platform.Resource{GUID: *body.GUID}}
 		if err := body.Metadata.Apply(&u.Metadata); err != nil {
 			return nil, err
 		}
-		return u, a.platform.CreateUser(req.tx, u)
+		err := a.platform.CreateUser(req.tx, u)
+		if body.Username != nil && fault.Is(err, fault.Unprocessable) {
+			return nil, fault.Wrap(err, fault.Unprocessable, "User with username '%s' already exists.", *body.Username)
+		}
+		return u, err
 	})
 }
 

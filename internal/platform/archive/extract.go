@@ -11,12 +11,12 @@ import (
 )
 
 // ExtractTar writes the entries of a tar, plain or compressed with gzip, into dir,
-// which is made if it is not there and must otherwise be empty. After an error it
+// which is created if missing and must otherwise be empty. After an error it
 // is empty.
 //
 // Permission bits and times of files and directories are those of the archive; a
 // directory that is only implied by a name gets 0755. The mode of dir itself is
-// its owner's business.
+// left to the caller.
 func ExtractTar(r io.Reader, dir string, l Limits) (Summary, error) {
 	return extract(dir, func(visit Visit) (Summary, error) { return WalkTar(r, l, visit) })
 }

@@ -15,7 +15,7 @@ import (
 // ends with an error. An error of Visit ends the walk and is returned as it is.
 type Visit func(e Entry, body io.Reader) error
 
-// guard stands between an archive and the one who visits its entries.
+// guard checks each entry of an archive before calling Visit.
 type guard struct {
 	limits  Limits
 	tree    *tree

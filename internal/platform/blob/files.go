@@ -43,7 +43,7 @@ type tempFile interface {
 	Close() error
 }
 
-// Open returns the store in dir, which is made if it is not there, and removes
+// Open returns the store in dir, which is created if missing, and removes
 // what was left behind by a crash.
 func Open(dir string) (*Files, error) { return open(dir, PoolLimits{}) }
 

@@ -19,7 +19,7 @@ func (p *pass) act() {
 		a, l := p.app, p.app.live[d.id]
 		switch d.kind {
 		case doCreate:
-			p.create(a, d.at, d.id, d.before.version)
+			p.create(a, d.at, d.id, d.version)
 		case doCancel:
 			if l != nil && l.cancel != nil {
 				l.cancel()

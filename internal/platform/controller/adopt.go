@@ -155,7 +155,10 @@ func (c *Controller) resume(a *app, byID map[string]engine.Instance) {
 			e := createdEvent(in)
 			s.host, s.internal, s.ports = e.host, e.internal, e.ports
 			alive := in.Running && in.State.Phase == initproto.Running
+			// One that got no requests may have to prove itself: the first pass decides.
+			s.proven = s.ready
 			s.ready = s.state == running && in.State.Ready && alive
+			s.held, s.readyAt = s.ready && !s.proven, s.since
 			if alive && s.state == starting {
 				a.post(occurrence{id: l.id, event: event{kind: evHealthy}})
 				if in.State.Ready {

@@ -152,6 +152,8 @@ type pass struct {
 	actions []slotAction
 	// deployment is the active deployment of the app, as it is after the pass.
 	deployment *platform.Deployment
+	// verdict is why the deployment is canceled; empty if it is not.
+	verdict string
 	// again is when the deployment needs another pass; zero means never.
 	again time.Time
 	// wrote means that rows of instances have changed; peers waits until the other servers
@@ -162,8 +164,7 @@ type pass struct {
 
 // slotAction is an action and its slot.
 type slotAction struct {
-	at     slotKey
-	before slot // state in which the action left the slot
+	at slotKey
 	action
 }
 
@@ -191,6 +192,7 @@ func (c *Controller) pass(ctx context.Context, a *app) error {
 	for _, at := range p.slotKeys() {
 		p.step(at, event{kind: evDue})
 	}
+	p.prove()
 	if g.deployment != nil {
 		// How many instances are wanted depends on those that are ready now.
 		p.roll()
@@ -217,8 +219,8 @@ func (c *Controller) pass(ctx context.Context, a *app) error {
 	p.act()
 	p.remember()
 	c.tellPassed()
-	if p.concluded() {
-		c.Kick(a.guid) // queue the app for its other processes
+	if p.concluded() || p.verdict != "" {
+		c.Kick(a.guid) // queue the app for its other processes, or for the way back
 	}
 	return nil
 }
@@ -275,7 +277,7 @@ func (p *pass) step(at slotKey, e event) {
 		p.slots[at] = next
 	}
 	for _, d := range do {
-		p.actions = append(p.actions, slotAction{at, next, d})
+		p.actions = append(p.actions, slotAction{at, d})
 	}
 }
 
@@ -283,7 +285,7 @@ func (p *pass) step(at slotKey, e event) {
 func (p *pass) rowOf(at slotKey, s slot) *platform.Instance {
 	row := &platform.Instance{
 		AppGUID: p.app.guid, ProcessGUID: at.process, Index: at.index, Version: s.version,
-		State: s.visible(), Ready: s.ready, Since: s.since,
+		State: s.visible(), Ready: s.ready && !s.held, Since: s.since,
 		Crashes: s.crashes, CrashedAt: s.crashedAt, RestartAt: s.restartAt, Details: s.details,
 		Host: s.host, InternalIP: s.internal, Ports: s.ports, RecordsAfter: s.seen,
 	}
@@ -385,11 +387,16 @@ func (p *pass) say() {
 			for _, text := range p.crashLines(d) {
 				add("API", "0", text)
 			}
+		case doWaiting:
+			add("HEALTH", strconv.Itoa(d.at.index), "Not healthy yet: "+d.text)
 		case doReady, doNotReady:
 			if text := p.readyLine(d); text != "" {
 				add("HEALTH", strconv.Itoa(d.at.index), text)
 			}
 		}
+	}
+	if p.verdict != "" {
+		add("API", "0", "Canceling the deployment: "+p.verdict)
 	}
 	if len(lines) == 0 {
 		return

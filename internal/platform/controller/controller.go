@@ -93,6 +93,10 @@ type Config struct {
 	// Reach returns the addresses of the services of an app, which its instances may
 	// connect to; nil means none.
 	Reach func(ctx context.Context, app string) ([]netip.AddrPort, error)
+	// InternalNames returns the names of internal routes by the address of an instance, and
+	// their version; it may return no names for the version that the caller has. nil means
+	// that names do not resolve, and that instances do not terminate TLS.
+	InternalNames func(known uint64) (names map[string][]string, version uint64)
 	// Identity issues the certificates of instances; nil means that they have none.
 	Identity *identity.Authority
 	// Replace is the program in instances that renews their certificates, ingot-sftp;
@@ -114,6 +118,9 @@ type Config struct {
 	// instances are ready sooner: clients that do not wait for it look for it a moment
 	// later.
 	ShortestDeployment time.Duration
+	// MinHealthy is how long a new instance of a deployment has to be ready before it counts,
+	// unless the deployment or the process says otherwise.
+	MinHealthy time.Duration
 	// Grace is the time between SIGTERM and SIGKILL.
 	Grace time.Duration
 	// Interval is the interval of passes over all apps.

@@ -152,8 +152,8 @@ func TestEnvironment(t *testing.T) {
 		t.Errorf("launch is %+v, want instance %s of user 2000 with log rate 1000 and grace 10s", l, id)
 	}
 	if l.Health.Kind != initproto.CheckHTTP || l.Health.Endpoint != "/up" || !slices.Equal(l.Health.Ports, []int{8080}) ||
-		l.Health.Startup != 7*time.Second || l.Health.Invocation != time.Second || l.Health.Interval != 30*time.Second {
-		t.Errorf("health check is %+v, want HTTP /up on port 8080 with the times of the process", l.Health)
+		l.Health.Startup != 7*time.Second || l.Health.Invocation != 0 || l.Health.Interval != 0 {
+		t.Errorf("health check is %+v, want HTTP /up on port 8080 with the times that the process has set", l.Health)
 	}
 	if l.Readiness.Kind != initproto.CheckPort || !slices.Equal(l.Readiness.Ports, []int{8080, 9000}) || l.Readiness.Interval != 3*time.Second {
 		t.Errorf("readiness check is %+v, want ports 8080 and 9000 every 3s", l.Readiness)
@@ -171,7 +171,7 @@ func TestEnvironment(t *testing.T) {
 			env[name] = value
 		}
 		for name, want := range map[string]string{
-			"COLOUR": "green", "REGION": "north", "LANG": "en_US.UTF-8", "HOME": "{{home}}/app", "TMPDIR": "{{home}}/tmp",
+			"COLOUR": "green", "REGION": "north", "LANG": initproto.Lang, "HOME": "{{home}}/app", "TMPDIR": "{{home}}/tmp",
 			"DEPS_DIR": "{{home}}/deps", "USER": "vcap", "PORT": "{{port:8080}}", "VCAP_APP_PORT": "{{port:8080}}", "VCAP_APP_HOST": "0.0.0.0",
 			"CF_INSTANCE_INDEX": "0", "INSTANCE_INDEX": "0", "CF_INSTANCE_GUID": id, "INSTANCE_GUID": id,
 			"CF_INSTANCE_IP": "{{host}}", "CF_INSTANCE_INTERNAL_IP": "{{ip}}", "CF_INSTANCE_PORT": "{{port:8080}}",

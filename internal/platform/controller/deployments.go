@@ -13,7 +13,7 @@ import (
 
 // A deployment runs two web processes beside each other. Its own grows, a few
 // instances at a time, and the others shrink from their highest index as its
-// instances accept requests:
+// instances have proven themselves (prove.go) and accept requests:
 //
 //	old  0 ────────────────────────┬─▶ stops
 //	     1 ───────────┬─▶ stops    │
@@ -78,11 +78,12 @@ func (p *pass) rollout() *rollout {
 }
 
 // ready returns the number of instances of a process that accept requests, of those that
-// are wanted.
+// are wanted. New ones have to be proven.
 func (r *rollout) ready(process *platform.Process) int {
 	n := 0
 	for at, s := range r.slots {
-		if at.process == process.GUID && at.index < process.Instances && s.version == process.Version && s.routable() {
+		if at.process == process.GUID && at.index < process.Instances && s.version == process.Version && s.routable() &&
+			(s.proven || r.back || at.process != r.d.WebGUID) {
 			n++
 		}
 	}
@@ -116,6 +117,9 @@ func (p *pass) roll() {
 	r := p.rollout()
 	if r == nil {
 		return
+	}
+	if p.verdict = r.failure(); p.verdict != "" {
+		return // the next pass goes back
 	}
 	target, canary := r.target()
 	ready := r.ready(r.to)
@@ -186,8 +190,8 @@ func (r *rollout) advance(d *platform.Deployment, ready, target int, canary bool
 			change(platform.DeploymentFinalized, platform.ReasonCanceled)
 		}
 	case ready < target:
-	case !canary && r.rules.now.Before(d.LastChange.Add(r.ShortestDeployment)):
-		r.again = d.LastChange.Add(r.ShortestDeployment)
+	case (!canary || d.Step > 1) && d.Reason == platform.ReasonDeploying && r.rules.now.Before(d.LastChange.Add(r.ShortestDeployment)):
+		r.lookAgain(d.LastChange.Add(r.ShortestDeployment))
 	case !canary:
 		change(platform.DeploymentFinalized, platform.ReasonDeployed)
 	case d.Reason == platform.ReasonDeploying:
@@ -195,6 +199,9 @@ func (r *rollout) advance(d *platform.Deployment, ready, target int, canary bool
 	}
 	if r.becameReady() {
 		d.LastHealthy = r.rules.now
+	}
+	if r.back {
+		return // it says why
 	}
 	d.Error = ""
 	if d.Status == platform.DeploymentActive {
@@ -206,7 +213,7 @@ func (r *rollout) advance(d *platform.Deployment, ready, target int, canary bool
 func (r *rollout) becameReady() bool {
 	for at, s := range r.slots {
 		was := r.app.slots[at]
-		if at.process == r.to.GUID && s.version == r.to.Version && s.routable() && (was.id != s.id || !was.routable()) {
+		if at.process == r.to.GUID && s.version == r.to.Version && s.accepts() && (was.id != s.id || !was.accepts()) {
 			return true
 		}
 	}
@@ -223,11 +230,8 @@ func (r *rollout) trouble() string {
 		if s.failed == refused {
 			return fmt.Sprintf("instance %d of the new version cannot be placed: %s", at.index, s.details)
 		}
-		switch {
-		case s.crashes == 1:
-			return fmt.Sprintf("instance %d of the new version has failed: %s", at.index, s.details)
-		case s.crashes > 1:
-			return fmt.Sprintf("instance %d of the new version has failed (%d times): %s", at.index, s.crashes, s.details)
+		if s.crashes > 0 {
+			return fmt.Sprintf("instance %d of the new version has failed %s: %s", at.index, times(s.crashes), s.details)
 		}
 	}
 	return ""
@@ -235,7 +239,7 @@ func (r *rollout) trouble() string {
 
 // moved reports whether the deployment or the size of a web process must be written.
 func (p *pass) moved() bool {
-	return p.deployment != nil && (!reflect.DeepEqual(p.deployment, p.goal.deployment) || len(p.resized()) > 0)
+	return p.deployment != nil && (p.verdict != "" || !reflect.DeepEqual(p.deployment, p.goal.deployment) || len(p.resized()) > 0)
 }
 
 // resized returns the web processes whose number of instances a deployment changes.
@@ -268,6 +272,9 @@ func (p *pass) saveDeployment(tx platform.Tx) error {
 	}
 	if seen := p.goal.deployment; now.Status != seen.Status || now.Reason != seen.Reason || now.Step != seen.Step {
 		return nil
+	}
+	if p.verdict != "" {
+		return p.cancel(tx, now)
 	}
 	for _, process := range p.resized() {
 		row, err := tx.Processes().Get(process.GUID)

@@ -268,7 +268,7 @@ func TestRollingFails(t *testing.T) {
 	})
 	memory := 77
 	d := w.deploy(func(d *platform.Deployment) { d.MaxInFlight, d.Options.MemoryMB = 2, &memory })
-	w.await("trouble is told", func() bool { return strings.Contains(w.deployment(d).Error, "(4 times)") })
+	w.await("trouble is told", func() bool { return strings.Contains(w.deployment(d).Error, "failed 4 times") })
 	if now := w.deployment(d); now.Status != platform.DeploymentActive || now.Reason != platform.ReasonDeploying {
 		t.Errorf("deployment is %+v, want active and reason %s", now, platform.ReasonDeploying)
 	}

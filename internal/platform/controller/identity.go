@@ -16,6 +16,7 @@ import (
 	"ingot/internal/platform/actions"
 	"ingot/internal/platform/engine"
 	"ingot/internal/platform/identity"
+	"ingot/internal/platform/initproto"
 )
 
 // The directories, below the home of an instance, of its own certificate and of the
@@ -27,6 +28,19 @@ const (
 	certFile = "instance.crt"
 	keyFile  = "instance.key"
 )
+
+// tlsPort is where instances terminate TLS for other apps, as in Cloud Foundry.
+const tlsPort = 61443
+
+// tls returns the port on which an instance of a web app terminates TLS with its own
+// certificate; nil if it has none.
+func (c *Config) tls(port int) *initproto.TLS {
+	files := c.identityVariables()
+	if files == nil || c.InternalNames == nil {
+		return nil
+	}
+	return &initproto.TLS{Port: tlsPort, To: port, Certificate: files["CF_INSTANCE_CERT"], Key: files["CF_INSTANCE_KEY"]}
+}
 
 // identityVariables name the files of an instance's certificate.
 func (c *Config) identityVariables() map[string]string {
@@ -41,7 +55,7 @@ func (c *Config) identityVariables() map[string]string {
 
 // issue returns the files of a new certificate of an instance.
 func (c *Config) issue(id string, of *actions.AppInfo, ip string) (map[string][]byte, error) {
-	certificate, key, err := c.Identity.Issue(identity.Subject{Instance: id, App: of.App.GUID, Space: of.Space.GUID, Org: of.Org.GUID, IP: ip})
+	certificate, key, err := c.Identity.Issue(identity.Subject{Instance: id, App: of.App.GUID, Space: of.Space.GUID, Org: of.Org.GUID, IP: ip, Names: of.Internal})
 	return map[string][]byte{certFile: certificate, keyFile: key}, err
 }
 
@@ -74,6 +88,12 @@ type Renewals struct {
 	due map[string]time.Time
 	// failures is how often in a row the renewal of an instance has failed.
 	failures map[string]int
+
+	// names are the names of internal routes by the address of an instance, of a version;
+	// issued are those that an instance's certificate has, if that is known.
+	names   map[string][]string
+	version uint64
+	issued  map[string][]string
 }
 
 // The program that replaces files runs in the instance, as its user, who can stop it. An
@@ -81,6 +101,8 @@ type Renewals struct {
 // ends soon whatever they do.
 const (
 	renewInterval = time.Minute
+	// namesInterval is how often Renewals looks whether internal routes have changed.
+	namesInterval = 2 * time.Second
 	// renewSpread is the time over which instances of unknown due time are distributed.
 	renewSpread   = 10 * time.Minute
 	renewRetry    = 5 * time.Minute
@@ -94,7 +116,7 @@ const (
 
 // NewRenewals returns a service that is not running.
 func NewRenewals(c Config) *Renewals {
-	return &Renewals{Config: c.withDefaults(), due: map[string]time.Time{}, failures: map[string]int{}}
+	return &Renewals{Config: c.withDefaults(), due: map[string]time.Time{}, failures: map[string]int{}, issued: map[string][]string{}}
 }
 
 // Start starts to look for instances.
@@ -106,10 +128,16 @@ func (r *Renewals) Start(ctx context.Context) error {
 		spawn(func() {
 			look := time.NewTicker(renewInterval)
 			defer look.Stop()
+			names := time.NewTicker(namesInterval)
+			defer names.Stop()
 			for {
 				select {
 				case now := <-look.C:
 					r.look(work, now)
+				case now := <-names.C:
+					if r.readNames() {
+						r.look(work, now)
+					}
 				case <-work.Done():
 					return
 				}
@@ -121,6 +149,19 @@ func (r *Renewals) Start(ctx context.Context) error {
 
 // Stop stops it; a renewal that has begun is completed or does nothing.
 func (r *Renewals) Stop() { r.part.Halt(nil) }
+
+// readNames reads the names of internal routes and reports whether they may have changed.
+func (r *Renewals) readNames() bool {
+	if r.InternalNames == nil {
+		return false
+	}
+	names, version := r.InternalNames(r.version)
+	if version == r.version {
+		return false
+	}
+	r.names, r.version = names, version
+	return true
+}
 
 // look renews what is due.
 func (r *Renewals) look(ctx context.Context, now time.Time) {
@@ -147,12 +188,14 @@ func (r *Renewals) look(ctx context.Context, now time.Time) {
 	}
 	r.due = known
 	maps.DeleteFunc(r.failures, func(id string, _ int) bool { _, running := known[id]; return !running })
+	maps.DeleteFunc(r.issued, func(id string, _ []string) bool { _, running := known[id]; return !running })
 	renew = r.limited(renew)
 	results := background.EachResult(ctx, "renew certificates", renewAtOnce, renew, r.renew)
 	for i, in := range renew {
 		r.due[in.ID] = now.Add(identity.RenewAfter)
 		if results[i] == nil {
 			delete(r.failures, in.ID)
+			r.issued[in.ID] = r.names[in.Internal]
 		} else if ctx.Err() == nil {
 			r.due[in.ID] = now.Add(min(renewRetry<<min(r.failures[in.ID], 10), renewMaxRetry))
 			r.failures[in.ID]++
@@ -172,8 +215,12 @@ func (r *Renewals) limited(due []engine.Instance) []engine.Instance {
 	return due[:min(len(due), failed+renewRetries)]
 }
 
-// dueOf returns when an instance needs a new certificate.
+// dueOf returns when an instance needs a new certificate: at once if its app has got other
+// internal routes.
 func (r *Renewals) dueOf(in engine.Instance, now time.Time) time.Time {
+	if r.failures[in.ID] == 0 && !slices.Equal(r.names[in.Internal], r.issued[in.ID]) {
+		return now
+	}
 	if due, ok := r.due[in.ID]; ok {
 		return due
 	}

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"io"
 	"log/slog"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -18,6 +19,7 @@ import (
 
 	"ingot/internal/platform/engine"
 	"ingot/internal/platform/identity"
+	"ingot/internal/platform/initproto"
 )
 
 // certified is an engine whose instances only take files.
@@ -106,6 +108,7 @@ func TestCredentials(t *testing.T) {
 	}
 	c := w.config()
 	c.Identity = authority
+	c.InternalNames = func(uint64) (map[string][]string, uint64) { return nil, 0 }
 	controller := New(c)
 	spec, err := controller.specOf(t.Context(), slotKey{process: w.process.GUID}, "instance-1", w.process.Version)
 	if err != nil {
@@ -119,6 +122,10 @@ func TestCredentials(t *testing.T) {
 		if !strings.Contains(env, want) {
 			t.Errorf("the environment lacks %s", want)
 		}
+	}
+	wanted := initproto.TLS{Port: 61443, To: 8080, Certificate: "{{home}}/cf-instance-credentials/instance.crt", Key: "{{home}}/cf-instance-credentials/instance.key"}
+	if got := spec.Launch.TLS; got == nil || *got != wanted {
+		t.Errorf("TLS is %+v, want %+v", got, wanted)
 	}
 	archives, err := spec.FilesAt("10.9.8.7")
 	if err != nil || len(archives) != 2 {
@@ -199,6 +206,49 @@ func TestRenewals(t *testing.T) {
 	if len(r.due) != 1 {
 		t.Errorf("%d instances are remembered, want 1", len(r.due))
 	}
+}
+
+// TestNamesInCertificates sees that an instance gets a new certificate when the internal
+// routes of its app have changed, and at no other time.
+func TestNamesInCertificates(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, 1)
+	authority, err := identity.NewAuthority()
+	if err != nil {
+		t.Fatal(err)
+	}
+	now := time.Now()
+	e := &certified{taken: map[string]map[string][]byte{}, instances: []engine.Instance{
+		{ID: "one", Labels: map[string]string{labelKind: kindApp, LabelApp: "app"}, Running: true, Created: now, Internal: "10.0.0.1"},
+		{ID: "two", Labels: map[string]string{labelKind: kindApp, LabelApp: "app"}, Running: true, Created: now, Internal: "10.0.0.2"},
+	}}
+	names, version := map[string][]string{}, uint64(0)
+	r := NewRenewals(Config{
+		Store: w.store, Platform: w.platform, Engine: e, Identity: authority, Replace: "/bin/ingot-sftp", Log: slog.New(slog.DiscardHandler),
+		InternalNames: func(uint64) (map[string][]string, uint64) { return names, version },
+	})
+	look := func(when string, want ...string) {
+		t.Helper()
+		clear(e.taken)
+		if r.readNames() {
+			r.look(t.Context(), now)
+		}
+		if got := slices.Sorted(maps.Keys(e.taken)); !slices.Equal(got, want) {
+			t.Errorf("%s: new certificates for %v, want %v", when, got, want)
+		}
+	}
+	look("at first")
+	names, version = map[string][]string{"10.0.0.1": {"back.apps.internal"}}, 1
+	look("with a route", "one")
+	look("without a change")
+	names, version = map[string][]string{"10.0.0.1": {"back.apps.internal"}, "10.0.0.2": {"back.apps.internal"}}, 2
+	look("another instance is healthy", "two")
+	e.status = 1
+	names, version = map[string][]string{}, 3
+	look("the route is removed, and that fails")
+	e.status, now = 0, now.Add(renewRetry)
+	version = 4
+	look("another try", "one", "two")
 }
 
 // TestRenewalsOfStuckInstances checks that instances whose renewal fails do not hold up others.

@@ -76,11 +76,12 @@ const (
 	evRestart                    // a user asked for a restart
 	evDisplaced                  // its machine is being vacated or was lost; text says why
 	evSidecar                    // a sidecar failed that the instance can do without; text names it
+	evWaiting                    // it is not healthy yet; text says why
 )
 
 var eventNames = [...]string{
 	"desire", "created", "failed", "refused", "checking", "healthy", "ready", "not ready",
-	"failing", "ended", "lost", "removed", "stuck", "due", "restart", "displaced", "sidecar",
+	"failing", "ended", "lost", "removed", "stuck", "due", "restart", "displaced", "sidecar", "waiting",
 }
 
 func (k eventKind) String() string { return eventNames[k] }
@@ -95,6 +96,7 @@ type event struct {
 	reason         string // evSidecar: why, if more is known than the status
 	moved          string // evEnded: its machine is being vacated or was lost, for this reason
 	ready          bool   // evHealthy: it is ready, too
+	final          bool   // evFailing: another start would fail in the same way
 	seq            uint64 // of the record with the event, if any
 	// Of evCreated:
 	host, internal string
@@ -115,15 +117,16 @@ const (
 	doNotReady                   // record that it is no longer ready
 	doMove                       // record that it is replaced because of its machine
 	doSidecar                    // record that a sidecar failed
+	doWaiting                    // write to the app's log why it is not healthy yet
 )
 
-var actionNames = [...]string{"create", "cancel", "follow", "signal", "remove", "line", "crash", "ready", "not ready", "move", "sidecar"}
+var actionNames = [...]string{"create", "cancel", "follow", "signal", "remove", "line", "crash", "ready", "not ready", "move", "sidecar", "waiting"}
 
 func (k actionKind) String() string { return actionNames[k] }
 
 type action struct {
 	kind           actionKind
-	id             string // of the instance: the slot may already have another
+	id, version    string // of the instance: the slot may already have another
 	text           string
 	crash          crash
 	finishRequests bool // doSignal: wait for its requests to finish first
@@ -134,6 +137,8 @@ type crash struct {
 	id, version, description string
 	status, count            int
 	at                       time.Time
+	readyAt                  time.Time // when the instance had become ready; zero if it never was
+	proven                   bool
 }
 
 // failure is why there is no instance although one is wanted.
@@ -158,9 +163,14 @@ type slot struct {
 	wanted  string // version, "" for none
 
 	ready   bool
-	failing bool // it is about to end: no more requests
-	failed  failure
-	details string // for the user
+	readyAt time.Time // when it last became ready
+	proven  bool      // it was ready for the minimum healthy time of its deployment
+	held    bool      // it gets no requests until it is proven
+	failing bool      // it is about to end: no more requests
+	// hopeless means that it is about to end for a reason that the next start has, too.
+	hopeless bool
+	failed   failure
+	details  string // for the user
 
 	since     time.Time // start of the visible state
 	crashes   int
@@ -229,7 +239,10 @@ func (s slot) visible() platform.InstanceState {
 }
 
 // routable reports whether requests may go to the instance.
-func (s slot) routable() bool { return s.state == running && s.ready && !s.failing }
+func (s slot) routable() bool { return s.accepts() && !s.held }
+
+// accepts reports whether the instance is able to handle requests.
+func (s slot) accepts() bool { return s.state == running && s.ready && !s.failing }
 
 // due returns when the slot needs evDue; zero means never.
 func (s slot) due() time.Time {
@@ -277,19 +290,19 @@ func (r rules) step(s slot, e event) (slot, []action) {
 			do = append(do, r.line(s, "Container became healthy"))
 			if e.ready && !s.failing {
 				// In one step: clients that wait for a running instance send requests then.
-				s.ready = true
-				do = append(do, action{kind: doReady, id: s.id})
+				s.ready, s.readyAt = true, r.now
+				do = append(do, action{kind: doReady, id: s.id, version: s.version})
 			}
 		}
 	case evReady:
 		if s.state == running && !s.ready && !s.failing {
-			s.ready = true
-			do = append(do, action{kind: doReady, id: s.id})
+			s.ready, s.readyAt = true, r.now
+			do = append(do, action{kind: doReady, id: s.id, version: s.version})
 		}
 	case evNotReady:
 		if s.state == running && s.ready {
 			s.ready = false
-			do = append(do, action{kind: doNotReady, id: s.id, text: e.text})
+			do = append(do, action{kind: doNotReady, id: s.id, version: s.version, text: e.text})
 		}
 	case evSidecar:
 		if s.state == starting || s.state == running {
@@ -300,7 +313,12 @@ func (r rules) step(s slot, e event) (slot, []action) {
 			if e.sidecar != "" {
 				do = append(do, action{kind: doSidecar, id: s.id, text: e.sidecar, crash: crash{status: e.status, version: s.version, description: e.text}})
 			}
-			s.failing, s.ready = true, false
+			s.failing, s.ready, s.hopeless = true, false, s.hopeless || e.final
+		}
+	case evWaiting:
+		if s.state == starting {
+			s.details = e.text
+			do = append(do, action{kind: doWaiting, id: s.id, version: s.version, text: e.text})
 		}
 	case evEnded:
 		do = r.ended(&s, e)
@@ -361,13 +379,13 @@ func (r rules) create(s *slot) []action {
 			// It is the same attempt, which was logged.
 			next.failed = refused
 			*s = next
-			return []action{{kind: doCreate, id: s.id}}
+			return []action{{kind: doCreate, id: s.id, version: s.version}}
 		}
 	}
 	*s = next
 	return []action{
 		r.line(*s, "Cell %s creating container for instance %s", r.cell, s.id),
-		{kind: doCreate, id: s.id},
+		{kind: doCreate, id: s.id, version: s.version},
 	}
 }
 
@@ -426,9 +444,12 @@ func (r rules) count(s *slot, f failure, details string) {
 		s.crashes = 0
 	}
 	s.crashes++
+	if s.hopeless {
+		s.crashes = max(s.crashes, immediateRestarts+1) // users need not wait to see it
+	}
 	s.failed, s.details, s.crashedAt = f, details, r.now
 	s.restartAt = r.now.Add(pause(s.crashes))
-	s.ready, s.failing = false, false
+	s.ready, s.failing, s.hopeless = false, false, false
 }
 
 // settle chooses the next state after a failure, once the instance is removed.
@@ -458,14 +479,18 @@ func (r rules) ended(s *slot, e event) []action {
 			text = "Instance ended without a reason"
 		}
 		r.count(s, crashed, text)
-		do := []action{{kind: doCrash, id: s.id, crash: crash{
-			id: s.id, version: s.version, description: text, status: e.status, count: s.crashes, at: s.crashedAt,
-		}}}
-		return append(do, r.clear(s)...)
+		return append([]action{crashOf(*s, e.status)}, r.clear(s)...)
 	case stopping:
 		return r.clear(s)
 	}
 	return nil
+}
+
+// crashOf records the crash of an instance that was just counted.
+func crashOf(s slot, status int) action {
+	return action{kind: doCrash, id: s.id, crash: crash{
+		id: s.id, version: s.version, description: s.details, status: status, count: s.crashes, at: s.crashedAt, readyAt: s.readyAt, proven: s.proven,
+	}}
 }
 
 // clear removes an instance that ended.
@@ -503,9 +528,7 @@ func (r rules) lost(s *slot) []action {
 		return r.create(s)
 	case starting, running:
 		r.count(s, crashed, "Instance disappeared")
-		do := []action{{kind: doCrash, id: s.id, crash: crash{
-			id: s.id, version: s.version, description: s.details, count: s.crashes, at: s.crashedAt,
-		}}}
+		do := []action{crashOf(*s, 0)}
 		s.state = waiting
 		return append(do, r.settle(s)...)
 	case stopping, clearing:
@@ -549,36 +572,6 @@ func (r rules) passed(s *slot) []action {
 		}
 	}
 	return nil
-}
-
-// displaced stops an instance that has to leave its machine, which is no crash. The pass
-// starts a replacement at once.
-func (r rules) displaced(s *slot, e event) []action {
-	switch s.state {
-	case starting, running:
-		s.wanted = ""
-		return append(r.moving(*s, e.text), r.stop(s, true)...)
-	case clearing, waiting:
-		// It ended because of that, which was known too late: it was recorded as a crash, but
-		// its replacement does not wait.
-		if s.failed == crashed && r.now.Sub(s.crashedAt) < movedSoon {
-			s.failed, s.details, s.crashes, s.restartAt = sound, "", max(0, s.crashes-1), time.Time{}
-			if s.state == waiting && s.wanted != "" {
-				return append(r.moving(*s, e.text), r.create(s)...)
-			}
-			return r.moving(*s, e.text)
-		}
-	}
-	return nil
-}
-
-// movedSoon is how soon after the end of an instance its machine may turn out to be the
-// reason.
-const movedSoon = 10 * time.Second
-
-// moving tells that an instance is replaced because of its machine.
-func (r rules) moving(s slot, why string) []action {
-	return []action{r.line(s, "Cell %s is replacing instance %s: %s", r.cell, s.id, why), {kind: doMove, id: s.id, text: why}}
 }
 
 // restart replaces the instance in any state, and resets the crash count.

@@ -130,6 +130,7 @@ func TestTransitions(t *testing.T) {
 		{running, of(evNotReady), outcome{running, on, "not ready i1"}},
 		{running, of(evSidecar), outcome{running, on, "sidecar i1"}},
 		{starting, of(evSidecar), outcome{starting, up, "sidecar i1"}},
+		{starting, of(evWaiting), outcome{starting, up, "waiting i1"}},
 		{running, event{kind: evFailing, sidecar: "APP/PROC/WEB/SIDECAR/PROXY"}, outcome{running, on, "sidecar i1"}},
 		{running, of(evEnded), outcome{clearing, up, "crash i1, remove i1"}},
 		{running, of(evLost), outcome{creating, up, "crash i1, create i2"}},
@@ -198,10 +199,10 @@ func TestNames(t *testing.T) {
 			seen[n] = true
 		}
 	}
-	if len(stateNames) != int(givenUp)+1 || len(eventNames) != int(evSidecar)+1 || len(actionNames) != int(doSidecar)+1 || len(failureNames) != int(refused)+1 {
+	if len(stateNames) != int(givenUp)+1 || len(eventNames) != int(evWaiting)+1 || len(actionNames) != int(doWaiting)+1 || len(failureNames) != int(refused)+1 {
 		t.Error("a name is missing")
 	}
-	if absent.String() != "absent" || givenUp.String() != "given up" || evSidecar.String() != "sidecar" || doSidecar.String() != "sidecar" || refused.String() != "refused" {
+	if absent.String() != "absent" || givenUp.String() != "given up" || evWaiting.String() != "waiting" || doWaiting.String() != "waiting" || refused.String() != "refused" {
 		t.Error("names and values do not match")
 	}
 }

@@ -249,7 +249,7 @@ func (a *readAhead) take() []initproto.Record {
 	return batch
 }
 
-// signal wakes who waits for c, or who will wait next.
+// signal wakes the waiter of c, or the next one.
 func signal(c chan<- struct{}) {
 	select {
 	case c <- struct{}{}:
@@ -335,7 +335,9 @@ func (p *pump) event(member int, body initproto.EventBody) (event, bool) {
 		}
 		return e, true
 	case initproto.EventUnhealthy:
-		return event{kind: evFailing, text: body.Reason}, true
+		return event{kind: evFailing, text: body.Reason, final: body.Final}, true
+	case initproto.EventWaiting:
+		return event{kind: evWaiting, text: body.Reason}, true
 	case initproto.EventEnded:
 		p.end = &body // delivered when the stream has ended
 	}

@@ -103,7 +103,7 @@ func (p *pass) audits() []audit {
 			all = append(all, audit{"app.crash", actions.Actor{GUID: p.goal.app.GUID, Type: "app", Name: p.goal.app.Name}, data})
 		case doMove:
 			all = append(all, audit{"audit.app.process.rescheduling", by, map[string]any{
-				"instance": d.id, "index": d.at.index, "cell_id": p.Cell, "reason": d.text, "version": d.before.version,
+				"instance": d.id, "index": d.at.index, "cell_id": p.Cell, "reason": d.text, "version": d.version,
 			}})
 		case doSidecar:
 			_, name, _ := strings.Cut(d.text, "/SIDECAR/")
@@ -123,7 +123,7 @@ func (p *pass) audits() []audit {
 				kind = "audit.app.process.not-ready"
 			}
 			all = append(all, audit{kind, by, map[string]any{
-				"instance": d.id, "index": d.at.index, "cell_id": p.Cell, "version": d.before.version,
+				"instance": d.id, "index": d.at.index, "cell_id": p.Cell, "version": d.version,
 			}})
 		}
 	}

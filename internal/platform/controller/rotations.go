@@ -351,7 +351,7 @@ func (c *Config) pipeInto(ctx context.Context, id string, args []string, input i
 	_, err = io.Copy(p.Stdin(), input)
 	err = errors.Join(err, p.Stdin().Close())
 	var said bytes.Buffer
-	_, _ = io.Copy(&said, io.LimitReader(p.Stderr(), 1<<10))
+	_, _ = io.Copy(&said, io.LimitReader(p.Stderr(), 1<<10)) // part of a message
 	status, waited := p.Wait()
 	if err = errors.Join(err, waited); err == nil && status != 0 {
 		err = fmt.Errorf("%s exited with status %d: %s", args[0], status, strings.TrimSpace(said.String()))

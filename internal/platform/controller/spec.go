@@ -126,7 +126,7 @@ func (c *Controller) specOf(ctx context.Context, at slotKey, id, version string)
 	}
 	ln := initproto.Spec{
 		Instance: id, Members: members, User: c.User, Group: c.Group, Grace: c.Grace, LogRate: p.process.LogRate,
-		Health: check(p.process.Health, p.ports[:p.own]), Readiness: check(p.process.Readiness, p.ports[:p.own]),
+		Health: check(p.process.Health, p.ports[:p.own]), Readiness: check(p.process.Readiness, p.ports[:p.own]), TLS: c.tls(p.ports[0]),
 	}
 	if ln.Readiness.Kind == initproto.CheckProcess {
 		ln.Readiness = initproto.Check{} // ready as soon as healthy
@@ -187,6 +187,7 @@ func sourcesOf(s initproto.Spec) []string {
 }
 
 // check translates a health check. A port check probes all ports, an http check the first.
+// Durations that the user has not set are left to ingot-init, which waits for others in full.
 func check(h platform.HealthCheck, ports []int) initproto.Check {
 	seconds := func(n int) time.Duration { return time.Duration(n) * time.Second }
 	k := initproto.Check{Startup: seconds(h.Timeout), Invocation: seconds(h.InvocationTimeout), Interval: seconds(h.Interval)}
@@ -201,7 +202,7 @@ func check(h platform.HealthCheck, ports []int) initproto.Check {
 	default:
 		k.Kind = initproto.CheckProcess
 	}
-	return k.WithDefaults()
+	return k
 }
 
 // members returns the main process and the sidecars.

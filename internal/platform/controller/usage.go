@@ -82,7 +82,7 @@ func (u *usageCache) drop(id string, s *sample) {
 
 // Usage returns the usage of instances, by guid, without those that the engine has no data
 // for. Rates are averages since the previous call, at first since the start of the
-// instance.
+// instance; its processor time then counts over usageYoung at least.
 func (c *Controller) Usage(ctx context.Context, instanceGUIDs ...string) map[string]Usage {
 	var mu sync.Mutex
 	answers := make(map[string]Usage, len(instanceGUIDs))
@@ -137,16 +137,25 @@ func (c *Controller) usageOf(ctx context.Context, id string) (Usage, bool) {
 		since, cpu, cpus, bytes = in.Created, 0, nil, 0
 		s.began = in.Created
 	}
-	s.usage = usageBetween(seen, now.Sub(since), seen.CPUTime-cpu, written-bytes)
-	s.usage.Members, s.cpus = membersBetween(seen.Members, cpus, now.Sub(since)), cpuOfMembers(seen.Members)
+	d := now.Sub(since)
+	over := d
+	if !s.ok {
+		// Starting takes a burst of processor time, which over the first moments
+		// alone would be several hundred per cent.
+		over = max(d, usageYoung)
+	}
+	s.usage = usageBetween(seen, d, over, seen.CPUTime-cpu, written-bytes)
+	s.usage.Members, s.cpus = membersBetween(seen.Members, cpus, over), cpuOfMembers(seen.Members)
 	s.usage.Time, s.at, s.read, s.cpu, s.bytes, s.ok = now, now, now, seen.CPUTime, written, true
 	return s.usage, true
 }
 
-func usageBetween(seen engine.Usage, d time.Duration, cpu time.Duration, bytes int64) Usage {
+// usageBetween returns the usage with the output of a time d, and the processor time
+// spent over another.
+func usageBetween(seen engine.Usage, d, over, cpu time.Duration, bytes int64) Usage {
 	u := Usage{Memory: seen.Memory, MemoryLimit: seen.MemoryLimit, Disk: seen.Disk}
 	if d > 0 {
-		u.CPU = max(0, float64(cpu)/float64(d))
+		u.CPU = max(0, float64(cpu)/float64(over))
 		u.LogRate = max(0, int64(float64(bytes)/d.Seconds()))
 	}
 	return u

@@ -62,3 +62,17 @@ func TestUsageOfAYoungInstance(t *testing.T) {
 		t.Errorf("an old instance is read again soon: %+v", u)
 	}
 }
+
+// Starting takes processor time in a burst; the first reading does not show it as a load of
+// several processors.
+func TestUsageOfAFreshInstance(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, 1)
+	w.fake.usage = func(string) *engine.Usage { return &engine.Usage{CPUTime: 300 * time.Millisecond} }
+	w.begin()
+	id := w.awaitRunning(1)[0]
+	w.clock.Advance(100 * time.Millisecond)
+	if u := w.c.Usage(t.Context(), id)[id]; u.CPU <= 0 || u.CPU > 0.05 {
+		t.Errorf("the CPU of an instance 100 ms after its start is %v, want that of 300 ms in 15 s", u.CPU)
+	}
+}

@@ -29,6 +29,8 @@ type InternalNames struct {
 	mu     sync.RWMutex
 	routes map[string]InternalRoute // by guid
 	names  map[string]string        // guids by name
+	// version counts the changes.
+	version uint64
 }
 
 // Update sets routes and removes others, by guid.
@@ -39,9 +41,13 @@ func (n *InternalNames) Update(set []InternalRoute, gone []string) {
 		n.routes, n.names = map[string]InternalRoute{}, map[string]string{}
 	}
 	for _, guid := range gone {
+		if _, known := n.routes[guid]; known {
+			n.version++
+		}
 		n.remove(guid)
 	}
 	for _, r := range set {
+		n.version++
 		r.Name = strings.ToLower(r.Name)
 		n.remove(r.GUID)
 		n.routes[r.GUID], n.names[r.Name] = r, r.GUID
@@ -52,6 +58,7 @@ func (n *InternalNames) Update(set []InternalRoute, gone []string) {
 func (n *InternalNames) Replace(all []InternalRoute) {
 	n.mu.Lock()
 	n.routes, n.names = nil, nil
+	n.version++
 	n.mu.Unlock()
 	n.Update(all, nil)
 }
@@ -62,6 +69,28 @@ func (n *InternalNames) remove(guid string) {
 		delete(n.names, name)
 	}
 	delete(n.routes, guid)
+}
+
+// ByAddress returns the names of the routes of each instance, sorted, and their version; nil
+// if that is the one that the caller knows.
+func (n *InternalNames) ByAddress(known uint64) (names map[string][]string, version uint64) {
+	n.mu.RLock()
+	defer n.mu.RUnlock()
+	if n.version == known {
+		return nil, known
+	}
+	names = map[string][]string{}
+	for _, r := range n.routes {
+		for _, i := range r.Instances {
+			at := i.Address.String()
+			names[at] = append(names[at], r.Name)
+		}
+	}
+	for at, all := range names {
+		slices.Sort(all)
+		names[at] = slices.Compact(all)
+	}
+	return names, n.version
 }
 
 // maxAnswers is how many addresses one answer has at most, as many as fit into a

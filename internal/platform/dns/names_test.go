@@ -179,6 +179,14 @@ func TestInternal(t *testing.T) {
 	for _, name := range []string{"2.back.apps.internal.", "x.back.apps.internal.", "-1.back.apps.internal.", "none.apps.internal.", "0.none.apps.internal.", "nothing.apps.internal."} {
 		expect("instances", name, "")
 	}
+	byAddress, version := names.ByAddress(0)
+	if len(byAddress) != 4 || !slices.Equal(byAddress["10.9.0.4"], []string{"back.apps.internal"}) {
+		t.Errorf("the names by address are %v", byAddress)
+	}
+	names.Update(nil, []string{"unknown"})
+	if again, same := names.ByAddress(version); again != nil || same != version {
+		t.Errorf("without a change: %v, version %d, want nothing of version %d", again, same, version)
+	}
 	expect("a name of the platform", "web.example.test.", "10.1.2.3")
 	names.Update([]InternalRoute{{"1", "moved.apps.internal", []InternalInstance{at(0, "10.9.0.5")}}}, []string{"3"})
 	expect("changed", "back.apps.internal.", "")
@@ -187,4 +195,7 @@ func TestInternal(t *testing.T) {
 	names.Replace([]InternalRoute{{"4", "new.apps.internal", []InternalInstance{at(0, "10.9.0.6")}}})
 	expect("replaced", "moved.apps.internal.", "")
 	expect("replaced", "new.apps.internal.", "10.9.0.6")
+	if byAddress, _ := names.ByAddress(version); len(byAddress) != 1 || !slices.Equal(byAddress["10.9.0.6"], []string{"new.apps.internal"}) {
+		t.Errorf("the names by address are %v", byAddress)
+	}
 }

@@ -63,7 +63,8 @@ type Engine interface {
 	Signal(ctx context.Context, id string) error
 
 	// Remove stops the instance at once if it still runs, and deletes everything it had. It
-	// returns when nothing is left. Removing an unknown instance is not an error.
+	// returns when nothing is left. Removing an unknown instance is not an error. After an
+	// error the instance may be unknown: then only something that another program uses is left.
 	Remove(ctx context.Context, id string) error
 
 	// List returns the instances with wanted labels, running or ended, including those
@@ -138,7 +139,7 @@ type Spec struct {
 	// engines without Description.NoImages run images.
 	Image *Image
 	// Launch is for ingot-init. Its paths are those inside the instance, where {{home}}
-	// stands for the home directory. Engines replace that placeholder in Args, Env and Dir,
+	// stands for the home directory. Engines replace that placeholder in Args, Env, Dir and TLS,
 	// {{ip}} by the instance's own address, {{host}} by the address that it has for others
 	// (CF_INSTANCE_IP), and {{port:8080}} by the number on which the instance must listen
 	// for port 8080; the ports of checks likewise. The same applies to an ExecRequest. Text

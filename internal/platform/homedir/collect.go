@@ -181,7 +181,7 @@ func (c *collector) file(in *os.Root, name string, header *tar.Header) error {
 	if err := c.tar.WriteHeader(header); err != nil {
 		return err
 	}
-	n, err := io.Copy(c.tar, io.LimitReader(f, header.Size))
+	n, err := io.Copy(c.tar, io.LimitReader(f, header.Size)) // of a file that grows, the part that there was
 	if err != nil {
 		return err
 	}

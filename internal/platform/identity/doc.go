@@ -3,7 +3,8 @@
 // the platform's authority.
 //
 // A certificate is valid for a day. Its subject has the guids of the instance, the app, the
-// space and the organization; its alternative names are the instance's address and guid.
+// space and the organization; its alternative names are the instance's address and guid,
+// and the names of the app's internal routes.
 //
 // It must not know where certificates go or where the authority is stored.
 //

@@ -24,6 +24,9 @@ const (
 	// skew is how much the clocks of machines may differ.
 	skew = time.Hour
 
+	// maxNames limits the names of routes in a certificate, which each client receives.
+	maxNames = 100
+
 	blockCertificate = "CERTIFICATE"
 	blockKey         = "PRIVATE KEY"
 )
@@ -106,6 +109,8 @@ type Subject struct {
 	Instance, App, Space, Org string
 	// IP is the instance's own address; it may be empty.
 	IP string
+	// Names are the app's internal routes.
+	Names []string
 }
 
 // Issue returns a new key of an instance and its certificate, followed by that of the
@@ -121,7 +126,7 @@ func (a *Authority) Issue(s Subject) (certificate, key []byte, err error) {
 		Subject: pkix.Name{
 			CommonName: s.Instance, OrganizationalUnit: []string{"organization:" + s.Org, "space:" + s.Space, "app:" + s.App},
 		},
-		DNSNames: []string{s.Instance}, NotBefore: now.Add(-skew), NotAfter: now.Add(Lifetime),
+		DNSNames: append([]string{s.Instance}, s.Names[:min(len(s.Names), maxNames)]...), NotBefore: now.Add(-skew), NotAfter: now.Add(Lifetime),
 		KeyUsage: x509.KeyUsageDigitalSignature | x509.KeyUsageKeyAgreement, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth, x509.ExtKeyUsageServerAuth},
 		BasicConstraintsValid: true,
 	}

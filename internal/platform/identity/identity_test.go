@@ -26,7 +26,7 @@ func authority(t *testing.T) *identity.Authority {
 func TestIssue(t *testing.T) {
 	t.Parallel()
 	a := authority(t)
-	certificate, key, err := a.Issue(identity.Subject{Instance: "i-1", App: "a-1", Space: "s-1", Org: "o-1", IP: "10.1.2.3"})
+	certificate, key, err := a.Issue(identity.Subject{Instance: "i-1", App: "a-1", Space: "s-1", Org: "o-1", IP: "10.1.2.3", Names: []string{"back.apps.internal"}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -43,7 +43,7 @@ func TestIssue(t *testing.T) {
 	if leaf.Subject.CommonName != "i-1" || !slices.Equal(units, []string{"app:a-1", "organization:o-1", "space:s-1"}) {
 		t.Errorf("the subject is %s", leaf.Subject)
 	}
-	if !slices.Equal(leaf.DNSNames, []string{"i-1"}) || len(leaf.IPAddresses) != 1 || leaf.IPAddresses[0].String() != "10.1.2.3" {
+	if !slices.Equal(leaf.DNSNames, []string{"i-1", "back.apps.internal"}) || len(leaf.IPAddresses) != 1 || leaf.IPAddresses[0].String() != "10.1.2.3" {
 		t.Errorf("the alternative names are %v and %v", leaf.DNSNames, leaf.IPAddresses)
 	}
 	if left := time.Until(leaf.NotAfter); left > identity.Lifetime || left < identity.Lifetime-time.Minute {

@@ -108,6 +108,7 @@ const (
 	EventStarted   EventKind = "started"   // all members run
 	EventHealthy   EventKind = "healthy"   // the health check passed
 	EventUnhealthy EventKind = "unhealthy" // it failed for good: members are being stopped
+	EventWaiting   EventKind = "waiting"   // a member is not healthy yet, for a reason that is worth a message
 	EventReady     EventKind = "ready"
 	EventNotReady  EventKind = "not-ready"
 	EventExited    EventKind = "exited"  // one member ended
@@ -137,7 +138,9 @@ type EventBody struct {
 	Stopped bool `json:"stopped,omitempty"`
 	// Ready, of Healthy: the instance is ready, too. EventReady follows for older servers.
 	Ready bool `json:"ready,omitempty"`
-	// Unhealthy and NotReady: why. Exited: why, if the status does not say it. Ended: the exit
+	// Final, of Unhealthy: another start would fail in the same way.
+	Final bool `json:"final,omitempty"`
+	// Unhealthy, Waiting and NotReady: why. Exited: why, if the status does not say it. Ended: the exit
 	// description.
 	Reason string `json:"reason,omitempty"`
 	// Dropped: the amount since the last record.

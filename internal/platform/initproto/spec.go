@@ -14,6 +14,14 @@ import (
 // earlier version. ingot-init refuses a spec of a later one.
 const Version = 3
 
+// HoldArg makes ingot-init keep the files open that it inherits, and do nothing else. The
+// argument after it is a name for the list of processes.
+const HoldArg = "--hold"
+
+// Lang is the locale of processes whose user sets none. Every C library has it, while
+// Cloud Foundry's en_US.UTF-8 has to be installed: without it Java and Perl know ASCII only.
+const Lang = "C.UTF-8"
+
 // Needs returns the version that an ingot-init must know to run the spec: older ones, which
 // an image may contain, can run what does not need more.
 func (s Spec) Needs() int {
@@ -54,6 +62,18 @@ type Spec struct {
 	// LogRate limits the output of each member in bytes per second; a negative value means
 	// no limit, 0 no output at all. Dropped output is counted and reported in the stream.
 	LogRate int64 `json:"log_rate"`
+	// TLS, if set, is a port of the instance where ingot-init terminates TLS.
+	TLS *TLS `json:"tls,omitempty"`
+}
+
+// TLS is a port of the instance where ingot-init terminates TLS and passes connections on to
+// a port of the app. The files may be replaced at any time.
+type TLS struct {
+	Port int `json:"port"`
+	To   int `json:"to"`
+	// Certificate and Key are paths of PEM files that the members' user can read.
+	Certificate string `json:"certificate"`
+	Key         string `json:"key"`
 }
 
 // Member is one process of an instance.

@@ -24,8 +24,7 @@ func (b bearer) Do(r *http.Request) (*http.Response, error) {
 	return b.base.RoundTrip(r)
 }
 
-// TestRealClient asks the client library that the cf program uses. It is behind
-// a tag until go.sum has that library's modules.
+// TestRealClient asks the client library that the cf program uses.
 func TestRealClient(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)

@@ -199,18 +199,21 @@ func (a *api) sendEnvelopes(ctx context.Context, p *envelopeWriter, hose *Hose) 
 			if err = p.lines(ctx, entries, dropped); err == nil && len(entries) < streamBatch {
 				pause(ctx, lull)
 			}
-			sent = time.Now()
+			if p.want.log {
+				sent = time.Now()
+			}
 		case errors.Is(ctx.Err(), context.DeadlineExceeded):
 			p.closing("the access token has expired")
 			return
 		case ctx.Err() != nil:
 			return
-		case time.Since(sent) >= beatEvery:
+		default:
+			err = nil
+		}
+		if err == nil && time.Since(sent) >= beatEvery { // also while there are lines that this stream does not want
 			sent = time.Now()
 			p.buf = fmt.Appendf(p.buf, "event: heartbeat\ndata: %d\n\n", sent.Unix())
 			err = p.flush()
-		default:
-			err = nil
 		}
 		if err != nil {
 			return

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"math/rand/v2"
 	"net/url"
+	"reflect"
 	"regexp"
 	"slices"
 	"strconv"
@@ -218,7 +219,10 @@ func (a *Applier) process(tx platform.Tx, app *platform.App, process *platform.P
 	if want.OnCredentials != nil {
 		process.OnCredentials = *want.OnCredentials
 	}
-	if process.OnCredentials != before.OnCredentials || process.Command != before.Command || process.User != before.User || process.Health != before.Health || process.Readiness != before.Readiness {
+	if want.MinHealthy != nil {
+		process.MinHealthy = want.MinHealthy
+	}
+	if !reflect.DeepEqual(process.MinHealthy, before.MinHealthy) || process.OnCredentials != before.OnCredentials || process.Command != before.Command || process.User != before.User || process.Health != before.Health || process.Readiness != before.Readiness {
 		if err := a.Platform.UpdateProcess(tx, a.Actor, app, process, map[string]any{actions.ManifestTriggered: true}); err != nil {
 			return err
 		}

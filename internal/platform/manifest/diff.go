@@ -28,7 +28,7 @@ type Change struct {
 var processKeys = []string{
 	"command", "user", "instances", "memory", "disk-quota", "log-rate-limit-per-second", "timeout",
 	"health-check-type", "health-check-http-endpoint", "health-check-invocation-timeout", "health-check-interval",
-	"readiness-health-check-type", "readiness-health-check-http-endpoint", "readiness-health-check-invocation-timeout", "readiness-health-check-interval", "on-credentials",
+	"readiness-health-check-type", "readiness-health-check-http-endpoint", "readiness-health-check-invocation-timeout", "readiness-health-check-interval", "min-healthy-time", "on-credentials",
 }
 
 // compared are the keys of an app that Diff compares. Like Cloud Foundry it omits

@@ -50,6 +50,9 @@ type Process struct {
 	Readiness Check
 	// OnCredentials is what instances need when credentials change; "" is the default.
 	OnCredentials *string
+	// MinHealthy is how many seconds a new instance must be ready before a deployment counts
+	// it.
+	MinHealthy *int
 }
 
 // Check is a health or readiness check.

@@ -2,6 +2,7 @@ package manifest
 
 import (
 	"errors"
+	"maps"
 	"slices"
 	"strings"
 
@@ -177,11 +178,12 @@ func describeRoutes(tx platform.Tx, app *platform.App) ([]yaml.MapSlice, error) 
 		if err != nil {
 			return nil, err
 		}
-		one := yaml.MapSlice{{Key: "route", Value: platform.RouteURL(r, domain)}, {Key: "protocol", Value: d.Protocol}}
-		if len(r.Options) > 0 {
-			one = append(one, yaml.MapItem{Key: "options", Value: r.Options})
+		// As in Cloud Foundry, routes without options show an empty object.
+		options := yaml.MapSlice{}
+		for _, name := range slices.Sorted(maps.Keys(r.Options)) {
+			options = append(options, yaml.MapItem{Key: name, Value: r.Options[name]})
 		}
-		out = append(out, one)
+		out = append(out, yaml.MapSlice{{Key: "route", Value: platform.RouteURL(r, domain)}, {Key: "protocol", Value: d.Protocol}, {Key: "options", Value: options}})
 	}
 	return out, nil
 }
@@ -215,6 +217,9 @@ func describeProcess(p *platform.Process) yaml.MapSlice {
 		set("timeout", p.Health.Timeout)
 	}
 	check("readiness-health-check", p.Readiness)
+	if p.MinHealthy != nil {
+		set("min-healthy-time", *p.MinHealthy)
+	}
 	if p.OnCredentials != "" {
 		set("on-credentials", p.OnCredentials)
 	}

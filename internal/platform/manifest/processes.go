@@ -115,6 +115,9 @@ func (p *parser) processKeys(kind string, keys map[string]any) *Process {
 	out.Health = p.healthCheck(keys, "health-check")
 	out.Health.Timeout = p.number(keys, "timeout", 1)
 	out.Readiness = p.healthCheck(keys, "readiness-health-check")
+	if out.MinHealthy = p.number(keys, "min-healthy-time", 0); out.MinHealthy != nil && *out.MinHealthy > platform.MaxMinHealthy {
+		p.bad("Min healthy time must be less than or equal to %d", platform.MaxMinHealthy)
+	}
 	if word, ok := p.word(keys, "on-credentials", "On credentials"); ok {
 		word = onCredentials(word)
 		if err := platform.CheckOnCredentials(word); err != nil {

@@ -39,6 +39,7 @@ var processes = define(table[platform.Process]{
 		object("health", func(p *platform.Process) *platform.HealthCheck { return &p.Health }),
 		object("readiness", func(p *platform.Process) *platform.HealthCheck { return &p.Readiness }),
 		text("on_credentials", func(p *platform.Process) *string { return &p.OnCredentials }),
+		object("min_healthy_time", func(p *platform.Process) **int { return &p.MinHealthy }),
 		text("version", func(p *platform.Process) *string { return &p.Version }),
 		text("droplet_guid", func(p *platform.Process) *string { return &p.DropletGUID }),
 		text("revision_guid", func(p *platform.Process) *string { return &p.RevisionGUID }),

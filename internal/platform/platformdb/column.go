@@ -15,7 +15,7 @@ import (
 type kind int
 
 const (
-	opaque  kind = iota // cannot be asked for: lists, maps and secrets
+	opaque  kind = iota // cannot be queried: lists, maps and secrets
 	exact               // text, compared as it is
 	folded              // text in lower case: what it is compared with is lowered, too
 	number              // a whole number

@@ -51,6 +51,7 @@ var auditEvents = define(table[platform.AuditEvent]{
 		object("data", func(e *platform.AuditEvent) *map[string]any { return &e.Data }),
 		text("space_guid", func(e *platform.AuditEvent) *string { return &e.SpaceGUID }),
 		text("organization_guid", func(e *platform.AuditEvent) *string { return &e.OrgGUID }),
+		flag("alerted", func(e *platform.AuditEvent) *bool { return &e.Alerted }),
 	},
 	// Events are for those who work in a space or audit it or its organization;
 	// managers need to be auditors too. The organization of an event in a space

@@ -3,8 +3,11 @@ package platformdb
 import (
 	"context"
 	"slices"
+	"strings"
+	"time"
 
 	"ingot/internal/base/db"
+	"ingot/internal/platform"
 )
 
 // Position implements drain.Positions.
@@ -49,6 +52,46 @@ func (s *Store) SweepPositions(ctx context.Context, wanted map[string][]string, 
 			}
 		}
 		return nil
+	})
+}
+
+// Unalerted implements alerts.Events.
+func (s *Store) Unalerted(ctx context.Context, after time.Time, guid string, n int) (events []*platform.AuditEvent, err error) {
+	var guids []string
+	err = s.db.View(ctx, func(tx *db.Tx) (err error) {
+		guids, err = db.All(tx, func(row db.Scanner) (guid string, err error) {
+			err = row.Scan(&guid)
+			return guid, err
+		}, "SELECT guid FROM platform_audit_events WHERE NOT alerted AND (created_at, guid) > (?, ?) ORDER BY created_at, guid LIMIT ?", db.Nanos(after), guid, n)
+		return err
+	})
+	if err != nil || len(guids) == 0 {
+		return nil, err
+	}
+	err = s.View(ctx, func(tx platform.Tx) (err error) {
+		events, _, err = tx.AuditEvents().List(platform.Query{Where: []platform.Cond{platform.InStrings("guid", guids)}, Order: "created_at"})
+		return err
+	})
+	return events, err
+}
+
+// SetAlerted implements alerts.Events.
+func (s *Store) SetAlerted(ctx context.Context, guids []string) error {
+	return s.db.UpdateLocking(ctx, func(tx *db.Tx) error {
+		args := make([]any, len(guids))
+		for i, guid := range guids {
+			args[i] = guid
+		}
+		_, err := tx.Exec("UPDATE platform_audit_events SET alerted = TRUE WHERE guid IN (?"+strings.Repeat(", ?", len(guids)-1)+")", args...)
+		return written(err)
+	})
+}
+
+// AlertSince implements alerts.Events.
+func (s *Store) AlertSince(ctx context.Context, since time.Time) error {
+	return s.db.Update(ctx, func(tx *db.Tx) error {
+		_, err := tx.Exec("UPDATE platform_audit_events SET alerted = FALSE WHERE created_at >= ?", db.Nanos(since))
+		return written(err)
 	})
 }
 

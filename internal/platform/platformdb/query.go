@@ -34,7 +34,7 @@ func (t *table[T]) selection(d db.Dialect, columns string, q platform.Query) (st
 	from := " FROM " + t.name + " AS t"
 	switch {
 	case q.PerPage > 0 && q.Reader != nil:
-		// What a reader sees is found through his roles, in no order that an
+		// What a reader sees is found through the reader's roles, in no order that an
 		// index has. So the guids of the page are found first, from indexes
 		// alone, and whole rows are read for those only.
 		s.sql = "SELECT " + columns + from + " WHERE t.guid IN (SELECT t.guid" + from + s.sql + order + " LIMIT ? OFFSET ?)" + order
@@ -334,7 +334,7 @@ func (k kind) value(v any) (_ any, possible bool, _ error) {
 		}
 		return nil, false, fmt.Errorf("it takes a bool, not %T", v)
 	}
-	return nil, false, fmt.Errorf("it cannot be asked for")
+	return nil, false, fmt.Errorf("the field cannot be queried")
 }
 
 // maxMarks bounds the placeholders of one list. It is a power of two.

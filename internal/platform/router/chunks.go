@@ -11,6 +11,8 @@ type chunks struct {
 	left  int64 // of the chunk; while its size is being read, the value so far
 	extra int   // bytes of extensions and trailers
 	data  int64 // bytes of the body without framing
+	// trailers are the lines after the last chunk, which are not passed through unchanged.
+	trailers []byte
 }
 
 type chunkState uint8
@@ -33,8 +35,9 @@ const (
 // maxChunkExtra limits extensions and trailers together.
 const maxChunkExtra = 64 << 10
 
-// follow parses more of the body and returns how much of b belongs to it.
-func (c *chunks) follow(b []byte) (n int, err error) {
+// follow parses more of the body and returns how much of b belongs to it, and how much of that
+// can be passed through: all but trailers.
+func (c *chunks) follow(b []byte) (n, pass int, err error) {
 	for n < len(b) && c.state != chunksDone {
 		if c.state == chunkData {
 			take := min(c.left, int64(len(b)-n))
@@ -43,14 +46,18 @@ func (c *chunks) follow(b []byte) (n int, err error) {
 			if c.left -= take; c.left == 0 {
 				c.state = chunkDataCR
 			}
+			pass = n
 			continue
 		}
 		if !c.step(b[n]) {
-			return n, errChunks
+			return n, pass, errChunks
 		}
 		n++
+		if len(c.trailers) == 0 {
+			pass = n
+		}
 	}
-	return n, nil
+	return n, pass, nil
 }
 
 func (c *chunks) step(b byte) bool {
@@ -98,15 +105,16 @@ func (c *chunks) step(b byte) bool {
 			return true
 		}
 		c.state = trailerText
-		return c.text(b)
+		return c.trailer(b)
 	case trailerText:
 		if b == '\r' {
 			c.state = trailerLF
 			return true
 		}
-		return c.text(b)
+		return c.trailer(b)
 	case trailerLF:
 		c.state = trailerFirst
+		c.trailers = append(c.trailers, "\r\n"...)
 		return b == '\n'
 	case trailersLF:
 		c.state = chunksDone
@@ -118,6 +126,11 @@ func (c *chunks) step(b byte) bool {
 func (c *chunks) text(b byte) bool {
 	c.extra++
 	return c.extra <= maxChunkExtra && classes[b]&classText != 0
+}
+
+func (c *chunks) trailer(b byte) bool {
+	c.trailers = append(c.trailers, b)
+	return c.text(b)
 }
 
 func hexDigit(b byte) (int, bool) {

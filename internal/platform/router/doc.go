@@ -30,5 +30,6 @@
 //
 // Imports: base/background, base/clock, base/connlimit, base/safedial,
 // base/seal, base/tracing, base/web, platform,
-// github.com/prometheus/client_golang/prometheus, golang.org/x/sys/unix.
+// github.com/prometheus/client_golang/prometheus,
+// golang.org/x/net/http/httpguts, golang.org/x/sys/unix.
 package router

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"net/http"
 	"net/netip"
@@ -236,6 +237,33 @@ type recorder struct {
 	empty  bool // the response has no body
 	begun  atomic.Bool
 	waits  waiting // for the client to accept data
+	// awaits is set while ReverseProxy waits for the final response. What it writes until
+	// then is an informational one, whose headers must not replace those of the final one.
+	awaits bool
+	early  http.Header
+}
+
+// Header returns the headers of the next response.
+func (w *recorder) Header() http.Header {
+	if !w.awaits {
+		return w.ResponseWriter.Header()
+	}
+	if w.early == nil {
+		w.early = http.Header{}
+	}
+	return w.early
+}
+
+// inform writes an informational response.
+func (w *recorder) inform(status int) {
+	h := w.ResponseWriter.Header()
+	final := maps.Clone(h)
+	clear(h)
+	limitHeader(w.early)
+	maps.Copy(h, w.early)
+	w.ResponseWriter.WriteHeader(status)
+	clear(h)
+	maps.Copy(h, final)
 }
 
 func (w *recorder) Unwrap() http.ResponseWriter { return w.ResponseWriter }
@@ -252,9 +280,17 @@ func (w *recorder) FlushError() error {
 }
 
 func (w *recorder) WriteHeader(status int) {
+	if w.awaits && status < 200 {
+		w.inform(status)
+		return
+	}
 	if w.status == 0 && (status >= 200 || status == http.StatusSwitchingProtocols) {
 		w.status = status
 		w.begun.Store(true)
+		// The server would guess the type of a response that has none.
+		if h := w.Header(); len(h["Content-Type"]) == 0 {
+			h["Content-Type"] = nil
+		}
 	}
 	w.ResponseWriter.WriteHeader(status)
 }
@@ -279,6 +315,7 @@ type countedBody struct {
 
 	waits   waiting // for the client to send data
 	stalled atomic.Bool
+	atEnd   func() // called when the whole body has been read; may be nil
 }
 
 func (b *countedBody) Read(p []byte) (int, error) {
@@ -288,7 +325,9 @@ func (b *countedBody) Read(p []byte) (int, error) {
 	b.bytes.Add(int64(n))
 	switch {
 	case errors.Is(err, io.EOF):
-		b.whole.Store(true)
+		if !b.whole.Swap(true) && b.atEnd != nil {
+			b.atEnd()
+		}
 	case err != nil && !errors.Is(err, http.ErrBodyReadAfterClose):
 		b.failed.Store(true)
 	}

@@ -1,11 +1,6 @@
 package router
 
-import (
-	"bytes"
-	"errors"
-	"slices"
-	"strings"
-)
+import "bytes"
 
 // span is a part of a head, given by its offsets.
 type span struct{ from, to int }
@@ -73,7 +68,7 @@ func (q *plainRequest) parsePlain(head []byte, trusted bool) bool {
 			return false
 		}
 		value := trimmed(head, at+colon+1, stop)
-		keep, ok := q.take(kindOf(head[at:at+colon]), value, head[value.from:value.to], &seen)
+		keep, ok := q.take(kinds.of(head[at:at+colon]), value, head[value.from:value.to], &seen)
 		if !ok {
 			return false
 		}
@@ -221,195 +216,33 @@ var kinds = kindTable(map[string]kind{
 
 	"transfer-encoding": kindDecline, "upgrade": kindDecline, "expect": kindDecline, "te": kindDecline, "trailer": kindDecline,
 	"x-cf-app-instance": kindDecline, "x-cf-process-instance": kindDecline, "http2-settings": kindDecline, "proxy-connection": kindDecline, "proxy-authorization": kindDecline,
-	"proxy-authenticate": kindDecline,
+	"proxy-authenticate": kindDecline, "close": kindDecline, // Connection: close names the last one
 })
 
-type kindEntry struct {
+// headerTable has the headers with a rule, by the length of their names, which distinguishes
+// most of them.
+type headerTable[K any] [32][]headerEntry[K]
+
+type headerEntry[K any] struct {
 	name string
-	kind kind
+	kind K
 }
 
-// kindTable groups the names by length, which distinguishes most of them.
-func kindTable(from map[string]kind) (table [32][]kindEntry) {
+func kindTable[K any](from map[string]K) (table headerTable[K]) {
 	for name, k := range from {
-		table[len(name)] = append(table[len(name)], kindEntry{name, k})
+		table[len(name)] = append(table[len(name)], headerEntry[K]{name, k})
 	}
 	return table
 }
 
-func kindOf(name []byte) kind {
-	if len(name) < len(kinds) {
-		for _, e := range kinds[len(name)] {
+// of returns the rule of a header, the zero value if it has none.
+func (t *headerTable[K]) of(name []byte) (k K) {
+	if len(name) < len(t) {
+		for _, e := range t[len(name)] {
 			if equalFold(name, e.name) {
 				return e.kind
 			}
 		}
 	}
-	return kindOther
-}
-
-// plainAnswer is what the fast path needs to know about a response.
-type plainAnswer struct {
-	status  int
-	length  int64 // -1: unknown
-	chunked bool
-	hsts    bool     // it has a Strict-Transport-Security header
-	close   bool     // the backend closes the connection after the response
-	cookies []string // Set-Cookie headers that concern sticky sessions
-	hops    []string // names in the Connection header, in lower case
-}
-
-var errGarbage = errors.New("the backend's response is not valid HTTP")
-
-// parse parses the head of a response and appends the part that is passed on to out,
-// without the empty line at its end. Backends may end lines with a bare newline.
-func (a *plainAnswer) parse(head, out []byte) ([]byte, error) {
-	*a = plainAnswer{length: -1, cookies: a.cookies[:0]}
-	start := len(out)
-	out, err := a.pass(head, out)
-	if err == nil && len(a.hops) > 0 {
-		// Rare: which headers are hop-by-hop is known only after all have been parsed.
-		*a = plainAnswer{length: -1, cookies: a.cookies[:0], hops: a.hops}
-		out, err = a.pass(head, out[:start])
-	}
-	return out, err
-}
-
-func (a *plainAnswer) pass(head, out []byte) ([]byte, error) {
-	line, rest := nextLine(head)
-	if len(line) < 12 || !bytes.HasPrefix(line, []byte("HTTP/1.")) || line[8] != ' ' || len(line) > 12 && line[12] != ' ' || !isText(line) {
-		return out, errGarbage
-	}
-	var ok bool
-	if a.status, ok = decimal(line[9:12]); !ok || a.status < 100 {
-		return out, errGarbage
-	}
-	a.close = line[7] != '1'
-	out = append(out, "HTTP/1.1 "...)
-	out = append(out, line[9:]...)
-	out = append(out, "\r\n"...)
-	kept := false
-	for {
-		line, rest = nextLine(rest)
-		if len(line) == 0 {
-			break
-		}
-		if !isText(line) {
-			return out, errGarbage
-		}
-		if line[0] == ' ' || line[0] == '\t' {
-			// An obsolete fold. It is passed on as one line.
-			if kept {
-				out = append(out[:len(out)-2], ' ')
-				out = append(out, bytes.TrimSpace(line)...)
-				out = append(out, "\r\n"...)
-			}
-			continue
-		}
-		colon := bytes.IndexByte(line, ':')
-		if colon <= 0 || !isToken(line[:colon]) {
-			return out, errGarbage
-		}
-		var err error
-		if kept, err = a.header(line[:colon], bytes.TrimSpace(line[colon+1:])); err != nil {
-			return out, err
-		}
-		if kept {
-			out = append(out, line...)
-			out = append(out, "\r\n"...)
-		}
-	}
-	if a.chunked {
-		a.close = a.close || a.length >= 0 // a response with both is not trusted with another request
-		a.length = -1
-	} else if a.length >= 0 {
-		out = appendLength(out, a.length)
-	}
-	return out, nil
-}
-
-func (a *plainAnswer) header(name, value []byte) (keep bool, err error) {
-	switch len(name) {
-	case 7:
-		return !equalFold(name, "upgrade"), nil
-	case 10:
-		switch {
-		case equalFold(name, "connection"):
-			for part := range bytes.SplitSeq(value, []byte(",")) {
-				switch part = bytes.TrimSpace(part); {
-				case equalFold(part, "close"):
-					a.close = true
-				case len(part) > 0 && !equalFold(part, "keep-alive"):
-					a.hops = append(a.hops, strings.ToLower(string(part)))
-				}
-			}
-			return false, nil
-		case equalFold(name, "keep-alive"):
-			return false, nil
-		case equalFold(name, "set-cookie"):
-			if v := string(value[:min(len(value), len(instanceCookie)+1)]); len(v) > 0 && (v[0] == 'J' || v[0] == '_') {
-				a.cookies = append(a.cookies, string(value))
-			}
-		}
-	case 14:
-		if equalFold(name, "content-length") {
-			n, ok := decimal64(value)
-			if !ok || a.length >= 0 && a.length != n {
-				return false, errGarbage
-			}
-			a.length = n
-			return false, nil
-		}
-	case 16:
-		if equalFold(name, "x-cf-routererror") || equalFold(name, "proxy-connection") {
-			return false, nil
-		}
-	case 17:
-		if equalFold(name, "transfer-encoding") {
-			if a.chunked || !equalFold(value, "chunked") {
-				return false, errGarbage
-			}
-			a.chunked = true
-		}
-		return !equalFold(name, "x-vcap-request-id"), nil
-	case 25:
-		a.hsts = a.hsts || equalFold(name, "strict-transport-security")
-	}
-	return !slices.ContainsFunc(a.hops, func(hop string) bool { return equalFold(name, hop) }), nil
-}
-
-// nextLine cuts off the first line, without its end.
-func nextLine(b []byte) (line, rest []byte) {
-	i := bytes.IndexByte(b, '\n')
-	if i < 0 {
-		return nil, nil
-	}
-	line, rest = b[:i], b[i+1:]
-	if len(line) > 0 && line[len(line)-1] == '\r' {
-		line = line[:len(line)-1]
-	}
-	return line, rest
-}
-
-// answerEnd returns the offset of the end of a response head, or -1.
-func answerEnd(b []byte) int {
-	for at := 0; ; {
-		i := bytes.IndexByte(b[at:], '\n')
-		if i < 0 {
-			return -1
-		}
-		at += i + 1
-		switch {
-		case at < len(b) && b[at] == '\n':
-			return at + 1
-		case at+1 < len(b) && b[at] == '\r' && b[at+1] == '\n':
-			return at + 2
-		}
-	}
-}
-
-func appendLength(out []byte, n int64) []byte {
-	out = append(out, "Content-Length: "...)
-	out = appendDecimal(out, n)
-	return append(out, "\r\n"...)
+	return k
 }

@@ -26,6 +26,7 @@ const (
 	errUnknownRoute    = "unknown_route"
 	errEndpointFailure = "endpoint_failure"
 	errEmptyHost       = "empty_host"
+	errBadRequest      = "malformed_request"
 )
 
 const (
@@ -178,6 +179,11 @@ func (p *Proxy) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 		x.refuse(http.StatusBadRequest, errEmptyHost, "Request had empty Host header")
 		return
 	}
+	if !isToken([]byte(r.Method)) || strings.Contains(r.RequestURI, " ") {
+		// The server refuses this in HTTP/1, and HTTP/1 backends cannot get it.
+		x.refuse(http.StatusBadRequest, errBadRequest, "The request's method or path contains a character that is not allowed.")
+		return
+	}
 	only, ok := x.wanted(r.Header)
 	if !ok {
 		return
@@ -238,8 +244,8 @@ func (p *Proxy) rewrite(pr *httputil.ProxyRequest) {
 	out.URL.Scheme = "http"
 	out.URL.Host = pr.In.Host
 	out.URL.RawQuery = pr.In.URL.RawQuery // unchanged, even if Go cannot parse it
-	// The server fills in the trailers after reading the body.
-	out.Trailer = pr.In.Trailer
+	out.Trailer = x.passTrailers(pr.In)
+	x.w.awaits = true
 
 	h := out.Header
 	h.Set("X-Forwarded-For", x.access.ForwardedFor)
@@ -257,9 +263,9 @@ func (p *Proxy) rewrite(pr *httputil.ProxyRequest) {
 	h.Set(web.RequestIDHeader, x.access.RequestID)
 	x.access.trace.set(h)
 	p.options.ClientCerts.apply(h, x)
-	names := []string{headerRouterError, headerSignature, headerMetadata, headerForwardedURL}
+	names := []string{headerRouterError, headerApplicationID, headerInstanceID, headerInstanceIndex, headerSignature, headerMetadata, headerForwardedURL}
 	if toService(pr.In.Context()) {
-		names = names[:1] // a service that is an app of this router needs the rest
+		names = names[:4] // a service that is an app of this router needs the rest
 	}
 	for _, name := range names {
 		h.Del(name)
@@ -272,6 +278,10 @@ func (p *Proxy) rewrite(pr *httputil.ProxyRequest) {
 // modifyResponse sees every response of a backend, including upgrades.
 func (p *Proxy) modifyResponse(res *http.Response) error {
 	x := exchangeOf(res.Request.Context())
+	x.w.awaits = false
+	if res.StatusCode == http.StatusSwitchingProtocols {
+		limitUpgrade(res.Header)
+	}
 	x.access.Status = res.StatusCode
 	x.w.empty = res.ContentLength == 0 && res.StatusCode != http.StatusSwitchingProtocols
 	// Only the router may set this header.
@@ -299,6 +309,7 @@ func (p *Proxy) modifyResponse(res *http.Response) error {
 // failed answers when no backend did.
 func (p *Proxy) failed(_ http.ResponseWriter, r *http.Request, err error) {
 	x := exchangeOf(r.Context())
+	x.w.awaits, x.access.Status = false, 0
 	switch {
 	case x.body != nil && x.body.stalled.Load():
 		x.refuse(http.StatusRequestTimeout, "incomplete_request", "Nothing of the request's body came for "+stalledAfter.String()+".")

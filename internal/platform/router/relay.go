@@ -265,8 +265,8 @@ func (c *fastConn) relay(p *Proxy, x *exchange, b *backendConn) bool {
 		}
 	}()
 	for first := true; ; first = false {
-		part, done, err := a.cut(b.buf[b.r:b.w], &left, &framing)
-		b.r += len(part)
+		part, used, done, err := a.cut(b.buf[b.r:b.w], &left, &framing)
+		b.r += used
 		if first {
 			c.out = append(c.out, part...)
 			part = c.out
@@ -307,19 +307,24 @@ func (c *fastConn) relay(p *Proxy, x *exchange, b *backendConn) bool {
 	}
 }
 
-// cut returns the part of have that belongs to the body, and whether the body ends there.
-func (a *plainAnswer) cut(have []byte, left *int64, framing *chunks) (part []byte, done bool, err error) {
+// cut returns the part of have that is passed on, how much of have it stands for, and whether
+// the body ends there.
+func (a *plainAnswer) cut(have []byte, left *int64, framing *chunks) (part []byte, used int, done bool, err error) {
 	switch {
 	case a.chunked:
-		n, err := framing.follow(have)
-		return have[:n], framing.state == chunksDone, err
+		used, pass, err := framing.follow(have)
+		part, done = have[:pass], framing.state == chunksDone
+		if done && len(framing.trailers) > 0 {
+			part, err = a.appendTrailers(part[:pass:pass], framing.trailers)
+		}
+		return part, used, done, err
 	case a.length < 0:
 		*left -= int64(len(have)) // below -1: counts the bytes received
-		return have, false, nil
+		return have, len(have), false, nil
 	default:
-		n := min(*left, int64(len(have)))
-		*left -= n
-		return have[:n], *left == 0, nil
+		n := int(min(*left, int64(len(have))))
+		*left -= int64(n)
+		return have[:n], n, *left == 0, nil
 	}
 }
 

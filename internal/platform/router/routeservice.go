@@ -88,6 +88,7 @@ func (p *Proxy) throughService(x *exchange, r *http.Request, service string) boo
 		// The service is an app of this router. It is called internally, because its name
 		// may not resolve on this machine.
 		out := r.Clone(context.WithValue(r.Context(), serviceKey{}, true))
+		out.Trailer = r.Trailer // the server sets the values after the body
 		visit.address(out)
 		out.Header.Set(web.RequestIDHeader, x.access.RequestID)
 		x.access.trace.set(out.Header)

@@ -19,9 +19,9 @@ import (
 
 	"ingot/internal/base/background"
 	"ingot/internal/base/background/backgroundtest"
-	"ingot/internal/base/proxyheader"
 	"ingot/internal/base/testkit"
 	"ingot/internal/platform/router"
+	"ingot/internal/server/proxyheader"
 )
 
 // tcpFront is a TCP router with its table.

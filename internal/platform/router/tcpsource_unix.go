@@ -42,7 +42,7 @@ func (s *source) next() ([]byte, error) {
 	return s.buffer[:s.n], nil
 }
 
-// readNow reads what there is, and reports whether there was something or the end.
+// readNow reads the available bytes, and reports whether there was something or the end.
 func (s *source) readNow(fd uintptr) bool {
 	if s.buffer == nil {
 		s.buffer = streamBuffers.Get().(*[streamBuffer]byte) //nolint:forcetypeassert // the pool has no others

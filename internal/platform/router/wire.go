@@ -61,7 +61,8 @@ func (w *wire) close() {
 func (w *wire) RoundTrip(r *http.Request) (*http.Response, error) {
 	x := exchangeOf(r.Context())
 	if x.service != nil {
-		return w.services.RoundTrip(r)
+		res, err := w.services.RoundTrip(r)
+		return limitTrailers(res), err
 	}
 	var tried []*endpoint
 	var failure error
@@ -80,7 +81,7 @@ func (w *wire) RoundTrip(r *http.Request) (*http.Response, error) {
 		res, err := w.transport(e, r).RoundTrip(addressed(r, e))
 		if err == nil {
 			e.state.restore()
-			return res, nil
+			return limitTrailers(res), nil
 		}
 		failure = err
 		if r.Context().Err() != nil || !x.mayRepeat(err) {

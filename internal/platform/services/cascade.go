@@ -13,8 +13,17 @@ import (
 // routes, spaces and organizations for deleting their services, and deleting
 // service instances for deleting their bindings.
 
-// between is how long such a job waits between two checks.
-const between = 200 * time.Millisecond
+// Such a job waits between two checks for a part of the time that it has waited for already,
+// because each check is a commit: a broker may take a week.
+const (
+	shortestCheck = 200 * time.Millisecond
+	longestCheck  = time.Minute
+)
+
+// nextCheck returns the time until the next check, after the job has waited.
+func nextCheck(waited time.Duration) time.Duration {
+	return min(max(waited/8, shortestCheck), longestCheck)
+}
 
 // Follow stores a job that is complete when all children are.
 func (s *Services) Follow(tx platform.Tx, by actions.Actor, operation, resource, guid string, children []Child, warnings []string) (*platform.Job, error) {
@@ -138,7 +147,11 @@ func (s *Services) follow(ctx context.Context, job *platform.Job, w *work) error
 			}
 		}
 		if waiting {
-			return reschedule(mine, &next, s.steady().Add(between))
+			now := s.steady()
+			if next.Begun.IsZero() || len(next.Children) != len(w.Children) {
+				next.Begun = now
+			}
+			return reschedule(mine, &next, now.Add(nextCheck(now.Sub(next.Begun))))
 		}
 		done = true
 		finish(mine, platform.JobComplete)

@@ -191,7 +191,7 @@ func (s *Services) operate(ctx context.Context, job *platform.Job, w *work) erro
 	default:
 		outcome = r.Outcome
 	}
-	v := judge(w.Kind, w.binding(), w.Phase, outcome, s.late(w))
+	v := judge(w.Kind, w.binding(), w.Phase, outcome, s.late(job, w))
 	err = s.conclude(ctx, job, w, at, r, v, err)
 	if err == nil && v.ending == succeeded && at.binding != nil && s.Signals != nil {
 		if at.binding.AppGUID != "" {
@@ -201,8 +201,10 @@ func (s *Services) operate(ctx context.Context, job *platform.Job, w *work) erro
 	return err
 }
 
-// late reports whether a phase has lasted long enough.
-func (s *Services) late(w *work) bool {
+// late reports whether a phase has lasted long enough. The first call has: a broker
+// that is busy then is so with something else, and the operation fails at once. A
+// repeated call may meet what the call before it began.
+func (s *Services) late(job *platform.Job, w *work) bool {
 	switch w.Phase {
 	case polling:
 		most := s.MaxPolling
@@ -214,7 +216,7 @@ func (s *Services) late(w *work) bool {
 		return w.Tries >= fetchTries
 	case calling:
 	}
-	return w.Tries >= busyTries
+	return job.Attempt <= 1 || w.Tries >= busyTries
 }
 
 // ask performs the call of this step.

@@ -35,7 +35,8 @@ type work struct {
 
 	Parameters map[string]any `json:"parameters,omitempty"`
 	Change     *Change        `json:"change,omitempty"`
-	// Operation is the broker's name of the operation that is polled, Begun its start.
+	// Operation is the broker's name of the operation that is polled, Begun its start; for
+	// a job that waits for others, Begun is when the last of them finished.
 	Operation  string        `json:"operation,omitempty"`
 	Begun      time.Time     `json:"begun,omitzero"`
 	MaxPolling time.Duration `json:"max_polling,omitempty"`
@@ -144,11 +145,14 @@ func (s *Services) keepLease(ctx context.Context, j *platform.Job, lost func()) 
 			return
 		case <-tick.C:
 		}
+		lease := s.steady().Add(s.Lease)
 		err := s.commit(ctx, j, func(_ platform.Tx, mine *platform.Job) error {
-			mine.Lease = s.steady().Add(s.Lease)
-			until = mine.Lease
+			mine.Lease = lease
 			return nil
 		})
+		if err == nil {
+			until = lease
+		}
 		if errors.Is(err, errLost) || err != nil && s.steady().After(until) {
 			lost()
 			return
@@ -212,7 +216,7 @@ func (s *Services) jobError(ctx context.Context, err error) platform.JobError {
 		return platform.JobError{Code: s.Number(known.Code), Title: "CF-" + string(known.Code), Detail: known.Message}
 	}
 	s.Log.ErrorContext(ctx, "an operation on a service failed", "error", err)
-	return platform.JobError{Code: 10001, Title: "CF-UnknownError", Detail: "The operation failed for a reason that is not yours; the server's log says more."}
+	return platform.JobError{Code: 10001, Title: "CF-UnknownError", Detail: "The operation failed because of a platform error; the server's log says more."}
 }
 
 func describe(err error) string {

@@ -265,6 +265,44 @@ func TestOrphans(t *testing.T) {
 	}
 }
 
+// TestBusyBroker sees that an operation fails at once if the broker is busy with another
+// one, as in Cloud Foundry, and that a call that is repeated after a crash waits for the
+// operation that it began.
+func TestBusyBroker(t *testing.T) {
+	t.Parallel()
+	var busy atomic.Int32
+	k := setup(t, &brokertest.Broker{Hook: func(r *brokertest.Request) (*brokertest.Reply, bool) {
+		if r.Operation() == "provision" && busy.Add(-1) >= 0 {
+			return &brokertest.Reply{Status: 422, Body: map[string]any{"error": "ConcurrencyError"}}, true
+		}
+		return nil, false
+	}})
+	busy.Store(1)
+	_, repeated := k.create("repeated", brokertest.Sync, nil)
+	k.update(func(tx platform.Tx) error {
+		j, err := tx.Jobs().Get(repeated.GUID)
+		if err != nil {
+			return err
+		}
+		j.Attempt = 1
+		return tx.Jobs().Update(j)
+	})
+	k.start(k.Services)
+	k.complete(repeated.GUID)
+	busy.Store(1)
+	i, job := k.create("first", brokertest.Sync, nil)
+	if j := k.ended(job.GUID); j.State != platform.JobFailed || len(j.Errors) != 1 || j.Errors[0].Title != "CF-AsyncServiceInstanceOperationInProgress" {
+		t.Errorf("job is %v, want it failed because of another operation", j)
+	}
+	if i := k.instance(i.GUID); i.Last.State != platform.OperationFailed {
+		t.Errorf("last operation is %+v, want it failed", i.Last)
+	}
+	k.quiet()
+	if n := len(k.broker.Requests("deprovision")); n != 0 {
+		t.Errorf("the broker was asked %d times to delete what it refused, want never", n)
+	}
+}
+
 func TestPollingTakesTooLong(t *testing.T) {
 	t.Parallel()
 	k := setup(t, &brokertest.Broker{Hook: func(r *brokertest.Request) (*brokertest.Reply, bool) {

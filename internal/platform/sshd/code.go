@@ -153,7 +153,7 @@ func mayEnter(u User, t Target) error {
 	case !t.Started:
 		return fault.New(fault.Unprocessable, "the app is stopped; cf start starts it")
 	case t.InstanceID == "" || !t.Running:
-		return fault.New(fault.Unprocessable, "the instance does not run; cf app shows how it is")
+		return fault.New(fault.Unprocessable, "the instance is not running; check it with \"cf app\"")
 	}
 	return nil
 }

@@ -122,8 +122,8 @@ func TestCodeAuthorizer(t *testing.T) {
 		{"Space", "good", facts{user: writer, target: without(func(p *sshd.Target) { p.SpaceAllows = false })}, 2, fault.FeatureDisabled, "space"},
 		{"App", "good", facts{user: writer, target: without(func(p *sshd.Target) { p.AppAllows = false })}, 2, fault.FeatureDisabled, "app"},
 		{"Stopped", "good", facts{user: writer, target: without(func(p *sshd.Target) { p.Started = false })}, 2, fault.Unprocessable, "stopped"},
-		{"Starting", "good", facts{user: writer, target: without(func(p *sshd.Target) { p.Running = false })}, 2, fault.Unprocessable, "does not run"},
-		{"NoInstance", "good", facts{user: writer, target: without(func(p *sshd.Target) { p.InstanceID = "" })}, 2, fault.Unprocessable, "does not run"},
+		{"Starting", "good", facts{user: writer, target: without(func(p *sshd.Target) { p.Running = false })}, 2, fault.Unprocessable, "is not running"},
+		{"NoInstance", "good", facts{user: writer, target: without(func(p *sshd.Target) { p.InstanceID = "" })}, 2, fault.Unprocessable, "is not running"},
 	} {
 		t.Run(x.name, func(t *testing.T) {
 			t.Parallel()

@@ -34,12 +34,13 @@ func loadHostKey(path string, share func(create func() ([]byte, error)) ([]byte,
 	case err == nil && share != nil:
 		_, err = share(func() ([]byte, error) { return text, nil })
 	}
+	const help = "restore it from a backup, or remove it to create a new one, which ssh clients do not know"
 	if err != nil {
-		return nil, fmt.Errorf("ssh host key: %w", err)
+		return nil, fmt.Errorf("ssh host key: %w; %s", err, help)
 	}
 	key, err := ssh.ParsePrivateKey(text)
 	if err != nil {
-		return nil, fmt.Errorf("ssh host key %s: %w", path, err)
+		return nil, fmt.Errorf("ssh host key %s: %w; %s", path, err, help)
 	}
 	return key, nil
 }

@@ -128,13 +128,17 @@ func (p *process) begin() {
 // that write nothing: background jobs.
 const quietAfterExit = 500 * time.Millisecond
 
+// quietLooks is how many times in a row no output must be found in that time. On a machine that
+// stands still for a second, one look would see nothing, because the output was not read yet either.
+const quietLooks = 5
+
 // awaitOutput waits for the output to end after the process has. Output of other processes
 // that still hold it open is passed on as long as they write.
 func (p *process) awaitOutput(drained <-chan struct{}, flows []*flow) {
-	for {
+	for looks := 0; looks < quietLooks; {
 		before := reads(flows)
 		wake := make(chan struct{})
-		stop := p.session.c.server.c.Clock.AfterFunc(quietAfterExit, func() { close(wake) })
+		stop := p.session.c.server.c.Clock.AfterFunc(quietAfterExit/quietLooks, func() { close(wake) })
 		select {
 		case <-drained:
 			stop()
@@ -144,8 +148,9 @@ func (p *process) awaitOutput(drained <-chan struct{}, flows []*flow) {
 			return
 		case <-wake:
 		}
-		if quiet(flows) && reads(flows) == before {
-			return
+		looks++
+		if !quiet(flows) || reads(flows) != before {
+			looks = 0
 		}
 	}
 }

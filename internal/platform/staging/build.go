@@ -11,8 +11,11 @@ import (
 	"path"
 	"strconv"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"time"
 
+	"ingot/internal/base/background"
 	"ingot/internal/base/fault"
 	"ingot/internal/platform"
 	"ingot/internal/platform/archive"
@@ -99,8 +102,8 @@ func (b *build) start(ctx context.Context) error {
 			return err
 		}
 	}
-	if text := platform.SidecarWarning(req.Lifecycle, req.Sidecars); text != "" {
-		warn(req.Log, text)
+	if err := b.warnOfSidecars(ctx, req.Lifecycle.Buildpacks, req.Sidecars); err != nil {
+		return err
 	}
 	scratch, err := b.scratch()
 	if err != nil {
@@ -174,7 +177,7 @@ func (b *build) spec(files []engine.Archive) engine.Spec {
 				Name: "staging", Source: "STG", Dir: "{{home}}",
 				Args: []string{"{{home}}/" + lifecycle.BuilderDir + "/ingot-builder", "-home", "{{home}}"},
 				Env: []string{
-					"PATH=" + b.config.Path, "HOME={{home}}", "LANG=en_US.UTF-8", "USER=vcap",
+					"PATH=" + b.config.Path, "HOME={{home}}", "LANG=" + initproto.Lang, "USER=vcap",
 					// In Diego a build is a task, and tasks have no ports.
 					"CF_INSTANCE_IP={{host}}", "CF_INSTANCE_INTERNAL_IP={{ip}}",
 					"CF_INSTANCE_ADDR=", "CF_INSTANCE_PORT=", "CF_INSTANCE_PORTS=[]",
@@ -362,6 +365,30 @@ func fromState(s initproto.State) outcome {
 // timedOut reports whether ingot-init's description of an end is a timeout.
 func timedOut(description string) bool { return strings.HasPrefix(description, "Timed out") }
 
+// tellSilence writes a line to the staging log whenever the build has written nothing for a
+// while, so that users see that it works: compilers may be silent for minutes. heard is
+// called when the build has written something.
+func (b *build) tellSilence() (heard, stop func()) {
+	began := time.Now()
+	var over atomic.Bool
+	var timer *time.Timer
+	var mu sync.Mutex // the first call may come before timer is set
+	mu.Lock()
+	defer mu.Unlock()
+	timer = background.AfterFunc("tell of a silent build", b.config.Silence, func() {
+		mu.Lock()
+		defer mu.Unlock()
+		if !over.Load() {
+			say(b.req.Log, "       Still building (%d s)...", int(time.Since(began).Seconds()))
+			timer.Reset(b.config.Silence)
+		}
+	})
+	return func() { timer.Reset(b.config.Silence) }, func() {
+		over.Store(true)
+		timer.Stop()
+	}
+}
+
 // read passes on the records of a stream. done means that the last record was read.
 func (b *build) read(ctx context.Context, at *engine.Position) (outcome, bool, error) {
 	stream, err := b.config.Engine.Records(ctx, b.req.BuildGUID, *at)
@@ -369,9 +396,12 @@ func (b *build) read(ctx context.Context, at *engine.Position) (outcome, bool, e
 		return outcome{}, false, err
 	}
 	defer stream.Close()
+	heard, stop := b.tellSilence()
+	defer stop()
 	var out outcome
 	for {
 		r, err := stream.Next()
+		heard()
 		if errors.Is(err, io.EOF) {
 			return out, false, nil
 		}

@@ -48,8 +48,15 @@ func (b *build) collect(ctx context.Context) (Result, error) {
 	if err := b.startable(ctx, result); err != nil {
 		return Result{}, err
 	}
-	if text := platform.SidecarWarning(b.req.Lifecycle, sidecars[len(b.req.Sidecars):]); text != "" {
-		warn(b.req.Log, text) // about keys that the buildpack has just added
+	used, added := b.req.Lifecycle.Buildpacks, sidecars[len(b.req.Sidecars):]
+	if len(used) == 0 { // detected: nothing was known before
+		added = sidecars
+		for _, p := range result.Buildpacks {
+			used = append(used, p.Name)
+		}
+	}
+	if err := b.warnOfSidecars(ctx, used, added); err != nil {
+		return Result{}, err
 	}
 	say(b.req.Log, "Uploading droplet, build artifacts cache...")
 	droplet := collection{dir: lifecycle.DropletDir, limit: b.config.MaxDroplet, keep: dotted, compared: b.compared(ctx)}
@@ -219,4 +226,21 @@ func (b *bounded) Write(p []byte) (int, error) {
 		return 0, fault.New(fault.TooLarge, "The result of the build is too large")
 	}
 	return b.w.Write(p)
+}
+
+// warnOfSidecars writes a warning to the app's log if sidecars need memory.
+func (b *build) warnOfSidecars(ctx context.Context, buildpacks []string, sidecars []platform.Sidecar) error {
+	all, err := b.installed(ctx, b.req.Lifecycle.Stack)
+	if err != nil {
+		return err
+	}
+	installed := make([]*platform.Buildpack, len(all))
+	for i := range all {
+		installed[i] = &all[i]
+	}
+	custom := platform.CustomBuildpack(buildpacks, b.req.Lifecycle.Stack, installed)
+	if text := platform.SidecarWarning(buildpacks, custom, sidecars); text != "" {
+		warn(b.req.Log, text)
+	}
+	return nil
 }

@@ -22,7 +22,7 @@
 // platform.CheckSidecars. A custom buildpack asks for the same by the line
 // "needs_sidecar_memory: true" in its manifest.yml, or in the
 // deps/INDEX/config.yml that it writes. Nothing is known about other buildpacks
-// given by URL: staging warns, see platform.SidecarWarning.
+// given by URL, or uploaded by an administrator: staging warns, see platform.SidecarWarning.
 //
 // What an application produces (the package, the droplet, result.json) is
 // untrusted: archives are read with package archive, and everything is bounded.

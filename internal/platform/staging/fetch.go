@@ -33,7 +33,7 @@ import (
 func (s *Stager) custom(ctx context.Context, name string, log LogFunc, c *converter, scratch string) (chosen, error) {
 	u, err := url.Parse(name)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" {
-		return chosen{}, failure(StagingError, "The buildpack %s is no address that can be used: it has to begin with https:// (or http://) and name a zip file or a git repository", platform.Redacted(name))
+		return chosen{}, failure(StagingError, "The buildpack %s is not a valid URL: it has to begin with https:// (or http://) and name a zip file or a git repository", platform.Redacted(name))
 	}
 	shown := platform.Redacted(name)
 	say(log, "Downloading %s...", shown)

@@ -455,7 +455,7 @@ func TestDownloads(t *testing.T) {
 					}
 				}
 			}
-			try(registry.URL, "the server does not have one of them", "no way to the network")
+			try(registry.URL, "the server does not have one of them", "could not reach the network")
 			try(closed, "no server was reached", "the server does not have")
 			try(closed, test.how)
 		})

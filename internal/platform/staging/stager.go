@@ -69,6 +69,9 @@ type Config struct {
 	MaxDroplet int64 // bytes, compressed; 2 GiB
 	MaxCache   int64 // bytes, compressed; 1 GiB; a larger cache is not stored
 
+	// Silence is how long a build writes nothing before the staging log says that it works;
+	// 10 seconds.
+	Silence      time.Duration
 	FetchTimeout time.Duration // of a custom buildpack; 5 minutes
 	MaxBuildpack int64         // bytes of a custom buildpack; 1 GiB
 	// PrivateFetch allows custom buildpacks from this machine and from private
@@ -100,6 +103,9 @@ func (c Config) withDefaults() Config {
 	}
 	if c.Timeout <= 0 {
 		c.Timeout = 15 * time.Minute
+	}
+	if c.Silence <= 0 {
+		c.Silence = 10 * time.Second
 	}
 	if c.FetchTimeout <= 0 {
 		c.FetchTimeout = 5 * time.Minute

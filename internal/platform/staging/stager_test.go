@@ -395,6 +395,20 @@ func TestTimeout(t *testing.T) {
 	w.fails(req, log, "StagingTimeExpired - Staging time expired: the build took longer than 1s")
 }
 
+// TestSilentBuild says that a build works that writes nothing.
+func TestSilentBuild(t *testing.T) {
+	t.Parallel()
+	w, _ := withCatalog(t, map[string]map[string]string{"slow": slow("/nonexistent")}, func(c *staging.Config) { c.Silence = time.Millisecond })
+	req, log := w.request(map[string]string{"a": "b"})
+	call := w.background(context.Background(), req)
+	<-log.until("waiting")
+	<-log.until("Still building (")
+	if err := w.Cancel(context.Background(), "build"); err != nil {
+		t.Fatal(err)
+	}
+	<-call
+}
+
 func TestKilled(t *testing.T) {
 	t.Parallel()
 	w, _ := withCatalog(t, map[string]map[string]string{"slow": slow("/nonexistent")}, nil)
@@ -428,6 +442,43 @@ func TestParallelBound(t *testing.T) {
 	}
 	if err := errors.Join((<-first).err, (<-second).err); err != nil {
 		t.Error(err)
+	}
+}
+
+// Nothing is known about what an uploaded buildpack leaves to sidecars, whether the app names
+// it, or it detects the app.
+func TestUploadedBuildpackSidecars(t *testing.T) {
+	t.Parallel()
+	pack := map[string]string{"bin/detect": "#!/bin/sh\nexit 0\n", "bin/finalize": "#!/bin/sh\nprintf 'processes: [{type: web, command: run}]' > $3/$4/launch.yml\n"}
+	for name, tc := range map[string]struct {
+		installed string
+		named     []string
+		memory    int
+		warns     bool
+	}{
+		"named":                {"mine", []string{"mine"}, 0, true},
+		"detected":             {"mine", nil, 0, true},
+		"with memory":          {"mine", nil, 64, false},
+		"replaces bundled one": {"ruby_buildpack", []string{"ruby_buildpack"}, 0, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w, _ := withCatalog(t, map[string]map[string]string{tc.installed: pack}, nil)
+			req, log := w.request(map[string]string{"a": "b"}, tc.named...)
+			req.Sidecars = []platform.Sidecar{{Name: "config-server", ProcessTypes: []string{"web"}, MemoryMB: tc.memory}}
+			w.stage(req, log)
+			want := `WARNING: The sidecar "config-server" has no memory, which is required with a custom buildpack (` + tc.installed + `)`
+			if n := log.count(want); n != map[bool]int{true: 1, false: 0}[tc.warns] {
+				t.Errorf("%d times %q in\n%s", n, want, log)
+			}
+		})
+	}
+	w := newWorld(t, nil)
+	req, log := w.request(map[string]string{"run": "#!/bin/sh\n", "Procfile": "web: ./run\n"}, "binary_buildpack")
+	req.Sidecars = []platform.Sidecar{{Name: "config-server", ProcessTypes: []string{"web"}}}
+	w.stage(req, log)
+	if log.count("has no memory") != 0 {
+		t.Errorf("a warning about a bundled buildpack:\n%s", log)
 	}
 }
 

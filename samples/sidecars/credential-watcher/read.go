@@ -100,8 +100,12 @@ func readBindings(root string, sum hash.Hash) ([]sample.Service, error) {
 	return all, nil
 }
 
-// platformFiles are the files of a binding that are not credentials.
-var platformFiles = []string{"binding-guid", "binding-name", "instance-guid", "instance-name", "label", "name", "plan", "syslog-drain-url", "tags", "volume-mounts", "type", "provider"}
+// platformFiles are the files of a binding that are not credentials. Older platforms
+// name them with hyphens.
+var platformFiles = []string{
+	"binding_guid", "binding_name", "instance_guid", "instance_name", "label", "name", "plan", "syslog_drain_url", "tags", "volume_mounts", "type", "provider",
+	"binding-guid", "binding-name", "instance-guid", "instance-name", "syslog-drain-url", "volume-mounts",
+}
 
 func readBinding(path string, sum hash.Hash) (sample.Service, error) {
 	s := sample.Service{Name: filepath.Base(path), Credentials: map[string]any{}}

@@ -80,7 +80,7 @@ func (c *content) part(contentType, encoding string, body io.Reader, depth int) 
 		body = base64.NewDecoder(base64.StdEncoding, body)
 	}
 	// A part that cannot be decoded completely is shown as far as possible.
-	text, _ := io.ReadAll(io.LimitReader(body, maxPart))
+	text, _ := io.ReadAll(io.LimitReader(body, maxPart)) // a large part is shown to the limit
 	switch {
 	case kind == "text/html" && !c.hasHTML:
 		c.html, c.hasHTML = strings.ToValidUTF8(string(text), "\ufffd"), true

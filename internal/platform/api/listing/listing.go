@@ -35,7 +35,8 @@ type Params struct {
 	Extra []string
 	// NoLabels rejects label_selector, for resources without metadata.
 	NoLabels bool
-	// Single is for a single resource instead of a list, without filters.
+	// Single is for a single resource instead of a list, without filters. As in Cloud
+	// Controller, a resource that includes and embeds nothing ignores parameters.
 	Single bool
 }
 
@@ -97,6 +98,9 @@ func (l Params) Parse(r *http.Request, base string) (*Request, error) {
 	values, err := url.ParseQuery(r.URL.RawQuery)
 	if err != nil {
 		return nil, BadQuery("the query string cannot be read")
+	}
+	if l.Single && len(l.Includes)+len(l.Fields)+len(l.Embeds) == 0 {
+		return out, nil
 	}
 	for _, name := range slices.Sorted(maps.Keys(values)) {
 		if len(values[name]) > 1 {

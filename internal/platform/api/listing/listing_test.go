@@ -58,9 +58,14 @@ func TestParseRefuses(t *testing.T) {
 			t.Errorf("%q: got %v, want an error with %q", query, err, want)
 		}
 	}
-	single := listing.Params{Single: true}
-	if _, err := single.Parse(httptest.NewRequest(http.MethodGet, "/v3/things/1?page=1", nil), ""); err == nil {
+	// A single resource has no pages. As in Cloud Controller, one that can include
+	// nothing does not look at parameters at all.
+	get := httptest.NewRequest(http.MethodGet, "/v3/things/1?page=1&page=2", nil)
+	if _, err := (listing.Params{Single: true, Includes: []string{"space"}}).Parse(get, ""); err == nil {
 		t.Error("page of a single resource: got no error, want one")
+	}
+	if _, err := (listing.Params{Single: true}).Parse(get, ""); err != nil {
+		t.Errorf("page of a single resource that includes nothing: %v", err)
 	}
 }
 

@@ -318,7 +318,7 @@ func (b *Backups) lockHolder(ctx context.Context) (h holder, err error) {
 		return h, err
 	}
 	defer r.Close()
-	text, err := io.ReadAll(io.LimitReader(r, 4096))
+	text, err := io.ReadAll(io.LimitReader(r, 4096)) // a part is no valid JSON
 	if err == nil {
 		err = json.Unmarshal(text, &h)
 	}

@@ -55,7 +55,7 @@ func (o *Objects) Get(ctx context.Context, name string) ([]byte, error) {
 			return err
 		}
 		defer r.Close()
-		if data, err = io.ReadAll(io.LimitReader(moving{r, moved}, maxObject)); err != nil {
+		if data, err = io.ReadAll(io.LimitReader(moving{r, moved}, maxObject)); err != nil { // a part has another SHA-256
 			return fmt.Errorf("%w: %w", errBroken, err)
 		}
 		if sum := sha256.Sum256(data); hex.EncodeToString(sum[:]) != object.UserMetadata[metaSHA256] {

@@ -148,7 +148,7 @@ func Check(dataDir string) error {
 
 func readRecord(path string) (r record, err error) {
 	text, err := os.ReadFile(path)
-	if err != nil {
+	if err != nil && !datadir.IsDamaged(err) {
 		return r, fmt.Errorf("data directory: %w", err)
 	}
 	if err := json.Unmarshal(text, &r); err != nil || !slices.Contains(Names()[1:], r.Engine) {
@@ -192,8 +192,11 @@ func (c *chooser) decide(ctx context.Context) (engine.Engine, record, error) {
 	}
 	r.Engine, r.Why = processes, err.Error()
 	c.log.Warn("apps run as plain processes, WITHOUT isolation; --engine container makes this an error", "why", err)
-	plain, err := c.newProcesses()
-	return plain, r, err
+	plain, processErr := c.newProcesses(record{})
+	if processErr != nil {
+		return nil, r, fmt.Errorf("%w; and containers: %w", processErr, err)
+	}
+	return plain, r, nil
 }
 
 // exhausted reports whether a trial failed because a resource was temporarily

@@ -8,8 +8,10 @@ import (
 	"log/slog"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 
 	"ingot/internal/base/datadir"
@@ -272,3 +274,63 @@ func TestEngineFileIsBroken(t *testing.T) {
 }
 
 func TestMain(m *testing.M) { os.Exit(testkit.WithPrograms(m.Run)) }
+
+// TestStopGoesOn stops three instances of each engine, one of which cannot be removed: the others
+// are, it does not run any more, and the next attempt removes it.
+func TestStopGoesOn(t *testing.T) {
+	t.Parallel()
+	if os.Geteuid() != 0 {
+		t.Skip("only root can make a file immutable")
+	}
+	good := workingRunc(t)
+	for _, kind := range []string{containers, processes} {
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
+			c, set := newTestChooser(t)
+			set(good)
+			e := openKind(t, c, kind, kind)
+			for _, id := range []string{"a", "b", "c"} {
+				runOne(t, e, id)
+			}
+			k, _ := c.kind(kind)
+			root := k.root
+			if kind == containers {
+				root = filepath.Join(root, "instances")
+			}
+			closeEngine(t, e)
+			free := immutable(t, filepath.Join(root, "b", "control", "spec.json"))
+			stopped, err := StopAll(t.Context(), Options{Dir: c.dir, Programs: testkit.Programs(t), Log: c.log})
+			if want := (Stopped{Instances: 3}); stopped != want || err == nil || !strings.Contains(err.Error(), "instance b") {
+				t.Errorf("got %+v, %v, want %+v and an error about b", stopped, err, want)
+			}
+			if left, err := os.ReadDir(root); err != nil || len(left) != 1 || left[0].Name() != "b" {
+				t.Errorf("%v are left, %v, want b", left, err)
+			}
+			if procs := containertest.Of(c.container.Root).Processes(t, "b"); len(procs) > 0 {
+				t.Errorf("b still runs: %v", procs)
+			}
+			free()
+			if stopped, err := StopAll(t.Context(), Options{Dir: c.dir, Programs: testkit.Programs(t), Log: c.log}); err != nil || stopped != (Stopped{}) {
+				t.Errorf("the next attempt: %+v, %v, want nothing to stop", stopped, err)
+			}
+			if left, err := os.ReadDir(root); err == nil && len(left) > 0 {
+				t.Errorf("%v are left", left)
+			}
+		})
+	}
+}
+
+// immutable makes a file one that no one can remove, until free is called.
+func immutable(t *testing.T, path string) (free func()) {
+	t.Helper()
+	if out, err := exec.Command("chattr", "+i", path).CombinedOutput(); err != nil {
+		t.Skipf("this file system has no immutable files: %v: %s", err, out)
+	}
+	free = sync.OnceFunc(func() {
+		if out, err := exec.Command("chattr", "-i", path).CombinedOutput(); err != nil {
+			t.Errorf("chattr: %v: %s", err, out)
+		}
+	})
+	t.Cleanup(free)
+	return free
+}

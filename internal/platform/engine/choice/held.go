@@ -32,6 +32,18 @@ func recheck(ctx context.Context, e engine.Engine, log *slog.Logger) {
 	log.Info("the engine works again; starting app instances", "engine", e.Describe().Name)
 }
 
+// FirewallMetric counts how often another program has changed the firewall of an engine.
+func FirewallMetric(e engine.Engine) prometheus.Collector {
+	return prometheus.NewCounterFunc(prometheus.CounterOpts{
+		Name: "ingot_firewall_restored_total", Help: "How often another program removed or changed the firewall of app instances, which was restored each time; the log names the program.",
+	}, func() float64 {
+		if f, ok := e.(interface{ FirewallRestored() int64 }); ok {
+			return float64(f.FirewallRestored())
+		}
+		return 0
+	})
+}
+
 // HeldMetric is 1 while an engine starts no instances.
 func HeldMetric(e engine.Engine) prometheus.Collector {
 	return prometheus.NewGaugeFunc(prometheus.GaugeOpts{

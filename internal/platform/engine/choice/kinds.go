@@ -26,7 +26,8 @@ type kind struct {
 	// open opens the engine to run apps, and logs why; before is the choice of an
 	// earlier start.
 	open func(ctx context.Context, before record) (engine.Engine, error)
-	// leftover opens the engine to stop its instances; nil means that there are none.
+	// leftover opens the engine to stop its instances; nil means that there are none. With an
+	// error and an engine there may be others.
 	leftover func(context.Context) (engine.Engine, error)
 	// sftp returns the path of the sftp server in instances; program is its path on
 	// this machine, empty if there is none.
@@ -105,14 +106,17 @@ func (c *chooser) leftoverContainers(ctx context.Context) (engine.Engine, error)
 	if err != nil {
 		return nil, err
 	}
-	e, err := container.New(ctx, c.container)
+	o := c.container
+	o.Leaving = true
+	e, err := container.New(ctx, o)
 	if err != nil && !some {
 		return nil, nil //nolint:nilerr // there is nothing to stop
 	}
 	if err != nil {
 		return nil, err
 	}
-	return e, nil
+	left := e.Left()
+	return e, left
 }
 
 func (c *chooser) openProcesses(_ context.Context, before record) (engine.Engine, error) {
@@ -121,21 +125,39 @@ func (c *chooser) openProcesses(_ context.Context, before record) (engine.Engine
 		why = "as before (" + before.Why + "); --engine container changes it"
 	}
 	c.log.Warn("apps run as plain processes, WITHOUT isolation", "why", why)
-	return c.newProcesses()
+	return c.newProcesses(before)
 }
 
-func (c *chooser) newProcesses() (engine.Engine, error) {
+func (c *chooser) newProcesses(before record) (engine.Engine, error) {
 	if err := c.dir.AllowTraversal(); err != nil {
 		return nil, err
 	}
-	return process.New(c.process)
+	e, err := process.New(c.process)
+	if err != nil {
+		return nil, err
+	}
+	why := e.Describe().Held
+	if why != "" && before.Engine != processes {
+		return nil, errors.Join(errors.New("--engine process: "+why), e.Close())
+	}
+	if why != "" {
+		c.log.Error("no app instance is started; running ones continue", "why", why)
+	}
+	return e, nil
 }
 
 func (c *chooser) leftoverProcesses(context.Context) (engine.Engine, error) {
 	if used, err := hasEntries(c.process.Root); err != nil || !used {
 		return nil, err
 	}
-	return process.New(c.process)
+	o := c.process
+	o.Leaving = true
+	e, err := process.New(o)
+	if err != nil {
+		return nil, err
+	}
+	left := e.Left()
+	return e, left
 }
 
 // openPods opens the Kubernetes engine. A cluster that was used before may be away for a

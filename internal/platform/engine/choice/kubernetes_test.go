@@ -52,8 +52,8 @@ func TestKubernetes(t *testing.T) {
 	down := *c
 	down.kubernetes = nil
 	for _, k := range down.kinds() {
-		if n, err := k.stop(t.Context()); n != 0 || err != nil {
-			t.Errorf("%s: stopped %d, %v, want none", k.name, n, err)
+		if n, err := k.stop(t.Context()); n != (Stopped{}) || err != nil {
+			t.Errorf("%s: stopped %+v, %v, want none", k.name, n, err)
 		}
 	}
 	e = openKind(t, c, processes, processes)

@@ -7,6 +7,7 @@ import (
 	"os"
 	"time"
 
+	"ingot/internal/base/background"
 	"ingot/internal/platform/engine"
 )
 
@@ -15,20 +16,28 @@ const (
 	// for its members.
 	stopTimeout = 15 * time.Second
 	stopPoll    = 20 * time.Millisecond
+	stopAtOnce  = 8
 )
 
-// StopAll stops and removes the instances of every engine of a data directory, and
-// returns how many there were.
-func StopAll(ctx context.Context, o Options) (int, error) {
-	all := 0
+// Stopped says what became of the instances of a data directory.
+type Stopped struct {
+	Instances int  // that were stopped
+	Left      int  // that still run
+	Unknown   bool // there may be others, which could not be listed
+}
+
+// StopAll stops and removes the instances of every engine of a data directory. One that cannot be
+// stopped does not keep it from the others; the error says what is left.
+func StopAll(ctx context.Context, o Options) (all Stopped, err error) {
+	var errs []error
 	for _, k := range newChooser(o).kinds() {
-		n, err := k.stop(ctx)
-		all += n
+		one, err := k.stop(ctx)
+		all.Instances, all.Left, all.Unknown = all.Instances+one.Instances, all.Left+one.Left, all.Unknown || one.Unknown
 		if err != nil {
-			return all, fmt.Errorf("%s: %w", k.apps, err)
+			errs = append(errs, fmt.Errorf("%s: %w", k.apps, err))
 		}
 	}
-	return all, nil
+	return all, errors.Join(errs...)
 }
 
 // InCluster reports whether the instances of a data directory run in a cluster, where
@@ -41,50 +50,52 @@ func InCluster(o Options) bool {
 // stopOthers stops the instances of the engines that are not used, and removes
 // their files.
 func (c *chooser) stopOthers(ctx context.Context, used string) error {
+	var errs []error
 	for _, k := range c.kinds() {
 		if k.name == used {
 			continue
 		}
-		n, err := k.stop(ctx)
+		stopped, err := k.stop(ctx)
 		if err == nil {
 			err = errors.Join(os.RemoveAll(k.root), os.RemoveAll(k.cache))
 		}
 		if err != nil {
-			return fmt.Errorf("the instances of the previous engine could not be stopped: %w", err)
+			errs = append(errs, fmt.Errorf("the instances of the previous engine could not be stopped: %w", err))
 		}
-		if n > 0 {
-			c.log.Info("stopped the instances of the other engine; they are started again", "instances", n, "engine", used)
+		if stopped.Instances > 0 {
+			c.log.Info("stopped the instances of the other engine; they are started again", "instances", stopped.Instances, "engine", used)
 		}
 	}
-	return nil
+	return errors.Join(errs...)
 }
 
-// stop stops and removes all instances of an engine, also those of builds.
-func (k kind) stop(ctx context.Context) (n int, err error) {
+// stop stops and removes all instances of an engine, also those of builds. It does what it can for
+// each, whatever becomes of the others.
+func (k kind) stop(ctx context.Context) (s Stopped, err error) {
 	e, err := k.leftover(ctx)
-	if err != nil || e == nil {
-		return 0, err
+	if e == nil {
+		return Stopped{Unknown: err != nil}, err
 	}
 	defer func() { err = errors.Join(err, e.Close()) }()
-	all, err := e.List(ctx, nil)
-	if err != nil {
-		return 0, err
-	}
+	all, listErr := e.List(ctx, nil)
+	s.Unknown = err != nil || listErr != nil
 	for _, in := range all {
-		if err := e.Signal(ctx, in.ID); err != nil && !errors.Is(err, engine.ErrNotFound) {
-			return 0, err
-		}
+		_ = e.Signal(ctx, in.ID) // if it fails, Remove kills it
 	}
 	limited, cancel := context.WithTimeout(ctx, stopTimeout)
 	defer cancel()
-	for _, in := range all {
+	results := background.EachResult(ctx, "stop instances", stopAtOnce, all, func(ctx context.Context, in engine.Instance) error {
 		awaitEnd(limited, e, in.ID)
-		if err := e.Remove(ctx, in.ID); err != nil {
-			return n, fmt.Errorf("instance %s: %w", in.ID, err)
+		return e.Remove(ctx, in.ID)
+	})
+	for i, result := range results {
+		if in, err := e.Get(ctx, all[i].ID); result != nil && err == nil && in.Running {
+			s.Left++
+		} else {
+			s.Instances++
 		}
-		n++
 	}
-	return n, nil
+	return s, errors.Join(append(results, err, listErr)...)
 }
 
 // awaitEnd waits for an instance that was signalled. If it does not stop in time,

@@ -16,6 +16,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"ingot/internal/base/mounts"
 )
 
 // cgroups holds the mount points of this machine's control groups: one tree (v2), or one
@@ -27,24 +29,24 @@ type cgroups struct {
 }
 
 func findCgroups() (cgroups, error) {
-	table, err := mountTable()
+	table, err := mounts.Table()
 	if err != nil {
 		return cgroups{}, err
 	}
 	c := cgroups{controllers: map[string]string{}}
 	var available []string
 	for _, m := range table {
-		switch m.kind {
+		switch m.Kind {
 		case "cgroup2":
-			c.all = append(c.all, m.point)
-			b, err := os.ReadFile(filepath.Join(m.point, "cgroup.controllers"))
+			c.all = append(c.all, m.Point)
+			b, err := os.ReadFile(filepath.Join(m.Point, "cgroup.controllers"))
 			if err == nil && slices.Contains(strings.Fields(string(b)), "memory") {
-				c.unified, available = m.point, strings.Fields(string(b))
+				c.unified, available = m.Point, strings.Fields(string(b))
 			}
 		case "cgroup":
-			c.all = append(c.all, m.point)
-			for name := range strings.SplitSeq(m.super, ",") {
-				c.controllers[name] = m.point
+			c.all = append(c.all, m.Point)
+			for name := range strings.SplitSeq(m.Super, ",") {
+				c.controllers[name] = m.Point
 			}
 		}
 	}
@@ -242,11 +244,51 @@ func (c cgroups) empty(ctx context.Context, group string) error {
 	}
 }
 
+// slice is systemd's slice of all instances, if it has been started: packaging/ingot.slice. It is
+// neither the root, which belongs to systemd, nor the server's unit, which instances outlive.
+const slice = "ingot.slice"
+
+// place returns the path of an engine's group, below the slice if that exists. Where version 1 is
+// used, there is no slice.
+func (c cgroups) place(group string) string {
+	if c.unified != "" && isDir(filepath.Join(c.unified, slice)) {
+		return filepath.Join(slice, group)
+	}
+	return group
+}
+
+// find returns the path of a group of an engine's group: where it is, since the slice may have
+// been started later, or else where it is to be created.
+func (c cgroups) find(group, name string) string {
+	for _, parent := range []string{group, filepath.Join(slice, group)} {
+		if path := filepath.Join(parent, name); c.unified != "" && isDir(filepath.Join(c.unified, path)) {
+			return path
+		}
+	}
+	return filepath.Join(c.place(group), name)
+}
+
+// places returns every directory that a group may have: in all trees, below the slice or not.
+func (c cgroups) places(group string) (paths []string) {
+	for _, point := range c.all {
+		paths = append(paths, filepath.Join(point, group), filepath.Join(point, slice, group))
+	}
+	return paths
+}
+
+func isDir(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.IsDir()
+}
+
+// groupOf returns the control group of an instance.
+func (e *Engine) groupOf(id string) string { return e.groups.find(e.group, id) }
+
 // remove deletes a group without processes, in every tree.
 func (c cgroups) remove(ctx context.Context, group string) error {
 	var errs []error
-	for _, point := range c.all {
-		errs = append(errs, removeGroup(ctx, filepath.Join(point, group)))
+	for _, path := range c.places(group) {
+		errs = append(errs, removeGroup(ctx, path))
 	}
 	return errors.Join(errs...)
 }
@@ -260,10 +302,12 @@ func removeGroup(ctx context.Context, path string) error {
 		case !errors.Is(err, unix.EBUSY):
 			return &os.PathError{Op: "rmdir", Path: path, Err: err}
 		}
+		var errs []error
 		for _, below := range subgroups(path) {
-			if err := removeGroup(ctx, below); err != nil {
-				return err
-			}
+			errs = append(errs, removeGroup(ctx, below))
+		}
+		if err := errors.Join(errs...); err != nil {
+			return err
 		}
 		select {
 		case <-ctx.Done():
@@ -290,8 +334,8 @@ func subgroups(path string) []string {
 // children returns the names of the groups below a group, in any tree.
 func (c cgroups) children(group string) []string {
 	seen := map[string]bool{}
-	for _, point := range c.all {
-		for _, path := range subgroups(filepath.Join(point, group)) {
+	for _, place := range c.places(group) {
+		for _, path := range subgroups(place) {
 			seen[filepath.Base(path)] = true
 		}
 	}

@@ -3,19 +3,22 @@
 package container
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
 	"sync"
+	"time"
 
 	"golang.org/x/sys/unix"
+
+	"ingot/internal/base/loopdisk"
 )
 
 // disks creates the disks of instances: ext4 in a sparse file, whose size is the limit for
@@ -34,18 +37,13 @@ var diskFlags = []string{
 	"-O", "^has_journal,^resize_inode,sparse_super2", "-E", "lazy_itable_init=1,nodiscard,num_backup_sb=0,root_owner=0:0",
 }
 
+// diskOptions are those of the mount.
+const diskOptions = "noinit_itable,errors=continue"
+
 func newDisks(dir string) (*disks, error) {
-	mkfs, err := exec.LookPath("mkfs.ext4")
+	mkfs, err := loopdisk.Program("mkfs.ext4")
 	if err != nil {
-		for _, p := range []string{"/usr/sbin/mkfs.ext4", "/sbin/mkfs.ext4"} {
-			if _, e := os.Stat(p); e == nil {
-				mkfs, err = p, nil
-				break
-			}
-		}
-	}
-	if err != nil {
-		return nil, fmt.Errorf("%w (apt-get install e2fsprogs)", err)
+		return nil, err
 	}
 	// There is one for each size that was ever requested: start over when there are too
 	// many.
@@ -88,10 +86,8 @@ func (d *disks) template(ctx context.Context, size int64) (string, error) {
 	if err := os.Truncate(tmp, size); err != nil {
 		return "", err
 	}
-	cmd := exec.CommandContext(ctx, d.mkfs, slices.Concat(diskFlags, []string{"-i", strconv.Itoa(inodeEvery), tmp})...)
-	cmd.Env = []string{"PATH=" + pathInside, "LC_ALL=C"}
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("mkfs.ext4: %w: %s", err, strings.TrimSpace(string(out)))
+	if err := loopdisk.Run(ctx, d.mkfs, slices.Concat(diskFlags, []string{"-i", strconv.Itoa(inodeEvery), tmp})...); err != nil {
+		return "", err
 	}
 	return path, os.Rename(tmp, path)
 }
@@ -108,7 +104,7 @@ func (d *disks) attach(ctx context.Context, image, point string, limit int64) er
 		if err := copySparse(image, template); err != nil {
 			return err
 		}
-		err = mountImage(image, point)
+		err = loopdisk.Mount(image, point, diskOptions)
 		if err == nil || again {
 			return err
 		}
@@ -156,75 +152,64 @@ func copySparse(to, from string) (err error) {
 	return nil
 }
 
-// mountImage mounts a file through a loop device that is removed with the mount.
-func mountImage(image, point string) error {
-	file, err := os.OpenFile(image, os.O_RDWR, 0)
-	if err != nil {
-		return err
-	}
-	defer file.Close()
-	loop, err := freeLoop(file)
-	if err != nil {
-		return err
-	}
-	defer loop.Close() // the mount holds it; without a mount it is removed now
-	err = unix.Mount(loop.Name(), point, "ext4", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOATIME, "noinit_itable,errors=continue")
-	if err != nil {
-		return &os.PathError{Op: "mount " + loop.Name() + " at", Path: point, Err: err}
-	}
-	return nil
-}
+const (
+	// loopTime is how long an unmounted disk may stay in use: udev opens new devices for a moment,
+	// and a container that is just being created has copies of all mounts.
+	loopTime    = 20 * time.Second
+	mostHolders = 3 // that are named
+	loopMajor   = 7
+)
 
-// freeLoop attaches a file to a loop device. Other programs may take a free one first, so
-// it may need several tries.
-func freeLoop(file *os.File) (*os.File, error) {
-	control, err := os.OpenFile("/dev/loop-control", os.O_RDWR, 0)
-	if err != nil {
-		return nil, err
-	}
-	defer control.Close()
-	for range 100 {
-		n, err := unix.IoctlRetInt(int(control.Fd()), unix.LOOP_CTL_GET_FREE)
-		if err != nil {
-			return nil, fmt.Errorf("no free loop device: %w", err)
+// awaitLoop waits until an unmounted disk is detached from its loop device, which the kernel does
+// when its last user is gone. The error says who uses it.
+func awaitLoop(ctx context.Context, loop, image string, limit time.Duration) error {
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	for wait := time.Millisecond; ; wait = min(2*wait, 50*time.Millisecond) {
+		b, err := os.ReadFile("/sys/block/" + loop + "/loop/backing_file")
+		if err != nil || string(b) != image+"\n" {
+			return nil //nolint:nilerr // no longer attached
 		}
-		name := "/dev/loop" + strconv.Itoa(n)
-		loop, err := os.OpenFile(name, os.O_RDWR, 0)
-		if errors.Is(err, os.ErrNotExist) {
-			// In a container /dev may be a static copy.
-			if err := unix.Mknod(name, unix.S_IFBLK|0o660, int(unix.Mkdev(7, uint32(n)))); err != nil && !errors.Is(err, os.ErrExist) { //nolint:gosec // a small number
-				return nil, &os.PathError{Op: "mknod", Path: name, Err: err}
+		select {
+		case <-ctx.Done():
+			who := "its unknown user ends"
+			if names := holdersOf(loop); len(names) > 0 {
+				who = "these end: " + strings.Join(names, ", ")
 			}
-			loop, err = os.OpenFile(name, os.O_RDWR, 0)
-		}
-		if err != nil {
-			return nil, err
-		}
-		config := unix.LoopConfig{Fd: uint32(file.Fd())} //nolint:gosec // a file descriptor
-		config.Info.Flags = unix.LO_FLAGS_AUTOCLEAR
-		copy(config.Info.File_name[:len(config.Info.File_name)-1], filepath.Base(filepath.Dir(file.Name())))
-		if err = unix.IoctlLoopConfigure(int(loop.Fd()), &config); err == nil {
-			return loop, nil
-		}
-		_ = loop.Close() // taken by another program
-		if !errors.Is(err, unix.EBUSY) {
-			return nil, &os.PathError{Op: "loop configure", Path: name, Err: err}
+			return fmt.Errorf("its disk %s stays attached to /dev/%s until %s", image, loop, who)
+		case <-time.After(wait):
 		}
 	}
-	return nil, errors.New("no free loop device after several tries")
 }
 
-// diskUsed returns the used bytes of the disk mounted at point.
-func diskUsed(point string) (int64, error) {
-	var st unix.Statfs_t
-	if err := unix.Statfs(point, &st); err != nil {
-		return 0, err
+// holdersOf names processes that use a loop device: its file system is mounted for them, or they
+// have a file, the working directory or the device itself open.
+func holdersOf(loop string) (names []string) {
+	minor, err := strconv.ParseUint(strings.TrimPrefix(loop, "loop"), 10, 32)
+	if err != nil {
+		return nil
 	}
-	return int64(st.Blocks-st.Bfree) * st.Bsize, nil //nolint:gosec // far below 2^63
-}
-
-// isMounted reports whether point is on another file system than its parent directory.
-func isMounted(point string) bool {
-	var at, above unix.Stat_t
-	return unix.Stat(point, &at) == nil && unix.Stat(filepath.Dir(point), &above) == nil && at.Dev != above.Dev
+	line := fmt.Sprintf(" %d:%d ", loopMajor, minor)
+	uses := func(path string) bool {
+		var st unix.Statx_t
+		// Without asking a server: a file may be on one that does not answer.
+		if unix.Statx(unix.AT_FDCWD, path, unix.AT_STATX_DONT_SYNC, unix.STATX_TYPE, &st) != nil {
+			return false
+		}
+		device := st.Mode&unix.S_IFMT == unix.S_IFBLK && st.Rdev_major == loopMajor && uint64(st.Rdev_minor) == minor
+		return device || st.Dev_major == loopMajor && uint64(st.Dev_minor) == minor
+	}
+	procs, _ := filepath.Glob("/proc/[0-9]*") // none without /proc
+	for _, proc := range procs {
+		table, _ := os.ReadFile(proc + "/mountinfo") // it may have ended
+		files, _ := filepath.Glob(proc + "/fd/*")
+		if !bytes.Contains(table, []byte(line)) && !slices.ContainsFunc(append(files, proc+"/cwd", proc+"/root"), uses) {
+			continue
+		}
+		name, _ := os.ReadFile(proc + "/comm")
+		if names = append(names, fmt.Sprintf("process %s (%s)", filepath.Base(proc), strings.TrimSpace(string(name)))); len(names) == mostHolders {
+			break
+		}
+	}
+	return names
 }

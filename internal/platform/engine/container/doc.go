@@ -23,9 +23,12 @@
 //
 //	ROOT/instances/<id>/   package local's directory, and disk.img
 //	ROOT/layers/<hash>/    unpacked archives
-//	/run/ingot-<hash>/     root file system, runc's state, bundles, mounts
+//	/run/ingot-<hash>/     root file system (its own mount: /run may have noexec), runc's
+//	                       state, bundles, mounts
 //	ig<hash>, ig<hash>-N   the bridge and the host's ends of its veth pairs
-//	ingot-<hash>           the firewall table, the parent of all cgroups
+//	ingot-<hash>           the firewall tables, the parent of all cgroups (in ingot.slice
+//	                       where systemd has started it)
+//	ingot-<hash>-held-N    copies of these tables, which other programs cannot remove
 //
 // The steps of a start, and what a restarted server does with an instance in each
 // of them:
@@ -36,10 +39,11 @@
 // The package must not import another engine, or parts of the platform that use
 // engines.
 //
-// Imports: base/background, base/fault, base/keyed, platform, platform/archive,
-// platform/engine, platform/engine/local, platform/homedir, platform/initproto,
-// github.com/creack/pty, github.com/google/nftables,
-// github.com/google/nftables/binaryutil, github.com/google/nftables/expr,
-// github.com/mdlayher/netlink, github.com/opencontainers/runtime-spec/specs-go,
+// Imports: base/background, base/fault, base/keyed, base/loopdisk, base/mounts,
+// platform, platform/archive, platform/engine, platform/engine/local,
+// platform/homedir, platform/initproto, github.com/creack/pty,
+// github.com/google/nftables, github.com/google/nftables/binaryutil,
+// github.com/google/nftables/expr, github.com/mdlayher/netlink,
+// github.com/opencontainers/runtime-spec/specs-go,
 // github.com/vishvananda/netlink, golang.org/x/sys/unix, golang.org/x/term.
 package container

@@ -24,6 +24,7 @@ import (
 
 	"ingot/internal/base/background"
 	"ingot/internal/base/keyed"
+	"ingot/internal/base/loopdisk"
 	"ingot/internal/platform/engine"
 	"ingot/internal/platform/engine/local"
 	"ingot/internal/platform/homedir"
@@ -42,8 +43,9 @@ const (
 )
 
 var (
-	errEnded  = errors.New("the instance has ended")
-	errClosed = errors.New("the engine is closed")
+	errEnded   = errors.New("the instance has ended")
+	errClosed  = errors.New("the engine is closed")
+	errLeaving = errors.New("the engine removes its instances")
 )
 
 // Engine runs instances as Linux containers.
@@ -82,6 +84,9 @@ type Engine struct {
 	instances map[string]*instance
 	about     engine.Description
 	held      error // why no instances are started
+
+	left     error         // what New could not remove
+	loopTime time.Duration // see the constant; tests change it
 }
 
 var _ engine.Engine = (*Engine)(nil)
@@ -134,14 +139,14 @@ func (in *instance) runs() bool {
 // tries again.
 func New(ctx context.Context, o Options) (_ *Engine, err error) {
 	e := &Engine{
-		log: o.Log, users: newUsers(), instances: map[string]*instance{}, options: o,
+		log: o.Log, users: newUsers(), instances: map[string]*instance{}, options: o, loopTime: loopTime,
 		about: engine.Description{Name: "container", Isolated: true, HardDisk: true, HardProcesses: true, Detail: "Linux containers"},
 	}
 	if e.log == nil {
 		e.log = slog.New(slog.DiscardHandler)
 	}
 	initPath, err := local.InitPath(o.Init)
-	if err != nil {
+	if err != nil && !o.Leaving {
 		return nil, err
 	}
 	if err := os.MkdirAll(o.Root, 0o711); err != nil {
@@ -173,7 +178,7 @@ func New(ctx context.Context, o Options) (_ *Engine, err error) {
 	if e.watch, err = newWatch(); err != nil {
 		return nil, err
 	}
-	if err := e.makeRoot(initPath, o.SFTP); err != nil {
+	if err := e.makeRoot(initPath, o.SFTP); err != nil && !o.Leaving {
 		return nil, fmt.Errorf("root file system: %w", err)
 	}
 	text := resolvConf(o.Egress)
@@ -184,20 +189,25 @@ func New(ctx context.Context, o Options) (_ *Engine, err error) {
 	if e.layers, err = openLayers(filepath.Join(root, "layers"), o.LayerSpace); err != nil {
 		return nil, err
 	}
-	e.net, err = openNetwork(linkPrefix+hash, e.group, filepath.Join(root, "network.json"), root, o.Egress, o.Allow)
+	e.net, err = openNetwork(&network{
+		name: linkPrefix + hash, table: e.group, file: filepath.Join(root, "network.json"), root: root,
+		egress: o.Egress, allow: o.Allow, holder: initPath, log: e.log,
+	})
 	if err != nil {
 		return nil, err
 	}
 	if err := e.recover(ctx); err != nil {
 		return nil, err
 	}
-	if err := e.net.protect(); err != nil {
+	if err := e.net.protect(); err != nil && !o.Leaving {
 		return nil, err
 	}
 	if err := removeOrphans(ctx, e.groups); err != nil {
 		e.log.Warn("removing leftovers of deleted engines failed", "err", err)
 	}
-	if err := e.able(ctx); err != nil {
+	if o.Leaving {
+		e.hold(errLeaving)
+	} else if err := e.able(ctx); err != nil {
 		e.hold(err)
 	}
 	if err := ctx.Err(); err != nil {
@@ -216,6 +226,12 @@ func (e *Engine) makeRoot(initPath, sftp string) error {
 		}
 	}
 	e.host = &hostFiles{root: filepath.Join(e.run, "root"), etc: "/etc"}
+	if err := os.MkdirAll(e.host.root, 0o755); err != nil {
+		return err
+	}
+	if err := ownMount(e.host.root); err != nil {
+		return err
+	}
 	if err := buildRootfs(e.host.root, map[string]string{initInside: initPath, SFTPInside: sftp}); err != nil {
 		return err
 	}
@@ -255,8 +271,8 @@ func (e *Engine) Describe() engine.Description {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	d := e.about
-	if e.held != nil {
-		d.Held = e.held.Error()
+	if err := e.whyLocked(); err != nil {
+		d.Held = err.Error()
 	}
 	return d
 }
@@ -375,7 +391,7 @@ func (e *Engine) present(in *instance) engine.Instance {
 	m := in.dir.Meta()
 	state := in.dir.State()
 	if !runs {
-		e.explainEnd(&state, filepath.Join(e.group, m.ID))
+		e.explainEnd(&state, e.groupOf(m.ID))
 	}
 	return engine.Instance{
 		ID: m.ID, Labels: m.Labels, State: state, Running: runs, Created: m.Created, Ports: m.Ports,
@@ -429,7 +445,7 @@ func (e *Engine) Usage(ctx context.Context, id string) (engine.Usage, error) {
 	if err != nil {
 		return engine.Usage{}, err
 	}
-	group := filepath.Join(e.group, id)
+	group := e.groupOf(id)
 	u := engine.Usage{Time: time.Now(), MemoryLimit: in.dir.Meta().Limits.Memory}
 	var errs [4]error
 	u.CPUTime, errs[0] = e.groups.cpu(group)
@@ -456,8 +472,8 @@ func (e *Engine) diskUse(ctx context.Context, in *instance) (int64, error) {
 	point := filepath.Join(e.bundle(in.dir.ID()), "disk")
 	// The disk of an instance that is being removed may be gone; then the file system at
 	// that path is the server's own.
-	if _, err := os.Lstat(filepath.Join(in.dir.Path(), diskImage)); err == nil && isMounted(point) {
-		used, err := diskUsed(point)
+	if _, err := os.Lstat(filepath.Join(in.dir.Path(), diskImage)); err == nil && loopdisk.Mounted(point) {
+		used, err := loopdisk.Used(point)
 		return used + in.Shared, err
 	}
 	used, err := homedir.Size(ctx, point)
@@ -489,6 +505,9 @@ func (e *Engine) close() error {
 	var errs []error
 	if e.watch != nil {
 		errs = append(errs, e.watch.close())
+	}
+	if e.net != nil {
+		errs = append(errs, e.net.leave())
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()

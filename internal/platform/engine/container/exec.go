@@ -50,7 +50,7 @@ func (e *Engine) Exec(ctx context.Context, id string, r engine.ExecRequest) (_ e
 	if in.hasMemberGroups() {
 		p.move = func(pid int) {
 			// It may have ended. Otherwise it stays with ingot-init, within the instance too.
-			_ = e.groups.moveTo(filepath.Join(e.group, id, execGroup), pid)
+			_ = e.groups.moveTo(filepath.Join(e.groupOf(id), execGroup), pid)
 		}
 	}
 	if err := e.execute(ctx, p, in, r); err != nil {
@@ -239,7 +239,7 @@ func (p *process) complaint() error {
 	}
 	text := lastWords(p.file("says"))
 	if text == "" && p.Stderr() == nil {
-		b, err := io.ReadAll(io.LimitReader(p.Stdout(), 4096))
+		b, err := io.ReadAll(io.LimitReader(p.Stdout(), 4096)) // part of a message
 		if err == nil && len(b) > 0 {
 			text = ": " + strings.TrimSpace(string(b))
 		}

@@ -35,8 +35,7 @@ import (
 // up by its source, so that it does not matter how many instances there are:
 //
 //	zones     source ──▶ chain of the groups of its zone ──▶ chain of each group
-//	apps      source ──▶ number of its app ┐
-//	apps      destination ──▶ its number   ┴▶ policies: numbers, protocol, port
+//	apps      source ──▶ chain of its app ──▶ destination in the set of an app, protocol, port
 
 // Names of the sets.
 const (
@@ -44,7 +43,7 @@ const (
 	reachSet   = "reach"   // source . destination . port
 	zoneMap    = "zones"
 	appMap     = "apps"
-	policySet  = "policies"
+	knownSet   = "known" // instances, in a copy
 )
 
 // Allow sets what all instances may connect to, over TCP and UDP, replacing what was
@@ -60,6 +59,10 @@ func (e *Engine) Allow(_ context.Context, tcp, udp []Endpoint) error {
 	return n.writeFirewall()
 }
 
+// FirewallRestored returns how often another program has changed the firewall since this
+// engine was opened. It was restored each time, or Held of Describe says why not.
+func (e *Engine) FirewallRestored() int64 { return e.net.watch.restored.Load() }
+
 func checkEndpoints(list []Endpoint) error {
 	for _, p := range list {
 		if !p.Addr().Unmap().Is4() {
@@ -67,10 +70,6 @@ func checkEndpoints(list []Endpoint) error {
 		}
 	}
 	return nil
-}
-
-func (n *network) inet() *nftables.Table {
-	return &nftables.Table{Family: nftables.TableFamilyINet, Name: n.table}
 }
 
 // Gateway returns the host's address as seen by instances. Services for them can listen

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"maps"
 	"net"
 	"net/netip"
@@ -30,7 +31,7 @@ func BenchmarkForward(b *testing.B) {
 	many, allRules := manyInstances(b, 1000, 1000)
 	// The rules of both go to one network, which is real.
 	name := fmt.Sprintf("igf%x", os.Getpid())
-	n, err := openNetwork(name, "ingot-"+name, filepath.Join(b.TempDir(), "network.json"), b.TempDir(), true, nil)
+	n, err := openNetwork(&network{name: name, table: "ingot-" + name, file: filepath.Join(b.TempDir(), "network.json"), root: b.TempDir(), egress: true, log: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		b.Skipf("the network needs root: %v", err)
 	}

@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/google/nftables"
+	"github.com/google/nftables/binaryutil"
 	"github.com/google/nftables/expr"
 	"golang.org/x/sys/unix"
 )
@@ -17,42 +18,60 @@ import (
 // Otherwise a packet with a forged source would have the rules of another instance.
 // Instances may not forge packets anyway, so an old kernel without such tables will do.
 
-const guardSet = "sources" // interface . address
+const (
+	guardSet = "sources" // interface . address
+	portSet  = "ports"   // interfaces, in a copy
+)
 
-func (n *network) bridgeTable() *nftables.Table {
-	return &nftables.Table{Family: nftables.TableFamilyBridge, Name: n.table}
-}
-
-func (n *network) guardSources() *nftables.Set {
+func guardSources(t *nftables.Table) *nftables.Set {
 	return &nftables.Set{
-		Table: n.bridgeTable(), Name: guardSet, Concatenation: true,
+		Table: t, Name: guardSet, Concatenation: true,
 		KeyType: nftables.MustConcatSetType(nftables.TypeIFName, nftables.TypeIPAddr),
 	}
 }
 
-func (n *network) guardElement(a netip.Addr) nftables.SetElement {
+func guardPorts(t *nftables.Table) *nftables.Set {
+	// nft reads names in the byte order of the machine.
+	return &nftables.Set{Table: t, Name: portSet, KeyType: nftables.TypeIFName, KeyByteOrder: binaryutil.NativeEndian}
+}
+
+// guardElements returns the elements of an instance.
+func (n *network) guardElements(t *nftables.Table, a netip.Addr) []member {
 	key := make([]byte, unix.IFNAMSIZ)
 	copy(key, n.veth(a))
-	return nftables.SetElement{Key: slices.Concat(key, a.AsSlice())}
+	list := []member{{guardSources(t), []nftables.SetElement{{Key: slices.Concat(key, a.AsSlice())}}}}
+	if n.isCopy(t) {
+		list = append(list, member{guardPorts(t), []nftables.SetElement{{Key: key}}})
+	}
+	return list
 }
 
 // writeGuard replaces the table of the bridge.
 func (n *network) writeGuard() error {
-	c, err := bigConn()
-	if err != nil {
-		return err
+	err := n.replace(nftables.TableFamilyBridge, n.fillGuard)
+	n.guarded = err == nil
+	if slices.ContainsFunc([]error{unix.EOPNOTSUPP, unix.EAFNOSUPPORT, unix.ENOENT}, func(e error) bool { return errors.Is(err, e) }) {
+		return nil
 	}
-	t := n.bridgeTable()
-	c.AddTable(t)
-	c.DelTable(t)
-	c.AddTable(t)
-	w := &tableWriter{Conn: c, table: t, network: n}
-	set := n.guardSources()
-	var all []nftables.SetElement
+	return err
+}
+
+// fillGuard writes the content of the table, or of its copy.
+func (n *network) fillGuard(w *tableWriter) {
+	t, c := w.table, w.Conn
+	sets := []*nftables.Set{guardSources(t)}
+	if n.isCopy(t) {
+		sets = append(sets, guardPorts(t))
+	}
+	own := map[string][]nftables.SetElement{}
 	for a := range n.access {
-		all = append(all, n.guardElement(a))
+		for _, m := range n.guardElements(t, a) {
+			own[m.set.Name] = append(own[m.set.Name], m.list...)
+		}
 	}
-	w.addSet(set, all)
+	for _, set := range sets {
+		w.addSet(set, own[set.Name])
+	}
 	accept := nftables.ChainPolicyAccept // other bridges are not affected
 	chain := c.AddChain(&nftables.Chain{
 		Name: "guard", Table: t, Type: nftables.ChainTypeFilter, Policy: &accept, Hooknum: nftables.ChainHookPrerouting, Priority: nftables.ChainPriorityFilter,
@@ -68,17 +87,14 @@ func (n *network) writeGuard() error {
 			&expr.Cmp{Op: expr.CmpOpEq, Register: register, Data: []byte{byte(protocol >> 8), byte(protocol)}},
 			&expr.Meta{Key: expr.MetaKeyIIFNAME, Register: firstWord},
 			&expr.Payload{DestRegister: firstWord + unix.IFNAMSIZ/4, Base: expr.PayloadBaseNetworkHeader, Offset: offset, Len: 4},
-			&expr.Lookup{SourceRegister: firstWord, SetName: set.Name, SetID: set.ID},
+			&expr.Lookup{SourceRegister: firstWord, SetName: sets[0].Name, SetID: sets[0].ID},
 		}, verdict(expr.VerdictAccept, ""))
 	}
+	if n.isCopy(t) {
+		ours = []expr.Any{
+			&expr.Meta{Key: expr.MetaKeyIIFNAME, Register: register},
+			&expr.Lookup{SourceRegister: register, SetName: sets[1].Name, SetID: sets[1].ID},
+		}
+	}
 	w.rule(chain, ours, verdict(expr.VerdictDrop, ""))
-	if w.err != nil {
-		return w.err
-	}
-	err = c.Flush()
-	n.guarded = err == nil
-	if slices.ContainsFunc([]error{unix.EOPNOTSUPP, unix.EAFNOSUPPORT, unix.ENOENT}, func(e error) bool { return errors.Is(err, e) }) {
-		return nil
-	}
-	return err
 }

@@ -3,13 +3,16 @@
 package container
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"maps"
 	"net/netip"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -191,7 +194,7 @@ func TestManyRules(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	all := n.sets(n.inet())
+	all := n.sets(n.tables(nftables.TableFamilyINet)[0])
 	for _, set := range []*nftables.Set{all.zones, all.apps} {
 		got, err := c.GetSetElements(set)
 		if err != nil || len(got) != 1000 {
@@ -236,4 +239,42 @@ func BenchmarkRules(b *testing.B) {
 			}
 		}
 	})
+}
+
+// TestRemoveGroups removes groups of which one is in use: the others are gone.
+func TestRemoveGroups(t *testing.T) {
+	t.Parallel()
+	c, err := findCgroups()
+	if err != nil {
+		t.Skip(err)
+	}
+	group := fmt.Sprintf("ingot-test-remove-%d", os.Getpid())
+	all := []string{"a", "b", "c"}
+	for _, name := range all {
+		if err := os.MkdirAll(c.file("pids", filepath.Join(group, name), ""), 0o755); err != nil {
+			t.Skip("control groups need root:", err)
+		}
+	}
+	cmd := exec.CommandContext(t.Context(), "sleep", "10000")
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = cmd.Process.Kill() // it has not ended by itself
+		_ = cmd.Wait()         // killed
+		if err := c.remove(context.Background(), group); err != nil {
+			t.Error(err)
+		}
+	})
+	if err := os.WriteFile(c.file("pids", filepath.Join(group, "a"), "cgroup.procs"), []byte(strconv.Itoa(cmd.Process.Pid)), 0); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := c.remove(ctx, group); err == nil || !strings.Contains(err.Error(), group+"/a") {
+		t.Errorf("got %v, want an error about a", err)
+	}
+	if left := c.children(group); !slices.Equal(left, all[:1]) {
+		t.Errorf("%v are left, want a", left)
+	}
 }

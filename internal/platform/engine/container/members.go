@@ -209,7 +209,7 @@ func (in *instance) hasMemberGroups() bool {
 // setGroups creates the control groups of members. If no member needs one, the instance can
 // also do without: its members' usage is then measured by their processes.
 func (e *Engine) setGroups(s engine.Spec) (*memberGroups, error) {
-	g, err := e.groups.prepareMembers(filepath.Join(e.group, s.ID), s)
+	g, err := e.groups.prepareMembers(e.groupOf(s.ID), s)
 	if err != nil && !s.LimitsMembers() {
 		e.log.Warn("members of an instance share its control group", "instance", s.ID, "err", err)
 		return g, nil
@@ -222,7 +222,7 @@ func (e *Engine) limitGroups(in *instance, g *memberGroups, s engine.Spec, limit
 	if g.of == nil {
 		return nil
 	}
-	err := e.groups.limitMembers(filepath.Join(e.group, s.ID), in.Init.PID, s, limits)
+	err := e.groups.limitMembers(e.groupOf(s.ID), in.Init.PID, s, limits)
 	if err != nil && !s.LimitsMembers() {
 		e.log.Warn("members of an instance share its control group", "instance", s.ID, "err", err)
 		g.of = nil
@@ -241,7 +241,7 @@ func (e *Engine) memberUsage(_ context.Context, in *instance, all engine.Usage) 
 		list[0].CPUTime, list[0].Memory = all.CPUTime, all.Memory
 	case in.hasMemberGroups():
 		for i := range list {
-			group := filepath.Join(e.group, in.dir.ID(), launch[i].Group.Name)
+			group := filepath.Join(e.groupOf(in.dir.ID()), launch[i].Group.Name)
 			// They are gone with the instance, or after a reboot.
 			list[i].CPUTime, _ = e.groups.cpu(group)
 			list[i].Memory, _ = e.groups.memory(group)

@@ -3,59 +3,26 @@
 package container
 
 import (
-	"bufio"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"ingot/internal/base/mounts"
 )
 
-// mountInfo is one line of the mount table.
-type mountInfo struct {
-	point, kind, source, super string
-	root                       string // the mounted part of the file system
-}
-
-// mountTable reads the mount table of this process, oldest mount first.
-func mountTable() ([]mountInfo, error) {
-	f, err := os.Open("/proc/self/mountinfo")
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	var table []mountInfo
-	in := bufio.NewScanner(f)
-	in.Buffer(nil, 1<<20) // overlays have long lines
-	for in.Scan() {
-		left, right, ok := strings.Cut(in.Text(), " - ")
-		l, r := strings.Fields(left), strings.Fields(right)
-		if !ok || len(l) < 5 || len(r) < 3 {
-			continue
-		}
-		table = append(table, mountInfo{point: unescape(l[4]), root: unescape(l[3]), kind: r[0], source: unescape(r[1]), super: r[2]})
-	}
-	return table, in.Err()
-}
-
-// unescape decodes the kernel's \040.
-func unescape(s string) string {
-	if !strings.Contains(s, `\`) {
-		return s
-	}
-	return strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`, `\`).Replace(s)
-}
-
 func mountPoints() ([]string, error) {
-	table, err := mountTable()
+	table, err := mounts.Table()
 	if err != nil {
 		return nil, err
 	}
 	points := make([]string, len(table))
 	for i, m := range table {
-		points[i] = m.point
+		points[i] = m.Point
 	}
 	return points, nil
 }
@@ -104,4 +71,29 @@ func bindMount(from, at string) error {
 		return errors.Join(&os.PathError{Op: "bind", Path: at, Err: err}, unmount(at))
 	}
 	return nil
+}
+
+// needs are what instances need of their root file system: its programs are executed, and
+// /bin and others are links.
+var needs = []mounts.Option{mounts.NoExec, mounts.NoSymlinks}
+
+// ownMount makes a directory a mount of its own, on which programs can be executed and links
+// are followed, whatever the options of the mount below it: Debian mounts /run with noexec.
+// It may be one already.
+func ownMount(dir string) error {
+	points, err := mountPoints()
+	if err != nil {
+		return err
+	}
+	if slices.Contains(points, dir) && mounts.Check(dir, needs...) == nil {
+		return nil
+	}
+	why := mounts.Check(filepath.Dir(dir), needs...)
+	if err := bindMount(dir, dir); err != nil {
+		if why != nil {
+			return fmt.Errorf("%w; a mount without that option is not possible here: %w", why, err)
+		}
+		return err
+	}
+	return mounts.Check(dir, needs...)
 }

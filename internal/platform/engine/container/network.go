@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"hash/fnv"
 	"io/fs"
+	"log/slog"
 	"math/big"
 	"net"
 	"net/netip"
@@ -15,7 +16,9 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 
+	"github.com/google/nftables"
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
@@ -34,9 +37,13 @@ type network struct {
 	file   string // stores the choice for the next server
 	egress bool
 	root   string // of the engine, as owner of the bridge
+	holder string // ingot-init, as holder of the firewall; "" for none
+	log    *slog.Logger
 
-	bridge int // its index
-	chosen netChoice
+	watch   *rulesWatch // nil until it is protected
+	bridge  int         // its index
+	adopted bool        // from an earlier server
+	chosen  netChoice
 
 	mu       sync.Mutex
 	taken    map[netip.Addr]string // by instance id
@@ -45,10 +52,18 @@ type network struct {
 	allowUDP []Endpoint
 	access   map[netip.Addr]*access // of single ones, by their address
 	rules    engine.Rules
-	chains   map[string]string // of the firewall, by the groups of a zone
-	numbers  map[string]uint32 // of apps that have policies
+	groups   map[string]string // chains of the firewall, by group
+	chains   map[string]string // and by the groups of a zone
+	sources  map[string]int    // numbers of apps that are the source of a policy
+	dests    map[string]int    // and of those that are the destination of one
 	deaf     bool              // the machine has no log for packets
 	guarded  bool              // it has tables of bridges
+	uncopied bool              // it has no tables with owners
+
+	kernel *kernel       // owns the copies of the tables
+	port   atomic.Uint32 // of its socket, which is in all notifications of its changes
+	copies map[nftables.TableFamily]*nftables.Table
+	before []local.ProcessID // holders of earlier servers
 }
 
 // netChoice is stored in the engine's root.
@@ -75,9 +90,9 @@ var pools = []netip.Prefix{
 // openNetwork creates the bridge, or adopts the one that an earlier server left for its
 // instances. The firewall is written when these are known; until then it is as that server
 // left it.
-func openNetwork(name, table, file, root string, egress bool, allow []Endpoint) (*network, error) {
-	n := &network{name: name, table: table, file: file, egress: egress, root: root, taken: map[netip.Addr]string{}, access: map[netip.Addr]*access{}, allow: allow}
-	if err := local.ReadJSON(file, &n.chosen); err != nil && !errors.Is(err, fs.ErrNotExist) && !local.IsCut(err) {
+func openNetwork(n *network) (*network, error) {
+	n.taken, n.access, n.before = map[netip.Addr]string{}, map[netip.Addr]*access{}, holders(n.table)
+	if err := local.ReadJSON(n.file, &n.chosen); err != nil && !errors.Is(err, fs.ErrNotExist) && !local.IsCut(err) {
 		return nil, err
 	}
 	if local.ReadJSON(n.rulesFile(), &n.rules) != nil {
@@ -86,7 +101,7 @@ func openNetwork(name, table, file, root string, egress bool, allow []Endpoint) 
 	if err := n.openBridge(); err != nil {
 		return nil, err
 	}
-	if egress {
+	if n.egress {
 		if err := startForwarding(forwarded); err != nil {
 			return nil, fmt.Errorf("forwarding: %w", err)
 		}
@@ -109,7 +124,7 @@ func (n *network) gateway() netip.Addr { return n.chosen.Subnet.Addr().Next() }
 func (n *network) openBridge() error {
 	link, err := netlink.LinkByName(n.name)
 	if err == nil && n.chosen.Subnet.IsValid() {
-		n.bridge = link.Attrs().Index
+		n.bridge, n.adopted = link.Attrs().Index, true
 		return n.configure(link)
 	}
 	if err == nil {
@@ -345,14 +360,58 @@ func (n *network) adopt(a netip.Addr, id string, x access) {
 	n.access[a] = &x
 }
 
-// protect writes the firewall.
+// protect writes the firewall, and restores it whenever another program changes it.
 func (n *network) protect() error {
+	w, err := watchRules(n)
+	if err != nil {
+		return err
+	}
+	n.mu.Lock()
+	found, err := n.summary()
+	if err == nil {
+		err = n.writeFirewall()
+	}
+	n.mu.Unlock()
+	if err != nil {
+		return errors.Join(fmt.Errorf("firewall (nftables): %w", err), w.close())
+	}
+	if n.adopted && len(n.access) > 0 && len(found) == 0 {
+		w.restored.Add(1)
+		n.log.Warn("another program removed the firewall of the instances while no server ran: restored", "table", n.table, "copy", len(n.before) > 0)
+	}
+	if n.uncopied {
+		n.log.Warn("the kernel is older than Linux 5.12: a program that removes all rules of the firewall exposes this machine to the instances until they are restored")
+	}
+	n.watch = w
+	w.start()
+	return endHolders(n.before)
+}
+
+// unprotected returns why the firewall could not be restored; nil if it holds.
+func (n *network) unprotected() error {
+	if n.watch == nil {
+		return nil
+	}
+	return n.watch.why()
+}
+
+// leave stops restoring the firewall. Its tables stay, and their copies with the holder.
+func (n *network) leave() error {
+	var err error
+	if n.watch != nil {
+		err = n.watch.close()
+	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if err := n.writeFirewall(); err != nil {
-		return fmt.Errorf("firewall (nftables): %w", err)
-	}
-	return nil
+	return errors.Join(err, n.detach())
+}
+
+// unhold removes the copies of the tables.
+func (n *network) unhold() error {
+	n.mu.Lock()
+	err := n.forget()
+	n.mu.Unlock()
+	return errors.Join(err, endHolders(holders(n.table)))
 }
 
 func (n *network) release(a netip.Addr) {
@@ -451,7 +510,7 @@ func (n *network) sweep() error {
 
 // remove removes the bridge and the firewall.
 func (n *network) remove() error {
-	err := errors.Join(removeTable(n.table), removeLink(n.name))
+	err := errors.Join(n.unhold(), removeTable(n.table), removeLink(n.name))
 	if n.egress {
 		err = errors.Join(err, stopForwarding(forwarded))
 	}
@@ -493,7 +552,7 @@ func removeOrphans(ctx context.Context, groups cgroups) error {
 			errs = append(errs, os.RemoveAll(run))
 		}
 		// The bridge comes last, because the rest is found by it.
-		errs = append(errs, removeTable(name), removeLink(a.Name), stopForwarding(forwarded))
+		errs = append(errs, endHolders(holders(name)), removeTable(name), removeLink(a.Name), stopForwarding(forwarded))
 	}
 	return errors.Join(errs...)
 }

@@ -29,7 +29,10 @@ type Options struct {
 	// Overcommit is the ratio of the sum of all memory limits to the machine's memory;
 	// local.DefaultOvercommit if zero.
 	Overcommit int
-	Log        *slog.Logger
+	// Leaving means that the engine is opened to remove its instances: one that cannot be adopted
+	// is removed, too, and a machine on which none could start is no error.
+	Leaving bool
+	Log     *slog.Logger
 }
 
 // SFTPInside is the path of the ingot-sftp program in instances.

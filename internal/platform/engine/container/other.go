@@ -24,6 +24,9 @@ func Open(context.Context, Options) (*Engine, error) { return nil, errLinux }
 // Reopen returns an error, because containers need Linux.
 func Reopen(context.Context, Options) (*Engine, error) { return nil, errLinux }
 
+// Left returns nil.
+func (e *Engine) Left() error { return nil }
+
 // Check returns an error, because containers need Linux.
 func (e *Engine) Check(context.Context) error { return errLinux }
 

@@ -24,8 +24,8 @@ import (
 	"ingot/internal/platform/initproto"
 )
 
-// probeTime limits a trial: ten times what it takes on a busy machine.
-const probeTime = 20 * time.Second
+// probeTime limits a trial. It takes a second, and half a minute on an emulated machine that is busy.
+const probeTime = time.Minute
 
 // wallTime is how long a connection attempt may take; the firewall rejects it at once, and
 // one that drops packets is as good.
@@ -82,8 +82,8 @@ func Reopen(ctx context.Context, o Options) (*Engine, error) {
 // Check tests whether a paused engine can run containers again, and resumes it if so. It
 // returns the reason if not.
 func (e *Engine) Check(ctx context.Context) error {
-	if e.why() == nil {
-		return nil
+	if err := e.net.unprotected(); err != nil || e.why() == nil {
+		return err // the firewall is restored without it
 	}
 	err := e.able(ctx)
 	if err == nil {
@@ -112,7 +112,14 @@ const heldText = "the platform starts no instances at the moment because it cann
 func (e *Engine) why() error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	return e.held
+	return e.whyLocked()
+}
+
+func (e *Engine) whyLocked() error {
+	if e.held != nil {
+		return e.held
+	}
+	return e.net.unprotected()
 }
 
 func (e *Engine) heldBack() error {
@@ -244,7 +251,7 @@ func (e *Engine) try(ctx context.Context) (err error) {
 // limited checks that every limit of the trial is in force: no app would notice a limit
 // that was silently skipped.
 func (e *Engine) limited(id string) error {
-	group := filepath.Join(e.group, id)
+	group := e.groupOf(id)
 	limit, err := e.groups.memoryLimit(group)
 	if err != nil {
 		return fmt.Errorf("memory limit: %w", err)
@@ -383,5 +390,5 @@ func tryLinks() error {
 func tryFirewall() error {
 	name := fmt.Sprintf("ingot-try-%d", os.Getpid())
 	n := &network{table: name, name: "ig-try", chosen: netChoice{Subnet: pools[0]}}
-	return errors.Join(n.writeFirewall(), removeTable(name))
+	return errors.Join(n.writeFirewall(), n.unhold(), removeTable(name))
 }

@@ -11,6 +11,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/vishvananda/netlink"
+
 	"ingot/internal/base/safedial"
 	"ingot/internal/platform/engine/container"
 	"ingot/internal/platform/engine/enginetest"
@@ -108,6 +110,10 @@ func TestRefusedNetworks(t *testing.T) {
 	t.Parallel()
 	e, _ := opened(t, container.Options{Egress: true})
 	start(t, e, idle("a"))
+	far, err := netlink.LinkByName(fmt.Sprintf("igt%d", newElsewhere(t).pid))
+	if err != nil {
+		t.Fatal(err)
+	}
 	var script strings.Builder
 	var addresses []netip.Addr
 	for _, p := range safedial.RefusedIPv4() {
@@ -120,6 +126,12 @@ func TestRefusedNetworks(t *testing.T) {
 			continue
 		}
 		addresses = append(addresses, a)
+		// Without a route, on a machine without a default route, the kernel refuses them first.
+		if _, err := netlink.RouteGet(a.AsSlice()); err != nil {
+			if err := netlink.RouteAdd(&netlink.Route{LinkIndex: far.Attrs().Index, Dst: &net.IPNet{IP: a.AsSlice(), Mask: net.CIDRMask(32, 32)}}); err != nil {
+				t.Fatal(err)
+			}
+		}
 		fmt.Fprintf(&script, "timeout 5 bash -c 'exec 3<>/dev/tcp/%s/81' 2>&1 | grep -q refused && echo refused || echo '%s is not refused'\n", a, a)
 	}
 	out, _ := inside(t, e, "a", script.String())

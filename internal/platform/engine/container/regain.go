@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"ingot/internal/base/background"
+	"ingot/internal/base/loopdisk"
 	"ingot/internal/platform/engine/local"
 )
 
@@ -24,7 +25,7 @@ import (
 // instances only.
 func (e *Engine) regain(in *instance) error {
 	disk := filepath.Join(e.bundle(in.dir.ID()), "disk")
-	if _, err := os.Stat(disk); err != nil || isMounted(disk) {
+	if _, err := os.Stat(disk); err != nil || loopdisk.Mounted(disk) {
 		return nil //nolint:nilerr // before the last boot, or nothing is missing
 	}
 	if in.runs() {
@@ -112,7 +113,7 @@ func (e *Engine) mountAgain(in *instance, disk string) error {
 			return &os.PathError{Op: "mount " + loop + " at", Path: disk, Err: err}
 		}
 	default:
-		if err := mountImage(image, disk); err != nil {
+		if err := loopdisk.Mount(image, disk, diskOptions); err != nil {
 			return err
 		}
 	}

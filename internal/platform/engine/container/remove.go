@@ -11,13 +11,14 @@ import (
 	"path/filepath"
 	"slices"
 	"syscall"
-	"time"
 
 	"ingot/internal/base/background"
+	"ingot/internal/base/mounts"
 	"ingot/internal/platform/engine/local"
 )
 
-// Remove kills the instance's processes and removes everything it had.
+// Remove kills the instance's processes and removes everything it had. If another program still
+// uses its disk, the instance is removed nevertheless, and the error says which.
 func (e *Engine) Remove(ctx context.Context, id string) error {
 	if local.CheckID(id) != nil {
 		return nil
@@ -37,14 +38,13 @@ func (e *Engine) Remove(ctx context.Context, id string) error {
 	}
 	defer leave()
 	// From here on it is incomplete, whatever happens.
-	if err := in.dir.Forget(); err != nil {
-		return err
+	err = in.dir.Forget()
+	held, down := e.takeDown(ctx, id, in.dir.Path(), in)
+	if err = errors.Join(err, down); err == nil {
+		err = in.dir.Remove()
 	}
-	if err := e.takeDown(ctx, id, in.dir.Path(), in); err != nil {
-		return fmt.Errorf("removing instance %s: %w", id, err)
-	}
-	if err := in.dir.Remove(); err != nil {
-		return fmt.Errorf("removing instance %s: %w", id, err)
+	if err != nil {
+		return fmt.Errorf("removing instance %s: %w", id, errors.Join(err, held))
 	}
 	e.mu.Lock()
 	delete(e.instances, id)
@@ -52,92 +52,129 @@ func (e *Engine) Remove(ctx context.Context, id string) error {
 	e.users.release(in.Base)
 	e.net.release(in.Addr)
 	e.room.Free(id)
+	if held != nil {
+		return fmt.Errorf("instance %s was removed, but %w", id, held)
+	}
 	return nil
 }
 
 // takeDown stops an instance, complete or not, and removes everything but its directory. in
-// is nil if nothing is known about it.
-func (e *Engine) takeDown(ctx context.Context, id, path string, in *instance) error {
+// is nil if nothing is known about it. A step that fails does not keep it from the others. held is
+// what other programs still use; it disappears when they end.
+func (e *Engine) takeDown(ctx context.Context, id, path string, in *instance) (held, err error) {
 	ctx, cancel := context.WithTimeout(ctx, takedown)
 	defer cancel()
-	group := filepath.Join(e.group, id)
-	if in != nil {
-		// All processes of a PID namespace end with its first.
-		if err := in.Init.Signal(syscall.SIGKILL); err != nil && !errors.Is(err, os.ErrProcessDone) {
-			return err
-		}
-		if in.watched != nil {
-			select {
-			case <-in.gone:
-			case <-ctx.Done():
-				return fmt.Errorf("ingot-init does not end: %w", ctx.Err())
-			}
-		}
-	}
-	if err := e.groups.empty(ctx, group); err != nil {
-		return err
-	}
+	group := e.groupOf(id)
+	alive := e.kill(ctx, group, in)
 	var wg background.WaitGroup
 	var errs [3]error
 	if in != nil && in.Addr.IsValid() {
 		wg.Try("engine remove", &errs[0], func() error { return errors.Join(e.net.disconnect(in.Addr), e.net.admit(in.Addr, nil)) })
 	}
-	wg.Try("engine remove", &errs[1], func() error { return e.groups.remove(ctx, group) })
-	wg.Try("engine remove", &errs[2], func() error { return e.unmountAll(ctx, id, path) })
+	if alive == nil {
+		wg.Try("engine remove", &errs[1], func() error { return e.groups.remove(ctx, group) })
+	}
+	wg.Try("engine remove", &errs[2], func() (err error) {
+		held, err = e.unmountAll(ctx, id, path, alive == nil)
+		return err
+	})
 	wg.Wait()
-	return errors.Join(append(errs[:], os.RemoveAll(e.runc.state(id)), os.RemoveAll(e.bundle(id)))...)
+	if errs[2] == nil { // otherwise it would remove what is mounted
+		errs[2] = os.RemoveAll(e.bundle(id))
+	}
+	return held, errors.Join(append(errs[:], alive, os.RemoveAll(e.runc.state(id)))...)
 }
 
-// unmountAll removes an instance's mounts and waits for its loop device.
-func (e *Engine) unmountAll(ctx context.Context, id, path string) error {
-	table, err := mountTable()
+// clear is takeDown for what a dead server left. What other programs still use is only logged.
+func (e *Engine) clear(ctx context.Context, id, path string, in *instance) error {
+	held, err := e.takeDown(ctx, id, path, in)
+	if held != nil {
+		e.log.Warn("another program uses something of a removed instance", "instance", id, "what", held)
+	}
+	return err
+}
+
+// kill ends all processes of an instance.
+func (e *Engine) kill(ctx context.Context, group string, in *instance) error {
+	var errs []error
+	if in != nil {
+		// All processes of a PID namespace end with its first.
+		err := in.Init.Signal(syscall.SIGKILL)
+		if errors.Is(err, os.ErrProcessDone) {
+			err = nil
+		}
+		errs = append(errs, err)
+		if in.watched != nil && err == nil {
+			select {
+			case <-in.gone:
+			case <-ctx.Done():
+				errs = append(errs, fmt.Errorf("ingot-init does not end: %w", ctx.Err()))
+			}
+		}
+	}
+	return errors.Join(append(errs, e.groups.empty(ctx, group))...)
+}
+
+// unmountAll removes an instance's mounts. With wait it also waits for its loop device; held says
+// which program keeps it.
+func (e *Engine) unmountAll(ctx context.Context, id, path string, wait bool) (held, err error) {
+	table, err := mounts.Table()
 	if err != nil {
-		return err
+		return nil, err
 	}
 	point := filepath.Join(e.bundle(id), "disk")
 	var loop string
 	for _, m := range table {
-		if m.point == point && m.kind == "ext4" {
-			loop = filepath.Base(m.source)
+		if m.Point == point && m.Kind == "ext4" {
+			loop = filepath.Base(m.Source)
 		}
 	}
-	if err := unmountBelow(path, e.bundle(id)); err != nil {
-		return err
+	if err := unmountBelow(path, e.bundle(id)); err != nil || loop == "" || !wait {
+		return nil, err
 	}
-	if loop == "" {
-		return nil
-	}
-	image := filepath.Join(path, diskImage)
-	for wait := time.Millisecond; ; wait = min(2*wait, 50*time.Millisecond) {
-		b, err := os.ReadFile("/sys/block/" + loop + "/loop/backing_file")
-		if err != nil || string(b) != image+"\n" {
-			return nil //nolint:nilerr // no longer attached
-		}
-		select {
-		case <-ctx.Done():
-			return fmt.Errorf("the disk %s is still in use by %s", image, loop)
-		case <-time.After(wait):
-		}
-	}
+	return awaitLoop(ctx, loop, filepath.Join(path, diskImage), e.loopTime), nil
 }
 
-// recover removes incomplete instances and adopts the others.
+// recover removes incomplete instances and adopts the others. What could not be removed is in
+// e.left.
 func (e *Engine) recover(ctx context.Context) error {
-	err := local.Recover(e.root, func(d *local.Dir) error { return e.takeDown(ctx, d.ID(), d.Path(), nil) })
-	if err != nil {
-		return err
-	}
+	left := []error{local.Recover(e.root, func(d *local.Dir) error { return e.clear(ctx, d.ID(), d.Path(), nil) })}
 	dirs, err := local.List(e.root)
-	if err != nil {
+	if err != nil && !e.options.Leaving {
 		return err
 	}
+	left = append(left, err)
 	local.WarnNewer(dirs, e.log)
+	var failed []error
 	for _, d := range dirs {
-		if err := e.adopt(ctx, d); err != nil {
-			return fmt.Errorf("instance %s: %w", d.ID(), err)
+		err := e.adopt(ctx, d)
+		if err == nil {
+			continue
 		}
+		err = fmt.Errorf("instance %s: %w", d.ID(), err)
+		if !e.options.Leaving {
+			failed = append(failed, err)
+			continue
+		}
+		e.log.Warn("an instance cannot be adopted; it is removed", "err", err)
+		if err := errors.Join(d.Forget(), e.clear(ctx, d.ID(), d.Path(), nil)); err != nil {
+			left = append(left, fmt.Errorf("instance %s: %w", d.ID(), err))
+			continue
+		}
+		left = append(left, d.Remove())
 	}
-	// Leftovers of instances without a directory are found by name.
+	if err := errors.Join(failed...); err != nil {
+		return err
+	}
+	e.left = errors.Join(errors.Join(left...), e.clearStrays(ctx), e.net.sweep(), e.prune())
+	if e.left != nil {
+		e.log.Warn("something of removed instances is left; the next start tries again", "what", e.left)
+	}
+	return nil
+}
+
+// clearStrays removes leftovers of instances without a directory, which are found by name.
+func (e *Engine) clearStrays(ctx context.Context) error {
 	strays := map[string]bool{}
 	for _, dir := range []string{e.runc.root, filepath.Join(e.run, "i")} {
 		entries, _ := os.ReadDir(dir) // it may not exist
@@ -148,19 +185,20 @@ func (e *Engine) recover(ctx context.Context) error {
 	for _, name := range e.groups.children(e.group) {
 		strays[name] = true
 	}
+	var errs []error
 	for id := range strays {
 		if e.instances[id] != nil || local.CheckID(id) != nil {
 			continue
 		}
-		if err := e.takeDown(ctx, id, filepath.Join(e.root, id), nil); err != nil {
-			return fmt.Errorf("leftovers of instance %s: %w", id, err)
+		if err := e.clear(ctx, id, filepath.Join(e.root, id), nil); err != nil {
+			errs = append(errs, fmt.Errorf("leftovers of instance %s: %w", id, err))
 		}
 	}
-	if err := e.net.sweep(); err != nil {
-		return err
-	}
-	return e.prune()
+	return errors.Join(errs...)
 }
+
+// Left returns what a dead server left and New could not remove; nil if there is nothing.
+func (e *Engine) Left() error { return e.left }
 
 // adopt adopts one instance.
 func (e *Engine) adopt(ctx context.Context, d *local.Dir) error {
@@ -173,7 +211,7 @@ func (e *Engine) adopt(ctx context.Context, d *local.Dir) error {
 		if err := d.Forget(); err != nil {
 			return err
 		}
-		return errors.Join(e.takeDown(ctx, d.ID(), d.Path(), in), d.Remove())
+		return errors.Join(e.clear(ctx, d.ID(), d.Path(), in), d.Remove())
 	}
 	var err error
 	if in.watched, err = e.watch.add(in.Init); err != nil {

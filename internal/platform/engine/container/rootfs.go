@@ -73,6 +73,14 @@ func buildRootfs(root string, programs map[string]string) error {
 			return err
 		}
 	}
+	release, err := os.ReadFile("/etc/lsb-release")
+	if err != nil {
+		other, _ := os.ReadFile("/etc/os-release")
+		release = []byte(lsbRelease(string(other)))
+	}
+	if err := write(filepath.Join(root, "etc", "lsb-release"), bytes.NewReader(release), 0o644); err != nil {
+		return err
+	}
 	for _, name := range []string{"hosts", "hostname", "resolv.conf"} {
 		if err := link(path.Join(hostInside, name), filepath.Join(root, "etc", name)); err != nil {
 			return err
@@ -85,6 +93,20 @@ func buildRootfs(root string, programs map[string]string) error {
 		return err
 	}
 	return nil
+}
+
+// lsbRelease returns the content of /etc/lsb-release, which buildpacks read, from that of
+// /etc/os-release. Debian has only the latter.
+func lsbRelease(osRelease string) string {
+	values := map[string]string{}
+	for line := range strings.Lines(osRelease) {
+		if name, value, ok := strings.Cut(strings.TrimSpace(line), "="); ok {
+			values[name] = strings.Trim(value, `"'`)
+		}
+	}
+	id, _, _ := strings.Cut(values["NAME"], " ")
+	return fmt.Sprintf("DISTRIB_ID=%s\nDISTRIB_RELEASE=%s\nDISTRIB_CODENAME=%s\nDISTRIB_DESCRIPTION=%q\n",
+		id, values["VERSION_ID"], values["VERSION_CODENAME"], values["PRETTY_NAME"])
 }
 
 // hostFiles are the host's files in instances. They change while the server runs:

@@ -129,3 +129,9 @@ func BenchmarkHostFiles(b *testing.B) {
 
 // HostEtc lets an engine take another directory for the host's /etc.
 func HostEtc(e *Engine, dir string) { e.host = &hostFiles{root: e.host.root, etc: dir} }
+
+// LoopTime sets how long an engine waits for a disk that others use, and returns what it was.
+func LoopTime(e *Engine, limit time.Duration) (before time.Duration) {
+	before, e.loopTime = e.loopTime, limit
+	return before
+}

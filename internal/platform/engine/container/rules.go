@@ -14,12 +14,9 @@ import (
 	"strings"
 
 	"github.com/google/nftables"
-	"github.com/google/nftables/binaryutil"
 	"github.com/google/nftables/expr"
-	"github.com/mdlayher/netlink"
 	"golang.org/x/sys/unix"
 
-	"ingot/internal/platform"
 	"ingot/internal/platform/engine"
 	"ingot/internal/platform/engine/local"
 )
@@ -105,43 +102,41 @@ func (n *network) admit(a netip.Addr, x *access) error {
 func (n *network) change(a netip.Addr, before, after *access) error {
 	numbering.Lock()
 	defer numbering.Unlock()
-	c, err := nftables.New()
+	k, err := n.connection()
 	if err != nil {
 		return err
 	}
-	sets := n.sets(n.inet())
-	gone, come := n.elementsOf(a, before), n.elementsOf(a, after)
-	for i, set := range sets.ofInstances() {
-		if len(gone[i]) > 0 {
-			if err := c.SetDeleteElements(set, gone[i]); err != nil {
-				return err
-			}
+	edit := func(change func(*nftables.Set, []nftables.SetElement) error, all []member) {
+		for _, m := range all {
+			err = errors.Join(err, change(m.set, m.list))
 		}
-		if len(come[i]) > 0 {
-			if err := c.SetAddElements(set, come[i]); err != nil {
-				return err
-			}
-		}
+	}
+	for _, t := range n.tables(nftables.TableFamilyINet) {
+		edit(k.SetDeleteElements, n.elementsOf(t, a, before))
+		edit(k.SetAddElements, n.elementsOf(t, a, after))
 	}
 	if n.guarded && (before == nil) != (after == nil) {
-		change := c.SetAddElements
+		change := k.SetAddElements
 		if after == nil {
-			change = c.SetDeleteElements
+			change = k.SetDeleteElements
 		}
-		if err := change(n.guardSources(), []nftables.SetElement{n.guardElement(a)}); err != nil {
-			return err
+		for _, t := range n.tables(nftables.TableFamilyBridge) {
+			edit(change, n.guardElements(t, a))
 		}
 	}
-	return c.Flush()
+	if err != nil {
+		return errors.Join(err, n.forget())
+	}
+	return k.flush()
 }
 
-// sets are the sets of the table.
-type sets struct{ allowed, reach, zones, apps, policies *nftables.Set }
-
-// ofInstances are those with elements for each instance, in the order of elementsOf.
-func (s sets) ofInstances() [3]*nftables.Set { return [...]*nftables.Set{s.reach, s.zones, s.apps} }
+// sets are the sets of the table that its base chains use.
+type sets struct{ allowed, reach, zones, apps, known *nftables.Set }
 
 func (n *network) sets(t *nftables.Table) sets {
+	jumps := func(name string) *nftables.Set {
+		return &nftables.Set{Table: t, Name: name, IsMap: true, KeyType: nftables.TypeIPAddr, DataType: nftables.TypeVerdict}
+	}
 	return sets{
 		allowed: &nftables.Set{
 			Table: t, Name: allowedSet, Concatenation: true,
@@ -151,28 +146,48 @@ func (n *network) sets(t *nftables.Table) sets {
 			Table: t, Name: reachSet, Concatenation: true,
 			KeyType: nftables.MustConcatSetType(nftables.TypeIPAddr, nftables.TypeIPAddr, nftables.TypeInetService),
 		},
-		zones: &nftables.Set{Table: t, Name: zoneMap, IsMap: true, KeyType: nftables.TypeIPAddr, DataType: nftables.TypeVerdict},
-		apps:  &nftables.Set{Table: t, Name: appMap, IsMap: true, KeyType: nftables.TypeIPAddr, DataType: nftables.TypeMark},
-		policies: &nftables.Set{
-			Table: t, Name: policySet, Concatenation: true, Interval: true,
-			KeyType: nftables.MustConcatSetType(nftables.TypeMark, nftables.TypeMark, nftables.TypeInetProto, nftables.TypeInetService),
-		},
+		zones: jumps(zoneMap),
+		apps:  jumps(appMap),
+		known: &nftables.Set{Table: t, Name: knownSet, KeyType: nftables.TypeIPAddr},
 	}
 }
 
-// elementsOf returns the elements of an instance in each of the sets that have some.
-func (n *network) elementsOf(a netip.Addr, x *access) (list [3][]nftables.SetElement) {
+// instancesOf is the set with the addresses of an app that is the destination of a policy.
+func instancesOf(t *nftables.Table, number int) *nftables.Set {
+	return &nftables.Set{Table: t, Name: fmt.Sprint("i", number), KeyType: nftables.TypeIPAddr}
+}
+
+// member is an element of a set.
+type member struct {
+	set  *nftables.Set
+	list []nftables.SetElement
+}
+
+// elementsOf returns the elements of an instance in the sets that have some.
+func (n *network) elementsOf(t *nftables.Table, a netip.Addr, x *access) (all []member) {
 	if x == nil {
-		return list
+		return nil
 	}
-	list[0] = reachElements(a, x.reach)
+	s := n.sets(t)
+	if n.isCopy(t) {
+		all = append(all, member{s.known, []nftables.SetElement{{Key: a.AsSlice()}}})
+	}
+	if len(x.reach) > 0 {
+		all = append(all, member{s.reach, reachElements(a, x.reach)})
+	}
+	jump := func(set *nftables.Set, chain string) {
+		all = append(all, member{set, []nftables.SetElement{{Key: a.AsSlice(), VerdictData: &expr.Verdict{Kind: expr.VerdictJump, Chain: chain}}}})
+	}
 	if chain := n.chains[groupsKey(n.rules.GroupsOf(x.zone))]; chain != "" {
-		list[1] = []nftables.SetElement{{Key: a.AsSlice(), VerdictData: &expr.Verdict{Kind: expr.VerdictJump, Chain: chain}}}
+		jump(s.zones, chain)
 	}
-	if number := n.numbers[x.app]; number != 0 {
-		list[2] = []nftables.SetElement{{Key: a.AsSlice(), Val: binaryutil.NativeEndian.PutUint32(number)}}
+	if number := n.sources[x.app]; number != 0 {
+		jump(s.apps, policyChain(number))
 	}
-	return list
+	if number := n.dests[x.app]; number != 0 {
+		all = append(all, member{instancesOf(t, number), []nftables.SetElement{{Key: a.AsSlice()}}})
+	}
+	return all
 }
 
 func groupsKey(guids []string) string { return strings.Join(guids, " ") }
@@ -184,16 +199,18 @@ const (
 	socketBuffer = 32 << 20
 )
 
-// writeFirewall replaces both tables, each in one step.
+// writeFirewall replaces both tables and their copies, each table with its copy in one step.
 func (n *network) writeFirewall() error {
 	// The library numbers sets with an unguarded variable.
 	numbering.Lock()
 	defer numbering.Unlock()
-	err := n.writeTable()
+	n.nameChains()
+	n.numberApps()
+	err := n.replace(nftables.TableFamilyINet, n.fillTable)
 	if errors.Is(err, unix.ENOENT) && !n.deaf {
 		// Without a log for packets in the kernel, rules that use it are refused.
 		n.deaf = true
-		if err = n.writeTable(); err != nil {
+		if err = n.replace(nftables.TableFamilyINet, n.fillTable); err != nil {
 			n.deaf = false
 		}
 	}
@@ -203,78 +220,43 @@ func (n *network) writeFirewall() error {
 	return n.writeGuard()
 }
 
-// bigConn returns a connection to the kernel for large tables.
-func bigConn() (*nftables.Conn, error) {
-	return nftables.New(nftables.WithSockOptions(func(c *netlink.Conn) error {
-		return errors.Join(c.SetReadBuffer(socketBuffer), c.SetWriteBuffer(socketBuffer))
-	}))
-}
-
-func (n *network) writeTable() error {
-	c, err := bigConn()
-	if err != nil {
-		return err
-	}
-	t := n.inet()
-	// Adding an existing table does nothing, so that deleting never fails.
-	c.AddTable(t)
-	c.DelTable(t)
-	c.AddTable(t)
-	w := &tableWriter{Conn: c, table: t, network: n}
+// fillTable writes the content of the table, or of its copy.
+func (n *network) fillTable(w *tableWriter) {
 	w.addChains()
-	n.numberApps()
-	all := n.sets(t)
+	all := n.sets(w.table)
 	w.addSet(all.allowed, elements(n.allow))
-	w.addSet(all.policies, n.policyElements())
-	var own [3][]nftables.SetElement
+	own := map[string][]nftables.SetElement{}
 	for a, x := range n.access {
-		for i, list := range n.elementsOf(a, x) {
-			own[i] = append(own[i], list...)
+		for _, m := range n.elementsOf(w.table, a, x) {
+			own[m.set.Name] = append(own[m.set.Name], m.list...)
 		}
 	}
-	for i, set := range all.ofInstances() {
-		w.addSet(set, own[i])
+	w.addPolicies(own)
+	list := []*nftables.Set{all.reach, all.zones, all.apps}
+	if n.isCopy(w.table) {
+		list = append(list, all.known)
+	}
+	for _, set := range list {
+		w.addSet(set, own[set.Name])
 	}
 	w.addRules(all)
-	if w.err != nil {
-		return w.err
-	}
-	return c.Flush()
 }
 
-// numberApps numbers the apps that have policies.
+// numberApps numbers the apps that are the source of a policy, and those that are the
+// destination of one.
 func (n *network) numberApps() {
-	n.numbers = map[string]uint32{}
+	n.sources, n.dests = map[string]int{}, map[string]int{}
 	for _, p := range n.rules.Policies {
-		for _, app := range []string{p.SourceApp, p.DestApp} {
-			if n.numbers[app] == 0 {
-				n.numbers[app] = uint32(len(n.numbers) + 1) //nolint:gosec // there are not as many
-			}
+		if n.sources[p.SourceApp] == 0 {
+			n.sources[p.SourceApp] = len(n.sources) + 1
+		}
+		if n.dests[p.DestApp] == 0 {
+			n.dests[p.DestApp] = len(n.dests) + 1
 		}
 	}
 }
 
-// policyElements returns the elements of the set of policies. Ranges of ports must not
-// overlap there.
-func (n *network) policyElements() (list []nftables.SetElement) {
-	type pair struct{ source, dest, protocol string }
-	ports := map[pair][]platform.PortRange{}
-	for _, p := range n.rules.Policies {
-		key := pair{p.SourceApp, p.DestApp, p.Protocol}
-		ports[key] = append(ports[key], platform.PortRange{First: p.FirstPort, Last: p.LastPort})
-	}
-	for p, ranges := range ports {
-		number := map[string]byte{platform.ProtocolTCP: unix.IPPROTO_TCP, platform.ProtocolUDP: unix.IPPROTO_UDP}[p.protocol]
-		key := slices.Concat(binaryutil.NativeEndian.PutUint32(n.numbers[p.source]), binaryutil.NativeEndian.PutUint32(n.numbers[p.dest]), []byte{number, 0, 0, 0})
-		with := func(port uint16) []byte {
-			return slices.Concat(key, binaryutil.BigEndian.PutUint16(port), []byte{0, 0})
-		}
-		for _, r := range merged(ranges, func(r platform.PortRange) (uint32, uint32) { return uint32(r.First), uint32(r.Last) }) {
-			list = append(list, nftables.SetElement{Key: with(uint16(r[0])), KeyEnd: with(uint16(r[1]))}) //nolint:gosec // were ports
-		}
-	}
-	return list
-}
+func policyChain(number int) string { return fmt.Sprint("p", number) }
 
 // merged returns ranges of numbers in order, without overlaps.
 func merged[T any](list []T, ends func(T) (first, last uint32)) (out [][2]uint32) {

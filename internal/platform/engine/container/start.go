@@ -89,7 +89,7 @@ func (e *Engine) start(ctx context.Context, s engine.Spec) (err error) {
 		}
 		// Clean up even after a cancelled ctx or a panic.
 		after := context.WithoutCancel(ctx)
-		down := errors.Join(d.Forget(), e.takeDown(after, s.ID, d.Path(), in))
+		down := errors.Join(d.Forget(), e.clear(after, s.ID, d.Path(), in))
 		if down == nil {
 			down = d.Remove()
 			e.users.release(in.Base)
@@ -177,7 +177,7 @@ func (e *Engine) createDir(ctx context.Context, id string) (*local.Dir, error) {
 		return d, err
 	}
 	half := filepath.Join(e.root, id)
-	if err := e.takeDown(ctx, id, half, nil); err != nil {
+	if err := e.clear(ctx, id, half, nil); err != nil {
 		return nil, err
 	}
 	if err := os.RemoveAll(half); err != nil {
@@ -392,7 +392,7 @@ func (e *Engine) writeBundle(in *instance, limits engine.Limits) error {
 		e.log.Warn("updating the host's files for instances failed", "error", err)
 	}
 	b := bundleOf{
-		rootfs: e.host.root, hostname: name, cgroup: "/" + filepath.Join(e.group, id),
+		rootfs: e.host.root, hostname: name, cgroup: "/" + e.groupOf(id),
 		base: in.Base, limits: limits, countsSwap: e.groups.countsSwap(), control: in.dir.Control(),
 	}
 	if in.Image != nil {

@@ -54,25 +54,36 @@ func verdict(kind expr.VerdictKind, chain string) []expr.Any {
 	return []expr.Any{&expr.Verdict{Kind: kind, Chain: chain}}
 }
 
-// addChains adds a chain for each security group, and one that jumps to them for each
-// different list of groups. Zones with the same groups share it.
-func (w *tableWriter) addChains() {
-	groups := map[string]string{}
-	for i, guid := range slices.Sorted(maps.Keys(w.rules.Groups)) {
-		groups[guid] = fmt.Sprint("g", i)
-		w.addGroup(w.chain(groups[guid]), w.rules.Groups[guid].Name, w.rules.Groups[guid].Rules)
+// nameChains names the chains of security groups, and those that jump to them for each
+// different list of groups. Zones with the same groups share one.
+func (n *network) nameChains() {
+	n.groups, n.chains = map[string]string{}, map[string]string{}
+	for i, guid := range slices.Sorted(maps.Keys(n.rules.Groups)) {
+		n.groups[guid] = fmt.Sprint("g", i)
 	}
-	w.chains = map[string]string{}
+	for _, guids := range n.rules.Zones {
+		if key := groupsKey(guids); len(guids) > 0 && n.chains[key] == "" {
+			n.chains[key] = fmt.Sprint("z", len(n.chains))
+		}
+	}
+}
+
+// addChains adds the chains of security groups and of lists of them.
+func (w *tableWriter) addChains() {
+	for guid, name := range w.groups {
+		w.addGroup(w.chain(name), w.rules.Groups[guid].Name, w.rules.Groups[guid].Rules)
+	}
+	added := map[string]bool{}
 	for _, guids := range w.rules.Zones {
-		key := groupsKey(guids)
-		if len(guids) == 0 || w.chains[key] != "" {
+		name := w.chains[groupsKey(guids)]
+		if name == "" || added[name] {
 			continue
 		}
-		w.chains[key] = fmt.Sprint("z", len(w.chains))
-		chain := w.chain(w.chains[key])
+		added[name] = true
+		chain := w.chain(name)
 		for _, guid := range guids {
-			if name := groups[guid]; name != "" {
-				w.rule(chain, verdict(expr.VerdictJump, name))
+			if group := w.groups[guid]; group != "" {
+				w.rule(chain, verdict(expr.VerdictJump, group))
 			}
 		}
 	}
@@ -97,12 +108,55 @@ func (w *tableWriter) addGroup(chain *nftables.Chain, name string, rules []platf
 				continue
 			}
 			match := w.match(r)
-			if r.Log != nil && *r.Log && !w.deaf {
+			if r.Log != nil && *r.Log && !w.deaf && !w.isCopy(w.table) {
 				w.rule(chain, match, logged(name))
 			}
 			w.rule(chain, match, verdict(expr.VerdictAccept, ""))
 		}
 	}
+}
+
+// addPolicies adds a set with the instances of each app that is the destination of a policy,
+// and a chain for each that is the source of one. A single set of pairs of apps would need maps
+// within a concatenation, which nft 1.0.6 cannot list.
+func (w *tableWriter) addPolicies(own map[string][]nftables.SetElement) {
+	type pair struct{ source, dest, protocol string }
+	ports := map[pair][]platform.PortRange{}
+	chains, sets := map[string]*nftables.Chain{}, map[string]*nftables.Set{}
+	var pairs []pair
+	for _, p := range w.network.rules.Policies {
+		key := pair{p.SourceApp, p.DestApp, p.Protocol}
+		if ports[key] == nil {
+			pairs = append(pairs, key)
+		}
+		ports[key] = append(ports[key], platform.PortRange{First: p.FirstPort, Last: p.LastPort})
+		if chains[p.SourceApp] == nil {
+			chains[p.SourceApp] = w.chain(policyChain(w.sources[p.SourceApp]))
+		}
+		if sets[p.DestApp] == nil {
+			set := instancesOf(w.table, w.dests[p.DestApp])
+			w.addSet(set, own[set.Name])
+			sets[p.DestApp] = set
+		}
+	}
+	for _, p := range pairs {
+		over := overTCP()
+		if p.protocol == platform.ProtocolUDP {
+			over = overUDP()
+		}
+		to := append(overIPv4(),
+			&expr.Payload{DestRegister: register, Base: expr.PayloadBaseNetworkHeader, Offset: destOffset, Len: 4},
+			&expr.Lookup{SourceRegister: register, SetName: sets[p.dest].Name, SetID: sets[p.dest].ID})
+		w.rule(chains[p.source], to, over, w.toPorts(ports[p]), verdict(expr.VerdictAccept, ""))
+	}
+}
+
+// toPorts compares the destination port.
+func (w *tableWriter) toPorts(list []platform.PortRange) []expr.Any {
+	ports := merged(list, func(p platform.PortRange) (uint32, uint32) { return uint32(p.First), uint32(p.Last) })
+	return append([]expr.Any{
+		&expr.Payload{DestRegister: register, Base: expr.PayloadBaseTransportHeader, Offset: portOffset, Len: 2},
+	}, w.within(ports, 2, nftables.TypeInetService)...)
 }
 
 // logged writes a packet, the first of a connection, to the kernel's log; not all of a
@@ -123,14 +177,11 @@ func (w *tableWriter) match(r platform.SecurityRule) []expr.Any {
 	}, w.within(to, 4, nftables.TypeIPAddr))
 	switch r.Protocol {
 	case platform.ProtocolTCP, platform.ProtocolUDP:
-		ports := merged(r.PortRanges(), func(p platform.PortRange) (uint32, uint32) { return uint32(p.First), uint32(p.Last) })
 		over := overTCP()
 		if r.Protocol == platform.ProtocolUDP {
 			over = overUDP()
 		}
-		parts = slices.Concat(parts, over, []expr.Any{
-			&expr.Payload{DestRegister: register, Base: expr.PayloadBaseTransportHeader, Offset: portOffset, Len: 2},
-		}, w.within(ports, 2, nftables.TypeInetService))
+		parts = slices.Concat(parts, over, w.toPorts(r.PortRanges()))
 	case platform.ProtocolICMP:
 		parts = append(parts, over(unix.IPPROTO_ICMP)...)
 		for offset, value := range []*int{r.Type, r.Code} {
@@ -147,6 +198,9 @@ func (w *tableWriter) match(r platform.SecurityRule) []expr.Any {
 // within compares the register with ranges of numbers of so many bytes.
 func (w *tableWriter) within(ranges [][2]uint32, size int, kind nftables.SetDatatype) []expr.Any {
 	data := func(n uint32) []byte { return binaryutil.BigEndian.PutUint32(n)[4-size:] }
+	if len(ranges) == 1 && ranges[0][0] == ranges[0][1] {
+		return []expr.Any{&expr.Cmp{Op: expr.CmpOpEq, Register: register, Data: data(ranges[0][0])}}
+	}
 	if len(ranges) == 1 {
 		return []expr.Any{&expr.Range{Op: expr.CmpOpEq, Register: register, FromData: data(ranges[0][0]), ToData: data(ranges[0][1])}}
 	}
@@ -185,13 +239,15 @@ func (w *tableWriter) addRules(s sets) {
 		w.rule(input, from, overUDP(), toSubnet(netip.PrefixFrom(p.Addr().Unmap(), 32)), toPort(p.Port()), yes)
 	}
 	w.rule(input, from, ruled(s.zones))
-	w.rule(input, from, overTCP(), reset)
-	w.rule(input, from, no)
+	// A copy that an earlier server has left knows nothing of later instances.
+	known, knownTo := w.known(s, sourceOffset), w.known(s, destOffset)
+	w.rule(input, from, known, overTCP(), reset)
+	w.rule(input, from, known, no)
 
 	w.rule(forward, from, established(), yes)
-	w.rule(forward, from, to, permitted(s), yes)
-	w.rule(forward, from, to, overTCP(), reset)
-	w.rule(forward, from, to, no)
+	w.rule(forward, from, to, ruled(s.apps))
+	w.rule(forward, from, to, known, overTCP(), reset)
+	w.rule(forward, from, to, known, no)
 	w.rule(forward, from, listed(s.allowed), yes)
 	w.rule(forward, from, listedOf(s.reach), yes)
 	if w.egress {
@@ -200,34 +256,28 @@ func (w *tableWriter) addRules(s sets) {
 		}
 		w.rule(forward, from, ruled(s.zones))
 	}
-	w.rule(forward, from, overTCP(), reset)
-	w.rule(forward, from, no)
+	w.rule(forward, from, known, overTCP(), reset)
+	w.rule(forward, from, known, no)
 	w.rule(forward, to, established(), yes)
-	w.rule(forward, to, no)
+	w.rule(forward, to, knownTo, no)
 
 	w.rule(nat, fromSubnet(w.chosen.Subnet), notOnInterface(expr.MetaKeyOIFNAME, w.name), []expr.Any{&expr.Masq{}})
 }
 
-// ruled goes through the groups of the packet's source.
-func ruled(zones *nftables.Set) []expr.Any {
+// known matches, in a copy, packets from or to instances that it knows.
+func (w *tableWriter) known(s sets, offset uint32) []expr.Any {
+	if !w.isCopy(w.table) {
+		return nil
+	}
 	return append(overIPv4(),
-		&expr.Payload{DestRegister: register, Base: expr.PayloadBaseNetworkHeader, Offset: sourceOffset, Len: 4},
-		&expr.Lookup{SourceRegister: register, SetName: zones.Name, SetID: zones.ID, IsDestRegSet: true},
-	)
+		&expr.Payload{DestRegister: register, Base: expr.PayloadBaseNetworkHeader, Offset: offset, Len: 4},
+		&expr.Lookup{SourceRegister: register, SetName: s.known.Name, SetID: s.known.ID})
 }
 
-// permitted matches packets between apps that have a policy.
-func permitted(s sets) []expr.Any {
-	const lookup = firstWord + 4
-	number := func(offset, into uint32) []expr.Any {
-		return []expr.Any{
-			&expr.Payload{DestRegister: lookup, Base: expr.PayloadBaseNetworkHeader, Offset: offset, Len: 4},
-			&expr.Lookup{SourceRegister: lookup, DestRegister: into, IsDestRegSet: true, SetName: s.apps.Name, SetID: s.apps.ID},
-		}
-	}
-	return slices.Concat(overIPv4(), number(sourceOffset, firstWord), number(destOffset, firstWord+1), []expr.Any{
-		&expr.Meta{Key: expr.MetaKeyL4PROTO, Register: firstWord + 2},
-		&expr.Payload{DestRegister: firstWord + 3, Base: expr.PayloadBaseTransportHeader, Offset: portOffset, Len: 2},
-		&expr.Lookup{SourceRegister: firstWord, SetName: s.policies.Name, SetID: s.policies.ID},
-	})
+// ruled goes to the chain of the packet's source.
+func ruled(chains *nftables.Set) []expr.Any {
+	return append(overIPv4(),
+		&expr.Payload{DestRegister: register, Base: expr.PayloadBaseNetworkHeader, Offset: sourceOffset, Len: 4},
+		&expr.Lookup{SourceRegister: register, SetName: chains.Name, SetID: chains.ID, IsDestRegSet: true},
+	)
 }

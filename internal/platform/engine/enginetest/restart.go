@@ -6,6 +6,7 @@ import (
 	"slices"
 	"testing"
 
+	"ingot/internal/base/testkit"
 	"ingot/internal/platform/engine"
 	"ingot/internal/platform/initproto"
 )
@@ -28,6 +29,7 @@ func restart(s *suite, t *testing.T) {
 	f := s.follow(t, id, 0)
 	f.line("serving")
 	f.line("line 5")
+	testkit.Eventually(t, "the instance is ready", func() bool { return s.get(t, id).State.Ready })
 	before := s.get(t, id)
 
 	for range 3 {

@@ -107,7 +107,7 @@ func (d *Diagnosis) version(ctx context.Context) bool {
 			return err
 		}
 		defer res.Body.Close()
-		body, err := io.ReadAll(io.LimitReader(res.Body, 1<<16))
+		body, err := io.ReadAll(io.LimitReader(res.Body, 1<<16)) // a part is no valid JSON
 		if err == nil && res.StatusCode != http.StatusOK {
 			err = fmt.Errorf("status %d", res.StatusCode)
 		}

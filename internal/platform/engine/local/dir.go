@@ -116,7 +116,8 @@ func Open(root, id string) (*Dir, error) {
 	return d, nil
 }
 
-// List returns the complete instances below root, by id.
+// List returns the complete instances below root, by id. An error is about those that cannot be
+// read; the others are returned with it.
 func List(root string) ([]*Dir, error) {
 	entries, err := os.ReadDir(root)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -126,17 +127,17 @@ func List(root string) ([]*Dir, error) {
 		return nil, err
 	}
 	var dirs []*Dir
+	var errs []error
 	for _, e := range entries {
 		d, err := Open(root, e.Name())
-		if errors.Is(err, engine.ErrNotFound) {
-			continue // incomplete, or just removed
+		switch {
+		case err == nil:
+			dirs = append(dirs, d)
+		case !errors.Is(err, engine.ErrNotFound): // incomplete, or just removed
+			errs = append(errs, err)
 		}
-		if err != nil {
-			return nil, err
-		}
-		dirs = append(dirs, d)
 	}
-	return dirs, nil
+	return dirs, errors.Join(errs...)
 }
 
 // Recover removes incomplete directories that a dead server left. Call it before the engine

@@ -141,8 +141,12 @@ func TestSubstitute(t *testing.T) {
 			Name: "proxy", Health: &initproto.Check{Ports: []int{8080}}, Readiness: &initproto.Check{Ports: []int{9}},
 		}},
 		Health: initproto.Check{Ports: []int{8080, 1}}, Readiness: initproto.Check{Ports: []int{9}},
+		TLS: &initproto.TLS{Port: 61443, To: 8080, Certificate: "{{home}}/c", Key: "{{home}}/k"},
 	}
 	got := local.Substitute(spec, local.Words{Home: "/h", IP: "10.0.0.1", Port: func(n int) int { return n + 1 }})
+	if *got.TLS != (initproto.TLS{Port: 61443, To: 8081, Certificate: "/h/c", Key: "/h/k"}) || spec.TLS.To != 8080 {
+		t.Errorf("TLS: %+v, from %+v", got.TLS, spec.TLS)
+	}
 	m := got.Members[0]
 	if !slices.Equal(m.Args, []string{"/h/run", "8081,10"}) ||
 		!slices.Equal(m.Env, []string{"PORT=8081", "X={{other}} {{port:}} {{port:123456}}", "P=/h:/h", "IP=10.0.0.1", "U={{{home}} {{port:1}}"}) || m.Dir != "/h/app" {

@@ -21,8 +21,8 @@ type Words struct {
 var word = regexp.MustCompile(`\{\{(?:\{\{|home\}\}|ip\}\}|host\}\}|port:([0-9]{1,5})\}\})`)
 
 // Substitute returns the spec with placeholders replaced in the arguments, environment and
-// directory of every member, and with the ports of its checks mapped. s itself is not
-// changed.
+// directory of every member and in the paths of TLS, and with the ports of its checks and
+// of TLS mapped. s itself is not changed.
 func Substitute(s initproto.Spec, w Words) initproto.Spec {
 	s.Members = slices.Clone(s.Members)
 	for i, m := range s.Members {
@@ -39,6 +39,9 @@ func Substitute(s initproto.Spec, w Words) initproto.Spec {
 	}
 	s.Health = mapPorts(s.Health, w.Port)
 	s.Readiness = mapPorts(s.Readiness, w.Port)
+	if s.TLS != nil {
+		s.TLS = &initproto.TLS{Port: s.TLS.Port, To: w.Port(s.TLS.To), Certificate: w.In(s.TLS.Certificate), Key: w.In(s.TLS.Key)}
+	}
 	return s
 }
 

@@ -22,7 +22,7 @@
 // The package must not import another engine, or parts of the platform that use
 // engines.
 //
-// Imports: base/background, base/fault, base/keyed, platform/engine,
-// platform/engine/local, platform/homedir, platform/initproto,
+// Imports: base/background, base/fault, base/keyed, base/mounts,
+// platform/engine, platform/engine/local, platform/homedir, platform/initproto,
 // golang.org/x/sys/unix.
 package process

@@ -62,10 +62,12 @@ func (w wanted) killAll(ctx context.Context) error {
 		if err != nil || len(left) == 0 {
 			return err
 		}
+		var errs []error
 		for _, s := range left {
-			if err := ignoreDone(s.ID().Signal(syscall.SIGKILL)); err != nil {
-				return err
-			}
+			errs = append(errs, ignoreDone(s.ID().Signal(syscall.SIGKILL)))
+		}
+		if err := errors.Join(errs...); err != nil {
+			return err
 		}
 		select {
 		case <-time.After(wait):

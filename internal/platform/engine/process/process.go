@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"ingot/internal/base/keyed"
+	"ingot/internal/base/mounts"
 	"ingot/internal/platform/engine"
 	"ingot/internal/platform/engine/local"
 )
@@ -34,12 +35,17 @@ type Options struct {
 	// Overcommit is the ratio of the sum of all memory limits to the machine's memory;
 	// local.DefaultOvercommit if zero.
 	Overcommit int
-	Log        *slog.Logger
+	// Leaving means that the engine is opened to remove its instances: leftovers that cannot be
+	// removed are no reason to keep the others.
+	Leaving bool
+	Log     *slog.Logger
 }
 
 // Engine runs instances as plain processes.
 type Engine struct {
 	root, initPath, host string
+	unpacked             string // directory of the cache
+	left                 error  // what New could not remove
 
 	log   *slog.Logger
 	cache *local.Cache
@@ -67,7 +73,7 @@ const cacheUnused = 7 * 24 * time.Hour
 // New opens the engine on a directory and adopts the instances in it.
 func New(o Options) (*Engine, error) {
 	initPath, err := local.InitPath(o.Init)
-	if err != nil {
+	if err != nil && !o.Leaving {
 		return nil, err
 	}
 	root, err := filepath.Abs(o.Root)
@@ -92,7 +98,7 @@ func New(o Options) (*Engine, error) {
 		return nil, err
 	}
 	e := &Engine{
-		room: room, root: root, initPath: initPath, host: o.Host, log: o.Log, cache: cache,
+		room: room, root: root, initPath: initPath, host: o.Host, log: o.Log, cache: cache, unpacked: o.Cache,
 		ports:    local.NewPorts(),
 		children: map[string]*child{}, usage: usageCache{disk: map[string]diskUse{}},
 	}
@@ -104,20 +110,18 @@ func New(o Options) (*Engine, error) {
 	}
 	e.open, e.close = context.WithCancel(context.Background())
 	if err := e.adopt(); err != nil {
-		return nil, errors.Join(err, e.Close())
+		if !o.Leaving {
+			return nil, errors.Join(err, e.Close())
+		}
+		e.left = err
 	}
 	return e, nil
 }
 
 // adopt cleans up after a server that died, and adopts its instances.
 func (e *Engine) adopt() error {
-	if err := local.Recover(e.root, func(d *local.Dir) error { return e.kill(e.open, d) }); err != nil {
-		return err
-	}
+	left := local.Recover(e.root, func(d *local.Dir) error { return e.kill(e.open, d) })
 	dirs, err := local.List(e.root)
-	if err != nil {
-		return err
-	}
 	local.WarnNewer(dirs, e.log)
 	for _, d := range dirs {
 		e.room.Adopt(d.ID(), d.Meta().Limits)
@@ -130,12 +134,36 @@ func (e *Engine) adopt() error {
 	if err := e.cache.Prune(e.root, cacheUnused); err != nil {
 		e.log.Warn("cleaning the archive cache failed", "err", err)
 	}
+	return errors.Join(left, err)
+}
+
+// Left returns what a dead server left and New could not remove; nil if there is nothing.
+func (e *Engine) Left() error { return e.left }
+
+// blocked returns why no instance can run: its programs cannot be executed where they are, or
+// their links not followed. It names the mount and its option.
+func (e *Engine) blocked() error {
+	if err := mounts.Check(e.initPath, mounts.NoExec); err != nil {
+		return fmt.Errorf("the first program of instances cannot be executed: %w, or copy Ingot's programs to a directory elsewhere and name it with --programs", err)
+	}
+	for _, dir := range []string{e.root, e.unpacked} {
+		if err := mounts.Check(dir, mounts.NoExec, mounts.NoSymlinks); err != nil {
+			return fmt.Errorf("programs of apps cannot be executed in the data directory: %w, or use a directory elsewhere with --data-dir", err)
+		}
+	}
 	return nil
 }
 
-// Describe reports that instances are not isolated.
+const blockedText = "the platform starts no instances at the moment because their programs cannot be executed in its data directory; the server's log tells its operator why"
+
+// Describe reports that instances are not isolated, and why none are started.
 func (e *Engine) Describe() engine.Description {
+	held := ""
+	if err := e.blocked(); err != nil {
+		held = err.Error()
+	}
 	return engine.Description{
+		Held: held,
 		Name: "process",
 		Detail: "instances are plain processes WITHOUT isolation: they see this machine's files, processes and network; " +
 			"memory, disk and processor limits are not enforced; a fixed port can be used by one instance only",
@@ -201,7 +229,7 @@ func (e *Engine) destroy(ctx context.Context, d *local.Dir) error {
 // List returns instances of the directory.
 func (e *Engine) List(_ context.Context, wanted engine.Wanted) ([]engine.Instance, error) {
 	dirs, err := local.List(e.root)
-	if err != nil {
+	if err != nil && e.left == nil {
 		return nil, err
 	}
 	list := make([]engine.Instance, 0, len(dirs))

@@ -70,6 +70,9 @@ func (e *Engine) Start(ctx context.Context, s engine.Spec) error {
 	if _, err := local.Open(e.root, s.ID); !errors.Is(err, engine.ErrNotFound) {
 		return err // already exists, or cannot be read
 	}
+	if err := e.blocked(); err != nil {
+		return &engine.PlacementError{Reason: blockedText, Err: err}
+	}
 	if err := e.room.Take(s.ID, s.Limits); err != nil {
 		return err
 	}

@@ -14,5 +14,6 @@
 //
 // It must not know engines, the controller, or HTTP.
 //
-// Imports: base/background, platform, platform/logs, platform/logs/frame.
+// Imports: base/background, base/datadir, platform, platform/logs,
+// platform/logs/frame.
 package logfiles

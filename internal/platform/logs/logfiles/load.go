@@ -1,11 +1,14 @@
 package logfiles
 
 import (
+	"errors"
+	"io/fs"
 	"os"
 	"slices"
 	"strconv"
 	"strings"
 
+	"ingot/internal/base/datadir"
 	"ingot/internal/platform/logs/frame"
 )
 
@@ -23,8 +26,8 @@ func (a *appLog) load() (bool, error) {
 			return false, err
 		}
 		if h == nil {
-			// Its header is incomplete, so no line was written to it.
-			if err := os.Remove(a.path(newest)); err != nil {
+			// Its header is incomplete, so no line was written to it; or it was set aside.
+			if err := os.Remove(a.path(newest)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 				return false, err
 			}
 			continue
@@ -36,6 +39,9 @@ func (a *appLog) load() (bool, error) {
 
 func (a *appLog) loadNewest(number uint64) (*frame.Header, error) {
 	buf, err := os.ReadFile(a.path(number))
+	if datadir.IsDamaged(err) {
+		return nil, datadir.SetAside(a.path(number), err, a.store.options.Log)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -86,6 +92,9 @@ func (a *appLog) loadNewest(number uint64) (*frame.Header, error) {
 		m.Seq, m.Last = max(m.Seq, l.Seq), max(m.Last, l.At)
 	}
 	if s.Header == nil {
+		if len(buf) > 0 {
+			a.store.options.Log.Warn("removed a damaged log segment", "file", a.path(number), "bytes", len(buf))
+		}
 		return nil, nil //nolint:nilnil // nothing to load is not an error
 	}
 	seg.Size = int64(s.Off)
@@ -115,27 +124,41 @@ func (a *appLog) loadSealed(h *frame.Header, numbers []uint64) error {
 			continue
 		}
 		numbers = slices.Delete(numbers, i, i+1)
-		info, err := os.Stat(a.path(s.Number))
+		whole, err := a.measured(s)
+		if datadir.IsDamaged(err) {
+			a.expired += s.Count
+			if err := datadir.SetAside(a.path(s.Number), err, a.store.options.Log); err != nil {
+				return err
+			}
+			continue
+		}
 		if err != nil {
 			return err
 		}
-		if info.Size() != s.Size {
-			buf, err := os.ReadFile(a.path(s.Number))
-			if err != nil {
-				return err
-			}
-			s = measure(s.Number, buf)
-		}
+		s = whole
 		a.sealed = append(a.sealed, s)
 		a.old.Add(s.Size)
 		a.store.disk.Add(s.Size)
 	}
 	for _, left := range numbers {
-		if err := os.Remove(a.path(left)); err != nil {
+		if err := os.RemoveAll(a.path(left)); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// measured returns a segment of the header as its file is.
+func (a *appLog) measured(s frame.Segment) (frame.Segment, error) {
+	info, err := os.Stat(a.path(s.Number))
+	if err != nil || info.Size() == s.Size && !info.IsDir() {
+		return s, err
+	}
+	buf, err := os.ReadFile(a.path(s.Number))
+	if err != nil {
+		return s, err
+	}
+	return measure(s.Number, buf), nil
 }
 
 // measure reads a whole segment, up to the first damage.

@@ -85,7 +85,7 @@ type Broker struct {
 	serial    int
 }
 
-// pending is an operation that goes on.
+// pending is an operation in progress.
 type pending struct {
 	polls  int
 	finish func()

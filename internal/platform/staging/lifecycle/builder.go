@@ -21,6 +21,7 @@ import (
 	"time"
 
 	"ingot/internal/base/fault"
+	"ingot/internal/platform/initproto"
 )
 
 // Builder runs a plan in a home directory. Out and Err get what the buildpacks
@@ -117,7 +118,7 @@ func (b *Builder) prepare() error {
 		k, v, _ := strings.Cut(kv, "=")
 		env[k] = v
 	}
-	env["LANG"] = "en_US.UTF-8"
+	env["LANG"] = initproto.Lang
 	maps.Copy(env, b.plan.Env)
 	maps.Copy(env, map[string]string{
 		"HOME":     b.Home,

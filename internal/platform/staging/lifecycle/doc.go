@@ -31,5 +31,5 @@
 //
 // The program has to stay small and run in any root file system.
 //
-// Imports: base/fault, go.yaml.in/yaml/v2.
+// Imports: base/fault, platform/initproto, go.yaml.in/yaml/v2.
 package lifecycle

@@ -58,8 +58,8 @@ func (e Engine) InitPID(t testing.TB, id string) int {
 func (e Engine) Processes(t testing.TB, id string) map[int]int {
 	t.Helper()
 	all := map[int]int{}
-	for _, tree := range trees(t) {
-		text, err := os.ReadFile(filepath.Join(tree, "ingot-"+e.name, id, "cgroup.procs"))
+	for _, tree := range e.groups(t) {
+		text, err := os.ReadFile(filepath.Join(tree, id, "cgroup.procs"))
 		if err != nil {
 			continue // it is in another tree
 		}
@@ -81,15 +81,16 @@ func (e Engine) Processes(t testing.TB, id string) map[int]int {
 	return all
 }
 
-// trees returns the mount points of control groups.
-func trees(t testing.TB) (points []string) {
+// groups returns where the engine's control groups may be: in every tree, below the slice of systemd
+// or not.
+func (e Engine) groups(t testing.TB) (paths []string) {
 	t.Helper()
 	for line := range strings.Lines(read(t, "/proc/self/mountinfo")) {
 		if f := strings.Fields(line); strings.Contains(line, " - cgroup") && len(f) > 4 {
-			points = append(points, f[4])
+			paths = append(paths, filepath.Join(f[4], "ingot-"+e.name), filepath.Join(f[4], "ingot.slice", "ingot-"+e.name))
 		}
 	}
-	return points
+	return paths
 }
 
 // Left lists everything on this machine that belongs to the engine, each prefixed with its
@@ -104,8 +105,7 @@ func (e Engine) Left(t testing.TB) []string {
 			add("mount", line)
 		}
 	}
-	for _, tree := range trees(t) {
-		group := filepath.Join(tree, "ingot-"+e.name)
+	for _, group := range e.groups(t) {
 		if _, err := os.Lstat(group); !errors.Is(err, os.ErrNotExist) {
 			add("cgroup", group)
 		}
@@ -145,7 +145,11 @@ func (e Engine) Left(t testing.TB) []string {
 	procs, _ := filepath.Glob("/proc/[0-9]*/cmdline")
 	for _, p := range procs {
 		if b, err := os.ReadFile(p); err == nil && strings.Contains(string(b), e.name) {
-			add("process", strings.ReplaceAll(string(b), "\x00", " "))
+			kind := "process"
+			if strings.Contains(string(b), "\x00--hold\x00") { // it runs as long as the engine does
+				kind = "holder"
+			}
+			add(kind, strings.ReplaceAll(string(b), "\x00", " "))
 		}
 	}
 	if instances, _ := os.ReadDir(filepath.Join(e.Root, "instances")); len(instances) > 0 {

@@ -103,7 +103,7 @@ launch_environment() {
 			[[ -d $dir/bin ]] && echo "export PATH=\"\$DEPS_DIR/$index/bin:\$PATH\""
 			[[ -d $dir/lib ]] && echo "export LD_LIBRARY_PATH=\"\$DEPS_DIR/$index/lib\${LD_LIBRARY_PATH:+:\$LD_LIBRARY_PATH}\""
 		done
-		echo 'export LANG="${LANG:-en_US.UTF-8}"'
+		echo 'export LANG="${LANG:-C.UTF-8}"'
 	} >"$PROFILE/000_supplied.sh"
 	for dir in "$DEPS"/*/; do
 		index=$(basename "$dir")
@@ -141,11 +141,11 @@ download() {
 	fi
 	if line=$(grep -iEm1 "$NO_NETWORK" "$log"); then
 		fail "$what could not be downloaded: no server was reached." "It said: ${line:0:300}" \
-			"This build may have no way to the network. Then push them with the app:" "$how"
+			"The build could not reach the network. Push them with the app instead:" "$how"
 	elif line=$(grep -iEm1 "$NOT_FOUND" "$log"); then
 		fail "$what could not be downloaded: the server does not have one of them." "It said: ${line:0:300}" \
 			"Check the names and versions in $file. (The network is fine: this is an answer.)"
 	fi
 	fail "$what could not be installed (exit status $status): the lines above say why." \
-		"If it is for want of a network, push them with the app:" "$how"
+		"If the build could not reach the network, push them with the app:" "$how"
 }

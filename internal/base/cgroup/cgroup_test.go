@@ -1,0 +1,44 @@
+package cgroup
+
+import (
+	"fmt"
+	"os"
+	"sync"
+	"testing"
+)
+
+// TestParents makes and removes groups of one parent at the same time: the parent is there
+// as long as one of them is, and is gone with the last.
+func TestParents(t *testing.T) {
+	t.Parallel()
+	if os.Geteuid() != 0 {
+		t.Skip("making control groups needs root")
+	}
+	trees, err := find()
+	if err != nil {
+		t.Skip(err)
+	}
+	parent := fmt.Sprintf("ingot-test-%d", os.Getpid())
+	t.Cleanup(func() { _ = RemoveAll(parent) })
+	var all sync.WaitGroup
+	for n := range 8 {
+		all.Go(func() {
+			for range 20 {
+				g, err := Make(parent, 100, fmt.Sprint(n), Limits{Processes: 10})
+				if err != nil {
+					t.Errorf("group %d: %v", n, err)
+					return
+				}
+				if err := g.Remove(); err != nil {
+					t.Errorf("group %d: %v", n, err)
+				}
+			}
+		})
+	}
+	all.Wait()
+	for _, point := range trees.points() {
+		if exists(point + "/" + trees.place(parent, "")) {
+			t.Errorf("%s/%s is left", point, parent)
+		}
+	}
+}

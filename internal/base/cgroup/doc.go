@@ -1,0 +1,12 @@
+// Package cgroup limits the memory, processes and processor time of the servers that
+// Ingot runs for services, with the control groups of the kernel, version 1 or 2.
+//
+//	/ingot-<hash>-services      all servers of a data directory: their weight together
+//	/ingot-<hash>-services/ID   one server: its limits
+//
+// With systemd and version 2, both are below ingot.slice, beside the groups of apps.
+//
+// Making groups needs root. The engine for containers has its own: a runtime makes those.
+//
+// Imports: the standard library only.
+package cgroup

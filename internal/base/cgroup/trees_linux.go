@@ -1,0 +1,254 @@
+package cgroup
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// trees holds the mount points of the control groups: one (version 2), or one for each
+// controller (version 1).
+type trees struct {
+	unified           string
+	memory, pids, cpu string
+}
+
+var needed = []string{"memory", "pids", "cpu"}
+
+func find() (trees, error) {
+	table, err := os.ReadFile("/proc/self/mounts")
+	if err != nil {
+		return trees{}, err
+	}
+	var t trees
+	for line := range strings.Lines(string(table)) {
+		f := strings.Fields(line)
+		if len(f) < 4 {
+			continue
+		}
+		options := strings.Split(f[3], ",")
+		switch f[2] {
+		case "cgroup2":
+			text, _ := os.ReadFile(filepath.Join(f[1], "cgroup.controllers"))
+			has := strings.Fields(string(text))
+			if !slices.ContainsFunc(needed, func(name string) bool { return !slices.Contains(has, name) }) {
+				t.unified = f[1]
+			}
+		case "cgroup":
+			for name, to := range map[string]*string{"memory": &t.memory, "pids": &t.pids, "cpu": &t.cpu} {
+				if slices.Contains(options, name) {
+					*to = f[1]
+				}
+			}
+		}
+	}
+	if t.unified == "" && (t.memory == "" || t.pids == "" || t.cpu == "") {
+		return t, ErrNone
+	}
+	return t, nil
+}
+
+// slice is systemd's slice of apps and servers of services, if it has been started:
+// packaging/ingot.slice. They outlive the server's unit.
+const slice = "ingot.slice"
+
+// place returns the path of a parent: in the slice if there is one, and else, or for a
+// group made before the slice was started, at the top. Version 1 has no slice.
+func (t trees) place(parent, name string) string {
+	if t.unified == "" || exists(filepath.Join(t.unified, parent, name)) || !exists(filepath.Join(t.unified, slice)) {
+		return parent
+	}
+	return filepath.Join(slice, parent)
+}
+
+func (t trees) points() []string {
+	if t.unified != "" {
+		return []string{t.unified}
+	}
+	return slices.Compact([]string{t.memory, t.pids, t.cpu})
+}
+
+// make creates a group and sets its limits.
+func (t trees) make(path string, l Limits) error {
+	for _, point := range t.points() {
+		dir := filepath.Join(point, path)
+		if t.unified != "" {
+			// The groups above have to pass the controllers on.
+			if err := set(filepath.Join(filepath.Dir(dir), "cgroup.subtree_control"), "+"+strings.Join(needed, " +")); err != nil {
+				return err
+			}
+		}
+		if err := os.Mkdir(dir, 0o755); err != nil && !errors.Is(err, fs.ErrExist) { //nolint:gosec // anyone may read a control group
+			return err
+		}
+	}
+	if t.unified != "" {
+		return t.limit(path, l)
+	}
+	return t.limitOld(path, l)
+}
+
+const period = 100_000 // microseconds, the kernel's default
+
+func (t trees) limit(path string, l Limits) error {
+	file := func(name string) string { return filepath.Join(t.unified, path, name) }
+	var errs []error
+	if l.Memory > 0 {
+		errs = append(errs, set(file("memory.max"), number(l.Memory)))
+		if exists(file("memory.swap.max")) { // not if the kernel counts no swap
+			errs = append(errs, set(file("memory.swap.max"), "0"))
+		}
+	}
+	if l.Processes > 0 {
+		errs = append(errs, set(file("pids.max"), number(int64(l.Processes))))
+	}
+	if l.Weight > 0 {
+		errs = append(errs, set(file("cpu.weight"), number(int64(l.Weight))))
+	}
+	if l.Cores > 0 {
+		errs = append(errs, set(file("cpu.max"), number(int64(l.Cores*period))+" "+number(period)))
+	}
+	return errors.Join(errs...)
+}
+
+func (t trees) limitOld(path string, l Limits) error {
+	memory := func(name string) string { return filepath.Join(t.memory, path, name) }
+	var errs []error
+	if l.Memory > 0 {
+		// The limit of both is never below that of memory.
+		both := memory("memory.memsw.limit_in_bytes")
+		counts := exists(both)
+		if counts {
+			errs = append(errs, set(both, "-1"))
+		}
+		errs = append(errs, set(memory("memory.limit_in_bytes"), number(l.Memory)))
+		if counts {
+			errs = append(errs, set(both, number(l.Memory)))
+		} else {
+			errs = append(errs, set(memory("memory.swappiness"), "0"))
+		}
+	}
+	if l.Processes > 0 {
+		errs = append(errs, set(filepath.Join(t.pids, path, "pids.max"), number(int64(l.Processes))))
+	}
+	if l.Weight > 0 {
+		errs = append(errs, set(filepath.Join(t.cpu, path, "cpu.shares"), number(int64(max(2, l.Weight*1024/100)))))
+	}
+	if quota := filepath.Join(t.cpu, path, "cpu.cfs_quota_us"); l.Cores > 0 && exists(quota) {
+		errs = append(errs, set(quota, number(int64(l.Cores*period))))
+	}
+	return errors.Join(errs...)
+}
+
+func number(n int64) string { return strconv.FormatInt(n, 10) }
+
+func set(file, value string) error {
+	return os.WriteFile(file, []byte(value), 0o600)
+}
+
+// enter makes a command start in the group, if the kernel can do that. It returns what has to
+// be called after the start.
+func (t trees) enter(path string, cmd *exec.Cmd) (done func(), err error) {
+	if t.unified == "" {
+		return func() {}, nil
+	}
+	dir, err := os.Open(filepath.Join(t.unified, path))
+	if err != nil {
+		return nil, err
+	}
+	cmd.SysProcAttr.UseCgroupFD, cmd.SysProcAttr.CgroupFD = true, int(dir.Fd())
+	return func() { _ = dir.Close() }, nil
+}
+
+// add moves a process that was just started to the group, and the children that it may have by
+// then.
+func (t trees) add(path string, pid int) error {
+	if t.unified != "" {
+		return nil // it was started there
+	}
+	for _, point := range t.points() {
+		procs := filepath.Join(point, path, "cgroup.procs")
+		if err := set(procs, number(int64(pid))); err != nil {
+			return err
+		}
+		for _, child := range children(pid) {
+			if err := set(procs, number(int64(child))); err != nil && !errors.Is(err, syscall.ESRCH) {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func children(pid int) (pids []int) {
+	text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/children", pid, pid))
+	for word := range strings.FieldsSeq(string(text)) {
+		if child, err := strconv.Atoi(word); err == nil {
+			pids = append(pids, child)
+		}
+	}
+	return pids
+}
+
+func (t trees) oomKills(path string) int64 {
+	file := filepath.Join(t.memory, path, "memory.oom_control")
+	if t.unified != "" {
+		file = filepath.Join(t.unified, path, "memory.events")
+	}
+	text, _ := os.ReadFile(file)
+	for line := range strings.Lines(string(text)) {
+		if count, ok := strings.CutPrefix(strings.TrimSpace(line), "oom_kill "); ok {
+			n, _ := strconv.ParseInt(count, 10, 64) // 0 for what is not a number
+			return n
+		}
+	}
+	return 0
+}
+
+// below returns the groups below a parent, in any tree.
+func (t trees) below(parent string) (paths []string) {
+	for _, point := range t.points() {
+		entries, _ := os.ReadDir(filepath.Join(point, parent))
+		for _, e := range entries {
+			if path := filepath.Join(parent, e.Name()); e.IsDir() && !slices.Contains(paths, path) {
+				paths = append(paths, path)
+			}
+		}
+	}
+	return paths
+}
+
+// removeEmpty deletes a parent that has no groups.
+func (t trees) removeEmpty(parent string) {
+	for _, point := range t.points() {
+		_ = syscall.Rmdir(filepath.Join(point, parent)) // fails while it has groups
+	}
+}
+
+// leaveTime is how long a process that has ended may stay in its group.
+const leaveTime = 2 * time.Second
+
+func (t trees) remove(path string) error {
+	deadline := time.Now().Add(leaveTime)
+	var errs []error
+	for _, point := range t.points() {
+		dir := filepath.Join(point, path)
+		err := syscall.Rmdir(dir)
+		for errors.Is(err, syscall.EBUSY) && time.Now().Before(deadline) {
+			time.Sleep(5 * time.Millisecond)
+			err = syscall.Rmdir(dir)
+		}
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			errs = append(errs, &os.PathError{Op: "rmdir", Path: dir, Err: err})
+		}
+	}
+	return errors.Join(errs...)
+}
