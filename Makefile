@@ -32,7 +32,12 @@ packages   = $$(go list ./... | grep -vE '^ingot/internal/(archtest|platform/eng
 # Packages with much that happens at the same time, which `make test` runs with the race
 # detector. Tests of the others mostly start programs, call the API or wait for databases, and
 # it would take minutes there; `make soak` runs all with it.
-raced      = ^ingot/(cmd/ingot-init|internal/(base/(background|connlimit|keyed|safedial|web)|server/(cluster|handover)|console|notify/delivery|platform/(agentserver|controller|dns|engine/(agent|local)|logs(/(drain|logfiles))?|router)))$$
+raced      = cmd/ingot-init $(addprefix internal/, \
+	base/background base/connlimit base/keyed base/safedial base/web server/cluster server/handover \
+	console notify/delivery platform/edge/router platform/engine/agent platform/engine/local \
+	platform/instance/agentserver platform/instance/dns platform/logs platform/logs/drain \
+	platform/logs/logfiles platform/run/controller)
+unraced    = $$(echo "$(packages)" | grep -vxF "$$(printf 'ingot/%s\n' $(raced))")
 containers = ./internal/platform/engine/container
 
 # The Go modules: the product, and modules that are built and tested with it.
@@ -153,9 +158,9 @@ test-unit: build .tools/bin/cf .tools/bin/gotestsum ## run unit and integration 
 unit-rules:
 	$(call run,$(PLAIN) scripts/gotest -vet=off $(ARGS) -- ./internal/archtest)
 unit-plain:
-	$(call run,$(PLAIN) $(with_postgres) scripts/gotest -vet=off -shuffle=on -p 2 -timeout 40m $(ARGS) -- $$(echo "$(packages)" | grep -vE '$(raced)'))
+	$(call run,$(PLAIN) $(with_postgres) scripts/gotest -vet=off -shuffle=on -p 2 -timeout 40m $(ARGS) -- $(unraced))
 unit-raced:
-	$(call run,$(with_postgres) scripts/gotest $(RACE) -shuffle=on -p 2 -timeout 40m $(ARGS) -- $$(go list ./... | grep -E '$(raced)'))
+	$(call run,$(with_postgres) scripts/gotest $(RACE) -shuffle=on -p 2 -timeout 40m $(ARGS) -- $(addprefix ./,$(raced)))
 unit-containers:
 	$(call run,$(PLAIN) scripts/gotest -vet=off -timeout 40m $(ARGS) -- $(containers))
 unit-samples:
@@ -177,7 +182,7 @@ fuzz: ## run every fuzz test for FUZZTIME (default: 1s)
 	$(call run,FUZZTIME=$(FUZZTIME) scripts/fuzz)
 
 soak: build .tools/bin/cf ## run the soak tests, and each fuzz test for five minutes
-	$(call run,INGOT_TEST_PROGRAMS=$(CURDIR)/bin $(with_postgres) go test $(RACE) -timeout 30m $$(echo "$(packages)" | grep -vE '$(raced)'))
+	$(call run,INGOT_TEST_PROGRAMS=$(CURDIR)/bin $(with_postgres) go test $(RACE) -timeout 30m $(unraced))
 	$(call run,$(with_postgres) go -C samples test $(RACE) -timeout 30m ./...)
 	$(call run,go -C bench test $(RACE) -timeout 30m ./...)
 	$(call run,INGOT_SOAK=1 $(with_postgres) go test $(RACE) -count=1 -timeout 3h -run Soak $(ARGS) $(packages))

@@ -13,7 +13,7 @@ import (
 
 // TestPreviousInit runs apps under the ingot-init of an earlier release, as they are after an
 // upgrade: testdata/previous-init names its commit. In a clone without that commit
-// only the recorded files of internal/platform/initproto are tested.
+// only the recorded files of internal/platform/instance/initproto are tested.
 func TestPreviousInit(t *testing.T) {
 	t.Parallel()
 	programs := previousPrograms(t)

@@ -9,6 +9,6 @@
 // has learned it, and the decision can be taken again.
 //
 // The router's fast path and the SMTP client are compared beside their packages,
-// with the standard library: BenchmarkBeside in internal/platform/router,
+// with the standard library: BenchmarkBeside in internal/platform/edge/router,
 // BenchmarkChannel and BenchmarkNetSMTP in internal/notify/mail.
 package libraries

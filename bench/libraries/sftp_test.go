@@ -9,7 +9,7 @@ import (
 
 	"github.com/pkg/sftp"
 
-	ours "ingot/internal/platform/sshd/sftp"
+	ours "ingot/internal/platform/edge/sshd/sftp"
 )
 
 // BenchmarkSFTP has the client of pkg/sftp fetch a file from both servers.

@@ -18,7 +18,7 @@ import (
 	"path/filepath"
 	"syscall"
 
-	"ingot/internal/platform/staging/lifecycle"
+	"ingot/internal/platform/run/staging/lifecycle"
 )
 
 func main() {

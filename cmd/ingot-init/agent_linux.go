@@ -6,8 +6,8 @@ import (
 	"os/signal"
 	"syscall"
 
-	"ingot/internal/platform/agentserver"
-	"ingot/internal/platform/initproto"
+	"ingot/internal/platform/instance/agentserver"
+	"ingot/internal/platform/instance/initproto"
 )
 
 // runAgent runs an instance that a server launches over the network.

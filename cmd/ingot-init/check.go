@@ -12,7 +12,7 @@ import (
 	"syscall"
 	"time"
 
-	"ingot/internal/platform/initproto"
+	"ingot/internal/platform/instance/initproto"
 )
 
 const (

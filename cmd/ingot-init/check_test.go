@@ -8,7 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"ingot/internal/platform/initproto"
+	"ingot/internal/platform/instance/initproto"
 )
 
 func TestParseStatus(t *testing.T) {

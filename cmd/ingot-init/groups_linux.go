@@ -12,7 +12,7 @@ import (
 	"syscall"
 	"time"
 
-	"ingot/internal/platform/initproto"
+	"ingot/internal/platform/instance/initproto"
 )
 
 // group is the control group of a member, as ingot-init sees it.

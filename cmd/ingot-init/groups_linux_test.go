@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"ingot/internal/platform/initproto"
+	"ingot/internal/platform/instance/initproto"
 )
 
 // TestGroupCounters: the files of both versions of control groups show that a member ran

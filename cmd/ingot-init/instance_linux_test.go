@@ -15,7 +15,7 @@ import (
 	"testing"
 	"time"
 
-	"ingot/internal/platform/initproto"
+	"ingot/internal/platform/instance/initproto"
 )
 
 // lifeline returns the path of a named pipe that processes can hold open, and a

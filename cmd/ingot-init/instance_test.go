@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"ingot/internal/platform/initproto"
+	"ingot/internal/platform/instance/initproto"
 )
 
 func body(r initproto.Record) initproto.EventBody {

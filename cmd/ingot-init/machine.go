@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"ingot/internal/platform/initproto"
+	"ingot/internal/platform/instance/initproto"
 )
 
 // The life cycle of an instance. step implements all of it: events in, actions

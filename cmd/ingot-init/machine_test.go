@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"ingot/internal/platform/initproto"
+	"ingot/internal/platform/instance/initproto"
 )
 
 // web returns an instance with a main process and a sidecar.

@@ -45,7 +45,7 @@ import (
 	"runtime/debug"
 	"time"
 
-	"ingot/internal/platform/initproto"
+	"ingot/internal/platform/instance/initproto"
 )
 
 const (

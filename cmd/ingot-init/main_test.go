@@ -24,7 +24,7 @@ import (
 	"go.uber.org/goleak"
 
 	"ingot/internal/base/testkit"
-	"ingot/internal/platform/initproto"
+	"ingot/internal/platform/instance/initproto"
 )
 
 // program is the real ingot-init, built once.

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"time"
 
-	"ingot/internal/platform/initproto"
+	"ingot/internal/platform/instance/initproto"
 )
 
 // policy is what a member asks for. The zero value is the way of Cloud Foundry: it starts

@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"ingot/internal/platform/initproto"
+	"ingot/internal/platform/instance/initproto"
 )
 
 // TestStartOrder: a step that runs once comes first, then the sidecar that the main process

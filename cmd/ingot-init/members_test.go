@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"ingot/internal/platform/initproto"
+	"ingot/internal/platform/instance/initproto"
 )
 
 // helper returns an instance whose sidecar asks for something, and so may the main process.

@@ -11,7 +11,7 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"ingot/internal/platform/initproto"
+	"ingot/internal/platform/instance/initproto"
 )
 
 // splitter splits a stream of bytes into lines. Its buffer grows when there is

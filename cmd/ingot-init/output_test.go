@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"ingot/internal/platform/initproto"
+	"ingot/internal/platform/instance/initproto"
 )
 
 // split feeds a splitter piece by piece.

@@ -11,7 +11,7 @@ import (
 	"strings"
 	"time"
 
-	"ingot/internal/platform/initproto"
+	"ingot/internal/platform/instance/initproto"
 )
 
 // socket is an address on which a process listens.

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"ingot/internal/platform/initproto"
+	"ingot/internal/platform/instance/initproto"
 )
 
 func TestParseListening(t *testing.T) {

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"syscall"
 
-	"ingot/internal/platform/initproto"
+	"ingot/internal/platform/instance/initproto"
 )
 
 // host is the operating system as seen by the supervisor.

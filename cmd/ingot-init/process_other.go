@@ -8,7 +8,7 @@ import (
 	"syscall"
 	"time"
 
-	"ingot/internal/platform/initproto"
+	"ingot/internal/platform/instance/initproto"
 )
 
 // Systems other than Linux do not reparent orphans to ingot-init. Processes in a

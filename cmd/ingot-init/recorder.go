@@ -6,7 +6,7 @@ import (
 	"sync"
 	"time"
 
-	"ingot/internal/platform/initproto"
+	"ingot/internal/platform/instance/initproto"
 )
 
 // recorder writes the state and the events, in order. The supervisor queues notes

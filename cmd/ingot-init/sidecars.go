@@ -6,7 +6,7 @@ import (
 	"syscall"
 	"time"
 
-	"ingot/internal/platform/initproto"
+	"ingot/internal/platform/instance/initproto"
 )
 
 // policiesOf returns what the members of a spec ask for, or nil if none asks for anything.

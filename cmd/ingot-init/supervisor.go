@@ -7,7 +7,7 @@ import (
 	"syscall"
 	"time"
 
-	"ingot/internal/platform/initproto"
+	"ingot/internal/platform/instance/initproto"
 )
 
 // supervisor executes the machine's actions and feeds it events. Everything that

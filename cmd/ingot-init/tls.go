@@ -13,7 +13,7 @@ import (
 	"sync"
 	"time"
 
-	"ingot/internal/platform/initproto"
+	"ingot/internal/platform/instance/initproto"
 )
 
 const (

@@ -13,8 +13,8 @@ import (
 	"testing"
 
 	"ingot/internal/base/testkit"
-	"ingot/internal/platform/identity"
-	"ingot/internal/platform/initproto"
+	"ingot/internal/platform/instance/identity"
+	"ingot/internal/platform/instance/initproto"
 )
 
 // TestTLS connects to an app through TLS, while its certificate is replaced.

@@ -15,7 +15,7 @@ import (
 	"strings"
 	"syscall"
 
-	"ingot/internal/platform/sshd/sftp"
+	"ingot/internal/platform/edge/sshd/sftp"
 )
 
 func main() {

@@ -20,7 +20,7 @@ import (
 // package.
 func TestRuntimesOfBuildpacks(t *testing.T) {
 	t.Parallel()
-	files, err := filepath.Glob("../../internal/platform/staging/buildpacks/packs/*/bin/*")
+	files, err := filepath.Glob("../../internal/platform/run/staging/buildpacks/packs/*/bin/*")
 	if err != nil || len(files) == 0 {
 		t.Fatalf("no buildpacks: %v", err)
 	}

@@ -38,8 +38,8 @@ var (
 
 	// initPackages are linked into ingot-init.
 	initPackages = set{
-		"cmd/ingot-init/...", "internal/platform/initproto/...", "internal/platform/agentproto/...", "internal/platform/agentserver/...",
-		"internal/platform/homedir/...",
+		"cmd/ingot-init/...", "internal/platform/instance/initproto/...", "internal/platform/instance/agentproto/...", "internal/platform/instance/agentserver/...",
+		"internal/platform/instance/homedir/...",
 	}
 
 	stores   = set{"internal/auth/authdb/...", "internal/notify/notifydb/...", "internal/platform/platformdb/..."}
@@ -49,8 +49,8 @@ var (
 	handlers = set{"internal/platform/api/...", "internal/notify/httpv1/...", "internal/notify/httpv2/...", "internal/notify/httpext/..."}
 	services = set{
 		"internal/auth", "internal/notify", "internal/notify/audience", "internal/notify/delivery", "internal/notify/template",
-		"internal/platform/actions/...", "internal/platform/controller/...", "internal/platform/services/...", "internal/platform/staging/...",
-		"internal/platform/alerts/...", "internal/platform/cleanup/...", "internal/platform/instancenet/...", "internal/platform/dns/...", "internal/platform/manifest/...", "internal/platform/sshd/...", "internal/platform/logs/...", "internal/platform/router/...",
+		"internal/platform/actions/...", "internal/platform/run/controller/...", "internal/platform/services/...", "internal/platform/run/staging/...",
+		"internal/platform/alerts/...", "internal/platform/run/cleanup/...", "internal/platform/instance/instancenet/...", "internal/platform/instance/dns/...", "internal/platform/manifest/...", "internal/platform/edge/sshd/...", "internal/platform/logs/...", "internal/platform/edge/router/...",
 	}
 )
 
@@ -120,7 +120,7 @@ var rules = []rule{
 	{
 		name:   "ingot-sftp is small",
 		reason: "it runs in every app instance that files are copied to or from, beside untrusted code",
-		from:   set{"cmd/ingot-sftp/...", "internal/platform/sshd/sftp/..."}, only: set{"internal/platform/sshd/sftp/..."}, std: true,
+		from:   set{"cmd/ingot-sftp/...", "internal/platform/edge/sshd/sftp/..."}, only: set{"internal/platform/edge/sshd/sftp/..."}, std: true,
 	},
 	{
 		name:   "adapters do not import HTTP handlers",
@@ -238,19 +238,19 @@ func TestImportsChecker(t *testing.T) {
 		{"internal/base/token", "ingot/internal/base/fault", nil},
 		{"internal/base/token", "github.com/go-jose/go-jose/v4", nil},
 		{"internal/base/token", "ingot/internal/platform", []string{"the base imports no wing", "fault and token import nothing else"}},
-		{"cmd/ingot-init", "ingot/internal/platform/initproto", nil},
-		{"cmd/ingot-init", "ingot/internal/platform/agentserver", nil},
-		{"internal/platform/agentserver", "ingot/internal/platform/homedir", nil},
-		{"internal/platform/agentserver", "ingot/internal/platform/archive", []string{"ingot-init is small"}},
-		{"internal/platform/agentproto", "golang.org/x/sys/unix", []string{"ingot-init is small"}},
+		{"cmd/ingot-init", "ingot/internal/platform/instance/initproto", nil},
+		{"cmd/ingot-init", "ingot/internal/platform/instance/agentserver", nil},
+		{"internal/platform/instance/agentserver", "ingot/internal/platform/instance/homedir", nil},
+		{"internal/platform/instance/agentserver", "ingot/internal/platform/storage/archive", []string{"ingot-init is small"}},
+		{"internal/platform/instance/agentproto", "golang.org/x/sys/unix", []string{"ingot-init is small"}},
 		{"cmd/ingot-init", "os/exec", nil},
 		{"cmd/ingot-init", "golang.org/x/sys/unix", []string{"ingot-init is small"}},
 		{"cmd/ingot-init", "ingot/internal/base/fault", []string{"ingot-init is small"}},
-		{"internal/platform/initproto", "ingot/internal/base/fault", []string{"ingot-init is small"}},
+		{"internal/platform/instance/initproto", "ingot/internal/base/fault", []string{"ingot-init is small"}},
 		{"internal/base/background", "ingot/internal/base/fault", []string{"background imports nothing else"}},
-		{"cmd/ingot-sftp", "ingot/internal/platform/sshd/sftp", nil},
-		{"cmd/ingot-sftp", "ingot/internal/platform/sshd", []string{"ingot-sftp is small"}},
-		{"internal/platform/sshd/sftp", "golang.org/x/sys/unix", []string{"ingot-sftp is small"}},
+		{"cmd/ingot-sftp", "ingot/internal/platform/edge/sshd/sftp", nil},
+		{"cmd/ingot-sftp", "ingot/internal/platform/edge/sshd", []string{"ingot-sftp is small"}},
+		{"internal/platform/edge/sshd/sftp", "golang.org/x/sys/unix", []string{"ingot-sftp is small"}},
 		{"internal/platform/sshdx", "ingot/internal/platform/engine", nil},
 		{"internal/platform/engine/kubernetes", "k8s.io/client-go/dynamic", nil},
 		{"internal/platform/engine/kubernetes", "k8s.io/client-go/dynamic/dynamicinformer", []string{"no typed Kubernetes clients"}},
@@ -270,14 +270,14 @@ func TestImportsChecker(t *testing.T) {
 		{"internal/platform/engine/process", "ingot/internal/platform/engine/container", []string{"engines do not import each other"}},
 		{"internal/platform/engine/container", "ingot/internal/broker", []string{"wings do not import each other"}},
 		{"internal/platform/engine/container", "ingot/internal/platform/platformdb", []string{"adapters do not import each other"}},
-		{"internal/platform/controller", "ingot/internal/platform/engine", nil},
-		{"internal/platform/controller", "ingot/internal/platform/engine/process", []string{"services do not import HTTP handlers, adapters or the system"}},
-		{"internal/platform/controller", "ingot/internal/platform/api", []string{"services do not import HTTP handlers, adapters or the system"}},
-		{"internal/platform/staging", "ingot/internal/platform/platformdb", []string{"services do not import HTTP handlers, adapters or the system"}},
+		{"internal/platform/run/controller", "ingot/internal/platform/engine", nil},
+		{"internal/platform/run/controller", "ingot/internal/platform/engine/process", []string{"services do not import HTTP handlers, adapters or the system"}},
+		{"internal/platform/run/controller", "ingot/internal/platform/api", []string{"services do not import HTTP handlers, adapters or the system"}},
+		{"internal/platform/run/staging", "ingot/internal/platform/platformdb", []string{"services do not import HTTP handlers, adapters or the system"}},
 		{"internal/auth", "ingot/internal/system", []string{"services do not import HTTP handlers, adapters or the system", "only programs import the system"}},
 		{"internal/notify/httpv1", "ingot/internal/notify", nil},
 		{"internal/notify", "ingot/internal/notify/httpv1", []string{"services do not import HTTP handlers, adapters or the system"}},
-		{"internal/platform/api", "ingot/internal/platform/controller", nil},
+		{"internal/platform/api", "ingot/internal/platform/run/controller", nil},
 		{"internal/platform/api", "ingot/internal/auth", []string{"wings do not import each other"}},
 		{"internal/notify/delivery", "ingot/internal/platform/logs", []string{"wings do not import each other"}},
 		{"cmd/ingot", "ingot/internal/system", nil},
@@ -302,7 +302,7 @@ func TestImportsChecker(t *testing.T) {
 func TestImportsCheckerTests(t *testing.T) {
 	t.Parallel()
 	p := pkg{
-		ImportPath:   "ingot/internal/platform/controller",
+		ImportPath:   "ingot/internal/platform/run/controller",
 		TestImports:  []string{"ingot/internal/platform/platformdb"},
 		XTestImports: []string{"ingot/internal/system"},
 	}
@@ -310,7 +310,7 @@ func TestImportsCheckerTests(t *testing.T) {
 	for _, r := range rules {
 		got = append(got, r.check([]pkg{p})...)
 	}
-	expect(t, got, "internal/platform/controller imports internal/system")
+	expect(t, got, "internal/platform/run/controller imports internal/system")
 }
 
 // Every rule must be able to fail, and must have a reason.

@@ -16,16 +16,16 @@ const outgoingReason = "operators give the server their own certificate authorit
 // otherTLS are files that may create a TLS configuration or an HTTP client of their own,
 // each for its reason.
 var otherTLS = map[string]string{
-	"internal/system/watchdog.go":            "it asks the listener of its own process, without TLS",
-	"internal/server/roots/roots.go":         "it is the source",
-	"internal/platform/agentproto/tls.go":    "servers and agents have an authority of their own",
-	"internal/server/certs/config.go":        "it is for connections of clients",
-	"internal/server/handover/gate.go":       "it connects to a socket in the data directory",
-	"cmd/ingot/demo.go":                      "it calls the server of this machine, without TLS",
-	"internal/broker/check/probe.go":         "a command for authors of brokers, which runs on their machine",
-	"internal/platform/blob/s3/config.go":    "a ca-file in the URL replaces the configuration it is given; the other client calls the cloud's metadata service, which has no TLS",
-	"internal/platform/logs/drain/target.go": "the default for a nil configuration; a drain can have its own authority",
-	"internal/notify/mail/smtp/config.go":    "the default for a nil configuration",
+	"internal/system/watchdog.go":                  "it asks the listener of its own process, without TLS",
+	"internal/server/roots/roots.go":               "it is the source",
+	"internal/platform/instance/agentproto/tls.go": "servers and agents have an authority of their own",
+	"internal/server/certs/config.go":              "it is for connections of clients",
+	"internal/server/handover/gate.go":             "it connects to a socket in the data directory",
+	"cmd/ingot/demo.go":                            "it calls the server of this machine, without TLS",
+	"internal/broker/check/probe.go":               "a command for authors of brokers, which runs on their machine",
+	"internal/platform/storage/blob/s3/config.go":  "a ca-file in the URL replaces the configuration it is given; the other client calls the cloud's metadata service, which has no TLS",
+	"internal/platform/logs/drain/target.go":       "the default for a nil configuration; a drain can have its own authority",
+	"internal/notify/mail/smtp/config.go":          "the default for a nil configuration",
 }
 
 // TestOutgoingClients checks that every outgoing TLS client can be given the shared

@@ -13,7 +13,7 @@ import (
 	"ingot/internal/platform/engine/agent"
 	"ingot/internal/platform/engine/kubernetes"
 	"ingot/internal/platform/engine/kubernetes/kubetest"
-	"ingot/internal/platform/initproto"
+	"ingot/internal/platform/instance/initproto"
 	"ingot/internal/platform/platformdb"
 )
 

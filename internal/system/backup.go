@@ -16,8 +16,8 @@ import (
 	"ingot/internal/base/datadir"
 	"ingot/internal/base/db"
 	"ingot/internal/base/version"
-	"ingot/internal/platform/blob"
 	"ingot/internal/platform/platformdb"
+	"ingot/internal/platform/storage/blob"
 	"ingot/internal/server/dbcopy"
 )
 

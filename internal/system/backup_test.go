@@ -20,7 +20,7 @@ import (
 	"ingot/internal/base/background"
 	"ingot/internal/base/backup"
 	"ingot/internal/base/testkit"
-	"ingot/internal/platform/blob"
+	"ingot/internal/platform/storage/blob"
 )
 
 // backedUp is a server with an app, and a key for its backups.

@@ -13,7 +13,7 @@ import (
 
 	"ingot/internal/base/datadir"
 	"ingot/internal/base/db"
-	"ingot/internal/platform/blob"
+	"ingot/internal/platform/storage/blob"
 )
 
 // installation is what is backed up.

@@ -12,7 +12,7 @@ import (
 	"ingot/internal/base/datadir"
 	"ingot/internal/base/db"
 	"ingot/internal/base/db/dbtest"
-	"ingot/internal/platform/blob/s3/s3test"
+	"ingot/internal/platform/storage/blob/s3/s3test"
 )
 
 // TestBackupToBucket backs up a server whose blobs are in a bucket to a bucket.

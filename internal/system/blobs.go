@@ -10,8 +10,8 @@ import (
 	"strings"
 
 	"ingot/internal/base/datadir"
-	"ingot/internal/platform/blob"
-	"ingot/internal/platform/blob/s3"
+	"ingot/internal/platform/storage/blob"
+	"ingot/internal/platform/storage/blob/s3"
 	"ingot/internal/server/roots"
 )
 

@@ -13,8 +13,8 @@ import (
 
 	"ingot/internal/base/logging"
 	"ingot/internal/base/testkit"
-	"ingot/internal/platform/blob"
-	"ingot/internal/platform/blob/s3/s3test"
+	"ingot/internal/platform/storage/blob"
+	"ingot/internal/platform/storage/blob/s3/s3test"
 )
 
 // TestBlobsInABucket pushes an app to a server whose blobs are in a bucket. When

@@ -12,11 +12,11 @@ import (
 	"ingot/internal/base/datadir"
 	"ingot/internal/broker"
 	"ingot/internal/platform"
-	"ingot/internal/platform/controller"
+	"ingot/internal/platform/edge/sshd"
 	"ingot/internal/platform/engine"
 	"ingot/internal/platform/engine/container"
-	"ingot/internal/platform/sshd"
-	"ingot/internal/platform/staging"
+	"ingot/internal/platform/run/controller"
+	"ingot/internal/platform/run/staging"
 )
 
 const (

@@ -9,12 +9,12 @@ import (
 	"ingot/internal/base/db/dbtest"
 	"ingot/internal/platform"
 	"ingot/internal/platform/actions"
-	"ingot/internal/platform/controller"
-	"ingot/internal/platform/dns"
+	"ingot/internal/platform/edge/router"
+	"ingot/internal/platform/instance/dns"
 	"ingot/internal/platform/logs"
 	"ingot/internal/platform/logs/logfiles"
 	"ingot/internal/platform/platformdb"
-	"ingot/internal/platform/router"
+	"ingot/internal/platform/run/controller"
 	"ingot/internal/server/cluster"
 )
 

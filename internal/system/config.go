@@ -20,7 +20,7 @@ import (
 	"ingot/internal/platform"
 	"ingot/internal/platform/engine/choice"
 	"ingot/internal/platform/engine/kubernetes"
-	"ingot/internal/platform/registry"
+	"ingot/internal/platform/run/registry"
 )
 
 // Config is the configuration of a server. DefaultConfig has the defaults; only

@@ -11,9 +11,9 @@ import (
 	"ingot/internal/base/db"
 	"ingot/internal/base/db/dbtest"
 	"ingot/internal/base/testkit"
-	"ingot/internal/platform/blob/s3/s3test"
 	"ingot/internal/platform/engine/kubernetes"
 	"ingot/internal/platform/engine/kubernetes/kubetest"
+	"ingot/internal/platform/storage/blob/s3/s3test"
 )
 
 // TestCheckCluster checks the database and the bucket of a cluster; the steps of the

@@ -3,7 +3,7 @@ package system
 import (
 	"context"
 
-	"ingot/internal/platform/identity"
+	"ingot/internal/platform/instance/identity"
 )
 
 // identitySecret is the name of the authority's secret in the database.

@@ -10,12 +10,12 @@ import (
 
 	"ingot/internal/base/connlimit"
 	"ingot/internal/base/web"
-	"ingot/internal/platform/controller"
-	"ingot/internal/platform/dns"
+	"ingot/internal/platform/edge/router"
 	"ingot/internal/platform/engine"
 	"ingot/internal/platform/engine/container"
-	"ingot/internal/platform/instancenet"
-	"ingot/internal/platform/router"
+	"ingot/internal/platform/instance/dns"
+	"ingot/internal/platform/instance/instancenet"
+	"ingot/internal/platform/run/controller"
 	"ingot/internal/server/sockets"
 )
 

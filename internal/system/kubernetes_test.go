@@ -10,7 +10,7 @@ import (
 	"ingot/internal/platform/engine"
 	"ingot/internal/platform/engine/kubernetes"
 	"ingot/internal/platform/engine/kubernetes/kubetest"
-	"ingot/internal/platform/initproto"
+	"ingot/internal/platform/instance/initproto"
 )
 
 // TestKubernetes: a server with --engine kubernetes starts, and the next one on the same

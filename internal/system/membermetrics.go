@@ -6,7 +6,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"ingot/internal/platform"
-	"ingot/internal/platform/controller"
+	"ingot/internal/platform/run/controller"
 )
 
 var (

@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"ingot/internal/platform"
-	"ingot/internal/platform/controller"
+	"ingot/internal/platform/run/controller"
 )
 
 // TestSumMembers: a member has one series for all instances of its app, and there is a limit

@@ -2,7 +2,7 @@ package system
 
 import (
 	"ingot/internal/platform/api"
-	"ingot/internal/platform/controller"
+	"ingot/internal/platform/run/controller"
 )
 
 // membersForAPI translates the members of an instance.

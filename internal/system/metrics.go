@@ -13,7 +13,7 @@ import (
 	"ingot/internal/base/background"
 	"ingot/internal/base/db"
 	"ingot/internal/platform"
-	"ingot/internal/platform/blob"
+	"ingot/internal/platform/storage/blob"
 	"ingot/internal/server/diskspace"
 	"ingot/internal/server/health"
 )

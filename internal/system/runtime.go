@@ -23,26 +23,26 @@ import (
 	"ingot/internal/platform"
 	"ingot/internal/platform/actions"
 	"ingot/internal/platform/api"
-	"ingot/internal/platform/blob"
-	"ingot/internal/platform/cleanup"
-	"ingot/internal/platform/controller"
-	"ingot/internal/platform/dns"
+	"ingot/internal/platform/edge/router"
 	"ingot/internal/platform/engine"
 	"ingot/internal/platform/engine/choice"
 	"ingot/internal/platform/engine/kubernetes"
-	"ingot/internal/platform/identity"
-	"ingot/internal/platform/instancenet"
+	"ingot/internal/platform/instance/dns"
+	"ingot/internal/platform/instance/identity"
+	"ingot/internal/platform/instance/instancenet"
 	"ingot/internal/platform/logs"
 	"ingot/internal/platform/logs/appinfo"
 	"ingot/internal/platform/logs/drain"
 	"ingot/internal/platform/logs/logdb"
-	"ingot/internal/platform/netrules"
-	"ingot/internal/platform/patched"
 	"ingot/internal/platform/platformdb"
-	"ingot/internal/platform/registry"
-	"ingot/internal/platform/router"
+	"ingot/internal/platform/run/cleanup"
+	"ingot/internal/platform/run/controller"
+	"ingot/internal/platform/run/netrules"
+	"ingot/internal/platform/run/registry"
+	"ingot/internal/platform/run/staging"
 	"ingot/internal/platform/services"
-	"ingot/internal/platform/staging"
+	"ingot/internal/platform/storage/blob"
+	"ingot/internal/platform/storage/deltas"
 	"ingot/internal/server/cluster"
 	"ingot/internal/server/roots"
 )
@@ -81,7 +81,7 @@ type runtime struct {
 	routes    safedial.Routes
 	inside    *instancenet.Plan // how instances reach the platform
 	scratch   string
-	patched   patched.Droplets
+	deltas    deltas.Droplets
 	sftp      string // the sftp server, as instances see it
 	log       *slog.Logger
 	cleaner   *cleanup.Cleaner
@@ -158,7 +158,7 @@ func (s *System) openRuntime(ctx context.Context, b *frontend, dir *datadir.Dir,
 		Guard: c.guard(), Insecure: c.insecureRegistries(), UserAgent: "ingot/" + version.Version, TLS: trusted.TLS(),
 	})
 	running := controller.Config{
-		Store: r.store, Platform: r.platform, Owner: owner{r.cluster}, Peers: peers{r.cluster}, Engine: r.watched, Logs: r.logs, Droplets: dropletFiles{r.blobs, &r.patched, r.layers()}, Images: images, API: r.inside.API,
+		Store: r.store, Platform: r.platform, Owner: owner{r.cluster}, Peers: peers{r.cluster}, Engine: r.watched, Logs: r.logs, Droplets: dropletFiles{r.blobs, &r.deltas, r.layers()}, Images: images, API: r.inside.API,
 		Variables: r.inside.Variables(), BindingsRoot: bindingsRoot(r.engine), Reach: r.reachOf, InternalNames: internalNames(r), Identity: r.identity, Replace: r.sftp, Traffic: r.proxy, Log: c.Log, ShortestDeployment: shortestDeployment, MinHealthy: minHealthyTime,
 	}
 	r.apps, r.tasks, r.renewals, r.rotations = controller.New(running), controller.NewTasks(running), controller.NewRenewals(running), controller.NewRotations(running)
@@ -196,7 +196,7 @@ func openStager(c Config, r *runtime, images *registry.Client, trusted *roots.Ro
 	stored := staging.StoreCatalog{Store: r.store}
 	return staging.New(staging.Config{
 		TLS: trusted.TLS(), CAFile: gitCA,
-		Engine: r.watched, Blobs: r.blobs, Images: images, Catalog: stored, Patched: &r.patched, Layers: r.layers(), Programs: c.Programs, Scratch: r.scratch, Log: c.Log,
+		Engine: r.watched, Blobs: r.blobs, Images: images, Catalog: stored, Deltas: &r.deltas, Layers: r.layers(), Programs: c.Programs, Scratch: r.scratch, Log: c.Log,
 		Wanted: stored.Wanted, Variables: r.inside.Variables(), Reach: r.reachOf, User: appUser, Group: appUser, MemoryMB: r.platform.StagingMemoryMB, DiskMB: r.platform.StagingDiskMB,
 	}), nil
 }
@@ -264,8 +264,8 @@ func (r *runtime) layers() bool { return r.watched.Describe().Name == "container
 
 // dropletFiles opens droplets for the controller.
 type dropletFiles struct {
-	blobs   blob.Store
-	patched *patched.Droplets
+	blobs  blob.Store
+	deltas *deltas.Droplets
 	// layers means that the engine keeps archives unpacked.
 	layers bool
 }
@@ -280,7 +280,7 @@ const changeKey = "change-"
 // Layers returns the droplet that another one was made from and what changed, if both are
 // known: the engine has the first unpacked already.
 func (d dropletFiles) Layers(ctx context.Context, guid string) []engine.Archive {
-	base, layer, ok := d.patched.Find(guid)
+	base, layer, ok := d.deltas.Find(guid)
 	if !ok || !d.layers {
 		return nil
 	}

@@ -12,8 +12,8 @@ import (
 	"ingot/internal/base/datadir"
 	"ingot/internal/base/token"
 	"ingot/internal/platform"
+	"ingot/internal/platform/edge/sshd"
 	"ingot/internal/platform/logs"
-	"ingot/internal/platform/sshd"
 	"ingot/internal/server/roots"
 )
 

@@ -35,13 +35,13 @@ import (
 	"ingot/internal/platform"
 	"ingot/internal/platform/api"
 	"ingot/internal/platform/api/uploads"
+	"ingot/internal/platform/edge/router"
 	"ingot/internal/platform/engine"
 	"ingot/internal/platform/engine/choice"
 	"ingot/internal/platform/logs"
 	"ingot/internal/platform/platformdb"
-	"ingot/internal/platform/router"
+	"ingot/internal/platform/run/staging"
 	"ingot/internal/platform/services"
-	"ingot/internal/platform/staging"
 	"ingot/internal/server/cluster"
 	"ingot/internal/server/diskspace"
 	"ingot/internal/server/health"
@@ -556,7 +556,7 @@ func (s *System) routes(b *frontend, a authority, r *runtime, n *notifications, 
 	c := s.config
 	verifier := a.Verifier(api.Audience, api.DashboardAudience)
 	options := api.Options{
-		Store: r.store, Platform: r.platform, Services: r.services, Directory: names, Runtime: r, Traffic: r.traffic, Signals: r, Blobs: uploads.Blobs{Store: r.blobs, Scratch: r.scratch, Sign: r.sign, Patched: &r.patched}, InspectDroplet: staging.InspectUpload,
+		Store: r.store, Platform: r.platform, Services: r.services, Directory: names, Runtime: r, Traffic: r.traffic, Signals: r, Blobs: uploads.Blobs{Store: r.blobs, Scratch: r.scratch, Sign: r.sign, Deltas: &r.deltas}, InspectDroplet: staging.InspectUpload,
 		Verifier: verifier, Log: c.Log, Scratch: r.scratch, SSHAddress: ssh.address(), SSHFingerprint: ssh.Fingerprint(), NotificationsURL: cmp.Or(c.NotificationsURL, b.endpoints.Notifications), IdentityAuthority: r.identity.PEM(), ConsolePath: console.Path,
 		Enforces: r.unenforced, NoPolicies: r.noPolicies(), Limiter: r.limiter,
 	}

@@ -4,7 +4,7 @@ import (
 	"net"
 
 	"ingot/internal/platform"
-	"ingot/internal/platform/router"
+	"ingot/internal/platform/edge/router"
 )
 
 // openTCP connects the router of TCP routes, which listens where the API does.

@@ -14,7 +14,7 @@ import (
 	"sync/atomic"
 
 	"ingot/internal/base/web"
-	"ingot/internal/platform/router"
+	"ingot/internal/platform/edge/router"
 	"ingot/internal/server/acme"
 	"ingot/internal/server/certs"
 )

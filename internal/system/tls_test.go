@@ -21,8 +21,8 @@ import (
 	"ingot/internal/base/db/dbtest"
 	"ingot/internal/base/testkit"
 	"ingot/internal/platform"
+	"ingot/internal/platform/edge/router"
 	"ingot/internal/platform/platformdb"
-	"ingot/internal/platform/router"
 )
 
 // tlsServer is a server with a certificate for example.test and the names below it.

@@ -8,7 +8,7 @@ import (
 	"strconv"
 	"strings"
 
-	"ingot/internal/platform/router"
+	"ingot/internal/platform/edge/router"
 	"ingot/internal/server/certs"
 )
 

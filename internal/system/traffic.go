@@ -9,8 +9,8 @@ import (
 	"ingot/internal/base/background"
 	"ingot/internal/platform"
 	"ingot/internal/platform/api"
+	"ingot/internal/platform/edge/router"
 	"ingot/internal/platform/platformdb"
-	"ingot/internal/platform/router"
 )
 
 // trafficInterval is how often a server adds its requests to those of the others.

@@ -11,5 +11,5 @@
 // implementations of the store and the engine.
 //
 // Imports: base/fault, base/safedial, base/suggest, base/tracing, platform,
-// platform/initproto, github.com/google/uuid.
+// platform/instance/initproto, github.com/google/uuid.
 package actions

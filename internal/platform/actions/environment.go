@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"ingot/internal/platform"
-	"ingot/internal/platform/initproto"
+	"ingot/internal/platform/instance/initproto"
 )
 
 // DefaultFiles is the limit of open files of an instance.

@@ -14,5 +14,5 @@
 // Engines are in the folders below. Of the platform they import this package, the domain
 // types, local, initproto and archive.
 //
-// Imports: base/background, base/fault, platform, platform/initproto.
+// Imports: base/background, base/fault, platform, platform/instance/initproto.
 package engine

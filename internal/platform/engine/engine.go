@@ -10,7 +10,7 @@ import (
 	"strings"
 	"time"
 
-	"ingot/internal/platform/initproto"
+	"ingot/internal/platform/instance/initproto"
 )
 
 // ErrNotFound means that the engine has no such instance.

@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"ingot/internal/base/fault"
-	"ingot/internal/platform/initproto"
+	"ingot/internal/platform/instance/initproto"
 )
 
 // MemberUsage is the resource usage of one member of an instance.

@@ -12,7 +12,7 @@ import (
 	"ingot/internal/base/faulttest"
 	"ingot/internal/platform/engine"
 	"ingot/internal/platform/engine/enginetest"
-	"ingot/internal/platform/initproto"
+	"ingot/internal/platform/instance/initproto"
 )
 
 // plain is an engine that answers everything at once.

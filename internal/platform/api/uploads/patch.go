@@ -11,9 +11,9 @@ import (
 
 	"ingot/internal/base/background"
 	"ingot/internal/platform/api"
-	"ingot/internal/platform/archive"
-	"ingot/internal/platform/blob"
-	"ingot/internal/platform/patched"
+	"ingot/internal/platform/storage/archive"
+	"ingot/internal/platform/storage/blob"
+	"ingot/internal/platform/storage/deltas"
 )
 
 // appDir is the folder of an app's files in a droplet.
@@ -34,8 +34,8 @@ func (b Blobs) PatchPackage(ctx context.Context, from, to string, p api.Patch) (
 		files, err = c.Zip(w, base, base.Size())
 		return err
 	})
-	if err == nil && b.Patched != nil && !slices.ContainsFunc(slices.Concat(files.Added, files.Changed, files.Deleted), namesDependencies) {
-		b.Patched.AddPackage(to)
+	if err == nil && b.Deltas != nil && !slices.ContainsFunc(slices.Concat(files.Added, files.Changed, files.Deleted), namesDependencies) {
+		b.Deltas.AddPackage(to)
 	}
 	return info.SHA256, api.PatchedFiles(files), err
 }
@@ -56,7 +56,7 @@ func (b Blobs) PatchDroplet(ctx context.Context, from, to string, p api.Patch) (
 	if err != nil {
 		return "", 0, err
 	}
-	old := patched.Base{GUID: from}
+	old := deltas.Base{GUID: from}
 	var layer *archive.Overlay
 	info, err := b.rewrite(ctx, blob.Droplets, from, to, func(w io.Writer, base *blob.Blob) (err error) {
 		old.Checksum = base.SHA256
@@ -66,8 +66,8 @@ func (b Blobs) PatchDroplet(ctx context.Context, from, to string, p api.Patch) (
 	if errors.Is(err, archive.ErrNotPatchable) {
 		err = fmt.Errorf("%w: %w", api.ErrNeedsBuild, err)
 	}
-	if err == nil && b.Patched != nil {
-		b.Patched.Add(to, old, layer)
+	if err == nil && b.Deltas != nil {
+		b.Deltas.Add(to, old, layer)
 	}
 	return info.SHA256, info.Size, err
 }

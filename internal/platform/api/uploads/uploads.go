@@ -12,9 +12,9 @@ import (
 
 	"ingot/internal/base/fault"
 	"ingot/internal/platform/api"
-	"ingot/internal/platform/archive"
-	"ingot/internal/platform/blob"
-	"ingot/internal/platform/patched"
+	"ingot/internal/platform/storage/archive"
+	"ingot/internal/platform/storage/blob"
+	"ingot/internal/platform/storage/deltas"
 )
 
 // Blobs implements api.Blobs.
@@ -24,8 +24,8 @@ type Blobs struct {
 	Scratch string
 	// Sign, unless it is nil, lets clients download from the store itself.
 	Sign blob.Signer
-	// Patched, unless it is nil, remembers droplets that were made by changing others.
-	Patched *patched.Droplets
+	// Deltas, unless it is nil, remembers droplets that were made by changing others.
+	Deltas *deltas.Droplets
 }
 
 var _ api.Blobs = Blobs{}

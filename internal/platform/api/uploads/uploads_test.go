@@ -19,8 +19,8 @@ import (
 	"ingot/internal/base/fault"
 	"ingot/internal/platform/api"
 	"ingot/internal/platform/api/uploads"
-	"ingot/internal/platform/blob"
-	"ingot/internal/platform/patched"
+	"ingot/internal/platform/storage/blob"
+	"ingot/internal/platform/storage/deltas"
 )
 
 func open(t *testing.T) uploads.Blobs {
@@ -216,7 +216,7 @@ func dropletOf(t *testing.T, files map[string]string) io.Reader {
 func TestPatch(t *testing.T) {
 	t.Parallel()
 	b, ctx := open(t), t.Context()
-	b.Patched = &patched.Droplets{}
+	b.Deltas = &deltas.Droplets{}
 	files := map[string]string{"a.js": "1", "b.js": "1"}
 	first := zipOf(t, files)
 	if _, err := b.PutPackage(ctx, "package", "pool", first, first.Size(), nil); err != nil {
@@ -233,27 +233,27 @@ func TestPatch(t *testing.T) {
 	if err != nil || sum == "" || !slices.Equal(changed.Changed, []string{"a.js"}) {
 		t.Errorf("package %q, %v, %v", sum, changed, err)
 	}
-	if !b.Patched.Package("package-2") || b.Patched.Package("package") {
+	if !b.Deltas.Package("package-2") || b.Deltas.Package("package") {
 		t.Error("it is not known which package is a change")
 	}
 	if sum, size, err := b.PatchDroplet(ctx, "droplet", "droplet-2", change); err != nil || sum == "" || size == 0 {
 		t.Errorf("droplet %q of %d bytes, %v", sum, size, err)
 	}
-	if base, overlay, ok := b.Patched.Find("droplet-2"); !ok || base.GUID != "droplet" || base.Checksum == "" || overlay == nil {
+	if base, overlay, ok := b.Deltas.Find("droplet-2"); !ok || base.GUID != "droplet" || base.Checksum == "" || overlay == nil {
 		t.Errorf("the droplet is made of %v, %v, %v", base, overlay, ok)
 	}
 	// A change to a change has the first one below it.
 	if _, _, err := b.PatchDroplet(ctx, "droplet-2", "droplet-3", change); err != nil {
 		t.Error(err)
 	}
-	if base, _, ok := b.Patched.Find("droplet-3"); !ok || base.GUID != "droplet" {
+	if base, _, ok := b.Deltas.Find("droplet-3"); !ok || base.GUID != "droplet" {
 		t.Errorf("the second change is based on %v, %v", base, ok)
 	}
 	// A deleted file cannot be hidden by files over it.
 	if _, _, err := b.PatchDroplet(ctx, "droplet-3", "droplet-4", api.Patch{Deleted: []string{"b.js"}}); err != nil {
 		t.Error(err)
 	}
-	if _, _, ok := b.Patched.Find("droplet-4"); ok {
+	if _, _, ok := b.Deltas.Find("droplet-4"); ok {
 		t.Error("a droplet with fewer files has an overlay")
 	}
 	if after := string(stored(t, b, blob.Droplets, "droplet")); after != before {
@@ -261,7 +261,7 @@ func TestPatch(t *testing.T) {
 	}
 
 	dependencies := zipOf(t, map[string]string{"go.mod": "module x"})
-	if _, _, err := b.PatchPackage(ctx, "package", "package-3", api.Patch{Files: dependencies, Size: dependencies.Size()}); err != nil || b.Patched.Package("package-3") {
+	if _, _, err := b.PatchPackage(ctx, "package", "package-3", api.Patch{Files: dependencies, Size: dependencies.Size()}); err != nil || b.Deltas.Package("package-3") {
 		t.Errorf("a change to dependencies: %v", err)
 	}
 	broken := strings.NewReader("not a zip")

@@ -15,7 +15,7 @@ import (
 	"math/big"
 	"time"
 
-	"ingot/internal/platform/agentproto"
+	"ingot/internal/platform/instance/agentproto"
 )
 
 const (

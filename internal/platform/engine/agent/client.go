@@ -15,9 +15,9 @@ import (
 
 	"ingot/internal/base/background"
 	"ingot/internal/base/fault"
-	"ingot/internal/platform/agentproto"
 	"ingot/internal/platform/engine"
-	"ingot/internal/platform/initproto"
+	"ingot/internal/platform/instance/agentproto"
+	"ingot/internal/platform/instance/initproto"
 )
 
 // ErrWrongAgent means that another agent than the expected one answers at the address.

@@ -10,6 +10,6 @@
 //
 // The package must not import the engines that use it.
 //
-// Imports: base/background, base/fault, platform/agentproto, platform/engine,
-// platform/initproto.
+// Imports: base/background, base/fault, platform/engine,
+// platform/instance/agentproto, platform/instance/initproto.
 package agent

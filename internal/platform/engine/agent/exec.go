@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"ingot/internal/base/background"
-	"ingot/internal/platform/agentproto"
 	"ingot/internal/platform/engine"
+	"ingot/internal/platform/instance/agentproto"
 )
 
 // Exec runs another process inside the instance; see engine.Engine. Its placeholders are

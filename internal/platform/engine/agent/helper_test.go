@@ -17,12 +17,12 @@ import (
 	"testing"
 	"time"
 
-	"ingot/internal/platform/agentproto"
-	"ingot/internal/platform/agentserver"
 	"ingot/internal/platform/engine"
 	"ingot/internal/platform/engine/agent"
 	"ingot/internal/platform/engine/agent/agenttest"
-	"ingot/internal/platform/initproto"
+	"ingot/internal/platform/instance/agentproto"
+	"ingot/internal/platform/instance/agentserver"
+	"ingot/internal/platform/instance/initproto"
 )
 
 const id = "instance-1"

@@ -15,11 +15,11 @@ import (
 	"testing"
 	"time"
 
-	"ingot/internal/platform/agentproto"
 	"ingot/internal/platform/engine"
 	"ingot/internal/platform/engine/agent"
 	"ingot/internal/platform/engine/agent/agenttest"
-	"ingot/internal/platform/initproto"
+	"ingot/internal/platform/instance/agentproto"
+	"ingot/internal/platform/instance/initproto"
 )
 
 // liar is an agent with the right key that says what the test wants after the hello.

@@ -7,9 +7,9 @@ import (
 	"io"
 	"time"
 
-	"ingot/internal/platform/agentproto"
 	"ingot/internal/platform/engine"
-	"ingot/internal/platform/initproto"
+	"ingot/internal/platform/instance/agentproto"
+	"ingot/internal/platform/instance/initproto"
 )
 
 // Records streams the records after a position until ctx ends. It ends with io.EOF after

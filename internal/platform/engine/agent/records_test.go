@@ -14,10 +14,10 @@ import (
 	"testing"
 	"time"
 
-	"ingot/internal/platform/agentproto"
-	"ingot/internal/platform/agentserver"
 	"ingot/internal/platform/engine"
-	"ingot/internal/platform/initproto"
+	"ingot/internal/platform/instance/agentproto"
+	"ingot/internal/platform/instance/agentserver"
+	"ingot/internal/platform/instance/initproto"
 )
 
 func TestRecords(t *testing.T) {

@@ -7,10 +7,10 @@ import (
 	"testing"
 	"time"
 
-	"ingot/internal/platform/agentproto"
-	"ingot/internal/platform/agentserver"
 	"ingot/internal/platform/engine"
-	"ingot/internal/platform/initproto"
+	"ingot/internal/platform/instance/agentproto"
+	"ingot/internal/platform/instance/agentserver"
+	"ingot/internal/platform/instance/initproto"
 )
 
 // impatient is an agent that does not wait long for its peers, but for those who are only slow.

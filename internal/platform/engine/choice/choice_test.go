@@ -18,7 +18,7 @@ import (
 	"ingot/internal/base/testkit"
 	"ingot/internal/platform/engine"
 	"ingot/internal/platform/engine/container/containertest"
-	"ingot/internal/platform/initproto"
+	"ingot/internal/platform/instance/initproto"
 )
 
 // newTestChooser returns the engines of a new data directory. set replaces the runc

@@ -20,7 +20,7 @@ import (
 	"ingot/internal/platform/engine"
 	"ingot/internal/platform/engine/container"
 	"ingot/internal/platform/engine/enginetest"
-	"ingot/internal/platform/initproto"
+	"ingot/internal/platform/instance/initproto"
 )
 
 // BenchmarkStart compares starting an instance with what runc alone takes for

@@ -40,8 +40,8 @@
 // engines.
 //
 // Imports: base/background, base/fault, base/keyed, base/loopdisk, base/mounts,
-// platform, platform/archive, platform/engine, platform/engine/local,
-// platform/homedir, platform/initproto, github.com/creack/pty,
+// platform, platform/engine, platform/engine/local, platform/instance/homedir,
+// platform/instance/initproto, platform/storage/archive, github.com/creack/pty,
 // github.com/google/nftables, github.com/google/nftables/binaryutil,
 // github.com/google/nftables/expr, github.com/mdlayher/netlink,
 // github.com/opencontainers/runtime-spec/specs-go,

@@ -27,8 +27,8 @@ import (
 	"ingot/internal/base/loopdisk"
 	"ingot/internal/platform/engine"
 	"ingot/internal/platform/engine/local"
-	"ingot/internal/platform/homedir"
-	"ingot/internal/platform/initproto"
+	"ingot/internal/platform/instance/homedir"
+	"ingot/internal/platform/instance/initproto"
 )
 
 const (

@@ -20,7 +20,7 @@ import (
 	"ingot/internal/platform/engine/container"
 	"ingot/internal/platform/engine/container/containertest"
 	"ingot/internal/platform/engine/enginetest"
-	"ingot/internal/platform/initproto"
+	"ingot/internal/platform/instance/initproto"
 )
 
 // idle is an instance that does nothing.

@@ -19,7 +19,7 @@ import (
 
 	"ingot/internal/base/background"
 	"ingot/internal/platform/engine/local"
-	"ingot/internal/platform/initproto"
+	"ingot/internal/platform/instance/initproto"
 )
 
 // The holder is a process that does nothing but keep the socket open to which the copies of the

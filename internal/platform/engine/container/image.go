@@ -17,9 +17,9 @@ import (
 	"golang.org/x/sys/unix"
 
 	"ingot/internal/base/fault"
-	"ingot/internal/platform/archive"
 	"ingot/internal/platform/engine"
 	"ingot/internal/platform/engine/local"
+	"ingot/internal/platform/storage/archive"
 )
 
 const (

@@ -22,7 +22,7 @@ import (
 	"ingot/internal/platform/engine"
 	"ingot/internal/platform/engine/container"
 	"ingot/internal/platform/engine/enginetest"
-	"ingot/internal/platform/initproto"
+	"ingot/internal/platform/instance/initproto"
 )
 
 // piece is an entry of a layer.

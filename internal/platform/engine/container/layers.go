@@ -22,7 +22,7 @@ import (
 	"ingot/internal/base/keyed"
 	"ingot/internal/platform/engine"
 	"ingot/internal/platform/engine/local"
-	"ingot/internal/platform/homedir"
+	"ingot/internal/platform/instance/homedir"
 )
 
 // layers keeps unpacked archives and layers of images that instances share. Each is a

@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"ingot/internal/platform/engine"
-	"ingot/internal/platform/initproto"
+	"ingot/internal/platform/instance/initproto"
 )
 
 // TestLimitMembersVersion2: with version 2 of control groups ingot-init moves out of the way

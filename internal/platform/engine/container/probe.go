@@ -21,7 +21,7 @@ import (
 
 	"ingot/internal/platform/engine"
 	"ingot/internal/platform/engine/local"
-	"ingot/internal/platform/initproto"
+	"ingot/internal/platform/instance/initproto"
 )
 
 // probeTime limits a trial. It takes a second, and half a minute on an emulated machine that is busy.

@@ -19,5 +19,5 @@
 // The package must not import an engine.
 //
 // Imports: base/fault, base/faulttest, base/testkit, platform/engine,
-// platform/initproto.
+// platform/instance/initproto.
 package enginetest

@@ -11,7 +11,7 @@ import (
 	"testing"
 
 	"ingot/internal/platform/engine"
-	"ingot/internal/platform/initproto"
+	"ingot/internal/platform/instance/initproto"
 )
 
 var fileCases = []testCase{

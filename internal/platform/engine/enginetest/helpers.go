@@ -19,7 +19,7 @@ import (
 
 	"ingot/internal/base/testkit"
 	"ingot/internal/platform/engine"
-	"ingot/internal/platform/initproto"
+	"ingot/internal/platform/instance/initproto"
 )
 
 // patience limits every wait: much longer than anything takes on a busy machine.

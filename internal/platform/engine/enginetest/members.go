@@ -7,7 +7,7 @@ import (
 	"ingot/internal/base/fault"
 	"ingot/internal/base/testkit"
 	"ingot/internal/platform/engine"
-	"ingot/internal/platform/initproto"
+	"ingot/internal/platform/instance/initproto"
 )
 
 var memberCases = []testCase{

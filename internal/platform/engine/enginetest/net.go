@@ -16,7 +16,7 @@ import (
 
 	"ingot/internal/base/fault"
 	"ingot/internal/platform/engine"
-	"ingot/internal/platform/initproto"
+	"ingot/internal/platform/instance/initproto"
 )
 
 var netCases = []testCase{

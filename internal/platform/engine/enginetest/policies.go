@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"ingot/internal/platform/initproto"
+	"ingot/internal/platform/instance/initproto"
 )
 
 // startOrder: a member that runs once ends before those that wait for it start.

@@ -8,7 +8,7 @@ import (
 
 	"ingot/internal/base/testkit"
 	"ingot/internal/platform/engine"
-	"ingot/internal/platform/initproto"
+	"ingot/internal/platform/instance/initproto"
 )
 
 // closing are the tests that need their own engine, because they close it.

@@ -17,7 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"ingot/internal/platform/agentproto"
+	"ingot/internal/platform/instance/agentproto"
 )
 
 // Level is how good a finding is.

@@ -10,10 +10,10 @@ import (
 	"testing"
 	"time"
 
-	"ingot/internal/platform/agentproto"
 	"ingot/internal/platform/engine/enginetest"
 	"ingot/internal/platform/engine/kubernetes"
 	"ingot/internal/platform/engine/kubernetes/kubetest"
+	"ingot/internal/platform/instance/agentproto"
 )
 
 // restricted refuses Pods as a namespace does that enforces a Pod Security level.

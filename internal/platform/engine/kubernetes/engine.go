@@ -26,10 +26,10 @@ import (
 
 	"ingot/internal/base/background"
 	"ingot/internal/base/keyed"
-	"ingot/internal/platform/agentproto"
 	"ingot/internal/platform/engine"
 	"ingot/internal/platform/engine/agent"
 	"ingot/internal/platform/engine/local"
+	"ingot/internal/platform/instance/agentproto"
 )
 
 const (

@@ -6,8 +6,8 @@ import (
 	"slices"
 	"time"
 
-	"ingot/internal/platform/agentproto"
 	"ingot/internal/platform/engine/agent"
+	"ingot/internal/platform/instance/agentproto"
 )
 
 // reloadPause is the minimum time between two reloads because of an unknown Pod.

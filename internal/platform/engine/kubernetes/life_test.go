@@ -18,7 +18,7 @@ import (
 	"ingot/internal/platform/engine/enginetest"
 	"ingot/internal/platform/engine/kubernetes"
 	"ingot/internal/platform/engine/kubernetes/kubetest"
-	"ingot/internal/platform/initproto"
+	"ingot/internal/platform/instance/initproto"
 )
 
 const patience = 90 * time.Second

@@ -16,9 +16,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"ingot/internal/base/fault"
-	"ingot/internal/platform/agentproto"
 	"ingot/internal/platform/engine"
 	"ingot/internal/platform/engine/agent"
+	"ingot/internal/platform/instance/agentproto"
 )
 
 // Names of the cluster that the chart creates too.

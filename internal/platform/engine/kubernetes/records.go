@@ -14,10 +14,10 @@ import (
 	"time"
 
 	"ingot/internal/base/background"
-	"ingot/internal/platform/agentproto"
 	"ingot/internal/platform/engine"
 	"ingot/internal/platform/engine/agent"
-	"ingot/internal/platform/initproto"
+	"ingot/internal/platform/instance/agentproto"
+	"ingot/internal/platform/instance/initproto"
 )
 
 const (

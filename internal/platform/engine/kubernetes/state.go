@@ -10,7 +10,7 @@ import (
 
 	"ingot/internal/base/background"
 	"ingot/internal/platform/engine"
-	"ingot/internal/platform/initproto"
+	"ingot/internal/platform/instance/initproto"
 )
 
 const (

@@ -6,7 +6,7 @@ import (
 	"context"
 	"io"
 
-	"ingot/internal/platform/homedir"
+	"ingot/internal/platform/instance/homedir"
 )
 
 // Collect writes a path of the home directory to w as a tar stream; see homedir.Collect.

@@ -15,7 +15,8 @@
 //
 // The package must not import the engines that use it.
 //
-// Imports: base/background, base/fault, platform/archive, platform/engine,
-// platform/homedir, platform/initproto, github.com/creack/pty,
-// golang.org/x/sys/unix, golang.org/x/term.
+// Imports: base/background, base/fault, platform/engine,
+// platform/instance/homedir, platform/instance/initproto,
+// platform/storage/archive, github.com/creack/pty, golang.org/x/sys/unix,
+// golang.org/x/term.
 package local

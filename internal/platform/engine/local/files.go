@@ -13,9 +13,9 @@ import (
 	"slices"
 
 	"ingot/internal/base/fault"
-	"ingot/internal/platform/archive"
 	"ingot/internal/platform/engine"
-	"ingot/internal/platform/homedir"
+	"ingot/internal/platform/instance/homedir"
+	"ingot/internal/platform/storage/archive"
 )
 
 // Unpack writes archives to the home directory, in order: files of later ones replace those

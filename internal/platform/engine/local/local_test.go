@@ -24,8 +24,8 @@ import (
 	"ingot/internal/base/testkit"
 	"ingot/internal/platform/engine"
 	"ingot/internal/platform/engine/local"
-	"ingot/internal/platform/homedir"
-	"ingot/internal/platform/initproto"
+	"ingot/internal/platform/instance/homedir"
+	"ingot/internal/platform/instance/initproto"
 )
 
 func create(t *testing.T, root, id string) *local.Dir {

@@ -4,7 +4,7 @@ package local
 
 import (
 	"ingot/internal/platform/engine"
-	"ingot/internal/platform/initproto"
+	"ingot/internal/platform/instance/initproto"
 )
 
 // MembersOf returns the members of an instance without their usage, in the order of its

@@ -9,7 +9,7 @@ import (
 
 	"ingot/internal/base/background"
 	"ingot/internal/platform/engine"
-	"ingot/internal/platform/initproto"
+	"ingot/internal/platform/instance/initproto"
 )
 
 // Follow is what a record stream needs to know about its instance and engine.

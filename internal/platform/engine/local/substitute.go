@@ -6,7 +6,7 @@ import (
 	"strconv"
 	"strings"
 
-	"ingot/internal/platform/initproto"
+	"ingot/internal/platform/instance/initproto"
 )
 
 // Words are the values of the placeholders in a Spec.

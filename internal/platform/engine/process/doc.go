@@ -23,6 +23,6 @@
 // engines.
 //
 // Imports: base/background, base/fault, base/keyed, base/mounts,
-// platform/engine, platform/engine/local, platform/homedir, platform/initproto,
-// golang.org/x/sys/unix.
+// platform/engine, platform/engine/local, platform/instance/homedir,
+// platform/instance/initproto, golang.org/x/sys/unix.
 package process

@@ -16,7 +16,7 @@ import (
 	"ingot/internal/base/background"
 	"ingot/internal/platform/engine"
 	"ingot/internal/platform/engine/local"
-	"ingot/internal/platform/initproto"
+	"ingot/internal/platform/instance/initproto"
 )
 
 // Exec starts a process beside those of the instance: a child of this server, which ends

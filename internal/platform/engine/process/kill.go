@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"ingot/internal/platform/engine/local"
-	"ingot/internal/platform/initproto"
+	"ingot/internal/platform/instance/initproto"
 )
 
 // kill kills every process of an instance and returns when none is left.

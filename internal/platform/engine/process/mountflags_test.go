@@ -18,7 +18,7 @@ import (
 	"ingot/internal/platform/engine"
 	"ingot/internal/platform/engine/enginetest"
 	"ingot/internal/platform/engine/process"
-	"ingot/internal/platform/initproto"
+	"ingot/internal/platform/instance/initproto"
 )
 
 // TestMountOptions puts each directory that the engine uses on a mount with each option that

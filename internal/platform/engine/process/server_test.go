@@ -20,7 +20,7 @@ import (
 	"ingot/internal/platform/engine/enginetest"
 	"ingot/internal/platform/engine/local"
 	"ingot/internal/platform/engine/process"
-	"ingot/internal/platform/initproto"
+	"ingot/internal/platform/instance/initproto"
 )
 
 // serverVariable makes this test program a server on that directory, which

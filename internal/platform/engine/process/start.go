@@ -24,7 +24,7 @@ import (
 	"ingot/internal/base/fault"
 	"ingot/internal/platform/engine"
 	"ingot/internal/platform/engine/local"
-	"ingot/internal/platform/initproto"
+	"ingot/internal/platform/instance/initproto"
 )
 
 const (

@@ -9,7 +9,7 @@ import (
 
 	"ingot/internal/platform/engine"
 	"ingot/internal/platform/engine/local"
-	"ingot/internal/platform/homedir"
+	"ingot/internal/platform/instance/homedir"
 )
 
 const (

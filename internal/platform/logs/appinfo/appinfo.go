@@ -12,9 +12,9 @@ import (
 	"ingot/internal/base/token"
 	"ingot/internal/platform"
 	"ingot/internal/platform/actions"
-	"ingot/internal/platform/controller"
 	"ingot/internal/platform/logs"
 	"ingot/internal/platform/logs/drain"
+	"ingot/internal/platform/run/controller"
 )
 
 const (

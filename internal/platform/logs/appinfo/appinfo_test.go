@@ -9,9 +9,9 @@ import (
 	"ingot/internal/base/db"
 	"ingot/internal/base/db/dbtest"
 	"ingot/internal/platform"
-	"ingot/internal/platform/controller"
 	"ingot/internal/platform/logs/appinfo"
 	"ingot/internal/platform/platformdb"
+	"ingot/internal/platform/run/controller"
 )
 
 // Names are those of the last call of Forget; drains are those of bindings; only

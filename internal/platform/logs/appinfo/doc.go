@@ -6,6 +6,6 @@
 //
 // It must not import a store or an engine; it gets them as interfaces.
 //
-// Imports: base/token, platform, platform/actions, platform/controller,
-// platform/logs, platform/logs/drain.
+// Imports: base/token, platform, platform/actions, platform/logs,
+// platform/logs/drain, platform/run/controller.
 package appinfo

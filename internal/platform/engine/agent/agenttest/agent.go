@@ -18,9 +18,9 @@ import (
 	"syscall"
 	"time"
 
-	"ingot/internal/platform/agentproto"
 	"ingot/internal/platform/engine/agent"
 	"ingot/internal/platform/engine/local"
+	"ingot/internal/platform/instance/agentproto"
 )
 
 // InstallKey is the key of the installation in tests.

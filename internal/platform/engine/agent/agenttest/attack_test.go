@@ -18,12 +18,12 @@ import (
 	"time"
 
 	"ingot/internal/base/testkit"
-	"ingot/internal/platform/agentproto"
 	"ingot/internal/platform/engine"
 	"ingot/internal/platform/engine/agent"
 	"ingot/internal/platform/engine/agent/agenttest"
 	"ingot/internal/platform/engine/enginetest"
-	"ingot/internal/platform/initproto"
+	"ingot/internal/platform/instance/agentproto"
+	"ingot/internal/platform/instance/initproto"
 )
 
 // vcap is the user of apps and agents in a Pod.

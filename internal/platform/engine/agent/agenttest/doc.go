@@ -4,6 +4,7 @@
 //
 // Instances have no namespaces: they share the machine's ports and files.
 //
-// Imports: base/keyed, platform/agentproto, platform/engine,
-// platform/engine/agent, platform/engine/local, platform/initproto.
+// Imports: base/keyed, platform/engine, platform/engine/agent,
+// platform/engine/local, platform/instance/agentproto,
+// platform/instance/initproto.
 package agenttest

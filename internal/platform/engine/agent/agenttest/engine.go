@@ -23,7 +23,7 @@ import (
 	"ingot/internal/platform/engine"
 	"ingot/internal/platform/engine/agent"
 	"ingot/internal/platform/engine/local"
-	"ingot/internal/platform/initproto"
+	"ingot/internal/platform/instance/initproto"
 )
 
 const (

@@ -1,4 +1,0 @@
-// Package blobtest is the specification of blob.Store: every store passes it.
-//
-// Imports: base/fault, platform/blob.
-package blobtest

@@ -1,0 +1,142 @@
+package router_test
+
+import (
+	"bufio"
+	"bytes"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"sync"
+	"testing"
+
+	"ingot/internal/platform/edge/router"
+)
+
+// bareBackend answers whatever has an empty line at its end with the same bytes,
+// so that next to nothing of what is measured is its own.
+func bareBackend(t testing.TB) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all sync.WaitGroup
+	var open sync.Map
+	t.Cleanup(func() {
+		_ = l.Close()
+		open.Range(func(c, _ any) bool {
+			_ = c.(net.Conn).Close()
+			return true
+		})
+		all.Wait()
+	})
+	answer := []byte("HTTP/1.1 200 OK\r\nDate: Thu, 01 Jan 2026 00:00:00 GMT\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Length: 6\r\n\r\nhello\n")
+	all.Go(func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			open.Store(c, true)
+			all.Go(func() {
+				defer c.Close()
+				buf := make([]byte, 4096)
+				for {
+					n, err := c.Read(buf)
+					if err != nil {
+						return
+					}
+					if bytes.HasSuffix(buf[:n], []byte("\r\n\r\n")) {
+						if _, err := c.Write(answer); err != nil {
+							return
+						}
+					}
+				}
+			})
+		}
+	})
+	return l.Addr().String()
+}
+
+// ask sends the same request on so many connections, n times altogether.
+func ask(b *testing.B, addr string, connections int) {
+	b.Helper()
+	request := []byte("GET / HTTP/1.1\r\nHost: app.test\r\nUser-Agent: bench\r\nAccept: */*\r\n\r\n")
+	var all sync.WaitGroup
+	left := make(chan struct{}, connections)
+	b.ReportAllocs()
+	for range connections {
+		c, err := net.Dial("tcp", addr)
+		if err != nil {
+			b.Fatal(err)
+		}
+		r := bufio.NewReader(c)
+		all.Go(func() {
+			defer c.Close()
+			for range left {
+				if _, err := c.Write(request); err != nil {
+					b.Error(err)
+					return
+				}
+				for {
+					line, err := r.ReadSlice('\n')
+					if err != nil {
+						b.Error(err)
+						return
+					}
+					if string(line) == "hello\n" {
+						break
+					}
+				}
+			}
+		})
+	}
+	for b.Loop() {
+		left <- struct{}{}
+	}
+	close(left)
+	all.Wait()
+}
+
+// BenchmarkBeside has the fast path, the whole proxy and a stock proxy do the
+// same. What is allocated is allocated by them: client and backend do not.
+func BenchmarkBeside(b *testing.B) {
+	b.Run("fast", func(b *testing.B) {
+		f := newFront(b, router.Options{})
+		f.route("app.test", router.Backend{Address: bareBackend(b), AppGUID: "app", InstanceGUID: "instance"})
+		ask(b, f.addr, 64)
+	})
+	for name, ratio := range map[string]float64{"fast, no request recorded": 0, "fast, every request recorded": 1} {
+		b.Run(name, func(b *testing.B) {
+			tr, c := tracer(b, ratio)
+			c.Answer(func(http.ResponseWriter) bool { return true }) // without decoding
+			f := newFront(b, router.Options{Tracer: tr})
+			f.route("app.test", router.Backend{Address: bareBackend(b), AppGUID: "app", InstanceGUID: "instance"})
+			ask(b, f.addr, 64)
+		})
+	}
+	b.Run("stock", func(b *testing.B) {
+		p := httputil.NewSingleHostReverseProxy(&url.URL{Scheme: "http", Host: bareBackend(b)})
+		transport := &http.Transport{MaxIdleConnsPerHost: 64}
+		b.Cleanup(transport.CloseIdleConnections)
+		p.Transport = transport
+		s := httptest.NewServer(p)
+		b.Cleanup(s.Close)
+		ask(b, s.Listener.Addr().String(), 64)
+	})
+}
+
+func BenchmarkAccessLine(b *testing.B) {
+	a := router.Access{
+		Host: "app.test", Method: "GET", URI: "/a/path?with=query", Proto: "HTTP/1.1", Status: 200, UserAgent: "Mozilla/5.0 (X11; Linux x86_64)",
+		RemoteAddr: "127.0.0.1:5678", Backend: "10.0.0.1:8080", ForwardedFor: "127.0.0.1", ForwardedProto: "http",
+		RequestID: "7f0c2a4e-1d2b-4c3d-9e8f-001122334455", App: "7f0c2a4e-1d2b-4c3d-9e8f-001122334455", Index: "0", Instance: "7f0c2a4e-1d2b-4c3d-9e8f-001122334456",
+	}
+	var out []byte
+	b.ReportAllocs()
+	for b.Loop() {
+		out = a.AppendLine(out[:0])
+	}
+}
