@@ -44,7 +44,22 @@ func last(lines []string) (begin, end int) {
 	}
 	for begin = end; begin > 0 && !isStart(lines[begin-1]); begin-- {
 	}
-	return begin, end
+	return early(lines, begin), end
+}
+
+// early returns where a life begins whose last start line is before begin. Its first lines may be
+// before that line: the start is announced on standard output, an error on standard error.
+func early(lines []string, begin int) int {
+	first := begin
+	for i := begin - 1; i >= 0 && !exit.MatchString(lines[i]); i-- {
+		if strings.TrimSpace(lines[i]) == starts[1] && i < begin-1 {
+			return begin // the life before has no end in the log
+		}
+		if !isStart(lines[i]) {
+			first = i
+		}
+	}
+	return first
 }
 
 // The first line of the message of an error, as runtimes write it. They begin lines, so that
