@@ -158,11 +158,11 @@ test-unit: build .tools/bin/cf .tools/bin/gotestsum ## run unit and integration 
 unit-rules:
 	$(call run,$(PLAIN) scripts/gotest -vet=off $(ARGS) -- ./internal/archtest)
 unit-plain:
-	$(call run,$(PLAIN) $(with_postgres) scripts/gotest -vet=off -shuffle=on -p 2 -timeout 40m $(ARGS) -- $(unraced))
+	$(call run,$(PLAIN) $(with_postgres) scripts/gotest -vet=off -shuffle=on -p 2 -timeout 20m $(ARGS) -- $(unraced))
 unit-raced:
-	$(call run,$(with_postgres) scripts/gotest $(RACE) -shuffle=on -p 2 -timeout 40m $(ARGS) -- $(addprefix ./,$(raced)))
+	$(call run,$(with_postgres) scripts/gotest $(RACE) -shuffle=on -p 2 -timeout 20m $(ARGS) -- $(addprefix ./,$(raced)))
 unit-containers:
-	$(call run,$(PLAIN) scripts/gotest -vet=off -timeout 40m $(ARGS) -- $(containers))
+	$(call run,$(PLAIN) scripts/gotest -vet=off -timeout 20m $(ARGS) -- $(containers))
 unit-samples:
 	$(call run,$(PLAIN) $(with_postgres) scripts/gotest -C samples -vet=off -shuffle=on $(ARGS) -- ./...)
 unit-bench:
@@ -176,7 +176,7 @@ unit-release:
 
 test-e2e: build .tools/bin/cf .tools/bin/gotestsum .tools/axe.min.js ## run end-to-end tests of the built programs, with the cf CLI
 	$(call run,$(PLAIN) INGOT_BIN=$(CURDIR)/bin/ingot CF_BIN=$(CURDIR)/.tools/bin/cf \
-		scripts/gotest -C e2e -vet=off -count=1 -parallel 6 -timeout 60m $(ARGS) -- ./...)
+		scripts/gotest -C e2e -vet=off -count=1 -parallel 6 -timeout 40m $(ARGS) -- ./...)
 
 fuzz: ## run every fuzz test for FUZZTIME (default: 1s)
 	$(call run,FUZZTIME=$(FUZZTIME) scripts/fuzz)

@@ -26,6 +26,7 @@ type plan struct {
 	bytes       int64
 	memory      int64    // of a server that Ingot runs for one instance, with all its processes
 	cores       float64  // the same, of processors
+	writes      int64    // the same, of bytes written to its disk in a second
 	bullets     []string // shown instead of connections and bytes
 	authorities []string // of OAuth clients
 }
@@ -53,8 +54,8 @@ var offerings = []offering{
 		long:        "A PostgreSQL server of its own, with one database. Each binding is a user of its own; what one creates belongs to all of the same instance.",
 		tags:        []string{"postgres", "postgresql", "relational", "sql", "database"},
 		plans: []plan{
-			{id: "5a1d9c52-3c5e-4a58-9d8a-6f2b1c0e7a11", name: "small", free: true, connections: 20, bytes: gib, memory: 256 * mib, cores: 1},
-			{id: "5a1d9c52-3c5e-4a58-9d8a-6f2b1c0e7a12", name: "large", usd: 10, connections: 100, bytes: 20 * gib, memory: gib, cores: 2},
+			{id: "5a1d9c52-3c5e-4a58-9d8a-6f2b1c0e7a11", name: "small", free: true, connections: 20, bytes: gib, memory: 256 * mib, cores: 1, writes: 20 * mib},
+			{id: "5a1d9c52-3c5e-4a58-9d8a-6f2b1c0e7a12", name: "large", usd: 10, connections: 100, bytes: 20 * gib, memory: gib, cores: 2, writes: 50 * mib},
 		},
 		create: map[string]any{"extensions": map[string]any{
 			"type": "array", "uniqueItems": true, "description": "Extensions to create in the new database",
@@ -67,7 +68,7 @@ var offerings = []offering{
 		long:        "A MariaDB server of its own, which speaks MySQL's protocol, with one database. Each binding is a user of its own with all rights on that database.",
 		tags:        []string{"mysql", "mariadb", "relational", "sql", "database"},
 		plans: []plan{
-			{id: "5a1d9c52-3c5e-4a58-9d8a-6f2b1c0e7a21", name: "small", free: true, connections: 20, bytes: gib, memory: 384 * mib, cores: 1},
+			{id: "5a1d9c52-3c5e-4a58-9d8a-6f2b1c0e7a21", name: "small", free: true, connections: 20, bytes: gib, memory: 384 * mib, cores: 1, writes: 20 * mib},
 		},
 		create: map[string]any{"character_set": map[string]any{
 			"type": "string", "enum": characterSets, "default": characterSets[0], "description": "The character set of new tables",

@@ -283,7 +283,13 @@ func (o *ownServers) open(ctx context.Context, s *ownServer) error {
 func (o *ownServers) place(ctx context.Context, i *instance) (ownPlace, error) {
 	place := ownPlace{dir: o.dirOf(i), owner: o.ownerOf(i), secret: o.secret, log: o.log}
 	place.dial = func(ctx context.Context) (net.Conn, error) { return o.dial(ctx, i) }
-	place.fill = func(ctx context.Context, data string) error { return o.fill(ctx, i, place, data) }
+	place.fill = func(ctx context.Context, data string) error {
+		err := o.fill(ctx, i, place, data)
+		if err == nil && place.group != nil {
+			o.throttle(i, place.group) // not before: the copy of the template should be quick
+		}
+		return err
+	}
 	if err := daemon.MakeDir(place.dir, place.owner); err != nil {
 		return place, err
 	}
@@ -292,7 +298,7 @@ func (o *ownServers) place(ctx context.Context, i *instance) (ownPlace, error) {
 	}
 	var err error
 	if o.noGroups == nil {
-		place.group, err = cgroup.Make(o.config.groupParent(), groupWeight, i.hash(), planOf(i).limits())
+		place.group, err = cgroup.Make(o.config.groupParent(), together, i.hash(), planOf(i).limits())
 	}
 	return place, err
 }

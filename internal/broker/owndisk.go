@@ -38,9 +38,9 @@ func diskBytes(i *instance) int64 { return planOf(i).bytes*3/2 + gib/2 }
 // groupParent is the name of the group of all servers.
 func (c Config) groupParent() string { return "ingot-" + hash(c.Dir)[:8] + "-services" }
 
-// groupWeight is the share of the processors of all servers together: that of one other program, or
-// service of the machine. Among them, all have the same.
-const groupWeight = 100
+// together are the limits of all servers: their share of the processors is that of one other program,
+// or service of the machine, and one processor is left to the platform. Among them, all have the same.
+var together = cgroup.Limits{Weight: 100, Spare: 1}
 
 func (p plan) limits() cgroup.Limits {
 	return cgroup.Limits{Memory: p.memory, Processes: 3*p.connections + 60, Weight: 100, Cores: p.cores}
@@ -51,7 +51,7 @@ func (c Config) group(i *instance) *cgroup.Group {
 	if os.Geteuid() != 0 {
 		return nil
 	}
-	g, err := cgroup.Make(c.groupParent(), groupWeight, i.hash(), planOf(i).limits())
+	g, err := cgroup.Make(c.groupParent(), together, i.hash(), planOf(i).limits())
 	if err != nil {
 		c.Log.Warn("a server of a service has no control group: its memory, processes and processor time are not limited", "instance", i.ID, "reason", err)
 		return nil
@@ -65,7 +65,7 @@ func (o *ownServers) probe(ctx context.Context) {
 	why := errors.New("only root can set them")
 	if os.Geteuid() == 0 {
 		var group *cgroup.Group
-		group, o.noGroups = cgroup.Make(o.config.groupParent(), groupWeight, "probe", plan{memory: gib, connections: 1, cores: 1}.limits())
+		group, o.noGroups = cgroup.Make(o.config.groupParent(), together, "probe", plan{memory: gib, connections: 1, cores: 1}.limits())
 		if o.noGroups == nil {
 			o.noGroups = group.Remove()
 		}
@@ -162,7 +162,24 @@ func isEmpty(dir string) bool {
 	return err == nil && len(entries) == 0
 }
 
-func unmountDisk(point string) error { return loopdisk.Unmount(point) }
+// throttle bounds what a server reads and writes in a second: the platform's own database may be on the
+// disk below, and each of its commits would wait. Reads are mostly of what the machine has in memory.
+func (o *ownServers) throttle(i *instance, group *cgroup.Group) {
+	point, writes := o.dirOf(i), planOf(i).writes
+	if !loopdisk.Mounted(point) {
+		return
+	}
+	if err := group.LimitDisk(point, 5*writes, writes); err != nil {
+		o.log.Warn("what a database server reads and writes in a second is not limited", "instance", i.ID, "reason", err)
+	}
+}
+
+func unmountDisk(point string) error {
+	if loopdisk.Mounted(point) {
+		cgroup.UnlimitDisk(point)
+	}
+	return loopdisk.Unmount(point)
+}
 
 // removeFiles deletes all files of a server that has stopped.
 func (o *ownServers) removeFiles(i *instance) error {

@@ -20,6 +20,9 @@ type Limits struct {
 	Weight int
 	// Cores is how many processors the group may use at a time.
 	Cores float64
+	// Spare is how many processors of the machine the group leaves to others, unless it has
+	// no more.
+	Spare int
 }
 
 // Group is a control group below a parent.
@@ -28,9 +31,9 @@ type Group struct {
 	trees        trees
 }
 
-// Make creates a group, or changes the limits of one that exists. The parent is created
-// with a weight only.
-func Make(parent string, weight int, name string, l Limits) (*Group, error) {
+// Make creates a group, or changes the limits of one that exists. The limits of the parent are
+// those of all its groups together.
+func Make(parent string, all Limits, name string, l Limits) (*Group, error) {
 	t, err := find()
 	if err != nil {
 		return nil, err
@@ -39,7 +42,7 @@ func Make(parent string, weight int, name string, l Limits) (*Group, error) {
 	parents.Lock()
 	defer parents.Unlock()
 	for range attempts {
-		if err = t.make(g.parent, Limits{Weight: weight}); err == nil {
+		if err = t.make(g.parent, all); err == nil {
 			err = t.make(g.path(), l)
 		}
 		if !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, syscall.ENODEV) {

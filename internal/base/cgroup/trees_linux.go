@@ -19,6 +19,7 @@ import (
 type trees struct {
 	unified           string
 	memory, pids, cpu string
+	cpuset, blkio     string // version 1, and not on every machine
 }
 
 var needed = []string{"memory", "pids", "cpu"}
@@ -43,7 +44,9 @@ func find() (trees, error) {
 				t.unified = f[1]
 			}
 		case "cgroup":
-			for name, to := range map[string]*string{"memory": &t.memory, "pids": &t.pids, "cpu": &t.cpu} {
+			for name, to := range map[string]*string{
+				"memory": &t.memory, "pids": &t.pids, "cpu": &t.cpu, "cpuset": &t.cpuset, "blkio": &t.blkio,
+			} {
 				if slices.Contains(options, name) {
 					*to = f[1]
 				}
@@ -76,6 +79,14 @@ func (t trees) points() []string {
 	return slices.Compact([]string{t.memory, t.pids, t.cpu})
 }
 
+// more returns the trees in which a group may be in addition.
+func (t trees) more() []string {
+	if t.unified != "" || t.cpuset == "" || slices.Contains(t.points(), t.cpuset) {
+		return nil
+	}
+	return []string{t.cpuset}
+}
+
 // make creates a group and sets its limits.
 func (t trees) make(path string, l Limits) error {
 	for _, point := range t.points() {
@@ -90,6 +101,7 @@ func (t trees) make(path string, l Limits) error {
 			return err
 		}
 	}
+	t.spare(path, l)
 	if t.unified != "" {
 		return t.limit(path, l)
 	}
@@ -174,9 +186,11 @@ func (t trees) add(path string, pid int) error {
 	if t.unified != "" {
 		return nil // it was started there
 	}
-	for _, point := range t.points() {
+	for i, point := range slices.Concat(t.points(), t.more()) {
 		procs := filepath.Join(point, path, "cgroup.procs")
-		if err := set(procs, number(int64(pid))); err != nil {
+		if err := set(procs, number(int64(pid))); err != nil && i >= len(t.points()) {
+			break
+		} else if err != nil {
 			return err
 		}
 		for _, child := range children(pid) {
@@ -215,7 +229,7 @@ func (t trees) oomKills(path string) int64 {
 
 // below returns the groups below a parent, in any tree.
 func (t trees) below(parent string) (paths []string) {
-	for _, point := range t.points() {
+	for _, point := range slices.Concat(t.points(), t.more()) {
 		entries, _ := os.ReadDir(filepath.Join(point, parent))
 		for _, e := range entries {
 			if path := filepath.Join(parent, e.Name()); e.IsDir() && !slices.Contains(paths, path) {
@@ -228,7 +242,7 @@ func (t trees) below(parent string) (paths []string) {
 
 // removeEmpty deletes a parent that has no groups.
 func (t trees) removeEmpty(parent string) {
-	for _, point := range t.points() {
+	for _, point := range slices.Concat(t.points(), t.more()) {
 		_ = syscall.Rmdir(filepath.Join(point, parent)) // fails while it has groups
 	}
 }
@@ -239,7 +253,7 @@ const leaveTime = 2 * time.Second
 func (t trees) remove(path string) error {
 	deadline := time.Now().Add(leaveTime)
 	var errs []error
-	for _, point := range t.points() {
+	for _, point := range slices.Concat(t.points(), t.more()) {
 		dir := filepath.Join(point, path)
 		err := syscall.Rmdir(dir)
 		for errors.Is(err, syscall.EBUSY) && time.Now().Before(deadline) {

@@ -17,3 +17,8 @@ func (trees) below(string) []string                   { return nil }
 func (trees) remove(string) error                     { return nil }
 func (trees) removeEmpty(string)                      {}
 func (trees) place(parent, _ string) string           { return parent }
+
+func (*Group) LimitDisk(string, int64, int64) error { return ErrNone }
+
+// UnlimitDisk does nothing.
+func UnlimitDisk(string) {}

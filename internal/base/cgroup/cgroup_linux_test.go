@@ -24,7 +24,7 @@ func TestParents(t *testing.T) {
 	for n := range 8 {
 		all.Go(func() {
 			for range 20 {
-				g, err := Make(parent, 100, fmt.Sprint(n), Limits{Processes: 10})
+				g, err := Make(parent, Limits{Weight: 100, Spare: 1}, fmt.Sprint(n), Limits{Processes: 10})
 				if err != nil {
 					t.Errorf("group %d: %v", n, err)
 					return
@@ -39,6 +39,27 @@ func TestParents(t *testing.T) {
 	for _, point := range trees.points() {
 		if exists(point + "/" + trees.place(parent, "")) {
 			t.Errorf("%s/%s is left", point, parent)
+		}
+	}
+}
+
+// TestSpare checks which processors a group may use that leaves some to others.
+func TestSpare(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		list  string
+		spare int
+		want  string
+	}{
+		{"0-1", 0, "0,1"},
+		{"0-1", 1, "1"},
+		{"0", 1, "0"},
+		{"2-4,6,8-9", 2, "4,6,8,9"},
+		{"", 1, ""},
+		{"what", 1, "what"},
+	} {
+		if got := without(test.list, test.spare); got != test.want {
+			t.Errorf("%q without %d: %q, want %q", test.list, test.spare, got, test.want)
 		}
 	}
 }
