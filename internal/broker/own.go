@@ -467,13 +467,15 @@ func (o *ownServers) wake(ctx context.Context, i *instance) error {
 }
 
 func (o *ownServers) ensure(ctx context.Context, i *instance) error {
+	if i.Phase == creating { // again, after one with this id was deleted or could not be created
+		o.mu.Lock()
+		delete(o.dropped, i.ID)
+		o.mu.Unlock()
+	}
 	return o.with(ctx, i, func(ownDatabase) error { return nil })
 }
 
 func (o *ownServers) create(ctx context.Context, i *instance, p parameters) error {
-	o.mu.Lock()
-	delete(o.dropped, i.ID)
-	o.mu.Unlock()
 	return o.with(ctx, i, func(db ownDatabase) error { return db.create(ctx, i, p) })
 }
 
