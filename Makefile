@@ -38,7 +38,7 @@ raced      = cmd/ingot-init $(addprefix internal/, \
 	platform/instance/agentserver platform/instance/dns platform/logs platform/logs/drain \
 	platform/logs/logfiles platform/run/controller)
 unraced    = $$(echo "$(packages)" | grep -vxF "$$(printf 'ingot/%s\n' $(raced))")
-containers = ./internal/platform/engine/container
+containers = ./internal/platform/engine/container/...
 
 # The Go modules: the product, and modules that are built and tested with it.
 # `go -C DIR` runs the go tool in one of them.

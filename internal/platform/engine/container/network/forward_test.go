@@ -1,9 +1,8 @@
 //go:build linux
 
-package container
+package network
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -13,7 +12,6 @@ import (
 	"net/netip"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"syscall"
 	"testing"
 	"time"
@@ -25,50 +23,49 @@ import (
 // BenchmarkForward compares the way between two instances with the rules of 1,000 others
 // and without them, in turns:
 //
-//	go test -run '^$' -bench Forward -benchtime 20x ./internal/platform/engine/container
+//	go test -run '^$' -bench Forward -benchtime 20x ./internal/platform/engine/container/network
 func BenchmarkForward(b *testing.B) {
 	few, rules := manyInstances(b, 2, 2)
 	many, allRules := manyInstances(b, 1000, 1000)
 	// The rules of both go to one network, which is real.
 	name := fmt.Sprintf("igf%x", os.Getpid())
-	n, err := openNetwork(&network{name: name, table: "ingot-" + name, file: filepath.Join(b.TempDir(), "network.json"), root: b.TempDir(), egress: true, log: slog.New(slog.DiscardHandler)})
-	if err != nil {
+	n := &Network{name: name, table: NamePrefix + name, root: b.TempDir(), egress: true, log: slog.New(slog.DiscardHandler)}
+	if err := n.open(); err != nil {
 		b.Skipf("the network needs root: %v", err)
 	}
 	b.Cleanup(func() {
-		if err := n.remove(); err != nil {
+		if err := n.Remove(); err != nil {
 			b.Error(err)
 		}
 	})
-	moved := func(of *network) map[netip.Addr]*access {
-		list, to := map[netip.Addr]*access{}, n.gateway()
-		from := of.gateway()
+	moved := func(of *Network) map[netip.Addr]*Access {
+		list, to := map[netip.Addr]*Access{}, n.Gateway()
+		from := of.Gateway()
 		for range of.access {
 			from, to = from.Next(), to.Next()
 			list[to] = of.access[from]
 		}
 		return list
 	}
-	e := &Engine{net: n}
-	set := func(of *network, r engine.Rules) {
+	set := func(of *Network, r engine.Rules) {
 		n.mu.Lock()
 		n.access = maps.Clone(moved(of))
 		n.mu.Unlock()
-		if err := e.Enforce(context.Background(), r); err != nil {
+		if err := n.Enforce(r); err != nil {
 			b.Fatal(err)
 		}
 	}
 	set(few, rules)
-	from, to := attached(b, n, n.gateway().Next()), attached(b, n, n.gateway().Next().Next())
-	listener, err := inNetworkOf(to, func() (net.Listener, error) { return net.Listen("tcp", ":8080") })
+	from, to := attached(b, n, n.Gateway().Next()), attached(b, n, n.Gateway().Next().Next())
+	listener, err := Within(to, func() (net.Listener, error) { return net.Listen("tcp", ":8080") })
 	if err != nil {
 		b.Fatal(err)
 	}
 	b.Cleanup(func() { listener.Close() })
 	go echo(listener)
 	dial := func() net.Conn {
-		conn, err := inNetworkOf(from, func() (net.Conn, error) {
-			return net.DialTimeout("tcp", netip.AddrPortFrom(n.gateway().Next().Next(), 8080).String(), 10*time.Second)
+		conn, err := Within(from, func() (net.Conn, error) {
+			return net.DialTimeout("tcp", netip.AddrPortFrom(n.Gateway().Next().Next(), 8080).String(), 10*time.Second)
 		})
 		if err != nil {
 			b.Fatal(err)
@@ -103,7 +100,7 @@ func BenchmarkForward(b *testing.B) {
 }
 
 // attached starts a process with a network of its own and connects it.
-func attached(b *testing.B, n *network, a netip.Addr) local.ProcessID {
+func attached(b *testing.B, n *Network, a netip.Addr) local.ProcessID {
 	b.Helper()
 	cmd := exec.Command("sleep", "10000")
 	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNET}
@@ -116,7 +113,7 @@ func attached(b *testing.B, n *network, a netip.Addr) local.ProcessID {
 	})
 	p, err := local.Identify(cmd.Process.Pid)
 	if err == nil {
-		err = n.connect(p, a)
+		err = n.Connect(p, a)
 	}
 	if err != nil {
 		b.Fatal(err)

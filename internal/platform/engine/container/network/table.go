@@ -1,6 +1,6 @@
 //go:build linux
 
-package container
+package network
 
 import (
 	"encoding/binary"
@@ -20,7 +20,7 @@ import (
 // tableWriter writes a new firewall table.
 type tableWriter struct {
 	*nftables.Conn
-	*network
+	*Network
 	table *nftables.Table
 	named int // sets of rules
 	err   error
@@ -56,7 +56,7 @@ func verdict(kind expr.VerdictKind, chain string) []expr.Any {
 
 // nameChains names the chains of security groups, and those that jump to them for each
 // different list of groups. Zones with the same groups share one.
-func (n *network) nameChains() {
+func (n *Network) nameChains() {
 	n.groups, n.chains = map[string]string{}, map[string]string{}
 	for i, guid := range slices.Sorted(maps.Keys(n.rules.Groups)) {
 		n.groups[guid] = fmt.Sprint("g", i)
@@ -124,7 +124,7 @@ func (w *tableWriter) addPolicies(own map[string][]nftables.SetElement) {
 	ports := map[pair][]platform.PortRange{}
 	chains, sets := map[string]*nftables.Chain{}, map[string]*nftables.Set{}
 	var pairs []pair
-	for _, p := range w.network.rules.Policies {
+	for _, p := range w.Network.rules.Policies {
 		key := pair{p.SourceApp, p.DestApp, p.Protocol}
 		if ports[key] == nil {
 			pairs = append(pairs, key)

@@ -1,6 +1,6 @@
 //go:build linux
 
-package container
+package network
 
 import (
 	"errors"
@@ -36,7 +36,7 @@ func guardPorts(t *nftables.Table) *nftables.Set {
 }
 
 // guardElements returns the elements of an instance.
-func (n *network) guardElements(t *nftables.Table, a netip.Addr) []member {
+func (n *Network) guardElements(t *nftables.Table, a netip.Addr) []member {
 	key := make([]byte, unix.IFNAMSIZ)
 	copy(key, n.veth(a))
 	list := []member{{guardSources(t), []nftables.SetElement{{Key: slices.Concat(key, a.AsSlice())}}}}
@@ -47,7 +47,7 @@ func (n *network) guardElements(t *nftables.Table, a netip.Addr) []member {
 }
 
 // writeGuard replaces the table of the bridge.
-func (n *network) writeGuard() error {
+func (n *Network) writeGuard() error {
 	err := n.replace(nftables.TableFamilyBridge, n.fillGuard)
 	n.guarded = err == nil
 	if slices.ContainsFunc([]error{unix.EOPNOTSUPP, unix.EAFNOSUPPORT, unix.ENOENT}, func(e error) bool { return errors.Is(err, e) }) {
@@ -57,7 +57,7 @@ func (n *network) writeGuard() error {
 }
 
 // fillGuard writes the content of the table, or of its copy.
-func (n *network) fillGuard(w *tableWriter) {
+func (n *Network) fillGuard(w *tableWriter) {
 	t, c := w.table, w.Conn
 	sets := []*nftables.Set{guardSources(t)}
 	if n.isCopy(t) {
@@ -79,7 +79,7 @@ func (n *network) fillGuard(w *tableWriter) {
 	// All of its ports, by the beginning of their names.
 	ours := []expr.Any{
 		&expr.Meta{Key: expr.MetaKeyIIFNAME, Register: register},
-		&expr.Cmp{Op: expr.CmpOpEq, Register: register, Data: []byte(n.veth(n.gateway()))[:len(n.name)+1]},
+		&expr.Cmp{Op: expr.CmpOpEq, Register: register, Data: []byte(n.veth(n.Gateway()))[:len(n.name)+1]},
 	}
 	for protocol, offset := range map[uint16]uint32{unix.ETH_P_IP: sourceOffset, unix.ETH_P_ARP: arpSourceOffset} {
 		w.rule(chain, ours, []expr.Any{

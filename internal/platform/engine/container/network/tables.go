@@ -1,6 +1,6 @@
 //go:build linux
 
-package container
+package network
 
 import (
 	"crypto/rand"
@@ -108,7 +108,7 @@ func (k *kernel) createOwned(t *nftables.Table) error {
 }
 
 // connection returns the connection that owns the copies.
-func (n *network) connection() (*kernel, error) {
+func (n *Network) connection() (*kernel, error) {
 	if n.kernel != nil {
 		return n.kernel, nil
 	}
@@ -123,7 +123,7 @@ func (n *network) connection() (*kernel, error) {
 }
 
 // forget removes the copies and closes the connection.
-func (n *network) forget() error {
+func (n *Network) forget() error {
 	if n.kernel == nil {
 		return nil
 	}
@@ -134,7 +134,7 @@ func (n *network) forget() error {
 }
 
 // detach closes the connection. The copies stay as long as a holder runs.
-func (n *network) detach() error {
+func (n *Network) detach() error {
 	if n.kernel == nil {
 		return nil
 	}
@@ -144,7 +144,7 @@ func (n *network) detach() error {
 }
 
 // newCopy creates an empty copy of a table; nil if the kernel cannot.
-func (n *network) newCopy(k *kernel, family nftables.TableFamily) (*nftables.Table, error) {
+func (n *Network) newCopy(k *kernel, family nftables.TableFamily) (*nftables.Table, error) {
 	if n.uncopied {
 		return nil, nil //nolint:nilnil // none
 	}
@@ -166,7 +166,7 @@ func (n *network) newCopy(k *kernel, family nftables.TableFamily) (*nftables.Tab
 const copySuffix = "-held-"
 
 // tables returns the table of a family and its copy.
-func (n *network) tables(family nftables.TableFamily) []*nftables.Table {
+func (n *Network) tables(family nftables.TableFamily) []*nftables.Table {
 	list := []*nftables.Table{{Family: family, Name: n.table}}
 	if t := n.copies[family]; t != nil {
 		list = append(list, t)
@@ -175,10 +175,10 @@ func (n *network) tables(family nftables.TableFamily) []*nftables.Table {
 }
 
 // isCopy reports whether a table is a copy.
-func (n *network) isCopy(t *nftables.Table) bool { return t.Name != n.table }
+func (n *Network) isCopy(t *nftables.Table) bool { return t.Name != n.table }
 
 // replace replaces a table and its copy in one step.
-func (n *network) replace(family nftables.TableFamily, fill func(*tableWriter)) error {
+func (n *Network) replace(family nftables.TableFamily, fill func(*tableWriter)) error {
 	k, err := n.connection()
 	if err != nil {
 		return err
@@ -196,7 +196,7 @@ func (n *network) replace(family nftables.TableFamily, fill func(*tableWriter)) 
 		k.DelTable(before)
 	}
 	for _, t := range slices.DeleteFunc([]*nftables.Table{t, next}, func(t *nftables.Table) bool { return t == nil }) {
-		w := &tableWriter{Conn: k.Conn, table: t, network: n}
+		w := &tableWriter{Conn: k.Conn, table: t, Network: n}
 		fill(w)
 		if w.err != nil {
 			// What was prepared cannot be taken back.
@@ -219,7 +219,7 @@ func (n *network) replace(family nftables.TableFamily, fill func(*tableWriter)) 
 
 // summary describes what the kernel has of the tables that other programs can change: the
 // number of rules in each chain.
-func (n *network) summary() ([]string, error) {
+func (n *Network) summary() ([]string, error) {
 	k, err := n.connection()
 	if err != nil {
 		return nil, err

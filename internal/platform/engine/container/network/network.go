@@ -1,15 +1,12 @@
 //go:build linux
 
-package container
+package network
 
 import (
-	"context"
 	"errors"
 	"fmt"
-	"hash/fnv"
 	"io/fs"
 	"log/slog"
-	"math/big"
 	"net"
 	"net/netip"
 	"os"
@@ -26,17 +23,16 @@ import (
 	"ingot/internal/platform/engine/local"
 )
 
-// network is an engine's bridge, the addresses on it, and its firewall.
+// Network is an engine's bridge, the addresses on it, and its firewall.
 //
 //	instance ─eth0══veth──┐ isolated ports: instances cannot reach each other
 //	instance ─eth0══veth──┤
 //	                 bridge (gateway) ── host
-type network struct {
+type Network struct {
 	name   string // of the bridge, and prefix of the veth names
 	table  string // of the firewall
-	file   string // stores the choice for the next server
 	egress bool
-	root   string // of the engine, as owner of the bridge
+	root   string // of the engine, as owner of the bridge; it has the files for the next server
 	holder string // ingot-init, as holder of the firewall; "" for none
 	log    *slog.Logger
 
@@ -48,9 +44,9 @@ type network struct {
 	mu       sync.Mutex
 	taken    map[netip.Addr]string // by instance id
 	next     netip.Addr
-	allow    []Endpoint // for all instances, over TCP
-	allowUDP []Endpoint
-	access   map[netip.Addr]*access // of single ones, by their address
+	allow    []netip.AddrPort // for all instances, over TCP
+	allowUDP []netip.AddrPort
+	access   map[netip.Addr]*Access // of single ones, by their address
 	rules    engine.Rules
 	groups   map[string]string // chains of the firewall, by group
 	chains   map[string]string // and by the groups of a zone
@@ -66,62 +62,100 @@ type network struct {
 	before []local.ProcessID // holders of earlier servers
 }
 
+// Options configure a network.
+type Options struct {
+	// Hash is in all names.
+	Hash string
+	// Root is the directory of the engine.
+	Root string
+	// Egress lets instances connect to other machines where rules allow it. It enables the
+	// host's IPv4 forwarding.
+	Egress bool
+	// Allow is what instances may always connect to, over TCP.
+	Allow []netip.AddrPort
+	// Holder is ingot-init, which keeps the copy of the firewall when the server ends; "" for
+	// none.
+	Holder string
+	Log    *slog.Logger
+}
+
+// NamePrefix begins the names of firewall tables and of all else that engines have outside of
+// their root, except for links: their names have 15 bytes at most.
+const (
+	NamePrefix = "ingot-"
+	linkPrefix = "ig"
+)
+
 // netChoice is stored in the engine's root.
 type netChoice struct {
 	Subnet netip.Prefix `json:"subnet"`
 }
 
+// Marks of bridges, before the engine's root.
 const (
-	subnetBits = 20 // 4093 instances
-
-	// Marks of bridges, before the engine's root.
 	closedMark = "ingot "
 	egressMark = "ingot-egress "
 )
 
-// pools are the ranges for subnets, the least used of the private ranges first.
-var pools = []netip.Prefix{
-	netip.MustParsePrefix("10.128.0.0/9"),
-	netip.MustParsePrefix("100.64.0.0/10"),
-	netip.MustParsePrefix("172.16.0.0/12"),
-	netip.MustParsePrefix("10.0.0.0/9"),
+// Open creates the bridge, or adopts the one that an earlier server left for its instances. The
+// firewall is written by Protect, when these are known; until then it is as that server left it.
+func Open(o Options) (*Network, error) {
+	n := &Network{
+		name: linkPrefix + o.Hash, table: NamePrefix + o.Hash, root: o.Root,
+		egress: o.Egress, allow: o.Allow, holder: o.Holder, log: o.Log,
+	}
+	if err := n.open(); err != nil {
+		return nil, err
+	}
+	return n, nil
 }
 
-// openNetwork creates the bridge, or adopts the one that an earlier server left for its
-// instances. The firewall is written when these are known; until then it is as that server
-// left it.
-func openNetwork(n *network) (*network, error) {
-	n.taken, n.access, n.before = map[netip.Addr]string{}, map[netip.Addr]*access{}, holders(n.table)
-	if err := local.ReadJSON(n.file, &n.chosen); err != nil && !errors.Is(err, fs.ErrNotExist) && !local.IsCut(err) {
-		return nil, err
+func (n *Network) open() error {
+	n.taken, n.access, n.before = map[netip.Addr]string{}, map[netip.Addr]*Access{}, holders(n.table)
+	if err := local.ReadJSON(n.choiceFile(), &n.chosen); err != nil && !errors.Is(err, fs.ErrNotExist) && !local.IsCut(err) {
+		return err
 	}
 	if local.ReadJSON(n.rulesFile(), &n.rules) != nil {
 		n.rules = engine.Rules{} // until Enforce is called, which is soon
 	}
 	if err := n.openBridge(); err != nil {
-		return nil, err
+		return err
 	}
 	if n.egress {
 		if err := startForwarding(forwarded); err != nil {
-			return nil, fmt.Errorf("forwarding: %w", err)
+			return fmt.Errorf("forwarding: %w", err)
 		}
 	}
-	n.next = n.gateway().Next()
-	return n, nil
+	n.next = n.Gateway().Next()
+	return nil
 }
 
+// choiceFile has the subnet, and rulesFile the rules, for the next server.
+func (n *Network) choiceFile() string { return filepath.Join(n.root, "network.json") }
+func (n *Network) rulesFile() string  { return filepath.Join(n.root, "rules.json") }
+
 // mark identifies the owner of the bridge, and whether it needs forwarding.
-func (n *network) mark() string {
+func (n *Network) mark() string {
 	if n.egress {
 		return egressMark + n.root
 	}
 	return closedMark + n.root
 }
 
-// gateway returns the host's address on the bridge.
-func (n *network) gateway() netip.Addr { return n.chosen.Subnet.Addr().Next() }
+// Gateway returns the host's address on the bridge, as seen by instances.
+func (n *Network) Gateway() netip.Addr { return n.chosen.Subnet.Addr().Next() }
 
-func (n *network) openBridge() error {
+// Subnet returns the instances' network.
+func (n *Network) Subnet() netip.Prefix { return n.chosen.Subnet }
+
+// Owner returns the id of the instance that has an address; "" if there is none.
+func (n *Network) Owner(a netip.Addr) string {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.taken[a]
+}
+
+func (n *Network) openBridge() error {
 	link, err := netlink.LinkByName(n.name)
 	if err == nil && n.chosen.Subnet.IsValid() {
 		n.bridge, n.adopted = link.Attrs().Index, true
@@ -145,12 +179,12 @@ func (n *network) openBridge() error {
 		}
 		if subnet != n.chosen.Subnet { // otherwise a full disk is no reason to fail
 			n.chosen.Subnet = subnet
-			if err := local.WriteJSON(n.file, n.chosen); err != nil {
+			if err := local.WriteJSON(n.choiceFile(), n.chosen); err != nil {
 				return err
 			}
 		}
 		attrs := netlink.NewLinkAttrs()
-		attrs.Name, attrs.HardwareAddr = n.name, hardware(n.gateway())
+		attrs.Name, attrs.HardwareAddr = n.name, hardware(n.Gateway())
 		snooping := false
 		bridge := &netlink.Bridge{LinkAttrs: attrs, MulticastSnooping: &snooping}
 		if err := netlink.LinkAdd(bridge); err != nil {
@@ -178,7 +212,7 @@ func (n *network) openBridge() error {
 }
 
 // configure sets the address of the bridge and brings it up.
-func (n *network) configure(link netlink.Link) error {
+func (n *Network) configure(link netlink.Link) error {
 	// No IPv6 on the host's side; without IPv6 on the host there is no such file.
 	err := os.WriteFile("/proc/sys/net/ipv6/conf/"+n.name+"/disable_ipv6", []byte("1"), 0)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -199,7 +233,7 @@ func (n *network) configure(link netlink.Link) error {
 	if err := os.WriteFile("/proc/sys/net/ipv4/neigh/"+n.name+"/proxy_delay", []byte("0"), 0); err != nil {
 		return err
 	}
-	addr := &netlink.Addr{IPNet: ipNet(n.gateway(), subnetBits)}
+	addr := &netlink.Addr{IPNet: ipNet(n.Gateway(), subnetBits)}
 	if err := netlink.AddrReplace(link, addr); err != nil {
 		return fmt.Errorf("address %v of bridge %s: %w", addr, n.name, err)
 	}
@@ -209,124 +243,6 @@ func (n *network) configure(link netlink.Link) error {
 	return nil
 }
 
-// used is a subnet in use on this machine, and its interface.
-type used struct {
-	prefix netip.Prefix
-	link   string
-}
-
-// usedPrefixes returns the subnets of all interfaces but one, and of all routes but default
-// routes.
-func usedPrefixes(but string) ([]used, error) {
-	links, err := listLinks()
-	if err != nil {
-		return nil, err
-	}
-	names := map[int]string{}
-	for _, l := range links {
-		names[l.Attrs().Index] = l.Attrs().Name
-	}
-	var list []used
-	note := func(n *net.IPNet, index int) {
-		if n == nil {
-			return
-		}
-		p, ok := prefix(n)
-		if ok && p.Bits() > 0 && names[index] != but {
-			list = append(list, used{p, names[index]})
-		}
-	}
-	addrs, err := whole(func() ([]netlink.Addr, error) { return netlink.AddrList(nil, netlink.FAMILY_V4) })
-	if err != nil {
-		return nil, err
-	}
-	for _, a := range addrs {
-		note(a.IPNet, a.LinkIndex)
-	}
-	routes, err := whole(func() ([]netlink.Route, error) {
-		return netlink.RouteListFiltered(netlink.FAMILY_V4, &netlink.Route{Table: unix.RT_TABLE_UNSPEC}, netlink.RT_FILTER_TABLE)
-	})
-	if err != nil {
-		return nil, err
-	}
-	for _, r := range routes {
-		note(r.Dst, r.LinkIndex)
-	}
-	return list, nil
-}
-
-func listLinks() ([]netlink.Link, error) { return whole(netlink.LinkList) }
-
-// whole repeats a netlink list request until the list did not change meanwhile.
-func whole[T any](ask func() ([]T, error)) (list []T, err error) {
-	for range 100 {
-		if list, err = ask(); !errors.Is(err, netlink.ErrDumpInterrupted) {
-			break
-		}
-	}
-	return list, err
-}
-
-func overlapsAny(p netip.Prefix, list []used) bool {
-	for _, u := range list {
-		if p.Overlaps(u.prefix) {
-			return true
-		}
-	}
-	return false
-}
-
-// mustYield reports whether another engine's bridge, whose name sorts first, has the same
-// subnet.
-func (n *network) mustYield(list []used) bool {
-	for _, u := range list {
-		if u.link != n.name && n.chosen.Subnet.Overlaps(u.prefix) && (u.link < n.name || !strings.HasPrefix(u.link, linkPrefix)) {
-			return true
-		}
-	}
-	return false
-}
-
-// freeSubnet searches from an offset that depends on the name, so that engines rarely
-// collide.
-func freeSubnet(name string, try int, list []used) (netip.Prefix, error) {
-	h := fnv.New32a()
-	fmt.Fprint(h, name, try)
-	for _, pool := range pools {
-		count := uint32(1) << (subnetBits - pool.Bits())
-		for i := range count {
-			p := nthSubnet(pool, (h.Sum32()+i)%count)
-			if !overlapsAny(p, list) {
-				return p, nil
-			}
-		}
-	}
-	return netip.Prefix{}, errors.New("no free subnet in 10/8, 100.64/10 and 172.16/12: every one has a route already")
-}
-
-func nthSubnet(pool netip.Prefix, i uint32) netip.Prefix {
-	b := pool.Masked().Addr().As4()
-	v := new(big.Int).SetBytes(b[:])
-	v.Add(v, big.NewInt(int64(i)<<(32-subnetBits)))
-	var out [4]byte
-	v.FillBytes(out[:])
-	return netip.PrefixFrom(netip.AddrFrom4(out), subnetBits)
-}
-
-func prefix(n *net.IPNet) (netip.Prefix, bool) {
-	a, ok := netip.AddrFromSlice(n.IP)
-	ones, bits := n.Mask.Size()
-	if !ok || bits == 0 {
-		return netip.Prefix{}, false
-	}
-	a = a.Unmap()
-	return netip.PrefixFrom(a, ones-(bits-a.BitLen())).Masked(), true
-}
-
-func ipNet(a netip.Addr, bits int) *net.IPNet {
-	return &net.IPNet{IP: a.AsSlice(), Mask: net.CIDRMask(bits, 32)}
-}
-
 // hardware derives the MAC address from an IP address. It never changes, so that no ARP
 // cache is wrong when an address is reused.
 func hardware(a netip.Addr) net.HardwareAddr {
@@ -334,15 +250,15 @@ func hardware(a netip.Addr) net.HardwareAddr {
 	return net.HardwareAddr{0x0a, 0x58, b[0], b[1], b[2], b[3]}
 }
 
-// take reserves an address for an instance, avoiding recently released ones.
-func (n *network) take(id string) (netip.Addr, error) {
+// Take reserves an address for an instance, avoiding recently released ones.
+func (n *Network) Take(id string) (netip.Addr, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	for range 1 << (32 - subnetBits) {
 		a := n.next
 		n.next = n.next.Next()
 		if !n.chosen.Subnet.Contains(n.next.Next()) { // the last is the broadcast address
-			n.next = n.gateway().Next()
+			n.next = n.Gateway().Next()
 		}
 		if _, ok := n.taken[a]; !ok {
 			n.taken[a] = id
@@ -352,16 +268,16 @@ func (n *network) take(id string) (netip.Addr, error) {
 	return netip.Addr{}, fmt.Errorf("all addresses of %v are taken", n.chosen.Subnet)
 }
 
-// adopt records an instance of an earlier server.
-func (n *network) adopt(a netip.Addr, id string, x access) {
+// Adopt records an instance of an earlier server.
+func (n *Network) Adopt(a netip.Addr, id string, x Access) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.taken[a] = id
 	n.access[a] = &x
 }
 
-// protect writes the firewall, and restores it whenever another program changes it.
-func (n *network) protect() error {
+// Protect writes the firewall, and restores it whenever another program changes it.
+func (n *Network) Protect() error {
 	w, err := watchRules(n)
 	if err != nil {
 		return err
@@ -387,16 +303,20 @@ func (n *network) protect() error {
 	return endHolders(n.before)
 }
 
-// unprotected returns why the firewall could not be restored; nil if it holds.
-func (n *network) unprotected() error {
+// Unprotected returns why the firewall could not be restored; nil if it holds.
+func (n *Network) Unprotected() error {
 	if n.watch == nil {
 		return nil
 	}
 	return n.watch.why()
 }
 
-// leave stops restoring the firewall. Its tables stay, and their copies with the holder.
-func (n *network) leave() error {
+// Restored returns how often another program has changed the firewall. It was restored each
+// time, or Unprotected says why not.
+func (n *Network) Restored() int64 { return n.watch.restored.Load() }
+
+// Leave stops restoring the firewall. Its tables stay, and their copies with the holder.
+func (n *Network) Leave() error {
 	var err error
 	if n.watch != nil {
 		err = n.watch.close()
@@ -407,34 +327,35 @@ func (n *network) leave() error {
 }
 
 // unhold removes the copies of the tables.
-func (n *network) unhold() error {
+func (n *Network) unhold() error {
 	n.mu.Lock()
 	err := n.forget()
 	n.mu.Unlock()
 	return errors.Join(err, endHolders(holders(n.table)))
 }
 
-func (n *network) release(a netip.Addr) {
+// Release makes the address of a removed instance available.
+func (n *Network) Release(a netip.Addr) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	delete(n.taken, a)
 }
 
 // veth returns the name of the host's end of an instance's veth pair.
-func (n *network) veth(a netip.Addr) string {
+func (n *Network) veth(a netip.Addr) string {
 	b := a.As4()
 	return fmt.Sprintf("%s-%04x", n.name, (uint(b[2])<<8|uint(b[3]))&(1<<(32-subnetBits)-1))
 }
 
-// connect creates a veth pair from the bridge into a process's network namespace, where its
+// Connect creates a veth pair from the bridge into a process's network namespace, where its
 // end becomes eth0 with the address.
-func (n *network) connect(p local.ProcessID, a netip.Addr) error {
+func (n *Network) Connect(p local.ProcessID, a netip.Addr) error {
 	attrs := netlink.NewLinkAttrs()
 	attrs.Name, attrs.MasterIndex, attrs.Flags = n.veth(a), n.bridge, net.FlagUp
 	veth := &netlink.Veth{LinkAttrs: attrs, PeerName: "eth0", PeerHardwareAddr: hardware(a), PeerNamespace: netlink.NsPid(p.PID)}
 	err := netlink.LinkAdd(veth)
 	if errors.Is(err, unix.EEXIST) { // left over by a server that died
-		if err := n.disconnect(a); err != nil {
+		if err := n.Disconnect(a); err != nil {
 			return err
 		}
 		err = netlink.LinkAdd(veth)
@@ -445,12 +366,12 @@ func (n *network) connect(p local.ProcessID, a netip.Addr) error {
 	if err := netlink.LinkSetIsolated(veth, true); err != nil {
 		return fmt.Errorf("isolating %s: %w", attrs.Name, err)
 	}
-	_, err = inNetworkOf(p, func() (struct{}, error) { return struct{}{}, n.address(a) })
+	_, err = Within(p, func() (struct{}, error) { return struct{}{}, n.address(a) })
 	return err
 }
 
 // address configures eth0. It runs inside the namespace.
-func (n *network) address(a netip.Addr) error {
+func (n *Network) address(a netip.Addr) error {
 	h, err := netlink.NewHandle(unix.NETLINK_ROUTE)
 	if err != nil {
 		return err
@@ -466,14 +387,14 @@ func (n *network) address(a netip.Addr) error {
 	if err := h.LinkSetUp(eth0); err != nil {
 		return fmt.Errorf("eth0: %w", err)
 	}
-	if err := h.RouteAdd(&netlink.Route{LinkIndex: eth0.Attrs().Index, Gw: n.gateway().AsSlice()}); err != nil {
+	if err := h.RouteAdd(&netlink.Route{LinkIndex: eth0.Attrs().Index, Gw: n.Gateway().AsSlice()}); err != nil {
 		return fmt.Errorf("route of eth0: %w", err)
 	}
 	return nil
 }
 
-// disconnect removes an instance's veth pair; it is not an error if there is none.
-func (n *network) disconnect(a netip.Addr) error { return removeLink(n.veth(a)) }
+// Disconnect removes an instance's veth pair; it is not an error if there is none.
+func (n *Network) Disconnect(a netip.Addr) error { return removeLink(n.veth(a)) }
 
 func removeLink(name string) error {
 	link, err := netlink.LinkByName(name)
@@ -487,8 +408,8 @@ func removeLink(name string) error {
 	return fmt.Errorf("veth %s: %w", name, err)
 }
 
-// sweep removes veth pairs without an instance.
-func (n *network) sweep() error {
+// Sweep removes veth pairs without an instance.
+func (n *Network) Sweep() error {
 	links, err := listLinks()
 	if err != nil {
 		return err
@@ -508,8 +429,8 @@ func (n *network) sweep() error {
 	return errors.Join(errs...)
 }
 
-// remove removes the bridge and the firewall.
-func (n *network) remove() error {
+// Remove removes the bridge and the firewall.
+func (n *Network) Remove() error {
 	err := errors.Join(n.unhold(), removeTable(n.table), removeLink(n.name))
 	if n.egress {
 		err = errors.Join(err, stopForwarding(forwarded))
@@ -517,8 +438,9 @@ func (n *network) remove() error {
 	return err
 }
 
-// removeOrphans removes bridges of engines whose root is gone and that have no instances.
-func removeOrphans(ctx context.Context, groups cgroups) error {
+// RemoveOrphans removes the networks of engines whose root is gone and that have no instances.
+// clear removes what else the engine with that hash had; if it reports false, the network stays.
+func RemoveOrphans(clear func(hash string) (bool, error)) error {
 	links, err := listLinks()
 	if err != nil {
 		return err
@@ -541,16 +463,12 @@ func removeOrphans(ctx context.Context, groups cgroups) error {
 		if _, err := os.Stat(root); !errors.Is(err, fs.ErrNotExist) {
 			continue
 		}
-		name := namePrefix + hash
-		run := filepath.Join(runDir, name)
-		if len(groups.children(name)) == 0 {
-			errs = append(errs, groups.remove(ctx, name))
-			if err := unmountBelow(run); err != nil {
-				errs = append(errs, err)
-				continue
-			}
-			errs = append(errs, os.RemoveAll(run))
+		cleared, err := clear(hash)
+		errs = append(errs, err)
+		if !cleared {
+			continue
 		}
+		name := NamePrefix + hash
 		// The bridge comes last, because the rest is found by it.
 		errs = append(errs, endHolders(holders(name)), removeTable(name), removeLink(a.Name), stopForwarding(forwarded))
 	}

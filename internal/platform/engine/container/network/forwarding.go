@@ -1,6 +1,6 @@
 //go:build linux
 
-package container
+package network
 
 import (
 	"encoding/json"
@@ -18,6 +18,7 @@ import (
 )
 
 const (
+	runDir     = "/run"
 	forwarding = "/proc/sys/net/ipv4/ip_forward"
 	interfaces = "/proc/sys/net/ipv4/conf"
 	// forwarded exists while an engine has enabled forwarding. It is shared by all engines,

@@ -1,6 +1,6 @@
 //go:build linux
 
-package container
+package network
 
 import (
 	"bytes"
@@ -24,7 +24,7 @@ import (
 // rulesWatch restores the firewall when another program removes or changes a part of it. The
 // kernel reports every change of any table, and who made it.
 type rulesWatch struct {
-	net      *network
+	net      *Network
 	conn     *netlink.Conn
 	work     background.WaitGroup
 	closed   atomic.Bool
@@ -41,7 +41,7 @@ const (
 )
 
 // watchRules begins to restore the firewall, which is written afterwards.
-func watchRules(n *network) (*rulesWatch, error) {
+func watchRules(n *Network) (*rulesWatch, error) {
 	conn, err := netlink.Dial(unix.NETLINK_NETFILTER, nil)
 	if err != nil {
 		return nil, err
@@ -120,7 +120,7 @@ func (w *rulesWatch) setDeadline() {
 }
 
 // add adds a notification; last reports whether it ends the transaction.
-func (t *transaction) add(m netlink.Message, n *network) (last bool) {
+func (t *transaction) add(m netlink.Message, n *Network) (last bool) {
 	if int(m.Header.Type)>>8 != unix.NFNL_SUBSYS_NFTABLES || len(m.Data) < 4 || m.Header.PID == n.port.Load() {
 		return false
 	}
@@ -241,7 +241,7 @@ func (w *rulesWatch) warnOfOthers() {
 
 // dropping returns the chains of other tables that drop packets which none of their rules
 // accepts.
-func (n *network) dropping() ([]string, error) {
+func (n *Network) dropping() ([]string, error) {
 	k, err := n.connection()
 	if err != nil {
 		return nil, err
@@ -252,7 +252,7 @@ func (n *network) dropping() ([]string, error) {
 	}
 	var list []string
 	for _, c := range chains {
-		if c.Hooknum == nil || c.Policy == nil || *c.Policy != nftables.ChainPolicyDrop || strings.HasPrefix(c.Table.Name, namePrefix) {
+		if c.Hooknum == nil || c.Policy == nil || *c.Policy != nftables.ChainPolicyDrop || strings.HasPrefix(c.Table.Name, NamePrefix) {
 			continue
 		}
 		family := map[nftables.TableFamily]string{nftables.TableFamilyIPv4: "ip", nftables.TableFamilyINet: "inet"}[c.Table.Family]

@@ -1,13 +1,11 @@
 //go:build linux
 
-package container
+package network
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"net/netip"
-	"slices"
 	"sync"
 
 	"github.com/google/nftables"
@@ -46,52 +44,6 @@ const (
 	knownSet   = "known" // instances, in a copy
 )
 
-// Allow sets what all instances may connect to, over TCP and UDP, replacing what was
-// allowed before. Established connections are not cut.
-func (e *Engine) Allow(_ context.Context, tcp, udp []Endpoint) error {
-	if err := checkEndpoints(append(slices.Clone(tcp), udp...)); err != nil {
-		return err
-	}
-	n := e.net
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	n.allow, n.allowUDP = tcp, udp
-	return n.writeFirewall()
-}
-
-// FirewallRestored returns how often another program has changed the firewall since this
-// engine was opened. It was restored each time, or Held of Describe says why not.
-func (e *Engine) FirewallRestored() int64 { return e.net.watch.restored.Load() }
-
-func checkEndpoints(list []Endpoint) error {
-	for _, p := range list {
-		if !p.Addr().Unmap().Is4() {
-			return fmt.Errorf("%v: instances have IPv4 only", p)
-		}
-	}
-	return nil
-}
-
-// Gateway returns the host's address as seen by instances. Services for them can listen
-// there, and need Allow or the Reach of an instance.
-func (e *Engine) Gateway() netip.Addr { return e.net.gateway() }
-
-// Subnet returns the instances' network. Services on Gateway should refuse all other
-// clients.
-func (e *Engine) Subnet() netip.Prefix { return e.net.chosen.Subnet }
-
-// Labels returns the labels of the instance that has an address; nil if there is none.
-func (e *Engine) Labels(a netip.Addr) map[string]string {
-	e.net.mu.Lock()
-	id := e.net.taken[a]
-	e.net.mu.Unlock()
-	in, err := e.find(id)
-	if err != nil {
-		return nil
-	}
-	return in.dir.Meta().Labels
-}
-
 // numbering is held while firewall sets are created, by any engine of this process.
 var numbering sync.Mutex
 
@@ -112,7 +64,7 @@ func removeTable(name string) error {
 	return errors.Join(errs...)
 }
 
-func elements(endpoints []Endpoint) []nftables.SetElement {
+func elements(endpoints []netip.AddrPort) []nftables.SetElement {
 	list := make([]nftables.SetElement, 0, len(endpoints))
 	for _, p := range endpoints {
 		a := p.Addr().Unmap().As4()
@@ -123,7 +75,7 @@ func elements(endpoints []Endpoint) []nftables.SetElement {
 	return list
 }
 
-func reachElements(from netip.Addr, endpoints []Endpoint) []nftables.SetElement {
+func reachElements(from netip.Addr, endpoints []netip.AddrPort) []nftables.SetElement {
 	source := from.Unmap().As4()
 	list := elements(endpoints)
 	for i := range list {

@@ -1,11 +1,10 @@
 //go:build linux
 
-package container
+package network
 
 import (
 	"bufio"
 	"bytes"
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -18,8 +17,6 @@ import (
 	"time"
 
 	"github.com/google/nftables"
-
-	"ingot/internal/platform/engine"
 )
 
 // eventually waits for a condition.
@@ -44,7 +41,6 @@ func cannotRestore() error {
 	if err != nil {
 		return err
 	}
-	e := &Engine{net: n}
 	instance, err := newInstance(n, "a", services.may)
 	if err == nil {
 		err = instance.begin(services.targets())
@@ -52,7 +48,7 @@ func cannotRestore() error {
 	if err != nil {
 		return err
 	}
-	if err := errors.Join(e.heldBack(), e.Check(context.Background())); err != nil {
+	if err := n.Unprotected(); err != nil {
 		return err
 	}
 	other, err := dialKernel()
@@ -66,12 +62,8 @@ func cannotRestore() error {
 	if err != nil {
 		return err
 	}
-	if err := eventually("no instance starts", func() bool { return e.heldBack() != nil }); err != nil {
+	if err := eventually("instances are exposed", func() bool { return n.Unprotected() != nil }); err != nil {
 		return err
-	}
-	var placement *engine.PlacementError
-	if err := e.Start(context.Background(), engine.Spec{ID: "x"}); !errors.As(err, &placement) || e.Describe().Held == "" || e.Check(context.Background()) == nil {
-		return fmt.Errorf("Start returned %w, the engine is held because of %q", err, e.Describe().Held)
 	}
 	if a, err := admitProcess(n, os.Getpid(), "b"); err == nil {
 		return fmt.Errorf("an instance was admitted as %v", a)
@@ -79,13 +71,13 @@ func cannotRestore() error {
 	if err := other.CloseLasting(); err != nil {
 		return err
 	}
-	if err := eventually("instances start again", func() bool { return e.heldBack() == nil }); err != nil {
+	if err := eventually("the firewall is restored", func() bool { return n.Unprotected() == nil }); err != nil {
 		return err
 	}
 	result, err := instance.end()
 	fmt.Fprintf(os.Stdout, "%+v\n%s", result, &text)
-	if n.watch.restored.Load() == 0 || !strings.Contains(text.String(), "no instance starts") || e.Describe().Held != "" {
-		err = errors.Join(err, fmt.Errorf("restored %d times, held: %q", n.watch.restored.Load(), e.Describe().Held))
+	if n.Restored() == 0 || !strings.Contains(text.String(), "no instance starts") {
+		err = errors.Join(err, fmt.Errorf("restored %d times", n.Restored()))
 	}
 	return errors.Join(err, services.isolated(result, false))
 }
@@ -149,12 +141,12 @@ func runServer() error {
 	if err != nil {
 		return err
 	}
-	s.Gateway = n.gateway()
+	s.Gateway = n.Gateway()
 	may := netip.AddrPortFrom(s.Gateway, allowedPort)
 	if s.Adopt {
-		n.adopt(s.Address, "a", access{reach: []Endpoint{may}})
+		n.Adopt(s.Address, "a", Access{Reach: []netip.AddrPort{may}})
 	}
-	if err := n.protect(); err != nil {
+	if err := n.Protect(); err != nil {
 		return err
 	}
 	if !s.Adopt {
@@ -171,7 +163,7 @@ func runServer() error {
 	if s.Adopt && n.watch.restored.Load() != 1 {
 		return fmt.Errorf("restored %d times, want once at the start", n.watch.restored.Load())
 	}
-	return errors.Join(n.leave(), n.remove())
+	return errors.Join(n.Leave(), n.Remove())
 }
 
 func (s *served) start() (cmd *exec.Cmd, in io.Closer, err error) {
@@ -180,7 +172,7 @@ func (s *served) start() (cmd *exec.Cmd, in io.Closer, err error) {
 		return nil, nil, err
 	}
 	cmd = exec.Command("/proc/self/exe") //nolint:noctx // ends with its input
-	cmd.Env = append(os.Environ(), CaseOf+"=server", serverOf+"="+string(text))
+	cmd.Env = append(os.Environ(), caseOf+"=server", serverOf+"="+string(text))
 	cmd.Stderr = os.Stderr
 	in, err = cmd.StdinPipe()
 	if err != nil {

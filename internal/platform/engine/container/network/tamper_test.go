@@ -1,6 +1,6 @@
 //go:build linux
 
-package container
+package network
 
 import (
 	"bufio"
@@ -36,11 +36,19 @@ import (
 	"ingot/internal/platform/engine/local"
 )
 
-// CaseOf is set in processes of TestOtherFirewalls: a case in a network of its own, or an
+func TestMain(m *testing.M) {
+	if what := os.Getenv(caseOf); what != "" {
+		os.Exit(runCase(what))
+	}
+	enginetest.Main(m)
+}
+
+// caseOf is set in processes of TestOtherFirewalls: a case in a network of its own, or an
 // instance of it.
 const (
-	CaseOf = "INGOT_TEST_FIREWALL"
-	initOf = "INGOT_TEST_FIREWALL_INIT"
+	caseOf    = "INGOT_TEST_FIREWALL"
+	initOf    = "INGOT_TEST_FIREWALL_INIT"
+	commandOf = "INGOT_TEST_FIREWALL_COMMAND"
 )
 
 // otherFirewall is what another program does to the firewall of this machine. In its commands
@@ -121,6 +129,8 @@ var firewallCases = map[string]func() error{
 	"cannot restore":   cannotRestore,
 	"too many changes": tooManyChanges,
 	"no server":        noServer,
+	"listed":           listAll,
+	"own files":        withOwnFiles,
 }
 
 // While the firewall cannot be restored no instance starts, and it is tried until it can.
@@ -151,7 +161,7 @@ func inOwnNetwork(t *testing.T, what string) {
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, "/proc/self/exe")
-	cmd.Env = append(os.Environ(), CaseOf+"="+what, initOf+"="+enginetest.InitPath(), "TMPDIR="+t.TempDir())
+	cmd.Env = append(os.Environ(), caseOf+"="+what, initOf+"="+enginetest.InitPath(), "TMPDIR="+t.TempDir())
 	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: unix.CLONE_NEWNET}
 	out, err := cmd.CombinedOutput()
 	if text, skipped := strings.CutPrefix(string(out), errSkip.Error()); skipped {
@@ -163,15 +173,15 @@ func inOwnNetwork(t *testing.T, what string) {
 	}
 }
 
-// RunCase runs a process of these tests.
-func RunCase(what string) int {
+// runCase runs a process of these tests.
+func runCase(what string) int {
 	run := firewallCases[what]
 	if i, err := strconv.Atoi(what); err == nil {
 		run = otherFirewalls[i].try
 	}
 	err := run()
 	if n := opened; n != nil && what != "server" {
-		err = errors.Join(err, n.leave(), n.remove())
+		err = errors.Join(err, n.Leave(), n.Remove())
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stdout, err)
@@ -186,7 +196,7 @@ func RunCase(what string) int {
 var errSkip = errors.New("skip: ")
 
 // opened is the network of this process.
-var opened *network
+var opened *Network
 
 // targets are what an instance connects to.
 type targets struct {
@@ -277,7 +287,7 @@ type fakeInstance struct {
 
 func startInstance() (*fakeInstance, error) {
 	f := &fakeInstance{cmd: exec.Command("/proc/self/exe")} //nolint:noctx // ends with its input
-	f.cmd.Env = append(os.Environ(), CaseOf+"=instance")
+	f.cmd.Env = append(os.Environ(), caseOf+"=instance")
 	f.cmd.Stderr = os.Stderr
 	f.cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: unix.CLONE_NEWNET}
 	in, err := f.cmd.StdinPipe()
@@ -293,19 +303,19 @@ func startInstance() (*fakeInstance, error) {
 }
 
 // admitProcess connects a process as an instance.
-func admitProcess(n *network, pid int, id string, reach ...Endpoint) (netip.Addr, error) {
+func admitProcess(n *Network, pid int, id string, reach ...netip.AddrPort) (netip.Addr, error) {
 	process, err := local.Identify(pid)
 	if err != nil {
 		return netip.Addr{}, err
 	}
-	a, err := n.take(id)
+	a, err := n.Take(id)
 	if err != nil {
 		return netip.Addr{}, err
 	}
-	return a, errors.Join(n.admit(a, &access{reach: reach}), n.connect(process, a))
+	return a, errors.Join(n.Admit(a, &Access{Reach: reach}), n.Connect(process, a))
 }
 
-func newInstance(n *network, id string, reach ...Endpoint) (*fakeInstance, error) {
+func newInstance(n *Network, id string, reach ...netip.AddrPort) (*fakeInstance, error) {
 	f, err := startInstance()
 	if err == nil {
 		f.addr, err = admitProcess(n, f.cmd.Process.Pid, id, reach...)
@@ -372,8 +382,8 @@ func (o otherFirewall) try() error {
 }
 
 // commands runs the commands several times, and returns how many succeeded.
-func (o otherFirewall) commands(n *network, source netip.Addr, port uint16) (did int64, err error) {
-	words := strings.NewReplacer("TABLE", n.table, "SOURCE", source.String(), "GATEWAY", n.gateway().String(), "PORT", fmt.Sprint(port))
+func (o otherFirewall) commands(n *Network, source netip.Addr, port uint16) (did int64, err error) {
+	words := strings.NewReplacer("TABLE", n.table, "SOURCE", source.String(), "GATEWAY", n.Gateway().String(), "PORT", fmt.Sprint(port))
 	rounds := 5
 	if o.harmless {
 		rounds = 1
@@ -395,23 +405,28 @@ func (o otherFirewall) commands(n *network, source netip.Addr, port uint16) (did
 }
 
 // command runs a command; ufw with its own settings, which it changes.
-func (o otherFirewall) command(text string) (out []byte, err error) {
+func (o otherFirewall) command(text string) ([]byte, error) {
 	cmd := exec.Command("bash", "-c", text) //nolint:noctx // ends soon
-	if o.needs != "ufw" {
-		return cmd.CombinedOutput()
+	if o.needs == "ufw" {
+		cmd = exec.Command("/proc/self/exe") //nolint:noctx // the same
+		cmd.Env = append(os.Environ(), caseOf+"=own files", commandOf+"="+text)
+		cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: unix.CLONE_NEWNS}
 	}
-	err = onOwnThread(func() error {
-		if err := ownFiles(); err != nil {
-			return err
-		}
-		out, err = cmd.CombinedOutput()
+	return cmd.CombinedOutput()
+}
+
+// withOwnFiles runs a command with its own settings of ufw.
+func withOwnFiles() error {
+	if err := ownFiles(); err != nil {
 		return err
-	})
-	return out, err
+	}
+	cmd := exec.Command("bash", "-c", os.Getenv(commandOf)) //nolint:noctx // ends soon
+	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
+	return cmd.Run()
 }
 
 // restored waits until the tables are as before.
-func (o otherFirewall) restored(n *network, before []string, did int64, text *bytes.Buffer) error {
+func (o otherFirewall) restored(n *Network, before []string, did int64, text *bytes.Buffer) error {
 	var said string
 	var after []string
 	err := eventually("the tables are restored", func() bool {
@@ -432,34 +447,30 @@ func (o otherFirewall) restored(n *network, before []string, did int64, text *by
 
 // services are those of the machine, by whether the instance may connect to them.
 type services struct {
-	may, mayNot, elsewhere, silent Endpoint
+	may, mayNot, elsewhere, silent netip.AddrPort
 	heard                          atomic.Int64 // datagrams
 }
 
 // openCase opens a network of instances, and services of the machine.
-func openCase(dir string, log io.Writer) (*network, *services, error) {
+func openCase(dir string, log io.Writer) (*Network, *services, error) {
 	n, err := newCase(dir, log)
 	if err == nil {
-		err = n.protect()
+		err = n.Protect()
 	}
 	if err != nil {
 		return nil, nil, err
 	}
-	s, err := openServices(n.gateway(), 0)
+	s, err := openServices(n.Gateway(), 0)
 	return n, s, err
 }
 
 // newCase opens a network of instances.
-func newCase(dir string, log io.Writer) (*network, error) {
+func newCase(dir string, log io.Writer) (*Network, error) {
 	sum := fnv.New32a()
 	fmt.Fprint(sum, dir)
-	n := &network{
-		name: "igtest", table: fmt.Sprintf("ingot-test-%x", sum.Sum32()), file: filepath.Join(dir, "network.json"),
-		root: dir, holder: os.Getenv(initOf),
-	}
+	n := &Network{name: "igtest", table: fmt.Sprintf("ingot-test-%x", sum.Sum32()), root: dir, holder: os.Getenv(initOf)}
 	n.log = slog.New(slog.NewTextHandler(&lockedWriter{n, log}, nil))
-	n, err := openNetwork(n)
-	if err != nil {
+	if err := n.open(); err != nil {
 		return nil, err
 	}
 	opened = n
@@ -482,7 +493,7 @@ func openServices(gateway netip.Addr, port uint16) (*services, error) {
 	}
 	s := &services{}
 	for _, one := range []struct {
-		at *Endpoint
+		at *netip.AddrPort
 		on netip.AddrPort
 	}{{&s.may, netip.AddrPortFrom(gateway, port)}, {&s.mayNot, netip.AddrPortFrom(gateway, 0)}, {&s.elsewhere, netip.AddrPortFrom(outside, 0)}} {
 		l, err := net.Listen("tcp4", one.on.String())
@@ -527,7 +538,7 @@ func (s *services) isolated(result attempts, cut bool) error {
 
 // lockedWriter lets the log be read while the network is locked.
 type lockedWriter struct {
-	n *network
+	n *Network
 	w io.Writer
 }
 
@@ -539,9 +550,6 @@ func (l *lockedWriter) Write(b []byte) (int, error) {
 
 // ownFiles gives this process its own settings of ufw.
 func ownFiles() error {
-	if err := unix.Unshare(unix.CLONE_FS | unix.CLONE_NEWNS); err != nil {
-		return err
-	}
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
 		return err
 	}

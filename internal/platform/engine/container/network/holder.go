@@ -1,6 +1,6 @@
 //go:build linux
 
-package container
+package network
 
 import (
 	"context"
@@ -26,8 +26,11 @@ import (
 // firewall tables belong. So they outlive a server, as instances do, until the next one has
 // written its own.
 
+// holderTime limits how long a killed holder may take to end.
+const holderTime = 30 * time.Second
+
 // hold starts a holder, and another one should it end.
-func (n *network) hold(k *kernel) {
+func (n *Network) hold(k *kernel) {
 	if n.holder == "" {
 		return
 	}
@@ -54,7 +57,7 @@ func (n *network) hold(k *kernel) {
 	})
 }
 
-func (n *network) startHolder(k *kernel) (*exec.Cmd, error) {
+func (n *Network) startHolder(k *kernel) (*exec.Cmd, error) {
 	var socket *os.File
 	err := k.control(func(fd int) error {
 		own, err := unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, 0)
@@ -103,7 +106,7 @@ func holders(table string) []local.ProcessID {
 
 // endHolders ends holders, and waits until the copies are gone.
 func endHolders(list []local.ProcessID) error {
-	ctx, cancel := context.WithTimeout(context.Background(), takedown)
+	ctx, cancel := context.WithTimeout(context.Background(), holderTime)
 	defer cancel()
 	var errs []error
 	for _, id := range list {
