@@ -1,25 +1,31 @@
-package broker
+package dump
 
 import (
 	"bufio"
 	"bytes"
 	"errors"
 	"io"
+	"regexp"
+	"strings"
 )
 
-// script splits the output of mariadb-dump into statements.
+// MaxPacket is the largest statement that any server accepts.
+const MaxPacket = 1 << 30
+
+// Script splits the output of mariadb-dump into statements.
 //
 // The text of routines, triggers and events is that of a tenant. It may look like the
 // end of a statement: then the rest is executed as statements of the tenant, with its
 // rights, and fails.
-type script struct {
+type Script struct {
 	from      *bufio.Reader
 	ahead     []byte // a line that was read too early
 	delimiter []byte
 }
 
-func newScript(r io.Reader) *script {
-	return &script{from: bufio.NewReaderSize(r, 1<<20), delimiter: plainEnd}
+// NewScript reads a dump.
+func NewScript(r io.Reader) *Script {
+	return &Script{from: bufio.NewReaderSize(r, 1<<20), delimiter: plainEnd}
 }
 
 var (
@@ -33,11 +39,12 @@ var (
 	// The lines that follow the text of a routine, a trigger or an event.
 	following = [][]byte{command, []byte("/*!50003 SET "), []byte("/*!50106 ")}
 
-	errLongStatement = errors.New("a statement is longer than a server accepts")
+	// ErrLongStatement means that the dump cannot be read further.
+	ErrLongStatement = errors.New("a statement is longer than a server accepts")
 )
 
-// next returns the next statement, and io.EOF at the end.
-func (s *script) next() (string, error) {
+// Next returns the next statement, and io.EOF at the end.
+func (s *Script) Next() (string, error) {
 	var text []byte
 	var in byte // the quote of a text that has not ended
 	for {
@@ -64,8 +71,8 @@ func (s *script) next() (string, error) {
 				continue
 			}
 		}
-		if text = append(text, line...); len(text) > maxPacket {
-			return "", errLongStatement
+		if text = append(text, line...); len(text) > MaxPacket {
+			return "", ErrLongStatement
 		}
 		end, found := bytes.CutSuffix(bytes.TrimRight(text, " \r\n"), s.delimiter)
 		if bytes.Equal(s.delimiter, plainEnd) {
@@ -81,7 +88,7 @@ func (s *script) next() (string, error) {
 }
 
 // skipNames reads the rest of a line whose names contain newlines.
-func (s *script) skipNames(line []byte) (err error) {
+func (s *Script) skipNames(line []byte) (err error) {
 	in := quoted(line, 0)
 	for err == nil && in != 0 {
 		if line, err = s.line(); err == nil {
@@ -93,7 +100,7 @@ func (s *script) skipNames(line []byte) (err error) {
 
 // follows reports whether the next line can follow the text of a routine. Quotes tell
 // nothing there: what they mean depends on the SQL mode of the routine.
-func (s *script) follows() bool {
+func (s *Script) follows() bool {
 	line, err := s.line()
 	if err != nil {
 		return errors.Is(err, io.EOF)
@@ -108,7 +115,7 @@ func (s *script) follows() bool {
 }
 
 // line returns a line with its end.
-func (s *script) line() ([]byte, error) {
+func (s *Script) line() ([]byte, error) {
 	if line := s.ahead; line != nil {
 		s.ahead = nil
 		return line, nil
@@ -118,8 +125,8 @@ func (s *script) line() ([]byte, error) {
 		part, err := s.from.ReadSlice('\n')
 		line = append(line, part...)
 		switch {
-		case len(line) > maxPacket:
-			return nil, errLongStatement
+		case len(line) > MaxPacket:
+			return nil, ErrLongStatement
 		case err == nil, errors.Is(err, io.EOF) && len(line) > 0:
 			return line, nil
 		case !errors.Is(err, bufio.ErrBufferFull):
@@ -142,4 +149,34 @@ func quoted(line []byte, in byte) byte {
 		}
 	}
 	return in
+}
+
+// The definer in a statement that creates a view, a trigger, a routine or an event. Before
+// it there are no names or texts: those begin with a quote.
+var (
+	definer       = regexp.MustCompile("^((?:/\\*M?!\\d+ )?CREATE\\b[^`'\"]*?\\bDEFINER=)" + quotedName + "(?:@" + quotedName + ")?")
+	versionMark   = regexp.MustCompile(`/\*M?!\d+ ?|\*/`)
+	quotedName    = "(?:`(?:[^`]|``)*`|\"(?:[^\"]|\"\")*\"|'(?:[^']|'')*')"
+	definerClause = regexp.MustCompile("DEFINER=[^ ]* ?")
+)
+
+// Redefined makes the owner the definer of an object, as when a binding is removed. Only a user with
+// rights on the whole server may set another definer than itself.
+func Redefined(statement, owner string) string {
+	at := definer.FindStringSubmatchIndex(statement)
+	if at == nil {
+		return statement
+	}
+	return statement[:at[3]] + "`" + owner + "`@`%`" + statement[at[1]:]
+}
+
+// Described names the object of a statement.
+func Described(statement string) string {
+	const enough = 100
+	text := definerClause.ReplaceAllLiteralString(versionMark.ReplaceAllLiteralString(statement[:min(len(statement), 4*enough)], ""), "")
+	text = strings.ToValidUTF8(strings.Join(strings.Fields(text), " "), "")
+	if short := []rune(text); len(short) > enough {
+		return string(short[:enough]) + "…"
+	}
+	return text
 }

@@ -1,4 +1,4 @@
-package broker
+package ownserver
 
 import "golang.org/x/sys/unix"
 
@@ -6,11 +6,11 @@ import "golang.org/x/sys/unix"
 // most use a small part of theirs.
 const overcommit = 2
 
-// roomForServers returns how much memory the servers that run may be allowed together.
-func roomForServers() int64 {
+// Room returns how much memory the servers that run may be allowed together.
+func Room() int64 {
 	var info unix.Sysinfo_t
 	if err := unix.Sysinfo(&info); err != nil {
-		return 4 * gib
+		return 4 << 30
 	}
 	return overcommit * int64(info.Totalram) * int64(info.Unit) //nolint:gosec // far below 2^63
 }

@@ -1,4 +1,4 @@
-package broker
+package forward
 
 import (
 	"context"
@@ -8,7 +8,6 @@ import (
 	"log/slog"
 	"net"
 	"net/netip"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -16,7 +15,6 @@ import (
 	"ingot/internal/base/background"
 	"ingot/internal/base/clock"
 	"ingot/internal/base/connlimit"
-	"ingot/internal/base/safedial"
 )
 
 // Limits of connections through the forwarder. No plan allows more than 100
@@ -30,10 +28,10 @@ const (
 	quietTime = 4 * time.Hour
 )
 
-// forwarder makes servers on loopback reachable for apps in containers, and for
+// Forwarder makes servers on loopback reachable for apps in containers, and for
 // this machine itself: on the same port of the machine's address in the
 // containers' network.
-type forwarder struct {
+type Forwarder struct {
 	reach   Reach
 	log     *slog.Logger
 	own     func(netip.Addr) bool
@@ -43,8 +41,8 @@ type forwarder struct {
 	lastLog atomic.Int64
 
 	mu        sync.Mutex
-	listeners map[endpoint]*listener
-	remote    map[endpoint][]netip.AddrPort // the addresses of servers elsewhere
+	listeners map[Endpoint]*listener
+	remote    map[Endpoint][]netip.AddrPort // the addresses of servers elsewhere
 	conns     map[net.Conn]struct{}         // both ends of all connections
 	work      background.WaitGroup
 	stopped   bool
@@ -58,13 +56,12 @@ type forwarder struct {
 type listener struct {
 	on      []net.Listener
 	limiter *connlimit.Limiter
-	// start starts the server if necessary and connects to it. The connection is released with the
-	// function. Nil means a server that runs and listens.
-	start starter
+	start   Starter // nil for a server that runs and listens
 }
 
-// starter is like the field of listener.
-type starter func(ctx context.Context) (net.Conn, func(), error)
+// Starter starts a server if necessary and connects to it. The connection is released with the
+// function.
+type Starter func(ctx context.Context) (net.Conn, func(), error)
 
 func (l *listener) close() {
 	for _, one := range l.on {
@@ -72,45 +69,46 @@ func (l *listener) close() {
 	}
 }
 
-func newForwarder(reach Reach, log *slog.Logger) *forwarder {
+// New returns a forwarder. own reports whether an address is one of this machine.
+func New(reach Reach, own func(netip.Addr) bool, log *slog.Logger) *Forwarder {
 	waiting, end := context.WithCancel(context.Background())
-	return &forwarder{
+	return &Forwarder{
 		waiting: waiting, end: end,
-		reach: reach, log: log, own: safedial.Own, silent: silentTime, quiet: quietTime,
+		reach: reach, log: log, own: own, silent: silentTime, quiet: quietTime,
 		all:       connlimit.New(connlimit.Limits{Total: connlimit.Share(2)}),
-		listeners: map[endpoint]*listener{}, remote: map[endpoint][]netip.AddrPort{}, conns: map[net.Conn]struct{}{},
+		listeners: map[Endpoint]*listener{}, remote: map[Endpoint][]netip.AddrPort{}, conns: map[net.Conn]struct{}{},
 	}
 }
 
-// outside returns the address at which apps reach a server.
-func (f *forwarder) outside(server endpoint) endpoint {
+// Outside returns the address at which apps reach a server.
+func (f *Forwarder) Outside(server Endpoint) Endpoint {
 	if f.reach.Host.IsValid() && server.loopback() {
-		return endpoint{f.reach.Host.String(), server.port}
+		return Endpoint{f.reach.Host.String(), server.Port}
 	}
 	return server
 }
 
-// addresses resolves outside(server), for the firewall of an instance.
-func (f *forwarder) addresses(ctx context.Context, server endpoint) ([]netip.AddrPort, error) {
+// Addresses resolves Outside(server), for the firewall of an instance.
+func (f *Forwarder) Addresses(ctx context.Context, server Endpoint) ([]netip.AddrPort, error) {
 	if !f.reach.Host.IsValid() {
 		return nil, nil
 	}
 	if server.loopback() {
-		return []netip.AddrPort{netip.AddrPortFrom(f.reach.Host, uint16(server.port))}, nil
+		return []netip.AddrPort{netip.AddrPortFrom(f.reach.Host, uint16(server.Port))}, nil
 	}
 	f.mu.Lock()
 	kept := f.remote[server]
 	f.mu.Unlock()
-	found, err := net.DefaultResolver.LookupNetIP(ctx, "ip4", server.host)
+	found, err := net.DefaultResolver.LookupNetIP(ctx, "ip4", server.Host)
 	if err != nil {
 		if len(kept) > 0 {
 			return kept, nil
 		}
-		return nil, fmt.Errorf("resolve %s: %w", server.host, err)
+		return nil, fmt.Errorf("resolve %s: %w", server.Host, err)
 	}
 	var list []netip.AddrPort
 	for _, a := range found {
-		list = append(list, netip.AddrPortFrom(a.Unmap(), uint16(server.port)))
+		list = append(list, netip.AddrPortFrom(a.Unmap(), uint16(server.Port)))
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -118,13 +116,13 @@ func (f *forwarder) addresses(ctx context.Context, server endpoint) ([]netip.Add
 	return list, nil
 }
 
-// open starts a listener for a server, with a limit of connections, unless it
+// Open starts a listener for a server, with a limit of connections, unless it
 // has one. A server that has to be started for a connection does not listen itself: it gets a
 // listener on loopback as well.
-func (f *forwarder) open(ctx context.Context, server endpoint, connections int, start starter) error {
+func (f *Forwarder) Open(ctx context.Context, server Endpoint, connections int, start Starter) error {
 	var hosts []netip.Addr
 	if start != nil {
-		hosts = append(hosts, loopbackAddr)
+		hosts = append(hosts, Loopback)
 	}
 	if f.reach.Host.IsValid() && server.loopback() {
 		hosts = append(hosts, f.reach.Host)
@@ -145,7 +143,7 @@ func (f *forwarder) open(ctx context.Context, server endpoint, connections int, 
 	}
 	w := &listener{limiter: connlimit.New(connlimit.Limits{PerSource: min(sourceConnections, connections), Total: connections}), start: start}
 	for _, host := range hosts {
-		l, err := listen(ctx, netip.AddrPortFrom(host, uint16(server.port)))
+		l, err := listen(ctx, netip.AddrPortFrom(host, uint16(server.Port)))
 		if err != nil {
 			w.close()
 			return fmt.Errorf("forward connections to %s: %w", server, err)
@@ -161,8 +159,8 @@ func (f *forwarder) open(ctx context.Context, server endpoint, connections int, 
 	return nil
 }
 
-// close closes the listener of a server.
-func (f *forwarder) close(server endpoint) {
+// Close closes the listener of a server.
+func (f *Forwarder) Close(server Endpoint) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if l := f.listeners[server]; l != nil {
@@ -171,8 +169,8 @@ func (f *forwarder) close(server endpoint) {
 	}
 }
 
-// retire closes the listeners; connections continue.
-func (f *forwarder) retire() {
+// Retire closes the listeners; connections continue.
+func (f *Forwarder) Retire() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.retired = true
@@ -181,9 +179,9 @@ func (f *forwarder) retire() {
 	}
 }
 
-// retireStarters closes the listeners of servers that may have to be started, which another process
+// RetireStarters closes the listeners of servers that may have to be started, which another process
 // does from now on: new connections wait for it.
-func (f *forwarder) retireStarters() {
+func (f *Forwarder) RetireStarters() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for server, l := range f.listeners {
@@ -194,14 +192,15 @@ func (f *forwarder) retireStarters() {
 	}
 }
 
-// connections returns how many connections are open.
-func (f *forwarder) connections() int {
+// Connections returns how many connections are open.
+func (f *Forwarder) Connections() int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return (len(f.conns) + 1) / 2
 }
 
-func (f *forwarder) stop() {
+// Stop closes all listeners and connections.
+func (f *Forwarder) Stop() {
 	f.end()
 	f.mu.Lock()
 	f.stopped = true
@@ -217,7 +216,7 @@ func (f *forwarder) stop() {
 
 // admit forwards a connection if its source is allowed and does not have too
 // many.
-func (f *forwarder) admit(c net.Conn, server endpoint, to *listener) {
+func (f *Forwarder) admit(c net.Conn, server Endpoint, to *listener) {
 	source, ok := f.source(connlimit.Address(c.RemoteAddr()))
 	refuse := func(why string) {
 		c.Close()
@@ -245,7 +244,7 @@ func (f *forwarder) admit(c net.Conn, server endpoint, to *listener) {
 // slots are the slots of a connection: of its server's limit, and of the total.
 type slots [2]*connlimit.Slot
 
-func (f *forwarder) take(limiter *connlimit.Limiter, source string, end func()) *slots {
+func (f *Forwarder) take(limiter *connlimit.Limiter, source string, end func()) *slots {
 	at := limiter.Take(source, end)
 	if at == nil {
 		return nil
@@ -273,14 +272,14 @@ func (s *slots) release() {
 // errTooManyConnections means that a limit of connections is reached.
 var errTooManyConnections = errors.New("too many connections to the service")
 
-// dial connects to the server that instances reach at an address. The connection
+// Dial connects to the server that instances reach at an address. The connection
 // counts as one of the source.
-func (f *forwarder) dial(ctx context.Context, source string, at netip.AddrPort) (net.Conn, error) {
+func (f *Forwarder) Dial(ctx context.Context, source string, at netip.AddrPort) (net.Conn, error) {
 	f.mu.Lock()
 	var to *listener
-	var server endpoint
+	var server Endpoint
 	if at.Addr() == f.reach.Host {
-		server = endpoint{loopbackAddr.String(), int(at.Port())}
+		server = Local(int(at.Port()))
 		to = f.listeners[server]
 	}
 	f.mu.Unlock()
@@ -333,7 +332,7 @@ func (d *dialed) CloseWrite() error {
 
 // source returns the source that a connection is counted for: this machine, or
 // an app with all its instances.
-func (f *forwarder) source(from netip.Addr) (name string, ok bool) {
+func (f *Forwarder) source(from netip.Addr) (name string, ok bool) {
 	switch {
 	case f.own(from):
 		return "host", true
@@ -350,7 +349,7 @@ func (f *forwarder) source(from netip.Addr) (name string, ok bool) {
 
 // connect copies bytes in both directions until both have ended, or the
 // connection is idle for too long.
-func (f *forwarder) connect(app net.Conn, server endpoint, start starter, touch func()) {
+func (f *Forwarder) connect(app net.Conn, server Endpoint, start Starter, touch func()) {
 	defer app.Close()
 	if !f.track(app) {
 		return
@@ -383,11 +382,11 @@ func (f *forwarder) connect(app net.Conn, server endpoint, start starter, touch 
 // waitTime is how long a client waits for a server that is being started.
 const waitTime = time.Minute
 
-func connectTo(ctx context.Context, server endpoint, start starter) (net.Conn, func(), error) {
+func connectTo(ctx context.Context, server Endpoint, start Starter) (net.Conn, func(), error) {
 	if start != nil {
 		return start(ctx)
 	}
-	c, err := (&net.Dialer{Timeout: dialTime}).DialContext(ctx, "tcp", server.String())
+	c, err := (&net.Dialer{Timeout: DialTime}).DialContext(ctx, "tcp", server.String())
 	return c, func() {}, err
 }
 
@@ -441,7 +440,7 @@ func (p *proxiedConn) copy(to, from net.Conn, passed func()) {
 	}
 }
 
-func (f *forwarder) track(c net.Conn) bool {
+func (f *Forwarder) track(c net.Conn) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.stopped {
@@ -451,59 +450,8 @@ func (f *forwarder) track(c net.Conn) bool {
 	return true
 }
 
-func (f *forwarder) untrack(c net.Conn) {
+func (f *Forwarder) untrack(c net.Conn) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	delete(f.conns, c)
-}
-
-// Endpoints returns the addresses of the service instances that an app is bound
-// to, or none if apps share this machine's network.
-func (b *Broker) Endpoints(ctx context.Context, app string) ([]netip.AddrPort, error) {
-	return b.endpoints(ctx, func(i *instance) bool {
-		for _, to := range i.Bindings {
-			if to.Phase == ready && to.AppGUID == app {
-				return true
-			}
-		}
-		return false
-	})
-}
-
-// EndpointsOf returns the addresses of service instances.
-func (b *Broker) EndpointsOf(ctx context.Context, instances ...string) ([]netip.AddrPort, error) {
-	return b.endpoints(ctx, func(i *instance) bool { return slices.Contains(instances, i.ID) })
-}
-
-// Dial connects this process to one of the addresses of EndpointsOf. The
-// connection counts as one of source, an app.
-func (b *Broker) Dial(ctx context.Context, source string, at netip.AddrPort) (net.Conn, error) {
-	return b.forward.dial(ctx, source, at)
-}
-
-func (b *Broker) endpoints(ctx context.Context, of func(*instance) bool) ([]netip.AddrPort, error) {
-	if !b.config.Reach.Host.IsValid() {
-		return nil, nil
-	}
-	var all []netip.AddrPort
-	for _, i := range b.state.list() {
-		if i.Phase != ready || !of(i) {
-			continue
-		}
-		s, err := b.backendOf(i)
-		if err != nil {
-			continue // logged at the start
-		}
-		at := s.target(i)
-		if at.port == 0 {
-			continue
-		}
-		list, err := b.forward.addresses(ctx, at)
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, list...)
-	}
-	slices.SortFunc(all, netip.AddrPort.Compare)
-	return slices.Compact(all), nil
 }

@@ -1,4 +1,4 @@
-package broker
+package dump
 
 import (
 	"bytes"
@@ -11,11 +11,12 @@ import (
 	"strings"
 )
 
-const mariadbDump = "mariadb-dump"
+// MariaDBProgram saves databases of MariaDB.
+const MariaDBProgram = "mariadb-dump"
 
-// dumped runs mariadb-dump with --force. What it cannot read because the tenant broke it is
+// MariaDB runs mariadb-dump with --force. What it cannot read because the tenant broke it is
 // returned, and any other message is an error.
-func dumped(cmd *exec.Cmd, w io.Writer) (lost, error) {
+func MariaDB(cmd *exec.Cmd, w io.Writer) (Lost, error) {
 	var said dumpMessages
 	cmd.Stdout, cmd.Stderr = w, &said
 	err := cmd.Run()
@@ -25,18 +26,18 @@ func dumped(cmd *exec.Cmd, w io.Writer) (lost, error) {
 	case err == nil:
 		return said.missing, nil
 	case said.failure != "":
-		return lost{}, fmt.Errorf("%s: %w: %s", mariadbDump, err, said.failure)
+		return Lost{}, fmt.Errorf("%s: %w: %s", MariaDBProgram, err, said.failure)
 	case errors.As(err, &exit) && exit.Exited() && len(said.missing.first) > 0:
 		return said.missing, nil
 	}
-	return lost{}, fmt.Errorf("%s: %w", mariadbDump, err)
+	return Lost{}, fmt.Errorf("%s: %w", MariaDBProgram, err)
 }
 
 // dumpMessages reads what mariadb-dump writes about errors. A tenant controls how much that
 // is, so it keeps a part of the message that has begun, and what the others mean.
 type dumpMessages struct {
 	rest    []byte
-	missing lost
+	missing Lost
 	failure string // the first
 }
 
@@ -45,7 +46,7 @@ type dumpMessages struct {
 const maxDumpMessage = 16 << 10
 
 // A message follows one of these. Names can contain newlines, too.
-var dumpMessage = regexp.MustCompile(`\n(?:` + mariadbDump + `|Error): `)
+var dumpMessage = regexp.MustCompile(`\n(?:` + MariaDBProgram + `|Error): `)
 
 func (d *dumpMessages) Write(p []byte) (int, error) {
 	d.rest = append(d.rest, p...)
@@ -78,7 +79,7 @@ var (
 	//	1356              a view refers to what does not exist
 	//	1449              the definer does not exist
 	//	1462              a view refers to itself
-	refusedDump = regexp.MustCompile(`(?s)^` + mariadbDump + `: Couldn't execute '(.*?)': (.* \((?:1142|1143|1146|1168|1356|1370|1449|1462)\))$`)
+	refusedDump = regexp.MustCompile(`(?s)^` + MariaDBProgram + `: Couldn't execute '(.*?)': (.* \((?:1142|1143|1146|1168|1356|1370|1449|1462)\))$`)
 	// A table was deleted after the list of tables was read. A message with 1146 follows.
 	goneTable = regexp.MustCompile(`(?s)^Error: Couldn't read status information for table .* \(\)$`)
 )
@@ -90,10 +91,10 @@ func (d *dumpMessages) read(text string) {
 	}
 	if found := refusedDump.FindStringSubmatch(text); found != nil {
 		// The statement ends with the name of the object, in quotes.
-		d.missing.add(found[1][max(0, strings.IndexByte(found[1], '`')):], found[2])
+		d.missing.Add(found[1][max(0, strings.IndexByte(found[1], '`')):], found[2])
 		return
 	}
 	if d.failure == "" {
-		d.failure = strings.TrimPrefix(text, mariadbDump+": ")
+		d.failure = strings.TrimPrefix(text, MariaDBProgram+": ")
 	}
 }
