@@ -24,6 +24,7 @@ import (
 	"ingot/internal/platform/actions"
 	"ingot/internal/platform/api"
 	"ingot/internal/platform/edge/router"
+	"ingot/internal/platform/edge/router/accesslog"
 	"ingot/internal/platform/engine"
 	"ingot/internal/platform/engine/choice"
 	"ingot/internal/platform/engine/kubernetes"
@@ -66,7 +67,7 @@ type runtime struct {
 	proxy     *router.Proxy
 	traffic   *traffic
 	tcp       *router.TCP
-	access    *router.AccessLog
+	access    *accesslog.Log
 	apps      *controller.Controller
 	replacing atomic.Pointer[controller.Controller] // apps, once it exists
 	tasks     *controller.Tasks
@@ -204,7 +205,7 @@ func openStager(c Config, r *runtime, images *registry.Client, trusted *roots.Ro
 // openRouter creates the HTTP and the TCP router, with what they log and count.
 func (s *System) openRouter(b *frontend, r *runtime, trusted *roots.Roots) error {
 	c := s.config
-	r.access = router.NewAccessLog(r.logs, c.Log)
+	r.access = accesslog.New(r.logs, c.Log)
 	proxied := router.Options{
 		AccessLog: r.access.Add, RouteServices: c.guard(), RouteServiceTLS: trusted.TLS(), Trusted: s.trust().Has,
 		ClientCerts: c.clientCerts(), Log: c.Log, Tracer: b.tracer,

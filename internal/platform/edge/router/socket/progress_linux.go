@@ -1,4 +1,4 @@
-package router
+package socket
 
 import (
 	"net"
@@ -7,9 +7,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// progressOf returns how many bytes the peer has acknowledged, and whether more are waiting
+// Progress returns how many bytes the peer has acknowledged, and whether more are waiting
 // for it.
-func progressOf(c net.Conn) (acked uint64, waits bool) {
+func Progress(c net.Conn) (acked uint64, waits bool) {
 	conn, ok := c.(syscall.Conn)
 	if !ok {
 		return 0, false

@@ -1,4 +1,4 @@
-package router
+package accesslog
 
 import (
 	"context"
@@ -10,6 +10,7 @@ import (
 	"ingot/internal/base/background"
 	"ingot/internal/base/connlimit"
 	"ingot/internal/platform"
+	"ingot/internal/platform/edge/router"
 )
 
 // Lines stores log lines of apps; the log store implements it.
@@ -17,9 +18,9 @@ type Lines interface {
 	Tell(lines ...platform.LogLine) error
 }
 
-// AccessLog writes the router's access lines to the logs of their apps, in batches, so that
+// Log writes the router's access lines to the logs of their apps, in batches, so that
 // no request waits for a disk. It is a background.Service.
-type AccessLog struct {
+type Log struct {
 	background.Part
 	mu    sync.Mutex // held while lines are written
 	to    Lines
@@ -30,21 +31,21 @@ type AccessLog struct {
 }
 
 const (
-	accessBuffer = 16384
-	accessBatch  = 512
-	// accessPause is how long a line waits to be written together with others.
-	accessPause = 5 * time.Millisecond
+	buffer    = 16384
+	batchSize = 512
+	// pauseTime is how long a line waits to be written together with others.
+	pauseTime = 5 * time.Millisecond
 )
 
-// NewAccessLog returns an access log that is not running.
-func NewAccessLog(to Lines, log *slog.Logger) *AccessLog {
-	return &AccessLog{to: to, log: log, lines: make(chan platform.LogLine, accessBuffer)}
+// New returns an access log that is not running.
+func New(to Lines, log *slog.Logger) *Log {
+	return &Log{to: to, log: log, lines: make(chan platform.LogLine, buffer)}
 }
 
-// Add queues the line of a request; it is meant for Options.AccessLog. A request without an
+// Add queues the line of a request; it is meant for router.Options.AccessLog. A request without an
 // app has no line. When the disk cannot keep up, the request waits, so that no line is
 // lost.
-func (a *AccessLog) Add(access Access) {
+func (a *Log) Add(access router.Access) {
 	if access.App == "" {
 		return
 	}
@@ -54,10 +55,10 @@ func (a *AccessLog) Add(access Access) {
 }
 
 // Waiting returns the number of lines that wait to be written.
-func (a *AccessLog) Waiting() int { return len(a.lines) }
+func (a *Log) Waiting() int { return len(a.lines) }
 
 // Start starts writing.
-func (a *AccessLog) Start(ctx context.Context) error {
+func (a *Log) Start(ctx context.Context) error {
 	return a.Launch(ctx, func(work context.Context, spawn func(func())) error {
 		spawn(func() { a.write(work) })
 		return nil
@@ -65,10 +66,10 @@ func (a *AccessLog) Start(ctx context.Context) error {
 }
 
 // Stop writes the queued lines and stops.
-func (a *AccessLog) Stop() { a.Halt(nil) }
+func (a *Log) Stop() { a.Halt(nil) }
 
-func (a *AccessLog) write(ctx context.Context) {
-	pause := time.NewTimer(accessPause)
+func (a *Log) write(ctx context.Context) {
+	pause := time.NewTimer(pauseTime)
 	defer pause.Stop()
 	var batch []platform.LogLine
 	for {
@@ -80,7 +81,7 @@ func (a *AccessLog) write(ctx context.Context) {
 			return
 		}
 		// More lines usually follow soon: written together they cost one write.
-		pause.Reset(accessPause)
+		pause.Reset(pauseTime)
 		select {
 		case <-pause.C:
 		case <-ctx.Done():
@@ -90,11 +91,11 @@ func (a *AccessLog) write(ctx context.Context) {
 }
 
 // flushAll writes the batch and all queued lines. It returns the emptied batch for reuse.
-func (a *AccessLog) flushAll(batch []platform.LogLine) []platform.LogLine {
+func (a *Log) flushAll(batch []platform.LogLine) []platform.LogLine {
 	for {
 		select {
 		case line := <-a.lines:
-			if batch = append(batch, line); len(batch) == accessBatch {
+			if batch = append(batch, line); len(batch) == batchSize {
 				batch = a.flush(batch)
 			}
 		default:
@@ -105,13 +106,13 @@ func (a *AccessLog) flushAll(batch []platform.LogLine) []platform.LogLine {
 
 // Redirect writes to another store from now on. When it returns, the store before is not in
 // use any more.
-func (a *AccessLog) Redirect(to Lines) {
+func (a *Log) Redirect(to Lines) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.to = to
 }
 
-func (a *AccessLog) flush(batch []platform.LogLine) []platform.LogLine {
+func (a *Log) flush(batch []platform.LogLine) []platform.LogLine {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if err := a.to.Tell(batch...); err != nil && connlimit.LogDue(&a.failed) {

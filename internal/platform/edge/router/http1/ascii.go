@@ -1,6 +1,4 @@
-package router
-
-import "strconv"
+package http1
 
 // Classes of bytes in a message head.
 const (
@@ -42,9 +40,11 @@ func all(b []byte, class uint8) bool {
 	return true
 }
 
-func isToken(b []byte) bool { return len(b) > 0 && all(b, classToken) }
-func isHost(b []byte) bool  { return all(b, classHost) }
-func isText(b []byte) bool  { return all(b, classText) }
+// IsToken reports whether b can be the name of a header, or a method.
+func IsToken(b []byte) bool { return len(b) > 0 && all(b, classToken) }
+
+func isHost(b []byte) bool { return all(b, classHost) }
+func isText(b []byte) bool { return all(b, classText) }
 
 // isPlainTarget reports whether every HTTP implementation reads the target in the same way:
 // escapes are complete and there is no fragment.
@@ -67,8 +67,8 @@ func isPlainTarget(b []byte) bool {
 	return true
 }
 
-// equalFold reports whether b equals lower, which is in lower case, ignoring case.
-func equalFold(b []byte, lower string) bool {
+// EqualFold reports whether b equals lower, which is in lower case, ignoring case.
+func EqualFold(b []byte, lower string) bool {
 	if len(b) != len(lower) {
 		return false
 	}
@@ -84,14 +84,14 @@ func equalFold(b []byte, lower string) bool {
 }
 
 // trimmed returns the span without surrounding white space.
-func trimmed(b []byte, from, to int) span {
+func trimmed(b []byte, from, to int) Span {
 	for from < to && (b[from] == ' ' || b[from] == '\t') {
 		from++
 	}
 	for from < to && (b[to-1] == ' ' || b[to-1] == '\t') {
 		to--
 	}
-	return span{from, to}
+	return Span{from, to}
 }
 
 // decimal parses a small number that consists of digits only.
@@ -113,4 +113,13 @@ func decimal64(b []byte) (n int64, ok bool) {
 	return n, true
 }
 
-func appendDecimal(b []byte, n int64) []byte { return strconv.AppendInt(b, n, 10) }
+// IsUnquoted reports whether quoting would change nothing: s is printable ASCII without
+// quotes and backslashes.
+func IsUnquoted(s string) bool {
+	for i := range len(s) {
+		if classes[s[i]]&classUnquoted == 0 {
+			return false
+		}
+	}
+	return true
+}

@@ -1,12 +1,10 @@
-package router_test
+package http1
 
 import (
 	"bufio"
 	"net/http"
 	"strings"
 	"testing"
-
-	"ingot/internal/platform/edge/router"
 )
 
 // What the fast path takes, the server would have taken, and read in the same
@@ -33,10 +31,11 @@ func FuzzPlainHead(f *testing.F) {
 			return
 		}
 		head = before + "\r\n\r\n"
-		method, target, host, length, ok := router.ParsePlain(head)
-		if !ok {
+		var q Request
+		if !q.Parse([]byte(head), true) {
 			return
 		}
+		method, target, host, length := q.Method.Of(head), q.Target.Of(head), q.Host.Of(head), q.Length
 		r, err := http.ReadRequest(bufio.NewReader(strings.NewReader(head)))
 		if err != nil {
 			t.Fatalf("%q is taken, and the server refuses it: %s", head, err)

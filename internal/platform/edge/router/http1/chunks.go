@@ -1,16 +1,16 @@
-package router
+package http1
 
 import "errors"
 
 var errChunks = errors.New("the backend sent a malformed chunk")
 
-// chunks tracks the framing of a chunked body that is passed through unchanged, to find its
+// Chunks tracks the framing of a chunked body that is passed through unchanged, to find its
 // end.
-type chunks struct {
+type Chunks struct {
 	state chunkState
 	left  int64 // of the chunk; while its size is being read, the value so far
 	extra int   // bytes of extensions and trailers
-	data  int64 // bytes of the body without framing
+	Data  int64 // bytes of the body without framing
 	// trailers are the lines after the last chunk, which are not passed through unchanged.
 	trailers []byte
 }
@@ -37,12 +37,12 @@ const maxChunkExtra = 64 << 10
 
 // follow parses more of the body and returns how much of b belongs to it, and how much of that
 // can be passed through: all but trailers.
-func (c *chunks) follow(b []byte) (n, pass int, err error) {
+func (c *Chunks) follow(b []byte) (n, pass int, err error) {
 	for n < len(b) && c.state != chunksDone {
 		if c.state == chunkData {
 			take := min(c.left, int64(len(b)-n))
 			n += int(take)
-			c.data += take
+			c.Data += take
 			if c.left -= take; c.left == 0 {
 				c.state = chunkDataCR
 			}
@@ -60,7 +60,7 @@ func (c *chunks) follow(b []byte) (n, pass int, err error) {
 	return n, pass, nil
 }
 
-func (c *chunks) step(b byte) bool {
+func (c *Chunks) step(b byte) bool {
 	switch c.state {
 	case chunkSizeFirst, chunkSize:
 		digit, isDigit := hexDigit(b)
@@ -123,12 +123,12 @@ func (c *chunks) step(b byte) bool {
 	return false
 }
 
-func (c *chunks) text(b byte) bool {
+func (c *Chunks) text(b byte) bool {
 	c.extra++
 	return c.extra <= maxChunkExtra && classes[b]&classText != 0
 }
 
-func (c *chunks) trailer(b byte) bool {
+func (c *Chunks) trailer(b byte) bool {
 	c.trailers = append(c.trailers, b)
 	return c.text(b)
 }

@@ -1,6 +1,6 @@
 //go:build unix
 
-package router
+package socket
 
 import (
 	"errors"
@@ -11,25 +11,26 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// source reads from a connection. It holds a buffer only while there is something to copy,
+// Source reads from a connection. It holds a buffer only while there is something to copy,
 // so that an idle connection costs little.
-type source struct {
+type Source struct {
 	raw    syscall.RawConn
-	buffer *[streamBuffer]byte
+	buffer *[bufferSize]byte
 	n      int
 	err    error
 	read   func(fd uintptr) bool
 }
 
-func newSource(c *net.TCPConn) (*source, error) {
+// NewSource reads from c.
+func NewSource(c *net.TCPConn) (*Source, error) {
 	raw, err := c.SyscallConn()
-	s := &source{raw: raw}
+	s := &Source{raw: raw}
 	s.read = s.readNow
 	return s, err
 }
 
-// next waits for data and returns it; it is valid until the next call.
-func (s *source) next() ([]byte, error) {
+// Next waits for data and returns it; it is valid until the next call.
+func (s *Source) Next() ([]byte, error) {
 	if err := s.raw.Read(s.read); err != nil {
 		return nil, err
 	}
@@ -43,9 +44,9 @@ func (s *source) next() ([]byte, error) {
 }
 
 // readNow reads the available bytes, and reports whether there was something or the end.
-func (s *source) readNow(fd uintptr) bool {
+func (s *Source) readNow(fd uintptr) bool {
 	if s.buffer == nil {
-		s.buffer = streamBuffers.Get().(*[streamBuffer]byte) //nolint:forcetypeassert // the pool has no others
+		s.buffer = buffers.Get().(*[bufferSize]byte) //nolint:forcetypeassert // the pool has no others
 	}
 	for {
 		s.n, s.err = unix.Read(int(fd), s.buffer[:]) //nolint:gosec // a file descriptor
@@ -54,15 +55,16 @@ func (s *source) readNow(fd uintptr) bool {
 		}
 	}
 	if errors.Is(s.err, unix.EAGAIN) {
-		s.release()
+		s.Release()
 		return false
 	}
 	return true
 }
 
-func (s *source) release() {
+// Release gives the buffer back.
+func (s *Source) Release() {
 	if s.buffer != nil {
-		streamBuffers.Put(s.buffer)
+		buffers.Put(s.buffer)
 		s.buffer = nil
 	}
 }

@@ -1,4 +1,4 @@
-package router_test
+package accesslog_test
 
 import (
 	"errors"
@@ -11,6 +11,7 @@ import (
 
 	"ingot/internal/platform"
 	"ingot/internal/platform/edge/router"
+	"ingot/internal/platform/edge/router/accesslog"
 )
 
 type takenLines struct {
@@ -34,7 +35,7 @@ func TestAccessLog(t *testing.T) {
 	t.Parallel()
 	const n = 1300
 	to := &takenLines{err: errors.New("full")}
-	a := router.NewAccessLog(to, slog.New(slog.DiscardHandler))
+	a := accesslog.New(to, slog.New(slog.DiscardHandler))
 	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	for i := range n {
 		a.Add(router.Access{App: "app", Time: at, Duration: time.Second, Method: "GET", URI: fmt.Sprintf("/%d", i)})
