@@ -15,8 +15,8 @@ import (
 // ends with an error. An error of Visit ends the walk and is returned as it is.
 type Visit func(e Entry, body io.Reader) error
 
-// guard checks each entry of an archive before calling Visit.
-type guard struct {
+// entryCheck checks each entry of an archive before calling Visit.
+type entryCheck struct {
 	limits  Limits
 	tree    *tree
 	visit   Visit
@@ -30,11 +30,11 @@ type guard struct {
 	layer *layerNames
 }
 
-func newGuard(l Limits, visit Visit) *guard {
+func newEntryCheck(l Limits, visit Visit) *entryCheck {
 	if visit == nil {
 		visit = func(Entry, io.Reader) error { return nil }
 	}
-	return &guard{
+	return &entryCheck{
 		limits: l, tree: newTree(l), visit: visit,
 		input:  func() int64 { return 0 },
 		failed: func() error { return nil },
@@ -42,21 +42,21 @@ func newGuard(l Limits, visit Visit) *guard {
 }
 
 // next counts an entry.
-func (g *guard) next() error {
+func (g *entryCheck) next() error {
 	if g.entries++; g.entries > g.limits.Files {
 		return tooMany(g.limits)
 	}
 	return nil
 }
 
-func (g *guard) finish() (Summary, error) {
+func (g *entryCheck) finish() (Summary, error) {
 	if err := g.tree.checkLinks(); err != nil {
 		return Summary{}, err
 	}
 	return g.tree.sum, nil
 }
 
-func (g *guard) dir(name string, e Entry) (err error) {
+func (g *entryCheck) dir(name string, e Entry) (err error) {
 	e.Kind, e.Size, e.Mode = Dir, 0, dirMode(e.Mode)
 	if _, e.Path, err = g.tree.place(name, Dir); err != nil {
 		return err
@@ -64,7 +64,7 @@ func (g *guard) dir(name string, e Entry) (err error) {
 	return g.visit(e, nil)
 }
 
-func (g *guard) symlink(name, target string, e Entry) (err error) {
+func (g *entryCheck) symlink(name, target string, e Entry) (err error) {
 	e.Kind, e.Size, e.Mode, e.Target = Symlink, 0, fs.ModePerm, target
 	if e.Path, err = g.tree.placeLink(name, target); err != nil {
 		return err
@@ -72,7 +72,7 @@ func (g *guard) symlink(name, target string, e Entry) (err error) {
 	return g.visit(e, nil)
 }
 
-func (g *guard) hardlink(name, target string, e Entry) error {
+func (g *entryCheck) hardlink(name, target string, e Entry) error {
 	old, path, err := g.tree.find(name, target)
 	if err != nil {
 		return err
@@ -97,7 +97,7 @@ func (g *guard) hardlink(name, target string, e Entry) error {
 
 // file visits a file and reads what the visitor left. Packed tells that the body
 // is inflated from the archive, so that its ratio matters.
-func (g *guard) file(name string, e Entry, body io.Reader, packed bool) error {
+func (g *entryCheck) file(name string, e Entry, body io.Reader, packed bool) error {
 	n, clean, err := g.tree.place(name, File)
 	if err != nil {
 		return err
@@ -118,7 +118,7 @@ func (g *guard) file(name string, e Entry, body io.Reader, packed bool) error {
 }
 
 // count adds to the sum of sizes, of which size is one file's.
-func (g *guard) count(name string, more, size int64) error {
+func (g *entryCheck) count(name string, more, size int64) error {
 	g.tree.sum.Size += more
 	if size > g.limits.FileSize {
 		return g.tooLarge(name)
@@ -132,16 +132,16 @@ func (g *guard) count(name string, more, size int64) error {
 // ErrTooLarge is in the chain of refusals because of Limits.Size or FileSize.
 var ErrTooLarge = errors.New("larger than allowed")
 
-func (g *guard) tooLarge(name string) error {
+func (g *entryCheck) tooLarge(name string) error {
 	return wrapped(ErrTooLarge, refuse(name, "is larger than %s", bytesText(g.limits.FileSize)))
 }
 
-func (g *guard) sumTooLarge() error {
+func (g *entryCheck) sumTooLarge() error {
 	return wrapped(ErrTooLarge, invalid("it is larger than %s when inflated", bytesText(g.limits.Size)))
 }
 
 // bomb returns an error if n inflated bytes are too many for the compressed input.
-func (g *guard) bomb(n int64) error {
+func (g *entryCheck) bomb(n int64) error {
 	if n > ratioFree && n/g.limits.Ratio > g.input() {
 		return invalid("it inflates to more than %d times its size", g.limits.Ratio)
 	}
@@ -150,7 +150,7 @@ func (g *guard) bomb(n int64) error {
 
 // damaged is for an error while reading: that of the source as it is, anything
 // else is the archive's fault.
-func (g *guard) damaged(name string, err error) error {
+func (g *entryCheck) damaged(name string, err error) error {
 	if failed := g.failed(); failed != nil {
 		return failed
 	}
@@ -171,7 +171,7 @@ func wrapped(cause error, e *fault.Error) error {
 
 // counted is a body that is counted while it is read.
 type counted struct {
-	g      *guard
+	g      *entryCheck
 	name   string
 	r      io.Reader
 	packed bool
