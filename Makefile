@@ -37,7 +37,7 @@ raced      = cmd/ingot-init $(addprefix internal/, \
 	broker/forward console notify/delivery platform/edge/router platform/edge/router/accesslog \
 	platform/engine/agent platform/engine/local \
 	platform/instance/agentserver platform/instance/dns platform/logs platform/logs/drain \
-	platform/logs/logfiles platform/run/controller)
+	platform/logs/logfiles platform/run/controller platform/run/controller/routing)
 unraced    = $$(echo "$(packages)" | grep -vxF "$$(printf 'ingot/%s\n' $(raced))")
 containers = ./internal/platform/engine/container/...
 

@@ -1,4 +1,4 @@
-package controller
+package routing
 
 import (
 	"cmp"
@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"ingot/internal/base/background"
+	"ingot/internal/base/clock"
 	"ingot/internal/platform"
 )
 
@@ -55,32 +56,42 @@ type Table interface {
 	Replace(all []Route)
 }
 
-// BackendSource returns the backends of an app; a Controller implements it.
+// Backend is an instance that accepts requests.
+type Backend struct {
+	InstanceGUID string
+	ProcessGUID  string
+	Index        int
+	// Ports are the ports that it opened at its start.
+	Ports []platform.InstancePort
+	Ready bool
+}
+
+// BackendSource returns the backends of an app; the controller implements it.
 type BackendSource interface {
 	Backends(appGUID, processType string) []Backend
 }
 
-// PublisherConfig configures a RoutePublisher.
-type PublisherConfig struct {
+// Config configures a Publisher.
+type Config struct {
 	Store    platform.Store
 	Backends BackendSource
 	Table    Table
 	// Interval is how often a page of the routes (pageRoutes) is read again; 10 s if zero.
 	Interval time.Duration
-	Clock    Clock
+	Clock    clock.Clock
 	Log      *slog.Logger
 }
 
-// RoutePublisher keeps a route table up to date with routes, destinations and instances. It
-// is the RouteSink of a Controller, and a background.Service, to be started after it.
+// Publisher keeps a route table up to date with routes, destinations and instances. It
+// is the controller's RouteSink, and a background.Service, to be started after it.
 //
 // It remembers routes and destinations, so that a change of an instance takes effect
 // without reading the store. Kick and Announce name the routes that changed, as the actions
 // that change routes report them (platform.Changes); it then reads only these. As a
 // safeguard it also walks through all routes slowly, a page per interval, and corrects what
 // it was not notified of: a small table is read every time, and a large one costs no more.
-type RoutePublisher struct {
-	PublisherConfig
+type Publisher struct {
+	Config
 	part background.Part
 
 	// loading is held while the store is read and the result is published, so that an older
@@ -126,30 +137,27 @@ func (m *mapping) address() string {
 	return strings.ToLower(m.route.Host) + "/" + platform.PathKey(m.route.Path)
 }
 
-var (
-	_ background.Service = (*RoutePublisher)(nil)
-	_ RouteSink          = (*RoutePublisher)(nil)
-)
+var _ background.Service = (*Publisher)(nil)
 
-// NewRoutePublisher returns a publisher that is not running.
-func NewRoutePublisher(c PublisherConfig) *RoutePublisher {
+// New returns a publisher that is not running.
+func New(c Config) *Publisher {
 	if c.Interval == 0 {
 		c.Interval = 10 * time.Second
 	}
 	if c.Clock == nil {
-		c.Clock = systemClock{}
+		c.Clock = clock.System("route publisher")
 	}
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
 	}
-	p := &RoutePublisher{PublisherConfig: c, kicked: make(chan struct{}, 1)}
+	p := &Publisher{Config: c, kicked: make(chan struct{}, 1)}
 	p.forget()
 	p.kicks.routes = map[string]bool{}
 	return p
 }
 
 // Start publishes all routes and keeps them up to date.
-func (p *RoutePublisher) Start(ctx context.Context) error {
+func (p *Publisher) Start(ctx context.Context) error {
 	return p.part.Launch(ctx, func(work context.Context, spawn func(func())) error {
 		if err := p.load(ctx); err != nil {
 			return err
@@ -160,10 +168,10 @@ func (p *RoutePublisher) Start(ctx context.Context) error {
 }
 
 // Stop stops updating. The table stays as it is.
-func (p *RoutePublisher) Stop() { p.part.Halt(nil) }
+func (p *Publisher) Stop() { p.part.Halt(nil) }
 
 // Kick queues routes for publishing, or all if none is named. It never blocks.
-func (p *RoutePublisher) Kick(routeGUIDs ...string) {
+func (p *Publisher) Kick(routeGUIDs ...string) {
 	p.kicks.Lock()
 	p.kicks.all = p.kicks.all || len(routeGUIDs) == 0
 	for _, guid := range routeGUIDs {
@@ -176,7 +184,7 @@ func (p *RoutePublisher) Kick(routeGUIDs ...string) {
 	}
 }
 
-func (p *RoutePublisher) run(ctx context.Context) {
+func (p *Publisher) run(ctx context.Context) {
 	tick := make(chan struct{}, 1)
 	var stop func()
 	rearm := func() {
@@ -198,7 +206,7 @@ func (p *RoutePublisher) run(ctx context.Context) {
 	}
 }
 
-func (p *RoutePublisher) complain(ctx context.Context, err error) {
+func (p *Publisher) complain(ctx context.Context, err error) {
 	if err != nil && ctx.Err() == nil {
 		p.Log.ErrorContext(ctx, "publishing routes failed and will be retried", "error", err)
 	}
@@ -206,7 +214,7 @@ func (p *RoutePublisher) complain(ctx context.Context, err error) {
 
 // work publishes the queued routes: named ones first, and again between the pages of all
 // routes.
-func (p *RoutePublisher) work(ctx context.Context) {
+func (p *Publisher) work(ctx context.Context) {
 	if err := p.named(ctx); err != nil {
 		p.complain(ctx, err)
 		return
@@ -228,7 +236,7 @@ func (p *RoutePublisher) work(ctx context.Context) {
 }
 
 // named publishes the named routes. If that fails they stay queued.
-func (p *RoutePublisher) named(ctx context.Context) error {
+func (p *Publisher) named(ctx context.Context) error {
 	p.kicks.Lock()
 	routes := p.kicks.routes
 	if len(routes) > 0 {
@@ -248,7 +256,7 @@ func (p *RoutePublisher) named(ctx context.Context) error {
 }
 
 // Refresh publishes routes, or all if none is named: when it returns, the table has them.
-func (p *RoutePublisher) Refresh(ctx context.Context, routeGUIDs ...string) error {
+func (p *Publisher) Refresh(ctx context.Context, routeGUIDs ...string) error {
 	if len(routeGUIDs) == 0 {
 		return p.walk(ctx, nil)
 	}
@@ -261,7 +269,7 @@ func (p *RoutePublisher) Refresh(ctx context.Context, routeGUIDs ...string) erro
 }
 
 // walk publishes all routes, a page at a time. It calls between after each page.
-func (p *RoutePublisher) walk(ctx context.Context, between func() error) error {
+func (p *Publisher) walk(ctx context.Context, between func() error) error {
 	p.loading.Lock()
 	p.walked = ""
 	p.loading.Unlock()
@@ -279,7 +287,7 @@ func (p *RoutePublisher) walk(ctx context.Context, between func() error) error {
 }
 
 // step publishes the next page of all routes, and reports whether it was the last.
-func (p *RoutePublisher) step(ctx context.Context) (end bool, err error) {
+func (p *Publisher) step(ctx context.Context) (end bool, err error) {
 	err = p.publishPage(ctx, func() page { return page{after: p.walked} }, func(read page) {
 		p.walked = read.upTo
 		end = read.upTo == ""
@@ -289,7 +297,7 @@ func (p *RoutePublisher) step(ctx context.Context) (end bool, err error) {
 
 // publishPage reads a page and updates the table. Both functions are called with the lock
 // loading held.
-func (p *RoutePublisher) publishPage(ctx context.Context, which func() page, done func(page)) error {
+func (p *Publisher) publishPage(ctx context.Context, which func() page, done func(page)) error {
 	p.loading.Lock()
 	defer p.loading.Unlock()
 	asked := which()
@@ -310,7 +318,7 @@ func (p *RoutePublisher) publishPage(ctx context.Context, which func() page, don
 
 // publish updates the table with a page. It passes unchanged routes too: the table compares
 // them, and nothing else would correct a wrong backend there.
-func (p *RoutePublisher) publish(read page) {
+func (p *Publisher) publish(read page) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	gone := read.guids
@@ -332,7 +340,7 @@ func (p *RoutePublisher) publish(read page) {
 }
 
 // load publishes all routes in one step.
-func (p *RoutePublisher) load(ctx context.Context) error {
+func (p *Publisher) load(ctx context.Context) error {
 	p.loading.Lock()
 	defer p.loading.Unlock()
 	read := page{all: true}
@@ -349,7 +357,7 @@ func (p *RoutePublisher) load(ctx context.Context) error {
 
 // learnAll remembers the routes of a page and returns them. A route that fails is left out,
 // so that the others are published.
-func (p *RoutePublisher) learnAll(read page) []Route {
+func (p *Publisher) learnAll(read page) []Route {
 	all := make([]Route, 0, len(read.routes))
 	for guid, m := range read.routes {
 		background.Safely("publish a route", func() {
@@ -362,11 +370,11 @@ func (p *RoutePublisher) learnAll(read page) []Route {
 
 // Loaded reports whether the table has had all routes and their running instances: a route
 // that is missing then does not exist.
-func (p *RoutePublisher) Loaded() bool { return p.loaded.Load() }
+func (p *Publisher) Loaded() bool { return p.loaded.Load() }
 
 // AppChanged publishes the routes of an app with its current backends. When it returns, the
 // table has them.
-func (p *RoutePublisher) AppChanged(appGUID string) {
+func (p *Publisher) AppChanged(appGUID string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	set := make([]Route, 0, len(p.byApp[appGUID]))
@@ -378,13 +386,13 @@ func (p *RoutePublisher) AppChanged(appGUID string) {
 	}
 }
 
-func (p *RoutePublisher) forget() {
+func (p *Publisher) forget() {
 	p.known, p.byApp, p.byAddress = map[string]*mapping{}, map[string]map[string]bool{}, map[string]string{}
 }
 
 // learn remembers a route. Another route with its address is gone, even without a
 // notification: it must not come back with the next change of its app.
-func (p *RoutePublisher) learn(guid string, m *mapping) {
+func (p *Publisher) learn(guid string, m *mapping) {
 	p.unlearn(guid)
 	if other, taken := p.byAddress[m.address()]; taken {
 		p.unlearn(other)
@@ -399,7 +407,7 @@ func (p *RoutePublisher) learn(guid string, m *mapping) {
 	}
 }
 
-func (p *RoutePublisher) unlearn(guid string) {
+func (p *Publisher) unlearn(guid string) {
 	m := p.known[guid]
 	if m == nil {
 		return
@@ -415,11 +423,11 @@ func (p *RoutePublisher) unlearn(guid string) {
 }
 
 // routeOf returns the current table entry of a route.
-func (p *RoutePublisher) routeOf(m *mapping) Route {
+func (p *Publisher) routeOf(m *mapping) Route {
 	r := m.route
 	for _, d := range m.destinations {
 		for _, b := range p.Backends.Backends(d.AppGUID, d.ProcessType) {
-			i := slices.IndexFunc(b.Ports, func(open platform.InstancePort) bool { return leadsTo(d.Port, open) })
+			i := slices.IndexFunc(b.Ports, func(open platform.InstancePort) bool { return LeadsTo(d.Port, open) })
 			if i < 0 && m.route.Internal && len(b.Ports) > 0 {
 				i = 0 // a name stands for an address, not for a port
 			}
@@ -433,4 +441,13 @@ func (p *RoutePublisher) routeOf(m *mapping) Route {
 		}
 	}
 	return r
+}
+
+// LeadsTo reports whether a destination with a port, or without one, leads to an open port
+// of an instance.
+func LeadsTo(port int, open platform.InstancePort) bool {
+	if port == 0 && open.Default {
+		return true
+	}
+	return open.Inside == port || port == 0 && open.Inside == platform.DefaultPort
 }

@@ -1,5 +1,5 @@
 //go:build !race
 
-package controller
+package routing
 
 const slow = false

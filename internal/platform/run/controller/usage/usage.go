@@ -1,4 +1,4 @@
-package controller
+package usage
 
 import (
 	"context"
@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"ingot/internal/base/background"
+	"ingot/internal/base/clock"
 	"ingot/internal/platform/engine"
 )
 
@@ -19,20 +20,20 @@ type Usage struct {
 	MemoryLimit int64
 	Disk        int64
 	LogRate     int64 // bytes of output a second
-	Members     []MemberUsage
+	Members     []Member
 }
 
 const (
-	// usageFresh is how long a sample is reused. Over a shorter time a rate would mean
+	// fresh is how long a sample is reused. Over a shorter time a rate would mean
 	// little.
-	usageFresh = time.Second
-	// Memory grows quickly while an instance starts: during its first seconds (usageYoung)
-	// memory and disk are read again after a short while (usageYoungFresh), so that a push
+	fresh = time.Second
+	// Memory grows quickly while an instance starts: during its first seconds (young)
+	// memory and disk are read again after a short while (youngFresh), so that a push
 	// does not show values from before the start.
-	usageYoung      = 15 * time.Second
-	usageYoungFresh = 50 * time.Millisecond
-	// usageAtOnce is the number of concurrent requests to the engine.
-	usageAtOnce = 8
+	young      = 15 * time.Second
+	youngFresh = 50 * time.Millisecond
+	// atOnce is the number of concurrent requests to the engine.
+	atOnce = 8
 )
 
 // sample is the last reading of an instance, with the rates since the previous one.
@@ -47,55 +48,79 @@ type sample struct {
 	usage Usage
 	ok    bool
 
-	written  atomic.Int64 // bytes of output since the last reading
-	followed atomic.Bool  // a pump counts them
+	Output
 }
 
-type usageCache struct {
+// Output counts what an instance writes.
+type Output struct {
+	Written  atomic.Int64 // bytes
+	Followed atomic.Bool  // they are counted
+}
+
+// Engine is what a Meter needs of an engine.
+type Engine interface {
+	Get(ctx context.Context, id string) (engine.Instance, error)
+	Usage(ctx context.Context, id string) (engine.Usage, error)
+}
+
+// Meter measures instances.
+type Meter struct {
+	engine Engine
+	clock  clock.Clock
+
 	mu sync.Mutex
 	of map[string]*sample
 }
 
-func (u *usageCache) get(id string) *sample {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	s := u.of[id]
+// New returns a Meter of the instances of an engine.
+func New(e Engine, c clock.Clock) *Meter {
+	return &Meter{engine: e, clock: c, of: map[string]*sample{}}
+}
+
+// Output returns the counter of what an instance writes.
+func (m *Meter) Output(id string) *Output { return &m.get(id).Output }
+
+func (m *Meter) get(id string) *sample {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	s := m.of[id]
 	if s == nil {
 		s = &sample{}
-		u.of[id] = s
+		m.of[id] = s
 	}
 	return s
 }
 
-func (u *usageCache) forget(id string) {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	delete(u.of, id)
+// Forget drops what is known of an instance that is gone.
+func (m *Meter) Forget(id string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.of, id)
 }
 
 // drop removes a sample whose reading failed.
-func (u *usageCache) drop(id string, s *sample) {
-	if !s.ok && !s.followed.Load() {
-		u.forget(id)
+func (m *Meter) drop(id string, s *sample) {
+	if !s.ok && !s.Followed.Load() {
+		m.Forget(id)
 	}
 }
 
-// Usage returns the usage of instances, by guid, without those that the engine has no data
+// Of returns the usage of instances, by guid, without those that the engine has no data
 // for. Rates are averages since the previous call, at first since the start of the
-// instance; its processor time then counts over usageYoung at least.
-func (c *Controller) Usage(ctx context.Context, instanceGUIDs ...string) map[string]Usage {
+// instance; its processor time then counts over young at least.
+func (m *Meter) Of(ctx context.Context, instanceGUIDs ...string) map[string]Usage {
 	var mu sync.Mutex
 	answers := make(map[string]Usage, len(instanceGUIDs))
-	tokens := make(chan struct{}, usageAtOnce)
+	tokens := make(chan struct{}, atOnce)
 	var all background.WaitGroup
 	for _, id := range instanceGUIDs {
 		tokens <- struct{}{}
 		all.Go("usage of an instance", func() {
 			defer func() { <-tokens }()
-			if u, ok := c.usageOf(ctx, id); ok {
+			if one, ok := m.measure(ctx, id); ok {
 				mu.Lock()
 				defer mu.Unlock()
-				answers[id] = u
+				answers[id] = one
 			}
 		})
 	}
@@ -103,14 +128,14 @@ func (c *Controller) Usage(ctx context.Context, instanceGUIDs ...string) map[str
 	return answers
 }
 
-func (c *Controller) usageOf(ctx context.Context, id string) (Usage, bool) {
-	s := c.usage.get(id)
+func (m *Meter) measure(ctx context.Context, id string) (Usage, bool) {
+	s := m.get(id)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	now := c.Clock.Now()
-	if s.ok && now.Sub(s.at) < usageFresh {
-		if now.Sub(s.began) < usageYoung && now.Sub(s.read) >= usageYoungFresh {
-			if seen, err := c.Engine.Usage(ctx, id); err == nil {
+	now := m.clock.Now()
+	if s.ok && now.Sub(s.at) < fresh {
+		if now.Sub(s.began) < young && now.Sub(s.read) >= youngFresh {
+			if seen, err := m.engine.Usage(ctx, id); err == nil {
 				s.usage.Memory, s.usage.Disk, s.usage.Time, s.read = seen.Memory, seen.Disk, now, now
 				rates := s.usage.Members
 				s.usage.Members = membersBetween(seen.Members, nil, 0)
@@ -121,17 +146,17 @@ func (c *Controller) usageOf(ctx context.Context, id string) (Usage, bool) {
 		}
 		return s.usage, true
 	}
-	seen, err := c.Engine.Usage(ctx, id)
+	seen, err := m.engine.Usage(ctx, id)
 	if err != nil {
-		c.usage.drop(id, s)
+		m.drop(id, s)
 		return Usage{}, false
 	}
 	since, cpu, cpus, bytes := s.at, s.cpu, s.cpus, s.bytes
-	written := s.written.Load()
+	written := s.Written.Load()
 	if !s.ok {
-		in, err := c.Engine.Get(ctx, id)
+		in, err := m.engine.Get(ctx, id)
 		if err != nil {
-			c.usage.drop(id, s)
+			m.drop(id, s)
 			return Usage{}, false
 		}
 		since, cpu, cpus, bytes = in.Created, 0, nil, 0
@@ -142,17 +167,17 @@ func (c *Controller) usageOf(ctx context.Context, id string) (Usage, bool) {
 	if !s.ok {
 		// Starting takes a burst of processor time, which over the first moments
 		// alone would be several hundred per cent.
-		over = max(d, usageYoung)
+		over = max(d, young)
 	}
-	s.usage = usageBetween(seen, d, over, seen.CPUTime-cpu, written-bytes)
+	s.usage = between(seen, d, over, seen.CPUTime-cpu, written-bytes)
 	s.usage.Members, s.cpus = membersBetween(seen.Members, cpus, over), cpuOfMembers(seen.Members)
 	s.usage.Time, s.at, s.read, s.cpu, s.bytes, s.ok = now, now, now, seen.CPUTime, written, true
 	return s.usage, true
 }
 
-// usageBetween returns the usage with the output of a time d, and the processor time
+// between returns the usage with the output of a time d, and the processor time
 // spent over another.
-func usageBetween(seen engine.Usage, d, over, cpu time.Duration, bytes int64) Usage {
+func between(seen engine.Usage, d, over, cpu time.Duration, bytes int64) Usage {
 	u := Usage{Memory: seen.Memory, MemoryLimit: seen.MemoryLimit, Disk: seen.Disk}
 	if d > 0 {
 		u.CPU = max(0, float64(cpu)/float64(over))

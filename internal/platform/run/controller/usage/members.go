@@ -1,4 +1,4 @@
-package controller
+package usage
 
 import (
 	"time"
@@ -7,12 +7,12 @@ import (
 	"ingot/internal/platform/instance/initproto"
 )
 
-// MemberUsage is the state and the resource usage of one member of an instance.
-type MemberUsage struct {
+// Member is the state and the resource usage of one member of an instance.
+type Member struct {
 	// Name is the process type, or the name of the sidecar.
 	Name    string
 	Sidecar bool
-	State   MemberState
+	State   State
 	Since   time.Time // when its current life began
 	// CPU is the share of a processor: 1 is all of one.
 	CPU    float64
@@ -23,33 +23,33 @@ type MemberUsage struct {
 	LastExit    *initproto.MemberExit
 }
 
-// MemberState is whether a member runs.
-type MemberState string
+// State is whether a member runs.
+type State string
 
 // The states of a member.
 const (
-	MemberWaiting MemberState = "WAITING" // for others, or to be started again
-	MemberRunning MemberState = "RUNNING"
-	MemberExited  MemberState = "EXITED"
+	Waiting State = "WAITING" // for others, or to be started again
+	Running State = "RUNNING"
+	Exited  State = "EXITED"
 )
 
-func memberState(m initproto.MemberState) MemberState {
+func stateOf(m initproto.MemberState) State {
 	switch {
 	case m.Exited:
-		return MemberExited
+		return Exited
 	case m.Waiting:
-		return MemberWaiting
+		return Waiting
 	}
-	return MemberRunning
+	return Running
 }
 
 // membersBetween returns the usage of members over a time, at whose begin they had used cpu of
 // the processor.
-func membersBetween(seen []engine.MemberUsage, cpu map[string]time.Duration, d time.Duration) []MemberUsage {
-	list := make([]MemberUsage, 0, len(seen))
+func membersBetween(seen []engine.MemberUsage, cpu map[string]time.Duration, d time.Duration) []Member {
+	list := make([]Member, 0, len(seen))
 	for i, m := range seen {
-		one := MemberUsage{
-			Name: m.State.Name, Sidecar: i > 0, State: memberState(m.State), Since: m.State.Since, Memory: m.Memory, MemoryLimit: m.MemoryLimit,
+		one := Member{
+			Name: m.State.Name, Sidecar: i > 0, State: stateOf(m.State), Since: m.State.Since, Memory: m.Memory, MemoryLimit: m.MemoryLimit,
 			Restarts: m.State.Restarts, LastExit: m.State.LastExit,
 		}
 		if d > 0 {

@@ -1,6 +1,6 @@
 //go:build race
 
-package controller
+package routing
 
 // slow is true under the race detector, which makes SQLite, itself a Go program,
 // a hundred times slower.

@@ -1,4 +1,4 @@
-package controller
+package routing
 
 import (
 	"context"
@@ -30,7 +30,7 @@ const announceFor = 10 * time.Second
 
 // Announce publishes routes that have just changed: when it returns, the table has them. If
 // that fails, it is retried in the background.
-func (p *RoutePublisher) Announce(routeGUIDs ...string) error {
+func (p *Publisher) Announce(routeGUIDs ...string) error {
 	a := &p.announcing
 	a.mu.Lock()
 	if a.next == nil {

@@ -1,4 +1,4 @@
-package controller
+package routing
 
 import (
 	"context"
@@ -85,18 +85,23 @@ type crowd struct {
 	*testing.T
 	store *countingStore
 	apps  *readyApps
-	table *table
 	clock *testkit.Clock
-	p     *RoutePublisher
+	p     *Publisher
 	now   chan struct{} // the table was updated
+
+	mu      sync.Mutex
+	table   map[string]Route
+	touched int // entries that updates named
 }
+
+const patience = 90 * time.Second // on a busy machine
 
 const fewer = 2000 // under the race detector, which slows SQLite down most
 
 func newCrowd(t *testing.T, n int) *crowd {
 	t.Helper()
 	d := dbtest.Migrated(t, db.SQLite, platformdb.Migrations)
-	c := &crowd{T: t, store: &countingStore{Store: platformdb.New(d)}, apps: &readyApps{}, table: newTable(), clock: testkit.NewClock(noon), now: make(chan struct{}, 1)}
+	c := &crowd{T: t, store: &countingStore{Store: platformdb.New(d)}, apps: &readyApps{}, clock: testkit.NewClock(time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)), now: make(chan struct{}, 1)}
 	c.update(c.store.Store, func(tx platform.Tx) error {
 		if err := tx.Domains().Insert(&platform.Domain{Resource: platform.Resource{GUID: "domain"}, Name: "test"}); err != nil {
 			return err
@@ -108,7 +113,7 @@ func newCrowd(t *testing.T, n int) *crowd {
 		}
 		return insertRoute(tx, "single", "single", "one")
 	})
-	c.p = NewRoutePublisher(PublisherConfig{Store: c.store, Backends: c.apps, Table: c, Clock: c.clock})
+	c.p = New(Config{Store: c.store, Backends: c.apps, Table: c, Clock: c.clock})
 	if err := c.p.Start(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -123,10 +128,26 @@ func insertRoute(tx platform.Tx, guid, host, app string) error {
 	return tx.Destinations().Insert(&platform.Destination{Resource: platform.Resource{GUID: "d-" + guid}, RouteGUID: guid, AppGUID: app, ProcessType: "web"})
 }
 
-func (c *crowd) Replace(all []Route) { c.table.Replace(all) }
+// Replace and Update make it a route table.
+func (c *crowd) Replace(all []Route) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.table = map[string]Route{}
+	for _, r := range all {
+		c.table[r.GUID] = r
+	}
+}
 
 func (c *crowd) Update(set []Route, gone []string) {
-	c.table.Update(set, gone)
+	c.mu.Lock()
+	for _, guid := range gone {
+		delete(c.table, guid)
+	}
+	for _, r := range set {
+		c.table[r.GUID] = r
+	}
+	c.touched += len(set) + len(gone)
+	c.mu.Unlock()
 	select {
 	case c.now <- struct{}{}:
 	default:
@@ -141,16 +162,16 @@ func (c *crowd) update(s platform.Store, f func(platform.Tx) error) {
 }
 
 func (c *crowd) routes() int {
-	c.table.mu.Lock()
-	defer c.table.mu.Unlock()
-	return len(c.table.routes)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return len(c.table)
 }
 
 // leadsTo is the app of a route, "-" for a route without, "" for none.
 func (c *crowd) leadsTo(guid string) string {
-	c.table.mu.Lock()
-	defer c.table.mu.Unlock()
-	r, ok := c.table.routes[guid]
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	r, ok := c.table[guid]
 	switch {
 	case !ok:
 		return ""
@@ -176,14 +197,14 @@ func (c *crowd) await(guid, want string) {
 // cost does something and returns how many rows were read and entries of the
 // table named meanwhile.
 func (c *crowd) cost(f func()) (rows int64, entries int) {
-	c.table.mu.Lock()
-	before := c.table.touched
-	c.table.mu.Unlock()
+	c.mu.Lock()
+	before := c.touched
+	c.mu.Unlock()
 	c.store.rows.Store(0)
 	f()
-	c.table.mu.Lock()
-	defer c.table.mu.Unlock()
-	return c.store.rows.Load(), c.table.touched - before
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.store.rows.Load(), c.touched - before
 }
 
 // tick lets an interval pass and waits until the publisher has done its part.
