@@ -34,11 +34,12 @@ packages   = $$(go list ./... | grep -vE '^ingot/internal/(archtest|platform/eng
 # it would take minutes there; `make soak` runs all with it.
 raced      = cmd/ingot-init $(addprefix internal/, \
 	base/background base/connlimit base/keyed base/safedial base/web server/cluster server/handover \
-	console notify/delivery platform/edge/router platform/engine/agent platform/engine/local \
+	broker/forward console notify/delivery platform/edge/router platform/edge/router/accesslog \
+	platform/engine/agent platform/engine/local \
 	platform/instance/agentserver platform/instance/dns platform/logs platform/logs/drain \
-	platform/logs/logfiles platform/run/controller)
+	platform/logs/logfiles platform/run/controller platform/run/controller/routing)
 unraced    = $$(echo "$(packages)" | grep -vxF "$$(printf 'ingot/%s\n' $(raced))")
-containers = ./internal/platform/engine/container
+containers = ./internal/platform/engine/container/...
 
 # The Go modules: the product, and modules that are built and tested with it.
 # `go -C DIR` runs the go tool in one of them.

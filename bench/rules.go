@@ -88,7 +88,7 @@ func engineBenchmark(ctx context.Context, r *Report, name, rounds string) (strin
 	if r.Short {
 		rounds = "10x"
 	}
-	cmd := exec.CommandContext(ctx, "go", "test", "-run", "^$", "-bench", name, "-benchtime", rounds, "./internal/platform/engine/container")
+	cmd := exec.CommandContext(ctx, "go", "test", "-run", "^$", "-bench", name, "-benchtime", rounds, "./internal/platform/engine/container/...")
 	cmd.Dir = filepath.Join(moduleDir(), "..")
 	out, err := cmd.CombinedOutput()
 	if err != nil {

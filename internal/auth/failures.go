@@ -20,7 +20,7 @@ type failureRows struct{ store Store }
 func (who subject) row() string { return strings.ReplaceAll(who.key, "\x00", "\x1f") }
 
 // load sets the failures of an account from an address to those that all servers counted.
-func (g *guard) load(ctx context.Context, who subject, from string) error {
+func (g *secretGuard) load(ctx context.Context, who subject, from string) error {
 	if g.rows == nil || !who.exists || who.open {
 		return nil
 	}
@@ -40,7 +40,7 @@ func (g *guard) load(ctx context.Context, who subject, from string) error {
 }
 
 // count adds a failure to those of all servers, or with ok forgets them.
-func (g *guard) count(ctx context.Context, who subject, from string, t *try, ok bool) error {
+func (g *secretGuard) count(ctx context.Context, who subject, from string, t *try, ok bool) error {
 	if g.rows == nil || !who.exists || who.open {
 		return nil
 	}
@@ -70,7 +70,7 @@ func (g *guard) count(ctx context.Context, who subject, from string, t *try, ok 
 const clearEvery = time.Minute
 
 // forgetNow forgets the failures of an account from an address, unless it did so just now.
-func (g *guard) forgetNow(ctx context.Context, who subject, from string) error {
+func (g *secretGuard) forgetNow(ctx context.Context, who subject, from string) error {
 	if g.rows == nil || who.open {
 		return nil
 	}
@@ -90,7 +90,7 @@ func (g *guard) forgetNow(ctx context.Context, who subject, from string) error {
 
 // lockedAnywhere reports whether an address is locked for the account because of failures
 // at any server.
-func (g *guard) lockedAnywhere(ctx context.Context, who subject) (bool, error) {
+func (g *secretGuard) lockedAnywhere(ctx context.Context, who subject) (bool, error) {
 	if g.isLocked(who) || g.rows == nil {
 		return g.isLocked(who), nil
 	}
@@ -106,7 +106,7 @@ func (g *guard) lockedAnywhere(ctx context.Context, who subject) (bool, error) {
 }
 
 // reset is unlock for all servers.
-func (g *guard) reset(ctx context.Context, who subject) error {
+func (g *secretGuard) reset(ctx context.Context, who subject) error {
 	g.unlock(who)
 	if g.rows == nil {
 		return nil

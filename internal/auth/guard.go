@@ -16,7 +16,7 @@ import (
 	"ingot/internal/base/fault"
 )
 
-// guard checks passwords and client secrets, and limits guesses without
+// secretGuard checks passwords and client secrets, and limits guesses without
 // allowing attackers to lock out the owner.
 //
 //   - A pair is an account and an address. After five wrong secrets in a row the
@@ -36,7 +36,7 @@ import (
 //
 // Counters are in memory, reset by a restart. Servers that share a store count failures of
 // existing accounts in rows, and divide the other limits among themselves.
-type guard struct {
+type secretGuard struct {
 	limits     Limits
 	rows       *failureRows // nil if there is no other server
 	servers    func() int   // that share the limits
@@ -106,11 +106,11 @@ const (
 	trialWait = 10 * time.Second
 )
 
-func newGuard(l Limits, now func() time.Time, hash *hasher) *guard {
+func newSecretGuard(l Limits, now func() time.Time, hash *hasher) *secretGuard {
 	accounts := func(size int, forget time.Duration) *otter.Cache[string, *account] {
 		return otter.Must(&otter.Options[string, *account]{MaximumSize: size, ExpiryCalculator: otter.ExpiryAccessing[string, *account](forget)})
 	}
-	return &guard{
+	return &secretGuard{
 		limits: l.withDefaults(), servers: func() int { return 1 }, now: now, hash: hash, remembered: newRemembered(),
 		accounts: accounts(100_000, provenFor), strangers: accounts(50_000, lockoutForget),
 		addresses: otter.Must(&otter.Options[string, *bucket]{MaximumSize: 100_000, ExpiryCalculator: otter.ExpiryAccessing[string, *bucket](10 * time.Minute)}),
@@ -124,14 +124,14 @@ type bound struct {
 	rate  float64
 }
 
-func (g *guard) bound(burst int, rate float64) bound {
+func (g *secretGuard) bound(burst int, rate float64) bound {
 	n := max(1, g.servers())
 	return bound{max(1, burst/n), rate / float64(n)}
 }
 
-func (g *guard) pairs() bound     { return g.bound(g.limits.PairBurst, g.limits.PairRate) }
-func (g *guard) ofAddress() bound { return g.bound(g.limits.AddressBurst, g.limits.AddressRate) }
-func (g *guard) ofAccount() bound { return g.bound(g.limits.AccountBurst, g.limits.AccountRate) }
+func (g *secretGuard) pairs() bound     { return g.bound(g.limits.PairBurst, g.limits.PairRate) }
+func (g *secretGuard) ofAddress() bound { return g.bound(g.limits.AddressBurst, g.limits.AddressRate) }
+func (g *secretGuard) ofAccount() bound { return g.bound(g.limits.AccountBurst, g.limits.AccountRate) }
 
 func (b bound) has(of *bucket, now time.Time) bool  { return of.has(now, b.burst, b.rate) }
 func (b bound) take(of *bucket, now time.Time) bool { return of.take(now, b.burst, b.rate) }
@@ -141,7 +141,7 @@ func (b bound) wait(of *bucket, now time.Time) time.Duration {
 
 // prove reports whether secret is the subject's. The error means that the
 // attempt was rejected for now, or that the check failed.
-func (g *guard) prove(ctx context.Context, who subject, from, secret string) (bool, error) {
+func (g *secretGuard) prove(ctx context.Context, who subject, from, secret string) (bool, error) {
 	if len(secret) > maxSecretBytes {
 		return false, nil
 	}
@@ -185,7 +185,7 @@ func abandoned(err error) bool {
 }
 
 // lead runs the check that other requests may wait for.
-func (g *guard) lead(ctx context.Context, c *check, key [sha256.Size]byte, who subject, from, secret string) {
+func (g *secretGuard) lead(ctx context.Context, c *check, key [sha256.Size]byte, who subject, from, secret string) {
 	defer func() {
 		g.mu.Lock()
 		delete(g.checks, key)
@@ -198,14 +198,14 @@ func (g *guard) lead(ctx context.Context, c *check, key [sha256.Size]byte, who s
 }
 
 // repeats reports whether the same secret was wrong before.
-func (g *guard) repeats(who subject, from string, key [sha256.Size]byte) bool {
+func (g *secretGuard) repeats(who subject, from string, key [sha256.Size]byte) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	p := g.account(who).pair(from, g.now(), who.exists)
 	return slices.Contains(p.wrong[:min(p.wrongs, wrongKept)], binary.BigEndian.Uint64(key[:]))
 }
 
-func (g *guard) wasWrong(who subject, from string, key [sha256.Size]byte) {
+func (g *secretGuard) wasWrong(who subject, from string, key [sha256.Size]byte) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	p := g.account(who).pair(from, g.now(), who.exists)
@@ -214,7 +214,7 @@ func (g *guard) wasWrong(who subject, from string, key [sha256.Size]byte) {
 }
 
 // checkKey identifies a comparison. It is keyed, because it covers the secret.
-func (g *guard) checkKey(who subject, from, secret string) (d [sha256.Size]byte) {
+func (g *secretGuard) checkKey(who subject, from, secret string) (d [sha256.Size]byte) {
 	m := hmac.New(sha256.New, g.remembered.key[:])
 	for _, part := range append([]string{who.key, from, secret}, who.hashes...) {
 		_, _ = m.Write([]byte(part))
@@ -226,7 +226,7 @@ func (g *guard) checkKey(who subject, from, secret string) (d [sha256.Size]byte)
 
 // cheap reports whether the secret was verified before, at an address that the
 // account logs in from. Otherwise the secret is compared, and counted.
-func (g *guard) cheap(who subject, from, secret string) bool {
+func (g *secretGuard) cheap(who subject, from, secret string) bool {
 	if !who.exists {
 		return false
 	}
@@ -245,7 +245,7 @@ func (g *guard) cheap(who subject, from, secret string) bool {
 }
 
 // compare is the complete check: limits, cache, hash.
-func (g *guard) compare(ctx context.Context, who subject, from, secret string) (bool, error) {
+func (g *secretGuard) compare(ctx context.Context, who subject, from, secret string) (bool, error) {
 	if err := g.load(ctx, who, from); err != nil {
 		return false, err
 	}
@@ -293,7 +293,7 @@ type try struct {
 
 // begin takes an attempt from the limits, or returns an error. It waits for other
 // attempts of the pair whose failure could lock it.
-func (g *guard) begin(ctx context.Context, who subject, from string) (*try, error) {
+func (g *secretGuard) begin(ctx context.Context, who subject, from string) (*try, error) {
 	var patience *time.Timer
 	defer func() {
 		if patience != nil {
@@ -320,7 +320,7 @@ func (g *guard) begin(ctx context.Context, who subject, from string) (*try, erro
 
 // tryNow takes an attempt from the limits. If it has to wait for another attempt, it
 // returns a channel that is closed when one ends.
-func (g *guard) tryNow(who subject, from string) (t *try, wait <-chan struct{}, err error) {
+func (g *secretGuard) tryNow(who subject, from string) (t *try, wait <-chan struct{}, err error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	now := g.now()
@@ -348,7 +348,7 @@ func (g *guard) tryNow(who subject, from string) (t *try, wait <-chan struct{}, 
 
 // takeFrom takes the attempt from all limits that apply. If one has none left, it
 // returns an error, and t has what was taken.
-func (g *guard) takeFrom(t *try, who subject, from string, now time.Time) error {
+func (g *secretGuard) takeFrom(t *try, who subject, from string, now time.Time) error {
 	if !who.open {
 		if !g.pairs().take(&t.pair.recent, now) {
 			return limited(g.pairs().wait(&t.pair.recent, now), "Too many wrong passwords for this account from this address.")
@@ -388,7 +388,7 @@ func limited(wait time.Duration, why string) error {
 		WithKind("too_many_requests").After(wait)
 }
 
-func (g *guard) giveBack(t *try) {
+func (g *secretGuard) giveBack(t *try) {
 	if t.recent {
 		t.pair.recent.give()
 	}
@@ -401,7 +401,7 @@ func (g *guard) giveBack(t *try) {
 }
 
 // undo gives back the attempt of a check without a result.
-func (g *guard) undo(t *try) {
+func (g *secretGuard) undo(t *try) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	t.pair.leave()
@@ -418,7 +418,7 @@ func (p *pair) leave() {
 }
 
 // end records the result.
-func (g *guard) end(t *try, ok bool) {
+func (g *secretGuard) end(t *try, ok bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	t.pair.leave()
@@ -432,7 +432,7 @@ func (g *guard) end(t *try, ok bool) {
 
 // proved records that the account logged in from the address without its
 // secret.
-func (g *guard) proved(who subject, from string) {
+func (g *secretGuard) proved(who subject, from string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	now := g.now()
@@ -441,7 +441,7 @@ func (g *guard) proved(who subject, from string) {
 
 // isLocked reports whether an address is locked for the account, or the
 // account's limit is reached.
-func (g *guard) isLocked(who subject) bool {
+func (g *secretGuard) isLocked(who subject) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	now := g.now()
@@ -455,7 +455,7 @@ func (g *guard) isLocked(who subject) bool {
 }
 
 // unlock resets the failures of an account.
-func (g *guard) unlock(who subject) {
+func (g *secretGuard) unlock(who subject) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	a := g.account(who)
@@ -467,7 +467,7 @@ func (g *guard) unlock(who subject) {
 
 // takeCodeAttempt takes an attempt to guess a one-time code, which belongs to no
 // account, from the limit of the address. A correct one is given back.
-func (g *guard) takeCodeAttempt(from string) (giveBack func(), err error) {
+func (g *secretGuard) takeCodeAttempt(from string) (giveBack func(), err error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	now, address := g.now(), g.address(from)
@@ -481,7 +481,7 @@ func (g *guard) takeCodeAttempt(from string) (giveBack func(), err error) {
 	}, nil
 }
 
-func (g *guard) account(who subject) *account {
+func (g *secretGuard) account(who subject) *account {
 	cache := g.accounts
 	if !who.exists {
 		cache = g.strangers
@@ -490,7 +490,7 @@ func (g *guard) account(who subject) *account {
 	return a
 }
 
-func (g *guard) address(from string) *bucket {
+func (g *secretGuard) address(from string) *bucket {
 	b, _ := g.addresses.ComputeIfAbsent(from, func() (*bucket, bool) { return &bucket{}, false })
 	return b
 }
@@ -539,7 +539,7 @@ func (p *pair) succeed(now time.Time) {
 
 // fail counts a wrong secret and locks the pair after a few. A client, which
 // tries again by itself, is not locked for longer than the first time.
-func (g *guard) fail(p *pair, now time.Time, client bool) {
+func (g *secretGuard) fail(p *pair, now time.Time, client bool) {
 	if now.Sub(p.failed) > lockoutForget {
 		p.failures = 0
 	}
@@ -549,7 +549,7 @@ func (g *guard) fail(p *pair, now time.Time, client bool) {
 }
 
 // lock locks the pair according to its failures.
-func (g *guard) lock(p *pair, client bool) {
+func (g *secretGuard) lock(p *pair, client bool) {
 	over := p.failures - g.limits.LockoutAfter
 	if over < 0 {
 		return

@@ -54,7 +54,7 @@ type Server struct {
 
 	keys     *keyring
 	hash     *hasher
-	guard    *guard
+	guard    *secretGuard
 	revoked  *revocations
 	limits   *limiter
 	proxies  web.Proxies
@@ -99,7 +99,7 @@ func New(o Options) (*Server, error) {
 			Name: "ingot_auth_tokens_issued_total", Help: "Access tokens issued, by grant.",
 		}, []string{"grant"}),
 	}
-	s.guard = newGuard(o.Limits, o.Now, s.hash)
+	s.guard = newSecretGuard(o.Limits, o.Now, s.hash)
 	if o.Servers != nil {
 		s.guard.rows, s.guard.servers, s.limits.servers = &failureRows{o.Store}, o.Servers, o.Servers
 	}

@@ -13,6 +13,7 @@ import (
 	"syscall"
 
 	"ingot/internal/base/daemon"
+	"ingot/internal/broker/forward"
 )
 
 // local is the name of a server that Ingot runs itself.
@@ -43,13 +44,13 @@ type backend interface {
 
 	// target is where the server listens; the zero value means that the instance
 	// has no server.
-	target(i *instance) endpoint
+	target(i *instance) forward.Endpoint
 	// capacity is the maximum number of connections from apps, so that some are
 	// left for the administrator.
 	capacity(i *instance) int
 	// credentials returns the credentials for an app; at is where it reaches the
 	// server.
-	credentials(i *instance, b *binding, at endpoint, password string) map[string]any
+	credentials(i *instance, b *binding, at forward.Endpoint, password string) map[string]any
 
 	start(ctx context.Context) error
 	stop(leave bool)
@@ -61,20 +62,6 @@ const (
 	serverConnections = 500
 	appConnections    = 400
 )
-
-// endpoint is a TCP address.
-type endpoint struct {
-	host string
-	port int
-}
-
-func (e endpoint) String() string { return net.JoinHostPort(e.host, strconv.Itoa(e.port)) }
-
-// loopback reports whether the address is reachable from this machine only.
-func (e endpoint) loopback() bool {
-	ip, err := netip.ParseAddr(e.host)
-	return e.host == "localhost" || err == nil && ip.IsLoopback()
-}
 
 // The range that ports are taken from: outside of the one that systems give to
 // outgoing connections, so that a server finds its port free after a restart.
@@ -114,7 +101,7 @@ func keptPort(dir string, hosts ...netip.Addr) (int, error) {
 
 // freePort finds a port that is free on loopback and on the other addresses.
 func freePort(hosts ...netip.Addr) (int, error) {
-	hosts = append([]netip.Addr{loopbackAddr}, hosts...)
+	hosts = append([]netip.Addr{forward.Loopback}, hosts...)
 	for range 200 {
 		port := lowPort + rand.IntN(highPort-lowPort) //nolint:gosec // a port is no secret
 		free := true
@@ -135,5 +122,3 @@ func freePort(hosts ...netip.Addr) (int, error) {
 	}
 	return 0, fmt.Errorf("no free port between %d and %d", lowPort, highPort)
 }
-
-var loopbackAddr = netip.MustParseAddr("127.0.0.1")

@@ -8,27 +8,26 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"time"
-	"unicode"
 
 	"ingot/internal/base/daemon"
+	"ingot/internal/broker/dump"
 )
 
 // dumper saves and loads the data of instances, on servers that Ingot runs.
 type dumper interface {
 	// dump writes the data of an instance, whose server is running. It returns what could not
 	// be saved because the tenant broke it.
-	dump(ctx context.Context, i *instance, w io.Writer) (lost, error)
+	dump(ctx context.Context, i *instance, w io.Writer) (dump.Lost, error)
 	// before gets the data of an instance before its server is started, after gets it when
 	// the instance and its bindings were created. The data is a tenant's: after loads it with
 	// the rights of the instance's owner, never with those of the administrator. It returns
 	// what could not be loaded. A tenant's function may not end: what is not loaded within
 	// limit is lost.
 	before(i *instance, r io.Reader) error
-	after(ctx context.Context, i *instance, open opener, limit time.Duration) (lost, error)
+	after(ctx context.Context, i *instance, open opener, limit time.Duration) (dump.Lost, error)
 }
 
 // opener opens the data of an instance in a backup. It can be called again.
@@ -53,7 +52,7 @@ func Restore(ctx context.Context, c Config, open func(name string) (io.ReadClose
 		return done, err
 	}
 	defer b.stopServers(false)
-	defer b.forward.stop()
+	defer b.forward.Stop()
 	for _, list := range b.backends {
 		for _, s := range list {
 			if err := s.start(ctx); err != nil {
@@ -69,7 +68,7 @@ func Restore(ctx context.Context, c Config, open func(name string) (io.ReadClose
 		if failed {
 			done.Lost = append(done.Lost, fmt.Sprintf("the data of the %s instance %s: it was not saved: %s", i.Offering, i.ID, why))
 		}
-		var missing lost
+		var missing dump.Lost
 		if err == nil {
 			missing, err = b.restore(ctx, i, cmp.Or(c.Load, maxLoad), func() (io.ReadCloser, error) {
 				if failed {
@@ -81,7 +80,7 @@ func Restore(ctx context.Context, c Config, open func(name string) (io.ReadClose
 		if err != nil {
 			return done, fmt.Errorf("restore the %s instance %s: %w", i.Offering, i.ID, err)
 		}
-		for _, what := range missing.list() {
+		for _, what := range missing.List() {
 			done.Lost = append(done.Lost, fmt.Sprintf("%s instance %s: %s", i.Offering, i.ID, what))
 		}
 		done.Instances++
@@ -98,7 +97,7 @@ func tooSlow(limit time.Duration) string {
 	return fmt.Sprintf("loading took longer than %s: does a function of the database not end?", limit)
 }
 
-func (b *Broker) restore(ctx context.Context, i *instance, limit time.Duration, open opener) (missing lost, err error) {
+func (b *Broker) restore(ctx context.Context, i *instance, limit time.Duration, open opener) (missing dump.Lost, err error) {
 	s, err := b.backendOf(i)
 	if err != nil {
 		return missing, err
@@ -144,67 +143,6 @@ func before(d dumper, i *instance, open opener) (saved bool, err error) {
 	return true, d.before(i, r)
 }
 
-// lost is what could not be saved or loaded of an instance. A tenant controls how much that is and
-// what it is called.
-type lost struct {
-	first []string
-	more  int // that are not in first
-}
-
-const (
-	maxLost     = 20
-	maxLostText = 300
-)
-
-// add adds an object, and why it is lost.
-func (l *lost) add(what, why string) {
-	if len(l.first) == maxLost {
-		l.more++
-		return
-	}
-	l.first = append(l.first, printable(what)+": "+printable(why))
-}
-
-func (l *lost) list() []string {
-	if l.more == 0 {
-		return l.first
-	}
-	return append(l.first, fmt.Sprintf("and %d more", l.more))
-}
-
-// printable returns the beginning of a text without characters that control a terminal.
-func printable(text string) string {
-	clean := []rune(strings.Join(strings.FieldsFunc(text, func(r rune) bool { return !unicode.IsPrint(r) }), " "))
-	if len(clean) > maxLostText {
-		return string(clean[:maxLostText]) + "…"
-	}
-	return string(clean)
-}
-
-// errors of a program are cut to this.
-const maxProgramError = 2000
-
-// pipe runs a program, with its standard input and output; nil means none.
-func pipe(cmd *exec.Cmd, in io.Reader, out io.Writer) error {
-	var said tail
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = in, out, &said
-	if err := cmd.Run(); err != nil {
-		return fmt.Errorf("%s: %w: %s", filepath.Base(cmd.Path), err, strings.TrimSpace(string(said)))
-	}
-	return nil
-}
-
-// tail keeps the end of what is written to it.
-type tail []byte
-
-func (t *tail) Write(p []byte) (int, error) {
-	*t = append(*t, p...)
-	if extra := len(*t) - maxProgramError; extra > 0 {
-		*t = append((*t)[:0], (*t)[extra:]...)
-	}
-	return len(p), nil
-}
-
 var _, _, _, _ dumper = (*postgres)(nil), (*mariadb)(nil), (*redisServers)(nil), (*ownServers)(nil)
 
 const (
@@ -213,21 +151,21 @@ const (
 )
 
 // dump makes the server write a snapshot to its data directory, and copies it.
-func (r *redisServers) dump(ctx context.Context, i *instance, w io.Writer) (lost, error) {
+func (r *redisServers) dump(ctx context.Context, i *instance, w io.Writer) (dump.Lost, error) {
 	if err := r.snapshot(ctx, i); err != nil {
-		return lost{}, err
+		return dump.Lost{}, err
 	}
 	path := filepath.Join(r.instanceDir(i), "data", redisSnapshot)
 	f, err := os.Open(path)
 	if err != nil {
-		return lost{}, err
+		return dump.Lost{}, err
 	}
 	defer f.Close()
 	if err := os.Remove(path); err != nil { // it is open
-		return lost{}, err
+		return dump.Lost{}, err
 	}
 	_, err = io.Copy(w, f)
-	return lost{}, err
+	return dump.Lost{}, err
 }
 
 // snapshot makes the server write a snapshot and waits for it.
@@ -289,6 +227,6 @@ func (r *redisServers) before(i *instance, from io.Reader) error {
 	return daemon.WriteFile(filepath.Join(log, "appendonly.aof.manifest"), []byte("file "+base+" seq 1 type b\n"), r.owner)
 }
 
-func (r *redisServers) after(context.Context, *instance, opener, time.Duration) (lost, error) {
-	return lost{}, nil
+func (r *redisServers) after(context.Context, *instance, opener, time.Duration) (dump.Lost, error) {
+	return dump.Lost{}, nil
 }

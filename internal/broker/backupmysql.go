@@ -6,25 +6,21 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"regexp"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/go-sql-driver/mysql"
 
 	"ingot/internal/base/daemon"
+	"ingot/internal/broker/dump"
 )
-
-// maxPacket is the largest statement that any server accepts.
-const maxPacket = 1 << 30
 
 // dump runs as a temporary user with a tenant's rights. A tenant can replace a table by a
 // view at the moment when mariadb-dump reads it, and a view can call functions with the
 // rights of the reader. All rights on the database are needed, because mariadb-dump fails
 // at a view that it may not use.
-func (m *mariadb) dump(ctx context.Context, i *instance, w io.Writer) (missing lost, err error) {
-	program, err := daemon.Program(mariadbDump)
+func (m *mariadb) dump(ctx context.Context, i *instance, w io.Writer) (missing dump.Lost, err error) {
+	program, err := daemon.Program(dump.MariaDBProgram)
 	if err != nil {
 		return missing, err
 	}
@@ -39,8 +35,8 @@ func (m *mariadb) dump(ctx context.Context, i *instance, w io.Writer) (missing l
 		"GRANT SELECT ON mysql.proc TO "+user) // without, routines of other users have no text
 	if err == nil {
 		// The password is in a variable, because anyone can read the arguments.
-		missing, err = dumped(daemon.Command(ctx, m.owner, "/", []string{"MYSQL_PWD=" + password}, program,
-			"--no-defaults", "--protocol=tcp", "--host="+m.at.host, "--port="+strconv.Itoa(m.at.port), "--user="+name, "--default-character-set=utf8mb4",
+		missing, err = dump.MariaDB(daemon.Command(ctx, m.owner, "/", []string{"MYSQL_PWD=" + password}, program,
+			"--no-defaults", "--protocol=tcp", "--host="+m.at.Host, "--port="+strconv.Itoa(m.at.Port), "--user="+name, "--default-character-set=utf8mb4",
 			"--force", "--single-transaction", "--routines", "--triggers", "--events", "--hex-blob", "--skip-lock-tables", "--no-tablespaces", i.database()), w)
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), operationTime)
@@ -79,7 +75,7 @@ func (m *mariadb) before(*instance, io.Reader) error { return nil }
 // after loads the data as the owner, which is unlocked for that time. It sends the
 // statements itself: the program mariadb would also act on commands in the text of
 // routines.
-func (m *mariadb) after(ctx context.Context, i *instance, open opener, limit time.Duration) (missing lost, err error) {
+func (m *mariadb) after(ctx context.Context, i *instance, open opener, limit time.Duration) (missing dump.Lost, err error) {
 	r, err := open()
 	if err != nil {
 		return missing, err
@@ -87,11 +83,11 @@ func (m *mariadb) after(ctx context.Context, i *instance, open opener, limit tim
 	defer r.Close()
 	err = m.alone(ctx, i, func(m *mariadb) error {
 		// Data of more than half of the usual limit is too long when written in hexadecimal.
-		if err := m.exec(ctx, fmt.Sprintf("SET GLOBAL max_allowed_packet = %d", maxPacket)); err != nil {
+		if err := m.exec(ctx, fmt.Sprintf("SET GLOBAL max_allowed_packet = %d", dump.MaxPacket)); err != nil {
 			return err
 		}
 		return m.asOwner(ctx, i, func(conn *sql.Conn) error {
-			missing, err = load(ctx, conn, i, newScript(r), limit)
+			missing, err = load(ctx, conn, i, dump.NewScript(r), limit)
 			return err
 		})
 	})
@@ -114,7 +110,7 @@ func (m *mariadb) asOwner(ctx context.Context, i *instance, f func(*sql.Conn) er
 	}
 	c := mysql.NewConfig()
 	c.User, c.Passwd, c.Net, c.Addr, c.DBName = i.owner(), password, "tcp", m.at.String(), i.database()
-	c.Timeout, c.Logger, c.MaxAllowedPacket = idleTime, silent{}, maxPacket
+	c.Timeout, c.Logger, c.MaxAllowedPacket = idleTime, silent{}, dump.MaxPacket
 	connector, err := mysql.NewConnector(c)
 	if err != nil {
 		return err
@@ -133,22 +129,22 @@ func (m *mariadb) asOwner(ctx context.Context, i *instance, f func(*sql.Conn) er
 // and ends when the connection does, which can be the tenant's doing: other instances have
 // to be restored all the same. Whether the server still works is noticed by the caller,
 // who has a connection of its own.
-func load(ctx context.Context, conn *sql.Conn, i *instance, from *script, limit time.Duration) (missing lost, err error) {
+func load(ctx context.Context, conn *sql.Conn, i *instance, from *dump.Script, limit time.Duration) (missing dump.Lost, err error) {
 	limited, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	for {
-		statement, err := from.next()
+		statement, err := from.Next()
 		if errors.Is(err, io.EOF) {
 			return missing, nil
 		}
-		if errors.Is(err, errLongStatement) {
-			missing.add("what follows", err.Error())
+		if errors.Is(err, dump.ErrLongStatement) {
+			missing.Add("what follows", err.Error())
 			return missing, nil
 		}
 		if err != nil {
 			return missing, err
 		}
-		statement = redefined(statement, i)
+		statement = dump.Redefined(statement, i.owner())
 		_, err = conn.ExecContext(limited, statement)
 		var refused *mysql.MySQLError
 		switch {
@@ -156,43 +152,13 @@ func load(ctx context.Context, conn *sql.Conn, i *instance, from *script, limit 
 		case ctx.Err() != nil:
 			return missing, ctx.Err()
 		case limited.Err() != nil: // its connection is ended by the caller
-			missing.add("what follows "+described(statement), tooSlow(limit))
+			missing.Add("what follows "+dump.Described(statement), tooSlow(limit))
 			return missing, nil
 		case errors.As(err, &refused):
-			missing.add(described(statement), refused.Error())
+			missing.Add(dump.Described(statement), refused.Error())
 		default:
-			missing.add("what follows "+described(statement), err.Error())
+			missing.Add("what follows "+dump.Described(statement), err.Error())
 			return missing, nil
 		}
 	}
-}
-
-// The definer in a statement that creates a view, a trigger, a routine or an event. Before
-// it there are no names or texts: those begin with a quote.
-var (
-	definer       = regexp.MustCompile("^((?:/\\*M?!\\d+ )?CREATE\\b[^`'\"]*?\\bDEFINER=)" + quotedName + "(?:@" + quotedName + ")?")
-	versionMark   = regexp.MustCompile(`/\*M?!\d+ ?|\*/`)
-	quotedName    = "(?:`(?:[^`]|``)*`|\"(?:[^\"]|\"\")*\"|'(?:[^']|'')*')"
-	definerClause = regexp.MustCompile("DEFINER=[^ ]* ?")
-)
-
-// redefined makes the owner the definer of an object, as unbind does. Only a user with
-// rights on the whole server may set another definer than itself.
-func redefined(statement string, i *instance) string {
-	at := definer.FindStringSubmatchIndex(statement)
-	if at == nil {
-		return statement
-	}
-	return statement[:at[3]] + "`" + i.owner() + "`@`%`" + statement[at[1]:]
-}
-
-// described names the object of a statement.
-func described(statement string) string {
-	const enough = 100
-	text := definerClause.ReplaceAllLiteralString(versionMark.ReplaceAllLiteralString(statement[:min(len(statement), 4*enough)], ""), "")
-	text = strings.ToValidUTF8(strings.Join(strings.Fields(text), " "), "")
-	if short := []rune(text); len(short) > enough {
-		return string(short[:enough]) + "…"
-	}
-	return text
 }

@@ -11,12 +11,12 @@ import (
 	"path/filepath"
 	"regexp"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 
 	"ingot/internal/base/daemon"
+	"ingot/internal/broker/dump"
 )
 
 // program returns one of PostgreSQL's programs. It runs as the user of the server.
@@ -27,14 +27,14 @@ func (p *postgres) program(ctx context.Context, env []string, name string, args 
 // client returns one of PostgreSQL's programs that connects to an instance's database.
 func (p *postgres) client(ctx context.Context, i *instance, user, password, name string, args ...string) *exec.Cmd {
 	env := []string{"PGPASSWORD=" + password, "PGCONNECT_TIMEOUT=10", "PGSSLMODE=disable", "PGOPTIONS=-c default_transaction_read_only=off"}
-	return p.program(ctx, env, name, append([]string{"-h", p.at.host, "-p", strconv.Itoa(p.at.port), "-U", user, "-d", i.database()}, args...)...)
+	return p.program(ctx, env, name, append([]string{"-h", p.at.Host, "-p", strconv.Itoa(p.at.Port), "-U", user, "-d", i.database()}, args...)...)
 }
 
 // dump runs as the administrator: pg_dump calls no functions of the database and reads
 // no views. The server does not notice that pg_dump was killed while it waits for a lock of
 // the tenant, so it has a limit as well.
-func (p *postgres) dump(ctx context.Context, i *instance, w io.Writer) (lost, error) { //nolint:unparam // other kinds lose objects
-	return lost{}, pipe(p.client(ctx, i, p.config.User, p.config.Password, "pg_dump", "--format=custom",
+func (p *postgres) dump(ctx context.Context, i *instance, w io.Writer) (dump.Lost, error) { //nolint:unparam // other kinds lose objects
+	return dump.Lost{}, dump.Pipe(p.client(ctx, i, p.config.User, p.config.Password, "pg_dump", "--format=custom",
 		fmt.Sprintf("--lock-wait-timeout=%d", maxStall.Milliseconds())), nil, w)
 }
 
@@ -43,7 +43,7 @@ func (p *postgres) before(*instance, io.Reader) error { return nil }
 // after loads the data as a temporary user. Loading calls the tenant's functions, for
 // example those of check constraints, and a function can return to the user that has
 // logged in: so it is not enough that the administrator switches to the owner.
-func (p *postgres) after(ctx context.Context, i *instance, open opener, limit time.Duration) (missing lost, err error) {
+func (p *postgres) after(ctx context.Context, i *instance, open opener, limit time.Duration) (missing dump.Lost, err error) {
 	err = p.alone(ctx, i, func(p *postgres) error {
 		list, err := p.toLoad(ctx, i, open)
 		if err != nil {
@@ -108,7 +108,7 @@ func (p *postgres) toLoad(ctx context.Context, i *instance, open opener) ([]byte
 	}
 	defer r.Close()
 	var all, kept bytes.Buffer
-	if err := pipe(p.program(ctx, nil, "pg_restore", "--list"), r, &all); err != nil {
+	if err := dump.Pipe(p.program(ctx, nil, "pg_restore", "--list"), r, &all); err != nil {
 		return nil, err
 	}
 	for line := range bytes.Lines(all.Bytes()) {
@@ -122,7 +122,7 @@ func (p *postgres) toLoad(ctx context.Context, i *instance, open opener) ([]byte
 
 // load runs pg_restore, which goes on after errors. An error that ends it is the tenant's
 // too, who can close the connection: other instances have to be restored all the same.
-func (p *postgres) load(ctx context.Context, i *instance, password string, list []byte, open opener, limit time.Duration) (missing lost, err error) {
+func (p *postgres) load(ctx context.Context, i *instance, password string, list []byte, open opener, limit time.Duration) (missing dump.Lost, err error) {
 	path := filepath.Join(p.dir, i.temporary()+".list")
 	if err := daemon.WriteFile(path, list, p.owner); err != nil {
 		return missing, err
@@ -136,53 +136,19 @@ func (p *postgres) load(ctx context.Context, i *instance, password string, list 
 	limited, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	cmd := p.client(limited, i, i.temporary(), password, "pg_restore", "--no-owner", "--role="+i.owner(), "--use-list="+path)
-	var first head
-	var last tail
-	cmd.Stdin, cmd.Stderr = r, io.MultiWriter(&first, &last)
+	var said dump.RestoreErrors
+	cmd.Stdin, cmd.Stderr = r, &said
 	err = cmd.Run()
 	var exit *exec.ExitError
 	if err == nil || ctx.Err() != nil || !errors.As(err, &exit) {
 		return missing, errors.Join(err, ctx.Err())
 	}
-	if strings.HasPrefix(string(first), "pg_restore: error: connection to server") {
-		return missing, errors.New(strings.TrimSpace(string(last)))
+	if err := said.Unreachable(); err != nil {
+		return missing, err
 	}
 	if limited.Err() != nil { // its connection is ended by the caller
-		missing.add("what follows", tooSlow(limit))
+		missing.Add("what follows", tooSlow(limit))
 		return missing, nil
 	}
-	return failures(string(first), string(last)), nil
-}
-
-// head keeps the beginning of what is written to it.
-type head []byte
-
-const maxHead = 64 << 10
-
-func (h *head) Write(p []byte) (int, error) {
-	*h = append(*h, p[:min(len(p), maxHead-len(*h))]...)
-	return len(p), nil
-}
-
-// failures reads the beginning and the end of what pg_restore writes about errors.
-func failures(first, last string) (missing lost) {
-	const entry, failed, ignored = "pg_restore: from TOC entry ", "pg_restore: error: ", "pg_restore: warning: errors ignored on restore: "
-	what, count := "data", 0
-	for line := range strings.Lines(first) {
-		if name, ok := strings.CutPrefix(line, entry); ok {
-			what = strings.Join(strings.Fields(name)[min(3, len(strings.Fields(name))):], " ") // after three numbers
-		} else if why, ok := strings.CutPrefix(line, failed); ok {
-			missing.add(what, strings.TrimPrefix(why, "could not execute query: "))
-			count++
-		}
-	}
-	lines := strings.Split(strings.TrimSpace(last), "\n")
-	end := lines[len(lines)-1]
-	all, ok := strings.CutPrefix(end, ignored)
-	if !ok {
-		missing.add("what follows", end)
-	} else if n, err := strconv.Atoi(all); err == nil {
-		missing.more += max(0, n-count)
-	}
-	return missing
+	return said.Lost(), nil
 }

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"ingot/internal/base/background"
+	"ingot/internal/broker/dump"
 )
 
 // Saved is a service instance whose data can be saved while its server is used.
@@ -106,7 +107,7 @@ func save(ctx context.Context, d dumper, i *instance, w io.Writer, stall time.Du
 		return nil, out.err
 	case err == nil:
 		var lines []string
-		for _, what := range missing.list() {
+		for _, what := range missing.List() {
 			lines = append(lines, fmt.Sprintf("%s instance %s: %s", i.Offering, i.ID, what))
 		}
 		return lines, nil
@@ -115,7 +116,7 @@ func save(ctx context.Context, d dumper, i *instance, w io.Writer, stall time.Du
 	case isUnreachable(err):
 		err = fmt.Errorf("is its server running? %w", err)
 	}
-	return nil, &UnsavedError{i.ID, i.Offering, printable(err.Error()), limited.Err() != nil}
+	return nil, &UnsavedError{i.ID, i.Offering, dump.Printable(err.Error()), limited.Err() != nil}
 }
 
 // isUnreachable reports whether a server did not accept a connection. PostgreSQL's programs
@@ -155,5 +156,5 @@ func whyFailed(open func(name string) (io.ReadCloser, error), name string) (why 
 	}
 	defer r.Close()
 	text, err := io.ReadAll(io.LimitReader(r, maxFailed)) // part of a message
-	return printable(string(text)), true, err
+	return dump.Printable(string(text)), true, err
 }

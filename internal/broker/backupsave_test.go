@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"ingot/internal/base/seal"
+	"ingot/internal/broker/dump"
 )
 
 // stalledSoon makes a backup give up soon.
@@ -131,12 +132,12 @@ func TestSaveOfLockedPostgres(t *testing.T) {
 // dumperFunc is a service with one function.
 type dumperFunc func(ctx context.Context, w io.Writer) error
 
-func (f dumperFunc) dump(ctx context.Context, _ *instance, w io.Writer) (lost, error) {
-	return lost{}, f(ctx, w)
+func (f dumperFunc) dump(ctx context.Context, _ *instance, w io.Writer) (dump.Lost, error) {
+	return dump.Lost{}, f(ctx, w)
 }
 func (f dumperFunc) before(*instance, io.Reader) error { return nil }
-func (f dumperFunc) after(context.Context, *instance, opener, time.Duration) (lost, error) {
-	return lost{}, nil
+func (f dumperFunc) after(context.Context, *instance, opener, time.Duration) (dump.Lost, error) {
+	return dump.Lost{}, nil
 }
 
 type failingWriter struct{ error }
@@ -178,48 +179,5 @@ func TestSaveErrors(t *testing.T) {
 		if errors.As(err, &unsaved) != (c.want == nil) || c.want != nil && !errors.Is(err, c.want) || err.Error() != c.text {
 			t.Errorf("%s: got %v, want %q", name, err, c.text)
 		}
-	}
-}
-
-func TestDumpMessages(t *testing.T) {
-	t.Parallel()
-	const view = "mariadb-dump: Couldn't execute 'SHOW FIELDS FROM `v\nw`': View 'd.v\nw' references invalid table(s) (1356)\n"
-	for _, c := range []struct{ text, lost, failure string }{
-		{view, "`v w`: View 'd.v w' references invalid table(s) (1356)", ""},
-		{
-			"Error: Couldn't read status information for table c ()\nmariadb-dump: Couldn't execute 'show create table `c`': Table 'k.c' doesn't exist (1146)\n" + view,
-			"`c`: Table 'k.c' doesn't exist (1146)|`v w`: View 'd.v w' references invalid table(s) (1356)", "",
-		},
-		{
-			view + "mariadb-dump: Couldn't execute 'SELECT /*!40001 SQL_NO_CACHE */ `n` FROM `b`': Lost connection to server during query (2013)\n" +
-				"mariadb-dump: Couldn't execute 'ROLLBACK TO SAVEPOINT sp': Server has gone away (2006)\n",
-			"`v w`: View 'd.v w' references invalid table(s) (1356)",
-			"Couldn't execute 'SELECT /*!40001 SQL_NO_CACHE */ `n` FROM `b`': Lost connection to server during query (2013)",
-		},
-		{"mariadb-dump: Error 1412: Table definition has changed when dumping table `t` at row: 0\n", "", "Error 1412: Table definition has changed when dumping table `t` at row: 0"},
-	} {
-		for _, size := range []int{1, 7, len(c.text)} { // of what is written at once
-			var d dumpMessages
-			for rest := c.text; rest != ""; rest = rest[min(size, len(rest)):] {
-				if _, err := d.Write([]byte(rest[:min(size, len(rest))])); err != nil {
-					t.Fatal(err)
-				}
-			}
-			d.end()
-			if got := strings.Join(d.missing.list(), "|"); got != c.lost || d.failure != c.failure {
-				t.Errorf("lost %q, failure %q, want %q, %q", got, d.failure, c.lost, c.failure)
-			}
-		}
-	}
-	var d dumpMessages
-	long := "mariadb-dump: Couldn't execute 'SELECT " + strings.Repeat("`n`, ", maxDumpMessage) + " FROM `b`': gone (1146)\n"
-	for range 3 {
-		if _, err := d.Write([]byte(long)); err != nil || len(d.rest) > maxDumpMessage {
-			t.Fatalf("keeps %d bytes, %v", len(d.rest), err)
-		}
-	}
-	d.end()
-	if len(d.missing.list()) != 3 || d.failure != "" {
-		t.Errorf("lost %d, failure %q", len(d.missing.list()), d.failure)
 	}
 }

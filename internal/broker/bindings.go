@@ -17,12 +17,12 @@ func (b *Broker) password(i *instance, to *binding) string {
 
 // credentials returns the credentials of a binding and its server's endpoints.
 func (b *Broker) credentials(s backend, i *instance, to *binding) (map[string]any, []domain.Endpoint) {
-	at := b.forward.outside(s.target(i))
+	at := b.forward.Outside(s.target(i))
 	values := s.credentials(i, to, at, b.password(i, to))
-	if at.port == 0 {
+	if at.Port == 0 {
 		return values, nil
 	}
-	return values, []domain.Endpoint{{Host: at.host, Ports: []string{strconv.Itoa(at.port)}, Protocol: "tcp"}}
+	return values, []domain.Endpoint{{Host: at.Host, Ports: []string{strconv.Itoa(at.Port)}, Protocol: "tcp"}}
 }
 
 // Bind creates a user for an app or a service key.

@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
-	"net/netip"
 	"os"
 	"path/filepath"
 	"slices"
@@ -15,7 +14,9 @@ import (
 
 	"ingot/internal/base/background"
 	"ingot/internal/base/daemon"
+	"ingot/internal/base/safedial"
 	"ingot/internal/base/seal"
+	"ingot/internal/broker/forward"
 )
 
 // Config configures a broker.
@@ -60,18 +61,7 @@ type Config struct {
 }
 
 // Reach is how apps in containers connect to servers on this machine.
-type Reach struct {
-	// Host is this machine's address in their network. Credentials contain it.
-	Host netip.Addr
-	// From is their network. Host accepts connections only from there and from
-	// this machine.
-	From netip.Prefix
-	// Owner returns the app whose instance has an address. Connections are
-	// counted per app, or per address if Owner is nil or returns "".
-	Owner func(netip.Addr) string
-	// Listen opens a port of Host or of loopback; nil means to listen there.
-	Listen func(ctx context.Context, at netip.AddrPort) (net.Listener, error)
-}
+type Reach = forward.Reach
 
 // Username is the platform's user name at the broker.
 const Username = "ingot"
@@ -93,8 +83,8 @@ type Broker struct {
 	backends map[string][]backend // by offering; new instances go to the first
 	missing  map[string]error     // why an offering has no server
 	own      *ownServers
-	forward  *forwarder
-	guard    guard
+	forward  *forward.Forwarder
+	guard    apiGuard
 
 	listener net.Listener
 	work     context.Context
@@ -136,8 +126,8 @@ func New(c Config) (*Broker, error) {
 	if b.state, err = openState(filepath.Join(own, "instances"), c.ReadOnly); err != nil {
 		return nil, fmt.Errorf("service broker: %w", err)
 	}
-	b.guard = guard{user: Username, password: b.secret.password("api"), turn: make(chan struct{}, 1)}
-	b.forward = newForwarder(c.Reach, c.Log)
+	b.guard = apiGuard{user: Username, password: b.secret.password("api"), turn: make(chan struct{}, 1)}
+	b.forward = forward.New(c.Reach, safedial.Own, c.Log)
 	if err := b.findServers(); err != nil {
 		return nil, fmt.Errorf("service broker: %w", err)
 	}
@@ -294,10 +284,10 @@ func (b *Broker) Start(ctx context.Context) error {
 func (b *Broker) Stop() {
 	b.Halt(func() {
 		<-b.closed
-		b.forward.stop()
+		b.forward.Stop()
 		b.stopServers(false)
 	})
-	b.forward.stop() // after Leave
+	b.forward.Stop() // after Leave
 }
 
 // Leave stops the API and leaves everything else to the broker of another process: servers
@@ -306,17 +296,17 @@ func (b *Broker) Stop() {
 func (b *Broker) Leave() {
 	b.Halt(func() {
 		<-b.closed
-		b.forward.retireStarters()
+		b.forward.RetireStarters()
 		b.stopServers(true)
 	})
 }
 
 // Retire accepts no more connections of apps to servers, because another process does.
 // Those that exist continue until Stop.
-func (b *Broker) Retire() { b.forward.retire() }
+func (b *Broker) Retire() { b.forward.Retire() }
 
 // Connections returns how many connections of apps to servers are open here.
-func (b *Broker) Connections() int { return b.forward.connections() }
+func (b *Broker) Connections() int { return b.forward.Connections() }
 
 func (b *Broker) stopServers(leave bool) {
 	var wait background.WaitGroup
@@ -339,51 +329,4 @@ func (b *Broker) backendOf(i *instance) (backend, error) {
 		return nil, fmt.Errorf("the server of this instance cannot be run: %w", b.missing[i.Offering])
 	}
 	return nil, fmt.Errorf("this instance is on the server %s, which is not the configured one", i.On)
-}
-
-// openListeners makes the servers of all instances reachable from containers, and
-// reports whether all succeeded. A failure, such as a port in use, is retried and
-// does not prevent the start.
-func (b *Broker) openListeners(ctx context.Context) (all bool) {
-	all = true
-	fail := func(err error) {
-		if err != nil && ctx.Err() == nil {
-			all = false
-			b.config.Log.Error("open service to containers failed, retrying", "error", err)
-		}
-	}
-	for _, id := range b.state.ids() {
-		release, err := b.state.acquire(ctx, id)
-		if err != nil {
-			return false
-		}
-		if i := b.state.get(id); i != nil && i.Phase == ready {
-			if s, err := b.backendOf(i); err == nil {
-				fail(b.openListener(ctx, s, i))
-			}
-		}
-		release()
-	}
-	return all
-}
-
-func (b *Broker) openListener(ctx context.Context, s backend, i *instance) error {
-	at := s.target(i)
-	if at.port == 0 {
-		return nil
-	}
-	starter, ok := s.(interface {
-		connect(ctx context.Context, i *instance) (net.Conn, func(), error)
-	})
-	if !ok {
-		return b.forward.open(ctx, at, s.capacity(i), nil)
-	}
-	id := i.ID
-	return b.forward.open(ctx, at, s.capacity(i), func(ctx context.Context) (net.Conn, func(), error) {
-		now := b.state.get(id)
-		if now == nil || now.Phase != ready {
-			return nil, nil, errDropped
-		}
-		return starter.connect(ctx, now)
-	})
 }

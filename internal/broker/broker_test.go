@@ -2,11 +2,8 @@ package broker
 
 import (
 	"bytes"
-	"io"
-	"log/slog"
 	"net"
 	"net/http"
-	"net/netip"
 	"os"
 	"path/filepath"
 	"strings"
@@ -186,68 +183,4 @@ func TestAtOnce(t *testing.T) {
 		s, _, _ := c.try(http.MethodDelete, "/v2/service_instances/"+id+query(Postgres, "small"), nil)
 		return s
 	})
-}
-
-// The forwarder accepts connections only from the containers' network, and stops
-// with the broker.
-func TestForwarder(t *testing.T) {
-	t.Parallel()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	go func() {
-		for {
-			c, err := l.Accept()
-			if err != nil {
-				return
-			}
-			go func() { _, _ = io.Copy(c, c); c.Close() }()
-		}
-	}()
-	server := endpoint{"127.0.0.1", l.Addr().(*net.TCPAddr).Port}
-	f := newForwarder(testReach, slog.New(slog.DiscardHandler))
-	f.own = func(a netip.Addr) bool { return a == netip.MustParseAddr("127.0.0.100") }
-	if got := f.outside(server); got.host != "127.0.0.9" || got.port != server.port {
-		t.Errorf("outside: %v", got)
-	}
-	for range 2 {
-		if err := f.open(t.Context(), server, 10, nil); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if list, err := f.addresses(t.Context(), server); err != nil || len(list) != 1 || list[0].Addr() != testReach.Host {
-		t.Errorf("addresses: %v, %v", list, err)
-	}
-	dial := func(from string) (string, error) {
-		d := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(from)}, Timeout: time.Minute}
-		c, err := d.Dial("tcp", f.outside(server).String())
-		if err != nil {
-			return "", err
-		}
-		defer c.Close()
-		if _, err := io.WriteString(c, "hello"); err != nil {
-			return "", err
-		}
-		if err := c.(*net.TCPConn).CloseWrite(); err != nil {
-			return "", err
-		}
-		text, err := io.ReadAll(c)
-		return string(text), err
-	}
-	if text, err := dial("127.0.0.10"); err != nil || text != "hello" {
-		t.Errorf("from the network: %q, %v", text, err)
-	}
-	if text, err := dial("127.0.0.100"); err != nil || text != "hello" {
-		t.Errorf("from this machine: %q, %v", text, err)
-	}
-	if text, _ := dial("127.0.0.200"); text != "" {
-		t.Errorf("from elsewhere: %q", text)
-	}
-	f.close(server)
-	if text, err := dial("127.0.0.10"); err == nil {
-		t.Errorf("after it was shut: %q", text)
-	}
-	f.stop()
 }

@@ -28,12 +28,12 @@
 //
 // It must not import the platform, or a store.
 //
-// Imports: base/background, base/cgroup, base/clock, base/connlimit,
-// base/daemon, base/loopdisk, base/safedial, base/seal,
-// code.cloudfoundry.org/brokerapi/v13,
+// Imports: base/background, base/cgroup, base/clock, base/daemon,
+// base/loopdisk, base/safedial, base/seal, broker/dump, broker/forward,
+// broker/ownserver, code.cloudfoundry.org/brokerapi/v13,
 // code.cloudfoundry.org/brokerapi/v13/domain,
 // code.cloudfoundry.org/brokerapi/v13/domain/apiresponses,
 // github.com/go-sql-driver/mysql, github.com/jackc/pgx/v5,
 // github.com/jackc/pgx/v5/pgconn, github.com/jackc/pgx/v5/stdlib,
-// github.com/redis/go-redis/v9, golang.org/x/sys/unix.
+// github.com/redis/go-redis/v9.
 package broker

@@ -2,17 +2,16 @@ package broker
 
 import (
 	"context"
-	"errors"
-	"io"
 	"log/slog"
 	"net"
 	"net/netip"
-	"os"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/jackc/pgx/v5"
+
+	"ingot/internal/broker/forward"
 )
 
 // testReach is a network of containers on loopback.
@@ -21,7 +20,7 @@ var testReach = Reach{Host: netip.MustParseAddr("127.0.0.9"), From: netip.MustPa
 // notOwn treats no address as this machine's: on loopback all are.
 func notOwn(netip.Addr) bool { return false }
 
-func dialFrom(t *testing.T, from string, to endpoint) net.Conn {
+func dialFrom(t *testing.T, from string, to netip.AddrPort) net.Conn {
 	t.Helper()
 	d := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(from)}, Timeout: time.Minute}
 	c, err := d.Dial("tcp", to.String())
@@ -30,86 +29,6 @@ func dialFrom(t *testing.T, from string, to endpoint) net.Conn {
 	}
 	t.Cleanup(func() { c.Close() })
 	return c
-}
-
-// TestForwarderFlood has one app that opens connections endlessly. Another app is
-// served all the time, and connections that send nothing are closed.
-func TestForwarderFlood(t *testing.T) {
-	t.Parallel()
-	forwarderFlood(t, 100, 1)
-}
-
-// TestSoakForwarderFlood does the same with many connections, repeatedly through
-// the same forwarder: closed connections are no longer counted.
-func TestSoakForwarderFlood(t *testing.T) {
-	t.Parallel()
-	if os.Getenv("INGOT_SOAK") != "1" {
-		t.Skip("INGOT_SOAK is not set")
-	}
-	forwarderFlood(t, 2000, 20)
-}
-
-func forwarderFlood(t *testing.T, connections, rounds int) {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	go func() {
-		for {
-			c, err := l.Accept()
-			if err != nil {
-				return
-			}
-			go func() { _, _ = io.Copy(c, c); c.Close() }()
-		}
-	}()
-	server := endpoint{"127.0.0.1", l.Addr().(*net.TCPAddr).Port}
-	reach := testReach
-	reach.Owner = func(a netip.Addr) string {
-		// Two instances of one app.
-		if a.String() == "127.0.0.11" || a.String() == "127.0.0.12" {
-			return "greedy"
-		}
-		return ""
-	}
-	f := newForwarder(reach, slog.New(slog.DiscardHandler))
-	// Others that do not speak at once, on a busy machine, have to be served.
-	f.own, f.silent = notOwn, 5*time.Second
-	const capacity = 20
-	if err := f.open(t.Context(), server, capacity, nil); err != nil {
-		t.Fatal(err)
-	}
-	defer f.stop()
-	for range rounds {
-		var greedy []net.Conn
-		for i := range connections {
-			greedy = append(greedy, dialFrom(t, []string{"127.0.0.11", "127.0.0.12"}[i%2], f.outside(server)))
-		}
-		for range 5 {
-			c := dialFrom(t, "127.0.0.10", f.outside(server))
-			if _, err := io.WriteString(c, "hello"); err != nil {
-				t.Fatal(err)
-			}
-			got := make([]byte, 5)
-			if _, err := io.ReadFull(c, got); err != nil || string(got) != "hello" {
-				t.Fatalf("another app: %q, %v", got, err)
-			}
-			if n := f.listeners[server].limiter.Open(); n > capacity {
-				t.Errorf("%d connections are open, and the server takes %d", n, capacity)
-			}
-			c.Close()
-		}
-		for i, c := range greedy {
-			_ = c.SetReadDeadline(time.Now().Add(time.Minute))
-			var timeout net.Error
-			if _, err := c.Read(make([]byte, 1)); err == nil || errors.As(err, &timeout) && timeout.Timeout() {
-				t.Fatalf("silent connection %d is not closed: %v", i, err)
-			}
-			c.Close()
-		}
-	}
 }
 
 // TestUnfinishedLogins has one bound app that opens connections to PostgreSQL and
@@ -123,7 +42,7 @@ func TestUnfinishedLogins(t *testing.T) {
 	if why := b.Missing()[Postgres]; why != nil {
 		t.Skip(why)
 	}
-	b.forward.own = notOwn
+	b.forward = forward.New(testReach, notOwn, slog.New(slog.DiscardHandler))
 	if err := b.Start(context.Background()); err != nil {
 		t.Fatal(err)
 	}
@@ -132,7 +51,7 @@ func TestUnfinishedLogins(t *testing.T) {
 	mine, theirs := bound(t, c, "mine", "greedy"), bound(t, c, "theirs", "modest")
 	var open int
 	for range 900 {
-		conn := dialFrom(t, "127.0.0.11", endpoint{testReach.Host.String(), mine.port})
+		conn := dialFrom(t, "127.0.0.11", netip.AddrPortFrom(testReach.Host, uint16(mine.port)))
 		// The beginning of a login: the server asks for a password now.
 		body := "\x00\x03\x00\x00user\x00" + mine.user + "\x00database\x00" + mine.database + "\x00\x00"
 		if _, err := conn.Write(append([]byte{0, 0, 0, byte(len(body) + 4)}, body...)); err == nil {

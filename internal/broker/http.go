@@ -26,9 +26,9 @@ func (b *Broker) handler() http.Handler {
 	return b.logged(b.guard.wrap(versioned(checkedBody(rotatable(api)))))
 }
 
-// guard checks the password. Wrong passwords are delayed, in one queue for all
+// apiGuard checks the password. Wrong passwords are delayed, in one queue for all
 // clients.
-type guard struct {
+type apiGuard struct {
 	user, password string
 	turn           chan struct{} // one at a time
 
@@ -38,7 +38,7 @@ type guard struct {
 
 const maxWait = 2 * time.Second
 
-func (g *guard) wrap(next http.Handler) http.Handler {
+func (g *apiGuard) wrap(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		user, password, _ := r.BasicAuth()
 		if g.knows(user, password) {
@@ -51,14 +51,14 @@ func (g *guard) wrap(next http.Handler) http.Handler {
 	})
 }
 
-func (g *guard) knows(user, password string) bool {
+func (g *apiGuard) knows(user, password string) bool {
 	want := sha256.Sum256([]byte(g.user + "\x00" + g.password))
 	got := sha256.Sum256([]byte(user + "\x00" + password))
 	return subtle.ConstantTimeCompare(want[:], got[:]) == 1
 }
 
 // slow delays the response, longer after each wrong password.
-func (g *guard) slow(ctx context.Context) {
+func (g *apiGuard) slow(ctx context.Context) {
 	select {
 	case g.turn <- struct{}{}:
 		defer func() { <-g.turn }()

@@ -177,7 +177,7 @@ func (b *Broker) deprovision(ctx context.Context, s backend, i *instance) error 
 		return fmt.Errorf("and cleaning up: %w", err)
 	}
 	if i.hasPort() {
-		b.forward.close(s.target(i))
+		b.forward.Close(s.target(i))
 	}
 	if i.Phase == creating && i.Async {
 		i.Phase, i.Failure = failed, "the server could not be started or did not create it; the operator's log says why"
@@ -309,7 +309,7 @@ func (a api) Update(ctx context.Context, id string, d domain.UpdateDetails, _ bo
 		return none, a.b.internalError("changing the plan", i, err)
 	}
 	if i.hasPort() { // with another limit of connections
-		a.b.forward.close(s.target(i))
+		a.b.forward.Close(s.target(i))
 		if err := a.b.openListener(op, s, i); err != nil {
 			return none, a.b.internalError("changing the plan", i, err)
 		}

@@ -395,7 +395,7 @@ func (w *world) nothingIsLeft(keepers []*keeper) {
 	}
 	dirs, _ := os.ReadDir(filepath.Join(w.dir, own))
 	for _, e := range dirs {
-		name := strings.TrimSuffix(e.Name(), diskSuffix)
+		name := strings.TrimSuffix(e.Name(), ".disk")
 		if !strings.HasPrefix(name, "template-") && !slices.ContainsFunc(keepers, func(k *keeper) bool { return (&instance{ID: k.id}).hash() == name }) {
 			w.t.Errorf("left of a server: %s", e.Name())
 		}

@@ -17,6 +17,7 @@ import (
 	"github.com/go-sql-driver/mysql"
 
 	"ingot/internal/base/daemon"
+	"ingot/internal/broker/forward"
 )
 
 // mariadb is the backend for databases on a MariaDB server.
@@ -32,7 +33,7 @@ type mariadb struct {
 	pool      *sql.DB        // of the administrator's connections
 	admin     querier        // pool, or one of its connections
 	daemon    *daemon.Daemon // nil for an external server
-	at        endpoint
+	at        forward.Endpoint
 	managed   bool
 	owner     *syscall.Credential // the user that a server of Ingot's runs as
 }
@@ -51,16 +52,16 @@ func externalMySQL(address string) (*mariadb, error) {
 		}
 	}
 	password, _ := u.User.Password()
-	at := endpoint{u.Hostname(), port}
+	at := forward.Endpoint{Host: u.Hostname(), Port: port}
 	return newMariaDB(at.String(), at, u.User.Username(), password)
 }
 
-func newMariaDB(label string, at endpoint, user, password string) (*mariadb, error) {
+func newMariaDB(label string, at forward.Endpoint, user, password string) (*mariadb, error) {
 	return dialedMariaDB(label, at, user, password, nil)
 }
 
 // dialedMariaDB is like newMariaDB, with a way to connect; nil means that of the endpoint.
-func dialedMariaDB(label string, at endpoint, user, password string, dial func(ctx context.Context, network, address string) (net.Conn, error)) (*mariadb, error) {
+func dialedMariaDB(label string, at forward.Endpoint, user, password string, dial func(ctx context.Context, network, address string) (net.Conn, error)) (*mariadb, error) {
 	c := mysql.NewConfig()
 	c.DialFunc = dial
 	c.User, c.Passwd, c.Net, c.Addr = user, password, "tcp", at.String()
@@ -93,7 +94,7 @@ func (c Config) localMySQL(s secret) (*mariadb, error) {
 		return nil, err
 	}
 	password := s.password("admin", MySQL)
-	m, err := newMariaDB(local, endpoint{loopbackAddr.String(), port}, adminUser, password)
+	m, err := newMariaDB(local, forward.Local(port), adminUser, password)
 	if err != nil {
 		return nil, err
 	}
@@ -105,7 +106,7 @@ func (c Config) localMySQL(s secret) (*mariadb, error) {
 	m.daemon = daemon.New(daemon.Spec{
 		Name: "MariaDB", Dir: dir, Owner: owner, Program: program, Data: data, PIDFile: filepath.Join(dir, "pid"),
 		Args: []string{
-			"--no-defaults", "--datadir=" + data, "--bind-address=" + loopbackAddr.String(), "--port=" + strconv.Itoa(port),
+			"--no-defaults", "--datadir=" + data, "--bind-address=" + forward.Loopback.String(), "--port=" + strconv.Itoa(port),
 			"--socket=" + socketPath(dir), "--pid-file=" + filepath.Join(dir, "pid"), "--init-file=" + first,
 			"--skip-name-resolve", "--local-infile=0", "--skip-symbolic-links", "--secure-file-priv=" + filepath.Join(dir, "none"),
 			"--skip-log-bin", "--max-connections=" + strconv.Itoa(serverConnections), "--connect-timeout=15", "--max-connect-errors=4294967295", "--innodb-buffer-pool-size=64M", "--event-scheduler=OFF",
@@ -157,10 +158,10 @@ func firstStatements(password, host string) string {
 
 func (m *mariadb) adminURL() string { return m.admins }
 
-func (m *mariadb) name() string              { return m.label }
-func (m *mariadb) target(*instance) endpoint { return m.at }
-func (m *mariadb) capacity(*instance) int    { return appConnections }
-func (m *mariadb) up(*instance) bool         { return m.daemon == nil || m.daemon.Up() }
+func (m *mariadb) name() string                      { return m.label }
+func (m *mariadb) target(*instance) forward.Endpoint { return m.at }
+func (m *mariadb) capacity(*instance) int            { return appConnections }
+func (m *mariadb) up(*instance) bool                 { return m.daemon == nil || m.daemon.Up() }
 
 func (m *mariadb) start(ctx context.Context) error {
 	m.pool = limitConnections(sql.OpenDB(m.connector))
@@ -336,9 +337,9 @@ func (m *mariadb) unbindAlone(ctx context.Context, i *instance, b *binding) erro
 	return m.exec(ctx, "DROP USER IF EXISTS "+account(i.user(b)))
 }
 
-func (m *mariadb) credentials(i *instance, b *binding, at endpoint, password string) map[string]any {
+func (m *mariadb) credentials(i *instance, b *binding, at forward.Endpoint, password string) map[string]any {
 	user, database := i.user(b), i.database()
-	uri := url.URL{Scheme: "mysql", User: url.UserPassword(user, password), Host: net.JoinHostPort(at.host, strconv.Itoa(at.port)), Path: "/" + database}
+	uri := url.URL{Scheme: "mysql", User: url.UserPassword(user, password), Host: net.JoinHostPort(at.Host, strconv.Itoa(at.Port)), Path: "/" + database}
 	query := url.Values{"user": {user}, "password": {password}}
 	return credentials(at, database, user, password, uri.String(), fmt.Sprintf("jdbc:mysql://%s/%s?%s", at, database, query.Encode()))
 }

@@ -5,6 +5,8 @@ import (
 	"context"
 	"errors"
 	"slices"
+
+	"ingot/internal/broker/forward"
 )
 
 // NotificationService is the notification service that bindings give access to.
@@ -102,9 +104,9 @@ func (n *notifications) unbind(ctx context.Context, i *instance, b *binding) err
 }
 
 // target returns no endpoint: the platform's own port is open to all instances.
-func (n *notifications) target(*instance) endpoint { return endpoint{} }
-func (n *notifications) capacity(*instance) int    { return 0 }
+func (n *notifications) target(*instance) forward.Endpoint { return forward.Endpoint{} }
+func (n *notifications) capacity(*instance) int            { return 0 }
 
-func (n *notifications) credentials(i *instance, b *binding, _ endpoint, password string) map[string]any {
+func (n *notifications) credentials(i *instance, b *binding, _ forward.Endpoint, password string) map[string]any {
 	return map[string]any{"url": n.URL, "auth_url": n.AuthURL, "client_id": n.client(i, b), "client_secret": password}
 }

@@ -19,6 +19,9 @@ import (
 	"ingot/internal/base/cgroup"
 	"ingot/internal/base/clock"
 	"ingot/internal/base/daemon"
+	"ingot/internal/broker/dump"
+	"ingot/internal/broker/forward"
+	"ingot/internal/broker/ownserver"
 )
 
 // own is the name of servers that belong to one instance each.
@@ -41,8 +44,8 @@ type ownServers struct {
 	log    *slog.Logger
 
 	probed     sync.Once
-	diskTools  *diskTools // nil if disks cannot be made
-	noGroups   error      // why servers are in no group
+	disks      *ownserver.Disks // nil if disks cannot be made
+	noGroups   error            // why servers are in no group
 	templating sync.Mutex
 
 	mu      sync.Mutex
@@ -116,16 +119,13 @@ type ownServer struct {
 func newOwnServers(c Config, s secret) *ownServers {
 	return &ownServers{
 		config: c, secret: s, dir: filepath.Join(c.Dir, own), kinds: map[string]ownKind{}, log: c.Log,
-		idle: cmp.Or(c.Idle, ownIdle), room: cmp.Or(c.Room, roomForServers()), disk: c.disk,
+		idle: cmp.Or(c.Idle, ownIdle), room: cmp.Or(c.Room, ownserver.Room()), disk: c.disk,
 		running: map[string]*ownServer{}, dropped: map[string]bool{}, cut: map[string]time.Time{},
 	}
 }
 
 // ownIdle is how long a server runs without a connection.
 const ownIdle = 10 * time.Minute
-
-// dialTime limits a connection to a server that is running.
-const dialTime = 10 * time.Second
 
 func (o *ownServers) name() string { return own }
 
@@ -143,7 +143,7 @@ func (o *ownServers) ownerOf(i *instance) *syscall.Credential {
 
 func (o *ownServers) dirOf(i *instance) string { return filepath.Join(o.dir, i.hash()) }
 
-func (o *ownServers) target(i *instance) endpoint { return endpoint{loopbackAddr.String(), i.Port} }
+func (o *ownServers) target(i *instance) forward.Endpoint { return forward.Local(i.Port) }
 
 // ownExtra is how many more connections are passed on to a server than its plan has: so that the
 // server itself can tell a client that there are too many.
@@ -293,7 +293,7 @@ func (o *ownServers) place(ctx context.Context, i *instance) (ownPlace, error) {
 	if err := daemon.MakeDir(place.dir, place.owner); err != nil {
 		return place, err
 	}
-	if err := o.attach(ctx, i); err != nil {
+	if err := o.disks.Attach(ctx, place.dir, o.disk(i), o.log.With("instance", i.ID)); err != nil {
 		return place, err
 	}
 	var err error
@@ -327,7 +327,7 @@ func (o *ownServers) detach(i *instance, group *cgroup.Group) error {
 	if group != nil {
 		err = group.Remove()
 	}
-	return errors.Join(err, unmountDisk(o.dirOf(i)))
+	return errors.Join(err, ownserver.Detach(o.dirOf(i)))
 }
 
 // with calls f with the server of an instance, which answers.
@@ -375,7 +375,7 @@ func (o *ownServers) dial(ctx context.Context, i *instance) (net.Conn, error) {
 	if _, err := os.Stat("/proc/self/fd"); err == nil {
 		path = fmt.Sprintf("/proc/self/fd/%d/%s", dir.Fd(), o.kinds[i.Offering].socket())
 	}
-	return (&net.Dialer{Timeout: dialTime}).DialContext(ctx, "unix", path)
+	return (&net.Dialer{Timeout: forward.DialTime}).DialContext(ctx, "unix", path)
 }
 
 // start finds the servers that an earlier process has left running, and unmounts the disks of others.
@@ -396,7 +396,7 @@ func (o *ownServers) start(context.Context) error {
 	}
 	for _, e := range entries {
 		if e.IsDir() && !left[e.Name()] {
-			if err := unmountDisk(filepath.Join(o.dir, e.Name())); err != nil {
+			if err := ownserver.Detach(filepath.Join(o.dir, e.Name())); err != nil {
 				o.log.Warn("unmount the disk of a database failed", "error", err)
 			}
 		}
@@ -497,7 +497,7 @@ func (o *ownServers) drop(ctx context.Context, i *instance) error {
 			return err
 		}
 	}
-	return o.removeFiles(i)
+	return ownserver.Remove(o.dirOf(i))
 }
 
 func (o *ownServers) size(ctx context.Context, i *instance) (n int64, err error) {
@@ -539,7 +539,7 @@ func (o *ownServers) remote(i *instance) (ownDatabase, error) {
 	}, i)
 }
 
-func (o *ownServers) credentials(i *instance, b *binding, at endpoint, password string) map[string]any {
+func (o *ownServers) credentials(i *instance, b *binding, at forward.Endpoint, password string) map[string]any {
 	db, err := o.remote(i)
 	if err != nil {
 		o.log.Error("credentials of a service", "instance", i.ID, "error", err)
@@ -548,17 +548,17 @@ func (o *ownServers) credentials(i *instance, b *binding, at endpoint, password 
 	return db.credentials(i, b, at, password)
 }
 
-func (o *ownServers) dump(ctx context.Context, i *instance, w io.Writer) (lost, error) {
+func (o *ownServers) dump(ctx context.Context, i *instance, w io.Writer) (dump.Lost, error) {
 	db, err := o.remote(i)
 	if err != nil {
-		return lost{}, err
+		return dump.Lost{}, err
 	}
 	return db.dump(ctx, i, w)
 }
 
 func (o *ownServers) before(*instance, io.Reader) error { return nil }
 
-func (o *ownServers) after(ctx context.Context, i *instance, open opener, limit time.Duration) (missing lost, err error) {
+func (o *ownServers) after(ctx context.Context, i *instance, open opener, limit time.Duration) (missing dump.Lost, err error) {
 	err = o.with(ctx, i, func(db ownDatabase) error {
 		missing, err = db.after(ctx, i, open, limit)
 		return err

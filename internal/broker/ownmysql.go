@@ -10,6 +10,7 @@ import (
 	"syscall"
 
 	"ingot/internal/base/daemon"
+	"ingot/internal/broker/forward"
 )
 
 // ownMySQL makes servers of MariaDB.
@@ -39,7 +40,7 @@ func (k *ownMySQL) template(ctx context.Context, owner *syscall.Credential, dir,
 }
 
 func (k *ownMySQL) database(place ownPlace, i *instance) (ownDatabase, error) {
-	at := endpoint{loopbackAddr.String(), i.Port}
+	at := forward.Local(i.Port)
 	password := place.secret.password("admin", MySQL, i.ID)
 	m, err := dialedMariaDB(own, at, adminUser, password, func(ctx context.Context, _, _ string) (net.Conn, error) { return place.dial(ctx) })
 	if err != nil {

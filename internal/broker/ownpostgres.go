@@ -15,6 +15,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"ingot/internal/base/daemon"
+	"ingot/internal/broker/forward"
 )
 
 // ownPostgres makes servers of PostgreSQL.
@@ -55,7 +56,7 @@ func (k *ownPostgres) database(place ownPlace, i *instance) (ownDatabase, error)
 	if err != nil {
 		return nil, err
 	}
-	at := endpoint{loopbackAddr.String(), i.Port}
+	at := forward.Local(i.Port)
 	config, err := pgx.ParseConfig(fmt.Sprintf("postgres://%s@%s/postgres?sslmode=disable&connect_timeout=10", adminUser, at))
 	if err != nil {
 		return nil, err

@@ -8,6 +8,7 @@ import (
 	"ingot/internal/base/background"
 	"ingot/internal/base/clock"
 	"ingot/internal/base/loopdisk"
+	"ingot/internal/broker/ownserver"
 )
 
 const (
@@ -66,7 +67,7 @@ func (o *ownServers) look(ctx context.Context, s *ownServer, checkSize func(ctx 
 		o.rest(ctx, s)
 		return
 	}
-	used, err := o.usedBytes(s.instance)
+	used, err := ownserver.Used(o.dirOf(s.instance))
 	if err != nil {
 		return // it is being stopped
 	}
@@ -176,7 +177,7 @@ func (o *ownServers) full(i *instance) error {
 	if loopdisk.Mounted(o.dirOf(i)) {
 		return nil
 	}
-	if used, err := o.usedBytes(i); err == nil && used > o.disk(i) {
+	if used, err := ownserver.Used(o.dirOf(i)); err == nil && used > o.disk(i) {
 		return errFull
 	}
 	return nil

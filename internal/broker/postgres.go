@@ -13,6 +13,7 @@ import (
 	"github.com/jackc/pgx/v5/stdlib"
 
 	"ingot/internal/base/daemon"
+	"ingot/internal/broker/forward"
 )
 
 // postgres is the backend for databases on a PostgreSQL server.
@@ -27,7 +28,7 @@ type postgres struct {
 	pool    *sql.DB         // of the administrator's connections
 	admin   querier         // pool, or one of its connections
 	daemon  *daemon.Daemon  // nil for an external server
-	at      endpoint
+	at      forward.Endpoint
 	managed bool                // the server is run by Ingot alone
 	bin     string              // the directory of its programs
 	dir     string              // the directory of a server that Ingot runs
@@ -44,19 +45,19 @@ func externalPostgres(address string) (*postgres, error) {
 	if strings.HasPrefix(config.Host, "/") {
 		return nil, errors.New("--postgres-url: apps need a TCP address, not a socket")
 	}
-	at := endpoint{config.Host, int(config.Port)}
+	at := forward.Endpoint{Host: config.Host, Port: int(config.Port)}
 	return newPostgres(at.String(), config, at), nil
 }
 
-func newPostgres(label string, config *pgx.ConnConfig, at endpoint) *postgres {
+func newPostgres(label string, config *pgx.ConnConfig, at forward.Endpoint) *postgres {
 	config.RuntimeParams["application_name"] = "ingot"
 	return &postgres{label: label, config: config, at: at}
 }
 
-func (p *postgres) name() string              { return p.label }
-func (p *postgres) target(*instance) endpoint { return p.at }
-func (p *postgres) capacity(*instance) int    { return appConnections }
-func (p *postgres) up(*instance) bool         { return p.daemon == nil || p.daemon.Up() }
+func (p *postgres) name() string                      { return p.label }
+func (p *postgres) target(*instance) forward.Endpoint { return p.at }
+func (p *postgres) capacity(*instance) int            { return appConnections }
+func (p *postgres) up(*instance) bool                 { return p.daemon == nil || p.daemon.Up() }
 
 func (p *postgres) start(ctx context.Context) error {
 	p.pool = limitConnections(stdlib.OpenDB(*p.config))
@@ -326,7 +327,7 @@ func (p *postgres) unbindAlone(ctx context.Context, i *instance, b *binding) err
 	})
 }
 
-func (p *postgres) credentials(i *instance, b *binding, at endpoint, password string) map[string]any {
+func (p *postgres) credentials(i *instance, b *binding, at forward.Endpoint, password string) map[string]any {
 	user, database := i.user(b), i.database()
 	uri := url.URL{Scheme: "postgres", User: url.UserPassword(user, password), Host: at.String(), Path: "/" + database}
 	query := url.Values{"user": {user}, "password": {password}}
@@ -340,9 +341,9 @@ func (p *postgres) credentials(i *instance, b *binding, at endpoint, password st
 
 // credentials returns the credentials of any kind of server, with the names that
 // various libraries expect.
-func credentials(at endpoint, database, user, password, uri, jdbc string) map[string]any {
+func credentials(at forward.Endpoint, database, user, password, uri, jdbc string) map[string]any {
 	return map[string]any{
-		"host": at.host, "hostname": at.host, "port": at.port, "database": database, "name": database,
+		"host": at.Host, "hostname": at.Host, "port": at.Port, "database": database, "name": database,
 		"username": user, "password": password, "uri": uri, "jdbcUrl": jdbc,
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"ingot/internal/base/daemon"
+	"ingot/internal/broker/forward"
 )
 
 const (
@@ -37,7 +38,7 @@ func (c Config) localPostgres(s secret) (*postgres, error) {
 	if err != nil {
 		return nil, err
 	}
-	at := endpoint{loopbackAddr.String(), port}
+	at := forward.Local(port)
 	password := s.password("admin", Postgres)
 	config, err := pgx.ParseConfig(fmt.Sprintf("postgres://%s@%s/postgres?sslmode=disable&connect_timeout=10", adminUser, at))
 	if err != nil {
@@ -48,7 +49,7 @@ func (c Config) localPostgres(s secret) (*postgres, error) {
 	p.managed, p.bin, p.dir, p.owner = true, bin, dir, owner
 	args := []string{"-D", data}
 	for _, setting := range []string{
-		"listen_addresses=" + loopbackAddr.String(), "port=" + strconv.Itoa(port), "unix_socket_directories=",
+		"listen_addresses=" + forward.Loopback.String(), "port=" + strconv.Itoa(port), "unix_socket_directories=",
 		"max_connections=" + strconv.Itoa(serverConnections), "superuser_reserved_connections=10",
 		// Close connections that do not log in.
 		"authentication_timeout=15s", "shared_buffers=64MB", "jit=off",
@@ -148,7 +149,7 @@ func (p *postgres) adminURL() string {
 	return adminURL("postgres", p.config.User, p.config.Password, p.at, "/postgres")
 }
 
-func adminURL(scheme, user, password string, at endpoint, path string) string {
+func adminURL(scheme, user, password string, at forward.Endpoint, path string) string {
 	u := url.URL{Scheme: scheme, User: url.UserPassword(user, password), Host: at.String(), Path: path}
 	return u.String()
 }

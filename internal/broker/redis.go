@@ -19,6 +19,7 @@ import (
 	"ingot/internal/base/background"
 	"ingot/internal/base/cgroup"
 	"ingot/internal/base/daemon"
+	"ingot/internal/broker/forward"
 )
 
 // redisServers is the backend for Redis: one server per instance. Users of one
@@ -93,8 +94,8 @@ func (s *redisServer) stop(leave bool) {
 	}
 }
 
-func (r *redisServers) target(i *instance) endpoint {
-	return endpoint{loopbackAddr.String(), i.Port}
+func (r *redisServers) target(i *instance) forward.Endpoint {
+	return forward.Local(i.Port)
 }
 
 // redisReserved is the number of connections reserved for the administrator.
@@ -143,7 +144,7 @@ func (r *redisServers) server(ctx context.Context, i *instance) (*redisServer, e
 	s.daemon = daemon.New(daemon.Spec{
 		Name: "Redis " + i.hash(), Dir: dir, Owner: r.owner, Program: r.program, Data: data, PIDFile: filepath.Join(dir, "pid"),
 		Args: []string{
-			"--bind", loopbackAddr.String(), "--port", strconv.Itoa(i.Port), "--dir", data, "--pidfile", filepath.Join(dir, "pid"),
+			"--bind", forward.Loopback.String(), "--port", strconv.Itoa(i.Port), "--dir", data, "--pidfile", filepath.Join(dir, "pid"),
 			"--daemonize", "no", "--set-proc-title", "no", "--aclfile", users, "--appendonly", "yes", "--save", "",
 			"--maxmemory", strconv.FormatInt(plan.bytes, 10), "--maxmemory-policy", policy, "--maxclients", strconv.Itoa(plan.connections + redisReserved),
 			"--enable-debug-command", "no", "--enable-module-command", "no",
@@ -259,7 +260,7 @@ func (r *redisServers) unbind(ctx context.Context, i *instance, b *binding) erro
 
 }
 
-func (r *redisServers) credentials(i *instance, b *binding, at endpoint, password string) map[string]any {
+func (r *redisServers) credentials(i *instance, b *binding, at forward.Endpoint, password string) map[string]any {
 	user := i.user(b)
 	uri := url.URL{Scheme: "redis", User: url.UserPassword(user, password), Host: at.String(), Path: "/0"}
 	return credentials(at, "0", user, password, uri.String(), fmt.Sprintf("jdbc:redis://%s/0?%s", at, url.Values{"user": {user}, "password": {password}}.Encode()))

@@ -14,13 +14,13 @@ import (
 	"ingot/internal/platform/logs"
 	"ingot/internal/platform/logs/logfiles"
 	"ingot/internal/platform/platformdb"
-	"ingot/internal/platform/run/controller"
+	"ingot/internal/platform/run/controller/routing"
 	"ingot/internal/server/cluster"
 )
 
 type noBackends struct{}
 
-func (noBackends) Backends(string, string) []controller.Backend { return nil }
+func (noBackends) Backends(string, string) []routing.Backend { return nil }
 
 // When an action's transaction has committed, the router has the routes that it
 // created and no longer those that it deleted, with whatever they were deleted,
@@ -38,7 +38,7 @@ func TestChangesReachRouterAndLog(t *testing.T) {
 	}
 	t.Cleanup(to.Stop)
 	r := &runtime{cluster: cluster.New(cluster.Options{DB: d}), store: platformdb.New(d), logs: to, table: &router.Table{}, log: log}
-	r.publisher = controller.NewRoutePublisher(controller.PublisherConfig{Store: r.store, Backends: noBackends{}, Table: routeTable{r.table, &dns.InternalNames{}}, Log: log})
+	r.publisher = routing.New(routing.Config{Store: r.store, Backends: noBackends{}, Table: routeTable{r.table, &dns.InternalNames{}}, Log: log})
 	r.store.Notify(r)
 	p, by := actions.New(), actions.Actor{GUID: "admin", Type: "user", Admin: true}
 	for name, remove := range map[string]func(platform.Tx, *platform.Organization, *platform.Space, *platform.Domain, *platform.Route) error{

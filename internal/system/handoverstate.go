@@ -252,7 +252,7 @@ const (
 	relayed = 2000
 )
 
-// Tell implements router.Lines.
+// Tell implements accesslog.Lines.
 func (l *lineRelay) Tell(lines ...platform.LogLine) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -6,7 +6,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"ingot/internal/platform"
-	"ingot/internal/platform/run/controller"
+	"ingot/internal/platform/run/controller/usage"
 )
 
 var (
@@ -28,7 +28,7 @@ const (
 // instances of an app: their number changes, and users choose it.
 type memberMetrics struct {
 	store platform.Store
-	usage func(ctx context.Context, instances ...string) map[string]controller.Usage
+	usage func(ctx context.Context, instances ...string) map[string]usage.Usage
 }
 
 // Describe implements prometheus.Collector.
@@ -69,7 +69,7 @@ func (c memberMetrics) Collect(to chan<- prometheus.Metric) {
 }
 
 // sumMembers adds up what members use in all instances of an app.
-func sumMembers(instances []*platform.Instance, types map[string]string, usage map[string]controller.Usage) map[memberKey]*memberSum {
+func sumMembers(instances []*platform.Instance, types map[string]string, usage map[string]usage.Usage) map[memberKey]*memberSum {
 	sums := map[memberKey]*memberSum{}
 	for _, one := range instances {
 		for _, m := range usage[one.GUID].Members {

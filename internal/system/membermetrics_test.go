@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"ingot/internal/platform"
-	"ingot/internal/platform/run/controller"
+	"ingot/internal/platform/run/controller/usage"
 )
 
 // TestSumMembers: a member has one series for all instances of its app, and there is a limit
@@ -14,13 +14,13 @@ import (
 func TestSumMembers(t *testing.T) {
 	t.Parallel()
 	instances := []*platform.Instance{{AppGUID: "a", ProcessGUID: "p"}, {AppGUID: "a", ProcessGUID: "p"}, {AppGUID: "b", ProcessGUID: "q"}}
-	usage := map[string]controller.Usage{}
+	measured := map[string]usage.Usage{}
 	for i, one := range instances {
 		one.GUID = fmt.Sprint("i", i)
-		usage[one.GUID] = controller.Usage{Members: []controller.MemberUsage{{Name: "web", CPU: 0.5, Memory: 10}, {Name: "proxy", Memory: 1, Restarts: 2}}}
+		measured[one.GUID] = usage.Usage{Members: []usage.Member{{Name: "web", CPU: 0.5, Memory: 10}, {Name: "proxy", Memory: 1, Restarts: 2}}}
 	}
 	got := map[memberKey]memberSum{}
-	for key, sum := range sumMembers(instances, map[string]string{"p": "web", "q": "worker"}, usage) {
+	for key, sum := range sumMembers(instances, map[string]string{"p": "web", "q": "worker"}, measured) {
 		got[key] = *sum
 	}
 	want := map[memberKey]memberSum{
@@ -34,7 +34,7 @@ func TestSumMembers(t *testing.T) {
 		one.GUID = "i0"
 		instances = append(instances, one)
 	}
-	if n := len(sumMembers(instances, nil, usage)); n != memberSeries {
+	if n := len(sumMembers(instances, nil, measured)); n != memberSeries {
 		t.Errorf("%d series, want at most %d", n, memberSeries)
 	}
 }

@@ -2,11 +2,11 @@ package system
 
 import (
 	"ingot/internal/platform/api"
-	"ingot/internal/platform/run/controller"
+	"ingot/internal/platform/run/controller/usage"
 )
 
 // membersForAPI translates the members of an instance.
-func membersForAPI(members []controller.MemberUsage) []api.MemberUsage {
+func membersForAPI(members []usage.Member) []api.MemberUsage {
 	list := make([]api.MemberUsage, 0, len(members))
 	for _, m := range members {
 		one := api.MemberUsage{

@@ -24,6 +24,7 @@ import (
 	"ingot/internal/platform/actions"
 	"ingot/internal/platform/api"
 	"ingot/internal/platform/edge/router"
+	"ingot/internal/platform/edge/router/accesslog"
 	"ingot/internal/platform/engine"
 	"ingot/internal/platform/engine/choice"
 	"ingot/internal/platform/engine/kubernetes"
@@ -37,6 +38,8 @@ import (
 	"ingot/internal/platform/platformdb"
 	"ingot/internal/platform/run/cleanup"
 	"ingot/internal/platform/run/controller"
+	"ingot/internal/platform/run/controller/routing"
+	"ingot/internal/platform/run/controller/usage"
 	"ingot/internal/platform/run/netrules"
 	"ingot/internal/platform/run/registry"
 	"ingot/internal/platform/run/staging"
@@ -66,14 +69,14 @@ type runtime struct {
 	proxy     *router.Proxy
 	traffic   *traffic
 	tcp       *router.TCP
-	access    *router.AccessLog
+	access    *accesslog.Log
 	apps      *controller.Controller
 	replacing atomic.Pointer[controller.Controller] // apps, once it exists
 	tasks     *controller.Tasks
 	identity  *identity.Authority
 	renewals  *controller.Renewals
 	rotations *controller.Rotations
-	publisher *controller.RoutePublisher
+	publisher *routing.Publisher
 	stager    *staging.Stager
 	builds    *staging.Builds
 	services  *services.Services
@@ -110,7 +113,7 @@ const minHealthyTime = 3 * time.Second
 func (s *System) openRuntime(ctx context.Context, b *frontend, dir *datadir.Dir, d *db.DB, servers *cluster.Cluster, trusted *roots.Roots) (*runtime, error) {
 	c, e, diskSize := s.config, b.endpoints, b.disk.Size()
 	r := &runtime{cluster: servers, store: platformdb.New(d), platform: actions.New(), table: &router.Table{}, internal: &dns.InternalNames{}, log: c.Log}
-	r.info = appinfo.New(r.store, c.Listen, func(ctx context.Context, instances ...string) map[string]controller.Usage {
+	r.info = appinfo.New(r.store, c.Listen, func(ctx context.Context, instances ...string) map[string]usage.Usage {
 		return r.apps.Usage(ctx, instances...)
 	})
 	r.history = logs.NewHistory(r.info)
@@ -163,7 +166,7 @@ func (s *System) openRuntime(ctx context.Context, b *frontend, dir *datadir.Dir,
 	}
 	r.apps, r.tasks, r.renewals, r.rotations = controller.New(running), controller.NewTasks(running), controller.NewRenewals(running), controller.NewRotations(running)
 	r.replacing.Store(r.apps)
-	r.publisher = controller.NewRoutePublisher(controller.PublisherConfig{Store: r.store, Backends: r.apps, Table: routeTable{r.table, r.internal}, Log: c.Log})
+	r.publisher = routing.New(routing.Config{Store: r.store, Backends: r.apps, Table: routeTable{r.table, r.internal}, Log: c.Log})
 	r.apps.Notify(r.publisher)
 	if r.stager, err = openStager(c, r, images, trusted); err != nil {
 		return nil, err
@@ -204,7 +207,7 @@ func openStager(c Config, r *runtime, images *registry.Client, trusted *roots.Ro
 // openRouter creates the HTTP and the TCP router, with what they log and count.
 func (s *System) openRouter(b *frontend, r *runtime, trusted *roots.Roots) error {
 	c := s.config
-	r.access = router.NewAccessLog(r.logs, c.Log)
+	r.access = accesslog.New(r.logs, c.Log)
 	proxied := router.Options{
 		AccessLog: r.access.Add, RouteServices: c.guard(), RouteServiceTLS: trusted.TLS(), Trusted: s.trust().Has,
 		ClientCerts: c.clientCerts(), Log: c.Log, Tracer: b.tracer,
@@ -304,7 +307,7 @@ type routeTable struct {
 	internal *dns.InternalNames
 }
 
-func routerRoute(r controller.Route) router.Route {
+func routerRoute(r routing.Route) router.Route {
 	out := router.Route{GUID: r.GUID, Host: r.Host, Path: r.Path, Port: r.Port, Options: r.Options, RouteServiceURL: r.ServiceURL}
 	for _, b := range r.Backends {
 		out.Backends = append(out.Backends, router.Backend{
@@ -316,7 +319,7 @@ func routerRoute(r controller.Route) router.Route {
 }
 
 // split returns the routes of the router and those of the name server.
-func split(all []controller.Route) (public []router.Route, internal []dns.InternalRoute) {
+func split(all []routing.Route) (public []router.Route, internal []dns.InternalRoute) {
 	public = make([]router.Route, 0, len(all))
 	for _, r := range all {
 		if !r.Internal {
@@ -334,7 +337,7 @@ func split(all []controller.Route) (public []router.Route, internal []dns.Intern
 	return public, internal
 }
 
-func (t routeTable) Update(set []controller.Route, gone []string) {
+func (t routeTable) Update(set []routing.Route, gone []string) {
 	public, internal := split(set)
 	t.table.Update(public, gone)
 	if len(internal)+len(gone) > 0 {
@@ -342,7 +345,7 @@ func (t routeTable) Update(set []controller.Route, gone []string) {
 	}
 }
 
-func (t routeTable) Replace(all []controller.Route) {
+func (t routeTable) Replace(all []routing.Route) {
 	public, internal := split(all)
 	t.table.Replace(public)
 	t.internal.Replace(internal)

@@ -5,6 +5,7 @@ import (
 	"io/fs"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"sync"
 	"syscall"
 )
@@ -38,7 +39,7 @@ func Make(parent string, all Limits, name string, l Limits) (*Group, error) {
 	if err != nil {
 		return nil, err
 	}
-	g := &Group{parent: t.place(parent, name), name: name, trees: t}
+	g := &Group{parent: Place(t.unified, parent, name), name: name, trees: t}
 	parents.Lock()
 	defer parents.Unlock()
 	for range attempts {
@@ -51,6 +52,24 @@ func Make(parent string, all Limits, name string, l Limits) (*Group, error) {
 	}
 	return g, err
 }
+
+// slice is systemd's slice of apps and servers of services, if it has been started:
+// packaging/ingot.slice. It is neither the root, which belongs to systemd, nor the server's
+// unit, which they outlive.
+const slice = "ingot.slice"
+
+// Place returns the path of the parent of a group: in the slice if there is one, and else, or
+// for a group made before the slice was started, at the top. root is the mount point of version
+// 2; version 1, with an empty root, has no slice.
+func Place(root, parent, name string) string {
+	if root == "" || exists(filepath.Join(root, parent, name)) || !exists(filepath.Join(root, slice)) {
+		return parent
+	}
+	return filepath.Join(slice, parent)
+}
+
+// Places returns all paths that a parent may have.
+func Places(parent string) []string { return []string{parent, filepath.Join(slice, parent)} }
 
 // parents is held while a parent is made or removed: the last of its groups takes it along.
 var parents sync.Mutex
@@ -101,7 +120,7 @@ func RemoveAll(parent string) error {
 		return nil //nolint:nilerr // there are none
 	}
 	var errs []error
-	for _, place := range []string{parent, slice + "/" + parent} {
+	for _, place := range Places(parent) {
 		for _, path := range t.below(place) {
 			errs = append(errs, t.remove(path))
 		}

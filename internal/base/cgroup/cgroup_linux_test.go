@@ -37,7 +37,7 @@ func TestParents(t *testing.T) {
 	}
 	all.Wait()
 	for _, point := range trees.points() {
-		if exists(point + "/" + trees.place(parent, "")) {
+		if exists(point + "/" + Place(trees.unified, parent, "")) {
 			t.Errorf("%s/%s is left", point, parent)
 		}
 	}

@@ -6,7 +6,8 @@
 //
 // With systemd and version 2, both are below ingot.slice, beside the groups of apps.
 //
-// Making groups needs root. The engine for containers has its own: a runtime makes those.
+// Making groups needs root. The engine for containers only asks where groups belong: a runtime
+// makes its own.
 //
 // Imports: the standard library only.
 package cgroup

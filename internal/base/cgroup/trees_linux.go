@@ -59,19 +59,6 @@ func find() (trees, error) {
 	return t, nil
 }
 
-// slice is systemd's slice of apps and servers of services, if it has been started:
-// packaging/ingot.slice. They outlive the server's unit.
-const slice = "ingot.slice"
-
-// place returns the path of a parent: in the slice if there is one, and else, or for a
-// group made before the slice was started, at the top. Version 1 has no slice.
-func (t trees) place(parent, name string) string {
-	if t.unified == "" || exists(filepath.Join(t.unified, parent, name)) || !exists(filepath.Join(t.unified, slice)) {
-		return parent
-	}
-	return filepath.Join(slice, parent)
-}
-
 func (t trees) points() []string {
 	if t.unified != "" {
 		return []string{t.unified}

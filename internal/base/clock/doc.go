@@ -3,7 +3,7 @@
 // A deadline in memory needs none of it: the values of time.Now contain the monotonic
 // clock. A deadline that is stored, or kept as a number, loses that. When the clock is
 // set forward it passes at once, and when the clock is set back it passes late. [Steady]
-// is for these.
+// is for these. [Clock] is for code whose timers tests have to advance.
 //
-// Imports: the standard library only.
+// Imports: base/background.
 package clock

@@ -5,7 +5,7 @@
 // records the audit event. The API and manifests use the same actions.
 //
 // It also computes the environment of an app (environment.go: VCAP_APPLICATION,
-// VCAP_SERVICES, DATABASE_URL) and loads what a caller may do (standing.go).
+// VCAP_SERVICES, DATABASE_URL) and loads what a caller may do (users.go).
 //
 // The caller authorizes the user first. The package must not import the API or
 // implementations of the store and the engine.

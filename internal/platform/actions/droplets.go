@@ -106,3 +106,115 @@ func (p *Platform) DeleteDroplet(tx platform.Tx, by Actor, app *platform.App, d 
 func (p *Platform) recordDroplet(tx platform.Tx, what string, by Actor, app *platform.App, d *platform.Droplet) error {
 	return p.RecordApp(tx, "audit.app.droplet."+what, by, app, map[string]any{"droplet_guid": d.GUID})
 }
+
+// Superseded is the error of a build that a newer one replaced.
+const Superseded = "StagingError - The server was restarted during this build, and a newer build of the app has replaced it."
+
+// CreateBuild stores a build of a package that is to be staged.
+func (p *Platform) CreateBuild(tx platform.Tx, by Actor, app *platform.App, pkg *platform.Package, b *platform.Build) error {
+	if pkg.State != platform.PackageReady {
+		return fault.New(fault.BadRequest, "Bad request: Cannot stage package whose state is not ready.")
+	}
+	if err := p.supersedeBuilds(tx, app, by); err != nil {
+		return err
+	}
+	if err := p.CheckLifecycle(tx, &b.Lifecycle); err != nil {
+		return err
+	}
+	if _, err := p.StackUsable(tx, app, b.Lifecycle.Stack); err != nil {
+		return err
+	}
+	if (b.Lifecycle.Type == platform.LifecycleDocker) != (pkg.Type == platform.PackageDocker) {
+		return fault.Invalid("Lifecycle type '" + b.Lifecycle.Type + "' cannot stage a package of type '" + pkg.Type + "'")
+	}
+	if b.MemoryMB <= 0 {
+		return fault.Invalid("Staging memory in mb must be greater than 0")
+	}
+	if b.DiskMB <= 0 {
+		return fault.Invalid("Staging disk in mb must be greater than 0")
+	}
+	b.AppGUID, b.PackageGUID, b.State = app.GUID, pkg.GUID, platform.BuildStaging
+	b.CreatorGUID, b.CreatorName, b.CreatorMail = by.GUID, by.Name, by.Mail
+	if err := tx.Builds().Insert(b); err != nil {
+		return err
+	}
+	return p.RecordApp(tx, "audit.app.build.create", by, app, map[string]any{"build_guid": b.GUID, "package_guid": pkg.GUID})
+}
+
+// supersedeBuilds returns an error when a build of the app is being staged. One
+// that an earlier server process began is marked as failed instead: its client has
+// lost the connection and tries again.
+func (p *Platform) supersedeBuilds(tx platform.Tx, app *platform.App, by Actor) error {
+	staging, _, err := tx.Builds().List(platform.Where("app_guid", app.GUID).And(platform.In("state", platform.BuildStaging)))
+	if err != nil {
+		return err
+	}
+	for _, b := range staging {
+		if !b.Created.Before(p.Began) {
+			return fault.New(fault.Unprocessable, "Only one build can be STAGING at a time per application.")
+		}
+	}
+	for _, b := range staging {
+		b.State, b.Error = platform.BuildFailed, Superseded
+		if err := tx.Builds().Update(b); err != nil {
+			return err
+		}
+		if err := p.RecordApp(tx, "audit.app.build.failed", by, app, map[string]any{
+			"build_guid": b.GUID, "package_guid": b.PackageGUID, "error_message": b.Error,
+		}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// ChangeBase returns the current droplet of an app and its package, to which a change can
+// be applied. named is the droplet that the client knows.
+func ChangeBase(tx platform.Tx, app *platform.App, named string) (*platform.Droplet, *platform.Package, error) {
+	if named == "" || named != app.DropletGUID {
+		return nil, nil, fault.New(fault.PreconditionFailed, "The droplet is not the app's current one: the app was changed since. Push all its files.")
+	}
+	d, err := tx.Droplets().Get(named)
+	if err != nil {
+		return nil, nil, err
+	}
+	if d.State != platform.DropletStaged || d.Lifecycle != platform.LifecycleBuildpack {
+		return nil, nil, fault.Invalid("Files of the app can only be changed if its droplet was staged by buildpacks.")
+	}
+	pkg, err := tx.Packages().Get(d.PackageGUID)
+	if err != nil && !fault.Is(err, fault.NotFound) {
+		return nil, nil, err
+	}
+	if err != nil || pkg.State != platform.PackageReady || pkg.Type != platform.PackageBits {
+		return nil, nil, fault.New(fault.PreconditionFailed, "The package of the app's current droplet no longer exists. Push all its files.")
+	}
+	return d, pkg, nil
+}
+
+// ApplyChange stores the package of a change and, unless it is nil, the droplet: that of
+// the base with other files. Their blobs exist.
+func (p *Platform) ApplyChange(tx platform.Tx, by Actor, app *platform.App, base *platform.Droplet, pkg *platform.Package, d *platform.Droplet) error {
+	pkg.AppGUID, pkg.Type, pkg.State = app.GUID, platform.PackageBits, platform.PackageReady
+	if err := tx.Packages().Insert(pkg); err != nil {
+		return err
+	}
+	if err := p.expirePackages(tx, app); err != nil {
+		return err
+	}
+	if err := p.recordPackage(tx, "upload", by, app, pkg); err != nil || d == nil {
+		return err
+	}
+	made := *base
+	made.Resource, made.Metadata, made.BuildGUID = d.Resource, platform.Metadata{}, ""
+	made.PackageGUID, made.Checksum, made.Size = pkg.GUID, d.Checksum, d.Size
+	if err := tx.Droplets().Insert(&made); err != nil {
+		return err
+	}
+	if err := p.ExpireDroplets(tx, app); err != nil {
+		return err
+	}
+	*d = made
+	return p.RecordApp(tx, "audit.app.droplet.create", by, app, map[string]any{
+		"droplet_guid": d.GUID, "package_guid": pkg.GUID, "request": map[string]any{"source_droplet_guid": base.GUID},
+	})
+}

@@ -106,3 +106,24 @@ func (p *Platform) DeletePackage(tx platform.Tx, by Actor, app *platform.App, pk
 func (p *Platform) recordPackage(tx platform.Tx, what string, by Actor, app *platform.App, pkg *platform.Package) error {
 	return p.RecordApp(tx, "audit.app.package."+what, by, app, map[string]any{"package_guid": pkg.GUID})
 }
+
+const (
+	longestImage    = 4096
+	longestUsername = 1024
+	longestPassword = 16 << 10 // tokens of cloud registries have several kB
+)
+
+// checkImage checks the image of a package. Whether it exists is known when it is staged.
+func checkImage(pkg *platform.Package) error {
+	switch {
+	case pkg.Image == "":
+		return fault.Invalid("Data Image required")
+	case len(pkg.Image) > longestImage || strings.ContainsFunc(pkg.Image, func(r rune) bool { return r <= ' ' || r == 0x7f }):
+		return fault.Invalid("Data Image must be the name of an image, such as registry.example.com/shop:1.2, of at most 4096 characters")
+	case len(pkg.Username) > longestUsername || strings.ContainsAny(pkg.Username, "\x00\r\n"):
+		return fault.Invalid("Data Username must be at most 1024 characters in one line")
+	case len(pkg.Password) > longestPassword || strings.ContainsRune(pkg.Password, 0):
+		return fault.Invalid("Data Password must be at most 16384 characters")
+	}
+	return nil
+}

@@ -75,3 +75,33 @@ func (p *Platform) randomPort(tx platform.Tx) (int, error) {
 	}
 	return 0, fault.New(fault.Unprocessable, "There are no more ports available for router group: %s. Please contact your administrator for more information.", p.TCP.Name)
 }
+
+// ImagePorts returns the ports of routes without one, for those of the destinations' apps
+// that are container images, by the guid of the app.
+func ImagePorts(tx platform.Tx, destinations []*platform.Destination) (map[string]int, error) {
+	var guids []string
+	for _, d := range destinations {
+		if d.Port == 0 {
+			guids = append(guids, d.AppGUID)
+		}
+	}
+	if len(guids) == 0 {
+		return nil, nil
+	}
+	apps, _, err := tx.Apps().List(platform.Query{Where: []platform.Cond{platform.InStrings("guid", guids), platform.In("lifecycle_type", platform.LifecycleDocker)}})
+	if err != nil {
+		return nil, err
+	}
+	ports := map[string]int{}
+	for _, app := range apps {
+		d, err := tx.Droplets().Get(app.DropletGUID)
+		if fault.Is(err, fault.NotFound) {
+			continue // not staged yet
+		}
+		if err != nil {
+			return nil, err
+		}
+		ports[app.GUID] = d.Container.Port()
+	}
+	return ports, nil
+}

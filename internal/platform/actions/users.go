@@ -1,6 +1,8 @@
 package actions
 
 import (
+	"context"
+
 	"ingot/internal/base/fault"
 	"ingot/internal/platform"
 )
@@ -21,4 +23,46 @@ func (p *Platform) DeleteUser(tx platform.Tx, u *platform.User) error {
 		return err
 	}
 	return tx.Users().Delete(u.GUID)
+}
+
+// StandingInSpace loads what decides what a caller may do in a space.
+func StandingInSpace(tx platform.Tx, c platform.Caller, space *platform.Space) (platform.Standing, error) {
+	return standing(tx, c, space.OrgGUID, platform.In("within_space_guid", space.GUID))
+}
+
+// StandingInOrganization loads what decides what a caller may do in an
+// organization.
+func StandingInOrganization(tx platform.Tx, c platform.Caller, orgGUID string) (platform.Standing, error) {
+	return standing(tx, c, orgGUID, platform.In("organization_guid", orgGUID))
+}
+
+func standing(tx platform.Tx, c platform.Caller, orgGUID string, held platform.Cond) (platform.Standing, error) {
+	s := platform.Standing{Authority: c.Authority}
+	if c.Admin { // and needs no role
+		return s, nil
+	}
+	roles, _, err := tx.Roles().List(platform.Where("user_guid", c.GUID).And(held))
+	if err != nil {
+		return s, err
+	}
+	for _, r := range roles {
+		s.Roles = append(s.Roles, r.Type)
+	}
+	org, err := tx.Organizations().Get(orgGUID)
+	if err == nil {
+		s.Suspended = org.Suspended
+	}
+	return s, err
+}
+
+// SeesApp reports whether a caller may see an app, and with it its log.
+func SeesApp(ctx context.Context, store platform.Store, c platform.Caller, appGUID string) (bool, error) {
+	q := platform.Where("guid", appGUID)
+	q.Reader = c.Reader()
+	var n int
+	err := store.View(ctx, func(tx platform.Tx) (err error) {
+		n, err = tx.Apps().Count(q)
+		return err
+	})
+	return n > 0, err
 }

@@ -4,6 +4,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"ingot/internal/platform/edge/router/http1"
 )
 
 // Access describes a finished request, or a connection of a TCP route, which has no
@@ -49,7 +51,7 @@ const (
 // AppendLine appends the request in gorouter's access log format, the text of RTR lines.
 // Everything chosen by the client is quoted.
 func (a *Access) AppendLine(b []byte) []byte {
-	if host := limited(a.Host, maxHeader); isPlainText(host) && strings.IndexByte(host, ' ') < 0 {
+	if host := limited(a.Host, maxHeader); http1.IsUnquoted(host) && strings.IndexByte(host, ' ') < 0 {
 		b = append(b, host...)
 	} else {
 		host = strconv.Quote(host)
@@ -101,7 +103,7 @@ func (a *Access) AppendLine(b []byte) []byte {
 
 // appendRequestLine appends the quoted first line of the request.
 func appendRequestLine(b []byte, method, uri, proto string) []byte {
-	if !isPlainText(method) || !isPlainText(uri) || !isPlainText(proto) {
+	if !http1.IsUnquoted(method) || !http1.IsUnquoted(uri) || !http1.IsUnquoted(proto) {
 		return strconv.AppendQuote(b, method+" "+uri+" "+proto)
 	}
 	b = append(b, '"')
@@ -121,7 +123,7 @@ func appendPair(b []byte, name, value string) []byte {
 		return append(b, `"-"`...)
 	}
 	value = limited(value, maxHeader)
-	if !isPlainText(value) {
+	if !http1.IsUnquoted(value) {
 		return strconv.AppendQuote(b, value)
 	}
 	b = append(b, '"')
@@ -144,17 +146,6 @@ func appendSeconds(b []byte, name string, d time.Duration) []byte {
 	b = strconv.AppendInt(b, rest, 10)
 	b[at] = '.'
 	return b
-}
-
-// isPlainText reports whether quoting would change nothing: s is printable ASCII without
-// quotes and backslashes.
-func isPlainText(s string) bool {
-	for i := range len(s) {
-		if classes[s[i]]&classUnquoted == 0 {
-			return false
-		}
-	}
-	return true
 }
 
 func limited(s string, n int) string {

@@ -29,7 +29,6 @@
 // or where access lines go: callers set the routes and pass a function for lines.
 //
 // Imports: base/background, base/clock, base/connlimit, base/safedial,
-// base/seal, base/tracing, base/web, platform,
-// github.com/prometheus/client_golang/prometheus,
-// golang.org/x/net/http/httpguts, golang.org/x/sys/unix.
+// base/seal, base/tracing, base/web, platform/edge/router/http1,
+// platform/edge/router/socket, github.com/prometheus/client_golang/prometheus.
 package router

@@ -3,6 +3,8 @@ package router
 import (
 	"reflect"
 	"time"
+
+	"ingot/internal/platform/edge/router/socket"
 )
 
 // FastPathServed is how many requests the fast path has served.
@@ -11,15 +13,6 @@ func FastPathServed(p *Proxy) int64 { return p.counters.fastPath.Load() }
 // Sign is for tests of signatures that are not fresh.
 func Sign(p *Proxy, forwarded string, at time.Time) (signature, metadata string) {
 	return p.sign(forwarded, at)
-}
-
-// ParsePlain reads a head as the fast path does.
-func ParsePlain(head string) (method, target, host string, length int, ok bool) {
-	var q plainRequest
-	if !q.parsePlain([]byte(head), true) {
-		return "", "", "", 0, false
-	}
-	return q.method.of(head), q.target.of(head), q.host.of(head), q.length, true
 }
 
 // CountInstance counts a request of an instance.
@@ -78,10 +71,10 @@ func Progress(e *FastPath) (acked uint64, waiting int) {
 		}
 	}
 	for l := range e.conns {
-		add(progressOf(l.conn))
+		add(socket.Progress(l.conn))
 	}
 	for c := range e.connWatch.handed {
-		add(progressOf(c.Conn))
+		add(socket.Progress(c.Conn))
 	}
 	return acked, waiting
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"ingot/internal/base/background"
+	"ingot/internal/platform/edge/router/http1"
 )
 
 const (
@@ -34,8 +35,8 @@ type fastConn struct {
 	served  bool         // a request was served before
 	n       int
 	out     []byte
-	request plainRequest
-	answer  plainAnswer
+	request http1.Request
+	answer  http1.Answer
 	x       exchange // the current one
 	remote  string   // the client's address; ip is without the port
 	ip      string
@@ -95,7 +96,7 @@ func (c *fastConn) serveAll() {
 			return
 		}
 		if c.path.retired.Load() {
-			c.request.close = true
+			c.request.Close = true
 		}
 		again := c.serve(target.proxy, x, head)
 		if !again || c.path.isClosing() {
@@ -103,7 +104,7 @@ func (c *fastConn) serveAll() {
 			return
 		}
 		c.served = true
-		used := head + c.request.length
+		used := head + c.request.Length
 		c.n = copy(c.in, c.in[used:c.n])
 	}
 }
@@ -137,15 +138,15 @@ func (c *fastConn) readRequest() (head int, plain bool, err error) {
 	timed := false
 	for searched := 0; ; {
 		if c.n > 0 {
-			i := bytes.Index(c.in[searched:c.n], headEnd)
+			i := bytes.Index(c.in[searched:c.n], http1.HeadEnd)
 			if i >= 0 {
-				head = searched + i + len(headEnd)
-				return head, c.request.parsePlain(c.in[:head], c.trusted()), nil
+				head = searched + i + len(http1.HeadEnd)
+				return head, c.request.Parse(c.in[:head], c.trusted()), nil
 			}
-			if !mayBecomePlain(c.in[:c.n]) || c.n == len(c.in) {
+			if !http1.MayBecomePlain(c.in[:c.n]) || c.n == len(c.in) {
 				return 0, false, nil
 			}
-			searched = max(0, c.n-len(headEnd)+1)
+			searched = max(0, c.n-len(http1.HeadEnd)+1)
 		}
 		now := time.Now()
 		switch {
@@ -179,21 +180,6 @@ func (c *fastConn) trusted() bool {
 	return c.trusts
 }
 
-// mayBecomePlain reports whether b can be the start of a plain request. Anything
-// else is handed over at once, because the client may wait for a response before
-// it sends more.
-func mayBecomePlain(b []byte) bool {
-	for i, c := range b[:min(len(b), 24)] {
-		if c == ' ' {
-			return i > 0 && (i+1 >= len(b) || b[i+1] == '/')
-		}
-		if classes[c]&classToken == 0 {
-			return false
-		}
-	}
-	return len(b) < 24
-}
-
 // await sets the read deadline to about d from now.
 func (c *fastConn) await(now time.Time, d time.Duration) {
 	if left := c.deadline.Sub(now); left <= d && left > d*3/4 {
@@ -206,7 +192,7 @@ func (c *fastConn) await(now time.Time, d time.Duration) {
 // readBody waits briefly for the rest of a small body. It returns false if the
 // body does not arrive or is not small.
 func (c *fastConn) readBody(head int) bool {
-	whole := head + c.request.length
+	whole := head + c.request.Length
 	if whole > len(c.in) {
 		return false
 	}
@@ -225,9 +211,9 @@ func (c *fastConn) readBody(head int) bool {
 func (c *fastConn) lookup(t *fastTarget, head int) (*exchange, *Match) {
 	q := &c.request
 	text := string(c.in[:head])
-	host, uri := q.host.of(text), q.target.of(text)
+	host, uri := q.Host.Of(text), q.Target.Of(text)
 	m, ok := t.proxy.table.Serving(host, uri)
-	if !ok || !t.takes(m, host) || q.clientCert && t.proxy.options.ClientCerts != "" {
+	if !ok || !t.takes(m, host) || q.ClientCert && t.proxy.options.ClientCerts != "" {
 		return nil, nil
 	}
 	proto := "http"
@@ -240,45 +226,45 @@ func (c *fastConn) lookup(t *fastTarget, head int) (*exchange, *Match) {
 	x := &c.x
 	*x = exchange{counters: &t.proxy.counters, match: m, pool: m.pool}
 	x.access = Access{
-		Host: host, Time: time.Now(), Method: q.method.of(text), URI: uri, Proto: "HTTP/1.1",
-		Referer: q.referer.of(text), UserAgent: q.agent.of(text), RemoteAddr: c.remote,
-		ForwardedFor: c.ip, ForwardedProto: proto, Route: m.Route.GUID, RequestBytes: int64(q.length),
+		Host: host, Time: time.Now(), Method: q.Method.Of(text), URI: uri, Proto: "HTTP/1.1",
+		Referer: q.Referer.Of(text), UserAgent: q.Agent.Of(text), RemoteAddr: c.remote,
+		ForwardedFor: c.ip, ForwardedProto: proto, Route: m.Route.GUID, RequestBytes: int64(q.Length),
 	}
-	id := q.id.of(text)
+	id := q.ID.Of(text)
 	if !goodRequestID(id) {
-		if id = q.otherID.of(text); !goodRequestID(id) {
+		if id = q.OtherID.Of(text); !goodRequestID(id) {
 			id = ""
 		}
 	}
-	if q.traced {
-		x.access.trace = q.traceIn(text)
+	if q.Traced {
+		x.access.trace = traceIn(q, text)
 	}
 	x.access.RequestID = x.access.trace.begin(id)
 	x.access.trace.sample(t.proxy.options.Tracer)
-	if len(q.forwardedFor) > 0 {
+	if len(q.ForwardedFor) > 0 {
 		var b []byte
-		for _, s := range q.forwardedFor {
-			b = append(append(b, s.of(text)...), ", "...)
+		for _, s := range q.ForwardedFor {
+			b = append(append(b, s.Of(text)...), ", "...)
 		}
 		x.access.ForwardedFor = string(append(b, c.ip...))
 	}
-	switch given := c.in[q.forwardedProto.from:q.forwardedProto.to]; {
-	case equalFold(given, "https"):
+	switch given := c.in[q.ForwardedProto.From:q.ForwardedProto.To]; {
+	case http1.EqualFold(given, "https"):
 		x.access.ForwardedProto = "https"
-	case equalFold(given, "http"):
+	case http1.EqualFold(given, "http"):
 		x.access.ForwardedProto = "http"
 	}
-	if len(q.cookies) > 0 {
-		cookies := make([]string, len(q.cookies))
-		for i, s := range q.cookies {
-			cookies[i] = s.of(text)
+	if len(q.Cookies) > 0 {
+		cookies := make([]string, len(q.Cookies))
+		for i, s := range q.Cookies {
+			cookies[i] = s.Of(text)
 		}
 		x.sticky = stickyInstance(cookies)
 	}
 	if h := m.pool.hash; h != nil {
 		x.hashed = h.keyIn(text)
 	}
-	x.repeatable = q.length == 0 && idempotent(x.access.Method, q.keyed)
+	x.repeatable = q.Length == 0 && idempotent(x.access.Method, q.Keyed)
 	return x, m
 }
 

@@ -19,6 +19,7 @@ import (
 	"ingot/internal/base/seal"
 	"ingot/internal/base/tracing"
 	"ingot/internal/base/web"
+	"ingot/internal/platform/edge/router/http1"
 )
 
 // Values of X-Cf-Routererror.
@@ -179,7 +180,7 @@ func (p *Proxy) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 		x.refuse(http.StatusBadRequest, errEmptyHost, "Request had empty Host header")
 		return
 	}
-	if !isToken([]byte(r.Method)) || strings.Contains(r.RequestURI, " ") {
+	if !http1.IsToken([]byte(r.Method)) || strings.Contains(r.RequestURI, " ") {
 		// The server refuses this in HTTP/1, and HTTP/1 backends cannot get it.
 		x.refuse(http.StatusBadRequest, errBadRequest, "The request's method or path contains a character that is not allowed.")
 		return

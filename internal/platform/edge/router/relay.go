@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"ingot/internal/base/background"
+	"ingot/internal/platform/edge/router/http1"
 )
 
 const (
@@ -31,7 +32,7 @@ func (c *fastConn) serve(p *Proxy, x *exchange, head int) (again bool) {
 	}
 	again = c.relay(p, x, b)
 	c.backend.Store(nil)
-	return c.unwatch() && again && !c.request.close
+	return c.unwatch() && again && !c.request.Close
 }
 
 // askSafely is ask, with panics turned into errors: the client gets a 502.
@@ -95,7 +96,7 @@ func (c *fastConn) attempt(p *Proxy, x *exchange, head int) (*backendConn, error
 			return nil, net.ErrClosed
 		}
 		c.out = c.appendHead(c.out[:0], x)
-		c.out = append(c.out, c.in[head:head+c.request.length]...)
+		c.out = append(c.out, c.in[head:head+c.request.Length]...)
 		b.ask(c.out)
 		if err = c.readAnswer(p, x, b); err == nil {
 			return b, nil
@@ -116,17 +117,17 @@ func (c *fastConn) appendHead(out []byte, x *exchange) []byte {
 	out = append(out, ' ')
 	out = append(out, a.URI...)
 	out = append(out, " HTTP/1.1\r\n"...)
-	for _, s := range q.headers {
-		out = append(out, c.in[s.from:s.to]...)
+	for _, s := range q.Headers {
+		out = append(out, c.in[s.From:s.To]...)
 	}
-	if q.length > 0 || a.Method == http.MethodPost || a.Method == http.MethodPut || a.Method == http.MethodPatch {
-		out = appendLength(out, int64(q.length))
+	if q.Length > 0 || a.Method == http.MethodPost || a.Method == http.MethodPut || a.Method == http.MethodPatch {
+		out = http1.AppendLength(out, int64(q.Length))
 	}
 	out = appendHeader(out, "X-Forwarded-For: ", a.ForwardedFor)
 	out = appendHeader(out, "X-Forwarded-Proto: ", a.ForwardedProto)
-	if !q.started {
+	if !q.Started {
 		out = append(out, "X-Request-Start: "...)
-		out = appendDecimal(out, a.Time.UnixMilli())
+		out = strconv.AppendInt(out, a.Time.UnixMilli(), 10)
 		out = append(out, "\r\n"...)
 	}
 	out = appendHeader(out, "X-Vcap-Request-Id: ", a.RequestID)
@@ -134,7 +135,7 @@ func (c *fastConn) appendHead(out []byte, x *exchange) []byte {
 	out = appendHeader(out, "X-Cf-Applicationid: ", e.AppGUID)
 	out = appendHeader(out, "X-Cf-Instanceid: ", e.InstanceGUID)
 	out = append(out, "X-Cf-Instanceindex: "...)
-	out = appendDecimal(out, int64(e.Index))
+	out = strconv.AppendInt(out, int64(e.Index), 10)
 	return append(out, "\r\n\r\n"...)
 }
 
@@ -176,19 +177,19 @@ func (c *fastConn) fill(b *backendConn, most time.Duration) error {
 // it.
 func (c *fastConn) readAnswer(p *Proxy, x *exchange, b *backendConn) error {
 	for {
-		end := answerEnd(b.buf[b.r:b.w])
+		end := http1.AnswerEnd(b.buf[b.r:b.w])
 		if end < 0 {
 			if b.r > 0 {
 				b.w, b.r = copy(b.buf, b.buf[b.r:b.w]), 0
 			}
 			if b.w == len(b.buf) {
 				if b.w >= maxAnswerHead {
-					return errGarbage
+					return http1.ErrGarbage
 				}
 				b.buf = append(b.buf, make([]byte, len(b.buf))...)
 			}
 			if b.w > 0 && !looksLikeAnswer(b.buf[:b.w]) {
-				return errGarbage
+				return http1.ErrGarbage
 			}
 			if err := c.fill(b, p.options.ResponseHeaderTimeout); err != nil {
 				return err
@@ -196,14 +197,14 @@ func (c *fastConn) readAnswer(p *Proxy, x *exchange, b *backendConn) error {
 			continue
 		}
 		var err error
-		c.out, err = c.answer.parse(b.buf[b.r:b.r+end], c.out[:0])
+		c.out, err = c.answer.Parse(b.buf[b.r:b.r+end], c.out[:0])
 		if err != nil {
 			return err
 		}
 		b.r += end
-		switch status := c.answer.status; {
+		switch status := c.answer.Status; {
 		case status == http.StatusSwitchingProtocols:
-			return errGarbage // not requested
+			return http1.ErrGarbage // not requested
 		case status >= 200:
 			c.finishHead(x)
 			return nil
@@ -226,21 +227,21 @@ func looksLikeAnswer(b []byte) bool {
 // finishHead completes the head for the client.
 func (c *fastConn) finishHead(x *exchange) {
 	a := &c.answer
-	x.access.Status = a.status
-	for _, cookie := range stickyCookies(a.cookies, x.sticky, x.endpoint.InstanceGUID, x.match.cookiePath) {
+	x.access.Status = a.Status
+	for _, cookie := range stickyCookies(a.Cookies, x.sticky, x.endpoint.InstanceGUID, x.match.cookiePath) {
 		c.out = appendHeader(c.out, "Set-Cookie: ", cookie)
 	}
 	c.out = appendHeader(c.out, "X-Vcap-Request-Id: ", x.access.RequestID)
-	if c.secured != nil && c.path.tls.HSTS != "" && !a.hsts {
+	if c.secured != nil && c.path.tls.HSTS != "" && !a.HSTS {
 		c.out = appendHeader(c.out, headerHSTS+": ", c.path.tls.HSTS)
 	}
 	if c.bodiless(x) {
-		a.chunked, a.length = false, 0
+		a.Chunked, a.Length = false, 0
 	}
-	if !a.chunked && a.length < 0 {
-		c.request.close = true // closing the connection marks the end of the body
+	if !a.Chunked && a.Length < 0 {
+		c.request.Close = true // closing the connection marks the end of the body
 	}
-	if c.request.close {
+	if c.request.Close {
 		c.out = append(c.out, "Connection: close\r\n"...)
 	}
 	c.out = append(c.out, "\r\n"...)
@@ -248,7 +249,7 @@ func (c *fastConn) finishHead(x *exchange) {
 
 // bodiless reports whether the response has no body, whatever its head claims.
 func (c *fastConn) bodiless(x *exchange) bool {
-	s := c.answer.status
+	s := c.answer.Status
 	return x.access.Method == http.MethodHead || s == http.StatusNoContent || s == http.StatusNotModified
 }
 
@@ -256,16 +257,16 @@ func (c *fastConn) bodiless(x *exchange) bool {
 // rest as it arrives. It returns false if the client's connection cannot be used any more.
 func (c *fastConn) relay(p *Proxy, x *exchange, b *backendConn) bool {
 	a := &c.answer
-	var framing chunks
+	var framing http1.Chunks
 	var small []byte // b's own buffer, while b uses a large one
-	left := a.length
+	left := a.Length
 	defer func() {
 		if small != nil {
 			p.reverse.BufferPool.Put(b.buf)
 		}
 	}()
 	for first := true; ; first = false {
-		part, used, done, err := a.cut(b.buf[b.r:b.w], &left, &framing)
+		part, used, done, err := a.Cut(b.buf[b.r:b.w], &left, &framing)
 		b.r += used
 		if first {
 			c.out = append(c.out, part...)
@@ -277,10 +278,10 @@ func (c *fastConn) relay(p *Proxy, x *exchange, b *backendConn) bool {
 				return false
 			}
 		}
-		if a.chunked {
-			x.access.ResponseBytes = framing.data
+		if a.Chunked {
+			x.access.ResponseBytes = framing.Data
 		} else {
-			x.access.ResponseBytes = a.length - left
+			x.access.ResponseBytes = a.Length - left
 		}
 		if done && err == nil {
 			clean := b.r == b.w
@@ -292,7 +293,7 @@ func (c *fastConn) relay(p *Proxy, x *exchange, b *backendConn) bool {
 			return true
 		}
 		if err == nil {
-			if first && len(b.buf) < copyBuffer && (a.chunked || left > backendBuffer || left < 0) {
+			if first && len(b.buf) < copyBuffer && (a.Chunked || left > backendBuffer || left < 0) {
 				small, b.buf = b.buf, p.reverse.BufferPool.Get()
 				b.r, b.w = 0, 0
 			}
@@ -307,32 +308,11 @@ func (c *fastConn) relay(p *Proxy, x *exchange, b *backendConn) bool {
 	}
 }
 
-// cut returns the part of have that is passed on, how much of have it stands for, and whether
-// the body ends there.
-func (a *plainAnswer) cut(have []byte, left *int64, framing *chunks) (part []byte, used int, done bool, err error) {
-	switch {
-	case a.chunked:
-		used, pass, err := framing.follow(have)
-		part, done = have[:pass], framing.state == chunksDone
-		if done && len(framing.trailers) > 0 {
-			part, err = a.appendTrailers(part[:pass:pass], framing.trailers)
-		}
-		return part, used, done, err
-	case a.length < 0:
-		*left -= int64(len(have)) // below -1: counts the bytes received
-		return have, len(have), false, nil
-	default:
-		n := int(min(*left, int64(len(have))))
-		*left -= int64(n)
-		return have[:n], n, *left == 0, nil
-	}
-}
-
 // release keeps the backend's connection if it can be reused. The watcher stops first:
 // otherwise it could close a connection that already serves another client.
 func (c *fastConn) release(p *Proxy, x *exchange, b *backendConn, clean bool) {
 	c.backend.Store(nil)
-	if !c.unwatch() || c.answer.close || !clean {
+	if !c.unwatch() || c.answer.Close || !clean {
 		_ = b.Close()
 		return
 	}
@@ -366,7 +346,7 @@ func (c *fastConn) refuse(p *Proxy, x *exchange, err error) (again bool) {
 		out = appendHeader(out, headerHSTS+": ", c.path.tls.HSTS)
 	}
 	out = appendHeader(out, "Date: ", time.Now().UTC().Format(http.TimeFormat))
-	if c.request.close {
+	if c.request.Close {
 		out = append(out, "Connection: close\r\n"...)
 	}
 	out = append(out, "\r\n"...)
@@ -375,5 +355,5 @@ func (c *fastConn) refuse(p *Proxy, x *exchange, err error) (again bool) {
 	}
 	c.out = out
 	_, failed := c.conn.Write(out)
-	return failed == nil && !c.request.close
+	return failed == nil && !c.request.Close
 }

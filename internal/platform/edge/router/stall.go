@@ -9,6 +9,7 @@ import (
 
 	"ingot/internal/base/background"
 	"ingot/internal/base/clock"
+	"ingot/internal/platform/edge/router/socket"
 )
 
 const (
@@ -115,7 +116,7 @@ func (e *FastPath) closeStalled(now time.Time) (n int) {
 	s.mu.Unlock()
 	next := map[net.Conn]standing{}
 	for conn, cut := range cuts {
-		acked, waits := progressOf(conn)
+		acked, waits := socket.Progress(conn)
 		if !waits {
 			continue
 		}

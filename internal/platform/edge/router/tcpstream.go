@@ -7,12 +7,12 @@ import (
 	"net"
 	"net/netip"
 	"strconv"
-	"sync"
 	"sync/atomic"
 	"time"
 
 	"ingot/internal/base/background"
 	"ingot/internal/base/connlimit"
+	"ingot/internal/platform/edge/router/socket"
 )
 
 // protoTCP is the Proto of the access lines of connections.
@@ -179,10 +179,10 @@ func (s *stream) forward(slot *connlimit.Slot) {
 // copy copies until from ends, and then ends the output of to. If either fails, both
 // connections are reset.
 func (s *stream) copy(to, from *net.TCPConn, count *atomic.Int64, touch func()) {
-	src, err := newSource(from)
+	src, err := socket.NewSource(from)
 	for err == nil {
 		var chunk []byte
-		if chunk, err = src.next(); err != nil {
+		if chunk, err = src.Next(); err != nil {
 			break
 		}
 		if touch != nil {
@@ -192,20 +192,13 @@ func (s *stream) copy(to, from *net.TCPConn, count *atomic.Int64, touch func()) 
 			count.Add(int64(len(chunk)))
 		}
 	}
-	src.release()
+	src.Release()
 	if !errors.Is(err, io.EOF) {
 		s.abort()
 		return
 	}
 	_ = to.CloseWrite()
 }
-
-// streamBuffer is how much is read at once.
-const streamBuffer = 64 << 10
-
-// streamBuffers are the buffers of connections that have something to copy; one that waits
-// has none.
-var streamBuffers = sync.Pool{New: func() any { return new([streamBuffer]byte) }}
 
 // announceFor is how long a backend may take to accept the PROXY header.
 const announceFor = 5 * time.Second

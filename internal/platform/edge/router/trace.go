@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"ingot/internal/base/tracing"
+	"ingot/internal/platform/edge/router/http1"
 )
 
 // trace holds the trace headers of a request: first as the client sent them, then, after
@@ -49,6 +50,15 @@ func traceOf(h http.Header) trace {
 		b3: h.Get(headerB3), id: h.Get(headerB3Trace), span: h.Get(headerB3Span), parentSpan: h.Get(headerB3Parent),
 		sampled: h.Get(headerB3Sampled), flags: h.Get(headerB3Flags),
 		parent: h.Get(headerTraceparent), state: strings.Join(h[headerTracestate], ","),
+	}
+}
+
+// traceIn returns the trace headers of a request of the fast path.
+func traceIn(q *http1.Request, text string) trace {
+	of := func(h http1.TraceHeader) string { return q.Trace[h].Of(text) }
+	return trace{
+		b3: of(http1.B3), id: of(http1.B3Trace), span: of(http1.B3Span), parentSpan: of(http1.B3Parent), sampled: of(http1.B3Sampled), flags: of(http1.B3Flags),
+		parent: of(http1.Traceparent), state: of(http1.Tracestate),
 	}
 }
 

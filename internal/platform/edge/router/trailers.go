@@ -1,28 +1,13 @@
 package router
 
 import (
-	"bytes"
 	"io"
 	"maps"
 	"net/http"
 	"strings"
 
-	"golang.org/x/net/http/httpguts"
+	"ingot/internal/platform/edge/router/http1"
 )
-
-// Trailers follow the rules of headers: one whose header the router sets, removes or reads is
-// not passed on as a trailer, because apps and clients may merge trailers into the headers.
-// Neither is one that RFC 9110 does not allow as a trailer.
-
-// requestTrailers reports whether a trailer of a request is passed on.
-func requestTrailers(name []byte) bool {
-	return kinds.of(name) == kindOther && httpguts.ValidTrailerHeader(http.CanonicalHeaderKey(string(name)))
-}
-
-// answerTrailers reports whether a trailer of a response is passed on.
-func answerTrailers(name []byte) bool {
-	return answerKinds.of(name) == answerOther && httpguts.ValidTrailerHeader(http.CanonicalHeaderKey(string(name)))
-}
 
 // passTrailers returns the trailers of a request to the backend: those that in announces and
 // that are passed on. Their values are set when the body has been read.
@@ -33,7 +18,7 @@ func (x *exchange) passTrailers(in *http.Request) http.Header {
 	hops := connectionNames(in.Header)
 	out := http.Header{}
 	for name := range in.Trailer {
-		if requestTrailers([]byte(name)) && !hops[name] {
+		if http1.RequestTrailer([]byte(name)) && !hops[name] {
 			out[name] = nil
 		}
 	}
@@ -92,16 +77,14 @@ func limitHeader(h http.Header) {
 		delete(h, name)
 	}
 	for name := range h {
-		switch answerKinds.of([]byte(name)) {
-		case answerOther, answerCookie, answerHSTS:
-		default:
+		if !http1.AnswerHeader([]byte(name)) {
 			delete(h, name)
 		}
 	}
 }
 
 func (b *answerBody) limit() {
-	maps.DeleteFunc(b.res.Trailer, func(name string, _ []string) bool { return b.hops[name] || !answerTrailers([]byte(name)) })
+	maps.DeleteFunc(b.res.Trailer, func(name string, _ []string) bool { return b.hops[name] || !http1.AnswerTrailer([]byte(name)) })
 }
 
 func (b *answerBody) Read(p []byte) (int, error) {
@@ -116,19 +99,4 @@ func (b *answerBody) Close() error {
 	err := b.ReadCloser.Close()
 	b.limit()
 	return err
-}
-
-// appendTrailers appends those lines of a response's trailers that are passed on, and the
-// empty line at their end.
-func (a *plainAnswer) appendTrailers(out, lines []byte) ([]byte, error) {
-	for line := range bytes.SplitSeq(bytes.TrimSuffix(lines, []byte("\r\n")), []byte("\r\n")) {
-		colon := bytes.IndexByte(line, ':')
-		if colon <= 0 || !isToken(line[:colon]) {
-			return out, errChunks
-		}
-		if name := line[:colon]; answerTrailers(name) && !a.named(name) {
-			out = append(append(out, line...), "\r\n"...)
-		}
-	}
-	return append(out, "\r\n"...), nil
 }

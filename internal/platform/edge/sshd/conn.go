@@ -12,6 +12,7 @@ import (
 	"golang.org/x/crypto/ssh"
 
 	"ingot/internal/base/background"
+	"ingot/internal/base/clock"
 	"ingot/internal/base/fault"
 	"ingot/internal/base/logging"
 	"ingot/internal/platform/engine"
@@ -272,12 +273,12 @@ func (c *connection) watchIdle(ctx context.Context) (stop func()) {
 // activeConn records the time of the last activity of a connection.
 type activeConn struct {
 	net.Conn
-	clock Clock
+	clock clock.Clock
 	since time.Time
 	last  atomic.Int64 // a time.Duration after since
 }
 
-func newActiveConn(conn net.Conn, clock Clock) *activeConn {
+func newActiveConn(conn net.Conn, clock clock.Clock) *activeConn {
 	return &activeConn{Conn: conn, clock: clock, since: clock.Now()}
 }
 

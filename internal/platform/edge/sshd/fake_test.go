@@ -21,6 +21,7 @@ import (
 	"github.com/creack/pty"
 	"golang.org/x/crypto/ssh"
 
+	"ingot/internal/base/clock"
 	"ingot/internal/base/fault"
 	"ingot/internal/base/testkit"
 	"ingot/internal/platform/edge/sshd"
@@ -424,6 +425,6 @@ func withLimits(l sshd.Limits) func(*sshd.Config) {
 	return func(c *sshd.Config) { c.Limits = l }
 }
 
-func withClock(clock sshd.Clock) func(*sshd.Config) {
+func withClock(clock clock.Clock) func(*sshd.Config) {
 	return func(c *sshd.Config) { c.Clock = clock }
 }

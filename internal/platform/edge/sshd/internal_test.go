@@ -156,7 +156,7 @@ func FuzzPieces(f *testing.F) {
 func TestGuardIsBounded(t *testing.T) {
 	t.Parallel()
 	clock := testkit.NewClock(time.Unix(1000, 0))
-	g := newGuard(2, time.Minute, clock)
+	g := newGuessLimit(2, time.Minute, clock)
 	for g.take("victim") {
 	}
 	for i := range 3 * maxBuckets {

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"ingot/internal/base/clock"
 )
 
 // Limits limit the server. Zero values mean the defaults.
@@ -245,15 +247,15 @@ func (s *slots) release() {
 	s.taken = nil
 }
 
-// maxBuckets limits the memory of a guard. Further names share a bucket.
+// maxBuckets limits the memory of a guessLimit. Further names share a bucket.
 const maxBuckets = 16384
 
-// guard slows down guessing: each name has a bucket of tries that refills slowly. Names
+// guessLimit slows down guessing: each name has a bucket of tries that refills slowly. Names
 // with a full bucket are dropped.
-type guard struct {
+type guessLimit struct {
 	burst int
 	every time.Duration
-	clock Clock
+	clock clock.Clock
 
 	mu      sync.Mutex
 	buckets map[string]*bucket
@@ -265,12 +267,12 @@ type bucket struct {
 	at   time.Time
 }
 
-func newGuard(burst int, every time.Duration, clock Clock) *guard {
-	return &guard{burst: burst, every: every, clock: clock, buckets: map[string]*bucket{}}
+func newGuessLimit(burst int, every time.Duration, clock clock.Clock) *guessLimit {
+	return &guessLimit{burst: burst, every: every, clock: clock, buckets: map[string]*bucket{}}
 }
 
 // take uses a try of the name, if there is one.
-func (g *guard) take(name string) bool {
+func (g *guessLimit) take(name string) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	b := g.bucket(name)
@@ -282,14 +284,14 @@ func (g *guard) take(name string) bool {
 }
 
 // give returns a try that was not a guess.
-func (g *guard) give(name string) {
+func (g *guessLimit) give(name string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	b := g.bucket(name)
 	b.used = max(b.used-1, 0)
 }
 
-func (g *guard) bucket(name string) *bucket {
+func (g *guessLimit) bucket(name string) *bucket {
 	now := g.clock.Now()
 	b := g.buckets[name]
 	if b == nil && len(g.buckets) >= maxBuckets {
@@ -315,7 +317,7 @@ func (b *bucket) refill(now time.Time, every time.Duration) {
 }
 
 // sweep drops full buckets, at most once per refill interval.
-func (g *guard) sweep(now time.Time) {
+func (g *guessLimit) sweep(now time.Time) {
 	if now.Sub(g.swept) < g.every {
 		return
 	}

@@ -12,6 +12,7 @@ import (
 	"golang.org/x/crypto/ssh"
 
 	"ingot/internal/base/background"
+	"ingot/internal/base/clock"
 	"ingot/internal/platform/engine"
 )
 
@@ -39,7 +40,7 @@ type Config struct {
 	// an engine.ExecRequest.
 	SFTPServers []string
 	Log         *slog.Logger // nil means none
-	Clock       Clock        // nil means the system's
+	Clock       clock.Clock  // nil means the system's
 }
 
 // Access describes a login: user, instance and remote address.
@@ -67,8 +68,8 @@ type Server struct {
 	limits Limits
 	key    ssh.Signer
 
-	byAddress *guard
-	byProcess *guard
+	byAddress *guessLimit
+	byProcess *guessLimit
 	visits    visits
 	sessions  counters
 	arriving  arrivals
@@ -97,11 +98,11 @@ func New(c Config) (*Server, error) {
 		c.Log = slog.New(slog.DiscardHandler)
 	}
 	if c.Clock == nil {
-		c.Clock = systemClock{}
+		c.Clock = clock.System("ssh timer")
 	}
 	s := &Server{c: c, limits: c.Limits.withDefaults()}
-	s.byAddress = newGuard(s.limits.AddressBurst, s.limits.AddressEvery, c.Clock)
-	s.byProcess = newGuard(s.limits.ProcessBurst, s.limits.ProcessEvery, c.Clock)
+	s.byAddress = newGuessLimit(s.limits.AddressBurst, s.limits.AddressEvery, c.Clock)
+	s.byProcess = newGuessLimit(s.limits.ProcessBurst, s.limits.ProcessEvery, c.Clock)
 	var err error
 	s.key, err = loadHostKey(c.HostKeyFile, c.ShareHostKey, c.Log)
 	return s, err

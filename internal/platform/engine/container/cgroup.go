@@ -17,6 +17,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"ingot/internal/base/cgroup"
 	"ingot/internal/base/mounts"
 )
 
@@ -244,45 +245,20 @@ func (c cgroups) empty(ctx context.Context, group string) error {
 	}
 }
 
-// slice is systemd's slice of all instances, if it has been started: packaging/ingot.slice. It is
-// neither the root, which belongs to systemd, nor the server's unit, which instances outlive.
-const slice = "ingot.slice"
-
-// place returns the path of an engine's group, below the slice if that exists. Where version 1 is
-// used, there is no slice.
-func (c cgroups) place(group string) string {
-	if c.unified != "" && isDir(filepath.Join(c.unified, slice)) {
-		return filepath.Join(slice, group)
-	}
-	return group
-}
-
-// find returns the path of a group of an engine's group: where it is, since the slice may have
-// been started later, or else where it is to be created.
-func (c cgroups) find(group, name string) string {
-	for _, parent := range []string{group, filepath.Join(slice, group)} {
-		if path := filepath.Join(parent, name); c.unified != "" && isDir(filepath.Join(c.unified, path)) {
-			return path
-		}
-	}
-	return filepath.Join(c.place(group), name)
-}
-
-// places returns every directory that a group may have: in all trees, below the slice or not.
+// places returns every directory that a group may have, in all trees.
 func (c cgroups) places(group string) (paths []string) {
 	for _, point := range c.all {
-		paths = append(paths, filepath.Join(point, group), filepath.Join(point, slice, group))
+		for _, path := range cgroup.Places(group) {
+			paths = append(paths, filepath.Join(point, path))
+		}
 	}
 	return paths
 }
 
-func isDir(path string) bool {
-	info, err := os.Stat(path)
-	return err == nil && info.IsDir()
-}
-
 // groupOf returns the control group of an instance.
-func (e *Engine) groupOf(id string) string { return e.groups.find(e.group, id) }
+func (e *Engine) groupOf(id string) string {
+	return filepath.Join(cgroup.Place(e.groups.unified, e.group, id), id)
+}
 
 // remove deletes a group without processes, in every tree.
 func (c cgroups) remove(ctx context.Context, group string) error {

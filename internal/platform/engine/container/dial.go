@@ -8,25 +8,24 @@ import (
 	"fmt"
 	"net"
 	"os"
-	"runtime"
 	"strconv"
 	"strings"
 
 	"golang.org/x/sys/unix"
 
-	"ingot/internal/base/background"
+	"ingot/internal/platform/engine/container/network"
 	"ingot/internal/platform/engine/local"
 )
 
 // Dial connects from inside the instance, also to its loopback. A unix socket is named by
 // its path inside.
-func (e *Engine) Dial(ctx context.Context, id, network, address string) (net.Conn, error) {
+func (e *Engine) Dial(ctx context.Context, id, kind, address string) (net.Conn, error) {
 	in, err := e.running(id)
 	if err != nil {
 		return nil, err
 	}
-	if strings.HasPrefix(network, "unix") {
-		return dialUnix(ctx, in.Init, network, address)
+	if strings.HasPrefix(kind, "unix") {
+		return dialUnix(ctx, in.Init, kind, address)
 	}
 	addresses, err := numeric(address)
 	if err != nil {
@@ -34,9 +33,9 @@ func (e *Engine) Dial(ctx context.Context, id, network, address string) (net.Con
 	}
 	var errs []error
 	for _, a := range addresses {
-		conn, err := inNetworkOf(in.Init, func() (net.Conn, error) {
+		conn, err := network.Within(in.Init, func() (net.Conn, error) {
 			var d net.Dialer
-			return d.DialContext(ctx, network, a)
+			return d.DialContext(ctx, kind, a)
 		})
 		if err == nil {
 			return conn, nil
@@ -65,60 +64,22 @@ func numeric(address string) ([]string, error) {
 	return []string{address}, nil
 }
 
-// inNetworkOf calls f on a thread in a process's network namespace. A socket stays in the
-// namespace it was created in, wherever it is used.
-func inNetworkOf[T any](p local.ProcessID, f func() (T, error)) (T, error) {
-	var result T
-	err := <-background.Async("engine dial", func() error {
-		runtime.LockOSThread()
-		back, err := visit(p, func() (err error) { result, err = f(); return err })
-		if back {
-			runtime.UnlockOSThread() // else the thread ends with this goroutine
-		}
-		return err
-	})
-	return result, err
-}
-
-// visit is inNetworkOf for a locked thread; back reports whether the thread is back in its
-// own namespace.
-func visit(p local.ProcessID, f func() error) (back bool, err error) {
-	home, err := os.Open("/proc/thread-self/ns/net")
-	if err != nil {
-		return true, err
-	}
-	defer home.Close()
-	away, err := os.Open("/proc/" + strconv.Itoa(p.PID) + "/ns/net")
-	if err != nil {
-		return true, err
-	}
-	defer away.Close()
-	if !p.Alive() {
-		return true, errEnded
-	}
-	if err := unix.Setns(int(away.Fd()), unix.CLONE_NEWNET); err != nil {
-		return true, os.NewSyscallError("setns", err)
-	}
-	err = f()
-	return unix.Setns(int(home.Fd()), unix.CLONE_NEWNET) == nil, err
-}
-
 // dialUnix connects to a unix socket of the instance. The path is resolved with the
 // instance's root as root directory, so that no link in it leads to a socket of the host.
-func dialUnix(ctx context.Context, p local.ProcessID, network, path string) (net.Conn, error) {
+func dialUnix(ctx context.Context, p local.ProcessID, kind, path string) (net.Conn, error) {
 	var d net.Dialer
 	if strings.HasPrefix(path, "@") {
-		return inNetworkOf(p, func() (net.Conn, error) { return d.DialContext(ctx, network, path) })
+		return network.Within(p, func() (net.Conn, error) { return d.DialContext(ctx, kind, path) })
 	}
 	fd, err := openInside(p, path)
-	if errors.Is(err, errEnded) {
+	if errors.Is(err, network.ErrEnded) {
 		return nil, err
 	}
 	if err != nil {
-		return nil, &net.OpError{Op: "dial", Net: network, Err: err}
+		return nil, &net.OpError{Op: "dial", Net: kind, Err: err}
 	}
 	defer unix.Close(fd)
-	return d.DialContext(ctx, network, "/proc/self/fd/"+strconv.Itoa(fd))
+	return d.DialContext(ctx, kind, "/proc/self/fd/"+strconv.Itoa(fd))
 }
 
 // openInside opens a path as a name only, with the instance's root as root directory.
@@ -129,7 +90,7 @@ func openInside(p local.ProcessID, path string) (int, error) {
 	}
 	defer root.Close()
 	if !p.Alive() {
-		return 0, errEnded
+		return 0, network.ErrEnded
 	}
 	fd, err := unix.Openat2(int(root.Fd()), path, &unix.OpenHow{
 		Flags: unix.O_PATH | unix.O_CLOEXEC, Resolve: unix.RESOLVE_IN_ROOT | unix.RESOLVE_NO_MAGICLINKS,

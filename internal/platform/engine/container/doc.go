@@ -14,9 +14,9 @@
 //	    overlays, with the owner mapped to that of each instance.
 //	  - Root inside has no rights outside: each instance has its own range of
 //	    65536 user ids, chosen at random above 2^30.
-//	  - Each engine has its own bridge, subnet and firewall table. The host
-//	    can connect to instances; they can connect only to what Allow names,
-//	    to their Spec.Reach, and to what the rules of Enforce allow.
+//	  - Each engine has its own network (package network). The host can connect to
+//	    instances; they can connect only to what Allow names, to their Spec.Reach,
+//	    and to what the rules of Enforce allow.
 //
 // Names of everything outside of Options.Root start with ingot- or ig and contain
 // a hash of that path, so that servers do not collide and leftovers can be found:
@@ -39,11 +39,10 @@
 // The package must not import another engine, or parts of the platform that use
 // engines.
 //
-// Imports: base/background, base/fault, base/keyed, base/loopdisk, base/mounts,
-// platform, platform/engine, platform/engine/local, platform/instance/homedir,
+// Imports: base/background, base/cgroup, base/fault, base/keyed, base/loopdisk,
+// base/mounts, platform/engine, platform/engine/container/network,
+// platform/engine/local, platform/instance/homedir,
 // platform/instance/initproto, platform/storage/archive, github.com/creack/pty,
-// github.com/google/nftables, github.com/google/nftables/binaryutil,
-// github.com/google/nftables/expr, github.com/mdlayher/netlink,
-// github.com/opencontainers/runtime-spec/specs-go,
-// github.com/vishvananda/netlink, golang.org/x/sys/unix, golang.org/x/term.
+// github.com/opencontainers/runtime-spec/specs-go, golang.org/x/sys/unix,
+// golang.org/x/term.
 package container

@@ -26,6 +26,7 @@ import (
 	"ingot/internal/base/keyed"
 	"ingot/internal/base/loopdisk"
 	"ingot/internal/platform/engine"
+	"ingot/internal/platform/engine/container/network"
 	"ingot/internal/platform/engine/local"
 	"ingot/internal/platform/instance/homedir"
 	"ingot/internal/platform/instance/initproto"
@@ -33,8 +34,7 @@ import (
 
 const (
 	runDir     = "/run"
-	namePrefix = "ingot-" // of the directory in /run, the control groups and the firewall table
-	linkPrefix = "ig"     // of network links, whose names have 15 bytes at most
+	namePrefix = network.NamePrefix // also of the directory in /run and the control groups
 
 	// takedown limits cleanup work whose caller is gone.
 	takedown = 30 * time.Second
@@ -43,7 +43,6 @@ const (
 )
 
 var (
-	errEnded   = errors.New("the instance has ended")
 	errClosed  = errors.New("the engine is closed")
 	errLeaving = errors.New("the engine removes its instances")
 )
@@ -59,7 +58,7 @@ type Engine struct {
 	runc   *runtimeOCI
 	host   *hostFiles // the host's programs
 	groups cgroups
-	net    *network
+	net    *network.Network
 	layers *layers
 	users  *users
 	room   *local.Room
@@ -116,10 +115,10 @@ type extra struct {
 }
 
 // access returns what the firewall has to know of it.
-func (x *extra) access() access {
-	a := access{reach: x.Reach, app: x.App}
+func (x *extra) access() network.Access {
+	a := network.Access{Reach: x.Reach, App: x.App}
 	if x.Zone != nil {
-		a.zone = *x.Zone
+		a.Zone = *x.Zone
 	}
 	return a
 }
@@ -181,7 +180,7 @@ func New(ctx context.Context, o Options) (_ *Engine, err error) {
 	if err := e.makeRoot(initPath, o.SFTP); err != nil && !o.Leaving {
 		return nil, fmt.Errorf("root file system: %w", err)
 	}
-	text := resolvConf(o.Egress)
+	text := network.ResolvConf(o.Egress)
 	e.resolv.Store(&text)
 	if o.LayerSpace <= 0 {
 		o.LayerSpace = defaultLayerSpace
@@ -189,17 +188,14 @@ func New(ctx context.Context, o Options) (_ *Engine, err error) {
 	if e.layers, err = openLayers(filepath.Join(root, "layers"), o.LayerSpace); err != nil {
 		return nil, err
 	}
-	e.net, err = openNetwork(&network{
-		name: linkPrefix + hash, table: e.group, file: filepath.Join(root, "network.json"), root: root,
-		egress: o.Egress, allow: o.Allow, holder: initPath, log: e.log,
-	})
+	e.net, err = network.Open(network.Options{Hash: hash, Root: root, Egress: o.Egress, Allow: o.Allow, Holder: initPath, Log: e.log})
 	if err != nil {
 		return nil, err
 	}
 	if err := e.recover(ctx); err != nil {
 		return nil, err
 	}
-	if err := e.net.protect(); err != nil && !o.Leaving {
+	if err := e.net.Protect(); err != nil && !o.Leaving {
 		return nil, err
 	}
 	if err := removeOrphans(ctx, e.groups); err != nil {
@@ -306,7 +302,7 @@ func (e *Engine) running(id string) (*instance, error) {
 		return nil, err
 	}
 	if !in.runs() {
-		return nil, fmt.Errorf("instance %s: %w", id, errEnded)
+		return nil, fmt.Errorf("instance %s: %w", id, network.ErrEnded)
 	}
 	return in, nil
 }
@@ -395,7 +391,7 @@ func (e *Engine) present(in *instance) engine.Instance {
 	}
 	return engine.Instance{
 		ID: m.ID, Labels: m.Labels, State: state, Running: runs, Created: m.Created, Ports: m.Ports,
-		Host: e.net.gateway().String(), Internal: in.Addr.String(),
+		Host: e.net.Gateway().String(), Internal: in.Addr.String(),
 	}
 }
 
@@ -507,7 +503,7 @@ func (e *Engine) close() error {
 		errs = append(errs, e.watch.close())
 	}
 	if e.net != nil {
-		errs = append(errs, e.net.leave())
+		errs = append(errs, e.net.Leave())
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -528,7 +524,7 @@ func (e *Engine) close() error {
 func (e *Engine) dismantle(ctx context.Context) error {
 	var errs []error
 	if e.net != nil {
-		errs = append(errs, e.net.remove())
+		errs = append(errs, e.net.Remove())
 	}
 	errs = append(errs, e.groups.remove(ctx, e.group))
 	if err := unmountBelow(e.run); err != nil {

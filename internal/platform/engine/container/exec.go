@@ -23,6 +23,7 @@ import (
 	"ingot/internal/base/background"
 	"ingot/internal/base/fault"
 	"ingot/internal/platform/engine"
+	"ingot/internal/platform/engine/container/network"
 	"ingot/internal/platform/engine/local"
 )
 
@@ -245,7 +246,7 @@ func (p *process) complaint() error {
 		}
 	}
 	if text == "" {
-		return fmt.Errorf("runc exec left with status %d: %w", status, errEnded)
+		return fmt.Errorf("runc exec left with status %d: %w", status, network.ErrEnded)
 	}
 	return fmt.Errorf("runc exec left with status %d%s", status, text)
 }

@@ -5,6 +5,7 @@ package container_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -132,6 +133,42 @@ func TestHeld(t *testing.T) {
 			}
 		})
 	}
+}
+
+// While the firewall cannot be restored no instance starts, and then they do again.
+func TestHeldByFirewall(t *testing.T) {
+	t.Parallel()
+	nft, err := exec.LookPath("nft")
+	if err != nil {
+		t.Skip("nft is not installed")
+	}
+	o, _ := holdable(t, enginetest.TempDir(t))
+	e := reopened(t, o)
+	if d := e.Describe(); d.Held != "" {
+		t.Fatalf("held: %s", d.Held)
+	}
+	// Other programs cannot write a table that belongs to this process.
+	cmd := exec.CommandContext(t.Context(), nft, "-i")
+	in, err := cmd.StdinPipe()
+	if err == nil {
+		err = cmd.Start()
+	}
+	if err == nil {
+		_, err = fmt.Fprintf(in, "delete table inet %[1]s; add table inet %[1]s { flags owner; }\n", containertest.Of(o.Root).Table())
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	testkit.Eventually(t, "the engine is held", func() bool { return e.Describe().Held != "" })
+	isHeld(t, e, o.Root, "cannot be restored")
+	if err := errors.Join(in.Close(), cmd.Wait()); err != nil {
+		t.Fatal(err)
+	}
+	testkit.Eventually(t, "the firewall is restored", func() bool { return e.Describe().Held == "" })
+	if err := e.Check(t.Context()); err != nil || e.FirewallRestored() == 0 {
+		t.Errorf("after %d changes the check says %v", e.FirewallRestored(), err)
+	}
+	start(t, e, idle("b"))
 }
 
 // A full disk holds instances back as well: none runs without a limit of its

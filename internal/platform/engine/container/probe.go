@@ -16,10 +16,10 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
 	"ingot/internal/platform/engine"
+	"ingot/internal/platform/engine/container/network"
 	"ingot/internal/platform/engine/local"
 	"ingot/internal/platform/instance/initproto"
 )
@@ -82,7 +82,7 @@ func Reopen(ctx context.Context, o Options) (*Engine, error) {
 // Check tests whether a paused engine can run containers again, and resumes it if so. It
 // returns the reason if not.
 func (e *Engine) Check(ctx context.Context) error {
-	if err := e.net.unprotected(); err != nil || e.why() == nil {
+	if err := e.net.Unprotected(); err != nil || e.why() == nil {
 		return err // the firewall is restored without it
 	}
 	err := e.able(ctx)
@@ -119,7 +119,7 @@ func (e *Engine) whyLocked() error {
 	if e.held != nil {
 		return e.held
 	}
-	return e.net.unprotected()
+	return e.net.Unprotected()
 }
 
 func (e *Engine) heldBack() error {
@@ -282,7 +282,7 @@ func (e *Engine) limited(id string) error {
 // checkFirewall checks that the firewall keeps the trial from a listening port of this machine.
 func (e *Engine) checkFirewall(ctx context.Context, id string) error {
 	var config net.ListenConfig
-	listener, err := config.Listen(ctx, "tcp", net.JoinHostPort(e.net.gateway().String(), "0"))
+	listener, err := config.Listen(ctx, "tcp", net.JoinHostPort(e.net.Gateway().String(), "0"))
 	if err != nil {
 		return fmt.Errorf("firewall: %w", err)
 	}
@@ -332,8 +332,8 @@ func explain() error {
 		{"making namespaces", "containers need CAP_SYS_ADMIN; in Docker: --privileged", tryNamespaces},
 		{"making a user namespace", "see /proc/sys/user/max_user_namespaces and kernel.unprivileged_userns_clone", tryUserNamespace},
 		{"control groups", "mount /sys/fs/cgroup writable", tryGroups},
-		{"network links", "containers need CAP_NET_ADMIN and a kernel with bridge and veth", tryLinks},
-		{"firewall", "containers need CAP_NET_ADMIN and a kernel with nftables", tryFirewall},
+		{"network links", "containers need CAP_NET_ADMIN and a kernel with bridge and veth", network.TryLinks},
+		{"firewall", "containers need CAP_NET_ADMIN and a kernel with nftables", network.TryFirewall},
 	} {
 		if err := step.try(); err != nil {
 			return fmt.Errorf("containers cannot run here: %s: %w; %s", step.name, err, step.hint)
@@ -369,26 +369,4 @@ func tryGroups() error {
 		return err
 	}
 	return os.Remove(dir)
-}
-
-func tryLinks() error {
-	attrs := netlink.NewLinkAttrs()
-	attrs.Name = fmt.Sprintf("igt%d", os.Getpid())
-	bridge := &netlink.Bridge{LinkAttrs: attrs}
-	if err := netlink.LinkAdd(bridge); err != nil {
-		return fmt.Errorf("bridge: %w", err)
-	}
-	defer func() { _ = netlink.LinkDel(bridge) }()
-	attrs.Name = fmt.Sprintf("igu%d", os.Getpid())
-	veth := &netlink.Veth{LinkAttrs: attrs, PeerName: fmt.Sprintf("igv%d", os.Getpid())}
-	if err := netlink.LinkAdd(veth); err != nil {
-		return fmt.Errorf("veth: %w", err)
-	}
-	return netlink.LinkDel(veth)
-}
-
-func tryFirewall() error {
-	name := fmt.Sprintf("ingot-try-%d", os.Getpid())
-	n := &network{table: name, name: "ig-try", chosen: netChoice{Subnet: pools[0]}}
-	return errors.Join(n.writeFirewall(), n.unhold(), removeTable(name))
 }

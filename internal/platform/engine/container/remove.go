@@ -14,6 +14,7 @@ import (
 
 	"ingot/internal/base/background"
 	"ingot/internal/base/mounts"
+	"ingot/internal/platform/engine/container/network"
 	"ingot/internal/platform/engine/local"
 )
 
@@ -50,7 +51,7 @@ func (e *Engine) Remove(ctx context.Context, id string) error {
 	delete(e.instances, id)
 	e.mu.Unlock()
 	e.users.release(in.Base)
-	e.net.release(in.Addr)
+	e.net.Release(in.Addr)
 	e.room.Free(id)
 	if held != nil {
 		return fmt.Errorf("instance %s was removed, but %w", id, held)
@@ -69,7 +70,7 @@ func (e *Engine) takeDown(ctx context.Context, id, path string, in *instance) (h
 	var wg background.WaitGroup
 	var errs [3]error
 	if in != nil && in.Addr.IsValid() {
-		wg.Try("engine remove", &errs[0], func() error { return errors.Join(e.net.disconnect(in.Addr), e.net.admit(in.Addr, nil)) })
+		wg.Try("engine remove", &errs[0], func() error { return errors.Join(e.net.Disconnect(in.Addr), e.net.Admit(in.Addr, nil)) })
 	}
 	if alive == nil {
 		wg.Try("engine remove", &errs[1], func() error { return e.groups.remove(ctx, group) })
@@ -166,7 +167,7 @@ func (e *Engine) recover(ctx context.Context) error {
 	if err := errors.Join(failed...); err != nil {
 		return err
 	}
-	e.left = errors.Join(errors.Join(left...), e.clearStrays(ctx), e.net.sweep(), e.prune())
+	e.left = errors.Join(errors.Join(left...), e.clearStrays(ctx), e.net.Sweep(), e.prune())
 	if e.left != nil {
 		e.log.Warn("something of removed instances is left; the next start tries again", "what", e.left)
 	}
@@ -197,6 +198,22 @@ func (e *Engine) clearStrays(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
+// removeOrphans removes what is left of engines whose root is gone.
+func removeOrphans(ctx context.Context, groups cgroups) error {
+	return network.RemoveOrphans(func(hash string) (bool, error) {
+		name := namePrefix + hash
+		if len(groups.children(name)) > 0 {
+			return true, nil
+		}
+		err := groups.remove(ctx, name)
+		run := filepath.Join(runDir, name)
+		if busy := unmountBelow(run); busy != nil {
+			return false, errors.Join(err, busy)
+		}
+		return true, errors.Join(err, os.RemoveAll(run))
+	})
+}
+
 // Left returns what a dead server left and New could not remove; nil if there is nothing.
 func (e *Engine) Left() error { return e.left }
 
@@ -218,7 +235,7 @@ func (e *Engine) adopt(ctx context.Context, d *local.Dir) error {
 		return err
 	}
 	e.users.adopt(in.Base)
-	e.net.adopt(in.Addr, d.ID(), in.access())
+	e.net.Adopt(in.Addr, d.ID(), in.access())
 	e.room.Adopt(d.ID(), d.Meta().Limits)
 	e.instances[d.ID()] = in
 	if err := e.regain(in); err != nil {

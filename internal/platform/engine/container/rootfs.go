@@ -18,6 +18,8 @@ import (
 	"time"
 
 	"github.com/opencontainers/runtime-spec/specs-go"
+
+	"ingot/internal/platform/engine/container/network"
 )
 
 const pathInside = "/usr/local/bin:/usr/bin:/bin:/usr/local/go/bin:/usr/local/sbin:/usr/sbin:/sbin"
@@ -410,36 +412,6 @@ func copyFile(from, at string, info fs.FileInfo) error {
 	return errors.Join(os.Chmod(at, mode), os.Chtimes(at, time.Time{}, info.ModTime()))
 }
 
-// resolvConf returns the resolv.conf of instances: those of the host's name servers that
-// they can reach, which excludes servers on the host's loopback.
-func resolvConf(egress bool) string {
-	if !egress {
-		return "# no way out: see the engine's egress option\n"
-	}
-	b, err := os.ReadFile("/etc/resolv.conf")
-	if err != nil {
-		return ""
-	}
-	var out strings.Builder
-	for line := range strings.Lines(string(b)) {
-		f := strings.Fields(line)
-		if len(f) < 2 {
-			continue
-		}
-		switch f[0] {
-		case "nameserver":
-			if a, err := netip.ParseAddr(f[1]); err != nil || a.IsLoopback() || !a.Is4() {
-				continue
-			}
-		case "search", "options":
-		default:
-			continue
-		}
-		out.WriteString(strings.Join(f, " ") + "\n")
-	}
-	return out.String()
-}
-
 // mostServers is the number of name servers that a resolver uses.
 const mostServers = 3
 
@@ -449,7 +421,7 @@ func (e *Engine) UseResolver(server netip.Addr) {
 	var out strings.Builder
 	fmt.Fprintf(&out, "nameserver %s\n", server)
 	count := 1
-	for line := range strings.Lines(resolvConf(e.net.egress)) {
+	for line := range strings.Lines(network.ResolvConf(e.options.Egress)) {
 		if strings.HasPrefix(line, "nameserver ") {
 			if count++; count > mostServers {
 				continue
@@ -459,17 +431,4 @@ func (e *Engine) UseResolver(server netip.Addr) {
 	}
 	text := out.String()
 	e.resolv.Store(&text)
-}
-
-// nameServers returns the name servers of resolvConf.
-func nameServers() []netip.Addr {
-	var out []netip.Addr
-	for line := range strings.Lines(resolvConf(true)) {
-		if server, ok := strings.CutPrefix(line, "nameserver "); ok {
-			if a, err := netip.ParseAddr(strings.TrimSpace(server)); err == nil {
-				out = append(out, a)
-			}
-		}
-	}
-	return out
 }

@@ -5,53 +5,42 @@ package container
 import (
 	"context"
 	"errors"
-	"fmt"
 	"maps"
 	"net/netip"
-	"path/filepath"
-	"reflect"
 	"slices"
-	"strings"
-
-	"github.com/google/nftables"
-	"github.com/google/nftables/expr"
-	"golang.org/x/sys/unix"
 
 	"ingot/internal/platform/engine"
-	"ingot/internal/platform/engine/local"
 )
 
 var _ engine.Enforcer = (*Engine)(nil)
 
-// access is what the firewall knows of an instance.
-type access struct {
-	reach []Endpoint
-	zone  engine.Zone
-	app   string
+// Allow sets what all instances may connect to, over TCP and UDP, replacing what was
+// allowed before. Established connections are not cut.
+func (e *Engine) Allow(_ context.Context, tcp, udp []Endpoint) error { return e.net.Allow(tcp, udp) }
+
+// FirewallRestored returns how often another program has changed the firewall since this
+// engine was opened. It was restored each time, or Held of Describe says why not.
+func (e *Engine) FirewallRestored() int64 { return e.net.Restored() }
+
+// Gateway returns the host's address as seen by instances. Services for them can listen
+// there, and need Allow or the Reach of an instance.
+func (e *Engine) Gateway() netip.Addr { return e.net.Gateway() }
+
+// Subnet returns the instances' network. Services on Gateway should refuse all other
+// clients.
+func (e *Engine) Subnet() netip.Prefix { return e.net.Subnet() }
+
+// Labels returns the labels of the instance that has an address; nil if there is none.
+func (e *Engine) Labels(a netip.Addr) map[string]string {
+	in, err := e.find(e.net.Owner(a))
+	if err != nil {
+		return nil
+	}
+	return in.dir.Meta().Labels
 }
 
 // Enforce implements engine.Enforcer.
-func (e *Engine) Enforce(_ context.Context, r engine.Rules) error {
-	n := e.net
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if reflect.DeepEqual(n.rules, r) {
-		return nil
-	}
-	before := n.rules
-	n.rules = r
-	if err := n.writeFirewall(); err != nil {
-		n.rules = before
-		return errors.Join(fmt.Errorf("firewall (nftables): %w", err), n.writeFirewall())
-	}
-	if err := local.WriteJSON(n.rulesFile(), r); err != nil {
-		return fmt.Errorf("the rules are enforced, and a restarted server will not know them at first: %w", err)
-	}
-	return nil
-}
-
-// rulesFile has the rules for the next server.
-func (n *network) rulesFile() string { return filepath.Join(filepath.Dir(n.file), "rules.json") }
+func (e *Engine) Enforce(_ context.Context, r engine.Rules) error { return e.net.Enforce(r) }
 
 // Complete sets the Reach, the zone and the app of instances that were started by an older
 // server without them.
@@ -66,212 +55,12 @@ func (e *Engine) Complete(reach func(labels map[string]string) []Endpoint, zone 
 		}
 		labels, may := in.dir.Meta().Labels, in.access()
 		if in.Reach == nil {
-			may.reach = reach(labels)
+			may.Reach = reach(labels)
 		}
 		if in.Zone == nil {
-			may.zone, may.app = zone(labels)
+			may.Zone, may.App = zone(labels)
 		}
-		errs = append(errs, e.net.admit(in.Addr, &may))
+		errs = append(errs, e.net.Admit(in.Addr, &may))
 	}
 	return errors.Join(errs...)
-}
-
-// admit lets the instance with that address connect to what its access says, in addition to
-// what all may. Nil means that there is no instance any more.
-func (n *network) admit(a netip.Addr, x *access) error {
-	if x != nil {
-		if err := checkEndpoints(x.reach); err != nil {
-			return err
-		}
-	}
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	before := n.access[a]
-	delete(n.access, a)
-	if x != nil {
-		n.access[a] = x
-	}
-	if err := n.change(a, before, x); err != nil {
-		// If the update fails, replace the whole table.
-		return n.writeFirewall()
-	}
-	return nil
-}
-
-// change changes the sets of an existing table.
-func (n *network) change(a netip.Addr, before, after *access) error {
-	numbering.Lock()
-	defer numbering.Unlock()
-	k, err := n.connection()
-	if err != nil {
-		return err
-	}
-	edit := func(change func(*nftables.Set, []nftables.SetElement) error, all []member) {
-		for _, m := range all {
-			err = errors.Join(err, change(m.set, m.list))
-		}
-	}
-	for _, t := range n.tables(nftables.TableFamilyINet) {
-		edit(k.SetDeleteElements, n.elementsOf(t, a, before))
-		edit(k.SetAddElements, n.elementsOf(t, a, after))
-	}
-	if n.guarded && (before == nil) != (after == nil) {
-		change := k.SetAddElements
-		if after == nil {
-			change = k.SetDeleteElements
-		}
-		for _, t := range n.tables(nftables.TableFamilyBridge) {
-			edit(change, n.guardElements(t, a))
-		}
-	}
-	if err != nil {
-		return errors.Join(err, n.forget())
-	}
-	return k.flush()
-}
-
-// sets are the sets of the table that its base chains use.
-type sets struct{ allowed, reach, zones, apps, known *nftables.Set }
-
-func (n *network) sets(t *nftables.Table) sets {
-	jumps := func(name string) *nftables.Set {
-		return &nftables.Set{Table: t, Name: name, IsMap: true, KeyType: nftables.TypeIPAddr, DataType: nftables.TypeVerdict}
-	}
-	return sets{
-		allowed: &nftables.Set{
-			Table: t, Name: allowedSet, Concatenation: true,
-			KeyType: nftables.MustConcatSetType(nftables.TypeIPAddr, nftables.TypeInetService),
-		},
-		reach: &nftables.Set{
-			Table: t, Name: reachSet, Concatenation: true,
-			KeyType: nftables.MustConcatSetType(nftables.TypeIPAddr, nftables.TypeIPAddr, nftables.TypeInetService),
-		},
-		zones: jumps(zoneMap),
-		apps:  jumps(appMap),
-		known: &nftables.Set{Table: t, Name: knownSet, KeyType: nftables.TypeIPAddr},
-	}
-}
-
-// instancesOf is the set with the addresses of an app that is the destination of a policy.
-func instancesOf(t *nftables.Table, number int) *nftables.Set {
-	return &nftables.Set{Table: t, Name: fmt.Sprint("i", number), KeyType: nftables.TypeIPAddr}
-}
-
-// member is an element of a set.
-type member struct {
-	set  *nftables.Set
-	list []nftables.SetElement
-}
-
-// elementsOf returns the elements of an instance in the sets that have some.
-func (n *network) elementsOf(t *nftables.Table, a netip.Addr, x *access) (all []member) {
-	if x == nil {
-		return nil
-	}
-	s := n.sets(t)
-	if n.isCopy(t) {
-		all = append(all, member{s.known, []nftables.SetElement{{Key: a.AsSlice()}}})
-	}
-	if len(x.reach) > 0 {
-		all = append(all, member{s.reach, reachElements(a, x.reach)})
-	}
-	jump := func(set *nftables.Set, chain string) {
-		all = append(all, member{set, []nftables.SetElement{{Key: a.AsSlice(), VerdictData: &expr.Verdict{Kind: expr.VerdictJump, Chain: chain}}}})
-	}
-	if chain := n.chains[groupsKey(n.rules.GroupsOf(x.zone))]; chain != "" {
-		jump(s.zones, chain)
-	}
-	if number := n.sources[x.app]; number != 0 {
-		jump(s.apps, policyChain(number))
-	}
-	if number := n.dests[x.app]; number != 0 {
-		all = append(all, member{instancesOf(t, number), []nftables.SetElement{{Key: a.AsSlice()}}})
-	}
-	return all
-}
-
-func groupsKey(guids []string) string { return strings.Join(guids, " ") }
-
-const (
-	// messageElements is how many elements fit into one message to the kernel.
-	messageElements = 500
-	// socketBuffer holds the kernel's answers to a table of thousands of chains.
-	socketBuffer = 32 << 20
-)
-
-// writeFirewall replaces both tables and their copies, each table with its copy in one step.
-func (n *network) writeFirewall() error {
-	// The library numbers sets with an unguarded variable.
-	numbering.Lock()
-	defer numbering.Unlock()
-	n.nameChains()
-	n.numberApps()
-	err := n.replace(nftables.TableFamilyINet, n.fillTable)
-	if errors.Is(err, unix.ENOENT) && !n.deaf {
-		// Without a log for packets in the kernel, rules that use it are refused.
-		n.deaf = true
-		if err = n.replace(nftables.TableFamilyINet, n.fillTable); err != nil {
-			n.deaf = false
-		}
-	}
-	if err != nil {
-		return err
-	}
-	return n.writeGuard()
-}
-
-// fillTable writes the content of the table, or of its copy.
-func (n *network) fillTable(w *tableWriter) {
-	w.addChains()
-	all := n.sets(w.table)
-	w.addSet(all.allowed, elements(n.allow))
-	own := map[string][]nftables.SetElement{}
-	for a, x := range n.access {
-		for _, m := range n.elementsOf(w.table, a, x) {
-			own[m.set.Name] = append(own[m.set.Name], m.list...)
-		}
-	}
-	w.addPolicies(own)
-	list := []*nftables.Set{all.reach, all.zones, all.apps}
-	if n.isCopy(w.table) {
-		list = append(list, all.known)
-	}
-	for _, set := range list {
-		w.addSet(set, own[set.Name])
-	}
-	w.addRules(all)
-}
-
-// numberApps numbers the apps that are the source of a policy, and those that are the
-// destination of one.
-func (n *network) numberApps() {
-	n.sources, n.dests = map[string]int{}, map[string]int{}
-	for _, p := range n.rules.Policies {
-		if n.sources[p.SourceApp] == 0 {
-			n.sources[p.SourceApp] = len(n.sources) + 1
-		}
-		if n.dests[p.DestApp] == 0 {
-			n.dests[p.DestApp] = len(n.dests) + 1
-		}
-	}
-}
-
-func policyChain(number int) string { return fmt.Sprint("p", number) }
-
-// merged returns ranges of numbers in order, without overlaps.
-func merged[T any](list []T, ends func(T) (first, last uint32)) (out [][2]uint32) {
-	for _, one := range list {
-		first, last := ends(one)
-		out = append(out, [2]uint32{first, last})
-	}
-	slices.SortFunc(out, func(a, b [2]uint32) int { return slices.Compare(a[:], b[:]) })
-	kept := out[:0]
-	for _, r := range out {
-		if i := len(kept) - 1; i >= 0 && uint64(r[0]) <= uint64(kept[i][1])+1 {
-			kept[i][1] = max(kept[i][1], r[1])
-			continue
-		}
-		kept = append(kept, r)
-	}
-	return kept
 }

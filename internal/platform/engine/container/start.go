@@ -94,12 +94,12 @@ func (e *Engine) start(ctx context.Context, s engine.Spec) (err error) {
 			down = d.Remove()
 			e.users.release(in.Base)
 			if in.Addr.IsValid() {
-				e.net.release(in.Addr)
+				e.net.Release(in.Addr)
 			}
 		}
 		err = errors.Join(err, down)
 	}()
-	if in.Addr, err = e.net.take(s.ID); err != nil {
+	if in.Addr, err = e.net.Take(s.ID); err != nil {
 		return err
 	}
 	limits := withDefaults(s.Limits)
@@ -127,7 +127,7 @@ func (e *Engine) start(ctx context.Context, s engine.Spec) (err error) {
 	}
 	lap("create")
 	may := in.access()
-	if err := errors.Join(e.net.admit(in.Addr, &may), e.net.connect(in.Init, in.Addr)); err != nil {
+	if err := errors.Join(e.net.Admit(in.Addr, &may), e.net.Connect(in.Init, in.Addr)); err != nil {
 		return err
 	}
 	lap("network")

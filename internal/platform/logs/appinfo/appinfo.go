@@ -14,7 +14,7 @@ import (
 	"ingot/internal/platform/actions"
 	"ingot/internal/platform/logs"
 	"ingot/internal/platform/logs/drain"
-	"ingot/internal/platform/run/controller"
+	"ingot/internal/platform/run/controller/usage"
 )
 
 const (
@@ -29,7 +29,7 @@ const (
 // logs.Access and drain.Source.
 type Info struct {
 	store   platform.Store
-	usage   func(ctx context.Context, instances ...string) map[string]controller.Usage
+	usage   func(ctx context.Context, instances ...string) map[string]usage.Usage
 	server  map[string]string // tags that all envelopes have
 	changes atomic.Uint64
 
@@ -50,7 +50,7 @@ type namedApp struct {
 
 // New returns the Info of a server that listens on an address. usage measures
 // instances that are running.
-func New(store platform.Store, listen string, usage func(ctx context.Context, instances ...string) map[string]controller.Usage) *Info {
+func New(store platform.Store, listen string, usage func(ctx context.Context, instances ...string) map[string]usage.Usage) *Info {
 	ip, _, err := net.SplitHostPort(listen)
 	if addr := net.ParseIP(ip); err != nil || addr == nil || addr.IsUnspecified() {
 		ip = "127.0.0.1"
@@ -192,7 +192,7 @@ func (n *Info) Gauges(ctx context.Context, apps []string) ([]logs.Gauge, error) 
 	return out, nil
 }
 
-func gaugeOf(one *platform.Instance, p *platform.Process, u controller.Usage) logs.Gauge {
+func gaugeOf(one *platform.Instance, p *platform.Process, u usage.Usage) logs.Gauge {
 	const mb = 1 << 20
 	bytes := func(n int64) logs.Metric { return logs.Metric{Unit: "bytes", Value: float64(n)} }
 	return logs.Gauge{

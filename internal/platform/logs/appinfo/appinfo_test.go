@@ -11,7 +11,7 @@ import (
 	"ingot/internal/platform"
 	"ingot/internal/platform/logs/appinfo"
 	"ingot/internal/platform/platformdb"
-	"ingot/internal/platform/run/controller"
+	"ingot/internal/platform/run/controller/usage"
 )
 
 // Names are those of the last call of Forget; drains are those of bindings; only
@@ -38,8 +38,8 @@ func TestInfo(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	info := appinfo.New(store, "0.0.0.0:8080", func(context.Context, ...string) map[string]controller.Usage {
-		return map[string]controller.Usage{"i1": {Time: time.Now(), Memory: 5}}
+	info := appinfo.New(store, "0.0.0.0:8080", func(context.Context, ...string) map[string]usage.Usage {
+		return map[string]usage.Usage{"i1": {Time: time.Now(), Memory: 5}}
 	})
 	first := info.About(t.Context(), "a")
 	if got := first.Tags["organization_name"] + "/" + first.Tags["space_name"] + "/" + first.Tags["app_name"]; got != "org/space/app" || first.Processes["WEB"] != "p" || first.Tags["ip"] != "127.0.0.1" {

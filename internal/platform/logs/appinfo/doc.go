@@ -7,5 +7,5 @@
 // It must not import a store or an engine; it gets them as interfaces.
 //
 // Imports: base/token, platform, platform/actions, platform/logs,
-// platform/logs/drain, platform/run/controller.
+// platform/logs/drain, platform/run/controller/usage.
 package appinfo

@@ -54,7 +54,7 @@ func (p *pass) act() {
 			l.unread()
 		}
 		delete(p.app.live, id)
-		p.usage.forget(id)
+		p.usage.Forget(id)
 		p.Logs.Forget(id)
 	}
 }

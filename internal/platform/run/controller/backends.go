@@ -1,83 +1,109 @@
 package controller
 
 import (
+	"cmp"
+	"context"
 	"maps"
 	"reflect"
 	"slices"
 
 	"ingot/internal/platform"
+	"ingot/internal/platform/run/controller/routing"
 )
-
-// Backend is an instance that accepts requests.
-type Backend struct {
-	InstanceGUID string
-	ProcessGUID  string
-	Index        int
-	// Ports are the ports that it opened at its start.
-	Ports []platform.InstancePort
-	Ready bool
-}
 
 // Backends returns the running and ready instances of a process, by index. The result comes
 // from memory and must not be changed.
-func (c *Controller) Backends(appGUID, processType string) []Backend {
+func (c *Controller) Backends(appGUID, processType string) []routing.Backend {
 	c.routing.RLock()
 	defer c.routing.RUnlock()
 	return c.backends[appGUID][processType]
 }
 
-// publish sets the app's backends to those of the pass and notifies the sink of a change.
-// It comes before any action on an instance.
-//
-// With more, it only adds backends: that is done before rows are written, so that a client
-// that reads there that an instance runs can reach it.
-func (p *pass) publish(more bool) {
-	var now map[string][]Backend
-	for at, s := range p.slots {
-		kind := p.typeOf(at)
-		if !s.routable() || kind == "" {
-			continue
-		}
-		if now == nil {
-			now = map[string][]Backend{}
-		}
-		now[kind] = append(now[kind], Backend{InstanceGUID: s.id, ProcessGUID: at.process, Index: at.index, Ports: s.ports, Ready: true})
-	}
-	if more && now == nil {
-		return
-	}
-	p.routing.Lock()
-	before := p.backends[p.app.guid]
-	p.routing.Unlock()
-	if more {
-		now = together(before, now)
-	}
-	for _, all := range now {
-		slices.SortFunc(all, byIndex)
-	}
-	changed := !reflect.DeepEqual(before, now)
-	p.routing.Lock()
-	if now == nil {
-		delete(p.backends, p.app.guid)
-	} else {
-		p.backends[p.app.guid] = now
-	}
-	p.routing.Unlock()
-	if changed && p.sink != nil {
-		p.sink.AppChanged(p.app.guid)
-	}
-}
-
 // together merges both; backends in now take precedence.
-func together(before, now map[string][]Backend) map[string][]Backend {
+func together(before, now map[string][]routing.Backend) map[string][]routing.Backend {
 	all := maps.Clone(now)
 	for kind, old := range before {
 		all[kind] = slices.Clone(now[kind])
 		for _, b := range old {
-			if !slices.ContainsFunc(now[kind], func(n Backend) bool { return n.InstanceGUID == b.InstanceGUID }) {
+			if !slices.ContainsFunc(now[kind], func(n routing.Backend) bool { return n.InstanceGUID == b.InstanceGUID }) {
 				all[kind] = append(all[kind], b)
 			}
 		}
 	}
 	return all
+}
+
+// LoadBackends reads the backends of apps that other servers work on from the rows of their
+// instances, or of all such apps if none is named. When it returns, the sink was notified.
+func (c *Controller) LoadBackends(ctx context.Context, appGUIDs ...string) error {
+	if c.share.Whole() {
+		return nil
+	}
+	// One at a time, so that an older result never comes last.
+	c.loading.Lock()
+	defer c.loading.Unlock()
+	query := platform.Query{}
+	if len(appGUIDs) > 0 {
+		query.Where = []platform.Cond{platform.InStrings("app_guid", appGUIDs)}
+	}
+	var rows []*platform.Instance
+	types := map[string]string{}
+	err := c.Store.View(ctx, func(tx platform.Tx) (err error) {
+		if rows, _, err = tx.Instances().List(query); err != nil {
+			return err
+		}
+		processes, _, err := tx.Processes().List(query)
+		for _, process := range processes {
+			types[process.GUID] = process.Type
+		}
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	now := map[string]map[string][]routing.Backend{}
+	for _, row := range rows {
+		kind := types[row.ProcessGUID]
+		if row.State != platform.InstanceRunning || !row.Ready || kind == "" {
+			continue
+		}
+		if now[row.AppGUID] == nil {
+			now[row.AppGUID] = map[string][]routing.Backend{}
+		}
+		now[row.AppGUID][kind] = append(now[row.AppGUID][kind], routing.Backend{InstanceGUID: row.GUID, ProcessGUID: row.ProcessGUID, Index: row.Index, Ports: row.Ports, Ready: true})
+	}
+	c.setBackends(appGUIDs, now)
+	return nil
+}
+
+// setBackends sets the backends of apps, or of all if none is named, except those that this
+// server works on.
+func (c *Controller) setBackends(appGUIDs []string, now map[string]map[string][]routing.Backend) {
+	var changed []string
+	c.routing.Lock()
+	if len(appGUIDs) == 0 {
+		appGUIDs = append(slices.Collect(maps.Keys(now)), slices.Collect(maps.Keys(c.backends))...)
+	}
+	for _, app := range appGUIDs {
+		for _, all := range now[app] {
+			slices.SortFunc(all, byIndex)
+		}
+		if c.share.Has(app) || reflect.DeepEqual(c.backends[app], now[app]) {
+			continue
+		}
+		if c.backends[app] = now[app]; now[app] == nil {
+			delete(c.backends, app)
+		}
+		changed = append(changed, app)
+	}
+	c.routing.Unlock()
+	if c.sink != nil {
+		for _, app := range changed {
+			c.sink.AppChanged(app)
+		}
+	}
+}
+
+func byIndex(x, y routing.Backend) int {
+	return cmp.Or(cmp.Compare(x.Index, y.Index), cmp.Compare(x.InstanceGUID, y.InstanceGUID))
 }

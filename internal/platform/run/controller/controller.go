@@ -15,11 +15,14 @@ import (
 	"github.com/google/uuid"
 
 	"ingot/internal/base/background"
+	"ingot/internal/base/clock"
 	"ingot/internal/platform"
 	"ingot/internal/platform/actions"
 	"ingot/internal/platform/engine"
 	"ingot/internal/platform/instance/identity"
 	"ingot/internal/platform/instance/initproto"
+	"ingot/internal/platform/run/controller/routing"
+	"ingot/internal/platform/run/controller/usage"
 )
 
 // Logs stores log lines; the log store implements it.
@@ -130,7 +133,7 @@ type Config struct {
 	Workers, Starts int
 	// Tasks limits the tasks that run at once; others wait.
 	Tasks int
-	Clock Clock
+	Clock clock.Clock
 	Log   *slog.Logger
 }
 
@@ -167,7 +170,7 @@ func (c Config) withDefaults() Config {
 		c.Interval = 10 * time.Second
 	}
 	if c.Clock == nil {
-		c.Clock = systemClock{}
+		c.Clock = clock.System("controller timer")
 	}
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
@@ -186,7 +189,7 @@ type Controller struct {
 	looks  chan struct{} // asks for a look at all apps; capacity 1
 	starts chan struct{} // a token for each start in progress
 	lost   atomic.Uint64
-	usage  usageCache
+	usage  *usage.Meter
 
 	mu      sync.Mutex
 	work    context.Context //nolint:containedctx // from Start to Stop
@@ -201,7 +204,7 @@ type Controller struct {
 	adopting sync.Mutex // held while shards are adopted or released
 	loading  sync.Mutex // held while backends are read from rows
 	routing  sync.RWMutex
-	backends map[string]map[string][]Backend // by app and process type
+	backends map[string]map[string][]routing.Backend // by app and process type
 }
 
 var _ background.Service = (*Controller)(nil)
@@ -212,8 +215,8 @@ func New(c Config) *Controller {
 	return &Controller{
 		Config: c, share: platform.NewShare(c.Owner), queue: newQueue(), looks: make(chan struct{}, 1), starts: make(chan struct{}, c.Starts),
 		apps: map[string]*app{}, orphans: map[string]bool{}, passed: make(chan struct{}),
-		backends: map[string]map[string][]Backend{},
-		usage:    usageCache{of: map[string]*sample{}},
+		backends: map[string]map[string][]routing.Backend{},
+		usage:    usage.New(c.Engine, c.Clock),
 	}
 }
 
@@ -487,6 +490,12 @@ func (c *Controller) Displaced(id, reason string) {
 			return
 		}
 	}
+}
+
+// Usage returns the usage of instances, by guid, without those that the engine has no data
+// for.
+func (c *Controller) Usage(ctx context.Context, instanceGUIDs ...string) map[string]usage.Usage {
+	return c.usage.Of(ctx, instanceGUIDs...)
 }
 
 // newGUID returns an instance id in Diego's form: a random UUID without its last eight

@@ -17,6 +17,7 @@ import (
 	"ingot/internal/platform"
 	"ingot/internal/platform/engine"
 	"ingot/internal/platform/instance/initproto"
+	"ingot/internal/platform/run/controller/routing"
 )
 
 func TestHonoursTheContract(t *testing.T) {
@@ -35,7 +36,7 @@ func TestPublisherHonoursTheContract(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 0)
 	backgroundtest.Stress(t, func(*testing.T) background.Service {
-		return NewRoutePublisher(PublisherConfig{Store: w.store, Backends: New(w.config()), Table: newTable()})
+		return routing.New(routing.Config{Store: w.store, Backends: New(w.config()), Table: newTable()})
 	})
 }
 
@@ -330,7 +331,7 @@ func TestRestartReplacesAndDrains(t *testing.T) {
 	w := newWorld(t, 3)
 	c := New(w.config())
 	w.fake.onSignal = func(in engine.Instance) {
-		if slices.ContainsFunc(c.Backends("app", "web"), func(b Backend) bool { return b.InstanceGUID == in.ID }) {
+		if slices.ContainsFunc(c.Backends("app", "web"), func(b routing.Backend) bool { return b.InstanceGUID == in.ID }) {
 			t.Errorf("%s is told to go and takes requests", in.ID)
 		}
 	}

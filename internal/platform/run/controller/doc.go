@@ -1,7 +1,7 @@
 // Package controller is the loop that starts, replaces and stops app instances, until
 // every process of a started app has the desired number of instances of its current
 // version and the routes lead to those that are ready; it handles no HTTP requests.
-// RoutePublisher fills the router's table, and Tasks runs tasks.
+// Tasks runs tasks; package routing fills the router's table.
 //
 //	store ──wanted──▶ pass ──▶ machine ──▶ rows, audit events   (one transaction)
 //	                   ▲                    route table           (before a signal)
@@ -35,13 +35,6 @@
 // Their records are read on from where the logs end, so that no line is missing
 // or duplicated.
 //
-// A RoutePublisher turns routes and destinations into entries of a route table.
-// A destination contributes only the instances that are running and ready and
-// opened its port when they were started: requests never reach another process.
-// It reads all routes once, at its start. After that, transactions announce the
-// routes they changed, and only those are read; a slow walk finds what was not
-// announced.
-//
 // Tasks runs the tasks of apps: one-off instances, which end with their command,
 // are never restarted and have no routes. Tasks finds them in the store when it
 // is kicked and from time to time, adopts those that run after a restart, reads
@@ -51,7 +44,8 @@
 // The package must not import engines, databases, logs, router or HTTP APIs: it
 // defines small interfaces for what it needs from them.
 //
-// Imports: base/background, base/fault, platform, platform/actions,
+// Imports: base/background, base/clock, base/fault, platform, platform/actions,
 // platform/engine, platform/instance/identity, platform/instance/initproto,
+// platform/run/controller/routing, platform/run/controller/usage,
 // github.com/google/uuid.
 package controller

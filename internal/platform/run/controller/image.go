@@ -83,12 +83,3 @@ func (c *Config) runVariables(app *platform.App, d *platform.Droplet, given map[
 	}
 	return all
 }
-
-// leadsTo reports whether a destination with a port, or without one, leads to an open port
-// of an instance.
-func leadsTo(port int, open platform.InstancePort) bool {
-	if port == 0 && open.Default {
-		return true
-	}
-	return open.Inside == port || port == 0 && open.Inside == platform.DefaultPort
-}

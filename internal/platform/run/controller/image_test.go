@@ -7,6 +7,7 @@ import (
 
 	"ingot/internal/platform"
 	"ingot/internal/platform/engine"
+	"ingot/internal/platform/run/controller/routing"
 )
 
 // noLayers is a registry whose layers are not read.
@@ -101,7 +102,7 @@ func TestImageInstance(t *testing.T) {
 				t.Errorf("ports %v, checked %v, want %v", s.Ports, s.Launch.Health.Ports, test.open)
 			}
 			for i, p := range w.rows()[0].Ports {
-				if p.Default != (i == 0) || !leadsTo(p.Inside, p) || leadsTo(0, p) != (i == 0) {
+				if p.Default != (i == 0) || !routing.LeadsTo(p.Inside, p) || routing.LeadsTo(0, p) != (i == 0) {
 					t.Errorf("port %+v", p)
 				}
 			}

@@ -9,6 +9,7 @@ import (
 	"ingot/internal/platform"
 	"ingot/internal/platform/engine"
 	"ingot/internal/platform/instance/initproto"
+	"ingot/internal/platform/run/controller/usage"
 )
 
 // TestLimitMembers: enforced sidecars get their memory, the main process what they leave, and
@@ -52,12 +53,12 @@ func TestUsageOfMembers(t *testing.T) {
 	w.begin()
 	id := w.awaitRunning(1)[0]
 	w.clock.Advance(time.Minute)
-	ask := func() []MemberUsage { return w.c.Usage(t.Context(), id)[id].Members }
+	ask := func() []usage.Member { return w.c.Usage(t.Context(), id)[id].Members }
 	got := ask()
 	if len(got) != 4 || got[0].CPU != 0.5 || got[0].Sidecar || got[1].CPU != 0.1 || !got[1].Sidecar || got[1].Memory != 3 || got[1].MemoryLimit != 4 || got[1].Restarts != 1 || got[1].LastExit != ended {
 		t.Errorf("members are %+v", got)
 	}
-	for i, want := range []MemberState{MemberRunning, MemberRunning, MemberExited, MemberWaiting} {
+	for i, want := range []usage.State{usage.Running, usage.Running, usage.Exited, usage.Waiting} {
 		if got[i].State != want {
 			t.Errorf("%s is %s, want %s", got[i].Name, got[i].State, want)
 		}

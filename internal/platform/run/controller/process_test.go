@@ -23,6 +23,7 @@ import (
 	"ingot/internal/platform/engine/local"
 	"ingot/internal/platform/engine/process"
 	"ingot/internal/platform/instance/initproto"
+	"ingot/internal/platform/run/controller/routing"
 )
 
 // newReal is a world whose engine is the real one with the real ingot-init, on a
@@ -114,7 +115,7 @@ func (w *world) kill(id, member string) {
 }
 
 // get asks an instance over HTTP.
-func (w *world) get(b Backend, port int) string {
+func (w *world) get(b routing.Backend, port int) string {
 	w.Helper()
 	i := slices.IndexFunc(b.Ports, func(p platform.InstancePort) bool { return p.Inside == port })
 	if i < 0 {

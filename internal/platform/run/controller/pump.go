@@ -39,10 +39,10 @@ func (c *Controller) follow(a *app, l *live) {
 	ctx, cancel := context.WithCancel(c.workOf(a))
 	l.unread = cancel
 	l.after = max(l.after, c.Logs.Position(l.id))
-	sample := c.usage.get(l.id)
+	output := c.usage.Output(l.id)
 	p := pump{
 		Config: &c.Config, app: a.guid, id: l.id, index: strconv.Itoa(l.at.index), sources: l.sources, last: l.after, missed: &c.lost,
-		gone: &a.gone, wrote: &sample.written,
+		gone: &a.gone, wrote: &output.Written,
 		happened: func(events []event) {
 			for _, e := range events {
 				a.post(occurrence{id: l.id, event: e})
@@ -52,7 +52,7 @@ func (c *Controller) follow(a *app, l *live) {
 	}
 	c.spawnFor(a, "records of an instance", func(context.Context) {
 		defer cancel()
-		sample.followed.Store(true)
+		output.Followed.Store(true)
 		if e, ok := p.run(ctx); ok {
 			c.tell(a, l.id, e)
 		}

@@ -3,6 +3,7 @@ package controller
 import (
 	"bytes"
 	"encoding/json"
+	"strconv"
 	"strings"
 
 	"ingot/internal/base/fault"
@@ -62,14 +63,6 @@ func (p *pass) readyLine(d slotAction) string {
 		return "Container failed the readiness health check. Container marked not ready and removed from route pool: " + d.text
 	}
 	return "Container failed the readiness health check. Container marked not ready and removed from route pool."
-}
-
-// typeOf returns the process type of a slot.
-func (p *pass) typeOf(at slotKey) string {
-	if process := p.goal.processes[at.process]; process != nil {
-		return process.Type
-	}
-	return p.app.types[at.process]
 }
 
 // audit is an event to record.
@@ -143,4 +136,41 @@ func (p *pass) record(tx platform.Tx, audits []audit) error {
 		return nil
 	}
 	return err
+}
+
+// say writes the lines of the pass to the app's log.
+func (p *pass) say() {
+	if p.app.gone.Load() {
+		return
+	}
+	var lines []platform.LogLine
+	add := func(source, instance, text string) {
+		lines = append(lines, platform.LogLine{App: p.app.guid, Time: p.Clock.Now(), Source: source, Instance: instance, Text: []byte(text)})
+	}
+	for _, d := range p.actions {
+		switch d.kind {
+		case doLine:
+			add("CELL", strconv.Itoa(d.at.index), d.text)
+		case doCrash:
+			for _, text := range p.crashLines(d) {
+				add("API", "0", text)
+			}
+		case doWaiting:
+			add("HEALTH", strconv.Itoa(d.at.index), "Not healthy yet: "+d.text)
+		case doReady, doNotReady:
+			if text := p.readyLine(d); text != "" {
+				add("HEALTH", strconv.Itoa(d.at.index), text)
+			}
+		}
+	}
+	if p.verdict != "" {
+		add("API", "0", "Canceling the deployment: "+p.verdict)
+	}
+	if len(lines) == 0 {
+		return
+	}
+	if err := p.Logs.Tell(lines...); err != nil {
+		p.lost.Add(uint64(len(lines)))
+		p.Log.Error("writing lines to the app's log failed", "app", p.app.guid, "lines", len(lines), "error", err)
+	}
 }

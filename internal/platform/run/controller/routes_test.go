@@ -10,18 +10,19 @@ import (
 
 	"ingot/internal/platform"
 	"ingot/internal/platform/engine"
+	"ingot/internal/platform/run/controller/routing"
 )
 
 // table is a route table in memory.
 type table struct {
 	mu      sync.Mutex
-	routes  map[string]Route
+	routes  map[string]routing.Route
 	touched int // entries that updates named
 }
 
-func newTable() *table { return &table{routes: map[string]Route{}} }
+func newTable() *table { return &table{routes: map[string]routing.Route{}} }
 
-func (t *table) Update(set []Route, gone []string) {
+func (t *table) Update(set []routing.Route, gone []string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for _, guid := range gone {
@@ -33,10 +34,10 @@ func (t *table) Update(set []Route, gone []string) {
 	t.touched += len(set) + len(gone)
 }
 
-func (t *table) Replace(all []Route) {
+func (t *table) Replace(all []routing.Route) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.routes = map[string]Route{}
+	t.routes = map[string]routing.Route{}
 	for _, r := range all {
 		t.routes[r.GUID] = r
 	}
@@ -77,13 +78,13 @@ func TestRoutes(t *testing.T) {
 	w := newWorld(t, 2)
 	c := New(w.config())
 	tab := newTable()
-	p := NewRoutePublisher(PublisherConfig{Store: w.store, Backends: c, Table: tab, Clock: w.clock})
+	p := routing.New(routing.Config{Store: w.store, Backends: c, Table: tab, Clock: w.clock})
 	c.Notify(p)
 	w.fake.onSignal = func(in2 engine.Instance) {
 		tab.mu.Lock()
 		defer tab.mu.Unlock()
 		for _, r := range tab.routes {
-			if slices.ContainsFunc(r.Backends, func(b RouteBackend) bool { return b.Instance == in2.ID }) {
+			if slices.ContainsFunc(r.Backends, func(b routing.RouteBackend) bool { return b.Instance == in2.ID }) {
 				t.Errorf("%s is told to go and in the table", in2.ID)
 			}
 		}
@@ -162,7 +163,7 @@ func TestBackendsComeBeforeRows(t *testing.T) {
 				continue
 			}
 			looked++
-			if !slices.ContainsFunc(w.c.Backends("app", "web"), func(b Backend) bool { return b.InstanceGUID == row.GUID }) {
+			if !slices.ContainsFunc(w.c.Backends("app", "web"), func(b routing.Backend) bool { return b.InstanceGUID == row.GUID }) {
 				t.Errorf("instance %s is running in its row and takes no requests", row.GUID)
 			}
 		}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"ingot/internal/platform/engine"
+	"ingot/internal/platform/run/controller/usage"
 )
 
 func TestUsage(t *testing.T) {
@@ -16,7 +17,7 @@ func TestUsage(t *testing.T) {
 	w.begin()
 	id := w.awaitRunning(1)[0]
 	w.clock.Advance(time.Minute)
-	ask := func() Usage { return w.c.Usage(t.Context(), id, "none")[id] }
+	ask := func() usage.Usage { return w.c.Usage(t.Context(), id, "none")[id] }
 	if u := ask(); u.CPU != 0.5 || u.Memory != 5 || u.MemoryLimit != 7 || u.Disk != 9 {
 		t.Errorf("usage is %+v, want CPU 0.5, memory 5 of 7, disk 9", u)
 	}
@@ -44,7 +45,7 @@ func TestUsageOfAYoungInstance(t *testing.T) {
 	w.begin()
 	id := w.awaitRunning(1)[0]
 	w.clock.Advance(time.Second)
-	ask := func() Usage { return w.c.Usage(t.Context(), id)[id] }
+	ask := func() usage.Usage { return w.c.Usage(t.Context(), id)[id] }
 	first := ask()
 	w.fake.set(func() { memory, cpu = 500, time.Hour })
 	if u := ask(); u.Memory != 5 {

@@ -41,7 +41,7 @@ func ExtractLayer(r io.Reader, dir string, l Limits) (Layer, error) {
 	l.OutsideLinks = true // right inside the container
 	var out Layer
 	sum, err := d.extract(dir, func(visit Visit) (Summary, error) {
-		g := newGuard(l.withDefaults(), visit)
+		g := newEntryCheck(l.withDefaults(), visit)
 		g.layer = &layerNames{}
 		sum, err := g.tar(r)
 		if err != nil {
@@ -74,7 +74,7 @@ type layerNames struct {
 
 // layerEntry prepares an entry of a layer. It reports whether the entry is none of
 // a file, directory or link.
-func (g *guard) layerEntry(h *tar.Header) (skip bool, err error) {
+func (g *entryCheck) layerEntry(h *tar.Header) (skip bool, err error) {
 	h.Name = strings.TrimLeft(h.Name, "/")
 	if h.Name == "" {
 		h.Name = "."
@@ -114,7 +114,7 @@ func (g *guard) layerEntry(h *tar.Header) (skip bool, err error) {
 
 // removals returns what a layer removes, once all of its entries are known: what it
 // removes and has itself is replaced.
-func (g *guard) removals() Layer {
+func (g *entryCheck) removals() Layer {
 	var out Layer
 	seen := map[string]bool{}
 	add := func(list *[]string, name string) {

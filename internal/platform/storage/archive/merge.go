@@ -63,7 +63,7 @@ func MergeZip(w io.Writer, m Merge) (Summary, error) {
 // walk visits the zip, then the matched files. Note is called with each entry of
 // the zip before it is visited, and with nil before the others.
 func (m Merge) walk(visit Visit, note func(*zip.File)) (Summary, error) {
-	g := newGuard(m.Limits.withDefaults(), visit)
+	g := newEntryCheck(m.Limits.withDefaults(), visit)
 	if m.Bits != nil {
 		if err := g.zip(m.Bits, m.Size, note); err != nil {
 			return Summary{}, err
@@ -80,7 +80,7 @@ func (m Merge) walk(visit Visit, note func(*zip.File)) (Summary, error) {
 	return g.finish()
 }
 
-func (m Merge) matched(g *guard, r Resource) error {
+func (m Merge) matched(g *entryCheck, r Resource) error {
 	if err := g.next(); err != nil {
 		return err
 	}

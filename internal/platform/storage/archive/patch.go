@@ -48,7 +48,7 @@ func (p Patch) Check() (*CheckedPatch, error) {
 	var source *zip.File
 	limits := c.limits
 	limits.OutsideLinks = true // where a link leads is known with the other files only
-	g := newGuard(limits, func(e Entry, _ io.Reader) error {
+	g := newEntryCheck(limits, func(e Entry, _ io.Reader) error {
 		if e.Path == "." {
 			return nil
 		}
@@ -143,7 +143,7 @@ func (c *CheckedPatch) Zip(w io.Writer, base io.ReaderAt, size int64) (Changes, 
 		return Changes{}, err
 	}
 	if t.sum.Size > c.limits.Size {
-		return Changes{}, newGuard(c.limits, nil).sumTooLarge()
+		return Changes{}, newEntryCheck(c.limits, nil).sumTooLarge()
 	}
 	return changes, out.finish()
 }

@@ -21,10 +21,10 @@ func CheckTar(r io.Reader, l Limits) (Summary, error) {
 // WalkTar visits the entries of a tar, which may be compressed with gzip: that is
 // seen from its first bytes.
 func WalkTar(r io.Reader, l Limits, visit Visit) (Summary, error) {
-	return newGuard(l.withDefaults(), visit).tar(r)
+	return newEntryCheck(l.withDefaults(), visit).tar(r)
 }
 
-func (g *guard) tar(r io.Reader) (Summary, error) {
+func (g *entryCheck) tar(r io.Reader) (Summary, error) {
 	src := &stream{r: r}
 	g.failed = func() error { return src.err }
 	g.input = func() int64 { return src.n }
@@ -81,7 +81,7 @@ func (g *guard) tar(r io.Reader) (Summary, error) {
 	return g.finish()
 }
 
-func (g *guard) tarEntry(h *tar.Header, body io.Reader) error {
+func (g *entryCheck) tarEntry(h *tar.Header, body io.Reader) error {
 	if g.layer != nil {
 		if skip, err := g.layerEntry(h); skip || err != nil {
 			return err
@@ -124,7 +124,7 @@ func (s *stream) Read(p []byte) (int, error) {
 // inflated is what comes out of gzip: contents, headers and padding. Headers and
 // padding make no files, so they are limited here.
 type inflated struct {
-	g *guard
+	g *entryCheck
 	r io.Reader
 	n int64
 }

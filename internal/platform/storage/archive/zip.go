@@ -18,7 +18,7 @@ func CheckZip(r io.ReaderAt, size int64, l Limits) (Summary, error) {
 // WalkZip visits the entries of a zip file. A zip without entries is valid.
 func WalkZip(r io.ReaderAt, size int64, l Limits, visit Visit) (Summary, error) {
 	l = l.withDefaults()
-	g := newGuard(l, visit)
+	g := newEntryCheck(l, visit)
 	if err := g.zip(r, size, nil); err != nil {
 		return Summary{}, err
 	}
@@ -26,7 +26,7 @@ func WalkZip(r io.ReaderAt, size int64, l Limits, visit Visit) (Summary, error) 
 }
 
 // zip visits all entries. Before each one, note is told which it is.
-func (g *guard) zip(r io.ReaderAt, size int64, note func(*zip.File)) error {
+func (g *entryCheck) zip(r io.ReaderAt, size int64, note func(*zip.File)) error {
 	src := &zipSource{r: r, size: size, limits: g.limits, indexing: true}
 	g.failed = func() error { return src.err }
 	g.input = func() int64 { return size }
@@ -56,7 +56,7 @@ func (g *guard) zip(r io.ReaderAt, size int64, note func(*zip.File)) error {
 // Bits of the flags that say that an entry, or the list of entries, is encrypted.
 const zipEncrypted = 1<<0 | 1<<6 | 1<<13
 
-func (g *guard) zipEntry(f *zip.File) error {
+func (g *entryCheck) zipEntry(f *zip.File) error {
 	e := Entry{Mode: zipMode(f), Modified: f.Modified, Size: int64(min(f.UncompressedSize64, 1<<62))}
 	switch {
 	case f.Flags&zipEncrypted != 0:

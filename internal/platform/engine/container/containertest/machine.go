@@ -38,6 +38,9 @@ func Of(dir string) Engine {
 // Runc returns the directory of runc's state.
 func (e Engine) Runc() string { return "/run/ingot-" + e.name + "/runc" }
 
+// Table returns the name of the firewall tables.
+func (e Engine) Table() string { return "ingot-" + e.name }
+
 // InitPID returns the host's pid of an instance's first process.
 func (e Engine) InitPID(t testing.TB, id string) int {
 	t.Helper()

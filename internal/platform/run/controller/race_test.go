@@ -1,7 +1,0 @@
-//go:build race
-
-package controller
-
-// slow is true under the race detector, which makes SQLite, itself a Go program,
-// a hundred times slower.
-const slow = true
