@@ -31,34 +31,6 @@ func includeOfApps(req *request, l *listing.Request, items []*platform.App) (map
 	return includePlaces(req, l, guidsOf(items, func(app *platform.App) string { return app.SpaceGUID }))
 }
 
-// includePlaces includes the spaces of resources and their organizations if the
-// request asks for them.
-func includePlaces(req *request, l *listing.Request, spaceGUIDs []string) (map[string]any, error) {
-	asks := func(names ...string) bool {
-		return slices.ContainsFunc(names, func(n string) bool { return slices.Contains(l.Include, n) })
-	}
-	out := map[string]any{}
-	if asks("space", "space.organization") {
-		more, err := included(req, "spaces", spaces, spaceGUIDs)
-		if err != nil {
-			return nil, err
-		}
-		maps.Copy(out, more)
-	}
-	if asks("org", "space.organization") {
-		inside, _, err := req.tx.Spaces().List(platform.Query{Where: []platform.Cond{platform.InStrings("guid", spaceGUIDs)}})
-		if err != nil {
-			return nil, err
-		}
-		more, err := included(req, "organizations", organizations, guidsOf(inside, func(s *platform.Space) string { return s.OrgGUID }))
-		if err != nil {
-			return nil, err
-		}
-		maps.Copy(out, more)
-	}
-	return out, nil
-}
-
 func (a *API) appRoutes(g *web.Group) {
 	read, write := web.Scope(readers...), web.Scope(writers...)
 	g.Handle(http.MethodGet, "/v3/apps", read, apps.lister(a))
@@ -77,24 +49,7 @@ func (a *API) appRoutes(g *web.Group) {
 	g.Handle(http.MethodGet, "/v3/apps/{guid}/features/{name}", read, a.getAppFeature)
 	g.Handle(http.MethodPatch, "/v3/apps/{guid}/features/{name}", write, a.setAppFeature)
 	g.Handle(http.MethodGet, "/v3/apps/{guid}/ssh_enabled", read, a.sshEnabled)
-	g.Handle(http.MethodGet, "/v3/apps/{guid}/relationships/current_droplet", read, a.currentDropletRelation)
-	g.Handle(http.MethodPatch, "/v3/apps/{guid}/relationships/current_droplet", write, a.setCurrentDroplet)
-	g.Handle(http.MethodGet, "/v3/apps/{guid}/droplets/current", read, droplet.getterBy(a, a.currentDroplet))
 	g.Handle(http.MethodGet, "/v3/apps/{guid}/env", read, a.appEnv)
-}
-
-// appFor returns the app of the path if the caller may perform the action.
-func (a *API) appFor(req *request, action platform.Action) (*platform.App, error) {
-	return a.appNamed(req, web.Param(req.r, "guid"), action)
-}
-
-func (a *API) appNamed(req *request, guid string, action platform.Action) (*platform.App, error) {
-	app, err := find(req.caller, req.tx.Apps(), guid, "App")
-	if err != nil {
-		return nil, err
-	}
-	_, err = req.caller.mayInSpace(req.tx, app.SpaceGUID, action)
-	return app, err
 }
 
 type lifecycleRequest = loose[lifecycleMembers]
@@ -191,7 +146,7 @@ func (a *API) updateApp(w http.ResponseWriter, r *http.Request) error {
 		return fault.Invalid("Unknown field(s): only 'name', 'lifecycle' and 'metadata' can be changed here")
 	}
 	return answer(a, w, r, apps, http.StatusOK, func(req *request) (*platform.App, error) {
-		app, err := a.appFor(req, platform.Develop)
+		app, err := req.app(platform.Develop)
 		if err != nil {
 			return nil, err
 		}
@@ -221,7 +176,7 @@ func (a *API) deleteApp(w http.ResponseWriter, r *http.Request) error {
 	guid := web.Param(r, "guid")
 	defer a.signals.AppsChanged(guid)
 	return a.conclude(w, r, "app.delete", func(req *request) (*platform.Job, error) {
-		app, err := a.appFor(req, platform.Develop)
+		app, err := req.app(platform.Develop)
 		if err != nil {
 			return nil, err
 		}
@@ -245,7 +200,7 @@ func (a *API) appAction(act func(platform.Tx, actions.Actor, *platform.App) erro
 	return func(w http.ResponseWriter, r *http.Request) error {
 		defer a.signals.AppsChanged(web.Param(r, "guid"))
 		return answer(a, w, r, apps, http.StatusOK, func(req *request) (*platform.App, error) {
-			app, err := a.appFor(req, platform.Operate)
+			app, err := req.app(platform.Operate)
 			if err != nil {
 				return nil, err
 			}
@@ -255,12 +210,12 @@ func (a *API) appAction(act func(platform.Tx, actions.Actor, *platform.App) erro
 }
 
 // seesEnv reports whether the caller may read an app's environment.
-func (a *API) seesEnv(req *request, app *platform.App) error {
+func seesEnv(req *request, app *platform.App) error {
 	if req.caller.Grants(platform.ReadEnvironment) {
 		return nil
 	}
 	for _, name := range []string{"env_var_visibility", "space_developer_env_var_visibility"} {
-		if err := a.needFlag(req, name); err != nil {
+		if err := req.needFlag(name); err != nil {
 			return err
 		}
 	}
@@ -283,7 +238,7 @@ func (a *API) getEnvironment(w http.ResponseWriter, r *http.Request) error {
 		if err != nil {
 			return nil, err
 		}
-		return a.envBody(req, app), a.seesEnv(req, app)
+		return a.envBody(req, app), seesEnv(req, app)
 	})
 }
 
@@ -308,7 +263,7 @@ func (a *API) setEnvironment(w http.ResponseWriter, r *http.Request) error {
 	}
 	names := slices.Sorted(maps.Keys(patch))
 	return a.perform(w, r, http.StatusOK, func(req *request) (any, error) {
-		app, err := a.appFor(req, platform.Operate)
+		app, err := req.app(platform.Operate)
 		if err != nil {
 			return nil, err
 		}
@@ -384,7 +339,7 @@ func (a *API) setAppFeature(w http.ResponseWriter, r *http.Request) error {
 	}
 	name := web.Param(r, "name")
 	return a.perform(w, r, http.StatusOK, func(req *request) (any, error) {
-		app, err := a.appFor(req, platform.Develop)
+		app, err := req.app(platform.Develop)
 		if err != nil {
 			return nil, err
 		}

@@ -22,7 +22,7 @@ func (a *API) clearBuildCaches(w http.ResponseWriter, r *http.Request) error {
 
 func (a *API) clearBuildCache(w http.ResponseWriter, r *http.Request) error {
 	err := a.store.View(r.Context(), func(tx platform.Tx) error {
-		_, err := a.appFor(newRequest(tx, r), platform.Operate)
+		_, err := newRequest(tx, r).app(platform.Operate)
 		return err
 	})
 	if err != nil {

@@ -51,7 +51,7 @@ func (a *API) createBuild(w http.ResponseWriter, r *http.Request) error {
 		if err != nil {
 			return nil, notAccessible(err, "Unable to use package. Ensure that the package exists and you have access to it.")
 		}
-		app, err := a.appNamed(req, pkg.AppGUID, platform.Operate)
+		app, err := req.appNamed(pkg.AppGUID, platform.Operate)
 		if err != nil {
 			return nil, err
 		}
@@ -108,7 +108,7 @@ func (a *API) buildFor(req *request) (*platform.Build, error) {
 	if err != nil {
 		return nil, err
 	}
-	_, err = a.appNamed(req, build.AppGUID, platform.Develop)
+	_, err = req.appNamed(build.AppGUID, platform.Develop)
 	return build, err
 }
 

@@ -6,6 +6,7 @@ import (
 	"ingot/internal/base/fault"
 	"ingot/internal/base/token"
 	"ingot/internal/base/tracing"
+	"ingot/internal/base/web"
 	"ingot/internal/platform"
 	"ingot/internal/platform/actions"
 )
@@ -105,12 +106,43 @@ func (c caller) managesOrg(tx platform.Tx, orgGUID string) error {
 	return standing.Check(platform.ManageOrganization)
 }
 
-func forbidden() error { return platform.Forbidden() }
+// app returns the app of the path if the caller may perform the action.
+func (req *request) app(action platform.Action) (*platform.App, error) {
+	return req.appNamed(web.Param(req.r, "guid"), action)
+}
 
-// orForbidden returns err, or the error for a missing permission if err is nil.
-func orForbidden(err error) error {
+// appNamed is like app, by guid.
+func (req *request) appNamed(guid string, action platform.Action) (*platform.App, error) {
+	app, err := find(req.caller, req.tx.Apps(), guid, "App")
 	if err != nil {
-		return err
+		return nil, err
 	}
-	return forbidden()
+	_, err = req.caller.mayInSpace(req.tx, app.SpaceGUID, action)
+	return app, err
+}
+
+// space returns the space of the path if the caller may perform the action.
+func (req *request) space(action platform.Action) (*platform.Space, error) {
+	space, err := find(req.caller, req.tx.Spaces(), web.Param(req.r, "guid"), "Space")
+	if err != nil {
+		return nil, err
+	}
+	return req.caller.mayInSpace(req.tx, space.GUID, action)
+}
+
+// notAccessible turns the error for a related resource that the caller may not see
+// into an error of the request.
+func notAccessible(err error, message string) error {
+	if fault.Is(err, fault.NotFound) {
+		return fault.Wrap(err, fault.Unprocessable, "%s", message)
+	}
+	return err
+}
+
+// ignoreNotFound returns nil if a resource does not exist.
+func ignoreNotFound(err error) error {
+	if fault.Is(err, fault.NotFound) {
+		return nil
+	}
+	return err
 }

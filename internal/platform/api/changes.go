@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"io"
 	"net/http"
 
 	"github.com/google/uuid"
@@ -15,31 +14,17 @@ import (
 	"ingot/internal/platform/actions"
 )
 
-// ErrNeedsBuild is returned by Blobs.PatchDroplet if a change cannot be applied to a
-// droplet without a build.
-var ErrNeedsBuild = errors.New("the change needs a build")
-
-// Patch is a change to the files of an app.
-type Patch struct {
-	Files   io.ReaderAt // a zip of new and changed files; nil if there are none
-	Size    int64
-	Deleted []string
-}
-
-// PatchedFiles are the paths that a change concerned.
-type PatchedFiles struct{ Added, Changed, Deleted []string }
-
 func (a *API) changeRoutes(g *web.Group) {
 	g.Within(uploads).Storing().Refusing(namesBits).Handle(http.MethodPost, "/v3/ingot/apps/{guid}/changes", web.Scope(writers...), a.createChange)
 }
 
 // changeBase finds the app of the path and what a change is applied to.
 func (a *API) changeBase(req *request, droplet string) (*platform.App, *platform.Droplet, *platform.Package, error) {
-	app, err := a.appFor(req, platform.Develop)
+	app, err := req.app(platform.Develop)
 	if err != nil {
 		return nil, nil, nil, err
 	}
-	if err := a.needFlag(req, "app_bits_upload"); err != nil {
+	if err := req.needFlag("app_bits_upload"); err != nil {
 		return nil, nil, nil, err
 	}
 	if droplet == "" { // not read yet

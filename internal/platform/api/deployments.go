@@ -156,7 +156,7 @@ func (a *API) createDeployment(w http.ResponseWriter, r *http.Request) error {
 		if err := body.Metadata.Apply(&d.Metadata); err != nil {
 			return nil, err
 		}
-		app, err := a.appNamed(req, appGUID, platform.Operate)
+		app, err := req.appNamed(appGUID, platform.Operate)
 		if fault.Is(err, fault.NotFound) || fault.Is(err, fault.Forbidden) {
 			return nil, fault.Wrap(err, fault.Unprocessable, "Unable to use app. Ensure that the app exists and you have access to it.")
 		}
@@ -164,7 +164,7 @@ func (a *API) createDeployment(w http.ResponseWriter, r *http.Request) error {
 			return nil, err
 		}
 		if body.Options.scales() {
-			if err := a.needFlag(req, "app_scaling"); err != nil {
+			if err := req.needFlag("app_scaling"); err != nil {
 				return nil, err
 			}
 		}
@@ -183,7 +183,7 @@ func (a *API) deploymentFor(req *request) (*platform.Deployment, *platform.App, 
 	if err != nil {
 		return nil, nil, err
 	}
-	app, err := a.appNamed(req, d.AppGUID, platform.Operate)
+	app, err := req.appNamed(d.AppGUID, platform.Operate)
 	return d, app, err
 }
 

@@ -32,7 +32,7 @@ func (a *API) domainRoutes(g *web.Group) {
 }
 
 func (a *API) defaultDomain(req *request) (*platform.Domain, error) {
-	if err := organizationExists(req); err != nil {
+	if _, err := organizations.find(req); err != nil {
 		return nil, err
 	}
 	return a.platform.DefaultDomain(req.tx, web.Param(req.r, "guid"))
@@ -91,7 +91,7 @@ func (a *API) createDomain(w http.ResponseWriter, r *http.Request) error {
 			if err := req.caller.managesOrg(req.tx, org.GUID); err != nil {
 				return nil, err
 			}
-			if err := a.needFlag(req, "private_domain_creation"); err != nil {
+			if err := req.needFlag("private_domain_creation"); err != nil {
 				return nil, err
 			}
 			d.OrgGUID = org.GUID
@@ -100,7 +100,7 @@ func (a *API) createDomain(w http.ResponseWriter, r *http.Request) error {
 				return nil, err
 			}
 		} else if !req.caller.Admin {
-			return nil, forbidden()
+			return nil, platform.Forbidden()
 		} else if len(body.Relationships.SharedOrganizations.Data) > 0 {
 			return nil, fault.Invalid("Relationships cannot contain shared_organizations without an owning organization.")
 		}
@@ -176,7 +176,7 @@ func (a *API) domainFor(req *request) (*platform.Domain, error) {
 		return nil, err
 	}
 	if d.OrgGUID == "" && !req.caller.Admin {
-		return nil, forbidden()
+		return nil, platform.Forbidden()
 	}
 	if d.OrgGUID != "" {
 		return d, req.caller.managesOrg(req.tx, d.OrgGUID)

@@ -67,6 +67,9 @@ func (a *API) dropletRoutes(g *web.Group) {
 	g.Handle(http.MethodGet, "/v3/packages/{guid}/droplets", read, listerOf(a, droplets, platform.Tx.Packages, "Package", "package_guid"))
 	g.Within(downloads).Handle(http.MethodGet, "/v3/droplets/{guid}/download", read, a.downloadDroplet)
 	g.Within(uploads).Storing().Refusing(namesBits).Handle(http.MethodPost, "/v3/droplets/{guid}/upload", write, a.uploadDroplet)
+	g.Handle(http.MethodGet, "/v3/apps/{guid}/relationships/current_droplet", read, a.currentDropletRelation)
+	g.Handle(http.MethodPatch, "/v3/apps/{guid}/relationships/current_droplet", write, a.setCurrentDroplet)
+	g.Handle(http.MethodGet, "/v3/apps/{guid}/droplets/current", read, droplet.getterBy(a, a.currentDroplet))
 }
 
 // appDroplets also supports ?current=true.
@@ -120,7 +123,7 @@ func (a *API) setCurrentDroplet(w http.ResponseWriter, r *http.Request) error {
 		return fault.Invalid("Current droplet cannot be cleared. Provide a droplet guid.")
 	}
 	return a.perform(w, r, http.StatusOK, func(req *request) (any, error) {
-		app, err := a.appFor(req, platform.Operate)
+		app, err := req.app(platform.Operate)
 		if err != nil {
 			return nil, err
 		}
@@ -199,14 +202,14 @@ func (a *API) createDroplet(w http.ResponseWriter, r *http.Request) error {
 	var from, d *platform.Droplet
 	err := a.store.Update(r.Context(), func(tx platform.Tx) error {
 		req := newRequest(tx, r)
-		app, err := a.appNamed(req, body.Relationships.App.Data.GUID, platform.Develop)
+		app, err := req.appNamed(body.Relationships.App.Data.GUID, platform.Develop)
 		if err != nil {
 			return notAccessible(err, "App with guid \""+body.Relationships.App.Data.GUID+"\" does not exist, or you do not have access to it.")
 		}
 		if source != "" {
 			// A user who copies it can download it.
 			if from, err = find(req.caller, tx.Droplets(), source, "Droplet"); err == nil {
-				_, err = a.appNamed(req, from.AppGUID, platform.Develop)
+				_, err = req.appNamed(from.AppGUID, platform.Develop)
 			}
 			if err != nil {
 				return err
@@ -239,7 +242,7 @@ func (a *API) dropletFor(req *request) (*platform.Droplet, *platform.App, error)
 	if err != nil {
 		return nil, nil, err
 	}
-	app, err := a.appNamed(req, d.AppGUID, platform.Develop)
+	app, err := req.appNamed(d.AppGUID, platform.Develop)
 	return d, app, err
 }
 
@@ -291,7 +294,7 @@ func (a *API) uploadDroplet(w http.ResponseWriter, r *http.Request) error {
 		if d.State != platform.DropletAwaitingUpload {
 			return fault.Invalid("Droplet may be uploaded only once. Create a new droplet to upload bits.")
 		}
-		return a.needFlag(req, "app_bits_upload")
+		return req.needFlag("app_bits_upload")
 	})
 	if err != nil {
 		return err

@@ -16,7 +16,7 @@ func (a *API) appEnv(w http.ResponseWriter, r *http.Request) error {
 		if err != nil {
 			return nil, err
 		}
-		if err := a.seesEnv(req, app); err != nil {
+		if err := seesEnv(req, app); err != nil {
 			return nil, err
 		}
 		body, err := a.envOf(req, app)
@@ -68,13 +68,6 @@ func (a *API) envOf(req *request, app *platform.App) (any, error) {
 		"system_env_json":       system,
 		"application_env_json":  map[string]any{"VCAP_APPLICATION": info.VCAPApplication(req.base, process, memory)},
 	}, nil
-}
-
-func nonNil(m map[string]string) map[string]string {
-	if m == nil {
-		return map[string]string{}
-	}
-	return m
 }
 
 func (a *API) envGroupRoutes(g *web.Group) {

@@ -192,24 +192,6 @@ func (a *API) revokeSegment(w http.ResponseWriter, r *http.Request) error {
 	})
 }
 
-// readRelation decodes a to-one relationship, which may be null but not absent. The
-// guid may be null too, which clients send to remove the relationship.
-func readRelation(r *http.Request) (guid string, err error) {
-	var body struct {
-		Data optional[struct {
-			GUID optional[string] `json:"guid"`
-		}] `json:"data"`
-	}
-	if err := web.DecodeStrict(r, &body); err != nil {
-		return "", err
-	}
-	id := body.Data.value.GUID
-	if !body.Data.set || body.Data.given && !id.set || id.given && id.value == "" {
-		return "", fault.Invalid("Data must be structured like this: \"data\": {\"guid\": \"valid-guid\"}")
-	}
-	return id.value, nil
-}
-
 func (a *API) setDefaultSegment(w http.ResponseWriter, r *http.Request) error {
 	guid, err := readRelation(r)
 	if err != nil {
@@ -234,7 +216,7 @@ func (a *API) setSpaceSegment(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	return a.perform(w, r, http.StatusOK, func(req *request) (any, error) {
-		space, err := a.spaceFor(req, platform.ManageOrganization)
+		space, err := req.space(platform.ManageOrganization)
 		if err != nil {
 			return nil, err
 		}
@@ -256,23 +238,4 @@ func presentSegment(req *request, s *platform.IsolationSegment) segmentBody {
 		resourceBody: presentResource(&s.Resource), Name: s.Name, Metadata: presentMetadata(&s.Metadata),
 		Links: links{"self": req.v3(self), "organizations": req.v3(self, "/organizations")},
 	}
-}
-
-// segmentFor returns the name of the isolation segment of an app's instances, nil for
-// the shared one.
-func segmentFor(tx platform.Tx, appGUID string) (*string, error) {
-	app, err := tx.Apps().Get(appGUID)
-	if err != nil {
-		return nil, err
-	}
-	space, err := tx.Spaces().Get(app.SpaceGUID)
-	if err != nil {
-		return nil, err
-	}
-	org, err := tx.Organizations().Get(space.OrgGUID)
-	if err != nil {
-		return nil, err
-	}
-	name, err := actions.SegmentOf(tx, space, org)
-	return orNull(name), err
 }

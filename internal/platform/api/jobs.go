@@ -2,7 +2,6 @@ package api
 
 import (
 	"net/http"
-	"net/url"
 
 	"ingot/internal/base/web"
 	"ingot/internal/platform"
@@ -10,12 +9,6 @@ import (
 
 func (a *API) jobRoutes(g *web.Group) {
 	g.Handle(http.MethodGet, "/v3/jobs/{guid}", web.Scope(readers...), a.getJob)
-}
-
-// acceptJob responds with the location of the job.
-func acceptJob(w http.ResponseWriter, r *http.Request, j *platform.Job) {
-	w.Header().Set("Location", baseURL(r)+"/v3/jobs/"+escape(j.GUID))
-	w.WriteHeader(http.StatusAccepted)
 }
 
 // getJob shows a job to every caller that knows its guid, which is random, as in
@@ -57,6 +50,3 @@ func presentJob(req *request, j *platform.Job) jobBody {
 	}
 	return b
 }
-
-// escape escapes a guid, which clients may choose, for a path.
-func escape(guid string) string { return url.PathEscape(guid) }

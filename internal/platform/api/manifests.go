@@ -34,7 +34,7 @@ func (a *API) readManifest(r *http.Request) (*manifest.Manifest, error) {
 	var rules []manifest.Rule
 	err = a.store.View(r.Context(), func(tx platform.Tx) error {
 		rules = nil
-		hash, err := a.flagOn(tx, flagHashRouting)
+		hash, err := flagOn(tx, flagHashRouting)
 		if hash {
 			rules = append(rules, manifest.HashRouting)
 		}
@@ -47,7 +47,7 @@ func (a *API) readManifest(r *http.Request) (*manifest.Manifest, error) {
 }
 
 func (a *API) applier(req *request) (*manifest.Applier, error) {
-	space, err := a.spaceFor(req, platform.Develop)
+	space, err := req.space(platform.Develop)
 	if err != nil {
 		return nil, err
 	}
@@ -57,7 +57,7 @@ func (a *API) applier(req *request) (*manifest.Applier, error) {
 	}
 	return &manifest.Applier{
 		Platform: a.platform, Actor: req.caller.actor(), Space: space, Features: names,
-		MayCreateRoutes: func() error { return a.needFlag(req, "route_creation") },
+		MayCreateRoutes: func() error { return req.needFlag("route_creation") },
 		MayUseImages:    func() error { return needEnabled(req.tx, flagDocker) },
 		Bind: func(tx platform.Tx, app *platform.App, i *platform.ServiceInstance, s manifest.Service) (*platform.Job, error) {
 			_, job, err := a.services.Bind(tx, req.caller.actor(), services.Bind{
@@ -219,7 +219,7 @@ func (a *API) getManifest(w http.ResponseWriter, r *http.Request) error {
 		}
 		show, err := req.showsSecrets(app.GUID)
 		if err == nil && !show {
-			err = forbidden()
+			err = platform.Forbidden()
 		}
 		if err != nil {
 			return err

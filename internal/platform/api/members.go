@@ -1,8 +1,6 @@
 package api
 
-import (
-	"time"
-)
+import "time"
 
 // memberBody is one member of an instance in the statistics of its process.
 type memberBody struct {

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"net/http"
 	"strings"
 
@@ -22,6 +23,7 @@ func (a *API) organizationRoutes(g *web.Group) {
 	g.Handle(http.MethodPatch, "/v3/organizations/{guid}", web.Scope(writers...), a.updateOrganization)
 	g.Handle(http.MethodDelete, "/v3/organizations/{guid}", web.Scope(scopeAdmin), a.deleteOrganization)
 	g.Handle(http.MethodGet, "/v3/organizations/{guid}/usage_summary", web.Scope(readers...), usageOf(a, platform.Tx.Organizations, "Organization", "organization_guid"))
+	g.Handle(http.MethodGet, "/v3/info/usage_summary", web.Scope(scopeAdmin, scopeAdminReadOnly, scopeGlobalAuditor), a.platformUsage)
 }
 
 type organizationRequest struct {
@@ -54,8 +56,8 @@ func (a *API) createOrganization(w http.ResponseWriter, r *http.Request) error {
 			return nil, err
 		}
 		if !req.caller.Admin {
-			if on, err := a.flagOn(req.tx, "user_org_creation"); err != nil || !on {
-				return nil, orForbidden(err)
+			if on, err := flagOn(req.tx, "user_org_creation"); err != nil || !on {
+				return nil, cmp.Or(err, platform.Forbidden())
 			}
 		}
 		return org, a.platform.CreateOrganization(req.tx, req.caller.actor(), org)
@@ -76,7 +78,7 @@ func (a *API) updateOrganization(w http.ResponseWriter, r *http.Request) error {
 			return nil, err
 		}
 		if body.Suspended != nil && *body.Suspended != org.Suspended && !req.caller.Admin {
-			return nil, forbidden()
+			return nil, platform.Forbidden()
 		}
 		if err := body.apply(org); err != nil {
 			return nil, err

@@ -69,7 +69,7 @@ func (a *API) createPackage(w http.ResponseWriter, r *http.Request) error {
 	var from, made *platform.Package
 	err := a.store.Update(r.Context(), func(tx platform.Tx) error {
 		req := newRequest(tx, r)
-		app, err := a.appNamed(req, body.Relationships.App.Data.GUID, platform.Develop)
+		app, err := req.appNamed(body.Relationships.App.Data.GUID, platform.Develop)
 		if err != nil {
 			return notAccessible(err, "App is invalid. Ensure it exists and you have access to it.")
 		}
@@ -80,7 +80,7 @@ func (a *API) createPackage(w http.ResponseWriter, r *http.Request) error {
 		if source != "" {
 			// A user who copies it can download it.
 			if from, err = find(req.caller, tx.Packages(), source, "Package"); err == nil {
-				_, err = a.appNamed(req, from.AppGUID, platform.Develop)
+				_, err = req.appNamed(from.AppGUID, platform.Develop)
 			}
 			if err != nil {
 				return notAccessible(err, "Source is invalid. Ensure it exists and you have access to it.")
@@ -107,7 +107,7 @@ func (a *API) packageFor(req *request) (*platform.Package, *platform.App, error)
 	if err != nil {
 		return nil, nil, err
 	}
-	app, err := a.appNamed(req, pkg.AppGUID, platform.Develop)
+	app, err := req.appNamed(pkg.AppGUID, platform.Develop)
 	return pkg, app, err
 }
 
@@ -185,7 +185,7 @@ func (a *API) resourceMatches(w http.ResponseWriter, r *http.Request) error {
 	}
 	on := false
 	err = a.store.View(r.Context(), func(tx platform.Tx) (err error) {
-		on, err = a.flagOn(tx, "resource_matching")
+		on, err = flagOn(tx, "resource_matching")
 		return err
 	})
 	if err != nil {
@@ -269,7 +269,7 @@ func (a *API) awaitingUpload(req *request) (*platform.Package, error) {
 	if err := platform.CheckPackageUpload(pkg); err != nil {
 		return nil, err
 	}
-	return pkg, a.needFlag(req, "app_bits_upload")
+	return pkg, req.needFlag("app_bits_upload")
 }
 
 // matched returns the files of a package that the server has already.

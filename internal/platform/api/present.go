@@ -4,6 +4,7 @@ import (
 	"maps"
 	"net"
 	"net/http"
+	"net/url"
 	"time"
 
 	"ingot/internal/platform"
@@ -78,35 +79,6 @@ func presentMetadata(m *platform.Metadata) metadata {
 	return out
 }
 
-// relation is a to-one relationship; its data is null if there is none.
-type relation struct {
-	Data *relationData `json:"data"`
-}
-
-type relationData struct {
-	GUID string `json:"guid"`
-}
-
-func toOne(guid string) relation {
-	if guid == "" {
-		return relation{}
-	}
-	return relation{&relationData{guid}}
-}
-
-// relations is a to-many relationship.
-type relations struct {
-	Data []relationData `json:"data"`
-}
-
-func toMany(guids []string) relations {
-	out := relations{Data: []relationData{}}
-	for _, g := range guids {
-		out.Data = append(out.Data, relationData{g})
-	}
-	return out
-}
-
 // presentAll maps a page to its bodies. The result is never nil, because clients
 // expect a list.
 func presentAll[T, B any](items []*T, present func(*T) B) []B {
@@ -115,21 +87,6 @@ func presentAll[T, B any](items []*T, present func(*T) B) []B {
 		out = append(out, present(item))
 	}
 	return out
-}
-
-// strings are never null in a response.
-func notNull(list []string) []string {
-	if list == nil {
-		return []string{}
-	}
-	return list
-}
-
-func notNullObject(m map[string]any) map[string]any {
-	if m == nil {
-		return map[string]any{}
-	}
-	return m
 }
 
 // orNull returns nil for the empty string.
@@ -147,4 +104,21 @@ func deref[T any](list []*T) []T {
 		out[i] = *p
 	}
 	return out
+}
+
+// escape escapes a guid, which clients may choose, for a path.
+func escape(guid string) string { return url.PathEscape(guid) }
+
+// hidden replaces values that only developers may see, hiddenInLists commands in
+// lists, which more users can read.
+const (
+	hidden        = "[PRIVATE DATA HIDDEN]"
+	hiddenInLists = "[PRIVATE DATA HIDDEN IN LISTS]"
+)
+
+func nonNil(m map[string]string) map[string]string {
+	if m == nil {
+		return map[string]string{}
+	}
+	return m
 }

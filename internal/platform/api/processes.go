@@ -63,7 +63,7 @@ func (a *API) processFor(req *request, action platform.Action) (*platform.Proces
 	if err != nil {
 		return nil, nil, err
 	}
-	app, err := a.appNamed(req, process.AppGUID, action)
+	app, err := req.appNamed(process.AppGUID, action)
 	return process, app, err
 }
 
@@ -192,7 +192,7 @@ func (a *API) scaleProcess(w http.ResponseWriter, r *http.Request) error {
 		if err != nil {
 			return nil, err
 		}
-		if err := a.needFlag(req, "app_scaling"); err != nil {
+		if err := req.needFlag("app_scaling"); err != nil {
 			return nil, err
 		}
 		appGUID = app.GUID
@@ -246,13 +246,6 @@ func presentCheck(h platform.HealthCheck, startup bool) checkBody {
 	}
 	return checkBody{h.Type, data}
 }
-
-// hidden replaces values that only developers may see, hiddenInLists commands in
-// lists, which more users can read.
-const (
-	hidden        = "[PRIVATE DATA HIDDEN]"
-	hiddenInLists = "[PRIVATE DATA HIDDEN IN LISTS]"
-)
 
 // presentProcesses presents lists.
 func (a *API) presentProcesses(req *request, items []*platform.Process) ([]processBody, error) {
@@ -329,13 +322,6 @@ func commandOf(tx platform.Tx, process *platform.Process) (string, error) {
 		return "", ignoreNotFound(err)
 	}
 	return d.ProcessTypes[process.Type], nil
-}
-
-func ignoreNotFound(err error) error {
-	if fault.Is(err, fault.NotFound) {
-		return nil
-	}
-	return err
 }
 
 // spacesOf returns the spaces of a page of processes by app.

@@ -1,7 +1,6 @@
 package api
 
 import (
-	"fmt"
 	"net/http"
 	"slices"
 
@@ -40,20 +39,6 @@ func (a *API) quotaRoutes(g *web.Group) {
 	g.Handle(http.MethodDelete, "/v3/space_quotas/{guid}", write, a.deleteSpaceQuota)
 	g.Handle(http.MethodPost, "/v3/space_quotas/{guid}/relationships/spaces", write, a.applySpaceQuota)
 	g.Handle(http.MethodDelete, "/v3/space_quotas/{guid}/relationships/spaces/{space}", write, a.removeSpaceQuota)
-}
-
-// appliedTo filters quotas by the organizations or spaces they are applied to, as far
-// as the caller may see these: the filter must not reveal quotas of others.
-func appliedTo[T, B any](places resource[T, B], parameter, field string) func(*request) ([]platform.Cond, error) {
-	return func(req *request) ([]platform.Cond, error) {
-		asked := req.r.URL.Query()
-		if !asked.Has(parameter) {
-			return nil, nil
-		}
-		found, _, err := places.repo(req.tx).List(platform.Query{Reader: req.caller.Reader(), Where: []platform.Cond{platform.InStrings("guid", listing.SplitValues(asked.Get(parameter)))}})
-		guids := guidsOf(found, func(place *T) string { return any(place).(interface{ Base() *platform.Resource }).Base().GUID })
-		return []platform.Cond{platform.InStrings(field, guids)}, err
-	}
 }
 
 // quotaRequest is a request to create or update a quota. Null means no limit; absent
@@ -159,31 +144,6 @@ func (a *API) createOrganizationQuota(w http.ResponseWriter, r *http.Request) er
 	})
 }
 
-// related returns the resources of a relationship. It is an error if the caller may
-// not see one of them.
-func related[T any](req *request, repo platform.Repo[T], to *relations, noun string) ([]*T, error) {
-	if to == nil {
-		return nil, nil
-	}
-	var out []*T
-	var unknown []string
-	for _, one := range to.Data {
-		found, err := find(req.caller, repo, one.GUID, noun)
-		switch {
-		case fault.Is(err, fault.NotFound):
-			unknown = append(unknown, one.GUID)
-		case err != nil:
-			return nil, err
-		default:
-			out = append(out, found)
-		}
-	}
-	if len(unknown) > 0 {
-		return nil, fault.Invalid(fmt.Sprintf("%s with guids %q do not exist, or you do not have access to them.", noun, unknown))
-	}
-	return out, nil
-}
-
 func (a *API) updateOrganizationQuota(w http.ResponseWriter, r *http.Request) error {
 	body, err := readQuota(r, false, false, false)
 	if err != nil {
@@ -207,18 +167,6 @@ func (a *API) deleteOrganizationQuota(w http.ResponseWriter, r *http.Request) er
 		}
 		return a.platform.DeleteOrganizationQuota(req.tx, req.caller.actor(), quota)
 	})
-}
-
-// readRelations decodes a to-many relationship, which must not be empty.
-func readRelations(r *http.Request) (*relations, error) {
-	var body relations
-	if err := web.DecodeStrict(r, &body); err != nil {
-		return nil, err
-	}
-	if len(body.Data) == 0 {
-		return nil, fault.Invalid("Data must be structured like this: \"data\": [{\"guid\": \"valid-guid\"},{\"guid\": \"valid-guid\"}]")
-	}
-	return &body, nil
 }
 
 func (a *API) applyOrganizationQuota(w http.ResponseWriter, r *http.Request) error {

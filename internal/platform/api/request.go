@@ -6,6 +6,7 @@ import (
 	"net/url"
 	"time"
 
+	"ingot/internal/base/tracing"
 	"ingot/internal/base/web"
 	"ingot/internal/platform"
 )
@@ -107,27 +108,6 @@ func (a *API) finish(w http.ResponseWriter, r *http.Request, operation string, f
 	return nil
 }
 
-// uploaded responds with a resource whose file was uploaded, and with the location
-// of the job that clients expect.
-func uploaded[T, B any](a *API, w http.ResponseWriter, r *http.Request, s resource[T, B], f func(req *request) (*T, platform.Job, error)) error {
-	var item *T
-	var job *platform.Job
-	err := a.store.Update(r.Context(), func(tx platform.Tx) error {
-		stored, done, err := f(newRequest(tx, r))
-		if err != nil {
-			return err
-		}
-		item = stored
-		job, err = a.platform.CreateJob(tx, done)
-		return err
-	})
-	if err != nil {
-		return err
-	}
-	w.Header().Set("Location", baseURL(r)+"/v3/jobs/"+escape(job.GUID))
-	return respond(a, w, r, s, http.StatusAccepted, item)
-}
-
 // shortWait is how long a response waits for its job, because clients poll a job that
 // is not complete only after seconds.
 const shortWait = 1500 * time.Millisecond
@@ -199,3 +179,23 @@ func (w warned) WriteHeader(status int) {
 
 // Unwrap is for http.ResponseController.
 func (w warned) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+
+// acceptJob responds with the location of the job.
+func acceptJob(w http.ResponseWriter, r *http.Request, j *platform.Job) {
+	w.Header().Set("Location", baseURL(r)+"/v3/jobs/"+escape(j.GUID))
+	w.WriteHeader(http.StatusAccepted)
+}
+
+// Signals notifies the parts that bring the actual state to the desired one, after a
+// change was stored. Routes, names and the lines of apps' logs are not among the
+// signals: the actions that write those announce them in their transaction
+// (platform.Changes). Signals do not block for long and may be lost: the receivers
+// also check periodically.
+type Signals interface {
+	// AppsChanged signals a change of apps or of their bindings; without guids, of
+	// bindings only.
+	AppsChanged(guids ...string)
+	BuildCreated(guid string, by tracing.Origin)
+	TasksChanged()
+	JobCreated(guid string)
+}

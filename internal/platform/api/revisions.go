@@ -36,7 +36,7 @@ func (a *API) revisionToChange(req *request) (*platform.Revision, error) {
 	if err != nil {
 		return nil, err
 	}
-	_, err = a.appNamed(req, r.AppGUID, platform.Develop)
+	_, err = req.appNamed(r.AppGUID, platform.Develop)
 	return r, err
 }
 
@@ -48,7 +48,7 @@ func (a *API) revisionEnvironment(w http.ResponseWriter, r *http.Request) error 
 		if err != nil {
 			return nil, err
 		}
-		app, err := a.appNamed(req, revision.AppGUID, platform.ReadSecrets)
+		app, err := req.appNamed(revision.AppGUID, platform.ReadSecrets)
 		if err != nil {
 			return nil, err
 		}

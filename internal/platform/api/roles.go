@@ -142,7 +142,7 @@ func (a *API) createRole(w http.ResponseWriter, r *http.Request) error {
 			return nil, err
 		}
 		if user.Username != nil {
-			if err := a.needFlag(req, "set_roles_by_username"); err != nil {
+			if err := req.needFlag("set_roles_by_username"); err != nil {
 				return nil, err
 			}
 		}

@@ -18,7 +18,6 @@ func (a *API) rootRoutes(g *web.Group) {
 	g.Handle(http.MethodGet, "/v3/info", web.Public(discovery), a.info)
 	g.Handle(http.MethodGet, "/v2/info", web.Public(discovery), a.v2Info)
 	g.Handle(http.MethodGet, "/instance-identity/ca.pem", web.Public("the certificate of an authority is public"), a.identityAuthority)
-	g.Handle(http.MethodGet, "/v3/info/usage_summary", web.Scope(scopeAdmin, scopeAdminReadOnly, scopeGlobalAuditor), a.platformUsage)
 }
 
 // root lists the URLs of the platform. A link is null for a component that clients

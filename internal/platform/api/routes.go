@@ -69,7 +69,7 @@ type routeRequest struct {
 
 // mergeOptions sets route options; null removes an option.
 func (a *API) mergeOptions(req *request, have map[string]string, patch map[string]any) (map[string]string, error) {
-	hash, err := a.flagOn(req.tx, flagHashRouting)
+	hash, err := flagOn(req.tx, flagHashRouting)
 	if err != nil {
 		return nil, err
 	}
@@ -112,7 +112,7 @@ func (a *API) createRoute(w http.ResponseWriter, r *http.Request) error {
 		if err != nil {
 			return nil, err
 		}
-		if err := a.needFlag(req, "route_creation"); err != nil {
+		if err := req.needFlag("route_creation"); err != nil {
 			return nil, err
 		}
 		d, err := find(req.caller, req.tx.Domains(), domain.GUID, "Domain")
@@ -194,7 +194,7 @@ func (a *API) deleteUnmappedRoutes(w http.ResponseWriter, r *http.Request) error
 		return fault.Invalid("Mass delete not supported for mapped routes. Use 'unmapped=true' parameter to delete all unmapped routes.")
 	}
 	return a.finish(w, r, "space.delete_unmapped_routes", func(req *request) error {
-		space, err := a.spaceFor(req, platform.Operate)
+		space, err := req.space(platform.Operate)
 		if err != nil {
 			return err
 		}

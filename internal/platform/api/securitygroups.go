@@ -132,7 +132,7 @@ func (a *API) createSecurityGroup(w http.ResponseWriter, r *http.Request) error 
 func securityGroupFor(req *request) (*platform.SecurityGroup, error) {
 	group, err := securityGroups.find(req)
 	if err == nil && !req.caller.Admin {
-		return nil, forbidden()
+		return nil, platform.Forbidden()
 	}
 	return group, err
 }

@@ -227,7 +227,7 @@ func (a *API) bindingDetails(w http.ResponseWriter, r *http.Request) error {
 		if err != nil {
 			return nil, err
 		}
-		if err := req.secretsIn(b.SpaceGUID); err != nil {
+		if err := secretsIn(req, b.SpaceGUID); err != nil {
 			return nil, err
 		}
 		if !b.Last.Exists() {
@@ -263,7 +263,7 @@ func (a *API) bindingParameters(get func(req *request) (*platform.ServiceBinding
 			if b, err = get(req); err != nil {
 				return err
 			}
-			if err := req.secretsIn(b.SpaceGUID); err != nil {
+			if err := secretsIn(req, b.SpaceGUID); err != nil {
 				return err
 			}
 			if i, err = tx.ServiceInstances().Get(b.InstanceGUID); err != nil {

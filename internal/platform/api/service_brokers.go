@@ -71,11 +71,11 @@ func (a *API) createBroker(w http.ResponseWriter, r *http.Request) error {
 			if _, err := find(req.caller, req.tx.Spaces(), b.SpaceGUID, "Space"); err != nil {
 				return nil, notAccessible(err, "Invalid space. Ensure that the space exists and you have access to it.")
 			}
-			if err := a.needFlag(req, "space_scoped_private_broker_creation"); err != nil {
+			if err := req.needFlag("space_scoped_private_broker_creation"); err != nil {
 				return nil, err
 			}
 		}
-		if err := req.mayChangeCatalog(b); err != nil {
+		if err := mayChangeCatalog(req, b); err != nil {
 			return nil, err
 		}
 		if err := body.Metadata.Apply(&b.Metadata); err != nil {
@@ -91,7 +91,7 @@ func (a *API) brokerFor(req *request) (*platform.ServiceBroker, error) {
 	if err != nil {
 		return nil, err
 	}
-	return b, req.mayChangeCatalog(b)
+	return b, mayChangeCatalog(req, b)
 }
 
 func (a *API) updateBroker(w http.ResponseWriter, r *http.Request) error {

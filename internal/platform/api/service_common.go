@@ -19,13 +19,50 @@ func presentOperation(o platform.LastOperation) *operationBody {
 
 // mayChangeCatalog returns an error unless the caller is an administrator or a
 // developer of the broker's space.
-func (req *request) mayChangeCatalog(broker *platform.ServiceBroker) error {
+func mayChangeCatalog(req *request, broker *platform.ServiceBroker) error {
 	if broker.SpaceGUID == "" {
 		if req.caller.Admin {
 			return nil
 		}
-		return forbidden()
+		return platform.Forbidden()
 	}
 	_, err := req.caller.mayInSpace(req.tx, broker.SpaceGUID, platform.Develop)
+	return err
+}
+
+// strings are never null in a response.
+func notNull(list []string) []string {
+	if list == nil {
+		return []string{}
+	}
+	return list
+}
+
+func notNullObject(m map[string]any) map[string]any {
+	if m == nil {
+		return map[string]any{}
+	}
+	return m
+}
+
+// brokerOfPlan returns the broker of a plan; nil without a plan.
+func brokerOfPlan(req *request, guid string) (*platform.ServiceBroker, error) {
+	if guid == "" {
+		return nil, nil
+	}
+	plan, err := req.tx.ServicePlans().Get(guid)
+	if err != nil {
+		return nil, err
+	}
+	o, err := req.tx.ServiceOfferings().Get(plan.OfferingGUID)
+	if err != nil {
+		return nil, err
+	}
+	return req.tx.ServiceBrokers().Get(o.BrokerGUID)
+}
+
+// secretsIn returns an error if the caller may not see credentials in the space.
+func secretsIn(req *request, spaceGUID string) error {
+	_, err := req.caller.mayInSpace(req.tx, spaceGUID, platform.ReadSecrets)
 	return err
 }

@@ -160,7 +160,7 @@ func (a *API) createServiceInstance(w http.ResponseWriter, r *http.Request) erro
 		if err != nil {
 			return err
 		}
-		if err := a.needFlag(req, "service_instance_creation"); err != nil {
+		if err := req.needFlag("service_instance_creation"); err != nil {
 			return err
 		}
 		i.PlanGUID = body.Relationships.Plan.Data.GUID
@@ -274,37 +274,15 @@ func (a *API) deleteServiceInstance(w http.ResponseWriter, r *http.Request) erro
 			return a.services.DeleteInstance(req.tx, req.caller.actor(), i)
 		}
 		// What may be left at the broker is for its operator.
-		parts, err := req.brokerOfPlan(i.PlanGUID)
+		parts, err := brokerOfPlan(req, i.PlanGUID)
 		if err != nil {
 			return nil, err
 		}
-		if parts == nil && !req.caller.Admin || parts != nil && req.mayChangeCatalog(parts) != nil {
-			return nil, forbidden()
+		if parts == nil && !req.caller.Admin || parts != nil && mayChangeCatalog(req, parts) != nil {
+			return nil, platform.Forbidden()
 		}
 		return nil, a.services.PurgeInstance(req.tx, req.caller.actor(), i)
 	})
-}
-
-// brokerOfPlan returns the broker of a plan; nil without a plan.
-func (req *request) brokerOfPlan(guid string) (*platform.ServiceBroker, error) {
-	if guid == "" {
-		return nil, nil
-	}
-	plan, err := req.tx.ServicePlans().Get(guid)
-	if err != nil {
-		return nil, err
-	}
-	o, err := req.tx.ServiceOfferings().Get(plan.OfferingGUID)
-	if err != nil {
-		return nil, err
-	}
-	return req.tx.ServiceBrokers().Get(o.BrokerGUID)
-}
-
-// secretsIn returns an error if the caller may not see credentials in the space.
-func (req *request) secretsIn(spaceGUID string) error {
-	_, err := req.caller.mayInSpace(req.tx, spaceGUID, platform.ReadSecrets)
-	return err
 }
 
 func (a *API) serviceCredentials(w http.ResponseWriter, r *http.Request) error {
@@ -316,7 +294,7 @@ func (a *API) serviceCredentials(w http.ResponseWriter, r *http.Request) error {
 		if err != nil {
 			return nil, err
 		}
-		if err := req.secretsIn(i.SpaceGUID); err != nil {
+		if err := secretsIn(req, i.SpaceGUID); err != nil {
 			return nil, err
 		}
 		return notNullObject(i.Credentials), a.platform.RecordInstance(req.tx, "show", req.caller.actor(), i, nil)
@@ -338,7 +316,7 @@ func (a *API) serviceParameters(w http.ResponseWriter, r *http.Request) error {
 		if instance.Type != platform.ServiceManaged {
 			return fault.New(fault.NotFound, "Service instance not found")
 		}
-		return req.secretsIn(instance.SpaceGUID)
+		return secretsIn(req, instance.SpaceGUID)
 	})
 	if err != nil {
 		return err

@@ -45,7 +45,7 @@ func (a *API) offeringFor(req *request) (*platform.ServiceOffering, error) {
 	if err != nil {
 		return nil, err
 	}
-	return o, req.mayChangeCatalog(b)
+	return o, mayChangeCatalog(req, b)
 }
 
 // deleteOffering deletes an offering; with purge=true also its instances and

@@ -102,7 +102,7 @@ func (a *API) planFor(req *request) (*platform.ServicePlan, *platform.ServiceBro
 	if err != nil {
 		return nil, nil, err
 	}
-	return plan, b, req.mayChangeCatalog(b)
+	return plan, b, mayChangeCatalog(req, b)
 }
 
 func (a *API) deletePlan(w http.ResponseWriter, r *http.Request) error {

@@ -70,7 +70,7 @@ func (a *API) shareServiceInstance(w http.ResponseWriter, r *http.Request) error
 		if err != nil {
 			return nil, err
 		}
-		if err := a.needFlag(req, "service_instance_sharing"); err != nil {
+		if err := req.needFlag("service_instance_sharing"); err != nil {
 			return nil, err
 		}
 		if err := a.services.Shareable(req.tx, i); err != nil {

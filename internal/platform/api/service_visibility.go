@@ -113,7 +113,7 @@ func (a *API) visiblePlan(req *request) (*platform.ServicePlan, *platform.Servic
 		return nil, nil, err
 	}
 	if !req.caller.Admin {
-		return nil, nil, forbidden()
+		return nil, nil, platform.Forbidden()
 	}
 	if b.SpaceGUID != "" {
 		return nil, nil, fault.New(fault.Unprocessable, "cannot update plans with visibility type 'space'")

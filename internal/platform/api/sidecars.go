@@ -80,7 +80,7 @@ func (a *API) createSidecar(w http.ResponseWriter, r *http.Request) error {
 	}
 	var warning string
 	return answer(a, warned{w, &warning}, r, sidecars, http.StatusCreated, func(req *request) (*platform.Sidecar, error) {
-		app, err := a.appFor(req, platform.Develop)
+		app, err := req.app(platform.Develop)
 		if err != nil {
 			return nil, err
 		}
@@ -113,7 +113,7 @@ func (a *API) sidecarFor(req *request) (*platform.Sidecar, *platform.App, error)
 	if err != nil {
 		return nil, nil, err
 	}
-	app, err := a.appNamed(req, s.AppGUID, platform.Develop)
+	app, err := req.appNamed(s.AppGUID, platform.Develop)
 	return s, app, err
 }
 

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"maps"
 	"net/http"
 	"slices"
 
@@ -79,15 +80,6 @@ func (a *API) createSpace(w http.ResponseWriter, r *http.Request) error {
 	})
 }
 
-// notAccessible turns the error for a related resource that the caller may not see
-// into an error of the request.
-func notAccessible(err error, message string) error {
-	if fault.Is(err, fault.NotFound) {
-		return fault.Wrap(err, fault.Unprocessable, "%s", message)
-	}
-	return err
-}
-
 func (a *API) updateSpace(w http.ResponseWriter, r *http.Request) error {
 	var body spaceRequest
 	if err := web.DecodeStrict(r, &body); err != nil {
@@ -97,7 +89,7 @@ func (a *API) updateSpace(w http.ResponseWriter, r *http.Request) error {
 		return fault.Invalid("Unknown field(s): 'relationships'")
 	}
 	return answer(a, w, r, spaces, http.StatusOK, func(req *request) (*platform.Space, error) {
-		space, err := a.spaceFor(req, platform.ManageSpace)
+		space, err := req.space(platform.ManageSpace)
 		if err != nil {
 			return nil, err
 		}
@@ -108,20 +100,11 @@ func (a *API) updateSpace(w http.ResponseWriter, r *http.Request) error {
 	})
 }
 
-// spaceFor returns the space of the path if the caller may perform the action.
-func (a *API) spaceFor(req *request, action platform.Action) (*platform.Space, error) {
-	space, err := find(req.caller, req.tx.Spaces(), web.Param(req.r, "guid"), "Space")
-	if err != nil {
-		return nil, err
-	}
-	return req.caller.mayInSpace(req.tx, space.GUID, action)
-}
-
 func (a *API) deleteSpace(w http.ResponseWriter, r *http.Request) error {
 	var gone []string
 	defer func() { a.signals.AppsChanged(gone...) }()
 	return a.conclude(w, r, "space.delete", func(req *request) (*platform.Job, error) {
-		space, err := a.spaceFor(req, platform.ManageOrganization)
+		space, err := req.space(platform.ManageOrganization)
 		if err != nil {
 			return nil, err
 		}
@@ -179,12 +162,6 @@ func presentSpace(req *request, s *platform.Space) spaceBody {
 	return b
 }
 
-type featureBody struct {
-	Name        string `json:"name"`
-	Description string `json:"description"`
-	Enabled     bool   `json:"enabled"`
-}
-
 func sshFeature(s *platform.Space) featureBody {
 	return featureBody{"ssh", "Enable SSHing into apps in the space.", s.SSHAllowed}
 }
@@ -212,17 +189,6 @@ func (a *API) getSpaceFeature(w http.ResponseWriter, r *http.Request) error {
 	})
 }
 
-type featureRequest struct {
-	Enabled *bool `json:"enabled"`
-}
-
-func (b *featureRequest) check() error {
-	if b.Enabled == nil {
-		return fault.Invalid("Enabled must be a boolean")
-	}
-	return nil
-}
-
 func (a *API) setSpaceFeature(w http.ResponseWriter, r *http.Request) error {
 	var body featureRequest
 	if err := web.DecodeStrict(r, &body); err != nil {
@@ -232,7 +198,7 @@ func (a *API) setSpaceFeature(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	return a.perform(w, r, http.StatusOK, func(req *request) (any, error) {
-		space, err := a.spaceFor(req, platform.ManageSpace)
+		space, err := req.space(platform.ManageSpace)
 		if err == nil && web.Param(r, "name") != "ssh" {
 			err = fault.New(fault.NotFound, "Feature not found")
 		}
@@ -252,4 +218,32 @@ func organizationExists(req *request) error {
 func spaceExists(req *request) error {
 	_, err := find(req.caller, req.tx.Spaces(), web.Param(req.r, "guid"), "Space")
 	return err
+}
+
+// includePlaces includes the spaces of resources and their organizations if the
+// request asks for them.
+func includePlaces(req *request, l *listing.Request, spaceGUIDs []string) (map[string]any, error) {
+	asks := func(names ...string) bool {
+		return slices.ContainsFunc(names, func(n string) bool { return slices.Contains(l.Include, n) })
+	}
+	out := map[string]any{}
+	if asks("space", "space.organization") {
+		more, err := included(req, "spaces", spaces, spaceGUIDs)
+		if err != nil {
+			return nil, err
+		}
+		maps.Copy(out, more)
+	}
+	if asks("org", "space.organization") {
+		inside, _, err := req.tx.Spaces().List(platform.Query{Where: []platform.Cond{platform.InStrings("guid", spaceGUIDs)}})
+		if err != nil {
+			return nil, err
+		}
+		more, err := included(req, "organizations", organizations, guidsOf(inside, func(s *platform.Space) string { return s.OrgGUID }))
+		if err != nil {
+			return nil, err
+		}
+		maps.Copy(out, more)
+	}
+	return out, nil
 }

@@ -203,3 +203,22 @@ func (a *API) restartInstance(w http.ResponseWriter, r *http.Request) error {
 	w.WriteHeader(http.StatusNoContent)
 	return nil
 }
+
+// segmentFor returns the name of the isolation segment of an app's instances, nil for
+// the shared one.
+func segmentFor(tx platform.Tx, appGUID string) (*string, error) {
+	app, err := tx.Apps().Get(appGUID)
+	if err != nil {
+		return nil, err
+	}
+	space, err := tx.Spaces().Get(app.SpaceGUID)
+	if err != nil {
+		return nil, err
+	}
+	org, err := tx.Organizations().Get(space.OrgGUID)
+	if err != nil {
+		return nil, err
+	}
+	name, err := actions.SegmentOf(tx, space, org)
+	return orNull(name), err
+}

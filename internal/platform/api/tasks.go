@@ -76,11 +76,11 @@ func (a *API) createTask(w http.ResponseWriter, r *http.Request) error {
 	for try := 1; ; try++ {
 		err := answer(a, w, r, tasksWhole, http.StatusAccepted, func(req *request) (*platform.Task, error) {
 			// A command is code, so space supporters may not set it.
-			app, err := a.appFor(req, platform.Develop)
+			app, err := req.app(platform.Develop)
 			if err != nil {
 				return nil, err
 			}
-			if err := a.needFlag(req, "task_creation"); err != nil {
+			if err := req.needFlag("task_creation"); err != nil {
 				return nil, err
 			}
 			task, err := a.taskOf(req, app, &body)
@@ -153,7 +153,7 @@ func (a *API) taskFor(req *request, action platform.Action) (*platform.Task, *pl
 	if err != nil {
 		return nil, nil, err
 	}
-	app, err := a.appNamed(req, task.AppGUID, action)
+	app, err := req.appNamed(task.AppGUID, action)
 	return task, app, err
 }
 

@@ -11,6 +11,7 @@ import (
 
 	"ingot/internal/base/fault"
 	"ingot/internal/base/web"
+	"ingot/internal/platform"
 )
 
 const (
@@ -171,4 +172,25 @@ func serveBlob(w http.ResponseWriter, r *http.Request, d Download) error {
 	w.Header().Set("Content-Disposition", d.Disposition)
 	http.ServeContent(w, r, "", time.Time{}, d.File)
 	return nil
+}
+
+// uploaded responds with a resource whose file was uploaded, and with the location
+// of the job that clients expect.
+func uploaded[T, B any](a *API, w http.ResponseWriter, r *http.Request, s resource[T, B], f func(req *request) (*T, platform.Job, error)) error {
+	var item *T
+	var job *platform.Job
+	err := a.store.Update(r.Context(), func(tx platform.Tx) error {
+		stored, done, err := f(newRequest(tx, r))
+		if err != nil {
+			return err
+		}
+		item = stored
+		job, err = a.platform.CreateJob(tx, done)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	w.Header().Set("Location", baseURL(r)+"/v3/jobs/"+escape(job.GUID))
+	return respond(a, w, r, s, http.StatusAccepted, item)
 }

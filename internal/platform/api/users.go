@@ -221,3 +221,25 @@ func (a *API) directoryUser(ctx context.Context, name string, origin *string) (D
 	}
 	return found[0], nil
 }
+
+// Directory returns the names of users. The authorization server implements it
+// through its public API.
+type Directory interface {
+	// UsersByID returns those of ids that are known; the others are absent.
+	UsersByID(ctx context.Context, ids []string) (map[string]DirectoryUser, error)
+	// UsersByName returns the users of these names, of any origin unless some
+	// are given.
+	UsersByName(ctx context.Context, names, origins []string) ([]DirectoryUser, error)
+	// CreateUser registers a user of another identity provider, who has no password
+	// here. A name or origin that is not accepted is a fault.
+	CreateUser(ctx context.Context, name, origin string) (DirectoryUser, error)
+	// ClientExists reports whether an OAuth client has this id.
+	ClientExists(ctx context.Context, id string) (bool, error)
+}
+
+// DirectoryUser is a user in the directory.
+type DirectoryUser struct {
+	ID       string
+	UserName string
+	Origin   string
+}

@@ -196,7 +196,7 @@ func (a *API) v2AppSummary(w http.ResponseWriter, r *http.Request) error {
 		if err != nil {
 			return nil, err
 		}
-		if a.seesEnv(req, app) == nil {
+		if seesEnv(req, app) == nil {
 			shown[0]["environment_json"] = nonNil(app.Env)
 		}
 		secret, err := req.showsSecrets(app.GUID)
