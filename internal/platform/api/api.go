@@ -11,6 +11,14 @@ import (
 	"ingot/internal/base/web"
 	"ingot/internal/platform"
 	"ingot/internal/platform/actions"
+	"ingot/internal/platform/api/admin"
+	"ingot/internal/platform/api/apps"
+	"ingot/internal/platform/api/builds"
+	"ingot/internal/platform/api/orgs"
+	"ingot/internal/platform/api/rest"
+	"ingot/internal/platform/api/routes"
+	serviceapi "ingot/internal/platform/api/services"
+	v2 "ingot/internal/platform/api/v2"
 	"ingot/internal/platform/services"
 )
 
@@ -23,7 +31,20 @@ const Audience = "cloud_controller"
 
 // DashboardAudience is the audience of tokens of service dashboards, which may only
 // read the permissions of their users.
-const DashboardAudience = "cloud_controller_service_permissions"
+const DashboardAudience = serviceapi.DashboardAudience
+
+// What the system implements, defined by the packages that use it.
+type (
+	Directory       = orgs.Directory
+	DirectoryUser   = orgs.DirectoryUser
+	Runtime         = apps.Runtime
+	InstanceUsage   = apps.InstanceUsage
+	MemberUsage     = apps.MemberUsage
+	MemberExit      = apps.MemberExit
+	Traffic         = apps.Traffic
+	InstanceTraffic = apps.InstanceTraffic
+	Signals         = rest.Signals
+)
 
 // Options configure the API.
 type Options struct {
@@ -34,7 +55,7 @@ type Options struct {
 	Runtime   Runtime
 	Traffic   Traffic // nil means that requests are not counted
 	Signals   Signals
-	Blobs     Blobs
+	Blobs     builds.Blobs
 	Verifier  *token.Verifier
 	Log       *slog.Logger
 	// InspectDroplet reads the metadata of an uploaded droplet. A *fault.Error means
@@ -73,32 +94,7 @@ type Options struct {
 }
 
 // API serves the v3 API.
-type API struct {
-	store     platform.Store
-	platform  *actions.Platform
-	services  *services.Services
-	directory Directory
-	runtime   Runtime
-	traffic   Traffic
-	signals   Signals
-	blobs     Blobs
-	verifier  *token.Verifier
-	limiter   web.Limiter
-	log       *slog.Logger
-	inspect   func(context.Context, io.Reader) (*platform.Droplet, error)
-	authURL   func(*http.Request) string
-	now       func() time.Time
-	enforces  func(*platform.SecurityGroup) string
-
-	noPolicies string
-
-	scratch                    string
-	maxUpload                  int64
-	sshAddress, sshFingerprint string
-	consolePath                string
-	notificationsURL           string
-	identity                   []byte
-}
+type API struct{ o Options }
 
 // New returns the API. Its routes are registered with Routes.
 func New(o Options) *API {
@@ -106,33 +102,40 @@ func New(o Options) *API {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
 	if o.AuthURL == nil {
-		o.AuthURL = baseURL
+		o.AuthURL = rest.BaseURL
 	}
 	if o.Now == nil {
 		o.Now = time.Now
 	}
 	if o.MaxUpload <= 0 {
-		o.MaxUpload = defaultUpload
+		o.MaxUpload = builds.DefaultUpload
 	}
-	return &API{
-		store: o.Store, platform: o.Platform, services: o.Services, directory: o.Directory, runtime: o.Runtime, traffic: o.Traffic, signals: o.Signals, blobs: o.Blobs,
-		verifier: o.Verifier, limiter: o.Limiter, log: o.Log, inspect: o.InspectDroplet, authURL: o.AuthURL, now: o.Now, scratch: o.Scratch, maxUpload: o.MaxUpload, sshAddress: o.SSHAddress, sshFingerprint: o.SSHFingerprint, consolePath: o.ConsolePath, notificationsURL: o.NotificationsURL, enforces: o.Enforces, noPolicies: o.NoPolicies, identity: o.IdentityAuthority,
-	}
+	return &API{o}
 }
 
 // Routes registers every route of the API with its authorization decision.
 func (a *API) Routes(m *web.Mux) {
-	g := m.Group("platform", web.FormatV3, a.verifier).Limited(a.limiter)
-	for _, register := range []func(*web.Group){
-		a.rootRoutes, a.organizationRoutes, a.spaceRoutes, a.quotaRoutes, a.userRoutes, a.roleRoutes, a.jobRoutes, a.flagRoutes, a.isolationRoutes, a.domainRoutes, a.routeRoutes, a.routeSharingRoutes,
-		a.appRoutes, a.processRoutes, a.sidecarRoutes, a.packageRoutes, a.changeRoutes, a.buildRoutes, a.buildCacheRoutes, a.dropletRoutes, a.envGroupRoutes,
-		a.stackRoutes, a.buildpackRoutes, a.eventRoutes, a.usageEventRoutes, a.deploymentRoutes, a.revisionRoutes, a.taskRoutes, a.securityGroupRoutes, a.manifestRoutes,
-		a.serviceBrokerRoutes, a.serviceOfferingRoutes, a.servicePlanRoutes, a.serviceInstanceRoutes, a.serviceSharingRoutes,
-		a.serviceBindingRoutes, a.serviceRouteBindingRoutes, a.rotationRoutes,
-	} {
-		register(g)
+	o := &a.o
+	server := &rest.Server{
+		Store: o.Store, Platform: o.Platform, Services: o.Services, Signals: o.Signals, Log: o.Log,
 	}
-	a.v2Routes(m.Group("v2", web.FormatV2, a.verifier).Limited(a.limiter))
-	a.networkRoutes(m.Group("network policies", web.FormatNetwork, a.verifier))
-	a.routerGroupRoutes(m.Group("routing", web.FormatRouting, a.verifier))
+	edge := &routes.API{Server: server, Enforces: o.Enforces, NoPolicies: o.NoPolicies}
+
+	g := m.Group("platform", web.FormatV3, o.Verifier).Limited(o.Limiter)
+	a.rootRoutes(g)
+	(&admin.API{Server: server}).Routes(g)
+	(&orgs.API{Server: server, Directory: o.Directory}).Routes(g)
+	edge.Routes(g)
+	(&apps.API{
+		Server: server, Runtime: o.Runtime, Traffic: o.Traffic, SSH: o.SSHAddress != "", Now: o.Now,
+	}).Routes(g)
+	(&builds.API{
+		Server: server, Blobs: o.Blobs, InspectDroplet: o.InspectDroplet, Scratch: o.Scratch, MaxUpload: o.MaxUpload,
+	}).Routes(g)
+	(&serviceapi.API{Server: server}).Routes(g)
+
+	old := m.Group("v2", web.FormatV2, o.Verifier).Limited(o.Limiter)
+	(&v2.API{Server: server, Runtime: o.Runtime, Now: o.Now}).Routes(old)
+	edge.PolicyRoutes(m.Group("network policies", web.FormatNetwork, o.Verifier))
+	edge.RouterGroupRoutes(m.Group("routing", web.FormatRouting, o.Verifier))
 }
