@@ -238,7 +238,7 @@ func (a *API) envBody(req *rest.Request, app *platform.App) any {
 
 func (a *API) getEnvironment(w http.ResponseWriter, r *http.Request) error {
 	return a.Show(w, r, func(req *rest.Request) (any, error) {
-		app, err := rest.Find(req.Caller, req.Tx.Apps(), web.Param(r, "guid"), "App")
+		app, err := Apps.Find(req)
 		if err != nil {
 			return nil, err
 		}
@@ -279,7 +279,7 @@ func (a *API) setEnvironment(w http.ResponseWriter, r *http.Request) error {
 
 func (a *API) appPermissions(w http.ResponseWriter, r *http.Request) error {
 	return a.Show(w, r, func(req *rest.Request) (any, error) {
-		app, err := rest.Find(req.Caller, req.Tx.Apps(), web.Param(r, "guid"), "App")
+		app, err := Apps.Find(req)
 		if err != nil {
 			return nil, err
 		}
@@ -307,7 +307,7 @@ func appFeature(app *platform.App, name string) (rest.Feature, error) {
 
 func (a *API) listAppFeatures(w http.ResponseWriter, r *http.Request) error {
 	return a.Show(w, r, func(req *rest.Request) (any, error) {
-		app, err := rest.Find(req.Caller, req.Tx.Apps(), web.Param(r, "guid"), "App")
+		app, err := Apps.Find(req)
 		if err != nil {
 			return nil, err
 		}
@@ -325,7 +325,7 @@ func (a *API) listAppFeatures(w http.ResponseWriter, r *http.Request) error {
 
 func (a *API) getAppFeature(w http.ResponseWriter, r *http.Request) error {
 	return a.Show(w, r, func(req *rest.Request) (any, error) {
-		app, err := rest.Find(req.Caller, req.Tx.Apps(), web.Param(r, "guid"), "App")
+		app, err := Apps.Find(req)
 		if err != nil {
 			return nil, err
 		}
@@ -360,7 +360,7 @@ func (a *API) setAppFeature(w http.ResponseWriter, r *http.Request) error {
 
 func (a *API) sshEnabled(w http.ResponseWriter, r *http.Request) error {
 	return a.Show(w, r, func(req *rest.Request) (any, error) {
-		app, err := rest.Find(req.Caller, req.Tx.Apps(), web.Param(r, "guid"), "App")
+		app, err := Apps.Find(req)
 		if err != nil {
 			return nil, err
 		}

@@ -179,12 +179,7 @@ func (a *API) createDeployment(w http.ResponseWriter, r *http.Request) error {
 // deploymentFor returns the deployment of the path and its app, if the caller may
 // operate the app.
 func (a *API) deploymentFor(req *rest.Request) (*platform.Deployment, *platform.App, error) {
-	d, err := rest.Find(req.Caller, req.Tx.Deployments(), web.Param(req.HTTP, "guid"), "Deployment")
-	if err != nil {
-		return nil, nil, err
-	}
-	app, err := req.AppNamed(d.AppGUID, platform.Operate)
-	return d, app, err
+	return rest.OfApp(req, deployments, func(d *platform.Deployment) string { return d.AppGUID }, platform.Operate)
 }
 
 func (a *API) deploymentAction(act func(platform.Tx, actions.Actor, *platform.App, *platform.Deployment) error) web.Handler {

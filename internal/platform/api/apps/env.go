@@ -13,7 +13,7 @@ import (
 // appEnv shows the environment of an app.
 func (a *API) appEnv(w http.ResponseWriter, r *http.Request) error {
 	return a.Perform(w, r, http.StatusOK, func(req *rest.Request) (any, error) {
-		app, err := rest.Find(req.Caller, req.Tx.Apps(), web.Param(r, "guid"), "App")
+		app, err := Apps.Find(req)
 		if err != nil {
 			return nil, err
 		}

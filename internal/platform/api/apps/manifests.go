@@ -192,12 +192,8 @@ func (a *API) diffManifest(w http.ResponseWriter, r *http.Request) error {
 	}
 	var changes []manifest.Change
 	err = a.Store.View(r.Context(), func(tx platform.Tx) error {
-		req := rest.NewRequest(tx, r)
-		space, err := rest.Find(req.Caller, tx.Spaces(), web.Param(r, "guid"), "Space")
+		space, err := rest.NewRequest(tx, r).Space(platform.Develop)
 		if err != nil {
-			return err
-		}
-		if _, err := req.Caller.MayInSpace(tx, space.GUID, platform.Develop); err != nil {
 			return err
 		}
 		changes, err = manifest.Diff(tx, space, m)
@@ -214,7 +210,7 @@ func (a *API) getManifest(w http.ResponseWriter, r *http.Request) error {
 	var text []byte
 	err := a.Store.View(r.Context(), func(tx platform.Tx) error {
 		req := rest.NewRequest(tx, r)
-		app, err := rest.Find(req.Caller, tx.Apps(), web.Param(r, "guid"), "App")
+		app, err := Apps.Find(req)
 		if err != nil {
 			return err
 		}

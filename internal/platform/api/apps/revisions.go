@@ -24,7 +24,7 @@ func (a *API) revisionRoutes(g *web.Group) {
 
 // deployedRevisions are the revisions that processes of a started app run.
 func deployedRevisions(req *rest.Request) ([]platform.Cond, error) {
-	app, err := rest.Find(req.Caller, req.Tx.Apps(), web.Param(req.HTTP, "guid"), "App")
+	app, err := Apps.Find(req)
 	if err != nil {
 		return nil, err
 	}

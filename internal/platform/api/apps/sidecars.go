@@ -17,10 +17,10 @@ var sidecars = rest.Resource[platform.Sidecar, sidecarBody]{
 
 func (a *API) sidecarRoutes(g *web.Group) {
 	g.Handle(http.MethodGet, "/v3/apps/{guid}/sidecars", rest.Read, rest.ListerOf(a.Server, sidecars, platform.Tx.Apps, "App", "app_guid"))
-	g.Handle(http.MethodPost, "/v3/apps/{guid}/sidecars", rest.Write, a.createSidecar)
+	g.Handle(http.MethodPost, "/v3/apps/{guid}/sidecars", rest.Write, a.saveSidecar(http.StatusCreated, newSidecar))
 	g.Handle(http.MethodGet, "/v3/processes/{guid}/sidecars", rest.Read, a.processSidecars)
 	g.Handle(http.MethodGet, "/v3/sidecars/{guid}", rest.Read, sidecars.Getter(a.Server))
-	g.Handle(http.MethodPatch, "/v3/sidecars/{guid}", rest.Write, a.updateSidecar)
+	g.Handle(http.MethodPatch, "/v3/sidecars/{guid}", rest.Write, a.saveSidecar(http.StatusOK, a.sidecarFor))
 	g.Handle(http.MethodDelete, "/v3/sidecars/{guid}", rest.Write, a.deleteSidecar)
 }
 
@@ -73,27 +73,42 @@ func (b *sidecarRequest) apply(s *platform.Sidecar) {
 	}
 }
 
-func (a *API) createSidecar(w http.ResponseWriter, r *http.Request) error {
-	var body sidecarRequest
-	if err := web.DecodeStrict(r, &body); err != nil {
-		return err
+// saveSidecar creates or changes the sidecar that find returns.
+func (a *API) saveSidecar(
+	status int, find func(*rest.Request) (*platform.Sidecar, *platform.App, error),
+) web.Handler {
+	return func(w http.ResponseWriter, r *http.Request) error {
+		var body sidecarRequest
+		if err := web.DecodeStrict(r, &body); err != nil {
+			return err
+		}
+		var warning string
+		w = rest.Warned(w, &warning)
+		return rest.Answer(a.Server, w, r, sidecars, status, func(req *rest.Request) (*platform.Sidecar, error) {
+			s, app, err := find(req)
+			if err != nil {
+				return nil, err
+			}
+			body.apply(s)
+			if warning, err = SidecarWarning(req.Tx, app.Lifecycle, s); err != nil {
+				return nil, err
+			}
+			if s.GUID == "" {
+				err = a.Platform.CreateSidecar(req.Tx, req.Caller.Actor(), app, s)
+			} else {
+				err = a.Platform.UpdateSidecar(req.Tx, req.Caller.Actor(), app, s, body.MemoryMB.Set || body.ProcessTypes != nil)
+			}
+			if err != nil {
+				return nil, err
+			}
+			return s, a.Platform.SidecarsFit(req.Tx, app)
+		})
 	}
-	var warning string
-	return rest.Answer(a.Server, rest.Warned(w, &warning), r, sidecars, http.StatusCreated, func(req *rest.Request) (*platform.Sidecar, error) {
-		app, err := req.App(platform.Develop)
-		if err != nil {
-			return nil, err
-		}
-		s := &platform.Sidecar{}
-		body.apply(s)
-		if warning, err = SidecarWarning(req.Tx, app.Lifecycle, s); err != nil {
-			return nil, err
-		}
-		if err := a.Platform.CreateSidecar(req.Tx, req.Caller.Actor(), app, s); err != nil {
-			return nil, err
-		}
-		return s, a.Platform.SidecarsFit(req.Tx, app)
-	})
+}
+
+func newSidecar(req *rest.Request) (*platform.Sidecar, *platform.App, error) {
+	app, err := req.App(platform.Develop)
+	return &platform.Sidecar{}, app, err
 }
 
 // SidecarWarning warns of sidecars without memory beside a custom buildpack.
@@ -113,34 +128,7 @@ func SidecarWarning(tx platform.Tx, l platform.Lifecycle, sidecars ...*platform.
 }
 
 func (a *API) sidecarFor(req *rest.Request) (*platform.Sidecar, *platform.App, error) {
-	s, err := rest.Find(req.Caller, req.Tx.Sidecars(), web.Param(req.HTTP, "guid"), "Sidecar")
-	if err != nil {
-		return nil, nil, err
-	}
-	app, err := req.AppNamed(s.AppGUID, platform.Develop)
-	return s, app, err
-}
-
-func (a *API) updateSidecar(w http.ResponseWriter, r *http.Request) error {
-	var body sidecarRequest
-	if err := web.DecodeStrict(r, &body); err != nil {
-		return err
-	}
-	var warning string
-	return rest.Answer(a.Server, rest.Warned(w, &warning), r, sidecars, http.StatusOK, func(req *rest.Request) (*platform.Sidecar, error) {
-		s, app, err := a.sidecarFor(req)
-		if err != nil {
-			return nil, err
-		}
-		body.apply(s)
-		if warning, err = SidecarWarning(req.Tx, app.Lifecycle, s); err != nil {
-			return nil, err
-		}
-		if err := a.Platform.UpdateSidecar(req.Tx, req.Caller.Actor(), app, s, body.MemoryMB.Set || body.ProcessTypes != nil); err != nil {
-			return nil, err
-		}
-		return s, a.Platform.SidecarsFit(req.Tx, app)
-	})
+	return rest.OfApp(req, sidecars, func(s *platform.Sidecar) string { return s.AppGUID }, platform.Develop)
 }
 
 func (a *API) deleteSidecar(w http.ResponseWriter, r *http.Request) error {

@@ -151,12 +151,7 @@ func (a *API) taskOf(req *rest.Request, app *platform.App, body *taskRequest) (*
 // taskFor returns the task of the path and its app if the caller may perform the
 // action.
 func (a *API) taskFor(req *rest.Request, action platform.Action) (*platform.Task, *platform.App, error) {
-	task, err := rest.Find(req.Caller, req.Tx.Tasks(), web.Param(req.HTTP, "guid"), "Task")
-	if err != nil {
-		return nil, nil, err
-	}
-	app, err := req.AppNamed(task.AppGUID, action)
-	return task, app, err
+	return rest.OfApp(req, tasks, func(task *platform.Task) string { return task.AppGUID }, action)
 }
 
 func (a *API) cancelTask(w http.ResponseWriter, r *http.Request) error {

@@ -25,7 +25,8 @@ func (a *API) buildpackRoutes(g *web.Group) {
 	g.Handle(http.MethodPost, "/v3/buildpacks", rest.Admin, a.createBuildpack)
 	g.Handle(http.MethodGet, "/v3/buildpacks/{guid}", rest.Read, buildpacks.Getter(a.Server))
 	g.Handle(http.MethodPatch, "/v3/buildpacks/{guid}", rest.Admin, a.updateBuildpack)
-	g.Handle(http.MethodDelete, "/v3/buildpacks/{guid}", rest.Admin, a.deleteBuildpack)
+	g.Handle(http.MethodDelete, "/v3/buildpacks/{guid}", rest.Admin,
+		rest.Deleter(a.Server, "buildpack.delete", buildpacks.Find, a.Platform.DeleteBuildpack))
 	g.Within(uploads).Storing().Refusing(namesBits).Handle(http.MethodPost, "/v3/buildpacks/{guid}/upload", rest.Admin, a.uploadBuildpack)
 }
 
@@ -89,7 +90,7 @@ func (a *API) updateBuildpack(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	return rest.Answer(a.Server, w, r, buildpacks, http.StatusOK, func(req *rest.Request) (*platform.Buildpack, error) {
-		bp, err := rest.Find(req.Caller, req.Tx.Buildpacks(), web.Param(r, "guid"), "Buildpack")
+		bp, err := buildpacks.Find(req)
 		if err != nil {
 			return nil, err
 		}
@@ -100,21 +101,11 @@ func (a *API) updateBuildpack(w http.ResponseWriter, r *http.Request) error {
 	})
 }
 
-func (a *API) deleteBuildpack(w http.ResponseWriter, r *http.Request) error {
-	return a.Finish(w, r, "buildpack.delete", func(req *rest.Request) error {
-		bp, err := rest.Find(req.Caller, req.Tx.Buildpacks(), web.Param(r, "guid"), "Buildpack")
-		if err != nil {
-			return err
-		}
-		return a.Platform.DeleteBuildpack(req.Tx, req.Caller.Actor(), bp)
-	})
-}
-
 func (a *API) uploadBuildpack(w http.ResponseWriter, r *http.Request) error {
 	var bp *platform.Buildpack
 	err := a.Store.View(r.Context(), func(tx platform.Tx) (err error) {
 		req := rest.NewRequest(tx, r)
-		if bp, err = rest.Find(req.Caller, tx.Buildpacks(), web.Param(r, "guid"), "Buildpack"); err != nil {
+		if bp, err = buildpacks.Find(req); err != nil {
 			return err
 		}
 		return platform.CheckBuildpackUpload(bp)

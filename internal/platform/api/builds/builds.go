@@ -105,11 +105,7 @@ func (a *API) newBuild(app *platform.App, body *buildRequest) (*platform.Build, 
 
 // buildFor returns the build of the path, for developers of its app.
 func (a *API) buildFor(req *rest.Request) (*platform.Build, error) {
-	build, err := rest.Find(req.Caller, req.Tx.Builds(), web.Param(req.HTTP, "guid"), "Build")
-	if err != nil {
-		return nil, err
-	}
-	_, err = req.AppNamed(build.AppGUID, platform.Develop)
+	build, _, err := rest.OfApp(req, builds, func(b *platform.Build) string { return b.AppGUID }, platform.Develop)
 	return build, err
 }
 

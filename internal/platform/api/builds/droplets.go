@@ -76,7 +76,7 @@ func (a *API) dropletRoutes(g *web.Group) {
 // appDroplets also supports ?current=true.
 func (a *API) appDroplets(w http.ResponseWriter, r *http.Request) error {
 	return droplets.ListerWhere(a.Server, func(req *rest.Request) ([]platform.Cond, error) {
-		app, err := rest.Find(req.Caller, req.Tx.Apps(), web.Param(r, "guid"), "App")
+		app, err := apps.Apps.Find(req)
 		if err != nil {
 			return nil, err
 		}
@@ -91,7 +91,7 @@ func (a *API) appDroplets(w http.ResponseWriter, r *http.Request) error {
 // currentDroplet returns the current droplet of the app in the path. cf matches the
 // text of the error if there is none.
 func (a *API) currentDroplet(req *rest.Request) (*platform.Droplet, error) {
-	app, err := rest.Find(req.Caller, req.Tx.Apps(), web.Param(req.HTTP, "guid"), "App")
+	app, err := apps.Apps.Find(req)
 	if err != nil {
 		return nil, err
 	}
@@ -239,12 +239,7 @@ func (a *API) createDroplet(w http.ResponseWriter, r *http.Request) error {
 }
 
 func (a *API) dropletFor(req *rest.Request) (*platform.Droplet, *platform.App, error) {
-	d, err := rest.Find(req.Caller, req.Tx.Droplets(), web.Param(req.HTTP, "guid"), "Droplet")
-	if err != nil {
-		return nil, nil, err
-	}
-	app, err := req.AppNamed(d.AppGUID, platform.Develop)
-	return d, app, err
+	return rest.OfApp(req, droplet, func(d *platform.Droplet) string { return d.AppGUID }, platform.Develop)
 }
 
 func (a *API) deleteDroplet(w http.ResponseWriter, r *http.Request) error {

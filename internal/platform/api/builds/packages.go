@@ -103,12 +103,7 @@ func (a *API) createPackage(w http.ResponseWriter, r *http.Request) error {
 }
 
 func (a *API) packageFor(req *rest.Request) (*platform.Package, *platform.App, error) {
-	pkg, err := rest.Find(req.Caller, req.Tx.Packages(), web.Param(req.HTTP, "guid"), "Package")
-	if err != nil {
-		return nil, nil, err
-	}
-	app, err := req.AppNamed(pkg.AppGUID, platform.Develop)
-	return pkg, app, err
+	return rest.OfApp(req, packages, func(pkg *platform.Package) string { return pkg.AppGUID }, platform.Develop)
 }
 
 func (a *API) deletePackage(w http.ResponseWriter, r *http.Request) error {

@@ -21,7 +21,7 @@ func (a *API) stackRoutes(g *web.Group) {
 	g.Handle(http.MethodGet, "/v3/stacks/{guid}", rest.Read, stacks.Getter(a.Server))
 	g.Handle(http.MethodPatch, "/v3/stacks/{guid}", rest.Admin, a.updateStack)
 	g.Handle(http.MethodGet, "/v3/stacks/{guid}/apps", rest.Read, apps.Apps.ListerWhere(a.Server, func(req *rest.Request) ([]platform.Cond, error) {
-		s, err := rest.Find(req.Caller, req.Tx.Stacks(), web.Param(req.HTTP, "guid"), "Stack")
+		s, err := stacks.Find(req)
 		if err != nil {
 			return nil, err
 		}

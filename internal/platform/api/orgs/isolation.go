@@ -21,9 +21,11 @@ var isolationSegments = rest.Resource[platform.IsolationSegment, segmentBody]{
 func (a *API) isolationRoutes(g *web.Group) {
 	const path = "/v3/isolation_segments/{guid}"
 	g.Handle(http.MethodGet, "/v3/isolation_segments", rest.Read, isolationSegments.Lister(a.Server))
-	g.Handle(http.MethodPost, "/v3/isolation_segments", rest.Admin, a.createSegment)
+	g.Handle(http.MethodPost, "/v3/isolation_segments", rest.Admin,
+		a.saveSegment(http.StatusCreated, newSegment, a.Platform.CreateSegment))
 	g.Handle(http.MethodGet, path, rest.Read, isolationSegments.Getter(a.Server))
-	g.Handle(http.MethodPatch, path, rest.Admin, a.updateSegment)
+	g.Handle(http.MethodPatch, path, rest.Admin,
+		a.saveSegment(http.StatusOK, isolationSegments.Find, a.Platform.UpdateSegment))
 	g.Handle(http.MethodDelete, path, rest.Admin, a.deleteSegment)
 	g.Handle(http.MethodGet, path+"/organizations", rest.Read, rest.ListerOf(a.Server, Organizations, platform.Tx.IsolationSegments, "Isolation segment", "entitled_segment_guid"))
 	g.Handle(http.MethodGet, path+"/relationships/organizations", rest.Read, a.segmentOrganizations)
@@ -72,35 +74,31 @@ func (b *segmentRequest) apply(s *platform.IsolationSegment) error {
 	return b.Metadata.Apply(&s.Metadata)
 }
 
-func (a *API) createSegment(w http.ResponseWriter, r *http.Request) error {
-	var body segmentRequest
-	if err := web.DecodeStrict(r, &body); err != nil {
-		return err
-	}
-	return rest.Answer(a.Server, w, r, isolationSegments, http.StatusCreated, func(req *rest.Request) (*platform.IsolationSegment, error) {
-		s := &platform.IsolationSegment{}
-		if err := body.apply(s); err != nil {
-			return nil, err
+// saveSegment creates or changes the segment that find returns.
+func (a *API) saveSegment(status int, find func(*rest.Request) (*platform.IsolationSegment, error),
+	save func(platform.Tx, actions.Actor, *platform.IsolationSegment) error,
+) web.Handler {
+	return func(w http.ResponseWriter, r *http.Request) error {
+		var body segmentRequest
+		if err := web.DecodeStrict(r, &body); err != nil {
+			return err
 		}
-		return s, a.Platform.CreateSegment(req.Tx, req.Caller.Actor(), s)
-	})
+		change := func(req *rest.Request) (*platform.IsolationSegment, error) {
+			s, err := find(req)
+			if err != nil {
+				return nil, err
+			}
+			if err := body.apply(s); err != nil {
+				return nil, err
+			}
+			return s, save(req.Tx, req.Caller.Actor(), s)
+		}
+		return rest.Answer(a.Server, w, r, isolationSegments, status, change)
+	}
 }
 
-func (a *API) updateSegment(w http.ResponseWriter, r *http.Request) error {
-	var body segmentRequest
-	if err := web.DecodeStrict(r, &body); err != nil {
-		return err
-	}
-	return rest.Answer(a.Server, w, r, isolationSegments, http.StatusOK, func(req *rest.Request) (*platform.IsolationSegment, error) {
-		s, err := isolationSegments.Find(req)
-		if err != nil {
-			return nil, err
-		}
-		if err := body.apply(s); err != nil {
-			return nil, err
-		}
-		return s, a.Platform.UpdateSegment(req.Tx, req.Caller.Actor(), s)
-	})
+func newSegment(*rest.Request) (*platform.IsolationSegment, error) {
+	return &platform.IsolationSegment{}, nil
 }
 
 func (a *API) deleteSegment(w http.ResponseWriter, r *http.Request) error {

@@ -24,7 +24,8 @@ func (a *API) organizationRoutes(g *web.Group) {
 	g.Handle(http.MethodGet, "/v3/organizations/{guid}", rest.Read, Organizations.Getter(a.Server))
 	g.Handle(http.MethodPatch, "/v3/organizations/{guid}", rest.Write, a.updateOrganization)
 	g.Handle(http.MethodDelete, "/v3/organizations/{guid}", rest.Admin, a.deleteOrganization)
-	g.Handle(http.MethodGet, "/v3/organizations/{guid}/usage_summary", rest.Read, usageOf(a, platform.Tx.Organizations, "Organization", "organization_guid"))
+	g.Handle(http.MethodGet, "/v3/organizations/{guid}/usage_summary", rest.Read,
+		usageOf(a, Organizations, "organization_guid"))
 	g.Handle(http.MethodGet, "/v3/info/usage_summary", web.Scope(platform.ReadAllScopes...), a.platformUsage)
 }
 
@@ -72,7 +73,7 @@ func (a *API) updateOrganization(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	return rest.Answer(a.Server, w, r, Organizations, http.StatusOK, func(req *rest.Request) (*platform.Organization, error) {
-		org, err := rest.Find(req.Caller, req.Tx.Organizations(), web.Param(r, "guid"), "Organization")
+		org, err := Organizations.Find(req)
 		if err != nil {
 			return nil, err
 		}
@@ -93,7 +94,7 @@ func (a *API) deleteOrganization(w http.ResponseWriter, r *http.Request) error {
 	var gone []string
 	defer func() { a.Signals.AppsChanged(gone...) }()
 	return a.Conclude(w, r, "organization.delete", func(req *rest.Request) (*platform.Job, error) {
-		org, err := rest.Find(req.Caller, req.Tx.Organizations(), web.Param(r, "guid"), "Organization")
+		org, err := Organizations.Find(req)
 		if err != nil {
 			return nil, err
 		}
@@ -105,16 +106,16 @@ func (a *API) deleteOrganization(w http.ResponseWriter, r *http.Request) error {
 }
 
 // usageOf responds with the usage of an organization or space.
-func usageOf[T any](a *API, repo func(platform.Tx) platform.Repo[T], noun, field string) web.Handler {
+func usageOf[T, B any](a *API, place rest.Resource[T, B], field string) web.Handler {
 	return func(w http.ResponseWriter, r *http.Request) error {
 		return a.Show(w, r, func(req *rest.Request) (any, error) {
-			guid := web.Param(r, "guid")
-			if _, err := rest.Find(req.Caller, repo(req.Tx), guid, noun); err != nil {
+			if _, err := place.Find(req); err != nil {
 				return nil, err
 			}
-			u, err := actions.UsageOf(req.Tx, field, guid)
-			place := strings.TrimSuffix(r.URL.Path, "/usage_summary")
-			return usageBody(u, rest.Links{"self": rest.Href(req.Base, r.URL.Path), strings.ToLower(noun): rest.Href(req.Base, place)}), err
+			u, err := actions.UsageOf(req.Tx, field, web.Param(r, "guid"))
+			path := strings.TrimSuffix(r.URL.Path, "/usage_summary")
+			links := rest.Links{"self": rest.Href(req.Base, r.URL.Path), strings.ToLower(place.Noun): rest.Href(req.Base, path)}
+			return usageBody(u, links), err
 		})
 	}
 }

@@ -29,14 +29,16 @@ func (a *API) quotaRoutes(g *web.Group) {
 	g.Handle(http.MethodPost, "/v3/organization_quotas", rest.Admin, a.createOrganizationQuota)
 	g.Handle(http.MethodGet, "/v3/organization_quotas/{guid}", rest.Read, organizationQuotas.Getter(a.Server))
 	g.Handle(http.MethodPatch, "/v3/organization_quotas/{guid}", rest.Admin, a.updateOrganizationQuota)
-	g.Handle(http.MethodDelete, "/v3/organization_quotas/{guid}", rest.Admin, a.deleteOrganizationQuota)
+	g.Handle(http.MethodDelete, "/v3/organization_quotas/{guid}", rest.Admin,
+		rest.Deleter(a.Server, "organization_quota.delete", organizationQuotas.Find, a.Platform.DeleteOrganizationQuota))
 	g.Handle(http.MethodPost, "/v3/organization_quotas/{guid}/relationships/organizations", rest.Admin, a.applyOrganizationQuota)
 
 	g.Handle(http.MethodGet, "/v3/space_quotas", rest.Read, spaceQuotas.ListerWhere(a.Server, rest.AppliedTo(Spaces, "space_guids", "space_guid")))
 	g.Handle(http.MethodPost, "/v3/space_quotas", rest.Write, a.createSpaceQuota)
 	g.Handle(http.MethodGet, "/v3/space_quotas/{guid}", rest.Read, spaceQuotas.Getter(a.Server))
 	g.Handle(http.MethodPatch, "/v3/space_quotas/{guid}", rest.Write, a.updateSpaceQuota)
-	g.Handle(http.MethodDelete, "/v3/space_quotas/{guid}", rest.Write, a.deleteSpaceQuota)
+	g.Handle(http.MethodDelete, "/v3/space_quotas/{guid}", rest.Write,
+		rest.Deleter(a.Server, "space_quota.delete", a.spaceQuotaFor, a.Platform.DeleteSpaceQuota))
 	g.Handle(http.MethodPost, "/v3/space_quotas/{guid}/relationships/spaces", rest.Write, a.applySpaceQuota)
 	g.Handle(http.MethodDelete, "/v3/space_quotas/{guid}/relationships/spaces/{space}", rest.Write, a.removeSpaceQuota)
 }
@@ -150,22 +152,12 @@ func (a *API) updateOrganizationQuota(w http.ResponseWriter, r *http.Request) er
 		return err
 	}
 	return rest.Answer(a.Server, w, r, organizationQuotas, http.StatusOK, func(req *rest.Request) (*platform.OrganizationQuota, error) {
-		quota, err := rest.Find(req.Caller, req.Tx.OrganizationQuotas(), web.Param(r, "guid"), "Organization quota")
+		quota, err := organizationQuotas.Find(req)
 		if err != nil {
 			return nil, err
 		}
 		body.apply(&quota.Name, &quota.Limits)
 		return quota, a.Platform.UpdateOrganizationQuota(req.Tx, req.Caller.Actor(), quota)
-	})
-}
-
-func (a *API) deleteOrganizationQuota(w http.ResponseWriter, r *http.Request) error {
-	return a.Finish(w, r, "organization_quota.delete", func(req *rest.Request) error {
-		quota, err := rest.Find(req.Caller, req.Tx.OrganizationQuotas(), web.Param(r, "guid"), "Organization quota")
-		if err != nil {
-			return err
-		}
-		return a.Platform.DeleteOrganizationQuota(req.Tx, req.Caller.Actor(), quota)
 	})
 }
 
@@ -175,7 +167,7 @@ func (a *API) applyOrganizationQuota(w http.ResponseWriter, r *http.Request) err
 		return err
 	}
 	return a.Perform(w, r, http.StatusOK, func(req *rest.Request) (any, error) {
-		quota, err := rest.Find(req.Caller, req.Tx.OrganizationQuotas(), web.Param(r, "guid"), "Organization quota")
+		quota, err := organizationQuotas.Find(req)
 		if err != nil {
 			return nil, err
 		}
@@ -213,7 +205,7 @@ func (to applied) body(req *rest.Request, quota string) any {
 // spaceQuotaFor returns the space quota of the path if the caller manages its
 // organization.
 func (a *API) spaceQuotaFor(req *rest.Request) (*platform.SpaceQuota, error) {
-	quota, err := rest.Find(req.Caller, req.Tx.SpaceQuotas(), web.Param(req.HTTP, "guid"), "Space quota")
+	quota, err := spaceQuotas.Find(req)
 	if err != nil {
 		return nil, err
 	}
@@ -263,16 +255,6 @@ func (a *API) updateSpaceQuota(w http.ResponseWriter, r *http.Request) error {
 		}
 		body.apply(&quota.Name, &quota.Limits)
 		return quota, a.Platform.UpdateSpaceQuota(req.Tx, req.Caller.Actor(), quota)
-	})
-}
-
-func (a *API) deleteSpaceQuota(w http.ResponseWriter, r *http.Request) error {
-	return a.Finish(w, r, "space_quota.delete", func(req *rest.Request) error {
-		quota, err := a.spaceQuotaFor(req)
-		if err != nil {
-			return err
-		}
-		return a.Platform.DeleteSpaceQuota(req.Tx, req.Caller.Actor(), quota)
 	})
 }
 

@@ -234,7 +234,7 @@ func (a *API) knownUser(req *rest.Request, guid string, outside bool) error {
 
 func (a *API) deleteRole(w http.ResponseWriter, r *http.Request) error {
 	return a.Finish(w, r, "role.delete", func(req *rest.Request) error {
-		role, err := rest.Find(req.Caller, req.Tx.Roles(), web.Param(r, "guid"), "Role")
+		role, err := a.roles().Find(req)
 		if err != nil {
 			return err
 		}

@@ -35,7 +35,7 @@ func (a *API) spaceRoutes(g *web.Group) {
 	g.Handle(http.MethodGet, "/v3/spaces/{guid}", rest.Read, Spaces.Getter(a.Server))
 	g.Handle(http.MethodPatch, "/v3/spaces/{guid}", rest.Write, a.updateSpace)
 	g.Handle(http.MethodDelete, "/v3/spaces/{guid}", rest.Write, a.deleteSpace)
-	g.Handle(http.MethodGet, "/v3/spaces/{guid}/usage_summary", rest.Read, usageOf(a, platform.Tx.Spaces, "Space", "space_guid"))
+	g.Handle(http.MethodGet, "/v3/spaces/{guid}/usage_summary", rest.Read, usageOf(a, Spaces, "space_guid"))
 	g.Handle(http.MethodGet, "/v3/spaces/{guid}/features", rest.Read, a.listSpaceFeatures)
 	g.Handle(http.MethodGet, "/v3/spaces/{guid}/features/{name}", rest.Read, a.getSpaceFeature)
 	g.Handle(http.MethodPatch, "/v3/spaces/{guid}/features/{name}", rest.Write, a.setSpaceFeature)
@@ -170,7 +170,7 @@ func sshFeature(s *platform.Space) rest.Feature {
 
 func (a *API) listSpaceFeatures(w http.ResponseWriter, r *http.Request) error {
 	return a.Show(w, r, func(req *rest.Request) (any, error) {
-		space, err := rest.Find(req.Caller, req.Tx.Spaces(), web.Param(r, "guid"), "Space")
+		space, err := Spaces.Find(req)
 		if err != nil {
 			return nil, err
 		}
@@ -180,7 +180,7 @@ func (a *API) listSpaceFeatures(w http.ResponseWriter, r *http.Request) error {
 
 func (a *API) getSpaceFeature(w http.ResponseWriter, r *http.Request) error {
 	return a.Show(w, r, func(req *rest.Request) (any, error) {
-		space, err := rest.Find(req.Caller, req.Tx.Spaces(), web.Param(r, "guid"), "Space")
+		space, err := Spaces.Find(req)
 		if err == nil && web.Param(r, "name") != "ssh" {
 			err = fault.New(fault.NotFound, "Feature not found")
 		}
@@ -207,16 +207,6 @@ func (a *API) setSpaceFeature(w http.ResponseWriter, r *http.Request) error {
 		space.SSHAllowed = enabled
 		return sshFeature(space), a.Platform.UpdateSpace(req.Tx, req.Caller.Actor(), space)
 	})
-}
-
-func organizationExists(req *rest.Request) error {
-	_, err := rest.Find(req.Caller, req.Tx.Organizations(), web.Param(req.HTTP, "guid"), "Organization")
-	return err
-}
-
-func spaceExists(req *rest.Request) error {
-	_, err := rest.Find(req.Caller, req.Tx.Spaces(), web.Param(req.HTTP, "guid"), "Space")
-	return err
 }
 
 // IncludePlaces includes the spaces of resources and their organizations if the

@@ -28,8 +28,9 @@ func (a *API) userRoutes(g *web.Group) {
 	g.Handle(http.MethodGet, "/v3/users/{guid}", rest.Read, a.users().Getter(a.Server))
 	g.Handle(http.MethodPatch, "/v3/users/{guid}", rest.Admin, rest.MetadataPatcher(a.Server, a.users(), a.users().Find))
 	g.Handle(http.MethodDelete, "/v3/users/{guid}", rest.Admin, a.deleteUser)
-	g.Handle(http.MethodGet, "/v3/organizations/{guid}/users", rest.Read, a.membersOf(organizationExists, "organization_guid"))
-	g.Handle(http.MethodGet, "/v3/spaces/{guid}/users", rest.Read, a.membersOf(spaceExists, "space_guid"))
+	g.Handle(http.MethodGet, "/v3/organizations/{guid}/users", rest.Read,
+		membersOf(a, Organizations, "organization_guid"))
+	g.Handle(http.MethodGet, "/v3/spaces/{guid}/users", rest.Read, membersOf(a, Spaces, "space_guid"))
 }
 
 // listUsers looks up names in the directory first, because the store has none.
@@ -62,9 +63,9 @@ func origins(value string) []string {
 
 // membersOf lists the users with a role in the organization or space of the
 // path.
-func (a *API) membersOf(exists func(*rest.Request) error, field string) web.Handler {
+func membersOf[T, B any](a *API, place rest.Resource[T, B], field string) web.Handler {
 	return a.users().ListerWhere(a.Server, func(req *rest.Request) ([]platform.Cond, error) {
-		if err := exists(req); err != nil {
+		if _, err := place.Find(req); err != nil {
 			return nil, err
 		}
 		roles, _, err := req.Tx.Roles().List(platform.Where(field, web.Param(req.HTTP, "guid")))
@@ -158,7 +159,7 @@ func (a *API) createUser(w http.ResponseWriter, r *http.Request) error {
 // the authorization server.
 func (a *API) deleteUser(w http.ResponseWriter, r *http.Request) error {
 	return a.Finish(w, r, "user.delete", func(req *rest.Request) error {
-		u, err := rest.Find(req.Caller, req.Tx.Users(), web.Param(r, "guid"), "User")
+		u, err := a.users().Find(req)
 		if err != nil {
 			return err
 		}

@@ -122,6 +122,19 @@ func (req *Request) AppNamed(guid string, action platform.Action) (*platform.App
 	return app, err
 }
 
+// OfApp returns the resource of the path and its app if the caller may perform the action
+// on the app.
+func OfApp[T, B any](
+	req *Request, s Resource[T, B], appOf func(*T) string, action platform.Action,
+) (*T, *platform.App, error) {
+	item, err := s.Find(req)
+	if err != nil {
+		return nil, nil, err
+	}
+	app, err := req.AppNamed(appOf(item), action)
+	return item, app, err
+}
+
 // Space returns the space of the path if the caller may perform the action.
 func (req *Request) Space(action platform.Action) (*platform.Space, error) {
 	space, err := Find(req.Caller, req.Tx.Spaces(), web.Param(req.HTTP, "guid"), "Space")

@@ -168,7 +168,7 @@ func (a *API) listDestinations(w http.ResponseWriter, r *http.Request) error {
 	}
 	q := r.URL.Query()
 	return a.Show(w, r, func(req *rest.Request) (any, error) {
-		route, err := rest.Find(req.Caller, req.Tx.Routes(), web.Param(r, "guid"), "Route")
+		route, err := Routes.Find(req)
 		if err != nil {
 			return nil, err
 		}

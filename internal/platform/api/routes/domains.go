@@ -24,7 +24,8 @@ func (a *API) domainRoutes(g *web.Group) {
 	g.Handle(http.MethodPost, "/v3/domains", rest.Write, a.createDomain)
 	g.Handle(http.MethodGet, "/v3/domains/{guid}", rest.Read, domains.Getter(a.Server))
 	g.Handle(http.MethodPatch, "/v3/domains/{guid}", rest.Write, rest.MetadataPatcher(a.Server, domains, a.domainFor))
-	g.Handle(http.MethodDelete, "/v3/domains/{guid}", rest.Write, a.deleteDomain)
+	g.Handle(http.MethodDelete, "/v3/domains/{guid}", rest.Write,
+		rest.Deleter(a.Server, "domain.delete", a.domainFor, a.Platform.DeleteDomain))
 	g.Handle(http.MethodPost, "/v3/domains/{guid}/relationships/shared_organizations", rest.Write, a.addSharedOrganizations)
 	g.Handle(http.MethodDelete, "/v3/domains/{guid}/relationships/shared_organizations/{organization}", rest.Write, a.removeSharedOrganization)
 	g.Handle(http.MethodGet, "/v3/domains/{guid}/route_reservations", rest.Read, a.routeReservations)
@@ -153,7 +154,7 @@ func (a *API) addSharedOrganizations(w http.ResponseWriter, r *http.Request) err
 
 func (a *API) removeSharedOrganization(w http.ResponseWriter, r *http.Request) error {
 	return a.Perform(w, r, http.StatusNoContent, func(req *rest.Request) (any, error) {
-		d, err := rest.Find(req.Caller, req.Tx.Domains(), web.Param(r, "guid"), "Domain")
+		d, err := domains.Find(req)
 		if err != nil {
 			return nil, err
 		}
@@ -173,7 +174,7 @@ func (a *API) removeSharedOrganization(w http.ResponseWriter, r *http.Request) e
 
 // domainFor returns the domain of the path if the caller may change it.
 func (a *API) domainFor(req *rest.Request) (*platform.Domain, error) {
-	d, err := rest.Find(req.Caller, req.Tx.Domains(), web.Param(req.HTTP, "guid"), "Domain")
+	d, err := domains.Find(req)
 	if err != nil {
 		return nil, err
 	}
@@ -186,20 +187,10 @@ func (a *API) domainFor(req *rest.Request) (*platform.Domain, error) {
 	return d, nil
 }
 
-func (a *API) deleteDomain(w http.ResponseWriter, r *http.Request) error {
-	return a.Finish(w, r, "domain.delete", func(req *rest.Request) error {
-		d, err := a.domainFor(req)
-		if err != nil {
-			return err
-		}
-		return a.Platform.DeleteDomain(req.Tx, req.Caller.Actor(), d)
-	})
-}
-
 // routeReservations reports whether the route exists in any space.
 func (a *API) routeReservations(w http.ResponseWriter, r *http.Request) error {
 	return a.Show(w, r, func(req *rest.Request) (any, error) {
-		d, err := rest.Find(req.Caller, req.Tx.Domains(), web.Param(r, "guid"), "Domain")
+		d, err := domains.Find(req)
 		if err != nil {
 			return nil, err
 		}

@@ -149,7 +149,7 @@ func (a *API) createRoute(w http.ResponseWriter, r *http.Request) error {
 
 // routeFor returns the route of the path if the caller may change it.
 func (a *API) routeFor(req *rest.Request) (*platform.Route, error) {
-	route, err := rest.Find(req.Caller, req.Tx.Routes(), web.Param(req.HTTP, "guid"), "Route")
+	route, err := Routes.Find(req)
 	if err != nil {
 		return nil, err
 	}

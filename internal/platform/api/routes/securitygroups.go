@@ -30,7 +30,8 @@ func (a *API) securityGroupRoutes(g *web.Group) {
 	g.Handle(http.MethodPost, "/v3/security_groups", rest.Admin, a.createSecurityGroup)
 	g.Handle(http.MethodGet, "/v3/security_groups/{guid}", rest.Read, securityGroups.Getter(a.Server))
 	g.Handle(http.MethodPatch, "/v3/security_groups/{guid}", rest.Write, a.updateSecurityGroup)
-	g.Handle(http.MethodDelete, "/v3/security_groups/{guid}", rest.Write, a.deleteSecurityGroup)
+	g.Handle(http.MethodDelete, "/v3/security_groups/{guid}", rest.Write,
+		rest.Deleter(a.Server, "security_group.delete", securityGroupFor, a.Platform.DeleteSecurityGroup))
 	inSpace := securityGroups
 	inSpace.List.Filters, inSpace.List.Extra = listing.Filters{"names": listing.Text("name")}, nil
 	for _, l := range []actions.Lifecycle{actions.WhileRunning, actions.WhileStaging} {
@@ -158,16 +159,6 @@ func (a *API) updateSecurityGroup(w http.ResponseWriter, r *http.Request) error 
 		}
 		text = a.rulesWarning(group)
 		return group, a.Platform.UpdateSecurityGroup(req.Tx, req.Caller.Actor(), group)
-	})
-}
-
-func (a *API) deleteSecurityGroup(w http.ResponseWriter, r *http.Request) error {
-	return a.Finish(w, r, "security_group.delete", func(req *rest.Request) error {
-		group, err := securityGroupFor(req)
-		if err != nil {
-			return err
-		}
-		return a.Platform.DeleteSecurityGroup(req.Tx, req.Caller.Actor(), group)
 	})
 }
 

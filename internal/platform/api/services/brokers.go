@@ -87,7 +87,7 @@ func (a *API) createBroker(w http.ResponseWriter, r *http.Request) error {
 
 // brokerFor returns the broker of the path if the caller may change it.
 func (a *API) brokerFor(req *rest.Request) (*platform.ServiceBroker, error) {
-	b, err := rest.Find(req.Caller, req.Tx.ServiceBrokers(), web.Param(req.HTTP, "guid"), "Service broker")
+	b, err := serviceBrokers.Find(req)
 	if err != nil {
 		return nil, err
 	}

@@ -57,6 +57,11 @@ func brokerOfPlan(req *rest.Request, guid string) (*platform.ServiceBroker, erro
 	if err != nil {
 		return nil, err
 	}
+	return brokerOf(req, plan)
+}
+
+// brokerOf returns the broker of a plan.
+func brokerOf(req *rest.Request, plan *platform.ServicePlan) (*platform.ServiceBroker, error) {
 	o, err := req.Tx.ServiceOfferings().Get(plan.OfferingGUID)
 	if err != nil {
 		return nil, err

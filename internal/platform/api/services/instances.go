@@ -184,7 +184,7 @@ func (a *API) createServiceInstance(w http.ResponseWriter, r *http.Request) erro
 // serviceInstanceFor returns the service instance of the path, for developers of its
 // space. Developers of spaces that it is shared with may only see it.
 func (a *API) serviceInstanceFor(req *rest.Request) (*platform.ServiceInstance, error) {
-	i, err := rest.Find(req.Caller, req.Tx.ServiceInstances(), web.Param(req.HTTP, "guid"), "Service instance")
+	i, err := serviceInstances.Find(req)
 	if err != nil {
 		return nil, err
 	}
@@ -287,7 +287,7 @@ func (a *API) deleteServiceInstance(w http.ResponseWriter, r *http.Request) erro
 
 func (a *API) serviceCredentials(w http.ResponseWriter, r *http.Request) error {
 	return a.Perform(w, r, http.StatusOK, func(req *rest.Request) (any, error) {
-		i, err := rest.Find(req.Caller, req.Tx.ServiceInstances(), web.Param(r, "guid"), "Service instance")
+		i, err := serviceInstances.Find(req)
 		if err == nil && i.Type != platform.ServiceUserProvided {
 			err = fault.New(fault.NotFound, "Service instance not found")
 		}
@@ -310,7 +310,7 @@ func (a *API) serviceParameters(w http.ResponseWriter, r *http.Request) error {
 	err := a.Store.View(r.Context(), func(tx platform.Tx) (err error) {
 		req := rest.NewRequest(tx, r)
 		user = req.Caller.GUID
-		if instance, err = rest.Find(req.Caller, tx.ServiceInstances(), web.Param(r, "guid"), "Service instance"); err != nil {
+		if instance, err = serviceInstances.Find(req); err != nil {
 			return err
 		}
 		if instance.Type != platform.ServiceManaged {
@@ -340,7 +340,7 @@ func writeParameters(w http.ResponseWriter, parameters map[string]any, err error
 
 func (a *API) servicePermissions(w http.ResponseWriter, r *http.Request) error {
 	return a.Show(w, r, func(req *rest.Request) (any, error) {
-		i, err := rest.Find(req.Caller, req.Tx.ServiceInstances(), web.Param(r, "guid"), "Service instance")
+		i, err := serviceInstances.Find(req)
 		if err != nil {
 			return nil, err
 		}

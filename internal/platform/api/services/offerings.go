@@ -37,7 +37,7 @@ func (a *API) offeringRoutes(g *web.Group) {
 
 // offeringFor returns the offering of the path if the caller may change it.
 func (a *API) offeringFor(req *rest.Request) (*platform.ServiceOffering, error) {
-	o, err := rest.Find(req.Caller, req.Tx.ServiceOfferings(), web.Param(req.HTTP, "guid"), "Service offering")
+	o, err := serviceOfferings.Find(req)
 	if err != nil {
 		return nil, err
 	}

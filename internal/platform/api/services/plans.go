@@ -91,15 +91,11 @@ func (a *API) planRoutes(g *web.Group) {
 
 // planFor returns the plan of the path and its broker if the caller may change it.
 func (a *API) planFor(req *rest.Request) (*platform.ServicePlan, *platform.ServiceBroker, error) {
-	plan, err := rest.Find(req.Caller, req.Tx.ServicePlans(), web.Param(req.HTTP, "guid"), "Service plan")
+	plan, err := servicePlans.Find(req)
 	if err != nil {
 		return nil, nil, err
 	}
-	o, err := req.Tx.ServiceOfferings().Get(plan.OfferingGUID)
-	if err != nil {
-		return nil, nil, err
-	}
-	b, err := req.Tx.ServiceBrokers().Get(o.BrokerGUID)
+	b, err := brokerOf(req, plan)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -48,7 +48,7 @@ func (a *API) rotateCredentials(w http.ResponseWriter, r *http.Request) error {
 		grace = time.Duration(*body.Grace) * time.Second
 	}
 	return a.OrJob(w, r, func(req *rest.Request) (*platform.Job, error) {
-		i, err := rest.Find(req.Caller, req.Tx.ServiceInstances(), web.Param(r, "guid"), "Service instance")
+		i, err := serviceInstances.Find(req)
 		if err != nil {
 			return nil, err
 		}

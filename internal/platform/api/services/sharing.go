@@ -22,7 +22,7 @@ func (a *API) sharingRoutes(g *web.Group) {
 // sharedFrom returns the service instance of the path if the caller may see its own
 // space: others must not learn which other spaces it is shared with.
 func (a *API) sharedFrom(req *rest.Request) (*platform.ServiceInstance, error) {
-	i, err := rest.Find(req.Caller, req.Tx.ServiceInstances(), web.Param(req.HTTP, "guid"), "Service instance")
+	i, err := serviceInstances.Find(req)
 	if err != nil {
 		return nil, err
 	}

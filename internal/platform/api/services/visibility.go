@@ -49,15 +49,11 @@ func presentVisibility(req *rest.Request, plan *platform.ServicePlan, b *platfor
 
 func (a *API) getVisibility(w http.ResponseWriter, r *http.Request) error {
 	return a.Show(w, r, func(req *rest.Request) (any, error) {
-		plan, err := rest.Find(req.Caller, req.Tx.ServicePlans(), web.Param(r, "guid"), "Service plan")
+		plan, err := servicePlans.Find(req)
 		if err != nil {
 			return nil, err
 		}
-		o, err := req.Tx.ServiceOfferings().Get(plan.OfferingGUID)
-		if err != nil {
-			return nil, err
-		}
-		b, err := req.Tx.ServiceBrokers().Get(o.BrokerGUID)
+		b, err := brokerOf(req, plan)
 		if err != nil {
 			return nil, err
 		}

@@ -190,7 +190,7 @@ func servicesOf(tx platform.Tx, apps []string) (map[string][]*platform.ServiceIn
 
 func (a *API) appSummary(w http.ResponseWriter, r *http.Request) error {
 	return a.Show(w, r, func(req *rest.Request) (any, error) {
-		app, err := rest.Find(req.Caller, req.Tx.Apps(), web.Param(r, "guid"), "App")
+		app, err := apps.Apps.Find(req)
 		if err != nil {
 			return nil, err
 		}
@@ -268,7 +268,7 @@ func serviceSummaries(req *rest.Request, inSpace platform.Query) ([]rest.Object,
 // webInstances returns the web process of the app of the path and its instances. As in v2, an
 // app that is stopped has none, which is an error that clients expect.
 func webInstances(req *rest.Request) (*platform.Process, []*platform.Instance, error) {
-	app, err := rest.Find(req.Caller, req.Tx.Apps(), web.Param(req.HTTP, "guid"), "App")
+	app, err := apps.Apps.Find(req)
 	if err != nil {
 		return nil, nil, err
 	}
