@@ -1,27 +1,33 @@
-// Package api is the platform's v3 HTTP API. Handlers decode a request, decide
-// whether the caller may make it, call an action, and present the result in
-// Cloud Foundry's shape; they read the store but never write to it.
+// Package api is the platform's v3 HTTP API: it registers the routes of the packages below
+// it, and serves the documents that list their URLs.
 //
-// There is one file per resource. They share:
+// Handlers decode a request, decide whether the caller may make it, call an action, and
+// present the result in Cloud Foundry's shape; they read the store but never write to it.
+// There is one file per resource:
 //
-//	listing/     query parameters and pages of lists
-//	resource.go  the declaration of a kind of resource, and the endpoints made of it: list, get, PATCH of metadata
-//	request.go   a request in its transaction, and the ways to answer it: resource, body, job
-//	caller.go    who makes the request and what they may see and do
-//	decode.go    members of request bodies: numbers as text, null and absent
-//	present.go   links, times, relationships, metadata
-//	include.go   "included" resources and their selected fields
-//	uploads.go   multipart uploads and downloads; uploads/ checks and stores the files
+//	apps/      apps, processes, sidecars, tasks, deployments, revisions, environments, manifests
+//	builds/    packages, builds, droplets, buildpacks, stacks, and uploads and downloads of them
+//	routes/    routes, domains, security groups, network policies
+//	services/  brokers, offerings, plans, service instances, bindings
+//	orgs/      organizations, spaces, roles, users, quotas, isolation segments
+//	admin/     feature flags, jobs, audit and usage events
+//	v2/        what clients still read of the v2 API
+//	rest/      what they share: requests, callers, kinds of resources, links
+//	listing/   query parameters and pages of lists
+//	uploads/   checks and stores the uploaded files
+//	ratelimit/ limits the requests of callers
 //
 // Package web verified the token and its scopes before a handler is called; the
 // handler checks the roles of the caller. Long deletions and operations of brokers
-// are jobs, which package services runs.
+// are jobs, which package platform/services runs. The tests of all resources are here, because
+// they call the whole API.
 //
-// It defines interfaces for what it needs. It must not import implementations of
-// the store or of engines, nor the authorization server or the notification
-// service: it calls those over HTTP.
+// The packages define interfaces for what they need. They must not import
+// implementations of the store or of engines, nor the authorization server or the
+// notification service: they call those over HTTP.
 //
-// Imports: base/fault, base/token, base/tracing, base/version, base/web,
-// platform, platform/actions, platform/api/listing, platform/manifest,
-// platform/services, github.com/google/uuid.
+// Imports: base/fault, base/token, base/version, base/web, platform,
+// platform/actions, platform/api/admin, platform/api/apps, platform/api/builds,
+// platform/api/orgs, platform/api/rest, platform/api/routes,
+// platform/api/services, platform/api/v2, platform/services.
 package api

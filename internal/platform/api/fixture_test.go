@@ -33,6 +33,7 @@ import (
 	"ingot/internal/platform"
 	"ingot/internal/platform/actions"
 	"ingot/internal/platform/api"
+	"ingot/internal/platform/api/builds"
 	"ingot/internal/platform/platformdb"
 	"ingot/internal/platform/services"
 	"ingot/internal/platform/services/osb"
@@ -237,7 +238,7 @@ func (b *blobs) count() int {
 	return len(b.packages)
 }
 
-func (b *blobs) PutPackage(_ context.Context, guid, _ string, zip io.ReaderAt, size int64, _ []api.Resource) (string, error) {
+func (b *blobs) PutPackage(_ context.Context, guid, _ string, zip io.ReaderAt, size int64, _ []builds.Resource) (string, error) {
 	if zip == nil { // everything is already stored
 		zip = strings.NewReader("")
 	}
@@ -255,13 +256,13 @@ type seeker struct{ *bytes.Reader }
 
 func (seeker) Close() error { return nil }
 
-func (b *blobs) OpenPackage(_ context.Context, guid string) (api.Download, error) {
+func (b *blobs) OpenPackage(_ context.Context, guid string) (builds.Download, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.elsewhere != "" {
-		return api.Download{URL: b.elsewhere + guid}, nil
+		return builds.Download{URL: b.elsewhere + guid}, nil
 	}
-	return api.Download{File: seeker{bytes.NewReader(b.packages[guid])}}, nil
+	return builds.Download{File: seeker{bytes.NewReader(b.packages[guid])}}, nil
 }
 func (b *blobs) CopyPackage(context.Context, string, string) error { return nil }
 func (b *blobs) PutDroplet(_ context.Context, guid string, r io.Reader) (string, int64, error) {
@@ -271,14 +272,14 @@ func (b *blobs) PutDroplet(_ context.Context, guid string, r io.Reader) (string,
 	b.packages[guid] = content
 	return "sha", int64(len(content)), err
 }
-func (b *blobs) OpenDroplet(ctx context.Context, guid string) (api.Download, error) {
+func (b *blobs) OpenDroplet(ctx context.Context, guid string) (builds.Download, error) {
 	return b.OpenPackage(ctx, guid)
 }
-func (b *blobs) PatchPackage(_ context.Context, from, to string, p api.Patch) (string, api.PatchedFiles, error) {
+func (b *blobs) PatchPackage(_ context.Context, from, to string, p builds.Patch) (string, builds.PatchedFiles, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.packages[to] = b.packages[from]
-	files := api.PatchedFiles{Deleted: p.Deleted}
+	files := builds.PatchedFiles{Deleted: p.Deleted}
 	if p.Files != nil { // the fixture's zip is the name of a file
 		name, err := io.ReadAll(io.NewSectionReader(p.Files, 0, p.Size))
 		if err != nil {
@@ -291,11 +292,11 @@ func (b *blobs) PatchPackage(_ context.Context, from, to string, p api.Patch) (s
 	}
 	return "sha", files, nil
 }
-func (b *blobs) PatchDroplet(_ context.Context, from, to string, p api.Patch) (string, int64, error) {
+func (b *blobs) PatchDroplet(_ context.Context, from, to string, p builds.Patch) (string, int64, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if slices.Contains(p.Deleted, "odd") {
-		return "", 0, api.ErrNeedsBuild
+		return "", 0, builds.ErrNeedsBuild
 	}
 	if slices.Contains(p.Deleted, "fails") {
 		return "", 0, errors.New("the disk failed")
@@ -321,7 +322,7 @@ func (b *blobs) ClearBuildCache(_ context.Context, app string) error {
 	b.cleared = append(b.cleared, app)
 	return nil
 }
-func (b *blobs) Match(_ context.Context, _ string, r []api.Resource) ([]api.Resource, error) {
+func (b *blobs) Match(_ context.Context, _ string, r []builds.Resource) ([]builds.Resource, error) {
 	return r[:1], nil
 }
 

@@ -5,6 +5,6 @@
 //
 // It must not import the store.
 //
-// Imports: base/background, base/fault, platform/api, platform/storage/archive,
-// platform/storage/blob, platform/storage/deltas.
+// Imports: base/background, base/fault, platform/api/builds,
+// platform/storage/archive, platform/storage/blob, platform/storage/deltas.
 package uploads

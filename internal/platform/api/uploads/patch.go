@@ -10,7 +10,7 @@ import (
 	"slices"
 
 	"ingot/internal/base/background"
-	"ingot/internal/platform/api"
+	"ingot/internal/platform/api/builds"
 	"ingot/internal/platform/storage/archive"
 	"ingot/internal/platform/storage/blob"
 	"ingot/internal/platform/storage/deltas"
@@ -19,15 +19,15 @@ import (
 // appDir is the folder of an app's files in a droplet.
 const appDir = "app"
 
-func checked(p api.Patch) (*archive.CheckedPatch, error) {
+func checked(p builds.Patch) (*archive.CheckedPatch, error) {
 	return archive.Patch{Bits: p.Files, Size: p.Size, Deleted: p.Deleted}.Check()
 }
 
 // PatchPackage stores a copy of a package with a change.
-func (b Blobs) PatchPackage(ctx context.Context, from, to string, p api.Patch) (string, api.PatchedFiles, error) {
+func (b Blobs) PatchPackage(ctx context.Context, from, to string, p builds.Patch) (string, builds.PatchedFiles, error) {
 	c, err := checked(p)
 	if err != nil {
-		return "", api.PatchedFiles{}, err
+		return "", builds.PatchedFiles{}, err
 	}
 	var files archive.Changes
 	info, err := b.rewrite(ctx, blob.Packages, from, to, func(w io.Writer, base *blob.Blob) (err error) {
@@ -37,7 +37,7 @@ func (b Blobs) PatchPackage(ctx context.Context, from, to string, p api.Patch) (
 	if err == nil && b.Deltas != nil && !slices.ContainsFunc(slices.Concat(files.Added, files.Changed, files.Deleted), namesDependencies) {
 		b.Deltas.AddPackage(to)
 	}
-	return info.SHA256, api.PatchedFiles(files), err
+	return info.SHA256, builds.PatchedFiles(files), err
 }
 
 // dependencies are the files in which languages name what a build downloads.
@@ -51,7 +51,7 @@ var dependencies = []string{
 func namesDependencies(name string) bool { return slices.Contains(dependencies, path.Base(name)) }
 
 // PatchDroplet stores a copy of a droplet with a change to the files of its app.
-func (b Blobs) PatchDroplet(ctx context.Context, from, to string, p api.Patch) (string, int64, error) {
+func (b Blobs) PatchDroplet(ctx context.Context, from, to string, p builds.Patch) (string, int64, error) {
 	c, err := checked(p)
 	if err != nil {
 		return "", 0, err
@@ -64,7 +64,7 @@ func (b Blobs) PatchDroplet(ctx context.Context, from, to string, p api.Patch) (
 		return err
 	})
 	if errors.Is(err, archive.ErrNotPatchable) {
-		err = fmt.Errorf("%w: %w", api.ErrNeedsBuild, err)
+		err = fmt.Errorf("%w: %w", builds.ErrNeedsBuild, err)
 	}
 	if err == nil && b.Deltas != nil {
 		b.Deltas.Add(to, old, layer)

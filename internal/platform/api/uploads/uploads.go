@@ -11,13 +11,13 @@ import (
 	"strings"
 
 	"ingot/internal/base/fault"
-	"ingot/internal/platform/api"
+	"ingot/internal/platform/api/builds"
 	"ingot/internal/platform/storage/archive"
 	"ingot/internal/platform/storage/blob"
 	"ingot/internal/platform/storage/deltas"
 )
 
-// Blobs implements api.Blobs.
+// Blobs implements builds.Blobs.
 type Blobs struct {
 	Store blob.Store
 	// Scratch is the directory for temporary files.
@@ -28,10 +28,10 @@ type Blobs struct {
 	Deltas *deltas.Droplets
 }
 
-var _ api.Blobs = Blobs{}
+var _ builds.Blobs = Blobs{}
 
 // PutPackage merges the uploaded zip with the matched files into one checked zip.
-func (b Blobs) PutPackage(ctx context.Context, guid, pool string, bits io.ReaderAt, size int64, matched []api.Resource) (string, error) {
+func (b Blobs) PutPackage(ctx context.Context, guid, pool string, bits io.ReaderAt, size int64, matched []builds.Resource) (string, error) {
 	merge := archive.Merge{Bits: bits, Size: size, Open: func(r archive.Resource) (io.ReadCloser, error) {
 		return b.Store.OpenResource(ctx, pool, blob.Resource{SHA1: r.SHA1, Size: r.Size})
 	}}
@@ -74,18 +74,18 @@ func (b Blobs) temp() (*os.File, error) {
 	return file, os.Remove(file.Name())
 }
 
-// OpenPackage implements api.Blobs.
-func (b Blobs) OpenPackage(ctx context.Context, guid string) (api.Download, error) {
+// OpenPackage implements builds.Blobs.
+func (b Blobs) OpenPackage(ctx context.Context, guid string) (builds.Download, error) {
 	return b.open(ctx, blob.Packages, guid, "package_"+guid+".zip", "application/zip")
 }
 
-// OpenDroplet implements api.Blobs.
-func (b Blobs) OpenDroplet(ctx context.Context, guid string) (api.Download, error) {
+// OpenDroplet implements builds.Blobs.
+func (b Blobs) OpenDroplet(ctx context.Context, guid string) (builds.Download, error) {
 	return b.open(ctx, blob.Droplets, guid, "droplet_"+guid+".tgz", "application/gzip")
 }
 
-func (b Blobs) open(ctx context.Context, kind blob.Kind, guid, name, contentType string) (api.Download, error) {
-	d := api.Download{Disposition: mime.FormatMediaType("attachment", map[string]string{"filename": name}), ContentType: contentType}
+func (b Blobs) open(ctx context.Context, kind blob.Kind, guid, name, contentType string) (builds.Download, error) {
+	d := builds.Download{Disposition: mime.FormatMediaType("attachment", map[string]string{"filename": name}), ContentType: contentType}
 	if b.Sign != nil {
 		var err error
 		d.URL, err = b.Sign(ctx, kind, guid, d.Disposition, contentType)
@@ -99,12 +99,12 @@ func (b Blobs) open(ctx context.Context, kind blob.Kind, guid, name, contentType
 	return d, nil
 }
 
-// CopyPackage implements api.Blobs.
+// CopyPackage implements builds.Blobs.
 func (b Blobs) CopyPackage(ctx context.Context, from, to string) error {
 	return b.copy(ctx, blob.Packages, from, to)
 }
 
-// CopyDroplet implements api.Blobs.
+// CopyDroplet implements builds.Blobs.
 func (b Blobs) CopyDroplet(ctx context.Context, from, to string) error {
 	return b.copy(ctx, blob.Droplets, from, to)
 }
@@ -164,7 +164,7 @@ func (b Blobs) clear(ctx context.Context, key string) error {
 }
 
 // Match returns those of resources whose content is in the pool.
-func (b Blobs) Match(ctx context.Context, pool string, resources []api.Resource) ([]api.Resource, error) {
+func (b Blobs) Match(ctx context.Context, pool string, resources []builds.Resource) ([]builds.Resource, error) {
 	asked := make([]blob.Resource, 0, len(resources))
 	for _, r := range resources {
 		asked = append(asked, blob.Resource{SHA1: r.SHA1, Size: r.Size})
@@ -177,7 +177,7 @@ func (b Blobs) Match(ctx context.Context, pool string, resources []api.Resource)
 	for _, f := range found {
 		have[f] = true
 	}
-	var out []api.Resource
+	var out []builds.Resource
 	for _, r := range resources {
 		if have[blob.Resource{SHA1: r.SHA1, Size: r.Size}] {
 			out = append(out, r)

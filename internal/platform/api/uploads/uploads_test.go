@@ -17,7 +17,7 @@ import (
 	"testing"
 
 	"ingot/internal/base/fault"
-	"ingot/internal/platform/api"
+	"ingot/internal/platform/api/builds"
 	"ingot/internal/platform/api/uploads"
 	"ingot/internal/platform/storage/blob"
 	"ingot/internal/platform/storage/deltas"
@@ -77,26 +77,26 @@ func TestPackage(t *testing.T) {
 	b, ctx := open(t), t.Context()
 	large := strings.Repeat("large enough for the pool ", 400)
 	sum := sha1.Sum([]byte(large)) //nolint:gosec // as above
-	resource := api.Resource{Path: "bin/large", Mode: "755", SHA1: hex.EncodeToString(sum[:]), Size: int64(len(large))}
-	other := api.Resource{Path: "other", Mode: "644", SHA1: strings.Repeat("0", 40), Size: resource.Size}
+	resource := builds.Resource{Path: "bin/large", Mode: "755", SHA1: hex.EncodeToString(sum[:]), Size: int64(len(large))}
+	other := builds.Resource{Path: "other", Mode: "644", SHA1: strings.Repeat("0", 40), Size: resource.Size}
 
-	if got, err := b.Match(ctx, "pool", []api.Resource{other, resource}); err != nil || len(got) != 0 {
+	if got, err := b.Match(ctx, "pool", []builds.Resource{other, resource}); err != nil || len(got) != 0 {
 		t.Errorf("before the first upload the pool has %v, %v", got, err)
 	}
 	first := zipOf(t, map[string]string{"large": large})
 	if _, err := b.PutPackage(ctx, "first", "pool", first, first.Size(), nil); err != nil {
 		t.Fatal(err)
 	}
-	if got, err := b.Match(ctx, "pool", []api.Resource{other, resource}); err != nil || len(got) != 1 || got[0] != resource {
+	if got, err := b.Match(ctx, "pool", []builds.Resource{other, resource}); err != nil || len(got) != 1 || got[0] != resource {
 		t.Errorf("the pool has %v, %v, want %v", got, err, resource)
 	}
-	if got, err := b.Match(ctx, "another pool", []api.Resource{resource}); err != nil || len(got) != 0 {
+	if got, err := b.Match(ctx, "another pool", []builds.Resource{resource}); err != nil || len(got) != 0 {
 		t.Errorf("another pool has %v, %v, want nothing", got, err)
 	}
 
 	// The second upload leaves out what the pool has.
 	second := zipOf(t, map[string]string{"small": "x"})
-	checksum, err := b.PutPackage(ctx, "second", "pool", second, second.Size(), []api.Resource{resource})
+	checksum, err := b.PutPackage(ctx, "second", "pool", second, second.Size(), []builds.Resource{resource})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -125,7 +125,7 @@ func TestRefused(t *testing.T) {
 	b, ctx := open(t), t.Context()
 	bits, broken := zipOf(t, map[string]string{"a": "b"}), strings.NewReader("not a zip")
 	results := map[string]error{}
-	_, results["mode"] = b.PutPackage(ctx, "guid", "pool", bits, bits.Size(), []api.Resource{{Path: "x", Mode: "rwx"}})
+	_, results["mode"] = b.PutPackage(ctx, "guid", "pool", bits, bits.Size(), []builds.Resource{{Path: "x", Mode: "rwx"}})
 	_, results["package"] = b.PutPackage(ctx, "guid", "pool", broken, broken.Size(), nil)
 	_, results["buildpack"] = b.PutBuildpack(ctx, "guid", broken, broken.Size())
 	for name, err := range results {
@@ -228,7 +228,7 @@ func TestPatch(t *testing.T) {
 	before := string(stored(t, b, blob.Droplets, "droplet"))
 
 	bits := zipOf(t, map[string]string{"a.js": "2"})
-	change := api.Patch{Files: bits, Size: bits.Size()}
+	change := builds.Patch{Files: bits, Size: bits.Size()}
 	sum, changed, err := b.PatchPackage(ctx, "package", "package-2", change)
 	if err != nil || sum == "" || !slices.Equal(changed.Changed, []string{"a.js"}) {
 		t.Errorf("package %q, %v, %v", sum, changed, err)
@@ -250,7 +250,7 @@ func TestPatch(t *testing.T) {
 		t.Errorf("the second change is based on %v, %v", base, ok)
 	}
 	// A deleted file cannot be hidden by files over it.
-	if _, _, err := b.PatchDroplet(ctx, "droplet-3", "droplet-4", api.Patch{Deleted: []string{"b.js"}}); err != nil {
+	if _, _, err := b.PatchDroplet(ctx, "droplet-3", "droplet-4", builds.Patch{Deleted: []string{"b.js"}}); err != nil {
 		t.Error(err)
 	}
 	if _, _, ok := b.Deltas.Find("droplet-4"); ok {
@@ -261,11 +261,11 @@ func TestPatch(t *testing.T) {
 	}
 
 	dependencies := zipOf(t, map[string]string{"go.mod": "module x"})
-	if _, _, err := b.PatchPackage(ctx, "package", "package-3", api.Patch{Files: dependencies, Size: dependencies.Size()}); err != nil || b.Deltas.Package("package-3") {
+	if _, _, err := b.PatchPackage(ctx, "package", "package-3", builds.Patch{Files: dependencies, Size: dependencies.Size()}); err != nil || b.Deltas.Package("package-3") {
 		t.Errorf("a change to dependencies: %v", err)
 	}
 	broken := strings.NewReader("not a zip")
-	if _, _, err := b.PatchPackage(ctx, "package", "package-4", api.Patch{Files: broken, Size: broken.Size()}); !fault.Is(err, fault.Unprocessable) {
+	if _, _, err := b.PatchPackage(ctx, "package", "package-4", builds.Patch{Files: broken, Size: broken.Size()}); !fault.Is(err, fault.Unprocessable) {
 		t.Errorf("a broken zip: %v", err)
 	}
 	for _, kind := range []blob.Kind{blob.Packages, blob.Droplets} {

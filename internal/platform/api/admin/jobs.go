@@ -1,0 +1,53 @@
+package admin
+
+import (
+	"net/http"
+
+	"ingot/internal/base/web"
+	"ingot/internal/platform"
+	"ingot/internal/platform/api/rest"
+)
+
+func (a *API) jobRoutes(g *web.Group) {
+	g.Handle(http.MethodGet, "/v3/jobs/{guid}", rest.Read, a.getJob)
+}
+
+// getJob shows a job to every caller that knows its guid, which is random, as in
+// Cloud Foundry.
+func (a *API) getJob(w http.ResponseWriter, r *http.Request) error {
+	return a.Show(w, r, func(req *rest.Request) (any, error) {
+		j, err := rest.Lookup(req.Tx.Jobs(), web.Param(r, "guid"), "Job")
+		if err != nil {
+			return nil, err
+		}
+		return presentJob(req, j), nil
+	})
+}
+
+type jobBody struct {
+	rest.ResourceBody
+	Operation string              `json:"operation"`
+	State     platform.JobState   `json:"state"`
+	Errors    []platform.JobError `json:"errors"`
+	Warnings  []jobWarning        `json:"warnings"`
+	Links     rest.Links          `json:"links"`
+}
+
+type jobWarning struct {
+	Detail string `json:"detail"`
+}
+
+func presentJob(req *rest.Request, j *platform.Job) jobBody {
+	b := jobBody{
+		ResourceBody: rest.PresentResource(&j.Resource), Operation: j.Operation, State: j.State,
+		Errors: append([]platform.JobError{}, j.Errors...), Warnings: []jobWarning{},
+		Links: rest.Links{"self": req.Link("/jobs/", rest.Escape(j.GUID))},
+	}
+	if j.ResourceGUID != "" {
+		b.Links[j.ResourceType] = req.Link("/", j.ResourceType, "s/", rest.Escape(j.ResourceGUID))
+	}
+	for _, w := range j.Warnings {
+		b.Warnings = append(b.Warnings, jobWarning{w})
+	}
+	return b
+}

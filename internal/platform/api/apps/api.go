@@ -1,0 +1,29 @@
+package apps
+
+import (
+	"time"
+
+	"ingot/internal/base/web"
+	"ingot/internal/platform/api/rest"
+)
+
+// API serves apps, their processes, tasks and deployments.
+type API struct {
+	*rest.Server
+	Runtime Runtime
+	Traffic Traffic // nil means that requests are not counted
+	SSH     bool    // there is an ssh gateway
+	Now     func() time.Time
+}
+
+// Routes registers the routes with their authorization decisions.
+func (a *API) Routes(g *web.Group) {
+	a.appRoutes(g)
+	a.processRoutes(g)
+	a.sidecarRoutes(g)
+	a.envGroupRoutes(g)
+	a.deploymentRoutes(g)
+	a.revisionRoutes(g)
+	a.taskRoutes(g)
+	a.manifestRoutes(g)
+}

@@ -1,0 +1,18 @@
+// Package rest has what the handlers of the v3 API share:
+//
+//	server.go    what handlers need of the platform
+//	resource.go  the declaration of a kind of resource, and the endpoints made of it: list, get, PATCH of metadata
+//	request.go   a request in its transaction, and the ways to answer it: resource, body, job
+//	caller.go    who makes the request and what they may see and do
+//	access.go    the scopes that routes require
+//	flags.go     feature flags
+//	decode.go    members of request bodies: numbers as text, null and absent
+//	present.go   links, times, metadata
+//	relations.go relationships in requests and responses
+//	include.go   "included" resources
+//
+// It must not import the packages of the resources.
+//
+// Imports: base/fault, base/token, base/tracing, base/web, platform,
+// platform/actions, platform/api/listing, platform/services.
+package rest
