@@ -12,12 +12,12 @@ import (
 	"strings"
 	"time"
 
-	"ingot/internal/base/backup"
 	"ingot/internal/base/datadir"
 	"ingot/internal/base/db"
 	"ingot/internal/base/version"
 	"ingot/internal/platform/platformdb"
 	"ingot/internal/platform/storage/blob"
+	"ingot/internal/server/backup"
 	"ingot/internal/server/dbcopy"
 )
 

@@ -18,9 +18,9 @@ import (
 	"time"
 
 	"ingot/internal/base/background"
-	"ingot/internal/base/backup"
 	"ingot/internal/base/testkit"
 	"ingot/internal/platform/storage/blob"
+	"ingot/internal/server/backup"
 )
 
 // backedUp is a server with an app, and a key for its backups.

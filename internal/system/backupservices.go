@@ -8,9 +8,9 @@ import (
 	"path/filepath"
 	"strings"
 
-	"ingot/internal/base/backup"
 	"ingot/internal/base/datadir"
 	"ingot/internal/broker"
+	"ingot/internal/server/backup"
 )
 
 // dumpsDir contains the data of service instances in a backup.

@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"ingot/internal/base/backup"
+	"ingot/internal/server/backup"
 )
 
 // forged are repositories that someone who can write to them has changed.

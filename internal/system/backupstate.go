@@ -13,10 +13,10 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"ingot/internal/base/backup"
 	"ingot/internal/base/datadir"
 	"ingot/internal/base/db"
 	"ingot/internal/platform/platformdb"
+	"ingot/internal/server/backup"
 	"ingot/internal/server/health"
 )
 

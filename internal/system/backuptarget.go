@@ -12,8 +12,8 @@ import (
 	"strings"
 	"time"
 
-	"ingot/internal/base/backup"
 	"ingot/internal/base/fault"
+	"ingot/internal/server/backup"
 )
 
 func isGone(err error) bool { return fault.Is(err, fault.NotFound) }
@@ -47,7 +47,7 @@ func (s *steps) openTarget(ctx context.Context, target string, log *slog.Logger)
 			return t, err
 		}
 		s.later(bucket.Close)
-		return backupTarget{objects: bucket.Backups()}, nil
+		return backupTarget{objects: bucket.Backups(backup.ErrBusy)}, nil
 	}
 	if before, _, found := strings.Cut(target, "://"); found {
 		return t, fmt.Errorf("%s:// is not supported: name a file, a directory or s3://BUCKET/PREFIX", before)

@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"ingot/internal/base/backup"
+	"ingot/internal/server/backup"
 )
 
 // Run tests a new repository, whose objects may have several parts.
@@ -107,11 +107,8 @@ func keep(ctx context.Context, t *testing.T, o backup.Objects) {
 	}
 	var got []string
 	for _, folder := range []string{"blobs/", "backups/"} {
-		for object, err := range o.List(ctx, folder) {
-			if err != nil {
-				t.Fatal(err)
-			}
-			got = append(got, object.Name)
+		if err := o.List(ctx, folder, func(name string, _ int64) error { got = append(got, name); return nil }); err != nil {
+			t.Fatal(err)
 		}
 	}
 	slices.Sort(got)

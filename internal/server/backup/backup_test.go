@@ -17,8 +17,8 @@ import (
 	"testing"
 	"time"
 
-	"ingot/internal/base/backup"
-	"ingot/internal/base/backup/backuptest"
+	"ingot/internal/server/backup"
+	"ingot/internal/server/backup/backuptest"
 )
 
 // keyed is a key, with what servers and those who restore have of it.

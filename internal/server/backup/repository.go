@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"iter"
 	"slices"
 	"strings"
 	"time"
@@ -26,8 +25,9 @@ type Objects interface {
 	Put(ctx context.Context, name string, r io.Reader) (size int64, err error)
 	// Open opens an object. It returns fs.ErrNotExist if there is none.
 	Open(ctx context.Context, name string) (io.ReadCloser, error)
-	// List yields the objects whose names begin with a prefix, in any order.
-	List(ctx context.Context, prefix string) iter.Seq2[Object, error]
+	// List calls each with the objects whose names begin with a prefix, in any order, until it
+	// returns an error.
+	List(ctx context.Context, prefix string, each func(name string, size int64) error) error
 	// Delete deletes an object. That there is none is not an error.
 	Delete(ctx context.Context, name string) error
 	// Lock makes sure that no other process writes or removes backups, until unlock is
@@ -35,12 +35,6 @@ type Objects interface {
 	Lock(ctx context.Context) (locked context.Context, unlock func(), err error)
 	// String describes the place, without secrets.
 	String() string
-}
-
-// Object is an object in a list.
-type Object struct {
-	Name string
-	Size int64
 }
 
 const (
@@ -80,13 +74,11 @@ func (r Recipients) BlobObject(sha256 string) string {
 // these recipients.
 func (r Recipients) BlobObjects(ctx context.Context, o Objects) (map[string]bool, error) {
 	have := map[string]bool{}
-	for object, err := range o.List(ctx, blobPrefix+r.fingerprint+"/") {
-		if err != nil {
-			return nil, err
-		}
-		have[object.Name] = true
-	}
-	return have, nil
+	err := o.List(ctx, blobPrefix+r.fingerprint+"/", func(name string, _ int64) error {
+		have[name] = true
+		return nil
+	})
+	return have, err
 }
 
 // PutSealed encrypts content for the recipients and stores it.
@@ -131,21 +123,22 @@ const maxIndex = 128 << 20
 // List returns the backups of a repository, the oldest first.
 func List(ctx context.Context, o Objects) ([]Index, error) {
 	var all []Index
-	for object, err := range o.List(ctx, backupFolder) {
-		if err != nil {
-			return nil, err
+	err := o.List(ctx, backupFolder, func(name string, _ int64) error {
+		if !strings.HasSuffix(name, indexSuffix) {
+			return nil
 		}
-		if !strings.HasSuffix(object.Name, indexSuffix) {
-			continue
-		}
-		i, err := readIndex(ctx, o, object.Name)
+		i, err := readIndex(ctx, o, name)
 		if errors.Is(err, fs.ErrNotExist) {
-			continue // pruned meanwhile
+			return nil // pruned meanwhile
 		}
 		if err != nil {
-			return nil, fmt.Errorf("%s: %w; --id names a backup to be used, whatever the others are", object.Name, err)
+			return fmt.Errorf("%s: %w; --id names a backup to be used, whatever the others are", name, err)
 		}
 		all = append(all, i)
+		return nil
+	})
+	if err != nil {
+		return nil, err
 	}
 	slices.SortFunc(all, func(a, b Index) int { return cmp.Or(a.Created.Compare(b.Created), cmp.Compare(a.ID, b.ID)) })
 	return all, nil
@@ -237,20 +230,21 @@ func Prune(ctx context.Context, o Objects, keep int) (p Pruned, err error) {
 		p.Backups = append(p.Backups, i.ID)
 	}
 	for _, folder := range []string{backupFolder, blobPrefix} {
-		var unused []Object
-		for object, err := range o.List(ctx, folder) {
-			if err != nil {
-				return p, err
+		unused := map[string]int64{} // sizes, by name
+		err := o.List(ctx, folder, func(name string, size int64) error {
+			if strings.HasSuffix(name, sealedSuffix) && !needed[name] {
+				unused[name] = size
 			}
-			if strings.HasSuffix(object.Name, sealedSuffix) && !needed[object.Name] {
-				unused = append(unused, object)
-			}
+			return nil
+		})
+		if err != nil {
+			return p, err
 		}
-		for _, object := range unused {
-			if err := o.Delete(ctx, object.Name); err != nil {
+		for name, size := range unused {
+			if err := o.Delete(ctx, name); err != nil {
 				return p, err
 			}
-			p.Objects, p.Size = p.Objects+1, p.Size+object.Size
+			p.Objects, p.Size = p.Objects+1, p.Size+size
 		}
 	}
 	return p, nil

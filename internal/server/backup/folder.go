@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"iter"
 	"os"
 	"path/filepath"
 	"strings"
@@ -67,36 +66,31 @@ func (f *Folder) Open(_ context.Context, name string) (io.ReadCloser, error) {
 }
 
 // List implements Objects.
-func (f *Folder) List(ctx context.Context, prefix string) iter.Seq2[Object, error] {
-	return func(yield func(Object, error) bool) {
-		root := f.path(strings.TrimSuffix(prefix, "/"))
-		err := filepath.WalkDir(root, func(path string, e fs.DirEntry, err error) error {
-			if errors.Is(err, fs.ErrNotExist) {
-				return nil // the repository is new, or it was removed meanwhile
-			}
-			if err := errors.Join(err, ctx.Err()); err != nil {
-				return err
-			}
-			if !e.Type().IsRegular() || strings.HasSuffix(path, partialSuffix) {
-				return nil
-			}
-			info, err := e.Info()
-			if errors.Is(err, fs.ErrNotExist) {
-				return nil
-			}
-			if err != nil {
-				return err
-			}
-			name, err := filepath.Rel(f.dir, path)
-			if err == nil && !yield(Object{filepath.ToSlash(name), info.Size()}, nil) {
-				err = fs.SkipAll
-			}
-			return err
-		})
-		if err != nil {
-			yield(Object{}, err)
+func (f *Folder) List(ctx context.Context, prefix string, each func(name string, size int64) error) error {
+	root := f.path(strings.TrimSuffix(prefix, "/"))
+	return filepath.WalkDir(root, func(path string, e fs.DirEntry, err error) error {
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil // the repository is new, or it was removed meanwhile
 		}
-	}
+		if err := errors.Join(err, ctx.Err()); err != nil {
+			return err
+		}
+		if !e.Type().IsRegular() || strings.HasSuffix(path, partialSuffix) {
+			return nil
+		}
+		info, err := e.Info()
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		name, err := filepath.Rel(f.dir, path)
+		if err != nil {
+			return err
+		}
+		return each(filepath.ToSlash(name), info.Size())
+	})
 }
 
 // Delete implements Objects.

@@ -37,7 +37,7 @@
 // place of another is noticed. ID.json is not signed: its id and time are compared with the
 // manifest's (Index.Check).
 //
-// It does not know what is in a backup: package system does.
+// It does not know what is in a backup: package installation does.
 //
 // Imports: base/background, base/fault, filippo.io/age, filippo.io/age/armor,
 // golang.org/x/sys/unix.

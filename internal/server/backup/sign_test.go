@@ -15,7 +15,7 @@ import (
 
 	"filippo.io/age"
 
-	"ingot/internal/base/backup"
+	"ingot/internal/server/backup"
 )
 
 // entry is an entry of an archive.

@@ -1,4 +1,4 @@
 // Package backuptest is the test suite for implementations of backup.Objects.
 //
-// Imports: base/backup.
+// Imports: server/backup.
 package backuptest
