@@ -30,7 +30,7 @@ func (s *System) openACME(ctx context.Context, b *frontend, r *runtime) error {
 		}
 	}
 	m := acme.New(o)
-	if err := s.run(ctx, m); err != nil {
+	if err := s.steps.Run(ctx, m); err != nil {
 		return err
 	}
 	b.registry.MustRegister(health.Recovering{Collector: m})

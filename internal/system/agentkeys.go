@@ -7,9 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"path/filepath"
 	"slices"
-	"strings"
 	"time"
 
 	"ingot/internal/base/datadir"
@@ -17,6 +15,8 @@ import (
 	"ingot/internal/platform/engine/agent"
 	"ingot/internal/platform/engine/kubernetes"
 	"ingot/internal/platform/platformdb"
+	"ingot/internal/server/databases"
+	"ingot/internal/server/steps"
 )
 
 const (
@@ -104,7 +104,7 @@ func firstAgentKeys(ctx context.Context, store *platformdb.Store) (k agent.Keys,
 // them for new instances within a minute, and delete the old ones when no instance has
 // them any more.
 func RotateAgentKeys(ctx context.Context, dataDir, databaseURL, encryptionKey string, log *slog.Logger) error {
-	if err := checkDatabaseURL(databaseURL); err != nil {
+	if err := databases.CheckURL(databaseURL); err != nil {
 		return fmt.Errorf("--database-url: %w", err)
 	}
 	keys, err := datadir.ReadKeys(dataDir, encryptionKey)
@@ -115,13 +115,13 @@ func RotateAgentKeys(ctx context.Context, dataDir, databaseURL, encryptionKey st
 	if err != nil {
 		return err
 	}
-	var s steps
-	defer s.unwind()
-	url, err := existingDatabase(dataDir, databaseURL)
+	var s steps.Stack
+	defer s.Unwind()
+	url, err := databases.Existing(dataDir, databaseURL)
 	if err != nil {
 		return err
 	}
-	d, err := s.openDB(ctx, db.Options{URL: url, Keys: keys, Log: log})
+	d, err := s.OpenDB(ctx, db.Options{URL: url, Keys: keys, Log: log})
 	if err != nil {
 		return err
 	}
@@ -147,21 +147,6 @@ func RotateAgentKeys(ctx context.Context, dataDir, databaseURL, encryptionKey st
 		return errors.New("no server with --engine kubernetes has used this database, so there are no keys to rotate")
 	}
 	return err
-}
-
-// existingDatabase returns the URL of the database of a server, which exists.
-func existingDatabase(dataDir, databaseURL string) (string, error) {
-	if isPostgres(databaseURL) {
-		return databaseURL, nil
-	}
-	path, given := strings.CutPrefix(databaseURL, "sqlite:")
-	if !given {
-		path = filepath.Join(dataDir, databaseFile)
-	}
-	if !exists(path) {
-		return "", fmt.Errorf("there is no database %s: set --database-url or --data-dir as for 'ingot up'", path)
-	}
-	return "sqlite:" + path, nil
 }
 
 // rekey uses the newest keys of agents, and deletes those that no instance has any more.

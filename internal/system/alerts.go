@@ -50,5 +50,5 @@ func (s *System) startAlerts(ctx context.Context, b *frontend, dir *datadir.Dir,
 	if !r.cluster.Alone() {
 		c.States = r.store
 	}
-	return s.run(ctx, alerts.New(c))
+	return s.steps.Run(ctx, alerts.New(c))
 }

@@ -31,7 +31,7 @@ func (s *System) joinCluster(ctx context.Context, b *frontend, dir *datadir.Dir,
 	}
 	joined := cluster.New(o)
 	b.registry.MustRegister(joined.Metrics()...)
-	return joined, s.run(ctx, joined)
+	return joined, s.steps.Run(ctx, joined)
 }
 
 // leadOf returns a function that reports whether this server does the work of a name, of

@@ -209,13 +209,13 @@ func (s *System) limiter(servers func() int) web.Limiter {
 
 // outgoing returns the certificate authorities that outgoing connections trust, and a
 // client that uses them.
-func (s *steps) outgoing(c MailConfig) (*roots.Roots, *http.Client, error) {
+func (s *server) outgoing(c MailConfig) (*roots.Roots, *http.Client, error) {
 	trusted, err := c.roots()
 	if err != nil {
 		return nil, nil, err
 	}
 	client := uaaclient.NewHTTPClient(trusted.TLS())
-	s.later(client.CloseIdleConnections)
+	s.steps.Later(client.CloseIdleConnections)
 	return trusted, client, nil
 }
 

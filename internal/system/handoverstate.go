@@ -16,6 +16,7 @@ import (
 	"ingot/internal/platform/logs"
 	"ingot/internal/server/handover"
 	"ingot/internal/server/sockets"
+	"ingot/internal/server/steps"
 )
 
 const (
@@ -57,7 +58,7 @@ func (s *System) lockAndListen(ctx context.Context) (*datadir.Dir, *listeners, e
 	if s.handover.adopt == nil {
 		s.handover.dir, err = datadir.Open(c.DataDir, c.Log)
 		if err == nil {
-			s.add(stepOwn, s.handover.dir.Close)
+			s.steps.Add(steps.Own, s.handover.dir.Close)
 			// A server that was killed may have left a file with old endpoints.
 			_ = os.Remove(s.handover.dir.File(endpointsFile))
 			err = open()
@@ -71,7 +72,7 @@ func (s *System) lockAndListen(ctx context.Context) (*datadir.Dir, *listeners, e
 		ports.close()
 		return nil, nil, err
 	}
-	s.add(stepOwn, s.handover.dir.Close)
+	s.steps.Add(steps.Own, s.handover.dir.Close)
 	return s.handover.dir, ports, nil
 }
 
@@ -96,7 +97,7 @@ func (s *System) serveForwarded(ctx context.Context, b *frontend, r *runtime) er
 		listenerNotifications: web.Pipeline(b.front.notifications(), web.FormatNotifications, log),
 		handlerLines:          forwardedLines(r.logs, log),
 	}), log)
-	s.add(stepEdge, server.Stop)
+	s.steps.Add(steps.Edge, server.Stop)
 	b.servers = append(b.servers, server)
 	return server.Start(ctx)
 }
@@ -140,14 +141,14 @@ func (s *System) yield() {
 	}
 	s.handover.lines = &lineRelay{log: log}
 	r.access.Redirect(s.handover.lines)
-	s.unwindWork()
+	s.steps.UnwindWork()
 }
 
 // release passes waiting requests on to the process that serves now, accepts no more
 // connections, and leaves the data directory.
 func (s *System) release() {
 	b := s.built.Load()
-	s.left = true
+	s.steps.Leave()
 	s.handover.next = handover.NewForwarder(s.config.DataDir, s.config.Log)
 	b.front.gate.Pass(s.handover.next)
 	s.retire()
@@ -161,7 +162,7 @@ func (s *System) retire() {
 		server.Retire()
 	}
 	s.handover.runtime.tcp.Retire()
-	if broker := s.handover.runtime.broker.Load(); broker != nil && s.left {
+	if broker := s.handover.runtime.broker.Load(); broker != nil && s.steps.Left() {
 		broker.Retire()
 	}
 }
@@ -191,7 +192,7 @@ func (s *System) finish(stop <-chan struct{}) {
 func (s *System) connections() int {
 	b, r := s.built.Load(), s.handover.runtime
 	n := r.proxy.Serving() + r.tcp.Connections()
-	if broker := r.broker.Load(); broker != nil && s.left {
+	if broker := r.broker.Load(); broker != nil && s.steps.Left() {
 		n += broker.Connections()
 	}
 	for _, server := range b.all() {
@@ -225,13 +226,13 @@ func (s *System) await(limit time.Duration, stop <-chan struct{}) bool {
 // Stop waits for requests to finish, stops every part, and releases the data directory.
 func (s *System) Stop() {
 	s.part.HaltGently(func() {
-		if s.handover.sockets.Kept() && !s.left && s.handover.runtime != nil {
+		if s.handover.sockets.Kept() && !s.steps.Left() && s.handover.runtime != nil {
 			// New connections wait for the next process, so there is time for those that exist.
 			s.handover.sockets.KeepWith(nil)
 			s.retire()
 			s.await(stopTime, nil)
 		}
-		s.unwind()
+		s.steps.Unwind()
 	})
 }
 

@@ -12,6 +12,7 @@ import (
 	"ingot/internal/base/web"
 	"ingot/internal/platform"
 	"ingot/internal/server/health"
+	"ingot/internal/server/installation"
 )
 
 // report is what operators ask first about a server.
@@ -103,10 +104,10 @@ func (s *System) report(ctx context.Context, b *frontend, r *runtime) report {
 		Engine: reportEngine{engine.Name, engine.Isolated, engine.Detail, engine.Held},
 		Disk:   reportDisk{b.disk.Size(), free, b.disk.Reserve(), state.String()},
 	}
-	if d := b.databases.platform(); d != nil {
+	if d := b.databases.Platform(); d != nil {
 		all.Database.Kind = d.Dialect().String()
 		all.Database.Size, _ = d.Size(ctx)
-		if last, err := s.lastBackup(ctx, d); err == nil && !last.Attempted.IsZero() {
+		if last, err := Parts().LastOf(ctx, s.config.DataDir, d); err == nil && !last.Attempted.IsZero() {
 			all.Backup = backupReport(last, time.Now())
 		}
 	}
@@ -130,7 +131,7 @@ func (s *System) report(ctx context.Context, b *frontend, r *runtime) report {
 	return all
 }
 
-func backupReport(last BackupState, now time.Time) *reportBackup {
+func backupReport(last installation.BackupState, now time.Time) *reportBackup {
 	out := &reportBackup{Attempted: last.Attempted.UTC(), Failure: last.Failure, Size: last.Size}
 	if last.Finished != nil {
 		at, age := last.Finished.UTC(), int64(now.Sub(*last.Finished).Seconds())

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"ingot/internal/base/version"
+	"ingot/internal/server/installation"
 )
 
 // TestReport reads what administrators see of the server.
@@ -53,7 +54,7 @@ func TestReport(t *testing.T) {
 
 	// A backup that succeeded, and one that failed after it.
 	text := `{"attempted":"2026-01-02T00:00:00Z","failure":"the target is full","finished":"2026-01-01T00:00:00Z","size":42}`
-	if err := os.WriteFile(filepath.Join(c.DataDir, backupStateFile), []byte(text), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(c.DataDir, installation.StateFile), []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	if b := read().Backup; b == nil || b.Failure != "the target is full" || b.Size != 42 || b.Finished == nil || b.Age == nil || *b.Age < 3600 {

@@ -45,6 +45,7 @@ import (
 	"ingot/internal/platform/storage/deltas"
 	"ingot/internal/server/cluster"
 	"ingot/internal/server/roots"
+	"ingot/internal/server/steps"
 )
 
 // runtime is everything that runs apps.
@@ -140,7 +141,7 @@ func (s *System) openRuntime(ctx context.Context, b *frontend, dir *datadir.Dir,
 	if _, ok := r.engine.(*kubernetes.Engine); !ok { // there, nodes have labels
 		r.watched = engine.InSegments(r.watched, segments(c.IsolationSegments))
 	}
-	s.later(func() { _ = r.watched.Close() })
+	s.steps.Later(func() { _ = r.watched.Close() })
 	if r.inside, err = instancenet.New(platformServices(c, e), gatewayOf(r.engine)); err != nil {
 		return nil, err
 	}
@@ -217,7 +218,7 @@ func (s *System) openRouter(b *frontend, r *runtime, trusted *roots.Roots) error
 		proxied.DialTimeout = time.Second // a node that is gone refuses no connections
 	}
 	r.proxy = router.NewProxy(r.table, proxied)
-	s.add(stepEdge, r.proxy.Close)
+	s.steps.Add(steps.Edge, r.proxy.Close)
 	r.traffic = &traffic{proxy: r.proxy, log: c.Log}
 	if !r.cluster.Alone() {
 		r.traffic.store = r.store

@@ -215,7 +215,7 @@ func (s *Succession) Stop() {
 		s.stopping = true
 		s.mu.Unlock()
 		close(s.cut)
-		if !s.Current().left {
+		if !s.Current().steps.Left() {
 			s.notify(s.options.Manager.Stopping())
 		}
 		s.control.Cancel()
@@ -264,7 +264,7 @@ func (s *Succession) Spawn() (pid int, exited <-chan error, err error) {
 			err = errors.New("it exited")
 		}
 		s.mu.Lock()
-		replaced := s.current.left
+		replaced := s.current.steps.Left()
 		s.mu.Unlock()
 		if !replaced {
 			s.notify(s.options.Manager.Ready("a new process failed; the server continues"))

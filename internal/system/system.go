@@ -14,7 +14,6 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -43,8 +42,11 @@ import (
 	"ingot/internal/platform/run/staging"
 	"ingot/internal/platform/services"
 	"ingot/internal/server/cluster"
+	"ingot/internal/server/databases"
 	"ingot/internal/server/diskspace"
 	"ingot/internal/server/health"
+	"ingot/internal/server/installation"
+	"ingot/internal/server/steps"
 )
 
 // The parts that have to work before the server is ready.
@@ -83,7 +85,7 @@ type frontend struct {
 	admin     *web.Mux
 	registry  *prometheus.Registry
 	metrics   *web.Metrics
-	databases *databases
+	databases *databases.Metrics
 	tracer    *tracing.Tracer // nil if traces are not enabled
 	endpoints Endpoints
 	// proxied wraps a listener of clients: it reads PROXY headers.
@@ -160,7 +162,7 @@ func (s *System) SecretsDir() string { return filepath.Join(s.config.DataDir, da
 
 // Database describes the database for users, without its password.
 func (s *System) Database() string {
-	return databaseName(s.config.DatabaseURL)
+	return databases.Describe(s.config.DatabaseURL)
 }
 
 func (s *System) start(ctx context.Context) error {
@@ -180,7 +182,7 @@ func (s *System) start(ctx context.Context) error {
 		return err
 	}
 	b.useDisk(disk)
-	s.later(disk.Restock)
+	s.steps.Later(disk.Restock)
 	keys, err := dir.Keys(c.EncryptionKey, c.DatabaseURL, c.Log)
 	if err != nil {
 		return err
@@ -203,14 +205,14 @@ func (s *System) start(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	s.add(stepEdge, drain)
+	s.steps.Add(steps.Edge, drain)
 	// It stops before the requests have finished, so that other servers take over its
 	// apps at once.
-	if err := s.run(ctx, servers.Working(r.clusterHandler())); err != nil {
+	if err := s.steps.Run(ctx, servers.Working(r.clusterHandler())); err != nil {
 		return err
 	}
 	// It stops first, because a session opened meanwhile could not be authorized.
-	if err := s.run(ctx, b.gateway); err != nil {
+	if err := s.steps.Run(ctx, b.gateway); err != nil {
 		return err
 	}
 	s.handover.runtime = r
@@ -253,7 +255,7 @@ func (s *System) openPorts(ctx context.Context, dir *datadir.Dir, ports *listene
 	notifications := web.NewServer(ports.notifications, b.front.pipeline(b.front.notifications(), web.FormatNotifications), c.Log)
 	admin := web.NewServer(ports.admin, web.Pipeline(web.GuardOperator(b.admin, b.front.health, web.OperatorNames(c.AdminListen, c.Domain, c.PublicURL), c.AdminToken, c.Log), web.FormatV3, c.Log), c.Log)
 	// The ssh gateway is started last; clients wait until then.
-	s.later(func() { _ = ports.ssh.Close() })
+	s.steps.Later(func() { _ = ports.ssh.Close() })
 	b.edge = append(b.edge, public, notifications)
 	if err := s.announce(ctx, dir, b.endpoints, []*web.Server{admin}, b.edge, c.Log); err != nil {
 		return nil, nil, err
@@ -282,7 +284,7 @@ func (s *System) openPorts(ctx context.Context, dir *datadir.Dir, ports *listene
 // other requests get 503.
 func newFrontend(domain string, log *slog.Logger) *frontend {
 	b := &frontend{health: &health.Readiness{}, registry: health.NewRegistry()}
-	b.metrics, b.databases = web.NewMetrics(b.registry), newDatabases()
+	b.metrics, b.databases = web.NewMetrics(b.registry), databases.NewMetrics()
 	b.registry.MustRegister(health.Recovering{Collector: b.health}, health.Recovering{Collector: b.databases})
 	starting := web.NewMux(web.FormatV3, log, b.metrics)
 	health.Routes(starting, b.health)
@@ -302,13 +304,13 @@ func (b *frontend) useDisk(disk *diskspace.Guard) {
 
 // announce starts the servers of the operator and of clients, and writes their addresses to
 // DIR/endpoints.json.
-func (s *steps) announce(ctx context.Context, dir *datadir.Dir, e Endpoints, admin, public []*web.Server, log *slog.Logger) error {
+func (s *server) announce(ctx context.Context, dir *datadir.Dir, e Endpoints, admin, public []*web.Server, log *slog.Logger) error {
 	// All are stopped, started or not, because Stop closes their ports.
 	for _, server := range admin {
-		s.later(server.Stop)
+		s.steps.Later(server.Stop)
 	}
 	for _, server := range public {
-		s.add(stepEdge, server.Stop)
+		s.steps.Add(steps.Edge, server.Stop)
 	}
 	for _, server := range slices.Concat(admin, public) {
 		if err := server.Start(ctx); err != nil {
@@ -324,19 +326,19 @@ func (s *steps) announce(ctx context.Context, dir *datadir.Dir, e Endpoints, adm
 	} else if err != nil {
 		return fmt.Errorf("data directory: %w", err)
 	}
-	s.add(stepOwn, func() { _ = os.Remove(dir.File(endpointsFile)) })
+	s.steps.Add(steps.Own, func() { _ = os.Remove(dir.File(endpointsFile)) })
 	return nil
 }
 
 func (s *System) openDatabase(ctx context.Context, b *frontend, dir *datadir.Dir, keys *seal.Keyring) (*db.DB, *cluster.Cluster, error) {
-	if err := databaseNotLost(s.config.DatabaseURL, dir.File(alertsFile)); err != nil {
+	if err := databases.NotLost(s.config.DatabaseURL, dir.File(alertsFile)); err != nil {
 		return nil, nil, err
 	}
-	d, err := s.openDB(ctx, db.Options{URL: s.config.DatabaseURL, Keys: keys, Log: s.config.Log, Observe: b.databases.observe(databasePlatform)})
+	d, err := s.steps.OpenDB(ctx, db.Options{URL: s.config.DatabaseURL, Keys: keys, Log: s.config.Log, Observe: b.databases.Observe(databases.Platform)})
 	if err != nil {
 		return nil, nil, err
 	}
-	b.databases.add(databasePlatform, d)
+	b.databases.Add(databases.Platform, d)
 	// First, so that a server that is refused changes nothing.
 	c, err := s.joinCluster(ctx, b, dir, d)
 	if err != nil {
@@ -347,30 +349,17 @@ func (s *System) openDatabase(ctx context.Context, b *frontend, dir *datadir.Dir
 			return nil, nil, err
 		}
 	}
-	holdLog(b.disk, d)
+	b.disk.Hold(d.LogFile())
 	if !d.Shared() || c.Exclusive {
 		b.health.Ready(partDatabase, func(ctx context.Context) error { return errors.Join(d.Ping(ctx), c.Ready(ctx)) })
 	} else {
 		// When a database of several servers is away, none would be ready, and a load
 		// balancer would send no more requests to the apps, which do not need it.
 		b.health.Ready(partDatabase, c.Ready)
-		b.health.Watch(partDatabase, func() string { return unreachable(d) })
+		b.health.Watch(partDatabase, func() string { return databases.Unreachable(d) })
 	}
 	sealed := slices.Concat(authdb.SealedColumns, platformdb.SealedColumns, consoledb.SealedColumns)
-	return d, c, s.run(ctx, resealing(d, sealed, leadOf(c, "reseal"), s.config.Log))
-}
-
-// pingTime is less than the timeout of a readiness probe.
-const pingTime = time.Second
-
-// unreachable returns why the database cannot be used, or "".
-func unreachable(d *db.DB) string {
-	ctx, cancel := context.WithTimeout(context.Background(), pingTime)
-	defer cancel()
-	if err := d.Ping(ctx); err != nil {
-		return "the database does not answer: " + err.Error()
-	}
-	return ""
+	return d, c, s.steps.Run(ctx, databases.Resealing(d, sealed, leadOf(c, "reseal"), s.config.Log))
 }
 
 func (s *System) startServices(ctx context.Context, b *frontend, dir *datadir.Dir, secrets *datadir.Secrets, d *db.DB, servers *cluster.Cluster) (*runtime, error) {
@@ -387,9 +376,11 @@ func (s *System) startServices(ctx context.Context, b *frontend, dir *datadir.Di
 		return nil, err
 	}
 	b.registry.MustRegister(health.Recovering{Collector: logs.Metrics{Store: r.logs}}, health.Recovering{Collector: r.drains})
-	s.showBackups(b, d)
+	b.registry.MustRegister(health.Recovering{Collector: installation.Metrics{Read: func(ctx context.Context) (installation.BackupState, error) {
+		return Parts().LastOf(ctx, c.DataDir, d)
+	}}})
 	b.disk.OnLow(r.cleaner.LowDisk)
-	if err := s.run(ctx, b.disk); err != nil {
+	if err := s.steps.Run(ctx, b.disk); err != nil {
 		return nil, err
 	}
 	if err := r.store.Update(ctx, r.ensureDefaults); err != nil {
@@ -426,7 +417,7 @@ func (s *System) startServices(ctx context.Context, b *frontend, dir *datadir.Di
 	if err != nil {
 		return nil, err
 	}
-	if err := s.run(ctx, a); err != nil {
+	if err := s.steps.Run(ctx, a); err != nil {
 		return nil, err
 	}
 	// Started before its callers, so that it stops after them.
@@ -459,11 +450,11 @@ func (s *System) startServices(ctx context.Context, b *frontend, dir *datadir.Di
 func (s *System) startParts(ctx context.Context, b *frontend, d *db.DB, r *runtime, n *notifications) error {
 	parts := append(n.parts(), r.parts(s.config.Log)...)
 	for _, part := range parts {
-		kind := stepWork
+		kind := steps.Work
 		if part == background.Service(r.access) || part == background.Service(r.tcp) {
-			kind = stepEdge
+			kind = steps.Edge
 		}
-		if err := s.runAs(ctx, kind, part); err != nil {
+		if err := s.steps.RunAs(ctx, kind, part); err != nil {
 			return err
 		}
 	}
@@ -481,7 +472,7 @@ func (s *System) startParts(ctx context.Context, b *frontend, d *db.DB, r *runti
 	b.registry.MustRegister(health.Recovering{Collector: choice.HeldMetric(r.engine)}, health.Recovering{Collector: choice.FirewallMetric(r.engine)}, health.Recovering{Collector: census{r}}, health.Recovering{Collector: memberMetrics{r.store, r.apps.Usage}})
 	blobs := &blobSizes{store: r.blobs, log: s.config.Log}
 	b.registry.MustRegister(health.Recovering{Collector: blobs})
-	if err := s.run(ctx, blobs.service(s.config.BlobURL != "")); err != nil {
+	if err := s.steps.Run(ctx, blobs.service(s.config.BlobURL != "")); err != nil {
 		return err
 	}
 	return s.openACME(ctx, b, r)

@@ -42,7 +42,7 @@ func (s *System) openSecure(ctx context.Context, b *frontend, l net.Listener) (*
 		if t.files, err = certs.OpenFiles(pairs, c.Log); err != nil {
 			return nil, fmt.Errorf("--tls-cert: %w", err)
 		}
-		if err := s.run(ctx, t.files.Watching()); err != nil {
+		if err := s.steps.Run(ctx, t.files.Watching()); err != nil {
 			return nil, err
 		}
 	}

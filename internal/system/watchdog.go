@@ -24,7 +24,7 @@ func (s *Succession) watch(ctx context.Context) {
 		case <-tick.C:
 		}
 		s.mu.Lock()
-		current, replaced := s.current, s.current.left
+		current, replaced := s.current, s.current.steps.Left()
 		s.mu.Unlock()
 		if replaced {
 			return // systemd listens to the successor

@@ -1,4 +1,4 @@
-package system
+package installation
 
 import (
 	"context"
@@ -9,8 +9,8 @@ import (
 	"strings"
 
 	"ingot/internal/base/datadir"
-	"ingot/internal/broker"
 	"ingot/internal/server/backup"
+	"ingot/internal/server/databases"
 )
 
 // dumpsDir contains the data of service instances in a backup.
@@ -18,15 +18,15 @@ const dumpsDir = "dumps"
 
 // saveServices saves the data of the instances of the bundled broker.
 func (a *archiving) saveServices(ctx context.Context) error {
-	dir := filepath.Join(a.DataDir, servicesDir)
-	if !a.hasDir || !exists(filepath.Join(dir, "broker")) {
+	dir := filepath.Join(a.DataDir, a.Services.Dir)
+	if !a.hasDir || !databases.FileExists(filepath.Join(dir, "broker")) {
 		return nil
 	}
 	keys, err := datadir.ReadKeys(a.DataDir, a.EncryptionKey)
 	if err != nil {
 		return err
 	}
-	all, err := broker.Savable(broker.Config{Dir: dir, Keys: keys, PostgresURL: a.PostgresURL, MySQLURL: a.MySQLURL, Log: a.Log})
+	all, err := a.Services.Savable(ServicesConfig{Dir: dir, Keys: keys, PostgresURL: a.PostgresURL, MySQLURL: a.MySQLURL, Log: a.Log})
 	if err != nil {
 		return err
 	}
@@ -47,8 +47,8 @@ func (a *archiving) saveServices(ctx context.Context) error {
 // saveService saves the data of an instance. If that fails, what was read of it is in the
 // archive with a file that says so: a tenant can cause that, and must not prevent the
 // backup of all others.
-func (a *archiving) saveService(ctx context.Context, one broker.Saved) error {
-	var unsaved *broker.UnsavedError
+func (a *archiving) saveService(ctx context.Context, one Service) error {
+	var unsaved *UnsavedError
 	_, err := a.w.Stream(dumpsDir+"/"+one.Name, 0o600, func(w io.Writer) error {
 		missing, err := one.Save(ctx, w)
 		for _, what := range missing {
@@ -63,14 +63,14 @@ func (a *archiving) saveService(ctx context.Context, one broker.Saved) error {
 		return err
 	}
 	if unsaved == nil {
-		a.services++
+		a.savedServices++
 		return nil
 	}
 	a.Tell("Not saved: " + unsaved.Error())
 	if a.unsaved++; a.firstUnsaved == nil {
 		a.firstUnsaved = unsaved
 	}
-	_, err = a.w.File(dumpsDir+"/"+one.Name+broker.FailedSuffix, 0o600, int64(len(unsaved.Why)), strings.NewReader(unsaved.Why))
+	_, err = a.w.File(dumpsDir+"/"+one.Name+a.Services.FailedSuffix, 0o600, int64(len(unsaved.Why)), strings.NewReader(unsaved.Why))
 	return err
 }
 
@@ -86,19 +86,19 @@ func (a *archiving) incomplete() error {
 }
 
 // UnsavedServices returns the number of service instances whose data could not be saved.
-func UnsavedServices(m *backup.Manifest) (n int) {
+func (p Parts) UnsavedServices(m *backup.Manifest) (n int) {
 	for _, f := range m.Files {
-		if strings.HasPrefix(f.Name, dumpsDir+"/") && strings.HasSuffix(f.Name, broker.FailedSuffix) {
+		if strings.HasPrefix(f.Name, dumpsDir+"/") && strings.HasSuffix(f.Name, p.Services.FailedSuffix) {
 			n++
 		}
 	}
 	return n
 }
 
-// services creates the service instances on new servers in the data directory.
-func (r *restoring) services(ctx context.Context, _ *backup.Manifest) error {
+// restoreServices creates the service instances on new servers in the data directory.
+func (r *restoring) restoreServices(ctx context.Context) error {
 	defer func() { _ = r.root.RemoveAll(dumpsDir) }()
-	dir := filepath.Join(r.stage, servicesDir)
+	dir := filepath.Join(r.stage, r.Services.Dir)
 	if records, _ := filepath.Glob(filepath.Join(dir, "broker", "instances", "*.json")); len(records) == 0 {
 		return nil
 	}
@@ -114,7 +114,7 @@ func (r *restoring) services(ctx context.Context, _ *backup.Manifest) error {
 	if err != nil {
 		return err
 	}
-	done, err := broker.Restore(ctx, broker.Config{Dir: dir, Keys: keys, Log: r.Log}, func(name string) (io.ReadCloser, error) {
+	done, err := r.Services.Restore(ctx, ServicesConfig{Dir: dir, Keys: keys, Log: r.Log}, func(name string) (io.ReadCloser, error) {
 		return r.root.Open(dumpsDir + "/" + name)
 	})
 	if err != nil {

@@ -1,4 +1,4 @@
-package system
+package installation
 
 import (
 	"context"
@@ -14,17 +14,18 @@ import (
 
 	"ingot/internal/base/fault"
 	"ingot/internal/server/backup"
+	"ingot/internal/server/databases"
 )
 
 func isGone(err error) bool { return fault.Is(err, fault.NotFound) }
 
-// backupTarget is where backups are: a file, or a repository.
-type backupTarget struct {
+// place is where backups are: a file, or a repository.
+type place struct {
 	file    string
 	objects backup.Objects
 }
 
-func (t backupTarget) String() string {
+func (t place) String() string {
 	if t.objects != nil {
 		return t.objects.String()
 	}
@@ -36,18 +37,10 @@ const fileSuffix = ".age"
 
 // openTarget opens the place of backups until the steps are undone: s3://…, a file (one that
 // exists, or a name with the suffix), or a directory.
-func (s *steps) openTarget(ctx context.Context, target string, log *slog.Logger) (t backupTarget, err error) {
+func (o *opened) openTarget(ctx context.Context, target string, log *slog.Logger) (t place, err error) {
 	if strings.HasPrefix(target, "s3:") {
-		cache, err := s.scratchDir()
-		if err != nil {
-			return t, err
-		}
-		bucket, err := openBucket(ctx, target, cache, nil, log)
-		if err != nil {
-			return t, err
-		}
-		s.later(bucket.Close)
-		return backupTarget{objects: bucket.Backups(backup.ErrBusy)}, nil
+		bucket, err := o.openBucket(ctx, target, log)
+		return place{objects: bucket.Backups}, err
 	}
 	if before, _, found := strings.Cut(target, "://"); found {
 		return t, fmt.Errorf("%s:// is not supported: name a file, a directory or s3://BUCKET/PREFIX", before)
@@ -65,31 +58,31 @@ func (s *steps) openTarget(ctx context.Context, target string, log *slog.Logger)
 		return t, err
 	}
 	folder, err := backup.NewFolder(target)
-	return backupTarget{objects: folder}, err
+	return place{objects: folder}, err
 }
 
 // openBackups is openTarget for commands that read backups.
-func (s *steps) openBackups(ctx context.Context, target string, log *slog.Logger) (backupTarget, error) {
-	t, err := s.openTarget(ctx, target, log)
-	if err == nil && !strings.HasPrefix(target, "s3:") && !exists(target) {
+func (o *opened) openBackups(ctx context.Context, target string, log *slog.Logger) (place, error) {
+	t, err := o.openTarget(ctx, target, log)
+	if err == nil && !strings.HasPrefix(target, "s3:") && !databases.FileExists(target) {
 		err = fmt.Errorf("%s does not exist: name the file or directory that has the backup, or s3://BUCKET/PREFIX", target)
 	}
 	return t, err
 }
 
 // openRepository is openTarget for commands that need several backups.
-func (s *steps) openRepository(ctx context.Context, target string, log *slog.Logger) (backup.Objects, error) {
-	t, err := s.openBackups(ctx, target, log)
+func (o *opened) openRepository(ctx context.Context, target string, log *slog.Logger) (backup.Objects, error) {
+	t, err := o.openBackups(ctx, target, log)
 	if err == nil && t.objects == nil {
 		err = fmt.Errorf("%s is a file, which has one backup: 'ingot backup verify' shows it. Name a directory that has backups, or s3://BUCKET/PREFIX", target)
 	}
 	return t.objects, err
 }
 
-// ListBackups returns the backups of a directory or bucket, the oldest first.
-func ListBackups(ctx context.Context, target string, log *slog.Logger) ([]backup.Index, error) {
-	var s steps
-	defer s.unwind()
+// List returns the backups of a directory or bucket, the oldest first.
+func (p Parts) List(ctx context.Context, target string, log *slog.Logger) ([]backup.Index, error) {
+	s := opened{Parts: p}
+	defer s.Unwind()
 	o, err := s.openRepository(ctx, target, log)
 	if err != nil {
 		return nil, err
@@ -97,10 +90,10 @@ func ListBackups(ctx context.Context, target string, log *slog.Logger) ([]backup
 	return backup.List(ctx, o)
 }
 
-// PruneBackups removes all backups of a directory or bucket but the newest.
-func PruneBackups(ctx context.Context, target string, keep int, log *slog.Logger, tell func(string)) error {
-	var s steps
-	defer s.unwind()
+// Prune removes all backups of a directory or bucket but the newest.
+func (p Parts) Prune(ctx context.Context, target string, keep int, log *slog.Logger, tell func(string)) error {
+	s := opened{Parts: p}
+	defer s.Unwind()
 	o, err := s.openRepository(ctx, target, log)
 	if err != nil {
 		return err
@@ -115,7 +108,7 @@ func PruneBackups(ctx context.Context, target string, keep int, log *slog.Logger
 
 // openArchive opens a backup for reading: of a repository the one with the id, or the
 // newest. check compares it with what the repository says about it.
-func (t backupTarget) openArchive(ctx context.Context, id string) (archive io.ReadCloser, check func(*backup.Manifest) error, err error) {
+func (t place) openArchive(ctx context.Context, id string) (archive io.ReadCloser, check func(*backup.Manifest) error, err error) {
 	if t.objects == nil {
 		if id != "" {
 			return nil, nil, errors.New("--id: a file has one backup only")

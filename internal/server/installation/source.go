@@ -1,4 +1,4 @@
-package system
+package installation
 
 import (
 	"context"
@@ -9,22 +9,30 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"ingot/internal/base/datadir"
 	"ingot/internal/base/db"
-	"ingot/internal/platform/storage/blob"
+	"ingot/internal/server/databases"
+	"ingot/internal/server/steps"
 )
 
-// installation is what is backed up.
-type installation struct {
-	steps
+// opened is what a command has opened, until it is undone.
+type opened struct {
+	Parts
+	steps.Stack
+}
+
+// source is what is backed up.
+type source struct {
+	opened
 	BackupConfig
 	hasDir bool
 	// postgres is the database of several servers; otherwise there are files.
 	postgres *db.DB
 	files    []savedDatabase
-	blobs    blob.Store
+	blobs    Blobs
 	schemas  map[string]int64
 }
 
@@ -35,13 +43,13 @@ type savedDatabase struct {
 }
 
 // open opens the databases and blobs, which a server may be using.
-func (in *installation) open(ctx context.Context) error {
-	if err := checkDatabaseURL(in.DatabaseURL); err != nil {
+func (in *source) open(ctx context.Context) error {
+	if err := databases.CheckURL(in.DatabaseURL); err != nil {
 		return fmt.Errorf("--database-url: %w", err)
 	}
 	err := datadir.Readable(in.DataDir)
 	in.hasDir = err == nil
-	if !in.hasDir && (!isPostgres(in.DatabaseURL) || in.EncryptionKey == "" || exists(filepath.Join(in.DataDir, "version.json"))) {
+	if !in.hasDir && (!databases.IsPostgres(in.DatabaseURL) || in.EncryptionKey == "" || databases.FileExists(filepath.Join(in.DataDir, "version.json"))) {
 		return err
 	}
 	if in.hasDir || in.EncryptionKey != "" {
@@ -56,58 +64,66 @@ func (in *installation) open(ctx context.Context) error {
 	if in.BlobURL == "" && !in.hasDir {
 		return errors.New("--blob-url: without a data directory the bucket of packages and droplets is needed")
 	}
-	in.blobs, err = in.openBlobStore(ctx, in.BlobURL, filepath.Join(in.DataDir, blobsDir), in.Log)
+	in.blobs, err = in.openBlobStore(ctx, in.BlobURL, filepath.Join(in.DataDir, BlobsDir), in.Log)
 	return err
 }
 
 // openBlobStore opens a bucket, with a cache that is removed afterwards, or a directory.
-func (s *steps) openBlobStore(ctx context.Context, url, dir string, log *slog.Logger) (blob.Store, error) {
+func (o *opened) openBlobStore(ctx context.Context, url, dir string, log *slog.Logger) (Blobs, error) {
 	if url == "" {
-		return blob.Open(dir)
+		return o.OpenBlobs(dir)
 	}
-	cache, err := s.scratchDir()
-	if err != nil {
-		return nil, err
-	}
-	bucket, err := openBucket(ctx, url, cache, nil, log)
+	bucket, err := o.openBucket(ctx, url, log)
 	if err != nil {
 		return nil, fmt.Errorf("--blob-url: %w", err)
 	}
-	s.later(bucket.Close)
-	return bucket, nil
+	return bucket.Blobs, nil
+}
+
+// openBucket opens a bucket with a cache that is removed afterwards.
+func (o *opened) openBucket(ctx context.Context, url string, log *slog.Logger) (Bucket, error) {
+	cache, err := o.scratchDir()
+	if err != nil {
+		return Bucket{}, err
+	}
+	bucket, err := o.OpenBucket(ctx, url, cache, log)
+	if err == nil {
+		o.Later(bucket.Close)
+	}
+	return bucket, err
 }
 
 // scratchDir returns a directory that is removed when the steps are undone.
-func (s *steps) scratchDir() (string, error) {
+func (o *opened) scratchDir() (string, error) {
 	dir, err := os.MkdirTemp("", "ingot-backup-") // 0700
 	if err == nil {
-		s.later(func() { _ = os.RemoveAll(dir) })
+		o.Later(func() { _ = os.RemoveAll(dir) })
 	}
 	return dir, err
 }
 
-func (in *installation) openDatabases(ctx context.Context) error {
+func (in *source) openDatabases(ctx context.Context) error {
 	in.schemas = map[string]int64{}
-	urls := map[string]string{databaseFile: in.DatabaseURL}
-	if !isPostgres(in.DatabaseURL) {
+	urls := map[string]string{databases.PlatformFile: in.DatabaseURL}
+	if !databases.IsPostgres(in.DatabaseURL) {
 		dir, err := filepath.Abs(in.DataDir)
 		if err != nil {
 			return err
 		}
 		if in.DatabaseURL == "" {
-			urls[databaseFile] = "sqlite:" + filepath.Join(dir, databaseFile)
+			urls[databases.PlatformFile] = "sqlite:" + filepath.Join(dir, databases.PlatformFile)
 		}
-		urls[notificationsFile] = notificationsDatabase(urls[databaseFile], dir)
+		urls[databases.NotificationsFile] = databases.NotificationsURL(urls[databases.PlatformFile], dir)
 	}
-	for _, name := range []string{notificationsFile, databaseFile} { // users and clients after what refers to them
+	for _, name := range []string{databases.NotificationsFile, databases.PlatformFile} { // users and clients after what refers to them
 		url, ok := urls[name]
 		if !ok {
 			continue
 		}
-		if path, isFile := strings.CutPrefix(url, "sqlite:"); isFile && !exists(path) {
+		if path, isFile := strings.CutPrefix(url, "sqlite:"); isFile && !databases.FileExists(path) {
 			return fmt.Errorf("the database %s does not exist: has the server been started once? --database-url names another", path)
 		}
-		d, err := in.openDB(ctx, db.Options{URL: url, Log: in.Log})
+		d, err := in.OpenDB(ctx, db.Options{URL: url, Log: in.Log})
 		if err != nil {
 			return err
 		}
@@ -116,7 +132,7 @@ func (in *installation) openDatabases(ctx context.Context) error {
 		} else {
 			in.files = append(in.files, savedDatabase{name, d})
 		}
-		for _, m := range schemas(d.Dialect()) {
+		for _, m := range in.Schemas(d.Dialect()) {
 			found, _, err := d.SchemaVersion(ctx, m)
 			if err != nil {
 				return err
@@ -129,28 +145,15 @@ func (in *installation) openDatabases(ctx context.Context) error {
 	return nil
 }
 
-func (in *installation) database() string {
+func (in *source) database() string {
 	if in.postgres != nil {
 		return db.Postgres.String()
 	}
 	return db.SQLite.String()
 }
 
-// containersDir contains the instances of the container engine.
-const containersDir = "containers"
-
-// savedFiles are the files of the data directory that are in a backup, and folders.
-// May means that they can vanish while they are read.
-var savedFiles = []struct {
-	name string
-	may  bool
-}{
-	{datadir.SecretsDir, false}, {"version.json", false}, {"engine.json", true},
-	{alertsFile, true}, {oldAlertsFile, true}, // the old one while a server of an older version runs
-	{"notifications", true}, {servicesDir + "/broker", true},
-	// The credentials of service bindings have an address of this network.
-	{containersDir + "/network.json", true},
-}
+// BlobsDir is the folder of blobs in a data directory.
+const BlobsDir = "blobs"
 
 // saveFiles saves files of the data directory. Secrets come after the database: a key
 // that is added later is not needed.
@@ -164,9 +167,10 @@ func (a *archiving) saveFiles(ctx context.Context) error {
 	if !a.hasDir {
 		return nil
 	}
-	for _, from := range savedFiles {
-		err := filepath.WalkDir(filepath.Join(a.DataDir, filepath.FromSlash(from.name)), func(path string, e fs.DirEntry, err error) error {
-			if from.may && errors.Is(err, fs.ErrNotExist) {
+	for i, from := range slices.Concat([]string{datadir.SecretsDir, "version.json"}, a.Files) {
+		may := i > 1 // it can be missing, or vanish while it is read
+		err := filepath.WalkDir(filepath.Join(a.DataDir, filepath.FromSlash(from)), func(path string, e fs.DirEntry, err error) error {
+			if may && errors.Is(err, fs.ErrNotExist) {
 				return nil
 			}
 			if err := errors.Join(err, ctx.Err()); err != nil {
@@ -181,7 +185,7 @@ func (a *archiving) saveFiles(ctx context.Context) error {
 				return err
 			}
 			err = a.saveFile(path, filepath.ToSlash(name))
-			if from.may && errors.Is(err, fs.ErrNotExist) {
+			if may && errors.Is(err, fs.ErrNotExist) {
 				return nil
 			}
 			return err

@@ -1,4 +1,4 @@
-package system
+package dbcopy
 
 import (
 	"cmp"
@@ -7,52 +7,30 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 
-	"ingot/internal/auth/authdb"
 	"ingot/internal/base/datadir"
 	"ingot/internal/base/db"
 	"ingot/internal/base/seal"
 	"ingot/internal/base/version"
-	"ingot/internal/console/consoledb"
-	"ingot/internal/notify/notifydb"
-	"ingot/internal/platform/logs/logdb"
-	"ingot/internal/platform/platformdb"
 	"ingot/internal/server/cluster"
-	"ingot/internal/server/dbcopy"
+	"ingot/internal/server/databases"
+	"ingot/internal/server/steps"
 )
 
-// schemas returns the tables of all services.
-func schemas(dialect db.Dialect) []db.Migrations {
-	all := []db.Migrations{authdb.Migrations, platformdb.Migrations, consoledb.Migrations, notifydb.Migrations(dialect)}
-	if dialect == db.Postgres {
-		all = append(all, cluster.Migrations(), logdb.Migrations)
-	}
-	return all
-}
-
-// seededTables are those into which migrations insert rows.
-var seededTables = []string{"notify_numbers"}
-
-func sealedColumns() []db.SealedColumn {
-	return slices.Concat(authdb.SealedColumns, platformdb.SealedColumns, consoledb.SealedColumns, notifydb.SealedColumns())
-}
-
-// MigrateDatabase migrates the tables of all services to the version of this program.
+// MigrateServer migrates the tables of all services to the version of this program.
 // If some are newer, nothing is changed. PostgreSQL may be in use by servers of the
 // previous version, the SQLite files of a data directory must not. Done is called with
 // a line of text for each service.
-func MigrateDatabase(ctx context.Context, dataDir, databaseURL string, log *slog.Logger, done func(string)) error {
-	if err := checkDatabaseURL(databaseURL); err != nil {
+func (t Tables) MigrateServer(ctx context.Context, dataDir, databaseURL string, log *slog.Logger, done func(string)) error {
+	if err := databases.CheckURL(databaseURL); err != nil {
 		return fmt.Errorf("--database-url: %w", err)
 	}
-	var s steps
-	defer s.unwind()
+	var s source
+	defer s.Unwind()
 	urls := []string{databaseURL}
-	if !isPostgres(databaseURL) {
+	if !databases.IsPostgres(databaseURL) {
 		var err error
 		if urls, err = s.holdFiles(cmp.Or(databaseURL, dataDir), log); err != nil {
 			return err
@@ -60,16 +38,16 @@ func MigrateDatabase(ctx context.Context, dataDir, databaseURL string, log *slog
 	}
 	var opened []*db.DB
 	for _, one := range urls {
-		d, err := s.openDB(ctx, db.Options{URL: one, Log: log})
+		d, err := s.OpenDB(ctx, db.Options{URL: one, Log: log})
 		if err != nil {
 			return err
 		}
 		opened = append(opened, d)
 	}
-	return migrateAll(ctx, opened, done)
+	return t.migrateAll(ctx, opened, done)
 }
 
-func migrateAll(ctx context.Context, opened []*db.DB, done func(string)) error {
+func (t Tables) migrateAll(ctx context.Context, opened []*db.DB, done func(string)) error {
 	type work struct {
 		d      *db.DB
 		m      db.Migrations
@@ -77,7 +55,7 @@ func migrateAll(ctx context.Context, opened []*db.DB, done func(string)) error {
 	}
 	var all []work
 	for _, d := range opened {
-		for _, m := range schemas(d.Dialect()) {
+		for _, m := range t.Schemas(d.Dialect()) {
 			found, _, err := d.SchemaVersion(ctx, m)
 			if err != nil {
 				return err
@@ -105,8 +83,8 @@ func migrateAll(ctx context.Context, opened []*db.DB, done func(string)) error {
 	return nil
 }
 
-// CopyConfig says what CopyDatabase copies.
-type CopyConfig struct {
+// ServerCopy says what CopyServer copies.
+type ServerCopy struct {
 	// From is a data directory, sqlite:PATH or postgres://…; To is postgres://….
 	From, To string
 	// KeysDir is the data directory with the encryption keys if From is not one; empty
@@ -116,16 +94,16 @@ type CopyConfig struct {
 	Log           *slog.Logger
 }
 
-// CopyDatabase copies the tables of all services into an empty PostgreSQL, and compares
+// CopyServer copies the tables of all services into an empty PostgreSQL, and compares
 // the copy. Tell is called with lines of text. If it fails, the target has no rows.
-func CopyDatabase(ctx context.Context, c CopyConfig, tell func(string)) error {
-	var s steps
-	defer s.unwind()
+func (t Tables) CopyServer(ctx context.Context, c ServerCopy, tell func(string)) error {
+	var s source
+	defer s.Unwind()
 	switch {
-	case !isPostgres(c.To):
+	case !databases.IsPostgres(c.To):
 		return errors.New("--to: it must be postgres://USER:PASSWORD@HOST/NAME")
-	case checkDatabaseURL(c.To) != nil:
-		return fmt.Errorf("--to: %w", checkDatabaseURL(c.To))
+	case databases.CheckURL(c.To) != nil:
+		return fmt.Errorf("--to: %w", databases.CheckURL(c.To))
 	}
 	from, err := s.openSource(ctx, c)
 	if err != nil {
@@ -135,25 +113,19 @@ func CopyDatabase(ctx context.Context, c CopyConfig, tell func(string)) error {
 	if err != nil {
 		return err
 	}
-	to, err := s.openDB(ctx, db.Options{URL: c.To, Keys: keys, Log: c.Log})
+	to, err := s.OpenDB(ctx, db.Options{URL: c.To, Keys: keys, Log: c.Log})
 	if err == nil {
-		err = s.alone(ctx, to, c.Log)
+		err = Alone(ctx, &s.Stack, to, c.Log)
 	}
 	if err != nil {
 		return fmt.Errorf("--to: %w", err)
 	}
 	var rows int64
 	tables := 0
-	err = dbcopy.Copy(ctx, dbcopy.Options{
-		From: from, To: to, Schemas: schemas, Sealed: sealedColumns(), Keys: keys != nil, Seeded: seededTables,
+	err = Copy(ctx, Options{
+		Tables: t, From: from, To: to, Keys: keys != nil,
 		Transient: func(table string) bool { return strings.HasPrefix(table, "cluster_") },
-		Prepare: func(from, to *db.Tx) error {
-			if from.Dialect() != db.Postgres {
-				return nil // its lines are in files
-			}
-			return logdb.CopyPartitions(from, to)
-		},
-		Report: func(p dbcopy.Progress) {
+		Report: func(p Progress) {
 			text := fmt.Sprintf("%-40s %9d rows", p.Table, p.Rows)
 			if !p.Done {
 				tell(text + " …")
@@ -170,14 +142,14 @@ func CopyDatabase(ctx context.Context, c CopyConfig, tell func(string)) error {
 			tell(text)
 		},
 	})
-	var full *dbcopy.NotEmptyError
+	var full *NotEmptyError
 	if errors.As(err, &full) {
 		return fmt.Errorf("--to: %w", err)
 	}
 	if err != nil {
 		return err
 	}
-	tell(fmt.Sprintf("Copied %d rows of %d tables to %s; number and checksum of each table are the same.", rows, tables, databaseName(c.To)))
+	tell(fmt.Sprintf("Copied %d rows of %d tables to %s; number and checksum of each table are the same.", rows, tables, databases.Describe(c.To)))
 	if keys == nil {
 		tell("It was not checked whether the secrets can be decrypted, because no keys were given (--keys-dir).")
 	}
@@ -185,9 +157,9 @@ func CopyDatabase(ctx context.Context, c CopyConfig, tell func(string)) error {
 }
 
 // keys returns the keys of the source; nil if none are known.
-func (c CopyConfig) keys() (*seal.Keyring, error) {
+func (c ServerCopy) keys() (*seal.Keyring, error) {
 	dir := c.KeysDir
-	if !strings.HasPrefix(c.From, "sqlite:") && !isPostgres(c.From) {
+	if !strings.HasPrefix(c.From, "sqlite:") && !databases.IsPostgres(c.From) {
 		dir = c.From
 	}
 	if dir == "" && c.EncryptionKey == "" {
@@ -196,19 +168,18 @@ func (c CopyConfig) keys() (*seal.Keyring, error) {
 	return datadir.ReadKeys(dir, c.EncryptionKey)
 }
 
-func isPostgres(databaseURL string) bool {
-	return strings.HasPrefix(databaseURL, "postgres://") || strings.HasPrefix(databaseURL, "postgresql://")
-}
+// source is what a command has opened.
+type source struct{ steps.Stack }
 
 // openSource opens the databases of an installation, and makes sure that no server uses
 // them until the steps are undone.
-func (s *steps) openSource(ctx context.Context, c CopyConfig) ([]*db.DB, error) {
-	if isPostgres(c.From) {
-		d, err := s.openDB(ctx, db.Options{URL: c.From, Log: c.Log})
+func (s *source) openSource(ctx context.Context, c ServerCopy) ([]*db.DB, error) {
+	if databases.IsPostgres(c.From) {
+		d, err := s.OpenDB(ctx, db.Options{URL: c.From, Log: c.Log})
 		if err != nil {
 			return nil, err
 		}
-		return []*db.DB{d}, s.alone(ctx, d, c.Log)
+		return []*db.DB{d}, Alone(ctx, &s.Stack, d, c.Log)
 	}
 	files, err := s.holdFiles(c.From, c.Log)
 	if err != nil {
@@ -216,7 +187,7 @@ func (s *steps) openSource(ctx context.Context, c CopyConfig) ([]*db.DB, error) 
 	}
 	var all []*db.DB
 	for _, file := range files {
-		d, err := s.openDB(ctx, db.Options{URL: file, Log: c.Log})
+		d, err := s.OpenDB(ctx, db.Options{URL: file, Log: c.Log})
 		if err != nil {
 			return nil, err
 		}
@@ -225,12 +196,12 @@ func (s *steps) openSource(ctx context.Context, c CopyConfig) ([]*db.DB, error) 
 	return all, nil
 }
 
-// alone makes sure that no server uses a PostgreSQL database until the steps are undone.
-func (s *steps) alone(ctx context.Context, d *db.DB, log *slog.Logger) error {
+// Alone makes sure that no server uses a PostgreSQL database until the steps are undone.
+func Alone(ctx context.Context, s *steps.Stack, d *db.DB, log *slog.Logger) error {
 	if _, _, err := d.SchemaVersion(ctx, cluster.Migrations()); err != nil {
 		return err
 	}
-	err := s.run(ctx, cluster.New(cluster.Options{DB: d, Exclusive: true, Directory: rand.Text(), Version: version.Version, Log: log}))
+	err := s.Run(ctx, cluster.New(cluster.Options{DB: d, Exclusive: true, Directory: rand.Text(), Version: version.Version, Log: log}))
 	var used *cluster.RefusedError
 	if errors.As(err, &used) {
 		return fmt.Errorf("%s uses this database: stop it first, with 'ingot down' on its machine or 'kubectl scale deployment/ingot --replicas=0'; "+
@@ -241,7 +212,7 @@ func (s *steps) alone(ctx context.Context, d *db.DB, log *slog.Logger) error {
 
 // holdFiles returns the URLs of the SQLite files of a data directory, or of the URL
 // sqlite:PATH, and makes sure that no server uses them until the steps are undone.
-func (s *steps) holdFiles(from string, log *slog.Logger) ([]string, error) {
+func (s *source) holdFiles(from string, log *slog.Logger) ([]string, error) {
 	path, isURL := strings.CutPrefix(from, "sqlite:")
 	if from == "" {
 		return nil, errors.New("the name of a data directory or the URL of a database is needed")
@@ -252,20 +223,20 @@ func (s *steps) holdFiles(from string, log *slog.Logger) ([]string, error) {
 	}
 	var candidates []string
 	if isURL {
-		beside := path + ".notifications" // see notificationsDatabase
-		if !exists(beside) {
-			beside = filepath.Join(filepath.Dir(path), notificationsFile)
+		beside := path + ".notifications" // see databases.NotificationsURL
+		if !databases.FileExists(beside) {
+			beside = filepath.Join(filepath.Dir(path), databases.NotificationsFile)
 		}
 		candidates = []string{path, beside}
 	} else {
 		if err := s.holdDirectory(path, log); err != nil {
 			return nil, err
 		}
-		candidates = []string{filepath.Join(path, databaseFile), filepath.Join(path, notificationsFile)}
+		candidates = []string{filepath.Join(path, databases.PlatformFile), filepath.Join(path, databases.NotificationsFile)}
 	}
 	var found []string
 	for _, file := range candidates {
-		if !exists(file) {
+		if !databases.FileExists(file) {
 			continue
 		}
 		if isURL { // otherwise the directory is locked
@@ -281,12 +252,7 @@ func (s *steps) holdFiles(from string, log *slog.Logger) ([]string, error) {
 	return found, nil
 }
 
-func exists(path string) bool {
-	_, err := os.Stat(path)
-	return err == nil
-}
-
-func (s *steps) holdDirectory(path string, log *slog.Logger) error {
+func (s *source) holdDirectory(path string, log *slog.Logger) error {
 	dir, err := datadir.OpenExisting(path, log)
 	var held *datadir.HeldError
 	if errors.As(err, &held) {
@@ -295,6 +261,6 @@ func (s *steps) holdDirectory(path string, log *slog.Logger) error {
 	if err != nil {
 		return err
 	}
-	s.later(dir.Close)
+	s.Later(dir.Close)
 	return nil
 }

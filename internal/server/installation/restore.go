@@ -1,4 +1,4 @@
-package system
+package installation
 
 import (
 	"context"
@@ -10,6 +10,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync/atomic"
 
@@ -17,9 +18,8 @@ import (
 	"ingot/internal/base/datadir"
 	"ingot/internal/base/db"
 	"ingot/internal/base/version"
-	"ingot/internal/platform/platformdb"
-	"ingot/internal/platform/storage/blob"
 	"ingot/internal/server/backup"
+	"ingot/internal/server/databases"
 	"ingot/internal/server/dbcopy"
 )
 
@@ -38,7 +38,7 @@ type RestoreConfig struct {
 }
 
 // checkHeader returns an error if this program cannot use a backup.
-func checkHeader(h backup.Header) error {
+func (p Parts) checkHeader(h backup.Header) error {
 	if h.DataFormat > version.DataFormat {
 		return &backup.NewerError{Wrote: h.Ingot, What: fmt.Sprintf("format %d of the data directory, known up to %d", h.DataFormat, version.DataFormat)}
 	}
@@ -46,7 +46,7 @@ func checkHeader(h backup.Header) error {
 	if h.Database == db.Postgres.String() {
 		dialect = db.Postgres
 	}
-	for _, m := range schemas(dialect) {
+	for _, m := range p.Schemas(dialect) {
 		known, err := m.Newest()
 		if err != nil {
 			return err
@@ -61,16 +61,16 @@ func checkHeader(h backup.Header) error {
 // Restore brings a server back from a backup, into an empty data directory. After an
 // error the directory is as before. If the process is killed, the server refuses to start
 // until Restore has been called again.
-func Restore(ctx context.Context, c RestoreConfig) error {
+func (p Parts) Restore(ctx context.Context, c RestoreConfig) error {
 	trust, err := c.Key.read()
 	if err != nil {
 		return err
 	}
-	if err := checkDatabaseURL(c.DatabaseURL); err != nil {
+	if err := databases.CheckURL(c.DatabaseURL); err != nil {
 		return fmt.Errorf("--database-url: %w", err)
 	}
-	r := &restoring{RestoreConfig: c, trust: trust}
-	defer r.unwind()
+	r := &restoring{opened: opened{Parts: p}, RestoreConfig: c, trust: trust}
+	defer r.Unwind()
 	if r.target, err = r.openBackups(ctx, c.From, c.Log); err != nil {
 		return err
 	}
@@ -95,17 +95,17 @@ func Restore(ctx context.Context, c RestoreConfig) error {
 
 // restoring is a backup that is being restored, or verified.
 type restoring struct {
-	steps
+	opened
 	RestoreConfig
 	trust  backup.Trust
-	target backupTarget
+	target place
 	dir    *datadir.Restoring
 	stage  string
 	root   *os.Root
-	blobs  blob.Store
+	blobs  Blobs
 	to     *db.DB // PostgreSQL
 	header backup.Header
-	put    map[platformdb.BlobRef]string // blobs of the archive, with their checksums
+	put    map[blobRef]bool // blobs of the archive
 }
 
 func (r *restoring) restore(ctx context.Context, archive io.Reader, check func(*backup.Manifest) error) (err error) {
@@ -114,10 +114,10 @@ func (r *restoring) restore(ctx context.Context, archive io.Reader, check func(*
 		return err
 	}
 	defer r.root.Close()
-	if r.blobs, err = r.openBlobStore(ctx, r.BlobURL, filepath.Join(r.stage, blobsDir), r.Log); err != nil {
+	if r.blobs, err = r.openBlobStore(ctx, r.BlobURL, filepath.Join(r.stage, BlobsDir), r.Log); err != nil {
 		return err
 	}
-	r.put = map[platformdb.BlobRef]string{}
+	r.put = map[blobRef]bool{}
 	m, err := backup.Read(stoppable{ctx, archive}, r.trust, backup.Visitor{
 		Header: func(h backup.Header) error { return r.begin(ctx, h) },
 		File:   func(name string, mode fs.FileMode, in io.Reader) error { return r.file(ctx, name, mode, in) },
@@ -141,7 +141,7 @@ func (r *restoring) restore(ctx context.Context, archive io.Reader, check func(*
 	if len(m.Missing) > 0 {
 		r.Tell(fmt.Sprintf("%d packages or droplets were missing on the server already: %s", len(m.Missing), strings.Join(m.Missing, ", ")))
 	}
-	return r.services(ctx, m)
+	return r.restoreServices(ctx)
 }
 
 // unsignedNote is said of a backup that is accepted without a signature.
@@ -163,11 +163,11 @@ func (s stoppable) Read(p []byte) (int, error) {
 // begin checks that the backup can be restored here.
 func (r *restoring) begin(ctx context.Context, h backup.Header) error {
 	r.header = h
-	if err := checkHeader(h); err != nil {
+	if err := r.checkHeader(h); err != nil {
 		return err
 	}
 	if h.Database != db.Postgres.String() {
-		if isPostgres(r.DatabaseURL) {
+		if databases.IsPostgres(r.DatabaseURL) {
 			return errors.New("--database-url: the backup has SQLite databases: restore it without this flag, and move it with 'ingot db copy'")
 		}
 		if path, ok := strings.CutPrefix(r.DatabaseURL, "sqlite:"); ok && filepath.Dir(path) != filepath.Clean(r.DataDir) {
@@ -175,14 +175,14 @@ func (r *restoring) begin(ctx context.Context, h backup.Header) error {
 		}
 		return nil
 	}
-	if !isPostgres(r.DatabaseURL) {
+	if !databases.IsPostgres(r.DatabaseURL) {
 		return errors.New("--database-url: the backup is of a server with PostgreSQL: name an empty database, postgres://USER:PASSWORD@HOST/NAME")
 	}
 	var err error
-	if r.to, err = r.openDB(ctx, db.Options{URL: r.DatabaseURL, Log: r.Log}); err != nil {
+	if r.to, err = r.OpenDB(ctx, db.Options{URL: r.DatabaseURL, Log: r.Log}); err != nil {
 		return fmt.Errorf("--database-url: %w", err)
 	}
-	if err := r.alone(ctx, r.to, r.Log); err != nil {
+	if err := dbcopy.Alone(ctx, &r.Stack, r.to, r.Log); err != nil {
 		return fmt.Errorf("--database-url: %w", err)
 	}
 	return nil
@@ -210,7 +210,7 @@ func (r *restoring) file(ctx context.Context, name string, mode fs.FileMode, in 
 // makeDir creates a directory, and its parents. Users of apps and services pass through
 // some.
 func (r *restoring) makeDir(dir string) error {
-	if top, _, _ := strings.Cut(dir, "/"); top == servicesDir || top == containersDir {
+	if top, _, _ := strings.Cut(dir, "/"); slices.Contains(r.Passable, top) {
 		if err := r.root.MkdirAll(top, 0o711); err != nil {
 			return err
 		}
@@ -218,26 +218,20 @@ func (r *restoring) makeDir(dir string) error {
 	return r.root.MkdirAll(dir, 0o700)
 }
 
-// kindOf returns the kind of a folder of blobs.
-func kindOf(dir string) (blob.Kind, error) {
-	for _, kind := range savedKinds {
-		if kind.Dir() == dir {
-			return kind, nil
-		}
+// knows returns an error if this program has no such kind of blobs.
+func (r *restoring) knows(kind string) error {
+	if slices.ContainsFunc(r.Kinds, func(k BlobKind) bool { return k.Name == kind }) {
+		return nil
 	}
-	return 0, fmt.Errorf("the backup has blobs of the kind %q, which this program does not know", dir)
+	return fmt.Errorf("the backup has blobs of the kind %q, which this program does not know", kind)
 }
 
-func (r *restoring) putBlob(ctx context.Context, folder, key string, in io.Reader) error {
-	kind, err := kindOf(folder)
-	if err != nil {
+func (r *restoring) putBlob(ctx context.Context, kind, key string, in io.Reader) error {
+	if err := r.knows(kind); err != nil {
 		return err
 	}
-	info, err := r.blobs.Put(ctx, kind, key, in, blob.PutOptions{})
-	if err == nil {
-		r.put[platformdb.BlobRef{Kind: folder, Key: key}] = info.SHA256
-	}
-	return err
+	r.put[blobRef{kind, key}] = true
+	return r.blobs.Put(ctx, kind, key, in)
 }
 
 // fetchWorkers is how many blobs are read at the same time.
@@ -247,23 +241,18 @@ const fetchWorkers = 4
 // archive that nothing needs.
 func (r *restoring) fetchBlobs(ctx context.Context, m *backup.Manifest) error {
 	for _, b := range m.Blobs {
-		delete(r.put, platformdb.BlobRef{Kind: b.Kind, Key: b.Key})
+		delete(r.put, blobRef{b.Kind, b.Key})
 	}
 	for ref := range r.put {
-		kind, err := kindOf(ref.Kind)
-		if err == nil {
-			err = r.blobs.Delete(ctx, kind, ref.Key)
-		}
-		if err != nil {
+		if err := r.blobs.Delete(ctx, ref.kind, ref.key); err != nil {
 			return err
 		}
 	}
 	return r.eachObject(ctx, m, func(ctx context.Context, b backup.Blob, content io.Reader) error {
-		kind, err := kindOf(b.Kind)
-		if err == nil {
-			_, err = r.blobs.Put(ctx, kind, b.Key, content, blob.PutOptions{})
+		if err := r.knows(b.Kind); err != nil {
+			return err
 		}
-		return err
+		return r.blobs.Put(ctx, b.Kind, b.Key, content)
 	})
 }
 
@@ -308,7 +297,7 @@ func (r *restoring) database(ctx context.Context, m *backup.Manifest) error {
 	if r.dir.Interrupted {
 		var from string
 		err := r.to.View(ctx, func(tx *db.Tx) (err error) {
-			from, err = platformdb.BackupNote(tx, platformdb.RestoredFrom)
+			from, err = r.Note(tx, noteRestored)
 			return err
 		})
 		if err == nil && from == m.ID {
@@ -316,13 +305,13 @@ func (r *restoring) database(ctx context.Context, m *backup.Manifest) error {
 		}
 	}
 	restored := func(tx *db.Tx) error {
-		if m.Schemas[platformdb.Migrations.Name] < platformdb.BackupNotes {
+		if !r.HasNotes(m.Schemas) {
 			return nil // it is migrated afterwards
 		}
-		return platformdb.SetBackupNote(tx, platformdb.RestoredFrom, m.ID)
+		return r.SetNote(tx, noteRestored, m.ID)
 	}
 	err = dbcopy.Load(ctx, dbcopy.Options{
-		To: r.to, Schemas: schemas, Seeded: seededTables, Transient: notInBackup, Report: func(dbcopy.Progress) {},
+		Tables: r.Tables, To: r.to, Transient: notInBackup, Report: func(dbcopy.Progress) {},
 	}, m.Schemas, f, restored)
 	var full *dbcopy.NotEmptyError
 	if errors.As(err, &full) {
@@ -336,27 +325,27 @@ func (r *restoring) database(ctx context.Context, m *backup.Manifest) error {
 
 // checkFiles checks the SQLite databases and that every blob that they need is there.
 func (r *restoring) checkFiles(ctx context.Context, m *backup.Manifest) error {
-	have := map[platformdb.BlobRef]bool{}
+	have := map[blobRef]bool{}
 	for _, b := range m.Blobs {
-		have[platformdb.BlobRef{Kind: b.Kind, Key: b.Key}] = true
+		have[blobRef{b.Kind, b.Key}] = true
 	}
 	for _, name := range m.Missing {
 		kind, key, _ := strings.Cut(name, "/")
-		have[platformdb.BlobRef{Kind: kind, Key: key}] = true
+		have[blobRef{kind, key}] = true
 	}
-	for _, name := range []string{databaseFile, notificationsFile} {
+	for _, name := range []string{databases.PlatformFile, databases.NotificationsFile} {
 		if _, ok := m.Find(name); !ok {
 			return &backup.DamagedError{Err: fmt.Errorf("it has no %s", name)}
 		}
-		if err := checkDatabaseFile(ctx, filepath.Join(r.stage, name), have, name == databaseFile, r.Log); err != nil {
+		if err := r.checkDatabaseFile(ctx, filepath.Join(r.stage, name), have, name == databases.PlatformFile); err != nil {
 			return &backup.DamagedError{Err: fmt.Errorf("%s: %w", name, err)}
 		}
 	}
 	return nil
 }
 
-func checkDatabaseFile(ctx context.Context, file string, have map[platformdb.BlobRef]bool, refs bool, log *slog.Logger) error {
-	d, err := db.Open(ctx, db.Options{URL: "sqlite:" + file, Log: log})
+func (r *restoring) checkDatabaseFile(ctx context.Context, file string, have map[blobRef]bool, refs bool) error {
+	d, err := db.Open(ctx, db.Options{URL: "sqlite:" + file, Log: r.Log})
 	if err != nil {
 		return err
 	}
@@ -365,8 +354,8 @@ func checkDatabaseFile(ctx context.Context, file string, have map[platformdb.Blo
 		if err := tx.CheckIntegrity(); err != nil || !refs {
 			return err
 		}
-		return platformdb.BlobRefs(tx, func(ref platformdb.BlobRef) {
-			if !have[ref] {
+		return r.BlobRefs(tx, func(kind, key string) {
+			if !have[blobRef{kind, key}] {
 				missing.Add(1)
 			}
 		})
@@ -377,14 +366,14 @@ func checkDatabaseFile(ctx context.Context, file string, have map[platformdb.Blo
 	return errors.Join(err, d.Close())
 }
 
-// VerifyBackup reads a whole backup, compares all checksums, and checks the databases.
-func VerifyBackup(ctx context.Context, from, id string, key BackupKey, log *slog.Logger) (*backup.Manifest, error) {
+// Verify reads a whole backup, compares all checksums, and checks the databases.
+func (p Parts) Verify(ctx context.Context, from, id string, key BackupKey, log *slog.Logger) (*backup.Manifest, error) {
 	trust, err := key.read()
 	if err != nil {
 		return nil, err
 	}
-	r := &restoring{RestoreConfig: RestoreConfig{Log: log}, trust: trust}
-	defer r.unwind()
+	r := &restoring{opened: opened{Parts: p}, RestoreConfig: RestoreConfig{Log: log}, trust: trust}
+	defer r.Unwind()
 	if r.target, err = r.openBackups(ctx, from, log); err != nil {
 		return nil, err
 	}
@@ -401,10 +390,10 @@ func VerifyBackup(ctx context.Context, from, id string, key BackupKey, log *slog
 	}
 	defer r.root.Close()
 	m, err := backup.Read(stoppable{ctx, archive}, trust, backup.Visitor{
-		Header: func(h backup.Header) error { r.header = h; return checkHeader(h) },
+		Header: func(h backup.Header) error { r.header = h; return r.checkHeader(h) },
 		File: func(name string, mode fs.FileMode, in io.Reader) error {
 			switch name {
-			case databaseFile, notificationsFile:
+			case databases.PlatformFile, databases.NotificationsFile:
 				return r.file(ctx, name, mode, in)
 			case dumpFile:
 				if _, err := dbcopy.CheckDump(in); err != nil {

@@ -1,4 +1,4 @@
-package system
+package installation
 
 import (
 	"context"
@@ -15,9 +15,8 @@ import (
 	"ingot/internal/base/datadir"
 	"ingot/internal/base/db"
 	"ingot/internal/base/version"
-	"ingot/internal/platform/platformdb"
-	"ingot/internal/platform/storage/blob"
 	"ingot/internal/server/backup"
+	"ingot/internal/server/databases"
 	"ingot/internal/server/dbcopy"
 )
 
@@ -47,14 +46,14 @@ const dumpFile = "database/postgres.dump"
 
 // Backup saves a server, which may be running, and records in its data directory or
 // database how it went. If the state has Unsaved services, there is a backup and an error.
-func Backup(ctx context.Context, c BackupConfig) (BackupState, error) {
+func (p Parts) Backup(ctx context.Context, c BackupConfig) (BackupState, error) {
 	state := BackupState{Attempted: time.Now().UTC()}
 	to, err := backup.ParseRecipients(c.Recipients)
 	if err != nil {
 		return state, fmt.Errorf("--recipient: %w", err)
 	}
-	in := &installation{BackupConfig: c}
-	defer in.unwind()
+	in := &source{opened: opened{Parts: p}, BackupConfig: c}
+	defer in.Unwind()
 	if err := in.open(ctx); err != nil {
 		return state, err
 	}
@@ -76,7 +75,7 @@ func Backup(ctx context.Context, c BackupConfig) (BackupState, error) {
 const signingKeyFile = datadir.SecretsDir + "/backup-signing-key"
 
 // signingKeys returns the keys with which the backup is signed; none if the server has none.
-func (in *installation) signingKeys(to backup.Recipients) (backup.SigningKeys, error) {
+func (in *source) signingKeys(to backup.Recipients) (backup.SigningKeys, error) {
 	text, from := in.SigningKey, "INGOT_BACKUP_SIGNING_KEY"
 	if text == "" && in.hasDir {
 		from = filepath.Join(in.DataDir, filepath.FromSlash(signingKeyFile))
@@ -98,7 +97,7 @@ func (in *installation) signingKeys(to backup.Recipients) (backup.SigningKeys, e
 
 // saveSigned is save with the signing keys of the server. Without one the backup is not signed,
 // so that servers of an older version go on to be backed up.
-func (in *installation) saveSigned(ctx context.Context, to backup.Recipients, target backupTarget, state *BackupState) error {
+func (in *source) saveSigned(ctx context.Context, to backup.Recipients, target place, state *BackupState) error {
 	by, err := in.signingKeys(to)
 	if err != nil {
 		return err
@@ -110,7 +109,7 @@ func (in *installation) saveSigned(ctx context.Context, to backup.Recipients, ta
 }
 
 // save writes the backup, and removes those that are not kept any more.
-func (in *installation) save(ctx context.Context, to backup.Recipients, by backup.SigningKeys, target backupTarget, state *BackupState) error {
+func (in *source) save(ctx context.Context, to backup.Recipients, by backup.SigningKeys, target place, state *BackupState) error {
 	h := backup.Header{
 		ID: backup.NewID(state.Attempted), Created: state.Attempted, Ingot: version.Version, DataFormat: version.DataFormat,
 		Database: in.database(), Schemas: in.schemas,
@@ -122,7 +121,7 @@ func (in *installation) save(ctx context.Context, to backup.Recipients, by backu
 		if _, err := os.Lstat(target.file); err == nil {
 			return fmt.Errorf("%s already exists: name another file, or a directory, which keeps several backups", target.file)
 		}
-		a := &archiving{installation: in, header: h, to: to, by: by}
+		a := &archiving{source: in, header: h, to: to, by: by}
 		if err := backup.WriteFile(target.file, func(w io.Writer) error { return a.write(ctx, w) }); err != nil {
 			return err
 		}
@@ -138,7 +137,7 @@ func (in *installation) save(ctx context.Context, to backup.Recipients, by backu
 		return err
 	}
 	defer unlock()
-	a := &archiving{installation: in, header: h, to: to, by: by, objects: target.objects}
+	a := &archiving{source: in, header: h, to: to, by: by, objects: target.objects}
 	if a.have, err = to.BlobObjects(ctx, target.objects); err != nil {
 		return err
 	}
@@ -177,17 +176,18 @@ func sizeOf(n int64) string { return fmt.Sprintf("%.1f MB", float64(n)/1e6) }
 
 // archiving is a backup that is being written.
 type archiving struct {
-	*installation
+	*source
 	header   backup.Header
 	to       backup.Recipients
 	by       backup.SigningKeys
 	objects  backup.Objects  // nil if blobs go into the archive
 	have     map[string]bool // objects of blobs that exist
 	w        *backup.Writer
-	saved    map[platformdb.BlobRef]backup.Blob
+	saved    map[blobRef]backup.Blob
 	added    int64
 	manifest *backup.Manifest
-	services int // whose data was saved
+	// savedServices is the number of instances whose data was saved.
+	savedServices int
 	// unsaved is the number of instances whose data was not saved, firstUnsaved why.
 	unsaved      int
 	firstUnsaved error
@@ -208,7 +208,7 @@ func (a *archiving) index(size int64) backup.Index {
 func (a *archiving) finish(state *BackupState, size, added int64) {
 	now := time.Now().UTC()
 	state.ID, state.Finished, state.Size, state.Added = a.header.ID, &now, size, added
-	state.Blobs, state.Missing, state.Services, state.Unsaved = len(a.manifest.Blobs), len(a.manifest.Missing), a.services, a.unsaved
+	state.Blobs, state.Missing, state.Services, state.Unsaved = len(a.manifest.Blobs), len(a.manifest.Missing), a.savedServices, a.unsaved
 	for _, b := range a.manifest.Blobs {
 		state.BlobSize += b.Size
 	}
@@ -226,12 +226,12 @@ func (a *archiving) write(ctx context.Context, w io.Writer) (err error) {
 	if a.w, err = backup.NewWriter(w, a.to, a.by, a.header); err != nil {
 		return err
 	}
-	a.saved = map[platformdb.BlobRef]backup.Blob{}
+	a.saved = map[blobRef]backup.Blob{}
 	if err := a.saveBlobs(ctx); err != nil {
 		return err
 	}
 	var position string
-	var needed, missing map[platformdb.BlobRef]bool
+	var needed, missing map[blobRef]bool
 	for n := range maxSnapshots {
 		if needed, position, err = a.saveDatabases(ctx, n > 0); err != nil {
 			return fmt.Errorf("database: %w", err)
@@ -240,7 +240,7 @@ func (a *archiving) write(ctx context.Context, w io.Writer) (err error) {
 			return err
 		}
 		before := missing
-		missing = map[platformdb.BlobRef]bool{}
+		missing = map[blobRef]bool{}
 		lost := 0
 		for ref := range needed {
 			if _, ok := a.saved[ref]; !ok {
@@ -265,8 +265,8 @@ func (a *archiving) write(ctx context.Context, w io.Writer) (err error) {
 	}
 	var names []string
 	for ref := range missing {
-		names = append(names, ref.Kind+"/"+ref.Key)
-		a.Log.Warn("the server has no blob for this row; it is not in the backup either", "kind", ref.Kind, "key", ref.Key)
+		names = append(names, ref.kind+"/"+ref.key)
+		a.Log.Warn("the server has no blob for this row; it is not in the backup either", "kind", ref.kind, "key", ref.key)
 	}
 	if err := a.saveFiles(ctx); err != nil {
 		return err
@@ -280,15 +280,15 @@ func (a *archiving) write(ctx context.Context, w io.Writer) (err error) {
 
 // saveDatabases saves the databases and returns which blobs they need. Again means that
 // only the one with blobs is saved.
-func (a *archiving) saveDatabases(ctx context.Context, again bool) (needed map[platformdb.BlobRef]bool, position string, err error) {
-	needed = map[platformdb.BlobRef]bool{}
-	need := func(ref platformdb.BlobRef) { needed[ref] = true }
+func (a *archiving) saveDatabases(ctx context.Context, again bool) (needed map[blobRef]bool, position string, err error) {
+	needed = map[blobRef]bool{}
+	need := func(kind, key string) { needed[blobRef{kind, key}] = true }
 	if a.postgres != nil {
 		err = snapshot(ctx, a.postgres, func(tx *db.Tx) error {
 			if err := tx.QueryRow("SELECT CASE WHEN pg_is_in_recovery() THEN pg_last_wal_replay_lsn() ELSE pg_current_wal_lsn() END::text").Scan(&position); err != nil {
 				return err
 			}
-			if err := platformdb.BlobRefs(tx, need); err != nil {
+			if err := a.BlobRefs(tx, need); err != nil {
 				return err
 			}
 			_, err := a.w.Stream(dumpFile, 0o600, func(w io.Writer) error { return dbcopy.Dump(tx, w, notInBackup) })
@@ -297,12 +297,12 @@ func (a *archiving) saveDatabases(ctx context.Context, again bool) (needed map[p
 		return needed, position, err
 	}
 	for _, file := range a.files {
-		if again && file.name != databaseFile {
+		if again && file.name != databases.PlatformFile {
 			continue
 		}
 		err = snapshot(ctx, file.db, func(tx *db.Tx) error {
-			if file.name == databaseFile {
-				if err := platformdb.BlobRefs(tx, need); err != nil {
+			if file.name == databases.PlatformFile {
+				if err := a.BlobRefs(tx, need); err != nil {
 					return err
 				}
 			}
@@ -337,49 +337,48 @@ func notInBackup(table string) bool {
 	return strings.HasPrefix(table, "cluster_") || strings.HasPrefix(table, "log_") || table == "platform_drain_positions" || table == "platform_backups"
 }
 
-// savedKinds are the kinds of blobs in a backup. Build caches and the pool of resources
-// are left out: builds and pushes fill them again.
-var savedKinds = []blob.Kind{blob.Packages, blob.Droplets, blob.Buildpacks}
+// blobRef is the kind and key of a blob.
+type blobRef struct{ kind, key string }
 
 // saveBlobs saves the blobs that are not saved yet.
 func (a *archiving) saveBlobs(ctx context.Context) error {
-	for _, kind := range savedKinds {
-		for item, err := range a.blobs.List(ctx, kind) {
-			if err := errors.Join(err, ctx.Err()); err != nil {
+	for _, kind := range a.Kinds {
+		err := a.blobs.List(ctx, kind.Name, func(key string) error {
+			if err := ctx.Err(); err != nil {
 				return err
 			}
-			ref := platformdb.BlobRef{Kind: kind.Dir(), Key: item.Key}
-			// A package or droplet never changes.
-			if _, ok := a.saved[ref]; ok && kind != blob.Buildpacks {
-				continue
+			ref := blobRef{kind.Name, key}
+			if _, ok := a.saved[ref]; ok && !kind.Changes {
+				return nil
 			}
-			if err := a.saveBlob(ctx, kind, ref); err != nil {
-				return err
-			}
+			return a.saveBlob(ctx, ref)
+		})
+		if err != nil {
+			return err
 		}
 	}
 	return nil
 }
 
-func (a *archiving) saveBlob(ctx context.Context, kind blob.Kind, ref platformdb.BlobRef) error {
-	info, err := a.blobs.Stat(ctx, kind, ref.Key)
+func (a *archiving) saveBlob(ctx context.Context, ref blobRef) error {
+	one, err := a.blobs.Stat(ctx, ref.kind, ref.key)
 	if isGone(err) {
 		return nil
 	}
 	if err != nil {
 		return err
 	}
-	if old, ok := a.saved[ref]; ok && old.SHA256 == info.SHA256 {
+	if old, ok := a.saved[ref]; ok && old.SHA256 == one.SHA256 {
 		return nil
 	}
 	if a.objects != nil {
-		one := backup.Blob{Kind: ref.Kind, Key: ref.Key, Size: info.Size, SHA256: info.SHA256, Object: a.to.BlobObject(info.SHA256)}
+		one.Object = a.to.BlobObject(one.SHA256)
 		if a.have[one.Object] {
 			a.saved[ref] = one
 			return a.w.Blob(one, nil)
 		}
 	}
-	content, err := a.blobs.Open(ctx, kind, ref.Key)
+	one, content, err := a.blobs.Open(ctx, ref.kind, ref.key)
 	if isGone(err) {
 		return nil
 	}
@@ -387,38 +386,31 @@ func (a *archiving) saveBlob(ctx context.Context, kind blob.Kind, ref platformdb
 		return err
 	}
 	defer content.Close()
-	one := backup.Blob{Kind: ref.Kind, Key: ref.Key, Size: content.Size(), SHA256: content.SHA256}
 	if a.objects == nil {
 		err = a.w.Blob(one, content)
-		var damaged *backup.BlobError
-		if errors.As(err, &damaged) {
-			// The backup of all others is worth more than none. Its row is reported as one without a blob.
-			a.Log.Error("a blob is damaged and not in the backup", "error", damaged)
-			return nil
-		}
-		if err == nil {
-			a.saved[ref] = one
-		}
-		return err
+	} else {
+		one, err = a.saveObject(ctx, one, content)
 	}
-	return a.saveObject(ctx, ref, one, content)
-}
-
-// saveObject writes the object of a blob.
-func (a *archiving) saveObject(ctx context.Context, ref platformdb.BlobRef, one backup.Blob, content io.Reader) error {
-	one.Object = a.to.BlobObject(one.SHA256)
-	checked := backup.NewChecked(content, one)
-	size, err := a.to.PutSealed(ctx, a.objects, one.Object, checked)
 	var damaged *backup.BlobError
 	if errors.As(err, &damaged) {
+		// The backup of all others is worth more than none. Its row is reported as one without a blob.
 		a.Log.Error("a blob is damaged and not in the backup", "error", damaged)
 		return nil
 	}
+	if err == nil {
+		a.saved[ref] = one
+	}
+	return err
+}
+
+// saveObject writes the object of a blob.
+func (a *archiving) saveObject(ctx context.Context, one backup.Blob, content io.Reader) (backup.Blob, error) {
+	one.Object = a.to.BlobObject(one.SHA256)
+	size, err := a.to.PutSealed(ctx, a.objects, one.Object, backup.NewChecked(content, one))
 	if err != nil {
-		return err
+		return one, err
 	}
 	a.have[one.Object] = true
 	a.added += size
-	a.saved[ref] = one
-	return a.w.Blob(one, nil)
+	return one, a.w.Blob(one, nil)
 }
