@@ -3,6 +3,7 @@ package system
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"log/slog"
 	"net/http"
 	"os"
@@ -13,10 +14,13 @@ import (
 	"ingot/internal/base/datadir"
 	"ingot/internal/base/web"
 	"ingot/internal/platform"
+	"ingot/internal/platform/engine/choice"
 	"ingot/internal/platform/logs"
+	"ingot/internal/server/certs"
 	"ingot/internal/server/handover"
 	"ingot/internal/server/sockets"
 	"ingot/internal/server/steps"
+	"ingot/internal/server/succession"
 )
 
 const (
@@ -43,6 +47,66 @@ type handoverState struct {
 	runtime *runtime
 	lines   *lineRelay
 	next    *handover.Forwarder
+}
+
+// Inherit implements succession.Server.
+func (s *System) Inherit(set *sockets.Set, adopt func() (*datadir.Dir, error)) {
+	s.handover.sockets, s.handover.adopt = set, adopt
+}
+
+// Sockets implements succession.Server.
+func (s *System) Sockets() *sockets.Set { return s.handover.sockets }
+
+// Lock implements succession.Server.
+func (s *System) Lock() (*os.File, error) { return s.handover.dir.Lock() }
+
+// Left implements succession.Server.
+func (s *System) Left() bool { return s.steps.Left() }
+
+// HealthURL implements succession.Server. The operator's listener is asked, because connections
+// to the others are limited, and clients may use them all.
+func (s *System) HealthURL() string { return s.Endpoints().Admin + "/readyz" }
+
+// NewSuccession returns a server that another process can replace. It fails when the
+// configuration is not valid.
+func NewSuccession(c Config, p succession.Process) (*succession.Succession[*System], error) {
+	c, err := c.normal()
+	if err != nil {
+		return nil, err
+	}
+	return succession.New(succession.Options[*System]{
+		DataDir: c.DataDir, Log: c.Log, New: func() (*System, error) { return New(c) }, Check: c.checkFiles, Process: p,
+	})
+}
+
+// checkFiles reads the files that a start needs, before the server that is replaced gives
+// up its work: to continue, it would have to read them again.
+func (c Config) checkFiles() error {
+	if err := datadir.Readable(c.DataDir); err != nil {
+		return err
+	}
+	if _, err := datadir.ReadKeys(c.DataDir, c.EncryptionKey); err != nil {
+		return err
+	}
+	if err := choice.Check(c.DataDir); err != nil {
+		return err
+	}
+	if _, err := certs.OpenFiles(c.pairs(), c.Log); err != nil {
+		return fmt.Errorf("--tls-cert: %w", err)
+	}
+	for _, authorities := range []struct{ flag, file string }{{"client-ca", c.ClientCA}, {"acme-ca", c.ACMECA}} {
+		if authorities.file == "" {
+			continue
+		}
+		if _, err := certs.Pool(authorities.file); err != nil {
+			return fmt.Errorf("--%s: %w", authorities.flag, err)
+		}
+	}
+	if c.DKIMKeyFile != "" {
+		_, err := c.dkimKey()
+		return err
+	}
+	return nil
 }
 
 // lockAndListen locks the data directory and opens the ports. A process that replaces another
@@ -123,8 +187,8 @@ func forwardedLines(store logs.Store, log *slog.Logger) http.Handler {
 // all returns the servers of all clients but the operator.
 func (b *frontend) all() []*web.Server { return slices.Concat(b.edge, b.servers) }
 
-// yield stops everything but the serving of apps. API requests wait until release.
-func (s *System) yield() {
+// Yield implements succession.Server.
+func (s *System) Yield() {
 	b, r, log := s.built.Load(), s.handover.runtime, s.config.Log
 	s.handover.sockets.KeepWith(nil) // closing them here does not mean that they are not needed
 	sessions, cancel := context.WithTimeout(context.Background(), sshTime)
@@ -144,9 +208,9 @@ func (s *System) yield() {
 	s.steps.UnwindWork()
 }
 
-// release passes waiting requests on to the process that serves now, accepts no more
-// connections, and leaves the data directory.
-func (s *System) release() {
+// Release implements succession.Server: it accepts no more connections, and leaves the data
+// directory.
+func (s *System) Release() {
 	b := s.built.Load()
 	s.steps.Leave()
 	s.handover.next = handover.NewForwarder(s.config.DataDir, s.config.Log)
@@ -167,8 +231,8 @@ func (s *System) retire() {
 	}
 }
 
-// finish waits for the connections of a server that was released, and stops it.
-func (s *System) finish(stop <-chan struct{}) {
+// Finish implements succession.Server.
+func (s *System) Finish(stop <-chan struct{}) {
 	if !s.await(idleTime, stop) {
 		for _, server := range s.built.Load().all() {
 			server.CloseIdle()

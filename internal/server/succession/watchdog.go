@@ -1,4 +1,4 @@
-package system
+package succession
 
 import (
 	"context"
@@ -12,7 +12,7 @@ import (
 // and systemd restarts it. Any answer will do, since a restart does not bring back a database that
 // is away; and a busy server has half of the time for it. The operator's listener is asked,
 // because connections to the others are limited, and clients may use them all.
-func (s *Succession) watch(ctx context.Context) {
+func (s *Succession[S]) watch(ctx context.Context) {
 	limit := s.options.Manager.Watchdog() / 2
 	tick := time.NewTicker(limit / 2)
 	defer tick.Stop()
@@ -24,7 +24,7 @@ func (s *Succession) watch(ctx context.Context) {
 		case <-tick.C:
 		}
 		s.mu.Lock()
-		current, replaced := s.current, s.current.steps.Left()
+		current, replaced := s.current, s.current.Left()
 		s.mu.Unlock()
 		if replaced {
 			return // systemd listens to the successor
@@ -34,11 +34,11 @@ func (s *Succession) watch(ctx context.Context) {
 			s.notify(s.options.Manager.Alive())
 			continue
 		}
-		err := answers(ctx, client, current.Endpoints().Admin+"/readyz", limit)
+		err := answers(ctx, client, current.HealthURL(), limit)
 		if err == nil || s.yielding.Load() {
 			s.notify(s.options.Manager.Alive())
 		} else if ctx.Err() == nil {
-			s.config.Log.Error("the server does not answer its own health check; systemd restarts it if that lasts and the unit has WatchdogSec=", "error", err)
+			s.options.Log.Error("the server does not answer its own health check; systemd restarts it if that lasts and the unit has WatchdogSec=", "error", err)
 		}
 	}
 }

@@ -1,9 +1,10 @@
-package system
+package succession
 
 import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"os/exec"
 	"slices"
@@ -15,15 +16,49 @@ import (
 	"ingot/internal/base/background"
 	"ingot/internal/base/datadir"
 	"ingot/internal/base/version"
-	"ingot/internal/platform/engine/choice"
-	"ingot/internal/server/certs"
 	"ingot/internal/server/handover"
 	"ingot/internal/server/sockets"
 	"ingot/internal/server/systemd"
 )
 
-// SuccessionOptions say how a server follows another process and is followed by one.
-type SuccessionOptions struct {
+// Server is a server that can take over from another one, and that another one can take over
+// from.
+type Server interface {
+	background.Service
+	// Inherit is called before Start: the server uses these sockets, and the data directory that
+	// adopt returns. If adopt is nil, it locks the directory itself.
+	Inherit(set *sockets.Set, adopt func() (*datadir.Dir, error))
+	// Sockets returns its listening sockets.
+	Sockets() *sockets.Set
+	// Lock returns the locked file of its data directory.
+	Lock() (*os.File, error)
+	// Yield stops everything but the serving of apps. API requests wait until Release.
+	Yield()
+	// Release passes waiting requests on to the server that has taken over.
+	Release()
+	// Finish waits for the connections of a server that was released, unless stop is closed, and
+	// stops it.
+	Finish(stop <-chan struct{})
+	// Left reports whether another server has taken over.
+	Left() bool
+	// HealthURL is where it answers a readiness check.
+	HealthURL() string
+}
+
+// Options say how a server follows another process and is followed by one.
+type Options[S Server] struct {
+	DataDir string
+	Log     *slog.Logger
+	// New returns a server that is not running.
+	New func() (S, error)
+	// Check reads the files that a start needs, before the server that is replaced gives up its
+	// work: to continue, it would have to read them again.
+	Check func() error
+	Process
+}
+
+// Process says what this process inherits, and who starts the next one.
+type Process struct {
 	// Replace takes over from the server that uses the data directory, if there is one.
 	Replace bool
 	// Inherited are sockets that a supervisor passed.
@@ -39,14 +74,13 @@ type SuccessionOptions struct {
 // Succession runs a server that another process can replace without failing a request, see
 // package handover. If that process does not start, it continues itself. It is a
 // background.Service.
-type Succession struct {
+type Succession[S Server] struct {
 	part    background.Part
-	config  Config
-	options SuccessionOptions
+	options Options[S]
 	control *handover.Control
 
 	mu       sync.Mutex
-	current  *System
+	current  S
 	stopping bool
 	spawned  int              // pid of the successor that was started here
 	spare    []sockets.Socket // copies, for the case that the successor fails
@@ -59,22 +93,21 @@ type Succession struct {
 }
 
 var (
-	_ background.Service = (*Succession)(nil)
-	_ handover.Work      = (*Succession)(nil)
+	_ background.Service = (*Succession[Server])(nil)
+	_ handover.Work      = (*Succession[Server])(nil)
 )
 
-// NewSuccession returns a server that is not running. It fails when the configuration is
-// not valid.
-func NewSuccession(c Config, o SuccessionOptions) (*Succession, error) {
-	first, err := New(c)
+// New returns a server that is not running. It fails when the configuration is not valid.
+func New[S Server](o Options[S]) (*Succession[S], error) {
+	first, err := o.New()
 	if err != nil {
 		return nil, err
 	}
-	return &Succession{config: first.config, options: o, current: first, cut: make(chan struct{}), over: make(chan struct{})}, nil
+	return &Succession[S]{options: o, current: first, cut: make(chan struct{}), over: make(chan struct{})}, nil
 }
 
 // Current returns the running server.
-func (s *Succession) Current() *System {
+func (s *Succession[S]) Current() S {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.current
@@ -82,13 +115,13 @@ func (s *Succession) Current() *System {
 
 // Over is closed when another process has taken over and the connections of this one have
 // finished, or when the server could not continue; Err says which.
-func (s *Succession) Over() <-chan struct{} { return s.over }
+func (s *Succession[S]) Over() <-chan struct{} { return s.over }
 
 // Err returns why the server could not continue; nil if another process has taken over.
-func (s *Succession) Err() error { return s.err }
+func (s *Succession[S]) Err() error { return s.err }
 
 // Start returns when the server is ready.
-func (s *Succession) Start(ctx context.Context) error {
+func (s *Succession[S]) Start(ctx context.Context) error {
 	return s.part.Launch(ctx, func(work context.Context, spawn func(func())) error {
 		if err := s.start(ctx); err != nil {
 			return err
@@ -100,27 +133,27 @@ func (s *Succession) Start(ctx context.Context) error {
 	})
 }
 
-func (s *Succession) start(ctx context.Context) error {
-	c, log := s.config, s.config.Log
+func (s *Succession[S]) start(ctx context.Context) error {
+	log := s.options.Log
 	inherited := s.options.Inherited
 	var before *handover.Predecessor
 	if s.options.Replace {
 		var list []sockets.Socket
 		var err error
-		if before, list, err = handover.Connect(ctx, c.DataDir, version.Version); err != nil {
+		if before, list, err = handover.Connect(ctx, s.options.DataDir, version.Version); err != nil {
 			return err
 		}
 		inherited = append(inherited, list...)
 	}
 	set, err := sockets.New(log, inherited...)
 	if err == nil {
-		first := s.current
-		first.handover.sockets = set
+		var adopt func() (*datadir.Dir, error)
 		if before != nil {
 			log.Info("taking over from the running server", "server", before.String())
-			first.handover.adopt = func() (*datadir.Dir, error) { return takeOver(c, before) }
+			adopt = func() (*datadir.Dir, error) { return s.takeOver(before) }
 		}
-		err = first.Start(ctx)
+		s.current.Inherit(set, adopt)
+		err = s.current.Start(ctx)
 	}
 	if err != nil {
 		if before != nil {
@@ -135,7 +168,7 @@ func (s *Succession) start(ctx context.Context) error {
 			return err
 		}
 	}
-	s.control = &handover.Control{Dir: c.DataDir, Version: version.Version, Work: s, Log: log}
+	s.control = &handover.Control{Dir: s.options.DataDir, Version: version.Version, Work: s, Log: log}
 	if err := s.control.Start(ctx); err != nil {
 		log.Warn("this server cannot be replaced while it runs", "error", err)
 	}
@@ -145,8 +178,8 @@ func (s *Succession) start(ctx context.Context) error {
 
 // takeOver gets the data directory of the server before this one. If that died, its lock is
 // free.
-func takeOver(c Config, before *handover.Predecessor) (*datadir.Dir, error) {
-	if err := c.checkFiles(); err != nil {
+func (s *Succession[S]) takeOver(before *handover.Predecessor) (*datadir.Dir, error) {
+	if err := s.options.Check(); err != nil {
 		return nil, err
 	}
 	lock, err := before.Yield()
@@ -154,47 +187,17 @@ func takeOver(c Config, before *handover.Predecessor) (*datadir.Dir, error) {
 		return nil, err
 	}
 	if lock == nil {
-		c.Log.Warn("the server that was to be replaced has died; starting without it")
-		return datadir.Open(c.DataDir, c.Log)
+		s.options.Log.Warn("the server that was to be replaced has died; starting without it")
+		return datadir.Open(s.options.DataDir, s.options.Log)
 	}
-	return datadir.Adopt(c.DataDir, lock)
-}
-
-// checkFiles reads the files that a start needs, before the server that is replaced gives
-// up its work: to continue, it would have to read them again.
-func (c Config) checkFiles() error {
-	if err := datadir.Readable(c.DataDir); err != nil {
-		return err
-	}
-	if _, err := datadir.ReadKeys(c.DataDir, c.EncryptionKey); err != nil {
-		return err
-	}
-	if err := choice.Check(c.DataDir); err != nil {
-		return err
-	}
-	if _, err := certs.OpenFiles(c.pairs(), c.Log); err != nil {
-		return fmt.Errorf("--tls-cert: %w", err)
-	}
-	for _, authorities := range []struct{ flag, file string }{{"client-ca", c.ClientCA}, {"acme-ca", c.ACMECA}} {
-		if authorities.file == "" {
-			continue
-		}
-		if _, err := certs.Pool(authorities.file); err != nil {
-			return fmt.Errorf("--%s: %w", authorities.flag, err)
-		}
-	}
-	if c.DKIMKeyFile != "" {
-		_, err := c.dkimKey()
-		return err
-	}
-	return nil
+	return datadir.Adopt(s.options.DataDir, lock)
 }
 
 // errOrphan means that systemd does not know this process.
 var errOrphan = errors.New("the server that was to be replaced has died; systemd starts it again")
 
 // follow tells the process before this one that this one serves.
-func (s *Succession) follow(before *handover.Predecessor) error {
+func (s *Succession[S]) follow(before *handover.Predecessor) error {
 	defer before.Close()
 	alive, err := before.Ready()
 	switch {
@@ -203,19 +206,19 @@ func (s *Succession) follow(before *handover.Predecessor) error {
 	case !alive && s.options.Manager != nil:
 		return errOrphan
 	case !alive:
-		s.config.Log.Warn("the server that was to be replaced has died; its connections are lost")
+		s.options.Log.Warn("the server that was to be replaced has died; its connections are lost")
 	}
 	return nil
 }
 
 // Stop stops the server, and cuts off what a replaced one still serves.
-func (s *Succession) Stop() {
+func (s *Succession[S]) Stop() {
 	s.part.HaltGently(func() {
 		s.mu.Lock()
 		s.stopping = true
 		s.mu.Unlock()
 		close(s.cut)
-		if !s.Current().steps.Left() {
+		if !s.Current().Left() {
 			s.notify(s.options.Manager.Stopping())
 		}
 		s.control.Cancel()
@@ -229,7 +232,7 @@ func (s *Succession) Stop() {
 var errStopping = errors.New("the server was asked to stop")
 
 // Admit implements handover.Work.
-func (s *Succession) Admit(pid int) error {
+func (s *Succession[S]) Admit(pid int) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.stopping {
@@ -242,7 +245,7 @@ func (s *Succession) Admit(pid int) error {
 }
 
 // Spawn implements handover.Work.
-func (s *Succession) Spawn() (pid int, exited <-chan error, err error) {
+func (s *Succession[S]) Spawn() (pid int, exited <-chan error, err error) {
 	if s.options.Successor == nil {
 		return 0, nil, errors.New(s.options.WhyNot)
 	}
@@ -264,7 +267,7 @@ func (s *Succession) Spawn() (pid int, exited <-chan error, err error) {
 			err = errors.New("it exited")
 		}
 		s.mu.Lock()
-		replaced := s.current.steps.Left()
+		replaced := s.current.Left()
 		s.mu.Unlock()
 		if !replaced {
 			s.notify(s.options.Manager.Ready("a new process failed; the server continues"))
@@ -274,31 +277,31 @@ func (s *Succession) Spawn() (pid int, exited <-chan error, err error) {
 }
 
 // notify logs that systemd could not be notified.
-func (s *Succession) notify(err error) {
+func (s *Succession[S]) notify(err error) {
 	if err != nil {
-		s.config.Log.Warn("systemd could not be notified", "error", err)
+		s.options.Log.Warn("systemd could not be notified", "error", err)
 	}
 }
 
 // Sockets implements handover.Work.
-func (s *Succession) Sockets() ([]sockets.Socket, error) {
-	return s.Current().handover.sockets.Sockets()
+func (s *Succession[S]) Sockets() ([]sockets.Socket, error) {
+	return s.Current().Sockets().Sockets()
 }
 
 // Yield implements handover.Work.
-func (s *Succession) Yield() (*os.File, error) {
+func (s *Succession[S]) Yield() (*os.File, error) {
 	s.yielding.Store(true)
 	// A part that stops closes its sockets; Resume needs them.
 	var err error
 	if s.spare, err = s.Sockets(); err != nil {
 		return nil, err
 	}
-	s.Current().yield()
-	return s.Current().handover.dir.Lock()
+	s.Current().Yield()
+	return s.Current().Lock()
 }
 
 // Resume implements handover.Work: it continues with a new server in this process.
-func (s *Succession) Resume(why error) error {
+func (s *Succession[S]) Resume(why error) error {
 	s.mu.Lock()
 	stopping := s.stopping
 	s.mu.Unlock()
@@ -307,43 +310,41 @@ func (s *Succession) Resume(why error) error {
 		closeSockets(s.spare)
 		return errStopping
 	}
-	s.config.Log.Error("the new process did not take over; this one continues", "error", why)
+	s.options.Log.Error("the new process did not take over; this one continues", "error", why)
 	next, err := s.again(before)
 	if err != nil {
-		s.config.Log.Error("the server could not continue; start it with 'ingot up'", "error", err)
+		s.options.Log.Error("the server could not continue; start it with 'ingot up'", "error", err)
 		s.err = fmt.Errorf("the server could not continue after a failed handover: %w", err)
 		close(s.over)
 		return s.err
 	}
-	next.handover.sockets.Open()
+	next.Sockets().Open()
 	s.mu.Lock()
 	s.current = next
 	s.mu.Unlock()
 	s.yielding.Store(false)
-	before.release()
-	next.handover.sockets.KeepWith(s.options.Manager.Keeper())
-	s.leaving.Go("drain", func() { before.finish(s.cut) })
+	before.Release()
+	next.Sockets().KeepWith(s.options.Manager.Keeper())
+	s.leaving.Go("drain", func() { before.Finish(s.cut) })
 	return nil
 }
 
 // again starts a server that takes over from one of this process.
-func (s *Succession) again(before *System) (*System, error) {
-	set, err := sockets.New(s.config.Log, s.spare...)
+func (s *Succession[S]) again(before S) (next S, err error) {
+	set, err := sockets.New(s.options.Log, s.spare...)
 	if err != nil {
-		return nil, err
+		return next, err
 	}
-	next, err := New(s.config)
-	if err != nil {
-		return nil, err
+	if next, err = s.options.New(); err != nil {
+		return next, err
 	}
-	next.handover.sockets = set
-	next.handover.adopt = func() (*datadir.Dir, error) {
-		lock, err := before.handover.dir.Lock()
+	next.Inherit(set, func() (*datadir.Dir, error) {
+		lock, err := before.Lock()
 		if err != nil {
 			return nil, err
 		}
-		return datadir.Adopt(s.config.DataDir, lock)
-	}
+		return datadir.Adopt(s.options.DataDir, lock)
+	})
 	err = next.Start(context.Background())
 	return next, err
 }
@@ -355,16 +356,16 @@ func closeSockets(list []sockets.Socket) {
 }
 
 // Release implements handover.Work.
-func (s *Succession) Release(next handover.Peer) {
+func (s *Succession[S]) Release(next handover.Peer) {
 	s.notify(s.options.Manager.Replaced(next.PID))
 	closeSockets(s.spare)
 	before := s.Current()
 	s.mu.Lock()
-	before.release()
+	before.Release()
 	s.mu.Unlock()
-	s.config.Log.Info("another process has taken over; this one finishes its connections", "process", next.String())
+	s.options.Log.Info("another process has taken over; this one finishes its connections", "process", next.String())
 	s.control.Stop()
-	s.leaving.Go("drain", func() { before.finish(s.cut) })
+	s.leaving.Go("drain", func() { before.Finish(s.cut) })
 	background.Go("handover", func() {
 		s.control.Wait() // until the requester has its reply
 		s.leaving.Wait()
