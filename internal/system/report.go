@@ -87,7 +87,7 @@ type reportBackup struct {
 func (s *System) reportRoutes(g *web.Group, b *frontend, r *runtime) {
 	access := web.Scope(platform.ScopeAdmin, platform.ScopeAdminReadOnly, platform.ScopeGlobalAuditor)
 	g.Handle(http.MethodGet, "/v3/ingot/system", access, func(w http.ResponseWriter, req *http.Request) error {
-		ctx, cancel := context.WithTimeout(req.Context(), scrapeTime)
+		ctx, cancel := context.WithTimeout(req.Context(), 2*time.Second)
 		defer cancel()
 		web.WriteJSON(w, http.StatusOK, s.report(ctx, b, r))
 		return nil

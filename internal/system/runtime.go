@@ -23,6 +23,7 @@ import (
 	"ingot/internal/platform"
 	"ingot/internal/platform/actions"
 	"ingot/internal/platform/api"
+	"ingot/internal/platform/api/traffic"
 	"ingot/internal/platform/edge/router"
 	"ingot/internal/platform/engine"
 	"ingot/internal/platform/engine/choice"
@@ -65,7 +66,7 @@ type runtime struct {
 	table     *router.Table
 	internal  *dns.InternalNames
 	proxy     *router.Proxy
-	traffic   *traffic
+	traffic   *traffic.Counter
 	tcp       *router.TCP
 	access    *router.AccessLog
 	apps      *controller.Controller
@@ -219,9 +220,9 @@ func (s *System) openRouter(b *frontend, r *runtime, trusted *roots.Roots) error
 	}
 	r.proxy = router.NewProxy(r.table, proxied)
 	s.steps.Add(steps.Edge, r.proxy.Close)
-	r.traffic = &traffic{proxy: r.proxy, log: c.Log}
+	r.traffic = &traffic.Counter{Proxy: r.proxy, Log: c.Log}
 	if !r.cluster.Alone() {
-		r.traffic.store = r.store
+		r.traffic.Store = r.store
 	}
 	return s.openTCP(r)
 }
@@ -244,7 +245,7 @@ func (r *runtime) parts(log *slog.Logger) []background.Service {
 		parts = append(parts, r.rules) // before instances are started
 	}
 	return append(parts, r.tcp, r.history, r.apps, r.tasks, r.renewals, r.rotations, r.publisher, r.stager, r.builds, r.services,
-		r.cleaner.Periodic(), choice.Recheck(r.engine, log), background.Every(protectInterval, r.protect), background.Every(rekeyInterval, r.rekey), r.traffic.service())
+		r.cleaner.Periodic(), choice.Recheck(r.engine, log), background.Every(protectInterval, r.protect), background.Every(rekeyInterval, r.rekey), r.traffic.Service())
 }
 
 // Usage implements api.Runtime.

@@ -39,6 +39,7 @@ import (
 	"ingot/internal/platform/engine/choice"
 	"ingot/internal/platform/logs"
 	"ingot/internal/platform/platformdb"
+	"ingot/internal/platform/run/census"
 	"ingot/internal/platform/run/staging"
 	"ingot/internal/platform/services"
 	"ingot/internal/server/cluster"
@@ -298,7 +299,7 @@ func newFrontend(domain string, log *slog.Logger) *frontend {
 // useDisk checks and measures the disk of the data directory.
 func (b *frontend) useDisk(disk *diskspace.Guard) {
 	b.disk = disk
-	b.registry.MustRegister(diskMetrics(disk)...)
+	b.registry.MustRegister(health.Recovering{Collector: disk})
 	b.health.Ready(partDisk, disk.Ready)
 }
 
@@ -469,10 +470,10 @@ func (s *System) startParts(ctx context.Context, b *frontend, d *db.DB, r *runti
 	b.health.Watch(partApps, func() string { return r.engine.Describe().Held })
 	hosts := r.hasHost
 	b.hosts.Store(&hosts)
-	b.registry.MustRegister(health.Recovering{Collector: choice.HeldMetric(r.engine)}, health.Recovering{Collector: choice.FirewallMetric(r.engine)}, health.Recovering{Collector: census{r}}, health.Recovering{Collector: memberMetrics{r.store, r.apps.Usage}})
-	blobs := &blobSizes{store: r.blobs, log: s.config.Log}
+	b.registry.MustRegister(health.Recovering{Collector: choice.HeldMetric(r.engine)}, health.Recovering{Collector: choice.FirewallMetric(r.engine)}, health.Recovering{Collector: census.Rows{Store: r.store, Waiting: r.access.Waiting}}, health.Recovering{Collector: census.Members{Store: r.store, Usage: r.apps.Usage}})
+	blobs := &census.Blobs{Store: r.blobs, Log: s.config.Log}
 	b.registry.MustRegister(health.Recovering{Collector: blobs})
-	if err := s.steps.Run(ctx, blobs.service(s.config.BlobURL != "")); err != nil {
+	if err := s.steps.Run(ctx, blobs.Service(s.config.BlobURL != "")); err != nil {
 		return err
 	}
 	return s.openACME(ctx, b, r)

@@ -1,4 +1,4 @@
-package system
+package traffic
 
 import (
 	"context"
@@ -10,26 +10,33 @@ import (
 	"ingot/internal/platform"
 	"ingot/internal/platform/api"
 	"ingot/internal/platform/edge/router"
-	"ingot/internal/platform/platformdb"
 )
 
-// trafficInterval is how often a server adds its requests to those of the others.
-const trafficInterval = 15 * time.Second
+// Store has the requests of all servers.
+type Store interface {
+	// AddTraffic adds requests to instances, and returns the guids of those it has.
+	AddTraffic(ctx context.Context, more map[string]platform.Traffic) (stored []string, err error)
+	// Traffic returns the sums of instances.
+	Traffic(ctx context.Context, guids ...string) (map[string]platform.Traffic, error)
+}
 
-// traffic counts the requests to instances: those through this server's router, and where
+// interval is how often a server adds its requests to those of the others.
+const interval = 15 * time.Second
+
+// Counter counts the requests to instances: those through this server's router, and where
 // several servers share a database those of the others, which each adds to a row.
-type traffic struct {
-	proxy *router.Proxy
-	store *platformdb.Store // nil if there is no other server
-	log   *slog.Logger
+type Counter struct {
+	Proxy *router.Proxy
+	Store Store // nil if there is no other server
+	Log   *slog.Logger
 
 	mu    sync.Mutex
 	added map[string]platform.Traffic // this server's counts that are in rows
 }
 
-// service adds this server's requests from time to time, and when it stops.
-func (t *traffic) service() background.Service {
-	every := background.Every(trafficInterval, t.flush)
+// Service adds this server's requests from time to time, and when it stops.
+func (t *Counter) Service() background.Service {
+	every := background.Every(interval, t.flush)
 	return &afterStop{every, func() {
 		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 		defer cancel()
@@ -53,22 +60,22 @@ func countsOf(s router.Stats) platform.Traffic {
 }
 
 // flush adds the requests since the last call to the rows.
-func (t *traffic) flush(ctx context.Context) {
-	if t.store == nil {
+func (t *Counter) flush(ctx context.Context) {
+	if t.Store == nil {
 		return
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	now, more := map[string]platform.Traffic{}, map[string]platform.Traffic{}
-	for _, s := range t.proxy.Stats() {
+	for _, s := range t.Proxy.Stats() {
 		now[s.Instance] = countsOf(s)
 		if delta := now[s.Instance].Minus(t.added[s.Instance]); delta.Requests+delta.Connections > 0 {
 			more[s.Instance] = delta
 		}
 	}
-	stored, err := t.store.AddTraffic(ctx, more)
+	stored, err := t.Store.AddTraffic(ctx, more)
 	if err != nil && ctx.Err() == nil {
-		t.log.WarnContext(ctx, "requests to instances could not be added to those of other servers; this is tried again", "error", err)
+		t.Log.WarnContext(ctx, "requests to instances could not be added to those of other servers; this is tried again", "error", err)
 	}
 	for _, guid := range stored {
 		delete(more, guid)
@@ -80,18 +87,18 @@ func (t *traffic) flush(ctx context.Context) {
 }
 
 // Traffic implements api.Traffic.
-func (t *traffic) Traffic(ctx context.Context, guids ...string) map[string]api.InstanceTraffic {
+func (t *Counter) Traffic(ctx context.Context, guids ...string) map[string]api.InstanceTraffic {
 	var sums map[string]platform.Traffic
-	if t.store != nil {
+	if t.Store != nil {
 		var err error
-		if sums, err = t.store.Traffic(ctx, guids...); err != nil && ctx.Err() == nil {
-			t.log.WarnContext(ctx, "requests to instances through other servers could not be read", "error", err)
+		if sums, err = t.Store.Traffic(ctx, guids...); err != nil && ctx.Err() == nil {
+			t.Log.WarnContext(ctx, "requests to instances through other servers could not be read", "error", err)
 		}
 	}
 	out := make(map[string]api.InstanceTraffic, len(guids))
 	for _, guid := range guids {
 		sum := sums[guid]
-		mine, _ := t.proxy.InstanceStats(guid)
+		mine, _ := t.Proxy.InstanceStats(guid)
 		t.mu.Lock()
 		sum.Add(countsOf(mine).Minus(t.added[guid]))
 		t.mu.Unlock()

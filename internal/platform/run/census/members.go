@@ -1,4 +1,4 @@
-package system
+package census
 
 import (
 	"context"
@@ -24,15 +24,15 @@ const (
 	memberSeries = 2000
 )
 
-// memberMetrics are the figures of members of apps with sidecars. There is one series for all
+// Members are the figures of members of apps with sidecars. There is one series for all
 // instances of an app: their number changes, and users choose it.
-type memberMetrics struct {
-	store platform.Store
-	usage func(ctx context.Context, instances ...string) map[string]controller.Usage
+type Members struct {
+	Store platform.Store
+	Usage func(ctx context.Context, instances ...string) map[string]controller.Usage
 }
 
 // Describe implements prometheus.Collector.
-func (memberMetrics) Describe(to chan<- *prometheus.Desc) {
+func (Members) Describe(to chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{descMemberMemory, descMemberCPU, descMemberRestarts} {
 		to <- d
 	}
@@ -47,7 +47,7 @@ type memberSum struct {
 }
 
 // Collect implements prometheus.Collector. Without the database there are no figures.
-func (c memberMetrics) Collect(to chan<- prometheus.Metric) {
+func (c Members) Collect(to chan<- prometheus.Metric) {
 	ctx, cancel := context.WithTimeout(context.Background(), scrapeTime)
 	defer cancel()
 	instances, types, err := c.instances(ctx)
@@ -58,7 +58,7 @@ func (c memberMetrics) Collect(to chan<- prometheus.Metric) {
 	for _, one := range instances {
 		guids = append(guids, one.GUID)
 	}
-	for key, sum := range sumMembers(instances, types, c.usage(ctx, guids...)) {
+	for key, sum := range sumMembers(instances, types, c.Usage(ctx, guids...)) {
 		gauge := func(d *prometheus.Desc, value float64) {
 			to <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, value, key.app, key.process, key.member)
 		}
@@ -92,8 +92,8 @@ func sumMembers(instances []*platform.Instance, types map[string]string, usage m
 
 // instances returns the running instances of apps with sidecars, the oldest first, and the
 // types of their processes.
-func (c memberMetrics) instances(ctx context.Context) (list []*platform.Instance, types map[string]string, err error) {
-	err = c.store.View(ctx, func(tx platform.Tx) error {
+func (c Members) instances(ctx context.Context) (list []*platform.Instance, types map[string]string, err error) {
+	err = c.Store.View(ctx, func(tx platform.Tx) error {
 		sidecars, _, err := tx.Sidecars().List(platform.Query{WithoutSecrets: true})
 		if err != nil || len(sidecars) == 0 {
 			return err
