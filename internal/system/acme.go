@@ -34,7 +34,7 @@ func (s *System) openACME(ctx context.Context, b *frontend, r *runtime) error {
 		return err
 	}
 	b.registry.MustRegister(health.Recovering{Collector: m})
-	b.secure.acme.Store(m)
+	b.secure.ACME.Store(m)
 	return nil
 }
 
@@ -54,7 +54,7 @@ const (
 func (c certified) decide(ctx context.Context, name string) (acme.Grant, error) {
 	_, parent, _ := strings.Cut(name, ".")
 	hooked := c.config.ACMEDNSHook != ""
-	if name == c.config.Domain || slices.Contains(ownNames(c.config), name) {
+	if name == c.config.Domain || slices.Contains(c.config.ownNames(), name) {
 		if hooked && parent == c.config.Domain {
 			return acme.Grant{Subject: "*." + parent}, nil
 		}

@@ -162,9 +162,9 @@ func (s *System) trust() web.Trust {
 // guardFront sets whom the frontend believes, and reads PROXY headers on the ports of
 // clients.
 func (s *System) guardFront(b *frontend, ports *listeners) {
-	b.proxied, b.front.trust = s.proxied(b), s.trust()
+	b.proxied, b.front.Trust = s.proxied(b), s.trust()
 	if s.config.PublicURL != "" {
-		b.front.public, _ = url.Parse(s.config.PublicURL) // Validate has checked it
+		b.front.Public, _ = url.Parse(s.config.PublicURL) // Validate has checked it
 	}
 	for _, l := range []*net.Listener{&ports.public, &ports.tls, &ports.notifications, &ports.ssh} {
 		if *l != nil {

@@ -17,6 +17,7 @@ import (
 	"ingot/internal/platform/engine/choice"
 	"ingot/internal/platform/logs"
 	"ingot/internal/server/certs"
+	"ingot/internal/server/front"
 	"ingot/internal/server/handover"
 	"ingot/internal/server/sockets"
 	"ingot/internal/server/steps"
@@ -157,9 +158,9 @@ func (s *System) serveForwarded(ctx context.Context, b *frontend, r *runtime) er
 		return err
 	}
 	server := web.NewServer(l, handover.Forwarded(map[string]http.Handler{
-		listenerFront:         web.Pipeline(b.front, web.FormatV3, log),
-		listenerNotifications: web.Pipeline(b.front.notifications(), web.FormatNotifications, log),
-		handlerLines:          forwardedLines(r.logs, log),
+		front.ListenerAll:           web.Pipeline(b.front, web.FormatV3, log),
+		front.ListenerNotifications: web.Pipeline(b.front.Notifications(), web.FormatNotifications, log),
+		handlerLines:                forwardedLines(r.logs, log),
 	}), log)
 	s.steps.Add(steps.Edge, server.Stop)
 	b.servers = append(b.servers, server)
@@ -194,7 +195,7 @@ func (s *System) Yield() {
 	sessions, cancel := context.WithTimeout(context.Background(), sshTime)
 	b.gateway.Retire(sessions)
 	cancel()
-	finished := b.front.gate.Shut()
+	finished := b.front.Gate.Shut()
 	for _, server := range b.all() {
 		server.EndStreams()
 	}
@@ -214,7 +215,7 @@ func (s *System) Release() {
 	b := s.built.Load()
 	s.steps.Leave()
 	s.handover.next = handover.NewForwarder(s.config.DataDir, s.config.Log)
-	b.front.gate.Pass(s.handover.next)
+	b.front.Gate.Pass(s.handover.next)
 	s.retire()
 	s.handover.lines.pass(s.handover.next)
 	s.handover.dir.Leave()

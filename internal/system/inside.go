@@ -113,7 +113,7 @@ func (s *System) openInside(ctx context.Context, b *frontend, r *runtime) error 
 		}
 		tcp = append(tcp, at)
 	}
-	ours := &dns.PlatformNames{Store: r.store, Own: append(ownNames(s.config), in.Names...), Log: log}
+	ours := &dns.PlatformNames{Store: r.store, Own: append(s.config.ownNames(), in.Names...), Log: log}
 	at := netip.AddrPortFrom(e.Gateway(), dnsPort)
 	server := dns.New(dns.Config{
 		Listen: at, Answer: e.Gateway(), Ours: ours.Has, May: subnet.Contains, Listeners: gatewayPorts{s.handover.sockets}, Log: log,
@@ -189,15 +189,15 @@ func (s *System) serveInside(ctx context.Context, b *frontend, l net.Listener, k
 	var server *web.Server
 	switch kind {
 	case portNotifications:
-		server = web.NewServer(l, b.front.pipeline(b.front.notifications(), web.FormatNotifications), log)
+		server = web.NewServer(l, b.front.Pipeline(b.front.Notifications(), web.FormatNotifications), log)
 	case portTLS:
 		fastPath := router.NewTLSFastPath(l, b.secure.tls)
 		b.instanceListeners = append(b.instanceListeners, fastPath)
-		server = web.NewServer(fastPath, b.front.pipeline(b.secure.https(b.front), web.FormatV3), log)
+		server = web.NewServer(fastPath, b.front.Pipeline(b.secure.HTTPS(b.front), web.FormatV3), log)
 	case portPublic:
 		fastPath := router.NewFastPath(l)
 		b.instanceListeners = append(b.instanceListeners, fastPath)
-		server = web.NewServer(fastPath, b.front.pipeline(b.front, web.FormatV3), log)
+		server = web.NewServer(fastPath, b.front.Pipeline(b.front, web.FormatV3), log)
 	}
 	b.servers = append(b.servers, server)
 	s.steps.Add(steps.Edge, server.Stop)

@@ -10,6 +10,7 @@ import (
 
 	"ingot/internal/base/version"
 	"ingot/internal/server/installation"
+	"ingot/internal/server/report"
 )
 
 // TestReport reads what administrators see of the server.
@@ -17,7 +18,7 @@ func TestReport(t *testing.T) {
 	t.Parallel()
 	c := testConfig(t)
 	s := startSystem(t, c)
-	read := func() (v report) {
+	read := func() (v report.Report) {
 		t.Helper()
 		a := call(t, http.MethodGet, s.Endpoints().API+"/v3/ingot/system", adminToken(t, s), nil)
 		if a.status != http.StatusOK {

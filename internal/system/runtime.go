@@ -118,7 +118,7 @@ func (s *System) openRuntime(ctx context.Context, b *frontend, dir *datadir.Dir,
 	r.history = logs.NewHistory(r.info)
 	// On a small machine a build gets the whole disk.
 	r.platform.StagingDiskMB = max(1, min(r.platform.StagingDiskMB, int(diskSize>>20)))
-	r.platform.SystemDomain, r.platform.Reserved = c.Domain, ownNames(c)
+	r.platform.SystemDomain, r.platform.Reserved = c.Domain, c.ownNames()
 	var err error
 	if r.scratch, err = dir.Scratch(); err != nil {
 		return nil, err

@@ -19,6 +19,7 @@ import (
 	"ingot/internal/base/web"
 	"ingot/internal/server/databases"
 	"ingot/internal/server/diskspace"
+	"ingot/internal/server/front"
 )
 
 // StandaloneConfig is the configuration of the notification service alone.
@@ -174,7 +175,7 @@ func (s *Standalone) open(ctx context.Context, b *frontend, n *notifications, cl
 	publish := func() {
 		publishing.Lock()
 		defer publishing.Unlock()
-		b.front.live.Store(&routes{notifications: n.routes(authority.Verifier(notificationAudiences...), b)})
+		b.front.Live.Store(&front.Routes{Notifications: n.routes(authority.Verifier(notificationAudiences...), b)})
 	}
 	authority = external.New(s.config.AuthURL, client, s.config.Log, func() {
 		publish()
@@ -219,8 +220,8 @@ func (s *Standalone) openPorts(ctx context.Context, dir *datadir.Dir) (b *fronte
 		API: c.PlatformURL, Auth: c.AuthURL, Notifications: urlOf(ports[0].Addr()), Admin: urlOf(ports[1].Addr()),
 		Domain: c.Domain, DataDir: c.DataDir, PID: os.Getpid(),
 	}
-	public := web.NewServer(ports[0], web.Pipeline(b.front.notifications(), web.FormatNotifications, c.Log), c.Log)
-	admin := web.NewServer(ports[1], web.Pipeline(web.GuardOperator(b.admin, b.front.health, web.OperatorNames(c.AdminListen, c.Domain, c.NotificationsURL), c.AdminToken, c.Log), web.FormatV3, c.Log), c.Log)
+	public := web.NewServer(ports[0], web.Pipeline(b.front.Notifications(), web.FormatNotifications, c.Log), c.Log)
+	admin := web.NewServer(ports[1], web.Pipeline(web.GuardOperator(b.admin, b.front.Health, web.OperatorNames(c.AdminListen, c.Domain, c.NotificationsURL), c.AdminToken, c.Log), web.FormatV3, c.Log), c.Log)
 	if err := s.announce(ctx, dir, b.endpoints, []*web.Server{admin}, []*web.Server{public}, s.config.Log); err != nil {
 		return nil, nil, err
 	}

@@ -45,8 +45,10 @@ import (
 	"ingot/internal/server/cluster"
 	"ingot/internal/server/databases"
 	"ingot/internal/server/diskspace"
+	"ingot/internal/server/front"
 	"ingot/internal/server/health"
 	"ingot/internal/server/installation"
+	"ingot/internal/server/report"
 	"ingot/internal/server/steps"
 )
 
@@ -80,7 +82,7 @@ var _ background.Service = (*System)(nil)
 // metrics.
 type frontend struct {
 	health    *health.Readiness
-	front     *front
+	front     *front.Front
 	fastPath  *router.FastPath
 	secure    *secure // nil without TLS
 	admin     *web.Mux
@@ -114,7 +116,7 @@ func (b *frontend) fastPaths() (serving, all []*router.FastPath) {
 		all = append(all, b.secure.fastPath)
 	}
 	serving, all = all, append(all, b.fastPath)
-	if b.secure == nil || !b.secure.config.redirects() {
+	if b.secure == nil || !b.secure.Redirects {
 		serving = all
 	}
 	return serving, all
@@ -124,7 +126,7 @@ func (b *frontend) fastPaths() (serving, all []*router.FastPath) {
 func (b *frontend) serveApps(p *router.Proxy) {
 	serving, _ := b.fastPaths()
 	for _, fastPath := range serving {
-		fastPath.Use(p, func(host string) bool { return b.front.target(host) != targetApp })
+		fastPath.Use(p, func(host string) bool { return b.front.Target(host) != front.App })
 	}
 }
 
@@ -250,11 +252,11 @@ func (s *System) openPorts(ctx context.Context, dir *datadir.Dir, ports *listene
 			ports.close()
 			return nil, nil, err
 		}
-		b.edge, handler = append(b.edge, server), b.secure.plain(b, handler)
+		b.edge, handler = append(b.edge, server), b.secure.Plain(b.front, handler)
 	}
-	public := web.NewServer(b.fastPath, b.front.pipeline(handler, web.FormatV3), c.Log)
-	notifications := web.NewServer(ports.notifications, b.front.pipeline(b.front.notifications(), web.FormatNotifications), c.Log)
-	admin := web.NewServer(ports.admin, web.Pipeline(web.GuardOperator(b.admin, b.front.health, web.OperatorNames(c.AdminListen, c.Domain, c.PublicURL), c.AdminToken, c.Log), web.FormatV3, c.Log), c.Log)
+	public := web.NewServer(b.fastPath, b.front.Pipeline(handler, web.FormatV3), c.Log)
+	notifications := web.NewServer(ports.notifications, b.front.Pipeline(b.front.Notifications(), web.FormatNotifications), c.Log)
+	admin := web.NewServer(ports.admin, web.Pipeline(web.GuardOperator(b.admin, b.front.Health, web.OperatorNames(c.AdminListen, c.Domain, c.PublicURL), c.AdminToken, c.Log), web.FormatV3, c.Log), c.Log)
 	// The ssh gateway is started last; clients wait until then.
 	s.steps.Later(func() { _ = ports.ssh.Close() })
 	b.edge = append(b.edge, public, notifications)
@@ -289,7 +291,7 @@ func newFrontend(domain string, log *slog.Logger) *frontend {
 	b.registry.MustRegister(health.Recovering{Collector: b.health}, health.Recovering{Collector: b.databases})
 	starting := web.NewMux(web.FormatV3, log, b.metrics)
 	health.Routes(starting, b.health)
-	b.front = &front{domain: domain, log: log, health: starting}
+	b.front = &front.Front{Domain: domain, Log: log, Health: starting}
 	b.admin = web.NewMux(web.FormatV3, log, b.metrics)
 	health.OperatorRoutes(b.admin, b.health)
 	health.DebugRoutes(b.admin, b.registry)
@@ -407,7 +409,7 @@ func (s *System) startServices(ctx context.Context, b *frontend, dir *datadir.Di
 		publishing.Lock()
 		defer publishing.Unlock()
 		ssh.verifier.Store(a.Verifier(api.Audience))
-		b.front.live.Store(s.routes(b, a, r, n, names, ssh).withConsole(s.consoleOptions(client, secrets, d, ssh)))
+		b.front.Live.Store(withConsole(s.routes(b, a, r, n, names, ssh), s.consoleOptions(client, secrets, d, ssh)))
 		b.serveApps(r.proxy)
 	}
 	if err := s.openInside(ctx, b, r); err != nil {
@@ -544,7 +546,7 @@ func (s *System) authority(b *frontend, d *db.DB, servers *cluster.Cluster, clie
 
 // routes returns the route tables. They are built again when the issuer of an
 // external authorization server is known, because the verifier changes.
-func (s *System) routes(b *frontend, a authority, r *runtime, n *notifications, names directory, ssh *gateway) *routes {
+func (s *System) routes(b *frontend, a authority, r *runtime, n *notifications, names directory, ssh *gateway) *front.Routes {
 	c := s.config
 	verifier := a.Verifier(api.Audience, api.DashboardAudience)
 	options := api.Options{
@@ -555,25 +557,40 @@ func (s *System) routes(b *frontend, a authority, r *runtime, n *notifications, 
 	if c.AuthURL != "" {
 		options.AuthURL = func(*http.Request) string { return c.AuthURL }
 	}
-	t := &routes{
-		origin: web.NewMux(web.FormatV3, c.Log, b.metrics),
-		logs:   web.NewMux(web.FormatV3, c.Log, b.metrics),
-		apps:   r.proxy,
-		routed: r.publisher.Loaded,
+	t := &front.Routes{
+		Origin: web.NewMux(web.FormatV3, c.Log, b.metrics),
+		Logs:   web.NewMux(web.FormatV3, c.Log, b.metrics),
+		Apps:   r.proxy,
+		Routed: r.publisher.Loaded,
 	}
-	api.New(options).Routes(t.origin)
-	logs.Routes(r.logs, r.info, logs.Options{History: r.history}, t.origin.Group("logs", web.FormatV3, verifier), t.logs.Group("logs", web.FormatV3, verifier))
-	a.Routes(t.origin)
+	api.New(options).Routes(t.Origin)
+	logs.Routes(r.logs, r.info, logs.Options{History: r.history}, t.Origin.Group("logs", web.FormatV3, verifier), t.Logs.Group("logs", web.FormatV3, verifier))
+	a.Routes(t.Origin)
 	if c.AuthURL == "" {
-		t.auth = web.NewMux(web.FormatOAuth, c.Log, b.metrics)
-		a.Routes(t.auth)
-		health.Routes(t.auth, b.health)
+		t.Auth = web.NewMux(web.FormatOAuth, c.Log, b.metrics)
+		a.Routes(t.Auth)
+		health.Routes(t.Auth, b.health)
 	}
-	descriptionRoutes(t.origin)
-	s.reportRoutes(t.origin.Group("system", web.FormatV3, verifier), b, r)
-	health.Routes(t.origin, b.health)
-	t.notifications = n.routes(a.Verifier(notificationAudiences...), b)
-	health.Routes(t.logs, b.health)
-	t.origin.Room = b.disk.Room
+	descriptionRoutes(t.Origin)
+	s.report(b, r).Routes(t.Origin.Group("system", web.FormatV3, verifier), web.Scope(platform.ScopeAdmin, platform.ScopeAdminReadOnly, platform.ScopeGlobalAuditor))
+	health.Routes(t.Origin, b.health)
+	t.Notifications = n.routes(a.Verifier(notificationAudiences...), b)
+	health.Routes(t.Logs, b.health)
+	t.Origin.Room = b.disk.Room
 	return t
+}
+
+// report returns what GET /v3/ingot/system shows.
+func (s *System) report(b *frontend, r *runtime) report.Source {
+	return report.Source{
+		Engine: func() report.Engine {
+			e := r.engine.Describe()
+			return report.Engine{Name: e.Name, Isolated: e.Isolated, Detail: e.Detail, Held: e.Held}
+		},
+		Database: b.databases.Platform,
+		LastBackup: func(ctx context.Context, d *db.DB) (installation.BackupState, error) {
+			return Parts().LastOf(ctx, s.config.DataDir, d)
+		},
+		Servers: r.cluster.List, Disk: b.disk, Certificates: b.secure.inUse, Registry: b.registry,
+	}
 }

@@ -59,7 +59,7 @@ func (s *server) startTracing(ctx context.Context, c TraceConfig, trust func() (
 	}
 	host, _ := os.Hostname() // for operators only
 	t, err := tracing.New(tracing.Options{
-		Endpoint: c.Endpoint, Headers: headers, TLS: trusted.TLS(), Sampling: c.Sampling, Log: b.front.log,
+		Endpoint: c.Endpoint, Headers: headers, TLS: trusted.TLS(), Sampling: c.Sampling, Log: b.front.Log,
 		Resource: []tracing.Attr{
 			tracing.String("service.name", service), tracing.String("service.version", version.Version), tracing.String("host.name", host), tracing.Int("process.pid", os.Getpid()),
 		},
