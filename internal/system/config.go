@@ -13,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"ingot/internal/auth"
 	"ingot/internal/base/safedial"
 	"ingot/internal/base/web"
 	"ingot/internal/notify/mail"
@@ -126,7 +127,7 @@ func DefaultConfig() Config {
 		LogStore:            logStoreAuto,
 		Kubernetes:          kubernetes.DefaultConfig(),
 		PasswordGrant:       true,
-		EdgeConfig:          EdgeConfig{LoginLimits: DefaultLoginLimits()},
+		EdgeConfig:          EdgeConfig{LoginLimits: auth.DefaultLimitTexts()},
 		TLSConfig:           TLSConfig{ForwardClientCert: clientCertsOff},
 		DrainTimeout:        5 * time.Minute,
 		MailConfig:          MailConfig{MessagesKept: DefaultMessagesKept, QueueLimit: DefaultQueueLimit},

@@ -2,20 +2,16 @@ package system
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
-	"log/slog"
 	"net/http"
 	"os"
 	"slices"
-	"sync"
 	"time"
 
 	"ingot/internal/base/datadir"
 	"ingot/internal/base/web"
-	"ingot/internal/platform"
+	"ingot/internal/platform/edge/router"
 	"ingot/internal/platform/engine/choice"
-	"ingot/internal/platform/logs"
 	"ingot/internal/server/certs"
 	"ingot/internal/server/front"
 	"ingot/internal/server/handover"
@@ -46,7 +42,7 @@ type handoverState struct {
 	adopt   func() (*datadir.Dir, error)
 	dir     *datadir.Dir
 	runtime *runtime
-	lines   *lineRelay
+	lines   *router.LineRelay
 	next    *handover.Forwarder
 }
 
@@ -144,9 +140,6 @@ func (s *System) lockAndListen(ctx context.Context) (*datadir.Dir, *listeners, e
 // handlerLines is the name of the handler for access lines of the process before.
 const handlerLines = "lines"
 
-// maxForwardedLines limits the body of one request with lines.
-const maxForwardedLines = 64 << 20
-
 // serveForwarded serves what the process before this one passes on, if there was one.
 func (s *System) serveForwarded(ctx context.Context, b *frontend, r *runtime) error {
 	if s.handover.adopt == nil {
@@ -160,29 +153,11 @@ func (s *System) serveForwarded(ctx context.Context, b *frontend, r *runtime) er
 	server := web.NewServer(l, handover.Forwarded(map[string]http.Handler{
 		front.ListenerAll:           web.Pipeline(b.front, web.FormatV3, log),
 		front.ListenerNotifications: web.Pipeline(b.front.Notifications(), web.FormatNotifications, log),
-		handlerLines:                forwardedLines(r.logs, log),
+		handlerLines:                router.ReceiveLines(r.logs, log),
 	}), log)
 	s.steps.Add(steps.Edge, server.Stop)
 	b.servers = append(b.servers, server)
 	return server.Start(ctx)
-}
-
-// forwardedLines stores the access lines of requests that the process before this one still
-// serves.
-func forwardedLines(store logs.Store, log *slog.Logger) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		var lines []platform.LogLine
-		err := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxForwardedLines)).Decode(&lines)
-		if err == nil {
-			err = store.Tell(lines...)
-		}
-		if err != nil {
-			log.Warn("access lines of the process before this one could not be stored", "error", err)
-			http.Error(w, "the lines could not be stored", http.StatusInternalServerError)
-			return
-		}
-		w.WriteHeader(http.StatusNoContent)
-	})
 }
 
 // all returns the servers of all clients but the operator.
@@ -204,7 +179,7 @@ func (s *System) Yield() {
 	case <-time.After(apiTime):
 		log.Warn("some API requests did not finish in time and fail", "limit", apiTime.String())
 	}
-	s.handover.lines = &lineRelay{log: log}
+	s.handover.lines = &router.LineRelay{Log: log}
 	r.access.Redirect(s.handover.lines)
 	s.steps.UnwindWork()
 }
@@ -217,7 +192,7 @@ func (s *System) Release() {
 	s.handover.next = handover.NewForwarder(s.config.DataDir, s.config.Log)
 	b.front.Gate.Pass(s.handover.next)
 	s.retire()
-	s.handover.lines.pass(s.handover.next)
+	s.handover.lines.Pass(func(lines []byte) error { return s.handover.next.Post(context.Background(), handlerLines, lines) })
 	s.handover.dir.Leave()
 }
 
@@ -299,61 +274,4 @@ func (s *System) Stop() {
 		}
 		s.steps.Unwind()
 	})
-}
-
-// lineRelay keeps access lines until the next process stores them.
-type lineRelay struct {
-	log *slog.Logger
-
-	mu      sync.Mutex
-	to      *handover.Forwarder // nil until it serves
-	waiting []platform.LogLine
-	dropped int
-}
-
-const (
-	// maxWaiting is how many lines wait for the next process; a line has about 300 bytes.
-	maxWaiting = 100_000
-	// relayed is how many lines one request has.
-	relayed = 2000
-)
-
-// Tell implements router.Lines.
-func (l *lineRelay) Tell(lines ...platform.LogLine) error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.to != nil {
-		return l.send(lines)
-	}
-	room := min(len(lines), maxWaiting-len(l.waiting))
-	l.waiting = append(l.waiting, lines[:room]...)
-	l.dropped += len(lines) - room
-	return nil
-}
-
-// pass sends the lines that wait, and those that follow.
-func (l *lineRelay) pass(to *handover.Forwarder) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.to = to
-	if err := l.send(l.waiting); err != nil {
-		l.log.Warn("access lines could not be passed to the new process", "lines", len(l.waiting), "error", err)
-	}
-	l.waiting = nil
-	if l.dropped > 0 {
-		l.log.Warn("access lines were dropped, because the new process took long to start", "lines", l.dropped)
-	}
-}
-
-func (l *lineRelay) send(lines []platform.LogLine) error {
-	for part := range slices.Chunk(lines, relayed) {
-		body, err := json.Marshal(part)
-		if err != nil {
-			return err
-		}
-		if err := l.to.Post(context.Background(), handlerLines, body); err != nil {
-			return err
-		}
-	}
-	return nil
 }

@@ -526,7 +526,7 @@ func (s *System) authority(b *frontend, d *db.DB, servers *cluster.Cluster, clie
 	if base == "" {
 		base = b.endpoints.API
 	}
-	limits, err := c.LoginLimits.parse()
+	limits, _, err := c.LoginLimits.Parse()
 	if err != nil {
 		return nil, err
 	}
@@ -550,7 +550,7 @@ func (s *System) routes(b *frontend, a authority, r *runtime, n *notifications, 
 	c := s.config
 	verifier := a.Verifier(api.Audience, api.DashboardAudience)
 	options := api.Options{
-		Store: r.store, Platform: r.platform, Services: r.services, Directory: names, Runtime: r, Traffic: r.traffic, Signals: r, Blobs: uploads.Blobs{Store: r.blobs, Scratch: r.scratch, Sign: r.sign, Deltas: &r.deltas}, InspectDroplet: staging.InspectUpload,
+		Store: r.store, Platform: r.platform, Services: r.services, Directory: names, Runtime: r, Traffic: r.traffic, Signals: r.signals, Blobs: uploads.Blobs{Store: r.blobs, Scratch: r.scratch, Sign: r.sign, Deltas: &r.deltas}, InspectDroplet: staging.InspectUpload,
 		Verifier: verifier, Log: c.Log, Scratch: r.scratch, SSHAddress: ssh.address(), SSHFingerprint: ssh.Fingerprint(), NotificationsURL: cmp.Or(c.NotificationsURL, b.endpoints.Notifications), IdentityAuthority: r.identity.PEM(), ConsolePath: console.Path,
 		Enforces: r.unenforced, NoPolicies: r.noPolicies(), Limiter: r.limiter,
 	}

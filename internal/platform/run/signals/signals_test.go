@@ -1,4 +1,4 @@
-package system
+package signals_test
 
 import (
 	"errors"
@@ -10,11 +10,13 @@ import (
 	"ingot/internal/platform"
 	"ingot/internal/platform/actions"
 	"ingot/internal/platform/edge/router"
+	"ingot/internal/platform/edge/routetable"
 	"ingot/internal/platform/instance/dns"
 	"ingot/internal/platform/logs"
 	"ingot/internal/platform/logs/logfiles"
 	"ingot/internal/platform/platformdb"
 	"ingot/internal/platform/run/controller"
+	"ingot/internal/platform/run/signals"
 	"ingot/internal/server/cluster"
 )
 
@@ -37,9 +39,13 @@ func TestChangesReachRouterAndLog(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(to.Stop)
-	r := &runtime{cluster: cluster.New(cluster.Options{DB: d}), store: platformdb.New(d), logs: to, table: &router.Table{}, log: log}
-	r.publisher = controller.NewRoutePublisher(controller.PublisherConfig{Store: r.store, Backends: noBackends{}, Table: routeTable{r.table, &dns.InternalNames{}}, Log: log})
-	r.store.Notify(r)
+	store, table := platformdb.New(d), &router.Table{}
+	store.Notify(&signals.Signals{
+		Bus: cluster.New(cluster.Options{DB: d}), Lines: to, Log: log,
+		Publisher: controller.NewRoutePublisher(controller.PublisherConfig{
+			Store: store, Backends: noBackends{}, Table: routetable.Tables{Public: table, Internal: &dns.InternalNames{}}, Log: log,
+		}),
+	})
 	p, by := actions.New(), actions.Actor{GUID: "admin", Type: "user", Admin: true}
 	for name, remove := range map[string]func(platform.Tx, *platform.Organization, *platform.Space, *platform.Domain, *platform.Route) error{
 		"route": func(tx platform.Tx, _ *platform.Organization, _ *platform.Space, _ *platform.Domain, route *platform.Route) error {
@@ -63,7 +69,7 @@ func TestChangesReachRouterAndLog(t *testing.T) {
 			app    *platform.App
 		)
 		make := func(fail error) error {
-			return r.store.Update(t.Context(), func(tx platform.Tx) error {
+			return store.Update(t.Context(), func(tx platform.Tx) error {
 				org, domain = &platform.Organization{Name: name}, &platform.Domain{Name: name + ".example.org"}
 				if err := errors.Join(p.CreateOrganization(tx, by, org), tx.Domains().Insert(domain)); err != nil {
 					return err
@@ -79,7 +85,7 @@ func TestChangesReachRouterAndLog(t *testing.T) {
 		}
 		expect := func(when string, want bool) {
 			t.Helper()
-			if _, found := r.table.Lookup("www."+name+".example.org", "/"); found != want {
+			if _, found := table.Lookup("www."+name+".example.org", "/"); found != want {
 				t.Errorf("%s, %s: the route is in the table: %v, want %v", name, when, found, want)
 			}
 		}
@@ -102,7 +108,7 @@ func TestChangesReachRouterAndLog(t *testing.T) {
 		if err := to.DeleteApp(app.GUID); err != nil {
 			t.Fatal(err)
 		}
-		if err := r.store.Update(t.Context(), func(tx platform.Tx) error { return remove(tx, org, space, domain, route) }); err != nil {
+		if err := store.Update(t.Context(), func(tx platform.Tx) error { return remove(tx, org, space, domain, route) }); err != nil {
 			t.Fatal(err)
 		}
 		expect("deleted", false)
