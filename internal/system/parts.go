@@ -12,6 +12,7 @@ import (
 	"ingot/internal/broker"
 	"ingot/internal/console/consoledb"
 	"ingot/internal/notify/notifydb"
+	"ingot/internal/platform/alerts"
 	"ingot/internal/platform/logs/logdb"
 	"ingot/internal/platform/platformdb"
 	"ingot/internal/platform/storage/blob"
@@ -70,7 +71,7 @@ func Parts() installation.Parts {
 			return installation.Bucket{Blobs: savedBlobs{bucket}, Backups: bucket.Backups(backup.ErrBusy), Close: bucket.Close}, nil
 		},
 		Files: []string{
-			"engine.json", alertsFile, oldAlertsFile, // the old one while a server of an older version runs
+			"engine.json", alerts.PositionFile, alerts.OldPositionFile, // the old one while a server of an older version runs
 			"notifications", servicesDir + "/broker",
 			// The credentials of service bindings have an address of this network.
 			containersDir + "/network.json",

@@ -183,17 +183,22 @@ func (s *System) openRuntime(ctx context.Context, b *frontend, dir *datadir.Dir,
 	if enforcer, ok := r.engine.(engine.Enforcer); ok {
 		r.rules = netrules.New(r.store, enforcer, c.Log)
 	}
-	*r.signals = signals.Signals{
-		Bus: servers, Apps: r.apps, Tasks: r.tasks, Builds: r.builds, Services: r.services, Drains: r.drains, Publisher: r.publisher, Rules: r.rules,
-		Info: r.info, Lines: r.logs, Busy: r.proxy.Busy, Log: c.Log,
-	}
-	r.store.Notify(r.signals)
-	r.store.Watch(actions.Meter)
+	r.connect()
 	r.keys = r.keepKeys()
 	if c.seams.runtime != nil {
 		c.seams.runtime(r)
 	}
 	return r, nil
+}
+
+// connect tells the parts of changes.
+func (r *runtime) connect() {
+	*r.signals = signals.Signals{
+		Bus: r.cluster, Apps: r.apps, Tasks: r.tasks, Builds: r.builds, Services: r.services, Drains: r.drains, Publisher: r.publisher, Rules: r.rules,
+		Info: r.info, Lines: r.logs, Busy: r.proxy.Busy, Log: r.log,
+	}
+	r.store.Notify(r.signals)
+	r.store.Watch(actions.Meter)
 }
 
 // openStager creates what builds apps.

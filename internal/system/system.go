@@ -6,16 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net"
 	"net/http"
-	"net/netip"
 	"os"
 	"path/filepath"
 	"slices"
 	"sync"
 	"sync/atomic"
-
-	"github.com/prometheus/client_golang/prometheus"
 
 	"ingot/internal/auth"
 	"ingot/internal/auth/authdb"
@@ -26,12 +22,12 @@ import (
 	"ingot/internal/base/fault"
 	"ingot/internal/base/safedial"
 	"ingot/internal/base/seal"
-	"ingot/internal/base/tracing"
 	"ingot/internal/base/uaaclient"
 	"ingot/internal/base/web"
 	"ingot/internal/console"
 	"ingot/internal/console/consoledb"
 	"ingot/internal/platform"
+	"ingot/internal/platform/alerts"
 	"ingot/internal/platform/api"
 	"ingot/internal/platform/api/uploads"
 	"ingot/internal/platform/edge/router"
@@ -77,58 +73,6 @@ type System struct {
 }
 
 var _ background.Service = (*System)(nil)
-
-// frontend is what answers requests: listeners, route tables, health checks and
-// metrics.
-type frontend struct {
-	health    *health.Readiness
-	front     *front.Front
-	fastPath  *router.FastPath
-	secure    *secure // nil without TLS
-	admin     *web.Mux
-	registry  *prometheus.Registry
-	metrics   *web.Metrics
-	databases *databases.Metrics
-	tracer    *tracing.Tracer // nil if traces are not enabled
-	endpoints Endpoints
-	// proxied wraps a listener of clients: it reads PROXY headers.
-	proxied func(net.Listener) net.Listener
-	ssh     net.Listener
-	gateway *gateway
-	disk    *diskspace.Guard
-
-	public, notifications net.Listener
-	// edge are the servers of public and notifications.
-	edge []*web.Server
-	// The servers for instances, beside public and notifications.
-	instanceListeners []*router.FastPath
-	servers           []*web.Server
-	// owner returns the app of an instance's address; nil until the engine is open.
-	owner atomic.Pointer[func(netip.Addr) (string, bool)]
-	// hosts reports whether a host has a route; nil until the routes are known.
-	hosts atomic.Pointer[func(host string) bool]
-}
-
-// fastPaths returns the fast paths that serve apps, and all of them.
-func (b *frontend) fastPaths() (serving, all []*router.FastPath) {
-	all = append(all, b.instanceListeners...)
-	if b.secure != nil {
-		all = append(all, b.secure.fastPath)
-	}
-	serving, all = all, append(all, b.fastPath)
-	if b.secure == nil || !b.secure.Redirects {
-		serving = all
-	}
-	return serving, all
-}
-
-// serveApps lets the fast paths serve requests to apps.
-func (b *frontend) serveApps(p *router.Proxy) {
-	serving, _ := b.fastPaths()
-	for _, fastPath := range serving {
-		fastPath.Use(p, func(host string) bool { return b.front.Target(host) != front.App })
-	}
-}
 
 // New returns a server that is not running. It fails when the configuration is
 // not valid.
@@ -283,28 +227,6 @@ func (s *System) openPorts(ctx context.Context, dir *datadir.Dir, ports *listene
 	}, nil
 }
 
-// newFrontend returns a frontend that answers health checks and the operator;
-// other requests get 503.
-func newFrontend(domain string, log *slog.Logger) *frontend {
-	b := &frontend{health: &health.Readiness{}, registry: health.NewRegistry()}
-	b.metrics, b.databases = web.NewMetrics(b.registry), databases.NewMetrics()
-	b.registry.MustRegister(health.Recovering{Collector: b.health}, health.Recovering{Collector: b.databases})
-	starting := web.NewMux(web.FormatV3, log, b.metrics)
-	health.Routes(starting, b.health)
-	b.front = &front.Front{Domain: domain, Log: log, Health: starting}
-	b.admin = web.NewMux(web.FormatV3, log, b.metrics)
-	health.OperatorRoutes(b.admin, b.health)
-	health.DebugRoutes(b.admin, b.registry)
-	return b
-}
-
-// useDisk checks and measures the disk of the data directory.
-func (b *frontend) useDisk(disk *diskspace.Guard) {
-	b.disk = disk
-	b.registry.MustRegister(health.Recovering{Collector: disk})
-	b.health.Ready(partDisk, disk.Ready)
-}
-
 // announce starts the servers of the operator and of clients, and writes their addresses to
 // DIR/endpoints.json.
 func (s *server) announce(ctx context.Context, dir *datadir.Dir, e Endpoints, admin, public []*web.Server, log *slog.Logger) error {
@@ -334,7 +256,7 @@ func (s *server) announce(ctx context.Context, dir *datadir.Dir, e Endpoints, ad
 }
 
 func (s *System) openDatabase(ctx context.Context, b *frontend, dir *datadir.Dir, keys *seal.Keyring) (*db.DB, *cluster.Cluster, error) {
-	if err := databases.NotLost(s.config.DatabaseURL, dir.File(alertsFile)); err != nil {
+	if err := databases.NotLost(s.config.DatabaseURL, dir.File(alerts.PositionFile)); err != nil {
 		return nil, nil, err
 	}
 	d, err := s.steps.OpenDB(ctx, db.Options{URL: s.config.DatabaseURL, Keys: keys, Log: s.config.Log, Observe: b.databases.Observe(databases.Platform)})
@@ -379,9 +301,7 @@ func (s *System) startServices(ctx context.Context, b *frontend, dir *datadir.Di
 		return nil, err
 	}
 	b.registry.MustRegister(health.Recovering{Collector: logs.Metrics{Store: r.logs}}, health.Recovering{Collector: r.drains})
-	b.registry.MustRegister(health.Recovering{Collector: installation.Metrics{Read: func(ctx context.Context) (installation.BackupState, error) {
-		return Parts().LastOf(ctx, c.DataDir, d)
-	}}})
+	b.registry.MustRegister(health.Recovering{Collector: installation.Metrics{Database: d, Last: s.lastBackup}})
 	b.disk.OnLow(r.cleaner.LowDisk)
 	if err := s.steps.Run(ctx, b.disk); err != nil {
 		return nil, err
@@ -580,6 +500,11 @@ func (s *System) routes(b *frontend, a authority, r *runtime, n *notifications, 
 	return t
 }
 
+// lastBackup returns what is known about the last backup of this server.
+func (s *System) lastBackup(ctx context.Context, d *db.DB) (installation.BackupState, error) {
+	return Parts().LastOf(ctx, s.config.DataDir, d)
+}
+
 // report returns what GET /v3/ingot/system shows.
 func (s *System) report(b *frontend, r *runtime) report.Source {
 	return report.Source{
@@ -587,10 +512,6 @@ func (s *System) report(b *frontend, r *runtime) report.Source {
 			e := r.engine.Describe()
 			return report.Engine{Name: e.Name, Isolated: e.Isolated, Detail: e.Detail, Held: e.Held}
 		},
-		Database: b.databases.Platform,
-		LastBackup: func(ctx context.Context, d *db.DB) (installation.BackupState, error) {
-			return Parts().LastOf(ctx, s.config.DataDir, d)
-		},
-		Servers: r.cluster.List, Disk: b.disk, Certificates: b.secure.inUse, Registry: b.registry,
+		Database: b.databases.Platform, LastBackup: s.lastBackup, Servers: r.cluster.List, Disk: b.disk, Certificates: b.secure.inUse, Registry: b.registry,
 	}
 }

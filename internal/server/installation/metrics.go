@@ -5,14 +5,17 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"ingot/internal/base/db"
 )
 
 // scrapeTime limits what a scrape of the metrics waits for the database.
 const scrapeTime = time.Second
 
-// Metrics show the last backup to monitoring. Read returns what is known about it.
+// Metrics show the last backup to monitoring. Last returns what is known about it.
 type Metrics struct {
-	Read func(context.Context) (BackupState, error)
+	Database *db.DB
+	Last     func(context.Context, *db.DB) (BackupState, error)
 }
 
 var (
@@ -35,7 +38,7 @@ func (m Metrics) Describe(to chan<- *prometheus.Desc) {
 func (m Metrics) Collect(to chan<- prometheus.Metric) {
 	ctx, cancel := context.WithTimeout(context.Background(), scrapeTime)
 	defer cancel()
-	s, err := m.Read(ctx)
+	s, err := m.Last(ctx, m.Database)
 	if err != nil || s.Attempted.IsZero() {
 		return // absent says it
 	}

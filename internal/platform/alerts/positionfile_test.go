@@ -1,4 +1,4 @@
-package system
+package alerts
 
 import (
 	"log/slog"
@@ -16,9 +16,9 @@ func TestAlertsPosition(t *testing.T) {
 		want  string
 	}{
 		"none":                       {nil, ""},
-		"of this version":            {map[string]string{alertsFile: "new"}, "new"},
-		"of an older version":        {map[string]string{oldAlertsFile: "old"}, "old"},
-		"of an older version, later": {map[string]string{alertsFile: "new", oldAlertsFile: "old"}, "old"},
+		"of this version":            {map[string]string{PositionFile: "new"}, "new"},
+		"of an older version":        {map[string]string{OldPositionFile: "old"}, "old"},
+		"of an older version, later": {map[string]string{PositionFile: "new", OldPositionFile: "old"}, "old"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -32,14 +32,14 @@ func TestAlertsPosition(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			path, err := alertsPosition(dir)
-			if err != nil || path != dir.File(alertsFile) {
-				t.Fatalf("the position is in %s (%v), want %s", path, err, dir.File(alertsFile))
+			path, err := Position(dir)
+			if err != nil || path != dir.File(PositionFile) {
+				t.Fatalf("the position is in %s (%v), want %s", path, err, dir.File(PositionFile))
 			}
 			if got, _ := os.ReadFile(path); string(got) != c.want {
 				t.Errorf("the position is %q, want %q", got, c.want)
 			}
-			if _, err := os.Stat(dir.File(oldAlertsFile)); !os.IsNotExist(err) {
+			if _, err := os.Stat(dir.File(OldPositionFile)); !os.IsNotExist(err) {
 				t.Errorf("the old file: %v, want that it does not exist", err)
 			}
 		})
