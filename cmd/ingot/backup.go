@@ -12,6 +12,7 @@ import (
 	"golang.org/x/term"
 
 	"ingot/internal/base/plural"
+	"ingot/internal/server/installation"
 	"ingot/internal/system"
 )
 
@@ -109,7 +110,7 @@ func (p *process) backup(o backupOptions) error {
 	ctx, stop := p.untilAsked(log)
 	defer stop()
 	began := time.Now()
-	state, err := system.Backup(ctx, system.BackupConfig{
+	state, err := system.Parts().Backup(ctx, installation.BackupConfig{
 		DataDir: o.DataDir, DatabaseURL: o.DatabaseURL, BlobURL: o.BlobURL, PostgresURL: o.PostgresURL, MySQLURL: o.MySQLURL,
 		EncryptionKey: p.getenv("INGOT_ENCRYPTION_KEY"), Target: o.target[0], Recipients: o.Recipients, SigningKey: p.getenv("INGOT_BACKUP_SIGNING_KEY"), Keep: o.Keep, SkipServices: o.SkipServices,
 		Log: log, Tell: p.tellLine,
@@ -127,7 +128,7 @@ func (p *process) backup(o backupOptions) error {
 	return err
 }
 
-func contents(s system.BackupState) string {
+func contents(s installation.BackupState) string {
 	text := fmt.Sprintf("Contains the databases, keys, %s of packages, droplets and buildpacks (%s) and the data of %s; wrote %s", plural.Count(s.Blobs, "file"), megabytes(s.BlobSize), plural.Count(s.Services, "service instance"), megabytes(s.Added))
 	if s.Unsigned {
 		text += "\nNot signed: a restore needs --accept-unsigned. Set INGOT_BACKUP_SIGNING_KEY, which 'ingot backup signing-key --key FILE' shows where the private key is"
@@ -151,7 +152,7 @@ func (p *process) backupKeygen(o backupKeygenOptions) error {
 			return err
 		}
 	}
-	recipient, signingKey, err := system.NewBackupKey(o.Output, passphrase)
+	recipient, signingKey, err := installation.NewBackupKey(o.Output, passphrase)
 	if errors.Is(err, os.ErrExist) {
 		return fmt.Errorf("%s already exists: backups may need the key in it, name another file", o.Output)
 	}
@@ -210,7 +211,7 @@ func (p *process) listBackups(o backupListOptions) error {
 	}
 	ctx, stop := p.untilAsked(log)
 	defer stop()
-	all, err := system.ListBackups(ctx, o.Args.Target, log)
+	all, err := system.Parts().List(ctx, o.Args.Target, log)
 	if err != nil {
 		return err
 	}
@@ -243,7 +244,7 @@ func (p *process) verifyBackup(o backupVerifyOptions) error {
 	}
 	ctx, stop := p.untilAsked(log)
 	defer stop()
-	m, err := system.VerifyBackup(ctx, o.Args.Target, o.ID, p.backupKey(o.backupKeyOptions), log)
+	m, err := system.Parts().Verify(ctx, o.Args.Target, o.ID, p.backupKey(o.backupKeyOptions), log)
 	if err != nil {
 		return err
 	}
@@ -264,14 +265,14 @@ func (p *process) verifyBackup(o backupVerifyOptions) error {
 	if len(m.Missing) > 0 {
 		fmt.Fprintf(p.out, "Missing on the server already: %s\n", strings.Join(m.Missing, ", "))
 	}
-	if n := system.UnsavedServices(m); n > 0 {
+	if n := system.Parts().UnsavedServices(m); n > 0 {
 		fmt.Fprintf(p.out, "The data of %s could not be saved and is not in it\n", plural.Count(n, "service instance"))
 	}
 	return nil
 }
 
-func (p *process) backupKey(o backupKeyOptions) system.BackupKey {
-	return system.BackupKey{
+func (p *process) backupKey(o backupKeyOptions) installation.BackupKey {
+	return installation.BackupKey{
 		File: o.Key, Passphrase: func() (string, error) { return p.passphrase(false) }, Signers: o.Signers, AcceptUnsigned: o.AcceptUnsigned,
 	}
 }
@@ -287,7 +288,7 @@ func (p *process) pruneBackups(o backupPruneOptions) error {
 	}
 	ctx, stop := p.untilAsked(log)
 	defer stop()
-	return system.PruneBackups(ctx, o.Args.Target, o.Keep, log, p.tellLine)
+	return system.Parts().Prune(ctx, o.Args.Target, o.Keep, log, p.tellLine)
 }
 
 // backupStatus shows the last backup.
@@ -298,7 +299,7 @@ func (p *process) backupStatus(o backupStatusOptions) error {
 	}
 	ctx, stop := p.untilAsked(log)
 	defer stop()
-	s, err := system.LastBackup(ctx, o.DataDir, o.DatabaseURL, log)
+	s, err := system.Parts().Last(ctx, o.DataDir, o.DatabaseURL, log)
 	if err != nil {
 		return err
 	}
@@ -330,7 +331,7 @@ func (p *process) restore(o restoreOptions) error {
 	}
 	ctx, stop := p.untilAsked(log)
 	defer stop()
-	err = system.Restore(ctx, system.RestoreConfig{
+	err = system.Parts().Restore(ctx, installation.RestoreConfig{
 		From: o.Args.Target, ID: o.ID, Key: p.backupKey(o.backupKeyOptions), DataDir: o.DataDir, DatabaseURL: o.DatabaseURL, BlobURL: o.BlobURL,
 		SkipServices: o.SkipServices, Log: log, Tell: p.tellLine,
 	})

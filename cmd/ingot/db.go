@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"ingot/internal/server/dbcopy"
 	"ingot/internal/system"
 )
 
@@ -37,7 +38,7 @@ func (p *process) migrateDB(o dbMigrateOptions) error {
 	}
 	ctx, stop := p.untilAsked(log)
 	defer stop()
-	return system.MigrateDatabase(ctx, o.DataDir, o.DatabaseURL, log, func(line string) { fmt.Fprintln(p.out, line) })
+	return system.Tables().MigrateServer(ctx, o.DataDir, o.DatabaseURL, log, func(line string) { fmt.Fprintln(p.out, line) })
 }
 
 // copyDB copies a database.
@@ -48,8 +49,8 @@ func (p *process) copyDB(o dbCopyOptions) error {
 	}
 	ctx, stop := p.untilAsked(log)
 	defer stop()
-	c := system.CopyConfig{From: o.From, To: o.To, KeysDir: o.KeysDir, EncryptionKey: p.getenv("INGOT_ENCRYPTION_KEY"), Log: log}
-	err = system.CopyDatabase(ctx, c, func(line string) { fmt.Fprintln(p.out, line) })
+	c := dbcopy.ServerCopy{From: o.From, To: o.To, KeysDir: o.KeysDir, EncryptionKey: p.getenv("INGOT_ENCRYPTION_KEY"), Log: log}
+	err = system.Tables().CopyServer(ctx, c, func(line string) { fmt.Fprintln(p.out, line) })
 	if ctx.Err() != nil && err != nil {
 		return fmt.Errorf("interrupted: %w. The other database is empty; run it again", context.Cause(ctx))
 	}

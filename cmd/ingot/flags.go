@@ -14,6 +14,7 @@ import (
 
 	"github.com/jessevdk/go-flags"
 
+	"ingot/internal/auth"
 	"ingot/internal/base/logging"
 	"ingot/internal/base/version"
 	"ingot/internal/cli"
@@ -105,7 +106,7 @@ type edgeOptions struct {
 func (o edgeOptions) edge() system.EdgeConfig {
 	return system.EdgeConfig{
 		TrustedProxies: o.TrustedProxies, ProxyProtocolFrom: o.ProxyProtocolFrom,
-		LoginLimits: system.LoginLimits{Address: o.LoginAddress, Account: o.LoginAccount, Pair: o.LoginPair, Client: o.LoginClient, Lockout: o.LoginLockout},
+		LoginLimits: auth.LimitTexts{Address: o.LoginAddress, Account: o.LoginAccount, Pair: o.LoginPair, Client: o.LoginClient, Lockout: o.LoginLockout},
 		APILimits:   system.APILimits{General: o.APIRate, Unauthenticated: o.APIRateOpen, Interval: o.APIRateInterval, BrokerRequests: o.BrokerRequests},
 	}
 }

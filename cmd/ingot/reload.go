@@ -5,6 +5,7 @@ import (
 	"os"
 	"slices"
 
+	"ingot/internal/server/succession"
 	"ingot/internal/server/systemd"
 	"ingot/internal/system"
 )
@@ -26,7 +27,7 @@ func (p *process) reload(o reloadOptions) error {
 	}
 	ctx, stop := p.untilAsked(log)
 	defer stop()
-	now, err := system.Reload(ctx, o.DataDir)
+	now, err := succession.Reload(ctx, o.DataDir)
 	if err != nil {
 		return err
 	}
@@ -43,7 +44,7 @@ func (p *process) succeed(c system.Config, replace bool) error {
 		return err
 	}
 	systemd.Forget()
-	o := system.SuccessionOptions{Replace: replace, Inherited: inherited, Manager: manager}
+	o := succession.Process{Replace: replace, Inherited: inherited, Manager: manager}
 	if program, err := os.Executable(); err != nil {
 		o.WhyNot = "the file of the program is not known: " + err.Error()
 	} else if os.Getpid() == 1 {
@@ -53,7 +54,7 @@ func (p *process) succeed(c system.Config, replace bool) error {
 		if !slices.Contains(args, "--replace") {
 			args = append(slices.Clone(args), "--replace")
 		}
-		o.Successor = system.SuccessorOf(program, args, os.Environ())
+		o.Successor = succession.SuccessorOf(program, args, os.Environ())
 	}
 	s, err := system.NewSuccession(c, o)
 	if err != nil {

@@ -128,7 +128,11 @@ func (p *process) serve(s background.Service, log *slog.Logger, welcome func()) 
 		log.Debug("pages of the program stay mapped: " + err.Error())
 	}
 	replaced := make(<-chan struct{})
-	if follows, ok := s.(*system.Succession); ok {
+	follows, ok := s.(interface {
+		Over() <-chan struct{}
+		Err() error
+	})
+	if ok {
 		replaced = follows.Over()
 	}
 	select {
@@ -138,7 +142,7 @@ func (p *process) serve(s background.Service, log *slog.Logger, welcome func()) 
 		return nil
 	case <-replaced:
 		s.Stop()
-		return s.(*system.Succession).Err() //nolint:forcetypeassert // only that one is replaced
+		return follows.Err()
 	}
 }
 

@@ -49,8 +49,8 @@ var (
 	handlers = set{"internal/platform/api/...", "internal/notify/httpv1/...", "internal/notify/httpv2/...", "internal/notify/httpext/..."}
 	services = set{
 		"internal/auth", "internal/notify", "internal/notify/audience", "internal/notify/delivery", "internal/notify/template",
-		"internal/platform/actions/...", "internal/platform/run/controller/...", "internal/platform/services/...", "internal/platform/run/staging/...",
-		"internal/platform/alerts/...", "internal/platform/run/cleanup/...", "internal/platform/instance/instancenet/...", "internal/platform/instance/dns/...", "internal/platform/manifest/...", "internal/platform/edge/sshd/...", "internal/platform/logs/...", "internal/platform/edge/router/...",
+		"internal/platform/actions/...", "internal/platform/run/controller/...", "internal/platform/run/signals/...", "internal/platform/run/census/...", "internal/platform/services/...", "internal/platform/run/staging/...",
+		"internal/platform/alerts/...", "internal/platform/run/cleanup/...", "internal/platform/instance/instancenet/...", "internal/platform/instance/dns/...", "internal/platform/manifest/...", "internal/platform/edge/sshd/...", "internal/platform/logs/...", "internal/platform/edge/router/...", "internal/platform/edge/routetable/...", "internal/platform/edge/certnames/...",
 	}
 )
 

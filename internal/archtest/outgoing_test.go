@@ -16,7 +16,7 @@ const outgoingReason = "operators give the server their own certificate authorit
 // otherTLS are files that may create a TLS configuration or an HTTP client of their own,
 // each for its reason.
 var otherTLS = map[string]string{
-	"internal/system/watchdog.go":                  "it asks the listener of its own process, without TLS",
+	"internal/server/succession/watchdog.go":       "it asks the listener of its own process, without TLS",
 	"internal/server/roots/roots.go":               "it is the source",
 	"internal/platform/instance/agentproto/tls.go": "servers and agents have an authority of their own",
 	"internal/server/certs/config.go":              "it is for connections of clients",

@@ -19,6 +19,9 @@ const (
 	maxLines   = 600
 	sizeReason = "a longer file does several things and should be split"
 
+	maxSystem    = 5000
+	systemReason = "internal/system connects the parts; what they do belongs to a wing, or to internal/server if it is about the process"
+
 	maxFunction    = 80
 	functionReason = "a longer function does not fit on a screen"
 
@@ -30,6 +33,23 @@ const (
 var makesRoutes = map[string][]string{
 	"net/http":                 {"NewServeMux", "ServeMux", "DefaultServeMux", "HandleFunc", "Handle"},
 	"github.com/go-chi/chi/v5": {"NewRouter", "NewMux"},
+}
+
+// TestSystemSize checks that the system stays what connects the parts.
+func TestSystemSize(t *testing.T) {
+	t.Parallel()
+	lines := 0
+	for _, p := range packages(t) {
+		if !system.has(p.path()) {
+			continue
+		}
+		for _, name := range p.sources() {
+			lines += bytes.Count(read(t, p.Dir, name), []byte("\n"))
+		}
+	}
+	if lines == 0 || lines > maxSystem {
+		report(t, systemReason, []string{fmt.Sprintf("internal/system has %d lines, at most %d", lines, maxSystem)})
+	}
 }
 
 // TestFunctionSize checks that no function outside of tests is over the limit.

@@ -1,6 +1,12 @@
 package platform
 
-import "context"
+import (
+	"context"
+	"errors"
+)
+
+// ErrNoSecret means that no server has created a secret of the installation yet.
+var ErrNoSecret = errors.New("the secret does not exist")
 
 // Store stores the resources of the platform. All access is through transactions: View reads one
 // snapshot and cannot write; Update is serializable and atomic, and may run its

@@ -12,6 +12,7 @@ import (
 	"ingot/internal/platform/engine"
 	"ingot/internal/platform/engine/agent"
 	"ingot/internal/platform/engine/kubernetes"
+	"ingot/internal/platform/engine/kubernetes/agentkeys"
 	"ingot/internal/platform/engine/kubernetes/kubetest"
 	"ingot/internal/platform/instance/initproto"
 	"ingot/internal/platform/platformdb"
@@ -36,7 +37,7 @@ func TestRotateAgentKeys(t *testing.T) {
 	c.Engine, c.Kubernetes.Image, c.Kubernetes.Kubeconfig = "kubernetes", "stack:test", cluster.Kubeconfig(t)
 	c.seams.kubernetes = func(o *kubernetes.Options) { o.Home = cluster.Home }
 	var r *runtime
-	c.seams.runtime = func(opened *runtime) { r, opened.retireAfter = opened, time.Nanosecond }
+	c.seams.runtime = func(opened *runtime) { r, opened.keys.RetireAfter = opened, time.Nanosecond }
 	var e *kubernetes.Engine
 	c.seams.engine = func(opened engine.Engine) engine.Engine {
 		e = opened.(*kubernetes.Engine)
@@ -46,9 +47,9 @@ func TestRotateAgentKeys(t *testing.T) {
 		t.Errorf("without a server: %v, want an error", err)
 	}
 	s := startSystem(t, c)
-	stored := func() (a agentKeys) {
+	stored := func() (a agentkeys.Stored) {
 		t.Helper()
-		a, err := loadAgentKeys(t.Context(), r.store)
+		a, err := agentkeys.Load(t.Context(), r.store)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -62,7 +63,7 @@ func TestRotateAgentKeys(t *testing.T) {
 	if err := RotateAgentKeys(t.Context(), c.DataDir, "", "", discard); err != nil {
 		t.Fatal(err)
 	}
-	r.rekey(t.Context())
+	r.keys.Check(t.Context())
 	if err := e.Start(t.Context(), sleeper("new")); err != nil {
 		t.Fatal(err)
 	}
@@ -92,7 +93,7 @@ func TestRotateAgentKeys(t *testing.T) {
 	s.Stop()
 	startSystem(t, c)
 	reached("old", "new")
-	r.rekey(t.Context())
+	r.keys.Check(t.Context())
 	if got := len(stored().Keys); got != 2 {
 		t.Errorf("%d keys while an old instance runs, want 2", got)
 	}
@@ -100,7 +101,7 @@ func TestRotateAgentKeys(t *testing.T) {
 		t.Fatal(err)
 	}
 	testkit.Eventually(t, "the old keys are deleted", func() bool {
-		r.rekey(t.Context())
+		r.keys.Check(t.Context())
 		return len(stored().Keys) == 1
 	})
 	if a := stored(); (agent.Keys{Key: a.Keys[0].Key}).ID() != fresh.ID() || a.Install != first.Install {
@@ -110,7 +111,7 @@ func TestRotateAgentKeys(t *testing.T) {
 	if err := e.Remove(t.Context(), "new"); err != nil {
 		t.Error(err)
 	}
-	for range maxAgentKeys - 1 {
+	for range agentkeys.Most - 1 {
 		if err := RotateAgentKeys(t.Context(), c.DataDir, "", "", discard); err != nil {
 			t.Fatal(err)
 		}
@@ -132,12 +133,12 @@ func TestAgentKeysOfAnEarlierVersion(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, value := range map[string][]byte{agentAuthoritySecret: k.Authority.Bytes(), installKeySecret: k.Key} {
+	for name, value := range map[string][]byte{"agent-authority": k.Authority.Bytes(), "install-key": k.Key} {
 		if _, _, err := store.Secret(t.Context(), name, func() ([]byte, error) { return value, nil }); err != nil {
 			t.Fatal(err)
 		}
 	}
-	a, err := loadAgentKeys(t.Context(), store)
+	a, err := agentkeys.Load(t.Context(), store)
 	if err != nil || len(a.Keys) != 1 || (agent.Keys{Key: a.Keys[0].Key}).ID() != k.ID() || a.Install != kubernetes.InstallName(k.Key) {
 		t.Errorf("got %+v, %v, want the keys of before", a, err)
 	}

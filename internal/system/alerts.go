@@ -2,11 +2,7 @@ package system
 
 import (
 	"context"
-	"errors"
-	"fmt"
-	"io/fs"
 	"net/http"
-	"os"
 
 	"ingot/internal/auth"
 	"ingot/internal/base/datadir"
@@ -16,27 +12,10 @@ import (
 	"ingot/internal/platform/logs"
 )
 
-const (
-	// alertsFile is how far the events of apps were read, in the data directory.
-	alertsFile = "alerts.json"
-	// oldAlertsFile is its name in builds before 0.1.0.
-	oldAlertsFile = "herald.json"
-)
-
-// alertsPosition returns the path of alertsFile. A file with the old name is newer than one
-// with the new name, because only an older version writes it: it replaces the other.
-func alertsPosition(dir *datadir.Dir) (string, error) {
-	path := dir.File(alertsFile)
-	if err := os.Rename(dir.File(oldAlertsFile), path); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return "", fmt.Errorf("alerts: %w", err)
-	}
-	return path, nil
-}
-
 // startAlerts starts the service that notifies developers of crashes of their apps.
 // It is a client of the notification service.
 func (s *System) startAlerts(ctx context.Context, b *frontend, dir *datadir.Dir, r *runtime, uaa *uaaclient.Client, client *http.Client) error {
-	file, err := alertsPosition(dir)
+	file, err := alerts.Position(dir)
 	if err != nil {
 		return err
 	}
@@ -50,5 +29,5 @@ func (s *System) startAlerts(ctx context.Context, b *frontend, dir *datadir.Dir,
 	if !r.cluster.Alone() {
 		c.States = r.store
 	}
-	return s.run(ctx, alerts.New(c))
+	return s.steps.Run(ctx, alerts.New(c))
 }

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"ingot/internal/base/web"
+	"ingot/internal/notify/httpext"
 )
 
 var variable = regexp.MustCompile(`\{[^}]*\}`)
@@ -19,7 +20,7 @@ func TestEveryRouteHasADecision(t *testing.T) {
 	t.Parallel()
 	s := startSystem(t, testConfig(t))
 	b := s.built.Load()
-	live := b.front.live.Load()
+	live := b.front.Live.Load()
 
 	// A client that the platform accepts tokens of, and that may do nothing.
 	a := call(t, http.MethodPost, s.Endpoints().API+"/oauth/clients", adminToken(t, s), map[string]any{
@@ -32,7 +33,7 @@ func TestEveryRouteHasADecision(t *testing.T) {
 	without := clientToken(t, s, "nobody", "a long enough secret")
 
 	for name, mux := range map[string]*web.Mux{
-		"origin": live.origin, "auth": live.auth, "notifications": live.notifications.V1, "notifications v2": live.notifications.V2, "admin": b.admin, "starting": b.front.health,
+		"origin": live.Origin, "auth": live.Auth, "notifications": live.Notifications.(*httpext.Versions).V1, "notifications v2": live.Notifications.(*httpext.Versions).V2, "admin": b.admin, "starting": b.front.Health,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

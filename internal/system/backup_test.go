@@ -15,12 +15,12 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"ingot/internal/base/background"
-	"ingot/internal/base/backup"
 	"ingot/internal/base/testkit"
 	"ingot/internal/platform/storage/blob"
+	"ingot/internal/server/backup"
+	"ingot/internal/server/installation"
 )
 
 // backedUp is a server with an app, and a key for its backups.
@@ -30,7 +30,7 @@ type backedUp struct {
 	app     string
 	message string
 	to, by  string
-	key     BackupKey
+	key     installation.BackupKey
 }
 
 func startBackedUp(t *testing.T, change func(*Config)) *backedUp {
@@ -55,27 +55,27 @@ func startBackedUp(t *testing.T, change func(*Config)) *backedUp {
 	f.message = f.send()
 	f.key.File = filepath.Join(t.TempDir(), "key")
 	var err error
-	if f.to, f.by, err = NewBackupKey(f.key.File, ""); err != nil {
+	if f.to, f.by, err = installation.NewBackupKey(f.key.File, ""); err != nil {
 		t.Fatal(err)
 	}
 	return f
 }
 
-func (f *backedUp) config(target string) BackupConfig {
-	return BackupConfig{DataDir: f.c.DataDir, DatabaseURL: f.c.DatabaseURL, BlobURL: f.c.BlobURL, Target: target, Recipients: f.to, SigningKey: f.by, Log: discard, Tell: func(string) {}}
+func (f *backedUp) config(target string) installation.BackupConfig {
+	return installation.BackupConfig{DataDir: f.c.DataDir, DatabaseURL: f.c.DatabaseURL, BlobURL: f.c.BlobURL, Target: target, Recipients: f.to, SigningKey: f.by, Log: discard, Tell: func(string) {}}
 }
 
-func (f *backedUp) backup(target string) BackupState {
+func (f *backedUp) backup(target string) installation.BackupState {
 	f.Helper()
-	state, err := Backup(f.Context(), f.config(target))
+	state, err := Parts().Backup(f.Context(), f.config(target))
 	if err != nil {
 		f.Fatal(err)
 	}
 	return state
 }
 
-func (f *backedUp) restoreConfig(from, dir string) RestoreConfig {
-	return RestoreConfig{From: from, Key: f.key, DataDir: dir, BlobURL: f.c.BlobURL, Log: discard, Tell: func(string) {}}
+func (f *backedUp) restoreConfig(from, dir string) installation.RestoreConfig {
+	return installation.RestoreConfig{From: from, Key: f.key, DataDir: dir, BlobURL: f.c.BlobURL, Log: discard, Tell: func(string) {}}
 }
 
 // stopApps stops the server with its apps, so that the restored one can use their ports.
@@ -87,7 +87,7 @@ func (f *backedUp) stopApps() {
 
 // restored starts a server from a backup in another data directory, and checks that
 // everything is there and that the app runs by itself.
-func (f *backedUp) restored(from string, change func(*Config, *RestoreConfig)) *backedUp {
+func (f *backedUp) restored(from string, change func(*Config, *installation.RestoreConfig)) *backedUp {
 	f.Helper()
 	g := &backedUp{faultySite: &faultySite{T: f.T}, c: f.c, app: f.app, message: f.message, to: f.to, by: f.by, key: f.key}
 	g.c.DataDir = passableDir(f.T)
@@ -95,7 +95,7 @@ func (f *backedUp) restored(from string, change func(*Config, *RestoreConfig)) *
 	if change != nil {
 		change(&g.c, &r)
 	}
-	if err := Restore(f.Context(), r); err != nil {
+	if err := Parts().Restore(f.Context(), r); err != nil {
 		f.Fatal(err)
 	}
 	g.System = startSystem(f.T, g.c)
@@ -241,10 +241,10 @@ func TestBackupRepository(t *testing.T) {
 	if second.Added != second.Size || first.Added <= first.Size {
 		t.Errorf("the first added %d to %d, the second %d to %d: want that only the first wrote blobs", first.Added, first.Size, second.Added, second.Size)
 	}
-	if m, err := VerifyBackup(t.Context(), dir, first.ID, f.key, discard); err != nil || m.ID != first.ID {
+	if m, err := Parts().Verify(t.Context(), dir, first.ID, f.key, discard); err != nil || m.ID != first.ID {
 		t.Errorf("verify: %v", err)
 	}
-	_, err := Backup(t.Context(), f.config("ftp://x"))
+	_, err := Parts().Backup(t.Context(), f.config("ftp://x"))
 	if err == nil || !strings.Contains(err.Error(), "ftp:// is not supported") {
 		t.Errorf("to ftp: %v", err)
 	}
@@ -257,37 +257,37 @@ func TestBackupRepository(t *testing.T) {
 			t.Errorf("the metrics lack %q", want)
 		}
 	}
-	state, err := LastBackup(t.Context(), f.c.DataDir, "", discard)
+	state, err := Parts().Last(t.Context(), f.c.DataDir, "", discard)
 	if err != nil || state.ID != second.ID || !strings.Contains(state.Failure, "ftp://") || state.Size != second.Size {
 		t.Errorf("the state is %+v, %v, want the second backup and the failure", state, err)
 	}
-	if info, err := os.Stat(filepath.Join(f.c.DataDir, backupStateFile)); err != nil || info.Mode().Perm() != 0o600 {
-		t.Errorf("%s: %v, %v, want mode 0600", backupStateFile, info, err)
+	if info, err := os.Stat(filepath.Join(f.c.DataDir, installation.StateFile)); err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("%s: %v, %v, want mode 0600", installation.StateFile, info, err)
 	}
 
 	// Another key needs other objects, and cannot read the old ones.
 	other := f.key
 	other.File = filepath.Join(t.TempDir(), "other")
 	c := f.config(dir)
-	if c.Recipients, c.SigningKey, err = NewBackupKey(other.File, ""); err != nil {
+	if c.Recipients, c.SigningKey, err = installation.NewBackupKey(other.File, ""); err != nil {
 		t.Fatal(err)
 	}
 	c.Keep = 2
-	third, err := Backup(t.Context(), c)
+	third, err := Parts().Backup(t.Context(), c)
 	if err != nil || third.Added <= third.Size {
 		t.Errorf("for another key: %+v, %v, want that blobs were written", third, err)
 	}
-	if _, err := VerifyBackup(t.Context(), dir, "", other, discard); err != nil {
+	if _, err := Parts().Verify(t.Context(), dir, "", other, discard); err != nil {
 		t.Errorf("verify with the new key: %v", err)
 	}
-	if _, err := VerifyBackup(t.Context(), dir, "", f.key, discard); !errors.Is(err, backup.ErrWrongKey) {
+	if _, err := Parts().Verify(t.Context(), dir, "", f.key, discard); !errors.Is(err, backup.ErrWrongKey) {
 		t.Errorf("verify with the old key: %v, want %v", err, backup.ErrWrongKey)
 	}
-	all, err := ListBackups(t.Context(), dir, discard)
+	all, err := Parts().List(t.Context(), dir, discard)
 	if err != nil || len(all) != 2 || all[0].ID != second.ID || all[1].ID != third.ID {
 		t.Errorf("%d backups, %v, want the second and the third", len(all), err)
 	}
-	if err := PruneBackups(t.Context(), dir, 1, discard, func(string) {}); err != nil {
+	if err := Parts().Prune(t.Context(), dir, 1, discard, func(string) {}); err != nil {
 		t.Error(err)
 	}
 	if blobs, _ := filepath.Glob(filepath.Join(dir, "blobs", "*", "*.age")); len(blobs) != 2 {
@@ -323,7 +323,7 @@ func TestRestoreRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	otherKey := filepath.Join(dir, "other-key")
-	if _, _, err := NewBackupKey(otherKey, ""); err != nil {
+	if _, _, err := installation.NewBackupKey(otherKey, ""); err != nil {
 		t.Fatal(err)
 	}
 	forged := f.forge(many, older.ID)
@@ -383,7 +383,7 @@ func TestRestoreRefused(t *testing.T) {
 		if tc.key != "" {
 			c.Key.File = tc.key
 		}
-		if err := Restore(t.Context(), c); err == nil || !strings.Contains(err.Error(), tc.want) {
+		if err := Parts().Restore(t.Context(), c); err == nil || !strings.Contains(err.Error(), tc.want) {
 			t.Errorf("%s: %v, want %q", name, err, tc.want)
 		}
 		if _, err := os.Stat(fresh); !errors.Is(err, fs.ErrNotExist) {
@@ -392,7 +392,7 @@ func TestRestoreRefused(t *testing.T) {
 		if tc.dir != fresh || tc.url != "" {
 			continue
 		}
-		if _, err := VerifyBackup(t.Context(), tc.from, "", c.Key, discard); err == nil || !strings.Contains(err.Error(), tc.want) {
+		if _, err := Parts().Verify(t.Context(), tc.from, "", c.Key, discard); err == nil || !strings.Contains(err.Error(), tc.want) {
 			t.Errorf("verify %s: %v, want %q", name, err, tc.want)
 		}
 	}
@@ -405,8 +405,8 @@ func TestRestoreRefused(t *testing.T) {
 // TestRestoreOfNewer: a backup of a newer version is refused before anything is written.
 func TestRestoreOfNewer(t *testing.T) {
 	t.Parallel()
-	key := BackupKey{File: filepath.Join(t.TempDir(), "key")}
-	public, _, err := NewBackupKey(key.File, "")
+	key := installation.BackupKey{File: filepath.Join(t.TempDir(), "key")}
+	public, _, err := installation.NewBackupKey(key.File, "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -429,7 +429,7 @@ func TestRestoreOfNewer(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		err = Restore(t.Context(), RestoreConfig{From: file, Key: key, DataDir: filepath.Join(t.TempDir(), "new"), Log: discard, Tell: func(string) {}})
+		err = Parts().Restore(t.Context(), installation.RestoreConfig{From: file, Key: key, DataDir: filepath.Join(t.TempDir(), "new"), Log: discard, Tell: func(string) {}})
 		if want := "the backup was made by ingot 9.9, which is newer than this program (" + name; err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want %q", err, want)
 		}
@@ -455,7 +455,7 @@ func TestInterruptedRestore(t *testing.T) {
 	if err := newSystem(t, c).Start(t.Context()); err == nil || !strings.Contains(err.Error(), "did not finish: run 'ingot restore' again") {
 		t.Fatalf("starting: %v, want a refusal", err)
 	}
-	g := f.restored(file, func(c *Config, r *RestoreConfig) { c.DataDir, r.DataDir = dir, dir })
+	g := f.restored(file, func(c *Config, r *installation.RestoreConfig) { c.DataDir, r.DataDir = dir, dir })
 	g.stopApps()
 	if _, err := os.Stat(filepath.Join(dir, ".restore")); err == nil {
 		t.Error("the staging directory is still there")
@@ -477,38 +477,29 @@ func TestBackupDeletedBlob(t *testing.T) {
 		}
 	}
 	for _, pkg := range []string{lost, deleted} {
-		if err := os.Remove(filepath.Join(f.c.DataDir, blobsDir, "packages", pkg)); err != nil {
+		if err := os.Remove(filepath.Join(f.c.DataDir, installation.BlobsDir, "packages", pkg)); err != nil {
 			t.Fatal(err)
 		}
 	}
-	in := &installation{BackupConfig: f.config(filepath.Join(t.TempDir(), "file.age"))}
-	defer in.unwind()
-	if err := in.open(t.Context()); err != nil {
-		t.Fatal(err)
-	}
 	// Between the first snapshot and the second the row of one is deleted.
 	lists := 0
-	in.blobs = watchedBlobs{in.blobs, func() {
+	before := func() {
 		if lists++; lists == 2 {
 			if a := f.ask(http.MethodDelete, "/v3/packages/"+deleted, nil); a.status != http.StatusAccepted {
 				t.Errorf("delete: %d %s", a.status, a.body)
 			}
 			testkit.Eventually(t, "the package is deleted", func() bool { return f.ask(http.MethodGet, "/v3/packages/"+deleted, nil).status == http.StatusNotFound })
 		}
-	}}
-	to, err := backup.ParseRecipients(f.to)
-	if err != nil {
+	}
+	parts, c := Parts(), f.config(filepath.Join(t.TempDir(), "file.age"))
+	parts.OpenBlobs = func(dir string) (installation.Blobs, error) {
+		files, err := blob.Open(dir)
+		return savedBlobs{watchedBlobs{files, before}}, err
+	}
+	if _, err := parts.Backup(t.Context(), c); err != nil {
 		t.Fatal(err)
 	}
-	state := BackupState{Attempted: time.Now()}
-	target, err := in.openTarget(t.Context(), in.Target, discard)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := in.saveSigned(t.Context(), to, target, &state); err != nil {
-		t.Fatal(err)
-	}
-	m, err := VerifyBackup(t.Context(), in.Target, "", f.key, discard)
+	m, err := parts.Verify(t.Context(), c.Target, "", f.key, discard)
 	if err != nil {
 		t.Fatal(err)
 	}

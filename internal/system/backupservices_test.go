@@ -77,7 +77,7 @@ func TestBackupOfServices(t *testing.T) {
 	c.SkipServices = true
 	var said []string
 	c.Tell = func(line string) { said = append(said, line) }
-	if state, err := Backup(t.Context(), c); err != nil || state.Services != 0 || !strings.Contains(strings.Join(said, "\n"), "data of 1 service instances is not in the backup") {
+	if state, err := Parts().Backup(t.Context(), c); err != nil || state.Services != 0 || !strings.Contains(strings.Join(said, "\n"), "data of 1 service instances is not in the backup") {
 		t.Errorf("without services: %+v, %v, %q", state, err, said)
 	}
 	f.backupWithoutRedis(instance)
@@ -102,7 +102,7 @@ func (f *backedUp) backupWithoutRedis(instance string) {
 	c.Keep = 1
 	var said []string
 	c.Tell = func(line string) { said = append(said, line) }
-	state, err := Backup(f.Context(), c)
+	state, err := Parts().Backup(f.Context(), c)
 	for _, want := range []string{"the backup was written, but the data of 1 service instances is not in it", "is its server running?", "--skip-services"} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			f.Errorf("while its server is stopped: %v, want %q in it", err, want)
@@ -111,27 +111,27 @@ func (f *backedUp) backupWithoutRedis(instance string) {
 	if text := strings.Join(said, "\n"); !strings.Contains(text, "Not saved: the data of the redis instance "+instance+": ") || !strings.Contains(text, "No older backups were removed") {
 		f.Errorf("it says %q", said)
 	}
-	last, err := LastBackup(f.Context(), f.c.DataDir, f.c.DatabaseURL, discard)
+	last, err := Parts().Last(f.Context(), f.c.DataDir, f.c.DatabaseURL, discard)
 	if err != nil || last.ID != state.ID || last.ID == "" || last.Unsaved != 1 || last.Services != 0 || last.Failure == "" {
 		f.Errorf("recorded %+v, %v; want a backup without the data of one instance", last, err)
 	}
-	all, err := ListBackups(f.Context(), dir, discard)
+	all, err := Parts().List(f.Context(), dir, discard)
 	if err != nil || len(all) != 2 {
 		f.Fatalf("%d backups, %v; want the complete one, too", len(all), err)
 	}
 	for _, one := range all {
-		m, err := VerifyBackup(f.Context(), dir, one.ID, f.key, discard)
+		m, err := Parts().Verify(f.Context(), dir, one.ID, f.key, discard)
 		if err != nil {
 			f.Fatal(err)
 		}
-		if n := UnsavedServices(m); n != one.Unsaved || n != 1 && one.ID == state.ID || n != 0 && one.ID != state.ID {
+		if n := Parts().UnsavedServices(m); n != one.Unsaved || n != 1 && one.ID == state.ID || n != 0 && one.ID != state.ID {
 			f.Errorf("the backup %s lacks the data of %d instances, %d in the list", one.ID, n, one.Unsaved)
 		}
 	}
 	said = nil
 	r := f.restoreConfig(dir, passableDir(f.T))
 	r.Tell = c.Tell
-	if err := Restore(f.Context(), r); err != nil {
+	if err := Parts().Restore(f.Context(), r); err != nil {
 		f.Fatal(err)
 	}
 	if text := strings.Join(said, "\n"); !strings.Contains(text, "Restored 1 service instances") || !strings.Contains(text, "Not restored: the data of the redis instance "+instance+": it was not saved: is its server running?") {

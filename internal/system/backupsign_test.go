@@ -10,7 +10,8 @@ import (
 	"testing"
 	"time"
 
-	"ingot/internal/base/backup"
+	"ingot/internal/server/backup"
+	"ingot/internal/server/installation"
 )
 
 // forged are repositories that someone who can write to them has changed.
@@ -32,20 +33,20 @@ func (f *backedUp) forge(many, id string) (all forged) {
 		f.Helper()
 		c := f.config(copied(name))
 		c.Recipients, c.SigningKey = to, by
-		if _, err := Backup(f.Context(), c); err != nil {
+		if _, err := Parts().Backup(f.Context(), c); err != nil {
 			f.Fatal(err)
 		}
 		return c.Target
 	}
 	all.unsigned = made(f.to, "", "unsigned")
-	theirs, by, err := NewBackupKey(filepath.Join(dir, "their-key"), "")
+	theirs, by, err := installation.NewBackupKey(filepath.Join(dir, "their-key"), "")
 	if err != nil {
 		f.Fatal(err)
 	}
 	all.stranger = made(f.to+","+theirs, by, "stranger")
 	// The archive of the older backup gets the name of a newer one.
 	all.older = made(f.to, f.by, "older")
-	newer, err := ListBackups(f.Context(), all.older, discard)
+	newer, err := Parts().List(f.Context(), all.older, discard)
 	if err != nil || len(newer) != 2 {
 		f.Fatalf("%d backups, %v, want two", len(newer), err)
 	}
@@ -79,7 +80,7 @@ func TestUnsignedBackup(t *testing.T) {
 	f := &backedUp{faultySite: &faultySite{T: t, System: startSystem(t, c)}, c: c}
 	f.key.File = filepath.Join(t.TempDir(), "key")
 	var err error
-	if f.to, f.by, err = NewBackupKey(f.key.File, ""); err != nil {
+	if f.to, f.by, err = installation.NewBackupKey(f.key.File, ""); err != nil {
 		t.Fatal(err)
 	}
 	by := f.by
@@ -88,16 +89,16 @@ func TestUnsignedBackup(t *testing.T) {
 	if state := f.backup(dir); !state.Unsigned {
 		t.Errorf("%+v, want that it is not signed", state)
 	}
-	if last, err := LastBackup(t.Context(), c.DataDir, "", discard); err != nil || !last.Unsigned {
+	if last, err := Parts().Last(t.Context(), c.DataDir, "", discard); err != nil || !last.Unsigned {
 		t.Errorf("the last backup is %+v, %v, want that it is not signed", last, err)
 	}
 	r := f.restoreConfig(dir, filepath.Join(t.TempDir(), "new"))
-	if err := Restore(t.Context(), r); !errors.Is(err, backup.ErrUnsigned) {
+	if err := Parts().Restore(t.Context(), r); !errors.Is(err, backup.ErrUnsigned) {
 		t.Errorf("restore: %v, want %v", err, backup.ErrUnsigned)
 	}
 	var said []string
 	r.Key.AcceptUnsigned, r.Tell = true, func(line string) { said = append(said, line) }
-	if err := Restore(t.Context(), r); err != nil || !strings.Contains(strings.Join(said, "\n"), "Warning: the backup is not signed") {
+	if err := Parts().Restore(t.Context(), r); err != nil || !strings.Contains(strings.Join(said, "\n"), "Warning: the backup is not signed") {
 		t.Errorf("restore that accepts it: %v, %q, want a warning", err, said)
 	}
 	file := filepath.Join(c.DataDir, "secrets", "backup-signing-key")
@@ -109,7 +110,7 @@ func TestUnsignedBackup(t *testing.T) {
 		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		state, err := Backup(t.Context(), f.config(dir))
+		state, err := Parts().Backup(t.Context(), f.config(dir))
 		if want != "" {
 			if err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), file) {
 				t.Errorf("with %d bytes in %s: %v, want %q", len(text), file, err, want)
@@ -119,16 +120,16 @@ func TestUnsignedBackup(t *testing.T) {
 		if err != nil || state.Unsigned {
 			t.Errorf("with the key in the data directory: %+v, %v, want that it is signed", state, err)
 		}
-		if m, err := VerifyBackup(t.Context(), dir, state.ID, f.key, discard); err != nil || m.Signer == "" {
+		if m, err := Parts().Verify(t.Context(), dir, state.ID, f.key, discard); err != nil || m.Signer == "" {
 			t.Errorf("verify: %v, want that it is signed", err)
 		}
 	}
-	_, other, err := NewBackupKey(filepath.Join(t.TempDir(), "other"), "")
+	_, other, err := installation.NewBackupKey(filepath.Join(t.TempDir(), "other"), "")
 	if err != nil {
 		t.Fatal(err)
 	}
 	f.by = other
-	if _, err := Backup(t.Context(), f.config(dir)); err == nil || !strings.Contains(err.Error(), "belongs to another key than those of the recipients") {
+	if _, err := Parts().Backup(t.Context(), f.config(dir)); err == nil || !strings.Contains(err.Error(), "belongs to another key than those of the recipients") {
 		t.Errorf("with the signing key of another recipient: %v, want that it is refused", err)
 	}
 }

@@ -12,18 +12,16 @@ import (
 	"ingot/internal/base/datadir"
 	"ingot/internal/platform/storage/blob"
 	"ingot/internal/platform/storage/blob/s3"
+	"ingot/internal/server/installation"
 	"ingot/internal/server/roots"
 )
-
-// blobsDir in the data directory contains packages, droplets and buildpacks.
-const blobsDir = "blobs"
 
 // openBlobs opens the store of packages, droplets and buildpacks: the bucket of
 // --blob-url, or a directory.
 func (s *System) openBlobs(ctx context.Context, dir *datadir.Dir, r *runtime, trusted *roots.Roots) error {
 	c := s.config
 	if c.BlobURL == "" {
-		files, err := blob.Open(dir.File(blobsDir))
+		files, err := blob.Open(dir.File(installation.BlobsDir))
 		r.blobs = files
 		return err
 	}
@@ -31,7 +29,7 @@ func (s *System) openBlobs(ctx context.Context, dir *datadir.Dir, r *runtime, tr
 	if err != nil {
 		return fmt.Errorf("--blob-url: %w", err)
 	}
-	s.later(bucket.Close)
+	s.steps.Later(bucket.Close)
 	r.blobs = bucket
 	r.objects = bucket.Objects("logs")
 	if c.BlobRedirect {

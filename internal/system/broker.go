@@ -104,8 +104,7 @@ func (s *System) startBroker(ctx context.Context, b *broker.Broker, r *runtime) 
 		return fmt.Errorf("service broker: %w", err)
 	}
 	// Its servers, and the connections of apps to them, outlive a process that is replaced.
-	s.add(stepEdge, b.Stop)
-	s.undo[len(s.undo)-1].yield = b.Leave
+	s.steps.AddEdge(b.Stop, b.Leave)
 	missing := b.Missing()
 	for _, offering := range slices.Sorted(maps.Keys(missing)) {
 		s.config.Log.Info("a bundled service is not available", "offering", offering, "why", missing[offering])

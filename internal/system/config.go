@@ -13,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"ingot/internal/auth"
 	"ingot/internal/base/safedial"
 	"ingot/internal/base/web"
 	"ingot/internal/notify/mail"
@@ -21,6 +22,7 @@ import (
 	"ingot/internal/platform/engine/choice"
 	"ingot/internal/platform/engine/kubernetes"
 	"ingot/internal/platform/run/registry"
+	"ingot/internal/server/databases"
 )
 
 // Config is the configuration of a server. DefaultConfig has the defaults; only
@@ -125,7 +127,7 @@ func DefaultConfig() Config {
 		LogStore:            logStoreAuto,
 		Kubernetes:          kubernetes.DefaultConfig(),
 		PasswordGrant:       true,
-		EdgeConfig:          EdgeConfig{LoginLimits: DefaultLoginLimits()},
+		EdgeConfig:          EdgeConfig{LoginLimits: auth.DefaultLimitTexts()},
 		TLSConfig:           TLSConfig{ForwardClientCert: clientCertsOff},
 		DrainTimeout:        5 * time.Minute,
 		MailConfig:          MailConfig{MessagesKept: DefaultMessagesKept, QueueLimit: DefaultQueueLimit},
@@ -148,7 +150,7 @@ func (c Config) Validate() error {
 		{"engine", oneOf(c.Engine, choice.Names())},
 		{"memory-overcommit", checkOvercommit(c.MemoryOvercommit)},
 		{"isolation-segments", checkSegments(c.IsolationSegments, c.Engine)},
-		{"database-url", checkDatabaseURL(c.DatabaseURL)},
+		{"database-url", databases.CheckURL(c.DatabaseURL)},
 		{"database-listen-url", checkListenURL(c.DatabaseListenURL)},
 		{"blob-url", checkBlobURL(c.BlobURL, c.BlobRedirect)},
 		{"log-store", c.checkLogStore()},
@@ -290,31 +292,11 @@ func validLabel(s string) bool {
 	})
 }
 
-// checkDatabaseURL never quotes the value, which may contain a password.
-func checkDatabaseURL(s string) error {
-	if s == "" {
-		return nil
-	}
-	if path, ok := strings.CutPrefix(s, "sqlite:"); ok {
-		if path == "" {
-			return errors.New("sqlite:PATH needs a path")
-		}
-		return nil
-	}
-	if !strings.HasPrefix(s, "postgres://") && !strings.HasPrefix(s, "postgresql://") {
-		return errors.New("it must begin with sqlite: or postgres://")
-	}
-	if _, err := url.Parse(s); err != nil {
-		return errors.New("it is not a URL; special characters in the password must be percent-encoded")
-	}
-	return nil
-}
-
 func checkListenURL(s string) error {
 	if strings.HasPrefix(s, "sqlite:") {
 		return errors.New("it must begin with postgres://")
 	}
-	return checkDatabaseURL(s)
+	return databases.CheckURL(s)
 }
 
 // checkURL never quotes the value, which may contain a password.
@@ -399,12 +381,6 @@ func checkOptionalAddress(s string) error {
 	return checkAddress(s)
 }
 
-// The SQLite files of a data directory.
-const (
-	databaseFile      = "ingot.db"
-	notificationsFile = "notifications.db"
-)
-
 // normal returns the configuration in normalized form.
 func (c Config) normal() (Config, error) {
 	if err := c.Validate(); err != nil {
@@ -420,7 +396,7 @@ func (c Config) normal() (Config, error) {
 	c.PublicURL = strings.TrimRight(c.PublicURL, "/")
 	c.NotificationsURL = strings.TrimRight(c.NotificationsURL, "/")
 	if c.DatabaseURL == "" {
-		c.DatabaseURL = "sqlite:" + filepath.Join(dir, databaseFile)
+		c.DatabaseURL = "sqlite:" + filepath.Join(dir, databases.PlatformFile)
 	}
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)

@@ -11,6 +11,7 @@ import (
 	"ingot/internal/base/web"
 	"ingot/internal/console"
 	"ingot/internal/console/consoledb"
+	"ingot/internal/server/front"
 )
 
 func (s *System) consoleOptions(client *http.Client, secrets *datadir.Secrets, d *db.DB, ssh *gateway) console.Options {
@@ -21,9 +22,9 @@ func (s *System) consoleOptions(client *http.Client, secrets *datadir.Secrets, d
 }
 
 // withConsole adds the console beside the platform, which it calls like any other client.
-func (t *routes) withConsole(o console.Options) *routes {
-	o.Platform, o.Notifications = web.Inner(t.origin), web.Inner(t.notifications)
-	console.New(o).Routes(t.origin)
+func withConsole(t *front.Routes, o console.Options) *front.Routes {
+	o.Platform, o.Notifications = web.Inner(t.Origin), web.Inner(t.Notifications)
+	console.New(o).Routes(t.Origin)
 	return t
 }
 

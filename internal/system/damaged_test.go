@@ -17,6 +17,7 @@ import (
 	"testing"
 
 	"ingot/internal/base/logging"
+	"ingot/internal/platform/alerts"
 )
 
 // damages are ways in which a file can be damaged. text means that what is left is a text, and not
@@ -236,7 +237,7 @@ func (s *damagedSite) whole(name string, server *System) {
 func TestDamagedFilesAreBounded(t *testing.T) {
 	t.Parallel()
 	c := testConfig(t)
-	at := filepath.Join(c.DataDir, alertsFile)
+	at := filepath.Join(c.DataDir, alerts.PositionFile)
 	for n := range 5 {
 		if err := os.MkdirAll(c.DataDir, 0o700); err != nil {
 			t.Fatal(err)

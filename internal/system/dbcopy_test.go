@@ -17,6 +17,8 @@ import (
 	"ingot/internal/notify/notifydb"
 	"ingot/internal/platform/logs/logdb"
 	"ingot/internal/platform/platformdb"
+	"ingot/internal/server/databases"
+	"ingot/internal/server/dbcopy"
 )
 
 // TestCopyDatabase moves a server with an app, a user and a notification from SQLite to
@@ -46,14 +48,14 @@ func TestCopyDatabase(t *testing.T) {
 	move := func(from, to string) string {
 		t.Helper()
 		var lines []string
-		if err := CopyDatabase(t.Context(), CopyConfig{From: from, To: to, KeysDir: c.DataDir, Log: discard}, func(line string) { lines = append(lines, line) }); err != nil {
+		if err := Tables().CopyServer(t.Context(), dbcopy.ServerCopy{From: from, To: to, KeysDir: c.DataDir, Log: discard}, func(line string) { lines = append(lines, line) }); err != nil {
 			t.Fatalf("copying: %v\n%s", err, strings.Join(lines, "\n"))
 		}
 		return strings.Join(lines, "\n")
 	}
 	refused := func(from, to, want string) {
 		t.Helper()
-		err := CopyDatabase(t.Context(), CopyConfig{From: from, To: to, Log: discard}, func(string) {})
+		err := Tables().CopyServer(t.Context(), dbcopy.ServerCopy{From: from, To: to, Log: discard}, func(string) {})
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("from %s: %v, want %q", from, err, want)
 		}
@@ -131,7 +133,7 @@ func TestCopyDatabaseWithoutLogs(t *testing.T) {
 		}
 	}
 	var said string
-	if err := CopyDatabase(t.Context(), CopyConfig{From: from, To: to, Log: discard}, func(line string) { said += line + "\n" }); err != nil {
+	if err := Tables().CopyServer(t.Context(), dbcopy.ServerCopy{From: from, To: to, Log: discard}, func(line string) { said += line + "\n" }); err != nil {
 		t.Fatal(err)
 	}
 	if !strings.Contains(said, "Copied 1 rows of ") || !strings.Contains(said, "no keys were given (--keys-dir)") {
@@ -145,7 +147,7 @@ func TestMigrateDatabase(t *testing.T) {
 	address := dbtest.URL(t, db.Postgres)
 	var lines []string
 	tell := func(line string) { lines = append(lines, line) }
-	if err := MigrateDatabase(t.Context(), "", address, discard, tell); err != nil || len(lines) != 6 || !strings.Contains(lines[0], "(was 0)") {
+	if err := Tables().MigrateServer(t.Context(), "", address, discard, tell); err != nil || len(lines) != 6 || !strings.Contains(lines[0], "(was 0)") {
 		t.Fatalf("got %v, %q, want six services", err, lines)
 	}
 	d := dbtest.Open(t, address)
@@ -157,7 +159,7 @@ func TestMigrateDatabase(t *testing.T) {
 	}
 	change("DROP TABLE auth_migrations, auth_users") // auth would be migrated first
 	change("INSERT INTO notify_migrations (version_id, is_applied, tstamp) VALUES (99, TRUE, now())")
-	err := MigrateDatabase(t.Context(), "", address, discard, tell)
+	err := Tables().MigrateServer(t.Context(), "", address, discard, tell)
 	if err == nil || !strings.Contains(err.Error(), `the "notify" tables are at version 99`) || !strings.Contains(err.Error(), "Nothing was changed") {
 		t.Errorf("got %v, want a refusal", err)
 	}
@@ -170,15 +172,15 @@ func TestMigrateDatabase(t *testing.T) {
 
 	c := testConfig(t)
 	s := startSystem(t, c)
-	if err := MigrateDatabase(t.Context(), c.DataDir, "", discard, tell); err == nil || !strings.Contains(err.Error(), "ingot down") {
+	if err := Tables().MigrateServer(t.Context(), c.DataDir, "", discard, tell); err == nil || !strings.Contains(err.Error(), "ingot down") {
 		t.Errorf("while the server runs: %v, want a refusal", err)
 	}
 	s.Stop()
 	lines = nil
-	if err := MigrateDatabase(t.Context(), c.DataDir, "", discard, tell); err != nil || len(lines) != 4 {
+	if err := Tables().MigrateServer(t.Context(), c.DataDir, "", discard, tell); err != nil || len(lines) != 4 {
 		t.Errorf("got %v, %q, want four services", err, lines)
 	}
-	if _, err := os.Stat(filepath.Join(c.DataDir, databaseFile)); err != nil {
+	if _, err := os.Stat(filepath.Join(c.DataDir, databases.PlatformFile)); err != nil {
 		t.Error(err)
 	}
 }

@@ -10,6 +10,8 @@ import (
 	"ingot/internal/base/db"
 	"ingot/internal/platform/engine/agent"
 	"ingot/internal/platform/engine/kubernetes"
+	"ingot/internal/server/databases"
+	"ingot/internal/server/steps"
 )
 
 // CheckCluster checks what servers with the engine kubernetes need: the cluster, the
@@ -48,13 +50,13 @@ func checkDatabase(ctx context.Context, c Config, report func(kubernetes.Finding
 	add := func(level kubernetes.Level, found, do string) {
 		report(kubernetes.Finding{Level: level, Step: "database", Found: found, Do: do})
 	}
-	if !isPostgres(c.DatabaseURL) {
+	if !databases.IsPostgres(c.DatabaseURL) {
 		add(kubernetes.Fail, "none", "several servers need PostgreSQL: set --database-url postgres://USER:PASSWORD@HOST/NAME")
 		return
 	}
-	var s steps
-	defer s.unwind()
-	d, err := s.openDB(ctx, db.Options{URL: c.DatabaseURL, Log: c.Log})
+	var s steps.Stack
+	defer s.Unwind()
+	d, err := s.OpenDB(ctx, db.Options{URL: c.DatabaseURL, Log: c.Log})
 	var name string
 	var version, connections int
 	if err == nil {
@@ -67,7 +69,7 @@ func checkDatabase(ctx context.Context, c Config, report func(kubernetes.Finding
 		add(kubernetes.Fail, err.Error(), "check --database-url, and that this machine can connect to it")
 		return
 	}
-	found := databaseName(c.DatabaseURL) + ", version " + name
+	found := databases.Describe(c.DatabaseURL) + ", version " + name
 	newer, pending := schemaState(ctx, d)
 	switch {
 	case version < oldestPostgres:

@@ -9,7 +9,6 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"time"
 
@@ -30,7 +29,7 @@ type EdgeConfig struct {
 	// ProxyProtocolFrom are the load balancers, as a list of addresses and networks, whose
 	// connections begin with a PROXY header.
 	ProxyProtocolFrom string
-	LoginLimits       LoginLimits
+	LoginLimits       auth.LimitTexts
 	APILimits         APILimits
 }
 
@@ -38,7 +37,6 @@ type EdgeConfig struct {
 type APILimits = ratelimit.Limits
 
 func (c EdgeConfig) checks() []check {
-	_, err := c.LoginLimits.parse()
 	checks := []check{
 		{"trusted-proxies", checkProxies(c.TrustedProxies)},
 		{"proxy-protocol-from", checkProxies(c.ProxyProtocolFrom)},
@@ -47,9 +45,8 @@ func (c EdgeConfig) checks() []check {
 		{"api-rate-limit-interval", checkInterval(c.APILimits.Interval)},
 		{"broker-requests", notNegative(int64(c.APILimits.BrokerRequests))},
 	}
-	var of *limitError
-	if errors.As(err, &of) {
-		checks = append(checks, check{of.flag, of.err})
+	if _, flag, err := c.LoginLimits.Parse(); err != nil {
+		checks = append(checks, check{flag, err})
 	}
 	return checks
 }
@@ -59,70 +56,6 @@ func checkInterval(d time.Duration) error {
 		return fmt.Errorf("%s is less than a second", d)
 	}
 	return nil
-}
-
-// LoginLimits are the limits of wrong passwords and secrets, each N/DURATION: N at once,
-// of which that many return in the duration. Empty ones mean the defaults.
-type LoginLimits struct {
-	Address string // from one address
-	Account string // of one account, from addresses it has not logged in from
-	Pair    string // of one account from one address
-	Client  string // requests of one client from one address, right or wrong
-	Lockout string // N wrong ones in a row lock an account for an address for that long
-}
-
-// DefaultLoginLimits are the limits that apply without flags.
-func DefaultLoginLimits() LoginLimits {
-	return LoginLimits{Address: "100/100s", Account: "100/100m", Pair: "20/20m", Client: "1000/2s", Lockout: "5/1m"}
-}
-
-// limitError is a problem with the value of a flag.
-type limitError struct {
-	flag string
-	err  error
-}
-
-func (e *limitError) Error() string { return "--" + e.flag + ": " + e.err.Error() }
-
-func (l LoginLimits) parse() (out auth.Limits, err error) {
-	for _, one := range []struct {
-		flag, value string
-		n           *int
-		rate        *float64
-	}{
-		{"login-limit-address", l.Address, &out.AddressBurst, &out.AddressRate},
-		{"login-limit-account", l.Account, &out.AccountBurst, &out.AccountRate},
-		{"login-limit-pair", l.Pair, &out.PairBurst, &out.PairRate},
-		{"login-limit-client", l.Client, &out.ClientBurst, &out.ClientRate},
-		{"login-lockout", l.Lockout, &out.LockoutAfter, nil},
-	} {
-		if one.value == "" {
-			continue
-		}
-		n, in, err := parseLimit(one.value)
-		if err != nil {
-			return out, &limitError{one.flag, err}
-		}
-		if *one.n = n; one.rate != nil {
-			*one.rate = float64(n) / in.Seconds()
-		} else {
-			out.LockoutFor = in
-		}
-	}
-	return out, nil
-}
-
-// parseLimit reads N/DURATION.
-func parseLimit(s string) (n int, in time.Duration, err error) {
-	number, duration, _ := strings.Cut(s, "/")
-	n, err = strconv.Atoi(number)
-	if err == nil {
-		in, err = time.ParseDuration(duration)
-	}
-	if err != nil || n < 1 || in < time.Second || in > 30*24*time.Hour {
-		return 0, 0, fmt.Errorf("%q is not N/DURATION, for example 100/10m, with a duration of at least a second", s)
-	}
-	return n, in, nil
 }
 
 // shortestAdminToken is the minimum length of the token of the admin address.
@@ -162,9 +95,9 @@ func (s *System) trust() web.Trust {
 // guardFront sets whom the frontend believes, and reads PROXY headers on the ports of
 // clients.
 func (s *System) guardFront(b *frontend, ports *listeners) {
-	b.proxied, b.front.trust = s.proxied(b), s.trust()
+	b.proxied, b.front.Trust = s.proxied(b), s.trust()
 	if s.config.PublicURL != "" {
-		b.front.public, _ = url.Parse(s.config.PublicURL) // Validate has checked it
+		b.front.Public, _ = url.Parse(s.config.PublicURL) // Validate has checked it
 	}
 	for _, l := range []*net.Listener{&ports.public, &ports.tls, &ports.notifications, &ports.ssh} {
 		if *l != nil {
@@ -209,13 +142,13 @@ func (s *System) limiter(servers func() int) web.Limiter {
 
 // outgoing returns the certificate authorities that outgoing connections trust, and a
 // client that uses them.
-func (s *steps) outgoing(c MailConfig) (*roots.Roots, *http.Client, error) {
+func (s *server) outgoing(c MailConfig) (*roots.Roots, *http.Client, error) {
 	trusted, err := c.roots()
 	if err != nil {
 		return nil, nil, err
 	}
 	client := uaaclient.NewHTTPClient(trusted.TLS())
-	s.later(client.CloseIdleConnections)
+	s.steps.Later(client.CloseIdleConnections)
 	return trusted, client, nil
 }
 

@@ -9,8 +9,6 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
-
-	"ingot/internal/base/web"
 )
 
 // gated is a server in front of another, which does not answer until it is
@@ -83,17 +81,5 @@ func TestExternalAuthorizationServer(t *testing.T) {
 	}
 	if a := call(t, http.MethodGet, base+"/readyz", "", nil); a.status != http.StatusOK {
 		t.Errorf("readyz: %d %s", a.status, a.body)
-	}
-}
-
-func TestFormatOf(t *testing.T) {
-	t.Parallel()
-	for path, want := range map[string]web.Format{"/": web.FormatV3, "/v3/apps": web.FormatV3, "/oauth/token": web.FormatOAuth, "/Users": web.FormatOAuth} {
-		if got := formatOf(targetOrigin, path); got != want {
-			t.Errorf("%s: %v, want %v", path, got, want)
-		}
-	}
-	if formatOf(targetAuth, "/") != web.FormatOAuth || formatOf(targetNotifications, "/Users") != web.FormatNotifications {
-		t.Error("a host of its own decides the format")
 	}
 }

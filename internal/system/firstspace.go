@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"ingot/internal/platform"
+	"ingot/internal/platform/actions"
 )
 
 // FirstSpace names the oldest space and its organization. Without a space it names the
@@ -22,27 +23,8 @@ func (s *System) FirstSpace() FirstSpace {
 // findFirstSpace remembers what FirstSpace returns.
 func (s *System) findFirstSpace(ctx context.Context, r *runtime) error {
 	return r.store.View(ctx, func(tx platform.Tx) error {
-		var found FirstSpace
-		oldest := platform.Query{Page: 1, PerPage: 1}
-		spaces, _, err := tx.Spaces().List(oldest)
-		if err != nil {
-			return err
-		}
-		orgs, _, err := tx.Organizations().List(oldest)
-		if err != nil {
-			return err
-		}
-		if len(orgs) > 0 {
-			found.Org = orgs[0].Name
-		}
-		if len(spaces) > 0 {
-			org, err := tx.Organizations().Get(spaces[0].OrgGUID)
-			if err != nil {
-				return err
-			}
-			found = FirstSpace{org.Name, spaces[0].Name}
-		}
-		s.first.Store(&found)
-		return nil
+		org, space, err := actions.FirstSpace(tx)
+		s.first.Store(&FirstSpace{org, space})
+		return err
 	})
 }

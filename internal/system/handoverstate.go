@@ -2,20 +2,22 @@ package system
 
 import (
 	"context"
-	"encoding/json"
-	"log/slog"
+	"fmt"
 	"net/http"
 	"os"
 	"slices"
-	"sync"
 	"time"
 
 	"ingot/internal/base/datadir"
 	"ingot/internal/base/web"
-	"ingot/internal/platform"
-	"ingot/internal/platform/logs"
+	"ingot/internal/platform/edge/router/accesslog"
+	"ingot/internal/platform/engine/choice"
+	"ingot/internal/server/certs"
+	"ingot/internal/server/front"
 	"ingot/internal/server/handover"
 	"ingot/internal/server/sockets"
+	"ingot/internal/server/steps"
+	"ingot/internal/server/succession"
 )
 
 const (
@@ -40,8 +42,68 @@ type handoverState struct {
 	adopt   func() (*datadir.Dir, error)
 	dir     *datadir.Dir
 	runtime *runtime
-	lines   *lineRelay
+	lines   *accesslog.Relay
 	next    *handover.Forwarder
+}
+
+// Inherit implements succession.Server.
+func (s *System) Inherit(set *sockets.Set, adopt func() (*datadir.Dir, error)) {
+	s.handover.sockets, s.handover.adopt = set, adopt
+}
+
+// Sockets implements succession.Server.
+func (s *System) Sockets() *sockets.Set { return s.handover.sockets }
+
+// Lock implements succession.Server.
+func (s *System) Lock() (*os.File, error) { return s.handover.dir.Lock() }
+
+// Left implements succession.Server.
+func (s *System) Left() bool { return s.steps.Left() }
+
+// HealthURL implements succession.Server. The operator's listener is asked, because connections
+// to the others are limited, and clients may use them all.
+func (s *System) HealthURL() string { return s.Endpoints().Admin + "/readyz" }
+
+// NewSuccession returns a server that another process can replace. It fails when the
+// configuration is not valid.
+func NewSuccession(c Config, p succession.Process) (*succession.Succession[*System], error) {
+	c, err := c.normal()
+	if err != nil {
+		return nil, err
+	}
+	return succession.New(succession.Options[*System]{
+		DataDir: c.DataDir, Log: c.Log, New: func() (*System, error) { return New(c) }, Check: c.checkFiles, Process: p,
+	})
+}
+
+// checkFiles reads the files that a start needs, before the server that is replaced gives
+// up its work: to continue, it would have to read them again.
+func (c Config) checkFiles() error {
+	if err := datadir.Readable(c.DataDir); err != nil {
+		return err
+	}
+	if _, err := datadir.ReadKeys(c.DataDir, c.EncryptionKey); err != nil {
+		return err
+	}
+	if err := choice.Check(c.DataDir); err != nil {
+		return err
+	}
+	if _, err := certs.OpenFiles(c.pairs(), c.Log); err != nil {
+		return fmt.Errorf("--tls-cert: %w", err)
+	}
+	for _, authorities := range []struct{ flag, file string }{{"client-ca", c.ClientCA}, {"acme-ca", c.ACMECA}} {
+		if authorities.file == "" {
+			continue
+		}
+		if _, err := certs.Pool(authorities.file); err != nil {
+			return fmt.Errorf("--%s: %w", authorities.flag, err)
+		}
+	}
+	if c.DKIMKeyFile != "" {
+		_, err := c.dkimKey()
+		return err
+	}
+	return nil
 }
 
 // lockAndListen locks the data directory and opens the ports. A process that replaces another
@@ -57,7 +119,7 @@ func (s *System) lockAndListen(ctx context.Context) (*datadir.Dir, *listeners, e
 	if s.handover.adopt == nil {
 		s.handover.dir, err = datadir.Open(c.DataDir, c.Log)
 		if err == nil {
-			s.add(stepOwn, s.handover.dir.Close)
+			s.steps.Add(steps.Own, s.handover.dir.Close)
 			// A server that was killed may have left a file with old endpoints.
 			_ = os.Remove(s.handover.dir.File(endpointsFile))
 			err = open()
@@ -71,15 +133,12 @@ func (s *System) lockAndListen(ctx context.Context) (*datadir.Dir, *listeners, e
 		ports.close()
 		return nil, nil, err
 	}
-	s.add(stepOwn, s.handover.dir.Close)
+	s.steps.Add(steps.Own, s.handover.dir.Close)
 	return s.handover.dir, ports, nil
 }
 
 // handlerLines is the name of the handler for access lines of the process before.
 const handlerLines = "lines"
-
-// maxForwardedLines limits the body of one request with lines.
-const maxForwardedLines = 64 << 20
 
 // serveForwarded serves what the process before this one passes on, if there was one.
 func (s *System) serveForwarded(ctx context.Context, b *frontend, r *runtime) error {
@@ -92,44 +151,26 @@ func (s *System) serveForwarded(ctx context.Context, b *frontend, r *runtime) er
 		return err
 	}
 	server := web.NewServer(l, handover.Forwarded(map[string]http.Handler{
-		listenerFront:         web.Pipeline(b.front, web.FormatV3, log),
-		listenerNotifications: web.Pipeline(b.front.notifications(), web.FormatNotifications, log),
-		handlerLines:          forwardedLines(r.logs, log),
+		front.ListenerAll:           web.Pipeline(b.front, web.FormatV3, log),
+		front.ListenerNotifications: web.Pipeline(b.front.Notifications(), web.FormatNotifications, log),
+		handlerLines:                accesslog.Receive(r.logs, log),
 	}), log)
-	s.add(stepEdge, server.Stop)
+	s.steps.Add(steps.Edge, server.Stop)
 	b.servers = append(b.servers, server)
 	return server.Start(ctx)
-}
-
-// forwardedLines stores the access lines of requests that the process before this one still
-// serves.
-func forwardedLines(store logs.Store, log *slog.Logger) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		var lines []platform.LogLine
-		err := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxForwardedLines)).Decode(&lines)
-		if err == nil {
-			err = store.Tell(lines...)
-		}
-		if err != nil {
-			log.Warn("access lines of the process before this one could not be stored", "error", err)
-			http.Error(w, "the lines could not be stored", http.StatusInternalServerError)
-			return
-		}
-		w.WriteHeader(http.StatusNoContent)
-	})
 }
 
 // all returns the servers of all clients but the operator.
 func (b *frontend) all() []*web.Server { return slices.Concat(b.edge, b.servers) }
 
-// yield stops everything but the serving of apps. API requests wait until release.
-func (s *System) yield() {
+// Yield implements succession.Server.
+func (s *System) Yield() {
 	b, r, log := s.built.Load(), s.handover.runtime, s.config.Log
 	s.handover.sockets.KeepWith(nil) // closing them here does not mean that they are not needed
 	sessions, cancel := context.WithTimeout(context.Background(), sshTime)
 	b.gateway.Retire(sessions)
 	cancel()
-	finished := b.front.gate.Shut()
+	finished := b.front.Gate.Shut()
 	for _, server := range b.all() {
 		server.EndStreams()
 	}
@@ -138,20 +179,20 @@ func (s *System) yield() {
 	case <-time.After(apiTime):
 		log.Warn("some API requests did not finish in time and fail", "limit", apiTime.String())
 	}
-	s.handover.lines = &lineRelay{log: log}
+	s.handover.lines = &accesslog.Relay{Log: log}
 	r.access.Redirect(s.handover.lines)
-	s.unwindWork()
+	s.steps.UnwindWork()
 }
 
-// release passes waiting requests on to the process that serves now, accepts no more
-// connections, and leaves the data directory.
-func (s *System) release() {
+// Release implements succession.Server: it accepts no more connections, and leaves the data
+// directory.
+func (s *System) Release() {
 	b := s.built.Load()
-	s.left = true
+	s.steps.Leave()
 	s.handover.next = handover.NewForwarder(s.config.DataDir, s.config.Log)
-	b.front.gate.Pass(s.handover.next)
+	b.front.Gate.Pass(s.handover.next)
 	s.retire()
-	s.handover.lines.pass(s.handover.next)
+	s.handover.lines.Pass(func(lines []byte) error { return s.handover.next.Post(context.Background(), handlerLines, lines) })
 	s.handover.dir.Leave()
 }
 
@@ -161,13 +202,13 @@ func (s *System) retire() {
 		server.Retire()
 	}
 	s.handover.runtime.tcp.Retire()
-	if broker := s.handover.runtime.broker.Load(); broker != nil && s.left {
+	if broker := s.handover.runtime.broker.Load(); broker != nil && s.steps.Left() {
 		broker.Retire()
 	}
 }
 
-// finish waits for the connections of a server that was released, and stops it.
-func (s *System) finish(stop <-chan struct{}) {
+// Finish implements succession.Server.
+func (s *System) Finish(stop <-chan struct{}) {
 	if !s.await(idleTime, stop) {
 		for _, server := range s.built.Load().all() {
 			server.CloseIdle()
@@ -191,7 +232,7 @@ func (s *System) finish(stop <-chan struct{}) {
 func (s *System) connections() int {
 	b, r := s.built.Load(), s.handover.runtime
 	n := r.proxy.Serving() + r.tcp.Connections()
-	if broker := r.broker.Load(); broker != nil && s.left {
+	if broker := r.broker.Load(); broker != nil && s.steps.Left() {
 		n += broker.Connections()
 	}
 	for _, server := range b.all() {
@@ -225,69 +266,12 @@ func (s *System) await(limit time.Duration, stop <-chan struct{}) bool {
 // Stop waits for requests to finish, stops every part, and releases the data directory.
 func (s *System) Stop() {
 	s.part.HaltGently(func() {
-		if s.handover.sockets.Kept() && !s.left && s.handover.runtime != nil {
+		if s.handover.sockets.Kept() && !s.steps.Left() && s.handover.runtime != nil {
 			// New connections wait for the next process, so there is time for those that exist.
 			s.handover.sockets.KeepWith(nil)
 			s.retire()
 			s.await(stopTime, nil)
 		}
-		s.unwind()
+		s.steps.Unwind()
 	})
-}
-
-// lineRelay keeps access lines until the next process stores them.
-type lineRelay struct {
-	log *slog.Logger
-
-	mu      sync.Mutex
-	to      *handover.Forwarder // nil until it serves
-	waiting []platform.LogLine
-	dropped int
-}
-
-const (
-	// maxWaiting is how many lines wait for the next process; a line has about 300 bytes.
-	maxWaiting = 100_000
-	// relayed is how many lines one request has.
-	relayed = 2000
-)
-
-// Tell implements accesslog.Lines.
-func (l *lineRelay) Tell(lines ...platform.LogLine) error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.to != nil {
-		return l.send(lines)
-	}
-	room := min(len(lines), maxWaiting-len(l.waiting))
-	l.waiting = append(l.waiting, lines[:room]...)
-	l.dropped += len(lines) - room
-	return nil
-}
-
-// pass sends the lines that wait, and those that follow.
-func (l *lineRelay) pass(to *handover.Forwarder) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.to = to
-	if err := l.send(l.waiting); err != nil {
-		l.log.Warn("access lines could not be passed to the new process", "lines", len(l.waiting), "error", err)
-	}
-	l.waiting = nil
-	if l.dropped > 0 {
-		l.log.Warn("access lines were dropped, because the new process took long to start", "lines", l.dropped)
-	}
-}
-
-func (l *lineRelay) send(lines []platform.LogLine) error {
-	for part := range slices.Chunk(lines, relayed) {
-		body, err := json.Marshal(part)
-		if err != nil {
-			return err
-		}
-		if err := l.to.Post(context.Background(), handlerLines, body); err != nil {
-			return err
-		}
-	}
-	return nil
 }

@@ -19,7 +19,7 @@ func TestHeadAnswersLikeGet(t *testing.T) {
 	t.Parallel()
 	s := startSystem(t, testConfig(t))
 	b := s.built.Load()
-	live := b.front.live.Load()
+	live := b.front.Live.Load()
 	e := s.Endpoints()
 	token := adminToken(t, s)
 
@@ -28,11 +28,11 @@ func TestHeadAnswersLikeGet(t *testing.T) {
 		base, host string
 		version    string
 	}{
-		"origin":           {live.origin, e.API, "", ""},
-		"auth":             {live.auth, e.API, "uaa." + e.Domain, ""},
-		"logs":             {live.logs, e.API, "log-cache." + e.Domain, ""},
-		"notifications":    {live.notifications.V1, e.Notifications, "", "1"},
-		"notifications v2": {live.notifications.V2, e.Notifications, "", "2"},
+		"origin":           {live.Origin, e.API, "", ""},
+		"auth":             {live.Auth, e.API, "uaa." + e.Domain, ""},
+		"logs":             {live.Logs, e.API, "log-cache." + e.Domain, ""},
+		"notifications":    {live.Notifications.(*httpext.Versions).V1, e.Notifications, "", "1"},
+		"notifications v2": {live.Notifications.(*httpext.Versions).V2, e.Notifications, "", "2"},
 		"admin":            {b.admin, e.Admin, "", ""},
 	} {
 		t.Run(name, func(t *testing.T) {

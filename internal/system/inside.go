@@ -17,6 +17,7 @@ import (
 	"ingot/internal/platform/instance/instancenet"
 	"ingot/internal/platform/run/controller"
 	"ingot/internal/server/sockets"
+	"ingot/internal/server/steps"
 )
 
 // platformServices are the services that instances can reach.
@@ -105,14 +106,14 @@ func (s *System) openInside(ctx context.Context, b *frontend, r *runtime) error 
 		listen := func(ctx context.Context, _ string) (net.Listener, error) {
 			return gatewayPorts{s.handover.sockets}.TCP(ctx, at)
 		}
-		if err := s.runAs(ctx, stepEdge, &instancenet.Forwarder{At: at, To: to, Owner: owner, Listen: listen, Log: log}); err != nil {
+		if err := s.steps.RunAs(ctx, steps.Edge, &instancenet.Forwarder{At: at, To: to, Owner: owner, Listen: listen, Log: log}); err != nil {
 			// The rest works without it.
 			log.Warn("apps cannot connect to an address of the platform", "address", net.JoinHostPort(to.Host, to.Port), "error", err)
 			continue
 		}
 		tcp = append(tcp, at)
 	}
-	ours := &dns.PlatformNames{Store: r.store, Own: append(ownNames(s.config), in.Names...), Log: log}
+	ours := &dns.PlatformNames{Store: r.store, Own: append(s.config.ownNames(), in.Names...), Log: log}
 	at := netip.AddrPortFrom(e.Gateway(), dnsPort)
 	server := dns.New(dns.Config{
 		Listen: at, Answer: e.Gateway(), Ours: ours.Has, May: subnet.Contains, Listeners: gatewayPorts{s.handover.sockets}, Log: log,
@@ -124,7 +125,7 @@ func (s *System) openInside(ctx context.Context, b *frontend, r *runtime) error 
 			return addresses, exists, true
 		},
 	})
-	if err := s.run(ctx, server); err != nil {
+	if err := s.steps.Run(ctx, server); err != nil {
 		log.Warn("apps cannot resolve the names of the platform and of other apps; the addresses in their environment work", "error", err)
 	} else {
 		tcp, udp = append(tcp, at), append(udp, at)
@@ -188,17 +189,17 @@ func (s *System) serveInside(ctx context.Context, b *frontend, l net.Listener, k
 	var server *web.Server
 	switch kind {
 	case portNotifications:
-		server = web.NewServer(l, b.front.pipeline(b.front.notifications(), web.FormatNotifications), log)
+		server = web.NewServer(l, b.front.Pipeline(b.front.Notifications(), web.FormatNotifications), log)
 	case portTLS:
 		fastPath := router.NewTLSFastPath(l, b.secure.tls)
 		b.instanceListeners = append(b.instanceListeners, fastPath)
-		server = web.NewServer(fastPath, b.front.pipeline(b.secure.https(b.front), web.FormatV3), log)
+		server = web.NewServer(fastPath, b.front.Pipeline(b.secure.HTTPS(b.front), web.FormatV3), log)
 	case portPublic:
 		fastPath := router.NewFastPath(l)
 		b.instanceListeners = append(b.instanceListeners, fastPath)
-		server = web.NewServer(fastPath, b.front.pipeline(b.front, web.FormatV3), log)
+		server = web.NewServer(fastPath, b.front.Pipeline(b.front, web.FormatV3), log)
 	}
 	b.servers = append(b.servers, server)
-	s.add(stepEdge, server.Stop)
+	s.steps.Add(steps.Edge, server.Stop)
 	return server.Start(ctx)
 }

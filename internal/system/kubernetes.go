@@ -3,12 +3,21 @@ package system
 import (
 	"cmp"
 	"context"
+	"errors"
+	"fmt"
+	"log/slog"
 	"os"
 	"time"
 
+	"ingot/internal/base/datadir"
+	"ingot/internal/base/db"
 	"ingot/internal/platform"
 	"ingot/internal/platform/engine/agent"
 	"ingot/internal/platform/engine/kubernetes"
+	"ingot/internal/platform/engine/kubernetes/agentkeys"
+	"ingot/internal/platform/platformdb"
+	"ingot/internal/server/databases"
+	"ingot/internal/server/steps"
 )
 
 // protectInterval is how soon instances that were scaled are protected from a drain of
@@ -25,21 +34,21 @@ func (r *runtime) onKubernetes(c Config) func(context.Context) (kubernetes.Optio
 				r.tasks.Displaced(id, reason)
 			}
 		}}
-		stored, err := loadAgentKeys(ctx, r.store)
+		stored, err := agentkeys.Load(ctx, r.store)
 		if err != nil {
 			return o, err
 		}
-		all, err := stored.parse()
+		all, err := stored.Parse()
 		if err != nil {
 			return o, err
 		}
 		o.Install, o.Authority, o.Key, o.Older = stored.Install, all[0].Authority, all[0].Key, all[1:]
 		o.Reload = func(ctx context.Context) ([]agent.Keys, error) {
-			stored, err := loadAgentKeys(ctx, r.store)
+			stored, err := agentkeys.Load(ctx, r.store)
 			if err != nil {
 				return nil, err
 			}
-			return stored.parse()
+			return stored.Parse()
 		}
 		name, _ := os.Hostname() // only for logs of agents
 		o.Server = cmp.Or(name, "ingot")
@@ -71,4 +80,43 @@ func (r *runtime) protect(ctx context.Context) {
 	if err != nil && ctx.Err() == nil {
 		r.log.WarnContext(ctx, "instances could not be protected from drains of nodes", "error", err)
 	}
+}
+
+// keepKeys returns what rotates the keys of agents; nil on other engines.
+func (r *runtime) keepKeys() *agentkeys.Keeper {
+	e, ok := r.engine.(*kubernetes.Engine)
+	if !ok {
+		return nil
+	}
+	return &agentkeys.Keeper{Secrets: r.store, Engine: e, Lead: leadOf(r.cluster, "agent-keys"), Log: r.log}
+}
+
+// RotateAgentKeys adds new keys of agents to the database of an installation, see
+// agentkeys.Rotate.
+func RotateAgentKeys(ctx context.Context, dataDir, databaseURL, encryptionKey string, log *slog.Logger) error {
+	if err := databases.CheckURL(databaseURL); err != nil {
+		return fmt.Errorf("--database-url: %w", err)
+	}
+	keys, err := datadir.ReadKeys(dataDir, encryptionKey)
+	if err != nil {
+		return err
+	}
+	var s steps.Stack
+	defer s.Unwind()
+	url, err := databases.Existing(dataDir, databaseURL)
+	if err != nil {
+		return err
+	}
+	d, err := s.OpenDB(ctx, db.Options{URL: url, Keys: keys, Log: log})
+	if err != nil {
+		return err
+	}
+	found, known, err := d.SchemaVersion(ctx, platformdb.Migrations)
+	if err != nil {
+		return err
+	}
+	if found < known {
+		return errors.New("the database was not migrated to this version: start the servers first, or run 'ingot db migrate'")
+	}
+	return agentkeys.Rotate(ctx, platformdb.New(d))
 }

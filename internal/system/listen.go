@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"ingot/internal/base/web"
+	"ingot/internal/server/front"
 	"ingot/internal/server/sockets"
 )
 
@@ -104,6 +105,9 @@ func hereOf(a net.Addr) string {
 	}
 	return net.JoinHostPort(host, strconv.Itoa(tcp.Port))
 }
+
+// ownNames returns the host names that apps cannot have.
+func (c Config) ownNames() []string { return front.OwnNames(c.Domain, c.PublicURL, c.NotificationsURL) }
 
 // Endpoints are the addresses of the server. They are also the content of
 // DIR/endpoints.json while it runs.

@@ -8,7 +8,6 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
-	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -34,6 +33,7 @@ import (
 	"ingot/internal/notify/mail/mailbox"
 	"ingot/internal/notify/notifydb"
 	"ingot/internal/notify/template"
+	"ingot/internal/server/databases"
 	"ingot/internal/server/diskspace"
 	"ingot/internal/server/health"
 	"ingot/internal/server/roots"
@@ -103,7 +103,7 @@ type notificationsOptions struct {
 	Domain   string
 	Registry prometheus.Registerer
 	// Databases and Tracer are for metrics and traces.
-	Databases *databases
+	Databases *databases.Metrics
 	Tracer    *tracing.Tracer
 	Log       *slog.Logger
 	seams     seams
@@ -269,24 +269,11 @@ func (n *notifications) mountMailbox(admin *web.Mux) {
 	n.mailbox.Mount(admin.Group("mailbox", web.FormatNotifications, nil), mailboxPath, access)
 }
 
-// notificationsDatabase returns the URL of the service's database: a file of its
-// own, so that mail and the platform do not wait for each other's writes, or the
-// same PostgreSQL.
-func notificationsDatabase(databaseURL, dir string) string {
-	if path, ok := strings.CutPrefix(databaseURL, "sqlite:"); ok {
-		if filepath.Dir(path) == dir {
-			return "sqlite:" + filepath.Join(dir, notificationsFile)
-		}
-		return "sqlite:" + path + ".notifications"
-	}
-	return databaseURL
-}
-
 // openNotifications opens the service as a part of the server. It calls the
 // platform and the authorization server over HTTP, as if they were elsewhere.
 func (s *System) openNotifications(ctx context.Context, b *frontend, dir *datadir.Dir, secrets *datadir.Secrets, client *http.Client, r *runtime, trusted *roots.Roots) (*notifications, error) {
 	c := s.config
-	_, n, err := s.openMailing(ctx, notificationsDatabase(c.DatabaseURL, c.DataDir), secrets.Keys, notificationsOptions{
+	_, n, err := s.openMailing(ctx, databases.NotificationsURL(c.DatabaseURL, c.DataDir), secrets.Keys, notificationsOptions{
 		MailConfig: c.MailConfig, Dir: dir.File("notifications"), Disk: b.disk, PlatformURL: b.endpoints.API, Routes: r.routes, Domain: c.Domain, Registry: b.registry, Databases: b.databases, Tracer: b.tracer, Log: c.Log, seams: c.seams, Lead: r.cluster.Lead, Servers: r.cluster.Servers, TLS: trusted.TLS(),
 		UAA: uaaclient.New(uaaclient.Options{
 			BaseURL: b.endpoints.Auth, ClientID: auth.ClientNotifications, Secret: secrets.Clients[auth.ClientNotifications], HTTP: client,
@@ -297,15 +284,15 @@ func (s *System) openNotifications(ctx context.Context, b *frontend, dir *datadi
 
 // openMailing opens the service and its database. listening is the URL of the
 // service if the operator has set none.
-func (s *steps) openMailing(ctx context.Context, databaseURL string, keys *seal.Keyring, o notificationsOptions, listening string) (*db.DB, *notifications, error) {
-	if err := databaseNotLost(databaseURL, filepath.Join(o.Dir, "owner")); err != nil {
+func (s *server) openMailing(ctx context.Context, databaseURL string, keys *seal.Keyring, o notificationsOptions, listening string) (*db.DB, *notifications, error) {
+	if err := databases.NotLost(databaseURL, filepath.Join(o.Dir, "owner")); err != nil {
 		return nil, nil, err
 	}
-	d, err := s.openDB(ctx, db.Options{URL: databaseURL, Keys: keys, Log: o.Log, Observe: o.Databases.observe(databaseNotifications)})
+	d, err := s.steps.OpenDB(ctx, db.Options{URL: databaseURL, Keys: keys, Log: o.Log, Observe: o.Databases.Observe(databases.Notifications)})
 	if err != nil {
 		return nil, nil, err
 	}
-	o.Databases.add(databaseNotifications, d)
+	o.Databases.Add(databases.Notifications, d)
 	o.DB = d
 	if o.NotificationsURL == "" {
 		o.NotificationsURL = listening
@@ -314,7 +301,7 @@ func (s *steps) openMailing(ctx context.Context, databaseURL string, keys *seal.
 	if err != nil {
 		return nil, nil, err
 	}
-	holdLog(o.Disk, d)
-	s.later(n.directory.Close)
-	return d, n, s.run(ctx, resealing(d, notifydb.SealedColumns(), o.leads("reseal-messages"), o.Log))
+	o.Disk.Hold(d.LogFile())
+	s.steps.Later(n.directory.Close)
+	return d, n, s.steps.Run(ctx, databases.Resealing(d, notifydb.SealedColumns(), o.leads("reseal-messages"), o.Log))
 }

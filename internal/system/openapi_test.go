@@ -15,7 +15,7 @@ import (
 func TestDescription(t *testing.T) {
 	t.Parallel()
 	s := startSystem(t, testConfig(t))
-	live := s.built.Load().front.live.Load()
+	live := s.built.Load().front.Live.Load()
 	base, token := s.Endpoints().API, adminToken(t, s)
 	text := call(t, http.MethodGet, base+"/openapi.yaml", "", nil)
 	doc, err := openapitest.Parse([]byte(text.body), nil)
@@ -30,11 +30,11 @@ func TestDescription(t *testing.T) {
 	// What others have described is not for us to describe: Cloud Foundry the
 	// v3 API and what there is of v2, UAA its own.
 	others := map[string]bool{}
-	for _, r := range live.auth.Routes() {
+	for _, r := range live.Auth.Routes() {
 		others[r.Method+" "+r.Pattern] = true
 	}
 	have := map[string]bool{}
-	for _, r := range live.origin.Routes() {
+	for _, r := range live.Origin.Routes() {
 		have[r.Method+" "+r.Pattern] = true
 		ours := !others[r.Method+" "+r.Pattern] && (!strings.HasPrefix(r.Pattern, "/v3") || strings.HasPrefix(r.Pattern, "/v3/ingot")) && r.Pattern != "/" && !strings.HasPrefix(r.Pattern, "/v2/") &&
 			!strings.HasPrefix(r.Pattern, console.Path) // pages

@@ -14,6 +14,7 @@ import (
 
 	"ingot/internal/base/testkit"
 	"ingot/internal/platform/engine/kubernetes"
+	"ingot/internal/platform/engine/kubernetes/agentkeys"
 	"ingot/internal/platform/engine/kubernetes/kubetest"
 	"ingot/internal/platform/engine/kubernetes/policytest"
 )
@@ -78,7 +79,7 @@ func TestNetworkPolicies(t *testing.T) {
 	var r *runtime
 	c.seams.runtime = func(opened *runtime) { r = opened }
 	startSystem(t, c)
-	keys, err := loadAgentKeys(t.Context(), r.store)
+	keys, err := agentkeys.Load(t.Context(), r.store)
 	if err != nil {
 		t.Fatal(err)
 	}

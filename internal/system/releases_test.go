@@ -26,6 +26,7 @@ import (
 	"ingot/internal/base/db"
 	"ingot/internal/base/db/dbtest"
 	"ingot/internal/base/testkit"
+	"ingot/internal/platform/alerts"
 )
 
 // keepRelease is for the one who makes a release:
@@ -92,7 +93,7 @@ func readRelease(t *testing.T, c Config) {
 			t.Errorf("%s: %s", path, difference)
 		}
 	}
-	for name, want := range map[string]bool{alertsFile: true, oldAlertsFile: false} {
+	for name, want := range map[string]bool{alerts.PositionFile: true, alerts.OldPositionFile: false} {
 		if _, err := os.Stat(filepath.Join(c.DataDir, name)); (err == nil) != want {
 			t.Errorf("%s: %v, want that it exists: %v", name, err, want)
 		}

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"ingot/internal/base/version"
+	"ingot/internal/server/installation"
+	"ingot/internal/server/report"
 )
 
 // TestReport reads what administrators see of the server.
@@ -16,7 +18,7 @@ func TestReport(t *testing.T) {
 	t.Parallel()
 	c := testConfig(t)
 	s := startSystem(t, c)
-	read := func() (v report) {
+	read := func() (v report.Report) {
 		t.Helper()
 		a := call(t, http.MethodGet, s.Endpoints().API+"/v3/ingot/system", adminToken(t, s), nil)
 		if a.status != http.StatusOK {
@@ -53,7 +55,7 @@ func TestReport(t *testing.T) {
 
 	// A backup that succeeded, and one that failed after it.
 	text := `{"attempted":"2026-01-02T00:00:00Z","failure":"the target is full","finished":"2026-01-01T00:00:00Z","size":42}`
-	if err := os.WriteFile(filepath.Join(c.DataDir, backupStateFile), []byte(text), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(c.DataDir, installation.StateFile), []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	if b := read().Backup; b == nil || b.Failure != "the target is full" || b.Size != 42 || b.Finished == nil || b.Age == nil || *b.Age < 3600 {

@@ -8,7 +8,6 @@ import (
 	"encoding/hex"
 	"io"
 	"log/slog"
-	"net/netip"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -23,11 +22,14 @@ import (
 	"ingot/internal/platform"
 	"ingot/internal/platform/actions"
 	"ingot/internal/platform/api"
+	"ingot/internal/platform/api/traffic"
 	"ingot/internal/platform/edge/router"
 	"ingot/internal/platform/edge/router/accesslog"
+	"ingot/internal/platform/edge/routetable"
 	"ingot/internal/platform/engine"
 	"ingot/internal/platform/engine/choice"
 	"ingot/internal/platform/engine/kubernetes"
+	"ingot/internal/platform/engine/kubernetes/agentkeys"
 	"ingot/internal/platform/instance/dns"
 	"ingot/internal/platform/instance/identity"
 	"ingot/internal/platform/instance/instancenet"
@@ -42,17 +44,20 @@ import (
 	"ingot/internal/platform/run/controller/usage"
 	"ingot/internal/platform/run/netrules"
 	"ingot/internal/platform/run/registry"
+	"ingot/internal/platform/run/signals"
 	"ingot/internal/platform/run/staging"
 	"ingot/internal/platform/services"
 	"ingot/internal/platform/storage/blob"
 	"ingot/internal/platform/storage/deltas"
 	"ingot/internal/server/cluster"
 	"ingot/internal/server/roots"
+	"ingot/internal/server/steps"
 )
 
 // runtime is everything that runs apps.
 type runtime struct {
 	cluster   *cluster.Cluster
+	signals   *signals.Signals
 	store     *platformdb.Store
 	platform  *actions.Platform
 	blobs     blob.Store
@@ -67,7 +72,7 @@ type runtime struct {
 	table     *router.Table
 	internal  *dns.InternalNames
 	proxy     *router.Proxy
-	traffic   *traffic
+	traffic   *traffic.Counter
 	tcp       *router.TCP
 	access    *accesslog.Log
 	apps      *controller.Controller
@@ -88,10 +93,9 @@ type runtime struct {
 	sftp      string // the sftp server, as instances see it
 	log       *slog.Logger
 	cleaner   *cleanup.Cleaner
-	rules     *netrules.Keeper // nil if the engine does not enforce rules
-	limiter   web.Limiter      // of requests to the API; nil means none
-	// retireAfter is for tests; 0 means the default.
-	retireAfter time.Duration
+	rules     *netrules.Keeper  // nil if the engine does not enforce rules
+	limiter   web.Limiter       // of requests to the API; nil means none
+	keys      *agentkeys.Keeper // of agents; nil if the engine has none
 }
 
 // hasHost reports whether a host name has a route.
@@ -112,14 +116,14 @@ const minHealthyTime = 3 * time.Second
 // starting them.
 func (s *System) openRuntime(ctx context.Context, b *frontend, dir *datadir.Dir, d *db.DB, servers *cluster.Cluster, trusted *roots.Roots) (*runtime, error) {
 	c, e, diskSize := s.config, b.endpoints, b.disk.Size()
-	r := &runtime{cluster: servers, store: platformdb.New(d), platform: actions.New(), table: &router.Table{}, internal: &dns.InternalNames{}, log: c.Log}
+	r := &runtime{cluster: servers, signals: &signals.Signals{}, store: platformdb.New(d), platform: actions.New(), table: &router.Table{}, internal: &dns.InternalNames{}, log: c.Log}
 	r.info = appinfo.New(r.store, c.Listen, func(ctx context.Context, instances ...string) map[string]usage.Usage {
 		return r.apps.Usage(ctx, instances...)
 	})
 	r.history = logs.NewHistory(r.info)
 	// On a small machine a build gets the whole disk.
 	r.platform.StagingDiskMB = max(1, min(r.platform.StagingDiskMB, int(diskSize>>20)))
-	r.platform.SystemDomain, r.platform.Reserved = c.Domain, ownNames(c)
+	r.platform.SystemDomain, r.platform.Reserved = c.Domain, c.ownNames()
 	var err error
 	if r.scratch, err = dir.Scratch(); err != nil {
 		return nil, err
@@ -143,7 +147,7 @@ func (s *System) openRuntime(ctx context.Context, b *frontend, dir *datadir.Dir,
 	if _, ok := r.engine.(*kubernetes.Engine); !ok { // there, nodes have labels
 		r.watched = engine.InSegments(r.watched, segments(c.IsolationSegments))
 	}
-	s.later(func() { _ = r.watched.Close() })
+	s.steps.Later(func() { _ = r.watched.Close() })
 	if r.inside, err = instancenet.New(platformServices(c, e), gatewayOf(r.engine)); err != nil {
 		return nil, err
 	}
@@ -161,12 +165,12 @@ func (s *System) openRuntime(ctx context.Context, b *frontend, dir *datadir.Dir,
 		Guard: c.guard(), Insecure: c.insecureRegistries(), UserAgent: "ingot/" + version.Version, TLS: trusted.TLS(),
 	})
 	running := controller.Config{
-		Store: r.store, Platform: r.platform, Owner: owner{r.cluster}, Peers: peers{r.cluster}, Engine: r.watched, Logs: r.logs, Droplets: dropletFiles{r.blobs, &r.deltas, r.layers()}, Images: images, API: r.inside.API,
+		Store: r.store, Platform: r.platform, Owner: owner{r.cluster}, Peers: signals.Peers{Bus: r.cluster}, Engine: r.watched, Logs: r.logs, Droplets: dropletFiles{r.blobs, &r.deltas, r.layers()}, Images: images, API: r.inside.API,
 		Variables: r.inside.Variables(), BindingsRoot: bindingsRoot(r.engine), Reach: r.reachOf, InternalNames: internalNames(r), Identity: r.identity, Replace: r.sftp, Traffic: r.proxy, Log: c.Log, ShortestDeployment: shortestDeployment, MinHealthy: minHealthyTime,
 	}
 	r.apps, r.tasks, r.renewals, r.rotations = controller.New(running), controller.NewTasks(running), controller.NewRenewals(running), controller.NewRotations(running)
 	r.replacing.Store(r.apps)
-	r.publisher = routing.New(routing.Config{Store: r.store, Backends: r.apps, Table: routeTable{r.table, r.internal}, Log: c.Log})
+	r.publisher = routing.New(routing.Config{Store: r.store, Backends: r.apps, Table: routetable.Tables{Public: r.table, Internal: r.internal}, Log: c.Log})
 	r.apps.Notify(r.publisher)
 	if r.stager, err = openStager(c, r, images, trusted); err != nil {
 		return nil, err
@@ -182,12 +186,22 @@ func (s *System) openRuntime(ctx context.Context, b *frontend, dir *datadir.Dir,
 	if enforcer, ok := r.engine.(engine.Enforcer); ok {
 		r.rules = netrules.New(r.store, enforcer, c.Log)
 	}
-	r.store.Notify(r)
-	r.store.Watch(actions.Meter)
+	r.connect()
+	r.keys = r.keepKeys()
 	if c.seams.runtime != nil {
 		c.seams.runtime(r)
 	}
 	return r, nil
+}
+
+// connect tells the parts of changes.
+func (r *runtime) connect() {
+	*r.signals = signals.Signals{
+		Bus: r.cluster, Apps: r.apps, Tasks: r.tasks, Builds: r.builds, Services: r.services, Drains: r.drains, Publisher: r.publisher, Rules: r.rules,
+		Info: r.info, Lines: r.logs, Busy: r.proxy.Busy, Log: r.log,
+	}
+	r.store.Notify(r.signals)
+	r.store.Watch(actions.Meter)
 }
 
 // openStager creates what builds apps.
@@ -220,10 +234,10 @@ func (s *System) openRouter(b *frontend, r *runtime, trusted *roots.Roots) error
 		proxied.DialTimeout = time.Second // a node that is gone refuses no connections
 	}
 	r.proxy = router.NewProxy(r.table, proxied)
-	s.add(stepEdge, r.proxy.Close)
-	r.traffic = &traffic{proxy: r.proxy, log: c.Log}
+	s.steps.Add(steps.Edge, r.proxy.Close)
+	r.traffic = &traffic.Counter{Proxy: r.proxy, Log: c.Log}
 	if !r.cluster.Alone() {
-		r.traffic.store = r.store
+		r.traffic.Store = r.store
 	}
 	return s.openTCP(r)
 }
@@ -245,8 +259,12 @@ func (r *runtime) parts(log *slog.Logger) []background.Service {
 	if r.rules != nil {
 		parts = append(parts, r.rules) // before instances are started
 	}
-	return append(parts, r.tcp, r.history, r.apps, r.tasks, r.renewals, r.rotations, r.publisher, r.stager, r.builds, r.services,
-		r.cleaner.Periodic(), choice.Recheck(r.engine, log), background.Every(protectInterval, r.protect), background.Every(rekeyInterval, r.rekey), r.traffic.service())
+	parts = append(parts, r.tcp, r.history, r.apps, r.tasks, r.renewals, r.rotations, r.publisher, r.stager, r.builds, r.services,
+		r.cleaner.Periodic(), choice.Recheck(r.engine, log), background.Every(protectInterval, r.protect))
+	if r.keys != nil {
+		parts = append(parts, background.Every(agentkeys.Interval, r.keys.Check))
+	}
+	return append(parts, r.traffic.Service())
 }
 
 // Usage implements api.Runtime.
@@ -299,54 +317,4 @@ func (d dropletFiles) Layers(ctx context.Context, guid string) []engine.Archive 
 		{Key: controller.DropletKey + base.Checksum, Open: func() (io.ReadCloser, error) { return d.Open(ctx, base.GUID) }},
 		{Key: changeKey + hex.EncodeToString(sum[:]), Open: func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(files)), nil }},
 	}
-}
-
-// routeTable adapts the tables of the router and of the name server for the publisher.
-type routeTable struct {
-	table    *router.Table
-	internal *dns.InternalNames
-}
-
-func routerRoute(r routing.Route) router.Route {
-	out := router.Route{GUID: r.GUID, Host: r.Host, Path: r.Path, Port: r.Port, Options: r.Options, RouteServiceURL: r.ServiceURL}
-	for _, b := range r.Backends {
-		out.Backends = append(out.Backends, router.Backend{
-			Address: b.Address, AppGUID: b.App, ProcessGUID: b.Process, InstanceGUID: b.Instance, Index: b.Index,
-			Protocol: router.Protocol(b.Protocol), Destination: b.Destination, Weight: b.Weight, Port: b.Port,
-		})
-	}
-	return out
-}
-
-// split returns the routes of the router and those of the name server.
-func split(all []routing.Route) (public []router.Route, internal []dns.InternalRoute) {
-	public = make([]router.Route, 0, len(all))
-	for _, r := range all {
-		if !r.Internal {
-			public = append(public, routerRoute(r))
-			continue
-		}
-		one := dns.InternalRoute{GUID: r.GUID, Name: r.Host}
-		for _, b := range r.Backends {
-			if at, err := netip.ParseAddrPort(b.Address); err == nil {
-				one.Instances = append(one.Instances, dns.InternalInstance{Index: b.Index, Address: at.Addr()})
-			}
-		}
-		internal = append(internal, one)
-	}
-	return public, internal
-}
-
-func (t routeTable) Update(set []routing.Route, gone []string) {
-	public, internal := split(set)
-	t.table.Update(public, gone)
-	if len(internal)+len(gone) > 0 {
-		t.internal.Update(internal, gone)
-	}
-}
-
-func (t routeTable) Replace(all []routing.Route) {
-	public, internal := split(all)
-	t.table.Replace(public)
-	t.internal.Replace(internal)
 }

@@ -40,7 +40,7 @@ func (s *System) newGateway(ctx context.Context, b *frontend, dir *datadir.Dir, 
 	codes := sshd.NewCodeAuthorizer(sshd.CodeOptions{
 		TokenURL: b.endpoints.Auth + "/oauth/token", ClientID: auth.ClientSSH, Secret: secrets.Clients[auth.ClientSSH], Platform: records, TLS: trusted.TLS(),
 	})
-	s.later(codes.Close)
+	s.steps.Later(codes.Close)
 	config := sshd.Config{
 		Listener: b.ssh, HostKeyFile: dir.File(datadir.SecretsDir, hostKeyFile), Engine: sshd.ServiceTunnels{Engine: r.watched, Store: r.store, Broker: r.runningBroker}, Authorizer: codes,
 		Hooks: sshd.Hooks{Authorized: records.Authorized, Unauthorized: records.Unauthorized, Line: g.line}, Log: s.config.Log,

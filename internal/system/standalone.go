@@ -17,7 +17,9 @@ import (
 	"ingot/internal/base/datadir"
 	"ingot/internal/base/uaaclient"
 	"ingot/internal/base/web"
+	"ingot/internal/server/databases"
 	"ingot/internal/server/diskspace"
+	"ingot/internal/server/front"
 )
 
 // StandaloneConfig is the configuration of the notification service alone.
@@ -63,7 +65,7 @@ func (c StandaloneConfig) Validate() error {
 		{"admin-listen", checkAddress(c.AdminListen)},
 		{"admin-listen", checkAdmin(c.AdminListen, c.AdminToken)},
 		{"domain", checkDomain(c.Domain)},
-		{"database-url", checkDatabaseURL(c.DatabaseURL)},
+		{"database-url", databases.CheckURL(c.DatabaseURL)},
 		{"auth-url", authURL},
 		{"platform-url", checkURL(c.PlatformURL, "http", "https")},
 		{"client-id", notEmpty(c.ClientID)},
@@ -85,7 +87,7 @@ func (c StandaloneConfig) normal() (StandaloneConfig, error) {
 		*u = strings.TrimRight(*u, "/")
 	}
 	if c.DatabaseURL == "" {
-		c.DatabaseURL = "sqlite:" + filepath.Join(dir, notificationsFile)
+		c.DatabaseURL = "sqlite:" + filepath.Join(dir, databases.NotificationsFile)
 	}
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
@@ -118,7 +120,7 @@ func NewStandalone(c StandaloneConfig) (*Standalone, error) {
 func (s *Standalone) Start(ctx context.Context) error { return s.begin(ctx, s.start) }
 
 // Database describes the database for users, without its password.
-func (s *Standalone) Database() string { return databaseName(s.config.DatabaseURL) }
+func (s *Standalone) Database() string { return databases.Describe(s.config.DatabaseURL) }
 
 func (s *Standalone) start(ctx context.Context) error {
 	c := s.config
@@ -126,7 +128,7 @@ func (s *Standalone) start(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	s.later(dir.Close)
+	s.steps.Later(dir.Close)
 	disk, err := diskspace.Open(diskspace.Options{Dir: c.DataDir, Log: c.Log})
 	if err != nil {
 		return fmt.Errorf("data directory: %w", err)
@@ -136,8 +138,8 @@ func (s *Standalone) start(ctx context.Context) error {
 		return err
 	}
 	b.useDisk(disk)
-	s.later(disk.Restock)
-	if err := s.run(ctx, disk); err != nil {
+	s.steps.Later(disk.Restock)
+	if err := s.steps.Run(ctx, disk); err != nil {
 		return err
 	}
 	keys, err := dir.Keys(c.EncryptionKey, c.DatabaseURL, c.Log)
@@ -161,7 +163,7 @@ func (s *Standalone) start(ctx context.Context) error {
 	if err := s.open(ctx, b, n, client); err != nil {
 		return err
 	}
-	s.later(drain)
+	s.steps.Later(drain)
 	c.Log.Info("ready", "notifications", b.endpoints.Notifications, "data_dir", c.DataDir)
 	return nil
 }
@@ -173,18 +175,18 @@ func (s *Standalone) open(ctx context.Context, b *frontend, n *notifications, cl
 	publish := func() {
 		publishing.Lock()
 		defer publishing.Unlock()
-		b.front.live.Store(&routes{notifications: n.routes(authority.Verifier(notificationAudiences...), b)})
+		b.front.Live.Store(&front.Routes{Notifications: n.routes(authority.Verifier(notificationAudiences...), b)})
 	}
 	authority = external.New(s.config.AuthURL, client, s.config.Log, func() {
 		publish()
 		b.health.Ready(partAuth, nil)
 	})
-	if err := s.run(ctx, authority); err != nil {
+	if err := s.steps.Run(ctx, authority); err != nil {
 		return err
 	}
 	n.mountMailbox(b.admin)
 	for _, part := range n.parts() {
-		if err := s.run(ctx, part); err != nil {
+		if err := s.steps.Run(ctx, part); err != nil {
 			return err
 		}
 	}
@@ -203,7 +205,7 @@ func (s *Standalone) openPorts(ctx context.Context, dir *datadir.Dir) (b *fronte
 		if ports[i], err = web.Listen(ctx, port.flag, port.addr); err != nil {
 			return nil, nil, err
 		}
-		s.later(func() { _ = ports[i].Close() })
+		s.steps.Later(func() { _ = ports[i].Close() })
 		warnIfOpen(c.Log, port.flag, ports[i])
 	}
 	if err := requireToken(ports[1], c.AdminListen, c.AdminToken); err != nil {
@@ -218,8 +220,8 @@ func (s *Standalone) openPorts(ctx context.Context, dir *datadir.Dir) (b *fronte
 		API: c.PlatformURL, Auth: c.AuthURL, Notifications: urlOf(ports[0].Addr()), Admin: urlOf(ports[1].Addr()),
 		Domain: c.Domain, DataDir: c.DataDir, PID: os.Getpid(),
 	}
-	public := web.NewServer(ports[0], web.Pipeline(b.front.notifications(), web.FormatNotifications, c.Log), c.Log)
-	admin := web.NewServer(ports[1], web.Pipeline(web.GuardOperator(b.admin, b.front.health, web.OperatorNames(c.AdminListen, c.Domain, c.NotificationsURL), c.AdminToken, c.Log), web.FormatV3, c.Log), c.Log)
+	public := web.NewServer(ports[0], web.Pipeline(b.front.Notifications(), web.FormatNotifications, c.Log), c.Log)
+	admin := web.NewServer(ports[1], web.Pipeline(web.GuardOperator(b.admin, b.front.Health, web.OperatorNames(c.AdminListen, c.Domain, c.NotificationsURL), c.AdminToken, c.Log), web.FormatV3, c.Log), c.Log)
 	if err := s.announce(ctx, dir, b.endpoints, []*web.Server{admin}, []*web.Server{public}, s.config.Log); err != nil {
 		return nil, nil, err
 	}

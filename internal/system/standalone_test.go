@@ -11,6 +11,7 @@ import (
 	"ingot/internal/base/background"
 	"ingot/internal/base/background/backgroundtest"
 	"ingot/internal/base/web"
+	"ingot/internal/notify/httpext"
 )
 
 func standaloneConfig(t *testing.T, authURL string) StandaloneConfig {
@@ -89,13 +90,13 @@ func TestStandalone(t *testing.T) {
 	}
 	without := clientToken(t, up, "nobody", "a long enough secret")
 	b := s.built.Load()
-	live := b.front.live.Load()
-	for _, mux := range []*web.Mux{live.notifications.V1, live.notifications.V2, b.admin, b.front.health} {
+	live := b.front.Live.Load()
+	for _, mux := range []*web.Mux{live.Notifications.(*httpext.Versions).V1, live.Notifications.(*httpext.Versions).V2, b.admin, b.front.Health} {
 		for _, route := range mux.Routes() {
 			checkRoute(t, mux, route, without)
 		}
 	}
-	if live.origin != nil || live.auth != nil || live.apps != nil {
+	if live.Origin != nil || live.Auth != nil || live.Apps != nil {
 		t.Error("it serves more than notifications")
 	}
 	s.Stop()

@@ -13,11 +13,12 @@ import (
 
 	"ingot/internal/base/testkit"
 	"ingot/internal/server/handover"
+	"ingot/internal/server/succession"
 )
 
-func startSuccession(t *testing.T, c Config, replace bool) (*Succession, error) {
+func startSuccession(t *testing.T, c Config, replace bool) (*succession.Succession[*System], error) {
 	t.Helper()
-	s, err := NewSuccession(c, SuccessionOptions{Replace: replace, WhyNot: "this is a test"})
+	s, err := NewSuccession(c, succession.Process{Replace: replace, WhyNot: "this is a test"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -108,7 +109,7 @@ func TestSuccession(t *testing.T) {
 
 // damagedFiles replaces a server while files that it would have to read again are
 // damaged: it does not stop for that.
-func damagedFiles(t *testing.T, c Config, first *Succession) {
+func damagedFiles(t *testing.T, c Config, first *succession.Succession[*System]) {
 	t.Helper()
 	running := first.Current()
 	record, missing := filepath.Join(c.DataDir, "engine.json"), filepath.Join(t.TempDir(), "missing")

@@ -6,17 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net"
 	"net/http"
-	"net/netip"
 	"os"
 	"path/filepath"
 	"slices"
 	"sync"
 	"sync/atomic"
-	"time"
-
-	"github.com/prometheus/client_golang/prometheus"
 
 	"ingot/internal/auth"
 	"ingot/internal/auth/authdb"
@@ -27,12 +22,12 @@ import (
 	"ingot/internal/base/fault"
 	"ingot/internal/base/safedial"
 	"ingot/internal/base/seal"
-	"ingot/internal/base/tracing"
 	"ingot/internal/base/uaaclient"
 	"ingot/internal/base/web"
 	"ingot/internal/console"
 	"ingot/internal/console/consoledb"
 	"ingot/internal/platform"
+	"ingot/internal/platform/alerts"
 	"ingot/internal/platform/api"
 	"ingot/internal/platform/api/uploads"
 	"ingot/internal/platform/edge/router"
@@ -40,11 +35,17 @@ import (
 	"ingot/internal/platform/engine/choice"
 	"ingot/internal/platform/logs"
 	"ingot/internal/platform/platformdb"
+	"ingot/internal/platform/run/census"
 	"ingot/internal/platform/run/staging"
 	"ingot/internal/platform/services"
 	"ingot/internal/server/cluster"
+	"ingot/internal/server/databases"
 	"ingot/internal/server/diskspace"
+	"ingot/internal/server/front"
 	"ingot/internal/server/health"
+	"ingot/internal/server/installation"
+	"ingot/internal/server/report"
+	"ingot/internal/server/steps"
 )
 
 // The parts that have to work before the server is ready.
@@ -72,58 +73,6 @@ type System struct {
 }
 
 var _ background.Service = (*System)(nil)
-
-// frontend is what answers requests: listeners, route tables, health checks and
-// metrics.
-type frontend struct {
-	health    *health.Readiness
-	front     *front
-	fastPath  *router.FastPath
-	secure    *secure // nil without TLS
-	admin     *web.Mux
-	registry  *prometheus.Registry
-	metrics   *web.Metrics
-	databases *databases
-	tracer    *tracing.Tracer // nil if traces are not enabled
-	endpoints Endpoints
-	// proxied wraps a listener of clients: it reads PROXY headers.
-	proxied func(net.Listener) net.Listener
-	ssh     net.Listener
-	gateway *gateway
-	disk    *diskspace.Guard
-
-	public, notifications net.Listener
-	// edge are the servers of public and notifications.
-	edge []*web.Server
-	// The servers for instances, beside public and notifications.
-	instanceListeners []*router.FastPath
-	servers           []*web.Server
-	// owner returns the app of an instance's address; nil until the engine is open.
-	owner atomic.Pointer[func(netip.Addr) (string, bool)]
-	// hosts reports whether a host has a route; nil until the routes are known.
-	hosts atomic.Pointer[func(host string) bool]
-}
-
-// fastPaths returns the fast paths that serve apps, and all of them.
-func (b *frontend) fastPaths() (serving, all []*router.FastPath) {
-	all = append(all, b.instanceListeners...)
-	if b.secure != nil {
-		all = append(all, b.secure.fastPath)
-	}
-	serving, all = all, append(all, b.fastPath)
-	if b.secure == nil || !b.secure.config.redirects() {
-		serving = all
-	}
-	return serving, all
-}
-
-// serveApps lets the fast paths serve requests to apps.
-func (b *frontend) serveApps(p *router.Proxy) {
-	serving, _ := b.fastPaths()
-	for _, fastPath := range serving {
-		fastPath.Use(p, func(host string) bool { return b.front.target(host) != targetApp })
-	}
-}
 
 // New returns a server that is not running. It fails when the configuration is
 // not valid.
@@ -160,7 +109,7 @@ func (s *System) SecretsDir() string { return filepath.Join(s.config.DataDir, da
 
 // Database describes the database for users, without its password.
 func (s *System) Database() string {
-	return databaseName(s.config.DatabaseURL)
+	return databases.Describe(s.config.DatabaseURL)
 }
 
 func (s *System) start(ctx context.Context) error {
@@ -180,7 +129,7 @@ func (s *System) start(ctx context.Context) error {
 		return err
 	}
 	b.useDisk(disk)
-	s.later(disk.Restock)
+	s.steps.Later(disk.Restock)
 	keys, err := dir.Keys(c.EncryptionKey, c.DatabaseURL, c.Log)
 	if err != nil {
 		return err
@@ -203,14 +152,14 @@ func (s *System) start(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	s.add(stepEdge, drain)
+	s.steps.Add(steps.Edge, drain)
 	// It stops before the requests have finished, so that other servers take over its
 	// apps at once.
-	if err := s.run(ctx, servers.Working(r.clusterHandler())); err != nil {
+	if err := s.steps.Run(ctx, servers.Working(r.clusterHandler())); err != nil {
 		return err
 	}
 	// It stops first, because a session opened meanwhile could not be authorized.
-	if err := s.run(ctx, b.gateway); err != nil {
+	if err := s.steps.Run(ctx, b.gateway); err != nil {
 		return err
 	}
 	s.handover.runtime = r
@@ -247,13 +196,13 @@ func (s *System) openPorts(ctx context.Context, dir *datadir.Dir, ports *listene
 			ports.close()
 			return nil, nil, err
 		}
-		b.edge, handler = append(b.edge, server), b.secure.plain(b, handler)
+		b.edge, handler = append(b.edge, server), b.secure.Plain(b.front, handler)
 	}
-	public := web.NewServer(b.fastPath, b.front.pipeline(handler, web.FormatV3), c.Log)
-	notifications := web.NewServer(ports.notifications, b.front.pipeline(b.front.notifications(), web.FormatNotifications), c.Log)
-	admin := web.NewServer(ports.admin, web.Pipeline(web.GuardOperator(b.admin, b.front.health, web.OperatorNames(c.AdminListen, c.Domain, c.PublicURL), c.AdminToken, c.Log), web.FormatV3, c.Log), c.Log)
+	public := web.NewServer(b.fastPath, b.front.Pipeline(handler, web.FormatV3), c.Log)
+	notifications := web.NewServer(ports.notifications, b.front.Pipeline(b.front.Notifications(), web.FormatNotifications), c.Log)
+	admin := web.NewServer(ports.admin, web.Pipeline(web.GuardOperator(b.admin, b.front.Health, web.OperatorNames(c.AdminListen, c.Domain, c.PublicURL), c.AdminToken, c.Log), web.FormatV3, c.Log), c.Log)
 	// The ssh gateway is started last; clients wait until then.
-	s.later(func() { _ = ports.ssh.Close() })
+	s.steps.Later(func() { _ = ports.ssh.Close() })
 	b.edge = append(b.edge, public, notifications)
 	if err := s.announce(ctx, dir, b.endpoints, []*web.Server{admin}, b.edge, c.Log); err != nil {
 		return nil, nil, err
@@ -278,37 +227,15 @@ func (s *System) openPorts(ctx context.Context, dir *datadir.Dir, ports *listene
 	}, nil
 }
 
-// newFrontend returns a frontend that answers health checks and the operator;
-// other requests get 503.
-func newFrontend(domain string, log *slog.Logger) *frontend {
-	b := &frontend{health: &health.Readiness{}, registry: health.NewRegistry()}
-	b.metrics, b.databases = web.NewMetrics(b.registry), newDatabases()
-	b.registry.MustRegister(health.Recovering{Collector: b.health}, health.Recovering{Collector: b.databases})
-	starting := web.NewMux(web.FormatV3, log, b.metrics)
-	health.Routes(starting, b.health)
-	b.front = &front{domain: domain, log: log, health: starting}
-	b.admin = web.NewMux(web.FormatV3, log, b.metrics)
-	health.OperatorRoutes(b.admin, b.health)
-	health.DebugRoutes(b.admin, b.registry)
-	return b
-}
-
-// useDisk checks and measures the disk of the data directory.
-func (b *frontend) useDisk(disk *diskspace.Guard) {
-	b.disk = disk
-	b.registry.MustRegister(diskMetrics(disk)...)
-	b.health.Ready(partDisk, disk.Ready)
-}
-
 // announce starts the servers of the operator and of clients, and writes their addresses to
 // DIR/endpoints.json.
-func (s *steps) announce(ctx context.Context, dir *datadir.Dir, e Endpoints, admin, public []*web.Server, log *slog.Logger) error {
+func (s *server) announce(ctx context.Context, dir *datadir.Dir, e Endpoints, admin, public []*web.Server, log *slog.Logger) error {
 	// All are stopped, started or not, because Stop closes their ports.
 	for _, server := range admin {
-		s.later(server.Stop)
+		s.steps.Later(server.Stop)
 	}
 	for _, server := range public {
-		s.add(stepEdge, server.Stop)
+		s.steps.Add(steps.Edge, server.Stop)
 	}
 	for _, server := range slices.Concat(admin, public) {
 		if err := server.Start(ctx); err != nil {
@@ -324,19 +251,19 @@ func (s *steps) announce(ctx context.Context, dir *datadir.Dir, e Endpoints, adm
 	} else if err != nil {
 		return fmt.Errorf("data directory: %w", err)
 	}
-	s.add(stepOwn, func() { _ = os.Remove(dir.File(endpointsFile)) })
+	s.steps.Add(steps.Own, func() { _ = os.Remove(dir.File(endpointsFile)) })
 	return nil
 }
 
 func (s *System) openDatabase(ctx context.Context, b *frontend, dir *datadir.Dir, keys *seal.Keyring) (*db.DB, *cluster.Cluster, error) {
-	if err := databaseNotLost(s.config.DatabaseURL, dir.File(alertsFile)); err != nil {
+	if err := databases.NotLost(s.config.DatabaseURL, dir.File(alerts.PositionFile)); err != nil {
 		return nil, nil, err
 	}
-	d, err := s.openDB(ctx, db.Options{URL: s.config.DatabaseURL, Keys: keys, Log: s.config.Log, Observe: b.databases.observe(databasePlatform)})
+	d, err := s.steps.OpenDB(ctx, db.Options{URL: s.config.DatabaseURL, Keys: keys, Log: s.config.Log, Observe: b.databases.Observe(databases.Platform)})
 	if err != nil {
 		return nil, nil, err
 	}
-	b.databases.add(databasePlatform, d)
+	b.databases.Add(databases.Platform, d)
 	// First, so that a server that is refused changes nothing.
 	c, err := s.joinCluster(ctx, b, dir, d)
 	if err != nil {
@@ -347,30 +274,17 @@ func (s *System) openDatabase(ctx context.Context, b *frontend, dir *datadir.Dir
 			return nil, nil, err
 		}
 	}
-	holdLog(b.disk, d)
+	b.disk.Hold(d.LogFile())
 	if !d.Shared() || c.Exclusive {
 		b.health.Ready(partDatabase, func(ctx context.Context) error { return errors.Join(d.Ping(ctx), c.Ready(ctx)) })
 	} else {
 		// When a database of several servers is away, none would be ready, and a load
 		// balancer would send no more requests to the apps, which do not need it.
 		b.health.Ready(partDatabase, c.Ready)
-		b.health.Watch(partDatabase, func() string { return unreachable(d) })
+		b.health.Watch(partDatabase, func() string { return databases.Unreachable(d) })
 	}
 	sealed := slices.Concat(authdb.SealedColumns, platformdb.SealedColumns, consoledb.SealedColumns)
-	return d, c, s.run(ctx, resealing(d, sealed, leadOf(c, "reseal"), s.config.Log))
-}
-
-// pingTime is less than the timeout of a readiness probe.
-const pingTime = time.Second
-
-// unreachable returns why the database cannot be used, or "".
-func unreachable(d *db.DB) string {
-	ctx, cancel := context.WithTimeout(context.Background(), pingTime)
-	defer cancel()
-	if err := d.Ping(ctx); err != nil {
-		return "the database does not answer: " + err.Error()
-	}
-	return ""
+	return d, c, s.steps.Run(ctx, databases.Resealing(d, sealed, leadOf(c, "reseal"), s.config.Log))
 }
 
 func (s *System) startServices(ctx context.Context, b *frontend, dir *datadir.Dir, secrets *datadir.Secrets, d *db.DB, servers *cluster.Cluster) (*runtime, error) {
@@ -387,9 +301,9 @@ func (s *System) startServices(ctx context.Context, b *frontend, dir *datadir.Di
 		return nil, err
 	}
 	b.registry.MustRegister(health.Recovering{Collector: logs.Metrics{Store: r.logs}}, health.Recovering{Collector: r.drains})
-	s.showBackups(b, d)
+	b.registry.MustRegister(health.Recovering{Collector: installation.Metrics{Database: d, Last: s.lastBackup}})
 	b.disk.OnLow(r.cleaner.LowDisk)
-	if err := s.run(ctx, b.disk); err != nil {
+	if err := s.steps.Run(ctx, b.disk); err != nil {
 		return nil, err
 	}
 	if err := r.store.Update(ctx, r.ensureDefaults); err != nil {
@@ -415,7 +329,7 @@ func (s *System) startServices(ctx context.Context, b *frontend, dir *datadir.Di
 		publishing.Lock()
 		defer publishing.Unlock()
 		ssh.verifier.Store(a.Verifier(api.Audience))
-		b.front.live.Store(s.routes(b, a, r, n, names, ssh).withConsole(s.consoleOptions(client, secrets, d, ssh)))
+		b.front.Live.Store(withConsole(s.routes(b, a, r, n, names, ssh), s.consoleOptions(client, secrets, d, ssh)))
 		b.serveApps(r.proxy)
 	}
 	if err := s.openInside(ctx, b, r); err != nil {
@@ -426,7 +340,7 @@ func (s *System) startServices(ctx context.Context, b *frontend, dir *datadir.Di
 	if err != nil {
 		return nil, err
 	}
-	if err := s.run(ctx, a); err != nil {
+	if err := s.steps.Run(ctx, a); err != nil {
 		return nil, err
 	}
 	// Started before its callers, so that it stops after them.
@@ -459,11 +373,11 @@ func (s *System) startServices(ctx context.Context, b *frontend, dir *datadir.Di
 func (s *System) startParts(ctx context.Context, b *frontend, d *db.DB, r *runtime, n *notifications) error {
 	parts := append(n.parts(), r.parts(s.config.Log)...)
 	for _, part := range parts {
-		kind := stepWork
+		kind := steps.Work
 		if part == background.Service(r.access) || part == background.Service(r.tcp) {
-			kind = stepEdge
+			kind = steps.Edge
 		}
-		if err := s.runAs(ctx, kind, part); err != nil {
+		if err := s.steps.RunAs(ctx, kind, part); err != nil {
 			return err
 		}
 	}
@@ -478,10 +392,10 @@ func (s *System) startParts(ctx context.Context, b *frontend, d *db.DB, r *runti
 	b.health.Watch(partApps, func() string { return r.engine.Describe().Held })
 	hosts := r.hasHost
 	b.hosts.Store(&hosts)
-	b.registry.MustRegister(health.Recovering{Collector: choice.HeldMetric(r.engine)}, health.Recovering{Collector: choice.FirewallMetric(r.engine)}, health.Recovering{Collector: census{r}}, health.Recovering{Collector: memberMetrics{r.store, r.apps.Usage}})
-	blobs := &blobSizes{store: r.blobs, log: s.config.Log}
+	b.registry.MustRegister(health.Recovering{Collector: choice.HeldMetric(r.engine)}, health.Recovering{Collector: choice.FirewallMetric(r.engine)}, health.Recovering{Collector: census.Rows{Store: r.store, Waiting: r.access.Waiting}}, health.Recovering{Collector: census.Members{Store: r.store, Usage: r.apps.Usage}})
+	blobs := &census.Blobs{Store: r.blobs, Log: s.config.Log}
 	b.registry.MustRegister(health.Recovering{Collector: blobs})
-	if err := s.run(ctx, blobs.service(s.config.BlobURL != "")); err != nil {
+	if err := s.steps.Run(ctx, blobs.Service(s.config.BlobURL != "")); err != nil {
 		return err
 	}
 	return s.openACME(ctx, b, r)
@@ -532,7 +446,7 @@ func (s *System) authority(b *frontend, d *db.DB, servers *cluster.Cluster, clie
 	if base == "" {
 		base = b.endpoints.API
 	}
-	limits, err := c.LoginLimits.parse()
+	limits, _, err := c.LoginLimits.Parse()
 	if err != nil {
 		return nil, err
 	}
@@ -552,36 +466,52 @@ func (s *System) authority(b *frontend, d *db.DB, servers *cluster.Cluster, clie
 
 // routes returns the route tables. They are built again when the issuer of an
 // external authorization server is known, because the verifier changes.
-func (s *System) routes(b *frontend, a authority, r *runtime, n *notifications, names directory, ssh *gateway) *routes {
+func (s *System) routes(b *frontend, a authority, r *runtime, n *notifications, names directory, ssh *gateway) *front.Routes {
 	c := s.config
 	verifier := a.Verifier(api.Audience, api.DashboardAudience)
 	options := api.Options{
-		Store: r.store, Platform: r.platform, Services: r.services, Directory: names, Runtime: r, Traffic: r.traffic, Signals: r, Blobs: uploads.Blobs{Store: r.blobs, Scratch: r.scratch, Sign: r.sign, Deltas: &r.deltas}, InspectDroplet: staging.InspectUpload,
+		Store: r.store, Platform: r.platform, Services: r.services, Directory: names, Runtime: r, Traffic: r.traffic, Signals: r.signals, Blobs: uploads.Blobs{Store: r.blobs, Scratch: r.scratch, Sign: r.sign, Deltas: &r.deltas}, InspectDroplet: staging.InspectUpload,
 		Verifier: verifier, Log: c.Log, Scratch: r.scratch, SSHAddress: ssh.address(), SSHFingerprint: ssh.Fingerprint(), NotificationsURL: cmp.Or(c.NotificationsURL, b.endpoints.Notifications), IdentityAuthority: r.identity.PEM(), ConsolePath: console.Path,
 		Enforces: r.unenforced, NoPolicies: r.noPolicies(), Limiter: r.limiter,
 	}
 	if c.AuthURL != "" {
 		options.AuthURL = func(*http.Request) string { return c.AuthURL }
 	}
-	t := &routes{
-		origin: web.NewMux(web.FormatV3, c.Log, b.metrics),
-		logs:   web.NewMux(web.FormatV3, c.Log, b.metrics),
-		apps:   r.proxy,
-		routed: r.publisher.Loaded,
+	t := &front.Routes{
+		Origin: web.NewMux(web.FormatV3, c.Log, b.metrics),
+		Logs:   web.NewMux(web.FormatV3, c.Log, b.metrics),
+		Apps:   r.proxy,
+		Routed: r.publisher.Loaded,
 	}
-	api.New(options).Routes(t.origin)
-	logs.Routes(r.logs, r.info, logs.Options{History: r.history}, t.origin.Group("logs", web.FormatV3, verifier), t.logs.Group("logs", web.FormatV3, verifier))
-	a.Routes(t.origin)
+	api.New(options).Routes(t.Origin)
+	logs.Routes(r.logs, r.info, logs.Options{History: r.history}, t.Origin.Group("logs", web.FormatV3, verifier), t.Logs.Group("logs", web.FormatV3, verifier))
+	a.Routes(t.Origin)
 	if c.AuthURL == "" {
-		t.auth = web.NewMux(web.FormatOAuth, c.Log, b.metrics)
-		a.Routes(t.auth)
-		health.Routes(t.auth, b.health)
+		t.Auth = web.NewMux(web.FormatOAuth, c.Log, b.metrics)
+		a.Routes(t.Auth)
+		health.Routes(t.Auth, b.health)
 	}
-	descriptionRoutes(t.origin)
-	s.reportRoutes(t.origin.Group("system", web.FormatV3, verifier), b, r)
-	health.Routes(t.origin, b.health)
-	t.notifications = n.routes(a.Verifier(notificationAudiences...), b)
-	health.Routes(t.logs, b.health)
-	t.origin.Room = b.disk.Room
+	descriptionRoutes(t.Origin)
+	s.report(b, r).Routes(t.Origin.Group("system", web.FormatV3, verifier), web.Scope(platform.ScopeAdmin, platform.ScopeAdminReadOnly, platform.ScopeGlobalAuditor))
+	health.Routes(t.Origin, b.health)
+	t.Notifications = n.routes(a.Verifier(notificationAudiences...), b)
+	health.Routes(t.Logs, b.health)
+	t.Origin.Room = b.disk.Room
 	return t
+}
+
+// lastBackup returns what is known about the last backup of this server.
+func (s *System) lastBackup(ctx context.Context, d *db.DB) (installation.BackupState, error) {
+	return Parts().LastOf(ctx, s.config.DataDir, d)
+}
+
+// report returns what GET /v3/ingot/system shows.
+func (s *System) report(b *frontend, r *runtime) report.Source {
+	return report.Source{
+		Engine: func() report.Engine {
+			e := r.engine.Describe()
+			return report.Engine{Name: e.Name, Isolated: e.Isolated, Detail: e.Detail, Held: e.Held}
+		},
+		Database: b.databases.Platform, LastBackup: s.lastBackup, Servers: r.cluster.List, Disk: b.disk, Certificates: b.secure.inUse, Registry: b.registry,
+	}
 }

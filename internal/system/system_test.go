@@ -203,7 +203,7 @@ func TestHealthComesBeforeReadiness(t *testing.T) {
 	t.Parallel()
 	c := testConfig(t)
 	s := newSystem(t, c)
-	t.Cleanup(s.unwind)
+	t.Cleanup(s.steps.Unwind)
 	dir, ports, err := s.lockAndListen(t.Context())
 	if err != nil {
 		t.Fatal(err)

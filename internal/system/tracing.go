@@ -45,7 +45,7 @@ func checkRatio(n float64) error {
 
 // startTracing starts the tracer of a server, which is the last part to stop. It
 // returns nil if traces are not enabled.
-func (s *steps) startTracing(ctx context.Context, c TraceConfig, trust func() (*roots.Roots, error), b *frontend, service string) (*tracing.Tracer, error) {
+func (s *server) startTracing(ctx context.Context, c TraceConfig, trust func() (*roots.Roots, error), b *frontend, service string) (*tracing.Tracer, error) {
 	if c.Endpoint == "" {
 		return nil, nil //nolint:nilnil // a nil tracer records nothing
 	}
@@ -59,7 +59,7 @@ func (s *steps) startTracing(ctx context.Context, c TraceConfig, trust func() (*
 	}
 	host, _ := os.Hostname() // for operators only
 	t, err := tracing.New(tracing.Options{
-		Endpoint: c.Endpoint, Headers: headers, TLS: trusted.TLS(), Sampling: c.Sampling, Log: b.front.log,
+		Endpoint: c.Endpoint, Headers: headers, TLS: trusted.TLS(), Sampling: c.Sampling, Log: b.front.Log,
 		Resource: []tracing.Attr{
 			tracing.String("service.name", service), tracing.String("service.version", version.Version), tracing.String("host.name", host), tracing.Int("process.pid", os.Getpid()),
 		},
@@ -69,5 +69,5 @@ func (s *steps) startTracing(ctx context.Context, c TraceConfig, trust func() (*
 	}
 	b.registry.MustRegister(health.Recovering{Collector: t})
 	b.metrics.Tracer = t
-	return t, s.run(ctx, t)
+	return t, s.steps.Run(ctx, t)
 }

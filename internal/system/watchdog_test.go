@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"ingot/internal/server/succession"
 	"ingot/internal/server/systemd"
 )
 
@@ -74,7 +75,7 @@ func TestWatchdog(t *testing.T) {
 	manager := systemd.New(func(name string) string {
 		return map[string]string{"NOTIFY_SOCKET": path, "WATCHDOG_USEC": "2000000"}[name]
 	})
-	s, err := NewSuccession(c, SuccessionOptions{Manager: manager, WhyNot: "this is a test"})
+	s, err := NewSuccession(c, succession.Process{Manager: manager, WhyNot: "this is a test"})
 	if err != nil {
 		t.Fatal(err)
 	}

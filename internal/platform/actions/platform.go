@@ -143,3 +143,25 @@ func (p *Platform) EnsureDemo(tx platform.Tx, adminGUID string) error {
 	}
 	return nil
 }
+
+// FirstSpace returns the names of the oldest space and its organization; without a space that of
+// the oldest organization only.
+func FirstSpace(tx platform.Tx) (org, space string, err error) {
+	oldest := platform.Query{Page: 1, PerPage: 1}
+	spaces, _, err := tx.Spaces().List(oldest)
+	if err != nil {
+		return "", "", err
+	}
+	orgs, _, err := tx.Organizations().List(oldest)
+	if err != nil || len(orgs) == 0 {
+		return "", "", err
+	}
+	if len(spaces) == 0 {
+		return orgs[0].Name, "", nil
+	}
+	of, err := tx.Organizations().Get(spaces[0].OrgGUID)
+	if err != nil {
+		return "", "", err
+	}
+	return of.Name, spaces[0].Name, nil
+}

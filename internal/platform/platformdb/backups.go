@@ -39,15 +39,9 @@ func BlobRefs(tx *db.Tx, yield func(BlobRef)) error {
 	return errors.Join(rows.Err(), rows.Close())
 }
 
-// The notes about backups, in the database that several servers share.
-const (
-	// LastBackup is about the last backup, and RestoredFrom has the id of the backup that
-	// the database was restored from.
-	LastBackup   = "last"
-	RestoredFrom = "restored"
-	// BackupNotes is the version of the tables from which on there are notes.
-	BackupNotes = 21
-)
+// BackupNotes is the version of the tables from which on there are notes about backups, in the
+// database that several servers share.
+const BackupNotes = 21
 
 // BackupNote returns a note about backups; empty if there is none.
 func BackupNote(tx *db.Tx, name string) (value string, err error) {

@@ -2,23 +2,20 @@ package platformdb
 
 import (
 	"context"
-	"errors"
 
 	"ingot/internal/base/db"
+	"ingot/internal/platform"
 )
 
 const secretValue = "platform_secrets.value"
 
-// ErrNoSecret means that no server has created a secret yet.
-var ErrNoSecret = errors.New("the secret does not exist")
-
 // ChangeSecret changes a secret in one transaction. If change returns nil, the secret is
-// deleted. It fails with ErrNoSecret if there is none.
+// deleted. It fails with platform.ErrNoSecret if there is none.
 func (s *Store) ChangeSecret(ctx context.Context, name string, change func(value []byte) ([]byte, error)) error {
 	return s.db.Update(ctx, func(tx *db.Tx) error {
 		value, err := readSecret(tx, name)
 		if missing(err) {
-			return ErrNoSecret
+			return platform.ErrNoSecret
 		}
 		if err == nil {
 			value, err = change(value)

@@ -11,24 +11,29 @@ import (
 	"ingot/internal/base/db"
 )
 
-// Options configure Copy.
-type Options struct {
-	// From are the databases of the source, which share no tables; To is the target.
-	// If To has keys, it is checked that they open the values of Sealed.
-	From []*db.DB
-	To   *db.DB
+// Tables are those of the services of a server.
+type Tables struct {
 	// Schemas returns the migrations of all services for a kind of database.
 	Schemas func(db.Dialect) []db.Migrations
 	Sealed  []db.SealedColumn
-	Keys    bool
-	// Transient reports whether the rows of a table describe running servers: they are
-	// not copied, and the target may have some.
-	Transient func(table string) bool
 	// Seeded are tables into which migrations insert rows.
 	Seeded []string
 	// Prepare is called in the transaction of the target before a database is copied,
 	// for tables that the migrations do not create; it may be nil.
 	Prepare func(from, to *db.Tx) error
+}
+
+// Options configure Copy.
+type Options struct {
+	Tables
+	// From are the databases of the source, which share no tables; To is the target.
+	// If To has keys, it is checked that they open the values of Sealed.
+	From []*db.DB
+	To   *db.DB
+	Keys bool
+	// Transient reports whether the rows of a table describe running servers: they are
+	// not copied, and the target may have some.
+	Transient func(table string) bool
 	// Report is called after every table, and from time to time during a large one.
 	Report func(Progress)
 }

@@ -97,7 +97,8 @@ func filled(t *testing.T, dialect db.Dialect) []*db.DB {
 
 func options(from []*db.DB, to *db.DB) dbcopy.Options {
 	return dbcopy.Options{
-		From: from, To: to, Schemas: func(db.Dialect) []db.Migrations { return toy(2) }, Seeded: []string{"toy_numbers"},
+		From: from, To: to,
+		Tables:    dbcopy.Tables{Schemas: func(db.Dialect) []db.Migrations { return toy(2) }, Seeded: []string{"toy_numbers"}},
 		Transient: func(table string) bool { return table == "toy_servers" }, Report: func(dbcopy.Progress) {},
 	}
 }

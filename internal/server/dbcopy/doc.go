@@ -10,7 +10,9 @@
 // of the tables first and is migrated afterwards.
 //
 // It knows no tables. What a service has is found in the schema that its migrations
-// create. It does not know whether a server uses the databases: the caller checks it.
+// create. Copy does not know whether a server uses the databases: CopyServer and
+// MigrateServer, which are commands of the program, make sure that none does.
 //
-// Imports: base/db.
+// Imports: base/datadir, base/db, base/seal, base/version, server/cluster,
+// server/databases, server/steps.
 package dbcopy

@@ -15,5 +15,6 @@
 // held in the logs of its databases (Guard.Hold): logins and deletions succeed when nothing
 // else does, across crashes and restarts.
 //
-// Imports: base/background, base/fault.
+// Imports: base/background, base/fault,
+// github.com/prometheus/client_golang/prometheus.
 package diskspace

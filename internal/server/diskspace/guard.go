@@ -175,8 +175,11 @@ func (g *Guard) Restock() {
 // Hold keeps space allocated for a file that grows and is used again from its beginning, as the
 // write-ahead log of a database is: small changes such as logins and deletions succeed on a disk
 // on which nothing else does, also after a crash and a restart, because no one else can use these
-// blocks. The file exists. File systems that cannot do it are left as they are.
+// blocks. The file exists; "" is none. File systems that cannot do it are left as they are.
 func (g *Guard) Hold(path string) {
+	if path == "" {
+		return
+	}
 	g.mu.Lock()
 	g.held = append(g.held, path)
 	g.mu.Unlock()

@@ -6,12 +6,14 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"ingot/internal/base/clock"
 )
 
 // lateClock is the clock of a machine that stood still: every timer is overdue. Before the
 // one with the number of late it lets the output appear that was not read until then.
 type lateClock struct {
-	systemClock
+	clock.System
 	late   int
 	timers int
 	appear func()
@@ -21,7 +23,7 @@ func (c *lateClock) AfterFunc(d time.Duration, f func()) (stop func()) {
 	if c.timers++; c.timers == c.late {
 		c.appear()
 	}
-	return c.systemClock.AfterFunc(min(d, 0), f)
+	return c.System.AfterFunc(min(d, 0), f)
 }
 
 // TestOutputAfterExit checks that the output of a process that has exited is passed on, also if

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"iter"
 	"os"
 	"strings"
 	"time"
@@ -17,26 +16,25 @@ import (
 	"github.com/minio/minio-go/v7"
 
 	"ingot/internal/base/background"
-	"ingot/internal/base/backup"
 )
 
-// Backups keeps the objects of backups in a bucket. It implements backup.Objects. Objects
-// are sent while they are made, in parts, without a file on the local disk.
+// Backups keeps the objects of backups in a bucket. Objects are sent while they are made, in
+// parts, without a file on the local disk.
 type Backups struct {
 	*Store
+	busy error // that another process has the lock
 	// stale is the age from which on a lock counts as left by a process that was killed.
 	// The holder renews it several times in between.
 	stale time.Duration
 }
 
-var _ backup.Objects = (*Backups)(nil)
-
-// Backups returns the objects of backups below the prefix of the store.
-func (s *Store) Backups() *Backups { return &Backups{s, 5 * time.Minute} }
+// Backups returns the objects of backups below the prefix of the store. busy is the error if
+// another process has locked them.
+func (s *Store) Backups(busy error) *Backups { return &Backups{s, busy, 5 * time.Minute} }
 
 func (b *Backups) String() string { return b.config.String() }
 
-// Put implements backup.Objects.
+// Put stores all of r as an object, or nothing.
 func (b *Backups) Put(ctx context.Context, name string, r io.Reader) (size int64, err error) {
 	part := make([]byte, b.part)
 	n, err := io.ReadFull(r, part)
@@ -108,7 +106,7 @@ func (b *Backups) putStream(ctx context.Context, name, id string, part []byte, r
 	return size, b.failed(err, "write", name)
 }
 
-// Open implements backup.Objects. A download that breaks off is continued.
+// Open opens an object; fs.ErrNotExist means that there is none. A download that breaks off is continued.
 func (b *Backups) Open(ctx context.Context, name string) (io.ReadCloser, error) {
 	d := &download{b: b, ctx: ctx, name: name}
 	if err := d.begin(); err != nil {
@@ -187,28 +185,26 @@ func (d *download) Close() error {
 	return nil
 }
 
-// List implements backup.Objects.
-func (b *Backups) List(ctx context.Context, prefix string) iter.Seq2[backup.Object, error] {
-	return func(yield func(backup.Object, error) bool) {
-		watched, moved, stop := watch(ctx, b.request)
-		defer stop()
-		for object := range b.client.ListObjectsIter(watched, b.config.bucket, minio.ListObjectsOptions{Prefix: b.config.prefix + prefix, Recursive: true}) {
-			if object.Err != nil {
-				yield(backup.Object{}, b.failed(cause(watched, object.Err), "list", prefix))
-				return
-			}
-			moved()
-			if !yield(backup.Object{Name: strings.TrimPrefix(object.Key, b.config.prefix), Size: object.Size}, nil) {
-				return
-			}
+// List calls each with the objects whose names begin with a prefix.
+func (b *Backups) List(ctx context.Context, prefix string, each func(name string, size int64) error) error {
+	watched, moved, stop := watch(ctx, b.request)
+	defer stop()
+	for object := range b.client.ListObjectsIter(watched, b.config.bucket, minio.ListObjectsOptions{Prefix: b.config.prefix + prefix, Recursive: true}) {
+		if object.Err != nil {
+			return b.failed(cause(watched, object.Err), "list", prefix)
 		}
-		if watched.Err() != nil {
-			yield(backup.Object{}, b.failed(context.Cause(watched), "list", prefix))
+		moved()
+		if err := each(strings.TrimPrefix(object.Key, b.config.prefix), object.Size); err != nil {
+			return err
 		}
 	}
+	if watched.Err() != nil {
+		return b.failed(context.Cause(watched), "list", prefix)
+	}
+	return nil
 }
 
-// Delete implements backup.Objects.
+// Delete deletes an object, if there is one.
 func (b *Backups) Delete(ctx context.Context, name string) error {
 	short, cancel := context.WithTimeout(ctx, b.request)
 	defer cancel()
@@ -234,7 +230,8 @@ type holder struct {
 	PID   int    `json:"pid"`
 }
 
-// Lock implements backup.Objects, with an object that is renewed while it is held.
+// Lock makes sure that no other process writes or removes backups until the function is called, with
+// an object that is renewed while it is held. The context ends if the lock is lost.
 func (b *Backups) Lock(ctx context.Context) (context.Context, func(), error) {
 	host, _ := os.Hostname() // only for the message of another process
 	me := holder{Token: uuid.NewString(), Host: host, PID: os.Getpid()}
@@ -288,7 +285,7 @@ func (b *Backups) takeLock(ctx context.Context, text []byte) error {
 		switch {
 		case err == nil && b.clock.now().Sub(object.LastModified) < b.stale:
 			held, _ := b.lockHolder(ctx) // only for the message
-			return fmt.Errorf("%w (process %d on %s, last seen %s); if it was killed, try again in %v", backup.ErrBusy, held.PID, held.Host, object.LastModified.UTC().Format(time.RFC3339), b.stale)
+			return fmt.Errorf("%w (process %d on %s, last seen %s); if it was killed, try again in %v", b.busy, held.PID, held.Host, object.LastModified.UTC().Format(time.RFC3339), b.stale)
 		case err == nil:
 			if err := b.Delete(ctx, lockObject); err != nil {
 				return err
@@ -309,7 +306,7 @@ func (b *Backups) takeLock(ctx context.Context, text []byte) error {
 			return nil
 		}
 	}
-	return backup.ErrBusy
+	return b.busy
 }
 
 func (b *Backups) lockHolder(ctx context.Context) (h holder, err error) {

@@ -9,17 +9,19 @@ import (
 	"testing"
 	"time"
 
-	"ingot/internal/base/backup"
-	"ingot/internal/base/backup/backuptest"
 	"ingot/internal/base/testkit"
 	"ingot/internal/platform/storage/blob/s3/s3test"
+	"ingot/internal/server/backup"
+	"ingot/internal/server/backup/backuptest"
 )
+
+var _ backup.Objects = (*Backups)(nil)
 
 // TestBackups: the objects of backups are complete or not there, whatever the store does.
 func TestBackups(t *testing.T) {
 	t.Parallel()
 	b := newBucket(t)
-	o := b.open().Backups()
+	o := b.open().Backups(backup.ErrBusy)
 	backuptest.Run(t, o, int(o.part))
 }
 
@@ -27,7 +29,7 @@ func TestBackups(t *testing.T) {
 func TestBackupsFail(t *testing.T) {
 	t.Parallel()
 	b := newBucket(t)
-	o := b.open().Backups()
+	o := b.open().Backups(backup.ErrBusy)
 	data := bytes.Repeat([]byte("0123456789"), int(o.part)*3/10)
 	b.Fail(first(2, s3test.Away))
 	if n, err := o.Put(t.Context(), "backups/x.age", bytes.NewReader(data)); err != nil || n != int64(len(data)) {
@@ -77,7 +79,7 @@ func (s *brokenAnswer) Write(p []byte) (int, error) {
 func TestBackupsLock(t *testing.T) {
 	t.Parallel()
 	b := newBucket(t)
-	one, two := b.open().Backups(), b.open().Backups()
+	one, two := b.open().Backups(backup.ErrBusy), b.open().Backups(backup.ErrBusy)
 	one.stale = time.Second // it looks five times as often
 	locked, unlock, err := one.Lock(t.Context())
 	if err != nil {
@@ -96,7 +98,7 @@ func TestBackupsLock(t *testing.T) {
 		t.Errorf("the cause is %v, want who has the lock", context.Cause(locked))
 	}
 	unlock()
-	if _, _, err := b.open().Backups().Lock(t.Context()); !errors.Is(err, backup.ErrBusy) {
+	if _, _, err := b.open().Backups(backup.ErrBusy).Lock(t.Context()); !errors.Is(err, backup.ErrBusy) {
 		t.Errorf("a third: %v, want %v: the first must not remove the lock of the second", err, backup.ErrBusy)
 	}
 }

@@ -37,7 +37,7 @@
 // not answer, the error is fault.Unavailable, and what is in the cache can still be
 // opened.
 //
-// Imports: base/background, base/backup, base/fault, platform/storage/blob,
+// Imports: base/background, base/fault, platform/storage/blob,
 // github.com/google/uuid, github.com/minio/minio-go/v7,
 // github.com/minio/minio-go/v7/pkg/credentials,
 // github.com/minio/minio-go/v7/pkg/s3utils.

@@ -1,4 +1,0 @@
-// Package backuptest is the test suite for implementations of backup.Objects.
-//
-// Imports: base/backup.
-package backuptest
