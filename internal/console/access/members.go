@@ -45,14 +45,8 @@ func (c pages) members(w http.ResponseWriter, r *http.Request, s *page.Session) 
 	var orgs []page.Organization
 	var spaces []page.Space
 	err := page.Together(
-		func() (err error) {
-			orgs, err = page.All[page.Organization](call, "/v3/organizations", url.Values{"order_by": {"name"}})
-			return err
-		},
-		func() (err error) {
-			spaces, err = page.All[page.Space](call, "/v3/spaces", url.Values{"order_by": {"name"}})
-			return err
-		},
+		page.List(call, &orgs, "/v3/organizations", url.Values{"order_by": {"name"}}),
+		page.List(call, &spaces, "/v3/spaces", url.Values{"order_by": {"name"}}),
 	)
 	if err != nil {
 		return err

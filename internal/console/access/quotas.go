@@ -59,10 +59,7 @@ func loadQuotas(c *page.Caller, d *orgData) ([]quotaCard, error) {
 	var found []quota
 	err := page.Together(
 		func() error { return c.Get(&usage, "/v3/"+place+"/"+url.PathEscape(guid)+"/usage_summary", nil) },
-		func() (err error) {
-			found, err = page.All[quota](c, "/v3/"+list+"_quotas", url.Values{list + "_guids": {guid}})
-			return err
-		},
+		page.List(c, &found, "/v3/"+list+"_quotas", url.Values{list + "_guids": {guid}}),
 	)
 	if err != nil {
 		return nil, err

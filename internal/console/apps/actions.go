@@ -16,12 +16,11 @@ func back(w http.ResponseWriter, r *http.Request, guid, said string) error {
 }
 
 func backTo(w http.ResponseWriter, r *http.Request, guid, tab, said string) error {
-	to := page.Path + "/apps/" + url.PathEscape(guid)
+	to := "/apps/" + url.PathEscape(guid)
 	if tab != "" {
 		to += "/" + tab
 	}
-	http.Redirect(w, r, to+"?said="+said, http.StatusSeeOther) //nolint:gosec // a path of the console
-	return nil
+	return page.GoTo(w, r, to, said)
 }
 
 // actOnApp is POST /console/apps/GUID/start, stop and restart.

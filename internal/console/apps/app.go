@@ -298,19 +298,13 @@ func (c *pages) loadApp(r *http.Request, s *page.Session, guid string) (*Data, e
 	var processes []process
 	var crashes []auditEvent
 	err = page.Together(
-		func() (err error) { d.Routes, err = page.All[route](call, path+"/routes", nil); return err },
-		func() (err error) { processes, err = page.All[process](call, path+"/processes", nil); return err },
+		page.List(call, &d.Routes, path+"/routes", nil),
+		page.List(call, &processes, path+"/processes", nil),
 		func() (err error) { d.Changed, err = environmentChanged(call, d); return err },
-		func() (err error) {
-			d.Deployments, err = page.All[Deployment](call, "/v3/deployments", url.Values{"app_guids": {d.App.GUID}, "order_by": {"-created_at"}, "per_page": {"3"}})
-			return err
-		},
-		func() (err error) {
-			crashes, err = page.All[auditEvent](call, "/v3/audit_events", url.Values{
-				"target_guids": {d.App.GUID}, "types": {page.EventCrash + "," + page.EventSidecarCrash}, "order_by": {"-created_at"}, "per_page": {"5"},
-			})
-			return err
-		},
+		page.List(call, &d.Deployments, "/v3/deployments", url.Values{"app_guids": {d.App.GUID}, "order_by": {"-created_at"}, "per_page": {"3"}}),
+		page.List(call, &crashes, "/v3/audit_events", url.Values{
+			"target_guids": {d.App.GUID}, "types": {page.EventCrash + "," + page.EventSidecarCrash}, "order_by": {"-created_at"}, "per_page": {"5"},
+		}),
 	)
 	if err != nil {
 		return nil, err
@@ -344,10 +338,7 @@ func loadCard(c *page.Caller, d *Data, p process) (processCard, error) {
 	var stats struct{ Resources []instance }
 	err := page.Together(
 		func() error { return c.Get(&stats, "/v3/processes/"+p.GUID+"/stats", nil) },
-		func() (err error) {
-			card.Sidecars, err = page.All[sidecar](c, "/v3/processes/"+p.GUID+"/sidecars", nil)
-			return err
-		},
+		page.List(c, &card.Sidecars, "/v3/processes/"+p.GUID+"/sidecars", nil),
 	)
 	if page.Gone(err) {
 		err = nil // the process of a deployment that has just ended

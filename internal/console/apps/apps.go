@@ -4,7 +4,6 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
-	"strconv"
 	"strings"
 
 	"ingot/internal/console/page"
@@ -12,14 +11,11 @@ import (
 
 type appsData struct {
 	Rows          []Row
-	Total         int
 	Query, Health string
 	Healths       []string
 	Space         string // its guid
 	SpaceName     string
-	Page, Pages   int
-	Link          func(page int) string
-	Here          string // the link of this page
+	Pager         page.Pager
 	Command       string
 }
 
@@ -51,25 +47,18 @@ func (c *pages) loadApps(r *http.Request, s *page.Session) (*appsData, error) {
 	rows := slices.DeleteFunc(o.Rows, func(r Row) bool {
 		return !page.Matches(r.Name, data.Query) || data.Health != "" && r.Health() != data.Health || data.Space != "" && r.Relationships.Space.Data.GUID != data.Space
 	})
-	data.Total = len(rows)
-	data.Pages = max(1, (len(rows)+page.PerPage-1)/page.PerPage)
-	data.Page, _ = strconv.Atoi(q.Get("page"))
-	data.Page = min(max(1, data.Page), data.Pages)
-	data.Link = func(n int) string {
-		next := url.Values{"page": {strconv.Itoa(n)}}
-		for key, value := range map[string]string{"q": data.Query, "health": data.Health, "space": data.Space} {
-			if value != "" {
-				next.Set(key, value)
-			}
+	data.Pager = page.NewPager(r, len(rows), page.PerPage, "apps")
+	data.Pager.At, data.Pager.Query = page.Path+"/apps", url.Values{}
+	for key, value := range map[string]string{"q": data.Query, "health": data.Health, "space": data.Space} {
+		if value != "" {
+			data.Pager.Query.Set(key, value)
 		}
-		return page.Path + "/apps?" + next.Encode()
 	}
-	data.Rows = rows[(data.Page-1)*page.PerPage : min(len(rows), data.Page*page.PerPage)]
+	data.Rows = page.Visible(data.Pager, rows, page.PerPage)
 	for i := range data.Rows {
 		one := &data.Rows[i]
 		one.Restart, one.Stop, one.Start = page.Command("cf", "restart", one.Name), page.Command("cf", "stop", one.Name), page.Command("cf", "start", one.Name)
 	}
-	data.Here = data.Link(data.Page)
 	return data, page.Together(
 		func() error { return markWritable(call, data.Rows) },
 		func() error { return c.complete(r, call, data.Rows) },

@@ -89,23 +89,11 @@ func loadDeployments(_ *http.Request, call *page.Caller, d *Data) (any, error) {
 	var deployed []revision
 	var current droplet
 	err := page.Together(
-		func() (err error) {
-			deployments, err = page.All[Deployment](call, "/v3/deployments", recent())
-			return err
-		},
-		func() (err error) { builds, err = page.All[build](call, "/v3/builds", recent()); return err },
-		func() (err error) {
-			data.Revisions, err = page.All[revision](call, "/v3/apps/"+d.App.GUID+"/revisions", url.Values{"order_by": {"-created_at"}, "per_page": {"20"}})
-			return err
-		},
-		func() (err error) {
-			deployed, err = page.All[revision](call, "/v3/apps/"+d.App.GUID+"/revisions/deployed", nil)
-			return err
-		},
-		func() (err error) {
-			data.Droplets, err = page.All[droplet](call, "/v3/apps/"+d.App.GUID+"/droplets", url.Values{"order_by": {"-created_at"}, "per_page": {"10"}, "states": {"STAGED"}})
-			return err
-		},
+		page.List(call, &deployments, "/v3/deployments", recent()),
+		page.List(call, &builds, "/v3/builds", recent()),
+		page.List(call, &data.Revisions, "/v3/apps/"+d.App.GUID+"/revisions", url.Values{"order_by": {"-created_at"}, "per_page": {"20"}}),
+		page.List(call, &deployed, "/v3/apps/"+d.App.GUID+"/revisions/deployed", nil),
+		page.List(call, &data.Droplets, "/v3/apps/"+d.App.GUID+"/droplets", url.Values{"order_by": {"-created_at"}, "per_page": {"10"}, "states": {"STAGED"}}),
 		func() error {
 			err := call.Get(&current, "/v3/apps/"+d.App.GUID+"/droplets/current", nil)
 			if page.Gone(err) {

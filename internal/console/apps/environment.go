@@ -1,7 +1,6 @@
 package apps
 
 import (
-	"bytes"
 	"encoding/json"
 	"net/http"
 	"net/url"
@@ -27,17 +26,11 @@ func environmentChanged(c *page.Caller, d *Data) (time.Time, error) {
 	}
 	var events, bindings []event
 	err := page.Together(
-		func() (err error) {
-			events, err = page.All[event](c, "/v3/audit_events", url.Values{
-				"target_guids": {d.App.GUID}, "order_by": {"-created_at"}, "per_page": {"50"},
-				"types": {"audit.app.update,audit.app.start,audit.app.restart,audit.app.deployment.create"},
-			})
-			return err
-		},
-		func() (err error) {
-			bindings, err = page.All[event](c, "/v3/service_credential_bindings", url.Values{"app_guids": {d.App.GUID}, "order_by": {"-created_at"}, "per_page": {"1"}})
-			return err
-		},
+		page.List(c, &events, "/v3/audit_events", url.Values{
+			"target_guids": {d.App.GUID}, "order_by": {"-created_at"}, "per_page": {"50"},
+			"types": {"audit.app.update,audit.app.start,audit.app.restart,audit.app.deployment.create"},
+		}),
+		page.List(c, &bindings, "/v3/service_credential_bindings", url.Values{"app_guids": {d.App.GUID}, "order_by": {"-created_at"}, "per_page": {"1"}}),
 	)
 	return changedAfterStart(events, bindings), err
 }
@@ -84,12 +77,8 @@ func (c *pages) environment(w http.ResponseWriter, r *http.Request, s *page.Sess
 		if d.Changed, err = environmentChanged(call, d); err != nil {
 			return nil, err
 		}
-		var b bytes.Buffer
-		if raw := env.System["VCAP_SERVICES"]; len(raw) > 0 {
-			err = json.Indent(&b, raw, "", "  ")
-		}
-		data.Services = b.String()
-		return data, err
+		data.Services = page.Indented(env.System["VCAP_SERVICES"])
+		return data, nil
 	})
 }
 

@@ -78,14 +78,7 @@ func (c *pages) logStream(w http.ResponseWriter, r *http.Request, s *page.Sessio
 	if status, body := tail.begun(); status >= http.StatusBadRequest {
 		return page.ErrorOf(status, body)
 	}
-	h := w.Header()
-	h.Set("Content-Type", "text/event-stream; charset=utf-8")
-	h.Set("Cache-Control", "no-store")
-	h.Set("X-Content-Type-Options", "nosniff")
-	h.Set("X-Accel-Buffering", "no")
-	w.WriteHeader(http.StatusOK)
-	control := http.NewResponseController(w)
-	_ = control.SetReadDeadline(time.Time{})
+	control := page.BeginEvents(w)
 	for {
 		event, more := tail.next()
 		_ = control.SetWriteDeadline(time.Now().Add(logPatience))

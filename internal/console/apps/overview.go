@@ -48,12 +48,9 @@ func LoadOverview(c *page.Caller) (*Overview, error) {
 	var o Overview
 	var apps []summary
 	err := page.Together(
-		func() (err error) { o.Orgs, err = page.All[page.Organization](c, "/v3/organizations", nil); return err },
-		func() (err error) { o.Spaces, err = page.All[page.Space](c, "/v3/spaces", nil); return err },
-		func() (err error) {
-			apps, err = page.All[summary](c, "/v3/app_summaries", url.Values{"order_by": {"name"}})
-			return err
-		},
+		page.List(c, &o.Orgs, "/v3/organizations", nil),
+		page.List(c, &o.Spaces, "/v3/spaces", nil),
+		page.List(c, &apps, "/v3/app_summaries", url.Values{"order_by": {"name"}}),
 	)
 	if err != nil {
 		return nil, err

@@ -78,14 +78,8 @@ func loadRoutes(r *http.Request, call *page.Caller, d *Data) (any, error) {
 	var requests []line
 	var stats struct{ Resources []instance }
 	err := page.Together(
-		func() (err error) {
-			routes, err = page.All[fullRoute](call, "/v3/apps/"+d.App.GUID+"/routes", nil)
-			return err
-		},
-		func() (err error) {
-			data.Domains, err = page.All[domain](call, "/v3/domains", nil)
-			return err
-		},
+		page.List(call, &routes, "/v3/apps/"+d.App.GUID+"/routes", nil),
+		page.List(call, &data.Domains, "/v3/domains", nil),
 		func() (err error) {
 			if d.MayReadLogs {
 				requests, err = readLines(call, d.App.GUID, newest())

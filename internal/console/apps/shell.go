@@ -84,10 +84,7 @@ func loadShell(call *page.Caller, d *Data, q url.Values) (*shellData, error) {
 	var processes []process
 	err := page.Together(
 		func() error { return call.Get(&enabled, "/v3/apps/"+d.App.GUID+"/ssh_enabled", nil) },
-		func() (err error) {
-			processes, err = page.All[process](call, "/v3/apps/"+d.App.GUID+"/processes", nil)
-			return err
-		},
+		page.List(call, &processes, "/v3/apps/"+d.App.GUID+"/processes", nil),
 	)
 	if err != nil {
 		return nil, err

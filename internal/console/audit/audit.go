@@ -154,14 +154,8 @@ type places struct {
 func loadPlaces(c *page.Caller) (*places, error) {
 	p := &places{names: map[string]string{}}
 	err := page.Together(
-		func() (err error) {
-			p.orgs, err = page.All[page.Organization](c, "/v3/organizations", url.Values{"order_by": {"name"}})
-			return err
-		},
-		func() (err error) {
-			p.spaces, err = page.All[page.Space](c, "/v3/spaces", url.Values{"order_by": {"name"}})
-			return err
-		},
+		page.List(c, &p.orgs, "/v3/organizations", url.Values{"order_by": {"name"}}),
+		page.List(c, &p.spaces, "/v3/spaces", url.Values{"order_by": {"name"}}),
 	)
 	for _, o := range p.orgs {
 		p.names[o.GUID] = o.Name

@@ -74,10 +74,7 @@ func (c pages) loadHome(r *http.Request, s *page.Session) (*homeData, error) {
 	var recent []apps.Deployment
 	err := page.Together(
 		func() (err error) { o, err = apps.LoadOverview(call); return err },
-		func() (err error) {
-			recent, err = page.All[apps.Deployment](call, "/v3/deployments", url.Values{"order_by": {"-created_at"}, "per_page": {"8"}})
-			return err
-		},
+		page.List(call, &recent, "/v3/deployments", url.Values{"order_by": {"-created_at"}, "per_page": {"8"}}),
 	)
 	if err != nil {
 		return nil, err

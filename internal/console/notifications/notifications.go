@@ -5,7 +5,6 @@ import (
 	"errors"
 	"html/template"
 	"net/http"
-	"net/url"
 	"strings"
 
 	"ingot/internal/base/fault"
@@ -152,8 +151,7 @@ func (c pages) showNotifications(w http.ResponseWriter, r *http.Request, s *page
 
 // toNotifications sends the browser to a page of the section, which says what was done.
 func toNotifications(w http.ResponseWriter, r *http.Request, path, said string) error {
-	http.Redirect(w, r, notificationsPath+path+"?said="+url.QueryEscape(said), http.StatusSeeOther)
-	return nil
+	return page.GoTo(w, r, "/notifications"+path, said)
 }
 
 // view returns the live part of a page of the section, or nil.

@@ -70,8 +70,7 @@ func (c pages) savePreferences(w http.ResponseWriter, r *http.Request, s *page.S
 	if err := c.Notifications(r, s).Do(http.MethodPatch, "/user_preferences", change, nil); err != nil {
 		return err
 	}
-	http.Redirect(w, r, page.Path+"/preferences?said=preferences", http.StatusSeeOther)
-	return nil
+	return page.GoTo(w, r, "/preferences", "preferences")
 }
 
 // preferenceChange returns the body of the change that a form asks for.

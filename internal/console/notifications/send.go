@@ -165,11 +165,8 @@ func (c pages) sendForm(w http.ResponseWriter, r *http.Request, s *page.Session,
 			}
 			return err
 		},
-		func() (err error) { spaces, err = page.All[page.Space](platform, "/v3/spaces", nil); return err },
-		func() (err error) {
-			d.Orgs, err = page.All[page.Organization](platform, "/v3/organizations", nil)
-			return err
-		},
+		page.List(platform, &spaces, "/v3/spaces", nil),
+		page.List(platform, &d.Orgs, "/v3/organizations", nil),
 	)
 	if err != nil {
 		return err

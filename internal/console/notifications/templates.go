@@ -1,7 +1,6 @@
 package notifications
 
 import (
-	"bytes"
 	"cmp"
 	"encoding/json"
 	"net/http"
@@ -212,11 +211,7 @@ func (c pages) template(w http.ResponseWriter, r *http.Request, s *page.Session)
 	if err := onTemplate(c.Notifications(r, s), http.MethodGet, id, nil, &t); err != nil {
 		return err
 	}
-	var b bytes.Buffer
-	if json.Indent(&b, t.Metadata, "", "  ") != nil {
-		b.Write(t.Metadata)
-	}
-	return c.editor(w, r, s, http.StatusOK, &templateData{ID: id, Name: t.Name, Subject: t.Subject, Text: t.Text, HTML: t.HTML, Metadata: b.String()})
+	return c.editor(w, r, s, http.StatusOK, &templateData{ID: id, Name: t.Name, Subject: t.Subject, Text: t.Text, HTML: t.HTML, Metadata: page.Indented(t.Metadata)})
 }
 
 // editor shows the editor of a template.

@@ -215,6 +215,14 @@ func All[T any](c *Caller, path string, q url.Values) ([]T, error) {
 	return l.Resources, err
 }
 
+// List returns a function for Together that reads a list with All.
+func List[T any](c *Caller, into *[]T, path string, q url.Values) func() error {
+	return func() (err error) {
+		*into, err = All[T](c, path, q)
+		return err
+	}
+}
+
 // errorText is the text of an error: of the platform an object with detail, of the notification
 // service a string.
 type errorText string

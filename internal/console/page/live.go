@@ -55,13 +55,7 @@ func (c *Console) live(w http.ResponseWriter, r *http.Request, s *Session) error
 	defer watching.Wait()
 	defer cancel()
 	happened := c.watch(ctx, r, s, view.App, &watching)
-	h := w.Header()
-	h.Set("Content-Type", "text/event-stream; charset=utf-8")
-	h.Set("X-Content-Type-Options", "nosniff")
-	h.Set("X-Accel-Buffering", "no")
-	w.WriteHeader(http.StatusOK)
-	control := http.NewResponseController(w)
-	_ = control.SetReadDeadline(time.Time{})
+	control := BeginEvents(w)
 	var last [sha256.Size]byte
 	for quiet := 0; ; {
 		sum := sha256.Sum256(html)

@@ -104,6 +104,18 @@ func (c *Console) OpenStream(r *http.Request, s *Session, life time.Duration) (c
 	}, nil
 }
 
+// BeginEvents begins a response of server-sent events, and returns the controller of its deadlines.
+func BeginEvents(w http.ResponseWriter) *http.ResponseController {
+	h := w.Header()
+	h.Set("Content-Type", "text/event-stream; charset=utf-8")
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("X-Accel-Buffering", "no")
+	w.WriteHeader(http.StatusOK)
+	control := http.NewResponseController(w)
+	_ = control.SetReadDeadline(time.Time{})
+	return control
+}
+
 // watchSession ends a stream when its session has ended.
 func (c *Console) watchSession(ctx context.Context, r *http.Request, hash string, cancel context.CancelCauseFunc) {
 	tick := time.NewTicker(sessionCheck)

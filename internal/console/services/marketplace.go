@@ -105,14 +105,8 @@ func (c pages) marketplace(w http.ResponseWriter, r *http.Request, s *page.Sessi
 	var plans []servicePlan
 	var spaces []developed
 	err := page.Together(
-		func() (err error) {
-			data.Offerings, err = page.All[offering](call, "/v3/service_offerings", url.Values{"available": {"true"}, "order_by": {"name"}})
-			return err
-		},
-		func() (err error) {
-			plans, err = page.All[servicePlan](call, "/v3/service_plans", url.Values{"available": {"true"}})
-			return err
-		},
+		page.List(call, &data.Offerings, "/v3/service_offerings", url.Values{"available": {"true"}, "order_by": {"name"}}),
+		page.List(call, &plans, "/v3/service_plans", url.Values{"available": {"true"}}),
 		func() (err error) { spaces, err = developedSpaces(call); return err },
 	)
 	if err != nil {
