@@ -34,8 +34,8 @@ packages   = $$(go list ./... | grep -vE '^ingot/internal/(archtest|platform/eng
 # it would take minutes there; `make soak` runs all with it.
 raced      = cmd/ingot-init $(addprefix internal/, \
 	base/background base/connlimit base/keyed base/safedial base/web server/cluster server/handover \
-	broker/forward console notify/delivery platform/edge/router platform/edge/router/accesslog \
-	platform/engine/agent platform/engine/local \
+	broker/forward console console/apps console/page notify/delivery platform/edge/router \
+	platform/edge/router/accesslog platform/engine/agent platform/engine/local \
 	platform/instance/agentserver platform/instance/dns platform/logs platform/logs/drain \
 	platform/logs/logfiles platform/run/controller platform/run/controller/routing)
 unraced    = $$(echo "$(packages)" | grep -vxF "$$(printf 'ingot/%s\n' $(raced))")

@@ -98,6 +98,14 @@ var rules = []rule{
 		from:   wings, never: server,
 	},
 	{
+		name:   "parts of the console do not import each other",
+		reason: "what two of them need belongs to internal/console/page; services also fill a page of an app, and only home shows all parts",
+		apart: []set{
+			{"internal/console/apps", "internal/console/services"}, {"internal/console/notifications"}, {"internal/console/access"},
+			{"internal/console/audit"}, {"internal/console/system"},
+		},
+	},
+	{
 		name:   "domain types import only errors",
 		reason: "the domain types and their rules do no I/O and do not depend on their callers, so that every package can share them",
 		from:   set{"internal/platform"}, only: set{"internal/base/fault"},

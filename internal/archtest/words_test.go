@@ -69,7 +69,7 @@ var plainFolders = []string{
 // notPlain are the exceptions below plainFolders.
 var notPlain = map[string]string{
 	"internal/archtest/words_":                 "lists the words",
-	"internal/console/assets/xterm":            "released files of another project, with their licence",
+	"internal/console/apps/assets/xterm":       "released files of another project, with their licence",
 	"internal/base/daemon/":                    "runs servers as the Unix user nobody",
 	"internal/notify/notifydb/":                "a column of its table is called lane",
 	"docs/decisions/0010-wings.md":             "names packages by their old names",

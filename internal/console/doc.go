@@ -18,9 +18,18 @@
 // Tokens are never part of a page. The content security policy allows no inline code and no
 // other origin; every form has a CSRF token.
 //
-// It must not import another wing, a store or an engine.
+// Each subject of the navigation is a package with its templates, on the base of package page:
 //
-// Imports: base/background, base/crashlines, base/fault, base/keyed,
-// base/logging, base/look, base/version, base/web, github.com/coder/websocket,
-// golang.org/x/crypto/ssh.
+//	page           sessions, calls to the APIs, layout, forms, live pages
+//	home           the first page, search
+//	apps           apps: logs, deployments, environment, shell, routes, tasks, events
+//	services       service instances, marketplace, the services of an app
+//	notifications  kinds, templates, sends, campaigns, mailbox, preferences
+//	access         organizations and their members, users, clients
+//	audit, system  audit events, the state of the server
+//
+// This package is their table. It must not import another wing, a store or an engine.
+//
+// Imports: console/access, console/apps, console/audit, console/home,
+// console/notifications, console/page, console/services, console/system.
 package console

@@ -7,22 +7,25 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+
+	"ingot/internal/console/page"
+	"ingot/internal/console/pagetest"
 )
 
 // TestCutLists opens pages whose lists have more than one page.
 func TestCutLists(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := pagetest.New(t, New)
 	list := func(total int, resource string) http.HandlerFunc {
 		return func(rw http.ResponseWriter, _ *http.Request) {
 			fmt.Fprintf(rw, `{"pagination":{"total_results":%d},"resources":[%s]}`, total, resource)
 		}
 	}
-	w.api.HandleFunc("GET /v3/organizations", list(6001, `{"guid":"o","name":"the-org"}`))
-	w.api.HandleFunc("GET /v3/spaces", list(1, `{"guid":"s","name":"the-space"}`))
-	w.api.HandleFunc("GET /v3/app_summaries", list(7000, `{"guid":"a","name":"the-app","space_guid":"s"}`))
-	w.api.HandleFunc("GET /v3/deployments", list(100, ""))
-	status, text := w.get("/console")
+	w.API.HandleFunc("GET /v3/organizations", list(6001, `{"guid":"o","name":"the-org"}`))
+	w.API.HandleFunc("GET /v3/spaces", list(1, `{"guid":"s","name":"the-space"}`))
+	w.API.HandleFunc("GET /v3/app_summaries", list(7000, `{"guid":"a","name":"the-app","space_guid":"s"}`))
+	w.API.HandleFunc("GET /v3/deployments", list(100, ""))
+	status, text := w.Get("/console")
 	for _, want := range []string{"first 1 of 6001 organizations", "cf orgs", "first 1 of 7000 apps", "cf apps"} {
 		if status != http.StatusOK || !strings.Contains(text, want) {
 			t.Errorf("%d: %q is not in %s", status, want, text)
@@ -51,14 +54,14 @@ func TestPagesOfAFailingAPI(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := newWorld(t)
-			w.session.Scopes = []string{"cloud_controller.admin", "scim.read", "scim.write", "clients.read", "clients.admin", "notifications.manage", "notification_templates.read"}
-			w.api.HandleFunc("/", func(rw http.ResponseWriter, _ *http.Request) {
+			w := pagetest.New(t, New)
+			w.Session.Scopes = []string{"cloud_controller.admin", "scim.read", "scim.write", "clients.read", "clients.admin", "notifications.manage", "notification_templates.read"}
+			w.API.HandleFunc("/", func(rw http.ResponseWriter, _ *http.Request) {
 				rw.WriteHeader(test.status)
 				fmt.Fprint(rw, test.body)
 			})
 			for _, path := range []string{"", "/apps", "/search?q=x", "/apps/other", "/apps/other/logs", "/apps/other/tasks", "/apps/other/log-lines", "/services", "/services/marketplace", "/members", "/orgs/o", "/audit", "/system", "/users", "/clients"} {
-				status, text := w.get("/console" + path)
+				status, text := w.Get("/console" + path)
 				if status < http.StatusInternalServerError || !strings.Contains(text, test.want) || !strings.Contains(text, `role="alert"`) {
 					t.Errorf("%s: %d %s", path, status, text)
 				}
@@ -68,9 +71,9 @@ func TestPagesOfAFailingAPI(t *testing.T) {
 }
 
 // brokenStore is a store whose database fails.
-type brokenStore struct{ Store }
+type brokenStore struct{ page.Store }
 
-func (brokenStore) Get(context.Context, string) (*Session, error) {
+func (brokenStore) Get(context.Context, string) (*page.Session, error) {
 	return nil, errors.New("no such table: console_sessions")
 }
 
@@ -78,9 +81,9 @@ func (brokenStore) Get(context.Context, string) (*Session, error) {
 // wrong, and where the reason is, and not the reason itself.
 func TestPageOfADefect(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	w.console.options.Sessions = brokenStore{w.console.options.Sessions}
-	status, text := w.get("/console")
+	w := pagetest.New(t, New)
+	w.Console.Options.Sessions = brokenStore{w.Console.Options.Sessions}
+	status, text := w.Get("/console")
 	if status != http.StatusInternalServerError || !strings.Contains(text, "An unknown error occurred. Its id in the server") || !strings.Contains(text, `role="alert"`) || strings.Contains(text, "console_sessions") {
 		t.Errorf("%d %s", status, text)
 	}

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"ingot/internal/base/db"
-	"ingot/internal/console"
+	"ingot/internal/console/page"
 )
 
 //go:embed migrations/*.sql
@@ -31,15 +31,15 @@ func mustSub() fs.FS {
 	return sub
 }
 
-// Store implements console.Store. It is safe for concurrent use.
+// Store implements page.Store. It is safe for concurrent use.
 type Store struct{ db *db.DB }
 
-var _ console.Store = (*Store)(nil)
+var _ page.Store = (*Store)(nil)
 
 // New returns a store on a database that was migrated with Migrations.
 func New(d *db.DB) *Store { return &Store{d} }
 
-func sealed(tx *db.Tx, s *console.Session) (string, error) {
+func sealed(tx *db.Tx, s *page.Session) (string, error) {
 	b, err := json.Marshal(s.Secrets)
 	if err != nil {
 		return "", err
@@ -47,8 +47,8 @@ func sealed(tx *db.Tx, s *console.Session) (string, error) {
 	return tx.Seal(secretsColumn, s.Hash, b), nil
 }
 
-// Create implements console.Store.
-func (s *Store) Create(ctx context.Context, v *console.Session, keep int, now time.Time) error {
+// Create implements page.Store.
+func (s *Store) Create(ctx context.Context, v *page.Session, keep int, now time.Time) error {
 	return s.db.Update(ctx, func(tx *db.Tx) error {
 		if _, err := tx.Exec("DELETE FROM console_sessions WHERE expires <= ?", db.Nanos(now)); err != nil {
 			return err
@@ -68,12 +68,12 @@ func (s *Store) Create(ctx context.Context, v *console.Session, keep int, now ti
 	})
 }
 
-// Get implements console.Store.
-func (s *Store) Get(ctx context.Context, hash string) (*console.Session, error) {
-	var v *console.Session
+// Get implements page.Store.
+func (s *Store) Get(ctx context.Context, hash string) (*page.Session, error) {
+	var v *page.Session
 	err := s.db.View(ctx, func(tx *db.Tx) (err error) {
-		v, err = db.One(tx, func(row db.Scanner) (*console.Session, error) {
-			out := console.Session{Hash: hash}
+		v, err = db.One(tx, func(row db.Scanner) (*page.Session, error) {
+			out := page.Session{Hash: hash}
 			var scopes db.JSON[[]string]
 			var secrets string
 			var access, expires int64
@@ -90,13 +90,13 @@ func (s *Store) Get(ctx context.Context, hash string) (*console.Session, error) 
 		return err
 	})
 	if errors.Is(err, db.ErrNotFound) || errors.Is(err, db.ErrText) {
-		return nil, console.ErrNotFound
+		return nil, page.ErrNotFound
 	}
 	return v, err
 }
 
-// Refresh implements console.Store.
-func (s *Store) Refresh(ctx context.Context, v *console.Session) error {
+// Refresh implements page.Store.
+func (s *Store) Refresh(ctx context.Context, v *page.Session) error {
 	return s.db.Update(ctx, func(tx *db.Tx) error {
 		secrets, err := sealed(tx, v)
 		if err != nil {
@@ -108,7 +108,7 @@ func (s *Store) Refresh(ctx context.Context, v *console.Session) error {
 	})
 }
 
-// Delete implements console.Store.
+// Delete implements page.Store.
 func (s *Store) Delete(ctx context.Context, hash string) error {
 	return s.db.Update(ctx, func(tx *db.Tx) error {
 		_, err := tx.Exec("DELETE FROM console_sessions WHERE hash = ?", hash)

@@ -11,14 +11,14 @@ import (
 
 	"ingot/internal/base/db"
 	"ingot/internal/base/db/dbtest"
-	"ingot/internal/console"
 	"ingot/internal/console/consoledb"
+	"ingot/internal/console/page"
 )
 
-func session(hash, user string, expires time.Time) *console.Session {
-	return &console.Session{
+func session(hash, user string, expires time.Time) *page.Session {
+	return &page.Session{
 		Hash: hash, UserID: user, UserName: user + "@example.com", Scopes: []string{"openid", "cloud_controller.read"},
-		Secrets:       console.Secrets{Access: "access-of-" + hash, Refresh: "refresh-of-" + hash, CSRF: "csrf"},
+		Secrets:       page.Secrets{Access: "access-of-" + hash, Refresh: "refresh-of-" + hash, CSRF: "csrf"},
 		AccessExpires: expires.Add(-time.Hour), Expires: expires,
 	}
 }
@@ -30,7 +30,7 @@ func TestSessions(t *testing.T) {
 			t.Parallel()
 			d := dbtest.Migrated(t, dialect, consoledb.Migrations)
 			s, ctx, now := consoledb.New(d), t.Context(), time.Now().UTC()
-			if _, err := s.Get(ctx, "none"); !errors.Is(err, console.ErrNotFound) {
+			if _, err := s.Get(ctx, "none"); !errors.Is(err, page.ErrNotFound) {
 				t.Errorf("an unknown session: %v, want ErrNotFound", err)
 			}
 			if err := s.Create(ctx, session("old", "ann", now.Add(-time.Second)), 3, now); err != nil {
@@ -68,7 +68,7 @@ func TestSessions(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			if _, err := s.Get(ctx, "h4"); !errors.Is(err, console.ErrNotFound) {
+			if _, err := s.Get(ctx, "h4"); !errors.Is(err, page.ErrNotFound) {
 				t.Errorf("a deleted session: %v, want ErrNotFound", err)
 			}
 			err = d.View(ctx, func(tx *db.Tx) error {

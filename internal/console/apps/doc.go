@@ -1,0 +1,8 @@
+// Package apps has the console's pages of apps: the list, and of each app its instances, logs,
+// deployments, environment, shell, routes, tasks and events.
+//
+// It must not import another part of the console.
+//
+// Imports: base/background, base/crashlines, base/fault, base/web,
+// console/page, github.com/coder/websocket, golang.org/x/crypto/ssh.
+package apps

@@ -1,0 +1,76 @@
+package apps
+
+import (
+	"net/url"
+
+	"ingot/internal/console/page"
+)
+
+// Row is an app in a list.
+type Row struct {
+	page.App
+	Org, Space      string
+	Running, Wanted int
+	Crashed         int
+	URL, Link       string
+	CPU             float64
+	Memory          int64
+	Measured        bool
+	Charts          charts
+	MayWrite        bool
+	Restart         string
+	Stop            string
+	Start           string
+}
+
+// Health is the worst that can be said of the app in one word.
+func (r Row) Health() string {
+	switch {
+	case !r.Started():
+		return "stopped"
+	case r.Crashed > 0:
+		return "crashed"
+	case r.Running < r.Wanted:
+		return "starting"
+	}
+	return "running"
+}
+
+// Overview is what lists are made of.
+type Overview struct {
+	Orgs   []page.Organization
+	Spaces []page.Space
+	Rows   []Row
+}
+
+// LoadOverview reads all apps, spaces and organizations that the user sees.
+func LoadOverview(c *page.Caller) (*Overview, error) {
+	var o Overview
+	var apps []summary
+	err := page.Together(
+		page.List(c, &o.Orgs, "/v3/organizations", nil),
+		page.List(c, &o.Spaces, "/v3/spaces", nil),
+		page.List(c, &apps, "/v3/app_summaries", url.Values{"order_by": {"name"}}),
+	)
+	if err != nil {
+		return nil, err
+	}
+	orgs := map[string]string{}
+	for _, org := range o.Orgs {
+		orgs[org.GUID] = org.Name
+	}
+	spaces := map[string]page.Space{}
+	for _, s := range o.Spaces {
+		spaces[s.GUID] = s
+	}
+	for _, a := range apps {
+		in := spaces[a.SpaceGUID]
+		one := Row{
+			App: page.App{GUID: a.GUID, Name: a.Name, State: a.State}, Space: in.Name, Org: orgs[in.Relationships.Organization.Data.GUID],
+			Wanted: a.Instances.Desired, Running: a.Instances.Running, Crashed: a.Instances.Crashed,
+		}
+		one.Relationships.Space.Data.GUID = a.SpaceGUID
+		o.Rows = append(o.Rows, one)
+	}
+	return &o, nil
+}

@@ -1,0 +1,6 @@
+// Package audit has the console's page of audit events, and their export.
+//
+// It must not import another part of the console.
+//
+// Imports: base/fault, console/page.
+package audit

@@ -1,0 +1,152 @@
+package home
+
+import (
+	"embed"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+
+	"ingot/internal/console/access"
+	"ingot/internal/console/apps"
+	"ingot/internal/console/page"
+	"ingot/internal/console/services"
+)
+
+type homeData struct {
+	Crashed     []apps.Row
+	Orgs        []orgCard
+	Deployments []deployed
+	Apps        int
+	Push        string
+}
+
+type orgCard struct {
+	GUID, Name string
+	Spaces     []spaceCard
+}
+
+type spaceCard struct {
+	GUID, Name                      string
+	Apps, Running, Crashed, Stopped int
+}
+
+type deployed struct {
+	apps.Deployment
+	App apps.Row
+}
+
+//go:embed pages/*.html
+var files embed.FS
+
+// Files are the templates of the first page and the search.
+var Files = page.Files{FS: files}
+
+// pages serves the first page and the search.
+type pages struct{ *page.Console }
+
+// New returns the first page and the search.
+func New(core *page.Console) page.Part {
+	c := pages{core}
+	return page.Part{Pages: map[string]page.Handler{"": c.home, "/search": c.search}, Live: c.view}
+}
+
+// view returns the live part of the first page.
+func (c pages) view(r *http.Request, s *page.Session, name string) *page.View {
+	if name != "home" {
+		return nil
+	}
+	return &page.View{Fragment: "home-live", Load: func() (any, error) { return c.loadHome(r, s) }}
+}
+
+// home is GET /console.
+func (c pages) home(w http.ResponseWriter, r *http.Request, s *page.Session) error {
+	data, err := c.loadHome(r, s)
+	if err != nil {
+		return err
+	}
+	return c.Show(w, r, s, http.StatusOK, "home.html", page.Page{Title: "Home", Section: "home", Live: "home", Data: data})
+}
+
+func (c pages) loadHome(r *http.Request, s *page.Session) (*homeData, error) {
+	call := c.Platform(r, s)
+	var o *apps.Overview
+	var recent []apps.Deployment
+	err := page.Together(
+		func() (err error) { o, err = apps.LoadOverview(call); return err },
+		page.List(call, &recent, "/v3/deployments", url.Values{"order_by": {"-created_at"}, "per_page": {"8"}}),
+	)
+	if err != nil {
+		return nil, err
+	}
+	data := &homeData{Apps: len(o.Rows), Push: page.Command("cf", "push")}
+	cards := map[string]*spaceCard{}
+	byGUID := map[string]apps.Row{}
+	for _, r := range o.Rows {
+		byGUID[r.GUID] = r
+		guid := r.Relationships.Space.Data.GUID
+		card := cards[guid]
+		if card == nil {
+			card = &spaceCard{}
+			cards[guid] = card
+		}
+		card.Apps++
+		switch r.Health() {
+		case "crashed":
+			card.Crashed++
+			data.Crashed = append(data.Crashed, r)
+		case "stopped":
+			card.Stopped++
+		default:
+			card.Running++
+		}
+	}
+	for _, org := range o.Orgs {
+		card := orgCard{GUID: org.GUID, Name: org.Name}
+		for _, sp := range o.Spaces {
+			if sp.Relationships.Organization.Data.GUID != org.GUID {
+				continue
+			}
+			one := spaceCard{}
+			if cards[sp.GUID] != nil {
+				one = *cards[sp.GUID]
+			}
+			one.GUID, one.Name = sp.GUID, sp.Name
+			card.Spaces = append(card.Spaces, one)
+		}
+		data.Orgs = append(data.Orgs, card)
+	}
+	for _, d := range recent {
+		if of, ok := byGUID[d.Relationships.App.Data.GUID]; ok {
+			data.Deployments = append(data.Deployments, deployed{d, of})
+		}
+	}
+	return data, nil
+}
+
+// search is GET /console/search: apps, spaces, service instances and users whose name
+// contains a text.
+func (c pages) search(w http.ResponseWriter, r *http.Request, s *page.Session) error {
+	text := strings.TrimSpace(r.URL.Query().Get("q"))
+	data := map[string]any{"Query": text}
+	if text != "" {
+		var o *apps.Overview
+		var found []services.Row
+		var users []page.User
+		call := c.Platform(r, s)
+		err := page.Together(
+			func() (err error) { o, err = apps.LoadOverview(call); return err },
+			func() (err error) { found, err = services.Find(call, text); return err },
+			func() (err error) { users, err = access.FindUsers(c.Console, r, s, text); return err },
+		)
+		if err != nil {
+			return err
+		}
+		rows := slices.DeleteFunc(o.Rows, func(r apps.Row) bool { return !page.Matches(r.Name, text) })
+		spaces := slices.DeleteFunc(o.Spaces, func(s page.Space) bool { return !page.Matches(s.Name, text) })
+		data["Services"], data["Users"], data["MayOpenUsers"] = found, users, s.Has(access.UserScopes...)
+		data["More"] = max(0, len(rows)-page.PerPage)
+		data["Apps"], data["Spaces"] = rows[:min(len(rows), page.PerPage)], spaces[:min(len(spaces), page.PerPage)]
+	}
+	return c.Show(w, r, s, http.StatusOK, "search.html", page.Page{Title: "Search", Section: "search", Data: data})
+}

@@ -1,0 +1,7 @@
+// Package notifications has the console's pages of the notification service: kinds, templates,
+// sends, campaigns, the mailbox, suppressions, and the preferences of the user.
+//
+// It must not import another part of the console.
+//
+// Imports: base/fault, base/web, console/page.
+package notifications

@@ -1,0 +1,221 @@
+package notifications
+
+import (
+	"embed"
+	"errors"
+	"html/template"
+	"net/http"
+	"strings"
+
+	"ingot/internal/base/fault"
+	"ingot/internal/console/page"
+)
+
+// Scopes of the notification service.
+const (
+	scopeNotifyAdmin    = "notifications.admin"
+	scopeNotifyManage   = "notifications.manage"
+	scopeNotifyWrite    = "notifications.write"
+	scopeEmailsWrite    = "emails.write"
+	scopeCritical       = "critical_notifications.write"
+	scopeTemplatesRead  = "notification_templates.read"
+	scopeTemplatesWrite = "notification_templates.write"
+)
+
+// Scopes are those of which one opens the section.
+var Scopes = []string{scopeNotifyManage, scopeTemplatesRead, scopeNotifyWrite, scopeNotifyAdmin}
+
+//go:embed pages/*.html assets/*
+var files embed.FS
+
+// Files are the templates of the notification service, and the editor of mail templates.
+var Files = page.Files{FS: files, Functions: template.FuncMap{
+	"to": send.to,
+	"problems": func(part string, all map[string][]templateProblem) partProblems {
+		return partProblems{part, all[part]}
+	},
+}}
+
+// pages serves the pages of the notification service.
+type pages struct{ *page.Console }
+
+// New returns the pages of the notification service.
+func New(core *page.Console) page.Part {
+	c := pages{core}
+	return page.Part{
+		Pages: map[string]page.Handler{
+			"/notifications":                         c.kinds,
+			"/notifications/templates":               c.templates,
+			"/notifications/templates/new":           c.newTemplate,
+			"/notifications/templates/{template}":    c.template,
+			"/notifications/send":                    c.newSend,
+			"/notifications/sends":                   c.sends,
+			"/notifications/sends/{send}":            c.send,
+			"/notifications/messages/{message}":      c.message,
+			"/notifications/mailbox":                 c.mailbox,
+			"/notifications/mailbox/{number}":        c.mail,
+			"/notifications/mailbox/{number}/html":   c.mailHTML,
+			"/notifications/mailbox/{number}/source": c.mailSource,
+			"/notifications/suppressions":            c.suppressions,
+			"/notifications/campaigns":               c.campaigns,
+			"/preferences":                           c.preferences,
+		},
+		Changes: map[string]page.Handler{
+			"/notifications/kinds":                                  c.registerKind,
+			"/notifications/clients/{client}/template":              c.assignTemplate,
+			"/notifications/clients/{client}/kinds/{kind}/template": c.assignTemplate,
+			"/notifications/clients/{client}/kinds/{kind}/test":     c.testKind,
+			"/notifications/sends/{send}/retry":                     c.retrySend,
+			"/notifications/messages/{message}/retry":               c.retryMessage,
+			"/notifications/mailbox/clear":                          c.clearMailbox,
+			"/notifications/suppressions/add":                       c.suppress,
+			"/notifications/suppressions/remove":                    c.unsuppress,
+			"/notifications/campaigns/senders":                      c.createSender,
+			"/notifications/campaigns/senders/{sender}/delete":      c.deleteSender,
+			"/notifications/campaigns/senders/{sender}/types":       c.createType,
+			"/notifications/campaigns/types/{type}/delete":          c.deleteType,
+			"/notifications/campaigns/types/{type}/template":        c.assignType,
+			"/preferences/save":                                     c.savePreferences,
+			"/notifications/templates/{template}/delete":            c.deleteTemplate,
+		},
+		Large: map[string]page.Handler{
+			"/notifications/templates/save":            c.saveTemplate,
+			"/notifications/templates/{template}/save": c.saveTemplate,
+			"/notifications/templates/preview":         c.previewTemplate,
+			"/notifications/templates/check":           c.checkTemplate,
+			"/notifications/send/check":                c.reviewSend,
+			"/notifications/send/edit":                 c.editSend,
+			"/notifications/send/deliver":              c.deliver,
+		},
+		Said: map[string]string{
+			"template":         "The template was saved.",
+			"template-test":    "The template was saved, and a test is on its way to you.",
+			"template-deleted": "The template was deleted. What used it uses the default template now.",
+			"assigned":         "The template was assigned.", "kind": "The kind was registered.",
+			"kind-test": "A test is on its way to you.",
+			"retry":     "It is being sent again.", "campaigns": "The senders and campaign types were changed.",
+			"cleared": "The mailbox was cleared.", "suppressed": "Nothing is sent to this address any more.",
+			"unsuppressed": "Mail is sent to this address again.", "preferences": "Your preferences were saved.",
+		},
+		Live: c.view,
+	}
+}
+
+// notificationsPage is the data of a page of the section.
+type notificationsPage struct {
+	Tabs []page.Tab
+	More any
+}
+
+// notificationTabs are the pages of the section, with the scopes of which one is needed.
+var notificationTabs = []struct {
+	name, path string
+	scopes     []string
+}{
+	{"Kinds", "", []string{scopeNotifyManage}},
+	{"Templates", "/templates", []string{scopeTemplatesRead}},
+	{"Sends", "/sends", []string{scopeNotifyWrite, scopeEmailsWrite, scopeNotifyAdmin}},
+	{"Campaigns", "/campaigns", []string{scopeNotifyWrite}},
+	{"Mailbox", "/mailbox", []string{scopeNotifyAdmin}},
+	{"Suppressions", "/suppressions", []string{scopeNotifyAdmin}},
+}
+
+const notificationsPath = page.Path + "/notifications"
+
+// tabsOfNotifications returns the pages that the user may open.
+func tabsOfNotifications(s *page.Session, current string) []page.Tab {
+	var all []page.Tab
+	for _, one := range notificationTabs {
+		if s.Has(one.scopes...) {
+			all = append(all, page.Tab{Name: one.name, Link: notificationsPath + one.path, Current: one.name == current})
+		}
+	}
+	return all
+}
+
+// showNotifications shows a page of the section. The title is that of the tab unless p has one.
+func (c pages) showNotifications(w http.ResponseWriter, r *http.Request, s *page.Session, status int, name, current string, p page.Page) error {
+	p.Section = "notifications"
+	if p.Title == "" {
+		p.Title = current
+	} else {
+		for _, t := range tabsOfNotifications(s, current) {
+			if t.Current {
+				p.Crumbs = append([]page.Crumb{{Name: t.Name, Link: t.Link}}, p.Crumbs...)
+			}
+		}
+	}
+	p.Data = notificationsPage{tabsOfNotifications(s, current), p.Data}
+	return c.Show(w, r, s, status, name, p)
+}
+
+// toNotifications sends the browser to a page of the section, which says what was done.
+func toNotifications(w http.ResponseWriter, r *http.Request, path, said string) error {
+	return page.GoTo(w, r, "/notifications"+path, said)
+}
+
+// view returns the live part of a page of the section, or nil.
+func (c pages) view(r *http.Request, s *page.Session, name string) *page.View {
+	name, ok := strings.CutPrefix(name, "notifications/")
+	if !ok {
+		return nil
+	}
+	of := func(d any, err error) (any, error) { return notificationsPage{More: d}, err }
+	section, id, _ := strings.Cut(name, "/")
+	switch {
+	case name == "sends":
+		return &page.View{Fragment: "sends-live", Load: func() (any, error) { return of(c.loadSends(r, s)) }}
+	case name == "mailbox":
+		return &page.View{Fragment: "mailbox-live", Load: func() (any, error) { return of(c.loadMailbox(r, s)) }}
+	case section == "sends" && id != "":
+		return &page.View{Fragment: "sent-live", Load: func() (any, error) { return of(c.loadSend(r, s, id)) }}
+	case section == "messages" && id != "":
+		return &page.View{Fragment: "message-live", Load: func() (any, error) { return of(c.loadMessage(r, s, id)) }}
+	}
+	return nil
+}
+
+// framePolicy is for documents in a frame, which contain what others wrote: they have an origin of
+// their own, run no scripts, and load nothing. Links open a new window, because the frame cannot
+// navigate the page.
+const framePolicy = "sandbox allow-popups allow-popups-to-escape-sandbox; default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'self'"
+
+// writeFrame writes a document for a frame. With dark, the browser's own colors are dark, as in a
+// mail program in dark mode.
+func writeFrame(w http.ResponseWriter, r *http.Request, dark bool, html []byte) {
+	scheme := "light"
+	if dark {
+		scheme = "dark"
+	}
+	h := w.Header()
+	h.Set("Content-Type", "text/html; charset=utf-8")
+	h.Set("Content-Security-Policy", framePolicy)
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("Referrer-Policy", "no-referrer")
+	h.Set("Cache-Control", "no-store")
+	head := `<!doctype html><meta charset="utf-8"><meta name="viewport" content="width=device-width"><meta name="color-scheme" content="` + scheme + `"><base target="_blank">`
+	page.WriteZipped(w, r, http.StatusOK, append([]byte(head), html...), nil)
+}
+
+// unix returns the text of a form's field with line breaks as templates have them: browsers send
+// CR LF.
+func unix(text string) string { return strings.ReplaceAll(text, "\r\n", "\n") }
+
+// forUsers returns the text of an error that a form can show. Others need a page of their own: a
+// failure, or a session that has ended.
+func forUsers(err error) (string, bool) {
+	var e *fault.Error
+	if !errors.As(err, &e) || e.Code == fault.Internal || e.Code == fault.Unauthenticated {
+		return "", false
+	}
+	return e.Message, true
+}
+
+// need returns an error unless the user has one of the scopes. The APIs decide the same; this
+// avoids pages that only show an error.
+func need(s *page.Session, scopes ...string) error {
+	if s.Has(scopes...) {
+		return nil
+	}
+	return fault.New(fault.Forbidden, "You need the scope %s.", strings.Join(scopes, " or "))
+}

@@ -1,0 +1,347 @@
+package services
+
+import (
+	"cmp"
+	"embed"
+	"html/template"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"ingot/internal/console/page"
+)
+
+//go:embed pages/*.html
+var files embed.FS
+
+// Files are the templates of services.
+var Files = page.Files{FS: files, Functions: template.FuncMap{
+	"ready": binding.ready, "health": (*operation).health, "bindable": (*serviceData).bindable,
+	"bullets": servicePlan.bullets,
+}}
+
+// pages serves the pages of services.
+type pages struct{ *page.Console }
+
+// New returns the pages of services.
+func New(core *page.Console) page.Part {
+	c := pages{core}
+	return page.Part{
+		Pages: map[string]page.Handler{
+			"/services":             c.services,
+			"/services/marketplace": c.marketplace,
+			"/services/new":         c.newService,
+			"/services/{guid}":      c.service,
+			"/apps/{guid}/services": c.appServices,
+		},
+		Changes: map[string]page.Handler{
+			"/services/new":                            c.createService,
+			"/services/{guid}/bind":                    c.bindService,
+			"/services/{guid}/update":                  c.updateService,
+			"/services/{guid}/delete":                  c.deleteService,
+			"/services/{guid}/share":                   c.shareService,
+			"/services/{guid}/unshare":                 c.unshareService,
+			"/services/{guid}/keys/create":             c.createKey,
+			"/services/{guid}/bindings/{binding}/show": c.showCredentials,
+			"/services/{guid}/bindings/{binding}/drop": c.deleteBinding,
+			"/apps/{guid}/services/bind":               c.bindToApp,
+			"/apps/{guid}/services/{binding}/unbind":   c.unbindFromApp,
+		},
+		Said: map[string]string{
+			"service": "The service instance is being created.", "updated": "The update has begun.",
+			"deleting": "The service instance is being deleted.", "bound": "Bound. Restart the app to use it.",
+			"unbound": "It is being deleted. Restart an app that was bound.", "key": "The key is being created.",
+			"shared":   "The service instance is shared.",
+			"unshared": "The service instance is not shared with the space any more.",
+		},
+		Live: c.view,
+	}
+}
+
+// view returns the live part of a page of services.
+func (c pages) view(r *http.Request, s *page.Session, name string) *page.View {
+	guid, isService := strings.CutPrefix(name, "services/")
+	switch {
+	case name == "services":
+		return &page.View{Fragment: "services-live", Load: func() (any, error) { return c.loadServices(r, s) }}
+	case isService && guid != "" && !strings.Contains(guid, "/"):
+		return &page.View{Fragment: "service-live", Load: func() (any, error) { return c.loadService(r, s, guid) }}
+	}
+	return nil
+}
+
+type operation struct {
+	Type        string    `json:"type"`
+	State       string    `json:"state"`
+	Description string    `json:"description"`
+	Created     time.Time `json:"created_at"`
+	Updated     time.Time `json:"updated_at"`
+}
+
+// Running reports whether the operation is not finished.
+func (o *operation) Running() bool {
+	return o != nil && (o.State == "in progress" || o.State == "initial")
+}
+
+// health is the state for a badge.
+func (o *operation) health() string {
+	switch {
+	case o == nil || o.State == "succeeded":
+		return "running"
+	case o.Running():
+		return "starting"
+	}
+	return "crashed"
+}
+
+type serviceInstance struct {
+	GUID             string     `json:"guid"`
+	Name             string     `json:"name"`
+	Type             string     `json:"type"`
+	Tags             []string   `json:"tags"`
+	CreatedAt        time.Time  `json:"created_at"`
+	Last             *operation `json:"last_operation"`
+	UpgradeAvailable bool       `json:"upgrade_available"`
+	DashboardURL     string     `json:"dashboard_url"`
+	SyslogDrainURL   string     `json:"syslog_drain_url"`
+	RouteServiceURL  string     `json:"route_service_url"`
+	Relationships    struct {
+		Space page.Relation `json:"space"`
+		Plan  page.Relation `json:"service_plan"`
+	} `json:"relationships"`
+}
+
+func (i *serviceInstance) managed() bool { return i.Type == "managed" }
+
+type namedResource struct {
+	GUID          string `json:"guid"`
+	Name          string `json:"name"`
+	Relationships struct {
+		Offering     page.Relation `json:"service_offering"`
+		Broker       page.Relation `json:"service_broker"`
+		Organization page.Relation `json:"organization"`
+	} `json:"relationships"`
+}
+
+// serviceNames are the names of what service instances refer to.
+type serviceNames struct {
+	Plans     []namedResource `json:"service_plans"`
+	Offerings []namedResource `json:"service_offerings"`
+	Brokers   []namedResource `json:"service_brokers"`
+	Spaces    []namedResource `json:"spaces"`
+	Orgs      []namedResource `json:"organizations"`
+}
+
+// serviceFields requests serviceNames.
+func serviceFields() url.Values {
+	return url.Values{
+		"fields[service_plan]": {"guid,name,relationships.service_offering"}, "fields[service_plan.service_offering]": {"guid,name,relationships.service_broker"},
+		"fields[service_plan.service_offering.service_broker]": {"guid,name"},
+		"fields[space]": {"guid,name,relationships.organization"}, "fields[space.organization]": {"guid,name"},
+	}
+}
+
+func byGUID(of []namedResource, guid string) namedResource {
+	if i := slices.IndexFunc(of, func(n namedResource) bool { return n.GUID == guid }); i >= 0 {
+		return of[i]
+	}
+	return namedResource{}
+}
+
+// Row is a service instance with names.
+type Row struct {
+	serviceInstance
+	Plan, Offering, Broker, OfferingGUID string
+	Space, Org                           string
+	Apps                                 []page.App // that are bound
+}
+
+func (n *serviceNames) row(i serviceInstance) Row {
+	plan := byGUID(n.Plans, i.Relationships.Plan.Data.GUID)
+	offering := byGUID(n.Offerings, plan.Relationships.Offering.Data.GUID)
+	in := byGUID(n.Spaces, i.Relationships.Space.Data.GUID)
+	return Row{
+		serviceInstance: i, Plan: plan.Name, Offering: cmp.Or(offering.Name, "user-provided"), OfferingGUID: offering.GUID,
+		Broker: byGUID(n.Brokers, offering.Relationships.Broker.Data.GUID).Name,
+		Space:  in.Name, Org: byGUID(n.Orgs, in.Relationships.Organization.Data.GUID).Name,
+	}
+}
+
+// instancesOf returns the service instances of a query, by name.
+func instancesOf(c *page.Caller, q url.Values) ([]Row, error) {
+	for key, values := range serviceFields() {
+		q[key] = values
+	}
+	q.Set("per_page", "5000")
+	q.Set("order_by", "name")
+	var l page.Included[serviceInstance, serviceNames]
+	if err := c.Get(&l, "/v3/service_instances", q); err != nil {
+		return nil, err
+	}
+	rows := make([]Row, 0, len(l.Resources))
+	for _, i := range l.Resources {
+		rows = append(rows, l.Included.row(i))
+	}
+	return rows, nil
+}
+
+type binding struct {
+	GUID          string     `json:"guid"`
+	Name          string     `json:"name"`
+	Type          string     `json:"type"`
+	CreatedAt     time.Time  `json:"created_at"`
+	Last          *operation `json:"last_operation"`
+	Relationships struct {
+		App      page.Relation `json:"app"`
+		Instance page.Relation `json:"service_instance"`
+	} `json:"relationships"`
+	App     page.App `json:"-"`
+	Command string   `json:"-"` // that deletes it
+	Show    string   `json:"-"` // the command that shows the credentials of a key
+}
+
+// ready reports whether the binding has credentials.
+func (b binding) ready() bool {
+	return b.Last == nil || b.Last.State == "succeeded" || b.Last.Type != "create"
+}
+
+// bindingsOf returns the bindings and keys of a query, with the apps that are bound.
+func bindingsOf(c *page.Caller, q url.Values) ([]binding, error) {
+	q.Set("include", "app")
+	q.Set("per_page", "5000")
+	var l page.Included[binding, struct {
+		Apps []page.App `json:"apps"`
+	}]
+	if err := c.Get(&l, "/v3/service_credential_bindings", q); err != nil {
+		return nil, err
+	}
+	apps := map[string]page.App{}
+	for _, a := range l.Included.Apps {
+		apps[a.GUID] = a
+	}
+	for i := range l.Resources {
+		l.Resources[i].App = apps[l.Resources[i].Relationships.App.Data.GUID]
+	}
+	return l.Resources, nil
+}
+
+type servicesData struct {
+	Rows       []Row
+	Query      string
+	Space      string // its guid
+	SpaceName  string
+	Pager      page.Pager
+	Command    string
+	MayDevelop bool // in some space
+}
+
+// services is GET /console/services: ?q= part of a name or offering, ?space= guid, ?page=.
+func (c pages) services(w http.ResponseWriter, r *http.Request, s *page.Session) error {
+	data, err := c.loadServices(r, s)
+	if err != nil {
+		return err
+	}
+	p := page.Page{Title: "Services", Section: "services", Live: "services", Data: data}
+	if r.URL.RawQuery != "" {
+		p.Live += "?" + r.URL.RawQuery
+	}
+	return c.Show(w, r, s, http.StatusOK, "servicelist.html", p)
+}
+
+func (c pages) loadServices(r *http.Request, s *page.Session) (*servicesData, error) {
+	call, q := c.Platform(r, s), r.URL.Query()
+	data := &servicesData{Query: strings.TrimSpace(q.Get("q")), Space: q.Get("space"), Command: page.Command("cf", "services")}
+	var bound []binding
+	var spaces []developed
+	filter := url.Values{}
+	if data.Space != "" {
+		filter.Set("space_guids", data.Space)
+	}
+	err := page.Together(
+		func() (err error) { data.Rows, err = instancesOf(call, filter); return err },
+		func() (err error) { bound, err = bindingsOf(call, url.Values{"type": {"app"}}); return err },
+		func() (err error) { spaces, err = developedSpaces(call); return err },
+	)
+	if err != nil {
+		return nil, err
+	}
+	data.MayDevelop = len(spaces) > 0
+	apps := map[string][]page.App{}
+	for _, b := range bound {
+		if b.App.GUID != "" {
+			to := b.Relationships.Instance.Data.GUID
+			apps[to] = append(apps[to], b.App)
+		}
+	}
+	data.Rows = slices.DeleteFunc(data.Rows, func(row Row) bool {
+		return !page.Matches(row.Name, data.Query) && !page.Matches(row.Offering, data.Query)
+	})
+	for i := range data.Rows {
+		row := &data.Rows[i]
+		row.Apps = apps[row.GUID]
+		if row.Relationships.Space.Data.GUID == data.Space {
+			data.SpaceName = row.Space
+		}
+	}
+	data.Pager = page.NewPager(r, len(data.Rows), page.PerPage, "service instances")
+	data.Pager.At = page.Path + "/services"
+	data.Rows = page.Visible(data.Pager, data.Rows, page.PerPage)
+	return data, nil
+}
+
+// developed is a space in which the user may create service instances.
+type developed struct{ GUID, Name, Org string }
+
+// developedSpaces returns the spaces in which the user is a developer; all for
+// administrators.
+func developedSpaces(c *page.Caller) ([]developed, error) {
+	var l page.Included[page.Space, struct {
+		Orgs []page.Organization `json:"organizations"`
+	}]
+	var roles []page.Role
+	err := page.Together(
+		func() error {
+			return c.Get(&l, "/v3/spaces", url.Values{"include": {"organization"}, "per_page": {"5000"}, "order_by": {"name"}})
+		},
+		func() (err error) {
+			if !c.Session.Admin() {
+				roles, err = page.All[page.Role](c, "/v3/roles", url.Values{"user_guids": {c.Session.UserID}, "types": {"space_developer"}})
+			}
+			return err
+		},
+	)
+	if err != nil {
+		return nil, err
+	}
+	orgs := map[string]string{}
+	for _, o := range l.Included.Orgs {
+		orgs[o.GUID] = o.Name
+	}
+	var out []developed
+	for _, in := range l.Resources {
+		if c.Session.Admin() || slices.ContainsFunc(roles, func(r page.Role) bool { return r.Relationships.Space.Data.GUID == in.GUID }) {
+			out = append(out, developed{in.GUID, in.Name, orgs[in.Relationships.Organization.Data.GUID]})
+		}
+	}
+	slices.SortStableFunc(out, func(a, b developed) int { return strings.Compare(a.Org, b.Org) })
+	return out, nil
+}
+
+// mayDevelop reports whether the user may change service instances of a space. The API
+// decides; this only says what to show.
+func mayDevelop(c *page.Caller, space string) (bool, error) {
+	if c.Session.Admin() {
+		return true, nil
+	}
+	roles, err := page.All[page.Role](c, "/v3/roles", url.Values{"user_guids": {c.Session.UserID}, "space_guids": {space}, "types": {"space_developer"}})
+	return len(roles) > 0, err
+}
+
+// Find returns service instances whose name or offering contains a text.
+func Find(c *page.Caller, text string) ([]Row, error) {
+	rows, err := instancesOf(c, url.Values{})
+	rows = slices.DeleteFunc(rows, func(row Row) bool { return !page.Matches(row.Name, text) && !page.Matches(row.Offering, text) })
+	return rows[:min(len(rows), page.PerPage)], err
+}

@@ -1,0 +1,6 @@
+// Package system has the console's page about the state of the server.
+//
+// It must not import another part of the console.
+//
+// Imports: base/fault, console/page.
+package system
