@@ -221,14 +221,6 @@ type appCommand struct {
 	} `positional-args:"yes"`
 }
 
-// text is a one-line result.
-type text struct {
-	key, value string
-}
-
-func (t *text) MarshalJSON() ([]byte, error) { return marshal(map[string]string{t.key: t.value}) }
-func (t *text) show(p *term.Printer)         { p.Println(t.value) }
-
 func (c *appCommand) run(ctx context.Context, s *session) (result, error) {
 	if !c.GUID {
 		s.doing("Showing health and status of app %s", c.Args.App)
@@ -248,13 +240,11 @@ func (c *appCommand) run(ctx context.Context, s *session) (result, error) {
 	return found, nil
 }
 
-// orNil keeps a nil pointer from becoming a result.
-func orNil[T any, P interface {
-	*T
-	result
-}](r P, err error) (result, error) {
-	if r == nil || err != nil {
+// orNilToo keeps a nil pointer from becoming a non-nil result, and keeps a result
+// that can be shown despite an error.
+func orNilToo(r *summary, err error) (result, error) {
+	if r == nil {
 		return nil, err
 	}
-	return r, nil
+	return r, err
 }

@@ -1,14 +1,13 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"io/fs"
 	"net/http"
 	"net/url"
 	"os"
-	"strconv"
 
 	"ingot/internal/cli/client"
 )
@@ -22,7 +21,7 @@ func createPackage(ctx context.Context, s *session, w words, f *packageFlags) (r
 	if f.Path != "" && f.Docker != "" {
 		return nil, &usage{"-p and --docker-image cannot be combined", "create-package"}
 	}
-	p := plan{name: w["APP"], path: s.w.path(or(f.Path, ".")), docker: f.Docker}
+	p := plan{name: w["APP"], path: s.w.path(cmp.Or(f.Path, ".")), docker: f.Docker}
 	l, err := beginLoad(ctx, p)
 	if err != nil {
 		return nil, err
@@ -74,7 +73,7 @@ type copyFlags struct {
 }
 
 func copySource(ctx context.Context, s *session, w words, f *copyFlags) (result, error) {
-	options, err := f.options(nil)
+	options, err := f.options()
 	switch {
 	case err != nil:
 		return nil, &usage{err.Error(), "copy-source"}
@@ -130,7 +129,7 @@ func createAppManifest(ctx context.Context, s *session, w words, f *pathFlag) (r
 	if err != nil {
 		return nil, err
 	}
-	path := s.w.path(or(f.Path, fileName(app.Name)+"_manifest.yml"))
+	path := s.w.path(cmp.Or(f.Path, fileName(app.Name)+"_manifest.yml"))
 	file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
 	if errors.Is(err, fs.ErrExist) {
 		return nil, &problem{What: path + " already exists.", Try: "name another file with -p, or remove it", cause: err}
@@ -146,111 +145,11 @@ func createAppManifest(ctx context.Context, s *session, w words, f *pathFlag) (r
 	return s.done("path", path, "app", app.Name)
 }
 
-// healthCheck is a liveness or readiness check of a process.
-type healthCheck struct {
-	Type string `json:"type"`
-	Data struct {
-		Endpoint *string `json:"endpoint"`
-		Timeout  *int    `json:"invocation_timeout"`
-	} `json:"data"`
-}
-
-type checkedProcess struct {
-	Type      string      `json:"type"`
-	GUID      string      `json:"guid"`
-	Health    healthCheck `json:"health_check"`
-	Readiness healthCheck `json:"readiness_health_check"`
-}
-
-type checkRow struct {
-	Process  string `json:"process"`
-	Check    string `json:"health_check"`
-	Endpoint string `json:"endpoint,omitempty"`
-	Timeout  int    `json:"invocation_timeout"`
-}
-
-// healthChecks shows the checks of an app's processes.
-func healthChecks(what string, which func(checkedProcess) healthCheck) func(context.Context, *session, words, *noFlags) (result, error) {
-	return func(ctx context.Context, s *session, w words, _ *noFlags) (result, error) {
-		s.doing("Getting "+what+" type for app %s", w["APP"])
-		app, err := s.app(ctx, w["APP"])
-		if err != nil {
-			return nil, err
-		}
-		found, err := client.List[checkedProcess](ctx, s.api, "/v3/apps/"+app.GUID+"/processes", nil)
-		if err != nil {
-			return nil, err
-		}
-		out := &listing[checkRow]{key: "processes", heading: []string{"process", "health check", "endpoint (for http)", "invocation timeout"}, cells: func(r checkRow) []string {
-			return []string{r.Process, r.Check, r.Endpoint, strconv.Itoa(r.Timeout)}
-		}}
-		for _, p := range found {
-			check := which(p)
-			row := checkRow{Process: p.Type, Check: check.Type, Timeout: 1}
-			if check.Type == "http" && check.Data.Endpoint != nil {
-				row.Endpoint = *check.Data.Endpoint
-			}
-			if check.Data.Timeout != nil {
-				row.Timeout = *check.Data.Timeout
-			}
-			out.rows = append(out.rows, row)
-		}
-		return out, nil
-	}
-}
-
-type setCheckFlags struct {
-	Process  string `long:"process" value-name:"TYPE" default:"web" description:"Process type"`
-	Endpoint string `long:"endpoint" value-name:"PATH" default:"/" description:"Path that an http check requests"`
-	Timeout  int    `long:"invocation-timeout" value-name:"SECONDS" description:"Seconds that one check may take"`
-}
-
-func setHealthCheck(ctx context.Context, s *session, w words, f *setCheckFlags) (result, error) {
-	kind, data := w["TYPE"], map[string]any{}
-	switch kind {
-	case "http":
-		data["endpoint"] = f.Endpoint
-	case "port", "process":
-		if f.Endpoint != "/" {
-			return nil, &usage{"--endpoint needs the type http", "set-health-check"}
-		}
-	default:
-		return nil, &usage{fmt.Sprintf("%q is not a type of health check. Valid types: http, port, process", kind), "set-health-check"}
-	}
-	if f.Timeout > 0 {
-		data["invocation_timeout"] = f.Timeout
-	}
-	s.doing("Updating health check type for app %s process %s", w["APP"], f.Process)
-	app, err := s.app(ctx, w["APP"])
-	if err != nil {
-		return nil, err
-	}
-	var process checkedProcess
-	err = s.api.Get(ctx, "/v3/apps/"+app.GUID+"/processes/"+url.PathEscape(f.Process), nil, &process)
-	if client.Status(err) == http.StatusNotFound {
-		return nil, &problem{What: fmt.Sprintf("App %s has no process %s.", app.Name, f.Process), Try: fmt.Sprintf("'%s get-health-check %s' lists them", s.w.Program, app.Name), cause: err}
-	}
-	if err != nil {
-		return nil, err
-	}
-	if err := s.send(ctx, http.MethodPatch, "/v3/processes/"+process.GUID, map[string]any{"health_check": map[string]any{"type": kind, "data": data}}); err != nil {
-		return nil, err
-	}
-	out, err := s.done("app", app.Name, "process", f.Process, "type", kind)
-	if app.State == "STARTED" {
-		s.say("TIP: Takes effect after a restart: '%s restart %s'.", s.w.Program, app.Name)
-	}
-	return out, err
-}
-
-func appCommands() []*command {
+func packageCommands() []*command {
 	return inGroup(groupApps,
 		entry("create-package", "APP [-p PATH | --docker-image IMAGE]", "Upload a package of an app", aSpace, createPackage, "my-app -p .").slow(),
 		entry("stage-package", "APP [--package-guid GUID]", "Stage a package into a droplet", aSpace, stagePackage, "my-app").alias("stage").slow(),
 		entry("copy-source", "SOURCE DESTINATION [-s SPACE] [-o ORG] [--no-restart]", "Copy the files of an app to another one", aSpace, copySource, "my-app your-app", "my-app your-app -s other --no-restart").slow(),
 		entry("create-app-manifest", "APP [-p FILE]", "Write a manifest with an app's settings", aSpace, createAppManifest, "my-app -p manifest.yml"),
-		entry("get-health-check", "APP", "Show the health checks of an app", aSpace, healthChecks("health check", func(p checkedProcess) healthCheck { return p.Health }), "my-app"),
-		entry("set-health-check", "APP TYPE [--process TYPE] [--endpoint PATH]", "Set the health check of an app's process", aSpace, setHealthCheck, "my-app http --endpoint /health", "my-app process --process worker"),
-		entry("get-readiness-health-check", "APP", "Show the readiness health checks of an app", aSpace, healthChecks("readiness health check", func(p checkedProcess) healthCheck { return p.Readiness }), "my-app"),
 	)
 }

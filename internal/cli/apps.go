@@ -1,26 +1,14 @@
 package cli
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"fmt"
-	"net/url"
 	"slices"
 	"strings"
 
 	"ingot/internal/cli/client"
 	"ingot/internal/cli/term"
 )
-
-// marshal returns indented JSON without HTML escapes.
-func marshal(v any) ([]byte, error) {
-	var b bytes.Buffer
-	e := json.NewEncoder(&b)
-	e.SetEscapeHTML(false)
-	err := e.Encode(v)
-	return bytes.TrimRight(b.Bytes(), "\n"), err
-}
 
 // appRow is a row of the command apps.
 type appRow struct {
@@ -156,115 +144,7 @@ func running(stats []client.Stat) int {
 	return n
 }
 
+// stats returns the state and usage of the instances of a process.
 func (s *session) stats(ctx context.Context, process string) ([]client.Stat, error) {
 	return client.List[client.Stat](ctx, s.api, "/v3/processes/"+process+"/stats", nil)
-}
-
-type createAppCommand struct {
-	Type string `long:"app-type" choice:"buildpack" choice:"docker" description:"App type" default:"buildpack"` //nolint:staticcheck // go-flags wants one tag a choice
-	Args struct {
-		App string `positional-arg-name:"APP" required:"yes"`
-	} `positional-args:"yes"`
-}
-
-func (c *createAppCommand) run(ctx context.Context, s *session) (result, error) {
-	s.doing("Creating app %s", c.Args.App)
-	body := map[string]any{"name": c.Args.App, "relationships": map[string]any{"space": client.Relate(s.cfg.Space.GUID)}}
-	if c.Type == "docker" {
-		body["lifecycle"] = map[string]any{"type": "docker", "data": map[string]any{}}
-	}
-	var app client.App
-	_, err := s.api.Post(ctx, "/v3/apps", body, &app)
-	if client.Says(err, "already exists") {
-		s.say("App %s already exists.", c.Args.App)
-		s.ok()
-		return &made{"app", c.Args.App, "", true}, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	s.ok()
-	return &made{"app", app.Name, app.GUID, false}, nil
-}
-
-type renameCommand struct {
-	Args struct {
-		App  string `positional-arg-name:"APP" required:"yes"`
-		Name string `positional-arg-name:"NEW_NAME" required:"yes"`
-	} `positional-args:"yes"`
-}
-
-func (c *renameCommand) run(ctx context.Context, s *session) (result, error) {
-	s.doing("Renaming app %s to %s", c.Args.App, c.Args.Name)
-	app, err := s.app(ctx, c.Args.App)
-	if err != nil {
-		return nil, err
-	}
-	if _, err := s.api.Patch(ctx, "/v3/apps/"+app.GUID, map[string]any{"name": c.Args.Name}, nil); err != nil {
-		return nil, err
-	}
-	s.ok()
-	return &made{"app", c.Args.Name, app.GUID, true}, nil
-}
-
-type deleteCommand struct {
-	Force  bool `short:"f" description:"Do not ask for confirmation"`
-	Routes bool `short:"r" description:"Also delete the app's routes"`
-	Args   struct {
-		App string `positional-arg-name:"APP" required:"yes"`
-	} `positional-args:"yes"`
-}
-
-// removed is the result of a deletion.
-type removed struct {
-	Kind   string   `json:"kind"`
-	Name   string   `json:"name"`
-	Gone   bool     `json:"deleted"`
-	Routes []string `json:"routes,omitempty"`
-}
-
-func (r *removed) show(*term.Printer) {}
-
-func (c *deleteCommand) run(ctx context.Context, s *session) (result, error) {
-	if !c.Force {
-		if err := s.confirm(ctx, fmt.Sprintf("Really delete the app %s", c.Args.App)); err != nil {
-			return nil, err
-		}
-	}
-	s.doing("Deleting app %s", c.Args.App)
-	app, err := s.app(ctx, c.Args.App)
-	if isNotFound(err) {
-		s.say("App %s does not exist.", c.Args.App)
-		s.ok()
-		return &removed{Kind: "app", Name: c.Args.App}, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	var routes []client.Route
-	if c.Routes {
-		if routes, err = client.List[client.Route](ctx, s.api, "/v3/apps/"+app.GUID+"/routes", url.Values{}); err != nil {
-			return nil, err
-		}
-		for _, r := range routes {
-			if slices.ContainsFunc(r.Destinations, func(d client.Destination) bool { return d.App.GUID != app.GUID }) {
-				return nil, &problem{
-					What: "Nothing was deleted.", Why: "the route " + r.URL + " is also mapped to another app",
-					Try: fmt.Sprintf("'%s delete %s -f' without -r, or unmap the route first", s.w.Program, c.Args.App),
-				}
-			}
-		}
-	}
-	if err := s.api.Delete(ctx, "/v3/apps/"+app.GUID); err != nil {
-		return nil, err
-	}
-	out := &removed{Kind: "app", Name: app.Name, Gone: true}
-	for _, r := range routes {
-		if err := s.api.Delete(ctx, "/v3/routes/"+r.GUID); err != nil && client.Status(err) != 404 {
-			return nil, err
-		}
-		out.Routes = append(out.Routes, r.URL)
-	}
-	s.ok()
-	return out, nil
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"strings"
 )
 
@@ -23,7 +24,58 @@ func (s *session) confirm(ctx context.Context, question string) error {
 	return errDeclined
 }
 
-// errDeclined means that the user answered no, which is not a failure.
-var errDeclined = errors.New("canceled")
+// ask prompts for a line.
+func (s *session) ask(ctx context.Context, in *bufio.Reader, what string) (string, error) {
+	fmt.Fprintf(s.w.Err, "%s: ", what)
+	line, err := await(ctx, func() (string, error) { return in.ReadString('\n') })
+	line = strings.TrimRight(line, "\r\n")
+	if line == "" {
+		if err == nil || errors.Is(err, io.EOF) {
+			err = &problem{What: what + " is required.", Why: "nothing was entered", Try: "pass it as a flag (see --help)"}
+		}
+		return "", err
+	}
+	return line, nil
+}
 
-func isNotFound(err error) bool { return errors.Is(err, errNotFound) }
+// await waits for an answer or for ctx. A read from a terminal cannot be
+// canceled; the goroutine ends with the process.
+func await(ctx context.Context, read func() (string, error)) (string, error) {
+	type answer struct {
+		text string
+		err  error
+	}
+	got := make(chan answer, 1)
+	go func() {
+		text, err := read()
+		got <- answer{text, err}
+	}()
+	select {
+	case a := <-got:
+		return a.text, a.err
+	case <-ctx.Done():
+		return "", context.Cause(ctx)
+	}
+}
+
+// secret prompts for a value that is not shown on a terminal.
+func (s *session) secret(ctx context.Context, in *bufio.Reader, what string) (string, error) {
+	if !s.w.InTerminal || s.w.Password == nil {
+		return s.ask(ctx, in, what)
+	}
+	fmt.Fprintf(s.w.Err, "%s: ", what)
+	text, err := s.w.Password(ctx)
+	fmt.Fprintln(s.w.Err)
+	return text, err
+}
+
+// askOptional prompts for a line, which may be empty.
+func (s *session) askOptional(ctx context.Context, in *bufio.Reader, what string) (string, error) {
+	fmt.Fprintf(s.w.Err, "%s: ", what)
+	line, err := await(ctx, func() (string, error) { return in.ReadString('\n') })
+	if errors.Is(err, io.EOF) {
+		fmt.Fprintln(s.w.Err)
+		err = nil
+	}
+	return strings.TrimSpace(line), err
+}

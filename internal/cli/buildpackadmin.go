@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -16,6 +17,32 @@ import (
 	"ingot/internal/cli/client"
 	"ingot/internal/cli/term"
 )
+
+type buildpackRow struct {
+	Position int    `json:"position"`
+	Name     string `json:"name"`
+	Stack    string `json:"stack"`
+	Enabled  bool   `json:"enabled"`
+	Locked   bool   `json:"locked"`
+	State    string `json:"state"`
+	Filename string `json:"filename"`
+}
+
+type buildpacksCommand struct{}
+
+func (c *buildpacksCommand) run(ctx context.Context, s *session) (result, error) {
+	s.say("Getting buildpacks as %s...", s.out.Bold(s.api.User().Name()))
+	rows, err := client.List[buildpackRow](ctx, s.api, "/v3/buildpacks", url.Values{"order_by": {"position"}})
+	if err != nil {
+		return nil, err
+	}
+	return &listing[buildpackRow]{
+		key: "buildpacks", rows: rows, heading: []string{"name", "position", "stack", "enabled", "locked", "state"},
+		cells: func(b buildpackRow) []string {
+			return []string{b.Name, strconv.Itoa(b.Position), b.Stack, yesNo(b.Enabled), yesNo(b.Locked), b.State}
+		},
+	}, nil
+}
 
 const buildpackPath = "/v3/buildpacks"
 
@@ -211,7 +238,7 @@ func updateBuildpack(ctx context.Context, s *session, w words, f *updateBuildpac
 			return nil, err
 		}
 	}
-	return s.done("name", or(f.Rename, t.Name), "guid", t.GUID)
+	return s.done("name", cmp.Or(f.Rename, t.Name), "guid", t.GUID)
 }
 
 type deleteBuildpackFlags struct {

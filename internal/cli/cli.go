@@ -5,83 +5,13 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
-	"path/filepath"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/jessevdk/go-flags"
 
 	"ingot/internal/base/suggest"
-	"ingot/internal/cli/term"
 )
-
-// The exit codes.
-const (
-	ExitOK      = 0
-	ExitFailure = 1
-	ExitUsage   = 2
-)
-
-// Env is the client's environment; tests provide their own.
-type Env struct {
-	Program  string // name of the program: ingot or cf
-	Args     []string
-	Getenv   func(string) string
-	Dir      string // the working directory
-	In       io.Reader
-	Out, Err io.Writer
-	// Which of them are terminals.
-	InTerminal, OutTerminal, ErrTerminal bool
-	// Width returns the terminal's width in columns.
-	Width func() int
-	// Password reads a secret from the terminal without echo.
-	Password func(context.Context) (string, error)
-	// DataDir is the data directory of a server on this machine.
-	DataDir string
-	Now     func() time.Time
-	// Others are the program's commands that are not part of the client.
-	Others []Other
-	// Version is the program's version, as shown by --version.
-	Version string
-	// Machine inspects this machine, or a cluster, for the command doctor.
-	Machine func(context.Context, DoctorOptions) []Finding
-}
-
-// Other is a command that is not part of the client.
-type Other struct {
-	Name, Summary string
-	Flags         []string // with their dashes
-	Sub           []Other
-}
-
-// result is the outcome of a command. It is shown as text, or encoded as JSON.
-type result interface{ show(p *term.Printer) }
-
-// runner is a command with its parsed flags.
-type runner interface {
-	run(ctx context.Context, s *session) (result, error)
-}
-
-// output holds the output flags that every command has.
-type output struct {
-	JSON  bool `long:"json" description:"Write the result as JSON to standard output, and nothing else"`
-	Quiet bool `short:"q" long:"quiet" description:"Suppress progress output"`
-}
-
-// exitError exits with a code of its own, such as that of a remote command.
-type exitError struct{ code int }
-
-func (e *exitError) Error() string { return fmt.Sprintf("ended with %d", e.code) }
-
-// usage is an incorrect invocation.
-type usage struct {
-	problem string
-	command string
-}
-
-func (e *usage) Error() string { return e.problem }
 
 // IsCommand reports whether a word is a command of the client.
 func IsCommand(name string) bool { return find(name) != nil || name == completeCommand }
@@ -168,8 +98,8 @@ func (w *Env) runCommand(ctx context.Context, c *command, args []string) int {
 		return w.fail(out, err)
 	}
 	rest, err := parser.ParseArgs(args)
-	if named, ok := r.(interface{ take([]string) error }); ok && err == nil {
-		err, rest = named.take(rest), nil
+	if named, ok := r.(interface{ Take([]string) error }); ok && err == nil {
+		err, rest = named.Take(rest), nil
 	}
 	var help *flags.Error
 	switch {
@@ -185,7 +115,7 @@ func (w *Env) runCommand(ctx context.Context, c *command, args []string) int {
 		}
 		return w.fail(out, &usage{what, c.name})
 	}
-	s, err := w.session(ctx, c, out)
+	s, err := newSession(ctx, w, c, out)
 	if err != nil {
 		return w.fail(out, err)
 	}
@@ -194,7 +124,7 @@ func (w *Env) runCommand(ctx context.Context, c *command, args []string) int {
 	s.progress.Close()
 	var wrong *usage
 	if errors.As(err, &wrong) {
-		wrong.command = c.name // commands share code, which may name another one
+		wrong.command = c.name
 	}
 	if res != nil {
 		if showErr := s.showResult(res); err == nil {
@@ -228,8 +158,8 @@ func (s *session) showResult(res result) error {
 func (c *command) parser(w *Env, r runner, out *output) (*flags.Parser, error) {
 	p := flags.NewNamedParser(w.Program+" "+c.name, flags.HelpFlag|flags.PassDoubleDash)
 	var own any = r
-	if apart, ok := r.(interface{ flagSet() any }); ok {
-		own = apart.flagSet()
+	if apart, ok := r.(interface{ FlagSet() any }); ok {
+		own = apart.FlagSet()
 	}
 	if _, err := p.AddGroup("Flags", "", own); err != nil {
 		return nil, err
@@ -292,102 +222,7 @@ func isCF(name string) bool {
 	return slices.ContainsFunc(CFCommands, func(g CFGroup) bool { return slices.Contains(g.Commands, name) })
 }
 
-func didYouMean(problem, word string, names []string) string {
-	if near := suggest.Closest(word, names); near != "" {
-		return problem + "; did you mean " + near + "?"
-	}
-	return problem
-}
-
-// didYouMeanOr suggests the closest name, or returns otherwise when none is
-// close.
-func didYouMeanOr(otherwise, word string, names []string) string {
-	if near := suggest.Closest(word, names); near != "" {
-		return "did you mean '" + near + "'?"
-	}
-	return otherwise
-}
-
 func firstLine(s string) string {
 	s, _, _ = strings.Cut(strings.TrimSpace(s), "\n")
 	return strings.ReplaceAll(s, "`", "'")
-}
-
-// fail shows an error and returns the exit code.
-func (w *Env) fail(out output, err error) int {
-	var exit *exitError
-	var wrong *usage
-	p := term.NewPrinter(w.Err, w.ErrTerminal && w.Getenv("NO_COLOR") == "")
-	switch {
-	case errors.As(err, &exit):
-		return exit.code
-	case errors.As(err, &wrong):
-		hint := w.Program + " help"
-		if wrong.command != "" {
-			hint = w.Program + " " + wrong.command + " --help"
-		}
-		p.Printf("%s: %s (see: %s)", w.Program, wrong.problem, hint)
-		return ExitUsage
-	}
-	var known *problem
-	if !errors.As(err, &known) {
-		known = &problem{What: err.Error()}
-	}
-	if out.JSON {
-		body, _ := json.Marshal(map[string]any{"error": known}) // strings only
-		fmt.Fprintln(w.Err, string(body))
-		return ExitFailure
-	}
-	p.Println(p.Bad("FAILED") + " " + known.What)
-	if known.Why != "" {
-		p.Println("  Why: " + known.Why)
-	}
-	if known.Existing != "" {
-		p.Println("  " + known.Existing)
-	}
-	if known.Cause != "" {
-		p.Println("  Error: " + known.Cause)
-	}
-	if len(known.Log) > 0 {
-		p.Println("  Last lines of the log:")
-	}
-	for _, l := range known.Log {
-		p.Println("    " + p.Dim(l.prefix()) + " " + l.Text)
-	}
-	if known.Try != "" {
-		p.Println("  Try: " + known.Try)
-	}
-	return ExitFailure
-}
-
-// problem is a failure as it is shown: what happened, why, and what to do next.
-type problem struct {
-	What string `json:"what"`
-	Why  string `json:"why,omitempty"`
-	Try  string `json:"try,omitempty"`
-	// Existing lists what exists instead of what was asked for: "Existing apps: a, b".
-	Existing string `json:"existing,omitempty"`
-	// Cause is the line of Log, or before it, that names the error.
-	Cause string `json:"cause,omitempty"`
-	// Log are the lines of the app or build that failed, since its last start.
-	Log []logLine `json:"log,omitempty"`
-
-	cause error
-}
-
-func (p *problem) Error() string {
-	if p.Why != "" {
-		return p.What + ": " + p.Why
-	}
-	return p.What
-}
-
-func (p *problem) Unwrap() error { return p.cause }
-
-// path makes a path given by the user absolute.
-func (w *Env) path(p string) string {
-	if filepath.IsAbs(p) {
-		return filepath.Clean(p)
-	}
-	return filepath.Join(w.Dir, p)
 }

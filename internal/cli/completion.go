@@ -15,6 +15,10 @@ import (
 // completeCommand is the command that shell completion scripts call.
 const completeCommand = "__complete"
 
+var completion = &command{
+	name: "completion", group: groupOther, summary: "Print a shell completion script", args: "bash|zsh|fish", example: []string{"completion bash > /etc/bash_completion.d/ingot"}, make: func() runner { return &completionCommand{} },
+}
+
 type completionCommand struct {
 	Args struct {
 		Shell string `positional-arg-name:"SHELL" required:"yes"`

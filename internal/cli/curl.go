@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -39,9 +40,9 @@ func (c *curlCommand) run(ctx context.Context, s *session) (result, error) {
 			}
 		}
 		call.Body, call.ContentType = body, "application/json"
-		call.Method = or(call.Method, http.MethodPost)
+		call.Method = cmp.Or(call.Method, http.MethodPost)
 	}
-	call.Method = or(call.Method, http.MethodGet)
+	call.Method = cmp.Or(call.Method, http.MethodGet)
 	for _, h := range c.Headers {
 		name, value, ok := strings.Cut(h, ":")
 		if !ok {

@@ -26,8 +26,8 @@ type deployFlags struct {
 // deployment.
 type deployOptions map[string]any
 
-// options checks the flags. A push may also set the size of the new version.
-func (f *deployFlags) options(push *pushFlags) (deployOptions, error) {
+// options checks the flags.
+func (f *deployFlags) options() (deployOptions, error) {
 	o := deployOptions{}
 	switch {
 	case f.Strategy != "" && f.Strategy != "rolling" && f.Strategy != "canary":
@@ -53,52 +53,7 @@ func (f *deployFlags) options(push *pushFlags) (deployOptions, error) {
 		}
 		o["canary"] = map[string]any{"steps": steps}
 	}
-	if push != nil && f.Strategy != "" {
-		return o, push.sizes(o)
-	}
 	return o, nil
-}
-
-// rate is a number of bytes per second, or -1 for unlimited.
-type rate string
-
-// IsValidValue accepts -1, which otherwise looks like a flag.
-func (rate) IsValidValue(value string) error {
-	if strings.HasPrefix(value, "-") && value != "-1" {
-		return fmt.Errorf("%q is not a number of bytes such as 16K, or -1 for unlimited", value)
-	}
-	return nil
-}
-
-// sizes adds the instance sizes of a push to the options.
-func (f *pushFlags) sizes(o deployOptions) error {
-	if f.Instances != nil {
-		o["web_instances"] = *f.Instances
-	}
-	for _, size := range []struct{ flag, text, key string }{{"-m", f.Memory, "memory_in_mb"}, {"-k", f.Disk, "disk_in_mb"}} {
-		if size.text == "" {
-			continue
-		}
-		mb, err := megabytes(size.text)
-		if err != nil {
-			return fmt.Errorf("%s: %w", size.flag, err)
-		}
-		o[size.key] = mb
-	}
-	if f.LogRate == "" {
-		return nil
-	}
-	const key = "log_rate_limit_in_bytes_per_second"
-	if n, err := strconv.ParseInt(string(f.LogRate), 10, 64); err == nil && (n == 0 || n == -1) {
-		o[key] = n
-		return nil
-	}
-	mb, err := megabytes(string(f.LogRate))
-	if err != nil {
-		return fmt.Errorf("-l: %w", err)
-	}
-	o[key] = mb << 20
-	return nil
 }
 
 // deploy replaces the instances of an app with instances of the given droplet, or
@@ -335,13 +290,4 @@ func (c *cancelDeploymentCommand) run(ctx context.Context, s *session) (result, 
 	s.ok()
 	s.say("TIP: Use '%s app %s' to watch the rollback.", s.w.Program, app.Name)
 	return s.jsonOnly(&made{"deployment", app.Name, active.GUID, true}), nil
-}
-
-// orNilToo keeps a nil pointer from becoming a non-nil result, and keeps a result
-// that can be shown despite an error.
-func orNilToo(r *summary, err error) (result, error) {
-	if r == nil {
-		return nil, err
-	}
-	return r, err
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"slices"
 	"strings"
 
 	"ingot/internal/base/suggest"
@@ -54,15 +53,6 @@ func (e *environment) show(p *term.Printer) {
 		}
 		p.Println("")
 	}
-}
-
-func sortedKeys[T any](m map[string]T) []string {
-	keys := make([]string, 0, len(m))
-	for k := range m {
-		keys = append(keys, k)
-	}
-	slices.Sort(keys)
-	return keys
 }
 
 type envCommand struct{ oneApp }

@@ -9,24 +9,6 @@ import (
 	"ingot/internal/cli/term"
 )
 
-// command is an entry in the table of commands.
-type command struct {
-	name    string
-	aliases []string
-	group   string
-	summary string
-	args    string // usage line
-	about   string // longer description, optional
-	example []string
-	need    need
-	// stray is a hint shown for an argument that the command does not take.
-	stray string
-	// progress shows a progress line, for commands that may take long.
-	progress bool
-	make     func() runner
-	sub      []*command
-}
-
 func find(name string) *command {
 	for _, c := range commands {
 		if c.name == name {

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -18,6 +19,10 @@ const (
 	stagePatience = 15 * time.Minute
 )
 
+// watchPause is the longest interval of requests whether a change is ready.
+const watchPause = 15 * time.Millisecond
+
+// patience returns how long to wait, in minutes in an environment variable or as usual.
 func (s *session) patience(variable string, usual time.Duration) time.Duration {
 	if d, err := time.ParseDuration(s.w.Getenv(variable) + "m"); err == nil && d > 0 {
 		return d
@@ -37,6 +42,7 @@ func (s *session) awaitRunning(ctx context.Context, app client.App) error {
 	return s.withLog(ctx, app, "APP", s.waitForInstances(ctx, app))
 }
 
+// waitForInstances is awaitRunning without log lines in its error.
 func (s *session) waitForInstances(ctx context.Context, app client.App) error {
 	s.progress.Step("Starting "+app.Name, 0)
 	ctx, cancel := context.WithTimeoutCause(ctx, s.patience("CF_STARTUP_TIMEOUT", startPatience), errTooLong)
@@ -68,7 +74,7 @@ func (s *session) waitForInstances(ctx context.Context, app client.App) error {
 		})
 		if errors.Is(err, errTooLong) {
 			return &problem{
-				What: fmt.Sprintf("Process %s of %s did not start in time.", pr.Type, app.Name), Why: or(told, "no instance became healthy"),
+				What: fmt.Sprintf("Process %s of %s did not start in time.", pr.Type, app.Name), Why: cmp.Or(told, "no instance became healthy"),
 				Try: fmt.Sprintf("'%s logs %s --recent' shows what it does; CF_STARTUP_TIMEOUT sets the minutes to wait", s.w.Program, app.Name), cause: err,
 			}
 		}
@@ -152,6 +158,7 @@ func (s *session) stageWith(ctx context.Context, app client.App, pkg string, bui
 	return build.Droplet.GUID, nil
 }
 
+// setDroplet sets the current droplet of an app.
 func (s *session) setDroplet(ctx context.Context, app client.App, droplet string) error {
 	_, err := s.api.Patch(ctx, "/v3/apps/"+app.GUID+"/relationships/current_droplet", client.Relate(droplet), nil)
 	return err
@@ -256,7 +263,7 @@ type restartCommand struct {
 }
 
 func (c *restartCommand) run(ctx context.Context, s *session) (result, error) {
-	options, err := c.options(nil)
+	options, err := c.options()
 	if err != nil {
 		return nil, &usage{err.Error(), "restart"}
 	}
@@ -280,7 +287,7 @@ type restageCommand struct {
 }
 
 func (c *restageCommand) run(ctx context.Context, s *session) (result, error) {
-	options, err := c.options(nil)
+	options, err := c.options()
 	if err != nil {
 		return nil, &usage{err.Error(), "restage"}
 	}

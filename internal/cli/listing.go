@@ -1,6 +1,11 @@
 package cli
 
 import (
+	"context"
+	"net/url"
+
+	"ingot/internal/cli/client"
+	"ingot/internal/cli/config"
 	"ingot/internal/cli/term"
 )
 
@@ -53,11 +58,36 @@ func yesNo(b bool) string {
 	return "no"
 }
 
-// jsonAs is a result with a different value in JSON.
-type jsonAs struct {
-	result
-	json any
+// names is a list of resources that are shown by name only.
+type names struct {
+	kind string
+	list []config.Named
 }
 
-// MarshalJSON encodes the JSON value.
-func (j *jsonAs) MarshalJSON() ([]byte, error) { return marshal(j.json) }
+func (n *names) MarshalJSON() ([]byte, error) { return marshal(map[string]any{n.kind: n.list}) }
+
+func (n *names) show(p *term.Printer) {
+	if len(n.list) == 0 {
+		p.Println("No " + n.kind + " found.")
+		return
+	}
+	p.Println("")
+	p.Println("name")
+	for _, one := range n.list {
+		p.Println(p.Bold(one.Name))
+	}
+}
+
+// listNames lists the resources at a path by their names.
+func listNames(ctx context.Context, s *session, kind, path string, q url.Values) (result, error) {
+	q.Set("order_by", "name")
+	things, err := client.List[client.Thing](ctx, s.api, path, q)
+	if err != nil {
+		return nil, err
+	}
+	n := &names{kind, []config.Named{}}
+	for _, t := range things {
+		n.list = append(n.list, config.Named{GUID: t.GUID, Name: t.Name})
+	}
+	return n, nil
+}

@@ -2,10 +2,9 @@ package cli
 
 import (
 	"bufio"
+	"cmp"
 	"context"
-	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"net/url"
 	"strings"
@@ -36,18 +35,11 @@ func (r *targetResult) show(p *term.Printer) {
 		p.Pairs(append(rows, [2]string{"user", "not logged in"})...)
 		return
 	}
-	rows = append(rows, [2]string{"user", r.User}, [2]string{"org", or(r.Org, "none targeted")}, [2]string{"space", or(r.Space, "none targeted")})
+	rows = append(rows, [2]string{"user", r.User}, [2]string{"org", cmp.Or(r.Org, "none targeted")}, [2]string{"space", cmp.Or(r.Space, "none targeted")})
 	if r.Local != "" {
 		rows = append(rows, [2]string{"found", "the server on this machine, in " + r.Local})
 	}
 	p.Pairs(rows...)
-}
-
-func or(s, otherwise string) string {
-	if s == "" {
-		return otherwise
-	}
-	return s
 }
 
 // api
@@ -192,50 +184,6 @@ func (c *loginCommand) form(ctx context.Context, s *session, in *bufio.Reader) (
 	return form, nil
 }
 
-// ask prompts for a line.
-func (s *session) ask(ctx context.Context, in *bufio.Reader, what string) (string, error) {
-	fmt.Fprintf(s.w.Err, "%s: ", what)
-	line, err := await(ctx, func() (string, error) { return in.ReadString('\n') })
-	line = strings.TrimRight(line, "\r\n")
-	if line == "" {
-		if err == nil || errors.Is(err, io.EOF) {
-			err = &problem{What: what + " is required.", Why: "nothing was entered", Try: "pass it as a flag (see --help)"}
-		}
-		return "", err
-	}
-	return line, nil
-}
-
-// await waits for an answer or for ctx. A read from a terminal cannot be
-// canceled; the goroutine ends with the process.
-func await(ctx context.Context, read func() (string, error)) (string, error) {
-	type answer struct {
-		text string
-		err  error
-	}
-	got := make(chan answer, 1)
-	go func() {
-		text, err := read()
-		got <- answer{text, err}
-	}()
-	select {
-	case a := <-got:
-		return a.text, a.err
-	case <-ctx.Done():
-		return "", context.Cause(ctx)
-	}
-}
-
-func (s *session) secret(ctx context.Context, in *bufio.Reader, what string) (string, error) {
-	if !s.w.InTerminal || s.w.Password == nil {
-		return s.ask(ctx, in, what)
-	}
-	fmt.Fprintf(s.w.Err, "%s: ", what)
-	text, err := s.w.Password(ctx)
-	fmt.Fprintln(s.w.Err)
-	return text, err
-}
-
 // auth
 
 type authCommand struct {
@@ -247,7 +195,7 @@ type authCommand struct {
 }
 
 func (c *authCommand) run(ctx context.Context, s *session) (result, error) {
-	user, password := or(c.Args.User, s.w.Getenv("CF_USERNAME")), or(c.Args.Password, s.w.Getenv("CF_PASSWORD"))
+	user, password := cmp.Or(c.Args.User, s.w.Getenv("CF_USERNAME")), cmp.Or(c.Args.Password, s.w.Getenv("CF_PASSWORD"))
 	if user == "" || password == "" {
 		return nil, &usage{"USER and PASSWORD are required, as arguments or in CF_USERNAME and CF_PASSWORD", "auth"}
 	}
@@ -264,15 +212,6 @@ func (c *authCommand) run(ctx context.Context, s *session) (result, error) {
 	s.ok()
 	s.say("Use '%s target' to select an org and a space.", s.w.Program)
 	return s.jsonOnly(s.target()), s.cfg.Save()
-}
-
-// jsonOnly returns r for JSON output and nil for text output, where it was
-// already shown.
-func (s *session) jsonOnly(r result) result {
-	if s.JSON {
-		return r
-	}
-	return nil
 }
 
 // logout

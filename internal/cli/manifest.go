@@ -163,10 +163,4 @@ func (s *session) warn(d *document) {
 	}
 }
 
-// alreadyWarned reports whether a warning of the platform is about a key that was already
-// reported.
-func (s *session) alreadyWarned(warning string) bool {
-	return slices.ContainsFunc(s.warned, func(key string) bool { return strings.Contains(warning, "manifest key '"+key+"' ") })
-}
-
 func (d *document) bytes() ([]byte, error) { return yaml.Marshal(d) }

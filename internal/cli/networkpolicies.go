@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net/http"
@@ -121,7 +122,7 @@ func (s *session) policyRows(ctx context.Context, policies []policy, sources map
 		if p.Destination.Ports.End != p.Destination.Ports.Start {
 			ports += "-" + strconv.Itoa(p.Destination.Ports.End)
 		}
-		rows = append(rows, policyRow{sources[p.Source.ID], or(to.Name, p.Destination.ID), p.Destination.Protocol, ports, at.Name, orgs[at.Relationships.Org.GUID()].Name})
+		rows = append(rows, policyRow{sources[p.Source.ID], cmp.Or(to.Name, p.Destination.ID), p.Destination.Protocol, ports, at.Name, orgs[at.Relationships.Org.GUID()].Name})
 	}
 	return rows, nil
 }

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net/http"
@@ -64,8 +65,8 @@ func (c *notifyRegister) run(ctx context.Context, s *session) (result, error) {
 	for kind, n := range own.Notifications {
 		kinds[kind] = map[string]any{"description": n.Description, "critical": n.Critical}
 	}
-	kinds[c.Args.Kind] = map[string]any{"description": or(c.Description, c.Args.Kind), "critical": c.Critical}
-	body := map[string]any{"source_name": or(or(source, own.Name), id), "notifications": kinds}
+	kinds[c.Args.Kind] = map[string]any{"description": cmp.Or(c.Description, c.Args.Kind), "critical": c.Critical}
+	body := map[string]any{"source_name": cmp.Or(cmp.Or(source, own.Name), id), "notifications": kinds}
 	if err := c.call(ctx, s, http.MethodPut, "/notifications", body, nil); err != nil {
 		return nil, err
 	}
@@ -135,7 +136,7 @@ func used(kind, client string) string {
 	if kind != "" && kind != defaultTemplate {
 		return kind
 	}
-	return or(client, defaultTemplate)
+	return cmp.Or(client, defaultTemplate)
 }
 
 // notifications templates
@@ -220,8 +221,8 @@ func (c *notifyTemplates) run(ctx context.Context, s *session) (result, error) {
 }
 
 func (c *notifyTemplates) create(ctx context.Context, s *session) (string, error) {
-	body := map[string]any{"name": c.Create, "subject": or(c.Subject, "{{.Subject}}")}
-	for key, value := range map[string]string{"text": or(c.Text, "{{.Text}}"), "html": or(c.HTML, "{{.HTML}}")} {
+	body := map[string]any{"name": c.Create, "subject": cmp.Or(c.Subject, "{{.Subject}}")}
+	for key, value := range map[string]string{"text": cmp.Or(c.Text, "{{.Text}}"), "html": cmp.Or(c.HTML, "{{.HTML}}")} {
 		content, err := s.content(value)
 		if err != nil {
 			return "", err
@@ -233,7 +234,7 @@ func (c *notifyTemplates) create(ctx context.Context, s *session) (string, error
 		Old string `json:"template-id"`
 	}
 	err := c.call(ctx, s, http.MethodPost, "/templates", body, &out)
-	return or(out.ID, out.Old), err
+	return cmp.Or(out.ID, out.Old), err
 }
 
 // content returns a text, or the content of the file named by @FILE.
@@ -379,8 +380,6 @@ func (s *session) recipient(ctx context.Context, kind, name string) (string, err
 	}
 	return found[0].GUID, nil
 }
-
-func title(word string) string { return strings.ToUpper(word[:1]) + word[1:] }
 
 // notifications status
 

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -30,7 +31,7 @@ var notifyScopes = []string{
 
 // base returns the URL of the notification service.
 func (f *notifyFlags) base(s *session) (string, error) {
-	if at := or(f.URL, s.w.Getenv("INGOT_NOTIFICATIONS_URL")); at != "" {
+	if at := cmp.Or(f.URL, s.w.Getenv("INGOT_NOTIFICATIONS_URL")); at != "" {
 		return strings.TrimRight(at, "/"), nil
 	}
 	if at := s.cfg.Links.Notifications; at != "" {
@@ -45,8 +46,8 @@ func (f *notifyFlags) base(s *session) (string, error) {
 // token returns a token of the given client, or of the client created on the
 // server of this machine. Without either it returns the user's token.
 func (f *notifyFlags) token(ctx context.Context, s *session) (string, error) {
-	if id := or(f.Client, s.w.Getenv("INGOT_NOTIFICATIONS_CLIENT")); id != "" {
-		return s.clientToken(ctx, id, or(f.Secret, s.w.Getenv("INGOT_NOTIFICATIONS_SECRET")))
+	if id := cmp.Or(f.Client, s.w.Getenv("INGOT_NOTIFICATIONS_CLIENT")); id != "" {
+		return s.clientToken(ctx, id, cmp.Or(f.Secret, s.w.Getenv("INGOT_NOTIFICATIONS_SECRET")))
 	}
 	if kept := s.cfg.Notifications; kept.Client != "" && kept.API == s.cfg.API {
 		token, err := s.clientToken(ctx, kept.Client, kept.Secret)
@@ -124,7 +125,7 @@ func explainNotify(base string, err error) error {
 	switch refused.Status {
 	case http.StatusForbidden, http.StatusUnauthorized:
 		return &problem{
-			What: "Permission denied by the notification service.", Why: or(refused.Error(), "the token lacks a scope"),
+			What: "Permission denied by the notification service.", Why: cmp.Or(refused.Error(), "the token lacks a scope"),
 			Try: "use a client with the scopes notifications.write, notifications.manage and notification_templates.write (--client, --client-secret)", cause: err,
 		}
 	case http.StatusNotFound:

@@ -6,41 +6,7 @@ import (
 
 	"ingot/internal/cli/client"
 	"ingot/internal/cli/config"
-	"ingot/internal/cli/term"
 )
-
-// names is a list of resources that are shown by name only.
-type names struct {
-	kind string
-	list []config.Named
-}
-
-func (n *names) MarshalJSON() ([]byte, error) { return marshal(map[string]any{n.kind: n.list}) }
-
-func (n *names) show(p *term.Printer) {
-	if len(n.list) == 0 {
-		p.Println("No " + n.kind + " found.")
-		return
-	}
-	p.Println("")
-	p.Println("name")
-	for _, one := range n.list {
-		p.Println(p.Bold(one.Name))
-	}
-}
-
-func listNames(ctx context.Context, s *session, kind, path string, q url.Values) (result, error) {
-	q.Set("order_by", "name")
-	things, err := client.List[client.Thing](ctx, s.api, path, q)
-	if err != nil {
-		return nil, err
-	}
-	n := &names{kind, []config.Named{}}
-	for _, t := range things {
-		n.list = append(n.list, config.Named{GUID: t.GUID, Name: t.Name})
-	}
-	return n, nil
-}
 
 type orgsCommand struct{}
 
@@ -55,16 +21,6 @@ func (c *spacesCommand) run(ctx context.Context, s *session) (result, error) {
 	s.say("Getting spaces in org %s as %s...", s.out.Bold(s.cfg.Org.Name), s.out.Bold(s.api.User().Name()))
 	return listNames(ctx, s, "spaces", "/v3/spaces", url.Values{"organization_guids": {s.cfg.Org.GUID}})
 }
-
-// made is a resource that was created or already existed.
-type made struct {
-	Kind    string `json:"kind"`
-	Name    string `json:"name"`
-	GUID    string `json:"guid,omitempty"`
-	Existed bool   `json:"existed"`
-}
-
-func (m *made) show(*term.Printer) {}
 
 type createOrgCommand struct {
 	Args struct {
@@ -144,4 +100,47 @@ func (s *session) assignCreatorRoles(ctx context.Context, org, space string) err
 		}
 	}
 	return nil
+}
+
+type deleteOrgCommand struct {
+	Force bool `short:"f" description:"Do not ask for confirmation"`
+	Args  struct {
+		Org string `positional-arg-name:"ORG" required:"yes"`
+	} `positional-args:"yes"`
+}
+
+func (c *deleteOrgCommand) run(ctx context.Context, s *session) (result, error) {
+	res, err := s.deleteNamed(ctx, c.Force, "org", c.Args.Org, "/v3/organizations", nil)
+	if err == nil && s.cfg.Org.Name == c.Args.Org {
+		s.cfg.Org, s.cfg.Space = config.Named{}, config.Named{} // a deleted org or space cannot stay targeted
+		err = s.cfg.Save()
+	}
+	return res, err
+}
+
+type deleteSpaceCommand struct {
+	Org   string `short:"o" value-name:"ORG" description:"Org (default: the targeted org)"`
+	Force bool   `short:"f" description:"Do not ask for confirmation"`
+	Args  struct {
+		Space string `positional-arg-name:"SPACE" required:"yes"`
+	} `positional-args:"yes"`
+}
+
+func (c *deleteSpaceCommand) run(ctx context.Context, s *session) (result, error) {
+	org := client.Thing{GUID: s.cfg.Org.GUID, Name: s.cfg.Org.Name}
+	var err error
+	if c.Org != "" {
+		if org, err = s.org(ctx, c.Org); err != nil {
+			return nil, err
+		}
+	}
+	if org.GUID == "" {
+		return nil, s.check(anOrg)
+	}
+	res, err := s.deleteNamed(ctx, c.Force, "space", c.Args.Space, "/v3/spaces", url.Values{"organization_guids": {org.GUID}})
+	if err == nil && s.cfg.Org.GUID == org.GUID && s.cfg.Space.Name == c.Args.Space {
+		s.cfg.Space = config.Named{}
+		err = s.cfg.Save()
+	}
+	return res, err
 }

@@ -3,9 +3,6 @@ package cli
 import (
 	"bufio"
 	"context"
-	"errors"
-	"fmt"
-	"io"
 	"net/url"
 	"strconv"
 	"strings"
@@ -75,15 +72,4 @@ func (s *session) pick(ctx context.Context, in *bufio.Reader, kind, path, name s
 		}
 		s.errs.Printf("%s '%s' not found.", kind, answer)
 	}
-}
-
-// askOptional prompts for a line, which may be empty.
-func (s *session) askOptional(ctx context.Context, in *bufio.Reader, what string) (string, error) {
-	fmt.Fprintf(s.w.Err, "%s: ", what)
-	line, err := await(ctx, func() (string, error) { return in.ReadString('\n') })
-	if errors.Is(err, io.EOF) {
-		fmt.Fprintln(s.w.Err)
-		err = nil
-	}
-	return strings.TrimSpace(line), err
 }

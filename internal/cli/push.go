@@ -2,12 +2,9 @@ package cli
 
 import (
 	"context"
-	"io"
 	"net/http"
-	"os"
 	"strings"
 
-	"ingot/internal/cli/bits"
 	"ingot/internal/cli/client"
 	"ingot/internal/cli/term"
 )
@@ -37,7 +34,10 @@ func (c *pushCommand) run(ctx context.Context, s *session) (result, error) {
 	if c.NoStart && (c.Strategy != "" || c.Task) {
 		return nil, &usage{"--no-start cannot be combined with --strategy or --task", "push"}
 	}
-	options, err := c.options(&c.pushFlags)
+	options, err := c.options()
+	if err == nil && c.Strategy != "" {
+		err = c.sizes(options)
+	}
 	if err != nil {
 		return nil, &usage{err.Error(), "push"}
 	}
@@ -81,7 +81,7 @@ func (c *pushCommand) run(ctx context.Context, s *session) (result, error) {
 	if err != nil {
 		return nil, err
 	}
-	apps, err := s.planned(ctx, plans)
+	byName, err := s.planned(ctx, plans)
 	if err != nil {
 		// A manifest that fails creates nothing: report its own error.
 		if failed := applied(); failed != nil {
@@ -90,11 +90,11 @@ func (c *pushCommand) run(ctx context.Context, s *session) (result, error) {
 		return nil, err
 	}
 	if c.Watch {
-		return nil, c.watch(ctx, s, plans[0], apps[plans[0].name], loads[0], applied)
+		return nil, c.watch(ctx, s, plans[0], byName[plans[0].name], loads[0], applied)
 	}
 	out := &pushed{Apps: []*summary{}}
 	for i, p := range plans {
-		one, err := c.pushOne(ctx, s, p, apps[p.name], loads[i], applied, options)
+		one, err := c.pushOne(ctx, s, p, byName[p.name], loads[i], applied, options)
 		if one != nil {
 			out.Apps = append(out.Apps, one)
 		}
@@ -215,104 +215,4 @@ func (c *pushCommand) pushOne(ctx context.Context, s *session, p plan, app clien
 		err = failed
 	}
 	return sum, err
-}
-
-// apply-manifest
-
-type applyManifestCommand struct {
-	Manifest  string   `short:"f" value-name:"FILE" description:"Path to the manifest (default: manifest.yml in this folder)"`
-	Vars      []string `long:"var" value-name:"NAME=VALUE" description:"Set a manifest variable"`
-	VarsFiles []string `long:"vars-file" value-name:"FILE" description:"YAML file with manifest variables"`
-}
-
-// applied is the result of apply-manifest.
-type applied struct {
-	Apps []string `json:"apps"`
-}
-
-func (*applied) show(*term.Printer) {}
-
-func (c *applyManifestCommand) run(ctx context.Context, s *session) (result, error) {
-	vars, err := s.w.readVars(c.VarsFiles, c.Vars)
-	if err != nil {
-		return nil, err
-	}
-	path := s.w.Dir
-	if c.Manifest != "" {
-		path = s.w.path(c.Manifest)
-	}
-	doc, err := readManifest(path, vars)
-	if err != nil {
-		return nil, err
-	}
-	out := &applied{}
-	for i, app := range doc.Applications {
-		out.Apps = append(out.Apps, text0(app, "name"))
-		doc.Applications[i] = without(app, "path")
-	}
-	s.doing("Applying manifest %s", s.w.path(or(c.Manifest, ".")))
-	s.warn(doc)
-	s.progress.Step("Applying the manifest", 0)
-	wait, err := s.beginManifest(ctx, doc)
-	if err == nil {
-		err = wait()
-	}
-	if err != nil {
-		return nil, err
-	}
-	s.ok()
-	return out, nil
-}
-
-// load reads an app's files in the background.
-type load struct {
-	done    chan struct{}
-	files   []bits.File
-	archive int64 // length of the archive, if one is pushed
-	err     error
-}
-
-// beginLoad finds the files of an app and starts reading them.
-func beginLoad(ctx context.Context, p plan) (*load, error) {
-	l := &load{done: make(chan struct{})}
-	if p.docker == "" && p.droplet == "" {
-		if err := l.find(ctx, p.path); err != nil {
-			return nil, err
-		}
-	}
-	go func() {
-		defer close(l.done)
-		l.err = bits.Sum(ctx, l.files)
-	}()
-	return l, nil
-}
-
-func (l *load) find(ctx context.Context, path string) error {
-	info, err := os.Stat(path)
-	if err != nil {
-		return &problem{What: "Nothing to push at " + path + ".", Why: err.Error(), Try: "pass the folder or archive with -p", cause: err}
-	}
-	if !info.IsDir() {
-		ok, err := bits.IsArchive(path)
-		if err != nil {
-			return err
-		}
-		if !ok {
-			return &problem{What: path + " cannot be pushed.", Why: "it is neither a folder nor a zip, jar or war", Try: "push the folder it is in"}
-		}
-		l.archive = info.Size()
-		return nil
-	}
-	if l.files, err = bits.Scan(ctx, path); err != nil {
-		return err
-	}
-	if len(l.files) == 0 {
-		return &problem{What: "Nothing to push in " + path + ".", Why: "the folder is empty, or .cfignore excludes all files"}
-	}
-	return nil
-}
-
-// fileBits returns the upload of a file of the given length.
-func fileBits(path string, length int64) *client.Bits {
-	return &client.Bits{Length: length, Write: func(w io.Writer) error { return bits.Copy(w, path, length) }}
 }

@@ -3,6 +3,7 @@ package cli
 import (
 	"fmt"
 	"path/filepath"
+	"strconv"
 	"strings"
 
 	"go.yaml.in/yaml/v2"
@@ -205,4 +206,35 @@ func (f *pushFlags) applyProcess(m yaml.MapSlice, disk string) yaml.MapSlice {
 		}
 	}
 	return m
+}
+
+// sizes adds the instance sizes of a push to the options.
+func (f *pushFlags) sizes(o deployOptions) error {
+	if f.Instances != nil {
+		o["web_instances"] = *f.Instances
+	}
+	for _, size := range []struct{ flag, text, key string }{{"-m", f.Memory, "memory_in_mb"}, {"-k", f.Disk, "disk_in_mb"}} {
+		if size.text == "" {
+			continue
+		}
+		mb, err := megabytes(size.text)
+		if err != nil {
+			return fmt.Errorf("%s: %w", size.flag, err)
+		}
+		o[size.key] = mb
+	}
+	if f.LogRate == "" {
+		return nil
+	}
+	const key = "log_rate_limit_in_bytes_per_second"
+	if n, err := strconv.ParseInt(string(f.LogRate), 10, 64); err == nil && (n == 0 || n == -1) {
+		o[key] = n
+		return nil
+	}
+	mb, err := megabytes(string(f.LogRate))
+	if err != nil {
+		return fmt.Errorf("-l: %w", err)
+	}
+	o[key] = mb << 20
+	return nil
 }

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math"
@@ -179,7 +180,7 @@ func (k quotaKind) update(ctx context.Context, s *session, w words, f *updateQuo
 	if err := s.send(ctx, http.MethodPatch, k.path+"/"+q.GUID, body); err != nil {
 		return nil, err
 	}
-	return s.done("name", or(f.Name, q.Name), "guid", q.GUID)
+	return s.done("name", cmp.Or(f.Name, q.Name), "guid", q.GUID)
 }
 
 func (k quotaKind) delete(ctx context.Context, s *session, w words, f *forceFlag) (result, error) {
@@ -188,7 +189,7 @@ func (k quotaKind) delete(ctx context.Context, s *session, w words, f *forceFlag
 
 // assign applies a quota to an org or a space.
 func (k quotaKind) assign(ctx context.Context, s *session, w words, _ *noFlags) (result, error) {
-	name := or(w["ORG"], w["SPACE"])
+	name := cmp.Or(w["ORG"], w["SPACE"])
 	s.acting("Assigning "+k.word+" %s to %s", w["QUOTA"], name)
 	to, err := k.target(ctx, s, name)
 	if err != nil {

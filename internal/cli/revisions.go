@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -264,8 +265,8 @@ func (c *rollbackCommand) run(ctx context.Context, s *session) (result, error) {
 	if c.Version < 1 {
 		return nil, &usage{fmt.Sprintf("--version %d is not the number of a revision", c.Version), "rollback"}
 	}
-	c.Strategy = or(c.Strategy, "rolling")
-	options, err := c.options(nil)
+	c.Strategy = cmp.Or(c.Strategy, "rolling")
+	options, err := c.options()
 	if err != nil {
 		return nil, &usage{err.Error(), "rollback"}
 	}

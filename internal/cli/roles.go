@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net/url"
@@ -36,14 +37,6 @@ func findRole(all []role, word string) (role, error) {
 		words = append(words, r.word)
 	}
 	return role{}, &usage{fmt.Sprintf("%q is not a valid role. Valid roles: %s", word, strings.Join(words, ", ")), ""}
-}
-
-func (s *session) org(ctx context.Context, name string) (client.Thing, error) {
-	return named(ctx, s, "Org", "/v3/organizations", name, nil, func(t client.Thing) string { return t.Name })
-}
-
-func (s *session) spaceOf(ctx context.Context, org client.Thing, name string) (client.Thing, error) {
-	return named(ctx, s, "Space", "/v3/spaces", name, url.Values{"organization_guids": {org.GUID}}, func(t client.Thing) string { return t.Name })
 }
 
 // roleChange is a role that was assigned to a user or removed.
@@ -217,7 +210,7 @@ func (m *members) show(p *term.Printer) {
 			p.Println("  No users found")
 		}
 		for _, u := range r.Users {
-			p.Println("  " + strings.TrimSpace(u.Name+" "+p.Dim("("+or(u.Origin, "client")+")")))
+			p.Println("  " + strings.TrimSpace(u.Name+" "+p.Dim("("+cmp.Or(u.Origin, "client")+")")))
 		}
 	}
 }
@@ -248,7 +241,7 @@ func (s *session) members(ctx context.Context, at string, in client.Thing, kinds
 		for _, g := range found {
 			if g.Type == r.kind {
 				u := users[g.Relationships.User.GUID()]
-				row.Users = append(row.Users, roleHolder{g.Relationships.User.GUID(), or(u.Name, g.Relationships.User.GUID()), u.Origin})
+				row.Users = append(row.Users, roleHolder{g.Relationships.User.GUID(), cmp.Or(u.Name, g.Relationships.User.GUID()), u.Origin})
 			}
 		}
 		slices.SortFunc(row.Users, func(a, b roleHolder) int { return strings.Compare(a.Name, b.Name) })

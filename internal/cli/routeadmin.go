@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net/http"
@@ -56,7 +57,7 @@ func showRoute(ctx context.Context, s *session, w words, f *routeFlags) (result,
 	}
 	rows := []destinationRow{}
 	for _, d := range route.Destinations {
-		rows = append(rows, destinationRow{or(names[d.App.GUID], d.App.GUID), d.App.Process.Type, d.Port, d.Protocol})
+		rows = append(rows, destinationRow{cmp.Or(names[d.App.GUID], d.App.GUID), d.App.Process.Type, d.Port, d.Protocol})
 	}
 	var options []string
 	for _, name := range sortedKeys(route.Options) {

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net/url"
@@ -86,7 +87,7 @@ func (c *routesCommand) run(ctx context.Context, s *session) (result, error) {
 	for _, r := range routes {
 		row := routeRow{r.GUID, r.URL, s.address(r), r.Host, domainNames[r.Relationships.Domain.GUID()], r.Port, r.Path, r.Protocol, []string{}}
 		for _, d := range r.Destinations {
-			name := or(appNames[d.App.GUID], d.App.GUID)
+			name := cmp.Or(appNames[d.App.GUID], d.App.GUID)
 			if d.Port != 0 && d.Port != 8080 {
 				name += ":" + strconv.Itoa(d.Port)
 			}
@@ -145,10 +146,6 @@ func (f routeFlags) create(ctx context.Context, s *session, domain string) (*cli
 	var route client.Route
 	_, err := s.api.Post(ctx, "/v3/routes", body, &route)
 	return &route, err
-}
-
-func (s *session) domain(ctx context.Context, name string) (client.Thing, error) {
-	return named(ctx, s, "Domain", "/v3/domains", name, nil, func(t client.Thing) string { return t.Name })
 }
 
 type mapRouteCommand struct {

@@ -1,12 +1,6 @@
 package cli
 
-import (
-	"context"
-	"fmt"
-	"math"
-	"strconv"
-	"strings"
-)
+import "context"
 
 type scaleCommand struct {
 	Instances *int   `short:"i" value-name:"N" description:"Number of instances"`
@@ -67,30 +61,4 @@ func (c *scaleCommand) run(ctx context.Context, s *session) (result, error) {
 	}
 	s.ok()
 	return orNil(s.summarize(ctx, app))
-}
-
-// megabytes parses a size in the format of manifests.
-func megabytes(text string) (int64, error) {
-	upper := strings.ToUpper(strings.TrimSpace(text))
-	upper = strings.TrimSuffix(strings.TrimSuffix(upper, "B"), "I")
-	units := map[byte]float64{'K': 1.0 / 1024, 'M': 1, 'G': 1024, 'T': 1024 * 1024}
-	if upper == "" || units[upper[len(upper)-1]] == 0 {
-		return 0, badSize(text)
-	}
-	n, err := strconv.ParseFloat(upper[:len(upper)-1], 64)
-	mb := int64(math.Floor(n * units[upper[len(upper)-1]]))
-	if err != nil || math.IsNaN(n) || math.IsInf(n, 0) {
-		return 0, badSize(text)
-	}
-	if mb > math.MaxInt32 || n > math.MaxInt32*1024 { // as the API
-		return 0, fmt.Errorf("%q is too large", text)
-	}
-	if mb < 1 {
-		return 0, fmt.Errorf("%q is less than 1M", text)
-	}
-	return mb, nil
-}
-
-func badSize(text string) error {
-	return fmt.Errorf("%q is not a size: write a number and one of the units M, G or T, such as 256M or 1G", text)
 }

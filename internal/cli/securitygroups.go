@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -15,12 +16,7 @@ import (
 
 const securityGroupPath = "/v3/security_groups"
 
-// The phases that a security group applies to.
-const (
-	phaseRunning = "running"
-	phaseStaging = "staging"
-)
-
+// securityGroup is a security group with its rules and where it applies.
 type securityGroup struct {
 	client.Thing
 	Rules         json.RawMessage `json:"rules"`
@@ -211,7 +207,7 @@ func (s *session) groupRows(ctx context.Context, groups []securityGroup) ([]grou
 			}
 			for _, d := range g.Relationships[phase+"_spaces"].Data {
 				at := spaces[d.GUID]
-				rows = append(rows, groupRow{g.Name, orgs[at.Relationships.Org.GUID()].Name, or(at.Name, d.GUID), phase})
+				rows = append(rows, groupRow{g.Name, orgs[at.Relationships.Org.GUID()].Name, cmp.Or(at.Name, d.GUID), phase})
 			}
 		}
 		if len(rows) == before {

@@ -5,57 +5,10 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
-	"slices"
-	"strings"
 
 	"ingot/internal/base/plural"
 	"ingot/internal/cli/client"
 )
-
-// update-service-broker
-
-func updateBroker(ctx context.Context, s *session, w words, _ *noFlags) (result, error) {
-	s.acting("Updating service broker %s", w["BROKER"])
-	return s.patchBroker(ctx, w["BROKER"], w["BROKER"], map[string]any{"url": w["URL"], "authentication": map[string]any{
-		"type": "basic", "credentials": map[string]string{"username": w["USER"], "password": w["PASSWORD"]},
-	}})
-}
-
-func renameBroker(ctx context.Context, s *session, w words, _ *noFlags) (result, error) {
-	s.acting("Renaming service broker %s to %s", w["BROKER"], w["NEW_NAME"])
-	return s.patchBroker(ctx, w["BROKER"], w["NEW_NAME"], map[string]any{"name": w["NEW_NAME"]})
-}
-
-func (s *session) patchBroker(ctx context.Context, name, now string, body map[string]any) (result, error) {
-	t, err := s.thing(ctx, "Service broker", "/v3/service_brokers", name, nil)
-	if err != nil {
-		return nil, noServices(s, err)
-	}
-	if err := s.send(ctx, http.MethodPatch, "/v3/service_brokers/"+t.GUID, body); err != nil {
-		return nil, err
-	}
-	return s.done("name", now, "guid", t.GUID)
-}
-
-type purgeFlags struct {
-	forceFlag
-	Broker string `short:"b" value-name:"BROKER" description:"Broker to use when several offer this service"`
-}
-
-func purgeOffering(ctx context.Context, s *session, w words, f *purgeFlags) (result, error) {
-	if !f.Force {
-		if err := s.confirm(ctx, "This removes the offering "+w["OFFERING"]+" and its instances without telling the broker, which may keep their resources. Continue"); err != nil {
-			return nil, err
-		}
-	}
-	s.acting("Purging service offering %s", w["OFFERING"])
-	q := url.Values{}
-	if f.Broker != "" {
-		q.Set("service_broker_names", f.Broker)
-	}
-	t, err := s.thing(ctx, "Service offering", "/v3/service_offerings", w["OFFERING"], q)
-	return s.purge(ctx, "Service offering", "service offering", w["OFFERING"], "/v3/service_offerings/"+t.GUID, err)
-}
 
 // purge removes a resource without its broker. err is why it was not found, if it was not.
 func (s *session) purge(ctx context.Context, what, kind, name, path string, err error) (result, error) {
@@ -83,70 +36,6 @@ func purgeInstance(ctx context.Context, s *session, w words, f *forceFlag) (resu
 	s.doing("Purging service instance %s", w["SERVICE"])
 	i, err := s.instance(ctx, w["SERVICE"])
 	return s.purge(ctx, "Service instance", "service", w["SERVICE"], "/v3/service_instances/"+i.GUID, err)
-}
-
-// service-access
-
-type accessFlags struct {
-	Broker   string `short:"b" value-name:"BROKER" description:"Only offerings of this broker"`
-	Offering string `short:"e" value-name:"OFFERING" description:"Only this offering"`
-	Org      string `short:"o" value-name:"ORG" description:"Only plans that this org can use"`
-}
-
-type accessRow struct {
-	Broker   string   `json:"broker"`
-	Offering string   `json:"offering"`
-	Plan     string   `json:"plan"`
-	Access   string   `json:"access"`
-	Orgs     []string `json:"orgs"`
-}
-
-type seenPlan struct {
-	client.Plan
-	Visibility string `json:"visibility_type"`
-}
-
-func serviceAccess(ctx context.Context, s *session, _ words, f *accessFlags) (result, error) {
-	s.acting("Getting service access")
-	q := url.Values{"include": {"service_offering"}, "fields[service_offering.service_broker]": {"name,guid"}, "per_page": {"5000"}}
-	for key, value := range map[string]string{"service_broker_names": f.Broker, "service_offering_names": f.Offering} {
-		if value != "" {
-			q.Set(key, value)
-		}
-	}
-	if f.Org != "" {
-		org, err := s.org(ctx, f.Org)
-		if err != nil {
-			return nil, err
-		}
-		q.Set("organization_guids", org.GUID)
-	}
-	plans, included, err := client.ListWith[seenPlan](ctx, s.api, "/v3/service_plans", q)
-	if err != nil {
-		return nil, noServices(s, err)
-	}
-	offerings, brokers := client.Of[client.Offering](included, "service_offerings"), client.Of[client.Thing](included, "service_brokers")
-	out := &listing[accessRow]{key: "service plans", heading: []string{"broker", "offering", "plan", "access", "orgs"}, cells: func(r accessRow) []string {
-		return []string{r.Broker, r.Offering, r.Plan, r.Access, strings.Join(r.Orgs, ",")}
-	}}
-	for _, p := range plans {
-		offering := offerings[p.Relationships.Offering.GUID()]
-		row := accessRow{brokers[offering.Relationships.Broker.GUID()].Name, offering.Name, p.Name, map[string]string{"public": "all", "admin": "none", "organization": "limited", "space": "limited"}[p.Visibility], []string{}}
-		if p.Visibility == "organization" {
-			var v struct {
-				Orgs []client.Thing `json:"organizations"`
-			}
-			if err := s.api.Get(ctx, "/v3/service_plans/"+p.GUID+"/visibility", nil, &v); err != nil {
-				return nil, err
-			}
-			for _, o := range v.Orgs {
-				row.Orgs = append(row.Orgs, o.Name)
-			}
-		}
-		out.rows = append(out.rows, row)
-	}
-	slices.SortStableFunc(out.rows, func(a, b accessRow) int { return strings.Compare(a.Broker+" "+a.Offering, b.Broker+" "+b.Offering) })
-	return out, nil
 }
 
 // sharing

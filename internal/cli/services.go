@@ -2,11 +2,9 @@ package cli
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/url"
-	"os"
 	"slices"
 	"strings"
 
@@ -22,22 +20,6 @@ func (s *session) parameters(flag string) (map[string]any, error) {
 	return s.jsonObject("-c", flag)
 }
 
-// jsonObject parses JSON, or the JSON in a file.
-func (s *session) jsonObject(what, flag string) (map[string]any, error) {
-	content := []byte(flag)
-	if !strings.HasPrefix(strings.TrimSpace(flag), "{") {
-		var err error
-		if content, err = os.ReadFile(s.w.path(flag)); err != nil {
-			return nil, &usage{what + " is neither a JSON object nor a readable file: " + err.Error(), ""}
-		}
-	}
-	var out map[string]any
-	if err := json.Unmarshal(content, &out); err != nil {
-		return nil, &usage{what + " is not a JSON object: " + err.Error(), ""}
-	}
-	return out, nil
-}
-
 // tags splits the value of a -t flag.
 func tags(flag string) []string {
 	var all []string
@@ -47,10 +29,6 @@ func tags(flag string) []string {
 		}
 	}
 	return all
-}
-
-func (s *session) instance(ctx context.Context, name string) (client.ServiceInstance, error) {
-	return named(ctx, s, "Service instance", "/v3/service_instances", name, s.in(), func(i client.ServiceInstance) string { return i.Name })
 }
 
 // marketplace
@@ -140,14 +118,6 @@ func (c *marketplaceCommand) run(ctx context.Context, s *session) (result, error
 		return nil, &problem{What: "Service offering '" + c.Offering + "' has no plan for this space.", Try: fmt.Sprintf("'%s marketplace' lists the available ones", s.w.Program)}
 	}
 	return m, nil
-}
-
-// noServices explains an error of an API without services.
-func noServices(s *session, err error) error {
-	if client.Status(err) == 404 {
-		return &problem{What: "This platform does not support services.", Why: fmt.Sprintf("the API at %s (version %s) has no service offerings", s.cfg.API, s.cfg.APIVersion), cause: err}
-	}
-	return err
 }
 
 // services

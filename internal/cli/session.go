@@ -2,33 +2,16 @@ package cli
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io/fs"
-	"net/http"
 	"net/url"
 	"slices"
 	"strings"
 	"time"
 
-	"ingot/internal/base/plural"
-	"ingot/internal/base/suggest"
 	"ingot/internal/base/version"
-	"ingot/internal/cli/bits"
 	"ingot/internal/cli/client"
 	"ingot/internal/cli/config"
 	"ingot/internal/cli/term"
-)
-
-// need is what a command requires before it can run.
-type need int
-
-const (
-	nothing need = iota
-	anAPI
-	aLogin
-	anOrg
-	aSpace
 )
 
 // session is one run of a command.
@@ -49,8 +32,8 @@ type session struct {
 // what it waits for.
 const progressSilence = 10 * time.Second
 
-// session prepares the run of a command and checks that its requirements are met.
-func (w *Env) session(ctx context.Context, c *command, out output) (*session, error) {
+// newSession prepares the run of a command and checks that its requirements are met.
+func newSession(ctx context.Context, w *Env, c *command, out output) (*session, error) {
 	colors := w.Getenv("NO_COLOR") == "" && w.Getenv("TERM") != "dumb"
 	s := &session{
 		output: out, w: w,
@@ -104,6 +87,7 @@ func (s *session) connect() {
 	}
 }
 
+// close ends the progress line and the connections.
 func (s *session) close() {
 	s.progress.Close()
 	s.api.Close()
@@ -159,73 +143,6 @@ func (s *session) doing(what string, names ...any) {
 // ok shows that the action succeeded.
 func (s *session) ok() { s.say("%s", s.out.Good("OK")) }
 
-// explain turns an API error into one that the user can act on.
-func (s *session) explain(err error) error {
-	var known *problem
-	var exit *exitError
-	var wrong *usage
-	if errors.As(err, &known) || errors.As(err, &exit) || errors.As(err, &wrong) {
-		return err
-	}
-	program := s.w.Program
-	var unreachable *client.Unreachable
-	var refused *client.Error
-	var unread *bits.ReadError
-	switch {
-	case errors.Is(err, context.Canceled):
-		return &problem{What: "Interrupted.", cause: err}
-	case errors.Is(err, client.ErrLoggedOut):
-		return &problem{What: "The login at " + s.cfg.API + " has expired.", Try: "'" + program + " login'", cause: err}
-	case errors.As(err, &unread):
-		return unreadable(unread, err)
-	case errors.As(err, &unreachable):
-		p := &problem{What: unreachable.API + " cannot be reached.", Why: unreachable.Why.Error(), Try: fmt.Sprintf("check the address ('%s api') and the network", program), cause: err}
-		if s.cfg.Local != "" {
-			p.Try = "start the server on this machine: 'ingot up'"
-		}
-		return p
-	case errors.As(err, &refused):
-		switch refused.Status {
-		case http.StatusUnauthorized:
-			return &problem{What: "The API rejected the access token.", Why: refused.Error(), Try: "'" + program + " login'", cause: err}
-		case http.StatusForbidden:
-			return &problem{What: "Permission denied.", Why: refused.Error(), Try: fmt.Sprintf("ask for the role, or log in as another user ('%s login')", program), cause: err}
-		case http.StatusNotFound:
-			if len(refused.Items) == 0 {
-				return &problem{What: fmt.Sprintf("The API at %s has no endpoint %s.", s.cfg.API, refused.URL), Why: "the server does not support this feature", cause: err}
-			}
-		case http.StatusServiceUnavailable:
-			return &problem{What: "The API is not available.", Why: refused.Error(), Try: "try again in a moment", cause: err}
-		}
-		if strings.Contains(refused.URL, "/v3/jobs/") {
-			p := &problem{What: refused.Error(), cause: err}
-			if refused.Says("Service instance '") && refused.Says("not found") {
-				p.Try = fmt.Sprintf("'%[1]s services' lists the service instances, '%[1]s create-service' creates one", program)
-			}
-			return p
-		}
-		p := &problem{What: refused.Error(), Why: fmt.Sprintf("the server replied %d to %s %s", refused.Status, refused.Method, refused.URL), cause: err}
-		if refused.Says("An operation for service instance ") {
-			p.Try = fmt.Sprintf("'%s services' shows when it is done; then run this command again", program)
-		}
-		return p
-	}
-	return err
-}
-
-// unreadable explains a file of the upload that cannot be read.
-func unreadable(e *bits.ReadError, cause error) error {
-	p := &problem{What: e.Path + " cannot be read.", Why: e.Err.Error(), Try: "correct it, or add it to .cfignore if it is not part of the app", cause: cause}
-	switch {
-	case errors.Is(e, bits.ErrChanged):
-		p.What, p.Why = e.Path+" changed during the upload.", ""
-		p.Try = "push again when it is complete; if it is not part of the app, such as a log file, add it to .cfignore"
-	case errors.Is(e, fs.ErrNotExist):
-		p.What, p.Why, p.Try = e.Path+" was deleted or renamed during the upload.", "", "push again; if it is not part of the app, add it to .cfignore"
-	}
-	return p
-}
-
 // in returns a query for resources of the targeted space.
 func (s *session) in(pairs ...string) url.Values {
 	q := url.Values{"space_guids": {s.cfg.Space.GUID}}
@@ -235,73 +152,16 @@ func (s *session) in(pairs ...string) url.Values {
 	return q
 }
 
-// named finds a resource by name. If it does not exist, the error lists the
-// existing names.
-func named[T any](ctx context.Context, s *session, kind, path, name string, q url.Values, nameOf func(T) string) (T, error) {
-	var none T
-	asked := url.Values{"names": {name}}
-	for key, value := range q {
-		asked[key] = value
-	}
-	found, err := client.List[T](ctx, s.api, path, asked)
-	if err != nil {
-		return none, err
-	}
-	if len(found) > 0 {
-		return found[0], nil
-	}
-	p := &problem{What: fmt.Sprintf("%s '%s' not found.", kind, name), cause: errNotFound}
-	all, err := client.List[T](ctx, s.api, path, q)
-	if err != nil {
-		return none, p
-	}
-	var names []string
-	for _, one := range all {
-		names = append(names, nameOf(one))
-	}
-	slices.Sort(names)
-	near := suggest.Closest(name, names)
-	switch {
-	case near != "":
-		p.Try = fmt.Sprintf("did you mean '%s'?", near)
-	case len(names) == 0:
-		p.Why = "none exist yet"
-	default:
-		p.Existing = existing(kind, names)
-	}
-	return none, p
+// alreadyWarned reports whether a warning of the platform is about a key that was already
+// reported.
+func (s *session) alreadyWarned(warning string) bool {
+	return slices.ContainsFunc(s.warned, func(key string) bool { return strings.Contains(warning, "manifest key '"+key+"' ") })
 }
 
-// existing lists the names of resources of a kind, such as "Existing apps: a, b".
-func existing(kind string, names []string) string {
-	const shown = 8
-	text := "Existing " + plural.Of(strings.ToLower(kind)) + ": " + strings.Join(names[:min(len(names), shown)], ", ")
-	if more := len(names) - shown; more > 0 {
-		text += fmt.Sprintf(" and %d more", more)
+// acting shows what is being done, and as which user.
+func (s *session) acting(what string, names ...any) {
+	for i, n := range names {
+		names[i] = s.out.Bold(fmt.Sprint(n))
 	}
-	return text
-}
-
-var errNotFound = errors.New("not found")
-
-// app finds an app in the targeted space.
-func (s *session) app(ctx context.Context, name string) (client.App, error) {
-	return named(ctx, s, "App", "/v3/apps", name, s.in(), func(a client.App) string { return a.Name })
-}
-
-// date formats a time in the user's time zone, the same way in every command.
-func date(t time.Time) string {
-	if t.IsZero() {
-		return ""
-	}
-	return t.Local().Format(time.RFC3339)
-}
-
-// shownTime formats a timestamp of the API like date.
-func shownTime(text string) string {
-	t, err := time.Parse(time.RFC3339, text)
-	if err != nil {
-		return text
-	}
-	return date(t)
+	s.say("%s as %s...", fmt.Sprintf(what, names...), s.out.Bold(s.api.User().Name()))
 }

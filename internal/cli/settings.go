@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net/http"
@@ -9,6 +10,25 @@ import (
 
 	"ingot/internal/cli/client"
 )
+
+type stackRow struct {
+	Name        string `json:"name"`
+	Description string `json:"description"`
+}
+
+type stacksCommand struct{}
+
+func (c *stacksCommand) run(ctx context.Context, s *session) (result, error) {
+	s.say("Getting stacks as %s...", s.out.Bold(s.api.User().Name()))
+	rows, err := client.List[stackRow](ctx, s.api, "/v3/stacks", nil)
+	if err != nil {
+		return nil, err
+	}
+	return &listing[stackRow]{
+		key: "stacks", rows: rows, heading: []string{"name", "description"},
+		cells: func(r stackRow) []string { return []string{r.Name, r.Description} },
+	}, nil
+}
 
 // Commands for settings of the whole platform.
 
@@ -93,7 +113,7 @@ func (s *session) stack(ctx context.Context, name string) (fullStack, error) {
 }
 
 func (t *fullStack) sheet() result {
-	out := &sheet{pairs: [][2]string{{"name", t.Name}, {"description", t.Description}, {"state", or(t.State, "ACTIVE")}}, json: t}
+	out := &sheet{pairs: [][2]string{{"name", t.Name}, {"description", t.Description}, {"state", cmp.Or(t.State, "ACTIVE")}}, json: t}
 	if t.Reason != "" {
 		out.pairs = append(out.pairs, [2]string{"reason", t.Reason})
 	}
@@ -159,11 +179,53 @@ func sshCode(ctx context.Context, s *session, _ words, _ *noFlags) (result, erro
 	}
 	id := "ssh-proxy"
 	if gate := root.Links["app_ssh"]; gate != nil {
-		id = or(gate.Meta.OAuthClient, id)
+		id = cmp.Or(gate.Meta.OAuthClient, id)
 	}
 	code, err := s.api.Code(ctx, s.cfg.Links.UAA, id)
 	if err != nil {
 		return nil, err
 	}
 	return &text{"code", code}, nil
+}
+
+type flagRow struct {
+	Name    string `json:"name"`
+	Enabled bool   `json:"enabled"`
+}
+
+type featureFlagsCommand struct{}
+
+func (c *featureFlagsCommand) run(ctx context.Context, s *session) (result, error) {
+	s.say("Getting feature flags as %s...", s.out.Bold(s.api.User().Name()))
+	rows, err := client.List[flagRow](ctx, s.api, "/v3/feature_flags", nil)
+	if err != nil {
+		return nil, err
+	}
+	return &listing[flagRow]{
+		key: "feature flags", rows: rows, heading: []string{"name", "state"},
+		cells: func(r flagRow) []string {
+			return []string{r.Name, map[bool]string{true: "enabled", false: "disabled"}[r.Enabled]}
+		},
+	}, nil
+}
+
+type switchFlagCommand struct {
+	on   bool
+	Args struct {
+		Flag string `positional-arg-name:"FLAG" required:"yes"`
+	} `positional-args:"yes"`
+}
+
+func (c *switchFlagCommand) run(ctx context.Context, s *session) (result, error) {
+	verb := map[bool]string{true: "Enabling", false: "Disabling"}[c.on]
+	s.say("%s feature flag %s as %s...", verb, s.out.Bold(c.Args.Flag), s.out.Bold(s.api.User().Name()))
+	_, err := s.api.Patch(ctx, "/v3/feature_flags/"+url.PathEscape(c.Args.Flag), map[string]bool{"enabled": c.on}, nil)
+	if client.Status(err) == http.StatusNotFound {
+		return nil, &problem{What: "Feature flag '" + c.Args.Flag + "' not found.", Try: fmt.Sprintf("'%s feature-flags' lists them", s.w.Program), cause: err}
+	}
+	if err != nil {
+		return nil, err
+	}
+	s.ok()
+	return s.jsonOnly(&jsonAs{nil, flagRow{c.Args.Flag, c.on}}), nil
 }

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"os"
@@ -110,7 +111,7 @@ func (c *sshCommand) login(ctx context.Context, s *session, app client.App) (she
 	if state != "running" {
 		return shell.Login{}, &problem{What: fmt.Sprintf("Instance %d of process %s of %s is %s.", c.Instance, c.Process, app.Name, state), Try: fmt.Sprintf("'%s app %s' shows which instances run", s.w.Program, app.Name)}
 	}
-	code, err := s.api.Code(ctx, s.cfg.Links.UAA, or(gate.Meta.OAuthClient, "ssh-proxy"))
+	code, err := s.api.Code(ctx, s.cfg.Links.UAA, cmp.Or(gate.Meta.OAuthClient, "ssh-proxy"))
 	return shell.Login{
 		Address: gate.Href, Fingerprint: gate.Meta.HostKey, User: fmt.Sprintf("cf:%s/%d", process.GUID, c.Instance), Password: code,
 	}, err
@@ -122,7 +123,7 @@ func (c *sshCommand) terminal(s *session, command string) *shell.Terminal {
 	if !wanted {
 		return nil
 	}
-	t := &shell.Terminal{Kind: or(s.w.Getenv("TERM"), "xterm"), Size: func() (int, int) { return 43, 80 }}
+	t := &shell.Terminal{Kind: cmp.Or(s.w.Getenv("TERM"), "xterm"), Size: func() (int, int) { return 43, 80 }}
 	file, ok := s.w.In.(*os.File)
 	if !ok || !s.w.InTerminal {
 		return t

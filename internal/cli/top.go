@@ -22,12 +22,10 @@ type topCommand struct {
 	} `positional-args:"yes"`
 }
 
-func topCommands() []*command {
-	return []*command{
-		{name: "top", group: groupInspect, summary: "Show the processor and memory usage of instances", args: "[APP] [--once] [--interval SECONDS]", need: aSpace,
-			about:   "Shows the instances of an app, or of all apps in the target space, with their sidecars, the busiest first. On a terminal it is updated until you press Ctrl-C.",
-			example: []string{"top", "top my-app", "top my-app --once"}, make: func() runner { return &topCommand{} }},
-	}
+var topEntry = &command{
+	name: "top", group: groupInspect, summary: "Show the processor and memory usage of instances", args: "[APP] [--once] [--interval SECONDS]", need: aSpace,
+	about:   "Shows the instances of an app, or of all apps in the target space, with their sidecars, the busiest first. On a terminal it is updated until you press Ctrl-C.",
+	example: []string{"top", "top my-app", "top my-app --once"}, make: func() runner { return &topCommand{} },
 }
 
 // topList is what instances use, the busiest first.

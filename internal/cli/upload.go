@@ -1,10 +1,10 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
-	"net"
 	"net/url"
 	"os"
 	"strings"
@@ -27,14 +27,6 @@ const (
 func (s *session) near() bool {
 	u, err := url.Parse(s.cfg.API)
 	return err == nil && isLoopback(u.Hostname())
-}
-
-// isLoopback reports whether a host name refers to this machine.
-func isLoopback(host string) bool {
-	if ip := net.ParseIP(host); ip != nil {
-		return ip.IsLoopback()
-	}
-	return host == "localhost" || strings.HasSuffix(host, ".localhost")
 }
 
 // upload creates a package from the loaded files and waits until it is ready.
@@ -95,7 +87,7 @@ func (s *session) awaitPackage(ctx context.Context, pkg *client.Package) error {
 		case "READY":
 			return true, nil
 		case "FAILED", "EXPIRED":
-			return false, &problem{What: "The upload was rejected.", Why: or(pkg.Data.Error, "the package is "+strings.ToLower(pkg.State)), Try: "push again"}
+			return false, &problem{What: "The upload was rejected.", Why: cmp.Or(pkg.Data.Error, "the package is "+strings.ToLower(pkg.State)), Try: "push again"}
 		}
 		return false, s.api.Get(ctx, "/v3/packages/"+pkg.GUID, nil, pkg)
 	})
@@ -169,4 +161,90 @@ func (s *session) archive(p plan, l *load, known []client.Resource) (*client.Bit
 		}
 	}
 	return fileBits(f.Name(), info.Size()), cleanup, nil
+}
+
+// checkDroplet checks that a file can be a droplet before anything is changed.
+func (f *pushFlags) checkDroplet(w *Env) error {
+	if f.Path != "" || f.DockerImage != "" || len(f.Buildpacks) > 0 {
+		return &usage{"--droplet cannot be combined with -p, -b or -o", "push"}
+	}
+	path := w.path(f.Droplet)
+	file, err := os.Open(path)
+	if err != nil {
+		return &problem{What: "No droplet found at " + path + ".", Why: err.Error(), Try: fmt.Sprintf("'%s download-droplet APP' downloads one", w.Program), cause: err}
+	}
+	defer file.Close()
+	var magic [2]byte
+	if _, err := io.ReadFull(file, magic[:]); err != nil || magic != [2]byte{0x1f, 0x8b} {
+		return &problem{What: path + " is not a droplet.", Why: "a droplet is a gzipped tar archive", Try: fmt.Sprintf("'%s download-droplet APP' downloads one; use -p to push files", w.Program)}
+	}
+	return nil
+}
+
+// uploadDroplet uploads a file as a droplet and waits until it is ready.
+func (s *session) uploadDroplet(ctx context.Context, app client.App, path string) (string, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return "", err
+	}
+	var droplet client.Droplet
+	body := map[string]any{"relationships": map[string]any{"app": client.Relate(app.GUID)}}
+	if _, err := s.api.Post(ctx, "/v3/droplets", body, &droplet); err != nil {
+		return "", err
+	}
+	s.say("Uploading droplet (%s)...", term.Size(info.Size()))
+	s.progress.Step("Uploading "+app.Name, info.Size())
+	reply, err := s.api.UploadDroplet(ctx, droplet.GUID, fileBits(path, info.Size()), s.progress.Add)
+	if err == nil {
+		err = s.api.Job(ctx, reply)
+	}
+	return droplet.GUID, err
+}
+
+// load reads an app's files in the background.
+type load struct {
+	done    chan struct{}
+	files   []bits.File
+	archive int64 // length of the archive, if one is pushed
+	err     error
+}
+
+// beginLoad finds the files of an app and starts reading them.
+func beginLoad(ctx context.Context, p plan) (*load, error) {
+	l := &load{done: make(chan struct{})}
+	if p.docker == "" && p.droplet == "" {
+		if err := l.find(ctx, p.path); err != nil {
+			return nil, err
+		}
+	}
+	go func() {
+		defer close(l.done)
+		l.err = bits.Sum(ctx, l.files)
+	}()
+	return l, nil
+}
+
+func (l *load) find(ctx context.Context, path string) error {
+	info, err := os.Stat(path)
+	if err != nil {
+		return &problem{What: "Nothing to push at " + path + ".", Why: err.Error(), Try: "pass the folder or archive with -p", cause: err}
+	}
+	if !info.IsDir() {
+		ok, err := bits.IsArchive(path)
+		if err != nil {
+			return err
+		}
+		if !ok {
+			return &problem{What: path + " cannot be pushed.", Why: "it is neither a folder nor a zip, jar or war", Try: "push the folder it is in"}
+		}
+		l.archive = info.Size()
+		return nil
+	}
+	if l.files, err = bits.Scan(ctx, path); err != nil {
+		return err
+	}
+	if len(l.files) == 0 {
+		return &problem{What: "Nothing to push in " + path + ".", Why: "the folder is empty, or .cfignore excludes all files"}
+	}
+	return nil
 }

@@ -1,6 +1,8 @@
 package cli
 
 import (
+	"cmp"
+	"net"
 	"net/url"
 	"strings"
 
@@ -21,7 +23,7 @@ func (s *session) address(r client.Route) string {
 // address: at the one for other machines if the server has TLS, because the one that
 // the client uses on the same machine redirects there.
 func (s *session) webAddress(r client.Route) string {
-	api, err := url.Parse(or(s.cfg.Links.Public, s.cfg.API))
+	api, err := url.Parse(cmp.Or(s.cfg.Links.Public, s.cfg.API))
 	if err != nil || api.Scheme == "" {
 		return r.URL
 	}
@@ -39,4 +41,12 @@ func (s *session) webAddress(r client.Route) string {
 func isInternal(route string) bool {
 	host, _, _ := strings.Cut(route, "/")
 	return strings.HasSuffix(host, ".internal")
+}
+
+// isLoopback reports whether a host name refers to this machine.
+func isLoopback(host string) bool {
+	if ip := net.ParseIP(host); ip != nil {
+		return ip.IsLoopback()
+	}
+	return host == "localhost" || strings.HasSuffix(host, ".localhost")
 }

@@ -2,9 +2,9 @@ package cli
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -57,7 +57,7 @@ func (c *createUserCommand) run(ctx context.Context, s *session) (result, error)
 			ID string `json:"id"`
 		}
 		body := map[string]any{
-			"userName": user, "password": password, "origin": "uaa", "emails": []any{map[string]any{"value": or(c.Email, user), "primary": true}},
+			"userName": user, "password": password, "origin": "uaa", "emails": []any{map[string]any{"value": cmp.Or(c.Email, user), "primary": true}},
 			"name": map[string]string{"givenName": user, "familyName": user},
 		}
 		if _, err := s.api.Post(ctx, s.cfg.Links.UAA+"/Users", body, &account); err != nil {
@@ -157,91 +157,4 @@ func (c *oauthTokenCommand) run(ctx context.Context, s *session) (result, error)
 		return nil, err
 	}
 	return &text{"token", "bearer " + token}, nil
-}
-
-// instances
-
-type restartInstanceCommand struct {
-	Process string `long:"process" value-name:"TYPE" default:"web" description:"Process type"`
-	Args    struct {
-		App   string `positional-arg-name:"APP" required:"yes"`
-		Index int    `positional-arg-name:"INDEX" required:"yes"`
-	} `positional-args:"yes"`
-}
-
-func (c *restartInstanceCommand) run(ctx context.Context, s *session) (result, error) {
-	s.doing("Restarting instance %s of process %s of app %s", strconv.Itoa(c.Args.Index), c.Process, c.Args.App)
-	app, err := s.app(ctx, c.Args.App)
-	if err != nil {
-		return nil, err
-	}
-	if err := s.api.Delete(ctx, fmt.Sprintf("/v3/apps/%s/processes/%s/instances/%d", app.GUID, url.PathEscape(c.Process), c.Args.Index)); err != nil {
-		return nil, err
-	}
-	s.ok()
-	return &made{"instance", fmt.Sprintf("%s/%d", app.Name, c.Args.Index), app.GUID, true}, nil
-}
-
-// ssh access of an app
-
-type sshEnabledCommand struct{ oneApp }
-
-// sshState describes whether ssh is enabled for an app.
-type sshState struct {
-	Enabled bool   `json:"enabled"`
-	Reason  string `json:"reason"`
-}
-
-func (s *session) sshState(ctx context.Context, app client.App) (*text, *sshState, error) {
-	var state sshState
-	if err := s.api.Get(ctx, "/v3/apps/"+app.GUID+"/ssh_enabled", nil, &state); err != nil {
-		return nil, nil, err
-	}
-	line := "ssh support is enabled for app '" + app.Name + "'."
-	if !state.Enabled {
-		line = "ssh support is disabled for app '" + app.Name + "'."
-		if state.Reason != "" {
-			line += " " + state.Reason
-		}
-	}
-	return &text{"ssh", line}, &state, nil
-}
-
-func (c *sshEnabledCommand) run(ctx context.Context, s *session) (result, error) {
-	app, err := s.app(ctx, c.Args.App)
-	if err != nil {
-		return nil, err
-	}
-	line, state, err := s.sshState(ctx, app)
-	if err != nil {
-		return nil, err
-	}
-	return &jsonAs{line, state}, nil
-}
-
-type allowSSHCommand struct {
-	oneApp
-	on bool
-}
-
-func (c *allowSSHCommand) run(ctx context.Context, s *session) (result, error) {
-	s.doing(map[bool]string{true: "Enabling ssh support for app %s", false: "Disabling ssh support for app %s"}[c.on], c.Args.App)
-	app, err := s.app(ctx, c.Args.App)
-	if err != nil {
-		return nil, err
-	}
-	if _, err := s.api.Patch(ctx, "/v3/apps/"+app.GUID+"/features/ssh", map[string]bool{"enabled": c.on}, nil); err != nil {
-		return nil, err
-	}
-	s.ok()
-	line, state, err := s.sshState(ctx, app)
-	if err != nil {
-		return nil, err
-	}
-	// The space or the platform may deny what the app allows.
-	if state.Enabled != c.on {
-		s.say("%s", line.value)
-	}
-	s.say("TIP: Takes effect after a restart: '%s restart %s'.", s.w.Program, app.Name)
-	return s.jsonOnly(&jsonAs{line, state}), nil
 }

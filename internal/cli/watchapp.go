@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -43,7 +44,7 @@ func (c *devCommand) run(ctx context.Context, s *session) (result, error) {
 			return nil, err
 		}
 		if found == "" || c.NoManifest {
-			push.Args.App = filepath.Base(s.w.path(or(c.Path, ".")))
+			push.Args.App = filepath.Base(s.w.path(cmp.Or(c.Path, ".")))
 		}
 	}
 	return push.run(ctx, s)

@@ -14,8 +14,6 @@ import (
 const (
 	// unhurried is how long a new version may take before another change replaces it.
 	unhurried = 5 * time.Second
-	// watchPause is the longest interval of requests whether a change is ready.
-	watchPause = 15 * time.Millisecond
 	// cancelTime is how long canceling a deployment may take.
 	cancelTime = 20 * time.Second
 	// provenAfter is how long a new version must be ready before it replaces the one before

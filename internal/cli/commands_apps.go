@@ -1,0 +1,52 @@
+package cli
+
+import "slices"
+
+// subjectApps returns the commands of this package.
+func subjectApps() []*command {
+	return slices.Concat([]*command{
+		{name: "start", aliases: []string{"st"}, group: groupApps, summary: "Start an app", args: "APP", need: aSpace, progress: true, example: []string{"start my-app"}, make: func() runner { return &startCommand{} }},
+		{name: "stop", aliases: []string{"sp"}, group: groupApps, summary: "Stop an app", args: "APP", need: aSpace, example: []string{"stop my-app"}, make: func() runner { return &stopCommand{} }},
+		{name: "restart", aliases: []string{"rs"}, group: groupApps, summary: "Restart an app", args: "APP [--strategy rolling|canary]", need: aSpace, progress: true, example: []string{"restart my-app", "restart my-app --strategy rolling --max-in-flight 2"}, make: func() runner { return &restartCommand{} }},
+		{name: "restage", aliases: []string{"rg"}, group: groupApps, summary: "Rebuild an app from its newest package and restart it", args: "APP [--strategy rolling|canary]", need: aSpace, progress: true, example: []string{"restage my-app", "restage my-app --strategy rolling"}, make: func() runner { return &restageCommand{} }},
+		{name: "continue-deployment", group: groupApps, summary: "Continue a paused canary deployment", args: "APP [--no-wait]", need: aSpace, progress: true, example: []string{"continue-deployment my-app"}, make: func() runner { return &continueDeploymentCommand{} }},
+		{name: "cancel-deployment", group: groupApps, summary: "Cancel a deployment and restore the previous version", args: "APP", need: aSpace, progress: true, example: []string{"cancel-deployment my-app"}, make: func() runner { return &cancelDeploymentCommand{} }},
+		{name: "scale", group: groupApps, summary: "Change or show an app's instances, memory and disk", args: "APP [-i N] [-m SIZE] [-k SIZE]", need: aSpace, progress: true, example: []string{"scale my-app -i 3", "scale my-app -m 256M -f"}, make: func() runner { return &scaleCommand{} }},
+		{name: "run-task", aliases: []string{"rt"}, group: groupApps, summary: "Run a one-off command in an app's environment", args: "APP --command COMMAND [--name NAME] [--wait]", need: aSpace, progress: true,
+			about:   "A task runs in its own instance, which stops when the command exits. Its output is in the app's logs with the source APP/TASK/NAME.",
+			example: []string{"run-task my-app --command './migrate --all' --name migrate --wait", "run-task my-app --process worker -m 512M"}, make: func() runner { return &runTaskCommand{} }},
+		{name: "terminate-task", group: groupApps, summary: "Cancel a running task", args: "APP ID", need: aSpace, example: []string{"terminate-task my-app 3"}, make: func() runner { return &terminateTaskCommand{} }},
+		{name: "rename", group: groupApps, summary: "Rename an app", args: "APP NEW_NAME", need: aSpace, example: []string{"rename my-app your-app"}, make: func() runner { return &renameCommand{} }},
+		{name: "delete", aliases: []string{"d"}, group: groupApps, summary: "Delete an app", args: "APP [-f] [-r]", need: aSpace, progress: true, example: []string{"delete my-app -f -r"}, make: func() runner { return &deleteCommand{} }},
+		{name: "env", aliases: []string{"e"}, group: groupApps, summary: "Show an app's environment variables", args: "APP", need: aSpace, example: []string{"env my-app"}, make: func() runner { return &envCommand{} }},
+		{name: "set-env", aliases: []string{"se"}, group: groupApps, summary: "Set an environment variable of an app", args: "APP NAME VALUE", need: aSpace, example: []string{"set-env my-app GREETING 'good morning'"}, make: func() runner { return &setEnvCommand{} }},
+		{name: "unset-env", aliases: []string{"ue"}, group: groupApps, summary: "Remove an environment variable of an app", args: "APP NAME", need: aSpace, example: []string{"unset-env my-app GREETING"}, make: func() runner { return &unsetEnvCommand{} }},
+		{name: "apps", aliases: []string{"a"}, group: groupInspect, summary: "List the apps in the target space", need: aSpace, example: []string{"apps", "apps --json"}, make: func() runner { return &appsCommand{} }},
+		{name: "app", group: groupInspect, summary: "Show an app's status", args: "APP", need: aSpace, example: []string{"app my-app", "app my-app --requests", "app my-app --guid"}, make: func() runner { return &appCommand{} }},
+		{name: "logs", group: groupInspect, summary: "Show or follow an app's logs", args: "APP [--recent]", need: aSpace,
+			example: []string{"logs my-app", "logs my-app --recent --no-router", "logs my-app --process web --sidecar config-server"}, make: func() runner { return &logsCommand{} }},
+		{name: "ssh", group: groupInspect, summary: "Open a shell in an app instance or forward ports to it", args: "APP [-c COMMAND] [-i INDEX] [-L PORT:HOST:PORT]", need: aSpace,
+			example: []string{"ssh my-app", "ssh my-app -c 'ls -l'", "ssh my-app -N -L 5432:localhost:5432"}, make: func() runner { return &sshCommand{} }},
+		{name: "events", group: groupInspect, summary: "Show recent events of an app", args: "APP", need: aSpace, example: []string{"events my-app"}, make: func() runner { return &eventsCommand{} }},
+		{name: "tasks", group: groupInspect, summary: "List an app's tasks", args: "APP", need: aSpace, example: []string{"tasks my-app"}, make: func() runner { return &tasksCommand{} }},
+		{name: "task", group: groupInspect, summary: "Show a task of an app", args: "APP ID", need: aSpace, example: []string{"task my-app 3"}, make: func() runner { return &taskCommand{} }},
+		topEntry,
+		{name: "restart-app-instance", group: groupApps, summary: "Restart one instance of an app", args: "APP INDEX [--process TYPE]", need: aSpace, example: []string{"restart-app-instance my-app 0"}, make: func() runner { return &restartInstanceCommand{} }},
+		{name: "download-droplet", group: groupApps, summary: "Download an app's droplet", args: "APP [--path FILE]", need: aSpace, progress: true, example: []string{"download-droplet my-app --path my-app.tgz"}, make: func() runner { return &downloadDropletCommand{} }},
+		{name: "set-droplet", group: groupApps, summary: "Set an app's current droplet", args: "APP DROPLET_GUID", need: aSpace, example: []string{"set-droplet my-app 1b2c3d"}, make: func() runner { return &setDropletCommand{} }},
+		{name: "rollback", group: groupApps, summary: "Roll back an app to a revision", args: "APP --version N [--strategy rolling|canary]", need: aSpace, progress: true,
+			about: "A rollback creates a new revision. It restores droplet, environment variables, commands, sidecars and settings of processes; the number of instances stays.", example: []string{"rollback my-app --version 3", "rollback my-app --version 3 --strategy canary -f"}, make: func() runner { return &rollbackCommand{} }},
+		{name: "enable-ssh", group: groupApps, summary: "Enable ssh for an app", args: "APP", need: aSpace, example: []string{"enable-ssh my-app"}, make: func() runner { return &allowSSHCommand{on: true} }},
+		{name: "disable-ssh", group: groupApps, summary: "Disable ssh for an app", args: "APP", need: aSpace, example: []string{"disable-ssh my-app"}, make: func() runner { return &allowSSHCommand{} }},
+		{name: "revisions", group: groupInspect, summary: "List an app's revisions", args: "APP", need: aSpace, example: []string{"revisions my-app"}, make: func() runner { return &revisionsCommand{} }},
+		{name: "revision", group: groupInspect, summary: "Show a revision of an app", args: "APP [--version N]", need: aSpace, example: []string{"revision my-app", "revision my-app --version 3"}, make: func() runner { return &revisionCommand{} }},
+		{name: "diff", group: groupInspect, summary: "Compare two revisions of an app", args: "APP VERSION [VERSION]", need: aSpace, about: "Without a second version, compares with the one that runs.", example: []string{"diff my-app 3 5", "diff my-app 3"}, make: func() runner { return &diffCommand{} }},
+		{name: "droplets", group: groupInspect, summary: "List an app's droplets", args: "APP", need: aSpace, example: []string{"droplets my-app"}, make: func() runner { return &dropletsCommand{} }},
+		{name: "packages", group: groupInspect, summary: "List an app's packages", args: "APP", need: aSpace, example: []string{"packages my-app"}, make: func() runner { return &packagesCommand{} }},
+		{name: "ssh-enabled", group: groupInspect, summary: "Show whether ssh is enabled for an app", args: "APP", need: aSpace, example: []string{"ssh-enabled my-app"}, make: func() runner { return &sshEnabledCommand{} }},
+		{name: "labels", group: groupInspect, summary: "List a resource's labels", args: "KIND NAME", need: aLogin, about: "KIND is app, org, space, service-instance or domain.", example: []string{"labels app my-app"}, make: func() runner { return &labelsCommand{} }},
+		{name: "set-label", group: groupInspect, summary: "Set labels on a resource", args: "KIND NAME KEY=VALUE...", need: aLogin, about: "KIND is app, org, space, service-instance or domain.", example: []string{"set-label space dev notifications=on"}, make: func() runner { return &setLabelCommand{} }},
+		{name: "unset-label", group: groupInspect, summary: "Remove labels from a resource", args: "KIND NAME KEY...", need: aLogin, example: []string{"unset-label space dev notifications"}, make: func() runner { return &unsetLabelCommand{} }},
+		inGroup(groupOther, entry("open", "[APP] [--console] [--print]", "Open an app or the console in a browser", anAPI, openInBrowser, "my-app", "my-app --console", ""))[0].last(),
+	}, last(healthCheckCommands()))
+}
