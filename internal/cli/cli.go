@@ -11,6 +11,7 @@ import (
 	"github.com/jessevdk/go-flags"
 
 	"ingot/internal/base/suggest"
+	"ingot/internal/cli/core"
 )
 
 // IsCommand reports whether a word is a command of the client.
@@ -20,82 +21,82 @@ func IsCommand(name string) bool { return find(name) != nil || name == completeC
 func Run(ctx context.Context, w *Env) int {
 	if len(w.Args) == 0 {
 		fmt.Fprint(w.Out, Brief(w))
-		return ExitOK
+		return core.ExitOK
 	}
 	switch first := w.Args[0]; {
 	case first == "help" || isHelp(first):
-		return w.runHelp(w.Args[1:])
+		return runHelp(w, w.Args[1:])
 	case first == "--version" || first == "-v":
 		fmt.Fprintln(w.Out, w.Version)
-		return ExitOK
+		return core.ExitOK
 	case first == completeCommand:
-		w.complete(ctx, w.Args[1:])
-		return ExitOK
+		complete(ctx, w, w.Args[1:])
+		return core.ExitOK
 	case strings.HasPrefix(first, "-"):
-		return w.fail(output{}, &usage{fmt.Sprintf("unknown flag %s: flags come after the command", first), ""})
+		return w.Fail(core.Output{}, &core.Usage{Problem: fmt.Sprintf("unknown flag %s: flags come after the command", first), Command: ""})
 	}
 	c := find(w.Args[0])
 	args := w.Args[1:]
 	if c == nil {
-		return w.fail(output{}, w.unknown(w.Args[0]))
+		return w.Fail(core.Output{}, unknown(w, w.Args[0]))
 	}
-	if len(c.sub) > 0 {
+	if len(c.Sub) > 0 {
 		if len(args) == 0 || isHelp(args[0]) {
-			fmt.Fprint(w.Out, c.help(w))
-			return ExitOK
+			fmt.Fprint(w.Out, helpOf(c, w))
+			return core.ExitOK
 		}
-		below, err := c.below(args[0])
+		below, err := subcommand(c, args[0])
 		if err != nil {
-			return w.fail(output{}, err)
+			return w.Fail(core.Output{}, err)
 		}
 		c, args = below, args[1:]
 	}
-	return w.runCommand(ctx, c, args)
+	return runCommand(ctx, w, c, args)
 }
 
 func isHelp(arg string) bool { return arg == "-h" || arg == "--help" }
 
 // runHelp shows the help of the named command, or the list of commands.
-func (w *Env) runHelp(about []string) int {
+func runHelp(w *Env, about []string) int {
 	about = slices.DeleteFunc(slices.Clone(about), isHelp)
 	if len(about) == 0 || about[0] == "help" {
 		fmt.Fprint(w.Out, Overview(w))
-		return ExitOK
+		return core.ExitOK
 	}
 	c := find(about[0])
 	if c == nil {
-		return w.fail(output{}, w.unknown(about[0]))
+		return w.Fail(core.Output{}, unknown(w, about[0]))
 	}
-	if len(about) > 1 && len(c.sub) > 0 {
-		below, err := c.below(about[1])
+	if len(about) > 1 && len(c.Sub) > 0 {
+		below, err := subcommand(c, about[1])
 		if err != nil {
-			return w.fail(output{}, err)
+			return w.Fail(core.Output{}, err)
 		}
 		c = below
 	}
-	fmt.Fprint(w.Out, c.help(w))
-	return ExitOK
+	fmt.Fprint(w.Out, helpOf(c, w))
+	return core.ExitOK
 }
 
-// below returns the subcommand with the given name.
-func (c *command) below(name string) (*command, error) {
+// subcommand returns the subcommand with the given name.
+func subcommand(c *core.Command, name string) (*core.Command, error) {
 	var names []string
-	for _, s := range c.sub {
-		word := strings.TrimPrefix(s.name, c.name+" ")
+	for _, s := range c.Sub {
+		word := strings.TrimPrefix(s.Name, c.Name+" ")
 		if word == name {
 			return s, nil
 		}
 		names = append(names, word)
 	}
-	what := didYouMean(fmt.Sprintf("%q is not a command of %s", name, c.name), name, names)
-	return nil, &usage{what + ". Commands: " + strings.Join(names, ", "), c.name}
+	what := core.DidYouMean(fmt.Sprintf("%q is not a command of %s", name, c.Name), name, names)
+	return nil, &core.Usage{Problem: what + ". Commands: " + strings.Join(names, ", "), Command: c.Name}
 }
 
-func (w *Env) runCommand(ctx context.Context, c *command, args []string) int {
-	r, out := c.make(), output{}
-	parser, err := c.parser(w, r, &out)
+func runCommand(ctx context.Context, w *Env, c *core.Command, args []string) int {
+	r, out := c.Make(), core.Output{}
+	parser, err := parserOf(c, w, r, &out)
 	if err != nil {
-		return w.fail(out, err)
+		return w.Fail(out, err)
 	}
 	rest, err := parser.ParseArgs(args)
 	if named, ok := r.(interface{ Take([]string) error }); ok && err == nil {
@@ -104,59 +105,59 @@ func (w *Env) runCommand(ctx context.Context, c *command, args []string) int {
 	var help *flags.Error
 	switch {
 	case errors.As(err, &help) && help.Type == flags.ErrHelp:
-		fmt.Fprint(w.Out, c.help(w))
-		return ExitOK
+		fmt.Fprint(w.Out, helpOf(c, w))
+		return core.ExitOK
 	case err != nil:
-		return w.fail(out, &usage{FlagError(err), c.name})
+		return w.Fail(out, &core.Usage{Problem: FlagError(err), Command: c.Name})
 	case len(rest) > 0:
 		what := fmt.Sprintf("unexpected argument %q", rest[0])
-		if c.stray != "" {
-			what += "; " + c.stray
+		if c.Stray != "" {
+			what += "; " + c.Stray
 		}
-		return w.fail(out, &usage{what, c.name})
+		return w.Fail(out, &core.Usage{Problem: what, Command: c.Name})
 	}
-	s, err := newSession(ctx, w, c, out)
+	s, err := core.NewSession(ctx, w, c, out)
 	if err != nil {
-		return w.fail(out, err)
+		return w.Fail(out, err)
 	}
-	defer s.close()
-	res, err := r.run(ctx, s)
-	s.progress.Close()
-	var wrong *usage
+	defer s.Close()
+	res, err := r.Run(ctx, s)
+	s.Progress.Close()
+	var wrong *core.Usage
 	if errors.As(err, &wrong) {
-		wrong.command = c.name
+		wrong.Command = c.Name
 	}
 	if res != nil {
-		if showErr := s.showResult(res); err == nil {
+		if showErr := showResult(s, res); err == nil {
 			err = showErr
 		}
 	}
 	switch {
-	case errors.Is(err, errDeclined) && out.JSON:
+	case errors.Is(err, core.ErrDeclined) && out.JSON:
 		fmt.Fprintln(w.Out, `{"canceled": true}`)
-	case errors.Is(err, errDeclined):
-		s.say("Canceled. Nothing was changed.")
+	case errors.Is(err, core.ErrDeclined):
+		s.Say("Canceled. Nothing was changed.")
 	case err != nil:
-		return w.fail(out, s.explain(err))
+		return w.Fail(out, s.Explain(err))
 	}
-	return ExitOK
+	return core.ExitOK
 }
 
 // showResult writes the result of a command as text or JSON.
-func (s *session) showResult(res result) error {
+func showResult(s *core.Session, res core.Result) error {
 	if !s.JSON {
-		res.show(s.out)
+		res.Show(s.Out)
 		return nil
 	}
-	e := json.NewEncoder(s.w.Out)
+	e := json.NewEncoder(s.Env.Out)
 	e.SetIndent("", "  ")
 	e.SetEscapeHTML(false)
 	return e.Encode(res)
 }
 
-// parser returns the parser for the flags of a command.
-func (c *command) parser(w *Env, r runner, out *output) (*flags.Parser, error) {
-	p := flags.NewNamedParser(w.Program+" "+c.name, flags.HelpFlag|flags.PassDoubleDash)
+// parserOf returns the parser for the flags of a command.
+func parserOf(c *core.Command, w *Env, r core.Runner, out *core.Output) (*flags.Parser, error) {
+	p := flags.NewNamedParser(w.Program+" "+c.Name, flags.HelpFlag|flags.PassDoubleDash)
 	var own any = r
 	if apart, ok := r.(interface{ FlagSet() any }); ok {
 		own = apart.FlagSet()
@@ -183,25 +184,25 @@ func (c *command) parser(w *Env, r runner, out *output) (*flags.Parser, error) {
 	return p, nil
 }
 
-func (w *Env) unknown(name string) error {
+func unknown(w *Env, name string) error {
 	var names []string
 	for _, o := range w.Others {
 		names = append(names, o.Name)
 	}
 	for _, c := range commands {
-		names = append(names, c.name)
+		names = append(names, c.Name)
 	}
 	what := fmt.Sprintf("%q is not a command", name)
 	if known, ok := otherWords[strings.ToLower(name)]; ok {
-		return &usage{what + "; did you mean " + known + "?", ""}
+		return &core.Usage{Problem: what + "; did you mean " + known + "?", Command: ""}
 	}
 	if near := suggest.Closest(name, names); near != "" {
-		return &usage{what + "; did you mean " + near + "?", ""}
+		return &core.Usage{Problem: what + "; did you mean " + near + "?", Command: ""}
 	}
 	if isCF(name) {
-		return &usage{what + " of this client; the cf CLI has it and works with the same server", ""}
+		return &core.Usage{Problem: what + " of this client; the cf CLI has it and works with the same server", Command: ""}
 	}
-	return &usage{what, ""}
+	return &core.Usage{Problem: what, Command: ""}
 }
 
 // otherWords maps names that other tools use to commands of this client.
