@@ -99,8 +99,8 @@ func runCommand(ctx context.Context, w *Env, c *core.Command, args []string) int
 		return w.Fail(out, err)
 	}
 	rest, err := parser.ParseArgs(args)
-	if named, ok := r.(interface{ Take([]string) error }); ok && err == nil {
-		err, rest = named.Take(rest), nil
+	if err == nil && len(parser.Args()) == 0 { // otherwise the parser assigned them
+		rest, err = r.Take(rest)
 	}
 	var help *flags.Error
 	switch {
@@ -158,11 +158,7 @@ func showResult(s *core.Session, res core.Result) error {
 // parserOf returns the parser for the flags of a command.
 func parserOf(c *core.Command, w *Env, r core.Runner, out *core.Output) (*flags.Parser, error) {
 	p := flags.NewNamedParser(w.Program+" "+c.Name, flags.HelpFlag|flags.PassDoubleDash)
-	var own any = r
-	if apart, ok := r.(interface{ FlagSet() any }); ok {
-		own = apart.FlagSet()
-	}
-	if _, err := p.AddGroup("Flags", "", own); err != nil {
+	if _, err := p.AddGroup("Flags", "", r.FlagSet()); err != nil {
 		return nil, err
 	}
 	if _, err := p.AddGroup("Output", "", out); err != nil {

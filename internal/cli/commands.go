@@ -15,13 +15,14 @@ import (
 
 // groups is the order in which the groups of commands are listed.
 var groups = []string{
-	core.GroupLogin, core.GroupApps, core.GroupInspect, core.GroupRoutes, core.GroupServices, core.GroupOrgs, core.GroupUsers, core.GroupQuotas, core.GroupNetwork, core.GroupSegments,
+	core.GroupLogin, core.GroupApps, core.GroupInspect, core.GroupRoutes, core.GroupServices, core.GroupOrgs,
+	core.GroupUsers, core.GroupQuotas, core.GroupNetwork, core.GroupSegments,
 	core.GroupClients, core.GroupOperate, core.GroupOther,
 }
 
 // commands is the table of all commands, in the order in which they are listed.
 var commands = inGroups(slices.Concat(
-	push.Commands(), apps.Commands(), routes.Commands(), notifications.Commands(), access.Commands(), admin.Commands(), []*core.Command{completion}, services.Commands(),
+	push.Commands(), apps.Commands(), routes.Commands(), notifications.Commands(), access.Commands(), admin.Commands(), completion, services.Commands(),
 ))
 
 // inGroups sorts commands by group and keeps their order within each.

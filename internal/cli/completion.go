@@ -16,11 +16,10 @@ import (
 // completeCommand is the command that shell completion scripts call.
 const completeCommand = "__complete"
 
-var completion = &core.Command{
-	Name: "completion", Group: core.GroupOther, Summary: "Print a shell completion script", Args: "bash|zsh|fish", Example: []string{"completion bash > /etc/bash_completion.d/ingot"}, Make: func() core.Runner { return &completionCommand{} },
-}
+var completion = core.InGroup(core.GroupOther,
+	core.Entry("completion", "bash|zsh|fish", "Print a shell completion script", core.NeedsNothing, printCompletion, "bash > /etc/bash_completion.d/ingot"))
 
-type completionCommand struct {
+type completionFlags struct {
 	Args struct {
 		Shell string `positional-arg-name:"SHELL" required:"yes"`
 	} `positional-args:"yes"`
@@ -58,12 +57,12 @@ complete -c NAME -a '(__NAME_complete)'
 `,
 }
 
-func (c *completionCommand) Run(_ context.Context, s *core.Session) (core.Result, error) {
-	text, ok := scripts[c.Args.Shell]
+func printCompletion(_ context.Context, s *core.Session, _ core.Words, f *completionFlags) (core.Result, error) {
+	text, ok := scripts[f.Args.Shell]
 	if !ok {
-		return nil, &core.Usage{Problem: core.DidYouMean(fmt.Sprintf("%q is not a supported shell. Supported shells: bash, zsh, fish", c.Args.Shell), c.Args.Shell, []string{"bash", "zsh", "fish"}), Command: "completion"}
+		return nil, &core.Usage{Problem: core.DidYouMean(fmt.Sprintf("%q is not a supported shell. Supported shells: bash, zsh, fish", f.Args.Shell), f.Args.Shell, []string{"bash", "zsh", "fish"}), Command: "completion"}
 	}
-	return &script{c.Args.Shell, strings.ReplaceAll(text, "NAME", s.Env.Program)}, nil
+	return &script{f.Args.Shell, strings.ReplaceAll(text, "NAME", s.Env.Program)}, nil
 }
 
 // complete writes the candidates for the next word, one per line. The last of the

@@ -5,11 +5,11 @@
 //
 // This package makes one table of the commands of the packages below it, parses a
 // command line, runs the command, and writes help, manual pages and completion. What
-// all commands use is in core. A command is an entry of the function Commands of its
-// package and a type with its flags and a run method. The result of run is shown as
-// text, or as JSON with --json; progress messages are never part of the JSON.
-// Failures say what happened, why, and what to do next. The exit codes are 0 for
-// success, 1 for a failure and 2 for incorrect usage.
+// all commands use is in core. A command is a function with its core.Entry in the same
+// file: name, arguments, help and flags. Its result is shown as text, or as JSON with
+// --json; progress messages are never part of the JSON. Failures say what happened,
+// why, and what to do next. The exit codes are 0 for success, 1 for a failure and 2
+// for incorrect usage.
 //
 // It must not import the server's packages: the program passes in what the client
 // needs to know about the machine (for doctor).

@@ -85,7 +85,7 @@ func NumberCases() [][]string {
 				}
 			}
 		}
-		if args := reflect.Indirect(reflect.ValueOf(r)).FieldByName("Args"); args.IsValid() {
+		if args := reflect.Indirect(reflect.ValueOf(r.FlagSet())).FieldByName("Args"); args.IsValid() {
 			words := make([]string, args.NumField())
 			numbers := false
 			for i := range words {

@@ -181,9 +181,7 @@ func listClients(ctx context.Context, s *core.Session) ([]oauthClient, error) {
 	}
 }
 
-type clientsCommand struct{}
-
-func (c *clientsCommand) Run(ctx context.Context, s *core.Session) (core.Result, error) {
+func showClients(ctx context.Context, s *core.Session, _ core.Words, _ *core.NoFlags) (core.Result, error) {
 	s.Say("Getting clients as %s...", s.Out.Bold(s.API.User().Name()))
 	all, err := listClients(ctx, s)
 	if err != nil {
@@ -206,61 +204,51 @@ func shortList(words []string) string {
 	return fmt.Sprintf("%s and %d more", strings.Join(words[:most-1], ", "), len(words)-most+1)
 }
 
-// oneClient is the positional argument of commands that take one client.
-type oneClient struct {
-	Args struct {
-		Client string `positional-arg-name:"CLIENT" required:"yes"`
-	} `positional-args:"yes"`
-}
-
-type clientCommand struct{ oneClient }
-
-func (c *clientCommand) Run(ctx context.Context, s *core.Session) (core.Result, error) {
-	s.Say("Getting client %s as %s...", s.Out.Bold(c.Args.Client), s.Out.Bold(s.API.User().Name()))
+func showClient(ctx context.Context, s *core.Session, w core.Words, _ *core.NoFlags) (core.Result, error) {
+	s.Say("Getting client %s as %s...", s.Out.Bold(w["CLIENT"]), s.Out.Bold(s.API.User().Name()))
 	var found oauthClient
-	if err := clientsCall(ctx, s, http.MethodGet, "/"+url.PathEscape(c.Args.Client), nil, &found); err != nil {
-		return nil, noClient(ctx, s, c.Args.Client, err)
+	if err := clientsCall(ctx, s, http.MethodGet, "/"+url.PathEscape(w["CLIENT"]), nil, &found); err != nil {
+		return nil, noClient(ctx, s, w["CLIENT"], err)
 	}
 	return &found, nil
 }
 
-type createClientCommand struct {
+type createClientFlags struct {
 	clientFlags
 	secretFlag
 	Public bool `long:"public" description:"Create a client without a secret, for apps that cannot keep one; needs PKCE"`
-	oneClient
 }
 
-func (c *createClientCommand) Run(ctx context.Context, s *core.Session) (core.Result, error) {
-	if c.Public && c.Secret != "" {
+func createClient(ctx context.Context, s *core.Session, w core.Words, f *createClientFlags) (core.Result, error) {
+	if f.Public && f.Secret != "" {
 		return nil, core.UsageError("--public cannot be combined with --secret")
 	}
-	body := c.body()
-	body["client_id"] = c.Args.Client
-	if c.GrantTypes == nil {
+	body := f.body()
+	body["client_id"] = w["CLIENT"]
+	if f.GrantTypes == nil {
 		body["authorized_grant_types"] = []string{"client_credentials"}
-		if c.Redirects != nil || c.Public {
+		if f.Redirects != nil || f.Public {
 			body["authorized_grant_types"] = []string{"authorization_code", "refresh_token"}
 		}
 	}
 	var secret string
 	var generated bool
-	if c.Public {
+	if f.Public {
 		body["allowpublic"] = true
 	} else {
 		var err error
-		if secret, generated, err = c.choose(ctx, s, c.Args.Client); err != nil {
+		if secret, generated, err = f.choose(ctx, s, w["CLIENT"]); err != nil {
 			return nil, err
 		}
 		body["client_secret"] = secret
 	}
-	s.Say("Creating client %s as %s...", s.Out.Bold(c.Args.Client), s.Out.Bold(s.API.User().Name()))
+	s.Say("Creating client %s as %s...", s.Out.Bold(w["CLIENT"]), s.Out.Bold(s.API.User().Name()))
 	var created oauthClient
 	err := clientsCall(ctx, s, http.MethodPost, "", body, &created)
 	if client.Status(err) == http.StatusConflict {
 		return nil, &core.Problem{
-			What: "Client " + c.Args.Client + " already exists.", Why: "it was not changed",
-			Try: fmt.Sprintf("'%[1]s update-client %[2]s' changes it, '%[1]s set-client-secret %[2]s' its secret", s.Env.Program, c.Args.Client), Err: err,
+			What: "Client " + w["CLIENT"] + " already exists.", Why: "it was not changed",
+			Try: fmt.Sprintf("'%[1]s update-client %[2]s' changes it, '%[1]s set-client-secret %[2]s' its secret", s.Env.Program, w["CLIENT"]), Err: err,
 		}
 	}
 	if err != nil {
@@ -274,22 +262,17 @@ func (c *createClientCommand) Run(ctx context.Context, s *core.Session) (core.Re
 	return &created, nil
 }
 
-type updateClientCommand struct {
-	clientFlags
-	oneClient
-}
-
-func (c *updateClientCommand) Run(ctx context.Context, s *core.Session) (core.Result, error) {
-	change := c.body()
+func updateClient(ctx context.Context, s *core.Session, w core.Words, f *clientFlags) (core.Result, error) {
+	change := f.body()
 	if len(change) == 0 {
 		return nil, core.UsageError("nothing to update: pass --authorities, --scopes, --grant-types or another flag")
 	}
-	s.Say("Updating client %s as %s...", s.Out.Bold(c.Args.Client), s.Out.Bold(s.API.User().Name()))
+	s.Say("Updating client %s as %s...", s.Out.Bold(w["CLIENT"]), s.Out.Bold(s.API.User().Name()))
 	// An update replaces the whole client, so unchanged settings are sent too.
-	at := "/" + url.PathEscape(c.Args.Client)
+	at := "/" + url.PathEscape(w["CLIENT"])
 	body := map[string]any{}
 	if err := clientsCall(ctx, s, http.MethodGet, at, nil, &body); err != nil {
-		return nil, noClient(ctx, s, c.Args.Client, err)
+		return nil, noClient(ctx, s, w["CLIENT"], err)
 	}
 	delete(body, "lastModified")
 	for key, value := range change {
@@ -303,11 +286,10 @@ func (c *updateClientCommand) Run(ctx context.Context, s *core.Session) (core.Re
 	return &updated, nil
 }
 
-type setClientSecretCommand struct {
+type setClientSecretFlags struct {
 	secretFlag
 	Add    bool `long:"add" description:"Keep the old secret valid beside the new one, until --delete-old"`
 	Delete bool `long:"delete-old" description:"Delete the older of two secrets"`
-	oneClient
 }
 
 // secretResult is the result of changing a secret.
@@ -324,18 +306,18 @@ func (r *secretResult) Show(p *term.Printer) {
 	}
 }
 
-func (c *setClientSecretCommand) Run(ctx context.Context, s *core.Session) (core.Result, error) {
-	if c.Delete && (c.Add || c.Secret != "") {
+func setClientSecret(ctx context.Context, s *core.Session, w core.Words, f *setClientSecretFlags) (core.Result, error) {
+	if f.Delete && (f.Add || f.Secret != "") {
 		return nil, core.UsageError("--delete-old cannot be combined with --add or --secret")
 	}
-	out := &secretResult{ID: c.Args.Client, Change: map[bool]string{true: "ADD", false: "UPDATE"}[c.Add]}
-	body := map[string]any{"clientId": c.Args.Client, "changeMode": out.Change}
-	if c.Delete {
+	out := &secretResult{ID: w["CLIENT"], Change: map[bool]string{true: "ADD", false: "UPDATE"}[f.Add]}
+	body := map[string]any{"clientId": w["CLIENT"], "changeMode": out.Change}
+	if f.Delete {
 		out.Change = "DELETE"
 		body["changeMode"] = out.Change
-		s.Say("Deleting the old secret of client %s as %s...", s.Out.Bold(c.Args.Client), s.Out.Bold(s.API.User().Name()))
+		s.Say("Deleting the old secret of client %s as %s...", s.Out.Bold(w["CLIENT"]), s.Out.Bold(s.API.User().Name()))
 	} else {
-		secret, generated, err := c.choose(ctx, s, c.Args.Client)
+		secret, generated, err := f.choose(ctx, s, w["CLIENT"])
 		if err != nil {
 			return nil, err
 		}
@@ -343,56 +325,49 @@ func (c *setClientSecretCommand) Run(ctx context.Context, s *core.Session) (core
 		if generated {
 			out.Secret = secret
 		}
-		s.Say("Setting the secret of client %s as %s...", s.Out.Bold(c.Args.Client), s.Out.Bold(s.API.User().Name()))
+		s.Say("Setting the secret of client %s as %s...", s.Out.Bold(w["CLIENT"]), s.Out.Bold(s.API.User().Name()))
 	}
-	if err := clientsCall(ctx, s, http.MethodPut, "/"+url.PathEscape(c.Args.Client)+"/secret", body, nil); err != nil {
-		return nil, noClient(ctx, s, c.Args.Client, err)
+	if err := clientsCall(ctx, s, http.MethodPut, "/"+url.PathEscape(w["CLIENT"])+"/secret", body, nil); err != nil {
+		return nil, noClient(ctx, s, w["CLIENT"], err)
 	}
 	s.OK()
 	return out, nil
 }
 
-type deleteClientCommand struct {
-	Force bool `short:"f" description:"Do not ask for confirmation"`
-	oneClient
-}
-
-func (c *deleteClientCommand) Run(ctx context.Context, s *core.Session) (core.Result, error) {
-	if !c.Force {
-		if err := s.Confirm(ctx, "Really delete the client "+c.Args.Client+"; its tokens stop working"); err != nil {
+func deleteClient(ctx context.Context, s *core.Session, w core.Words, f *core.ForceOnlyFlag) (core.Result, error) {
+	if !f.Force {
+		if err := s.Confirm(ctx, "Really delete the client "+w["CLIENT"]+"; its tokens stop working"); err != nil {
 			return nil, err
 		}
 	}
-	s.Say("Deleting client %s as %s...", s.Out.Bold(c.Args.Client), s.Out.Bold(s.API.User().Name()))
-	err := clientsCall(ctx, s, http.MethodDelete, "/"+url.PathEscape(c.Args.Client), nil, nil)
+	s.Say("Deleting client %s as %s...", s.Out.Bold(w["CLIENT"]), s.Out.Bold(s.API.User().Name()))
+	err := clientsCall(ctx, s, http.MethodDelete, "/"+url.PathEscape(w["CLIENT"]), nil, nil)
 	if client.Status(err) == http.StatusNotFound {
-		s.Say("Client %s does not exist.", c.Args.Client)
+		s.Say("Client %s does not exist.", w["CLIENT"])
 		s.OK()
-		return &core.Removed{Kind: "client", Name: c.Args.Client}, nil
+		return &core.Removed{Kind: "client", Name: w["CLIENT"]}, nil
 	}
 	if err != nil {
 		return nil, err
 	}
 	s.OK()
-	return &core.Removed{Kind: "client", Name: c.Args.Client, Gone: true}, nil
+	return &core.Removed{Kind: "client", Name: w["CLIENT"], Gone: true}, nil
 }
 
 // clientCommands returns the commands for OAuth clients.
 func clientCommands() []*core.Command {
-	return []*core.Command{
-		{Name: "clients", Group: core.GroupClients, Summary: "List OAuth clients", Need: core.NeedsLogin, Example: []string{"clients"}, Make: func() core.Runner { return &clientsCommand{} }},
-		{Name: "client", Group: core.GroupClients, Summary: "Show an OAuth client", Args: "CLIENT", Need: core.NeedsLogin, Example: []string{"client my-sender"}, Make: func() core.Runner { return &clientCommand{} }},
-		{Name: "create-client", Group: core.GroupClients, Summary: "Create an OAuth client", Args: "CLIENT [--authorities LIST] [--scopes LIST] [--grant-types LIST]", Need: core.NeedsLogin,
-			About: "Prompts for the secret in a terminal, and generates one when none is given. A generated secret is shown once. The default grant type is client_credentials.",
-			Example: []string{
-				"create-client my-sender --authorities notifications.write,critical_notifications.write",
-				"create-client my-web --scopes openid,cloud_controller.read --redirect-uris https://app.example.com/callback",
-			}, Make: func() core.Runner { return &createClientCommand{} }},
-		{Name: "update-client", Group: core.GroupClients, Summary: "Update an OAuth client", Args: "CLIENT [--authorities LIST] [--scopes LIST] [--grant-types LIST]", Need: core.NeedsLogin,
-			About: "A list replaces the current one; settings without a flag stay unchanged.", Example: []string{"update-client my-sender --authorities notifications.write"}, Make: func() core.Runner { return &updateClientCommand{} }},
-		{Name: "set-client-secret", Group: core.GroupClients, Summary: "Set or rotate the secret of an OAuth client", Args: "CLIENT [--add | --delete-old]", Need: core.NeedsLogin,
-			About:   "To rotate without an outage, add a second secret, configure the client with it, then delete the old one.",
-			Example: []string{"set-client-secret my-sender", "set-client-secret my-sender --add", "set-client-secret my-sender --delete-old"}, Make: func() core.Runner { return &setClientSecretCommand{} }},
-		{Name: "delete-client", Group: core.GroupClients, Summary: "Delete an OAuth client", Args: "CLIENT [-f]", Need: core.NeedsLogin, Example: []string{"delete-client my-sender -f"}, Make: func() core.Runner { return &deleteClientCommand{} }},
-	}
+	return core.InGroup(core.GroupClients,
+		core.Entry("clients", "", "List OAuth clients", core.NeedsLogin, showClients, ""),
+		core.Entry("client", "CLIENT", "Show an OAuth client", core.NeedsLogin, showClient, "my-sender"),
+		core.Entry("create-client", "CLIENT [--authorities LIST] [--scopes LIST] [--grant-types LIST]", "Create an OAuth client", core.NeedsLogin, createClient,
+			"my-sender --authorities notifications.write,critical_notifications.write", "my-web --scopes openid,cloud_controller.read --redirect-uris https://app.example.com/callback").
+			Explained("Prompts for the secret in a terminal, and generates one when none is given. A generated secret is shown once. The default grant type is client_credentials."),
+		core.Entry("update-client", "CLIENT [--authorities LIST] [--scopes LIST] [--grant-types LIST]", "Update an OAuth client", core.NeedsLogin, updateClient,
+			"my-sender --authorities notifications.write").
+			Explained("A list replaces the current one; settings without a flag stay unchanged."),
+		core.Entry("set-client-secret", "CLIENT [--add | --delete-old]", "Set or rotate the secret of an OAuth client", core.NeedsLogin, setClientSecret,
+			"my-sender", "my-sender --add", "my-sender --delete-old").
+			Explained("To rotate without an outage, add a second secret, configure the client with it, then delete the old one."),
+		core.Entry("delete-client", "CLIENT [-f]", "Delete an OAuth client", core.NeedsLogin, deleteClient, "my-sender -f"),
+	)
 }

@@ -15,26 +15,23 @@ import (
 	"ingot/internal/cli/core"
 )
 
-type curlCommand struct {
+type curlFlags struct {
 	Method  string   `short:"X" value-name:"METHOD" description:"HTTP method: GET, POST, PUT, PATCH or DELETE"`
 	Data    *string  `short:"d" value-name:"BODY" description:"Request body, or @FILE"`
 	Headers []string `short:"H" value-name:"NAME:VALUE" description:"Request header (can be repeated)"`
 	Include bool     `short:"i" description:"Show response headers"`
 	Fail    bool     `short:"f" long:"fail" description:"Exit with 22 on an HTTP error"`
 	Output  string   `long:"output" value-name:"FILE" description:"Write the response to a file"`
-	Args    struct {
-		Path string `positional-arg-name:"PATH" required:"yes"`
-	} `positional-args:"yes"`
 }
 
 // curlFailed is the exit code of curl --fail for an error status.
 const curlFailed = 22
 
-func (c *curlCommand) Run(ctx context.Context, s *core.Session) (core.Result, error) {
-	call := client.Call{Method: strings.ToUpper(c.Method), URL: c.Args.Path, Header: http.Header{}}
-	if c.Data != nil {
-		body := []byte(*c.Data)
-		if file, ok := strings.CutPrefix(*c.Data, "@"); ok {
+func sendRequest(ctx context.Context, s *core.Session, w core.Words, f *curlFlags) (core.Result, error) {
+	call := client.Call{Method: strings.ToUpper(f.Method), URL: w["PATH"], Header: http.Header{}}
+	if f.Data != nil {
+		body := []byte(*f.Data)
+		if file, ok := strings.CutPrefix(*f.Data, "@"); ok {
 			var err error
 			if body, err = os.ReadFile(s.Env.Path(file)); err != nil {
 				return nil, err
@@ -44,7 +41,7 @@ func (c *curlCommand) Run(ctx context.Context, s *core.Session) (core.Result, er
 		call.Method = cmp.Or(call.Method, http.MethodPost)
 	}
 	call.Method = cmp.Or(call.Method, http.MethodGet)
-	for _, h := range c.Headers {
+	for _, h := range f.Headers {
 		name, value, ok := strings.Cut(h, ":")
 		if !ok {
 			return nil, core.UsageError(fmt.Sprintf("-H %s has no colon: write NAME: VALUE", h))
@@ -56,7 +53,7 @@ func (c *curlCommand) Run(ctx context.Context, s *core.Session) (core.Result, er
 		return nil, err
 	}
 	var out bytes.Buffer
-	if c.Include {
+	if f.Include {
 		fmt.Fprintf(&out, "HTTP/1.1 %d %s\n", reply.Status, http.StatusText(reply.Status))
 		var names []string
 		for name := range reply.Header {
@@ -76,8 +73,8 @@ func (c *curlCommand) Run(ctx context.Context, s *core.Session) (core.Result, er
 		}
 	}
 	out.Write(body)
-	if c.Output != "" {
-		if err := os.WriteFile(s.Env.Path(c.Output), out.Bytes(), 0o600); err != nil {
+	if f.Output != "" {
+		if err := os.WriteFile(s.Env.Path(f.Output), out.Bytes(), 0o600); err != nil {
 			return nil, err
 		}
 	} else {
@@ -88,8 +85,15 @@ func (c *curlCommand) Run(ctx context.Context, s *core.Session) (core.Result, er
 			return nil, err
 		}
 	}
-	if c.Fail && reply.Status >= http.StatusBadRequest {
+	if f.Fail && reply.Status >= http.StatusBadRequest {
 		return nil, &core.ExitError{Code: curlFailed}
 	}
 	return nil, nil //nolint:nilnil // already shown
+}
+
+func curlCommands() []*core.Command {
+	return core.InGroup(core.GroupOther,
+		core.Entry("curl", "PATH [-X METHOD] [-d BODY] [-H HEADER] [-i]", "Send a raw request to the API", core.NeedsAPI, sendRequest,
+			"/v3/apps", `-X PATCH /v3/routes/GUID/destinations -d '{"destinations":[]}'`),
+	)
 }

@@ -45,29 +45,26 @@ func (r *targetResult) Show(p *term.Printer) {
 
 // api
 
-type apiCommand struct {
+type apiFlags struct {
 	SkipSSL bool `long:"skip-ssl-validation" description:"Skip TLS certificate validation; not for production"`
 	Unset   bool `long:"unset" description:"Remove the targeted API endpoint"`
-	Args    struct {
-		URL string `positional-arg-name:"URL"`
-	} `positional-args:"yes"`
 }
 
-func (c *apiCommand) Run(ctx context.Context, s *core.Session) (core.Result, error) {
+func targetAPI(ctx context.Context, s *core.Session, w core.Words, f *apiFlags) (core.Result, error) {
 	switch {
-	case c.Unset:
+	case f.Unset:
 		s.Config.Forget()
 		s.Config.API, s.Config.Local, s.Config.Links = "", "", config.Links{}
 		s.Say("Removed the API endpoint.")
 		return nil, s.Config.Save()
-	case c.Args.URL == "":
+	case w["URL"] == "":
 		if s.Config.API == "" {
 			return nil, s.Check(core.NeedsAPI)
 		}
 		return currentTarget(s), nil
 	}
-	s.Say("Setting the API endpoint to %s...", s.Out.Bold(c.Args.URL))
-	if err := s.SetAPI(ctx, withScheme(c.Args.URL), c.SkipSSL); err != nil {
+	s.Say("Setting the API endpoint to %s...", s.Out.Bold(w["URL"]))
+	if err := s.SetAPI(ctx, withScheme(w["URL"]), f.SkipSSL); err != nil {
 		return nil, err
 	}
 	s.OK()
@@ -88,7 +85,7 @@ func withScheme(address string) string {
 
 // login
 
-type loginCommand struct {
+type loginFlags struct {
 	API      string `short:"a" value-name:"URL" description:"API endpoint"`
 	User     string `short:"u" value-name:"NAME" description:"User name"`
 	Password string `short:"p" value-name:"PASSWORD" description:"Password; visible in the process list"`
@@ -100,9 +97,9 @@ type loginCommand struct {
 	SkipSSL  bool   `long:"skip-ssl-validation" description:"Skip TLS certificate validation; not for production"`
 }
 
-func (c *loginCommand) Run(ctx context.Context, s *core.Session) (core.Result, error) {
+func logInUser(ctx context.Context, s *core.Session, _ core.Words, f *loginFlags) (core.Result, error) {
 	in := bufio.NewReader(s.Env.In)
-	api := c.API
+	api := f.API
 	if api == "" {
 		api = s.Config.API
 	}
@@ -112,12 +109,12 @@ func (c *loginCommand) Run(ctx context.Context, s *core.Session) (core.Result, e
 			return nil, err
 		}
 	}
-	if err := s.SetAPI(ctx, withScheme(api), c.SkipSSL); err != nil {
+	if err := s.SetAPI(ctx, withScheme(api), f.SkipSSL); err != nil {
 		return nil, err
 	}
 	s.Say("API endpoint: %s", s.Out.Bold(s.Config.API))
 	for try := 1; ; try++ {
-		form, err := c.form(ctx, s, in)
+		form, err := f.form(ctx, s, in)
 		if err != nil {
 			return nil, err
 		}
@@ -125,7 +122,7 @@ func (c *loginCommand) Run(ctx context.Context, s *core.Session) (core.Result, e
 		if err == nil {
 			break
 		}
-		if client.Status(err) != http.StatusUnauthorized || c.Password != "" || c.Passcode != "" || try == 3 || !s.Env.InTerminal {
+		if client.Status(err) != http.StatusUnauthorized || f.Password != "" || f.Passcode != "" || try == 3 || !s.Env.InTerminal {
 			return nil, rejected(s, err)
 		}
 		s.Say("Credentials were rejected, please try again.")
@@ -134,7 +131,7 @@ func (c *loginCommand) Run(ctx context.Context, s *core.Session) (core.Result, e
 		return nil, err
 	}
 	s.OK()
-	if err := selectTarget(ctx, s, in, c.Org, c.Space); err != nil {
+	if err := selectTarget(ctx, s, in, f.Org, f.Space); err != nil {
 		return nil, err
 	}
 	if s.Config.Space.GUID == "" {
@@ -151,13 +148,13 @@ func rejected(s *core.Session, err error) error {
 }
 
 // form returns the login form and prompts for missing values.
-func (c *loginCommand) form(ctx context.Context, s *core.Session, in *bufio.Reader) (url.Values, error) {
+func (f *loginFlags) form(ctx context.Context, s *core.Session, in *bufio.Reader) (url.Values, error) {
 	form := url.Values{"grant_type": {"password"}}
-	if c.Origin != "" {
-		form.Set("login_hint", fmt.Sprintf(`{"origin":%q}`, c.Origin))
+	if f.Origin != "" {
+		form.Set("login_hint", fmt.Sprintf(`{"origin":%q}`, f.Origin))
 	}
-	if c.SSO || c.Passcode != "" {
-		code := c.Passcode
+	if f.SSO || f.Passcode != "" {
+		code := f.Passcode
 		if code == "" {
 			s.Say("Get a passcode at %s/passcode", s.Config.Links.Login)
 			var err error
@@ -168,7 +165,7 @@ func (c *loginCommand) form(ctx context.Context, s *core.Session, in *bufio.Read
 		form.Set("passcode", code)
 		return form, nil
 	}
-	user, password := c.User, c.Password
+	user, password := f.User, f.Password
 	var err error
 	if user == "" {
 		if user, err = s.Ask(ctx, in, "Email or user name"); err != nil {
@@ -187,7 +184,7 @@ func (c *loginCommand) form(ctx context.Context, s *core.Session, in *bufio.Read
 
 // auth
 
-type authCommand struct {
+type authFlags struct {
 	Client bool `long:"client-credentials" description:"Log in as a client: USER is the client id, PASSWORD its secret"`
 	Args   struct {
 		User     string `positional-arg-name:"USER"`
@@ -195,15 +192,15 @@ type authCommand struct {
 	} `positional-args:"yes"`
 }
 
-func (c *authCommand) Run(ctx context.Context, s *core.Session) (core.Result, error) {
-	user, password := cmp.Or(c.Args.User, s.Env.Getenv("CF_USERNAME")), cmp.Or(c.Args.Password, s.Env.Getenv("CF_PASSWORD"))
+func authenticate(ctx context.Context, s *core.Session, _ core.Words, f *authFlags) (core.Result, error) {
+	user, password := cmp.Or(f.Args.User, s.Env.Getenv("CF_USERNAME")), cmp.Or(f.Args.Password, s.Env.Getenv("CF_PASSWORD"))
 	if user == "" || password == "" {
 		return nil, core.UsageError("USER and PASSWORD are required, as arguments or in CF_USERNAME and CF_PASSWORD")
 	}
 	s.Say("API endpoint: %s", s.Out.Bold(s.Config.API))
 	form := url.Values{"grant_type": {"password"}, "username": {user}, "password": {password}}
 	id, secret := "cf", ""
-	if c.Client {
+	if f.Client {
 		form, id, secret = url.Values{"grant_type": {"client_credentials"}}, user, password
 	}
 	if err := s.LogIn(ctx, id, secret, form); err != nil {
@@ -217,12 +214,10 @@ func (c *authCommand) Run(ctx context.Context, s *core.Session) (core.Result, er
 
 // logout
 
-type logoutCommand struct{}
-
 // logoutTimeout limits how long a logout waits for the server to revoke the login.
 const logoutTimeout = 5 * time.Second
 
-func (c *logoutCommand) Run(ctx context.Context, s *core.Session) (core.Result, error) {
+func logOut(ctx context.Context, s *core.Session, _ core.Words, _ *core.NoFlags) (core.Result, error) {
 	s.Say("Logging out %s...", s.Out.Bold(s.API.User().Name()))
 	// The user logged out: do not log in automatically the next time.
 	s.Config.Forget()
@@ -240,14 +235,14 @@ func (c *logoutCommand) Run(ctx context.Context, s *core.Session) (core.Result, 
 
 // target
 
-type targetCommand struct {
+type targetFlags struct {
 	Org   string `short:"o" value-name:"ORG" description:"Org to target"`
 	Space string `short:"s" value-name:"SPACE" description:"Space to target"`
 }
 
-func (c *targetCommand) Run(ctx context.Context, s *core.Session) (core.Result, error) {
-	if c.Org != "" || c.Space != "" {
-		if err := s.Choose(ctx, c.Org, c.Space); err != nil {
+func changeTarget(ctx context.Context, s *core.Session, _ core.Words, f *targetFlags) (core.Result, error) {
+	if f.Org != "" || f.Space != "" {
+		if err := s.Choose(ctx, f.Org, f.Space); err != nil {
 			return nil, err
 		}
 		if err := s.Config.Save(); err != nil {
@@ -255,4 +250,19 @@ func (c *targetCommand) Run(ctx context.Context, s *core.Session) (core.Result, 
 		}
 	}
 	return currentTarget(s), nil
+}
+
+func loginCommands() []*core.Command {
+	return core.InGroup(core.GroupLogin,
+		core.Entry("login", "[-a URL] [-u USER] [-p PASSWORD] [-o ORG] [-s SPACE]", "Log in and select an org and space", core.NeedsNothing, logInUser,
+			"-a http://api.localhost:8080 -u admin", "--sso").Alias("l").
+			Hint("the API endpoint is given by -a, such as 'login -a http://127.0.0.1:8080'").
+			Explained("Prompts for values that are not given, including org and space. A server that you run on this machine needs no login: the client finds it."),
+		core.Entry("api", "[URL]", "Set or show the API endpoint", core.NeedsNothing, targetAPI, "http://127.0.0.1:8080", ""),
+		core.Entry("auth", "USER PASSWORD [--client-credentials]", "Log in non-interactively", core.NeedsAPI, authenticate,
+			"admin \"$PASSWORD\"", "my-client \"$SECRET\" --client-credentials"),
+		core.Entry("logout", "", "Log out", core.NeedsNothing, logOut, "").Alias("lo"),
+		core.Entry("target", "[-o ORG] [-s SPACE]", "Set or show the targeted org and space", core.NeedsLogin, changeTarget,
+			"", "-o demo -s dev").Alias("t"),
+	)
 }

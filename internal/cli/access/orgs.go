@@ -9,54 +9,41 @@ import (
 	"ingot/internal/cli/core"
 )
 
-type orgsCommand struct{}
-
-func (c *orgsCommand) Run(ctx context.Context, s *core.Session) (core.Result, error) {
+func listOrgs(ctx context.Context, s *core.Session, _ core.Words, _ *core.NoFlags) (core.Result, error) {
 	s.Say("Getting orgs as %s...", s.Out.Bold(s.API.User().Name()))
 	return core.ListNames(ctx, s, "orgs", "/v3/organizations", url.Values{})
 }
 
-type spacesCommand struct{}
-
-func (c *spacesCommand) Run(ctx context.Context, s *core.Session) (core.Result, error) {
+func listSpaces(ctx context.Context, s *core.Session, _ core.Words, _ *core.NoFlags) (core.Result, error) {
 	s.Say("Getting spaces in org %s as %s...", s.Out.Bold(s.Config.Org.Name), s.Out.Bold(s.API.User().Name()))
 	return core.ListNames(ctx, s, "spaces", "/v3/spaces", url.Values{"organization_guids": {s.Config.Org.GUID}})
 }
 
-type createOrgCommand struct {
-	Args struct {
-		Org string `positional-arg-name:"ORG" required:"yes"`
-	} `positional-args:"yes"`
-}
-
-func (c *createOrgCommand) Run(ctx context.Context, s *core.Session) (core.Result, error) {
-	s.Say("Creating org %s as %s...", s.Out.Bold(c.Args.Org), s.Out.Bold(s.API.User().Name()))
+func createOrg(ctx context.Context, s *core.Session, w core.Words, _ *core.NoFlags) (core.Result, error) {
+	s.Say("Creating org %s as %s...", s.Out.Bold(w["ORG"]), s.Out.Bold(s.API.User().Name()))
 	var org client.Thing
-	_, err := s.API.Post(ctx, "/v3/organizations", map[string]any{"name": c.Args.Org}, &org)
+	_, err := s.API.Post(ctx, "/v3/organizations", map[string]any{"name": w["ORG"]}, &org)
 	if client.Says(err, "already exists") {
-		s.Say("Org %s already exists.", c.Args.Org)
+		s.Say("Org %s already exists.", w["ORG"])
 		s.OK()
-		return &core.Made{Kind: "org", Name: c.Args.Org, GUID: "", Existed: true}, nil
+		return &core.Made{Kind: "org", Name: w["ORG"], GUID: "", Existed: true}, nil
 	}
 	if err != nil {
 		return nil, err
 	}
 	s.OK()
-	s.Say("Use '%s create-space SPACE -o %s' next.", s.Env.Program, c.Args.Org)
+	s.Say("Use '%s create-space SPACE -o %s' next.", s.Env.Program, w["ORG"])
 	return &core.Made{Kind: "org", Name: org.Name, GUID: org.GUID, Existed: false}, nil
 }
 
-type createSpaceCommand struct {
-	Org  string `short:"o" value-name:"ORG" description:"Org (default: the targeted org)"`
-	Args struct {
-		Space string `positional-arg-name:"SPACE" required:"yes"`
-	} `positional-args:"yes"`
+type createSpaceFlags struct {
+	Org string `short:"o" value-name:"ORG" description:"Org (default: the targeted org)"`
 }
 
-func (c *createSpaceCommand) Run(ctx context.Context, s *core.Session) (core.Result, error) {
+func createSpace(ctx context.Context, s *core.Session, w core.Words, f *createSpaceFlags) (core.Result, error) {
 	org := s.Config.Org
-	if c.Org != "" {
-		o, err := core.Named(ctx, s, "Org", "/v3/organizations", c.Org, nil, func(t client.Thing) string { return t.Name })
+	if f.Org != "" {
+		o, err := core.Named(ctx, s, "Org", "/v3/organizations", f.Org, nil, func(t client.Thing) string { return t.Name })
 		if err != nil {
 			return nil, err
 		}
@@ -65,14 +52,14 @@ func (c *createSpaceCommand) Run(ctx context.Context, s *core.Session) (core.Res
 	if org.GUID == "" {
 		return nil, s.Check(core.NeedsOrg)
 	}
-	s.Say("Creating space %s in org %s as %s...", s.Out.Bold(c.Args.Space), s.Out.Bold(org.Name), s.Out.Bold(s.API.User().Name()))
+	s.Say("Creating space %s in org %s as %s...", s.Out.Bold(w["SPACE"]), s.Out.Bold(org.Name), s.Out.Bold(s.API.User().Name()))
 	var space client.Thing
-	body := map[string]any{"name": c.Args.Space, "relationships": map[string]any{"organization": client.Relate(org.GUID)}}
+	body := map[string]any{"name": w["SPACE"], "relationships": map[string]any{"organization": client.Relate(org.GUID)}}
 	_, err := s.API.Post(ctx, "/v3/spaces", body, &space)
 	if client.Says(err, "must be unique per organization") {
-		s.Say("Space %s already exists.", c.Args.Space)
+		s.Say("Space %s already exists.", w["SPACE"])
 		s.OK()
-		return &core.Made{Kind: "space", Name: c.Args.Space, GUID: "", Existed: true}, nil
+		return &core.Made{Kind: "space", Name: w["SPACE"], GUID: "", Existed: true}, nil
 	}
 	if err != nil {
 		return nil, err
@@ -81,7 +68,7 @@ func (c *createSpaceCommand) Run(ctx context.Context, s *core.Session) (core.Res
 		return nil, err
 	}
 	s.OK()
-	s.Say("Use '%s target -o %s -s %s' next.", s.Env.Program, org.Name, c.Args.Space)
+	s.Say("Use '%s target -o %s -s %s' next.", s.Env.Program, org.Name, w["SPACE"])
 	return &core.Made{Kind: "space", Name: space.Name, GUID: space.GUID, Existed: false}, nil
 }
 
@@ -103,45 +90,47 @@ func assignCreatorRoles(ctx context.Context, s *core.Session, org, space string)
 	return nil
 }
 
-type deleteOrgCommand struct {
-	Force bool `short:"f" description:"Do not ask for confirmation"`
-	Args  struct {
-		Org string `positional-arg-name:"ORG" required:"yes"`
-	} `positional-args:"yes"`
-}
-
-func (c *deleteOrgCommand) Run(ctx context.Context, s *core.Session) (core.Result, error) {
-	res, err := s.DeleteNamed(ctx, c.Force, "org", c.Args.Org, "/v3/organizations", nil)
-	if err == nil && s.Config.Org.Name == c.Args.Org {
+func deleteOrg(ctx context.Context, s *core.Session, w core.Words, f *core.ForceOnlyFlag) (core.Result, error) {
+	res, err := s.DeleteNamed(ctx, f.Force, "org", w["ORG"], "/v3/organizations", nil)
+	if err == nil && s.Config.Org.Name == w["ORG"] {
 		s.Config.Org, s.Config.Space = config.Named{}, config.Named{} // a deleted org or space cannot stay targeted
 		err = s.Config.Save()
 	}
 	return res, err
 }
 
-type deleteSpaceCommand struct {
+type deleteSpaceFlags struct {
 	Org   string `short:"o" value-name:"ORG" description:"Org (default: the targeted org)"`
 	Force bool   `short:"f" description:"Do not ask for confirmation"`
-	Args  struct {
-		Space string `positional-arg-name:"SPACE" required:"yes"`
-	} `positional-args:"yes"`
 }
 
-func (c *deleteSpaceCommand) Run(ctx context.Context, s *core.Session) (core.Result, error) {
+func deleteSpace(ctx context.Context, s *core.Session, w core.Words, f *deleteSpaceFlags) (core.Result, error) {
 	org := client.Thing{GUID: s.Config.Org.GUID, Name: s.Config.Org.Name}
 	var err error
-	if c.Org != "" {
-		if org, err = s.Org(ctx, c.Org); err != nil {
+	if f.Org != "" {
+		if org, err = s.Org(ctx, f.Org); err != nil {
 			return nil, err
 		}
 	}
 	if org.GUID == "" {
 		return nil, s.Check(core.NeedsOrg)
 	}
-	res, err := s.DeleteNamed(ctx, c.Force, "space", c.Args.Space, "/v3/spaces", url.Values{"organization_guids": {org.GUID}})
-	if err == nil && s.Config.Org.GUID == org.GUID && s.Config.Space.Name == c.Args.Space {
+	res, err := s.DeleteNamed(ctx, f.Force, "space", w["SPACE"], "/v3/spaces", url.Values{"organization_guids": {org.GUID}})
+	if err == nil && s.Config.Org.GUID == org.GUID && s.Config.Space.Name == w["SPACE"] {
 		s.Config.Space = config.Named{}
 		err = s.Config.Save()
 	}
 	return res, err
+}
+
+func orgsCommands() []*core.Command {
+	return core.InGroup(core.GroupOrgs,
+		core.Entry("orgs", "", "List orgs", core.NeedsLogin, listOrgs, "").Alias("o"),
+		core.Entry("spaces", "", "List the spaces in the target org", core.NeedsOrg, listSpaces, ""),
+		core.Entry("create-org", "ORG", "Create an org", core.NeedsLogin, createOrg, "acme").Alias("co"),
+		core.Entry("create-space", "SPACE [-o ORG]", "Create a space", core.NeedsLogin, createSpace, "shop -o acme").Alias("csp"),
+		core.Entry("delete-org", "ORG [-f]", "Delete an org and everything in it", core.NeedsLogin, deleteOrg, "acme -f").Slow(),
+		core.Entry("delete-space", "SPACE [-o ORG] [-f]", "Delete a space and everything in it", core.NeedsLogin, deleteSpace,
+			"shop -o acme -f").Slow(),
+	)
 }

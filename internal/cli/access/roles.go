@@ -136,9 +136,8 @@ func (f roleFlags) change(ctx context.Context, s *core.Session, user string, r r
 	return out, nil
 }
 
-type orgRoleCommand struct {
+type orgRoleFlags struct {
 	roleFlags
-	give bool
 	Args struct {
 		User string `positional-arg-name:"USER" required:"yes"`
 		Org  string `positional-arg-name:"ORG" required:"yes"`
@@ -146,21 +145,22 @@ type orgRoleCommand struct {
 	} `positional-args:"yes"`
 }
 
-func (c *orgRoleCommand) Run(ctx context.Context, s *core.Session) (core.Result, error) {
-	r, err := findRole(orgRoles, c.Args.Role)
-	if err != nil {
-		return nil, err
+func changeOrgRole(give bool) func(context.Context, *core.Session, core.Words, *orgRoleFlags) (core.Result, error) {
+	return func(ctx context.Context, s *core.Session, _ core.Words, f *orgRoleFlags) (core.Result, error) {
+		r, err := findRole(orgRoles, f.Args.Role)
+		if err != nil {
+			return nil, err
+		}
+		org, err := s.Org(ctx, f.Args.Org)
+		if err != nil {
+			return nil, err
+		}
+		return f.change(ctx, s, f.Args.User, r, org, client.Thing{}, give)
 	}
-	org, err := s.Org(ctx, c.Args.Org)
-	if err != nil {
-		return nil, err
-	}
-	return c.change(ctx, s, c.Args.User, r, org, client.Thing{}, c.give)
 }
 
-type spaceRoleCommand struct {
+type spaceRoleFlags struct {
 	roleFlags
-	give bool
 	Args struct {
 		User  string `positional-arg-name:"USER" required:"yes"`
 		Org   string `positional-arg-name:"ORG" required:"yes"`
@@ -169,20 +169,22 @@ type spaceRoleCommand struct {
 	} `positional-args:"yes"`
 }
 
-func (c *spaceRoleCommand) Run(ctx context.Context, s *core.Session) (core.Result, error) {
-	r, err := findRole(spaceRoles, c.Args.Role)
-	if err != nil {
-		return nil, err
+func changeSpaceRole(give bool) func(context.Context, *core.Session, core.Words, *spaceRoleFlags) (core.Result, error) {
+	return func(ctx context.Context, s *core.Session, _ core.Words, f *spaceRoleFlags) (core.Result, error) {
+		r, err := findRole(spaceRoles, f.Args.Role)
+		if err != nil {
+			return nil, err
+		}
+		org, err := s.Org(ctx, f.Args.Org)
+		if err != nil {
+			return nil, err
+		}
+		space, err := s.SpaceOf(ctx, org, f.Args.Space)
+		if err != nil {
+			return nil, err
+		}
+		return f.change(ctx, s, f.Args.User, r, org, space, give)
 	}
-	org, err := s.Org(ctx, c.Args.Org)
-	if err != nil {
-		return nil, err
-	}
-	space, err := s.SpaceOf(ctx, org, c.Args.Space)
-	if err != nil {
-		return nil, err
-	}
-	return c.change(ctx, s, c.Args.User, r, org, space, c.give)
 }
 
 // members are the users of an org or a space, by role.
@@ -251,37 +253,48 @@ func membersOf(ctx context.Context, s *core.Session, at string, in client.Thing,
 	return out, nil
 }
 
-type orgUsersCommand struct {
-	Args struct {
-		Org string `positional-arg-name:"ORG" required:"yes"`
-	} `positional-args:"yes"`
-}
-
-func (c *orgUsersCommand) Run(ctx context.Context, s *core.Session) (core.Result, error) {
-	s.Say("Getting users in org %s as %s...", s.Out.Bold(c.Args.Org), s.Out.Bold(s.API.User().Name()))
-	org, err := s.Org(ctx, c.Args.Org)
+func listOrgUsers(ctx context.Context, s *core.Session, w core.Words, _ *core.NoFlags) (core.Result, error) {
+	s.Say("Getting users in org %s as %s...", s.Out.Bold(w["ORG"]), s.Out.Bold(s.API.User().Name()))
+	org, err := s.Org(ctx, w["ORG"])
 	if err != nil {
 		return nil, err
 	}
 	return membersOf(ctx, s, "organization", org, orgRoles)
 }
 
-type spaceUsersCommand struct {
+type spaceUsersFlags struct {
 	Args struct {
 		Org   string `positional-arg-name:"ORG" required:"yes"`
 		Space string `positional-arg-name:"SPACE" required:"yes"`
 	} `positional-args:"yes"`
 }
 
-func (c *spaceUsersCommand) Run(ctx context.Context, s *core.Session) (core.Result, error) {
-	s.Say("Getting users in org %s / space %s as %s...", s.Out.Bold(c.Args.Org), s.Out.Bold(c.Args.Space), s.Out.Bold(s.API.User().Name()))
-	org, err := s.Org(ctx, c.Args.Org)
+func listSpaceUsers(ctx context.Context, s *core.Session, _ core.Words, f *spaceUsersFlags) (core.Result, error) {
+	s.Say("Getting users in org %s / space %s as %s...", s.Out.Bold(f.Args.Org), s.Out.Bold(f.Args.Space), s.Out.Bold(s.API.User().Name()))
+	org, err := s.Org(ctx, f.Args.Org)
 	if err != nil {
 		return nil, err
 	}
-	space, err := s.SpaceOf(ctx, org, c.Args.Space)
+	space, err := s.SpaceOf(ctx, org, f.Args.Space)
 	if err != nil {
 		return nil, err
 	}
 	return membersOf(ctx, s, "space", space, spaceRoles)
+}
+
+func rolesCommands() []*core.Command {
+	return core.InGroup(core.GroupUsers,
+		core.Entry("org-users", "ORG", "List the users of an org by role", core.NeedsLogin, listOrgUsers, "acme"),
+		core.Entry("set-org-role", "USER ORG ROLE", "Assign an org role to a user", core.NeedsLogin, changeOrgRole(true),
+			"ann@example.com acme OrgManager").
+			Explained("ROLE is OrgManager, BillingManager, OrgAuditor or OrgUser."),
+		core.Entry("unset-org-role", "USER ORG ROLE", "Remove an org role from a user", core.NeedsLogin, changeOrgRole(false),
+			"ann@example.com acme OrgManager"),
+		core.Entry("space-users", "ORG SPACE", "List the users of a space by role", core.NeedsLogin, listSpaceUsers, "acme shop"),
+		core.Entry("set-space-role", "USER ORG SPACE ROLE", "Assign a space role to a user", core.NeedsLogin, changeSpaceRole(true),
+			"ann@example.com acme shop SpaceDeveloper").
+			Explained("ROLE is SpaceManager, SpaceDeveloper, SpaceSupporter or SpaceAuditor."),
+		core.Entry("unset-space-role", "USER ORG SPACE ROLE", "Remove a space role from a user", core.NeedsLogin, changeSpaceRole(false),
+			"ann@example.com acme shop SpaceDeveloper"),
+	)
 }

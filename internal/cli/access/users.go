@@ -7,18 +7,15 @@ import (
 	"errors"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 
 	"ingot/internal/cli/client"
 	"ingot/internal/cli/core"
 )
 
-type createUserCommand struct {
+type createUserFlags struct {
 	Email string `long:"email" value-name:"ADDRESS" description:"E-mail address (default: the user name)"`
-	Args  struct {
-		User     string `positional-arg-name:"USER" required:"yes"`
-		Password string `positional-arg-name:"PASSWORD"`
-	} `positional-args:"yes"`
 }
 
 // accounts returns a filter that finds the accounts with a user name.
@@ -39,8 +36,8 @@ func accountOf(ctx context.Context, s *core.Session, user string) (string, error
 	return found.Resources[0].ID, nil
 }
 
-func (c *createUserCommand) Run(ctx context.Context, s *core.Session) (core.Result, error) {
-	user, password := c.Args.User, c.Args.Password
+func createUser(ctx context.Context, s *core.Session, w core.Words, f *createUserFlags) (core.Result, error) {
+	user, password := w["USER"], w["PASSWORD"]
 	if password == "" {
 		var err error
 		if password, err = s.Secret(ctx, bufio.NewReader(s.Env.In), "Password of "+user); err != nil {
@@ -58,7 +55,7 @@ func (c *createUserCommand) Run(ctx context.Context, s *core.Session) (core.Resu
 			ID string `json:"id"`
 		}
 		body := map[string]any{
-			"userName": user, "password": password, "origin": "uaa", "emails": []any{map[string]any{"value": cmp.Or(c.Email, user), "primary": true}},
+			"userName": user, "password": password, "origin": "uaa", "emails": []any{map[string]any{"value": cmp.Or(f.Email, user), "primary": true}},
 			"name": map[string]string{"givenName": user, "familyName": user},
 		}
 		if _, err := s.API.Post(ctx, s.Config.Links.UAA+"/Users", body, &account); err != nil {
@@ -78,28 +75,21 @@ func (c *createUserCommand) Run(ctx context.Context, s *core.Session) (core.Resu
 	return &core.Made{Kind: "user", Name: user, GUID: id, Existed: existed}, nil
 }
 
-type deleteUserCommand struct {
-	Force bool `short:"f" description:"Do not ask for confirmation"`
-	Args  struct {
-		User string `positional-arg-name:"USER" required:"yes"`
-	} `positional-args:"yes"`
-}
-
-func (c *deleteUserCommand) Run(ctx context.Context, s *core.Session) (core.Result, error) {
-	if !c.Force {
-		if err := s.Confirm(ctx, "Really delete the user "+c.Args.User); err != nil {
+func deleteUser(ctx context.Context, s *core.Session, w core.Words, f *core.ForceOnlyFlag) (core.Result, error) {
+	if !f.Force {
+		if err := s.Confirm(ctx, "Really delete the user "+w["USER"]); err != nil {
 			return nil, err
 		}
 	}
-	s.Say("Deleting user %s as %s...", s.Out.Bold(c.Args.User), s.Out.Bold(s.API.User().Name()))
-	id, err := accountOf(ctx, s, c.Args.User)
+	s.Say("Deleting user %s as %s...", s.Out.Bold(w["USER"]), s.Out.Bold(s.API.User().Name()))
+	id, err := accountOf(ctx, s, w["USER"])
 	if err != nil {
 		return nil, err
 	}
 	if id == "" {
-		s.Say("User %s does not exist.", c.Args.User)
+		s.Say("User %s does not exist.", w["USER"])
 		s.OK()
-		return &core.Removed{Kind: "user", Name: c.Args.User}, nil
+		return &core.Removed{Kind: "user", Name: w["USER"]}, nil
 	}
 	// An earlier attempt that was interrupted may have deleted one of the two.
 	if err := s.API.Delete(ctx, "/v3/users/"+id); err != nil && client.Status(err) != http.StatusNotFound {
@@ -109,12 +99,10 @@ func (c *deleteUserCommand) Run(ctx context.Context, s *core.Session) (core.Resu
 		return nil, err
 	}
 	s.OK()
-	return &core.Removed{Kind: "user", Name: c.Args.User, Gone: true}, nil
+	return &core.Removed{Kind: "user", Name: w["USER"], Gone: true}, nil
 }
 
-type passwdCommand struct{}
-
-func (c *passwdCommand) Run(ctx context.Context, s *core.Session) (core.Result, error) {
+func changePassword(ctx context.Context, s *core.Session, _ core.Words, _ *core.NoFlags) (core.Result, error) {
 	user := s.API.User()
 	if user.UserID == "" {
 		return nil, &core.Problem{What: "Clients have no password.", Why: "you are logged in as the client " + user.ClientID}
@@ -150,12 +138,22 @@ func (c *passwdCommand) Run(ctx context.Context, s *core.Session) (core.Result, 
 	return s.JSONOnly(&core.Made{Kind: "password", Name: user.UserName, GUID: user.UserID, Existed: true}), nil
 }
 
-type oauthTokenCommand struct{}
-
-func (c *oauthTokenCommand) Run(ctx context.Context, s *core.Session) (core.Result, error) {
+func showToken(ctx context.Context, s *core.Session, _ core.Words, _ *core.NoFlags) (core.Result, error) {
 	token, err := s.API.Token(ctx)
 	if err != nil {
 		return nil, err
 	}
 	return &core.Text{Key: "token", Value: "bearer " + token}, nil
+}
+
+func usersCommands() []*core.Command {
+	return slices.Concat(core.InGroup(core.GroupLogin,
+		core.Entry("passwd", "", "Change your password", core.NeedsLogin, changePassword, "").Alias("pw"),
+		core.Entry("oauth-token", "", "Show the access token", core.NeedsLogin, showToken, "").
+			Also(`curl -H "Authorization: $(ingot oauth-token)" …`),
+	), core.InGroup(core.GroupUsers,
+		core.Entry("create-user", "USER [PASSWORD]", "Create a user", core.NeedsLogin, createUser, "ann@example.com").
+			Explained("Prompts for PASSWORD when it is not given."),
+		core.Entry("delete-user", "USER [-f]", "Delete a user", core.NeedsLogin, deleteUser, "ann@example.com -f").Slow(),
+	))
 }

@@ -29,9 +29,7 @@ type buildpackRow struct {
 	Filename string `json:"filename"`
 }
 
-type buildpacksCommand struct{}
-
-func (c *buildpacksCommand) Run(ctx context.Context, s *core.Session) (core.Result, error) {
+func listBuildpacks(ctx context.Context, s *core.Session, _ core.Words, _ *core.NoFlags) (core.Result, error) {
 	s.Say("Getting buildpacks as %s...", s.Out.Bold(s.API.User().Name()))
 	rows, err := client.List[buildpackRow](ctx, s.API, "/v3/buildpacks", url.Values{"order_by": {"position"}})
 	if err != nil {
@@ -252,10 +250,12 @@ func deleteBuildpack(ctx context.Context, s *core.Session, w core.Words, f *dele
 }
 
 func buildpackCommands() []*core.Command {
-	return core.InGroup(core.GroupOperate,
+	return append(core.InGroup(core.GroupOperate,
+		core.Entry("buildpacks", "", "List buildpacks", core.NeedsLogin, listBuildpacks, ""),
+	), core.Last(core.InGroup(core.GroupOperate,
 		core.Entry("create-buildpack", "BUILDPACK PATH POSITION [--disable]", "Upload a buildpack", core.NeedsLogin, createBuildpack, "my-buildpack buildpack.zip 1").Slow().
 			Explained("PATH is a folder, a zip file or the URL of one. POSITION is the place in the order of detection."),
 		core.Entry("update-buildpack", "BUILDPACK [-p PATH] [-i N] [--enable|--disable] [--lock|--unlock]", "Update a buildpack", core.NeedsLogin, updateBuildpack, "my-buildpack -i 2", "my-buildpack -p buildpack.zip").Slow(),
 		core.Entry("delete-buildpack", "BUILDPACK [-s STACK] [-f]", "Delete a buildpack", core.NeedsLogin, deleteBuildpack, "my-buildpack -f").Slow(),
-	)
+	))...)
 }

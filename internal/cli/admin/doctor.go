@@ -35,15 +35,13 @@ func (c *checkup) Show(p *term.Printer) {
 	}
 }
 
-type doctorCommand struct{ core.DoctorOptions }
-
-func (c *doctorCommand) Run(ctx context.Context, s *core.Session) (core.Result, error) {
+func checkMachine(ctx context.Context, s *core.Session, _ core.Words, f *core.DoctorOptions) (core.Result, error) {
 	out := &checkup{}
 	if s.Env.Machine != nil {
-		out.Findings = s.Env.Machine(ctx, c.DoctorOptions)
+		out.Findings = s.Env.Machine(ctx, *f)
 	}
-	if c.Engine == "kubernetes" || c.Engine == "" && s.Env.Getenv("INGOT_ENGINE") == "kubernetes" {
-		if slices.ContainsFunc(out.Findings, func(f core.Finding) bool { return f.State == core.FindingFail }) {
+	if f.Engine == "kubernetes" || f.Engine == "" && s.Env.Getenv("INGOT_ENGINE") == "kubernetes" {
+		if slices.ContainsFunc(out.Findings, func(one core.Finding) bool { return one.State == core.FindingFail }) {
 			return out, &core.ExitError{Code: core.ExitFailure}
 		}
 		return out, nil
@@ -72,4 +70,12 @@ func checkTarget(ctx context.Context, s *core.Session) core.Finding {
 		f.State, f.Get = core.FindingMissing, strings.TrimSpace(err.Error())
 	}
 	return f
+}
+
+func doctorCommands() []*core.Command {
+	return core.InGroup(core.GroupOther,
+		core.Entry("doctor", "[--engine kubernetes]", "Check a machine or a cluster for what Ingot needs", core.NeedsNothing, checkMachine,
+			"", "--engine kubernetes --kubernetes-kubeconfig ~/.kube/config --kubernetes-image registry.example.com/ingot/stack:0.1.0").
+			Explained("With --engine kubernetes it checks a cluster as a server would use it, with the values of the INGOT_ environment variables where flags are missing. It starts Pods and removes them. The exit status is 1 if something does not work."),
+	)
 }

@@ -17,9 +17,7 @@ type stackRow struct {
 	Description string `json:"description"`
 }
 
-type stacksCommand struct{}
-
-func (c *stacksCommand) Run(ctx context.Context, s *core.Session) (core.Result, error) {
+func listStacks(ctx context.Context, s *core.Session, _ core.Words, _ *core.NoFlags) (core.Result, error) {
 	s.Say("Getting stacks as %s...", s.Out.Bold(s.API.User().Name()))
 	rows, err := client.List[stackRow](ctx, s.API, "/v3/stacks", nil)
 	if err != nil {
@@ -157,22 +155,6 @@ func updateStack(ctx context.Context, s *core.Session, w core.Words, f *stackFla
 	return t.sheet(), nil
 }
 
-func settingCommands() []*core.Command {
-	return core.InGroup(core.GroupOperate,
-		core.Entry("stack", "STACK [--guid]", "Show a stack", core.NeedsLogin, showStack, "cflinuxfs4"),
-		core.Entry("update-stack", "STACK --state STATE [--reason TEXT]", "Change the state of a stack", core.NeedsLogin, updateStack, "cflinuxfs4 --state deprecated --reason 'Use a newer one.'").
-			Explained("No app can be created with a restricted stack, none can be staged with a disabled one; a deprecated one gives a warning."),
-		core.Entry("feature-flag", "FLAG", "Show a feature flag", core.NeedsLogin, featureFlag, "task_creation"),
-		core.Entry("running-environment-variable-group", "", "Show the environment variables of all running apps", core.NeedsLogin, variableGroup(core.PhaseRunning), "").Alias("revg"),
-		core.Entry("staging-environment-variable-group", "", "Show the environment variables of all builds", core.NeedsLogin, variableGroup(core.PhaseStaging), "").Alias("sevg"),
-		core.Entry("set-running-environment-variable-group", "JSON", "Set the environment variables of all running apps", core.NeedsLogin, setVariableGroup(core.PhaseRunning), `'{"REGION":"north"}'`).Alias("srevg").
-			Explained("JSON is an object, or the path of a file with one. Variables that it does not name are removed."),
-		core.Entry("set-staging-environment-variable-group", "JSON", "Set the environment variables of all builds", core.NeedsLogin, setVariableGroup(core.PhaseStaging), `'{"MIRROR":"near"}'`).Alias("ssevg").
-			Explained("JSON is an object, or the path of a file with one. Variables that it does not name are removed."),
-		core.Entry("ssh-code", "", "Show a one-time password for ssh clients", core.NeedsLogin, sshCode, ""),
-	)
-}
-
 func sshCode(ctx context.Context, s *core.Session, _ core.Words, _ *core.NoFlags) (core.Result, error) {
 	root, err := s.API.Discover(ctx)
 	if err != nil {
@@ -194,9 +176,7 @@ type flagRow struct {
 	Enabled bool   `json:"enabled"`
 }
 
-type featureFlagsCommand struct{}
-
-func (c *featureFlagsCommand) Run(ctx context.Context, s *core.Session) (core.Result, error) {
+func listFeatureFlags(ctx context.Context, s *core.Session, _ core.Words, _ *core.NoFlags) (core.Result, error) {
 	s.Say("Getting feature flags as %s...", s.Out.Bold(s.API.User().Name()))
 	rows, err := client.List[flagRow](ctx, s.API, "/v3/feature_flags", nil)
 	if err != nil {
@@ -210,23 +190,40 @@ func (c *featureFlagsCommand) Run(ctx context.Context, s *core.Session) (core.Re
 	}, nil
 }
 
-type switchFlagCommand struct {
-	on   bool
-	Args struct {
-		Flag string `positional-arg-name:"FLAG" required:"yes"`
-	} `positional-args:"yes"`
+func switchFlag(on bool) func(context.Context, *core.Session, core.Words, *core.NoFlags) (core.Result, error) {
+	return func(ctx context.Context, s *core.Session, w core.Words, _ *core.NoFlags) (core.Result, error) {
+		verb := map[bool]string{true: "Enabling", false: "Disabling"}[on]
+		s.Say("%s feature flag %s as %s...", verb, s.Out.Bold(w["FLAG"]), s.Out.Bold(s.API.User().Name()))
+		_, err := s.API.Patch(ctx, "/v3/feature_flags/"+url.PathEscape(w["FLAG"]), map[string]bool{"enabled": on}, nil)
+		if client.Status(err) == http.StatusNotFound {
+			return nil, &core.Problem{What: "Feature flag '" + w["FLAG"] + "' not found.", Try: fmt.Sprintf("'%s feature-flags' lists them", s.Env.Program), Err: err}
+		}
+		if err != nil {
+			return nil, err
+		}
+		s.OK()
+		return s.JSONOnly(&core.JSONAs{JSON: flagRow{w["FLAG"], on}}), nil
+	}
 }
 
-func (c *switchFlagCommand) Run(ctx context.Context, s *core.Session) (core.Result, error) {
-	verb := map[bool]string{true: "Enabling", false: "Disabling"}[c.on]
-	s.Say("%s feature flag %s as %s...", verb, s.Out.Bold(c.Args.Flag), s.Out.Bold(s.API.User().Name()))
-	_, err := s.API.Patch(ctx, "/v3/feature_flags/"+url.PathEscape(c.Args.Flag), map[string]bool{"enabled": c.on}, nil)
-	if client.Status(err) == http.StatusNotFound {
-		return nil, &core.Problem{What: "Feature flag '" + c.Args.Flag + "' not found.", Try: fmt.Sprintf("'%s feature-flags' lists them", s.Env.Program), Err: err}
-	}
-	if err != nil {
-		return nil, err
-	}
-	s.OK()
-	return s.JSONOnly(&core.JSONAs{JSON: flagRow{c.Args.Flag, c.on}}), nil
+func settingCommands() []*core.Command {
+	return append(core.InGroup(core.GroupOperate,
+		core.Entry("stacks", "", "List stacks", core.NeedsLogin, listStacks, ""),
+		core.Entry("feature-flags", "", "List feature flags", core.NeedsLogin, listFeatureFlags, ""),
+		core.Entry("enable-feature-flag", "FLAG", "Enable a feature flag", core.NeedsLogin, switchFlag(true), "user_org_creation"),
+		core.Entry("disable-feature-flag", "FLAG", "Disable a feature flag", core.NeedsLogin, switchFlag(false),
+			"user_org_creation"),
+	), core.Last(core.InGroup(core.GroupOperate,
+		core.Entry("stack", "STACK [--guid]", "Show a stack", core.NeedsLogin, showStack, "cflinuxfs4"),
+		core.Entry("update-stack", "STACK --state STATE [--reason TEXT]", "Change the state of a stack", core.NeedsLogin, updateStack, "cflinuxfs4 --state deprecated --reason 'Use a newer one.'").
+			Explained("No app can be created with a restricted stack, none can be staged with a disabled one; a deprecated one gives a warning."),
+		core.Entry("feature-flag", "FLAG", "Show a feature flag", core.NeedsLogin, featureFlag, "task_creation"),
+		core.Entry("running-environment-variable-group", "", "Show the environment variables of all running apps", core.NeedsLogin, variableGroup(core.PhaseRunning), "").Alias("revg"),
+		core.Entry("staging-environment-variable-group", "", "Show the environment variables of all builds", core.NeedsLogin, variableGroup(core.PhaseStaging), "").Alias("sevg"),
+		core.Entry("set-running-environment-variable-group", "JSON", "Set the environment variables of all running apps", core.NeedsLogin, setVariableGroup(core.PhaseRunning), `'{"REGION":"north"}'`).Alias("srevg").
+			Explained("JSON is an object, or the path of a file with one. Variables that it does not name are removed."),
+		core.Entry("set-staging-environment-variable-group", "JSON", "Set the environment variables of all builds", core.NeedsLogin, setVariableGroup(core.PhaseStaging), `'{"MIRROR":"near"}'`).Alias("ssevg").
+			Explained("JSON is an object, or the path of a file with one. Variables that it does not name are removed."),
+		core.Entry("ssh-code", "", "Show a one-time password for ssh clients", core.NeedsLogin, sshCode, ""),
+	))...)
 }

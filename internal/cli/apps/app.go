@@ -214,30 +214,27 @@ func summarizeProcess(ctx context.Context, s *core.Session, pr client.Process) (
 	return out, nil
 }
 
-type appCommand struct {
+type appFlags struct {
 	GUID     bool `long:"guid" description:"Show only the guid"`
 	Requests bool `long:"requests" description:"Also show request counts, status codes and latencies per instance"`
-	Args     struct {
-		App string `positional-arg-name:"APP" required:"yes"`
-	} `positional-args:"yes"`
 }
 
-func (c *appCommand) Run(ctx context.Context, s *core.Session) (core.Result, error) {
-	if !c.GUID {
-		s.Doing("Showing health and status of app %s", c.Args.App)
+func showApp(ctx context.Context, s *core.Session, w core.Words, f *appFlags) (core.Result, error) {
+	if !f.GUID {
+		s.Doing("Showing health and status of app %s", w["APP"])
 	}
-	app, err := s.App(ctx, c.Args.App)
+	app, err := s.App(ctx, w["APP"])
 	if err != nil {
 		return nil, err
 	}
-	if c.GUID {
+	if f.GUID {
 		return &core.Text{Key: "guid", Value: app.GUID}, nil
 	}
 	found, err := Summarize(ctx, s, app)
 	if err != nil {
 		return nil, err
 	}
-	found.showRequests = c.Requests
+	found.showRequests = f.Requests
 	return found, nil
 }
 
@@ -248,4 +245,10 @@ func OrNilToo(r *Summary, err error) (core.Result, error) {
 		return nil, err
 	}
 	return r, err
+}
+
+func appCommands() []*core.Command {
+	return core.InGroup(core.GroupInspect,
+		core.Entry("app", "APP", "Show an app's status", core.NeedsSpace, showApp, "my-app", "my-app --requests", "my-app --guid"),
+	)
 }

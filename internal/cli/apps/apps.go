@@ -51,9 +51,7 @@ func (l *appList) Show(p *term.Printer) {
 	p.Table(t)
 }
 
-type appsCommand struct{}
-
-func (c *appsCommand) Run(ctx context.Context, s *core.Session) (core.Result, error) {
+func listApps(ctx context.Context, s *core.Session, _ core.Words, _ *core.NoFlags) (core.Result, error) {
 	s.Doing("Getting apps")
 	apps, err := client.List[client.App](ctx, s.API, "/v3/apps", s.InSpace("order_by", "name", "per_page", "5000"))
 	if err != nil {
@@ -148,4 +146,10 @@ func running(stats []client.Stat) int {
 // InstanceStats returns the state and usage of the instances of a process.
 func InstanceStats(ctx context.Context, s *core.Session, process string) ([]client.Stat, error) {
 	return client.List[client.Stat](ctx, s.API, "/v3/processes/"+process+"/stats", nil)
+}
+
+func appsCommands() []*core.Command {
+	return core.InGroup(core.GroupInspect,
+		core.Entry("apps", "", "List the apps in the target space", core.NeedsSpace, listApps, "", "--json").Alias("a"),
+	)
 }

@@ -10,52 +10,49 @@ import (
 	"ingot/internal/cli/core"
 )
 
-type renameCommand struct {
+type renameFlags struct {
 	Args struct {
 		App  string `positional-arg-name:"APP" required:"yes"`
 		Name string `positional-arg-name:"NEW_NAME" required:"yes"`
 	} `positional-args:"yes"`
 }
 
-func (c *renameCommand) Run(ctx context.Context, s *core.Session) (core.Result, error) {
-	s.Doing("Renaming app %s to %s", c.Args.App, c.Args.Name)
-	app, err := s.App(ctx, c.Args.App)
+func renameApp(ctx context.Context, s *core.Session, _ core.Words, f *renameFlags) (core.Result, error) {
+	s.Doing("Renaming app %s to %s", f.Args.App, f.Args.Name)
+	app, err := s.App(ctx, f.Args.App)
 	if err != nil {
 		return nil, err
 	}
-	if _, err := s.API.Patch(ctx, "/v3/apps/"+app.GUID, map[string]any{"name": c.Args.Name}, nil); err != nil {
+	if _, err := s.API.Patch(ctx, "/v3/apps/"+app.GUID, map[string]any{"name": f.Args.Name}, nil); err != nil {
 		return nil, err
 	}
 	s.OK()
-	return &core.Made{Kind: "app", Name: c.Args.Name, GUID: app.GUID, Existed: true}, nil
+	return &core.Made{Kind: "app", Name: f.Args.Name, GUID: app.GUID, Existed: true}, nil
 }
 
-type deleteCommand struct {
+type deleteFlags struct {
 	Force  bool `short:"f" description:"Do not ask for confirmation"`
 	Routes bool `short:"r" description:"Also delete the app's routes"`
-	Args   struct {
-		App string `positional-arg-name:"APP" required:"yes"`
-	} `positional-args:"yes"`
 }
 
-func (c *deleteCommand) Run(ctx context.Context, s *core.Session) (core.Result, error) {
-	if !c.Force {
-		if err := s.Confirm(ctx, fmt.Sprintf("Really delete the app %s", c.Args.App)); err != nil {
+func deleteApp(ctx context.Context, s *core.Session, w core.Words, f *deleteFlags) (core.Result, error) {
+	if !f.Force {
+		if err := s.Confirm(ctx, fmt.Sprintf("Really delete the app %s", w["APP"])); err != nil {
 			return nil, err
 		}
 	}
-	s.Doing("Deleting app %s", c.Args.App)
-	app, err := s.App(ctx, c.Args.App)
+	s.Doing("Deleting app %s", w["APP"])
+	app, err := s.App(ctx, w["APP"])
 	if core.IsNotFound(err) {
-		s.Say("App %s does not exist.", c.Args.App)
+		s.Say("App %s does not exist.", w["APP"])
 		s.OK()
-		return &core.Removed{Kind: "app", Name: c.Args.App}, nil
+		return &core.Removed{Kind: "app", Name: w["APP"]}, nil
 	}
 	if err != nil {
 		return nil, err
 	}
 	var routes []client.Route
-	if c.Routes {
+	if f.Routes {
 		if routes, err = client.List[client.Route](ctx, s.API, "/v3/apps/"+app.GUID+"/routes", url.Values{}); err != nil {
 			return nil, err
 		}
@@ -63,7 +60,7 @@ func (c *deleteCommand) Run(ctx context.Context, s *core.Session) (core.Result, 
 			if slices.ContainsFunc(r.Destinations, func(d client.Destination) bool { return d.App.GUID != app.GUID }) {
 				return nil, &core.Problem{
 					What: "Nothing was deleted.", Why: "the route " + r.URL + " is also mapped to another app",
-					Try: fmt.Sprintf("'%s delete %s -f' without -r, or unmap the route first", s.Env.Program, c.Args.App),
+					Try: fmt.Sprintf("'%s delete %s -f' without -r, or unmap the route first", s.Env.Program, w["APP"]),
 				}
 			}
 		}
@@ -80,4 +77,11 @@ func (c *deleteCommand) Run(ctx context.Context, s *core.Session) (core.Result, 
 	}
 	s.OK()
 	return out, nil
+}
+
+func deleteCommands() []*core.Command {
+	return core.InGroup(core.GroupApps,
+		core.Entry("rename", "APP NEW_NAME", "Rename an app", core.NeedsSpace, renameApp, "my-app your-app"),
+		core.Entry("delete", "APP [-f] [-r]", "Delete an app", core.NeedsSpace, deleteApp, "my-app -f -r").Alias("d").Slow(),
+	)
 }

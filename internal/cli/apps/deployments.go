@@ -256,14 +256,13 @@ func deploymentOf(ctx context.Context, s *core.Session, name string) (client.App
 	return app, d, err
 }
 
-type continueDeploymentCommand struct {
+type continueDeploymentFlags struct {
 	NoWait bool `long:"no-wait" description:"Do not wait for the deployment to complete"`
-	oneApp
 }
 
-func (c *continueDeploymentCommand) Run(ctx context.Context, s *core.Session) (core.Result, error) {
-	s.Doing("Continuing deployment of app %s", c.Args.App)
-	app, active, err := deploymentOf(ctx, s, c.Args.App)
+func continueDeployment(ctx context.Context, s *core.Session, w core.Words, f *continueDeploymentFlags) (core.Result, error) {
+	s.Doing("Continuing deployment of app %s", w["APP"])
+	app, active, err := deploymentOf(ctx, s, w["APP"])
 	if err != nil {
 		return nil, err
 	}
@@ -274,14 +273,12 @@ func (c *continueDeploymentCommand) Run(ctx context.Context, s *core.Session) (c
 	if err := s.API.Get(ctx, "/v3/deployments/"+active.GUID, nil, &d); err != nil {
 		return nil, err
 	}
-	return OrNilToo(followDeployment(ctx, s, app, d, c.NoWait))
+	return OrNilToo(followDeployment(ctx, s, app, d, f.NoWait))
 }
 
-type cancelDeploymentCommand struct{ oneApp }
-
-func (c *cancelDeploymentCommand) Run(ctx context.Context, s *core.Session) (core.Result, error) {
-	s.Doing("Canceling deployment of app %s", c.Args.App)
-	app, active, err := deploymentOf(ctx, s, c.Args.App)
+func cancelDeployment(ctx context.Context, s *core.Session, w core.Words, _ *core.NoFlags) (core.Result, error) {
+	s.Doing("Canceling deployment of app %s", w["APP"])
+	app, active, err := deploymentOf(ctx, s, w["APP"])
 	if err != nil {
 		return nil, err
 	}
@@ -291,4 +288,13 @@ func (c *cancelDeploymentCommand) Run(ctx context.Context, s *core.Session) (cor
 	s.OK()
 	s.Say("TIP: Use '%s app %s' to watch the rollback.", s.Env.Program, app.Name)
 	return s.JSONOnly(&core.Made{Kind: "deployment", Name: app.Name, GUID: active.GUID, Existed: true}), nil
+}
+
+func deploymentsCommands() []*core.Command {
+	return core.InGroup(core.GroupApps,
+		core.Entry("continue-deployment", "APP [--no-wait]", "Continue a paused canary deployment", core.NeedsSpace, continueDeployment,
+			"my-app").Slow(),
+		core.Entry("cancel-deployment", "APP", "Cancel a deployment and restore the previous version", core.NeedsSpace, cancelDeployment,
+			"my-app").Slow(),
+	)
 }

@@ -16,31 +16,30 @@ import (
 	"ingot/internal/cli/term"
 )
 
-type setDropletCommand struct {
+type setDropletFlags struct {
 	Args struct {
 		App     string `positional-arg-name:"APP" required:"yes"`
 		Droplet string `positional-arg-name:"DROPLET_GUID" required:"yes"`
 	} `positional-args:"yes"`
 }
 
-func (c *setDropletCommand) Run(ctx context.Context, s *core.Session) (core.Result, error) {
-	s.Doing("Setting app %s to droplet %s", c.Args.App, c.Args.Droplet)
-	app, err := s.App(ctx, c.Args.App)
+func assignDroplet(ctx context.Context, s *core.Session, _ core.Words, f *setDropletFlags) (core.Result, error) {
+	s.Doing("Setting app %s to droplet %s", f.Args.App, f.Args.Droplet)
+	app, err := s.App(ctx, f.Args.App)
 	if err != nil {
 		return nil, err
 	}
-	if err := SetDroplet(ctx, s, app, c.Args.Droplet); err != nil {
+	if err := SetDroplet(ctx, s, app, f.Args.Droplet); err != nil {
 		return nil, err
 	}
 	s.OK()
 	s.Say("TIP: Takes effect after a restart: '%s restart %s'.", s.Env.Program, app.Name)
-	return &core.Made{Kind: "droplet", Name: app.Name, GUID: c.Args.Droplet, Existed: true}, nil
+	return &core.Made{Kind: "droplet", Name: app.Name, GUID: f.Args.Droplet, Existed: true}, nil
 }
 
-type downloadDropletCommand struct {
+type downloadDropletFlags struct {
 	Path    string `long:"path" short:"p" value-name:"FILE" description:"File to write (default: droplet_GUID.tgz in this folder)"`
 	Droplet string `long:"droplet" value-name:"GUID" description:"Droplet guid (default: the current droplet)"`
-	oneApp
 }
 
 // saved is a file that was downloaded.
@@ -51,13 +50,13 @@ type saved struct {
 
 func (*saved) Show(*term.Printer) {}
 
-func (c *downloadDropletCommand) Run(ctx context.Context, s *core.Session) (core.Result, error) {
-	s.Doing("Downloading the droplet of app %s", c.Args.App)
-	app, err := s.App(ctx, c.Args.App)
+func downloadDroplet(ctx context.Context, s *core.Session, w core.Words, f *downloadDropletFlags) (core.Result, error) {
+	s.Doing("Downloading the droplet of app %s", w["APP"])
+	app, err := s.App(ctx, w["APP"])
 	if err != nil {
 		return nil, err
 	}
-	droplet := c.Droplet
+	droplet := f.Droplet
 	if droplet == "" {
 		if droplet, err = currentDroplet(ctx, s, app); err != nil {
 			return nil, err
@@ -67,11 +66,11 @@ func (c *downloadDropletCommand) Run(ctx context.Context, s *core.Session) (core
 		return nil, &core.Problem{What: "App " + app.Name + " has no droplet to download.", Why: "it has not been staged", Try: fmt.Sprintf("'%s push %s'", s.Env.Program, app.Name)}
 	}
 	name := dropletFile(droplet)
-	path := s.Env.Path(cmp.Or(c.Path, name))
+	path := s.Env.Path(cmp.Or(f.Path, name))
 	if info, err := os.Stat(path); err == nil && info.IsDir() {
-		path = filepath.Join(s.Env.Path(cmp.Or(c.Path, ".")), name)
+		path = filepath.Join(s.Env.Path(cmp.Or(f.Path, ".")), name)
 	}
-	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600) // it may contain secrets compiled into the app
+	file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600) // it may contain secrets compiled into the app
 	if errors.Is(err, os.ErrExist) {
 		return nil, &core.Problem{What: path + " already exists.", Why: "files are never overwritten", Try: "choose another file with --path", Err: err}
 	}
@@ -79,8 +78,8 @@ func (c *downloadDropletCommand) Run(ctx context.Context, s *core.Session) (core
 		return nil, err
 	}
 	s.Progress.Step("Downloading "+app.Name, 0)
-	n, err := s.API.Download(ctx, "/v3/droplets/"+url.PathEscape(droplet)+"/download", f)
-	if err = errors.Join(err, f.Close()); err != nil {
+	n, err := s.API.Download(ctx, "/v3/droplets/"+url.PathEscape(droplet)+"/download", file)
+	if err = errors.Join(err, file.Close()); err != nil {
 		_ = os.Remove(path) // do not leave a partial file
 		return nil, err
 	}
@@ -102,4 +101,13 @@ func FileName(name string) string {
 		return '_'
 	}
 	return strings.Map(plain, path.Base(name))
+}
+
+func dropletsCommands() []*core.Command {
+	return core.InGroup(core.GroupApps,
+		core.Entry("download-droplet", "APP [--path FILE]", "Download an app's droplet", core.NeedsSpace, downloadDroplet,
+			"my-app --path my-app.tgz").Slow(),
+		core.Entry("set-droplet", "APP DROPLET_GUID", "Set an app's current droplet", core.NeedsSpace, assignDroplet,
+			"my-app 1b2c3d"),
+	)
 }

@@ -56,11 +56,9 @@ func (e *environment) Show(p *term.Printer) {
 	}
 }
 
-type envCommand struct{ oneApp }
-
-func (c *envCommand) Run(ctx context.Context, s *core.Session) (core.Result, error) {
-	s.Doing("Getting env variables for app %s", c.Args.App)
-	app, err := s.App(ctx, c.Args.App)
+func showEnv(ctx context.Context, s *core.Session, w core.Words, _ *core.NoFlags) (core.Result, error) {
+	s.Doing("Getting env variables for app %s", w["APP"])
+	app, err := s.App(ctx, w["APP"])
 	if err != nil {
 		return nil, err
 	}
@@ -71,7 +69,7 @@ func (c *envCommand) Run(ctx context.Context, s *core.Session) (core.Result, err
 	return &e, nil
 }
 
-type setEnvCommand struct {
+type setEnvFlags struct {
 	Args struct {
 		App   string `positional-arg-name:"APP" required:"yes"`
 		Name  string `positional-arg-name:"NAME" required:"yes"`
@@ -79,21 +77,21 @@ type setEnvCommand struct {
 	} `positional-args:"yes"`
 }
 
-func (c *setEnvCommand) Run(ctx context.Context, s *core.Session) (core.Result, error) {
-	s.Doing("Setting env variable %s for app %s", c.Args.Name, c.Args.App)
-	return changeEnv(ctx, s, c.Args.App, c.Args.Name, &c.Args.Value)
+func setEnv(ctx context.Context, s *core.Session, _ core.Words, f *setEnvFlags) (core.Result, error) {
+	s.Doing("Setting env variable %s for app %s", f.Args.Name, f.Args.App)
+	return changeEnv(ctx, s, f.Args.App, f.Args.Name, &f.Args.Value)
 }
 
-type unsetEnvCommand struct {
+type unsetEnvFlags struct {
 	Args struct {
 		App  string `positional-arg-name:"APP" required:"yes"`
 		Name string `positional-arg-name:"NAME" required:"yes"`
 	} `positional-args:"yes"`
 }
 
-func (c *unsetEnvCommand) Run(ctx context.Context, s *core.Session) (core.Result, error) {
-	s.Doing("Removing env variable %s from app %s", c.Args.Name, c.Args.App)
-	app, err := s.App(ctx, c.Args.App)
+func unsetEnv(ctx context.Context, s *core.Session, _ core.Words, f *unsetEnvFlags) (core.Result, error) {
+	s.Doing("Removing env variable %s from app %s", f.Args.Name, f.Args.App)
+	app, err := s.App(ctx, f.Args.App)
 	if err != nil {
 		return nil, err
 	}
@@ -101,15 +99,15 @@ func (c *unsetEnvCommand) Run(ctx context.Context, s *core.Session) (core.Result
 	if err := s.API.Get(ctx, "/v3/apps/"+app.GUID+"/environment_variables", nil, &now); err != nil {
 		return nil, err
 	}
-	if _, set := now.Var[c.Args.Name]; !set {
-		s.Say("Env variable %s was not set.", c.Args.Name)
-		if near := suggest.Closest(c.Args.Name, core.SortedKeys(now.Var)); near != "" {
+	if _, set := now.Var[f.Args.Name]; !set {
+		s.Say("Env variable %s was not set.", f.Args.Name)
+		if near := suggest.Closest(f.Args.Name, core.SortedKeys(now.Var)); near != "" {
 			s.Say("Did you mean %s?", near)
 		}
 		s.OK()
 		return s.JSONOnly(&now), nil
 	}
-	return changeEnv(ctx, s, c.Args.App, c.Args.Name, nil)
+	return changeEnv(ctx, s, f.Args.App, f.Args.Name, nil)
 }
 
 func changeEnv(ctx context.Context, s *core.Session, name, variable string, value *string) (core.Result, error) {
@@ -136,3 +134,13 @@ type variables struct {
 }
 
 func (*variables) Show(*term.Printer) {}
+
+func envCommands() []*core.Command {
+	return core.InGroup(core.GroupApps,
+		core.Entry("env", "APP", "Show an app's environment variables", core.NeedsSpace, showEnv, "my-app").Alias("e"),
+		core.Entry("set-env", "APP NAME VALUE", "Set an environment variable of an app", core.NeedsSpace, setEnv,
+			"my-app GREETING 'good morning'").Alias("se"),
+		core.Entry("unset-env", "APP NAME", "Remove an environment variable of an app", core.NeedsSpace, unsetEnv,
+			"my-app GREETING").Alias("ue"),
+	)
+}

@@ -37,16 +37,14 @@ func (l *eventList) Show(p *term.Printer) {
 	p.Table(t)
 }
 
-type eventsCommand struct{ oneApp }
-
 // eventFields are the fields of an event that the description shows.
 var eventFields = []string{
 	"index", "reason", "cell_id", "instance", "exit_description", "exit_status", "recursive", "disk_quota", "instances", "memory", "state", "command",
 }
 
-func (c *eventsCommand) Run(ctx context.Context, s *core.Session) (core.Result, error) {
-	s.Doing("Getting events for app %s", c.Args.App)
-	app, err := s.App(ctx, c.Args.App)
+func listEvents(ctx context.Context, s *core.Session, w core.Words, _ *core.NoFlags) (core.Result, error) {
+	s.Doing("Getting events for app %s", w["APP"])
+	app, err := s.App(ctx, w["APP"])
 	if err != nil {
 		return nil, err
 	}
@@ -77,4 +75,10 @@ func describeEvent(data map[string]json.RawMessage) string {
 		}
 	}
 	return strings.Join(parts, ", ")
+}
+
+func eventsCommands() []*core.Command {
+	return core.InGroup(core.GroupInspect,
+		core.Entry("events", "APP", "Show recent events of an app", core.NeedsSpace, listEvents, "my-app"),
+	)
 }

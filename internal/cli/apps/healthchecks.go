@@ -109,9 +109,9 @@ func setHealthCheck(ctx context.Context, s *core.Session, w core.Words, f *setCh
 }
 
 func healthCheckCommands() []*core.Command {
-	return core.InGroup(core.GroupApps,
+	return core.Last(core.InGroup(core.GroupApps,
 		core.Entry("get-health-check", "APP", "Show the health checks of an app", core.NeedsSpace, healthChecks("health check", func(p checkedProcess) healthCheck { return p.Health }), "my-app"),
 		core.Entry("set-health-check", "APP TYPE [--process TYPE] [--endpoint PATH]", "Set the health check of an app's process", core.NeedsSpace, setHealthCheck, "my-app http --endpoint /health", "my-app process --process worker"),
 		core.Entry("get-readiness-health-check", "APP", "Show the readiness health checks of an app", core.NeedsSpace, healthChecks("readiness health check", func(p checkedProcess) healthCheck { return p.Readiness }), "my-app"),
-	)
+	))
 }

@@ -67,16 +67,16 @@ func (l *labels) Show(p *term.Printer) {
 	p.Table(t)
 }
 
-type labelsCommand struct {
+type labelsFlags struct {
 	Args struct {
 		Kind string `positional-arg-name:"KIND" required:"yes"`
 		Name string `positional-arg-name:"NAME" required:"yes"`
 	} `positional-args:"yes"`
 }
 
-func (c *labelsCommand) Run(ctx context.Context, s *core.Session) (core.Result, error) {
-	s.Doing("Getting labels of %s %s", c.Args.Kind, c.Args.Name)
-	path, err := labelled(ctx, s, c.Args.Kind, c.Args.Name)
+func showLabels(ctx context.Context, s *core.Session, _ core.Words, f *labelsFlags) (core.Result, error) {
+	s.Doing("Getting labels of %s %s", f.Args.Kind, f.Args.Name)
+	path, err := labelled(ctx, s, f.Args.Kind, f.Args.Name)
 	if err != nil {
 		return nil, err
 	}
@@ -89,7 +89,7 @@ func (c *labelsCommand) Run(ctx context.Context, s *core.Session) (core.Result, 
 	return &thing.Metadata, nil
 }
 
-type setLabelCommand struct {
+type setLabelFlags struct {
 	Args struct {
 		Kind   string   `positional-arg-name:"KIND" required:"yes"`
 		Name   string   `positional-arg-name:"NAME" required:"yes"`
@@ -97,19 +97,19 @@ type setLabelCommand struct {
 	} `positional-args:"yes"`
 }
 
-func (c *setLabelCommand) Run(ctx context.Context, s *core.Session) (core.Result, error) {
+func setLabels(ctx context.Context, s *core.Session, _ core.Words, f *setLabelFlags) (core.Result, error) {
 	change := map[string]*string{}
-	for _, one := range c.Args.Labels {
+	for _, one := range f.Args.Labels {
 		key, value, ok := strings.Cut(one, "=")
 		if !ok || key == "" {
 			return nil, core.UsageError(fmt.Sprintf("%q is not KEY=VALUE", one))
 		}
 		change[key] = &value
 	}
-	return changeLabels(ctx, s, "Setting", c.Args.Kind, c.Args.Name, change)
+	return changeLabels(ctx, s, "Setting", f.Args.Kind, f.Args.Name, change)
 }
 
-type unsetLabelCommand struct {
+type unsetLabelFlags struct {
 	Args struct {
 		Kind   string   `positional-arg-name:"KIND" required:"yes"`
 		Name   string   `positional-arg-name:"NAME" required:"yes"`
@@ -117,12 +117,12 @@ type unsetLabelCommand struct {
 	} `positional-args:"yes"`
 }
 
-func (c *unsetLabelCommand) Run(ctx context.Context, s *core.Session) (core.Result, error) {
+func unsetLabels(ctx context.Context, s *core.Session, _ core.Words, f *unsetLabelFlags) (core.Result, error) {
 	change := map[string]*string{}
-	for _, key := range c.Args.Labels {
+	for _, key := range f.Args.Labels {
 		change[key] = nil
 	}
-	return changeLabels(ctx, s, "Removing", c.Args.Kind, c.Args.Name, change)
+	return changeLabels(ctx, s, "Removing", f.Args.Kind, f.Args.Name, change)
 }
 
 func changeLabels(ctx context.Context, s *core.Session, verb, kind, name string, change map[string]*string) (core.Result, error) {
@@ -139,4 +139,16 @@ func changeLabels(ctx context.Context, s *core.Session, verb, kind, name string,
 	}
 	s.OK()
 	return s.JSONOnly(&thing.Metadata), nil
+}
+
+func labelsCommands() []*core.Command {
+	return core.InGroup(core.GroupInspect,
+		core.Entry("labels", "KIND NAME", "List a resource's labels", core.NeedsLogin, showLabels, "app my-app").
+			Explained("KIND is app, org, space, service-instance or domain."),
+		core.Entry("set-label", "KIND NAME KEY=VALUE...", "Set labels on a resource", core.NeedsLogin, setLabels,
+			"space dev notifications=on").
+			Explained("KIND is app, org, space, service-instance or domain."),
+		core.Entry("unset-label", "KIND NAME KEY...", "Remove labels from a resource", core.NeedsLogin, unsetLabels,
+			"space dev notifications"),
+	)
 }

@@ -197,18 +197,9 @@ func ensureDroplet(ctx context.Context, s *core.Session, app client.App) error {
 	return SetDroplet(ctx, s, app, guid)
 }
 
-// oneApp is the positional argument of most commands.
-type oneApp struct {
-	Args struct {
-		App string `positional-arg-name:"APP" required:"yes"`
-	} `positional-args:"yes"`
-}
-
-type startCommand struct{ oneApp }
-
-func (c *startCommand) Run(ctx context.Context, s *core.Session) (core.Result, error) {
-	s.Doing("Starting app %s", c.Args.App)
-	app, err := s.App(ctx, c.Args.App)
+func startApp(ctx context.Context, s *core.Session, w core.Words, _ *core.NoFlags) (core.Result, error) {
+	s.Doing("Starting app %s", w["APP"])
+	app, err := s.App(ctx, w["APP"])
 	if err != nil {
 		return nil, err
 	}
@@ -241,11 +232,9 @@ func Begin(ctx context.Context, s *core.Session, app client.App, action string) 
 	return res, err
 }
 
-type stopCommand struct{ oneApp }
-
-func (c *stopCommand) Run(ctx context.Context, s *core.Session) (core.Result, error) {
-	s.Doing("Stopping app %s", c.Args.App)
-	app, err := s.App(ctx, c.Args.App)
+func stopApp(ctx context.Context, s *core.Session, w core.Words, _ *core.NoFlags) (core.Result, error) {
+	s.Doing("Stopping app %s", w["APP"])
+	app, err := s.App(ctx, w["APP"])
 	if err != nil {
 		return nil, err
 	}
@@ -258,42 +247,32 @@ func (c *stopCommand) Run(ctx context.Context, s *core.Session) (core.Result, er
 	return s.JSONOnly(&core.Made{Kind: "app", Name: app.Name, GUID: app.GUID, Existed: true}), nil
 }
 
-type restartCommand struct {
-	DeployFlags
-	oneApp
-}
-
-func (c *restartCommand) Run(ctx context.Context, s *core.Session) (core.Result, error) {
-	options, err := c.Options()
+func restartApp(ctx context.Context, s *core.Session, w core.Words, f *DeployFlags) (core.Result, error) {
+	options, err := f.Options()
 	if err != nil {
 		return nil, core.UsageError(err.Error())
 	}
-	s.Doing("Restarting app %s", c.Args.App)
-	app, err := s.App(ctx, c.Args.App)
+	s.Doing("Restarting app %s", w["APP"])
+	app, err := s.App(ctx, w["APP"])
 	if err != nil {
 		return nil, err
 	}
 	if err := ensureDroplet(ctx, s, app); err != nil {
 		return nil, err
 	}
-	if c.Strategy != "" {
-		return OrNilToo(Deploy(ctx, s, app, "", c.DeployFlags, options))
+	if f.Strategy != "" {
+		return OrNilToo(Deploy(ctx, s, app, "", *f, options))
 	}
 	return Begin(ctx, s, app, "restart")
 }
 
-type restageCommand struct {
-	DeployFlags
-	oneApp
-}
-
-func (c *restageCommand) Run(ctx context.Context, s *core.Session) (core.Result, error) {
-	options, err := c.Options()
+func restageApp(ctx context.Context, s *core.Session, w core.Words, f *DeployFlags) (core.Result, error) {
+	options, err := f.Options()
 	if err != nil {
 		return nil, core.UsageError(err.Error())
 	}
-	s.Doing("Restaging app %s", c.Args.App)
-	app, err := s.App(ctx, c.Args.App)
+	s.Doing("Restaging app %s", w["APP"])
+	app, err := s.App(ctx, w["APP"])
 	if err != nil {
 		return nil, err
 	}
@@ -305,11 +284,22 @@ func (c *restageCommand) Run(ctx context.Context, s *core.Session) (core.Result,
 	if err != nil {
 		return nil, err
 	}
-	if c.Strategy != "" {
-		return OrNilToo(Deploy(ctx, s, app, droplet, c.DeployFlags, options))
+	if f.Strategy != "" {
+		return OrNilToo(Deploy(ctx, s, app, droplet, *f, options))
 	}
 	if err := SetDroplet(ctx, s, app, droplet); err != nil {
 		return nil, err
 	}
 	return Begin(ctx, s, app, "restart")
+}
+
+func lifecycleCommands() []*core.Command {
+	return core.InGroup(core.GroupApps,
+		core.Entry("start", "APP", "Start an app", core.NeedsSpace, startApp, "my-app").Alias("st").Slow(),
+		core.Entry("stop", "APP", "Stop an app", core.NeedsSpace, stopApp, "my-app").Alias("sp"),
+		core.Entry("restart", "APP [--strategy rolling|canary]", "Restart an app", core.NeedsSpace, restartApp,
+			"my-app", "my-app --strategy rolling --max-in-flight 2").Alias("rs").Slow(),
+		core.Entry("restage", "APP [--strategy rolling|canary]", "Rebuild an app from its newest package and restart it", core.NeedsSpace, restageApp,
+			"my-app", "my-app --strategy rolling").Alias("rg").Slow(),
+	)
 }

@@ -13,7 +13,7 @@ import (
 	"ingot/internal/cli/term"
 )
 
-type logsCommand struct {
+type logsFlags struct {
 	Recent   bool   `long:"recent" description:"Show recent logs and exit"`
 	Process  string `long:"process" value-name:"TYPE" description:"Show only this process and its sidecars, such as web"`
 	Sidecar  string `long:"sidecar" value-name:"NAME" description:"Show only this sidecar"`
@@ -21,25 +21,24 @@ type logsCommand struct {
 	Since    string `long:"since" value-name:"DURATION|TIME" description:"Show only lines since then, such as 10m, 2h or 2026-01-02T15:04:05Z"`
 	Long     bool   `long:"long" description:"Show router lines in full, also in a terminal"`
 	Instance *int   `long:"instance" value-name:"INDEX" description:"Show only this instance"`
-	oneApp
 }
 
 // wants reports whether a line matches the flags.
-func (c *logsCommand) wants(l client.Line) bool {
-	if c.NoRouter && l.Source == "RTR" {
+func (f *logsFlags) wants(l client.Line) bool {
+	if f.NoRouter && l.Source == "RTR" {
 		return false
 	}
-	if c.Instance != nil && l.Instance != fmt.Sprint(*c.Instance) {
+	if f.Instance != nil && l.Instance != fmt.Sprint(*f.Instance) {
 		return false
 	}
-	if c.Process == "" && c.Sidecar == "" {
+	if f.Process == "" && f.Sidecar == "" {
 		return true
 	}
 	if l.Source == "LGR" {
 		return true // always show that lines were lost
 	}
 	process, sidecar, ok := member(l.Source)
-	return ok && (c.Process == "" || strings.EqualFold(process, c.Process)) && (c.Sidecar == "" || strings.EqualFold(sidecar, c.Sidecar))
+	return ok && (f.Process == "" || strings.EqualFold(process, f.Process)) && (f.Sidecar == "" || strings.EqualFold(sidecar, f.Sidecar))
 }
 
 // member returns the process and the sidecar of a source. With revisions, the
@@ -123,62 +122,62 @@ func shortRouterLine(line string) string {
 }
 
 // since parses the flag --since: a duration before now, or a time.
-func (c *logsCommand) since(now time.Time) (time.Time, error) {
-	if d, err := time.ParseDuration(c.Since); err == nil && d > 0 {
+func (f *logsFlags) since(now time.Time) (time.Time, error) {
+	if d, err := time.ParseDuration(f.Since); err == nil && d > 0 {
 		return now.Add(-d), nil
 	}
 	for _, form := range []string{time.RFC3339Nano, "2006-01-02T15:04:05.00-0700", "2006-01-02T15:04:05", "2006-01-02 15:04:05", "2006-01-02"} {
-		t, err := time.ParseInLocation(form, c.Since, time.Local)
+		t, err := time.ParseInLocation(form, f.Since, time.Local)
 		if err == nil && t.After(now) {
-			return time.Time{}, core.UsageError(fmt.Sprintf("--since: %s is in the future", c.Since))
+			return time.Time{}, core.UsageError(fmt.Sprintf("--since: %s is in the future", f.Since))
 		}
 		if err == nil {
 			return t, nil
 		}
 	}
-	return time.Time{}, core.UsageError(fmt.Sprintf("--since: %q is neither a duration, such as 10m or 2h, nor a time, such as 2026-01-02T15:04:05Z", c.Since))
+	return time.Time{}, core.UsageError(fmt.Sprintf("--since: %q is neither a duration, such as 10m or 2h, nor a time, such as 2026-01-02T15:04:05Z", f.Since))
 }
 
-func (c *logsCommand) Run(ctx context.Context, s *core.Session) (core.Result, error) {
-	s.LongLogs = c.Long
+func showLogs(ctx context.Context, s *core.Session, w core.Words, f *logsFlags) (core.Result, error) {
+	s.LongLogs = f.Long
 	var from time.Time
-	if c.Since != "" {
+	if f.Since != "" {
 		var err error
-		if from, err = c.since(s.Env.Now()); err != nil {
+		if from, err = f.since(s.Env.Now()); err != nil {
 			return nil, err
 		}
 	}
 	if !s.JSON {
-		s.Doing("Retrieving logs for app %s", c.Args.App)
+		s.Doing("Retrieving logs for app %s", w["APP"])
 	}
-	app, err := s.App(ctx, c.Args.App)
+	app, err := s.App(ctx, w["APP"])
 	if err != nil {
 		return nil, err
 	}
 	if s.Config.Links.LogCache == "" {
 		return nil, &core.Problem{What: "The API at " + s.Config.API + " has no logs.", Why: "it does not advertise a log-cache endpoint"}
 	}
-	if c.Sidecar != "" || c.Process != "" {
-		if err := c.known(ctx, s, app); err != nil {
+	if f.Sidecar != "" || f.Process != "" {
+		if err := f.known(ctx, s, app); err != nil {
 			return nil, err
 		}
 	}
 	show := func(l client.Line) {
-		if c.wants(l) {
+		if f.wants(l) {
 			ShowLine(s, l)
 		}
 	}
-	if !from.IsZero() && !c.Recent {
+	if !from.IsZero() && !f.Recent {
 		return nil, follow(ctx, s, app, from, show)
 	}
 	if !from.IsZero() {
 		return nil, s.API.LogsSince(ctx, s.Config.Links.LogCache, app.GUID, from, show)
 	}
 	recent, err := s.API.RecentLogs(ctx, s.Config.Links.LogCache, app.GUID)
-	if err != nil && (c.Recent || client.Status(err) != 404) {
+	if err != nil && (f.Recent || client.Status(err) != 404) {
 		return nil, err
 	}
-	if c.Recent {
+	if f.Recent {
 		for _, l := range recent {
 			show(l)
 		}
@@ -205,7 +204,7 @@ func follow(ctx context.Context, s *core.Session, app client.App, since time.Tim
 func Tail(s *core.Session) client.Tail { return s.API.LiveTail(s.Config.Links.LogCache) }
 
 // known rejects filters that can never match.
-func (c *logsCommand) known(ctx context.Context, s *core.Session, app client.App) error {
+func (f *logsFlags) known(ctx context.Context, s *core.Session, app client.App) error {
 	processes, err := client.List[client.Process](ctx, s.API, "/v3/apps/"+app.GUID+"/processes", nil)
 	if err != nil {
 		return err
@@ -214,10 +213,10 @@ func (c *logsCommand) known(ctx context.Context, s *core.Session, app client.App
 	for _, p := range processes {
 		types = append(types, p.Type)
 	}
-	if c.Process != "" && !containsFold(types, c.Process) {
-		return &core.Problem{What: core.DidYouMean(fmt.Sprintf("App %s has no process %s", app.Name, c.Process), c.Process, types), Existing: core.Existing("process", types)}
+	if f.Process != "" && !containsFold(types, f.Process) {
+		return &core.Problem{What: core.DidYouMean(fmt.Sprintf("App %s has no process %s", app.Name, f.Process), f.Process, types), Existing: core.Existing("process", types)}
 	}
-	if c.Sidecar == "" {
+	if f.Sidecar == "" {
 		return nil
 	}
 	all, err := client.List[client.Sidecar](ctx, s.API, "/v3/apps/"+app.GUID+"/sidecars", nil)
@@ -227,10 +226,10 @@ func (c *logsCommand) known(ctx context.Context, s *core.Session, app client.App
 	for _, sc := range all {
 		sidecars = append(sidecars, sc.Name)
 	}
-	if containsFold(sidecars, c.Sidecar) {
+	if containsFold(sidecars, f.Sidecar) {
 		return nil
 	}
-	p := &core.Problem{What: core.DidYouMean(fmt.Sprintf("App %s has no sidecar %s", app.Name, c.Sidecar), c.Sidecar, sidecars), Why: "it has none"}
+	p := &core.Problem{What: core.DidYouMean(fmt.Sprintf("App %s has no sidecar %s", app.Name, f.Sidecar), f.Sidecar, sidecars), Why: "it has none"}
 	if len(sidecars) > 0 {
 		p.Why, p.Existing = "", core.Existing("sidecar", sidecars)
 	}
@@ -292,4 +291,11 @@ func followSource(ctx context.Context, s *core.Session, app client.App, source s
 			show(l)
 		}
 	}
+}
+
+func logsCommands() []*core.Command {
+	return core.InGroup(core.GroupInspect,
+		core.Entry("logs", "APP [--recent]", "Show or follow an app's logs", core.NeedsSpace, showLogs,
+			"my-app", "my-app --recent --no-router", "my-app --process web --sidecar config-server"),
+	)
 }

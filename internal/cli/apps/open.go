@@ -99,3 +99,9 @@ func openBrowser(ctx context.Context, s *core.Session, address string) error {
 	}
 	return nil
 }
+
+func openCommands() []*core.Command {
+	return core.Last(core.InGroup(core.GroupOther,
+		core.Entry("open", "[APP] [--console] [--print]", "Open an app or the console in a browser", core.NeedsAPI, openInBrowser, "my-app", "my-app --console", ""),
+	))
+}

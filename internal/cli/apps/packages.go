@@ -46,11 +46,9 @@ func currentDroplet(ctx context.Context, s *core.Session, app client.App) (strin
 	return d.GUID, err
 }
 
-type dropletsCommand struct{ oneApp }
-
-func (c *dropletsCommand) Run(ctx context.Context, s *core.Session) (core.Result, error) {
-	s.Doing("Getting droplets of app %s", c.Args.App)
-	app, err := s.App(ctx, c.Args.App)
+func listDroplets(ctx context.Context, s *core.Session, w core.Words, _ *core.NoFlags) (core.Result, error) {
+	s.Doing("Getting droplets of app %s", w["APP"])
+	app, err := s.App(ctx, w["APP"])
 	if err != nil {
 		return nil, err
 	}
@@ -61,13 +59,18 @@ func (c *dropletsCommand) Run(ctx context.Context, s *core.Session) (core.Result
 	return bitsOf(ctx, s, app, "droplets", current)
 }
 
-type packagesCommand struct{ oneApp }
-
-func (c *packagesCommand) Run(ctx context.Context, s *core.Session) (core.Result, error) {
-	s.Doing("Getting packages of app %s", c.Args.App)
-	app, err := s.App(ctx, c.Args.App)
+func listPackages(ctx context.Context, s *core.Session, w core.Words, _ *core.NoFlags) (core.Result, error) {
+	s.Doing("Getting packages of app %s", w["APP"])
+	app, err := s.App(ctx, w["APP"])
 	if err != nil {
 		return nil, err
 	}
 	return bitsOf(ctx, s, app, "packages", "")
+}
+
+func packagesCommands() []*core.Command {
+	return core.InGroup(core.GroupInspect,
+		core.Entry("droplets", "APP", "List an app's droplets", core.NeedsSpace, listDroplets, "my-app"),
+		core.Entry("packages", "APP", "List an app's packages", core.NeedsSpace, listPackages, "my-app"),
+	)
 }

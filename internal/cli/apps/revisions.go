@@ -54,11 +54,9 @@ func revisionOf(ctx context.Context, s *core.Session, app client.App, version in
 	return found[0], nil
 }
 
-type revisionsCommand struct{ oneApp }
-
-func (c *revisionsCommand) Run(ctx context.Context, s *core.Session) (core.Result, error) {
-	s.Doing("Getting revisions of app %s", c.Args.App)
-	app, err := s.App(ctx, c.Args.App)
+func listRevisions(ctx context.Context, s *core.Session, w core.Words, _ *core.NoFlags) (core.Result, error) {
+	s.Doing("Getting revisions of app %s", w["APP"])
+	app, err := s.App(ctx, w["APP"])
 	if err != nil {
 		return nil, err
 	}
@@ -99,9 +97,8 @@ func isDeployed(deployed []client.Revision, r client.Revision) bool {
 	return slices.ContainsFunc(deployed, func(d client.Revision) bool { return d.GUID == r.GUID })
 }
 
-type revisionCommand struct {
+type revisionFlags struct {
 	Version int `long:"version" value-name:"N" description:"Revision to show (default: the running ones)"`
-	oneApp
 }
 
 // revisionsShown are the details of revisions.
@@ -146,9 +143,9 @@ func listed(m map[string]string) string {
 	return strings.Join(out, ", ")
 }
 
-func (c *revisionCommand) Run(ctx context.Context, s *core.Session) (core.Result, error) {
-	s.Doing("Getting a revision of app %s", c.Args.App)
-	app, err := s.App(ctx, c.Args.App)
+func showRevision(ctx context.Context, s *core.Session, w core.Words, f *revisionFlags) (core.Result, error) {
+	s.Doing("Getting a revision of app %s", w["APP"])
+	app, err := s.App(ctx, w["APP"])
 	if err != nil {
 		return nil, err
 	}
@@ -157,8 +154,8 @@ func (c *revisionCommand) Run(ctx context.Context, s *core.Session) (core.Result
 		return nil, err
 	}
 	wanted := deployed
-	if c.Version != 0 {
-		one, err := revisionOf(ctx, s, app, c.Version)
+	if f.Version != 0 {
+		one, err := revisionOf(ctx, s, app, f.Version)
 		if err != nil {
 			return nil, err
 		}
@@ -255,41 +252,40 @@ func flatten(to map[string]string, path string, value any) {
 	}
 }
 
-type rollbackCommand struct {
+type rollbackFlags struct {
 	Version int  `long:"version" value-name:"N" required:"yes" description:"Revision to roll back to"`
 	Force   bool `short:"f" description:"Do not ask for confirmation"`
 	DeployFlags
-	oneApp
 }
 
-func (c *rollbackCommand) Run(ctx context.Context, s *core.Session) (core.Result, error) {
-	if c.Version < 1 {
-		return nil, core.UsageError(fmt.Sprintf("--version %d is not the number of a revision", c.Version))
+func rollBack(ctx context.Context, s *core.Session, w core.Words, f *rollbackFlags) (core.Result, error) {
+	if f.Version < 1 {
+		return nil, core.UsageError(fmt.Sprintf("--version %d is not the number of a revision", f.Version))
 	}
-	c.Strategy = cmp.Or(c.Strategy, "rolling")
-	options, err := c.Options()
+	f.Strategy = cmp.Or(f.Strategy, "rolling")
+	options, err := f.Options()
 	if err != nil {
 		return nil, core.UsageError(err.Error())
 	}
-	s.Doing("Rolling back app %s to revision %s", c.Args.App, strconv.Itoa(c.Version))
-	app, err := s.App(ctx, c.Args.App)
+	s.Doing("Rolling back app %s to revision %s", w["APP"], strconv.Itoa(f.Version))
+	app, err := s.App(ctx, w["APP"])
 	if err != nil {
 		return nil, err
 	}
-	revision, err := revisionOf(ctx, s, app, c.Version)
+	revision, err := revisionOf(ctx, s, app, f.Version)
 	if err != nil {
 		return nil, err
 	}
-	if !c.Force {
-		question := fmt.Sprintf("This creates a new revision with the settings of revision %d and replaces all instances of %s. Continue", c.Version, app.Name)
+	if !f.Force {
+		question := fmt.Sprintf("This creates a new revision with the settings of revision %d and replaces all instances of %s. Continue", f.Version, app.Name)
 		if err := s.Confirm(ctx, question); err != nil {
 			return nil, err
 		}
 	}
-	return OrNilToo(deployFrom(ctx, s, app, map[string]any{"revision": map[string]string{"guid": revision.GUID}}, c.DeployFlags, options))
+	return OrNilToo(deployFrom(ctx, s, app, map[string]any{"revision": map[string]string{"guid": revision.GUID}}, f.DeployFlags, options))
 }
 
-type diffCommand struct {
+type diffFlags struct {
 	Args struct {
 		App  string `positional-arg-name:"APP" required:"yes"`
 		From string `positional-arg-name:"VERSION" required:"yes"`
@@ -336,17 +332,17 @@ func (d *revisionChanges) Show(p *term.Printer) {
 	p.Table(t)
 }
 
-func (c *diffCommand) Run(ctx context.Context, s *core.Session) (core.Result, error) {
-	s.Doing("Comparing revisions of app %s", c.Args.App)
-	app, err := s.App(ctx, c.Args.App)
+func diffRevisions(ctx context.Context, s *core.Session, _ core.Words, f *diffFlags) (core.Result, error) {
+	s.Doing("Comparing revisions of app %s", f.Args.App)
+	app, err := s.App(ctx, f.Args.App)
 	if err != nil {
 		return nil, err
 	}
-	from, err := revisionNamed(ctx, s, app, c.Args.From)
+	from, err := revisionNamed(ctx, s, app, f.Args.From)
 	if err != nil {
 		return nil, err
 	}
-	to, err := revisionNamed(ctx, s, app, c.Args.To)
+	to, err := revisionNamed(ctx, s, app, f.Args.To)
 	if err != nil {
 		return nil, err
 	}
@@ -411,4 +407,19 @@ func differences(before, after map[string]string) []revisionChange {
 		}
 	}
 	return out
+}
+
+func revisionsCommands() []*core.Command {
+	return slices.Concat(core.InGroup(core.GroupApps,
+		core.Entry("rollback", "APP --version N [--strategy rolling|canary]", "Roll back an app to a revision", core.NeedsSpace, rollBack,
+			"my-app --version 3", "my-app --version 3 --strategy canary -f").Slow().
+			Explained("A rollback creates a new revision. It restores droplet, environment variables, commands, sidecars and settings of processes; the number of instances stays."),
+	), core.InGroup(core.GroupInspect,
+		core.Entry("revisions", "APP", "List an app's revisions", core.NeedsSpace, listRevisions, "my-app"),
+		core.Entry("revision", "APP [--version N]", "Show a revision of an app", core.NeedsSpace, showRevision,
+			"my-app", "my-app --version 3"),
+		core.Entry("diff", "APP VERSION [VERSION]", "Compare two revisions of an app", core.NeedsSpace, diffRevisions,
+			"my-app 3 5", "my-app 3").
+			Explained("Without a second version, compares with the one that runs."),
+	))
 }

@@ -6,25 +6,24 @@ import (
 	"ingot/internal/cli/core"
 )
 
-type scaleCommand struct {
+type scaleFlags struct {
 	Instances *int   `short:"i" value-name:"N" description:"Number of instances"`
 	Memory    string `short:"m" value-name:"SIZE" description:"Memory per instance, such as 256M or 1G; restarts the app"`
 	Disk      string `short:"k" value-name:"SIZE" description:"Disk per instance, such as 512M or 2G; restarts the app"`
 	Process   string `long:"process" value-name:"TYPE" default:"web" description:"Process type to scale"`
 	Force     bool   `short:"f" description:"Restart without asking for confirmation"`
-	oneApp
 }
 
-func (c *scaleCommand) Run(ctx context.Context, s *core.Session) (core.Result, error) {
+func scaleApp(ctx context.Context, s *core.Session, w core.Words, f *scaleFlags) (core.Result, error) {
 	change := map[string]any{}
-	if c.Instances != nil {
-		if *c.Instances < 0 {
+	if f.Instances != nil {
+		if *f.Instances < 0 {
 			return nil, core.UsageError("-i must not be negative")
 		}
-		change["instances"] = *c.Instances
+		change["instances"] = *f.Instances
 	}
 	restart := false
-	for _, size := range []struct{ flag, text, key string }{{"-m", c.Memory, "memory_in_mb"}, {"-k", c.Disk, "disk_in_mb"}} {
+	for _, size := range []struct{ flag, text, key string }{{"-m", f.Memory, "memory_in_mb"}, {"-k", f.Disk, "disk_in_mb"}} {
 		if size.text == "" {
 			continue
 		}
@@ -35,11 +34,11 @@ func (c *scaleCommand) Run(ctx context.Context, s *core.Session) (core.Result, e
 		change[size.key], restart = mb, true
 	}
 	if len(change) == 0 {
-		s.Doing("Showing scale of app %s", c.Args.App)
+		s.Doing("Showing scale of app %s", w["APP"])
 	} else {
-		s.Doing("Scaling app %s", c.Args.App)
+		s.Doing("Scaling app %s", w["APP"])
 	}
-	app, err := s.App(ctx, c.Args.App)
+	app, err := s.App(ctx, w["APP"])
 	if err != nil {
 		return nil, err
 	}
@@ -47,12 +46,12 @@ func (c *scaleCommand) Run(ctx context.Context, s *core.Session) (core.Result, e
 		return core.OrNil(Summarize(ctx, s, app))
 	}
 	restart = restart && app.State == "STARTED"
-	if restart && !c.Force {
+	if restart && !f.Force {
 		if err := s.Confirm(ctx, "This restarts the app. Continue"); err != nil {
 			return nil, err
 		}
 	}
-	if _, err := s.API.Post(ctx, "/v3/apps/"+app.GUID+"/processes/"+c.Process+"/actions/scale", change, nil); err != nil {
+	if _, err := s.API.Post(ctx, "/v3/apps/"+app.GUID+"/processes/"+f.Process+"/actions/scale", change, nil); err != nil {
 		return nil, err
 	}
 	if restart {
@@ -65,4 +64,11 @@ func (c *scaleCommand) Run(ctx context.Context, s *core.Session) (core.Result, e
 	}
 	s.OK()
 	return core.OrNil(Summarize(ctx, s, app))
+}
+
+func scaleCommands() []*core.Command {
+	return core.InGroup(core.GroupApps,
+		core.Entry("scale", "APP [-i N] [-m SIZE] [-k SIZE]", "Change or show an app's instances, memory and disk", core.NeedsSpace, scaleApp,
+			"my-app -i 3", "my-app -m 256M -f").Slow(),
+	)
 }

@@ -16,7 +16,7 @@ import (
 	"ingot/internal/cli/shell"
 )
 
-type sshCommand struct {
+type sshFlags struct {
 	Command  []string `short:"c" long:"command" value-name:"COMMAND" description:"Command to run instead of a shell"`
 	Instance int      `short:"i" long:"app-instance-index" value-name:"INDEX" description:"Instance index"`
 	Process  string   `long:"process" value-name:"TYPE" default:"web" description:"Process type"`
@@ -25,23 +25,22 @@ type sshCommand struct {
 	Pty      bool     `short:"t" long:"request-pseudo-tty" description:"Request a pseudo-terminal, also for a command"`
 	ForcePty bool     `long:"force-pseudo-tty" description:"Force pseudo-terminal allocation"`
 	NoPty    bool     `short:"T" long:"disable-pseudo-tty" description:"Disable pseudo-terminal allocation"`
-	oneApp
 }
 
-func (c *sshCommand) Run(ctx context.Context, s *core.Session) (core.Result, error) {
+func openSSH(ctx context.Context, s *core.Session, w core.Words, f *sshFlags) (core.Result, error) {
 	var forwards []shell.Forward
-	for _, text := range c.Forward {
-		f, err := shell.ParseForward(text)
+	for _, text := range f.Forward {
+		one, err := shell.ParseForward(text)
 		if err != nil {
 			return nil, core.UsageError("-L: " + err.Error())
 		}
-		forwards = append(forwards, f)
+		forwards = append(forwards, one)
 	}
-	app, err := s.App(ctx, c.Args.App)
+	app, err := s.App(ctx, w["APP"])
 	if err != nil {
 		return nil, err
 	}
-	login, err := c.login(ctx, s, app)
+	login, err := f.login(ctx, s, app)
 	if err != nil {
 		return nil, err
 	}
@@ -50,25 +49,25 @@ func (c *sshCommand) Run(ctx context.Context, s *core.Session) (core.Result, err
 	conn, err := shell.Dial(ctx, login)
 	if err != nil {
 		return nil, &core.Problem{
-			What: fmt.Sprintf("No ssh connection to %s, instance %d of process %s.", app.Name, c.Instance, c.Process), Why: err.Error(),
+			What: fmt.Sprintf("No ssh connection to %s, instance %d of process %s.", app.Name, f.Instance, f.Process), Why: err.Error(),
 			Try: fmt.Sprintf("'%s app %s' shows which instances run; ssh may be disabled for the app or its space", s.Env.Program, app.Name), Err: err,
 		}
 	}
 	defer conn.Close()
-	for _, f := range forwards {
-		at, err := conn.Forward(ctx, f, func(err error) { s.Errs.Printf("Forwarding: %v", err) })
+	for _, one := range forwards {
+		at, err := conn.Forward(ctx, one, func(err error) { s.Errs.Printf("Forwarding: %v", err) })
 		if err != nil {
 			return nil, &core.Problem{What: "The port cannot be forwarded.", Why: err.Error(), Try: "choose another local port", Err: err}
 		}
 		if !s.Quiet {
-			s.Errs.Printf("Forwarding %s to %s.", at, f.Remote)
+			s.Errs.Printf("Forwarding %s to %s.", at, one.Remote)
 		}
 	}
-	if c.NoShell {
+	if f.NoShell {
 		return nil, conn.Wait(ctx)
 	}
-	command := strings.Join(c.Command, " ")
-	code, err := conn.Run(ctx, command, s.Env.In, s.Env.Out, s.Env.Err, c.terminal(s, command))
+	command := strings.Join(f.Command, " ")
+	code, err := conn.Run(ctx, command, s.Env.In, s.Env.Out, s.Env.Err, f.terminal(s, command))
 	if err != nil {
 		return nil, err
 	}
@@ -79,7 +78,7 @@ func (c *sshCommand) Run(ctx context.Context, s *core.Session) (core.Result, err
 }
 
 // login returns the address and credentials for an instance.
-func (c *sshCommand) login(ctx context.Context, s *core.Session, app client.App) (shell.Login, error) {
+func (f *sshFlags) login(ctx context.Context, s *core.Session, app client.App) (shell.Login, error) {
 	// The server may have started its ssh gateway after the login.
 	root, err := s.API.Discover(ctx)
 	if err != nil {
@@ -93,9 +92,9 @@ func (c *sshCommand) login(ctx context.Context, s *core.Session, app client.App)
 		return shell.Login{}, &core.Problem{What: "App " + app.Name + " is not started.", Try: fmt.Sprintf("'%s start %s'", s.Env.Program, app.Name)}
 	}
 	var process client.Process
-	if err := s.API.Get(ctx, "/v3/apps/"+app.GUID+"/processes/"+c.Process, nil, &process); err != nil {
+	if err := s.API.Get(ctx, "/v3/apps/"+app.GUID+"/processes/"+f.Process, nil, &process); err != nil {
 		if client.Status(err) == 404 {
-			return shell.Login{}, &core.Problem{What: fmt.Sprintf("App %s has no process %s.", app.Name, c.Process), Try: fmt.Sprintf("'%s app %s' lists them", s.Env.Program, app.Name)}
+			return shell.Login{}, &core.Problem{What: fmt.Sprintf("App %s has no process %s.", app.Name, f.Process), Try: fmt.Sprintf("'%s app %s' lists them", s.Env.Program, app.Name)}
 		}
 		return shell.Login{}, err
 	}
@@ -105,22 +104,22 @@ func (c *sshCommand) login(ctx context.Context, s *core.Session, app client.App)
 	}
 	state := "not running"
 	for _, st := range stats {
-		if st.Index == c.Instance {
+		if st.Index == f.Instance {
 			state = strings.ToLower(st.State)
 		}
 	}
 	if state != "running" {
-		return shell.Login{}, &core.Problem{What: fmt.Sprintf("Instance %d of process %s of %s is %s.", c.Instance, c.Process, app.Name, state), Try: fmt.Sprintf("'%s app %s' shows which instances run", s.Env.Program, app.Name)}
+		return shell.Login{}, &core.Problem{What: fmt.Sprintf("Instance %d of process %s of %s is %s.", f.Instance, f.Process, app.Name, state), Try: fmt.Sprintf("'%s app %s' shows which instances run", s.Env.Program, app.Name)}
 	}
 	code, err := s.API.Code(ctx, s.Config.Links.UAA, cmp.Or(gate.Meta.OAuthClient, "ssh-proxy"))
 	return shell.Login{
-		Address: gate.Href, Fingerprint: gate.Meta.HostKey, User: fmt.Sprintf("cf:%s/%d", process.GUID, c.Instance), Password: code,
+		Address: gate.Href, Fingerprint: gate.Meta.HostKey, User: fmt.Sprintf("cf:%s/%d", process.GUID, f.Instance), Password: code,
 	}, err
 }
 
 // terminal returns the user's terminal if the session should have one.
-func (c *sshCommand) terminal(s *core.Session, command string) *shell.Terminal {
-	wanted := c.ForcePty || !c.NoPty && s.Env.InTerminal && (command == "" || c.Pty)
+func (f *sshFlags) terminal(s *core.Session, command string) *shell.Terminal {
+	wanted := f.ForcePty || !f.NoPty && s.Env.InTerminal && (command == "" || f.Pty)
 	if !wanted {
 		return nil
 	}
@@ -147,4 +146,11 @@ func (c *sshCommand) terminal(s *core.Session, command string) *shell.Terminal {
 	signal.Notify(changed, syscall.SIGWINCH)
 	t.Changed = changed
 	return t
+}
+
+func sshCommands() []*core.Command {
+	return core.InGroup(core.GroupInspect,
+		core.Entry("ssh", "APP [-c COMMAND] [-i INDEX] [-L PORT:HOST:PORT]", "Open a shell in an app instance or forward ports to it", core.NeedsSpace, openSSH,
+			"my-app", "my-app -c 'ls -l'", "my-app -N -L 5432:localhost:5432"),
+	)
 }

@@ -2,12 +2,11 @@ package apps
 
 import (
 	"context"
+	"slices"
 
 	"ingot/internal/cli/client"
 	"ingot/internal/cli/core"
 )
-
-type sshEnabledCommand struct{ oneApp }
 
 // sshState describes whether ssh is enabled for an app.
 type sshState struct {
@@ -30,8 +29,8 @@ func sshStateOf(ctx context.Context, s *core.Session, app client.App) (*core.Tex
 	return &core.Text{Key: "ssh", Value: line}, &state, nil
 }
 
-func (c *sshEnabledCommand) Run(ctx context.Context, s *core.Session) (core.Result, error) {
-	app, err := s.App(ctx, c.Args.App)
+func showSSH(ctx context.Context, s *core.Session, w core.Words, _ *core.NoFlags) (core.Result, error) {
+	app, err := s.App(ctx, w["APP"])
 	if err != nil {
 		return nil, err
 	}
@@ -42,29 +41,35 @@ func (c *sshEnabledCommand) Run(ctx context.Context, s *core.Session) (core.Resu
 	return &core.JSONAs{Result: line, JSON: state}, nil
 }
 
-type allowSSHCommand struct {
-	oneApp
-	on bool
+func allowSSH(on bool) func(context.Context, *core.Session, core.Words, *core.NoFlags) (core.Result, error) {
+	return func(ctx context.Context, s *core.Session, w core.Words, _ *core.NoFlags) (core.Result, error) {
+		s.Doing(map[bool]string{true: "Enabling ssh support for app %s", false: "Disabling ssh support for app %s"}[on], w["APP"])
+		app, err := s.App(ctx, w["APP"])
+		if err != nil {
+			return nil, err
+		}
+		if _, err := s.API.Patch(ctx, "/v3/apps/"+app.GUID+"/features/ssh", map[string]bool{"enabled": on}, nil); err != nil {
+			return nil, err
+		}
+		s.OK()
+		line, state, err := sshStateOf(ctx, s, app)
+		if err != nil {
+			return nil, err
+		}
+		// The space or the platform may deny what the app allows.
+		if state.Enabled != on {
+			s.Say("%s", line.Value)
+		}
+		s.Say("TIP: Takes effect after a restart: '%s restart %s'.", s.Env.Program, app.Name)
+		return s.JSONOnly(&core.JSONAs{Result: line, JSON: state}), nil
+	}
 }
 
-func (c *allowSSHCommand) Run(ctx context.Context, s *core.Session) (core.Result, error) {
-	s.Doing(map[bool]string{true: "Enabling ssh support for app %s", false: "Disabling ssh support for app %s"}[c.on], c.Args.App)
-	app, err := s.App(ctx, c.Args.App)
-	if err != nil {
-		return nil, err
-	}
-	if _, err := s.API.Patch(ctx, "/v3/apps/"+app.GUID+"/features/ssh", map[string]bool{"enabled": c.on}, nil); err != nil {
-		return nil, err
-	}
-	s.OK()
-	line, state, err := sshStateOf(ctx, s, app)
-	if err != nil {
-		return nil, err
-	}
-	// The space or the platform may deny what the app allows.
-	if state.Enabled != c.on {
-		s.Say("%s", line.Value)
-	}
-	s.Say("TIP: Takes effect after a restart: '%s restart %s'.", s.Env.Program, app.Name)
-	return s.JSONOnly(&core.JSONAs{Result: line, JSON: state}), nil
+func sshAccessCommands() []*core.Command {
+	return slices.Concat(core.InGroup(core.GroupApps,
+		core.Entry("enable-ssh", "APP", "Enable ssh for an app", core.NeedsSpace, allowSSH(true), "my-app"),
+		core.Entry("disable-ssh", "APP", "Disable ssh for an app", core.NeedsSpace, allowSSH(false), "my-app"),
+	), core.InGroup(core.GroupInspect,
+		core.Entry("ssh-enabled", "APP", "Show whether ssh is enabled for an app", core.NeedsSpace, showSSH, "my-app"),
+	))
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -78,11 +79,9 @@ func (k *oneTask) Show(p *term.Printer) {
 	p.Pairs(pairs...)
 }
 
-type tasksCommand struct{ oneApp }
-
-func (c *tasksCommand) Run(ctx context.Context, s *core.Session) (core.Result, error) {
-	s.Doing("Getting tasks for app %s", c.Args.App)
-	app, err := s.App(ctx, c.Args.App)
+func listTasks(ctx context.Context, s *core.Session, w core.Words, _ *core.NoFlags) (core.Result, error) {
+	s.Doing("Getting tasks for app %s", w["APP"])
+	app, err := s.App(ctx, w["APP"])
 	if err != nil {
 		return nil, err
 	}
@@ -136,22 +135,18 @@ func (c *taskOfApp) find(ctx context.Context, s *core.Session) (client.Task, err
 	return found[0], nil
 }
 
-type taskCommand struct{ taskOfApp }
-
-func (c *taskCommand) Run(ctx context.Context, s *core.Session) (core.Result, error) {
-	s.Doing("Getting task %s of app %s", strconv.Itoa(c.Args.ID), c.Args.App)
-	task, err := c.find(ctx, s)
+func showTask(ctx context.Context, s *core.Session, _ core.Words, f *taskOfApp) (core.Result, error) {
+	s.Doing("Getting task %s of app %s", strconv.Itoa(f.Args.ID), f.Args.App)
+	task, err := f.find(ctx, s)
 	if err != nil {
 		return nil, err
 	}
 	return taskOf(task), nil
 }
 
-type terminateTaskCommand struct{ taskOfApp }
-
-func (c *terminateTaskCommand) Run(ctx context.Context, s *core.Session) (core.Result, error) {
-	s.Doing("Terminating task %s of app %s", strconv.Itoa(c.Args.ID), c.Args.App)
-	task, err := c.find(ctx, s)
+func terminateTask(ctx context.Context, s *core.Session, _ core.Words, f *taskOfApp) (core.Result, error) {
+	s.Doing("Terminating task %s of app %s", strconv.Itoa(f.Args.ID), f.Args.App)
+	task, err := f.find(ctx, s)
 	if err != nil {
 		return nil, err
 	}
@@ -163,28 +158,27 @@ func (c *terminateTaskCommand) Run(ctx context.Context, s *core.Session) (core.R
 	return taskOf(ending), nil
 }
 
-type runTaskCommand struct {
+type runTaskFlags struct {
 	Command string `short:"c" long:"command" value-name:"COMMAND" description:"Command to run (default: the command of --process)"`
 	Name    string `long:"name" value-name:"NAME" description:"Task name (default: generated)"`
 	Memory  string `short:"m" value-name:"SIZE" description:"Memory, such as 256M or 1G"`
 	Disk    string `short:"k" value-name:"SIZE" description:"Disk, such as 512M or 2G"`
 	Process string `long:"process" value-name:"TYPE" description:"Process type whose command, memory and disk are the defaults"`
 	Wait    bool   `short:"w" long:"wait" description:"Follow the output, wait for the task to complete, and exit with 1 if it fails"`
-	oneApp
 }
 
-func (c *runTaskCommand) Run(ctx context.Context, s *core.Session) (core.Result, error) {
-	if c.Command == "" && c.Process == "" {
+func runTask(ctx context.Context, s *core.Session, w core.Words, f *runTaskFlags) (core.Result, error) {
+	if f.Command == "" && f.Process == "" {
 		return nil, core.UsageError("--command or --process is required")
 	}
 	request := map[string]any{}
-	if c.Command != "" {
-		request["command"] = c.Command
+	if f.Command != "" {
+		request["command"] = f.Command
 	}
-	if c.Name != "" {
-		request["name"] = c.Name
+	if f.Name != "" {
+		request["name"] = f.Name
 	}
-	for _, size := range []struct{ flag, text, key string }{{"-m", c.Memory, "memory_in_mb"}, {"-k", c.Disk, "disk_in_mb"}} {
+	for _, size := range []struct{ flag, text, key string }{{"-m", f.Memory, "memory_in_mb"}, {"-k", f.Disk, "disk_in_mb"}} {
 		if size.text == "" {
 			continue
 		}
@@ -194,14 +188,14 @@ func (c *runTaskCommand) Run(ctx context.Context, s *core.Session) (core.Result,
 		}
 		request[size.key] = mb
 	}
-	s.Doing("Creating a task for app %s", c.Args.App)
-	app, err := s.App(ctx, c.Args.App)
+	s.Doing("Creating a task for app %s", w["APP"])
+	app, err := s.App(ctx, w["APP"])
 	if err != nil {
 		return nil, err
 	}
-	if c.Process != "" {
+	if f.Process != "" {
 		var process client.Process
-		if err := s.API.Get(ctx, "/v3/apps/"+app.GUID+"/processes/"+url.PathEscape(c.Process), nil, &process); err != nil {
+		if err := s.API.Get(ctx, "/v3/apps/"+app.GUID+"/processes/"+url.PathEscape(f.Process), nil, &process); err != nil {
 			return nil, err
 		}
 		request["template"] = map[string]any{"process": map[string]string{"guid": process.GUID}}
@@ -211,7 +205,7 @@ func (c *runTaskCommand) Run(ctx context.Context, s *core.Session) (core.Result,
 		return nil, noTasks(s, err)
 	}
 	s.Say("Created task %s (%s).", s.Out.Bold(strconv.Itoa(task.Sequence)), s.Out.Bold(task.Name))
-	if !c.Wait {
+	if !f.Wait {
 		s.OK()
 		return taskOf(task), nil
 	}
@@ -238,4 +232,16 @@ func (c *runTaskCommand) Run(ctx context.Context, s *core.Session) (core.Result,
 	}
 	s.OK()
 	return taskOf(task), nil
+}
+
+func tasksCommands() []*core.Command {
+	return slices.Concat(core.InGroup(core.GroupApps,
+		core.Entry("run-task", "APP --command COMMAND [--name NAME] [--wait]", "Run a one-off command in an app's environment", core.NeedsSpace, runTask,
+			"my-app --command './migrate --all' --name migrate --wait", "my-app --process worker -m 512M").Alias("rt").Slow().
+			Explained("A task runs in its own instance, which stops when the command exits. Its output is in the app's logs with the source APP/TASK/NAME."),
+		core.Entry("terminate-task", "APP ID", "Cancel a running task", core.NeedsSpace, terminateTask, "my-app 3"),
+	), core.InGroup(core.GroupInspect,
+		core.Entry("tasks", "APP", "List an app's tasks", core.NeedsSpace, listTasks, "my-app"),
+		core.Entry("task", "APP ID", "Show a task of an app", core.NeedsSpace, showTask, "my-app 3"),
+	))
 }

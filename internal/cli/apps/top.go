@@ -15,18 +15,9 @@ import (
 	"ingot/internal/cli/term"
 )
 
-type topCommand struct {
+type topFlags struct {
 	Once     bool `long:"once" description:"Show one table and exit"`
 	Interval int  `long:"interval" value-name:"SECONDS" default:"2" description:"Seconds between updates"`
-	Args     struct {
-		App string `positional-arg-name:"APP"`
-	} `positional-args:"yes"`
-}
-
-var topEntry = &core.Command{
-	Name: "top", Group: core.GroupInspect, Summary: "Show the processor and memory usage of instances", Args: "[APP] [--once] [--interval SECONDS]", Need: core.NeedsSpace,
-	About:   "Shows the instances of an app, or of all apps in the target space, with their sidecars, the busiest first. On a terminal it is updated until you press Ctrl-C.",
-	Example: []string{"top", "top my-app", "top my-app --once"}, Make: func() core.Runner { return &topCommand{} },
 }
 
 // topList is what instances use, the busiest first.
@@ -84,22 +75,22 @@ func memberRows(p *term.Printer, members []client.Member, now time.Time) (rows [
 	return rows
 }
 
-func (c *topCommand) Run(ctx context.Context, s *core.Session) (core.Result, error) {
-	if c.Interval < 1 {
-		return nil, &core.Problem{What: fmt.Sprintf("--interval %d is not possible.", c.Interval), Why: "it is a number of seconds, at least 1", Try: "--interval 2"}
+func showTop(ctx context.Context, s *core.Session, w core.Words, f *topFlags) (core.Result, error) {
+	if f.Interval < 1 {
+		return nil, &core.Problem{What: fmt.Sprintf("--interval %d is not possible.", f.Interval), Why: "it is a number of seconds, at least 1", Try: "--interval 2"}
 	}
-	list, err := c.look(ctx, s)
-	if err != nil || c.Once || s.JSON || !s.Env.OutTerminal {
+	list, err := look(ctx, s, w["APP"])
+	if err != nil || f.Once || s.JSON || !s.Env.OutTerminal {
 		return core.OrNil(list, err)
 	}
 	for ctx.Err() == nil {
-		redraw(s, list, c.Interval)
+		redraw(s, list, f.Interval)
 		select {
-		case <-time.After(time.Duration(c.Interval) * time.Second):
+		case <-time.After(time.Duration(f.Interval) * time.Second):
 		case <-ctx.Done():
 			return nil, nil
 		}
-		if list, err = c.look(ctx, s); err != nil && ctx.Err() == nil {
+		if list, err = look(ctx, s, w["APP"]); err != nil && ctx.Err() == nil {
 			return nil, err
 		}
 	}
@@ -119,12 +110,12 @@ func redraw(s *core.Session, list *topList, interval int) {
 	_, _ = s.Env.Out.Write(append([]byte(clearScreen), page.Bytes()...)) // a terminal that is gone ends the program
 }
 
-// look asks for the usage of the app's instances, or of all apps in the space.
-func (c *topCommand) look(ctx context.Context, s *core.Session) (*topList, error) {
+// look asks for the usage of the named app's instances, or of all apps in the space.
+func look(ctx context.Context, s *core.Session, name string) (*topList, error) {
 	apps := map[string]string{}
 	q := s.InSpace("per_page", "5000")
-	if c.Args.App != "" {
-		app, err := s.App(ctx, c.Args.App)
+	if name != "" {
+		app, err := s.App(ctx, name)
 		if err != nil {
 			return nil, err
 		}
@@ -183,4 +174,11 @@ func byCPU(members []client.Member) []client.Member {
 	sorted := append([]client.Member{}, members...)
 	slices.SortStableFunc(sorted, func(a, b client.Member) int { return cmp.Compare(b.CPU, a.CPU) })
 	return sorted
+}
+
+func topCommands() []*core.Command {
+	return core.InGroup(core.GroupInspect,
+		core.Entry("top", "[APP] [--once] [--interval SECONDS]", "Show the processor and memory usage of instances", core.NeedsSpace, showTop, "", "my-app", "my-app --once").
+			Explained("Shows the instances of an app, or of all apps in the target space, with their sidecars, the busiest first. On a terminal it is updated until you press Ctrl-C."),
+	)
 }

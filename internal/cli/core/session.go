@@ -41,7 +41,7 @@ func NewSession(ctx context.Context, w *Env, c *Command, out Output) (*Session, 
 		Errs: term.NewPrinter(w.Err, w.ErrTerminal && colors),
 	}
 	s.Progress = term.NewProgress(w.Err, nil)
-	if !out.Quiet && c.Progress && (w.ErrTerminal || !out.JSON) {
+	if !out.Quiet && c.progress && (w.ErrTerminal || !out.JSON) {
 		if w.ErrTerminal {
 			s.Progress = term.NewProgress(w.Err, w.Width)
 		} else {
@@ -55,14 +55,14 @@ func NewSession(ctx context.Context, w *Env, c *Command, out Output) (*Session, 
 		s.Progress.Close()
 		return nil, err
 	}
-	if c.Need > NeedsNothing {
+	if c.need > NeedsNothing {
 		if err := s.findLocal(ctx); err != nil {
 			s.Progress.Close()
 			return nil, s.Explain(err)
 		}
 	}
 	s.connect()
-	if err := s.Check(c.Need); err != nil {
+	if err := s.Check(c.need); err != nil {
 		s.Close()
 		return nil, err
 	}

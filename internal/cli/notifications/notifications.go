@@ -22,15 +22,12 @@ const notifyAlone = "Without COMMAND and with --auth-url, 'ingot notifications' 
 
 // notifications register
 
-type notifyRegister struct {
+type registerFlags struct {
 	notifyFlags
 	Source      string `long:"source" value-name:"TEXT" description:"Display name of the sender"`
 	Description string `long:"description" value-name:"TEXT" description:"Description shown to recipients"`
 	Critical    bool   `long:"critical" description:"Critical: users cannot unsubscribe"`
 	Template    string `long:"template" value-name:"ID" description:"Template id"`
-	Args        struct {
-		Kind string `positional-arg-name:"KIND" required:"yes"`
-	} `positional-args:"yes"`
 }
 
 type kindRow struct {
@@ -49,16 +46,16 @@ type registered struct {
 
 func (*registered) Show(*term.Printer) {}
 
-func (c *notifyRegister) Run(ctx context.Context, s *core.Session) (core.Result, error) {
-	id, err := c.clientID(ctx, s)
+func registerKind(ctx context.Context, s *core.Session, w core.Words, f *registerFlags) (core.Result, error) {
+	id, err := f.clientID(ctx, s)
 	if err != nil {
 		return nil, err
 	}
-	s.Say("Registering kind %s for client %s...", s.Out.Bold(c.Args.Kind), s.Out.Bold(id))
+	s.Say("Registering kind %s for client %s...", s.Out.Bold(w["KIND"]), s.Out.Bold(id))
 	// Registering replaces all kinds of a client, so existing kinds are sent too.
-	kinds, source := map[string]any{}, c.Source
+	kinds, source := map[string]any{}, f.Source
 	var all map[string]registeredClient
-	err = c.call(ctx, s, http.MethodGet, "/notifications", nil, &all)
+	err = f.call(ctx, s, http.MethodGet, "/notifications", nil, &all)
 	if err != nil && client.Status(err) != http.StatusForbidden {
 		return nil, err
 	}
@@ -66,19 +63,19 @@ func (c *notifyRegister) Run(ctx context.Context, s *core.Session) (core.Result,
 	for kind, n := range own.Notifications {
 		kinds[kind] = map[string]any{"description": n.Description, "critical": n.Critical}
 	}
-	kinds[c.Args.Kind] = map[string]any{"description": cmp.Or(c.Description, c.Args.Kind), "critical": c.Critical}
+	kinds[w["KIND"]] = map[string]any{"description": cmp.Or(f.Description, w["KIND"]), "critical": f.Critical}
 	body := map[string]any{"source_name": cmp.Or(cmp.Or(source, own.Name), id), "notifications": kinds}
-	if err := c.call(ctx, s, http.MethodPut, "/notifications", body, nil); err != nil {
+	if err := f.call(ctx, s, http.MethodPut, "/notifications", body, nil); err != nil {
 		return nil, err
 	}
-	if c.Template != "" {
-		path := "/clients/" + url.PathEscape(id) + "/notifications/" + url.PathEscape(c.Args.Kind) + "/template"
-		if err := c.call(ctx, s, http.MethodPut, path, map[string]string{"template": c.Template}, nil); err != nil {
+	if f.Template != "" {
+		path := "/clients/" + url.PathEscape(id) + "/notifications/" + url.PathEscape(w["KIND"]) + "/template"
+		if err := f.call(ctx, s, http.MethodPut, path, map[string]string{"template": f.Template}, nil); err != nil {
 			return nil, err
 		}
 	}
 	s.OK()
-	return &registered{id, c.Args.Kind}, nil
+	return &registered{id, w["KIND"]}, nil
 }
 
 type registeredClient struct {
@@ -92,8 +89,6 @@ type registeredClient struct {
 }
 
 // notifications kinds
-
-type notifyKinds struct{ notifyFlags }
 
 type kindList struct {
 	Kinds []kindRow `json:"kinds"`
@@ -112,10 +107,10 @@ func (l *kindList) Show(p *term.Printer) {
 	p.Table(t)
 }
 
-func (c *notifyKinds) Run(ctx context.Context, s *core.Session) (core.Result, error) {
+func listKinds(ctx context.Context, s *core.Session, _ core.Words, f *notifyFlags) (core.Result, error) {
 	s.Say("Getting notification kinds...")
 	var all map[string]registeredClient
-	if err := c.call(ctx, s, http.MethodGet, "/notifications", nil, &all); err != nil {
+	if err := f.call(ctx, s, http.MethodGet, "/notifications", nil, &all); err != nil {
 		return nil, err
 	}
 	list := &kindList{Kinds: []kindRow{}}
@@ -142,7 +137,7 @@ func used(kind, client string) string {
 
 // notifications templates
 
-type notifyTemplates struct {
+type templatesFlags struct {
 	notifyFlags
 	Create  string `long:"create" value-name:"NAME" description:"Create a template with this name"`
 	Subject string `long:"subject" value-name:"TEXT" description:"Subject template; {{.Subject}} is the message's subject"`
@@ -176,29 +171,29 @@ func (l *templateList) Show(p *term.Printer) {
 
 func (r *templateRow) Show(p *term.Printer) { p.Pairs([2]string{"template", p.Bold(r.ID)}) }
 
-func (c *notifyTemplates) Run(ctx context.Context, s *core.Session) (core.Result, error) {
-	id := c.ID
+func changeTemplates(ctx context.Context, s *core.Session, _ core.Words, f *templatesFlags) (core.Result, error) {
+	id := f.ID
 	var out core.Result
-	if c.Create != "" {
-		s.Say("Creating template %s...", s.Out.Bold(c.Create))
-		made, err := c.create(ctx, s)
+	if f.Create != "" {
+		s.Say("Creating template %s...", s.Out.Bold(f.Create))
+		made, err := f.create(ctx, s)
 		if err != nil {
 			return nil, err
 		}
-		id, out = made, &templateRow{made, c.Create}
+		id, out = made, &templateRow{made, f.Create}
 		s.OK()
 	}
-	if c.Assign != "" {
+	if f.Assign != "" {
 		if id == "" {
 			return nil, core.UsageError("--assign needs a template: --id ID, or --create NAME")
 		}
-		owner, err := c.clientID(ctx, s)
+		owner, err := f.clientID(ctx, s)
 		if err != nil {
 			return nil, err
 		}
-		s.Say("Assigning template %s to kind %s...", s.Out.Bold(id), s.Out.Bold(c.Assign))
-		path := "/clients/" + url.PathEscape(owner) + "/notifications/" + url.PathEscape(c.Assign) + "/template"
-		if err := c.call(ctx, s, http.MethodPut, path, map[string]string{"template": id}, nil); err != nil {
+		s.Say("Assigning template %s to kind %s...", s.Out.Bold(id), s.Out.Bold(f.Assign))
+		path := "/clients/" + url.PathEscape(owner) + "/notifications/" + url.PathEscape(f.Assign) + "/template"
+		if err := f.call(ctx, s, http.MethodPut, path, map[string]string{"template": id}, nil); err != nil {
 			return nil, err
 		}
 		s.OK()
@@ -211,7 +206,7 @@ func (c *notifyTemplates) Run(ctx context.Context, s *core.Session) (core.Result
 	}
 	s.Say("Getting templates...")
 	var all map[string]struct{ Name string }
-	if err := c.call(ctx, s, http.MethodGet, "/templates", nil, &all); err != nil {
+	if err := f.call(ctx, s, http.MethodGet, "/templates", nil, &all); err != nil {
 		return nil, err
 	}
 	list := &templateList{Templates: []templateRow{}}
@@ -221,9 +216,9 @@ func (c *notifyTemplates) Run(ctx context.Context, s *core.Session) (core.Result
 	return list, nil
 }
 
-func (c *notifyTemplates) create(ctx context.Context, s *core.Session) (string, error) {
-	body := map[string]any{"name": c.Create, "subject": cmp.Or(c.Subject, "{{.Subject}}")}
-	for key, value := range map[string]string{"text": cmp.Or(c.Text, "{{.Text}}"), "html": cmp.Or(c.HTML, "{{.HTML}}")} {
+func (f *templatesFlags) create(ctx context.Context, s *core.Session) (string, error) {
+	body := map[string]any{"name": f.Create, "subject": cmp.Or(f.Subject, "{{.Subject}}")}
+	for key, value := range map[string]string{"text": cmp.Or(f.Text, "{{.Text}}"), "html": cmp.Or(f.HTML, "{{.HTML}}")} {
 		content, err := contentOf(s, value)
 		if err != nil {
 			return "", err
@@ -234,7 +229,7 @@ func (c *notifyTemplates) create(ctx context.Context, s *core.Session) (string, 
 		ID  string `json:"template_id"`
 		Old string `json:"template-id"`
 	}
-	err := c.call(ctx, s, http.MethodPost, "/templates", body, &out)
+	err := f.call(ctx, s, http.MethodPost, "/templates", body, &out)
 	return cmp.Or(out.ID, out.Old), err
 }
 
@@ -250,7 +245,7 @@ func contentOf(s *core.Session, value string) (string, error) {
 
 // notifications send
 
-type notifySend struct {
+type sendFlags struct {
 	notifyFlags
 	Everyone bool   `long:"everyone" description:"To all users"`
 	User     string `long:"user" value-name:"NAME|GUID" description:"To one user"`
@@ -263,9 +258,6 @@ type notifySend struct {
 	Text     string `long:"text" value-name:"TEXT" description:"Text, or @FILE"`
 	HTML     string `long:"html" value-name:"HTML" description:"HTML, or @FILE"`
 	ReplyTo  string `long:"reply-to" value-name:"ADDRESS" description:"Reply-To address"`
-	Args     struct {
-		Kind string `positional-arg-name:"KIND" required:"yes"`
-	} `positional-args:"yes"`
 }
 
 type receipt struct {
@@ -291,13 +283,13 @@ func (r *receipts) Show(p *term.Printer) {
 	p.Table(t)
 }
 
-func (c *notifySend) Run(ctx context.Context, s *core.Session) (core.Result, error) {
-	path, err := c.path(ctx, s)
+func sendNotification(ctx context.Context, s *core.Session, w core.Words, f *sendFlags) (core.Result, error) {
+	path, err := f.path(ctx, s)
 	if err != nil {
 		return nil, err
 	}
-	body := map[string]any{"kind_id": c.Args.Kind}
-	for key, value := range map[string]string{"subject": c.Subject, "text": c.Text, "html": c.HTML, "reply_to": c.ReplyTo, "to": c.Email, "role": c.Role} {
+	body := map[string]any{"kind_id": w["KIND"]}
+	for key, value := range map[string]string{"subject": f.Subject, "text": f.Text, "html": f.HTML, "reply_to": f.ReplyTo, "to": f.Email, "role": f.Role} {
 		if value == "" {
 			continue
 		}
@@ -308,9 +300,9 @@ func (c *notifySend) Run(ctx context.Context, s *core.Session) (core.Result, err
 	if body["text"] == nil && body["html"] == nil {
 		return nil, core.UsageError("--text or --html is required")
 	}
-	s.Say("Sending %s...", s.Out.Bold(c.Args.Kind))
+	s.Say("Sending %s...", s.Out.Bold(w["KIND"]))
 	out := &receipts{Sent: []receipt{}}
-	if err := c.call(ctx, s, http.MethodPost, path, body, &out.Sent); err != nil {
+	if err := f.call(ctx, s, http.MethodPost, path, body, &out.Sent); err != nil {
 		return nil, err
 	}
 	s.OK()
@@ -318,19 +310,19 @@ func (c *notifySend) Run(ctx context.Context, s *core.Session) (core.Result, err
 }
 
 // path returns the API path for the recipients.
-func (c *notifySend) path(ctx context.Context, s *core.Session) (string, error) {
+func (f *sendFlags) path(ctx context.Context, s *core.Session) (string, error) {
 	var paths []string
-	if c.Everyone {
+	if f.Everyone {
 		paths = append(paths, "/everyone")
 	}
-	if c.Email != "" {
+	if f.Email != "" {
 		paths = append(paths, "/emails")
 	}
-	if c.Scope != "" {
-		paths = append(paths, "/uaa_scopes/"+url.PathEscape(c.Scope))
+	if f.Scope != "" {
+		paths = append(paths, "/uaa_scopes/"+url.PathEscape(f.Scope))
 	}
 	for _, to := range []struct{ name, at, kind string }{
-		{c.User, "/users/", "user"}, {c.Space, "/spaces/", "space"}, {c.Org, "/organizations/", "org"},
+		{f.User, "/users/", "user"}, {f.Space, "/spaces/", "space"}, {f.Org, "/organizations/", "org"},
 	} {
 		if to.name == "" {
 			continue
@@ -384,13 +376,6 @@ func recipientOf(ctx context.Context, s *core.Session, kind, name string) (strin
 
 // notifications status
 
-type notifyStatus struct {
-	notifyFlags
-	Args struct {
-		ID string `positional-arg-name:"NOTIFICATION" required:"yes"`
-	} `positional-args:"yes"`
-}
-
 type messageStatus struct {
 	ID     string `json:"notification_id"`
 	Status string `json:"status"`
@@ -405,18 +390,35 @@ func (m *messageStatus) Show(p *term.Printer) {
 	p.Println(text)
 }
 
-func (c *notifyStatus) Run(ctx context.Context, s *core.Session) (core.Result, error) {
-	out := &messageStatus{ID: c.Args.ID}
+func showStatus(ctx context.Context, s *core.Session, w core.Words, f *notifyFlags) (core.Result, error) {
+	out := &messageStatus{ID: w["NOTIFICATION"]}
 	// The list says more than the message: why, and whether the user unsubscribed.
 	// Services other than Ingot's do not have it.
 	var found struct{ Messages []messageStatus }
-	err := c.call(ctx, s, http.MethodGet, "/messages?id="+url.QueryEscape(c.Args.ID), nil, &found)
+	err := f.call(ctx, s, http.MethodGet, "/messages?id="+url.QueryEscape(w["NOTIFICATION"]), nil, &found)
 	if err == nil && len(found.Messages) == 1 {
 		out.Status, out.Reason = found.Messages[0].Status, found.Messages[0].Reason
 		return out, nil
 	}
-	if err := c.call(ctx, s, http.MethodGet, "/messages/"+url.PathEscape(c.Args.ID), nil, out); err != nil {
+	if err := f.call(ctx, s, http.MethodGet, "/messages/"+url.PathEscape(w["NOTIFICATION"]), nil, out); err != nil {
 		return nil, err
 	}
 	return out, nil
+}
+
+// Commands returns the commands of this package.
+func Commands() []*core.Command {
+	return core.InGroup(core.GroupOther, core.Entry("notifications", "", "Register, send and track notifications", core.NeedsNothing, listKinds).Explained(notifyAlone).With(
+		core.Entry("notifications register", "KIND", "Register a notification kind", core.NeedsLogin, registerKind,
+			"disk-full --source 'Disk watch' --description 'A disk is nearly full'"),
+		core.Entry("notifications kinds", "", "List notification kinds", core.NeedsLogin, listKinds, ""),
+		core.Entry("notifications templates", "", "List, create and assign templates", core.NeedsLogin, changeTemplates,
+			"", "--create plain --text @mail.txt --html @mail.html --assign disk-full"),
+		core.Entry("notifications send", "KIND", "Send a notification", core.NeedsLogin, sendNotification,
+			"disk-full --everyone --subject 'Disk full' --text 'Please tidy up'", "disk-full --space dev --text 'Please tidy up'"),
+		core.Entry("notifications status", "NOTIFICATION", "Show a notification's delivery status", core.NeedsLogin, showStatus,
+			"1b2c3d"),
+		core.Entry("notifications preferences", "", "Show or change your subscriptions", core.NeedsLogin, changePreferences,
+			"", "--unsubscribe my-sender/disk-full"),
+	))
 }

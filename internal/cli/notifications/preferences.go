@@ -10,8 +10,8 @@ import (
 	"ingot/internal/cli/term"
 )
 
-// notifyPreferences shows and changes the subscriptions of the logged-in user.
-type notifyPreferences struct {
+// preferencesFlags say which subscriptions of the logged-in user to change.
+type preferencesFlags struct {
 	URL         string   `long:"url" value-name:"URL" description:"Notification service URL (default: the target's)"`
 	Unsubscribe []string `long:"unsubscribe" value-name:"CLIENT/KIND" description:"Unsubscribe from this kind; 'all' means every kind that is not critical"`
 	Subscribe   []string `long:"subscribe" value-name:"CLIENT/KIND" description:"Subscribe to this kind; 'all' reverts --unsubscribe all"`
@@ -51,8 +51,8 @@ func (r *preferences) Show(p *term.Printer) {
 	p.Table(t)
 }
 
-func (c *notifyPreferences) Run(ctx context.Context, s *core.Session) (core.Result, error) {
-	base, err := (&notifyFlags{URL: c.URL}).base(s)
+func changePreferences(ctx context.Context, s *core.Session, _ core.Words, f *preferencesFlags) (core.Result, error) {
+	base, err := (&notifyFlags{URL: f.URL}).base(s)
 	if err != nil {
 		return nil, err
 	}
@@ -64,14 +64,14 @@ func (c *notifyPreferences) Run(ctx context.Context, s *core.Session) (core.Resu
 	if err := call(http.MethodGet, nil, &now); err != nil {
 		return nil, err
 	}
-	if len(c.Subscribe)+len(c.Unsubscribe) > 0 {
+	if len(f.Subscribe)+len(f.Unsubscribe) > 0 {
 		// The service treats a missing global_unsubscribe as false, so always
 		// send it.
 		change := preferences{Global: now.Global, Clients: map[string]map[string]preference{}}
 		for _, one := range []struct {
 			names []string
 			email bool
-		}{{c.Unsubscribe, false}, {c.Subscribe, true}} {
+		}{{f.Unsubscribe, false}, {f.Subscribe, true}} {
 			for _, name := range one.names {
 				if name == "all" {
 					change.Global = !one.email

@@ -8,7 +8,7 @@ import (
 	"ingot/internal/cli/term"
 )
 
-type applyManifestCommand struct {
+type applyManifestFlags struct {
 	Manifest  string   `short:"f" value-name:"FILE" description:"Path to the manifest (default: manifest.yml in this folder)"`
 	Vars      []string `long:"var" value-name:"NAME=VALUE" description:"Set a manifest variable"`
 	VarsFiles []string `long:"vars-file" value-name:"FILE" description:"YAML file with manifest variables"`
@@ -21,14 +21,14 @@ type applied struct {
 
 func (*applied) Show(*term.Printer) {}
 
-func (c *applyManifestCommand) Run(ctx context.Context, s *core.Session) (core.Result, error) {
-	vars, err := readVars(s.Env, c.VarsFiles, c.Vars)
+func applyManifest(ctx context.Context, s *core.Session, _ core.Words, f *applyManifestFlags) (core.Result, error) {
+	vars, err := readVars(s.Env, f.VarsFiles, f.Vars)
 	if err != nil {
 		return nil, err
 	}
 	path := s.Env.Dir
-	if c.Manifest != "" {
-		path = s.Env.Path(c.Manifest)
+	if f.Manifest != "" {
+		path = s.Env.Path(f.Manifest)
 	}
 	doc, err := readManifest(path, vars)
 	if err != nil {
@@ -39,7 +39,7 @@ func (c *applyManifestCommand) Run(ctx context.Context, s *core.Session) (core.R
 		out.Apps = append(out.Apps, text0(app, "name"))
 		doc.Applications[i] = without(app, "path")
 	}
-	s.Doing("Applying manifest %s", s.Env.Path(cmp.Or(c.Manifest, ".")))
+	s.Doing("Applying manifest %s", s.Env.Path(cmp.Or(f.Manifest, ".")))
 	warnAbout(s, doc)
 	s.Progress.Step("Applying the manifest", 0)
 	wait, err := beginManifest(ctx, s, doc)
@@ -51,4 +51,11 @@ func (c *applyManifestCommand) Run(ctx context.Context, s *core.Session) (core.R
 	}
 	s.OK()
 	return out, nil
+}
+
+func applyManifestCommands() []*core.Command {
+	return core.InGroup(core.GroupApps,
+		core.Entry("apply-manifest", "[-f FILE]", "Apply a manifest without pushing files", core.NeedsSpace, applyManifest,
+			"-f manifest.yml").Slow(),
+	)
 }

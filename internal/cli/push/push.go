@@ -11,13 +11,10 @@ import (
 	"ingot/internal/cli/term"
 )
 
-type pushCommand struct {
+type pushAppFlags struct {
 	pushFlags
 	Watch  bool `long:"watch" description:"Keep watching the folder and run every change; press Ctrl-C to stop"`
 	NoLogs bool `long:"no-logs" description:"With --watch, do not show the app's log"`
-	Args   struct {
-		App string `positional-arg-name:"APP"`
-	} `positional-args:"yes"`
 }
 
 // pushed are the apps that were pushed.
@@ -31,19 +28,19 @@ func (r *pushed) Show(p *term.Printer) {
 	}
 }
 
-func (c *pushCommand) Run(ctx context.Context, s *core.Session) (core.Result, error) {
-	c.AppName = c.Args.App
-	if c.NoStart && (c.Strategy != "" || c.Task) {
+func pushApps(ctx context.Context, s *core.Session, w core.Words, f *pushAppFlags) (core.Result, error) {
+	f.AppName = w["APP"]
+	if f.NoStart && (f.Strategy != "" || f.Task) {
 		return nil, core.UsageError("--no-start cannot be combined with --strategy or --task")
 	}
-	options, err := c.Options()
-	if err == nil && c.Strategy != "" {
-		err = c.sizes(options)
+	options, err := f.Options()
+	if err == nil && f.Strategy != "" {
+		err = f.sizes(options)
 	}
 	if err != nil {
 		return nil, core.UsageError(err.Error())
 	}
-	for _, size := range []struct{ flag, text string }{{"-m", c.Memory}, {"-k", c.Disk}} {
+	for _, size := range []struct{ flag, text string }{{"-m", f.Memory}, {"-k", f.Disk}} {
 		if size.text == "" {
 			continue
 		}
@@ -51,14 +48,14 @@ func (c *pushCommand) Run(ctx context.Context, s *core.Session) (core.Result, er
 			return nil, core.UsageError(size.flag + ": " + err.Error())
 		}
 	}
-	if c.Droplet != "" {
-		if err := c.checkDroplet(s.Env); err != nil {
+	if f.Droplet != "" {
+		if err := f.checkDroplet(s.Env); err != nil {
 			return nil, err
 		}
 	}
-	doc, plans, err := c.plans(s.Env)
+	doc, plans, err := f.plans(s.Env)
 	if err == nil {
-		err = c.watchable(s, plans)
+		err = f.watchable(s, plans)
 	}
 	if err != nil {
 		return nil, err
@@ -91,12 +88,12 @@ func (c *pushCommand) Run(ctx context.Context, s *core.Session) (core.Result, er
 		}
 		return nil, err
 	}
-	if c.Watch {
-		return nil, c.watch(ctx, s, plans[0], byName[plans[0].name], loads[0], applied)
+	if f.Watch {
+		return nil, f.watch(ctx, s, plans[0], byName[plans[0].name], loads[0], applied)
 	}
 	out := &pushed{Apps: []*apps.Summary{}}
 	for i, p := range plans {
-		one, err := c.pushOne(ctx, s, p, byName[p.name], loads[i], applied, options)
+		one, err := f.pushOne(ctx, s, p, byName[p.name], loads[i], applied, options)
 		if one != nil {
 			out.Apps = append(out.Apps, one)
 		}
@@ -158,7 +155,7 @@ func planned(ctx context.Context, s *core.Session, plans []plan) (map[string]cli
 }
 
 // pushOne uploads the files of one app, stages and starts it.
-func (c *pushCommand) pushOne(ctx context.Context, s *core.Session, p plan, app client.App, l *load, applied func() error, options apps.DeployOptions) (*apps.Summary, error) {
+func (f *pushAppFlags) pushOne(ctx context.Context, s *core.Session, p plan, app client.App, l *load, applied func() error, options apps.DeployOptions) (*apps.Summary, error) {
 	var pkg, droplet string
 	var err error
 	if p.droplet != "" {
@@ -172,7 +169,7 @@ func (c *pushCommand) pushOne(ctx context.Context, s *core.Session, p plan, app 
 	if err := applied(); err != nil {
 		return nil, err
 	}
-	if c.NoStart {
+	if f.NoStart {
 		if droplet != "" {
 			if err := apps.SetDroplet(ctx, s, app, droplet); err != nil {
 				return nil, err
@@ -190,10 +187,10 @@ func (c *pushCommand) pushOne(ctx context.Context, s *core.Session, p plan, app 
 			return nil, err
 		}
 	}
-	if c.Strategy != "" && !c.Task {
-		return apps.Deploy(ctx, s, app, droplet, c.DeployFlags, options)
+	if f.Strategy != "" && !f.Task {
+		return apps.Deploy(ctx, s, app, droplet, f.DeployFlags, options)
 	}
-	if c.Task && app.State == "STARTED" {
+	if f.Task && app.State == "STARTED" {
 		if err := apps.CallAction(ctx, s, &app, "stop"); err != nil {
 			return nil, err
 		}
@@ -201,7 +198,7 @@ func (c *pushCommand) pushOne(ctx context.Context, s *core.Session, p plan, app 
 	if err := apps.SetDroplet(ctx, s, app, droplet); err != nil {
 		return nil, err
 	}
-	if c.Task {
+	if f.Task {
 		return apps.Summarize(ctx, s, app)
 	}
 	if err := apps.CallAction(ctx, s, &app, "restart"); err != nil {
@@ -217,4 +214,12 @@ func (c *pushCommand) pushOne(ctx context.Context, s *core.Session, p plan, app 
 		err = failed
 	}
 	return sum, err
+}
+
+func pushCommands() []*core.Command {
+	return core.InGroup(core.GroupApps,
+		core.Entry("push", "[APP] [flags]", "Upload, build and start an app", core.NeedsSpace, pushApps,
+			"", "my-app -b binary_buildpack -c ./my-app -m 64M", "-f deploy/manifest.yml --var host=blue", "my-app -p app.jar --no-start", "my-app --strategy rolling", "my-app --watch").Alias("p").Slow().
+			Explained("APP can be omitted when the manifest names it. Files listed in .cfignore are not uploaded."),
+	)
 }

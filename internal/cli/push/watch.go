@@ -22,46 +22,36 @@ import (
 	"ingot/internal/cli/watch"
 )
 
-var devEntry = &core.Command{
-	Name: "dev", Group: core.GroupApps, Summary: "Push an app, then every change to its files", Args: "[APP] [flags]", Need: core.NeedsSpace, Progress: true,
-	About:   "The same as push --watch. APP can be omitted: it is the app of the manifest or, without one, has the name of the folder. Press Ctrl-C to stop; the app keeps running.",
-	Example: []string{"dev", "dev my-app -p public --no-logs"}, Make: func() core.Runner { return &devCommand{} },
-}
-
-// devCommand is push --watch for the folder one is in.
-type devCommand struct {
+// devFlags are those of push --watch.
+type devFlags struct {
 	pushFlags
 	NoLogs bool `long:"no-logs" description:"Do not show the app's log"`
-	Args   struct {
-		App string `positional-arg-name:"APP"`
-	} `positional-args:"yes"`
 }
 
-func (c *devCommand) Run(ctx context.Context, s *core.Session) (core.Result, error) {
-	push := &pushCommand{pushFlags: c.pushFlags, Watch: true, NoLogs: c.NoLogs}
-	push.Args.App = c.Args.App
-	if push.Args.App == "" && c.Manifest == "" {
+// pushChanges is push --watch for the folder one is in.
+func pushChanges(ctx context.Context, s *core.Session, w core.Words, f *devFlags) (core.Result, error) {
+	if w["APP"] == "" && f.Manifest == "" {
 		found, err := findManifest(s.Env.Dir)
 		if err != nil {
 			return nil, err
 		}
-		if found == "" || c.NoManifest {
-			push.Args.App = filepath.Base(s.Env.Path(cmp.Or(c.Path, ".")))
+		if found == "" || f.NoManifest {
+			w["APP"] = filepath.Base(s.Env.Path(cmp.Or(f.Path, ".")))
 		}
 	}
-	return push.Run(ctx, s)
+	return pushApps(ctx, s, w, &pushAppFlags{pushFlags: f.pushFlags, Watch: true, NoLogs: f.NoLogs})
 }
 
 // watchable returns an error if the flags do not allow to watch.
-func (c *pushCommand) watchable(s *core.Session, plans []plan) error {
+func (f *pushAppFlags) watchable(s *core.Session, plans []plan) error {
 	switch {
-	case !c.Watch && c.NoLogs:
+	case !f.Watch && f.NoLogs:
 		return core.UsageError("--no-logs needs --watch")
-	case !c.Watch:
+	case !f.Watch:
 		return nil
 	case s.JSON:
 		return core.UsageError("--watch cannot be combined with --json")
-	case c.NoStart || c.Task || c.Droplet != "" || c.Strategy != "" || c.NoWait:
+	case f.NoStart || f.Task || f.Droplet != "" || f.Strategy != "" || f.NoWait:
 		return core.UsageError("--watch cannot be combined with --no-start, --task, --droplet, --strategy or --no-wait")
 	case len(plans) != 1:
 		return core.UsageError("--watch watches one app: the manifest has several, so pass the name of one")
@@ -95,8 +85,8 @@ type watching struct {
 }
 
 // watch pushes an app and then every change to its folder, until the user interrupts.
-func (c *pushCommand) watch(ctx context.Context, s *core.Session, p plan, app client.App, l *load, applied func() error) error {
-	w := &watching{Session: s, plan: p, app: app, noLogs: c.NoLogs, folders: watch.New(watch.DefaultQuiet, watch.DefaultPoll)}
+func (f *pushAppFlags) watch(ctx context.Context, s *core.Session, p plan, app client.App, l *load, applied func() error) error {
+	w := &watching{Session: s, plan: p, app: app, noLogs: f.NoLogs, folders: watch.New(watch.DefaultQuiet, watch.DefaultPoll)}
 	defer w.folders.Close()
 	<-l.done
 	if l.err != nil {
@@ -124,7 +114,7 @@ func (c *pushCommand) watch(ctx context.Context, s *core.Session, p plan, app cl
 	}
 	s.Say("Watching %s. Press Ctrl-C to stop; the app keeps running.", p.path)
 	logs, stop := context.WithCancel(ctx)
-	if !c.NoLogs {
+	if !f.NoLogs {
 		defer w.showLogs(logs)()
 	}
 	defer stop()
@@ -397,4 +387,11 @@ func (w *watching) showLogs(ctx context.Context) func() {
 		}
 	})
 	return done.Wait
+}
+
+func devCommands() []*core.Command {
+	return core.InGroup(core.GroupApps,
+		core.Entry("dev", "[APP] [flags]", "Push an app, then every change to its files", core.NeedsSpace, pushChanges, "", "my-app -p public --no-logs").Slow().
+			Explained("The same as push --watch. APP can be omitted: it is the app of the manifest or, without one, has the name of the folder. Press Ctrl-C to stop; the app keeps running."),
+	)
 }

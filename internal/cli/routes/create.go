@@ -8,29 +8,22 @@ import (
 	"ingot/internal/cli/core"
 )
 
-type createRouteCommand struct {
-	RouteFlags
-	Args struct {
-		Domain string `positional-arg-name:"DOMAIN" required:"yes"`
-	} `positional-args:"yes"`
-}
-
 // Address returns the route as host, domain and path.
 func (f RouteFlags) Address(domain string) string {
 	return strings.TrimPrefix(f.Host+"."+domain+f.path(), ".")
 }
 
-func (c *createRouteCommand) Run(ctx context.Context, s *core.Session) (core.Result, error) {
-	s.Doing("Creating route %s", c.Address(c.Args.Domain))
-	domain, err := s.Domain(ctx, c.Args.Domain)
+func createRoute(ctx context.Context, s *core.Session, w core.Words, f *RouteFlags) (core.Result, error) {
+	s.Doing("Creating route %s", f.Address(w["DOMAIN"]))
+	domain, err := s.Domain(ctx, w["DOMAIN"])
 	if err != nil {
 		return nil, err
 	}
-	route, err := c.create(ctx, s, domain.GUID)
+	route, err := f.create(ctx, s, domain.GUID)
 	if client.Says(err, "Route already exists") {
-		s.Say("Route %s already exists.", c.Address(domain.Name))
+		s.Say("Route %s already exists.", f.Address(domain.Name))
 		s.OK()
-		return &core.Made{Kind: "route", Name: c.Address(domain.Name), GUID: "", Existed: true}, nil
+		return &core.Made{Kind: "route", Name: f.Address(domain.Name), GUID: "", Existed: true}, nil
 	}
 	if err != nil {
 		return nil, err
@@ -40,27 +33,24 @@ func (c *createRouteCommand) Run(ctx context.Context, s *core.Session) (core.Res
 	return &core.Made{Kind: "route", Name: route.URL, GUID: route.GUID, Existed: false}, nil
 }
 
-type deleteRouteCommand struct {
+type deleteRouteFlags struct {
 	RouteFlags
 	Force bool `short:"f" description:"Do not ask for confirmation"`
-	Args  struct {
-		Domain string `positional-arg-name:"DOMAIN" required:"yes"`
-	} `positional-args:"yes"`
 }
 
-func (c *deleteRouteCommand) Run(ctx context.Context, s *core.Session) (core.Result, error) {
-	address := c.Address(c.Args.Domain)
-	if !c.Force {
+func deleteRoute(ctx context.Context, s *core.Session, w core.Words, f *deleteRouteFlags) (core.Result, error) {
+	address := f.Address(w["DOMAIN"])
+	if !f.Force {
 		if err := s.Confirm(ctx, "Really delete the route "+address); err != nil {
 			return nil, err
 		}
 	}
 	s.Doing("Deleting route %s", address)
-	domain, err := s.Domain(ctx, c.Args.Domain)
+	domain, err := s.Domain(ctx, w["DOMAIN"])
 	if err != nil {
 		return nil, err
 	}
-	route, err := c.find(ctx, s, domain.GUID)
+	route, err := f.find(ctx, s, domain.GUID)
 	if err != nil {
 		return nil, err
 	}
@@ -74,4 +64,13 @@ func (c *deleteRouteCommand) Run(ctx context.Context, s *core.Session) (core.Res
 	}
 	s.OK()
 	return &core.Removed{Kind: "route", Name: route.URL, Gone: true}, nil
+}
+
+func createRouteCommands() []*core.Command {
+	return core.InGroup(core.GroupRoutes,
+		core.Entry("create-route", "DOMAIN [-n HOST] [--path PATH]", "Create a route", core.NeedsSpace, createRoute,
+			"apps.localhost -n blue"),
+		core.Entry("delete-route", "DOMAIN [-n HOST] [-f]", "Delete a route", core.NeedsSpace, deleteRoute,
+			"apps.localhost -n blue -f").Slow(),
+	)
 }

@@ -8,8 +8,6 @@ import (
 	"ingot/internal/cli/core"
 )
 
-type domainsCommand struct{}
-
 type domainRow struct {
 	Name      string   `json:"name"`
 	GUID      string   `json:"guid"`
@@ -18,7 +16,7 @@ type domainRow struct {
 	Protocols []string `json:"protocols"`
 }
 
-func (c *domainsCommand) Run(ctx context.Context, s *core.Session) (core.Result, error) {
+func listDomains(ctx context.Context, s *core.Session, _ core.Words, _ *core.NoFlags) (core.Result, error) {
 	s.Say("Getting domains in org %s as %s...", s.Out.Bold(s.Config.Org.Name), s.Out.Bold(s.API.User().Name()))
 	type domain struct {
 		client.Thing
@@ -43,4 +41,10 @@ func (c *domainsCommand) Run(ctx context.Context, s *core.Session) (core.Result,
 		out.Rows = append(out.Rows, row)
 	}
 	return out, nil
+}
+
+func domainListCommands() []*core.Command {
+	return core.InGroup(core.GroupRoutes,
+		core.Entry("domains", "", "List the domains of the target org", core.NeedsOrg, listDomains, ""),
+	)
 }

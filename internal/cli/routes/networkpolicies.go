@@ -129,7 +129,7 @@ func policyRows(ctx context.Context, s *core.Session, policies []policy, sources
 }
 
 type policyFlags struct {
-	Protocol string `long:"protocol" value-name:"tcp|udp" default:"tcp" choice:"tcp" choice:"udp" description:"Protocol"`
+	Protocol string `long:"protocol" value-name:"tcp|udp" default:"tcp" choice:"tcp" choice:"udp" description:"Protocol"` //nolint:staticcheck // go-flags repeats choice
 	Port     string `long:"port" value-name:"RANGE" default:"8080" description:"Port, or range of ports such as 8080-8090"`
 	Space    string `short:"s" value-name:"SPACE" description:"Space of the destination app (default: the targeted space)"`
 	Org      string `short:"o" value-name:"ORG" description:"Org of the destination app (default: the targeted org)"`

@@ -54,9 +54,7 @@ func (l *routeList) Show(p *term.Printer) {
 	p.Table(t)
 }
 
-type routesCommand struct{}
-
-func (c *routesCommand) Run(ctx context.Context, s *core.Session) (core.Result, error) {
+func listRoutes(ctx context.Context, s *core.Session, _ core.Words, _ *core.NoFlags) (core.Result, error) {
 	s.Doing("Getting routes")
 	var routes []client.Route
 	var apps []client.App
@@ -149,7 +147,7 @@ func (f RouteFlags) create(ctx context.Context, s *core.Session, domain string) 
 	return &route, err
 }
 
-type mapRouteCommand struct {
+type mapRouteFlags struct {
 	RouteFlags
 	AppPort  int    `long:"app-port" value-name:"PORT" description:"Port of the app that receives the requests, such as a sidecar's"`
 	Sidecar  string `long:"sidecar" value-name:"NAME" description:"Sidecar that receives the requests, on the first port it declares"`
@@ -172,22 +170,22 @@ type mapped struct {
 
 func (*mapped) Show(*term.Printer) {}
 
-func (c *mapRouteCommand) Run(ctx context.Context, s *core.Session) (core.Result, error) {
-	domain, err := s.Domain(ctx, c.Args.Domain)
+func mapRoute(ctx context.Context, s *core.Session, _ core.Words, f *mapRouteFlags) (core.Result, error) {
+	domain, err := s.Domain(ctx, f.Args.Domain)
 	if err != nil {
 		return nil, err
 	}
-	app, err := s.App(ctx, c.Args.App)
+	app, err := s.App(ctx, f.Args.App)
 	if err != nil {
 		return nil, err
 	}
-	route, err := c.find(ctx, s, domain.GUID)
+	route, err := f.find(ctx, s, domain.GUID)
 	if err != nil {
 		return nil, err
 	}
 	if route == nil {
-		s.Doing("Creating route %s", c.Address(domain.Name))
-		if route, err = c.create(ctx, s, domain.GUID); err != nil {
+		s.Doing("Creating route %s", f.Address(domain.Name))
+		if route, err = f.create(ctx, s, domain.GUID); err != nil {
 			return nil, err
 		}
 		s.OK()
@@ -195,17 +193,17 @@ func (c *mapRouteCommand) Run(ctx context.Context, s *core.Session) (core.Result
 	s.Doing("Mapping route %s to app %s", route.URL, app.Name)
 	target := map[string]any{"guid": app.GUID}
 	to := map[string]any{"app": target}
-	if c.Process != "" {
-		target["process"] = map[string]string{"type": c.Process}
+	if f.Process != "" {
+		target["process"] = map[string]string{"type": f.Process}
 	}
-	if c.Sidecar != "" {
-		target["sidecar"] = map[string]string{"name": c.Sidecar}
+	if f.Sidecar != "" {
+		target["sidecar"] = map[string]string{"name": f.Sidecar}
 	}
-	if c.AppPort > 0 {
-		to["port"] = c.AppPort
+	if f.AppPort > 0 {
+		to["port"] = f.AppPort
 	}
-	if c.Protocol != "" {
-		to["protocol"] = c.Protocol
+	if f.Protocol != "" {
+		to["protocol"] = f.Protocol
 	}
 	var all struct {
 		Destinations []client.Destination `json:"destinations"`
@@ -214,20 +212,20 @@ func (c *mapRouteCommand) Run(ctx context.Context, s *core.Session) (core.Result
 		return nil, err
 	}
 	s.OK()
-	if c.Sidecar != "" && c.AppPort == 0 {
+	if f.Sidecar != "" && f.AppPort == 0 {
 		for _, d := range all.Destinations {
-			if d.App.GUID == app.GUID && d.App.Sidecar != nil && d.App.Sidecar.Name == c.Sidecar {
-				c.AppPort = d.Port
+			if d.App.GUID == app.GUID && d.App.Sidecar != nil && d.App.Sidecar.Name == f.Sidecar {
+				f.AppPort = d.Port
 			}
 		}
 	}
-	if c.AppPort > 0 {
+	if f.AppPort > 0 {
 		s.Say("TIP: A new app port takes effect after a restart: '%s restart %s'.", s.Env.Program, app.Name)
 	}
-	return &mapped{route.URL, route.GUID, app.Name, c.AppPort, true}, nil
+	return &mapped{route.URL, route.GUID, app.Name, f.AppPort, true}, nil
 }
 
-type unmapRouteCommand struct {
+type unmapRouteFlags struct {
 	RouteFlags
 	Args struct {
 		App    string `positional-arg-name:"APP" required:"yes"`
@@ -235,16 +233,16 @@ type unmapRouteCommand struct {
 	} `positional-args:"yes"`
 }
 
-func (c *unmapRouteCommand) Run(ctx context.Context, s *core.Session) (core.Result, error) {
-	domain, err := s.Domain(ctx, c.Args.Domain)
+func unmapRoute(ctx context.Context, s *core.Session, _ core.Words, f *unmapRouteFlags) (core.Result, error) {
+	domain, err := s.Domain(ctx, f.Args.Domain)
 	if err != nil {
 		return nil, err
 	}
-	app, err := s.App(ctx, c.Args.App)
+	app, err := s.App(ctx, f.Args.App)
 	if err != nil {
 		return nil, err
 	}
-	route, err := c.find(ctx, s, domain.GUID)
+	route, err := f.find(ctx, s, domain.GUID)
 	if err != nil {
 		return nil, err
 	}
@@ -266,4 +264,14 @@ func (c *unmapRouteCommand) Run(ctx context.Context, s *core.Session) (core.Resu
 	}
 	s.OK()
 	return &mapped{route.URL, route.GUID, app.Name, 0, false}, nil
+}
+
+func mapCommands() []*core.Command {
+	return core.InGroup(core.GroupRoutes,
+		core.Entry("routes", "", "List the routes in the target space", core.NeedsSpace, listRoutes, "").Alias("r"),
+		core.Entry("map-route", "APP DOMAIN [-n HOST] [--app-port PORT | --sidecar NAME]", "Map a route to an app", core.NeedsSpace, mapRoute,
+			"my-app apps.localhost -n blue", "my-app apps.localhost -n dump --app-port 8082", "my-app apps.localhost -n proxy --sidecar proxy"),
+		core.Entry("unmap-route", "APP DOMAIN [-n HOST]", "Unmap a route from an app", core.NeedsSpace, unmapRoute,
+			"my-app apps.localhost -n blue"),
+	)
 }

@@ -97,7 +97,7 @@ func ofPhase(phase string) func(context.Context, *core.Session, core.Words, *cor
 }
 
 type phaseFlags struct {
-	Lifecycle string `long:"lifecycle" value-name:"running|staging" default:"running" choice:"running" choice:"staging" description:"Phase that the group applies to"`
+	Lifecycle string `long:"lifecycle" value-name:"running|staging" default:"running" choice:"running" choice:"staging" description:"Phase that the group applies to"` //nolint:staticcheck // go-flags repeats choice
 }
 
 type bindGroupFlags struct {

@@ -12,10 +12,10 @@ import (
 	"ingot/internal/cli/term"
 )
 
-type bindServiceCommand struct {
+type bindServiceFlags struct {
 	Parameters string `short:"c" value-name:"JSON" description:"Broker parameters: JSON, or a path to a JSON file"`
 	Name       string `long:"binding-name" value-name:"NAME" description:"Name of the binding in VCAP_SERVICES"`
-	Strategy   string `long:"strategy" value-name:"single|multiple" choice:"single" choice:"multiple" description:"With multiple, an app that is bound gets a further binding, to change its credentials"`
+	Strategy   string `long:"strategy" value-name:"single|multiple" choice:"single" choice:"multiple" description:"With multiple, an app that is bound gets a further binding, to change its credentials"` //nolint:staticcheck // go-flags repeats choice
 	Wait       bool   `long:"wait" description:"Wait for the operation to complete"`
 	Args       struct {
 		App     string `positional-arg-name:"APP" required:"yes"`
@@ -37,22 +37,22 @@ func both(ctx context.Context, s *core.Session, appName, service string) (app cl
 	return app, instance, err
 }
 
-func (c *bindServiceCommand) Run(ctx context.Context, s *core.Session) (core.Result, error) {
-	parameters, err := parametersOf(s, c.Parameters)
+func bindService(ctx context.Context, s *core.Session, _ core.Words, f *bindServiceFlags) (core.Result, error) {
+	parameters, err := parametersOf(s, f.Parameters)
 	if err != nil {
 		return nil, err
 	}
-	s.Doing("Binding service instance %s to app %s", c.Args.Service, c.Args.App)
-	app, instance, err := both(ctx, s, c.Args.App, c.Args.Service)
+	s.Doing("Binding service instance %s to app %s", f.Args.Service, f.Args.App)
+	app, instance, err := both(ctx, s, f.Args.App, f.Args.Service)
 	if err != nil {
 		return nil, err
 	}
 	body := map[string]any{"type": "app", "relationships": map[string]any{"app": client.Relate(app.GUID), "service_instance": client.Relate(instance.GUID)}}
-	if c.Name != "" {
-		body["name"] = c.Name
+	if f.Name != "" {
+		body["name"] = f.Name
 	}
-	if c.Strategy != "" {
-		body["strategy"] = c.Strategy
+	if f.Strategy != "" {
+		body["strategy"] = f.Strategy
 	}
 	if len(parameters) > 0 {
 		body["parameters"] = parameters
@@ -66,7 +66,7 @@ func (c *bindServiceCommand) Run(ctx context.Context, s *core.Session) (core.Res
 	if err != nil {
 		return nil, err
 	}
-	res, err := operate(ctx, s, reply, c.Wait, "binding", instance.Name, "Binding of service instance "+instance.Name)
+	res, err := operate(ctx, s, reply, f.Wait, "binding", instance.Name, "Binding of service instance "+instance.Name)
 	if err == nil {
 		// An app that is not running uses the binding when it starts.
 		how := map[bool]string{true: useCredentials(s), false: "start"}[app.State == "STARTED"]
@@ -85,7 +85,7 @@ func useCredentials(s *core.Session) string {
 	return "restage"
 }
 
-type unbindServiceCommand struct {
+type unbindServiceFlags struct {
 	Wait bool `long:"wait" description:"Wait for the operation to complete"`
 	Args struct {
 		App     string `positional-arg-name:"APP" required:"yes"`
@@ -93,9 +93,9 @@ type unbindServiceCommand struct {
 	} `positional-args:"yes"`
 }
 
-func (c *unbindServiceCommand) Run(ctx context.Context, s *core.Session) (core.Result, error) {
-	s.Doing("Unbinding app %s from service instance %s", c.Args.App, c.Args.Service)
-	app, instance, err := both(ctx, s, c.Args.App, c.Args.Service)
+func unbindService(ctx context.Context, s *core.Session, _ core.Words, f *unbindServiceFlags) (core.Result, error) {
+	s.Doing("Unbinding app %s from service instance %s", f.Args.App, f.Args.Service)
+	app, instance, err := both(ctx, s, f.Args.App, f.Args.Service)
 	if err != nil {
 		return nil, err
 	}
@@ -115,14 +115,14 @@ func (c *unbindServiceCommand) Run(ctx context.Context, s *core.Session) (core.R
 		if err != nil {
 			return nil, err
 		}
-		if res, err = operate(ctx, s, reply, c.Wait, "binding", instance.Name, "Unbinding of service instance "+instance.Name); err != nil {
+		if res, err = operate(ctx, s, reply, f.Wait, "binding", instance.Name, "Unbinding of service instance "+instance.Name); err != nil {
 			return nil, err
 		}
 	}
 	return res, nil
 }
 
-type createServiceKeyCommand struct {
+type createServiceKeyFlags struct {
 	Parameters string `short:"c" value-name:"JSON" description:"Broker parameters: JSON, or a path to a JSON file"`
 	Wait       bool   `long:"wait" description:"Wait for the operation to complete"`
 	Args       struct {
@@ -131,33 +131,33 @@ type createServiceKeyCommand struct {
 	} `positional-args:"yes"`
 }
 
-func (c *createServiceKeyCommand) Run(ctx context.Context, s *core.Session) (core.Result, error) {
-	parameters, err := parametersOf(s, c.Parameters)
+func createServiceKey(ctx context.Context, s *core.Session, _ core.Words, f *createServiceKeyFlags) (core.Result, error) {
+	parameters, err := parametersOf(s, f.Parameters)
 	if err != nil {
 		return nil, err
 	}
-	s.Doing("Creating service key %s for service instance %s", c.Args.Key, c.Args.Service)
-	instance, err := s.ServiceInstance(ctx, c.Args.Service)
+	s.Doing("Creating service key %s for service instance %s", f.Args.Key, f.Args.Service)
+	instance, err := s.ServiceInstance(ctx, f.Args.Service)
 	if err != nil {
 		return nil, core.NoServices(s, err)
 	}
-	body := map[string]any{"type": "key", "name": c.Args.Key, "relationships": map[string]any{"service_instance": client.Relate(instance.GUID)}}
+	body := map[string]any{"type": "key", "name": f.Args.Key, "relationships": map[string]any{"service_instance": client.Relate(instance.GUID)}}
 	if len(parameters) > 0 {
 		body["parameters"] = parameters
 	}
 	reply, err := s.API.Post(ctx, "/v3/service_credential_bindings", body, nil)
 	if client.Says(err, "Key binding names must be unique") {
-		s.Say("Service key %s already exists.", c.Args.Key)
+		s.Say("Service key %s already exists.", f.Args.Key)
 		s.OK()
-		return &operation{"key", c.Args.Key, false, true}, nil
+		return &operation{"key", f.Args.Key, false, true}, nil
 	}
 	if err != nil {
 		return nil, err
 	}
-	return operate(ctx, s, reply, c.Wait, "key", c.Args.Key, "Create of service key "+c.Args.Key)
+	return operate(ctx, s, reply, f.Wait, "key", f.Args.Key, "Create of service key "+f.Args.Key)
 }
 
-type serviceKeyCommand struct {
+type serviceKeyFlags struct {
 	Args struct {
 		Service string `positional-arg-name:"SERVICE" required:"yes"`
 		Key     string `positional-arg-name:"KEY" required:"yes"`
@@ -179,13 +179,13 @@ func (c *credentials) Show(p *term.Printer) {
 	p.Println(pretty.String())
 }
 
-func (c *serviceKeyCommand) Run(ctx context.Context, s *core.Session) (core.Result, error) {
-	s.Doing("Getting key %s for service instance %s", c.Args.Key, c.Args.Service)
-	instance, err := s.ServiceInstance(ctx, c.Args.Service)
+func showServiceKey(ctx context.Context, s *core.Session, _ core.Words, f *serviceKeyFlags) (core.Result, error) {
+	s.Doing("Getting key %s for service instance %s", f.Args.Key, f.Args.Service)
+	instance, err := s.ServiceInstance(ctx, f.Args.Service)
 	if err != nil {
 		return nil, core.NoServices(s, err)
 	}
-	key, err := keyOf(ctx, s, instance, c.Args.Key)
+	key, err := keyOf(ctx, s, instance, f.Args.Key)
 	if err != nil {
 		return nil, err
 	}
@@ -194,4 +194,17 @@ func (c *serviceKeyCommand) Run(ctx context.Context, s *core.Session) (core.Resu
 		return nil, err
 	}
 	return &out, nil
+}
+
+func bindingsCommands() []*core.Command {
+	return core.InGroup(core.GroupServices,
+		core.Entry("bind-service", "APP SERVICE [-c JSON]", "Bind a service instance to an app", core.NeedsSpace, bindService,
+			"my-app my-db").Alias("bs").Slow(),
+		core.Entry("unbind-service", "APP SERVICE", "Unbind a service instance from an app", core.NeedsSpace, unbindService,
+			"my-app my-db").Alias("us").Slow(),
+		core.Entry("create-service-key", "SERVICE KEY [-c JSON]", "Create a service key", core.NeedsSpace, createServiceKey,
+			"my-db my-key").Alias("csk").Slow(),
+		core.Entry("service-key", "SERVICE KEY", "Show a service key's credentials", core.NeedsSpace, showServiceKey,
+			"my-db my-key"),
+	)
 }

@@ -17,9 +17,7 @@ type brokerRow struct {
 	URL  string `json:"url"`
 }
 
-type serviceBrokersCommand struct{}
-
-func (c *serviceBrokersCommand) Run(ctx context.Context, s *core.Session) (core.Result, error) {
+func listBrokers(ctx context.Context, s *core.Session, _ core.Words, _ *core.NoFlags) (core.Result, error) {
 	s.Say("Getting service brokers as %s...", s.Out.Bold(s.API.User().Name()))
 	rows, err := client.List[brokerRow](ctx, s.API, "/v3/service_brokers", nil)
 	if err != nil {
@@ -31,7 +29,7 @@ func (c *serviceBrokersCommand) Run(ctx context.Context, s *core.Session) (core.
 	}, nil
 }
 
-type createBrokerCommand struct {
+type createBrokerFlags struct {
 	SpaceScoped bool `long:"space-scoped" description:"Register the broker in the targeted space only; needs no admin"`
 	Args        struct {
 		Broker   string `positional-arg-name:"BROKER" required:"yes"`
@@ -41,18 +39,18 @@ type createBrokerCommand struct {
 	} `positional-args:"yes"`
 }
 
-func (c *createBrokerCommand) Run(ctx context.Context, s *core.Session) (core.Result, error) {
-	body := map[string]any{"name": c.Args.Broker, "url": c.Args.URL, "authentication": map[string]any{
-		"type": "basic", "credentials": map[string]string{"username": c.Args.User, "password": c.Args.Password},
+func createBroker(ctx context.Context, s *core.Session, _ core.Words, f *createBrokerFlags) (core.Result, error) {
+	body := map[string]any{"name": f.Args.Broker, "url": f.Args.URL, "authentication": map[string]any{
+		"type": "basic", "credentials": map[string]string{"username": f.Args.User, "password": f.Args.Password},
 	}}
-	if c.SpaceScoped {
+	if f.SpaceScoped {
 		if err := s.Check(core.NeedsSpace); err != nil {
 			return nil, err
 		}
 		body["relationships"] = map[string]any{"space": client.Relate(s.Config.Space.GUID)}
 	}
-	s.Say("Creating service broker %s as %s...", s.Out.Bold(c.Args.Broker), s.Out.Bold(s.API.User().Name()))
-	s.Progress.Step("Reading the catalog of "+c.Args.Broker, 0)
+	s.Say("Creating service broker %s as %s...", s.Out.Bold(f.Args.Broker), s.Out.Bold(s.API.User().Name()))
+	s.Progress.Step("Reading the catalog of "+f.Args.Broker, 0)
 	reply, err := s.API.Post(ctx, "/v3/service_brokers", body, nil)
 	if err == nil {
 		err = s.API.Job(ctx, reply)
@@ -61,78 +59,69 @@ func (c *createBrokerCommand) Run(ctx context.Context, s *core.Session) (core.Re
 		return nil, err
 	}
 	s.OK()
-	if !c.SpaceScoped {
+	if !f.SpaceScoped {
 		s.Say("TIP: Use '%s enable-service-access OFFERING' to allow access to its offerings.", s.Env.Program)
 	}
-	return &core.Made{Kind: "broker", Name: c.Args.Broker, GUID: "", Existed: false}, nil
+	return &core.Made{Kind: "broker", Name: f.Args.Broker, GUID: "", Existed: false}, nil
 }
 
-type deleteBrokerCommand struct {
-	Force bool `short:"f" description:"Do not ask for confirmation"`
-	Args  struct {
-		Broker string `positional-arg-name:"BROKER" required:"yes"`
-	} `positional-args:"yes"`
+func deleteBroker(ctx context.Context, s *core.Session, w core.Words, f *core.ForceOnlyFlag) (core.Result, error) {
+	return s.DeleteNamed(ctx, f.Force, "service broker", w["BROKER"], "/v3/service_brokers", nil)
 }
 
-func (c *deleteBrokerCommand) Run(ctx context.Context, s *core.Session) (core.Result, error) {
-	return s.DeleteNamed(ctx, c.Force, "service broker", c.Args.Broker, "/v3/service_brokers", nil)
-}
-
-type serviceAccessCommand struct {
-	give   bool
+type serviceAccessFlags struct {
 	Plan   string `short:"p" value-name:"PLAN" description:"Only this plan"`
 	Org    string `short:"o" value-name:"ORG" description:"Only for this org"`
 	Broker string `short:"b" value-name:"BROKER" description:"Broker to use when several offer this service"`
-	Args   struct {
-		Offering string `positional-arg-name:"OFFERING" required:"yes"`
-	} `positional-args:"yes"`
 }
 
-func (c *serviceAccessCommand) Run(ctx context.Context, s *core.Session) (core.Result, error) {
-	verb := map[bool]string{true: "Enabling", false: "Disabling"}[c.give]
-	s.Say("%s access to offering %s as %s...", verb, s.Out.Bold(c.Args.Offering), s.Out.Bold(s.API.User().Name()))
-	var of url.Values
-	if c.Broker != "" {
-		of = url.Values{"service_broker_names": {c.Broker}}
-	}
-	offering, err := core.Named(ctx, s, "Service offering", "/v3/service_offerings", c.Args.Offering, of, func(o client.Offering) string { return o.Name })
-	if err != nil {
-		return nil, core.NoServices(s, err)
-	}
-	q := url.Values{"service_offering_guids": {offering.GUID}}
-	var plans []client.Plan
-	if c.Plan != "" {
-		var one client.Plan
-		one, err = core.Named(ctx, s, "Plan", "/v3/service_plans", c.Plan, q, func(p client.Plan) string { return p.Name })
-		plans = []client.Plan{one}
-	} else {
-		plans, err = client.List[client.Plan](ctx, s.API, "/v3/service_plans", q)
-	}
-	if err != nil {
-		return nil, err
-	}
-	var org client.Thing
-	if c.Org != "" {
-		if org, err = s.Org(ctx, c.Org); err != nil {
-			return nil, err
+func changeServiceAccess(give bool) func(context.Context, *core.Session, core.Words, *serviceAccessFlags) (core.Result, error) {
+	return func(ctx context.Context, s *core.Session, w core.Words, f *serviceAccessFlags) (core.Result, error) {
+		verb := map[bool]string{true: "Enabling", false: "Disabling"}[give]
+		s.Say("%s access to offering %s as %s...", verb, s.Out.Bold(w["OFFERING"]), s.Out.Bold(s.API.User().Name()))
+		var of url.Values
+		if f.Broker != "" {
+			of = url.Values{"service_broker_names": {f.Broker}}
 		}
-	}
-	for _, p := range plans {
-		at := "/v3/service_plans/" + p.GUID + "/visibility"
-		switch {
-		case org.GUID != "" && c.give:
-			_, err = s.API.Post(ctx, at, map[string]any{"type": "organization", "organizations": []any{map[string]string{"guid": org.GUID}}}, nil)
-		case org.GUID != "":
-			err = s.API.Delete(ctx, at+"/"+org.GUID)
-		default:
-			_, err = s.API.Post(ctx, at, map[string]any{"type": map[bool]string{true: "public", false: "admin"}[c.give]}, nil)
+		offering, err := core.Named(ctx, s, "Service offering", "/v3/service_offerings", w["OFFERING"], of, func(o client.Offering) string { return o.Name })
+		if err != nil {
+			return nil, core.NoServices(s, err)
+		}
+		q := url.Values{"service_offering_guids": {offering.GUID}}
+		var plans []client.Plan
+		if f.Plan != "" {
+			var one client.Plan
+			one, err = core.Named(ctx, s, "Plan", "/v3/service_plans", f.Plan, q, func(p client.Plan) string { return p.Name })
+			plans = []client.Plan{one}
+		} else {
+			plans, err = client.List[client.Plan](ctx, s.API, "/v3/service_plans", q)
 		}
 		if err != nil {
 			return nil, err
 		}
+		var org client.Thing
+		if f.Org != "" {
+			if org, err = s.Org(ctx, f.Org); err != nil {
+				return nil, err
+			}
+		}
+		for _, p := range plans {
+			at := "/v3/service_plans/" + p.GUID + "/visibility"
+			switch {
+			case org.GUID != "" && give:
+				_, err = s.API.Post(ctx, at, map[string]any{"type": "organization", "organizations": []any{map[string]string{"guid": org.GUID}}}, nil)
+			case org.GUID != "":
+				err = s.API.Delete(ctx, at+"/"+org.GUID)
+			default:
+				_, err = s.API.Post(ctx, at, map[string]any{"type": map[bool]string{true: "public", false: "admin"}[give]}, nil)
+			}
+			if err != nil {
+				return nil, err
+			}
+		}
+		s.OK()
+		return s.JSONOnly(&core.JSONAs{JSON: map[string]any{"offering": offering.Name, "plans": len(plans), "org": f.Org, "enabled": give}}), nil
 	}
-	s.OK()
-	return s.JSONOnly(&core.JSONAs{JSON: map[string]any{"offering": offering.Name, "plans": len(plans), "org": c.Org, "enabled": c.give}}), nil
 }
 
 func updateBroker(ctx context.Context, s *core.Session, w core.Words, _ *core.NoFlags) (core.Result, error) {
@@ -238,4 +227,21 @@ func serviceAccess(ctx context.Context, s *core.Session, _ core.Words, f *access
 	}
 	slices.SortStableFunc(out.Rows, func(a, b accessRow) int { return strings.Compare(a.Broker+" "+a.Offering, b.Broker+" "+b.Offering) })
 	return out, nil
+}
+
+func brokersCommands() []*core.Command {
+	return core.InGroup(core.GroupOperate,
+		core.Entry("service-brokers", "", "List service brokers", core.NeedsLogin, listBrokers, ""),
+		core.Entry("create-service-broker", "BROKER USER PASSWORD URL [--space-scoped]", "Register a service broker", core.NeedsLogin, createBroker,
+			"my-broker user password https://broker.example.com").Alias("csb").Slow(),
+		core.Entry("delete-service-broker", "BROKER [-f]", "Remove a service broker", core.NeedsLogin, deleteBroker, "my-broker -f").Slow(),
+		core.Entry("enable-service-access", "OFFERING [-p PLAN] [-o ORG]", "Allow access to a service offering", core.NeedsLogin, changeServiceAccess(true),
+			"postgres", "postgres -p large -o acme"),
+		core.Entry("disable-service-access", "OFFERING [-p PLAN] [-o ORG]", "Revoke access to a service offering", core.NeedsLogin, changeServiceAccess(false),
+			"postgres"),
+		core.Entry("update-service-broker", "BROKER USER PASSWORD URL", "Update a service broker and read its catalog", core.NeedsLogin, updateBroker, "my-broker user password https://broker.example.com").Slow(),
+		core.Entry("rename-service-broker", "BROKER NEW_NAME", "Rename a service broker", core.NeedsLogin, renameBroker, "my-broker your-broker"),
+		core.Entry("purge-service-offering", "OFFERING [-b BROKER] [-f]", "Remove an offering without telling its broker", core.NeedsLogin, purgeOffering, "postgres -f").Slow(),
+		core.Entry("service-access", "[-b BROKER] [-e OFFERING] [-o ORG]", "List access to service plans by org", core.NeedsLogin, serviceAccess, "", "-e postgres"),
+	)
 }

@@ -269,7 +269,7 @@ func cleanupBindings(ctx context.Context, s *core.Session, w core.Words, f *clea
 
 func serviceAdminCommands() []*core.Command {
 	const routed = "DOMAIN SERVICE [-n HOST] [--path PATH]"
-	return append(core.InGroup(core.GroupServices,
+	return core.InGroup(core.GroupServices,
 		core.Entry("upgrade-service", "SERVICE [-f] [--wait]", "Upgrade a service instance to its plan's newest version", core.NeedsSpace, upgradeService, "my-db -f").Slow(),
 		core.Entry("cleanup-outdated-service-bindings", "APP [--service-instance SERVICE] [--keep-last N] [-f]", "Delete all but the newest bindings of an app", core.NeedsSpace, cleanupBindings, "my-app -f").Slow(),
 		core.Entry("share-service", "SERVICE -s SPACE [-o ORG]", "Share a service instance with another space", core.NeedsSpace, shareService, "my-db -s other"),
@@ -277,10 +277,5 @@ func serviceAdminCommands() []*core.Command {
 		core.Entry("bind-route-service", routed+" [-c JSON]", "Bind a service instance to a route", core.NeedsSpace, bindRouteService, "apps.localhost my-proxy -n blue").Alias("brs").Slow(),
 		core.Entry("unbind-route-service", routed+" [-f]", "Unbind a service instance from a route", core.NeedsSpace, unbindRouteService, "apps.localhost my-proxy -n blue -f").Alias("urs").Slow(),
 		core.Entry("purge-service-instance", "SERVICE [-f]", "Delete a service instance without telling its broker", core.NeedsSpace, purgeInstance, "my-db -f").Slow(),
-	), core.InGroup(core.GroupOperate,
-		core.Entry("update-service-broker", "BROKER USER PASSWORD URL", "Update a service broker and read its catalog", core.NeedsLogin, updateBroker, "my-broker user password https://broker.example.com").Slow(),
-		core.Entry("rename-service-broker", "BROKER NEW_NAME", "Rename a service broker", core.NeedsLogin, renameBroker, "my-broker your-broker"),
-		core.Entry("purge-service-offering", "OFFERING [-b BROKER] [-f]", "Remove an offering without telling its broker", core.NeedsLogin, purgeOffering, "postgres -f").Slow(),
-		core.Entry("service-access", "[-b BROKER] [-e OFFERING] [-o ORG]", "List access to service plans by org", core.NeedsLogin, serviceAccess, "", "-e postgres"),
-	)...)
+	)
 }

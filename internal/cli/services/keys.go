@@ -17,12 +17,6 @@ func keyOf(ctx context.Context, s *core.Session, instance client.ServiceInstance
 		func(b client.Binding) string { return b.Name })
 }
 
-type serviceKeysCommand struct {
-	Args struct {
-		Service string `positional-arg-name:"SERVICE" required:"yes"`
-	} `positional-args:"yes"`
-}
-
 type keyRow struct {
 	Name      string `json:"name"`
 	GUID      string `json:"guid"`
@@ -30,9 +24,9 @@ type keyRow struct {
 	Message   string `json:"message"`
 }
 
-func (c *serviceKeysCommand) Run(ctx context.Context, s *core.Session) (core.Result, error) {
-	s.Doing("Getting keys for service instance %s", c.Args.Service)
-	instance, err := s.ServiceInstance(ctx, c.Args.Service)
+func listServiceKeys(ctx context.Context, s *core.Session, w core.Words, _ *core.NoFlags) (core.Result, error) {
+	s.Doing("Getting keys for service instance %s", w["SERVICE"])
+	instance, err := s.ServiceInstance(ctx, w["SERVICE"])
 	if err != nil {
 		return nil, core.NoServices(s, err)
 	}
@@ -51,7 +45,7 @@ func (c *serviceKeysCommand) Run(ctx context.Context, s *core.Session) (core.Res
 	return out, nil
 }
 
-type deleteServiceKeyCommand struct {
+type deleteServiceKeyFlags struct {
 	Force bool `short:"f" description:"Do not ask for confirmation"`
 	Wait  bool `long:"wait" description:"Wait for the operation to complete"`
 	Args  struct {
@@ -60,22 +54,22 @@ type deleteServiceKeyCommand struct {
 	} `positional-args:"yes"`
 }
 
-func (c *deleteServiceKeyCommand) Run(ctx context.Context, s *core.Session) (core.Result, error) {
-	if !c.Force {
-		if err := s.Confirm(ctx, "Really delete the service key "+c.Args.Key+"; its credentials stop working"); err != nil {
+func deleteServiceKey(ctx context.Context, s *core.Session, _ core.Words, f *deleteServiceKeyFlags) (core.Result, error) {
+	if !f.Force {
+		if err := s.Confirm(ctx, "Really delete the service key "+f.Args.Key+"; its credentials stop working"); err != nil {
 			return nil, err
 		}
 	}
-	s.Doing("Deleting key %s for service instance %s", c.Args.Key, c.Args.Service)
-	instance, err := s.ServiceInstance(ctx, c.Args.Service)
+	s.Doing("Deleting key %s for service instance %s", f.Args.Key, f.Args.Service)
+	instance, err := s.ServiceInstance(ctx, f.Args.Service)
 	if err != nil {
 		return nil, core.NoServices(s, err)
 	}
-	key, err := keyOf(ctx, s, instance, c.Args.Key)
+	key, err := keyOf(ctx, s, instance, f.Args.Key)
 	if core.IsNotFound(err) {
-		s.Say("Service key %s does not exist.", c.Args.Key)
+		s.Say("Service key %s does not exist.", f.Args.Key)
 		s.OK()
-		return &core.Removed{Kind: "key", Name: c.Args.Key}, nil
+		return &core.Removed{Kind: "key", Name: f.Args.Key}, nil
 	}
 	if err != nil {
 		return nil, err
@@ -84,5 +78,13 @@ func (c *deleteServiceKeyCommand) Run(ctx context.Context, s *core.Session) (cor
 	if err != nil {
 		return nil, err
 	}
-	return operate(ctx, s, reply, c.Wait, "key", key.Name, "Delete of service key "+key.Name)
+	return operate(ctx, s, reply, f.Wait, "key", key.Name, "Delete of service key "+key.Name)
+}
+
+func keysCommands() []*core.Command {
+	return core.InGroup(core.GroupServices,
+		core.Entry("service-keys", "SERVICE", "List the keys of a service instance", core.NeedsSpace, listServiceKeys, "my-db").Alias("sk"),
+		core.Entry("delete-service-key", "SERVICE KEY [-f] [--wait]", "Delete a service key", core.NeedsSpace, deleteServiceKey,
+			"my-db my-key -f").Alias("dsk").Slow(),
+	)
 }

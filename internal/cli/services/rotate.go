@@ -13,16 +13,13 @@ import (
 	"ingot/internal/cli/core"
 )
 
-type rotateCredentialsCommand struct {
+type rotateCredentialsFlags struct {
 	Apps      []string      `long:"app" value-name:"APP" description:"Rotate the credentials of this app only; may be repeated"`
 	Grace     time.Duration `long:"grace" value-name:"DURATION" default:"10m" description:"How long the old credentials stay valid after nothing uses them (default: 10m)"`
 	Keys      bool          `long:"keys" description:"Rotate service keys as well"`
 	NoRestart bool          `long:"no-restart" description:"Do not restart apps; the old credentials stay valid while instances use them"`
 	Force     bool          `long:"force" description:"Revoke the old credentials after the grace period even if instances use them"`
 	Wait      bool          `long:"wait" description:"Wait until the old credentials are revoked"`
-	Args      struct {
-		Service string `positional-arg-name:"SERVICE" required:"yes"`
-	} `positional-args:"yes"`
 }
 
 // rotationRow is the rotation of one binding.
@@ -69,19 +66,19 @@ func (r rotationRow) until() string {
 	return fmt.Sprintf("valid until %s after no instance uses them", r.grace)
 }
 
-func (c *rotateCredentialsCommand) Run(ctx context.Context, s *core.Session) (core.Result, error) {
-	if c.Grace < 0 || c.Grace > 7*24*time.Hour || c.Grace%time.Second != 0 {
+func rotateCredentials(ctx context.Context, s *core.Session, w core.Words, f *rotateCredentialsFlags) (core.Result, error) {
+	if f.Grace < 0 || f.Grace > 7*24*time.Hour || f.Grace%time.Second != 0 {
 		return nil, core.UsageError("--grace must be whole seconds between 0s and 168h")
 	}
-	s.Doing("Rotating the credentials of service instance %s", c.Args.Service)
-	instance, err := s.ServiceInstance(ctx, c.Args.Service)
+	s.Doing("Rotating the credentials of service instance %s", w["SERVICE"])
+	instance, err := s.ServiceInstance(ctx, w["SERVICE"])
 	if err != nil {
 		return nil, core.NoServices(s, err)
 	}
-	body := map[string]any{"grace_seconds": int(c.Grace.Seconds()), "keys": c.Keys, "restart": !c.NoRestart, "force": c.Force}
-	if len(c.Apps) > 0 {
+	body := map[string]any{"grace_seconds": int(f.Grace.Seconds()), "keys": f.Keys, "restart": !f.NoRestart, "force": f.Force}
+	if len(f.Apps) > 0 {
 		guids := []string{}
-		for _, name := range c.Apps {
+		for _, name := range f.Apps {
 			app, err := s.App(ctx, name)
 			if err != nil {
 				return nil, err
@@ -101,7 +98,7 @@ func (c *rotateCredentialsCommand) Run(ctx context.Context, s *core.Session) (co
 	if failed != nil && client.Status(failed) != http.StatusUnprocessableEntity {
 		return nil, failed
 	}
-	rows, err := rotations(ctx, s, at, instance, job[strings.LastIndex(job, "/")+1:], c.Wait)
+	rows, err := rotations(ctx, s, at, instance, job[strings.LastIndex(job, "/")+1:], f.Wait)
 	if err != nil {
 		return nil, err
 	}
@@ -181,4 +178,12 @@ func boundNames(ctx context.Context, s *core.Session, instance client.ServiceIns
 		}
 	}
 	return names, nil
+}
+
+func rotateCommands() []*core.Command {
+	return core.InGroup(core.GroupServices,
+		core.Entry("rotate-credentials", "SERVICE [--app APP]... [--grace DURATION] [--keys] [--no-restart] [--force] [--wait]", "Replace the credentials of a service instance", core.NeedsSpace, rotateCredentials,
+			"my-db", "my-db --app my-app --grace 1h --wait").Slow().
+			Explained("Bound apps get new credentials: by a rolling restart, or in their service files if their manifest says 'on-credentials'. The old ones are revoked when no instance uses them and the grace period is over."),
+	)
 }

@@ -83,15 +83,15 @@ func (m *market) Show(p *term.Printer) {
 	p.Println("TIP: Use 'marketplace -e OFFERING' to show the plans of an offering.")
 }
 
-type marketplaceCommand struct {
+type marketplaceFlags struct {
 	Offering string `short:"e" value-name:"OFFERING" description:"Show the plans of an offering"`
 }
 
-func (c *marketplaceCommand) Run(ctx context.Context, s *core.Session) (core.Result, error) {
+func showMarketplace(ctx context.Context, s *core.Session, _ core.Words, f *marketplaceFlags) (core.Result, error) {
 	s.Doing("Getting all service offerings from marketplace")
 	q := s.InSpace("include", "service_offering", "fields[service_offering.service_broker]", "name,guid", "per_page", "5000", "available", "true")
-	if c.Offering != "" {
-		q.Set("service_offering_names", c.Offering)
+	if f.Offering != "" {
+		q.Set("service_offering_names", f.Offering)
 	}
 	plans, included, err := client.ListWith[client.Plan](ctx, s.API, "/v3/service_plans", q)
 	if err != nil {
@@ -99,7 +99,7 @@ func (c *marketplaceCommand) Run(ctx context.Context, s *core.Session) (core.Res
 	}
 	offerings := client.Of[client.Offering](included, "service_offerings")
 	brokers := client.Of[client.Thing](included, "service_brokers")
-	m := &market{Offerings: []offeringRow{}, detail: c.Offering != ""}
+	m := &market{Offerings: []offeringRow{}, detail: f.Offering != ""}
 	at := map[string]int{}
 	for _, pl := range plans {
 		guid := pl.Relationships.Offering.GUID()
@@ -112,11 +112,11 @@ func (c *marketplaceCommand) Run(ctx context.Context, s *core.Session) (core.Res
 		m.Offerings[i].Plans = append(m.Offerings[i].Plans, planRow{pl.Name, pl.Description, pl.Free, pl.Available})
 	}
 	slices.SortFunc(m.Offerings, func(a, b offeringRow) int { return strings.Compare(a.Offering, b.Offering) })
-	if c.Offering != "" && len(m.Offerings) == 0 {
-		if _, err := core.Named(ctx, s, "Service offering", "/v3/service_offerings", c.Offering, nil, func(o client.Offering) string { return o.Name }); err != nil {
+	if f.Offering != "" && len(m.Offerings) == 0 {
+		if _, err := core.Named(ctx, s, "Service offering", "/v3/service_offerings", f.Offering, nil, func(o client.Offering) string { return o.Name }); err != nil {
 			return nil, err
 		}
-		return nil, &core.Problem{What: "Service offering '" + c.Offering + "' has no plan for this space.", Try: fmt.Sprintf("'%s marketplace' lists the available ones", s.Env.Program)}
+		return nil, &core.Problem{What: "Service offering '" + f.Offering + "' has no plan for this space.", Try: fmt.Sprintf("'%s marketplace' lists the available ones", s.Env.Program)}
 	}
 	return m, nil
 }
@@ -207,9 +207,7 @@ func serviceRows(ctx context.Context, s *core.Session, q url.Values) ([]serviceR
 	return rows, nil
 }
 
-type servicesCommand struct{}
-
-func (c *servicesCommand) Run(ctx context.Context, s *core.Session) (core.Result, error) {
+func listServices(ctx context.Context, s *core.Session, _ core.Words, _ *core.NoFlags) (core.Result, error) {
 	s.Doing("Getting service instances")
 	rows, err := serviceRows(ctx, s, s.InSpace("order_by", "name", "per_page", "5000"))
 	if err != nil {
@@ -218,26 +216,23 @@ func (c *servicesCommand) Run(ctx context.Context, s *core.Session) (core.Result
 	return &serviceList{rows}, nil
 }
 
-type serviceCommand struct {
+type serviceFlags struct {
 	GUID bool `long:"guid" description:"Show only the guid"`
-	Args struct {
-		Service string `positional-arg-name:"SERVICE" required:"yes"`
-	} `positional-args:"yes"`
 }
 
-func (c *serviceCommand) Run(ctx context.Context, s *core.Session) (core.Result, error) {
-	if !c.GUID {
-		s.Doing("Showing info of service instance %s", c.Args.Service)
+func showService(ctx context.Context, s *core.Session, w core.Words, f *serviceFlags) (core.Result, error) {
+	if !f.GUID {
+		s.Doing("Showing info of service instance %s", w["SERVICE"])
 	}
-	rows, err := serviceRows(ctx, s, s.InSpace("names", c.Args.Service))
+	rows, err := serviceRows(ctx, s, s.InSpace("names", w["SERVICE"]))
 	if err != nil {
 		return nil, err
 	}
 	if len(rows) == 0 {
-		_, err := s.ServiceInstance(ctx, c.Args.Service) // lists the existing ones
+		_, err := s.ServiceInstance(ctx, w["SERVICE"]) // lists the existing ones
 		return nil, err
 	}
-	if c.GUID {
+	if f.GUID {
 		return &core.Text{Key: "guid", Value: rows[0].GUID}, nil
 	}
 	return &rows[0], nil
@@ -245,7 +240,7 @@ func (c *serviceCommand) Run(ctx context.Context, s *core.Session) (core.Result,
 
 // create-service
 
-type createServiceCommand struct {
+type createServiceFlags struct {
 	Broker     string `short:"b" value-name:"BROKER" description:"Broker to use when several offer this service"`
 	Parameters string `short:"c" value-name:"JSON" description:"Broker parameters: JSON, or a path to a JSON file"`
 	Tags       string `short:"t" value-name:"TAGS" description:"Comma-separated tags"`
@@ -267,15 +262,15 @@ type operation struct {
 
 func (*operation) Show(*term.Printer) {}
 
-func (c *createServiceCommand) Run(ctx context.Context, s *core.Session) (core.Result, error) {
-	parameters, err := parametersOf(s, c.Parameters)
+func createService(ctx context.Context, s *core.Session, _ core.Words, f *createServiceFlags) (core.Result, error) {
+	parameters, err := parametersOf(s, f.Parameters)
 	if err != nil {
 		return nil, err
 	}
-	s.Doing("Creating service instance %s", c.Args.Service)
-	q := url.Values{"names": {c.Args.Plan}, "service_offering_names": {c.Args.Offering}}
-	if c.Broker != "" {
-		q.Set("service_broker_names", c.Broker)
+	s.Doing("Creating service instance %s", f.Args.Service)
+	q := url.Values{"names": {f.Args.Plan}, "service_offering_names": {f.Args.Offering}}
+	if f.Broker != "" {
+		q.Set("service_broker_names", f.Broker)
 	}
 	plans, err := client.List[client.Plan](ctx, s.API, "/v3/service_plans", q)
 	if err != nil {
@@ -283,33 +278,33 @@ func (c *createServiceCommand) Run(ctx context.Context, s *core.Session) (core.R
 	}
 	switch {
 	case len(plans) == 0:
-		return nil, noPlan(ctx, s, c.Args.Offering, c.Args.Plan, c.Broker)
+		return nil, noPlan(ctx, s, f.Args.Offering, f.Args.Plan, f.Broker)
 	case len(plans) > 1:
-		return nil, &core.Problem{What: fmt.Sprintf("Several brokers have the offering %s.", c.Args.Offering), Try: "name one with -b"}
+		return nil, &core.Problem{What: fmt.Sprintf("Several brokers have the offering %s.", f.Args.Offering), Try: "name one with -b"}
 	}
 	if !plans[0].Free {
-		s.Say("%s", s.Out.Warn(fmt.Sprintf("Attention: The plan %s of the offering %s is not free. This plan may incur charges.", c.Args.Plan, c.Args.Offering)))
+		s.Say("%s", s.Out.Warn(fmt.Sprintf("Attention: The plan %s of the offering %s is not free. This plan may incur charges.", f.Args.Plan, f.Args.Offering)))
 	}
 	body := map[string]any{
-		"type": "managed", "name": c.Args.Service,
+		"type": "managed", "name": f.Args.Service,
 		"relationships": map[string]any{"space": client.Relate(s.Config.Space.GUID), "service_plan": client.Relate(plans[0].GUID)},
 	}
 	if len(parameters) > 0 {
 		body["parameters"] = parameters
 	}
-	if all := tags(c.Tags); len(all) > 0 {
+	if all := tags(f.Tags); len(all) > 0 {
 		body["tags"] = all
 	}
 	reply, err := s.API.Post(ctx, "/v3/service_instances", body, nil)
 	if client.Says(err, "name is taken") {
-		s.Say("Service instance %s already exists.", c.Args.Service)
+		s.Say("Service instance %s already exists.", f.Args.Service)
 		s.OK()
-		return &operation{"service", c.Args.Service, false, true}, nil
+		return &operation{"service", f.Args.Service, false, true}, nil
 	}
 	if err != nil {
 		return nil, err
 	}
-	return operate(ctx, s, reply, c.Wait, "service", c.Args.Service, "Create of service instance "+c.Args.Service)
+	return operate(ctx, s, reply, f.Wait, "service", f.Args.Service, "Create of service instance "+f.Args.Service)
 }
 
 // noPlan returns an error if the offering, or its plan, does not exist, with those that do.
@@ -356,26 +351,23 @@ func operate(ctx context.Context, s *core.Session, reply *client.Reply, wait boo
 	return &operation{kind, name, false, false}, nil
 }
 
-type deleteServiceCommand struct {
+type deleteServiceFlags struct {
 	Force bool `short:"f" description:"Do not ask for confirmation"`
 	Wait  bool `long:"wait" description:"Wait for the operation to complete"`
-	Args  struct {
-		Service string `positional-arg-name:"SERVICE" required:"yes"`
-	} `positional-args:"yes"`
 }
 
-func (c *deleteServiceCommand) Run(ctx context.Context, s *core.Session) (core.Result, error) {
-	if !c.Force {
-		if err := s.Confirm(ctx, "Really delete the service instance "+c.Args.Service+" and its data"); err != nil {
+func deleteService(ctx context.Context, s *core.Session, w core.Words, f *deleteServiceFlags) (core.Result, error) {
+	if !f.Force {
+		if err := s.Confirm(ctx, "Really delete the service instance "+w["SERVICE"]+" and its data"); err != nil {
 			return nil, err
 		}
 	}
-	s.Doing("Deleting service instance %s", c.Args.Service)
-	i, err := s.ServiceInstance(ctx, c.Args.Service)
+	s.Doing("Deleting service instance %s", w["SERVICE"])
+	i, err := s.ServiceInstance(ctx, w["SERVICE"])
 	if core.IsNotFound(err) {
-		s.Say("Service instance %s does not exist.", c.Args.Service)
+		s.Say("Service instance %s does not exist.", w["SERVICE"])
 		s.OK()
-		return &core.Removed{Kind: "service", Name: c.Args.Service}, nil
+		return &core.Removed{Kind: "service", Name: w["SERVICE"]}, nil
 	}
 	if err != nil {
 		return nil, core.NoServices(s, err)
@@ -384,5 +376,18 @@ func (c *deleteServiceCommand) Run(ctx context.Context, s *core.Session) (core.R
 	if err != nil {
 		return nil, err
 	}
-	return operate(ctx, s, reply, c.Wait, "service", i.Name, "Delete of service instance "+i.Name)
+	return operate(ctx, s, reply, f.Wait, "service", i.Name, "Delete of service instance "+i.Name)
+}
+
+func servicesCommands() []*core.Command {
+	return core.InGroup(core.GroupServices,
+		core.Entry("marketplace", "[-e OFFERING]", "List available service offerings", core.NeedsSpace, showMarketplace,
+			"", "-e postgres").Alias("m"),
+		core.Entry("services", "", "List the service instances in the target space", core.NeedsSpace, listServices, "").Alias("s"),
+		core.Entry("service", "SERVICE", "Show a service instance", core.NeedsSpace, showService, "my-db"),
+		core.Entry("create-service", "OFFERING PLAN SERVICE [-c JSON] [-t TAGS] [--wait]", "Create a service instance", core.NeedsSpace, createService,
+			"postgres small my-db --wait").Alias("cs").Slow(),
+		core.Entry("delete-service", "SERVICE [-f] [--wait]", "Delete a service instance", core.NeedsSpace, deleteService,
+			"my-db -f --wait").Alias("ds").Slow(),
+	)
 }

@@ -10,38 +10,35 @@ import (
 	"ingot/internal/cli/core"
 )
 
-type updateServiceCommand struct {
+type updateServiceFlags struct {
 	Plan       string  `short:"p" value-name:"PLAN" description:"New plan of the same offering"`
 	Parameters string  `short:"c" value-name:"JSON" description:"Broker parameters: JSON, or a path to a JSON file"`
 	Tags       *string `short:"t" value-name:"TAGS" description:"Comma-separated tags; an empty value removes them"`
 	Wait       bool    `long:"wait" description:"Wait for the operation to complete"`
-	Args       struct {
-		Service string `positional-arg-name:"SERVICE" required:"yes"`
-	} `positional-args:"yes"`
 }
 
-func (c *updateServiceCommand) Run(ctx context.Context, s *core.Session) (core.Result, error) {
+func updateService(ctx context.Context, s *core.Session, w core.Words, f *updateServiceFlags) (core.Result, error) {
 	body := map[string]any{}
-	parameters, err := parametersOf(s, c.Parameters)
+	parameters, err := parametersOf(s, f.Parameters)
 	if err != nil {
 		return nil, err
 	}
 	if parameters != nil {
 		body["parameters"] = parameters
 	}
-	if c.Tags != nil {
-		body["tags"] = append([]string{}, tags(*c.Tags)...)
+	if f.Tags != nil {
+		body["tags"] = append([]string{}, tags(*f.Tags)...)
 	}
-	if len(body) == 0 && c.Plan == "" {
+	if len(body) == 0 && f.Plan == "" {
 		return nil, core.UsageError("nothing to update: pass -p, -c or -t")
 	}
-	s.Doing("Updating service instance %s", c.Args.Service)
-	instance, err := s.ServiceInstance(ctx, c.Args.Service)
+	s.Doing("Updating service instance %s", w["SERVICE"])
+	instance, err := s.ServiceInstance(ctx, w["SERVICE"])
 	if err != nil {
 		return nil, core.NoServices(s, err)
 	}
-	if c.Plan != "" {
-		plan, err := otherPlan(ctx, s, instance, c.Plan)
+	if f.Plan != "" {
+		plan, err := otherPlan(ctx, s, instance, f.Plan)
 		if err != nil {
 			return nil, err
 		}
@@ -51,7 +48,7 @@ func (c *updateServiceCommand) Run(ctx context.Context, s *core.Session) (core.R
 	if err != nil {
 		return nil, err
 	}
-	return operate(ctx, s, reply, c.Wait, "service", instance.Name, "Update of service instance "+instance.Name)
+	return operate(ctx, s, reply, f.Wait, "service", instance.Name, "Update of service instance "+instance.Name)
 }
 
 // otherPlan finds another plan of the service instance's offering.
@@ -68,20 +65,20 @@ func otherPlan(ctx context.Context, s *core.Session, instance client.ServiceInst
 	return plan.GUID, err
 }
 
-type renameServiceCommand struct {
+type renameServiceFlags struct {
 	Args struct {
 		Service string `positional-arg-name:"SERVICE" required:"yes"`
 		Name    string `positional-arg-name:"NEW_NAME" required:"yes"`
 	} `positional-args:"yes"`
 }
 
-func (c *renameServiceCommand) Run(ctx context.Context, s *core.Session) (core.Result, error) {
-	s.Doing("Renaming service instance %s to %s", c.Args.Service, c.Args.Name)
-	instance, err := s.ServiceInstance(ctx, c.Args.Service)
+func renameService(ctx context.Context, s *core.Session, _ core.Words, f *renameServiceFlags) (core.Result, error) {
+	s.Doing("Renaming service instance %s to %s", f.Args.Service, f.Args.Name)
+	instance, err := s.ServiceInstance(ctx, f.Args.Service)
 	if err != nil {
 		return nil, core.NoServices(s, err)
 	}
-	reply, err := s.API.Patch(ctx, "/v3/service_instances/"+instance.GUID, map[string]any{"name": c.Args.Name}, nil)
+	reply, err := s.API.Patch(ctx, "/v3/service_instances/"+instance.GUID, map[string]any{"name": f.Args.Name}, nil)
 	if err == nil {
 		err = s.API.Job(ctx, reply)
 	}
@@ -89,7 +86,7 @@ func (c *renameServiceCommand) Run(ctx context.Context, s *core.Session) (core.R
 		return nil, err
 	}
 	s.OK()
-	return &core.Made{Kind: "service", Name: c.Args.Name, GUID: instance.GUID, Existed: true}, nil
+	return &core.Made{Kind: "service", Name: f.Args.Name, GUID: instance.GUID, Existed: true}, nil
 }
 
 // providedFlags are the settings of a user-provided service instance.
@@ -121,53 +118,39 @@ func (f *providedFlags) body(s *core.Session) (map[string]any, error) {
 	return body, nil
 }
 
-type createProvidedCommand struct {
-	providedFlags
-	Args struct {
-		Service string `positional-arg-name:"SERVICE" required:"yes"`
-	} `positional-args:"yes"`
-}
-
-func (c *createProvidedCommand) Run(ctx context.Context, s *core.Session) (core.Result, error) {
-	body, err := c.body(s)
+func createProvided(ctx context.Context, s *core.Session, w core.Words, f *providedFlags) (core.Result, error) {
+	body, err := f.body(s)
 	if err != nil {
 		return nil, err
 	}
-	s.Doing("Creating user provided service %s", c.Args.Service)
-	body["type"], body["name"] = "user-provided", c.Args.Service
+	s.Doing("Creating user provided service %s", w["SERVICE"])
+	body["type"], body["name"] = "user-provided", w["SERVICE"]
 	body["relationships"] = map[string]any{"space": client.Relate(s.Config.Space.GUID)}
 	var instance client.Thing
 	_, err = s.API.Post(ctx, "/v3/service_instances", body, &instance)
 	if client.Says(err, "name is taken") {
 		return nil, &core.Problem{
-			What: "Service instance " + c.Args.Service + " already exists.", Why: "it was not changed",
-			Try: fmt.Sprintf("'%s update-user-provided-service %s' changes it", s.Env.Program, c.Args.Service), Err: err,
+			What: "Service instance " + w["SERVICE"] + " already exists.", Why: "it was not changed",
+			Try: fmt.Sprintf("'%s update-user-provided-service %s' changes it", s.Env.Program, w["SERVICE"]), Err: err,
 		}
 	}
 	if err != nil {
 		return nil, err
 	}
 	s.OK()
-	return &core.Made{Kind: "service", Name: c.Args.Service, GUID: instance.GUID, Existed: false}, nil
+	return &core.Made{Kind: "service", Name: w["SERVICE"], GUID: instance.GUID, Existed: false}, nil
 }
 
-type updateProvidedCommand struct {
-	providedFlags
-	Args struct {
-		Service string `positional-arg-name:"SERVICE" required:"yes"`
-	} `positional-args:"yes"`
-}
-
-func (c *updateProvidedCommand) Run(ctx context.Context, s *core.Session) (core.Result, error) {
-	body, err := c.body(s)
+func updateProvided(ctx context.Context, s *core.Session, w core.Words, f *providedFlags) (core.Result, error) {
+	body, err := f.body(s)
 	if err != nil {
 		return nil, err
 	}
 	if len(body) == 0 {
 		return nil, core.UsageError("nothing to update: pass -p, -l, -r or -t")
 	}
-	s.Doing("Updating user provided service %s", c.Args.Service)
-	instance, err := s.ServiceInstance(ctx, c.Args.Service)
+	s.Doing("Updating user provided service %s", w["SERVICE"])
+	instance, err := s.ServiceInstance(ctx, w["SERVICE"])
 	if err != nil {
 		return nil, core.NoServices(s, err)
 	}
@@ -180,4 +163,17 @@ func (c *updateProvidedCommand) Run(ctx context.Context, s *core.Session) (core.
 	s.OK()
 	s.Say("TIP: Use '%s %s APP' to make the change available to bound apps.", s.Env.Program, useCredentials(s))
 	return &core.Made{Kind: "service", Name: instance.Name, GUID: instance.GUID, Existed: true}, nil
+}
+
+func updateCommands() []*core.Command {
+	return core.InGroup(core.GroupServices,
+		core.Entry("update-service", "SERVICE [-p PLAN] [-c JSON] [-t TAGS] [--wait]", "Update a service instance's plan, parameters or tags", core.NeedsSpace, updateService,
+			"my-db -p large --wait").Slow(),
+		core.Entry("rename-service", "SERVICE NEW_NAME", "Rename a service instance", core.NeedsSpace, renameService,
+			"my-db your-db"),
+		core.Entry("create-user-provided-service", "SERVICE [-p JSON] [-l URL] [-r URL] [-t TAGS]", "Create a service instance from your own credentials", core.NeedsSpace, createProvided,
+			`my-api -p '{"url":"https://api.example.com"}'`, "my-drain -l syslog-tls://logs.example.com:6514").Alias("cups"),
+		core.Entry("update-user-provided-service", "SERVICE [-p JSON] [-l URL] [-r URL] [-t TAGS]", "Update a user-provided service instance", core.NeedsSpace, updateProvided,
+			"my-api -p credentials.json").Alias("uups"),
+	)
 }
