@@ -126,6 +126,14 @@ var rules = []rule{
 		from:   set{"internal/base/background"}, only: set{"internal/base/background"}, std: true,
 	},
 	{
+		name:   "commands of different subjects do not import each other",
+		reason: "what two subjects need belongs to internal/cli/core; only push starts apps, and services and access show routes and security groups",
+		apart: []set{
+			{"internal/cli/push", "internal/cli/apps"}, {"internal/cli/services", "internal/cli/access", "internal/cli/routes"},
+			{"internal/cli/notifications"}, {"internal/cli/admin"},
+		},
+	},
+	{
 		name:   "ingot-sftp is small",
 		reason: "it runs in every app instance that files are copied to or from, beside untrusted code",
 		from:   set{"cmd/ingot-sftp/...", "internal/platform/edge/sshd/sftp/..."}, only: set{"internal/platform/edge/sshd/sftp/..."}, std: true,
@@ -265,6 +273,8 @@ func TestImportsChecker(t *testing.T) {
 		{"internal/notify/mail", "ingot/internal/cli", []string{"wings do not import each other"}},
 		{"internal/broker", "ingot/internal/notify/httpv2", []string{"wings do not import each other"}},
 		{"internal/cli", "ingot/internal/platform/manifest", []string{"wings do not import each other"}},
+		{"internal/cli/push", "ingot/internal/cli/apps", nil},
+		{"internal/cli/apps", "ingot/internal/cli/routes", []string{"commands of different subjects do not import each other"}},
 		{"internal/notify/mail", "ingot/internal/notify/httpv1", []string{"adapters do not import HTTP handlers"}},
 		{"internal/notify/mail", "ingot/internal/notify/notifydb", []string{"adapters do not import each other"}},
 		{"internal/base/db", "ingot/internal/notify/mail", []string{"the base imports no wing"}},

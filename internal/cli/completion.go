@@ -9,13 +9,17 @@ import (
 
 	"ingot/internal/cli/client"
 	"ingot/internal/cli/config"
+	"ingot/internal/cli/core"
 	"ingot/internal/cli/term"
 )
 
 // completeCommand is the command that shell completion scripts call.
 const completeCommand = "__complete"
 
-type completionCommand struct {
+var completion = core.InGroup(core.GroupOther,
+	core.Entry("completion", "bash|zsh|fish", "Print a shell completion script", core.NeedsNothing, printCompletion, "bash > /etc/bash_completion.d/ingot"))
+
+type completionFlags struct {
 	Args struct {
 		Shell string `positional-arg-name:"SHELL" required:"yes"`
 	} `positional-args:"yes"`
@@ -27,7 +31,7 @@ type script struct {
 	Script string `json:"script"`
 }
 
-func (s *script) show(p *term.Printer) { p.Println(strings.TrimRight(s.Script, "\n")) }
+func (s *script) Show(p *term.Printer) { p.Println(strings.TrimRight(s.Script, "\n")) }
 
 var scripts = map[string]string{
 	"bash": `_NAME_complete() {
@@ -53,75 +57,75 @@ complete -c NAME -a '(__NAME_complete)'
 `,
 }
 
-func (c *completionCommand) run(_ context.Context, s *session) (result, error) {
-	text, ok := scripts[c.Args.Shell]
+func printCompletion(_ context.Context, s *core.Session, _ core.Words, f *completionFlags) (core.Result, error) {
+	text, ok := scripts[f.Args.Shell]
 	if !ok {
-		return nil, &usage{didYouMean(fmt.Sprintf("%q is not a supported shell. Supported shells: bash, zsh, fish", c.Args.Shell), c.Args.Shell, []string{"bash", "zsh", "fish"}), "completion"}
+		return nil, &core.Usage{Problem: core.DidYouMean(fmt.Sprintf("%q is not a supported shell. Supported shells: bash, zsh, fish", f.Args.Shell), f.Args.Shell, []string{"bash", "zsh", "fish"}), Command: "completion"}
 	}
-	return &script{c.Args.Shell, strings.ReplaceAll(text, "NAME", s.w.Program)}, nil
+	return &script{f.Args.Shell, strings.ReplaceAll(text, "NAME", s.Env.Program)}, nil
 }
 
 // complete writes the candidates for the next word, one per line. The last of the
 // given words is the one being typed.
-func (w *Env) complete(ctx context.Context, words []string) {
+func complete(ctx context.Context, w *Env, words []string) {
 	if len(words) == 0 {
 		words = []string{""}
 	}
 	current := words[len(words)-1]
-	for _, word := range w.candidates(ctx, words[:len(words)-1], current) {
+	for _, word := range candidates(ctx, w, words[:len(words)-1], current) {
 		if strings.HasPrefix(word, current) {
 			fmt.Fprintln(w.Out, word)
 		}
 	}
 }
 
-func (w *Env) candidates(ctx context.Context, before []string, current string) []string {
+func candidates(ctx context.Context, w *Env, before []string, current string) []string {
 	if len(before) == 0 {
 		var names []string
 		for _, o := range w.Others {
 			names = append(names, o.Name)
 		}
 		for _, c := range commands {
-			names = append(names, c.name)
+			names = append(names, c.Name)
 		}
 		slices.Sort(names)
 		return names
 	}
 	if before[0] == "help" {
-		return w.candidates(ctx, nil, current)
+		return candidates(ctx, w, nil, current)
 	}
 	c := find(before[0])
-	if c == nil || len(before) == 1 && strings.HasPrefix(current, "-") && len(c.sub) > 0 {
+	if c == nil || len(before) == 1 && strings.HasPrefix(current, "-") && len(c.Sub) > 0 {
 		return wordsOfOther(w.Others, before, current)
 	}
-	if len(c.sub) > 0 {
+	if len(c.Sub) > 0 {
 		var names []string
-		for _, s := range c.sub {
-			word := strings.TrimPrefix(s.name, c.name+" ")
+		for _, s := range c.Sub {
+			word := strings.TrimPrefix(s.Name, c.Name+" ")
 			if len(before) > 1 && before[1] == word {
-				return s.flagWords(w)
+				return flagWords(s, w)
 			}
 			names = append(names, word)
 		}
 		return names
 	}
 	if strings.HasPrefix(current, "-") {
-		return c.flagWords(w)
+		return flagWords(c, w)
 	}
-	first := firstWord(c.args)
+	first := firstWord(c.Args)
 	switch {
-	case c.name == "completion":
+	case c.Name == "completion":
 		return []string{"bash", "fish", "zsh"}
 	case len(before) == 1 && strings.Trim(first, "[]") == "APP":
-		return w.names(ctx, "/v3/apps")
-	case strings.Contains(c.args, "-e OFFERING") && before[len(before)-1] == "-e":
-		return w.names(ctx, "/v3/service_offerings")
+		return apiNames(ctx, w, "/v3/apps")
+	case strings.Contains(c.Args, "-e OFFERING") && before[len(before)-1] == "-e":
+		return apiNames(ctx, w, "/v3/service_offerings")
 	case len(before) == 1 && first == "OFFERING":
-		return w.names(ctx, "/v3/service_offerings")
-	case len(before) == 2 && strings.HasPrefix(c.args, "OFFERING PLAN"), len(before) > 2 && first == "OFFERING" && before[len(before)-1] == "-p":
-		return w.names(ctx, "/v3/service_plans", "service_offering_names", before[1])
-	case len(before) == 1 && first == "SERVICE", len(before) == 2 && strings.HasSuffix(c.name, "bind-service"):
-		return w.names(ctx, "/v3/service_instances")
+		return apiNames(ctx, w, "/v3/service_offerings")
+	case len(before) == 2 && strings.HasPrefix(c.Args, "OFFERING PLAN"), len(before) > 2 && first == "OFFERING" && before[len(before)-1] == "-p":
+		return apiNames(ctx, w, "/v3/service_plans", "service_offering_names", before[1])
+	case len(before) == 1 && first == "SERVICE", len(before) == 2 && strings.HasSuffix(c.Name, "bind-service"):
+		return apiNames(ctx, w, "/v3/service_instances")
 	}
 	return nil
 }
@@ -150,8 +154,8 @@ func firstWord(s string) string {
 	return word
 }
 
-func (c *command) flagWords(w *Env) []string {
-	parser, err := c.parser(w, c.make(), &output{})
+func flagWords(c *core.Command, w *Env) []string {
+	parser, err := parserOf(c, w, c.Make(), &core.Output{})
 	if err != nil {
 		return nil
 	}
@@ -170,8 +174,8 @@ func (c *command) flagWords(w *Env) []string {
 	return words
 }
 
-// names requests names from the API, and returns none when that takes too long.
-func (w *Env) names(ctx context.Context, path string, query ...string) []string {
+// apiNames requests names from the API, and returns none when that takes too long.
+func apiNames(ctx context.Context, w *Env, path string, query ...string) []string {
 	cfg, err := config.Load(config.Path(w.Getenv))
 	if err != nil || cfg.API == "" || cfg.Space.GUID == "" {
 		return nil
@@ -181,8 +185,8 @@ func (w *Env) names(ctx context.Context, path string, query ...string) []string 
 	c := client.New(cfg.API, cfg.SkipSSLValidation, client.Tokens{Access: cfg.AccessToken, Refresh: cfg.RefreshToken})
 	c.Login = cfg.Links.Login
 	defer c.Close()
-	s := &session{w: w, cfg: cfg, api: c}
-	things, err := client.List[client.Thing](ctx, c, path, s.in(append([]string{"order_by", "name", "per_page", "100"}, query...)...))
+	s := &core.Session{Env: w, Config: cfg, API: c}
+	things, err := client.List[client.Thing](ctx, c, path, s.InSpace(append([]string{"order_by", "name", "per_page", "100"}, query...)...))
 	if err != nil {
 		return nil
 	}

@@ -3,17 +3,18 @@
 // public APIs only. A server on the same machine is found through the files of
 // its data directory, which only its owner can read.
 //
-// A command is an entry in the table of commands.go and a type with its flags and
-// a run method. The result of run is shown as text, or as JSON with --json;
-// progress messages are never part of the JSON. Failures say what happened, why,
-// and what to do next. The exit codes are 0 for success, 1 for a failure and 2
+// This package makes one table of the commands of the packages below it, parses a
+// command line, runs the command, and writes help, manual pages and completion. What
+// all commands use is in core. A command is a function with its core.Entry in the same
+// file: name, arguments, help and flags. Its result is shown as text, or as JSON with
+// --json; progress messages are never part of the JSON. Failures say what happened,
+// why, and what to do next. The exit codes are 0 for success, 1 for a failure and 2
 // for incorrect usage.
 //
 // It must not import the server's packages: the program passes in what the client
 // needs to know about the machine (for doctor).
 //
-// Imports: base/crashlines, base/manifestkeys, base/manpage, base/plural,
-// base/suggest, base/version, cli/bits, cli/client, cli/config, cli/shell,
-// cli/term, cli/watch, github.com/jessevdk/go-flags, go.yaml.in/yaml/v2,
-// golang.org/x/term.
+// Imports: base/manpage, base/suggest, cli/access, cli/admin, cli/apps,
+// cli/client, cli/config, cli/core, cli/notifications, cli/push, cli/routes,
+// cli/services, cli/term, github.com/jessevdk/go-flags.
 package cli

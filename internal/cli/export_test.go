@@ -4,6 +4,8 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+
+	"ingot/internal/cli/core"
 )
 
 // CFVersion is the version of the cf CLI whose commands are listed in CFCommands.
@@ -13,9 +15,9 @@ const CFVersion = "8.18.3"
 func Names() []string {
 	var names []string
 	for _, c := range commands {
-		names = append(names, c.name)
-		for _, s := range c.sub {
-			names = append(names, s.name)
+		names = append(names, c.Name)
+		for _, s := range c.Sub {
+			names = append(names, s.Name)
 		}
 	}
 	return names
@@ -25,9 +27,9 @@ func Names() []string {
 func Summaries() map[string]string {
 	all := map[string]string{}
 	for _, c := range commands {
-		all[c.name] = c.summary
-		for _, s := range c.sub {
-			all[s.name] = s.summary
+		all[c.Name] = c.Summary
+		for _, s := range c.Sub {
+			all[s.Name] = s.Summary
 		}
 	}
 	return all
@@ -37,13 +39,13 @@ func Summaries() map[string]string {
 func Groups() []CFGroup {
 	var all []CFGroup
 	for _, c := range commands {
-		if len(all) == 0 || all[len(all)-1].Title != c.group {
-			all = append(all, CFGroup{Title: c.group})
+		if len(all) == 0 || all[len(all)-1].Title != c.Group {
+			all = append(all, CFGroup{Title: c.Group})
 		}
 		last := &all[len(all)-1]
-		last.Commands = append(last.Commands, c.name)
-		for _, s := range c.sub {
-			last.Commands = append(last.Commands, s.name)
+		last.Commands = append(last.Commands, c.Name)
+		for _, s := range c.Sub {
+			last.Commands = append(last.Commands, s.Name)
 		}
 	}
 	return all
@@ -54,12 +56,12 @@ func Groups() []CFGroup {
 func NumberCases() [][]string {
 	var all [][]string
 	for _, c := range everyCommand() {
-		r := c.make()
-		p, err := c.parser(&Env{Program: "ingot"}, r, &output{})
+		r := c.Make()
+		p, err := parserOf(c, &Env{Program: "ingot"}, r, &core.Output{})
 		if err != nil {
 			panic(err)
 		}
-		line := strings.Fields(c.name)
+		line := strings.Fields(c.Name)
 		var required []string
 		for _, a := range p.Args() {
 			if a.Required != 0 {
@@ -83,7 +85,7 @@ func NumberCases() [][]string {
 				}
 			}
 		}
-		if args := reflect.Indirect(reflect.ValueOf(r)).FieldByName("Args"); args.IsValid() {
+		if args := reflect.Indirect(reflect.ValueOf(r.FlagSet())).FieldByName("Args"); args.IsValid() {
 			words := make([]string, args.NumField())
 			numbers := false
 			for i := range words {
@@ -98,13 +100,13 @@ func NumberCases() [][]string {
 	return all
 }
 
-func everyCommand() []*command {
-	var all []*command
+func everyCommand() []*core.Command {
+	var all []*core.Command
 	for _, c := range commands {
-		if len(c.sub) == 0 {
+		if len(c.Sub) == 0 {
 			all = append(all, c)
 		}
-		all = append(all, c.sub...)
+		all = append(all, c.Sub...)
 	}
 	return all
 }
@@ -115,7 +117,7 @@ func HelpAt(width int) map[string]string {
 	w := &Env{Program: "ingot", OutTerminal: width > 0, Width: func() int { return width }, Others: []Other{{Name: "up", Summary: "Run the server"}}}
 	all := map[string]string{"": Brief(w), "help": Overview(w)}
 	for _, c := range append(everyCommand(), find("notifications")) {
-		all[c.name] = c.help(w)
+		all[c.Name] = helpOf(c, w)
 	}
 	return all
 }

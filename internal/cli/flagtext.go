@@ -10,6 +10,7 @@ import (
 	"github.com/jessevdk/go-flags"
 
 	"ingot/internal/base/suggest"
+	"ingot/internal/cli/core"
 )
 
 // The texts of the flags package that users should not read: they name Go's types
@@ -109,7 +110,7 @@ func closestFlag(name string, all []*flags.Option) string {
 			return typed
 		}
 	}
-	keys := sortedKeys(words)
+	keys := core.SortedKeys(words)
 	if near := suggest.Closest(asked, slices.DeleteFunc(keys, func(k string) bool { return strings.HasPrefix(words[k], "--") })); near != "" {
 		return words[near]
 	}

@@ -6,33 +6,16 @@ import (
 
 	"github.com/jessevdk/go-flags"
 
+	"ingot/internal/cli/core"
 	"ingot/internal/cli/term"
 )
 
-// command is an entry in the table of commands.
-type command struct {
-	name    string
-	aliases []string
-	group   string
-	summary string
-	args    string // usage line
-	about   string // longer description, optional
-	example []string
-	need    need
-	// stray is a hint shown for an argument that the command does not take.
-	stray string
-	// progress shows a progress line, for commands that may take long.
-	progress bool
-	make     func() runner
-	sub      []*command
-}
-
-func find(name string) *command {
+func find(name string) *core.Command {
 	for _, c := range commands {
-		if c.name == name {
+		if c.Name == name {
 			return c
 		}
-		for _, a := range c.aliases {
+		for _, a := range c.Aliases {
 			if a == name {
 				return c
 			}
@@ -49,7 +32,7 @@ var briefCommands = []string{
 // Brief returns the short help with the everyday commands.
 func Brief(w *Env) string {
 	var b strings.Builder
-	b.WriteString(w.wrapped("", w.Program+": Cloud Foundry's developer experience in one program"))
+	b.WriteString(wrapped(w, "", w.Program+": Cloud Foundry's developer experience in one program"))
 	fmt.Fprintf(&b, "\nUsage: %s COMMAND [ARGUMENTS] [FLAGS]\n\nEveryday commands:\n", w.Program)
 	width := 0
 	for _, name := range briefCommands {
@@ -63,19 +46,19 @@ func Brief(w *Env) string {
 			}
 		}
 		if c := find(name); c != nil {
-			summary = c.summary
+			summary = c.Summary
 		}
 		if summary != "" {
-			b.WriteString(term.Row(name, summary, width+1, w.columns()))
+			b.WriteString(term.Row(name, summary, width+1, columns(w)))
 		}
 	}
-	b.WriteString(w.wrapped("\n", fmt.Sprintf("'%[1]s help' lists all commands, '%[1]s help COMMAND' shows flags and examples.", w.Program)))
+	b.WriteString(wrapped(w, "\n", fmt.Sprintf("'%[1]s help' lists all commands, '%[1]s help COMMAND' shows flags and examples.", w.Program)))
 	return b.String()
 }
 
 // columns returns the width to wrap help at; 0 means that it is not wrapped, because
 // it does not go to a terminal.
-func (w *Env) columns() int {
+func columns(w *Env) int {
 	if !w.OutTerminal || w.Width == nil {
 		return 0
 	}
@@ -84,14 +67,14 @@ func (w *Env) columns() int {
 
 // wrapped returns a paragraph with a line end, after what separates it from the text
 // before.
-func (w *Env) wrapped(before, text string) string {
-	return before + strings.Join(term.Wrap(text, w.columns()), "\n") + "\n"
+func wrapped(w *Env, before, text string) string {
+	return before + strings.Join(term.Wrap(text, columns(w)), "\n") + "\n"
 }
 
 // Help returns the help of a client command, or "" if it does not exist.
 func Help(w *Env, name string) string {
 	if c := find(name); c != nil {
-		return c.help(w)
+		return helpOf(c, w)
 	}
 	return ""
 }
@@ -99,13 +82,13 @@ func Help(w *Env, name string) string {
 // Overview returns the list of all commands, by group.
 func Overview(w *Env) string {
 	var b strings.Builder
-	b.WriteString(w.wrapped("", w.Program+": Cloud Foundry's developer experience in one program"))
+	b.WriteString(wrapped(w, "", w.Program+": Cloud Foundry's developer experience in one program"))
 	fmt.Fprintf(&b, "\nUsage: %s COMMAND [ARGUMENTS] [FLAGS]\n\nAvailable commands:\n", w.Program)
 	width := 0
 	for _, c := range commands {
-		width = max(width, len(c.name))
+		width = max(width, len(c.Name))
 	}
-	row := func(name, summary string) { b.WriteString(term.Row(name, summary, width+1, w.columns())) }
+	row := func(name, summary string) { b.WriteString(term.Row(name, summary, width+1, columns(w))) }
 	if len(w.Others) > 0 {
 		b.WriteString("\nServer\n")
 		for _, o := range w.Others {
@@ -114,47 +97,47 @@ func Overview(w *Env) string {
 	}
 	group := ""
 	for _, c := range commands {
-		if c.group != group {
-			group = c.group
+		if c.Group != group {
+			group = c.Group
 			fmt.Fprintf(&b, "\n%s\n", group)
 		}
-		row(c.name, c.summary)
+		row(c.Name, c.Summary)
 	}
-	b.WriteString(w.wrapped("\n", fmt.Sprintf("Every command takes --json, -q and --help. '%s help COMMAND' shows examples.", w.Program)))
+	b.WriteString(wrapped(w, "\n", fmt.Sprintf("Every command takes --json, -q and --help. '%s help COMMAND' shows examples.", w.Program)))
 	return b.String()
 }
 
-// help returns the help of one command.
-func (c *command) help(w *Env) string {
+// helpOf returns the help of one command.
+func helpOf(c *core.Command, w *Env) string {
 	var b strings.Builder
-	b.WriteString(w.wrapped("", fmt.Sprintf("%s %s: %s", w.Program, c.name, c.summary)))
-	if c.about != "" {
-		b.WriteString(w.wrapped("\n", c.about))
+	b.WriteString(wrapped(w, "", fmt.Sprintf("%s %s: %s", w.Program, c.Name, c.Summary)))
+	if c.About != "" {
+		b.WriteString(wrapped(w, "\n", c.About))
 	}
-	if len(c.sub) > 0 {
-		fmt.Fprintf(&b, "\nUsage: %s %s COMMAND\n\nCommands:\n", w.Program, c.name)
-		for _, s := range c.sub {
-			b.WriteString(term.Row(strings.TrimSpace(strings.TrimPrefix(s.name, c.name+" ")+" "+s.args), s.summary, 24, w.columns()))
+	if len(c.Sub) > 0 {
+		fmt.Fprintf(&b, "\nUsage: %s %s COMMAND\n\nCommands:\n", w.Program, c.Name)
+		for _, s := range c.Sub {
+			b.WriteString(term.Row(strings.TrimSpace(strings.TrimPrefix(s.Name, c.Name+" ")+" "+s.Args), s.Summary, 24, columns(w)))
 		}
-		b.WriteString(w.wrapped("\n", fmt.Sprintf("'%s help %s COMMAND' shows flags and examples.", w.Program, c.name)))
+		b.WriteString(wrapped(w, "\n", fmt.Sprintf("'%s help %s COMMAND' shows flags and examples.", w.Program, c.Name)))
 		return b.String()
 	}
-	b.WriteString(w.wrapped("\n", "Usage: "+strings.TrimSpace(w.Program+" "+c.name+" "+c.args)))
-	if len(c.aliases) > 0 {
-		b.WriteString(w.wrapped("", "Aliases: "+strings.Join(c.aliases, ", ")))
+	b.WriteString(wrapped(w, "\n", "Usage: "+strings.TrimSpace(w.Program+" "+c.Name+" "+c.Args)))
+	if len(c.Aliases) > 0 {
+		b.WriteString(wrapped(w, "", "Aliases: "+strings.Join(c.Aliases, ", ")))
 	}
-	if len(c.example) > 0 {
+	if len(c.Example) > 0 {
 		b.WriteString("\nExamples:\n")
-		for _, e := range c.example {
+		for _, e := range c.Example {
 			fmt.Fprintf(&b, "  %s %s\n", w.Program, e)
 		}
 	}
-	parser, err := c.parser(w, c.make(), &output{})
+	parser, err := parserOf(c, w, c.Make(), &core.Output{})
 	if err != nil {
 		return b.String()
 	}
 	for _, g := range parser.Groups() {
-		if rows := flagRows(g.Options(), w.columns()); g.ShortDescription != "Help Options" && len(rows) > 0 {
+		if rows := flagRows(g.Options(), columns(w)); g.ShortDescription != "Help Options" && len(rows) > 0 {
 			fmt.Fprintf(&b, "\n%s:\n%s", g.ShortDescription, strings.Join(rows, ""))
 		}
 	}

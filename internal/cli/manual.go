@@ -4,15 +4,16 @@ import (
 	"strings"
 
 	"ingot/internal/base/manpage"
+	"ingot/internal/cli/core"
 )
 
 // Manual returns a manual page for each command of the client, subcommands included.
 func Manual(w *Env) []manpage.Page {
 	var pages []manpage.Page
 	for _, c := range commands {
-		pages = append(pages, c.page(w))
-		for _, s := range c.sub {
-			pages = append(pages, s.page(w))
+		pages = append(pages, pageOf(c, w))
+		for _, s := range c.Sub {
+			pages = append(pages, pageOf(s, w))
 		}
 	}
 	return pages
@@ -27,38 +28,38 @@ func ManualParts(w *Env) []manpage.Part {
 	}
 	group := ""
 	for _, c := range commands {
-		if c.group != group {
-			group = c.group
+		if c.Group != group {
+			group = c.Group
 			parts = append(parts, manpage.Part{Title: group})
 		}
 		last := &parts[len(parts)-1]
-		term := strings.Join(append([]string{c.name}, c.aliases...), ", ")
-		last.Items = append(last.Items, manpage.Item{Term: term, Text: c.summary + "."})
+		term := strings.Join(append([]string{c.Name}, c.Aliases...), ", ")
+		last.Items = append(last.Items, manpage.Item{Term: term, Text: c.Summary + "."})
 	}
 	return parts
 }
 
-// page returns the manual page of a command.
-func (c *command) page(w *Env) manpage.Page {
-	p := manpage.Page{Name: pageName(w, c.name), Summary: c.summary, SeeAlso: []string{w.Program}}
-	if c.about != "" {
-		p.Parts = append(p.Parts, manpage.Part{Title: "Description", Text: c.about})
+// pageOf returns the manual page of a command.
+func pageOf(c *core.Command, w *Env) manpage.Page {
+	p := manpage.Page{Name: pageName(w, c.Name), Summary: c.Summary, SeeAlso: []string{w.Program}}
+	if c.About != "" {
+		p.Parts = append(p.Parts, manpage.Part{Title: "Description", Text: c.About})
 	}
-	if len(c.sub) > 0 {
-		p.Synopsis = []string{w.Program + " " + c.name + " COMMAND"}
+	if len(c.Sub) > 0 {
+		p.Synopsis = []string{w.Program + " " + c.Name + " COMMAND"}
 		part := manpage.Part{Title: "Commands"}
-		for _, s := range c.sub {
-			part.Items = append(part.Items, manpage.Item{Term: strings.TrimPrefix(s.name, c.name+" "), Text: s.summary + "."})
-			p.SeeAlso = append(p.SeeAlso, pageName(w, s.name))
+		for _, s := range c.Sub {
+			part.Items = append(part.Items, manpage.Item{Term: strings.TrimPrefix(s.Name, c.Name+" "), Text: s.Summary + "."})
+			p.SeeAlso = append(p.SeeAlso, pageName(w, s.Name))
 		}
 		p.Parts = append(p.Parts, part)
 		return p
 	}
-	p.Synopsis = []string{strings.TrimSpace(w.Program + " " + c.name + " " + c.args)}
-	for _, alias := range c.aliases {
-		p.Synopsis = append(p.Synopsis, strings.TrimSpace(w.Program+" "+alias+" "+c.args))
+	p.Synopsis = []string{strings.TrimSpace(w.Program + " " + c.Name + " " + c.Args)}
+	for _, alias := range c.Aliases {
+		p.Synopsis = append(p.Synopsis, strings.TrimSpace(w.Program+" "+alias+" "+c.Args))
 	}
-	parser, err := c.parser(w, c.make(), &output{})
+	parser, err := parserOf(c, w, c.Make(), &core.Output{})
 	if err != nil { // a test parses every command
 		return p
 	}
@@ -71,9 +72,9 @@ func (c *command) page(w *Env) manpage.Page {
 		}
 	}
 	p.Parts = append(p.Parts, flags)
-	if len(c.example) > 0 {
+	if len(c.Example) > 0 {
 		examples := manpage.Part{Title: "Examples"}
-		for _, e := range c.example {
+		for _, e := range c.Example {
 			examples.Commands = append(examples.Commands, w.Program+" "+e)
 		}
 		p.Parts = append(p.Parts, examples)

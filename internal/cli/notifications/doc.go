@@ -1,0 +1,7 @@
+// Package notifications has the command notifications, a client of the notification
+// service: register kinds, send, templates, delivery status and preferences.
+//
+// It must not import other packages of commands.
+//
+// Imports: cli/client, cli/config, cli/core, cli/term.
+package notifications

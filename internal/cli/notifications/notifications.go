@@ -1,0 +1,424 @@
+package notifications
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"net/http"
+	"net/url"
+	"os"
+	"regexp"
+	"strconv"
+	"strings"
+
+	"ingot/internal/cli/client"
+	"ingot/internal/cli/core"
+	"ingot/internal/cli/term"
+)
+
+// notifyAlone is about the flags of the command without a subcommand, which are not the
+// client's.
+const notifyAlone = "Without COMMAND and with --auth-url, 'ingot notifications' runs the notification service alone."
+
+// notifications register
+
+type registerFlags struct {
+	notifyFlags
+	Source      string `long:"source" value-name:"TEXT" description:"Display name of the sender"`
+	Description string `long:"description" value-name:"TEXT" description:"Description shown to recipients"`
+	Critical    bool   `long:"critical" description:"Critical: users cannot unsubscribe"`
+	Template    string `long:"template" value-name:"ID" description:"Template id"`
+}
+
+type kindRow struct {
+	Client      string `json:"client"`
+	Source      string `json:"source"`
+	Kind        string `json:"kind"`
+	Description string `json:"description"`
+	Critical    bool   `json:"critical"`
+	Template    string `json:"template"`
+}
+
+type registered struct {
+	Client string `json:"client"`
+	Kind   string `json:"kind"`
+}
+
+func (*registered) Show(*term.Printer) {}
+
+func registerKind(ctx context.Context, s *core.Session, w core.Words, f *registerFlags) (core.Result, error) {
+	id, err := f.clientID(ctx, s)
+	if err != nil {
+		return nil, err
+	}
+	s.Say("Registering kind %s for client %s...", s.Out.Bold(w["KIND"]), s.Out.Bold(id))
+	// Registering replaces all kinds of a client, so existing kinds are sent too.
+	kinds, source := map[string]any{}, f.Source
+	var all map[string]registeredClient
+	err = f.call(ctx, s, http.MethodGet, "/notifications", nil, &all)
+	if err != nil && client.Status(err) != http.StatusForbidden {
+		return nil, err
+	}
+	own := all[id]
+	for kind, n := range own.Notifications {
+		kinds[kind] = map[string]any{"description": n.Description, "critical": n.Critical}
+	}
+	kinds[w["KIND"]] = map[string]any{"description": cmp.Or(f.Description, w["KIND"]), "critical": f.Critical}
+	body := map[string]any{"source_name": cmp.Or(cmp.Or(source, own.Name), id), "notifications": kinds}
+	if err := f.call(ctx, s, http.MethodPut, "/notifications", body, nil); err != nil {
+		return nil, err
+	}
+	if f.Template != "" {
+		path := "/clients/" + url.PathEscape(id) + "/notifications/" + url.PathEscape(w["KIND"]) + "/template"
+		if err := f.call(ctx, s, http.MethodPut, path, map[string]string{"template": f.Template}, nil); err != nil {
+			return nil, err
+		}
+	}
+	s.OK()
+	return &registered{id, w["KIND"]}, nil
+}
+
+type registeredClient struct {
+	Name          string `json:"name"`
+	Template      string `json:"template"`
+	Notifications map[string]struct {
+		Description string `json:"description"`
+		Template    string `json:"template"`
+		Critical    bool   `json:"critical"`
+	} `json:"notifications"`
+}
+
+// notifications kinds
+
+type kindList struct {
+	Kinds []kindRow `json:"kinds"`
+}
+
+func (l *kindList) Show(p *term.Printer) {
+	if len(l.Kinds) == 0 {
+		p.Println("No notification kinds found.")
+		return
+	}
+	t := term.Table{Heading: []string{"client", "kind", "description", "critical", "template"}}
+	for _, k := range l.Kinds {
+		t.Rows = append(t.Rows, term.Cells(k.Client, k.Kind, k.Description, strconv.FormatBool(k.Critical), k.Template))
+	}
+	p.Println("")
+	p.Table(t)
+}
+
+func listKinds(ctx context.Context, s *core.Session, _ core.Words, f *notifyFlags) (core.Result, error) {
+	s.Say("Getting notification kinds...")
+	var all map[string]registeredClient
+	if err := f.call(ctx, s, http.MethodGet, "/notifications", nil, &all); err != nil {
+		return nil, err
+	}
+	list := &kindList{Kinds: []kindRow{}}
+	for _, id := range core.SortedKeys(all) {
+		for _, kind := range core.SortedKeys(all[id].Notifications) {
+			n := all[id].Notifications[kind]
+			list.Kinds = append(list.Kinds, kindRow{id, all[id].Name, kind, n.Description, n.Critical, used(n.Template, all[id].Template)})
+		}
+	}
+	return list, nil
+}
+
+// defaultTemplate is the id of the template of kinds and clients without their own.
+const defaultTemplate = "default"
+
+// used returns the template that messages of a kind get: the kind's, or the
+// client's, or the default.
+func used(kind, client string) string {
+	if kind != "" && kind != defaultTemplate {
+		return kind
+	}
+	return cmp.Or(client, defaultTemplate)
+}
+
+// notifications templates
+
+type templatesFlags struct {
+	notifyFlags
+	Create  string `long:"create" value-name:"NAME" description:"Create a template with this name"`
+	Subject string `long:"subject" value-name:"TEXT" description:"Subject template; {{.Subject}} is the message's subject"`
+	Text    string `long:"text" value-name:"TEXT" description:"Text template, or @FILE; {{.Text}} is the message's text"`
+	HTML    string `long:"html" value-name:"HTML" description:"HTML template, or @FILE; {{.HTML}} is the message's HTML"`
+	Assign  string `long:"assign" value-name:"KIND" description:"Assign the created template, or the one from --id, to this kind"`
+	ID      string `long:"id" value-name:"ID" description:"Template id to assign"`
+}
+
+type templateRow struct {
+	ID   string `json:"id"`
+	Name string `json:"name"`
+}
+
+type templateList struct {
+	Templates []templateRow `json:"templates"`
+}
+
+func (l *templateList) Show(p *term.Printer) {
+	if len(l.Templates) == 0 {
+		p.Println("No templates found.")
+		return
+	}
+	t := term.Table{Heading: []string{"id", "name"}}
+	for _, one := range l.Templates {
+		t.Rows = append(t.Rows, term.Cells(one.ID, one.Name))
+	}
+	p.Println("")
+	p.Table(t)
+}
+
+func (r *templateRow) Show(p *term.Printer) { p.Pairs([2]string{"template", p.Bold(r.ID)}) }
+
+func changeTemplates(ctx context.Context, s *core.Session, _ core.Words, f *templatesFlags) (core.Result, error) {
+	id := f.ID
+	var out core.Result
+	if f.Create != "" {
+		s.Say("Creating template %s...", s.Out.Bold(f.Create))
+		made, err := f.create(ctx, s)
+		if err != nil {
+			return nil, err
+		}
+		id, out = made, &templateRow{made, f.Create}
+		s.OK()
+	}
+	if f.Assign != "" {
+		if id == "" {
+			return nil, core.UsageError("--assign needs a template: --id ID, or --create NAME")
+		}
+		owner, err := f.clientID(ctx, s)
+		if err != nil {
+			return nil, err
+		}
+		s.Say("Assigning template %s to kind %s...", s.Out.Bold(id), s.Out.Bold(f.Assign))
+		path := "/clients/" + url.PathEscape(owner) + "/notifications/" + url.PathEscape(f.Assign) + "/template"
+		if err := f.call(ctx, s, http.MethodPut, path, map[string]string{"template": id}, nil); err != nil {
+			return nil, err
+		}
+		s.OK()
+		if out == nil {
+			out = &templateRow{ID: id}
+		}
+	}
+	if out != nil {
+		return out, nil
+	}
+	s.Say("Getting templates...")
+	var all map[string]struct{ Name string }
+	if err := f.call(ctx, s, http.MethodGet, "/templates", nil, &all); err != nil {
+		return nil, err
+	}
+	list := &templateList{Templates: []templateRow{}}
+	for _, id := range core.SortedKeys(all) {
+		list.Templates = append(list.Templates, templateRow{id, all[id].Name})
+	}
+	return list, nil
+}
+
+func (f *templatesFlags) create(ctx context.Context, s *core.Session) (string, error) {
+	body := map[string]any{"name": f.Create, "subject": cmp.Or(f.Subject, "{{.Subject}}")}
+	for key, value := range map[string]string{"text": cmp.Or(f.Text, "{{.Text}}"), "html": cmp.Or(f.HTML, "{{.HTML}}")} {
+		content, err := contentOf(s, value)
+		if err != nil {
+			return "", err
+		}
+		body[key] = content
+	}
+	var out struct {
+		ID  string `json:"template_id"`
+		Old string `json:"template-id"`
+	}
+	err := f.call(ctx, s, http.MethodPost, "/templates", body, &out)
+	return cmp.Or(out.ID, out.Old), err
+}
+
+// contentOf returns a text, or the content of the file named by @FILE.
+func contentOf(s *core.Session, value string) (string, error) {
+	file, ok := strings.CutPrefix(value, "@")
+	if !ok {
+		return value, nil
+	}
+	b, err := os.ReadFile(s.Env.Path(file))
+	return string(b), err
+}
+
+// notifications send
+
+type sendFlags struct {
+	notifyFlags
+	Everyone bool   `long:"everyone" description:"To all users"`
+	User     string `long:"user" value-name:"NAME|GUID" description:"To one user"`
+	Space    string `long:"space" value-name:"NAME|GUID" description:"To the users of a space; a name is looked up in the targeted org"`
+	Org      string `long:"org" value-name:"NAME|GUID" description:"To the users of an org"`
+	Role     string `long:"role" value-name:"ROLE" description:"With --org: only OrgManager, OrgAuditor or BillingManager"`
+	Scope    string `long:"scope" value-name:"SCOPE" description:"To users with a scope"`
+	Email    string `long:"email" value-name:"ADDRESS" description:"To an e-mail address"`
+	Subject  string `long:"subject" value-name:"TEXT" description:"Subject"`
+	Text     string `long:"text" value-name:"TEXT" description:"Text, or @FILE"`
+	HTML     string `long:"html" value-name:"HTML" description:"HTML, or @FILE"`
+	ReplyTo  string `long:"reply-to" value-name:"ADDRESS" description:"Reply-To address"`
+}
+
+type receipt struct {
+	Status    string `json:"status"`
+	Recipient string `json:"recipient"`
+	ID        string `json:"notification_id"`
+}
+
+type receipts struct {
+	Sent []receipt `json:"sent"`
+}
+
+func (r *receipts) Show(p *term.Printer) {
+	if len(r.Sent) == 0 {
+		p.Println("No recipients.")
+		return
+	}
+	t := term.Table{Heading: []string{"recipient", "status", "notification"}}
+	for _, one := range r.Sent {
+		t.Rows = append(t.Rows, []term.Cell{{Text: one.Recipient}, {Text: one.Status, Paint: p.State}, {Text: one.ID}})
+	}
+	p.Println("")
+	p.Table(t)
+}
+
+func sendNotification(ctx context.Context, s *core.Session, w core.Words, f *sendFlags) (core.Result, error) {
+	path, err := f.path(ctx, s)
+	if err != nil {
+		return nil, err
+	}
+	body := map[string]any{"kind_id": w["KIND"]}
+	for key, value := range map[string]string{"subject": f.Subject, "text": f.Text, "html": f.HTML, "reply_to": f.ReplyTo, "to": f.Email, "role": f.Role} {
+		if value == "" {
+			continue
+		}
+		if body[key], err = contentOf(s, value); err != nil {
+			return nil, err
+		}
+	}
+	if body["text"] == nil && body["html"] == nil {
+		return nil, core.UsageError("--text or --html is required")
+	}
+	s.Say("Sending %s...", s.Out.Bold(w["KIND"]))
+	out := &receipts{Sent: []receipt{}}
+	if err := f.call(ctx, s, http.MethodPost, path, body, &out.Sent); err != nil {
+		return nil, err
+	}
+	s.OK()
+	return out, nil
+}
+
+// path returns the API path for the recipients.
+func (f *sendFlags) path(ctx context.Context, s *core.Session) (string, error) {
+	var paths []string
+	if f.Everyone {
+		paths = append(paths, "/everyone")
+	}
+	if f.Email != "" {
+		paths = append(paths, "/emails")
+	}
+	if f.Scope != "" {
+		paths = append(paths, "/uaa_scopes/"+url.PathEscape(f.Scope))
+	}
+	for _, to := range []struct{ name, at, kind string }{
+		{f.User, "/users/", "user"}, {f.Space, "/spaces/", "space"}, {f.Org, "/organizations/", "org"},
+	} {
+		if to.name == "" {
+			continue
+		}
+		guid, err := recipientOf(ctx, s, to.kind, to.name)
+		if err != nil {
+			return "", err
+		}
+		paths = append(paths, to.at+url.PathEscape(guid))
+	}
+	if len(paths) != 1 {
+		return "", core.UsageError("exactly one of --everyone, --user, --space, --org, --scope, --email is required")
+	}
+	return paths[0], nil
+}
+
+var guidForm = regexp.MustCompile(`^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$`)
+
+// recipientOf returns the guid of a user, an org or a space. A space is looked up
+// in the targeted org, if any.
+func recipientOf(ctx context.Context, s *core.Session, kind, name string) (string, error) {
+	if guidForm.MatchString(name) {
+		return name, nil
+	}
+	var found []client.Thing
+	var err error
+	switch {
+	case kind == "org":
+		org, err := s.Org(ctx, name)
+		return org.GUID, err
+	case kind == "space" && s.Config.Org.GUID != "":
+		space, err := s.SpaceOf(ctx, client.Thing{GUID: s.Config.Org.GUID}, name)
+		return space.GUID, err
+	case kind == "space":
+		found, err = client.List[client.Thing](ctx, s.API, "/v3/spaces", url.Values{"names": {name}})
+	default:
+		found, err = client.List[client.Thing](ctx, s.API, "/v3/users", url.Values{"usernames": {name}})
+	}
+	switch {
+	case err != nil:
+		return "", err
+	case len(found) == 0:
+		return "", &core.Problem{What: fmt.Sprintf("%s '%s' not found.", core.Title(kind), name), Try: "check the name, or pass the guid", Err: core.ErrNotFound}
+	case len(found) > 1 && kind == "space":
+		return "", &core.Problem{What: fmt.Sprintf("Several orgs have a space '%s'.", name), Try: fmt.Sprintf("'%s target -o ORG', or pass the guid", s.Env.Program)}
+	case len(found) > 1:
+		return "", &core.Problem{What: fmt.Sprintf("Several users are named '%s'.", name), Why: "they have different origins", Try: "pass the guid"}
+	}
+	return found[0].GUID, nil
+}
+
+// notifications status
+
+type messageStatus struct {
+	ID     string `json:"notification_id"`
+	Status string `json:"status"`
+	Reason string `json:"reason,omitempty"`
+}
+
+func (m *messageStatus) Show(p *term.Printer) {
+	text := p.State(m.Status)
+	if m.Reason != "" {
+		text += ": " + m.Reason
+	}
+	p.Println(text)
+}
+
+func showStatus(ctx context.Context, s *core.Session, w core.Words, f *notifyFlags) (core.Result, error) {
+	out := &messageStatus{ID: w["NOTIFICATION"]}
+	// The list says more than the message: why, and whether the user unsubscribed.
+	// Services other than Ingot's do not have it.
+	var found struct{ Messages []messageStatus }
+	err := f.call(ctx, s, http.MethodGet, "/messages?id="+url.QueryEscape(w["NOTIFICATION"]), nil, &found)
+	if err == nil && len(found.Messages) == 1 {
+		out.Status, out.Reason = found.Messages[0].Status, found.Messages[0].Reason
+		return out, nil
+	}
+	if err := f.call(ctx, s, http.MethodGet, "/messages/"+url.PathEscape(w["NOTIFICATION"]), nil, out); err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+// Commands returns the commands of this package.
+func Commands() []*core.Command {
+	return core.InGroup(core.GroupOther, core.Entry("notifications", "", "Register, send and track notifications", core.NeedsNothing, listKinds).Explained(notifyAlone).With(
+		core.Entry("notifications register", "KIND", "Register a notification kind", core.NeedsLogin, registerKind,
+			"disk-full --source 'Disk watch' --description 'A disk is nearly full'"),
+		core.Entry("notifications kinds", "", "List notification kinds", core.NeedsLogin, listKinds, ""),
+		core.Entry("notifications templates", "", "List, create and assign templates", core.NeedsLogin, changeTemplates,
+			"", "--create plain --text @mail.txt --html @mail.html --assign disk-full"),
+		core.Entry("notifications send", "KIND", "Send a notification", core.NeedsLogin, sendNotification,
+			"disk-full --everyone --subject 'Disk full' --text 'Please tidy up'", "disk-full --space dev --text 'Please tidy up'"),
+		core.Entry("notifications status", "NOTIFICATION", "Show a notification's delivery status", core.NeedsLogin, showStatus,
+			"1b2c3d"),
+		core.Entry("notifications preferences", "", "Show or change your subscriptions", core.NeedsLogin, changePreferences,
+			"", "--unsubscribe my-sender/disk-full"),
+	))
+}

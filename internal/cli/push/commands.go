@@ -1,0 +1,14 @@
+package push
+
+import (
+	"slices"
+
+	"ingot/internal/cli/core"
+)
+
+// Commands returns the commands of this package, in the order in which their groups list them.
+func Commands() []*core.Command {
+	return slices.Concat(
+		pushCommands(), devCommands(), createAppCommands(), applyManifestCommands(), packageCommands(),
+	)
+}

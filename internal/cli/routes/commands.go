@@ -1,0 +1,14 @@
+package routes
+
+import (
+	"slices"
+
+	"ingot/internal/cli/core"
+)
+
+// Commands returns the commands of this package, in the order in which their groups list them.
+func Commands() []*core.Command {
+	return slices.Concat(
+		mapCommands(), createRouteCommands(), domainListCommands(), routeCommands(), domainCommands(), securityGroupCommands(), networkPolicyCommands(),
+	)
+}
