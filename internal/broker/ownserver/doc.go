@@ -3,5 +3,5 @@
 //
 // The package must not import the broker, and knows nothing of service instances.
 //
-// Imports: base/loopdisk, golang.org/x/sys/unix.
+// Imports: base/cgroup, base/loopdisk, golang.org/x/sys/unix.
 package ownserver

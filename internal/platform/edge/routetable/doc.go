@@ -4,5 +4,5 @@
 // It decides nothing: a route says itself whether it is internal.
 //
 // Imports: platform/edge/router, platform/instance/dns,
-// platform/run/controller.
+// platform/run/controller/routing.
 package routetable

@@ -3,6 +3,6 @@
 //
 // It only reads. Without the database there are no figures.
 //
-// Imports: base/background, platform, platform/run/controller,
+// Imports: base/background, platform, platform/run/controller/usage,
 // platform/storage/blob, github.com/prometheus/client_golang/prometheus.
 package census

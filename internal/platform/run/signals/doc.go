@@ -8,7 +8,8 @@
 //
 // It does no work of its own, and does not know how messages reach other servers.
 //
-// Imports: base/background, base/tracing, platform, platform/edge/router,
-// platform/logs/appinfo, platform/logs/drain, platform/run/controller,
+// Imports: base/background, base/tracing, platform,
+// platform/edge/router/accesslog, platform/logs/appinfo, platform/logs/drain,
+// platform/run/controller, platform/run/controller/routing,
 // platform/run/netrules, platform/run/staging, platform/services.
 package signals
