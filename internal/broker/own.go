@@ -103,6 +103,7 @@ type ownServer struct {
 	opened   chan struct{} // closed when the following are set
 	db       ownDatabase
 	group    *cgroup.Group
+	throttle sync.Once // of its disk
 	err      error
 
 	// Of the lock of ownServers.
@@ -283,13 +284,7 @@ func (o *ownServers) open(ctx context.Context, s *ownServer) error {
 func (o *ownServers) place(ctx context.Context, i *instance) (ownPlace, error) {
 	place := ownPlace{dir: o.dirOf(i), owner: o.ownerOf(i), secret: o.secret, log: o.log}
 	place.dial = func(ctx context.Context) (net.Conn, error) { return o.dial(ctx, i) }
-	place.fill = func(ctx context.Context, data string) error {
-		err := o.fill(ctx, i, place, data)
-		if err == nil && place.group != nil {
-			o.throttle(i, place.group) // not before: the copy of the template should be quick
-		}
-		return err
-	}
+	place.fill = func(ctx context.Context, data string) error { return o.fill(ctx, i, place, data) }
 	if err := daemon.MakeDir(place.dir, place.owner); err != nil {
 		return place, err
 	}
@@ -354,6 +349,8 @@ func (o *ownServers) connect(ctx context.Context, i *instance) (c net.Conn, done
 		err = s.db.server().Ensure(ctx)
 	}
 	if err == nil {
+		// Before the first connection of an app, and no earlier: creating a database writes much.
+		s.throttle.Do(func() { o.throttle(i, s.group) })
 		c, err = o.dial(ctx, i)
 	}
 	if err != nil {

@@ -65,7 +65,7 @@ func (o *ownServers) probe(ctx context.Context) {
 // disk below, and each of its commits would wait. Reads are mostly of what the machine has in memory.
 func (o *ownServers) throttle(i *instance, group *cgroup.Group) {
 	point, writes := o.dirOf(i), planOf(i).writes
-	if !loopdisk.Mounted(point) {
+	if group == nil || !loopdisk.Mounted(point) {
 		return
 	}
 	if err := group.LimitDisk(point, 5*writes, writes); err != nil {

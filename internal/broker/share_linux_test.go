@@ -19,7 +19,10 @@ func TestServersLeaveRoom(t *testing.T) { //nolint:paralleltest // another serve
 	need(t, b, Postgres)
 	c := clientOf(t, b)
 	id := c.made(Postgres, "small")
-	ownDB[*postgres](t, b, id)
+	_, got := c.bound(Postgres, id)
+	if err := pooled(t, Postgres, got).PingContext(t.Context()); err != nil {
+		t.Fatal(err)
+	}
 	i := b.state.get(id)
 	if b.own.noGroups != nil || !loopdisk.Mounted(b.own.dirOf(i)) {
 		t.Skip("this machine has no control groups or loop devices")
