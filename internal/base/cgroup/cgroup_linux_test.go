@@ -3,6 +3,7 @@ package cgroup
 import (
 	"fmt"
 	"os"
+	"path/filepath"
 	"sync"
 	"testing"
 )
@@ -61,5 +62,43 @@ func TestSpare(t *testing.T) {
 		if got := without(test.list, test.spare); got != test.want {
 			t.Errorf("%q without %d: %q, want %q", test.list, test.spare, got, test.want)
 		}
+	}
+}
+
+// TestShareOfVersion2 checks what is written to the files of version 2.
+func TestShareOfVersion2(t *testing.T) {
+	t.Parallel()
+	root := t.TempDir()
+	parent := filepath.Join(slice, "ingot-x-services")
+	if err := os.MkdirAll(filepath.Join(root, parent, "one"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(root, slice, "cpuset.cpus.effective"), []byte("0-3\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	one := &Group{parent: parent, name: "one", trees: trees{unified: root}}
+	one.trees.spare(parent, Limits{Spare: 1})
+	passed := func(controller string, groups ...string) {
+		t.Helper()
+		for _, group := range groups {
+			if got := text(filepath.Join(root, group, "cgroup.subtree_control")); got != "+"+controller {
+				t.Errorf("%s passes %q on, want %s", group, got, controller)
+			}
+		}
+	}
+	passed("cpuset", "", slice)
+	if got := text(filepath.Join(root, parent, "cpuset.cpus")); got != "1,2,3" {
+		t.Errorf("processors %q, want 1,2,3", got)
+	}
+	device, err := deviceAt(root)
+	if err == nil {
+		err = one.LimitDisk(root, 500, 100)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	passed("io", "", slice, parent)
+	if got, want := text(filepath.Join(root, parent, "one", "io.max")), device+" rbps=500 wbps=100"; got != want {
+		t.Errorf("limit of the disk %q, want %q", got, want)
 	}
 }

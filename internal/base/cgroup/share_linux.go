@@ -36,9 +36,18 @@ func (t trees) spare(path string, l Limits) {
 		if l.Spare == 0 {
 			return // those of the group above
 		}
-		_ = set(filepath.Join(above, "cgroup.subtree_control"), "+cpuset")
+		t.pass(filepath.Dir(path), "cpuset")
 	}
 	_ = set(filepath.Join(dir, "cpuset.cpus"), without(text(filepath.Join(above, all)), l.Spare))
+}
+
+// pass makes the groups of a path, from the top on, pass a controller on to those below.
+func (t trees) pass(path, controller string) {
+	dir := t.unified
+	for name := range strings.SplitSeq("./"+path, "/") {
+		dir = filepath.Join(dir, name)
+		_ = set(filepath.Join(dir, "cgroup.subtree_control"), "+"+controller)
+	}
 }
 
 // without returns a list of processors (0-3,6) without the first n of them, or as it is if
@@ -78,12 +87,7 @@ func (g *Group) LimitDisk(point string, reads, writes int64) error {
 		return err
 	}
 	if g.trees.unified != "" {
-		for dir := g.parent; ; dir = filepath.Dir(dir) {
-			_ = set(filepath.Join(g.trees.unified, dir, "cgroup.subtree_control"), "+io")
-			if dir == "." {
-				break
-			}
-		}
+		g.trees.pass(g.parent, "io")
 		rule := fmt.Sprintf("%s rbps=%d wbps=%d", device, reads, writes)
 		err = set(filepath.Join(g.trees.unified, g.path(), "io.max"), rule)
 	} else {

@@ -103,7 +103,7 @@ const clearScreen = "\x1b[H\x1b[2J"
 // redraw shows a list in place of the last one, with one write so that it does not flicker.
 func redraw(s *core.Session, list *topList, interval int) {
 	var page bytes.Buffer
-	p := term.NewPrinter(&page, s.Env.Getenv("NO_COLOR") == "" && s.Env.Getenv("TERM") != "dumb")
+	p := term.NewPrinter(&page, s.Env.Colors())
 	p.Println(p.Dim(fmt.Sprintf("%s, every %ds; press Ctrl-C to quit", list.now.Local().Format(time.TimeOnly), interval)))
 	p.Println("")
 	list.Show(p)

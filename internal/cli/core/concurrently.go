@@ -1,9 +1,6 @@
 package core
 
-import (
-	"errors"
-	"sync"
-)
+import "sync"
 
 // Concurrently runs functions concurrently and returns the first error.
 func Concurrently(work ...func() error) error {
@@ -18,5 +15,5 @@ func Concurrently(work ...func() error) error {
 			return err
 		}
 	}
-	return errors.Join()
+	return nil
 }

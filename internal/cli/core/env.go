@@ -39,6 +39,9 @@ type Env struct {
 	Machine func(context.Context, DoctorOptions) []Finding
 }
 
+// Colors reports whether the user wants colors on a terminal.
+func (w *Env) Colors() bool { return w.Getenv("NO_COLOR") == "" && w.Getenv("TERM") != "dumb" }
+
 // Other is a command that is not part of the client.
 type Other struct {
 	Name, Summary string

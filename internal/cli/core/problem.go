@@ -162,7 +162,7 @@ func IsNotFound(err error) bool { return errors.Is(err, ErrNotFound) }
 func (w *Env) Fail(out Output, err error) int {
 	var exit *ExitError
 	var wrong *Usage
-	p := term.NewPrinter(w.Err, w.ErrTerminal && w.Getenv("NO_COLOR") == "")
+	p := term.NewPrinter(w.Err, w.ErrTerminal && w.Colors())
 	switch {
 	case errors.As(err, &exit):
 		return exit.Code

@@ -55,7 +55,7 @@ type Made struct {
 
 func (m *Made) Show(*term.Printer) {}
 
-// Marshal returns indented JSON without HTML escapes.
+// Marshal returns JSON without HTML escapes.
 func Marshal(v any) ([]byte, error) {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)

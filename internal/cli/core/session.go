@@ -34,7 +34,7 @@ const progressSilence = 10 * time.Second
 
 // NewSession prepares the run of a command and checks that its requirements are met.
 func NewSession(ctx context.Context, w *Env, c *Command, out Output) (*Session, error) {
-	colors := w.Getenv("NO_COLOR") == "" && w.Getenv("TERM") != "dumb"
+	colors := w.Colors()
 	s := &Session{
 		Output: out, Env: w,
 		Out:  term.NewPrinter(w.Out, w.OutTerminal && colors),

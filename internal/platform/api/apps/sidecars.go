@@ -59,6 +59,7 @@ func (b *sidecarRequest) apply(s *platform.Sidecar) {
 	if b.Options != nil {
 		before := s.Options.Env
 		s.Options = *b.Options
+		s.Options.Env = maps.Clone(s.Options.Env) // the transaction may run again with the same request
 		for name, value := range s.Options.Env {
 			if old, had := before[name]; had && value == rest.Hidden {
 				s.Options.Env[name] = old // what a client read is not what it wants

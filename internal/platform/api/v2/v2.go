@@ -178,7 +178,7 @@ func lister[T any](a *API, k kind[T], where func(*rest.Request) ([]platform.Cond
 			}
 			n, err := strconv.Atoi(asked.Get(name))
 			if err != nil || n < 1 || n > 1<<30 || dest == &q.PerPage && n > maxPerPage {
-				return listing.BadQuery("The query parameter is invalid: %s must be a number from 1, results-per-page at most %d", name, maxPerPage)
+				return listing.BadQuery("%s must be a number from 1, results-per-page at most %d", name, maxPerPage)
 			}
 			*dest = n
 		}
@@ -220,11 +220,11 @@ func (k kind[T]) conditions(filters []string) (out []platform.Cond, err error) {
 		if list, values, ok := strings.Cut(filter, " IN "); ok && (!one || len(list) < len(name)) {
 			name, value = list, values
 		} else if !one {
-			return nil, listing.BadQuery("The query parameter is invalid: q must be NAME:VALUE or NAME IN VALUE,VALUE, not %q", filter)
+			return nil, listing.BadQuery("q must be NAME:VALUE or NAME IN VALUE,VALUE, not %q", filter)
 		}
 		field, ok := k.filters[name]
 		if !ok {
-			return nil, listing.BadQuery("The query parameter is invalid: q cannot filter by %q here", name)
+			return nil, listing.BadQuery("q cannot filter by %q here", name)
 		}
 		values := []string{value}
 		if !one {

@@ -10,8 +10,7 @@ import (
 	"ingot/internal/platform/edge/router"
 )
 
-// TestWebSocket speaks the protocol with a library that knows it. It is behind
-// a tag until go.sum has that library; TestUpgrade covers the same path.
+// TestWebSocket speaks the protocol with a library that knows it.
 func TestWebSocket(t *testing.T) {
 	t.Parallel()
 	f := newFront(t, router.Options{})

@@ -313,7 +313,12 @@ func (n *Network) Unprotected() error {
 
 // Restored returns how often another program has changed the firewall. It was restored each
 // time, or Unprotected says why not.
-func (n *Network) Restored() int64 { return n.watch.restored.Load() }
+func (n *Network) Restored() int64 {
+	if n.watch == nil { // it could not be protected
+		return 0
+	}
+	return n.watch.restored.Load()
+}
 
 // Leave stops restoring the firewall. Its tables stay, and their copies with the holder.
 func (n *Network) Leave() error {
