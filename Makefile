@@ -126,7 +126,7 @@ test-kubernetes: cluster-build .tools/bin/cf ## run the tests that need a real c
 ##@ Check
 .PHONY: check test test-unit test-e2e fuzz soak flake lint fmt fmt-check commits tidy tree-save tree-check
 
-TEST_STEPS := setup-test tree-save commits fmt-check build tests fuzz tree-check
+TEST_STEPS := setup-test tree-save commits fmt-check build tests tree-check
 
 check: .tools/bin/golangci-lint ## run format, linters and tests of the packages that changed (BASE=COMMIT)
 	@scripts/check
@@ -144,11 +144,13 @@ test: ## run everything that must pass before a change is merged
 
 # Tests wait much of their time, so two of these run at the same time. Not more: on a machine with
 # two slow processors, apps and servers would not start within the time that they have.
-.PHONY: tests lint-unit
+.PHONY: tests lint-unit e2e-fuzz
 tests:
-	@MAKE='$(MAKE)' scripts/together lint-unit test-e2e
+	@MAKE='$(MAKE)' scripts/together lint-unit e2e-fuzz
 lint-unit:
 	@$(MAKE) --no-print-directory --keep-going lint test-unit
+e2e-fuzz:
+	@$(MAKE) --no-print-directory --keep-going test-e2e fuzz
 
 # All of these run even if one fails, so that one run shows what is wrong.
 UNIT := unit-rules unit-plain unit-raced unit-containers unit-samples unit-bench unit-stack unit-cluster unit-release
