@@ -60,7 +60,7 @@ func TestBundledContent(t *testing.T) {
 // The reference has a section for each, and for no other.
 func TestReference(t *testing.T) {
 	t.Parallel()
-	text, err := os.ReadFile(filepath.Join("..", "..", "..", "docs", "buildpacks.md"))
+	text, err := os.ReadFile(filepath.Join("..", "..", "..", "..", "docs", "buildpacks.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
