@@ -31,6 +31,14 @@ func TestCutLists(t *testing.T) {
 			t.Errorf("%d: %q is not in %s", status, want, text)
 		}
 	}
+	w.API.HandleFunc("GET /v3/roles", list(0, ""))
+	w.API.HandleFunc("GET /v3/service_instances", list(8000, `{"guid":"i","name":"the-db"}`))
+	w.API.HandleFunc("GET /v3/service_credential_bindings", list(9000, `{"guid":"b"}`))
+	status, services := w.Get("/console/services")
+	bindings, instances := strings.Index(services, "first 1 of 9000 service credential bindings"), strings.Index(services, "first 1 of 8000 service instances")
+	if status != http.StatusOK || bindings < 0 || instances < bindings {
+		t.Errorf("%d: no notices, or not in order, in %s", status, services)
+	}
 	// A list that is complete, and one of which only the newest are meant to be shown.
 	for _, not := range []string{"of 1 spaces", "deployments."} {
 		if strings.Contains(text, not) {

@@ -186,20 +186,18 @@ func (c *Caller) Get(out any, path string, q url.Values) error {
 	return c.Do(http.MethodGet, path, nil, out)
 }
 
-// list is a page of a list of the API.
-type list[T any] struct {
-	Resources  []T `json:"resources"`
-	Pagination struct {
-		Total int `json:"total_results"`
-	} `json:"pagination"`
-}
-
 // MaxResources is how many resources a list of the API returns at most.
 const MaxResources = 5000
 
 // All returns the resources of a list, up to the most that one page has. The page of the
 // console says so if there are more, unless q has per_page.
 func All[T any](c *Caller, path string, q url.Values) ([]T, error) {
+	l, err := AllWith[T, json.RawMessage](c, path, q)
+	return l.Resources, err
+}
+
+// AllWith is All for a list that includes other resources.
+func AllWith[T, I any](c *Caller, path string, q url.Values) (l Included[T, I], err error) {
 	if q == nil {
 		q = url.Values{}
 	}
@@ -207,12 +205,11 @@ func All[T any](c *Caller, path string, q url.Values) ([]T, error) {
 	if whole {
 		q.Set("per_page", strconv.Itoa(MaxResources))
 	}
-	var l list[T]
-	err := c.Get(&l, path, q)
+	err = c.Get(&l, path, q)
 	if whole {
 		noteCut(c.ctx, path, len(l.Resources), l.Pagination.Total)
 	}
-	return l.Resources, err
+	return l, err
 }
 
 // List returns a function for Together that reads a list with All.

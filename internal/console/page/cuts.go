@@ -54,7 +54,7 @@ func noteCut(ctx context.Context, path string, shown, total int) {
 	}
 }
 
-// cutsOf returns the cut lists of a request.
+// cutsOf returns the cut lists of a request, which are read at the same time, by their names.
 func cutsOf(ctx context.Context) []cut {
 	c, ok := ctx.Value(cutsKey{}).(*cuts)
 	if !ok {
@@ -62,5 +62,5 @@ func cutsOf(ctx context.Context) []cut {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return slices.Clone(c.lists)
+	return slices.SortedFunc(slices.Values(c.lists), func(a, b cut) int { return strings.Compare(a.Noun, b.Noun) })
 }

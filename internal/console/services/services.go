@@ -174,10 +174,9 @@ func instancesOf(c *page.Caller, q url.Values) ([]Row, error) {
 	for key, values := range serviceFields() {
 		q[key] = values
 	}
-	q.Set("per_page", "5000")
 	q.Set("order_by", "name")
-	var l page.Included[serviceInstance, serviceNames]
-	if err := c.Get(&l, "/v3/service_instances", q); err != nil {
+	l, err := page.AllWith[serviceInstance, serviceNames](c, "/v3/service_instances", q)
+	if err != nil {
 		return nil, err
 	}
 	rows := make([]Row, 0, len(l.Resources))
@@ -210,11 +209,10 @@ func (b binding) ready() bool {
 // bindingsOf returns the bindings and keys of a query, with the apps that are bound.
 func bindingsOf(c *page.Caller, q url.Values) ([]binding, error) {
 	q.Set("include", "app")
-	q.Set("per_page", "5000")
-	var l page.Included[binding, struct {
+	l, err := page.AllWith[binding, struct {
 		Apps []page.App `json:"apps"`
-	}]
-	if err := c.Get(&l, "/v3/service_credential_bindings", q); err != nil {
+	}](c, "/v3/service_credential_bindings", q)
+	if err != nil {
 		return nil, err
 	}
 	apps := map[string]page.App{}
@@ -297,13 +295,15 @@ type developed struct{ GUID, Name, Org string }
 // developedSpaces returns the spaces in which the user is a developer; all for
 // administrators.
 func developedSpaces(c *page.Caller) ([]developed, error) {
-	var l page.Included[page.Space, struct {
+	type included struct {
 		Orgs []page.Organization `json:"organizations"`
-	}]
+	}
+	var l page.Included[page.Space, included]
 	var roles []page.Role
 	err := page.Together(
-		func() error {
-			return c.Get(&l, "/v3/spaces", url.Values{"include": {"organization"}, "per_page": {"5000"}, "order_by": {"name"}})
+		func() (err error) {
+			l, err = page.AllWith[page.Space, included](c, "/v3/spaces", url.Values{"include": {"organization"}, "order_by": {"name"}})
+			return err
 		},
 		func() (err error) {
 			if !c.Session.Admin() {
