@@ -29,6 +29,7 @@ func (c *lateClock) AfterFunc(d time.Duration, f func()) (stop func()) {
 // TestOutputAfterExit checks that the output of a process that has exited is passed on, also if
 // timers are due before it was read.
 func TestOutputAfterExit(t *testing.T) {
+	t.Parallel()
 	for late := 1; late <= quietLooks; late++ {
 		synctest.Test(t, func(t *testing.T) {
 			from, to := io.Pipe()
