@@ -319,6 +319,7 @@ func TestSoakKills(t *testing.T) {
 		if err := w.cmd.Wait(); err != nil {
 			t.Errorf("the broker: %v\n%s", err, &w.said)
 		}
+		_ = Release(w.dir) // groups of instances whose creation was killed, as `ingot down` does
 	})
 	ctx, cancel := context.WithCancel(context.Background())
 	var work sync.WaitGroup
