@@ -76,6 +76,14 @@ func TestShareOfVersion2(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(root, slice, "cpuset.cpus.effective"), []byte("0-3\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	for _, file := range []string{
+		"cgroup.subtree_control", slice + "/cgroup.subtree_control", parent + "/cgroup.subtree_control",
+		parent + "/cpuset.cpus", parent + "/one/io.max",
+	} {
+		if err := os.WriteFile(filepath.Join(root, file), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
 	one := &Group{parent: parent, name: "one", trees: trees{unified: root}}
 	one.trees.spare(parent, Limits{Spare: 1})
 	passed := func(controller string, groups ...string) {
@@ -100,5 +108,25 @@ func TestShareOfVersion2(t *testing.T) {
 	passed("io", "", slice, parent)
 	if got, want := text(filepath.Join(root, parent, "one", "io.max")), device+" rbps=500 wbps=100"; got != want {
 		t.Errorf("limit of the disk %q, want %q", got, want)
+	}
+}
+
+// TestNoGroupsForDisks checks that nothing is written where a machine has no such groups.
+func TestNoGroupsForDisks(t *testing.T) {
+	t.Parallel()
+	root := t.TempDir()
+	for name, trees := range map[string]trees{"version 1": {}, "version 2": {unified: root}} {
+		g := &Group{parent: "ingot-x-services", name: "one", trees: trees}
+		if err := g.LimitDisk(root, 500, 100); err == nil {
+			t.Errorf("%s: the disk is limited by nothing", name)
+		}
+		trees.spare(g.parent, Limits{Spare: 1})
+	}
+	for _, dir := range []string{root, "."} {
+		left, err := filepath.Glob(filepath.Join(dir, "*bps_device"))
+		more, moreErr := filepath.Glob(filepath.Join(dir, "c*.c*s"))
+		if err != nil || moreErr != nil || len(left)+len(more) > 0 {
+			t.Errorf("left in %s: %v, %v, %v, %v", dir, left, more, err, moreErr)
+		}
 	}
 }

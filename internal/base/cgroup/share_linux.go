@@ -93,14 +93,11 @@ func (g *Group) LimitDisk(point string, reads, writes int64) error {
 	} else {
 		err = g.trees.throttle(device, reads, writes)
 	}
-	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENODEV) {
-		return fmt.Errorf("this kernel does not limit disks: %w", err)
-	}
 	return err
 }
 
-// UnlimitDisk undoes LimitDisk before the file system is unmounted, so that the next one
-// on the device is not limited.
+// UnlimitDisk undoes LimitDisk. The limit of a loop device would else apply to the next file
+// system on it, of whomever.
 func UnlimitDisk(point string) {
 	t, err := find()
 	if err != nil || t.unified != "" { // there the limit is gone with the group
@@ -114,6 +111,9 @@ func UnlimitDisk(point string) {
 // throttle limits a device for all of the machine: version 1 does not know for whom the kernel
 // writes what was cached.
 func (t trees) throttle(device string, reads, writes int64) error {
+	if t.blkio == "" {
+		return errors.New("no control groups for disks")
+	}
 	return errors.Join(
 		set(filepath.Join(t.blkio, "blkio.throttle.read_bps_device"), fmt.Sprintf("%s %d", device, reads)),
 		set(filepath.Join(t.blkio, "blkio.throttle.write_bps_device"), fmt.Sprintf("%s %d", device, writes)))

@@ -149,8 +149,14 @@ func (t trees) limitOld(path string, l Limits) error {
 
 func number(n int64) string { return strconv.FormatInt(n, 10) }
 
+// set writes to a file of a group. It never creates one: a kernel may lack it.
 func set(file, value string) error {
-	return os.WriteFile(file, []byte(value), 0o600)
+	f, err := os.OpenFile(file, os.O_WRONLY|os.O_TRUNC, 0)
+	if err != nil {
+		return err
+	}
+	_, err = f.WriteString(value)
+	return errors.Join(err, f.Close())
 }
 
 // enter makes a command start in the group, if the kernel can do that. It returns what has to

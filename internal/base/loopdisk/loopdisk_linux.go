@@ -11,6 +11,8 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"ingot/internal/base/cgroup"
 )
 
 // Program returns the path of a program for file systems, such as mkfs.ext4.
@@ -83,6 +85,7 @@ func mount(device, point, options string) error {
 	if err != nil {
 		return &os.PathError{Op: "mount " + device + " at", Path: point, Err: err}
 	}
+	cgroup.UnlimitDisk(point) // what is left of a server that was killed with its database
 	return nil
 }
 

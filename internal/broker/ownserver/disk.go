@@ -95,11 +95,7 @@ func (d *Disks) Attach(ctx context.Context, point string, size int64, log *slog.
 			log.Warn("change the size of a database's disk failed", "error", err)
 		}
 	}
-	if err := loopdisk.MountOnce(image, point, diskMount); err != nil {
-		return err
-	}
-	cgroup.UnlimitDisk(point) // what is left of a server that was killed with this one
-	return nil
+	return loopdisk.MountOnce(image, point, diskMount)
 }
 
 // change gives a disk that is not mounted another size. One that holds too much keeps its size.
