@@ -32,7 +32,8 @@ func bareRuntimes(ctx context.Context, r *Report, app string) ([]*bareRuntime, e
 			r.Note("no comparison with %s: it is not installed.", name)
 			continue
 		}
-		b := &bareRuntime{name: name, program: program, root: filepath.Join(r.Scratch, name+"-state"), bundle: filepath.Join(r.Scratch, name+"-bundle")}
+		b := &bareRuntime{name: name, program: program, root: filepath.Join(r.Scratch, name+"-state"),
+			bundle: filepath.Join(r.Scratch, name+"-bundle")}
 		if err := b.setUp(app); err != nil {
 			return nil, err
 		}
@@ -87,7 +88,8 @@ func bareConfig(rootfs, group string) map[string]any {
 		},
 		"mounts": []object{
 			{"destination": "/proc", "type": "proc", "source": "proc", "options": []string{"nosuid", "noexec", "nodev"}},
-			{"destination": "/dev", "type": "tmpfs", "source": "tmpfs", "options": []string{"nosuid", "strictatime", "mode=755", "size=64k"}},
+			{"destination": "/dev", "type": "tmpfs", "source": "tmpfs", "options": []string{"nosuid", "strictatime", "mode=755",
+				"size=64k"}},
 		},
 		"linux": object{
 			"cgroupsPath": group,
@@ -99,7 +101,8 @@ func bareConfig(rootfs, group string) map[string]any {
 			"seccomp": object{
 				"defaultAction": "SCMP_ACT_ALLOW", "architectures": []string{"SCMP_ARCH_X86_64", "SCMP_ARCH_AARCH64"},
 				"syscalls": []object{{
-					"names":  []string{"add_key", "bpf", "keyctl", "mount", "open_by_handle_at", "perf_event_open", "ptrace", "request_key", "setns", "umount2", "unshare", "userfaultfd"},
+					"names": []string{"add_key", "bpf", "keyctl", "mount", "open_by_handle_at", "perf_event_open", "ptrace",
+						"request_key", "setns", "umount2", "unshare", "userfaultfd"},
 					"action": "SCMP_ACT_ERRNO",
 				}},
 			},

@@ -54,7 +54,8 @@ func TestReport(t *testing.T) {
 	if err := r.finish(); err == nil {
 		t.Error("a missed goal was not reported")
 	}
-	for _, want := range []string{"PASS", "FAIL", "ERROR: it broke", "10.0 % of peer", "1 goals reached, 1 missed, 1 sections could not be measured"} {
+	for _, want := range []string{"PASS", "FAIL", "ERROR: it broke", "10.0 % of peer",
+		"1 goals reached, 1 missed, 1 sections could not be measured"} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("%q is missing in:\n%s", want, out.String())
 		}
@@ -68,7 +69,8 @@ func TestReport(t *testing.T) {
 		t.Fatal(err)
 	}
 	var doc document
-	if err := json.Unmarshal(text, &doc); err != nil || doc.Sections[0].Figures[1].Result != resultFail || doc.Sections[1].Error != "it broke" {
+	if err := json.Unmarshal(text, &doc); err != nil || doc.Sections[0].Figures[1].Result != resultFail ||
+		doc.Sections[1].Error != "it broke" {
 		t.Errorf("%v in %s", err, text)
 	}
 }
@@ -104,7 +106,8 @@ func TestInterrupted(t *testing.T) {
 	}
 	var out bytes.Buffer
 	err := measure(ctx, sections, &Report{out: &out}, "")
-	if !errors.Is(err, errInterrupted) || !strings.Contains(out.String(), "12345") || !strings.Contains(out.String(), "ERROR: interrupted") {
+	if !errors.Is(err, errInterrupted) || !strings.Contains(out.String(), "12345") ||
+		!strings.Contains(out.String(), "ERROR: interrupted") {
 		t.Errorf("error is %v, want %v; report without 12345 or the error:\n%s", err, errInterrupted, &out)
 	}
 }
@@ -113,8 +116,9 @@ func TestReadAnswer(t *testing.T) {
 	t.Parallel()
 	const next = "HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\n\r\n"
 	for name, first := range map[string]string{
-		"length":      "HTTP/1.1 200 OK\r\nX: y\r\nContent-Length: 5\r\n\r\nhello",
-		"chunks":      "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n10\r\n0123456789abcdef\r\n0\r\n\r\n",
+		"length": "HTTP/1.1 200 OK\r\nX: y\r\nContent-Length: 5\r\n\r\nhello",
+		"chunks": "HTTP/1.1 200 OK\r\nTransfer-Encoding: " +
+			"chunked\r\n\r\n5\r\nhello\r\n10\r\n0123456789abcdef\r\n0\r\n\r\n",
 		"lower case":  "HTTP/1.1 200 OK\r\ncontent-length:   2\r\n\r\nok",
 		"no reason":   "HTTP/1.1 200\r\nContent-Length: 0\r\n\r\n",
 		"long answer": "HTTP/1.1 200 OK\r\nContent-Length: 50000\r\n\r\n" + strings.Repeat("x", 50000),
@@ -157,7 +161,8 @@ func TestLoad(t *testing.T) {
 	}))
 	defer s.Close()
 	addr := strings.TrimPrefix(s.URL, "http://")
-	l := Load{Addr: addr, Requests: [][]byte{get(addr, "/"), post(addr, "/", "a=b", "X: y")}, Connections: 3, Duration: 50 * time.Millisecond}
+	l := Load{Addr: addr, Requests: [][]byte{get(addr, "/"), post(addr, "/", "a=b", "X: y")}, Connections: 3,
+		Duration: 50 * time.Millisecond}
 	got, err := l.Run(t.Context())
 	if err != nil || got.PerSecond <= 0 || len(got.Latencies) == 0 {
 		t.Errorf("%v requests a second, %d latencies, %v", got.PerSecond, len(got.Latencies), err)
@@ -204,7 +209,8 @@ func TestMedianAndWorst(t *testing.T) {
 
 func TestParseMemory(t *testing.T) {
 	t.Parallel()
-	m, err := parseMemory("Name:\tingot\nVmHWM:\t    9000 kB\nVmRSS:\t    2000 kB\nRssAnon:\t    1500 kB\nRssFile:\t     500 kB\n")
+	m, err := parseMemory("Name:\tingot\nVmHWM:\t    9000 kB\nVmRSS:\t    2000 kB\nRssAnon:\t    1500 kB\nRssFile:\t    " +
+		" 500 kB\n")
 	if want := (memory{2.048, 1.536, 0.512}); err != nil || m != want {
 		t.Errorf("memory is %v, %v, want %v", m, err, want)
 	}

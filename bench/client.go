@@ -76,7 +76,8 @@ func measureClient(ctx context.Context, r *Report) (err error) {
 		if err := os.MkdirAll(c.home, 0o700); err != nil {
 			return err
 		}
-		if err := c.run(ctx, "login", "-a", "http://"+p.API, "-u", "admin", "-p", adminPassword, "-o", "demo", "-s", "dev"); err != nil {
+		if err := c.run(ctx, "login", "-a", "http://"+p.API, "-u", "admin", "-p", adminPassword, "-o", "demo", "-s",
+			"dev"); err != nil {
 			return err
 		}
 	}
@@ -95,16 +96,19 @@ func measureClient(ctx context.Context, r *Report) (err error) {
 	ours, oursWorst := medianAndWorst(times["ingot"])
 	peer, peerWorst := medianAndWorst(times["cf"])
 	r.Add(Figure{
-		Name: "ingot push, median", Value: ours, Unit: "ms", Beside: &Beside{"cf push, median", peer}, Goal: Below(peer * clientShare),
+		Name: "ingot push, median", Value: ours, Unit: "ms", Beside: &Beside{"cf push, median", peer},
+		Goal:   Below(peer * clientShare),
 		Detail: fmt.Sprintf("worst %s ms, of cf %s ms", number(oursWorst), number(peerWorst)),
 	})
 	p.noteEngine(r)
-	r.Note("%d rounds in turn, each of another app whose files the server has not seen, from the start of the client's process to its end; by then the app runs and its state is shown.", rounds)
+	r.Note("%d rounds in turn, each of another app whose files the server has not seen, from the start of the client's "+
+		"process to its end; by then the app runs and its state is shown.", rounds)
 	return nil
 }
 
 // clientPush pushes one app and deletes it.
-func clientPush(ctx context.Context, p *Platform, c *pusher, program string, round int) (took time.Duration, err error) {
+func clientPush(ctx context.Context, p *Platform, c *pusher, program string, round int) (took time.Duration,
+	err error) {
 	name := fmt.Sprintf("%s-%d", c.name, round)
 	dir := filepath.Join(c.home, name)
 	content, err := os.ReadFile(program)
@@ -115,7 +119,8 @@ func clientPush(ctx context.Context, p *Platform, c *pusher, program string, rou
 		return 0, err
 	}
 	// Bytes after the end of a program do not matter.
-	if err := os.WriteFile(filepath.Join(dir, "app"), append(content, name...), 0o700); err != nil { //nolint:gosec // an executable
+	if err := os.WriteFile(filepath.Join(dir, "app"), append(content, name...), //nolint:gosec // an executable
+		0o700); err != nil {
 		return 0, err
 	}
 	defer func() {

@@ -135,7 +135,8 @@ func (v *visitor) stream(ctx context.Context, path string) (io.Closer, error) {
 	if err != nil {
 		return nil, err
 	}
-	if kind := res.Header.Get("Content-Type"); res.StatusCode != http.StatusOK || !strings.HasPrefix(kind, "text/event-stream") {
+	if kind := res.Header.Get("Content-Type"); res.StatusCode != http.StatusOK ||
+		!strings.HasPrefix(kind, "text/event-stream") {
 		res.Body.Close()
 		return nil, fmt.Errorf("GET %s: %s, %s", path, res.Status, kind)
 	}
@@ -194,7 +195,8 @@ func measureHome(ctx context.Context, r *Report, p *Platform) error {
 	home := Figure{
 		Name: "first page with 1,000 apps, p50", Value: millis(percentile(took, 0.5)), Unit: "ms", Goal: Below(homeGoal),
 		Beside: &Beside{"GET /healthz, p50", millis(percentile(health.latencies, 0.5))},
-		Detail: fmt.Sprintf("p99 %s ms; CPU: %s ms", number(millis(percentile(took, 0.99))), number(millis(cpu/time.Duration(rounds)))),
+		Detail: fmt.Sprintf("p99 %s ms; CPU: %s ms", number(millis(percentile(took, 0.99))),
+			number(millis(cpu/time.Duration(rounds)))),
 	}
 	r.Add(home)
 	total := sent
@@ -273,7 +275,8 @@ func measureLogPages(ctx context.Context, r *Report, p *Platform, app *App) erro
 		return err
 	}
 	r.Add(Figure{
-		Name: "memory of an open log page", Value: max(0, after.total-before.total) / float64(pages), Unit: "MB", Goal: Below(logPageGoal),
+		Name: "memory of an open log page", Value: max(0, after.total-before.total) / float64(pages), Unit: "MB",
+		Goal:   Below(logPageGoal),
 		Detail: fmt.Sprintf("%d pages: from %s MB to %s MB", pages, number(before.total), number(after.total)),
 	})
 	return nil

@@ -35,7 +35,8 @@ func (r *Report) openTab(ctx context.Context) (tab context.Context, end func(), 
 	o := append(chromedp.DefaultExecAllocatorOptions[:],
 		chromedp.ExecPath(path), chromedp.UserDataDir(dir), chromedp.NoSandbox, chromedp.DisableGPU,
 		chromedp.Flag("disable-component-update", true), chromedp.WindowSize(1440, 900),
-		chromedp.Flag("host-resolver-rules", "MAP * ~NOTFOUND, EXCLUDE 127.*, EXCLUDE localhost"), chromedp.WSURLReadTimeout(time.Minute))
+		chromedp.Flag("host-resolver-rules", "MAP * ~NOTFOUND, EXCLUDE 127.*, EXCLUDE localhost"),
+		chromedp.WSURLReadTimeout(time.Minute))
 	tab, endBrowser := chromedp.NewExecAllocator(ctx, o...)
 	tab, endTab := chromedp.NewContext(tab)
 	return tab, func() {
@@ -51,7 +52,8 @@ func measureTab(ctx context.Context, r *Report, p *Platform, app *App) error {
 		return err
 	}
 	if tab == nil {
-		r.Note("no browser is installed here (on Debian: apt-get install chromium): the live log and the crash were not measured.")
+		r.Note("no browser is installed here (on Debian: apt-get install chromium): the live log and the crash were not " +
+			"measured.")
 		return nil
 	}
 	defer end()
@@ -119,7 +121,8 @@ func measureBusyLog(ctx, tab context.Context, r *Report, p *Platform, app *App) 
 	if r.Short {
 		seconds, first = 6, 2*time.Second
 	}
-	err := chromedp.Do(tab, chromedp.Navigate("http://"+p.API+consolePath+"/apps/"+app.GUID+"/logs"), chromedp.WaitVisible(chromedp.CSS("#log .line")))
+	err := chromedp.Do(tab, chromedp.Navigate("http://"+p.API+consolePath+"/apps/"+app.GUID+"/logs"),
+		chromedp.WaitVisible(chromedp.CSS("#log .line")))
 	if err != nil {
 		return err
 	}
@@ -162,8 +165,6 @@ func measureBusyLog(ctx, tab context.Context, r *Report, p *Platform, app *App) 
 	if err != nil || len(saw.Drawn) == 0 || len(saw.Ages) == 0 {
 		return errors.Join(err, errors.New("the browser drew no frames"))
 	}
-	slices.Sort(saw.Drawn)
-	slices.Sort(saw.Ages)
 	late, err := heap(tab)
 	if err != nil {
 		return err
@@ -173,22 +174,35 @@ func measureBusyLog(ctx, tab context.Context, r *Report, p *Platform, app *App) 
 		return err
 	}
 	r.Add(Figure{
-		Name: "heap of a log page with 5,000 lines/s, at the end", Value: late, Unit: "MB", Beside: &Beside{"after " + first.String(), early},
-		Goal: Below(heapGrowthGoal * early), Detail: fmt.Sprintf("%d lines in %d s; %.0f elements", lines, seconds, elements),
+		Name: "heap of a log page with 5,000 lines/s, at the end", Value: late, Unit: "MB",
+		Beside: &Beside{"after " + first.String(), early},
+		Goal:   Below(heapGrowthGoal * early), Detail: fmt.Sprintf("%d lines in %d s; %.0f elements", lines,
+			seconds, elements),
 	})
+	saw.Freeze = max(saw.Freeze, froze)
+	saw.add(r, slowest)
+	return lastLine(ctx, tab, r, lines, began.Add(end))
+}
+
+// add reports the frames and the ages of lines that the browser saw.
+func (saw watched) add(r *Report, slowest time.Duration) {
+	slices.Sort(saw.Drawn)
+	slices.Sort(saw.Ages)
 	r.Add(Figure{
-		Name: "frames in its worst second", Value: saw.Drawn[0], Unit: "frames/s", Beside: &Beside{"median", percentile(saw.Drawn, 0.5)}, Goal: AtLeast(framesGoal),
+		Name: "frames in its worst second", Value: saw.Drawn[0], Unit: "frames/s",
+		Beside: &Beside{"median", percentile(saw.Drawn, 0.5)}, Goal: AtLeast(framesGoal),
 		Detail: fmt.Sprintf("the page answers within %s ms", number(millis(slowest))),
 	})
 	r.Add(Figure{
-		Name: "its longest freeze", Value: max(froze, saw.Freeze) / 1000, Unit: "s", Goal: Below(freezeGoal),
+		Name: "its longest freeze", Value: saw.Freeze / 1000, Unit: "s", Goal: Below(freezeGoal),
 		Detail: fmt.Sprintf("the longest time between two frames; the longest task took %.0f ms", saw.Task),
 	})
 	r.Add(Figure{
-		Name: "its newest line is behind by, p99", Value: percentile(saw.Ages, 0.99) / 1000, Unit: "s", Goal: Below(behindGoal),
-		Beside: &Beside{"median", percentile(saw.Ages, 0.5) / 1000}, Detail: "the age of the last line in each frame, without the first quarter",
+		Name: "its newest line is behind by, p99", Value: percentile(saw.Ages, 0.99) / 1000, Unit: "s",
+		Goal:   Below(behindGoal),
+		Beside: &Beside{"median", percentile(saw.Ages, 0.5) / 1000},
+		Detail: "the age of the last line in each frame, without the first quarter",
 	})
-	return lastLine(ctx, tab, r, lines, began.Add(end))
 }
 
 // lastLine adds how long after it was written the last line is on the screen.
@@ -200,14 +214,16 @@ func lastLine(ctx, tab context.Context, r *Report, lines int, written time.Time)
 			return err
 		}
 		if done {
-			r.Add(Figure{Name: "its last line is on the screen after", Value: max(0, time.Since(written).Seconds()), Unit: "s", Goal: Below(behindGoal)})
+			r.Add(Figure{Name: "its last line is on the screen after", Value: max(0, time.Since(written).Seconds()), Unit: "s",
+				Goal: Below(behindGoal)})
 			return nil
 		}
 		if err := pause(ctx, 100*time.Millisecond); err != nil {
 			return err
 		}
 	}
-	at, err := evaluate[string](tab, `document.getElementById("log-state").textContent + ": " + document.getElementById("log").lastElementChild.lastElementChild.textContent.slice(0, 60)`)
+	at, err := evaluate[string](tab,
+		`document.getElementById("log-state").textContent + ": " + document.getElementById("log").lastElementChild.lastElementChild.textContent.slice(0, 60)`)
 	r.Note("the last line, %d, was not on the screen %s after it was written. The page shows %s", lines-1, 4*patience, at)
 	return err
 }
@@ -224,7 +240,8 @@ func measureCrash(ctx, tab context.Context, r *Report, p *Platform, app *App) er
 	if r.Short {
 		rounds = 2
 	}
-	err := chromedp.Do(tab, chromedp.Navigate("http://"+p.API+consolePath+"/apps/"+app.GUID), chromedp.WaitVisible(chromedp.CSS(".instance.running")))
+	err := chromedp.Do(tab, chromedp.Navigate("http://"+p.API+consolePath+"/apps/"+app.GUID),
+		chromedp.WaitVisible(chromedp.CSS(".instance.running")))
 	if err != nil {
 		return err
 	}
@@ -264,8 +281,10 @@ func measureCrash(ctx, tab context.Context, r *Report, p *Platform, app *App) er
 	}
 	slices.Sort(took)
 	r.Add(Figure{
-		Name: "from a crash to its reason on the screen, worst", Value: percentile(took, 1).Seconds(), Unit: "s", Goal: Below(crashGoal),
-		Beside: &Beside{"median", percentile(took, 0.5).Seconds()}, Detail: fmt.Sprintf("%d crashes, without a reload", rounds),
+		Name: "from a crash to its reason on the screen, worst", Value: percentile(took, 1).Seconds(), Unit: "s",
+		Goal:   Below(crashGoal),
+		Beside: &Beside{"median", percentile(took, 0.5).Seconds()},
+		Detail: fmt.Sprintf("%d crashes, without a reload", rounds),
 	})
 	return nil
 }

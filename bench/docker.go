@@ -51,7 +51,8 @@ func measureDocker(ctx context.Context, r *Report) (err error) {
 		return err
 	}
 	defer os.RemoveAll(dir)
-	images := httptest.NewServer(registry.New(registry.Logger(slog.NewLogLogger(slog.DiscardHandler, slog.LevelInfo)), registry.WithBlobHandler(registry.NewDiskBlobHandler(store))))
+	images := httptest.NewServer(registry.New(registry.Logger(slog.NewLogLogger(slog.DiscardHandler, slog.LevelInfo)),
+		registry.WithBlobHandler(registry.NewDiskBlobHandler(store))))
 	defer images.Close()
 	image := strings.TrimPrefix(images.URL, "http://") + "/bench/app:1"
 	packed, err := pushImage(ctx, r, image, filepath.Join(dir, "layer"), size)
@@ -67,17 +68,20 @@ func measureDocker(ctx context.Context, r *Report) (err error) {
 		r.Note("not measured: images need the container engine, and this machine runs apps as %s (%s).", p.Engine, p.Why)
 		return nil
 	}
-	if err := p.Do(ctx, http.MethodPatch, "/v3/feature_flags/diego_docker", map[string]bool{"enabled": true}, nil); err != nil {
+	if err := p.Do(ctx, http.MethodPatch, "/v3/feature_flags/diego_docker", map[string]bool{"enabled": true},
+		nil); err != nil {
 		return err
 	}
 	cold, err := p.pushDocker(ctx, "cold", image)
 	if err != nil {
 		return err
 	}
-	r.Add(Figure{Name: "cold, download and unpack", Value: millis(cold.Times.stage), Unit: "ms", Detail: fmt.Sprintf("%.0f MB/s unpacked", float64(size)/1e6/cold.Times.stage.Seconds())})
+	r.Add(Figure{Name: "cold, download and unpack", Value: millis(cold.Times.stage), Unit: "ms",
+		Detail: fmt.Sprintf("%.0f MB/s unpacked", float64(size)/1e6/cold.Times.stage.Seconds())})
 	r.Add(Figure{Name: "cold, start", Value: millis(cold.Times.start), Unit: "ms"})
 	// It keeps its droplet, and so the layers are wanted.
-	if err := errors.Join(p.Do(ctx, http.MethodPost, "/v3/apps/"+cold.GUID+"/actions/stop", nil, nil), p.awaitNone(ctx)); err != nil {
+	if err := errors.Join(p.Do(ctx, http.MethodPost, "/v3/apps/"+cold.GUID+"/actions/stop", nil, nil),
+		p.awaitNone(ctx)); err != nil {
 		return err
 	}
 	var stage, start []time.Duration
@@ -94,10 +98,12 @@ func measureDocker(ctx context.Context, r *Report) (err error) {
 	staged, _ := medianAndWorst(stage)
 	median, worst := medianAndWorst(start)
 	r.Add(Figure{Name: "warm, build", Value: staged, Unit: "ms"})
-	r.Add(Figure{Name: "warm, start to the first 200, median", Value: median, Unit: "ms", Beside: &Beside{"limit", dockerGoal}, Goal: Below(dockerGoal)})
+	r.Add(Figure{Name: "warm, start to the first 200, median", Value: median, Unit: "ms",
+		Beside: &Beside{"limit", dockerGoal}, Goal: Below(dockerGoal)})
 	r.Add(Figure{Name: "warm, start to the first 200, worst", Value: worst, Unit: "ms"})
 	p.noteEngine(r)
-	r.Note("%d layers, %d MB unpacked, %d MB in the registry, a static program on top. Cold: the server has none of the layers. Warm: %d rounds, each another app with the same image.",
+	r.Note("%d layers, %d MB unpacked, %d MB in the registry, a static program on top. Cold: the server has none of the "+
+		"layers. Warm: %d rounds, each another app with the same image.",
 		dockerLayers, size>>20, packed>>20, rounds)
 	return p.Remove(ctx, cold)
 }
@@ -158,7 +164,8 @@ func writeLayer(path, program string, number int, size int64) (err error) {
 	}
 	w := tar.NewWriter(z)
 	add := func(name string, body []byte) error {
-		if err := w.WriteHeader(&tar.Header{Name: name, Mode: 0o755, Size: int64(len(body)), Typeflag: tar.TypeReg}); err != nil {
+		if err := w.WriteHeader(&tar.Header{Name: name, Mode: 0o755, Size: int64(len(body)),
+			Typeflag: tar.TypeReg}); err != nil {
 			return err
 		}
 		_, err := w.Write(body)
@@ -193,7 +200,8 @@ func writeLayer(path, program string, number int, size int64) (err error) {
 // pushDocker does the same as `cf push NAME --docker-image IMAGE`.
 func (p *Platform) pushDocker(ctx context.Context, name, image string) (*App, error) {
 	app := &App{}
-	err := p.applyManifest(ctx, "applications:\n- name: "+name+"\n  memory: 64M\n  disk_quota: 2G\n  docker: {image: '"+image+"'}\n  default-route: true\n")
+	err := p.applyManifest(ctx, "applications:\n- name: "+name+"\n  memory: 64M\n  disk_quota: 2G\n  docker: {image: '"+
+		image+"'}\n  default-route: true\n")
 	if err != nil {
 		return nil, err
 	}

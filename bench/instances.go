@@ -14,9 +14,10 @@ import (
 )
 
 var instancesSection = Section{
-	Name:  "instances",
-	About: "one more instance of a running app, from the call to scale to its first 200, compared with bare containers; and the memory of an idle one",
-	Run:   measureInstances,
+	Name: "instances",
+	About: "one more instance of a running app, from the call to scale to its first 200, compared with bare containers; " +
+		"and the memory of an idle one",
+	Run: measureInstances,
 }
 
 // initGoal is the maximum resident memory of the ingot-init of an idle instance
@@ -77,7 +78,10 @@ func measureInstances(ctx context.Context, r *Report) (err error) {
 	}
 	startFigures(r, started, peers)
 	p.noteEngine(r)
-	r.Note("%d rounds, taking turns. Ours is from POST …/actions/scale to the first 200 of the new instance through the router, asked every millisecond: storing the wish, files, disk, container, network, ingot-init, health check, route. A bare container has the same namespaces, ids, limits and program, some seccomp rules, and no network; it is from the launch of `run` to the first line that the program writes.", rounds)
+	r.Note("%d rounds, taking turns. Ours is from POST …/actions/scale to the first 200 of the new instance through the "+
+		"router, asked every millisecond: storing the wish, files, disk, container, network, ingot-init, health check, "+
+		"route. A bare container has the same namespaces, ids, limits and program, some seccomp rules, and no network; it "+
+		"is from the launch of `run` to the first line that the program writes.", rounds)
 	if err := noteSteps(r, p); err != nil {
 		return err
 	}
@@ -101,7 +105,8 @@ func startFigures(r *Report, started []time.Duration, peers []*bareRuntime) {
 // scale adds one instance to now instances, and waits until it responds.
 func (p *Platform) scale(ctx context.Context, app *App, now int) (time.Duration, error) {
 	began := time.Now()
-	err := p.Do(ctx, http.MethodPost, "/v3/apps/"+app.GUID+"/processes/web/actions/scale", map[string]int{"instances": now + 1}, nil)
+	err := p.Do(ctx, http.MethodPost, "/v3/apps/"+app.GUID+"/processes/web/actions/scale",
+		map[string]int{"instances": now + 1}, nil)
 	if err == nil {
 		err = p.awaitAnswer(ctx, app, strconv.Itoa(now))
 	}
@@ -138,7 +143,8 @@ func (p *Platform) settle(ctx context.Context, idle time.Duration) (m serverMemo
 	return m, err
 }
 
-func (p *Platform) memoryFigures(ctx context.Context, r *Report, app *App, rounds int, before, after serverMemory) error {
+func (p *Platform) memoryFigures(ctx context.Context, r *Report, app *App, rounds int, before,
+	after serverMemory) error {
 	stats, err := p.stats(ctx, app)
 	if err != nil {
 		return err
@@ -167,16 +173,26 @@ func (p *Platform) memoryFigures(ctx context.Context, r *Report, app *App, round
 		rss, anonymous, pss = append(rss, m.total), append(anonymous, m.anonymous), append(pss, share)
 	}
 	largest := slices.Max(rss)
-	r.Add(Figure{Name: "ingot-init, VmRSS, largest", Value: largest, Unit: "MB", Beside: &Beside{"limit", initGoal}, Goal: Below(initGoal)})
+	r.Add(Figure{Name: "ingot-init, VmRSS, largest", Value: largest, Unit: "MB", Beside: &Beside{"limit", initGoal},
+		Goal: Below(initGoal)})
 	r.Add(Figure{Name: "ingot-init, VmRSS, mean", Value: mean(rss), Unit: "MB"})
-	r.Add(Figure{Name: "ingot-init, PSS, mean", Value: mean(pss), Unit: "MB", Beside: &Beside{"VmRSS, mean", mean(rss)}, Detail: "largest " + number(slices.Max(pss)) + " MB"})
-	r.Add(Figure{Name: "ingot-init, RssAnon, mean", Value: mean(anonymous), Unit: "MB", Beside: &Beside{"VmRSS, mean", mean(rss)}})
+	r.Add(Figure{Name: "ingot-init, PSS, mean", Value: mean(pss), Unit: "MB", Beside: &Beside{"VmRSS, mean", mean(rss)},
+		Detail: "largest " + number(slices.Max(pss)) + " MB"})
+	r.Add(Figure{Name: "ingot-init, RssAnon, mean", Value: mean(anonymous), Unit: "MB",
+		Beside: &Beside{"VmRSS, mean", mean(rss)}})
 	n := float64(rounds)
-	r.Add(Figure{Name: "server, growth of VmRSS per instance", Value: (after.total - before.total) / n, Unit: "MB", Detail: fmt.Sprintf("from %s to %s MB", number(before.total), number(after.total))})
-	r.Add(Figure{Name: "server, growth of RssAnon per instance", Value: (after.anonymous - before.anonymous) / n, Unit: "MB", Detail: fmt.Sprintf("from %s to %s MB", number(before.anonymous), number(after.anonymous))})
-	r.Add(Figure{Name: "server, growth of heap in use per instance", Value: (after.heap - before.heap) / n, Unit: "MB", Detail: fmt.Sprintf("from %s to %s MB", number(before.heap), number(after.heap))})
-	r.Add(Figure{Name: "our part of an instance, PSS of init and growth of VmRSS", Value: mean(pss) + (after.total-before.total)/n, Unit: "MB"})
-	r.Note("memory of %d idle instances, each of which ran at least some seconds. VmRSS counts the pages of the program in full for every instance, although all share one copy; PSS divides them. The app itself and what the kernel keeps (namespaces, control groups, a loop device) are not in it. The server's growth is that from 1 to %d instances, after a garbage collection both times.", len(inits), len(inits))
+	r.Add(Figure{Name: "server, growth of VmRSS per instance", Value: (after.total - before.total) / n, Unit: "MB",
+		Detail: fmt.Sprintf("from %s to %s MB", number(before.total), number(after.total))})
+	r.Add(Figure{Name: "server, growth of RssAnon per instance", Value: (after.anonymous - before.anonymous) / n,
+		Unit: "MB", Detail: fmt.Sprintf("from %s to %s MB", number(before.anonymous), number(after.anonymous))})
+	r.Add(Figure{Name: "server, growth of heap in use per instance", Value: (after.heap - before.heap) / n, Unit: "MB",
+		Detail: fmt.Sprintf("from %s to %s MB", number(before.heap), number(after.heap))})
+	r.Add(Figure{Name: "our part of an instance, PSS of init and growth of VmRSS", Value: mean(pss) +
+		(after.total-before.total)/n, Unit: "MB"})
+	r.Note("memory of %d idle instances, each of which ran at least some seconds. VmRSS counts the pages of the program "+
+		"in full for every instance, although all share one copy; PSS divides them. The app itself and what the kernel "+
+		"keeps (namespaces, control groups, a loop device) are not in it. The server's growth is that from 1 to %d "+
+		"instances, after a garbage collection both times.", len(inits), len(inits))
 	if largest < initGoal {
 		return nil
 	}

@@ -71,8 +71,10 @@ func measureLists(ctx context.Context, r *Report) (err error) {
 		return err
 	}
 	slowest := listFigures(r, questions)
-	r.Note("%d requests of each kind, %d of one before those of the next, and those of /healthz among them: what that takes is the machine, not the list. CPU is the server's for a request.", blocks*listsBlock, listsBlock)
-	r.Note("%d apps were made through the API (apply_manifest, %d connections) in %s s; the space developer sees all of them through his role.", apps, listsWorkers, number(took.Seconds()))
+	r.Note("%d requests of each kind, %d of one before those of the next, and those of /healthz among them: what that "+
+		"takes is the machine, not the list. CPU is the server's for a request.", blocks*listsBlock, listsBlock)
+	r.Note("%d apps were made through the API (apply_manifest, %d connections) in %s s; the space developer sees all of "+
+		"them through his role.", apps, listsWorkers, number(took.Seconds()))
 	if slowest == nil {
 		if r.ProfileDir == "" {
 			return nil
@@ -181,7 +183,8 @@ func (p *Platform) fill(ctx context.Context, apps int) error {
 		return err
 	}
 	if page.Pagination.Total != apps || len(page.Resources) != appsPerPage {
-		return fmt.Errorf("a page of %d of %d apps; there should be %d of %d", len(page.Resources), page.Pagination.Total, appsPerPage, apps)
+		return fmt.Errorf("a page of %d of %d apps; there should be %d of %d", len(page.Resources), page.Pagination.Total,
+			appsPerPage, apps)
 	}
 	return nil
 }
@@ -203,10 +206,12 @@ func (p *Platform) newDeveloper(ctx context.Context, name, password string) erro
 	if err != nil {
 		return err
 	}
-	for _, role := range []struct{ kind, place, guid string }{{"organization_user", "organization", p.org}, {"space_developer", "space", p.space}} {
+	for _, role := range []struct{ kind, place, guid string }{{"organization_user", "organization", p.org},
+		{"space_developer", "space", p.space}} {
 		relationships := relationship(role.place, role.guid)
 		relationships["user"] = map[string]any{"data": map[string]string{"username": name, "origin": "uaa"}}
-		if err := p.Do(ctx, http.MethodPost, "/v3/roles", map[string]any{"type": role.kind, "relationships": relationships}, nil); err != nil {
+		if err := p.Do(ctx, http.MethodPost, "/v3/roles", map[string]any{"type": role.kind, "relationships": relationships},
+			nil); err != nil {
 			return err
 		}
 	}

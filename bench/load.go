@@ -48,7 +48,8 @@ func (l Load) Run(ctx context.Context) (Result, error) {
 		if err != nil {
 			return Result{}, err
 		}
-		workers = append(workers, &worker{wire: w, next: i, latencies: make([]time.Duration, 0, 1<<14), statuses: map[int]int{}})
+		workers = append(workers, &worker{wire: w, next: i, latencies: make([]time.Duration, 0, 1<<14),
+			statuses: map[int]int{}})
 	}
 	serverBefore, ownBefore := processorTime(l.PID), processorTime(selfPID)
 	began := time.Now()
@@ -79,7 +80,8 @@ func (l Load) sum(workers []*worker, took, server, own time.Duration) (Result, e
 		for _, status := range slices.Sorted(maps.Keys(statuses)) {
 			parts = append(parts, fmt.Sprintf("%d times %d", statuses[status], status))
 		}
-		return Result{}, fmt.Errorf("not every answer was 200 (%s); 429 would mean that a rate limit was hit", strings.Join(parts, ", "))
+		return Result{}, fmt.Errorf("not every answer was 200 (%s); 429 would mean that a rate limit was hit",
+			strings.Join(parts, ", "))
 	}
 	n := len(result.Latencies)
 	slices.Sort(result.Latencies)
@@ -266,13 +268,15 @@ func parseInt(text []byte, base int) (int, error) {
 
 // get returns a GET request as bytes; extra are complete header lines.
 func get(addr, path string, extra ...string) []byte {
-	return []byte("GET " + path + " HTTP/1.1\r\nHost: " + addr + "\r\nAccept: application/json\r\n" + lines(extra) + "\r\n")
+	return []byte("GET " + path + " HTTP/1.1\r\nHost: " + addr + "\r\nAccept: application/json\r\n" +
+		lines(extra) + "\r\n")
 }
 
 // post returns a request with a form as bytes.
 func post(addr, path, form string, extra ...string) []byte {
 	return []byte("POST " + path + " HTTP/1.1\r\nHost: " + addr + "\r\nAccept: application/json\r\n" +
-		"Content-Type: application/x-www-form-urlencoded\r\nContent-Length: " + strconv.Itoa(len(form)) + "\r\n" + lines(extra) + "\r\n" + form)
+		"Content-Type: application/x-www-form-urlencoded\r\nContent-Length: " + strconv.Itoa(len(form)) + "\r\n" +
+		lines(extra) + "\r\n" + form)
 }
 
 func lines(headers []string) string {

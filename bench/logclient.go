@@ -31,7 +31,8 @@ func measureLogClient(ctx context.Context, r *Report, p *Platform, apps []*App) 
 	if err := os.MkdirAll(c.home, 0o700); err != nil {
 		return err
 	}
-	if err := c.run(ctx, "login", "-a", "http://"+p.API, "-u", "admin", "-p", adminPassword, "-o", "demo", "-s", "dev"); err != nil {
+	if err := c.run(ctx, "login", "-a", "http://"+p.API, "-u", "admin", "-p", adminPassword, "-o", "demo", "-s",
+		"dev"); err != nil {
 		return err
 	}
 	lines := clientRate / len(apps) * seconds
@@ -82,11 +83,15 @@ func measureLogClient(ctx context.Context, r *Report, p *Platform, apps []*App) 
 		return errors.New("ingot logs shows nothing")
 	}
 	r.Add(Figure{
-		Name: "from write to what ingot logs shows, p99", Value: millis(percentile(delays, 0.99)), Unit: "ms", Goal: Below(screenGoal),
+		Name: "from write to what ingot logs shows, p99", Value: millis(percentile(delays, 0.99)), Unit: "ms",
+		Goal:   Below(screenGoal),
 		Beside: &Beside{"a bare timer is late, p99", millis(percentile(late, 0.99))},
-		Detail: fmt.Sprintf("median %s ms, worst %s ms", number(millis(percentile(delays, 0.5))), number(millis(percentile(delays, 1)))),
+		Detail: fmt.Sprintf("median %s ms, worst %s ms", number(millis(percentile(delays, 0.5))),
+			number(millis(percentile(delays, 1)))),
 	})
-	r.Note("%d processes of 'ingot logs', each for one of %d apps that print %d lines a second together for %d s; a line counts when its end has been read from the client's standard output.", len(apps), len(apps), clientRate, seconds)
+	r.Note("%d processes of 'ingot logs', each for one of %d apps that print %d lines a second together for %d s; a "+
+		"line counts when its end has been read from the client's standard output.", len(apps), len(apps),
+		clientRate, seconds)
 	return nil
 }
 

@@ -23,9 +23,10 @@ import (
 )
 
 var logsSection = Section{
-	Name:  "logs",
-	About: "lines of ten apps at once, from the app's write to the client's screen over the live tail; and the bounds of the store with a thousand noisy apps",
-	Run:   measureLogs,
+	Name: "logs",
+	About: "lines of ten apps at once, from the app's write to the client's screen over the live tail; and the bounds " +
+		"of the store with a thousand noisy apps",
+	Run: measureLogs,
 }
 
 const (
@@ -97,7 +98,8 @@ func measureScreen(ctx context.Context, r *Report) (err error) {
 
 // screens has every app print the given number of lines while one reader each
 // reads them. late are the delays of timers in that time.
-func (p *Platform) screens(ctx context.Context, apps []*App, lines int) (screens []*screen, took time.Duration, late []time.Duration, err error) {
+func (p *Platform) screens(ctx context.Context, apps []*App, lines int) (screens []*screen, took time.Duration,
+	late []time.Duration, err error) {
 	var reading sync.WaitGroup
 	for _, app := range apps {
 		s, err := p.watch(ctx, app, lines)
@@ -150,7 +152,8 @@ func watchTimer() (end func() []time.Duration) {
 
 // screenFigures adds the figures; slow reports whether lines are late.
 func screenFigures(
-	ctx context.Context, r *Report, p *Platform, apps []*App, screens []*screen, lines int, took time.Duration, late []time.Duration,
+	ctx context.Context, r *Report, p *Platform, apps []*App, screens []*screen, lines int, took time.Duration,
+	late []time.Duration,
 ) (slow bool, err error) {
 	var delays []time.Duration
 	missing, disorder := 0, 0
@@ -177,16 +180,20 @@ func screenFigures(
 		Name: "lines on screens", Value: float64(len(delays)) / took.Seconds(), Unit: "lines/s",
 		Beside: &Beside{"written by the apps, as asked", logRate}, Goal: ShareOf(0.95),
 	})
-	r.Add(Figure{Name: "lines lost", Value: float64(missing), Unit: "lines", Goal: Below(1), Detail: fmt.Sprintf("of %d", lines*len(apps))})
+	r.Add(Figure{Name: "lines lost", Value: float64(missing), Unit: "lines", Goal: Below(1),
+		Detail: fmt.Sprintf("of %d", lines*len(apps))})
 	r.Add(Figure{Name: "lines out of order within a process", Value: float64(disorder), Unit: "lines", Goal: Below(1)})
 	r.Add(Figure{Name: "apps whose recent lines are wrong", Value: float64(wrong), Unit: "apps", Goal: Below(1)})
 	r.Add(Figure{
 		Name: "from write to screen, p99", Value: millis(percentile(delays, 0.99)), Unit: "ms", Goal: Below(screenGoal),
 		Beside: &Beside{"a bare timer is late, p99", millis(percentile(late, 0.99))},
-		Detail: fmt.Sprintf("median %s ms, worst %s ms", number(millis(percentile(delays, 0.5))), number(millis(percentile(delays, 1)))),
+		Detail: fmt.Sprintf("median %s ms, worst %s ms", number(millis(percentile(delays, 0.5))),
+			number(millis(percentile(delays, 1)))),
 	})
 	p.noteEngine(r)
-	r.Note("%d apps print %d lines a second together for %d s; each has one reader of GET /api/v1/tail. Apps, server and readers share this machine; a line passes four processes, each of which waits for a processor as the timer does.", len(apps), logRate, lines/(logRate/logApps))
+	r.Note("%d apps print %d lines a second together for %d s; each has one reader of GET /api/v1/tail. Apps, server "+
+		"and readers share this machine; a line passes four processes, each of which waits for a processor as "+
+		"the timer does.", len(apps), logRate, lines/(logRate/logApps))
 	return percentile(delays, 0.99) > screenGoal*time.Millisecond, nil
 }
 
@@ -217,7 +224,8 @@ type screen struct {
 }
 
 func (p *Platform) watch(ctx context.Context, app *App, lines int) (*screen, error) {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+p.API+"/api/v1/tail/"+app.GUID+"?source_types=APP", nil)
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+p.API+"/api/v1/tail/"+app.GUID+
+		"?source_types=APP", nil)
 	if err != nil {
 		return nil, err
 	}
@@ -231,13 +239,14 @@ func (p *Platform) watch(ctx context.Context, app *App, lines int) (*screen, err
 		return nil, fmt.Errorf("the live tail answers %s", answer.Status)
 	}
 	var text []byte
-	return &screen{in: answer.Body, want: lines, delays: make([]time.Duration, 0, lines), text: func(line []byte) ([]byte, error) {
-		_, payload, _ := bytes.Cut(line, []byte(`"payload":"`))
-		payload, _, _ = bytes.Cut(payload, []byte(`"`))
-		var err error
-		text, err = base64.StdEncoding.AppendDecode(text[:0], payload)
-		return text, err
-	}}, nil
+	return &screen{in: answer.Body, want: lines, delays: make([]time.Duration, 0, lines),
+		text: func(line []byte) ([]byte, error) {
+			_, payload, _ := bytes.Cut(line, []byte(`"payload":"`))
+			payload, _, _ = bytes.Cut(payload, []byte(`"`))
+			var err error
+			text, err = base64.StdEncoding.AppendDecode(text[:0], payload)
+			return text, err
+		}}, nil
 }
 
 // screenPatience is how long a line may take before it counts as lost.
@@ -301,7 +310,8 @@ func (p *Platform) recentRight(ctx context.Context, app *App, lines int) (bool, 
 			} `json:"batch"`
 		} `json:"envelopes"`
 	}
-	err := p.Do(ctx, http.MethodGet, "/api/v1/read/"+app.GUID+"?descending=true&limit=1000&envelope_types=LOG", nil, &answer)
+	err := p.Do(ctx, http.MethodGet, "/api/v1/read/"+app.GUID+"?descending=true&limit=1000&envelope_types=LOG",
+		nil, &answer)
 	if err != nil {
 		return false, err
 	}
@@ -342,7 +352,8 @@ func measureStore(ctx context.Context, r *Report) error {
 		for n := range storeApps {
 			app := "app-" + strconv.Itoa(n)
 			for i := range batch {
-				batch[i] = platform.LogLine{App: app, Time: time.Now(), Source: "APP/PROC/WEB", Instance: "0", Text: line, Stream: app, Seq: uint64(round*len(batch) + i + 1)}
+				batch[i] = platform.LogLine{App: app, Time: time.Now(), Source: "APP/PROC/WEB", Instance: "0", Text: line,
+					Stream: app, Seq: uint64(round*len(batch) + i + 1)}
 			}
 			if err := s.Append(batch...); err != nil {
 				return err
@@ -360,10 +371,12 @@ func measureStore(ctx context.Context, r *Report) error {
 	if err != nil {
 		return err
 	}
-	r.Add(Figure{Name: "store, lines of 1,000 noisy apps", Value: float64(written) / took.Seconds(), Unit: "lines/s", Beside: &Beside{"goal of all apps", logRate}, Goal: ShareOf(1)})
+	r.Add(Figure{Name: "store, lines of 1,000 noisy apps", Value: float64(written) / took.Seconds(), Unit: "lines/s",
+		Beside: &Beside{"goal of all apps", logRate}, Goal: ShareOf(1)})
 	r.Add(Figure{Name: "store, heap with 1,000 noisy apps", Value: max(0, heap), Unit: "MB", Goal: Below(storeGoal)})
 	r.Add(Figure{
-		Name: "store, disk with 1,000 noisy apps", Value: float64(max(most, onDisk)) / 1e6, Unit: "MB", Goal: Below(float64(storeDisk) / 1e6),
+		Name: "store, disk with 1,000 noisy apps", Value: float64(max(most, onDisk)) / 1e6, Unit: "MB",
+		Goal:   Below(float64(storeDisk) / 1e6),
 		Detail: fmt.Sprintf("the most of %d looks; %s MB were written", rounds, number(float64(written*len(line))/1e6)),
 	})
 	runtime.KeepAlive(s)

@@ -220,7 +220,8 @@ func repeatMail(ctx context.Context, addr string, content []byte, worker, n int)
 		return err
 	}
 	for i := range n {
-		envelope := "MAIL FROM:<bench@example.org>\r\nRCPT TO:<user-" + strconv.Itoa(worker) + "-" + strconv.Itoa(i) + "@example.org>\r\nDATA\r\n"
+		envelope := "MAIL FROM:<bench@example.org>\r\nRCPT TO:<user-" + strconv.Itoa(worker) + "-" + strconv.Itoa(i) +
+			"@example.org>\r\nDATA\r\n"
 		if _, err := c.Write([]byte(envelope)); err != nil {
 			return err
 		}

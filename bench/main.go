@@ -84,7 +84,8 @@ func run(ctx context.Context, args []string, out, errs io.Writer) int {
 		fmt.Fprintf(errs, "bench: %s\n", err)
 		return exitUsage
 	}
-	if err := measure(ctx, chosen, &Report{Short: *short, Large: *large, ProfileDir: *profiles, out: out}, *jsonFile); err != nil {
+	if err := measure(ctx, chosen, &Report{Short: *short, Large: *large, ProfileDir: *profiles, out: out},
+		*jsonFile); err != nil {
 		fmt.Fprintf(errs, "bench: %s\n", err)
 		return exitMissed
 	}

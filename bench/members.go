@@ -10,9 +10,10 @@ import (
 )
 
 var membersSection = Section{
-	Name:  "members",
-	About: "the start of an instance with 0, 1 and 5 sidecars, each with a control group of its own, and the memory of its ingot-init",
-	Run:   measureMembers,
+	Name: "members",
+	About: "the start of an instance with 0, 1 and 5 sidecars, each with a control group of its own, and the memory of " +
+		"its ingot-init",
+	Run: measureMembers,
 }
 
 // sidecarCounts are the numbers of sidecars that are compared.
@@ -49,7 +50,8 @@ func measureMembers(ctx context.Context, r *Report) (err error) {
 	var alone, memoryAlone float64
 	for _, count := range sidecarCounts {
 		for ; have < count; have++ {
-			sidecar := map[string]any{"name": fmt.Sprint("s", have), "command": "exec sleep 1000000", "process_types": []string{"web"}}
+			sidecar := map[string]any{"name": fmt.Sprint("s", have), "command": "exec sleep 1000000",
+				"process_types": []string{"web"}}
 			if err := p.Do(ctx, http.MethodPost, "/v3/apps/"+app.GUID+"/sidecars", sidecar, nil); err != nil {
 				return err
 			}
@@ -71,13 +73,15 @@ func measureMembers(ctx context.Context, r *Report) (err error) {
 		r.Add(kept)
 	}
 	p.noteEngine(r)
-	r.Note("%d instances each, one after the other, from POST …/actions/scale to the first 200 of the new instance through the router. Sidecars are `sleep`; an instance without sidecars has no control groups below its own.", rounds)
+	r.Note("%d instances each, one after the other, from POST …/actions/scale to the first 200 of the new instance "+
+		"through the router. Sidecars are `sleep`; an instance without sidecars has no control groups below its own.", rounds)
 	return nil
 }
 
 // measureCount restarts the app, adds instances one by one, and returns how long one takes to
 // start and the memory of their first processes. In the end there is one instance again.
-func (p *Platform) measureCount(ctx context.Context, app *App, rounds int, idle time.Duration) (start, pss float64, err error) {
+func (p *Platform) measureCount(ctx context.Context, app *App, rounds int, idle time.Duration) (start, pss float64,
+	err error) {
 	if err := p.Do(ctx, http.MethodPost, "/v3/apps/"+app.GUID+"/actions/restart", nil, nil); err != nil {
 		return 0, 0, err
 	}
@@ -116,6 +120,7 @@ func (p *Platform) measureCount(ctx context.Context, app *App, rounds int, idle 
 		shares = append(shares, share)
 	}
 	median, _ := medianAndWorst(times)
-	err = p.Do(ctx, http.MethodPost, "/v3/apps/"+app.GUID+"/processes/web/actions/scale", map[string]int{"instances": 1}, nil)
+	err = p.Do(ctx, http.MethodPost, "/v3/apps/"+app.GUID+"/processes/web/actions/scale",
+		map[string]int{"instances": 1}, nil)
 	return median, mean(shares), err
 }

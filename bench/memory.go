@@ -53,8 +53,10 @@ func measureMemory(ctx context.Context, r *Report) (err error) {
 	if err := addMemory(ctx, r, s, idle, fmt.Sprintf("idle after %d requests", len(requests)), Goal{}); err != nil {
 		return err
 	}
-	r.Note("%s after the server was ready, or the last request was answered. MB are 1,000,000 bytes. RssFile is the program itself, as far as it was used, and can be shared and dropped; RssAnon is what it holds.", idle)
-	r.Note("the requests: client tokens and /userinfo in turn, each %dth a login with a password, over 16 connections.", loginsEvery)
+	r.Note("%s after the server was ready, or the last request was answered. MB are 1,000,000 bytes. RssFile is the "+
+		"program itself, as far as it was used, and can be shared and dropped; RssAnon is what it holds.", idle)
+	r.Note("the requests: client tokens and /userinfo in turn, each %dth a login with a password, over 16 connections.",
+		loginsEvery)
 	return nil
 }
 

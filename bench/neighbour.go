@@ -21,8 +21,10 @@ var neighbours = []struct {
 	run      string
 }{
 	{"computes in 8 sessions", 8, "SELECT 1", "SELECT count(*) FROM generate_series(1, 2000000) i"},
-	{"sorts in temporary files", 2, "SET work_mem = '64kB'", "SELECT count(*) FROM (SELECT repeat(md5(i::text), 60) s FROM generate_series(1, 100000) i ORDER BY 1 OFFSET 1) x"},
-	{"writes rows", 4, "CREATE TABLE IF NOT EXISTS t (s text)", "INSERT INTO t SELECT repeat(md5(i::text), 30) FROM generate_series(1, 100) i"},
+	{"sorts in temporary files", 2, "SET work_mem = '64kB'",
+		"SELECT count(*) FROM (SELECT repeat(md5(i::text), 60) s FROM generate_series(1, 100000) i ORDER BY 1 OFFSET 1) x"},
+	{"writes rows", 4, "CREATE TABLE IF NOT EXISTS t (s text)",
+		"INSERT INTO t SELECT repeat(md5(i::text), 30) FROM generate_series(1, 100) i"},
 }
 
 // measureNeighbours compares how many transactions the platform's own database commits alone, and
@@ -68,7 +70,8 @@ func measureNeighbours(ctx context.Context, r *Report, b *broker.Broker) (err er
 			alone, beside = alone+a/3, beside+with/3
 		}
 		r.Add(Figure{
-			Name: "transactions of the platform while a tenant " + n.name, Value: beside, Unit: "/s", Beside: &Beside{"alone", alone}, Goal: ShareOf(0.8),
+			Name: "transactions of the platform while a tenant " + n.name, Value: beside, Unit: "/s",
+			Beside: &Beside{"alone", alone}, Goal: ShareOf(0.8),
 			Detail: fmt.Sprintf("%.0f %% of alone", 100*beside/alone),
 		})
 	}

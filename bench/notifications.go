@@ -20,9 +20,10 @@ import (
 )
 
 var notificationsSection = Section{
-	Name:  "notifications",
-	About: "from POST /everyone to the last message in a mail server on this machine, the users read from the authorization server; and requests accepted",
-	Run:   measureNotifications,
+	Name: "notifications",
+	About: "from POST /everyone to the last message in a mail server on this machine, the users read from the " +
+		"authorization server; and requests accepted",
+	Run: measureNotifications,
 }
 
 // The goals: messages delivered and requests accepted per second, the 99th
@@ -126,8 +127,10 @@ func (m *mailing) large(ctx context.Context, r *Report, name string, many int, b
 		if err != nil {
 			return err
 		}
-		r.Add(Figure{Name: fmt.Sprintf("%s: peak memory for %d recipients, VmHWM", name, size), Value: peak, Unit: "MB", Beside: &Beside{"limit", peakGoal}, Goal: Below(peakGoal),
-			Detail: fmt.Sprintf("of the whole server, with platform and authorization server; about %.0f MB of it RssAnon, %.0f MB RssFile, the program itself", parts.anonymous, parts.file)})
+		r.Add(Figure{Name: fmt.Sprintf("%s: peak memory for %d recipients, VmHWM", name, size), Value: peak, Unit: "MB",
+			Beside: &Beside{"limit", peakGoal}, Goal: Below(peakGoal),
+			Detail: fmt.Sprintf("of the whole server, with platform and authorization server; about %.0f MB of it RssAnon, "+
+				"%.0f MB RssFile, the program itself", parts.anonymous, parts.file)})
 	}
 	return nil
 }
@@ -263,7 +266,8 @@ func (m *mailing) register(ctx context.Context) error {
 // notify calls the notification service. It does not wait for the recipients of a
 // send to be read, which would exceed the timeout of a call.
 func (m *mailing) notify(ctx context.Context, method, path, token, body string) ([]byte, error) {
-	header := http.Header{"Content-Type": {"application/json"}, "Authorization": {"Bearer " + token}, "Prefer": {"respond-async"}}
+	header := http.Header{"Content-Type": {"application/json"}, "Authorization": {"Bearer " + token},
+		"Prefer": {"respond-async"}}
 	there := &Server{API: m.Notifications}
 	answer, _, err := there.Send(ctx, method, path, header, []byte(body))
 	return answer, err
@@ -311,7 +315,8 @@ func (m *mailing) everyone(ctx context.Context) (Result, error) {
 	took := time.Since(began)
 	each := time.Duration(n)
 	return Result{
-		PerSecond: float64(n) / took.Seconds(), Server: (processorTime(m.PID) - server) / each, Load: (processorTime(selfPID) - own) / each,
+		PerSecond: float64(n) / took.Seconds(), Server: (processorTime(m.PID) - server) / each,
+		Load: (processorTime(selfPID) - own) / each,
 	}, nil
 }
 
@@ -329,13 +334,15 @@ func (m *mailing) accept(ctx context.Context, r *Report, name string, d time.Dur
 		if err := rows.Scan(&id); err != nil {
 			return err
 		}
-		requests = append(requests, postJSON(m.Notifications, "/users/"+id, news, "Authorization: Bearer "+m.tokens[len(requests)%len(m.tokens)]))
+		requests = append(requests, postJSON(m.Notifications, "/users/"+id, news, "Authorization: Bearer "+
+			m.tokens[len(requests)%len(m.tokens)]))
 	}
 	if err := cmp.Or(rows.Err(), rows.Close()); err != nil {
 		return err
 	}
 	load := Load{Addr: m.Notifications, Requests: requests, Connections: acceptConns, Duration: d, PID: m.PID}
-	health := Load{Addr: m.Notifications, Requests: [][]byte{get(m.Notifications, "/healthz")}, Connections: acceptConns, Duration: d, PID: m.PID}
+	health := Load{Addr: m.Notifications, Requests: [][]byte{get(m.Notifications, "/healthz")}, Connections: acceptConns,
+		Duration: d, PID: m.PID}
 	best, err := bestOf(ctx, rounds, load.Run, health.Run)
 	if err != nil {
 		return err
@@ -345,15 +352,18 @@ func (m *mailing) accept(ctx context.Context, r *Report, name string, d time.Dur
 	}
 	p99 := millis(percentile(best[0].Latencies, 0.99))
 	beside := &Beside{fmt.Sprintf("GET /healthz, %d connections", acceptConns), best[1].PerSecond}
-	r.Add(rateFigure(fmt.Sprintf("%s: POST /users/:guid, %d connections", name, acceptConns), best[0], beside, AtLeast(acceptedGoal)))
-	r.Add(Figure{Name: name + ": its p99", Value: p99, Unit: "ms", Beside: &Beside{"p99 of /healthz", millis(percentile(best[1].Latencies, 0.99))}, Goal: Below(acceptedP99)})
+	r.Add(rateFigure(fmt.Sprintf("%s: POST /users/:guid, %d connections", name, acceptConns), best[0], beside,
+		AtLeast(acceptedGoal)))
+	r.Add(Figure{Name: name + ": its p99", Value: p99, Unit: "ms", Beside: &Beside{"p99 of /healthz",
+		millis(percentile(best[1].Latencies, 0.99))}, Goal: Below(acceptedP99)})
 	return m.idle(ctx)
 }
 
 // postJSON returns a request with a JSON body as bytes.
 func postJSON(addr, path, body string, extra ...string) []byte {
 	return []byte("POST " + path + " HTTP/1.1\r\nHost: " + addr + "\r\nAccept: application/json\r\n" +
-		"Content-Type: application/json\r\nContent-Length: " + strconv.Itoa(len(body)) + "\r\n" + lines(extra) + "\r\n" + body)
+		"Content-Type: application/json\r\nContent-Length: " + strconv.Itoa(len(body)) + "\r\n" + lines(extra) +
+		"\r\n" + body)
 }
 
 // idle waits until nothing was delivered for a while.
@@ -408,8 +418,10 @@ func (m *mailing) behindRetries(ctx context.Context, r *Report, name, postgres s
 	}
 	middle, low, high := medianTurn(turns)
 	beside := &Beside{"with an empty queue", middle.without.PerSecond}
-	f := m.figure(fmt.Sprintf("%s: everyone, %d users, %d messages waiting for a retry", name, m.users, waiting), middle.with, beside, ShareOf(retriesGoal))
-	f.Detail += fmt.Sprintf("; with an empty queue %d us; the median of %d turns, from %.1f %% to %.1f %%", middle.without.Server.Microseconds(), rounds, 100*low, 100*high)
+	f := m.figure(fmt.Sprintf("%s: everyone, %d users, %d messages waiting for a retry", name, m.users, waiting),
+		middle.with, beside, ShareOf(retriesGoal))
+	f.Detail += fmt.Sprintf("; with an empty queue %d us; the median of %d turns, from %.1f %% to %.1f %%",
+		middle.without.Server.Microseconds(), rounds, 100*low, 100*high)
 	r.Add(f)
 	return nil
 }

@@ -85,7 +85,8 @@ func (r *Report) startPeer(ctx context.Context, kind peerKind, app, host string)
 	if len(args) == 0 {
 		return nil, fmt.Errorf("the configuration of %s could not be written", kind.name)
 	}
-	p := &peer{name: kind.name, addr: listen, tls: kind.tls, sessions: tls.NewLRUClientSessionCache(0), exited: make(chan struct{})}
+	p := &peer{name: kind.name, addr: listen, tls: kind.tls, sessions: tls.NewLRUClientSessionCache(0),
+		exited: make(chan struct{})}
 	p.cmd = exec.Command(program, args...)
 	p.cmd.Stdout, p.cmd.Stderr = &p.says, &p.says
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}

@@ -87,7 +87,8 @@ func (p *Platform) enter(ctx context.Context) error {
 }
 
 func (p *Platform) login(ctx context.Context, user, password string) (string, error) {
-	return p.Token(ctx, basic("cf", ""), url.Values{"grant_type": {"password"}, "username": {user}, "password": {password}})
+	return p.Token(ctx, basic("cf", ""), url.Values{"grant_type": {"password"}, "username": {user},
+		"password": {password}})
 }
 
 // noteEngine adds a note about the engine.
@@ -166,7 +167,8 @@ func (p *Platform) await(ctx context.Context, header http.Header) error {
 
 // applyManifest applies a manifest.
 func (p *Platform) applyManifest(ctx context.Context, yaml string) error {
-	header, err := p.send(ctx, http.MethodPost, "/v3/spaces/"+p.space+"/actions/apply_manifest", "application/x-yaml", []byte(yaml), nil)
+	header, err := p.send(ctx, http.MethodPost, "/v3/spaces/"+p.space+"/actions/apply_manifest", "application/x-yaml",
+		[]byte(yaml), nil)
 	if err != nil {
 		return err
 	}
@@ -201,11 +203,13 @@ func (p *Platform) Push(ctx context.Context, name string, upload *upload) (*App,
 	app.Times.create = lap()
 
 	var pkg struct{ GUID, State string }
-	err := p.Do(ctx, http.MethodPost, "/v3/packages", map[string]any{"type": "bits", "relationships": relationship("app", app.GUID)}, &pkg)
+	err := p.Do(ctx, http.MethodPost, "/v3/packages",
+		map[string]any{"type": "bits", "relationships": relationship("app", app.GUID)}, &pkg)
 	if err != nil {
 		return app, err
 	}
-	if _, err := p.send(ctx, http.MethodPost, "/v3/packages/"+pkg.GUID+"/upload", upload.kind, upload.body, &pkg); err != nil {
+	if _, err := p.send(ctx, http.MethodPost, "/v3/packages/"+pkg.GUID+"/upload", upload.kind, upload.body,
+		&pkg); err != nil {
 		return app, err
 	}
 	err = poll(ctx, pollEvery, "the package", func() (bool, error) {
@@ -235,7 +239,8 @@ func (p *Platform) Push(ctx context.Context, name string, upload *upload) (*App,
 // run starts an app on a droplet and waits until it responds.
 func (p *Platform) run(ctx context.Context, app *App, droplet string) error {
 	began := time.Now()
-	err := p.Do(ctx, http.MethodPatch, "/v3/apps/"+app.GUID+"/relationships/current_droplet", relationship("x", droplet)["x"], nil)
+	err := p.Do(ctx, http.MethodPatch, "/v3/apps/"+app.GUID+"/relationships/current_droplet",
+		relationship("x", droplet)["x"], nil)
 	if err != nil {
 		return err
 	}
@@ -259,7 +264,8 @@ func relationship(name, guid string) map[string]any {
 
 // create creates an app with a route and no files.
 func (p *Platform) create(ctx context.Context, app *App, name string) error {
-	err := p.applyManifest(ctx, "applications:\n- name: "+name+"\n  memory: "+cmp.Or(p.Memory, "64M")+"\n  disk_quota: 64M\n  command: ./app\n  buildpacks: [binary_buildpack]\n  default-route: true\n")
+	err := p.applyManifest(ctx, "applications:\n- name: "+name+"\n  memory: "+cmp.Or(p.Memory, "64M")+
+		"\n  disk_quota: 64M\n  command: ./app\n  buildpacks: [binary_buildpack]\n  default-route: true\n")
 	if err != nil {
 		return err
 	}
@@ -424,13 +430,15 @@ func (p *Platform) appLines(ctx context.Context, app *App) ([]string, error) {
 			}
 		}
 	}
-	if err := p.Do(ctx, http.MethodGet, "/api/v1/read/"+app.GUID+"?envelope_types=LOG&limit=1000", nil, &answer); err != nil {
+	if err := p.Do(ctx, http.MethodGet, "/api/v1/read/"+app.GUID+"?envelope_types=LOG&limit=1000", nil,
+		&answer); err != nil {
 		return nil, err
 	}
 	var lines []string
 	for _, e := range answer.Envelopes.Batch {
 		after := time.Unix(0, e.Timestamp).Sub(app.Staged)
-		lines = append(lines, fmt.Sprintf("+%.0f ms [%s] %.50s", millis(after), e.Tags["source_type"], bytes.TrimSpace(e.Log.Payload)))
+		lines = append(lines, fmt.Sprintf("+%.0f ms [%s] %.50s", millis(after), e.Tags["source_type"],
+			bytes.TrimSpace(e.Log.Payload)))
 	}
 	return lines, nil
 }
@@ -485,7 +493,8 @@ func topOf(text string) string {
 
 var (
 	typeArguments = regexp.MustCompile(`\[.*\]`)
-	passedByAll   = regexp.MustCompile(`^(runtime\.(mcall|park_m|schedule|findRunnable|systemstack|goexit|main)|net/http\.|io\.|ingot/internal/(base/web|system)\.|github\.com/go-chi/)`)
+	passedByAll   = regexp.MustCompile(
+		`^(runtime\.(mcall|park_m|schedule|findRunnable|systemstack|goexit|main)|net/http\.|io\.|ingot/internal/(base/web|system)\.|github\.com/go-chi/)`)
 )
 
 // demoApp builds the program that is pushed: static and stripped.

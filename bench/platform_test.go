@@ -71,7 +71,8 @@ not JSON
 		t.Fatal(err)
 	}
 	lines, err := (&Server{log: file}).logLines()
-	if err != nil || len(lines) != 2 || lines[0].Why != "a trial" || lines[1].Instance != "i" || lines[1].Create != 2*time.Millisecond {
+	if err != nil || len(lines) != 2 || lines[0].Why != "a trial" || lines[1].Instance != "i" ||
+		lines[1].Create != 2*time.Millisecond {
 		t.Errorf("lines are %+v, %v, want a trial and instance i created in 2ms", lines, err)
 	}
 }
@@ -149,7 +150,8 @@ func TestBareConfig(t *testing.T) {
 			Namespaces  []struct{ Type string }
 		}
 	}
-	if err := json.Unmarshal(text, &c); err != nil || c.Root.Path != "/root" || c.Linux.CgroupsPath != "/group" || len(c.Linux.Namespaces) != 7 {
+	if err := json.Unmarshal(text, &c); err != nil || c.Root.Path != "/root" || c.Linux.CgroupsPath != "/group" ||
+		len(c.Linux.Namespaces) != 7 {
 		t.Errorf("config is %+v, %v, want /root in /group with 7 namespaces", c, err)
 	}
 }

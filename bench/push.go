@@ -52,12 +52,16 @@ func measurePush(ctx context.Context, r *Report) (err error) {
 	}
 	total := pushFigures(r, all)
 	p.noteEngine(r)
-	r.Note("%d rounds, each of another app: %s MB, and no file that the server has seen before. The login is not counted. create: apply_manifest with buildpack, command and route, and looking up app and route. upload: package and its bits. stage: build, asked for every %s until STAGED. start: droplet, start, and asking for stats every %s until RUNNING. route: from there to the first 200, asked every millisecond.",
+	r.Note("%d rounds, each of another app: %s MB, and no file that the server has seen before. The login is not "+
+		"counted. create: apply_manifest with buildpack, command and route, and looking up app and route. upload: package "+
+		"and its bits. stage: build, asked for every %s until STAGED. start: droplet, start, and asking for stats every %s "+
+		"until RUNNING. route: from there to the first 200, asked every millisecond.",
 		rounds, number(float64(size)/1e6), pollEvery, pollEvery)
 	if err := noteSteps(r, p); err != nil {
 		return err
 	}
-	middle := slices.SortedFunc(slices.Values(all), func(a, b pushed) int { return int(a.times.total - b.times.total) })[len(all)/2]
+	middle := slices.SortedFunc(slices.Values(all),
+		func(a, b pushed) int { return int(a.times.total - b.times.total) })[len(all)/2]
 	r.Note("the log of the app in the median round, since the build was asked for: %s", strings.Join(middle.lines, " | "))
 	if total < pushGoal && r.ProfileDir == "" {
 		return nil
@@ -108,7 +112,8 @@ func pushFigures(r *Report, all []pushed) float64 {
 		return medianAndWorst(values)
 	}
 	total, worst := column(func(o pushed) time.Duration { return o.times.total })
-	r.Add(Figure{Name: "total, median", Value: total, Unit: "ms", Beside: &Beside{"limit", pushGoal}, Goal: Below(pushGoal)})
+	r.Add(Figure{Name: "total, median", Value: total, Unit: "ms", Beside: &Beside{"limit", pushGoal},
+		Goal: Below(pushGoal)})
 	r.Add(Figure{Name: "total, worst", Value: worst, Unit: "ms"})
 	for _, part := range []struct {
 		name string
@@ -122,7 +127,8 @@ func pushFigures(r *Report, all []pushed) float64 {
 		{"processor time of the server", func(o pushed) time.Duration { return o.server }},
 	} {
 		median, worst := column(part.of)
-		r.Add(Figure{Name: part.name + ", median", Value: median, Unit: "ms", Beside: &Beside{"total, median", total}, Detail: "worst " + number(worst) + " ms"})
+		r.Add(Figure{Name: part.name + ", median", Value: median, Unit: "ms", Beside: &Beside{"total, median", total},
+			Detail: "worst " + number(worst) + " ms"})
 	}
 	return total
 }
@@ -152,6 +158,7 @@ func noteSteps(r *Report, p *Platform) error {
 		median, worst := medianAndWorst(step.values)
 		parts = append(parts, fmt.Sprintf("%s %s (%s)", step.name, number(median), number(worst)))
 	}
-	r.Note("inside the engine, from its own log (level debug), ms, median (worst) of %d starts: %s.", len(files), strings.Join(parts, ", "))
+	r.Note("inside the engine, from its own log (level debug), ms, median (worst) of %d starts: %s.", len(files),
+		strings.Join(parts, ", "))
 	return nil
 }

@@ -41,7 +41,8 @@ func measureRevisions(ctx context.Context, r *Report) (err error) {
 		return err
 	}
 	at := "/v3/apps/" + app.GUID
-	if err := p.Do(ctx, http.MethodPost, at+"/processes/web/actions/scale", map[string]int{"instances": 0}, nil); err != nil {
+	if err := p.Do(ctx, http.MethodPost, at+"/processes/web/actions/scale", map[string]int{"instances": 0},
+		nil); err != nil {
 		return err
 	}
 	// The rounds alternate, so that both see the same machine.
@@ -73,10 +74,15 @@ func measureRevisions(ctx context.Context, r *Report) (err error) {
 		return fmt.Errorf("the app has %d revisions, want %d", found.Pagination.Total, want)
 	}
 	plain, worst := medianAndWorst(without)
-	r.Add(Figure{Name: "restart without a new revision, median", Value: plain, Unit: "ms", Detail: "worst " + number(worst) + " ms"})
+	r.Add(Figure{Name: "restart without a new revision, median", Value: plain, Unit: "ms", Detail: "worst " +
+		number(worst) + " ms"})
 	more, worst := medianAndWorst(with)
-	r.Add(Figure{Name: "restart with a new revision, median", Value: more, Unit: "ms", Beside: &Beside{"without", plain}, Detail: "worst " + number(worst) + " ms"})
-	r.Add(Figure{Name: "cost of a revision", Value: max(0, more-plain), Unit: "ms", Beside: &Beside{"limit", revisionGoal}, Goal: Below(revisionGoal)})
-	r.Note("%d restarts each, one after another, of an app without instances. Before those with a new revision an environment variable of 1,000 characters changes, which is not counted. From the 101st on, each also removes the oldest.", rounds)
+	r.Add(Figure{Name: "restart with a new revision, median", Value: more, Unit: "ms", Beside: &Beside{"without", plain},
+		Detail: "worst " + number(worst) + " ms"})
+	r.Add(Figure{Name: "cost of a revision", Value: max(0, more-plain), Unit: "ms", Beside: &Beside{"limit", revisionGoal},
+		Goal: Below(revisionGoal)})
+	r.Note("%d restarts each, one after another, of an app without instances. Before those with a new revision an "+
+		"environment variable of 1,000 characters changes, which is not counted. From the 101st on, each also removes the "+
+		"oldest.", rounds)
 	return p.Remove(ctx, app)
 }

@@ -13,9 +13,10 @@ import (
 )
 
 var rotationSection = Section{
-	Name:  "rotation",
-	About: "new credentials of a database for apps that query it all the time, from the request to the end of the old credentials",
-	Run:   measureRotation,
+	Name: "rotation",
+	About: "new credentials of a database for apps that query it all the time, from the request to the end of the old " +
+		"credentials",
+	Run: measureRotation,
 }
 
 func measureRotation(ctx context.Context, r *Report) (err error) {
@@ -63,18 +64,23 @@ func measureRotation(ctx context.Context, r *Report) (err error) {
 	}
 	load.stop()
 	median, worst := medianAndWorst(times)
-	r.Add(Figure{Name: "failed queries", Value: float64(load.failed.Load()), Unit: "", Beside: &Beside{"queries", float64(load.asked.Load())}, Goal: Below(1)})
-	r.Add(Figure{Name: fmt.Sprintf("all credentials of %d apps, until the old ones are revoked, median", count), Value: median, Unit: "ms", Detail: "worst " + number(worst) + " ms"})
+	r.Add(Figure{Name: "failed queries", Value: float64(load.failed.Load()), Unit: "",
+		Beside: &Beside{"queries", float64(load.asked.Load())}, Goal: Below(1)})
+	r.Add(Figure{Name: fmt.Sprintf("all credentials of %d apps, until the old ones are revoked, median", count),
+		Value: median, Unit: "ms", Detail: "worst " + number(worst) + " ms"})
 	r.Add(Figure{Name: "for each app", Value: median / float64(count), Unit: "ms"})
 	p.noteEngine(r)
-	r.Note("%d rotations one after another of a PostgreSQL instance that %d apps are bound to, with a grace period of 0. Every app is asked for rows of its database all the time, one query after another; it is restarted with a rolling deployment. %s", rounds, count, load.first())
+	r.Note("%d rotations one after another of a PostgreSQL instance that %d apps are bound to, with a grace period of "+
+		"0. Every app is asked for rows of its database all the time, one query after another; it is restarted with a "+
+		"rolling deployment. %s", rounds, count, load.first())
 	return nil
 }
 
 // bindDatabase creates a PostgreSQL service instance, binds the apps to it and restarts them.
 func (p *Platform) bindDatabase(ctx context.Context, apps []*App) (string, error) {
 	var plans, instances struct{ Resources []struct{ GUID string } }
-	if err := p.Do(ctx, http.MethodGet, "/v3/service_plans?service_offering_names=postgres&names=large", nil, &plans); err != nil {
+	if err := p.Do(ctx, http.MethodGet, "/v3/service_plans?service_offering_names=postgres&names=large", nil,
+		&plans); err != nil {
 		return "", err
 	}
 	if len(plans.Resources) != 1 {
@@ -82,7 +88,8 @@ func (p *Platform) bindDatabase(ctx context.Context, apps []*App) (string, error
 	}
 	relations := relationship("space", p.space)
 	relations["service_plan"] = relationship("x", plans.Resources[0].GUID)["x"]
-	if err := p.job(ctx, http.MethodPost, "/v3/service_instances", map[string]any{"type": "managed", "name": "rotation", "relationships": relations}); err != nil {
+	if err := p.job(ctx, http.MethodPost, "/v3/service_instances", map[string]any{"type": "managed", "name": "rotation",
+		"relationships": relations}); err != nil {
 		return "", err
 	}
 	if err := p.Do(ctx, http.MethodGet, "/v3/service_instances?names=rotation", nil, &instances); err != nil {
@@ -95,7 +102,8 @@ func (p *Platform) bindDatabase(ctx context.Context, apps []*App) (string, error
 	for i, app := range apps {
 		relations := relationship("app", app.GUID)
 		relations["service_instance"] = relationship("x", instance)["x"]
-		if err := p.job(ctx, http.MethodPost, "/v3/service_credential_bindings", map[string]any{"type": "app", "relationships": relations}); err != nil {
+		if err := p.job(ctx, http.MethodPost, "/v3/service_credential_bindings",
+			map[string]any{"type": "app", "relationships": relations}); err != nil {
 			return "", err
 		}
 		if err := p.Do(ctx, http.MethodPost, "/v3/apps/"+app.GUID+"/actions/restart", nil, nil); err != nil {

@@ -74,6 +74,7 @@ func (p *Platform) measureRouteChanges(ctx context.Context, r *Report, app *App)
 		}
 		r.Add(f)
 	}
-	r.Note("%d times a route was mapped or unmapped: from the API's answer to the first answer of the router that is right. %d times the first request after the API's answer was not.", len(took), late)
+	r.Note("%d times a route was mapped or unmapped: from the API's answer to the first answer of the router that is "+
+		"right. %d times the first request after the API's answer was not.", len(took), late)
 	return nil
 }

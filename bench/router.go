@@ -13,9 +13,10 @@ import (
 )
 
 var routerSection = Section{
-	Name:  "router",
-	About: "requests to an app through the router, compared with the app directly, a stock httputil.ReverseProxy, nginx and haproxy",
-	Run:   measureRouter,
+	Name: "router",
+	About: "requests to an app through the router, compared with the app directly, a stock httputil.ReverseProxy, nginx " +
+		"and haproxy",
+	Run: measureRouter,
 }
 
 // The goals of the router.
@@ -84,7 +85,10 @@ func measureRouter(ctx context.Context, r *Report) (err error) {
 		}
 	}
 	p.noteEngine(r)
-	r.Note("the best of %d rounds of %s each; the rounds of all take turns. All have the same %d processors, which the app and the load generator share. nginx has a worker and haproxy a thread for each processor. Ours keeps a line of every request in the app's log, nginx writes its access log to a file; the others write none.", rounds, d, runtime.NumCPU())
+	r.Note("the best of %d rounds of %s each; the rounds of all take turns. All have the same %d processors, which the "+
+		"app and the load generator share. nginx has a worker and haproxy a thread for each processor. Ours keeps a line "+
+		"of every request in the app's log, nginx writes its access log to a file; the others write none.", rounds, d,
+		runtime.NumCPU())
 	if r.ProfileDir != "" {
 		err := r.hotSpots(ctx, p.Server, "router", int(d.Seconds()), func() error {
 			_, err := Load{Addr: p.API, Requests: [][]byte{get(app.Host, "/")}, Connections: 64, Duration: d}.Run(ctx)
@@ -98,7 +102,8 @@ func measureRouter(ctx context.Context, r *Report) (err error) {
 }
 
 // compare measures all peers and reports the first in comparison with the others.
-func compare(ctx context.Context, r *Report, rounds int, d time.Duration, connections int, host string, all []*peer) error {
+func compare(ctx context.Context, r *Report, rounds int, d time.Duration, connections int, host string,
+	all []*peer) error {
 	var contenders []Contender
 	for _, one := range all {
 		load := Load{Addr: one.addr, Requests: [][]byte{get(host, "/")}, Connections: connections, Duration: d, PID: one.pid}
@@ -158,12 +163,15 @@ func (r *Report) compareRoutes(ctx context.Context, rounds int, d time.Duration,
 	if err != nil {
 		return err
 	}
-	r.Add(rateFigure(fmt.Sprintf("router with %d routes, 64 connections", many), best[1], &Beside{fmt.Sprintf("with %d routes", fewRoutes), best[0].PerSecond}, ShareOf(routesGoal)))
+	r.Add(rateFigure(fmt.Sprintf("router with %d routes, 64 connections", many), best[1],
+		&Beside{fmt.Sprintf("with %d routes", fewRoutes), best[0].PerSecond}, ShareOf(routesGoal)))
 	r.Add(Figure{
-		Name: fmt.Sprintf("router with %d routes, its processor time", many), Value: micros(best[1].Server), Unit: "us a request",
+		Name: fmt.Sprintf("router with %d routes, its processor time", many), Value: micros(best[1].Server),
+		Unit:   "us a request",
 		Beside: &Beside{fmt.Sprintf("with %d routes", fewRoutes), micros(best[0].Server)},
 	})
-	r.Note("%d of the routes are asked for in turn. The %d rounds of %s of both servers take turns.", min(many, routesTried), rounds, d)
+	r.Note("%d of the routes are asked for in turn. The %d rounds of %s of both servers take turns.",
+		min(many, routesTried), rounds, d)
 	for i, s := range []*routedServer{few, lots} {
 		appear, vanish, err := s.changes(ctx, routeChanges)
 		if err != nil {
@@ -198,7 +206,8 @@ func (p *Platform) address(ctx context.Context, app *App) (string, error) {
 	var tried []string
 	for _, one := range stats.Resources {
 		for _, port := range one.Ports {
-			tried = append(tried, net.JoinHostPort(one.Host, strconv.Itoa(port.External)), net.JoinHostPort(one.IP, strconv.Itoa(port.Internal)))
+			tried = append(tried, net.JoinHostPort(one.Host, strconv.Itoa(port.External)),
+				net.JoinHostPort(one.IP, strconv.Itoa(port.Internal)))
 		}
 	}
 	for _, addr := range slices.Compact(tried) {

@@ -67,7 +67,8 @@ func (r *Report) serverWithRoutes(ctx context.Context, bits *upload, n int) (s *
 	if err := s.answerAll(ctx, hosts); err != nil {
 		return s, err
 	}
-	r.Note("%d routes were stored beside the stopped server in %s s; it was ready %s s after it was started again; all of them were asked for once within %s s.",
+	r.Note("%d routes were stored beside the stopped server in %s s; it was ready %s s after it was started again; all "+
+		"of them were asked for once within %s s.",
 		n, number(stored.Seconds()), number(started.Seconds()), number(time.Since(began).Seconds()))
 	s.load = Load{Addr: s.API, Connections: 64, PID: s.PID}
 	asked := min(n, routesTried)
@@ -129,7 +130,8 @@ func (p *Platform) addRoute(ctx context.Context, app *App, host string) (string,
 	relationships := relationship("domain", domains.Resources[0].GUID)
 	relationships["space"] = relationship("space", p.space)["space"]
 	var route struct{ GUID string }
-	if err := p.Do(ctx, http.MethodPost, "/v3/routes", map[string]any{"host": host, "relationships": relationships}, &route); err != nil {
+	if err := p.Do(ctx, http.MethodPost, "/v3/routes", map[string]any{"host": host, "relationships": relationships},
+		&route); err != nil {
 		return "", err
 	}
 	to := map[string]any{"destinations": []any{map[string]any{"app": map[string]string{"guid": app.GUID}}}}

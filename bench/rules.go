@@ -44,7 +44,8 @@ func measureRules(ctx context.Context, r *Report) error {
 		return nil
 	}
 	names := map[string]string{
-		"1_groups": "group of all spaces changed, mean", "1001_groups": "the same, with a group of its own for each of 1,000 spaces, mean",
+		"1_groups":          "group of all spaces changed, mean",
+		"1001_groups":       "the same, with a group of its own for each of 1,000 spaces, mean",
 		"one_more_instance": "an instance comes and goes, mean",
 	}
 	for _, f := range found {
@@ -54,7 +55,8 @@ func measureRules(ctx context.Context, r *Report) error {
 		}
 		r.Add(Figure{Name: names[f[1]], Value: ns / 1e6, Unit: "ms", Goal: Below(rulesGoal)})
 	}
-	r.Note("1,000 instances in 1,000 spaces, each with a network policy. A change replaces the whole table in one step, so that no packet meets half of it. Packets of existing connections pass at the first rule, however many there are.")
+	r.Note("1,000 instances in 1,000 spaces, each with a network policy. A change replaces the whole table in one step, " +
+		"so that no packet meets half of it. Packets of existing connections pass at the first rule, however many there are.")
 	return measureForwarding(ctx, r)
 }
 
@@ -71,13 +73,15 @@ func measureForwarding(ctx context.Context, r *Report) error {
 			return err
 		}
 	}
-	for _, kind := range []struct{ key, name string }{{"trip", "round trips between two instances"}, {"connection", "new connections between two instances"}} {
+	for _, kind := range []struct{ key, name string }{{"trip", "round trips between two instances"},
+		{"connection", "new connections between two instances"}} {
 		few, many := took[kind.key+"2"], took[kind.key+"1000"]
 		if few == 0 || many == 0 {
 			return fmt.Errorf("no figures in: %s", out)
 		}
 		r.Add(Figure{
-			Name: kind.name + ", rules of 1,000", Value: 1e9 / many, Unit: "/s", Beside: &Beside{Name: "rules of 2", Value: 1e9 / few}, Goal: ShareOf(forwardGoal),
+			Name: kind.name + ", rules of 1,000", Value: 1e9 / many, Unit: "/s", Beside: &Beside{Name: "rules of 2",
+				Value: 1e9 / few}, Goal: ShareOf(forwardGoal),
 		})
 	}
 	return nil
@@ -88,7 +92,8 @@ func engineBenchmark(ctx context.Context, r *Report, name, rounds string) (strin
 	if r.Short {
 		rounds = "10x"
 	}
-	cmd := exec.CommandContext(ctx, "go", "test", "-run", "^$", "-bench", name, "-benchtime", rounds, "./internal/platform/engine/container/...")
+	cmd := exec.CommandContext(ctx, "go", "test", "-run", "^$", "-bench", name, "-benchtime", rounds,
+		"./internal/platform/engine/container/...")
 	cmd.Dir = filepath.Join(moduleDir(), "..")
 	out, err := cmd.CombinedOutput()
 	if err != nil {

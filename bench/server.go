@@ -39,7 +39,8 @@ func binary(ctx context.Context, dir string) (string, error) {
 		return "", fmt.Errorf("scripts/version: %w", err)
 	}
 	for _, name := range []string{"ingot", "ingot-init", "ingot-builder", "ingot-static", "ingot-sftp"} {
-		err := goBuild(ctx, filepath.Join(moduleDir(), ".."), "-s -w -X ingot/internal/base/version.stamped="+strings.TrimSpace(string(out)), filepath.Join(dir, name), "./cmd/"+name)
+		err := goBuild(ctx, filepath.Join(moduleDir(), ".."), "-s -w -X ingot/internal/base/version.stamped="+
+			strings.TrimSpace(string(out)), filepath.Join(dir, name), "./cmd/"+name)
 		if err != nil {
 			return "", err
 		}
@@ -58,7 +59,8 @@ func moduleDir() string {
 
 // goBuild builds a package of the module in dir.
 func goBuild(ctx context.Context, dir, linkerFlags, path, pkg string) error {
-	build := exec.CommandContext(ctx, "go", "build", "-trimpath", "-buildvcs=false", "-ldflags", linkerFlags, "-o", path, pkg)
+	build := exec.CommandContext(ctx, "go", "build", "-trimpath", "-buildvcs=false", "-ldflags", linkerFlags,
+		"-o", path, pkg)
 	build.Dir = dir
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := build.CombinedOutput(); err != nil {
@@ -110,7 +112,8 @@ func (r *Report) Launch(dir string, args ...string) (*Server, error) {
 		return nil, err
 	}
 	defer log.Close()
-	args = append([]string{"up", "--data-dir", dir, "--notifications-listen", "127.0.0.1:0", "--ssh-listen", "127.0.0.1:0"}, args...)
+	args = append([]string{"up", "--data-dir", dir, "--notifications-listen", "127.0.0.1:0", "--ssh-listen",
+		"127.0.0.1:0"}, args...)
 	// Without the context: a server is asked to stop, not killed.
 	s.cmd = exec.Command(r.Binary, args...)
 	s.cmd.Env = append(slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "INGOT_") }),
@@ -162,7 +165,8 @@ func (s *Server) findEndpoints(ctx context.Context, file string) error {
 			err = json.Unmarshal(text, &found)
 		}
 		if err == nil {
-			for to, address := range map[*string]string{&s.API: found.API, &s.Notifications: found.Notifications, &s.Admin: found.Admin} {
+			for to, address := range map[*string]string{&s.API: found.API, &s.Notifications: found.Notifications,
+				&s.Admin: found.Admin} {
 				*to = strings.TrimPrefix(address, "http://")
 			}
 			return nil
@@ -268,7 +272,8 @@ func (s *Server) Call(ctx context.Context, method, path string, header http.Head
 }
 
 // Send sends a request; a response without success is an error.
-func (s *Server) Send(ctx context.Context, method, path string, header http.Header, body []byte) ([]byte, http.Header, error) {
+func (s *Server) Send(ctx context.Context, method, path string, header http.Header,
+	body []byte) ([]byte, http.Header, error) {
 	req, err := http.NewRequestWithContext(ctx, method, "http://"+s.API+path, bytes.NewReader(body))
 	if err != nil {
 		return nil, nil, err

@@ -23,9 +23,10 @@ import (
 )
 
 var servicesSection = Section{
-	Name:  "services",
-	About: "from the request for a database to credentials that work: provision, bind and first connection through the bundled broker, compared with bare statements on the same server",
-	Run:   measureServices,
+	Name: "services",
+	About: "from the request for a database to credentials that work: provision, bind and first connection through the " +
+		"bundled broker, compared with bare statements on the same server",
+	Run: measureServices,
 }
 
 // database is a type of server that is measured.
@@ -86,8 +87,10 @@ func measureServices(ctx context.Context, r *Report) error {
 			return err
 		}
 	}
-	r.Note("%d rounds, ours and the bare one in turn, after one that starts the server. Bare is CREATE DATABASE, CREATE USER and GRANT on an administrator's connection that stays open, then a connection of the new user with one query. "+
-		"Ours are two HTTP requests with an intent on disk before and a record after each, the rights that keep others out, and the same connection and query. What was made is removed outside of the time.", rounds)
+	r.Note("%d rounds, ours and the bare one in turn, after one that starts the server. Bare is CREATE DATABASE, CREATE "+
+		"USER and GRANT on an administrator's connection that stays open, then a connection of the new user with one query. "+
+		"Ours are two HTTP requests with an intent on disk before and a record after each, the rights that keep others "+
+		"out, and the same connection and query. What was made is removed outside of the time.", rounds)
 	return nil
 }
 
@@ -133,7 +136,8 @@ func (d database) measure(ctx context.Context, r *Report, b *broker.Broker, roun
 	r.Add(Figure{
 		Name: d.offering + ", credentials usable, p50", Value: millis(percentile(ours, 0.5)), Unit: "ms",
 		Beside: &Beside{"bare statements", millis(percentile(bare, 0.5))},
-		Detail: fmt.Sprintf("p95 %s ms; the first, with the start of the server, %s ms", number(millis(percentile(ours, 0.95))), number(millis(first))),
+		Detail: fmt.Sprintf("p95 %s ms; the first, with the start of the server, %s ms",
+			number(millis(percentile(ours, 0.95))), number(millis(first))),
 	})
 	return nil
 }
@@ -160,7 +164,8 @@ func (d database) ours(ctx context.Context, c *brokerClient, id string) (took ti
 	return time.Since(began), err
 }
 
-func (d database) bare(ctx context.Context, admin *sql.DB, address url.URL, name string) (took time.Duration, err error) {
+func (d database) bare(ctx context.Context, admin *sql.DB, address url.URL, name string) (took time.Duration,
+	err error) {
 	run := func(statements []string) error {
 		for _, s := range statements {
 			if _, err := admin.ExecContext(ctx, strings.ReplaceAll(s, "NAME", name)); err != nil {
@@ -213,7 +218,8 @@ func newBrokerClient(ctx context.Context, b *broker.Broker, offering string) (*b
 	}
 	for _, s := range catalog.Services {
 		if s.Name == offering && len(s.Plans) > 0 {
-			c.ids = map[string]string{"service_id": s.ID, "plan_id": s.Plans[0].ID, "organization_guid": "bench", "space_guid": "bench"}
+			c.ids = map[string]string{"service_id": s.ID, "plan_id": s.Plans[0].ID, "organization_guid": "bench",
+				"space_guid": "bench"}
 			c.query = "?service_id=" + s.ID + "&plan_id=" + s.Plans[0].ID
 			return c, nil
 		}

@@ -47,12 +47,14 @@ func measureStart(ctx context.Context, r *Report) error {
 	}{{"first run", first}, {"restart", again}} {
 		healthy, healthyWorst := medianAndWorst(kind.times.healthy)
 		ready, readyWorst := medianAndWorst(kind.times.ready)
-		r.Add(Figure{Name: kind.name + ", /healthz, median", Value: healthy, Unit: "ms", Beside: peer, Goal: Below(startGoal)})
+		r.Add(Figure{Name: kind.name + ", /healthz, median", Value: healthy, Unit: "ms", Beside: peer,
+			Goal: Below(startGoal)})
 		r.Add(Figure{Name: kind.name + ", /healthz, worst", Value: healthyWorst, Unit: "ms", Beside: peer})
 		r.Add(Figure{Name: kind.name + ", /readyz, median", Value: ready, Unit: "ms", Beside: peer})
 		r.Add(Figure{Name: kind.name + ", /readyz, worst", Value: readyWorst, Unit: "ms", Beside: peer})
 	}
-	r.Note("%d rounds. A first run finds no data directory; a restart finds that of the first run. Beside: launch and end of the same program that only prints its version, median.", rounds)
+	r.Note("%d rounds. A first run finds no data directory; a restart finds that of the first run. Beside: launch and "+
+		"end of the same program that only prints its version, median.", rounds)
 	return nil
 }
 

@@ -88,7 +88,8 @@ func measureTCP(ctx context.Context, r *Report) (err error) {
 		return err
 	}
 	p.noteEngine(r)
-	r.Note("the best of %d rounds of %s each, in turn, on %d processors that all share with the app and the load. Ours writes a line for each connection to the app's log, haproxy none.", rounds, d, runtime.NumCPU())
+	r.Note("the best of %d rounds of %s each, in turn, on %d processors that all share with the app and the load. Ours "+
+		"writes a line for each connection to the app's log, haproxy none.", rounds, d, runtime.NumCPU())
 	return nil
 }
 
@@ -106,7 +107,8 @@ func (p *Platform) mapTCP(ctx context.Context, app *App, port string) error {
 	var made struct {
 		GUID string `json:"guid"`
 	}
-	if err := p.Do(ctx, "POST", "/v3/domains", map[string]any{"name": "tcp.bench.test", "router_group": map[string]string{"guid": groups[0].GUID}}, &made); err != nil {
+	if err := p.Do(ctx, "POST", "/v3/domains", map[string]any{"name": "tcp.bench.test",
+		"router_group": map[string]string{"guid": groups[0].GUID}}, &made); err != nil {
 		return err
 	}
 	number, err := strconv.Atoi(port)
@@ -138,7 +140,8 @@ func compareTCP(ctx context.Context, r *Report, rounds int, d time.Duration, hos
 			return bare(16, d/2, func() error { return connectOnce(ctx, one.addr, once) })
 		}},
 		{"tcp, bytes on 8 connections", "MiB/s", bigAnswer / (1 << 20), func(one *peer) Contender {
-			return Load{Addr: one.addr, Requests: [][]byte{get(host, "/?bytes="+strconv.Itoa(bigAnswer))}, Connections: 8, Duration: d, PID: one.pid}.Run
+			return Load{Addr: one.addr, Requests: [][]byte{get(host, "/?bytes="+strconv.Itoa(bigAnswer))}, Connections: 8,
+				Duration: d, PID: one.pid}.Run
 		}},
 	} {
 		var contenders []Contender
@@ -150,7 +153,8 @@ func compareTCP(ctx context.Context, r *Report, rounds int, d time.Duration, hos
 			return fmt.Errorf("%s: %w", kind.name, err)
 		}
 		for i, one := range all[1:] {
-			f := Figure{Name: kind.name, Value: best[0].PerSecond * kind.times, Unit: kind.unit, Beside: &Beside{one.name, best[i+1].PerSecond * kind.times}}
+			f := Figure{Name: kind.name, Value: best[0].PerSecond * kind.times, Unit: kind.unit,
+				Beside: &Beside{one.name, best[i+1].PerSecond * kind.times}}
 			if one.name == nameHAProxy {
 				f.Goal = ShareOf(haproxyGoal)
 			}

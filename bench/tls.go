@@ -22,9 +22,10 @@ import (
 )
 
 var tlsSection = Section{
-	Name:  "tls",
-	About: "requests to an app with TLS: on open connections, and each on a connection of its own with a full or a resumed handshake, compared with nginx with the same certificate and ciphers",
-	Run:   measureTLS,
+	Name: "tls",
+	About: "requests to an app with TLS: on open connections, and each on a connection of its own with a full or a " +
+		"resumed handshake, compared with nginx with the same certificate and ciphers",
+	Run: measureTLS,
 }
 
 // tlsGoal is the share of nginx's rate, as without TLS.
@@ -42,7 +43,8 @@ func newCertificate(dir, host string) (*certificate, error) {
 	if err != nil {
 		return nil, err
 	}
-	template := &x509.Certificate{SerialNumber: big.NewInt(1), DNSNames: []string{host}, NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(24 * time.Hour)}
+	template := &x509.Certificate{SerialNumber: big.NewInt(1), DNSNames: []string{host}, NotBefore: time.Now().
+		Add(-time.Hour), NotAfter: time.Now().Add(24 * time.Hour)}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
 	if err != nil {
 		return nil, err
@@ -53,7 +55,8 @@ func newCertificate(dir, host string) (*certificate, error) {
 	}
 	c := &certificate{cert: filepath.Join(dir, "cert.pem"), key: filepath.Join(dir, "key.pem")}
 	public := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
-	err = errors.Join(os.WriteFile(c.cert, public, 0o600), os.WriteFile(c.key, pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: private}), 0o600))
+	err = errors.Join(os.WriteFile(c.cert, public, 0o600),
+		os.WriteFile(c.key, pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: private}), 0o600))
 	pool := x509.NewCertPool()
 	pool.AppendCertsFromPEM(public)
 	c.client = &tls.Config{RootCAs: pool, ServerName: host, NextProtos: []string{"http/1.1"}}
@@ -117,7 +120,9 @@ func measureTLS(ctx context.Context, r *Report) (err error) {
 		return err
 	}
 	p.noteEngine(r)
-	r.Note("the best of %d rounds of %s each; the rounds take turns. TLS 1.3 with an ECDSA certificate (P-256), HTTP/1.1. A handshake is a new connection with one request, 16 at a time. The load generator shares the %d processors and does the client's half of each handshake.", rounds, d, runtime.NumCPU())
+	r.Note("the best of %d rounds of %s each; the rounds take turns. TLS 1.3 with an ECDSA certificate (P-256), "+
+		"HTTP/1.1. A handshake is a new connection with one request, 16 at a time. The load generator shares the %d "+
+		"processors and does the client's half of each handshake.", rounds, d, runtime.NumCPU())
 	return nil
 }
 
@@ -128,7 +133,8 @@ func compareTLS(ctx context.Context, r *Report, rounds int, d time.Duration, hos
 		make func(one *peer) Contender
 	}{
 		{"requests, 64 connections", func(one *peer) Contender {
-			return Load{Addr: one.addr, TLS: one.tls, Requests: [][]byte{get(host, "/")}, Connections: 64, Duration: d, PID: one.pid}.Run
+			return Load{Addr: one.addr, TLS: one.tls, Requests: [][]byte{get(host, "/")}, Connections: 64, Duration: d,
+				PID: one.pid}.Run
 		}},
 		{"full handshakes", func(one *peer) Contender { return shakes(ctx, one, host, d, false) }},
 		{"resumed handshakes", func(one *peer) Contender { return shakes(ctx, one, host, d, true) }},
@@ -145,7 +151,8 @@ func compareTLS(ctx context.Context, r *Report, rounds int, d time.Duration, hos
 			r.Add(Figure{Name: kind.name, Value: best[0].PerSecond, Unit: "/s"})
 			continue
 		}
-		r.Add(Figure{Name: kind.name, Value: best[0].PerSecond, Unit: "/s", Beside: &Beside{nameNginx, best[1].PerSecond}, Goal: ShareOf(tlsGoal)})
+		r.Add(Figure{Name: kind.name, Value: best[0].PerSecond, Unit: "/s", Beside: &Beside{nameNginx, best[1].PerSecond},
+			Goal: ShareOf(tlsGoal)})
 	}
 	return nil
 }

@@ -49,14 +49,17 @@ func measureTokens(ctx context.Context, r *Report) (err error) {
 	load := func(requests [][]byte, connections int) Contender {
 		return Load{Addr: s.API, Requests: requests, Connections: connections, Duration: d, PID: s.PID}.Run
 	}
-	if err := grantFigures(ctx, r, rounds, d, func(connections int) Contender { return load(c.tokens, connections) }); err != nil {
+	if err := grantFigures(ctx, r, rounds, d,
+		func(connections int) Contender { return load(c.tokens, connections) }); err != nil {
 		return err
 	}
 	if err := otherFigures(ctx, r, rounds, d, c, load); err != nil {
 		return err
 	}
-	r.Note("the best of %d rounds of %s each; the rounds of a figure and of what it stands beside take turns. No answer was other than 200: no rate limit was hit.", rounds, d)
-	r.Note("%d clients take turns. The load generator shares the %d processors with the server; CPU is what each of the two took for a request.", tokenClients, runtime.NumCPU())
+	r.Note("the best of %d rounds of %s each; the rounds of a figure and of what it stands beside take turns. No answer "+
+		"was other than 200: no rate limit was hit.", rounds, d)
+	r.Note("%d clients take turns. The load generator shares the %d processors with the server; CPU is what each of the "+
+		"two took for a request.", tokenClients, runtime.NumCPU())
 	if r.ProfileDir == "" {
 		return nil
 	}
@@ -69,7 +72,8 @@ func measureTokens(ctx context.Context, r *Report) (err error) {
 }
 
 // grantFigures compares the client_credentials grant with bare signing.
-func grantFigures(ctx context.Context, r *Report, rounds int, d time.Duration, tokens func(connections int) Contender) error {
+func grantFigures(ctx context.Context, r *Report, rounds int, d time.Duration,
+	tokens func(connections int) Contender) error {
 	sign, err := signer()
 	if err != nil {
 		return err
@@ -89,14 +93,17 @@ func grantFigures(ctx context.Context, r *Report, rounds int, d time.Duration, t
 }
 
 // otherFigures are informational: logins, and token checks.
-func otherFigures(ctx context.Context, r *Report, rounds int, d time.Duration, c *cast, load func([][]byte, int) Contender) error {
+func otherFigures(ctx context.Context, r *Report, rounds int, d time.Duration, c *cast,
+	load func([][]byte, int) Contender) error {
 	best, err := bestOf(ctx, rounds,
 		bare(2, d, hashPassword), load(c.logins, 8), load([][]byte{c.health}, 8), load(c.userInfos, 8))
 	if err != nil {
 		return err
 	}
-	r.Add(rateFigure("password grant, 8 connections", best[1], &Beside{"bare argon2id, 2 at once", best[0].PerSecond}, Goal{}))
-	r.Add(rateFigure("GET /userinfo, 8 connections", best[3], &Beside{"GET /healthz, 8 connections", best[2].PerSecond}, Goal{}))
+	r.Add(rateFigure("password grant, 8 connections", best[1], &Beside{"bare argon2id, 2 at once", best[0].PerSecond},
+		Goal{}))
+	r.Add(rateFigure("GET /userinfo, 8 connections", best[3], &Beside{"GET /healthz, 8 connections", best[2].PerSecond},
+		Goal{}))
 	return nil
 }
 

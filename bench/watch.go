@@ -14,9 +14,10 @@ import (
 )
 
 var watchSection = Section{
-	Name:  "watch",
-	About: "push --watch of apps of 1,000 files: from saving a file to the first answer of the new version, beside cf push of the same change",
-	Run:   measureWatch,
+	Name: "watch",
+	About: "push --watch of apps of 1,000 files: from saving a file to the first answer of the new version, beside cf " +
+		"push of the same change",
+	Run: measureWatch,
 }
 
 // The longest times from saving a file to the answer, in milliseconds. A quarter of a second
@@ -40,18 +41,23 @@ type watchedApp struct {
 
 var watchedApps = []watchedApp{
 	{
-		name: "node", needs: "node", changed: "answer.js", answer: "module.exports = %q;\n", many: "lib/d%02d/f%03d.js", content: "exports.value = %d; // a module like many others\n",
+		name: "node", needs: "node", changed: "answer.js", answer: "module.exports = %q;\n", many: "lib/d%02d/f%03d.js",
+		content: "exports.value = %d; // a module like many others\n",
 		files: map[string]string{
 			"package.json": `{"name":"watched","version":"1.0.0","scripts":{"start":"node server.js"}}`,
-			"server.js":    "const answer = require('./answer.js');\nrequire('http').createServer((q, s) => s.end(answer)).listen(process.env.PORT);\n",
+			"server.js": "const answer = require('./answer.js');\nrequire('http').createServer((q, s) => " +
+				"s.end(answer)).listen(process.env.PORT);\n",
 		},
 	},
 	{
-		name: "python", needs: "python3", changed: "answer.py", answer: "answer = %q\n", many: "lib/d%02d/f%03d.py", content: "value = %d  # a module like many others\n",
+		name: "python", needs: "python3", changed: "answer.py", answer: "answer = %q\n", many: "lib/d%02d/f%03d.py",
+		content: "value = %d  # a module like many others\n",
 		files: map[string]string{
 			"requirements.txt": "",
-			"app.py": "import os\nfrom http.server import BaseHTTPRequestHandler, ThreadingHTTPServer\nfrom answer import answer\n\n" +
-				"class Handler(BaseHTTPRequestHandler):\n    def do_GET(self):\n        self.send_response(200)\n        self.end_headers()\n        self.wfile.write(answer.encode())\n\n" +
+			"app.py": "import os\nfrom http.server import BaseHTTPRequestHandler, ThreadingHTTPServer\nfrom answer import " +
+				"answer\n\n" +
+				"class Handler(BaseHTTPRequestHandler):\n    def do_GET(self):\n        self.send_response(200)\n        " +
+				"self.end_headers()\n        self.wfile.write(answer.encode())\n\n" +
 				"ThreadingHTTPServer(('0.0.0.0', int(os.environ['PORT'])), Handler).serve_forever()\n",
 		},
 	},
@@ -60,7 +66,8 @@ var watchedApps = []watchedApp{
 		files: map[string]string{"Staticfile": ""},
 	},
 	{
-		name: "go", needs: "go", changed: "answer.go", answer: "package main\n\nconst answer = %q\n", many: "internal/p%02d/f%03d.go", compiled: true,
+		name: "go", needs: "go", changed: "answer.go", answer: "package main\n\nconst answer = %q\n",
+		many: "internal/p%02d/f%03d.go", compiled: true,
 		files: map[string]string{"go.mod": "module example.com/watched\n\ngo 1.21\n"},
 	},
 }
@@ -82,13 +89,16 @@ func (a *watchedApp) write(dir string) error {
 			imports += fmt.Sprintf("\t\"example.com/watched/internal/p%02d\"\n", i)
 			sum += fmt.Sprintf(" + p%02d.Value%d()", i, i)
 		}
-		files["main.go"] = "package main\n\nimport (\n\t\"fmt\"\n\t\"net/http\"\n\t\"os\"\n\n" + imports + ")\n\nfunc main() {\n\tn := " + sum +
-			"\n\t_ = http.ListenAndServe(\":\"+os.Getenv(\"PORT\"), http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, answer, n) }))\n}\n"
+		files["main.go"] = "package main\n\nimport (\n\t\"fmt\"\n\t\"net/http\"\n\t\"os\"\n\n" + imports +
+			")\n\nfunc main() {\n\tn := " + sum +
+			"\n\t_ = http.ListenAndServe(\":\"+os.Getenv(\"PORT\"), http.HandlerFunc(func(w http.ResponseWriter, _ " +
+			"*http.Request) { fmt.Fprint(w, answer, n) }))\n}\n"
 	}
 	for i := 0; len(files) < watchedFiles; i++ {
 		text := fmt.Sprintf(a.content, i)
 		if a.compiled {
-			text = fmt.Sprintf("package p%02d\n\n// Value%d is a value.\nfunc Value%d() int { return %d }\n", i%watchedFolders, i, i, i)
+			text = fmt.Sprintf("package p%02d\n\n// Value%d is a value.\nfunc Value%d() int { return %d }\n",
+				i%watchedFolders, i, i, i)
 		}
 		files[fmt.Sprintf(a.many, i%watchedFolders, i)] = text
 	}
@@ -127,7 +137,8 @@ func measureWatch(ctx context.Context, r *Report) (err error) {
 		if err := os.MkdirAll(c.home, 0o700); err != nil {
 			return err
 		}
-		if err := c.run(ctx, "login", "-a", "http://"+p.API, "-u", "admin", "-p", adminPassword, "-o", "demo", "-s", "dev"); err != nil {
+		if err := c.run(ctx, "login", "-a", "http://"+p.API, "-u", "admin", "-p", adminPassword, "-o", "demo", "-s",
+			"dev"); err != nil {
 			return err
 		}
 	}
@@ -141,7 +152,9 @@ func measureWatch(ctx context.Context, r *Report) (err error) {
 		}
 	}
 	p.noteEngine(r)
-	r.Note("each app has %d files in %d folders. The time is from writing the file to the first answer of the new version through its route, asked every 2 ms, with a second of rest between changes; %d changes each. cf push is the same change to the same folder, from the start of the client to the answer, %d times.",
+	r.Note("each app has %d files in %d folders. The time is from writing the file to the first answer of the new "+
+		"version through its route, asked every 2 ms, with a second of rest between changes; %d changes each. cf push is "+
+		"the same change to the same folder, from the start of the client to the answer, %d times.",
 		watchedFiles, watchedFolders, rounds, pushes)
 	return nil
 }
@@ -178,7 +191,8 @@ func (w *watchRun) saves(ctx context.Context, c *pusher, rounds int) (all []time
 		return nil, err
 	}
 	defer log.Close()
-	cmd := exec.CommandContext(ctx, c.program, "push", w.host, "--watch", "--no-logs", "-p", w.dir, "-m", "256M", "-k", "512M")
+	cmd := exec.CommandContext(ctx, c.program, "push", w.host, "--watch", "--no-logs", "-p", w.dir, "-m", "256M",
+		"-k", "512M")
 	cmd.Dir, cmd.Env, cmd.Stdout, cmd.Stderr = c.home, c.env(), log, log
 	if err := cmd.Start(); err != nil {
 		return nil, err
@@ -210,7 +224,8 @@ func (w *watchRun) saves(ctx context.Context, c *pusher, rounds int) (all []time
 }
 
 // measure changes a file several times, first with a watching client and then with cf push.
-func (a *watchedApp) measure(ctx context.Context, r *Report, p *Platform, ours, peer *pusher, rounds, pushes int) (err error) {
+func (a *watchedApp) measure(ctx context.Context, r *Report, p *Platform, ours, peer *pusher, rounds,
+	pushes int) (err error) {
 	w := &watchRun{watchedApp: a, p: p, dir: filepath.Join(r.Scratch, "watched-"+a.name), host: "watched-" + a.name}
 	if err := a.write(w.dir); err != nil {
 		return err
@@ -232,7 +247,10 @@ func (a *watchedApp) measure(ctx context.Context, r *Report, p *Platform, ours, 
 	}
 	var pushed []time.Duration
 	for range pushes {
-		took, err := w.change(ctx, func() error { return peer.run(ctx, "push", w.host, "-p", w.dir, "-m", "256M", "-k", "512M") })
+		took, err := w.change(ctx, func() error {
+			return peer.run(ctx, "push", w.host, "-p", w.dir, "-m", "256M",
+				"-k", "512M")
+		})
 		if err != nil {
 			return err
 		}
@@ -245,7 +263,8 @@ func (a *watchedApp) measure(ctx context.Context, r *Report, p *Platform, ours, 
 	median, worst := medianAndWorst(saved)
 	other, _ := medianAndWorst(pushed)
 	r.Add(Figure{
-		Name: a.name + ", save to answer, median", Value: median, Unit: "ms", Beside: &Beside{"cf push, median", other}, Goal: Below(float64(goal)),
+		Name: a.name + ", save to answer, median", Value: median, Unit: "ms", Beside: &Beside{"cf push, median", other},
+		Goal:   Below(float64(goal)),
 		Detail: "worst " + number(worst) + " ms",
 	})
 	return nil

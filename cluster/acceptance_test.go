@@ -56,7 +56,8 @@ func TestServers(t *testing.T) { //nolint:tparallel // one part after another, o
 
 // doctor runs the checks of ingot doctor where a server runs.
 func doctor(t *testing.T, s *site) {
-	out := string(kubectl(t, "", "--namespace", systemNamespace, "exec", "deployment/ingot", "--", "/ingot/ingot", "doctor"))
+	out := string(kubectl(t, "", "--namespace", systemNamespace, "exec", "deployment/ingot", "--",
+		"/ingot/ingot", "doctor"))
 	for _, step := range []string{"database", "bucket", "API server", "rights", "Pod Security", "trial Pod"} {
 		if !regexp.MustCompile(`(?m)^ok +` + step + ` `).MatchString(out) {
 			t.Errorf("ingot doctor printed no ok for %q:\n%s", step, out)
@@ -79,7 +80,8 @@ func push(t *testing.T, s *site) {
 	for i := range 3 {
 		s.cf(t, "delete", "-f", "-r", fmt.Sprintf("small-%d", i))
 	}
-	s.report.add("`cf push` of a small app, 3 times", "≤ 15 s", fmt.Sprintf("%s, %s, %s", seconds(took[0]), seconds(took[1]), seconds(took[2])))
+	s.report.add("`cf push` of a small app, 3 times", "≤ 15 s", fmt.Sprintf("%s, %s, %s", seconds(took[0]),
+		seconds(took[1]), seconds(took[2])))
 }
 
 // starts starts instances of an app with a large droplet, one by one and together.
@@ -90,7 +92,8 @@ func starts(t *testing.T, s *site) {
 	scale := func(n int) time.Duration {
 		t.Helper()
 		began := time.Now()
-		if err := s.call(t.Context(), token, "", http.MethodPost, "/v3/apps/"+a.guid+"/processes/web/actions/scale", object{"instances": n}, nil); err != nil {
+		if err := s.call(t.Context(), token, "", http.MethodPost, "/v3/apps/"+a.guid+"/processes/web/actions/scale",
+			object{"instances": n}, nil); err != nil {
 			t.Fatal(err)
 		}
 		s.until(t, fmt.Sprintf("%d running instances", n), func() bool { return s.running(token, a.guid) == n })
@@ -201,8 +204,10 @@ type line struct {
 
 // follow reads a live tail until each returns false. after is the last line that was
 // seen; "" means that there is none.
-func (s *site) follow(ctx context.Context, token, address, app, after string, connected chan<- struct{}, each func(line) bool) error {
-	r, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+address+"/api/v1/tail/"+app+"?source_types=APP/PROC/WEB", http.NoBody)
+func (s *site) follow(ctx context.Context, token, address, app, after string, connected chan<- struct{},
+	each func(line) bool) error {
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+address+"/api/v1/tail/"+app+
+		"?source_types=APP/PROC/WEB", http.NoBody)
 	if err != nil {
 		return err
 	}
@@ -272,7 +277,8 @@ func prompts(t *testing.T, s *site) {
 	}
 	token := s.token(t)
 	var processes struct{ Resources []struct{ GUID string } }
-	if err := s.call(t.Context(), token, "", http.MethodGet, "/v3/apps/"+a.guid+"/processes", nil, &processes); err != nil {
+	if err := s.call(t.Context(), token, "", http.MethodGet, "/v3/apps/"+a.guid+"/processes", nil,
+		&processes); err != nil {
 		t.Fatal(err)
 	}
 	var took []time.Duration
@@ -294,7 +300,8 @@ func prompts(t *testing.T, s *site) {
 // prompt connects and waits for the prompt of a shell.
 func prompt(address, user, code string) error {
 	client, err := ssh.Dial("tcp", address, &ssh.ClientConfig{
-		User: user, Auth: []ssh.AuthMethod{ssh.Password(code)}, HostKeyCallback: ssh.InsecureIgnoreHostKey(), Timeout: patience, //nolint:gosec // a test
+		User: user, Auth: []ssh.AuthMethod{ssh.Password(code)}, //nolint:gosec // a test
+		HostKeyCallback: ssh.InsecureIgnoreHostKey(), Timeout: patience,
 	})
 	if err != nil {
 		return err
@@ -451,7 +458,8 @@ func lines(t *testing.T, s *site) {
 	if lost > 0 || twice > 0 {
 		t.Errorf("of %d lines %d are lost and %d came twice, want none", written, lost, twice)
 	}
-	s.report.add(fmt.Sprintf("%.0f lines/s of apps, %d kills of servers in %s", float64(written)/ran.Seconds(), *kills, seconds(ran)), "0 lost, 0 twice",
+	s.report.add(fmt.Sprintf("%.0f lines/s of apps, %d kills of servers in %s", float64(written)/ran.Seconds(), *kills,
+		seconds(ran)), "0 lost, 0 twice",
 		fmt.Sprintf("%d lines, %d lost, %d twice", written, lost, twice))
 	for _, a := range all {
 		s.cf(t, "delete", "-f", "-r", a.name)

@@ -18,14 +18,17 @@ func TestBackupJob(t *testing.T) {
 	all := decode(t, template(t, "--set", backupValues, "--set", "environment.INGOT_POSTGRES_URL=postgres://a"))
 	checkRestricted(t, all)
 	job := find[*batchv1.CronJob](t, all, "ingot-backup")
-	if job.Spec.Schedule != "30 2 * * *" || job.Spec.ConcurrencyPolicy != batchv1.ForbidConcurrent || job.Spec.TimeZone != nil {
+	if job.Spec.Schedule != "30 2 * * *" || job.Spec.ConcurrencyPolicy != batchv1.ForbidConcurrent ||
+		job.Spec.TimeZone != nil {
 		t.Errorf("%+v, want every night, one at a time", job.Spec)
 	}
 	server := find[*appsv1.Deployment](t, all, "ingot").Spec.Template.Spec.Containers[0]
 	pod := job.Spec.JobTemplate.Spec.Template
 	backs := pod.Spec.Containers[0]
-	if !slices.Equal(backs.Args, []string{"backup"}) || backs.Image != server.Image || backs.EnvFrom[0].SecretRef.Name != server.EnvFrom[0].SecretRef.Name {
-		t.Errorf("it runs %s %v with %v, want backup of %s with %v", backs.Image, backs.Args, backs.EnvFrom, server.Image, server.EnvFrom)
+	if !slices.Equal(backs.Args, []string{"backup"}) || backs.Image != server.Image ||
+		backs.EnvFrom[0].SecretRef.Name != server.EnvFrom[0].SecretRef.Name {
+		t.Errorf("it runs %s %v with %v, want backup of %s with %v", backs.Image, backs.Args, backs.EnvFrom, server.Image,
+			server.EnvFrom)
 	}
 	for name, want := range map[string]string{
 		"INGOT_BACKUP_TARGET": "s3://backups/ingot?endpoint=https://s3.example.com", "INGOT_BACKUP_KEEP": "14",
@@ -35,7 +38,8 @@ func TestBackupJob(t *testing.T) {
 			t.Errorf("%s is %q, want %q", name, got, want)
 		}
 	}
-	for name, want := range map[string]string{"INGOT_BACKUP_RECIPIENTS": "ingot-backup recipients", "INGOT_BACKUP_SIGNING_KEY": "ingot-backup signing-key", "INGOT_ENCRYPTION_KEY": "ingot-files encryption-keys"} {
+	for name, want := range map[string]string{"INGOT_BACKUP_RECIPIENTS": "ingot-backup recipients",
+		"INGOT_BACKUP_SIGNING_KEY": "ingot-backup signing-key", "INGOT_ENCRYPTION_KEY": "ingot-files encryption-keys"} {
 		from := variable(t, backs, name).ValueFrom.SecretKeyRef
 		if got := from.Name + " " + from.Key; got != want {
 			t.Errorf("%s comes from %q, want %q", name, got, want)

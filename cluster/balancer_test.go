@@ -108,7 +108,8 @@ func (b *balancer) check(ctx context.Context) {
 		work.Go(func() {
 			limited, cancel := context.WithTimeout(ctx, hopTimeout)
 			defer cancel()
-			answers[i] = request(limited, http.MethodGet, caller, "http://"+net.JoinHostPort(pods[name], "8082")+"/readyz", nil) == nil
+			answers[i] = request(limited, http.MethodGet, caller, "http://"+net.JoinHostPort(pods[name], "8082")+
+				"/readyz", nil) == nil
 		})
 	}
 	work.Wait()

@@ -32,7 +32,8 @@ func makeCgroup(name string) error {
 		// In version 2, children have the controllers that their parent passes on.
 		if available, err := os.ReadFile(filepath.Join(mount, "cgroup.controllers")); err == nil {
 			for controller := range strings.FieldsSeq(string(available)) {
-				_ = os.WriteFile(filepath.Join(mount, "cgroup.subtree_control"), []byte("+"+controller), 0o644) //nolint:gosec // a kernel setting; the kubelet reports what is missing
+				_ = os.WriteFile(filepath.Join(mount, //nolint:gosec // a kernel setting; the kubelet reports what is missing
+					"cgroup.subtree_control"), []byte("+"+controller), 0o644)
 			}
 		}
 		if err := os.Mkdir(dir, 0o755); err != nil {

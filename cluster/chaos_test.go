@@ -27,7 +27,10 @@ func (s *site) underLoad(t *testing.T) *load {
 		s.web = s.push(t, "web", 0, "-i", "2")
 	}
 	token := s.token(t)
-	s.until(t, "two instances", func() bool { return s.running(token, s.web.guid) == 2 && len(s.instances(t, s.web.guid)) == 2 })
+	s.until(t, "two instances", func() bool {
+		return s.running(token, s.web.guid) == 2 &&
+			len(s.instances(t, s.web.guid)) == 2
+	})
 	url := "http://" + s.balancer.address + "/"
 	s.until(t, "answers of the app", func() bool { return visit(caller, url, s.web.host) == "" })
 	l := newLoad(t, url, s.web.host, rate)
@@ -77,8 +80,10 @@ func killServer(t *testing.T, s *site) {
 	if n := most(); n != 2 {
 		t.Errorf("%d instances of the app at once, want 2", n)
 	}
-	s.report.add(fmt.Sprintf("kill -9 of a server at %d requests/s", rate), "only requests on it fail, none after 2 s; shards moved ≤ 12 s",
-		fmt.Sprintf("%d of %d failed, the last %s after the kill; shards moved after %s, server back after %s", len(failures), sent, millis(last), seconds(moved), seconds(back)))
+	s.report.add(fmt.Sprintf("kill -9 of a server at %d requests/s", rate),
+		"only requests on it fail, none after 2 s; shards moved ≤ 12 s",
+		fmt.Sprintf("%d of %d failed, the last %s after the kill; shards moved after %s, server back after %s", len(failures),
+			sent, millis(last), seconds(moved), seconds(back)))
 }
 
 // drainNode drains a node with an instance and at least one server.
@@ -86,13 +91,15 @@ func drainNode(t *testing.T, s *site) {
 	l := s.underLoad(t)
 	node := s.instances(t, s.web.guid)[0].Spec.NodeName
 	began := time.Now()
-	kubectl(t, "", "drain", node, "--ignore-daemonsets", "--delete-emptydir-data", "--pod-selector=ingot.dev/app="+s.web.guid, "--timeout=100s")
+	kubectl(t, "", "drain", node, "--ignore-daemonsets", "--delete-emptydir-data", "--pod-selector=ingot.dev/app="+
+		s.web.guid, "--timeout=100s")
 	kubectl(t, "", "drain", node, "--ignore-daemonsets", "--delete-emptydir-data", "--timeout=100s")
 	drained := time.Since(began)
 	token := s.token(t)
 	s.until(t, "two instances", func() bool {
 		all := s.instances(t, s.web.guid)
-		return len(all) == 2 && all[0].Spec.NodeName != node && all[1].Spec.NodeName != node && s.running(token, s.web.guid) == 2
+		return len(all) == 2 && all[0].Spec.NodeName != node && all[1].Spec.NodeName != node &&
+			s.running(token, s.web.guid) == 2
 	})
 	s.awaitServers(t, 3)
 	sent := l.none(t)
@@ -100,7 +107,8 @@ func drainNode(t *testing.T, s *site) {
 	if events := s.cf(t, "events", "web"); strings.Contains(events, "crash") {
 		t.Errorf("a drain counts as a crash:\n%s", events)
 	}
-	s.report.add(fmt.Sprintf("drain of a node with an instance, at %d requests/s", rate), "0 failed", fmt.Sprintf("%d requests, failures: %d; drained after %s", sent, len(l.failures), seconds(drained)))
+	s.report.add(fmt.Sprintf("drain of a node with an instance, at %d requests/s", rate), "0 failed",
+		fmt.Sprintf("%d requests, failures: %d; drained after %s", sent, len(l.failures), seconds(drained)))
 }
 
 // upgrade replaces all servers.
@@ -123,7 +131,8 @@ func upgrade(t *testing.T, s *site) {
 	if n := most(); n != 2 {
 		t.Errorf("%d instances of the app at once, want 2", n)
 	}
-	s.report.add(fmt.Sprintf("rolling upgrade of 3 servers at %d requests/s", rate), "0 failed", fmt.Sprintf("%d requests, failures: %d; took %s", sent, len(l.failures), seconds(took)))
+	s.report.add(fmt.Sprintf("rolling upgrade of 3 servers at %d requests/s", rate), "0 failed",
+		fmt.Sprintf("%d requests, failures: %d; took %s", sent, len(l.failures), seconds(took)))
 }
 
 // databaseAway cuts the connections to PostgreSQL for a while.
@@ -149,7 +158,8 @@ func databaseAway(t *testing.T, s *site) {
 	if after := s.guids(t); !slices.Equal(before, after) {
 		t.Errorf("instances %v, want %v as before", after, before)
 	}
-	s.report.add(fmt.Sprintf("PostgreSQL away for %s, at %d requests/s", seconds(*away), rate), "0 failed, no second instance, back ≤ 5 s",
+	s.report.add(fmt.Sprintf("PostgreSQL away for %s, at %d requests/s", seconds(*away), rate),
+		"0 failed, no second instance, back ≤ 5 s",
 		fmt.Sprintf("%d requests, failures: %d; API and all shards back after %s", sent, len(l.failures), seconds(back)))
 }
 
@@ -209,8 +219,10 @@ func killNode(t *testing.T, s *site) {
 	if last > replaced {
 		t.Errorf("requests failed %s after the node was killed, when it was replaced", seconds(last))
 	}
-	s.report.add(fmt.Sprintf("node with %d of 3 servers and an instance killed, at %d requests/s", servers[node], rate), "routed around ≤ 5 s, replaced ≤ 45 s",
-		fmt.Sprintf("%d of %d failed, the last one sent after %s; replaced after %s", len(failures), sent, seconds(last), seconds(replaced)))
+	s.report.add(fmt.Sprintf("node with %d of 3 servers and an instance killed, at %d requests/s", servers[node], rate),
+		"routed around ≤ 5 s, replaced ≤ 45 s",
+		fmt.Sprintf("%d of %d failed, the last one sent after %s; replaced after %s", len(failures), sent, seconds(last),
+			seconds(replaced)))
 }
 
 // crash kills the processes of a node and cuts its network.

@@ -153,7 +153,8 @@ func checkRestricted(t *testing.T, all []manifest) {
 			t.Errorf("%s %s: %s", m.kind, m.meta.Name, result.ForbiddenDetail())
 		}
 		for _, c := range slices.Concat(template.Spec.InitContainers, template.Spec.Containers) {
-			if c.SecurityContext == nil || c.SecurityContext.ReadOnlyRootFilesystem == nil || !*c.SecurityContext.ReadOnlyRootFilesystem {
+			if c.SecurityContext == nil || c.SecurityContext.ReadOnlyRootFilesystem == nil ||
+				!*c.SecurityContext.ReadOnlyRootFilesystem {
 				t.Errorf("%s %s: the root file system of %s can be written", m.kind, m.meta.Name, c.Name)
 			}
 		}
@@ -187,7 +188,8 @@ func TestShippedManifests(t *testing.T) {
 		t.Errorf("a drain leaves %d servers, want 2", got)
 	}
 	deny := find[*networkingv1.NetworkPolicy](t, all, "ingot-deny")
-	if len(deny.Spec.PodSelector.MatchLabels) > 0 || len(deny.Spec.Ingress) > 0 || len(deny.Spec.Egress) > 0 || len(deny.Spec.PolicyTypes) != 2 {
+	if len(deny.Spec.PodSelector.MatchLabels) > 0 || len(deny.Spec.Ingress) > 0 || len(deny.Spec.Egress) > 0 ||
+		len(deny.Spec.PolicyTypes) != 2 {
 		t.Errorf("the policy %+v does not deny all traffic of instances", deny.Spec)
 	}
 }
@@ -219,7 +221,8 @@ func TestRole(t *testing.T) {
 		}
 	}
 	binding := find[*rbacv1.RoleBinding](t, all, "ingot")
-	if len(binding.Subjects) != 1 || binding.Subjects[0].Name != "ingot" || binding.Subjects[0].Namespace != "ingot-system" {
+	if len(binding.Subjects) != 1 || binding.Subjects[0].Name != "ingot" ||
+		binding.Subjects[0].Namespace != "ingot-system" {
 		t.Errorf("the role is bound to %+v, want the account of the servers only", binding.Subjects)
 	}
 	account := find[*corev1.ServiceAccount](t, all, "ingot-app")
@@ -269,7 +272,8 @@ func helm(t *testing.T, args ...string) []byte {
 
 func template(t *testing.T, args ...string) []byte {
 	t.Helper()
-	return helm(t, append([]string{"template", "ingot", chartDir, "--namespace", "ingot-system", "--kube-version", "1.34.3"}, args...)...)
+	return helm(t, append([]string{"template", "ingot", chartDir, "--namespace", "ingot-system", "--kube-version",
+		"1.34.3"}, args...)...)
 }
 
 const shippedHeader = "# Generated from packaging/helm with packaging/kubernetes/values.yaml:\n" +
@@ -323,12 +327,14 @@ tolerations: [{key: a, operator: Exists}]
 		hosts = append(hosts, rule.Host)
 	}
 	// A wildcard stands for one label, and apps are below apps.DOMAIN.
-	if want := []string{"ingot.example.com", "*.ingot.example.com", "*.apps.ingot.example.com"}; !slices.Equal(hosts, want) {
+	if want := []string{"ingot.example.com", "*.ingot.example.com",
+		"*.apps.ingot.example.com"}; !slices.Equal(hosts, want) {
 		t.Errorf("the Ingress has the hosts %q, want %q", hosts, want)
 	}
 	find[*schedulingv1.PriorityClass](t, all, "ingot-app")
 	find[*corev1.Secret](t, all, "ingot")
-	if image := find[*appsv1.Deployment](t, all, "ingot").Spec.Template.Spec.Containers[0].Image; !strings.Contains(image, "@sha256:") {
+	if image := find[*appsv1.Deployment](t, all, "ingot").Spec.Template.Spec.Containers[0].Image; !strings.Contains(image,
+		"@sha256:") {
 		t.Errorf("image %s, want the one with the digest", image)
 	}
 

@@ -148,7 +148,8 @@ func (c *cluster) prepare(ctx context.Context, nodes int) error {
 			command(ctx, "ip", "address", "add", n.address+"/24", "dev", n.bridge),
 			command(ctx, "ip", "link", "set", n.bridge, "up"),
 			// Between the nodes, and only there: packets from these bridges are routed.
-			os.WriteFile("/proc/sys/net/ipv4/conf/"+n.bridge+"/forwarding", []byte("1"), 0o644), //nolint:gosec // a kernel setting
+			os.WriteFile("/proc/sys/net/ipv4/conf/"+n.bridge+"/forwarding", //nolint:gosec // a kernel setting
+				[]byte("1"), 0o644),
 			makeCgroup(n.cgroup),
 		); err != nil {
 			return err
@@ -185,7 +186,8 @@ func (c *cluster) makePKI() error {
 	}
 	_, err = c.pki.newKey("accounts") // signs tokens of service accounts
 	if err := errors.Join(err,
-		c.pki.issue("apiserver", "kube-apiserver", "", c.ip(services, 1), "kubernetes", "kubernetes.default", "kubernetes.default.svc"),
+		c.pki.issue("apiserver", "kube-apiserver", "", c.ip(services, 1), "kubernetes", "kubernetes.default",
+			"kubernetes.default.svc"),
 		c.pki.issue("kubelet-client", "kube-apiserver-kubelet-client", "system:masters"),
 		c.pki.issue("s3", "s3", "", c.ip(0, 1)),
 		c.pki.kubeconfig("admin", "admin", "system:masters", c.server()),
@@ -200,7 +202,8 @@ func (c *cluster) makePKI() error {
 	}
 	c.client = &http.Client{Transport: &http.Transport{TLSClientConfig: config}, Timeout: 10 * time.Second}
 	admin := c.pki.file("admin.kubeconfig")
-	c.Environment = append(c.Environment, "KUBECONFIG="+admin, configVariable+"="+admin, "HELM_BIN="+c.tool("helm"), "PATH="+c.tools+":"+os.Getenv("PATH"))
+	c.Environment = append(c.Environment, "KUBECONFIG="+admin, configVariable+"="+admin, "HELM_BIN="+c.tool("helm"),
+		"PATH="+c.tools+":"+os.Getenv("PATH"))
 	for i, variable := range []string{imageVariable, serverVariable} {
 		if i == len(c.images) {
 			break
@@ -250,22 +253,31 @@ func (c *cluster) startControlPlane(ctx context.Context) error {
 	p, err = c.spawn("kube-apiserver", c.tool("kube-apiserver"), "--etcd-servers", etcd,
 		"--bind-address", c.ip(services, 1), "--secure-port", "443", "--endpoint-reconciler-type", "none",
 		"--service-cluster-ip-range", c.ip(services, 0)+"/20", "--cert-dir", filepath.Join(c.Dir, "pki"),
-		"--client-ca-file", c.pki.file("ca.crt"), "--tls-cert-file", c.pki.file("apiserver.crt"), "--tls-private-key-file", c.pki.file("apiserver.key"),
-		"--kubelet-client-certificate", c.pki.file("kubelet-client.crt"), "--kubelet-client-key", c.pki.file("kubelet-client.key"),
-		"--kubelet-preferred-address-types", "InternalIP", "--authorization-mode", "Node,RBAC", "--enable-admission-plugins", "NodeRestriction",
-		"--service-account-issuer", "https://kubernetes.default.svc", "--service-account-key-file", c.pki.file("accounts.key"),
+		"--client-ca-file", c.pki.file("ca.crt"), "--tls-cert-file", c.pki.file("apiserver.crt"), "--tls-private-key-file",
+		c.pki.file("apiserver.key"),
+		"--kubelet-client-certificate", c.pki.file("kubelet-client.crt"), "--kubelet-client-key",
+		c.pki.file("kubelet-client.key"),
+		"--kubelet-preferred-address-types", "InternalIP", "--authorization-mode", "Node,RBAC", "--enable-admission-plugins",
+		"NodeRestriction",
+		"--service-account-issuer", "https://kubernetes.default.svc", "--service-account-key-file",
+		c.pki.file("accounts.key"),
 		"--service-account-signing-key-file", c.pki.file("accounts.key"))
 	if err != nil {
 		return err
 	}
-	if err := p.await(ctx, func(ctx context.Context) error { return c.api(ctx, http.MethodGet, "/readyz", nil) }); err != nil {
+	if err := p.await(ctx, func(ctx context.Context) error {
+		return c.api(ctx, http.MethodGet, "/readyz",
+			nil)
+	}); err != nil {
 		return err
 	}
 	if _, err := c.spawn("kube-scheduler", c.tool("kube-scheduler"), "--kubeconfig", c.pki.file("scheduler.kubeconfig"),
-		"--leader-elect=false", "--secure-port=0", "--authentication-skip-lookup", "--kube-api-qps=500", "--kube-api-burst=1000"); err != nil {
+		"--leader-elect=false", "--secure-port=0", "--authentication-skip-lookup", "--kube-api-qps=500",
+		"--kube-api-burst=1000"); err != nil {
 		return err
 	}
-	p, err = c.spawn("kube-controller-manager", c.tool("kube-controller-manager"), "--kubeconfig", c.pki.file("controller-manager.kubeconfig"),
+	p, err = c.spawn("kube-controller-manager", c.tool("kube-controller-manager"), "--kubeconfig",
+		c.pki.file("controller-manager.kubeconfig"),
 		"--leader-elect=false", "--secure-port=0", "--authentication-skip-lookup", "--use-service-account-credentials",
 		"--service-account-private-key-file", c.pki.file("accounts.key"), "--root-ca-file", c.pki.file("ca.crt"))
 	if err != nil {
@@ -306,7 +318,8 @@ func (c *cluster) startStores(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	s3URL := &url.URL{Scheme: "s3", Host: s3Bucket, RawQuery: url.Values{"endpoint": {"https://" + address}, "region": {"us-east-1"}, "path-style": {"true"}, "ca-file": {c.pki.file("ca.crt")}}.Encode()}
+	s3URL := &url.URL{Scheme: "s3", Host: s3Bucket, RawQuery: url.Values{"endpoint": {"https://" + address},
+		"region": {"us-east-1"}, "path-style": {"true"}, "ca-file": {c.pki.file("ca.crt")}}.Encode()}
 	c.Environment = append(c.Environment,
 		pgproc.URLVariable+"="+c.postgres.URL,
 		podURLVariable+"=postgres://postgres@"+c.ip(0, 1)+":5432/postgres?sslmode=disable",
@@ -371,7 +384,8 @@ func (c *cluster) deletePods() {
 		return
 	}
 	for _, p := range pods.Items {
-		_ = c.api(ctx, http.MethodDelete, "/api/v1/namespaces/"+p.Metadata.Namespace+"/pods/"+p.Metadata.Name+"?gracePeriodSeconds=1", nil)
+		_ = c.api(ctx, http.MethodDelete, "/api/v1/namespaces/"+p.Metadata.Namespace+"/pods/"+p.Metadata.Name+
+			"?gracePeriodSeconds=1", nil)
 	}
 	eventually(20*time.Second, func() bool {
 		pods.Items = nil

@@ -52,13 +52,16 @@ func pod(namespace, name, node, script string) string {
 	text, err := json.Marshal(object{
 		"apiVersion": "v1", "kind": "Pod", "metadata": object{"name": name, "namespace": namespace},
 		"spec": object{
-			"nodeName": node, "restartPolicy": "Never", "automountServiceAccountToken": false, "terminationGracePeriodSeconds": 1,
-			"securityContext": object{"runAsNonRoot": true, "runAsUser": 2000, "runAsGroup": 2000, "seccompProfile": object{"type": "RuntimeDefault"}},
+			"nodeName": node, "restartPolicy": "Never", "automountServiceAccountToken": false,
+			"terminationGracePeriodSeconds": 1,
+			"securityContext": object{"runAsNonRoot": true, "runAsUser": 2000, "runAsGroup": 2000,
+				"seccompProfile": object{"type": "RuntimeDefault"}},
 			"containers": []object{{
 				"name": "app", "image": os.Getenv(imageVariable), "imagePullPolicy": "IfNotPresent",
-				"command":         []string{"/bin/bash", "-c", script},
-				"securityContext": object{"allowPrivilegeEscalation": false, "readOnlyRootFilesystem": true, "capabilities": object{"drop": []string{"ALL"}}},
-				"resources":       object{"requests": object{"cpu": "10m", "memory": "32Mi"}, "limits": object{"memory": "64Mi"}},
+				"command": []string{"/bin/bash", "-c", script},
+				"securityContext": object{"allowPrivilegeEscalation": false, "readOnlyRootFilesystem": true,
+					"capabilities": object{"drop": []string{"ALL"}}},
+				"resources": object{"requests": object{"cpu": "10m", "memory": "32Mi"}, "limits": object{"memory": "64Mi"}},
 			}},
 		},
 	})
@@ -108,7 +111,8 @@ func TestNodes(t *testing.T) {
 		}
 	}
 	for i, to := range []string{addresses[1], addresses[0]} {
-		got := kubectl(t, "", "exec", "-n", namespace, fmt.Sprintf("pod-%d", i), "--", "bash", "-c", "cat </dev/tcp/"+to+"/8080")
+		got := kubectl(t, "", "exec", "-n", namespace, fmt.Sprintf("pod-%d", i), "--", "bash", "-c",
+			"cat </dev/tcp/"+to+"/8080")
 		if string(got) != "uid 2000\n" {
 			t.Errorf("from Pod %d, the other node's Pod answered %q, want uid 2000", i, got)
 		}
@@ -173,7 +177,8 @@ func TestPid(t *testing.T) {
 // TestState reads what was written.
 func TestState(t *testing.T) {
 	t.Parallel()
-	want := state{Dir: t.TempDir(), Supervisor: pidOf("test", os.Getpid()), Processes: []pid{{"etcd", 1, "2"}}, Bridges: []string{"b"}, Settings: map[string]string{"vm/x": "1"}}
+	want := state{Dir: t.TempDir(), Supervisor: pidOf("test", os.Getpid()), Processes: []pid{{"etcd", 1, "2"}},
+		Bridges: []string{"b"}, Settings: map[string]string{"vm/x": "1"}}
 	if err := want.save(); err != nil {
 		t.Fatal(err)
 	}

@@ -70,7 +70,8 @@ func startFarm(t *testing.T, api string) *farm {
 
 // watch learns the addresses and the seeds of Pods.
 func (f *farm) watch(ctx context.Context) error {
-	r, err := http.NewRequestWithContext(ctx, http.MethodGet, f.api+"/api/v1/namespaces/"+appsNamespace+"/pods?watch=1&resourceVersion=0", http.NoBody)
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, f.api+"/api/v1/namespaces/"+appsNamespace+
+		"/pods?watch=1&resourceVersion=0", http.NoBody)
 	if err != nil {
 		return err
 	}
@@ -123,7 +124,8 @@ func (f *farm) learn(p *corev1.Pod) {
 	if before := f.pods[p.Status.PodIP]; before != nil {
 		a.listener = before.listener
 	} else {
-		if a.listener, err = f.listen.Listen(f.ctx, "tcp", net.JoinHostPort(p.Status.PodIP, strconv.Itoa(agentproto.Port))); err != nil {
+		if a.listener, err = f.listen.Listen(f.ctx, "tcp", net.JoinHostPort(p.Status.PodIP,
+			strconv.Itoa(agentproto.Port))); err != nil {
 			return // its server does not reach it, and the test says how many are missing
 		}
 		go f.accept(a.listener)
@@ -188,7 +190,8 @@ func (f *farm) serve(ctx context.Context, raw net.Conn) {
 const lastRecord = 3
 
 func runningState() []byte {
-	text, err := json.Marshal(initproto.State{Phase: initproto.Running, Ready: true, Since: time.Now(), Seq: lastRecord, PID: 1})
+	text, err := json.Marshal(initproto.State{Phase: initproto.Running, Ready: true, Since: time.Now(),
+		Seq: lastRecord, PID: 1})
 	if err != nil {
 		panic(err) // plain values
 	}

@@ -35,7 +35,8 @@ func writePause(file, program string) error {
 	if err != nil {
 		return err
 	}
-	manifest, err := json.Marshal([]object{{"Config": "config.json", "RepoTags": []string{pauseImage}, "Layers": []string{"layer.tar"}}})
+	manifest, err := json.Marshal([]object{{"Config": "config.json", "RepoTags": []string{pauseImage},
+		"Layers": []string{"layer.tar"}}})
 	if err != nil {
 		return err
 	}
@@ -89,7 +90,8 @@ func tarOf(files map[string][]byte) ([]byte, error) {
 	var b bytes.Buffer
 	w := tar.NewWriter(&b)
 	for name, content := range files {
-		if err := w.WriteHeader(&tar.Header{Name: name, Mode: 0o755, Size: int64(len(content)), Typeflag: tar.TypeReg}); err != nil {
+		if err := w.WriteHeader(&tar.Header{Name: name, Mode: 0o755, Size: int64(len(content)),
+			Typeflag: tar.TypeReg}); err != nil {
 			return nil, err
 		}
 		if _, err := w.Write(content); err != nil {

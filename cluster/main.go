@@ -55,7 +55,8 @@ func run(args []string) int {
 	switch {
 	case len(args) > 1 && args[0] == "run":
 		var code int
-		if code, err = runWith(ctx, o, slices.DeleteFunc(args[1:2], func(s string) bool { return s == "--" }), args[2:]); err == nil {
+		if code, err = runWith(ctx, o, slices.DeleteFunc(args[1:2], func(s string) bool { return s == "--" }),
+			args[2:]); err == nil {
 			return code
 		}
 	case len(args) == 1 && args[0] == "up":

@@ -33,12 +33,15 @@ func TestMigrateJob(t *testing.T) {
 	}
 	server := find[*appsv1.Deployment](t, all, "ingot").Spec.Template.Spec.Containers[0]
 	migrates := job.Spec.Template.Spec.Containers[0]
-	if !slices.Equal(migrates.Args, []string{"db", "migrate"}) || migrates.Image != server.Image || migrates.EnvFrom[0].SecretRef.Name != server.EnvFrom[0].SecretRef.Name {
-		t.Errorf("it runs %s %v with %v, want db migrate of %s with %v", migrates.Image, migrates.Args, migrates.EnvFrom, server.Image, server.EnvFrom)
+	if !slices.Equal(migrates.Args, []string{"db", "migrate"}) || migrates.Image != server.Image ||
+		migrates.EnvFrom[0].SecretRef.Name != server.EnvFrom[0].SecretRef.Name {
+		t.Errorf("it runs %s %v with %v, want db migrate of %s with %v", migrates.Image, migrates.Args, migrates.EnvFrom,
+			server.Image, server.EnvFrom)
 	}
 	for _, m := range all {
 		service, ok := m.object.(*corev1.Service)
-		if ok && service.Spec.Selector["app.kubernetes.io/component"] == job.Spec.Template.Labels["app.kubernetes.io/component"] {
+		if ok &&
+			service.Spec.Selector["app.kubernetes.io/component"] == job.Spec.Template.Labels["app.kubernetes.io/component"] {
 			t.Errorf("the Service %s sends requests to the Job", m.meta.Name)
 		}
 	}
@@ -49,7 +52,8 @@ func TestMigrateJob(t *testing.T) {
 func TestMigrateJobOptions(t *testing.T) {
 	t.Parallel()
 	one := migration(t, decode(t, template(t, "--set", "image.tag=1")))
-	two := migration(t, decode(t, template(t, "--set", "image.tag=2,secret.create=true,secret.values.INGOT_DATABASE_URL=postgres://a")))
+	two := migration(t, decode(t,
+		template(t, "--set", "image.tag=2,secret.create=true,secret.values.INGOT_DATABASE_URL=postgres://a")))
 	if one.Name == two.Name {
 		t.Errorf("both are named %s, want different names", one.Name)
 	}

@@ -110,15 +110,17 @@ func (c *cluster) startKubelet(ctx context.Context, n node) error {
 	err := writeJSON(config, object{
 		"apiVersion": "kubelet.config.k8s.io/v1beta1", "kind": "KubeletConfiguration",
 		"address": n.address, "healthzPort": 0, "readOnlyPort": 0,
-		"authentication": object{"anonymous": object{"enabled": false}, "webhook": object{"enabled": true}, "x509": object{"clientCAFile": c.pki.file("ca.crt")}},
-		"authorization":  object{"mode": "Webhook"},
+		"authentication": object{"anonymous": object{"enabled": false}, "webhook": object{"enabled": true},
+			"x509": object{"clientCAFile": c.pki.file("ca.crt")}},
+		"authorization": object{"mode": "Webhook"},
 		// Without systemd, and below a cgroup that can be removed.
 		"cgroupDriver": "cgroupfs", "cgroupRoot": "/" + n.cgroup,
 		"containerRuntimeEndpoint": "unix://" + n.socket(),
 		"podLogsDir":               filepath.Join(n.dir, "pods"), "volumePluginDir": filepath.Join(n.dir, "plugins"),
 		"resolvConf": "/dev/null", "failSwapOn": false,
 		// A developer's disk may be nearly full.
-		"evictionHard":                     object{"memory.available": "100Mi", "nodefs.available": "500Mi", "nodefs.inodesFree": "1%", "imagefs.available": "500Mi"},
+		"evictionHard": object{"memory.available": "100Mi", "nodefs.available": "500Mi",
+			"nodefs.inodesFree": "1%", "imagefs.available": "500Mi"},
 		"evictionPressureTransitionPeriod": "10s",
 		"imageGCHighThresholdPercent":      100, "imageGCLowThresholdPercent": 99,
 		"registryPullQPS": 0,
@@ -126,8 +128,10 @@ func (c *cluster) startKubelet(ctx context.Context, n node) error {
 	if err != nil {
 		return err
 	}
-	p, err := c.spawn("kubelet-"+n.name, c.tool("kubelet"), "--config", config, "--kubeconfig", c.pki.file(n.name+".kubeconfig"),
-		"--hostname-override", n.name, "--node-ip", n.address, "--root-dir", filepath.Join(n.dir, "kubelet"), "--cert-dir", filepath.Join(n.dir, "kubelet", "pki"))
+	p, err := c.spawn("kubelet-"+n.name, c.tool("kubelet"), "--config", config, "--kubeconfig",
+		c.pki.file(n.name+".kubeconfig"),
+		"--hostname-override", n.name, "--node-ip", n.address, "--root-dir", filepath.Join(n.dir, "kubelet"), "--cert-dir",
+		filepath.Join(n.dir, "kubelet", "pki"))
 	if err != nil {
 		return err
 	}

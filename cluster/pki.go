@@ -112,8 +112,10 @@ func (a *authority) kubeconfig(name, user, group, server string) error {
 	type named map[string]any
 	text, err := json.Marshal(map[string]any{
 		"apiVersion": "v1", "kind": "Config", "current-context": "cluster",
-		"clusters": []named{{"name": "cluster", "cluster": named{"server": server, "certificate-authority": a.file("ca.crt")}}},
-		"users":    []named{{"name": name, "user": named{"client-certificate": a.file(name + ".crt"), "client-key": a.file(name + ".key")}}},
+		"clusters": []named{{"name": "cluster", "cluster": named{"server": server,
+			"certificate-authority": a.file("ca.crt")}}},
+		"users": []named{{"name": name, "user": named{"client-certificate": a.file(name + ".crt"),
+			"client-key": a.file(name + ".key")}}},
 		"contexts": []named{{"name": "cluster", "context": named{"cluster": "cluster", "user": name}}},
 	})
 	if err != nil {

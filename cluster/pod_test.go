@@ -30,13 +30,15 @@ func TestPod(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, level := range []api.Level{api.LevelBaseline, api.LevelRestricted} {
-		results := evaluator.EvaluatePod(api.LevelVersion{Level: level, Version: api.LatestVersion()}, &pod.ObjectMeta, &pod.Spec)
+		results := evaluator.EvaluatePod(api.LevelVersion{Level: level, Version: api.LatestVersion()},
+			&pod.ObjectMeta, &pod.Spec)
 		if r := policy.AggregateCheckResults(results); !r.Allowed {
 			t.Errorf("%s: %s: %s", level, r.ForbiddenReason(), r.ForbiddenDetail())
 		}
 	}
 	pod.Spec.Containers[0].SecurityContext = nil // the check can fail
-	results := evaluator.EvaluatePod(api.LevelVersion{Level: api.LevelRestricted, Version: api.LatestVersion()}, &pod.ObjectMeta, &pod.Spec)
+	results := evaluator.EvaluatePod(api.LevelVersion{Level: api.LevelRestricted, Version: api.LatestVersion()},
+		&pod.ObjectMeta, &pod.Spec)
 	if policy.AggregateCheckResults(results).Allowed {
 		t.Error("a container without a security context is allowed")
 	}

@@ -41,13 +41,15 @@ func TestNetworkPolicies(t *testing.T) {
 	policies := shippedPolicies(t)
 	pod := func(namespace, ip string, labels map[string]string) policytest.Peer {
 		return policytest.Peer{
-			Namespace: namespace, NamespaceLabels: map[string]string{"kubernetes.io/metadata.name": namespace}, Labels: labels, IP: netip.MustParseAddr(ip),
+			Namespace: namespace, NamespaceLabels: map[string]string{"kubernetes.io/metadata.name": namespace}, Labels: labels,
+			IP:    netip.MustParseAddr(ip),
 			Ports: map[string]int{"web": 8080, "notifications": 8081, "ssh": 2222, "admin": 8082},
 		}
 	}
 	at := func(ip string) policytest.Peer { return policytest.Peer{IP: netip.MustParseAddr(ip)} }
 	ingot := func(component string) map[string]string {
-		return map[string]string{"app.kubernetes.io/name": "ingot", "app.kubernetes.io/instance": "ingot", "app.kubernetes.io/component": component}
+		return map[string]string{"app.kubernetes.io/name": "ingot", "app.kubernetes.io/instance": "ingot",
+			"app.kubernetes.io/component": component}
 	}
 	app := map[string]string{"ingot.dev/kind": "app", "ingot.dev/install": "3f9a1c"}
 	peers := map[string]policytest.Peer{

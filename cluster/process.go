@@ -100,7 +100,8 @@ func (c *cluster) spawn(name, path string, args ...string) (*program, error) {
 	cmd := exec.Command(path, args...) //nolint:noctx // it is stopped in order, see clean
 	cmd.Dir = c.Dir
 	cmd.Stdout, cmd.Stderr = log, log
-	cmd.Env = []string{"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME=" + c.Dir, "TMPDIR=" + c.Dir}
+	cmd.Env = []string{"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME=" + c.Dir,
+		"TMPDIR=" + c.Dir}
 	// An interrupt from the terminal reaches only this process.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	if err := cmd.Start(); err != nil {

@@ -78,7 +78,8 @@ func TestScale(t *testing.T) {
 	}
 	adopted(10 * time.Minute)
 	what := fmt.Sprintf("%d instances (kwok and farm) on 3 servers", *scaleInstances)
-	s.report.add(what+", all started", "", fmt.Sprintf("%s, %.0f/s", seconds(time.Since(began)), float64(wanted)/time.Since(began).Seconds()))
+	s.report.add(what+", all started", "", fmt.Sprintf("%s, %.0f/s", seconds(time.Since(began)),
+		float64(wanted)/time.Since(began).Seconds()))
 
 	began = time.Now()
 	trio.stop(t)
@@ -87,13 +88,16 @@ func TestScale(t *testing.T) {
 	trio.start(t)
 	ready := time.Since(began)
 	adopted(5 * time.Minute)
-	s.report.add(what+", adopted after a restart of all servers", "≤ 30 s", fmt.Sprintf("%s after the start (ready after %s; stopped in %s)", seconds(time.Since(began)), seconds(ready), seconds(stopped)))
+	s.report.add(what+", adopted after a restart of all servers", "≤ 30 s",
+		fmt.Sprintf("%s after the start (ready after %s; stopped in %s)", seconds(time.Since(began)), seconds(ready),
+			seconds(stopped)))
 
 	pause(t.Context(), 15*time.Second) // what follows from the restart is done
 	before := counter.n.Load()
 	pause(t.Context(), *quiet)
 	requests := counter.n.Load() - before
-	s.report.add(what+", requests to the API server when quiet", "≤ 0.1/s", fmt.Sprintf("%d in %s by 3 servers", requests, seconds(*quiet)))
+	s.report.add(what+", requests to the API server when quiet", "≤ 0.1/s", fmt.Sprintf("%d in %s by 3 servers", requests,
+		seconds(*quiet)))
 	s.report.add(what+", memory of a server", "≤ 350 MB", strings.Join(trio.memory(t), ", "))
 	if n := f.streams.Load(); n != wanted {
 		t.Errorf("%d instances are followed at the end, want %d", n, wanted)
@@ -107,7 +111,8 @@ func TestScale(t *testing.T) {
 func fakeNodes(t *testing.T, n int) {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), "kwok", "--kubeconfig", os.Getenv("KUBECONFIG"), "--cidr", "127.64.0.1/10",
-		"--manage-nodes-with-annotation-selector", "kwok.x-k8s.io/node=fake", "--node-lease-duration-seconds", "40", "--server-address", "127.0.0.1:0")
+		"--manage-nodes-with-annotation-selector", "kwok.x-k8s.io/node=fake", "--node-lease-duration-seconds", "40",
+		"--server-address", "127.0.0.1:0")
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
 	var messages bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &messages, &messages
@@ -126,8 +131,9 @@ func fakeNodes(t *testing.T, n int) {
 		capacity := object{"cpu": "64", "memory": "512Gi", "ephemeral-storage": "4Ti", "pods": strconv.Itoa(podsPerNode)}
 		text, err := json.Marshal(object{
 			"apiVersion": "v1", "kind": "Node",
-			"metadata": object{"name": fmt.Sprintf("fake-%d", i), "annotations": object{"kwok.x-k8s.io/node": "fake"}, "labels": object{"ingot.dev/fake": "true", "kubernetes.io/hostname": fmt.Sprintf("fake-%d", i)}},
-			"status":   object{"capacity": capacity, "allocatable": capacity},
+			"metadata": object{"name": fmt.Sprintf("fake-%d", i), "annotations": object{"kwok.x-k8s.io/node": "fake"},
+				"labels": object{"ingot.dev/fake": "true", "kubernetes.io/hostname": fmt.Sprintf("fake-%d", i)}},
+			"status": object{"capacity": capacity, "allocatable": capacity},
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -148,7 +154,8 @@ type counter struct {
 func newCounter(t *testing.T) *counter {
 	t.Helper()
 	read := func(path string) string {
-		return string(kubectl(t, "", "--kubeconfig", os.Getenv(configVariable), "config", "view", "--raw", "--output", "jsonpath={"+path+"}"))
+		return string(kubectl(t, "", "--kubeconfig", os.Getenv(configVariable), "config", "view", "--raw", "--output",
+			"jsonpath={"+path+"}"))
 	}
 	target, err := url.Parse(read(".clusters[0].cluster.server"))
 	if err != nil {
@@ -167,16 +174,18 @@ func newCounter(t *testing.T) *counter {
 			r.SetURL(target)
 			r.Out.Header.Set("Authorization", "Bearer "+token) // clients send none without TLS
 		}, FlushInterval: -1,
-		Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool}, ForceAttemptHTTP2: true}, ErrorLog: slog.NewLogLogger(slog.DiscardHandler, slog.LevelError),
+		Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool}, ForceAttemptHTTP2: true},
+		ErrorLog:  slog.NewLogLogger(slog.DiscardHandler, slog.LevelError),
 	}
 	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	server := &http.Server{ReadHeaderTimeout: time.Minute, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		c.n.Add(1)
-		proxy.ServeHTTP(w, r)
-	})}
+	server := &http.Server{ReadHeaderTimeout: time.Minute,
+		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			c.n.Add(1)
+			proxy.ServeHTTP(w, r)
+		})}
 	go func() { _ = server.Serve(listener) }() // until Close
 	t.Cleanup(func() { server.Close() })
 	if err := writeJSON(c.kubeconfig, object{
@@ -226,8 +235,10 @@ func newTrio(t *testing.T, kubeconfig string) *trio {
 		t.Fatal(err)
 	}
 	all := &trio{password: strings.TrimSpace(string(password)), args: []string{
-		"up", "--engine", "kubernetes", "--kubernetes-kubeconfig", kubeconfig, "--kubernetes-image", os.Getenv(imageVariable), "--kubernetes-user-namespaces", "off",
-		"--kubernetes-rate", "100", "--database-url", database.String(), "--blob-url", bucket.String(), "--public-url", "http://" + addresses[0], "--demo", "--log-format", "json",
+		"up", "--engine", "kubernetes", "--kubernetes-kubeconfig", kubeconfig, "--kubernetes-image", os.Getenv(imageVariable),
+		"--kubernetes-user-namespaces", "off",
+		"--kubernetes-rate", "100", "--database-url", database.String(), "--blob-url", bucket.String(), "--public-url",
+		"http://" + addresses[0], "--demo", "--log-format", "json",
 		"--domain", domain,
 	}}
 	for i, address := range addresses {
@@ -250,7 +261,8 @@ func newTrio(t *testing.T, kubeconfig string) *trio {
 func (all *trio) start(t *testing.T) {
 	t.Helper()
 	for i, s := range all.servers {
-		logs, err := os.OpenFile(filepath.Join("..", "bin", fmt.Sprintf("scale-%d.log", i)), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+		logs, err := os.OpenFile(filepath.Join("..", "bin", fmt.Sprintf("scale-%d.log", i)),
+			os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -332,15 +344,19 @@ func (s *site) manyApps(t *testing.T, instances int) {
 	bits := tinyDroplet(t)
 	for i := 0; i*instancesPerApp < instances; i++ {
 		var one, droplet struct{ GUID string }
-		call(http.MethodPost, "/v3/apps", object{"name": fmt.Sprintf("many-%d", i), "relationships": to("space", spaces.Resources[0].GUID)}, &one)
-		call(http.MethodPost, "/v3/droplets", object{"relationships": to("app", one.GUID), "process_types": object{"web": "./run"}}, &droplet)
+		call(http.MethodPost, "/v3/apps", object{"name": fmt.Sprintf("many-%d", i),
+			"relationships": to("space", spaces.Resources[0].GUID)}, &one)
+		call(http.MethodPost, "/v3/droplets", object{"relationships": to("app", one.GUID),
+			"process_types": object{"web": "./run"}}, &droplet)
 		s.upload(t, token, "/v3/droplets/"+droplet.GUID+"/upload", bits)
 		if !eventually(patience, func() bool {
-			return s.call(t.Context(), token, "", http.MethodPatch, "/v3/apps/"+one.GUID+"/relationships/current_droplet", object{"data": object{"guid": droplet.GUID}}, nil) == nil
+			return s.call(t.Context(), token, "", http.MethodPatch, "/v3/apps/"+one.GUID+"/relationships/current_droplet",
+				object{"data": object{"guid": droplet.GUID}}, nil) == nil
 		}) {
 			t.Fatal("the droplet does not become usable")
 		}
-		call(http.MethodPost, "/v3/apps/"+one.GUID+"/processes/web/actions/scale", object{"instances": min(instancesPerApp, instances-i*instancesPerApp), "memory_in_mb": 16, "disk_in_mb": 16}, nil)
+		call(http.MethodPost, "/v3/apps/"+one.GUID+"/processes/web/actions/scale",
+			object{"instances": min(instancesPerApp, instances-i*instancesPerApp), "memory_in_mb": 16, "disk_in_mb": 16}, nil)
 		call(http.MethodPost, "/v3/apps/"+one.GUID+"/actions/start", nil, nil)
 	}
 }

@@ -78,17 +78,22 @@ func install(t *testing.T) *site {
 
 	secrets := newSecrets(t)
 	copyDatabase(t, filepath.Dir(secrets), database.String())
-	kubectl(t, "", "--namespace", systemNamespace, "create", "secret", "generic", "ingot-files", "--from-file="+secrets, "--from-file=s3-ca.crt="+os.Getenv("INGOT_TEST_S3_CA"))
+	kubectl(t, "", "--namespace", systemNamespace, "create", "secret", "generic", "ingot-files", "--from-file="+secrets,
+		"--from-file=s3-ca.crt="+os.Getenv("INGOT_TEST_S3_CA"))
 	kubectl(t, "", "--namespace", systemNamespace, "create", "secret", "generic", "ingot",
-		"--from-literal=INGOT_DATABASE_URL="+database.String(), "--from-literal=INGOT_ADMIN_TOKEN=a-token-of-the-tests", "--from-literal=INGOT_BLOB_URL="+bucket.String(),
-		"--from-literal=AWS_ACCESS_KEY_ID="+os.Getenv("AWS_ACCESS_KEY_ID"), "--from-literal=AWS_SECRET_ACCESS_KEY="+os.Getenv("AWS_SECRET_ACCESS_KEY"))
+		"--from-literal=INGOT_DATABASE_URL="+database.String(), "--from-literal=INGOT_ADMIN_TOKEN=a-token-of-the-tests",
+		"--from-literal=INGOT_BLOB_URL="+bucket.String(),
+		"--from-literal=AWS_ACCESS_KEY_ID="+os.Getenv("AWS_ACCESS_KEY_ID"), "--from-literal=AWS_SECRET_ACCESS_KEY="+
+			os.Getenv("AWS_SECRET_ACCESS_KEY"))
 	repository, digest, _ := strings.Cut(os.Getenv(serverVariable), "@")
 	s.values = filepath.Join(t.TempDir(), "values.json")
 	if err := writeJSON(s.values, object{
 		"domain": domain, "publicURL": "http://" + s.balancer.address,
-		"image": object{"repository": repository, "digest": digest, "pullPolicy": "Never"}, "stack": object{"image": os.Getenv(imageVariable)},
-		"service":     object{"ssh": object{"type": "ClusterIP"}},
-		"environment": object{"INGOT_KUBERNETES_USER_NAMESPACES": "off", "INGOT_DEMO": "true"}, // Debian's containerd has none
+		"image":   object{"repository": repository, "digest": digest, "pullPolicy": "Never"},
+		"stack":   object{"image": os.Getenv(imageVariable)},
+		"service": object{"ssh": object{"type": "ClusterIP"}},
+		// Debian's containerd has none
+		"environment": object{"INGOT_KUBERNETES_USER_NAMESPACES": "off", "INGOT_DEMO": "true"},
 	}); err != nil {
 		t.Fatal(err)
 	}
@@ -112,7 +117,8 @@ func install(t *testing.T) *site {
 // helm installs the chart, or upgrades it.
 func (s *site) helm(t *testing.T, args ...string) {
 	t.Helper()
-	helm(t, append([]string{"upgrade", "--install", "ingot", chartDir, "--namespace", systemNamespace, "--values", s.values}, args...)...)
+	helm(t, append([]string{"upgrade", "--install", "ingot", chartDir, "--namespace", systemNamespace, "--values",
+		s.values}, args...)...)
 }
 
 // rollout waits until all servers run the installed version.
@@ -120,7 +126,8 @@ func (s *site) rollout(t *testing.T) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
-	out, err := exec.CommandContext(ctx, "kubectl", "--namespace", systemNamespace, "rollout", "status", "deployment/ingot").CombinedOutput()
+	out, err := exec.CommandContext(ctx, "kubectl", "--namespace", systemNamespace, "rollout", "status",
+		"deployment/ingot").CombinedOutput()
 	if err != nil {
 		t.Fatalf("%v\n%s\n%s", err, out, kubectl(t, "", "--namespace", systemNamespace, "describe", "pods"))
 	}
@@ -135,7 +142,8 @@ func (s *site) uninstall(t *testing.T) {
 		_ = os.MkdirAll(dir, 0o755)
 		pods, _ := s.servers(context.Background())
 		for _, name := range slices.Sorted(maps.Keys(pods)) {
-			out, _ := exec.Command("kubectl", "--namespace", systemNamespace, "logs", name).CombinedOutput() //nolint:noctx // at the end of the test
+			out, _ := exec.Command("kubectl", "--namespace", systemNamespace, "logs", //nolint:noctx // at the end of the test
+				name).CombinedOutput()
 			_ = os.WriteFile(filepath.Join(dir, name+".log"), out, 0o600)
 		}
 		t.Logf("the logs of the servers are in %s", dir)
@@ -150,7 +158,8 @@ func (s *site) uninstall(t *testing.T) {
 // deletePods deletes all Pods of a namespace, also those on a node that is gone.
 func (s *site) deletePods(t *testing.T, namespace string) {
 	t.Helper()
-	err := request(context.Background(), http.MethodDelete, caller, s.api+"/api/v1/namespaces/"+namespace+"/pods?gracePeriodSeconds=0", nil)
+	err := request(context.Background(), http.MethodDelete, caller, s.api+"/api/v1/namespaces/"+namespace+
+		"/pods?gracePeriodSeconds=0", nil)
 	if err != nil {
 		t.Error(err)
 	}
@@ -191,7 +200,8 @@ func newSecrets(t *testing.T) string {
 // copyDatabase copies the database of a server on one machine to that of the cluster.
 func copyDatabase(t *testing.T, dir, to string) {
 	t.Helper()
-	out, err := exec.CommandContext(t.Context(), os.Getenv("INGOT_BIN"), "db", "copy", "--from", dir, "--to", to).CombinedOutput()
+	out, err := exec.CommandContext(t.Context(), os.Getenv("INGOT_BIN"), "db", "copy", "--from", dir, "--to", to).
+		CombinedOutput()
 	if err != nil || !strings.Contains(string(out), "number and checksum of each table are the same") {
 		t.Fatalf("ingot db copy: %v\n%s", err, out)
 	}
@@ -245,7 +255,8 @@ func openDatabase(t *testing.T, name string) *pgx.Conn {
 // pods returns the Pods of a namespace.
 func (s *site) pods(ctx context.Context, namespace, selector string) ([]corev1.Pod, error) {
 	var list corev1.PodList
-	err := request(ctx, http.MethodGet, caller, s.api+"/api/v1/namespaces/"+namespace+"/pods?labelSelector="+url.QueryEscape(selector), &list)
+	err := request(ctx, http.MethodGet, caller, s.api+"/api/v1/namespaces/"+namespace+"/pods?labelSelector="+
+		url.QueryEscape(selector), &list)
 	return list.Items, err
 }
 
@@ -297,7 +308,8 @@ func (s *site) cf(t *testing.T, args ...string) string {
 	defer cancel()
 	cmd := exec.CommandContext(ctx, os.Getenv("CF_BIN"), args...)
 	cmd.Dir = s.home
-	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + s.home, "CF_HOME=" + s.home, "CF_COLOR=false", "LANG=en_US.UTF-8", "TERM=dumb"}
+	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + s.home, "CF_HOME=" + s.home, "CF_COLOR=false",
+		"LANG=en_US.UTF-8", "TERM=dumb"}
 	out, err := cmd.CombinedOutput()
 	if err != nil {
 		recent := ""
@@ -358,7 +370,8 @@ func (s *site) token(t *testing.T) string {
 // running returns how many instances of an app run, as the API says.
 func (s *site) running(token, app string) int {
 	var stats struct{ Resources []struct{ State string } }
-	if s.call(context.Background(), token, "", http.MethodGet, "/v3/apps/"+app+"/processes/web/stats", nil, &stats) != nil {
+	if s.call(context.Background(), token, "", http.MethodGet, "/v3/apps/"+app+"/processes/web/stats", nil,
+		&stats) != nil {
 		return -1
 	}
 	n := 0
@@ -385,7 +398,8 @@ func (s *site) push(t *testing.T, name string, size int, args ...string) app {
 			t.Fatal(err)
 		}
 	}
-	s.cf(t, append([]string{"push", name, "-p", dir, "-b", "binary_buildpack", "-c", "./probe", "-m", "64M", "-k", "128M"}, args...)...)
+	s.cf(t, append([]string{"push", name, "-p", dir, "-b", "binary_buildpack", "-c", "./probe", "-m", "64M", "-k", "128M"},
+		args...)...)
 	return app{name, strings.TrimSpace(s.cf(t, "app", name, "--guid")), name + ".apps." + domain}
 }
 
@@ -404,7 +418,8 @@ var buildProbe = sync.OnceValues(func() (string, error) {
 	if err != nil {
 		return "", err
 	}
-	cmd := exec.Command("go", "-C", "../e2e", "build", "-trimpath", "-ldflags=-s -w", "-o", file, "./testdata/probe") //nolint:noctx // go test limits it
+	cmd := exec.Command("go", "-C", "../e2e", "build", "-trimpath", "-ldflags=-s -w", //nolint:noctx // go test limits it
+		"-o", file, "./testdata/probe")
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("%w\n%s", err, out)
@@ -415,7 +430,9 @@ var buildProbe = sync.OnceValues(func() (string, error) {
 // owner returns the server that works on an app: the id of its row, and its Pod.
 func (s *site) owner(t *testing.T, shard string) (id, pod string) {
 	t.Helper()
-	err := s.db.QueryRow(t.Context(), "SELECT s.id, s.host FROM cluster_leases l JOIN cluster_servers s ON s.id = l.holder WHERE l.name = $1", shard).Scan(&id, &pod)
+	err := s.db.QueryRow(t.Context(),
+		"SELECT s.id, s.host FROM cluster_leases l JOIN cluster_servers s ON s.id = l.holder WHERE l.name = $1",
+		shard).Scan(&id, &pod)
 	if err != nil {
 		t.Fatalf("owner of %s: %v", shard, err)
 	}
@@ -441,7 +458,8 @@ func (s *site) kill(t *testing.T, pod string) time.Time {
 	for _, n := range processes() {
 		environ, _ := os.ReadFile(fmt.Sprintf("/proc/%d/environ", n)) // it may have ended
 		line, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", n))
-		if args := strings.Split(string(line), "\x00"); len(args) > 1 && filepath.Base(args[0]) == "ingot" && args[1] == "up" && bytes.Contains(environ, []byte("HOSTNAME="+pod+"\x00")) {
+		if args := strings.Split(string(line), "\x00"); len(args) > 1 && filepath.Base(args[0]) == "ingot" &&
+			args[1] == "up" && bytes.Contains(environ, []byte("HOSTNAME="+pod+"\x00")) {
 			at := time.Now()
 			if err := syscall.Kill(n, syscall.SIGKILL); err != nil {
 				t.Fatal(err)

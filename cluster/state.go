@@ -60,11 +60,13 @@ func (s *state) save() error {
 }
 
 // settings are the kernel settings that a kubelet changes.
-var settings = []string{"vm/overcommit_memory", "vm/panic_on_oom", "kernel/panic", "kernel/panic_on_oops", "kernel/keys/root_maxkeys", "kernel/keys/root_maxbytes"}
+var settings = []string{"vm/overcommit_memory", "vm/panic_on_oom", "kernel/panic", "kernel/panic_on_oops",
+	"kernel/keys/root_maxkeys", "kernel/keys/root_maxbytes"}
 
 // shared are the directories outside of its own that a node uses, deepest first.
 var shared = []string{
-	"/var/lib/kubelet/device-plugins", "/var/lib/kubelet", "/var/log/containers", "/var/lib/cni/results", "/var/lib/cni", "/run/containerd/s", "/run/containerd/runc/k8s.io", "/run/containerd/runc", "/run/containerd",
+	"/var/lib/kubelet/device-plugins", "/var/lib/kubelet", "/var/log/containers", "/var/lib/cni/results", "/var/lib/cni",
+	"/run/containerd/s", "/run/containerd/runc/k8s.io", "/run/containerd/runc", "/run/containerd",
 }
 
 // remember notes how this machine was before the cluster.
@@ -171,7 +173,8 @@ func (s *state) killShims() error {
 	for _, n := range processes() {
 		text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", n))
 		args := strings.Split(string(text), "\x00")
-		if i := slices.Index(args, "-address"); i < 0 || !strings.HasPrefix(args[i+1], s.Dir+"/") || !strings.HasPrefix(filepath.Base(args[0]), "containerd-shim") {
+		if i := slices.Index(args, "-address"); i < 0 || !strings.HasPrefix(args[i+1], s.Dir+"/") ||
+			!strings.HasPrefix(filepath.Base(args[0]), "containerd-shim") {
 			continue
 		}
 		if err := pidOf("containerd-shim", n).terminate(time.Second); err != nil {

@@ -157,7 +157,8 @@ func (s *site) clear(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, a := range addresses {
-		if own, err := netip.ParsePrefix(a.String()); err == nil && network.Subnet.IsValid() && network.Subnet.Contains(own.Addr()) {
+		if own, err := netip.ParsePrefix(a.String()); err == nil && network.Subnet.IsValid() &&
+			network.Subnet.Contains(own.Addr()) {
 			t.Errorf("the bridge with address %s is left", own)
 		}
 	}
@@ -168,7 +169,8 @@ func (s *site) podsGone(t *testing.T, apps []string) {
 	t.Helper()
 	selector := "ingot.dev/app in (" + strings.Join(apps, ",") + ")"
 	s.poll(t, "remove the Pods of deleted apps", func() bool {
-		out, err := exec.Command("kubectl", "get", "pods", "--namespace", "ingot-apps", "--selector", selector, "--output", "name").CombinedOutput() //nolint:noctx // after the end of the test, too
+		out, err := exec.Command("kubectl", "get", "pods", "--namespace", //nolint:noctx // after the end of the test, too
+			"ingot-apps", "--selector", selector, "--output", "name").CombinedOutput()
 		if err != nil {
 			t.Fatalf("kubectl: %v\n%s", err, out)
 		}
@@ -202,7 +204,8 @@ var buildProbe = sync.OnceValues(func() (string, error) {
 		return "", err
 	}
 	dir := filepath.Join(base, "app")
-	cmd := exec.Command("go", "build", "-trimpath", "-buildvcs=false", "-ldflags=-s -w", "-o", filepath.Join(dir, "probe"), "./testdata/probe")
+	cmd := exec.Command("go", "build", "-trimpath", "-buildvcs=false", "-ldflags=-s -w", "-o", filepath.Join(dir, "probe"),
+		"./testdata/probe")
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("%s: %w\n%s", cmd, err, out)
@@ -283,7 +286,8 @@ func (s *site) stats(t testing.TB, app string) []stat {
 			Ports []struct{ External, Internal int } `json:"instance_ports"`
 		}
 	}
-	s.call(t, http.MethodGet, "/v3/apps/"+app+"/processes/web/stats", s.adminToken(t), nil).want(t, http.StatusOK).into(t, &got)
+	s.call(t, http.MethodGet, "/v3/apps/"+app+"/processes/web/stats", s.adminToken(t), nil).want(t, http.StatusOK).
+		into(t, &got)
 	rows := make([]stat, len(got.Resources))
 	for i, r := range got.Resources {
 		rows[i] = r.stat

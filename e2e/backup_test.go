@@ -95,7 +95,8 @@ func TestSoakBackup(t *testing.T) {
 	file, many := filepath.Join(dir, "file.age"), filepath.Join(dir, "many")
 
 	began := time.Now()
-	contains(t, b.ingot(0, b.backup(many)...), "Backup 20", "written to "+many, "2 files of packages, droplets and buildpacks")
+	contains(t, b.ingot(0, b.backup(many)...), "Backup 20", "written to "+many,
+		"2 files of packages, droplets and buildpacks")
 	takes := time.Since(began)
 	kills := 4
 	if os.Getenv("INGOT_SOAK") == "1" {
@@ -126,7 +127,8 @@ func TestSoakBackup(t *testing.T) {
 	b.ingot(0, append(b.backup(many), "--keep", "1")...)
 	b.ingot(0, b.backup(file)...)
 	contains(t, b.ingot(1, b.backup(file)...), file+" already exists")
-	contains(t, b.ingot(0, "backup", "status", "--data-dir", b.Dir), "Last backup: 20", "The last attempt failed", "already exists")
+	contains(t, b.ingot(0, "backup", "status", "--data-dir", b.Dir), "Last backup: 20", "The last attempt failed",
+		"already exists")
 	contains(t, b.ingot(1, b.restore(file, b.Dir)...), "never into that of a running server")
 	contains(t, b.ingot(2, "backup", file), "--recipient is required")
 	info, err := os.Stat(file)
@@ -154,7 +156,8 @@ func TestSoakBackup(t *testing.T) {
 			continue
 		}
 		if _, err := os.Stat(filepath.Join(first, ".restore")); err == nil {
-			p := run(t, nil, "up", "--data-dir", first, "--listen", "127.0.0.1:0", "--notifications-listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0", "--ssh-listen", "127.0.0.1:0")
+			p := run(t, nil, "up", "--data-dir", first, "--listen", "127.0.0.1:0", "--notifications-listen", "127.0.0.1:0",
+				"--admin-listen", "127.0.0.1:0", "--ssh-listen", "127.0.0.1:0")
 			p.mayFail = true
 			if code := p.wait(t); code != 1 || !strings.Contains(p.Stderr.String(), "run 'ingot restore' again") {
 				t.Fatalf("a server on half a restore: %d, %s", code, p.Stderr)
@@ -168,7 +171,8 @@ func TestSoakBackup(t *testing.T) {
 			}
 		}
 	}
-	contains(t, b.ingot(0, b.restore(file, first)...), "Restored the database and 2 packages, droplets and buildpacks", "is complete. Start the server")
+	contains(t, b.ingot(0, b.restore(file, first)...), "Restored the database and 2 packages, droplets and buildpacks",
+		"is complete. Start the server")
 	b.starts(first)
 	cfOK(t, b.home, "restart", "steady")
 	b.ingot(0, "down", "--data-dir", b.Dir)
@@ -198,7 +202,8 @@ func TestBackupOnFullDisk(t *testing.T) {
 	b.ingot(0, b.backup(filepath.Join(disk, "many"))...)
 	// The restore does not fit.
 	fillDisk(t, disk)
-	contains(t, b.ingot(1, b.restore(filepath.Join(disk, "many"), filepath.Join(disk, "data"))...), "no space left on device")
+	contains(t, b.ingot(1, b.restore(filepath.Join(disk, "many"), filepath.Join(disk, "data"))...),
+		"no space left on device")
 	if _, err := os.Stat(filepath.Join(disk, "data")); err == nil {
 		t.Error("the data directory is there, want none")
 	}
@@ -256,7 +261,8 @@ func (b *backups) asDocumented(dir string) {
 		if strings.HasPrefix(printed, "ingot: ") {
 			code = 1
 		}
-		p := run(b.t, []string{"INGOT_BACKUP_RECIPIENTS=" + b.to, "INGOT_BACKUP_SIGNING_KEY=" + b.by}, strings.Fields(line)[1:]...)
+		p := run(b.t, []string{"INGOT_BACKUP_RECIPIENTS=" + b.to, "INGOT_BACKUP_SIGNING_KEY=" + b.by},
+			strings.Fields(line)[1:]...)
 		got := p.wait(b.t)
 		said := p.Stdout.String() + p.Stderr.String()
 		if got != code {

@@ -31,20 +31,25 @@ func TestPushRefused(t *testing.T) {
 // badInput tests errors before and during staging.
 func badInput(t *testing.T, s *site) {
 	home := s.admin(t)
-	contains(t, pushFails(t, home, pushProbe(t, "mystery", "-b", "nope")...), "For application 'mystery'", `"nope" must be an existing`)
-	contains(t, pushFails(t, home, "push", "mystery", "-p", probe(t)), "NoAppDetectedError", "not successfully detected by any available buildpack")
+	contains(t, pushFails(t, home, pushProbe(t, "mystery", "-b", "nope")...), "For application 'mystery'",
+		`"nope" must be an existing`)
+	contains(t, pushFails(t, home, "push", "mystery", "-p", probe(t)), "NoAppDetectedError",
+		"not successfully detected by any available buildpack")
 	contains(t, cfOK(t, home, "logs", "mystery", "--recent"), "[STG/0]", "Tried: ", "go_buildpack", "Name one with -b")
 
 	// The error has the end of the build's log, whether or not cf shows that.
-	contains(t, pushFails(t, home, "push", "mystery", "-p", probe(t), "-b", "nodejs_buildpack"), "FAILED", "BuildpackCompileFailed - App staging failed in the buildpack finalize phase",
+	contains(t, pushFails(t, home, "push", "mystery", "-p", probe(t), "-b", "nodejs_buildpack"), "FAILED",
+		"BuildpackCompileFailed - App staging failed in the buildpack finalize phase",
 		"The last lines of the build:", "package.json")
 	// There is no start command, unless the app has one.
-	contains(t, pushFails(t, home, "push", "mystery", "-p", probe(t), "-b", "binary_buildpack"), "StagingError - Start command not specified", "cf push -c COMMAND")
+	contains(t, pushFails(t, home, "push", "mystery", "-p", probe(t), "-b", "binary_buildpack"),
+		"StagingError - Start command not specified", "cf push -c COMMAND")
 	cfOK(t, home, pushProbe(t, "mystery")...)
 	contains(t, cfOK(t, home, "curl", "/v3/apps/"+strings.TrimSpace(cfOK(t, home, "app", "mystery", "--guid"))+"/droplets/current"), `"detect_output":"binary `)
 
 	// cf itself checks an archive before it uploads it.
-	pushFails(t, home, "push", "mystery", "-p", write(t, "broken.zip", strings.Repeat("this is not an archive ", 200)), "-b", "binary_buildpack")
+	pushFails(t, home, "push", "mystery", "-p", write(t, "broken.zip", strings.Repeat("this is not an archive ", 200)),
+		"-b", "binary_buildpack")
 
 	for _, one := range []struct{ key, value, says string }{
 		{"memory", "12", "Memory"},
@@ -64,8 +69,10 @@ func badInput(t *testing.T, s *site) {
 	} {
 		file := write(t, "manifest.yml", fmt.Sprintf("applications:\n- name: wrong\n  %s: %s\n", one.key, one.value))
 		out, code := cf(t, home, "apply-manifest", "-f", file)
-		if code != 1 || !strings.Contains(out, "For application 'wrong'") || !strings.Contains(strings.ToLower(out), strings.ToLower(one.says)) {
-			t.Errorf("%s: %s: exit code %d, want 1 and the words For application 'wrong' and %s\n%s", one.key, one.value, code, one.says, out)
+		if code != 1 || !strings.Contains(out, "For application 'wrong'") || !strings.Contains(strings.ToLower(out),
+			strings.ToLower(one.says)) {
+			t.Errorf("%s: %s: exit code %d, want 1 and the words For application 'wrong' and %s\n%s", one.key, one.value, code,
+				one.says, out)
 		}
 	}
 	token := s.adminToken(t)
@@ -86,7 +93,8 @@ func badInput(t *testing.T, s *site) {
 		"applications: [{name: x, timeout: 0}]":      "timeout",
 	} {
 		r := apply(text)
-		if r.Status != http.StatusUnprocessableEntity && r.Status != http.StatusBadRequest || !strings.Contains(strings.ToLower(string(r.Body)), says) {
+		if r.Status != http.StatusUnprocessableEntity && r.Status != http.StatusBadRequest ||
+			!strings.Contains(strings.ToLower(string(r.Body)), says) {
 			t.Errorf("the manifest %q: %s", text, r)
 		}
 	}
@@ -184,15 +192,19 @@ func badUploads(t *testing.T, s *site) {
 	refused("a link to the root", zipWith(t, entry{"link", os.ModeSymlink | 0o777, "/etc/passwd"}), "link")
 	refused("through a link", zipWith(t, entry{"dir", os.ModeSymlink | 0o777, ".."}, entry{"dir/escape.txt", 0o644, "x"}))
 	refused("a device", zipWith(t, entry{"null", os.ModeDevice | os.ModeCharDevice | 0o666, ""}), "null")
-	if _, r := upload(zipWith(t, entry{"dir/file.txt", 0o644, "x"}, entry{"link", os.ModeSymlink | 0o777, "dir/file.txt"})); r.Status != http.StatusOK {
+	if _, r := upload(zipWith(t, entry{"dir/file.txt", 0o644, "x"}, entry{"link", os.ModeSymlink | 0o777,
+		"dir/file.txt"})); r.Status != http.StatusOK {
 		t.Errorf("a good archive: %s", r)
 	}
 	tooLarge(t, s, token, newPackage())
 
 	// A package that does not exist, and an invalid body.
-	s.send(t, "/v3/packages/nobody/upload", token, "multipart/form-data; boundary=x", strings.NewReader("--x--\r\n")).want(t, http.StatusNotFound)
-	s.send(t, "/v3/packages/"+newPackage()+"/upload", token, "text/plain", strings.NewReader("x")).want(t, http.StatusBadRequest)
-	s.send(t, "/v3/packages/"+newPackage()+"/upload", token, "multipart/form-data; boundary=x", io.LimitReader(zeroes{}, 1<<20)).want(t, http.StatusBadRequest)
+	s.send(t, "/v3/packages/nobody/upload", token, "multipart/form-data; boundary=x", strings.NewReader("--x--\r\n")).
+		want(t, http.StatusNotFound)
+	s.send(t, "/v3/packages/"+newPackage()+"/upload", token, "text/plain", strings.NewReader("x")).
+		want(t, http.StatusBadRequest)
+	s.send(t, "/v3/packages/"+newPackage()+"/upload", token, "multipart/form-data; boundary=x",
+		io.LimitReader(zeroes{}, 1<<20)).want(t, http.StatusBadRequest)
 }
 
 type entry struct {
@@ -297,8 +309,10 @@ func pushAs(t *testing.T, s *site) {
 	contains(t, cfOK(t, auditor, "logs", "ours", "--recent"), "[APP/PROC/WEB/0]")
 	const denied = "You are not authorized to perform the requested action"
 	for _, args := range [][]string{
-		pushProbe(t, "theirs"), {"stop", "ours"}, {"restart", "ours"}, {"scale", "ours", "-i", "2"}, {"set-env", "ours", "A", "b"}, {"env", "ours"},
-		{"delete", "ours", "-f"}, {"rename", "ours", "theirs"}, {"restage", "ours"}, {"map-route", "ours", "apps.localhost", "--hostname", "theirs"},
+		pushProbe(t, "theirs"), {"stop", "ours"}, {"restart", "ours"}, {"scale", "ours", "-i", "2"},
+		{"set-env", "ours", "A", "b"}, {"env", "ours"},
+		{"delete", "ours", "-f"}, {"rename", "ours", "theirs"}, {"restage", "ours"}, {"map-route", "ours", "apps.localhost",
+			"--hostname", "theirs"},
 		{"create-app-manifest", "ours", "-p", filepath.Join(t.TempDir(), "m.yml")},
 	} {
 		out, code := cf(t, auditor, args...)
@@ -311,12 +325,14 @@ func pushAs(t *testing.T, s *site) {
 	contains(t, cfOK(t, stranger, "orgs"), "No orgs found")
 	cfFails(t, stranger, "Organization 'demo' not found", "target", "-o", "demo")
 	token := oauthToken(t, stranger)
-	for _, path := range []string{"/v3/apps/" + app, "/v3/apps/" + app + "/env", "/v3/apps/" + app + "/processes/web/stats", "/v3/processes/" + app, "/api/v1/read/" + app} {
+	for _, path := range []string{"/v3/apps/" + app, "/v3/apps/" + app + "/env", "/v3/apps/" + app +
+		"/processes/web/stats", "/v3/processes/" + app, "/api/v1/read/" + app} {
 		if r := s.call(t, http.MethodGet, path, token, nil); r.Status != http.StatusNotFound {
 			t.Errorf("%s of a stranger: %s", path, r)
 		}
 	}
-	for _, path := range []string{"/v3/apps", "/v3/spaces", "/v3/routes", "/v3/processes", "/v3/packages", "/v3/droplets", "/v3/builds", "/v3/audit_events"} {
+	for _, path := range []string{"/v3/apps", "/v3/spaces", "/v3/routes", "/v3/processes", "/v3/packages", "/v3/droplets",
+		"/v3/builds", "/v3/audit_events"} {
 		if found := s.list(t, token, path); len(found) > 0 {
 			t.Errorf("%s of a stranger has %v", path, found)
 		}

@@ -30,7 +30,8 @@ func becomeBrowser(path string) error {
 		return fmt.Errorf("no new privileges: %w", err)
 	}
 	program := unix.SockFprog{Len: uint16(len(filter)), Filter: &filter[0]}
-	if _, _, errno := unix.Syscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, 0, uintptr(unsafe.Pointer(&program))); errno != 0 {
+	if _, _, errno := unix.Syscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, 0,
+		uintptr(unsafe.Pointer(&program))); errno != 0 {
 		return fmt.Errorf("set the filter of system calls: %w", errno)
 	}
 	return unix.Exec(path, append([]string{path}, os.Args[1:]...), os.Environ())

@@ -46,12 +46,14 @@ func openBrowser(t *testing.T) *browser {
 		t.Fatal(err)
 	}
 	o := append(chromedp.DefaultExecAllocatorOptions[:],
-		chromedp.ExecPath(self), chromedp.Env(browserVariable+"="+path), chromedp.UserDataDir(profileDir(t)), chromedp.NoSandbox, chromedp.DisableGPU,
+		chromedp.ExecPath(self), chromedp.Env(browserVariable+"="+path), chromedp.UserDataDir(profileDir(t)),
+		chromedp.NoSandbox, chromedp.DisableGPU,
 		chromedp.Flag("disable-quic", true), chromedp.Flag("disable-component-update", true),
 		// Only this machine can be reached, whatever a page requests.
 		chromedp.Flag("host-resolver-rules", "MAP * ~NOTFOUND, EXCLUDE 127.*, EXCLUDE localhost"),
 		// Frames stay in the page's process, so that their text can be read.
-		chromedp.Flag("disable-features", "Translate,IsolateOrigins,IsolateSandboxedIframes,site-per-process"), chromedp.Flag("disable-site-isolation-trials", true),
+		chromedp.Flag("disable-features", "Translate,IsolateOrigins,IsolateSandboxedIframes,site-per-process"),
+		chromedp.Flag("disable-site-isolation-trials", true),
 		chromedp.WSURLReadTimeout(time.Minute))
 	ctx, cancelBrowser := chromedp.NewExecAllocator(t.Context(), o...)
 	ctx, cancelTab := chromedp.NewContext(ctx)
@@ -123,7 +125,8 @@ func (b *browser) shown() string {
 	}
 	// A snapshot, because reading the document would make the browser forget
 	// which nodes were found before.
-	got, err := chromedp.Call(ctx, domsnapshot.CaptureSnapshot, domsnapshot.CaptureSnapshotParams{ComputedStyles: []string{}})
+	got, err := chromedp.Call(ctx, domsnapshot.CaptureSnapshot,
+		domsnapshot.CaptureSnapshotParams{ComputedStyles: []string{}})
 	if err != nil {
 		return err.Error()
 	}
@@ -132,7 +135,8 @@ func (b *browser) shown() string {
 	for _, d := range got.Documents {
 		name := func(i int64) string { return got.Strings[d.Nodes.NodeName[i]] }
 		for i, kind := range d.Nodes.NodeType {
-			if kind != textNode || d.Nodes.NodeValue[i] < 0 || name(d.Nodes.ParentIndex[i]) == "SCRIPT" || name(d.Nodes.ParentIndex[i]) == "STYLE" {
+			if kind != textNode || d.Nodes.NodeValue[i] < 0 || name(d.Nodes.ParentIndex[i]) == "SCRIPT" ||
+				name(d.Nodes.ParentIndex[i]) == "STYLE" {
 				continue
 			}
 			if s := strings.TrimSpace(got.Strings[d.Nodes.NodeValue[i]]); s != "" {
@@ -154,7 +158,8 @@ func (b *browser) fits(t testing.TB, name string, width int64, dark bool) {
 	}); err != nil {
 		t.Fatal(err)
 	}
-	over, err := chromedp.Run(b.ctx, chromedp.Evaluate[float64](`document.documentElement.scrollWidth - document.documentElement.clientWidth`))
+	over, err := chromedp.Run(b.ctx,
+		chromedp.Evaluate[float64](`document.documentElement.scrollWidth - document.documentElement.clientWidth`))
 	if err != nil || over > 0 {
 		t.Errorf("%s is %v points too wide for a screen of %d (%v)", name, over, width, err)
 	}
@@ -168,7 +173,8 @@ func (b *browser) fits(t testing.TB, name string, width int64, dark bool) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := os.WriteFile(filepath.Join(dir, fmt.Sprintf("%s-%d-%s.png", name, width, scheme)), picture, 0o644); err != nil {
+		if err := os.WriteFile(filepath.Join(dir, fmt.Sprintf("%s-%d-%s.png", name, width, scheme)), picture,
+			0o644); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -215,9 +221,11 @@ func TestBrowser(t *testing.T) {
 	t.Cleanup(spy.Close)
 	send := func(kind, subject string) {
 		t.Helper()
-		p.ask(t, http.MethodPost, "/users/"+ann, object{"kind_id": kind, "subject": subject, "text": "the plain words", "html": hostile(spy.URL)}).want(t, http.StatusOK)
+		p.ask(t, http.MethodPost, "/users/"+ann, object{"kind_id": kind, "subject": subject, "text": "the plain words",
+			"html": hostile(spy.URL)}).want(t, http.StatusOK)
 		testkit.Eventually(t, subject+" is caught", func() bool {
-			return strings.Contains(p.call(t, http.MethodGet, p.Admin+"/mailbox/messages?to=ann@example.org", "", nil).want(t, http.StatusOK).String(), subject)
+			return strings.Contains(p.call(t, http.MethodGet, p.Admin+"/mailbox/messages?to=ann@example.org", "", nil).
+				want(t, http.StatusOK).String(), subject)
 		})
 	}
 	send("news", "What is new")
@@ -286,7 +294,8 @@ func (b *browser) mailbox(t *testing.T, p *mailFixture, spy string, called *atom
 	b.click(t, "ol li:last-child a", "iframe")
 	b.awaitText(t, "the formatted words") // the frame is loaded after the page
 	shown := b.shown()
-	contains(t, shown, "What is new", "the formatted words", "the plain words", "Headers", "Message-ID", "List-Unsubscribe")
+	contains(t, shown, "What is new", "the formatted words", "the plain words", "Headers", "Message-ID",
+		"List-Unsubscribe")
 	if strings.Contains(shown, "the script ran") {
 		t.Errorf("the script of a mail ran:\n%s", shown)
 	}
@@ -322,7 +331,8 @@ func (b *browser) preferences(t *testing.T, p *mailFixture) {
 		t.Error("what is critical looks as if it could be refused")
 	}
 	b.everywhere(t, "unsubscribe")
-	const saved, off, on, none = `[role=status]`, `.buttons button[value=off]`, `.buttons button[value=on]`, `.buttons button[value=none]`
+	const saved, off, on, none = `[role=status]`, `.buttons button[value=off]`, `.buttons button[value=on]`,
+		`.buttons button[value=none]`
 	b.click(t, off, on)
 	contains(t, b.shown(), "Your choice has been saved.", "You no longer receive these notifications.")
 	b.fits(t, "unsubscribed", 390, true)
@@ -337,7 +347,8 @@ func (b *browser) preferences(t *testing.T, p *mailFixture) {
 
 	// A kind that has become critical cannot be switched off.
 	all := object{"news": object{"description": "The kind news", "critical": true}}
-	p.ask(t, http.MethodPut, "/notifications", object{"source_name": "My Source", "notifications": all}).want(t, http.StatusNoContent)
+	p.ask(t, http.MethodPut, "/notifications", object{"source_name": "My Source", "notifications": all}).
+		want(t, http.StatusNoContent)
 	b.do(t, chromedp.Navigate(link), absent(off))
 	contains(t, b.shown(), "These notifications are critical", "cannot be unsubscribed from")
 

@@ -41,7 +41,8 @@ func cfCommand(ctx context.Context, t testing.TB, home string, args []string) *e
 	cmd := exec.CommandContext(ctx, name, args...)
 	cmd.Dir = home
 	cmd.Env = []string{
-		"PATH=" + os.Getenv("PATH"), "HOME=" + home, "CF_HOME=" + home, "CF_COLOR=false", "LANG=en_US.UTF-8", "TERM=dumb", "TZ=UTC",
+		"PATH=" + os.Getenv("PATH"), "HOME=" + home, "CF_HOME=" + home, "CF_COLOR=false", "LANG=en_US.UTF-8",
+		"TERM=dumb", "TZ=UTC",
 	}
 	return cmd
 }

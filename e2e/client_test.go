@@ -83,8 +83,10 @@ func TestCommands(t *testing.T) {
 func commandRows(t *testing.T, s *site, c *tool) {
 	app := "row-" + c.name
 	manifest := filepath.Join(t.TempDir(), "manifest.yml")
-	text := fmt.Sprintf("applications:\n- name: %s\n  buildpacks: [binary_buildpack]\n  memory: 64M\n  disk_quota: 64M\n  command: ./probe\n  env: {GREETING: hello}\n"+
-		"  sidecars:\n  - name: helper\n    process_types: [web]\n    command: ./probe beside %s-helper %d\n    memory: 16M\n", app, app, s.sidecarPort(t))
+	text := fmt.Sprintf("applications:\n- name: %s\n  buildpacks: [binary_buildpack]\n  memory: 64M\n  disk_quota: "+
+		"64M\n  command: ./probe\n  env: {GREETING: hello}\n"+
+		"  sidecars:\n  - name: helper\n    process_types: [web]\n    command: ./probe beside %s-helper %d\n   "+
+		" memory: 16M\n", app, app, s.sidecarPort(t))
 	if err := os.WriteFile(manifest, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -103,7 +105,8 @@ func commandRows(t *testing.T, s *site, c *tool) {
 		contains(t, c.ok(t, "env", app), "GREETING", "hello")
 	})
 	row("push an app", func(t *testing.T) {
-		contains(t, columns(c.ok(t, "push", app, "-f", manifest, "-m", "96M", "-p", probe(t))), "name: "+app, "requested state: started", "sidecars: helper", "#0 running", "of 96M")
+		contains(t, columns(c.ok(t, "push", app, "-f", manifest, "-m", "96M", "-p", probe(t))), "name: "+app,
+			"requested state: started", "sidecars: helper", "#0 running", "of 96M")
 		contains(t, string(s.reaches(t, app, "/", http.StatusOK).Body), "probe 0")
 	})
 	row("restart an app", func(t *testing.T) {
@@ -119,7 +122,8 @@ func commandRows(t *testing.T, s *site, c *tool) {
 	})
 	row("stream logs", func(t *testing.T) { rowLogs(t, s, c, app) })
 	row("send a raw API request", func(t *testing.T) { rowCurl(t, s, c, app) })
-	row("list marketplace offerings, create a service instance, bind a service", func(t *testing.T) { rowServices(t, s, c, app) })
+	row("list marketplace offerings, create a service instance, bind a service",
+		func(t *testing.T) { rowServices(t, s, c, app) })
 	row("open a shell in the container", func(t *testing.T) { rowShell(t, s, c, app) })
 	row("scale", func(t *testing.T) {
 		// More instances cannot share the sidecar's port on this engine.
@@ -176,7 +180,8 @@ func rowLogs(t *testing.T, s *site, c *tool, app string) {
 func rowCurl(t *testing.T, s *site, c *tool, app string) {
 	id := strings.TrimSpace(c.ok(t, "app", app, "--guid"))
 	var routes struct{ Resources []struct{ GUID string } }
-	if err := json.Unmarshal([]byte(c.ok(t, "curl", "/v3/apps/"+id+"/routes")), &routes); err != nil || len(routes.Resources) != 1 {
+	if err := json.Unmarshal([]byte(c.ok(t, "curl", "/v3/apps/"+id+"/routes")), &routes); err != nil ||
+		len(routes.Resources) != 1 {
 		t.Fatalf("routes are %+v, %v, want 1", routes, err)
 	}
 	body := fmt.Sprintf(`{"destinations":[{"app":{"guid":%q,"process":{"type":"web"}},"protocol":"http1"}]}`, id)
@@ -205,7 +210,8 @@ func rowServices(t *testing.T, s *site, c *tool, app string) {
 	c.ok(t, "create-service-key", instance, "key", "--wait")
 	contains(t, c.ok(t, "service-key", instance, "key"), "{")
 	c.ok(t, "unbind-service", app, instance)
-	keys := "/v3/service_credential_bindings?type=key&service_instance_guids=" + strings.TrimSpace(c.ok(t, "service", instance, "--guid"))
+	keys := "/v3/service_credential_bindings?type=key&service_instance_guids=" +
+		strings.TrimSpace(c.ok(t, "service", instance, "--guid"))
 	for _, key := range s.list(t, token, keys) {
 		c.ok(t, "curl", "-X", "DELETE", "/v3/service_credential_bindings/"+key["guid"].(string))
 	}
@@ -269,7 +275,8 @@ func TestClientAlone(t *testing.T) {
 	}
 	cmd := ours.cmd(t.Context(), pushProbe(t, "alone", "--json")...)
 	text, err := cmd.Output()
-	if err != nil || json.Unmarshal(text, &pushed) != nil || len(pushed.Apps) != 1 || pushed.Apps[0].Processes[0].Running != 1 {
+	if err != nil || json.Unmarshal(text, &pushed) != nil || len(pushed.Apps) != 1 ||
+		pushed.Apps[0].Processes[0].Running != 1 {
 		t.Fatalf("push --json: %v, want one app with one running instance\n%s", err, text)
 	}
 	if out, code := ours.run(t, "app", "alnoe"); code != 1 || !strings.Contains(out, "did you mean 'alone'?") {
@@ -285,7 +292,8 @@ func TestClientAlone(t *testing.T) {
 	}
 	asCF := exec.CommandContext(t.Context(), link, "apps")
 	asCF.Env = ours.cmd(t.Context()).Env
-	if text, err := asCF.CombinedOutput(); err != nil || !strings.Contains(columns(string(text)), "alone started web:1/1") {
+	if text, err := asCF.CombinedOutput(); err != nil || !strings.Contains(columns(string(text)),
+		"alone started web:1/1") {
 		t.Errorf("apps as cf: %v, want alone started\n%s", err, text)
 	}
 	// It reports that the server is not running.

@@ -65,7 +65,8 @@ func newJumps(t *testing.T, s *site) *jumps {
 	j.instance = s.running(t, j.app, 1)[0]
 	j.user = s.createUser(t, j.token, "ann", j.password)
 	s.call(t, http.MethodPost, "/oauth/clients", j.token, map[string]any{
-		"client_id": "mailer", "client_secret": "s", "authorized_grant_types": "client_credentials", "authorities": sendingAuthorities,
+		"client_id": "mailer", "client_secret": "s", "authorized_grant_types": "client_credentials",
+		"authorities": sendingAuthorities,
 	}).want(t, http.StatusCreated)
 	j.mailer = s.clientToken(t, "mailer", "s")
 	s.call(t, http.MethodPut, s.Notifications+"/notifications", j.mailer, map[string]any{
@@ -90,7 +91,8 @@ func (j *jumps) lives(t *testing.T, when string) {
 	// A changed password revokes tokens, and the next login works.
 	before := s.userTokens(t, "ann", j.password)
 	next := "password " + when
-	s.call(t, http.MethodPut, "/Users/"+j.user+"/password", j.token, map[string]string{"password": next}).want(t, http.StatusOK)
+	s.call(t, http.MethodPut, "/Users/"+j.user+"/password", j.token, map[string]string{"password": next}).
+		want(t, http.StatusOK)
 	j.password = next
 	after := s.userTokens(t, "ann", j.password)
 	s.call(t, http.MethodGet, "/v3/organizations", after.Access, nil).want(t, http.StatusOK)
@@ -103,7 +105,8 @@ func (j *jumps) lives(t *testing.T, when string) {
 	cfOK(t, j.home, "create-service", "notifications", "default", name, "--wait")
 	cfOK(t, j.home, "delete-service", name, "-f", "--wait")
 	// A task has a result.
-	task := s.call(t, http.MethodPost, "/v3/apps/"+j.app+"/tasks", j.token, map[string]any{"command": "true", "memory_in_mb": 32}).want(t, http.StatusAccepted).object(t)["guid"].(string)
+	task := s.call(t, http.MethodPost, "/v3/apps/"+j.app+"/tasks", j.token, map[string]any{"command": "true",
+		"memory_in_mb": 32}).want(t, http.StatusAccepted).object(t)["guid"].(string)
 	testkit.Eventually(t, when+": the task ends", func() bool {
 		return s.call(t, http.MethodGet, "/v3/tasks/"+task, j.token, nil).object(t)["state"] == "SUCCEEDED"
 	})
@@ -115,10 +118,12 @@ func (j *jumps) lives(t *testing.T, when string) {
 	s.call(t, http.MethodPost, s.Notifications+"/emails", j.mailer, map[string]string{
 		"kind_id": "kind", "to": "ann@example.org", "subject": "subject " + when, "text": "t",
 	}).want(t, http.StatusOK).into(t, &mail)
-	testkit.Eventually(t, when+": the mail is delivered", func() bool { return slices.Contains(j.subjects(t), "subject "+when) })
+	testkit.Eventually(t, when+": the mail is delivered",
+		func() bool { return slices.Contains(j.subjects(t), "subject "+when) })
 	// A server that is killed before it has noted that would deliver it again.
 	testkit.Eventually(t, when+": the delivery is recorded", func() bool {
-		return strings.Contains(s.call(t, http.MethodGet, s.Notifications+"/messages/"+mail[0].ID, j.mailer, nil).want(t, http.StatusOK).String(), "delivered")
+		return strings.Contains(s.call(t, http.MethodGet, s.Notifications+"/messages/"+mail[0].ID, j.mailer, nil).
+			want(t, http.StatusOK).String(), "delivered")
 	})
 	// Lines of the app and of its requests are in the log.
 	j.logs(t, when)
@@ -144,7 +149,8 @@ func (j *jumps) subjects(t *testing.T) (all []string) {
 	var box struct {
 		Messages []struct{ Subject string }
 	}
-	j.s.call(t, http.MethodGet, j.s.Admin+"/mailbox/messages?to=ann@example.org", "", nil).want(t, http.StatusOK).into(t, &box)
+	j.s.call(t, http.MethodGet, j.s.Admin+"/mailbox/messages?to=ann@example.org", "", nil).want(t, http.StatusOK).
+		into(t, &box)
 	for _, m := range box.Messages {
 		_, subject, _ := strings.Cut(m.Subject, "subject ") // after a prefix
 		all = append(all, "subject "+subject)

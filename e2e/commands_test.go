@@ -59,8 +59,14 @@ func TestEveryCommand(t *testing.T) {
 	vars := commandVars(t, s)
 	var theirs, ours []part
 	for _, script := range scripts {
-		theirs = append(theirs, part{script.name, func(t *testing.T) { script.play(t, s, cfHome(t, s.Server), "commands-"+script.name, vars) }})
-		ours = append(ours, part{"ours-" + script.name, func(t *testing.T) { script.forOurs().play(t, s, oursAsCF(t, s), "ours-"+script.name, vars) }})
+		theirs = append(theirs, part{script.name, func(t *testing.T) {
+			script.play(t, s, cfHome(t, s.Server),
+				"commands-"+script.name, vars)
+		}})
+		ours = append(ours, part{"ours-" + script.name, func(t *testing.T) {
+			script.forOurs().play(t, s, oursAsCF(t, s),
+				"ours-"+script.name, vars)
+		}})
 	}
 	together(t, theirs...)
 	// The twins of the commands in Ingot's client, called as cf. Afterwards, because the
@@ -81,7 +87,8 @@ func oursAsCF(t *testing.T, s *site) string {
 
 // forOurs returns the cases of commands that Ingot's client has.
 func (s *script) forOurs() *script {
-	out := &script{s.name, slices.DeleteFunc(slices.Clone(s.cases), func(c commandCase) bool { return !cli.IsCommand(c.args[0]) })}
+	out := &script{s.name, slices.DeleteFunc(slices.Clone(s.cases),
+		func(c commandCase) bool { return !cli.IsCommand(c.args[0]) })}
 	for i := range out.cases {
 		out.cases[i].theirs = nil
 	}
@@ -126,8 +133,9 @@ func commandVars(t *testing.T, s *site) map[string]string {
 	}))
 	t.Cleanup(repo.Close)
 	return map[string]string{
-		"API": s.API, "PASSWORD": s.secret(t, "admin-password"), "PROBE": probe(t), "BROKER": brokertest.New(t, &brokertest.Broker{}).URL,
-		"REPO": repo.URL, "BUILDPACK": filepath.Join(dir, "buildpack"),
+		"API": s.API, "PASSWORD": s.secret(t, "admin-password"), "PROBE": probe(t),
+		"BROKER": brokertest.New(t, &brokertest.Broker{}).URL,
+		"REPO":   repo.URL, "BUILDPACK": filepath.Join(dir, "buildpack"),
 		"MANIFEST": file("manifest.yml", "applications:\n- name: plan\n  memory: 64M\n", 0o644),
 		"RULES":    file("rules.json", `[{"protocol":"tcp","destination":"192.0.2.0/24","ports":"443"}]`, 0o644),
 	}
@@ -244,7 +252,10 @@ func (s *script) play(t *testing.T, at *site, home, org string, given map[string
 		if run(); c.waits {
 			testkit.Eventually(t, fmt.Sprintf("%s.txt:%d prints %q", s.name, c.line, c.prints), func() bool {
 				run()
-				return !slices.ContainsFunc(c.prints, func(want string) bool { return !strings.Contains(columns(out), expand.Replace(want)) })
+				return !slices.ContainsFunc(c.prints, func(want string) bool {
+					return !strings.Contains(columns(out),
+						expand.Replace(want))
+				})
 			})
 		}
 		if (code != 0) != c.fails {
@@ -252,7 +263,8 @@ func (s *script) play(t *testing.T, at *site, home, org string, given map[string
 		}
 		for _, want := range c.prints {
 			if !strings.Contains(columns(out), expand.Replace(want)) {
-				t.Fatalf("%s.txt:%d: cf %s does not print %q:\n%s", s.name, c.line, strings.Join(args, " "), expand.Replace(want), out)
+				t.Fatalf("%s.txt:%d: cf %s does not print %q:\n%s", s.name, c.line, strings.Join(args, " "),
+					expand.Replace(want), out)
 			}
 		}
 		if c.keep != "" {

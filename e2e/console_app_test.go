@@ -62,7 +62,8 @@ func TestConsoleApps(t *testing.T) {
 	open("/apps/"+app, ".instance")
 	contains(t, b.shown(), "The environment was changed")
 	b.press(t, ".card.wait button", "The app is restarting.")
-	testkit.Eventually(t, "the banner is gone", func() bool { return !strings.Contains(b.shown(), "The environment was changed") })
+	testkit.Eventually(t, "the banner is gone",
+		func() bool { return !strings.Contains(b.shown(), "The environment was changed") })
 
 	// Deployments and builds, live.
 	open("/apps/"+app+"/deployments", ".timeline")
@@ -115,7 +116,8 @@ func TestConsoleFigures(t *testing.T) {
 	b.everySize(t, "console-charts")
 
 	open("/system", "table")
-	contains(t, b.shown(), "process", "not isolated", "mail", "builds", "tasks", "There is no backup yet.", "cf curl /v3/ingot/system")
+	contains(t, b.shown(), "process", "not isolated", "mail", "builds", "tasks", "There is no backup yet.",
+		"cf curl /v3/ingot/system")
 	b.everySize(t, "console-system")
 	quiet("404")
 }

@@ -22,14 +22,17 @@ func (p *planted) plantBroker(t *testing.T) (plan string) {
 			"displayName": payload("offering title"), "longDescription": payload("offering text"),
 			"documentationUrl": "javascript:alert(1)", "imageUrl": "javascript:alert(1)",
 		}
-		schema := object{"type": "object", "properties": object{"size": object{"type": "string", "title": payload("schema title"), "description": payload("schema help"), "enum": []string{payload("schema value")}}}}
+		schema := object{"type": "object",
+			"properties": object{"size": object{"type": "string", "title": payload("schema title"),
+				"description": payload("schema help"), "enum": []string{payload("schema value")}}}}
 		for _, one := range offering["plans"].([]any) {
 			plan := one.(map[string]any)
 			plan["description"], plan["metadata"] = payload("plan"), object{"bullets": []string{payload("bullet")}}
 			plan["schemas"] = object{"service_instance": object{"create": object{"parameters": schema}}}
 		}
 	}})
-	for _, field := range []string{"offering", "offering tag", "offering title", "offering text", "plan", "bullet", "schema title", "schema help", "schema value"} {
+	for _, field := range []string{"offering", "offering tag", "offering title", "offering text", "plan", "bullet",
+		"schema title", "schema help", "schema value"} {
 		p.values[field] = payload(field)
 	}
 	p.plant(t, "broker", http.MethodPost, "/v3/service_brokers", func(text string) object {
@@ -44,7 +47,8 @@ func (p *planted) plantBroker(t *testing.T) (plan string) {
 		}
 		return plan != ""
 	})
-	p.call(t, http.MethodPatch, "/v3/service_plans/"+plan+"/visibility", p.token, object{"type": "public"}).want(t, http.StatusOK)
+	p.call(t, http.MethodPatch, "/v3/service_plans/"+plan+"/visibility", p.token, object{"type": "public"}).
+		want(t, http.StatusOK)
 	return plan
 }
 

@@ -17,13 +17,15 @@ import (
 
 // payload is text that would become markup, code or a link wherever it is not escaped.
 func payload(field string) string {
-	return field + ` javascript:alert(0) "'><img src=x onerror=alert(1)></script></textarea></title><script>alert(2)</script>{{.}}`
+	return field +
+		` javascript:alert(0) "'><img src=x onerror=alert(1)></script></textarea></title><script>alert(2)</script>{{.}}`
 }
 
 // payloads are alternatives for fields that accept fewer characters.
 func payloads(field string) []string {
 	name := strings.ReplaceAll(field, " ", "-")
-	return []string{payload(field), name + " <img src=x onerror=alert(1)>{{.}}", name + "<img/src=x/onerror=alert(1)>", name + "<b>{{.}}", "/" + name + "%22%3E%3Cimg%20src=x%3E"}
+	return []string{payload(field), name + " <img src=x onerror=alert(1)>{{.}}", name + "<img/src=x/onerror=alert(1)>",
+		name + "<b>{{.}}", "/" + name + "%22%3E%3Cimg%20src=x%3E"}
 }
 
 // planted is a server with a payload in every field that a user can set.
@@ -73,42 +75,56 @@ func (p *planted) plantPlatform(t *testing.T) {
 	other := func(name string, options object) object {
 		return object{"name": name, "command": "sleep 1000", "process_types": []string{"web"}, "options": options}
 	}
-	p.plant(t, "sidecar pre-stop", http.MethodPost, at+"/sidecars", func(text string) object { return other("stops", object{"pre_stop": text}) })
-	p.plant(t, "sidecar variable", http.MethodPost, at+"/sidecars", func(text string) object { return other("variables", object{"env": object{text: payload("value")}}) })
+	p.plant(t, "sidecar pre-stop", http.MethodPost, at+"/sidecars",
+		func(text string) object { return other("stops", object{"pre_stop": text}) })
+	p.plant(t, "sidecar variable", http.MethodPost, at+"/sidecars",
+		func(text string) object { return other("variables", object{"env": object{text: payload("value")}}) })
 	p.plant(t, "sidecar check", http.MethodPost, at+"/sidecars", func(text string) object {
 		return other("checks", object{"ports": []int{9090}, "health_check": object{"type": "http", "endpoint": "/" + text}})
 	})
-	p.plant(t, "env value", http.MethodPatch, at+"/environment_variables", func(text string) object { return object{"var": object{"PLAIN": text}} })
-	p.plant(t, "env name", http.MethodPatch, at+"/environment_variables", func(text string) object { return object{"var": object{text: "x"}} })
-	p.plant(t, "label", http.MethodPatch, at, func(text string) object { return object{"metadata": object{"labels": object{"note": text}}} })
-	p.plant(t, "annotation", http.MethodPatch, at, func(text string) object { return object{"metadata": object{"annotations": object{"note": text}}} })
+	p.plant(t, "env value", http.MethodPatch, at+"/environment_variables",
+		func(text string) object { return object{"var": object{"PLAIN": text}} })
+	p.plant(t, "env name", http.MethodPatch, at+"/environment_variables",
+		func(text string) object { return object{"var": object{text: "x"}} })
+	p.plant(t, "label", http.MethodPatch, at,
+		func(text string) object { return object{"metadata": object{"labels": object{"note": text}}} })
+	p.plant(t, "annotation", http.MethodPatch, at,
+		func(text string) object { return object{"metadata": object{"annotations": object{"note": text}}} })
 	p.plant(t, "buildpack", http.MethodPatch, at, func(text string) object {
-		return object{"lifecycle": object{"type": "buildpack", "data": object{"buildpacks": []string{"https://example.com/" + text}}}}
+		return object{"lifecycle": object{"type": "buildpack",
+			"data": object{"buildpacks": []string{"https://example.com/" + text}}}}
 	})
-	p.plant(t, "task", http.MethodPost, at+"/tasks", func(text string) object { return object{"name": text, "command": "true # " + payload("task command")} })
+	p.plant(t, "task", http.MethodPost, at+"/tasks",
+		func(text string) object { return object{"name": text, "command": "true # " + payload("task command")} })
 	p.values["task command"] = payload("task command")
 	process := p.list(t, p.token, at+"/processes")[0]["guid"].(string)
-	p.plant(t, "process command", http.MethodPatch, "/v3/processes/"+process, func(text string) object { return object{"command": "./probe # " + text} })
+	p.plant(t, "process command", http.MethodPatch, "/v3/processes/"+process,
+		func(text string) object { return object{"command": "./probe # " + text} })
 	domain := p.list(t, p.token, "/v3/domains?names=apps.localhost")[0]["guid"].(string)
 	where := related("space", p.space)
 	where["domain"] = related("domain", domain)["domain"]
-	p.plant(t, "route host", http.MethodPost, "/v3/routes", func(text string) object { return object{"host": text, "relationships": where} })
+	p.plant(t, "route host", http.MethodPost, "/v3/routes",
+		func(text string) object { return object{"host": text, "relationships": where} })
 	r := p.plant(t, "route path", http.MethodPost, "/v3/routes", func(text string) object {
-		return object{"host": "planted", "path": "/" + strings.TrimPrefix(text, "/"), "relationships": where, "metadata": annotated}
+		return object{"host": "planted", "path": "/" + strings.TrimPrefix(text, "/"), "relationships": where,
+			"metadata": annotated}
 	})
 	if r.Status == http.StatusCreated {
-		p.call(t, http.MethodPost, "/v3/routes/"+r.object(t)["guid"].(string)+"/destinations", p.token, object{"destinations": []object{{"app": object{"guid": p.app}}}}).want(t, http.StatusOK)
+		p.call(t, http.MethodPost, "/v3/routes/"+r.object(t)["guid"].(string)+"/destinations", p.token,
+			object{"destinations": []object{{"app": object{"guid": p.app}}}}).want(t, http.StatusOK)
 	}
 	p.plant(t, "service", http.MethodPost, "/v3/service_instances", func(text string) object {
 		return object{
 			"type": "user-provided", "name": text, "tags": []string{payload("service tag")}, "metadata": annotated,
-			"credentials": object{"uri": payload("credential")}, "syslog_drain_url": "syslog-tls://example.com/" + payload("drain"), "relationships": related("space", p.space),
+			"credentials": object{"uri": payload("credential")}, "syslog_drain_url": "syslog-tls://example.com/" +
+				payload("drain"), "relationships": related("space", p.space),
 		}
 	})
 	for _, one := range p.list(t, p.token, "/v3/service_instances") {
 		with := related("app", p.app)
 		with["service_instance"] = related("x", one["guid"].(string))["x"]
-		p.call(t, http.MethodPost, "/v3/service_credential_bindings", p.token, object{"type": "app", "name": payload("binding"), "relationships": with})
+		p.call(t, http.MethodPost, "/v3/service_credential_bindings", p.token,
+			object{"type": "app", "name": payload("binding"), "relationships": with})
 		p.values["service tag"], p.values["credential"] = payload("service tag"), payload("credential")
 	}
 	p.plant(t, "quota", http.MethodPost, "/v3/organization_quotas", func(text string) object {
@@ -120,12 +136,17 @@ func (p *planted) plantPlatform(t *testing.T) {
 		return object{"name": text, "relationships": of}
 	})
 	p.plant(t, "security group", http.MethodPost, "/v3/security_groups", func(text string) object {
-		return object{"name": text, "rules": []object{{"protocol": "all", "destination": "192.0.2.1", "description": payload("rule")}}}
+		return object{"name": text, "rules": []object{{"protocol": "all", "destination": "192.0.2.1",
+			"description": payload("rule")}}}
 	})
-	p.plant(t, "feature flag", http.MethodPatch, "/v3/feature_flags/diego_docker", func(text string) object { return object{"enabled": true, "custom_error_message": text} })
-	p.plant(t, "private domain", http.MethodPost, "/v3/domains", func(text string) object { return object{"name": text, "relationships": related("organization", p.org)} })
-	for field, path := range map[string]string{"app": at, "space": "/v3/spaces/" + p.space, "org": "/v3/organizations/" + p.org} {
-		p.plant(t, field, http.MethodPatch, path, func(text string) object { return object{"name": text, "metadata": annotated} })
+	p.plant(t, "feature flag", http.MethodPatch, "/v3/feature_flags/diego_docker",
+		func(text string) object { return object{"enabled": true, "custom_error_message": text} })
+	p.plant(t, "private domain", http.MethodPost, "/v3/domains",
+		func(text string) object { return object{"name": text, "relationships": related("organization", p.org)} })
+	for field, path := range map[string]string{"app": at, "space": "/v3/spaces/" + p.space,
+		"org": "/v3/organizations/" + p.org} {
+		p.plant(t, field, http.MethodPatch, path,
+			func(text string) object { return object{"name": text, "metadata": annotated} })
 	}
 }
 
@@ -154,12 +175,14 @@ func (p *planted) plantOthers(t *testing.T) {
 	})
 	p.plant(t, "redirect", http.MethodPost, "/oauth/clients", func(text string) object {
 		return object{
-			"client_id": "redirects", "client_secret": "a long enough secret", "authorized_grant_types": []string{"authorization_code"},
-			"redirect_uri": []string{"javascript:alert(1)"}, "scope": []string{"openid"}, "name": text,
+			"client_id": "redirects", "client_secret": "a long enough secret",
+			"authorized_grant_types": []string{"authorization_code"},
+			"redirect_uri":           []string{"javascript:alert(1)"}, "scope": []string{"openid"}, "name": text,
 		}
 	})
 	p.plant(t, "client name", http.MethodPost, "/oauth/clients", func(text string) object {
-		return object{"client_id": "named", "client_secret": "a long enough secret", "authorized_grant_types": []string{"client_credentials"}, "authorities": []string{"uaa.none"}, "name": text}
+		return object{"client_id": "named", "client_secret": "a long enough secret",
+			"authorized_grant_types": []string{"client_credentials"}, "authorities": []string{"uaa.none"}, "name": text}
 	})
 	m := &mailFixture{Server: p.Server}
 	m.base, m.admin = p.Notifications, p.token
@@ -168,14 +191,18 @@ func (p *planted) plantOthers(t *testing.T) {
 	m.ask(t, http.MethodPut, "/notifications", object{"source_name": payload("source"), "notifications": object{
 		"news": object{"description": payload("kind")}, "tips": object{"description": payload("other kind")},
 	}}).want(t, http.StatusNoContent)
-	p.values["source"], p.values["kind"], p.values["other kind"] = payload("source"), payload("kind"), payload("other kind")
+	p.values["source"], p.values["kind"], p.values["other kind"] = payload("source"), payload("kind"),
+		payload("other kind")
 	p.user = m.createUser(t, p.token, "ann", "ann-password")
-	without := func(field string) string { return strings.ReplaceAll(payload(field), "{{.}}", "") } // a template may not have it
+	// a template may not have it
+	without := func(field string) string { return strings.ReplaceAll(payload(field), "{{.}}", "") }
 	p.template = m.ask(t, http.MethodPost, "/templates", object{
-		"name": payload("template"), "subject": without("template subject"), "html": without("template html"), "text": without("template text"),
+		"name": payload("template"), "subject": without("template subject"), "html": without("template html"),
+		"text": without("template text"),
 	}).want(t, http.StatusCreated).object(t)["template-id"].(string)
 	p.values["template"], p.values["template subject"] = payload("template"), without("template subject")
-	m.ask(t, http.MethodPost, "/users/"+p.user, object{"kind_id": "news", "subject": payload("mail subject"), "text": payload("mail text"), "html": payload("mail html")}).want(t, http.StatusOK)
+	m.ask(t, http.MethodPost, "/users/"+p.user, object{"kind_id": "news", "subject": payload("mail subject"),
+		"text": payload("mail text"), "html": payload("mail html")}).want(t, http.StatusOK)
 	p.values["mail subject"], p.values["mail text"] = payload("mail subject"), payload("mail text")
 	var sends struct{ Sends []struct{ ID string } }
 	m.ask(t, http.MethodGet, "/sends", nil).want(t, http.StatusOK).into(t, &sends)
@@ -183,7 +210,8 @@ func (p *planted) plantOthers(t *testing.T) {
 	m.ask(t, http.MethodGet, "/messages", nil).want(t, http.StatusOK).into(t, &messages)
 	p.send, p.message = sends.Sends[0].ID, messages.Messages[0].ID
 	testkit.Eventually(t, "the mail is caught", func() bool {
-		return strings.Contains(p.call(t, http.MethodGet, p.Admin+"/mailbox/messages?to=ann@example.org", "", nil).want(t, http.StatusOK).String(), "mail subject")
+		return strings.Contains(p.call(t, http.MethodGet, p.Admin+"/mailbox/messages?to=ann@example.org", "", nil).
+			want(t, http.StatusOK).String(), "mail subject")
 	})
 }
 
@@ -196,11 +224,14 @@ func hostilePages(p *planted) []screen {
 		{pattern: "/search", query: "?q=app", plants: []string{"app"}},
 		{pattern: "/search", query: q, plants: []string{"query"}},
 		{pattern: "/apps", plants: []string{"app", "space", "org"}},
-		{pattern: "/apps", query: q + "&health=" + url.QueryEscape(payload("health")) + "&space=" + url.QueryEscape(payload("place")), plants: []string{"query"}},
-		{pattern: "/apps/{guid}", params: app, plants: []string{"app", "space", "org", "sidecar", "sidecar command", "sidecar pre-stop"}},
+		{pattern: "/apps", query: q + "&health=" + url.QueryEscape(payload("health")) + "&space=" +
+			url.QueryEscape(payload("place")), plants: []string{"query"}},
+		{pattern: "/apps/{guid}", params: app, plants: []string{"app", "space", "org", "sidecar", "sidecar command",
+			"sidecar pre-stop"}},
 		{pattern: "/apps/{guid}", params: []string{url.PathEscape(payload("guid"))}},
 		{pattern: "/apps/{guid}/logs", params: app, plants: []string{"app", "log line", "error line", "broken line"}},
-		{pattern: "/apps/{guid}/logs", params: app, query: q + "&source=" + url.QueryEscape(payload("s")) + "&instance=" + url.QueryEscape(payload("i")) + "&stream=" + url.QueryEscape(payload("o")), plants: []string{"query"}},
+		{pattern: "/apps/{guid}/logs", params: app, query: q + "&source=" + url.QueryEscape(payload("s")) + "&instance=" +
+			url.QueryEscape(payload("i")) + "&stream=" + url.QueryEscape(payload("o")), plants: []string{"query"}},
 		{pattern: "/apps/{guid}/deployments", params: app, plants: []string{"app"}},
 		{pattern: "/apps/{guid}/environment", params: app, plants: []string{"app", "env value", "env name"}},
 		{pattern: "/apps/{guid}/routes", params: app, plants: []string{"app", "route path"}},
@@ -209,20 +240,25 @@ func hostilePages(p *planted) []screen {
 		{pattern: "/apps/{guid}/builds/{build}", params: []string{p.app, p.build}, plants: []string{"app"}},
 		{pattern: "/apps/{guid}/services", params: app, plants: []string{"app", "service"}},
 		{pattern: "/apps/{guid}/shell", params: app, plants: []string{"app"}},
-		{pattern: "/apps/{guid}/shell", params: app, query: "?process=" + url.QueryEscape(payload("type")) + "&instance=" + url.QueryEscape(payload("i"))},
+		{pattern: "/apps/{guid}/shell", params: app, query: "?process=" + url.QueryEscape(payload("type")) + "&instance=" +
+			url.QueryEscape(payload("i"))},
 		{pattern: "/services", plants: []string{"service", "space", "org"}},
 		{pattern: "/services", query: q, plants: []string{"query"}},
 		{pattern: "/services/marketplace", query: q},
-		{pattern: "/services/marketplace", plants: []string{"offering", "offering title", "offering text", "offering tag", "bullet"}},
-		{pattern: "/services/new", query: "?plan=" + p.plan, plants: []string{"offering", "plan", "schema title", "schema help", "schema value"}},
+		{pattern: "/services/marketplace", plants: []string{"offering", "offering title", "offering text",
+			"offering tag", "bullet"}},
+		{pattern: "/services/new", query: "?plan=" + p.plan, plants: []string{"offering", "plan", "schema title",
+			"schema help", "schema value"}},
 		{pattern: "/services/new", query: "?type=user-provided&space=" + url.QueryEscape(payload("place"))},
 		{pattern: "/services/new", query: "?plan=" + url.QueryEscape(payload("plan"))},
 		{pattern: "/services/{guid}", params: []string{p.service}, plants: []string{"service", "service tag"}},
 		{pattern: "/members", query: q, plants: []string{"org"}},
 		{pattern: "/orgs/{guid}", params: []string{p.org}, plants: []string{"org", "quota"}},
-		{pattern: "/orgs/{guid}", params: []string{p.org}, query: "?space=" + p.space, plants: []string{"space", "space quota"}},
+		{pattern: "/orgs/{guid}", params: []string{p.org}, query: "?space=" + p.space,
+			plants: []string{"space", "space quota"}},
 		{pattern: "/audit", plants: []string{"app"}},
-		{pattern: "/audit", query: "?type=" + url.QueryEscape(payload("query")) + "&actor=" + url.QueryEscape(payload("actor")), plants: []string{"query"}},
+		{pattern: "/audit", query: "?type=" + url.QueryEscape(payload("query")) + "&actor=" +
+			url.QueryEscape(payload("actor")), plants: []string{"query"}},
 		{pattern: "/users", plants: []string{"user"}},
 		{pattern: "/users/{id}", params: []string{p.hostile}, plants: []string{"user"}},
 		{pattern: "/clients", plants: []string{"client"}},
@@ -232,16 +268,20 @@ func hostilePages(p *planted) []screen {
 		{pattern: "/notifications", plants: []string{"kind", "source", "template"}},
 		{pattern: "/notifications/templates", plants: []string{"template", "campaign template"}},
 		{pattern: "/notifications/templates/new"},
-		{pattern: "/notifications/templates/{template}", params: []string{p.template}, plants: []string{"template", "template subject"}},
+		{pattern: "/notifications/templates/{template}", params: []string{p.template},
+			plants: []string{"template", "template subject"}},
 		{pattern: "/notifications/send", query: "?to=" + url.QueryEscape(payload("to"))},
 		{pattern: "/notifications/sends", plants: []string{"mail subject"}},
 		{pattern: "/notifications/sends/{send}", params: []string{p.send}, plants: []string{"mail subject"}},
 		{pattern: "/notifications/messages/{message}", params: []string{p.message}},
-		{pattern: "/notifications/campaigns", plants: []string{"campaign sender", "campaign type", "campaign text", "campaign template"}},
+		{pattern: "/notifications/campaigns", plants: []string{"campaign sender", "campaign type", "campaign text",
+			"campaign template"}},
 		{pattern: "/notifications/mailbox", plants: []string{"mail subject"}},
 		{pattern: "/notifications/mailbox", query: q, plants: []string{"query"}},
-		{pattern: "/notifications/mailbox/{number}", params: []string{"1"}, query: "?view=text", plants: []string{"mail subject", "mail text"}},
-		{pattern: "/notifications/mailbox/{number}", params: []string{"1"}, query: "?view=headers", plants: []string{"mail subject"}},
+		{pattern: "/notifications/mailbox/{number}", params: []string{"1"}, query: "?view=text",
+			plants: []string{"mail subject", "mail text"}},
+		{pattern: "/notifications/mailbox/{number}", params: []string{"1"}, query: "?view=headers",
+			plants: []string{"mail subject"}},
 		{pattern: "/notifications/suppressions", query: q},
 		{pattern: "/preferences"},
 		{pattern: "/system"},
@@ -255,7 +295,8 @@ func TestConsoleHostileInput(t *testing.T) {
 	s := startApps(t, options{Engine: "process"})
 	home := s.admin(t)
 	cfOK(t, home, pushProbe(t, "shop")...)
-	p := &planted{site: s, token: s.adminToken(t), app: guid(t, home, "shop"), values: map[string]string{"query": payload("query")}}
+	p := &planted{site: s, token: s.adminToken(t), app: guid(t, home, "shop"),
+		values: map[string]string{"query": payload("query")}}
 	p.space = s.list(t, p.token, "/v3/spaces?names=dev")[0]["guid"].(string)
 	p.org = s.list(t, p.token, "/v3/organizations?names=demo")[0]["guid"].(string)
 	p.build = s.list(t, p.token, "/v3/apps/"+p.app+"/builds")[0]["guid"].(string)
@@ -283,7 +324,8 @@ func TestConsoleHostileInput(t *testing.T) {
 	} {
 		p.harmless(t, browser, address, plants)
 	}
-	refused, err := browser.PostForm(s.API+"/login.do", url.Values{"username": {payload("query")}, "password": {"x"}, "return_to": {payload("to")}})
+	refused, err := browser.PostForm(s.API+"/login.do", url.Values{"username": {payload("query")}, "password": {"x"},
+		"return_to": {payload("to")}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -307,7 +349,8 @@ func (p *planted) plantLines(t *testing.T) {
 		for _, l := range p.log(t, p.app) {
 			all += l.Text
 		}
-		return strings.Contains(all, "log line") && strings.Contains(all, "error line") && strings.Contains(all, "broken line")
+		return strings.Contains(all, "log line") && strings.Contains(all, "error line") &&
+			strings.Contains(all, "broken line")
 	})
 }
 
@@ -341,7 +384,8 @@ func (p *site) consoleClient(t *testing.T, user, password string) *http.Client {
 	}
 	page.Body.Close()
 	to := page.Request.URL.Query().Get("return_to")
-	page, err = client.PostForm(p.API+"/login.do", url.Values{"username": {user}, "password": {password}, "return_to": {to}})
+	page, err = client.PostForm(p.API+"/login.do", url.Values{"username": {user}, "password": {password},
+		"return_to": {to}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -375,7 +419,8 @@ func (p *planted) check(t *testing.T, name string, r *http.Response, plants []st
 		t.Errorf("%s: status %d, %s", name, r.StatusCode, kind)
 		return
 	}
-	if policy := r.Header.Get("Content-Security-Policy"); !strings.Contains(policy, "default-src 'none'") || strings.Contains(policy, "unsafe") {
+	if policy := r.Header.Get("Content-Security-Policy"); !strings.Contains(policy, "default-src 'none'") ||
+		strings.Contains(policy, "unsafe") {
 		t.Errorf("%s: the content security policy is %q", name, policy)
 	}
 	doc, err := html.Parse(strings.NewReader(string(body)))
@@ -415,7 +460,8 @@ func wrongElement(n *html.Node) string {
 		return ""
 	}
 	asset := func(name string) bool {
-		return strings.HasPrefix(get(name), console.Path+"/assets/") || strings.HasPrefix(get(name), "data:image/svg+xml;base64,")
+		return strings.HasPrefix(get(name), console.Path+"/assets/") ||
+			strings.HasPrefix(get(name), "data:image/svg+xml;base64,")
 	}
 	ok := true
 	switch n.Data {

@@ -41,7 +41,8 @@ func openNotifications(t *testing.T) (*browser, *mailFixture, func(but ...string
 	p.register(t, "news", "tips", "fire-alarm")
 	eve := p.createUser(t, p.admin, "eve", "eve-password")
 	p.newSpace(t, eve)
-	p.ask(t, http.MethodPost, "/users/"+eve, object{"kind_id": "news", "subject": "For eve", "text": "the words"}).want(t, http.StatusOK)
+	p.ask(t, http.MethodPost, "/users/"+eve, object{"kind_id": "news", "subject": "For eve", "text": "the words"}).
+		want(t, http.StatusOK)
 	quiet := b.listen(t)
 	b.do(t, chromedp.Navigate(p.API+"/console/notifications"), visible("#username"))
 	b.consoleLogin(t, "admin", p.secret(t, "admin-password"))
@@ -72,7 +73,8 @@ func TestConsoleNotificationsSends(t *testing.T) {
 	var have struct {
 		Clients map[string]map[string]struct{ Email bool }
 	}
-	p.call(t, http.MethodGet, p.base+"/user_preferences", p.userTokens(t, "eve", "eve-password").Access, nil).want(t, http.StatusOK).into(t, &have)
+	p.call(t, http.MethodGet, p.base+"/user_preferences", p.userTokens(t, "eve", "eve-password").Access, nil).
+		want(t, http.StatusOK).into(t, &have)
 	if mine := have.Clients["my-sender"]; mine["news"].Email || !mine["tips"].Email {
 		t.Errorf("the preferences are %+v", mine)
 	}
@@ -87,12 +89,14 @@ func TestConsoleNotificationsSends(t *testing.T) {
 func TestConsoleNotificationsFailures(t *testing.T) {
 	t.Parallel()
 	b := openBrowser(t)
-	sink := mailtest.New(t, mailtest.Options{Fault: mailtest.Times(1, mailtest.At(mailtest.Dot, mailtest.Action{Reply: "554 5.6.0 not like this"}))})
+	sink := mailtest.New(t, mailtest.Options{
+		Fault: mailtest.Times(1, mailtest.At(mailtest.Dot, mailtest.Action{Reply: "554 5.6.0 not like this"}))})
 	p := &mailFixture{Server: start(t, options{Args: []string{"--smtp-url", sink.URL("", "")}}), sink: sink}
 	p.base, p.admin = p.Notifications, p.adminToken(t)
 	p.newSender(t, "my-sender", sendingAuthorities...).want(t, http.StatusCreated)
 	p.token = p.clientToken(t, "my-sender", "my-secret")
-	p.ask(t, http.MethodPost, "/emails", object{"to": "late@example.org", "subject": "Refused once", "text": "t"}).want(t, http.StatusOK)
+	p.ask(t, http.MethodPost, "/emails", object{"to": "late@example.org", "subject": "Refused once", "text": "t"}).
+		want(t, http.StatusOK)
 
 	b.do(t, chromedp.Navigate(p.API+"/console/notifications/sends"), visible("#username"))
 	b.consoleLogin(t, "admin", p.secret(t, "admin-password"))
@@ -147,7 +151,8 @@ func (b *browser) is(t testing.TB, what, script string) {
 func (b *browser) notifyKinds(t *testing.T, p *mailFixture) {
 	t.Helper()
 	b.awaitText(t, "Kinds of notifications")
-	b.awaitAll(t, "My Source", "client my-sender", "The kind news", "critical", "Send me a test", "ingot notifications kinds")
+	b.awaitAll(t, "My Source", "client my-sender", "The kind news", "critical", "Send me a test",
+		"ingot notifications kinds")
 	b.is(t, "the volume is drawn", `document.querySelectorAll("svg.spark rect").length > 0`)
 	b.everySize(t, "console-kinds")
 	b.press(t, "form[action$='/kinds/fire-alarm/test'] button", "A test is on its way to you.")
@@ -173,7 +178,8 @@ func (b *browser) notifyTemplates(t *testing.T, p *mailFixture) {
 	b.is(t, "the field is marked", `document.getElementById("part-html").getAttribute("aria-invalid") === "true"`)
 	// The link of an error moves the cursor there.
 	b.do(t, clickOn("#problems-html a"))
-	b.is(t, "the cursor is at the error", `(f => f === document.activeElement && f.value.slice(f.selectionStart).startsWith(".Nope"))(document.getElementById("part-html"))`)
+	b.is(t, "the cursor is at the error",
+		`(f => f === document.activeElement && f.value.slice(f.selectionStart).startsWith(".Nope"))(document.getElementById("part-html"))`)
 	b.everySize(t, "console-template-error")
 	// Without the script's help the server says the same.
 	b.press(t, ".save button:not([name])", "The template was not saved: it has errors.")
@@ -185,7 +191,8 @@ func (b *browser) notifyTemplates(t *testing.T, p *mailFixture) {
 	b.do(t, absent("#problems-html li"))
 	// The picker inserts at the cursor.
 	b.do(t, clickOn(".variables summary"))
-	if _, err := chromedp.Run(b.ctx, chromedp.Evaluate[bool](`(f => { f.focus(); const at = f.value.indexOf("</p>"); f.setSelectionRange(at, at); return true })(document.getElementById("part-html"))`)); err != nil {
+	if _, err := chromedp.Run(b.ctx,
+		chromedp.Evaluate[bool](`(f => { f.focus(); const at = f.value.indexOf("</p>"); f.setSelectionRange(at, at); return true })(document.getElementById("part-html"))`)); err != nil {
 		t.Fatal(err)
 	}
 	b.do(t, clickOn(".variables li:nth-child(19) button"))
@@ -194,13 +201,15 @@ func (b *browser) notifyTemplates(t *testing.T, p *mailFixture) {
 	b.do(t, clickOn(".variables summary"))
 	b.everySize(t, "console-template")
 	b.do(t, clickOn("#view-phone"), clickOn("#view-dark"), present(".frames[aria-busy=false]"))
-	b.is(t, "the preview is as wide as a phone", `document.querySelector(".frames iframe").getBoundingClientRect().width <= 360`)
+	b.is(t, "the preview is as wide as a phone",
+		`document.querySelector(".frames iframe").getBoundingClientRect().width <= 360`)
 	b.everySize(t, "console-template-phone-dark")
 	b.do(t, clickOn("#view-text"))
 	b.awaitText(t, "This is the text of a sample message.")
 
 	b.press(t, ".save button[name=test]", "The template was saved, and a test is on its way to you.")
-	b.is(t, "it is the page of a template", `location.pathname.startsWith("/console/notifications/templates/") && document.title.startsWith("Shop <b>")`)
+	b.is(t, "it is the page of a template",
+		`location.pathname.startsWith("/console/notifications/templates/") && document.title.startsWith("Shop <b>")`)
 	b.do(t, chromedp.Navigate(p.API+"/console/notifications/templates"), visible("table"))
 	b.awaitAll(t, "Default template", "Shop <b>", "my-sender/news", "Ingot platform", "ingot notifications templates")
 	b.everySize(t, "console-templates")
@@ -208,7 +217,8 @@ func (b *browser) notifyTemplates(t *testing.T, p *mailFixture) {
 	// Without scripts, the button loads the preview.
 	scripts := func(off bool) {
 		t.Helper()
-		if _, err := chromedp.Call(b.ctx, emulation.SetScriptExecutionDisabled, emulation.SetScriptExecutionDisabledParams{Value: off}); err != nil {
+		if _, err := chromedp.Call(b.ctx, emulation.SetScriptExecutionDisabled,
+			emulation.SetScriptExecutionDisabledParams{Value: off}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -221,7 +231,8 @@ func (b *browser) notifyTemplates(t *testing.T, p *mailFixture) {
 	// The kind gets the template.
 	b.do(t, chromedp.Navigate(p.API+"/console/notifications"), visible("table"))
 	const form = `form[action$='/kinds/news/template']`
-	if _, err := chromedp.Run(b.ctx, chromedp.Evaluate[bool](`(s => { s.selectedIndex = [...s.options].findIndex(o => o.textContent === "Shop <b>"); return s.selectedIndex > 0 })(document.querySelector("`+form+` select"))`)); err != nil {
+	if _, err := chromedp.Run(b.ctx,
+		chromedp.Evaluate[bool](`(s => { s.selectedIndex = [...s.options].findIndex(o => o.textContent === "Shop <b>"); return s.selectedIndex > 0 })(document.querySelector("`+form+` select"))`)); err != nil {
 		t.Fatal(err)
 	}
 	b.press(t, form+" button", "The template was assigned.")
@@ -240,7 +251,8 @@ func (b *browser) notifyMailbox(t *testing.T, p *mailFixture) {
 	b.awaitAll(t, "admin@localhost", "eve@example.org")
 	b.everySize(t, "console-mailbox")
 	// A mail appears without a reload.
-	p.ask(t, http.MethodPost, "/emails", object{"to": "late@example.org", "subject": "Just now", "text": "t", "html": "<p>h</p>"}).want(t, http.StatusOK)
+	p.ask(t, http.MethodPost, "/emails", object{"to": "late@example.org", "subject": "Just now", "text": "t",
+		"html": "<p>h</p>"}).want(t, http.StatusOK)
 	b.awaitText(t, "late@example.org")
 	b.do(t, typeInto("main input[name=q]", "FOR EVE\r"))
 	b.awaitText(t, "1 mail")
@@ -271,7 +283,8 @@ func (b *browser) notifyMailbox(t *testing.T, p *mailFixture) {
 	b.awaitText(t, "the formatted words")
 	b.awaitAll(t, "quiet", "Status of the message")
 	b.everySize(t, "console-mail")
-	b.is(t, "the frame is a sandbox that allows only links", `document.querySelector("iframe").getAttribute("sandbox") === "allow-popups allow-popups-to-escape-sandbox"`)
+	b.is(t, "the frame is a sandbox that allows only links",
+		`document.querySelector("iframe").getAttribute("sandbox") === "allow-popups allow-popups-to-escape-sandbox"`)
 	// Not even when its HTML is opened on its own.
 	b.do(t, chromedp.Navigate(p.API+"/console/notifications/mailbox/"+number+"/html"))
 	b.awaitAll(t, "the formatted words", "quiet")
@@ -279,7 +292,8 @@ func (b *browser) notifyMailbox(t *testing.T, p *mailFixture) {
 	if n := called.Load(); n > 0 {
 		t.Errorf("a mail sent %d requests", n)
 	}
-	for view, text := range map[string]string{"headers": "hostile", "source": "Content-Type: text/html", "html&dark=1": "the formatted words"} {
+	for view, text := range map[string]string{"headers": "hostile", "source": "Content-Type: text/html",
+		"html&dark=1": "the formatted words"} {
 		b.do(t, chromedp.Navigate(p.API+"/console/notifications/mailbox/"+number+"?view="+view), visible(".facts"))
 		b.awaitText(t, text)
 		if strings.HasPrefix(view, "html") {
@@ -344,7 +358,8 @@ func (b *browser) notifySends(t *testing.T, p *mailFixture) {
 	b.press(t, "form.stack button", "2 recipients")
 	b.awaitAll(t, "everyone", "to send it to everyone")
 	b.everySize(t, "console-everyone")
-	if _, err := chromedp.Run(b.ctx, chromedp.Evaluate[bool](`(f => { f.noValidate = true; return true })(document.querySelector("form.stack"))`)); err != nil {
+	if _, err := chromedp.Run(b.ctx,
+		chromedp.Evaluate[bool](`(f => { f.noValidate = true; return true })(document.querySelector("form.stack"))`)); err != nil {
 		t.Fatal(err)
 	}
 	b.press(t, "form[action$='/deliver'] button", "Nothing was sent. Type the word everyone")
@@ -371,13 +386,16 @@ func (b *browser) campaignTemplate(t *testing.T, p *mailFixture) {
 	b.submit(t, ".save button", "The template was not saved: it has errors.")
 	b.fill(t, "#part-html", "<h2>The weekly</h2>{{.HTML}}")
 	b.submit(t, ".save button", "The template was saved.")
-	b.is(t, "it can be changed", `document.title.startsWith("Week <i>") && document.getElementById("part-html").value.includes("The weekly</h2>")`)
+	b.is(t, "it can be changed",
+		`document.title.startsWith("Week <i>") && document.getElementById("part-html").value.includes("The weekly</h2>")`)
 	b.fill(t, "#part-text", "The weekly mail\n{{.Text}}")
 	b.submit(t, ".save button", "The template was saved.")
 	b.do(t, chromedp.Navigate(p.API+"/console/notifications/campaigns"), visible("select[name=template]"))
-	b.is(t, "the template is chosen", `(s => { s.selectedIndex = [...s.options].findIndex(o => o.textContent === "Week <i>"); return s.selectedIndex > 0 })(document.querySelector("select[name=template]"))`)
+	b.is(t, "the template is chosen",
+		`(s => { s.selectedIndex = [...s.options].findIndex(o => o.textContent === "Week <i>"); return s.selectedIndex > 0 })(document.querySelector("select[name=template]"))`)
 	b.press(t, "form[action$='/template'] button", "The senders and campaign types were changed.")
-	b.is(t, "it is assigned", `document.querySelector("select[name=template]").selectedOptions[0].textContent === "Week <i>"`)
+	b.is(t, "it is assigned",
+		`document.querySelector("select[name=template]").selectedOptions[0].textContent === "Week <i>"`)
 	b.do(t, chromedp.Navigate(p.API+"/console/notifications/templates"), visible("table"))
 	b.awaitAll(t, "Campaign templates", "Week <i>", "Newsroom / weekly")
 	b.do(t, chromedp.Navigate(p.API+"/console/notifications/campaigns"), visible("select[name=template]"))

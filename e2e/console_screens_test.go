@@ -57,13 +57,17 @@ func (s *site) newPlaces(t *testing.T, token, app, user string) *places {
 		t.Helper()
 		return s.list(t, token, path)[0]["guid"].(string)
 	}
-	p := &places{app: app, user: user, build: first("/v3/apps/" + app + "/builds"), service: first("/v3/service_instances"), org: first("/v3/organizations?names=demo")}
+	p := &places{app: app, user: user, build: first("/v3/apps/" + app + "/builds"),
+		service: first("/v3/service_instances"), org: first("/v3/organizations?names=demo")}
 	m := &mailFixture{Server: s.Server}
 	m.base, m.admin = s.Notifications, token
 	m.newSender(t, "screens-sender", sendingAuthorities...).want(t, http.StatusCreated)
 	m.token = m.clientToken(t, "screens-sender", "my-secret")
-	m.ask(t, http.MethodPut, "/notifications", object{"source_name": "Shop", "notifications": object{"news": object{"description": "News"}}}).want(t, http.StatusNoContent)
-	m.ask(t, http.MethodPost, "/users/"+user, object{"kind_id": "news", "subject": "Big news", "text": "It is here.", "html": "<p>It is <b>here</b>.</p>"}).want(t, http.StatusOK)
+	m.ask(t, http.MethodPut, "/notifications",
+		object{"source_name": "Shop", "notifications": object{"news": object{"description": "News"}}}).
+		want(t, http.StatusNoContent)
+	m.ask(t, http.MethodPost, "/users/"+user, object{"kind_id": "news", "subject": "Big news", "text": "It is here.",
+		"html": "<p>It is <b>here</b>.</p>"}).want(t, http.StatusOK)
 	var sends struct{ Sends []struct{ ID string } }
 	m.ask(t, http.MethodGet, "/sends", nil).want(t, http.StatusOK).into(t, &sends)
 	var messages struct{ Messages []struct{ ID string } }
@@ -73,7 +77,8 @@ func (s *site) newPlaces(t *testing.T, token, app, user string) *places {
 	}
 	p.send, p.message = sends.Sends[0].ID, messages.Messages[0].ID
 	testkit.Eventually(t, "the mail is caught", func() bool {
-		return strings.Contains(s.call(t, http.MethodGet, s.Admin+"/mailbox/messages", "", nil).want(t, http.StatusOK).String(), "Big news")
+		return strings.Contains(s.call(t, http.MethodGet, s.Admin+"/mailbox/messages", "", nil).want(t, http.StatusOK).
+			String(), "Big news")
 	})
 	return p
 }
@@ -111,7 +116,8 @@ func consoleScreens(p *places) []screen {
 		{pattern: "/notifications/templates", status: forAdmins, shows: "Default"},
 		{pattern: "/notifications/templates/new", status: forAdmins, shows: "Preview"},
 		{pattern: "/notifications/templates/{template}", params: []string{"default"}, status: forAdmins, shows: "Preview"},
-		{pattern: "/notifications/templates/{template}", params: []string{"campaign:default"}, status: forAdmins, shows: "Preview"},
+		{pattern: "/notifications/templates/{template}", params: []string{"campaign:default"}, status: forAdmins,
+			shows: "Preview"},
 		{pattern: "/notifications/send", status: forAdmins, shows: "Register one"},
 		{pattern: "/notifications/sends", status: forAdmins, shows: "news"},
 		{pattern: "/notifications/sends/{send}", params: []string{p.send}, status: forAdmins, shows: "news"},
@@ -127,15 +133,16 @@ func consoleScreens(p *places) []screen {
 
 // notScreens are the other GET routes of the console.
 var notScreens = map[string]string{
-	"/assets/{hash}/{name}":                  "a file",
-	"/login":                                 "leads to the authorization server",
-	"/callback":                              "leads to a page",
-	"/live/*":                                "a stream",
-	"/apps/{guid}/log-lines":                 "a download",
-	"/apps/{guid}/logs/stream":               "a stream",
-	"/apps/{guid}/shell/socket":              "a WebSocket",
-	"/audit/export":                          "a download",
-	"/notifications/mailbox/{number}/html":   "the content of a frame with a policy of its own, see TestConsoleNotifications",
+	"/assets/{hash}/{name}":     "a file",
+	"/login":                    "leads to the authorization server",
+	"/callback":                 "leads to a page",
+	"/live/*":                   "a stream",
+	"/apps/{guid}/log-lines":    "a download",
+	"/apps/{guid}/logs/stream":  "a stream",
+	"/apps/{guid}/shell/socket": "a WebSocket",
+	"/audit/export":             "a download",
+	"/notifications/mailbox/{number}/html": "the content of a frame with a policy of its own, see " +
+		"TestConsoleNotifications",
 	"/notifications/mailbox/{number}/source": "text",
 }
 
@@ -159,7 +166,8 @@ func TestEveryScreenIsTested(t *testing.T) {
 	if len(routes) < 10 {
 		t.Fatalf("the console has the routes %q", routes)
 	}
-	for name, table := range map[string][]screen{"consoleScreens": consoleScreens(&places{}), "hostilePages": hostilePages(&planted{})} {
+	for name, table := range map[string][]screen{"consoleScreens": consoleScreens(&places{}),
+		"hostilePages": hostilePages(&planted{})} {
 		tested := map[string]bool{}
 		for _, s := range table {
 			tested[s.pattern] = true

@@ -45,7 +45,8 @@ func TestConsoleServices(t *testing.T) {
 			}
 			for _, one := range catalog["services"].([]any)[0].(map[string]any)["plans"].([]any) {
 				if plan := one.(map[string]any); plan["name"] == brokertest.Async {
-					plan["schemas"] = map[string]any{"service_instance": map[string]any{"create": map[string]any{"parameters": schema}}}
+					plan["schemas"] = map[string]any{"service_instance": map[string]any{
+						"create": map[string]any{"parameters": schema}}}
 				}
 			}
 		},
@@ -65,7 +66,8 @@ func TestConsoleServices(t *testing.T) {
 	cfOK(t, home, "set-org-role", "mona", "demo", "OrgManager")
 	c := &consoleFixture{site: s, home: home, token: token, broker: broker, release: release}
 	for _, p := range []part{ //nolint:paralleltest // one after another: they share the apps and services
-		{"services", c.services}, {"app", c.app}, {"provided", c.provided}, {"members", c.members}, {"clients", c.clients}, {"users", c.users}, {"audit", c.audit}, {"auditor", c.auditor},
+		{"services", c.services}, {"app", c.app}, {"provided", c.provided}, {"members", c.members}, {"clients", c.clients},
+		{"users", c.users}, {"audit", c.audit}, {"auditor", c.auditor},
 	} {
 		t.Run(p.name, p.test)
 	}
@@ -105,14 +107,16 @@ func (c *consoleFixture) services(t *testing.T) {
 	contains(t, b.shown(), "For tests", "free", "paid", "9.5", "USD", "cf create-service fake PLAN NAME")
 	b.everySize(t, "console-marketplace")
 	b.click(t, "a[aria-label='Create async']", "form.form")
-	contains(t, b.shown(), "Size in GB", "<b>not bold</b>", "demo / dev", "cf create-service fake async NAME -c PARAMETERS.json")
+	contains(t, b.shown(), "Size in GB", "<b>not bold</b>", "demo / dev",
+		"cf create-service fake async NAME -c PARAMETERS.json")
 	b.everySize(t, "console-new-service")
 
 	// What was typed survives a problem.
 	key := func(name, text string) chromedp.Action[chromedp.Void] {
 		return typeInto("[name='"+name+"']", text)
 	}
-	b.do(t, key("name", "orders"), key("param/size", "7"), key("param/users", "ann\nbob"), key("param/limits/connections", "20"), key("param/rules", "{wrong"),
+	b.do(t, key("name", "orders"), key("param/size", "7"), key("param/users", "ann\nbob"), key("param/limits/connections",
+		"20"), key("param/rules", "{wrong"),
 		clickOn("input[value=citext]"), key("param/region", "us"))
 	b.submit(t, "form.form button", "See the marked fields.")
 	contains(t, b.shown(), "This is not JSON.")
@@ -160,7 +164,8 @@ func (c *consoleFixture) services(t *testing.T) {
 	b.click(t, "main ul a[href*='/services/']", "dl.card")
 	c.bound(t)
 	b.submit(t, "tbody tr form[action$='/drop'] button.quiet", "It is being deleted.")
-	testkit.Eventually(t, "the app is not bound any more", func() bool { return !strings.Contains(b.shown(), "cf unbind-service") })
+	testkit.Eventually(t, "the app is not bound any more",
+		func() bool { return !strings.Contains(b.shown(), "cf unbind-service") })
 	b.submit(t, "tbody tr form[action$='/drop'] button.quiet", "It is being deleted.")
 	testkit.Eventually(t, "the key is deleted", func() bool { return !strings.Contains(b.shown(), "laptop") })
 
@@ -206,7 +211,8 @@ func (c *consoleFixture) app(t *testing.T) {
 	b.awaitText(t, "update succeeded")
 	contains(t, columns(cfOK(t, c.home, "service", "stock")), "plan: paid")
 	// The broker refuses what its schema does not allow; what was typed stays.
-	b.do(t, typeInto("form[action$='/update'] select[name=plan]", "sync"), typeInto("form[action$='/update'] textarea", `{"size": 0}`))
+	b.do(t, typeInto("form[action$='/update'] select[name=plan]", "sync"), typeInto("form[action$='/update'] textarea",
+		`{"size": 0}`))
 	b.submit(t, "form[action$='/update'] button", "Parameters are not valid")
 	contains(t, b.shown(), `{"size": 0}`)
 	b.everySize(t, "console-service-problem")
@@ -322,7 +328,8 @@ func (c *consoleFixture) members(t *testing.T) {
 	c.open(t, b, "/members")
 	b.everySize(t, "console-members")
 	b.click(t, "main section h2 a", "table.matrix")
-	contains(t, b.shown(), "dora", "mona", "eve", "dev: developer", "Quota of the organization: default", "cf set-org-role USER demo ROLE")
+	contains(t, b.shown(), "dora", "mona", "eve", "dev: developer", "Quota of the organization: default",
+		"cf set-org-role USER demo ROLE")
 	lacks(t, b.shown(), "Create the user")
 	b.everySize(t, "console-org")
 	b.do(t, typeInto("button[aria-label='Auditor: eve']", "\r")) // by keyboard
@@ -373,7 +380,8 @@ func (c *consoleFixture) clients(t *testing.T) {
 	b.everySize(t, "console-clients")
 	b.click(t, "a[href$='/clients/new']", "input[name=id]")
 	b.everySize(t, "console-new-client")
-	b.do(t, typeInto("input[name=id]", "my-sender"), typeInto("textarea[name=authorities]", "notifications.write\nwrong\\scope"))
+	b.do(t, typeInto("input[name=id]", "my-sender"), typeInto("textarea[name=authorities]",
+		"notifications.write\nwrong\\scope"))
 	b.submit(t, "form.form button", "is not a scope name")
 	b.do(t, emptied("textarea[name=authorities]"), typeInto("textarea[name=authorities]", "notifications.write"))
 	b.submit(t, "form.form button", "It is shown only now.")
@@ -409,7 +417,8 @@ func (c *consoleFixture) users(t *testing.T) {
 	b.do(t, typeInto("select[name=group]", "cloud_controller.global_auditor"))
 	b.submit(t, "form[action$='/groups/add'] button", "The groups were changed.")
 	b.everySize(t, "console-user")
-	contains(t, fmt.Sprint(claims(t, c.userTokens(t, "nina", "nina-password").Access)["scope"]), "cloud_controller.global_auditor")
+	contains(t, fmt.Sprint(claims(t, c.userTokens(t, "nina", "nina-password").Access)["scope"]),
+		"cloud_controller.global_auditor")
 	b.submit(t, "form[action$='/groups/remove'] button", "The groups were changed.")
 	b.submit(t, "form[action$='/active'] button", "all sessions have ended")
 	c.login(t, "nina", "nina-password").want(t, http.StatusUnauthorized)
@@ -422,7 +431,8 @@ func (c *consoleFixture) users(t *testing.T) {
 func (c *consoleFixture) audit(t *testing.T) {
 	space := c.list(t, c.token, "/v3/spaces?names=dev")[0]["guid"].(string)
 	in := object{"space": object{"data": object{"guid": space}}}
-	c.call(t, http.MethodPost, c.API+"/v3/apps", c.token, object{"name": "=1+2", "relationships": in}).want(t, http.StatusCreated)
+	c.call(t, http.MethodPost, c.API+"/v3/apps", c.token, object{"name": "=1+2", "relationships": in}).
+		want(t, http.StatusCreated)
 	b := c.as(t, "admin", c.secret(t, "admin-password"), "\x00")
 	c.open(t, b, "/audit")
 	contains(t, b.shown(), "audit.user.space_developer_add", "Export as CSV", "cf curl")
@@ -440,14 +450,17 @@ func (c *consoleFixture) audit(t *testing.T) {
 
 	fetch := func(query string) string {
 		t.Helper()
-		text, err := chromedp.Run(b.ctx, chromedp.Evaluate[string](`(() => { const x = new XMLHttpRequest(); x.open("GET", "/console/audit/export?`+query+`", false); x.send(); return x.responseText })()`))
+		text, err := chromedp.Run(b.ctx,
+			chromedp.Evaluate[string](`(() => { const x = new XMLHttpRequest(); x.open("GET", "/console/audit/export?`+query+
+				`", false); x.send(); return x.responseText })()`))
 		if err != nil {
 			t.Fatal(err)
 		}
 		return text
 	}
 	rows, err := csv.NewReader(strings.NewReader(fetch("format=csv&type=audit.app.create"))).ReadAll()
-	if err != nil || len(rows) != 3 || rows[0][0] != "time" || rows[1][5] != "'=1+2" || rows[2][5] != "shop" || rows[1][8] != "demo / dev" {
+	if err != nil || len(rows) != 3 || rows[0][0] != "time" || rows[1][5] != "'=1+2" || rows[2][5] != "shop" ||
+		rows[1][8] != "demo / dev" {
 		t.Errorf("the rows are %q (%v)", rows, err)
 	}
 	lines := strings.Split(strings.TrimSpace(fetch("format=jsonl&actor=mona")), "\n")

@@ -134,10 +134,13 @@ func (b *browser) foreignOrigin(t testing.TB, s *site, app string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for origin, want := range map[string]int{"https://evil.example": http.StatusForbidden, "http://app." + here.Host: http.StatusForbidden, s.API: http.StatusSwitchingProtocols} {
-		c, resp, err := websocket.Dial(b.ctx, s.API+"/console/apps/"+app+"/shell/socket?process=web&instance=0", &websocket.DialOptions{
-			HTTPHeader: http.Header{"Origin": {origin}, "Cookie": {strings.Join(all, "; ")}}, Subprotocols: []string{"ingot-shell", csrf},
-		})
+	for origin, want := range map[string]int{"https://evil.example": http.StatusForbidden,
+		"http://app." + here.Host: http.StatusForbidden, s.API: http.StatusSwitchingProtocols} {
+		c, resp, err := websocket.Dial(b.ctx, s.API+"/console/apps/"+app+"/shell/socket?process=web&instance=0",
+			&websocket.DialOptions{
+				HTTPHeader:   http.Header{"Origin": {origin}, "Cookie": {strings.Join(all, "; ")}},
+				Subprotocols: []string{"ingot-shell", csrf},
+			})
 		if err == nil {
 			_ = c.CloseNow()
 		}
@@ -163,14 +166,17 @@ func (d *sshFixture) console(t *testing.T) {
 	if csrf == nil {
 		t.Fatalf("the page has no terminal: %s", text)
 	}
-	shell, _, err := websocket.Dial(t.Context(), d.API+"/console/apps/"+d.app+"/shell/socket?process=web&instance=1&columns=80&rows=24", &websocket.DialOptions{
-		HTTPClient: client, HTTPHeader: http.Header{"Origin": {d.API}}, Subprotocols: []string{"ingot-shell", string(csrf[1])},
+	shell, _, err := websocket.Dial(t.Context(), d.API+"/console/apps/"+d.app+
+		"/shell/socket?process=web&instance=1&columns=80&rows=24", &websocket.DialOptions{
+		HTTPClient: client, HTTPHeader: http.Header{"Origin": {d.API}},
+		Subprotocols: []string{"ingot-shell", string(csrf[1])},
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer func() { _ = shell.CloseNow() }()
-	if err := shell.Write(t.Context(), websocket.MessageBinary, []byte("echo in $((40+2)) of $CF_INSTANCE_INDEX; exit 7\n")); err != nil {
+	if err := shell.Write(t.Context(), websocket.MessageBinary,
+		[]byte("echo in $((40+2)) of $CF_INSTANCE_INDEX; exit 7\n")); err != nil {
 		t.Fatal(err)
 	}
 	all := ""

@@ -23,7 +23,8 @@ func TestConsole(t *testing.T) {
 	token := s.adminToken(t)
 	space := s.list(t, token, "/v3/spaces?names=dev")[0]["guid"].(string)
 	in := object{"space": object{"data": object{"guid": space}}}
-	s.call(t, http.MethodPost, s.API+"/v3/apps", token, object{"name": hostile, "relationships": in}).want(t, http.StatusCreated)
+	s.call(t, http.MethodPost, s.API+"/v3/apps", token, object{"name": hostile, "relationships": in}).
+		want(t, http.StatusCreated)
 	cfOK(t, home, pushProbe(t, "shop")...)
 	app := guid(t, home, "shop")
 	s.createUser(t, token, "eve", "eve-password")
@@ -46,7 +47,8 @@ func TestConsole(t *testing.T) {
 	lacks(t, b.shown(), hostile)
 
 	b.do(t, chromedp.Navigate(s.API+"/console/apps/"+app), visible(".instance"))
-	contains(t, b.shown(), "shop.apps.localhost", "cf restart shop", "cf stop shop", "cf scale shop -i 1", "cf restart-app-instance shop 0 --process web", "1/1 running")
+	contains(t, b.shown(), "shop.apps.localhost", "cf restart shop", "cf stop shop", "cf scale shop -i 1",
+		"cf restart-app-instance shop 0 --process web", "1/1 running")
 	b.everySize(t, "console-app")
 
 	// The page says why an instance crashed, without a reload.

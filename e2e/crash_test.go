@@ -38,7 +38,8 @@ func TestAppFailures(t *testing.T) {
 			part{"listens elsewhere", func(t *testing.T) {
 				home := s.admin(t)
 				out := pushFails(t, home, pushProbe(t, "stray", "-c", "PORT=0 ./probe", "-t", "5")...)
-				contains(t, out, "Instance never healthy after 5s", "the app listens on port", "instead; make it listen on the port in $PORT")
+				contains(t, out, "Instance never healthy after 5s", "the app listens on port",
+					"instead; make it listen on the port in $PORT")
 				contains(t, cfOK(t, home, "events", "stray"), "the app listens on port")
 			}},
 			part{"crashes", func(t *testing.T) {
@@ -112,7 +113,8 @@ func appCrashes(t *testing.T, s *site) {
 	s.reaches(t, "fragile", "/", http.StatusOK)
 	s.breaks(t, "fragile", "/crash")
 	x := s.exitOf(t, app)
-	if x.Instance != before || x.Index != 0 || x.Reason != "CRASHED" || x.Count != 1 || x.Description != "APP/PROC/WEB: Exited with status 137" {
+	if x.Instance != before || x.Index != 0 || x.Reason != "CRASHED" || x.Count != 1 ||
+		x.Description != "APP/PROC/WEB: Exited with status 137" {
 		t.Errorf("the exit record of %s: %+v", before, x)
 	}
 	testkit.Eventually(t, "another instance runs", func() bool { return s.running(t, app, 1)[0] != before })
@@ -121,12 +123,14 @@ func appCrashes(t *testing.T, s *site) {
 
 	// Exit status 0 is a crash, too.
 	s.breaks(t, "fragile", "/exit?code=0")
-	testkit.Eventually(t, "the second crash is counted", func() bool { return strings.Contains(logText(s.log(t, app)), `"crashcount":2`) })
+	testkit.Eventually(t, "the second crash is counted",
+		func() bool { return strings.Contains(logText(s.log(t, app)), `"crashcount":2`) })
 	s.reaches(t, "fragile", "/", http.StatusOK)
 
 	if s.options.Engine == "container" { // plain processes have no limit
 		s.breaks(t, "fragile", "/eat")
-		testkit.Eventually(t, "out of memory is reported", func() bool { return strings.Contains(cfOK(t, home, "events", "fragile"), "out of memory") })
+		testkit.Eventually(t, "out of memory is reported",
+			func() bool { return strings.Contains(cfOK(t, home, "events", "fragile"), "out of memory") })
 		s.reaches(t, "fragile", "/", http.StatusOK)
 	}
 }
@@ -163,7 +167,8 @@ applications:
 	s.logged(t, app, source, "the sidecar is here")
 	s.logged(t, app, source, "number "+before+" 2")
 	// The app is stopped with its sidecar, often before it responds.
-	if r := s.get(t, "pair", "/kill?file=helper.pid"); r.Status != http.StatusBadGateway && (r.Status != http.StatusOK || len(r.Body) > 0) {
+	if r := s.get(t, "pair", "/kill?file=helper.pid"); r.Status != http.StatusBadGateway && (r.Status != http.StatusOK ||
+		len(r.Body) > 0) {
 		t.Fatalf("the sidecar cannot be killed: %s", r)
 	}
 	x := s.exitOf(t, app)

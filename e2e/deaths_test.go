@@ -27,7 +27,10 @@ func TestSoakRollingDeaths(t *testing.T) {
 	var done, requests atomic.Int64
 	var parts []part
 	for i := range apps {
-		parts = append(parts, part{fmt.Sprint(i), func(t *testing.T) { rollingDeaths(t, s, fmt.Sprint("mortal-", i), rounds, &done, &requests) }})
+		parts = append(parts, part{fmt.Sprint(i), func(t *testing.T) {
+			rollingDeaths(t, s, fmt.Sprint("mortal-", i), rounds,
+				&done, &requests)
+		}})
 	}
 	together(t, parts...)
 	t.Logf("%d deployments of versions that die, %d requests", done.Load(), requests.Load())
@@ -58,16 +61,19 @@ func rollingDeaths(t *testing.T, s *site, name string, rounds int, done, request
 			}
 		}
 	}()
-	if out, code := c.run(t, pushEdition(name, edition(t, "mortal", "mortal", "900ms", "random"), "--strategy", "rolling")...); code != 1 {
+	if out, code := c.run(t, pushEdition(name, edition(t, "mortal", "mortal", "900ms", "random"), "--strategy",
+		"rolling")...); code != 1 {
 		t.Errorf("push of a version that dies: exit code %d, want 1\n%s", code, out)
 	}
 	var droplets struct{ Resources []struct{ GUID string } }
-	s.call(t, http.MethodGet, "/v3/apps/"+app+"/droplets?order_by=-created_at", s.adminToken(t), nil).want(t, http.StatusOK).into(t, &droplets)
+	s.call(t, http.MethodGet, "/v3/apps/"+app+"/droplets?order_by=-created_at", s.adminToken(t), nil).
+		want(t, http.StatusOK).into(t, &droplets)
 	for range rounds {
 		body := fmt.Sprintf(`{"droplet":{"guid":%q},"options":{"min_healthy_time":2},"relationships":{"app":{"data":{"guid":%q}}}}`, droplets.Resources[0].GUID, app)
 		s.call(t, http.MethodPost, "/v3/deployments", s.adminToken(t), json.RawMessage(body)).want(t, http.StatusCreated)
 		reason := ""
-		testkit.Eventually(t, "the deployment has ended", func() bool { reason, _ = s.deployment(t, app); return reason != "DEPLOYING" && reason != "CANCELING" })
+		testkit.Eventually(t, "the deployment has ended",
+			func() bool { reason, _ = s.deployment(t, app); return reason != "DEPLOYING" && reason != "CANCELING" })
 		if reason != "CANCELED" {
 			t.Errorf("the deployment is %s, want CANCELED", reason)
 		}

@@ -82,7 +82,8 @@ func (s *site) stays(t testing.TB) {
 func (s *site) damage(t testing.TB, app string) {
 	t.Helper()
 	token := s.adminToken(t)
-	droplet := s.call(t, http.MethodGet, "/v3/apps/"+app+"/droplets/current", token, nil).want(t, http.StatusOK).object(t)["guid"].(string)
+	droplet := s.call(t, http.MethodGet, "/v3/apps/"+app+"/droplets/current", token, nil).want(t, http.StatusOK).
+		object(t)["guid"].(string)
 	found := 0
 	err := filepath.WalkDir(filepath.Join(s.Dir, "blobs"), func(path string, d os.DirEntry, err error) error {
 		if err != nil || d.IsDir() || !strings.Contains(path, droplet) {
@@ -202,8 +203,10 @@ func TestPushDroplet(t *testing.T) {
 		}
 		folder := func(name string) tarEntry { return tarEntry{Header: tar.Header{Name: name, Typeflag: tar.TypeDir}} }
 		theirs := dropletWith(t,
-			folder("./"), folder("./app/"), tarEntry{tar.Header{Name: "./app/probe"}, program}, folder("./deps/"), folder("./profile.d/"), folder("./tmp/"), folder("./logs/"),
-			tarEntry{tar.Header{Name: "./staging_info.yml", Mode: 0o644}, []byte(`{"detected_buildpack":"binary","start_command":"./probe"}`)},
+			folder("./"), folder("./app/"), tarEntry{tar.Header{Name: "./app/probe"}, program}, folder("./deps/"),
+			folder("./profile.d/"), folder("./tmp/"), folder("./logs/"),
+			tarEntry{tar.Header{Name: "./staging_info.yml", Mode: 0o644},
+				[]byte(`{"detected_buildpack":"binary","start_command":"./probe"}`)},
 		)
 		cfOK(t, home, "push", "theirs", "--droplet", theirs, "-m", "64M", "-k", "64M")
 		s.reaches(t, "theirs", "/", http.StatusOK)

@@ -36,7 +36,8 @@ func edition(t testing.TB, version string, arguments ...string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, content := range map[string][]byte{"probe": program, "version": []byte(version), "arguments": []byte(strings.Join(arguments, " "))} {
+	for name, content := range map[string][]byte{"probe": program, "version": []byte(version),
+		"arguments": []byte(strings.Join(arguments, " "))} {
 		if err := os.WriteFile(filepath.Join(dir, name), content, 0o755); err != nil {
 			t.Fatal(err)
 		}
@@ -47,7 +48,8 @@ func edition(t testing.TB, version string, arguments ...string) string {
 // pushEdition returns the arguments for a client to push an edition.
 func pushEdition(name, dir string, more ...string) []string {
 	return append([]string{
-		"push", name, "-p", dir, "-b", "binary_buildpack", "-c", `VERSION="$(cat version)" exec ./probe $(cat arguments)`, "-k", "64M",
+		"push", name, "-p", dir, "-b", "binary_buildpack", "-c", `VERSION="$(cat version)" exec ./probe $(cat arguments)`,
+		"-k", "64M",
 	}, more...)
 }
 
@@ -188,7 +190,8 @@ func (s *site) deployment(t testing.TB, app string) (reason, trouble string) {
 			}
 		}
 	}
-	s.call(t, http.MethodGet, "/v3/deployments?order_by=-created_at&per_page=1&app_guids="+app, s.adminToken(t), nil).want(t, http.StatusOK).into(t, &page)
+	s.call(t, http.MethodGet, "/v3/deployments?order_by=-created_at&per_page=1&app_guids="+app, s.adminToken(t), nil).
+		want(t, http.StatusOK).into(t, &page)
 	if len(page.Resources) == 0 {
 		return "", ""
 	}
@@ -198,7 +201,8 @@ func (s *site) deployment(t testing.TB, app string) (reason, trouble string) {
 
 func (s *site) awaitDeployment(t testing.TB, app, reason string) {
 	t.Helper()
-	testkit.Eventually(t, "the deployment is "+reason, func() bool { now, _ := s.deployment(t, app); return now == reason })
+	testkit.Eventually(t, "the deployment is "+reason,
+		func() bool { now, _ := s.deployment(t, app); return now == reason })
 }
 
 func deployments(t *testing.T, s *site, c *tool) {
@@ -223,8 +227,10 @@ func deployments(t *testing.T, s *site, c *tool) {
 	// One that crashes is canceled by the platform: before it is ready, or soon after that.
 	for _, broken := range [][]string{{"exit", "3"}, {"mortal", "50ms"}, {"mortal", "1s"}} {
 		out, code := c.run(t, pushEdition(name, edition(t, "broken", broken...), "--strategy", "rolling")...)
-		if reason, trouble := s.deployment(t, app); code != 1 || !strings.Contains(strings.ToLower(out), "cancel") || reason != "CANCELED" || !strings.Contains(trouble, "Exited with status") {
-			t.Errorf("push of a version that does %v: exit code %d, deployment %s %q, want 1 and CANCELED with the reason\n%s", broken, code, reason, trouble, out)
+		if reason, trouble := s.deployment(t, app); code != 1 || !strings.Contains(strings.ToLower(out), "cancel") ||
+			reason != "CANCELED" || !strings.Contains(trouble, "Exited with status") {
+			t.Errorf("push of a version that does %v: exit code %d, deployment %s %q, want 1 and CANCELED with the reason\n%s",
+				broken, code, reason, trouble, out)
 		}
 		l.only(t, "two")
 	}
@@ -266,7 +272,8 @@ func deployments(t *testing.T, s *site, c *tool) {
 	c.ok(t, "restage", name, "--strategy", "rolling", "--no-wait")
 	s.awaitDeployment(t, app, "DEPLOYED")
 	l.end(t)
-	if out, code := c.run(t, "cancel-deployment", name); code == 0 || !strings.Contains(out, "No active deployment found for app") {
+	if out, code := c.run(t, "cancel-deployment", name); code == 0 ||
+		!strings.Contains(out, "No active deployment found for app") {
 		t.Errorf("cancel without a deployment: %d %s", code, out)
 	}
 	c.ok(t, "stop", name)

@@ -192,7 +192,8 @@ func (s *site) openConsole(t *testing.T) {
 	if r.StatusCode != http.StatusOK || !strings.Contains(text, "<summary>admin</summary>") {
 		t.Errorf("after the login: %d at %s: %s", r.StatusCode, r.Request.URL, text)
 	}
-	if r, text := get(http.MethodGet, s.API+"/console/apps", nil); r.StatusCode != http.StatusOK || !strings.Contains(text, "before") {
+	if r, text := get(http.MethodGet, s.API+"/console/apps", nil); r.StatusCode != http.StatusOK ||
+		!strings.Contains(text, "before") {
 		t.Errorf("the apps: %d: %s", r.StatusCode, text)
 	}
 }

@@ -32,5 +32,6 @@
 //
 // It may import internal/base/db/dbtest, internal/base/db for the names of the
 // databases, containertest for machines without containers, mailtest for a mail
-// server, and internal/console for its list of routes. It must not import the product: it uses only what a user can use.
+// server, and internal/console for its list of routes. It must
+// not import the product: it uses only what a user can use.
 package e2e

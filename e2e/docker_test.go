@@ -40,7 +40,8 @@ func imageLayer(t *testing.T, files ...imageFile) v1.Layer {
 	var b bytes.Buffer
 	w := tar.NewWriter(&b)
 	for _, f := range files {
-		h := &tar.Header{Name: f.name, Mode: f.mode, Size: int64(len(f.body)), Typeflag: tar.TypeReg, Uid: f.user, Gid: f.user}
+		h := &tar.Header{Name: f.name, Mode: f.mode, Size: int64(len(f.body)), Typeflag: tar.TypeReg, Uid: f.user,
+			Gid: f.user}
 		if strings.HasSuffix(f.name, "/") {
 			h.Typeflag = tar.TypeDir
 		}
@@ -54,7 +55,10 @@ func imageLayer(t *testing.T, files ...imageFile) v1.Layer {
 	if err := w.Close(); err != nil {
 		t.Fatal(err)
 	}
-	layer, err := tarball.LayerFromOpener(func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(b.Bytes())), nil })
+	layer, err := tarball.LayerFromOpener(func() (io.ReadCloser, error) {
+		return io.NopCloser(bytes.NewReader(b.Bytes())),
+			nil
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -139,7 +143,8 @@ func (p *private) push(t *testing.T, tag string, c v1.Config, layers ...v1.Layer
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := remote.Write(ref, img, remote.WithAuth(&authn.Basic{Username: registryUser, Password: registryPassword})); err != nil {
+	if err := remote.Write(ref, img, remote.WithAuth(&authn.Basic{Username: registryUser,
+		Password: registryPassword})); err != nil {
 		t.Fatal(err)
 	}
 	return ref.Name()
@@ -171,9 +176,11 @@ func shopImage(t *testing.T, r *private, tag string) string {
 	}
 	base := append(hostPrograms(t, "sh", "id", "cat", "ls", "sleep"),
 		imageFile{name: "etc/passwd", body: "root:x:0:0::/:/bin/sh\nshop:x:1000:1000::/srv/shop:/bin/sh\n", mode: 0o644},
-		imageFile{name: "srv/shop/", mode: 0o755, user: 1000}, imageFile{name: "srv/shop/old", body: "of a lower layer", mode: 0o644})
+		imageFile{name: "srv/shop/", mode: 0o755, user: 1000}, imageFile{name: "srv/shop/old", body: "of a lower layer",
+			mode: 0o644})
 	return r.push(t, tag, v1.Config{
-		Entrypoint: []string{"/bin/probe"}, Env: []string{"PATH=/bin", "GREETING=from the image", "NAME=image"}, WorkingDir: "/srv/shop", User: "shop",
+		Entrypoint: []string{"/bin/probe"}, Env: []string{"PATH=/bin", "GREETING=from the image", "NAME=image"},
+		WorkingDir: "/srv/shop", User: "shop",
 		ExposedPorts: map[string]struct{}{"8123/tcp": {}, "9000/udp": {}},
 	}, imageLayer(t, base...), imageLayer(t, imageFile{name: "bin/probe", body: string(program), mode: 0o755},
 		imageFile{name: "srv/shop/", mode: 0o755, user: 1000}, imageFile{name: "srv/shop/.wh.old"}))
@@ -210,12 +217,15 @@ func TestDocker(t *testing.T) {
 	}
 	contains(t, columns(cfOK(t, home, "app", "shop")), "docker image: "+image+"@sha256:")
 	env := s.environment(t, "shop")
-	for name, want := range map[string]string{"PORT": "8123", "GREETING": "from the image", "HOME": "/srv/shop", "PATH": "/bin"} {
+	for name, want := range map[string]string{"PORT": "8123", "GREETING": "from the image", "HOME": "/srv/shop",
+		"PATH": "/bin"} {
 		if env[name] != want {
 			t.Errorf("%s is %q, want %q", name, env[name], want)
 		}
 	}
-	if got := strings.TrimSpace(cfOK(t, home, "ssh", "shop", "-c", "id -u; ls /srv/shop; echo $GREETING")); got != "1000\ncf-instance-credentials\ncf-system-certificates\nfrom the image" {
+	if got := strings.TrimSpace(cfOK(t, home, "ssh", "shop", "-c",
+		"id -u; ls /srv/shop; echo $GREETING")); got != "1000\ncf-instance-credentials\ncf-system-certificates\nfrom the "+
+		"image" {
 		t.Errorf("ssh says %q", got)
 	}
 	app := guid(t, home, "shop")

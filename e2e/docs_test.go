@@ -29,7 +29,8 @@ func documented(t *testing.T, s *Server, name string) string {
 		script.WriteString(block[1])
 	}
 	return strings.NewReplacer(
-		"http://127.0.0.1:8080", s.API, "http://127.0.0.1:8081", s.Notifications, "http://127.0.0.1:8082", s.Admin, "/var/lib/ingot", s.Dir,
+		"http://127.0.0.1:8080", s.API, "http://127.0.0.1:8081", s.Notifications, "http://127.0.0.1:8082", s.Admin,
+		"/var/lib/ingot", s.Dir,
 	).Replace(script.String())
 }
 

@@ -30,22 +30,28 @@ func TestExternalAuthorization(t *testing.T) {
 	if out := b.Stdout.await(t, "What to type next"); strings.Contains(out, "Password") {
 		t.Errorf("it prints secrets although users are kept elsewhere:\n%s", out)
 	}
-	for _, path := range []string{"/token_keys", "/login", "/Users", "/oauth/clients", "/.well-known/openid-configuration"} {
+	for _, path := range []string{"/token_keys", "/login", "/Users", "/oauth/clients",
+		"/.well-known/openid-configuration"} {
 		b.call(t, http.MethodGet, path, "", nil).want(t, http.StatusNotFound)
 	}
-	b.call(t, http.MethodPost, "/oauth/token", "", url.Values{"grant_type": {"client_credentials"}}, basic("admin", "x")).want(t, http.StatusNotFound)
-	if r := b.call(t, http.MethodGet, "/token_keys", "", nil, header{"Host", "uaa.localhost"}); r.Status != http.StatusNotFound {
+	b.call(t, http.MethodPost, "/oauth/token", "", url.Values{"grant_type": {"client_credentials"}}, basic("admin", "x")).
+		want(t, http.StatusNotFound)
+	if r := b.call(t, http.MethodGet, "/token_keys", "", nil,
+		header{"Host", "uaa.localhost"}); r.Status != http.StatusNotFound {
 		t.Errorf("uaa.localhost: %s", r)
 	}
 
 	admin := a.adminToken(t)
 	id := a.createUser(t, admin, "joe", "p")
-	if got := b.call(t, http.MethodPost, "/v3/users", admin, map[string]string{"guid": id}).want(t, http.StatusCreated).object(t); got["username"] != "joe" {
+	if got := b.call(t, http.MethodPost, "/v3/users", admin, map[string]string{"guid": id}).want(t, http.StatusCreated).
+		object(t); got["username"] != "joe" {
 		t.Errorf("the user on the platform: %v", got)
 	}
-	b.call(t, http.MethodPost, "/v3/users", a.userTokens(t, "joe", "p").Access, map[string]string{"guid": "x"}).want(t, http.StatusForbidden)
+	b.call(t, http.MethodPost, "/v3/users", a.userTokens(t, "joe", "p").Access, map[string]string{"guid": "x"}).
+		want(t, http.StatusForbidden)
 	stranger := start(t, options{})
-	b.call(t, http.MethodPost, "/v3/users", stranger.adminToken(t), map[string]string{"guid": "x"}).want(t, http.StatusUnauthorized)
+	b.call(t, http.MethodPost, "/v3/users", stranger.adminToken(t), map[string]string{"guid": "x"}).
+		want(t, http.StatusUnauthorized)
 
 	// cf follows the links of b to a.
 	home := cfHome(t, b)
@@ -57,7 +63,8 @@ func TestExternalAuthorization(t *testing.T) {
 	// exist.
 	code := strings.TrimSpace(cfOK(t, home, "ssh-code"))
 	if c, err := ssh.Dial("tcp", b.SSH, &ssh.ClientConfig{
-		User: "cf:nothing/0", Auth: []ssh.AuthMethod{ssh.Password(code)}, HostKeyCallback: ssh.InsecureIgnoreHostKey(), Timeout: patience,
+		User: "cf:nothing/0", Auth: []ssh.AuthMethod{ssh.Password(code)}, HostKeyCallback: ssh.InsecureIgnoreHostKey(),
+		Timeout: patience,
 	}); err == nil {
 		c.Close()
 		t.Error("ssh leads somewhere although there is no app")
@@ -93,7 +100,8 @@ func TestExternalAuthorization(t *testing.T) {
 	// As soon as a is back, everything works.
 	a.Restart(t)
 	b.awaitReady(t)
-	if got := b.call(t, http.MethodGet, "/v3/users/"+id, admin, nil).want(t, http.StatusOK).object(t); got["username"] != "joe" {
+	if got := b.call(t, http.MethodGet, "/v3/users/"+id, admin, nil).want(t, http.StatusOK).
+		object(t); got["username"] != "joe" {
 		t.Errorf("when the authorization server is back: %v", got)
 	}
 	b.Stop(t)

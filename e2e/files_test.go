@@ -20,7 +20,8 @@ import (
 func TestFilesExhausted(t *testing.T) {
 	t.Parallel()
 	const files = 256
-	s := startApps(t, options{Engine: "process", Under: []string{"/bin/sh", "-c", fmt.Sprintf(`ulimit -n %d && exec "$@"`, files), "sh"}})
+	s := startApps(t, options{Engine: "process", Under: []string{"/bin/sh", "-c", fmt.Sprintf(`ulimit -n %d && exec "$@"`,
+		files), "sh"}})
 	home := s.admin(t)
 	cfOK(t, home, pushProbe(t, "steady", "--no-start")...)
 	cfOK(t, home, "set-env", "steady", "NUMBERS", "20ms")
@@ -62,7 +63,8 @@ func TestFilesExhausted(t *testing.T) {
 	limitFiles(t, s.Cmd.Process.Pid, uint64(len(used)))
 	end = flood(t, strings.TrimPrefix(s.API, "http://"), 20, 20)
 	for i := range 10 {
-		if status := create(fmt.Sprint("exhausted-", i)); status != 0 && status != http.StatusCreated && status != http.StatusServiceUnavailable {
+		if status := create(fmt.Sprint("exhausted-", i)); status != 0 && status != http.StatusCreated &&
+			status != http.StatusServiceUnavailable {
 			t.Errorf("an org without file descriptors: %d, want 201, 503 or no connection", status)
 		}
 	}
@@ -126,7 +128,8 @@ func limitFiles(t *testing.T, pid int, files uint64) {
 	t.Helper()
 	now := syscall.Rlimit{}
 	get := func(change *syscall.Rlimit) error {
-		_, _, err := syscall.Syscall6(syscall.SYS_PRLIMIT64, uintptr(pid), syscall.RLIMIT_NOFILE, uintptr(unsafe.Pointer(change)), uintptr(unsafe.Pointer(&now)), 0, 0)
+		_, _, err := syscall.Syscall6(syscall.SYS_PRLIMIT64, uintptr(pid), syscall.RLIMIT_NOFILE,
+			uintptr(unsafe.Pointer(change)), uintptr(unsafe.Pointer(&now)), 0, 0)
 		if err != 0 {
 			return err
 		}

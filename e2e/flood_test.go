@@ -110,7 +110,8 @@ func loginFrom(t *testing.T, s *Server, address string) func(user, password stri
 	client := &http.Client{Transport: transport, Timeout: patience}
 	return func(user, password string) (int, string) {
 		form := url.Values{"grant_type": {"password"}, "username": {user}, "password": {password}}
-		req, err := http.NewRequestWithContext(context.WithoutCancel(t.Context()), http.MethodPost, s.Auth+"/oauth/token", strings.NewReader(form.Encode()))
+		req, err := http.NewRequestWithContext(context.WithoutCancel(t.Context()), http.MethodPost, s.Auth+"/oauth/token",
+			strings.NewReader(form.Encode()))
 		if err != nil {
 			return 0, err.Error()
 		}

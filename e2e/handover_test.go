@@ -183,8 +183,10 @@ func (m *manager) start(t *testing.T, s *Server) {
 	}
 	defer log.Close()
 	// LISTEN_PID is known only in the process itself.
-	cmd := exec.Command("/bin/sh", append([]string{"-c", `LISTEN_PID=$$; export LISTEN_PID; exec "$0" "$@"`, program(t)}, s.args()...)...) //nolint:noctx // it is killed below
-	cmd.Env = append(os.Environ(), "HOME="+t.TempDir(), "NOTIFY_SOCKET="+filepath.Join(m.dir, "notify"), "WATCHDOG_USEC=4000000", "WATCHDOG_PID=1",
+	cmd := exec.Command("/bin/sh", //nolint:noctx // it is killed below
+		append([]string{"-c", `LISTEN_PID=$$; export LISTEN_PID; exec "$0" "$@"`, program(t)}, s.args()...)...)
+	cmd.Env = append(os.Environ(), "HOME="+t.TempDir(), "NOTIFY_SOCKET="+filepath.Join(m.dir, "notify"),
+		"WATCHDOG_USEC=4000000", "WATCHDOG_PID=1",
 		"LISTEN_FDS="+strconv.Itoa(len(files)), "LISTEN_FDNAMES="+strings.Join(names, ":"))
 	cmd.ExtraFiles, cmd.Stdout, cmd.Stderr = files, log, log
 	s.process = &process{Cmd: cmd, Stdout: newOutput(), Stderr: newOutput(), done: make(chan struct{})}
@@ -239,7 +241,8 @@ func TestServiceManager(t *testing.T) {
 
 	// systemctl reload: the main process is another one afterwards.
 	before := s.process
-	out, err := exec.Command(program(t), "reload", "--data-dir", s.Dir).CombinedOutput() //nolint:noctx // the test has a timeout
+	out, err := exec.Command(program(t), "reload", "--data-dir", s.Dir). //nolint:noctx // the test has a timeout
+										CombinedOutput()
 	if err != nil || !bytes.Contains(out, []byte("serves now")) {
 		t.Fatalf("ingot reload: %v %s", err, out)
 	}

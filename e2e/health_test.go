@@ -86,7 +86,8 @@ func TestReadiness(t *testing.T) {
 	}
 	testkit.Eventually(t, "the log says so", func() bool {
 		out := cfOK(t, home, "logs", "ready", "--recent")
-		return strings.Contains(out, "Container failed the readiness health check.") && strings.Contains(out, "Container passed the readiness health check.")
+		return strings.Contains(out, "Container failed the readiness health check.") &&
+			strings.Contains(out, "Container passed the readiness health check.")
 	})
 	contains(t, cfOK(t, home, "events", "ready"), "audit.app.process.not-ready", "audit.app.process.ready")
 }

@@ -98,9 +98,11 @@ func TestIsolationIsNotWeakened(t *testing.T) {
 	// More memory than the machine has.
 	token := s.adminToken(t)
 	s.call(t, http.MethodPost, "/v3/apps/"+app+"/actions/stop", token, nil).want(t, http.StatusOK)
-	s.call(t, http.MethodPost, "/v3/processes/"+app+"/actions/scale", token, map[string]any{"memory_in_mb": 99_999_999, "instances": 1}).want(t, http.StatusAccepted)
+	s.call(t, http.MethodPost, "/v3/processes/"+app+"/actions/scale", token, map[string]any{"memory_in_mb": 99_999_999,
+		"instances": 1}).want(t, http.StatusAccepted)
 	s.call(t, http.MethodPost, "/v3/apps/"+app+"/actions/start", token, nil).want(t, http.StatusOK)
-	testkit.Eventually(t, "the instance is refused", func() bool { return s.placed(t, app) == "DOWN insufficient resources: memory" })
+	testkit.Eventually(t, "the instance is refused",
+		func() bool { return s.placed(t, app) == "DOWN insufficient resources: memory" })
 	if events := cfOK(t, home, "events", "steady"); strings.Contains(events, "crash") {
 		t.Errorf("got a crash event, want none:\n%s", events)
 	}

@@ -188,7 +188,8 @@ func (s *Server) createUser(t testing.TB, admin, name, password string) string {
 
 func userBody(name, password string) map[string]any {
 	return map[string]any{
-		"userName": name, "password": password, "name": map[string]string{"givenName": "Given " + name, "familyName": "Family " + name},
+		"userName": name, "password": password, "name": map[string]string{"givenName": "Given " + name,
+			"familyName": "Family " + name},
 		"emails": []map[string]any{{"value": name + "@example.org", "primary": true}},
 	}
 }
@@ -247,7 +248,8 @@ func (s *Server) all(t testing.TB, path, token, key string) map[string]map[strin
 			Resources []map[string]any `json:"resources"`
 			Total     int              `json:"totalResults"`
 		}
-		s.call(t, http.MethodGet, fmt.Sprintf("%s?count=500&startIndex=%d", path, at), token, nil).want(t, http.StatusOK).into(t, &page)
+		s.call(t, http.MethodGet, fmt.Sprintf("%s?count=500&startIndex=%d", path, at), token, nil).want(t, http.StatusOK).
+			into(t, &page)
 		for _, r := range page.Resources {
 			id := r[key].(string)
 			if found[id] != nil {

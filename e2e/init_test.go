@@ -87,7 +87,8 @@ func buildCommit(t *testing.T, file, programs string, names ...string) {
 	source := t.TempDir()
 	for _, command := range []string{
 		"git -C .. archive " + commit + " go.mod go.sum cmd internal | tar -x -C " + source,
-		"cd " + source + " && CGO_ENABLED=0 go build -trimpath -buildvcs=false -o " + programs + "/ ./cmd/" + strings.Join(names, " ./cmd/"),
+		"cd " + source + " && CGO_ENABLED=0 go build -trimpath -buildvcs=false -o " + programs + "/ ./cmd/" +
+			strings.Join(names, " ./cmd/"),
 	} {
 		if out, err := exec.CommandContext(t.Context(), "sh", "-c", command).CombinedOutput(); err != nil {
 			t.Fatalf("%s: %v\n%s", command, err, out)

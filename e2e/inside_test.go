@@ -48,7 +48,8 @@ func TestInside(t *testing.T) {
 		contains(t, columns(cfOK(t, home, "domains")), "apps.internal shared true")
 		inside := func(script string) string { return cfOK(t, home, "ssh", "caller", "-c", script) }
 		contains(t, inside(`curl -sS "$INGOT_API_URL/v3/info"`), `"name"`)
-		contains(t, inside(`curl -sS "$(printf %s "$VCAP_APPLICATION" | sed 's/.*"cf_api":"\([^"]*\)".*/\1/')"/v3/info`), `"name"`)
+		contains(t, inside(`curl -sS "$(printf %s "$VCAP_APPLICATION" | sed 's/.*"cf_api":"\([^"]*\)".*/\1/')"/v3/info`),
+			`"name"`)
 		contains(t, inside(`curl -sS "$INGOT_AUTH_URL/token_keys"`), `"keys"`)
 		contains(t, inside(`curl -sS "$INGOT_NOTIFICATIONS_URL/info"`), `version`)
 		contains(t, inside(`curl -sS -H 'Host: other.apps.localhost' "http://$INGOT_ROUTER/"`), "hello from the other")
@@ -65,7 +66,8 @@ func TestInside(t *testing.T) {
 				}
 			}
 			for _, name := range []string{"api", "uaa", "login", "log-cache", "notifications"} {
-				contains(t, inside("getent ahostsv4 "+name+".localhost"), strings.TrimSpace(inside(`printf %s "${INGOT_ROUTER%:*}"`)))
+				contains(t, inside("getent ahostsv4 "+name+".localhost"),
+					strings.TrimSpace(inside(`printf %s "${INGOT_ROUTER%:*}"`)))
 			}
 			for _, address := range []string{strings.TrimPrefix(s.Admin, "http://"), s.SSH} {
 				_, port, err := net.SplitHostPort(address)
@@ -102,7 +104,8 @@ func keyFromOutside(t *testing.T, s *site, home string) {
 	}
 	remote := fmt.Sprintf("%v:%v", key["host"], key["port"])
 	if s.options.Engine == "container" {
-		out, _ := cf(t, home, "ssh", "caller", "-c", fmt.Sprintf(`exec 3<>/dev/tcp/%v/%v && echo reached`, key["host"], key["port"]))
+		out, _ := cf(t, home, "ssh", "caller", "-c", fmt.Sprintf(`exec 3<>/dev/tcp/%v/%v && echo reached`, key["host"],
+			key["port"]))
 		if strings.Contains(out, "reached\n") {
 			t.Error("an app reaches a service that it is not bound to")
 		}

@@ -31,7 +31,8 @@ func TestAppsAreIsolated(t *testing.T) {
 	works("write", "/tmp")
 	works("listen", ":9999")
 	works("dial", "127.0.0.1:8080")
-	for _, dir := range []string{"/", "/usr", "/usr/bin", "/etc", "/home", "/proc/sys/kernel", "/sys", "/sys/fs/cgroup", "/dev"} {
+	for _, dir := range []string{"/", "/usr", "/usr/bin", "/etc", "/home", "/proc/sys/kernel", "/sys",
+		"/sys/fs/cgroup", "/dev"} {
 		fails("write", dir)
 	}
 	fails("read", "/etc/shadow")

@@ -107,9 +107,11 @@ func newLedger(t *testing.T, s *Server, admin string) *ledger {
 		r := &l.renamed[i]
 		r.name = fmt.Sprintf("renamed-%d", i)
 		r.id = s.createUser(t, admin, r.name, "p")
-		s.call(t, http.MethodPut, "/Users/"+r.id, admin, renameBody(r.name, 0), header{"If-Match", "*"}).want(t, http.StatusOK)
+		s.call(t, http.MethodPut, "/Users/"+r.id, admin, renameBody(r.name, 0), header{"If-Match", "*"}).
+			want(t, http.StatusOK)
 	}
-	l.group = s.call(t, http.MethodPost, "/Groups", admin, map[string]any{"displayName": "joined"}).want(t, http.StatusCreated).object(t)["id"].(string)
+	l.group = s.call(t, http.MethodPost, "/Groups", admin, map[string]any{"displayName": "joined"}).
+		want(t, http.StatusCreated).object(t)["id"].(string)
 	s.createUser(t, admin, "refresher", "p")
 	l.refresh = s.userTokens(t, "refresher", "p").Refresh
 	return l
@@ -117,7 +119,8 @@ func newLedger(t *testing.T, s *Server, admin string) *ledger {
 
 func renameBody(name string, number int) map[string]any {
 	return map[string]any{
-		"userName": name, "name": map[string]string{"givenName": fmt.Sprintf("given %d", number), "familyName": fmt.Sprintf("family %d", number)},
+		"userName": name, "name": map[string]string{"givenName": fmt.Sprintf("given %d", number),
+			"familyName": fmt.Sprintf("family %d", number)},
 		"emails": []map[string]any{{"value": fmt.Sprintf("mail-%d@example.org", number), "primary": true}},
 	}
 }
@@ -177,7 +180,8 @@ func (l *ledger) createUser(t *testing.T, name string) bool {
 	return l.write(t, http.MethodPost, "/Users", userBody(name, "password of "+name), func(r *reply) {
 		id = r.id()
 		l.users[name] = id
-	}) && l.write(t, http.MethodPost, "/Groups/"+l.group+"/members", map[string]string{"value": id, "type": "USER"}, func(*reply) { l.members[id] = true })
+	}) && l.write(t, http.MethodPost, "/Groups/"+l.group+
+		"/members", map[string]string{"value": id, "type": "USER"}, func(*reply) { l.members[id] = true })
 }
 
 var clientAuthorities = []string{"notifications.write", "notifications.manage", "scim.read"}
@@ -223,16 +227,19 @@ func (l *ledger) deleteGroup(t *testing.T, name string) bool {
 }
 
 func (l *ledger) createGUID(t *testing.T, guid string) bool {
-	return l.write(t, http.MethodPost, "/v3/users", map[string]string{"guid": guid}, func(*reply) { l.guids[guid] = false })
+	return l.write(t, http.MethodPost, "/v3/users", map[string]string{"guid": guid},
+		func(*reply) { l.guids[guid] = false })
 }
 
 func (l *ledger) rename(t *testing.T, i int) bool {
 	r := &l.renamed[i]
-	return l.write(t, http.MethodPut, "/Users/"+r.id, renameBody(r.name, r.number+1), func(*reply) { r.number++ }, header{"If-Match", "*"})
+	return l.write(t, http.MethodPut, "/Users/"+r.id, renameBody(r.name, r.number+1), func(*reply) { r.number++ },
+		header{"If-Match", "*"})
 }
 
 func (l *ledger) refreshToken(t *testing.T, _ string) bool {
-	return l.write(t, http.MethodPost, "/oauth/token", url.Values{"grant_type": {"refresh_token"}, "refresh_token": {l.refresh}}, func(r *reply) {
+	return l.write(t, http.MethodPost, "/oauth/token", url.Values{"grant_type": {"refresh_token"},
+		"refresh_token": {l.refresh}}, func(r *reply) {
 		var got tokens
 		if err := json.Unmarshal(r.Body, &got); err != nil {
 			t.Errorf("body is no JSON: %v: %s", err, r)
@@ -282,7 +289,8 @@ func (l *ledger) verifyUsers(t *testing.T, users map[string]map[string]any) {
 	show := func(u map[string]any) string { return fmt.Sprint(u["name"], u["emails"]) }
 	for name, u := range users {
 		if strings.HasPrefix(name, "w") {
-			want := fmt.Sprintf("map[familyName:Family %[1]s givenName:Given %[1]s] [map[primary:true value:%[1]s@example.org]]", name)
+			want := fmt.Sprintf("map[familyName:Family %[1]s givenName:Given %[1]s] [map[primary:true value:%[1]s@example.org]]",
+				name)
 			if l.users[name] == "" {
 				l.unheard[name] = true
 			}
@@ -296,7 +304,8 @@ func (l *ledger) verifyUsers(t *testing.T, users map[string]map[string]any) {
 		// The write in progress may have succeeded.
 		var fits bool
 		for _, number := range []int{r.number, r.number + 1} {
-			want := fmt.Sprintf("map[familyName:family %[1]d givenName:given %[1]d] [map[primary:true value:mail-%[1]d@example.org]]", number)
+			want := fmt.Sprintf("map[familyName:family %[1]d givenName:given %[1]d] [map[primary:true "+
+				"value:mail-%[1]d@example.org]]", number)
 			if users[r.name] != nil && show(users[r.name]) == want {
 				fits, r.number = true, number
 				break
@@ -319,7 +328,8 @@ func (l *ledger) verifyClients(t *testing.T, clients map[string]map[string]any) 
 		if strings.HasPrefix(id, "w") && !l.clients[id] {
 			l.unheard[id] = true
 		}
-		if strings.HasPrefix(id, "w") && (!sameWords(texts(c["authorities"]), clientAuthorities) || c["name"] != "name of "+id ||
+		if strings.HasPrefix(id, "w") && (!sameWords(texts(c["authorities"]), clientAuthorities) ||
+			c["name"] != "name of "+id ||
 			!sameWords(texts(c["authorized_grant_types"]), []string{"client_credentials"})) {
 			t.Errorf("client %s is half there: %v", id, c)
 		}
@@ -398,14 +408,16 @@ func TestSoakKillFirstStart(t *testing.T) {
 			s.Restart(t)
 			user := s.userTokens(t, "admin", s.secret(t, "admin-password"))
 			admin := s.adminToken(t)
-			if scopes := strings.Fields(user.Scope); !slices.Contains(scopes, "cloud_controller.admin") || !slices.Contains(scopes, "uaa.admin") {
+			if scopes := strings.Fields(user.Scope); !slices.Contains(scopes, "cloud_controller.admin") ||
+				!slices.Contains(scopes, "uaa.admin") {
 				t.Errorf("killed after %s: the administrator has only %q", moment, user.Scope)
 			}
 			if clients := s.all(t, "/oauth/clients", admin, "client_id"); len(clients) != 6 {
 				t.Errorf("killed after %s: the clients are %v", moment, slices.Sorted(maps.Keys(clients)))
 			}
 			id := s.createUser(t, admin, "joe", "p")
-			if got := s.call(t, http.MethodPost, "/v3/users", admin, map[string]string{"guid": id}).want(t, http.StatusCreated).object(t); got["username"] != "joe" {
+			if got := s.call(t, http.MethodPost, "/v3/users", admin, map[string]string{"guid": id}).want(t, http.StatusCreated).
+				object(t); got["username"] != "joe" {
 				t.Errorf("killed after %s: the platform does not find its user: %v", moment, got)
 			}
 			if rest, err := filepath.Glob(filepath.Join(s.Dir, "secrets", ".*")); err != nil || len(rest) > 1 {

@@ -46,7 +46,8 @@ func TestCfTargetAndLogin(t *testing.T) {
 	if got["user_id"] == nil || got["user_id"] != got["sub"] {
 		t.Errorf("user_id %v and sub %v, want the same", got["user_id"], got["sub"])
 	}
-	if scopes := fmt.Sprint(got["scope"]); !strings.Contains(scopes, "cloud_controller.admin") || !strings.Contains(scopes, "openid") {
+	if scopes := fmt.Sprint(got["scope"]); !strings.Contains(scopes, "cloud_controller.admin") ||
+		!strings.Contains(scopes, "openid") {
 		t.Errorf("scopes of the administrator: %s", scopes)
 	}
 	s.call(t, http.MethodGet, "/userinfo", token, nil).want(t, http.StatusOK)
@@ -73,12 +74,14 @@ func TestCfUsers(t *testing.T) {
 	cfOK(t, admin, "create-user", "joe@example.org", "first password")
 	cfOK(t, joe, "auth", "joe@example.org", "first password")
 	id := claims(t, oauthToken(t, joe))["user_id"].(string)
-	if got := s.call(t, http.MethodGet, "/v3/users/"+id, oauthToken(t, admin), nil).want(t, http.StatusOK).object(t); got["username"] != "joe@example.org" || got["origin"] != "uaa" {
+	if got := s.call(t, http.MethodGet, "/v3/users/"+id, oauthToken(t, admin), nil).want(t, http.StatusOK).
+		object(t); got["username"] != "joe@example.org" || got["origin"] != "uaa" {
 		t.Errorf("the platform's user: %v", got)
 	}
 
 	// A repetition succeeds for cf, and changes nothing.
-	if out := cfOK(t, admin, "create-user", "joe@example.org", "other password"); !strings.Contains(out, "User 'joe@example.org' already exists.") {
+	if out := cfOK(t, admin, "create-user", "joe@example.org", "other password"); !strings.Contains(out,
+		"User 'joe@example.org' already exists.") {
 		t.Errorf("creating the user again: %s", out)
 	}
 	cfFails(t, joe, rejected, "auth", "joe@example.org", "other password")
@@ -99,7 +102,8 @@ func TestCfUsers(t *testing.T) {
 		t.Errorf("the token of a deleted user: %s", r)
 	}
 	s.call(t, http.MethodGet, "/v3/users/"+id, oauthToken(t, admin), nil).want(t, http.StatusNotFound)
-	if out := cfOK(t, admin, "delete-user", "-f", "joe@example.org"); !strings.Contains(out, "User 'joe@example.org' does not exist.") {
+	if out := cfOK(t, admin, "delete-user", "-f", "joe@example.org"); !strings.Contains(out,
+		"User 'joe@example.org' does not exist.") {
 		t.Errorf("deleting the user again: %s", out)
 	}
 	cfOK(t, admin, "create-user", "joe@example.org", "third password")
@@ -139,7 +143,8 @@ func TestCfWrongPasswordLocks(t *testing.T) {
 		cfFails(t, home, rejected, "auth", "joe", fmt.Sprint("wrong", i))
 	}
 	cfFails(t, home, locked, "auth", "joe", "right")
-	if got := s.call(t, http.MethodGet, "/Users/"+id+"/status", admin, nil).want(t, http.StatusOK).object(t); got["locked"] != true {
+	if got := s.call(t, http.MethodGet, "/Users/"+id+"/status", admin, nil).want(t, http.StatusOK).
+		object(t); got["locked"] != true {
 		t.Errorf("status: %v", got)
 	}
 	cfOK(t, home, "auth", "admin", s.secret(t, "admin-password")) // others are not
@@ -240,7 +245,8 @@ func TestCfRefreshAtTheSameTime(t *testing.T) {
 		if codes[i] != 0 {
 			t.Fatalf("cf %d: exit code %d\n%s", i, codes[i], outputs[i])
 		}
-		s.call(t, http.MethodGet, "/userinfo", strings.TrimPrefix(strings.TrimSpace(outputs[i]), "bearer "), nil).want(t, http.StatusOK)
+		s.call(t, http.MethodGet, "/userinfo", strings.TrimPrefix(strings.TrimSpace(outputs[i]), "bearer "), nil).
+			want(t, http.StatusOK)
 		oauthToken(t, homes[i]) // with the tokens each got
 	}
 }
@@ -289,7 +295,8 @@ func TestPasscode(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if res, page = read(browser.PostForm(target.String(), form)); res.StatusCode != http.StatusUnauthorized || !strings.Contains(page, `role="alert"`) {
+	if res, page = read(browser.PostForm(target.String(), form)); res.StatusCode != http.StatusUnauthorized ||
+		!strings.Contains(page, `role="alert"`) {
 		t.Fatalf("a wrong password: %s\n%s", res.Status, page)
 	}
 	form.Set("password", "right")

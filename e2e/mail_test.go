@@ -46,7 +46,8 @@ func newMailFixture(t *testing.T, o options) *mailFixture {
 func (p *mailFixture) newSender(t testing.TB, id string, authorities ...string) *reply {
 	t.Helper()
 	return p.call(t, http.MethodPost, "/oauth/clients", p.admin, map[string]any{
-		"client_id": id, "client_secret": "my-secret", "authorized_grant_types": "client_credentials", "authorities": authorities,
+		"client_id": id, "client_secret": "my-secret", "authorized_grant_types": "client_credentials",
+		"authorities": authorities,
 	})
 }
 
@@ -66,7 +67,8 @@ func (p *mailFixture) register(t testing.TB, kinds ...string) {
 	for _, k := range kinds {
 		all[k] = object{"description": "The kind " + k, "critical": strings.HasPrefix(k, "fire")}
 	}
-	p.ask(t, http.MethodPut, "/notifications", object{"source_name": "My Source", "notifications": all}).want(t, http.StatusNoContent)
+	p.ask(t, http.MethodPut, "/notifications", object{"source_name": "My Source", "notifications": all}).
+		want(t, http.StatusNoContent)
 }
 
 // message is a received message.

@@ -28,7 +28,8 @@ func (s *site) members(t testing.TB, app string) []memberStat {
 	var got struct {
 		Resources []struct{ Members []memberStat }
 	}
-	s.call(t, http.MethodGet, "/v3/apps/"+app+"/processes/web/stats", s.adminToken(t), nil).want(t, http.StatusOK).into(t, &got)
+	s.call(t, http.MethodGet, "/v3/apps/"+app+"/processes/web/stats", s.adminToken(t), nil).want(t, http.StatusOK).
+		into(t, &got)
 	if len(got.Resources) == 0 {
 		return nil
 	}
@@ -39,7 +40,8 @@ func (s *site) members(t testing.TB, app string) []memberStat {
 // event and the statistics, and started again. Where that is not possible it is refused.
 func sidecarMemory(t *testing.T, s *site) {
 	home := s.admin(t)
-	const grow = "(exec sleep 1000) & until test -e go; do sleep 0.1; done; rm go; echo growing; head -c 100M /dev/zero | tail"
+	const grow = "(exec sleep 1000) & until test -e go; do sleep 0.1; done; rm go; echo growing; head -c 100M /dev/zero " +
+		"| tail"
 	manifest := fmt.Sprintf(`
 applications:
 - name: bounded
@@ -73,7 +75,8 @@ applications:
 	cfOK(t, home, "ssh", "bounded", "-c", "touch app/go")
 	s.logged(t, app, "APP/PROC/WEB/SIDECAR/HELPER", "Exit status 137 ("+reason+"); it is started again in 500ms")
 	testkit.Eventually(t, "the event has the reason", func() bool {
-		return strings.Contains(cfOK(t, home, "curl", "/v3/audit_events?types=app.sidecar.crash&target_guids="+app), `"reason":"`+reason+`"`)
+		return strings.Contains(cfOK(t, home, "curl", "/v3/audit_events?types=app.sidecar.crash&target_guids="+app),
+			`"reason":"`+reason+`"`)
 	})
 	var m []memberStat
 	testkit.Eventually(t, "the sidecar runs again", func() bool {
@@ -81,10 +84,12 @@ applications:
 		// Its use is measured now and then, the last time perhaps when it did not run.
 		return len(m) == 2 && m[1].State == "RUNNING" && m[1].Restarts == 1 && m[1].Mem > 0
 	})
-	if h := m[1]; h.Name != "helper" || h.Type != "sidecar" || h.MemQuota != 32<<20 || h.Mem > 32<<20 || h.LastExit == nil || h.LastExit.Status != 137 || h.LastExit.Reason != reason {
+	if h := m[1]; h.Name != "helper" || h.Type != "sidecar" || h.MemQuota != 32<<20 || h.Mem > 32<<20 ||
+		h.LastExit == nil || h.LastExit.Status != 137 || h.LastExit.Reason != reason {
 		t.Errorf("the sidecar is %+v (%+v), want its limit and how it ended", h, h.LastExit)
 	}
-	if w := m[0]; w.Name != "web" || w.Type != "process" || w.State != "RUNNING" || w.Restarts != 0 || w.LastExit != nil || w.MemQuota != 96<<20 || w.Mem <= 0 {
+	if w := m[0]; w.Name != "web" || w.Type != "process" || w.State != "RUNNING" || w.Restarts != 0 || w.LastExit != nil ||
+		w.MemQuota != 96<<20 || w.Mem <= 0 {
 		t.Errorf("the main process is %+v (%+v), want that it runs with 96 MB", w, w.LastExit)
 	}
 	if now := s.stats(t, app)[0].Instance; now != before {
@@ -103,7 +108,8 @@ applications:
 	contains(t, columns(cfOK(t, home, "push", "-f", plain, "-p", probe(t))), "#0 running")
 	cfOK(t, home, "ssh", "bounded", "-c", "touch app/go")
 	testkit.Eventually(t, "the crash names the sidecar and its limit", func() bool {
-		return strings.Contains(cfOK(t, home, "events", "bounded"), "APP/PROC/WEB/SIDECAR/HELPER: Exited with status 137 ("+reason+")")
+		return strings.Contains(cfOK(t, home, "events", "bounded"),
+			"APP/PROC/WEB/SIDECAR/HELPER: Exited with status 137 ("+reason+")")
 	})
 	contains(t, cfOK(t, home, "stop", "bounded"), "OK")
 }

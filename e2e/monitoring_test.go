@@ -43,7 +43,8 @@ func knownMetrics(t *testing.T, scrape string) map[string]bool {
 		t.Fatal(err)
 	}
 	known := map[string]bool{"up": true}
-	for _, m := range regexp.MustCompile("(?m)^\\| `(ingot_[a-z0-9_]+)` \\| (counter|gauge|histogram) \\|").FindAllStringSubmatch(string(page), -1) {
+	for _, m := range regexp.MustCompile("(?m)^\\| `(ingot_[a-z0-9_]+)` \\| (counter|gauge|histogram) \\|").
+		FindAllStringSubmatch(string(page), -1) {
 		known[m[1]] = true
 		if m[2] == "histogram" {
 			for _, suffix := range []string{"_bucket", "_sum", "_count"} {
@@ -202,7 +203,8 @@ func (s *seriesSet) Next() bool         { s.at++; return s.at <= len(s.all) }
 func (s *seriesSet) At() storage.Series { return s.all[s.at-1] }
 
 func (e *evaluator) Querier(int64, int64) (storage.Querier, error) {
-	return &storage.MockQuerier{SelectMockFunction: func(_ bool, _ *storage.SelectHints, matchers ...*labels.Matcher) storage.SeriesSet {
+	return &storage.MockQuerier{SelectMockFunction: func(_ bool, _ *storage.SelectHints,
+		matchers ...*labels.Matcher) storage.SeriesSet {
 		found := &seriesSet{SeriesSet: storage.EmptySeriesSet()}
 		for _, s := range e.series {
 			if !slices.ContainsFunc(matchers, func(m *labels.Matcher) bool { return !m.Matches(s.Labels().Get(m.Name)) }) {
@@ -231,41 +233,58 @@ func (e *evaluator) value(t *testing.T, expr string) string {
 
 // sick are figures with which an alert fires.
 var sick = map[string][]figure{
-	"IngotDown":                      {{`up`, 1, 0}},
-	"IngotPartNotReady":              {{`ingot_part_ready{part="database"}`, 1, 0}},
-	"IngotPanics":                    {{`ingot_panics_total{part="build"}`, 1, 2}},
-	"IngotFileDescriptors":           {{`process_open_fds`, 10, 900}, {`process_max_fds`, 1000, 1000}},
-	"IngotSpansLost":                 {{`ingot_trace_spans_total{result="dropped"}`, 0, 10}},
-	"IngotDiskLow":                   {{`ingot_disk_free_bytes`, 900, 150}, {`ingot_disk_reserve_bytes`, 100, 100}},
-	"IngotDiskFull":                  {{`ingot_disk_free_bytes`, 900, 50}, {`ingot_disk_reserve_bytes`, 100, 100}},
-	"IngotBackupOld":                 {{`ingot_backup_last_success_timestamp_seconds`, 0, float64(time.Now().Add(-72 * time.Hour).Unix())}},
-	"IngotBackupFailed":              {{`ingot_backup_last_attempt_success`, 1, 0}},
-	"IngotCertificateExpires":        {{`ingot_acme_next_expiry_timestamp_seconds`, 0, float64(time.Now().Add(72 * time.Hour).Unix())}},
-	"IngotCertificateOrdersFail":     {{`ingot_acme_orders_total{outcome="failed"}`, 0, 10}},
-	"IngotDatabaseDown":              {{`ingot_database_up{database="platform"}`, 1, 0}},
-	"IngotDatabaseSlow":              {{`ingot_database_transaction_duration_seconds_bucket{database="platform",mode="write",le="1"}`, 0, 1}, {`ingot_database_transaction_duration_seconds_bucket{database="platform",mode="write",le="5"}`, 0, 100}, {`ingot_database_transaction_duration_seconds_bucket{database="platform",mode="write",le="+Inf"}`, 0, 100}},
-	"IngotDatabaseConnectionsScarce": {{`ingot_database_connection_wait_seconds_total{database="platform",pool="write"}`, 0, 1000}},
-	"IngotAppsHeldBack":              {{`ingot_apps_held_back`, 0, 1}},
-	"IngotFirewallChanged":           {{`ingot_firewall_restored_total`, 0, 1}},
-	"IngotInstancesNotRunning":       {{`ingot_app_instances{state="crashed"}`, 0, 3}},
-	"IngotTasksWait":                 {{`ingot_tasks{state="pending"}`, 0, 1}},
-	"IngotBuildsWait":                {{`ingot_staging_builds_waiting`, 0, 1}},
-	"IngotBuildsFail":                {{`ingot_staging_duration_seconds_count{result="error"}`, 0, 1}},
-	"IngotRouterErrors":              {{`ingot_router_refusals_total{error="endpoint_failure"}`, 0, 5}, {`ingot_router_requests_total{class="5xx"}`, 0, 5}, {`ingot_router_requests_total{class="2xx"}`, 0, 95}},
-	"IngotAccessLogFull":             {{`ingot_router_access_log_waiting`, 0, 13000}},
-	"IngotAPIErrors":                 {{`ingot_http_request_duration_seconds_count{api="platform",method="GET",route="/v3/apps",status="500"}`, 0, 5}, {`ingot_http_request_duration_seconds_count{api="platform",method="GET",route="/v3/apps",status="200"}`, 0, 95}},
-	"IngotAPISlow":                   {{`ingot_http_request_duration_seconds_bucket{api="platform",method="GET",route="/v3/apps",status="200",le="2.5"}`, 0, 1}, {`ingot_http_request_duration_seconds_bucket{api="platform",method="GET",route="/v3/apps",status="200",le="10"}`, 0, 100}, {`ingot_http_request_duration_seconds_bucket{api="platform",method="GET",route="/v3/apps",status="200",le="+Inf"}`, 0, 100}},
-	"IngotBrokerFails":               {{`ingot_broker_request_duration_seconds_count{operation="bind",result="timeout"}`, 0, 9}},
-	"IngotServiceJobsWait":           {{`ingot_service_jobs{state="processing"}`, 0, 200}},
-	"IngotMailWaits":                 {{`ingot_notify_waiting`, 5000, 4000}},
-	"IngotMailFails":                 {{`ingot_notify_messages_total{status="failed"}`, 0, 90}, {`ingot_notify_messages_total{status="delivered"}`, 0, 10}},
-	"IngotRecipientsUnknown":         {{`ingot_notify_expansion_lag_seconds`, 0, 1000}},
-	"IngotMailJournal":               {{`ingot_notify_journal_errors_total`, 0, 1}},
-	"IngotLogLinesLost":              {{`ingot_log_lines_lost_total`, 0, 7}},
-	"IngotLogDrainDown":              {{`ingot_log_drain_up{app_id="a",drain="d"}`, 1, 0}},
-	"IngotShardsWithoutServer":       {{`ingot_cluster_shards`, 64, 40}},
-	"IngotClockSkew":                 {{`ingot_cluster_clock_skew_seconds`, 0, -3}},
-	"IngotDiskFillsUp":               {{`ingot_disk_free_bytes`, 1e12, 2e11}, {`ingot_disk_reserve_bytes`, 1e11, 1e11}, {`ingot_disk_size_bytes`, 1e12, 1e12}},
+	"IngotDown":            {{`up`, 1, 0}},
+	"IngotPartNotReady":    {{`ingot_part_ready{part="database"}`, 1, 0}},
+	"IngotPanics":          {{`ingot_panics_total{part="build"}`, 1, 2}},
+	"IngotFileDescriptors": {{`process_open_fds`, 10, 900}, {`process_max_fds`, 1000, 1000}},
+	"IngotSpansLost":       {{`ingot_trace_spans_total{result="dropped"}`, 0, 10}},
+	"IngotDiskLow":         {{`ingot_disk_free_bytes`, 900, 150}, {`ingot_disk_reserve_bytes`, 100, 100}},
+	"IngotDiskFull":        {{`ingot_disk_free_bytes`, 900, 50}, {`ingot_disk_reserve_bytes`, 100, 100}},
+	"IngotBackupOld": {{`ingot_backup_last_success_timestamp_seconds`, 0,
+		float64(time.Now().Add(-72 * time.Hour).Unix())}},
+	"IngotBackupFailed": {{`ingot_backup_last_attempt_success`, 1, 0}},
+	"IngotCertificateExpires": {{`ingot_acme_next_expiry_timestamp_seconds`, 0,
+		float64(time.Now().Add(72 * time.Hour).Unix())}},
+	"IngotCertificateOrdersFail": {{`ingot_acme_orders_total{outcome="failed"}`, 0, 10}},
+	"IngotDatabaseDown":          {{`ingot_database_up{database="platform"}`, 1, 0}},
+	"IngotDatabaseSlow": {
+		{`ingot_database_transaction_duration_seconds_bucket{database="platform",mode="write",le="1"}`, 0, 1},
+		{`ingot_database_transaction_duration_seconds_bucket{database="platform",mode="write",le="5"}`, 0, 100},
+		{`ingot_database_transaction_duration_seconds_bucket{database="platform",mode="write",le="+Inf"}`, 0, 100}},
+	"IngotDatabaseConnectionsScarce": {{`ingot_database_connection_wait_seconds_total{database="platform",pool="write"}`,
+		0, 1000}},
+	"IngotAppsHeldBack":        {{`ingot_apps_held_back`, 0, 1}},
+	"IngotFirewallChanged":     {{`ingot_firewall_restored_total`, 0, 1}},
+	"IngotInstancesNotRunning": {{`ingot_app_instances{state="crashed"}`, 0, 3}},
+	"IngotTasksWait":           {{`ingot_tasks{state="pending"}`, 0, 1}},
+	"IngotBuildsWait":          {{`ingot_staging_builds_waiting`, 0, 1}},
+	"IngotBuildsFail":          {{`ingot_staging_duration_seconds_count{result="error"}`, 0, 1}},
+	"IngotRouterErrors": {{`ingot_router_refusals_total{error="endpoint_failure"}`, 0, 5},
+		{`ingot_router_requests_total{class="5xx"}`, 0, 5}, {`ingot_router_requests_total{class="2xx"}`, 0, 95}},
+	"IngotAccessLogFull": {{`ingot_router_access_log_waiting`, 0, 13000}},
+	"IngotAPIErrors": {
+		{`ingot_http_request_duration_seconds_count{api="platform",method="GET",route="/v3/apps",status="500"}`, 0, 5},
+		{`ingot_http_request_duration_seconds_count{api="platform",method="GET",route="/v3/apps",status="200"}`, 0, 95}},
+	"IngotAPISlow": {
+		{`ingot_http_request_duration_seconds_bucket{api="platform",method="GET",route="/v3/apps",status="200",le="2.5"}`, 0,
+			1}, {`ingot_http_request_duration_seconds_bucket{api="platform",method="GET",route="/v3/apps",status="200",le="10"}`,
+			0, 100},
+		{`ingot_http_request_duration_seconds_bucket{api="platform",method="GET",route="/v3/apps",status="200",le="+Inf"}`, 0,
+			100}},
+	"IngotBrokerFails": {{`ingot_broker_request_duration_seconds_count{operation="bind",result="timeout"}`,
+		0, 9}},
+	"IngotServiceJobsWait": {{`ingot_service_jobs{state="processing"}`, 0, 200}},
+	"IngotMailWaits":       {{`ingot_notify_waiting`, 5000, 4000}},
+	"IngotMailFails": {{`ingot_notify_messages_total{status="failed"}`, 0, 90},
+		{`ingot_notify_messages_total{status="delivered"}`, 0, 10}},
+	"IngotRecipientsUnknown":   {{`ingot_notify_expansion_lag_seconds`, 0, 1000}},
+	"IngotMailJournal":         {{`ingot_notify_journal_errors_total`, 0, 1}},
+	"IngotLogLinesLost":        {{`ingot_log_lines_lost_total`, 0, 7}},
+	"IngotLogDrainDown":        {{`ingot_log_drain_up{app_id="a",drain="d"}`, 1, 0}},
+	"IngotShardsWithoutServer": {{`ingot_cluster_shards`, 64, 40}},
+	"IngotClockSkew":           {{`ingot_cluster_clock_skew_seconds`, 0, -3}},
+	"IngotDiskFillsUp": {{`ingot_disk_free_bytes`, 1e12, 2e11}, {`ingot_disk_reserve_bytes`, 1e11, 1e11},
+		{`ingot_disk_size_bytes`, 1e12, 1e12}},
 }
 
 // rulesHold evaluates the alert rules with Prometheus's engine: all are silent with the figures
@@ -295,7 +314,8 @@ func rulesHold(t *testing.T, before, now string) {
 		} else if newEvaluator(t, sick[name]).value(t, r.Expr) == "" {
 			t.Errorf("%s does not fire with %v", name, sick[name])
 		}
-		if want := "docs/monitoring.md#" + strings.ToLower(name); r.Annotations["runbook_url"] != want || !strings.Contains(string(page), "\n### "+name+"\n") {
+		if want := "docs/monitoring.md#" + strings.ToLower(name); r.Annotations["runbook_url"] != want ||
+			!strings.Contains(string(page), "\n### "+name+"\n") {
 			t.Errorf("%s: the runbook is %q, want %q and a heading there", name, r.Annotations["runbook_url"], want)
 		}
 		if !slices.Contains([]string{"critical", "warning", "info"}, r.Labels["severity"]) {

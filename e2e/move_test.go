@@ -30,15 +30,18 @@ func TestMove(t *testing.T) {
 		}
 		return p.Stdout.String() + p.Stderr.String()
 	}
-	contains(t, ingot(1, "db", "copy", "--from", s.Dir, "--to", target), "a server (pid ", "stop it first, with 'ingot down --data-dir "+s.Dir)
+	contains(t, ingot(1, "db", "copy", "--from", s.Dir, "--to", target), "a server (pid ",
+		"stop it first, with 'ingot down --data-dir "+s.Dir)
 	ingot(0, "down", "--data-dir", s.Dir)
 	s.wait(t)
-	contains(t, ingot(0, "db", "copy", "--from", s.Dir, "--to", target), "platform_apps", "number and checksum of each table are the same", "encryption-keys")
+	contains(t, ingot(0, "db", "copy", "--from", s.Dir, "--to", target), "platform_apps",
+		"number and checksum of each table are the same", "encryption-keys")
 	contains(t, ingot(1, "db", "copy", "--from", s.Dir, "--to", target), "already has rows: name an empty database")
 	contains(t, ingot(0, "db", "migrate", "--database-url", target), "platform   version ")
 
 	to := filepath.Join(filepath.Dir(s.Dir), "moved")
-	contains(t, ingot(0, "blob", "copy", "--from", "file://"+s.Dir+"/blobs", "--to", "file://"+to+"/blobs"), "droplet           1 copied")
+	contains(t, ingot(0, "blob", "copy", "--from", "file://"+s.Dir+"/blobs", "--to", "file://"+to+"/blobs"),
+		"droplet           1 copied")
 	if err := os.CopyFS(filepath.Join(to, "secrets"), os.DirFS(filepath.Join(s.Dir, "secrets"))); err != nil {
 		t.Fatal(err)
 	}

@@ -46,22 +46,27 @@ func rulesFile(t *testing.T, text string) string {
 
 func groupCommands(t *testing.T, home string) {
 	t.Helper()
-	contains(t, columns(cfOK(t, home, "security-groups")), "public_networks <all> <all> running", "dns <all> <all> staging")
+	contains(t, columns(cfOK(t, home, "security-groups")), "public_networks <all> <all> running",
+		"dns <all> <all> staging")
 	contains(t, columns(cfOK(t, home, "running-security-groups")), "public_networks", "dns")
-	contains(t, columns(cfOK(t, home, "space", "dev")), "running security groups: public_networks, dns", "staging security groups: public_networks, dns")
+	contains(t, columns(cfOK(t, home, "space", "dev")), "running security groups: public_networks, dns",
+		"staging security groups: public_networks, dns")
 	rules := rulesFile(t, `[{"protocol":"tcp","destination":"10.7.0.0/24","ports":"5432","description":"database","log":true}]`)
 	contains(t, cfOK(t, home, "create-security-group", "db", rules), "OK")
 	contains(t, cfOK(t, home, "create-security-group", "db", rules), "already exists")
-	cfFails(t, home, "Rules[0]: ports are required for protocols of type TCP and UDP", "create-security-group", "wrong", rulesFile(t, `[{"protocol":"tcp","destination":"10.7.0.0/24"}]`))
+	cfFails(t, home, "Rules[0]: ports are required for protocols of type TCP and UDP", "create-security-group", "wrong",
+		rulesFile(t, `[{"protocol":"tcp","destination":"10.7.0.0/24"}]`))
 	contains(t, cfOK(t, home, "security-group", "db"), `"destination": "10.7.0.0/24"`, `"description": "database"`)
 	cfOK(t, home, "bind-security-group", "db", "demo", "--space", "dev")
 	cfOK(t, home, "bind-security-group", "db", "demo", "--space", "dev", "--lifecycle", "staging")
 	contains(t, columns(cfOK(t, home, "security-groups")), "db demo dev running", "db demo dev staging")
-	contains(t, columns(cfOK(t, home, "space", "dev", "--security-group-rules")), "db 10.7.0.0/24 5432 tcp running database")
+	contains(t, columns(cfOK(t, home, "space", "dev", "--security-group-rules")),
+		"db 10.7.0.0/24 5432 tcp running database")
 	cfOK(t, home, "update-security-group", "db", rulesFile(t, `[{"protocol":"all","destination":"10.8.0.1-10.8.0.9"}]`))
 	contains(t, cfOK(t, home, "security-group", "db"), "10.8.0.1-10.8.0.9")
 	cfOK(t, home, "unbind-security-group", "db", "demo", "dev", "--lifecycle", "staging")
-	contains(t, cfOK(t, home, "unbind-security-group", "db", "demo", "dev", "--lifecycle", "staging"), "not bound to space dev for lifecycle phase 'staging'")
+	contains(t, cfOK(t, home, "unbind-security-group", "db", "demo", "dev", "--lifecycle", "staging"),
+		"not bound to space dev for lifecycle phase 'staging'")
 	for _, lifecycle := range []string{"running", "staging"} {
 		cfOK(t, home, "bind-"+lifecycle+"-security-group", "db")
 		contains(t, columns(cfOK(t, home, lifecycle+"-security-groups")), "db")
@@ -86,7 +91,8 @@ func groupsHold(t *testing.T, home string, front func(string) string) {
 	_, port, _ := net.SplitHostPort(l.Addr().String())
 	expect := func(when, want string) {
 		t.Helper()
-		if got := strings.TrimSpace(front(fmt.Sprintf(`(exec 3<>/dev/tcp/%s/%s) 2>/dev/null && echo reached || echo closed`, gateway, port))); got != want {
+		if got := strings.TrimSpace(front(fmt.Sprintf(`(exec 3<>/dev/tcp/%s/%s) 2>/dev/null && echo reached || echo closed`,
+			gateway, port))); got != want {
 			t.Errorf("%s the port is %s, want %s", when, got, want)
 		}
 	}
@@ -94,7 +100,8 @@ func groupsHold(t *testing.T, home string, front func(string) string) {
 	cfOK(t, home, "create-security-group", "wide", rulesFile(t, `[{"protocol":"all","destination":"0.0.0.0/0"}]`))
 	cfOK(t, home, "bind-security-group", "wide", "demo", "--space", "dev")
 	expect("with a rule for everything", "closed")
-	cfOK(t, home, "update-security-group", "wide", rulesFile(t, fmt.Sprintf(`[{"protocol":"tcp","destination":%q,"ports":%q}]`, gateway, port)))
+	cfOK(t, home, "update-security-group", "wide",
+		rulesFile(t, fmt.Sprintf(`[{"protocol":"tcp","destination":%q,"ports":%q}]`, gateway, port)))
 	expect("with a rule for this address", "reached")
 	cfOK(t, home, "unbind-security-group", "wide", "demo", "dev")
 	expect("without it", "closed")

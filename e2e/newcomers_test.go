@@ -78,7 +78,8 @@ func newcomerApp(t *testing.T, s *site, c *tool) {
 	if out := c.ok(t, "logs", "fresh", "--recent", "--since", "1us"); strings.Contains(out, "[") {
 		t.Errorf("older lines:\n%s", out)
 	}
-	contains(t, c.ok(t, "run-task", "fresh", "--command", "echo task line $((40+2))", "--name", "sum", "--wait"), "task line 42", "OK")
+	contains(t, c.ok(t, "run-task", "fresh", "--command", "echo task line $((40+2))", "--name", "sum", "--wait"),
+		"task line 42", "OK")
 	out, code := c.run(t, "run-task", "fresh", "--command", "echo bad line; exit 3", "--name", "bad", "--wait")
 	if code != 1 {
 		t.Errorf("exit code %d\n%s", code, out)
@@ -100,7 +101,8 @@ func newcomerCrash(t *testing.T, c *tool) {
 
 	// One that ignores PORT fails on its first start, and not when the time for it is over.
 	out, code = c.run(t, pushProbe(t, "elsewhere", "-c", "exec ./probe elsewhere 0")...)
-	if code != 1 || strings.Contains(out, "never healthy after") || strings.Contains(out, "Not healthy yet: instance 0: Instance not healthy") {
+	if code != 1 || strings.Contains(out, "never healthy after") ||
+		strings.Contains(out, "Not healthy yet: instance 0: Instance not healthy") {
 		t.Errorf("exit code %d\n%s", code, out)
 	}
 	before, after, _ := strings.Cut(out, "FAILED")
@@ -135,7 +137,8 @@ func newcomerClients(t *testing.T, s *site, c *tool) {
 		t.Errorf("two secrets: %d, %d", first, second)
 	}
 	c.ok(t, "set-client-secret", "fresh-sender", "--delete-old")
-	if first, second := token(made.Secret), token("another-secret"); first != http.StatusUnauthorized || second != http.StatusOK {
+	if first, second := token(made.Secret), token("another-secret"); first != http.StatusUnauthorized ||
+		second != http.StatusOK {
 		t.Errorf("the old secret: %d, the new one: %d", first, second)
 	}
 	c.ok(t, "delete-client", "fresh-sender", "-f")
@@ -163,7 +166,8 @@ func newcomerManifest(t *testing.T, s *site, c *tool) {
 			t.Errorf("it is told %d times:\n%s", n, out)
 		}
 	}
-	s.logged(t, strings.TrimSpace(c.ok(t, "app", app, "--guid")), "API", "WARNING: For application '"+app+"': manifest key 'memroy'")
+	s.logged(t, strings.TrimSpace(c.ok(t, "app", app, "--guid")), "API", "WARNING: For application '"+app+
+		"': manifest key 'memroy'")
 
 	lost := "lost-" + c.name
 	write(fmt.Sprintf("applications:\n- name: %s\n  command: ./probe\n  services: [nowhere]\n", lost))

@@ -28,7 +28,8 @@ type alone struct {
 // prepareAlone returns a service that is not started yet.
 func prepareAlone(t testing.TB, up *Server, args ...string) *alone {
 	t.Helper()
-	a := &alone{Server: &Server{Dir: filepath.Join(t.TempDir(), "data"), client: newClient()}, up: up, args: args, listen: loopback() + ":0"}
+	a := &alone{Server: &Server{Dir: filepath.Join(t.TempDir(), "data"), client: newClient()}, up: up, args: args,
+		listen: loopback() + ":0"}
 	t.Cleanup(a.client.CloseIdleConnections)
 	return a
 }
@@ -39,7 +40,8 @@ func (a *alone) launch(t testing.TB) {
 	a.client.CloseIdleConnections()
 	a.process = run(t, nil, append([]string{
 		"notifications", "--data-dir", a.Dir, "--listen", a.listen, "--admin-listen", strings.Split(a.listen, ":")[0] + ":0",
-		"--auth-url", a.up.API, "--platform-url", a.up.API, "--client-secret-file", filepath.Join(a.up.Dir, "secrets", "ingot-notifications"),
+		"--auth-url", a.up.API, "--platform-url", a.up.API, "--client-secret-file", filepath.Join(a.up.Dir, "secrets",
+			"ingot-notifications"),
 	}, a.args...)...)
 	a.poll(t, "write endpoints.json", func() bool {
 		text, err := os.ReadFile(filepath.Join(a.Dir, "endpoints.json"))
@@ -66,11 +68,13 @@ func TestNotificationsAlone(t *testing.T) {
 	p := newMailFixture(t, options{})
 	ann := p.createUser(t, p.admin, "ann", "p")
 	space, org := p.newSpace(t, ann)
-	a := prepareAlone(t, p.Server, "--smtp-url", p.sink.URL("", ""), "--mail-from", "alone@example.org", "--domain", "example.org")
+	a := prepareAlone(t, p.Server, "--smtp-url", p.sink.URL("", ""), "--mail-from", "alone@example.org", "--domain",
+		"example.org")
 	a.launch(t)
 	contains(t, a.Stdout.await(t, "is ready"), "the notification service")
 	p.base = a.Notifications
-	p.ask(t, http.MethodPost, "/users/"+ann, object{"kind_id": "news", "text": "t"}).want(t, http.StatusUnprocessableEntity)
+	p.ask(t, http.MethodPost, "/users/"+ann, object{"kind_id": "news", "text": "t"}).
+		want(t, http.StatusUnprocessableEntity)
 	p.register(t, "news")
 	for i, path := range []string{"/users/" + ann, "/spaces/" + space, "/organizations/" + org, "/everyone"} {
 		subject := fmt.Sprintf("alone %d", i)
@@ -80,7 +84,8 @@ func TestNotificationsAlone(t *testing.T) {
 			to = append(to, "admin@localhost")
 		}
 		l := p.receive(t, subject, to...)[0]
-		if !strings.Contains(l.Header.Get("From"), "alone@example.org") || !strings.HasPrefix(l.Header.Get("List-Unsubscribe"), "<"+a.Notifications+"/unsubscribe/") {
+		if !strings.Contains(l.Header.Get("From"), "alone@example.org") ||
+			!strings.HasPrefix(l.Header.Get("List-Unsubscribe"), "<"+a.Notifications+"/unsubscribe/") {
 			t.Errorf("%s: from %s, unsubscribe by %s", path, l.Header.Get("From"), l.Header.Get("List-Unsubscribe"))
 		}
 	}
@@ -90,7 +95,8 @@ func TestNotificationsAlone(t *testing.T) {
 		p.ask(t, http.MethodGet, path, nil).want(t, http.StatusNotFound)
 	}
 	// No other process may use its data meanwhile.
-	second := run(t, []string{"INGOT_CLIENT_SECRET=x"}, "notifications", "--data-dir", a.Dir, "--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0", "--auth-url", p.API)
+	second := run(t, []string{"INGOT_CLIENT_SECRET=x"}, "notifications", "--data-dir", a.Dir, "--listen", "127.0.0.1:0",
+		"--admin-listen", "127.0.0.1:0", "--auth-url", p.API)
 	if code := second.wait(t); code != 1 || !strings.Contains(second.Stderr.String(), "is already using") {
 		t.Errorf("a second one on the same data: %d %s", code, second.Stderr)
 	}
@@ -103,7 +109,8 @@ func TestNotificationsAlone(t *testing.T) {
 	b := run(t, nil, "notifications", "--data-dir", a.Dir, "--listen", a.listen, "--admin-listen", "127.0.0.1:0",
 		"--auth-url", p.API, "--client-secret-file", filepath.Join(p.Dir, "secrets", "ingot-notifications"))
 	b.Stderr.await(t, `"msg":"ready"`)
-	contains(t, a.call(t, http.MethodGet, a.Notifications+"/readyz", "", nil).want(t, http.StatusServiceUnavailable).String(), "authorization server")
+	contains(t, a.call(t, http.MethodGet, a.Notifications+"/readyz", "", nil).want(t, http.StatusServiceUnavailable).
+		String(), "authorization server")
 	p.ask(t, http.MethodGet, "/notifications", nil).want(t, http.StatusServiceUnavailable)
 }
 
@@ -116,7 +123,8 @@ func TestSoakKillWhileSending(t *testing.T) {
 	const connections = 8 // of --smtp-url
 	up := start(t, options{})
 	slow := mailtest.At(mailtest.Dot, mailtest.Action{Delay: 5 * time.Millisecond})
-	p := &mailFixture{Server: up, sink: mailtest.New(t, mailtest.Options{Keep: 10 * users, Fault: slow}), admin: up.adminToken(t)}
+	p := &mailFixture{Server: up, sink: mailtest.New(t, mailtest.Options{Keep: 10 * users, Fault: slow}),
+		admin: up.adminToken(t)}
 	p.newSender(t, "my-sender", sendingAuthorities...).want(t, http.StatusCreated)
 	p.token = p.clientToken(t, "my-sender", "my-secret")
 	p.manyUsers(t, users)
@@ -125,7 +133,8 @@ func TestSoakKillWhileSending(t *testing.T) {
 	a.launch(t)
 	p.base = a.Notifications
 	p.register(t, "news")
-	r := p.ask(t, http.MethodPost, "/everyone", object{"kind_id": "news", "text": "t", "subject": "for all"}, header{"Prefer", "respond-async"})
+	r := p.ask(t, http.MethodPost, "/everyone", object{"kind_id": "news", "text": "t", "subject": "for all"},
+		header{"Prefer", "respond-async"})
 	location := r.want(t, http.StatusAccepted).Header.Get("Location")
 	for i := range kills {
 		// Some kills while recipients are still being read.
@@ -151,7 +160,8 @@ func TestSoakKillWhileSending(t *testing.T) {
 	twice := p.sink.Accepted() - len(ids)
 	t.Logf("%d kills while sending to %d users: %d came twice, at most %d may", kills, users, twice, kills*connections)
 	if len(ids) != users+1 || twice > kills*connections {
-		t.Errorf("%d different messages for %d users and admin; %d came again, at most %d may", len(ids), users, twice, kills*connections)
+		t.Errorf("%d different messages for %d users and admin; %d came again, at most %d may", len(ids), users, twice,
+			kills*connections)
 	}
 }
 

@@ -28,11 +28,15 @@ func TestDevelopersAreTold(t *testing.T) {
 	// It exits repeatedly: one mail, which says how often.
 	pushFails(t, home, pushProbe(t, "restless", "-c", "./probe exit 3")...)
 	pushFails(t, home, "push", "mystery", "-p", probe(t))
-	contains(t, p.receive(t, "Staging mystery failed", "admin@localhost", "ann@example.org")[0].Text, "cf logs mystery --recent")
-	contains(t, p.receive(t, "restless crashed", "admin@localhost", "ann@example.org")[0].Text, "The app restless crashed", "Exited with status 3", "Org:   demo", "Space: dev", "lines of its log", "You are receiving this because you are a developer in the space dev of the org demo.", "Unsubscribe: http")
+	contains(t, p.receive(t, "Staging mystery failed", "admin@localhost", "ann@example.org")[0].Text,
+		"cf logs mystery --recent")
+	contains(t, p.receive(t, "restless crashed", "admin@localhost", "ann@example.org")[0].Text, "The app restless crashed",
+		"Exited with status 3", "Org:   demo", "Space: dev", "lines of its log",
+		"You are receiving this because you are a developer in the space dev of the org demo.", "Unsubscribe: http")
 	cfOK(t, home, pushProbe(t, "smooth")...)
 	cfOK(t, home, "restart", "smooth", "--strategy", "rolling")
-	contains(t, p.receive(t, "A deployment of smooth finished", "admin@localhost", "ann@example.org")[0].Text, "The deployment of the app smooth finished: DEPLOYED")
+	contains(t, p.receive(t, "A deployment of smooth finished", "admin@localhost", "ann@example.org")[0].Text,
+		"The deployment of the app smooth finished: DEPLOYED")
 	if got := p.messages(t, ""); len(got) != 6 {
 		t.Errorf("%d mails, want 6: %+v", len(got), got)
 	}
@@ -56,7 +60,8 @@ func TestDevelopersAreToldOfServices(t *testing.T) {
 
 	cfOK(t, home, "create-service", "fake", "sync", "quick", "--wait")
 	cfFails(t, home, "it broke", "create-service", "fake", "breaks", "broken", "--wait")
-	contains(t, p.receive(t, "Creating the service instance broken failed", "admin@localhost", "ann@example.org")[0].Text, "it broke", "cf service broken")
+	contains(t, p.receive(t, "Creating the service instance broken failed", "admin@localhost", "ann@example.org")[0].Text,
+		"it broke", "cf service broken")
 	cfOK(t, home, "create-service", "fake", "async", "later", "--wait")
 	p.receive(t, "Creating the service instance later succeeded", "admin@localhost", "ann@example.org")
 	cfOK(t, home, "delete-service", "later", "-f", "--wait")

@@ -28,7 +28,8 @@ func TestSoakNotificationsServiceSurvivesKill(t *testing.T) {
 	}
 	relation := func(guid string) map[string]any { return map[string]any{"data": map[string]string{"guid": guid}} }
 	s.call(t, http.MethodPost, "/v3/service_instances", token, map[string]any{"type": "managed", "name": "mail",
-		"relationships": map[string]any{"space": relation(space), "service_plan": relation(plans[0]["guid"].(string))}}).want(t, http.StatusAccepted)
+		"relationships": map[string]any{"space": relation(space), "service_plan": relation(plans[0]["guid"].(string))}}).
+		want(t, http.StatusAccepted)
 	var instance string
 	testkit.Eventually(t, "the instance is created", func() bool {
 		all := site.list(t, token, "/v3/service_instances?names=mail")
@@ -74,7 +75,8 @@ func TestSoakNotificationsServiceSurvivesKill(t *testing.T) {
 				continue
 			}
 			path := "/v3/service_credential_bindings/" + b["guid"].(string) + "/details"
-			credentials := s.call(t, http.MethodGet, path, token, nil).want(t, http.StatusOK).object(t)["credentials"].(map[string]any)
+			credentials := s.call(t, http.MethodGet, path, token, nil).want(t, http.StatusOK).
+				object(t)["credentials"].(map[string]any)
 			id, secret := credentials["client_id"].(string), credentials["client_secret"].(string)
 			s.askToken(t, id, secret, url.Values{"grant_type": {"client_credentials"}}).want(t, http.StatusOK)
 			want = append(want, id)

@@ -11,7 +11,8 @@ import (
 // of the APIs match them is tested beside the APIs.
 func TestDescriptionsAreValid(t *testing.T) {
 	t.Parallel()
-	for _, name := range []string{"system/openapi.yaml", "notify/httpext/openapi-v1.yaml", "notify/httpext/openapi-v2.yaml"} {
+	for _, name := range []string{"system/openapi.yaml", "notify/httpext/openapi-v1.yaml",
+		"notify/httpext/openapi-v2.yaml"} {
 		doc, err := openapi3.NewLoader().LoadFromFile(filepath.Join("..", "internal", name))
 		if err == nil {
 			err = doc.Validate(t.Context())

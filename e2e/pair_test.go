@@ -35,7 +35,8 @@ func TestSecondServer(t *testing.T) {
 	}
 	two.launch(t)
 	code := two.wait(t)
-	for _, want := range []string{host, fmt.Sprintf("pid %d", one.Cmd.Process.Pid), "both would run every app", "ingot down"} {
+	for _, want := range []string{host, fmt.Sprintf("pid %d", one.Cmd.Process.Pid), "both would run every app",
+		"ingot down"} {
 		if code == 0 || !strings.Contains(two.Stderr.String(), want) {
 			t.Errorf("the second server ended with code %d, want not 0, and %q in:\n%s", code, want, two.Stderr)
 		}

@@ -42,7 +42,8 @@ func pebbleAt(t testing.TB) *pebble {
 	authority, dir := testkit.NewAuthority(t), t.TempDir()
 	host := loopback()
 	authority.Write(dir, host)
-	p := &pebble{Directory: "https://" + host + ":14000/dir", CA: filepath.Join(dir, "authority.pem"), Roots: filepath.Join(dir, "roots.pem"), Log: newOutput()}
+	p := &pebble{Directory: "https://" + host + ":14000/dir", CA: filepath.Join(dir, "authority.pem"),
+		Roots: filepath.Join(dir, "roots.pem"), Log: newOutput()}
 	if err := os.WriteFile(p.CA, authority.PEM(), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -65,8 +66,10 @@ func (p *pebble) start(t testing.TB, at string, ports pebblePorts, records strin
 	config, err := json.Marshal(map[string]any{"pebble": map[string]any{
 		"listenAddress": u.Host, "managementListenAddress": u.Hostname() + ":15000",
 		"certificate": filepath.Join(dir, "cert.pem"), "privateKey": filepath.Join(dir, "key.pem"),
-		"httpPort": ports.HTTP, "tlsPort": ports.TLS, "keyAlgorithm": "ecdsa", "retryAfter": map[string]int{"authz": 1, "order": 1},
-		"profiles": map[string]any{"default": map[string]any{"description": "short", "validityPeriod": int(life.Seconds())}},
+		"httpPort": ports.HTTP, "tlsPort": ports.TLS, "keyAlgorithm": "ecdsa",
+		"retryAfter": map[string]int{"authz": 1, "order": 1},
+		"profiles": map[string]any{"default": map[string]any{"description": "short",
+			"validityPeriod": int(life.Seconds())}},
 	}})
 	if err != nil {
 		t.Fatal(err)
@@ -196,7 +199,8 @@ func nameReply(query []byte, at [4]byte, records string) ([]byte, error) {
 		err = b.AResource(resource, dnsmessage.AResource{A: at})
 	case q.Type == dnsmessage.TypeTXT && records != "":
 		var text []byte
-		if text, err = os.ReadFile(filepath.Join(records, strings.TrimSuffix(strings.ToLower(q.Name.String()), "."))); err == nil {
+		if text, err = os.ReadFile(filepath.Join(records, strings.TrimSuffix(strings.ToLower(q.Name.String()),
+			"."))); err == nil {
 			err = b.TXTResource(resource, dnsmessage.TXTResource{TXT: strings.Fields(string(text))})
 		} else {
 			err = nil // no record
@@ -228,31 +232,32 @@ func connectProxy(t testing.TB, at string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	server := &http.Server{ReadHeaderTimeout: patience, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		_, port, err := net.SplitHostPort(r.Host)
-		if r.Method != http.MethodConnect || err != nil {
-			http.Error(w, "only CONNECT", http.StatusMethodNotAllowed)
-			return
-		}
-		to, err := net.Dial("tcp", net.JoinHostPort(at, port))
-		if err != nil {
-			http.Error(w, err.Error(), http.StatusBadGateway)
-			return
-		}
-		w.WriteHeader(http.StatusOK)
-		conn, buffered, err := http.NewResponseController(w).Hijack()
-		if err != nil {
+	server := &http.Server{ReadHeaderTimeout: patience,
+		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			_, port, err := net.SplitHostPort(r.Host)
+			if r.Method != http.MethodConnect || err != nil {
+				http.Error(w, "only CONNECT", http.StatusMethodNotAllowed)
+				return
+			}
+			to, err := net.Dial("tcp", net.JoinHostPort(at, port))
+			if err != nil {
+				http.Error(w, err.Error(), http.StatusBadGateway)
+				return
+			}
+			w.WriteHeader(http.StatusOK)
+			conn, buffered, err := http.NewResponseController(w).Hijack()
+			if err != nil {
+				to.Close()
+				return
+			}
+			go func() {
+				_, _ = io.Copy(to, io.MultiReader(io.LimitReader(buffered, int64(buffered.Reader.Buffered())), conn))
+				to.Close()
+			}()
+			_, _ = io.Copy(conn, to)
+			conn.Close()
 			to.Close()
-			return
-		}
-		go func() {
-			_, _ = io.Copy(to, io.MultiReader(io.LimitReader(buffered, int64(buffered.Reader.Buffered())), conn))
-			to.Close()
-		}()
-		_, _ = io.Copy(conn, to)
-		conn.Close()
-		to.Close()
-	})}
+		})}
 	go func() { _ = server.Serve(l) }()
 	t.Cleanup(func() { server.Close() })
 	return "http://" + l.Addr().String()

@@ -54,7 +54,8 @@ func becomePlugin(out io.Writer, args []string) error {
 	if args[2] == "SendMetadata" {
 		var ok bool
 		return cli.Call("CliRpcCmd.SetPluginMetadata", pluginMetadata{
-			Name: "look", Version: pluginVersion{1, 0, 0}, Commands: []pluginCommand{{"look", "shows what the plugin interface returns"}},
+			Name: "look", Version: pluginVersion{1, 0, 0},
+			Commands: []pluginCommand{{"look", "shows what the plugin interface returns"}},
 		}, &ok)
 	}
 	if args[2] != "look" { // uninstalling tells the plugin
@@ -115,9 +116,12 @@ func pluginInterface(t *testing.T, s *site) {
 	const org, space = "demo", "dev"
 	got := cfOK(t, home, "look", "plugged", org, space)
 	id := guid(t, home, "plugged")
-	contains(t, got, "app "+id+" plugged started 1 cflinuxfs4", "instance running", "route plugged.apps.", "bound plugged-service",
-		"GetApps "+id+" plugged", "GetOrgs ", " "+org, "GetSpaces ", " "+space, "GetServices ", " plugged-service", "GetOrg ", " "+org+" GetSpace ")
-	if out, code, err := cfTry(t, home, "look", "absent", org, space); err != nil || code == 0 || !strings.Contains(out, "not found") {
+	contains(t, got, "app "+id+" plugged started 1 cflinuxfs4", "instance running", "route plugged.apps.",
+		"bound plugged-service",
+		"GetApps "+id+" plugged", "GetOrgs ", " "+org, "GetSpaces ", " "+space, "GetServices ", " plugged-service", "GetOrg ",
+		" "+org+" GetSpace ")
+	if out, code, err := cfTry(t, home, "look", "absent", org, space); err != nil || code == 0 ||
+		!strings.Contains(out, "not found") {
 		t.Errorf("an app that does not exist: %d %v %s, want a failure that says so", code, err, out)
 	}
 	cfOK(t, home, "uninstall-plugin", "look")

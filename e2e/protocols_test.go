@@ -44,7 +44,8 @@ applications:
     protocol: http2
 `)
 		cfOK(t, home, "push", "-f", file, "-p", talker(t))
-		contains(t, cfOK(t, home, "map-route", "talker", "apps.localhost", "--hostname", "mapped", "--app-protocol", "http2"), "OK")
+		contains(t, cfOK(t, home, "map-route", "talker", "apps.localhost", "--hostname", "mapped", "--app-protocol",
+			"http2"), "OK")
 		contains(t, columns(cfOK(t, home, "routes")), "dev one apps.localhost http http1 8080 talker",
 			"dev two apps.localhost http http2 8080 talker", "dev mapped apps.localhost http http2 8080 talker")
 		app := guid(t, home, "talker")
@@ -67,7 +68,8 @@ var buildTalker = sync.OnceValues(func() (string, error) {
 		return "", err
 	}
 	dir := filepath.Join(base, "talker")
-	cmd := exec.Command("go", "build", "-trimpath", "-buildvcs=false", "-ldflags=-s -w", "-o", filepath.Join(dir, "talker"), "./testdata/talker")
+	cmd := exec.Command("go", "build", "-trimpath", "-buildvcs=false", "-ldflags=-s -w", "-o",
+		filepath.Join(dir, "talker"), "./testdata/talker")
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("%s: %w\n%s", cmd, err, out)
@@ -102,7 +104,8 @@ func (s *site) speaking(t testing.TB, http2 bool) *http.Client {
 }
 
 // ask sends a request and returns the response with its complete body.
-func ask(t testing.TB, c *http.Client, method, url string, body io.Reader, change func(*http.Request)) (*http.Response, string) {
+func ask(t testing.TB, c *http.Client, method, url string, body io.Reader,
+	change func(*http.Request)) (*http.Response, string) {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), method, url, body)
 	if err != nil {
@@ -128,12 +131,14 @@ func ask(t testing.TB, c *http.Client, method, url string, body io.Reader, chang
 func protocolsByRoute(t *testing.T, s *site) {
 	for _, http2 := range []bool{false, true} {
 		client := s.speaking(t, http2)
-		for host, want := range map[string]string{"one": `"proto":"HTTP/1.1"`, "two": `"proto":"HTTP/2.0"`, "mapped": `"proto":"HTTP/2.0"`} {
+		for host, want := range map[string]string{"one": `"proto":"HTTP/1.1"`, "two": `"proto":"HTTP/2.0"`,
+			"mapped": `"proto":"HTTP/2.0"`} {
 			res, body := ask(t, client, http.MethodGet, "http://"+host+".apps.localhost/proto", nil, nil)
 			if res.StatusCode != http.StatusOK || !strings.Contains(body, want) || (res.ProtoMajor == 2) != http2 {
 				t.Errorf("%s: %s %s %s, want %s", host, res.Proto, res.Status, body, want)
 			}
-			contains(t, body, `"X-Forwarded-Proto":["http"]`, `"X-Vcap-Request-Id":`, `"X-Request-Start":`, `"X-Cf-Instanceindex":["0"]`)
+			contains(t, body, `"X-Forwarded-Proto":["http"]`, `"X-Vcap-Request-Id":`, `"X-Request-Start":`,
+				`"X-Cf-Instanceindex":["0"]`)
 		}
 	}
 }
@@ -141,7 +146,8 @@ func protocolsByRoute(t *testing.T, s *site) {
 // protocolGRPC calls with a real client: single calls, errors, and a stream.
 func protocolGRPC(t *testing.T, s *site) {
 	for _, host := range []string{"two", "mapped"} {
-		conn, err := grpc.NewClient("passthrough:///"+s.listen[0], grpc.WithAuthority(host+".apps.localhost"), grpc.WithTransportCredentials(insecure.NewCredentials()))
+		conn, err := grpc.NewClient("passthrough:///"+s.listen[0], grpc.WithAuthority(host+".apps.localhost"),
+			grpc.WithTransportCredentials(insecure.NewCredentials()))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -156,10 +162,12 @@ func callHealth(t *testing.T, s *site, client grpc_health_v1.HealthClient) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	if res, err := client.Check(ctx, &grpc_health_v1.HealthCheckRequest{}); err != nil || res.Status != grpc_health_v1.HealthCheckResponse_SERVING {
+	if res, err := client.Check(ctx, &grpc_health_v1.HealthCheckRequest{}); err != nil ||
+		res.Status != grpc_health_v1.HealthCheckResponse_SERVING {
 		t.Fatalf("check is %v, %v, want SERVING", res, err)
 	}
-	if _, err := client.Check(ctx, &grpc_health_v1.HealthCheckRequest{Service: "nobody"}); status.Code(err) != codes.NotFound {
+	if _, err := client.Check(ctx, &grpc_health_v1.HealthCheckRequest{Service: "nobody"}); status.Code(
+		err) != codes.NotFound {
 		t.Errorf("an error of the app arrives as %v", err)
 	}
 	watch, err := client.Watch(ctx, &grpc_health_v1.HealthCheckRequest{Service: "flips"})
@@ -179,7 +187,8 @@ func callHealth(t *testing.T, s *site, client grpc_health_v1.HealthClient) {
 
 func protocolWebSocket(t *testing.T, s *site) {
 	for _, host := range []string{"one", "two"} { // where the app speaks HTTP/2, too
-		c, _, err := websocket.Dial(t.Context(), "ws://"+host+".apps.localhost/ws", &websocket.DialOptions{HTTPClient: s.speaking(t, false)})
+		c, _, err := websocket.Dial(t.Context(), "ws://"+host+".apps.localhost/ws",
+			&websocket.DialOptions{HTTPClient: s.speaking(t, false)})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -207,9 +216,10 @@ func protocolUpload(t *testing.T, s *site) {
 		client := s.speaking(t, http2)
 		for host, proto := range map[string]string{"one": "HTTP/1.1", "two": "HTTP/2.0"} {
 			url := "http://" + host + ".apps.localhost/upload"
-			res, body := ask(t, client, http.MethodPost, url, struct{ io.Reader }{strings.NewReader(strings.Repeat("x", size))}, func(r *http.Request) {
-				r.Trailer = http.Header{"X-Sum": {"all"}}
-			})
+			res, body := ask(t, client, http.MethodPost, url, struct{ io.Reader }{strings.NewReader(strings.Repeat("x", size))},
+				func(r *http.Request) {
+					r.Trailer = http.Header{"X-Sum": {"all"}}
+				})
 			if want := fmt.Sprintf(`%s %d <nil> "all"`, proto, size); body != want || res.Trailer.Get("X-Last") != "done" {
 				t.Errorf("%s, http2 %v: %q, want %q; trailer %v", host, http2, body, want, res.Trailer)
 			}
@@ -222,13 +232,14 @@ func protocolUpload(t *testing.T, s *site) {
 				Got100Continue: func() { asked = true },
 				Got1xxResponse: func(int, textproto.MIMEHeader) error { return nil },
 			}
-			_, body := ask(t, client, http.MethodPost, "http://one.apps.localhost/upload", strings.NewReader("hello"), func(r *http.Request) {
-				r.Header.Set("Expect", "100-continue")
-				if refuse != "" {
-					r.Header.Set("X-Refuse", refuse)
-				}
-				*r = *r.WithContext(httptrace.WithClientTrace(r.Context(), trace))
-			})
+			_, body := ask(t, client, http.MethodPost, "http://one.apps.localhost/upload", strings.NewReader("hello"),
+				func(r *http.Request) {
+					r.Header.Set("Expect", "100-continue")
+					if refuse != "" {
+						r.Header.Set("X-Refuse", refuse)
+					}
+					*r = *r.WithContext(httptrace.WithClientTrace(r.Context(), trace))
+				})
 			if body != want {
 				t.Errorf("refused %q: %q, want %q", refuse, body, want)
 			}
@@ -238,9 +249,11 @@ func protocolUpload(t *testing.T, s *site) {
 			t.Error("an app that reads the body did not ask for it")
 		}
 		// The router asks for the body of an app that does not answer within a second.
-		testkit.Eventually(t, "an app that refuses the body is not sent it", func() bool { return !expect("yes", "not wanted\n") })
+		testkit.Eventually(t, "an app that refuses the body is not sent it",
+			func() bool { return !expect("yes", "not wanted\n") })
 	}
-	if res, body := ask(t, s.speaking(t, false), http.MethodHead, "http://one.apps.localhost/proto", nil, nil); res.StatusCode != http.StatusOK || body != "" {
+	if res, body := ask(t, s.speaking(t, false), http.MethodHead, "http://one.apps.localhost/proto", nil,
+		nil); res.StatusCode != http.StatusOK || body != "" {
 		t.Errorf("HEAD: %s %q", res.Status, body)
 	}
 }
@@ -289,7 +302,8 @@ func requestsAreCounted(t *testing.T, s *site, home, app string) {
 		}
 	}
 	look := func() int64 {
-		s.call(t, http.MethodGet, "/v3/apps/"+app+"/processes/web/stats", s.adminToken(t), nil).want(t, http.StatusOK).into(t, &stats)
+		s.call(t, http.MethodGet, "/v3/apps/"+app+"/processes/web/stats", s.adminToken(t), nil).want(t, http.StatusOK).
+			into(t, &stats)
 		return stats.Resources[0].Router.Requests
 	}
 	before := look()
@@ -306,9 +320,11 @@ func requestsAreCounted(t *testing.T, s *site, home, app string) {
 	contains(t, columns(cfOK(t, home, "app", "talker")), "#0 running") // the real client does not mind
 	metrics := string(s.call(t, http.MethodGet, s.Admin+"/metrics", "", nil).want(t, http.StatusOK).Body)
 	instance := stats.Resources[0].Instance
-	contains(t, metrics, fmt.Sprintf(`ingot_router_instance_requests_total{app_id=%q,class="2xx",instance_id=%q,instance_index="0"}`, app, instance),
+	contains(t, metrics, fmt.Sprintf(
+		`ingot_router_instance_requests_total{app_id=%q,class="2xx",instance_id=%q,instance_index="0"}`, app, instance),
 		fmt.Sprintf(`ingot_router_app_requests_total{app_id=%q,class="4xx"}`, app),
-		fmt.Sprintf(`ingot_router_instance_request_duration_seconds_count{app_id=%q,instance_id=%q,instance_index="0"}`, app, instance))
+		fmt.Sprintf(`ingot_router_instance_request_duration_seconds_count{app_id=%q,instance_id=%q,instance_index="0"}`,
+			app, instance))
 }
 
 // destinationsTakeEffect checks that a change of a route's destinations has taken
@@ -325,12 +341,14 @@ func destinationsTakeEffect(t *testing.T, s *site, app string) {
 		s.call(t, http.MethodDelete, path+"/"+found.Destinations[0].GUID, token, nil).want(t, http.StatusNoContent)
 		s.get(t, "mapped", "/proto").want(t, http.StatusNotFound)
 		protocol := []string{"http1", "http2"}[i%2]
-		body := map[string]any{"destinations": []any{map[string]any{"app": map[string]any{"guid": app}, "protocol": protocol}}}
+		body := map[string]any{"destinations": []any{map[string]any{"app": map[string]any{"guid": app},
+			"protocol": protocol}}}
 		s.call(t, http.MethodPost, path, token, body).want(t, http.StatusOK).into(t, &found)
 		want := map[string]string{"http1": "HTTP/1.1", "http2": "HTTP/2.0"}
 		contains(t, string(s.get(t, "mapped", "/proto").want(t, http.StatusOK).Body), want[protocol])
 		other := []string{"http2", "http1"}[i%2]
-		s.call(t, http.MethodPatch, path+"/"+found.Destinations[0].GUID, token, map[string]any{"protocol": other}).want(t, http.StatusOK)
+		s.call(t, http.MethodPatch, path+"/"+found.Destinations[0].GUID, token, map[string]any{"protocol": other}).
+			want(t, http.StatusOK)
 		contains(t, string(s.get(t, "mapped", "/proto").want(t, http.StatusOK).Body), want[other])
 	}
 }

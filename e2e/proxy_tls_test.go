@@ -44,7 +44,8 @@ func TestProxyProtocolTLS(t *testing.T) {
 
 	dial := func(from, first string) net.Conn {
 		t.Helper()
-		c, err := (&net.Dialer{Timeout: patience, LocalAddr: &net.TCPAddr{IP: net.ParseIP(from)}}).DialContext(t.Context(), "tcp", at)
+		c, err := (&net.Dialer{Timeout: patience, LocalAddr: &net.TCPAddr{IP: net.ParseIP(from)}}).
+			DialContext(t.Context(), "tcp", at)
 		if err == nil {
 			_, err = io.WriteString(c, first)
 		}
@@ -99,7 +100,8 @@ func TestProxyProtocolTLS(t *testing.T) {
 			}
 			return seen != ""
 		})
-		if want := `x_forwarded_for:"` + c.client + `"`; !strings.Contains(seen, want) || !strings.Contains(seen, `x_forwarded_proto:"https"`) {
+		if want := `x_forwarded_for:"` + c.client + `"`; !strings.Contains(seen, want) ||
+			!strings.Contains(seen, `x_forwarded_proto:"https"`) {
 			t.Errorf("from %s with %q, the app sees %s, want %s and https", c.from, c.header, seen, want)
 		}
 	}

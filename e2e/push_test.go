@@ -3,8 +3,6 @@ package e2e
 import (
 	"archive/zip"
 	"encoding/json"
-	"errors"
-	"io"
 	"net/http"
 	"net/url"
 	"os"
@@ -48,10 +46,12 @@ func pushLife(t *testing.T, s *site) {
 	cfOK(t, home, "set-health-check", "life", "http", "--endpoint", "/health", "--invocation-timeout", "60")
 
 	out := cfOK(t, home, pushProbe(t, "life", "-i", "2", "-u", "http", "--endpoint", "/health")...)
-	contains(t, columns(out), "name: life", "requested state: started", "routes: life.apps.localhost", "memory usage: 64M", "start command: ./probe")
+	contains(t, columns(out), "name: life", "requested state: started", "routes: life.apps.localhost", "memory usage: 64M",
+		"start command: ./probe")
 	app := guid(t, home, "life")
 	first := s.running(t, app, 2)
-	contains(t, columns(cfOK(t, home, "app", "life")), "instances: 2/2", "#0 running", "#1 running", "binary_buildpack", "64M")
+	contains(t, columns(cfOK(t, home, "app", "life")), "instances: 2/2", "#0 running", "#1 running",
+		"binary_buildpack", "64M")
 	contains(t, columns(cfOK(t, home, "apps")), "life started web:2/2 life.apps.localhost")
 	seen := map[string]bool{}
 	testkit.Eventually(t, "both instances are asked", func() bool {
@@ -89,7 +89,8 @@ func pushLife(t *testing.T, s *site) {
 	contains(t, columns(cfOK(t, home, "app", "life")), "requested state: stopped", "instances: 0/2", "#0 down", "#1 down")
 	contains(t, columns(cfOK(t, home, "apps")), "life stopped web:0/2")
 	// None of these commands may hang.
-	contains(t, columns(cfOK(t, home, "scale", "life", "-i", "1")), "requested state: stopped", "instances: 0/1", "#0 down")
+	contains(t, columns(cfOK(t, home, "scale", "life", "-i", "1")), "requested state: stopped",
+		"instances: 0/1", "#0 down")
 	contains(t, columns(cfOK(t, home, "scale", "life")), "instances: 0/1")
 	contains(t, columns(cfOK(t, home, "start", "life")), "requested state: started", "#0 running")
 	s.reaches(t, "life", "/", http.StatusOK)
@@ -115,8 +116,10 @@ func pushLife(t *testing.T, s *site) {
 
 	contains(t, cfOK(t, home, "rename", "life", "afterlife"), "OK")
 	contains(t, columns(cfOK(t, home, "app", "afterlife")), "name: afterlife", "routes: life.apps.localhost", "of 96M")
-	contains(t, cfOK(t, home, "events", "afterlife"), "audit.app.create", "audit.app.apply_manifest", "audit.app.package.upload",
-		"audit.app.build.create", "audit.app.droplet.mapped", "audit.app.restart", "audit.app.stop", "audit.app.start", "audit.app.process.scale",
+	contains(t, cfOK(t, home, "events", "afterlife"), "audit.app.create", "audit.app.apply_manifest",
+		"audit.app.package.upload",
+		"audit.app.build.create", "audit.app.droplet.mapped", "audit.app.restart", "audit.app.stop", "audit.app.start",
+		"audit.app.process.scale",
 		"audit.app.process.terminate_instance", "audit.app.map-route", "audit.app.update", "admin")
 
 	contains(t, cfOK(t, home, "delete", "afterlife", "-f", "-r"), "OK")
@@ -146,7 +149,8 @@ func lifeEnvironment(t *testing.T, s *site, app string) {
 			t.Errorf("%s=%q, want %q", name, env[name], want)
 		}
 	}
-	for _, name := range []string{"PORT", "CF_INSTANCE_GUID", "CF_INSTANCE_INDEX", "CF_INSTANCE_IP", "CF_INSTANCE_PORT", "CF_INSTANCE_PORTS", "TMPDIR", "DEPS_DIR"} {
+	for _, name := range []string{"PORT", "CF_INSTANCE_GUID", "CF_INSTANCE_INDEX", "CF_INSTANCE_IP", "CF_INSTANCE_PORT",
+		"CF_INSTANCE_PORTS", "TMPDIR", "DEPS_DIR"} {
 		if env[name] == "" {
 			t.Errorf("%s is not set", name)
 		}
@@ -169,8 +173,10 @@ func lifeEnvironment(t *testing.T, s *site, app string) {
 	if err := json.Unmarshal([]byte(env["VCAP_APPLICATION"]), &v); err != nil {
 		t.Fatal(err)
 	}
-	if v.ID != app || v.Name != "life" || !slices.Equal(v.URIs, []string{"life.apps.localhost"}) || v.Space != "shop" || v.Org != "acme" ||
-		v.Type != "web" || v.Limits["mem"] != 64 || v.Limits["disk"] != 64 || v.Index == nil || v.Port == 0 || v.API == "" || v.API != env["INGOT_API_URL"] || s.options.Engine == "process" && v.API != s.API {
+	if v.ID != app || v.Name != "life" || !slices.Equal(v.URIs, []string{"life.apps.localhost"}) || v.Space != "shop" ||
+		v.Org != "acme" ||
+		v.Type != "web" || v.Limits["mem"] != 64 || v.Limits["disk"] != 64 || v.Index == nil || v.Port == 0 || v.API == "" ||
+		v.API != env["INGOT_API_URL"] || s.options.Engine == "process" && v.API != s.API {
 		t.Errorf("VCAP_APPLICATION=%s", env["VCAP_APPLICATION"])
 	}
 }
@@ -179,12 +185,14 @@ func lifeEnvironment(t *testing.T, s *site, app string) {
 func pushRoutes(t *testing.T, s *site) {
 	home := s.admin(t)
 	archive := zipOf(t, probe(t))
-	out := cfOK(t, home, "push", "quiet", "-p", archive, "-b", "binary_buildpack", "-c", "./probe", "-m", "64M", "-k", "64M",
+	out := cfOK(t, home, "push", "quiet", "-p", archive, "-b", "binary_buildpack", "-c", "./probe", "-m", "64M",
+		"-k", "64M",
 		"-u", "process", "--no-start", "--no-route")
 	contains(t, columns(out), "requested state: stopped", "routes:\n")
 	contains(t, cfOK(t, home, "map-route", "quiet", "apps.localhost", "--hostname", "side", "--path", "deep"), "OK")
 	contains(t, cfOK(t, home, "map-route", "quiet", "apps.localhost", "--hostname", "loud"), "OK")
-	contains(t, columns(cfOK(t, home, "routes")), "dev side apps.localhost /deep http http1 8080 quiet", "dev loud apps.localhost http http1 8080 quiet")
+	contains(t, columns(cfOK(t, home, "routes")), "dev side apps.localhost /deep http http1 8080 quiet",
+		"dev loud apps.localhost http http1 8080 quiet")
 	contains(t, columns(cfOK(t, home, "start", "quiet")), "#0 running")
 	s.reaches(t, "side", "/deep/er", http.StatusOK)
 	if got := string(s.reaches(t, "loud", "/x", http.StatusOK).Body); got != "probe 0 /x\n" {
@@ -215,7 +223,8 @@ applications:
   metadata: {labels: {team: blue}}
 `)
 	cfOK(t, home, "push", "-f", file, "-p", probe(t), "--random-route")
-	listed := regexp.MustCompile(`(?m)^dev (lucky-\S+) apps\.localhost http http1 8080 lucky`).FindStringSubmatch(columns(cfOK(t, home, "routes")))
+	listed := regexp.MustCompile(`(?m)^dev (lucky-\S+) apps\.localhost http http1 8080 lucky`).
+		FindStringSubmatch(columns(cfOK(t, home, "routes")))
 	if listed == nil {
 		t.Fatalf("no random route:\n%s", cfOK(t, home, "routes"))
 	}
@@ -234,9 +243,11 @@ applications:
 		return string(text)
 	}
 	exported := export("one.yml")
-	contains(t, exported, "name: lucky", "COLOUR: green", "team: blue", "memory: 64M", "disk_quota: 64M", "command: ./probe", listed[1]+".apps.localhost")
+	contains(t, exported, "name: lucky", "COLOUR: green", "team: blue", "memory: 64M", "disk_quota: 64M",
+		"command: ./probe", listed[1]+".apps.localhost")
 	space := strings.TrimSpace(cfOK(t, home, "space", "dev", "--guid"))
-	diff := cfOK(t, home, "curl", "-X", "POST", "/v3/spaces/"+space+"/manifest_diff", "-H", "Content-Type: application/x-yaml", "-d", "@"+filepath.Join(dir, "one.yml"))
+	diff := cfOK(t, home, "curl", "-X", "POST", "/v3/spaces/"+space+"/manifest_diff", "-H",
+		"Content-Type: application/x-yaml", "-d", "@"+filepath.Join(dir, "one.yml"))
 	if got := strings.Join(strings.Fields(diff), ""); got != `{"diff":[]}` {
 		t.Errorf("what create-app-manifest wrote differs from the app: %s\n%s", diff, exported)
 	}
@@ -265,7 +276,8 @@ applications:
 	var found struct {
 		Resources []struct{ Name, State string }
 	}
-	if err := json.Unmarshal([]byte(cfOK(t, home, "curl", "/v3/apps?names=lucky")), &found); err != nil || len(found.Resources) != 1 || found.Resources[0].Name != "lucky" {
+	if err := json.Unmarshal([]byte(cfOK(t, home, "curl", "/v3/apps?names=lucky")), &found); err != nil ||
+		len(found.Resources) != 1 || found.Resources[0].Name != "lucky" {
 		t.Errorf("cf curl finds %v, %v", found, err)
 	}
 	if out, code := cf(t, home, "curl", "-f", "/v3/apps/nobody"); code != 22 {
@@ -332,7 +344,8 @@ func pushLogs(t *testing.T, s *site) {
 	say("/stdout", "the first word")
 	var recent string
 	for _, want := range []string{
-		"[STG/0] OUT -----> Binary Buildpack", "[APP/PROC/WEB/0] OUT Invoking start command.", "[CELL/0] OUT Container became healthy",
+		"[STG/0] OUT -----> Binary Buildpack", "[APP/PROC/WEB/0] OUT Invoking start command.",
+		"[CELL/0] OUT Container became healthy",
 		"[APP/PROC/WEB/0] OUT the first word", `[RTR/0] OUT talk.apps.localhost - [`,
 	} {
 		testkit.Eventually(t, want+" is in the recent log", func() bool {
@@ -364,7 +377,8 @@ func pushLogs(t *testing.T, s *site) {
 	contains(t, cfOK(t, home, "events", "talk"), "audit.app.create", "audit.app.build.staged")
 	// Long lines and those without a line end arrive complete, possibly in pieces.
 	long := strings.Repeat("0123456789", 1200)
-	r, err := s.try(http.MethodPost, s.API+"/stdout", "", url.Values{"text": {long}}, header{"Host", "talk.apps.localhost"})
+	r, err := s.try(http.MethodPost, s.API+"/stdout", "", url.Values{"text": {long}},
+		header{"Host", "talk.apps.localhost"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -438,7 +452,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
 http.server.HTTPServer(("", int(os.environ["PORT"])), Handler).serve_forever()
 `,
 	}, args: []string{"-m", "128M"}},
-	{name: "static", buildpack: "staticfile", files: map[string]string{"Staticfile": "", "index.html": "static"}, args: []string{"-m", "64M"}},
+	{name: "static", buildpack: "staticfile", files: map[string]string{"Staticfile": "", "index.html": "static"},
+		args: []string{"-m", "64M"}},
 	{name: "page", buildpack: "staticfile", files: map[string]string{"index.html": "page"}, args: []string{"-m", "64M"}},
 	// As in Cloud Foundry's documentation: logs to the standard streams, and an
 	// included table of file types.
@@ -456,14 +471,20 @@ http {
 `, "public/index.html": "nginx",
 	}, args: []string{"-m", "64M"}},
 	{name: "war", buildpack: "java", program: "tomcat", files: map[string]string{
-		"WEB-INF/web.xml": `<web-app xmlns="https://jakarta.ee/xml/ns/jakartaee" version="5.0"/>`, "index.jsp": `<%= "war" %>`,
+		"WEB-INF/web.xml": `<web-app xmlns="https://jakarta.ee/xml/ns/jakartaee" version="5.0"/>`,
+		"index.jsp":       `<%= "war" %>`,
 	}, args: []string{"-m", "512M"}},
-	{name: "jar", buildpack: "java", program: "java", files: map[string]string{"Main.java": javaMain}, prepare: makeJar, args: []string{"-m", "512M"}},
-	{name: "sources", buildpack: "java", program: "javac", files: map[string]string{"Main.java": strings.ReplaceAll(javaMain, `"jar"`, `"sources"`)}, args: []string{"-m", "512M"}},
+	{name: "jar", buildpack: "java", program: "java", files: map[string]string{"Main.java": javaMain}, prepare: makeJar,
+		args: []string{"-m", "512M"}},
+	{name: "sources", buildpack: "java", program: "javac",
+		files: map[string]string{"Main.java": strings.ReplaceAll(javaMain, `"jar"`, `"sources"`)},
+		args:  []string{"-m", "512M"}},
 	{name: "ruby", buildpack: "ruby", program: "ruby", files: map[string]string{
-		"Gemfile": "", "config.ru": `run ->(env) { [200, {}, ["ruby"]] }`, "Procfile": `web: ruby -rsocket -e 's = TCPServer.new(ENV["PORT"].to_i); loop { c = s.accept; c.gets; c.write("HTTP/1.0 200 OK\r\n\r\nruby"); c.close }'` + "\n",
+		"Gemfile": "", "config.ru": `run ->(env) { [200, {}, ["ruby"]] }`,
+		"Procfile": `web: ruby -rsocket -e 's = TCPServer.new(ENV["PORT"].to_i); loop { c = s.accept; c.gets; c.write("HTTP/1.0 200 OK\r\n\r\nruby"); c.close }'` + "\n",
 	}, args: []string{"-m", "256M"}},
-	{name: "php", buildpack: "php", program: "php", files: map[string]string{"index.php": "<?php echo 'php';"}, args: []string{"-m", "256M"}},
+	{name: "php", buildpack: "php", program: "php", files: map[string]string{"index.php": "<?php echo 'php';"},
+		args: []string{"-m", "256M"}},
 	{name: "binary", buildpack: "binary", prepare: func(t *testing.T, dir string) string {
 		t.Helper()
 		text, err := os.ReadFile(filepath.Join(probe(t), "probe"))
@@ -520,76 +541,11 @@ func onSystem(program string) bool {
 		homes, err := filepath.Glob("/usr/share/tomcat*/bin/bootstrap.jar")
 		return err == nil && len(homes) > 0
 	}
-	for _, dir := range []string{"/usr/bin", "/bin", "/usr/sbin", "/usr/local/bin", "/usr/local/go/bin", "/usr/lib/go/bin"} {
+	for _, dir := range []string{"/usr/bin", "/bin", "/usr/sbin", "/usr/local/bin", "/usr/local/go/bin",
+		"/usr/lib/go/bin"} {
 		if _, err := os.Stat(filepath.Join(dir, program)); err == nil {
 			return true
 		}
 	}
 	return false
-}
-
-// TestPushBuildpacks pushes an app for each bundled buildpack. If the machine
-// lacks a program, the buildpack reports it.
-func TestPushBuildpacks(t *testing.T) {
-	t.Parallel()
-	onEngines(t, func(t *testing.T, s *site) {
-		var parts []part
-		for _, one := range samples {
-			parts = append(parts, part{one.name, func(t *testing.T) { pushSample(t, s, one) }})
-		}
-		together(t, parts...)
-	})
-}
-
-func pushSample(t *testing.T, s *site, one sample) {
-	t.Helper()
-	dir := t.TempDir()
-	for name, text := range one.files {
-		file := filepath.Join(dir, name)
-		if err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o700), os.WriteFile(file, []byte(text), 0o600)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if one.prepare != nil {
-		dir = one.prepare(t, dir)
-	}
-	home := s.admin(t)
-	out, code := cf(t, home, append([]string{"push", one.name, "-p", dir, "-k", "512M", "-t", "180"}, one.args...)...)
-	if one.program != "" && !onSystem(one.program) {
-		recent := cfOK(t, home, "logs", one.name, "--recent")
-		if code != 1 || !strings.Contains(out, "BuildpackCompileFailed") {
-			t.Errorf("without %s: exit code %d\n%s", one.program, code, out)
-		}
-		said := "is not installed on this machine: there is no program '" + one.program + "'"
-		if one.program == "tomcat" {
-			said = "Tomcat is not installed on this machine"
-		}
-		contains(t, recent, said, "Ask its operator to install it")
-		contains(t, out, said) // the last lines of the build
-		return
-	}
-	if code != 0 {
-		t.Fatalf("exit code %d\n%s\n%s", code, out, cfOK(t, home, "logs", one.name, "--recent"))
-	}
-	contains(t, out, one.buildpack+"_buildpack")
-	want := one.name
-	if one.name == "binary" {
-		want = "probe 0 /\n"
-	}
-	if got := string(s.reaches(t, one.name, "/", http.StatusOK).Body); got != want {
-		t.Errorf("it answers %q, want %q", got, want)
-	}
-	// The droplet has the size and checksum of its resource.
-	droplet := filepath.Join(t.TempDir(), "droplet.tgz")
-	cfOK(t, home, "download-droplet", one.name, "-p", droplet)
-	f, err := os.Open(droplet)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	head := make([]byte, 2)
-	if _, err := io.ReadFull(f, head); err != nil || head[0] != 0x1f || head[1] != 0x8b {
-		t.Errorf("the droplet begins with %x, %v", head, err)
-	}
-	cfOK(t, home, "delete", one.name, "-f", "-r")
 }

@@ -20,12 +20,15 @@ func TestQuotas(t *testing.T) {
 
 func orgQuotas(t *testing.T, home string) {
 	t.Helper()
-	contains(t, columns(cfOK(t, home, "org-quotas")), "default unlimited unlimited unlimited unlimited allowed unlimited unlimited unlimited")
+	contains(t, columns(cfOK(t, home, "org-quotas")),
+		"default unlimited unlimited unlimited unlimited allowed unlimited unlimited unlimited")
 	contains(t, columns(cfOK(t, home, "org", "demo")), "quota: default")
 	// The old name of the command, as suites use it.
-	cfOK(t, home, "create-quota", "runaway", "-m", "10G", "-i", "-1", "-r", "1000", "-s", "100", "-a", "-1", "--allow-paid-service-plans", "--reserved-route-ports", "20")
+	cfOK(t, home, "create-quota", "runaway", "-m", "10G", "-i", "-1", "-r", "1000", "-s", "100", "-a", "-1",
+		"--allow-paid-service-plans", "--reserved-route-ports", "20")
 	contains(t, columns(cfOK(t, home, "org-quota", "runaway")),
-		"total memory: 10G", "instance memory: unlimited", "routes: 1000", "service instances: 100", "paid service plans: allowed", "app instances: unlimited", "route ports: 20", "log volume per second: unlimited")
+		"total memory: 10G", "instance memory: unlimited", "routes: 1000", "service instances: 100",
+		"paid service plans: allowed", "app instances: unlimited", "route ports: 20", "log volume per second: unlimited")
 	contains(t, cfOK(t, home, "create-org-quota", "runaway"), "already exists")
 	cfOK(t, home, "create-org-quota", "small", "-m", "128M", "-i", "64M", "-a", "2", "-r", "3", "-s", "1", "-l", "1M")
 	cfOK(t, home, "update-org-quota", "small", "-n", "smaller", "-m", "192M", "-l", "-1", "--disallow-paid-service-plans")
@@ -45,9 +48,11 @@ func orgQuotas(t *testing.T, home string) {
 func spaceQuotas(t *testing.T, home string) {
 	t.Helper()
 	cfOK(t, home, "target", "-o", "demo", "-s", "dev")
-	cfOK(t, home, "create-space-quota", "tight", "-m", "1G", "-i", "256M", "-r", "10", "-s", "5", "-a", "20", "--allow-paid-service-plans", "--reserved-route-ports", "2", "-l", "2M")
+	cfOK(t, home, "create-space-quota", "tight", "-m", "1G", "-i", "256M", "-r", "10", "-s", "5", "-a", "20",
+		"--allow-paid-service-plans", "--reserved-route-ports", "2", "-l", "2M")
 	contains(t, cfOK(t, home, "create-space-quota", "tight"), "already exists")
-	contains(t, columns(cfOK(t, home, "space-quota", "tight")), "total memory: 1G", "instance memory: 256M", "routes: 10", "app instances: 20", "route ports: 2", "log volume per second: 2M")
+	contains(t, columns(cfOK(t, home, "space-quota", "tight")), "total memory: 1G", "instance memory: 256M", "routes: 10",
+		"app instances: 20", "route ports: 2", "log volume per second: 2M")
 	contains(t, columns(cfOK(t, home, "space-quotas")), "tight 1G 256M 10 5 allowed 20 2 2M")
 	cfOK(t, home, "update-space-quota", "tight", "-n", "tighter", "-m", "160M", "-l", "-1")
 	cfOK(t, home, "set-space-quota", "dev", "tighter")
@@ -96,7 +101,8 @@ func compatible(t *testing.T, s *site, home string) {
 	t.Helper()
 	app := guid(t, home, "Mixed-Case")
 	cfOK(t, home, "curl", "--fail", "-X", "POST", "/v3/processes/"+app+"/actions/scale", "-d", `{"memory_in_mb":"72","instances":"2"}`)
-	contains(t, cfOK(t, home, "curl", "/v3/processes/"+app+"?embed=process_instances"), `"process_instances":[`, `"memory_in_mb":72`)
+	contains(t, cfOK(t, home, "curl", "/v3/processes/"+app+"?embed=process_instances"), `"process_instances":[`,
+		`"memory_in_mb":72`)
 	s.running(t, app, 2)
 
 	// A deployment exists after a command that does not wait for it.

@@ -65,7 +65,8 @@ func breakableDisk(t *testing.T) (dir string, breakIt func(), again func(flags .
 		})
 	}
 	mount := func(flags ...string) error {
-		out, err := command("mount", "-o", strings.Join(append([]string{"loop", "errors=remount-ro"}, flags...), ","), image, dir)
+		out, err := command("mount", "-o", strings.Join(append([]string{"loop", "errors=remount-ro"}, flags...),
+			","), image, dir)
 		if err != nil {
 			missing(out, err)
 		}
@@ -148,8 +149,10 @@ func TestReadOnlyDisk(t *testing.T) {
 		"app": s.call(t, http.MethodPost, "/v3/apps", token, map[string]any{"name": "during",
 			"relationships": map[string]any{"space": map[string]any{"data": map[string]string{"guid": space}}}}),
 	} {
-		if r.Status != http.StatusServiceUnavailable || !strings.Contains(string(r.Body), "disk") || r.Header.Get("Retry-After") == "" {
-			t.Errorf("%s: %s, Retry-After %q; want 503 that tells of the disk, with Retry-After", name, r, r.Header.Get("Retry-After"))
+		if r.Status != http.StatusServiceUnavailable || !strings.Contains(string(r.Body), "disk") ||
+			r.Header.Get("Retry-After") == "" {
+			t.Errorf("%s: %s, Retry-After %q; want 503 that tells of the disk, with Retry-After", name, r,
+				r.Header.Get("Retry-After"))
 		}
 	}
 	if n := strings.Count(s.Stderr.String(), "\n") - lines; n > 500 {

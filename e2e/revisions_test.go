@@ -67,7 +67,8 @@ func revisions(t *testing.T, s *site, c *tool) {
 		t.Errorf("%d bytes of memory after the rollback, want 64M", got)
 	}
 	contains(t, c.ok(t, "revisions", name), "Rolled back to revision 1.")
-	if out, code := c.run(t, "rollback", name, "--version", "1", "-f"); code == 0 || !strings.Contains(out, "is the same as the deployed revision") {
+	if out, code := c.run(t, "rollback", name, "--version", "1", "-f"); code == 0 ||
+		!strings.Contains(out, "is the same as the deployed revision") {
 		t.Errorf("a second rollback: %d %s", code, out)
 	}
 
@@ -97,7 +98,8 @@ func revisions(t *testing.T, s *site, c *tool) {
 func (s *site) webProcesses(t testing.TB, app string) (guids []string) {
 	t.Helper()
 	var page struct{ Resources []struct{ GUID string } }
-	s.call(t, http.MethodGet, "/v3/apps/"+app+"/processes?types=web&order_by=created_at", s.adminToken(t), nil).want(t, http.StatusOK).into(t, &page)
+	s.call(t, http.MethodGet, "/v3/apps/"+app+"/processes?types=web&order_by=created_at", s.adminToken(t), nil).
+		want(t, http.StatusOK).into(t, &page)
 	for _, r := range page.Resources {
 		guids = append(guids, r.GUID)
 	}

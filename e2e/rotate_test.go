@@ -25,7 +25,8 @@ func (s *site) bindingOf(t *testing.T, app, instance string) (string, map[string
 		t.Fatalf("%s has %d bindings to %s, want 1", app, len(all), instance)
 	}
 	binding := all[0]["guid"].(string)
-	details := s.call(t, http.MethodGet, "/v3/service_credential_bindings/"+binding+"/details", token, nil).want(t, http.StatusOK).object(t)
+	details := s.call(t, http.MethodGet, "/v3/service_credential_bindings/"+binding+"/details", token, nil).
+		want(t, http.StatusOK).object(t)
 	return binding, details["credentials"].(map[string]any)
 }
 
@@ -54,9 +55,11 @@ func rotatesWhileUsed(t *testing.T, s *site, app, instance string) {
 			}
 		}
 	}()
-	contains(t, columns(c.ok(t, "rotate-credentials", instance, "--grace", "0s", "--wait")), app+" app rolling restart revoked")
+	contains(t, columns(c.ok(t, "rotate-credentials", instance, "--grace", "0s", "--wait")),
+		app+" app rolling restart revoked")
 	from := asked.Load()
-	testkit.Eventually(t, "the app answers after the end of the old credentials", func() bool { return asked.Load() > from+5 })
+	testkit.Eventually(t, "the app answers after the end of the old credentials",
+		func() bool { return asked.Load() > from+5 })
 	close(stop)
 	<-done
 	if failed.Load() > 0 {
@@ -119,12 +122,15 @@ while :; do sleep 0.1; done
 		return all
 	}
 	for _, who := range []string{"main", "helper"} {
-		testkit.Eventually(t, who+" has its credentials", func() bool { return strings.Contains(lines(who+" starts"), old["password"].(string)) })
+		testkit.Eventually(t, who+" has its credentials",
+			func() bool { return strings.Contains(lines(who+" starts"), old["password"].(string)) })
 	}
-	contains(t, columns(c.ok(t, "rotate-credentials", "rotated", "--grace", "0s", "--wait")), "watcher app new service files revoked")
+	contains(t, columns(c.ok(t, "rotate-credentials", "rotated", "--grace", "0s", "--wait")),
+		"watcher app new service files revoked")
 	_, now := s.bindingOf(t, "watcher", "rotated")
 	for _, who := range []string{"main", "helper"} {
-		testkit.Eventually(t, who+" reads the new credentials", func() bool { return strings.Contains(lines(who+" reads"), now["password"].(string)) })
+		testkit.Eventually(t, who+" reads the new credentials",
+			func() bool { return strings.Contains(lines(who+" reads"), now["password"].(string)) })
 		if n := strings.Count(lines(who+" starts"), "\n"); n != 1 {
 			t.Errorf("%s was started %d times, want once", who, n)
 		}

@@ -29,8 +29,10 @@ func TestRouting(t *testing.T) {
 		return strings.Fields(string(r.Body))[1]
 	}
 
-	contains(t, cfOK(t, home, "update-route", "apps.localhost", "--hostname", "hashed", "-o", "loadbalancing=hash", "-o", "hash_header=Tenant-Id", "-o", "hash_balance=1.5"), "OK")
-	contains(t, cfOK(t, home, "route", "apps.localhost", "--hostname", "hashed"), "loadbalancing=hash", "hash_header=Tenant-Id", "hash_balance=1.5")
+	contains(t, cfOK(t, home, "update-route", "apps.localhost", "--hostname", "hashed", "-o", "loadbalancing=hash", "-o",
+		"hash_header=Tenant-Id", "-o", "hash_balance=1.5"), "OK")
+	contains(t, cfOK(t, home, "route", "apps.localhost", "--hostname", "hashed"), "loadbalancing=hash",
+		"hash_header=Tenant-Id", "hash_balance=1.5")
 	instances := map[string]bool{}
 	for i := range 20 {
 		tenant := header{"Tenant-Id", fmt.Sprint("tenant-", i)}
@@ -52,7 +54,8 @@ func TestRouting(t *testing.T) {
 			t.Errorf("asked for instance %d, at %s", index, at)
 		}
 	}
-	r := s.call(t, http.MethodGet, s.API+"/", "", nil, host, header{"X-Cf-Process-Instance", app + ":7"}).want(t, http.StatusBadRequest)
+	r := s.call(t, http.MethodGet, s.API+"/", "", nil, host, header{"X-Cf-Process-Instance", app + ":7"}).
+		want(t, http.StatusBadRequest)
 	contains(t, string(r.Body), "Requested instance ('7') with process guid ('"+app+"') does not exist")
 
 	const trace = "463ac35c9f6413ad48485a3953bb6124"

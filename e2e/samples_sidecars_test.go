@@ -115,16 +115,20 @@ func sampleLogin(t *testing.T, s *site) {
 	}
 	base := "http://login-proxy.apps.localhost:" + port
 	manifest := write(t, "manifest.yml", strings.NewReplacer(
-		"path: bin", "path: "+filepath.Join(dir, "bin"), ":8081", fmt.Sprint(":", s.sidecarPort(t)), "http://login-proxy.apps.localhost:8080", base,
+		"path: bin", "path: "+filepath.Join(dir, "bin"), ":8081", fmt.Sprint(":", s.sidecarPort(t)),
+		"http://login-proxy.apps.localhost:8080", base,
 	).Replace(string(text)))
 	admin := s.adminToken(t)
 	s.call(t, http.MethodPost, "/oauth/clients", admin, map[string]any{
-		"client_id": "login-proxy", "client_secret": "secret of the proxy", "scope": []string{"openid"}, "autoapprove": []string{"openid"},
-		"authorized_grant_types": []string{"authorization_code", "refresh_token"}, "redirect_uri": []string{base + "/oauth2/callback", base + "/"},
-		"access_token_validity": 1, // so that every request has to renew it
+		"client_id": "login-proxy", "client_secret": "secret of the proxy", "scope": []string{"openid"},
+		"autoapprove":            []string{"openid"},
+		"authorized_grant_types": []string{"authorization_code", "refresh_token"},
+		"redirect_uri":           []string{base + "/oauth2/callback", base + "/"},
+		"access_token_validity":  1, // so that every request has to renew it
 	}).want(t, http.StatusCreated)
 	user := s.createUser(t, admin, "kim", "open sesame")
-	contains(t, columns(cfOK(t, home, "push", "-f", manifest, "--var", "auth_url="+s.Auth, "--var", "client_secret=secret of the proxy",
+	contains(t, columns(cfOK(t, home, "push", "-f", manifest, "--var", "auth_url="+s.Auth, "--var",
+		"client_secret=secret of the proxy",
 		"--var", "session_key="+strings.Repeat("1f", 32))), "sidecars: login", "#0 running")
 
 	get := s.browser(t)
@@ -138,7 +142,8 @@ func sampleLogin(t *testing.T, s *site) {
 		form := hiddenFields(page)
 		form.Set("username", "kim")
 		form.Set("password", "open sesame")
-		if res, page = get(http.MethodPost, s.Auth+"/login.do", form); res.Request.URL.String() != base+"/orders?id=7" || res.StatusCode != http.StatusOK {
+		if res, page = get(http.MethodPost, s.Auth+"/login.do", form); res.Request.URL.String() != base+"/orders?id=7" ||
+			res.StatusCode != http.StatusOK {
 			t.Fatalf("after the login: %s %s\n%s", res.Request.URL, res.Status, page)
 		}
 		contains(t, page, `"path": "/orders?id=7"`, `"kim"`, `"kim@example.org"`, user)
@@ -152,7 +157,8 @@ func sampleLogin(t *testing.T, s *site) {
 		if res, page := get(http.MethodGet, base+"/oauth2/logout", nil); res.Request.URL.Path != "/login" {
 			t.Errorf("after the logout: %s\n%s", res.Request.URL, page)
 		}
-		if res, _ := get(http.MethodGet, base+"/", nil, header{"Accept", "application/json"}); res.StatusCode != http.StatusUnauthorized {
+		if res, _ := get(http.MethodGet, base+"/", nil,
+			header{"Accept", "application/json"}); res.StatusCode != http.StatusUnauthorized {
 			t.Errorf("after the logout: %s", res.Status)
 		}
 	})
@@ -160,7 +166,8 @@ func sampleLogin(t *testing.T, s *site) {
 
 // browser returns a function that requests pages as a browser does: with cookies, and
 // following redirects between the authorization server and apps.
-func (s *site) browser(t *testing.T) func(method, address string, form url.Values, headers ...header) (*http.Response, string) {
+func (s *site) browser(t *testing.T) func(method, address string, form url.Values,
+	headers ...header) (*http.Response, string) {
 	t.Helper()
 	jar, err := cookiejar.New(nil)
 	if err != nil {
@@ -201,7 +208,8 @@ func (s *site) browser(t *testing.T) func(method, address string, form url.Value
 // hiddenFields returns the hidden fields of a page's form.
 func hiddenFields(page string) url.Values {
 	form := url.Values{}
-	for _, field := range regexp.MustCompile(`<input type="hidden" name="([^"]*)" value="([^"]*)">`).FindAllStringSubmatch(page, -1) {
+	for _, field := range regexp.MustCompile(`<input type="hidden" name="([^"]*)" value="([^"]*)">`).
+		FindAllStringSubmatch(page, -1) {
 		form.Set(field[1], html.UnescapeString(field[2]))
 	}
 	return form

@@ -30,7 +30,10 @@ func TestSamples(t *testing.T) {
 			{"java-debug-sidecar", func(t *testing.T) { sampleDebug(t, s) }},
 			{"sidecar-java-app", func(t *testing.T) { sampleJava(t, s) }},
 			{"sidecar-java-app-without-memory", func(t *testing.T) { sampleJavaWithoutMemory(t, s) }},
-			{"database-app-postgres", func(t *testing.T) { sampleDatabase(t, s, "postgres", `relation "users" does not exist`) }},
+			{"database-app-postgres", func(t *testing.T) {
+				sampleDatabase(t, s, "postgres",
+					`relation "users" does not exist`)
+			}},
 			{"database-app-mysql", func(t *testing.T) { sampleDatabase(t, s, "mysql", "users' doesn't exist") }},
 			{"notification-sender", func(t *testing.T) { sampleSender(t, s) }},
 			{"sidecars", func(t *testing.T) { sampleSidecars(t, s) }},
@@ -101,7 +104,8 @@ func sampleSidecar(t *testing.T, s *site) {
 	contains(t, columns(cfOK(t, home, "push", "-f", manifest)), "sidecars: config-server", "#0 running")
 	row(t, "Sample app with a sidecar: GET /config", func(t *testing.T) { sampleConfig(t, s, "sidecar-app") })
 	row(t, "Config sidecar: GET /config/", func(t *testing.T) {
-		contains(t, cfOK(t, home, "ssh", "sidecar-app", "-c", "curl --silent --fail http://localhost:"+port+"/config/"), `"scope"`, `"password"`)
+		contains(t, cfOK(t, home, "ssh", "sidecar-app", "-c", "curl --silent --fail http://localhost:"+port+"/config/"),
+			`"scope"`, `"password"`)
 		at := s.stats(t, guid(t, home, "sidecar-app"))[0]
 		// An address at which every server that listens on all addresses responds;
 		// the app's own port is the proof.
@@ -138,7 +142,8 @@ func sampleJava(t *testing.T, s *site) {
 	home := s.admin(t)
 	manifest, _ := s.sampleManifest(t, "sidecar-java-app", "manifest.yml", "21083")
 	contains(t, columns(cfOK(t, home, "push", "-f", manifest)), "sidecars: config-server", "#0 running")
-	row(t, "Sample app with a sidecar, in Java: GET /config", func(t *testing.T) { sampleConfig(t, s, "sidecar-java-app") })
+	row(t, "Sample app with a sidecar, in Java: GET /config",
+		func(t *testing.T) { sampleConfig(t, s, "sidecar-java-app") })
 	if s.options.Engine != "container" {
 		return // members_test.go has the refusal
 	}
@@ -179,11 +184,13 @@ func sampleDebug(t *testing.T, s *site) {
 	contains(t, columns(cfOK(t, home, "push", "-f", manifest)), "sidecars: debug", "#0 running")
 	contains(t, cfOK(t, home, "create-route", "apps.localhost", "--hostname", "java-debug"), "OK")
 	var routes struct{ Resources []struct{ GUID string } }
-	if err := json.Unmarshal([]byte(cfOK(t, home, "curl", "/v3/routes?hosts=java-debug")), &routes); err != nil || len(routes.Resources) != 1 {
+	if err := json.Unmarshal([]byte(cfOK(t, home, "curl", "/v3/routes?hosts=java-debug")), &routes); err != nil ||
+		len(routes.Resources) != 1 {
 		t.Fatalf("routes are %+v, %v, want 1", routes, err)
 	}
 	cfOK(t, home, "curl", "-f", "-X", "PATCH", "/v3/routes/"+routes.Resources[0].GUID+"/destinations", "-d",
-		fmt.Sprintf(`{"destinations": [{"app": {"guid": %q, "process": {"type": "web"}}, "port": %s, "protocol": "http1"}]}`, guid(t, home, "java-debug-app"), port))
+		fmt.Sprintf(`{"destinations": [{"app": {"guid": %q, "process": {"type": "web"}}, "port": %s, "protocol": "http1"}]}`,
+			guid(t, home, "java-debug-app"), port))
 	if r := s.get(t, "java-debug", "/threaddump"); r.Status == http.StatusOK {
 		t.Errorf("the sidecar is reached before the app is restarted: %s", r)
 	}
@@ -192,10 +199,12 @@ func sampleDebug(t *testing.T, s *site) {
 		return strings.Count(cfOK(t, home, "logs", "java-debug-app", "--recent"), "[APP/PROC/WEB/0] OUT Full thread dump")
 	}
 	row(t, "Debug sidecar (Java): GET /threaddump", func(t *testing.T) {
-		contains(t, string(s.reaches(t, "java-debug", "/threaddump", http.StatusOK).Body), "Sent signal 3 (SIGQUIT) to the Java process")
+		contains(t, string(s.reaches(t, "java-debug", "/threaddump", http.StatusOK).Body),
+			"Sent signal 3 (SIGQUIT) to the Java process")
 		testkit.Eventually(t, "the whole thread dump is in the log", func() bool {
 			recent := cfOK(t, home, "logs", "java-debug-app", "--recent")
-			return dumps() > 0 && strings.Contains(recent, `"HTTP-Dispatcher"`) && strings.Contains(recent, "[APP/PROC/WEB/SIDECAR/DEBUG/0]")
+			return dumps() > 0 && strings.Contains(recent, `"HTTP-Dispatcher"`) &&
+				strings.Contains(recent, "[APP/PROC/WEB/SIDECAR/DEBUG/0]")
 		})
 		s.get(t, "java-debug-app", "/").want(t, http.StatusOK) // it still runs
 	})
@@ -206,7 +215,8 @@ func sampleDebug(t *testing.T, s *site) {
 // debug sidecar.
 func sampleRouteService(t *testing.T, s *site, home string, dumps func() int) {
 	if s.options.Engine == "container" {
-		t.Skip("the route service sends requests on to the router, which listens on the loopback of this machine here; a container has its own")
+		t.Skip("the route service sends requests on to the router, which listens on the loopback of this machine here; a " +
+			"container has its own")
 	}
 	cfOK(t, home, "create-user-provided-service", "auth", "-r", "https://auth-route-service.apps.localhost")
 	manifest, _ := s.sampleManifest(t, "auth-route-service", "manifest.yml", "")
@@ -221,7 +231,8 @@ func sampleRouteService(t *testing.T, s *site, home string, dumps func() int) {
 	if after := dumps(); after != before {
 		t.Errorf("%d thread dumps, then %d without a password", before, after)
 	}
-	contains(t, string(s.call(t, http.MethodGet, s.API+"/threaddump", "", nil, host, basic("ann", "open sesame")).want(t, http.StatusOK).Body), "Sent signal 3")
+	contains(t, string(s.call(t, http.MethodGet, s.API+"/threaddump", "", nil, host, basic("ann", "open sesame")).
+		want(t, http.StatusOK).Body), "Sent signal 3")
 	testkit.Eventually(t, "the thread dump is in the log", func() bool { return dumps() > before })
 	cfOK(t, home, "unbind-route-service", "apps.localhost", "--hostname", "java-debug", "auth", "-f")
 	cfOK(t, home, "delete-service", "auth", "-f")
@@ -320,8 +331,10 @@ func sampleSender(t *testing.T, s *site) {
 	host := header{"Host", "notification-sender.apps.localhost"}
 	form := url.Values{"to": {"user:" + user}, "subject": {"By the page"}, "text": {"One & two"}}
 	s.call(t, http.MethodPost, s.API+"/send", "", form, host).want(t, http.StatusUnauthorized)
-	contains(t, string(s.call(t, http.MethodPost, s.API+"/send", "", form, host, basic("sender", "open")).want(t, http.StatusOK).Body),
-		"Registered the kind sample-news", "Created the template", "Associated the template", "Sent to user:"+user+": 1 notification")
+	contains(t, string(s.call(t, http.MethodPost, s.API+"/send", "", form, host, basic("sender", "open")).
+		want(t, http.StatusOK).Body),
+		"Registered the kind sample-news", "Created the template", "Associated the template", "Sent to user:"+user+
+			": 1 notification")
 
 	cfOK(t, home, "create-service-key", "mail", "for-me", "--wait")
 	key := s.serviceKey(t, home, "mail", "for-me")
@@ -352,10 +365,13 @@ func sampleSender(t *testing.T, s *site) {
 	}
 	// A webhook to a forbidden address is rejected at once; one to an app is not,
 	// although its name may resolve to this machine.
-	token := s.askToken(t, key["client_id"].(string), key["client_secret"].(string), url.Values{"grant_type": {"client_credentials"}}).want(t, http.StatusOK).object(t)["access_token"].(string)
-	contains(t, string(s.call(t, http.MethodPost, s.Notifications+"/webhooks", token, map[string]any{"url": "http://127.0.0.1:9/hook"}).want(t, http.StatusUnprocessableEntity).Body),
+	token := s.askToken(t, key["client_id"].(string), key["client_secret"].(string),
+		url.Values{"grant_type": {"client_credentials"}}).want(t, http.StatusOK).object(t)["access_token"].(string)
+	contains(t, string(s.call(t, http.MethodPost, s.Notifications+"/webhooks", token,
+		map[string]any{"url": "http://127.0.0.1:9/hook"}).want(t, http.StatusUnprocessableEntity).Body),
 		"--allow-networks")
-	s.call(t, http.MethodPost, s.Notifications+"/webhooks", token, map[string]any{"url": "http://notification-sender.apps.localhost/hook"}).want(t, http.StatusCreated)
+	s.call(t, http.MethodPost, s.Notifications+"/webhooks", token,
+		map[string]any{"url": "http://notification-sender.apps.localhost/hook"}).want(t, http.StatusCreated)
 	cfOK(t, home, "delete-service-key", "mail", "for-me", "-f", "--wait")
 	if out, err := send(); err == nil {
 		t.Errorf("the key works after it was deleted:\n%s", out)

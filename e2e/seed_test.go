@@ -14,7 +14,8 @@ func TestNotificationClient(t *testing.T) {
 	s := start(t, options{})
 	admin := s.adminToken(t)
 	authorities := []string{
-		"notifications.write", "notifications.manage", "notification_templates.write", "notification_templates.read", "critical_notifications.write",
+		"notifications.write", "notifications.manage", "notification_templates.write", "notification_templates.read",
+		"critical_notifications.write",
 	}
 	body := map[string]any{
 		"client_id": "my-sender", "client_secret": "my-secret", "authorized_grant_types": "client_credentials",
@@ -52,7 +53,8 @@ func TestNotificationClient(t *testing.T) {
 	own := basic("my-sender", "my-secret")
 	check(ask(nil, own), authorities)
 	check(ask(url.Values{"client_id": {"my-sender"}, "client_secret": {"my-secret"}}), authorities)
-	check(ask(url.Values{"scope": {"notifications.write critical_notifications.write"}}, own), []string{"notifications.write", "critical_notifications.write"})
+	check(ask(url.Values{"scope": {"notifications.write critical_notifications.write"}}, own),
+		[]string{"notifications.write", "critical_notifications.write"})
 
 	refused := func(r *reply, status int, kind string) {
 		t.Helper()
@@ -70,7 +72,8 @@ func TestNotificationClient(t *testing.T) {
 	}
 	refused(ask(nil, basic("nobody", "guess")), http.StatusUnauthorized, "invalid_client")
 	refused(ask(nil), http.StatusUnauthorized, "unauthorized")
-	refused(s.call(t, http.MethodPost, "/oauth/token", "", url.Values{"grant_type": {"password"}, "username": {"admin"}, "password": {"x"}}, own),
+	refused(s.call(t, http.MethodPost, "/oauth/token", "", url.Values{"grant_type": {"password"}, "username": {"admin"},
+		"password": {"x"}}, own),
 		http.StatusUnauthorized, "unauthorized_client")
 
 	// It cannot do what its scopes do not allow.

@@ -58,7 +58,8 @@ func TestSoakServicesSurviveKill(t *testing.T) {
 		"type": "basic", "credentials": map[string]string{"username": brokertest.Username, "password": brokertest.Password},
 	}}))
 	relation := func(guid string) map[string]any { return map[string]any{"data": map[string]string{"guid": guid}} }
-	app := post("/v3/apps", map[string]any{"name": "a", "relationships": map[string]any{"space": relation(space)}}).want(t, http.StatusCreated).object(t)["guid"].(string)
+	app := post("/v3/apps", map[string]any{"name": "a", "relationships": map[string]any{"space": relation(space)}}).
+		want(t, http.StatusCreated).object(t)["guid"].(string)
 
 	// killing sends a request, kills the server when the broker has received it,
 	// and waits for the result.
@@ -117,7 +118,10 @@ func TestSoakServicesSurviveKill(t *testing.T) {
 			killing("unbind", func() *reply {
 				return s.call(t, http.MethodDelete, "/v3/service_credential_bindings/"+binding, token, nil)
 			})
-			killing("deprovision", func() *reply { return s.call(t, http.MethodDelete, "/v3/service_instances/"+instance, token, nil) })
+			killing("deprovision", func() *reply {
+				return s.call(t, http.MethodDelete, "/v3/service_instances/"+instance,
+					token, nil)
+			})
 			if left := b.Instances(); len(left) != 0 {
 				t.Errorf("left at the broker: %v", left)
 			}

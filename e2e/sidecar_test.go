@@ -133,12 +133,14 @@ func sidecarDestination(t *testing.T, s *site) {
 	app := guid(t, home, "duo")
 	contains(t, cfOK(t, home, "create-route", "apps.localhost", "--hostname", "duo-side"), "OK")
 	var routes struct{ Resources []struct{ GUID string } }
-	if err := json.Unmarshal([]byte(cfOK(t, home, "curl", "/v3/routes?hosts=duo-side")), &routes); err != nil || len(routes.Resources) != 1 {
+	if err := json.Unmarshal([]byte(cfOK(t, home, "curl", "/v3/routes?hosts=duo-side")), &routes); err != nil ||
+		len(routes.Resources) != 1 {
 		t.Fatalf("routes are %+v, %v, want 1", routes, err)
 	}
 	replace := func(destinations string) string {
 		t.Helper()
-		return cfOK(t, home, "curl", "-X", "PATCH", "/v3/routes/"+routes.Resources[0].GUID+"/destinations", "-d", `{"destinations":[`+destinations+`]}`)
+		return cfOK(t, home, "curl", "-X", "PATCH", "/v3/routes/"+routes.Resources[0].GUID+"/destinations", "-d",
+			`{"destinations":[`+destinations+`]}`)
 	}
 
 	asking := s.ask(t, map[string]string{"duo": "probe 0", "duo-side": "duo-helper 0"})
@@ -155,7 +157,10 @@ func sidecarDestination(t *testing.T, s *site) {
 	contains(t, columns(cfOK(t, home, "restart", "duo")), "#0 running")
 	s.reaches(t, "duo-side", "/", http.StatusOK)
 	before = asking.count("duo")
-	testkit.Eventually(t, "both answer", func() bool { return asking.count("duo-side") > 20 && asking.count("duo") > before+20 })
+	testkit.Eventually(t, "both answer", func() bool {
+		return asking.count("duo-side") > 20 &&
+			asking.count("duo") > before+20
+	})
 	if got := s.environment(t, "duo"); s.options.Engine == "container" && got["PORT"] != "8080" {
 		t.Errorf("PORT=%s", got["PORT"])
 	}
@@ -261,10 +266,12 @@ applications:
 	// A route to the sidecar, by its name.
 	contains(t, cfOK(t, home, "create-route", "apps.localhost", "--hostname", "options-side"), "OK")
 	var routes struct{ Resources []struct{ GUID string } }
-	if err := json.Unmarshal([]byte(cfOK(t, home, "curl", "/v3/routes?hosts=options-side")), &routes); err != nil || len(routes.Resources) != 1 {
+	if err := json.Unmarshal([]byte(cfOK(t, home, "curl", "/v3/routes?hosts=options-side")), &routes); err != nil ||
+		len(routes.Resources) != 1 {
 		t.Fatalf("routes are %+v, %v, want 1", routes, err)
 	}
-	contains(t, cfOK(t, home, "curl", "-X", "POST", "/v3/routes/"+routes.Resources[0].GUID+"/destinations", "-d", fmt.Sprintf(`{"destinations":[{"app":{"guid":%q,"sidecar":{"name":"helper"}}}]}`, app)),
+	contains(t, cfOK(t, home, "curl", "-X", "POST", "/v3/routes/"+routes.Resources[0].GUID+"/destinations", "-d",
+		fmt.Sprintf(`{"destinations":[{"app":{"guid":%q,"sidecar":{"name":"helper"}}}]}`, app)),
 		fmt.Sprintf(`"port":%d`, port), `"sidecar":{"name":"helper"}`)
 	cfOK(t, home, "restart", "options")
 	s.reaches(t, "options-side", "/", http.StatusOK)
@@ -277,9 +284,12 @@ applications:
 	if err != nil {
 		t.Fatal(err)
 	}
-	contains(t, string(again), "before: main", "restart: never", "restart: on-failure", "health-check-type: port", "GREETING: good morning", "stop-after:", "stop-signal: SIGINT", "run-in:")
-	cycle := write(t, "manifest.yml", strings.Replace(manifest, "    restart: never", "    depends_on: [helper]", 1)+"    depends_on: [main]\n")
-	cfFails(t, home, "Sidecars wait for each other to start: helper → main → setup → helper", "push", "-f", cycle, "-p", probe(t))
+	contains(t, string(again), "before: main", "restart: never", "restart: on-failure", "health-check-type: port",
+		"GREETING: good morning", "stop-after:", "stop-signal: SIGINT", "run-in:")
+	cycle := write(t, "manifest.yml", strings.Replace(manifest, "    restart: never", "    depends_on: [helper]", 1)+
+		"    depends_on: [main]\n")
+	cfFails(t, home, "Sidecars wait for each other to start: helper → main → setup → helper", "push", "-f", cycle,
+		"-p", probe(t))
 	contains(t, cfOK(t, home, "stop", "options"), "OK")
 }
 
@@ -287,7 +297,8 @@ applications:
 // companion fails before.
 func sidecarOfTasks(t *testing.T, s *site, home, app string) {
 	t.Helper()
-	contains(t, cfOK(t, home, "run-task", "options", "--command", "until test -e companion.txt; do sleep 0.1; done; cat companion.txt", "--name", "duo", "--wait"), "OK")
+	contains(t, cfOK(t, home, "run-task", "options", "--command",
+		"until test -e companion.txt; do sleep 0.1; done; cat companion.txt", "--name", "duo", "--wait"), "OK")
 	s.logged(t, app, "APP/TASK/duo", "prepared")
 	s.logged(t, app, "APP/TASK/duo/SIDECAR/COMPANION", "companion is here")
 	cfOK(t, home, "run-task", "options", "--command", "touch fail; sleep 1000", "--name", "left")
@@ -330,7 +341,9 @@ END
 	contains(t, cfOK(t, home, "create-buildpack", "agent_buildpack", pack, "99"), "OK")
 	push := func(sidecars string) {
 		t.Helper()
-		file := write(t, "manifest.yml", "applications:\n- name: supplied\n  buildpacks: [agent_buildpack, binary_buildpack]\n  memory: 96M\n  disk_quota: 64M\n  command: ./probe\n"+sidecars)
+		file := write(t, "manifest.yml",
+			"applications:\n- name: supplied\n  buildpacks: [agent_buildpack, binary_buildpack]\n  memory: 96M\n  disk_quota: "+
+				"64M\n  command: ./probe\n"+sidecars)
 		contains(t, columns(cfOK(t, home, "push", "-f", file, "-p", probe(t))), "sidecars: agent", "#0 running")
 	}
 	push("")
@@ -338,7 +351,8 @@ END
 	s.logged(t, app, "APP/PROC/WEB/SIDECAR/AGENT", "agent of the buildpack")
 	sidecars := func() string { return cfOK(t, home, "curl", "/v3/apps/"+app+"/sidecars") }
 	contains(t, sidecars(), `"origin":"buildpack"`, `"memory_in_mb":16`, `"optional":true`)
-	push("  sidecars:\n  - {name: agent, process_types: [web], command: echo agent of the user; exec sleep 1000, memory: 8M}\n")
+	push("  sidecars:\n  - {name: agent, process_types: [web], command: echo agent of the user; exec sleep 1000, " +
+		"memory: 8M}\n")
 	s.logged(t, app, "APP/PROC/WEB/SIDECAR/AGENT", "agent of the user")
 	contains(t, sidecars(), `"origin":"user"`, `"memory_in_mb":8`, `"total_results":1`)
 }

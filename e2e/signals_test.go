@@ -42,7 +42,8 @@ func (c *collector) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if err != nil || r.URL.Path != "/v1/traces" || r.Header.Get("Authorization") != "Bearer otlp-secret" || len(got.ProtoReflect().GetUnknown()) > 0 {
+	if err != nil || r.URL.Path != "/v1/traces" || r.Header.Get("Authorization") != "Bearer otlp-secret" ||
+		len(got.ProtoReflect().GetUnknown()) > 0 {
 		c.bad = r.URL.Path + " " + r.Header.Get("Authorization")
 		http.Error(w, "bad", http.StatusBadRequest)
 		return
@@ -97,7 +98,8 @@ func attribute(s *tracepb.Span, key string) string {
 // childOf checks that a span is a child of another.
 func childOf(t *testing.T, s, parent *tracepb.Span) {
 	t.Helper()
-	if string(s.TraceId) != string(parent.TraceId) || string(s.ParentSpanId) != string(parent.SpanId) || s.StartTimeUnixNano == 0 || s.EndTimeUnixNano < s.StartTimeUnixNano {
+	if string(s.TraceId) != string(parent.TraceId) || string(s.ParentSpanId) != string(parent.SpanId) ||
+		s.StartTimeUnixNano == 0 || s.EndTimeUnixNano < s.StartTimeUnixNano {
 		t.Errorf("%q is not a child of %q:\n%v\n%v", s.Name, parent.Name, s, parent)
 	}
 }
@@ -110,7 +112,8 @@ func TestSignals(t *testing.T) { //nolint:tparallel // one part after another, o
 	c, url := startCollector(t)
 	b := brokertest.New(t, &brokertest.Broker{})
 	s := startApps(t, options{
-		Engine: "process", Args: []string{"--log-level", "debug", "--trusted-proxies", "127.0.0.0/8"}, // whose request ids count
+		// whose request ids count
+		Engine: "process", Args: []string{"--log-level", "debug", "--trusted-proxies", "127.0.0.0/8"},
 		Env: []string{"OTEL_EXPORTER_OTLP_ENDPOINT=" + url, "INGOT_OTLP_HEADERS=Authorization=Bearer%20otlp-secret"},
 	})
 	t.Cleanup(func() { s.emptySpace(t) })
@@ -143,7 +146,10 @@ func TestSignals(t *testing.T) { //nolint:tparallel // one part after another, o
 
 // pushIsTraced looks for the spans of the build that cf push made.
 func pushIsTraced(t *testing.T, c *collector, app string) {
-	build := c.find(t, "the build", func(s *tracepb.Span) bool { return s.Name == "build" && attribute(s, "cloudfoundry.app.id") == app })
+	build := c.find(t, "the build", func(s *tracepb.Span) bool {
+		return s.Name == "build" &&
+			attribute(s, "cloudfoundry.app.id") == app
+	})
 	api := c.find(t, "the request", named("POST /v3/builds", hex.EncodeToString(build.TraceId)))
 	childOf(t, build, api)
 	if attribute(api, "user.id") == "" || strings.Contains(api.String(), "admin") {
@@ -158,14 +164,17 @@ func pushIsTraced(t *testing.T, c *collector, app string) {
 func requestIsTraced(t *testing.T, s *site, c *collector, app string) {
 	const trace, caller = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"
 	to := header{"Host", "signals.apps.localhost"}
-	s.call(t, http.MethodGet, s.API+"/where?token=query-secret", "", nil, to, header{"Traceparent", "00-" + trace + "-" + caller + "-01"}).want(t, http.StatusOK)
+	s.call(t, http.MethodGet, s.API+"/where?token=query-secret", "", nil, to,
+		header{"Traceparent", "00-" + trace + "-" + caller + "-01"}).want(t, http.StatusOK)
 	got := c.find(t, "the router", named("GET signals.apps.localhost", trace))
-	if hex.EncodeToString(got.ParentSpanId) != caller || attribute(got, "cloudfoundry.app.id") != app || attribute(got, "url.path") != "/where" ||
+	if hex.EncodeToString(got.ParentSpanId) != caller || attribute(got, "cloudfoundry.app.id") != app ||
+		attribute(got, "url.path") != "/where" ||
 		got.Kind != tracepb.Span_SPAN_KIND_SERVER || strings.Contains(got.String(), "query-secret") {
 		t.Errorf("got %v, want a child of %s", got, caller)
 	}
 	// The client does not want this one to be recorded; the next one is.
-	s.call(t, http.MethodGet, s.API+"/where", "", nil, to, header{"Traceparent", "00-11112f3577b34da6a3ce929d0e0e4736-" + caller + "-00"}).want(t, http.StatusOK)
+	s.call(t, http.MethodGet, s.API+"/where", "", nil, to, header{"Traceparent", "00-11112f3577b34da6a3ce929d0e0e4736-" +
+		caller + "-00"}).want(t, http.StatusOK)
 	id := s.call(t, http.MethodGet, s.API+"/where", "", nil, to).want(t, http.StatusOK).Header.Get("X-Vcap-Request-Id")
 	fresh := c.find(t, "a request without a trace", named("GET signals.apps.localhost", strings.ReplaceAll(id, "-", "")))
 	if len(fresh.ParentSpanId) != 0 || attribute(fresh, "vcap.request_id") != id {
@@ -202,7 +211,8 @@ func buildKeepsID(t *testing.T, s *site, c *collector, app string) {
 	token := s.adminToken(t)
 	pkg := s.list(t, token, "/v3/apps/"+app+"/packages")[0]["guid"]
 	const id = "e2e-build-1"
-	r := s.call(t, http.MethodPost, "/v3/builds", token, map[string]any{"package": map[string]any{"guid": pkg}}, header{"X-Vcap-Request-Id", id}).want(t, http.StatusCreated)
+	r := s.call(t, http.MethodPost, "/v3/builds", token, map[string]any{"package": map[string]any{"guid": pkg}},
+		header{"X-Vcap-Request-Id", id}).want(t, http.StatusCreated)
 	if got := r.Header.Get("X-Vcap-Request-Id"); got != id {
 		t.Errorf("the response has the id %q, want %q", got, id)
 	}
@@ -224,7 +234,8 @@ func brokerKeepsID(t *testing.T, s *site, c *collector, home string, b *brokerte
 	const id = "e2e-broker-1"
 	s.call(t, http.MethodPost, "/v3/service_instances", token, map[string]any{
 		"type": "managed", "name": "signals", "relationships": map[string]any{
-			"space": map[string]any{"data": map[string]any{"guid": space}}, "service_plan": map[string]any{"data": map[string]any{"guid": plan}},
+			"space":        map[string]any{"data": map[string]any{"guid": space}},
+			"service_plan": map[string]any{"data": map[string]any{"guid": plan}},
 		},
 	}, header{"X-Request-Id", id}).want(t, http.StatusAccepted)
 	testkit.Eventually(t, "the broker is called", func() bool { return len(b.Requests("provision")) == 1 })
@@ -236,7 +247,8 @@ func brokerKeepsID(t *testing.T, s *site, c *collector, home string, b *brokerte
 	childOf(t, call, c.find(t, "the request", func(s *tracepb.Span) bool {
 		return attribute(s, "vcap.request_id") == id && s.Name == "POST /v3/service_instances"
 	}))
-	if want := "00-" + hex.EncodeToString(call.TraceId) + "-" + hex.EncodeToString(call.SpanId) + "-01"; h.Get("Traceparent") != want {
+	if want := "00-" + hex.EncodeToString(call.TraceId) + "-" + hex.EncodeToString(call.SpanId) +
+		"-01"; h.Get("Traceparent") != want {
 		t.Errorf("the broker gets the traceparent %q, want %q", h.Get("Traceparent"), want)
 	}
 	testkit.Eventually(t, "the instance is created", func() bool {
@@ -249,11 +261,13 @@ func brokerKeepsID(t *testing.T, s *site, c *collector, home string, b *brokerte
 // mailKeepsID sends a message with an id: its delivery has it.
 func mailKeepsID(t *testing.T, s *site, c *collector) {
 	s.call(t, http.MethodPost, "/oauth/clients", s.adminToken(t), map[string]any{
-		"client_id": "signals", "client_secret": "signals-secret", "authorized_grant_types": "client_credentials", "authorities": []string{"emails.write"},
+		"client_id": "signals", "client_secret": "signals-secret", "authorized_grant_types": "client_credentials",
+		"authorities": []string{"emails.write"},
 	}).want(t, http.StatusCreated)
 	const id = "e2e-mail-1"
 	s.call(t, http.MethodPost, s.Notifications+"/emails", s.clientToken(t, "signals", "signals-secret"),
-		map[string]any{"to": "someone@example.com", "subject": "Signals", "text": "Hello"}, header{"X-Vcap-Request-Id", id}).want(t, http.StatusOK)
+		map[string]any{"to": "someone@example.com", "subject": "Signals", "text": "Hello"}, header{"X-Vcap-Request-Id", id}).
+		want(t, http.StatusOK)
 	s.serverLogged(t, id, "message attempted")
 	attempt := c.find(t, "the attempt", func(s *tracepb.Span) bool {
 		return s.Name == "deliver message" && attribute(s, "vcap.request_id") == id

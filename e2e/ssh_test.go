@@ -91,7 +91,8 @@ func (d *sshFixture) commands(t *testing.T) {
 			name, value, _ := strings.Cut(v, "=")
 			got[name] = value
 		}
-		for _, name := range []string{"PORT", "VCAP_APPLICATION", "VCAP_SERVICES", "CF_INSTANCE_INDEX", "CF_INSTANCE_GUID", "MEMORY_LIMIT", "USER", "LANG"} {
+		for _, name := range []string{"PORT", "VCAP_APPLICATION", "VCAP_SERVICES", "CF_INSTANCE_INDEX", "CF_INSTANCE_GUID",
+			"MEMORY_LIMIT", "USER", "LANG"} {
 			if got[name] != env[name] || name != "USER" && got[name] == "" {
 				t.Errorf("%s is %q in ssh, and %q in the app", name, got[name], env[name])
 			}
@@ -228,7 +229,8 @@ func (d *sshFixture) openSSH(t *testing.T, password, input, program string, args
 	defer cancel()
 	dir := t.TempDir()
 	ask := filepath.Join(dir, "ask")
-	if err := os.WriteFile(ask, []byte("#!/bin/sh\necho '"+password+"'\n"), 0o700); err != nil { //nolint:gosec // it is run
+	if err := os.WriteFile(ask, []byte("#!/bin/sh\necho '"+password+"'\n"), //nolint:gosec // it is run
+		0o700); err != nil {
 		t.Fatal(err)
 	}
 	_, port, err := net.SplitHostPort(d.SSH)
@@ -237,14 +239,16 @@ func (d *sshFixture) openSSH(t *testing.T, password, input, program string, args
 	}
 	options := []string{"-F", "none"}
 	for _, o := range []string{
-		"Port=" + port, "User=cf:" + d.app + "/0", "StrictHostKeyChecking=no", "UserKnownHostsFile=" + filepath.Join(dir, "known"),
+		"Port=" + port, "User=cf:" + d.app + "/0", "StrictHostKeyChecking=no", "UserKnownHostsFile=" +
+			filepath.Join(dir, "known"),
 		"PreferredAuthentications=password", "NumberOfPasswordPrompts=1", "LogLevel=INFO",
 	} {
 		options = append(options, "-o", o)
 	}
 	cmd := exec.CommandContext(ctx, program, append(options, args...)...)
 	cmd.Dir, cmd.Stdin = dir, strings.NewReader(input)
-	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + dir, "LC_ALL=C", "SSH_ASKPASS=" + ask, "SSH_ASKPASS_REQUIRE=force", "DISPLAY=none"}
+	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + dir, "LC_ALL=C", "SSH_ASKPASS=" + ask,
+		"SSH_ASKPASS_REQUIRE=force", "DISPLAY=none"}
 	out, err := cmd.CombinedOutput()
 	if cmd.ProcessState == nil {
 		t.Fatal(err)
@@ -298,7 +302,8 @@ func (d *sshFixture) files(t *testing.T) {
 	run("", "scp", "-s", filepath.Join(dir, "up"), d.host()+":copied by scp")
 	run("", "scp", "-s", d.host()+":copied by scp", filepath.Join(dir, "down"))
 	same(filepath.Join(dir, "down"))
-	out := run("mkdir app/new\nrename 'copied by scp' app/new/moved\nls app/new\nget app/new/moved "+filepath.Join(dir, "got")+"\nrm app/new/moved\n", "sftp", d.host())
+	out := run("mkdir app/new\nrename 'copied by scp' app/new/moved\nls app/new\nget app/new/moved "+
+		filepath.Join(dir, "got")+"\nrm app/new/moved\n", "sftp", d.host())
 	contains(t, out, "app/new/moved")
 	same(filepath.Join(dir, "got"))
 	if left := d.ssh(t, 0, "ls app/new"); left != "" {
@@ -330,7 +335,8 @@ func (d *sshFixture) strangers(t *testing.T) {
 	needOpenSSH(t)
 	refused := func(password string) {
 		t.Helper()
-		if out, code := d.openSSH(t, password, "", "ssh", d.host(), "true"); code != 255 || !strings.Contains(out, "Permission denied") {
+		if out, code := d.openSSH(t, password, "", "ssh", d.host(), "true"); code != 255 ||
+			!strings.Contains(out, "Permission denied") {
 			t.Errorf("exit code %d, want 255\n%s", code, out)
 		}
 	}
@@ -378,10 +384,12 @@ func (d *sshFixture) switches(t *testing.T) {
 func (d *sshFixture) audit(t *testing.T) {
 	events := cfOK(t, d.home, "events", "couple")
 	contains(t, events, "audit.app.ssh-authorized", "audit.app.ssh-unauthorized", "watcher", "index: 1",
-		"reason: the user is no developer of the space", "reason: ssh is disabled for the app", "reason: ssh is disabled for the space")
+		"reason: the user is no developer of the space", "reason: ssh is disabled for the app",
+		"reason: ssh is disabled for the space")
 	logs := cfOK(t, d.home, "logs", "couple", "--recent")
 	from := d.host()[:strings.Index(d.host(), ".")+1]
-	contains(t, logs, "[SSH/0] OUT Successful remote access by "+from, "[SSH/1] OUT Successful remote access by "+from, "[SSH/0] OUT Remote access ended for "+from)
+	contains(t, logs, "[SSH/0] OUT Successful remote access by "+from, "[SSH/1] OUT Successful remote access by "+from,
+		"[SSH/0] OUT Remote access ended for "+from)
 	for _, text := range []string{events, logs, d.Stderr.String()} {
 		if strings.Contains(text, "a guess") {
 			t.Error("got a password in the log, want none")
@@ -411,7 +419,8 @@ func (d *sshFixture) endings(t *testing.T) {
 			t.Fatalf("%s: %d processes of instance %s are found, want the app and its sidecar", c.name, n, before)
 		}
 		// The session may end with the instance before it returns an exit status.
-		out, _ := cf(t, d.home, "ssh", "couple", "-i", strconv.Itoa(c.index), "-c", "kill -"+c.signal+" $(cat app/"+c.member+".pid)")
+		out, _ := cf(t, d.home, "ssh", "couple", "-i", strconv.Itoa(c.index), "-c", "kill -"+c.signal+" $(cat app/"+
+			c.member+".pid)")
 		if strings.Contains(out, "kill:") {
 			t.Fatalf("%s: kill failed: %s", c.name, out)
 		}
@@ -425,7 +434,8 @@ func (d *sshFixture) endings(t *testing.T) {
 			return now.State == "RUNNING" && now.Instance != before
 		})
 	}
-	contains(t, cfOK(t, d.home, "events", "couple"), "app.crash", sidecar+": Exited with status 137", "Codependent step exited", "APP/PROC/WEB: Exited with status 137")
+	contains(t, cfOK(t, d.home, "events", "couple"), "app.crash", sidecar+": Exited with status 137",
+		"Codependent step exited", "APP/PROC/WEB: Exited with status 137")
 	d.ssh(t, 0, "true")
 }
 

@@ -195,7 +195,8 @@ func wrongNumbers(numbers []int64, first, last int64) string {
 	}
 	for i, n := range numbers {
 		if n != numbers[0]+int64(i) {
-			return fmt.Sprintf("line %d of the log has number %d; around it %v", i+1, n, numbers[max(0, i-5):min(len(numbers), i+5)])
+			return fmt.Sprintf("line %d of the log has number %d; around it %v", i+1, n,
+				numbers[max(0, i-5):min(len(numbers), i+5)])
 		}
 	}
 	return ""

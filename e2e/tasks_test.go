@@ -39,24 +39,30 @@ func taskRows(t *testing.T, s *site, c *tool) {
 	}
 	c.ok(t, "bind-service", name, "vault")
 
-	contains(t, c.ok(t, "run-task", name, "--command", `echo "to $HOME"; echo errors >&2; echo "services $VCAP_SERVICES"; echo "port ${PORT-none}"; ls`, "--name", "show", "--wait"), "OK")
+	contains(t, c.ok(t, "run-task", name, "--command",
+		`echo "to $HOME"; echo errors >&2; echo "services $VCAP_SERVICES"; echo "port ${PORT-none}"; ls`, "--name", "show",
+		"--wait"), "OK")
 	lines := s.taskLines(t, app, "show")
 	contains(t, strings.Join(lines, "\n"), "errors", "port none", "probe", `open sesame`)
 	contains(t, c.ok(t, "logs", name, "--recent"), "[APP/TASK/show/0]", "ERR errors", "OUT port none", "OUT Exit status 0")
 
-	out, code := c.run(t, "run-task", name, "--command", "echo before; exit 3", "--name", "bad", "-m", "32M", "-k", "48M", "--wait")
+	out, code := c.run(t, "run-task", name, "--command", "echo before; exit 3", "--name", "bad", "-m", "32M", "-k",
+		"48M", "--wait")
 	if code != 1 {
 		t.Errorf("a task that fails: exit code %d\n%s", code, out)
 	}
 	task := s.taskNamed(t, app, "bad")
-	if result, _ := task["result"].(map[string]any); task["state"] != "FAILED" || result["failure_reason"] != "APP/TASK/bad: Exited with status 3" || task["memory_in_mb"] != 32.0 {
+	if result, _ := task["result"].(map[string]any); task["state"] != "FAILED" ||
+		result["failure_reason"] != "APP/TASK/bad: Exited with status 3" || task["memory_in_mb"] != 32.0 {
 		t.Errorf("the task is %v", task)
 	}
 	contains(t, columns(c.ok(t, "task", name, "2")), "name: bad", "state:", "APP/TASK/bad: Exited with status 3")
 
 	if s.options.Engine == "container" {
-		out, code := c.run(t, "run-task", name, "--command", "head -c 200m /dev/zero | tail", "--name", "greedy", "-m", "32M", "--wait")
-		if result, _ := s.taskNamed(t, app, "greedy")["result"].(map[string]any); code == 0 || !strings.Contains(fmt.Sprint(result["failure_reason"]), "out of memory") {
+		out, code := c.run(t, "run-task", name, "--command", "head -c 200m /dev/zero | tail", "--name", "greedy", "-m",
+			"32M", "--wait")
+		if result, _ := s.taskNamed(t, app, "greedy")["result"].(map[string]any); code == 0 ||
+			!strings.Contains(fmt.Sprint(result["failure_reason"]), "out of memory") {
 			t.Errorf("a task that needs too much: exit code %d, %v\n%s", code, result, out)
 		}
 	}
@@ -68,7 +74,8 @@ func taskRows(t *testing.T, s *site, c *tool) {
 	contains(t, strings.ToUpper(columns(c.ok(t, "tasks", name))), id+" SLEEPY RUNNING", "2 BAD FAILED", "1 SHOW SUCCEEDED")
 	c.ok(t, "terminate-task", name, id)
 	testkit.Eventually(t, "the task ends", func() bool { return s.taskNamed(t, app, "sleepy")["state"] == "FAILED" })
-	if result, _ := s.taskNamed(t, app, "sleepy")["result"].(map[string]any); result["failure_reason"] != "task was cancelled" {
+	if result, _ := s.taskNamed(t, app,
+		"sleepy")["result"].(map[string]any); result["failure_reason"] != "task was cancelled" {
 		t.Errorf("the result is %v", result)
 	}
 	if out, code := c.run(t, "terminate-task", name, id); code == 0 || !strings.Contains(out, "cannot be canceled") {
@@ -111,13 +118,15 @@ func tasksSurvive(t *testing.T, s *site, kills int) {
 	cfOK(t, home, pushProbe(t, "counter", "--task")...)
 	app := guid(t, home, "counter")
 	const last = 400
-	cfOK(t, home, "run-task", "counter", "--name", "count", "--command", fmt.Sprintf("for i in $(seq %d); do echo n $i; sleep 0.02; done", last))
+	cfOK(t, home, "run-task", "counter", "--name", "count", "--command",
+		fmt.Sprintf("for i in $(seq %d); do echo n $i; sleep 0.02; done", last))
 	s.logged(t, app, "APP/TASK/count", "n 5")
 	var asked []string
 	for i := range kills {
 		name := "quick" + strconv.Itoa(i)
 		asked = append(asked, name)
-		s.call(t, http.MethodPost, "/v3/apps/"+app+"/tasks", s.adminToken(t), map[string]any{"name": name, "command": "echo ran"}).want(t, http.StatusAccepted)
+		s.call(t, http.MethodPost, "/v3/apps/"+app+"/tasks", s.adminToken(t),
+			map[string]any{"name": name, "command": "echo ran"}).want(t, http.StatusAccepted)
 		s.Kill9(t)
 		s.Restart(t)
 	}
@@ -148,7 +157,8 @@ func tasksSurvive(t *testing.T, s *site, kills int) {
 		}
 	}
 	// An endless task is stopped with its app.
-	cfOK(t, home, "run-task", "counter", "--name", "ever", "--command", "trap '' TERM; while :; do sleep 1; done", "-m", "32M")
+	cfOK(t, home, "run-task", "counter", "--name", "ever", "--command", "trap '' TERM; while :; do sleep 1; done",
+		"-m", "32M")
 	testkit.Eventually(t, "the task runs", func() bool { return s.taskNamed(t, app, "ever")["state"] == "RUNNING" })
 	cfOK(t, home, "delete", "counter", "-f")
 	if s.options.Engine == "kubernetes" {

@@ -59,14 +59,16 @@ func TestTCPRoutes(t *testing.T) {
 		home := s.admin(t)
 		contains(t, cfOK(t, home, "router-groups"), "default-tcp", "tcp")
 		contains(t, cfOK(t, home, "create-shared-domain", "tcp.apps.localhost", "--router-group", "default-tcp"), "OK")
-		cfFails(t, home, "Router group 'none' not found.", "create-shared-domain", "x.apps.localhost", "--router-group", "none")
+		cfFails(t, home, "Router group 'none' not found.", "create-shared-domain", "x.apps.localhost",
+			"--router-group", "none")
 		contains(t, cfOK(t, home, "domains"), "tcp.apps.localhost", "tcp")
 
 		dir, err := buildSamples()
 		if err != nil {
 			t.Fatal(err)
 		}
-		contains(t, cfOK(t, home, "push", "-f", filepath.Join(dir, "tcp-echo", "manifest.yml"), "-i", "2"), "tcp.apps.localhost:1024")
+		contains(t, cfOK(t, home, "push", "-f", filepath.Join(dir, "tcp-echo", "manifest.yml"), "-i", "2"),
+			"tcp.apps.localhost:1024")
 		var old *greeted
 		seen := map[string]bool{}
 		testkit.Eventually(t, "both instances greet", func() bool {
@@ -94,7 +96,8 @@ func TestTCPRoutes(t *testing.T) {
 		}
 		contains(t, cfOK(t, home, "map-route", "tcp-echo", "tcp.apps.localhost", "--port", "1100"), "OK")
 		contains(t, cfOK(t, home, "create-route", "tcp.apps.localhost", "--port", "1100"), "already exists")
-		cfFails(t, home, "Port '2000' is not available. Try a different port or use a different domain.", "create-route", "tcp.apps.localhost", "--port", "2000")
+		cfFails(t, home, "Port '2000' is not available. Try a different port or use a different domain.", "create-route",
+			"tcp.apps.localhost", "--port", "2000")
 		cfFails(t, home, "Hosts are not supported for TCP routes.", "create-route", "tcp.apps.localhost", "--hostname", "x")
 		contains(t, cfOK(t, home, "check-route", "tcp.apps.localhost", "--port", "1100"), "does exist")
 		contains(t, cfOK(t, home, "check-route", "tcp.apps.localhost", "--port", "1101"), "does not exist")
@@ -126,7 +129,8 @@ func TestTCPRoutes(t *testing.T) {
 
 		// With the PROXY protocol the app knows its client.
 		cfOK(t, home, "set-env", "tcp-echo", "PROXY_PROTOCOL", "v1")
-		contains(t, cfOK(t, home, "map-route", "tcp-echo", "tcp.apps.localhost", "--port", "1101", "-o", "proxy_protocol=v1"), "OK")
+		contains(t, cfOK(t, home, "map-route", "tcp-echo", "tcp.apps.localhost", "--port", "1101", "-o", "proxy_protocol=v1"),
+			"OK")
 		cfOK(t, home, "restart", "tcp-echo")
 		_ = old.SetDeadline(time.Now().Add(patience))
 		if _, err := old.r.ReadByte(); err == nil || errors.Is(err, os.ErrDeadlineExceeded) {
@@ -170,5 +174,6 @@ func TestInstanceIdentity(t *testing.T) {
 	cfOK(t, home, "restart", "mutual-tls-server")
 	r = s.reaches(t, "mutual-tls-client", "/", 200)
 	contains(t, string(r.Body), "hello instance", "of app "+guid("mutual-tls-client"))
-	contains(t, string(s.call(t, "GET", s.API+"/instance-identity/ca.pem", "", nil).want(t, 200).Body), "BEGIN CERTIFICATE")
+	contains(t, string(s.call(t, "GET", s.API+"/instance-identity/ca.pem", "", nil).want(t, 200).Body),
+		"BEGIN CERTIFICATE")
 }

@@ -104,7 +104,8 @@ func TestACME(t *testing.T) {
 		return res, string(body)
 	}
 	res, _ := get(page)
-	if res.StatusCode != http.StatusOK || res.ProtoMajor != 2 || res.Header.Get("Strict-Transport-Security") != "max-age=600" {
+	if res.StatusCode != http.StatusOK || res.ProtoMajor != 2 ||
+		res.Header.Get("Strict-Transport-Security") != "max-age=600" {
 		t.Errorf("%s: %s %d %v", page, res.Proto, res.StatusCode, res.Header)
 	}
 	testkit.Eventually(t, "the request is in the app's log", func() bool {
@@ -148,12 +149,14 @@ func TestACMEWildcard(t *testing.T) {
 	ca, records, host := pebbleAt(t), t.TempDir(), loopback()
 	s := startApps(t, options{Engine: "process", Args: []string{
 		"--domain", "ingot.test", "--listen", host + ":8080", "--tls-listen", host + ":8443",
-		"--acme-email", "operator@ingot.test", "--acme-directory", ca.Directory, "--acme-ca", ca.CA, "--acme-dns-hook", hookScript(t, records),
+		"--acme-email", "operator@ingot.test", "--acme-directory", ca.Directory, "--acme-ca", ca.CA, "--acme-dns-hook",
+		hookScript(t, records),
 	}})
 	_, ports := s.public(t)
 	at := fmt.Sprintf("%s:%d", host, ports.TLS)
 	ca.start(t, host, ports, records, time.Hour)
-	for name, want := range map[string]string{"api.ingot.test": "*.ingot.test", "login.ingot.test": "*.ingot.test", "ingot.test": "ingot.test"} {
+	for name, want := range map[string]string{"api.ingot.test": "*.ingot.test", "login.ingot.test": "*.ingot.test",
+		"ingot.test": "ingot.test"} {
 		cert, err := handshake(t, at, name, ca.Pool)
 		if err != nil {
 			t.Fatalf("%s: %v", name, err)
@@ -194,7 +197,8 @@ func newACMEServer(t *testing.T, d *db.DB, ca *pebble, pool *x509.CertPool, host
 		t.Fatal(err)
 	}
 	s.Manager = acme.New(acme.Options{
-		Email: "operator@ingot.test", Directory: ca.Directory, Roots: pool, Store: platformdb.New(d).Certificates(), HTTP: s.http.Addr(), TLS: s.tls.Addr(),
+		Email: "operator@ingot.test", Directory: ca.Directory, Roots: pool, Store: platformdb.New(d).Certificates(),
+		HTTP: s.http.Addr(), TLS: s.tls.Addr(),
 		Decide: func(_ context.Context, name string) (acme.Grant, error) {
 			if !strings.HasSuffix(name, ".ingot.test") {
 				return acme.Grant{}, errors.New("not ours")
@@ -206,14 +210,16 @@ func newACMEServer(t *testing.T, d *db.DB, ca *pebble, pool *x509.CertPool, host
 	if err := s.Start(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	plain := &http.Server{ReadHeaderTimeout: patience, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if !s.ServeChallenge(w, r) {
-			http.NotFound(w, r)
-		}
-	})}
-	secure := &http.Server{ReadHeaderTimeout: patience, ErrorLog: slog.NewLogLogger(slog.DiscardHandler, slog.LevelDebug), TLSConfig: &tls.Config{
-		GetCertificate: s.Certificate, NextProtos: []string{"http/1.1", acme.ChallengeProtocol},
-	}}
+	plain := &http.Server{ReadHeaderTimeout: patience,
+		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if !s.ServeChallenge(w, r) {
+				http.NotFound(w, r)
+			}
+		})}
+	secure := &http.Server{ReadHeaderTimeout: patience, ErrorLog: slog.NewLogLogger(slog.DiscardHandler, slog.LevelDebug),
+		TLSConfig: &tls.Config{
+			GetCertificate: s.Certificate, NextProtos: []string{"http/1.1", acme.ChallengeProtocol},
+		}}
 	go func() { _ = plain.Serve(s.http) }()
 	go func() { _ = secure.ServeTLS(s.tls, "", "") }()
 	t.Cleanup(func() {
@@ -239,7 +245,8 @@ func TestACMEServers(t *testing.T) {
 		}
 		pool.AppendCertsFromPEM(text)
 		one, two := newACMEServer(t, d, ca, pool, host), newACMEServer(t, d, ca, pool, host)
-		ca.start(t, host, pebblePorts{HTTP: two.http.Addr().(*net.TCPAddr).Port, TLS: two.tls.Addr().(*net.TCPAddr).Port}, "", time.Hour) //nolint:forcetypeassert // they are of TCP
+		ca.start(t, host, pebblePorts{HTTP: two.http.Addr().(*net.TCPAddr).Port, //nolint:forcetypeassert // they are of TCP
+			TLS: two.tls.Addr().(*net.TCPAddr).Port}, "", time.Hour)
 		// The authority asks the second server, also if the first one ordered.
 		if _, err := handshake(t, one.tls.Addr().String(), "first.ingot.test", ca.Pool); err != nil {
 			t.Fatal(err)
@@ -270,7 +277,8 @@ func TestACMEServers(t *testing.T) {
 		// The key is sealed.
 		err = d.View(t.Context(), func(tx *db.Tx) error {
 			var n, sealed int
-			if err := tx.QueryRow("SELECT COUNT(*), COUNT(CASE WHEN value LIKE 's1.%' THEN 1 END) FROM platform_certificates").Scan(&n, &sealed); err != nil {
+			if err := tx.QueryRow("SELECT COUNT(*), COUNT(CASE WHEN value LIKE 's1.%' THEN 1 END) FROM platform_certificates").
+				Scan(&n, &sealed); err != nil {
 				return err
 			}
 			if n == 0 || n != sealed {

@@ -20,7 +20,8 @@ func startSecured(t *testing.T, authority *testkit.Authority, dir string) (s *Se
 	t.Helper()
 	cert, key := authority.Write(dir, "example.test", "*.example.test")
 	host := loopback()
-	s = start(t, options{Args: []string{"--domain", "example.test", "--tls-listen", host + ":0", "--tls-cert", cert, "--tls-key", key, "--tcp-ports", "none"}})
+	s = start(t, options{Args: []string{"--domain", "example.test", "--tls-listen", host + ":0", "--tls-cert", cert,
+		"--tls-key", key, "--tcp-ports", "none"}})
 	_, ports := s.public(t)
 	return s, fmt.Sprintf("%s:%d", host, ports.TLS)
 }
@@ -80,7 +81,8 @@ func openSSL(t *testing.T, at string) {
 		{[]string{"-alpn", "h2,http/1.1"}, "", "ALPN protocol: h2"},
 		{[]string{"-alpn", "spdy/3"}, "", "alert no application protocol"},
 	} {
-		cmd := exec.CommandContext(t.Context(), program, append([]string{"s_client", "-connect", at, "-servername", "api.example.test"}, c.args...)...)
+		cmd := exec.CommandContext(t.Context(), program,
+			append([]string{"s_client", "-connect", at, "-servername", "api.example.test"}, c.args...)...)
 		in, err := cmd.StdinPipe()
 		if err != nil {
 			t.Fatal(err)
@@ -136,7 +138,8 @@ func TestHTTP2Soak(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.CommandContext(t.Context(), filepath.Join(filepath.Dir(cfProgram(t)), "h2spec"), "-t", "-k", "-h", host, "-p", port, "-o", "5")
+	cmd := exec.CommandContext(t.Context(), filepath.Join(filepath.Dir(cfProgram(t)), "h2spec"), "-t", "-k", "-h", host,
+		"-p", port, "-o", "5")
 	out, err := cmd.CombinedOutput()
 	_, failures, found := bytes.Cut(out, []byte("Failures:"))
 	if !found || err == nil {

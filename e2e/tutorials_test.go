@@ -87,7 +87,8 @@ func tutorial(t *testing.T, s *site, name, program string) {
 	}
 	home := s.admin(t)
 	// Names of apps resolve to this server, whatever its address.
-	script := `curl() { command curl --connect-to "::` + at.Host + `" "$@"; }` + patientLogs + documented(t, s.Server, file)
+	script := `curl() { command curl --connect-to "::` + at.Host + `" "$@"; }` + patientLogs +
+		documented(t, s.Server, file)
 	cmd := exec.CommandContext(t.Context(), "bash", "-euo", "pipefail", "-c", script)
 	cmd.Dir, cmd.Env = t.TempDir(), cfCommand(t.Context(), t, home, nil).Env
 	cmd.Env = append(cmd.Env, "EXPECTED="+expectedLines(t, string(text)))

@@ -46,7 +46,8 @@ func TestUpFirstSecrets(t *testing.T) {
 
 func TestUpChosenSecrets(t *testing.T) {
 	t.Parallel()
-	s := start(t, options{Env: []string{"INGOT_ADMIN_PASSWORD=chosen password", "INGOT_ADMIN_CLIENT_SECRET=chosen secret"}})
+	s := start(t, options{Env: []string{"INGOT_ADMIN_PASSWORD=chosen password",
+		"INGOT_ADMIN_CLIENT_SECRET=chosen secret"}})
 	s.userTokens(t, "admin", "chosen password")
 	s.clientToken(t, "admin", "chosen secret")
 	if out := s.Stdout.await(t, "What to type next"); strings.Contains(out, "chosen") {
@@ -86,7 +87,9 @@ func TestUpFilesArePrivate(t *testing.T) {
 			switch {
 			case path == s.Dir && os.Geteuid() == 0, d.Name() == "processes": // apps must reach their homes
 				want = 0o711
-			case path == filepath.Join(s.Dir, "services"), path == filepath.Join(s.Dir, "services", "redis"), path == filepath.Join(s.Dir, "services", "own"): // databases must reach theirs
+			// Databases must reach their folders.
+			case path == filepath.Join(s.Dir, "services"), path == filepath.Join(s.Dir, "services", "redis"),
+				path == filepath.Join(s.Dir, "services", "own"):
 				want = 0o711
 			case d.Name() == "cache", d.Name() == "programs", d.Name() == "ingot-sftp": // shared by apps
 				want = 0o755
@@ -293,8 +296,10 @@ func TestUpEnvironment(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "data")
 	s := &Server{Dir: dir, client: newClient()}
 	s.process = run(t, []string{
-		"INGOT_DATA_DIR=" + dir, "INGOT_LISTEN=127.0.0.1:0", "INGOT_NOTIFICATIONS_LISTEN=127.0.0.1:0", "INGOT_ADMIN_LISTEN=127.0.0.1:0", "INGOT_SSH_LISTEN=127.0.0.1:0",
-		"INGOT_DOMAIN=example.test", "INGOT_LOG_LEVEL=debug", "INGOT_DATABASE_URL=sqlite:" + filepath.Join(t.TempDir(), "other.db"),
+		"INGOT_DATA_DIR=" + dir, "INGOT_LISTEN=127.0.0.1:0", "INGOT_NOTIFICATIONS_LISTEN=127.0.0.1:0",
+		"INGOT_ADMIN_LISTEN=127.0.0.1:0", "INGOT_SSH_LISTEN=127.0.0.1:0",
+		"INGOT_DOMAIN=example.test", "INGOT_LOG_LEVEL=debug", "INGOT_DATABASE_URL=sqlite:" +
+			filepath.Join(t.TempDir(), "other.db"),
 	}, "up")
 	s.awaitReady(t)
 	s.call(t, http.MethodGet, "/healthz", "", nil, header{"Host", "api.example.test"}).want(t, http.StatusOK)
@@ -308,15 +313,18 @@ func TestUpEnvironment(t *testing.T) {
 
 func TestUpLog(t *testing.T) {
 	t.Parallel()
-	s := start(t, options{Args: []string{"--log-level", "debug", "--trusted-proxies", "127.0.0.0/8"}}) // whose request ids count
+	// whose request ids count
+	s := start(t, options{Args: []string{"--log-level", "debug", "--trusted-proxies", "127.0.0.0/8"}})
 	const id = "my-request.1_a:b"
 	password, secret := s.secret(t, "admin-password"), s.secret(t, "admin-client-secret")
-	if got := s.call(t, http.MethodGet, "/v3/info?secret=in-the-query", "", nil, header{"X-Vcap-Request-Id", id}).want(t, http.StatusOK).
+	if got := s.call(t, http.MethodGet, "/v3/info?secret=in-the-query", "", nil, header{"X-Vcap-Request-Id", id}).
+		want(t, http.StatusOK).
 		Header.Get("X-Vcap-Request-Id"); got != id {
 		t.Errorf("the request id comes back as %q, want %q", got, id)
 	}
 	// One that could forge a log line is replaced.
-	if got := s.call(t, http.MethodGet, "/v3/info", "", nil, header{"X-Vcap-Request-Id", `x"} {"forged`}).Header.Get("X-Vcap-Request-Id"); got == "" || strings.Contains(got, "forged") {
+	if got := s.call(t, http.MethodGet, "/v3/info", "", nil, header{"X-Vcap-Request-Id", `x"} {"forged`}).
+		Header.Get("X-Vcap-Request-Id"); got == "" || strings.Contains(got, "forged") {
 		t.Errorf("a forged request id comes back as %q", got)
 	}
 	if got := s.call(t, http.MethodGet, "/no/such/route", "", nil).Header.Get("X-Vcap-Request-Id"); got == "" {
@@ -356,7 +364,8 @@ func TestUpLog(t *testing.T) {
 	if !found {
 		t.Error("our request is not in the log")
 	}
-	for _, secret := range []string{password, secret, user.Access, user.Refresh, client, "a wrong password", "in-the-query"} {
+	for _, secret := range []string{password, secret, user.Access, user.Refresh, client, "a wrong password",
+		"in-the-query"} {
 		if strings.Contains(s.Stderr.String(), secret) {
 			t.Errorf("%q is in the log", secret)
 		}
@@ -378,7 +387,8 @@ func TestUpDoors(t *testing.T) {
 		}
 	}
 	// Metrics and profiles are only for the operator.
-	if text := string(get(s.Admin, "/metrics").want(t, http.StatusOK).Body); !strings.Contains(text, "ingot_http_request_duration_seconds") || !strings.Contains(text, "go_goroutines") {
+	if text := string(get(s.Admin, "/metrics").want(t, http.StatusOK).Body); !strings.Contains(text,
+		"ingot_http_request_duration_seconds") || !strings.Contains(text, "go_goroutines") {
 		t.Errorf("metrics:\n%s", text)
 	}
 	get(s.Admin, "/debug/pprof/").want(t, http.StatusOK)
@@ -399,9 +409,11 @@ func TestUpDoors(t *testing.T) {
 			t.Errorf("%s%s answers %s, want 200", host, path, r)
 		}
 	}
-	for _, host := range []string{"nothing.apps.localhost", "example.org", "api.localhost.example.org", "127.0.0.1.example.org"} {
+	for _, host := range []string{"nothing.apps.localhost", "example.org", "api.localhost.example.org",
+		"127.0.0.1.example.org"} {
 		r := get(s.API, "/", header{"Host", host})
-		if r.Status != http.StatusNotFound || r.Header.Get("X-Cf-Routererror") != "unknown_route" || !strings.Contains(string(r.Body), host) {
+		if r.Status != http.StatusNotFound || r.Header.Get("X-Cf-Routererror") != "unknown_route" ||
+			!strings.Contains(string(r.Body), host) {
 			t.Errorf("the unknown host %s: %s %v", host, r, r.Header)
 		}
 	}
@@ -410,7 +422,8 @@ func TestUpDoors(t *testing.T) {
 	if self := root["self"].(map[string]any)["href"]; self != "http://api.localhost:4711" {
 		t.Errorf("the link to itself is %v", self)
 	}
-	if r := get(s.API, "/v3/nothing"); r.Status != http.StatusNotFound || r.Header.Get("X-Cf-Routererror") != "" || !strings.Contains(string(r.Body), `"code":10000`) {
+	if r := get(s.API, "/v3/nothing"); r.Status != http.StatusNotFound || r.Header.Get("X-Cf-Routererror") != "" ||
+		!strings.Contains(string(r.Body), `"code":10000`) {
 		t.Errorf("an unknown path of the API: %s", r)
 	}
 }

@@ -92,7 +92,8 @@ func upgradeUnderLoad(t *testing.T, s *site, n int) {
 	cfOK(t, home, pushProbe(t, "steady", "--no-start")...)
 	cfOK(t, home, "set-env", "steady", "NUMBERS", "5ms")
 	cfOK(t, home, "start", "steady")
-	cfOK(t, home, "push", "talker", "-p", talker(t), "-b", "binary_buildpack", "-c", "./talker", "-m", "128M", "-k", "128M")
+	cfOK(t, home, "push", "talker", "-p", talker(t), "-b", "binary_buildpack", "-c", "./talker", "-m", "128M",
+		"-k", "128M")
 	app := guid(t, home, "steady")
 	instance := s.running(t, app, 1)[0]
 	s.running(t, guid(t, home, "talker"), 1)
@@ -273,7 +274,8 @@ func (l *pressure) repeat(ctx context.Context, at string, keep bool) {
 	c := &rawClient{at: at}
 	defer c.close()
 	for ctx.Err() == nil {
-		req, _ := http.NewRequest(http.MethodPost, fmt.Sprintf("http://%s/pressed?n=%d", at, l.ids.Add(1)), http.NoBody) //nolint:noctx // the connection has a deadline
+		req, _ := http.NewRequest(http.MethodPost, //nolint:noctx // the connection has a deadline
+			fmt.Sprintf("http://%s/pressed?n=%d", at, l.ids.Add(1)), http.NoBody)
 		req.Host, req.Close = "steady.apps.localhost", !keep
 		res, body, err := c.do(req)
 		if err == nil && (res.StatusCode != http.StatusOK || !strings.HasPrefix(string(body), "probe 0 ")) {
@@ -284,7 +286,8 @@ func (l *pressure) repeat(ctx context.Context, at string, keep bool) {
 			l.fail(fmt.Sprintf("app, keep-alive %t", keep), err)
 			c.close()
 		}
-		time.Sleep(time.Duration(200+rand.IntN(400)) * time.Millisecond) //nolint:forbidigo // no more lines than the log keeps
+		time.Sleep(time.Duration(200+ //nolint:forbidigo // no more lines than the log keeps
+			rand.IntN(400)) * time.Millisecond)
 	}
 }
 
@@ -352,7 +355,8 @@ type echo struct{ conn *websocket.Conn }
 
 func (s *site) openEcho(t *testing.T) *echo {
 	t.Helper()
-	conn, _, err := websocket.Dial(t.Context(), s.API+"/ws", &websocket.DialOptions{Host: "talker.apps.localhost", HTTPClient: newClient()})
+	conn, _, err := websocket.Dial(t.Context(), s.API+"/ws", &websocket.DialOptions{Host: "talker.apps.localhost",
+		HTTPClient: newClient()})
 	if err != nil {
 		t.Fatal(err)
 	}

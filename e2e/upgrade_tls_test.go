@@ -39,7 +39,8 @@ func TestUpgradeTLS(t *testing.T) {
 			DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 				return (&net.Dialer{}).DialContext(ctx, "tcp", at)
 			},
-			TLSClientConfig: &tls.Config{RootCAs: authority.Pool()}, DisableKeepAlives: kind.fresh, ForceAttemptHTTP2: kind.http2,
+			TLSClientConfig: &tls.Config{RootCAs: authority.Pool()}, DisableKeepAlives: kind.fresh,
+			ForceAttemptHTTP2: kind.http2,
 		}
 		t.Cleanup(transport.CloseIdleConnections)
 		clients.Go(func() {

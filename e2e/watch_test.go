@@ -36,11 +36,13 @@ func pushWatch(t *testing.T, s *site) {
 
 	client := s.tools(t)[0]
 	client.ok(t, "target", "-o", "demo", "-s", "dev") // other parts create orgs
-	p := run(t, client.cmd(t.Context()).Env, "push", "watched", "--watch", "--no-logs", "-p", dir, "-b", "binary_buildpack", "-c", "sh run.sh", "-m", "64M")
+	p := run(t, client.cmd(t.Context()).Env, "push", "watched", "--watch", "--no-logs", "-p", dir, "-b",
+		"binary_buildpack", "-c", "sh run.sh", "-m", "64M")
 	version := func(want string) {
 		t.Helper()
 		// The version before may answer until it is stopped.
-		testkit.Eventually(t, "version "+want+" answers", func() bool { return s.environment(t, "watched")["VERSION"] == want })
+		testkit.Eventually(t, "version "+want+" answers",
+			func() bool { return s.environment(t, "watched")["VERSION"] == want })
 	}
 	p.Stdout.await(t, "Watching "+dir)
 	version("1")
@@ -52,7 +54,8 @@ func pushWatch(t *testing.T, s *site) {
 
 	write("run.sh", "echo this one fails; exit 7\n")
 	contains(t, p.Stdout.await(t, "1 file changed (run.sh): failed after "), "The version of ", " keeps running.")
-	contains(t, p.Stderr.await(t, "next change is tried automatically"), "The new version of watched does not start.", "this one fails")
+	contains(t, p.Stderr.await(t, "next change is tried automatically"), "The new version of watched does not start.",
+		"this one fails")
 	version("2")
 
 	if err := os.Remove(filepath.Join(dir, "unused")); err != nil {
@@ -60,7 +63,8 @@ func pushWatch(t *testing.T, s *site) {
 	}
 	p.Stdout.await(t, "1 file changed (unused deleted): failed after ") // still with the broken file
 	write("run.sh", "test ! -e unused && VERSION=3 exec ./probe\n")
-	testkit.Eventually(t, "the third version answers", func() bool { return s.environment(t, "watched")["VERSION"] == "3" })
+	testkit.Eventually(t, "the third version answers",
+		func() bool { return s.environment(t, "watched")["VERSION"] == "3" })
 	p.Stdout.await(t, "(run.sh): synced and restarted in ")
 
 	write("Procfile", "web: sh run.sh\n")
@@ -70,7 +74,8 @@ func pushWatch(t *testing.T, s *site) {
 	// A build that differs little from the one before is started as a layer over it.
 	write("run.sh", "test ! -e unused && VERSION=$(cat version) exec ./probe\n")
 	write("version", "4\n")
-	testkit.Eventually(t, "the fourth version answers", func() bool { return s.environment(t, "watched")["VERSION"] == "4" })
+	testkit.Eventually(t, "the fourth version answers",
+		func() bool { return s.environment(t, "watched")["VERSION"] == "4" })
 	write("Procfile", "web: sh run.sh # changed\n")
 	testkit.Eventually(t, "it is built again", func() bool {
 		return strings.Count(p.Stdout.String(), "1 file changed (Procfile): built and restarted in ") == 2
@@ -86,7 +91,8 @@ func pushWatch(t *testing.T, s *site) {
 	contains(t, p.Stdout.String(), "Stopped watching app watched. The version of ")
 	home := s.admin(t)
 	testkit.Eventually(t, "the deployment of the last change has ended", func() bool {
-		return !strings.Contains(cfOK(t, home, "curl", "/v3/deployments?status_values=ACTIVE&app_guids="+guid(t, home, "watched")), `"strategy"`)
+		return !strings.Contains(cfOK(t, home, "curl", "/v3/deployments?status_values=ACTIVE&app_guids="+
+			guid(t, home, "watched")), `"strategy"`)
 	})
 	cfOK(t, home, "restart", "watched")
 	version("4")

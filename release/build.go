@@ -42,7 +42,8 @@ func (o options) programsFor(ctx context.Context, arch string) (string, error) {
 		return "", err
 	}
 	args := []string{
-		"build", "-trimpath", "-buildvcs=false", "-ldflags", "-s -w -X ingot/internal/base/version.stamped=" + o.version, "-o", dir + "/",
+		"build", "-trimpath", "-buildvcs=false", "-ldflags", "-s -w -X ingot/internal/base/version.stamped=" + o.version,
+		"-o", dir + "/",
 	}
 	for _, program := range programs {
 		args = append(args, "./cmd/"+program)
@@ -58,7 +59,8 @@ func (o options) programsFor(ctx context.Context, arch string) (string, error) {
 func (o options) goTool(ctx context.Context, arch string, args ...string) ([]byte, error) {
 	cmd := exec.CommandContext(ctx, "go", args...)
 	cmd.Dir = o.source
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS=linux", "GOARCH="+arch, "GOFLAGS=", "GOAMD64=v1", "GOARM64=v8.0", "GOEXPERIMENT=", "GOFIPS140=off", "GOWORK=off")
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS=linux", "GOARCH="+arch, "GOFLAGS=", "GOAMD64=v1", "GOARM64=v8.0",
+		"GOEXPERIMENT=", "GOFIPS140=off", "GOWORK=off")
 	return output(cmd)
 }
 
@@ -127,7 +129,8 @@ func generated(ctx context.Context, dir string) ([]file, error) {
 // of systemd, and everything else for operators.
 func (o options) sourceFiles() ([]file, error) {
 	var all []file
-	for _, name := range []string{"README.md", "CHANGELOG.md", "CONTRIBUTING.md", "LICENSE", "NOTICE", "SCOPE.md", "SECURITY.md", "docs", "packaging"} {
+	for _, name := range []string{"README.md", "CHANGELOG.md", "CONTRIBUTING.md", "LICENSE", "NOTICE", "SCOPE.md",
+		"SECURITY.md", "docs", "packaging"} {
 		root := filepath.Join(o.source, name)
 		err := filepath.WalkDir(root, func(path string, e fs.DirEntry, err error) error {
 			if err != nil || !e.Type().IsRegular() {

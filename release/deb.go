@@ -55,7 +55,8 @@ func deb(version, arch string, all []file, when time.Time) ([]byte, error) {
 	}
 	about := strings.NewReplacer("VERSION", version, "ARCH", arch, "SIZE", fmt.Sprint(size)).Replace(control)
 	controlTar, err := tarGz("./", []file{
-		{"control", 0o644, []byte(about)}, {"md5sums", 0o644, []byte(sums.String())}, {"conffiles", 0o644, []byte(conffiles.String())},
+		{"control", 0o644, []byte(about)}, {"md5sums", 0o644, []byte(sums.String())},
+		{"conffiles", 0o644, []byte(conffiles.String())},
 		{"postinst", 0o755, script(postinst)}, {"prerm", 0o755, script(prerm)}, {"postrm", 0o755, script(postrm)},
 	}, when)
 	if err != nil {
@@ -67,7 +68,8 @@ func deb(version, arch string, all []file, when time.Time) ([]byte, error) {
 	}
 	var b bytes.Buffer
 	b.WriteString("!<arch>\n")
-	for _, member := range []file{{name: "debian-binary", data: []byte("2.0\n")}, {name: "control.tar.gz", data: controlTar}, {name: "data.tar.gz", data: data}} {
+	for _, member := range []file{{name: "debian-binary", data: []byte("2.0\n")},
+		{name: "control.tar.gz", data: controlTar}, {name: "data.tar.gz", data: data}} {
 		fmt.Fprintf(&b, "%-16s%-12d%-6d%-6d%-8s%-10d`\n", member.name, when.Unix(), 0, 0, "100644", len(member.data))
 		b.Write(member.data)
 		if len(member.data)%2 == 1 {

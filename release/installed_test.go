@@ -58,9 +58,11 @@ func boot(t *testing.T) *machine {
 func (m *machine) try(script string) (string, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, "nsenter", "--all", "--target", m.pid, "--", "/bin/bash", "-euo", "pipefail", "-c", script)
+	cmd := exec.CommandContext(ctx, "nsenter", "--all", "--target", m.pid, "--", "/bin/bash", "-euo", "pipefail",
+		"-c", script)
 	cmd.Dir = "/"
-	cmd.Env = []string{"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME=/tmp", "CF_HOME=/tmp", "LC_ALL=C.UTF-8", "CF=" + m.cf}
+	cmd.Env = []string{"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME=/tmp", "CF_HOME=/tmp",
+		"LC_ALL=C.UTF-8", "CF=" + m.cf}
 	out, err := cmd.CombinedOutput()
 	return strings.TrimSpace(string(out)), err
 }
@@ -149,7 +151,8 @@ func TestSoakInstalled(t *testing.T) {
 	// Everything that starts and removes containers works in the namespaces of the restarted server.
 	m.run(t, `echo '<p>two</p>' >/tmp/app/index.html; $CF push page -p /tmp/app -m 64M; $CF scale page -i 2; $CF delete -f other`)
 	m.expect(t, page, "<p>two</p>")
-	m.run(t, `for i in $(seq 300); do [ "$(pgrep -fc ^/.ingot-init)" = 2 ] && exit 0; sleep 0.2; done; exit 1`) // cf scale does not wait
+	// cf scale does not wait
+	m.run(t, `for i in $(seq 300); do [ "$(pgrep -fc ^/.ingot-init)" = 2 ] && exit 0; sleep 0.2; done; exit 1`)
 	if now := instances(t, m); len(now) != 2 || slices.Contains(now, app[0]) {
 		t.Errorf("instances %q, want two new ones", now)
 	}
@@ -162,7 +165,8 @@ func TestSoakInstalled(t *testing.T) {
 	m.expect(t, "ls /usr/bin/ingot /usr/lib/ingot", "cannot access '/usr/bin/ingot'")
 	m.expect(t, "ls /etc/default/ingot", "^/etc/default/ingot$")
 	m.expect(t, "dpkg -P ingot", "/var/lib/ingot has the data of apps and users, and was kept")
-	m.expect(t, "ls /etc/default/ingot /var/lib/ingot/secrets/encryption-keys", "(?s)cannot access '/etc/default/ingot'.*\n/var/lib/ingot/secrets/encryption-keys$")
+	m.expect(t, "ls /etc/default/ingot /var/lib/ingot/secrets/encryption-keys",
+		"(?s)cannot access '/etc/default/ingot'.*\n/var/lib/ingot/secrets/encryption-keys$")
 	m.run(t, "dpkg -i /ingot.deb; systemctl start ingot.service; "+serverReady)
 	m.expect(t, "for i in $(seq 300); do "+page+" && exit 0; sleep 0.2; done", "<p>two</p>") // its apps start again
 	m.run(t, "systemctl stop ingot.service; ingot down --data-dir /var/lib/ingot")
@@ -178,7 +182,8 @@ func hardened(t *testing.T, m *machine) {
 		}
 	}
 	for _, path := range []string{"/etc/x", "/usr/x", "/opt/x", "/boot/x", "/var/x"} {
-		m.expect(t, fmt.Sprintf(`nsenter --mount --target "$(systemctl show -P MainPID ingot.service)" touch %s`, path), "Read-only file system")
+		m.expect(t, fmt.Sprintf(`nsenter --mount --target "$(systemctl show -P MainPID ingot.service)" touch %s`, path),
+			"Read-only file system")
 	}
 	m.expect(t, `nsenter --mount --target "$(systemctl show -P MainPID ingot.service)" ls /root`, "Permission denied|^$")
 }

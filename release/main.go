@@ -79,7 +79,8 @@ func parse(args []string) (options, error) {
 	flags := flag.NewFlagSet("release", flag.ContinueOnError)
 	flags.StringVar(&o.version, "version", "", "`version` of the programs; required")
 	flags.StringVar(&o.source, "source", "..", "`directory` of the source tree")
-	flags.StringVar(&o.programs, "programs", "", "`directory` of programs that are built already, for one --arch; the default builds them")
+	flags.StringVar(&o.programs, "programs", "",
+		"`directory` of programs that are built already, for one --arch; the default builds them")
 	flags.StringVar(&o.work, "work", "", "keep the built programs in this `directory`, in one folder per architecture")
 	flags.StringVar(&o.out, "out", "../dist", "`directory` to write to")
 	flags.StringVar(&arches, "arch", strings.Join(architectures, ","), "architectures, as a `list` with commas")

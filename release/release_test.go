@@ -84,7 +84,8 @@ func released(t *testing.T, pattern string) []byte {
 	t.Helper()
 	releasedOnce.Do(func() {
 		releasedFiles = written(t, func(out string) error {
-			return run(t.Context(), []string{"--version", testVersion, "--epoch", "1700000000", "--programs", programsDir(t), "--arch", runtime.GOARCH, "--out", out}, io.Discard)
+			return run(t.Context(), []string{"--version", testVersion, "--epoch", "1700000000", "--programs", programsDir(t),
+				"--arch", runtime.GOARCH, "--out", out}, io.Discard)
 		})
 	})
 	for name, data := range releasedFiles {
@@ -114,14 +115,16 @@ func TestReproducible(t *testing.T) {
 	var releases [2]map[string][]byte
 	for i, below := range []string{"first", "another/directory"} {
 		source := filepath.Join(t.TempDir(), below)
-		for _, name := range []string{"README.md", "CHANGELOG.md", "CONTRIBUTING.md", "LICENSE", "NOTICE", "SCOPE.md", "SECURITY.md", "docs", "packaging", "go.mod", "go.sum"} {
+		for _, name := range []string{"README.md", "CHANGELOG.md", "CONTRIBUTING.md", "LICENSE", "NOTICE", "SCOPE.md",
+			"SECURITY.md", "docs", "packaging", "go.mod", "go.sum"} {
 			copyTree(t, filepath.Join("..", name), filepath.Join(source, name), i)
 		}
 		for _, program := range programs {
 			copyTree(t, small, filepath.Join(source, "built", program), i)
 		}
 		releases[i] = written(t, func(out string) error {
-			o := options{version: testVersion, epoch: time.Unix(1700000000, 0), source: source, programs: filepath.Join(source, "built"), out: out, only: outputs}
+			o := options{version: testVersion, epoch: time.Unix(1700000000, 0), source: source,
+				programs: filepath.Join(source, "built"), out: out, only: outputs}
 			return o.release(t.Context(), runtime.GOARCH, docs, io.Discard)
 		})
 	}
@@ -227,7 +230,9 @@ func TestTarball(t *testing.T) {
 			t.Errorf("%s is not an executable program", program)
 		}
 	}
-	want := []string{"CONTRIBUTING.md", "LICENSE", "NOTICE", "README.md", "SCOPE.md", "docs/operating.md", "completions/ingot.bash", "completions/_ingot", "completions/ingot.fish", "packaging/ingot.service", "packaging/default", "sbom.cdx.json", "man/ingot.1"}
+	want := []string{"CONTRIBUTING.md", "LICENSE", "NOTICE", "README.md", "SCOPE.md", "docs/operating.md",
+		"completions/ingot.bash", "completions/_ingot", "completions/ingot.fish", "packaging/ingot.service",
+		"packaging/default", "sbom.cdx.json", "man/ingot.1"}
 	for _, name := range commandNames(t) {
 		want = append(want, "man/ingot-"+name+".1")
 	}
@@ -265,10 +270,13 @@ func TestDeb(t *testing.T) {
 	}
 	data := untar(t, all["data.tar.gz"])
 	want := map[string]int64{
-		"./usr/bin/ingot": 0o755, "./usr/lib/ingot/ingot-init": 0o755, "./usr/lib/ingot/ingot-builder": 0o755, "./usr/lib/ingot/ingot-static": 0o755, "./usr/lib/ingot/ingot-sftp": 0o755,
-		"./etc/default/ingot": 0o640, "./usr/share/doc/ingot/docs/operating.md": 0o644, "./usr/share/doc/ingot/copyright": 0o644, "./usr/share/doc/ingot/changelog.gz": 0o644,
-		"./usr/share/bash-completion/completions/ingot": 0o644, "./usr/share/zsh/vendor-completions/_ingot": 0o644, "./usr/share/fish/vendor_completions.d/ingot.fish": 0o644,
-		"./usr/share/man/man1/ingot.1.gz": 0o644,
+		"./usr/bin/ingot": 0o755, "./usr/lib/ingot/ingot-init": 0o755, "./usr/lib/ingot/ingot-builder": 0o755,
+		"./usr/lib/ingot/ingot-static": 0o755, "./usr/lib/ingot/ingot-sftp": 0o755,
+		"./etc/default/ingot": 0o640, "./usr/share/doc/ingot/docs/operating.md": 0o644,
+		"./usr/share/doc/ingot/copyright": 0o644, "./usr/share/doc/ingot/changelog.gz": 0o644,
+		"./usr/share/bash-completion/completions/ingot": 0o644, "./usr/share/zsh/vendor-completions/_ingot": 0o644,
+		"./usr/share/fish/vendor_completions.d/ingot.fish": 0o644,
+		"./usr/share/man/man1/ingot.1.gz":                  0o644,
 	}
 	for _, name := range commandNames(t) {
 		want["./usr/share/man/man1/ingot-"+name+".1.gz"] = 0o644
@@ -294,7 +302,8 @@ func TestDeb(t *testing.T) {
 	if got := string(control["./conffiles"].data); got != "/etc/default/ingot\n" {
 		t.Errorf("conffiles %q, want only /etc/default/ingot", got)
 	}
-	if got := string(control["./control"].data); !strings.Contains(got, "\nVersion: "+testVersion+"\nArchitecture: "+runtime.GOARCH+"\n") || !regexp.MustCompile(`\nInstalled-Size: \d{5,6}\n`).MatchString(got) {
+	if got := string(control["./control"].data); !strings.Contains(got, "\nVersion: "+testVersion+"\nArchitecture: "+
+		runtime.GOARCH+"\n") || !regexp.MustCompile(`\nInstalled-Size: \d{5,6}\n`).MatchString(got) {
 		t.Errorf("control:\n%s", got)
 	}
 	for _, unit := range units {
@@ -304,7 +313,8 @@ func TestDeb(t *testing.T) {
 	}
 	sums := string(control["./md5sums"].data)
 	for name, file := range data {
-		if file.Typeflag == tar.TypeReg && !strings.HasPrefix(name, "./etc/") && !strings.Contains(sums, "  "+strings.TrimPrefix(name, "./")+"\n") {
+		if file.Typeflag == tar.TypeReg && !strings.HasPrefix(name, "./etc/") &&
+			!strings.Contains(sums, "  "+strings.TrimPrefix(name, "./")+"\n") {
 			t.Errorf("md5sums has no %s", name)
 		}
 	}
@@ -346,14 +356,17 @@ func TestUnit(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"KillMode=process", "Delegate=yes", "WatchdogSec=2min", "Wants=network-online.target ingot.slice", "OOMPolicy=continue", "NoNewPrivileges=yes", "ProtectSystem=strict", "ProtectHome=yes", "DevicePolicy=closed"} {
+	for _, want := range []string{"KillMode=process", "Delegate=yes", "WatchdogSec=2min",
+		"Wants=network-online.target ingot.slice", "OOMPolicy=continue", "NoNewPrivileges=yes", "ProtectSystem=strict",
+		"ProtectHome=yes", "DevicePolicy=closed"} {
 		if !strings.Contains(string(text), "\n"+want+"\n") {
 			t.Errorf("ingot.service has no %s", want)
 		}
 	}
 	// Apps inherit these, or containers cannot be created with them: docs/operating.md.
 	for _, name := range []string{
-		"MemoryDenyWriteExecute", "RestrictSUIDSGID", "LockPersonality", "RestrictNamespaces", "ProtectKernelTunables", "ProtectKernelLogs", "ProtectProc", "ProtectControlGroups", "PrivateDevices", "PrivateTmp", "ProtectHostname",
+		"MemoryDenyWriteExecute", "RestrictSUIDSGID", "LockPersonality", "RestrictNamespaces", "ProtectKernelTunables",
+		"ProtectKernelLogs", "ProtectProc", "ProtectControlGroups", "PrivateDevices", "PrivateTmp", "ProtectHostname",
 	} {
 		if strings.Contains(string(text), "\n"+name+"=") {
 			t.Errorf("ingot.service has %s=, with which apps do not work", name)
@@ -364,7 +377,8 @@ func TestUnit(t *testing.T) {
 		return
 	}
 	const most = "65" // tenths
-	if out, err := output(exec.Command("systemd-analyze", "security", "--offline=true", "--no-pager", "--threshold="+most, "../packaging/ingot.service")); err != nil {
+	if out, err := output(exec.Command("systemd-analyze", "security", "--offline=true", "--no-pager", "--threshold="+most,
+		"../packaging/ingot.service")); err != nil {
 		t.Errorf("the exposure is above %s tenths: %v\n%s", most, err, out)
 	}
 }
@@ -424,7 +438,8 @@ func TestSBOM(t *testing.T) {
 		if len(c.Licenses) == 0 {
 			t.Errorf("%s has no license", c.Name)
 		}
-		if wanted := fmt.Sprintf("pkg:golang/%s@%s", c.Name, strings.ReplaceAll(c.Version, "+", "%2B")); c.PURL != wanted && c.PURL != strings.ReplaceAll(wanted, "%2B", "+") {
+		if wanted := fmt.Sprintf("pkg:golang/%s@%s", c.Name, strings.ReplaceAll(c.Version, "+", "%2B")); c.PURL != wanted &&
+			c.PURL != strings.ReplaceAll(wanted, "%2B", "+") {
 			t.Errorf("package URL %q, want %q", c.PURL, wanted)
 		}
 	}
@@ -442,10 +457,13 @@ func TestSBOM(t *testing.T) {
 	if !slices.Equal(got, want) {
 		t.Errorf("modules\n%q\nwant those of docs/dependencies.txt:\n%q", got, want)
 	}
-	if len(bom.Dependencies) != len(bom.Components)+1 || bom.Dependencies[0].Ref != "ingot" || len(bom.Dependencies[0].DependsOn) < 10 {
-		t.Errorf("%d dependencies of %d components, the first %+v", len(bom.Dependencies), len(bom.Components), bom.Dependencies[0])
+	if len(bom.Dependencies) != len(bom.Components)+1 || bom.Dependencies[0].Ref != "ingot" ||
+		len(bom.Dependencies[0].DependsOn) < 10 {
+		t.Errorf("%d dependencies of %d components, the first %+v", len(bom.Dependencies), len(bom.Components),
+			bom.Dependencies[0])
 	}
-	if !regexp.MustCompile(`^urn:uuid:[0-9a-f]{8}-[0-9a-f]{4}-8[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$`).MatchString(bom.SerialNumber) {
+	if !regexp.MustCompile(`^urn:uuid:[0-9a-f]{8}-[0-9a-f]{4}-8[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$`).
+		MatchString(bom.SerialNumber) {
 		t.Errorf("serial number %q", bom.SerialNumber)
 	}
 }
@@ -459,7 +477,8 @@ func validateSBOM(t *testing.T, text []byte) {
 	}
 	compiler := jsonschema.NewCompiler()
 	for url, name := range map[string]string{
-		"http://cyclonedx.org/schema/bom-1.6.schema.json": "bom-1.6.schema.json", "http://cyclonedx.org/schema/spdx.schema.json": "spdx.schema.json",
+		"http://cyclonedx.org/schema/bom-1.6.schema.json":  "bom-1.6.schema.json",
+		"http://cyclonedx.org/schema/spdx.schema.json":     "spdx.schema.json",
 		"http://cyclonedx.org/schema/jsf-0.82.schema.json": "jsf-0.82.schemax.json",
 	} {
 		content, err := os.ReadFile(filepath.Join(strings.TrimSpace(string(dir)), "schema", name))
@@ -496,11 +515,13 @@ func TestWrongArguments(t *testing.T) {
 		{"--version 1 more", "more"},
 		{"--version 1 --programs x --arch amd64,arm64", "--programs"},
 	} {
-		if err := run(t.Context(), strings.Fields(tt.args), io.Discard); err == nil || !strings.Contains(err.Error(), tt.want) {
+		if err := run(t.Context(), strings.Fields(tt.args), io.Discard); err == nil ||
+			!strings.Contains(err.Error(), tt.want) {
 			t.Errorf("release %s: error %v, want one with %q", tt.args, err, tt.want)
 		}
 	}
-	err := run(t.Context(), []string{"--version", "1", "--programs", t.TempDir(), "--arch", runtime.GOARCH, "--out", t.TempDir()}, io.Discard)
+	err := run(t.Context(), []string{"--version", "1", "--programs", t.TempDir(), "--arch", runtime.GOARCH, "--out",
+		t.TempDir()}, io.Discard)
 	if !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("without programs: error %v, want one that names the missing program", err)
 	}

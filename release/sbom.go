@@ -45,7 +45,8 @@ func (o options) sbom(ctx context.Context, dir, arch string) ([]byte, error) {
 	bom := cdx.NewBOM()
 	bom.Metadata = &cdx.Metadata{
 		Timestamp: o.epoch.Format("2006-01-02T15:04:05Z"), Component: &main,
-		Properties: &[]cdx.Property{{Name: "cdx:gomod:build:env:GOOS", Value: "linux"}, {Name: "cdx:gomod:build:env:GOARCH", Value: arch}, {Name: "cdx:gomod:build:env:CGO_ENABLED", Value: "0"}},
+		Properties: &[]cdx.Property{{Name: "cdx:gomod:build:env:GOOS", Value: "linux"}, {Name: "cdx:gomod:build:env:GOARCH",
+			Value: arch}, {Name: "cdx:gomod:build:env:CGO_ENABLED", Value: "0"}},
 	}
 	var components []cdx.Component
 	for _, m := range linked {
@@ -60,7 +61,8 @@ func (o options) sbom(ctx context.Context, dir, arch string) ([]byte, error) {
 			}
 			c.Licenses = licenses(license)
 		}
-		if sum, err := base64.StdEncoding.DecodeString(strings.TrimPrefix(m.Sum, "h1:")); err == nil && len(sum) == sha256.Size {
+		if sum, err := base64.StdEncoding.DecodeString(strings.TrimPrefix(m.Sum, "h1:")); err == nil &&
+			len(sum) == sha256.Size {
 			c.Hashes = &[]cdx.Hash{{Algorithm: cdx.HashAlgoSHA256, Value: hex.EncodeToString(sum)}}
 		}
 		components = append(components, c)

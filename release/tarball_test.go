@@ -45,7 +45,8 @@ func TestTarballRuns(t *testing.T) {
 		}
 	}
 	env := []string{"PATH=/usr/bin:/bin", "HOME=" + home, "INGOT_DATA_DIR=" + data}
-	server := exec.Command(ingot, "up", "--demo", "--listen", "127.0.0.1:0", "--notifications-listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0", "--ssh-listen", "127.0.0.1:0", "--tcp-ports", "none")
+	server := exec.Command(ingot, "up", "--demo", "--listen", "127.0.0.1:0", "--notifications-listen", "127.0.0.1:0",
+		"--admin-listen", "127.0.0.1:0", "--ssh-listen", "127.0.0.1:0", "--tcp-ports", "none")
 	var log bytes.Buffer
 	server.Env, server.Dir, server.Stdout, server.Stderr = env, home, &log, &log
 	if err := server.Start(); err != nil {
@@ -76,7 +77,8 @@ func TestTarballRuns(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, args := range [][]string{
-		{"api", api}, {"auth", "admin", strings.TrimSpace(string(password))}, {"target", "-o", "demo", "-s", "dev"}, {"push", "page", "-p", app, "-m", "64M"},
+		{"api", api}, {"auth", "admin", strings.TrimSpace(string(password))}, {"target", "-o", "demo", "-s", "dev"},
+		{"push", "page", "-p", app, "-m", "64M"},
 	} {
 		cmd := exec.Command(cf, args...)
 		cmd.Env = slices.Concat(env, []string{"CF_HOME=" + home})

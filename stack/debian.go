@@ -27,7 +27,8 @@ import (
 const suite = "bookworm"
 
 // smallPackages are in every image, beside the packages that Debian needs itself.
-var smallPackages = []string{"bash", "ca-certificates", "curl", "git", "locales", "procps", "tzdata", "unzip", "xz-utils", "zip"}
+var smallPackages = []string{"bash", "ca-certificates", "curl", "git", "locales", "procps", "tzdata", "unzip",
+	"xz-utils", "zip"}
 
 // stackPackages returns the packages of the stack: also the runtimes that the
 // bundled buildpacks use, and what compiles the native parts of their packages.
@@ -49,7 +50,8 @@ func stackPackages() []string {
 // traces of the installation, some of which differ each time.
 var hooks = []string{
 	`chroot "$1" groupadd --gid ` + userID + ` ` + userName,
-	`chroot "$1" useradd --uid ` + userID + ` --gid ` + userID + ` --create-home --home-dir ` + home + ` --shell /bin/bash ` + userName,
+	`chroot "$1" useradd --uid ` + userID + ` --gid ` + userID + ` --create-home --home-dir ` + home +
+		` --shell /bin/bash ` + userName,
 	`echo "en_US.UTF-8 UTF-8" >"$1/etc/locale.gen" && chroot "$1" locale-gen >/dev/null`,
 	`(. "$1/etc/os-release" && printf 'DISTRIB_ID=%s\nDISTRIB_RELEASE=%s\nDISTRIB_CODENAME=%s\nDISTRIB_DESCRIPTION="%s"\n' "${NAME%% *}" "$VERSION_ID" "$VERSION_CODENAME" "$PRETTY_NAME" >"$1/etc/lsb-release")`,
 	`rm -rf "$1/var/tmp" && ln -s /tmp "$1/var/tmp"`,
@@ -92,7 +94,8 @@ func cacheFile(dir string, args []string, when time.Time) string {
 func debianArguments(arch string, packages []string, mirror string) []string {
 	args := []string{
 		"--quiet", "--variant=minbase", "--format=tar", "--include=" + strings.Join(packages, ","),
-		"--dpkgopt=path-exclude=/usr/share/man/*", "--dpkgopt=path-exclude=/usr/share/info/*", "--dpkgopt=path-exclude=/usr/share/locale/*",
+		"--dpkgopt=path-exclude=/usr/share/man/*", "--dpkgopt=path-exclude=/usr/share/info/*",
+		"--dpkgopt=path-exclude=/usr/share/locale/*",
 		"--dpkgopt=path-exclude=/usr/share/doc/*", "--dpkgopt=path-include=/usr/share/doc/*/copyright",
 		// Packages of Java register manual pages here.
 		`--essential-hook=mkdir -p "$1/usr/share/man/man1"`,
@@ -105,7 +108,8 @@ func debianArguments(arch string, packages []string, mirror string) []string {
 	}
 
 	return append(args, suite, "-",
-		"deb "+mirror+" "+suite+" main", "deb "+mirror+" "+suite+"-updates main", "deb "+mirror+"-security "+suite+"-security main")
+		"deb "+mirror+" "+suite+" main", "deb "+mirror+" "+suite+"-updates main", "deb "+mirror+"-security "+suite+
+			"-security main")
 }
 
 // mmdebstrap writes the root file system as a tar archive.

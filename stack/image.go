@@ -46,7 +46,8 @@ const (
 func programLayer(dir string, programs []string, when time.Time) (v1.Layer, error) {
 	var b bytes.Buffer
 	w := tar.NewWriter(&b)
-	if err := w.WriteHeader(&tar.Header{Typeflag: tar.TypeDir, Name: "ingot/", Mode: 0o755, ModTime: when, Format: tar.FormatUSTAR}); err != nil {
+	if err := w.WriteHeader(&tar.Header{Typeflag: tar.TypeDir, Name: "ingot/", Mode: 0o755, ModTime: when,
+		Format: tar.FormatUSTAR}); err != nil {
 		return nil, err
 	}
 	for _, program := range programs {
@@ -54,7 +55,8 @@ func programLayer(dir string, programs []string, when time.Time) (v1.Layer, erro
 		if err != nil {
 			return nil, fmt.Errorf("%w (run: make build)", err)
 		}
-		header := &tar.Header{Typeflag: tar.TypeReg, Name: "ingot/" + program, Mode: 0o755, Size: int64(len(content)), ModTime: when, Format: tar.FormatUSTAR}
+		header := &tar.Header{Typeflag: tar.TypeReg, Name: "ingot/" + program, Mode: 0o755, Size: int64(len(content)),
+			ModTime: when, Format: tar.FormatUSTAR}
 		if err := w.WriteHeader(header); err != nil {
 			return nil, err
 		}
@@ -107,7 +109,8 @@ func writeArchive(file string, made artifact, names ...string) error {
 	}
 	for _, name := range names {
 		// containerd reads the first annotation, Podman and Skopeo the second.
-		named := layout.WithAnnotations(map[string]string{"io.containerd.image.name": name, "org.opencontainers.image.ref.name": name})
+		named := layout.WithAnnotations(map[string]string{"io.containerd.image.name": name,
+			"org.opencontainers.image.ref.name": name})
 		switch made := made.(type) {
 		case v1.Image:
 			err = path.AppendImage(made, named)
@@ -142,7 +145,8 @@ func writeTar(out *os.File, dir string) error {
 		if err != nil {
 			return err
 		}
-		if err := w.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: path, Mode: 0o644, Size: info.Size(), Format: tar.FormatPAX}); err != nil {
+		if err := w.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: path, Mode: 0o644, Size: info.Size(),
+			Format: tar.FormatPAX}); err != nil {
 			return err
 		}
 		f, err := files.Open(path)

@@ -50,8 +50,10 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	var o options
 	flags := flag.NewFlagSet("stack", flag.ContinueOnError)
 	flags.StringVar(&o.image, "image", "stack", "which image: stack, small or server")
-	arches := flags.String("arch", runtime.GOARCH, "architectures, as a `list` with commas; several result in an index of images")
-	flags.StringVar(&o.programs, "programs", "../bin", "`directory` of the built programs; with several architectures, of one folder for each")
+	arches := flags.String("arch", runtime.GOARCH,
+		"architectures, as a `list` with commas; several result in an index of images")
+	flags.StringVar(&o.programs, "programs", "../bin",
+		"`directory` of the built programs; with several architectures, of one folder for each")
 	flags.StringVar(&o.packages, "packages", "", "more Debian packages, as a `list` with commas")
 	flags.StringVar(&o.mirror, "mirror", "http://deb.debian.org/debian", "`URL` of the Debian mirror")
 	flags.StringVar(&o.cache, "cache", "../.tools/stack", "`directory` of the cached Debian layers")

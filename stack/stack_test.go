@@ -47,17 +47,19 @@ func fakeDebian(t *testing.T, image string) []string {
 	dir := t.TempDir()
 	packages := slices.Sorted(slices.Values(kinds[image].packages))
 	for _, arch := range []string{"amd64", "arm64"} {
-		err := store(cacheFile(dir, debianArguments(arch, packages, mirror), time.Unix(0, 0).UTC()), func(to io.Writer) error {
-			w := tar.NewWriter(to)
-			content := "12 " + arch + "\n"
-			if err := w.WriteHeader(&tar.Header{Name: "etc/debian_version", Mode: 0o644, Size: int64(len(content))}); err != nil {
-				return err
-			}
-			if _, err := io.WriteString(w, content); err != nil {
-				return err
-			}
-			return w.Close()
-		})
+		err := store(cacheFile(dir, debianArguments(arch, packages, mirror), time.Unix(0, 0).UTC()),
+			func(to io.Writer) error {
+				w := tar.NewWriter(to)
+				content := "12 " + arch + "\n"
+				if err := w.WriteHeader(&tar.Header{Name: "etc/debian_version", Mode: 0o644,
+					Size: int64(len(content))}); err != nil {
+					return err
+				}
+				if _, err := io.WriteString(w, content); err != nil {
+					return err
+				}
+				return w.Close()
+			})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -100,7 +102,8 @@ func TestLayerIsReproducible(t *testing.T) {
 
 func TestMissingProgram(t *testing.T) {
 	t.Parallel()
-	if _, err := programLayer(t.TempDir(), instancePrograms, time.Unix(0, 0)); !errors.Is(err, os.ErrNotExist) || !strings.Contains(err.Error(), "make build") {
+	if _, err := programLayer(t.TempDir(), instancePrograms, time.Unix(0, 0)); !errors.Is(err, os.ErrNotExist) ||
+		!strings.Contains(err.Error(), "make build") {
 		t.Errorf("error %v, want one that names the missing program and make build", err)
 	}
 }
@@ -119,7 +122,8 @@ func TestImage(t *testing.T) {
 			t.Parallel()
 			reference := strings.TrimPrefix(server.URL, "http://") + "/ingot/" + image + ":1"
 			file := filepath.Join(t.TempDir(), "image.tar")
-			args := append(fakeDebian(t, image), "--programs", programs(t, time.Now()), "--name", reference, "--out", file, "--push")
+			args := append(fakeDebian(t, image), "--programs", programs(t, time.Now()), "--name", reference, "--out",
+				file, "--push")
 			var out strings.Builder
 			if err := run(t.Context(), args, &out); err != nil {
 				t.Fatal(err)
@@ -178,7 +182,8 @@ func TestIndex(t *testing.T) {
 	}
 	reference := strings.TrimPrefix(server.URL, "http://") + "/ingot/server:1"
 	file := filepath.Join(t.TempDir(), "image.tar")
-	args := append(fakeDebian(t, "server"), "--arch", "amd64,arm64", "--programs", dir, "--name", reference, "--out", file, "--push")
+	args := append(fakeDebian(t, "server"), "--arch", "amd64,arm64", "--programs", dir, "--name", reference, "--out",
+		file, "--push")
 	var out strings.Builder
 	if err := run(t.Context(), args, &out); err != nil {
 		t.Fatal(err)
@@ -285,7 +290,8 @@ func TestBrokenCache(t *testing.T) {
 	if err := os.Truncate(file, 10); err != nil {
 		t.Fatal(err)
 	}
-	err := run(t.Context(), append(args, "--programs", programs(t, time.Now()), "--out", filepath.Join(t.TempDir(), "x.tar")), io.Discard)
+	err := run(t.Context(), append(args, "--programs", programs(t, time.Now()), "--out",
+		filepath.Join(t.TempDir(), "x.tar")), io.Discard)
 	if err == nil || !strings.Contains(err.Error(), file) {
 		t.Errorf("error %v, want one that names %s", err, file)
 	}
@@ -299,7 +305,8 @@ func TestWrongArguments(t *testing.T) {
 		{"--out x --name http://x", "http://x"},
 		{"--out x more", "more"},
 	} {
-		if err := run(t.Context(), strings.Fields(tt.args), io.Discard); err == nil || !strings.Contains(err.Error(), tt.want) {
+		if err := run(t.Context(), strings.Fields(tt.args), io.Discard); err == nil ||
+			!strings.Contains(err.Error(), tt.want) {
 			t.Errorf("stack %s: error %v, want one with %q", tt.args, err, tt.want)
 		}
 	}
@@ -314,7 +321,8 @@ func TestSoakDebianIsReproducible(t *testing.T) {
 	}
 	var digests [2]v1.Hash
 	for i := range digests {
-		layer, err := debianLayer(context.Background(), options{mirror: "http://deb.debian.org/debian", cache: t.TempDir()}, runtime.GOARCH, smallPackages, time.Unix(0, 0).UTC())
+		layer, err := debianLayer(context.Background(), options{mirror: "http://deb.debian.org/debian", cache: t.TempDir()},
+			runtime.GOARCH, smallPackages, time.Unix(0, 0).UTC())
 		if err != nil {
 			t.Fatal(err)
 		}

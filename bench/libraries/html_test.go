@@ -31,7 +31,8 @@ func mailPolicy() *bluemonday.Policy {
 	p.AllowComments()
 	p.AllowElements("html", "head", "title", "body", "style", "center", "font")
 	p.AllowUnsafe(true) // without it style elements lose their content
-	p.AllowAttrs("class", "id", "role", "width", "height", "cellpadding", "cellspacing", "align", "valign", "bgcolor", "border").Globally()
+	p.AllowAttrs("class", "id", "role", "width", "height", "cellpadding", "cellspacing", "align", "valign", "bgcolor",
+		"border").Globally()
 	p.AllowStyles("margin", "padding", "background", "color", "font-family", "border-collapse").Globally()
 	return p
 }
@@ -61,12 +62,15 @@ func TestCleanBesideBluemonday(t *testing.T) {
 		removed   bool   // want must not stay
 		libraryOK bool
 	}{
-		"the doctype stays":                   {`<!DOCTYPE html><p>x</p>`, `<!DOCTYPE html>`, false, false},
-		"colours of Outlook stay":             {`<p style="mso-line-height-rule:exactly;color:red">x</p>`, `mso-line-height-rule:exactly`, false, false},
-		"layout is written as it came":        {`<p style="margin:0 0 12px">x</p>`, `style="margin:0 0 12px"`, false, false},
-		"rules for small screens stay":        {`<style>@media (max-width:600px){.a{width:100%}}</style><p>x</p>`, `@media (max-width:600px)`, false, true},
-		"comments cannot hide what is active": {`<!--[if gte mso 9]><script>x()</script><![endif]--><p>x</p>`, `<script>`, true, false},
-		"scripts go":                          {`<p onclick="x()">x<script>y()</script></p>`, `script`, true, true},
+		"the doctype stays": {`<!DOCTYPE html><p>x</p>`, `<!DOCTYPE html>`, false, false},
+		"colours of Outlook stay": {`<p style="mso-line-height-rule:exactly;color:red">x</p>`,
+			`mso-line-height-rule:exactly`, false, false},
+		"layout is written as it came": {`<p style="margin:0 0 12px">x</p>`, `style="margin:0 0 12px"`, false, false},
+		"rules for small screens stay": {`<style>@media (max-width:600px){.a{width:100%}}</style><p>x</p>`,
+			`@media (max-width:600px)`, false, true},
+		"comments cannot hide what is active": {`<!--[if gte mso 9]><script>x()</script><![endif]--><p>x</p>`, `<script>`,
+			true, false},
+		"scripts go": {`<p onclick="x()">x<script>y()</script></p>`, `script`, true, true},
 	} {
 		check := func(out string) bool { return strings.Contains(out, test.want) != test.removed }
 		if out := template.Clean(test.in); !check(out) {
@@ -88,7 +92,8 @@ func BenchmarkToText(b *testing.B) {
 	b.Run("html2text", func(b *testing.B) {
 		b.SetBytes(int64(len(mailHTML)))
 		for b.Loop() {
-			html2text.HTML2TextWithOptions(mailHTML, html2text.WithLinksInnerText(), html2text.WithListSupport(), html2text.WithUnixLineBreaks())
+			html2text.HTML2TextWithOptions(mailHTML, html2text.WithLinksInnerText(), html2text.WithListSupport(),
+				html2text.WithUnixLineBreaks())
 		}
 	})
 }
@@ -100,7 +105,8 @@ func TestToTextBesideHTML2Text(t *testing.T) {
 		in, want  string
 		libraryOK bool
 	}{
-		"link":              {`<a href="https://example.org/a?b=1&amp;c=2">Log</a>`, "Log <https://example.org/a?b=1&c=2>", true},
+		"link": {`<a href="https://example.org/a?b=1&amp;c=2">Log</a>`,
+			"Log <https://example.org/a?b=1&c=2>", true},
 		"cells are apart":   {`<table><tr><td>a</td><td>b</td></tr></table>`, "a b", false},
 		"numbered list":     {`<ol><li>one</li><li>two</li></ol>`, "1. one\n2. two", false},
 		"preformatted text": {"<pre>a\n  b</pre>", "a\n  b", false},
@@ -110,7 +116,8 @@ func TestToTextBesideHTML2Text(t *testing.T) {
 		if got := template.ToText(test.in); strings.TrimSpace(got) != test.want {
 			t.Errorf("%s: ours wrote %q, want %q", name, got, test.want)
 		}
-		got := html2text.HTML2TextWithOptions(test.in, html2text.WithLinksInnerText(), html2text.WithListSupport(), html2text.WithUnixLineBreaks())
+		got := html2text.HTML2TextWithOptions(test.in, html2text.WithLinksInnerText(), html2text.WithListSupport(),
+			html2text.WithUnixLineBreaks())
 		if ok := strings.TrimSpace(got) == test.want; ok != test.libraryOK {
 			t.Errorf("%s: html2text does it: %t, the decision says %t; it wrote %q", name, ok, test.libraryOK, got)
 		}

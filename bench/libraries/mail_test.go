@@ -26,7 +26,8 @@ func BenchmarkMessage(b *testing.B) {
 		if err != nil {
 			b.Fatal(err)
 		}
-		o := &notify.Outgoing{ID: "4f5b4d0c-0a44-4a3c-9d4b-1d5b6b3f2a10", To: "someone@example.org", Body: body, Received: time.Now(), Unsubscribe: unsubscribe}
+		o := &notify.Outgoing{ID: "4f5b4d0c-0a44-4a3c-9d4b-1d5b6b3f2a10", To: "someone@example.org", Body: body,
+			Received: time.Now(), Unsubscribe: unsubscribe}
 		b.ReportAllocs()
 		for b.Loop() {
 			m, err := c.Message(o, time.Now())

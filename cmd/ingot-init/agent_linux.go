@@ -81,7 +81,8 @@ func (s *supervisor) Stop(kill bool) {
 }
 
 // Exec starts a process that is not a member; see agentserver.Instance.
-func (s *supervisor) Exec(m initproto.Member, files [3]*os.File, terminal bool, exited func(status int)) (signal func(syscall.Signal), err error) {
+func (s *supervisor) Exec(m initproto.Member, files [3]*os.File, terminal bool,
+	exited func(status int)) (signal func(syscall.Signal), err error) {
 	var pid int
 	failure := errOver
 	if err := s.call(func() {

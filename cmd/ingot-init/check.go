@@ -48,7 +48,8 @@ func watchHealth(ctx context.Context, c initproto.Check, of subject, post func(e
 		}
 		left := time.Until(deadline)
 		if left <= 0 {
-			post(event{kind: evUnhealthy, reason: fmt.Sprintf("%s never healthy after %s: %s", of, c.Startup, of.explained(err, c.Ports))})
+			post(event{kind: evUnhealthy, reason: fmt.Sprintf("%s never healthy after %s: %s", of, c.Startup,
+				of.explained(err, c.Ports))})
 			return
 		}
 		if !sleep(ctx, min(pause, left)) {
@@ -165,7 +166,8 @@ func lookHTTP(ctx context.Context, c initproto.Check) error {
 			return err
 		}
 	}
-	request := fmt.Sprintf("GET /%s HTTP/1.1\r\nHost: %s:%d\r\nUser-Agent: ingot-init\r\nAccept: */*\r\nConnection: close\r\n\r\n",
+	request := fmt.Sprintf("GET /%s HTTP/1.1\r\nHost: %s:%d\r\nUser-Agent: ingot-init\r\nAccept: */*\r\nConnection: "+
+		"close\r\n\r\n",
 		strings.TrimPrefix(c.Endpoint, "/"), loopback, port)
 	if _, err := conn.Write([]byte(request)); err != nil {
 		return fmt.Errorf("no HTTP answer: %s", why(err, c.Invocation))

@@ -65,9 +65,11 @@ func TestLook(t *testing.T) {
 		{"port", port(initproto.CheckPort, open), ""},
 		{"all ports", port(initproto.CheckPort, open, closed), "is not listening: connection refused"},
 		{"http 200", port(initproto.CheckHTTP, listener(t, loopback, "HTTP/1.1 200 OK\r\n\r\n")), ""},
-		{"http looks at the first port only", port(initproto.CheckHTTP, listener(t, loopback, "HTTP/1.1 200 OK\r\n\r\n"), closed), ""},
+		{"http looks at the first port only", port(initproto.CheckHTTP, listener(t, loopback, "HTTP/1.1 200 OK\r\n\r\n"),
+			closed), ""},
 		{"http 500", port(initproto.CheckHTTP, listener(t, loopback, "HTTP/1.1 500 No\r\n\r\n")), "HTTP status 500"},
-		{"http 302", port(initproto.CheckHTTP, listener(t, loopback, "HTTP/1.1 302 Found\r\nLocation: /\r\n\r\n")), "HTTP status 302"},
+		{"http 302", port(initproto.CheckHTTP, listener(t, loopback, "HTTP/1.1 302 Found\r\nLocation: /\r\n\r\n")),
+			"HTTP status 302"},
 		{"http closed", port(initproto.CheckHTTP, closed), "connection refused"},
 		{"http hangs up", port(initproto.CheckHTTP, open), "no HTTP answer: "},
 		{"not http", port(initproto.CheckHTTP, listener(t, loopback, strings.Repeat("220 smtp", 100))), "not HTTP"},
@@ -90,7 +92,8 @@ func TestLookTimesOut(t *testing.T) {
 	}
 	defer l.Close()
 	addr, _ := l.Addr().(*net.TCPAddr)
-	err = probe(context.Background(), initproto.Check{Kind: initproto.CheckHTTP, Ports: []int{addr.Port}, Invocation: 2 * time.Second})
+	err = probe(context.Background(), initproto.Check{Kind: initproto.CheckHTTP, Ports: []int{addr.Port},
+		Invocation: 2 * time.Second})
 	if err == nil || err.Error() != "no HTTP answer: no answer within 2s" {
 		t.Error(err)
 	}

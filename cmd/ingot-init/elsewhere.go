@@ -45,7 +45,8 @@ func (e *elsewhere) look(now time.Time, of subject, err error, wanted []int) (re
 	all, own := of.listening()
 	reason = of.explainedBy(err, wanted, all)
 	slices.SortFunc(all, compareSockets)
-	if reason == err.Error() || !slices.EqualFunc(all, e.sockets, func(a, b socket) bool { return compareSockets(a, b) == 0 }) {
+	if reason == err.Error() || !slices.EqualFunc(all, e.sockets,
+		func(a, b socket) bool { return compareSockets(a, b) == 0 }) {
 		e.sockets, e.since, e.begin, e.cpu, e.told = all, now, now, of.used(), false
 		return "", false
 	}

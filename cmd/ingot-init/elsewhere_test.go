@@ -32,13 +32,15 @@ func TestElsewhere(t *testing.T) {
 		certain int // the second of the decision; 0 for never
 	}{
 		{name: "wrong port", sockets: wrong, told: 5, certain: 12},
-		{name: "wrong address", sockets: func(int) []socket { return []socket{{net.IPv6loopback, 8080}} }, told: 5, certain: 12},
+		{name: "wrong address", sockets: func(int) []socket { return []socket{{net.IPv6loopback, 8080}} }, told: 5,
+			certain: 12},
 		{name: "nothing is open", sockets: func(int) []socket { return nil }},
 		{name: "one of its ports is open", sockets: func(int) []socket { return at(9000) }},
 		{name: "timeout set by the user", sockets: wrong, patient: true, told: 5},
 		{name: "sockets of the whole instance", sockets: wrong, shared: true, told: 5},
 		{name: "busy", sockets: wrong, cpu: busy, told: 5},
-		{name: "busy at first", sockets: wrong, cpu: func(s int) time.Duration { return busy(min(s, 15)) }, told: 5, certain: 32},
+		{name: "busy at first", sockets: wrong, cpu: func(s int) time.Duration { return busy(min(s, 15)) }, told: 5,
+			certain: 32},
 		{name: "debug port at first, then another", sockets: func(s int) []socket {
 			if s < 8 {
 				return at(5005)

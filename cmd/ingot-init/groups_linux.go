@@ -191,7 +191,8 @@ type entryFailure struct {
 // it becomes the member, so that nothing of the member ever runs elsewhere. (Moving
 // ingot-init would expose it to the limit; CLONE_INTO_CGROUP needs clone3, which the system
 // call filter of instances cannot look into.)
-func (h *host) enter(path string, m initproto.Member, files [3]*os.File, sys *syscall.SysProcAttr) (pid int, err error) {
+func (h *host) enter(path string, m initproto.Member, files [3]*os.File, sys *syscall.SysProcAttr) (pid int,
+	err error) {
 	var pipes [4]*os.File // document: read, write; status: read, write
 	defer func() {
 		for _, f := range pipes {

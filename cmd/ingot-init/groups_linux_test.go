@@ -23,15 +23,20 @@ func TestGroupCounters(t *testing.T) {
 	}{
 		"version 1": {
 			"memory/member-1",
-			map[string]string{"memory.oom_control": "oom_kill_disable 0\nunder_oom 0\noom_kill 2\n", "memory.max_usage_in_bytes": "7000000\n"},
-			map[string]string{"memory.oom_control": "oom_kill_disable 0\nunder_oom 0\noom_kill 3\n", "memory.max_usage_in_bytes": "33554432\n"},
-			map[string]string{"memory.oom_control": "oom_kill_disable 0\nunder_oom 0\noom_kill 4\n", "memory.max_usage_in_bytes": "7000000\n"},
+			map[string]string{"memory.oom_control": "oom_kill_disable 0\nunder_oom 0\noom_kill 2\n",
+				"memory.max_usage_in_bytes": "7000000\n"},
+			map[string]string{"memory.oom_control": "oom_kill_disable 0\nunder_oom 0\noom_kill 3\n",
+				"memory.max_usage_in_bytes": "33554432\n"},
+			map[string]string{"memory.oom_control": "oom_kill_disable 0\nunder_oom 0\noom_kill 4\n",
+				"memory.max_usage_in_bytes": "7000000\n"},
 			false,
 		},
 		"version 2": {
 			"member-1",
-			map[string]string{"memory.events": "low 0\nmax 4\noom 1\noom_kill 1\noom_group_kill 0\n", "memory.events.local": "oom 1\noom_kill 1\n"},
-			map[string]string{"memory.events": "low 0\nmax 5\noom 2\noom_kill 4\noom_group_kill 1\n", "memory.events.local": "oom 2\noom_kill 4\n"},
+			map[string]string{"memory.events": "low 0\nmax 4\noom 1\noom_kill 1\noom_group_kill 0\n",
+				"memory.events.local": "oom 1\noom_kill 1\n"},
+			map[string]string{"memory.events": "low 0\nmax 5\noom 2\noom_kill 4\noom_group_kill 1\n",
+				"memory.events.local": "oom 2\noom_kill 4\n"},
 			map[string]string{"memory.events": "oom 2\noom_kill 5\n"},
 			true,
 		},
@@ -108,10 +113,13 @@ func TestEnter(t *testing.T) {
 		status int
 		says   string
 	}{
-		"runs":                  {enter(3, `echo "$V in $(pwd) with $(ls -l /proc/$$/fd | grep -c cgroup.procs)"; exit 3`), 3, "o0 one two in " + dir + " with 0\n"},
-		"no such program":       {enter(3, "", "/no/such/program"), statusNotFound, "e0 /no/such/program: no such file or directory"},
-		"not a program":         {enter(3, "", dir), statusCannotRun, "e0 " + dir + ": permission denied"},
-		"cannot be moved there": {enter(4, "true"), statusCannotRun, "e0 sh: moving into its control group: bad file descriptor"},
+		"runs": {enter(3, `echo "$V in $(pwd) with $(ls -l /proc/$$/fd | grep -c cgroup.procs)"; exit 3`), 3,
+			"o0 one two in " + dir + " with 0\n"},
+		"no such program": {enter(3, "", "/no/such/program"), statusNotFound,
+			"e0 /no/such/program: no such file or directory"},
+		"not a program": {enter(3, "", dir), statusCannotRun, "e0 " + dir + ": permission denied"},
+		"cannot be moved there": {enter(4, "true"), statusCannotRun,
+			"e0 sh: moving into its control group: bad file descriptor"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -72,7 +72,8 @@ func TestNobodyIsLeft(t *testing.T) {
 	bothWays(t, func(t *testing.T, change ...func(*exec.Cmd)) {
 		name, wait := lifeline(t)
 		// A daemon in its own session, without a parent, that ignores SIGTERM.
-		daemon := fmt.Sprintf(`exec 3>%s; (setsid sh -c 'trap "" TERM HUP; echo up; while :; do sleep 1000; done' &) ; `, name)
+		daemon := fmt.Sprintf(`exec 3>%s; (setsid sh -c 'trap "" TERM HUP; echo up; while :; do sleep 1000; done' &) ; `,
+			name)
 		i := start(t, spec(shell("web", daemon+forever), shell("a", forever)), change...)
 		i.until("o0 up")
 		i.signal(syscall.SIGTERM)
@@ -98,7 +99,8 @@ func TestEverybodyDiesWithIt(t *testing.T) {
 func TestZombies(t *testing.T) {
 	t.Parallel()
 	// Fifty orphans exit while the member keeps running.
-	i := start(t, spec(shell("web", `for n in $(seq 50); do (true & exec true); (sh -c 'exit 3' &); done; echo up; `+forever)))
+	i := start(t, spec(shell("web", `for n in $(seq 50); do (true & exec true); (sh -c 'exit 3' &); done; echo up; `+
+		forever)))
 	i.until("o0 up")
 	deadline := time.NewTimer(limit)
 	defer deadline.Stop()

@@ -50,12 +50,14 @@ func TestCodependence(t *testing.T) {
 		{"sidecar is killed", 1, "kill -9 $$", false, 137, initproto.Exit{Status: 137, Description: sidecar + "137"}},
 		{"one-off finishes", 0, "exit 0", true, 0, initproto.Exit{}},
 		{"one-off fails", 0, "exit 3", true, 3, initproto.Exit{Status: 3, Description: main + "3"}},
-		{"one-off, sidecar finishes", 1, "exit 0", true, 0, initproto.Exit{Status: 143, Description: sidecar + "0 before the task ended"}},
+		{"one-off, sidecar finishes", 1, "exit 0", true, 0, initproto.Exit{Status: 143, Description: sidecar +
+			"0 before the task ended"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
 			members := []initproto.Member{shell("web", forever), shell("a", forever), shell("b", forever)}
-			members[test.ends] = shell(members[test.ends].Name, `trap '`+test.how+`' USR1; echo up; while :; do sleep 1000 & wait; done`)
+			members[test.ends] = shell(members[test.ends].Name, `trap '`+test.how+
+				`' USR1; echo up; while :; do sleep 1000 & wait; done`)
 			s := spec(members...)
 			s.OneOff = test.oneOff
 			i := start(t, s)
@@ -113,7 +115,8 @@ func TestWhatCannotBeStarted(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
 			i := start(t, spec(test.member, shell("a", forever)))
-			want := initproto.Exit{Status: test.status, Description: fmt.Sprintf("APP/PROC/WEB: Exited with status %d", test.status)}
+			want := initproto.Exit{Status: test.status, Description: fmt.Sprintf("APP/PROC/WEB: Exited with status %d",
+				test.status)}
 			if got := i.end(); got != want {
 				t.Errorf("exit is %+v, want %+v", got, want)
 			}
@@ -140,7 +143,8 @@ func TestOutput(t *testing.T) {
 		{"both streams", "echo a; echo b >&2; echo c", []string{"a", "c"}, []string{"b"}},
 		{"no line break at the end", "printf 'a\\nb'; printf c >&2", []string{"a", "b"}, []string{"c"}},
 		{"any bytes", `printf 'a\000\377\r b\n\n'`, []string{"a\x00\xff\r b", ""}, nil},
-		{"a long line", `printf 0123456789%.0s $(seq 7000)`, []string{long[:initproto.MaxLineSize], long[initproto.MaxLineSize:]}, nil},
+		{"a long line", `printf 0123456789%.0s $(seq 7000)`, []string{long[:initproto.MaxLineSize],
+			long[initproto.MaxLineSize:]}, nil},
 		{"nothing", "true", nil, nil},
 		{"its own environment", `echo $HOME; pwd; cat`, []string{os.TempDir(), os.TempDir()}, nil},
 	} {
@@ -215,7 +219,8 @@ func TestStop(t *testing.T) {
 	for _, sig := range []syscall.Signal{syscall.SIGTERM, syscall.SIGINT} {
 		t.Run(sig.String(), func(t *testing.T) {
 			t.Parallel()
-			i := start(t, spec(shell("web", `trap 'echo bye; exit 7' TERM; echo up; while :; do sleep 1000 & wait; done`), shell("a", forever)))
+			i := start(t, spec(shell("web", `trap 'echo bye; exit 7' TERM; echo up; while :; do sleep 1000 & wait; done`),
+				shell("a", forever)))
 			i.until("o0 up")
 			i.signal(sig)
 			if got := i.end(); got != (initproto.Exit{Status: 7, Stopped: true}) {
@@ -260,7 +265,8 @@ func TestSignalsAreForwarded(t *testing.T) {
 		shell("a", forever)))
 	i.until("o0 up")
 	for name, sig := range map[string]syscall.Signal{
-		"hup": syscall.SIGHUP, "usr1": syscall.SIGUSR1, "usr2": syscall.SIGUSR2, "winch": syscall.SIGWINCH, "quit": syscall.SIGQUIT,
+		"hup": syscall.SIGHUP, "usr1": syscall.SIGUSR1, "usr2": syscall.SIGUSR2, "winch": syscall.SIGWINCH,
+		"quit": syscall.SIGQUIT,
 	} {
 		i.signal(sig)
 		i.until("o0 " + name)
@@ -305,11 +311,13 @@ func TestHealth(t *testing.T) {
 	t.Run("another port", func(t *testing.T) {
 		t.Parallel()
 		port, other, sidecars := freePort(t), freePort(t), freePort(t)
-		s := spec(actor(t, "web", fmt.Sprintf("listen %s:%d", loopback, other)), actor(t, "a", fmt.Sprintf("listen %s:%d", loopback, sidecars)))
+		s := spec(actor(t, "web", fmt.Sprintf("listen %s:%d", loopback, other)),
+			actor(t, "a", fmt.Sprintf("listen %s:%d", loopback, sidecars)))
 		s.Health = soon(initproto.CheckPort, port)
 		// A busy machine takes longer until the app listens at all.
 		for s.Health.Startup = 2 * time.Second; ; s.Health.Startup *= 4 {
-			refused := fmt.Sprintf("Instance never healthy after %s: port %d is not listening: connection refused", s.Health.Startup, port)
+			refused := fmt.Sprintf("Instance never healthy after %s: port %d is not listening: connection refused",
+				s.Health.Startup, port)
 			want := refused + fmt.Sprintf(": the app listens on port %d instead; make it listen on the port in $PORT", other)
 			if runtime.GOOS != "linux" {
 				want = refused

@@ -134,7 +134,8 @@ const (
 )
 
 var actionNames = [...]string{
-	"start", "term", "kill", "check", "watch", "uncheck", "grace", "sweep", "tell", "leave", "pause", "uncheck member", "pre-stop", "member grace",
+	"start", "term", "kill", "check", "watch", "uncheck", "grace", "sweep", "tell", "leave", "pause", "uncheck member",
+	"pre-stop", "member grace",
 }
 
 func (k actionKind) String() string { return actionNames[k] }
@@ -235,7 +236,8 @@ func (m machine) step(e event) (machine, []action) {
 		}
 	case evWaiting:
 		if b := m.members[e.member]; live && b.phase == alive && !b.healthy {
-			do = append(do, action{kind: doTell, member: e.member, body: initproto.EventBody{Event: initproto.EventWaiting, Reason: e.reason}})
+			do = append(do, action{kind: doTell, member: e.member, body: initproto.EventBody{Event: initproto.EventWaiting,
+				Reason: e.reason}})
 		}
 	case evReady:
 		m.members[e.member].ready = m.members[e.member].ready || m.mayBeReady(e.member)
@@ -387,7 +389,8 @@ func (m *machine) membersExited(exits []exit) []action {
 func (m *machine) exitBody(x exit) initproto.EventBody {
 	b := m.members[x.member]
 	body := initproto.EventBody{
-		Event: initproto.EventExited, Status: x.status, Signaled: x.signaled, OOM: x.oom, Cancelled: b.told, Overdue: b.overdue, Harmless: b.harmless,
+		Event: initproto.EventExited, Status: x.status, Signaled: x.signaled, OOM: x.oom, Cancelled: b.told,
+		Overdue: b.overdue, Harmless: b.harmless,
 	}
 	if x.oom || b.failing != "" {
 		body.Reason = b.reason

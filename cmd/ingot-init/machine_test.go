@@ -14,7 +14,8 @@ import (
 
 // web returns an instance with a main process and a sidecar.
 func web(change ...func(*plan)) machine {
-	p := plan{sources: []string{"APP/PROC/WEB", "APP/PROC/WEB/SIDECAR/HELPER"}, names: []string{"web", "helper"}, grace: 10 * time.Second}
+	p := plan{sources: []string{"APP/PROC/WEB", "APP/PROC/WEB/SIDECAR/HELPER"}, names: []string{"web", "helper"},
+		grace: 10 * time.Second}
 	for _, c := range change {
 		c(&p)
 	}
@@ -105,15 +106,20 @@ func TestTransitions(t *testing.T) {
 		{"all started, no checks", web(), half, ev(evStarted, 1), running, "tell started, tell healthy, tell ready"},
 		{"all started, checks", web(checked), half, ev(evStarted, 1), starting, "tell started, check"},
 		{"started twice", web(checked), up, ev(evStarted, 1), starting, ""},
-		{"cannot start", web(), begun, exited(exit{member: 0, status: 127}), stopping, "tell exited 0 [Exit status 127], uncheck, grace"},
-		{"cannot start, the other runs", web(), half, exited(exit{member: 1, status: 126}), stopping, "tell exited 1 [Exit status 126], uncheck, term 0, grace"},
+		{"cannot start", web(), begun, exited(exit{member: 0, status: 127}), stopping,
+			"tell exited 0 [Exit status 127], uncheck, grace"},
+		{"cannot start, the other runs", web(), half, exited(exit{member: 1, status: 126}), stopping,
+			"tell exited 1 [Exit status 126], uncheck, term 0, grace"},
 
 		{"healthy", web(checked), up, ev(evHealthy), running, "tell healthy, watch"},
-		{"healthy, readiness is not checked", web(func(p *plan) { p.health = true }), up, ev(evHealthy), running, "tell healthy, tell ready"},
+		{"healthy, readiness is not checked", web(func(p *plan) { p.health = true }), up, ev(evHealthy), running,
+			"tell healthy, tell ready"},
 		{"healthy too early", web(checked), half, ev(evHealthy), starting, ""},
 		{"healthy again", web(checked), fit, ev(evHealthy), running, ""},
-		{"never healthy", web(checked), up, because(evUnhealthy, "why"), stopping, "tell unhealthy (why), uncheck, term 0, term 1, grace"},
-		{"no more healthy", web(checked), fit, because(evUnhealthy, "why"), stopping, "tell unhealthy (why), uncheck, term 0, term 1, grace"},
+		{"never healthy", web(checked), up, because(evUnhealthy, "why"), stopping,
+			"tell unhealthy (why), uncheck, term 0, term 1, grace"},
+		{"no more healthy", web(checked), fit, because(evUnhealthy, "why"), stopping,
+			"tell unhealthy (why), uncheck, term 0, term 1, grace"},
 		{"not healthy yet", web(checked), up, because(evWaiting, "why"), starting, "tell waiting (why)"},
 		{"no longer waiting", web(checked), fit, because(evWaiting, "why"), running, ""},
 		{"unhealthy when stopping", web(checked), crashed, because(evUnhealthy, "why"), stopping, ""},
@@ -129,26 +135,35 @@ func TestTransitions(t *testing.T) {
 		{"stop while running", web(), up, ev(evStop), stopping, "uncheck, term 0, term 1, grace"},
 		{"stop before the start is known", web(), half, ev(evStop), stopping, "uncheck, term 0, grace"},
 		{"started when stopping", web(), append(slices.Clone(half), ev(evStop)), ev(evStarted, 1), stopping, "term 1"},
-		{"started when killing", web(), append(slices.Clone(half), ev(evStop), ev(evGraceOver)), ev(evStarted, 1), killing, "kill 1"},
-		{"failed to start when stopping", web(), append(slices.Clone(half), ev(evStop)), exited(exit{member: 1, status: 127}), stopping, "tell exited 1 [Exit status 127] cancelled"},
+		{"started when killing", web(), append(slices.Clone(half), ev(evStop), ev(evGraceOver)), ev(evStarted, 1),
+			killing, "kill 1"},
+		{"failed to start when stopping", web(), append(slices.Clone(half), ev(evStop)), exited(exit{member: 1, status: 127}),
+			stopping, "tell exited 1 [Exit status 127] cancelled"},
 		{"stop twice", web(), crashed, ev(evStop), stopping, ""},
 		{"stop without grace", web(atOnce), up, ev(evStop), killing, "uncheck, term 0, term 1, kill 0, kill 1"},
 		{"timeout", web(oneOff), up, ev(evTimeout), stopping, "uncheck, term 0, term 1, grace"},
 
 		{"sidecar exits", web(), up, crash, stopping, "tell exited 1 [Exit status 3], uncheck, term 0, grace"},
-		{"sidecar exits with 0", web(), up, exited(exit{member: 1}), stopping, "tell exited 1 [Exit status 0], uncheck, term 0, grace"},
+		{"sidecar exits with 0", web(), up, exited(exit{member: 1}), stopping,
+			"tell exited 1 [Exit status 0], uncheck, term 0, grace"},
 		{"main exits", web(), up, exited(exit{member: 0}), stopping, "tell exited 0 [Exit status 0], uncheck, term 1, grace"},
-		{"main exits before it is healthy", web(checked), up, exited(exit{member: 0, status: 1}), stopping, "tell exited 0 [Exit status 1], uncheck, term 1, grace"},
-		{"both exit at once", web(), up, exited(exit{member: 1, status: 1}, exit{member: 0, status: 2}), sweeping, "tell exited 1 [Exit status 1], tell exited 0 [Exit status 2], uncheck, sweep"},
-		{"out of memory", web(), up, exited(exit{member: 0, status: 137, oom: true}), stopping, "tell exited 0 [Exit status 137 (out of memory)] (out of memory), uncheck, term 1, grace"},
+		{"main exits before it is healthy", web(checked), up, exited(exit{member: 0, status: 1}), stopping,
+			"tell exited 0 [Exit status 1], uncheck, term 1, grace"},
+		{"both exit at once", web(), up, exited(exit{member: 1, status: 1}, exit{member: 0, status: 2}), sweeping,
+			"tell exited 1 [Exit status 1], tell exited 0 [Exit status 2], uncheck, sweep"},
+		{"out of memory", web(), up, exited(exit{member: 0, status: 137, oom: true}), stopping,
+			"tell exited 0 [Exit status 137 (out of memory)] (out of memory), uncheck, term 1, grace"},
 		{"exits twice", web(), crashed, crash, stopping, ""},
 
-		{"the others went", web(), crashed, exited(exit{member: 0, status: 143}), sweeping, "tell exited 0 [Exit status 143] cancelled, sweep"},
+		{"the others went", web(), crashed, exited(exit{member: 0, status: 143}), sweeping,
+			"tell exited 0 [Exit status 143] cancelled, sweep"},
 		{"grace over", web(), crashed, ev(evGraceOver), killing, "kill 0"},
 		{"grace over twice", web(), overdue, ev(evGraceOver), killing, ""},
 		{"grace over while running", web(), up, ev(evGraceOver), running, ""},
-		{"killed", web(), overdue, exited(exit{member: 0, status: 137}), sweeping, "tell exited 0 [Exit status 137 (exceeded 10s graceful shutdown interval)] cancelled overdue, sweep"},
-		{"killed without grace", web(atOnce), append(slices.Clone(up), crash), exited(exit{member: 0, status: 137}), sweeping, "tell exited 0 [Exit status 137] cancelled, sweep"},
+		{"killed", web(), overdue, exited(exit{member: 0, status: 137}), sweeping,
+			"tell exited 0 [Exit status 137 (exceeded 10s graceful shutdown interval)] cancelled overdue, sweep"},
+		{"killed without grace", web(atOnce), append(slices.Clone(up), crash), exited(exit{member: 0, status: 137}), sweeping,
+			"tell exited 0 [Exit status 137] cancelled, sweep"},
 		{"stop while killing", web(), overdue, ev(evStop), killing, ""},
 		{"swept", web(), quiet, ev(evSwept), ended, "tell ended (APP/PROC/WEB/SIDECAR/HELPER: Exited with status 3), leave"},
 		{"swept too early", web(), crashed, ev(evSwept), stopping, ""},
@@ -181,7 +196,8 @@ func takeSteps(t *testing.T, all []transition) {
 				do = append(do, a.String())
 			}
 			if got.state != test.want || strings.Join(do, ", ") != test.do {
-				t.Errorf("%v + %v: %v, %s\nwant %v, %s", m.state, test.event.kind, got.state, strings.Join(do, ", "), test.want, test.do)
+				t.Errorf("%v + %v: %v, %s\nwant %v, %s", m.state, test.event.kind, got.state, strings.Join(do, ", "),
+					test.want, test.do)
 			}
 			if !reflect.DeepEqual(m.members, untouched) {
 				t.Error("the machine before the step was changed")
@@ -203,28 +219,46 @@ func TestHowItEnded(t *testing.T) {
 		events []event
 		want   initproto.Exit
 	}{
-		{"sidecar killed", web(), []event{exited(exit{member: 1, status: 137, signaled: true}), wentWith(0, 143)}, initproto.Exit{Status: 137, Description: sidecar + "137"}},
+		{"sidecar killed", web(), []event{exited(exit{member: 1, status: 137, signaled: true}), wentWith(0, 143)},
+			initproto.Exit{Status: 137, Description: sidecar + "137"}},
 		{"main failed", web(), []event{wentWith(0, 3), wentWith(1, 1)}, initproto.Exit{Status: 3, Description: main + "3"}},
-		{"main exited with 0", web(), []event{wentWith(0, 0), wentWith(1, 143)}, initproto.Exit{Description: "Codependent step exited"}},
-		{"sidecar exited with 0", web(), []event{wentWith(1, 0), wentWith(0, 143)}, initproto.Exit{Description: "Codependent step exited"}},
-		{"both failed", web(), []event{exited(exit{member: 1, status: 1}, exit{member: 0, status: 2})}, initproto.Exit{Status: 1, Description: main + "2; " + sidecar + "1"}},
-		{"one failed, one finished", web(), []event{exited(exit{member: 0}, exit{member: 1, status: 2})}, initproto.Exit{Description: sidecar + "2"}},
-		{"out of memory", web(), []event{exited(exit{member: 0, status: 137, oom: true}), wentWith(1, 143)}, initproto.Exit{Status: 137, OOM: true, Description: main + "137 (out of memory)"}},
-		{"out of memory when told to stop", web(), []event{ev(evStop), exited(exit{member: 0, status: 137, oom: true}), wentWith(1, 143)}, initproto.Exit{Status: 137, Stopped: true}},
+		{"main exited with 0", web(), []event{wentWith(0, 0), wentWith(1, 143)},
+			initproto.Exit{Description: "Codependent step exited"}},
+		{"sidecar exited with 0", web(), []event{wentWith(1, 0), wentWith(0, 143)},
+			initproto.Exit{Description: "Codependent step exited"}},
+		{"both failed", web(), []event{exited(exit{member: 1, status: 1}, exit{member: 0, status: 2})},
+			initproto.Exit{Status: 1, Description: main + "2; " + sidecar + "1"}},
+		{"one failed, one finished", web(), []event{exited(exit{member: 0}, exit{member: 1, status: 2})},
+			initproto.Exit{Description: sidecar + "2"}},
+		{"out of memory", web(), []event{exited(exit{member: 0, status: 137, oom: true}), wentWith(1, 143)},
+			initproto.Exit{Status: 137, OOM: true, Description: main + "137 (out of memory)"}},
+		{"out of memory when told to stop", web(), []event{ev(evStop), exited(exit{member: 0, status: 137, oom: true}),
+			wentWith(1, 143)}, initproto.Exit{Status: 137, Stopped: true}},
 		{"stopped", web(), []event{ev(evStop), wentWith(1, 143), wentWith(0, 7)}, initproto.Exit{Status: 7, Stopped: true}},
-		{"stopped after a crash", web(), []event{wentWith(0, 7), ev(evStop), wentWith(1, 143)}, initproto.Exit{Status: 7, Description: main + "7"}},
-		{"unhealthy", web(), []event{because(evUnhealthy, "Instance became unhealthy: x"), wentWith(0, 143), wentWith(1, 0)}, initproto.Exit{Status: 143, Description: "Instance became unhealthy: x"}},
+		{"stopped after a crash", web(), []event{wentWith(0, 7), ev(evStop), wentWith(1, 143)},
+			initproto.Exit{Status: 7, Description: main + "7"}},
+		{"unhealthy", web(), []event{because(evUnhealthy, "Instance became unhealthy: x"), wentWith(0, 143), wentWith(1, 0)},
+			initproto.Exit{Status: 143, Description: "Instance became unhealthy: x"}},
 		{"one-off finished", web(oneOff), []event{wentWith(0, 0), wentWith(1, 143)}, initproto.Exit{}},
-		{"one-off failed", web(oneOff), []event{wentWith(0, 5), wentWith(1, 143)}, initproto.Exit{Status: 5, Description: main + "5"}},
-		{"one-off, sidecar finished", web(oneOff), []event{wentWith(1, 0), wentWith(0, 143)}, initproto.Exit{Status: 143, Description: sidecar + "0 before the task ended"}},
-		{"one-off, sidecar finished, main takes it well", web(oneOff), []event{wentWith(1, 0), wentWith(0, 0)}, initproto.Exit{Status: 1, Description: sidecar + "0 before the task ended"}},
-		{"one-off, sidecar failed, main takes it well", web(oneOff), []event{wentWith(1, 9), wentWith(0, 0)}, initproto.Exit{Status: 9, Description: sidecar + "9"}},
-		{"one-off, sidecar unhealthy", web(oneOff), []event{{kind: evUnhealthy, member: 1, reason: "why"}, wentWith(0, 0), wentWith(1, 0)}, initproto.Exit{Status: 1, Description: "APP/PROC/WEB/SIDECAR/HELPER: why"}},
+		{"one-off failed", web(oneOff), []event{wentWith(0, 5), wentWith(1, 143)},
+			initproto.Exit{Status: 5, Description: main + "5"}},
+		{"one-off, sidecar finished", web(oneOff), []event{wentWith(1, 0), wentWith(0, 143)},
+			initproto.Exit{Status: 143, Description: sidecar + "0 before the task ended"}},
+		{"one-off, sidecar finished, main takes it well", web(oneOff), []event{wentWith(1, 0), wentWith(0, 0)},
+			initproto.Exit{Status: 1, Description: sidecar + "0 before the task ended"}},
+		{"one-off, sidecar failed, main takes it well", web(oneOff), []event{wentWith(1, 9), wentWith(0, 0)},
+			initproto.Exit{Status: 9, Description: sidecar + "9"}},
+		{"one-off, sidecar unhealthy", web(oneOff), []event{{kind: evUnhealthy, member: 1, reason: "why"}, wentWith(0, 0),
+			wentWith(1, 0)}, initproto.Exit{Status: 1, Description: "APP/PROC/WEB/SIDECAR/HELPER: why"}},
 		{"one-off, both finished together", web(oneOff), []event{exited(exit{member: 1}, exit{member: 0})}, initproto.Exit{}},
-		{"one-off, sidecar failed while told to stop", web(oneOff), []event{wentWith(0, 0), wentWith(1, 9)}, initproto.Exit{}},
-		{"one-off, sidecar failed", web(oneOff), []event{wentWith(1, 9), wentWith(0, 143)}, initproto.Exit{Status: 143, Description: sidecar + "9"}},
-		{"one-off timed out", web(oneOff), []event{ev(evTimeout), wentWith(1, 143), wentWith(0, 143)}, initproto.Exit{Status: 143, Description: "Timed out after 5m0s"}},
-		{"a very long reason", web(), []event{because(evUnhealthy, strings.Repeat("é", 9000)), wentWith(0, 0), wentWith(1, 0)}, initproto.Exit{Description: strings.Repeat("é", 5000)}},
+		{"one-off, sidecar failed while told to stop", web(oneOff), []event{wentWith(0, 0), wentWith(1, 9)},
+			initproto.Exit{}},
+		{"one-off, sidecar failed", web(oneOff), []event{wentWith(1, 9), wentWith(0, 143)},
+			initproto.Exit{Status: 143, Description: sidecar + "9"}},
+		{"one-off timed out", web(oneOff), []event{ev(evTimeout), wentWith(1, 143), wentWith(0, 143)},
+			initproto.Exit{Status: 143, Description: "Timed out after 5m0s"}},
+		{"a very long reason", web(), []event{because(evUnhealthy, strings.Repeat("é", 9000)), wentWith(0, 0),
+			wentWith(1, 0)}, initproto.Exit{Description: strings.Repeat("é", 5000)}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
@@ -257,7 +291,8 @@ func TestNames(t *testing.T) {
 	for p := waiting; p <= gone; p++ {
 		name("member", p.String())
 	}
-	phases := []initproto.Phase{initproto.Starting, initproto.Starting, initproto.Running, initproto.Stopping, initproto.Stopping, initproto.Stopping, initproto.Ended}
+	phases := []initproto.Phase{initproto.Starting, initproto.Starting, initproto.Running, initproto.Stopping,
+		initproto.Stopping, initproto.Stopping, initproto.Ended}
 	for s, want := range phases {
 		if got := state(s).phase(); got != want {
 			t.Errorf("%v is %s, want %s", state(s), got, want)
@@ -333,7 +368,8 @@ func newWorld(t *testing.T, r *rand.Rand) *world {
 
 func (w *world) random() event {
 	kinds := []eventKind{
-		evBegin, evStarted, evStarted, evStarted, evStarted, evExited, evHealthy, evHealthy, evUnhealthy, evReady, evNotReady, evStop, evTimeout, evGraceOver, evSwept,
+		evBegin, evStarted, evStarted, evStarted, evStarted, evExited, evHealthy, evHealthy, evUnhealthy, evReady, evNotReady,
+		evStop, evTimeout, evGraceOver, evSwept,
 	}
 	if w.m.plan.policies != nil {
 		kinds = append(kinds, evResume, evResume, evPreStopped, evMemberOverdue, evExited, evHealthy, evHealthy, evReady)
@@ -392,7 +428,8 @@ func (w *world) check() {
 			w.t.Errorf("member %d is %v at the end", i, b.phase)
 		}
 		if w.started[i] > 1+b.restarts || w.told[fmt.Sprint("exited", i)] != w.started[i] {
-			w.t.Errorf("member %d was started %d times, and its exit recorded %d times", i, w.started[i], w.told[fmt.Sprint("exited", i)])
+			w.t.Errorf("member %d was started %d times, and its exit recorded %d times", i, w.started[i],
+				w.told[fmt.Sprint("exited", i)])
 		}
 	}
 	for _, kind := range []actionKind{doSweep, doLeave, doUncheck} {

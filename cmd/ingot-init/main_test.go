@@ -43,7 +43,8 @@ func TestMain(m *testing.M) {
 		panic(err)
 	}
 	program = filepath.Join(dir, "ingot-init")
-	build := exec.CommandContext(context.Background(), "go", "build", "-trimpath", "-buildvcs=false", "-ldflags", "-s -w", "-o", program, ".")
+	build := exec.CommandContext(context.Background(), "go", "build", "-trimpath", "-buildvcs=false", "-ldflags", "-s -w",
+		"-o", program, ".")
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := build.CombinedOutput(); err != nil {
 		panic(fmt.Sprintf("%v: %s", err, out))
@@ -68,11 +69,12 @@ func play(role string) {
 				fmt.Println("toggled")
 			}
 		}()
-		s := http.Server{Addr: argument, ReadHeaderTimeout: limit, Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-			if bad.Load() {
-				w.WriteHeader(http.StatusInternalServerError)
-			}
-		})}
+		s := http.Server{Addr: argument, ReadHeaderTimeout: limit,
+			Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+				if bad.Load() {
+					w.WriteHeader(http.StatusInternalServerError)
+				}
+			})}
 		fmt.Println(s.ListenAndServe())
 	case "listen": // listen on a port until SIGUSR1
 		done := make(chan os.Signal, 1)
@@ -120,7 +122,8 @@ func shell(name, script string) initproto.Member {
 	if name != "web" {
 		source += "/SIDECAR/" + strings.ToUpper(name)
 	}
-	return initproto.Member{Name: name, Source: source, Args: []string{"sh", "-c", script}, Env: environment, Dir: os.TempDir()}
+	return initproto.Member{Name: name, Source: source, Args: []string{"sh", "-c", script}, Env: environment,
+		Dir: os.TempDir()}
 }
 
 func actor(t *testing.T, name, role string) initproto.Member {
@@ -303,7 +306,8 @@ func (i *instance) end() initproto.Exit {
 		i.t.Errorf("ingot-init left with %d, the state says %d", got, state.Exit.Status)
 	}
 	b := body(last)
-	if x := (initproto.Exit{Status: b.Status, Description: b.Reason, Stopped: b.Stopped, OOM: b.OOM}); b.Event != initproto.EventEnded || x != *state.Exit {
+	if x := (initproto.Exit{Status: b.Status, Description: b.Reason, Stopped: b.Stopped,
+		OOM: b.OOM}); b.Event != initproto.EventEnded || x != *state.Exit {
 		i.t.Errorf("the last record is %s, the state says %+v", last.Payload, *state.Exit)
 	}
 	for _, m := range state.Members {

@@ -137,8 +137,10 @@ func (m *machine) memberUnhealthy(i int, reason string, final bool) []action {
 		grace = max(m.plan.grace, 0)
 	}
 	return []action{
-		{kind: doTell, member: i, line: reason, body: initproto.EventBody{Event: initproto.EventMemberUnhealthy, Reason: reason}},
-		{kind: doUncheckMember, member: i}, {kind: doTerm, member: i}, {kind: doMemberGrace, member: i, delay: grace, life: b.life},
+		{kind: doTell, member: i, line: reason, body: initproto.EventBody{Event: initproto.EventMemberUnhealthy,
+			Reason: reason}},
+		{kind: doUncheckMember, member: i}, {kind: doTerm, member: i}, {kind: doMemberGrace, member: i, delay: grace,
+			life: b.life},
 	}
 }
 
@@ -197,7 +199,8 @@ func (m *machine) pause(x exit) []action {
 	body := m.exitBody(x)
 	body.Restart = delay
 	m.why = m.plan.sources[i] + ": " + line
-	b.phase, b.healthy, b.ready, b.checked, b.told, b.overdue, b.failing, b.stopping = pausing, false, false, false, false, false, "", false
+	b.phase, b.healthy, b.ready, b.checked, b.told, b.overdue, b.failing, b.stopping = pausing, false, false, false, false,
+		false, "", false
 	b.restarts++
 	b.inRow++
 	do := []action{{kind: doTell, member: i, line: line, body: body}}
@@ -256,7 +259,8 @@ func (m *machine) tellStops() (do []action) {
 	}
 	for i := range m.members {
 		b := &m.members[i]
-		if b.told || b.phase != launching && b.phase != alive || slices.ContainsFunc(m.policy(i).stopAfter, func(other int) bool { return m.members[other].phase != gone }) {
+		if b.told || b.phase != launching && b.phase != alive || slices.ContainsFunc(m.policy(i).stopAfter,
+			func(other int) bool { return m.members[other].phase != gone }) {
 			continue
 		}
 		b.told = true

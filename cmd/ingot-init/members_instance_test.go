@@ -62,7 +62,8 @@ func TestRestart(t *testing.T) {
 	i.until("v1 restarted")
 	i.until("v0 ready")
 	now, err := readState(i.dir)
-	if err != nil || now.Phase != initproto.Running || now.Members[1].Restarts != 1 || now.Members[1].PID == state.Members[1].PID {
+	if err != nil || now.Phase != initproto.Running || now.Members[1].Restarts != 1 ||
+		now.Members[1].PID == state.Members[1].PID {
 		t.Errorf("the state is %+v (%v), want one restart and another process", now, err)
 	}
 	i.signal(syscall.SIGTERM)
@@ -76,7 +77,8 @@ func TestStopOfMembers(t *testing.T) {
 	t.Parallel()
 	// Its lines and those of the command before come through two pipes, in any order.
 	before := filepath.Join(t.TempDir(), "before")
-	a := shell("a", `trap 'test -e `+before+` && echo interrupted; exit 0' INT; echo up; while :; do sleep 1000 & wait; done`)
+	a := shell("a", `trap 'test -e `+before+
+		` && echo interrupted; exit 0' INT; echo up; while :; do sleep 1000 & wait; done`)
 	a.StopSignal, a.PreStop = int(syscall.SIGINT), []string{"/bin/sh", "-c", "echo goodbye; echo > " + before}
 	stubborn := shell("stubborn", `trap '' TERM; echo up; while :; do sleep 1000 & wait; done`)
 	stubborn.Grace = 100 * time.Millisecond
@@ -86,10 +88,12 @@ func TestStopOfMembers(t *testing.T) {
 	i.untilAll("v0 ready", "o1 up", "o2 up")
 	i.signal(syscall.SIGTERM)
 	i.end()
-	if got := slices.Sorted(slices.Values(i.lines(initproto.Stdout, 1))); !slices.Equal(got, []string{"Exit status 0", "goodbye", "interrupted", "up"}) {
+	if got := slices.Sorted(slices.Values(i.lines(initproto.Stdout, 1))); !slices.Equal(got, []string{"Exit status 0",
+		"goodbye", "interrupted", "up"}) {
 		t.Errorf("the sidecar wrote %q, want the command before the stop and the signal", got)
 	}
-	if got := i.lines(initproto.Stdout, 2); got[len(got)-1] != "Exit status 137 (exceeded 100ms graceful shutdown interval)" {
+	if got := i.lines(initproto.Stdout,
+		2); got[len(got)-1] != "Exit status 137 (exceeded 100ms graceful shutdown interval)" {
 		t.Errorf("the stubborn sidecar wrote %q, want that it was killed", got)
 	}
 }
@@ -125,7 +129,8 @@ func TestSoakKillMembers(t *testing.T) {
 	r := rand.New(rand.NewPCG(uint64(time.Now().UnixNano()), 1))
 	for done := 0; done < kills; {
 		members := []initproto.Member{shell("web", "echo up; "+forever)}
-		for n, policy := range []initproto.Restart{initproto.RestartDefault, initproto.RestartNever, initproto.RestartOnFailure, initproto.RestartAlways} {
+		for n, policy := range []initproto.Restart{initproto.RestartDefault, initproto.RestartNever,
+			initproto.RestartOnFailure, initproto.RestartAlways} {
 			m := shell(fmt.Sprint("s", n), "echo up; "+forever)
 			m.Restart, m.Optional = policy, r.IntN(2) == 0
 			members = append(members, m)
@@ -149,7 +154,8 @@ func TestSoakKillMembers(t *testing.T) {
 				break // it is being started again
 			}
 			x := body(i.until(fmt.Sprintf("v%d exited", victim)))
-			if lives := members[victim].Optional || members[victim].Restart == initproto.RestartOnFailure || members[victim].Restart == initproto.RestartAlways; victim > 0 && lives {
+			if lives := members[victim].Optional || members[victim].Restart == initproto.RestartOnFailure ||
+				members[victim].Restart == initproto.RestartAlways; victim > 0 && lives {
 				if x.Restart == 0 && !x.Harmless {
 					t.Errorf("member %d: %+v, want that the instance lives", victim, x)
 				}
@@ -170,7 +176,8 @@ func TestSoakKillMembers(t *testing.T) {
 		}
 		i.signal(syscall.SIGTERM)
 		i.end()
-		if state, err := readState(i.dir); err != nil || state.Phase != initproto.Ended || slices.ContainsFunc(state.Members, func(m initproto.MemberState) bool { return !m.Exited }) {
+		if state, err := readState(i.dir); err != nil || state.Phase != initproto.Ended ||
+			slices.ContainsFunc(state.Members, func(m initproto.MemberState) bool { return !m.Exited }) {
 			t.Errorf("the last state is %+v (%v), want that all have ended", state, err)
 		}
 	}

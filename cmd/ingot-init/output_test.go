@@ -49,7 +49,8 @@ func TestSplitter(t *testing.T) {
 		{"the limit, then the end", []string{full}, []string{full}},
 		{"no character is cut", []string{full[1:] + "é" + "z\n"}, []string{full[1:], "éz"}},
 		{"a long one is cut between characters", []string{full[2:] + "é" + "z\n"}, []string{full[2:] + "é", "z"}},
-		{"no text at all", []string{strings.Repeat("\x80", initproto.MaxLineSize+1)}, []string{strings.Repeat("\x80", initproto.MaxLineSize), "\x80"}},
+		{"no text at all", []string{strings.Repeat("\x80", initproto.MaxLineSize+1)},
+			[]string{strings.Repeat("\x80", initproto.MaxLineSize), "\x80"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
@@ -105,7 +106,8 @@ func TestBucket(t *testing.T) {
 		{"one second's worth at once", 100, []take{{0, 60, true}, {0, 40, true}, {0, 1, false}}},
 		{"it fills", 100, []take{{0, 100, true}, {0, 1, false}, {100 * time.Millisecond, 10, true}, {0, 1, false}}},
 		{"it does not overflow", 100, []take{{0, 100, true}, {time.Hour, 100, true}, {0, 1, false}}},
-		{"a long line passes, and is owed", 100, []take{{0, 300, true}, {time.Second, 1, false}, {1100 * time.Millisecond, 1, true}}},
+		{"a long line passes, and is owed", 100, []take{{0, 300, true}, {time.Second, 1, false},
+			{1100 * time.Millisecond, 1, true}}},
 		{"the clock goes back", 100, []take{{0, 100, true}, {-time.Hour, 1, false}, {time.Second, 1, true}}},
 	} {
 		t.Run(test.name, func(t *testing.T) {

@@ -89,7 +89,8 @@ func (s subject) explainedBy(err error, wanted []int, all []socket) string {
 	ports, addresses = slices.Compact(ports), slices.Compact(addresses)
 	switch {
 	case len(addresses) > 0:
-		return fmt.Sprintf("%s: the %s listens there at %s only; make it listen at 0.0.0.0", err, who, strings.Join(addresses, ", "))
+		return fmt.Sprintf("%s: the %s listens there at %s only; make it listen at 0.0.0.0", err, who,
+			strings.Join(addresses, ", "))
 	case s.others != "" && len(wanted) > 1 && closed.port != wanted[0]:
 		return fmt.Sprintf("%s: no process of the app listens on port %d; %s", err, closed.port, s.others)
 	case len(ports) == 1:
@@ -111,7 +112,8 @@ func declared(s initproto.Spec) string {
 		for _, n := range m.Ports {
 			ports = append(ports, strconv.Itoa(n))
 		}
-		words = append(words, fmt.Sprintf("sidecar %s declares %s", strings.TrimPrefix(m.Name, "sidecar/"), strings.Join(ports, ", ")))
+		words = append(words, fmt.Sprintf("sidecar %s declares %s", strings.TrimPrefix(m.Name, "sidecar/"),
+			strings.Join(ports, ", ")))
 	}
 	return strings.Join(words, "; ")
 }

@@ -43,7 +43,8 @@ func TestListening(t *testing.T) {
 	t.Parallel()
 	port := listener(t, loopback, "")
 	h := &host{}
-	if all, own := h.listening(os.Getpid()); !own || !slices.ContainsFunc(all, func(s socket) bool { return s.port == port && s.address.IsLoopback() }) {
+	if all, own := h.listening(os.Getpid()); !own ||
+		!slices.ContainsFunc(all, func(s socket) bool { return s.port == port && s.address.IsLoopback() }) {
 		t.Errorf("port %d is not among %v", port, all)
 	}
 }
@@ -57,24 +58,36 @@ func TestExplained(t *testing.T) {
 		want    string
 	}{
 		{closed, nil, "port 8080 is not listening: connection refused"},
-		{closed, []socket{{net.IPv4zero, 9000}}, "port 8080 is not listening: connection refused"}, // listening, but not on the wanted port
-		{closed, []socket{{net.IPv4zero, 3000}, {net.IPv6zero, 3000}}, "port 8080 is not listening: connection refused: the app listens on port 3000 instead; make it listen on the port in $PORT"},
-		{closed, []socket{{net.IPv4zero, 5000}, {net.IPv4zero, 3000}}, "port 8080 is not listening: connection refused: the app listens on ports 3000, 5000 instead; make it listen on the port in $PORT"},
-		{closed, []socket{{net.IPv6loopback, 8080}}, "port 8080 is not listening: connection refused: the app listens there at ::1 only; make it listen at 0.0.0.0"},
+		// listening, but not on the wanted port
+		{closed, []socket{{net.IPv4zero, 9000}}, "port 8080 is not listening: connection refused"},
+		{closed, []socket{{net.IPv4zero, 3000}, {net.IPv6zero, 3000}},
+			"port 8080 is not listening: connection refused: the app listens on port 3000 instead; make it listen on the port " +
+				"in $PORT"},
+		{closed, []socket{{net.IPv4zero, 5000}, {net.IPv4zero, 3000}},
+			"port 8080 is not listening: connection refused: the app listens on ports 3000, 5000 instead; make it listen on " +
+				"the port in $PORT"},
+		{closed, []socket{{net.IPv6loopback, 8080}},
+			"port 8080 is not listening: connection refused: the app listens there at ::1 only; make it listen at 0.0.0.0"},
 		{errors.New("HTTP status 500"), []socket{{net.IPv4zero, 3000}}, "HTTP status 500"},
 	} {
-		if got := (subject{listening: func() ([]socket, bool) { return tc.sockets, true }}).explained(tc.err, []int{8080, 9000}); got != tc.want {
+		if got := (subject{listening: func() ([]socket, bool) { return tc.sockets, true }}).
+			explained(tc.err, []int{8080, 9000}); got != tc.want {
 			t.Errorf("%s\nwant %s", got, tc.want)
 		}
 	}
 	elsewhere := func() ([]socket, bool) { return []socket{{net.IPv4zero, 3000}}, true }
 	side := subject{sidecar: true, listening: elsewhere}
-	if got, want := side.explained(&closedPort{9090, "connection refused"}, []int{9090}), "port 9090 is not listening: connection refused: the sidecar listens on port 3000 instead; make it listen on the port that it declares in `ports`"; got != want {
+	if got, want := side.explained(&closedPort{9090, "connection refused"}, []int{9090}),
+		"port 9090 is not listening: connection refused: the sidecar listens on port 3000 instead; make it listen on the "+
+			"port that it declares in `ports`"; got != want {
 		t.Errorf("%s\nwant %s", got, want)
 	}
-	spec := initproto.Spec{Members: []initproto.Member{{Name: "web"}, {Name: "proxy", Ports: []int{9091, 9092}}, {Name: "sidecar/web", Ports: []int{9093}}}}
+	spec := initproto.Spec{Members: []initproto.Member{{Name: "web"}, {Name: "proxy", Ports: []int{9091, 9092}},
+		{Name: "sidecar/web", Ports: []int{9093}}}}
 	app := subject{listening: elsewhere, others: declared(spec)}
-	if got, want := app.explained(&closedPort{9090, "connection refused"}, []int{8080, 9090}), "port 9090 is not listening: connection refused: no process of the app listens on port 9090; sidecar proxy declares 9091, 9092; sidecar web declares 9093"; got != want {
+	if got, want := app.explained(&closedPort{9090, "connection refused"}, []int{8080, 9090}),
+		"port 9090 is not listening: connection refused: no process of the app listens on port 9090; sidecar proxy "+
+			"declares 9091, 9092; sidecar web declares 9093"; got != want {
 		t.Errorf("%s\nwant %s", got, want)
 	}
 	if got := app.explained(closed, []int{8080, 9090}); !strings.HasSuffix(got, "make it listen on the port in $PORT") {

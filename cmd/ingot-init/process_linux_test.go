@@ -19,7 +19,8 @@ func TestFindOOMCounter(t *testing.T) {
 		{"version 2, container", "0::/\n", "memory.events", true, true},
 		{"version 2, root of the machine", "0::/\n", "memory.events", false, false},
 		{"version 1, own path", "5:cpu:/x\n4:memory:/a\n", "memory/a/memory.oom_control", false, true},
-		{"version 1, container that sees its outer path", "4:hugetlb,memory:/docker/1\n", "memory/memory.oom_control", true, true},
+		{"version 1, container that sees its outer path", "4:hugetlb,memory:/docker/1\n", "memory/memory.oom_control",
+			true, true},
 		{"version 1, root of the machine", "4:memory:/\n", "memory/memory.oom_control", false, false},
 		{"nothing to see", "0::/a\n", "x", true, false},
 	} {

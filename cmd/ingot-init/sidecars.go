@@ -67,8 +67,9 @@ func (s *supervisor) newLife(i int) {
 func (s *supervisor) check(i int) {
 	pid, c := s.pids[i], s.spec.Health
 	of := subject{
-		listening: func() ([]socket, bool) { return s.host.listening(pid) }, used: func() time.Duration { return cpuTime(pid) },
-		others: declared(s.spec),
+		listening: func() ([]socket, bool) { return s.host.listening(pid) },
+		used:      func() time.Duration { return cpuTime(pid) },
+		others:    declared(s.spec),
 	}
 	if i > 0 {
 		c, of.sidecar, of.others = *s.spec.Members[i].Health, true, ""
@@ -105,7 +106,8 @@ func (s *supervisor) preStop(i int) (result event, ok bool) {
 	command := initproto.Member{Name: m.Name, Source: m.Source, Args: m.PreStop, Env: m.Env, Dir: m.Dir, Group: m.Group}
 	pid, failure := s.host.start(command, s.outputs[i])
 	if failure != nil {
-		s.recorder.record(note{state: s.state(), member: i, kind: initproto.Stderr, line: "The command before the stop: " + failure.Error()})
+		s.recorder.record(note{state: s.state(), member: i, kind: initproto.Stderr, line: "The command before the stop: " +
+			failure.Error()})
 		return event{kind: evPreStopped, member: i}, true
 	}
 	s.execs[pid] = func(int) { s.handle(event{kind: evPreStopped, member: i}) }

@@ -67,7 +67,8 @@ func newSupervisor(spec initproto.Spec, save func(initproto.State) error, w *ini
 	}
 	s := &supervisor{
 		spec: spec, host: h,
-		phase: initproto.Starting, since: time.Now(), pids: make([]int, len(spec.Members)), begins: make([]time.Time, len(spec.Members)), lives: make([]scope, len(spec.Members)), byPID: map[int]int{},
+		phase: initproto.Starting, since: time.Now(), pids: make([]int, len(spec.Members)),
+		begins: make([]time.Time, len(spec.Members)), lives: make([]scope, len(spec.Members)), byPID: map[int]int{},
 		calls: make(chan func()), over: make(chan struct{}), execs: map[int]func(int){},
 		children: make(chan os.Signal, 1), signals: make(chan os.Signal, 16), events: make(chan event, 16),
 	}
@@ -92,7 +93,8 @@ func (s *supervisor) run() int {
 
 	s.recorder.record(note{state: s.state()})
 	if err := terminateTLS(s.spec); err != nil {
-		s.recorder.record(note{state: s.state(), kind: initproto.Stderr, line: "other apps cannot connect with TLS: " + err.Error()})
+		s.recorder.record(note{state: s.state(), kind: initproto.Stderr, line: "other apps cannot connect with TLS: " +
+			err.Error()})
 	}
 	if s.spec.OneOff && s.spec.Timeout > 0 {
 		s.timeout = s.later(s.spec.Timeout, event{kind: evTimeout})
@@ -282,7 +284,8 @@ func (s *supervisor) signal(sig os.Signal) {
 // state returns the state that a restarted server needs to know.
 func (s *supervisor) state() initproto.State {
 	// Version 3 is about the launch alone: servers of version 2 understand its state.
-	st := initproto.State{Protocol: min(s.spec.Needs(), 2), Phase: s.phase, Ready: s.machine.ready, Since: s.since.UTC(), PID: os.Getpid()}
+	st := initproto.State{Protocol: min(s.spec.Needs(), 2), Phase: s.phase, Ready: s.machine.ready, Since: s.since.UTC(),
+		PID: os.Getpid()}
 	for i, m := range s.machine.members {
 		one := initproto.MemberState{
 			Name: s.spec.Members[i].Name, PID: s.pids[i], Exited: m.phase == gone, Status: m.exit.status,

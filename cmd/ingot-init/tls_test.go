@@ -55,9 +55,10 @@ func TestTLS(t *testing.T) {
 			peer = s.PeerCertificates[0].Subject.CommonName
 			return nil
 		}}
-		client := &http.Client{Timeout: limit, Transport: &http.Transport{DisableKeepAlives: true, TLSClientConfig: config, DialContext: func(ctx context.Context, network, _ string) (net.Conn, error) {
-			return (&net.Dialer{}).DialContext(ctx, network, net.JoinHostPort("127.0.0.1", strconv.Itoa(tlsPort)))
-		}}}
+		client := &http.Client{Timeout: limit, Transport: &http.Transport{DisableKeepAlives: true, TLSClientConfig: config,
+			DialContext: func(ctx context.Context, network, _ string) (net.Conn, error) {
+				return (&net.Dialer{}).DialContext(ctx, network, net.JoinHostPort("127.0.0.1", strconv.Itoa(tlsPort)))
+			}}}
 		res, err := client.Get("https://back.apps.internal/")
 		if err != nil {
 			return peer, 0, err

@@ -28,7 +28,8 @@ func main() {
 			err = signalAll(os.Args[3:])
 		}
 	default:
-		fmt.Fprintln(os.Stderr, "ingot-sftp: it takes no arguments; it speaks SFTP on standard input and output, and is started by `ingot up`")
+		fmt.Fprintln(os.Stderr, "ingot-sftp: it takes no arguments; it speaks SFTP on standard input and output, and is "+
+			"started by `ingot up`")
 		os.Exit(2)
 	}
 	if err != nil {

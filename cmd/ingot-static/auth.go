@@ -30,7 +30,9 @@ func readUsers(file string) (map[string]string, error) {
 			return nil, fmt.Errorf("Staticfile.auth: line %d is not NAME:HASH, as htpasswd writes it", i+1)
 		}
 		if !knownHash(hash) {
-			return nil, fmt.Errorf("Staticfile.auth: the password of line %d is hashed in a way that is not supported: use htpasswd -B", i+1)
+			return nil,
+				fmt.Errorf("Staticfile.auth: the password of line %d is hashed in a way that is not supported: use htpasswd -B",
+					i+1)
 		}
 		users[name] = hash
 	}

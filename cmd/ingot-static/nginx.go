@@ -51,7 +51,8 @@ type nginx struct {
 const maxConf = 4 << 20
 
 // errNoPort means that the application would not listen on $PORT.
-var errNoPort = errors.New("nginx.conf has no {{port}}: the app has to listen on the port that the platform gives it. Write: listen {{port}};")
+var errNoPort = errors.New("nginx.conf has no {{port}}: the app has to listen on the port that the platform gives " +
+	"it. Write: listen {{port}};")
 
 func (n *nginx) rewrite() error {
 	main, err := n.fill(n.file)
@@ -131,7 +132,8 @@ func (n *nginx) included(pattern string) []string {
 	return slices.DeleteFunc(names, func(name string) bool {
 		rel, err := filepath.Rel(dir, name)
 		info, statErr := os.Lstat(name)
-		return err != nil || strings.HasPrefix(rel, "..") || statErr != nil || !info.Mode().IsRegular() || filepath.Base(name) == "mime.types"
+		return err != nil || strings.HasPrefix(rel, "..") || statErr != nil || !info.Mode().IsRegular() ||
+			filepath.Base(name) == "mime.types"
 	})
 }
 
@@ -205,8 +207,10 @@ func (n *nginx) module(name string) (string, error) {
 			return "load_module " + file + ";", nil
 		}
 	}
-	return "", fmt.Errorf("there is no module %s.so in %s: push it in the folder modules/, or ask the operator of the machine to install it (on Debian: libnginx-mod-…)",
-		name, strings.Join(n.modules, ", "))
+	return "",
+		fmt.Errorf("there is no module %s.so in %s: push it in the folder modules/, or ask the operator of the machine to "+
+			"install it (on Debian: libnginx-mod-…)",
+			name, strings.Join(n.modules, ", "))
 }
 
 // nameServers returns the name servers of the machine, for the resolver

@@ -31,7 +31,8 @@ func TestNginxConf(t *testing.T) {
 		return string(b)
 	}
 	run := func() error {
-		return nginxConf([]string{"-modules", filepath.Join(dir, "modules") + ":" + modules, "-temp", "/tmp/x", filepath.Join(dir, "nginx.conf")})
+		return nginxConf([]string{"-modules", filepath.Join(dir, "modules") + ":" + modules, "-temp", "/tmp/x",
+			filepath.Join(dir, "nginx.conf")})
 	}
 	if err := os.WriteFile(filepath.Join(modules, "ngx_x.so"), nil, 0o644); err != nil {
 		t.Fatal(err)
@@ -59,7 +60,8 @@ http {
 	got := read("nginx.conf")
 	for _, want := range []string{
 		"daemon off;\n", "pid /tmp/x/nginx.pid;\n", "load_module " + filepath.Join(modules, "ngx_x.so") + ";",
-		"http { access_log /dev/stdout; proxy_temp_path /tmp/x/proxy; fastcgi_temp_path /tmp/x/fastcgi; uwsgi_temp_path /tmp/x/uwsgi; scgi_temp_path /tmp/x/scgi;\n  log_format",
+		"http { access_log /dev/stdout; proxy_temp_path /tmp/x/proxy; fastcgi_temp_path /tmp/x/fastcgi; uwsgi_temp_path " +
+			"/tmp/x/uwsgi; scgi_temp_path /tmp/x/scgi;\n  log_format",
 	} {
 		if !strings.Contains(got, want) {
 			t.Errorf("no %q in:\n%s", want, got)
@@ -68,7 +70,8 @@ http {
 	if strings.Count(got, "error_log") != 1 || strings.Contains(got, "client_body_temp_path") {
 		t.Errorf("said twice:\n%s", got)
 	}
-	if got := read("sites/a.conf"); !strings.Contains(got, "listen 61234;") || !strings.Contains(got, `'say "hello"; now'`) {
+	if got := read("sites/a.conf"); !strings.Contains(got, "listen 61234;") ||
+		!strings.Contains(got, `'say "hello"; now'`) {
 		t.Errorf("included: %s", got)
 	}
 	if got := read("deep.conf"); got != "set $p 61234;" {

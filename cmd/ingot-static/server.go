@@ -199,7 +199,8 @@ func compressible(kind string) bool {
 	kind, _, _ = strings.Cut(kind, ";")
 	switch kind {
 	case "application/javascript", "application/json", "application/xml", "application/xhtml+xml", "application/wasm",
-		"application/manifest+json", "application/rss+xml", "application/atom+xml", "image/svg+xml", "font/ttf", "image/x-icon":
+		"application/manifest+json", "application/rss+xml", "application/atom+xml", "image/svg+xml", "font/ttf",
+		"image/x-icon":
 		return true
 	}
 	return strings.HasPrefix(kind, "text/")

@@ -55,8 +55,9 @@ func handler(t *testing.T, files map[string]string) *server {
 
 var pages = map[string]string{
 	"index.html": "home", "a.txt": "text", "sub/index.html": "sub", "empty/x.css": "body{}", "404.html": "lost",
-	".git/config": "secret", ".env": "secret", "sub/.hidden": "secret", ".well-known/x.txt": "known", "Staticfile": "", "Procfile": "web: x",
-	"out": "->/etc/hostname", "in.txt": "->a.txt", "up": "->..",
+	".git/config": "secret", ".env": "secret", "sub/.hidden": "secret", ".well-known/x.txt": "known", "Staticfile": "",
+	"Procfile": "web: x",
+	"out":      "->/etc/hostname", "in.txt": "->a.txt", "up": "->..",
 }
 
 func merged(more map[string]string) map[string]string {
@@ -133,9 +134,11 @@ func TestServer(t *testing.T) {
 			{"/", "", "", want{200, "sub", ""}},
 			{"/a.txt", "", "", want{404, "", ""}},
 		}},
-		"https": {"force_https: true\nhttp_strict_transport_security: true\nhttp_strict_transport_security_include_subdomains: true\n", "", []request{
+		"https": {"force_https: true\nhttp_strict_transport_security: " +
+			"true\nhttp_strict_transport_security_include_subdomains: true\n", "", []request{
 			{"/a.txt?x=1", "", "X-Forwarded-Proto: http", want{301, "", "Location: https://example.com/a.txt?x=1"}},
-			{"/a.txt", "", "X-Forwarded-Proto: https", want{200, "text", "Strict-Transport-Security: max-age=31536000; includeSubDomains"}},
+			{"/a.txt", "", "X-Forwarded-Proto: https",
+				want{200, "text", "Strict-Transport-Security: max-age=31536000; includeSubDomains"}},
 			{"/a.txt", "", "", want{200, "text", ""}},
 		}},
 		"auth": {"", "bob:$apr1$DuUQEQp8$ZccZCHQElNSjrgerwSFC0\nann:{SHA}qvTGHdzF6KLavt4PO0gs2a6pQ00=\n", []request{
@@ -194,13 +197,16 @@ func TestCompression(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if b, err := io.ReadAll(z); err != nil || string(b) != text || w.Header().Get("Content-Encoding") != "gzip" || w.Header().Get("Vary") == "" {
+	if b, err := io.ReadAll(z); err != nil || string(b) != text || w.Header().Get("Content-Encoding") != "gzip" ||
+		w.Header().Get("Vary") == "" {
 		t.Errorf("gzip answer: error %v, header %v, want the text with Content-Encoding gzip and Vary", err, w.Header())
 	}
-	if again := get("/a.css", "Accept-Encoding", "gzip", "If-None-Match", w.Header().Get("ETag")); again.Code != http.StatusNotModified {
+	if again := get("/a.css", "Accept-Encoding", "gzip", "If-None-Match",
+		w.Header().Get("ETag")); again.Code != http.StatusNotModified {
 		t.Errorf("again: %d", again.Code)
 	}
-	for _, w := range []*httptest.ResponseRecorder{get("/a.css"), get("/a.css", "Accept-Encoding", "gzip;q=0"), get("/a.png", "Accept-Encoding", "gzip")} {
+	for _, w := range []*httptest.ResponseRecorder{get("/a.css"), get("/a.css", "Accept-Encoding", "gzip;q=0"),
+		get("/a.png", "Accept-Encoding", "gzip")} {
 		if w.Header().Get("Content-Encoding") != "" || w.Body.String() != text {
 			t.Errorf("header is %v, want the plain text without Content-Encoding", w.Header())
 		}
@@ -240,12 +246,14 @@ func TestConfigProblems(t *testing.T) {
 			if test.auth != "" {
 				auth = filepath.Join(dir, "auth")
 			}
-			if _, err := readConfig(filepath.Join(dir, "Staticfile"), auth); err == nil || !strings.Contains(err.Error(), test.want) {
+			if _, err := readConfig(filepath.Join(dir, "Staticfile"), auth); err == nil ||
+				!strings.Contains(err.Error(), test.want) {
 				t.Errorf("%v, want %q", err, test.want)
 			}
 		})
 	}
-	c, err := readConfig(filepath.Join(site(t, map[string]string{"Staticfile": "ssi: enabled\nlocation_include: x\n"}), "Staticfile"), "")
+	c, err := readConfig(filepath.Join(site(t, map[string]string{"Staticfile": "ssi: enabled\nlocation_include: x\n"}),
+		"Staticfile"), "")
 	if err != nil || strings.Count(c.summary(), "WARNING") != 2 {
 		t.Errorf("summary is %q, %v, want 2 warnings", c.summary(), err)
 	}

@@ -99,11 +99,13 @@ func (p *process) backup(o backupOptions) error {
 	case err != nil:
 		return &usageError{err.Error(), "backup"}
 	case len(o.target) == 0:
-		return &usageError{"the target is missing: a directory, a file or s3://BUCKET/PREFIX, or the variable INGOT_BACKUP_TARGET", "backup"}
+		return &usageError{"the target is missing: a directory, a file or s3://BUCKET/PREFIX, or the variable " +
+			"INGOT_BACKUP_TARGET", "backup"}
 	case len(o.target) > 1:
 		return &usageError{fmt.Sprintf("unexpected argument %q", o.target[1]), "backup"}
 	case o.Recipients == "":
-		return &usageError{"--recipient is required: backups are encrypted. Create a key with 'ingot backup keygen --output FILE', on another machine if possible", "backup"}
+		return &usageError{"--recipient is required: backups are encrypted. Create a key with 'ingot backup keygen " +
+			"--output FILE', on another machine if possible", "backup"}
 	case o.Keep < 0:
 		return &usageError{"--keep: it is negative", "backup"}
 	}
@@ -112,7 +114,8 @@ func (p *process) backup(o backupOptions) error {
 	began := time.Now()
 	state, err := system.Parts().Backup(ctx, installation.BackupConfig{
 		DataDir: o.DataDir, DatabaseURL: o.DatabaseURL, BlobURL: o.BlobURL, PostgresURL: o.PostgresURL, MySQLURL: o.MySQLURL,
-		EncryptionKey: p.getenv("INGOT_ENCRYPTION_KEY"), Target: o.target[0], Recipients: o.Recipients, SigningKey: p.getenv("INGOT_BACKUP_SIGNING_KEY"), Keep: o.Keep, SkipServices: o.SkipServices,
+		EncryptionKey: p.getenv("INGOT_ENCRYPTION_KEY"), Target: o.target[0], Recipients: o.Recipients,
+		SigningKey: p.getenv("INGOT_BACKUP_SIGNING_KEY"), Keep: o.Keep, SkipServices: o.SkipServices,
 		Log: log, Tell: p.tellLine,
 	})
 	if ctx.Err() != nil && err != nil && state.Unsaved == 0 {
@@ -121,17 +124,22 @@ func (p *process) backup(o backupOptions) error {
 	if err != nil && state.Unsaved == 0 {
 		return err
 	}
-	fmt.Fprintf(p.out, "Backup %s written to %s in %v\n%s\n", state.ID, state.Target, time.Since(began).Round(10*time.Millisecond), contents(state))
+	fmt.Fprintf(p.out, "Backup %s written to %s in %v\n%s\n", state.ID, state.Target, time.Since(began).
+		Round(10*time.Millisecond), contents(state))
 	if state.Missing > 0 {
-		fmt.Fprintf(p.out, "Packages, droplets or buildpacks that are missing or damaged on the server: %d; the log names them.\n", state.Missing)
+		fmt.Fprintf(p.out, "Packages, droplets or buildpacks that are missing or damaged on the server: %d; the log names "+
+			"them.\n", state.Missing)
 	}
 	return err
 }
 
 func contents(s installation.BackupState) string {
-	text := fmt.Sprintf("Contains the databases, keys, %s of packages, droplets and buildpacks (%s) and the data of %s; wrote %s", plural.Count(s.Blobs, "file"), megabytes(s.BlobSize), plural.Count(s.Services, "service instance"), megabytes(s.Added))
+	text := fmt.Sprintf("Contains the databases, keys, %s of packages, droplets and buildpacks (%s) and the data of %s; "+
+		"wrote %s", plural.Count(s.Blobs, "file"), megabytes(s.BlobSize), plural.Count(s.Services, "service instance"),
+		megabytes(s.Added))
 	if s.Unsigned {
-		text += "\nNot signed: a restore needs --accept-unsigned. Set INGOT_BACKUP_SIGNING_KEY, which 'ingot backup signing-key --key FILE' shows where the private key is"
+		text += "\nNot signed: a restore needs --accept-unsigned. Set INGOT_BACKUP_SIGNING_KEY, which 'ingot backup " +
+			"signing-key --key FILE' shows where the private key is"
 	}
 	if s.Unsaved > 0 {
 		text += "\nDoes not contain the data of " + plural.Count(s.Unsaved, "service instance") + ", which could not be saved"
@@ -159,9 +167,11 @@ func (p *process) backupKeygen(o backupKeygenOptions) error {
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(p.out, "The private key is in %s. Keep it in two places, but not on the server and not beside the backups:\n"+
+	fmt.Fprintf(p.out, "The private key is in %s. Keep it in two places, but not on the server and not beside the "+
+		"backups:\n"+
 		"without it no backup can be restored, and with it anyone can read them.\n"+
-		"The public key and the signing key are for the server. The signing key is a secret:\nwith it anyone can make backups that look like those of the server.\n\n"+
+		"The public key and the signing key are for the server. The signing key is a secret:\nwith it anyone can make "+
+		"backups that look like those of the server.\n\n"+
 		"INGOT_BACKUP_RECIPIENTS=%s\nINGOT_BACKUP_SIGNING_KEY=%s\n", o.Output, recipient, signingKey)
 	return nil
 }
@@ -172,8 +182,10 @@ func (p *process) backupSigningKey(o backupSigningKeyOptions) error {
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(p.out, "The signing key is a secret, for the server: with it anyone can make backups that look like those of the server.\n\n"+
-		"INGOT_BACKUP_SIGNING_KEY=%s\n\nIts public part, for others who restore these backups:\n\nINGOT_BACKUP_SIGNERS=%s\n", strings.Join(private, ","), strings.Join(public, ","))
+	fmt.Fprintf(p.out, "The signing key is a secret, for the server: with it anyone can make backups that look like "+
+		"those of the server.\n\n"+
+		"INGOT_BACKUP_SIGNING_KEY=%s\n\nIts public part, for others who restore these backups:\n\nINGOT_BACKUP_SIGNERS=%s\n",
+		strings.Join(private, ","), strings.Join(public, ","))
 	return nil
 }
 
@@ -222,7 +234,8 @@ func (p *process) listBackups(o backupListOptions) error {
 	table := tabwriter.NewWriter(p.out, 0, 0, 3, ' ', 0)
 	fmt.Fprintln(table, "id\tcreated\ttook\tdatabase\tblobs\tarchive\tadded\tversion")
 	for _, i := range all {
-		fmt.Fprintf(table, "%s\t%s\t%v\t%s\t%d, %s\t%s\t%s\t%s\n", i.ID, i.Created.Local().Format("2006-01-02 15:04:05"), i.Finished.Sub(i.Created).Round(10*time.Millisecond), i.Database,
+		fmt.Fprintf(table, "%s\t%s\t%v\t%s\t%d, %s\t%s\t%s\t%s\n", i.ID, i.Created.Local().Format("2006-01-02 15:04:05"),
+			i.Finished.Sub(i.Created).Round(10*time.Millisecond), i.Database,
 			len(i.Objects), megabytes(i.BlobSize), megabytes(i.Size), megabytes(i.Added), i.Ingot)
 	}
 	if err := table.Flush(); err != nil {
@@ -230,7 +243,8 @@ func (p *process) listBackups(o backupListOptions) error {
 	}
 	for _, i := range all {
 		if i.Unsaved > 0 {
-			fmt.Fprintf(p.out, "%s lacks the data of %s, which could not be saved\n", i.ID, plural.Count(i.Unsaved, "service instance"))
+			fmt.Fprintf(p.out, "%s lacks the data of %s, which could not be saved\n", i.ID,
+				plural.Count(i.Unsaved, "service instance"))
 		}
 	}
 	return nil
@@ -252,8 +266,10 @@ func (p *process) verifyBackup(o backupVerifyOptions) error {
 	for _, b := range m.Blobs {
 		size += b.Size
 	}
-	fmt.Fprintf(p.out, "Backup %s of %s, made by ingot %s, is complete: %s, and %s of packages, droplets and buildpacks (%s)\n",
-		m.ID, m.Created.Local().Format("2006-01-02 15:04:05"), m.Ingot, plural.Count(len(m.Files), "file"), plural.Count(len(m.Blobs), "file"), megabytes(size))
+	fmt.Fprintf(p.out, "Backup %s of %s, made by ingot %s, is complete: %s, and %s of packages, droplets and buildpacks "+
+		"(%s)\n",
+		m.ID, m.Created.Local().Format("2006-01-02 15:04:05"), m.Ingot, plural.Count(len(m.Files), "file"),
+		plural.Count(len(m.Blobs), "file"), megabytes(size))
 	if m.Signer != "" {
 		fmt.Fprintf(p.out, "Signed by %s\n", m.Signer)
 	} else {
@@ -273,7 +289,8 @@ func (p *process) verifyBackup(o backupVerifyOptions) error {
 
 func (p *process) backupKey(o backupKeyOptions) installation.BackupKey {
 	return installation.BackupKey{
-		File: o.Key, Passphrase: func() (string, error) { return p.passphrase(false) }, Signers: o.Signers, AcceptUnsigned: o.AcceptUnsigned,
+		File: o.Key, Passphrase: func() (string, error) { return p.passphrase(false) }, Signers: o.Signers,
+		AcceptUnsigned: o.AcceptUnsigned,
 	}
 }
 
@@ -312,7 +329,8 @@ func (p *process) backupStatus(o backupStatusOptions) error {
 	case s.Finished == nil:
 		fmt.Fprintln(p.out, "No backup of this server has succeeded yet.")
 	default:
-		fmt.Fprintf(p.out, "Last backup: %s, %s, to %s, took %v\n%s\n", s.ID, at(*s.Finished), s.Target, s.Finished.Sub(s.Started).Round(10*time.Millisecond), contents(s))
+		fmt.Fprintf(p.out, "Last backup: %s, %s, to %s, took %v\n%s\n", s.ID, at(*s.Finished), s.Target,
+			s.Finished.Sub(s.Started).Round(10*time.Millisecond), contents(s))
 	}
 	if s.Failure != "" {
 		fmt.Fprintf(p.out, "The last attempt failed, %s: %s\n", at(s.Attempted), s.Failure)
@@ -332,12 +350,14 @@ func (p *process) restore(o restoreOptions) error {
 	ctx, stop := p.untilAsked(log)
 	defer stop()
 	err = system.Parts().Restore(ctx, installation.RestoreConfig{
-		From: o.Args.Target, ID: o.ID, Key: p.backupKey(o.backupKeyOptions), DataDir: o.DataDir, DatabaseURL: o.DatabaseURL, BlobURL: o.BlobURL,
+		From: o.Args.Target, ID: o.ID, Key: p.backupKey(o.backupKeyOptions), DataDir: o.DataDir, DatabaseURL: o.DatabaseURL,
+		BlobURL:      o.BlobURL,
 		SkipServices: o.SkipServices, Log: log, Tell: p.tellLine,
 	})
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(p.out, "The data directory %s is complete. Start the server with 'ingot up --data-dir %s' and the flags it had: it starts all apps.\n", o.DataDir, o.DataDir)
+	fmt.Fprintf(p.out, "The data directory %s is complete. Start the server with 'ingot up --data-dir %s' and the flags "+
+		"it had: it starts all apps.\n", o.DataDir, o.DataDir)
 	return nil
 }

@@ -22,7 +22,8 @@ func TestBrokerCheck(t *testing.T) {
 	broken := httptest.NewServer(http.NotFoundHandler())
 	defer broken.Close()
 	code, out, errs := run(broken.URL, "--username", "u", "--password", "hush")
-	if code != exitFailure || !strings.Contains(out, "FAIL") || !strings.Contains(out, "does NOT conform") || strings.Contains(out+errs, "hush") {
+	if code != exitFailure || !strings.Contains(out, "FAIL") || !strings.Contains(out, "does NOT conform") ||
+		strings.Contains(out+errs, "hush") {
 		t.Errorf("a broken broker: %d\n%s%s", code, out, errs)
 	}
 	code, out, _ = run(broken.URL, "--json")
@@ -40,7 +41,8 @@ func TestBrokerCheck(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b, err := broker.New(broker.Config{Dir: t.TempDir(), Keys: keys, Without: []string{broker.Postgres, broker.MySQL, broker.Redis}})
+	b, err := broker.New(broker.Config{Dir: t.TempDir(), Keys: keys, Without: []string{broker.Postgres, broker.MySQL,
+		broker.Redis}})
 	if err != nil {
 		t.Fatal(err)
 	}

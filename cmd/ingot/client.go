@@ -132,7 +132,8 @@ func (p *process) client() int {
 	})
 	w := &cli.Env{
 		Program: p.program(), Args: p.args, Getenv: p.getenv, In: p.in, Out: p.out, Err: p.err, ErrTerminal: p.terminal,
-		DataDir: p.defaultDataDir(serverName), Now: time.Now, Others: others(), Machine: p.machine, Version: strings.TrimSpace(versionText()),
+		DataDir: p.defaultDataDir(serverName), Now: time.Now, Others: others(), Machine: p.machine,
+		Version: strings.TrimSpace(versionText()),
 	}
 	if p.program() == "cf" {
 		w.Others = nil

@@ -38,7 +38,8 @@ func (p *process) migrateDB(o dbMigrateOptions) error {
 	}
 	ctx, stop := p.untilAsked(log)
 	defer stop()
-	return system.Tables().MigrateServer(ctx, o.DataDir, o.DatabaseURL, log, func(line string) { fmt.Fprintln(p.out, line) })
+	return system.Tables().MigrateServer(ctx, o.DataDir, o.DatabaseURL, log,
+		func(line string) { fmt.Fprintln(p.out, line) })
 }
 
 // copyDB copies a database.
@@ -49,7 +50,8 @@ func (p *process) copyDB(o dbCopyOptions) error {
 	}
 	ctx, stop := p.untilAsked(log)
 	defer stop()
-	c := dbcopy.ServerCopy{From: o.From, To: o.To, KeysDir: o.KeysDir, EncryptionKey: p.getenv("INGOT_ENCRYPTION_KEY"), Log: log}
+	c := dbcopy.ServerCopy{From: o.From, To: o.To, KeysDir: o.KeysDir, EncryptionKey: p.getenv("INGOT_ENCRYPTION_KEY"),
+		Log: log}
 	err = system.Tables().CopyServer(ctx, c, func(line string) { fmt.Fprintln(p.out, line) })
 	if ctx.Err() != nil && err != nil {
 		return fmt.Errorf("interrupted: %w. The other database is empty; run it again", context.Cause(ctx))
@@ -57,7 +59,8 @@ func (p *process) copyDB(o dbCopyOptions) error {
 	if err != nil {
 		return err
 	}
-	fmt.Fprintln(p.out, "Start the server with --database-url, and with the same --data-dir or a copy of its folder 'secrets':\n"+
+	fmt.Fprintln(p.out, "Start the server with --database-url, and with the same --data-dir or a copy of its folder "+
+		"'secrets':\n"+
 		"without the file encryption-keys the secrets in the database cannot be decrypted.")
 	return nil
 }

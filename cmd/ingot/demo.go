@@ -52,25 +52,33 @@ func steps(samples, domain string) []step {
 	const app, data = "tour-sidecar-app", "tour-database-app" // names that do not clash with the user's routes
 	at := func(name, path string) string { return name + ".apps." + domain + path }
 	return []step{
-		{say: "An org and a space for this tour.", run: []string{"create-org", tourOrg}, undo: []string{"delete-org", tourOrg, "-f"}},
+		{say: "An org and a space for this tour.", run: []string{"create-org", tourOrg},
+			undo: []string{"delete-org", tourOrg, "-f"}},
 		{run: []string{"create-space", tourSpace, "-o", tourOrg}},
 		{run: []string{"target", "-o", tourOrg, "-s", tourSpace}, want: tourSpace},
-		{say: "An app and its sidecar run in one container.", run: []string{"push", app, "-f", manifest("sidecar-app")}, want: "config-server", undo: []string{"delete", app, "-f", "-r"}},
+		{say: "An app and its sidecar run in one container.", run: []string{"push", app, "-f", manifest("sidecar-app")},
+			want: "config-server", undo: []string{"delete", app, "-f", "-r"}},
 		{say: "The app requests its configuration from the sidecar on localhost.", get: at(app, "/config"), want: "scope"},
-		{say: "When the sidecar dies, the instance is stopped and restarted.", run: []string{"ssh", app, "-c", "pkill -9 config-sidecar"}},
+		{say: "When the sidecar dies, the instance is stopped and restarted.", run: []string{"ssh", app, "-c",
+			"pkill -9 config-sidecar"}},
 		{get: at(app, "/config"), want: "scope"},
-		{say: "The log shows the reason.", run: []string{"logs", app, "--recent", "--no-router"}, want: "SIDECAR/CONFIG-SERVER: Exited with status 137"},
+		{say: "The log shows the reason.", run: []string{"logs", app, "--recent", "--no-router"},
+			want: "SIDECAR/CONFIG-SERVER: Exited with status 137"},
 		{say: "Services for apps.", run: []string{"marketplace"}},
-		{say: "A database.", run: []string{"create-service", "postgres", "small", "demo-db", "--wait"}, undo: []string{"delete-service", "demo-db", "-f", "--wait"}},
-		{say: "An app that uses the database.", run: []string{"push", data, "-f", manifest("database-app"), "--no-start"}, undo: []string{"delete", data, "-f", "-r"}},
+		{say: "A database.", run: []string{"create-service", "postgres", "small", "demo-db", "--wait"},
+			undo: []string{"delete-service", "demo-db", "-f", "--wait"}},
+		{say: "An app that uses the database.", run: []string{"push", data, "-f", manifest("database-app"), "--no-start"},
+			undo: []string{"delete", data, "-f", "-r"}},
 		{run: []string{"bind-service", data, "demo-db"}, want: "OK"},
 		{run: []string{"start", data}, want: "running"},
 		{say: "Without its table the app responds with an error.", get: at(data, "/users"), want: "trace"},
 		{get: at(data, "/migrate"), want: "migrated"},
 		{get: at(data, "/users/add/2"), want: "users added"},
 		{get: at(data, "/users"), want: `"count": 2`},
-		{say: "A notification: register its kind first.", run: []string{"notifications", "register", "demo-kind", "--source", "The demo", "--description", "Something to look at"}, want: "OK"},
-		{run: []string{"notifications", "send", "demo-kind", "--email", "you@example.com", "--subject", "Hello from Ingot", "--text", "This is what a notification looks like."}, want: "queued"},
+		{say: "A notification: register its kind first.", run: []string{"notifications", "register", "demo-kind", "--source",
+			"The demo", "--description", "Something to look at"}, want: "OK"},
+		{run: []string{"notifications", "send", "demo-kind", "--email", "you@example.com", "--subject", "Hello from Ingot",
+			"--text", "This is what a notification looks like."}, want: "queued"},
 	}
 }
 
@@ -88,7 +96,8 @@ func (p *process) demo(o demoOptions) error {
 		return fmt.Errorf("%s: %w", filepath.Join(o.DataDir, "endpoints.json"), err)
 	}
 	if _, err := os.Stat(filepath.Join(o.Samples, "sidecar-app", "bin", "sidecar-app")); err != nil {
-		return fmt.Errorf("the samples are not built in %s: run 'make samples' in the source folder, or pass their folder with --samples", o.Samples)
+		return fmt.Errorf("the samples are not built in %s: run 'make samples' in the source folder, or pass their folder "+
+			"with --samples", o.Samples)
 	}
 	if t.program, err = os.Executable(); err != nil {
 		return err
@@ -172,7 +181,8 @@ func (t *tour) walk(ctx context.Context) (err error) {
 	}
 	fmt.Fprintf(t.out, "\nThe mail is in the mailbox: %s/mailbox\n", t.at.Admin)
 	if t.options.Keep {
-		fmt.Fprintf(t.out, "\nThe apps are kept. To use them: 'ingot target -o %s -s %s'. To delete everything: 'ingot delete-org %s'.\n", tourOrg, tourSpace, tourOrg)
+		fmt.Fprintf(t.out, "\nThe apps are kept. To use them: 'ingot target -o %s -s %s'. To delete everything: 'ingot "+
+			"delete-org %s'.\n", tourOrg, tourSpace, tourOrg)
 	}
 	return nil
 }
@@ -217,7 +227,8 @@ func (t *tour) request(ctx context.Context, address string) (string, error) {
 	defer cancel()
 	for {
 		status, body, err := get(ctx, t.at.API+"/"+path, host+":"+api.Port())
-		if err != nil || status != http.StatusNotFound && status != http.StatusBadGateway && status != http.StatusServiceUnavailable {
+		if err != nil || status != http.StatusNotFound && status != http.StatusBadGateway &&
+			status != http.StatusServiceUnavailable {
 			fmt.Fprintln(t.out, strings.TrimRight(body, "\n"))
 			return body, err
 		}

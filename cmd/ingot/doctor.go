@@ -40,15 +40,18 @@ func (p *process) cluster(ctx context.Context, o cli.DoctorOptions) []cli.Findin
 		to             *string
 		flag, variable string
 	}{
-		{&c.Kubernetes.Namespace, o.Namespace, "INGOT_KUBERNETES_NAMESPACE"}, {&c.Kubernetes.Image, o.Image, "INGOT_KUBERNETES_IMAGE"},
-		{&c.Kubernetes.Kubeconfig, o.Kubeconfig, "INGOT_KUBERNETES_KUBECONFIG"}, {&c.Kubernetes.UserNamespaces, o.UserNamespaces, "INGOT_KUBERNETES_USER_NAMESPACES"},
+		{&c.Kubernetes.Namespace, o.Namespace, "INGOT_KUBERNETES_NAMESPACE"},
+		{&c.Kubernetes.Image, o.Image, "INGOT_KUBERNETES_IMAGE"},
+		{&c.Kubernetes.Kubeconfig, o.Kubeconfig, "INGOT_KUBERNETES_KUBECONFIG"},
+		{&c.Kubernetes.UserNamespaces, o.UserNamespaces, "INGOT_KUBERNETES_USER_NAMESPACES"},
 		{&c.DatabaseURL, o.DatabaseURL, "INGOT_DATABASE_URL"}, {&c.BlobURL, o.BlobURL, "INGOT_BLOB_URL"},
 	} {
 		*v.to = cmp.Or(v.flag, p.getenv(v.variable), *v.to)
 	}
 	findings := []cli.Finding{{Name: "ingot", State: cli.FindingOK, Found: strings.TrimSpace(versionText())}}
 	system.CheckCluster(ctx, c, func(f kubernetes.Finding) {
-		state := map[kubernetes.Level]string{kubernetes.OK: cli.FindingOK, kubernetes.Warn: cli.FindingWarn, kubernetes.Fail: cli.FindingFail}[f.Level]
+		state := map[kubernetes.Level]string{kubernetes.OK: cli.FindingOK, kubernetes.Warn: cli.FindingWarn,
+			kubernetes.Fail: cli.FindingFail}[f.Level]
 		findings = append(findings, cli.Finding{Name: f.Step, State: state, Found: f.Found, Get: f.Do})
 	})
 	return findings
@@ -63,11 +66,14 @@ func (p *process) dataDirectory() cli.Finding {
 			f.State, f.Get = cli.FindingMissing, dir+" is not a directory: set INGOT_DATA_DIR to another one"
 		}
 	}
-	if err := mounts.Check(cmp.Or(p.getenv("INGOT_DATA_DIR"), f.Found), mounts.NoExec, mounts.NoSymlinks); err != nil && f.Found != "" && f.State == cli.FindingOK {
-		f.State, f.Get = cli.FindingNote, fmt.Sprintf("apps run there in containers, but not as plain processes: %v, or choose another directory", err)
+	if err := mounts.Check(cmp.Or(p.getenv("INGOT_DATA_DIR"), f.Found), mounts.NoExec, mounts.NoSymlinks); err != nil &&
+		f.Found != "" && f.State == cli.FindingOK {
+		f.State, f.Get = cli.FindingNote,
+			fmt.Sprintf("apps run there in containers, but not as plain processes: %v, or choose another directory", err)
 	}
 	if f.Found == "" {
-		f.State, f.Get = cli.FindingMissing, "neither HOME nor XDG_DATA_HOME is set: pass --data-dir to 'ingot up', or set INGOT_DATA_DIR"
+		f.State, f.Get = cli.FindingMissing,
+			"neither HOME nor XDG_DATA_HOME is set: pass --data-dir to 'ingot up', or set INGOT_DATA_DIR"
 	}
 	return f
 }
@@ -107,10 +113,12 @@ func programs(dir string) []cli.Finding {
 		}
 		f := cli.Finding{Name: name, State: cli.FindingOK, Found: path}
 		if err := mounts.Check(path, mounts.NoExec); err != nil && path != "" {
-			f.State, f.Get = cli.FindingNote, fmt.Sprintf("containers have a copy of it, but plain processes cannot run it: %v", err)
+			f.State, f.Get = cli.FindingNote, fmt.Sprintf("containers have a copy of it, but plain processes cannot run it: %v",
+				err)
 		}
 		if path == "" {
-			f.State, f.Get = cli.FindingMissing, "apps cannot run without it: 'make build' puts it beside ingot, or set INGOT_PROGRAMS to its directory"
+			f.State, f.Get = cli.FindingMissing,
+				"apps cannot run without it: 'make build' puts it beside ingot, or set INGOT_PROGRAMS to its directory"
 		}
 		all = append(all, f)
 	}
@@ -175,7 +183,8 @@ func find(name string) string {
 // engine reports which engine --engine auto would choose, by trying it.
 func (p *process) engine(ctx context.Context) cli.Finding {
 	if runtime.GOOS != "linux" {
-		return cli.Finding{Name: "engine", State: cli.FindingMissing, Get: "apps run on Linux only; the client runs everywhere"}
+		return cli.Finding{Name: "engine", State: cli.FindingMissing,
+			Get: "apps run on Linux only; the client runs everywhere"}
 	}
 	f := cli.Finding{Name: "engine", State: cli.FindingOK, Found: "container (a test container worked)"}
 	if err := choice.TryContainers(ctx, programsDir(p.getenv("INGOT_PROGRAMS"))); err != nil {

@@ -41,8 +41,12 @@ func TestRuntimesOfBuildpacks(t *testing.T) {
 	if len(found) < 8 {
 		t.Errorf("only %v", found)
 	}
-	for _, name := range []string{"node", "npm", "python3", "pip3", "go", "ruby", "bundle", "php", "composer", "java", "nginx", "catalina.sh"} {
-		if !slices.ContainsFunc(runtimes, func(r runtimeProgram) bool { return r.name == name && r.pkg != "" && r.use != "" }) {
+	for _, name := range []string{"node", "npm", "python3", "pip3", "go", "ruby", "bundle", "php", "composer", "java",
+		"nginx", "catalina.sh"} {
+		if !slices.ContainsFunc(runtimes, func(r runtimeProgram) bool {
+			return r.name == name && r.pkg != "" &&
+				r.use != ""
+		}) {
 			t.Errorf("%s is missing", name)
 		}
 	}
@@ -59,8 +63,10 @@ func TestDoctorDataDirectory(t *testing.T) {
 		env         func(string) string
 		state, text string
 	}{
-		{env(), cli.FindingOK, "/home/vcap/.local/share/ingot"}, {env("INGOT_DATA_DIR", "/data/mine"), cli.FindingOK, "/data/mine (from INGOT_DATA_DIR)"},
-		{env("INGOT_DATA_DIR", file), cli.FindingMissing, "is not a directory"}, {env("HOME", ""), cli.FindingMissing, "INGOT_DATA_DIR"},
+		{env(), cli.FindingOK, "/home/vcap/.local/share/ingot"}, {env("INGOT_DATA_DIR", "/data/mine"), cli.FindingOK,
+			"/data/mine (from INGOT_DATA_DIR)"},
+		{env("INGOT_DATA_DIR", file), cli.FindingMissing, "is not a directory"}, {env("HOME", ""), cli.FindingMissing,
+			"INGOT_DATA_DIR"},
 	} {
 		p := &process{getenv: tc.env, uid: 1000}
 		if f := p.dataDirectory(); f.State != tc.state || !strings.Contains(f.Found+f.Get, tc.text) {
@@ -74,7 +80,8 @@ func TestDoctor(t *testing.T) {
 	t.Parallel()
 	var out, errs bytes.Buffer
 	dir := t.TempDir()
-	p := &process{name: "ingot", args: []string{"doctor", "--json"}, getenv: env("INGOT_DATA_DIR", dir, "INGOT_HOME", t.TempDir()), uid: 1000, out: &out, err: &errs}
+	p := &process{name: "ingot", args: []string{"doctor", "--json"}, getenv: env("INGOT_DATA_DIR", dir, "INGOT_HOME",
+		t.TempDir()), uid: 1000, out: &out, err: &errs}
 	if code := p.run(); code != 0 {
 		t.Fatalf("exit code %d, want 0: %s", code, &errs)
 	}
@@ -89,7 +96,8 @@ func TestDoctor(t *testing.T) {
 			t.Errorf("%s is missing, and it does not say how to get it", f.Name)
 		}
 	}
-	for _, name := range []string{"data directory", "ingot-init", "runc", "node", "php", "engine", "server on this machine"} {
+	for _, name := range []string{"data directory", "ingot-init", "runc", "node", "php", "engine",
+		"server on this machine"} {
 		if !slices.Contains(names, name) {
 			t.Errorf("%s is not among %v", name, names)
 		}
@@ -107,11 +115,14 @@ func TestDoctorRepeatsTheRuntime(t *testing.T) {
 		t.Skip("without root no container is tried")
 	}
 	dir := t.TempDir()
-	testkit.WriteProgram(t, filepath.Join(dir, "runc"), "#!/bin/sh\ncase \"$*\" in *--version*) echo runc version 1.1.5;; *) echo 'exec /.ingot-init: permission denied' >&2; exit 1;; esac\n")
+	testkit.WriteProgram(t, filepath.Join(dir, "runc"),
+		"#!/bin/sh\ncase \"$*\" in *--version*) echo runc version 1.1.5;; *) echo 'exec /.ingot-init: permission denied' "+
+			">&2; exit 1;; esac\n")
 	t.Setenv("PATH", dir+":"+os.Getenv("PATH"))
 	p := &process{getenv: env("INGOT_PROGRAMS", testkit.Programs(t)), uid: 0}
 	f := p.engine(t.Context())
-	if f.State != cli.FindingNote || !strings.Contains(f.Get, "exec /.ingot-init: permission denied") || strings.Contains(f.Get, "need root") {
+	if f.State != cli.FindingNote || !strings.Contains(f.Get, "exec /.ingot-init: permission denied") ||
+		strings.Contains(f.Get, "need root") {
 		t.Errorf("%+v, want the words of runc only", f)
 	}
 }
@@ -126,11 +137,16 @@ func TestTellEnded(t *testing.T) {
 		{system.Ended{}, ""},
 		{system.Ended{Server: 7}, ""}, // it may still be stopping
 		{system.Ended{Stopped: true, Server: 7}, "Stopped the server (pid 7).\nNo app was running.\n"},
-		{system.Ended{Stopped: true, InCluster: true}, "No server was running.\nApp instances keep running in the cluster.\n"},
-		{system.Ended{Stopped: true, Apps: choice.Stopped{Instances: 1}}, "No server was running.\nStopped 1 app instance.\n"},
-		{system.Ended{Stopped: true, Apps: choice.Stopped{Left: 2}}, "No server was running.\nCould not stop 2 app instances.\n"},
-		{system.Ended{Stopped: true, Apps: choice.Stopped{Instances: 3, Left: 1}}, "No server was running.\nStopped 3 app instances.\nCould not stop 1 app instance.\n"},
-		{system.Ended{Stopped: true, Apps: choice.Stopped{Unknown: true}}, "No server was running.\nNot all app instances could be listed; some may still be running.\n"},
+		{system.Ended{Stopped: true, InCluster: true},
+			"No server was running.\nApp instances keep running in the cluster.\n"},
+		{system.Ended{Stopped: true, Apps: choice.Stopped{Instances: 1}},
+			"No server was running.\nStopped 1 app instance.\n"},
+		{system.Ended{Stopped: true, Apps: choice.Stopped{Left: 2}},
+			"No server was running.\nCould not stop 2 app instances.\n"},
+		{system.Ended{Stopped: true, Apps: choice.Stopped{Instances: 3, Left: 1}},
+			"No server was running.\nStopped 3 app instances.\nCould not stop 1 app instance.\n"},
+		{system.Ended{Stopped: true, Apps: choice.Stopped{Unknown: true}},
+			"No server was running.\nNot all app instances could be listed; some may still be running.\n"},
 	} {
 		var out bytes.Buffer
 		(&process{out: &out}).tellEnded(tc.ended)

@@ -106,8 +106,10 @@ type edgeOptions struct {
 func (o edgeOptions) edge() system.EdgeConfig {
 	return system.EdgeConfig{
 		TrustedProxies: o.TrustedProxies, ProxyProtocolFrom: o.ProxyProtocolFrom,
-		LoginLimits: auth.LimitTexts{Address: o.LoginAddress, Account: o.LoginAccount, Pair: o.LoginPair, Client: o.LoginClient, Lockout: o.LoginLockout},
-		APILimits:   system.APILimits{General: o.APIRate, Unauthenticated: o.APIRateOpen, Interval: o.APIRateInterval, BrokerRequests: o.BrokerRequests},
+		LoginLimits: auth.LimitTexts{Address: o.LoginAddress, Account: o.LoginAccount, Pair: o.LoginPair,
+			Client: o.LoginClient, Lockout: o.LoginLockout},
+		APILimits: system.APILimits{General: o.APIRate, Unauthenticated: o.APIRateOpen, Interval: o.APIRateInterval,
+			BrokerRequests: o.BrokerRequests},
 	}
 }
 
@@ -126,8 +128,9 @@ type kubernetesOptions struct {
 
 func (o kubernetesOptions) config() kubernetes.Config {
 	return kubernetes.Config{
-		Namespace: o.KubernetesNamespace, Image: o.KubernetesImage, Kubeconfig: o.KubernetesKubeconfig, UserNamespaces: o.KubernetesUserNamespaces,
-		CPULimit: o.KubernetesCPULimit, Rate: o.KubernetesRate, PlaceTimeout: o.KubernetesPlaceTimeout,
+		Namespace: o.KubernetesNamespace, Image: o.KubernetesImage, Kubeconfig: o.KubernetesKubeconfig,
+		UserNamespaces: o.KubernetesUserNamespaces,
+		CPULimit:       o.KubernetesCPULimit, Rate: o.KubernetesRate, PlaceTimeout: o.KubernetesPlaceTimeout,
 		DiskClass: o.KubernetesDiskClass, PriorityClass: o.KubernetesPriorityClass,
 	}
 }
@@ -146,8 +149,10 @@ type mailOptions struct {
 
 func (o mailOptions) mailing() system.MailConfig {
 	return system.MailConfig{
-		SMTPURL: o.SMTPURL, MailFrom: o.MailFrom, NotificationsURL: o.NotificationsURL, DKIMKeyFile: o.DKIMKey, DKIMSelector: o.DKIMSelector,
-		BounceListen: o.BounceListen, MessagesKept: o.MessagesKept, AllowNetworks: o.AllowNetworks, TrustedCA: o.TrustedCA, QueueLimit: system.DefaultQueueLimit,
+		SMTPURL: o.SMTPURL, MailFrom: o.MailFrom, NotificationsURL: o.NotificationsURL, DKIMKeyFile: o.DKIMKey,
+		DKIMSelector: o.DKIMSelector,
+		BounceListen: o.BounceListen, MessagesKept: o.MessagesKept, AllowNetworks: o.AllowNetworks, TrustedCA: o.TrustedCA,
+		QueueLimit: system.DefaultQueueLimit,
 	}
 }
 
@@ -243,13 +248,16 @@ func (p *process) applyDefaults(all []*flags.Option) {
 	c := system.DefaultConfig()
 	login := c.LoginLimits
 	known := map[string]string{
-		"login-limit-address": login.Address, "login-limit-account": login.Account, "login-limit-pair": login.Pair, "login-limit-client": login.Client, "login-lockout": login.Lockout,
+		"login-limit-address": login.Address, "login-limit-account": login.Account, "login-limit-pair": login.Pair,
+		"login-limit-client": login.Client, "login-lockout": login.Lockout,
 		"listen": c.Listen, "notifications-listen": c.NotificationsListen,
-		"ssh-listen": c.SSHListen, "admin-listen": c.AdminListen, "domain": c.Domain, "tcp-ports": c.TCPPorts, "engine": c.Engine, "log-store": c.LogStore,
+		"ssh-listen": c.SSHListen, "admin-listen": c.AdminListen, "domain": c.Domain, "tcp-ports": c.TCPPorts,
+		"engine": c.Engine, "log-store": c.LogStore,
 		"kubernetes-namespace": c.Kubernetes.Namespace, "kubernetes-user-namespaces": c.Kubernetes.UserNamespaces,
 		"kubernetes-rate": strconv.Itoa(c.Kubernetes.Rate), "kubernetes-place-timeout": c.Kubernetes.PlaceTimeout.String(),
-		"messages-kept": c.MessagesKept.String(), "drain-timeout": c.DrainTimeout.String(), "password-grant": "on", "forward-client-cert": c.ForwardClientCert,
-		"trace-sampling": strconv.FormatFloat(c.Traces.Sampling, 'g', -1, 64), "log-level": "info", "log-format": "auto",
+		"messages-kept": c.MessagesKept.String(), "drain-timeout": c.DrainTimeout.String(), "password-grant": "on",
+		"forward-client-cert": c.ForwardClientCert,
+		"trace-sampling":      strconv.FormatFloat(c.Traces.Sampling, 'g', -1, 64), "log-level": "info", "log-format": "auto",
 	}
 	for _, opt := range all {
 		value := known[opt.LongName]
@@ -300,12 +308,20 @@ func active(c *flags.Command) string {
 // config turns the flags into a configuration and a logger.
 func (p *process) config(o upOptions) (system.Config, error) {
 	c := system.Config{
-		DataDir: o.DataDir, Listen: o.Listen, NotificationsListen: o.NotificationsListen, SSHListen: o.SSHListen, AdminListen: o.AdminListen,
-		Domain: o.Domain, TCPPorts: o.TCPPorts, Engine: o.Engine, MemoryOvercommit: o.MemoryOvercommit, IsolationSegments: o.IsolationSegments, Programs: programsDir(o.Programs), DatabaseURL: o.DatabaseURL, DatabaseListenURL: o.DatabaseListenURL, BlobURL: o.BlobURL, BlobRedirect: o.BlobRedirect, LogStore: o.LogStore, AuthURL: o.AuthURL, PublicURL: o.PublicURL, Demo: o.Demo, DrainNetworks: o.DrainNetworks, InsecureRegistries: o.InsecureRegs, DiskReserve: o.DiskReserve << 20, DrainTimeout: o.DrainTimeout,
-		PasswordGrant: o.PasswordGrant == "on", BrokerTimeout: o.BrokerTimeout, PostgresURL: o.PostgresURL, MySQLURL: o.MySQLURL,
-		MailConfig: o.mailing(), EdgeConfig: o.edge(), AdminToken: p.getenv("INGOT_ADMIN_TOKEN"), Traces: o.traces(), Kubernetes: o.kubernetesOptions.config(), TLSConfig: o.tlsOptions.config(),
-		AdminPassword: p.getenv("INGOT_ADMIN_PASSWORD"), AdminEmail: p.getenv("INGOT_ADMIN_EMAIL"), AdminClientSecret: p.getenv("INGOT_ADMIN_CLIENT_SECRET"),
-		EncryptionKey: p.getenv("INGOT_ENCRYPTION_KEY"),
+		DataDir: o.DataDir, Listen: o.Listen, NotificationsListen: o.NotificationsListen, SSHListen: o.SSHListen,
+		AdminListen: o.AdminListen,
+		Domain:      o.Domain, TCPPorts: o.TCPPorts, Engine: o.Engine, MemoryOvercommit: o.MemoryOvercommit,
+		IsolationSegments: o.IsolationSegments, Programs: programsDir(o.Programs), DatabaseURL: o.DatabaseURL,
+		DatabaseListenURL: o.DatabaseListenURL, BlobURL: o.BlobURL, BlobRedirect: o.BlobRedirect, LogStore: o.LogStore,
+		AuthURL: o.AuthURL, PublicURL: o.PublicURL, Demo: o.Demo, DrainNetworks: o.DrainNetworks,
+		InsecureRegistries: o.InsecureRegs, DiskReserve: o.DiskReserve << 20, DrainTimeout: o.DrainTimeout,
+		PasswordGrant: o.PasswordGrant == "on", BrokerTimeout: o.BrokerTimeout, PostgresURL: o.PostgresURL,
+		MySQLURL:   o.MySQLURL,
+		MailConfig: o.mailing(), EdgeConfig: o.edge(), AdminToken: p.getenv("INGOT_ADMIN_TOKEN"), Traces: o.traces(),
+		Kubernetes: o.kubernetesOptions.config(), TLSConfig: o.tlsOptions.config(),
+		AdminPassword: p.getenv("INGOT_ADMIN_PASSWORD"), AdminEmail: p.getenv("INGOT_ADMIN_EMAIL"),
+		AdminClientSecret: p.getenv("INGOT_ADMIN_CLIENT_SECRET"),
+		EncryptionKey:     p.getenv("INGOT_ENCRYPTION_KEY"),
 	}
 	switch {
 	case c.DataDir == "":
@@ -333,7 +349,8 @@ func (p *process) logger(o logOptions) (*slog.Logger, error) {
 	switch {
 	case !slices.Contains([]string{"auto", "human", "json"}, o.LogFormat):
 		return nil, fmt.Errorf("--log-format: %q is not one of auto, human, json", o.LogFormat)
-	case !slices.Contains([]string{"debug", "info", "warn", "error"}, o.LogLevel) || level.UnmarshalText([]byte(o.LogLevel)) != nil:
+	case !slices.Contains([]string{"debug", "info", "warn", "error"}, o.LogLevel) ||
+		level.UnmarshalText([]byte(o.LogLevel)) != nil:
 		return nil, fmt.Errorf("--log-level: %q is not one of debug, info, warn, error", o.LogLevel)
 	}
 	human := o.LogFormat == "human" || o.LogFormat == "auto" && p.terminal
@@ -341,5 +358,6 @@ func (p *process) logger(o logOptions) (*slog.Logger, error) {
 }
 
 func versionText() string {
-	return fmt.Sprintf("ingot %s (data format %d, %s, %s/%s)\n", version.Version, version.DataFormat, runtime.Version(), runtime.GOOS, runtime.GOARCH)
+	return fmt.Sprintf("ingot %s (data format %d, %s, %s/%s)\n", version.Version, version.DataFormat, runtime.Version(),
+		runtime.GOOS, runtime.GOARCH)
 }

@@ -53,31 +53,38 @@ func TestFlagsAndEnvironment(t *testing.T) {
 		"flag wins": {"--listen :2", env("INGOT_LISTEN", ":1"), 1000, with(func(c *system.Config) { c.Listen = ":2" })},
 		"empty":     {"", env("INGOT_LISTEN", "", "INGOT_DEMO", ""), 1000, standard},
 		"demo":      {"--demo", env(), 1000, with(func(c *system.Config) { c.Demo = true })},
-		"kubernetes": {"--engine kubernetes --kubernetes-image stack --kubernetes-rate 5 --kubernetes-cpu-limit", env("INGOT_KUBERNETES_NAMESPACE", "apps"), 1000, with(func(c *system.Config) {
-			c.Engine, c.Kubernetes.Image, c.Kubernetes.Rate, c.Kubernetes.CPULimit, c.Kubernetes.Namespace = "kubernetes", "stack", 5, true, "apps"
-		})},
+		"kubernetes": {"--engine kubernetes --kubernetes-image stack --kubernetes-rate 5 --kubernetes-cpu-limit",
+			env("INGOT_KUBERNETES_NAMESPACE", "apps"), 1000, with(func(c *system.Config) {
+				c.Engine, c.Kubernetes.Image, c.Kubernetes.Rate, c.Kubernetes.CPULimit, c.Kubernetes.Namespace = "kubernetes",
+					"stack", 5, true, "apps"
+			})},
 		"demo by env": {"", env("INGOT_DEMO", "true"), 1000, with(func(c *system.Config) { c.Demo = true })},
 		"no demo":     {"", env("INGOT_DEMO", "false"), 1000, standard},
 		"password off": {"--password-grant off", env(), 1000, with(func(c *system.Config) {
 			c.PasswordGrant = false
 		})},
-		"secrets": {"", env("INGOT_ADMIN_PASSWORD", "p", "INGOT_ADMIN_CLIENT_SECRET", "s", "INGOT_ADMIN_EMAIL", "ops@example.org", "INGOT_ENCRYPTION_KEY", "k"), 1000,
+		"secrets": {"", env("INGOT_ADMIN_PASSWORD", "p", "INGOT_ADMIN_CLIENT_SECRET", "s", "INGOT_ADMIN_EMAIL",
+			"ops@example.org", "INGOT_ENCRYPTION_KEY", "k"), 1000,
 			with(func(c *system.Config) {
 				c.AdminPassword, c.AdminClientSecret, c.AdminEmail, c.EncryptionKey = "p", "s", "ops@example.org", "k"
 			})},
 		"all others": {
-			"--data-dir /d --notifications-listen :1 --ssh-listen :2 --admin-listen :3 --domain Example.org --engine process --trusted-proxies 10.0.0.1 --proxy-protocol-from 10.0.0.2 --login-lockout 7/2m --api-rate-limit 2000 " +
-				"--database-url postgres://u:p@h/n --smtp-url smtp://h:25 --auth-url https://uaa.example.org --broker-timeout 5s", env("INGOT_ADMIN_TOKEN", "sixteen-characters"), 1000,
+			"--data-dir /d --notifications-listen :1 --ssh-listen :2 --admin-listen :3 --domain Example.org --engine process " +
+				"--trusted-proxies 10.0.0.1 --proxy-protocol-from 10.0.0.2 --login-lockout 7/2m --api-rate-limit 2000 " +
+				"--database-url postgres://u:p@h/n --smtp-url smtp://h:25 --auth-url https://uaa.example.org --broker-timeout 5s",
+			env("INGOT_ADMIN_TOKEN", "sixteen-characters"), 1000,
 			with(func(c *system.Config) {
 				c.DataDir, c.NotificationsListen, c.SSHListen, c.AdminListen = "/d", ":1", ":2", ":3"
 				c.Domain, c.Engine, c.DatabaseURL = "Example.org", "process", "postgres://u:p@h/n"
 				c.SMTPURL, c.AuthURL, c.BrokerTimeout = "smtp://h:25", "https://uaa.example.org", 5*time.Second
-				c.TrustedProxies, c.ProxyProtocolFrom, c.LoginLimits.Lockout, c.APILimits.General = "10.0.0.1", "10.0.0.2", "7/2m", 2000
+				c.TrustedProxies, c.ProxyProtocolFrom, c.LoginLimits.Lockout, c.APILimits.General = "10.0.0.1", "10.0.0.2",
+					"7/2m", 2000
 				c.AdminToken = "sixteen-characters"
 			}),
 		},
 		"all others by env": {
-			"", env("INGOT_DATA_DIR", "/d", "INGOT_NOTIFICATIONS_LISTEN", ":1", "INGOT_SSH_LISTEN", ":2", "INGOT_ADMIN_LISTEN", "127.0.0.1:3",
+			"", env("INGOT_DATA_DIR", "/d", "INGOT_NOTIFICATIONS_LISTEN", ":1", "INGOT_SSH_LISTEN", ":2", "INGOT_ADMIN_LISTEN",
+				"127.0.0.1:3",
 				"INGOT_DOMAIN", "example.org", "INGOT_ENGINE", "container", "INGOT_DATABASE_URL", "sqlite:x.db",
 				"INGOT_SMTP_URL", "smtps://h", "INGOT_AUTH_URL", "http://h:1", "INGOT_PASSWORD_GRANT", "off"), 1000,
 			with(func(c *system.Config) {
@@ -116,52 +123,54 @@ func TestExitCodes(t *testing.T) {
 		out  string // part of standard output
 		err  string // part of standard error
 	}{
-		"no command":       {nil, env(), 0, "Everyday commands:", ""},
-		"notifications":    {[]string{"notifications"}, env(), 0, "register KIND", ""},
-		"version flag":     {[]string{"--version"}, env(), 0, "ingot 0.1.0-dev", ""},
-		"unknown command":  {[]string{"upp"}, env(), 2, "", "\"upp\" is not a command; did you mean up?"},
-		"help help":        {[]string{"help", "help"}, env(), 0, "Available commands", ""},
-		"help --help":      {[]string{"help", "--help"}, env(), 0, "Available commands", ""},
-		"help up --help":   {[]string{"help", "up", "--help"}, env(), 0, "$INGOT_LISTEN", ""},
-		"both":             {[]string{"help", "notifications"}, env(), 0, "send KIND", ""},
-		"both with flag":   {[]string{"notifications", "--help"}, env(), 0, "$INGOT_NOTIFICATIONS_LISTEN", ""},
-		"below":            {[]string{"help", "notifications", "send"}, env(), 0, "--reply-to", ""},
-		"below keys":       {[]string{"help", "keys", "rotate-encryption"}, env(), 0, "data-dir", ""},
-		"no such below":    {[]string{"notifications", "foo"}, env(), 2, "", "Commands: register, kinds"},
-		"cf alone":         {[]string{"add-plugin-repo"}, env(), 2, "", "the cf CLI has it"},
-		"another's word":   {[]string{"deploy"}, env(), 2, "", "did you mean push?"},
-		"unknown flag":     {[]string{"up", "--lisen", "x"}, env(), 2, "", "did you mean --listen?"},
-		"far from any":     {[]string{"up", "--zzzzzz"}, env(), 2, "", "unknown flag --zzzzzz (see"},
-		"short flag":       {[]string{"up", "-x"}, env(), 2, "", "unknown flag -x"},
-		"argument":         {[]string{"up", "now"}, env(), 2, "", `unexpected argument "now"`},
-		"value missing":    {[]string{"up", "--listen"}, env(), 2, "", "--listen needs a value"},
-		"empty address":    {[]string{"up", "--listen="}, env(), 2, "", "--listen: "},
-		"no port":          {[]string{"up", "--listen=localhost"}, env(), 2, "", "--listen: "},
-		"port too high":    {[]string{"up", "--admin-listen=:70000"}, env(), 2, "", "--admin-listen: "},
-		"ssh":              {[]string{"up", "--ssh-listen=x"}, env(), 2, "", "--ssh-listen: "},
-		"domain":           {[]string{"up", "--domain=a..b"}, env(), 2, "", "--domain: "},
-		"domain address":   {[]string{"up", "--domain=10.0.0.1"}, env(), 2, "", "is an address"},
-		"engine":           {[]string{"up", "--engine=docker"}, env(), 2, "", "auto, container, process, kubernetes"},
-		"engine by env":    {[]string{"up"}, env("INGOT_ENGINE", "docker"), 2, "", "--engine: "},
-		"database":         {[]string{"up", "--database-url=mysql://u:hunter2@h"}, env(), 2, "", "--database-url: "},
-		"smtp":             {[]string{"up", "--smtp-url=http://h"}, env(), 2, "", "--smtp-url: "},
-		"auth":             {[]string{"up", "--auth-url=http://u:hunter2@h"}, env(), 2, "", "--auth-url: "},
-		"grant":            {[]string{"up", "--password-grant=maybe"}, env(), 2, "", "on, off"},
-		"level":            {[]string{"up", "--log-level=loud"}, env(), 2, "", "debug, info, warn, error"},
-		"format":           {[]string{"up", "--log-format=xml"}, env(), 2, "", "auto, human, json"},
-		"demo":             {[]string{"up"}, env("INGOT_DEMO", "perhaps"), 2, "", "--demo"},
-		"no home":          {[]string{"up"}, env("HOME", ""), 2, "", "--data-dir is required"},
-		"version":          {[]string{"version"}, env(), 0, "ingot 0.1.0-dev", ""},
-		"help":             {[]string{"help"}, env(), 0, "Available commands", ""},
-		"help flag":        {[]string{"--help"}, env(), 0, "Available commands", ""},
-		"help on up":       {[]string{"help", "up"}, env(), 0, "$INGOT_LISTEN", ""},
-		"up help":          {[]string{"up", "--help"}, env(), 0, "$INGOT_LISTEN", ""},
-		"client help":      {[]string{"help", "push"}, env(), 0, "ingot push: ", ""},
-		"client usage":     {[]string{"push", "--no-sart"}, env(), 2, "", "did you mean --no-start?"},
-		"client alone":     {[]string{"apps"}, env("INGOT_HOME", "/nonexistent/ingot"), 1, "", "No API is targeted"},
-		"keys alone":       {[]string{"keys"}, env(), 2, "", "rotate-encryption"},
-		"nothing to turn":  {[]string{"keys", "rotate-encryption", "--data-dir", "/nonexistent/ingot"}, env(), 1, "", "has `ingot up` been run"},
-		"keys in variable": {[]string{"keys", "rotate-encryption"}, env("INGOT_ENCRYPTION_KEY", "x"), 1, "", "INGOT_ENCRYPTION_KEY is set"},
+		"no command":      {nil, env(), 0, "Everyday commands:", ""},
+		"notifications":   {[]string{"notifications"}, env(), 0, "register KIND", ""},
+		"version flag":    {[]string{"--version"}, env(), 0, "ingot 0.1.0-dev", ""},
+		"unknown command": {[]string{"upp"}, env(), 2, "", "\"upp\" is not a command; did you mean up?"},
+		"help help":       {[]string{"help", "help"}, env(), 0, "Available commands", ""},
+		"help --help":     {[]string{"help", "--help"}, env(), 0, "Available commands", ""},
+		"help up --help":  {[]string{"help", "up", "--help"}, env(), 0, "$INGOT_LISTEN", ""},
+		"both":            {[]string{"help", "notifications"}, env(), 0, "send KIND", ""},
+		"both with flag":  {[]string{"notifications", "--help"}, env(), 0, "$INGOT_NOTIFICATIONS_LISTEN", ""},
+		"below":           {[]string{"help", "notifications", "send"}, env(), 0, "--reply-to", ""},
+		"below keys":      {[]string{"help", "keys", "rotate-encryption"}, env(), 0, "data-dir", ""},
+		"no such below":   {[]string{"notifications", "foo"}, env(), 2, "", "Commands: register, kinds"},
+		"cf alone":        {[]string{"add-plugin-repo"}, env(), 2, "", "the cf CLI has it"},
+		"another's word":  {[]string{"deploy"}, env(), 2, "", "did you mean push?"},
+		"unknown flag":    {[]string{"up", "--lisen", "x"}, env(), 2, "", "did you mean --listen?"},
+		"far from any":    {[]string{"up", "--zzzzzz"}, env(), 2, "", "unknown flag --zzzzzz (see"},
+		"short flag":      {[]string{"up", "-x"}, env(), 2, "", "unknown flag -x"},
+		"argument":        {[]string{"up", "now"}, env(), 2, "", `unexpected argument "now"`},
+		"value missing":   {[]string{"up", "--listen"}, env(), 2, "", "--listen needs a value"},
+		"empty address":   {[]string{"up", "--listen="}, env(), 2, "", "--listen: "},
+		"no port":         {[]string{"up", "--listen=localhost"}, env(), 2, "", "--listen: "},
+		"port too high":   {[]string{"up", "--admin-listen=:70000"}, env(), 2, "", "--admin-listen: "},
+		"ssh":             {[]string{"up", "--ssh-listen=x"}, env(), 2, "", "--ssh-listen: "},
+		"domain":          {[]string{"up", "--domain=a..b"}, env(), 2, "", "--domain: "},
+		"domain address":  {[]string{"up", "--domain=10.0.0.1"}, env(), 2, "", "is an address"},
+		"engine":          {[]string{"up", "--engine=docker"}, env(), 2, "", "auto, container, process, kubernetes"},
+		"engine by env":   {[]string{"up"}, env("INGOT_ENGINE", "docker"), 2, "", "--engine: "},
+		"database":        {[]string{"up", "--database-url=mysql://u:hunter2@h"}, env(), 2, "", "--database-url: "},
+		"smtp":            {[]string{"up", "--smtp-url=http://h"}, env(), 2, "", "--smtp-url: "},
+		"auth":            {[]string{"up", "--auth-url=http://u:hunter2@h"}, env(), 2, "", "--auth-url: "},
+		"grant":           {[]string{"up", "--password-grant=maybe"}, env(), 2, "", "on, off"},
+		"level":           {[]string{"up", "--log-level=loud"}, env(), 2, "", "debug, info, warn, error"},
+		"format":          {[]string{"up", "--log-format=xml"}, env(), 2, "", "auto, human, json"},
+		"demo":            {[]string{"up"}, env("INGOT_DEMO", "perhaps"), 2, "", "--demo"},
+		"no home":         {[]string{"up"}, env("HOME", ""), 2, "", "--data-dir is required"},
+		"version":         {[]string{"version"}, env(), 0, "ingot 0.1.0-dev", ""},
+		"help":            {[]string{"help"}, env(), 0, "Available commands", ""},
+		"help flag":       {[]string{"--help"}, env(), 0, "Available commands", ""},
+		"help on up":      {[]string{"help", "up"}, env(), 0, "$INGOT_LISTEN", ""},
+		"up help":         {[]string{"up", "--help"}, env(), 0, "$INGOT_LISTEN", ""},
+		"client help":     {[]string{"help", "push"}, env(), 0, "ingot push: ", ""},
+		"client usage":    {[]string{"push", "--no-sart"}, env(), 2, "", "did you mean --no-start?"},
+		"client alone":    {[]string{"apps"}, env("INGOT_HOME", "/nonexistent/ingot"), 1, "", "No API is targeted"},
+		"keys alone":      {[]string{"keys"}, env(), 2, "", "rotate-encryption"},
+		"nothing to turn": {[]string{"keys", "rotate-encryption", "--data-dir", "/nonexistent/ingot"}, env(), 1, "",
+			"has `ingot up` been run"},
+		"keys in variable": {[]string{"keys", "rotate-encryption"}, env("INGOT_ENCRYPTION_KEY", "x"), 1, "",
+			"INGOT_ENCRYPTION_KEY is set"},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -220,7 +229,9 @@ func TestUp(t *testing.T) {
 		signals := make(chan os.Signal, 2)
 		out, errs := newScreen("cf auth admin"), &bytes.Buffer{}
 		p := &process{
-			args:   strings.Fields("up --listen 127.0.0.1:0 --notifications-listen 127.0.0.1:0 --admin-listen 127.0.0.1:0 --ssh-listen 127.0.0.1:0 --log-format human --engine process --programs " + testkit.Programs(t) + " --data-dir " + dir),
+			args: strings.Fields("up --listen 127.0.0.1:0 --notifications-listen 127.0.0.1:0 --admin-listen 127.0.0.1:0 " +
+				"--ssh-listen 127.0.0.1:0 --log-format human --engine process --programs " + testkit.Programs(t) +
+				" --data-dir " + dir),
 			getenv: env(), uid: 1000, out: out, err: errs, signals: signals, exit: func(int) { t.Error("ended at once") },
 		}
 		code := make(chan int, 1)
@@ -279,7 +290,8 @@ func TestUp(t *testing.T) {
 	}
 
 	var out bytes.Buffer
-	p := &process{args: []string{"keys", "rotate-encryption", "--data-dir", dir}, getenv: env(), uid: 1000, out: &out, err: io.Discard}
+	p := &process{args: []string{"keys", "rotate-encryption", "--data-dir", dir}, getenv: env(), uid: 1000, out: &out,
+		err: io.Discard}
 	if code := p.run(); code != exitOK || !strings.Contains(out.String(), "next start") {
 		t.Errorf("rotate: %d %s", code, &out)
 	}
@@ -304,7 +316,8 @@ func TestSignals(t *testing.T) {
 	signals, ended := make(chan os.Signal, 2), make(chan int, 1)
 	p := &process{signals: signals, exit: func(code int) { ended <- code }}
 	c, err := (&process{getenv: env(), uid: 1000, err: io.Discard, args: []string{"up"}}).config(upOptions{
-		DataDir: "x", Listen: ":0", NotificationsListen: ":0", SSHListen: ":0", AdminListen: "127.0.0.1:0", Domain: "localhost", Engine: "auto", LogStore: "auto",
+		DataDir: "x", Listen: ":0", NotificationsListen: ":0", SSHListen: ":0", AdminListen: "127.0.0.1:0",
+		Domain: "localhost", Engine: "auto", LogStore: "auto",
 		PasswordGrant: "on", logOptions: logOptions{LogLevel: "info", LogFormat: "json"},
 	})
 	if err != nil {
@@ -322,7 +335,8 @@ func TestSignals(t *testing.T) {
 
 func TestShellQuote(t *testing.T) {
 	t.Parallel()
-	for in, want := range map[string]string{"/a/b-c.d": "/a/b-c.d", "": "''", "a b": "'a b'", "it's": `'it'\''s'`, "$(x)": "'$(x)'"} {
+	for in, want := range map[string]string{"/a/b-c.d": "/a/b-c.d", "": "''", "a b": "'a b'", "it's": `'it'\''s'`,
+		"$(x)": "'$(x)'"} {
 		if got := shellQuote(in); got != want {
 			t.Errorf("%q: %s, want %s", in, got, want)
 		}

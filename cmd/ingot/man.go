@@ -31,7 +31,8 @@ func (p *process) man(o manOptions) error {
 		return err
 	}
 	for _, page := range pages {
-		if err := os.WriteFile(filepath.Join(o.Dir, page.File()), []byte(page.Text(source)), 0o644); err != nil { //nolint:gosec // documents
+		if err := os.WriteFile(filepath.Join(o.Dir, page.File()), []byte(page.Text(source)), //nolint:gosec // documents
+			0o644); err != nil {
 			return err
 		}
 	}
@@ -75,19 +76,25 @@ func overview(w *cli.Env) manpage.Page {
 		Synopsis: []string{"ingot COMMAND [ARGUMENTS] [FLAGS]", "cf COMMAND [ARGUMENTS] [FLAGS]"},
 		Parts: slices.Concat([]manpage.Part{{
 			Title: "Description",
-			Text: "ingot runs a server ('ingot up') and is the client of this and of other Cloud Foundry servers. Called as cf, it is the client only.\n\n" +
+			Text: "ingot runs a server ('ingot up') and is the client of this and of other Cloud Foundry servers. Called as " +
+				"cf, it is the client only.\n\n" +
 				"'ingot help COMMAND' shows the flags and examples of a command, and so does its manual page: 'man ingot push'.",
 		}}, cli.ManualParts(w), []manpage.Part{
 			{Title: "Exit status", Items: []manpage.Item{
-				{Term: "0", Text: "Success, or a server that was asked to stop."}, {Term: "1", Text: "Failure."}, {Term: "2", Text: "Incorrect usage."},
+				{Term: "0", Text: "Success, or a server that was asked to stop."}, {Term: "1", Text: "Failure."},
+				{Term: "2", Text: "Incorrect usage."},
 			}},
-			{Title: "Environment", Text: "Every flag of the server can be set with a variable, such as INGOT_LISTEN for --listen: see ingot-up(1).", Items: []manpage.Item{
-				{Term: "INGOT_DATA_DIR", Text: "Data directory of the server. The client finds a server on the same machine there."},
-				{Term: "NO_COLOR", Text: "No colors in the output, if it is set."},
-			}},
+			{Title: "Environment",
+				Text: "Every flag of the server can be set with a variable, such as INGOT_LISTEN for --listen: see ingot-up(1).",
+				Items: []manpage.Item{
+					{Term: "INGOT_DATA_DIR",
+						Text: "Data directory of the server. The client finds a server on the same machine there."},
+					{Term: "NO_COLOR", Text: "No colors in the output, if it is set."},
+				}},
 			{Title: "Files", Items: []manpage.Item{
 				{Term: "/etc/default/ingot", Text: "Variables of the server that systemd runs."},
-				{Term: "/var/lib/ingot", Text: "Data directory of a server that root runs; $XDG_DATA_HOME/ingot or ~/.local/share/ingot of other users."},
+				{Term: "/var/lib/ingot",
+					Text: "Data directory of a server that root runs; $XDG_DATA_HOME/ingot or ~/.local/share/ingot of other users."},
 				{Term: "/usr/share/doc/ingot/docs", Text: "Documentation of the package; begin with operating.md."},
 			}},
 		}),
@@ -101,7 +108,8 @@ func pagesOf(c *flags.Command, prefix string) []manpage.Page {
 	var pages []manpage.Page
 	for _, c := range c.Commands() {
 		line := prefix + " " + c.Name
-		page := manpage.Page{Name: strings.ReplaceAll(line, " ", "-"), Summary: c.ShortDescription, Synopsis: usageLines(c, line), SeeAlso: []string{"ingot"}}
+		page := manpage.Page{Name: strings.ReplaceAll(line, " ", "-"), Summary: c.ShortDescription,
+			Synopsis: usageLines(c, line), SeeAlso: []string{"ingot"}}
 		if c.LongDescription != "" {
 			page.Parts = append(page.Parts, manpage.Part{Title: "Description", Text: c.LongDescription})
 		}

@@ -18,7 +18,8 @@ import (
 // call runs the program as root, and returns what it wrote.
 func call(args ...string) (out, errs string, code int) {
 	var o, e bytes.Buffer
-	p := &process{name: "ingot", args: args, in: strings.NewReader(""), getenv: func(string) string { return "" }, out: &o, err: &e}
+	p := &process{name: "ingot", args: args, in: strings.NewReader(""), getenv: func(string) string { return "" },
+		out: &o, err: &e}
 	code = p.run()
 	return o.String(), e.String(), code
 }
@@ -140,7 +141,8 @@ func TestManualFormatted(t *testing.T) {
 func TestCompletionOfServer(t *testing.T) {
 	t.Parallel()
 	for line, want := range map[string]string{
-		"dem": "demo\n", "up --listen": "--listen\n", "db ": "copy\nmigrate\n", "db copy --f": "--from\n", "keys rotate-e": "rotate-encryption\n",
+		"dem": "demo\n", "up --listen": "--listen\n", "db ": "copy\nmigrate\n", "db copy --f": "--from\n",
+		"keys rotate-e":            "rotate-encryption\n",
 		"notifications --platform": "--platform-url\n", "notifications se": "send\n", "up x": "", "man --d": "--dir\n",
 	} {
 		out, _, code := call(append([]string{"__complete"}, strings.Split(line, " ")...)...)
@@ -177,7 +179,8 @@ func TestPackagedDefaults(t *testing.T) {
 	fixed := map[string]bool{}
 	for _, m := range regexp.MustCompile(`--([a-z-]+)`).FindAllSubmatch(command[1], -1) {
 		fixed[string(m[1])] = true
-		if !slices.ContainsFunc(optionsOf(parser.Find("up")), func(o *flags.Option) bool { return o.LongName == string(m[1]) }) {
+		if !slices.ContainsFunc(optionsOf(parser.Find("up")),
+			func(o *flags.Option) bool { return o.LongName == string(m[1]) }) {
 			t.Errorf("ingot.service uses --%s, which `ingot up` does not have", m[1])
 		}
 	}

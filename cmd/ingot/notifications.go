@@ -36,7 +36,8 @@ const longestSecret = 64 << 10
 // standaloneConfig turns the flags into a configuration and a logger.
 func (p *process) standaloneConfig(o notificationsOptions) (system.StandaloneConfig, error) {
 	c := system.StandaloneConfig{
-		DataDir: o.DataDir, Listen: o.Listen, AdminListen: o.AdminListen, Domain: o.Domain, DatabaseURL: o.DatabaseURL, MailConfig: o.mailing(), Traces: o.traces(),
+		DataDir: o.DataDir, Listen: o.Listen, AdminListen: o.AdminListen, Domain: o.Domain, DatabaseURL: o.DatabaseURL,
+		MailConfig: o.mailing(), Traces: o.traces(),
 		AuthURL: o.AuthURL, PlatformURL: o.PlatformURL, ClientID: o.ClientID, ClientSecret: p.getenv("INGOT_CLIENT_SECRET"),
 		EncryptionKey: p.getenv("INGOT_ENCRYPTION_KEY"), AdminToken: p.getenv("INGOT_ADMIN_TOKEN"),
 	}

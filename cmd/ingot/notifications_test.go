@@ -24,7 +24,8 @@ func TestNotificationsUsage(t *testing.T) {
 		"--auth-url http://127.0.0.1:1 --platform-url nowhere --log-format json": "--platform-url",
 	} {
 		var out, errs bytes.Buffer
-		p := &process{args: append([]string{"notifications"}, strings.Fields(args)...), getenv: env("HOME", t.TempDir()), uid: 1000, out: &out, err: &errs}
+		p := &process{args: append([]string{"notifications"}, strings.Fields(args)...), getenv: env("HOME", t.TempDir()),
+			uid: 1000, out: &out, err: &errs}
 		if code := p.run(); code != exitUsage || !strings.Contains(errs.String(), want) {
 			t.Errorf("%s: %d %s, want %s", args, code, &errs, want)
 		}
@@ -38,8 +39,10 @@ func TestNotificationsRuns(t *testing.T) {
 	signals := make(chan os.Signal, 2)
 	out, errs := newScreen("Mail"), &bytes.Buffer{}
 	p := &process{
-		args:   strings.Fields("notifications --listen 127.0.0.1:0 --admin-listen 127.0.0.1:0 --auth-url http://127.0.0.1:1 --log-format human --data-dir " + filepath.Join(t.TempDir(), "d")),
-		getenv: env("INGOT_CLIENT_SECRET", "hush"), uid: 1000, out: out, err: errs, signals: signals, exit: func(int) { t.Error("ended at once") },
+		args: strings.Fields("notifications --listen 127.0.0.1:0 --admin-listen 127.0.0.1:0 --auth-url " +
+			"http://127.0.0.1:1 --log-format human --data-dir " + filepath.Join(t.TempDir(), "d")),
+		getenv: env("INGOT_CLIENT_SECRET", "hush"), uid: 1000, out: out, err: errs, signals: signals,
+		exit: func(int) { t.Error("ended at once") },
 	}
 	code := make(chan int, 1)
 	go func() { code <- p.run() }()
@@ -52,7 +55,8 @@ func TestNotificationsRuns(t *testing.T) {
 	if c := <-code; c != exitOK {
 		t.Errorf("exit code %d, want 0: %s", c, errs)
 	}
-	if text := out.String(); !strings.Contains(text, "/mailbox") || !strings.Contains(text, "--platform-url") || strings.Contains(text+errs.String(), "hush") {
+	if text := out.String(); !strings.Contains(text, "/mailbox") || !strings.Contains(text, "--platform-url") ||
+		strings.Contains(text+errs.String(), "hush") {
 		t.Errorf("output is %s%s, want /mailbox and --platform-url and no secret", text, errs)
 	}
 }

@@ -42,10 +42,12 @@ func TestConfigurationReference(t *testing.T) {
 			if len(option.Default) > 0 {
 				standard = "`" + option.Default[0] + "`"
 			}
-			fmt.Fprintf(&b, "| `--%s%s` | `%s` | %s | %s |\n", option.LongName, value, option.EnvDefaultKey, standard, option.Description)
+			fmt.Fprintf(&b, "| `--%s%s` | `%s` | %s | %s |\n", option.LongName, value, option.EnvDefaultKey, standard,
+				option.Description)
 		}
 	}
-	b.WriteString("\n## Only in the environment\n\nThese have no flag: `INGOT_ADMIN_PASSWORD` and `INGOT_ADMIN_CLIENT_SECRET` set the initial secrets instead of\n" +
+	b.WriteString("\n## Only in the environment\n\nThese have no flag: `INGOT_ADMIN_PASSWORD` and " +
+		"`INGOT_ADMIN_CLIENT_SECRET` set the initial secrets instead of\n" +
 		"generated ones, `INGOT_ADMIN_EMAIL` sets the address of the user admin instead of `admin@DOMAIN`, and\n" +
 		"`INGOT_ENCRYPTION_KEY` sets the key of the encrypted columns instead of `DIR/secrets/encryption-keys`.\n")
 
@@ -57,6 +59,7 @@ func TestConfigurationReference(t *testing.T) {
 	}
 	have, err := os.ReadFile(file)
 	if err != nil || string(have) != b.String() {
-		t.Errorf("docs/configuration.md is out of date (%v): go test ./cmd/ingot -run TestConfigurationReference -update", err)
+		t.Errorf("docs/configuration.md is out of date (%v): go test ./cmd/ingot -run TestConfigurationReference -update",
+			err)
 	}
 }

@@ -110,7 +110,8 @@ func (p *process) serve(s background.Service, log *slog.Logger, welcome func()) 
 	}
 	slog.SetDefault(log) // for libraries without a logger of their own
 	background.OnPanic(func(e *background.PanicError) {
-		log.Error("background job panicked; the server continues", "job", e.Name, "panic", fmt.Sprint(e.Value), "stack", string(e.Stack))
+		log.Error("background job panicked; the server continues", "job", e.Name, "panic", fmt.Sprint(e.Value), "stack",
+			string(e.Stack))
 	})
 	ctx, stop := p.untilAsked(log)
 	defer stop()
@@ -183,7 +184,8 @@ func (p *process) rotateAgents(dataDir, databaseURL string, o logOptions) error 
 	if err := system.RotateAgentKeys(ctx, dataDir, databaseURL, p.getenv("INGOT_ENCRYPTION_KEY"), log); err != nil {
 		return err
 	}
-	fmt.Fprintln(p.out, "New instances get new keys within a minute. Running instances keep the old ones: restart their apps\n"+
+	fmt.Fprintln(p.out, "New instances get new keys within a minute. Running instances keep the old ones: restart their "+
+		"apps\n"+
 		"with 'cf restart APP --strategy rolling'. The servers delete the old keys when no instance has them any more.")
 	return nil
 }
@@ -194,12 +196,14 @@ func (p *process) rotate(dataDir string) error {
 		return &usageError{"--data-dir is required", "keys rotate-encryption"}
 	}
 	if p.getenv("INGOT_ENCRYPTION_KEY") != "" {
-		return errors.New("INGOT_ENCRYPTION_KEY is set, so the keys come from there: put a new key in front of the old one in that variable, separated by a comma")
+		return errors.New("INGOT_ENCRYPTION_KEY is set, so the keys come from there: put a new key in front of the old one " +
+			"in that variable, separated by a comma")
 	}
 	if err := datadir.RotateKeys(dataDir); err != nil {
 		return err
 	}
 	fmt.Fprintf(p.out, "A new encryption key is in front of the others in %s.\n"+
-		"The next start of the server uses it and encrypts all secrets again; keep the old keys until its log says that this is done.\n", dataDir)
+		"The next start of the server uses it and encrypts all secrets again; keep the old keys until its log says that "+
+		"this is done.\n", dataDir)
 	return nil
 }

@@ -42,7 +42,8 @@ var runtimes = []runtimeProgram{
 // instanceDirs are the directories that app instances search, and some that
 // their buildpacks know.
 var instanceDirs = []string{
-	"/usr/local/bin", "/usr/bin", "/bin", "/usr/local/sbin", "/usr/sbin", "/sbin", "/usr/local/go/bin", "/usr/lib/go/bin", "/usr/share/tomcat*/bin", "/opt/tomcat*/bin",
+	"/usr/local/bin", "/usr/bin", "/bin", "/usr/local/sbin", "/usr/sbin", "/sbin", "/usr/local/go/bin", "/usr/lib/go/bin",
+	"/usr/share/tomcat*/bin", "/opt/tomcat*/bin",
 }
 
 // checkRuntimes looks for the runtimes of the bundled buildpacks, concurrently,
@@ -61,7 +62,8 @@ func (r runtimeProgram) check(ctx context.Context) cli.Finding {
 	// Apps in containers do not see programs that are only in this user's PATH.
 	path := cmp.Or(findIn(r.name, instanceDirs), find(r.name))
 	if path == "" {
-		return cli.Finding{Name: r.name, State: cli.FindingMissing, Get: fmt.Sprintf("needed by %s: apt-get install %s", r.use, r.pkg)}
+		return cli.Finding{Name: r.name, State: cli.FindingMissing, Get: fmt.Sprintf("needed by %s: apt-get install %s",
+			r.use, r.pkg)}
 	}
 	f := cli.Finding{Name: r.name, State: cli.FindingOK, Found: path}
 	if r.version == "" {

@@ -53,14 +53,19 @@ type subject struct {
 // subjects are the groups of flags in the order in which the help and docs/configuration.md
 // list them. A flag belongs to the first that has it.
 var subjects = []subject{
-	{"Everyday flags", []string{"data-dir", "listen", "domain", "public-url", "engine", "demo", "log-level", "log-format"}},
+	{"Everyday flags", []string{"data-dir", "listen", "domain", "public-url", "engine", "demo", "log-level",
+		"log-format"}},
 	{"TLS and certificates", []string{"tls-*", "plain-http", "hsts", "acme-*", "trusted-ca"}},
-	{"Other addresses and proxies", []string{"notifications-listen", "ssh-listen", "admin-listen", "tcp-ports", "trusted-proxies", "proxy-protocol-from", "forward-client-cert", "client-ca", "admin-token-file"}},
-	{"Data, backups and restarts", []string{"database-*", "blob-*", "log-store", "disk-reserve", "replace", "backup-*", "drain-timeout"}},
-	{"Apps and services", []string{"memory-overcommit", "isolation-segments", "programs", "insecure-registries", "postgres-url", "mysql-url", "broker-timeout", "allow-networks", "drain-networks"}},
+	{"Other addresses and proxies", []string{"notifications-listen", "ssh-listen", "admin-listen", "tcp-ports",
+		"trusted-proxies", "proxy-protocol-from", "forward-client-cert", "client-ca", "admin-token-file"}},
+	{"Data, backups and restarts", []string{"database-*", "blob-*", "log-store", "disk-reserve", "replace", "backup-*",
+		"drain-timeout"}},
+	{"Apps and services", []string{"memory-overcommit", "isolation-segments", "programs", "insecure-registries",
+		"postgres-url", "mysql-url", "broker-timeout", "allow-networks", "drain-networks"}},
 	{"Kubernetes", []string{"kubernetes-*"}},
 	{"Users and limits", []string{"auth-url", "password-grant", "login-*", "api-rate-*", "broker-requests"}},
-	{"Mail and notifications", []string{"smtp-url", "mail-from", "notifications-url", "dkim-*", "bounce-listen", "messages-kept"}},
+	{"Mail and notifications", []string{"smtp-url", "mail-from", "notifications-url", "dkim-*", "bounce-listen",
+		"messages-kept"}},
 	{"Traces", []string{"otlp-*", "trace-*"}},
 }
 
@@ -167,7 +172,8 @@ func flagHelp(o *flags.Option, width int) string {
 	if o.EnvDefaultKey != "" {
 		text += " [$" + o.EnvDefaultKey + "]"
 	}
-	return "  " + strings.Join(term.Wrap(name, width-2), "\n    ") + "\n      " + strings.Join(term.Wrap(text, width-6), "\n      ") + "\n"
+	return "  " + strings.Join(term.Wrap(name, width-2), "\n    ") + "\n      " + strings.Join(term.Wrap(text, width-6),
+		"\n      ") + "\n"
 }
 
 // plainWidth is the width of help that does not go to a terminal.

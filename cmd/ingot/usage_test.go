@@ -63,7 +63,8 @@ func TestFlagsBySubject(t *testing.T) {
 	help := helpOf(t, 80, "up")
 	at := 0
 	for _, want := range []string{
-		"Everyday flags:\n  --data-dir DIR\n", "  --listen HOST:PORT\n", "\nTLS and certificates:\n", "\nOther addresses and proxies:\n", "\nData, backups and restarts:\n",
+		"Everyday flags:\n  --data-dir DIR\n", "  --listen HOST:PORT\n", "\nTLS and certificates:\n",
+		"\nOther addresses and proxies:\n", "\nData, backups and restarts:\n",
 		"\nApps and services:\n", "\nKubernetes:\n", "\nUsers and limits:\n", "\nMail and notifications:\n", "\nTraces:\n",
 	} {
 		i := strings.Index(help[at:], want)
@@ -72,7 +73,8 @@ func TestFlagsBySubject(t *testing.T) {
 		}
 		at += i
 	}
-	if !strings.Contains(help, "      Address of the notification service (default: 127.0.0.1:8081)\n      [$INGOT_NOTIFICATIONS_LISTEN]\n") {
+	if !strings.Contains(help, "      Address of the notification service (default: 127.0.0.1:8081)\n      "+
+		"[$INGOT_NOTIFICATIONS_LISTEN]\n") {
 		t.Errorf("the flag --notifications-listen is described otherwise:\n%s", help)
 	}
 	parser := flags.NewNamedParser("ingot", 0)
@@ -108,7 +110,8 @@ func TestWrongValues(t *testing.T) {
 				continue
 			}
 			n++
-			for _, bad := range []string{"strconv", "parsing", "invalid syntax", "expected", "int", "float", "bool", "time.Duration"} {
+			for _, bad := range []string{"strconv", "parsing", "invalid syntax", "expected", "int", "float", "bool",
+				"time.Duration"} {
 				if strings.Contains(strings.ReplaceAll(err.Error(), o.LongName, ""), bad) {
 					t.Errorf("--%s: %q in %q", o.LongName, bad, err)
 				}
@@ -128,10 +131,13 @@ func TestFirstCommands(t *testing.T) {
 		first        system.FirstSpace
 		command, cli string
 	}{
-		"demo":     {true, system.FirstSpace{Org: "demo", Space: "dev"}, "push NAME", "cf target -o demo -s dev"},
-		"new":      {false, system.FirstSpace{}, "create-org ORG", "cf create-org ORG && cf create-space SPACE -o ORG && cf target -o ORG -s SPACE"},
-		"restored": {false, system.FirstSpace{Org: "acme", Space: "my space"}, "target -o acme -s 'my space'", "cf target -o acme -s 'my space'"},
-		"no space": {false, system.FirstSpace{Org: "acme"}, "create-space SPACE -o acme", "cf create-space SPACE -o acme && cf target -o acme -s SPACE"},
+		"demo": {true, system.FirstSpace{Org: "demo", Space: "dev"}, "push NAME", "cf target -o demo -s dev"},
+		"new": {false, system.FirstSpace{}, "create-org ORG",
+			"cf create-org ORG && cf create-space SPACE -o ORG && cf target -o ORG -s SPACE"},
+		"restored": {false, system.FirstSpace{Org: "acme", Space: "my space"}, "target -o acme -s 'my space'",
+			"cf target -o acme -s 'my space'"},
+		"no space": {false, system.FirstSpace{Org: "acme"}, "create-space SPACE -o acme",
+			"cf create-space SPACE -o acme && cf target -o acme -s SPACE"},
 	} {
 		if got := firstCommand(tc.demo, tc.first); got != tc.command {
 			t.Errorf("%s: %q, want %q", name, got, tc.command)

@@ -109,7 +109,8 @@ func engineText(d engine.Description) string {
 // here returns commands to type on this machine, where the client finds the
 // server and its initial secrets automatically.
 func (p *process) here(s *system.System, c system.Config) []string {
-	if _, err := os.Stat(filepath.Join(s.SecretsDir(), "admin-password")); err != nil || c.AuthURL != "" || !c.PasswordGrant {
+	if _, err := os.Stat(filepath.Join(s.SecretsDir(), "admin-password")); err != nil || c.AuthURL != "" ||
+		!c.PasswordGrant {
 		return nil
 	}
 	prefix := ""

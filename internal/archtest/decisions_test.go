@@ -15,7 +15,8 @@ const (
 	decisionsDir    = "docs/decisions"
 	decisionsBegin  = "<!-- decisions: go test ./internal/archtest -update writes this table -->\n"
 	decisionsEnd    = "<!-- end of decisions -->\n"
-	decisionsReason = "readers find decisions by their titles and must see which still hold; go test ./internal/archtest -update rewrites the list"
+	decisionsReason = "readers find decisions by their titles and must see which still hold; go test " +
+		"./internal/archtest -update rewrites the list"
 )
 
 // TestDecisions compares the list of decisions with the pages, each of which has a number, a
@@ -47,13 +48,15 @@ func TestDecisions(t *testing.T) {
 
 // The first lines of a page: a heading, an empty line, and the status. What follows it in
 // the same line is not in the list.
-var decisionHead = regexp.MustCompile(`^# (\d+)\. ([^\n]+)\n\n((?:Proposed|Accepted|Replaced by \d{4}), \d{4}-\d\d-\d\d)\.[ \n]`)
+var decisionHead = regexp.MustCompile(
+	`^# (\d+)\. ([^\n]+)\n\n((?:Proposed|Accepted|Replaced by \d{4}), \d{4}-\d\d-\d\d)\.[ \n]`)
 
 // decisionRow returns the row of a page in the list.
 func decisionRow(name, text string) (string, error) {
 	m := decisionHead.FindStringSubmatch(text)
 	if m == nil {
-		return "", errors.New(`it does not begin with "# N. Title", an empty line and a status such as "Accepted, 2026-11-15."`)
+		return "",
+			errors.New(`it does not begin with "# N. Title", an empty line and a status such as "Accepted, 2026-11-15."`)
 	}
 	if n, err := strconv.Atoi(m[1]); err != nil || !strings.HasPrefix(name, fmt.Sprintf("%04d-", n)) {
 		return "", fmt.Errorf("its heading has the number %s", m[1])
@@ -64,12 +67,13 @@ func decisionRow(name, text string) (string, error) {
 func TestDecisionRow(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{
-		"# 7. Seven\n\nAccepted, 2026-11-15.\n":                    "| 7 | [Seven](0007-seven.md) | Accepted, 2026-11-15 |\n",
-		"# 7. Seven\n\nReplaced by 0008, 2026-11-16. A mistake.\n": "| 7 | [Seven](0007-seven.md) | Replaced by 0008, 2026-11-16 |\n",
-		"# 8. Seven\n\nAccepted, 2026-11-15.\n":                    "",
-		"# 0007: Seven\n\nAccepted, 2026-11-15.\n":                 "",
-		"# 7. Seven\n\nStatus: accepted\n":                         "",
-		"# 7. Seven\n\n## Why\n":                                   "",
+		"# 7. Seven\n\nAccepted, 2026-11-15.\n": "| 7 | [Seven](0007-seven.md) | Accepted, 2026-11-15 |\n",
+		"# 7. Seven\n\nReplaced by 0008, 2026-11-16. A mistake.\n": "| 7 | [Seven](0007-seven.md) | Replaced by 0008, " +
+			"2026-11-16 |\n",
+		"# 8. Seven\n\nAccepted, 2026-11-15.\n":    "",
+		"# 0007: Seven\n\nAccepted, 2026-11-15.\n": "",
+		"# 7. Seven\n\nStatus: accepted\n":         "",
+		"# 7. Seven\n\n## Why\n":                   "",
 	} {
 		if got, err := decisionRow("0007-seven.md", text); got != want || (err == nil) != (want != "") {
 			t.Errorf("the row of %q is %q (%v), want %q", text, got, err, want)

@@ -13,7 +13,8 @@ import (
 
 const (
 	dependenciesFile   = "docs/dependencies.txt"
-	dependenciesReason = "the project is responsible for every module it links: each was reviewed, and the list says why it is linked"
+	dependenciesReason = "the project is responsible for every module it links: each was reviewed, and the list says " +
+		"why it is linked"
 )
 
 // TestDependencies compares the modules linked into the server with the reviewed
@@ -39,7 +40,8 @@ func TestDependencies(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	report(t, dependenciesReason, append(checkDependencies(string(content), linked), checkOrigins(string(content), importers)...))
+	report(t, dependenciesReason, append(checkDependencies(string(content), linked),
+		checkOrigins(string(content), importers)...))
 }
 
 // linkedModules parses lines of "package module imports…", with an empty module for
@@ -61,7 +63,8 @@ func linkedModules(text string) map[string][]string {
 		fields := strings.Fields(line)
 		from := moduleOf[fields[0]]
 		for _, imported := range fields[1:] {
-			if to := moduleOf[imported]; from != "" && to != "" && to != from && to != module && !slices.Contains(importers[to], from) {
+			if to := moduleOf[imported]; from != "" && to != "" && to != from && to != module &&
+				!slices.Contains(importers[to], from) {
 				importers[to] = append(importers[to], from)
 			}
 		}
@@ -84,12 +87,14 @@ func checkOrigins(content string, importers map[string][]string) []string {
 		}
 		ours := slices.Contains(by, module)
 		if of := strings.HasPrefix(reason, "of "); of == ours {
-			violations = append(violations, fmt.Sprintf("%s: %s: the product imports it: %t, but the reason is: %s", dependenciesFile, path, ours, reason))
+			violations = append(violations, fmt.Sprintf("%s: %s: the product imports it: %t, but the reason is: %s",
+				dependenciesFile, path, ours, reason))
 		}
 		for _, m := range origin.FindAllStringSubmatch(reason, -1) {
 			for name := range strings.SplitSeq(strings.ReplaceAll(m[1], " and ", ", "), ", ") {
 				if !slices.ContainsFunc(by, func(m string) bool { return strings.Contains(m, name) }) {
-					violations = append(violations, fmt.Sprintf("%s: %s is not imported by %s, only by %s", dependenciesFile, path, name, strings.Join(by, ", ")))
+					violations = append(violations, fmt.Sprintf("%s: %s is not imported by %s, only by %s", dependenciesFile, path,
+						name, strings.Join(by, ", ")))
 				}
 			}
 		}
@@ -107,7 +112,8 @@ example.org/d/sub example.org/d example.org/c
 example.org/b example.org/b os
 example.org/c example.org/c
 `)
-	expect(t, checkOrigins("example.org/a does a\nexample.org/b of a: does b\nexample.org/c of a and d: c\nexample.org/d does d; of other/x: more\n", importers),
+	expect(t, checkOrigins("example.org/a does a\nexample.org/b of a: does b\nexample.org/c of a and d: "+
+		"c\nexample.org/d does d; of other/x: more\n", importers),
 		"example.org/d other/x")
 	expect(t, checkOrigins("example.org/a of d: a\nexample.org/b does b\nexample.org/c of a: c\n", importers),
 		"example.org/a imported d", "example.org/a product true", "example.org/b product false")
@@ -205,9 +211,11 @@ example.org/gone   did things
 
 #- example.org/back   does things again
 `
-	linked := []string{"example.org/new", "example.org/c", "example.org/a", "example.org/b", "example.org/a", "example.org/back"}
+	linked := []string{"example.org/new", "example.org/c", "example.org/a", "example.org/b", "example.org/a",
+		"example.org/back"}
 	expect(t, checkDependencies(content, linked),
-		"add example.org/back", "add example.org/new", "reason example.org/b", "reason example.org/c", "remove example.org/gone")
+		"add example.org/back", "add example.org/new", "reason example.org/b", "reason example.org/c",
+		"remove example.org/gone")
 
 	updated := updateDependencies(content, linked)
 	want := `# Comment

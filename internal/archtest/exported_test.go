@@ -97,11 +97,13 @@ func newUses(export map[string]string) *uses {
 
 // compiled imports packages from the compiler's export data.
 func compiled(files *token.FileSet, export map[string]string) types.Importer {
-	return importer.ForCompiler(files, runtime.Compiler, func(path string) (io.ReadCloser, error) { return os.Open(export[path]) })
+	return importer.ForCompiler(files, runtime.Compiler,
+		func(path string) (io.ReadCloser, error) { return os.Open(export[path]) })
 }
 
 // checkTypes parses and type-checks a package.
-func checkTypes(files *token.FileSet, from types.Importer, importPath, dir string, names []string) ([]*ast.File, *types.Package, *types.Info, error) {
+func checkTypes(files *token.FileSet, from types.Importer, importPath, dir string,
+	names []string) ([]*ast.File, *types.Package, *types.Info, error) {
 	var parsed []*ast.File
 	for _, name := range names {
 		f, err := parser.ParseFile(files, filepath.Join(dir, name), nil, parser.SkipObjectResolution)
@@ -110,7 +112,8 @@ func checkTypes(files *token.FileSet, from types.Importer, importPath, dir strin
 		}
 		parsed = append(parsed, f)
 	}
-	info := &types.Info{Defs: map[*ast.Ident]types.Object{}, Uses: map[*ast.Ident]types.Object{}, Types: map[ast.Expr]types.TypeAndValue{}}
+	info := &types.Info{Defs: map[*ast.Ident]types.Object{}, Uses: map[*ast.Ident]types.Object{},
+		Types: map[ast.Expr]types.TypeAndValue{}}
 	checked, err := (&types.Config{Importer: from}).Check(importPath, files, parsed, info)
 	if err != nil {
 		return nil, nil, nil, fmt.Errorf("%s: %w", importPath, err)
@@ -228,7 +231,8 @@ func (u *uses) unused(of []pkg) []string {
 		}
 		at := u.declared[k]
 		folder := path.Join(inModule(path.Dir(k)), parts[0])
-		violations = append(violations, fmt.Sprintf("%s/%s:%d: only tests use %s", folder, filepath.Base(at.Filename), at.Line, strings.Join(parts, ".")))
+		violations = append(violations, fmt.Sprintf("%s/%s:%d: only tests use %s", folder, filepath.Base(at.Filename),
+			at.Line, strings.Join(parts, ".")))
 	}
 	return violations
 }
@@ -277,5 +281,6 @@ var _ = Generic.Get()
 	if err := u.add("ingot/internal/a", dir, []string{"a.go"}); err != nil {
 		t.Fatal(err)
 	}
-	expect(t, u.unused([]pkg{{ImportPath: "ingot/internal/a"}}), "internal/a/a.go:23 a.Constant", "a.go:25 a.Forgotten", "a.go:17 a.Unused", "a.go:10 a.Used.Lonely")
+	expect(t, u.unused([]pkg{{ImportPath: "ingot/internal/a"}}), "internal/a/a.go:23 a.Constant", "a.go:25 a.Forgotten",
+		"a.go:17 a.Unused", "a.go:10 a.Used.Lonely")
 }

@@ -12,9 +12,11 @@ import (
 )
 
 const (
-	goroutinesReason = "a panic in a goroutine crashes the whole process, with API, router and authorization server. internal/base/background recovers it, so that only one job fails, and counts it"
+	goroutinesReason = "a panic in a goroutine crashes the whole process, with API, router and authorization server. " +
+		"internal/base/background recovers it, so that only one job fails, and counts it"
 
-	deferredReason = "a return statement with an error sets every named result before deferred functions run, so they read the zero value. Use a separate variable"
+	deferredReason = "a return statement with an error sets every named result before deferred functions run, so they " +
+		"read the zero value. Use a separate variable"
 )
 
 // supervised are the packages that are linked into the server.
@@ -154,7 +156,8 @@ func checkDeferred(name string, source []byte) ([]string, error) {
 				return true
 			}
 			for _, id := range used(d.Call, results) {
-				violations = append(violations, fmt.Sprintf("%s: a deferred function uses the named result %s", files.Position(id.Pos()), id.Name))
+				violations = append(violations, fmt.Sprintf("%s: a deferred function uses the named result %s",
+					files.Position(id.Pos()), id.Name))
 			}
 			return false
 		})
@@ -241,7 +244,8 @@ func f(ctx context.Context, g *errgroup.Group, other interface{ AfterFunc(func()
 	if err != nil {
 		t.Fatal(err)
 	}
-	expect(t, got, "a.go:8 errgroup", "a.go:13 bare", "a.go:14 bare", "a.go:16 Go", "a.go:17 Go", "a.go:19 TryGo", "a.go:20 clock.AfterFunc", "a.go:21 context.AfterFunc")
+	expect(t, got, "a.go:8 errgroup", "a.go:13 bare", "a.go:14 bare", "a.go:16 Go", "a.go:17 Go", "a.go:19 TryGo",
+		"a.go:20 clock.AfterFunc", "a.go:21 context.AfterFunc")
 }
 
 func TestDeferredResultsChecker(t *testing.T) {

@@ -9,7 +9,9 @@ import (
 	"testing"
 )
 
-var update = flag.Bool("update", false, "rewrite docs/dependencies.txt, the tables of docs/architecture.md and docs/decisions/README.md, and the import lists of doc.go files")
+var update = flag.Bool("update", false,
+	"rewrite docs/dependencies.txt, the tables of docs/architecture.md and docs/decisions/README.md, and the import "+
+		"lists of doc.go files")
 
 const importListReason = "readers rely on the list of a package's imports; " +
 	"go test ./internal/archtest -update rewrites the lists"
@@ -38,7 +40,8 @@ func TestImportLists(t *testing.T) {
 			}
 			continue
 		}
-		violations = append(violations, p.path()+"/doc.go: the import list is not "+strings.Join(importList(p.path(), p.Imports), ", "))
+		violations = append(violations, p.path()+"/doc.go: the import list is not "+
+			strings.Join(importList(p.path(), p.Imports), ", "))
 	}
 	report(t, importListReason, violations)
 }
@@ -110,7 +113,8 @@ func TestImportListsChecker(t *testing.T) {
 			t.Errorf("%q becomes %q, want %q", source, got, want)
 		}
 	}
-	if got := withImportList("// Package a is.\npackage a\n", importList("internal/a", []string{"os"})); !strings.Contains(got, "// Imports: the standard library only.\n") {
+	if got := withImportList("// Package a is.\npackage a\n",
+		importList("internal/a", []string{"os"})); !strings.Contains(got, "// Imports: the standard library only.\n") {
 		t.Errorf("a package without imports says %q", got)
 	}
 }

@@ -38,19 +38,27 @@ var (
 
 	// initPackages are linked into ingot-init.
 	initPackages = set{
-		"cmd/ingot-init/...", "internal/platform/instance/initproto/...", "internal/platform/instance/agentproto/...", "internal/platform/instance/agentserver/...",
+		"cmd/ingot-init/...", "internal/platform/instance/initproto/...", "internal/platform/instance/agentproto/...",
+		"internal/platform/instance/agentserver/...",
 		"internal/platform/instance/homedir/...",
 	}
 
-	stores   = set{"internal/auth/authdb/...", "internal/notify/notifydb/...", "internal/platform/platformdb/..."}
-	engines  = set{"internal/platform/engine/process/...", "internal/platform/engine/container/...", "internal/platform/engine/kubernetes/..."}
+	stores  = set{"internal/auth/authdb/...", "internal/notify/notifydb/...", "internal/platform/platformdb/..."}
+	engines = set{"internal/platform/engine/process/...", "internal/platform/engine/container/...",
+		"internal/platform/engine/kubernetes/..."}
 	channels = set{"internal/notify/mail/..."}
 	adapters = union(stores, engines, channels)
-	handlers = set{"internal/platform/api/...", "internal/notify/httpv1/...", "internal/notify/httpv2/...", "internal/notify/httpext/..."}
+	handlers = set{"internal/platform/api/...", "internal/notify/httpv1/...", "internal/notify/httpv2/...",
+		"internal/notify/httpext/..."}
 	services = set{
-		"internal/auth", "internal/notify", "internal/notify/audience", "internal/notify/delivery", "internal/notify/template",
-		"internal/platform/actions/...", "internal/platform/run/controller/...", "internal/platform/run/signals/...", "internal/platform/run/census/...", "internal/platform/services/...", "internal/platform/run/staging/...",
-		"internal/platform/alerts/...", "internal/platform/run/cleanup/...", "internal/platform/instance/instancenet/...", "internal/platform/instance/dns/...", "internal/platform/manifest/...", "internal/platform/edge/sshd/...", "internal/platform/logs/...", "internal/platform/edge/router/...", "internal/platform/edge/routetable/...", "internal/platform/edge/certnames/...",
+		"internal/auth", "internal/notify", "internal/notify/audience", "internal/notify/delivery",
+		"internal/notify/template",
+		"internal/platform/actions/...", "internal/platform/run/controller/...", "internal/platform/run/signals/...",
+		"internal/platform/run/census/...", "internal/platform/services/...", "internal/platform/run/staging/...",
+		"internal/platform/alerts/...", "internal/platform/run/cleanup/...", "internal/platform/instance/instancenet/...",
+		"internal/platform/instance/dns/...", "internal/platform/manifest/...", "internal/platform/edge/sshd/...",
+		"internal/platform/logs/...", "internal/platform/edge/router/...", "internal/platform/edge/routetable/...",
+		"internal/platform/edge/certnames/...",
 	}
 )
 
@@ -78,9 +86,10 @@ type rule struct {
 
 var rules = []rule{
 	{
-		name:   "wings do not import each other",
-		reason: "authorization server, notification service, platform, broker and client communicate over HTTP with tokens, or through interfaces that the caller owns, so that each can run separately",
-		apart:  []set{auth, notify, platform, broker, client, console},
+		name: "wings do not import each other",
+		reason: "authorization server, notification service, platform, broker and client communicate over HTTP with " +
+			"tokens, or through interfaces that the caller owns, so that each can run separately",
+		apart: []set{auth, notify, platform, broker, client, console},
 	},
 	{
 		name:   "the base imports no wing",
@@ -88,32 +97,38 @@ var rules = []rule{
 		from:   base, never: union(wings, server, system),
 	},
 	{
-		name:   "what serves the process imports the base only",
-		reason: "it is about sockets, certificates, disks and other servers, not about apps or messages; the system connects it with the wings",
-		from:   server, only: base,
+		name: "what serves the process imports the base only",
+		reason: "it is about sockets, certificates, disks and other servers, not about apps or messages; the system " +
+			"connects it with the wings",
+		from: server, only: base,
 	},
 	{
-		name:   "wings do not import what serves the process",
-		reason: "a wing gets listeners, certificates and the state of the disk from the system, so that it can run in another process",
-		from:   wings, never: server,
+		name: "wings do not import what serves the process",
+		reason: "a wing gets listeners, certificates and the state of the disk from the system, so that it can run in " +
+			"another process",
+		from: wings, never: server,
 	},
 	{
-		name:   "parts of the console do not import each other",
-		reason: "what two of them need belongs to internal/console/page; services also fill a page of an app, and only home shows all parts",
+		name: "parts of the console do not import each other",
+		reason: "what two of them need belongs to internal/console/page; services also fill a page of an app, and only " +
+			"home shows all parts",
 		apart: []set{
-			{"internal/console/apps", "internal/console/services"}, {"internal/console/notifications"}, {"internal/console/access"},
+			{"internal/console/apps", "internal/console/services"}, {"internal/console/notifications"},
+			{"internal/console/access"},
 			{"internal/console/audit"}, {"internal/console/system"},
 		},
 	},
 	{
-		name:   "domain types import only errors",
-		reason: "the domain types and their rules do no I/O and do not depend on their callers, so that every package can share them",
-		from:   set{"internal/platform"}, only: set{"internal/base/fault"},
+		name: "domain types import only errors",
+		reason: "the domain types and their rules do no I/O and do not depend on their callers, so that every package can " +
+			"share them",
+		from: set{"internal/platform"}, only: set{"internal/base/fault"},
 	},
 	{
-		name:   "fault and token import nothing else",
-		reason: "every API checks tokens and creates errors with them, even in another process, so they must not bring other dependencies",
-		from:   set{"internal/base/token/...", "internal/base/fault/..."}, only: set{"internal/base/fault/..."},
+		name: "fault and token import nothing else",
+		reason: "every API checks tokens and creates errors with them, even in another process, so they must not bring " +
+			"other dependencies",
+		from: set{"internal/base/token/...", "internal/base/fault/..."}, only: set{"internal/base/fault/..."},
 	},
 	{
 		name:   "ingot-init is small",
@@ -126,8 +141,9 @@ var rules = []rule{
 		from:   set{"internal/base/background"}, only: set{"internal/base/background"}, std: true,
 	},
 	{
-		name:   "commands of different subjects do not import each other",
-		reason: "what two subjects need belongs to internal/cli/core; only push starts apps, and services and access show routes and security groups",
+		name: "commands of different subjects do not import each other",
+		reason: "what two subjects need belongs to internal/cli/core; only push starts apps, and services and access show " +
+			"routes and security groups",
 		apart: []set{
 			{"internal/cli/push", "internal/cli/apps"}, {"internal/cli/services", "internal/cli/access", "internal/cli/routes"},
 			{"internal/cli/notifications"}, {"internal/cli/admin"},
@@ -136,7 +152,8 @@ var rules = []rule{
 	{
 		name:   "ingot-sftp is small",
 		reason: "it runs in every app instance that files are copied to or from, beside untrusted code",
-		from:   set{"cmd/ingot-sftp/...", "internal/platform/edge/sshd/sftp/..."}, only: set{"internal/platform/edge/sshd/sftp/..."}, std: true,
+		from:   set{"cmd/ingot-sftp/...", "internal/platform/edge/sshd/sftp/..."},
+		only:   set{"internal/platform/edge/sshd/sftp/..."}, std: true,
 	},
 	{
 		name:   "adapters do not import HTTP handlers",
@@ -154,16 +171,19 @@ var rules = []rule{
 		apart:  []set{engines[0:1], engines[1:2], engines[2:3]},
 	},
 	{
-		name:   "no typed Kubernetes clients",
-		reason: "the typed clients and informers of client-go are 129 packages that make the program 25 MB larger; the dynamic client and the informer of tools/cache do the same",
-		from:   set{"internal/...", "cmd/..."},
-		never:  set{"k8s.io/client-go/informers/...", "k8s.io/client-go/kubernetes/...", "k8s.io/client-go/dynamic/dynamicinformer/...", "k8s.io/api/..."},
-		tests:  true,
+		name: "no typed Kubernetes clients",
+		reason: "the typed clients and informers of client-go are 129 packages that make the program 25 MB larger; the " +
+			"dynamic client and the informer of tools/cache do the same",
+		from: set{"internal/...", "cmd/..."},
+		never: set{"k8s.io/client-go/informers/...", "k8s.io/client-go/kubernetes/...",
+			"k8s.io/client-go/dynamic/dynamicinformer/...", "k8s.io/api/..."},
+		tests: true,
 	},
 	{
-		name:   "services do not import HTTP handlers, adapters or the system",
-		reason: "a service defines the interfaces it needs and gets the implementations from the system, so that it can be tested and moved without them",
-		from:   services, never: union(handlers, adapters, system),
+		name: "services do not import HTTP handlers, adapters or the system",
+		reason: "a service defines the interfaces it needs and gets the implementations from the system, so that it can be " +
+			"tested and moved without them",
+		from: services, never: union(handlers, adapters, system),
 	},
 	{
 		name:   "only programs import the system",
@@ -253,11 +273,13 @@ func TestImportsChecker(t *testing.T) {
 		{"internal/base/fault", "ingot/internal/base/logging", []string{"fault and token import nothing else"}},
 		{"internal/base/token", "ingot/internal/base/fault", nil},
 		{"internal/base/token", "github.com/go-jose/go-jose/v4", nil},
-		{"internal/base/token", "ingot/internal/platform", []string{"the base imports no wing", "fault and token import nothing else"}},
+		{"internal/base/token", "ingot/internal/platform", []string{"the base imports no wing",
+			"fault and token import nothing else"}},
 		{"cmd/ingot-init", "ingot/internal/platform/instance/initproto", nil},
 		{"cmd/ingot-init", "ingot/internal/platform/instance/agentserver", nil},
 		{"internal/platform/instance/agentserver", "ingot/internal/platform/instance/homedir", nil},
-		{"internal/platform/instance/agentserver", "ingot/internal/platform/storage/archive", []string{"ingot-init is small"}},
+		{"internal/platform/instance/agentserver", "ingot/internal/platform/storage/archive",
+			[]string{"ingot-init is small"}},
 		{"internal/platform/instance/agentproto", "golang.org/x/sys/unix", []string{"ingot-init is small"}},
 		{"cmd/ingot-init", "os/exec", nil},
 		{"cmd/ingot-init", "golang.org/x/sys/unix", []string{"ingot-init is small"}},
@@ -269,32 +291,42 @@ func TestImportsChecker(t *testing.T) {
 		{"internal/platform/edge/sshd/sftp", "golang.org/x/sys/unix", []string{"ingot-sftp is small"}},
 		{"internal/platform/sshdx", "ingot/internal/platform/engine", nil},
 		{"internal/platform/engine/kubernetes", "k8s.io/client-go/dynamic", nil},
-		{"internal/platform/engine/kubernetes", "k8s.io/client-go/dynamic/dynamicinformer", []string{"no typed Kubernetes clients"}},
+		{"internal/platform/engine/kubernetes", "k8s.io/client-go/dynamic/dynamicinformer",
+			[]string{"no typed Kubernetes clients"}},
 		{"internal/notify/mail", "ingot/internal/cli", []string{"wings do not import each other"}},
 		{"internal/broker", "ingot/internal/notify/httpv2", []string{"wings do not import each other"}},
 		{"internal/cli", "ingot/internal/platform/manifest", []string{"wings do not import each other"}},
 		{"internal/cli/push", "ingot/internal/cli/apps", nil},
-		{"internal/cli/apps", "ingot/internal/cli/routes", []string{"commands of different subjects do not import each other"}},
+		{"internal/cli/apps", "ingot/internal/cli/routes",
+			[]string{"commands of different subjects do not import each other"}},
 		{"internal/notify/mail", "ingot/internal/notify/httpv1", []string{"adapters do not import HTTP handlers"}},
 		{"internal/notify/mail", "ingot/internal/notify/notifydb", []string{"adapters do not import each other"}},
 		{"internal/base/db", "ingot/internal/notify/mail", []string{"the base imports no wing"}},
 		{"internal/platform/platformdb", "ingot/internal/base/db", nil},
 		{"internal/platform/platformdb", "ingot/internal/platform", nil},
 		{"internal/notify/notifydb", "ingot/internal/notify", nil},
-		{"internal/notify/notifydb", "ingot/internal/platform/platformdb", []string{"wings do not import each other", "adapters do not import each other"}},
+		{"internal/notify/notifydb", "ingot/internal/platform/platformdb", []string{"wings do not import each other",
+			"adapters do not import each other"}},
 		{"internal/auth/authdb", "ingot/internal/notify", []string{"wings do not import each other"}},
 		{"internal/base/db/dbtest", "ingot/internal/auth", []string{"the base imports no wing"}},
 		{"internal/platform/engine/process", "ingot/internal/platform/engine", nil},
-		{"internal/platform/engine/process", "ingot/internal/platform/engine/container", []string{"engines do not import each other"}},
+		{"internal/platform/engine/process", "ingot/internal/platform/engine/container",
+			[]string{"engines do not import each other"}},
 		{"internal/platform/engine/container", "ingot/internal/broker", []string{"wings do not import each other"}},
-		{"internal/platform/engine/container", "ingot/internal/platform/platformdb", []string{"adapters do not import each other"}},
+		{"internal/platform/engine/container", "ingot/internal/platform/platformdb",
+			[]string{"adapters do not import each other"}},
 		{"internal/platform/run/controller", "ingot/internal/platform/engine", nil},
-		{"internal/platform/run/controller", "ingot/internal/platform/engine/process", []string{"services do not import HTTP handlers, adapters or the system"}},
-		{"internal/platform/run/controller", "ingot/internal/platform/api", []string{"services do not import HTTP handlers, adapters or the system"}},
-		{"internal/platform/run/staging", "ingot/internal/platform/platformdb", []string{"services do not import HTTP handlers, adapters or the system"}},
-		{"internal/auth", "ingot/internal/system", []string{"services do not import HTTP handlers, adapters or the system", "only programs import the system"}},
+		{"internal/platform/run/controller", "ingot/internal/platform/engine/process",
+			[]string{"services do not import HTTP handlers, adapters or the system"}},
+		{"internal/platform/run/controller", "ingot/internal/platform/api",
+			[]string{"services do not import HTTP handlers, adapters or the system"}},
+		{"internal/platform/run/staging", "ingot/internal/platform/platformdb",
+			[]string{"services do not import HTTP handlers, adapters or the system"}},
+		{"internal/auth", "ingot/internal/system", []string{"services do not import HTTP handlers, adapters or the system",
+			"only programs import the system"}},
 		{"internal/notify/httpv1", "ingot/internal/notify", nil},
-		{"internal/notify", "ingot/internal/notify/httpv1", []string{"services do not import HTTP handlers, adapters or the system"}},
+		{"internal/notify", "ingot/internal/notify/httpv1",
+			[]string{"services do not import HTTP handlers, adapters or the system"}},
 		{"internal/platform/api", "ingot/internal/platform/run/controller", nil},
 		{"internal/platform/api", "ingot/internal/auth", []string{"wings do not import each other"}},
 		{"internal/notify/delivery", "ingot/internal/platform/logs", []string{"wings do not import each other"}},

@@ -10,9 +10,11 @@ import (
 )
 
 const (
-	truncatedReason = "a reader that stops at a limit without a word passes on a part as if it were all. Read one byte more than the limit and return an error, or say in a comment on the line why a part is enough (it contains \"part\")"
+	truncatedReason = "a reader that stops at a limit without a word passes on a part as if it were all. Read one byte " +
+		"more than the limit and return an error, or say in a comment on the line why a part is enough (it contains \"part\")"
 
-	capturedReason = "a transaction may run again, or fail to commit: what its function adds to a variable outside is added again, or stays. Reset the variable at the beginning of the function, or assign it after the commit"
+	capturedReason = "a transaction may run again, or fail to commit: what its function adds to a variable outside is " +
+		"added again, or stays. Reset the variable at the beginning of the function, or assign it after the commit"
 )
 
 // TestTruncatedReads checks that nothing is cut off silently when it is read.

@@ -24,7 +24,8 @@ func TestLinks(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		if entry.IsDir() && (slices.Contains([]string{".git", ".tools", "node_modules", "vendor", "bin", "dist"}, entry.Name())) {
+		if entry.IsDir() && (slices.Contains([]string{".git", ".tools", "node_modules", "vendor", "bin", "dist"},
+			entry.Name())) {
 			return filepath.SkipDir
 		}
 		if filepath.Ext(path) != ".md" || !entry.Type().IsRegular() {
@@ -92,7 +93,8 @@ func checkLinks(name, text string, read func(file string) (string, error)) []str
 // punctuation, dashes for spaces.
 func headings(text string) []string {
 	var all []string
-	for line := range strings.SplitSeq(code.ReplaceAllStringFunc(text, func(c string) string { return strings.Trim(c, "`") }), "\n") {
+	for line := range strings.SplitSeq(code.ReplaceAllStringFunc(text,
+		func(c string) string { return strings.Trim(c, "`") }), "\n") {
 		title := strings.TrimLeft(line, "#")
 		if title == line {
 			continue
@@ -119,8 +121,10 @@ func TestCheckLinks(t *testing.T) {
 		return "", os.ErrNotExist
 	}
 	for text, want := range map[string]int{
-		"[x](b.md)": 0, "[x](b.md#the-b-file-again)": 0, "[x](b.md#nothing)": 1, "[x](c.md)": 1, "[x](https://example.com/c.md)": 0, "`[x](c.md)`": 0,
-		"```\n[x](c.md)\n```": 0, "![x](c.png)": 1, `<img src="c.png">`: 1, "# Here\n[x](#here)": 0, "[x](#there)": 1, `[x](b.md "title")`: 0,
+		"[x](b.md)": 0, "[x](b.md#the-b-file-again)": 0, "[x](b.md#nothing)": 1, "[x](c.md)": 1,
+		"[x](https://example.com/c.md)": 0, "`[x](c.md)`": 0,
+		"```\n[x](c.md)\n```": 0, "![x](c.png)": 1, `<img src="c.png">`: 1, "# Here\n[x](#here)": 0, "[x](#there)": 1,
+		`[x](b.md "title")`: 0,
 	} {
 		if got := checkLinks(filepath.Join("docs", "a.md"), text, read); len(got) != want {
 			t.Errorf("bad links of %s are %v, want %d", text, got, want)

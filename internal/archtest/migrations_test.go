@@ -45,7 +45,8 @@ func TestTablePrefixes(t *testing.T) {
 		}
 		for _, match := range createTable.FindAllStringSubmatch(string(text), -1) {
 			if table := match[1]; !strings.HasPrefix(table, prefix) {
-				t.Errorf("%s creates the table %s: its tables begin with %s, and backups choose tables by their names", path, table, prefix)
+				t.Errorf("%s creates the table %s: its tables begin with %s, and backups choose tables by their names", path,
+					table, prefix)
 			}
 		}
 		return nil

@@ -11,7 +11,8 @@ import (
 	"testing"
 )
 
-const namesReason = "a document that names a file, a folder or an identifier of the source misleads its readers when the thing is gone"
+const namesReason = "a document that names a file, a folder or an identifier of the source misleads its readers when " +
+	"the thing is gone"
 
 // TestNamesInDocuments checks the names in code spans of every document: files and folders of
 // this tree, identifiers of its packages, and tests exist.
@@ -52,7 +53,8 @@ func readNames(dir string) (names, map[string]string, error) {
 		if err != nil {
 			return err
 		}
-		if entry.IsDir() && slices.Contains([]string{".git", ".tools", "node_modules", "vendor", "bin", "dist"}, entry.Name()) {
+		if entry.IsDir() && slices.Contains([]string{".git", ".tools", "node_modules", "vendor", "bin", "dist"},
+			entry.Name()) {
 			return filepath.SkipDir
 		}
 		name, err := filepath.Rel(dir, file)
@@ -114,9 +116,10 @@ func (n names) declare(source string) {
 }
 
 var (
-	codeSpan     = regexp.MustCompile("`([^`\n]+)`")
-	codeBlock    = regexp.MustCompile("(?s)```.*?```")
-	sourcePath   = regexp.MustCompile(`^(?:internal|cmd|e2e|scripts|packaging|bench|stack|cluster|release|tools)/[\w./-]+$`)
+	codeSpan   = regexp.MustCompile("`([^`\n]+)`")
+	codeBlock  = regexp.MustCompile("(?s)```.*?```")
+	sourcePath = regexp.MustCompile(
+		`^(?:internal|cmd|e2e|scripts|packaging|bench|stack|cluster|release|tools)/[\w./-]+$`)
 	sourceFile   = regexp.MustCompile(`^(?:[\w-]+/)*[\w-]+\.go$`)
 	qualified    = regexp.MustCompile(`^([a-z]\w+)\.([A-Z]\w*[a-z]\w*)`)
 	nameOfATest  = regexp.MustCompile(`^(?:[\w/-]+\.)?((?:Test|Fuzz)[A-Z]\w*)$`)
@@ -185,11 +188,13 @@ func TestNamesCheck(t *testing.T) {
 		paths: map[string]bool{"internal/a/b.go": true, "internal/a": true}, files: map[string]bool{"b.go": true, "a": true},
 		identifiers: map[string]map[string]bool{}, tests: map[string]bool{}, imported: map[string]bool{},
 	}
-	n.declare("package store\n\nimport (\n\t\"net/http\"\n)\n\ntype Store struct {\n\tFirst, Second int\n}\n\nfunc (s *Store) View() {}\nfunc TestView(t *testing.T) {}\n")
+	n.declare("package store\n\nimport (\n\t\"net/http\"\n)\n\ntype Store struct {\n\tFirst, Second int\n}\n\nfunc (s " +
+		"*Store) View() {}\nfunc TestView(t *testing.T) {}\n")
 	for text, want := range map[string]int{
 		"`b.go`": 0, "`c.go`": 1, "`a/b.go`": 0, "`a/c.go`": 1, "`internal/a`": 0, "`internal/c`": 1,
-		"`store.Store`": 0, "`store.View`": 0, "`store.Second`": 0, "`store.Gone`": 1, "`http.Server`": 0, "`gone.Server`": 1, "`api.DOMAIN`": 0,
-		"`TestView`": 0, "`a.TestView`": 0, "`TestGone`": 1, "`cf push`": 0, "```\n`c.go`\n```": 0, "c.go": 0,
+		"`store.Store`": 0, "`store.View`": 0, "`store.Second`": 0, "`store.Gone`": 1, "`http.Server`": 0, "`gone.Server`": 1,
+		"`api.DOMAIN`": 0,
+		"`TestView`":   0, "`a.TestView`": 0, "`TestGone`": 1, "`cf push`": 0, "```\n`c.go`\n```": 0, "c.go": 0,
 	} {
 		if got := n.check("doc.md", text); len(got) != want {
 			t.Errorf("%s: %v, want %d", text, got, want)

@@ -11,7 +11,9 @@ import (
 	"testing"
 )
 
-const outgoingReason = "operators give the server their own certificate authorities with --trusted-ca, and a client that does not get its TLS configuration from internal/server/roots fails for them. Take a *tls.Config in the options, set it as TLSClientConfig, and let internal/system pass roots.TLS()"
+const outgoingReason = "operators give the server their own certificate authorities with --trusted-ca, and a client " +
+	"that does not get its TLS configuration from internal/server/roots fails for them. Take a *tls.Config in the " +
+	"options, set it as TLSClientConfig, and let internal/system pass roots.TLS()"
 
 // otherTLS are files that may create a TLS configuration or an HTTP client of their own,
 // each for its reason.
@@ -23,9 +25,11 @@ var otherTLS = map[string]string{
 	"internal/server/handover/gate.go":             "it connects to a socket in the data directory",
 	"cmd/ingot/demo.go":                            "it calls the server of this machine, without TLS",
 	"internal/broker/check/probe.go":               "a command for authors of brokers, which runs on their machine",
-	"internal/platform/storage/blob/s3/config.go":  "a ca-file in the URL replaces the configuration it is given; the other client calls the cloud's metadata service, which has no TLS",
-	"internal/platform/logs/drain/target.go":       "the default for a nil configuration; a drain can have its own authority",
-	"internal/notify/mail/smtp/config.go":          "the default for a nil configuration",
+	"internal/platform/storage/blob/s3/config.go": "a ca-file in the URL replaces the configuration it is given; the " +
+		"other client calls the cloud's metadata service, which has no TLS",
+	"internal/platform/logs/drain/target.go": "the default for a nil configuration; a drain can have its own " +
+		"authority",
+	"internal/notify/mail/smtp/config.go": "the default for a nil configuration",
 }
 
 // TestOutgoingClients checks that every outgoing TLS client can be given the shared
@@ -104,7 +108,8 @@ func configFields(f *ast.File) map[string]string {
 			return true
 		}
 		for _, field := range of.Fields.List {
-			if star, ok := field.Type.(*ast.StarExpr); ok && selected(star.X) == "tls.Config" && len(field.Names) > 0 && field.Names[0].IsExported() {
+			if star, ok := field.Type.(*ast.StarExpr); ok && selected(star.X) == "tls.Config" && len(field.Names) > 0 &&
+				field.Names[0].IsExported() {
 				out[spec.Name.Name] = field.Names[0].Name
 			}
 		}

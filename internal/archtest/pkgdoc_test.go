@@ -75,10 +75,12 @@ func TestPackageCommentsChecker(t *testing.T) {
 		doc  string
 		want []string
 	}{
-		"good":         {pkg{ImportPath: "ingot/internal/a", Name: "a"}, "Package a is. It imports nothing.", nil},
-		"none":         {pkg{ImportPath: "ingot/internal/a", Name: "a"}, "", []string{"internal/a doc.go"}},
-		"other name":   {pkg{ImportPath: "ingot/internal/a", Name: "a"}, "Package b imports c.", []string{"internal/a begin"}},
-		"boundary":     {pkg{ImportPath: "ingot/internal/a", Name: "a"}, "Package a is important.", []string{"internal/a import"}},
+		"good": {pkg{ImportPath: "ingot/internal/a", Name: "a"}, "Package a is. It imports nothing.", nil},
+		"none": {pkg{ImportPath: "ingot/internal/a", Name: "a"}, "", []string{"internal/a doc.go"}},
+		"other name": {pkg{ImportPath: "ingot/internal/a", Name: "a"}, "Package b imports c.",
+			[]string{"internal/a begin"}},
+		"boundary": {pkg{ImportPath: "ingot/internal/a", Name: "a"}, "Package a is important.",
+			[]string{"internal/a import"}},
 		"not internal": {pkg{ImportPath: "ingot/e2e", Name: "e2e"}, "Package e2e is.", nil},
 		"for tests":    {pkg{ImportPath: "ingot/internal/atest", Name: "atest"}, "Package atest is.", nil},
 		"program":      {pkg{ImportPath: "ingot/cmd/a", Name: "main"}, "A does things.", nil},

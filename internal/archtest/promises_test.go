@@ -14,12 +14,15 @@ const promisesReason = "a promise that no test holds is broken some day; name th
 
 // promised are the parts that the page has to have a table for.
 var promised = []string{
-	"The faults", "API and database", "Apps and instances", "Builds", "Tasks", "Logs", "Log drains", "Blobs", "Routes", "TCP routes", "ssh", "Services and the bundled broker",
-	"Notifications", "Authorization server", "Alerts", "Docker images", "TLS and certificates", "Backup and restore", "Upgrades", "The server itself",
+	"The faults", "API and database", "Apps and instances", "Builds", "Tasks", "Logs", "Log drains", "Blobs", "Routes",
+	"TCP routes", "ssh", "Services and the bundled broker",
+	"Notifications", "Authorization server", "Alerts", "Docker images", "TLS and certificates", "Backup and restore",
+	"Upgrades", "The server itself",
 }
 
 // faults are those that the first table has to have a row for.
-var faults = []string{"kill -9", "disk full", "read-only disk", "clock ±1 h", "no file descriptors", "PostgreSQL restarted"}
+var faults = []string{"kill -9", "disk full", "read-only disk", "clock ±1 h", "no file descriptors",
+	"PostgreSQL restarted"}
 
 // TestPromises checks docs/promises.md: every row of its tables names tests, and they exist.
 func TestPromises(t *testing.T) {
@@ -54,7 +57,8 @@ func checkPromises(text string, exists func(pkg, test string) bool) (violations 
 			rows[part]++
 			cells := strings.Split(strings.Trim(line, "|"), " | ")
 			if len(cells) != 3 {
-				violations = append(violations, fmt.Sprintf("%sthe row has %d cells, want a fault, a promise and tests", at, len(cells)))
+				violations = append(violations, fmt.Sprintf("%sthe row has %d cells, want a fault, a promise and tests", at,
+					len(cells)))
 				continue
 			}
 			if part == promised[0] {

@@ -26,7 +26,8 @@ func TestSoakNames(t *testing.T) {
 			return err
 		case e.IsDir() && strings.HasPrefix(e.Name(), "."):
 			return fs.SkipDir
-		case !strings.HasSuffix(path, "_test.go") || filepath.Base(path) == "soak_test.go" && filepath.Base(filepath.Dir(path)) == "archtest":
+		case !strings.HasSuffix(path, "_test.go") || filepath.Base(path) == "soak_test.go" &&
+			filepath.Base(filepath.Dir(path)) == "archtest":
 			return nil
 		}
 		source, err := os.ReadFile(path)

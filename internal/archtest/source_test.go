@@ -20,12 +20,14 @@ const (
 	sizeReason = "a longer file does several things and should be split"
 
 	maxSystem    = 5000
-	systemReason = "internal/system connects the parts; what they do belongs to a wing, or to internal/server if it is about the process"
+	systemReason = "internal/system connects the parts; what they do belongs to a wing, or to internal/server if it is " +
+		"about the process"
 
 	maxFunction    = 80
 	functionReason = "a longer function does not fit on a screen"
 
-	routesReason = "a route registered here would bypass the authorization table, which only internal/base/web fills and checks"
+	routesReason = "a route registered here would bypass the authorization table, which only internal/base/web fills " +
+		"and checks"
 )
 
 // makesRoutes are the functions and types that create routes, by import path and
@@ -81,7 +83,8 @@ func checkFunctions(name string, source []byte) ([]string, error) {
 	for _, d := range f.Decls {
 		if fn, ok := d.(*ast.FuncDecl); ok {
 			if lines := files.Position(fn.End()).Line - files.Position(fn.Pos()).Line + 1; lines > maxFunction {
-				violations = append(violations, fmt.Sprintf("%s: %s has %d lines, at most %d", files.Position(fn.Pos()), fn.Name.Name, lines, maxFunction))
+				violations = append(violations, fmt.Sprintf("%s: %s has %d lines, at most %d", files.Position(fn.Pos()),
+					fn.Name.Name, lines, maxFunction))
 			}
 		}
 	}
@@ -91,7 +94,8 @@ func checkFunctions(name string, source []byte) ([]string, error) {
 func TestFunctionSizeChecker(t *testing.T) {
 	t.Parallel()
 	body := "package a\n\nfunc f() {\n" + strings.Repeat("\tf()\n", maxFunction-2) + "}\n"
-	for source, want := range map[string][]string{body: nil, strings.Replace(body, "{\n", "{\n\tf()\n", 1): {"a.go:3 f 81"}} {
+	for source, want := range map[string][]string{body: nil, strings.Replace(body, "{\n", "{\n\tf()\n",
+		1): {"a.go:3 f 81"}} {
 		got, err := checkFunctions("a.go", []byte(source))
 		if err != nil {
 			t.Fatal(err)
@@ -226,7 +230,8 @@ func f(r chi.Router, h web.Handler) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	expect(t, got, "a.go:10 web.ServeMux", "a.go:13 chi.NewRouter", "a.go:14 web.NewServeMux", "a.go:15 web.HandleFunc", "a.go:16 web.Handle")
+	expect(t, got, "a.go:10 web.ServeMux", "a.go:13 chi.NewRouter", "a.go:14 web.NewServeMux", "a.go:15 web.HandleFunc",
+		"a.go:16 web.Handle")
 
 	got, err = checkRoutes("a.go", []byte("package a\n\nimport . \"net/http\"\n\nvar mux = NewServeMux()\n"))
 	if err != nil {

@@ -67,7 +67,8 @@ func TestWings(t *testing.T) {
 		}
 	}
 	if len(tops) > mostWings {
-		report(t, "the folders of internal show the parts of the product; more would be hard to remember", []string{fmt.Sprintf("internal has %d folders, want at most %d", len(tops), mostWings)})
+		report(t, "the folders of internal show the parts of the product; more would be hard to remember",
+			[]string{fmt.Sprintf("internal has %d folders, want at most %d", len(tops), mostWings)})
 	}
 }
 
@@ -88,7 +89,10 @@ func packageTable(all []pkg, comment func(pkg) string) string {
 		what := strings.TrimSuffix(d.Synopsis(comment(p)), ".")
 		what = strings.TrimSuffix(strings.TrimPrefix(what, "Package "+p.Name+" "), ":")
 		list := importList(p.path(), p.Imports)
-		list = slices.DeleteFunc(list, func(s string) bool { return strings.Contains(s, ".") || s == "the standard library only" })
+		list = slices.DeleteFunc(list, func(s string) bool {
+			return strings.Contains(s, ".") ||
+				s == "the standard library only"
+		})
 		fmt.Fprintf(&b, "| `%s` | %s | %s |\n", name, strings.ReplaceAll(what, "|", `\|`), strings.Join(list, ", "))
 	}
 	return b.String() + "\n"

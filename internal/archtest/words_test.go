@@ -44,7 +44,8 @@ func tracked(t *testing.T) map[string][]byte {
 		t.Skip("not a git checkout: the tracked files are not known")
 	}
 	files := map[string][]byte{}
-	for _, name := range strings.Split(string(command(t, "git", "ls-files", "-z", "--cached", "--others", "--exclude-standard")), "\x00") {
+	for _, name := range strings.Split(string(command(t, "git", "ls-files", "-z", "--cached", "--others",
+		"--exclude-standard")), "\x00") {
 		full := filepath.Join(dir, name)
 		if info, err := os.Lstat(full); err != nil || !info.Mode().IsRegular() {
 			continue // deleted, or a link
@@ -58,12 +59,14 @@ func tracked(t *testing.T) map[string][]byte {
 	return files
 }
 
-const plainReason = "readers know the words of Cloud Foundry, Unix and Go; a private metaphor for one of them has to be explained to each"
+const plainReason = "readers know the words of Cloud Foundry, Unix and Go; a private metaphor for one of them has to " +
+	"be explained to each"
 
 // plainFolders are the files and folders whose language has been checked. Add a
 // folder once it has none of the private words; none may return then.
 var plainFolders = []string{
-	"internal/", "cmd/", "e2e/", "samples/", "bench/", "cluster/", "stack/", "scripts/", "packaging/", "docs/", "Makefile", "README.md", "SECURITY.md",
+	"internal/", "cmd/", "e2e/", "samples/", "bench/", "cluster/", "stack/", "scripts/", "packaging/", "docs/", "Makefile",
+	"README.md", "SECURITY.md",
 }
 
 // notPlain are the exceptions below plainFolders.
@@ -78,8 +81,9 @@ var notPlain = map[string]string{
 
 // private finds words that are not used for what this project does, or not in the
 // way a Go engineer would.
-var private = regexp.MustCompile(`\b([Ww]hoever|[Ss]omebody|[Nn]obody|[Ff]urnish\w*|[Hh]erald|[Pp]arcels?|[Ll]etters?|breath|in vain|[Ll]anes?|of ours|the house|` +
-	`(tells?|says?) whether|counts from the next start|is there already|(a|its|no|free|good) places?)\b`)
+var private = regexp.MustCompile(
+	`\b([Ww]hoever|[Ss]omebody|[Nn]obody|[Ff]urnish\w*|[Hh]erald|[Pp]arcels?|[Ll]etters?|breath|in vain|[Ll]anes?|of ours|the house|` +
+		`(tells?|says?) whether|counts from the next start|is there already|(a|its|no|free|good) places?)\b`)
 
 // literal is a quoted word, which may be test data, or a property of CSS.
 var literal = regexp.MustCompile(`["“][^"” ]*["”]|letter-spacing`)
@@ -121,7 +125,8 @@ func checkPlain(name string, content []byte) []string {
 
 func TestPlainEnglishChecker(t *testing.T) {
 	t.Parallel()
-	expect(t, checkPlain("a.go", []byte("// Whoever asks\n// it tells whether\n// a place for it\nfurnish()\n")), "a.go:1 Whoever", "a.go:2 whether", "a.go:3 place", "a.go:4 furnish")
+	expect(t, checkPlain("a.go", []byte("// Whoever asks\n// it tells whether\n// a place for it\nfurnish()\n")),
+		"a.go:1 Whoever", "a.go:2 whether", "a.go:3 place", "a.go:4 furnish")
 	expect(t, checkPlain("a.go", []byte("user := \"nobody\"\nhttp.NoBody\n// in place of it\n// reports whether\n")))
 	if plain("docs/decisions/0010-wings.md") || plain("go.mod") || !plain("docs/logs.md") {
 		t.Error("plain does not follow plainFolders and notPlain")
@@ -149,8 +154,10 @@ func checkWords(name string, content []byte) []string {
 
 func TestUnwantedWordsChecker(t *testing.T) {
 	t.Parallel()
-	bad := strings.NewReplacer("PROXY", "proxy"+".golang.org", "WORK", "/wo"+"rk/", "ROOT", "/ro"+"ot/", "HOME", "/ho"+"me/anna/")
-	expect(t, checkWords("a.md", []byte(bad.Replace("fine\nfrom https://PROXY,direct\nWORKmain\ncd ROOT.cache\n\"HOMEx\"\n"))),
+	bad := strings.NewReplacer("PROXY", "proxy"+".golang.org", "WORK", "/wo"+"rk/", "ROOT", "/ro"+"ot/", "HOME",
+		"/ho"+"me/anna/")
+	expect(t,
+		checkWords("a.md", []byte(bad.Replace("fine\nfrom https://PROXY,direct\nWORKmain\ncd ROOT.cache\n\"HOMEx\"\n"))),
 		"a.md:2 proxy", "a.md:3 path", "a.md:4 path", "a.md:5 home")
 	expect(t, checkWords("a.md", []byte(bad.Replace("dirWORKx ./xROOTfs ${DIR}ROOT /home/vcap/app /api/v1WORKx\n"))))
 	expect(t, checkWords("a.bin", []byte(bad.Replace("\x00 WORK"))))

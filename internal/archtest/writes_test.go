@@ -10,7 +10,8 @@ import (
 	"testing"
 )
 
-const writesReason = "an HTTP handler decodes, authorizes, calls an action and presents; a row that it writes itself bypasses the rules and the audit event of the action, and the next API would have to repeat them"
+const writesReason = "an HTTP handler decodes, authorizes, calls an action and presents; a row that it writes itself " +
+	"bypasses the rules and the audit event of the action, and the next API would have to repeat them"
 
 // readsOnly are the interfaces through which rows are read and written, and their
 // methods that a handler may call. The other parts of notify.Store are not
@@ -40,7 +41,8 @@ func TestHandlersDoNotWrite(t *testing.T) {
 		violations = append(violations, found...)
 	}
 	if checked < len(handlers) {
-		t.Errorf("%d packages of HTTP handlers found, want at least %d: the rule names packages that do not exist", checked, len(handlers))
+		t.Errorf("%d packages of HTTP handlers found, want at least %d: the rule names packages that do not exist", checked,
+			len(handlers))
 	}
 	report(t, writesReason, violations)
 }
@@ -67,7 +69,8 @@ func checkWrites(export map[string]string, importPath, dir string, names []strin
 			continue
 		}
 		at := files.Position(id.Pos())
-		violations = append(violations, fmt.Sprintf("%s/%s:%d: %s.%s writes", inModule(importPath), filepath.Base(at.Filename), at.Line, of.Obj().Name(), method.Name()))
+		violations = append(violations, fmt.Sprintf("%s/%s:%d: %s.%s writes", inModule(importPath),
+			filepath.Base(at.Filename), at.Line, of.Obj().Name(), method.Name()))
 	}
 	slices.Sort(violations)
 	return violations, nil
@@ -114,9 +117,11 @@ func generic[T any](r platform.Repo[T]) { _ = r.Delete("") }
 	if err := os.WriteFile(filepath.Join(dir, "a.go"), []byte(source), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	got, err := checkWrites(exportData(t, "./internal/platform", "./internal/notify"), "ingot/internal/handler", dir, []string{"a.go"})
+	got, err := checkWrites(exportData(t, "./internal/platform", "./internal/notify"), "ingot/internal/handler", dir,
+		[]string{"a.go"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	expect(t, got, "a.go:13 Queue.Release", "a.go:17 Repo.Insert", "a.go:18 Tx.SetEnvGroup", "a.go:20 Repo.Update", "a.go:25 Repo.Delete")
+	expect(t, got, "a.go:13 Queue.Release", "a.go:17 Repo.Insert", "a.go:18 Tx.SetEnvGroup", "a.go:20 Repo.Update",
+		"a.go:25 Repo.Delete")
 }

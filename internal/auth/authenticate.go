@@ -12,7 +12,8 @@ import (
 )
 
 func unauthenticated() error {
-	return fault.New(fault.Unauthenticated, "Full authentication is required to access this resource").WithKind("unauthorized")
+	return fault.New(fault.Unauthenticated, "Full authentication is required to access this resource").
+		WithKind("unauthorized")
 }
 
 func badClient() error {
@@ -25,7 +26,8 @@ func badUser() error {
 
 // invalidToken returns the error for an invalid refresh token.
 func invalidToken() error {
-	return fault.New(fault.Unauthenticated, "The token expired, was revoked, or the token ID is incorrect.").WithKind("invalid_token")
+	return fault.New(fault.Unauthenticated, "The token expired, was revoked, or the token ID is incorrect.").
+		WithKind("invalid_token")
 }
 
 // maxNameBytes limits unauthenticated names before they are stored in memory.

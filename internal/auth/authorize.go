@@ -62,7 +62,8 @@ func (s *Server) getAuthorize(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	http.Redirect(w, r, a.location("code", code), http.StatusFound) //nolint:gosec // to an address registered for the client, compared exactly
+	http.Redirect(w, r, a.location("code", //nolint:gosec // to an address registered for the client, compared exactly
+		code), http.StatusFound)
 	return nil
 }
 
@@ -80,7 +81,8 @@ func (s *Server) parseAuthorize(ctx context.Context, r *http.Request) (*authoriz
 		return nil, oauthError("unauthorized_client", "The client %s may not use authorization codes", c.ID)
 	}
 	a := &authorization{
-		client: c, asked: q.Get("redirect_uri"), state: q.Get("state"), scopes: strings.Fields(q.Get("scope")), nonce: q.Get("nonce"),
+		client: c, asked: q.Get("redirect_uri"), state: q.Get("state"), scopes: strings.Fields(q.Get("scope")),
+		nonce: q.Get("nonce"),
 	}
 	switch {
 	case a.asked == "" && len(c.RedirectURIs) == 1:
@@ -141,7 +143,8 @@ func (a *authorization) refuse(w http.ResponseWriter, r *http.Request, err error
 		kind, text = e.Kind, e.Message
 	}
 	to := a.location("error", kind)
-	http.Redirect(w, r, to+"&error_description="+url.QueryEscape(text), http.StatusFound) //nolint:gosec // to an address registered for the client, compared exactly
+	http.Redirect(w, r, to+ //nolint:gosec // to an address registered for the client, compared exactly
+		"&error_description="+url.QueryEscape(text), http.StatusFound)
 }
 
 // principal is the authenticated user of a request.
@@ -200,7 +203,8 @@ func (s *Server) newCode(ctx context.Context, a *authorization, who *principal) 
 	}
 	for _, scope := range scopes {
 		if !slices.Contains(a.client.AutoApprove, "true") && !grantable(a.client.AutoApprove, scope) {
-			return "", oauthError("access_denied", "The client %s is not approved for the scope %s (see its autoapprove)", a.client.ID, scope)
+			return "", oauthError("access_denied", "The client %s is not approved for the scope %s (see its autoapprove)",
+				a.client.ID, scope)
 		}
 	}
 	text := randomText(32)

@@ -40,7 +40,8 @@ func (f *fixture) authorize(client *http.Client, params url.Values, edits ...edi
 // logIn sends the login form.
 func (f *fixture) logIn(b *http.Client, user, password, returnTo string) *answer {
 	f.t.Helper()
-	return f.callWith(b, http.MethodPost, "/login.do", url.Values{"username": {user}, "password": {password}, "return_to": {returnTo}}, asBrowser)
+	return f.callWith(b, http.MethodPost, "/login.do", url.Values{"username": {user}, "password": {password},
+		"return_to": {returnTo}}, asBrowser)
 }
 
 func TestSSHCode(t *testing.T) {
@@ -81,16 +82,19 @@ func TestCodeFlowWithLoginPage(t *testing.T) {
 	}
 	page := f.callWith(b, http.MethodGet, toLogin.RequestURI(), nil, asBrowser)
 	f.want(page, 200)
-	for _, want := range []string{`action="/login.do"`, `name="username"`, `type="password"`, `name="return_to" value="/oauth/authorize?`} {
+	for _, want := range []string{`action="/login.do"`, `name="username"`, `type="password"`,
+		`name="return_to" value="/oauth/authorize?`} {
 		if !strings.Contains(page.body, want) {
 			t.Errorf("the page lacks %s:\n%s", want, page.body)
 		}
 	}
-	if csp := page.header.Get("Content-Security-Policy"); !strings.Contains(csp, "default-src 'none'") || !strings.Contains(csp, "frame-ancestors 'none'") {
+	if csp := page.header.Get("Content-Security-Policy"); !strings.Contains(csp, "default-src 'none'") ||
+		!strings.Contains(csp, "frame-ancestors 'none'") {
 		t.Errorf("Content-Security-Policy %q", csp)
 	}
 	returnTo := toLogin.Query().Get("return_to")
-	if a := f.want(f.logIn(b, "dev", "wrong", returnTo), 401); !strings.Contains(a.body, "Unable to verify") || strings.Contains(a.body, "wrong") {
+	if a := f.want(f.logIn(b, "dev", "wrong", returnTo), 401); !strings.Contains(a.body, "Unable to verify") ||
+		strings.Contains(a.body, "wrong") {
 		t.Errorf("failed login: %s", a.body)
 	}
 	in := f.want(f.logIn(b, "dev", "pw", returnTo), 303)
@@ -104,7 +108,8 @@ func TestCodeFlowWithLoginPage(t *testing.T) {
 	}
 	code := back.Query().Get("code")
 
-	form := url.Values{"grant_type": {"authorization_code"}, "code": {code}, "redirect_uri": {callback}, "code_verifier": {verifier}}
+	form := url.Values{"grant_type": {"authorization_code"}, "code": {code}, "redirect_uri": {callback},
+		"code_verifier": {verifier}}
 	got := f.want(f.token(form, basic("ingot-console", "console-secret")), 200)
 	if c := f.claims(got.text("access_token")); c.UserName != "dev" || c.GrantType != "authorization_code" {
 		t.Errorf("claims %+v", c)
@@ -135,11 +140,13 @@ func TestAuthorizeRefusals(t *testing.T) {
 	f.user("dev", "pw")
 	access := f.want(f.password("dev", "pw"), 200).text("access_token")
 	f.want(f.client(map[string]any{
-		"client_id": "spa", "allowpublic": true, "authorized_grant_types": []string{"authorization_code"}, "scope": []string{"openid"},
+		"client_id": "spa", "allowpublic": true, "authorized_grant_types": []string{"authorization_code"},
+		"scope":        []string{"openid"},
 		"redirect_uri": []string{"https://spa.example/cb", "https://spa.example/other"}, "autoapprove": true,
 	}), 201)
 	f.want(f.client(map[string]any{
-		"client_id": "unapproved", "client_secret": "x", "authorized_grant_types": []string{"authorization_code"}, "scope": []string{"openid"},
+		"client_id": "unapproved", "client_secret": "x", "authorized_grant_types": []string{"authorization_code"},
+		"scope":        []string{"openid"},
 		"redirect_uri": []string{"https://third.example/cb"},
 	}), 201)
 	with := func(kv ...string) url.Values {
@@ -158,7 +165,8 @@ func TestAuthorizeRefusals(t *testing.T) {
 	}
 
 	// The server never redirects to an address that is not registered for the client.
-	for _, uri := range []string{"https://evil.example/cb", "https://spa.example/cb/", "https://spa.example/cb?x=1", "HTTPS://SPA.EXAMPLE/cb", ""} {
+	for _, uri := range []string{"https://evil.example/cb", "https://spa.example/cb/", "https://spa.example/cb?x=1",
+		"HTTPS://SPA.EXAMPLE/cb", ""} {
 		a := f.wantError(ask(with("redirect_uri", uri)), 400, "invalid_request")
 		if a.header.Get("Location") != "" {
 			t.Errorf("redirect_uri %q was followed", uri)
@@ -191,7 +199,8 @@ func TestAuthorizeRefusals(t *testing.T) {
 
 	newCode := func() string { return f.location(ask(with())).Query().Get("code") }
 	form := func(code string, kv ...string) url.Values {
-		v := url.Values{"grant_type": {"authorization_code"}, "client_id": {"spa"}, "code": {code}, "redirect_uri": {"https://spa.example/cb"}, "code_verifier": {"v"}}
+		v := url.Values{"grant_type": {"authorization_code"}, "client_id": {"spa"}, "code": {code},
+			"redirect_uri": {"https://spa.example/cb"}, "code_verifier": {"v"}}
 		for i := 0; i < len(kv); i += 2 {
 			v.Set(kv[i], kv[i+1])
 		}
@@ -215,7 +224,8 @@ func TestBearerAuthorizeDoesNotEscalate(t *testing.T) {
 	narrow := f.want(f.token(form, basic("cf", "")), 200).text("access_token")
 	params := url.Values{"response_type": {"code"}, "client_id": {"ingot-console"}, "redirect_uri": {callback}}
 	code := f.location(f.authorize(&http.Client{CheckRedirect: noRedirect}, params, bearer(narrow))).Query().Get("code")
-	got := f.want(f.token(url.Values{"grant_type": {"authorization_code"}, "code": {code}, "redirect_uri": {callback}}, basic("ingot-console", "console-secret")), 200)
+	got := f.want(f.token(url.Values{"grant_type": {"authorization_code"}, "code": {code}, "redirect_uri": {callback}},
+		basic("ingot-console", "console-secret")), 200)
 	if got.text("scope") != "openid" {
 		t.Errorf("scope %q", got.text("scope"))
 	}
@@ -225,7 +235,8 @@ func TestLoginPageIsNoOpenRedirect(t *testing.T) {
 	t.Parallel()
 	f := setup(t)
 	f.user("dev", "pw")
-	for _, to := range []string{"https://evil.example/", "//evil.example/", `/\evil.example`, "javascript:alert(1)", "/\t/evil.example", "evil"} {
+	for _, to := range []string{"https://evil.example/", "//evil.example/", `/\evil.example`, "javascript:alert(1)",
+		"/\t/evil.example", "evil"} {
 		got := f.location(f.want(f.logIn(f.browser(), "dev", "pw", to), 303)).String()
 		if got != "/passcode" {
 			t.Errorf("return_to %q led to %q", to, got)
@@ -235,11 +246,13 @@ func TestLoginPageIsNoOpenRedirect(t *testing.T) {
 			t.Errorf("return_to %q is in the page", to)
 		}
 	}
-	a := f.callWith(f.browser(), http.MethodGet, "/logout.do?redirect="+url.QueryEscape("https://evil.example/")+"&client_id=ingot-console", nil, asBrowser)
+	a := f.callWith(f.browser(), http.MethodGet, "/logout.do?redirect="+url.QueryEscape("https://evil.example/")+
+		"&client_id=ingot-console", nil, asBrowser)
 	if got := f.location(a).String(); got != "/login" {
 		t.Errorf("logout led to %q", got)
 	}
-	a = f.callWith(f.browser(), http.MethodGet, "/logout.do?redirect="+url.QueryEscape(callback)+"&client_id=ingot-console", nil, asBrowser)
+	a = f.callWith(f.browser(), http.MethodGet, "/logout.do?redirect="+url.QueryEscape(callback)+
+		"&client_id=ingot-console", nil, asBrowser)
 	if got := f.location(a).String(); got != callback {
 		t.Errorf("logout led to %q, want %q", got, callback)
 	}
@@ -248,7 +261,8 @@ func TestLoginPageIsNoOpenRedirect(t *testing.T) {
 func TestLoginFormOfAnotherSite(t *testing.T) {
 	t.Parallel()
 	f := setup(t)
-	a := f.callWith(f.browser(), http.MethodPost, "/login.do", url.Values{"username": {"admin"}, "password": {adminPassword}},
+	a := f.callWith(f.browser(), http.MethodPost, "/login.do", url.Values{"username": {"admin"},
+		"password": {adminPassword}},
 		header("Sec-Fetch-Site", "cross-site"), header("Origin", "https://evil.example"))
 	f.wantError(a, 403, "access_denied")
 }
@@ -278,10 +292,12 @@ func TestPasscode(t *testing.T) {
 	f.wantError(use("nonsense"), 401, "unauthorized")
 
 	// A passcode requested with a token grants no more scopes than the token.
-	form := url.Values{"grant_type": {"password"}, "username": {"admin"}, "password": {adminPassword}, "scope": {"uaa.user"}}
+	form := url.Values{"grant_type": {"password"}, "username": {"admin"}, "password": {adminPassword},
+		"scope": {"uaa.user"}}
 	narrow := f.want(f.token(form, basic("cf", "")), 200).text("access_token")
 	var code string
-	if err := json.Unmarshal([]byte(f.want(f.call(http.MethodGet, "/passcode", nil, bearer(narrow)), 200).body), &code); err != nil {
+	if err := json.Unmarshal([]byte(f.want(f.call(http.MethodGet, "/passcode", nil, bearer(narrow)), 200).body),
+		&code); err != nil {
 		t.Fatal(err)
 	}
 	if got := f.want(use(code), 200).text("scope"); got != "uaa.user" {
@@ -290,11 +306,13 @@ func TestPasscode(t *testing.T) {
 
 	// A passcode from before a change of the password is invalid.
 	admin := f.want(f.password("admin", adminPassword), 200)
-	if err := json.Unmarshal([]byte(f.call(http.MethodGet, "/passcode", nil, bearer(admin.text("access_token"))).body), &code); err != nil {
+	if err := json.Unmarshal([]byte(f.call(http.MethodGet, "/passcode", nil, bearer(admin.text("access_token"))).body),
+		&code); err != nil {
 		t.Fatal(err)
 	}
 	f.clock.Advance(2 * time.Second)
-	f.want(f.call(http.MethodPut, "/Users/"+f.claims(admin.text("access_token")).UserID+"/password", map[string]string{"password": "new"}, bearer(f.admin())), 200)
+	f.want(f.call(http.MethodPut, "/Users/"+f.claims(admin.text("access_token")).UserID+"/password",
+		map[string]string{"password": "new"}, bearer(f.admin())), 200)
 	f.wantError(use(code), 401, "unauthorized")
 }
 
@@ -332,7 +350,8 @@ func TestInfo(t *testing.T) {
 			}
 		}
 	}
-	if a := f.call(http.MethodGet, "/info", nil, header("X-Forwarded-Proto", "https")); !strings.Contains(a.body, strings.Replace(f.url, "http:", "https:", 1)) {
+	if a := f.call(http.MethodGet, "/info", nil, header("X-Forwarded-Proto", "https")); !strings.Contains(a.body,
+		strings.Replace(f.url, "http:", "https:", 1)) {
 		t.Errorf("behind a proxy that terminates TLS: %s", a.body)
 	}
 }
@@ -363,7 +382,8 @@ func TestSessionCookieIsSecure(t *testing.T) {
 				f.want(f.call(http.MethodGet, "/logout.do", nil, append([]edit{asBrowser}, tc.edits...)...), 302),
 			} {
 				cookie := a.header.Get("Set-Cookie")
-				if strings.Contains(cookie, "; Secure") != tc.want || !strings.Contains(cookie, "; HttpOnly") || !strings.Contains(cookie, "SameSite=Lax") {
+				if strings.Contains(cookie, "; Secure") != tc.want || !strings.Contains(cookie, "; HttpOnly") ||
+					!strings.Contains(cookie, "SameSite=Lax") {
 					t.Errorf("cookie %q", cookie)
 				}
 			}

@@ -46,16 +46,19 @@ func firstClients(consoleRedirects []string) []*Client {
 		},
 		{
 			ID: "cf", GrantTypes: []string{GrantPassword, GrantRefreshToken, GrantJWTBearer}, Authorities: []string{"uaa.none"},
-			Scopes: slices.Concat(defaultGroups, adminGroups, []string{"cloud_controller.admin_read_only", "cloud_controller.global_auditor"}),
+			Scopes: slices.Concat(defaultGroups, adminGroups, []string{"cloud_controller.admin_read_only",
+				"cloud_controller.global_auditor"}),
 		},
 		{
 			ID: ClientSSH, GrantTypes: []string{GrantAuthorizationCode, GrantRefreshToken}, Authorities: []string{"uaa.none"},
-			Scopes:       []string{"openid", "cloud_controller.read", "cloud_controller.write", "cloud_controller.admin", "uaa.user"},
+			Scopes: []string{"openid", "cloud_controller.read", "cloud_controller.write", "cloud_controller.admin",
+				"uaa.user"},
 			RedirectURIs: []string{"http://localhost/"}, AutoApprove: []string{"true"},
 		},
 		{
 			ID: ClientPlatform, GrantTypes: []string{GrantClientCredentials}, Scopes: []string{"uaa.none"},
-			Authorities: []string{"scim.read", "scim.create", "uaa.resource", "notifications.manage", "notifications.write", "critical_notifications.write", "notification_templates.read", "notification_templates.write",
+			Authorities: []string{"scim.read", "scim.create", "uaa.resource", "notifications.manage", "notifications.write",
+				"critical_notifications.write", "notification_templates.read", "notification_templates.write",
 				// To keep the clients of service dashboards, with their scopes.
 				"clients.read", "clients.write", "openid", "cloud_controller_service_permissions.read"},
 		},
@@ -64,8 +67,10 @@ func firstClients(consoleRedirects []string) []*Client {
 			Authorities: []string{"scim.read", "cloud_controller.admin_read_only"},
 		},
 		{
-			ID: ClientConsole, GrantTypes: []string{GrantAuthorizationCode, GrantRefreshToken}, Authorities: []string{"uaa.none"},
-			Scopes:       slices.Concat(defaultGroups, adminGroups, []string{"cloud_controller.admin_read_only", "cloud_controller.global_auditor"}),
+			ID: ClientConsole, GrantTypes: []string{GrantAuthorizationCode, GrantRefreshToken},
+			Authorities: []string{"uaa.none"},
+			Scopes: slices.Concat(defaultGroups, adminGroups, []string{"cloud_controller.admin_read_only",
+				"cloud_controller.global_auditor"}),
 			RedirectURIs: consoleRedirects, AutoApprove: []string{"true"},
 		},
 	}
@@ -165,7 +170,8 @@ func (b *bootstrap) admin(ctx context.Context, password, email string) error {
 			return err
 		}
 		u = &User{
-			ID: newID(), UserName: "admin", Origin: OriginUAA, Email: cmp.Or(email, "admin@localhost"), Active: true, Verified: true,
+			ID: newID(), UserName: "admin", Origin: OriginUAA, Email: cmp.Or(email, "admin@localhost"), Active: true,
+			Verified:     true,
 			PasswordHash: hash, PasswordChanged: b.now, Created: b.now, Modified: b.now,
 		}
 		// Another server may have been faster; its admin is used.
@@ -235,7 +241,8 @@ func fingerprintList(prints ...string) json.RawMessage {
 // lacks. Scopes stay as an operator has set them.
 func (b *bootstrap) complete(ctx context.Context, have, wanted *Client) error {
 	add := func(c *Client) (changed bool) {
-		for list, more := range map[*[]string][]string{&c.Authorities: wanted.Authorities, &c.RedirectURIs: wanted.RedirectURIs} {
+		for list, more := range map[*[]string][]string{&c.Authorities: wanted.Authorities,
+			&c.RedirectURIs: wanted.RedirectURIs} {
 			for _, one := range more {
 				if !slices.Contains(*list, one) {
 					*list, changed = append(*list, one), true

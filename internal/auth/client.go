@@ -45,7 +45,8 @@ const (
 	GrantJWTBearer         = "urn:ietf:params:oauth:grant-type:jwt-bearer"
 )
 
-var knownGrants = []string{GrantClientCredentials, GrantPassword, GrantRefreshToken, GrantAuthorizationCode, GrantJWTBearer}
+var knownGrants = []string{GrantClientCredentials, GrantPassword, GrantRefreshToken, GrantAuthorizationCode,
+	GrantJWTBearer}
 
 // Allows reports whether the client may use grant.
 func (c *Client) Allows(grant string) bool { return slices.Contains(c.GrantTypes, grant) }
@@ -102,7 +103,8 @@ func (s *seconds) UnmarshalJSON(b []byte) error {
 	}
 	var n int64
 	if err := json.Unmarshal([]byte(text), &n); err != nil || n < 0 || n > 10*365*24*3600 {
-		return fault.New(fault.BadRequest, "a token validity must be a number of seconds between 0 and 315360000, not %s", b).WithKind("invalid_client")
+		return fault.New(fault.BadRequest, "a token validity must be a number of seconds between 0 and 315360000, not %s", b).
+			WithKind("invalid_client")
 	}
 	*s = seconds(n)
 	return nil
@@ -158,7 +160,8 @@ func (b *clientBody) inherit(c *Client, more map[string]json.RawMessage) {
 		dest *words
 		have []string
 	}{
-		{&b.Scopes, c.Scopes}, {&b.ResourceIDs, c.ResourceIDs}, {&b.GrantTypes, c.GrantTypes}, {&b.RedirectURIs, c.RedirectURIs},
+		{&b.Scopes, c.Scopes}, {&b.ResourceIDs, c.ResourceIDs}, {&b.GrantTypes, c.GrantTypes},
+		{&b.RedirectURIs, c.RedirectURIs},
 		{&b.Authorities, c.Authorities},
 	} {
 		if len(*one.dest) == 0 {

@@ -28,7 +28,8 @@ func (s *Server) EnsureClient(ctx context.Context, id string, secrets, authoriti
 	fewer := false
 	_, err = s.store.UpdateClient(ctx, id, func(have *Client) error {
 		fewer = slices.ContainsFunc(have.Authorities, func(a string) bool { return !slices.Contains(authorities, a) })
-		have.Secrets, have.GrantTypes, have.Scopes, have.Authorities, have.Modified = c.Secrets, c.GrantTypes, c.Scopes, c.Authorities, c.Modified
+		have.Secrets, have.GrantTypes, have.Scopes, have.Authorities, have.Modified = c.Secrets, c.GrantTypes, c.Scopes,
+			c.Authorities, c.Modified
 		return nil
 	})
 	if err == nil && fewer {

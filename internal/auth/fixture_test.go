@@ -66,10 +66,12 @@ func setup(t *testing.T, options ...option) *fixture {
 	f := &fixture{t: t, store: authdb.New(d), log: &lockedBuffer{}}
 	log := logging.New(f.log, false, slog.LevelDebug)
 	secrets := auth.Secrets{AdminPassword: adminPassword, AdminClientSecret: adminSecret, Components: map[string]string{
-		auth.ClientPlatform: "platform-secret", auth.ClientNotifications: "notifications-secret", auth.ClientConsole: "console-secret",
-		auth.ClientSSH: "ssh-secret",
+		auth.ClientPlatform: "platform-secret", auth.ClientNotifications: "notifications-secret",
+		auth.ClientConsole: "console-secret",
+		auth.ClientSSH:     "ssh-secret",
 	}}
-	if err := auth.Bootstrap(t.Context(), f.store, secrets, []string{"http://console.localhost/callback"}, log); err != nil {
+	if err := auth.Bootstrap(t.Context(), f.store, secrets, []string{"http://console.localhost/callback"},
+		log); err != nil {
 		t.Fatal(err)
 	}
 	// After the first key, which has the real time: the next one must be younger.
@@ -208,7 +210,8 @@ func (f *fixture) wantError(a *answer, status int, word string) *answer {
 	f.t.Helper()
 	f.want(a, status)
 	if a.text("error") != word || a.text("error_description") == "" {
-		f.t.Fatalf("error %q (%q), want %q with a description: %s", a.text("error"), a.text("error_description"), word, a.body)
+		f.t.Fatalf("error %q (%q), want %q with a description: %s", a.text("error"), a.text("error_description"),
+			word, a.body)
 	}
 	return a
 }

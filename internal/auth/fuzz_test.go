@@ -24,18 +24,21 @@ func FuzzToken(f *testing.F) {
 		"grant_type=refresh_token&refresh_token=a.b.c&client_id=pub",
 		"grant_type=authorization_code&code=x&client_id=pub&code_verifier=v",
 		"grant_type=urn%3Aietf%3Aparams%3Aoauth%3Agrant-type%3Ajwt-bearer&assertion=eyJhbGciOiJub25lIn0.e30.&client_id=pub",
-		"grant_type=password&passcode=%00%ff&client_id=pub", "a=%zz", "grant_type=a&grant_type=b", ";;;", "scope=%20%20&grant_type=password&client_id=pub",
+		"grant_type=password&passcode=%00%ff&client_id=pub", "a=%zz", "grant_type=a&grant_type=b", ";;;",
+		"scope=%20%20&grant_type=password&client_id=pub",
 	} {
 		f.Add(seed)
 	}
 	d := dbtest.Migrated(f, db.SQLite, authdb.Migrations)
 	store := authdb.New(d)
-	if err := auth.Bootstrap(f.Context(), store, auth.Secrets{AdminPassword: adminPassword, AdminClientSecret: adminSecret}, []string{callback}, slog.New(slog.DiscardHandler)); err != nil {
+	if err := auth.Bootstrap(f.Context(), store, auth.Secrets{AdminPassword: adminPassword,
+		AdminClientSecret: adminSecret}, []string{callback}, slog.New(slog.DiscardHandler)); err != nil {
 		f.Fatal(err)
 	}
 	err := store.CreateClient(f.Context(), &auth.Client{
 		ID: "pub", Public: true, Scopes: []string{"openid"}, RedirectURIs: []string{callback},
-		GrantTypes: []string{auth.GrantPassword, auth.GrantRefreshToken, auth.GrantAuthorizationCode, auth.GrantJWTBearer, auth.GrantClientCredentials},
+		GrantTypes: []string{auth.GrantPassword, auth.GrantRefreshToken, auth.GrantAuthorizationCode, auth.GrantJWTBearer,
+			auth.GrantClientCredentials},
 	})
 	if err != nil {
 		f.Fatal(err)
@@ -58,7 +61,8 @@ func FuzzToken(f *testing.F) {
 		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 		w := httptest.NewRecorder()
 		mux.ServeHTTP(w, r)
-		if w.Code < 400 || w.Code >= 500 || strings.Contains(w.Body.String(), "access_token") || !strings.Contains(w.Body.String(), `"error"`) {
+		if w.Code < 400 || w.Code >= 500 || strings.Contains(w.Body.String(), "access_token") ||
+			!strings.Contains(w.Body.String(), `"error"`) {
 			t.Errorf("body %q: status %d, %s", body, w.Code, w.Body)
 		}
 	})

@@ -82,7 +82,8 @@ func loginHint(r *http.Request, form url.Values) string {
 	return v.Origin
 }
 
-func (s *Server) grant(ctx context.Context, c *Client, cred credentials, form url.Values, origin string) (*tokenResponse, error) {
+func (s *Server) grant(ctx context.Context, c *Client, cred credentials, form url.Values,
+	origin string) (*tokenResponse, error) {
 	kind := form.Get("grant_type")
 	if !slices.Contains(knownGrants, kind) {
 		if kind == "" {
@@ -118,23 +119,27 @@ func (s *Server) grant(ctx context.Context, c *Client, cred credentials, form ur
 
 // grantPassword implements the password grant and UAA's passcodes, which use
 // the same grant.
-func (s *Server) grantPassword(ctx context.Context, c *Client, form url.Values, origin string, requested []string, from string) (*tokenResponse, error) {
+func (s *Server) grantPassword(ctx context.Context, c *Client, form url.Values, origin string, requested []string,
+	from string) (*tokenResponse, error) {
 	if form.Has("passcode") {
 		return s.grantPasscode(ctx, c, form.Get("passcode"), requested, from)
 	}
 	if !s.passwordGrant {
-		return nil, oauthError("unsupported_grant_type", "The password grant is disabled on this server. Use `cf login --sso`.")
+		return nil, oauthError("unsupported_grant_type",
+			"The password grant is disabled on this server. Use `cf login --sso`.")
 	}
 	u, err := s.authenticateUser(ctx, form.Get("username"), form.Get("password"), origin, from)
 	if err != nil {
 		return nil, err
 	}
-	return s.loginAs(ctx, login{user: u, client: c, grant: GrantPassword, authTime: s.revoked.issueTime(u.ID, c.ID)}, requested)
+	return s.loginAs(ctx, login{user: u, client: c, grant: GrantPassword, authTime: s.revoked.issueTime(u.ID, c.ID)},
+		requested)
 }
 
 // grantPasscode redeems a passcode. Passcodes are random and long, so guesses
 // are limited by address alone: an attacker cannot lock out users.
-func (s *Server) grantPasscode(ctx context.Context, c *Client, passcode string, requested []string, from string) (*tokenResponse, error) {
+func (s *Server) grantPasscode(ctx context.Context, c *Client, passcode string, requested []string,
+	from string) (*tokenResponse, error) {
 	right, err := s.guard.takeCodeAttempt(from)
 	if err != nil {
 		return nil, err
@@ -196,7 +201,8 @@ func (s *Server) takeCode(ctx context.Context, text string, kind CodeKind) (*Cod
 
 // grantCode is the second half of the code flow.
 func (s *Server) grantCode(ctx context.Context, c *Client, form url.Values, proven bool) (*tokenResponse, error) {
-	bad := oauthError("invalid_grant", "The authorization code is not valid: it expired, was used before, or belongs to another client")
+	bad := oauthError("invalid_grant",
+		"The authorization code is not valid: it expired, was used before, or belongs to another client")
 	code, err := s.takeCode(ctx, form.Get("code"), CodeAuthorization)
 	if errors.Is(err, ErrNotFound) {
 		return nil, bad
@@ -249,7 +255,8 @@ func checkPKCE(challenge, verifier string, proven bool) error {
 // grantRefresh rotates a refresh token. The old token stays valid for a short
 // time, because two cf processes share one configuration file; after that its
 // use means that it was stolen, and the whole login is revoked.
-func (s *Server) grantRefresh(ctx context.Context, c *Client, raw string, requested []string, from string) (*tokenResponse, error) {
+func (s *Server) grantRefresh(ctx context.Context, c *Client, raw string, requested []string,
+	from string) (*tokenResponse, error) {
 	gone := invalidToken()
 	rc, err := s.parseRefresh(ctx, raw)
 	if err != nil {
@@ -366,8 +373,10 @@ func (s *Server) newest(ctx context.Context, id string) (*Refresh, error) {
 // grantAssertion exchanges an access token of this server that has the client
 // as audience (RFC 7523). The new token grants no more, expires no later, and
 // cannot be refreshed.
-func (s *Server) grantAssertion(ctx context.Context, c *Client, assertion string, requested []string) (*tokenResponse, error) {
-	bad := fault.New(fault.Unauthenticated, "The assertion is not a valid token of this server for this client").WithKind("invalid_grant")
+func (s *Server) grantAssertion(ctx context.Context, c *Client, assertion string,
+	requested []string) (*tokenResponse, error) {
+	bad := fault.New(fault.Unauthenticated, "The assertion is not a valid token of this server for this client").
+		WithKind("invalid_grant")
 	if assertion == "" {
 		return nil, oauthError("invalid_request", "assertion is missing")
 	}
@@ -383,6 +392,7 @@ func (s *Server) grantAssertion(ctx context.Context, c *Client, assertion string
 		return nil, err
 	}
 	return s.loginAs(ctx, login{
-		user: u, client: c, grant: GrantJWTBearer, authTime: time.Unix(claims.AuthTime, 0), bound: claims.Scope, until: claims.Expiry(),
+		user: u, client: c, grant: GrantJWTBearer, authTime: time.Unix(claims.AuthTime, 0), bound: claims.Scope,
+		until: claims.Expiry(),
 	}, requested)
 }

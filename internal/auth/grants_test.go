@@ -13,7 +13,8 @@ import (
 )
 
 var seedAuthorities = []string{
-	"notifications.write", "notifications.manage", "notification_templates.write", "notification_templates.read", "critical_notifications.write",
+	"notifications.write", "notifications.manage", "notification_templates.write", "notification_templates.read",
+	"critical_notifications.write",
 }
 
 func TestClientCredentials(t *testing.T) {
@@ -21,7 +22,8 @@ func TestClientCredentials(t *testing.T) {
 	f := setup(t)
 	// As in the notification service's interface: the grant type is a plain string.
 	f.want(f.client(map[string]any{
-		"client_id": "sender", "client_secret": "s3cret", "authorized_grant_types": "client_credentials", "authorities": seedAuthorities,
+		"client_id": "sender", "client_secret": "s3cret", "authorized_grant_types": "client_credentials",
+		"authorities": seedAuthorities,
 	}), 201)
 	ask := func(scope string, edits ...edit) *answer {
 		form := url.Values{"grant_type": {"client_credentials"}}
@@ -40,7 +42,8 @@ func TestClientCredentials(t *testing.T) {
 			t.Errorf("scopes %v, want %v", got, want)
 		}
 		if c.Subject != "sender" || c.ClientID != "sender" || c.CID != "sender" || c.AZP != "sender" || c.ZoneID != "uaa" ||
-			c.GrantType != "client_credentials" || c.UserID != "" || c.UserName != "" || c.Issuer != f.url+"/oauth/token" || c.ID == "" {
+			c.GrantType != "client_credentials" || c.UserID != "" || c.UserName != "" || c.Issuer != f.url+"/oauth/token" ||
+			c.ID == "" {
 			t.Errorf("claims %+v", c)
 		}
 		for _, aud := range []string{"sender", "notifications", "notification_templates", "critical_notifications"} {
@@ -48,7 +51,8 @@ func TestClientCredentials(t *testing.T) {
 				t.Errorf("audience %v lacks %s", c.Audience, aud)
 			}
 		}
-		if a.text("token_type") != "bearer" || a.text("refresh_token") != "" || a.json["expires_in"].(float64) <= 0 || a.text("jti") != c.ID {
+		if a.text("token_type") != "bearer" || a.text("refresh_token") != "" || a.json["expires_in"].(float64) <= 0 ||
+			a.text("jti") != c.ID {
 			t.Errorf("answer %s", a.body)
 		}
 		if a.header.Get("Cache-Control") != "no-store" {
@@ -57,15 +61,18 @@ func TestClientCredentials(t *testing.T) {
 	})
 	t.Run("CredentialsInTheForm", func(t *testing.T) {
 		t.Parallel()
-		f.want(f.token(url.Values{"grant_type": {"client_credentials"}, "client_id": {"sender"}, "client_secret": {"s3cret"}}), 200)
+		f.want(f.token(url.Values{"grant_type": {"client_credentials"}, "client_id": {"sender"},
+			"client_secret": {"s3cret"}}), 200)
 	})
 	t.Run("EncodedCredentials", func(t *testing.T) {
 		t.Parallel()
 		f.want(f.client(map[string]any{
-			"client_id": "odd+id", "client_secret": "a%b c", "authorized_grant_types": []string{"client_credentials"}, "authorities": "uaa.resource",
+			"client_id": "odd+id", "client_secret": "a%b c", "authorized_grant_types": []string{"client_credentials"},
+			"authorities": "uaa.resource",
 		}), 201)
 		f.want(ask("", basic("odd+id", "a%b c")), 200)
-		f.want(ask("", basic(url.QueryEscape("odd+id"), url.QueryEscape("a%b c")), header("X-CF-ENCODED-CREDENTIALS", "true")), 200)
+		f.want(ask("", basic(url.QueryEscape("odd+id"), url.QueryEscape("a%b c")), header("X-CF-ENCODED-CREDENTIALS",
+			"true")), 200)
 	})
 	t.Run("Subset", func(t *testing.T) {
 		t.Parallel()
@@ -76,7 +83,8 @@ func TestClientCredentials(t *testing.T) {
 	})
 	t.Run("UnknownScopeIsNeverGranted", func(t *testing.T) {
 		t.Parallel()
-		for _, scope := range []string{"uaa.admin", "nonsense", "notifications.write uaa.admin", "uaa.none", "*", "notifications.*"} {
+		for _, scope := range []string{"uaa.admin", "nonsense", "notifications.write uaa.admin", "uaa.none", "*",
+			"notifications.*"} {
 			a := f.wantError(ask(scope, basic("sender", "s3cret")), 400, "invalid_scope")
 			if a.text("access_token") != "" {
 				t.Errorf("scope %q: a token was issued", scope)
@@ -94,18 +102,24 @@ func TestClientCredentials(t *testing.T) {
 	t.Run("GrantNotAllowed", func(t *testing.T) {
 		t.Parallel()
 		f.wantError(f.token(url.Values{"grant_type": {"client_credentials"}}, basic("cf", "")), 401, "unauthorized_client")
-		f.wantError(f.token(url.Values{"grant_type": {"password"}, "username": {"admin"}, "password": {adminPassword}}, basic("sender", "s3cret")),
+		f.wantError(f.token(url.Values{"grant_type": {"password"}, "username": {"admin"}, "password": {adminPassword}},
+			basic("sender", "s3cret")),
 			401, "unauthorized_client")
 	})
 	t.Run("BadRequests", func(t *testing.T) {
 		t.Parallel()
 		f.wantError(f.token(url.Values{}, basic("sender", "s3cret")), 400, "invalid_request")
 		f.wantError(f.token(url.Values{"grant_type": {"implicit"}}, basic("sender", "s3cret")), 400, "unsupported_grant_type")
-		f.wantError(f.token(url.Values{"grant_type": {"client_credentials", "password"}}, basic("sender", "s3cret")), 400, "invalid_request")
-		f.wantError(f.call(http.MethodPost, "/oauth/token", `{"grant_type":"client_credentials"}`, basic("sender", "s3cret")), 400, "invalid_request")
-		f.wantError(f.token(url.Values{"grant_type": {"client_credentials"}, "client_id": {"admin"}}, basic("sender", "s3cret")), 400, "invalid_request")
+		f.wantError(f.token(url.Values{"grant_type": {"client_credentials", "password"}}, basic("sender", "s3cret")), 400,
+			"invalid_request")
+		f.wantError(f.call(http.MethodPost, "/oauth/token", `{"grant_type":"client_credentials"}`, basic("sender", "s3cret")),
+			400, "invalid_request")
+		f.wantError(f.token(url.Values{"grant_type": {"client_credentials"}, "client_id": {"admin"}},
+			basic("sender", "s3cret")), 400, "invalid_request")
 		// Secrets in the query end up in logs, so they are ignored.
-		f.wantError(f.call(http.MethodPost, "/oauth/token?grant_type=client_credentials&client_id=sender&client_secret=s3cret", url.Values{}), 401, "unauthorized")
+		f.wantError(f.call(http.MethodPost,
+			"/oauth/token?grant_type=client_credentials&client_id=sender&client_secret=s3cret", url.Values{}), 401,
+			"unauthorized")
 	})
 }
 
@@ -113,7 +127,8 @@ func TestTwoSecretsOfAClient(t *testing.T) {
 	t.Parallel()
 	f := setup(t)
 	f.want(f.client(map[string]any{
-		"client_id": "c", "client_secret": "one", "authorized_grant_types": []string{"client_credentials"}, "authorities": []string{"uaa.resource"},
+		"client_id": "c", "client_secret": "one", "authorized_grant_types": []string{"client_credentials"},
+		"authorities": []string{"uaa.resource"},
 	}), 201)
 	works := func(secret string) bool {
 		return f.token(url.Values{"grant_type": {"client_credentials"}}, basic("c", secret)).status == 200
@@ -156,7 +171,8 @@ func TestPasswordGrant(t *testing.T) {
 			c.ClientID != "cf" || c.GrantType != "password" || !c.Revocable || c.AuthTime == 0 {
 			t.Errorf("claims %+v", c)
 		}
-		for _, s := range []string{"cloud_controller.read", "cloud_controller.write", "openid", "notification_preferences.read", "notification_preferences.write"} {
+		for _, s := range []string{"cloud_controller.read", "cloud_controller.write", "openid",
+			"notification_preferences.read", "notification_preferences.write"} {
 			if !slices.Contains(c.Scope, s) {
 				t.Errorf("scopes %v lack %s", c.Scope, s)
 			}
@@ -177,7 +193,8 @@ func TestPasswordGrant(t *testing.T) {
 	})
 	t.Run("RequestedScopes", func(t *testing.T) {
 		t.Parallel()
-		form := url.Values{"grant_type": {"password"}, "username": {"ann"}, "password": {"pa ss wörd✓"}, "scope": {"openid cloud_controller.read"}}
+		form := url.Values{"grant_type": {"password"}, "username": {"ann"}, "password": {"pa ss wörd✓"},
+			"scope": {"openid cloud_controller.read"}}
 		if got := f.want(f.token(form, basic("cf", "")), 200).text("scope"); got != "cloud_controller.read openid" {
 			t.Errorf("scope %q", got)
 		}
@@ -188,7 +205,8 @@ func TestPasswordGrant(t *testing.T) {
 	})
 	t.Run("Refused", func(t *testing.T) {
 		t.Parallel()
-		for _, a := range []*answer{f.password("ann", "wrong"), f.password("nobody", "x"), f.password("ann", ""), f.password("", "x")} {
+		for _, a := range []*answer{f.password("ann", "wrong"), f.password("nobody", "x"), f.password("ann", ""),
+			f.password("", "x")} {
 			f.wantError(a, 401, "unauthorized")
 			if a.text("error_description") != "Bad credentials" {
 				t.Errorf("%s tells too much", a.body)
@@ -343,7 +361,8 @@ func TestRefresh(t *testing.T) {
 		t.Parallel()
 		f := setup(t)
 		f.user("eve", "pw")
-		form := url.Values{"grant_type": {"password"}, "username": {"eve"}, "password": {"pw"}, "scope": {"openid cloud_controller.read"}}
+		form := url.Values{"grant_type": {"password"}, "username": {"eve"}, "password": {"pw"},
+			"scope": {"openid cloud_controller.read"}}
 		refresh := f.want(f.token(form, basic("cf", "")), 200).text("refresh_token")
 		form = url.Values{"grant_type": {"refresh_token"}, "refresh_token": {refresh}, "scope": {"cloud_controller.write"}}
 		f.wantError(f.token(form, basic("cf", "")), 400, "invalid_scope")
@@ -361,7 +380,8 @@ func TestRefresh(t *testing.T) {
 		f := setup(t)
 		refresh := login(f)
 		f.want(f.client(map[string]any{
-			"client_id": "other", "client_secret": "x", "authorized_grant_types": []string{"refresh_token", "password"}, "scope": []string{"openid"},
+			"client_id": "other", "client_secret": "x", "authorized_grant_types": []string{"refresh_token", "password"},
+			"scope": []string{"openid"},
 		}), 201)
 		form := url.Values{"grant_type": {"refresh_token"}, "refresh_token": {refresh}}
 		f.wantError(f.token(form, basic("other", "x")), 401, "invalid_token")
@@ -383,7 +403,8 @@ func TestRefresh(t *testing.T) {
 		id := f.user("eve", "pw")
 		a := f.want(f.password("eve", "pw"), 200)
 		f.clock.Advance(2 * time.Second)
-		f.want(f.call(http.MethodPatch, "/Users/"+id, map[string]any{"active": false}, bearer(f.admin()), header("If-Match", "*")), 200)
+		f.want(f.call(http.MethodPatch, "/Users/"+id, map[string]any{"active": false}, bearer(f.admin()),
+			header("If-Match", "*")), 200)
 		f.wantError(f.refresh(a.text("refresh_token")), 401, "invalid_token")
 		f.wantError(f.call(http.MethodGet, "/userinfo", nil, bearer(a.text("access_token"))), 401, "invalid_token")
 		f.wantError(f.password("eve", "pw"), 401, "unauthorized")
@@ -392,7 +413,8 @@ func TestRefresh(t *testing.T) {
 		t.Parallel()
 		f := setup(t)
 		id := f.user("eve", "pw")
-		group := f.call(http.MethodGet, "/Groups?filter="+url.QueryEscape(`displayName eq "cloud_controller.admin"`), nil, bearer(f.admin()))
+		group := f.call(http.MethodGet, "/Groups?filter="+url.QueryEscape(`displayName eq "cloud_controller.admin"`), nil,
+			bearer(f.admin()))
 		gid := group.json["resources"].([]any)[0].(map[string]any)["id"].(string)
 		f.want(f.call(http.MethodPost, "/Groups/"+gid+"/members", map[string]any{"value": id}, bearer(f.admin())), 201)
 		a := f.want(f.password("eve", "pw"), 200)
@@ -400,7 +422,8 @@ func TestRefresh(t *testing.T) {
 			t.Fatalf("scope %q", a.text("scope"))
 		}
 		f.want(f.call(http.MethodDelete, "/Groups/"+gid+"/members/"+id, nil, bearer(f.admin())), 200)
-		if got := f.want(f.refresh(a.text("refresh_token")), 200).text("scope"); strings.Contains(got, "cloud_controller.admin") {
+		if got := f.want(f.refresh(a.text("refresh_token")), 200).
+			text("scope"); strings.Contains(got, "cloud_controller.admin") {
 			t.Errorf("scope %q", got)
 		}
 	})
@@ -420,7 +443,8 @@ func TestJWTBearer(t *testing.T) {
 	f.clock.Advance(10 * time.Minute)
 	a := f.want(exchange(narrow, basic("cf", "")), 200)
 	before, after := f.claims(narrow), f.claims(a.text("access_token"))
-	if after.UserName != "eve" || a.text("scope") != "openid" || a.text("refresh_token") != "" || after.ExpiresAt > before.ExpiresAt || after.AuthTime != before.AuthTime {
+	if after.UserName != "eve" || a.text("scope") != "openid" || a.text("refresh_token") != "" ||
+		after.ExpiresAt > before.ExpiresAt || after.AuthTime != before.AuthTime {
 		t.Errorf("an exchanged token permits more, lives longer or can be refreshed: %s", a.body)
 	}
 	f.wantError(exchange(login.text("id_token"), basic("cf", "")), 401, "invalid_grant")
@@ -430,7 +454,9 @@ func TestJWTBearer(t *testing.T) {
 	f.wantError(exchange(login.text("refresh_token"), basic("cf", "")), 401, "invalid_grant")
 	f.wantError(exchange(f.admin(), basic("cf", "")), 401, "invalid_grant") // the token of a client, not of a user
 	f.want(f.client(map[string]any{
-		"client_id": "thief", "client_secret": "x", "authorized_grant_types": []string{"urn:ietf:params:oauth:grant-type:jwt-bearer"}, "scope": []string{"openid", "cloud_controller.write"},
+		"client_id": "thief", "client_secret": "x",
+		"authorized_grant_types": []string{"urn:ietf:params:oauth:grant-type:jwt-bearer"},
+		"scope":                  []string{"openid", "cloud_controller.write"},
 	}), 201)
 	f.wantError(exchange(login.text("access_token"), basic("thief", "x")), 401, "invalid_grant")
 }

@@ -63,7 +63,8 @@ func (g *Group) body() map[string]any {
 
 func (g *Group) validate() error {
 	if !validScope(g.Name) {
-		return invalidScim("displayName must be 1 to 255 printable characters without spaces, commas or quotes: it is the name of a scope.")
+		return invalidScim("displayName must be 1 to 255 printable characters without spaces, commas or quotes: it is the " +
+			"name of a scope.")
 	}
 	return nil
 }
@@ -128,7 +129,8 @@ func (s *Server) listExternalGroups(w http.ResponseWriter, r *http.Request) erro
 }
 
 func (s *Server) mapExternalGroup(http.ResponseWriter, *http.Request) error {
-	return invalidScim("External groups belong to an identity provider, and this authorization server has none. Use another one with --auth-url.")
+	return invalidScim("External groups belong to an identity provider, and this authorization server has none. Use " +
+		"another one with --auth-url.")
 }
 
 func (s *Server) writeGroup(w http.ResponseWriter, status int, g *Group) error {
@@ -170,7 +172,8 @@ func (b *groupBody) apply(g *Group) {
 func groupFault(g *Group, err error) error {
 	switch {
 	case errors.Is(err, ErrConflict):
-		return fault.New(fault.Conflict, "A group with displayName: %s already exists.", g.Name).WithKind("scim_resource_already_exists")
+		return fault.New(fault.Conflict, "A group with displayName: %s already exists.", g.Name).
+			WithKind("scim_resource_already_exists")
 	case errors.Is(err, ErrNotFound):
 		return groupNotFound(g.ID)
 	}
@@ -214,7 +217,8 @@ func (g *Group) remove(memberID string) {
 	g.Members = kept
 }
 
-func (s *Server) changeGroup(w http.ResponseWriter, r *http.Request, setMembers func(*Group, []memberBody, []Member)) error {
+func (s *Server) changeGroup(w http.ResponseWriter, r *http.Request, setMembers func(*Group, []memberBody,
+	[]Member)) error {
 	id := web.Param(r, "id")
 	var body groupBody
 	if err := web.DecodeJSON(r, &body); err != nil {

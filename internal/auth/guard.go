@@ -108,13 +108,15 @@ const (
 
 func newSecretGuard(l Limits, now func() time.Time, hash *hasher) *secretGuard {
 	accounts := func(size int, forget time.Duration) *otter.Cache[string, *account] {
-		return otter.Must(&otter.Options[string, *account]{MaximumSize: size, ExpiryCalculator: otter.ExpiryAccessing[string, *account](forget)})
+		return otter.Must(&otter.Options[string, *account]{MaximumSize: size,
+			ExpiryCalculator: otter.ExpiryAccessing[string, *account](forget)})
 	}
 	return &secretGuard{
 		limits: l.withDefaults(), servers: func() int { return 1 }, now: now, hash: hash, remembered: newRemembered(),
 		accounts: accounts(100_000, provenFor), strangers: accounts(50_000, lockoutForget),
-		addresses: otter.Must(&otter.Options[string, *bucket]{MaximumSize: 100_000, ExpiryCalculator: otter.ExpiryAccessing[string, *bucket](10 * time.Minute)}),
-		checks:    map[[sha256.Size]byte]*check{},
+		addresses: otter.Must(&otter.Options[string, *bucket]{MaximumSize: 100_000,
+			ExpiryCalculator: otter.ExpiryAccessing[string, *bucket](10 * time.Minute)}),
+		checks: map[[sha256.Size]byte]*check{},
 	}
 }
 

@@ -134,7 +134,8 @@ func TestRefreshProvesAnAddress(t *testing.T) {
 	f.user("bob", "right")
 	laptop := at(t, "127.0.1.1")
 	refresh := f.password("bob", "right").text("refresh_token")
-	f.want(f.callWith(laptop, http.MethodPost, "/oauth/token", url.Values{"grant_type": {"refresh_token"}, "refresh_token": {refresh}}, basic("cf", "")), 200)
+	f.want(f.callWith(laptop, http.MethodPost, "/oauth/token", url.Values{"grant_type": {"refresh_token"},
+		"refresh_token": {refresh}}, basic("cf", "")), 200)
 	for i := range 3 {
 		f.want(f.login(at(t, fmt.Sprint("127.0.2.", i+1)), "bob", wrong()), 401)
 	}
@@ -187,17 +188,20 @@ func TestChangedSecretsAreForgotten(t *testing.T) {
 	f := setup(t)
 	id := f.user("bob", "first")
 	f.want(f.password("bob", "first"), 200)
-	f.want(f.call(http.MethodPut, "/Users/"+id+"/password", map[string]string{"password": "second"}, bearer(f.admin())), 200)
+	f.want(f.call(http.MethodPut, "/Users/"+id+"/password", map[string]string{"password": "second"}, bearer(f.admin())),
+		200)
 	f.want(f.password("bob", "first"), 401)
 	f.want(f.password("bob", "second"), 200)
 	f.want(f.password("bob", "first"), 401)
 
-	f.want(f.client(map[string]any{"client_id": "c", "client_secret": "first", "authorized_grant_types": []string{"client_credentials"}}), 201)
+	f.want(f.client(map[string]any{"client_id": "c", "client_secret": "first",
+		"authorized_grant_types": []string{"client_credentials"}}), 201)
 	ask := func(secret string) *answer {
 		return f.token(url.Values{"grant_type": {"client_credentials"}}, basic("c", secret))
 	}
 	f.want(ask("first"), 200)
-	f.want(f.call(http.MethodPut, "/oauth/clients/c/secret", map[string]string{"secret": "second"}, bearer(f.admin())), 200)
+	f.want(f.call(http.MethodPut, "/oauth/clients/c/secret", map[string]string{"secret": "second"}, bearer(f.admin())),
+		200)
 	f.want(ask("first"), 401)
 	f.want(ask("second"), 200)
 	f.want(f.call(http.MethodDelete, "/oauth/clients/c", nil, bearer(f.admin())), 200)
@@ -209,7 +213,8 @@ func TestClientSecretsAreOfAnAddress(t *testing.T) {
 	t.Parallel()
 	f := setup(t, func(o *auth.Options) { o.Limits = auth.Limits{ClientRate: 1, ClientBurst: 30} })
 	ask := func(client *http.Client, id, secret string) *answer {
-		return f.callWith(client, http.MethodPost, "/oauth/token", url.Values{"grant_type": {"client_credentials"}}, basic(id, secret))
+		return f.callWith(client, http.MethodPost, "/oauth/token", url.Values{"grant_type": {"client_credentials"}},
+			basic(id, secret))
 	}
 	attacker, owner := at(t, "127.0.0.2"), at(t, "127.0.0.3")
 	for range 5 {
@@ -230,7 +235,8 @@ func TestClientSecretsAreOfAnAddress(t *testing.T) {
 	f.want(f.login(owner, "admin", adminPassword), 200)
 	// Wrong secrets of cf, which has none, do not lock it either.
 	for i := range 120 {
-		f.callWith(at(t, fmt.Sprint("127.0.4.", i+1)), http.MethodPost, "/oauth/token", url.Values{"grant_type": {"password"}}, basic("cf", "wrong"))
+		f.callWith(at(t, fmt.Sprint("127.0.4.", i+1)), http.MethodPost, "/oauth/token",
+			url.Values{"grant_type": {"password"}}, basic("cf", "wrong"))
 	}
 	f.want(f.login(at(t, "127.0.0.9"), "admin", adminPassword), 200)
 }
@@ -241,7 +247,8 @@ func TestPasscodesAreOfAnAddress(t *testing.T) {
 	f := setup(t, func(o *auth.Options) { o.Limits = auth.Limits{AddressBurst: 30} })
 	token := f.want(f.password("admin", adminPassword), 200).text("access_token")
 	send := func(client *http.Client, code string) *answer {
-		return f.callWith(client, http.MethodPost, "/oauth/token", url.Values{"grant_type": {"password"}, "passcode": {code}}, basic("cf", ""))
+		return f.callWith(client, http.MethodPost, "/oauth/token", url.Values{"grant_type": {"password"}, "passcode": {code}},
+			basic("cf", ""))
 	}
 	attacker, owner := at(t, "127.0.0.2"), at(t, "127.0.0.3")
 	for i := range 30 {
@@ -268,7 +275,8 @@ func TestAddressBehindAProxy(t *testing.T) {
 	for range 5 {
 		f.want(f.password("bob", wrong(), header("X-Forwarded-For", "198.51.100.7")), 401)
 	}
-	if got := f.password("bob", "right", header("X-Forwarded-For", "203.0.113.9, 198.51.100.7")).text("error_description"); got != lockedWords {
+	if got := f.password("bob", "right", header("X-Forwarded-For", "203.0.113.9, 198.51.100.7")).
+		text("error_description"); got != lockedWords {
 		t.Errorf("a client that names another address: %q", got)
 	}
 	f.want(f.password("bob", "right", header("X-Forwarded-For", "198.51.100.8")), 200)
@@ -339,7 +347,8 @@ func TestServersCountFailuresTogether(t *testing.T) {
 		if got := f.login(attacker, "bob", "right").text("error_description"); got != lockedWords {
 			t.Errorf("server %d after five failures at both: %q", i+1, got)
 		}
-		if status := one.call(http.MethodGet, "/Users/"+id+"/status", nil, bearer(one.admin())); status.json["locked"] != true {
+		if status := one.call(http.MethodGet, "/Users/"+id+"/status", nil,
+			bearer(one.admin())); status.json["locked"] != true {
 			t.Errorf("server %d: status %s, want locked", i+1, status.body)
 		}
 	}
@@ -369,9 +378,11 @@ func TestARepeatedWrongPasswordIsOneGuess(t *testing.T) {
 	t.Parallel()
 	f := setup(t)
 	f.user("bob", "right")
-	f.want(f.client(map[string]any{"client_id": "c", "client_secret": "right", "authorized_grant_types": []string{"client_credentials"}}), 201)
+	f.want(f.client(map[string]any{"client_id": "c", "client_secret": "right",
+		"authorized_grant_types": []string{"client_credentials"}}), 201)
 	ask := func(client *http.Client, secret string) *answer {
-		return f.callWith(client, http.MethodPost, "/oauth/token", url.Values{"grant_type": {"client_credentials"}}, basic("c", secret))
+		return f.callWith(client, http.MethodPost, "/oauth/token", url.Values{"grant_type": {"client_credentials"}},
+			basic("c", secret))
 	}
 	office := at(t, "127.0.0.2")
 	for range 200 {

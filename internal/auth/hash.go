@@ -112,7 +112,8 @@ func (h *hasher) matches(ctx context.Context, t turn, hash, secret string) (bool
 	if err != nil {
 		return false, err
 	}
-	got := argon2.IDKey([]byte(secret), salt, passes, memory, threads, uint32(len(want))) //nolint:gosec // bounded by parseArgon
+	got := argon2.IDKey([]byte(secret), salt, passes, memory, threads, //nolint:gosec // bounded by parseArgon
+		uint32(len(want)))
 	return subtle.ConstantTimeCompare(got, want) == 1, nil
 }
 
@@ -123,7 +124,8 @@ func parseArgon(hash string) (salt, key []byte, memory, passes uint32, threads u
 	if len(parts) != 6 || parts[0] != "" || parts[1] != "argon2id" || parts[2] != fmt.Sprintf("v=%d", argon2.Version) {
 		return nil, nil, 0, 0, 0, errHashForm
 	}
-	if _, err = fmt.Sscanf(parts[3], "m=%d,t=%d,p=%d", &memory, &passes, &threads); err != nil || memory > 1<<20 || passes == 0 || passes > 100 || threads == 0 {
+	if _, err = fmt.Sscanf(parts[3], "m=%d,t=%d,p=%d", &memory, &passes, &threads); err != nil || memory > 1<<20 ||
+		passes == 0 || passes > 100 || threads == 0 {
 		return nil, nil, 0, 0, 0, errHashForm
 	}
 	if salt, err = base64.RawStdEncoding.DecodeString(parts[4]); err != nil {

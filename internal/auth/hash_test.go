@@ -23,13 +23,15 @@ func TestHashes(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, known := range []string{hash, again, string(old)} {
-		for secret, want := range map[string]bool{"s3cret": true, "S3cret": false, "": false, strings.Repeat("x", 5000): false} {
+		for secret, want := range map[string]bool{"s3cret": true, "S3cret": false, "": false,
+			strings.Repeat("x", 5000): false} {
 			if ok, err := h.matches(t.Context(), turn{}, known, secret); ok != want || err != nil {
 				t.Errorf("%.12s… matches %.10q: %v, %v, want %v", known, secret, ok, err, want)
 			}
 		}
 	}
-	for _, bad := range []string{"", "s3cret", "$argon2id$", "$argon2id$v=19$m=1,t=0,p=1$AAAA$AAAA", "$argon2id$v=19$m=99999999,t=1,p=1$AAAA$AAAAAAAAAAAAAAAAAAAAAAAA", "$argon2i$v=19$m=1,t=1,p=1$AAAA$AAAA"} {
+	for _, bad := range []string{"", "s3cret", "$argon2id$", "$argon2id$v=19$m=1,t=0,p=1$AAAA$AAAA",
+		"$argon2id$v=19$m=99999999,t=1,p=1$AAAA$AAAAAAAAAAAAAAAAAAAAAAAA", "$argon2i$v=19$m=1,t=1,p=1$AAAA$AAAA"} {
 		if ok, err := h.matches(t.Context(), turn{}, bad, "s3cret"); ok || err == nil {
 			t.Errorf("hash %q: match %v, error %v, want an error", bad, ok, err)
 		}
@@ -49,7 +51,8 @@ func TestRememberedSecretsBelongToTheirHash(t *testing.T) {
 	t.Parallel()
 	r := newRemembered()
 	r.add("hash-1", "secret")
-	if !r.knows("hash-1", "secret") || r.knows("hash-2", "secret") || r.knows("hash-1", "other") || newRemembered().knows("hash-1", "secret") {
+	if !r.knows("hash-1", "secret") || r.knows("hash-2", "secret") || r.knows("hash-1", "other") ||
+		newRemembered().knows("hash-1", "secret") {
 		t.Error("a secret is remembered for another hash, or across processes")
 	}
 }

@@ -191,7 +191,8 @@ func (k *keyring) public() ([]map[string]any, error) {
 
 // showKey returns a key as listed by /token_keys: a JWK with UAA's PEM.
 func showKey(key *loadedKey) (map[string]any, error) {
-	jwk, err := json.Marshal(jose.JSONWebKey{Key: &key.private.PublicKey, KeyID: key.id, Algorithm: string(jose.RS256), Use: "sig"})
+	jwk, err := json.Marshal(jose.JSONWebKey{Key: &key.private.PublicKey, KeyID: key.id, Algorithm: string(jose.RS256),
+		Use: "sig"})
 	if err != nil {
 		return nil, err
 	}

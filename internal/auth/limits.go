@@ -111,10 +111,11 @@ type limiter struct {
 }
 
 func newLimiter(l Limits, now func() time.Time) *limiter {
-	return &limiter{l: l.withDefaults(), now: now, servers: func() int { return 1 }, buckets: otter.Must(&otter.Options[string, *rate.Limiter]{
-		MaximumSize:      50_000,
-		ExpiryCalculator: otter.ExpiryAccessing[string, *rate.Limiter](10 * time.Minute),
-	})}
+	return &limiter{l: l.withDefaults(), now: now, servers: func() int { return 1 },
+		buckets: otter.Must(&otter.Options[string, *rate.Limiter]{
+			MaximumSize:      50_000,
+			ExpiryCalculator: otter.ExpiryAccessing[string, *rate.Limiter](10 * time.Minute),
+		})}
 }
 
 func (l *limiter) client(id, from string) error {
@@ -132,5 +133,6 @@ func (l *limiter) client(id, from string) error {
 		return nil
 	}
 	missing := 1 - bucket.TokensAt(now)
-	return limited(time.Duration(math.Max(1, missing/perSecond)*float64(time.Second)), "Too many requests of this client from this address.")
+	return limited(time.Duration(math.Max(1, missing/perSecond)*float64(time.Second)),
+		"Too many requests of this client from this address.")
 }

@@ -135,7 +135,8 @@ func matchVersion(r *http.Request, have int) error {
 		return err
 	}
 	if !anyVersion && want != have {
-		return fault.New(fault.PreconditionFailed, "The resource was changed: its version is %d, not %d. Read it again.", have, want).
+		return fault.New(fault.PreconditionFailed, "The resource was changed: its version is %d, not %d. Read it again.",
+			have, want).
 			WithKind("scim_resource_conflict")
 	}
 	return nil

@@ -151,7 +151,8 @@ func (s *Server) postLogin(w http.ResponseWriter, r *http.Request) error {
 func (s *Server) startSession(w http.ResponseWriter, r *http.Request, u *User) error {
 	text := randomText(43)
 	now := s.revoked.issueTime(u.ID, "")
-	err := s.store.SaveSession(r.Context(), &Session{Hash: fingerprint(text), UserID: u.ID, AuthTime: now, Expires: now.Add(sessionValidity)})
+	err := s.store.SaveSession(r.Context(), &Session{Hash: fingerprint(text), UserID: u.ID, AuthTime: now,
+		Expires: now.Add(sessionValidity)})
 	if err != nil {
 		return err
 	}

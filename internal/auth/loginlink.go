@@ -83,8 +83,9 @@ func (s *Server) postLoginLink(w http.ResponseWriter, r *http.Request) error {
 
 // Why a link does not work.
 const (
-	linkElsewhere = "The link works only in a browser on the machine of the server, at the address that the server printed."
-	linkOver      = "This link was used before, or it is older than ten minutes."
+	linkElsewhere = "The link works only in a browser on the machine of the server, at the address that the server " +
+		"printed."
+	linkOver = "This link was used before, or it is older than ten minutes."
 )
 
 // badLink says why a link does not work, and what to do instead.

@@ -34,7 +34,8 @@ func (f *fixture) link() (path, code string) {
 
 func (f *fixture) useLink(b *http.Client, code string, edits ...edit) *answer {
 	f.t.Helper()
-	return f.callWith(b, http.MethodPost, "/login/link", url.Values{"code": {code}}, append([]edit{asBrowser}, edits...)...)
+	return f.callWith(b, http.MethodPost, "/login/link", url.Values{"code": {code}},
+		append([]edit{asBrowser}, edits...)...)
 }
 
 func TestLoginLink(t *testing.T) {
@@ -45,10 +46,12 @@ func TestLoginLink(t *testing.T) {
 	// Looking at it uses nothing up.
 	for _, method := range []string{http.MethodGet, http.MethodHead, http.MethodGet} {
 		page := f.want(f.callWith(b, method, path, nil, asBrowser), 200)
-		if method == http.MethodGet && (!strings.Contains(page.body, code) || !strings.Contains(page.body, "Log in as admin")) {
+		if method == http.MethodGet && (!strings.Contains(page.body, code) ||
+			!strings.Contains(page.body, "Log in as admin")) {
 			t.Errorf("the page is %s", page.body)
 		}
-		if page.header.Get("Set-Cookie") != "" || page.header.Get("Referrer-Policy") != "no-referrer" || page.header.Get("Cache-Control") != "no-store" {
+		if page.header.Get("Set-Cookie") != "" || page.header.Get("Referrer-Policy") != "no-referrer" ||
+			page.header.Get("Cache-Control") != "no-store" {
 			t.Errorf("the headers of the page are %v", page.header)
 		}
 	}
@@ -62,7 +65,8 @@ func TestLoginLink(t *testing.T) {
 	}
 	other := f.browser()
 	again := f.want(f.useLink(other, code), 410)
-	if !strings.Contains(again.body, "was used before") || !strings.Contains(again.body, "/login?return_to=%2Fconsole") || again.header.Get("Set-Cookie") != "" {
+	if !strings.Contains(again.body, "was used before") || !strings.Contains(again.body, "/login?return_to=%2Fconsole") ||
+		again.header.Get("Set-Cookie") != "" {
 		t.Errorf("the second use: %v %s", again.header, again.body)
 	}
 	if strings.Contains(f.log.String(), code) {
@@ -86,10 +90,12 @@ func TestLoginLinkIsOver(t *testing.T) {
 	// A passcode is no link, and a link no passcode.
 	f.user("dev", "pw")
 	dev := f.want(f.password("dev", "pw"), 200).text("access_token")
-	passcode := strings.Trim(f.want(f.call(http.MethodGet, "/passcode", nil, bearer(dev), header("Accept", "application/json")), 200).body, "\"\n")
+	passcode := strings.Trim(f.want(f.call(http.MethodGet, "/passcode", nil, bearer(dev),
+		header("Accept", "application/json")), 200).body, "\"\n")
 	f.want(f.useLink(f.browser(), passcode), 410)
 	_, code = f.link()
-	if a := f.call(http.MethodPost, "/oauth/token", url.Values{"grant_type": {"password"}, "passcode": {code}}, basic("cf", "")); a.status != http.StatusUnauthorized {
+	if a := f.call(http.MethodPost, "/oauth/token", url.Values{"grant_type": {"password"}, "passcode": {code}},
+		basic("cf", "")); a.status != http.StatusUnauthorized {
 		t.Errorf("a link as a passcode: %d %s", a.status, a.body)
 	}
 	// A user who may not log in any more.
@@ -98,7 +104,8 @@ func TestLoginLinkIsOver(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := f.store.UpdateUser(t.Context(), admin.ID, func(u *auth.User) error { u.Active = false; return nil }); err != nil {
+	if _, err := f.store.UpdateUser(t.Context(), admin.ID,
+		func(u *auth.User) error { u.Active = false; return nil }); err != nil {
 		t.Fatal(err)
 	}
 	f.want(f.useLink(f.browser(), code), 410)
@@ -117,7 +124,8 @@ func TestLoginLinkRace(t *testing.T) {
 	for range 20 {
 		b := f.browser()
 		all.Go(func() {
-			req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, f.url+"/login/link", strings.NewReader(url.Values{"code": {code}}.Encode()))
+			req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, f.url+"/login/link",
+				strings.NewReader(url.Values{"code": {code}}.Encode()))
 			if err != nil {
 				t.Error(err)
 				return
@@ -192,7 +200,8 @@ func TestLoginLinkOnlyHere(t *testing.T) {
 				continue // a link, as every link
 			}
 			got := ask(method, w[0], w[1], w[2], w[3:]...)
-			if got.Code != http.StatusForbidden || got.Header().Get("Set-Cookie") != "" || strings.Contains(got.Body.String(), code) {
+			if got.Code != http.StatusForbidden || got.Header().Get("Set-Cookie") != "" ||
+				strings.Contains(got.Body.String(), code) {
 				t.Errorf("%s from %s: %d %v %s", method, name, got.Code, got.Header(), got.Body)
 			}
 		}

@@ -48,7 +48,8 @@ func validity(own, fallback time.Duration) time.Duration {
 
 // mintClient issues a client's own token.
 func (s *Server) mintClient(c *Client, scopes []string) (*tokenResponse, error) {
-	claims := s.claims(c, scopes, GrantClientCredentials, s.revoked.issueTime("", c.ID), validity(c.AccessValidity, defaultClientValidity))
+	claims := s.claims(c, scopes, GrantClientCredentials, s.revoked.issueTime("", c.ID),
+		validity(c.AccessValidity, defaultClientValidity))
 	claims.Subject = c.ID
 	claims.Authorities = scopes
 	return s.respond(claims)
@@ -74,7 +75,8 @@ type login struct {
 // mintUser issues an access token for a login. jti pairs it with the refresh
 // token, as UAA does.
 func (s *Server) mintUser(l login, jti string) (*tokenResponse, error) {
-	claims := s.claims(l.client, l.scopes, l.grant, s.revoked.issueTime(l.user.ID, l.client.ID), validity(l.client.AccessValidity, defaultAccessValidity))
+	claims := s.claims(l.client, l.scopes, l.grant, s.revoked.issueTime(l.user.ID, l.client.ID),
+		validity(l.client.AccessValidity, defaultAccessValidity))
 	claims.ID = jti
 	claims.Subject = l.user.ID
 	claims.UserID = l.user.ID
@@ -195,7 +197,8 @@ func (s *Server) mintID(l login) (string, error) {
 	claims := map[string]any{
 		// Marked, so that no API accepts it as an access token.
 		"token_use": token.UseID,
-		"iss":       s.issuer, "sub": l.user.ID, "aud": []string{l.client.ID}, "azp": l.client.ID, "cid": l.client.ID, "zid": ZoneID,
+		"iss":       s.issuer, "sub": l.user.ID, "aud": []string{l.client.ID}, "azp": l.client.ID, "cid": l.client.ID,
+		"zid": ZoneID,
 		"iat": now.Unix(), "exp": now.Add(validity(l.client.AccessValidity, defaultAccessValidity)).Unix(),
 		"auth_time": l.authTime.Unix(), "jti": newID(), "origin": l.user.Origin, "user_id": l.user.ID,
 		"user_name": l.user.UserName, "email": l.user.Email, "email_verified": l.user.Verified, "scope": []string{"openid"},

@@ -191,7 +191,9 @@ func (s *Server) revokeToken(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	if claims.ID == jti {
-		return fault.New(fault.NotFound, "An access token cannot revoke itself. It expires at %s; changing the password revokes it, and so does GET /oauth/token/revoke/user/ID.",
+		return fault.New(fault.NotFound,
+			"An access token cannot revoke itself. It expires at %s; changing the password revokes it, and so does GET "+
+				"/oauth/token/revoke/user/ID.",
 			claims.Expiry().UTC().Format(time.RFC3339)).WithKind("not_found")
 	}
 	if claims.ID+"-r" != jti && !claims.HasAny("uaa.admin", "tokens.revoke") {
@@ -200,7 +202,8 @@ func (s *Server) revokeToken(w http.ResponseWriter, r *http.Request) error {
 	if token.IsRefreshID(jti) {
 		return s.revokeRefresh(ctx, w, jti)
 	}
-	if err := s.revoked.add(ctx, Revocation{Kind: RevokeToken, Subject: jti, Expires: s.now().Add(maxValidity)}); err != nil {
+	if err := s.revoked.add(ctx, Revocation{Kind: RevokeToken, Subject: jti, Expires: s.now().
+		Add(maxValidity)}); err != nil {
 		return err
 	}
 	w.WriteHeader(http.StatusOK)

@@ -29,13 +29,16 @@ func TestUsers(t *testing.T) {
 		t.Parallel()
 		// cf sends the origin empty and the plain name as address.
 		a := f.want(create(map[string]any{
-			"userName": "plain", "password": "pw", "origin": "", "name": map[string]string{"familyName": "plain", "givenName": "plain"},
+			"userName": "plain", "password": "pw", "origin": "", "name": map[string]string{"familyName": "plain",
+				"givenName": "plain"},
 			"emails": []map[string]any{{"value": "plain", "primary": true}},
 		}), 201)
-		if a.text("id") == "" || a.text("origin") != "uaa" || a.json["active"] != true || strings.Contains(a.body, "argon2") || strings.Contains(a.body, `"pw"`) {
+		if a.text("id") == "" || a.text("origin") != "uaa" || a.json["active"] != true ||
+			strings.Contains(a.body, "argon2") || strings.Contains(a.body, `"pw"`) {
 			t.Errorf("answer %s", a.body)
 		}
-		f.wantError(create(map[string]any{"userName": "PLAIN", "password": "pw", "emails": []map[string]any{{"value": "plain@x.org"}}}), 409, "scim_resource_already_exists")
+		f.wantError(create(map[string]any{"userName": "PLAIN", "password": "pw",
+			"emails": []map[string]any{{"value": "plain@x.org"}}}), 409, "scim_resource_already_exists")
 		f.want(f.call(http.MethodDelete, "/Users/"+a.text("id"), nil, admin), 200)
 		f.wantError(f.call(http.MethodDelete, "/Users/"+a.text("id"), nil, admin), 404, "scim_resource_not_found")
 	})
@@ -47,9 +50,10 @@ func TestUsers(t *testing.T) {
 			status int
 			word   string
 		}{
-			"no name":     {map[string]any{"password": "pw", "emails": email}, 400, "invalid_scim_resource"},
-			"no email":    {map[string]any{"userName": "x1", "password": "pw"}, 400, "invalid_scim_resource"},
-			"bad email":   {map[string]any{"userName": "x2", "password": "pw", "emails": []map[string]any{{"value": "a@b\r\nBcc: c@d"}}}, 400, "invalid_scim_resource"},
+			"no name":  {map[string]any{"password": "pw", "emails": email}, 400, "invalid_scim_resource"},
+			"no email": {map[string]any{"userName": "x1", "password": "pw"}, 400, "invalid_scim_resource"},
+			"bad email": {map[string]any{"userName": "x2", "password": "pw",
+				"emails": []map[string]any{{"value": "a@b\r\nBcc: c@d"}}}, 400, "invalid_scim_resource"},
 			"no password": {map[string]any{"userName": "x3", "emails": email}, 422, "invalid_password"},
 			"wrong type":  {`{"userName": 3}`, 422, "invalid_request"},
 			"broken JSON": {`{"userName": `, 400, "invalid_request"},
@@ -67,7 +71,8 @@ func TestUsers(t *testing.T) {
 		id := f.user("upd", "pw")
 		put := func(match, name string) *answer {
 			return f.call(http.MethodPut, "/Users/"+id, map[string]any{
-				"userName": "upd", "name": map[string]string{"givenName": name, "familyName": "F"}, "emails": []map[string]any{{"value": "upd@example.org"}},
+				"userName": "upd", "name": map[string]string{"givenName": name, "familyName": "F"},
+				"emails": []map[string]any{{"value": "upd@example.org"}},
 			}, admin, header("If-Match", match))
 		}
 		f.wantError(put("", "A"), 400, "invalid_scim_resource")
@@ -91,10 +96,12 @@ func TestUsers(t *testing.T) {
 			"userName": "admin2", "verified": false, "active": false, "name": map[string]string{"givenName": "Me"},
 			"emails": []map[string]any{{"value": "boss@example.org"}},
 		}, me, header("If-Match", "*")), 200)
-		if a.text("userName") != "self" || a.json["active"] != true || a.json["verified"] != true || strings.Contains(a.body, "boss@") || !strings.Contains(a.body, `"Me"`) {
+		if a.text("userName") != "self" || a.json["active"] != true || a.json["verified"] != true ||
+			strings.Contains(a.body, "boss@") || !strings.Contains(a.body, `"Me"`) {
 			t.Errorf("answer %s", a.body)
 		}
-		f.wantError(f.call(http.MethodPatch, "/Users/"+other, map[string]any{}, me, header("If-Match", "*")), 403, "insufficient_scope")
+		f.wantError(f.call(http.MethodPatch, "/Users/"+other, map[string]any{}, me, header("If-Match", "*")), 403,
+			"insufficient_scope")
 		f.wantError(f.call(http.MethodDelete, "/Users/"+other, nil, me), 403, "insufficient_scope")
 	})
 	t.Run("Password", func(t *testing.T) {
@@ -175,7 +182,8 @@ func TestUserLists(t *testing.T) {
 			t.Errorf("filter %s: %v, want %v", filter, got, want)
 		}
 	}
-	for _, bad := range []string{`userName eq`, `userName like "x"`, `shoeSize eq "3"`, `userName eq "x" and`, `((((`, `active eq "maybe"`} {
+	for _, bad := range []string{`userName eq`, `userName like "x"`, `shoeSize eq "3"`, `userName eq "x" and`, `((((`,
+		`active eq "maybe"`} {
 		f.wantError(list("filter", bad), 400, "invalid_scim_resource")
 	}
 	f.wantError(list("count", "many"), 400, "invalid_scim_resource")
@@ -186,7 +194,8 @@ func TestUserLists(t *testing.T) {
 	var all []string
 	for start := 1; ; start += 2 {
 		a := f.want(list("startIndex", fmt.Sprint(start), "count", "2", "sortBy", "userName"), 200)
-		if a.json["totalResults"].(float64) != 7 || a.json["itemsPerPage"].(float64) != 2 || int(a.json["startIndex"].(float64)) != start {
+		if a.json["totalResults"].(float64) != 7 || a.json["itemsPerPage"].(float64) != 2 ||
+			int(a.json["startIndex"].(float64)) != start {
 			t.Fatalf("page %d: %s", start, a.body)
 		}
 		page := resources(a)
@@ -222,7 +231,8 @@ func TestGroups(t *testing.T) {
 
 	// Membership is transitive: the user has both scopes, if the client may request them.
 	f.want(f.client(map[string]any{
-		"client_id": "teamwork", "client_secret": "x", "authorized_grant_types": []string{"password"}, "scope": []string{"team.*"},
+		"client_id": "teamwork", "client_secret": "x", "authorized_grant_types": []string{"password"},
+		"scope": []string{"team.*"},
 	}), 201)
 	scope := func() string {
 		form := url.Values{"grant_type": {"password"}, "username": {"eve"}, "password": {"pw"}}
@@ -232,13 +242,17 @@ func TestGroups(t *testing.T) {
 		t.Errorf("scope %q", got)
 	}
 	// Groups that contain each other must not cause an endless loop.
-	f.want(f.call(http.MethodPost, "/Groups/"+inner+"/members", map[string]any{"value": outer, "type": "GROUP"}, admin), 201)
+	f.want(f.call(http.MethodPost, "/Groups/"+inner+"/members", map[string]any{"value": outer, "type": "GROUP"},
+		admin), 201)
 	if got := scope(); got != "team.inner team.outer" {
 		t.Errorf("scope %q", got)
 	}
-	f.wantError(f.call(http.MethodPost, "/Groups/"+inner+"/members", map[string]any{"value": inner, "type": "GROUP"}, admin), 400, "invalid_scim_resource")
-	f.wantError(f.call(http.MethodPost, "/Groups/"+inner+"/members", map[string]any{"value": eve}, admin), 409, "member_already_exists")
-	f.wantError(f.call(http.MethodPost, "/Groups/ghost/members", map[string]any{"value": eve}, admin), 404, "scim_resource_not_found")
+	f.wantError(f.call(http.MethodPost, "/Groups/"+inner+"/members", map[string]any{"value": inner, "type": "GROUP"},
+		admin), 400, "invalid_scim_resource")
+	f.wantError(f.call(http.MethodPost, "/Groups/"+inner+"/members", map[string]any{"value": eve}, admin), 409,
+		"member_already_exists")
+	f.wantError(f.call(http.MethodPost, "/Groups/ghost/members", map[string]any{"value": eve}, admin), 404,
+		"scim_resource_not_found")
 	f.want(f.call(http.MethodGet, "/Groups/"+inner+"/members/"+eve, nil, admin), 200)
 	if a := f.want(f.call(http.MethodGet, "/Groups/"+inner+"/members", nil, admin), 200); !strings.Contains(a.body, eve) {
 		t.Errorf("members %s", a.body)
@@ -250,8 +264,10 @@ func TestGroups(t *testing.T) {
 	if strings.Contains(a.body, eve) || a.text("description") != "d" {
 		t.Errorf("after PATCH: %s", a.body)
 	}
-	f.wantError(f.call(http.MethodPut, "/Groups/"+inner, map[string]any{"displayName": "team.outer"}, admin, header("If-Match", "*")), 409, "scim_resource_already_exists")
-	a = f.want(f.call(http.MethodPut, "/Groups/"+inner, map[string]any{"displayName": "team.renamed", "members": []map[string]any{{"value": eve}}}, admin, header("If-Match", "*")), 200)
+	f.wantError(f.call(http.MethodPut, "/Groups/"+inner, map[string]any{"displayName": "team.outer"}, admin,
+		header("If-Match", "*")), 409, "scim_resource_already_exists")
+	a = f.want(f.call(http.MethodPut, "/Groups/"+inner, map[string]any{"displayName": "team.renamed",
+		"members": []map[string]any{{"value": eve}}}, admin, header("If-Match", "*")), 200)
 	if a.text("displayName") != "team.renamed" {
 		t.Errorf("after PUT: %s", a.body)
 	}
@@ -276,7 +292,8 @@ func TestClients(t *testing.T) {
 		return m
 	}
 	a := f.want(f.client(body("authorities", "a.read,a.write", "access_token_validity", 120, "team", "blue")), 201)
-	if strings.Contains(a.body, `"s"`) || strings.Contains(a.body, "argon2") || a.text("team") != "blue" || a.json["access_token_validity"].(float64) != 120 {
+	if strings.Contains(a.body, `"s"`) || strings.Contains(a.body, "argon2") || a.text("team") != "blue" ||
+		a.json["access_token_validity"].(float64) != 120 {
 		t.Errorf("answer %s", a.body)
 	}
 	f.wantError(f.client(body()), 409, "invalid_client")
@@ -300,7 +317,8 @@ func TestClients(t *testing.T) {
 	if !strings.Contains(got.body, `"a.write"`) {
 		t.Errorf("answer %s", got.body)
 	}
-	tok := f.claims(f.want(f.token(url.Values{"grant_type": {"client_credentials"}}, basic("c", "s")), 200).text("access_token"))
+	tok := f.claims(f.want(f.token(url.Values{"grant_type": {"client_credentials"}}, basic("c", "s")), 200).
+		text("access_token"))
 	if tok.ExpiresAt-tok.IssuedAt != 120 {
 		t.Errorf("the token lives %d s", tok.ExpiresAt-tok.IssuedAt)
 	}
@@ -310,12 +328,14 @@ func TestClients(t *testing.T) {
 	}
 	// As with UAA, an update keeps what it does not name.
 	for _, partial := range []map[string]any{
-		{"client_id": "c"}, {"client_id": "c", "authorized_grant_types": []string{}, "scope": []string{}, "authorities": []string{}, "redirect_uri": []string{}}, {"name": "C", "more": 1},
+		{"client_id": "c"}, {"client_id": "c", "authorized_grant_types": []string{}, "scope": []string{},
+			"authorities": []string{}, "redirect_uri": []string{}}, {"name": "C", "more": 1},
 	} {
 		f.want(f.call(http.MethodPut, "/oauth/clients/c", partial, admin), 200)
 	}
 	kept := f.want(f.call(http.MethodGet, "/oauth/clients/c", nil, admin), 200)
-	for _, want := range []string{`"authorized_grant_types":["client_credentials"]`, `"authorities":["a.read"]`, `"access_token_validity":120`, `"name":"C"`, `"more":1`} {
+	for _, want := range []string{`"authorized_grant_types":["client_credentials"]`, `"authorities":["a.read"]`,
+		`"access_token_validity":120`, `"name":"C"`, `"more":1`} {
 		if !strings.Contains(kept.body, want) {
 			t.Errorf("after updates without it: %s, want %s", kept.body, want)
 		}
@@ -337,7 +357,8 @@ func TestClientsCannotGiveWhatTheyLack(t *testing.T) {
 	t.Parallel()
 	f := setup(t)
 	f.want(f.client(map[string]any{
-		"client_id": "maker", "client_secret": "s", "authorized_grant_types": "client_credentials", "authorities": []string{"clients.write", "a.read"},
+		"client_id": "maker", "client_secret": "s", "authorized_grant_types": "client_credentials",
+		"authorities": []string{"clients.write", "a.read"},
 	}), 201)
 	maker := bearer(f.token(url.Values{"grant_type": {"client_credentials"}}, basic("maker", "s")).text("access_token"))
 	make := func(id string, authorities ...string) *answer {
@@ -357,18 +378,23 @@ func TestClientsCannotGiveWhatTheyLack(t *testing.T) {
 	f.wantError(f.call(http.MethodPut, "/oauth/clients/good", map[string]any{
 		"authorized_grant_types": "client_credentials", "authorities": []string{"uaa.admin"},
 	}, maker), 400, "invalid_client")
-	f.wantError(f.call(http.MethodPut, "/oauth/clients/admin/secret", map[string]any{"secret": "mine"}, maker), 403, "insufficient_scope")
+	f.wantError(f.call(http.MethodPut, "/oauth/clients/admin/secret", map[string]any{"secret": "mine"}, maker), 403,
+		"insufficient_scope")
 	f.wantError(f.call(http.MethodPut, "/oauth/clients/ingot-console", map[string]any{
 		"authorized_grant_types": "authorization_code", "redirect_uri": "https://evil.example/", "scope": "a.read",
 	}, maker), 400, "invalid_client")
 
 	f.want(f.client(map[string]any{
-		"client_id": "own", "client_secret": "s", "authorized_grant_types": "client_credentials", "authorities": "clients.secret",
+		"client_id": "own", "client_secret": "s", "authorized_grant_types": "client_credentials",
+		"authorities": "clients.secret",
 	}), 201)
 	own := bearer(f.token(url.Values{"grant_type": {"client_credentials"}}, basic("own", "s")).text("access_token"))
-	f.wantError(f.call(http.MethodPut, "/oauth/clients/admin/secret", map[string]any{"secret": "mine"}, own), 403, "insufficient_scope")
-	f.wantError(f.call(http.MethodPut, "/oauth/clients/own/secret", map[string]any{"oldSecret": "x", "secret": "mine"}, own), 401, "invalid_client")
-	f.want(f.call(http.MethodPut, "/oauth/clients/own/secret", map[string]any{"oldSecret": "s", "secret": "mine"}, own), 200)
+	f.wantError(f.call(http.MethodPut, "/oauth/clients/admin/secret", map[string]any{"secret": "mine"}, own), 403,
+		"insufficient_scope")
+	f.wantError(f.call(http.MethodPut, "/oauth/clients/own/secret", map[string]any{"oldSecret": "x", "secret": "mine"},
+		own), 401, "invalid_client")
+	f.want(f.call(http.MethodPut, "/oauth/clients/own/secret", map[string]any{"oldSecret": "s", "secret": "mine"}, own),
+		200)
 }
 
 // When the clock is set back, what was issued before stays valid, what was revoked stays
@@ -383,7 +409,8 @@ func TestClockSetBack(t *testing.T) {
 	f.clock.Advance(time.Hour + 2*time.Second)
 	change := func(password string) {
 		t.Helper()
-		f.want(f.call(http.MethodPut, "/Users/"+id+"/password", map[string]string{"password": password}, bearer(f.admin())), 200)
+		f.want(f.call(http.MethodPut, "/Users/"+id+"/password", map[string]string{"password": password}, bearer(f.admin())),
+			200)
 	}
 	change("new")
 	f.clock.Advance(-time.Hour)

@@ -18,9 +18,12 @@ var defaultGroups = []string{
 // adminGroups are the scopes of the first user.
 var adminGroups = []string{
 	"clients.admin", "clients.read", "clients.secret", "clients.write", "cloud_controller.admin",
-	"critical_notifications.write", "doppler.firehose", "emails.write", "network.admin", "network.write", "notification_preferences.admin",
-	"notification_templates.read", "notification_templates.write", "notifications.admin", "notifications.manage", "notifications.write",
-	"routing.router_groups.read", "routing.router_groups.write", "scim.create", "scim.invite", "scim.read", "scim.write", "uaa.admin",
+	"critical_notifications.write", "doppler.firehose", "emails.write", "network.admin", "network.write",
+	"notification_preferences.admin",
+	"notification_templates.read", "notification_templates.write", "notifications.admin", "notifications.manage",
+	"notifications.write",
+	"routing.router_groups.read", "routing.router_groups.write", "scim.create", "scim.invite", "scim.read", "scim.write",
+	"uaa.admin",
 }
 
 // otherGroups exist so that administrators can put users into them.
@@ -82,7 +85,8 @@ func userScopes(c *Client, userGroups, requested []string) ([]string, error) {
 		}
 	}
 	if len(granted) == 0 {
-		return nil, invalidScope("[%s] is invalid. This user is not allowed any of the requested scopes", strings.Join(requested, ", "))
+		return nil, invalidScope("[%s] is invalid. This user is not allowed any of the requested scopes",
+			strings.Join(requested, ", "))
 	}
 	slices.Sort(granted)
 	return granted, nil

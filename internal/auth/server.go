@@ -167,8 +167,10 @@ func (s *Server) Routes(m *web.Mux) {
 	g.Handle(http.MethodPost, "/oauth/token", web.Own(client), s.postToken)
 	g.Handle(http.MethodGet, "/oauth/authorize", web.Own(cookie), s.getAuthorize)
 	g.Handle(http.MethodPost, "/oauth/authorize", web.Own(cookie), s.getAuthorize)
-	g.Handle(http.MethodDelete, "/oauth/token/revoke/{jti}", web.Own("a token of the same login, or uaa.admin or tokens.revoke; refresh tokens count here"), s.revokeToken)
-	g.Handle(http.MethodGet, "/oauth/token/revoke/user/{id}", web.Token("the user, or uaa.admin or tokens.revoke"), s.revokeUser)
+	g.Handle(http.MethodDelete, "/oauth/token/revoke/{jti}",
+		web.Own("a token of the same login, or uaa.admin or tokens.revoke; refresh tokens count here"), s.revokeToken)
+	g.Handle(http.MethodGet, "/oauth/token/revoke/user/{id}", web.Token("the user, or uaa.admin or tokens.revoke"),
+		s.revokeUser)
 	g.Handle(http.MethodGet, "/oauth/token/revoke/client/{id}", web.Scope("uaa.admin", "tokens.revoke"), s.revokeClient)
 
 	g.Handle(http.MethodGet, "/token_keys", web.Public("public keys"), s.getKeys)
@@ -184,24 +186,30 @@ func (s *Server) Routes(m *web.Mux) {
 	g.Handle(http.MethodGet, "/login", web.Public(anyone), s.getLogin)
 	g.Handle(http.MethodPost, "/login.do", web.Public(anyone), s.postLogin)
 	g.Handle(http.MethodGet, loginLinkPath, web.Public("shows a button"), s.getLoginLink)
-	g.Handle(http.MethodPost, loginLinkPath, web.Own("the one-time code of the link, only from this machine"), s.postLoginLink)
+	g.Handle(http.MethodPost, loginLinkPath, web.Own("the one-time code of the link, only from this machine"),
+		s.postLoginLink)
 	g.Handle(http.MethodGet, "/logout.do", web.Public("deletes the session of the cookie"), s.logout)
 	g.Handle(http.MethodGet, "/passcode", web.Own(cookie), s.passcode)
 
 	g.Handle(http.MethodGet, "/oauth/clients", web.Scope("clients.read", "clients.admin", "uaa.admin"), s.listClients)
 	g.Handle(http.MethodPost, "/oauth/clients", web.Scope("clients.write", "clients.admin", "uaa.admin"), s.createClient)
 	g.Handle(http.MethodGet, "/oauth/clients/{id}", web.Scope("clients.read", "clients.admin", "uaa.admin"), s.getClient)
-	g.Handle(http.MethodPut, "/oauth/clients/{id}", web.Scope("clients.write", "clients.admin", "uaa.admin"), s.updateClient)
-	g.Handle(http.MethodDelete, "/oauth/clients/{id}", web.Scope("clients.write", "clients.admin", "uaa.admin"), s.deleteClient)
-	g.Handle(http.MethodPut, "/oauth/clients/{id}/secret", web.Scope("clients.secret", "clients.admin", "uaa.admin"), s.changeSecret)
+	g.Handle(http.MethodPut, "/oauth/clients/{id}", web.Scope("clients.write", "clients.admin", "uaa.admin"),
+		s.updateClient)
+	g.Handle(http.MethodDelete, "/oauth/clients/{id}", web.Scope("clients.write", "clients.admin", "uaa.admin"),
+		s.deleteClient)
+	g.Handle(http.MethodPut, "/oauth/clients/{id}/secret", web.Scope("clients.secret", "clients.admin", "uaa.admin"),
+		s.changeSecret)
 
 	g.Handle(http.MethodGet, "/Users", web.Scope("scim.read", "uaa.admin"), s.listUsers)
 	g.Handle(http.MethodPost, "/Users", web.Scope("scim.create", "scim.write", "uaa.admin"), s.createUser)
 	g.Handle(http.MethodGet, "/Users/{id}", web.Token("scim.read, uaa.admin, or the user itself"), s.getUser)
 	g.Handle(http.MethodPut, "/Users/{id}", web.Token("scim.write, uaa.admin, or the user for its own name"), s.updateUser)
-	g.Handle(http.MethodPatch, "/Users/{id}", web.Token("scim.write, uaa.admin, or the user for its own name"), s.patchUser)
+	g.Handle(http.MethodPatch, "/Users/{id}", web.Token("scim.write, uaa.admin, or the user for its own name"),
+		s.patchUser)
 	g.Handle(http.MethodDelete, "/Users/{id}", web.Scope("scim.write", "uaa.admin"), s.deleteUser)
-	g.Handle(http.MethodPut, "/Users/{id}/password", web.Token("the user with the old password, or uaa.admin"), s.changePassword)
+	g.Handle(http.MethodPut, "/Users/{id}/password", web.Token("the user with the old password, or uaa.admin"),
+		s.changePassword)
 	g.Handle(http.MethodGet, "/Users/{id}/status", web.Scope("scim.read", "uaa.admin"), s.userStatus)
 	g.Handle(http.MethodPatch, "/Users/{id}/status", web.Scope("scim.write", "uaa.admin"), s.setUserStatus)
 

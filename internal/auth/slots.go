@@ -52,7 +52,8 @@ type line struct {
 func newSlots(total int) *slots { return &slots{total: total} }
 
 func tooBusy() error {
-	return fault.New(fault.RateLimited, "Too many logins at once. Try again in a moment.").WithKind("too_many_requests").After(2 * time.Second)
+	return fault.New(fault.RateLimited, "Too many logins at once. Try again in a moment.").WithKind("too_many_requests").
+		After(2 * time.Second)
 }
 
 // enter waits for a slot; leave gives it back.

@@ -65,7 +65,8 @@ func TestSlotsAreFair(t *testing.T) {
 		for name := range order {
 			got = append(got, name)
 		}
-		if want := []string{"flood", "other", "third", "flood"}; len(got) != maxWaitingEach+2 || !slices.Equal(got[:4], want) {
+		if want := []string{"flood", "other", "third", "flood"}; len(got) != maxWaitingEach+2 ||
+			!slices.Equal(got[:4], want) {
 			t.Errorf("the order was %s", strings.Join(got, ", "))
 		}
 		if s.busy != 0 || s.strangers != 0 || s.others.size != 0 || len(s.others.order) != 0 || len(s.others.byAddress) != 0 {

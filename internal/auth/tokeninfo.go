@@ -173,7 +173,10 @@ func (s *Server) userInfo(w http.ResponseWriter, r *http.Request) error {
 // discovery is OpenID Connect's configuration document.
 func (s *Server) discovery(w http.ResponseWriter, r *http.Request) error {
 	base := s.requestBase(r)
-	grants := slices.DeleteFunc(slices.Clone(knownGrants), func(g string) bool { return g == GrantPassword && !s.passwordGrant })
+	grants := slices.DeleteFunc(slices.Clone(knownGrants), func(g string) bool {
+		return g == GrantPassword &&
+			!s.passwordGrant
+	})
 	web.WriteJSON(w, http.StatusOK, map[string]any{
 		"issuer":                                s.issuer,
 		"authorization_endpoint":                base + "/oauth/authorize",

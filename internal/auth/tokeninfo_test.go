@@ -57,7 +57,8 @@ func TestKeysVerifyTokensAndRotate(t *testing.T) {
 	}
 
 	// Another service gets the keys only over HTTP.
-	remote := token.NewVerifier(token.Options{Issuer: f.url + "/oauth/token", Keys: token.NewRemoteKeys(f.url, &http.Client{}), Now: f.clock.Now})
+	remote := token.NewVerifier(token.Options{Issuer: f.url + "/oauth/token",
+		Keys: token.NewRemoteKeys(f.url, &http.Client{}), Now: f.clock.Now})
 	if _, err := remote.Verify(t.Context(), old); err != nil {
 		t.Fatal(err)
 	}
@@ -93,13 +94,15 @@ func TestKeysVerifyTokensAndRotate(t *testing.T) {
 func TestRemoteKeysNoticeRotation(t *testing.T) {
 	t.Parallel()
 	f := setup(t)
-	remote := token.NewVerifier(token.Options{Issuer: f.url + "/oauth/token", Keys: token.NewRemoteKeys(f.url, &http.Client{}), Now: f.clock.Now})
+	remote := token.NewVerifier(token.Options{Issuer: f.url + "/oauth/token",
+		Keys: token.NewRemoteKeys(f.url, &http.Client{}), Now: f.clock.Now})
 	if _, err := remote.Verify(t.Context(), f.admin()); err != nil {
 		t.Fatal(err)
 	}
 	dead := httptest.NewServer(http.NotFoundHandler())
 	dead.Close()
-	_, err := token.NewVerifier(token.Options{Issuer: "x", Keys: token.NewRemoteKeys(dead.URL, &http.Client{})}).Verify(t.Context(), f.admin())
+	_, err := token.NewVerifier(token.Options{Issuer: "x", Keys: token.NewRemoteKeys(dead.URL, &http.Client{})}).
+		Verify(t.Context(), f.admin())
 	if !fault.Is(err, fault.Unavailable) {
 		t.Errorf("with the authorization server away: %v", err)
 	}
@@ -108,14 +111,16 @@ func TestRemoteKeysNoticeRotation(t *testing.T) {
 func TestVerifierChecksIssuerAudienceExpiry(t *testing.T) {
 	t.Parallel()
 	f := setup(t)
-	tok := f.token(url.Values{"grant_type": {"client_credentials"}}, basic("ingot-platform", "platform-secret")).text("access_token")
+	tok := f.token(url.Values{"grant_type": {"client_credentials"}}, basic("ingot-platform", "platform-secret")).
+		text("access_token")
 	if _, err := f.server.Verifier("notifications", "something").Verify(t.Context(), tok); err != nil {
 		t.Errorf("one of two audiences: %v", err)
 	}
 	if _, err := f.server.Verifier("cloud_controller").Verify(t.Context(), tok); !fault.Is(err, fault.InvalidToken) {
 		t.Errorf("a foreign audience: %v", err)
 	}
-	other := token.NewVerifier(token.Options{Issuer: "http://elsewhere/oauth/token", Keys: token.NewRemoteKeys(f.url, &http.Client{}), Now: f.clock.Now})
+	other := token.NewVerifier(token.Options{Issuer: "http://elsewhere/oauth/token",
+		Keys: token.NewRemoteKeys(f.url, &http.Client{}), Now: f.clock.Now})
 	if _, err := other.Verify(t.Context(), tok); !fault.Is(err, fault.InvalidToken) {
 		t.Errorf("a foreign issuer: %v", err)
 	}
@@ -155,7 +160,8 @@ func TestCheckTokenAndIntrospect(t *testing.T) {
 	f.wantError(check(url.Values{"token": {"x.y.z"}}, platform), 400, "invalid_token")
 	f.wantError(check(url.Values{"token": {tok}}), 401, "unauthorized")
 	f.wantError(check(url.Values{"token": {tok}}, basic("ingot-platform", "wrong")), 401, "invalid_client")
-	f.wantError(check(url.Values{"token": {tok}}, basic("ingot-notifications", "notifications-secret")), 403, "insufficient_scope")
+	f.wantError(check(url.Values{"token": {tok}}, basic("ingot-notifications", "notifications-secret")), 403,
+		"insufficient_scope")
 
 	if a := f.want(introspect(tok, bearer(f.admin())), 200); a.json["active"] != true || a.text("user_id") != id {
 		t.Errorf("answer %s", a.body)
@@ -175,14 +181,16 @@ func TestUserInfoAndDiscovery(t *testing.T) {
 	id := f.user("eve", "pw")
 	tok := f.want(f.password("eve", "pw"), 200).text("access_token")
 	a := f.want(f.call(http.MethodGet, "/userinfo", nil, bearer(tok)), 200)
-	if a.text("sub") != id || a.text("user_id") != id || a.text("user_name") != "eve" || a.text("email") != "eve@example.org" {
+	if a.text("sub") != id || a.text("user_id") != id || a.text("user_name") != "eve" ||
+		a.text("email") != "eve@example.org" {
 		t.Errorf("answer %s", a.body)
 	}
 	f.wantError(f.call(http.MethodGet, "/userinfo", nil), 401, "unauthorized")
 	f.wantError(f.call(http.MethodGet, "/userinfo", nil, bearer(f.admin())), 403, "insufficient_scope")
 
 	d := f.want(f.call(http.MethodGet, "/.well-known/openid-configuration", nil), 200)
-	if d.text("issuer") != f.url+"/oauth/token" || d.text("jwks_uri") != f.url+"/token_keys" || d.text("token_endpoint") != f.url+"/oauth/token" {
+	if d.text("issuer") != f.url+"/oauth/token" || d.text("jwks_uri") != f.url+"/token_keys" ||
+		d.text("token_endpoint") != f.url+"/oauth/token" {
 		t.Errorf("answer %s", d.body)
 	}
 }
@@ -215,12 +223,23 @@ func TestRevoke(t *testing.T) {
 			w.want(del(w, w.claims(w.refresh).ID, w.refresh), 200)
 			w.want(del(w, w.claims(w.access).ID, w.access), 404)
 		}, valid, revoked},
-		{"the refresh token with the access token", func(w *world) { w.want(del(w, w.claims(w.refresh).ID, w.access), 200) }, valid, revoked},
-		{"the access token with the refresh token", func(w *world) { w.wantError(del(w, w.claims(w.access).ID, w.refresh), 403, "insufficient_scope") }, valid, valid},
-		{"the access token with itself", func(w *world) { w.wantError(del(w, w.claims(w.access).ID, w.access), 404, "not_found") }, valid, valid},
-		{"the refresh token by an administrator", func(w *world) { w.want(del(w, w.claims(w.refresh).ID, w.admin()), 200) }, valid, revoked},
+		{"the refresh token with the access token", func(w *world) { w.want(del(w, w.claims(w.refresh).ID, w.access), 200) },
+			valid, revoked},
+		{"the access token with the refresh token", func(w *world) {
+			w.wantError(del(w, w.claims(w.access).ID, w.refresh),
+				403, "insufficient_scope")
+		}, valid, valid},
+		{"the access token with itself", func(w *world) {
+			w.wantError(del(w, w.claims(w.access).ID, w.access), 404,
+				"not_found")
+		}, valid, valid},
+		{"the refresh token by an administrator", func(w *world) { w.want(del(w, w.claims(w.refresh).ID, w.admin()), 200) },
+			valid, revoked},
 		// The first access token of a login has its id.
-		{"the first access token by an administrator", func(w *world) { w.want(del(w, w.claims(w.access).ID, w.admin()), 200) }, revoked, revoked},
+		{"the first access token by an administrator", func(w *world) {
+			w.want(del(w, w.claims(w.access).ID, w.admin()),
+				200)
+		}, revoked, revoked},
 		{"all of the user by an administrator", func(w *world) {
 			w.want(w.call(http.MethodGet, "/oauth/token/revoke/user/"+w.id, nil, bearer(w.admin())), 200)
 		}, revoked, revoked},
@@ -231,10 +250,12 @@ func TestRevoke(t *testing.T) {
 			w.want(w.call(http.MethodGet, "/oauth/token/revoke/client/cf", nil, bearer(w.admin())), 200)
 		}, revoked, revoked},
 		{"the password is changed", func(w *world) {
-			w.want(w.call(http.MethodPut, "/Users/"+w.id+"/password", map[string]string{"oldPassword": "pw", "password": "other"}, bearer(w.access)), 200)
+			w.want(w.call(http.MethodPut, "/Users/"+w.id+"/password", map[string]string{"oldPassword": "pw",
+				"password": "other"}, bearer(w.access)), 200)
 		}, revoked, revoked},
 		{"the password is changed by an administrator", func(w *world) {
-			w.want(w.call(http.MethodPut, "/Users/"+w.id+"/password", map[string]string{"password": "other"}, bearer(w.admin())), 200)
+			w.want(w.call(http.MethodPut, "/Users/"+w.id+"/password", map[string]string{"password": "other"}, bearer(w.admin())),
+				200)
 		}, revoked, revoked},
 		{"the user is deleted", func(w *world) {
 			w.want(w.call(http.MethodDelete, "/Users/"+w.id, nil, bearer(w.admin())), 200)
@@ -255,7 +276,8 @@ func TestRevoke(t *testing.T) {
 				w.want(del(w, jti, ""), 401)
 			}
 			for _, all := range []string{"user/" + w.id, "client/cf"} {
-				w.wantError(w.call(http.MethodGet, "/oauth/token/revoke/"+all, nil, bearer(other.text("access_token"))), 403, "insufficient_scope")
+				w.wantError(w.call(http.MethodGet, "/oauth/token/revoke/"+all, nil, bearer(other.text("access_token"))), 403,
+					"insufficient_scope")
 			}
 		}, valid, valid},
 	} {
@@ -270,7 +292,8 @@ func TestRevoke(t *testing.T) {
 			if got := w.call(http.MethodGet, "/userinfo", nil, bearer(w.access)); got.status != test.access {
 				t.Errorf("the access token: %d %s, want %d", got.status, got.body, test.access)
 			}
-			if got := w.token(url.Values{"grant_type": {"refresh_token"}, "refresh_token": {w.refresh}}, basic("cf", "")); got.status != test.refresh {
+			if got := w.token(url.Values{"grant_type": {"refresh_token"}, "refresh_token": {w.refresh}},
+				basic("cf", "")); got.status != test.refresh {
 				t.Errorf("the refresh token: %d %s, want %d", got.status, got.body, test.refresh)
 			}
 		})
@@ -286,12 +309,14 @@ func TestSecretsAreNotLogged(t *testing.T) {
 	f.password("eve", "wrong-password-XYZ")
 	f.refresh(a.text("refresh_token"))
 	f.call(http.MethodGet, "/userinfo", nil, bearer(a.text("access_token")+"x"))
-	f.call(http.MethodPost, "/oauth/token?client_secret=query-secret-XYZ", url.Values{"grant_type": {"x"}}, basic("cf", ""))
+	f.call(http.MethodPost, "/oauth/token?client_secret=query-secret-XYZ", url.Values{"grant_type": {"x"}},
+		basic("cf", ""))
 	log := f.log.String()
 	if !strings.Contains(log, "request_id") {
 		t.Fatal("the log has no request ids")
 	}
-	for _, secret := range []string{"password-XYZ", "query-secret-XYZ", adminSecret, a.text("refresh_token"), a.text("access_token")} {
+	for _, secret := range []string{"password-XYZ", "query-secret-XYZ", adminSecret, a.text("refresh_token"),
+		a.text("access_token")} {
 		if strings.Contains(log, secret) {
 			t.Errorf("the log holds %.20s…", secret)
 		}

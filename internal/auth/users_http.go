@@ -86,7 +86,8 @@ func (u *User) validate() error {
 		return invalidScim("Exactly one email must be provided.")
 	}
 	addr, err := mail.ParseAddress(u.Email)
-	if err != nil && !strings.Contains(u.Email, "@") && u.Email == u.UserName && len(u.Email) <= 255 && !strings.ContainsAny(u.Email, " <>\r\n") {
+	if err != nil && !strings.Contains(u.Email, "@") && u.Email == u.UserName && len(u.Email) <= 255 &&
+		!strings.ContainsAny(u.Email, " <>\r\n") {
 		// `cf create-user NAME` sends the plain name as address.
 		return nil
 	}
@@ -192,7 +193,8 @@ func (s *Server) createUser(w http.ResponseWriter, r *http.Request) error {
 	}
 	if u.Origin == OriginUAA {
 		if body.Password == nil {
-			return fault.New(fault.Unprocessable, "A password must be given for users of origin %q.", OriginUAA).WithKind("invalid_password")
+			return fault.New(fault.Unprocessable, "A password must be given for users of origin %q.", OriginUAA).
+				WithKind("invalid_password")
 		}
 		if err := checkPassword(*body.Password); err != nil {
 			return err
@@ -358,7 +360,8 @@ func (s *Server) changePassword(w http.ResponseWriter, r *http.Request) error {
 			return fault.New(fault.Unauthenticated, "Old password is incorrect").WithKind("unauthorized")
 		}
 		if body.New == body.Old {
-			return fault.New(fault.Unprocessable, "Your new password cannot be the same as the old password.").WithKind("invalid_password")
+			return fault.New(fault.Unprocessable, "Your new password cannot be the same as the old password.").
+				WithKind("invalid_password")
 		}
 	}
 	hash, err := s.hash.hash(ctx, body.New)
@@ -369,7 +372,8 @@ func (s *Server) changePassword(w http.ResponseWriter, r *http.Request) error {
 	_, err = s.store.UpdateUser(ctx, id, func(u *User) error {
 		// Of two concurrent changes the second must not overwrite the first.
 		if u.PasswordHash != was {
-			return fault.New(fault.Conflict, "The password was changed by another request at the same time.").WithKind("scim_resource_conflict")
+			return fault.New(fault.Conflict, "The password was changed by another request at the same time.").
+				WithKind("scim_resource_conflict")
 		}
 		u.PasswordHash, u.PasswordChanged, u.Modified = hash, s.now(), s.now()
 		u.Version++
@@ -419,7 +423,8 @@ func (s *Server) setUserStatus(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	if body.Locked == nil || *body.Locked {
-		return invalidScim("Cannot set user account to locked. User accounts only become locked through exceeding the allowed failed login attempts.")
+		return invalidScim("Cannot set user account to locked. User accounts only become locked through exceeding the " +
+			"allowed failed login attempts.")
 	}
 	u, err := s.store.User(r.Context(), id)
 	if errors.Is(err, ErrNotFound) {

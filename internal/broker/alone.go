@@ -24,7 +24,8 @@ type querier interface {
 // a database could be created after the next broker found nothing to delete. The
 // lock belongs to the connection, so its holder knows that statements of
 // earlier connections have ended.
-func alone(ctx context.Context, pool *sql.DB, lock, unlock func(context.Context, *sql.Conn) error, f func(*sql.Conn) error) error {
+func alone(ctx context.Context, pool *sql.DB, lock, unlock func(context.Context, *sql.Conn) error,
+	f func(*sql.Conn) error) error {
 	conn, err := pool.Conn(ctx)
 	if err != nil {
 		return err
@@ -85,7 +86,8 @@ func (m *mariadb) alone(ctx context.Context, i *instance, f func(*mariadb) error
 	lock := func(ctx context.Context, conn *sql.Conn) error {
 		for range 3 {
 			var locked sql.NullInt64
-			if err := conn.QueryRowContext(ctx, "SELECT GET_LOCK(?, ?)", name, leftoverSeconds).Scan(&locked); err != nil || locked.Int64 == 1 {
+			if err := conn.QueryRowContext(ctx, "SELECT GET_LOCK(?, ?)", name, leftoverSeconds).Scan(&locked); err != nil ||
+				locked.Int64 == 1 {
 				return err
 			}
 			var other sql.NullInt64

@@ -27,7 +27,8 @@ func TestStatementsLeftOver(t *testing.T) {
 		admin querier
 	}{
 		{
-			Postgres, "SELECT pg_sleep(3601)", "SELECT COUNT(*) FROM pg_stat_activity WHERE query = 'SELECT pg_sleep(3601)' AND state = 'active'",
+			Postgres, "SELECT pg_sleep(3601)",
+			"SELECT COUNT(*) FROM pg_stat_activity WHERE query = 'SELECT pg_sleep(3601)' AND state = 'active'",
 			func(ctx context.Context, f func(querier) error) error {
 				return p.alone(ctx, i, func(p *postgres) error { return f(p.admin) })
 			}, p.drop, p.admin,

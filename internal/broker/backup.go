@@ -66,7 +66,8 @@ func Restore(ctx context.Context, c Config, open func(name string) (io.ReadClose
 		}
 		why, failed, err := whyFailed(open, dumpName(i))
 		if failed {
-			done.Lost = append(done.Lost, fmt.Sprintf("the data of the %s instance %s: it was not saved: %s", i.Offering, i.ID, why))
+			done.Lost = append(done.Lost, fmt.Sprintf("the data of the %s instance %s: it was not saved: %s",
+				i.Offering, i.ID, why))
 		}
 		var missing dump.Lost
 		if err == nil {
@@ -97,7 +98,8 @@ func tooSlow(limit time.Duration) string {
 	return fmt.Sprintf("loading took longer than %s: does a function of the database not end?", limit)
 }
 
-func (b *Broker) restore(ctx context.Context, i *instance, limit time.Duration, open opener) (missing dump.Lost, err error) {
+func (b *Broker) restore(ctx context.Context, i *instance, limit time.Duration, open opener) (missing dump.Lost,
+	err error) {
 	s, err := b.backendOf(i)
 	if err != nil {
 		return missing, err

@@ -24,15 +24,18 @@ func TestBackup(t *testing.T) {
 	b := started(t, Config{Dir: dir, Keys: keys})
 	need(t, b, Postgres, MySQL, Redis)
 	c := clientOf(t, b)
-	id := map[string]string{Postgres: c.made(Postgres, "small"), MySQL: c.made(MySQL, "small"), Redis: c.made(Redis, "small")}
+	id := map[string]string{Postgres: c.made(Postgres, "small"), MySQL: c.made(MySQL, "small"),
+		Redis: c.made(Redis, "small")}
 	got := map[string]creds{}
 	for offering := range id {
 		_, got[offering] = c.bound(offering, id[offering])
 	}
 	empty := c.made(Redis, "small") // whose data is not saved
 	for offering, statements := range map[string][]string{
-		Postgres: {"CREATE TABLE t (x TEXT PRIMARY KEY)", "INSERT INTO t VALUES ('ü''\\')", "CREATE VIEW v AS SELECT x FROM t", "CREATE SCHEMA other"},
-		MySQL:    {"CREATE TABLE t (x VARCHAR(20) PRIMARY KEY)", "INSERT INTO t VALUES ('ü''\\\\')", "CREATE VIEW v AS SELECT x FROM t"},
+		Postgres: {"CREATE TABLE t (x TEXT PRIMARY KEY)", "INSERT INTO t VALUES ('ü''\\')",
+			"CREATE VIEW v AS SELECT x FROM t", "CREATE SCHEMA other"},
+		MySQL: {"CREATE TABLE t (x VARCHAR(20) PRIMARY KEY)", "INSERT INTO t VALUES ('ü''\\\\')",
+			"CREATE VIEW v AS SELECT x FROM t"},
 	} {
 		db := connect(t, offering, got[offering])
 		for _, s := range statements {
@@ -53,7 +56,8 @@ func TestBackup(t *testing.T) {
 	b.Stop()
 	for _, one := range all {
 		var unsaved *UnsavedError
-		if _, err := one.Save(t.Context(), io.Discard); !errors.As(err, &unsaved) || !strings.Contains(err.Error(), "is its server running?") {
+		if _, err := one.Save(t.Context(), io.Discard); !errors.As(err, &unsaved) ||
+			!strings.Contains(err.Error(), "is its server running?") {
 			t.Errorf("save %s while its server is stopped: %v, want that it says so", one.Offering, err)
 		}
 	}
@@ -64,7 +68,8 @@ func TestBackup(t *testing.T) {
 	}
 	for _, offering := range []string{Postgres, MySQL} {
 		var x string
-		if err := connect(t, offering, got[offering]).QueryRowContext(t.Context(), "SELECT x FROM v").Scan(&x); err != nil || x != `ü'\` {
+		if err := connect(t, offering, got[offering]).QueryRowContext(t.Context(), "SELECT x FROM v").Scan(&x); err != nil ||
+			x != `ü'\` {
 			t.Errorf("%s: got %q, %v, want what was saved", offering, x, err)
 		}
 		if _, err := connect(t, offering, got[offering]).ExecContext(t.Context(), "DROP VIEW v"); err != nil {
@@ -106,18 +111,20 @@ func restoredBroker(t *testing.T, dir string, keys *seal.Keyring, saved map[stri
 }
 
 // restoredWithin is restoredBroker with a limit for loading the data of an instance.
-func restoredWithin(t *testing.T, limit time.Duration, dir string, keys *seal.Keyring, saved map[string][]byte) (*Broker, Restored) {
+func restoredWithin(t *testing.T, limit time.Duration, dir string, keys *seal.Keyring,
+	saved map[string][]byte) (*Broker, Restored) {
 	t.Helper()
 	other := tempDir(t)
 	if err := os.CopyFS(filepath.Join(other, "broker"), os.DirFS(filepath.Join(dir, "broker"))); err != nil {
 		t.Fatal(err)
 	}
-	done, err := Restore(t.Context(), Config{Dir: other, Keys: keys, Load: limit}, func(name string) (io.ReadCloser, error) {
-		if text, ok := saved[name]; ok {
-			return io.NopCloser(bytes.NewReader(text)), nil
-		}
-		return nil, fs.ErrNotExist
-	})
+	done, err := Restore(t.Context(), Config{Dir: other, Keys: keys, Load: limit},
+		func(name string) (io.ReadCloser, error) {
+			if text, ok := saved[name]; ok {
+				return io.NopCloser(bytes.NewReader(text)), nil
+			}
+			return nil, fs.ErrNotExist
+		})
 	if err != nil {
 		t.Fatal(err)
 	}

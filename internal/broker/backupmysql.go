@@ -36,8 +36,10 @@ func (m *mariadb) dump(ctx context.Context, i *instance, w io.Writer) (missing d
 	if err == nil {
 		// The password is in a variable, because anyone can read the arguments.
 		missing, err = dump.MariaDB(daemon.Command(ctx, m.owner, "/", []string{"MYSQL_PWD=" + password}, program,
-			"--no-defaults", "--protocol=tcp", "--host="+m.at.Host, "--port="+strconv.Itoa(m.at.Port), "--user="+name, "--default-character-set=utf8mb4",
-			"--force", "--single-transaction", "--routines", "--triggers", "--events", "--hex-blob", "--skip-lock-tables", "--no-tablespaces", i.database()), w)
+			"--no-defaults", "--protocol=tcp", "--host="+m.at.Host, "--port="+strconv.Itoa(m.at.Port), "--user="+name,
+			"--default-character-set=utf8mb4",
+			"--force", "--single-transaction", "--routines", "--triggers", "--events", "--hex-blob", "--skip-lock-tables",
+			"--no-tablespaces", i.database()), w)
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), operationTime)
 	defer cancel()
@@ -75,7 +77,8 @@ func (m *mariadb) before(*instance, io.Reader) error { return nil }
 // after loads the data as the owner, which is unlocked for that time. It sends the
 // statements itself: the program mariadb would also act on commands in the text of
 // routines.
-func (m *mariadb) after(ctx context.Context, i *instance, open opener, limit time.Duration) (missing dump.Lost, err error) {
+func (m *mariadb) after(ctx context.Context, i *instance, open opener, limit time.Duration) (missing dump.Lost,
+	err error) {
 	r, err := open()
 	if err != nil {
 		return missing, err
@@ -99,7 +102,8 @@ func (m *mariadb) after(ctx context.Context, i *instance, open opener, limit tim
 func (m *mariadb) asOwner(ctx context.Context, i *instance, f func(*sql.Conn) error) (err error) {
 	password, owner := newNonce(), account(i.owner())
 	set := func(password, lock string) string {
-		return "ALTER USER " + owner + " IDENTIFIED VIA mysql_native_password USING '" + native(password) + "' ACCOUNT " + lock
+		return "ALTER USER " + owner + " IDENTIFIED VIA mysql_native_password USING '" + native(password) +
+			"' ACCOUNT " + lock
 	}
 	defer func() {
 		ctx := context.WithoutCancel(ctx)
@@ -129,7 +133,8 @@ func (m *mariadb) asOwner(ctx context.Context, i *instance, f func(*sql.Conn) er
 // and ends when the connection does, which can be the tenant's doing: other instances have
 // to be restored all the same. Whether the server still works is noticed by the caller,
 // who has a connection of its own.
-func load(ctx context.Context, conn *sql.Conn, i *instance, from *dump.Script, limit time.Duration) (missing dump.Lost, err error) {
+func load(ctx context.Context, conn *sql.Conn, i *instance, from *dump.Script, limit time.Duration) (missing dump.Lost,
+	err error) {
 	limited, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	for {

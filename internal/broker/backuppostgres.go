@@ -26,14 +26,17 @@ func (p *postgres) program(ctx context.Context, env []string, name string, args 
 
 // client returns one of PostgreSQL's programs that connects to an instance's database.
 func (p *postgres) client(ctx context.Context, i *instance, user, password, name string, args ...string) *exec.Cmd {
-	env := []string{"PGPASSWORD=" + password, "PGCONNECT_TIMEOUT=10", "PGSSLMODE=disable", "PGOPTIONS=-c default_transaction_read_only=off"}
-	return p.program(ctx, env, name, append([]string{"-h", p.at.Host, "-p", strconv.Itoa(p.at.Port), "-U", user, "-d", i.database()}, args...)...)
+	env := []string{"PGPASSWORD=" + password, "PGCONNECT_TIMEOUT=10", "PGSSLMODE=disable",
+		"PGOPTIONS=-c default_transaction_read_only=off"}
+	return p.program(ctx, env, name, append([]string{"-h", p.at.Host, "-p", strconv.Itoa(p.at.Port), "-U", user, "-d",
+		i.database()}, args...)...)
 }
 
 // dump runs as the administrator: pg_dump calls no functions of the database and reads
 // no views. The server does not notice that pg_dump was killed while it waits for a lock of
 // the tenant, so it has a limit as well.
-func (p *postgres) dump(ctx context.Context, i *instance, w io.Writer) (dump.Lost, error) { //nolint:unparam // other kinds lose objects
+func (p *postgres) dump(ctx context.Context, i *instance, //nolint:unparam // other kinds lose objects
+	w io.Writer) (dump.Lost, error) {
 	return dump.Lost{}, dump.Pipe(p.client(ctx, i, p.config.User, p.config.Password, "pg_dump", "--format=custom",
 		fmt.Sprintf("--lock-wait-timeout=%d", maxStall.Milliseconds())), nil, w)
 }
@@ -43,7 +46,8 @@ func (p *postgres) before(*instance, io.Reader) error { return nil }
 // after loads the data as a temporary user. Loading calls the tenant's functions, for
 // example those of check constraints, and a function can return to the user that has
 // logged in: so it is not enough that the administrator switches to the owner.
-func (p *postgres) after(ctx context.Context, i *instance, open opener, limit time.Duration) (missing dump.Lost, err error) {
+func (p *postgres) after(ctx context.Context, i *instance, open opener, limit time.Duration) (missing dump.Lost,
+	err error) {
 	err = p.alone(ctx, i, func(p *postgres) error {
 		list, err := p.toLoad(ctx, i, open)
 		if err != nil {
@@ -67,14 +71,16 @@ func (p *postgres) withTemporary(ctx context.Context, i *instance, f func(passwo
 		return err
 	}
 	user, owner := quote(i.temporary()), quote(i.owner())
-	err = p.exec(ctx, fmt.Sprintf("CREATE ROLE %s LOGIN INHERIT NOSUPERUSER PASSWORD '%s' IN ROLE %s", user, verifier, owner))
+	err = p.exec(ctx, fmt.Sprintf("CREATE ROLE %s LOGIN INHERIT NOSUPERUSER PASSWORD '%s' IN ROLE %s", user,
+		verifier, owner))
 	if err != nil {
 		return err
 	}
 	err = f(password)
 	ctx = context.WithoutCancel(ctx)
 	return errors.Join(err, p.inside(ctx, i, func(conn *pgx.Conn) error {
-		if _, err := conn.Exec(ctx, "SELECT pg_catalog.pg_terminate_backend(pid) FROM pg_catalog.pg_stat_activity WHERE usename OPERATOR(pg_catalog.=) $1", i.temporary()); err != nil {
+		if _, err := conn.Exec(ctx, "SELECT pg_catalog.pg_terminate_backend(pid) FROM pg_catalog.pg_stat_activity WHERE "+
+			"usename OPERATOR(pg_catalog.=) $1", i.temporary()); err != nil {
 			return err
 		}
 		return inTx(ctx, conn, "REASSIGN OWNED BY "+user+" TO "+owner, "DROP OWNED BY "+user, "DROP ROLE "+user)
@@ -122,7 +128,8 @@ func (p *postgres) toLoad(ctx context.Context, i *instance, open opener) ([]byte
 
 // load runs pg_restore, which goes on after errors. An error that ends it is the tenant's
 // too, who can close the connection: other instances have to be restored all the same.
-func (p *postgres) load(ctx context.Context, i *instance, password string, list []byte, open opener, limit time.Duration) (missing dump.Lost, err error) {
+func (p *postgres) load(ctx context.Context, i *instance, password string, list []byte, open opener,
+	limit time.Duration) (missing dump.Lost, err error) {
 	path := filepath.Join(p.dir, i.temporary()+".list")
 	if err := daemon.WriteFile(path, list, p.owner); err != nil {
 		return missing, err
@@ -135,7 +142,8 @@ func (p *postgres) load(ctx context.Context, i *instance, password string, list 
 	defer r.Close()
 	limited, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	cmd := p.client(limited, i, i.temporary(), password, "pg_restore", "--no-owner", "--role="+i.owner(), "--use-list="+path)
+	cmd := p.client(limited, i, i.temporary(), password, "pg_restore", "--no-owner", "--role="+i.owner(),
+		"--use-list="+path)
 	var said dump.RestoreErrors
 	cmd.Stdin, cmd.Stderr = r, &said
 	err = cmd.Run()

@@ -40,8 +40,10 @@ func TestRestoreOfHostilePostgres(t *testing.T) {
 	proof := filepath.Join(writableDir(t), "proof")
 	// Each attempt fails alone, so that the row is accepted.
 	var attempts strings.Builder
-	for _, s := range []string{"RESET ROLE", "SET ROLE " + adminUser, "RESET SESSION AUTHORIZATION", "ALTER ROLE " + evil.Username + " SUPERUSER", "COPY (SELECT 1) TO PROGRAM 'touch " + proof + "'"} {
-		attempts.WriteString("BEGIN EXECUTE '" + strings.ReplaceAll(s, "'", "''") + "'; EXCEPTION WHEN OTHERS THEN NULL; END; ")
+	for _, s := range []string{"RESET ROLE", "SET ROLE " + adminUser, "RESET SESSION AUTHORIZATION",
+		"ALTER ROLE " + evil.Username + " SUPERUSER", "COPY (SELECT 1) TO PROGRAM 'touch " + proof + "'"} {
+		attempts.WriteString("BEGIN EXECUTE '" + strings.ReplaceAll(s, "'", "''") +
+			"'; EXCEPTION WHEN OTHERS THEN NULL; END; ")
 	}
 	mustExec(t, pg(t, evil),
 		"CREATE FUNCTION f(x int) RETURNS boolean LANGUAGE plpgsql AS $$ BEGIN "+attempts.String()+" RETURN true; END $$",
@@ -49,7 +51,8 @@ func TestRestoreOfHostilePostgres(t *testing.T) {
 		"CREATE MATERIALIZED VIEW m AS SELECT f(1) AS x")
 	// It ends the connection that loads it.
 	mustExec(t, pg(t, rude), "CREATE TABLE a (x int)", "INSERT INTO a VALUES (1)",
-		"CREATE FUNCTION f() RETURNS boolean LANGUAGE plpgsql AS $$ BEGIN IF current_setting('application_name') = 'pg_restore' THEN PERFORM pg_terminate_backend(pg_backend_pid()); END IF; RETURN true; END $$",
+		"CREATE FUNCTION f() RETURNS boolean LANGUAGE plpgsql AS $$ BEGIN IF current_setting('application_name') = "+
+			"'pg_restore' THEN PERFORM pg_terminate_backend(pg_backend_pid()); END IF; RETURN true; END $$",
 		"CREATE TABLE t (x int CHECK (f()))", "INSERT INTO t VALUES (1)")
 
 	_, saved := savedData(t, dir, keys)
@@ -66,7 +69,9 @@ func TestRestoreOfHostilePostgres(t *testing.T) {
 	}
 	var super, temporary bool
 	conn := pg(t, evil)
-	if err := conn.QueryRow(t.Context(), "SELECT bool_or(rolsuper AND rolname <> $1), bool_or(rolname LIKE 'tmp%') FROM pg_roles", adminUser).Scan(&super, &temporary); err != nil || super || temporary {
+	if err := conn.QueryRow(t.Context(),
+		"SELECT bool_or(rolsuper AND rolname <> $1), bool_or(rolname LIKE 'tmp%') FROM pg_roles",
+		adminUser).Scan(&super, &temporary); err != nil || super || temporary {
 		t.Errorf("superuser: %v, temporary user: %v, %v", super, temporary, err)
 	}
 	var rows int
@@ -91,7 +96,8 @@ func TestRestoreWithoutEnd(t *testing.T) {
 	c := clientOf(t, b)
 	_, endless := c.bound(Postgres, c.made(Postgres, "small"))
 	mustExec(t, pg(t, endless), "CREATE TABLE a (x int)", "INSERT INTO a VALUES (1)",
-		"CREATE FUNCTION f() RETURNS boolean LANGUAGE plpgsql AS $$ BEGIN WHILE current_setting('application_name') = 'pg_restore' LOOP PERFORM pg_sleep(60); END LOOP; RETURN true; END $$",
+		"CREATE FUNCTION f() RETURNS boolean LANGUAGE plpgsql AS $$ BEGIN WHILE current_setting('application_name') = "+
+			"'pg_restore' LOOP PERFORM pg_sleep(60); END LOOP; RETURN true; END $$",
 		"CREATE TABLE t (x int CHECK (f()))", "INSERT INTO t VALUES (1)")
 	slow := c.made(MySQL, "small")
 	_, after := c.bound(MySQL, slow)
@@ -100,7 +106,8 @@ func TestRestoreWithoutEnd(t *testing.T) {
 	saved[dumpName(b.state.get(slow))] = []byte("CREATE TABLE a (x int);\nDO SLEEP(1000000);\nCREATE TABLE z (x int);\n")
 	b.Stop()
 	_, done := restoredWithin(t, 15*time.Second, dir, keys, saved)
-	if got := strings.Join(done.Lost, "\n"); done.Instances != 2 || strings.Count(got, "loading took longer than 15s") != 2 {
+	if got := strings.Join(done.Lost, "\n"); done.Instances != 2 ||
+		strings.Count(got, "loading took longer than 15s") != 2 {
 		t.Errorf("restored %+v, want 2 instances that took too long", done)
 	}
 	var rows int
@@ -127,19 +134,24 @@ func TestRestorePostgres(t *testing.T) {
 	_, second := c.bound(Postgres, id)
 	conn := pg(t, first)
 	mustExec(t, conn, "CREATE SCHEMA s", "CREATE TYPE s.mood AS ENUM ('calm', 'wild')", "CREATE EXTENSION hstore SCHEMA s",
-		"CREATE TABLE t (id serial PRIMARY KEY, u uuid DEFAULT uuid_generate_v4(), h s.hstore, mood s.mood DEFAULT 'calm', n int CHECK (n > 0))",
+		"CREATE TABLE t (id serial PRIMARY KEY, u uuid DEFAULT uuid_generate_v4(), h s.hstore, mood s.mood DEFAULT 'calm', "+
+			"n int CHECK (n > 0))",
 		"CREATE TABLE log (id int REFERENCES t, at int)", "CREATE INDEX ON t (n)", "COMMENT ON TABLE t IS 'it''s'",
-		"CREATE FUNCTION noted() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN INSERT INTO public.log VALUES (NEW.id, NEW.n); RETURN NEW; END $$",
+		"CREATE FUNCTION noted() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN INSERT INTO public.log VALUES (NEW.id, "+
+			"NEW.n); RETURN NEW; END $$",
 		"CREATE TRIGGER tr AFTER INSERT ON t FOR EACH ROW EXECUTE FUNCTION noted()",
-		"INSERT INTO t (h, n) VALUES ('a=>1', 7)", "CREATE VIEW v AS SELECT n, h FROM t", "CREATE MATERIALIZED VIEW m AS SELECT sum(n) AS n FROM t",
+		"INSERT INTO t (h, n) VALUES ('a=>1', 7)", "CREATE VIEW v AS SELECT n, h FROM t",
+		"CREATE MATERIALIZED VIEW m AS SELECT sum(n) AS n FROM t",
 		"CREATE FUNCTION f() RETURNS bigint LANGUAGE sql SECURITY DEFINER AS 'SELECT count(*) FROM public.t'",
 		"CREATE SEQUENCE sq START 40", "SELECT nextval('sq')", "SELECT lo_from_bytea(4711, 'large')",
-		"ALTER TABLE log ENABLE ROW LEVEL SECURITY", "ALTER TABLE log FORCE ROW LEVEL SECURITY", "CREATE POLICY p ON log USING (at > 0)",
+		"ALTER TABLE log ENABLE ROW LEVEL SECURITY", "ALTER TABLE log FORCE ROW LEVEL SECURITY",
+		"CREATE POLICY p ON log USING (at > 0)",
 		"ALTER DEFAULT PRIVILEGES GRANT SELECT ON TABLES TO "+second.Username, "GRANT SELECT ON t TO "+second.Username,
 		"RESET ROLE", "SET ROLE NONE", "CREATE TABLE mine (n int)", "INSERT INTO mine VALUES (3)")
 	// What only an administrator can create is not restored.
 	p := ownDB[*postgres](t, b, id)
-	if as := p.program(t.Context(), nil, "pg_restore").SysProcAttr.Credential; os.Geteuid() == 0 && (as == nil || as.Uid == 0) {
+	if as := p.program(t.Context(), nil, "pg_restore").SysProcAttr.Credential; os.Geteuid() == 0 &&
+		(as == nil || as.Uid == 0) {
 		t.Errorf("PostgreSQL's programs run as %v", as)
 	}
 	err := p.inside(t.Context(), b.state.get(id), func(conn *pgx.Conn) error {
@@ -151,7 +163,8 @@ func TestRestorePostgres(t *testing.T) {
 	_, saved := savedData(t, dir, keys)
 	b.Stop()
 	_, done := restoredBroker(t, dir, keys, saved)
-	if len(done.Lost) == 0 || strings.Count(strings.Join(done.Lost, "\n"), "pg_stat_statements") < len(done.Lost) || !strings.Contains(done.Lost[0], id) {
+	if len(done.Lost) == 0 || strings.Count(strings.Join(done.Lost, "\n"), "pg_stat_statements") < len(done.Lost) ||
+		!strings.Contains(done.Lost[0], id) {
 		t.Errorf("not restored: %q, want only the extension pg_stat_statements", done.Lost)
 	}
 	for _, conn := range []*pgx.Conn{pg(t, first), pg(t, second)} {
@@ -159,12 +172,18 @@ func TestRestorePostgres(t *testing.T) {
 	}
 	conn = pg(t, second)
 	var logged, counted, sum, next, large, large2 int
-	if err := conn.QueryRow(t.Context(), "SELECT (SELECT count(*) FROM log), f(), (SELECT n FROM m), nextval('sq'), length(lo_get(4711)), (SELECT sum(n) FROM mine)").
-		Scan(&logged, &counted, &sum, &next, &large, &large2); err != nil || logged != 3 || counted != 3 || sum != 17 || next != 41 || large != 5 || large2 != 3 {
-		t.Errorf("trigger %d, function %d, view %d, sequence %d, large object %d, own table %d, %v", logged, counted, sum, next, large, large2, err)
+	if err := conn.QueryRow(t.Context(),
+		"SELECT (SELECT count(*) FROM log), f(), (SELECT n FROM m), nextval('sq'), length(lo_get(4711)), (SELECT sum(n) "+
+			"FROM mine)").
+		Scan(&logged, &counted, &sum, &next, &large, &large2); err != nil || logged != 3 || counted != 3 || sum != 17 ||
+		next != 41 || large != 5 || large2 != 3 {
+		t.Errorf("trigger %d, function %d, view %d, sequence %d, large object %d, own table %d, %v", logged, counted, sum,
+			next, large, large2, err)
 	}
-	mustExec(t, conn, "ALTER TABLE t ADD COLUMN more int", "ALTER TABLE mine ADD COLUMN more int", "ALTER SEQUENCE sq RESTART", "CREATE OR REPLACE VIEW v AS SELECT n, h, more FROM t",
-		"DROP MATERIALIZED VIEW m", "DROP TRIGGER tr ON t", "DROP FUNCTION f()", "ALTER TYPE s.mood ADD VALUE 'mild'", "DROP SCHEMA s CASCADE", "SELECT lo_unlink(4711)", "SELECT gen_random_bytes(4)")
+	mustExec(t, conn, "ALTER TABLE t ADD COLUMN more int", "ALTER TABLE mine ADD COLUMN more int",
+		"ALTER SEQUENCE sq RESTART", "CREATE OR REPLACE VIEW v AS SELECT n, h, more FROM t",
+		"DROP MATERIALIZED VIEW m", "DROP TRIGGER tr ON t", "DROP FUNCTION f()", "ALTER TYPE s.mood ADD VALUE 'mild'",
+		"DROP SCHEMA s CASCADE", "SELECT lo_unlink(4711)", "SELECT gen_random_bytes(4)")
 }
 
 // TestRestoreOfHostileMySQL restores a database whose routines contain what programs that
@@ -209,11 +228,15 @@ func TestRestoreOfHostileMySQL(t *testing.T) {
 	for _, id := range []string{evilID, rudeID} {
 		m := ownDB[*mariadb](t, b, id)
 		var access, unlocked, definers, temporary int
-		if err := m.admin.QueryRowContext(t.Context(), "SELECT (SELECT COUNT(*) FROM mysql.global_priv WHERE JSON_VALUE(Priv, '$.access') <> 0 AND User <> ?),"+
-			"(SELECT COUNT(*) FROM mysql.global_priv WHERE User LIKE 'own%' AND NOT COALESCE(JSON_VALUE(Priv, '$.account_locked'), 0)),"+
-			"(SELECT COUNT(*) FROM information_schema.routines WHERE routine_schema LIKE 'db%' AND definer NOT LIKE 'own%'),"+
-			"(SELECT COUNT(*) FROM mysql.global_priv WHERE User LIKE 'tmp%')", adminUser).Scan(&access, &unlocked, &definers, &temporary); err != nil || access+unlocked+definers+temporary != 0 {
-			t.Errorf("%d accounts with rights on all databases, %d owners that can log in, %d routines with other definers, %d temporary accounts, %v", access, unlocked, definers, temporary, err)
+		if err := m.admin.QueryRowContext(t.Context(),
+			"SELECT (SELECT COUNT(*) FROM mysql.global_priv WHERE JSON_VALUE(Priv, '$.access') <> 0 AND User <> ?),"+
+				"(SELECT COUNT(*) FROM mysql.global_priv WHERE User LIKE 'own%' AND NOT COALESCE(JSON_VALUE(Priv, "+
+				"'$.account_locked'), 0)),"+
+				"(SELECT COUNT(*) FROM information_schema.routines WHERE routine_schema LIKE 'db%' AND definer NOT LIKE 'own%'),"+
+				"(SELECT COUNT(*) FROM mysql.global_priv WHERE User LIKE 'tmp%')", adminUser).Scan(&access, &unlocked, &definers,
+			&temporary); err != nil || access+unlocked+definers+temporary != 0 {
+			t.Errorf("%d accounts with rights on all databases, %d owners that can log in, %d routines with other definers, "+
+				"%d temporary accounts, %v", access, unlocked, definers, temporary, err)
 		}
 	}
 	for _, c := range []creds{evil, rude} {
@@ -247,14 +270,18 @@ func TestRestoreMySQL(t *testing.T) {
 	_, second := c.bound(MySQL, id)
 	blob := bytes.Repeat([]byte{0, '\'', '\\', 0xff}, 3<<20)
 	db := my(t, first)
-	mustRun(t, db, "CREATE TABLE t (n int PRIMARY KEY AUTO_INCREMENT, s varchar(20) DEFAULT 'a;\\nb', `odd\n;'name` int, CHECK (s <> ';\\n')) COMMENT 'it''s;\\n'",
+	mustRun(t, db, "CREATE TABLE t (n int PRIMARY KEY AUTO_INCREMENT, s varchar(20) DEFAULT 'a;\\nb', `odd\n;'name` "+
+		"int, CHECK (s <> ';\\n')) COMMENT 'it''s;\\n'",
 		"INSERT INTO t (s) VALUES (';\\n''--'), ('ü')", "CREATE TABLE log (n int)", "CREATE TABLE large (b longblob)",
 		"CREATE VIEW v AS SELECT n, 'a;\n\\'b' AS x FROM t", "CREATE SEQUENCE sq", "DO NEXTVAL(sq)",
 		"CREATE TRIGGER tr AFTER INSERT ON t FOR EACH ROW BEGIN SET @x = ';;'; INSERT INTO log VALUES (NEW.n); END",
 		"CREATE FUNCTION f() RETURNS int DETERMINISTIC BEGIN RETURN (SELECT COUNT(*) FROM t); END",
-		"CREATE SQL SECURITY INVOKER VIEW w AS SELECT f() AS n", "CREATE SQL SECURITY INVOKER VIEW x AS SELECT NEXTVAL(sq) AS n",
-		"CREATE EVENT e ON SCHEDULE EVERY 1 DAY DO BEGIN DELETE FROM log; END", "CREATE EVENT e2 ON SCHEDULE EVERY 1 DAY DO DELETE FROM log",
-		"SET sql_mode = 'ANSI_QUOTES,NO_BACKSLASH_ESCAPES'", "CREATE PROCEDURE p()\nBEGIN\n  -- it's\n  SELECT 'a\\' AS\ndelimiter ;\n  INSERT INTO \"t\" (s) VALUES ('p');\nEND")
+		"CREATE SQL SECURITY INVOKER VIEW w AS SELECT f() AS n",
+		"CREATE SQL SECURITY INVOKER VIEW x AS SELECT NEXTVAL(sq) AS n",
+		"CREATE EVENT e ON SCHEDULE EVERY 1 DAY DO BEGIN DELETE FROM log; END",
+		"CREATE EVENT e2 ON SCHEDULE EVERY 1 DAY DO DELETE FROM log",
+		"SET sql_mode = 'ANSI_QUOTES,NO_BACKSLASH_ESCAPES'",
+		"CREATE PROCEDURE p()\nBEGIN\n  -- it's\n  SELECT 'a\\' AS\ndelimiter ;\n  INSERT INTO \"t\" (s) VALUES ('p');\nEND")
 	if _, err := db.ExecContext(t.Context(), "INSERT INTO large VALUES (?)", blob); err != nil {
 		t.Fatal(err)
 	}
@@ -271,7 +298,9 @@ func TestRestoreMySQL(t *testing.T) {
 	}
 	_, saved := savedData(t, dir, keys)
 	var others, reads int
-	if err := m.admin.QueryRowContext(t.Context(), "SELECT COUNT(*), COALESCE(SUM(user_host LIKE ?), 0) FROM mysql.general_log WHERE argument LIKE 'SELECT /*!40001 SQL_NO_CACHE%'", adminUser+"%").
+	if err := m.admin.QueryRowContext(t.Context(),
+		"SELECT COUNT(*), COALESCE(SUM(user_host LIKE ?), 0) FROM mysql.general_log WHERE argument LIKE 'SELECT /*!40001 "+
+			"SQL_NO_CACHE%'", adminUser+"%").
 		Scan(&others, &reads); err != nil || reads != 0 || others == 0 {
 		t.Errorf("of %d tables, the administrator has read %d, %v", others, reads, err)
 	}
@@ -293,12 +322,17 @@ func TestRestoreMySQL(t *testing.T) {
 	mustRun(t, db, "INSERT INTO t (s) VALUES ('x')", "CALL p()", "CALL other()")
 	var logged, called, through, next, views, events, size int
 	var text string
-	if err := db.QueryRowContext(t.Context(), "SELECT (SELECT COUNT(*) FROM log), f(), (SELECT n FROM w), (SELECT n FROM x), (SELECT COUNT(*) FROM v WHERE x = 'a;\n\\'b'),"+
-		"(SELECT COUNT(*) FROM information_schema.events), (SELECT LENGTH(b) FROM large), (SELECT s FROM t WHERE n = 1)").
+	if err := db.QueryRowContext(t.Context(),
+		"SELECT (SELECT COUNT(*) FROM log), f(), (SELECT n FROM w), (SELECT n FROM x), (SELECT COUNT(*) FROM v WHERE x = "+
+			"'a;\n\\'b'),"+
+			"(SELECT COUNT(*) FROM information_schema.events), (SELECT LENGTH(b) FROM large), (SELECT s FROM t WHERE n = 1)").
 		Scan(&logged, &called, &through, &next, &views, &events, &size, &text); err != nil ||
-		logged != 2 || called != 4 || through != 4 || next < 2 || views != 4 || events != 2 || size != len(blob) || text != ";\n'--" {
-		t.Errorf("trigger %d, function %d, view %d, sequence %d, view %d, events %d, blob %d, %q, %v", logged, called, through, next, views, events, size, text, err)
+		logged != 2 || called != 4 || through != 4 || next < 2 || views != 4 || events != 2 || size != len(blob) ||
+		text != ";\n'--" {
+		t.Errorf("trigger %d, function %d, view %d, sequence %d, view %d, events %d, blob %d, %q, %v", logged, called,
+			through, next, views, events, size, text, err)
 	}
-	mustRun(t, db, "ALTER TABLE t ADD COLUMN more int", "CREATE OR REPLACE VIEW v AS SELECT more FROM t", "DROP TRIGGER tr", "DROP FUNCTION f", "DROP PROCEDURE p",
+	mustRun(t, db, "ALTER TABLE t ADD COLUMN more int", "CREATE OR REPLACE VIEW v AS SELECT more FROM t",
+		"DROP TRIGGER tr", "DROP FUNCTION f", "DROP PROCEDURE p",
 		"ALTER EVENT e DISABLE", "DROP EVENT e2", "DROP SEQUENCE sq")
 }

@@ -19,7 +19,8 @@ const stalledSoon = time.Second
 
 // savedExcept saves the data of all instances. Those in locked are expected to fail, and get
 // a file that says so; only for them the limit is short. It returns what was reported.
-func savedExcept(t *testing.T, dir string, keys *seal.Keyring, locked ...string) (saved map[string][]byte, said []string) {
+func savedExcept(t *testing.T, dir string, keys *seal.Keyring, locked ...string) (saved map[string][]byte,
+	said []string) {
 	t.Helper()
 	saved = map[string][]byte{}
 	isLocked := func(id string) bool { return strings.Contains(strings.Join(locked, " "), id) }
@@ -41,7 +42,8 @@ func savedExcept(t *testing.T, dir string, keys *seal.Keyring, locked ...string)
 				if err != nil {
 					t.Errorf("another instance fails as well: %v", err)
 				}
-			} else if !errors.As(err, &unsaved) || unsaved.ID != one.ID || !strings.Contains(err.Error(), "nothing was written for 1") {
+			} else if !errors.As(err, &unsaved) || unsaved.ID != one.ID ||
+				!strings.Contains(err.Error(), "nothing was written for 1") {
 				t.Errorf("save an instance with a locked table: %v", err)
 			} else {
 				saved[one.Name+FailedSuffix] = []byte(unsaved.Why)
@@ -62,7 +64,8 @@ func TestSaveOfHostileMySQL(t *testing.T) {
 	brokenID, lockedID := c.made(MySQL, "small"), c.made(MySQL, "small")
 	_, broken := c.bound(MySQL, brokenID)
 	_, locked := c.bound(MySQL, lockedID)
-	mustRun(t, my(t, broken), "CREATE TABLE a (n int)", "CREATE TABLE gone (n int)", "CREATE VIEW `b\nad` AS SELECT n FROM gone", "CREATE VIEW other AS SELECT n FROM gone",
+	mustRun(t, my(t, broken), "CREATE TABLE a (n int)", "CREATE TABLE gone (n int)",
+		"CREATE VIEW `b\nad` AS SELECT n FROM gone", "CREATE VIEW other AS SELECT n FROM gone",
 		"CREATE TABLE z (n int)", "CREATE VIEW fine AS SELECT n FROM z", "INSERT INTO z VALUES (7)", "DROP TABLE gone")
 	db := my(t, locked)
 	mustRun(t, db, "CREATE TABLE t (n int)")
@@ -76,18 +79,23 @@ func TestSaveOfHostileMySQL(t *testing.T) {
 	}
 
 	saved, said := savedExcept(t, dir, keys, lockedID)
-	if len(said) != 2 || !strings.HasPrefix(said[0], "mysql instance "+brokenID+": `b ad`: View '") || !strings.Contains(said[1], "`other`: ") || !strings.HasSuffix(said[1], "(1356)") {
+	if len(said) != 2 || !strings.HasPrefix(said[0], "mysql instance "+brokenID+": `b ad`: View '") ||
+		!strings.Contains(said[1], "`other`: ") || !strings.HasSuffix(said[1], "(1356)") {
 		t.Errorf("reported as not saved: %q, want two views", said)
 	}
 	for _, id := range []string{brokenID, lockedID} {
 		var temporary int
-		if err := ownDB[*mariadb](t, b, id).admin.QueryRowContext(t.Context(), "SELECT COUNT(*) FROM mysql.global_priv WHERE User LIKE 'tmp%'").Scan(&temporary); err != nil || temporary != 0 {
+		if err := ownDB[*mariadb](t, b, id).
+			admin.QueryRowContext(t.Context(), "SELECT COUNT(*) FROM mysql.global_priv WHERE User LIKE 'tmp%'").
+			Scan(&temporary); err != nil || temporary != 0 {
 			t.Errorf("%d temporary users are left, %v", temporary, err)
 		}
 	}
 	b.Stop()
 	_, done := restoredBroker(t, dir, keys, saved)
-	if want := "the data of the mysql instance " + lockedID + ": it was not saved: nothing was written for 1s: is a table locked?"; done.Instances != 2 || len(done.Lost) != 3 || !slices.Contains(done.Lost, want) {
+	if want := "the data of the mysql instance " + lockedID +
+		": it was not saved: nothing was written for 1s: is a table locked?"; done.Instances != 2 || len(done.Lost) != 3 ||
+		!slices.Contains(done.Lost, want) {
 		t.Errorf("restored %+v, want 2 instances, two views that cannot be created, and %q", done, want)
 	}
 	var n int
@@ -119,7 +127,8 @@ func TestSaveOfLockedPostgres(t *testing.T) {
 		t.Errorf("reported %q, restored %+v, want 3 instances and that the data of two was not saved", said, done)
 	}
 	// The second one has less time.
-	if got := strings.Join(done.Lost, "\n"); !strings.Contains(got, lockedID) || !strings.Contains(got, lockedToo) || !strings.Contains(got, "for 1s") || !strings.Contains(got, "for 100ms") {
+	if got := strings.Join(done.Lost, "\n"); !strings.Contains(got, lockedID) || !strings.Contains(got, lockedToo) ||
+		!strings.Contains(got, "for 1s") || !strings.Contains(got, "for 100ms") {
 		t.Errorf("not saved: %q", got)
 	}
 	var n int
@@ -167,8 +176,10 @@ func TestSaveErrors(t *testing.T) {
 	}{
 		"target":  {t.Context(), write, failingWriter{full}, full, "disk full"},
 		"context": {stopped, wait, io.Discard, dead, "interrupted"},
-		"service": {t.Context(), func(context.Context, io.Writer) error { return errors.New("no\x1b[2J") }, io.Discard, nil, "the data of the redis instance i: no [2J"},
-		"stalled": {t.Context(), wait, io.Discard, nil, "the data of the redis instance i: nothing was written for 1ms: is a table locked?"},
+		"service": {t.Context(), func(context.Context, io.Writer) error { return errors.New("no\x1b[2J") }, io.Discard, nil,
+			"the data of the redis instance i: no [2J"},
+		"stalled": {t.Context(), wait, io.Discard, nil,
+			"the data of the redis instance i: nothing was written for 1ms: is a table locked?"},
 	} {
 		stall := time.Hour
 		if name == "stalled" {

@@ -130,7 +130,8 @@ func (b *Broker) removeBinding(ctx context.Context, s backend, i *instance, to *
 }
 
 // Unbind deletes a binding and its user.
-func (a api) Unbind(ctx context.Context, instanceID, id string, d domain.UnbindDetails, _ bool) (domain.UnbindSpec, error) {
+func (a api) Unbind(ctx context.Context, instanceID, id string, d domain.UnbindDetails,
+	_ bool) (domain.UnbindSpec, error) {
 	var none domain.UnbindSpec
 	op, end, err := a.b.begin(ctx, instanceID)
 	if err != nil {
@@ -155,7 +156,8 @@ func (a api) Unbind(ctx context.Context, instanceID, id string, d domain.UnbindD
 }
 
 // GetBinding shows a binding that is ready, with its credentials.
-func (a api) GetBinding(_ context.Context, instanceID, id string, d domain.FetchBindingDetails) (domain.GetBindingSpec, error) {
+func (a api) GetBinding(_ context.Context, instanceID, id string, d domain.FetchBindingDetails) (domain.GetBindingSpec,
+	error) {
 	i := a.b.state.get(instanceID)
 	if i == nil || i.Bindings[id] == nil || i.Bindings[id].Phase != ready {
 		return domain.GetBindingSpec{}, apiresponses.ErrBindingNotFound
@@ -177,7 +179,8 @@ func (a api) GetBinding(_ context.Context, instanceID, id string, d domain.Fetch
 
 // LastBindingOperation returns the state of a binding; bindings are created
 // synchronously.
-func (a api) LastBindingOperation(_ context.Context, instanceID, id string, _ domain.PollDetails) (domain.LastOperation, error) {
+func (a api) LastBindingOperation(_ context.Context, instanceID, id string, _ domain.PollDetails) (domain.LastOperation,
+	error) {
 	i := a.b.state.get(instanceID)
 	if i == nil || i.Bindings[id] == nil {
 		return domain.LastOperation{}, apiresponses.ErrBindingDoesNotExist

@@ -141,7 +141,8 @@ func (b *Broker) findServers() error {
 	for _, i := range b.state.list() {
 		used[i.Offering+" "+i.On] = true
 	}
-	add := func(offering, address string, external func() (backend, error), ours map[string]func() (backend, error)) error {
+	add := func(offering, address string, external func() (backend, error),
+		ours map[string]func() (backend, error)) error {
 		if slices.Contains(b.config.Without, offering) && !used[offering+" "+local] && !used[offering+" "+own] {
 			b.missing[offering] = errors.New("disabled by configuration")
 			return nil
@@ -163,7 +164,8 @@ func (b *Broker) findServers() error {
 			switch {
 			case err == nil:
 				b.backends[offering] = append(b.backends[offering], l)
-			case errors.Is(err, daemon.ErrNoPostgres), errors.Is(err, daemon.ErrNoMariaDB), errors.Is(err, daemon.ErrNoRedis), errors.Is(err, daemon.ErrClosed):
+			case errors.Is(err, daemon.ErrNoPostgres), errors.Is(err, daemon.ErrNoMariaDB), errors.Is(err, daemon.ErrNoRedis),
+				errors.Is(err, daemon.ErrClosed):
 				b.missing[offering] = err
 			default:
 				return err
@@ -181,17 +183,20 @@ func (b *Broker) findServers() error {
 		b.backends[Notifications] = []backend{&notifications{NotificationService: *c.Notifications, secret: s}}
 	}
 	return errors.Join(
-		add(Postgres, c.PostgresURL, as(func() (*postgres, error) { return externalPostgres(c.PostgresURL) }), map[string]func() (backend, error){
-			own: as(func() (*ownServers, error) {
-				return b.addOwn(Postgres, func() (ownKind, error) { return newOwnPostgres(s) })
+		add(Postgres, c.PostgresURL, as(func() (*postgres, error) { return externalPostgres(c.PostgresURL) }),
+			map[string]func() (backend, error){
+				own: as(func() (*ownServers, error) {
+					return b.addOwn(Postgres, func() (ownKind, error) { return newOwnPostgres(s) })
+				}),
+				local: as(func() (*postgres, error) { return c.localPostgres(s) }),
 			}),
-			local: as(func() (*postgres, error) { return c.localPostgres(s) }),
-		}),
-		add(MySQL, c.MySQLURL, as(func() (*mariadb, error) { return externalMySQL(c.MySQLURL) }), map[string]func() (backend, error){
-			own:   as(func() (*ownServers, error) { return b.addOwn(MySQL, func() (ownKind, error) { return newOwnMySQL() }) }),
-			local: as(func() (*mariadb, error) { return c.localMySQL(s) }),
-		}),
-		add(Redis, "", nil, map[string]func() (backend, error){local: as(func() (*redisServers, error) { return c.localRedis(s) })}),
+		add(MySQL, c.MySQLURL, as(func() (*mariadb, error) { return externalMySQL(c.MySQLURL) }),
+			map[string]func() (backend, error){
+				own:   as(func() (*ownServers, error) { return b.addOwn(MySQL, func() (ownKind, error) { return newOwnMySQL() }) }),
+				local: as(func() (*mariadb, error) { return c.localMySQL(s) }),
+			}),
+		add(Redis, "", nil, map[string]func() (backend,
+			error){local: as(func() (*redisServers, error) { return c.localRedis(s) })}),
 	)
 }
 
@@ -253,7 +258,8 @@ func (b *Broker) Start(ctx context.Context) error {
 				}
 			}
 		}
-		server := &http.Server{Handler: b.handler(), ReadHeaderTimeout: 10 * time.Second, ReadTimeout: time.Minute, IdleTimeout: 2 * time.Minute, ErrorLog: nil}
+		server := &http.Server{Handler: b.handler(), ReadHeaderTimeout: 10 * time.Second, ReadTimeout: time.Minute,
+			IdleTimeout: 2 * time.Minute, ErrorLog: nil}
 		spawn(func() {
 			if err := server.Serve(b.listener); !errors.Is(err, http.ErrServerClosed) {
 				b.config.Log.Error("service broker API failed", "error", err)

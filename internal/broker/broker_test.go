@@ -44,7 +44,8 @@ func TestHonoursTheContract(t *testing.T) {
 func TestConforms(t *testing.T) {
 	t.Parallel()
 	b := sharedBroker(t)
-	report, err := check.Run(t.Context(), check.Options{URL: b.URL(), Username: Username, Password: b.Password(), Poll: 50 * time.Millisecond})
+	report, err := check.Run(t.Context(), check.Options{URL: b.URL(), Username: Username, Password: b.Password(),
+		Poll: 50 * time.Millisecond})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -88,8 +89,10 @@ func TestEntrance(t *testing.T) {
 	c.do(http.StatusOK, http.MethodGet, "/v2/catalog", nil) // the right password is not delayed
 	c.do(http.StatusBadRequest, http.MethodPut, "/v2/service_instances/x", []int{1})
 	c.do(http.StatusBadRequest, http.MethodPut, "/v2/service_instances/x", map[string]any{"service_id": 1})
-	c.do(http.StatusBadRequest, http.MethodPut, "/v2/service_instances/x", map[string]any{"service_id": "a", "parameters": "b"})
-	c.do(http.StatusRequestEntityTooLarge, http.MethodPut, "/v2/service_instances/x", map[string]any{"service_id": strings.Repeat("x", maxBody)})
+	c.do(http.StatusBadRequest, http.MethodPut, "/v2/service_instances/x", map[string]any{"service_id": "a",
+		"parameters": "b"})
+	c.do(http.StatusRequestEntityTooLarge, http.MethodPut, "/v2/service_instances/x",
+		map[string]any{"service_id": strings.Repeat("x", maxBody)})
 	host, _, err := net.SplitHostPort(strings.TrimPrefix(b.URL(), "http://"))
 	if err != nil || !net.ParseIP(host).IsLoopback() {
 		t.Errorf("it listens on %s, %v", b.URL(), err)

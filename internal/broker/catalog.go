@@ -51,11 +51,14 @@ var offerings = []offering{
 	{
 		id: "5a1d9c52-3c5e-4a58-9d8a-6f2b1c0e7a01", name: Postgres, title: "PostgreSQL",
 		description: "PostgreSQL databases",
-		long:        "A PostgreSQL server of its own, with one database. Each binding is a user of its own; what one creates belongs to all of the same instance.",
-		tags:        []string{"postgres", "postgresql", "relational", "sql", "database"},
+		long: "A PostgreSQL server of its own, with one database. Each binding is a user of its own; what one " +
+			"creates belongs to all of the same instance.",
+		tags: []string{"postgres", "postgresql", "relational", "sql", "database"},
 		plans: []plan{
-			{id: "5a1d9c52-3c5e-4a58-9d8a-6f2b1c0e7a11", name: "small", free: true, connections: 20, bytes: gib, memory: 256 * mib, cores: 1, writes: 20 * mib},
-			{id: "5a1d9c52-3c5e-4a58-9d8a-6f2b1c0e7a12", name: "large", usd: 10, connections: 100, bytes: 20 * gib, memory: gib, cores: 2, writes: 50 * mib},
+			{id: "5a1d9c52-3c5e-4a58-9d8a-6f2b1c0e7a11", name: "small", free: true, connections: 20, bytes: gib,
+				memory: 256 * mib, cores: 1, writes: 20 * mib},
+			{id: "5a1d9c52-3c5e-4a58-9d8a-6f2b1c0e7a12", name: "large", usd: 10, connections: 100, bytes: 20 * gib, memory: gib,
+				cores: 2, writes: 50 * mib},
 		},
 		create: map[string]any{"extensions": map[string]any{
 			"type": "array", "uniqueItems": true, "description": "Extensions to create in the new database",
@@ -65,51 +68,62 @@ var offerings = []offering{
 	{
 		id: "5a1d9c52-3c5e-4a58-9d8a-6f2b1c0e7a02", name: MySQL, title: "MySQL (MariaDB)",
 		description: "MySQL databases, served by MariaDB",
-		long:        "A MariaDB server of its own, which speaks MySQL's protocol, with one database. Each binding is a user of its own with all rights on that database.",
-		tags:        []string{"mysql", "mariadb", "relational", "sql", "database"},
+		long: "A MariaDB server of its own, which speaks MySQL's protocol, with one database. Each binding is a " +
+			"user of its own with all rights on that database.",
+		tags: []string{"mysql", "mariadb", "relational", "sql", "database"},
 		plans: []plan{
-			{id: "5a1d9c52-3c5e-4a58-9d8a-6f2b1c0e7a21", name: "small", free: true, connections: 20, bytes: gib, memory: 384 * mib, cores: 1, writes: 20 * mib},
+			{id: "5a1d9c52-3c5e-4a58-9d8a-6f2b1c0e7a21", name: "small", free: true, connections: 20, bytes: gib,
+				memory: 384 * mib, cores: 1, writes: 20 * mib},
 		},
 		create: map[string]any{"character_set": map[string]any{
-			"type": "string", "enum": characterSets, "default": characterSets[0], "description": "The character set of new tables",
+			"type": "string", "enum": characterSets, "default": characterSets[0],
+			"description": "The character set of new tables",
 		}},
 	},
 	{
 		id: "5a1d9c52-3c5e-4a58-9d8a-6f2b1c0e7a03", name: Redis, title: "Redis",
 		description: "Redis servers",
-		long:        "A Redis server of its own. Each binding is a user of its own that may do everything but administer the server.",
-		tags:        []string{"redis", "key-value", "cache", "nosql"},
+		long: "A Redis server of its own. Each binding is a user of its own that may do everything but administer " +
+			"the server.",
+		tags: []string{"redis", "key-value", "cache", "nosql"},
 		plans: []plan{
-			{id: "5a1d9c52-3c5e-4a58-9d8a-6f2b1c0e7a31", name: "small", free: true, connections: 100, bytes: 64 * mib, memory: 256 * mib, cores: 1},
+			{id: "5a1d9c52-3c5e-4a58-9d8a-6f2b1c0e7a31", name: "small", free: true, connections: 100, bytes: 64 * mib,
+				memory: 256 * mib, cores: 1},
 		},
 		create: map[string]any{"maxmemory_policy": map[string]any{
-			"type": "string", "enum": evictions, "default": evictions[0], "description": "What Redis does when its memory is full",
+			"type": "string", "enum": evictions, "default": evictions[0],
+			"description": "What Redis does when its memory is full",
 		}},
 	},
 	{
 		id: "5a1d9c52-3c5e-4a58-9d8a-6f2b1c0e7a04", name: Notifications, title: "Notifications",
 		description: "Notifications to users, by mail",
-		long:        "The notification service of this platform. Each binding is an OAuth client of its own, which is deleted with the binding.",
-		tags:        []string{"notifications", "mail", "email"},
+		long: "The notification service of this platform. Each binding is an OAuth client of its own, which is " +
+			"deleted with the binding.",
+		tags: []string{"notifications", "mail", "email"},
 		plans: []plan{
 			{
 				id: "5a1d9c52-3c5e-4a58-9d8a-6f2b1c0e7a41", name: "default", free: true, authorities: senderAuthorities,
 				bullets: []string{"register and send notifications", "own templates"},
 			},
 			{
-				id: "5a1d9c52-3c5e-4a58-9d8a-6f2b1c0e7a42", name: "critical", free: true, authorities: append(slices.Clone(senderAuthorities), "critical_notifications.write"),
-				bullets: []string{"register and send notifications", "own templates", "critical notifications, which users cannot unsubscribe from"},
+				id: "5a1d9c52-3c5e-4a58-9d8a-6f2b1c0e7a42", name: "critical", free: true,
+				authorities: append(slices.Clone(senderAuthorities), "critical_notifications.write"),
+				bullets: []string{"register and send notifications", "own templates",
+					"critical notifications, which users cannot unsubscribe from"},
 			},
 		},
 	},
 }
 
 // senderAuthorities are those of a client that sends notifications.
-var senderAuthorities = []string{"notifications.write", "notifications.manage", "notification_templates.write", "notification_templates.read"}
+var senderAuthorities = []string{"notifications.write", "notifications.manage", "notification_templates.write",
+	"notification_templates.read"}
 
 // The allowed values of parameters. The first is the default.
 var (
-	extensions    = []string{"btree_gin", "btree_gist", "citext", "fuzzystrmatch", "hstore", "intarray", "ltree", "pg_trgm", "pgcrypto", "unaccent", "uuid-ossp"}
+	extensions = []string{"btree_gin", "btree_gist", "citext", "fuzzystrmatch", "hstore", "intarray", "ltree",
+		"pg_trgm", "pgcrypto", "unaccent", "uuid-ossp"}
 	characterSets = []string{"utf8mb4", "utf8mb3", "latin1", "ascii"}
 	evictions     = []string{"noeviction", "allkeys-lru", "allkeys-lfu", "volatile-lru", "volatile-ttl"}
 )
@@ -229,7 +243,8 @@ func readParameters(raw json.RawMessage, allowed map[string]any) (parameters, er
 		switch name {
 		case "extensions":
 			words = extensions
-			ok = json.Unmarshal(value, &p.Extensions) == nil && !slices.ContainsFunc(p.Extensions, func(e string) bool { return !slices.Contains(extensions, e) })
+			ok = json.Unmarshal(value, &p.Extensions) == nil &&
+				!slices.ContainsFunc(p.Extensions, func(e string) bool { return !slices.Contains(extensions, e) })
 		case "character_set":
 			words = characterSets
 			ok = json.Unmarshal(value, &p.CharacterSet) == nil && slices.Contains(characterSets, p.CharacterSet)

@@ -59,7 +59,8 @@ func (b *Broker) wake(ctx context.Context, id string) {
 		return // logged at the start
 	}
 	if err := s.wake(ctx, i); err != nil && ctx.Err() == nil {
-		b.config.Log.Error("server of a service instance is not running", "instance", i.ID, "service", i.Offering, "error", err)
+		b.config.Log.Error("server of a service instance is not running", "instance", i.ID, "service", i.Offering,
+			"error", err)
 	}
 }
 
@@ -95,7 +96,8 @@ func (b *Broker) finish(ctx context.Context, id string) {
 		return // logged at the start
 	}
 	if err := b.finishOne(op, s, i); err != nil && ctx.Err() == nil {
-		b.config.Log.Warn("complete service instance failed, retrying", "instance", i.ID, "phase", string(i.Phase), "error", err)
+		b.config.Log.Warn("complete service instance failed, retrying", "instance", i.ID, "phase", string(i.Phase),
+			"error", err)
 	}
 }
 
@@ -178,7 +180,8 @@ func (b *Broker) checkSize(ctx context.Context, id string) error {
 		if err := b.state.save(i); err != nil {
 			return err
 		}
-		b.config.Log.Info("service instance write access changed", "instance", id, "size", sizeText(size), "plan", sizeText(limit), "over", over)
+		b.config.Log.Info("service instance write access changed", "instance", id, "size", sizeText(size), "plan",
+			sizeText(limit), "over", over)
 		return s.resize(op, i)
 	}
 	return nil

@@ -165,7 +165,8 @@ func ids(name, planName string) (service, planID string) {
 
 func instanceBody(name, planName string) map[string]any {
 	service, planID := ids(name, planName)
-	return map[string]any{"service_id": service, "plan_id": planID, "organization_guid": "o", "space_guid": "s", "context": map[string]any{"platform": "cloudfoundry"}}
+	return map[string]any{"service_id": service, "plan_id": planID, "organization_guid": "o", "space_guid": "s",
+		"context": map[string]any{"platform": "cloudfoundry"}}
 }
 
 func query(name, planName string) string {
@@ -210,7 +211,8 @@ func readCreds(t testing.TB, answer map[string]any) (c creds) {
 	if err == nil {
 		err = json.Unmarshal(text, &c)
 	}
-	if err != nil || c.Host == "" || c.Port == 0 || c.Database == "" || c.Username == "" || len(c.Password) < 40 || !strings.Contains(c.URI, c.Password) || !strings.HasPrefix(c.JDBC, "jdbc:") {
+	if err != nil || c.Host == "" || c.Port == 0 || c.Database == "" || c.Username == "" || len(c.Password) < 40 ||
+		!strings.Contains(c.URI, c.Password) || !strings.HasPrefix(c.JDBC, "jdbc:") {
 		t.Fatalf("credentials: %s, %v", text, err)
 	}
 	return c

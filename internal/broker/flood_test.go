@@ -105,7 +105,8 @@ func bound(t *testing.T, c *client, instance, app string) login {
 		t.Fatalf("binding: %d %v, %v, want 200 or 201", status, answer, err)
 	}
 	values := answer["credentials"].(map[string]any)
-	l := login{uri: values["uri"].(string), user: values["username"].(string), database: values["database"].(string), port: int(values["port"].(float64))}
+	l := login{uri: values["uri"].(string), user: values["username"].(string), database: values["database"].(string),
+		port: int(values["port"].(float64))}
 	if !strings.Contains(l.uri, testReach.Host.String()) {
 		t.Errorf("the URI does not lead to the forwarder: %s", l.uri)
 	}

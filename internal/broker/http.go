@@ -106,7 +106,8 @@ func checkedBody(next http.Handler) http.Handler {
 			writeError(w, http.StatusBadRequest, "the body must be a JSON object")
 			return
 		}
-		for _, name := range []string{"service_id", "plan_id", "organization_guid", "space_guid", "app_guid", "predecessor_binding_id"} {
+		for _, name := range []string{"service_id", "plan_id", "organization_guid", "space_guid", "app_guid",
+			"predecessor_binding_id"} {
 			var text string
 			if raw, ok := object[name]; ok && string(raw) != "null" && json.Unmarshal(raw, &text) != nil {
 				writeError(w, http.StatusBadRequest, name+" must be a string")
@@ -128,7 +129,8 @@ func checkedBody(next http.Handler) http.Handler {
 func writeError(w http.ResponseWriter, status int, description string) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
-	_ = json.NewEncoder(w).Encode(map[string]string{"description": description}) // nothing can be done when the client is gone
+	// nothing can be done when the client is gone
+	_ = json.NewEncoder(w).Encode(map[string]string{"description": description})
 }
 
 // logged logs each request, without its body.

@@ -42,9 +42,12 @@ func problem(status int, format string, args ...any) error {
 func (b *Broker) internalError(doing string, i *instance, err error) error {
 	b.config.Log.Error("service operation failed", "doing", doing, "instance", i.ID, "service", i.Offering, "error", err)
 	if errors.Is(err, errNoRoom) {
-		return problem(http.StatusServiceUnavailable, "%s failed: the databases that are in use take all the memory that this machine has for them; stop an app that uses one, or ask the operator", doing)
+		return problem(http.StatusServiceUnavailable,
+			"%s failed: the databases that are in use take all the memory that this machine has for them; stop an app that "+
+				"uses one, or ask the operator", doing)
 	}
-	return problem(http.StatusInternalServerError, "%s failed on the %s server; try again, or ask the operator to check the log", doing, i.Offering)
+	return problem(http.StatusInternalServerError,
+		"%s failed on the %s server; try again, or ask the operator to check the log", doing, i.Offering)
 }
 
 // operation returns the context of an operation. It is not canceled when the
@@ -78,7 +81,8 @@ func sameJSON(a, b json.RawMessage) bool {
 }
 
 // Provision creates an instance.
-func (a api) Provision(ctx context.Context, id string, d domain.ProvisionDetails, async bool) (domain.ProvisionedServiceSpec, error) {
+func (a api) Provision(ctx context.Context, id string, d domain.ProvisionDetails,
+	async bool) (domain.ProvisionedServiceSpec, error) {
 	var none domain.ProvisionedServiceSpec
 	o, p, err := planByID(d.ServiceID, d.PlanID)
 	if err != nil {
@@ -187,7 +191,8 @@ func (b *Broker) deprovision(ctx context.Context, s backend, i *instance) error 
 }
 
 // Deprovision deletes an instance.
-func (a api) Deprovision(ctx context.Context, id string, d domain.DeprovisionDetails, _ bool) (domain.DeprovisionServiceSpec, error) {
+func (a api) Deprovision(ctx context.Context, id string, d domain.DeprovisionDetails,
+	_ bool) (domain.DeprovisionServiceSpec, error) {
 	var none domain.DeprovisionServiceSpec
 	op, end, err := a.b.begin(ctx, id)
 	if err != nil {
@@ -237,7 +242,8 @@ func planByID(serviceID, planID string) (offering, plan, error) {
 }
 
 // GetInstance shows an instance that is ready.
-func (a api) GetInstance(_ context.Context, id string, d domain.FetchInstanceDetails) (domain.GetInstanceDetailsSpec, error) {
+func (a api) GetInstance(_ context.Context, id string, d domain.FetchInstanceDetails) (domain.GetInstanceDetailsSpec,
+	error) {
 	i := a.b.state.get(id)
 	if i == nil || i.Phase == failed || i.Phase == creating {
 		return domain.GetInstanceDetailsSpec{}, apiresponses.ErrInstanceNotFound
@@ -298,7 +304,8 @@ func (a api) Update(ctx context.Context, id string, d domain.UpdateDetails, _ bo
 		return none, a.b.internalError("changing the plan", i, err)
 	}
 	if size > p.bytes {
-		return none, problem(http.StatusUnprocessableEntity, "the instance has %s of data, and plan %s allows %s: delete some first", sizeText(size), p.name, sizeText(p.bytes))
+		return none, problem(http.StatusUnprocessableEntity,
+			"the instance has %s of data, and plan %s allows %s: delete some first", sizeText(size), p.name, sizeText(p.bytes))
 	}
 	i.PlanID, i.Over = p.id, false
 	// The record first: limits are applied again when sizes are checked.

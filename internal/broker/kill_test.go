@@ -50,7 +50,8 @@ func victim() {
 		level = slog.LevelWarn
 	}
 	b, err := New(Config{
-		Dir: os.Getenv(victimVariable), Keys: keys, Log: slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: level})),
+		Dir: os.Getenv(victimVariable), Keys: keys,
+		Log: slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: level})),
 	})
 	fail(err)
 	fail(b.Start(context.Background()))
@@ -183,7 +184,8 @@ func (w *world) lives(ctx context.Context, name string, count *atomic.Int64) {
 		}
 		status, answer := w.call(http.MethodPut, bindingPath(id, bid), bindBody(name, "small", "a"))
 		if status == 0 { // a platform may also repeat the request
-			answer = w.insist(http.MethodPut, bindingPath(id, bid), bindBody(name, "small", "a"), http.StatusCreated, http.StatusOK)
+			answer = w.insist(http.MethodPut, bindingPath(id, bid), bindBody(name, "small", "a"), http.StatusCreated,
+				http.StatusOK)
 			status = http.StatusOK
 		}
 		if status == http.StatusCreated || status == http.StatusOK {
@@ -226,10 +228,12 @@ type keeper struct {
 func (w *world) keep(name string) *keeper {
 	k := &keeper{name: name, id: uuid.NewString()}
 	w.insist(http.MethodPut, "/v2/service_instances/"+k.id, instanceBody(name, "small"), http.StatusCreated, http.StatusOK)
-	k.creds = readCreds(w.t, w.insist(http.MethodPut, bindingPath(k.id, "b"), bindBody(name, "small", "a"), http.StatusCreated))
+	k.creds = readCreds(w.t, w.insist(http.MethodPut, bindingPath(k.id, "b"), bindBody(name, "small", "a"),
+		http.StatusCreated))
 	k.driver, k.dsn = "pgx", k.creds.URI
 	if name == MySQL {
-		k.driver, k.dsn = "mysql", fmt.Sprintf("%s:%s@tcp(%s)/%s", k.creds.Username, k.creds.Password, k.creds.address(), k.creds.Database)
+		k.driver, k.dsn = "mysql", fmt.Sprintf("%s:%s@tcp(%s)/%s", k.creds.Username, k.creds.Password, k.creds.address(),
+			k.creds.Database)
 	}
 	return k
 }
@@ -397,14 +401,16 @@ func (w *world) nothingIsLeft(keepers []*keeper) {
 	dirs, _ := os.ReadDir(filepath.Join(w.dir, own))
 	for _, e := range dirs {
 		name := strings.TrimSuffix(e.Name(), ".disk")
-		if !strings.HasPrefix(name, "template-") && !slices.ContainsFunc(keepers, func(k *keeper) bool { return (&instance{ID: k.id}).hash() == name }) {
+		if !strings.HasPrefix(name, "template-") &&
+			!slices.ContainsFunc(keepers, func(k *keeper) bool { return (&instance{ID: k.id}).hash() == name }) {
 			w.t.Errorf("left of a server: %s", e.Name())
 		}
 	}
 	lines, _ := filepath.Glob("/proc/[0-9]*/cmdline")
 	for _, file := range lines {
 		line, _ := os.ReadFile(file)
-		if strings.Contains(string(line), filepath.Join(w.dir, Redis)) || len(keepers) == 0 && strings.Contains(string(line), filepath.Join(w.dir, own)) {
+		if strings.Contains(string(line), filepath.Join(w.dir, Redis)) || len(keepers) == 0 &&
+			strings.Contains(string(line), filepath.Join(w.dir, own)) {
 			w.t.Errorf("a server is left: %s", line)
 		}
 	}
@@ -452,7 +458,8 @@ func (w *world) onServers(keepers []*keeper) (found []string, err error) {
 			pool = stdlib.OpenDB(*db.config)
 		case *mariadb:
 			pool, queries = sql.OpenDB(db.connector), []string{
-				"SELECT schema_name FROM information_schema.schemata WHERE schema_name NOT IN ('mysql', 'sys', 'performance_schema', 'information_schema')",
+				"SELECT schema_name FROM information_schema.schemata WHERE schema_name NOT IN ('mysql', 'sys', " +
+					"'performance_schema', 'information_schema')",
 				"SELECT user FROM mysql.user WHERE user NOT IN ('mariadb.sys', 'mysql', '" + adminUser + "')",
 			}
 		}

@@ -61,7 +61,8 @@ func newMariaDB(label string, at forward.Endpoint, user, password string) (*mari
 }
 
 // dialedMariaDB is like newMariaDB, with a way to connect; nil means that of the endpoint.
-func dialedMariaDB(label string, at forward.Endpoint, user, password string, dial func(ctx context.Context, network, address string) (net.Conn, error)) (*mariadb, error) {
+func dialedMariaDB(label string, at forward.Endpoint, user, password string, dial func(ctx context.Context, network,
+	address string) (net.Conn, error)) (*mariadb, error) {
 	c := mysql.NewConfig()
 	c.DialFunc = dial
 	c.User, c.Passwd, c.Net, c.Addr = user, password, "tcp", at.String()
@@ -70,7 +71,8 @@ func dialedMariaDB(label string, at forward.Endpoint, user, password string, dia
 	if err != nil {
 		return nil, err
 	}
-	return &mariadb{label: label, at: at, connector: connector, admins: adminURL("mysql", user, password, at, "/"), password: password}, nil
+	return &mariadb{label: label, at: at, connector: connector, admins: adminURL("mysql", user, password, at, "/"),
+		password: password}, nil
 }
 
 // silent discards the driver's log, because errors are returned as well.
@@ -108,8 +110,10 @@ func (c Config) localMySQL(s secret) (*mariadb, error) {
 		Args: []string{
 			"--no-defaults", "--datadir=" + data, "--bind-address=" + forward.Loopback.String(), "--port=" + strconv.Itoa(port),
 			"--socket=" + socketPath(dir), "--pid-file=" + filepath.Join(dir, "pid"), "--init-file=" + first,
-			"--skip-name-resolve", "--local-infile=0", "--skip-symbolic-links", "--secure-file-priv=" + filepath.Join(dir, "none"),
-			"--skip-log-bin", "--max-connections=" + strconv.Itoa(serverConnections), "--connect-timeout=15", "--max-connect-errors=4294967295", "--innodb-buffer-pool-size=64M", "--event-scheduler=OFF",
+			"--skip-name-resolve", "--local-infile=0", "--skip-symbolic-links", "--secure-file-priv=" +
+				filepath.Join(dir, "none"),
+			"--skip-log-bin", "--max-connections=" + strconv.Itoa(serverConnections), "--connect-timeout=15",
+			"--max-connect-errors=4294967295", "--innodb-buffer-pool-size=64M", "--event-scheduler=OFF",
 			"--character-set-server=utf8mb4", "--collation-server=utf8mb4_general_ci",
 		},
 		Env:  temporary,
@@ -150,8 +154,10 @@ func firstStatements(password, host string) string {
 	statements := []string{
 		"CREATE USER IF NOT EXISTS " + admin + " IDENTIFIED VIA mysql_native_password USING '" + native(password) + "'",
 		"GRANT ALL PRIVILEGES ON *.* TO " + admin + " WITH GRANT OPTION",
-		"DROP USER IF EXISTS 'root'@'localhost'", "DROP USER IF EXISTS 'root'@'127.0.0.1'", "DROP USER IF EXISTS 'root'@'::1'",
-		"DROP USER IF EXISTS ''@'localhost'", "DELETE FROM mysql.global_priv WHERE User = 'root' OR User = ''", "FLUSH PRIVILEGES",
+		"DROP USER IF EXISTS 'root'@'localhost'", "DROP USER IF EXISTS 'root'@'127.0.0.1'",
+		"DROP USER IF EXISTS 'root'@'::1'",
+		"DROP USER IF EXISTS ''@'localhost'", "DELETE FROM mysql.global_priv WHERE User = 'root' OR User = ''",
+		"FLUSH PRIVILEGES",
 	}
 	return strings.Join(statements, ";\n") + ";\n"
 }
@@ -301,7 +307,8 @@ func (m *mariadb) resize(ctx context.Context, i *instance) error {
 
 func (m *mariadb) size(ctx context.Context, i *instance) (n int64, err error) {
 	err = m.admin.QueryRowContext(ctx,
-		"SELECT CAST(COALESCE(SUM(data_length + index_length), 0) AS UNSIGNED) FROM information_schema.tables WHERE table_schema = ?", i.database()).Scan(&n)
+		"SELECT CAST(COALESCE(SUM(data_length + index_length), 0) AS UNSIGNED) FROM information_schema.tables WHERE "+
+			"table_schema = ?", i.database()).Scan(&n)
 	return n, err
 }
 
@@ -311,7 +318,8 @@ func (m *mariadb) bind(ctx context.Context, i *instance, b *binding, password st
 
 func (m *mariadb) bindAlone(ctx context.Context, i *instance, b *binding, password string) error {
 	user := account(i.user(b))
-	set := " IDENTIFIED VIA mysql_native_password USING '" + native(password) + "' WITH MAX_USER_CONNECTIONS " + strconv.Itoa(planOf(i).connections)
+	set := " IDENTIFIED VIA mysql_native_password USING '" + native(password) + "' WITH MAX_USER_CONNECTIONS " +
+		strconv.Itoa(planOf(i).connections)
 	if err := m.exec(ctx, "CREATE USER IF NOT EXISTS "+user+set, "ALTER USER "+user+set+" ACCOUNT UNLOCK"); err != nil {
 		return err
 	}
@@ -339,7 +347,9 @@ func (m *mariadb) unbindAlone(ctx context.Context, i *instance, b *binding) erro
 
 func (m *mariadb) credentials(i *instance, b *binding, at forward.Endpoint, password string) map[string]any {
 	user, database := i.user(b), i.database()
-	uri := url.URL{Scheme: "mysql", User: url.UserPassword(user, password), Host: net.JoinHostPort(at.Host, strconv.Itoa(at.Port)), Path: "/" + database}
+	uri := url.URL{Scheme: "mysql", User: url.UserPassword(user, password),
+		Host: net.JoinHostPort(at.Host, strconv.Itoa(at.Port)), Path: "/" + database}
 	query := url.Values{"user": {user}, "password": {password}}
-	return credentials(at, database, user, password, uri.String(), fmt.Sprintf("jdbc:mysql://%s/%s?%s", at, database, query.Encode()))
+	return credentials(at, database, user, password, uri.String(), fmt.Sprintf("jdbc:mysql://%s/%s?%s", at, database,
+		query.Encode()))
 }

@@ -62,7 +62,8 @@ func TestMySQLBindingsShareWhatTheyMake(t *testing.T) {
 	}
 	mustRun(t, two, "INSERT INTO t (n) VALUES (3)", "DROP PROCEDURE p")
 	var view, called, logged int
-	if err := two.QueryRowContext(t.Context(), "SELECT (SELECT MAX(m) FROM v), f(), (SELECT COUNT(*) FROM log)").Scan(&view, &called, &logged); err != nil || view != 4 || called != 3 || logged != 2 {
+	if err := two.QueryRowContext(t.Context(), "SELECT (SELECT MAX(m) FROM v), f(), (SELECT COUNT(*) FROM log)").
+		Scan(&view, &called, &logged); err != nil || view != 4 || called != 3 || logged != 2 {
 		t.Errorf("view %d, function %d, trigger %d, %v", view, called, logged, err)
 	}
 	c.deprovision(MySQL, "small", id)
@@ -82,7 +83,8 @@ func TestMySQLTemporaryTables(t *testing.T) {
 	id := c.made(MySQL, "small")
 	_, credentials := c.bound(MySQL, id)
 	var at string
-	if err := my(t, credentials).QueryRowContext(t.Context(), "SELECT @@tmpdir").Scan(&at); err != nil || at != filepath.Join(dir, own, b.state.get(id).hash(), "tmp") {
+	if err := my(t, credentials).QueryRowContext(t.Context(), "SELECT @@tmpdir").Scan(&at); err != nil ||
+		at != filepath.Join(dir, own, b.state.get(id).hash(), "tmp") {
 		t.Errorf("temporary files are in %q, %v", at, err)
 	}
 }
@@ -103,21 +105,27 @@ func TestMySQLKeepsInstancesApart(t *testing.T) {
 	}
 	db := my(t, mine)
 	for _, forbidden := range []string{
-		"SELECT * FROM " + theirs.Database + ".secrets", "SELECT authentication_string FROM mysql.user", "SELECT * FROM mysql.global_priv",
-		"SELECT 1 INTO OUTFILE '/tmp/ingot-forbidden'", "LOAD DATA INFILE '/etc/passwd' INTO TABLE x", "CREATE USER more", "CREATE DATABASE more",
+		"SELECT * FROM " + theirs.Database + ".secrets", "SELECT authentication_string FROM mysql.user",
+		"SELECT * FROM mysql.global_priv",
+		"SELECT 1 INTO OUTFILE '/tmp/ingot-forbidden'", "LOAD DATA INFILE '/etc/passwd' INTO TABLE x", "CREATE USER more",
+		"CREATE DATABASE more",
 		"GRANT ALL ON *.* TO CURRENT_USER", "GRANT SELECT ON " + mine.Database + ".* TO '" + theirs.Username + "'@'%'",
-		"SET GLOBAL max_connections = 1", "INSTALL SONAME 'x'", "DROP USER '" + theirs.Username + "'@'%'", "SHUTDOWN", "SHOW ENGINE INNODB STATUS",
+		"SET GLOBAL max_connections = 1", "INSTALL SONAME 'x'", "DROP USER '" + theirs.Username + "'@'%'", "SHUTDOWN",
+		"SHOW ENGINE INNODB STATUS",
 	} {
 		if _, err := db.ExecContext(t.Context(), forbidden); err == nil {
 			t.Errorf("may: %s", forbidden)
 		}
 	}
 	var content sql.NullString
-	if err := db.QueryRowContext(t.Context(), "SELECT LOAD_FILE('/etc/passwd')").Scan(&content); err == nil && content.Valid {
+	if err := db.QueryRowContext(t.Context(), "SELECT LOAD_FILE('/etc/passwd')").Scan(&content); err == nil &&
+		content.Valid {
 		t.Error("reads files")
 	}
 	var names int
-	if err := db.QueryRowContext(t.Context(), "SELECT COUNT(*) FROM information_schema.schemata WHERE schema_name LIKE 'db%'").Scan(&names); err != nil || names != 1 {
+	if err := db.QueryRowContext(t.Context(),
+		"SELECT COUNT(*) FROM information_schema.schemata WHERE schema_name LIKE 'db%'").Scan(&names); err != nil ||
+		names != 1 {
 		t.Errorf("sees %d databases, %v", names, err)
 	}
 	var open int
@@ -172,7 +180,8 @@ func TestMySQLByURL(t *testing.T) {
 	need(t, b, MySQL)
 	id := clientOf(t, b).made(MySQL, "small")
 	m := ownDB[*mariadb](t, b, id)
-	if err := m.exec(t.Context(), "CREATE USER provider@localhost IDENTIFIED BY 'pw'", "GRANT ALL ON *.* TO provider@localhost WITH GRANT OPTION"); err != nil {
+	if err := m.exec(t.Context(), "CREATE USER provider@localhost IDENTIFIED BY 'pw'",
+		"GRANT ALL ON *.* TO provider@localhost WITH GRANT OPTION"); err != nil {
 		t.Fatal(err)
 	}
 	other := started(t, Config{MySQLURL: "mysql://provider:pw@" + m.at.String(), Without: []string{Postgres, Redis}})
@@ -187,7 +196,8 @@ func TestMySQLByURL(t *testing.T) {
 	}
 	clientOf(t, b).deprovision(MySQL, "small", id)
 	for _, bad := range []string{"mysql://", "postgres://u:hush@h", "mysql://u:hush@h:x", "h:3306"} {
-		if _, err := New(Config{Dir: tempDir(t), Keys: testKeys(t), MySQLURL: bad}); err == nil || strings.Contains(err.Error(), "hush") {
+		if _, err := New(Config{Dir: tempDir(t), Keys: testKeys(t), MySQLURL: bad}); err == nil ||
+			strings.Contains(err.Error(), "hush") {
 			t.Errorf("address %s: error is %v, want one without the password", bad, err)
 		}
 	}

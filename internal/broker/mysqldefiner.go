@@ -27,7 +27,8 @@ func (m *mariadb) transferDefinitions(ctx context.Context, i *instance, b *bindi
 			return err
 		}
 	}
-	defer conn.ExecContext(context.WithoutCancel(ctx), "SET sql_mode = @old_mode") //nolint:errcheck // the connection is broken then
+	defer conn.ExecContext(context.WithoutCancel(ctx), //nolint:errcheck // the connection is broken then
+		"SET sql_mode = @old_mode")
 	for _, d := range list {
 		if err := m.redefine(ctx, conn, i, b, d); err != nil {
 			return fmt.Errorf("%s %s: %w", d.kind, d.name, err)
@@ -82,7 +83,8 @@ func (m *mariadb) redefine(ctx context.Context, conn querier, i *instance, b *bi
 			return err
 		}
 	}
-	_, err = conn.ExecContext(ctx, "CREATE OR REPLACE"+strings.TrimPrefix(head, "CREATE")+"DEFINER=`"+i.owner()+"`@`%`"+rest)
+	_, err = conn.ExecContext(ctx, "CREATE OR REPLACE"+strings.TrimPrefix(head, "CREATE")+"DEFINER=`"+i.owner()+
+		"`@`%`"+rest)
 	return err
 }
 

@@ -85,7 +85,10 @@ func (n *notifications) secrets(i *instance, b *binding) (all []string) {
 			same = append(same, other)
 		}
 	}
-	slices.SortFunc(same, func(x, y *binding) int { return cmp.Or(y.CreatedAt.Compare(x.CreatedAt), cmp.Compare(x.ID, y.ID)) })
+	slices.SortFunc(same, func(x, y *binding) int {
+		return cmp.Or(y.CreatedAt.Compare(x.CreatedAt),
+			cmp.Compare(x.ID, y.ID))
+	})
 	for _, other := range same {
 		all = append(all, n.secret.password("binding", i.ID, other.ID, other.Nonce))
 	}

@@ -55,7 +55,8 @@ func withNotifications(t *testing.T, c *clients) Config {
 func bindBodyOf(plan int, app string) map[string]any {
 	o, _ := offeringNamed(Notifications)
 	return map[string]any{
-		"service_id": o.id, "plan_id": o.plans[plan].id, "organization_guid": "o", "space_guid": "s", "bind_resource": map[string]any{"app_guid": app},
+		"service_id": o.id, "plan_id": o.plans[plan].id, "organization_guid": "o", "space_guid": "s",
+		"bind_resource": map[string]any{"app_guid": app},
 	}
 }
 
@@ -76,20 +77,26 @@ func TestNotifications(t *testing.T) {
 	body := bindBodyOf(0, "a")
 	query := "?service_id=" + body["service_id"].(string) + "&plan_id=" + body["plan_id"].(string)
 	want(http.MethodPut, "/v2/service_instances/mail", body, http.StatusCreated)
-	values := want(http.MethodPut, "/v2/service_instances/mail/service_bindings/b", body, http.StatusCreated)["credentials"].(map[string]any)
-	again := want(http.MethodPut, "/v2/service_instances/mail/service_bindings/b", body, http.StatusOK)["credentials"].(map[string]any)
-	if !maps.Equal(values, again) || len(values) != 4 || values["url"] != "http://10.9.0.1:8081" || values["auth_url"] != "http://10.9.0.1:8080" {
+	values := want(http.MethodPut, "/v2/service_instances/mail/service_bindings/b", body,
+		http.StatusCreated)["credentials"].(map[string]any)
+	again := want(http.MethodPut, "/v2/service_instances/mail/service_bindings/b", body,
+		http.StatusOK)["credentials"].(map[string]any)
+	if !maps.Equal(values, again) || len(values) != 4 || values["url"] != "http://10.9.0.1:8081" ||
+		values["auth_url"] != "http://10.9.0.1:8080" {
 		t.Errorf("credentials: %v, again %v", values, again)
 	}
 	id := values["client_id"].(string)
-	plain := []string{"notifications.write", "notifications.manage", "notification_templates.write", "notification_templates.read"}
-	if !slices.Equal(made.all[id], plain) || !slices.Equal(made.keys[id], []string{values["client_secret"].(string)}) || len(made.all) != 1 {
+	plain := []string{"notifications.write", "notifications.manage", "notification_templates.write",
+		"notification_templates.read"}
+	if !slices.Equal(made.all[id], plain) || !slices.Equal(made.keys[id], []string{values["client_secret"].(string)}) ||
+		len(made.all) != 1 {
 		t.Errorf("clients: %v", made.all)
 	}
 	// The other plan adds one authority; changing back removes it.
 	critical := bindBodyOf(1, "a")
 	want(http.MethodPatch, "/v2/service_instances/mail", critical, http.StatusOK)
-	if !slices.Equal(made.all[id], append(slices.Clone(plain), "critical_notifications.write")) || !slices.Equal(made.keys[id], []string{values["client_secret"].(string)}) {
+	if !slices.Equal(made.all[id], append(slices.Clone(plain), "critical_notifications.write")) ||
+		!slices.Equal(made.keys[id], []string{values["client_secret"].(string)}) {
 		t.Errorf("after the change of the plan: %v", made.all)
 	}
 	want(http.MethodPatch, "/v2/service_instances/mail", body, http.StatusOK)
@@ -117,9 +124,10 @@ func TestNotificationsKilled(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	i := &instance{ID: "mail", Offering: Notifications, PlanID: bindBodyOf(0, "")["plan_id"].(string), On: local, Phase: ready, Bindings: map[string]*binding{
-		"b": {ID: "b", Nonce: newNonce(), Phase: creating, AppGUID: "a"},
-	}}
+	i := &instance{ID: "mail", Offering: Notifications, PlanID: bindBodyOf(0, "")["plan_id"].(string), On: local,
+		Phase: ready, Bindings: map[string]*binding{
+			"b": {ID: "b", Nonce: newNonce(), Phase: creating, AppGUID: "a"},
+		}}
 	if err := first.state.save(i); err != nil {
 		t.Fatal(err)
 	}
@@ -128,7 +136,10 @@ func TestNotificationsKilled(t *testing.T) {
 		t.Fatalf("clients are %v, %v, want 1", made.ids(), err)
 	}
 	next := started(t, config)
-	testkit.Eventually(t, "nothing is left over", func() bool { return len(made.ids()) == 0 && len(next.state.get("mail").Bindings) == 0 })
+	testkit.Eventually(t, "nothing is left over", func() bool {
+		return len(made.ids()) == 0 &&
+			len(next.state.get("mail").Bindings) == 0
+	})
 }
 
 // TestNotificationsFail has an authorization server that fails after it created
@@ -139,10 +150,12 @@ func TestNotificationsFail(t *testing.T) {
 	made.fail = errors.New("not this time")
 	c := clientOf(t, started(t, withNotifications(t, made)))
 	body := bindBodyOf(0, "a")
-	if status, answer, err := c.try(http.MethodPut, "/v2/service_instances/mail", body); err != nil || status != http.StatusCreated {
+	if status, answer, err := c.try(http.MethodPut, "/v2/service_instances/mail", body); err != nil ||
+		status != http.StatusCreated {
 		t.Fatalf("provisioning: %d %v, %v, want %d", status, answer, err, http.StatusCreated)
 	}
-	if status, _, err := c.try(http.MethodPut, "/v2/service_instances/mail/service_bindings/b", body); err != nil || status != http.StatusInternalServerError {
+	if status, _, err := c.try(http.MethodPut, "/v2/service_instances/mail/service_bindings/b", body); err != nil ||
+		status != http.StatusInternalServerError {
 		t.Fatalf("binding: %d, %v, want %d", status, err, http.StatusInternalServerError)
 	}
 	if left := made.ids(); len(left) != 0 {

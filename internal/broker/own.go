@@ -255,7 +255,8 @@ func (o *ownServers) makeRoom(i *instance) (*ownServer, error) {
 	case used <= o.room || len(o.running) == 0:
 		return nil, nil
 	case idle == nil:
-		return nil, fmt.Errorf("%w: %d databases are in use, and together may take %s", errNoRoom, len(o.running), sizeText(o.room))
+		return nil, fmt.Errorf("%w: %d databases are in use, and together may take %s", errNoRoom, len(o.running),
+			sizeText(o.room))
 	}
 	idle.closing = make(chan struct{})
 	return idle, nil
@@ -555,7 +556,8 @@ func (o *ownServers) dump(ctx context.Context, i *instance, w io.Writer) (dump.L
 
 func (o *ownServers) before(*instance, io.Reader) error { return nil }
 
-func (o *ownServers) after(ctx context.Context, i *instance, open opener, limit time.Duration) (missing dump.Lost, err error) {
+func (o *ownServers) after(ctx context.Context, i *instance, open opener, limit time.Duration) (missing dump.Lost,
+	err error) {
 	err = o.with(ctx, i, func(db ownDatabase) error {
 		missing, err = db.after(ctx, i, open, limit)
 		return err

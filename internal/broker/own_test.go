@@ -168,12 +168,16 @@ func TestRoomForServers(t *testing.T) {
 	if err := pooled(t, Postgres, got[2]).PingContext(t.Context()); err == nil {
 		t.Error("there are more servers than memory for them")
 	}
-	answer := c.do(http.StatusServiceUnavailable, http.MethodPut, bindingPath(id[2], "more"), bindBody(Postgres, "small", "a"))
+	answer := c.do(http.StatusServiceUnavailable, http.MethodPut, bindingPath(id[2], "more"),
+		bindBody(Postgres, "small", "a"))
 	if why, _ := answer["description"].(string); !strings.Contains(why, "memory") {
 		t.Errorf("said: %v", answer)
 	}
 	held[0].Close()
-	testkit.Eventually(t, "an idle server makes room", func() bool { return pooled(t, Postgres, got[2]).PingContext(t.Context()) == nil })
+	testkit.Eventually(t, "an idle server makes room", func() bool {
+		return pooled(t, Postgres, got[2]).
+			PingContext(t.Context()) == nil
+	})
 	if b.own.up(b.state.get(id[0])) {
 		t.Error("the idle server runs")
 	}
@@ -198,11 +202,14 @@ func TestServersWithoutDisks(t *testing.T) {
 	if _, err := db.ExecContext(t.Context(), "SET work_mem = '1GB'"); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := db.ExecContext(t.Context(), "SELECT count(*) FROM (SELECT repeat(md5(i::text), 300) s FROM generate_series(1, 30000) i ORDER BY 1 OFFSET 1) x"); err == nil {
+	if _, err := db.ExecContext(t.Context(),
+		"SELECT count(*) FROM (SELECT repeat(md5(i::text), 300) s FROM generate_series(1, 30000) i ORDER BY 1 "+
+			"OFFSET 1) x"); err == nil {
 		t.Error("a session has more memory than its plan")
 	}
 	testkit.Eventually(t, "it is cut", func() bool {
-		_, err := db.ExecContext(t.Context(), "CREATE TABLE t"+newNonce()+" AS SELECT repeat(md5(i::text), 60) s FROM generate_series(1, 20000) i")
+		_, err := db.ExecContext(t.Context(), "CREATE TABLE t"+newNonce()+
+			" AS SELECT repeat(md5(i::text), 60) s FROM generate_series(1, 20000) i")
 		return err != nil
 	})
 	testkit.Eventually(t, "no connection is accepted", func() bool {
@@ -210,7 +217,8 @@ func TestServersWithoutDisks(t *testing.T) {
 			return true
 		}
 		// What was cut is undone, and may be what was too much.
-		_, _ = db.ExecContext(t.Context(), "CREATE TABLE t"+newNonce()+" AS SELECT repeat(md5(i::text), 60) s FROM generate_series(1, 1000) i")
+		_, _ = db.ExecContext(t.Context(), "CREATE TABLE t"+newNonce()+
+			" AS SELECT repeat(md5(i::text), 60) s FROM generate_series(1, 1000) i")
 		return false
 	})
 	limit.Store(gib) // of a larger plan

@@ -35,7 +35,8 @@ func (c Config) group(i *instance) *cgroup.Group {
 	}
 	g, err := cgroup.Make(c.groupParent(), together, i.hash(), planOf(i).limits())
 	if err != nil {
-		c.Log.Warn("a server of a service has no control group: its memory, processes and processor time are not limited", "instance", i.ID, "reason", err)
+		c.Log.Warn("a server of a service has no control group: its memory, processes and processor time are not limited",
+			"instance", i.ID, "reason", err)
 		return nil
 	}
 	return g
@@ -47,17 +48,20 @@ func (o *ownServers) probe(ctx context.Context) {
 	why := errors.New("only root can set them")
 	if os.Geteuid() == 0 {
 		var group *cgroup.Group
-		group, o.noGroups = cgroup.Make(o.config.groupParent(), together, "probe", plan{memory: gib, connections: 1, cores: 1}.limits())
+		group, o.noGroups = cgroup.Make(o.config.groupParent(), together, "probe", plan{memory: gib, connections: 1,
+			cores: 1}.limits())
 		if o.noGroups == nil {
 			o.noGroups = group.Remove()
 		}
 		o.disks, why = ownserver.ProbeDisks(ctx, o.dir)
 	}
 	if o.noGroups != nil {
-		o.log.Warn("the servers of databases have no control groups: their memory is limited for each process, their processor time is not", "reason", o.noGroups)
+		o.log.Warn("the servers of databases have no control groups: their memory is limited for each process, their "+
+			"processor time is not", "reason", o.noGroups)
 	}
 	if o.disks == nil {
-		o.log.Warn("the servers of databases have no disks of their own: how much they write is watched, and limited with a delay", "reason", why)
+		o.log.Warn("the servers of databases have no disks of their own: how much they write is watched, and limited with "+
+			"a delay", "reason", why)
 	}
 }
 

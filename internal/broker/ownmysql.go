@@ -35,21 +35,24 @@ func (k *ownMySQL) edition() string { return k.version() }
 const ownRedo = "--innodb-log-file-size=16M"
 
 func (k *ownMySQL) template(ctx context.Context, owner *syscall.Credential, dir, fresh string) error {
-	return daemon.Run(daemon.Command(ctx, owner, dir, []string{"TMPDIR=" + dir}, k.install, "--no-defaults", "--datadir="+fresh,
+	return daemon.Run(daemon.Command(ctx, owner, dir, []string{"TMPDIR=" + dir}, k.install, "--no-defaults",
+		"--datadir="+fresh,
 		"--auth-root-authentication-method=normal", "--skip-test-db", "--skip-name-resolve", ownRedo))
 }
 
 func (k *ownMySQL) database(place ownPlace, i *instance) (ownDatabase, error) {
 	at := forward.Local(i.Port)
 	password := place.secret.password("admin", MySQL, i.ID)
-	m, err := dialedMariaDB(own, at, adminUser, password, func(ctx context.Context, _, _ string) (net.Conn, error) { return place.dial(ctx) })
+	m, err := dialedMariaDB(own, at, adminUser, password,
+		func(ctx context.Context, _, _ string) (net.Conn, error) { return place.dial(ctx) })
 	if err != nil {
 		return nil, err
 	}
 	m.managed, m.owner = true, place.owner
 	data, first := filepath.Join(place.dir, "data"), filepath.Join(place.dir, "first.sql")
 	m.daemon = daemon.New(daemon.Spec{
-		Name: "MariaDB " + i.hash(), Dir: place.dir, Owner: place.owner, Program: k.program, Data: data, PIDFile: filepath.Join(place.dir, "pid"),
+		Name: "MariaDB " + i.hash(), Dir: place.dir, Owner: place.owner, Program: k.program, Data: data,
+		PIDFile: filepath.Join(place.dir, "pid"),
 		Args: append([]string{
 			"--no-defaults", "--datadir=" + data, "--socket=../" + k.socket(), "--pid-file=" + filepath.Join(place.dir, "pid"),
 			"--init-file=" + first, "--secure-file-priv=" + filepath.Join(place.dir, "none"),
@@ -76,11 +79,14 @@ func (k *ownMySQL) database(place ownPlace, i *instance) (ownDatabase, error) {
 func ownMySQLSettings(p plan) []string {
 	return []string{
 		"--skip-networking", "--skip-name-resolve", "--local-infile=0", "--skip-symbolic-links", "--skip-log-bin",
-		"--max-connections=" + strconv.Itoa(p.connections+ownExtra+20), "--connect-timeout=15", "--max-connect-errors=4294967295", "--event-scheduler=OFF",
+		"--max-connections=" + strconv.Itoa(p.connections+ownExtra+20), "--connect-timeout=15",
+		"--max-connect-errors=4294967295", "--event-scheduler=OFF",
 		"--character-set-server=utf8mb4", "--collation-server=utf8mb4_general_ci",
-		fmt.Sprintf("--innodb-buffer-pool-size=%dM", p.memory/6/mib), "--innodb-buffer-pool-chunk-size=2M", ownRedo, "--innodb-log-buffer-size=2M",
+		fmt.Sprintf("--innodb-buffer-pool-size=%dM", p.memory/6/mib), "--innodb-buffer-pool-chunk-size=2M", ownRedo,
+		"--innodb-log-buffer-size=2M",
 		"--innodb-read-io-threads=1", "--innodb-write-io-threads=1", "--innodb-purge-threads=1", "--innodb-use-native-aio=0",
-		"--performance-schema=OFF", "--key-buffer-size=1M", "--aria-pagecache-buffer-size=1M", "--query-cache-type=0", "--query-cache-size=0",
+		"--performance-schema=OFF", "--key-buffer-size=1M", "--aria-pagecache-buffer-size=1M", "--query-cache-type=0",
+		"--query-cache-size=0",
 		"--table-open-cache=400", "--table-definition-cache=400", "--thread-cache-size=4",
 		// Files of one table; those of all are limited by the disk.
 		fmt.Sprintf("--tmp-disk-table-size=%d", p.bytes/2),
@@ -91,7 +97,8 @@ func ownMySQLSettings(p plan) []string {
 
 func (m *mariadb) server() *daemon.Daemon { return m.daemon }
 
-const otherUsers = " FROM information_schema.processlist WHERE user NOT IN ('" + adminUser + "', 'system user', 'unauthenticated user')"
+const otherUsers = " FROM information_schema.processlist WHERE user NOT IN ('" + adminUser +
+	"', 'system user', 'unauthenticated user')"
 
 func (m *mariadb) clients(ctx context.Context) (n int, err error) {
 	err = m.admin.QueryRowContext(ctx, "SELECT COUNT(*)"+otherUsers).Scan(&n)

@@ -33,7 +33,8 @@ func newOwnPostgres(s secret) (*ownPostgres, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &ownPostgres{bin, sync.OnceValue(func() string { return daemon.Version(filepath.Join(bin, "postgres")) }), s}, nil
+	return &ownPostgres{bin, sync.OnceValue(func() string { return daemon.Version(filepath.Join(bin, "postgres")) }), s},
+		nil
 }
 
 func (*ownPostgres) user() string      { return "postgres" }
@@ -57,7 +58,8 @@ func (k *ownPostgres) database(place ownPlace, i *instance) (ownDatabase, error)
 		return nil, err
 	}
 	at := forward.Local(i.Port)
-	config, err := pgx.ParseConfig(fmt.Sprintf("postgres://%s@%s/postgres?sslmode=disable&connect_timeout=10", adminUser, at))
+	config, err := pgx.ParseConfig(fmt.Sprintf("postgres://%s@%s/postgres?sslmode=disable&connect_timeout=10",
+		adminUser, at))
 	if err != nil {
 		return nil, err
 	}
@@ -70,7 +72,8 @@ func (k *ownPostgres) database(place ownPlace, i *instance) (ownDatabase, error)
 		args = append(args, "-c", setting)
 	}
 	p.daemon = daemon.New(daemon.Spec{
-		Name: "PostgreSQL " + i.hash(), Dir: place.dir, Owner: place.owner, Program: filepath.Join(bin, "postgres"), Args: args,
+		Name: "PostgreSQL " + i.hash(), Dir: place.dir, Owner: place.owner,
+		Program: filepath.Join(bin, "postgres"), Args: args,
 		// If memory runs out, a process of a client ends before the one that restarts them.
 		Env:  []string{"PG_OOM_ADJUST_FILE=/proc/self/oom_score_adj", "PG_OOM_ADJUST_VALUE=500"},
 		Data: data, PIDFile: filepath.Join(data, "postmaster.pid"), Stop: syscall.SIGINT, Log: place.log,
@@ -99,7 +102,8 @@ func ownPostgresSettings(p plan) []string {
 		// Files of one session; those of all are limited by the disk.
 		fmt.Sprintf("temp_file_limit=%dMB", p.bytes/2/mib),
 		fmt.Sprintf("max_wal_size=%dMB", min(gib, p.bytes/8)/mib), "min_wal_size=4MB", "wal_buffers=1MB",
-		"max_worker_processes=4", "max_parallel_workers=2", "max_logical_replication_workers=0", "max_wal_senders=0", "wal_level=minimal",
+		"max_worker_processes=4", "max_parallel_workers=2", "max_logical_replication_workers=0", "max_wal_senders=0",
+		"wal_level=minimal",
 		"huge_pages=off",
 	}
 }

@@ -58,7 +58,8 @@ func (o *ownServers) look(ctx context.Context, s *ownServer, checkSize func(ctx 
 	if s.group != nil {
 		if kills := s.group.OOMKills(); kills > s.kills {
 			s.kills = kills
-			o.log.Warn("a database server needed more memory than its plan has: the kernel ended a process of it, and it recovers",
+			o.log.Warn("a database server needed more memory than its plan has: the kernel ended a process of it, and it "+
+				"recovers",
 				"instance", s.instance.ID, "service", s.instance.Offering, "limit", sizeText(planOf(s.instance).memory))
 		}
 	}
@@ -91,7 +92,8 @@ func (o *ownServers) look(ctx context.Context, s *ownServer, checkSize func(ctx 
 func (o *ownServers) limitDisk(ctx context.Context, s *ownServer, used int64) (stopped bool) {
 	point, limit := o.dirOf(s.instance), o.disk(s.instance)
 	say := func(what string, err error) {
-		o.log.Warn(what, "instance", s.instance.ID, "service", s.instance.Offering, "used", sizeText(used), "limit", sizeText(limit), "error", err)
+		o.log.Warn(what, "instance", s.instance.ID, "service", s.instance.Offering, "used", sizeText(used), "limit",
+			sizeText(limit), "error", err)
 	}
 	up := s.db.server().Up()
 	if !loopdisk.Mounted(point) {

@@ -40,7 +40,8 @@ func externalPostgres(address string) (*postgres, error) {
 	config, err := pgx.ParseConfig(address)
 	if err != nil {
 		// The driver's own message may repeat the URL, with the password.
-		return nil, errors.New("--postgres-url: not a PostgreSQL URL; it looks like postgres://USER:PASSWORD@HOST:PORT/postgres")
+		return nil,
+			errors.New("--postgres-url: not a PostgreSQL URL; it looks like postgres://USER:PASSWORD@HOST:PORT/postgres")
 	}
 	if strings.HasPrefix(config.Host, "/") {
 		return nil, errors.New("--postgres-url: apps need a TCP address, not a socket")
@@ -163,7 +164,8 @@ func (p *postgres) createAlone(ctx context.Context, i *instance, params paramete
 		if !p.managed {
 			limit = -1
 		}
-		if err := p.exec(ctx, fmt.Sprintf("CREATE DATABASE %s TEMPLATE template0 ENCODING 'UTF8' CONNECTION LIMIT %d", database, limit)); err != nil {
+		if err := p.exec(ctx, fmt.Sprintf("CREATE DATABASE %s TEMPLATE template0 ENCODING 'UTF8' CONNECTION LIMIT %d",
+			database, limit)); err != nil {
 			return err
 		}
 	}
@@ -233,13 +235,15 @@ func (p *postgres) resize(ctx context.Context, i *instance) error {
 	if i.Over {
 		readOnly = "ALTER DATABASE " + database + " SET default_transaction_read_only = on"
 	}
-	if err := p.exec(ctx, fmt.Sprintf("ALTER DATABASE %s CONNECTION LIMIT %d", database, planOf(i).connections), readOnly); err != nil {
+	if err := p.exec(ctx, fmt.Sprintf("ALTER DATABASE %s CONNECTION LIMIT %d", database, planOf(i).connections),
+		readOnly); err != nil {
 		return err
 	}
 	if !i.Over {
 		return nil
 	}
-	_, err := p.admin.ExecContext(ctx, "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = $1 AND pid <> pg_backend_pid()", i.database())
+	_, err := p.admin.ExecContext(ctx,
+		"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = $1 AND pid <> pg_backend_pid()", i.database())
 	return err
 }
 
@@ -272,7 +276,8 @@ func (p *postgres) bindAlone(ctx context.Context, i *instance, b *binding, passw
 	}
 	defer tx.Rollback() //nolint:errcheck // does nothing after a commit
 	for _, s := range []string{
-		fmt.Sprintf("%s ROLE %s LOGIN INHERIT CONNECTION LIMIT %d PASSWORD '%s'", verb, user, planOf(i).connections, verifier),
+		fmt.Sprintf("%s ROLE %s LOGIN INHERIT CONNECTION LIMIT %d PASSWORD '%s'", verb, user,
+			planOf(i).connections, verifier),
 		"GRANT " + owner + " TO " + user,
 		"ALTER ROLE " + user + " IN DATABASE " + quote(i.database()) + " SET role = " + owner,
 	} {
@@ -297,7 +302,8 @@ func (p *postgres) lockUser(ctx context.Context, i *instance, b *binding) error 
 			return err
 		}
 	}
-	_, err = p.admin.ExecContext(ctx, "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = $1", i.user(b))
+	_, err = p.admin.ExecContext(ctx, "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = $1",
+		i.user(b))
 	return err
 }
 
@@ -336,7 +342,8 @@ func (p *postgres) credentials(i *instance, b *binding, at forward.Endpoint, pas
 		uri.RawQuery = "sslmode=disable"
 		query.Set("sslmode", "disable")
 	}
-	return credentials(at, database, user, password, uri.String(), fmt.Sprintf("jdbc:postgresql://%s/%s?%s", at, database, query.Encode()))
+	return credentials(at, database, user, password, uri.String(), fmt.Sprintf("jdbc:postgresql://%s/%s?%s", at, database,
+		query.Encode()))
 }
 
 // credentials returns the credentials of any kind of server, with the names that

@@ -53,7 +53,8 @@ func TestPostgresBindingsShareWhatTheyMake(t *testing.T) {
 		t.Errorf("two bindings: %s, %s", first.Username, second.Username)
 	}
 	one, two := pg(t, first), pg(t, second)
-	mustExec(t, one, "CREATE TABLE t (n int)", "INSERT INTO t VALUES (1)", "CREATE SCHEMA s", "CREATE TABLE s.u (n serial)")
+	mustExec(t, one, "CREATE TABLE t (n int)", "INSERT INTO t VALUES (1)", "CREATE SCHEMA s",
+		"CREATE TABLE s.u (n serial)")
 	// Also under its own name, not as the owner.
 	mustExec(t, one, "RESET ROLE", "SET ROLE NONE", "CREATE TABLE mine (n int)", "INSERT INTO mine VALUES (2)")
 	mustExec(t, two, "INSERT INTO t VALUES (2)", "ALTER TABLE t ADD COLUMN m int", "DROP TABLE s.u")
@@ -65,12 +66,14 @@ func TestPostgresBindingsShareWhatTheyMake(t *testing.T) {
 		t.Error("a connection of a binding that was removed lives on")
 	}
 	var rows int
-	if err := two.QueryRow(t.Context(), "SELECT (SELECT count(*) FROM t) + (SELECT count(*) FROM mine)").Scan(&rows); err != nil || rows != 3 {
+	if err := two.QueryRow(t.Context(), "SELECT (SELECT count(*) FROM t) + (SELECT count(*) FROM mine)").
+		Scan(&rows); err != nil || rows != 3 {
 		t.Errorf("%d rows, %v; want 3", rows, err)
 	}
 	mustExec(t, two, "ALTER TABLE mine ADD COLUMN m int")
 	// The same id used again is a new binding.
-	again := readCreds(t, c.do(http.StatusCreated, http.MethodPut, bindingPath(id, firstID), bindBody(Postgres, "small", "app")))
+	again := readCreds(t, c.do(http.StatusCreated, http.MethodPut, bindingPath(id, firstID),
+		bindBody(Postgres, "small", "app")))
 	if again.Password == first.Password {
 		t.Error("a new binding has the old password")
 	}
@@ -99,13 +102,18 @@ func TestPostgresKeepsInstancesApart(t *testing.T) {
 		}
 	}
 	for _, forbidden := range []string{
-		"SELECT rolpassword FROM pg_authid", "SELECT * FROM pg_shadow", "COPY (SELECT 1) TO PROGRAM 'true'", "COPY (SELECT 1) TO '/tmp/ingot-forbidden'",
+		"SELECT rolpassword FROM pg_authid", "SELECT * FROM pg_shadow", "COPY (SELECT 1) TO PROGRAM 'true'",
+		"COPY (SELECT 1) TO '/tmp/ingot-forbidden'",
 		"SELECT pg_read_file('postgresql.conf')", "SELECT pg_ls_dir('.')", "SELECT lo_import('/etc/passwd')",
-		"CREATE ROLE more", "CREATE DATABASE more", "ALTER ROLE " + mine.Username + " CONNECTION LIMIT -1", "ALTER ROLE " + mine.Username + " SUPERUSER",
-		"ALTER DATABASE " + mine.Database + " CONNECTION LIMIT 1000", "GRANT CONNECT ON DATABASE " + theirs.Database + " TO " + mine.Username,
-		"SET ROLE " + adminUser, "SET ROLE " + strings.Replace(theirs.Database, "db", "own", 1), "ALTER SYSTEM SET fsync = off",
+		"CREATE ROLE more", "CREATE DATABASE more", "ALTER ROLE " + mine.Username + " CONNECTION LIMIT -1",
+		"ALTER ROLE " + mine.Username + " SUPERUSER",
+		"ALTER DATABASE " + mine.Database + " CONNECTION LIMIT 1000", "GRANT CONNECT ON DATABASE " + theirs.Database +
+			" TO " + mine.Username,
+		"SET ROLE " + adminUser, "SET ROLE " + strings.Replace(theirs.Database, "db", "own", 1),
+		"ALTER SYSTEM SET fsync = off",
 		"CREATE EXTENSION file_fdw", "CREATE FUNCTION f() RETURNS int LANGUAGE c AS 'x'",
-		"DROP DATABASE " + theirs.Database, "DROP ROLE " + theirs.Username, "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = '" + adminUser + "'",
+		"DROP DATABASE " + theirs.Database, "DROP ROLE " + theirs.Username,
+		"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = '" + adminUser + "'",
 	} {
 		mustExec(t, conn, "RESET ROLE")
 		tag, err := conn.Exec(t.Context(), forbidden)
@@ -113,11 +121,13 @@ func TestPostgresKeepsInstancesApart(t *testing.T) {
 			t.Errorf("may: %s (%s)", forbidden, tag)
 		}
 		mustExec(t, conn, "SET ROLE NONE")
-		if _, err := conn.Exec(t.Context(), forbidden); err == nil && !strings.Contains(forbidden, "pg_terminate_backend") && !strings.HasPrefix(forbidden, "GRANT CONNECT") {
+		if _, err := conn.Exec(t.Context(), forbidden); err == nil && !strings.Contains(forbidden, "pg_terminate_backend") &&
+			!strings.HasPrefix(forbidden, "GRANT CONNECT") {
 			t.Errorf("may, as itself: %s", forbidden)
 		}
 	}
-	if _, err := pgx.Connect(t.Context(), strings.Replace(mine.URI, "/"+mine.Database, "/"+theirs.Database, 1)); err == nil {
+	if _, err := pgx.Connect(t.Context(), strings.Replace(mine.URI, "/"+mine.Database, "/"+theirs.Database,
+		1)); err == nil {
 		t.Error("connects to the other database after all")
 	}
 	// The connection limit is that of the plan.
@@ -152,7 +162,8 @@ func TestPostgresPlansAndParameters(t *testing.T) {
 	id := uuid.NewString()
 	path := "/v2/service_instances/" + id
 	body := instanceBody(Postgres, "small")
-	for _, bad := range []any{map[string]any{"size": 5}, map[string]any{"extensions": "pgcrypto"}, map[string]any{"extensions": []string{"file_fdw"}}} {
+	for _, bad := range []any{map[string]any{"size": 5}, map[string]any{"extensions": "pgcrypto"},
+		map[string]any{"extensions": []string{"file_fdw"}}} {
 		body["parameters"] = bad
 		c.do(http.StatusBadRequest, http.MethodPut, path, body)
 	}
@@ -169,7 +180,8 @@ func TestPostgresPlansAndParameters(t *testing.T) {
 	service, large := ids(Postgres, "large")
 	c.do(http.StatusOK, http.MethodPatch, path, map[string]any{"service_id": service, "plan_id": large})
 	var limit int
-	if err := pg(t, got).QueryRow(t.Context(), "SELECT datconnlimit FROM pg_database WHERE datname = current_database()").Scan(&limit); err != nil || limit != 100 {
+	if err := pg(t, got).QueryRow(t.Context(), "SELECT datconnlimit FROM pg_database WHERE datname = current_database()").
+		Scan(&limit); err != nil || limit != 100 {
 		t.Errorf("limit %d, %v; want 100", limit, err)
 	}
 	c.do(http.StatusBadRequest, http.MethodDelete, path+query(Postgres, "small"), nil)
@@ -210,7 +222,8 @@ func TestPostgresComesBack(t *testing.T) {
 	c := clientOf(t, b)
 	id := uuid.NewString()
 	// The first instance starts the server, which takes long enough to ask.
-	answer := c.do(http.StatusAccepted, http.MethodPut, "/v2/service_instances/"+id+"?accepts_incomplete=true", instanceBody(Postgres, "small"))
+	answer := c.do(http.StatusAccepted, http.MethodPut, "/v2/service_instances/"+id+"?accepts_incomplete=true",
+		instanceBody(Postgres, "small"))
 	if answer["operation"] == nil {
 		t.Errorf("no operation: %v", answer)
 	}
@@ -242,7 +255,8 @@ func TestPostgresComesBack(t *testing.T) {
 		t.Error("the broker's password is another")
 	}
 	c = clientOf(t, again)
-	same := readCreds(t, c.do(http.StatusOK, http.MethodPut, bindingPath(id, bid), bindBody(Postgres, "small", "app-"+bid)))
+	same := readCreds(t, c.do(http.StatusOK, http.MethodPut, bindingPath(id, bid),
+		bindBody(Postgres, "small", "app-"+bid)))
 	if same != got {
 		t.Errorf("credentials were %v and are %v", got, same)
 	}
@@ -265,10 +279,12 @@ func TestPostgresByURL(t *testing.T) {
 	// A user that is not a superuser, as in a hosted database.
 	id := c.made(Postgres, "small")
 	p := ownDB[*postgres](t, b, id)
-	if err := p.exec(t.Context(), "CREATE ROLE provider LOGIN CREATEDB CREATEROLE PASSWORD 'pw'", "GRANT CONNECT ON DATABASE postgres TO provider"); err != nil {
+	if err := p.exec(t.Context(), "CREATE ROLE provider LOGIN CREATEDB CREATEROLE PASSWORD 'pw'",
+		"GRANT CONNECT ON DATABASE postgres TO provider"); err != nil {
 		t.Fatal(err)
 	}
-	other := started(t, Config{PostgresURL: "postgres://provider:pw@" + p.at.String() + "/postgres?sslmode=disable", Without: []string{MySQL, Redis}})
+	other := started(t, Config{PostgresURL: "postgres://provider:pw@" + p.at.String() + "/postgres?sslmode=disable",
+		Without: []string{MySQL, Redis}})
 	oc := clientOf(t, other)
 	mine := oc.made(Postgres, "small")
 	bid, got := oc.bound(Postgres, mine)
@@ -281,7 +297,8 @@ func TestPostgresByURL(t *testing.T) {
 		t.Error(err)
 	}
 	c.deprovision(Postgres, "small", id)
-	if _, err := New(Config{Dir: tempDir(t), Keys: testKeys(t), PostgresURL: "postgres://u:hush@h:x/"}); err == nil || strings.Contains(err.Error(), "hush") {
+	if _, err := New(Config{Dir: tempDir(t), Keys: testKeys(t), PostgresURL: "postgres://u:hush@h:x/"}); err == nil ||
+		strings.Contains(err.Error(), "hush") {
 		t.Errorf("a bad URL: %v", err)
 	}
 }

@@ -40,7 +40,8 @@ func (c Config) localPostgres(s secret) (*postgres, error) {
 	}
 	at := forward.Local(port)
 	password := s.password("admin", Postgres)
-	config, err := pgx.ParseConfig(fmt.Sprintf("postgres://%s@%s/postgres?sslmode=disable&connect_timeout=10", adminUser, at))
+	config, err := pgx.ParseConfig(fmt.Sprintf("postgres://%s@%s/postgres?sslmode=disable&connect_timeout=10",
+		adminUser, at))
 	if err != nil {
 		return nil, err
 	}
@@ -137,7 +138,8 @@ func (p *postgres) revokePublic(ctx context.Context) error {
 	}
 	defer conn.Close(context.WithoutCancel(ctx)) //nolint:errcheck // everything is committed
 	var open bool
-	err = conn.QueryRow(ctx, "SELECT has_database_privilege('public', 'postgres', 'CONNECT') OR has_database_privilege('public', 'template1', 'CONNECT')").Scan(&open)
+	err = conn.QueryRow(ctx, "SELECT has_database_privilege('public', 'postgres', 'CONNECT') OR "+
+		"has_database_privilege('public', 'template1', 'CONNECT')").Scan(&open)
 	if err != nil || !open {
 		return err
 	}

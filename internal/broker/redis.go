@@ -61,7 +61,8 @@ func (c Config) localRedis(s secret) (*redisServers, error) {
 	}
 	redis.SetLogger(quiet{}) // errors are returned as well
 	return &redisServers{
-		dir: filepath.Join(c.Dir, Redis), program: program, owner: owner, secret: s, reach: c.Reach.Host, config: c, log: c.Log,
+		dir: filepath.Join(c.Dir, Redis), program: program, owner: owner, secret: s, reach: c.Reach.Host,
+		config: c, log: c.Log,
 		running: map[string]*redisServer{},
 	}, nil
 }
@@ -115,7 +116,8 @@ func (r *redisServers) up(i *instance) bool {
 // adminClient returns a client for the administrator of an instance's server.
 func (r *redisServers) adminClient(i *instance) *redis.Client {
 	return redis.NewClient(&redis.Options{
-		Addr: r.target(i).String(), Username: adminUser, Password: r.secret.password("admin", Redis, i.ID), MaxRetries: -1, DialerRetries: 1, PoolSize: 4,
+		Addr: r.target(i).String(), Username: adminUser, Password: r.secret.password("admin", Redis, i.ID), MaxRetries: -1,
+		DialerRetries: 1, PoolSize: 4,
 		DisableIdentity: true,
 	})
 }
@@ -142,11 +144,14 @@ func (r *redisServers) server(ctx context.Context, i *instance) (*redisServer, e
 	s := &redisServer{admin: admin, group: r.config.group(i)}
 	snapshot := i.clone()
 	s.daemon = daemon.New(daemon.Spec{
-		Name: "Redis " + i.hash(), Dir: dir, Owner: r.owner, Program: r.program, Data: data, PIDFile: filepath.Join(dir, "pid"),
+		Name: "Redis " + i.hash(), Dir: dir, Owner: r.owner, Program: r.program, Data: data,
+		PIDFile: filepath.Join(dir, "pid"),
 		Args: []string{
-			"--bind", forward.Loopback.String(), "--port", strconv.Itoa(i.Port), "--dir", data, "--pidfile", filepath.Join(dir, "pid"),
+			"--bind", forward.Loopback.String(), "--port", strconv.Itoa(i.Port), "--dir", data, "--pidfile",
+			filepath.Join(dir, "pid"),
 			"--daemonize", "no", "--set-proc-title", "no", "--aclfile", users, "--appendonly", "yes", "--save", "",
-			"--maxmemory", strconv.FormatInt(plan.bytes, 10), "--maxmemory-policy", policy, "--maxclients", strconv.Itoa(plan.connections + redisReserved),
+			"--maxmemory", strconv.FormatInt(plan.bytes, 10), "--maxmemory-policy", policy, "--maxclients",
+			strconv.Itoa(plan.connections + redisReserved),
 			"--enable-debug-command", "no", "--enable-module-command", "no",
 		},
 		Stop: syscall.SIGTERM, Group: s.group, Log: r.log,
@@ -204,7 +209,8 @@ func (r *redisServers) drop(ctx context.Context, i *instance) error {
 		s.stop(false)
 	}
 	dir := r.instanceDir(i)
-	if err := daemon.StopLeftover(ctx, r.program, filepath.Join(dir, "data"), filepath.Join(dir, "pid"), syscall.SIGTERM); err != nil {
+	if err := daemon.StopLeftover(ctx, r.program, filepath.Join(dir, "data"), filepath.Join(dir, "pid"),
+		syscall.SIGTERM); err != nil {
 		return err
 	}
 	return os.RemoveAll(dir)
@@ -224,7 +230,8 @@ func (r *redisServers) writeUsers(i *instance) error {
 	}
 	for _, b := range i.Bindings {
 		if b.Phase != deleting {
-			lines = append(lines, "user "+i.user(b)+" on #"+hashed(r.secret.password("binding", i.ID, b.ID, b.Nonce))+" "+redisRights)
+			lines = append(lines, "user "+i.user(b)+" on #"+hashed(r.secret.password("binding", i.ID, b.ID, b.Nonce))+" "+
+				redisRights)
 		}
 	}
 	slices.Sort(lines)
@@ -263,5 +270,6 @@ func (r *redisServers) unbind(ctx context.Context, i *instance, b *binding) erro
 func (r *redisServers) credentials(i *instance, b *binding, at forward.Endpoint, password string) map[string]any {
 	user := i.user(b)
 	uri := url.URL{Scheme: "redis", User: url.UserPassword(user, password), Host: at.String(), Path: "/0"}
-	return credentials(at, "0", user, password, uri.String(), fmt.Sprintf("jdbc:redis://%s/0?%s", at, url.Values{"user": {user}, "password": {password}}.Encode()))
+	return credentials(at, "0", user, password, uri.String(), fmt.Sprintf("jdbc:redis://%s/0?%s", at,
+		url.Values{"user": {user}, "password": {password}}.Encode()))
 }

@@ -97,19 +97,24 @@ func openSQL(driver string, dsn func(creds) string) func(creds) (*session, error
 
 func TestRotatePostgres(t *testing.T) {
 	t.Parallel()
-	rotates(t, Postgres, openSQL("pgx", func(c creds) string { return c.URI }), "CREATE TABLE notes (text TEXT)", "INSERT INTO notes VALUES ('x')")
+	rotates(t, Postgres, openSQL("pgx", func(c creds) string { return c.URI }), "CREATE TABLE notes (text TEXT)",
+		"INSERT INTO notes VALUES ('x')")
 }
 
 func TestRotateMySQL(t *testing.T) {
 	t.Parallel()
-	rotates(t, MySQL, openSQL("mysql", func(c creds) string { return c.Username + ":" + c.Password + "@tcp(" + c.address() + ")/" + c.Database }),
+	rotates(t, MySQL, openSQL("mysql", func(c creds) string {
+		return c.Username + ":" + c.Password + "@tcp(" +
+			c.address() + ")/" + c.Database
+	}),
 		"CREATE TABLE notes (text VARCHAR(10))", "INSERT INTO notes VALUES ('x')")
 }
 
 func TestRotateRedis(t *testing.T) {
 	t.Parallel()
 	rotates(t, Redis, func(c creds) (*session, error) {
-		r := redis.NewClient(&redis.Options{Addr: c.address(), Username: c.Username, Password: c.Password, MaxRetries: -1, PoolSize: 1, DisableIdentity: true})
+		r := redis.NewClient(&redis.Options{Addr: c.address(), Username: c.Username, Password: c.Password, MaxRetries: -1,
+			PoolSize: 1, DisableIdentity: true})
 		return &session{
 			exec:  func(s string) error { return r.Incr(context.Background(), s).Err() },
 			close: func() { r.Close() },

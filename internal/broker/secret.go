@@ -38,7 +38,8 @@ func loadSecret(path string, keys *seal.Keyring, readOnly bool) (secret, error) 
 	default:
 		sealed := strings.TrimSpace(string(content))
 		if s, err = keys.Open(sealed, secretAAD); err != nil {
-			return nil, fmt.Errorf("the secret of the service broker in %s cannot be opened: %w: restore it from a backup", path, err)
+			return nil, fmt.Errorf("the secret of the service broker in %s cannot be opened: %w: restore it from a backup", path,
+				err)
 		}
 		if readOnly || keys.IsCurrent(sealed) {
 			return s, nil

@@ -90,7 +90,8 @@ func TestSharedServersGoOn(t *testing.T) {
 		clientOf(t, b).deprovision(name, "small", id[name])
 	}
 	var left int
-	if err := m.admin.QueryRowContext(t.Context(), "SELECT COUNT(*) FROM mysql.global_priv WHERE User LIKE 'tmp%'").Scan(&left); err != nil || left != 0 {
+	if err := m.admin.QueryRowContext(t.Context(), "SELECT COUNT(*) FROM mysql.global_priv WHERE User LIKE 'tmp%'").
+		Scan(&left); err != nil || left != 0 {
 		t.Errorf("%d temporary users are left, %v", left, err)
 	}
 }

@@ -133,7 +133,9 @@ func openState(dir string, readOnly bool) (*state, error) {
 		}
 		i := &instance{}
 		if err := json.Unmarshal(content, i); err != nil || i.ID == "" {
-			return nil, fmt.Errorf("%s is not a record of a service instance (%w): restore it from a backup, or move it away to forget the instance", path, err)
+			return nil,
+				fmt.Errorf("%s is not a record of a service instance (%w): restore it from a backup, or move it away to forget "+
+					"the instance", path, err)
 		}
 		s.all[i.ID] = i
 	}

@@ -35,34 +35,55 @@ type abuse struct {
 // The resources that a server shares among all its clients.
 var abuses = map[string][]abuse{
 	Postgres: {
-		{resource: "locks", run: []string{"SELECT count(*) FROM (SELECT pg_advisory_lock(i) FROM generate_series(1, 500000) i) x"}, bites: true},
-		{resource: "prepared statements", run: []string{"DO $$ BEGIN FOR i IN 1..3000 LOOP EXECUTE format('PREPARE p%s_%s AS SELECT %s', i, (random()*1e9)::bigint, i); END LOOP; END $$"}},
+		{resource: "locks", run: []string{
+			"SELECT count(*) FROM (SELECT pg_advisory_lock(i) FROM generate_series(1, 500000) i) x"}, bites: true},
+		{resource: "prepared statements",
+			run: []string{"DO $$ BEGIN FOR i IN 1..3000 LOOP EXECUTE format('PREPARE p%s_%s AS SELECT %s', i, " +
+				"(random()*1e9)::bigint, i); END LOOP; END $$"}},
 		{
 			resource: "memory", setup: []string{"SET work_mem = '2GB'"}, says: "needed more memory", bites: true,
-			run: []string{"SELECT count(*) FROM (SELECT repeat(md5(i::text), 150) s FROM generate_series(1, 150000) i ORDER BY 1 OFFSET 1) x"},
+			run: []string{"SELECT count(*) FROM (SELECT repeat(md5(i::text), 150) s FROM generate_series(1, 150000) i ORDER " +
+				"BY 1 OFFSET 1) x"},
 		},
 		{
 			resource: "temporary disk", setup: []string{"SET work_mem = '64kB'"}, bites: true,
-			run: []string{"SELECT count(*) FROM (SELECT repeat(md5(i::text), 150) s FROM generate_series(1, 100000) i ORDER BY 1 OFFSET 1) x"},
+			run: []string{"SELECT count(*) FROM (SELECT repeat(md5(i::text), 150) s FROM generate_series(1, 100000) i ORDER " +
+				"BY 1 OFFSET 1) x"},
 		},
-		{resource: "processor", setup: []string{"SET statement_timeout = '1s'"}, sessions: 4, run: []string{"SELECT count(*) FROM generate_series(1, 1000000000) i"}, bites: true},
+		{resource: "processor", setup: []string{"SET statement_timeout = '1s'"}, sessions: 4,
+			run: []string{"SELECT count(*) FROM generate_series(1, 1000000000) i"}, bites: true},
 		{resource: "connections", sessions: 60, run: []string{"SELECT 1"}, bites: true},
-		{resource: "log of transactions", setup: []string{"CREATE TABLE IF NOT EXISTS w AS SELECT 1 n"}, times: 2, run: []string{"INSERT INTO w SELECT generate_series(1, 10000)", "UPDATE w SET n = n + 1", "DELETE FROM w"}},
-		{resource: "tables", run: []string{"DO $$ BEGIN FOR i IN 1..200 LOOP EXECUTE format('CREATE TABLE IF NOT EXISTS many%s (n int)', i); END LOOP; END $$"}},
-		{resource: "notifications", setup: []string{"LISTEN c", "BEGIN"}, run: []string{"SELECT count(pg_notify('c', repeat('x', 7900) || i)) FROM generate_series(1, 500) i"}},
-		{resource: "large objects", run: []string{"SELECT count(lo_from_bytea(0, b)) FROM (SELECT convert_to(string_agg(md5(random()::text), ''), 'UTF8') b FROM generate_series(1, 60000)) x, generate_series(1, 60)"}, bites: true},
+		{resource: "log of transactions", setup: []string{"CREATE TABLE IF NOT EXISTS w AS SELECT 1 n"}, times: 2,
+			run: []string{"INSERT INTO w SELECT generate_series(1, 10000)", "UPDATE w SET n = n + 1", "DELETE FROM w"}},
+		{resource: "tables", run: []string{
+			"DO $$ BEGIN FOR i IN 1..200 LOOP EXECUTE format('CREATE TABLE IF NOT EXISTS many%s (n int)', i); END " +
+				"LOOP; END $$"}},
+		{resource: "notifications", setup: []string{"LISTEN c", "BEGIN"},
+			run: []string{"SELECT count(pg_notify('c', repeat('x', 7900) || i)) FROM generate_series(1, 500) i"}},
+		{resource: "large objects", run: []string{
+			"SELECT count(lo_from_bytea(0, b)) FROM (SELECT convert_to(string_agg(md5(random()::text), ''), 'UTF8') b FROM " +
+				"generate_series(1, 60000)) x, generate_series(1, 60)"}, bites: true},
 	},
 	MySQL: {
-		{resource: "prepared statements", bites: true, run: []string{prepares(0), prepares(1), prepares(2), prepares(3), prepares(4), prepares(5), prepares(6), prepares(7), prepares(8)}},
+		{resource: "prepared statements", bites: true, run: []string{prepares(0), prepares(1), prepares(2), prepares(3),
+			prepares(4), prepares(5), prepares(6), prepares(7), prepares(8)}},
 		{resource: "locks", run: []string{"SELECT COUNT(GET_LOCK(CONCAT('l', seq), 0)) FROM seq_1_to_300"}},
-		{resource: "memory", setup: []string{"SET sort_buffer_size = 8589934592", "SET tmp_table_size = 8589934592", "SET max_heap_table_size = 8589934592"}, says: "needed more memory", bites: true,
-			run: []string{"CREATE TEMPORARY TABLE m (s CHAR(250)) ENGINE=MEMORY AS SELECT REPEAT('x', 250) s FROM seq_1_to_30000"}},
-		{resource: "temporary disk", bites: true, run: []string{"CREATE TEMPORARY TABLE d ENGINE=InnoDB AS SELECT REPEAT(MD5(seq), 150) s FROM seq_1_to_100000"}},
-		{resource: "processor", setup: []string{"SET max_statement_time = 1"}, sessions: 4, run: []string{"SELECT BENCHMARK(1000000000, MD5('x'))"}},
+		{resource: "memory", setup: []string{"SET sort_buffer_size = 8589934592", "SET tmp_table_size = 8589934592",
+			"SET max_heap_table_size = 8589934592"}, says: "needed more memory", bites: true,
+			run: []string{
+				"CREATE TEMPORARY TABLE m (s CHAR(250)) ENGINE=MEMORY AS SELECT REPEAT('x', 250) s FROM seq_1_to_30000"}},
+		{resource: "temporary disk", bites: true,
+			run: []string{"CREATE TEMPORARY TABLE d ENGINE=InnoDB AS SELECT REPEAT(MD5(seq), 150) s FROM seq_1_to_100000"}},
+		{resource: "processor", setup: []string{"SET max_statement_time = 1"}, sessions: 4,
+			run: []string{"SELECT BENCHMARK(1000000000, MD5('x'))"}},
 		{resource: "connections", sessions: 60, run: []string{"SELECT 1"}, bites: true},
-		{resource: "log of transactions", setup: []string{"CREATE TABLE IF NOT EXISTS w (n INT)"}, times: 2, run: []string{"INSERT INTO w SELECT seq FROM seq_1_to_2000", "DELETE FROM w"}},
-		{resource: "tables", run: []string{"BEGIN NOT ATOMIC FOR i IN 1..50 DO EXECUTE IMMEDIATE CONCAT('CREATE TABLE IF NOT EXISTS many', i, ' (n INT)'); END FOR; END"}},
-		{resource: "data", bites: true, run: []string{"CREATE TABLE big AS SELECT REPEAT(MD5(seq), 150) s FROM seq_1_to_100000"}},
+		{resource: "log of transactions", setup: []string{"CREATE TABLE IF NOT EXISTS w (n INT)"}, times: 2,
+			run: []string{"INSERT INTO w SELECT seq FROM seq_1_to_2000", "DELETE FROM w"}},
+		{resource: "tables", run: []string{
+			"BEGIN NOT ATOMIC FOR i IN 1..50 DO EXECUTE IMMEDIATE CONCAT('CREATE TABLE IF NOT EXISTS many', i, ' (n INT)'); " +
+				"END FOR; END"}},
+		{resource: "data", bites: true,
+			run: []string{"CREATE TABLE big AS SELECT REPEAT(MD5(seq), 150) s FROM seq_1_to_100000"}},
 	},
 }
 
@@ -97,7 +118,8 @@ func tenants(t *testing.T, factor int) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			log, said := newLog()
-			b := started(t, Config{Without: []string{Redis}, Log: log, disk: func(*instance) int64 { return int64(min(factor, 8)) * 160 * mib }})
+			b := started(t, Config{Without: []string{Redis}, Log: log,
+				disk: func(*instance) int64 { return int64(min(factor, 8)) * 160 * mib }})
 			need(t, b, name)
 			c := clientOf(t, b)
 			id := c.made(name, "small")
@@ -292,7 +314,10 @@ func TestRedisTenantsHaveTheirOwn(t *testing.T) {
 			}
 			close(done)
 			wait.Wait()
-			testkit.Eventually(t, "the tenant's own server works again", func() bool { return rd(t, evil).Ping(t.Context()).Err() == nil })
+			testkit.Eventually(t, "the tenant's own server works again", func() bool {
+				return rd(t, evil).Ping(t.Context()).
+					Err() == nil
+			})
 		})
 	}
 	if strings.Contains(said.String(), "no control group") {

@@ -52,7 +52,8 @@ func TestPushOnANarrowTerminal(t *testing.T) {
 		read <- string(text)
 	}()
 	code := cli.Run(t.Context(), &cli.Env{
-		Program: "ingot", Args: args, Getenv: func(name string) string { return w.env[name] }, Dir: w.dir, In: tty, Out: tty, Err: tty,
+		Program: "ingot", Args: args, Getenv: func(name string) string { return w.env[name] }, Dir: w.dir, In: tty,
+		Out: tty, Err: tty,
 		InTerminal: true, OutTerminal: true, ErrTerminal: true, Width: func() int { return width },
 		Now: func() time.Time { return time.Date(2026, 1, 2, 3, 5, 5, 0, time.UTC) },
 	})
@@ -61,7 +62,8 @@ func TestPushOnANarrowTerminal(t *testing.T) {
 	screen := termtest.NewScreen(width)
 	screen.Feed(text)
 	port := w.api.URL[strings.LastIndex(w.api.URL, ":"):] // each world has its own
-	if got, want := screen.Lines(), strings.Split(strings.TrimRight(strings.ReplaceAll(plain, ":PORT", port), "\n"), "\n"); code != 0 || !slices.Equal(got, want) {
+	if got, want := screen.Lines(), strings.Split(strings.TrimRight(strings.ReplaceAll(plain, ":PORT", port), "\n"),
+		"\n"); code != 0 || !slices.Equal(got, want) {
 		t.Errorf("code %d, the screen shows\n%s\nwant\n%s", code, strings.Join(got, "\n"), plain)
 	}
 	if !strings.Contains(text, "\x1b[2K") {
@@ -72,15 +74,20 @@ func TestPushOnANarrowTerminal(t *testing.T) {
 // The manifest that a push sends combines the file and the flags.
 func TestPushManifest(t *testing.T) {
 	t.Parallel()
-	manifest := "applications:\n- name: shop\n  path: app\n  memory: ((mem))\n  processes:\n  - type: web\n    disk_quota: 1G\n- name: other\n"
+	manifest := "applications:\n- name: shop\n  path: app\n  memory: ((mem))\n  processes:\n  - type: web\n    " +
+		"disk_quota: 1G\n- name: other\n"
 	for name, tc := range map[string]struct {
 		args []string
 		want string
 		code int
 	}{
-		"named, flags to the web process": {[]string{"push", "shop", "--var", "mem=32M", "-m", "64M", "-i", "2", "-k", "2G", "-u", "http", "--endpoint", "/ok", "-b", "binary_buildpack"},
-			"applications:\n- name: shop\n  memory: 32M\n  processes:\n  - type: web\n    instances: 2\n    disk_quota: 2G\n    memory: 64M\n    health-check-type: http\n    health-check-http-endpoint: /ok\n  buildpacks:\n  - binary_buildpack\n  default-route: true\n", 0},
-		"without manifest": {[]string{"push", "shop", "--no-manifest", "-p", "app", "-c", "null", "--no-route", "-t", "5", "-k", "1G"},
+		"named, flags to the web process": {[]string{"push", "shop", "--var", "mem=32M", "-m", "64M", "-i", "2", "-k", "2G",
+			"-u", "http", "--endpoint", "/ok", "-b", "binary_buildpack"},
+			"applications:\n- name: shop\n  memory: 32M\n  processes:\n  - type: web\n    instances: 2\n    disk_quota: 2G\n  " +
+				"  memory: 64M\n    health-check-type: http\n    health-check-http-endpoint: /ok\n  buildpacks:\n  - " +
+				"binary_buildpack\n  default-route: true\n", 0},
+		"without manifest": {[]string{"push", "shop", "--no-manifest", "-p", "app", "-c", "null", "--no-route", "-t", "5",
+			"-k", "1G"},
 			"applications:\n- name: shop\n  no-route: true\n  timeout: 5\n  command: null\n  disk-quota: 1G\n", 0},
 		"variable missing":   {[]string{"push", "shop"}, "", 1},
 		"flags for several":  {[]string{"push", "--var", "mem=1G", "-m", "1G"}, "", 2},
@@ -138,7 +145,8 @@ func TestTokensAreRenewed(t *testing.T) {
 	if out, errs, code := w.run("apps"); code != 0 {
 		t.Fatalf("exit code %d, want 0\n%s%s", code, out, errs)
 	}
-	if !w.api.body("POST /oauth/token", url.Values{"grant_type": {"refresh_token"}, "refresh_token": {"refresh"}}.Encode()) {
+	if !w.api.body("POST /oauth/token", url.Values{"grant_type": {"refresh_token"},
+		"refresh_token": {"refresh"}}.Encode()) {
 		t.Error("the token was not renewed")
 	}
 	path := filepath.Join(w.home, "config.json")
@@ -180,7 +188,8 @@ func TestLocalServer(t *testing.T) {
 	}
 	runs(w.api, 1)
 	out, errs, code := w.run("apps")
-	if code != 0 || !strings.Contains(errs, "Using the server on this machine: http://api.test as admin, org acme, space dev") || !strings.Contains(out, "shop") {
+	if code != 0 || !strings.Contains(errs,
+		"Using the server on this machine: http://api.test as admin, org acme, space dev") || !strings.Contains(out, "shop") {
 		t.Fatalf("exit code %d, want 0, the server on this machine and shop\n%s%s", code, out, errs)
 	}
 	if _, errs, code := w.run("apps"); code != 0 || errs != "" {
@@ -216,8 +225,9 @@ func (w *world) follow(t *testing.T, args ...string) *live {
 	l := &live{t: t, out: out, code: make(chan int, 1), cancel: cancel}
 	go func() {
 		l.code <- cli.Run(ctx, &cli.Env{
-			Program: "ingot", Args: append([]string{"logs", "shop"}, args...), Getenv: func(name string) string { return w.env[name] },
-			Out: pipe, Err: io.Discard, Now: time.Now,
+			Program: "ingot", Args: append([]string{"logs", "shop"}, args...),
+			Getenv: func(name string) string { return w.env[name] },
+			Out:    pipe, Err: io.Discard, Now: time.Now,
 		})
 		pipe.Close()
 	}()
@@ -251,7 +261,8 @@ func TestLiveLogs(t *testing.T) {
 	w := loggedIn(t)
 	l := w.follow(t, "--process", "web")
 	l.await("no config")
-	if c := l.end(); c != 0 || strings.Contains(l.text.String(), "RTR") || strings.Count(l.text.String(), "listening") != 1 {
+	if c := l.end(); c != 0 || strings.Contains(l.text.String(), "RTR") ||
+		strings.Count(l.text.String(), "listening") != 1 {
 		t.Errorf("exit code %d, want 0, one listening and no RTR\n%s", c, &l.text)
 	}
 }
@@ -325,8 +336,11 @@ func TestCompletion(t *testing.T) {
 	t.Parallel()
 	w := loggedIn(t)
 	for line, want := range map[string]string{
-		"pus": "push\n", "app ": "shop\n", "push sh": "shop\n", "logs shop --s": "--sidecar\n--since\n", "notifications pre": "preferences\n",
-		"completion ": "bash\nfish\nzsh\n", "bind-service shop ": "db\n", "help create-se": "create-security-group\ncreate-service\ncreate-service-broker\ncreate-service-key\n", "nonsense ": "",
+		"pus": "push\n", "app ": "shop\n", "push sh": "shop\n", "logs shop --s": "--sidecar\n--since\n",
+		"notifications pre": "preferences\n",
+		"completion ":       "bash\nfish\nzsh\n", "bind-service shop ": "db\n",
+		"help create-se": "create-security-group\ncreate-service\ncreate-service-broker\ncreate-service-key\n",
+		"nonsense ":      "",
 	} {
 		if out, _, code := w.run(append([]string{"__complete"}, strings.Split(line, " ")...)...); out != want || code != 0 {
 			t.Errorf("%q: %d %q, want %q", line, code, out, want)
@@ -347,7 +361,8 @@ func TestUnreachable(t *testing.T) {
 	w := loggedIn(t)
 	w.api.Close()
 	out, errs, code := w.run("apps")
-	if code != 1 || !strings.Contains(errs, "cannot be reached") || !strings.Contains(errs, "nothing is listening on that port") {
+	if code != 1 || !strings.Contains(errs, "cannot be reached") ||
+		!strings.Contains(errs, "nothing is listening on that port") {
 		t.Errorf("exit code %d, want 1 and a server that cannot be reached: %s%s", code, out, errs)
 	}
 }
@@ -359,7 +374,8 @@ func TestCurl(t *testing.T) {
 	w := loggedIn(t)
 	w.file(t, "body.json", `{"a":1}`)
 	out, _, code := w.run("curl", "-X", "PATCH", "-i", "-H", "X-A: b", "/v3/nothing", "-d", "@body.json")
-	if code != 0 || !strings.HasPrefix(out, "HTTP/1.1 404 Not Found\n") || !strings.Contains(out, "CF-NotFound") || !w.api.body("PATCH /v3/nothing", `{"a":1}`) {
+	if code != 0 || !strings.HasPrefix(out, "HTTP/1.1 404 Not Found\n") || !strings.Contains(out, "CF-NotFound") ||
+		!w.api.body("PATCH /v3/nothing", `{"a":1}`) {
 		t.Errorf("exit code %d, want 0, the 404 and the body sent: %s", code, out)
 	}
 	if _, _, code := w.run("curl", "--fail", "/v3/nothing"); code != 22 {
@@ -375,7 +391,8 @@ func TestPushRolling(t *testing.T) {
 	t.Parallel()
 	w := loggedIn(t)
 	w.file(t, "app/shop", "x")
-	_, errs, code := w.run("push", "shop", "--no-manifest", "-p", "app", "--strategy", "canary", "--instance-steps", "20, 60",
+	_, errs, code := w.run("push", "shop", "--no-manifest", "-p", "app", "--strategy", "canary",
+		"--instance-steps", "20, 60",
 		"--max-in-flight", "2", "-i", "3", "-m", "1G", "-k", "2G", "-l", "-1", "--no-wait")
 	if code != 0 {
 		t.Fatalf("exit code %d: %s", code, errs)
@@ -389,14 +406,17 @@ func TestPushRolling(t *testing.T) {
 	want := map[string]any{
 		"strategy": "canary", "droplet": object{"guid": "droplet-guid"}, "relationships": object{"app": to("app-guid")},
 		"options": object{
-			"max_in_flight": 2.0, "web_instances": 3.0, "memory_in_mb": 1024.0, "disk_in_mb": 2048.0, "log_rate_limit_in_bytes_per_second": -1.0,
-			"canary": object{"steps": []any{object{"instance_weight": 20.0}, object{"instance_weight": 60.0}}},
+			"max_in_flight": 2.0, "web_instances": 3.0, "memory_in_mb": 1024.0, "disk_in_mb": 2048.0,
+			"log_rate_limit_in_bytes_per_second": -1.0,
+			"canary": object{"steps": []any{object{"instance_weight": 20.0},
+				object{"instance_weight": 60.0}}},
 		},
 	}
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("the deployment is\n%v, want\n%v", got, want)
 	}
-	if m := w.api.bodies["POST /v3/spaces/space-guid/actions/apply_manifest"]; strings.Contains(m, "1G") || strings.Contains(m, "instances") {
+	if m := w.api.bodies["POST /v3/spaces/space-guid/actions/apply_manifest"]; strings.Contains(m, "1G") ||
+		strings.Contains(m, "instances") {
 		t.Errorf("the manifest changes what runs:\n%s", m)
 	}
 }
@@ -418,7 +438,8 @@ func TestCredentialsTip(t *testing.T) {
 		for _, c := range []struct {
 			args []string
 			app  string
-		}{{[]string{"bind-service", "shop", "db"}, "shop"}, {[]string{"update-user-provided-service", "db", "-t", "x"}, "APP"}} {
+		}{{[]string{"bind-service", "shop", "db"}, "shop"},
+			{[]string{"update-user-provided-service", "db", "-t", "x"}, "APP"}} {
 			out, errs, code := w.run(c.args...)
 			if tip := "TIP: Use 'ingot " + want + " " + c.app + "'"; code != 0 || !strings.Contains(out, tip) {
 				t.Errorf("%v on %s: exit code %d, %s%s, want %q", c.args, platform, code, out, errs, tip)

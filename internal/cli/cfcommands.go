@@ -13,15 +13,19 @@ var CFCommands = []CFGroup{
 		"help", "version", "login", "logout", "passwd", "target", "api", "auth",
 	}},
 	{"Apps", []string{
-		"apps", "app", "create-app", "push", "scale", "delete", "rename", "cancel-deployment", "continue-deployment", "start", "stop",
-		"restart", "stage-package", "restage", "restart-app-instance", "run-task", "task", "tasks", "terminate-task", "packages",
-		"create-package", "revision", "revisions", "rollback", "droplets", "set-droplet", "download-droplet", "events", "logs", "env",
+		"apps", "app", "create-app", "push", "scale", "delete", "rename", "cancel-deployment", "continue-deployment",
+		"start", "stop",
+		"restart", "stage-package", "restage", "restart-app-instance", "run-task", "task", "tasks",
+		"terminate-task", "packages",
+		"create-package", "revision", "revisions", "rollback", "droplets", "set-droplet", "download-droplet", "events",
+		"logs", "env",
 		"set-env", "unset-env", "stacks", "stack", "update-stack", "copy-source", "create-app-manifest", "get-health-check",
 		"set-health-check", "get-readiness-health-check", "enable-ssh", "disable-ssh", "ssh-enabled", "ssh",
 	}},
 	{"Services", []string{
 		"marketplace", "services", "service", "create-service", "update-service", "upgrade-service", "delete-service",
-		"rename-service", "create-service-key", "service-keys", "service-key", "delete-service-key", "bind-service", "unbind-service",
+		"rename-service", "create-service-key", "service-keys", "service-key", "delete-service-key", "bind-service",
+		"unbind-service",
 		"cleanup-outdated-service-bindings", "bind-route-service", "unbind-route-service", "create-user-provided-service",
 		"update-user-provided-service", "share-service", "unshare-service",
 	}},
@@ -29,11 +33,13 @@ var CFCommands = []CFGroup{
 		"orgs", "org", "create-org", "delete-org", "rename-org",
 	}},
 	{"Spaces", []string{
-		"spaces", "space", "create-space", "delete-space", "rename-space", "apply-manifest", "allow-space-ssh", "disallow-space-ssh",
+		"spaces", "space", "create-space", "delete-space", "rename-space", "apply-manifest", "allow-space-ssh",
+		"disallow-space-ssh",
 		"space-ssh-allowed",
 	}},
 	{"Domains", []string{
-		"domains", "create-private-domain", "delete-private-domain", "create-shared-domain", "delete-shared-domain", "router-groups",
+		"domains", "create-private-domain", "delete-private-domain", "create-shared-domain", "delete-shared-domain",
+		"router-groups",
 	}},
 	{"Routes", []string{
 		"routes", "route", "create-route", "update-route", "check-route", "map-route", "unmap-route", "delete-route",
@@ -50,7 +56,8 @@ var CFCommands = []CFGroup{
 		"unset-space-role",
 	}},
 	{"Org admin", []string{
-		"org-quotas", "org-quota", "set-org-quota", "create-org-quota", "delete-org-quota", "update-org-quota", "share-private-domain",
+		"org-quotas", "org-quota", "set-org-quota", "create-org-quota", "delete-org-quota", "update-org-quota",
+		"share-private-domain",
 		"unshare-private-domain",
 	}},
 	{"Space admin", []string{
@@ -59,19 +66,22 @@ var CFCommands = []CFGroup{
 	}},
 	{"Service admin", []string{
 		"service-brokers", "create-service-broker", "update-service-broker", "delete-service-broker", "rename-service-broker",
-		"purge-service-offering", "purge-service-instance", "service-access", "enable-service-access", "disable-service-access",
+		"purge-service-offering", "purge-service-instance", "service-access", "enable-service-access",
+		"disable-service-access",
 	}},
 	{"Security group", []string{
 		"security-group", "security-groups", "create-security-group", "update-security-group", "delete-security-group",
 		"bind-security-group", "unbind-security-group", "bind-staging-security-group", "staging-security-groups",
-		"unbind-staging-security-group", "bind-running-security-group", "running-security-groups", "unbind-running-security-group",
+		"unbind-staging-security-group", "bind-running-security-group", "running-security-groups",
+		"unbind-running-security-group",
 	}},
 	{"Environment variable groups", []string{
 		"running-environment-variable-group", "staging-environment-variable-group", "set-staging-environment-variable-group",
 		"set-running-environment-variable-group",
 	}},
 	{"Isolation segments", []string{
-		"isolation-segments", "create-isolation-segment", "delete-isolation-segment", "enable-org-isolation", "disable-org-isolation",
+		"isolation-segments", "create-isolation-segment", "delete-isolation-segment", "enable-org-isolation",
+		"disable-org-isolation",
 		"set-org-default-isolation-segment", "reset-org-default-isolation-segment", "set-space-isolation-segment",
 		"reset-space-isolation-segment",
 	}},

@@ -33,7 +33,8 @@ func Run(ctx context.Context, w *Env) int {
 		complete(ctx, w, w.Args[1:])
 		return core.ExitOK
 	case strings.HasPrefix(first, "-"):
-		return w.Fail(core.Output{}, &core.Usage{Problem: fmt.Sprintf("unknown flag %s: flags come after the command", first), Command: ""})
+		return w.Fail(core.Output{}, &core.Usage{Problem: fmt.Sprintf("unknown flag %s: flags come after the command", first),
+			Command: ""})
 	}
 	c := find(w.Args[0])
 	args := w.Args[1:]
@@ -205,10 +206,14 @@ func unknown(w *Env, name string) error {
 var otherWords = map[string]string{
 	"deploy": "push", "upload": "push", "publish": "push", "launch": "push", "create": "push", "init": "push",
 	"ls": "apps", "list": "apps", "ps": "apps", "status": "app", "info": "app", "show": "app", "describe": "app",
-	"rm": "delete", "remove": "delete", "destroy": "delete", "undeploy": "delete", "kill": "stop", "log": "logs", "tail": "logs",
-	"exec": "ssh", "shell": "ssh", "sh": "ssh", "bash": "ssh", "console": "ssh", "connect": "ssh", "run": "run-task", "build": "restage", "rebuild": "restage",
-	"bind": "bind-service", "unbind": "unbind-service", "addons": "services", "plans": "marketplace", "catalog": "marketplace", "market": "marketplace",
-	"whoami": "target", "context": "target", "use": "target", "signin": "login", "signout": "logout", "env-vars": "env", "vars": "env",
+	"rm": "delete", "remove": "delete", "destroy": "delete", "undeploy": "delete", "kill": "stop", "log": "logs",
+	"tail": "logs",
+	"exec": "ssh", "shell": "ssh", "sh": "ssh", "bash": "ssh", "console": "ssh", "connect": "ssh", "run": "run-task",
+	"build": "restage", "rebuild": "restage",
+	"bind": "bind-service", "unbind": "unbind-service", "addons": "services", "plans": "marketplace",
+	"catalog": "marketplace", "market": "marketplace",
+	"whoami": "target", "context": "target", "use": "target", "signin": "login", "signout": "logout", "env-vars": "env",
+	"vars":   "env",
 	"domain": "domains", "users": "org-users", "token": "oauth-token", "check": "doctor",
 	"notify": "notifications send", "mail": "notifications send", "server": "up", "serve": "up", "shutdown": "down",
 	"add-client": "create-client", "oauth-clients": "clients", "rotate-client-secret": "set-client-secret",

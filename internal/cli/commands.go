@@ -22,7 +22,8 @@ var groups = []string{
 
 // commands is the table of all commands, in the order in which they are listed.
 var commands = inGroups(slices.Concat(
-	push.Commands(), apps.Commands(), routes.Commands(), notifications.Commands(), access.Commands(), admin.Commands(), completion, services.Commands(),
+	push.Commands(), apps.Commands(), routes.Commands(), notifications.Commands(), access.Commands(), admin.Commands(),
+	completion, services.Commands(),
 ))
 
 // inGroups sorts commands by group and keeps their order within each.

@@ -17,7 +17,8 @@ import (
 const completeCommand = "__complete"
 
 var completion = core.InGroup(core.GroupOther,
-	core.Entry("completion", "bash|zsh|fish", "Print a shell completion script", core.NeedsNothing, printCompletion, "bash > /etc/bash_completion.d/ingot"))
+	core.Entry("completion", "bash|zsh|fish", "Print a shell completion script", core.NeedsNothing, printCompletion,
+		"bash > /etc/bash_completion.d/ingot"))
 
 type completionFlags struct {
 	Args struct {
@@ -60,7 +61,9 @@ complete -c NAME -a '(__NAME_complete)'
 func printCompletion(_ context.Context, s *core.Session, _ core.Words, f *completionFlags) (core.Result, error) {
 	text, ok := scripts[f.Args.Shell]
 	if !ok {
-		return nil, &core.Usage{Problem: core.DidYouMean(fmt.Sprintf("%q is not a supported shell. Supported shells: bash, zsh, fish", f.Args.Shell), f.Args.Shell, []string{"bash", "zsh", "fish"}), Command: "completion"}
+		return nil, &core.Usage{Problem: core.DidYouMean(
+			fmt.Sprintf("%q is not a supported shell. Supported shells: bash, zsh, fish", f.Args.Shell), f.Args.Shell,
+			[]string{"bash", "zsh", "fish"}), Command: "completion"}
 	}
 	return &script{f.Args.Shell, strings.ReplaceAll(text, "NAME", s.Env.Program)}, nil
 }
@@ -122,7 +125,8 @@ func candidates(ctx context.Context, w *Env, before []string, current string) []
 		return apiNames(ctx, w, "/v3/service_offerings")
 	case len(before) == 1 && first == "OFFERING":
 		return apiNames(ctx, w, "/v3/service_offerings")
-	case len(before) == 2 && strings.HasPrefix(c.Args, "OFFERING PLAN"), len(before) > 2 && first == "OFFERING" && before[len(before)-1] == "-p":
+	case len(before) == 2 && strings.HasPrefix(c.Args, "OFFERING PLAN"), len(before) > 2 && first == "OFFERING" &&
+		before[len(before)-1] == "-p":
 		return apiNames(ctx, w, "/v3/service_plans", "service_offering_names", before[1])
 	case len(before) == 1 && first == "SERVICE", len(before) == 2 && strings.HasSuffix(c.Name, "bind-service"):
 		return apiNames(ctx, w, "/v3/service_instances")
@@ -186,7 +190,8 @@ func apiNames(ctx context.Context, w *Env, path string, query ...string) []strin
 	c.Login = cfg.Links.Login
 	defer c.Close()
 	s := &core.Session{Env: w, Config: cfg, API: c}
-	things, err := client.List[client.Thing](ctx, c, path, s.InSpace(append([]string{"order_by", "name", "per_page", "100"}, query...)...))
+	things, err := client.List[client.Thing](ctx, c, path, s.InSpace(append([]string{"order_by", "name", "per_page",
+		"100"}, query...)...))
 	if err != nil {
 		return nil
 	}

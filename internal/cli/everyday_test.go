@@ -17,7 +17,8 @@ func TestPushDroplet(t *testing.T) {
 	}
 	w.api.mu.Lock()
 	defer w.api.mu.Unlock()
-	if body := w.api.bodies["POST /v3/droplets/droplet-guid/upload"]; !strings.Contains(body, "\x1f\x8bthe droplet") || !strings.Contains(body, `name="bits"`) {
+	if body := w.api.bodies["POST /v3/droplets/droplet-guid/upload"]; !strings.Contains(body, "\x1f\x8bthe droplet") ||
+		!strings.Contains(body, `name="bits"`) {
 		t.Errorf("uploaded %q", body)
 	}
 	if body := w.api.bodies["PATCH /v3/apps/app-guid/relationships/current_droplet"]; body != `{"data":{"guid":"droplet-guid"}}` {
@@ -35,8 +36,10 @@ func TestPushDroplet(t *testing.T) {
 func TestPushDropletRefused(t *testing.T) {
 	t.Parallel()
 	for name, args := range map[string][]string{
-		"with a path": {"--droplet", "shop.tgz", "-p", "."}, "with a buildpack": {"--droplet", "shop.tgz", "-b", "binary_buildpack"},
-		"no such file": {"--droplet", "nothing.tgz"}, "not an archive": {"--droplet", "words.txt"}, "empty": {"--droplet", "empty"},
+		"with a path": {"--droplet", "shop.tgz", "-p", "."}, "with a buildpack": {"--droplet", "shop.tgz", "-b",
+			"binary_buildpack"},
+		"no such file": {"--droplet", "nothing.tgz"}, "not an archive": {"--droplet", "words.txt"},
+		"empty": {"--droplet", "empty"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -78,7 +81,8 @@ func TestDownloadDropletKeepsFiles(t *testing.T) {
 func TestDownloadDropletStaysInTheFolder(t *testing.T) {
 	t.Parallel()
 	for guid, want := range map[string]string{
-		"x/../../stolen": "droplet_stolen.tgz", "..": "droplet_...tgz", `..\..\x`: "droplet_.._.._x.tgz", "a\x1b[2Jb": "droplet_a__2Jb.tgz",
+		"x/../../stolen": "droplet_stolen.tgz", "..": "droplet_...tgz", `..\..\x`: "droplet_.._.._x.tgz",
+		"a\x1b[2Jb": "droplet_a__2Jb.tgz",
 	} {
 		t.Run(want, func(t *testing.T) {
 			t.Parallel()
@@ -106,7 +110,8 @@ func TestBrokerPasswordIsNotShown(t *testing.T) {
 // Passwords are read from standard input; the new one must be entered twice.
 func TestPasswd(t *testing.T) {
 	t.Parallel()
-	for in, want := range map[string]string{"old\nnew\nnew\n": `{"oldPassword":"old","password":"new"}`, "old\nnew\nother\n": ""} {
+	for in, want := range map[string]string{"old\nnew\nnew\n": `{"oldPassword":"old","password":"new"}`,
+		"old\nnew\nother\n": ""} {
 		w := loggedIn(t)
 		w.in = in
 		w.run("passwd")

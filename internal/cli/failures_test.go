@@ -40,12 +40,14 @@ func logOf(lines ...string) func(*http.Request) (int, any) {
 // A failed start shows the app's last ten lines, without lines of other sources.
 func TestFailedStartShowsTheLog(t *testing.T) {
 	t.Parallel()
-	lines := []string{"APP/PROC/WEB|OUT|earlier", "APP/PROC/WEB|OUT|Exit status 1", "APP/PROC/WEB|OUT|Invoking start command.", "APP/PROC/WEB|ERR|Error: cannot find module"}
+	lines := []string{"APP/PROC/WEB|OUT|earlier", "APP/PROC/WEB|OUT|Exit status 1",
+		"APP/PROC/WEB|OUT|Invoking start command.", "APP/PROC/WEB|ERR|Error: cannot find module"}
 	for i := range 50 {
 		lines = append(lines, fmt.Sprintf("APP/PROC/WEB|OUT|line %d", i), "RTR|OUT|access", "CELL|OUT|cell")
 	}
 	lines = append(lines, "APP/PROC/WEB|OUT|Exit status 1", "APP/PROC/WEB|OUT|Invoking start command.")
-	for _, args := range [][]string{{"restart", "shop"}, {"restart", "shop", "--json"}, {"restart", "shop", "--strategy", "rolling"}} {
+	for _, args := range [][]string{{"restart", "shop"}, {"restart", "shop", "--json"}, {"restart", "shop", "--strategy",
+		"rolling"}} {
 		w := loggedIn(t)
 		crashed := list(object{"index": 0, "state": "CRASHED", "details": "exit status 1", "usage": object{}})
 		w.api.instead["GET /v3/processes/app-guid/stats"] = func(*http.Request) (int, any) { return 200, crashed }
@@ -54,7 +56,8 @@ func TestFailedStartShowsTheLog(t *testing.T) {
 		}
 		w.api.instead["GET /api/v1/read/app-guid"] = logOf(lines...)
 		_, errs, code := w.run(args...)
-		if code != 1 || strings.Count(errs, "line ") != 39 || strings.Count(errs, "cannot find module") != 1 || strings.Contains(errs, "cell") || strings.Contains(errs, "Invoking") || strings.Contains(errs, "earlier") {
+		if code != 1 || strings.Count(errs, "line ") != 39 || strings.Count(errs, "cannot find module") != 1 ||
+			strings.Contains(errs, "cell") || strings.Contains(errs, "Invoking") || strings.Contains(errs, "earlier") {
 			t.Errorf("%v: exit code %d, want 1, the error and the last 40 lines of the last life\n%s", args, code, errs)
 		}
 	}
@@ -73,8 +76,10 @@ func TestFailedBuildShowsTheLog(t *testing.T) {
 		}
 		w.api.instead["GET /api/v1/read/app-guid"] = logOf("STG|ERR|npm ERR! missing script: build", "APP/PROC/WEB|OUT|old")
 		out, errs, code := w.run("restage", "shop", "--strategy", "rolling", tc.arg)
-		if code != 1 || strings.Count(errs, "missing script") != tc.in || strings.Count(out, "missing script") != tc.out || strings.Contains(errs, "old") {
-			t.Errorf("%s: exit code %d, want 1, the reason %d times in stderr and %d in stdout\n%s%s", tc.arg, code, tc.in, tc.out, out, errs)
+		if code != 1 || strings.Count(errs, "missing script") != tc.in || strings.Count(out, "missing script") != tc.out ||
+			strings.Contains(errs, "old") {
+			t.Errorf("%s: exit code %d, want 1, the reason %d times in stderr and %d in stdout\n%s%s", tc.arg, code, tc.in,
+				tc.out, out, errs)
 		}
 	}
 }
@@ -83,7 +88,8 @@ func TestFailedBuildShowsTheLog(t *testing.T) {
 func TestAnswerNo(t *testing.T) {
 	t.Parallel()
 	for _, args := range [][]string{
-		{"delete", "shop"}, {"scale", "shop", "-m", "64M"}, {"delete-service", "db"}, {"delete-org", "acme"}, {"delete-user", "admin"}, {"delete-route", "apps.test", "-n", "shop"}, {"delete-client", "sender"},
+		{"delete", "shop"}, {"scale", "shop", "-m", "64M"}, {"delete-service", "db"}, {"delete-org", "acme"},
+		{"delete-user", "admin"}, {"delete-route", "apps.test", "-n", "shop"}, {"delete-client", "sender"},
 	} {
 		for _, answer := range []string{"n\n", "\n", ""} {
 			w := loggedIn(t)
@@ -112,7 +118,8 @@ func TestRunTaskWaitStreams(t *testing.T) {
 	seen := make(chan struct{})
 	w.api.tail = func(rw http.ResponseWriter, _ *http.Request) {
 		rw.Header().Set("Content-Type", "text/event-stream")
-		_, _ = io.WriteString(rw, logEvent(0, "APP/TASK/good", "migrating 1 of 2")+logEvent(1, "APP/PROC/WEB", "noise")+"event: end\ndata: {}\n\n")
+		_, _ = io.WriteString(rw, logEvent(0, "APP/TASK/good", "migrating 1 of 2")+logEvent(1, "APP/PROC/WEB", "noise")+
+			"event: end\ndata: {}\n\n")
 		close(seen)
 	}
 	w.api.instead["GET /v3/tasks/good"] = func(*http.Request) (int, any) {
@@ -126,7 +133,8 @@ func TestRunTaskWaitStreams(t *testing.T) {
 	}
 	w.api.instead["GET /api/v1/read/app-guid"] = logOf("STG|OUT|old", "APP/TASK/good|OUT|migrating 2 of 2")
 	out, errs, code := w.run("run-task", "shop", "--command", "./migrate", "--name", "good", "--wait")
-	if code != 0 || strings.Count(out, "migrating 1 of 2") != 1 || strings.Count(out, "migrating 2 of 2") != 1 || strings.Contains(out, "noise") || strings.Contains(out, "old") {
+	if code != 0 || strings.Count(out, "migrating 1 of 2") != 1 || strings.Count(out, "migrating 2 of 2") != 1 ||
+		strings.Contains(out, "noise") || strings.Contains(out, "old") {
 		t.Errorf("exit code %d, want 0 and each line of the task once\n%s%s", code, out, errs)
 	}
 }
@@ -135,8 +143,10 @@ func TestRunTaskWaitStreams(t *testing.T) {
 func TestLogsSince(t *testing.T) {
 	t.Parallel()
 	w := loggedIn(t)
-	w.api.instead["GET /api/v1/read/app-guid"] = logOf("APP/PROC/WEB|OUT|first", "APP/PROC/WEB|OUT|second", "APP/PROC/WEB|OUT|third")
-	for since, want := range map[string]string{"60s": "first second third", "59s": "second third", "2026-01-02T03:04:07Z": "third", "1s": ""} {
+	w.api.instead["GET /api/v1/read/app-guid"] = logOf("APP/PROC/WEB|OUT|first", "APP/PROC/WEB|OUT|second",
+		"APP/PROC/WEB|OUT|third")
+	for since, want := range map[string]string{"60s": "first second third", "59s": "second third",
+		"2026-01-02T03:04:07Z": "third", "1s": ""} {
 		out, errs, code := w.run("logs", "shop", "--recent", "--since", since, "-q")
 		var got []string
 		for _, line := range strings.Split(strings.TrimSpace(out), "\n") {
@@ -160,9 +170,11 @@ func TestLogsInATerminal(t *testing.T) {
 	}{"terminal": {true, nil, true}, "long": {true, []string{"--long"}, false}, "file": {false, nil, false}} {
 		w := loggedIn(t)
 		w.terminal = tc.terminal
-		w.api.instead["GET /api/v1/read/app-guid"] = logOf("APP/PROC/WEB|OUT|hello", "STG|OUT|building", "RTR|OUT|"+access, "RTR|OUT|not an access line")
+		w.api.instead["GET /api/v1/read/app-guid"] = logOf("APP/PROC/WEB|OUT|hello", "STG|OUT|building", "RTR|OUT|"+access,
+			"RTR|OUT|not an access line")
 		out, errs, code := w.run(append([]string{"logs", "shop", "--recent"}, tc.args...)...)
-		if code != 0 || strings.Contains(out, "GET shop.apps.test/a?b=c 200 2K 1.2ms\n") != tc.short || strings.Contains(out, access) == tc.short || !strings.Contains(out, "not an access line") {
+		if code != 0 || strings.Contains(out, "GET shop.apps.test/a?b=c 200 2K 1.2ms\n") != tc.short ||
+			strings.Contains(out, access) == tc.short || !strings.Contains(out, "not an access line") {
 			t.Errorf("%s: exit code %d, want 0 and short access lines %v\n%s%s", name, code, tc.short, out, errs)
 		}
 		paints := map[string]bool{}

@@ -39,7 +39,9 @@ func everydayAnswer(call string, r *http.Request) (int, any) {
 	case "GET /v3/revisions/revision-2/environment_variables":
 		return 200, object{"var": object{"GREETING": "good day"}}
 	case "GET /oauth/clients":
-		return 200, object{"resources": []any{sender(), object{"client_id": "admin", "authorized_grant_types": []string{"client_credentials"}, "scope": []string{"uaa.none"}, "authorities": []string{"clients.admin", "scim.read", "scim.write", "uaa.admin"}}}, "totalResults": 2}
+		return 200, object{"resources": []any{sender(), object{"client_id": "admin",
+			"authorized_grant_types": []string{"client_credentials"}, "scope": []string{"uaa.none"},
+			"authorities": []string{"clients.admin", "scim.read", "scim.write", "uaa.admin"}}}, "totalResults": 2}
 	case "GET /oauth/clients/sender", "PUT /oauth/clients/sender", "DELETE /oauth/clients/sender":
 		return 200, sender()
 	case "GET /oauth/clients/sendr", "DELETE /oauth/clients/nothing":
@@ -50,9 +52,11 @@ func everydayAnswer(call string, r *http.Request) (int, any) {
 		return 201, object{"guid": "droplet-guid", "state": "AWAITING_UPLOAD"}
 	case "GET /v3/droplets/droplet-1", "GET /v3/droplets/droplet-2":
 		n := strings.TrimPrefix(call, "GET /v3/droplets/droplet-")
-		return 200, object{"guid": "droplet-" + n, "state": "STAGED", "stack": "cflinuxfs4", "created_at": "2026-01-0" + n + "T03:04:05Z", "image": nil,
-			"buildpacks": []any{object{"name": "nodejs_buildpack", "version": "1." + n}}, "process_types": object{"web": "node app.js"},
-			"checksum": object{"type": "sha256", "value": strings.Repeat(n+"abc", 16)}}
+		return 200, object{"guid": "droplet-" + n, "state": "STAGED", "stack": "cflinuxfs4", "created_at": "2026-01-0" + n +
+			"T03:04:05Z", "image": nil,
+			"buildpacks":    []any{object{"name": "nodejs_buildpack", "version": "1." + n}},
+			"process_types": object{"web": "node app.js"},
+			"checksum":      object{"type": "sha256", "value": strings.Repeat(n+"abc", 16)}}
 	case "GET /v3/droplets":
 		return 200, list(droplet, object{"guid": "older-guid", "state": "EXPIRED", "created_at": stamp})
 	case "GET /v3/droplets/droplet-guid/download":
@@ -67,10 +71,13 @@ func everydayAnswer(call string, r *http.Request) (int, any) {
 		return 200, metadata
 	case "GET /v3/organizations/org-guid/domains":
 		return 200, list(
-			object{"guid": "domain-guid", "name": "apps.test", "supported_protocols": []string{"http"}, "relationships": object{"organization": object{"data": nil}}},
-			object{"guid": "own-guid", "name": "shop.test", "supported_protocols": []string{"http"}, "relationships": object{"organization": to(guidOrg)}})
+			object{"guid": "domain-guid", "name": "apps.test", "supported_protocols": []string{"http"},
+				"relationships": object{"organization": object{"data": nil}}},
+			object{"guid": "own-guid", "name": "shop.test", "supported_protocols": []string{"http"},
+				"relationships": object{"organization": to(guidOrg)}})
 	case "GET /v3/service_plans/plan-guid":
-		return 200, object{"guid": "plan-guid", "name": "small", "maintenance_info": object{"version": "2.0.0"}, "relationships": object{"service_offering": to("offering-guid")}}
+		return 200, object{"guid": "plan-guid", "name": "small", "maintenance_info": object{"version": "2.0.0"},
+			"relationships": object{"service_offering": to("offering-guid")}}
 	case "PATCH /v3/service_instances/si-guid":
 		return 200, object{"guid": "si-guid", "name": "db"}
 	case "GET /Users":
@@ -87,7 +94,8 @@ func everydayAnswer(call string, r *http.Request) (int, any) {
 		l["included"] = object{"users": []any{user}}
 		return 200, l
 	case "GET /v3/feature_flags":
-		return 200, list(object{"name": "user_org_creation", "enabled": false}, object{"name": "app_scaling", "enabled": true})
+		return 200, list(object{"name": "user_org_creation", "enabled": false},
+			object{"name": "app_scaling", "enabled": true})
 	case "PATCH /v3/feature_flags/user_org_creation":
 		return 200, object{"name": "user_org_creation", "enabled": true}
 	case "GET /v3/service_brokers":
@@ -103,13 +111,16 @@ func everydayAnswer(call string, r *http.Request) (int, any) {
 // revision is one of two of the app.
 func revision(n int) object {
 	return object{
-		"guid": fmt.Sprintf("revision-%d", n), "version": n, "droplet": object{"guid": fmt.Sprintf("droplet-%d", n)}, "created_at": stamp,
+		"guid": fmt.Sprintf("revision-%d", n), "version": n, "droplet": object{"guid": fmt.Sprintf("droplet-%d", n)},
+		"created_at":  stamp,
 		"description": []string{"Initial revision.", "New droplet deployed."}[n-1], "deployable": n == 2,
 		"processes": object{"web": object{"command": nil}},
-		"sidecars":  []any{object{"name": "config", "command": "./config", "process_types": []string{"web"}, "memory_in_mb": nil}},
+		"sidecars": []any{object{"name": "config", "command": "./config", "process_types": []string{"web"},
+			"memory_in_mb": nil}},
 		"ingot": object{
-			"processes": object{"web": object{"memory_in_mb": 64 * n, "health_check": object{"type": "port", "data": object{"timeout": nil}}}},
-			"sidecars":  object{},
+			"processes": object{"web": object{"memory_in_mb": 64 * n,
+				"health_check": object{"type": "port", "data": object{"timeout": nil}}}},
+			"sidecars": object{},
 		},
 		"metadata": object{"labels": object{"by": "ci"}, "annotations": object{}},
 	}
@@ -117,14 +128,17 @@ func revision(n int) object {
 
 func sender() object {
 	return object{
-		"client_id": "sender", "name": "Disk watch", "authorized_grant_types": []string{"client_credentials"}, "scope": []string{"uaa.none"},
-		"authorities": []string{"notifications.write"}, "autoapprove": []string{}, "resource_ids": []string{}, "lastModified": 1767323045000, "token_salt": "kept",
+		"client_id": "sender", "name": "Disk watch", "authorized_grant_types": []string{"client_credentials"},
+		"scope":       []string{"uaa.none"},
+		"authorities": []string{"notifications.write"}, "autoapprove": []string{}, "resource_ids": []string{},
+		"lastModified": 1767323045000, "token_salt": "kept",
 	}
 }
 
 func init() { //nolint:gochecknoinits // more rows of the table in fake_test.go
 	for _, call := range []string{
-		"POST /v3/droplets/droplet-guid/upload", "DELETE /v3/organizations/org-guid", "DELETE /v3/spaces/space-guid", "DELETE /v3/users/user-guid",
+		"POST /v3/droplets/droplet-guid/upload", "DELETE /v3/organizations/org-guid", "DELETE /v3/spaces/space-guid",
+		"DELETE /v3/users/user-guid",
 		"DELETE /v3/roles/role-guid", "POST /v3/service_brokers", "DELETE /v3/service_brokers/broker-guid",
 	} {
 		jobs[call] = true

@@ -57,7 +57,8 @@ func token(claims object) string {
 }
 
 func userToken(lives time.Duration) string {
-	return token(object{"user_name": "admin", "user_id": "user-guid", "origin": "uaa", "client_id": "cf", "exp": time.Now().Add(lives).Unix()})
+	return token(object{"user_name": "admin", "user_id": "user-guid", "origin": "uaa", "client_id": "cf",
+		"exp": time.Now().Add(lives).Unix()})
 }
 
 func newFake(t *testing.T) *fake {
@@ -117,9 +118,11 @@ func (f *fake) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 var jobs = map[string]bool{
-	"POST /v3/spaces/space-guid/actions/apply_manifest": true, "DELETE /v3/apps/app-guid": true, "DELETE /v3/routes/route-guid": true,
-	"DELETE /v3/service_instances/si-guid": true, "POST /v3/service_credential_bindings": true, "DELETE /v3/service_credential_bindings/binding-guid": true,
-	"POST /v3/ingot/service_instances/si-guid/rotate": true,
+	"POST /v3/spaces/space-guid/actions/apply_manifest": true, "DELETE /v3/apps/app-guid": true,
+	"DELETE /v3/routes/route-guid":         true,
+	"DELETE /v3/service_instances/si-guid": true, "POST /v3/service_credential_bindings": true,
+	"DELETE /v3/service_credential_bindings/binding-guid": true,
+	"POST /v3/ingot/service_instances/si-guid/rotate":     true,
 }
 
 // one returns a list with one item, filtered by name.
@@ -142,30 +145,45 @@ func (f *fake) answer(call string, r *http.Request) (int, any) {
 		"metadata": object{"labels": object{"team": "blue", "tier": "1"}}, "relationships": object{"space": to(guidSpace)},
 	}
 	process := object{
-		"guid": guidApp, "type": "web", "command": "./shop", "instances": 2, "health_check": object{"type": "http", "data": object{"endpoint": "/health", "invocation_timeout": 5}}, "readiness_health_check": object{"type": "process", "data": object{}}, "memory_in_mb": 64, "disk_in_mb": 1024,
-		"process_instances": []any{object{"index": 0, "state": "RUNNING"}, object{"index": 1, "state": "CRASHED"}}, "relationships": object{"app": to(guidApp)},
+		"guid": guidApp, "type": "web", "command": "./shop", "instances": 2,
+		"health_check":           object{"type": "http", "data": object{"endpoint": "/health", "invocation_timeout": 5}},
+		"readiness_health_check": object{"type": "process", "data": object{}}, "memory_in_mb": 64, "disk_in_mb": 1024,
+		"process_instances": []any{object{"index": 0, "state": "RUNNING"}, object{"index": 1, "state": "CRASHED"}},
+		"relationships":     object{"app": to(guidApp)},
 	}
-	worker := object{"guid": "worker-guid", "type": "worker", "command": "./work", "instances": 0, "health_check": object{"type": "process"}, "readiness_health_check": object{"type": "process"}, "memory_in_mb": 32, "relationships": object{"app": to(guidApp)}}
+	worker := object{"guid": "worker-guid", "type": "worker", "command": "./work", "instances": 0,
+		"health_check": object{"type": "process"}, "readiness_health_check": object{"type": "process"}, "memory_in_mb": 32,
+		"relationships": object{"app": to(guidApp)}}
 	stats := list(
-		object{"index": 0, "state": "RUNNING", "uptime": 60, "mem_quota": 64 << 20, "disk_quota": 1 << 30, "usage": object{"cpu": 0.015, "mem": 12 << 20, "disk": 8 << 20},
+		object{"index": 0, "state": "RUNNING", "uptime": 60, "mem_quota": 64 << 20, "disk_quota": 1 << 30,
+			"usage": object{"cpu": 0.015, "mem": 12 << 20, "disk": 8 << 20},
 			"members": []any{
-				object{"name": "web", "type": "process", "state": "RUNNING", "since": stamp, "cpu": 0.005, "mem": 8 << 20, "mem_quota": nil, "restarts": 0, "last_exit": nil},
-				object{"name": "config server", "type": "sidecar", "state": "RUNNING", "since": stamp, "cpu": 0.01, "mem": 4 << 20, "mem_quota": 16 << 20, "restarts": 2,
-					"last_exit": object{"status": 137, "reason": "out of memory: sidecar config server exceeded its limit of 16M", "time": "2026-01-02T03:04:05Z"}},
+				object{"name": "web", "type": "process", "state": "RUNNING", "since": stamp, "cpu": 0.005, "mem": 8 << 20,
+					"mem_quota": nil, "restarts": 0, "last_exit": nil},
+				object{"name": "config server", "type": "sidecar", "state": "RUNNING", "since": stamp, "cpu": 0.01, "mem": 4 << 20,
+					"mem_quota": 16 << 20, "restarts": 2,
+					"last_exit": object{"status": 137, "reason": "out of memory: sidecar config server exceeded its limit of 16M",
+						"time": "2026-01-02T03:04:05Z"}},
 			},
 			"router": object{
-				"requests": 1234, "active": 2, "status": object{"2xx": 1200, "4xx": 30, "5xx": 4}, "bytes_received": 0, "bytes_sent": 5 << 20,
+				"requests": 1234, "active": 2, "status": object{"2xx": 1200, "4xx": 30, "5xx": 4}, "bytes_received": 0,
+				"bytes_sent": 5 << 20,
 				"latency_ms": object{"mean": 3.25, "p50": 2.5, "p95": 10, "p99": 25},
 			}},
-		object{"index": 1, "state": "CRASHED", "mem_quota": 64 << 20, "disk_quota": 1 << 30, "usage": object{}, "details": "exit status 7"})
+		object{"index": 1, "state": "CRASHED", "mem_quota": 64 << 20, "disk_quota": 1 << 30, "usage": object{},
+			"details": "exit status 7"})
 	route := object{
-		"guid": "route-guid", "url": "shop.apps.test", "host": "shop", "protocol": "http", "relationships": object{"domain": to("domain-guid"), "space": to(guidSpace)},
-		"destinations": []any{object{"guid": "dest-guid", "app": object{"guid": guidApp, "process": object{"type": "web"}}, "port": 8080}},
+		"guid": "route-guid", "url": "shop.apps.test", "host": "shop", "protocol": "http",
+		"relationships": object{"domain": to("domain-guid"), "space": to(guidSpace)},
+		"destinations": []any{object{"guid": "dest-guid", "app": object{"guid": guidApp, "process": object{"type": "web"}},
+			"port": 8080}},
 	}
 	plan := object{
-		"guid": "plan-guid", "name": "small", "description": "a small one", "free": false, "available": true, "visibility_type": "organization", "relationships": object{"service_offering": to("offering-guid")},
+		"guid": "plan-guid", "name": "small", "description": "a small one", "free": false, "available": true,
+		"visibility_type": "organization", "relationships": object{"service_offering": to("offering-guid")},
 	}
-	offering := object{"guid": "offering-guid", "name": "postgres", "description": "a database", "relationships": object{"service_broker": to("broker-guid")}}
+	offering := object{"guid": "offering-guid", "name": "postgres", "description": "a database",
+		"relationships": object{"service_broker": to("broker-guid")}}
 	broker := object{"guid": "broker-guid", "name": "local"}
 	with := func(l any, included object) any {
 		if m, ok := l.(object); ok {
@@ -173,16 +191,21 @@ func (f *fake) answer(call string, r *http.Request) (int, any) {
 		}
 		return l
 	}
-	everything := object{"service_plans": []any{plan}, "service_offerings": []any{offering}, "service_brokers": []any{broker}}
+	everything := object{"service_plans": []any{plan}, "service_offerings": []any{offering},
+		"service_brokers": []any{broker}}
 	instance := object{
 		"guid": "si-guid", "name": "db", "type": "managed", "tags": []string{"sql"}, "created_at": stamp,
-		"last_operation": object{"type": "create", "state": "succeeded", "description": "done"}, "relationships": object{"service_plan": to("plan-guid")},
+		"last_operation": object{"type": "create", "state": "succeeded", "description": "done"},
+		"relationships":  object{"service_plan": to("plan-guid")},
 	}
-	binding := object{"guid": "binding-guid", "name": "key", "type": "app", "relationships": object{"app": to(guidApp), "service_instance": to("si-guid")}}
+	binding := object{"guid": "binding-guid", "name": "key", "type": "app", "relationships": object{"app": to(guidApp),
+		"service_instance": to("si-guid")}}
 
 	switch call {
 	case "GET /":
-		links := object{"cloud_controller_v3": object{"href": f.URL + "/v3", "meta": object{"version": "3.211.0"}}, "app_ssh": nil, "console": object{"href": f.URL + "/console"}, "notifications": object{"href": f.URL + "/notify"}, "routing": object{"href": f.URL + "/routing"}, "network_policy_v1": object{"href": f.URL + "/networking"}}
+		links := object{"cloud_controller_v3": object{"href": f.URL + "/v3", "meta": object{"version": "3.211.0"}},
+			"app_ssh": nil, "console": object{"href": f.URL + "/console"}, "notifications": object{"href": f.URL + "/notify"},
+			"routing": object{"href": f.URL + "/routing"}, "network_policy_v1": object{"href": f.URL + "/networking"}}
 		for _, name := range []string{"login", "uaa", "log_cache"} {
 			links[name] = object{"href": f.URL}
 		}
@@ -192,14 +215,16 @@ func (f *fake) answer(call string, r *http.Request) (int, any) {
 			return 401, object{"error": "unauthorized", "error_description": "Bad credentials"}
 		}
 		if f.body(call, "client_credentials") {
-			return 200, object{"access_token": token(object{"client_id": "sender", "exp": time.Now().Add(time.Hour).Unix()}), "token_type": "bearer"}
+			return 200, object{"access_token": token(object{"client_id": "sender", "exp": time.Now().Add(time.Hour).Unix()}),
+				"token_type": "bearer"}
 		}
 		return 200, object{"access_token": userToken(time.Hour), "refresh_token": "refresh", "token_type": "bearer"}
 	case "POST /oauth/clients":
 		if f.body(call, `"sender"`) {
 			return 409, object{"error": "invalid_client", "error_description": "Client already exists: sender"}
 		}
-		return 201, object{"client_id": "mailer", "authorized_grant_types": []string{"client_credentials"}, "scope": []string{"uaa.none"}, "authorities": []string{"emails.write", "notifications.write"}}
+		return 201, object{"client_id": "mailer", "authorized_grant_types": []string{"client_credentials"},
+			"scope": []string{"uaa.none"}, "authorities": []string{"emails.write", "notifications.write"}}
 	case "GET /v3/organizations":
 		return 200, one(r, object{"guid": guidOrg, "name": "acme"})
 	case "GET /v3/spaces":
@@ -216,11 +241,13 @@ func (f *fake) answer(call string, r *http.Request) (int, any) {
 		return 200, one(r, app)
 	case "POST /v3/apps":
 		return refusal(422, 10008, "CF-UnprocessableEntity", "App with the name 'shop' already exists.")
-	case "POST /v3/apps/app-guid/actions/start", "POST /v3/apps/app-guid/actions/stop", "POST /v3/apps/app-guid/actions/restart", "PATCH /v3/apps/app-guid":
+	case "POST /v3/apps/app-guid/actions/start", "POST /v3/apps/app-guid/actions/stop",
+		"POST /v3/apps/app-guid/actions/restart", "PATCH /v3/apps/app-guid":
 		return 200, app
 	case "GET /v3/processes", "GET /v3/apps/app-guid/processes":
 		return 200, list(worker, process)
-	case "GET /v3/processes/app-guid", "GET /v3/apps/app-guid/processes/web", "POST /v3/apps/app-guid/processes/web/actions/scale":
+	case "GET /v3/processes/app-guid", "GET /v3/apps/app-guid/processes/web",
+		"POST /v3/apps/app-guid/processes/web/actions/scale":
 		return 200, process
 	case "GET /v3/processes/worker-guid":
 		return 200, worker
@@ -238,16 +265,20 @@ func (f *fake) answer(call string, r *http.Request) (int, any) {
 	case "POST /v3/routes":
 		return 201, object{"guid": "new-route", "url": "dump.apps.test"}
 	case "POST /v3/routes/new-route/destinations":
-		return 200, object{"destinations": []any{object{"guid": "new-dest", "app": object{"guid": guidApp, "process": object{"type": "web"}, "sidecar": object{"name": "config server"}}, "port": 9090}}}
+		return 200, object{"destinations": []any{object{"guid": "new-dest",
+			"app":  object{"guid": guidApp, "process": object{"type": "web"}, "sidecar": object{"name": "config server"}},
+			"port": 9090}}}
 	case "DELETE /v3/routes/route-guid/destinations/dest-guid":
 		return 204, nil
 	case "GET /v3/domains":
 		return 200, one(r, object{"guid": "domain-guid", "name": "apps.test"})
 	case "GET /v3/apps/app-guid/droplets/current":
-		return 200, object{"guid": "droplet-guid", "stack": "cflinuxfs4", "created_at": stamp, "buildpacks": []any{object{"name": "binary_buildpack", "version": "1.0.0"}}}
+		return 200, object{"guid": "droplet-guid", "stack": "cflinuxfs4", "created_at": stamp,
+			"buildpacks": []any{object{"name": "binary_buildpack", "version": "1.0.0"}}}
 	case "GET /v3/apps/app-guid/env":
 		return 200, object{
-			"system_env_json": object{"VCAP_SERVICES": object{}}, "application_env_json": object{"VCAP_APPLICATION": object{"name": "shop"}},
+			"system_env_json":       object{"VCAP_SERVICES": object{}},
+			"application_env_json":  object{"VCAP_APPLICATION": object{"name": "shop"}},
 			"environment_variables": object{"GREETING": "hello"}, "running_env_json": object{}, "staging_env_json": object{},
 		}
 	case "GET /v3/apps/app-guid/environment_variables":
@@ -255,19 +286,23 @@ func (f *fake) answer(call string, r *http.Request) (int, any) {
 	case "PATCH /v3/apps/app-guid/environment_variables":
 		return 200, object{"var": object{"GREETING": "good morning"}}
 	case "GET /v3/audit_events":
-		return 200, list(object{"guid": "e", "created_at": stamp, "type": "app.crash", "actor": object{"name": "web"}, "data": object{"index": 1, "reason": "CRASHED", "exit_description": "exit status 7"}})
+		return 200, list(object{"guid": "e", "created_at": stamp, "type": "app.crash", "actor": object{"name": "web"},
+			"data": object{"index": 1, "reason": "CRASHED", "exit_description": "exit status 7"}})
 	case "GET /v3/apps/app-guid/tasks":
 		if strings.Contains(r.Header.Get("User-Agent"), "none") {
 			return 404, nil
 		}
-		migrated := object{"guid": "task-1", "sequence_id": 1, "name": "migrate", "state": "SUCCEEDED", "command": "./migrate", "created_at": stamp, "memory_in_mb": 64, "disk_in_mb": 1024}
+		migrated := object{"guid": "task-1", "sequence_id": 1, "name": "migrate", "state": "SUCCEEDED",
+			"command": "./migrate", "created_at": stamp, "memory_in_mb": 64, "disk_in_mb": 1024}
 		switch r.URL.Query().Get("sequence_ids") {
 		case "", "1":
 			return 200, list(migrated)
 		case "2":
-			return 200, list(object{"guid": "task-2", "sequence_id": 2, "name": "sweep", "state": "FAILED", "created_at": stamp, "memory_in_mb": 64, "disk_in_mb": 1024, "result": object{"failure_reason": "APP/TASK/sweep: Exited with status 3"}})
+			return 200, list(object{"guid": "task-2", "sequence_id": 2, "name": "sweep", "state": "FAILED", "created_at": stamp,
+				"memory_in_mb": 64, "disk_in_mb": 1024, "result": object{"failure_reason": "APP/TASK/sweep: Exited with status 3"}})
 		case "4":
-			return 200, list(object{"guid": "task-4", "sequence_id": 4, "name": "sleep", "state": "RUNNING", "command": "sleep 1000", "created_at": stamp, "memory_in_mb": 64, "disk_in_mb": 1024})
+			return 200, list(object{"guid": "task-4", "sequence_id": 4, "name": "sleep", "state": "RUNNING",
+				"command": "sleep 1000", "created_at": stamp, "memory_in_mb": 64, "disk_in_mb": 1024})
 		}
 		return 200, list()
 	case "POST /v3/apps/app-guid/tasks":
@@ -277,17 +312,23 @@ func (f *fake) answer(call string, r *http.Request) (int, any) {
 				name = n
 			}
 		}
-		return 202, object{"guid": name, "sequence_id": 3, "name": name, "state": "PENDING", "command": "./migrate", "created_at": stamp, "memory_in_mb": 64, "disk_in_mb": 1024}
+		return 202, object{"guid": name, "sequence_id": 3, "name": name, "state": "PENDING", "command": "./migrate",
+			"created_at": stamp, "memory_in_mb": 64, "disk_in_mb": 1024}
 	case "GET /v3/tasks/good":
-		return 200, object{"guid": "good", "sequence_id": 3, "name": "good", "state": "SUCCEEDED", "command": "./shop", "created_at": stamp, "memory_in_mb": 64, "disk_in_mb": 1024, "result": object{"failure_reason": nil}}
+		return 200, object{"guid": "good", "sequence_id": 3, "name": "good", "state": "SUCCEEDED", "command": "./shop",
+			"created_at": stamp, "memory_in_mb": 64, "disk_in_mb": 1024, "result": object{"failure_reason": nil}}
 	case "GET /v3/tasks/bad":
-		return 200, object{"guid": "bad", "sequence_id": 3, "name": "bad", "state": "FAILED", "command": "false", "created_at": stamp, "memory_in_mb": 64, "disk_in_mb": 1024, "result": object{"failure_reason": "APP/TASK/bad: Exited with status 1"}}
+		return 200, object{"guid": "bad", "sequence_id": 3, "name": "bad", "state": "FAILED", "command": "false",
+			"created_at": stamp, "memory_in_mb": 64, "disk_in_mb": 1024,
+			"result": object{"failure_reason": "APP/TASK/bad: Exited with status 1"}}
 	case "POST /v3/tasks/task-4/actions/cancel":
-		return 202, object{"guid": "task-4", "sequence_id": 4, "name": "sleep", "state": "CANCELING", "command": "sleep 1000", "created_at": stamp, "memory_in_mb": 64, "disk_in_mb": 1024}
+		return 202, object{"guid": "task-4", "sequence_id": 4, "name": "sleep", "state": "CANCELING", "command": "sleep 1000",
+			"created_at": stamp, "memory_in_mb": 64, "disk_in_mb": 1024}
 	case "POST /v3/tasks/task-1/actions/cancel":
 		return refusal(422, 10008, "CF-UnprocessableEntity", "Task state is SUCCEEDED and therefore cannot be canceled")
 	case "GET /v3/jobs/done", "GET /v3/jobs/polling":
-		return 200, object{"guid": "done", "state": map[bool]string{true: "POLLING", false: "COMPLETE"}[strings.HasSuffix(call, "polling")]}
+		return 200, object{"guid": "done", "state": map[bool]string{true: "POLLING",
+			false: "COMPLETE"}[strings.HasSuffix(call, "polling")]}
 	case "POST /v3/packages":
 		return 201, object{"guid": "package-guid", "state": "AWAITING_UPLOAD"}
 	case "GET /v3/packages":
@@ -343,8 +384,12 @@ func (f *fake) answer(call string, r *http.Request) (int, any) {
 		return 200, with(one(r, binding), object{"apps": []any{app}})
 	case "GET /v3/ingot/service_instances/si-guid/rotations":
 		return 200, list(
-			object{"guid": "r1", "state": "applying", "method": "restart", "grace_seconds": 600, "revoke_at": nil, "description": "", "relationships": object{"app": object{"data": object{"guid": "app-guid"}}, "service_credential_binding": object{"data": object{"guid": "binding-guid"}}}},
-			object{"guid": "r2", "state": "grace", "method": "none", "grace_seconds": 600, "revoke_at": "2026-11-16T10:20:00Z", "description": "", "relationships": object{"service_credential_binding": object{"data": object{"guid": "binding-guid"}}}})
+			object{"guid": "r1", "state": "applying", "method": "restart", "grace_seconds": 600, "revoke_at": nil,
+				"description": "", "relationships": object{"app": object{"data": object{"guid": "app-guid"}},
+					"service_credential_binding": object{"data": object{"guid": "binding-guid"}}}},
+			object{"guid": "r2", "state": "grace", "method": "none", "grace_seconds": 600, "revoke_at": "2026-11-16T10:20:00Z",
+				"description": "", "relationships": object{"service_credential_binding": object{
+					"data": object{"guid": "binding-guid"}}}})
 	case "GET /v3/service_credential_bindings/binding-guid/details":
 		return 200, object{"credentials": object{"host": "127.0.0.1", "port": 5432, "password": "s3cret"}}
 	case "GET /notify/notifications":
@@ -359,8 +404,11 @@ func (f *fake) answer(call string, r *http.Request) (int, any) {
 	case "GET /notify/messages/message-1":
 		return 200, object{"status": "delivered"}
 	case "GET /notify/user_preferences":
-		return 200, object{"global_unsubscribe": false, "clients": object{"sender": object{"news": object{"email": true, "kind_description": "What is new", "source_description": "Disk watch"}}}}
-	case "PUT /notify/notifications", "PUT /notify/clients/sender/notifications/disk-full/template", "PATCH /notify/user_preferences":
+		return 200, object{"global_unsubscribe": false,
+			"clients": object{"sender": object{"news": object{"email": true, "kind_description": "What is new",
+				"source_description": "Disk watch"}}}}
+	case "PUT /notify/notifications", "PUT /notify/clients/sender/notifications/disk-full/template",
+		"PATCH /notify/user_preferences":
 		return 204, nil
 	}
 	if jobs[call] {
@@ -378,7 +426,9 @@ func (f *fake) answer(call string, r *http.Request) (int, any) {
 func deployment(guid, value, reason string) object {
 	d := object{
 		"guid": guid, "strategy": "rolling", "options": object{"max_in_flight": 2},
-		"status": object{"value": value, "reason": reason, "details": object{"last_status_change": stamp, "error": map[bool]any{true: "instance 0 of the new version has failed 2 times: exit status 7"}[reason == "DEPLOYING"]}},
+		"status": object{"value": value, "reason": reason, "details": object{"last_status_change": stamp,
+			"error": map[bool]any{
+				true: "instance 0 of the new version has failed 2 times: exit status 7"}[reason == "DEPLOYING"]}},
 	}
 	if guid == "canary-guid" {
 		d["strategy"] = "canary"
@@ -398,12 +448,16 @@ func logBatch(r *http.Request) any {
 	at, _ := time.Parse(time.RFC3339, stamp)
 	batch := []any{}
 	for i, l := range []struct{ source, kind, text string }{
-		{"STG", "OUT", "-----> Binary Buildpack"}, {"APP/PROC/WEB", "OUT", "listening"}, {"APP/PROC/WEB/SIDECAR/CONFIG SERVER", "ERR", "no config"}, {"RTR", "OUT", "shop.apps.test - GET /"},
+		{"STG", "OUT", "-----> Binary Buildpack"}, {"APP/PROC/WEB", "OUT", "listening"},
+		{"APP/PROC/WEB/SIDECAR/CONFIG SERVER", "ERR", "no config"}, {"RTR", "OUT", "shop.apps.test - GET /"},
 		{"APP/TASK/migrate/SIDECAR/CONFIG SERVER", "OUT", "config of a task"},
 	} {
 		e := object{
-			"timestamp": fmt.Sprint(at.Add(time.Duration(i) * time.Millisecond).UnixNano()), "source_id": guidApp, "instance_id": "0",
-			"tags": object{"source_type": l.source}, "log": object{"payload": base64.StdEncoding.EncodeToString([]byte(l.text)), "type": l.kind},
+			"timestamp": fmt.Sprint(at.Add(time.Duration(i) * time.Millisecond).UnixNano()), "source_id": guidApp,
+			"instance_id": "0",
+			"tags":        object{"source_type": l.source},
+			"log": object{"payload": base64.StdEncoding.EncodeToString([]byte(l.text)),
+				"type": l.kind},
 		}
 		if r.URL.Query().Get("descending") == "true" {
 			batch = append([]any{e}, batch...)

@@ -45,7 +45,8 @@ func FlagError(err error) string {
 	}
 	kind, why := strings.TrimLeft(m[2], "*[]"), m[3]
 	switch {
-	case strings.HasPrefix(kind, "int"), strings.HasPrefix(kind, "uint"), strings.HasPrefix(kind, "float"), kind == "bool", kind == "time.Duration":
+	case strings.HasPrefix(kind, "int"), strings.HasPrefix(kind, "uint"), strings.HasPrefix(kind, "float"), kind == "bool",
+		kind == "time.Duration":
 		return flagWord(m[1]) + ": " + quoted.FindString(why) + " " + notA(kind, why)
 	case why == "":
 		return flagWord(m[1]) + " has a value that is not possible"
@@ -80,10 +81,14 @@ func notA(kind, why string) string {
 // otherFlags maps long flags that the cf CLI and other tools have to the names of
 // the fields of flags that mean the same.
 var otherFlags = map[string][]string{
-	"disk-quota": {"Disk"}, "mem": {"Memory"}, "ram": {"Memory"}, "memory-limit": {"Memory"}, "replicas": {"Instances"}, "count": {"Instances", "Max"},
-	"docker-image": {"DockerImage"}, "image": {"DockerImage"}, "health-check-type": {"HealthCheck"}, "app-start-timeout": {"Timeout"}, "start-timeout": {"Timeout"},
-	"start-command": {"Command"}, "cmd": {"Command"}, "hostname": {"Host"}, "dir": {"Path"}, "file": {"Manifest", "File"}, "log-rate-limit": {"LogRate"},
-	"yes": {"Force"}, "organization": {"Org"}, "config": {"Parameters"}, "user": {"User", "Username"}, "follow": {"Follow"}, "tail": {"Recent"},
+	"disk-quota": {"Disk"}, "mem": {"Memory"}, "ram": {"Memory"}, "memory-limit": {"Memory"}, "replicas": {"Instances"},
+	"count":        {"Instances", "Max"},
+	"docker-image": {"DockerImage"}, "image": {"DockerImage"}, "health-check-type": {"HealthCheck"},
+	"app-start-timeout": {"Timeout"}, "start-timeout": {"Timeout"},
+	"start-command": {"Command"}, "cmd": {"Command"}, "hostname": {"Host"}, "dir": {"Path"}, "file": {"Manifest", "File"},
+	"log-rate-limit": {"LogRate"},
+	"yes":            {"Force"}, "organization": {"Org"}, "config": {"Parameters"}, "user": {"User", "Username"},
+	"follow": {"Follow"}, "tail": {"Recent"},
 }
 
 // closestFlag returns the flag, with its dashes, that an unknown long flag stands
@@ -111,7 +116,8 @@ func closestFlag(name string, all []*flags.Option) string {
 		}
 	}
 	keys := core.SortedKeys(words)
-	if near := suggest.Closest(asked, slices.DeleteFunc(keys, func(k string) bool { return strings.HasPrefix(words[k], "--") })); near != "" {
+	if near := suggest.Closest(asked,
+		slices.DeleteFunc(keys, func(k string) bool { return strings.HasPrefix(words[k], "--") })); near != "" {
 		return words[near]
 	}
 	return ""

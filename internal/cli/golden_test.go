@@ -83,18 +83,24 @@ func (w *world) file(t *testing.T, name, content string) {
 func (w *world) run(args ...string) (out, errs string, code int) {
 	var o, e bytes.Buffer
 	code = cli.Run(context.Background(), &cli.Env{
-		Program: cmp.Or(w.program, "ingot"), Args: args, Getenv: func(name string) string { return w.env[name] }, Dir: w.dir, In: strings.NewReader(w.in),
-		Out: &o, Err: &e, OutTerminal: w.terminal, InTerminal: w.asks, Version: "ingot 1.2.3", Now: func() time.Time { return time.Date(2026, 1, 2, 3, 5, 5, 0, time.UTC) },
+		Program: cmp.Or(w.program, "ingot"), Args: args, Getenv: func(name string) string { return w.env[name] }, Dir: w.dir,
+		In:  strings.NewReader(w.in),
+		Out: &o, Err: &e, OutTerminal: w.terminal, InTerminal: w.asks, Version: "ingot 1.2.3",
+		Now:    func() time.Time { return time.Date(2026, 1, 2, 3, 5, 5, 0, time.UTC) },
 		Others: []cli.Other{{Name: "up", Summary: "Run the server"}},
 		Machine: func(_ context.Context, o cli.DoctorOptions) []cli.Finding {
 			if o.Engine == "kubernetes" {
-				return []cli.Finding{{Name: "API server", Found: "10.0.0.1, v1.34.3", State: cli.FindingOK}, {Name: "NetworkPolicies", Found: "NOT enforced", State: cli.FindingWarn, Get: "use Calico"}, {Name: "trial Pod", Found: "pull the image", State: cli.FindingFail, Get: "check --kubernetes-image"}}
+				return []cli.Finding{{Name: "API server", Found: "10.0.0.1, v1.34.3", State: cli.FindingOK},
+					{Name: "NetworkPolicies", Found: "NOT enforced", State: cli.FindingWarn, Get: "use Calico"},
+					{Name: "trial Pod", Found: "pull the image", State: cli.FindingFail, Get: "check --kubernetes-image"}}
 			}
-			return []cli.Finding{{Name: "runc", State: cli.FindingMissing, Get: "apt-get install runc"}, {Name: "engine", Found: "process", State: cli.FindingNote}}
+			return []cli.Finding{{Name: "runc", State: cli.FindingMissing, Get: "apt-get install runc"},
+				{Name: "engine", Found: "process", State: cli.FindingNote}}
 		},
 	})
 	port := w.api.URL[strings.LastIndex(w.api.URL, ":"):]
-	clean := strings.NewReplacer(w.api.URL, "http://api.test", "apps.test"+port, "apps.test:PORT", w.dir, "DIR", w.home, "HOME", "\x1b", "^[")
+	clean := strings.NewReplacer(w.api.URL, "http://api.test", "apps.test"+port, "apps.test:PORT", w.dir, "DIR", w.home,
+		"HOME", "\x1b", "^[")
 	return accessToken.ReplaceAllString(clean.Replace(o.String()), "bearer TOKEN"), clean.Replace(e.String()), code
 }
 
@@ -126,7 +132,8 @@ var scenarios = []struct {
 	{"restart", []string{"restart", "shop"}},
 	{"restage", []string{"restage", "shop"}},
 	{"dev", []string{"dev", "shop", "--no-manifest", "--strategy", "rolling"}},
-	{"push-rolling", []string{"push", "-f", "manifest.yml", "--strategy", "rolling", "-m", "128M", "-i", "3", "-l", "1M", "--max-in-flight", "2"}},
+	{"push-rolling", []string{"push", "-f", "manifest.yml", "--strategy", "rolling", "-m", "128M", "-i", "3", "-l", "1M",
+		"--max-in-flight", "2"}},
 	{"restart-rolling", []string{"restart", "shop", "--strategy", "rolling"}},
 	{"restart-canary", []string{"restart", "shop", "--strategy", "canary", "--instance-steps", "10,50"}},
 	{"restage-rolling", []string{"restage", "shop", "--strategy", "rolling", "--no-wait"}},
@@ -155,7 +162,8 @@ var scenarios = []struct {
 	{"top-interval", []string{"top", "shop", "--interval", "0"}},
 	{"app-misspelt", []string{"app", "shpo"}},
 	{"logs-recent", []string{"logs", "shop", "--recent"}},
-	{"logs-sidecar", []string{"logs", "shop", "--recent", "--sidecar", "config server", "--process", "web", "--no-router"}},
+	{"logs-sidecar", []string{"logs", "shop", "--recent", "--sidecar", "config server", "--process", "web",
+		"--no-router"}},
 	{"logs-sidecar-task", []string{"logs", "shop", "--recent", "--sidecar", "config server", "--no-router"}},
 	{"logs-no-sidecar", []string{"logs", "shop", "--recent", "--sidecar", "config servr"}},
 	{"ssh-none", []string{"ssh", "shop"}},
@@ -193,13 +201,17 @@ var scenarios = []struct {
 	{"doctor", []string{"doctor"}},
 	{"doctor-cluster", []string{"doctor", "--engine", "kubernetes"}},
 	{"completion", []string{"completion", "bash"}},
-	{"notifications-register", []string{"notifications", "register", "disk-full", "--critical", "--template", "template-1", "--client", "sender", "--client-secret", "x"}},
+	{"notifications-register", []string{"notifications", "register", "disk-full", "--critical", "--template", "template-1",
+		"--client", "sender", "--client-secret", "x"}},
 	{"notifications-kinds", []string{"notifications", "kinds", "--client", "sender", "--client-secret", "x"}},
 	{"notifications-templates", []string{"notifications", "templates", "--client", "sender", "--client-secret", "x"}},
-	{"notifications-create-template", []string{"notifications", "templates", "--create", "plain", "--text", "@mail.txt", "--assign", "disk-full", "--client", "sender", "--client-secret", "x"}},
-	{"notifications-send", []string{"notifications", "send", "disk-full", "--everyone", "--text", "tidy up", "--client", "sender", "--client-secret", "x"}},
+	{"notifications-create-template", []string{"notifications", "templates", "--create", "plain", "--text", "@mail.txt",
+		"--assign", "disk-full", "--client", "sender", "--client-secret", "x"}},
+	{"notifications-send", []string{"notifications", "send", "disk-full", "--everyone", "--text", "tidy up", "--client",
+		"sender", "--client-secret", "x"}},
 	{"notifications-send-no-recipient", []string{"notifications", "send", "disk-full", "--text", "tidy up"}},
-	{"notifications-status", []string{"notifications", "status", "message-1", "--client", "sender", "--client-secret", "x"}},
+	{"notifications-status", []string{"notifications", "status", "message-1", "--client", "sender",
+		"--client-secret", "x"}},
 	{"notifications-preferences", []string{"notifications", "preferences", "--unsubscribe", "sender/news"}},
 	{"passwd-unasked", []string{"passwd"}},
 	{"oauth-token", []string{"oauth-token"}},
@@ -244,9 +256,11 @@ var scenarios = []struct {
 	{"clients", []string{"clients"}},
 	{"client", []string{"client", "sender"}},
 	{"client-none", []string{"client", "sendr"}},
-	{"create-client", []string{"create-client", "mailer", "--authorities", "notifications.write,emails.write", "--secret", "hidden-word"}},
+	{"create-client", []string{"create-client", "mailer", "--authorities", "notifications.write,emails.write", "--secret",
+		"hidden-word"}},
 	{"create-client-exists", []string{"create-client", "sender", "--secret", "hidden-word"}},
-	{"update-client", []string{"update-client", "sender", "--authorities", "emails.write", "--access-token-validity", "600"}},
+	{"update-client", []string{"update-client", "sender", "--authorities", "emails.write",
+		"--access-token-validity", "600"}},
 	{"update-client-nothing", []string{"update-client", "sender"}},
 	{"set-client-secret", []string{"set-client-secret", "sender", "--add", "--secret", "hidden-word"}},
 	{"set-client-secret-old", []string{"set-client-secret", "sender", "--delete-old"}},
@@ -284,7 +298,8 @@ var scenarios = []struct {
 	{"route", []string{"route", "apps.test", "-n", "shop"}},
 	{"route-none", []string{"route", "apps.test", "-n", "nothing"}},
 	{"check-route", []string{"check-route", "apps.test", "-n", "nothing"}},
-	{"update-route", []string{"update-route", "apps.test", "-n", "shop", "-o", "loadbalancing=least-connection", "-r", "hash_header"}},
+	{"update-route", []string{"update-route", "apps.test", "-n", "shop", "-o", "loadbalancing=least-connection", "-r",
+		"hash_header"}},
 	{"update-route-nothing", []string{"update-route", "apps.test", "-n", "shop"}},
 	{"update-destination", []string{"update-destination", "shop", "apps.test", "-n", "shop", "--app-protocol", "http2"}},
 	{"delete-orphaned-routes", []string{"delete-orphaned-routes", "-f"}},
@@ -319,7 +334,8 @@ var scenarios = []struct {
 	{"space-ssh-allowed", []string{"space-ssh-allowed", "dev"}},
 	{"org-quotas", []string{"org-quotas"}},
 	{"org-quota", []string{"org-quota", "large"}},
-	{"create-org-quota", []string{"create-org-quota", "small", "-m", "1G", "-i", "-1", "-l", "16K", "--allow-paid-service-plans"}},
+	{"create-org-quota", []string{"create-org-quota", "small", "-m", "1G", "-i", "-1", "-l", "16K",
+		"--allow-paid-service-plans"}},
 	{"create-org-quota-wrong", []string{"create-org-quota", "small", "-m", "lots"}},
 	{"update-org-quota", []string{"update-org-quota", "large", "-r", "-1"}},
 	{"update-org-quota-nothing", []string{"update-org-quota", "large"}},
@@ -338,7 +354,8 @@ var scenarios = []struct {
 	{"create-security-group-wrong", []string{"create-security-group", "world", "mail.txt"}},
 	{"update-security-group", []string{"update-security-group", "database", "rules.json"}},
 	{"delete-security-group", []string{"delete-security-group", "database", "-f"}},
-	{"bind-security-group", []string{"bind-security-group", "database", "acme", "--space", "dev", "--lifecycle", "staging"}},
+	{"bind-security-group", []string{"bind-security-group", "database", "acme", "--space", "dev", "--lifecycle",
+		"staging"}},
 	{"unbind-security-group", []string{"unbind-security-group", "database", "acme", "dev"}},
 	{"running-security-groups", []string{"running-security-groups"}},
 	{"bind-running-security-group", []string{"bind-running-security-group", "database"}},
@@ -396,7 +413,9 @@ func TestGolden(t *testing.T) {
 				if strings.HasSuffix(s.args[0], "-deployment") {
 					w.api.deploying = "deployment-guid"
 				}
-				w.file(t, "manifest.yml", "applications:\n- name: shop\n  path: app\n  env: {FLAG: yes}\n  sidecars:\n  - {name: config server, process_types: [web], command: ./config}\n")
+				w.file(t, "manifest.yml",
+					"applications:\n- name: shop\n  path: app\n  env: {FLAG: yes}\n  sidecars:\n  - {name: config server, "+
+						"process_types: [web], command: ./config}\n")
 				w.file(t, "app/shop", "#!/bin/sh\nexec sleep 1000\n")
 				w.file(t, "shop.tgz", "\x1f\x8bdroplet")
 				w.file(t, "mail.txt", "Dear {{.Text}}")

@@ -26,7 +26,8 @@ func find(name string) *core.Command {
 
 // briefCommands lists the commands that are shown when no command is given.
 var briefCommands = []string{
-	"up", "push", "dev", "apps", "app", "open", "logs", "top", "ssh", "scale", "set-env", "marketplace", "create-service", "bind-service", "notifications", "delete", "doctor", "demo", "down",
+	"up", "push", "dev", "apps", "app", "open", "logs", "top", "ssh", "scale", "set-env", "marketplace", "create-service",
+	"bind-service", "notifications", "delete", "doctor", "demo", "down",
 }
 
 // Brief returns the short help with the everyday commands.
@@ -52,7 +53,8 @@ func Brief(w *Env) string {
 			b.WriteString(term.Row(name, summary, width+1, columns(w)))
 		}
 	}
-	b.WriteString(wrapped(w, "\n", fmt.Sprintf("'%[1]s help' lists all commands, '%[1]s help COMMAND' shows flags and examples.", w.Program)))
+	b.WriteString(wrapped(w, "\n",
+		fmt.Sprintf("'%[1]s help' lists all commands, '%[1]s help COMMAND' shows flags and examples.", w.Program)))
 	return b.String()
 }
 
@@ -103,7 +105,8 @@ func Overview(w *Env) string {
 		}
 		row(c.Name, c.Summary)
 	}
-	b.WriteString(wrapped(w, "\n", fmt.Sprintf("Every command takes --json, -q and --help. '%s help COMMAND' shows examples.", w.Program)))
+	b.WriteString(wrapped(w, "\n",
+		fmt.Sprintf("Every command takes --json, -q and --help. '%s help COMMAND' shows examples.", w.Program)))
 	return b.String()
 }
 
@@ -117,7 +120,8 @@ func helpOf(c *core.Command, w *Env) string {
 	if len(c.Sub) > 0 {
 		fmt.Fprintf(&b, "\nUsage: %s %s COMMAND\n\nCommands:\n", w.Program, c.Name)
 		for _, s := range c.Sub {
-			b.WriteString(term.Row(strings.TrimSpace(strings.TrimPrefix(s.Name, c.Name+" ")+" "+s.Args), s.Summary, 24, columns(w)))
+			b.WriteString(term.Row(strings.TrimSpace(strings.TrimPrefix(s.Name, c.Name+" ")+" "+s.Args), s.Summary, 24,
+				columns(w)))
 		}
 		b.WriteString(wrapped(w, "\n", fmt.Sprintf("'%s help %s COMMAND' shows flags and examples.", w.Program, c.Name)))
 		return b.String()

@@ -30,8 +30,10 @@ func (f *fake) twoOrgs() {
 			return 200, list(found...)
 		}
 	}
-	f.instead["GET /v3/organizations"] = byName(object{"guid": guidOrg, "name": "acme"}, object{"guid": "globex-guid", "name": "globex"})
-	f.instead["GET /v3/spaces"] = byName(object{"guid": guidSpace, "name": "dev", "org": guidOrg}, object{"guid": "prod-guid", "name": "prod", "org": guidOrg},
+	f.instead["GET /v3/organizations"] = byName(object{"guid": guidOrg, "name": "acme"},
+		object{"guid": "globex-guid", "name": "globex"})
+	f.instead["GET /v3/spaces"] = byName(object{"guid": guidSpace, "name": "dev", "org": guidOrg},
+		object{"guid": "prod-guid", "name": "prod", "org": guidOrg},
 		object{"guid": "other-guid", "name": "dev", "org": "globex-guid"})
 }
 
@@ -86,7 +88,8 @@ func TestSendToSpaceOfTheTargetedOrg(t *testing.T) {
 		code             int
 	}{
 		{guidOrg, "dev", "POST /notify/spaces/" + guidSpace, 0}, {"globex-guid", "dev", "POST /notify/spaces/other-guid", 0},
-		{"", "dev", "", 1}, {guidOrg, "dve", "", 1}, {"", "6ba7b810-9dad-11d1-80b4-00c04fd430c8", "POST /notify/spaces/6ba7b810-9dad-11d1-80b4-00c04fd430c8", 0},
+		{"", "dev", "", 1}, {guidOrg, "dve", "", 1}, {"", "6ba7b810-9dad-11d1-80b4-00c04fd430c8",
+			"POST /notify/spaces/6ba7b810-9dad-11d1-80b4-00c04fd430c8", 0},
 	} {
 		w := loggedIn(t)
 		w.api.twoOrgs()
@@ -94,7 +97,8 @@ func TestSendToSpaceOfTheTargetedOrg(t *testing.T) {
 			w.api.instead["POST /notify/spaces/"+at] = func(*http.Request) (int, any) { return 200, []any{} }
 		}
 		w.change(t, func(c *config.Config) { c.Org.GUID = tc.org })
-		out, errs, code := w.run("notifications", "send", "disk-full", "--space", tc.space, "--text", "x", "--client", "sender", "--client-secret", "x")
+		out, errs, code := w.run("notifications", "send", "disk-full", "--space", tc.space, "--text", "x", "--client",
+			"sender", "--client-secret", "x")
 		if code != tc.code || tc.want != "" && !w.api.called(tc.want) {
 			t.Errorf("%s in %q: %d, calls %v\n%s%s", tc.space, tc.org, code, w.api.calls, out, errs)
 		}
@@ -115,7 +119,8 @@ func TestLoginWithoutScheme(t *testing.T) {
 	if _, errs, code := w.run("login", bare); code != 2 || !strings.Contains(errs, "login -a http://127.0.0.1:8080") {
 		t.Errorf("exit code %d, want 2 and how to log in: %s", code, errs)
 	}
-	if _, errs, code := w.run("login", "-a", "https://"+bare, "-u", "admin", "-p", "secret"); code != 1 || !strings.Contains(errs, "write http:// before the address") {
+	if _, errs, code := w.run("login", "-a", "https://"+bare, "-u", "admin", "-p", "secret"); code != 1 ||
+		!strings.Contains(errs, "write http:// before the address") {
 		t.Errorf("exit code %d, want 1 and the advice to write http://: %s", code, errs)
 	}
 }
@@ -170,7 +175,8 @@ func TestClientSecrets(t *testing.T) {
 				t.Fatalf("%s %s: exit code %d, body %v, want 0 and JSON\n%s%s", command, name, code, err, out, errs)
 			}
 			secret := cmp.Or(body.Secret, body.New)
-			if tc.sent != "" && secret != tc.sent || len(secret) < 8 || strings.Contains(out+errs, secret) != tc.shown || strings.Contains(out, "shown only once") != tc.shown {
+			if tc.sent != "" && secret != tc.sent || len(secret) < 8 || strings.Contains(out+errs, secret) != tc.shown ||
+				strings.Contains(out, "shown only once") != tc.shown {
 				t.Errorf("%s %s: sent %q\n%s%s", command, name, secret, out, errs)
 			}
 		}
@@ -181,11 +187,13 @@ func TestClientSecrets(t *testing.T) {
 func TestUpdateClientKeepsTheRest(t *testing.T) {
 	t.Parallel()
 	w := loggedIn(t)
-	if out, errs, code := w.run("update-client", "sender", "--authorities", "emails.write, notifications.write"); code != 0 {
+	if out, errs, code := w.run("update-client", "sender", "--authorities",
+		"emails.write, notifications.write"); code != 0 {
 		t.Fatalf("exit code %d, want 0\n%s%s", code, out, errs)
 	}
 	body := w.api.bodies["PUT /oauth/clients/sender"]
-	for _, want := range []string{`"authorities":["emails.write","notifications.write"]`, `"token_salt":"kept"`, `"authorized_grant_types":["client_credentials"]`, `"name":"Disk watch"`} {
+	for _, want := range []string{`"authorities":["emails.write","notifications.write"]`, `"token_salt":"kept"`,
+		`"authorized_grant_types":["client_credentials"]`, `"name":"Disk watch"`} {
 		if !strings.Contains(body, want) {
 			t.Errorf("%s is missing in %s", want, body)
 		}
@@ -199,7 +207,8 @@ func TestClientsForbidden(t *testing.T) {
 	w.api.instead["GET /oauth/clients"] = func(*http.Request) (int, any) {
 		return 403, object{"error": "insufficient_scope", "error_description": "Insufficient scope for this resource"}
 	}
-	if _, errs, code := w.run("clients"); code != 1 || !strings.Contains(errs, "--client-credentials") || !strings.Contains(errs, "clients.read") {
+	if _, errs, code := w.run("clients"); code != 1 || !strings.Contains(errs, "--client-credentials") ||
+		!strings.Contains(errs, "clients.read") {
 		t.Errorf("exit code %d, want 1 and the credentials and scope it takes: %s", code, errs)
 	}
 }
@@ -210,16 +219,19 @@ func TestManifestWarnings(t *testing.T) {
 	t.Parallel()
 	for _, command := range []string{"push", "apply-manifest"} {
 		w := loggedIn(t)
-		w.file(t, "manifest.yml", "---\napplications:\n- name: shop\n  path: app\n  # small\n  memroy: ((size))\n  host: shop\n")
+		w.file(t, "manifest.yml",
+			"---\napplications:\n- name: shop\n  path: app\n  # small\n  memroy: ((size))\n  host: shop\n")
 		w.file(t, "app/shop", "x")
 		w.api.instead["GET /v3/jobs/done"] = func(*http.Request) (int, any) {
 			return 200, object{"guid": "done", "state": "COMPLETE", "warnings": []any{
-				object{"detail": "For application 'shop': manifest key 'memroy' is unknown and ignored; did you mean 'memory'?"}, object{"detail": "the plan is nearly used up"},
+				object{"detail": "For application 'shop': manifest key 'memroy' is unknown and ignored; did you mean 'memory'?"},
+				object{"detail": "the plan is nearly used up"},
 			}}
 		}
 		_, errs, code := w.run(command, "-f", "manifest.yml", "--var", "size=64M")
 		want := "Warning: manifest.yml, line 6: manifest key 'memroy' is unknown and ignored; did you mean 'memory'?\n" +
-			"Warning: manifest.yml, line 7: manifest key 'host' is ignored: removed from Cloud Foundry; use 'routes'\nWarning: the plan is nearly used up\n"
+			"Warning: manifest.yml, line 7: manifest key 'host' is ignored: removed from Cloud Foundry; use " +
+			"'routes'\nWarning: the plan is nearly used up\n"
 		if code != 0 || errs != want {
 			t.Errorf("%s: exit code %d, want 0; stderr is\n%swant\n%s", command, code, errs, want)
 		}
@@ -234,7 +246,9 @@ func TestPushOfARefusedManifest(t *testing.T) {
 	w.file(t, "app/shop", "x")
 	w.api.instead["GET /v3/apps"] = func(*http.Request) (int, any) { return 200, list() }
 	w.api.instead["GET /v3/jobs/done"] = func(*http.Request) (int, any) {
-		return 200, object{"guid": "done", "state": "FAILED", "errors": []any{object{"code": 10010, "title": "CF-ResourceNotFound", "detail": "For application 'shop': Service instance 'db' not found"}}}
+		return 200, object{"guid": "done", "state": "FAILED",
+			"errors": []any{object{"code": 10010, "title": "CF-ResourceNotFound",
+				"detail": "For application 'shop': Service instance 'db' not found"}}}
 	}
 	_, errs, code := w.run("push", "shop", "--no-manifest", "-p", "app")
 	if code != 1 || !strings.Contains(errs, "Service instance 'db' not found") {

@@ -24,7 +24,8 @@ func TestWrongNumbers(t *testing.T) {
 		if code == 0 {
 			t.Errorf("%q was accepted:\n%s", args, out)
 		}
-		for _, bad := range []string{"strconv", "parsing", "invalid syntax", "expected *", "(expected", "int64", "float64", "bool flag", "time.Duration", "cli.", "time: "} {
+		for _, bad := range []string{"strconv", "parsing", "invalid syntax", "expected *", "(expected", "int64", "float64",
+			"bool flag", "time.Duration", "cli.", "time: "} {
 			if strings.Contains(errs, bad) {
 				t.Errorf("%q: %q in %s", args, bad, errs)
 			}
@@ -88,12 +89,16 @@ func TestHelpIsWrappedAtSpaces(t *testing.T) {
 func TestWhatExistsInstead(t *testing.T) {
 	t.Parallel()
 	for line, want := range map[string]string{
-		"create-service postgress small db": "FAILED Service offering 'postgress' not found.\n  Try: did you mean 'postgres'?\n",
-		"create-service kafka small db":     "FAILED Service offering 'kafka' not found.\n  Existing service offerings: postgres\n",
-		"create-service postgres smal db":   "FAILED Plan 'smal' of the service offering 'postgres' not found.\n  Try: did you mean 'small'?\n",
-		"create-service postgres huge db":   "FAILED Plan 'huge' of the service offering 'postgres' not found.\n  Plans of postgres: small\n",
-		"app nothing":                       "FAILED App 'nothing' not found.\n  Existing apps: shop\n",
-		"target -o elsewhere":               "FAILED Org 'elsewhere' not found.\n  Existing orgs: acme\n",
+		"create-service postgress small db": "FAILED Service offering 'postgress' not found.\n  Try: did you mean " +
+			"'postgres'?\n",
+		"create-service kafka small db": "FAILED Service offering 'kafka' not found.\n  Existing service offerings: " +
+			"postgres\n",
+		"create-service postgres smal db": "FAILED Plan 'smal' of the service offering 'postgres' not found.\n  Try: did " +
+			"you mean 'small'?\n",
+		"create-service postgres huge db": "FAILED Plan 'huge' of the service offering 'postgres' not found.\n  Plans of " +
+			"postgres: small\n",
+		"app nothing":         "FAILED App 'nothing' not found.\n  Existing apps: shop\n",
+		"target -o elsewhere": "FAILED Org 'elsewhere' not found.\n  Existing orgs: acme\n",
 	} {
 		w := loggedIn(t)
 		w.api.instead["GET /v3/service_plans"] = func(r *http.Request) (int, any) {
@@ -122,8 +127,10 @@ func TestWhatExistsInstead(t *testing.T) {
 		return 200, list(object{"name": "mysql"}, object{"name": "postgres"})
 	}
 	for line, want := range map[string]string{
-		"create-service ": "mysql\npostgres\n", "create-service p": "postgres\n", "create-service postgres ": "large\nsmall\n", "create-service mysql ": "",
-		"marketplace -e m": "mysql\n", "enable-service-access p": "postgres\n", "enable-service-access postgres -p s": "small\n", "service-access -e p": "postgres\n",
+		"create-service ": "mysql\npostgres\n", "create-service p": "postgres\n",
+		"create-service postgres ": "large\nsmall\n", "create-service mysql ": "",
+		"marketplace -e m": "mysql\n", "enable-service-access p": "postgres\n",
+		"enable-service-access postgres -p s": "small\n", "service-access -e p": "postgres\n",
 	} {
 		if out, _, _ := w.run(append([]string{"__complete"}, strings.Split(line, " ")...)...); out != want {
 			t.Errorf("completing %q: %q, want %q", line, out, want)
@@ -136,19 +143,23 @@ func TestOpen(t *testing.T) {
 	t.Parallel()
 	w := loggedIn(t)
 	out, errs, code := w.run("open", "shop")
-	if code != 0 || !strings.HasSuffix(out, "\nhttp://shop.apps.test:PORT\n") || !strings.Contains(errs, "No browser could be started") {
+	if code != 0 || !strings.HasSuffix(out, "\nhttp://shop.apps.test:PORT\n") ||
+		!strings.Contains(errs, "No browser could be started") {
 		t.Errorf("exit code %d, want the address of the app and why no browser was started:\n%s%s", code, out, errs)
 	}
-	if out, _, code := w.run("open", "shop", "--console", "--print"); code != 0 || out != "http://api.test/console/apps/app-guid\n" {
+	if out, _, code := w.run("open", "shop", "--console", "--print"); code != 0 ||
+		out != "http://api.test/console/apps/app-guid\n" {
 		t.Errorf("exit code %d, want the app's page in the console: %s", code, out)
 	}
 	if out, _, code := w.run("open", "--print"); code != 0 || out != "http://api.test/console\n" {
 		t.Errorf("exit code %d, want the console: %s", code, out)
 	}
 	w.api.instead["GET /v3/apps/app-guid/routes"] = func(*http.Request) (int, any) {
-		return 200, list(object{"guid": "r", "url": "shop.apps.internal", "protocol": "http"}, object{"guid": "t", "url": "tcp.test:1024", "port": 1024, "protocol": "tcp"})
+		return 200, list(object{"guid": "r", "url": "shop.apps.internal", "protocol": "http"},
+			object{"guid": "t", "url": "tcp.test:1024", "port": 1024, "protocol": "tcp"})
 	}
-	if _, errs, code := w.run("open", "shop"); code != 1 || !strings.Contains(errs, "App shop has no route that a browser can open.") {
+	if _, errs, code := w.run("open", "shop"); code != 1 ||
+		!strings.Contains(errs, "App shop has no route that a browser can open.") {
 		t.Errorf("exit code %d for an app without a route: %s", code, errs)
 	}
 }
@@ -159,7 +170,8 @@ func TestURLsWithTLS(t *testing.T) {
 	w := loggedIn(t)
 	w.change(t, func(c *config.Config) { c.Links.Public = "https://api.example.org:8443" })
 	for _, command := range []string{"apps", "app shop", "routes", "open shop --print"} {
-		if out, _, _ := w.run(strings.Fields(command)...); !strings.Contains(out, "https://shop.apps.test:8443") || strings.Contains(out, "http://shop") {
+		if out, _, _ := w.run(strings.Fields(command)...); !strings.Contains(out, "https://shop.apps.test:8443") ||
+			strings.Contains(out, "http://shop") {
 			t.Errorf("%s shows another address than https://shop.apps.test:8443:\n%s", command, out)
 		}
 	}
@@ -172,7 +184,8 @@ func TestTemplateOfAKind(t *testing.T) {
 	w.api.instead["GET /notify/notifications"] = func(*http.Request) (int, any) {
 		kind := func(template string) object { return object{"description": "d", "template": template} }
 		return 200, object{
-			"a": object{"name": "A", "template": "formal", "notifications": object{"own": kind("card"), "plain": kind("default"), "none": kind("")}},
+			"a": object{"name": "A", "template": "formal", "notifications": object{"own": kind("card"), "plain": kind("default"),
+				"none": kind("")}},
 			"b": object{"name": "B", "template": "default", "notifications": object{"plain": kind("default")}},
 			"c": object{"name": "C", "template": "", "notifications": object{"plain": kind("")}},
 		}
@@ -184,7 +197,8 @@ func TestTemplateOfAKind(t *testing.T) {
 			got = append(got, words[0]+"/"+words[1]+"="+words[4])
 		}
 	}
-	if want := []string{"a/none=formal", "a/own=card", "a/plain=formal", "b/plain=default", "c/plain=default"}; code != 0 || !slices.Equal(got, want) {
+	if want := []string{"a/none=formal", "a/own=card", "a/plain=formal", "b/plain=default",
+		"c/plain=default"}; code != 0 || !slices.Equal(got, want) {
 		t.Errorf("exit code %d, templates %q, want %q\n%s%s", code, got, want, out, errs)
 	}
 }
@@ -194,14 +208,17 @@ func TestNotificationWarningsAndStatus(t *testing.T) {
 	t.Parallel()
 	w := loggedIn(t)
 	w.api.headers = map[string]string{"POST /notify/everyone": "%22send_at%22+is+not+a+field"}
-	_, errs, code := w.run("notifications", "send", "disk-full", "--everyone", "--text", "x", "--client", "sender", "--client-secret", "x")
+	_, errs, code := w.run("notifications", "send", "disk-full", "--everyone", "--text", "x", "--client", "sender",
+		"--client-secret", "x")
 	if code != 0 || !strings.Contains(errs, `"send_at" is not a field`) {
 		t.Errorf("exit code %d, want the warning: %s", code, errs)
 	}
 	w.api.instead["GET /notify/messages"] = func(*http.Request) (int, any) {
-		return 200, object{"messages": []any{object{"id": "message-1", "status": "unsubscribed", "reason": "the user has unsubscribed"}}}
+		return 200, object{"messages": []any{object{"id": "message-1", "status": "unsubscribed",
+			"reason": "the user has unsubscribed"}}}
 	}
-	if out, errs, code := w.run("notifications", "status", "message-1", "--client", "sender", "--client-secret", "x"); code != 0 || out != "unsubscribed: the user has unsubscribed\n" {
+	if out, errs, code := w.run("notifications", "status", "message-1", "--client", "sender", "--client-secret",
+		"x"); code != 0 || out != "unsubscribed: the user has unsubscribed\n" {
 		t.Errorf("exit code %d, status %q, want unsubscribed: %s", code, out, errs)
 	}
 }

@@ -78,8 +78,10 @@ Called as %s (through a symbolic link, for example), Ingot's client prints cf's 
 		}
 	}
 	b.WriteString("\n`ingot help COMMAND` shows arguments, flags and examples.\n\n## Commands of the cf CLI\n\n" +
-		"Commands marked – concern the cf program itself, its plugins and its settings, and are not in Ingot's client.\n[differences.md](differences.md) lists the features that the platform does not support. " +
-		"The last column is the script in `e2e/testdata/commands` that runs the command with the\nreal cf CLI in every test, or why there is none.\n\n" +
+		"Commands marked – concern the cf program itself, its plugins and its settings, and are not in Ingot's " +
+		"client.\n[differences.md](differences.md) lists the features that the platform does not support. " +
+		"The last column is the script in `e2e/testdata/commands` that runs the command with the\nreal cf CLI in every " +
+		"test, or why there is none.\n\n" +
 		"| Command of cf | Ingot's client | Test |\n|---|---|---|\n")
 	for _, g := range cli.CFCommands {
 		fmt.Fprintf(&b, "| **%s** | | |\n", g.Title)

@@ -23,15 +23,18 @@ func TestTopLive(t *testing.T) {
 		if calls.Add(1) == 3 {
 			cancel()
 		}
-		return 200, list(object{"index": 0, "state": "RUNNING", "mem_quota": 64 << 20, "usage": object{"cpu": float64(calls.Load()) / 100, "mem": 1 << 20}})
+		return 200, list(object{"index": 0, "state": "RUNNING", "mem_quota": 64 << 20,
+			"usage": object{"cpu": float64(calls.Load()) / 100, "mem": 1 << 20}})
 	}
 	var out, errs bytes.Buffer
 	code := cli.Run(ctx, &cli.Env{
-		Program: "ingot", Args: []string{"top", "shop", "--interval", "1"}, Getenv: func(name string) string { return w.env[name] }, Dir: w.dir, In: strings.NewReader(""),
+		Program: "ingot", Args: []string{"top", "shop", "--interval", "1"},
+		Getenv: func(name string) string { return w.env[name] }, Dir: w.dir, In: strings.NewReader(""),
 		Out: &out, Err: &errs, OutTerminal: true, Now: time.Now,
 	})
 	pages := strings.Split(out.String(), "\x1b[H\x1b[2J")
-	if code != 0 || errs.Len() > 0 || len(pages) != 3 || pages[0] != "" || !strings.Contains(pages[1], "1.0%") || !strings.Contains(pages[2], "2.0%") {
+	if code != 0 || errs.Len() > 0 || len(pages) != 3 || pages[0] != "" || !strings.Contains(pages[1], "1.0%") ||
+		!strings.Contains(pages[2], "2.0%") {
 		t.Errorf("exit code %d, pages %q, errors %q, want two pages", code, pages, errs.String())
 	}
 }

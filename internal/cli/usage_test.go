@@ -9,10 +9,12 @@ import (
 func TestUsageNamesOwnHelp(t *testing.T) {
 	t.Parallel()
 	for command, args := range map[string]string{
-		"set-org-role": "ann acme King", "unset-org-role": "ann acme King", "set-space-role": "ann acme shop King", "unset-space-role": "ann acme shop King",
-		"labels": "planet x", "set-label": "planet x a=b", "unset-label": "planet x a",
-		"create-org-quota": "q -m 5", "update-org-quota": "q -m 5", "create-space-quota": "q -m 5", "update-space-quota": "q -m 5",
-		"push": "--var x", "apply-manifest": "--var x",
+		"set-org-role": "ann acme King", "unset-org-role": "ann acme King", "set-space-role": "ann acme shop King",
+		"unset-space-role": "ann acme shop King",
+		"labels":           "planet x", "set-label": "planet x a=b", "unset-label": "planet x a",
+		"create-org-quota": "q -m 5", "update-org-quota": "q -m 5", "create-space-quota": "q -m 5",
+		"update-space-quota": "q -m 5",
+		"push":               "--var x", "apply-manifest": "--var x",
 		"scale": "shop -m 5X", "curl": "/ -H x",
 	} {
 		w := loggedIn(t)
@@ -27,8 +29,10 @@ func TestUsageNamesOwnHelp(t *testing.T) {
 func TestTooLargeNumbers(t *testing.T) {
 	t.Parallel()
 	for _, args := range []string{
-		"create-org-quota q -m 9007199254740993G", "create-org-quota q -m 9223372036854775807T", "create-org-quota q -l 9223372036854775807K",
-		"create-org-quota q -i 99999999999999999999M", "create-org-quota q -r 9223372036854775808", "create-space-quota q -a 99999999999999999999",
+		"create-org-quota q -m 9007199254740993G", "create-org-quota q -m 9223372036854775807T",
+		"create-org-quota q -l 9223372036854775807K",
+		"create-org-quota q -i 99999999999999999999M", "create-org-quota q -r 9223372036854775808",
+		"create-space-quota q -a 99999999999999999999",
 		"scale shop -m 9223372036854775807T", "scale shop -k 1e300G", "push -m 99999999999999999999G",
 	} {
 		w := loggedIn(t)

@@ -35,7 +35,8 @@ func TestCutLists(t *testing.T) {
 	w.API.HandleFunc("GET /v3/service_instances", list(8000, `{"guid":"i","name":"the-db"}`))
 	w.API.HandleFunc("GET /v3/service_credential_bindings", list(9000, `{"guid":"b"}`))
 	status, services := w.Get("/console/services")
-	bindings, instances := strings.Index(services, "first 1 of 9000 service credential bindings"), strings.Index(services, "first 1 of 8000 service instances")
+	bindings, instances := strings.Index(services, "first 1 of 9000 service credential bindings"),
+		strings.Index(services, "first 1 of 8000 service instances")
 	if status != http.StatusOK || bindings < 0 || instances < bindings {
 		t.Errorf("%d: no notices, or not in order, in %s", status, services)
 	}
@@ -55,22 +56,29 @@ func TestPagesOfAFailingAPI(t *testing.T) {
 		body   string
 		want   string
 	}{
-		"the database is away": {http.StatusServiceUnavailable, `{"errors":[{"code":10015,"title":"CF-ServiceUnavailable","detail":"The database does not answer. Try again in a moment."}]}`, "The database does not answer. Try again in a moment."},
-		"the disk is full":     {http.StatusInsufficientStorage, `{"errors":[{"detail":"The disk of the server is almost full."}]}`, "The disk of the server is almost full."},
-		"a defect":             {http.StatusInternalServerError, `{"errors":[{"detail":"An unknown error occurred."}]}`, "An unknown error occurred."},
-		"no text at all":       {http.StatusBadGateway, ``, "Bad Gateway"},
+		"the database is away": {http.StatusServiceUnavailable,
+			`{"errors":[{"code":10015,"title":"CF-ServiceUnavailable","detail":"The database does not answer. Try again in a moment."}]}`, "The database does not answer. Try again in a moment."},
+		"the disk is full": {http.StatusInsufficientStorage,
+			`{"errors":[{"detail":"The disk of the server is almost full."}]}`, "The disk of the server is almost full."},
+		"a defect": {http.StatusInternalServerError, `{"errors":[{"detail":"An unknown error occurred."}]}`,
+			"An unknown error occurred."},
+		"no text at all": {http.StatusBadGateway, ``, "Bad Gateway"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := pagetest.New(t, New)
-			w.Session.Scopes = []string{"cloud_controller.admin", "scim.read", "scim.write", "clients.read", "clients.admin", "notifications.manage", "notification_templates.read"}
+			w.Session.Scopes = []string{"cloud_controller.admin", "scim.read", "scim.write", "clients.read", "clients.admin",
+				"notifications.manage", "notification_templates.read"}
 			w.API.HandleFunc("/", func(rw http.ResponseWriter, _ *http.Request) {
 				rw.WriteHeader(test.status)
 				fmt.Fprint(rw, test.body)
 			})
-			for _, path := range []string{"", "/apps", "/search?q=x", "/apps/other", "/apps/other/logs", "/apps/other/tasks", "/apps/other/log-lines", "/services", "/services/marketplace", "/members", "/orgs/o", "/audit", "/system", "/users", "/clients"} {
+			for _, path := range []string{"", "/apps", "/search?q=x", "/apps/other", "/apps/other/logs", "/apps/other/tasks",
+				"/apps/other/log-lines", "/services", "/services/marketplace", "/members", "/orgs/o", "/audit", "/system", "/users",
+				"/clients"} {
 				status, text := w.Get("/console" + path)
-				if status < http.StatusInternalServerError || !strings.Contains(text, test.want) || !strings.Contains(text, `role="alert"`) {
+				if status < http.StatusInternalServerError || !strings.Contains(text, test.want) ||
+					!strings.Contains(text, `role="alert"`) {
 					t.Errorf("%s: %d %s", path, status, text)
 				}
 			}
@@ -92,7 +100,9 @@ func TestPageOfADefect(t *testing.T) {
 	w := pagetest.New(t, New)
 	w.Console.Options.Sessions = brokenStore{w.Console.Options.Sessions}
 	status, text := w.Get("/console")
-	if status != http.StatusInternalServerError || !strings.Contains(text, "An unknown error occurred. Its id in the server") || !strings.Contains(text, `role="alert"`) || strings.Contains(text, "console_sessions") {
+	if status != http.StatusInternalServerError ||
+		!strings.Contains(text, "An unknown error occurred. Its id in the server") ||
+		!strings.Contains(text, `role="alert"`) || strings.Contains(text, "console_sessions") {
 		t.Errorf("%d %s", status, text)
 	}
 }

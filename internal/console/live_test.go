@@ -18,7 +18,8 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 func TestLogoutEndsStreams(t *testing.T) {
 	t.Parallel()
 	w := pagetest.New(t, New)
-	w.API.HandleFunc("GET /v3/ingot/system", func(rw http.ResponseWriter, _ *http.Request) { fmt.Fprint(rw, `{"version":"1.2.3"}`) })
+	w.API.HandleFunc("GET /v3/ingot/system",
+		func(rw http.ResponseWriter, _ *http.Request) { fmt.Fprint(rw, `{"version":"1.2.3"}`) })
 	resp := w.Open("/console/live/system")
 	defer resp.Body.Close()
 	lines := bufio.NewScanner(resp.Body)

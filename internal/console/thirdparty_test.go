@@ -17,7 +17,8 @@ func TestThirdParty(t *testing.T) {
 		t.Fatal(err)
 	}
 	listed := map[string]bool{}
-	for _, m := range regexp.MustCompile("(?m)^\\| `([^`]+)` \\| \\S+ [0-9.]+ \\| MIT \\| ([0-9a-f]{64}) \\|$").FindAllStringSubmatch(string(b), -1) {
+	for _, m := range regexp.MustCompile("(?m)^\\| `([^`]+)` \\| \\S+ [0-9.]+ \\| MIT \\| ([0-9a-f]{64}) \\|$").
+		FindAllStringSubmatch(string(b), -1) {
 		listed[m[1]] = true
 		content, err := os.ReadFile("apps/assets/" + m[1])
 		if err != nil {
@@ -28,7 +29,8 @@ func TestThirdParty(t *testing.T) {
 			t.Errorf("%s is not the listed version: its checksum is %x", m[1], sum)
 		}
 	}
-	own := map[string]bool{"console.css": true, "console.js": true, "shell.js": true, "notifications.css": true, "notifications.js": true, "xterm-license.txt": true}
+	own := map[string]bool{"console.css": true, "console.js": true, "shell.js": true, "notifications.css": true,
+		"notifications.js": true, "xterm-license.txt": true}
 	names, err := filepath.Glob("*/assets/*")
 	if err != nil || len(names) == 0 {
 		t.Fatal(names, err)

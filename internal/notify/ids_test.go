@@ -29,7 +29,8 @@ func TestIDs(t *testing.T) {
 		}
 	})
 	good := ids.Message(1)
-	for _, bad := range []string{"", "x", strings.ToUpper(good), good[1:] + "0", good[:35] + "g", strings.Repeat("0", 36), strings.ReplaceAll(good, "-", "") + "0000"} {
+	for _, bad := range []string{"", "x", strings.ToUpper(good), good[1:] + "0", good[:35] + "g", strings.Repeat("0", 36),
+		strings.ReplaceAll(good, "-", "") + "0000"} {
 		if n, ok := ids.MessageNumber(bad); ok {
 			t.Errorf("%q is message %d", bad, n)
 		}

@@ -164,7 +164,8 @@ func (g *quotas) request(client string, now time.Time) error {
 	if l.AllowN(now, 1) {
 		return nil
 	}
-	return fault.New(fault.RateLimited, "The client %q has sent more than %g requests per second: wait and try again", client, g.limits.Requests).
+	return fault.New(fault.RateLimited, "The client %q has sent more than %g requests per second: wait and try again",
+		client, g.limits.Requests).
 		After(until(l, 1, now))
 }
 
@@ -180,7 +181,8 @@ func (g *quotas) recipients(client string, n int, now time.Time) error {
 	}
 	most := g.limits.Recipients
 	if n > most {
-		return fault.New(fault.RateLimited, "The request has %d recipients, but the client %q may send to %d per day: nothing was sent", n, client, most).
+		return fault.New(fault.RateLimited,
+			"The request has %d recipients, but the client %q may send to %d per day: nothing was sent", n, client, most).
 			After(24 * time.Hour)
 	}
 	// A request that is larger than the part of this server takes what the client may send
@@ -189,7 +191,9 @@ func (g *quotas) recipients(client string, n int, now time.Time) error {
 		g.spend(client, n, now)
 		return nil
 	}
-	return fault.New(fault.RateLimited, "The client %q may send to %d recipients per day, and not enough are left for the %d of this request: nothing was sent", client, most, n).
+	return fault.New(fault.RateLimited,
+		"The client %q may send to %d recipients per day, and not enough are left for the %d of this request: nothing was "+
+			"sent", client, most, n).
 		After(until(l, min(n, l.Burst()), now))
 }
 
@@ -200,7 +204,8 @@ func (g *quotas) open(client string, now time.Time) error {
 	if l.Limit() == rate.Inf || l.TokensAt(now) >= 1 {
 		return nil
 	}
-	return fault.New(fault.RateLimited, "The client %q may send to %d recipients per day, and none are left: nothing was sent", client, g.limits.Recipients).
+	return fault.New(fault.RateLimited,
+		"The client %q may send to %d recipients per day, and none are left: nothing was sent", client, g.limits.Recipients).
 		After(until(l, 1, now))
 }
 

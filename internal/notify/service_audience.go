@@ -9,7 +9,8 @@ import (
 // Count returns an audience with its names, and how many recipients it has. It
 // stops after about most of them; more reports that there are others.
 // Subscriptions are not considered: they depend on the kind.
-func (s *Service) Count(ctx context.Context, a Audience, most int) (resolved Audience, recipients int, more bool, err error) {
+func (s *Service) Count(ctx context.Context, a Audience, most int) (resolved Audience, recipients int, more bool,
+	err error) {
 	switch a.Type {
 	case ToEmail:
 		if !UsableAddress(a.ID) {

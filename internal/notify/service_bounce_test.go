@@ -38,7 +38,8 @@ func TestBounced(t *testing.T) {
 	now := time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC)
 	sent := MessageNumber(7, 0)
 	bounce := func(change func(*Bounce)) Bounce {
-		b := Bounce{MessageID: ids.Message(sent), Recipient: "Ann@example.com", Status: "5.1.1", Diagnostic: "user unknown", Permanent: true}
+		b := Bounce{MessageID: ids.Message(sent), Recipient: "Ann@example.com", Status: "5.1.1", Diagnostic: "user unknown",
+			Permanent: true}
 		change(&b)
 		return b
 	}
@@ -46,8 +47,10 @@ func TestBounced(t *testing.T) {
 		bounce Bounce
 		want   []Suppression
 	}{
-		"permanent":     {bounce(func(*Bounce) {}), []Suppression{{Email: "Ann@example.com", Reason: "5.1.1 user unknown", Source: "bounce", Created: now}}},
-		"no diagnostic": {bounce(func(b *Bounce) { b.Diagnostic = "" }), []Suppression{{Email: "Ann@example.com", Reason: "5.1.1", Source: "bounce", Created: now}}},
+		"permanent": {bounce(func(*Bounce) {}), []Suppression{{Email: "Ann@example.com", Reason: "5.1.1 user unknown",
+			Source: "bounce", Created: now}}},
+		"no diagnostic": {bounce(func(b *Bounce) { b.Diagnostic = "" }),
+			[]Suppression{{Email: "Ann@example.com", Reason: "5.1.1", Source: "bounce", Created: now}}},
 		"temporary":     {bounce(func(b *Bounce) { b.Permanent = false }), nil},
 		"other address": {bounce(func(b *Bounce) { b.Recipient = "bob@example.com" }), nil},
 		"other message": {bounce(func(b *Bounce) { b.MessageID = ids.Message(sent + 1) }), nil},

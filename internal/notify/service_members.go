@@ -28,7 +28,8 @@ type Reader struct {
 // appears once per chunk, attributed to the last audience that contains it. An
 // error is returned alone: members read before it are returned first, without
 // it.
-func (r Reader) Read(ctx context.Context, audiences []Audience, from Cursor, want int) (members []Recipient, to Cursor, done bool, err error) {
+func (r Reader) Read(ctx context.Context, audiences []Audience, from Cursor, want int) (members []Recipient, to Cursor,
+	done bool, err error) {
 	seen := map[Recipient]int{}
 	to = from
 	for to.Audience < len(audiences) && len(members) < want {

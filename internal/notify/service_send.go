@@ -89,7 +89,8 @@ func (s *Service) Send(ctx context.Context, r Request) (Receipt, error) {
 	if r.IdempotencyKey != "" {
 		// A repeated request gets the same response, even if the kind or the
 		// audience has changed since.
-		earlier, repeated, err := s.o.Store.Repeated(ctx, r.Client, Idempotency{Key: r.IdempotencyKey, Hash: r.Hash, Until: now})
+		earlier, repeated, err := s.o.Store.Repeated(ctx, r.Client, Idempotency{Key: r.IdempotencyKey, Hash: r.Hash,
+			Until: now})
 		if err != nil {
 			return Receipt{}, s.refusal(err, r)
 		}
@@ -158,7 +159,8 @@ func (s *Service) check(r Request) error {
 		}
 	}
 	if len(r.Audiences) > maxAudiences {
-		bad("the request has %d audiences, at most %d are allowed: send to a space, an organization or a scope instead", len(r.Audiences), maxAudiences)
+		bad("the request has %d audiences, at most %d are allowed: send to a space, an organization or a scope instead",
+			len(r.Audiences), maxAudiences)
 	}
 	for _, a := range r.Audiences {
 		switch {
@@ -206,7 +208,9 @@ func (s *Service) describe(ctx context.Context, r Request, n *Send) error {
 	kind, err := s.o.Store.Kind(ctx, KindRef{r.Client, r.KindID})
 	switch {
 	case errors.Is(err, ErrNotFound):
-		return fault.New(fault.Unprocessable, "The kind %q is not registered for the client %q, so nothing was sent: register it with PUT /notifications first", r.KindID, r.Client)
+		return fault.New(fault.Unprocessable,
+			"The kind %q is not registered for the client %q, so nothing was sent: register it with PUT /notifications first",
+			r.KindID, r.Client)
 	case err != nil:
 		return fmt.Errorf("look up the kind of a send: %w", err)
 	}
@@ -259,9 +263,12 @@ func (s *Service) refusal(err error, r Request) error {
 		if s.o.Limits.Queue > 0 {
 			limit = fmt.Sprintf(": %d messages are waiting to be delivered, which is the limit", s.o.Limits.Queue)
 		}
-		return fault.Wrap(err, fault.Unavailable, "The queue is full%s. Nothing was sent; try again later", limit).After(whenFull)
+		return fault.Wrap(err, fault.Unavailable, "The queue is full%s. Nothing was sent; try again later", limit).
+			After(whenFull)
 	case errors.Is(err, ErrKeyReused):
-		return fault.Wrap(err, fault.Conflict, "The Idempotency-Key %q was used for another request in the last 24 hours: use a new key for a new request", r.IdempotencyKey)
+		return fault.Wrap(err, fault.Conflict,
+			"The Idempotency-Key %q was used for another request in the last 24 hours: use a new key for a new request",
+			r.IdempotencyKey)
 	}
 	return fmt.Errorf("accept a send: %w", err)
 }

@@ -193,20 +193,33 @@ func TestSendRefusals(t *testing.T) {
 		"unregistered kind to an address": {func(r *Request) {
 			r.KindID, r.Audiences = "zz", []Audience{{Type: ToEmail, ID: "a@example.com"}}
 		}, fault.Unprocessable, "PUT /notifications"},
-		"critical": {func(r *Request) { r.KindID = "alarm" }, fault.Unprocessable, "Insufficient privileges to send notification alarm"},
-		"critical campaign": {func(r *Request) { r.KindID, r.Campaign = "", &CampaignType{ID: "ct", Critical: true} }, fault.Forbidden,
+		"critical": {func(r *Request) { r.KindID = "alarm" }, fault.Unprocessable,
+			"Insufficient privileges to send notification alarm"},
+		"critical campaign": {func(r *Request) { r.KindID, r.Campaign = "", &CampaignType{ID: "ct", Critical: true} },
+			fault.Forbidden,
 			"Scope critical_notifications.write is required"},
-		"line break in subject":  {func(r *Request) { r.Content.Subject = "a\r\nBcc: b@example.com" }, fault.Unprocessable, `"subject" must be a single line`},
-		"line feed in subject":   {func(r *Request) { r.Content.Subject = "a\nb" }, fault.Unprocessable, `"subject" must be a single line`},
-		"line break in reply_to": {func(r *Request) { r.Content.ReplyTo = "a@example.com\nBcc: x@y" }, fault.Unprocessable, `"reply_to" must be a single line`},
-		"reply_to":               {func(r *Request) { r.Content.ReplyTo = "nobody" }, fault.Unprocessable, `"reply_to" is not an email address`},
-		"long subject":           {func(r *Request) { r.Content.Subject = strings.Repeat("x", 2001) }, fault.Unprocessable, `"subject" is 2001 bytes long`},
-		"long text":              {func(r *Request) { r.Content.Text = strings.Repeat("x", 1<<20+1) }, fault.Unprocessable, `"text" is 1048577 bytes long`},
-		"long html":              {func(r *Request) { r.Content.HTML = strings.Repeat("x", 1<<20+1) }, fault.Unprocessable, `"html" is 1048577 bytes long`},
-		"bad address":            {func(r *Request) { r.Audiences = []Audience{{Type: ToEmail, ID: "a@b, c@d"}} }, fault.Unprocessable, `"a@b, c@d" is not a valid email address`},
-		"long key":               {func(r *Request) { r.IdempotencyKey = strings.Repeat("k", 256) }, fault.Unprocessable, "Idempotency-Key is 256 bytes"},
-		"many audiences":         {func(r *Request) { r.Audiences = make([]Audience, 10_001) }, fault.Unprocessable, "10001 audiences"},
-		"unknown space":          {func(r *Request) { r.Audiences = []Audience{{Type: ToSpace, ID: "x"}} }, fault.NotFound, `Space "x" could not be found`},
+		"line break in subject": {func(r *Request) { r.Content.Subject = "a\r\nBcc: b@example.com" }, fault.Unprocessable,
+			`"subject" must be a single line`},
+		"line feed in subject": {func(r *Request) { r.Content.Subject = "a\nb" }, fault.Unprocessable,
+			`"subject" must be a single line`},
+		"line break in reply_to": {func(r *Request) { r.Content.ReplyTo = "a@example.com\nBcc: x@y" }, fault.Unprocessable,
+			`"reply_to" must be a single line`},
+		"reply_to": {func(r *Request) { r.Content.ReplyTo = "nobody" }, fault.Unprocessable,
+			`"reply_to" is not an email address`},
+		"long subject": {func(r *Request) { r.Content.Subject = strings.Repeat("x", 2001) }, fault.Unprocessable,
+			`"subject" is 2001 bytes long`},
+		"long text": {func(r *Request) { r.Content.Text = strings.Repeat("x", 1<<20+1) }, fault.Unprocessable,
+			`"text" is 1048577 bytes long`},
+		"long html": {func(r *Request) { r.Content.HTML = strings.Repeat("x", 1<<20+1) }, fault.Unprocessable,
+			`"html" is 1048577 bytes long`},
+		"bad address": {func(r *Request) { r.Audiences = []Audience{{Type: ToEmail, ID: "a@b, c@d"}} },
+			fault.Unprocessable, `"a@b, c@d" is not a valid email address`},
+		"long key": {func(r *Request) { r.IdempotencyKey = strings.Repeat("k", 256) }, fault.Unprocessable,
+			"Idempotency-Key is 256 bytes"},
+		"many audiences": {func(r *Request) { r.Audiences = make([]Audience, 10_001) }, fault.Unprocessable,
+			"10001 audiences"},
+		"unknown space": {func(r *Request) { r.Audiences = []Audience{{Type: ToSpace, ID: "x"}} }, fault.NotFound,
+			`Space "x" could not be found`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -243,16 +256,18 @@ func TestSendAccepts(t *testing.T) {
 				t.Errorf("got %+v", n.Send)
 			}
 		}},
-		"blank subject": {func(r *Request) { r.Content.Subject = " \t" }, 1, true, Cursor{Audience: 1}, func(t *testing.T, n NewSend) {
-			if n.Content.Subject != "[no subject]" {
-				t.Errorf("subject %q", n.Content.Subject)
-			}
-		}},
-		"descriptions fall back": {func(r *Request) { r.KindID = "bare" }, 1, true, Cursor{Audience: 1}, func(t *testing.T, n NewSend) {
-			if n.KindDescription != "bare" {
-				t.Errorf("kind description %q", n.KindDescription)
-			}
-		}},
+		"blank subject": {func(r *Request) { r.Content.Subject = " \t" }, 1, true, Cursor{Audience: 1},
+			func(t *testing.T, n NewSend) {
+				if n.Content.Subject != "[no subject]" {
+					t.Errorf("subject %q", n.Content.Subject)
+				}
+			}},
+		"descriptions fall back": {func(r *Request) { r.KindID = "bare" }, 1, true, Cursor{Audience: 1},
+			func(t *testing.T, n NewSend) {
+				if n.KindDescription != "bare" {
+					t.Errorf("kind description %q", n.KindDescription)
+				}
+			}},
 		"an address without a kind": {func(r *Request) {
 			r.Client, r.KindID, r.Audiences = "other", "", []Audience{{Type: ToEmail, ID: "a@example.com"}}
 		}, 1, true, Cursor{Audience: 1}, func(t *testing.T, n NewSend) {
@@ -260,31 +275,37 @@ func TestSendAccepts(t *testing.T) {
 				t.Errorf("got %+v", n)
 			}
 		}},
-		"critical with the scope": {func(r *Request) { r.KindID, r.MayCritical = "alarm", true }, 1, true, Cursor{Audience: 1}, func(t *testing.T, n NewSend) {
-			if !n.Critical {
-				t.Error("not critical")
-			}
-		}},
-		"a space": {func(r *Request) { r.Audiences = space("small") }, 3, true, Cursor{Audience: 1}, func(t *testing.T, n NewSend) {
-			if n.Audiences[0].SpaceName != "name of small" {
-				t.Errorf("audience %+v", n.Audiences[0])
-			}
-		}},
+		"critical with the scope": {func(r *Request) { r.KindID, r.MayCritical = "alarm", true }, 1, true,
+			Cursor{Audience: 1}, func(t *testing.T, n NewSend) {
+				if !n.Critical {
+					t.Error("not critical")
+				}
+			}},
+		"a space": {func(r *Request) { r.Audiences = space("small") }, 3, true, Cursor{Audience: 1},
+			func(t *testing.T, n NewSend) {
+				if n.Audiences[0].SpaceName != "name of small" {
+					t.Errorf("audience %+v", n.Audiences[0])
+				}
+			}},
 		"a space without members": {func(r *Request) { r.Audiences = space("empty") }, 0, true, Cursor{Audience: 1}, nil},
 		"exactly one page":        {func(r *Request) { r.Audiences = space("full") }, 1000, true, Cursor{Audience: 1}, nil},
-		"a large space":           {func(r *Request) { r.Audiences = space("large") }, 1000, false, Cursor{Page: "1000"}, nil},
-		"a large space, later":    {func(r *Request) { r.Audiences, r.Async = space("large"), true }, 0, false, Cursor{}, nil},
-		"members once": {func(r *Request) { r.Audiences = append(space("small", "small"), Audience{Type: ToUser, ID: "u2"}) }, 3, true, Cursor{Audience: 3}, func(t *testing.T, n NewSend) {
-			want := []Recipient{{UserID: "u0", Audience: 1}, {UserID: "u1", Audience: 1}, {UserID: "u2", Audience: 2}}
-			if !slices.Equal(n.Recipients, want) {
-				t.Errorf("got %v, want %v", n.Recipients, want)
-			}
-		}},
+		"a large space": {func(r *Request) { r.Audiences = space("large") }, 1000, false,
+			Cursor{Page: "1000"}, nil},
+		"a large space, later": {func(r *Request) { r.Audiences, r.Async = space("large"), true }, 0, false,
+			Cursor{}, nil},
+		"members once": {func(r *Request) { r.Audiences = append(space("small", "small"), Audience{Type: ToUser, ID: "u2"}) },
+			3, true, Cursor{Audience: 3}, func(t *testing.T, n NewSend) {
+				want := []Recipient{{UserID: "u0", Audience: 1}, {UserID: "u1", Audience: 1}, {UserID: "u2", Audience: 2}}
+				if !slices.Equal(n.Recipients, want) {
+					t.Errorf("got %v, want %v", n.Recipients, want)
+				}
+			}},
 		"a campaign with an unknown space": {func(r *Request) {
 			r.KindID, r.Campaign = "", &CampaignType{ID: "ct", SenderID: "s"}
 			r.Audiences = append([]Audience{{Type: ToUser, ID: "u7"}}, space("gone", "small")...)
 		}, 1, false, Cursor{Audience: 1}, func(t *testing.T, n NewSend) {
-			if n.CampaignTypeID != "ct" || n.SenderID != "s" || n.KindDescription != "" || n.SourceDescription != "shop" || n.Preferred() != (KindRef{KindID: "ct"}) {
+			if n.CampaignTypeID != "ct" || n.SenderID != "s" || n.KindDescription != "" || n.SourceDescription != "shop" ||
+				n.Preferred() != (KindRef{KindID: "ct"}) {
 				t.Errorf("got %+v", n.Send)
 			}
 		}},
@@ -298,7 +319,8 @@ func TestSendAccepts(t *testing.T) {
 			}
 			n := b.shelf.accepted[0]
 			if len(n.Recipients) != c.recipients || n.Expanded != c.expanded || n.Cursor != c.cursor {
-				t.Errorf("%d recipients, expanded %t, cursor %+v; want %d, %t, %+v", len(n.Recipients), n.Expanded, n.Cursor, c.recipients, c.expanded, c.cursor)
+				t.Errorf("%d recipients, expanded %t, cursor %+v; want %d, %t, %+v", len(n.Recipients), n.Expanded, n.Cursor,
+					c.recipients, c.expanded, c.cursor)
 			}
 			if got.Send.Number != 1 || got.Replayed || b.kicks != 1 || !n.Received.Equal(b.now) {
 				t.Errorf("receipt %+v, %d kicks", got, b.kicks)
@@ -502,7 +524,8 @@ func TestUsableAddress(t *testing.T) {
 		"a@example.com": true, "first.last+tag@sub.example.com": true, "o'neil@example.com": true, "user@[192.0.2.1]": true,
 		"jörg@exämple.de": true, `"a b"@example.com`: true, "a@localhost": true,
 		"": false, "a": false, "@b": false, "a@": false, "a b@example.com": false, "a@b c": false, "a@b,c@d": false,
-		"a@b\r\nRCPT TO:<x@y>": false, "a\x00@b": false, "A <a@b>": false, "<a@b>": false, "a..b@example.com": false, ".a@example.com": false,
+		"a@b\r\nRCPT TO:<x@y>": false, "a\x00@b": false, "A <a@b>": false, "<a@b>": false, "a..b@example.com": false,
+		".a@example.com":                    false,
 		strings.Repeat("x", 250) + "@b.com": false,
 	} {
 		if got := UsableAddress(address); got != want {

@@ -18,7 +18,8 @@ func CheckWebhookURL(text string) error {
 	case err != nil, u.Scheme != "http" && u.Scheme != "https", u.Hostname() == "", u.Opaque != "":
 		return fault.New(fault.Unprocessable, `"url" must begin with https:// or http://`)
 	case u.User != nil:
-		return fault.New(fault.Unprocessable, `"url" must not contain a user name or password: calls are signed with the webhook's secret instead`)
+		return fault.New(fault.Unprocessable,
+			`"url" must not contain a user name or password: calls are signed with the webhook's secret instead`)
 	}
 	return nil
 }

@@ -69,7 +69,8 @@ func SidecarWarning(buildpacks []string, custom string, sidecars []Sidecar) stri
 	if len(names) > 1 {
 		noun, has = "sidecars", "have"
 	}
-	return "The " + noun + " " + strings.Join(names, ", ") + " " + has + " no memory, which is required with a custom buildpack (" + custom + "): " +
+	return "The " + noun + " " + strings.Join(names, ", ") + " " + has +
+		" no memory, which is required with a custom buildpack (" + custom + "): " +
 		"the app may take all the memory of its instance and leave none. " +
 		"Set `memory` of each sidecar (memory: 64MB in the manifest, memory_in_mb in the API) and push again."
 }

@@ -66,7 +66,8 @@ var buildpackName = regexp.MustCompile(`^[\w-]{1,250}$`)
 // CheckBuildpackName returns an error if a buildpack cannot have the name.
 func CheckBuildpackName(name string) error {
 	if !buildpackName.MatchString(name) {
-		return fault.Invalid("Name can only contain alphanumeric characters, underscores, and dashes, and must be 1 to 250 long")
+		return fault.Invalid("Name can only contain alphanumeric characters, underscores, and dashes, and must be 1 to 250 " +
+			"long")
 	}
 	return nil
 }
@@ -146,7 +147,8 @@ func CheckHealth(h HealthCheck, what string) error {
 	if h.Type == CheckHTTP && !ValidEndpoint(h.Endpoint) {
 		problems = append(problems, what+" endpoint must be a valid URI path")
 	}
-	for name, n := range map[string]int{"timeout": h.Timeout, "invocation timeout": h.InvocationTimeout, "interval": h.Interval} {
+	for name, n := range map[string]int{"timeout": h.Timeout, "invocation timeout": h.InvocationTimeout,
+		"interval": h.Interval} {
 		if n < 0 {
 			problems = append(problems, what+" "+name+" must be greater than or equal to 1")
 		}
@@ -200,14 +202,18 @@ func CheckQuota(name string, l Limits) error {
 		value *int
 		name  string
 	}{
-		{l.MemoryMB, "Apps Total memory in mb"}, {l.ProcessMemoryMB, "Apps Per process memory in mb"}, {l.Instances, "Apps Total instances"}, {l.Tasks, "Apps Per app tasks"},
+		{l.MemoryMB, "Apps Total memory in mb"}, {l.ProcessMemoryMB, "Apps Per process memory in mb"},
+		{l.Instances, "Apps Total instances"}, {l.Tasks, "Apps Per app tasks"},
 		{l.ServiceInstances, "Services Total service instances"}, {l.ServiceKeys, "Services Total service keys"},
-		{l.Routes, "Routes Total routes"}, {l.ReservedPorts, "Routes Total reserved ports"}, {l.Domains, "Domains Total domains"},
+		{l.Routes, "Routes Total routes"}, {l.ReservedPorts, "Routes Total reserved ports"},
+		{l.Domains, "Domains Total domains"},
 	} {
 		add(limit.value != nil && *limit.value < 0, limit.name+" must be greater than or equal to 0")
-		add(limit.value != nil && *limit.value > maxMegabytes, fmt.Sprintf("%s must be less than or equal to %d", limit.name, maxMegabytes))
+		add(limit.value != nil && *limit.value > maxMegabytes, fmt.Sprintf("%s must be less than or equal to %d", limit.name,
+			maxMegabytes))
 	}
 	add(l.LogRate != nil && *l.LogRate < 0, "Apps Log rate limit in bytes per second must be greater than or equal to 0")
-	add(l.Routes != nil && l.ReservedPorts != nil && *l.ReservedPorts > *l.Routes, "Routes Total reserved ports must be less than or equal to total routes")
+	add(l.Routes != nil && l.ReservedPorts != nil && *l.ReservedPorts > *l.Routes,
+		"Routes Total reserved ports must be less than or equal to total routes")
 	return fault.Invalid(problems...)
 }

@@ -26,7 +26,8 @@ func TestCheckAppName(t *testing.T) {
 	t.Parallel()
 	for name, want := range map[string]string{
 		"app": "", "my app.v2": "", strings.Repeat("é", 255): "",
-		"": "can't be blank", " \t": "can't be blank", strings.Repeat("a", 256): "too long", "a\nb": "control characters", "a\x7f": "control characters",
+		"": "can't be blank", " \t": "can't be blank", strings.Repeat("a", 256): "too long", "a\nb": "control characters",
+		"a\x7f": "control characters",
 	} {
 		refuses(t, name, CheckAppName(name), want)
 	}
@@ -36,7 +37,8 @@ func TestCheckTenantName(t *testing.T) {
 	t.Parallel()
 	for name, want := range map[string]string{
 		"org": "", " ": "", strings.Repeat("é", 255): "",
-		"": "Name is too short", strings.Repeat("a", 256): "Name is too long", "a\x00b": "escaped characters", "a\u0085": "escaped characters",
+		"": "Name is too short", strings.Repeat("a", 256): "Name is too long", "a\x00b": "escaped characters",
+		"a\u0085": "escaped characters",
 	} {
 		refuses(t, name, CheckTenantName(name), want)
 	}
@@ -44,7 +46,8 @@ func TestCheckTenantName(t *testing.T) {
 
 func TestCheckUploads(t *testing.T) {
 	t.Parallel()
-	for _, state := range []PackageState{PackageAwaitingUpload, PackageProcessingUpload, PackageCopying, PackageReady, PackageFailed, PackageExpired} {
+	for _, state := range []PackageState{PackageAwaitingUpload, PackageProcessingUpload, PackageCopying, PackageReady,
+		PackageFailed, PackageExpired} {
 		err := CheckPackageUpload(&Package{Type: PackageBits, State: state})
 		if got, want := fault.Is(err, fault.BadRequest), state != PackageAwaitingUpload; got != want {
 			t.Errorf("upload to a package that is %s: got %v, want refused %v", state, err, want)
@@ -58,7 +61,8 @@ func TestCheckBuildpackName(t *testing.T) {
 	t.Parallel()
 	for name, want := range map[string]string{
 		"go_buildpack": "", "my-pack": "", strings.Repeat("b", 250): "",
-		"": "Name can only contain", strings.Repeat("b", 251): "Name can only contain", "a b": "Name can only contain", "https://x": "Name can only contain", "a\n": "Name can only contain",
+		"": "Name can only contain", strings.Repeat("b", 251): "Name can only contain", "a b": "Name can only contain",
+		"https://x": "Name can only contain", "a\n": "Name can only contain",
 	} {
 		refuses(t, name, CheckBuildpackName(name), want)
 	}
@@ -68,7 +72,8 @@ func TestCheckEnv(t *testing.T) {
 	t.Parallel()
 	for name, want := range map[string]string{
 		"A": "", "path": "", "VCAP": "", "PORTS": "", "a b": "",
-		"": "must not be empty", "A=B": "must not be empty or contain '='", "VCAP_SERVICES": "cannot start with VCAP_", "VMC_X": "cannot start with VMC_", "PORT": "cannot set PORT",
+		"": "must not be empty", "A=B": "must not be empty or contain '='", "VCAP_SERVICES": "cannot start with VCAP_",
+		"VMC_X": "cannot start with VMC_", "PORT": "cannot set PORT",
 	} {
 		refuses(t, name, CheckEnv(map[string]string{name: "x", "OTHER": "y"}), want)
 	}
@@ -103,10 +108,14 @@ func TestCheckHealth(t *testing.T) {
 		check HealthCheck
 		want  string
 	}{
-		{HealthCheck{Type: CheckPort}, ""}, {HealthCheck{Type: CheckProcess, Timeout: 60}, ""}, {HealthCheck{Type: CheckHTTP, Endpoint: "/health?x=1"}, ""},
+		{HealthCheck{Type: CheckPort}, ""}, {HealthCheck{Type: CheckProcess, Timeout: 60}, ""},
+		{HealthCheck{Type: CheckHTTP, Endpoint: "/health?x=1"}, ""},
 		{HealthCheck{}, `Health check type must be "port"`}, {HealthCheck{Type: "tcp"}, `Health check type must be "port"`},
-		{HealthCheck{Type: CheckHTTP}, "endpoint must be a valid URI path"}, {HealthCheck{Type: CheckHTTP, Endpoint: "health"}, "endpoint"}, {HealthCheck{Type: CheckHTTP, Endpoint: "/a b"}, "endpoint"},
-		{HealthCheck{Type: CheckPort, Timeout: -1}, "Health check timeout"}, {HealthCheck{Type: CheckPort, Interval: -1}, "interval"}, {HealthCheck{Type: CheckPort, InvocationTimeout: -1}, "invocation timeout"},
+		{HealthCheck{Type: CheckHTTP}, "endpoint must be a valid URI path"},
+		{HealthCheck{Type: CheckHTTP, Endpoint: "health"}, "endpoint"}, {HealthCheck{Type: CheckHTTP, Endpoint: "/a b"},
+			"endpoint"},
+		{HealthCheck{Type: CheckPort, Timeout: -1}, "Health check timeout"}, {HealthCheck{Type: CheckPort, Interval: -1},
+			"interval"}, {HealthCheck{Type: CheckPort, InvocationTimeout: -1}, "invocation timeout"},
 	} {
 		refuses(t, string(x.check.Type)+x.check.Endpoint, CheckHealth(x.check, "Health check"), x.want)
 	}
@@ -123,8 +132,10 @@ func TestCheckQuota(t *testing.T) {
 	}{
 		{"q", Limits{}, ""}, {"q", Limits{MemoryMB: n(0), Routes: n(5), ReservedPorts: n(5)}, ""},
 		{" ", Limits{}, "too short"}, {strings.Repeat("q", 251), Limits{}, "too long"},
-		{"q", Limits{MemoryMB: n(-1)}, "Apps Total memory in mb must be greater"}, {"q", Limits{Domains: n(-1)}, "Domains Total domains must be greater"},
-		{"q", Limits{Instances: n(maxMegabytes + 1)}, "Apps Total instances must be less"}, {"q", Limits{LogRate: &rate}, "Log rate limit"},
+		{"q", Limits{MemoryMB: n(-1)}, "Apps Total memory in mb must be greater"},
+		{"q", Limits{Domains: n(-1)}, "Domains Total domains must be greater"},
+		{"q", Limits{Instances: n(maxMegabytes + 1)}, "Apps Total instances must be less"},
+		{"q", Limits{LogRate: &rate}, "Log rate limit"},
 		{"q", Limits{Routes: n(1), ReservedPorts: n(2)}, "less than or equal to total routes"},
 	} {
 		refuses(t, x.want, CheckQuota(x.name, x.limits), x.want)
@@ -135,15 +146,18 @@ func TestCheckMetadata(t *testing.T) {
 	t.Parallel()
 	for key, want := range map[string]string{
 		"a": "", "a-b_c.D9": "", "example.org/team": "", strings.Repeat("k", 63): "",
-		"": "label key error", strings.Repeat("k", 64): "label key error", "-a": "label key error", "a b": "label key error", "local/a": "label key error",
-		"a..b/c": "label key error", "CloudFoundry.org/x": "reserved",
+		"": "label key error", strings.Repeat("k", 64): "label key error", "-a": "label key error", "a b": "label key error",
+		"local/a": "label key error",
+		"a..b/c":  "label key error", "CloudFoundry.org/x": "reserved",
 	} {
 		value := "v"
 		refuses(t, key, CheckMetadata(map[string]*string{key: &value}, nil), want)
-		refuses(t, key+" of an annotation", CheckMetadata(nil, map[string]*string{key: &value}), strings.Replace(want, "label", "annotation", 1))
+		refuses(t, key+" of an annotation", CheckMetadata(nil, map[string]*string{key: &value}),
+			strings.Replace(want, "label", "annotation", 1))
 		refuses(t, key+" removed", CheckMetadata(map[string]*string{key: nil}, map[string]*string{key: nil}), "")
 	}
-	for value, want := range map[string]string{"": "", "blue.2": "", "a b": "label value error", "x-": "label value error", strings.Repeat("v", 64): "label value error"} {
+	for value, want := range map[string]string{"": "", "blue.2": "", "a b": "label value error", "x-": "label value error",
+		strings.Repeat("v", 64): "label value error"} {
 		refuses(t, value, CheckMetadata(map[string]*string{"k": &value}, nil), want)
 	}
 	long := strings.Repeat("é", maxAnnotation)
@@ -160,9 +174,12 @@ func TestScale(t *testing.T) {
 		scale Scale
 		want  string
 	}{
-		{Scale{}, ""}, {Scale{Instances: n(0), MemoryMB: n(1), DiskMB: n(1), LogRate: rate(-1)}, ""}, {Scale{Instances: n(MaxInstances)}, ""},
-		{Scale{Instances: n(-1)}, "Instances must be"}, {Scale{Instances: n(MaxInstances + 1)}, "Instances must be"}, {Scale{MemoryMB: n(0)}, "Memory in mb"},
-		{Scale{MemoryMB: n(maxMegabytes + 1)}, "Memory in mb"}, {Scale{DiskMB: n(0)}, "Disk in mb"}, {Scale{LogRate: rate(-2)}, "Log rate limit"},
+		{Scale{}, ""}, {Scale{Instances: n(0), MemoryMB: n(1), DiskMB: n(1), LogRate: rate(-1)}, ""},
+		{Scale{Instances: n(MaxInstances)}, ""},
+		{Scale{Instances: n(-1)}, "Instances must be"}, {Scale{Instances: n(MaxInstances + 1)}, "Instances must be"},
+		{Scale{MemoryMB: n(0)}, "Memory in mb"},
+		{Scale{MemoryMB: n(maxMegabytes + 1)}, "Memory in mb"}, {Scale{DiskMB: n(0)}, "Disk in mb"},
+		{Scale{LogRate: rate(-2)}, "Log rate limit"},
 	} {
 		_, err := x.scale.Apply(&Process{Instances: 1, MemoryMB: 2, DiskMB: 3})
 		refuses(t, x.want, err, x.want)
@@ -179,7 +196,8 @@ func TestScale(t *testing.T) {
 
 func TestHasFeature(t *testing.T) {
 	t.Parallel()
-	for name, byDefault := range map[string]bool{FeatureSSH: true, FeatureFileBasedVCAP: false, FeatureServiceBindingK8s: false, "other": false} {
+	for name, byDefault := range map[string]bool{FeatureSSH: true, FeatureFileBasedVCAP: false,
+		FeatureServiceBindingK8s: false, "other": false} {
 		if got := new(App).HasFeature(name); got != byDefault {
 			t.Errorf("by default %s is %v, want %v", name, got, byDefault)
 		}
@@ -227,9 +245,13 @@ func TestSizesAreBounded(t *testing.T) {
 		scale Scale
 		ok    bool
 	}{
-		"unlimited logs": {rate(-1), true}, "no logs": {rate(0), true}, "most logs": {rate(MaxLogRate), true}, "negative logs": {rate(-2), false},
-		"one more": {rate(MaxLogRate + 1), false}, "a quarter of all numbers": {rate(1 << 62), false}, "the largest number": {rate(math.MaxInt64), false},
-		"memory": {Scale{MemoryMB: size(math.MaxInt64)}, false}, "disk": {Scale{DiskMB: size(math.MaxInt64)}, false}, "instances": {Scale{Instances: size(math.MaxInt64)}, false},
+		"unlimited logs": {rate(-1), true}, "no logs": {rate(0), true}, "most logs": {rate(MaxLogRate), true},
+		"negative logs": {rate(-2), false},
+		"one more":      {rate(MaxLogRate + 1), false}, "a quarter of all numbers": {rate(1 << 62), false},
+		"the largest number": {rate(math.MaxInt64), false},
+		"memory":             {Scale{MemoryMB: size(math.MaxInt64)}, false},
+		"disk":               {Scale{DiskMB: size(math.MaxInt64)}, false},
+		"instances":          {Scale{Instances: size(math.MaxInt64)}, false},
 	} {
 		if _, err := tc.scale.Apply(new(Process)); (err == nil) != tc.ok {
 			t.Errorf("%s: %v, want success: %t", name, err, tc.ok)

@@ -24,7 +24,9 @@ func CheckMetadata(labels, annotations map[string]*string) error {
 			problems = append(problems, problem)
 		}
 		if *v != "" && !validLabelWord(*v) {
-			problems = append(problems, fmt.Sprintf("Metadata label value error: '%s' must be at most 63 characters: alphanumerics, '-', '_' and '.', beginning and ending with an alphanumeric", *v))
+			problems = append(problems,
+				fmt.Sprintf("Metadata label value error: '%s' must be at most 63 characters: alphanumerics, '-', '_' and '.', "+
+					"beginning and ending with an alphanumeric", *v))
 		}
 	}
 	for k, v := range annotations {
@@ -35,7 +37,8 @@ func CheckMetadata(labels, annotations map[string]*string) error {
 			problems = append(problems, problem)
 		}
 		if len([]rune(*v)) > maxAnnotation {
-			problems = append(problems, fmt.Sprintf("Metadata annotation value error: the value of '%s' is greater than %d characters", k, maxAnnotation))
+			problems = append(problems,
+				fmt.Sprintf("Metadata annotation value error: the value of '%s' is greater than %d characters", k, maxAnnotation))
 		}
 	}
 	slices.Sort(problems)
@@ -44,7 +47,8 @@ func CheckMetadata(labels, annotations map[string]*string) error {
 
 func checkMetadataKey(kind, key string) string {
 	if !ValidLabelKey(key) {
-		return fmt.Sprintf("Metadata %s key error: '%s' must be at most 63 characters: alphanumerics, '-', '_' and '.', with an optional DNS prefix before '/'", kind, key)
+		return fmt.Sprintf("Metadata %s key error: '%s' must be at most 63 characters: alphanumerics, '-', '_' and '.', "+
+			"with an optional DNS prefix before '/'", kind, key)
 	}
 	if prefix, _, ok := strings.Cut(key, "/"); ok && strings.EqualFold(prefix, "cloudfoundry.org") {
 		return fmt.Sprintf("Metadata %s key error: prefix 'cloudfoundry.org' is reserved", kind)

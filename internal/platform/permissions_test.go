@@ -14,29 +14,33 @@ import (
 // refused.
 func TestPermissions(t *testing.T) {
 	t.Parallel()
-	columns := []Action{ReadOrganization, ReadSpace, ReadEvents, ReadSpaceQuotas, ReadSecrets, ReadEnvironment, Operate, Develop, OpenShell, ManageSpace, ManageOrganization}
+	columns := []Action{ReadOrganization, ReadSpace, ReadEvents, ReadSpaceQuotas, ReadSecrets, ReadEnvironment, Operate,
+		Develop, OpenShell, ManageSpace, ManageOrganization}
 	if len(columns) != len(permissions) {
 		t.Fatalf("the table has %d actions, want all %d", len(columns), len(permissions))
 	}
 	lines := map[string]string{
 		//                                            org space events quotas secrets env operate develop shell space org
-		"":                                           ".   .     .      .      .       .   .       .       .     .     .",
-		string(OrgUser):                              "y   .     .      .      .       .   .       .       .     .     .",
-		string(OrgManager):                           "y   y     .      y      .       .   .       .       .     Y     Y",
-		string(OrgAuditor):                           "y   .     y      .      .       .   .       .       .     .     .",
-		string(OrgBillingManager):                    "y   .     .      .      .       .   .       .       .     .     .",
-		string(SpaceDeveloper):                       "y   y     y      .      y       y   Y       Y       Y     .     .",
-		string(SpaceManager):                         "y   y     .      .      .       .   .       .       .     Y     .",
-		string(SpaceAuditor):                         "y   y     y      .      .       .   .       .       .     .     .",
-		string(SpaceSupporter):                       "y   y     y      .      .       y   Y       .       .     .     .",
-		ScopeAdmin:                                   "y   y     y      y      y       y   y       y       y     y     y",
-		ScopeAdminReadOnly:                           "y   y     y      y      y       y   .       .       .     .     .",
-		ScopeGlobalAuditor:                           "y   y     y      y      .       .   .       .       .     .     .",
-		ScopeRead + " " + ScopeWrite:                 ".   .     .      .      .       .   .       .       .     .     .",
-		"organization_owner developer":               ".   .     .      .      .       .   .       .       .     .     .", // unknown roles
-		"space_auditor space_developer":              "y   y     y      .      y       y   Y       Y       Y     .     .",
-		"space_supporter " + ScopeGlobalAuditor:      "y y y y . y Y . . . .",
-		"organization_manager " + ScopeAdminReadOnly: "y y y y y y . . . Y Y",
+		"":                           ".   .     .      .      .       .   .       .       .     .     .",
+		string(OrgUser):              "y   .     .      .      .       .   .       .       .     .     .",
+		string(OrgManager):           "y   y     .      y      .       .   .       .       .     Y     Y",
+		string(OrgAuditor):           "y   .     y      .      .       .   .       .       .     .     .",
+		string(OrgBillingManager):    "y   .     .      .      .       .   .       .       .     .     .",
+		string(SpaceDeveloper):       "y   y     y      .      y       y   Y       Y       Y     .     .",
+		string(SpaceManager):         "y   y     .      .      .       .   .       .       .     Y     .",
+		string(SpaceAuditor):         "y   y     y      .      .       .   .       .       .     .     .",
+		string(SpaceSupporter):       "y   y     y      .      .       y   Y       .       .     .     .",
+		ScopeAdmin:                   "y   y     y      y      y       y   y       y       y     y     y",
+		ScopeAdminReadOnly:           "y   y     y      y      y       y   .       .       .     .     .",
+		ScopeGlobalAuditor:           "y   y     y      y      .       .   .       .       .     .     .",
+		ScopeRead + " " + ScopeWrite: ".   .     .      .      .       .   .       .       .     .     .",
+		// unknown roles
+		"organization_owner developer": ".   .     .      .      .       .   .       .       .     .  " +
+			"   .",
+		"space_auditor space_developer": "y   y     y      .      y       y   Y       Y       Y     .  " +
+			"   .",
+		"space_supporter " + ScopeGlobalAuditor:             "y y y y . y Y . . . .",
+		"organization_manager " + ScopeAdminReadOnly:        "y y y y y y . . . Y Y",
 		"organization_user " + ScopeAdmin + " " + ScopeRead: "y y y y y y y y y y y",
 	}
 	for _, r := range slices.Concat(OrganizationRoles, SpaceRoles) {

@@ -54,12 +54,15 @@ type RevisionSidecar struct {
 // RevisionOf returns what an app would run if it were started now. Of processes
 // with the same type, the last one counts.
 func RevisionOf(app *App, processes []*Process, sidecars []*Sidecar) *Revision {
-	r := &Revision{AppGUID: app.GUID, DropletGUID: app.DropletGUID, Env: maps.Clone(app.Env), Processes: map[string]RevisionProcess{}}
+	r := &Revision{AppGUID: app.GUID, DropletGUID: app.DropletGUID, Env: maps.Clone(app.Env),
+		Processes: map[string]RevisionProcess{}}
 	for _, p := range processes {
-		r.Processes[p.Type] = RevisionProcess{p.Command, p.User, p.MemoryMB, p.DiskMB, p.LogRate, p.Health, p.Readiness, p.OnCredentials}
+		r.Processes[p.Type] = RevisionProcess{p.Command, p.User, p.MemoryMB, p.DiskMB, p.LogRate, p.Health, p.Readiness,
+			p.OnCredentials}
 	}
 	for _, s := range sidecars {
-		r.Sidecars = append(r.Sidecars, RevisionSidecar{s.Name, s.Command, slices.Sorted(slices.Values(s.ProcessTypes)), s.MemoryMB, s.Origin})
+		r.Sidecars = append(r.Sidecars, RevisionSidecar{s.Name, s.Command, slices.Sorted(slices.Values(s.ProcessTypes)),
+			s.MemoryMB, s.Origin})
 		if !s.Options.IsZero() {
 			if r.Options == nil {
 				r.Options = map[string]SidecarOptions{}
@@ -75,7 +78,8 @@ func RevisionOf(app *App, processes []*Process, sidecars []*Sidecar) *Revision {
 // does not have keeps its own.
 func (r *Revision) Apply(p *Process) {
 	if s, ok := r.Processes[p.Type]; ok {
-		p.Command, p.User, p.MemoryMB, p.DiskMB, p.LogRate, p.Health, p.Readiness = s.Command, s.User, s.MemoryMB, s.DiskMB, s.LogRate, s.Health, s.Readiness
+		p.Command, p.User, p.MemoryMB, p.DiskMB, p.LogRate, p.Health, p.Readiness = s.Command, s.User, s.MemoryMB, s.DiskMB,
+			s.LogRate, s.Health, s.Readiness
 		p.OnCredentials = s.OnCredentials
 	}
 }
@@ -101,7 +105,8 @@ func (r *Revision) AllSidecars() []*Sidecar {
 }
 
 func (r *Revision) sidecar(s RevisionSidecar) *Sidecar {
-	return &Sidecar{AppGUID: r.AppGUID, Name: s.Name, Command: s.Command, ProcessTypes: s.ProcessTypes, MemoryMB: s.MemoryMB, Origin: s.Origin, Options: r.Options[s.Name]}
+	return &Sidecar{AppGUID: r.AppGUID, Name: s.Name, Command: s.Command, ProcessTypes: s.ProcessTypes,
+		MemoryMB: s.MemoryMB, Origin: s.Origin, Options: r.Options[s.Name]}
 }
 
 // SameSettings reports whether the processes of both have the same settings.
@@ -142,7 +147,8 @@ func (r *Revision) ChangesTo(next *Revision) []string {
 			changes = append(changes, fmt.Sprintf("Process type '%s' removed.", kind))
 		}
 	}
-	if !slices.EqualFunc(r.Sidecars, next.Sidecars, sameSidecar) || !maps.EqualFunc(r.Options, next.Options, SidecarOptions.Equal) {
+	if !slices.EqualFunc(r.Sidecars, next.Sidecars, sameSidecar) || !maps.EqualFunc(r.Options, next.Options,
+		SidecarOptions.Equal) {
 		changes = append(changes, "Sidecars updated.")
 	}
 	slices.Sort(changes)
@@ -151,7 +157,8 @@ func (r *Revision) ChangesTo(next *Revision) []string {
 
 // sameSidecar compares what runs; who defined it does not matter.
 func sameSidecar(x, y RevisionSidecar) bool {
-	return x.Name == y.Name && x.Command == y.Command && x.MemoryMB == y.MemoryMB && slices.Equal(x.ProcessTypes, y.ProcessTypes)
+	return x.Name == y.Name && x.Command == y.Command && x.MemoryMB == y.MemoryMB &&
+		slices.Equal(x.ProcessTypes, y.ProcessTypes)
 }
 
 // InitialRevision is the description of the first revision of an app.

@@ -7,7 +7,8 @@ import (
 
 func TestOnCredentials(t *testing.T) {
 	t.Parallel()
-	for value, ok := range map[string]bool{"": true, "none": true, "restart": true, "SIGHUP": true, "SIGUSR1": true, "SIGKILL": false, "hup": false, "RESTART": false} {
+	for value, ok := range map[string]bool{"": true, "none": true, "restart": true, "SIGHUP": true, "SIGUSR1": true,
+		"SIGKILL": false, "hup": false, "RESTART": false} {
 		if err := CheckOnCredentials(value); (err == nil) != ok {
 			t.Errorf("%q: %v, want ok = %t", value, err, ok)
 		}
@@ -43,7 +44,8 @@ func TestAtBroker(t *testing.T) {
 	if b.BrokerID = "n"; b.AtBroker() != "n" {
 		t.Errorf("a rotated binding is %q at the broker", b.AtBroker())
 	}
-	for s, over := range map[RotationState]bool{RotationCreating: false, RotationApplying: false, RotationGrace: false, RotationRevoked: true, RotationFailed: true} {
+	for s, over := range map[RotationState]bool{RotationCreating: false, RotationApplying: false, RotationGrace: false,
+		RotationRevoked: true, RotationFailed: true} {
 		if s.Over() != over {
 			t.Errorf("%s is over: %t", s, s.Over())
 		}

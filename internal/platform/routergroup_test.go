@@ -8,7 +8,8 @@ import (
 func TestParsePorts(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{
-		"": "", " ": "", "none": "", "1024": "1024", "1024-1123": "1024-1123", " 2000 , 1024 - 1033": "1024-1033,2000", "1024-65535": "1024-65535",
+		"": "", " ": "", "none": "", "1024": "1024", "1024-1123": "1024-1123", " 2000 , 1024 - 1033": "1024-1033,2000",
+		"1024-65535": "1024-65535",
 	} {
 		set, err := ParsePorts(text)
 		if err != nil || set.String() != want {
@@ -16,7 +17,8 @@ func TestParsePorts(t *testing.T) {
 		}
 	}
 	for text, want := range map[string]string{
-		"x": "not a port", "80": "not between", "1024-70000": "not between", "1030-1024": "ends before", "1024-1030,1030-1040": "overlap", "1024,": "not a port", "-": "not a port",
+		"x": "not a port", "80": "not between", "1024-70000": "not between", "1030-1024": "ends before",
+		"1024-1030,1030-1040": "overlap", "1024,": "not a port", "-": "not a port",
 	} {
 		if _, err := ParsePorts(text); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("ParsePorts(%q): %v, want %q", text, err, want)

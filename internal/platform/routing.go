@@ -96,7 +96,10 @@ func checkPath(path string) error {
 		return fault.Invalid("Path cannot contain a question mark")
 	case len(path) > 128:
 		return fault.Invalid("Path must be less than 128 characters")
-	case strings.ContainsAny(path, " #\\%") || strings.ContainsFunc(path, func(c rune) bool { return c < ' ' || c > '~' }) || strings.Contains(path, "//"):
+	case strings.ContainsAny(path, " #\\%") || strings.ContainsFunc(path, func(c rune) bool {
+		return c < ' ' ||
+			c > '~'
+	}) || strings.Contains(path, "//"):
 		return fault.Invalid("Path is not a valid path of a URL")
 	}
 	return nil
@@ -125,7 +128,8 @@ func DestinationProtocol(r *Route, given string) (string, error) {
 	case given == "":
 		return allowed[0], nil
 	case !slices.Contains(allowed, given):
-		return "", fault.Invalid(fmt.Sprintf("Cannot use '%s' protocol for %s routes; valid options are: [%s].", given, r.Protocol, strings.Join(allowed, ", ")))
+		return "", fault.Invalid(fmt.Sprintf("Cannot use '%s' protocol for %s routes; valid options are: [%s].", given,
+			r.Protocol, strings.Join(allowed, ", ")))
 	}
 	return given, nil
 }

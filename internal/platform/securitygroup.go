@@ -165,7 +165,8 @@ func (p *ruleParser) parse(raw json.RawMessage) {
 		p.refuse(p.fields["ports"] == nil, "ports are required for protocols of type TCP and UDP")
 		p.rule.Ports, _ = p.fields["ports"].(string)
 		_, ok := parsePorts(p.rule.Ports)
-		p.refuse(!ok || p.rule.Ports == "", "ports must be a valid single port, comma separated list of ports, or range or ports, formatted as a string")
+		p.refuse(!ok || p.rule.Ports == "",
+			"ports must be a valid single port, comma separated list of ports, or range or ports, formatted as a string")
 	case ProtocolICMP:
 		p.rule.Code, p.rule.Type = p.icmp("code"), p.icmp("type")
 	case ProtocolAll:
@@ -190,7 +191,8 @@ func (p *ruleParser) destination() {
 	text, ok := given.(string)
 	switch {
 	case given == nil:
-		p.refuse(true, "nil destination; destination must be a comma-delimited list of valid CIDRs, IP addresses, or IP address ranges")
+		p.refuse(true, "nil destination; destination must be a comma-delimited list of valid CIDRs, IP addresses, or IP "+
+			"address ranges")
 		return
 	case !ok:
 		p.refuse(true, "destination must be a string")
@@ -246,7 +248,8 @@ func parseRange(text string) (r AddressRange, problem string) {
 			return AddressRange{}, "destination IP address range is invalid"
 		}
 		if r.Last.Less(r.First) {
-			return AddressRange{}, "beginning of IP address range is numerically greater than the end of its range (range endpoints are inverted)"
+			return AddressRange{},
+				"beginning of IP address range is numerically greater than the end of its range (range endpoints are inverted)"
 		}
 		return r, ""
 	}

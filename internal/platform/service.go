@@ -223,7 +223,8 @@ func CheckServiceInstance(i *ServiceInstance) error {
 	if len(problems) > 0 || i.Type != ServiceUserProvided {
 		return fault.Invalid(problems...)
 	}
-	if err := checkServiceURL("Syslog drain url", i.SyslogDrainURL, "syslog", "syslog-tls", "https", "https-batch"); err != nil {
+	if err := checkServiceURL("Syslog drain url", i.SyslogDrainURL, "syslog", "syslog-tls", "https",
+		"https-batch"); err != nil {
 		return err
 	}
 	return checkServiceURL("Route service url", i.RouteServiceURL, "https")
@@ -237,7 +238,8 @@ func checkServiceURL(name, text string, schemes ...string) error {
 	}
 	u, err := url.Parse(text)
 	if err != nil || u.Host == "" || !slices.Contains(schemes, u.Scheme) {
-		return fault.Invalid(fmt.Sprintf("%s must be an address that begins with %s", name, strings.Join(schemes, ":// or ")+"://"))
+		return fault.Invalid(fmt.Sprintf("%s must be an address that begins with %s", name,
+			strings.Join(schemes, ":// or ")+"://"))
 	}
 	return nil
 }
@@ -254,9 +256,11 @@ func CheckServiceBroker(b *ServiceBroker) error {
 	u, err := url.Parse(b.URL)
 	switch {
 	case err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https":
-		problems = append(problems, fmt.Sprintf("'%s' is not a valid URL: it must begin with http:// or https://", strings.ToValidUTF8(b.URL, "?")))
+		problems = append(problems, fmt.Sprintf("'%s' is not a valid URL: it must begin with http:// or https://",
+			strings.ToValidUTF8(b.URL, "?")))
 	case u.RawQuery != "" || u.ForceQuery || u.Fragment != "" || strings.HasSuffix(b.URL, "#"):
-		problems = append(problems, "URL must not contain a query or a fragment: paths of the broker API are added to its end")
+		problems = append(problems,
+			"URL must not contain a query or a fragment: paths of the broker API are added to its end")
 	case u.User != nil:
 		problems = append(problems, "URL must not contain authentication: give user name and password by themselves")
 	}
@@ -278,11 +282,13 @@ func CheckBinding(b *ServiceBinding, i *ServiceInstance) error {
 	provided := i.Type == ServiceUserProvided
 	switch {
 	case b.Type == BindingKey && provided:
-		return fault.New(fault.Unprocessable, "Service credential bindings of type 'key' are not supported for user-provided service instances.")
+		return fault.New(fault.Unprocessable,
+			"Service credential bindings of type 'key' are not supported for user-provided service instances.")
 	case i.Last.InProgress():
 		return InstanceBusy(i)
 	case !i.Last.Exists():
-		return fault.New(fault.Unprocessable, "The service instance '%s' was not created: its last operation is '%s %s'.", i.Name, i.Last.Type, i.Last.State)
+		return fault.New(fault.Unprocessable, "The service instance '%s' was not created: its last operation is '%s %s'.",
+			i.Name, i.Last.Type, i.Last.State)
 	}
 	// App and route bindings need no name.
 	if problem := nameProblem(b.Name, b.Name == "" && b.Type == BindingKey); problem != "" {

@@ -20,12 +20,15 @@ func TestCheckServiceInstance(t *testing.T) {
 		{"longest", func(i *ServiceInstance) { i.Name = strings.Repeat("é", 255) }, ""},
 		{"control", func(i *ServiceInstance) { i.Name = "a\nb" }, "control characters"},
 		{"most tags", func(i *ServiceInstance) { i.Tags = []string{strings.Repeat("é", 2000), strings.Repeat("t", 48)} }, ""},
-		{"tags", func(i *ServiceInstance) { i.Tags = []string{strings.Repeat("t", 2000), strings.Repeat("t", 49)} }, "Tags combined length"},
+		{"tags", func(i *ServiceInstance) { i.Tags = []string{strings.Repeat("t", 2000), strings.Repeat("t", 49)} },
+			"Tags combined length"},
 		{"drain", func(i *ServiceInstance) { i.SyslogDrainURL = "syslog-tls://example.org:6514" }, ""},
-		{"drain by http", func(i *ServiceInstance) { i.SyslogDrainURL = "http://example.org" }, "Syslog drain url must be an address that begins with syslog:// or syslog-tls://"},
+		{"drain by http", func(i *ServiceInstance) { i.SyslogDrainURL = "http://example.org" },
+			"Syslog drain url must be an address that begins with syslog:// or syslog-tls://"},
 		{"drain without host", func(i *ServiceInstance) { i.SyslogDrainURL = "https://" }, "Syslog drain url"},
 		{"route service", func(i *ServiceInstance) { i.RouteServiceURL = "https://example.org/rs" }, ""},
-		{"route service by http", func(i *ServiceInstance) { i.RouteServiceURL = "http://example.org" }, "Route service url must be an address that begins with https://"},
+		{"route service by http", func(i *ServiceInstance) { i.RouteServiceURL = "http://example.org" },
+			"Route service url must be an address that begins with https://"},
 		{"route service unreadable", func(i *ServiceInstance) { i.RouteServiceURL = "://" }, "Route service url"},
 		{"managed", func(i *ServiceInstance) { i.Type, i.RouteServiceURL = ServiceManaged, "http://broker.example" }, ""},
 	} {
@@ -62,7 +65,8 @@ func TestCheckServiceBroker(t *testing.T) {
 
 func TestCheckBinding(t *testing.T) {
 	t.Parallel()
-	app, key, route := ServiceBinding{Type: BindingApp}, ServiceBinding{Type: BindingKey, Name: "k"}, ServiceBinding{Type: BindingRoute}
+	app, key, route := ServiceBinding{Type: BindingApp}, ServiceBinding{Type: BindingKey, Name: "k"},
+		ServiceBinding{Type: BindingRoute}
 	for _, x := range []struct {
 		what    string
 		binding ServiceBinding
@@ -71,25 +75,35 @@ func TestCheckBinding(t *testing.T) {
 	}{
 		{"app", app, nil, ""},
 		{"app with a name", app, func(b *ServiceBinding, _ *ServiceInstance) { b.Name = "primary" }, ""},
-		{"app with a long name", app, func(b *ServiceBinding, _ *ServiceInstance) { b.Name = strings.Repeat("n", 256) }, "Name is too long"},
+		{"app with a long name", app, func(b *ServiceBinding, _ *ServiceInstance) { b.Name = strings.Repeat("n", 256) },
+			"Name is too long"},
 		{"app with a bad name", app, func(b *ServiceBinding, _ *ServiceInstance) { b.Name = "a\x7f" }, "control characters"},
-		{"app in another space", app, func(b *ServiceBinding, _ *ServiceInstance) { b.SpaceGUID = "other" }, "are in different spaces"},
-		{"app in a space it is shared with", app, func(b *ServiceBinding, i *ServiceInstance) { b.SpaceGUID, i.SharedSpaces = "other", []string{"other"} }, ""},
+		{"app in another space", app, func(b *ServiceBinding, _ *ServiceInstance) { b.SpaceGUID = "other" },
+			"are in different spaces"},
+		{"app in a space it is shared with", app,
+			func(b *ServiceBinding, i *ServiceInstance) { b.SpaceGUID, i.SharedSpaces = "other", []string{"other"} }, ""},
 		{"key", key, nil, ""},
 		{"key without a name", key, func(b *ServiceBinding, _ *ServiceInstance) { b.Name = "" }, "Name can't be blank"},
-		{"key of a user-provided one", key, func(_ *ServiceBinding, i *ServiceInstance) { i.Type = ServiceUserProvided }, "type 'key' are not supported"},
+		{"key of a user-provided one", key, func(_ *ServiceBinding, i *ServiceInstance) { i.Type = ServiceUserProvided },
+			"type 'key' are not supported"},
 		{"route", route, nil, ""},
-		{"route in another space", route, func(b *ServiceBinding, i *ServiceInstance) { b.SpaceGUID, i.SharedSpaces = "other", []string{"other"} }, "the route are in different spaces"},
+		{"route in another space", route, func(b *ServiceBinding, i *ServiceInstance) {
+			b.SpaceGUID, i.SharedSpaces = "other",
+				[]string{"other"}
+		}, "the route are in different spaces"},
 		{"route of a user-provided one", route, func(_ *ServiceBinding, i *ServiceInstance) {
 			i.Type, i.RouteServiceURL = ServiceUserProvided, "https://rs"
 		}, ""},
-		{"route of one without route service", route, func(_ *ServiceBinding, i *ServiceInstance) { i.Type = ServiceUserProvided }, "does not support route binding"},
-		{"create failed", app, func(_ *ServiceBinding, i *ServiceInstance) { i.Last.State = OperationFailed }, "was not created: its last operation is 'create failed'"},
+		{"route of one without route service", route,
+			func(_ *ServiceBinding, i *ServiceInstance) { i.Type = ServiceUserProvided }, "does not support route binding"},
+		{"create failed", app, func(_ *ServiceBinding, i *ServiceInstance) { i.Last.State = OperationFailed },
+			"was not created: its last operation is 'create failed'"},
 		{"delete failed", app, func(_ *ServiceBinding, i *ServiceInstance) {
 			i.Last = LastOperation{Type: OperationDelete, State: OperationFailed}
 		}, ""},
 	} {
-		i := &ServiceInstance{Type: ServiceManaged, Name: "db", SpaceGUID: "space", Last: LastOperation{Type: OperationCreate, State: OperationSucceeded}}
+		i := &ServiceInstance{Type: ServiceManaged, Name: "db", SpaceGUID: "space", Last: LastOperation{Type: OperationCreate,
+			State: OperationSucceeded}}
 		b := x.binding
 		b.SpaceGUID = "space"
 		if x.change != nil {
@@ -112,8 +126,10 @@ func TestCheckBindable(t *testing.T) {
 		want     string
 	}{
 		{BindingApp, true, nil, ""}, {BindingKey, true, nil, ""},
-		{BindingApp, false, nil, "does not allow bindings"}, {BindingKey, false, []string{"route_forwarding"}, "does not allow bindings"},
-		{BindingRoute, false, []string{"route_forwarding"}, ""}, {BindingRoute, true, []string{"syslog_drain"}, "does not support route binding"},
+		{BindingApp, false, nil, "does not allow bindings"}, {BindingKey, false, []string{"route_forwarding"},
+			"does not allow bindings"},
+		{BindingRoute, false, []string{"route_forwarding"}, ""}, {BindingRoute, true, []string{"syslog_drain"},
+			"does not support route binding"},
 	} {
 		err := CheckBindable(x.binding, &ServicePlan{Bindable: x.bindable}, &ServiceOffering{Requires: x.requires})
 		refuses(t, x.binding, err, x.want)

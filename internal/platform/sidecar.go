@@ -36,7 +36,8 @@ func CheckSidecars(buildpacks []DropletBuildpack, needed bool, sidecars []Sideca
 		if s.MemoryMB > 0 {
 			continue
 		}
-		problems = append(problems, "The sidecar \""+s.Name+"\" of "+strings.Join(slices.Concat(s.ProcessTypes, s.Options.RunIn), ", ")+" has no memory: "+
+		problems = append(problems, "The sidecar \""+s.Name+"\" of "+
+			strings.Join(slices.Concat(s.ProcessTypes, s.Options.RunIn), ", ")+" has no memory: "+
 			"apps of "+name+" take all the memory they are told of, so nothing would be left for it. "+
 			"Set `memory` of the sidecar (memory: 64MB in the manifest, memory_in_mb in the API) and stage again")
 	}
@@ -63,7 +64,8 @@ const (
 
 // Sidecar returns the sidecar of an app that has the droplet.
 func (d DropletSidecar) Sidecar() *Sidecar {
-	s := &Sidecar{Name: d.Name, Command: d.Command, ProcessTypes: d.ProcessTypes, MemoryMB: d.MemoryMB, Origin: SidecarOfBuildpack}
+	s := &Sidecar{Name: d.Name, Command: d.Command, ProcessTypes: d.ProcessTypes, MemoryMB: d.MemoryMB,
+		Origin: SidecarOfBuildpack}
 	if d.Options != nil {
 		s.Options = *d.Options
 	}
@@ -122,7 +124,8 @@ const MainMember = "main"
 var RestartPolicies = []string{"never", "on-failure", "always"}
 
 // StopSignals are the values of SidecarOptions.StopSignal, with their numbers.
-var StopSignals = map[string]int{"SIGHUP": 1, "SIGINT": 2, "SIGQUIT": 3, "SIGKILL": 9, "SIGUSR1": 10, "SIGUSR2": 12, "SIGTERM": 15, "SIGWINCH": 28}
+var StopSignals = map[string]int{"SIGHUP": 1, "SIGINT": 2, "SIGQUIT": 3, "SIGKILL": 9, "SIGUSR1": 10, "SIGUSR2": 12,
+	"SIGTERM": 15, "SIGWINCH": 28}
 
 // MaxStopGrace is how many seconds a sidecar may take to stop: the rest of the time that an
 // instance has is for the main process.
@@ -153,7 +156,8 @@ func (o SidecarOptions) check() (problems []string) {
 		bad("Stop grace must be between 1 and %d seconds", MaxStopGrace)
 	}
 	if o.OnCredentials == OnCredentialsNone || CheckOnCredentials(o.OnCredentials) != nil {
-		bad("On credentials of a sidecar must be restart or one of %s; leave it out if the sidecar needs nothing", strings.Join(CredentialSignals, ", "))
+		bad("On credentials of a sidecar must be restart or one of %s; leave it out if the sidecar needs nothing",
+			strings.Join(CredentialSignals, ", "))
 	}
 	if o.OnCredentials == OnCredentialsRestart && o.Restart != "always" {
 		bad("On credentials can be restart only for a sidecar with `restart: always`: otherwise its exit ends the instance")
@@ -205,7 +209,8 @@ func CheckSidecarOrder(all []*Sidecar) error {
 			case other == s.Name:
 				return fault.Invalid(fmt.Sprintf("The sidecar %q waits for itself", s.Name))
 			case !names[other]:
-				return fault.Invalid(fmt.Sprintf("The sidecar %q waits for %q, which is neither a sidecar of the app nor %q", s.Name, other, MainMember))
+				return fault.Invalid(fmt.Sprintf("The sidecar %q waits for %q, which is neither a sidecar of the app nor %q",
+					s.Name, other, MainMember))
 			}
 		}
 	}
@@ -289,9 +294,13 @@ func CheckSidecarPorts(all []*Sidecar, l Lifecycle) error {
 				case "":
 					owners[port] = s.Name
 				case MainMember:
-					return fault.Invalid(fmt.Sprintf("The sidecar %q declares port %d, which is that of the main process of %s (PORT): use another port", s.Name, port, WebProcess))
+					return fault.Invalid(fmt.Sprintf(
+						"The sidecar %q declares port %d, which is that of the main process of %s (PORT): use another port", s.Name, port,
+						WebProcess))
 				default:
-					return fault.Invalid(fmt.Sprintf("The sidecars %q and %q of the %s declare the same port %d: use another port for one of them", owner, s.Name, group, port))
+					return fault.Invalid(fmt.Sprintf(
+						"The sidecars %q and %q of the %s declare the same port %d: use another port for one of them", owner, s.Name,
+						group, port))
 				}
 			}
 		}

@@ -8,7 +8,8 @@ import (
 
 func TestCheckSidecars(t *testing.T) {
 	t.Parallel()
-	without := []Sidecar{{Name: "a", ProcessTypes: []string{"web"}, MemoryMB: 1}, {Name: "b", ProcessTypes: []string{"web", "worker"}}}
+	without := []Sidecar{{Name: "a", ProcessTypes: []string{"web"}, MemoryMB: 1},
+		{Name: "b", ProcessTypes: []string{"web", "worker"}}}
 	for name, test := range map[string]struct {
 		pack     DropletBuildpack
 		needed   bool
@@ -30,7 +31,8 @@ func TestCheckSidecars(t *testing.T) {
 			if (err != nil) != test.refused {
 				t.Fatalf("got %v, want refused %v", err, test.refused)
 			}
-			if err != nil && (!strings.Contains(err.Error(), `"b"`) || !strings.Contains(err.Error(), "`memory`") || strings.Contains(err.Error(), `"a"`)) {
+			if err != nil && (!strings.Contains(err.Error(), `"b"`) || !strings.Contains(err.Error(), "`memory`") ||
+				strings.Contains(err.Error(), `"a"`)) {
 				t.Errorf("got %v, want the sidecar b alone and what to set", err)
 			}
 		})
@@ -40,8 +42,10 @@ func TestCheckSidecars(t *testing.T) {
 func TestMergeSidecars(t *testing.T) {
 	t.Parallel()
 	user := []Sidecar{{Name: "proxy", Command: "mine", Origin: "user"}}
-	got := MergeSidecars(user, []DropletSidecar{{Name: "proxy", Command: "its"}, {Name: "agent", Command: "agent", ProcessTypes: []string{"web"}, MemoryMB: 8}})
-	if len(got) != 2 || got[0].Command != "mine" || got[1].Name != "agent" || got[1].Origin != "buildpack" || got[1].MemoryMB != 8 || !slices.Equal(got[1].ProcessTypes, []string{"web"}) {
+	got := MergeSidecars(user, []DropletSidecar{{Name: "proxy", Command: "its"}, {Name: "agent", Command: "agent",
+		ProcessTypes: []string{"web"}, MemoryMB: 8}})
+	if len(got) != 2 || got[0].Command != "mine" || got[1].Name != "agent" || got[1].Origin != "buildpack" ||
+		got[1].MemoryMB != 8 || !slices.Equal(got[1].ProcessTypes, []string{"web"}) {
 		t.Errorf("got %+v, want the user's proxy and the droplet's agent", got)
 	}
 	if len(user) != 1 {

@@ -46,9 +46,11 @@ func (s *Stack) Usable(fresh bool) (warning string, err error) {
 	told := func(text string) string { return strings.TrimSpace(text + " " + s.StateReason) }
 	switch {
 	case s.State == StackDisabled, s.State == StackRestricted && fresh:
-		return "", fault.Invalid(told("ERROR: Staging failed. The stack '" + s.Name + "' is '" + string(s.State) + "' and cannot be used for staging."))
+		return "", fault.Invalid(told("ERROR: Staging failed. The stack '" + s.Name + "' is '" + string(s.State) +
+			"' and cannot be used for staging."))
 	case s.State == StackDeprecated:
-		return told("WARNING: The stack '" + s.Name + "' is '" + string(s.State) + "' and will be removed in the future."), nil
+		return told("WARNING: The stack '" + s.Name + "' is '" + string(s.State) + "' and will be removed in the future."),
+			nil
 	}
 	return "", nil
 }

@@ -8,7 +8,8 @@ import (
 
 func TestNeedsBuild(t *testing.T) {
 	t.Parallel()
-	rules := platform.SyncRulesOf(&platform.Droplet{ExecutionMetadata: `{"sync":{"restage":["package.json","vendor/","["],"restage_presence":["*.py"]}}`})
+	rules := platform.SyncRulesOf(&platform.Droplet{
+		ExecutionMetadata: `{"sync":{"restage":["package.json","vendor/","["],"restage_presence":["*.py"]}}`})
 	if rules == nil {
 		t.Fatal("there are no rules")
 	}

@@ -20,7 +20,8 @@ func (s *System) openACME(ctx context.Context, b *frontend, r *runtime) error {
 	o := acme.Options{
 		Email: c.ACMEEmail, Directory: c.ACMEDirectory, Hook: c.ACMEDNSHook, Store: r.store.Certificates(),
 		HTTP: b.public.Addr(), TLS: b.secure.listener.Addr(), Default: "api." + c.Domain,
-		Decide: decide(certnames.Names{Store: r.store, Host: r.table.Host, Domain: c.Domain, Own: c.ownNames(), Wildcards: c.ACMEDNSHook != ""}), Log: c.Log,
+		Decide: decide(certnames.Names{Store: r.store, Host: r.table.Host, Domain: c.Domain, Own: c.ownNames(),
+			Wildcards: c.ACMEDNSHook != ""}), Log: c.Log,
 	}
 	if c.ACMECA != "" {
 		var err error

@@ -37,7 +37,8 @@ func TestAdminListenerOfOtherMachines(t *testing.T) {
 	const token = "a-token-of-the-operator"
 	whole, alone := testConfig(t), standaloneConfig(t, "http://127.0.0.1:1")
 	whole.AdminListen, alone.AdminListen = "0.0.0.0:0", "0.0.0.0:0"
-	const want = "--admin-listen: 0.0.0.0:0 is not a loopback address, so other machines can read metrics, profiles and mail: set a token with --admin-token-file or INGOT_ADMIN_TOKEN, or listen on 127.0.0.1"
+	const want = "--admin-listen: 0.0.0.0:0 is not a loopback address, so other machines can read metrics, profiles and " +
+		"mail: set a token with --admin-token-file or INGOT_ADMIN_TOKEN, or listen on 127.0.0.1"
 	for name, err := range map[string]error{"whole": whole.Validate(), "alone": alone.Validate()} {
 		if err == nil || err.Error() != want {
 			t.Errorf("%s without a token: %v, want %s", name, err, want)
@@ -82,7 +83,8 @@ func TestAdminListenerOfOtherMachines(t *testing.T) {
 			for _, one := range []struct {
 				bearer, password string
 				want             int
-			}{{"", "", 401}, {"wrong", "", 401}, {"", "wrong", 401}, {token, "", found}, {"", token, found}, {token + "x", "", 401}} {
+			}{{"", "", 401}, {"wrong", "", 401}, {"", "wrong", 401}, {token, "", found}, {"", token, found},
+				{token + "x", "", 401}} {
 				if got := get(admin+path, one.bearer, one.password); got != one.want {
 					t.Errorf("%s %s with %q and %q: %d, want %d", name, path, one.bearer, one.password, got, one.want)
 				}

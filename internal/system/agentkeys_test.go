@@ -21,9 +21,11 @@ import (
 func sleeper(id string) engine.Spec {
 	return engine.Spec{
 		ID: id, Labels: map[string]string{"kind": "test"}, Limits: engine.Limits{Memory: 64 << 20, Disk: 64 << 20},
-		Launch: initproto.Spec{Instance: id, LogRate: -1, Health: initproto.Check{Kind: initproto.CheckProcess}, Members: []initproto.Member{{
-			Name: "web", Source: "APP", Args: []string{"/bin/sleep", "1000"}, Env: []string{"PATH=/bin", "HOME={{home}}"}, Dir: "{{home}}",
-		}}},
+		Launch: initproto.Spec{Instance: id, LogRate: -1, Health: initproto.Check{Kind: initproto.CheckProcess},
+			Members: []initproto.Member{{
+				Name: "web", Source: "APP", Args: []string{"/bin/sleep", "1000"}, Env: []string{"PATH=/bin", "HOME={{home}}"},
+				Dir: "{{home}}",
+			}}},
 	}
 }
 
@@ -43,7 +45,8 @@ func TestRotateAgentKeys(t *testing.T) {
 		e = opened.(*kubernetes.Engine)
 		return engine.Watched(opened, 0, 0)
 	}
-	if err := RotateAgentKeys(t.Context(), c.DataDir, "", "", discard); err == nil || !strings.Contains(err.Error(), "encryption keys") {
+	if err := RotateAgentKeys(t.Context(), c.DataDir, "", "", discard); err == nil ||
+		!strings.Contains(err.Error(), "encryption keys") {
 		t.Errorf("without a server: %v, want an error", err)
 	}
 	s := startSystem(t, c)
@@ -72,7 +75,8 @@ func TestRotateAgentKeys(t *testing.T) {
 		var o struct {
 			Metadata struct{ Annotations, Labels map[string]string }
 		}
-		if err := json.Unmarshal(cluster.Object("pods", pod), &o); err != nil || o.Metadata.Annotations["ingot.dev/keys"] != want.ID() {
+		if err := json.Unmarshal(cluster.Object("pods", pod), &o); err != nil ||
+			o.Metadata.Annotations["ingot.dev/keys"] != want.ID() {
 			t.Errorf("%s has the keys %q, %v, want %s", pod, o.Metadata.Annotations["ingot.dev/keys"], err, want.ID())
 		}
 		if got := o.Metadata.Labels["ingot.dev/install"]; got != first.Install {
@@ -105,7 +109,8 @@ func TestRotateAgentKeys(t *testing.T) {
 		return len(stored().Keys) == 1
 	})
 	if a := stored(); (agent.Keys{Key: a.Keys[0].Key}).ID() != fresh.ID() || a.Install != first.Install {
-		t.Errorf("left are %s of %s, want %s of %s", agent.Keys{Key: a.Keys[0].Key}.ID(), a.Install, fresh.ID(), first.Install)
+		t.Errorf("left are %s of %s, want %s of %s", agent.Keys{Key: a.Keys[0].Key}.ID(), a.Install, fresh.ID(),
+			first.Install)
 	}
 	reached("new")
 	if err := e.Remove(t.Context(), "new"); err != nil {
@@ -116,7 +121,8 @@ func TestRotateAgentKeys(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := RotateAgentKeys(t.Context(), c.DataDir, "", "", discard); err == nil || !strings.Contains(err.Error(), "restart those apps first") {
+	if err := RotateAgentKeys(t.Context(), c.DataDir, "", "", discard); err == nil ||
+		!strings.Contains(err.Error(), "restart those apps first") {
 		t.Errorf("one rotation too many: %v, want a refusal", err)
 	}
 }
@@ -139,7 +145,8 @@ func TestAgentKeysOfAnEarlierVersion(t *testing.T) {
 		}
 	}
 	a, err := agentkeys.Load(t.Context(), store)
-	if err != nil || len(a.Keys) != 1 || (agent.Keys{Key: a.Keys[0].Key}).ID() != k.ID() || a.Install != kubernetes.InstallName(k.Key) {
+	if err != nil || len(a.Keys) != 1 || (agent.Keys{Key: a.Keys[0].Key}).ID() != k.ID() ||
+		a.Install != kubernetes.InstallName(k.Key) {
 		t.Errorf("got %+v, %v, want the keys of before", a, err)
 	}
 }

@@ -14,7 +14,8 @@ import (
 
 // startAlerts starts the service that notifies developers of crashes of their apps.
 // It is a client of the notification service.
-func (s *System) startAlerts(ctx context.Context, b *frontend, dir *datadir.Dir, r *runtime, uaa *uaaclient.Client, client *http.Client) error {
+func (s *System) startAlerts(ctx context.Context, b *frontend, dir *datadir.Dir, r *runtime, uaa *uaaclient.Client,
+	client *http.Client) error {
 	file, err := alerts.Position(dir)
 	if err != nil {
 		return err
@@ -24,7 +25,8 @@ func (s *System) startAlerts(ctx context.Context, b *frontend, dir *datadir.Dir,
 		Lines: func(ctx context.Context, app string, n int) ([]platform.LogLine, error) {
 			return r.logs.Read(ctx, app, logs.ReadQuery{Limit: n, Descending: true})
 		},
-		Notifier: &alerts.Client{BaseURL: b.endpoints.Notifications, ClientID: auth.ClientPlatform, Tokens: uaa, HTTP: client},
+		Notifier: &alerts.Client{BaseURL: b.endpoints.Notifications, ClientID: auth.ClientPlatform, Tokens: uaa,
+			HTTP: client},
 	}
 	if !r.cluster.Alone() {
 		c.States = r.store

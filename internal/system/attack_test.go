@@ -137,7 +137,8 @@ func zipBomb(t *testing.T, gigabytes int) []byte {
 	z := zip.NewWriter(&out)
 	for i := range gigabytes * 256 {
 		w, err := z.CreateRaw(&zip.FileHeader{
-			Name: fmt.Sprintf("app/%d", i), Method: zip.Deflate, CRC32: sum, CompressedSize64: uint64(len(deflated)), UncompressedSize64: 4 << 20,
+			Name: fmt.Sprintf("app/%d", i), Method: zip.Deflate, CRC32: sum, CompressedSize64: uint64(len(deflated)),
+			UncompressedSize64: 4 << 20,
 		})
 		if err == nil {
 			_, err = w.Write(deflated)
@@ -157,7 +158,8 @@ func zipBomb(t *testing.T, gigabytes int) []byte {
 func tarBomb(t *testing.T, gigabytes int) []byte {
 	t.Helper()
 	var head, block bytes.Buffer
-	if err := tar.NewWriter(&head).WriteHeader(&tar.Header{Name: "app/zeros", Mode: 0o644, Size: int64(gigabytes) << 30}); err != nil {
+	if err := tar.NewWriter(&head).WriteHeader(&tar.Header{Name: "app/zeros", Mode: 0o644,
+		Size: int64(gigabytes) << 30}); err != nil {
 		t.Fatal(err)
 	}
 	compress := func(out *bytes.Buffer, content []byte) {
@@ -232,11 +234,13 @@ func TestSoakArchives(t *testing.T) {
 		crowd = append(crowd, entry{name: fmt.Sprintf("app/%d", i)})
 	}
 	attacks := map[string][]entry{
-		"crowd": crowd, "deep": {{name: strings.Repeat("d/", 3000) + "x"}}, "parent": {{name: "../../attacked"}}, "absolute": {{name: "/tmp/attacked"}},
+		"crowd": crowd, "deep": {{name: strings.Repeat("d/", 3000) + "x"}}, "parent": {{name: "../../attacked"}},
+		"absolute":     {{name: "/tmp/attacked"}},
 		"through link": {{"app/l", "."}, {name: "app/l/x"}}, "circle": {{"app/a", "b"}, {"app/b", "a"}, {name: "app/a/x"}},
 		"long name": {{name: strings.Repeat("n", 5000)}},
 	}
-	zips, tars := map[string][]byte{"bomb": zipBomb(t, size), "no archive": []byte("PK\x03\x04 no archive")}, map[string][]byte{"bomb": tarBomb(t, 4*size), "no archive": []byte("\x1f\x8b no archive")}
+	zips, tars := map[string][]byte{"bomb": zipBomb(t, size), "no archive": []byte("PK\x03\x04 no archive")},
+		map[string][]byte{"bomb": tarBomb(t, 4*size), "no archive": []byte("\x1f\x8b no archive")}
 	for name, entries := range attacks {
 		zips[name], tars[name] = zipped(t, entries), tarred(t, entries)
 	}

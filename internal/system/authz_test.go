@@ -24,8 +24,9 @@ func TestEveryRouteHasADecision(t *testing.T) {
 
 	// A client that the platform accepts tokens of, and that may do nothing.
 	a := call(t, http.MethodPost, s.Endpoints().API+"/oauth/clients", adminToken(t, s), map[string]any{
-		"client_id": "nobody", "client_secret": "a long enough secret", "authorized_grant_types": []string{"client_credentials"},
-		"authorities": []string{"cloud_controller.nothing"},
+		"client_id": "nobody", "client_secret": "a long enough secret",
+		"authorized_grant_types": []string{"client_credentials"},
+		"authorities":            []string{"cloud_controller.nothing"},
 	})
 	if a.status != http.StatusCreated {
 		t.Fatalf("create the client: %d %s", a.status, a.body)
@@ -33,7 +34,8 @@ func TestEveryRouteHasADecision(t *testing.T) {
 	without := clientToken(t, s, "nobody", "a long enough secret")
 
 	for name, mux := range map[string]*web.Mux{
-		"origin": live.Origin, "auth": live.Auth, "notifications": live.Notifications.(*httpext.Versions).V1, "notifications v2": live.Notifications.(*httpext.Versions).V2, "admin": b.admin, "starting": b.front.Health,
+		"origin": live.Origin, "auth": live.Auth, "notifications": live.Notifications.(*httpext.Versions).V1,
+		"notifications v2": live.Notifications.(*httpext.Versions).V2, "admin": b.admin, "starting": b.front.Health,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -82,7 +84,8 @@ func checkRoute(t *testing.T, mux *web.Mux, route web.Route, without string) {
 	}
 	// Cloud Foundry's routing API answers a token without the scope with 401, too.
 	routing := strings.HasPrefix(route.Pattern, "/routing/")
-	if w := ask(without); w.Code != http.StatusForbidden && w.Code != http.StatusNotFound && (!routing || w.Code != http.StatusUnauthorized) {
+	if w := ask(without); w.Code != http.StatusForbidden && w.Code != http.StatusNotFound &&
+		(!routing || w.Code != http.StatusUnauthorized) {
 		t.Errorf("%s with a token that may nothing: %d, want 403 or 404: %s", what, w.Code, w.Body)
 	}
 }

@@ -73,12 +73,16 @@ func TestDatabaseAway(t *testing.T) {
 		body                  any
 	}{
 		{"platform, read", http.MethodGet, e.API + "/v3/apps", nil},
-		{"platform, write", http.MethodPost, e.API + "/v3/organizations", map[string]string{"name": "o" + strconv.Itoa(os.Getpid())}},
-		{"auth, login", http.MethodPost, e.Auth + "/oauth/token", url.Values{"grant_type": {"client_credentials"}, "client_id": {"admin"}, "client_secret": {readSecret(t, s, adminClientFile)}}},
-		{"auth, passcode", http.MethodPost, e.Auth + "/oauth/token", url.Values{"grant_type": {"password"}, "client_id": {"cf"}, "client_secret": {""}, "passcode": {"x"}}},
+		{"platform, write", http.MethodPost, e.API + "/v3/organizations",
+			map[string]string{"name": "o" + strconv.Itoa(os.Getpid())}},
+		{"auth, login", http.MethodPost, e.Auth + "/oauth/token", url.Values{"grant_type": {"client_credentials"},
+			"client_id": {"admin"}, "client_secret": {readSecret(t, s, adminClientFile)}}},
+		{"auth, passcode", http.MethodPost, e.Auth + "/oauth/token", url.Values{"grant_type": {"password"},
+			"client_id": {"cf"}, "client_secret": {""}, "passcode": {"x"}}},
 		{"auth, read", http.MethodGet, e.Auth + "/Users", nil},
 		{"notifications, read", http.MethodGet, e.Notifications + "/notifications", nil},
-		{"notifications, write", http.MethodPut, e.Notifications + "/notifications", map[string]any{"source_name": "x", "notifications": map[string]any{"k": map[string]any{"description": "d"}}}},
+		{"notifications, write", http.MethodPut, e.Notifications + "/notifications", map[string]any{"source_name": "x",
+			"notifications": map[string]any{"k": map[string]any{"description": "d"}}}},
 	}
 	tokenFor := func(name string) string {
 		if strings.HasPrefix(name, "notifications") {
@@ -87,7 +91,8 @@ func TestDatabaseAway(t *testing.T) {
 		return token
 	}
 	for _, one := range calls {
-		if a := call(t, one.method, one.address, tokenFor(one.name), one.body); a.status >= 500 || a.status == http.StatusForbidden {
+		if a := call(t, one.method, one.address, tokenFor(one.name), one.body); a.status >= 500 ||
+			a.status == http.StatusForbidden {
 			t.Fatalf("%s answers %d, want neither 403 nor 5xx: %s", one.name, a.status, a.body)
 		}
 	}
@@ -95,11 +100,13 @@ func TestDatabaseAway(t *testing.T) {
 	// in between.
 	delivered := func(subject string) {
 		t.Helper()
-		a := call(t, http.MethodPost, e.Notifications+"/emails", sender, map[string]string{"to": "ann@example.org", "kind_id": "k", "subject": subject, "text": "t"})
+		a := call(t, http.MethodPost, e.Notifications+"/emails", sender, map[string]string{"to": "ann@example.org",
+			"kind_id": "k", "subject": subject, "text": "t"})
 		if a.status != http.StatusOK {
 			t.Fatalf("send %s: %d %s", subject, a.status, a.body)
 		}
-		for !strings.Contains(call(t, http.MethodGet, e.Admin+"/mailbox/messages?to=ann@example.org", "", nil).body, subject) {
+		for !strings.Contains(call(t, http.MethodGet, e.Admin+"/mailbox/messages?to=ann@example.org", "", nil).
+			body, subject) {
 			select {
 			case <-time.After(50 * time.Millisecond):
 			case <-t.Context().Done():
@@ -116,11 +123,13 @@ func TestDatabaseAway(t *testing.T) {
 		for _, one := range calls {
 			a := call(t, one.method, one.address, tokenFor(one.name), one.body)
 			seconds, err := strconv.Atoi(a.header.Get("Retry-After"))
-			if a.status != http.StatusServiceUnavailable || err != nil || seconds < 1 || strings.Contains(a.body, pg.Dir) || !strings.Contains(a.body, "database") {
+			if a.status != http.StatusServiceUnavailable || err != nil || seconds < 1 || strings.Contains(a.body, pg.Dir) ||
+				!strings.Contains(a.body, "database") {
 				t.Errorf("round %d, %s: %d, Retry-After %q: %s", round, one.name, a.status, a.header.Get("Retry-After"), a.body)
 			}
 		}
-		if a := call(t, http.MethodGet, e.API+"/readyz", "", nil); a.status != http.StatusServiceUnavailable || !strings.Contains(a.body, partDatabase) {
+		if a := call(t, http.MethodGet, e.API+"/readyz", "", nil); a.status != http.StatusServiceUnavailable ||
+			!strings.Contains(a.body, partDatabase) {
 			t.Errorf("/readyz: %d %s", a.status, a.body)
 		}
 		if a := call(t, http.MethodGet, e.API+"/healthz", "", nil); a.status != http.StatusOK {

@@ -62,7 +62,8 @@ func startBackedUp(t *testing.T, change func(*Config)) *backedUp {
 }
 
 func (f *backedUp) config(target string) installation.BackupConfig {
-	return installation.BackupConfig{DataDir: f.c.DataDir, DatabaseURL: f.c.DatabaseURL, BlobURL: f.c.BlobURL, Target: target, Recipients: f.to, SigningKey: f.by, Log: discard, Tell: func(string) {}}
+	return installation.BackupConfig{DataDir: f.c.DataDir, DatabaseURL: f.c.DatabaseURL, BlobURL: f.c.BlobURL,
+		Target: target, Recipients: f.to, SigningKey: f.by, Log: discard, Tell: func(string) {}}
 }
 
 func (f *backedUp) backup(target string) installation.BackupState {
@@ -75,7 +76,8 @@ func (f *backedUp) backup(target string) installation.BackupState {
 }
 
 func (f *backedUp) restoreConfig(from, dir string) installation.RestoreConfig {
-	return installation.RestoreConfig{From: from, Key: f.key, DataDir: dir, BlobURL: f.c.BlobURL, Log: discard, Tell: func(string) {}}
+	return installation.RestoreConfig{From: from, Key: f.key, DataDir: dir, BlobURL: f.c.BlobURL, Log: discard,
+		Tell: func(string) {}}
 }
 
 // stopApps stops the server with its apps, so that the restored one can use their ports.
@@ -102,7 +104,8 @@ func (f *backedUp) restored(from string, change func(*Config, *installation.Rest
 	g.api, g.token, g.space = g.Endpoints().API, adminToken(f.T, g.System), f.space
 	testkit.Eventually(f, "the restored app runs", func() bool { return g.running(g.app) != "" })
 	g.mailer = clientToken(f.T, g.System, "mailer", "a long enough secret")
-	if a := call(f.T, http.MethodGet, g.Endpoints().Notifications+"/messages/"+f.message, g.mailer, nil); a.status != http.StatusOK {
+	if a := call(f.T, http.MethodGet, g.Endpoints().Notifications+"/messages/"+f.message, g.mailer,
+		nil); a.status != http.StatusOK {
 		f.Errorf("notification %s: %d %s, want it", f.message, a.status, a.body)
 	}
 	return g
@@ -134,7 +137,8 @@ func (l *load) run(ctx context.Context, f *backedUp) {
 	var all background.WaitGroup
 	for _, work := range []func(i int){
 		func(i int) {
-			l.add(&l.spaces, f.create("/v3/spaces", map[string]any{"name": fmt.Sprintf("s%d", i), "relationships": to("organization", org)}))
+			l.add(&l.spaces, f.create("/v3/spaces", map[string]any{"name": fmt.Sprintf("s%d", i),
+				"relationships": to("organization", org)}))
 		},
 		func(int) { l.add(&l.messages, f.send()) },
 		func(i int) {
@@ -213,7 +217,8 @@ func (f *backedUp) has(l *load, spaces, messages, apps int) {
 		}
 	}
 	for _, id := range l.messages[:messages] {
-		if a := call(f.T, http.MethodGet, f.Endpoints().Notifications+"/messages/"+id, f.mailer, nil); a.status != http.StatusOK {
+		if a := call(f.T, http.MethodGet, f.Endpoints().Notifications+"/messages/"+id, f.mailer,
+			nil); a.status != http.StatusOK {
 			f.Errorf("message %s: %d, want it", id, a.status)
 		}
 	}
@@ -230,7 +235,8 @@ func TestBackupRepository(t *testing.T) {
 	t.Parallel()
 	f := startBackedUp(t, nil)
 	dir := filepath.Join(t.TempDir(), "backups")
-	if a := call(t, http.MethodGet, f.Endpoints().Admin+"/metrics", "", nil); strings.Contains(a.body, "ingot_backup_last") {
+	if a := call(t, http.MethodGet, f.Endpoints().Admin+"/metrics", "",
+		nil); strings.Contains(a.body, "ingot_backup_last") {
 		t.Error("there are metrics of a backup without one")
 	}
 	first := f.backup(dir)
@@ -239,7 +245,8 @@ func TestBackupRepository(t *testing.T) {
 		t.Errorf("the backups have %d and %d blobs, want a package and a droplet each", first.Blobs, second.Blobs)
 	}
 	if second.Added != second.Size || first.Added <= first.Size {
-		t.Errorf("the first added %d to %d, the second %d to %d: want that only the first wrote blobs", first.Added, first.Size, second.Added, second.Size)
+		t.Errorf("the first added %d to %d, the second %d to %d: want that only the first wrote blobs", first.Added,
+			first.Size, second.Added, second.Size)
 	}
 	if m, err := Parts().Verify(t.Context(), dir, first.ID, f.key, discard); err != nil || m.ID != first.ID {
 		t.Errorf("verify: %v", err)
@@ -250,7 +257,8 @@ func TestBackupRepository(t *testing.T) {
 	}
 	a := call(t, http.MethodGet, f.Endpoints().Admin+"/metrics", "", nil)
 	for _, want := range []string{
-		"ingot_backup_last_attempt_success 0", "ingot_backup_last_size_bytes ", "ingot_backup_last_blob_bytes ", "ingot_backup_last_run_seconds ",
+		"ingot_backup_last_attempt_success 0", "ingot_backup_last_size_bytes ", "ingot_backup_last_blob_bytes ",
+		"ingot_backup_last_run_seconds ",
 		"ingot_backup_last_success_timestamp_seconds ", "ingot_backup_last_attempt_timestamp_seconds ",
 	} {
 		if !strings.Contains(a.body, "\n"+want) {
@@ -261,7 +269,8 @@ func TestBackupRepository(t *testing.T) {
 	if err != nil || state.ID != second.ID || !strings.Contains(state.Failure, "ftp://") || state.Size != second.Size {
 		t.Errorf("the state is %+v, %v, want the second backup and the failure", state, err)
 	}
-	if info, err := os.Stat(filepath.Join(f.c.DataDir, installation.StateFile)); err != nil || info.Mode().Perm() != 0o600 {
+	if info, err := os.Stat(filepath.Join(f.c.DataDir, installation.StateFile)); err != nil ||
+		info.Mode().Perm() != 0o600 {
 		t.Errorf("%s: %v, %v, want mode 0600", installation.StateFile, info, err)
 	}
 
@@ -392,7 +401,8 @@ func TestRestoreRefused(t *testing.T) {
 		if tc.dir != fresh || tc.url != "" {
 			continue
 		}
-		if _, err := Parts().Verify(t.Context(), tc.from, "", c.Key, discard); err == nil || !strings.Contains(err.Error(), tc.want) {
+		if _, err := Parts().Verify(t.Context(), tc.from, "", c.Key, discard); err == nil ||
+			!strings.Contains(err.Error(), tc.want) {
 			t.Errorf("verify %s: %v, want %q", name, err, tc.want)
 		}
 	}
@@ -429,8 +439,10 @@ func TestRestoreOfNewer(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		err = Parts().Restore(t.Context(), installation.RestoreConfig{From: file, Key: key, DataDir: filepath.Join(t.TempDir(), "new"), Log: discard, Tell: func(string) {}})
-		if want := "the backup was made by ingot 9.9, which is newer than this program (" + name; err == nil || !strings.Contains(err.Error(), want) {
+		err = Parts().Restore(t.Context(), installation.RestoreConfig{From: file, Key: key,
+			DataDir: filepath.Join(t.TempDir(), "new"), Log: discard, Tell: func(string) {}})
+		if want := "the backup was made by ingot 9.9, which is newer than this program (" + name; err == nil ||
+			!strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want %q", err, want)
 		}
 	}
@@ -452,7 +464,8 @@ func TestInterruptedRestore(t *testing.T) {
 	}
 	c := f.c
 	c.DataDir = dir
-	if err := newSystem(t, c).Start(t.Context()); err == nil || !strings.Contains(err.Error(), "did not finish: run 'ingot restore' again") {
+	if err := newSystem(t, c).Start(t.Context()); err == nil ||
+		!strings.Contains(err.Error(), "did not finish: run 'ingot restore' again") {
 		t.Fatalf("starting: %v, want a refusal", err)
 	}
 	g := f.restored(file, func(c *Config, r *installation.RestoreConfig) { c.DataDir, r.DataDir = dir, dir })
@@ -488,7 +501,10 @@ func TestBackupDeletedBlob(t *testing.T) {
 			if a := f.ask(http.MethodDelete, "/v3/packages/"+deleted, nil); a.status != http.StatusAccepted {
 				t.Errorf("delete: %d %s", a.status, a.body)
 			}
-			testkit.Eventually(t, "the package is deleted", func() bool { return f.ask(http.MethodGet, "/v3/packages/"+deleted, nil).status == http.StatusNotFound })
+			testkit.Eventually(t, "the package is deleted", func() bool {
+				return f.ask(http.MethodGet, "/v3/packages/"+deleted,
+					nil).status == http.StatusNotFound
+			})
 		}
 	}
 	parts, c := Parts(), f.config(filepath.Join(t.TempDir(), "file.age"))
@@ -504,7 +520,8 @@ func TestBackupDeletedBlob(t *testing.T) {
 		t.Fatal(err)
 	}
 	if lists != 3 {
-		t.Errorf("the packages were listed %d times, want 3: before and after the first snapshot, and after the second", lists)
+		t.Errorf("the packages were listed %d times, want 3: before and after the first snapshot, and after the second",
+			lists)
 	}
 	if len(m.Missing) != 1 || m.Missing[0] != "packages/"+lost {
 		t.Errorf("missing are %q, want the package that was lost", m.Missing)

@@ -77,7 +77,8 @@ func TestBackupOfServices(t *testing.T) {
 	c.SkipServices = true
 	var said []string
 	c.Tell = func(line string) { said = append(said, line) }
-	if state, err := Parts().Backup(t.Context(), c); err != nil || state.Services != 0 || !strings.Contains(strings.Join(said, "\n"), "data of 1 service instances is not in the backup") {
+	if state, err := Parts().Backup(t.Context(), c); err != nil || state.Services != 0 ||
+		!strings.Contains(strings.Join(said, "\n"), "data of 1 service instances is not in the backup") {
 		t.Errorf("without services: %+v, %v, %q", state, err, said)
 	}
 	f.backupWithoutRedis(instance)
@@ -103,16 +104,19 @@ func (f *backedUp) backupWithoutRedis(instance string) {
 	var said []string
 	c.Tell = func(line string) { said = append(said, line) }
 	state, err := Parts().Backup(f.Context(), c)
-	for _, want := range []string{"the backup was written, but the data of 1 service instances is not in it", "is its server running?", "--skip-services"} {
+	for _, want := range []string{"the backup was written, but the data of 1 service instances is not in it",
+		"is its server running?", "--skip-services"} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			f.Errorf("while its server is stopped: %v, want %q in it", err, want)
 		}
 	}
-	if text := strings.Join(said, "\n"); !strings.Contains(text, "Not saved: the data of the redis instance "+instance+": ") || !strings.Contains(text, "No older backups were removed") {
+	if text := strings.Join(said, "\n"); !strings.Contains(text, "Not saved: the data of the redis instance "+instance+
+		": ") || !strings.Contains(text, "No older backups were removed") {
 		f.Errorf("it says %q", said)
 	}
 	last, err := Parts().Last(f.Context(), f.c.DataDir, f.c.DatabaseURL, discard)
-	if err != nil || last.ID != state.ID || last.ID == "" || last.Unsaved != 1 || last.Services != 0 || last.Failure == "" {
+	if err != nil || last.ID != state.ID || last.ID == "" || last.Unsaved != 1 || last.Services != 0 ||
+		last.Failure == "" {
 		f.Errorf("recorded %+v, %v; want a backup without the data of one instance", last, err)
 	}
 	all, err := Parts().List(f.Context(), dir, discard)
@@ -134,7 +138,9 @@ func (f *backedUp) backupWithoutRedis(instance string) {
 	if err := Parts().Restore(f.Context(), r); err != nil {
 		f.Fatal(err)
 	}
-	if text := strings.Join(said, "\n"); !strings.Contains(text, "Restored 1 service instances") || !strings.Contains(text, "Not restored: the data of the redis instance "+instance+": it was not saved: is its server running?") {
+	if text := strings.Join(said, "\n"); !strings.Contains(text, "Restored 1 service instances") ||
+		!strings.Contains(text, "Not restored: the data of the redis instance "+instance+
+			": it was not saved: is its server running?") {
 		f.Errorf("the restore says %q", said)
 	}
 }

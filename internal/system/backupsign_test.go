@@ -98,7 +98,8 @@ func TestUnsignedBackup(t *testing.T) {
 	}
 	var said []string
 	r.Key.AcceptUnsigned, r.Tell = true, func(line string) { said = append(said, line) }
-	if err := Parts().Restore(t.Context(), r); err != nil || !strings.Contains(strings.Join(said, "\n"), "Warning: the backup is not signed") {
+	if err := Parts().Restore(t.Context(), r); err != nil || !strings.Contains(strings.Join(said, "\n"),
+		"Warning: the backup is not signed") {
 		t.Errorf("restore that accepts it: %v, %q, want a warning", err, said)
 	}
 	file := filepath.Join(c.DataDir, "secrets", "backup-signing-key")
@@ -129,7 +130,8 @@ func TestUnsignedBackup(t *testing.T) {
 		t.Fatal(err)
 	}
 	f.by = other
-	if _, err := Parts().Backup(t.Context(), f.config(dir)); err == nil || !strings.Contains(err.Error(), "belongs to another key than those of the recipients") {
+	if _, err := Parts().Backup(t.Context(), f.config(dir)); err == nil ||
+		!strings.Contains(err.Error(), "belongs to another key than those of the recipients") {
 		t.Errorf("with the signing key of another recipient: %v, want that it is refused", err)
 	}
 }

@@ -24,7 +24,8 @@ func TestBackupToBucket(t *testing.T) {
 	first := f.backup(backups.BlobURL())
 	second := f.backup(backups.BlobURL())
 	if first.Blobs != 2 || second.Added != second.Size {
-		t.Errorf("the first has %d blobs, the second added %d to %d: want two, and nothing but the archive", first.Blobs, second.Added, second.Size)
+		t.Errorf("the first has %d blobs, the second added %d to %d: want two, and nothing but the archive", first.Blobs,
+			second.Added, second.Size)
 	}
 	if _, err := Parts().Verify(t.Context(), backups.BlobURL(), "", f.key, discard); err != nil {
 		t.Error(err)
@@ -35,7 +36,10 @@ func TestBackupToBucket(t *testing.T) {
 		c.BlobURL, r.BlobURL = elsewhere.BlobURL(), elsewhere.BlobURL()
 	})
 	g.stopApps()
-	g = f.restored(backups.BlobURL(), func(c *Config, r *installation.RestoreConfig) { c.BlobURL, r.BlobURL, r.ID = "", "", first.ID })
+	g = f.restored(backups.BlobURL(), func(c *Config, r *installation.RestoreConfig) {
+		c.BlobURL, r.BlobURL, r.ID = "",
+			"", first.ID
+	})
 	g.stopApps()
 	backups.Fail(s3test.Away)
 	if _, err := Parts().Backup(t.Context(), f.config(backups.BlobURL())); err == nil {
@@ -62,7 +66,8 @@ func TestBackupOfPostgres(t *testing.T) {
 	// As a Job on Kubernetes does it: without the data directory.
 	c := f.config(filepath.Join(t.TempDir(), "job.age"))
 	c.DataDir = filepath.Join(t.TempDir(), "none")
-	if _, err := Parts().Backup(t.Context(), c); err == nil || !strings.Contains(err.Error(), "is not the data directory of a server") {
+	if _, err := Parts().Backup(t.Context(), c); err == nil ||
+		!strings.Contains(err.Error(), "is not the data directory of a server") {
 		t.Errorf("without a directory and a key: %v, want a refusal", err)
 	}
 	keys, err := os.ReadFile(filepath.Join(f.c.DataDir, datadir.KeysPath))
@@ -73,7 +78,8 @@ func TestBackupOfPostgres(t *testing.T) {
 	if _, err := Parts().Backup(t.Context(), c); err != nil {
 		t.Errorf("without a data directory: %v", err)
 	}
-	if m, err := Parts().Verify(t.Context(), c.Target, "", f.key, discard); err != nil || len(m.Blobs) != 2 || len(m.Files) != 2 {
+	if m, err := Parts().Verify(t.Context(), c.Target, "", f.key, discard); err != nil || len(m.Blobs) != 2 ||
+		len(m.Files) != 2 {
 		t.Errorf("%+v, %v, want two blobs, the dump and the key", m, err)
 	}
 	dir := filepath.Join(t.TempDir(), "new")

@@ -76,12 +76,14 @@ func TestBlobsInABucket(t *testing.T) {
 	f.act(app, "restart")
 	testkit.Eventually(t, "the app runs again", func() bool { now := f.running(app); return now != "" && now != before })
 	a := f.uploadApp(f.create("/v3/packages", map[string]any{"type": "bits", "relationships": to("app", app)}))
-	if want := "The blob store of the platform does not work at the moment (storing the package). Nothing was changed; try again later."; a.status != http.StatusServiceUnavailable ||
+	if want := "The blob store of the platform does not work at the moment (storing the package). Nothing was changed; " +
+		"try again later."; a.status != http.StatusServiceUnavailable ||
 		!strings.Contains(a.body, want) || a.header.Get("Retry-After") == "" {
 		t.Errorf("the upload answers %d %s, want 503 with %q", a.status, a.body, want)
 	}
 	bucket.Fail(nil)
-	if a := f.uploadApp(f.create("/v3/packages", map[string]any{"type": "bits", "relationships": to("app", app)})); a.status != http.StatusOK {
+	if a := f.uploadApp(f.create("/v3/packages",
+		map[string]any{"type": "bits", "relationships": to("app", app)})); a.status != http.StatusOK {
 		t.Errorf("the upload answers %d %s, want 200", a.status, a.body)
 	}
 	for _, secret := range []string{s3test.Secret, "X-Amz-Signature"} {
@@ -100,13 +102,16 @@ func TestCopyBlobs(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, key := range []string{"a", "b", "c"} {
-		if _, err := files.Put(t.Context(), blob.Droplets, key, strings.NewReader(strings.Repeat(key, 100_000)), blob.PutOptions{}); err != nil {
+		if _, err := files.Put(t.Context(), blob.Droplets, key, strings.NewReader(strings.Repeat(key, 100_000)),
+			blob.PutOptions{}); err != nil {
 			t.Fatal(err)
 		}
 	}
-	for _, want := range []string{"droplet           3 copied (0.3 MB), 0 already there", "droplet           0 copied (0.0 MB), 3 already there"} {
+	for _, want := range []string{"droplet           3 copied (0.3 MB), 0 already there",
+		"droplet           0 copied (0.0 MB), 3 already there"} {
 		var lines []string
-		if err := CopyBlobs(t.Context(), "file://"+dir, bucket.BlobURL(), slog.New(slog.DiscardHandler), func(line string) { lines = append(lines, line) }); err != nil {
+		if err := CopyBlobs(t.Context(), "file://"+dir, bucket.BlobURL(), slog.New(slog.DiscardHandler),
+			func(line string) { lines = append(lines, line) }); err != nil {
 			t.Fatal(err)
 		}
 		if len(lines) != 4 || lines[1] != want {
@@ -115,9 +120,11 @@ func TestCopyBlobs(t *testing.T) {
 	}
 	for from, want := range map[string]string{
 		"file:relative": "--from: it must be file:///DIR or s3://BUCKET", "ftp://x": "--from: it must be s3://BUCKET",
-		strings.Replace(bucket.BlobURL(), "blobs/", "other/", 1): "--from: blob store s3://other/pre/fix at " + bucket.URL + ": cannot find the bucket: it does not exist",
+		strings.Replace(bucket.BlobURL(), "blobs/", "other/", 1): "--from: blob store s3://other/pre/fix at " + bucket.URL +
+			": cannot find the bucket: it does not exist",
 	} {
-		if err := CopyBlobs(t.Context(), from, bucket.BlobURL(), slog.New(slog.DiscardHandler), func(string) {}); err == nil || !strings.HasPrefix(err.Error(), want) {
+		if err := CopyBlobs(t.Context(), from, bucket.BlobURL(), slog.New(slog.DiscardHandler),
+			func(string) {}); err == nil || !strings.HasPrefix(err.Error(), want) {
 			t.Errorf("from %s: %v, want %q", from, err, want)
 		}
 	}

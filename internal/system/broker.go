@@ -28,7 +28,8 @@ const (
 
 // openBroker returns the bundled broker. Its servers run as separate users, and
 // apps connect to them over the network of their engine.
-func (s *System) openBroker(dir *datadir.Dir, secrets *datadir.Secrets, r *runtime, a authority) (*broker.Broker, error) {
+func (s *System) openBroker(dir *datadir.Dir, secrets *datadir.Secrets, r *runtime,
+	a authority) (*broker.Broker, error) {
 	c := s.config
 	if err := dir.AllowTraversal(); err != nil {
 		return nil, err
@@ -36,7 +37,8 @@ func (s *System) openBroker(dir *datadir.Dir, secrets *datadir.Secrets, r *runti
 	ports := gatewayPorts{s.handover.sockets}
 	reach := broker.Reach{Listen: ports.service}
 	if e, ok := r.engine.(*container.Engine); ok {
-		reach = broker.Reach{Host: e.Gateway(), From: e.Subnet(), Owner: func(a netip.Addr) string { return e.Labels(a)[controller.LabelApp] }, Listen: ports.service}
+		reach = broker.Reach{Host: e.Gateway(), From: e.Subnet(),
+			Owner: func(a netip.Addr) string { return e.Labels(a)[controller.LabelApp] }, Listen: ports.service}
 	}
 	var notifications *broker.NotificationService
 	if own, ok := a.(*auth.Server); ok {
@@ -44,7 +46,8 @@ func (s *System) openBroker(dir *datadir.Dir, secrets *datadir.Secrets, r *runti
 	}
 	return broker.New(broker.Config{
 		Notifications: notifications,
-		Dir:           dir.File(servicesDir), Keys: secrets.Keys, PostgresURL: c.PostgresURL, MySQLURL: c.MySQLURL, Reach: reach, Log: c.Log,
+		Dir:           dir.File(servicesDir), Keys: secrets.Keys, PostgresURL: c.PostgresURL, MySQLURL: c.MySQLURL,
+		Reach: reach, Log: c.Log,
 	})
 }
 
@@ -75,7 +78,8 @@ func (r *runtime) completeReach(ctx context.Context, log *slog.Logger) {
 	err := e.Complete(func(labels map[string]string) []netip.AddrPort {
 		list, err := r.reachOf(ctx, labels[controller.LabelApp])
 		if err != nil {
-			log.Warn("an app cannot connect to its services until it is restarted", "app", labels[controller.LabelApp], "error", err)
+			log.Warn("an app cannot connect to its services until it is restarted", "app", labels[controller.LabelApp],
+				"error", err)
 		}
 		return list
 	}, func(labels map[string]string) (engine.Zone, string) {
@@ -88,7 +92,8 @@ func (r *runtime) completeReach(ctx context.Context, log *slog.Logger) {
 			return err
 		})
 		if err != nil {
-			log.Warn("the space of an app could not be read; its security groups count for its running instances once it is restarted", "app", app, "error", err)
+			log.Warn("the space of an app could not be read; its security groups count for its running instances once it is "+
+				"restarted", "app", app, "error", err)
 		}
 		return zone, app
 	})

@@ -18,7 +18,8 @@ import (
 // another is alive and their apps run on their own machines.
 func (s *System) joinCluster(ctx context.Context, b *frontend, dir *datadir.Dir, d *db.DB) (*cluster.Cluster, error) {
 	c := s.config
-	o := c.seams.clusterWith(cluster.Options{DB: d, ListenURL: c.DatabaseListenURL, Channels: []string{logdb.Channel}, Exclusive: c.Engine != "kubernetes", Version: version.Version, Log: c.Log})
+	o := c.seams.clusterWith(cluster.Options{DB: d, ListenURL: c.DatabaseListenURL, Channels: []string{logdb.Channel},
+		Exclusive: c.Engine != "kubernetes", Version: version.Version, Log: c.Log})
 	if d.Shared() {
 		var err error
 		if o.Directory, err = dir.ID(); err != nil {
@@ -39,13 +40,15 @@ func leadOf(c *cluster.Cluster, name string) func(context.Context) bool {
 // unenforced returns what users have to know about rules that the engine does not
 // enforce; empty if it does.
 func (r *runtime) unenforced(g *platform.SecurityGroup) string {
-	if _, pods := r.engine.(*kubernetes.Engine); pods && slices.ContainsFunc(g.Rules, func(r platform.SecurityRule) bool { return r.Protocol == platform.ProtocolICMP }) {
+	if _, pods := r.engine.(*kubernetes.Engine); pods &&
+		slices.ContainsFunc(g.Rules, func(r platform.SecurityRule) bool { return r.Protocol == platform.ProtocolICMP }) {
 		return "The rules for ICMP of security group " + g.Name + " are NOT enforced here: Kubernetes has none."
 	}
 	if r.rules != nil {
 		return ""
 	}
-	return "Security groups are stored and NOT enforced here: the " + r.engine.Describe().Name + " engine does not restrict the connections of apps."
+	return "Security groups are stored and NOT enforced here: the " + r.engine.Describe().Name +
+		" engine does not restrict the connections of apps."
 }
 
 // noPolicies returns why network policies cannot be created; empty if they can.
@@ -53,13 +56,15 @@ func (r *runtime) noPolicies() string {
 	if r.rules != nil {
 		return ""
 	}
-	return "Network policies cannot be created here: the " + r.engine.Describe().Name + " engine does not restrict the connections between apps."
+	return "Network policies cannot be created here: the " + r.engine.Describe().Name +
+		" engine does not restrict the connections between apps."
 }
 
 // clusterHandler returns what is done when other servers changed something.
 func (r *runtime) clusterHandler() cluster.Handler {
 	return cluster.Handler{
-		Gained: func(s cluster.Shards) { r.signals.Gained(uint64(s)) }, Lost: func(s cluster.Shards) { r.signals.Lost(uint64(s)) },
+		Gained:   func(s cluster.Shards) { r.signals.Gained(uint64(s)) },
+		Lost:     func(s cluster.Shards) { r.signals.Lost(uint64(s)) },
 		Received: r.signals.Received, Resync: r.signals.Resync,
 	}
 }

@@ -206,7 +206,8 @@ func (s *trio) owner(app string) int {
 	number := -1
 	err := s.db.View(s.Context(), func(tx *db.Tx) error {
 		var version string
-		err := tx.QueryRow("SELECT s.version FROM cluster_leases l JOIN cluster_servers s ON s.id = l.holder WHERE l.name = ?",
+		err := tx.QueryRow(
+			"SELECT s.version FROM cluster_leases l JOIN cluster_servers s ON s.id = l.holder WHERE l.name = ?",
 			fmt.Sprintf("shard-%02d", bits.TrailingZeros64(uint64(cluster.ShardOf(app))))).Scan(&version)
 		if err == nil {
 			number, err = strconv.Atoi(version)
@@ -267,12 +268,15 @@ func TestServersShareApps(t *testing.T) {
 		t.Fatal("the build failed, want a droplet")
 	}
 	domain := one.list("/v3/domains")[0]
-	route := one.create("/v3/routes", map[string]any{"host": "shared", "relationships": merge(to("space", one.space), to("domain", domain["guid"].(string)))})
-	one.ask(http.MethodPost, "/v3/routes/"+route+"/destinations", map[string]any{"destinations": []any{map[string]any{"app": map[string]string{"guid": app}}}})
+	route := one.create("/v3/routes", map[string]any{"host": "shared", "relationships": merge(to("space", one.space),
+		to("domain", domain["guid"].(string)))})
+	one.ask(http.MethodPost, "/v3/routes/"+route+"/destinations",
+		map[string]any{"destinations": []any{map[string]any{"app": map[string]string{"guid": app}}}})
 	host := "shared." + domain["name"].(string)
 	for i := range s.servers {
 		// The answer waited until all servers have the route, which has no instance yet.
-		if got := s.visit(i, host); got != http.StatusServiceUnavailable && got != http.StatusBadGateway && got != http.StatusNotFound {
+		if got := s.visit(i, host); got != http.StatusServiceUnavailable && got != http.StatusBadGateway &&
+			got != http.StatusNotFound {
 			t.Errorf("server %d, before the start: got %d", i, got)
 		}
 	}
@@ -280,7 +284,8 @@ func TestServersShareApps(t *testing.T) {
 	reachable := func(what string, servers ...int) {
 		t.Helper()
 		for _, i := range servers {
-			until(t, fmt.Sprintf("answer of the app through server %d, %s", i, what), func() bool { return s.visit(i, host) == http.StatusOK })
+			until(t, fmt.Sprintf("answer of the app through server %d, %s", i, what),
+				func() bool { return s.visit(i, host) == http.StatusOK })
 		}
 	}
 	reachable("after the start", 0, 1, 2)
@@ -316,7 +321,8 @@ func TestServersShareApps(t *testing.T) {
 		}
 	}
 	// A balancer must not take it away: without the database no server would be left.
-	if a := call(t, http.MethodGet, s.servers[owner].api+"/readyz", "", nil); a.status != http.StatusOK || !strings.Contains(a.body, `"degraded"`) || !strings.Contains(a.body, partDatabase) {
+	if a := call(t, http.MethodGet, s.servers[owner].api+"/readyz", "", nil); a.status != http.StatusOK ||
+		!strings.Contains(a.body, `"degraded"`) || !strings.Contains(a.body, partDatabase) {
 		t.Errorf("/readyz without the database: got %d %s, want 200 and degraded", a.status, a.body)
 	}
 	if got := s.instances(); len(got) != 1 || got[0] != second {
@@ -432,7 +438,8 @@ func TestServersShareDrains(t *testing.T) {
 	app := one.create("/v3/apps", map[string]any{"name": "drained", "relationships": to("space", one.space)})
 	until(t, "owner", func() bool { return s.owner(app) >= 0 })
 	service := one.ask(http.MethodPost, "/v3/service_instances", map[string]any{
-		"type": "user-provided", "name": "drain", "syslog_drain_url": "syslog://" + receiver.listener.Addr().String(), "relationships": to("space", one.space),
+		"type": "user-provided", "name": "drain", "syslog_drain_url": "syslog://" + receiver.listener.Addr().String(),
+		"relationships": to("space", one.space),
 	}).json(t)["guid"].(string)
 	if a := one.ask(http.MethodPost, "/v3/service_credential_bindings", map[string]any{
 		"type": "app", "relationships": merge(to("app", app), to("service_instance", service)),
@@ -457,7 +464,8 @@ func TestServersShareDrains(t *testing.T) {
 	write := func(server int) {
 		t.Helper()
 		for range 50 {
-			line := platform.LogLine{App: app, Time: time.Now(), Source: "APP/PROC/WEB", Instance: "0", Text: fmt.Appendf(nil, "drained line %d", sent)}
+			line := platform.LogLine{App: app, Time: time.Now(), Source: "APP/PROC/WEB", Instance: "0",
+				Text: fmt.Appendf(nil, "drained line %d", sent)}
 			if err := s.runtimes[server].logs.Append(line); err != nil {
 				t.Fatal(err)
 			}

@@ -23,7 +23,8 @@ func pairConfigs(t *testing.T, n int) []Config {
 	all := make([]Config, n)
 	for i := range all {
 		c := testConfig(t)
-		c.DatabaseURL, c.EncryptionKey, c.PublicURL, c.AdminClientSecret = database, key, "http://ingot.example.org", "the secret"
+		c.DatabaseURL, c.EncryptionKey, c.PublicURL, c.AdminClientSecret = database, key, "http://ingot.example.org",
+			"the secret"
 		c.seams.cluster = func(o *cluster.Options) { o.Exclusive = false }
 		all[i] = c
 	}
@@ -79,11 +80,13 @@ func TestServersShareUsers(t *testing.T) {
 		"userName": "joe", "password": "p", "emails": []map[string]any{{"value": "joe@example.org"}},
 	})
 	id, _ := made.json(t)["id"].(string)
-	if got := call(t, http.MethodPost, b+"/v3/users", admin, map[string]string{"guid": id}); got.status != http.StatusCreated {
+	if got := call(t, http.MethodPost, b+"/v3/users", admin,
+		map[string]string{"guid": id}); got.status != http.StatusCreated {
 		t.Errorf("creating a user at the other server: %d, want 201: %s", got.status, got.body)
 	}
 	for i, base := range []string{a, b} {
-		if got := call(t, http.MethodGet, base+"/v3/users/"+id, admin, nil); got.status != http.StatusOK || got.json(t)["username"] != "joe" {
+		if got := call(t, http.MethodGet, base+"/v3/users/"+id, admin, nil); got.status != http.StatusOK ||
+			got.json(t)["username"] != "joe" {
 			t.Errorf("server %d shows the user as %d %s, want joe", i+1, got.status, got.body)
 		}
 	}

@@ -167,7 +167,8 @@ func (c Config) Validate() error {
 	if flag, err := c.Kubernetes.Validate(); err != nil && c.Engine == "kubernetes" {
 		checks = append(checks, check{flag, err})
 	}
-	return firstProblem(slices.Concat(checks, c.EdgeConfig.checks(), c.TLSConfig.checks(), c.Traces.checks(), c.MailConfig.checks()))
+	return firstProblem(slices.Concat(checks, c.EdgeConfig.checks(), c.TLSConfig.checks(), c.Traces.checks(),
+		c.MailConfig.checks()))
 }
 
 // check is the result of checking the value of a flag.

@@ -16,8 +16,9 @@ import (
 
 func (s *System) consoleOptions(client *http.Client, secrets *datadir.Secrets, d *db.DB, ssh *gateway) console.Options {
 	return console.Options{
-		AuthURL: s.config.AuthURL, AuthClient: client, Secret: secrets.Clients[auth.ClientConsole], Sessions: consoledb.New(d),
-		Gateway: ssh.Connect, Proxies: s.config.proxies(), Log: s.config.Log,
+		AuthURL: s.config.AuthURL, AuthClient: client, Secret: secrets.Clients[auth.ClientConsole],
+		Sessions: consoledb.New(d),
+		Gateway:  ssh.Connect, Proxies: s.config.proxies(), Log: s.config.Log,
 	}
 }
 

@@ -68,7 +68,8 @@ func (v *visitor) logIn(console, user, password string) {
 // atConsole checks that a response is the first page of a console.
 func (v *visitor) atConsole(resp *http.Response, text, console, user string) {
 	v.t.Helper()
-	if resp.StatusCode != http.StatusOK || resp.Request.URL.String() != console || !strings.Contains(text, "<summary>"+user+"</summary>") {
+	if resp.StatusCode != http.StatusOK || resp.Request.URL.String() != console ||
+		!strings.Contains(text, "<summary>"+user+"</summary>") {
 		v.t.Fatalf("after the login: %d at %s: %s", resp.StatusCode, resp.Request.URL, text)
 	}
 }
@@ -152,7 +153,8 @@ func TestConsoleWithAnotherAuthorizationServer(t *testing.T) {
 	if a := call(t, http.MethodPut, client, admin, have); a.status != http.StatusOK {
 		t.Fatalf("%d %s", a.status, a.body)
 	}
-	if a := call(t, http.MethodPut, client+"/secret", admin, map[string]string{"secret": readSecret(t, s, "ingot-console")}); a.status != http.StatusOK {
+	if a := call(t, http.MethodPut, client+"/secret", admin,
+		map[string]string{"secret": readSecret(t, s, "ingot-console")}); a.status != http.StatusOK {
 		t.Fatalf("%d %s", a.status, a.body)
 	}
 	v := newVisitor(t, nil)
@@ -161,7 +163,8 @@ func TestConsoleWithAnotherAuthorizationServer(t *testing.T) {
 	if resp.StatusCode != http.StatusOK || !strings.Contains(text, "admin") {
 		t.Errorf("the users of the other server: %d %s", resp.StatusCode, text)
 	}
-	if policy := resp.Header.Get("Content-Security-Policy"); !strings.Contains(policy, "form-action 'self' "+uaa.Endpoints().API) {
+	if policy := resp.Header.Get("Content-Security-Policy"); !strings.Contains(policy, "form-action 'self' "+
+		uaa.Endpoints().API) {
 		t.Errorf("the policy is %s", policy)
 	}
 	v.logOut(base + "/console")

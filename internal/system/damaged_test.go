@@ -35,8 +35,14 @@ var damages = []struct {
 	{"garbage", true, func(p string) error {
 		return os.WriteFile(p, []byte("\x00\xff{ this is nothing that a server writes"), 0o600)
 	}},
-	{"directory", false, func(p string) error { return errors.Join(os.Remove(p), os.MkdirAll(filepath.Join(p, "inside"), 0o700)) }},
-	{"other JSON", true, func(p string) error { return os.WriteFile(p, []byte(`{"engine":7,"format":"a","id":[]}`), 0o600) }},
+	{"directory", false, func(p string) error {
+		return errors.Join(os.Remove(p),
+			os.MkdirAll(filepath.Join(p, "inside"), 0o700))
+	}},
+	{"other JSON", true, func(p string) error {
+		return os.WriteFile(p, []byte(`{"engine":7,"format":"a","id":[]}`),
+			0o600)
+	}},
 	{"unreadable", false, func(p string) error { return errors.Join(os.Remove(p), os.Symlink(filepath.Base(p), p)) }},
 }
 
@@ -190,7 +196,8 @@ func (s *damagedSite) try(file string, row fileRow, how int) {
 	}
 	switch {
 	case strings.HasPrefix(verdict, "refused"):
-		if err == nil || !strings.Contains(err.Error(), at) || !slices.ContainsFunc([]string{"restore", "remove"}, func(w string) bool { return strings.Contains(err.Error(), w) }) {
+		if err == nil || !strings.Contains(err.Error(), at) || !slices.ContainsFunc([]string{"restore", "remove"},
+			func(w string) bool { return strings.Contains(err.Error(), w) }) {
 			s.Errorf("%s: %v, want that the start is refused and the error names the file and what to do", name, err)
 		}
 		if _, err := os.Lstat(at); err != nil {
@@ -213,7 +220,8 @@ func (s *damagedSite) try(file string, row fileRow, how int) {
 func (s *damagedSite) whole(name string, server *System) {
 	s.Helper()
 	a := call(s.T, http.MethodPost, server.Endpoints().Auth+"/oauth/token", "", url.Values{
-		"grant_type": {"password"}, "client_id": {"cf"}, "client_secret": {""}, "username": {"admin"}, "password": {s.password},
+		"grant_type": {"password"}, "client_id": {"cf"}, "client_secret": {""}, "username": {"admin"},
+		"password": {s.password},
 	})
 	token, _ := a.json(s.T)["access_token"].(string)
 	if token == "" {
@@ -224,11 +232,13 @@ func (s *damagedSite) whole(name string, server *System) {
 	if a.status != http.StatusOK {
 		s.Errorf("%s: the app: %d %s, want it", name, a.status, a.body)
 	}
-	if a := call(s.T, http.MethodGet, server.Endpoints().API+"/v3/apps/"+s.app+"/droplets/current", token, nil); a.status != http.StatusOK {
+	if a := call(s.T, http.MethodGet, server.Endpoints().API+"/v3/apps/"+s.app+"/droplets/current", token,
+		nil); a.status != http.StatusOK {
 		s.Errorf("%s: the droplet: %d %s, want it", name, a.status, a.body)
 	}
 	mailer := clientToken(s.T, server, "mailer", "a long enough secret")
-	if a := call(s.T, http.MethodGet, server.Endpoints().Notifications+"/messages/"+s.message, mailer, nil); a.status != http.StatusOK {
+	if a := call(s.T, http.MethodGet, server.Endpoints().Notifications+"/messages/"+s.message, mailer,
+		nil); a.status != http.StatusOK {
 		s.Errorf("%s: the message: %d %s, want it", name, a.status, a.body)
 	}
 }

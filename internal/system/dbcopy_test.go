@@ -35,10 +35,12 @@ func TestCopyDatabase(t *testing.T) {
 	if !f.build(app, pkg) {
 		t.Fatal("the build failed")
 	}
-	if a := f.ask(http.MethodPatch, "/v3/apps/"+app+"/environment_variables", map[string]any{"var": map[string]any{"COLOR": "green"}}); a.status != http.StatusOK {
+	if a := f.ask(http.MethodPatch, "/v3/apps/"+app+"/environment_variables",
+		map[string]any{"var": map[string]any{"COLOR": "green"}}); a.status != http.StatusOK {
 		t.Fatalf("environment: %d %s", a.status, a.body)
 	}
-	if a := call(t, http.MethodPost, f.api+"/Users", f.token, map[string]any{"userName": "joe", "password": "p", "emails": []map[string]any{{"value": "joe@example.org"}}}); a.status != http.StatusCreated {
+	if a := call(t, http.MethodPost, f.api+"/Users", f.token, map[string]any{"userName": "joe", "password": "p",
+		"emails": []map[string]any{{"value": "joe@example.org"}}}); a.status != http.StatusCreated {
 		t.Fatalf("user: %d %s", a.status, a.body)
 	}
 	f.openMail()
@@ -48,7 +50,8 @@ func TestCopyDatabase(t *testing.T) {
 	move := func(from, to string) string {
 		t.Helper()
 		var lines []string
-		if err := Tables().CopyServer(t.Context(), dbcopy.ServerCopy{From: from, To: to, KeysDir: c.DataDir, Log: discard}, func(line string) { lines = append(lines, line) }); err != nil {
+		if err := Tables().CopyServer(t.Context(), dbcopy.ServerCopy{From: from, To: to, KeysDir: c.DataDir, Log: discard},
+			func(line string) { lines = append(lines, line) }); err != nil {
 			t.Fatalf("copying: %v\n%s", err, strings.Join(lines, "\n"))
 		}
 		return strings.Join(lines, "\n")
@@ -67,7 +70,8 @@ func TestCopyDatabase(t *testing.T) {
 	refused("sqlite:"+filepath.Join(t.TempDir(), "none.db"), first, "has no database")
 
 	said := move(c.DataDir, first)
-	for _, want := range []string{"platform_apps", "auth_users", "notify_messages", "number and checksum of each table are the same"} {
+	for _, want := range []string{"platform_apps", "auth_users", "notify_messages",
+		"number and checksum of each table are the same"} {
 		if !strings.Contains(said, want) {
 			t.Errorf("said\n%s\nwant %q", said, want)
 		}
@@ -91,7 +95,8 @@ func TestCopyDatabase(t *testing.T) {
 		if a := f.ask(http.MethodGet, "/v3/apps/"+app+"/droplets/current", nil); a.status != http.StatusOK {
 			t.Errorf("droplet: %d %s", a.status, a.body)
 		}
-		if a := call(t, http.MethodGet, f.Endpoints().Notifications+"/messages/"+message, clientToken(t, f.System, "mailer", "a long enough secret"), nil); a.status != http.StatusOK {
+		if a := call(t, http.MethodGet, f.Endpoints().Notifications+"/messages/"+message, clientToken(t, f.System, "mailer",
+			"a long enough secret"), nil); a.status != http.StatusOK {
 			t.Errorf("notification %s: %d %s, want it", message, a.status, a.body)
 		}
 		f.act(app, "start")
@@ -133,7 +138,8 @@ func TestCopyDatabaseWithoutLogs(t *testing.T) {
 		}
 	}
 	var said string
-	if err := Tables().CopyServer(t.Context(), dbcopy.ServerCopy{From: from, To: to, Log: discard}, func(line string) { said += line + "\n" }); err != nil {
+	if err := Tables().CopyServer(t.Context(), dbcopy.ServerCopy{From: from, To: to, Log: discard},
+		func(line string) { said += line + "\n" }); err != nil {
 		t.Fatal(err)
 	}
 	if !strings.Contains(said, "Copied 1 rows of ") || !strings.Contains(said, "no keys were given (--keys-dir)") {
@@ -147,7 +153,8 @@ func TestMigrateDatabase(t *testing.T) {
 	address := dbtest.URL(t, db.Postgres)
 	var lines []string
 	tell := func(line string) { lines = append(lines, line) }
-	if err := Tables().MigrateServer(t.Context(), "", address, discard, tell); err != nil || len(lines) != 6 || !strings.Contains(lines[0], "(was 0)") {
+	if err := Tables().MigrateServer(t.Context(), "", address, discard, tell); err != nil || len(lines) != 6 ||
+		!strings.Contains(lines[0], "(was 0)") {
 		t.Fatalf("got %v, %q, want six services", err, lines)
 	}
 	d := dbtest.Open(t, address)
@@ -160,7 +167,8 @@ func TestMigrateDatabase(t *testing.T) {
 	change("DROP TABLE auth_migrations, auth_users") // auth would be migrated first
 	change("INSERT INTO notify_migrations (version_id, is_applied, tstamp) VALUES (99, TRUE, now())")
 	err := Tables().MigrateServer(t.Context(), "", address, discard, tell)
-	if err == nil || !strings.Contains(err.Error(), `the "notify" tables are at version 99`) || !strings.Contains(err.Error(), "Nothing was changed") {
+	if err == nil || !strings.Contains(err.Error(), `the "notify" tables are at version 99`) ||
+		!strings.Contains(err.Error(), "Nothing was changed") {
 		t.Errorf("got %v, want a refusal", err)
 	}
 	var tables int
@@ -172,7 +180,8 @@ func TestMigrateDatabase(t *testing.T) {
 
 	c := testConfig(t)
 	s := startSystem(t, c)
-	if err := Tables().MigrateServer(t.Context(), c.DataDir, "", discard, tell); err == nil || !strings.Contains(err.Error(), "ingot down") {
+	if err := Tables().MigrateServer(t.Context(), c.DataDir, "", discard, tell); err == nil ||
+		!strings.Contains(err.Error(), "ingot down") {
 		t.Errorf("while the server runs: %v, want a refusal", err)
 	}
 	s.Stop()

@@ -23,7 +23,8 @@ func CheckCluster(ctx context.Context, c Config, report func(kubernetes.Finding)
 	checkDatabase(ctx, c, report)
 	checkBucket(ctx, c, report)
 	if flag, err := c.Kubernetes.Validate(); err != nil {
-		report(kubernetes.Finding{Level: kubernetes.Fail, Step: "--" + flag, Found: err.Error(), Do: "set the flag or its environment variable"})
+		report(kubernetes.Finding{Level: kubernetes.Fail, Step: "--" + flag, Found: err.Error(),
+			Do: "set the flag or its environment variable"})
 		return
 	}
 	keys, err := agent.NewKeys()
@@ -31,7 +32,8 @@ func CheckCluster(ctx context.Context, c Config, report func(kubernetes.Finding)
 		report(kubernetes.Finding{Level: kubernetes.Fail, Step: "trial Pod", Found: err.Error(), Do: "try again"})
 		return
 	}
-	d := kubernetes.Diagnosis{Options: kubernetes.Options{Config: c.Kubernetes, Authority: keys.Authority, Key: keys.Key, Server: "doctor", Log: c.Log}}
+	d := kubernetes.Diagnosis{Options: kubernetes.Options{Config: c.Kubernetes, Authority: keys.Authority, Key: keys.Key,
+		Server: "doctor", Log: c.Log}}
 	if c.seams.diagnosis != nil {
 		c.seams.diagnosis(&d)
 	}
@@ -78,7 +80,8 @@ func checkDatabase(ctx context.Context, c Config, report func(kubernetes.Finding
 		add(kubernetes.Fail, found+": "+newer.Error(), "run the newer ingot")
 	case connections < enoughConnections:
 		add(kubernetes.Warn, fmt.Sprintf("%s, at most %d connections", found, connections),
-			fmt.Sprintf("three servers and an upgrade may need %d: raise max_connections, or put PgBouncer in front", enoughConnections))
+			fmt.Sprintf("three servers and an upgrade may need %d: raise max_connections, or put PgBouncer in front",
+				enoughConnections))
 	case pending:
 		add(kubernetes.OK, found+", to be migrated", "")
 	default:
@@ -105,7 +108,8 @@ func checkBucket(ctx context.Context, c Config, report func(kubernetes.Finding))
 		report(kubernetes.Finding{Level: level, Step: "bucket", Found: found, Do: do})
 	}
 	if c.BlobURL == "" {
-		add(kubernetes.Fail, "none", "several servers need an S3-compatible store: set --blob-url s3://BUCKET/PREFIX?endpoint=https://HOST")
+		add(kubernetes.Fail, "none",
+			"several servers need an S3-compatible store: set --blob-url s3://BUCKET/PREFIX?endpoint=https://HOST")
 		return
 	}
 	trusted, err := c.roots()

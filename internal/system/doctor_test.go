@@ -25,7 +25,10 @@ func TestCheckCluster(t *testing.T) {
 	c.DatabaseURL, c.BlobURL = dbtest.URL(t, db.Postgres), bucket.BlobURL()
 	check := func(c Config) string {
 		var said strings.Builder
-		CheckCluster(t.Context(), c, func(f kubernetes.Finding) { fmt.Fprintf(&said, "%s %s: %s: %s\n", f.Level, f.Step, f.Found, f.Do) })
+		CheckCluster(t.Context(), c, func(f kubernetes.Finding) {
+			fmt.Fprintf(&said, "%s %s: %s: %s\n", f.Level, f.Step,
+				f.Found, f.Do)
+		})
 		return said.String()
 	}
 	expect := func(got string, want ...string) {

@@ -22,7 +22,8 @@ func openDrains(r *runtime, dir *datadir.Dir, c Config, trusted *roots.Roots) (*
 		return nil, err
 	}
 	guard = guard.With(c.guard())
-	o := drain.Options{Positions: drain.Files{Dir: dir.File("drains")}, Owner: owner{r.cluster}, Guard: guard, TLS: trusted.TLS(), Log: c.Log}
+	o := drain.Options{Positions: drain.Files{Dir: dir.File("drains")}, Owner: owner{r.cluster}, Guard: guard,
+		TLS: trusted.TLS(), Log: c.Log}
 	if r.sharesLogs() {
 		o.Positions = r.store
 	}

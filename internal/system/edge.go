@@ -71,14 +71,16 @@ func checkAdmin(listen, token string) error {
 		return errors.New("the token must not contain spaces or line breaks")
 	}
 	host, _, _ := net.SplitHostPort(listen) // another check reports what is no address
-	if ip, err := netip.ParseAddr(host); token == "" && (err == nil && !ip.IsLoopback() || listen != "" && host == "" && strings.HasPrefix(listen, ":")) {
+	if ip, err := netip.ParseAddr(host); token == "" && (err == nil && !ip.IsLoopback() || listen != "" && host == "" &&
+		strings.HasPrefix(listen, ":")) {
 		return errAdminOpen(listen)
 	}
 	return nil
 }
 
 func errAdminOpen(listen string) error {
-	return fmt.Errorf("%s is not a loopback address, so other machines can read metrics, profiles and mail: set a token with --admin-token-file or INGOT_ADMIN_TOKEN, or listen on 127.0.0.1", listen)
+	return fmt.Errorf("%s is not a loopback address, so other machines can read metrics, profiles and mail: set a token "+
+		"with --admin-token-file or INGOT_ADMIN_TOKEN, or listen on 127.0.0.1", listen)
 }
 
 // proxies returns TrustedProxies, which Validate has checked.

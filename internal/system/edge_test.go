@@ -65,7 +65,8 @@ func get(t *testing.T, client *http.Client, address string, headers map[string]s
 // login asks for a token with a password.
 func login(t *testing.T, client *http.Client, base, user, password string) answer {
 	t.Helper()
-	res, err := client.PostForm(base+"/oauth/token", url.Values{"grant_type": {"password"}, "username": {user}, "password": {password}, "client_id": {"cf"}, "client_secret": {""}})
+	res, err := client.PostForm(base+"/oauth/token", url.Values{"grant_type": {"password"}, "username": {user},
+		"password": {password}, "client_id": {"cf"}, "client_secret": {""}})
 	if err != nil {
 		t.Error(err)
 		return answer{}
@@ -86,7 +87,8 @@ func TestTrustedProxies(t *testing.T) {
 	s := startSystem(t, c)
 	base := s.Endpoints().API
 	for address, trusted := range map[string]bool{"127.0.0.7": true, "127.0.0.8": false} {
-		a := get(t, from(t, address, ""), base+"/", map[string]string{"X-Forwarded-Proto": "https", "X-Vcap-Request-Id": "from-before"})
+		a := get(t, from(t, address, ""), base+"/", map[string]string{"X-Forwarded-Proto": "https",
+			"X-Vcap-Request-Id": "from-before"})
 		if got := strings.Contains(a.body, `"href":"https://`); a.status != 200 || got != trusted {
 			t.Errorf("from %s: https links %t, want %t: %s", address, got, trusted, a.body)
 		}
@@ -136,7 +138,8 @@ func TestProxyProtocol(t *testing.T) {
 	base, password := s.Endpoints().API, readSecret(t, s, adminPasswordFile)
 	header := func(client string) string { return "PROXY TCP4 " + client + " 192.0.2.1 5000 80\r\n" }
 	for i := range 5 {
-		if a := login(t, from(t, "127.0.0.7", header("203.0.113.7")), base, "admin", fmt.Sprint("wrong", i)); a.status != 401 {
+		if a := login(t, from(t, "127.0.0.7", header("203.0.113.7")), base, "admin",
+			fmt.Sprint("wrong", i)); a.status != 401 {
 			t.Fatalf("a wrong password: %d %s", a.status, a.body)
 		}
 	}
@@ -146,7 +149,8 @@ func TestProxyProtocol(t *testing.T) {
 		}
 	}
 	// A header of an address that is not listed is not HTTP.
-	conn, err := (&net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP("127.0.0.8")}}).DialContext(t.Context(), "tcp", strings.TrimPrefix(base, "http://"))
+	conn, err := (&net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP("127.0.0.8")}}).DialContext(t.Context(), "tcp",
+		strings.TrimPrefix(base, "http://"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -158,7 +162,8 @@ func TestProxyProtocol(t *testing.T) {
 	}
 	// The ssh gateway greets a client behind a load balancer.
 	for _, first := range []string{header("203.0.113.7"), ""} {
-		ssh, err := (&net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP("127.0.0.7")}}).DialContext(t.Context(), "tcp", s.Endpoints().SSH)
+		ssh, err := (&net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP("127.0.0.7")}}).DialContext(t.Context(), "tcp",
+			s.Endpoints().SSH)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -187,7 +192,8 @@ func TestPipelineLogins(t *testing.T) {
 	for i := range 30 { // more than the limit of the account, from many addresses
 		attacker := from(t, fmt.Sprint("127.0.9.", i+1), "")
 		all.Go(func() {
-			if a := login(t, attacker, base, "admin", fmt.Sprint("guess ", i)); a.status != 401 && (a.status != 429 || a.header.Get("Retry-After") == "") {
+			if a := login(t, attacker, base, "admin", fmt.Sprint("guess ", i)); a.status != 401 &&
+				(a.status != 429 || a.header.Get("Retry-After") == "") {
 				t.Errorf("a guess: %d %v %s, want 401, or 429 with Retry-After", a.status, a.header, a.body)
 			}
 		})
@@ -211,7 +217,8 @@ func TestAPIRateLimits(t *testing.T) {
 	base, admin := s.Endpoints().API, adminToken(t, s)
 	for _, id := range []string{"one", "two"} {
 		a := call(t, http.MethodPost, base+"/oauth/clients", admin, map[string]any{
-			"client_id": id, "client_secret": "s", "authorized_grant_types": []string{"client_credentials"}, "authorities": []string{"cloud_controller.read"},
+			"client_id": id, "client_secret": "s", "authorized_grant_types": []string{"client_credentials"},
+			"authorities": []string{"cloud_controller.read"},
 		})
 		if a.status != http.StatusCreated {
 			t.Fatalf("create a client: %d %s", a.status, a.body)
@@ -222,7 +229,8 @@ func TestAPIRateLimits(t *testing.T) {
 		t.Helper()
 		for i := range limit {
 			a := call(t, http.MethodGet, base+"/v3/apps", token, nil)
-			if a.status == 429 || a.header.Get("X-RateLimit-Limit") != strconv.Itoa(limit) || a.header.Get("X-RateLimit-Remaining") != strconv.Itoa(limit-1-i) {
+			if a.status == 429 || a.header.Get("X-RateLimit-Limit") != strconv.Itoa(limit) ||
+				a.header.Get("X-RateLimit-Remaining") != strconv.Itoa(limit-1-i) {
 				t.Errorf("%s, request %d: %d %v", who, i, a.status, a.header)
 			}
 		}
@@ -233,13 +241,15 @@ func TestAPIRateLimits(t *testing.T) {
 		}
 		reset, err := strconv.ParseInt(a.header.Get("X-RateLimit-Reset"), 10, 64)
 		after, err2 := strconv.Atoi(a.header.Get("Retry-After"))
-		if in := time.Until(time.Unix(reset, 0)); err != nil || err2 != nil || in < -time.Minute || in > time.Hour || after < 1 || after > 3600 {
+		if in := time.Until(time.Unix(reset, 0)); err != nil || err2 != nil || in < -time.Minute || in > time.Hour ||
+			after < 1 || after > 3600 {
 			t.Errorf("%s: reset %s, Retry-After %s", who, a.header.Get("X-RateLimit-Reset"), a.header.Get("Retry-After"))
 		}
 	}
 	check("a client", one, 3, 10013, "CF-RateLimitExceeded", "Rate Limit Exceeded")
 	check("another client", two, 3, 10013, "CF-RateLimitExceeded", "Rate Limit Exceeded")
-	check("nobody", "", 2, 10014, "CF-IPBasedRateLimitExceeded", "Rate Limit Exceeded: Unauthenticated requests from this IP address have exceeded the limit. Please log in.")
+	check("nobody", "", 2, 10014, "CF-IPBasedRateLimitExceeded",
+		"Rate Limit Exceeded: Unauthenticated requests from this IP address have exceeded the limit. Please log in.")
 	if a := call(t, http.MethodGet, base+"/v3/apps", "not a token", nil); a.status != 429 {
 		t.Errorf("a wrong token counts as none: %d %s", a.status, a.body)
 	}
@@ -249,7 +259,8 @@ func TestAPIRateLimits(t *testing.T) {
 		}
 	}
 	for range 10 {
-		if a := call(t, http.MethodGet, base+"/v3/apps", admin, nil); a.status != 200 || a.header.Get("X-RateLimit-Limit") != "" {
+		if a := call(t, http.MethodGet, base+"/v3/apps", admin, nil); a.status != 200 ||
+			a.header.Get("X-RateLimit-Limit") != "" {
 			t.Fatalf("an administrator: %d %v, want no limit", a.status, a.header)
 		}
 	}
@@ -319,9 +330,11 @@ func TestTrustedCA(t *testing.T) {
 			}
 			s := startSystem(t, c)
 			base, token := s.Endpoints().API, adminToken(t, s)
-			a := call(t, http.MethodPost, base+"/v3/service_brokers", token, map[string]any{"name": "private", "url": broker.URL, "authentication": map[string]any{
-				"type": "basic", "credentials": map[string]string{"username": brokertest.Username, "password": brokertest.Password},
-			}})
+			a := call(t, http.MethodPost, base+"/v3/service_brokers", token, map[string]any{"name": "private", "url": broker.URL,
+				"authentication": map[string]any{
+					"type": "basic", "credentials": map[string]string{"username": brokertest.Username,
+						"password": brokertest.Password},
+				}})
 			if a.status != http.StatusAccepted {
 				t.Fatalf("register the broker: %d %s", a.status, a.body)
 			}
@@ -334,13 +347,16 @@ func TestTrustedCA(t *testing.T) {
 				t.Errorf("the job says %s", job.body)
 			}
 			app := someApp(t, base, token)
-			space := call(t, http.MethodGet, base+"/v3/apps/"+app, token, nil).json(t)["relationships"].(map[string]any)["space"].(map[string]any)["data"].(map[string]any)["guid"].(string)
+			space := call(t, http.MethodGet, base+"/v3/apps/"+app, token, nil).
+				json(t)["relationships"].(map[string]any)["space"].(map[string]any)["data"].(map[string]any)["guid"].(string)
 			a = call(t, http.MethodPost, base+"/v3/service_instances", token, map[string]any{
-				"type": "user-provided", "name": "drain", "syslog_drain_url": "syslog-tls://" + receiver.Addr().String(), "relationships": to("space", space),
+				"type": "user-provided", "name": "drain", "syslog_drain_url": "syslog-tls://" + receiver.Addr().String(),
+				"relationships": to("space", space),
 			})
 			instance, _ := a.json(t)["guid"].(string)
 			a = call(t, http.MethodPost, base+"/v3/service_credential_bindings", token, map[string]any{
-				"type": "app", "relationships": map[string]any{"app": to("app", app)["app"], "service_instance": to("service_instance", instance)["service_instance"]},
+				"type": "app", "relationships": map[string]any{"app": to("app", app)["app"],
+					"service_instance": to("service_instance", instance)["service_instance"]},
 			})
 			if a.status != http.StatusCreated {
 				t.Fatalf("bind the drain: %d %s", a.status, a.body)
@@ -348,7 +364,8 @@ func TestTrustedCA(t *testing.T) {
 			n := 0
 			testkit.Eventually(t, "the drain gets a line, or says why not", func() bool {
 				n++
-				call(t, http.MethodPatch, base+"/v3/apps/"+app, token, map[string]any{"name": fmt.Sprint("renamed", n)}) // leaves a line
+				// leaves a line
+				call(t, http.MethodPatch, base+"/v3/apps/"+app, token, map[string]any{"name": fmt.Sprint("renamed", n)})
 				if trusted {
 					return len(received) > 0
 				}

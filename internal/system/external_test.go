@@ -60,7 +60,8 @@ func TestExternalAuthorizationServer(t *testing.T) {
 		t.Errorf("it serves tokens itself: %d", a.status)
 	}
 
-	if a := call(t, http.MethodGet, base+"/v3/users/x", admin, nil); a.status != http.StatusServiceUnavailable || a.header.Get("Retry-After") == "" {
+	if a := call(t, http.MethodGet, base+"/v3/users/x", admin, nil); a.status != http.StatusServiceUnavailable ||
+		a.header.Get("Retry-After") == "" {
 		t.Errorf("a token that cannot be checked yet: %d %v %s", a.status, a.header, a.body)
 	}
 	open.Store(true)

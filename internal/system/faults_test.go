@@ -103,9 +103,10 @@ func (f *faultySite) begin(c Config) {
 	f.api, f.token = f.Endpoints().API, adminToken(f.T, f.System)
 	org := f.create("/v3/organizations", map[string]any{"name": "faulty"})
 	f.space = f.create("/v3/spaces", map[string]any{"name": "faulty", "relationships": to("organization", org)})
-	a := f.ask(http.MethodPost, "/v3/service_brokers", map[string]any{"name": "fake", "url": "http://broker.example.org", "authentication": map[string]any{
-		"type": "basic", "credentials": map[string]string{"username": brokertest.Username, "password": brokertest.Password},
-	}})
+	a := f.ask(http.MethodPost, "/v3/service_brokers", map[string]any{"name": "fake", "url": "http://broker.example.org",
+		"authentication": map[string]any{
+			"type": "basic", "credentials": map[string]string{"username": brokertest.Username, "password": brokertest.Password},
+		}})
 	if a.status != http.StatusAccepted {
 		f.Fatalf("register the broker: %d %s", a.status, a.body)
 	}
@@ -187,9 +188,10 @@ func (f *faultySite) send() string {
 // app makes an app with a package.
 func (f *faultySite) app(name string) (guid, pkg string) {
 	f.Helper()
-	guid = f.create("/v3/apps", map[string]any{"name": name, "relationships": to("space", f.space), "lifecycle": map[string]any{
-		"type": "buildpack", "data": map[string]any{"buildpacks": []string{"staticfile_buildpack"}},
-	}})
+	guid = f.create("/v3/apps", map[string]any{"name": name, "relationships": to("space", f.space),
+		"lifecycle": map[string]any{
+			"type": "buildpack", "data": map[string]any{"buildpacks": []string{"staticfile_buildpack"}},
+		}})
 	pkg = f.create("/v3/packages", map[string]any{"type": "bits", "relationships": to("app", guid)})
 	if a := f.uploadApp(pkg); a.status != http.StatusOK {
 		f.Fatalf("upload: %d %s", a.status, a.body)
@@ -230,7 +232,8 @@ func (f *faultySite) build(app, pkg string) bool {
 	if state != "STAGED" {
 		return false
 	}
-	a := f.ask(http.MethodPatch, "/v3/apps/"+app+"/relationships/current_droplet", map[string]any{"data": map[string]string{"guid": droplet}})
+	a := f.ask(http.MethodPatch, "/v3/apps/"+app+"/relationships/current_droplet",
+		map[string]any{"data": map[string]string{"guid": droplet}})
 	if a.status != http.StatusOK {
 		f.Fatalf("set the droplet: %d %s", a.status, a.body)
 	}
@@ -361,11 +364,13 @@ func faults(t *testing.T, seed uint64, steps int) {
 			f.ask(http.MethodPost, "/v3/apps/"+app.guid+"/tasks", map[string]any{"command": "true", "memory_in_mb": 64})
 		case 5:
 			f.ask(http.MethodPost, "/v3/service_instances", map[string]any{
-				"type": "managed", "name": fmt.Sprintf("service-%d", i), "relationships": merge(to("space", f.space), to("service_plan", f.plan)),
+				"type": "managed", "name": fmt.Sprintf("service-%d", i), "relationships": merge(to("space", f.space),
+					to("service_plan", f.plan)),
 			})
 		case 6:
 			for _, s := range f.list("/v3/service_instances") {
-				f.ask(http.MethodDelete, "/v3/service_instances/"+s["guid"].(string), nil) // or another time: one operation at a time
+				// or another time: one operation at a time
+				f.ask(http.MethodDelete, "/v3/service_instances/"+s["guid"].(string), nil)
 			}
 		case 7:
 			messages = append(messages, f.send(), f.send())
@@ -377,7 +382,8 @@ func faults(t *testing.T, seed uint64, steps int) {
 	f.faults.End()
 	stop()
 	w := <-watched
-	t.Logf("%s with %v faults; %.0f calls a second: %v; %d requests beside", during.Round(time.Millisecond), made, rate, f.faults.Calls(), w.asked)
+	t.Logf("%s with %v faults; %.0f calls a second: %v; %d requests beside", during.Round(time.Millisecond), made, rate,
+		f.faults.Calls(), w.asked)
 	if len(w.bad) > 0 || w.asked == 0 {
 		t.Errorf("the server did not answer throughout: %d of %d: %v", len(w.bad), w.asked, w.bad[:min(5, len(w.bad))])
 	}
@@ -389,7 +395,8 @@ func faults(t *testing.T, seed uint64, steps int) {
 	if got := total(background.Panics()) - before; got < uint64(made[faulttest.Panic]) { //nolint:gosec // not negative
 		t.Errorf("%d panics were counted, %d were made", got, made[faulttest.Panic])
 	}
-	if a := call(t, http.MethodGet, f.Endpoints().Admin+"/metrics", "", nil); !strings.Contains(a.body, "ingot_panics_total{part=") {
+	if a := call(t, http.MethodGet, f.Endpoints().Admin+"/metrics", "",
+		nil); !strings.Contains(a.body, "ingot_panics_total{part=") {
 		t.Error("the metrics tell of no panic")
 	}
 	if rate > 200 {
@@ -407,7 +414,8 @@ func faults(t *testing.T, seed uint64, steps int) {
 	for _, app := range busy {
 		testkit.Eventually(f, "app "+app.guid+" runs", func() bool { return f.running(app.guid) != "" })
 	}
-	testkit.Eventually(f, "no task is under way", func() bool { return len(f.list("/v3/tasks?states=PENDING,RUNNING,CANCELING")) == 0 })
+	testkit.Eventually(f, "no task is under way",
+		func() bool { return len(f.list("/v3/tasks?states=PENDING,RUNNING,CANCELING")) == 0 })
 	testkit.Eventually(f, "all messages are delivered", func() bool {
 		messages = slices.DeleteFunc(messages, func(id string) bool {
 			return strings.Contains(call(t, http.MethodGet, f.Endpoints().Notifications+"/messages/"+id, f.mailer, nil).body, `"status":"delivered"`)
@@ -446,7 +454,8 @@ func (f *faultySite) halt(app string) {
 	f.faults.Begin(1, faulttest.Stuck)
 	before := f.faults.Made()[faulttest.Stuck]
 	f.act(app, "start")
-	testkit.Eventually(f, "calls of the engine are stuck", func() bool { return f.faults.Made()[faulttest.Stuck] > before })
+	testkit.Eventually(f, "calls of the engine are stuck",
+		func() bool { return f.faults.Made()[faulttest.Stuck] > before })
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)

@@ -107,7 +107,8 @@ func TestFullDiskAnywhere(t *testing.T) {
 	if !f.build(app, pkg) {
 		t.Fatal("no droplet")
 	}
-	if a := f.ask(http.MethodPost, "/v3/apps/"+app+"/processes/web/actions/scale", map[string]any{"disk_in_mb": 16, "memory_in_mb": 64}); a.status != http.StatusAccepted {
+	if a := f.ask(http.MethodPost, "/v3/apps/"+app+"/processes/web/actions/scale", map[string]any{"disk_in_mb": 16,
+		"memory_in_mb": 64}); a.status != http.StatusAccepted {
 		t.Fatalf("scale: %d %s", a.status, a.body)
 	}
 	for _, r := range append(f.rows(), f.work(app)...) {
@@ -140,7 +141,10 @@ func TestFullDiskAnywhere(t *testing.T) {
 		}
 	}
 	f.builds(app, pkg)
-	testkit.Eventually(t, "the server is ready again", func() bool { return f.ask(http.MethodGet, "/readyz", nil).status == http.StatusOK })
+	testkit.Eventually(t, "the server is ready again", func() bool {
+		return f.ask(http.MethodGet, "/readyz", nil).
+			status == http.StatusOK
+	})
 }
 
 // rows returns requests that write to the database only.
@@ -165,7 +169,8 @@ func (f *full) rows() []request {
 				})
 			},
 			there: func(name string) bool {
-				return strings.Contains(f.ask(http.MethodGet, "/Users?filter=userName+eq+%22"+name+"%22", nil).body, `"totalResults":1`)
+				return strings.Contains(f.ask(http.MethodGet, "/Users?filter=userName+eq+%22"+name+"%22", nil).body,
+					`"totalResults":1`)
 			},
 		},
 		{
@@ -176,7 +181,9 @@ func (f *full) rows() []request {
 				})
 			},
 			there: func(name string) bool {
-				return strings.Contains(call(f.T, http.MethodGet, f.Endpoints().Admin+"/mailbox/messages?to=somebody@example.org", "", nil).body, name+`"`) // after a prefix
+				// after a prefix
+				return strings.Contains(call(f.T, http.MethodGet, f.Endpoints().Admin+"/mailbox/messages?to=somebody@example.org",
+					"", nil).body, name+`"`)
 			},
 		},
 		{
@@ -214,7 +221,8 @@ func (f *full) work(app string) []request {
 		{
 			name: "task",
 			try: func(name string) answer {
-				a := f.ask(http.MethodPost, "/v3/apps/"+app+"/tasks", map[string]any{"name": name, "command": "true", "memory_in_mb": 64, "disk_in_mb": 16})
+				a := f.ask(http.MethodPost, "/v3/apps/"+app+"/tasks", map[string]any{"name": name, "command": "true",
+					"memory_in_mb": 64, "disk_in_mb": 16})
 				if a.status < 300 {
 					tasks[name] = a.json(f.T)["guid"].(string)
 				}

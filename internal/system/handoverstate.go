@@ -192,7 +192,10 @@ func (s *System) Release() {
 	s.handover.next = handover.NewForwarder(s.config.DataDir, s.config.Log)
 	b.front.Gate.Pass(s.handover.next)
 	s.retire()
-	s.handover.lines.Pass(func(lines []byte) error { return s.handover.next.Post(context.Background(), handlerLines, lines) })
+	s.handover.lines.Pass(func(lines []byte) error {
+		return s.handover.next.Post(context.Background(),
+			handlerLines, lines)
+	})
 	s.handover.dir.Leave()
 }
 
@@ -218,7 +221,8 @@ func (s *System) Finish(stop <-chan struct{}) {
 			fastPath.CloseIdle()
 		}
 		if n := s.connections(); n > 0 {
-			s.config.Log.Info("waiting for connections that are still in use", "connections", n, "limit", s.config.DrainTimeout.String())
+			s.config.Log.Info("waiting for connections that are still in use", "connections", n, "limit",
+				s.config.DrainTimeout.String())
 		}
 		if !s.await(s.config.DrainTimeout, stop) {
 			s.config.Log.Info("closing connections that are still in use", "connections", s.connections())

@@ -88,7 +88,8 @@ func (s *System) openInside(ctx context.Context, b *frontend, r *runtime) error 
 	b.owner.Store(&owner)
 	var tcp, udp []netip.AddrPort
 	for _, one := range b.inside() {
-		at := netip.AddrPortFrom(e.Gateway(), one.listener.Addr().(*net.TCPAddr).AddrPort().Port()) //nolint:forcetypeassert // it is one of TCP
+		at := netip.AddrPortFrom(e.Gateway(), one.listener.Addr().(*net.TCPAddr). //nolint:forcetypeassert // it is one of TCP
+												AddrPort().Port())
 		tcp = append(tcp, at)
 		if ip := connlimit.Address(one.listener.Addr()); ip.IsUnspecified() {
 			continue // it listens on the gateway, too
@@ -97,7 +98,8 @@ func (s *System) openInside(ctx context.Context, b *frontend, r *runtime) error 
 		if err != nil {
 			return fmt.Errorf("apps could not connect to the platform: %w", err)
 		}
-		if err := s.serveInside(ctx, b, connlimit.Listen(opened, instancenet.Limits(), owner, log), one.kind, log); err != nil {
+		if err := s.serveInside(ctx, b, connlimit.Listen(opened, instancenet.Limits(), owner, log), one.kind,
+			log); err != nil {
 			return err
 		}
 	}
@@ -106,9 +108,11 @@ func (s *System) openInside(ctx context.Context, b *frontend, r *runtime) error 
 		listen := func(ctx context.Context, _ string) (net.Listener, error) {
 			return gatewayPorts{s.handover.sockets}.TCP(ctx, at)
 		}
-		if err := s.steps.RunAs(ctx, steps.Edge, &instancenet.Forwarder{At: at, To: to, Owner: owner, Listen: listen, Log: log}); err != nil {
+		if err := s.steps.RunAs(ctx, steps.Edge, &instancenet.Forwarder{At: at, To: to, Owner: owner, Listen: listen,
+			Log: log}); err != nil {
 			// The rest works without it.
-			log.Warn("apps cannot connect to an address of the platform", "address", net.JoinHostPort(to.Host, to.Port), "error", err)
+			log.Warn("apps cannot connect to an address of the platform", "address", net.JoinHostPort(to.Host, to.Port),
+				"error", err)
 			continue
 		}
 		tcp = append(tcp, at)
@@ -116,7 +120,8 @@ func (s *System) openInside(ctx context.Context, b *frontend, r *runtime) error 
 	ours := &dns.PlatformNames{Store: r.store, Own: append(s.config.ownNames(), in.Names...), Log: log}
 	at := netip.AddrPortFrom(e.Gateway(), dnsPort)
 	server := dns.New(dns.Config{
-		Listen: at, Answer: e.Gateway(), Ours: ours.Has, May: subnet.Contains, Listeners: gatewayPorts{s.handover.sockets}, Log: log,
+		Listen: at, Answer: e.Gateway(), Ours: ours.Has, May: subnet.Contains, Listeners: gatewayPorts{s.handover.sockets},
+		Log: log,
 		Internal: func(name string) ([]netip.Addr, bool, bool) {
 			if !ours.Internal(name) {
 				return nil, false, false
@@ -126,7 +131,8 @@ func (s *System) openInside(ctx context.Context, b *frontend, r *runtime) error 
 		},
 	})
 	if err := s.steps.Run(ctx, server); err != nil {
-		log.Warn("apps cannot resolve the names of the platform and of other apps; the addresses in their environment work", "error", err)
+		log.Warn("apps cannot resolve the names of the platform and of other apps; the addresses in their environment work",
+			"error", err)
 	} else {
 		tcp, udp = append(tcp, at), append(udp, at)
 		e.UseResolver(e.Gateway())
@@ -164,9 +170,10 @@ type gatewayPorts struct{ *sockets.Set }
 
 // TCP implements dns.Listeners.
 func (g gatewayPorts) TCP(ctx context.Context, at netip.AddrPort) (net.Listener, error) {
-	return g.Listen(ctx, "gateway-"+strconv.Itoa(int(at.Port())), at.String(), func(ctx context.Context, _, address string) (net.Listener, error) {
-		return (&net.ListenConfig{}).Listen(ctx, "tcp", address)
-	})
+	return g.Listen(ctx, "gateway-"+strconv.Itoa(int(at.Port())), at.String(),
+		func(ctx context.Context, _, address string) (net.Listener, error) {
+			return (&net.ListenConfig{}).Listen(ctx, "tcp", address)
+		})
 }
 
 // service opens a port of a service, on the gateway or on loopback.
@@ -174,9 +181,10 @@ func (g gatewayPorts) service(ctx context.Context, at netip.AddrPort) (net.Liste
 	if !at.Addr().IsLoopback() {
 		return g.TCP(ctx, at)
 	}
-	return g.Listen(ctx, "service-"+strconv.Itoa(int(at.Port())), at.String(), func(ctx context.Context, _, address string) (net.Listener, error) {
-		return (&net.ListenConfig{}).Listen(ctx, "tcp", address)
-	})
+	return g.Listen(ctx, "service-"+strconv.Itoa(int(at.Port())), at.String(),
+		func(ctx context.Context, _, address string) (net.Listener, error) {
+			return (&net.ListenConfig{}).Listen(ctx, "tcp", address)
+		})
 }
 
 // UDP implements dns.Listeners.

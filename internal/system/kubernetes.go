@@ -68,7 +68,8 @@ func (r *runtime) protect(ctx context.Context) {
 	}
 	wanted := map[string]int{}
 	err := r.store.View(ctx, func(tx platform.Tx) error {
-		several, _, err := tx.Processes().List(platform.Query{Where: []platform.Cond{{Field: "instances", Op: platform.OpGreater, Values: []any{1}}}})
+		several, _, err := tx.Processes().
+			List(platform.Query{Where: []platform.Cond{{Field: "instances", Op: platform.OpGreater, Values: []any{1}}}})
 		for _, p := range several {
 			wanted[p.GUID] = p.Instances
 		}

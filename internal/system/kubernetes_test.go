@@ -32,9 +32,11 @@ func TestKubernetes(t *testing.T) {
 	}
 	err := e.Start(t.Context(), engine.Spec{
 		ID: "a", Labels: map[string]string{"kind": "test"}, Limits: engine.Limits{Memory: 64 << 20, Disk: 64 << 20},
-		Launch: initproto.Spec{Instance: "a", LogRate: -1, Health: initproto.Check{Kind: initproto.CheckProcess}, Members: []initproto.Member{{
-			Name: "web", Source: "APP", Args: []string{"/bin/sleep", "1000"}, Env: []string{"PATH=/bin", "HOME={{home}}"}, Dir: "{{home}}",
-		}}},
+		Launch: initproto.Spec{Instance: "a", LogRate: -1, Health: initproto.Check{Kind: initproto.CheckProcess},
+			Members: []initproto.Member{{
+				Name: "web", Source: "APP", Args: []string{"/bin/sleep", "1000"}, Env: []string{"PATH=/bin", "HOME={{home}}"},
+				Dir: "{{home}}",
+			}}},
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -66,7 +66,8 @@ func requireToken(admin net.Listener, listen, token string) error {
 // to.
 func warnIfOpen(log *slog.Logger, flag string, opened net.Listener) {
 	if !loopback(opened.Addr()) {
-		log.Warn("other machines can connect here, and what they send is not encrypted: use --tls-listen, put a proxy that terminates TLS in front, or listen on 127.0.0.1",
+		log.Warn("other machines can connect here, and what they send is not encrypted: use --tls-listen, put a proxy that "+
+			"terminates TLS in front, or listen on 127.0.0.1",
 			"flag", "--"+flag, "address", opened.Addr().String())
 	}
 }

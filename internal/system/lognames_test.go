@@ -15,7 +15,8 @@ func TestEnvelopesFollowNames(t *testing.T) {
 	s := startSystem(t, testConfig(t))
 	base, token := s.Endpoints().API, adminToken(t, s)
 	app := someApp(t, base, token)
-	if root := call(t, http.MethodGet, base+"/", "", nil); !strings.Contains(root.body, `"log_stream":{"href":"`+base+`"}`) || !strings.Contains(root.body, `"logging":{"href":"ws`+strings.TrimPrefix(base, "http")+`"}`) {
+	if root := call(t, http.MethodGet, base+"/", "", nil); !strings.Contains(root.body, `"log_stream":{"href":"`+base+
+		`"}`) || !strings.Contains(root.body, `"logging":{"href":"ws`+strings.TrimPrefix(base, "http")+`"}`) {
 		t.Errorf("root: %s", root.body)
 	}
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, base+"/v2/read?log&source_id="+app, nil)
@@ -47,7 +48,8 @@ func TestEnvelopesFollowNames(t *testing.T) {
 	check := func(data, appName, spaceName, orgName string) {
 		t.Helper()
 		for _, has := range []string{
-			`"app_id":"` + app + `"`, `"app_name":"` + appName + `"`, `"space_id":"` + space + `"`, `"space_name":"` + spaceName + `"`,
+			`"app_id":"` + app + `"`, `"app_name":"` + appName + `"`, `"space_id":"` + space + `"`, `"space_name":"` +
+				spaceName + `"`,
 			`"organization_id":"` + org + `"`, `"organization_name":"` + orgName + `"`, `"origin":"cloud_controller"`, `"deployment":"ingot"`, `"job":"api"`, `"index":"0"`, `"ip":"127.0.0.1"`,
 		} {
 			if !strings.Contains(data, has) {

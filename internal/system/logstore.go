@@ -24,7 +24,8 @@ var LogStores = []string{logStoreAuto, logStoreFiles, logStorePostgres}
 
 // openLogs opens the log store of --log-store. auto means PostgreSQL where several servers
 // share the instances of apps, so that each finds the lines of all, otherwise files.
-func openLogs(ctx context.Context, dir *datadir.Dir, d *db.DB, servers *cluster.Cluster, objects logdb.Objects, c Config) (logs.Store, error) {
+func openLogs(ctx context.Context, dir *datadir.Dir, d *db.DB, servers *cluster.Cluster, objects logdb.Objects,
+	c Config) (logs.Store, error) {
 	shared := c.Engine == "kubernetes" && d.Dialect() == db.Postgres
 	if c.LogStore == logStorePostgres || c.LogStore == logStoreAuto && shared {
 		return logdb.Open(ctx, d, logdb.Options{

@@ -38,7 +38,8 @@ func (d described) kind() string {
 	return "gauge"
 }
 
-var descText = regexp.MustCompile(`^Desc\{fqName: "([^"]*)", help: "((?:[^"\\]|\\.)*)", unit: "[^"]*", constLabels: \{\}, variableLabels: \{([^}]*)\}\}$`)
+var descText = regexp.MustCompile(
+	`^Desc\{fqName: "([^"]*)", help: "((?:[^"\\]|\\.)*)", unit: "[^"]*", constLabels: \{\}, variableLabels: \{([^}]*)\}\}$`)
 
 // metricsOf returns the metrics that a server can have, whether they have values yet or not.
 func metricsOf(t *testing.T, r *prometheus.Registry) map[string]described {
@@ -99,18 +100,21 @@ func TestMetricsAreDocumented(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	const begin, end = "<!-- metrics: go test ./internal/system -run MetricsAreDocumented -update writes this table -->\n\n", "\n<!-- end of metrics -->"
+	const begin, end = "<!-- metrics: go test ./internal/system -run MetricsAreDocumented -update writes this table " +
+		"-->\n\n", "\n<!-- end of metrics -->"
 	before, rest, ok := strings.Cut(string(raw), begin)
 	old, after, closed := strings.Cut(rest, end)
 	if !ok || !closed {
 		t.Fatalf("%s has no table of metrics", monitoringPage)
 	}
 	if *update {
-		if err := os.WriteFile(monitoringPage, []byte(before+begin+table.String()+end+after), 0o644); err != nil { //nolint:gosec // a page
+		if err := os.WriteFile(monitoringPage, []byte(before+begin+table.String()+end+after), //nolint:gosec // a page
+			0o644); err != nil {
 			t.Fatal(err)
 		}
 	} else if old != table.String() {
-		t.Errorf("the table of metrics in %s is not up to date; run: go test ./internal/system -run MetricsAreDocumented -update\n%s", monitoringPage, differences(old, table.String()))
+		t.Errorf("the table of metrics in %s is not up to date; run: go test ./internal/system -run MetricsAreDocumented "+
+			"-update\n%s", monitoringPage, differences(old, table.String()))
 	}
 	for label := range labels {
 		if !slices.ContainsFunc(strings.Split(after, "\n"), func(row string) bool {
@@ -149,7 +153,8 @@ func TestMetricsFollowConventions(t *testing.T) {
 		if !metricName.MatchString(name) {
 			t.Errorf("%s: not a name of a metric", name)
 		}
-		for _, unit := range []string{"_ms", "_milliseconds", "_micros", "_kb", "_mb", "_kib", "_mib", "_minutes", "_hours", "_percent", "_count", "_sum", "_bucket"} {
+		for _, unit := range []string{"_ms", "_milliseconds", "_micros", "_kb", "_mb", "_kib", "_mib", "_minutes", "_hours",
+			"_percent", "_count", "_sum", "_bucket"} {
 			if strings.HasSuffix(name, unit) || strings.Contains(name, unit+"_") {
 				t.Errorf("%s: %s is not a base unit, or reserved", name, unit)
 			}

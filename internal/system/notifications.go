@@ -75,7 +75,8 @@ const (
 
 // notificationAudiences are the audiences of tokens for the notification service:
 // a UAA derives them from the scopes.
-var notificationAudiences = []string{"notifications", "critical_notifications", "notification_templates", "notification_preferences", "emails"}
+var notificationAudiences = []string{"notifications", "critical_notifications", "notification_templates",
+	"notification_preferences", "emails"}
 
 // notifications is the notification service with its parts.
 type notifications struct {
@@ -159,7 +160,8 @@ func openNotifications(ctx context.Context, o notificationsOptions) (*notificati
 	if err != nil {
 		return nil, err
 	}
-	n.directory = audience.New(audience.Options{UAA: o.UAA, PlatformURL: o.PlatformURL, HTTP: uaaclient.NewHTTPClient(o.TLS), Log: o.Log})
+	n.directory = audience.New(audience.Options{UAA: o.UAA, PlatformURL: o.PlatformURL,
+		HTTP: uaaclient.NewHTTPClient(o.TLS), Log: o.Log})
 	n.service = notify.New(notify.ServiceOptions{
 		Store: n.store, Directory: n.directory, IDs: ids, Limits: notify.Limits{Queue: o.QueueLimit}, Log: o.Log,
 		Kick: func() { n.delivery.Kick() }, Servers: o.Servers,
@@ -232,7 +234,8 @@ func (n *notifications) parts() []background.Service {
 
 // routes returns the route tables of both versions.
 func (n *notifications) routes(verifier *token.Verifier, b *frontend) *httpext.Versions {
-	extensions := httpext.Options{Store: n.store, Service: n.service, Unsubscriber: n.unsubscriber, Kick: n.delivery.Kick, CheckWebhook: n.webhooks.Check, Log: n.log}
+	extensions := httpext.Options{Store: n.store, Service: n.service, Unsubscriber: n.unsubscriber, Kick: n.delivery.Kick,
+		CheckWebhook: n.webhooks.Check, Log: n.log}
 	if n.mailbox != nil {
 		extensions.Mailbox = n.mailbox
 	}
@@ -265,30 +268,38 @@ func (n *notifications) mountMailbox(admin *web.Mux) {
 	if n.mailbox == nil {
 		return
 	}
-	access := web.Public("mail is kept here only if no mail server is configured, and the admin address is on loopback or has a token, which GuardOperator requires")
+	access := web.Public("mail is kept here only if no mail server is configured, and the admin address is on loopback " +
+		"or has a token, which GuardOperator requires")
 	n.mailbox.Mount(admin.Group("mailbox", web.FormatNotifications, nil), mailboxPath, access)
 }
 
 // openNotifications opens the service as a part of the server. It calls the
 // platform and the authorization server over HTTP, as if they were elsewhere.
-func (s *System) openNotifications(ctx context.Context, b *frontend, dir *datadir.Dir, secrets *datadir.Secrets, client *http.Client, r *runtime, trusted *roots.Roots) (*notifications, error) {
+func (s *System) openNotifications(ctx context.Context, b *frontend, dir *datadir.Dir, secrets *datadir.Secrets,
+	client *http.Client, r *runtime, trusted *roots.Roots) (*notifications, error) {
 	c := s.config
-	_, n, err := s.openMailing(ctx, databases.NotificationsURL(c.DatabaseURL, c.DataDir), secrets.Keys, notificationsOptions{
-		MailConfig: c.MailConfig, Dir: dir.File("notifications"), Disk: b.disk, PlatformURL: b.endpoints.API, Routes: r.routes, Domain: c.Domain, Registry: b.registry, Databases: b.databases, Tracer: b.tracer, Log: c.Log, seams: c.seams, Lead: r.cluster.Lead, Servers: r.cluster.Servers, TLS: trusted.TLS(),
-		UAA: uaaclient.New(uaaclient.Options{
-			BaseURL: b.endpoints.Auth, ClientID: auth.ClientNotifications, Secret: secrets.Clients[auth.ClientNotifications], HTTP: client,
-		}),
-	}, b.endpoints.Notifications)
+	_, n, err := s.openMailing(ctx, databases.NotificationsURL(c.DatabaseURL, c.DataDir), secrets.Keys,
+		notificationsOptions{
+			MailConfig: c.MailConfig, Dir: dir.File("notifications"), Disk: b.disk, PlatformURL: b.endpoints.API,
+			Routes: r.routes, Domain: c.Domain, Registry: b.registry, Databases: b.databases, Tracer: b.tracer, Log: c.Log,
+			seams: c.seams, Lead: r.cluster.Lead, Servers: r.cluster.Servers, TLS: trusted.TLS(),
+			UAA: uaaclient.New(uaaclient.Options{
+				BaseURL: b.endpoints.Auth, ClientID: auth.ClientNotifications, Secret: secrets.Clients[auth.ClientNotifications],
+				HTTP: client,
+			}),
+		}, b.endpoints.Notifications)
 	return n, err
 }
 
 // openMailing opens the service and its database. listening is the URL of the
 // service if the operator has set none.
-func (s *server) openMailing(ctx context.Context, databaseURL string, keys *seal.Keyring, o notificationsOptions, listening string) (*db.DB, *notifications, error) {
+func (s *server) openMailing(ctx context.Context, databaseURL string, keys *seal.Keyring, o notificationsOptions,
+	listening string) (*db.DB, *notifications, error) {
 	if err := databases.NotLost(databaseURL, filepath.Join(o.Dir, "owner")); err != nil {
 		return nil, nil, err
 	}
-	d, err := s.steps.OpenDB(ctx, db.Options{URL: databaseURL, Keys: keys, Log: o.Log, Observe: o.Databases.Observe(databases.Notifications)})
+	d, err := s.steps.OpenDB(ctx, db.Options{URL: databaseURL, Keys: keys, Log: o.Log,
+		Observe: o.Databases.Observe(databases.Notifications)})
 	if err != nil {
 		return nil, nil, err
 	}

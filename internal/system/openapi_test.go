@@ -36,7 +36,8 @@ func TestDescription(t *testing.T) {
 	have := map[string]bool{}
 	for _, r := range live.Origin.Routes() {
 		have[r.Method+" "+r.Pattern] = true
-		ours := !others[r.Method+" "+r.Pattern] && (!strings.HasPrefix(r.Pattern, "/v3") || strings.HasPrefix(r.Pattern, "/v3/ingot")) && r.Pattern != "/" && !strings.HasPrefix(r.Pattern, "/v2/") &&
+		ours := !others[r.Method+" "+r.Pattern] && (!strings.HasPrefix(r.Pattern, "/v3") ||
+			strings.HasPrefix(r.Pattern, "/v3/ingot")) && r.Pattern != "/" && !strings.HasPrefix(r.Pattern, "/v2/") &&
 			!strings.HasPrefix(r.Pattern, console.Path) // pages
 		if ours && !described[r.Method+" "+r.Pattern] {
 			t.Errorf("%s %s is not described", r.Method, r.Pattern)
@@ -60,7 +61,8 @@ func TestDescription(t *testing.T) {
 			t.Fatalf("%s is not described", path)
 		}
 		body := []byte(a.body)
-		if a.body == "" || strings.Contains(a.header.Get("Content-Type"), "yaml") || strings.Contains(a.header.Get("Content-Type"), "pem") {
+		if a.body == "" || strings.Contains(a.header.Get("Content-Type"), "yaml") ||
+			strings.Contains(a.header.Get("Content-Type"), "pem") {
 			body = nil
 		}
 		if err := operation.Check(a.status, a.header, body); err != nil {

@@ -26,8 +26,9 @@ import (
 func Tables() dbcopy.Tables {
 	return dbcopy.Tables{
 		Schemas: schemas,
-		Sealed:  slices.Concat(authdb.SealedColumns, platformdb.SealedColumns, consoledb.SealedColumns, notifydb.SealedColumns()),
-		Seeded:  []string{"notify_numbers"},
+		Sealed: slices.Concat(authdb.SealedColumns, platformdb.SealedColumns, consoledb.SealedColumns,
+			notifydb.SealedColumns()),
+		Seeded: []string{"notify_numbers"},
 		Prepare: func(from, to *db.Tx) error {
 			if from.Dialect() != db.Postgres {
 				return nil // its lines are in files
@@ -68,7 +69,8 @@ func Parts() installation.Parts {
 			if err != nil {
 				return installation.Bucket{}, err
 			}
-			return installation.Bucket{Blobs: savedBlobs{bucket}, Backups: bucket.Backups(backup.ErrBusy), Close: bucket.Close}, nil
+			return installation.Bucket{Blobs: savedBlobs{bucket}, Backups: bucket.Backups(backup.ErrBusy), Close: bucket.Close},
+				nil
 		},
 		Files: []string{
 			"engine.json", alerts.PositionFile, alerts.OldPositionFile, // the old one while a server of an older version runs
@@ -147,7 +149,8 @@ func savableServices(c installation.ServicesConfig) ([]installation.Service, err
 	found, err := broker.Savable(brokerConfig(c))
 	all := make([]installation.Service, 0, len(found))
 	for _, one := range found {
-		all = append(all, installation.Service{Name: one.Name, Save: func(ctx context.Context, w io.Writer) ([]string, error) {
+		all = append(all, installation.Service{Name: one.Name, Save: func(ctx context.Context,
+			w io.Writer) ([]string, error) {
 			missing, err := one.Save(ctx, w)
 			var unsaved *broker.UnsavedError
 			if errors.As(err, &unsaved) {
@@ -159,7 +162,8 @@ func savableServices(c installation.ServicesConfig) ([]installation.Service, err
 	return all, err
 }
 
-func restoreServices(ctx context.Context, c installation.ServicesConfig, open func(string) (io.ReadCloser, error)) (installation.RestoredServices, error) {
+func restoreServices(ctx context.Context, c installation.ServicesConfig,
+	open func(string) (io.ReadCloser, error)) (installation.RestoredServices, error) {
 	done, err := broker.Restore(ctx, brokerConfig(c), open)
 	return installation.RestoredServices(done), err
 }

@@ -100,10 +100,12 @@ func TestNetworkPolicies(t *testing.T) {
 	}
 	other := pod("app", keys.Install)
 	other.IP = netip.MustParseAddr("10.1.0.5")
-	for _, from := range []policytest.Peer{pod("app", keys.Install), pod("task", keys.Install), pod("build", keys.Install)} {
+	for _, from := range []policytest.Peer{pod("app", keys.Install), pod("task", keys.Install),
+		pod("build", keys.Install)} {
 		for to, want := range map[string]bool{
 			"198.41.0.4": true, "8.8.8.8": true, "1.1.1.1": true,
-			"10.96.0.1": false, "10.1.0.5": false, "172.16.8.9": false, "192.168.7.1": false, "169.254.169.254": false, "100.64.3.4": false, "127.0.0.1": false, "fd00:ec2::254": false,
+			"10.96.0.1": false, "10.1.0.5": false, "172.16.8.9": false, "192.168.7.1": false, "169.254.169.254": false,
+			"100.64.3.4": false, "127.0.0.1": false, "fd00:ec2::254": false,
 		} {
 			if got := policytest.Allowed(policies, from, at(to), "TCP", 443); got != want {
 				t.Errorf("%s to %s: allowed is %v, want %v", from.Labels["ingot.dev/kind"], to, got, want)

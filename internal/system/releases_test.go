@@ -32,7 +32,8 @@ import (
 // keepRelease is for the one who makes a release:
 //
 //	go test ./internal/system -run TestKeepRelease -keep-release 0.2.0
-var keepRelease = flag.String("keep-release", "", "write the data of a populated server to testdata/releases, as that of this `version`")
+var keepRelease = flag.String("keep-release", "",
+	"write the data of a populated server to testdata/releases, as that of this `version`")
 
 // releasesDir has the data directory of a populated server of every release, and the dump
 // of its database if that is PostgreSQL.
@@ -133,7 +134,8 @@ func (f *faultySite) observe(path string) any {
 	f.Helper()
 	var a answer
 	if mail, ok := strings.CutPrefix(path, "mail:"); ok {
-		a = call(f.T, http.MethodGet, f.Endpoints().Notifications+mail, clientToken(f.T, f.System, "mailer", "a long enough secret"), nil)
+		a = call(f.T, http.MethodGet, f.Endpoints().Notifications+mail, clientToken(f.T, f.System, "mailer",
+			"a long enough secret"), nil)
 	} else {
 		a = f.ask(http.MethodGet, path, nil)
 	}
@@ -176,7 +178,8 @@ func missing(want, got any, at string) string {
 			}
 		}
 	case float64:
-		if number, ok := got.(float64); !ok || number != want && !strings.HasSuffix(at, "total_results") && !strings.HasSuffix(at, "totalResults") {
+		if number, ok := got.(float64); !ok || number != want && !strings.HasSuffix(at, "total_results") &&
+			!strings.HasSuffix(at, "totalResults") {
 			return fmt.Sprintf("%s is %v, want %v", at, got, want)
 		}
 	default:
@@ -231,47 +234,60 @@ func (f *faultySite) populate() (paths []string) {
 		}
 		return a
 	}
-	org := f.create("/v3/organizations", map[string]any{"name": "org", "metadata": map[string]any{"labels": map[string]string{"kept": "yes"}}})
+	org := f.create("/v3/organizations",
+		map[string]any{"name": "org", "metadata": map[string]any{"labels": map[string]string{"kept": "yes"}}})
 	f.space = f.create("/v3/spaces", map[string]any{"name": "space", "relationships": to("organization", org)})
-	user, _ := post("/Users", map[string]any{"userName": "joe", "password": "p", "emails": []map[string]any{{"value": "joe@example.org"}}}).json(f.T)["id"].(string)
+	user, _ := post("/Users", map[string]any{"userName": "joe", "password": "p",
+		"emails": []map[string]any{{"value": "joe@example.org"}}}).json(f.T)["id"].(string)
 	post("/v3/users", map[string]any{"guid": user})
 	roles := map[string]any{"type": "space_developer", "relationships": map[string]any{
-		"user": map[string]any{"data": map[string]string{"guid": user}}, "space": map[string]any{"data": map[string]string{"guid": f.space}},
+		"user":  map[string]any{"data": map[string]string{"guid": user}},
+		"space": map[string]any{"data": map[string]string{"guid": f.space}},
 	}}
 	post("/v3/roles", map[string]any{"type": "organization_user", "relationships": map[string]any{
-		"user": map[string]any{"data": map[string]string{"guid": user}}, "organization": map[string]any{"data": map[string]string{"guid": org}},
+		"user":         map[string]any{"data": map[string]string{"guid": user}},
+		"organization": map[string]any{"data": map[string]string{"guid": org}},
 	}})
 	post("/v3/roles", roles)
-	f.create("/v3/organization_quotas", map[string]any{"name": "quota", "apps": map[string]any{"total_memory_in_mb": 4096}})
+	f.create("/v3/organization_quotas", map[string]any{"name": "quota",
+		"apps": map[string]any{"total_memory_in_mb": 4096}})
 	f.create("/v3/space_quotas", map[string]any{"name": "space-quota", "relationships": to("organization", org)})
-	f.create("/v3/security_groups", map[string]any{"name": "group", "rules": []map[string]any{{"protocol": "tcp", "destination": "10.0.0.0/8", "ports": "443"}}})
+	f.create("/v3/security_groups", map[string]any{"name": "group",
+		"rules": []map[string]any{{"protocol": "tcp", "destination": "10.0.0.0/8", "ports": "443"}}})
 	f.create("/v3/isolation_segments", map[string]any{"name": "segment"})
 	domain := f.create("/v3/domains", map[string]any{"name": "example.org"})
 	route := f.create("/v3/routes", map[string]any{"host": "www", "relationships": map[string]any{
 		"space": to("space", f.space)["space"], "domain": to("domain", domain)["domain"],
 	}})
-	app := f.create("/v3/apps", map[string]any{"name": "app", "relationships": to("space", f.space), "lifecycle": map[string]any{
-		"type": "buildpack", "data": map[string]any{"buildpacks": []string{"binary_buildpack"}}, // the smallest droplet
-	}})
+	app := f.create("/v3/apps", map[string]any{"name": "app", "relationships": to("space", f.space),
+		"lifecycle": map[string]any{
+			"type": "buildpack", "data": map[string]any{"buildpacks": []string{"binary_buildpack"}}, // the smallest droplet
+		}})
 	pkg := f.create("/v3/packages", map[string]any{"type": "bits", "relationships": to("app", app)})
-	if a := f.upload("/v3/packages/"+pkg+"/upload", "app.zip", procfile(f.T)); a.status != http.StatusOK || !f.build(app, pkg) {
+	if a := f.upload("/v3/packages/"+pkg+"/upload", "app.zip", procfile(f.T)); a.status != http.StatusOK ||
+		!f.build(app, pkg) {
 		f.Fatalf("the upload or the build failed: %d %s", a.status, a.body)
 	}
 	web := f.list("/v3/apps/" + app + "/processes?types=web")[0]["guid"].(string)
-	if a := f.ask(http.MethodPatch, "/v3/processes/"+web, map[string]any{"health_check": map[string]string{"type": "process"}}); a.status != http.StatusOK {
+	if a := f.ask(http.MethodPatch, "/v3/processes/"+web,
+		map[string]any{"health_check": map[string]string{"type": "process"}}); a.status != http.StatusOK {
 		f.Fatalf("process: %d %s", a.status, a.body)
 	}
-	if a := f.ask(http.MethodPatch, "/v3/apps/"+app+"/environment_variables", map[string]any{"var": map[string]any{"COLOR": "green"}}); a.status != http.StatusOK {
+	if a := f.ask(http.MethodPatch, "/v3/apps/"+app+"/environment_variables",
+		map[string]any{"var": map[string]any{"COLOR": "green"}}); a.status != http.StatusOK {
 		f.Fatalf("environment: %d %s", a.status, a.body)
 	}
-	post("/v3/routes/"+route+"/destinations", map[string]any{"destinations": []map[string]any{{"app": map[string]any{"guid": app}}}})
+	post("/v3/routes/"+route+"/destinations",
+		map[string]any{"destinations": []map[string]any{{"app": map[string]any{"guid": app}}}})
 	instance := f.create("/v3/service_instances", map[string]any{
-		"type": "user-provided", "name": "credentials", "credentials": map[string]string{"password": "secret"}, "relationships": to("space", f.space),
+		"type": "user-provided", "name": "credentials", "credentials": map[string]string{"password": "secret"},
+		"relationships": to("space", f.space),
 	})
 	post("/v3/service_credential_bindings", map[string]any{"type": "app", "relationships": map[string]any{
 		"app": to("app", app)["app"], "service_instance": to("service_instance", instance)["service_instance"],
 	}})
-	post("/v3/apps/"+app+"/sidecars", map[string]any{"name": "side", "command": "sleep 1000", "process_types": []string{"worker"}})
+	post("/v3/apps/"+app+"/sidecars", map[string]any{"name": "side", "command": "sleep 1000",
+		"process_types": []string{"worker"}})
 	f.act(app, "start")
 	testkit.Eventually(f.T, "the app runs", func() bool { return f.running(app) != "" })
 	f.act(app, "stop")
@@ -280,10 +296,13 @@ func (f *faultySite) populate() (paths []string) {
 	message := f.send()
 	managed := f.brokered()
 	paths = []string{
-		"/v3/organizations", "/v3/spaces", "/v3/apps", "/v3/processes", "/v3/packages", "/v3/droplets", "/v3/builds", "/v3/routes", "/v3/domains",
-		"/v3/service_instances", "/v3/service_credential_bindings", "/v3/roles", "/v3/users", "/v3/organization_quotas", "/v3/space_quotas",
+		"/v3/organizations", "/v3/spaces", "/v3/apps", "/v3/processes", "/v3/packages", "/v3/droplets", "/v3/builds",
+		"/v3/routes", "/v3/domains",
+		"/v3/service_instances", "/v3/service_credential_bindings", "/v3/roles", "/v3/users", "/v3/organization_quotas",
+		"/v3/space_quotas",
 		"/v3/security_groups", "/v3/isolation_segments", "/v3/stacks", "/v3/buildpacks", "/v3/feature_flags",
-		"/v3/service_instances/" + instance + "/credentials", "/v3/apps/" + app + "/revisions", "/v3/apps/" + app + "/sidecars", "/v3/apps/" + app + "/env",
+		"/v3/service_instances/" + instance + "/credentials", "/v3/apps/" + app + "/revisions", "/v3/apps/" + app +
+			"/sidecars", "/v3/apps/" + app + "/env",
 		"/v3/audit_events?per_page=1000", "/Users", "/oauth/clients", "mail:/messages/" + message, "mail:/notifications",
 	}
 	return append(paths, managed...)
@@ -309,9 +328,10 @@ func procfile(t *testing.T) []byte {
 func (f *faultySite) brokered() []string {
 	f.Helper()
 	plan := f.list("/v3/service_plans?service_offering_names=notifications")[0]["guid"].(string)
-	a := f.ask(http.MethodPost, "/v3/service_instances", map[string]any{"type": "managed", "name": "managed", "relationships": map[string]any{
-		"space": to("space", f.space)["space"], "service_plan": to("service_plan", plan)["service_plan"],
-	}})
+	a := f.ask(http.MethodPost, "/v3/service_instances", map[string]any{"type": "managed", "name": "managed",
+		"relationships": map[string]any{
+			"space": to("space", f.space)["space"], "service_plan": to("service_plan", plan)["service_plan"],
+		}})
 	if a.status != http.StatusAccepted {
 		f.Fatalf("create a service instance: %d %s", a.status, a.body)
 	}
@@ -323,7 +343,8 @@ func (f *faultySite) brokered() []string {
 		}
 		return false
 	})
-	if a := f.ask(http.MethodPost, "/v3/service_credential_bindings", map[string]any{"type": "key", "name": "key", "relationships": to("service_instance", guid)}); a.status != http.StatusAccepted {
+	if a := f.ask(http.MethodPost, "/v3/service_credential_bindings", map[string]any{"type": "key", "name": "key",
+		"relationships": to("service_instance", guid)}); a.status != http.StatusAccepted {
 		f.Fatalf("create a key: %d %s", a.status, a.body)
 	}
 	var key string
@@ -345,7 +366,8 @@ func dump(t *testing.T, address, to string) {
 	if len(found) > 0 {
 		program = found[len(found)-1]
 	}
-	out, err := exec.CommandContext(t.Context(), program, "--inserts", "--no-owner", "--no-privileges", "--dbname", address).Output()
+	out, err := exec.CommandContext(t.Context(), program, "--inserts", "--no-owner", "--no-privileges", "--dbname",
+		address).Output()
 	if err != nil {
 		t.Fatalf("pg_dump: %v", err)
 	}
@@ -394,7 +416,8 @@ func packRelease(t *testing.T, dir, to string) {
 		}
 		return err
 	})
-	if err := errors.Join(err, archive.Close(), compressed.Close(), os.MkdirAll(filepath.Dir(to), 0o755), os.WriteFile(to, out.Bytes(), 0o644)); err != nil { //nolint:gosec // test data
+	if err := errors.Join(err, archive.Close(), compressed.Close(), //nolint:gosec // test data
+		os.MkdirAll(filepath.Dir(to), 0o755), os.WriteFile(to, out.Bytes(), 0o644)); err != nil {
 		t.Fatal(err)
 	}
 	t.Logf("%s has %d bytes", to, out.Len())

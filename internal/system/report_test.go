@@ -33,7 +33,8 @@ func TestReport(t *testing.T) {
 	if v.Version != version.Version || v.Engine.Name == "" || v.Database.Kind == "" || v.Database.Size == 0 {
 		t.Errorf("%+v", v)
 	}
-	if len(v.Servers) != 1 || !v.Servers[0].This || v.Servers[0].PID != os.Getpid() || time.Since(v.Servers[0].Started) > time.Hour {
+	if len(v.Servers) != 1 || !v.Servers[0].This || v.Servers[0].PID != os.Getpid() ||
+		time.Since(v.Servers[0].Started) > time.Hour {
 		t.Errorf("servers: %+v", v.Servers)
 	}
 	if v.Disk.Size == 0 || v.Disk.Free == 0 || v.Disk.Reserve == 0 || v.Disk.State == "" {
@@ -58,7 +59,8 @@ func TestReport(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(c.DataDir, installation.StateFile), []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if b := read().Backup; b == nil || b.Failure != "the target is full" || b.Size != 42 || b.Finished == nil || b.Age == nil || *b.Age < 3600 {
+	if b := read().Backup; b == nil || b.Failure != "the target is full" || b.Size != 42 || b.Finished == nil ||
+		b.Age == nil || *b.Age < 3600 {
 		t.Errorf("backup: %+v", b)
 	}
 }

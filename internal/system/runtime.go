@@ -114,9 +114,11 @@ const minHealthyTime = 3 * time.Second
 
 // openRuntime opens the stores and the engine and connects the parts, without
 // starting them.
-func (s *System) openRuntime(ctx context.Context, b *frontend, dir *datadir.Dir, d *db.DB, servers *cluster.Cluster, trusted *roots.Roots) (*runtime, error) {
+func (s *System) openRuntime(ctx context.Context, b *frontend, dir *datadir.Dir, d *db.DB, servers *cluster.Cluster,
+	trusted *roots.Roots) (*runtime, error) {
 	c, e, diskSize := s.config, b.endpoints, b.disk.Size()
-	r := &runtime{cluster: servers, signals: &signals.Signals{}, store: platformdb.New(d), platform: actions.New(), table: &router.Table{}, internal: &dns.InternalNames{}, log: c.Log}
+	r := &runtime{cluster: servers, signals: &signals.Signals{}, store: platformdb.New(d), platform: actions.New(),
+		table: &router.Table{}, internal: &dns.InternalNames{}, log: c.Log}
 	r.info = appinfo.New(r.store, c.Listen, func(ctx context.Context, instances ...string) map[string]usage.Usage {
 		return r.apps.Usage(ctx, instances...)
 	})
@@ -151,10 +153,11 @@ func (s *System) openRuntime(ctx context.Context, b *frontend, dir *datadir.Dir,
 	if r.inside, err = instancenet.New(platformServices(c, e), gatewayOf(r.engine)); err != nil {
 		return nil, err
 	}
-	r.routes = safedial.Routes{Calls: &s.calls, At: cmp.Or(e.inner, strings.TrimPrefix(e.API, "http://")), Has: func(host, path string) bool {
-		_, found := r.table.Lookup(host, path)
-		return found
-	}}
+	r.routes = safedial.Routes{Calls: &s.calls, At: cmp.Or(e.inner, strings.TrimPrefix(e.API, "http://")),
+		Has: func(host, path string) bool {
+			_, found := r.table.Lookup(host, path)
+			return found
+		}}
 	if err := s.openRouter(b, r, trusted); err != nil {
 		return nil, err
 	}
@@ -164,22 +167,17 @@ func (s *System) openRuntime(ctx context.Context, b *frontend, dir *datadir.Dir,
 	images := registry.New(registry.Config{
 		Guard: c.guard(), Insecure: c.insecureRegistries(), UserAgent: "ingot/" + version.Version, TLS: trusted.TLS(),
 	})
-	running := controller.Config{
-		Store: r.store, Platform: r.platform, Owner: owner{r.cluster}, Peers: signals.Peers{Bus: r.cluster}, Engine: r.watched, Logs: r.logs, Droplets: dropletFiles{r.blobs, &r.deltas, r.layers()}, Images: images, API: r.inside.API,
-		Variables: r.inside.Variables(), BindingsRoot: bindingsRoot(r.engine), Reach: r.reachOf, InternalNames: internalNames(r), Identity: r.identity, Replace: r.sftp, Traffic: r.proxy, Log: c.Log, ShortestDeployment: shortestDeployment, MinHealthy: minHealthyTime,
-	}
-	r.apps, r.tasks, r.renewals, r.rotations = controller.New(running), controller.NewTasks(running), controller.NewRenewals(running), controller.NewRotations(running)
-	r.replacing.Store(r.apps)
-	r.publisher = routing.New(routing.Config{Store: r.store, Backends: r.apps, Table: routetable.Tables{Public: r.table, Internal: r.internal}, Log: c.Log})
-	r.apps.Notify(r.publisher)
+	r.openControllers(c, images)
 	if r.stager, err = openStager(c, r, images, trusted); err != nil {
 		return nil, err
 	}
 	r.builds = staging.NewBuilds(staging.BuildsConfig{
-		Store: r.store, Platform: r.platform, Stager: r.stager, Lines: r.logs, Owner: owner{r.cluster}, API: r.inside.API, Log: c.Log,
+		Store: r.store, Platform: r.platform, Stager: r.stager, Lines: r.logs, Owner: owner{r.cluster},
+		API: r.inside.API, Log: c.Log,
 		Tracer: b.tracer, Metrics: staging.NewMetrics(b.registry, r.stager),
 	})
-	r.cleaner = cleanup.New(cleanup.Config{Store: r.store, Blobs: r.blobs, Logs: r.logs, Engine: r.engine, Builds: r.stager, Rows: r.store, PurgeTasks: r.platform.PurgeTasks, PurgeUsage: r.platform.PurgeUsage,
+	r.cleaner = cleanup.New(cleanup.Config{Store: r.store, Blobs: r.blobs, Logs: r.logs, Engine: r.engine,
+		Builds: r.stager, Rows: r.store, PurgeTasks: r.platform.PurgeTasks, PurgeUsage: r.platform.PurgeUsage,
 		Lead: r.cluster.Lead, SharedLogs: r.sharesLogs(), Log: c.Log})
 	r.services = openServices(b, c, r, trusted)
 	r.limiter = s.limiter(servers.Servers)
@@ -194,10 +192,29 @@ func (s *System) openRuntime(ctx context.Context, b *frontend, dir *datadir.Dir,
 	return r, nil
 }
 
+// openControllers connects what runs apps and tasks and publishes their routes.
+func (r *runtime) openControllers(c Config, images *registry.Client) {
+	running := controller.Config{
+		Store: r.store, Platform: r.platform, Owner: owner{r.cluster}, Peers: signals.Peers{Bus: r.cluster},
+		Engine: r.watched, Logs: r.logs, Droplets: dropletFiles{r.blobs, &r.deltas, r.layers()}, Images: images,
+		API:       r.inside.API,
+		Variables: r.inside.Variables(), BindingsRoot: bindingsRoot(r.engine), Reach: r.reachOf,
+		InternalNames: internalNames(r), Identity: r.identity, Replace: r.sftp, Traffic: r.proxy, Log: c.Log,
+		ShortestDeployment: shortestDeployment, MinHealthy: minHealthyTime,
+	}
+	r.apps, r.tasks, r.renewals, r.rotations = controller.New(running), controller.NewTasks(running),
+		controller.NewRenewals(running), controller.NewRotations(running)
+	r.replacing.Store(r.apps)
+	r.publisher = routing.New(routing.Config{Store: r.store, Backends: r.apps, Table: routetable.Tables{Public: r.table,
+		Internal: r.internal}, Log: c.Log})
+	r.apps.Notify(r.publisher)
+}
+
 // connect tells the parts of changes.
 func (r *runtime) connect() {
 	*r.signals = signals.Signals{
-		Bus: r.cluster, Apps: r.apps, Tasks: r.tasks, Builds: r.builds, Services: r.services, Drains: r.drains, Publisher: r.publisher, Rules: r.rules,
+		Bus: r.cluster, Apps: r.apps, Tasks: r.tasks, Builds: r.builds, Services: r.services, Drains: r.drains,
+		Publisher: r.publisher, Rules: r.rules,
 		Info: r.info, Lines: r.logs, Busy: r.proxy.Busy, Log: r.log,
 	}
 	r.store.Notify(r.signals)
@@ -213,8 +230,10 @@ func openStager(c Config, r *runtime, images *registry.Client, trusted *roots.Ro
 	stored := staging.StoreCatalog{Store: r.store}
 	return staging.New(staging.Config{
 		TLS: trusted.TLS(), CAFile: gitCA,
-		Engine: r.watched, Blobs: r.blobs, Images: images, Catalog: stored, Deltas: &r.deltas, Layers: r.layers(), Programs: c.Programs, Scratch: r.scratch, Log: c.Log,
-		Wanted: stored.Wanted, Variables: r.inside.Variables(), Reach: r.reachOf, User: appUser, Group: appUser, MemoryMB: r.platform.StagingMemoryMB, DiskMB: r.platform.StagingDiskMB,
+		Engine: r.watched, Blobs: r.blobs, Images: images, Catalog: stored, Deltas: &r.deltas, Layers: r.layers(),
+		Programs: c.Programs, Scratch: r.scratch, Log: c.Log,
+		Wanted: stored.Wanted, Variables: r.inside.Variables(), Reach: r.reachOf, User: appUser, Group: appUser,
+		MemoryMB: r.platform.StagingMemoryMB, DiskMB: r.platform.StagingDiskMB,
 	}), nil
 }
 
@@ -259,7 +278,8 @@ func (r *runtime) parts(log *slog.Logger) []background.Service {
 	if r.rules != nil {
 		parts = append(parts, r.rules) // before instances are started
 	}
-	parts = append(parts, r.tcp, r.history, r.apps, r.tasks, r.renewals, r.rotations, r.publisher, r.stager, r.builds, r.services,
+	parts = append(parts, r.tcp, r.history, r.apps, r.tasks, r.renewals, r.rotations, r.publisher, r.stager,
+		r.builds, r.services,
 		r.cleaner.Periodic(), choice.Recheck(r.engine, log), background.Every(protectInterval, r.protect))
 	if r.keys != nil {
 		parts = append(parts, background.Every(agentkeys.Interval, r.keys.Check))
@@ -275,7 +295,8 @@ func (r *runtime) Usage(ctx context.Context, instances []*platform.Instance) map
 	}
 	out, lost := map[string]api.InstanceUsage{}, r.logs.Lost(guids...)
 	for guid, u := range r.apps.Usage(ctx, guids...) {
-		out[guid] = api.InstanceUsage{Time: u.Time, CPU: u.CPU, Memory: u.Memory, Disk: u.Disk, LogRate: u.LogRate, LogLost: lost[guid], Members: membersForAPI(u.Members)}
+		out[guid] = api.InstanceUsage{Time: u.Time, CPU: u.CPU, Memory: u.Memory, Disk: u.Disk, LogRate: u.LogRate,
+			LogLost: lost[guid], Members: membersForAPI(u.Members)}
 	}
 	return out
 }
@@ -315,6 +336,7 @@ func (d dropletFiles) Layers(ctx context.Context, guid string) []engine.Archive 
 	sum := sha256.Sum256(files)
 	return []engine.Archive{
 		{Key: controller.DropletKey + base.Checksum, Open: func() (io.ReadCloser, error) { return d.Open(ctx, base.GUID) }},
-		{Key: changeKey + hex.EncodeToString(sum[:]), Open: func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(files)), nil }},
+		{Key: changeKey + hex.EncodeToString(sum[:]),
+			Open: func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(files)), nil }},
 	}
 }

@@ -31,7 +31,8 @@ func TestSecretsAreForUsOnly(t *testing.T) {
 		}
 		names = append(names, f.Name())
 	}
-	want := "admin-client-secret admin-password encryption-keys ingot-console ingot-notifications ingot-platform ssh-host-key ssh-proxy"
+	want := "admin-client-secret admin-password encryption-keys ingot-console ingot-notifications ingot-platform " +
+		"ssh-host-key ssh-proxy"
 	if got := strings.Join(names, " "); got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}
@@ -52,7 +53,8 @@ func TestSecretsOfTheEnvironment(t *testing.T) {
 	}
 	clientToken(t, s, "admin", "chosen secret")
 	a := call(t, http.MethodPost, s.Endpoints().API+"/oauth/token", "", url.Values{
-		"grant_type": {"password"}, "client_id": {"cf"}, "client_secret": {""}, "username": {"admin"}, "password": {"chosen password"},
+		"grant_type": {"password"}, "client_id": {"cf"}, "client_secret": {""}, "username": {"admin"},
+		"password": {"chosen password"},
 	})
 	if a.status != http.StatusOK {
 		t.Errorf("login: %d %s", a.status, a.body)

@@ -34,16 +34,20 @@ type gateway struct {
 //
 // One-time codes are exchanged at the token endpoint of the authorization
 // server, also when that is the built-in one, by the client ssh-proxy.
-func (s *System) newGateway(ctx context.Context, b *frontend, dir *datadir.Dir, secrets *datadir.Secrets, r *runtime, trusted *roots.Roots) (*gateway, error) {
+func (s *System) newGateway(ctx context.Context, b *frontend, dir *datadir.Dir, secrets *datadir.Secrets, r *runtime,
+	trusted *roots.Roots) (*gateway, error) {
 	g := &gateway{logs: r.logs, log: s.config.Log}
 	records := &sshd.Records{Store: r.store, Actions: r.platform, Verifier: g.verifier.Load, Log: s.config.Log}
 	codes := sshd.NewCodeAuthorizer(sshd.CodeOptions{
-		TokenURL: b.endpoints.Auth + "/oauth/token", ClientID: auth.ClientSSH, Secret: secrets.Clients[auth.ClientSSH], Platform: records, TLS: trusted.TLS(),
+		TokenURL: b.endpoints.Auth + "/oauth/token", ClientID: auth.ClientSSH, Secret: secrets.Clients[auth.ClientSSH],
+		Platform: records, TLS: trusted.TLS(),
 	})
 	s.steps.Later(codes.Close)
 	config := sshd.Config{
-		Listener: b.ssh, HostKeyFile: dir.File(datadir.SecretsDir, hostKeyFile), Engine: sshd.ServiceTunnels{Engine: r.watched, Store: r.store, Broker: r.runningBroker}, Authorizer: codes,
-		Hooks: sshd.Hooks{Authorized: records.Authorized, Unauthorized: records.Unauthorized, Line: g.line}, Log: s.config.Log,
+		Listener: b.ssh, HostKeyFile: dir.File(datadir.SecretsDir, hostKeyFile),
+		Engine: sshd.ServiceTunnels{Engine: r.watched, Store: r.store, Broker: r.runningBroker}, Authorizer: codes,
+		Hooks: sshd.Hooks{Authorized: records.Authorized, Unauthorized: records.Unauthorized, Line: g.line},
+		Log:   s.config.Log,
 	}
 	if !r.cluster.Alone() {
 		config.ShareHostKey = func(create func() ([]byte, error)) ([]byte, error) {
@@ -71,7 +75,8 @@ func (g *gateway) address() string {
 
 // line writes a line to the log of the app.
 func (g *gateway) line(ctx context.Context, a sshd.Access, text string) {
-	err := g.logs.Tell(platform.LogLine{App: a.AppGUID, Time: time.Now(), Source: "SSH", Instance: strconv.Itoa(a.Index), Text: []byte(text)})
+	err := g.logs.Tell(platform.LogLine{App: a.AppGUID, Time: time.Now(), Source: "SSH", Instance: strconv.Itoa(a.Index),
+		Text: []byte(text)})
 	if err != nil {
 		g.log.WarnContext(ctx, "the ssh session could not be written to the app's log", "app", a.AppGUID, "error", err)
 	}

@@ -153,7 +153,8 @@ func (s *Standalone) start(ctx context.Context) error {
 		return err
 	}
 	database, n, err := s.openMailing(ctx, c.DatabaseURL, keys, notificationsOptions{
-		MailConfig: c.MailConfig, Dir: dir.File("notifications"), Disk: disk, PlatformURL: c.PlatformURL, Domain: c.Domain, Registry: b.registry, Databases: b.databases, Tracer: b.tracer, Log: c.Log, TLS: trusted.TLS(),
+		MailConfig: c.MailConfig, Dir: dir.File("notifications"), Disk: disk, PlatformURL: c.PlatformURL, Domain: c.Domain,
+		Registry: b.registry, Databases: b.databases, Tracer: b.tracer, Log: c.Log, TLS: trusted.TLS(),
 		UAA: uaaclient.New(uaaclient.Options{BaseURL: c.AuthURL, ClientID: c.ClientID, Secret: c.ClientSecret, HTTP: client}),
 	}, b.endpoints.Notifications)
 	if err != nil {
@@ -221,7 +222,8 @@ func (s *Standalone) openPorts(ctx context.Context, dir *datadir.Dir) (b *fronte
 		Domain: c.Domain, DataDir: c.DataDir, PID: os.Getpid(),
 	}
 	public := web.NewServer(ports[0], web.Pipeline(b.front.Notifications(), web.FormatNotifications, c.Log), c.Log)
-	admin := web.NewServer(ports[1], web.Pipeline(web.GuardOperator(b.admin, b.front.Health, web.OperatorNames(c.AdminListen, c.Domain, c.NotificationsURL), c.AdminToken, c.Log), web.FormatV3, c.Log), c.Log)
+	admin := web.NewServer(ports[1], web.Pipeline(web.GuardOperator(b.admin, b.front.Health,
+		web.OperatorNames(c.AdminListen, c.Domain, c.NotificationsURL), c.AdminToken, c.Log), web.FormatV3, c.Log), c.Log)
 	if err := s.announce(ctx, dir, b.endpoints, []*web.Server{admin}, []*web.Server{public}, s.config.Log); err != nil {
 		return nil, nil, err
 	}

@@ -83,7 +83,8 @@ func TestStandalone(t *testing.T) {
 	}
 	// A client without a password of the authorization server can do nothing.
 	a := call(t, http.MethodPost, up.Endpoints().API+"/oauth/clients", adminToken(t, up), map[string]any{
-		"client_id": "nobody", "client_secret": "a long enough secret", "authorized_grant_types": "client_credentials", "authorities": []string{"notifications.nothing"},
+		"client_id": "nobody", "client_secret": "a long enough secret", "authorized_grant_types": "client_credentials",
+		"authorities": []string{"notifications.nothing"},
 	})
 	if a.status != http.StatusCreated {
 		t.Fatalf("create the client: %d %s", a.status, a.body)
@@ -91,7 +92,8 @@ func TestStandalone(t *testing.T) {
 	without := clientToken(t, up, "nobody", "a long enough secret")
 	b := s.built.Load()
 	live := b.front.Live.Load()
-	for _, mux := range []*web.Mux{live.Notifications.(*httpext.Versions).V1, live.Notifications.(*httpext.Versions).V2, b.admin, b.front.Health} {
+	for _, mux := range []*web.Mux{live.Notifications.(*httpext.Versions).V1, live.Notifications.(*httpext.Versions).V2,
+		b.admin, b.front.Health} {
 		for _, route := range mux.Routes() {
 			checkRoute(t, mux, route, without)
 		}
@@ -110,6 +112,7 @@ func TestStandalone(t *testing.T) {
 func defaultStandaloneConfig() StandaloneConfig {
 	c := DefaultConfig()
 	return StandaloneConfig{
-		Listen: c.NotificationsListen, AdminListen: c.AdminListen, Domain: c.Domain, MailConfig: c.MailConfig, ClientID: auth.ClientNotifications,
+		Listen: c.NotificationsListen, AdminListen: c.AdminListen, Domain: c.Domain, MailConfig: c.MailConfig,
+		ClientID: auth.ClientNotifications,
 	}
 }

@@ -47,7 +47,8 @@ func keepOpen(t *testing.T, s *System) *keptOpen {
 func (k *keptOpen) ask(t *testing.T, path, token string) (status int, closed bool) {
 	t.Helper()
 	_ = k.conn.SetDeadline(time.Now().Add(time.Minute))
-	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+k.conn.RemoteAddr().String()+path, http.NoBody)
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+k.conn.RemoteAddr().String()+path,
+		http.NoBody)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -92,7 +93,8 @@ func TestSuccession(t *testing.T) {
 	if first.Err() != nil {
 		t.Error(first.Err())
 	}
-	if a := call(t, http.MethodPost, before.API+"/v3/organizations", token, map[string]any{"name": "after"}); a.status != http.StatusCreated {
+	if a := call(t, http.MethodPost, before.API+"/v3/organizations", token,
+		map[string]any{"name": "after"}); a.status != http.StatusCreated {
 		t.Errorf("a write after the handover: %d %s", a.status, a.body)
 	}
 	if _, err := os.Stat(filepath.Join(c.DataDir, endpointsFile)); err != nil {
@@ -140,7 +142,10 @@ func damagedFiles(t *testing.T, c Config, first *succession.Succession[*System])
 	if err := os.WriteFile(record, text, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	refused("--dkim-key: ", func(c *Config) { c.SMTPURL, c.DKIMSelector, c.DKIMKeyFile = "smtp://127.0.0.1:1", "x", missing })
+	refused("--dkim-key: ", func(c *Config) {
+		c.SMTPURL, c.DKIMSelector, c.DKIMKeyFile = "smtp://127.0.0.1:1",
+			"x", missing
+	})
 	refused("--tls-cert: ", func(c *Config) { c.TLSListen, c.TLSCerts, c.TLSKeys = "127.0.0.1:0", missing, missing })
 	refused("encryption key", func(c *Config) { c.EncryptionKey = "no key" })
 }
@@ -180,7 +185,8 @@ func TestSuccessionFails(t *testing.T) {
 	}
 	testkit.Eventually(t, "the first has started its parts again", func() bool { return first.Current() != beginning })
 	damagedFiles(t, c, first)
-	if a := call(t, http.MethodPost, beginning.Endpoints().API+"/v3/organizations", token, map[string]any{"name": "after"}); a.status != http.StatusCreated {
+	if a := call(t, http.MethodPost, beginning.Endpoints().API+"/v3/organizations", token,
+		map[string]any{"name": "after"}); a.status != http.StatusCreated {
 		t.Errorf("a write after the failures: %d %s", a.status, a.body)
 	}
 	if _, err := startSuccession(t, c, true); err != nil {

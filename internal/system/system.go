@@ -13,6 +13,8 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"ingot/internal/auth"
 	"ingot/internal/auth/authdb"
 	"ingot/internal/auth/external"
@@ -172,7 +174,8 @@ func (s *System) start(ctx context.Context) error {
 
 // openPorts opens the ports and answers health checks there; other requests get
 // 503. drain stops the public servers and waits for their requests.
-func (s *System) openPorts(ctx context.Context, dir *datadir.Dir, ports *listeners) (b *frontend, drain func(), err error) {
+func (s *System) openPorts(ctx context.Context, dir *datadir.Dir, ports *listeners) (b *frontend, drain func(),
+	err error) {
 	c := s.config
 	if ports.tls != nil {
 		s.config = c.withTLS(ports.tls.Addr())
@@ -199,8 +202,10 @@ func (s *System) openPorts(ctx context.Context, dir *datadir.Dir, ports *listene
 		b.edge, handler = append(b.edge, server), b.secure.Plain(b.front, handler)
 	}
 	public := web.NewServer(b.fastPath, b.front.Pipeline(handler, web.FormatV3), c.Log)
-	notifications := web.NewServer(ports.notifications, b.front.Pipeline(b.front.Notifications(), web.FormatNotifications), c.Log)
-	admin := web.NewServer(ports.admin, web.Pipeline(web.GuardOperator(b.admin, b.front.Health, web.OperatorNames(c.AdminListen, c.Domain, c.PublicURL), c.AdminToken, c.Log), web.FormatV3, c.Log), c.Log)
+	notifications := web.NewServer(ports.notifications, b.front.Pipeline(b.front.Notifications(), web.FormatNotifications),
+		c.Log)
+	admin := web.NewServer(ports.admin, web.Pipeline(web.GuardOperator(b.admin, b.front.Health,
+		web.OperatorNames(c.AdminListen, c.Domain, c.PublicURL), c.AdminToken, c.Log), web.FormatV3, c.Log), c.Log)
 	// The ssh gateway is started last; clients wait until then.
 	s.steps.Later(func() { _ = ports.ssh.Close() })
 	b.edge = append(b.edge, public, notifications)
@@ -229,7 +234,8 @@ func (s *System) openPorts(ctx context.Context, dir *datadir.Dir, ports *listene
 
 // announce starts the servers of the operator and of clients, and writes their addresses to
 // DIR/endpoints.json.
-func (s *server) announce(ctx context.Context, dir *datadir.Dir, e Endpoints, admin, public []*web.Server, log *slog.Logger) error {
+func (s *server) announce(ctx context.Context, dir *datadir.Dir, e Endpoints, admin, public []*web.Server,
+	log *slog.Logger) error {
 	// All are stopped, started or not, because Stop closes their ports.
 	for _, server := range admin {
 		s.steps.Later(server.Stop)
@@ -247,7 +253,8 @@ func (s *server) announce(ctx context.Context, dir *datadir.Dir, e Endpoints, ad
 		err = nil // a server that was killed left one
 	}
 	if fault.IsDiskFull(err) {
-		log.Warn("the addresses of the server could not be written: clients on this machine do not find it by itself", "file", dir.File(endpointsFile), "error", err)
+		log.Warn("the addresses of the server could not be written: clients on this machine do not find it by itself", "file",
+			dir.File(endpointsFile), "error", err)
 	} else if err != nil {
 		return fmt.Errorf("data directory: %w", err)
 	}
@@ -255,11 +262,13 @@ func (s *server) announce(ctx context.Context, dir *datadir.Dir, e Endpoints, ad
 	return nil
 }
 
-func (s *System) openDatabase(ctx context.Context, b *frontend, dir *datadir.Dir, keys *seal.Keyring) (*db.DB, *cluster.Cluster, error) {
+func (s *System) openDatabase(ctx context.Context, b *frontend, dir *datadir.Dir,
+	keys *seal.Keyring) (*db.DB, *cluster.Cluster, error) {
 	if err := databases.NotLost(s.config.DatabaseURL, dir.File(alerts.PositionFile)); err != nil {
 		return nil, nil, err
 	}
-	d, err := s.steps.OpenDB(ctx, db.Options{URL: s.config.DatabaseURL, Keys: keys, Log: s.config.Log, Observe: b.databases.Observe(databases.Platform)})
+	d, err := s.steps.OpenDB(ctx, db.Options{URL: s.config.DatabaseURL, Keys: keys, Log: s.config.Log,
+		Observe: b.databases.Observe(databases.Platform)})
 	if err != nil {
 		return nil, nil, err
 	}
@@ -287,21 +296,22 @@ func (s *System) openDatabase(ctx context.Context, b *frontend, dir *datadir.Dir
 	return d, c, s.steps.Run(ctx, databases.Resealing(d, sealed, leadOf(c, "reseal"), s.config.Log))
 }
 
-func (s *System) startServices(ctx context.Context, b *frontend, dir *datadir.Dir, secrets *datadir.Secrets, d *db.DB, servers *cluster.Cluster) (*runtime, error) {
-	c := s.config
-	trusted, client, err := s.outgoing(c.MailConfig)
+func (s *System) startServices(ctx context.Context, b *frontend, dir *datadir.Dir, secrets *datadir.Secrets, d *db.DB,
+	servers *cluster.Cluster) (*runtime, error) {
+	trusted, client, err := s.outgoing(s.config.MailConfig)
 	if err != nil {
 		return nil, err
 	}
-
 	// The first secrets are hashed while the engine runs a trial container.
 	first := background.Async("first users", func() error { return s.firstUsers(ctx, secrets, d) })
 	r, err := s.openRuntime(ctx, b, dir, d, servers, trusted)
 	if err := errors.Join(<-first, err); err != nil {
 		return nil, err
 	}
-	b.registry.MustRegister(health.Recovering{Collector: logs.Metrics{Store: r.logs}}, health.Recovering{Collector: r.drains})
-	b.registry.MustRegister(health.Recovering{Collector: installation.Metrics{Database: d, Last: s.lastBackup}})
+	for _, c := range []prometheus.Collector{logs.Metrics{Store: r.logs}, r.drains, r.proxy,
+		installation.Metrics{Database: d, Last: s.lastBackup}} {
+		b.registry.MustRegister(health.Recovering{Collector: c})
+	}
 	b.disk.OnLow(r.cleaner.LowDisk)
 	if err := s.steps.Run(ctx, b.disk); err != nil {
 		return nil, err
@@ -313,7 +323,6 @@ func (s *System) startServices(ctx context.Context, b *frontend, dir *datadir.Di
 	if err != nil {
 		return nil, fmt.Errorf("notification service: %w", err)
 	}
-	b.registry.MustRegister(health.Recovering{Collector: r.proxy})
 	names := directory{uaaclient.New(uaaclient.Options{
 		BaseURL: b.endpoints.Auth, ClientID: auth.ClientPlatform, Secret: secrets.Clients[auth.ClientPlatform], HTTP: client,
 	})}
@@ -362,7 +371,7 @@ func (s *System) startServices(ctx context.Context, b *frontend, dir *datadir.Di
 	}
 	b.health.Ready(partPlatform, nil)
 	b.health.Ready(partNotifications, nil)
-	if c.AuthURL == "" {
+	if s.config.AuthURL == "" {
 		b.health.Ready(partAuth, nil)
 	}
 	return r, nil
@@ -392,7 +401,10 @@ func (s *System) startParts(ctx context.Context, b *frontend, d *db.DB, r *runti
 	b.health.Watch(partApps, func() string { return r.engine.Describe().Held })
 	hosts := r.hasHost
 	b.hosts.Store(&hosts)
-	b.registry.MustRegister(health.Recovering{Collector: choice.HeldMetric(r.engine)}, health.Recovering{Collector: choice.FirewallMetric(r.engine)}, health.Recovering{Collector: census.Rows{Store: r.store, Waiting: r.access.Waiting}}, health.Recovering{Collector: census.Members{Store: r.store, Usage: r.apps.Usage}})
+	b.registry.MustRegister(health.Recovering{Collector: choice.HeldMetric(r.engine)},
+		health.Recovering{Collector: choice.FirewallMetric(r.engine)},
+		health.Recovering{Collector: census.Rows{Store: r.store, Waiting: r.access.Waiting}},
+		health.Recovering{Collector: census.Members{Store: r.store, Usage: r.apps.Usage}})
 	blobs := &census.Blobs{Store: r.blobs, Log: s.config.Log}
 	b.registry.MustRegister(health.Recovering{Collector: blobs})
 	if err := s.steps.Run(ctx, blobs.Service(s.config.BlobURL != "")); err != nil {
@@ -432,7 +444,8 @@ func (s *System) firstUsers(ctx context.Context, secrets *datadir.Secrets, d *db
 }
 
 // authority returns the built-in authorization server, or the external one.
-func (s *System) authority(b *frontend, d *db.DB, servers *cluster.Cluster, client *http.Client, publish func(authority)) (authority, error) {
+func (s *System) authority(b *frontend, d *db.DB, servers *cluster.Cluster, client *http.Client,
+	publish func(authority)) (authority, error) {
 	c := s.config
 	if c.AuthURL != "" {
 		var other *external.Server
@@ -451,7 +464,8 @@ func (s *System) authority(b *frontend, d *db.DB, servers *cluster.Cluster, clie
 		return nil, err
 	}
 	o := auth.Options{
-		Store: authdb.New(d), BaseURL: base, Log: c.Log, Shared: d.Shared(), PasswordGrant: c.PasswordGrant, Lead: leadOf(servers, "purge-auth"), Registry: b.registry, Proxies: c.proxies(), Limits: limits,
+		Store: authdb.New(d), BaseURL: base, Log: c.Log, Shared: d.Shared(), PasswordGrant: c.PasswordGrant,
+		Lead: leadOf(servers, "purge-auth"), Registry: b.registry, Proxies: c.proxies(), Limits: limits,
 	}
 	if !servers.Alone() {
 		o.Servers = servers.Servers
@@ -466,13 +480,19 @@ func (s *System) authority(b *frontend, d *db.DB, servers *cluster.Cluster, clie
 
 // routes returns the route tables. They are built again when the issuer of an
 // external authorization server is known, because the verifier changes.
-func (s *System) routes(b *frontend, a authority, r *runtime, n *notifications, names directory, ssh *gateway) *front.Routes {
+func (s *System) routes(b *frontend, a authority, r *runtime, n *notifications, names directory,
+	ssh *gateway) *front.Routes {
 	c := s.config
 	verifier := a.Verifier(api.Audience, api.DashboardAudience)
 	options := api.Options{
-		Store: r.store, Platform: r.platform, Services: r.services, Directory: names, Runtime: r, Traffic: r.traffic, Signals: r.signals, Blobs: uploads.Blobs{Store: r.blobs, Scratch: r.scratch, Sign: r.sign, Deltas: &r.deltas}, InspectDroplet: staging.InspectUpload,
-		Verifier: verifier, Log: c.Log, Scratch: r.scratch, SSHAddress: ssh.address(), SSHFingerprint: ssh.Fingerprint(), NotificationsURL: cmp.Or(c.NotificationsURL, b.endpoints.Notifications), IdentityAuthority: r.identity.PEM(), ConsolePath: console.Path,
-		Enforces: r.unenforced, NoPolicies: r.noPolicies(), Limiter: r.limiter,
+		Store: r.store, Platform: r.platform, Services: r.services, Directory: names, Runtime: r, Traffic: r.traffic,
+		Signals: r.signals, Blobs: uploads.Blobs{Store: r.blobs, Scratch: r.scratch, Sign: r.sign, Deltas: &r.deltas},
+		InspectDroplet: staging.InspectUpload,
+		Verifier:       verifier, Log: c.Log, Scratch: r.scratch, SSHAddress: ssh.address(),
+		SSHFingerprint:   ssh.Fingerprint(),
+		NotificationsURL: cmp.Or(c.NotificationsURL, b.endpoints.Notifications), IdentityAuthority: r.identity.PEM(),
+		ConsolePath: console.Path,
+		Enforces:    r.unenforced, NoPolicies: r.noPolicies(), Limiter: r.limiter,
 	}
 	if c.AuthURL != "" {
 		options.AuthURL = func(*http.Request) string { return c.AuthURL }
@@ -484,7 +504,8 @@ func (s *System) routes(b *frontend, a authority, r *runtime, n *notifications, 
 		Routed: r.publisher.Loaded,
 	}
 	api.New(options).Routes(t.Origin)
-	logs.Routes(r.logs, r.info, logs.Options{History: r.history}, t.Origin.Group("logs", web.FormatV3, verifier), t.Logs.Group("logs", web.FormatV3, verifier))
+	logs.Routes(r.logs, r.info, logs.Options{History: r.history}, t.Origin.Group("logs", web.FormatV3, verifier),
+		t.Logs.Group("logs", web.FormatV3, verifier))
 	a.Routes(t.Origin)
 	if c.AuthURL == "" {
 		t.Auth = web.NewMux(web.FormatOAuth, c.Log, b.metrics)
@@ -492,7 +513,8 @@ func (s *System) routes(b *frontend, a authority, r *runtime, n *notifications, 
 		health.Routes(t.Auth, b.health)
 	}
 	descriptionRoutes(t.Origin)
-	s.report(b, r).Routes(t.Origin.Group("system", web.FormatV3, verifier), web.Scope(platform.ScopeAdmin, platform.ScopeAdminReadOnly, platform.ScopeGlobalAuditor))
+	s.report(b, r).Routes(t.Origin.Group("system", web.FormatV3, verifier),
+		web.Scope(platform.ScopeAdmin, platform.ScopeAdminReadOnly, platform.ScopeGlobalAuditor))
 	health.Routes(t.Origin, b.health)
 	t.Notifications = n.routes(a.Verifier(notificationAudiences...), b)
 	health.Routes(t.Logs, b.health)
@@ -512,6 +534,7 @@ func (s *System) report(b *frontend, r *runtime) report.Source {
 			e := r.engine.Describe()
 			return report.Engine{Name: e.Name, Isolated: e.Isolated, Detail: e.Detail, Held: e.Held}
 		},
-		Database: b.databases.Platform, LastBackup: s.lastBackup, Servers: r.cluster.List, Disk: b.disk, Certificates: b.secure.inUse, Registry: b.registry,
+		Database: b.databases.Platform, LastBackup: s.lastBackup, Servers: r.cluster.List, Disk: b.disk,
+		Certificates: b.secure.inUse, Registry: b.registry,
 	}
 }

@@ -39,7 +39,8 @@ func testConfig(t *testing.T) Config {
 	// here would only take time.
 	c.Engine, c.Programs = "process", testkit.Programs(t)
 	c.DataDir = filepath.Join(t.TempDir(), "data")
-	c.Listen, c.NotificationsListen, c.AdminListen, c.SSHListen = "127.0.0.1:0", "127.0.0.1:0", "127.0.0.1:0", "127.0.0.1:0"
+	c.Listen, c.NotificationsListen, c.AdminListen, c.SSHListen = "127.0.0.1:0", "127.0.0.1:0", "127.0.0.1:0",
+		"127.0.0.1:0"
 	return c
 }
 
@@ -213,7 +214,8 @@ func TestHealthComesBeforeReadiness(t *testing.T) {
 	}
 	e := s.Endpoints()
 	for _, address := range []string{e.API, e.Notifications, e.Admin} {
-		if a := call(t, http.MethodGet, address+"/healthz", "", nil); a.status != http.StatusOK || a.json(t)["status"] != "ok" {
+		if a := call(t, http.MethodGet, address+"/healthz", "", nil); a.status != http.StatusOK ||
+			a.json(t)["status"] != "ok" {
 			t.Errorf("%s/healthz: %d %s", address, a.status, a.body)
 		}
 		a := call(t, http.MethodGet, address+"/readyz", "", nil)
@@ -227,7 +229,8 @@ func TestHealthComesBeforeReadiness(t *testing.T) {
 		e.Notifications + "/v1/any": `{"errors":["The server is starting`,
 	} {
 		a := call(t, http.MethodGet, address, "", nil)
-		if a.status != http.StatusServiceUnavailable || a.header.Get("Retry-After") != "1" || !strings.Contains(a.body, want) {
+		if a.status != http.StatusServiceUnavailable || a.header.Get("Retry-After") != "1" ||
+			!strings.Contains(a.body, want) {
 			t.Errorf("%s answers %d %v %s, want 503 with Retry-After 1 and %s", address, a.status, a.header, a.body, want)
 		}
 	}
@@ -280,14 +283,16 @@ func TestUsers(t *testing.T) {
 				t.Fatalf("create in the authorization server: %d %s", made.status, made.body)
 			}
 			a := call(t, http.MethodPost, base+"/v3/users", admin, map[string]string{"guid": guid})
-			if u := a.json(t); a.status != http.StatusCreated || u["username"] != "anna" || u["origin"] != "uaa" || u["presentation_name"] != "anna" {
+			if u := a.json(t); a.status != http.StatusCreated || u["username"] != "anna" || u["origin"] != "uaa" ||
+				u["presentation_name"] != "anna" {
 				t.Fatalf("create: %d %s", a.status, a.body)
 			}
 			if a.header.Get("Location") != "" {
 				t.Error("a Location on a finished request would be polled as a job")
 			}
 			a = call(t, http.MethodPost, base+"/v3/users", admin, map[string]string{"guid": guid})
-			if a.status != http.StatusUnprocessableEntity || !strings.Contains(a.body, "User with guid '"+guid+"' already exists.") {
+			if a.status != http.StatusUnprocessableEntity ||
+				!strings.Contains(a.body, "User with guid '"+guid+"' already exists.") {
 				t.Errorf("create again: %d %s", a.status, a.body)
 			}
 			if a = call(t, http.MethodGet, base+"/v3/users/"+guid, admin, nil); a.status != http.StatusOK {
@@ -318,7 +323,8 @@ func TestSecondServerIsRefused(t *testing.T) {
 	first := startSystem(t, c)
 	second := newSystem(t, c)
 	err := second.Start(t.Context())
-	want := fmt.Sprintf("another ingot (pid %d) is already using %s; stop it, replace it with --replace, or choose another --data-dir", os.Getpid(), c.DataDir)
+	want := fmt.Sprintf("another ingot (pid %d) is already using %s; stop it, replace it with --replace, or choose "+
+		"another --data-dir", os.Getpid(), c.DataDir)
 	if err == nil || err.Error() != want {
 		t.Fatalf("got  %v\nwant %s", err, want)
 	}

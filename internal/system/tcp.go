@@ -19,7 +19,8 @@ func (s *System) openTCP(r *runtime) error {
 		return err
 	}
 	r.tcp = router.NewTCP(r.table, r.proxy, router.TCPOptions{
-		Host: host, May: ports.Contains, Unlimited: c.proxies().Has, Listen: s.handover.sockets.Listen, Wrap: s.built.Load().proxied, Log: c.Log,
+		Host: host, May: ports.Contains, Unlimited: c.proxies().Has, Listen: s.handover.sockets.Listen, Wrap: s.built.Load().
+			proxied, Log: c.Log,
 	})
 	r.platform.TCP, r.platform.PortFree = platform.DefaultTCPGroup(ports), r.tcp.Free
 	return nil

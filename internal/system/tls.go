@@ -31,7 +31,8 @@ type secure struct {
 func (s *System) openSecure(ctx context.Context, b *frontend, l net.Listener) (*web.Server, error) {
 	c := s.config
 	t := &secure{listener: l, TLS: front.TLS{
-		Address: l.Addr(), HSTS: c.HSTS, PublicURL: c.PublicURL, Redirects: c.redirects(), FromInstance: b.fromInstance, HasRoute: b.hasRoute,
+		Address: l.Addr(), HSTS: c.HSTS, PublicURL: c.PublicURL, Redirects: c.redirects(), FromInstance: b.fromInstance,
+		HasRoute: b.hasRoute,
 	}}
 	config := certs.Config(t.Certificate)
 	if c.acme() {

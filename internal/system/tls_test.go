@@ -47,10 +47,12 @@ func startTLS(t *testing.T, change func(*Config)) *tlsServer {
 			}
 			return (&net.Dialer{}).DialContext(ctx, network, "127.0.0.1:"+port)
 		},
-		TLSClientConfig: &tls.Config{RootCAs: s.authority.Pool()}, ForceAttemptHTTP2: true, //nolint:gosec // the default versions
+		TLSClientConfig:   &tls.Config{RootCAs: s.authority.Pool()}, //nolint:gosec // the default versions
+		ForceAttemptHTTP2: true,
 	}
 	t.Cleanup(transport.CloseIdleConnections)
-	s.client = &http.Client{Timeout: time.Minute, Transport: transport, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	s.client = &http.Client{Timeout: time.Minute, Transport: transport,
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	return s
 }
 
@@ -101,14 +103,16 @@ func TestTLS(t *testing.T) {
 	}
 	for _, want := range []string{
 		`"self":{"href":"` + public + `"}`, `"login":{"href":"` + public + `"}`, `"log_cache":{"href":"` + public + `"}`,
-		`"logging":{"href":"wss://api.example.test:` + s.port() + `"}`, `"notifications":{"href":"https://notifications.example.test:` + s.port() + `"}`,
+		`"logging":{"href":"wss://api.example.test:` + s.port() + `"}`,
+		`"notifications":{"href":"https://notifications.example.test:` + s.port() + `"}`,
 	} {
 		if !strings.Contains(body, want) {
 			t.Errorf("the root document lacks %s: %s", want, body)
 		}
 	}
 	res, body = s.do(http.MethodPost, "https://uaa.example.test:"+s.port()+"/oauth/token", url.Values{
-		"grant_type": {"client_credentials"}, "client_id": {"admin"}, "client_secret": {readSecret(t, s.System, adminClientFile)},
+		"grant_type": {"client_credentials"}, "client_id": {"admin"},
+		"client_secret": {readSecret(t, s.System, adminClientFile)},
 	})
 	var token struct {
 		Access string `json:"access_token"`
@@ -153,8 +157,10 @@ func TestPlainRedirects(t *testing.T) {
 		{http.MethodGet, "localhost", "/readyz", 200, ""},
 	} {
 		res, body := s.do(c.method, "http://"+c.host+":"+plain.Port()+c.path, nil)
-		if res.StatusCode != c.status || res.Header.Get("Location") != c.location || res.Header.Get("Strict-Transport-Security") != "" {
-			t.Errorf("%s %s%s: %d to %q, want %d to %q\n%s", c.method, c.host, c.path, res.StatusCode, res.Header.Get("Location"), c.status, c.location, body)
+		if res.StatusCode != c.status || res.Header.Get("Location") != c.location ||
+			res.Header.Get("Strict-Transport-Security") != "" {
+			t.Errorf("%s %s%s: %d to %q, want %d to %q\n%s", c.method, c.host, c.path, res.StatusCode,
+				res.Header.Get("Location"), c.status, c.location, body)
 		}
 	}
 	kept := startTLS(t, func(c *Config) { c.PlainHTTP = true })
@@ -162,7 +168,8 @@ func TestPlainRedirects(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if res, _ := kept.do(http.MethodGet, "http://api.example.test:"+plain.Port()+"/v3/info", nil); res.StatusCode != http.StatusOK {
+	if res, _ := kept.do(http.MethodGet, "http://api.example.test:"+plain.Port()+"/v3/info",
+		nil); res.StatusCode != http.StatusOK {
 		t.Errorf("with --plain-http: %d, want 200", res.StatusCode)
 	}
 }
@@ -182,7 +189,8 @@ func TestMisdirected(t *testing.T) {
 		{"api.example.test", "127.0.0.1", 421},
 		{"", "api.example.test", 421},
 	} {
-		conn, err := tls.Dial("tcp", "127.0.0.1:"+s.port(), &tls.Config{ServerName: c.name, InsecureSkipVerify: true}) //nolint:gosec // the certificate is not of interest
+		conn, err := tls.Dial("tcp", "127.0.0.1:"+s.port(), //nolint:gosec // the certificate is not of interest
+			&tls.Config{ServerName: c.name, InsecureSkipVerify: true})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -222,18 +230,27 @@ func TestTLSConfig(t *testing.T) {
 		"":                                     func(*TLSConfig) {},
 		"--tls-listen: it needs a certificate": func(c *TLSConfig) { c.TLSCerts, c.TLSKeys = "", "" },
 		"--tls-listen: \"x\" is not HOST:PORT": func(c *TLSConfig) { c.TLSListen = "x" },
-		"--tls-cert: there must be a key for each certificate":     func(c *TLSConfig) { c.TLSKeys = "c" },
-		"--tls-cert: it needs --tls-listen":                        func(c *TLSConfig) { c.TLSListen = "" },
-		"--hsts: it needs max-age":                                 func(c *TLSConfig) { c.HSTS = "preload" },
-		"--hsts: \"forever\" is not one of":                        func(c *TLSConfig) { c.HSTS = "max-age=1; forever" },
-		"--hsts: \"-1\" is not a number of seconds":                func(c *TLSConfig) { c.HSTS = "max-age=-1" },
-		"--forward-client-cert: \"on\" is not one of":              func(c *TLSConfig) { c.ForwardClientCert = "on" },
-		"--client-ca: --forward-client-cert sanitize_set needs":    func(c *TLSConfig) { c.ForwardClientCert = "sanitize_set" },
-		"--client-ca: it needs --forward-client-cert":              func(c *TLSConfig) { c.ClientCA = file },
-		"--acme-email: \"x\" is not an email address":              func(c *TLSConfig) { c.ACMEEmail = "x" },
-		"--acme-directory: it needs --acme-email":                  func(c *TLSConfig) { c.ACMEDirectory = "https://ca.example.org" },
-		"--acme-directory: it must begin with https:// or http://": func(c *TLSConfig) { c.ACMEEmail, c.ACMEDirectory = "a@b.c", "ca" },
-		"--acme-dns-hook: it needs --acme-email":                   func(c *TLSConfig) { c.ACMEDNSHook = "x" },
+		"--tls-cert: there must be a key for each certificate": func(c *TLSConfig) { c.TLSKeys = "c" },
+		"--tls-cert: it needs --tls-listen":                    func(c *TLSConfig) { c.TLSListen = "" },
+		"--hsts: it needs max-age":                             func(c *TLSConfig) { c.HSTS = "preload" },
+		"--hsts: \"forever\" is not one of":                    func(c *TLSConfig) { c.HSTS = "max-age=1; forever" },
+		"--hsts: \"-1\" is not a number of seconds":            func(c *TLSConfig) { c.HSTS = "max-age=-1" },
+		"--forward-client-cert: \"on\" is not one of":          func(c *TLSConfig) { c.ForwardClientCert = "on" },
+		"--client-ca: --forward-client-cert sanitize_set needs": func(
+			c *TLSConfig) {
+			c.ForwardClientCert = "sanitize_set"
+		},
+		"--client-ca: it needs --forward-client-cert": func(c *TLSConfig) { c.ClientCA = file },
+		"--acme-email: \"x\" is not an email address": func(c *TLSConfig) { c.ACMEEmail = "x" },
+		"--acme-directory: it needs --acme-email": func(
+			c *TLSConfig) {
+			c.ACMEDirectory = "https://ca.example.org"
+		},
+		"--acme-directory: it must begin with https:// or http://": func(c *TLSConfig) {
+			c.ACMEEmail,
+				c.ACMEDirectory = "a@b.c", "ca"
+		},
+		"--acme-dns-hook: it needs --acme-email": func(c *TLSConfig) { c.ACMEDNSHook = "x" },
 	} {
 		c := good
 		change(&c)

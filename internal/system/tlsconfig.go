@@ -77,7 +77,8 @@ func (c TLSConfig) checks() []check {
 		{"tls-key", c.needed(c.TLSKeys)},
 		{"plain-http", c.needed(set(c.PlainHTTP))},
 		{"hsts", c.checkHSTS()},
-		{"forward-client-cert", oneOf(c.ForwardClientCert, []string{"", clientCertsOff, string(router.AlwaysForward), string(router.Forward), string(router.SanitizeSet)})},
+		{"forward-client-cert", oneOf(c.ForwardClientCert, []string{"", clientCertsOff, string(router.AlwaysForward),
+			string(router.Forward), string(router.SanitizeSet)})},
 		{"client-ca", c.checkClientCA()},
 		{"acme-email", c.checkEmail()},
 		{"acme-directory", errors.Join(c.withACME(c.ACMEDirectory), checkURL(c.ACMEDirectory, "https", "http"))},
@@ -113,14 +114,16 @@ func (c TLSConfig) checkListen() error {
 		return nil
 	}
 	if c.TLSCerts == "" && !c.acme() {
-		return errors.New("it needs a certificate: give files with --tls-cert and --tls-key, or order certificates with --acme-email")
+		return errors.New("it needs a certificate: give files with --tls-cert and --tls-key, or order certificates with " +
+			"--acme-email")
 	}
 	return checkAddress(c.TLSListen)
 }
 
 func (c TLSConfig) checkPairs() error {
 	if names, keys := len(listed(c.TLSCerts)), len(listed(c.TLSKeys)); names != keys {
-		return fmt.Errorf("there must be a key for each certificate, but --tls-cert names %d files and --tls-key %d", names, keys)
+		return fmt.Errorf("there must be a key for each certificate, but --tls-cert names %d files and --tls-key %d",
+			names, keys)
 	}
 	return c.needed(c.TLSCerts)
 }

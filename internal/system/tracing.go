@@ -45,7 +45,8 @@ func checkRatio(n float64) error {
 
 // startTracing starts the tracer of a server, which is the last part to stop. It
 // returns nil if traces are not enabled.
-func (s *server) startTracing(ctx context.Context, c TraceConfig, trust func() (*roots.Roots, error), b *frontend, service string) (*tracing.Tracer, error) {
+func (s *server) startTracing(ctx context.Context, c TraceConfig, trust func() (*roots.Roots, error), b *frontend,
+	service string) (*tracing.Tracer, error) {
 	if c.Endpoint == "" {
 		return nil, nil //nolint:nilnil // a nil tracer records nothing
 	}
@@ -61,7 +62,8 @@ func (s *server) startTracing(ctx context.Context, c TraceConfig, trust func() (
 	t, err := tracing.New(tracing.Options{
 		Endpoint: c.Endpoint, Headers: headers, TLS: trusted.TLS(), Sampling: c.Sampling, Log: b.front.Log,
 		Resource: []tracing.Attr{
-			tracing.String("service.name", service), tracing.String("service.version", version.Version), tracing.String("host.name", host), tracing.Int("process.pid", os.Getpid()),
+			tracing.String("service.name", service), tracing.String("service.version", version.Version),
+			tracing.String("host.name", host), tracing.Int("process.pid", os.Getpid()),
 		},
 	})
 	if err != nil {

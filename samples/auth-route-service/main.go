@@ -51,9 +51,12 @@ type service struct {
 func newService(getenv func(string) string) (*service, error) {
 	name, password := getenv("AUTH_USERNAME"), getenv("AUTH_PASSWORD")
 	if name == "" || password == "" {
-		return nil, errors.New("auth-route-service: AUTH_USERNAME and AUTH_PASSWORD have to be set: without them everybody would be let in (cf set-env)")
+		return nil,
+			errors.New("auth-route-service: AUTH_USERNAME and AUTH_PASSWORD have to be set: without them everybody would be " +
+				"let in (cf set-env)")
 	}
-	transport := &http.Transport{DialContext: dialer(getenv("ROUTER_ADDRESS")), ResponseHeaderTimeout: time.Minute, IdleConnTimeout: time.Minute}
+	transport := &http.Transport{DialContext: dialer(getenv("ROUTER_ADDRESS")), ResponseHeaderTimeout: time.Minute,
+		IdleConnTimeout: time.Minute}
 	return &service{
 		login: sample.NewLogin(name, password),
 		proxy: &httputil.ReverseProxy{
@@ -67,7 +70,8 @@ func newService(getenv func(string) string) (*service, error) {
 			},
 			ErrorHandler: func(w http.ResponseWriter, r *http.Request, err error) {
 				slog.Error("a request cannot be sent on", "to", r.URL.Host, "error", err)
-				http.Error(w, "The request cannot be sent on to its app: the router is not reached. (For the operator: ROUTER_ADDRESS says where it is.)", http.StatusBadGateway)
+				http.Error(w, "The request cannot be sent on to its app: the router is not reached. (For the operator: "+
+					"ROUTER_ADDRESS says where it is.)", http.StatusBadGateway)
 			},
 		},
 	}, nil
@@ -93,8 +97,10 @@ type targetKey struct{}
 
 func (s *service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	to, err := url.Parse(r.Header.Get(forwardedURL))
-	if err != nil || to.Host == "" || to.Scheme != "http" && to.Scheme != "https" || r.Header.Get(signature) == "" || r.Header.Get(metadata) == "" {
-		http.Error(w, "This app is a route service: it takes requests that the router sends it (cf bind-route-service), and this is none.", http.StatusBadRequest)
+	if err != nil || to.Host == "" || to.Scheme != "http" && to.Scheme != "https" || r.Header.Get(signature) == "" ||
+		r.Header.Get(metadata) == "" {
+		http.Error(w, "This app is a route service: it takes requests that the router sends it (cf bind-route-service), "+
+			"and this is none.", http.StatusBadRequest)
 		return
 	}
 	if !s.login.Check(w, r) {

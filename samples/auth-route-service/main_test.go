@@ -21,7 +21,8 @@ func env(more ...string) func(string) string {
 func TestPasses(t *testing.T) {
 	t.Parallel()
 	router := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.Header.Get(signature) != "sig" || r.Header.Get(metadata) != "meta" || r.Header.Get("Authorization") != "" || r.Header.Get("X-Forwarded-For") != "1.2.3.4" {
+		if r.Header.Get(signature) != "sig" || r.Header.Get(metadata) != "meta" || r.Header.Get("Authorization") != "" ||
+			r.Header.Get("X-Forwarded-For") != "1.2.3.4" {
 			t.Errorf("headers at the router: %v", r.Header)
 		}
 		body, _ := io.ReadAll(r.Body)
@@ -44,7 +45,8 @@ func TestPasses(t *testing.T) {
 			t.Cleanup(s.proxy.Transport.(*http.Transport).CloseIdleConnections)
 			r := httptest.NewRequest(http.MethodPost, "/", strings.NewReader("body"))
 			r.SetBasicAuth("ann", "s3cret")
-			for name, value := range map[string]string{forwardedURL: test.to, signature: "sig", metadata: "meta", "X-Forwarded-For": "1.2.3.4"} {
+			for name, value := range map[string]string{forwardedURL: test.to, signature: "sig", metadata: "meta",
+				"X-Forwarded-For": "1.2.3.4"} {
 				r.Header.Set(name, value)
 			}
 			w := httptest.NewRecorder()

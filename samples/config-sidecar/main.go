@@ -33,7 +33,9 @@ func main() {
 // one.
 func listen(ctx context.Context, port string) ([]net.Listener, error) {
 	if n, err := strconv.Atoi(port); err != nil || n < 1 || n > 65535 {
-		return nil, fmt.Errorf("CONFIG_SERVER_PORT is %q, and has to be a port: set it under env in the manifest, for example to 21082", port)
+		return nil,
+			fmt.Errorf("CONFIG_SERVER_PORT is %q, and has to be a port: set it under env in the manifest, for example to 21082",
+				port)
 	}
 	var c net.ListenConfig
 	four, err := c.Listen(ctx, "tcp4", net.JoinHostPort("127.0.0.1", port))

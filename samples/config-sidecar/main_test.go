@@ -21,12 +21,14 @@ func TestConfig(t *testing.T) {
 		want string
 	}{
 		"as it comes": {nil, `{"scope":"some-service.admin","password":"not-a-real-password"}`},
-		"set":         {map[string]string{"CONFIG_SCOPE": "a.b", "CONFIG_PASSWORD": "x\"y"}, `{"scope":"a.b","password":"x\"y"}`},
+		"set": {map[string]string{"CONFIG_SCOPE": "a.b", "CONFIG_PASSWORD": "x\"y"},
+			`{"scope":"a.b","password":"x\"y"}`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := httptest.NewRecorder()
-			handler(func(name string) string { return test.env[name] }).ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/config/", http.NoBody))
+			handler(func(name string) string { return test.env[name] }).
+				ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/config/", http.NoBody))
 			got := strings.NewReplacer("\n", "", "  ", "", `": `, `":`).Replace(w.Body.String())
 			if w.Code != http.StatusOK || got != test.want {
 				t.Errorf("%d %s, want %s", w.Code, got, test.want)
@@ -34,7 +36,8 @@ func TestConfig(t *testing.T) {
 		})
 	}
 	w := httptest.NewRecorder()
-	handler(func(string) string { return "" }).ServeHTTP(w, httptest.NewRequest(http.MethodDelete, "/config/", http.NoBody))
+	handler(func(string) string { return "" }).ServeHTTP(w, httptest.NewRequest(http.MethodDelete, "/config/",
+		http.NoBody))
 	if w.Code != http.StatusMethodNotAllowed {
 		t.Errorf("DELETE: %d", w.Code)
 	}

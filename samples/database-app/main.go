@@ -95,7 +95,8 @@ func (a *app) add(r *http.Request) (any, error) {
 	text := r.PathValue("amount")
 	n, err := strconv.Atoi(text)
 	if err != nil || n < 1 || n > most {
-		return nil, traced(badInput{fmt.Errorf("the amount is %q and has to be a number from 1 to %d, as in /users/add/3", text, most)})
+		return nil, traced(badInput{fmt.Errorf("the amount is %q and has to be a number from 1 to %d, as in /users/add/3",
+			text, most)})
 	}
 	added := makeUp(n)
 	if err := a.users.add(r.Context(), added); err != nil {

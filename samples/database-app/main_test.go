@@ -32,7 +32,8 @@ func TestMySQL(t *testing.T) {
 // bind returns the environment of an app with a bound service.
 func bind(t *testing.T, label string, credentials map[string]any) func(string) string {
 	t.Helper()
-	text, err := json.Marshal(map[string]any{label: []any{map[string]any{"name": "db", "label": label, "credentials": credentials}}})
+	text, err := json.Marshal(map[string]any{label: []any{map[string]any{"name": "db", "label": label,
+		"credentials": credentials}}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -171,7 +172,8 @@ func life(t *testing.T, getenv func(string) string, notMigrated string) {
 		}
 	}
 	get("/users/add/2500", http.StatusOK, &added)
-	if get("/users", http.StatusOK, &listed); listed.Count != 2503 || len(listed.Users) != 2503 || !slices.Equal(listed.Users[3:], added.Users) {
+	if get("/users", http.StatusOK, &listed); listed.Count != 2503 || len(listed.Users) != 2503 ||
+		!slices.Equal(listed.Users[3:], added.Users) {
 		t.Errorf("%d users, %d in the list", listed.Count, len(listed.Users))
 	}
 	for _, amount := range []string{"0", "-1", "x", "1.5", "10001", "99999999999999999999"} {
@@ -219,7 +221,8 @@ func TestNoDatabase(t *testing.T) {
 	t.Parallel()
 	_, trouble := open(environment())
 	h := (&app{trouble: trouble}).handler()
-	u, err := open(environment("DB_CONNECTION", "mysql", "DB_PORT", "1", "DB_DATABASE", "d", "DB_USERNAME", "u", "DB_PASSWORD", "hush hush"))
+	u, err := open(environment("DB_CONNECTION", "mysql", "DB_PORT", "1", "DB_DATABASE", "d", "DB_USERNAME", "u",
+		"DB_PASSWORD", "hush hush"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -255,21 +258,33 @@ func TestSettings(t *testing.T) {
 		env  []string
 		want string // kind host port database user password, or part of the error
 	}{
-		"postgres":         {[]string{"VCAP_SERVICES", "{" + service("postgres", "db", "", "5433") + "}", "DB_HOST", "local"}, "PostgreSQL h 5433 d u p"},
-		"mysql":            {[]string{"VCAP_SERVICES", "{" + service("mysql", "db", "", `"3307"`) + "}"}, "MySQL h 3307 d u p"},
-		"by its uri":       {[]string{"VCAP_SERVICES", "{" + service("user-provided", "db", `, "uri": "mysql2://x"`, "1") + "}"}, "MySQL h 1 d u p"},
-		"by its tags":      {[]string{"VCAP_SERVICES", `{"x": [{"name": "db", "tags": ["sql", "PostgreSQL"], "credentials": {` + fmt.Sprintf(full, "2") + `}}]}`}, "PostgreSQL h 2 d u p"},
-		"others are there": {[]string{"VCAP_SERVICES", "{" + service("redis", "r", `, "uri": "redis://x"`, "6379") + "," + service("mysql", "db", "", "1") + "}"}, "MySQL h 1 d u p"},
-		"one of two":       {[]string{"VCAP_SERVICES", "{" + service("postgres", "a", "", "1") + "," + service("mysql", "b", "", "2") + "}", "DATABASE_SERVICE", "b"}, "MySQL h 2 d u p"},
-		"two":              {[]string{"VCAP_SERVICES", "{" + service("postgres", "a", "", "1") + "," + service("mysql", "b", "", "2") + "}"}, "several databases are bound to this app: b, a"},
-		"none of two":      {[]string{"VCAP_SERVICES", "{" + service("postgres", "a", "", "1") + "}", "DATABASE_SERVICE", "b"}, `no database with the name "b"`},
-		"broken":           {[]string{"VCAP_SERVICES", "{"}, "VCAP_SERVICES cannot be read"},
-		"incomplete":       {[]string{"VCAP_SERVICES", `{"postgres": [{"name": "db", "credentials": {"host": "h"}}]}`}, "the service db gives no database"},
-		"port":             {[]string{"VCAP_SERVICES", "{" + service("postgres", "db", "", `"x"`) + "}"}, `the port "x"`},
-		"local":            {[]string{"DB_HOST", "l", "DB_DATABASE", "d", "DB_USERNAME", "u", "VCAP_SERVICES", "{}"}, "PostgreSQL l 5432 d u "},
-		"local mysql":      {[]string{"DB_CONNECTION", "mariadb", "DB_PORT", "1", "DB_DATABASE", "d", "DB_USERNAME", "u", "DB_PASSWORD", "p"}, "MySQL 127.0.0.1 1 d u p"},
-		"local oracle":     {[]string{"DB_CONNECTION", "oracle"}, `DB_CONNECTION is "oracle"`},
-		"nothing":          {nil, "no database is bound"},
+		"postgres": {[]string{"VCAP_SERVICES", "{" + service("postgres", "db", "", "5433") + "}", "DB_HOST", "local"},
+			"PostgreSQL h 5433 d u p"},
+		"mysql": {[]string{"VCAP_SERVICES", "{" + service("mysql", "db", "", `"3307"`) + "}"},
+			"MySQL h 3307 d u p"},
+		"by its uri": {[]string{"VCAP_SERVICES", "{" + service("user-provided", "db", `, "uri": "mysql2://x"`, "1") +
+			"}"}, "MySQL h 1 d u p"},
+		"by its tags": {[]string{"VCAP_SERVICES",
+			`{"x": [{"name": "db", "tags": ["sql", "PostgreSQL"], "credentials": {` + fmt.Sprintf(full, "2") + `}}]}`},
+			"PostgreSQL h 2 d u p"},
+		"others are there": {[]string{"VCAP_SERVICES", "{" + service("redis", "r", `, "uri": "redis://x"`, "6379") + "," +
+			service("mysql", "db", "", "1") + "}"}, "MySQL h 1 d u p"},
+		"one of two": {[]string{"VCAP_SERVICES", "{" + service("postgres", "a", "", "1") + "," +
+			service("mysql", "b", "", "2") + "}", "DATABASE_SERVICE", "b"}, "MySQL h 2 d u p"},
+		"two": {[]string{"VCAP_SERVICES", "{" + service("postgres", "a", "", "1") + "," +
+			service("mysql", "b", "", "2") + "}"}, "several databases are bound to this app: b, a"},
+		"none of two": {[]string{"VCAP_SERVICES", "{" + service("postgres", "a", "", "1") + "}", "DATABASE_SERVICE",
+			"b"}, `no database with the name "b"`},
+		"broken": {[]string{"VCAP_SERVICES", "{"}, "VCAP_SERVICES cannot be read"},
+		"incomplete": {[]string{"VCAP_SERVICES", `{"postgres": [{"name": "db", "credentials": {"host": "h"}}]}`},
+			"the service db gives no database"},
+		"port": {[]string{"VCAP_SERVICES", "{" + service("postgres", "db", "", `"x"`) + "}"}, `the port "x"`},
+		"local": {[]string{"DB_HOST", "l", "DB_DATABASE", "d", "DB_USERNAME", "u", "VCAP_SERVICES", "{}"},
+			"PostgreSQL l 5432 d u "},
+		"local mysql": {[]string{"DB_CONNECTION", "mariadb", "DB_PORT", "1", "DB_DATABASE", "d", "DB_USERNAME", "u",
+			"DB_PASSWORD", "p"}, "MySQL 127.0.0.1 1 d u p"},
+		"local oracle": {[]string{"DB_CONNECTION", "oracle"}, `DB_CONNECTION is "oracle"`},
+		"nothing":      {nil, "no database is bound"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

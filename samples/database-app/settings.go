@@ -59,12 +59,16 @@ func configured(getenv func(string) string) (*settings, error) {
 	var c *settings
 	switch {
 	case len(found) > 1:
-		return nil, fmt.Errorf("several databases are bound to this app: %s; set DATABASE_SERVICE to the name of the one to use (cf set-env APP DATABASE_SERVICE %s) and restart it",
-			strings.Join(names, ", "), names[0])
+		return nil,
+			fmt.Errorf("several databases are bound to this app: %s; set DATABASE_SERVICE to the name of the one to use (cf "+
+				"set-env APP DATABASE_SERVICE %s) and restart it",
+				strings.Join(names, ", "), names[0])
 	case len(found) == 1:
 		c = found[0]
 	case wanted != "":
-		return nil, fmt.Errorf("no database with the name %q (DATABASE_SERVICE) is bound to this app: bind it (cf bind-service APP %s) and restage the app", wanted, wanted)
+		return nil,
+			fmt.Errorf("no database with the name %q (DATABASE_SERVICE) is bound to this app: bind it (cf bind-service APP "+
+				"%s) and restage the app", wanted, wanted)
 	default:
 		if c, err = local(getenv); err != nil {
 			return nil, err
@@ -93,7 +97,8 @@ func serviceKind(s *sample.Service) *kind {
 
 func fromService(k *kind, s *sample.Service) *settings {
 	c := &settings{
-		kind: k, from: "the service " + s.Name, host: s.Credential("host"), port: s.Credential("port"), database: s.Credential("database"),
+		kind: k, from: "the service " + s.Name, host: s.Credential("host"), port: s.Credential("port"),
+		database: s.Credential("database"),
 		username: s.Credential("username"), password: s.Credential("password"),
 	}
 	if u, err := url.Parse(s.Credential("uri")); err == nil {
@@ -106,15 +111,19 @@ func fromService(k *kind, s *sample.Service) *settings {
 func local(getenv func(string) string) (*settings, error) {
 	word, host := getenv("DB_CONNECTION"), getenv("DB_HOST")
 	if word == "" && host == "" {
-		return nil, errors.New("no database is bound to this app, and the environment names none: bind one (cf bind-service APP INSTANCE) and restage the app, " +
-			"or, on your own machine, set DB_CONNECTION (postgres or mysql), DB_HOST, DB_PORT, DB_DATABASE, DB_USERNAME and DB_PASSWORD")
+		return nil,
+			errors.New("no database is bound to this app, and the environment names none: bind one (cf bind-service APP " +
+				"INSTANCE) and restage the app, " +
+				"or, on your own machine, set DB_CONNECTION (postgres or mysql), DB_HOST, DB_PORT, DB_DATABASE, DB_USERNAME and " +
+				"DB_PASSWORD")
 	}
 	k := kindOf(cmp.Or(word, "postgres"))
 	if k == nil {
 		return nil, fmt.Errorf("DB_CONNECTION is %q, and has to be postgres or mysql", word)
 	}
 	return &settings{
-		kind: k, from: "the local environment", host: cmp.Or(host, "127.0.0.1"), port: getenv("DB_PORT"), database: getenv("DB_DATABASE"),
+		kind: k, from: "the local environment", host: cmp.Or(host, "127.0.0.1"), port: getenv("DB_PORT"),
+		database: getenv("DB_DATABASE"),
 		username: getenv("DB_USERNAME"), password: getenv("DB_PASSWORD"),
 	}, nil
 }
@@ -125,7 +134,8 @@ func (c *settings) check() error {
 	if n, err := strconv.Atoi(c.port); err != nil || n < 1 || n > 65535 {
 		return fmt.Errorf("%s gives the port %q, which is none", c.from, c.port)
 	}
-	for _, field := range []struct{ name, value string }{{"host", c.host}, {"database", c.database}, {"username", c.username}} {
+	for _, field := range []struct{ name, value string }{{"host", c.host}, {"database", c.database},
+		{"username", c.username}} {
 		if field.value == "" {
 			return fmt.Errorf("%s gives no %s of the database", c.from, field.name)
 		}

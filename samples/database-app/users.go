@@ -79,7 +79,8 @@ func (c *settings) postgresSource() string {
 	if mode := c.params.Get("sslmode"); mode != "" {
 		params.Set("sslmode", mode)
 	}
-	source := url.URL{Scheme: "postgres", User: url.UserPassword(c.username, c.password), Host: net.JoinHostPort(c.host, c.port), Path: "/" + c.database, RawQuery: params.Encode()}
+	source := url.URL{Scheme: "postgres", User: url.UserPassword(c.username, c.password),
+		Host: net.JoinHostPort(c.host, c.port), Path: "/" + c.database, RawQuery: params.Encode()}
 	return source.String()
 }
 

@@ -60,7 +60,8 @@ func (d *debugger) threadDump(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "the processes of this instance cannot be listed: "+err.Error(), http.StatusInternalServerError)
 		return
 	case len(found) == 0:
-		http.Error(w, "no Java process runs in this instance: is this the sidecar of a Java app, and has it started?", http.StatusServiceUnavailable)
+		http.Error(w, "no Java process runs in this instance: is this the sidecar of a Java app, and has it started?",
+			http.StatusServiceUnavailable)
 		return
 	}
 	for _, id := range found {
@@ -68,7 +69,8 @@ func (d *debugger) threadDump(w http.ResponseWriter, r *http.Request) {
 			http.Error(w, fmt.Sprintf("process %d cannot be signalled: %v", id, err), http.StatusInternalServerError)
 			return
 		}
-		fmt.Fprintf(w, "Sent signal 3 (SIGQUIT) to the Java process %d. Its thread dump is in the app's log: cf logs APP --recent\n", id)
+		fmt.Fprintf(w, "Sent signal 3 (SIGQUIT) to the Java process %d. Its thread dump is in the app's log: cf logs APP "+
+			"--recent\n", id)
 	}
 }
 

@@ -98,10 +98,12 @@ func TestThreadDump(t *testing.T) {
 
 func TestThreadDumpFails(t *testing.T) {
 	t.Parallel()
-	if w := call(&debugger{Proc: "/proc", Instance: t.Name()}, http.MethodGet); w.Code != http.StatusServiceUnavailable || !strings.Contains(w.Body.String(), "no Java process") {
+	if w := call(&debugger{Proc: "/proc", Instance: t.Name()}, http.MethodGet); w.Code != http.StatusServiceUnavailable ||
+		!strings.Contains(w.Body.String(), "no Java process") {
 		t.Errorf("without a Java process: %d %s", w.Code, w.Body)
 	}
-	if w := call(&debugger{Proc: filepath.Join(t.TempDir(), "none")}, http.MethodGet); w.Code != http.StatusInternalServerError {
+	if w := call(&debugger{Proc: filepath.Join(t.TempDir(), "none")},
+		http.MethodGet); w.Code != http.StatusInternalServerError {
 		t.Errorf("without processes: %d %s", w.Code, w.Body)
 	}
 	if w := call(&debugger{}, http.MethodPost); w.Code != http.StatusMethodNotAllowed {
@@ -110,8 +112,10 @@ func TestThreadDumpFails(t *testing.T) {
 	// Processes that are exiting, or belong to other users.
 	proc := t.TempDir()
 	for name, files := range map[string]map[string]string{
-		"1": {"comm": "java\n"}, "2": {"comm": "java\n", "environ": ""}, "3": {}, "self": {"comm": "java\n", "environ": "A=1\x00"},
-		"4": {"comm": "java\n", "environ": "A=1\x00" + sample.InstanceVariable + "=other\x00"}, "5": {"comm": "javac\n", "environ": sample.InstanceVariable + "=mine\x00"},
+		"1": {"comm": "java\n"}, "2": {"comm": "java\n", "environ": ""}, "3": {},
+		"self": {"comm": "java\n", "environ": "A=1\x00"},
+		"4":    {"comm": "java\n", "environ": "A=1\x00" + sample.InstanceVariable + "=other\x00"},
+		"5":    {"comm": "javac\n", "environ": sample.InstanceVariable + "=mine\x00"},
 	} {
 		if err := os.Mkdir(filepath.Join(proc, name), 0o700); err != nil {
 			t.Fatal(err)

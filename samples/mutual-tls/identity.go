@@ -21,7 +21,9 @@ func newIdentity(getenv func(string) string) (*identity, error) {
 	id := &identity{cert: getenv("CF_INSTANCE_CERT"), key: getenv("CF_INSTANCE_KEY"), trusted: x509.NewCertPool()}
 	dir := getenv("CF_SYSTEM_CERT_PATH")
 	if id.cert == "" || id.key == "" || dir == "" {
-		return nil, errors.New("CF_INSTANCE_CERT, CF_INSTANCE_KEY and CF_SYSTEM_CERT_PATH are not set: this platform gives its instances no certificates")
+		return nil,
+			errors.New("CF_INSTANCE_CERT, CF_INSTANCE_KEY and CF_SYSTEM_CERT_PATH are not set: this platform gives its " +
+				"instances no certificates")
 	}
 	files, err := filepath.Glob(filepath.Join(dir, "*.crt"))
 	if err != nil {
@@ -75,7 +77,8 @@ func (id *identity) client(app string) *tls.Config {
 			for _, c := range s.PeerCertificates[1:] {
 				between.AddCert(c)
 			}
-			if _, err := s.PeerCertificates[0].Verify(x509.VerifyOptions{Roots: id.trusted, Intermediates: between}); err != nil {
+			if _, err := s.PeerCertificates[0].Verify(x509.VerifyOptions{Roots: id.trusted,
+				Intermediates: between}); err != nil {
 				return err
 			}
 			if got := appOf(s.PeerCertificates[0]); got != app {

@@ -57,7 +57,8 @@ func server(allowed string) http.Handler {
 
 // client passes the answer of the server on.
 func client(id *identity, app, address string) http.Handler {
-	c := &http.Client{Timeout: 10 * time.Second, Transport: &http.Transport{TLSClientConfig: id.client(app), DisableKeepAlives: true}}
+	c := &http.Client{Timeout: 10 * time.Second, Transport: &http.Transport{TLSClientConfig: id.client(app),
+		DisableKeepAlives: true}}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		request, err := http.NewRequestWithContext(r.Context(), http.MethodGet, "https://"+address+"/", nil)
 		if err != nil {

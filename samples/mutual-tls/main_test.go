@@ -70,7 +70,8 @@ func TestMutualTLS(t *testing.T) {
 	if err == nil {
 		t.Error("a client without a certificate is served")
 	}
-	if _, err := newIdentity(func(string) string { return "" }); err == nil || !strings.Contains(err.Error(), "CF_INSTANCE_CERT") {
+	if _, err := newIdentity(func(string) string { return "" }); err == nil ||
+		!strings.Contains(err.Error(), "CF_INSTANCE_CERT") {
 		t.Errorf("without certificates: %v", err)
 	}
 }

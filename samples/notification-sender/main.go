@@ -43,7 +43,8 @@ func run(ctx context.Context, args []string, getenv func(string) string, out io.
 	if len(args) == 0 {
 		password := getenv("PAGE_PASSWORD")
 		if password == "" {
-			return errors.New("notification-sender: PAGE_PASSWORD is not set: without a password, anyone who finds the page could send to all users (cf set-env)")
+			return errors.New("notification-sender: PAGE_PASSWORD is not set: without a password, anyone who finds the page " +
+				"could send to all users (cf set-env)")
 		}
 		return sample.ServeWeb(ctx, handler(s, sample.NewLogin(pageUser, password)))
 	}
@@ -53,7 +54,8 @@ func run(ctx context.Context, args []string, getenv func(string) string, out io.
 	var m message
 	flags := flag.NewFlagSet("send", flag.ContinueOnError)
 	flags.SetOutput(out)
-	flags.StringVar(&m.To, "to", "everyone", "`recipients`: everyone, user:GUID, space:GUID, org:GUID, scope:NAME or email:ADDRESS")
+	flags.StringVar(&m.To, "to", "everyone",
+		"`recipients`: everyone, user:GUID, space:GUID, org:GUID, scope:NAME or email:ADDRESS")
 	flags.StringVar(&m.Subject, "subject", "A notification", "the `subject`")
 	flags.StringVar(&m.Text, "text", "", "the `text`")
 	flags.StringVar(&m.HTML, "html", "", "the text as `HTML`, for mail programs that show it")

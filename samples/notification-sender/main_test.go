@@ -43,7 +43,8 @@ func (s *service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case r.URL.Path == s.fail:
 		http.Error(w, `{"errors":["not this time"]}`, http.StatusUnprocessableEntity)
-	case r.URL.Path == "/oauth/token" && string(body) == "client_id=my+sender&client_secret=my%3Asecret&grant_type=client_credentials":
+	case r.URL.Path == "/oauth/token" &&
+		string(body) == "client_id=my+sender&client_secret=my%3Asecret&grant_type=client_credentials":
 		fmt.Fprint(w, `{"access_token":"tok"}`)
 	case r.Header.Get("Authorization") != "Bearer tok":
 		http.Error(w, "who is this?", http.StatusUnauthorized)
@@ -60,7 +61,8 @@ func (s *service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 func (s *service) env(more ...string) func(string) string {
-	all := map[string]string{"NOTIFICATIONS_URL": s.URL + "/", "AUTH_URL": s.URL, "CLIENT_ID": "my sender", "CLIENT_SECRET": "my:secret"}
+	all := map[string]string{"NOTIFICATIONS_URL": s.URL + "/", "AUTH_URL": s.URL, "CLIENT_ID": "my sender",
+		"CLIENT_SECRET": "my:secret"}
 	for i := 0; i+1 < len(more); i += 2 {
 		all[more[i]] = more[i+1]
 	}
@@ -72,7 +74,8 @@ func TestSend(t *testing.T) {
 	t.Parallel()
 	s := newService(t)
 	var out bytes.Buffer
-	if err := run(t.Context(), []string{"send", "--to", "user:u 1", "--subject", "Hi", "--text", "Hello", "--html", "<b>Hello</b>", "--reply-to", "a@b.org"}, s.env(), &out); err != nil {
+	if err := run(t.Context(), []string{"send", "--to", "user:u 1", "--subject", "Hi", "--text", "Hello", "--html",
+		"<b>Hello</b>", "--reply-to", "a@b.org"}, s.env(), &out); err != nil {
 		t.Fatal(err)
 	}
 	want := []string{
@@ -86,7 +89,8 @@ func TestSend(t *testing.T) {
 	if !slices.EqualFunc(s.asked, want, strings.HasPrefix) {
 		t.Errorf("asked %q", s.asked)
 	}
-	for _, line := range []string{"Registered the kind sample-news", "Created the template t-1", "Associated", "Sent to user:u 1: 1 notification", "n-1 queued u-1"} {
+	for _, line := range []string{"Registered the kind sample-news", "Created the template t-1", "Associated",
+		"Sent to user:u 1: 1 notification", "n-1 queued u-1"} {
 		if !strings.Contains(out.String(), line) {
 			t.Errorf("%q is not said:\n%s", line, &out)
 		}
@@ -97,7 +101,8 @@ func TestSend(t *testing.T) {
 	if err := run(t.Context(), []string{"send", "--text", "Hello"}, s.env(), &out); err != nil {
 		t.Fatal(err)
 	}
-	if !strings.Contains(out.String(), "Found the template t-2") || len(s.asked) != 5 || !strings.HasPrefix(s.asked[4], "POST /everyone ") {
+	if !strings.Contains(out.String(), "Found the template t-2") || len(s.asked) != 5 ||
+		!strings.HasPrefix(s.asked[4], "POST /everyone ") {
 		t.Errorf("the second time: %q\n%s", s.asked, &out)
 	}
 }
@@ -105,7 +110,8 @@ func TestSend(t *testing.T) {
 func TestRecipients(t *testing.T) {
 	t.Parallel()
 	for to, want := range map[string]string{
-		"everyone": "/everyone", "user:a": "/users/a", "space:a/b": "/spaces/a%2Fb", "org:o": "/organizations/o", "scope:x.y": "/uaa_scopes/x.y",
+		"everyone": "/everyone", "user:a": "/users/a", "space:a/b": "/spaces/a%2Fb", "org:o": "/organizations/o",
+		"scope:x.y":     "/uaa_scopes/x.y",
 		"email:a@b.org": "/emails", "": "", "somebody": "", "user:": "", "team:a": "",
 	} {
 		path, body, err := message{To: to, Text: "t"}.request("k")
@@ -126,28 +132,35 @@ func TestFails(t *testing.T) {
 		fail string
 		want string
 	}{
-		"no service":      {nil, []string{"NOTIFICATIONS_URL", ""}, "", "gives no NOTIFICATIONS_URL"},
-		"no address":      {nil, []string{"AUTH_URL", "localhost"}, "", "AUTH_URL of the environment is no address"},
-		"no password":     {nil, nil, "", "PAGE_PASSWORD is not set"},
-		"broken":          {nil, []string{"VCAP_SERVICES", "{"}, "", "VCAP_SERVICES"},
-		"command":         {[]string{"sned"}, nil, "", `unknown command "sned"`},
-		"flag":            {[]string{"send", "--nothing"}, nil, "", "nothing"},
-		"left over":       {[]string{"send", "--text", "one", "two"}, nil, "", `"two" is left over`},
-		"no text":         {[]string{"send"}, nil, "", "no text"},
-		"wrong secret":    {[]string{"send", "--text", "x"}, []string{"CLIENT_SECRET", "hush"}, "", "no token for the client my sender"},
-		"registration":    {[]string{"send", "--text", "x"}, nil, "/notifications", "the kind sample-news is not registered: PUT /notifications answers 422"},
-		"template":        {[]string{"send", "--text", "x"}, nil, "/templates", "no template"},
-		"association":     {[]string{"send", "--text", "x"}, nil, "/clients/my sender/notifications/sample-news/template", "not associated"},
-		"send":            {[]string{"send", "--text", "x"}, nil, "/everyone", `not sent: POST /everyone answers 422 Unprocessable Entity: {"errors":["not this time"]}`},
-		"help":            {[]string{"send", "--help"}, nil, "", "<nil>"},
-		"service's alone": {nil, []string{"VCAP_SERVICES", `{"user-provided":[{"name":"n","credentials":{"notifications_url":"http://x"}}]}`}, "", "the service n gives no AUTH_URL"},
+		"no service":  {nil, []string{"NOTIFICATIONS_URL", ""}, "", "gives no NOTIFICATIONS_URL"},
+		"no address":  {nil, []string{"AUTH_URL", "localhost"}, "", "AUTH_URL of the environment is no address"},
+		"no password": {nil, nil, "", "PAGE_PASSWORD is not set"},
+		"broken":      {nil, []string{"VCAP_SERVICES", "{"}, "", "VCAP_SERVICES"},
+		"command":     {[]string{"sned"}, nil, "", `unknown command "sned"`},
+		"flag":        {[]string{"send", "--nothing"}, nil, "", "nothing"},
+		"left over":   {[]string{"send", "--text", "one", "two"}, nil, "", `"two" is left over`},
+		"no text":     {[]string{"send"}, nil, "", "no text"},
+		"wrong secret": {[]string{"send", "--text", "x"}, []string{"CLIENT_SECRET", "hush"}, "",
+			"no token for the client my sender"},
+		"registration": {[]string{"send", "--text", "x"}, nil, "/notifications",
+			"the kind sample-news is not registered: PUT /notifications answers 422"},
+		"template": {[]string{"send", "--text", "x"}, nil, "/templates", "no template"},
+		"association": {[]string{"send", "--text", "x"}, nil, "/clients/my sender/notifications/sample-news/template",
+			"not associated"},
+		"send": {[]string{"send", "--text", "x"}, nil, "/everyone",
+			`not sent: POST /everyone answers 422 Unprocessable Entity: {"errors":["not this time"]}`},
+		"help": {[]string{"send", "--help"}, nil, "", "<nil>"},
+		"service's alone": {nil, []string{"VCAP_SERVICES",
+			`{"user-provided":[{"name":"n","credentials":{"notifications_url":"http://x"}}]}`}, "",
+			"the service n gives no AUTH_URL"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := newService(t)
 			s.fail = test.fail
 			err := run(t.Context(), test.args, s.env(test.env...), io.Discard)
-			if got := fmt.Sprint(err); !strings.Contains(got, test.want) || strings.Contains(got, "hush") || strings.Contains(got, "my:secret") {
+			if got := fmt.Sprint(err); !strings.Contains(got, test.want) || strings.Contains(got, "hush") ||
+				strings.Contains(got, "my:secret") {
 				t.Errorf("%s\nwant %s", got, test.want)
 			}
 		})
@@ -159,7 +172,8 @@ func TestBoundService(t *testing.T) {
 	t.Parallel()
 	credentials, err := json.Marshal(map[string]any{"user-provided": []any{
 		map[string]any{"name": "other", "credentials": map[string]any{"url": "x"}},
-		map[string]any{"name": "n", "credentials": map[string]any{"notifications_url": "http://n", "auth_url": "https://a/", "client_id": "i", "client_secret": "s"}},
+		map[string]any{"name": "n", "credentials": map[string]any{"notifications_url": "http://n", "auth_url": "https://a/",
+			"client_id": "i", "client_secret": "s"}},
 	}})
 	if err != nil {
 		t.Fatal(err)
@@ -191,7 +205,8 @@ func TestPage(t *testing.T) {
 		h.ServeHTTP(w, r)
 		return w
 	}
-	if w := call(http.MethodGet, "/", "pw", nil); w.Code != http.StatusOK || !strings.Contains(w.Body.String(), `action="/send"`) {
+	if w := call(http.MethodGet, "/", "pw", nil); w.Code != http.StatusOK ||
+		!strings.Contains(w.Body.String(), `action="/send"`) {
 		t.Errorf("the page: %d %s", w.Code, w.Body)
 	}
 	form := url.Values{"to": {"everyone"}, "subject": {"Hi"}, "text": {"Hello <b>"}}
@@ -206,16 +221,19 @@ func TestPage(t *testing.T) {
 	if len(s.asked) > 0 {
 		t.Errorf("something was sent: %q", s.asked)
 	}
-	if w := call(http.MethodPost, "/send", "pw", form); w.Code != http.StatusOK || !strings.Contains(w.Body.String(), "<li>Sent to everyone") || !strings.Contains(w.Body.String(), "Hello &lt;b&gt;") {
+	if w := call(http.MethodPost, "/send", "pw", form); w.Code != http.StatusOK ||
+		!strings.Contains(w.Body.String(), "<li>Sent to everyone") || !strings.Contains(w.Body.String(), "Hello &lt;b&gt;") {
 		t.Errorf("sent: %d %s", w.Code, w.Body)
 	}
-	if w := call(http.MethodPost, "/send", "pw", url.Values{"to": {"nobody"}, "text": {"x"}}); w.Code != http.StatusBadRequest {
+	if w := call(http.MethodPost, "/send", "pw",
+		url.Values{"to": {"nobody"}, "text": {"x"}}); w.Code != http.StatusBadRequest {
 		t.Errorf("without a recipient: %d", w.Code)
 	}
 	s.mu.Lock()
 	s.fail = "/everyone"
 	s.mu.Unlock()
-	if w := call(http.MethodPost, "/send", "pw", form); w.Code != http.StatusBadGateway || !strings.Contains(w.Body.String(), "not this time") {
+	if w := call(http.MethodPost, "/send", "pw", form); w.Code != http.StatusBadGateway ||
+		!strings.Contains(w.Body.String(), "not this time") {
 		t.Errorf("a failure: %d %s", w.Code, w.Body)
 	}
 }

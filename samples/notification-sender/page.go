@@ -51,7 +51,8 @@ func handler(s *sender, login *sample.Login) http.Handler {
 			http.Error(w, "the form cannot be read: "+err.Error(), http.StatusBadRequest)
 			return
 		}
-		v := view{Message: message{To: r.PostForm.Get("to"), Subject: r.PostForm.Get("subject"), Text: r.PostForm.Get("text"), ReplyTo: r.PostForm.Get("reply_to")}}
+		v := view{Message: message{To: r.PostForm.Get("to"), Subject: r.PostForm.Get("subject"), Text: r.PostForm.Get("text"),
+			ReplyTo: r.PostForm.Get("reply_to")}}
 		status := http.StatusOK
 		if _, _, v.Problem = v.Message.request(s.kind); v.Problem != nil {
 			status = http.StatusBadRequest
@@ -70,7 +71,8 @@ func handler(s *sender, login *sample.Login) http.Handler {
 
 func show(w http.ResponseWriter, status int, v view) {
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
-	w.Header().Set("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'")
+	w.Header().Set("Content-Security-Policy",
+		"default-src 'none'; style-src 'unsafe-inline'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'")
 	w.WriteHeader(status)
 	if err := page.Execute(w, v); err != nil {
 		slog.Info("page not sent completely", "error", err) // the client has disconnected

@@ -19,7 +19,8 @@ type message struct {
 }
 
 // audiences are the API paths, by the part of the recipient before the colon.
-var audiences = map[string]string{"user": "/users/", "space": "/spaces/", "org": "/organizations/", "scope": "/uaa_scopes/"}
+var audiences = map[string]string{"user": "/users/", "space": "/spaces/", "org": "/organizations/",
+	"scope": "/uaa_scopes/"}
 
 // request returns the API path and the body for the message. Recipients are part
 // of the path, except for an address, which is a field.
@@ -45,7 +46,9 @@ func (m message) request(kind string) (path string, body map[string]string, err 
 	case base != "":
 		return base + url.PathEscape(who), body, nil
 	}
-	return "", nil, fmt.Errorf("%q is not a valid recipient: use everyone, user:GUID, space:GUID, org:GUID, scope:NAME or email:ADDRESS", m.To)
+	return "", nil,
+		fmt.Errorf("%q is not a valid recipient: use everyone, user:GUID, space:GUID, org:GUID, scope:NAME or email:ADDRESS",
+			m.To)
 }
 
 // sender is a client of the notification service.

@@ -58,8 +58,10 @@ func configured(getenv func(string) string) (*settings, error) {
 		{"NOTIFICATIONS_URL", c.notifications}, {"AUTH_URL", c.auth}, {"CLIENT_ID", c.clientID}, {"CLIENT_SECRET", c.secret},
 	} {
 		if field.value == "" {
-			return nil, fmt.Errorf("notification-sender: %s gives no %s: set NOTIFICATIONS_URL, AUTH_URL, CLIENT_ID and CLIENT_SECRET, "+
-				"or bind a service: cf create-service notifications default mail, cf bind-service notification-sender mail", from, field.name)
+			return nil,
+				fmt.Errorf("notification-sender: %s gives no %s: set NOTIFICATIONS_URL, AUTH_URL, CLIENT_ID and CLIENT_SECRET, "+
+					"or bind a service: cf create-service notifications default mail, cf bind-service notification-sender mail",
+					from, field.name)
 		}
 		if !strings.HasSuffix(field.name, "_URL") {
 			continue

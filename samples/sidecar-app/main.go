@@ -52,14 +52,16 @@ func (a *app) handler() http.Handler {
 // config returns the sidecar's response.
 func (a *app) config(w http.ResponseWriter, r *http.Request) {
 	if a.Port == "" {
-		http.Error(w, "CONFIG_SERVER_PORT is not set: set it under env in the manifest to the port that app and sidecar share, and push again", http.StatusInternalServerError)
+		http.Error(w, "CONFIG_SERVER_PORT is not set: set it under env in the manifest to the port that app and sidecar "+
+			"share, and push again", http.StatusInternalServerError)
 		return
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), a.Patience)
 	defer cancel()
 	answer, err := a.ask(ctx)
 	if err != nil {
-		http.Error(w, "the sidecar does not answer: "+err.Error()+"\n(its lines in `cf logs APP --recent` say why)", http.StatusBadGateway)
+		http.Error(w, "the sidecar does not answer: "+err.Error()+"\n(its lines in `cf logs APP --recent` say why)",
+			http.StatusBadGateway)
 		return
 	}
 	defer answer.Body.Close()
@@ -84,7 +86,8 @@ func (a *app) ask(ctx context.Context) (*http.Response, error) {
 	tick := time.NewTicker(50 * time.Millisecond)
 	defer tick.Stop()
 	for {
-		r, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+net.JoinHostPort("localhost", a.Port)+"/config/", http.NoBody)
+		r, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+net.JoinHostPort("localhost", a.Port)+"/config/",
+			http.NoBody)
 		if err != nil {
 			return nil, fmt.Errorf("CONFIG_SERVER_PORT is no port: %w", err)
 		}

@@ -38,7 +38,8 @@ func TestConfig(t *testing.T) {
 		_, _ = w.Write([]byte(`{"asked":"` + r.Method + " " + r.URL.Path + `"}`))
 	})
 	w := get(t, &app{Port: port, Patience: time.Minute}, "/config")
-	if got := w.Body.String(); w.Code != http.StatusOK || got != `{"asked":"GET /config/"}` || w.Header().Get("Content-Type") != "application/json" {
+	if got := w.Body.String(); w.Code != http.StatusOK || got != `{"asked":"GET /config/"}` ||
+		w.Header().Get("Content-Type") != "application/json" {
 		t.Errorf("answer is %d %s, %v, want 200 and what the sidecar was asked as JSON", w.Code, got, w.Header())
 	}
 	if w := get(t, &app{}, "/"); w.Code != http.StatusOK {
@@ -49,7 +50,10 @@ func TestConfig(t *testing.T) {
 // TestConfigLate has a sidecar that starts after the request.
 func TestConfigLate(t *testing.T) {
 	t.Parallel()
-	s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("late")) }))
+	s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter,
+		_ *http.Request) {
+		_, _ = w.Write([]byte("late"))
+	}))
 	_, port, err := net.SplitHostPort(s.Listener.Addr().String())
 	if err != nil {
 		t.Fatal(err)
@@ -80,10 +84,13 @@ func TestConfigFails(t *testing.T) {
 		status int
 		says   string
 	}{
-		"no port":          {&app{}, http.StatusInternalServerError, "CONFIG_SERVER_PORT is not set"},
-		"no port at all":   {&app{Port: "a b", Patience: time.Minute}, http.StatusBadGateway, "CONFIG_SERVER_PORT is no port"},
-		"no sidecar":       {&app{Port: "1", Patience: time.Millisecond}, http.StatusBadGateway, "the sidecar does not answer"},
-		"it refuses":       {&app{Port: refuses, Patience: time.Minute}, http.StatusBadGateway, "503 Service Unavailable: not today"},
+		"no port": {&app{}, http.StatusInternalServerError, "CONFIG_SERVER_PORT is not set"},
+		"no port at all": {&app{Port: "a b", Patience: time.Minute}, http.StatusBadGateway,
+			"CONFIG_SERVER_PORT is no port"},
+		"no sidecar": {&app{Port: "1", Patience: time.Millisecond}, http.StatusBadGateway,
+			"the sidecar does not answer"},
+		"it refuses": {&app{Port: refuses, Patience: time.Minute}, http.StatusBadGateway,
+			"503 Service Unavailable: not today"},
 		"it says too much": {&app{Port: babbles, Patience: time.Minute}, http.StatusBadGateway, "more than"},
 	} {
 		t.Run(name, func(t *testing.T) {

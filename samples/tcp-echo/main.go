@@ -82,7 +82,9 @@ func client(in *bufio.Reader) (string, error) {
 	}
 	words := strings.Fields(line)
 	if len(words) != 6 || words[0] != "PROXY" {
-		return "", fmt.Errorf("the connection begins with %q and not with the PROXY protocol: does the route have the option proxy_protocol=v1?", line)
+		return "",
+			fmt.Errorf("the connection begins with %q and not with the PROXY protocol: does the route have the option "+
+				"proxy_protocol=v1?", line)
 	}
 	return net.JoinHostPort(words[2], words[4]), nil
 }

@@ -44,7 +44,8 @@ func TestEcho(t *testing.T) {
 			t.Errorf("serve: %v", err)
 		}
 	}
-	if _, err := client(bufio.NewReader(strings.NewReader("hello\n"))); err == nil || !strings.Contains(err.Error(), "proxy_protocol=v1") {
+	if _, err := client(bufio.NewReader(strings.NewReader("hello\n"))); err == nil ||
+		!strings.Contains(err.Error(), "proxy_protocol=v1") {
 		t.Errorf("without a header: %v", err)
 	}
 }

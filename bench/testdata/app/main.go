@@ -24,24 +24,25 @@ func main() {
 	// Callers without network access to the app wait for this line.
 	fmt.Println("listening")
 	index := os.Getenv("CF_INSTANCE_INDEX")
-	s := &http.Server{ReadHeaderTimeout: time.Minute, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Path == "/print" {
-			rate, _ := strconv.Atoi(r.FormValue("rate"))
-			lines, _ := strconv.Atoi(r.FormValue("lines"))
-			go write(rate, lines)
-		}
-		if code, err := strconv.Atoi(r.FormValue("code")); err == nil && r.URL.Path == "/exit" {
-			os.Exit(code)
-		}
-		if n, err := strconv.Atoi(r.FormValue("bytes")); err == nil && n > 0 {
-			w.Header().Set("Content-Length", strconv.Itoa(n))
-			for chunk := make([]byte, 64<<10); n > 0; n -= len(chunk) {
-				_, _ = w.Write(chunk[:min(n, len(chunk))])
+	s := &http.Server{ReadHeaderTimeout: time.Minute,
+		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if r.URL.Path == "/print" {
+				rate, _ := strconv.Atoi(r.FormValue("rate"))
+				lines, _ := strconv.Atoi(r.FormValue("lines"))
+				go write(rate, lines)
 			}
-			return
-		}
-		fmt.Fprintf(w, "instance %s\n", index)
-	})}
+			if code, err := strconv.Atoi(r.FormValue("code")); err == nil && r.URL.Path == "/exit" {
+				os.Exit(code)
+			}
+			if n, err := strconv.Atoi(r.FormValue("bytes")); err == nil && n > 0 {
+				w.Header().Set("Content-Length", strconv.Itoa(n))
+				for chunk := make([]byte, 64<<10); n > 0; n -= len(chunk) {
+					_, _ = w.Write(chunk[:min(n, len(chunk))])
+				}
+				return
+			}
+			fmt.Fprintf(w, "instance %s\n", index)
+		})}
 	fmt.Fprintln(os.Stderr, s.Serve(l))
 	os.Exit(1)
 }
@@ -52,7 +53,8 @@ func write(rate, lines int) {
 	began := time.Now()
 	for n := 0; n < lines; {
 		for due := int(time.Since(began).Seconds() * float64(rate)); n < min(due, lines); n++ {
-			fmt.Fprintf(os.Stdout, "bench %d %d a line of some length, as logs have them, with words\n", n, time.Now().UnixNano())
+			fmt.Fprintf(os.Stdout, "bench %d %d a line of some length, as logs have them, with words\n", n,
+				time.Now().UnixNano())
 		}
 		time.Sleep(2 * time.Millisecond)
 	}

@@ -134,7 +134,8 @@ func serve() {
 	http.HandleFunc("/where", func(w http.ResponseWriter, _ *http.Request) {
 		dir, _ := os.Getwd()
 		self, _ := os.Readlink("/proc/self/ns/pid")
-		reply(w, map[string]any{"number": written.Load(), "pid": os.Getpid(), "uid": os.Getuid(), "dir": dir, "namespace": self})
+		reply(w, map[string]any{"number": written.Load(), "pid": os.Getpid(), "uid": os.Getuid(), "dir": dir,
+			"namespace": self})
 	})
 	// It is not ready until a file is deleted: no request reaches it meanwhile. The answer has
 	// the index and the file.
@@ -158,7 +159,10 @@ func serve() {
 		os.Exit(code)
 	})
 	http.HandleFunc("/stdout", func(_ http.ResponseWriter, r *http.Request) { fmt.Println(r.FormValue("text")) })
-	http.HandleFunc("/stderr", func(_ http.ResponseWriter, r *http.Request) { fmt.Fprintln(os.Stderr, r.FormValue("text")) })
+	http.HandleFunc("/stderr", func(_ http.ResponseWriter,
+		r *http.Request) {
+		fmt.Fprintln(os.Stderr, r.FormValue("text"))
+	})
 	http.HandleFunc("/slow", func(w http.ResponseWriter, r *http.Request) {
 		long, _ := time.ParseDuration(r.FormValue("for"))
 		time.Sleep(long)

@@ -35,7 +35,8 @@ func main() {
 	next, ended := make(chan struct{}), make(chan struct{}, 1)
 	serving := grpc_health_v1.HealthCheckResponse_NOT_SERVING
 	mux.HandleFunc("/proto", func(w http.ResponseWriter, r *http.Request) {
-		_ = json.NewEncoder(w).Encode(map[string]any{"proto": r.Proto, "headers": r.Header, "instance": os.Getenv("CF_INSTANCE_GUID")})
+		_ = json.NewEncoder(w).Encode(map[string]any{"proto": r.Proto, "headers": r.Header,
+			"instance": os.Getenv("CF_INSTANCE_GUID")})
 	})
 	mux.HandleFunc("/ws", repeat)
 	mux.HandleFunc("/next", func(_ http.ResponseWriter, r *http.Request) {

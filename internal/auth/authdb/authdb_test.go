@@ -75,7 +75,8 @@ func TestKeysAreSealed(t *testing.T) {
 			}); err != nil {
 				t.Fatal(err)
 			}
-			if strings.Contains(text, "stays secret") || strings.Contains(text, base64.StdEncoding.EncodeToString(private)[:20]) {
+			if strings.Contains(text, "stays secret") ||
+				strings.Contains(text, base64.StdEncoding.EncodeToString(private)[:20]) {
 				t.Errorf("the key is readable: %s", text)
 			}
 
@@ -127,7 +128,8 @@ func TestPurgeMany(t *testing.T) {
 			now := time.Unix(1, 0)
 			err := d.Update(t.Context(), func(tx *db.Tx) error {
 				for i := range many {
-					if _, err := tx.Exec("INSERT INTO auth_revocations (kind, subject, before_at, expires_at) VALUES ('user', ?, 0, ?)",
+					if _, err := tx.Exec(
+						"INSERT INTO auth_revocations (kind, subject, before_at, expires_at) VALUES ('user', ?, 0, ?)",
 						fmt.Sprint(i), db.Nanos(now)-many+1+int64(i)); err != nil {
 						return err
 					}

@@ -9,7 +9,8 @@ import (
 	"ingot/internal/base/db"
 )
 
-const clientColumns = "id, secrets, name, scopes, authorities, grant_types, redirect_uris, auto_approve, resource_ids, " +
+const clientColumns = "id, secrets, name, scopes, authorities, grant_types, redirect_uris, auto_approve, " +
+	"resource_ids, " +
 	"access_validity, refresh_validity, public, created_at, modified_at, more"
 
 var clients = listing[*auth.Client]{

@@ -9,7 +9,8 @@ import (
 )
 
 const (
-	codeColumns = "hash, kind, client_id, user_id, scopes, redirect_uri, challenge, nonce, auth_time, expires_at, used_at, family"
+	codeColumns = "hash, kind, client_id, user_id, scopes, redirect_uri, challenge, nonce, auth_time, expires_at, " +
+		"used_at, family"
 
 	sessionColumns = "hash, user_id, auth_time, expires_at"
 )

@@ -22,7 +22,8 @@ func (s *Store) Failures(ctx context.Context, account string, now time.Time) (ma
 			f.Last = db.Time(last)
 			all[address] = f
 			return struct{}{}, err
-		}, "SELECT address, failures, failed_at FROM auth_failures WHERE account = ? AND expires_at >= ?", account, db.Nanos(now))
+		}, "SELECT address, failures, failed_at FROM auth_failures WHERE account = ? AND expires_at >= ?", account,
+			db.Nanos(now))
 		return err
 	})
 	if errors.Is(err, db.ErrText) {
@@ -32,7 +33,8 @@ func (s *Store) Failures(ctx context.Context, account string, now time.Time) (ma
 }
 
 // AddFailure implements auth.Store.
-func (s *Store) AddFailure(ctx context.Context, account, address string, now, expires time.Time) (auth.Failures, error) {
+func (s *Store) AddFailure(ctx context.Context, account, address string, now,
+	expires time.Time) (auth.Failures, error) {
 	return update(ctx, s, func(tx *db.Tx) (auth.Failures, error) {
 		f := auth.Failures{Last: now}
 		err := tx.QueryRow(`INSERT INTO auth_failures (account, address, failures, failed_at, expires_at) VALUES (?, ?, 1, ?, ?)

@@ -170,7 +170,8 @@ func (s *Store) UpdateGroup(ctx context.Context, id string, change func(*auth.Gr
 			return nil, err
 		}
 		g.ID = id
-		_, err = tx.Exec("UPDATE auth_groups SET "+set(groupColumns+", "+groupKey)+" WHERE id = ?", append(groupValues(g), id)...)
+		_, err = tx.Exec("UPDATE auth_groups SET "+set(groupColumns+", "+groupKey)+" WHERE id = ?",
+			append(groupValues(g), id)...)
 		if err != nil {
 			return nil, err
 		}
@@ -207,7 +208,8 @@ func (s *Store) AddMember(ctx context.Context, groupID string, m auth.Member) er
 // RemoveMember implements auth.Store.
 func (s *Store) RemoveMember(ctx context.Context, groupID, memberID string) error {
 	return s.write(ctx, func(tx *db.Tx) error {
-		if _, err := one(tx, scanMembership, "SELECT "+memberColumns+" FROM auth_members WHERE group_id = ? AND member_id = ?",
+		if _, err := one(tx, scanMembership, "SELECT "+memberColumns+
+			" FROM auth_members WHERE group_id = ? AND member_id = ?",
 			groupID, memberID); err != nil {
 			return err
 		}

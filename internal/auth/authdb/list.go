@@ -206,7 +206,8 @@ func (a attributes) prepareCompare(c scim.Compare) (scim.Expr, error) {
 		switch c.Op {
 		case scim.Eq, scim.Ne, scim.Pr:
 		default:
-			return nil, &scim.ValueError{Attr: c.Attr, Msg: fmt.Sprintf(`a number can be compared with "eq" and "ne" only, not with %q`, c.Op)}
+			return nil, &scim.ValueError{Attr: c.Attr,
+				Msg: fmt.Sprintf(`a number can be compared with "eq" and "ne" only, not with %q`, c.Op)}
 		}
 		if n, ok := c.Value.(float64); ok {
 			c.Value = strconv.FormatFloat(n, 'f', -1, 64)

@@ -36,7 +36,8 @@ func populate(t testing.TB, d *db.DB, n int) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := d.Update(t.Context(), func(tx *db.Tx) error { _, err := tx.Exec("ANALYZE auth_users"); return err }); err != nil {
+	if err := d.Update(t.Context(),
+		func(tx *db.Tx) error { _, err := tx.Exec("ANALYZE auth_users"); return err }); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -47,7 +48,8 @@ func TestPlans(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		populate(t, d, 20000)
-		primary := map[db.Dialect]string{db.SQLite: "sqlite_autoindex_auth_users_1", db.Postgres: "auth_users_pkey"}[d.Dialect()]
+		primary := map[db.Dialect]string{db.SQLite: "sqlite_autoindex_auth_users_1",
+			db.Postgres: "auth_users_pkey"}[d.Dialect()]
 		var many scim.Expr = scim.Compare{Attr: "id", Op: scim.Eq, Value: "id-0"}
 		for i := range 99 {
 			many = scim.Or{Left: many, Right: scim.Compare{Attr: "id", Op: scim.Eq, Value: fmt.Sprint("id-", i*7919)}}

@@ -26,7 +26,8 @@ var perishable = []struct{ table, key string }{
 // deleted.
 func (s *Store) Purge(ctx context.Context, now time.Time) error {
 	for _, p := range perishable {
-		query := fmt.Sprintf("DELETE FROM %[1]s WHERE (%[2]s) IN (SELECT %[2]s FROM %[1]s WHERE expires_at < ? ORDER BY expires_at LIMIT ?)",
+		query := fmt.Sprintf("DELETE FROM %[1]s WHERE (%[2]s) IN (SELECT %[2]s FROM %[1]s WHERE expires_at < ? ORDER BY "+
+			"expires_at LIMIT ?)",
 			p.table, p.key)
 		for {
 			n, err := update(ctx, s, func(tx *db.Tx) (int64, error) { return tx.Exec(query, db.Nanos(now), purgeBatch) })

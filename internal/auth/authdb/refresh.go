@@ -9,7 +9,8 @@ import (
 	"ingot/internal/base/db"
 )
 
-const refreshColumns = "id, family, user_id, client_id, scopes, grant_type, auth_time, issued_at, expires_at, rotated_at"
+const refreshColumns = "id, family, user_id, client_id, scopes, grant_type, auth_time, issued_at, expires_at, " +
+	"rotated_at"
 
 func scanRefresh(s db.Scanner) (*auth.Refresh, error) {
 	var r auth.Refresh
@@ -55,7 +56,8 @@ func (s *Store) Refresh(ctx context.Context, id string) (*auth.Refresh, error) {
 }
 
 // RotateRefresh implements auth.Store.
-func (s *Store) RotateRefresh(ctx context.Context, id string, now time.Time, next *auth.Refresh) (*auth.Refresh, error) {
+func (s *Store) RotateRefresh(ctx context.Context, id string, now time.Time,
+	next *auth.Refresh) (*auth.Refresh, error) {
 	return update(ctx, s, func(tx *db.Tx) (*auth.Refresh, error) {
 		// Deleting a family deletes all its tokens, so if this one exists, the
 		// family, its user and its client exist until this transaction commits.

@@ -27,7 +27,8 @@ func (s *Store) Revoke(ctx context.Context, r auth.Revocation) error {
 func (s *Store) Revocations(ctx context.Context, now time.Time) ([]auth.Revocation, error) {
 	return view(ctx, s, func(tx *db.Tx) ([]auth.Revocation, error) {
 		return db.All(tx, scanRevocation,
-			"SELECT kind, subject, before_at, expires_at FROM auth_revocations WHERE expires_at >= ? ORDER BY kind, subject", db.Nanos(now))
+			"SELECT kind, subject, before_at, expires_at FROM auth_revocations WHERE expires_at >= ? ORDER BY kind, subject",
+			db.Nanos(now))
 	})
 }
 

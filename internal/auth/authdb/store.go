@@ -49,7 +49,8 @@ func update[T any](ctx context.Context, s *Store, change func(*db.Tx) (T, error)
 	return within(ctx, s.db.Update, change)
 }
 
-func within[T any](ctx context.Context, run func(context.Context, func(*db.Tx) error) error, fn func(*db.Tx) (T, error)) (T, error) {
+func within[T any](ctx context.Context, run func(context.Context, func(*db.Tx) error) error,
+	fn func(*db.Tx) (T, error)) (T, error) {
 	var v, none T
 	err := run(ctx, func(tx *db.Tx) (err error) {
 		v, err = fn(tx)

@@ -111,7 +111,8 @@ func (s *Store) UpdateUser(ctx context.Context, id string, change func(*auth.Use
 			return nil, err
 		}
 		u.ID = id
-		_, err = tx.Exec("UPDATE auth_users SET "+set(userColumns+", "+userKeys)+" WHERE id = ?", append(userValues(u), id)...)
+		_, err = tx.Exec("UPDATE auth_users SET "+set(userColumns+", "+userKeys)+" WHERE id = ?",
+			append(userValues(u), id)...)
 		return u, err
 	})
 }

@@ -20,7 +20,8 @@ func testClients(t *testing.T, s auth.Store) {
 		AutoApprove: []string{"true"}, ResourceIDs: []string{"none"},
 		AccessValidity: 600 * time.Second, RefreshValidity: 30 * 24 * time.Hour, Public: true,
 		Created: base, Modified: base.Add(time.Nanosecond),
-		More: map[string]json.RawMessage{"big": json.RawMessage("12345678901234567890"), "x": json.RawMessage(`{"a":[1,null]}`)},
+		More: map[string]json.RawMessage{"big": json.RawMessage("12345678901234567890"),
+			"x": json.RawMessage(`{"a":[1,null]}`)},
 	}
 
 	must(t, s.CreateClient(ctx, full))
@@ -133,12 +134,13 @@ func testClientList(t *testing.T, s auth.Store) {
 		total int
 		ids   []string
 	}{
-		"ByCreation":   {auth.Query{Start: 1, Count: 3}, 5, []string{"client-9", "client-8", "client-7"}},
-		"Latest":       {auth.Query{Start: 1, Count: 2, Descending: true}, 5, []string{"client-5", "client-6"}},
-		"LastPage":     {auth.Query{Start: 4, Count: 3}, 5, []string{"client-6", "client-5"}},
-		"ByID":         {auth.Query{SortBy: "client_id", Start: 1, Count: 2}, 5, []string{"client-5", "client-6"}},
-		"ByIDDown":     {auth.Query{SortBy: "id", Descending: true, Start: 2, Count: 2}, 5, []string{"client-8", "client-7"}},
-		"Filter":       {auth.Query{Filter: parse(t, `client_id eq "client-7" or id eq "client-5"`), Start: 1, Count: 9}, 2, []string{"client-7", "client-5"}},
+		"ByCreation": {auth.Query{Start: 1, Count: 3}, 5, []string{"client-9", "client-8", "client-7"}},
+		"Latest":     {auth.Query{Start: 1, Count: 2, Descending: true}, 5, []string{"client-5", "client-6"}},
+		"LastPage":   {auth.Query{Start: 4, Count: 3}, 5, []string{"client-6", "client-5"}},
+		"ByID":       {auth.Query{SortBy: "client_id", Start: 1, Count: 2}, 5, []string{"client-5", "client-6"}},
+		"ByIDDown":   {auth.Query{SortBy: "id", Descending: true, Start: 2, Count: 2}, 5, []string{"client-8", "client-7"}},
+		"Filter": {auth.Query{Filter: parse(t, `client_id eq "client-7" or id eq "client-5"`), Start: 1, Count: 9}, 2,
+			[]string{"client-7", "client-5"}},
 		"FilterMinds":  {auth.Query{Filter: parse(t, `client_id eq "CLIENT-7"`), Start: 1, Count: 9}, 0, nil},
 		"StartAtZero":  {auth.Query{Start: 0, Count: 1}, 5, []string{"client-9"}},
 		"StartBelow":   {auth.Query{Start: -3, Count: 1}, 5, []string{"client-9"}},

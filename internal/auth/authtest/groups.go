@@ -160,11 +160,14 @@ func testGroupList(t *testing.T, s auth.Store) {
 		"ByModified":    {auth.Query{SortBy: "meta.lastModified", Start: 1, Count: 1}, 4, []string{"g3"}},
 		"ByDescription": {auth.Query{SortBy: "description", Start: 1, Count: 2}, 4, []string{"g0", "g2"}},
 		"Named":         {auth.Query{Filter: parse(t, `displayName eq "A.WRITE"`), Start: 1, Count: 9}, 1, []string{"g3"}},
-		"Either":        {auth.Query{Filter: parse(t, `displayName eq "a.read" or displayName eq "B.read"`), Start: 1, Count: 9}, 2, []string{"g0", "g1"}},
-		"Contains":      {auth.Query{Filter: parse(t, `displayName co ".WR"`), Start: 1, Count: 1}, 2, []string{"g2"}},
-		"Described":     {auth.Query{Filter: parse(t, `description pr and meta.created gt "2026-01-02T03:04:05.678901234Z"`), Start: 1, Count: 9}, 1, []string{"g2"}},
-		"ByID":          {auth.Query{Filter: parse(t, `id gt "g1"`), SortBy: "id", Start: 1, Count: 9}, 2, []string{"g2", "g3"}},
-		"OnlyTheTotal":  {auth.Query{Start: 1}, 4, nil},
+		"Either": {auth.Query{Filter: parse(t, `displayName eq "a.read" or displayName eq "B.read"`), Start: 1,
+			Count: 9}, 2, []string{"g0", "g1"}},
+		"Contains": {auth.Query{Filter: parse(t, `displayName co ".WR"`), Start: 1, Count: 1}, 2, []string{"g2"}},
+		"Described": {auth.Query{Filter: parse(t, `description pr and meta.created gt "2026-01-02T03:04:05.678901234Z"`),
+			Start: 1, Count: 9}, 1, []string{"g2"}},
+		"ByID": {auth.Query{Filter: parse(t, `id gt "g1"`), SortBy: "id", Start: 1, Count: 9}, 2,
+			[]string{"g2", "g3"}},
+		"OnlyTheTotal": {auth.Query{Start: 1}, 4, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -46,12 +46,14 @@ func testRevocations(t *testing.T, s auth.Store) {
 	same(t, revocations(t, s, base.Add(4)), []auth.Revocation{user})
 
 	for _, err := range atOnce(func(i int) error {
-		return s.Revoke(ctx, auth.Revocation{Kind: auth.RevokeUser, Subject: "race", Before: base.Add(time.Duration(i)), Expires: base.Add(100)})
+		return s.Revoke(ctx, auth.Revocation{Kind: auth.RevokeUser, Subject: "race", Before: base.Add(time.Duration(i)),
+			Expires: base.Add(100)})
 	}) {
 		must(t, err)
 	}
 	all := revocations(t, s, base.Add(50))
-	same(t, all, []auth.Revocation{{Kind: auth.RevokeUser, Subject: "race", Before: base.Add(racers - 1), Expires: base.Add(100)}})
+	same(t, all, []auth.Revocation{{Kind: auth.RevokeUser, Subject: "race", Before: base.Add(racers - 1),
+		Expires: base.Add(100)}})
 }
 
 func keyIDs(t *testing.T, s auth.Store) []string {
@@ -94,7 +96,8 @@ func testKeyRaces(t *testing.T, s auth.Store) {
 	ctx := t.Context()
 	// Several servers start at once.
 	for _, err := range atOnce(func(i int) error {
-		return s.AddKey(ctx, &auth.Key{ID: fmt.Sprint("key ", i/2), Private: []byte{1}, Created: base.Add(time.Duration(i))}, true)
+		return s.AddKey(ctx, &auth.Key{ID: fmt.Sprint("key ", i/2), Private: []byte{1}, Created: base.Add(time.Duration(i))},
+			true)
 	}) {
 		must(t, err)
 	}

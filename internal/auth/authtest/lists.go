@@ -102,9 +102,11 @@ func testUserFilters(t *testing.T, s auth.Store) {
 	all := crowd(t, s)
 	t.Run("Operators", func(t *testing.T) {
 		t.Parallel()
-		texts := []string{"", "A", "anna1", "ANNA15", "Ç", "ä@x.org", "Ä@X.ORG", "x_1", "x%1", "%", "_", "meier", "Meier", "1", "uaa", "07-1", "~"}
+		texts := []string{"", "A", "anna1", "ANNA15", "Ç", "ä@x.org", "Ä@X.ORG", "x_1", "x%1", "%", "_", "meier", "Meier",
+			"1", "uaa", "07-1", "~"}
 		// Aliases differ only in their name, so they are not all tested.
-		for _, attr := range []string{"id", "username", "emails.value", "origin", "externalid", "name.familyname", "name.givenname", "phonenumbers.value"} {
+		for _, attr := range []string{"id", "username", "emails.value", "origin", "externalid", "name.familyname",
+			"name.givenname", "phonenumbers.value"} {
 			selects(t, s, all, scim.Compare{Attr: attr, Op: scim.Pr})
 			selects(t, s, all, scim.Compare{Attr: attr, Op: scim.Eq})
 			for op := scim.Eq; op < scim.Pr; op++ {
@@ -174,7 +176,8 @@ func testUserFilters(t *testing.T, s auth.Store) {
 	})
 	t.Run("ErrAttribute", func(t *testing.T) {
 		t.Parallel()
-		for _, filter := range []string{`password_hash sw "a"`, `user_name_key pr`, `id pr or nickName pr`, `not (nickName pr and id pr)`} {
+		for _, filter := range []string{`password_hash sw "a"`, `user_name_key pr`, `id pr or nickName pr`,
+			`not (nickName pr and id pr)`} {
 			_, _, err := s.Users(t.Context(), auth.Query{Filter: parse(t, filter), Start: 1, Count: 5})
 			var unknown *scim.AttributeError
 			if !errors.As(err, &unknown) {
@@ -188,7 +191,8 @@ func testUserFilters(t *testing.T, s auth.Store) {
 	})
 	t.Run("ErrValue", func(t *testing.T) {
 		t.Parallel()
-		for _, filter := range []string{`active eq "yes"`, `active gt true`, `id eq 1`, `id gt null`, `created eq "today"`, `created co "2026"`, `version eq true`} {
+		for _, filter := range []string{`active eq "yes"`, `active gt true`, `id eq 1`, `id gt null`, `created eq "today"`,
+			`created co "2026"`, `version eq true`} {
 			_, _, err := s.Users(t.Context(), auth.Query{Filter: parse(t, filter), Start: 1, Count: 5})
 			var bad *scim.ValueError
 			if !errors.As(err, &bad) {

@@ -24,7 +24,8 @@ func testCodes(t *testing.T, s auth.Store) {
 	people(t, s)
 	full := auth.Code{
 		Hash: "full", Kind: auth.CodeAuthorization, ClientID: "cf", UserID: "anna", Scopes: []string{"openid", "a b"},
-		RedirectURI: "https://x/y?z", Challenge: "S256", Nonce: "n", AuthTime: base, Expires: base.Add(time.Minute), Family: "f",
+		RedirectURI: "https://x/y?z", Challenge: "S256", Nonce: "n", AuthTime: base, Expires: base.Add(time.Minute),
+		Family: "f",
 	}
 	t.Run("OK", func(t *testing.T) {
 		t.Parallel()
@@ -111,7 +112,8 @@ func testRefresh(t *testing.T, s auth.Store) {
 	t.Run("OK", func(t *testing.T) {
 		t.Parallel()
 		ctx := t.Context()
-		first, second, third := newRefresh("1", "f", "anna", "cf"), newRefresh("2", "f", "anna", "cf"), newRefresh("3", "f", "anna", "cf")
+		first, second, third := newRefresh("1", "f", "anna", "cf"), newRefresh("2", "f", "anna", "cf"),
+			newRefresh("3", "f", "anna", "cf")
 		must(t, s.SaveRefresh(ctx, first))
 		got, err := s.Refresh(ctx, "1")
 		must(t, err)
@@ -199,7 +201,8 @@ func testRefreshRaces(t *testing.T, s auth.Store) {
 		must(t, s.SaveRefresh(ctx, newRefresh("one", "one", "anna", "cf")))
 		rotated := errors.New("rotated before")
 		oneWins(t, atOnce(func(i int) error {
-			before, err := s.RotateRefresh(ctx, "one", base.Add(time.Duration(i)), newRefresh(fmt.Sprint("one", i), "one", "anna", "cf"))
+			before, err := s.RotateRefresh(ctx, "one", base.Add(time.Duration(i)), newRefresh(fmt.Sprint("one", i), "one",
+				"anna", "cf"))
 			if err == nil && !before.Rotated.IsZero() {
 				return rotated
 			}

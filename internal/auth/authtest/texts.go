@@ -16,7 +16,8 @@ var hostile = []string{
 	`'; DROP TABLE auth_users; --`, `" OR "1"="1`, `' OR 1=1 --`, `a''b`, `/* x`, `--`,
 	`100%`, `%`, `_`, `a_c`, `abc`, `\`, `\%`, `a\\b`, `?`, `??`, `$1`, `:name`, `@name`, `{"json":[1]}`, `%!s(MISSING)`,
 	`naïve`, `NAÏVE`, `straße`, `strasse`, `İstanbul`, `ıstanbul`, "e\u0301", "\u00e9", `日本語`, `👩‍👩‍👧‍👦`, `👩`,
-	"\u202egnp.exe", "\ufeffbom", "zero\u200bwidth", "tab\tnew\nline\r", "\x01\x1f\x7f", ` padded `, `padded`, "\u00a0", "\U0010ffff", "\ufffd",
+	"\u202egnp.exe", "\ufeffbom", "zero\u200bwidth", "tab\tnew\nline\r", "\x01\x1f\x7f", ` padded `, `padded`, "\u00a0",
+	"\U0010ffff", "\ufffd",
 }
 
 func testHostileText(t *testing.T, s auth.Store) {
@@ -24,7 +25,8 @@ func testHostileText(t *testing.T, s auth.Store) {
 	var all []*auth.User
 	for i, text := range hostile {
 		u := newUser(fmt.Sprintf("%s %d", text, i), text)
-		u.Origin, u.ExternalID, u.GivenName, u.FamilyName, u.Email, u.Phone, u.PasswordHash = text, text, text, text, text, text, text
+		u.Origin, u.ExternalID, u.GivenName, u.FamilyName, u.Email, u.Phone, u.PasswordHash = text, text, text, text,
+			text, text, text
 		must(t, s.CreateUser(ctx, u))
 		all = append(all, u)
 	}
@@ -60,7 +62,8 @@ func testHostileText(t *testing.T, s auth.Store) {
 			same(t, of, []*auth.Group{{ID: text, Name: text}})
 		}
 		for _, text := range hostile {
-			page, total, err := s.Groups(ctx, auth.Query{Filter: scim.Compare{Attr: "displayname", Op: scim.Eq, Value: text}, Start: 1, Count: 9})
+			page, total, err := s.Groups(ctx, auth.Query{Filter: scim.Compare{Attr: "displayname", Op: scim.Eq, Value: text},
+				Start: 1, Count: 9})
 			must(t, err)
 			same(t, total, 1)
 			same(t, page[0].Members, []auth.Member{{ID: text, Type: auth.MemberUser, Origin: text}})
@@ -115,7 +118,8 @@ func testImpossibleText(t *testing.T, s auth.Store) {
 			must(t, err)
 			same(t, groups, nil)
 
-			_, total, err := s.Users(ctx, auth.Query{Filter: scim.Compare{Attr: "username", Op: scim.Eq, Value: text}, Start: 1, Count: 9})
+			_, total, err := s.Users(ctx, auth.Query{Filter: scim.Compare{Attr: "username", Op: scim.Eq, Value: text},
+				Start: 1, Count: 9})
 			var bad *scim.ValueError
 			if total != 0 || err != nil && !errors.As(err, &bad) {
 				t.Errorf("a filter found %d, error %v", total, err)

@@ -139,7 +139,8 @@ func testUserRaces(t *testing.T, s auth.Store) {
 	t.Run("OneName", func(t *testing.T) {
 		t.Parallel()
 		names := []string{"one", "One", "oNe", "onE", "ONE", "ONe"}
-		oneWins(t, atOnce(func(i int) error { return s.CreateUser(ctx, newUser(fmt.Sprint("id", i), names[i])) }), auth.ErrConflict)
+		oneWins(t, atOnce(func(i int) error { return s.CreateUser(ctx, newUser(fmt.Sprint("id", i), names[i])) }),
+			auth.ErrConflict)
 	})
 	t.Run("NoUpdateIsLost", func(t *testing.T) {
 		t.Parallel()

@@ -50,7 +50,8 @@ func (e *Server) Start(ctx context.Context) error {
 			e.learned()
 			return nil
 		}
-		e.log.Warn("the authorization server does not answer yet; tokens cannot be checked until it does", "auth_url", e.base, "error", err)
+		e.log.Warn("the authorization server does not answer yet; tokens cannot be checked until it does", "auth_url", e.base,
+			"error", err)
 		spawn(func() { e.keepAsking(work) })
 		return nil
 	})

@@ -135,7 +135,8 @@ func (p *parser) group() (Expr, error) {
 	}
 	p.skipSpace()
 	if !p.at(')') {
-		return nil, syntaxErrorf(p.pos, `expected "and", "or" or ")" to close the "(" at position %d, found %s`, open, p.next())
+		return nil, syntaxErrorf(p.pos, `expected "and", "or" or ")" to close the "(" at position %d, found %s`,
+			open, p.next())
 	}
 	p.pos++
 	p.nesting--
@@ -198,7 +199,8 @@ func (p *parser) value(op Op) (Value, error) {
 		}
 		return f, nil
 	}
-	return nil, syntaxErrorf(start, "expected a value after %q: a string in quotes, a number, true, false or null, found %s", op, quote(word))
+	return nil, syntaxErrorf(start,
+		"expected a value after %q: a string in quotes, a number, true, false or null, found %s", op, quote(word))
 }
 
 // str reads a quoted string; the parser stands on the opening quote.

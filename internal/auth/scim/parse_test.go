@@ -48,7 +48,8 @@ func TestParse(t *testing.T) {
 		{in: "\t a\r\neq   1 ", want: eq("a", 1.0), canon: `a eq 1`},
 		{in: `a eq"x"and b eq'y'`, want: and{eq("a", "x"), eq("b", "y")}, canon: `a eq "x" and b eq "y"`},
 		{in: `emails.value pr`, want: pr("emails.value")},
-		{in: `urn:ietf:params:scim:schemas:core:2.0:user:$x_y-z pr`, want: pr("urn:ietf:params:scim:schemas:core:2.0:user:$x_y-z")},
+		{in: `urn:ietf:params:scim:schemas:core:2.0:user:$x_y-z pr`,
+			want: pr("urn:ietf:params:scim:schemas:core:2.0:user:$x_y-z")},
 		{in: `eq eq true`, want: eq("eq", true)},
 		{in: `order pr or notes pr`, want: or{pr("order"), pr("notes")}},
 
@@ -118,7 +119,8 @@ func TestParseErrors(t *testing.T) {
 		{"OperatorSymbol", `userName = "x"`, 9, `expected an operator after "username", found "="`},
 		{"ValueMissing", `active eq`, 9, `expected a value after "eq"`},
 		{"ValueMissingInGroup", `(active eq )`, 11, `expected a value after "eq"`},
-		{"ValueUnquoted", `id eq marissa`, 6, `expected a value after "eq": a string in quotes, a number, true, false or null, found "marissa"`},
+		{"ValueUnquoted", `id eq marissa`, 6,
+			`expected a value after "eq": a string in quotes, a number, true, false or null, found "marissa"`},
 		{"ValueNumberHex", `id eq 0x10`, 6, `found "0x10"`},
 		{"ValueNumberLeadingZero", `id eq 01`, 6, `found "01"`},
 		{"ValueNumberPlus", `id eq +1`, 6, `found "+1"`},
@@ -317,9 +319,9 @@ func FuzzParse(f *testing.F) {
 func ExampleParse() {
 	e, err := scim.Parse(`userName EQ 'marissa' or (active eq true)`)
 	fmt.Println(e, err)
-	_, err = scim.Parse(`userName eq marissa`)
+	_, err = scim.Parse(`userName pr or`)
 	fmt.Println(err)
 	// Output:
 	// username eq "marissa" or active eq true <nil>
-	// invalid filter at position 12: expected a value after "eq": a string in quotes, a number, true, false or null, found "marissa"
+	// invalid filter at position 14: expected an attribute name, "not" or "(", found the end of the filter
 }

@@ -140,17 +140,22 @@ func TestWhereLargeLookup(t *testing.T) {
 func TestWhereErrors(t *testing.T) {
 	t.Parallel()
 	tests := []struct{ name, in, want string }{
-		{"AttributeUnknown", `id pr and Shoe.Size eq 9`, `unknown attribute "shoe.size": a filter here may use active, id, meta.created, username`},
-		{"AttributeUnknownInList", `id eq "a" or nope eq "b"`, `unknown attribute "nope": a filter here may use active, id, meta.created, username`},
+		{"AttributeUnknown", `id pr and Shoe.Size eq 9`,
+			`unknown attribute "shoe.size": a filter here may use active, id, meta.created, username`},
+		{"AttributeUnknownInList", `id eq "a" or nope eq "b"`,
+			`unknown attribute "nope": a filter here may use active, id, meta.created, username`},
 		{"TextNumber", `id eq 5`, `attribute "id": expected a string in quotes, found a number`},
 		{"TextBool", `userName co true`, `attribute "username": expected a string in quotes, found a boolean`},
 		{"TextNullOrder", `id gt null`, `attribute "id": null can be compared with "eq" and "ne" only, not with "gt"`},
 		{"BoolString", `active eq "true"`, `attribute "active": expected true or false, found a string`},
-		{"BoolOrder", `active gt true`, `attribute "active": a boolean can be compared with "eq" and "ne" only, not with "gt"`},
+		{"BoolOrder", `active gt true`,
+			`attribute "active": a boolean can be compared with "eq" and "ne" only, not with "gt"`},
 		{"TimeNumber", `meta.created gt 17`, `attribute "meta.created": expected a time in quotes, found a number`},
-		{"TimeText", `meta.created gt "yesterday"`, `attribute "meta.created": "yesterday" is not a time such as 2026-01-31T12:00:00.000Z`},
+		{"TimeText", `meta.created gt "yesterday"`,
+			`attribute "meta.created": "yesterday" is not a time such as 2026-01-31T12:00:00.000Z`},
 		{"TimeSearch", `meta.created sw "2026"`, `attribute "meta.created": a time cannot be compared with "sw"`},
-		{"TimeRange", `meta.created gt "9999-01-01T00:00:00Z"`, `attribute "meta.created": the time lies outside the years 1678 to 2261`},
+		{"TimeRange", `meta.created gt "9999-01-01T00:00:00Z"`,
+			`attribute "meta.created": the time lies outside the years 1678 to 2261`},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -413,7 +418,8 @@ func TestWhereAgreesWithMatches(t *testing.T) {
 			if u.Created != nil {
 				created = new(u.Created.UnixNano())
 			}
-			if _, err := db.ExecContext(ctx, `INSERT INTO users VALUES (?,?,?,?,?)`, n, u.ID, u.UserName, u.Active, created); err != nil {
+			if _, err := db.ExecContext(ctx, `INSERT INTO users VALUES (?,?,?,?,?)`, n, u.ID, u.UserName, u.Active,
+				created); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -14,7 +14,8 @@ func TestCall(t *testing.T) {
 	if n, err := background.Call(t.Context(), "test", 0, func() (int, error) { return 7, nil }); n != 7 || err != nil {
 		t.Errorf("got %d, %v, want 7", n, err)
 	}
-	if _, err := background.Call(t.Context(), "test", 0, func() (int, error) { return 0, errBroken }); !errors.Is(err, errBroken) {
+	if _, err := background.Call(t.Context(), "test", 0, func() (int, error) { return 0, errBroken }); !errors.Is(err,
+		errBroken) {
 		t.Errorf("error is %v, want %v", err, errBroken)
 	}
 	var p *background.PanicError
@@ -24,7 +25,8 @@ func TestCall(t *testing.T) {
 	// One that heeds its context has time to say so; one that does not is left.
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := background.Within(ctx, "test", time.Hour, func() error { <-ctx.Done(); return errBroken }); !errors.Is(err, errBroken) {
+	if err := background.Within(ctx, "test", time.Hour, func() error { <-ctx.Done(); return errBroken }); !errors.Is(err,
+		errBroken) {
 		t.Errorf("error is %v, want %v", err, errBroken)
 	}
 	release, left := make(chan struct{}), make(chan struct{})

@@ -50,12 +50,14 @@ func TestEachResult(t *testing.T) {
 		return nil
 	})
 	var panicked *background.PanicError
-	if len(got) != 4 || !errors.Is(got[0], odd) || got[1] != nil || !errors.Is(got[2], odd) || !errors.As(got[3], &panicked) {
+	if len(got) != 4 || !errors.Is(got[0], odd) || got[1] != nil || !errors.Is(got[2], odd) ||
+		!errors.As(got[3], &panicked) {
 		t.Errorf("got %v, want the result of each", got)
 	}
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
-	if got := background.EachResult(ended, "test", 2, []int{1}, func(context.Context, int) error { return nil }); !errors.Is(got[0], context.Canceled) {
+	if got := background.EachResult(ended, "test", 2, []int{1},
+		func(context.Context, int) error { return nil }); !errors.Is(got[0], context.Canceled) {
 		t.Errorf("got %v after the end of the context", got)
 	}
 }
@@ -85,7 +87,8 @@ func TestEachStopsAfterAnError(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := background.Each(ctx, "test", 2, []int{1}, func(context.Context, int) error { panic("called") }); !errors.Is(err, context.Canceled) {
+	if err := background.Each(ctx, "test", 2, []int{1}, func(context.Context, int) error { panic("called") }); !errors.Is(
+		err, context.Canceled) {
 		t.Errorf("got %v, want %v", err, context.Canceled)
 	}
 }

@@ -30,7 +30,8 @@ func TestDo(t *testing.T) {
 	if !errors.As(err, &p) || !errors.Is(err, errBroken) {
 		t.Fatalf("error is %v, want a %T with %v", err, p, errBroken)
 	}
-	if p.Name != "test do" || !bytes.Contains(p.Stack, []byte("TestDo")) || !strings.Contains(err.Error(), "test do panicked: wrapped: broken") || strings.Contains(err.Error(), "goroutine") {
+	if p.Name != "test do" || !bytes.Contains(p.Stack, []byte("TestDo")) ||
+		!strings.Contains(err.Error(), "test do panicked: wrapped: broken") || strings.Contains(err.Error(), "goroutine") {
 		t.Errorf("error is %q, want the name and the cause, and the stack apart:\n%s", err, p.Stack)
 	}
 	var none *int
@@ -157,7 +158,8 @@ func TestPanicsOfStartAndStop(t *testing.T) {
 	if !errors.As(err, &panicked) {
 		t.Errorf("Launch: %v", err)
 	}
-	for name, halt := range map[string]func(*background.Part, func()){"Halt": (*background.Part).Halt, "HaltGently": (*background.Part).HaltGently} {
+	for name, halt := range map[string]func(*background.Part, func()){"Halt": (*background.Part).Halt,
+		"HaltGently": (*background.Part).HaltGently} {
 		var p background.Part
 		ended := make(chan struct{})
 		if err := p.Launch(t.Context(), func(work context.Context, spawn func(func())) error {

@@ -71,7 +71,8 @@ func TestGroupUndoesAFailedStart(t *testing.T) {
 	t.Parallel()
 	var log []string
 	broken := errors.New("no port")
-	g := background.NewGroup(&part{name: "a", log: &log}, &part{name: "b", log: &log, fail: broken}, &part{name: "c", log: &log})
+	g := background.NewGroup(&part{name: "a", log: &log}, &part{name: "b", log: &log, fail: broken},
+		&part{name: "c", log: &log})
 	if err := g.Start(context.Background()); !errors.Is(err, broken) {
 		t.Fatalf("Start = %v, want %v", err, broken)
 	}

@@ -80,11 +80,13 @@ func (t trees) make(path string, l Limits) error {
 		dir := filepath.Join(point, path)
 		if t.unified != "" {
 			// The groups above have to pass the controllers on.
-			if err := set(filepath.Join(filepath.Dir(dir), "cgroup.subtree_control"), "+"+strings.Join(needed, " +")); err != nil {
+			if err := set(filepath.Join(filepath.Dir(dir), "cgroup.subtree_control"),
+				"+"+strings.Join(needed, " +")); err != nil {
 				return err
 			}
 		}
-		if err := os.Mkdir(dir, 0o755); err != nil && !errors.Is(err, fs.ErrExist) { //nolint:gosec // anyone may read a control group
+		if err := os.Mkdir(dir, 0o755); err != nil && //nolint:gosec // anyone may read a control group
+			!errors.Is(err, fs.ErrExist) {
 			return err
 		}
 	}

@@ -65,9 +65,10 @@ func early(lines []string, begin int) int {
 // The first line of the message of an error, as runtimes write it. They begin lines, so that
 // frames of a stack do not match.
 var errorLines = []*regexp.Regexp{
-	regexp.MustCompile(`^Exception in thread "|^Caused by: `),                                               // Java
-	regexp.MustCompile(`^(panic|fatal error): `),                                                            // Go
-	regexp.MustCompile(`^(Uncaught )?[A-Za-z_$][\w$.]*(Error|Exception)\b( \[[\w-]+\])?(:|$)`),              // Node, Python, Java's loggers
+	regexp.MustCompile(`^Exception in thread "|^Caused by: `), // Java
+	regexp.MustCompile(`^(panic|fatal error): `),              // Go
+	// Node, Python, Java's loggers
+	regexp.MustCompile(`^(Uncaught )?[A-Za-z_$][\w$.]*(Error|Exception)\b( \[[\w-]+\])?(:|$)`),
 	regexp.MustCompile("^\\S+:\\d+:in ['`].*\\([A-Z]\\w*(::\\w+)*\\)$"),                                     // Ruby
 	regexp.MustCompile(`^PHP (Fatal|Parse) error: |^(.*: )?(command not found|No such file or directory)$`), // PHP, shells
 	regexp.MustCompile(`^(bash|sh|/bin/sh|/bin/bash): .*(not found|No such file or directory|Permission denied)`),

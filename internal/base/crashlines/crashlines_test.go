@@ -72,7 +72,8 @@ func TestExplain(t *testing.T) {
 		{"started again and writing", []string{pre, start, "a", "Exit status 1", pre, start, "b"}, 2, 4},
 		{"still running", []string{pre, start, "a"}, 2, 3},
 		{"an error before the start", []string{"a", pre, start, "Exit status 1"}, 0, 4},
-		{"an error before the second start", []string{pre, start, "a", "Exit status 1", pre, "b", start, "Exit status 1"}, 5, 8},
+		{"an error before the second start", []string{pre, start, "a", "Exit status 1", pre, "b", start, "Exit status 1"}, 5,
+			8},
 		{"the life before has no end", []string{pre, start, "a", pre, start, "b"}, 5, 6},
 		{"long", long, 103 - Most, 103},
 	} {

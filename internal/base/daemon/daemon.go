@@ -191,7 +191,8 @@ func (d *Daemon) supervise(ctx context.Context) {
 			pause = firstPause
 		}
 		d.set(func() { d.up, d.err, d.attempt = false, err, d.attempt+1 })
-		d.spec.Log.Warn("server exited, restarting", "server", d.spec.Name, "reason", err, "in", pause.String(), "log", d.logPath())
+		d.spec.Log.Warn("server exited, restarting", "server", d.spec.Name, "reason", err, "in", pause.String(), "log",
+			d.logPath())
 		select {
 		case <-ctx.Done():
 			return
@@ -253,7 +254,8 @@ func (s Spec) command() (program string, args []string) {
 	if s.MaxData == 0 {
 		return s.Program, s.Args
 	}
-	return "/bin/sh", append([]string{"-c", `ulimit -d "$0" && exec "$@"`, strconv.FormatInt(s.MaxData>>10, 10), s.Program}, s.Args...)
+	return "/bin/sh", append([]string{"-c", `ulimit -d "$0" && exec "$@"`, strconv.FormatInt(s.MaxData>>10, 10),
+		s.Program}, s.Args...)
 }
 
 // adoptable returns the process of an earlier supervisor that runs the server as the same
@@ -265,7 +267,8 @@ func (d *Daemon) adoptable(ctx context.Context) int {
 	if s.Owner != nil {
 		owner = int(s.Owner.Uid)
 	}
-	if len(pids) != 1 || ownerOf("/proc/"+strconv.Itoa(pids[0])) != owner || !slices.Equal(arguments(pids[0]), append([]string{s.Program}, s.Args...)) {
+	if len(pids) != 1 || ownerOf("/proc/"+strconv.Itoa(pids[0])) != owner ||
+		!slices.Equal(arguments(pids[0]), append([]string{s.Program}, s.Args...)) {
 		return 0
 	}
 	ask, cancel := context.WithTimeout(ctx, askTime)
@@ -293,7 +296,8 @@ func (d *Daemon) adopt(ctx context.Context, pid int) error {
 			}
 		case <-ctx.Done():
 			if !d.leaves() {
-				_ = stopProcess(context.WithoutCancel(ctx), pid, s.Stop, func() bool { return !runs(pid, s.Program, s.Data) }) // it has its own timeout
+				// it has its own timeout
+				_ = stopProcess(context.WithoutCancel(ctx), pid, s.Stop, func() bool { return !runs(pid, s.Program, s.Data) })
 			}
 			return ctx.Err()
 		}
@@ -391,7 +395,8 @@ func MakeDir(dir string, owner *syscall.Credential) error {
 // Command returns a command that runs as owner in its own session, so that
 // signals of the terminal do not reach it. Its environment contains only PATH
 // and env.
-func Command(ctx context.Context, owner *syscall.Credential, dir string, env []string, program string, args ...string) *exec.Cmd {
+func Command(ctx context.Context, owner *syscall.Credential, dir string, env []string, program string,
+	args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, program, args...)
 	cmd.Dir = dir
 	cmd.Env = append([]string{"PATH=" + os.Getenv("PATH"), "LC_ALL=C", "TZ=UTC", "HOME=" + dir}, env...)

@@ -35,8 +35,9 @@ func spec(t *testing.T) daemon.Spec {
 	dir := t.TempDir()
 	data := filepath.Join(dir, "data")
 	return daemon.Spec{
-		Name: "test", Dir: dir, Program: "/bin/sh", Args: []string{"-c", script, data}, Data: data, PIDFile: filepath.Join(dir, "pid"),
-		Stop: syscall.SIGTERM, Log: slog.New(slog.DiscardHandler),
+		Name: "test", Dir: dir, Program: "/bin/sh", Args: []string{"-c", script, data}, Data: data,
+		PIDFile: filepath.Join(dir, "pid"),
+		Stop:    syscall.SIGTERM, Log: slog.New(slog.DiscardHandler),
 		Prepare: func(context.Context) error { return os.RemoveAll(filepath.Join(data, "up")) },
 		Answers: func(context.Context) error { _, err := os.Stat(filepath.Join(data, "up")); return err },
 	}
@@ -154,7 +155,10 @@ func TestAdopts(t *testing.T) {
 	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
-	testkit.Eventually(t, "another start", func() bool { return len(starts(t, s)) == 2 && third.Up() && third.PID() != pid })
+	testkit.Eventually(t, "another start", func() bool {
+		return len(starts(t, s)) == 2 && third.Up() &&
+			third.PID() != pid
+	})
 	last := third.PID()
 	third.Leave()
 	fourth := started(t, s)
@@ -261,13 +265,15 @@ func TestPrograms(t *testing.T) {
 	if dir, err := daemon.Postgres(); err != nil && !errors.Is(err, daemon.ErrNoPostgres) || err == nil && dir == "" {
 		t.Errorf("directory is %q, %v, want one or %v", dir, err, daemon.ErrNoPostgres)
 	}
-	if server, install, err := daemon.MariaDB(); err != nil && !errors.Is(err, daemon.ErrNoMariaDB) || err == nil && (server == "" || install == "") {
+	if server, install, err := daemon.MariaDB(); err != nil && !errors.Is(err, daemon.ErrNoMariaDB) || err == nil &&
+		(server == "" || install == "") {
 		t.Errorf("programs are %q and %q, %v, want both or %v", server, install, err, daemon.ErrNoMariaDB)
 	}
 	if path, err := daemon.Redis(); err != nil && !errors.Is(err, daemon.ErrNoRedis) || err == nil && path == "" {
 		t.Errorf("path is %q, %v, want one or %v", path, err, daemon.ErrNoRedis)
 	}
-	if who, err := daemon.Unprivileged("no-such-user-here"); err != nil || os.Geteuid() == 0 && (who == nil || who.Uid == 0) {
+	if who, err := daemon.Unprivileged("no-such-user-here"); err != nil || os.Geteuid() == 0 &&
+		(who == nil || who.Uid == 0) {
 		t.Errorf("user is %v, %v, want one other than root", who, err)
 	}
 }

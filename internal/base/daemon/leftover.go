@@ -233,7 +233,8 @@ func statOf(pid int) processStat {
 // thread may be gone before the others have closed them.
 func hasExited(pid int, was processStat) bool {
 	is := statOf(pid)
-	return is.started != was.started || is.state == "" || (is.state == "Z" || is.state == "X") && (is.threads == "1" || is.threads == "0")
+	return is.started != was.started || is.state == "" || (is.state == "Z" || is.state == "X") &&
+		(is.threads == "1" || is.threads == "0")
 }
 
 // runs reports whether a process runs program on the data directory, by its
@@ -259,7 +260,8 @@ func arguments(pid int) []string {
 			return nil
 		}
 		// Systems without /proc have ps.
-		out, err := exec.Command("ps", "-o", "command=", "-p", strconv.Itoa(pid)).Output() //nolint:noctx // it prints a line and ends
+		out, err := exec.Command("ps", "-o", "command=", "-p", //nolint:noctx // it prints a line and ends
+			strconv.Itoa(pid)).Output()
 		if err != nil {
 			return nil
 		}

@@ -170,13 +170,15 @@ func CanEnter(dir string, owner *syscall.Credential) error {
 	if enter(dir) == nil {
 		return nil
 	}
-	for parent := filepath.Dir(dir); parent != filepath.Dir(parent) && enter(parent) != nil; parent = filepath.Dir(parent) {
+	for parent := filepath.Dir(dir); parent != filepath.Dir(parent) &&
+		enter(parent) != nil; parent = filepath.Dir(parent) {
 		dir = parent
 	}
 	name := strconv.Itoa(int(owner.Uid))
 	if u, err := user.LookupId(name); err == nil {
 		name = u.Username
 	}
-	return fmt.Errorf("%w: the server runs as user %s, who cannot enter %s: run chmod o+x %s, or put the data directory elsewhere with --data-dir",
+	return fmt.Errorf("%w: the server runs as user %s, who cannot enter %s: run chmod o+x %s, or put the data directory "+
+		"elsewhere with --data-dir",
 		ErrClosed, name, dir, dir)
 }

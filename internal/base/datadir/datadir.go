@@ -107,7 +107,8 @@ func (e *HeldError) Error() string {
 	if e.PID > 0 {
 		who = fmt.Sprintf(" (pid %d)", e.PID)
 	}
-	return fmt.Sprintf("another ingot%s is already using %s; stop it, replace it with --replace, or choose another --data-dir", who, e.Path)
+	return fmt.Sprintf("another ingot%s is already using %s; stop it, replace it with --replace, or choose another "+
+		"--data-dir", who, e.Path)
 }
 
 const lockName = "lock"
@@ -288,12 +289,16 @@ func readVersion(dir string) (found versionFile, err error) {
 		return found, fmt.Errorf("data directory: %w", err)
 	}
 	if err := json.Unmarshal(text, &found); err != nil || found.Format < 1 {
-		return found, fmt.Errorf("%s does not say which format the data directory has; restore it from a backup, or choose another --data-dir", path)
+		return found,
+			fmt.Errorf("%s does not say which format the data directory has; restore it from a backup, or choose another "+
+				"--data-dir", path)
 	}
 	if found.Format > version.DataFormat {
-		return found, fmt.Errorf("the data directory %s has format %d, written by ingot %s; this is ingot %s, which knows up to format %d: "+
-			"run that version or a newer one, or choose another --data-dir. Nothing was changed",
-			dir, found.Format, strconv.QuoteToASCII(found.Ingot), version.Version, version.DataFormat)
+		return found,
+			fmt.Errorf("the data directory %s has format %d, written by ingot %s; this is ingot %s, which knows up to format "+
+				"%d: "+
+				"run that version or a newer one, or choose another --data-dir. Nothing was changed",
+				dir, found.Format, strconv.QuoteToASCII(found.Ingot), version.Version, version.DataFormat)
 	}
 	return found, nil
 }

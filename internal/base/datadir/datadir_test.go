@@ -102,12 +102,14 @@ func TestSecrets(t *testing.T) {
 	}
 	defer d.Close()
 	database := d.File("a.db")
-	o := SecretOptions{DatabaseURL: "sqlite:" + database, Clients: []string{"a-client"}, AdminPassword: "chosen", Log: discard}
+	o := SecretOptions{DatabaseURL: "sqlite:" + database, Clients: []string{"a-client"}, AdminPassword: "chosen",
+		Log: discard}
 	first, err := d.Secrets(o)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if want := (Generated{AdminClientSecret: first.AdminClientSecret}); first.AdminPassword != "chosen" || first.AdminClientSecret == "" || first.Clients["a-client"] == "" || first.Generated != want {
+	if want := (Generated{AdminClientSecret: first.AdminClientSecret}); first.AdminPassword != "chosen" ||
+		first.AdminClientSecret == "" || first.Clients["a-client"] == "" || first.Generated != want {
 		t.Errorf("first secrets are %+v, want the chosen password, and that only the client secret was generated", first)
 	}
 	o.AdminPassword, o.AdminClientSecret = "another", "another"
@@ -115,7 +117,8 @@ func TestSecrets(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if second.AdminPassword != first.AdminPassword || second.AdminClientSecret != first.AdminClientSecret || second.Clients["a-client"] != first.Clients["a-client"] || second.Generated != (Generated{}) {
+	if second.AdminPassword != first.AdminPassword || second.AdminClientSecret != first.AdminClientSecret ||
+		second.Clients["a-client"] != first.Clients["a-client"] || second.Generated != (Generated{}) {
 		t.Errorf("second secrets are %+v, want %+v, none generated", second, first)
 	}
 	if err := os.Chmod(d.File(SecretsDir, "a-client"), 0o640); err != nil { //nolint:gosec // what is refused
@@ -139,7 +142,8 @@ func TestSecrets(t *testing.T) {
 func TestTakeOver(t *testing.T) {
 	t.Parallel()
 	path := t.TempDir()
-	if _, _, err := TakeOver(t.Context(), path); err == nil || !strings.Contains(err.Error(), "is not the data directory") {
+	if _, _, err := TakeOver(t.Context(), path); err == nil ||
+		!strings.Contains(err.Error(), "is not the data directory") {
 		t.Errorf("empty directory: error is %v, want that it is not a data directory", err)
 	}
 	d, err := Open(path, discard)

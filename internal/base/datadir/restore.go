@@ -53,7 +53,8 @@ func BeginRestore(path string) (*Restoring, error) {
 	return r, nil
 }
 
-var errRunning = errors.New("a backup is restored into an empty directory, never into that of a running server. Nothing was changed")
+var errRunning = errors.New("a backup is restored into an empty directory, never into that of a running server. " +
+	"Nothing was changed")
 
 // acquireForRestore is acquire that leaves no lock file in a directory of another use.
 func acquireForRestore(path string) (*os.File, error) {
@@ -73,7 +74,8 @@ func acquireForRestore(path string) (*os.File, error) {
 }
 
 func notEmpty(path string, used []string) error {
-	return fmt.Errorf("the data directory %s is not empty, it has %s: name an empty one with --data-dir, or move this one away. Nothing was changed", path, used[0])
+	return fmt.Errorf("the data directory %s is not empty, it has %s: name an empty one with --data-dir, or move this "+
+		"one away. Nothing was changed", path, used[0])
 }
 
 // contents returns what is in a directory, without what an empty one may have.
@@ -106,7 +108,8 @@ func (r *Restoring) prepare() error {
 	if err := r.clear(); err != nil {
 		return err
 	}
-	if err := os.MkdirAll(r.Dir(), 0o711); err != nil { //nolint:gosec // the servers of services enter it; the data directory decides
+	if err := os.MkdirAll(r.Dir(), //nolint:gosec // the servers of services enter it; the data directory decides
+		0o711); err != nil {
 		return err
 	}
 	if err := os.WriteFile(filepath.Join(r.Dir(), markName), nil, 0o600); err != nil {
@@ -197,7 +200,8 @@ func (r *Restoring) Abort() error {
 // checkRestored returns an error if a restore of the directory did not finish.
 func (d *Dir) checkRestored() error {
 	if interrupted(d.path) {
-		return fmt.Errorf("the restore of a backup into %s did not finish: run 'ingot restore' again, with the same --data-dir; it begins anew", d.path)
+		return fmt.Errorf("the restore of a backup into %s did not finish: run 'ingot restore' again, with the same "+
+			"--data-dir; it begins anew", d.path)
 	}
 	return nil
 }

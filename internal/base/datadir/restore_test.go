@@ -36,7 +36,8 @@ func TestRestoreRemovesNothingElse(t *testing.T) {
 // next one.
 func TestRestoreBeginsAnew(t *testing.T) {
 	t.Parallel()
-	for _, left := range [][]string{{".restore/"}, {".restore/ingot-restore"}, {".restore/ingot-restore", ".restore/secrets/key", "blobs/one"}} {
+	for _, left := range [][]string{{".restore/"}, {".restore/ingot-restore"},
+		{".restore/ingot-restore", ".restore/secrets/key", "blobs/one"}} {
 		dir := t.TempDir()
 		for _, name := range left {
 			file := filepath.Join(dir, name)

@@ -84,10 +84,12 @@ func (d *Dir) Secrets(o SecretOptions) (*Secrets, error) {
 	if o.NoAdmin {
 		return s, nil
 	}
-	if s.AdminPassword, s.Generated.AdminPassword, err = d.adminSecret(adminPasswordFile, "INGOT_ADMIN_PASSWORD", o.AdminPassword, humanSecret, o); err != nil {
+	if s.AdminPassword, s.Generated.AdminPassword, err = d.adminSecret(adminPasswordFile, "INGOT_ADMIN_PASSWORD",
+		o.AdminPassword, humanSecret, o); err != nil {
 		return nil, err
 	}
-	s.AdminClientSecret, s.Generated.AdminClientSecret, err = d.adminSecret(adminClientFile, "INGOT_ADMIN_CLIENT_SECRET", o.AdminClientSecret, machineSecret, o)
+	s.AdminClientSecret, s.Generated.AdminClientSecret, err = d.adminSecret(adminClientFile, "INGOT_ADMIN_CLIENT_SECRET",
+		o.AdminClientSecret, machineSecret, o)
 	return s, err
 }
 
@@ -138,14 +140,16 @@ func keyNotLost(path, databaseURL string) error {
 		return nil
 	}
 	if info, err := os.Stat(file); err == nil && info.Size() > 0 {
-		return fmt.Errorf("the encryption keys are missing: %s does not exist, but the database %s does; restore the file from a backup, or set INGOT_ENCRYPTION_KEY", path, file)
+		return fmt.Errorf("the encryption keys are missing: %s does not exist, but the database %s does; restore the file "+
+			"from a backup, or set INGOT_ENCRYPTION_KEY", path, file)
 	}
 	return nil
 }
 
 // adminSecret is loadSecret for a secret that the operator may choose. fresh is
 // the value if it was generated.
-func (d *Dir) adminSecret(name, variable, chosen string, generate func() string, o SecretOptions) (value, fresh string, err error) {
+func (d *Dir) adminSecret(name, variable, chosen string, generate func() string, o SecretOptions) (value, fresh string,
+	err error) {
 	first := generate
 	if chosen != "" {
 		first = func() string { return chosen }
@@ -164,7 +168,8 @@ func (d *Dir) adminSecret(name, variable, chosen string, generate func() string,
 
 // loadSecret reads a secret, or stores the result of generate if there is none: in a file,
 // or where share stores it.
-func (d *Dir) loadSecret(name string, generate func() string, share func(string, func() string) (string, bool, error)) (value string, created bool, err error) {
+func (d *Dir) loadSecret(name string, generate func() string,
+	share func(string, func() string) (string, bool, error)) (value string, created bool, err error) {
 	path := d.File(SecretsDir, name)
 	if share == nil {
 		return secretFile(path, generate)
@@ -199,10 +204,13 @@ func ReadSecret(path string) (string, error) {
 		return "", wrapSecret(err)
 	}
 	if !info.Mode().IsRegular() {
-		return "", fmt.Errorf("secrets: %s is not a regular file; remove it to generate a new one, or restore it from a backup", path)
+		return "",
+			fmt.Errorf("secrets: %s is not a regular file; remove it to generate a new one, or restore it from a backup", path)
 	}
 	if perm := info.Mode().Perm(); perm&0o077 != 0 {
-		return "", fmt.Errorf("secrets: %s can be read or written by others (mode %04o): run chmod 600 %s, and change the secret if someone else may have read it", path, perm, path)
+		return "",
+			fmt.Errorf("secrets: %s can be read or written by others (mode %04o): run chmod 600 %s, and change the secret if "+
+				"someone else may have read it", path, perm, path)
 	}
 	text, err := os.ReadFile(path)
 	if err != nil {

@@ -48,7 +48,9 @@ func stopHolder(ctx context.Context, path string) (lock *os.File, signalled int,
 		}
 		if pid > 0 && pid != signalled {
 			if !holds(pid, path) {
-				return nil, signalled, fmt.Errorf("%s is used by a server that cannot be seen from here (its pid is %d, perhaps in a container): stop it there", path, pid)
+				return nil, signalled, fmt.Errorf(
+					"%s is used by a server that cannot be seen from here (its pid is %d, perhaps in a container): stop it there",
+					path, pid)
 			}
 			if err := syscall.Kill(pid, syscall.SIGTERM); err != nil && !errors.Is(err, syscall.ESRCH) {
 				return nil, signalled, fmt.Errorf("the server (pid %d) cannot be told to stop: %w", pid, err)

@@ -226,7 +226,8 @@ func (d *DB) run(ctx context.Context, pool *sql.DB, opts *sql.TxOptions, fn func
 
 // attempt runs fn in one transaction. again reports whether it failed only
 // because of another transaction.
-func (d *DB) attempt(ctx context.Context, pool *sql.DB, opts *sql.TxOptions, fn func(tx *Tx) error) (again bool, err error) {
+func (d *DB) attempt(ctx context.Context, pool *sql.DB, opts *sql.TxOptions, fn func(tx *Tx) error) (again bool,
+	err error) {
 	begun, err := pool.BeginTx(ctx, opts)
 	if err != nil {
 		if d.closed.Load() {

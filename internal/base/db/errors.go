@@ -89,8 +89,10 @@ func translate(err error) error {
 			return diskFull(err)
 		case sqlite3.SQLITE_READONLY:
 			return fmt.Errorf("%w: %w", ErrReadOnly, err)
-		case sqlite3.SQLITE_IOERR_WRITE, sqlite3.SQLITE_IOERR_FSYNC, sqlite3.SQLITE_IOERR_DIR_FSYNC, sqlite3.SQLITE_IOERR_TRUNCATE,
-			sqlite3.SQLITE_IOERR_SHMOPEN, sqlite3.SQLITE_IOERR_SHMMAP, sqlite3.SQLITE_IOERR_DELETE, sqlite3.SQLITE_READONLY_DIRECTORY:
+		case sqlite3.SQLITE_IOERR_WRITE, sqlite3.SQLITE_IOERR_FSYNC, sqlite3.SQLITE_IOERR_DIR_FSYNC,
+			sqlite3.SQLITE_IOERR_TRUNCATE,
+			sqlite3.SQLITE_IOERR_SHMOPEN, sqlite3.SQLITE_IOERR_SHMMAP, sqlite3.SQLITE_IOERR_DELETE,
+			sqlite3.SQLITE_READONLY_DIRECTORY:
 			return diskBroken(err, "does not accept writes")
 		case sqlite3.SQLITE_CANTOPEN:
 			return diskBroken(err, "cannot be opened, perhaps because the server has too many files open")
@@ -111,14 +113,16 @@ func beginFault(err error) error {
 
 func diskFull(err error) error {
 	return fault.Wrap(err, fault.InsufficientStorage,
-		"The disk of the server's database is full. Nothing was changed. Try again after the operator has freed disk space.").After(30 * time.Second)
+		"The disk of the server's database is full. Nothing was changed. Try again after the operator has freed disk space.").
+		After(30 * time.Second)
 }
 
 // diskBroken is the error for a disk that has become read-only or fails, and for a process
 // without file descriptors.
 func diskBroken(err error, why string) error {
 	return fault.Wrap(err, fault.Unavailable,
-		"The disk of the server's database %s. The request was not carried out. Try again after the operator has repaired it.", why).After(30 * time.Second)
+		"The disk of the server's database %s. The request was not carried out. Try again after the operator "+
+			"has repaired it.", why).After(30 * time.Second)
 }
 
 // sqliteColumns extracts the columns from "… UNIQUE constraint failed: a.b, a.c

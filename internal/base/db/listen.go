@@ -48,7 +48,10 @@ func (l *Listener) Next(ctx context.Context) (channel, payload string, err error
 }
 
 // Close ends the connection.
-func (l *Listener) Close(ctx context.Context) { l.conn.Close(ctx) } //nolint:errcheck // the connection is gone in any case
+func (l *Listener) Close(ctx context.Context) {
+	l.conn.Close( //nolint:errcheck // the connection is gone in any case
+		ctx)
+}
 
 // Notify sends a payload of at most 8,000 bytes to the listeners of a channel. It
 // is a transaction of its own: PostgreSQL serializes the commits of transactions

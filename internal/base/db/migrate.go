@@ -122,7 +122,8 @@ func (d *DB) migrate(ctx context.Context, m Migrations, version int64) error {
 		for _, r := range applied {
 			took += r.Duration
 		}
-		d.log.InfoContext(ctx, "migrated", "tables", m.Name, "from_file", applied[0].Source.Path, "to_version", applied[n-1].Source.Version, "took", took)
+		d.log.InfoContext(ctx, "migrated", "tables", m.Name, "from_file", applied[0].Source.Path, "to_version",
+			applied[n-1].Source.Version, "took", took)
 	}
 	return err
 }

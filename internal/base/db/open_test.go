@@ -26,13 +26,15 @@ func TestLibcIsTheDriversOwn(t *testing.T) {
 	t.Parallel()
 	const want = "v1.77.1"
 	// Not debug.ReadBuildInfo: a test binary does not list its modules.
-	out, err := exec.Command("go", "list", "-f", "{{.Module.Version}}{{with .Module.Replace}} replaced by {{.Path}}{{end}}", "modernc.org/libc").CombinedOutput()
+	out, err := exec.Command("go", "list", "-f",
+		"{{.Module.Version}}{{with .Module.Replace}} replaced by {{.Path}}{{end}}", "modernc.org/libc").CombinedOutput()
 	if err != nil {
 		t.Fatalf("go list: %v\n%s", err, out)
 	}
 	if got := strings.TrimSpace(string(out)); got != want {
 		t.Fatalf("modernc.org/libc is %s, want %s: modernc.org/sqlite must run with the libc that its own go.mod names. "+
-			"Some other module has raised it (goose v3.29.0 does); keep that one back, or move driver and libc together", got, want)
+			"Some other module has raised it (goose v3.29.0 does); keep that one back, or move driver and libc together", got,
+			want)
 	}
 }
 
@@ -74,7 +76,8 @@ func TestOpenRefuses(t *testing.T) {
 	if err := os.WriteFile(notOurs, []byte(strings.Repeat("no database\n", 1000)), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := db.Open(t.Context(), db.Options{URL: "sqlite:" + notOurs}); err == nil || !strings.Contains(err.Error(), notOurs) {
+	if _, err := db.Open(t.Context(), db.Options{URL: "sqlite:" + notOurs}); err == nil ||
+		!strings.Contains(err.Error(), notOurs) {
 		t.Errorf("a text file was opened: %v", err)
 	}
 }
@@ -122,8 +125,10 @@ func TestSQLiteFile(t *testing.T) {
 }
 
 var counter = db.Migrations{Name: "counter", Files: fstest.MapFS{
-	"00001_counter.sql": {Data: []byte("-- +goose Up\nCREATE TABLE counter (id TEXT PRIMARY KEY, n BIGINT NOT NULL);\nINSERT INTO counter VALUES ('a', 0);\n")},
-	"00002_once.sql":    {Data: []byte("-- +goose Up\nUPDATE counter SET n = n + 1;\n")},
+	"00001_counter.sql": {Data: []byte(
+		"-- +goose Up\nCREATE TABLE counter (id TEXT PRIMARY KEY, n BIGINT NOT NULL);\nINSERT INTO counter " +
+			"VALUES ('a', 0);\n")},
+	"00002_once.sql": {Data: []byte("-- +goose Up\nUPDATE counter SET n = n + 1;\n")},
 }}
 
 func create(t testing.TB, d *db.DB) {

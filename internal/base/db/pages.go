@@ -39,7 +39,8 @@ func (t *Tx) WritePages(w io.Writer) (size int64, err error) {
 			return size, t.fail(err)
 		}
 		if number != next || int64(len(data)) != pageSize {
-			return size, fmt.Errorf("page %d of the database has number %d and %d bytes, want %d", next, number, len(data), pageSize)
+			return size, fmt.Errorf("page %d of the database has number %d and %d bytes, want %d", next, number,
+				len(data), pageSize)
 		}
 		if _, err := w.Write(data); err != nil {
 			return size, err

@@ -38,7 +38,8 @@ func postgresConfig(rawURL string) (config *pgx.ConnConfig, secrets []string, er
 		config.ConnectTimeout = connectTimeout
 	}
 	config.DialFunc = (&net.Dialer{
-		Timeout: config.ConnectTimeout, KeepAliveConfig: net.KeepAliveConfig{Enable: true, Idle: 15 * time.Second, Interval: 5 * time.Second, Count: 3},
+		Timeout: config.ConnectTimeout, KeepAliveConfig: net.KeepAliveConfig{Enable: true, Idle: 15 * time.Second,
+			Interval: 5 * time.Second, Count: 3},
 	}).DialContext
 	return config, secrets, nil
 }

@@ -115,7 +115,8 @@ func sqlitePath(path string) (string, error) {
 	case path == "" || strings.HasSuffix(path, "/"):
 		return "", errors.New("database URL sqlite:PATH has no file name")
 	case strings.Contains(path, ":memory:"):
-		return "", errors.New("database URL sqlite:PATH: a database in memory is not supported, use a file in a temporary directory")
+		return "",
+			errors.New("database URL sqlite:PATH: a database in memory is not supported, use a file in a temporary directory")
 	case strings.ContainsRune(path, '?'):
 		return "", errors.New("database URL sqlite:PATH takes no parameters after a question mark")
 	case strings.HasPrefix(path, "//") && !strings.HasPrefix(path, "///"):

@@ -57,7 +57,8 @@ func (d *DB) unavailable(err error, committing bool) error {
 	}
 	message := "The database is unavailable. Try again in a few seconds."
 	if committing {
-		message = "The connection to the database was lost while the change was being saved. Check whether it was saved before you try again."
+		message = "The connection to the database was lost while the change was being saved. Check whether it was saved " +
+			"before you try again."
 	}
 	return fault.Wrap(err, fault.Unavailable, "%s", message).After(retryAfter)
 }

@@ -38,7 +38,8 @@ type Faults struct {
 func New(seed uint64) *Faults {
 	over := make(chan struct{})
 	close(over)
-	return &Faults{rand: rand.New(rand.NewPCG(seed, seed)), calls: map[string]int{}, made: map[Kind]int{}, over: over} //nolint:gosec // not a secret
+	return &Faults{rand: rand.New(rand.NewPCG(seed, seed)), calls: map[string]int{}, //nolint:gosec // not a secret
+		made: map[Kind]int{}, over: over}
 }
 
 // Begin makes a fraction of the calls, from 0 to 1, fail with one of the kinds.

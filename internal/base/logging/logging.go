@@ -17,7 +17,8 @@ func New(w io.Writer, human bool, level slog.Leveler) *slog.Logger {
 	if human {
 		h = &humanHandler{w: w, level: level, mu: &sync.Mutex{}}
 	} else {
-		h = slog.NewJSONHandler(w, &slog.HandlerOptions{Level: level, ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr { return redact(a) }})
+		h = slog.NewJSONHandler(w, &slog.HandlerOptions{Level: level,
+			ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr { return redact(a) }})
 	}
 	return slog.New(contextHandler{h})
 }
@@ -131,7 +132,10 @@ func (h *humanHandler) write(b *strings.Builder, prefix string, a slog.Attr) {
 	}
 	text := v.String()
 	// Line breaks and control characters must not forge another line.
-	if text == "" || strings.ContainsFunc(text, func(c rune) bool { return c < ' ' || c == '"' || c == ' ' || c == 0x7f }) {
+	if text == "" || strings.ContainsFunc(text, func(c rune) bool {
+		return c < ' ' || c == '"' || c == ' ' ||
+			c == 0x7f
+	}) {
 		text = fmt.Sprintf("%q", text)
 	}
 	b.WriteByte(' ')

@@ -16,7 +16,8 @@ func TestHumanLines(t *testing.T) {
 	var b bytes.Buffer
 	log := logging.New(&b, true, slog.LevelInfo)
 	ctx := logging.With(logging.With(context.Background(), "request_id", "r1"), "app", "a1")
-	log.With("part", "router").WithGroup("g").InfoContext(ctx, "hello", "n", 3, "text", "two words\nand a line", slog.Group("sub", "k", "v"))
+	log.With("part", "router").WithGroup("g").InfoContext(ctx, "hello", "n", 3, "text", "two words\nand a line",
+		slog.Group("sub", "k", "v"))
 	log.DebugContext(ctx, "not shown")
 	_, line, _ := strings.Cut(b.String(), " ")
 	want := `INFO  hello part=router g.n=3 g.text="two words\nand a line" g.sub.k=v g.request_id=r1 g.app=a1` + "\n"

@@ -17,7 +17,8 @@ import (
 // text.
 func TestPolicy(t *testing.T) {
 	t.Parallel()
-	files := fstest.MapFS{"page.html": {Data: []byte(`{{template "head" .Title}}<main>{{template "time" .At}}</main>{{template "foot"}}`)}}
+	files := fstest.MapFS{"page.html": {
+		Data: []byte(`{{template "head" .Title}}<main>{{template "time" .At}}</main>{{template "foot"}}`)}}
 	page, err := look.Parse(files, nil, "*.html")
 	if err != nil {
 		t.Fatal(err)
@@ -35,7 +36,8 @@ func TestPolicy(t *testing.T) {
 		t.Errorf("%s is not in\n%s", want, &b)
 	}
 	policy := look.Policy("form-action 'self'")
-	inline := regexp.MustCompile(`(?s)<(?:style|script)[^>]*>(.*?)</(?:style|script)>`).FindAllStringSubmatch(b.String(), -1)
+	inline := regexp.MustCompile(`(?s)<(?:style|script)[^>]*>(.*?)</(?:style|script)>`).
+		FindAllStringSubmatch(b.String(), -1)
 	if len(inline) != 2 {
 		t.Fatalf("%d inline elements, want the style sheet and the script:\n%s", len(inline), &b)
 	}
@@ -45,7 +47,8 @@ func TestPolicy(t *testing.T) {
 			t.Errorf("the policy %q does not allow\n%s", policy, one[0])
 		}
 	}
-	if strings.Contains(policy, "unsafe") || !strings.HasPrefix(policy, "default-src 'none';") || !strings.HasSuffix(policy, "; form-action 'self'") {
+	if strings.Contains(policy, "unsafe") || !strings.HasPrefix(policy, "default-src 'none';") ||
+		!strings.HasSuffix(policy, "; form-action 'self'") {
 		t.Errorf("the policy is %q", policy)
 	}
 }

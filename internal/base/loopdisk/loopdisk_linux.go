@@ -122,7 +122,8 @@ func attach(image string, flags uint32) (*os.File, error) {
 		loop, err := os.OpenFile(name, os.O_RDWR, 0)
 		if errors.Is(err, os.ErrNotExist) {
 			// In a container /dev may be a static copy.
-			if err := unix.Mknod(name, unix.S_IFBLK|0o660, int(unix.Mkdev(7, uint32(n)))); err != nil && !errors.Is(err, os.ErrExist) { //nolint:gosec // a small number
+			if err := unix.Mknod(name, unix.S_IFBLK|0o660, //nolint:gosec // a small number
+				int(unix.Mkdev(7, uint32(n)))); err != nil && !errors.Is(err, os.ErrExist) {
 				return nil, &os.PathError{Op: "mknod", Path: name, Err: err}
 			}
 			loop, err = os.OpenFile(name, os.O_RDWR, 0)
@@ -155,7 +156,8 @@ func Used(path string) (int64, error) {
 
 // GiveReserve lets a user use the blocks that are reserved for root, until the next mount.
 func GiveReserve(point string, user uint32) error {
-	err := unix.Mount("", point, "ext4", unix.MS_REMOUNT|unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOATIME, fmt.Sprintf("resuid=%d", user))
+	err := unix.Mount("", point, "ext4", unix.MS_REMOUNT|unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOATIME,
+		fmt.Sprintf("resuid=%d", user))
 	if err != nil {
 		return &os.PathError{Op: "remount", Path: point, Err: err}
 	}

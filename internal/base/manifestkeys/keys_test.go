@@ -104,7 +104,8 @@ func TestExamples(t *testing.T) {
 					t.Errorf("the example of %s: %s", k.Name, text)
 				}
 			}
-			if !k.CF && k.Ignored == "" && !slices.ContainsFunc(named, func(pattern string) bool { ok, _ := path.Match(pattern, k.Name); return ok }) {
+			if !k.CF && k.Ignored == "" &&
+				!slices.ContainsFunc(named, func(pattern string) bool { ok, _ := path.Match(pattern, k.Name); return ok }) {
 				t.Errorf("%s of %s: Cloud Foundry does not have it; say so in docs/differences.md", k.Name, l)
 			}
 		}

@@ -27,7 +27,8 @@ var shapes = func() map[Level]reflect.Type {
 		var fields []reflect.StructField
 		add := func(name string, kind reflect.Type) {
 			fields = append(fields, reflect.StructField{
-				Name: fmt.Sprintf("%c%s%d", l[0]-'a'+'A', l[1:], len(fields)), Type: kind, Tag: reflect.StructTag(`yaml:"` + name + `"`),
+				Name: fmt.Sprintf("%c%s%d", l[0]-'a'+'A', l[1:], len(fields)), Type: kind,
+				Tag: reflect.StructTag(`yaml:"` + name + `"`),
 			})
 		}
 		for _, k := range at(l) {
@@ -48,7 +49,8 @@ var shapes = func() map[Level]reflect.Type {
 		build(l, nil)
 	}
 	build(App, map[string]reflect.Type{
-		"processes": reflect.SliceOf(made[Process]), "sidecars": reflect.SliceOf(made[Sidecar]), "routes": reflect.SliceOf(made[Route]),
+		"processes": reflect.SliceOf(made[Process]), "sidecars": reflect.SliceOf(made[Sidecar]),
+		"routes":   reflect.SliceOf(made[Route]),
 		"services": reflect.SliceOf(made[Service]), "metadata": made[Metadata],
 	})
 	build(Top, map[string]reflect.Type{"applications": reflect.SliceOf(made[App])})

@@ -25,11 +25,12 @@ func TestReference(t *testing.T) {
 		t.Fatal(err)
 	}
 	seen := map[manifestkeys.Level]bool{}
-	want := regexp.MustCompile(`(?s)<!-- keys: (\w+) -->\n.*?<!-- end -->`).ReplaceAllStringFunc(string(have), func(block string) string {
-		level := manifestkeys.Level(strings.Fields(block)[2])
-		seen[level] = true
-		return "<!-- keys: " + string(level) + " -->\n" + keyTable(level) + "<!-- end -->"
-	})
+	want := regexp.MustCompile(`(?s)<!-- keys: (\w+) -->\n.*?<!-- end -->`).
+		ReplaceAllStringFunc(string(have), func(block string) string {
+			level := manifestkeys.Level(strings.Fields(block)[2])
+			seen[level] = true
+			return "<!-- keys: " + string(level) + " -->\n" + keyTable(level) + "<!-- end -->"
+		})
 	for _, l := range manifestkeys.Levels {
 		if !seen[l] {
 			t.Errorf("docs/manifest.md has no table for %s", l)
@@ -42,7 +43,8 @@ func TestReference(t *testing.T) {
 		return
 	}
 	if string(have) != want {
-		t.Error("docs/manifest.md is not what the list of keys says: go test ./internal/base/manifestkeys -run TestReference -update")
+		t.Error("docs/manifest.md is not what the list of keys says: go test ./internal/base/manifestkeys -run " +
+			"TestReference -update")
 	}
 }
 

@@ -24,7 +24,8 @@ func TestText(t *testing.T) {
 	for _, want := range []string{
 		`.TH INGOT\-TEST 1 "" "ingot 1.2.3\-rc.1" "User Commands"` + "\n",
 		`ingot\-test \- Test \(dqeverything\(dq` + "\n",
-		`\&.TH is not a request here.` + "\n.PP\n" + `A second paragraph, with C:\(rspath, \(gacode\(ga and \[u2026] more.` + "\n",
+		`\&.TH is not a request here.` + "\n.PP\n" + `A second paragraph, with C:\(rspath, \(gacode\(ga and \[u2026] more.` +
+			"\n",
 		".TP\n" + `\fB\-f, \-\-file\-name FILE\fR` + "\n" + `\(aqquoted\(aq text in two lines` + "\n",
 		`\&.start \-\-file\-name \(ti/x\(ha2` + "\n",
 		".SH SEE ALSO\n" + `\fBingot\fR(1),` + "\n" + `\fBingot\-push\fR(1)` + "\n",

@@ -60,7 +60,8 @@ func pointOf(path string) string {
 			return m.Point
 		}
 		// A kernel before 5.8 does not tell: the longest path, and the last mount on it.
-		if below := path == m.Point || m.Point == "/" || strings.HasPrefix(path, m.Point+"/"); below && len(m.Point) >= len(point) {
+		if below := path == m.Point || m.Point == "/" || strings.HasPrefix(path, m.Point+"/"); below &&
+			len(m.Point) >= len(point) {
 			point = m.Point
 		}
 	}

@@ -22,7 +22,8 @@ func Of(one string) string {
 			return one + "es"
 		}
 	}
-	if stem, ok := strings.CutSuffix(one, "y"); ok && stem != "" && !strings.ContainsRune("aeiou", rune(stem[len(stem)-1])) {
+	if stem, ok := strings.CutSuffix(one, "y"); ok && stem != "" &&
+		!strings.ContainsRune("aeiou", rune(stem[len(stem)-1])) {
 		return stem + "ies"
 	}
 	return one + "s"

@@ -10,7 +10,8 @@ import (
 )
 
 // ErrPrivate means that a Guard does not permit an address.
-var ErrPrivate = errors.New("the address is in a private network or on this machine; an operator can allow it with --allow-networks")
+var ErrPrivate = errors.New("the address is in a private network or on this machine; an operator can allow it with " +
+	"--allow-networks")
 
 // Guard permits public internet addresses, and the given networks. The zero
 // value permits public addresses only.
@@ -42,7 +43,8 @@ func ParseGuard(list string) (Guard, error) {
 // refused are the networks that are not public: private networks, those of this
 // machine and its links, and reserved ranges.
 var refused = prefixes(
-	"0.0.0.0/8", "10.0.0.0/8", "100.64.0.0/10", "127.0.0.0/8", "169.254.0.0/16", "172.16.0.0/12", "192.0.0.0/24", "192.0.2.0/24",
+	"0.0.0.0/8", "10.0.0.0/8", "100.64.0.0/10", "127.0.0.0/8", "169.254.0.0/16", "172.16.0.0/12", "192.0.0.0/24",
+	"192.0.2.0/24",
 	"192.88.99.0/24", "192.168.0.0/16", "198.18.0.0/15", "198.51.100.0/24", "203.0.113.0/24", "224.0.0.0/4", "240.0.0.0/4",
 	// Azure's metadata service and agent: a public address that is routed to
 	// the host of the virtual machine.

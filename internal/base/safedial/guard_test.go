@@ -65,11 +65,14 @@ func TestControl(t *testing.T) {
 	t.Parallel()
 	for address, want := range map[string]bool{
 		"93.184.216.34:443": true, "[2606:2800:220:1::1]:443": true,
-		"127.0.0.1:80": false, "127.9.9.9:80": false, "[::1]:80": false, "10.0.0.1:80": false, "172.16.0.1:80": false, "192.168.1.1:80": false,
+		"127.0.0.1:80": false, "127.9.9.9:80": false, "[::1]:80": false, "10.0.0.1:80": false, "172.16.0.1:80": false,
+		"192.168.1.1:80":     false,
 		"169.254.169.254:80": false, "0.0.0.0:80": false, "[::]:80": false, "[fe80::1%eth0]:80": false, "[fc00::1]:80": false,
-		"[::ffff:127.0.0.1]:80": false, "[::ffff:10.0.0.1]:80": false, "[64:ff9b::7f00:1]:80": false, "[2002:7f00:1::]:80": false,
-		"100.64.0.1:80": false, "224.0.0.1:80": false, "255.255.255.255:80": false, "198.18.0.1:80": false, "[::127.0.0.1]:80": false,
-		"[ff02::1]:80": false, "nonsense": false, "": false,
+		"[::ffff:127.0.0.1]:80": false, "[::ffff:10.0.0.1]:80": false, "[64:ff9b::7f00:1]:80": false,
+		"[2002:7f00:1::]:80": false,
+		"100.64.0.1:80":      false, "224.0.0.1:80": false, "255.255.255.255:80": false, "198.18.0.1:80": false,
+		"[::127.0.0.1]:80": false,
+		"[ff02::1]:80":     false, "nonsense": false, "": false,
 	} {
 		if got := (safedial.Guard{}).Control("", address, nil) == nil; got != want {
 			t.Errorf("%s: %t, want %t", address, got, want)

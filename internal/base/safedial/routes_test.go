@@ -18,10 +18,16 @@ import (
 // lead to, and nothing else on this machine.
 func TestTransport(t *testing.T) {
 	t.Parallel()
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { _, _ = io.WriteString(w, r.Host+r.URL.Path) }))
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter,
+		r *http.Request) {
+		_, _ = io.WriteString(w, r.Host+r.URL.Path)
+	}))
 	defer server.Close()
 	at := strings.TrimPrefix(server.URL, "http://")
-	routes := safedial.Routes{At: at, Has: func(host, _ string) bool { return strings.HasPrefix(host, "broker.apps.test") }}
+	routes := safedial.Routes{At: at, Has: func(host, _ string) bool {
+		return strings.HasPrefix(host,
+			"broker.apps.test")
+	}}
 	client := &http.Client{Transport: safedial.Transport(&http.Transport{}, safedial.Guard{}, routes, time.Minute)}
 	defer client.CloseIdleConnections()
 	for _, address := range []string{"http://broker.apps.test/v2/catalog", "https://broker.apps.test:8443/v2/catalog"} {
@@ -41,7 +47,8 @@ func TestTransport(t *testing.T) {
 	} else if !safedial.Refused(err) {
 		t.Error(err)
 	}
-	open := &http.Client{Transport: safedial.Transport(&http.Transport{}, safedial.Guard{}.With(safedial.Everywhere), safedial.Routes{}, time.Minute)}
+	open := &http.Client{Transport: safedial.Transport(&http.Transport{}, safedial.Guard{}.With(safedial.Everywhere),
+		safedial.Routes{}, time.Minute)}
 	defer open.CloseIdleConnections()
 	answer, err := open.Get(server.URL)
 	if err != nil {
@@ -64,8 +71,9 @@ func TestCheck(t *testing.T) {
 		return nil, errors.New("no such host")
 	}
 	for address, want := range map[string]bool{
-		"http://127.0.0.1:9/x": false, "http://[::1]/": false, "http://169.254.169.254/": false, "http://168.63.129.16/": false,
-		"http://private.test/": false, "http://public.test/": true, "http://both.test/": true, "http://unknown.test/": true,
+		"http://127.0.0.1:9/x": false, "http://[::1]/": false, "http://169.254.169.254/": false,
+		"http://168.63.129.16/": false,
+		"http://private.test/":  false, "http://public.test/": true, "http://both.test/": true, "http://unknown.test/": true,
 		"http://93.184.216.34/": true, "http://app.apps.test:8080/hook": true,
 	} {
 		u, err := url.Parse(address)

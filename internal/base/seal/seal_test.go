@@ -190,7 +190,8 @@ func TestLoadOrCreate(t *testing.T) {
 	if err != nil || created || env.Primary() == k.Primary() {
 		t.Errorf("the environment does not win: %v", err)
 	}
-	if _, _, err := seal.LoadOrCreate(path, "sekrit"); err == nil || !strings.Contains(err.Error(), "INGOT_ENCRYPTION_KEY") || strings.Contains(err.Error(), "sekrit") {
+	if _, _, err := seal.LoadOrCreate(path, "sekrit"); err == nil ||
+		!strings.Contains(err.Error(), "INGOT_ENCRYPTION_KEY") || strings.Contains(err.Error(), "sekrit") {
 		t.Errorf("bad environment: %v", err)
 	}
 

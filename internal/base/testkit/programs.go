@@ -30,7 +30,8 @@ func WithPrograms(run func() int) int {
 		return 1
 	}
 	defer os.RemoveAll(made)
-	if err := Build(made, "ingot/cmd/ingot-init", "ingot/cmd/ingot-builder", "ingot/cmd/ingot-static", "ingot/cmd/ingot-sftp"); err != nil {
+	if err := Build(made, "ingot/cmd/ingot-init", "ingot/cmd/ingot-builder", "ingot/cmd/ingot-static",
+		"ingot/cmd/ingot-sftp"); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
@@ -62,7 +63,8 @@ func Build(dir string, packages ...string) error {
 	if len(missing) == 0 {
 		return nil
 	}
-	build := exec.Command("go", append([]string{"build", "-trimpath", "-buildvcs=false", "-o", dir + "/"}, missing...)...) //nolint:noctx // ends by itself
+	build := exec.Command("go", append([]string{"build", "-trimpath", "-buildvcs=false", //nolint:noctx // ends by itself
+		"-o", dir + "/"}, missing...)...)
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := build.CombinedOutput(); err != nil {
 		return fmt.Errorf("%s: %w\n%s", build, err, out)

@@ -35,7 +35,8 @@ func SetClock(t testing.TB, pid int, by time.Duration) {
 	if err != nil {
 		t.Skipf("the clock of a process cannot be set here: %v", err)
 	}
-	code := binary.LittleEndian.AppendUint64(bytes.Clone(shiftedClock), uint64(by/time.Second)) //nolint:gosec // two's complement
+	code := binary.LittleEndian.AppendUint64(bytes.Clone(shiftedClock), //nolint:gosec // two's complement
+		uint64(by/time.Second))
 	if err := stopped(pid, at, uint64(len(code)), func() error {
 		f, err := os.OpenFile(fmt.Sprintf("/proc/%d/mem", pid), os.O_WRONLY, 0)
 		if err != nil {

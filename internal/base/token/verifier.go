@@ -125,7 +125,8 @@ func (v *Verifier) parse(ctx context.Context, raw string) (*Claims, error) {
 		return nil, invalid(err, "the token's key is not known")
 	}
 	if err != nil {
-		return nil, fault.Wrap(err, fault.Unavailable, "The keys of the authorization server are unavailable.").After(5 * time.Second)
+		return nil, fault.Wrap(err, fault.Unavailable, "The keys of the authorization server are unavailable.").
+			After(5 * time.Second)
 	}
 	var c Claims
 	if err := parsed.Claims(key, &c); err != nil {
@@ -154,8 +155,10 @@ func (v *Verifier) check(c *Claims) error {
 		return invalid(nil, "a refresh token is not an access token")
 	case c.Use == UseID:
 		return invalid(nil, "an ID token is not an access token")
-	case len(v.o.Audiences) > 0 && !slices.ContainsFunc(v.o.Audiences, func(a string) bool { return slices.Contains(c.Audience, a) }):
-		return invalid(fmt.Errorf("%w %q, want one of %q", ErrAudience, c.Audience, v.o.Audiences), "the token is meant for another service")
+	case len(v.o.Audiences) > 0 &&
+		!slices.ContainsFunc(v.o.Audiences, func(a string) bool { return slices.Contains(c.Audience, a) }):
+		return invalid(fmt.Errorf("%w %q, want one of %q", ErrAudience, c.Audience, v.o.Audiences),
+			"the token is meant for another service")
 	case v.o.Revoked != nil && v.o.Revoked(c):
 		return invalid(nil, "the token has been revoked")
 	}

@@ -55,8 +55,9 @@ func sign(t testing.TB, alg jose.SignatureAlgorithm, key any, kid string, claims
 
 func good() map[string]any {
 	return map[string]any{
-		"jti": "1", "iss": "http://uaa/oauth/token", "aud": []string{"cloud_controller"}, "cid": "cf", "scope": []string{"cloud_controller.read"},
-		"iat": now.Unix(), "exp": now.Add(time.Hour).Unix(),
+		"jti": "1", "iss": "http://uaa/oauth/token", "aud": []string{"cloud_controller"}, "cid": "cf",
+		"scope": []string{"cloud_controller.read"},
+		"iat":   now.Unix(), "exp": now.Add(time.Hour).Unix(),
 	}
 }
 
@@ -163,7 +164,8 @@ func TestRemoteKeys(t *testing.T) {
 	if n := asked.Load(); n != 1 {
 		t.Errorf("asked %d times", n)
 	}
-	list.Store(&[]jose.JSONWebKey{{Key: &second.PublicKey, KeyID: "2", Algorithm: "RS256"}, {Key: &first.PublicKey, KeyID: "1", Algorithm: "RS256"}})
+	list.Store(&[]jose.JSONWebKey{{Key: &second.PublicKey, KeyID: "2", Algorithm: "RS256"},
+		{Key: &first.PublicKey, KeyID: "1", Algorithm: "RS256"}})
 	at = at.Add(3 * time.Second)
 	if err := get("2"); err != nil {
 		t.Errorf("a rotated key was not noticed: %v", err)
@@ -183,10 +185,12 @@ func FuzzVerify(f *testing.F) {
 	key := newKey(f)
 	raw := sign(f, jose.RS256, key, "k", good())
 	parts := strings.Split(raw, ".")
-	for _, s := range []string{"", "..", "a.b.c", parts[0] + "..", parts[0] + "." + parts[1] + ".", "eyJhbGciOiJub25lIn0.e30.", `{"payload":"e30","signatures":[]}`, raw[:len(raw)-2]} {
+	for _, s := range []string{"", "..", "a.b.c", parts[0] + "..", parts[0] + "." + parts[1] + ".",
+		"eyJhbGciOiJub25lIn0.e30.", `{"payload":"e30","signatures":[]}`, raw[:len(raw)-2]} {
 		f.Add(s)
 	}
-	v := token.NewVerifier(token.Options{Issuer: "http://uaa/oauth/token", Keys: keys{"k": &key.PublicKey}, Now: func() time.Time { return now }})
+	v := token.NewVerifier(token.Options{Issuer: "http://uaa/oauth/token", Keys: keys{"k": &key.PublicKey},
+		Now: func() time.Time { return now }})
 	f.Fuzz(func(t *testing.T, s string) {
 		if c, err := v.Verify(context.Background(), s); err == nil && s != raw {
 			t.Errorf("accepted %q as %+v", s, c)

@@ -52,7 +52,8 @@ func ParseTraceparent(s string) (c SpanContext, ok bool) {
 		return c, false
 	}
 	var version, flags [1]byte
-	if !unhex(version[:], s[:2]) || !unhex(c.Trace[:], s[3:35]) || !unhex(c.Span[:], s[36:52]) || !unhex(flags[:], s[53:55]) || !c.Valid() {
+	if !unhex(version[:], s[:2]) || !unhex(c.Trace[:], s[3:35]) || !unhex(c.Span[:], s[36:52]) ||
+		!unhex(flags[:], s[53:55]) || !c.Valid() {
 		return SpanContext{}, false
 	}
 	c.Sampled = flags[0]&1 == 1

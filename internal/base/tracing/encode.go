@@ -99,9 +99,11 @@ func appendAttr(b []byte, field protowire.Number, a Attr) []byte {
 	if a.isText {
 		value = tag + protowire.SizeBytes(len(text))
 	}
-	b = protowire.AppendVarint(protowire.AppendTag(b, field, protowire.BytesType), uint64(tag+protowire.SizeBytes(len(a.key))+tag+protowire.SizeBytes(value))) //nolint:gosec // small
+	b = protowire.AppendVarint(protowire.AppendTag(b, field, protowire.BytesType), //nolint:gosec // small
+		uint64(tag+protowire.SizeBytes(len(a.key))+tag+protowire.SizeBytes(value)))
 	b = protowire.AppendString(protowire.AppendTag(b, keyValueKey, protowire.BytesType), a.key)
-	b = protowire.AppendVarint(protowire.AppendTag(b, keyValueValue, protowire.BytesType), uint64(value)) //nolint:gosec // small
+	b = protowire.AppendVarint(protowire.AppendTag(b, keyValueValue, protowire.BytesType), //nolint:gosec // small
+		uint64(value))
 	if a.isText {
 		return protowire.AppendString(protowire.AppendTag(b, anyValueString, protowire.BytesType), text)
 	}
@@ -125,7 +127,8 @@ func appendVarint(b []byte, field protowire.Number, value uint64) []byte {
 }
 
 func appendTime(b []byte, field protowire.Number, nanos int64) []byte {
-	return protowire.AppendFixed64(protowire.AppendTag(b, field, protowire.Fixed64Type), uint64(max(nanos, 0))) //nolint:gosec // not negative
+	return protowire.AppendFixed64(protowire.AppendTag(b, field, protowire.Fixed64Type), //nolint:gosec // not negative
+		uint64(max(nanos, 0)))
 }
 
 func limited(s string) string {

@@ -58,7 +58,8 @@ func (t *Tracer) Begin(ctx context.Context, part, name string, kind Kind, attrs 
 }
 
 // BeginAs is like Begin; a new trace gets the given id unless that is zero.
-func (t *Tracer) BeginAs(ctx context.Context, root TraceID, part, name string, kind Kind, attrs ...Attr) (context.Context, *Span) {
+func (t *Tracer) BeginAs(ctx context.Context, root TraceID, part, name string, kind Kind,
+	attrs ...Attr) (context.Context, *Span) {
 	if t == nil {
 		return ctx, nil
 	}

@@ -78,7 +78,8 @@ func New(o Options) (*Tracer, error) {
 		return nil, fmt.Errorf("the sampling ratio %v is not between 0 and 1", o.Sampling)
 	}
 	if o.HTTP == nil {
-		o.HTTP = &http.Client{Transport: &http.Transport{Proxy: http.ProxyFromEnvironment, TLSClientConfig: o.TLS, MaxIdleConns: 1, IdleConnTimeout: time.Minute, ForceAttemptHTTP2: true}}
+		o.HTTP = &http.Client{Transport: &http.Transport{Proxy: http.ProxyFromEnvironment, TLSClientConfig: o.TLS,
+			MaxIdleConns: 1, IdleConnTimeout: time.Minute, ForceAttemptHTTP2: true}}
 	}
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
@@ -94,7 +95,8 @@ func New(o Options) (*Tracer, error) {
 // the URL, which may have a password.
 func Endpoint(address string) (string, error) {
 	u, err := url.Parse(address)
-	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" || u.RawQuery != "" || u.Fragment != "" {
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" || u.RawQuery != "" ||
+		u.Fragment != "" {
 		return "", errors.New("it must be the URL of a collector, for example http://127.0.0.1:4318")
 	}
 	const path = "/v1/traces"
@@ -276,7 +278,8 @@ func (t *Tracer) count(ctx context.Context, n int, err error) {
 func (t *Tracer) report(ctx context.Context, err error) {
 	if !t.failing {
 		t.failing = true
-		t.o.Log.WarnContext(ctx, "spans could not be sent to the collector of traces; they are dropped when too many wait", "error", err)
+		t.o.Log.WarnContext(ctx, "spans could not be sent to the collector of traces; they are dropped when too many wait",
+			"error", err)
 	}
 }
 
@@ -313,7 +316,8 @@ func (t *Tracer) post(ctx context.Context, body []byte, spans int) (wait time.Du
 	switch answer.StatusCode {
 	case http.StatusTooManyRequests, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
 		seconds, _ := strconv.Atoi(answer.Header.Get("Retry-After"))
-		return time.Duration(min(max(seconds, 0), 3600)) * time.Second, &temporaryError{fmt.Errorf("the collector answered %s", answer.Status)}
+		return time.Duration(min(max(seconds, 0), 3600)) * time.Second,
+			&temporaryError{fmt.Errorf("the collector answered %s", answer.Status)}
 	}
 	if answer.StatusCode/100 != 2 {
 		return 0, fmt.Errorf("the collector answered %s", answer.Status)
@@ -325,7 +329,9 @@ func (t *Tracer) post(ctx context.Context, body []byte, spans int) (wait time.Du
 }
 
 var (
-	descSpans = prometheus.NewDesc("ingot_trace_spans_total", "Recorded spans by result: sent, failed (the collector did not accept them), dropped (the queue was full).", []string{"result"}, nil)
+	descSpans = prometheus.NewDesc("ingot_trace_spans_total",
+		"Recorded spans by result: sent, failed (the collector did not accept them), dropped (the queue was full).",
+		[]string{"result"}, nil)
 	descQueue = prometheus.NewDesc("ingot_trace_queue_spans", "Spans that wait to be sent.", nil, nil)
 )
 

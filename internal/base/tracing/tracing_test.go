@@ -77,7 +77,8 @@ func TestSpans(t *testing.T) {
 	if got.Parent != "" || got.Part != "ingot/api" || got.Attrs["a"] != "b" || got.Failed {
 		t.Errorf("got %+v", got)
 	}
-	if below.Parent != got.ID || below.Trace != got.Trace || below.Attrs["n"] != "-3" || !below.Failed || below.Failure != "it broke" {
+	if below.Parent != got.ID || below.Trace != got.Trace || below.Attrs["n"] != "-3" || !below.Failed ||
+		below.Failure != "it broke" {
 		t.Errorf("got %+v, want a child of %+v", below, got)
 	}
 	if want := "00-" + below.Trace + "-" + below.ID + "-01"; h.Get("Traceparent") != want {
@@ -180,9 +181,11 @@ func TestRetry(t *testing.T) {
 	span.End()
 	c.Find(t, "again", func(s tracingtest.Span) bool { return s.Name == "again" })
 	// Only a moment is left for an answer that comes after Stop.
-	testkit.Eventually(t, "the answer of the collector", func() bool { return figures(t, tr)[`ingot_trace_spans_total{result="sent"}`] == 1 })
+	testkit.Eventually(t, "the answer of the collector",
+		func() bool { return figures(t, tr)[`ingot_trace_spans_total{result="sent"}`] == 1 })
 	tr.Stop()
-	if text := log.String(); strings.Count(text, "WARN") != 1 || !strings.Contains(text, "503") || !strings.Contains(text, "accepts spans again") {
+	if text := log.String(); strings.Count(text, "WARN") != 1 || !strings.Contains(text, "503") ||
+		!strings.Contains(text, "accepts spans again") {
 		t.Errorf("the log has %q", text)
 	}
 }
@@ -210,7 +213,8 @@ func TestStopSendsTheRest(t *testing.T) {
 		span.End()
 	}
 	tr.Stop()
-	if got := figures(t, tr); got[`ingot_trace_spans_total{result="sent"}`] != 2 || got[`ingot_trace_spans_total{result="failed"}`] != 1 {
+	if got := figures(t, tr); got[`ingot_trace_spans_total{result="sent"}`] != 2 ||
+		got[`ingot_trace_spans_total{result="failed"}`] != 1 {
 		t.Errorf("got %v, want 2 sent and 1 failed", got)
 	}
 }
@@ -219,9 +223,12 @@ func TestTraceparent(t *testing.T) {
 	t.Parallel()
 	const id = "463ac35c9f6413ad48485a3953bb6124-a2fb4a1d1a96d312-"
 	for header, want := range map[string]string{
-		"00-" + id + "01": "00-" + id + "01", " 00-" + id + "00 ": "00-" + id + "00", "00-" + strings.ToUpper(id) + "01": "00-" + id + "01",
-		"01-" + id + "03-more": "00-" + id + "01", "00-" + id + "01-more": "", "ff-" + id + "01": "", "00-" + id + "0x": "", "00-" + id: "",
-		"": "", "00-00000000000000000000000000000000-a2fb4a1d1a96d312-01": "", "00-463ac35c9f6413ad48485a3953bb6124-0000000000000000-01": "",
+		"00-" + id + "01": "00-" + id + "01", " 00-" + id + "00 ": "00-" + id + "00", "00-" + strings.ToUpper(id) +
+			"01": "00-" + id + "01",
+		"01-" + id + "03-more": "00-" + id + "01", "00-" + id + "01-more": "", "ff-" + id + "01": "", "00-" + id + "0x": "",
+		"00-" + id: "",
+		"":         "", "00-00000000000000000000000000000000-a2fb4a1d1a96d312-01": "",
+		"00-463ac35c9f6413ad48485a3953bb6124-0000000000000000-01": "",
 	} {
 		got, ok := tracing.ParseTraceparent(header)
 		if got.Traceparent() != want || ok != (want != "") {
@@ -233,7 +240,8 @@ func TestTraceparent(t *testing.T) {
 func TestEndpointAndHeaders(t *testing.T) {
 	t.Parallel()
 	for given, want := range map[string]string{
-		"http://c:4318": "http://c:4318/v1/traces", "https://c/": "https://c/v1/traces", "http://c/otlp/": "http://c/otlp/v1/traces",
+		"http://c:4318": "http://c:4318/v1/traces", "https://c/": "https://c/v1/traces",
+		"http://c/otlp/":     "http://c/otlp/v1/traces",
 		"http://c/v1/traces": "http://c/v1/traces", "c:4317": "", "ftp://c": "", "http://": "", "http://c?x=1": "", "": "",
 	} {
 		got, err := tracing.Endpoint(given)

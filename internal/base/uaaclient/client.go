@@ -105,7 +105,8 @@ func (c *Client) bearer(ctx context.Context) (string, error) {
 		return c.token, nil
 	}
 	form := url.Values{"grant_type": {"client_credentials"}, "response_type": {"token"}}
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, c.o.BaseURL+"/oauth/token", strings.NewReader(form.Encode()))
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, c.o.BaseURL+"/oauth/token",
+		strings.NewReader(form.Encode()))
 	if err != nil {
 		return "", err
 	}
@@ -197,7 +198,8 @@ func do(h *http.Client, req *http.Request, limit int64, into any) error {
 		status := &StatusError{URL: endpoint(req), Status: res.StatusCode, Reason: refusal.Error}
 		if res.StatusCode == http.StatusServiceUnavailable {
 			// The caller gets the same status.
-			return fault.Wrap(status, fault.Unavailable, "The authorization server is unavailable. Try again in a few seconds.").After(5 * time.Second)
+			return fault.Wrap(status, fault.Unavailable, "The authorization server is unavailable. Try again in a few seconds.").
+				After(5 * time.Second)
 		}
 		return status
 	}

@@ -40,7 +40,8 @@ func (u *uaa) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	switch r.URL.Path {
 	case "/oauth/token":
 		id, secret, _ := r.BasicAuth()
-		if u.refuse != 0 || id != "ingot-platform" || secret != "s%26cret" || r.FormValue("grant_type") != "client_credentials" {
+		if u.refuse != 0 || id != "ingot-platform" || secret != "s%26cret" ||
+			r.FormValue("grant_type") != "client_credentials" {
 			answer(max(u.refuse, http.StatusUnauthorized), map[string]string{"error": "unauthorized"})
 			return
 		}

@@ -57,7 +57,8 @@ func (c *Client) PeopleByID(ctx context.Context, ids []string) (map[string]Perso
 // list as at its beginning.
 func (c *Client) PeopleAfter(ctx context.Context, id string, count int) (page []Person, more bool, err error) {
 	// countTotal=false saves Ingot from counting the rest; UAA ignores it.
-	query := url.Values{"attributes": {peopleAttributes}, "sortBy": {"id"}, "count": {strconv.Itoa(count)}, "countTotal": {"false"}}
+	query := url.Values{"attributes": {peopleAttributes}, "sortBy": {"id"}, "count": {strconv.Itoa(count)},
+		"countTotal": {"false"}}
 	if id != "" {
 		quoted := strings.TrimPrefix(anyOf("id", []string{id}), "id eq ")
 		query.Set("filter", "id gt "+quoted)
@@ -69,7 +70,8 @@ func (c *Client) PeopleAfter(ctx context.Context, id string, count int) (page []
 // a start index, beginning with 1.
 func (c *Client) PeopleFrom(ctx context.Context, start, count int) (page []Person, more bool, err error) {
 	return c.peopleOnce(ctx, url.Values{
-		"attributes": {peopleAttributes}, "sortBy": {"id"}, "startIndex": {strconv.Itoa(start)}, "count": {strconv.Itoa(count)},
+		"attributes": {peopleAttributes}, "sortBy": {"id"}, "startIndex": {strconv.Itoa(start)},
+		"count": {strconv.Itoa(count)},
 	}, start)
 }
 

@@ -36,7 +36,8 @@ func TestPeople(t *testing.T) {
 		{"id": "a", "emails": []m{{"value": "2@x"}, {"value": "1@x", "primary": true}, {"value": "3@x"}}}, {"id": "b"},
 	}})
 	page, more, err := c.PeopleAfter(t.Context(), "", 10)
-	if err != nil || more || len(page) != 2 || !slices.Equal(page[0].Emails, []string{"1@x", "2@x", "3@x"}) || page[1].Emails != nil {
+	if err != nil || more || len(page) != 2 || !slices.Equal(page[0].Emails, []string{"1@x", "2@x", "3@x"}) ||
+		page[1].Emails != nil {
 		t.Errorf("page is %+v, more %v, %v, want 2 people, the primary address first, and no more", page, more, err)
 	}
 	if _, more, err := c.PeopleFrom(t.Context(), 1, 10); more || err != nil {
@@ -55,7 +56,9 @@ func TestPeople(t *testing.T) {
 func TestGroups(t *testing.T) {
 	t.Parallel()
 	type m = map[string]any
-	c, _ := answering(t, http.StatusOK, m{"resources": []m{{"id": "g", "displayName": "a.b", "members": []m{{"value": "u", "type": "USER"}, {"value": "h", "type": "GROUP"}}}}})
+	c, _ := answering(t, http.StatusOK,
+		m{"resources": []m{{"id": "g", "displayName": "a.b", "members": []m{{"value": "u", "type": "USER"},
+			{"value": "h", "type": "GROUP"}}}}})
 	g, err := c.GroupByName(t.Context(), "a.b")
 	if err != nil || g == nil || len(g.Members) != 2 || g.Members[0].IsGroup() || !g.Members[1].IsGroup() {
 		t.Errorf("group is %+v, %v, want a user and a group as members", g, err)

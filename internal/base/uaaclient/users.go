@@ -58,11 +58,13 @@ func (c *Client) UsersByName(ctx context.Context, names, origins []string) ([]Us
 // CreateUser registers a user of another identity provider, without a password. An
 // address is required and not known yet, so the name is sent, as by Cloud Foundry.
 func (c *Client) CreateUser(ctx context.Context, name, origin string) (User, error) {
-	body := map[string]any{"userName": name, "origin": origin, "emails": []map[string]any{{"value": name, "primary": true}}}
+	body := map[string]any{"userName": name, "origin": origin,
+		"emails": []map[string]any{{"value": name, "primary": true}}}
 	var made User
 	err := c.send(ctx, http.MethodPost, "/Users", body, &made)
 	if status := StatusOf(err); status == http.StatusBadRequest || status == http.StatusUnprocessableEntity {
-		return made, fault.Wrap(err, fault.Unprocessable, "The authorization server refused the username '%s' or the origin '%s'.", name, origin)
+		return made, fault.Wrap(err, fault.Unprocessable,
+			"The authorization server refused the username '%s' or the origin '%s'.", name, origin)
 	}
 	return made, err
 }

@@ -13,7 +13,8 @@ import (
 func TestBuilt(t *testing.T) {
 	t.Parallel()
 	settings := func(revision, modified string) []debug.BuildSetting {
-		return []debug.BuildSetting{{Key: "vcs", Value: "git"}, {Key: "vcs.revision", Value: revision}, {Key: "vcs.modified", Value: modified}}
+		return []debug.BuildSetting{{Key: "vcs", Value: "git"}, {Key: "vcs.revision", Value: revision},
+			{Key: "vcs.modified", Value: modified}}
 	}
 	const revision = "1e1c280f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f"
 	for name, test := range map[string]struct {
@@ -52,7 +53,8 @@ func TestScript(t *testing.T) {
 		t.Skip("git is missing")
 	}
 	dir := t.TempDir()
-	for from, to := range map[string]string{"../../../scripts/version": "scripts/version", "version.go": "internal/base/version/version.go"} {
+	for from, to := range map[string]string{"../../../scripts/version": "scripts/version",
+		"version.go": "internal/base/version/version.go"} {
 		text, err := os.ReadFile(from)
 		if err != nil {
 			t.Fatal(err)
@@ -93,7 +95,8 @@ func TestScript(t *testing.T) {
 	expect("a commit", `NEXT-dev\+[0-9a-f]{7}`)
 	run("git", "tag", "-a", "-m", "release", "v7.8.9")
 	expect("a tag", `7\.8\.9`)
-	if err := os.WriteFile(filepath.Join(dir, "scripts", "version"), append([]byte(run("cat", "scripts/version")), '\n', '\n'), 0o755); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, "scripts", "version"), append([]byte(run("cat", "scripts/version")), '\n',
+		'\n'), 0o755); err != nil {
 		t.Fatal(err)
 	}
 	expect("a tag with changed files", `NEXT-dev\+[0-9a-f]{7}\.dirty`)

@@ -80,7 +80,8 @@ func (a Access) decide(r *http.Request, v *token.Verifier) (*http.Request, error
 // Insufficient returns the error for an authenticated caller without
 // permission.
 func Insufficient(scopes ...string) *fault.Error {
-	e := fault.New(fault.Forbidden, "You are not authorized to perform the requested action").WithKind("insufficient_scope")
+	e := fault.New(fault.Forbidden, "You are not authorized to perform the requested action").
+		WithKind("insufficient_scope")
 	e.Need = scopes
 	return e
 }

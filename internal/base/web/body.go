@@ -54,15 +54,18 @@ func parseFault(err error) error {
 		}
 		return fault.Wrap(err, fault.Unprocessable, "%s must be %s, not %s", where, kindName(wrong), wrong.Value)
 	case errors.As(err, &syntax):
-		return fault.Wrap(err, fault.MessageParse, "Request invalid due to parse error: the JSON is broken at byte %d", syntax.Offset)
+		return fault.Wrap(err, fault.MessageParse, "Request invalid due to parse error: the JSON is broken at byte %d",
+			syntax.Offset)
 	case errors.Is(err, io.EOF):
 		return fault.Wrap(err, fault.MessageParse, "Request invalid due to parse error: the body is empty")
 	case errors.Is(err, io.ErrUnexpectedEOF):
 		return fault.Wrap(err, fault.MessageParse, "Request invalid due to parse error: the JSON ends too early")
 	case strings.HasPrefix(err.Error(), "json: unknown field "):
-		return fault.Wrap(err, fault.Unprocessable, "Unknown field(s): %s", strings.ReplaceAll(strings.TrimPrefix(err.Error(), "json: unknown field "), `"`, "'"))
+		return fault.Wrap(err, fault.Unprocessable, "Unknown field(s): %s",
+			strings.ReplaceAll(strings.TrimPrefix(err.Error(), "json: unknown field "), `"`, "'"))
 	default:
-		return fault.Wrap(err, fault.MessageParse, "Request invalid due to parse error: the body is not the JSON expected here")
+		return fault.Wrap(err, fault.MessageParse,
+			"Request invalid due to parse error: the body is not the JSON expected here")
 	}
 }
 

@@ -142,10 +142,12 @@ func machineFault(err error) *fault.Error {
 	switch {
 	case fault.IsDiskFull(err):
 		return fault.Wrap(err, fault.InsufficientStorage,
-			"The disk of the server is full; nothing was stored. Try again after the operator has freed disk space.").After(30 * time.Second)
+			"The disk of the server is full; nothing was stored. Try again after the operator has freed disk space.").
+			After(30 * time.Second)
 	case errors.Is(err, syscall.EROFS):
 		return fault.Wrap(err, fault.Unavailable,
-			"The disk of the server is read-only; nothing was stored. Try again after the operator has repaired it.").After(30 * time.Second)
+			"The disk of the server is read-only; nothing was stored. Try again after the operator has repaired it.").
+			After(30 * time.Second)
 	case errors.Is(err, syscall.EMFILE), errors.Is(err, syscall.ENFILE):
 		return fault.Wrap(err, fault.Unavailable, "The server has too many files open. Try again.").After(5 * time.Second)
 	}
@@ -157,7 +159,8 @@ func body(f Format, m meaning, e *fault.Error) any {
 	case FormatNotifications, FormatNotificationsV2:
 		return map[string]any{"errors": []string{notificationsMessage(f, e)}}
 	case FormatV2:
-		return map[string]any{"code": m.number, "description": strings.Join(e.Messages(), " "), "error_code": "CF-" + string(e.Code)}
+		return map[string]any{"code": m.number, "description": strings.Join(e.Messages(), " "), "error_code": "CF-" +
+			string(e.Code)}
 	case FormatNetwork:
 		return map[string]string{"error": strings.Join(e.Messages(), " ")}
 	case FormatOAuth:
@@ -192,7 +195,8 @@ func routingError(m meaning, e *fault.Error) (meaning, *fault.Error) {
 	case fault.InvalidToken, fault.Unauthenticated:
 		return m, fault.New(e.Code, "Token is expired")
 	case fault.Forbidden:
-		return meanings[fault.Unauthenticated], fault.New(fault.Unauthenticated, "You are not authorized to perform the requested action")
+		return meanings[fault.Unauthenticated], fault.New(fault.Unauthenticated,
+			"You are not authorized to perform the requested action")
 	}
 	return m, e
 }

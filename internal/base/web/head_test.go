@@ -55,7 +55,8 @@ func TestHead(t *testing.T) {
 		body, err := io.ReadAll(res.Body)
 		_ = res.Body.Close()
 		if err != nil || len(body) > 0 || res.StatusCode != want.status || res.Header.Get("Content-Type") != want.kind {
-			t.Errorf("HEAD %s: %d %q %q %v, want %d %q", path, res.StatusCode, res.Header.Get("Content-Type"), body, err, want.status, want.kind)
+			t.Errorf("HEAD %s: %d %q %q %v, want %d %q", path, res.StatusCode, res.Header.Get("Content-Type"), body, err,
+				want.status, want.kind)
 		}
 	}
 	if n := len(m.Routes()); n != 4 {

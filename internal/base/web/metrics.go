@@ -53,7 +53,8 @@ func (m *Metrics) trace(r *http.Request, api, pattern string) (*http.Request, *t
 	ctx := tracing.Continue(r.Context(), r.Header.Get("Traceparent"))
 	id := logging.RequestID(ctx)
 	ctx, span := m.Tracer.BeginAs(ctx, tracing.ParseTraceID(id), api, r.Method+" "+pattern, tracing.Server,
-		tracing.String("http.request.method", r.Method), tracing.String("http.route", pattern), tracing.String("server.address", r.Host), tracing.String("vcap.request_id", id))
+		tracing.String("http.request.method", r.Method), tracing.String("http.route", pattern),
+		tracing.String("server.address", r.Host), tracing.String("vcap.request_id", id))
 	return r.WithContext(ctx), span
 }
 

@@ -57,7 +57,8 @@ type Mux struct {
 // NewMux returns an empty table. Requests that match no route are answered in
 // the given error format.
 func NewMux(f Format, log *slog.Logger, metrics *Metrics) *Mux {
-	m := &Mux{chi: chi.NewRouter(), log: log, metrics: metrics, strict: f == FormatNotifications || f == FormatNotificationsV2}
+	m := &Mux{chi: chi.NewRouter(), log: log, metrics: metrics, strict: f == FormatNotifications ||
+		f == FormatNotificationsV2}
 	m.chi.NotFound(func(w http.ResponseWriter, r *http.Request) {
 		WriteError(w, r, f, log, fault.New(fault.UnknownRoute, "Unknown request"))
 	})
@@ -166,7 +167,8 @@ func (g *Group) Handle(method, pattern string, access Access, h Handler) {
 		panic("web: " + method + " " + pattern + " has no authorization decision")
 	}
 	g.mux.routes = append(g.mux.routes, Route{
-		Method: method, Pattern: pattern, Decision: [...]string{"refuse", "public", "own", "token"}[access.kind], Scopes: access.scopes, Reason: access.reason,
+		Method: method, Pattern: pattern, Decision: [...]string{"refuse", "public", "own", "token"}[access.kind],
+		Scopes: access.scopes, Reason: access.reason,
 	})
 	handle := func(w http.ResponseWriter, r *http.Request) {
 		started := time.Now()

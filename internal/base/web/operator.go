@@ -52,13 +52,15 @@ func GuardOperator(next, open http.Handler, names map[string]bool, token string,
 				return
 			}
 			w.Header().Set("WWW-Authenticate", `Basic realm="ingot admin"`)
-			http.Error(w, "The admin address needs the token of --admin-token-file or INGOT_ADMIN_TOKEN: send 'Authorization: Bearer TOKEN', or the token as the password of basic authentication.", http.StatusUnauthorized)
+			http.Error(w, "The admin address needs the token of --admin-token-file or INGOT_ADMIN_TOKEN: send 'Authorization: "+
+				"Bearer TOKEN', or the token as the password of basic authentication.", http.StatusUnauthorized)
 			return
 		}
 		host, ok := HostName(r.Host)
 		if _, err := netip.ParseAddr(host); token == "" && (!ok || err != nil && !names[host]) {
 			WriteError(w, r, FormatV3, log, fault.New(fault.Forbidden,
-				"This address does not answer to the host name '%s'. Use its IP address, localhost, or the name of the machine.", Printable(r.Host)))
+				"This address does not answer to the host name '%s'. Use its IP address, localhost, or the name of the machine.",
+				Printable(r.Host)))
 			return
 		}
 		if err := protection.Check(r); err != nil || otherSite(r) {

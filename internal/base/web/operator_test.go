@@ -13,7 +13,8 @@ import (
 // browsers send about a request's origin.
 func TestGuardOperator(t *testing.T) {
 	t.Parallel()
-	h := web.GuardOperator(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}), http.NotFoundHandler(), web.OperatorNames("ops.example.org:8082", "example.com", "https://cf.example.net"), "", quiet)
+	h := web.GuardOperator(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}), http.NotFoundHandler(),
+		web.OperatorNames("ops.example.org:8082", "example.com", "https://cf.example.net"), "", quiet)
 	for name, tc := range map[string]struct {
 		method, host string
 		header       map[string]string
@@ -33,13 +34,19 @@ func TestGuardOperator(t *testing.T) {
 		"garbage":              {"GET", "localhost:80:80", nil, 403},
 		"not an address":       {"GET", "127.0.0.1.evil.example", nil, 403},
 
-		"page of its own":      {"POST", "localhost:8082", map[string]string{"Sec-Fetch-Site": "same-origin"}, 200},
-		"typed by hand":        {"GET", "localhost:8082", map[string]string{"Sec-Fetch-Site": "none", "Sec-Fetch-Mode": "navigate"}, 200},
-		"followed link":        {"GET", "localhost:8082", map[string]string{"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "navigate", "Sec-Fetch-Dest": "document"}, 200},
-		"image of another":     {"GET", "localhost:8082", map[string]string{"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "no-cors", "Sec-Fetch-Dest": "image"}, 403},
-		"frame in another":     {"GET", "localhost:8082", map[string]string{"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "navigate", "Sec-Fetch-Dest": "iframe"}, 403},
-		"script of an app":     {"GET", "localhost:8082", map[string]string{"Sec-Fetch-Site": "same-site", "Sec-Fetch-Mode": "cors"}, 403},
-		"form of another":      {"POST", "localhost:8082", map[string]string{"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "navigate", "Sec-Fetch-Dest": "document"}, 403},
+		"page of its own": {"POST", "localhost:8082", map[string]string{"Sec-Fetch-Site": "same-origin"}, 200},
+		"typed by hand": {"GET", "localhost:8082", map[string]string{"Sec-Fetch-Site": "none",
+			"Sec-Fetch-Mode": "navigate"}, 200},
+		"followed link": {"GET", "localhost:8082", map[string]string{"Sec-Fetch-Site": "cross-site",
+			"Sec-Fetch-Mode": "navigate", "Sec-Fetch-Dest": "document"}, 200},
+		"image of another": {"GET", "localhost:8082", map[string]string{"Sec-Fetch-Site": "cross-site",
+			"Sec-Fetch-Mode": "no-cors", "Sec-Fetch-Dest": "image"}, 403},
+		"frame in another": {"GET", "localhost:8082", map[string]string{"Sec-Fetch-Site": "cross-site",
+			"Sec-Fetch-Mode": "navigate", "Sec-Fetch-Dest": "iframe"}, 403},
+		"script of an app": {"GET", "localhost:8082", map[string]string{"Sec-Fetch-Site": "same-site",
+			"Sec-Fetch-Mode": "cors"}, 403},
+		"form of another": {"POST", "localhost:8082", map[string]string{"Sec-Fetch-Site": "cross-site",
+			"Sec-Fetch-Mode": "navigate", "Sec-Fetch-Dest": "document"}, 403},
 		"old browser, other":   {"GET", "localhost:8082", map[string]string{"Origin": "http://evil.example"}, 403},
 		"old browser, post":    {"POST", "localhost:8082", map[string]string{"Origin": "http://evil.example"}, 403},
 		"old browser, its own": {"POST", "localhost:8082", map[string]string{"Origin": "http://localhost:8082"}, 200},

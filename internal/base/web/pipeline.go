@@ -72,7 +72,8 @@ func validRequestID(id string) bool {
 		return false
 	}
 	for _, c := range []byte(id) {
-		ok := c >= '0' && c <= '9' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c == '-' || c == '_' || c == ':' || c == '.'
+		ok := c >= '0' && c <= '9' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c == '-' || c == '_' ||
+			c == ':' || c == '.'
 		if !ok {
 			return false
 		}

@@ -43,8 +43,9 @@ func NewServer(l net.Listener, h http.Handler, log *slog.Logger) *Server {
 			IdleTimeout:       2 * time.Minute,
 			MaxHeaderBytes:    128 << 10,
 			Protocols:         protocols,
-			HTTP2:             &http.HTTP2Config{MaxConcurrentStreams: 250, SendPingTimeout: time.Minute, PingTimeout: 15 * time.Second},
-			ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelDebug),
+			HTTP2: &http.HTTP2Config{MaxConcurrentStreams: 250, SendPingTimeout: time.Minute,
+				PingTimeout: 15 * time.Second},
+			ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug),
 		},
 	}
 	s.http.Handler = s.announcing(h)
@@ -143,7 +144,8 @@ func Closing(request context.Context) context.Context {
 func Listen(ctx context.Context, flag, addr string) (net.Listener, error) {
 	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", addr)
 	if err != nil {
-		return nil, fmt.Errorf("cannot listen on %s: %w; choose another address with --%s (port 0 picks a free one)", addr, err, flag)
+		return nil, fmt.Errorf("cannot listen on %s: %w; choose another address with --%s (port 0 picks a free one)",
+			addr, err, flag)
 	}
 	return l, nil
 }

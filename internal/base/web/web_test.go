@@ -58,13 +58,20 @@ func TestErrorBodies(t *testing.T) {
 		status int
 		body   string
 	}{
-		"v3":             {web.FormatV3, fault.New(fault.NotFound, "App not found"), 404, `{"errors":[{"code":10010,"title":"CF-ResourceNotFound","detail":"App not found"}]}`},
-		"v3 several":     {web.FormatV3, several, 422, `{"errors":[{"code":10008,"title":"CF-UnprocessableEntity","detail":"Name can't be blank"},{"code":10008,"title":"CF-UnprocessableEntity","detail":"Memory must be positive"}]}`},
-		"v3 token":       {web.FormatV3, fault.New(fault.InvalidToken, "Invalid Auth Token"), 401, `{"errors":[{"code":1000,"title":"CF-InvalidAuthToken","detail":"Invalid Auth Token"}]}`},
-		"notifications":  {web.FormatNotifications, several, 422, `{"errors":["Name can't be blank, Memory must be positive"]}`},
-		"oauth":          {web.FormatOAuth, fault.New(fault.BadRequest, "Missing grant type"), 400, `{"error":"invalid_request","error_description":"Missing grant type"}`},
-		"oauth own word": {web.FormatOAuth, fault.New(fault.BadRequest, "no").WithKind("invalid_scope"), 400, `{"error":"invalid_scope","error_description":"no"}`},
-		"oauth scopes":   {web.FormatOAuth, web.Insufficient("a.read", "a.admin"), 403, `{"error":"insufficient_scope","error_description":"You are not authorized to perform the requested action","scope":"a.read a.admin"}`},
+		"v3": {web.FormatV3, fault.New(fault.NotFound, "App not found"), 404,
+			`{"errors":[{"code":10010,"title":"CF-ResourceNotFound","detail":"App not found"}]}`},
+		"v3 several": {web.FormatV3, several, 422,
+			`{"errors":[{"code":10008,"title":"CF-UnprocessableEntity","detail":"Name can't be blank"},{"code":10008,"title":"CF-UnprocessableEntity","detail":"Memory must be positive"}]}`},
+		"v3 token": {web.FormatV3, fault.New(fault.InvalidToken, "Invalid Auth Token"), 401,
+			`{"errors":[{"code":1000,"title":"CF-InvalidAuthToken","detail":"Invalid Auth Token"}]}`},
+		"notifications": {web.FormatNotifications, several, 422,
+			`{"errors":["Name can't be blank, Memory must be positive"]}`},
+		"oauth": {web.FormatOAuth, fault.New(fault.BadRequest, "Missing grant type"), 400,
+			`{"error":"invalid_request","error_description":"Missing grant type"}`},
+		"oauth own word": {web.FormatOAuth, fault.New(fault.BadRequest, "no").WithKind("invalid_scope"), 400,
+			`{"error":"invalid_scope","error_description":"no"}`},
+		"oauth scopes": {web.FormatOAuth, web.Insufficient("a.read", "a.admin"), 403,
+			`{"error":"insufficient_scope","error_description":"You are not authorized to perform the requested action","scope":"a.read a.admin"}`},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -101,7 +108,8 @@ func TestEveryCodeHasAMeaning(t *testing.T) {
 		}
 		found++
 		code := fault.Code(strings.Trim(spec.Values[0].(*ast.BasicLit).Value, `"`))
-		w := post(serve(t, web.FormatNotifications, quiet, func(http.ResponseWriter, *http.Request) error { return fault.New(code, "m") }), "")
+		w := post(serve(t, web.FormatNotifications, quiet,
+			func(http.ResponseWriter, *http.Request) error { return fault.New(code, "m") }), "")
 		if (w.Code == 500) != (code == fault.Internal) {
 			t.Errorf("%s gives %d", code, w.Code)
 		}
@@ -119,13 +127,16 @@ func TestErrorsOfTheMachine(t *testing.T) {
 		status int
 		word   string
 	}{
-		syscall.ENOSPC: {507, "disk"}, syscall.EDQUOT: {507, "disk"}, syscall.EROFS: {503, "read-only"}, syscall.EMFILE: {503, "files open"}, syscall.EIO: {500, "unknown"},
+		syscall.ENOSPC: {507, "disk"}, syscall.EDQUOT: {507, "disk"}, syscall.EROFS: {503, "read-only"},
+		syscall.EMFILE: {503, "files open"}, syscall.EIO: {500, "unknown"},
 	} {
 		w := post(serve(t, web.FormatV3, slog.New(slog.DiscardHandler), func(http.ResponseWriter, *http.Request) error {
 			return fmt.Errorf("store: %w", &os.PathError{Op: "write", Path: "/secret/path", Err: cause})
 		}), "")
-		if w.Code != want.status || !strings.Contains(w.Body.String(), want.word) || strings.Contains(w.Body.String(), "/secret") || (w.Header().Get("Retry-After") == "") != (w.Code == 500) {
-			t.Errorf("%v: %d %s, Retry-After %q; want %d with %q", cause, w.Code, w.Body, w.Header().Get("Retry-After"), want.status, want.word)
+		if w.Code != want.status || !strings.Contains(w.Body.String(), want.word) ||
+			strings.Contains(w.Body.String(), "/secret") || (w.Header().Get("Retry-After") == "") != (w.Code == 500) {
+			t.Errorf("%v: %d %s, Retry-After %q; want %d with %q", cause, w.Code, w.Body, w.Header().Get("Retry-After"),
+				want.status, want.word)
 		}
 	}
 }
@@ -165,7 +176,8 @@ func TestRequestID(t *testing.T) {
 		return err
 	})
 	for in, kept := range map[string]bool{
-		"": false, "abc-123": true, "5e7a::77": true, "a\nb": false, "a b": false, `a"b`: false, strings.Repeat("a", 129): false,
+		"": false, "abc-123": true, "5e7a::77": true, "a\nb": false, "a b": false, `a"b`: false,
+		strings.Repeat("a", 129): false,
 	} {
 		r := httptest.NewRequest(http.MethodPost, "/x", nil)
 		r.Header["X-Vcap-Request-Id"] = []string{in}
@@ -236,7 +248,8 @@ func TestRouteTable(t *testing.T) {
 	if w.Code != 404 || !strings.Contains(w.Body.String(), "Unknown request") {
 		t.Errorf("a wrong method on the v3 API: %d %s", w.Code, w.Body)
 	}
-	if routes := m.Routes(); len(routes) != 2 || routes[1].Decision != "token" || routes[1].Scopes[0] != "a.read" || routes[0].Reason == "" {
+	if routes := m.Routes(); len(routes) != 2 || routes[1].Decision != "token" || routes[1].Scopes[0] != "a.read" ||
+		routes[0].Reason == "" {
 		t.Errorf("routes %+v", routes)
 	}
 	defer func() {
@@ -253,10 +266,11 @@ func TestDeadlinesAreOfTheRequest(t *testing.T) {
 	t.Parallel()
 	m := web.NewMux(web.FormatV3, quiet, nil)
 	g := m.Group("test", web.FormatV3, nil)
-	g.Within(web.Limits{Body: 10, Read: time.Nanosecond}).Handle(http.MethodPost, "/short", web.Public("a test"), func(_ http.ResponseWriter, r *http.Request) error {
-		_, err := io.ReadAll(r.Body)
-		return err
-	})
+	g.Within(web.Limits{Body: 10, Read: time.Nanosecond}).Handle(http.MethodPost, "/short", web.Public("a test"),
+		func(_ http.ResponseWriter, r *http.Request) error {
+			_, err := io.ReadAll(r.Body)
+			return err
+		})
 	l, err := web.Listen(t.Context(), "listen", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -288,7 +302,8 @@ func TestListenExplains(t *testing.T) {
 	}
 	defer func() { _ = l.Close() }()
 	_, err = web.Listen(t.Context(), "admin-listen", l.Addr().String())
-	if err == nil || !strings.Contains(err.Error(), "--admin-listen") || !strings.Contains(err.Error(), l.Addr().String()) {
+	if err == nil || !strings.Contains(err.Error(), "--admin-listen") ||
+		!strings.Contains(err.Error(), l.Addr().String()) {
 		t.Errorf("got %v", err)
 	}
 }

@@ -111,7 +111,8 @@ func catalogCall() call { return call{method: http.MethodGet, path: "/v2/catalog
 func (r *runner) access() {
 	none, wrong, old := "", "wrong-"+newID(), "1.0"
 	if r.o.Username == "" && r.o.Password == "" {
-		r.check(secAuth, "requests without credentials are rejected", func(p *probe) { p.skip("no credentials were given, so none are expected") })
+		r.check(secAuth, "requests without credentials are rejected",
+			func(p *probe) { p.skip("no credentials were given, so none are expected") })
 	} else {
 		r.check(secAuth, "requests without credentials are rejected", func(p *probe) {
 			c := catalogCall()
@@ -128,7 +129,8 @@ func (r *runner) access() {
 			}
 		})
 		r.check(secAuth, "a wrong password is rejected for changes", func(p *probe) {
-			c := call{method: http.MethodDelete, path: "/v2/service_instances/" + newID(), query: url.Values{"service_id": {"x"}, "plan_id": {"x"}}, password: &wrong}
+			c := call{method: http.MethodDelete, path: "/v2/service_instances/" + newID(), query: url.Values{"service_id": {"x"},
+				"plan_id": {"x"}}, password: &wrong}
 			if a := p.do(c); a.status != http.StatusUnauthorized {
 				p.fail("status %d, want 401 Unauthorized", a.status)
 			}
@@ -276,7 +278,8 @@ func checkSchemas(p *probe, list []service) {
 			if one.Schemas == nil {
 				continue
 			}
-			for _, raw := range []json.RawMessage{one.Schemas.Instance.Create.Parameters, one.Schemas.Instance.Update.Parameters, one.Schemas.Binding.Create.Parameters} {
+			for _, raw := range []json.RawMessage{one.Schemas.Instance.Create.Parameters, one.Schemas.Instance.Update.Parameters,
+				one.Schemas.Binding.Create.Parameters} {
 				if len(raw) == 0 {
 					continue
 				}

@@ -17,8 +17,9 @@ func run(t *testing.T, b *toy) *check.Report {
 	server := httptest.NewServer(b)
 	defer server.Close()
 	r, err := check.Run(t.Context(), check.Options{
-		URL: server.URL, Username: "u", Password: "p", Client: &http.Client{Transport: &http.Transport{DisableKeepAlives: true}},
-		Poll: time.Millisecond, Patience: 20 * time.Second,
+		URL: server.URL, Username: "u", Password: "p",
+		Client: &http.Client{Transport: &http.Transport{DisableKeepAlives: true}},
+		Poll:   time.Millisecond, Patience: 20 * time.Second,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -147,7 +148,8 @@ func TestEachFaultIsFound(t *testing.T) {
 func TestWarnings(t *testing.T) {
 	t.Parallel()
 	for fault, found := range map[string]string{
-		"any version": "a version that is not 2.x", "no version": "without the header", "no identity": "identity is in the response",
+		"any version": "a version that is not 2.x", "no version": "without the header",
+		"no identity":  "identity is in the response",
 		"text content": "sent as application/json",
 	} {
 		t.Run(fault, func(t *testing.T) {
@@ -168,7 +170,8 @@ func TestReport(t *testing.T) {
 	t.Parallel()
 	r := run(t, &toy{fault: "provision again 201"})
 	out := text(r)
-	for _, want := range []string{"FAIL  a repeated request is answered with 200", "> PUT /v2/service_instances/", "< 201 Created", "want 200 OK", "does NOT conform"} {
+	for _, want := range []string{"FAIL  a repeated request is answered with 200", "> PUT /v2/service_instances/",
+		"< 201 Created", "want 200 OK", "does NOT conform"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("the report lacks %q:\n%s", want, out)
 		}
@@ -178,7 +181,8 @@ func TestReport(t *testing.T) {
 	}
 	var b bytes.Buffer
 	var back check.Report
-	if err := r.WriteJSON(&b); err != nil || json.Unmarshal(b.Bytes(), &back) != nil || back.Failed != r.Failed || len(back.Results) != len(r.Results) {
+	if err := r.WriteJSON(&b); err != nil || json.Unmarshal(b.Bytes(), &back) != nil || back.Failed != r.Failed ||
+		len(back.Results) != len(r.Results) {
 		t.Errorf("JSON: %v\n%s", err, &b)
 	}
 	if strings.Contains(b.String(), "hush") {

@@ -12,7 +12,8 @@ type object = map[string]any
 func (s subject) body() object {
 	return object{
 		"service_id": s.service.ID, "plan_id": s.plan.ID, "organization_guid": "check-org", "space_guid": "check-space",
-		"context": object{"platform": "cloudfoundry", "organization_guid": "check-org", "space_guid": "check-space", "instance_name": "check"},
+		"context": object{"platform": "cloudfoundry", "organization_guid": "check-org", "space_guid": "check-space",
+			"instance_name": "check"},
 	}
 }
 
@@ -94,10 +95,12 @@ func (r *runner) refusals(s subject) {
 		p.want(p.do(s.remove(instancePath(newID()))), http.StatusGone)
 	})
 	r.check(secDelete, "a request without service_id is rejected with 400", func(p *probe) {
-		p.want(p.do(call{method: http.MethodDelete, path: instancePath(newID()), query: url.Values{"plan_id": {s.plan.ID}}}), http.StatusBadRequest)
+		p.want(p.do(call{method: http.MethodDelete, path: instancePath(newID()), query: url.Values{"plan_id": {s.plan.ID}}}),
+			http.StatusBadRequest)
 	})
 	r.check(secPoll, "an unknown instance has no operation that succeeded", func(p *probe) {
-		if a := p.do(call{method: http.MethodGet, path: instancePath(newID()) + "/last_operation", query: s.query()}); a.status < http.StatusBadRequest {
+		if a := p.do(call{method: http.MethodGet, path: instancePath(newID()) + "/last_operation",
+			query: s.query()}); a.status < http.StatusBadRequest {
 			p.fail("status %d for an instance that never existed", a.status)
 		}
 	})
@@ -137,7 +140,8 @@ func (p *probe) undo(s subject, path string) {
 func (r *runner) provision(s subject, id string) bool {
 	var needsAsync bool
 	made := false
-	r.check(secProvision, "an instance is created synchronously (201), or an asynchronous request is required (422 AsyncRequired)", func(p *probe) {
+	r.check(secProvision, "an instance is created synchronously (201), or an asynchronous request is required (422 "+
+		"AsyncRequired)", func(p *probe) {
 		a := p.want(p.do(put(instancePath(id), s.body())), http.StatusCreated, http.StatusUnprocessableEntity)
 		if a.status == http.StatusUnprocessableEntity {
 			if a.string("error") != "AsyncRequired" {
@@ -156,23 +160,25 @@ func (r *runner) provision(s subject, id string) bool {
 		second = newID()
 	}
 	inProgress := false
-	ok := r.check(secProvision, "an instance is created with accepts_incomplete=true (201, or 202 and polling)", func(p *probe) {
-		a := p.want(p.do(async(put(instancePath(second), s.body()))), http.StatusCreated, http.StatusAccepted)
-		checkDashboard(p, a)
-		if a.status == http.StatusCreated {
-			if needsAsync {
-				p.fail("status 201, although the synchronous request got AsyncRequired")
+	ok := r.check(secProvision, "an instance is created with accepts_incomplete=true (201, or 202 and polling)",
+		func(p *probe) {
+			a := p.want(p.do(async(put(instancePath(second), s.body()))), http.StatusCreated, http.StatusAccepted)
+			checkDashboard(p, a)
+			if a.status == http.StatusCreated {
+				if needsAsync {
+					p.fail("status 201, although the synchronous request got AsyncRequired")
+				}
+				return
 			}
-			return
-		}
-		inProgress = true
-		r.blocked(s, second, a.string("operation"))
-		if state := p.poll(instancePath(second), s, a.string("operation")); state != "succeeded" {
-			p.fail("the operation ended as %q", state)
-		}
-	})
+			inProgress = true
+			r.blocked(s, second, a.string("operation"))
+			if state := p.poll(instancePath(second), s, a.string("operation")); state != "succeeded" {
+				p.fail("the operation ended as %q", state)
+			}
+		})
 	if !inProgress {
-		r.check(secBlock, "an instance in progress rejects other operations (422 ConcurrencyError)", func(p *probe) { p.skip("no operation was in progress") })
+		r.check(secBlock, "an instance in progress rejects other operations (422 ConcurrencyError)",
+			func(p *probe) { p.skip("no operation was in progress") })
 	}
 	if needsAsync {
 		return ok
@@ -325,7 +331,8 @@ func (r *runner) bindings(s subject, id string) {
 		p.want(p.do(call{method: http.MethodGet, path: bindingPath(id, newID()), query: s.query()}), http.StatusNotFound)
 	})
 	r.check(secUnbind, "a request without service_id is rejected with 400", func(p *probe) {
-		p.want(p.do(call{method: http.MethodDelete, path: path, query: url.Values{"plan_id": {s.plan.ID}}}), http.StatusBadRequest)
+		p.want(p.do(call{method: http.MethodDelete, path: path, query: url.Values{"plan_id": {s.plan.ID}}}),
+			http.StatusBadRequest)
 	})
 	r.check(secUnbind, "a binding is deleted (200, or 202 and polling)", func(p *probe) { p.gone(s, path) })
 	r.check(secUnbind, "a deleted binding is gone (410)", func(p *probe) {
@@ -348,7 +355,8 @@ func (r *runner) update(s subject, id string) {
 		}
 	})
 	r.check(secUpdate, "a request without service_id is rejected with 400", func(p *probe) {
-		p.want(p.do(async(call{method: http.MethodPatch, path: instancePath(id), body: object{"plan_id": s.plan.ID}})), http.StatusBadRequest)
+		p.want(p.do(async(call{method: http.MethodPatch, path: instancePath(id), body: object{"plan_id": s.plan.ID}})),
+			http.StatusBadRequest)
 	})
 	r.check(secUpdate, "the plan can be changed, and back", func(p *probe) {
 		if s.other == nil || !s.updateable() {

@@ -62,7 +62,8 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 	if o.Patience == 0 {
 		o.Patience = 10 * time.Minute
 	}
-	r := &runner{ctx: ctx, o: o, base: strings.TrimRight(o.URL, "/"), report: &Report{URL: o.URL, Version: Version, Began: time.Now().UTC()}}
+	r := &runner{ctx: ctx, o: o, base: strings.TrimRight(o.URL, "/"), report: &Report{URL: o.URL, Version: Version,
+		Began: time.Now().UTC()}}
 	if err := r.reachable(); err != nil {
 		return nil, err
 	}
@@ -194,11 +195,13 @@ func (p *probe) do(c call) *answer {
 		req.Header.Set(versionHeader, version)
 	}
 	req.Header.Set("Content-Type", "application/json")
-	req.Header.Set(originHeader, "cloudfoundry "+base64.StdEncoding.EncodeToString([]byte(`{"user_id":"683ea748-3092-4ff4-b656-39cacc4d5360"}`)))
+	req.Header.Set(originHeader, "cloudfoundry "+
+		base64.StdEncoding.EncodeToString([]byte(`{"user_id":"683ea748-3092-4ff4-b656-39cacc4d5360"}`)))
 	for name, values := range c.header {
 		req.Header[name] = values
 	}
-	p.result.Exchanges = append(p.result.Exchanges, Exchange{Sent: strings.TrimSpace(c.method + " " + shown + " " + short(content))})
+	p.result.Exchanges = append(p.result.Exchanges,
+		Exchange{Sent: strings.TrimSpace(c.method + " " + shown + " " + short(content))})
 	x := &p.result.Exchanges[len(p.result.Exchanges)-1]
 	resp, err := p.r.o.Client.Do(req)
 	if err != nil {

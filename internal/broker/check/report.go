@@ -105,5 +105,6 @@ func (r *Report) Write(w io.Writer) {
 	if !r.OK() {
 		verdict = "does NOT conform"
 	}
-	fmt.Fprintf(w, "\n%d passed, %d warnings, %d failed, %d skipped in %.1f s: the broker %s\n", r.Passed, r.Warned, r.Failed, r.Skipped, r.Seconds, verdict)
+	fmt.Fprintf(w, "\n%d passed, %d warnings, %d failed, %d skipped in %.1f s: the broker %s\n", r.Passed, r.Warned,
+		r.Failed, r.Skipped, r.Seconds, verdict)
 }

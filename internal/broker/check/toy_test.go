@@ -51,7 +51,8 @@ func (b *toy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case b.fault != "no auth" && (!ok || user != "u" || !open && password != "p"):
 		b.write(w, http.StatusUnauthorized, object{})
-	case version == "" && b.fault != "no version", version != "" && !strings.HasPrefix(version, "2.") && b.fault != "any version":
+	case version == "" && b.fault != "no version", version != "" && !strings.HasPrefix(version, "2.") &&
+		b.fault != "any version":
 		b.write(w, http.StatusPreconditionFailed, object{"description": "2.x"})
 	case r.Header.Get("X-Broker-API-Originating-Identity") == "nonsense" && b.fault == "broken by identity":
 		b.write(w, http.StatusInternalServerError, object{})
@@ -95,8 +96,10 @@ func (b *toy) route(r *http.Request) (int, any) {
 func (b *toy) catalog() any {
 	b.catalogs++
 	plans := []object{
-		{"id": "plan-1", "name": "one", "description": "first", "maximum_polling_duration": 60, "maintenance_info": object{"version": "1.0.0"},
-			"schemas": object{"service_instance": object{"create": object{"parameters": object{"$schema": "http://json-schema.org/draft-04/schema#"}}}}},
+		{"id": "plan-1", "name": "one", "description": "first", "maximum_polling_duration": 60,
+			"maintenance_info": object{"version": "1.0.0"},
+			"schemas": object{"service_instance": object{
+				"create": object{"parameters": object{"$schema": "http://json-schema.org/draft-04/schema#"}}}}},
 		{"id": "plan-2", "name": "two", "description": "second", "free": false},
 	}
 	s := object{
@@ -169,7 +172,8 @@ func (b *toy) lacks(what string, body object, bad bool) bool {
 		s, _ := body[field].(string)
 		return s == "" && b.fault != what+" "+fault
 	}
-	return bad && b.fault != what+" bad json" || !bad && (missing("service_id", "no service") || missing("plan_id", "no plan"))
+	return bad && b.fault != what+" bad json" || !bad && (missing("service_id", "no service") ||
+		missing("plan_id", "no plan"))
 }
 
 func (b *toy) refuse() (int, any) {
@@ -188,7 +192,8 @@ func (b *toy) instance(r *http.Request, id string, body object, bad bool) (int, 
 	case http.MethodPut:
 		switch {
 		case b.lacks("provision", body, bad),
-			!bad && body["service_id"] != "service-1" && b.fault != "provision unknown service" && b.fault != "provision no service",
+			!bad && body["service_id"] != "service-1" && b.fault != "provision unknown service" &&
+				b.fault != "provision no service",
 			!bad && !known && b.fault != "provision unknown plan" && b.fault != "provision no plan":
 			return b.refuse()
 		}

@@ -79,7 +79,8 @@ var (
 	//	1356              a view refers to what does not exist
 	//	1449              the definer does not exist
 	//	1462              a view refers to itself
-	refusedDump = regexp.MustCompile(`(?s)^` + MariaDBProgram + `: Couldn't execute '(.*?)': (.* \((?:1142|1143|1146|1168|1356|1370|1449|1462)\))$`)
+	refusedDump = regexp.MustCompile(`(?s)^` + MariaDBProgram +
+		`: Couldn't execute '(.*?)': (.* \((?:1142|1143|1146|1168|1356|1370|1449|1462)\))$`)
 	// A table was deleted after the list of tables was read. A message with 1146 follows.
 	goneTable = regexp.MustCompile(`(?s)^Error: Couldn't read status information for table .* \(\)$`)
 )

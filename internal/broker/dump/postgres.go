@@ -28,7 +28,8 @@ func (r *RestoreErrors) Unreachable() error {
 
 // Lost returns what could not be loaded.
 func (r *RestoreErrors) Lost() (missing Lost) {
-	const entry, failed, ignored = "pg_restore: from TOC entry ", "pg_restore: error: ", "pg_restore: warning: errors ignored on restore: "
+	const entry, failed, ignored = "pg_restore: from TOC entry ", "pg_restore: error: ",
+		"pg_restore: warning: errors ignored on restore: "
 	what, count := "data", 0
 	for line := range strings.Lines(string(r.first)) {
 		if name, ok := strings.CutPrefix(line, entry); ok {

@@ -154,7 +154,8 @@ func quoted(line []byte, in byte) byte {
 // The definer in a statement that creates a view, a trigger, a routine or an event. Before
 // it there are no names or texts: those begin with a quote.
 var (
-	definer       = regexp.MustCompile("^((?:/\\*M?!\\d+ )?CREATE\\b[^`'\"]*?\\bDEFINER=)" + quotedName + "(?:@" + quotedName + ")?")
+	definer = regexp.MustCompile("^((?:/\\*M?!\\d+ )?CREATE\\b[^`'\"]*?\\bDEFINER=)" + quotedName + "(?:@" +
+		quotedName + ")?")
 	versionMark   = regexp.MustCompile(`/\*M?!\d+ ?|\*/`)
 	quotedName    = "(?:`(?:[^`]|``)*`|\"(?:[^\"]|\"\")*\"|'(?:[^']|'')*')"
 	definerClause = regexp.MustCompile("DEFINER=[^ ]* ?")
@@ -173,7 +174,8 @@ func Redefined(statement, owner string) string {
 // Described names the object of a statement.
 func Described(statement string) string {
 	const enough = 100
-	text := definerClause.ReplaceAllLiteralString(versionMark.ReplaceAllLiteralString(statement[:min(len(statement), 4*enough)], ""), "")
+	text := definerClause.ReplaceAllLiteralString(versionMark.ReplaceAllLiteralString(
+		statement[:min(len(statement), 4*enough)], ""), "")
 	text = strings.ToValidUTF8(strings.Join(strings.Fields(text), " "), "")
 	if short := []rune(text); len(short) > enough {
 		return string(short[:enough]) + "…"

@@ -141,7 +141,8 @@ func (f *Forwarder) Open(ctx context.Context, server Endpoint, connections int, 
 			return (&net.ListenConfig{}).Listen(ctx, "tcp", at.String())
 		}
 	}
-	w := &listener{limiter: connlimit.New(connlimit.Limits{PerSource: min(sourceConnections, connections), Total: connections}), start: start}
+	w := &listener{limiter: connlimit.New(connlimit.Limits{PerSource: min(sourceConnections, connections),
+		Total: connections}), start: start}
 	for _, host := range hosts {
 		l, err := listen(ctx, netip.AddrPortFrom(host, uint16(server.Port)))
 		if err != nil {

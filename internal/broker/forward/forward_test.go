@@ -47,7 +47,8 @@ func TestForwarder(t *testing.T) {
 		}
 	}()
 	server := Local(l.Addr().(*net.TCPAddr).Port)
-	f := New(testReach, func(a netip.Addr) bool { return a == netip.MustParseAddr("127.0.0.100") }, slog.New(slog.DiscardHandler))
+	f := New(testReach, func(a netip.Addr) bool { return a == netip.MustParseAddr("127.0.0.100") },
+		slog.New(slog.DiscardHandler))
 	if got := f.Outside(server); got.Host != "127.0.0.9" || got.Port != server.Port {
 		t.Errorf("outside: %v", got)
 	}

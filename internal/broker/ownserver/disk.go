@@ -65,7 +65,8 @@ func (d *Disks) make(ctx context.Context, image string, size int64) error {
 	if err := os.Truncate(fresh, size); err != nil {
 		return err
 	}
-	err := loopdisk.Run(ctx, d.mkfs, "-q", "-F", "-t", "ext4", "-m", reservePercent, "-J", fmt.Sprintf("size=%d", min(8, size/(4*mib))),
+	err := loopdisk.Run(ctx, d.mkfs, "-q", "-F", "-t", "ext4", "-m", reservePercent, "-J",
+		fmt.Sprintf("size=%d", min(8, size/(4*mib))),
 		"-E", "lazy_itable_init=1,lazy_journal_init=1,nodiscard,root_owner=0:0", fresh)
 	if err != nil {
 		return err

@@ -38,7 +38,8 @@ func (c *oauthClient) Show(p *term.Printer) {
 	if c.Name != "" {
 		rows = append(rows, [2]string{"name", c.Name})
 	}
-	rows = append(rows, [2]string{"grant types", strings.Join(c.GrantTypes, ", ")}, [2]string{"scopes", strings.Join(c.Scopes, ", ")},
+	rows = append(rows, [2]string{"grant types", strings.Join(c.GrantTypes, ", ")},
+		[2]string{"scopes", strings.Join(c.Scopes, ", ")},
 		[2]string{"authorities", strings.Join(c.Authorities, ", ")})
 	if len(c.RedirectURIs) > 0 {
 		rows = append(rows, [2]string{"redirect URIs", strings.Join(c.RedirectURIs, ", ")})
@@ -92,7 +93,8 @@ func (f *clientFlags) body() map[string]any {
 		body["name"] = f.Name
 	}
 	for key, list := range map[string]*wordList{
-		"authorities": f.Authorities, "scope": f.Scopes, "authorized_grant_types": f.GrantTypes, "redirect_uri": f.Redirects, "autoapprove": f.AutoApprove,
+		"authorities": f.Authorities, "scope": f.Scopes, "authorized_grant_types": f.GrantTypes, "redirect_uri": f.Redirects,
+		"autoapprove": f.AutoApprove,
 	} {
 		if list != nil {
 			body[key] = *list
@@ -114,7 +116,8 @@ type secretFlag struct {
 
 // choose returns the secret and whether it was generated. Without the flag the
 // user is prompted in a terminal; an empty answer generates a secret.
-func (f *secretFlag) choose(ctx context.Context, s *core.Session, id string) (secret string, generated bool, err error) {
+func (f *secretFlag) choose(ctx context.Context, s *core.Session, id string) (secret string, generated bool,
+	err error) {
 	if f.Secret != "" {
 		return f.Secret, false, nil
 	}
@@ -136,11 +139,13 @@ func (f *secretFlag) choose(ctx context.Context, s *core.Session, id string) (se
 
 // clientsCall calls the authorization server's client endpoints.
 func clientsCall(ctx context.Context, s *core.Session, method, path string, body, into any) error {
-	_, err := s.API.Do(ctx, client.Call{Method: method, URL: s.Config.Links.UAA + "/oauth/clients" + path, Body: body, Into: into})
+	_, err := s.API.Do(ctx, client.Call{Method: method, URL: s.Config.Links.UAA + "/oauth/clients" + path, Body: body,
+		Into: into})
 	if status := client.Status(err); status == http.StatusForbidden || status == http.StatusUnauthorized {
 		return &core.Problem{
 			What: "Permission denied.", Why: "the login lacks clients.read, clients.write or clients.admin: " + err.Error(),
-			Try: fmt.Sprintf("log in with a client that has them: '%s auth CLIENT SECRET --client-credentials'", s.Env.Program), Err: err,
+			Try: fmt.Sprintf("log in with a client that has them: '%s auth CLIENT SECRET --client-credentials'", s.Env.Program),
+			Err: err,
 		}
 	}
 	return err
@@ -151,7 +156,8 @@ func noClient(ctx context.Context, s *core.Session, id string, err error) error 
 	if client.Status(err) != http.StatusNotFound {
 		return err
 	}
-	p := &core.Problem{What: "Client '" + id + "' not found.", Try: fmt.Sprintf("'%s clients' lists them", s.Env.Program), Err: errors.Join(core.ErrNotFound, err)}
+	p := &core.Problem{What: "Client '" + id + "' not found.", Try: fmt.Sprintf("'%s clients' lists them", s.Env.Program),
+		Err: errors.Join(core.ErrNotFound, err)}
 	if all, err := listClients(ctx, s); err == nil {
 		var ids []string
 		for _, c := range all {
@@ -248,7 +254,8 @@ func createClient(ctx context.Context, s *core.Session, w core.Words, f *createC
 	if client.Status(err) == http.StatusConflict {
 		return nil, &core.Problem{
 			What: "Client " + w["CLIENT"] + " already exists.", Why: "it was not changed",
-			Try: fmt.Sprintf("'%[1]s update-client %[2]s' changes it, '%[1]s set-client-secret %[2]s' its secret", s.Env.Program, w["CLIENT"]), Err: err,
+			Try: fmt.Sprintf("'%[1]s update-client %[2]s' changes it, '%[1]s set-client-secret %[2]s' its secret", s.Env.Program,
+				w["CLIENT"]), Err: err,
 		}
 	}
 	if err != nil {
@@ -359,15 +366,21 @@ func clientCommands() []*core.Command {
 	return core.InGroup(core.GroupClients,
 		core.Entry("clients", "", "List OAuth clients", core.NeedsLogin, showClients, ""),
 		core.Entry("client", "CLIENT", "Show an OAuth client", core.NeedsLogin, showClient, "my-sender"),
-		core.Entry("create-client", "CLIENT [--authorities LIST] [--scopes LIST] [--grant-types LIST]", "Create an OAuth client", core.NeedsLogin, createClient,
-			"my-sender --authorities notifications.write,critical_notifications.write", "my-web --scopes openid,cloud_controller.read --redirect-uris https://app.example.com/callback").
-			Explained("Prompts for the secret in a terminal, and generates one when none is given. A generated secret is shown once. The default grant type is client_credentials."),
-		core.Entry("update-client", "CLIENT [--authorities LIST] [--scopes LIST] [--grant-types LIST]", "Update an OAuth client", core.NeedsLogin, updateClient,
+		core.Entry("create-client", "CLIENT [--authorities LIST] [--scopes LIST] [--grant-types LIST]",
+			"Create an OAuth client", core.NeedsLogin, createClient,
+			"my-sender --authorities notifications.write,critical_notifications.write",
+			"my-web --scopes openid,cloud_controller.read --redirect-uris https://app.example.com/callback").
+			Explained("Prompts for the secret in a terminal, and generates one when none is given. A generated secret is "+
+				"shown once. The default grant type is client_credentials."),
+		core.Entry("update-client", "CLIENT [--authorities LIST] [--scopes LIST] [--grant-types LIST]",
+			"Update an OAuth client", core.NeedsLogin, updateClient,
 			"my-sender --authorities notifications.write").
 			Explained("A list replaces the current one; settings without a flag stay unchanged."),
-		core.Entry("set-client-secret", "CLIENT [--add | --delete-old]", "Set or rotate the secret of an OAuth client", core.NeedsLogin, setClientSecret,
+		core.Entry("set-client-secret", "CLIENT [--add | --delete-old]", "Set or rotate the secret of an OAuth client",
+			core.NeedsLogin, setClientSecret,
 			"my-sender", "my-sender --add", "my-sender --delete-old").
-			Explained("To rotate without an outage, add a second secret, configure the client with it, then delete the old one."),
+			Explained(
+				"To rotate without an outage, add a second secret, configure the client with it, then delete the old one."),
 		core.Entry("delete-client", "CLIENT [-f]", "Delete an OAuth client", core.NeedsLogin, deleteClient, "my-sender -f"),
 	)
 }

@@ -93,7 +93,8 @@ func sendRequest(ctx context.Context, s *core.Session, w core.Words, f *curlFlag
 
 func curlCommands() []*core.Command {
 	return core.InGroup(core.GroupOther,
-		core.Entry("curl", "PATH [-X METHOD] [-d BODY] [-H HEADER] [-i]", "Send a raw request to the API", core.NeedsAPI, sendRequest,
+		core.Entry("curl", "PATH [-X METHOD] [-d BODY] [-H HEADER] [-i]", "Send a raw request to the API", core.NeedsAPI,
+			sendRequest,
 			"/v3/apps", `-X PATCH /v3/routes/GUID/destinations -d '{"destinations":[]}'`),
 	)
 }

@@ -27,7 +27,8 @@ type targetResult struct {
 }
 
 func currentTarget(s *core.Session) *targetResult {
-	return &targetResult{s.Config.API, s.Config.APIVersion, s.API.User().Name(), s.Config.Org.Name, s.Config.Space.Name, s.Config.Local}
+	return &targetResult{s.Config.API, s.Config.APIVersion, s.API.User().Name(), s.Config.Org.Name, s.Config.Space.Name,
+		s.Config.Local}
 }
 
 func (r *targetResult) Show(p *term.Printer) {
@@ -36,7 +37,8 @@ func (r *targetResult) Show(p *term.Printer) {
 		p.Pairs(append(rows, [2]string{"user", "not logged in"})...)
 		return
 	}
-	rows = append(rows, [2]string{"user", r.User}, [2]string{"org", cmp.Or(r.Org, "none targeted")}, [2]string{"space", cmp.Or(r.Space, "none targeted")})
+	rows = append(rows, [2]string{"user", r.User}, [2]string{"org", cmp.Or(r.Org, "none targeted")},
+		[2]string{"space", cmp.Or(r.Space, "none targeted")})
 	if r.Local != "" {
 		rows = append(rows, [2]string{"found", "the server on this machine, in " + r.Local})
 	}
@@ -122,7 +124,8 @@ func logInUser(ctx context.Context, s *core.Session, _ core.Words, f *loginFlags
 		if err == nil {
 			break
 		}
-		if client.Status(err) != http.StatusUnauthorized || f.Password != "" || f.Passcode != "" || try == 3 || !s.Env.InTerminal {
+		if client.Status(err) != http.StatusUnauthorized || f.Password != "" || f.Passcode != "" || try == 3 ||
+			!s.Env.InTerminal {
 			return nil, rejected(s, err)
 		}
 		s.Say("Credentials were rejected, please try again.")
@@ -144,7 +147,8 @@ func rejected(s *core.Session, err error) error {
 	if client.Status(err) != http.StatusUnauthorized {
 		return err
 	}
-	return &core.Problem{What: "The credentials were rejected.", Why: err.Error(), Try: fmt.Sprintf("check name and password, then '%s login' again", s.Env.Program), Err: err}
+	return &core.Problem{What: "The credentials were rejected.", Why: err.Error(),
+		Try: fmt.Sprintf("check name and password, then '%s login' again", s.Env.Program), Err: err}
 }
 
 // form returns the login form and prompts for missing values.
@@ -193,7 +197,8 @@ type authFlags struct {
 }
 
 func authenticate(ctx context.Context, s *core.Session, _ core.Words, f *authFlags) (core.Result, error) {
-	user, password := cmp.Or(f.Args.User, s.Env.Getenv("CF_USERNAME")), cmp.Or(f.Args.Password, s.Env.Getenv("CF_PASSWORD"))
+	user, password := cmp.Or(f.Args.User, s.Env.Getenv("CF_USERNAME")),
+		cmp.Or(f.Args.Password, s.Env.Getenv("CF_PASSWORD"))
 	if user == "" || password == "" {
 		return nil, core.UsageError("USER and PASSWORD are required, as arguments or in CF_USERNAME and CF_PASSWORD")
 	}
@@ -254,10 +259,12 @@ func changeTarget(ctx context.Context, s *core.Session, _ core.Words, f *targetF
 
 func loginCommands() []*core.Command {
 	return core.InGroup(core.GroupLogin,
-		core.Entry("login", "[-a URL] [-u USER] [-p PASSWORD] [-o ORG] [-s SPACE]", "Log in and select an org and space", core.NeedsNothing, logInUser,
+		core.Entry("login", "[-a URL] [-u USER] [-p PASSWORD] [-o ORG] [-s SPACE]", "Log in and select an org and space",
+			core.NeedsNothing, logInUser,
 			"-a http://api.localhost:8080 -u admin", "--sso").Alias("l").
 			Hint("the API endpoint is given by -a, such as 'login -a http://127.0.0.1:8080'").
-			Explained("Prompts for values that are not given, including org and space. A server that you run on this machine needs no login: the client finds it."),
+			Explained("Prompts for values that are not given, including org and space. A server that you run on this machine "+
+				"needs no login: the client finds it."),
 		core.Entry("api", "[URL]", "Set or show the API endpoint", core.NeedsNothing, targetAPI, "http://127.0.0.1:8080", ""),
 		core.Entry("auth", "USER PASSWORD [--client-credentials]", "Log in non-interactively", core.NeedsAPI, authenticate,
 			"admin \"$PASSWORD\"", "my-client \"$SECRET\" --client-credentials"),

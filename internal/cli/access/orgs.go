@@ -52,7 +52,8 @@ func createSpace(ctx context.Context, s *core.Session, w core.Words, f *createSp
 	if org.GUID == "" {
 		return nil, s.Check(core.NeedsOrg)
 	}
-	s.Say("Creating space %s in org %s as %s...", s.Out.Bold(w["SPACE"]), s.Out.Bold(org.Name), s.Out.Bold(s.API.User().Name()))
+	s.Say("Creating space %s in org %s as %s...", s.Out.Bold(w["SPACE"]), s.Out.Bold(org.Name),
+		s.Out.Bold(s.API.User().Name()))
 	var space client.Thing
 	body := map[string]any{"name": w["SPACE"], "relationships": map[string]any{"organization": client.Relate(org.GUID)}}
 	_, err := s.API.Post(ctx, "/v3/spaces", body, &space)
@@ -82,7 +83,8 @@ func assignCreatorRoles(ctx context.Context, s *core.Session, org, space string)
 	for _, role := range []struct{ kind, at, guid string }{
 		{"organization_user", "organization", org}, {"space_manager", "space", space}, {"space_developer", "space", space},
 	} {
-		body := map[string]any{"type": role.kind, "relationships": map[string]any{"user": who, role.at: client.Relate(role.guid)}}
+		body := map[string]any{"type": role.kind,
+			"relationships": map[string]any{"user": who, role.at: client.Relate(role.guid)}}
 		if _, err := s.API.Post(ctx, "/v3/roles", body, nil); err != nil && !client.Says(err, "already has") {
 			return err
 		}
@@ -115,7 +117,8 @@ func deleteSpace(ctx context.Context, s *core.Session, w core.Words, f *deleteSp
 	if org.GUID == "" {
 		return nil, s.Check(core.NeedsOrg)
 	}
-	res, err := s.DeleteNamed(ctx, f.Force, "space", w["SPACE"], "/v3/spaces", url.Values{"organization_guids": {org.GUID}})
+	res, err := s.DeleteNamed(ctx, f.Force, "space", w["SPACE"], "/v3/spaces",
+		url.Values{"organization_guids": {org.GUID}})
 	if err == nil && s.Config.Org.GUID == org.GUID && s.Config.Space.Name == w["SPACE"] {
 		s.Config.Space = config.Named{}
 		err = s.Config.Save()
@@ -128,8 +131,10 @@ func orgsCommands() []*core.Command {
 		core.Entry("orgs", "", "List orgs", core.NeedsLogin, listOrgs, "").Alias("o"),
 		core.Entry("spaces", "", "List the spaces in the target org", core.NeedsOrg, listSpaces, ""),
 		core.Entry("create-org", "ORG", "Create an org", core.NeedsLogin, createOrg, "acme").Alias("co"),
-		core.Entry("create-space", "SPACE [-o ORG]", "Create a space", core.NeedsLogin, createSpace, "shop -o acme").Alias("csp"),
-		core.Entry("delete-org", "ORG [-f]", "Delete an org and everything in it", core.NeedsLogin, deleteOrg, "acme -f").Slow(),
+		core.Entry("create-space", "SPACE [-o ORG]", "Create a space", core.NeedsLogin, createSpace, "shop -o acme").
+			Alias("csp"),
+		core.Entry("delete-org", "ORG [-f]", "Delete an org and everything in it", core.NeedsLogin, deleteOrg,
+			"acme -f").Slow(),
 		core.Entry("delete-space", "SPACE [-o ORG] [-f]", "Delete a space and everything in it", core.NeedsLogin, deleteSpace,
 			"shop -o acme -f").Slow(),
 	)

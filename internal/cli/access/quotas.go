@@ -94,7 +94,8 @@ func (f *limitFlags) body() (map[string]map[string]any, error) {
 		unit       int64
 		group, key string
 	}{
-		{"-m", f.Memory, 1 << 20, "apps", "total_memory_in_mb"}, {"-i", f.Process, 1 << 20, "apps", "per_process_memory_in_mb"},
+		{"-m", f.Memory, 1 << 20, "apps", "total_memory_in_mb"}, {"-i", f.Process, 1 << 20, "apps",
+			"per_process_memory_in_mb"},
 		{"-a", f.Instances, 0, "apps", "total_instances"}, {"-l", f.LogRate, 1, "apps", "log_rate_limit_in_bytes_per_second"},
 		{"-s", f.Services, 0, "services", "total_service_instances"}, {"-r", f.Routes, 0, "routes", "total_routes"},
 		{"--reserved-route-ports", f.Ports, 0, "routes", "total_reserved_ports"},
@@ -149,7 +150,8 @@ func (k quotaKind) of(s *core.Session) url.Values {
 	return nil
 }
 
-func (k quotaKind) update(ctx context.Context, s *core.Session, w core.Words, f *updateQuotaFlags) (core.Result, error) {
+func (k quotaKind) update(ctx context.Context, s *core.Session, w core.Words,
+	f *updateQuotaFlags) (core.Result, error) {
 	if f.Paid && f.NotPaid {
 		return nil, core.UsageError("--allow-paid-service-plans and --disallow-paid-service-plans cannot be combined")
 	}
@@ -200,7 +202,8 @@ func (k quotaKind) assign(ctx context.Context, s *core.Session, w core.Words, _ 
 	if err != nil {
 		return nil, err
 	}
-	if err := s.Send(ctx, http.MethodPost, k.path+"/"+q.GUID+"/relationships/"+k.owner, core.RelateAll(to.GUID)); err != nil {
+	if err := s.Send(ctx, http.MethodPost, k.path+"/"+q.GUID+"/relationships/"+k.owner,
+		core.RelateAll(to.GUID)); err != nil {
 		return nil, err
 	}
 	return s.Done("quota", q.Name, "name", to.Name)
@@ -268,11 +271,13 @@ func (q quota) cells() []string {
 	}
 	return []string{
 		q.Name, size(q.Apps.Memory, 1<<20), size(q.Apps.Process, 1<<20), number(q.Routes.Total), number(q.Services.Instances),
-		map[bool]string{true: "allowed", false: "disallowed"}[q.Services.Paid], number(q.Apps.Instances), number(q.Routes.Ports), size(q.Apps.LogRate, 1),
+		map[bool]string{true: "allowed", false: "disallowed"}[q.Services.Paid], number(q.Apps.Instances),
+		number(q.Routes.Ports), size(q.Apps.LogRate, 1),
 	}
 }
 
-var quotaHeading = []string{"name", "total memory", "instance memory", "routes", "service instances", "paid service plans", "app instances", "route ports", "log volume per second"}
+var quotaHeading = []string{"name", "total memory", "instance memory", "routes", "service instances",
+	"paid service plans", "app instances", "route ports", "log volume per second"}
 
 func (k quotaKind) list(ctx context.Context, s *core.Session, _ core.Words, _ *core.NoFlags) (core.Result, error) {
 	s.Acting("Getting %s", k.word+"s")
@@ -301,16 +306,25 @@ func quotaCommands() []*core.Command {
 	return core.InGroup(core.GroupQuotas,
 		core.Entry("org-quotas", "", "List org quotas", core.NeedsLogin, orgQuotas.list, "").Alias("quotas"),
 		core.Entry("org-quota", "QUOTA", "Show an org quota", core.NeedsLogin, orgQuotas.get, "large").Alias("quota"),
-		core.Entry("create-org-quota", "QUOTA "+limits, "Create an org quota", core.NeedsLogin, orgQuotas.create, "large -m 100G -r 1000 -s 100 --allow-paid-service-plans").Alias("create-quota"),
-		core.Entry("update-org-quota", "QUOTA "+limits+" [-n NAME]", "Update an org quota", core.NeedsLogin, orgQuotas.update, "large -m 200G").Alias("update-quota"),
-		core.Entry("delete-org-quota", "QUOTA [-f]", "Delete an org quota", core.NeedsLogin, orgQuotas.delete, "large -f").Alias("delete-quota").Slow(),
-		core.Entry("set-org-quota", "ORG QUOTA", "Assign a quota to an org", core.NeedsLogin, orgQuotas.assign, "acme large").Alias("set-quota"),
+		core.Entry("create-org-quota", "QUOTA "+limits, "Create an org quota", core.NeedsLogin, orgQuotas.create,
+			"large -m 100G -r 1000 -s 100 --allow-paid-service-plans").Alias("create-quota"),
+		core.Entry("update-org-quota", "QUOTA "+limits+" [-n NAME]", "Update an org quota", core.NeedsLogin, orgQuotas.update,
+			"large -m 200G").Alias("update-quota"),
+		core.Entry("delete-org-quota", "QUOTA [-f]", "Delete an org quota", core.NeedsLogin, orgQuotas.delete, "large -f").
+			Alias("delete-quota").Slow(),
+		core.Entry("set-org-quota", "ORG QUOTA", "Assign a quota to an org", core.NeedsLogin, orgQuotas.assign, "acme large").
+			Alias("set-quota"),
 		core.Entry("space-quotas", "", "List the space quotas of the target org", core.NeedsOrg, spaceQuotas.list, ""),
 		core.Entry("space-quota", "QUOTA", "Show a space quota", core.NeedsOrg, spaceQuotas.get, "small"),
-		core.Entry("create-space-quota", "QUOTA "+limits, "Create a space quota in the target org", core.NeedsOrg, spaceQuotas.create, "small -m 1G -r 10"),
-		core.Entry("update-space-quota", "QUOTA "+limits+" [-n NAME]", "Update a space quota", core.NeedsOrg, spaceQuotas.update, "small -a 5"),
-		core.Entry("delete-space-quota", "QUOTA [-f]", "Delete a space quota", core.NeedsOrg, spaceQuotas.delete, "small -f").Slow(),
-		core.Entry("set-space-quota", "SPACE QUOTA", "Assign a quota to a space", core.NeedsOrg, spaceQuotas.assign, "dev small"),
-		core.Entry("unset-space-quota", "SPACE QUOTA", "Remove a quota from a space", core.NeedsOrg, spaceQuotas.unassign, "dev small"),
+		core.Entry("create-space-quota", "QUOTA "+limits, "Create a space quota in the target org", core.NeedsOrg,
+			spaceQuotas.create, "small -m 1G -r 10"),
+		core.Entry("update-space-quota", "QUOTA "+limits+" [-n NAME]", "Update a space quota", core.NeedsOrg,
+			spaceQuotas.update, "small -a 5"),
+		core.Entry("delete-space-quota", "QUOTA [-f]", "Delete a space quota", core.NeedsOrg, spaceQuotas.delete,
+			"small -f").Slow(),
+		core.Entry("set-space-quota", "SPACE QUOTA", "Assign a quota to a space", core.NeedsOrg, spaceQuotas.assign,
+			"dev small"),
+		core.Entry("unset-space-quota", "SPACE QUOTA", "Remove a quota from a space", core.NeedsOrg, spaceQuotas.unassign,
+			"dev small"),
 	)
 }

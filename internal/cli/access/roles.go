@@ -20,7 +20,8 @@ type role struct{ word, kind, title string }
 
 var (
 	orgRoles = []role{
-		{"OrgManager", "organization_manager", "ORG MANAGER"}, {"BillingManager", "organization_billing_manager", "BILLING MANAGER"},
+		{"OrgManager", "organization_manager", "ORG MANAGER"}, {"BillingManager", "organization_billing_manager",
+			"BILLING MANAGER"},
 		{"OrgAuditor", "organization_auditor", "ORG AUDITOR"}, {"OrgUser", "organization_user", "ORG USER"},
 	}
 	spaceRoles = []role{
@@ -90,13 +91,17 @@ func (f roleFlags) remove(ctx context.Context, s *core.Session, user, kind, at, 
 		}
 		switch {
 		case len(found) == 0:
-			return false, &core.Problem{What: "User '" + user + "' not found.", Try: fmt.Sprintf("'%[1]s org-users ORG', '%[1]s space-users ORG SPACE' list them", s.Env.Program), Err: core.ErrNotFound}
+			return false, &core.Problem{What: "User '" + user + "' not found.",
+				Try: fmt.Sprintf("'%[1]s org-users ORG', '%[1]s space-users ORG SPACE' list them", s.Env.Program),
+				Err: core.ErrNotFound}
 		case len(found) > 1:
-			return false, &core.Problem{What: "Several users are named " + user + ".", Why: "they have different origins", Try: "name one with --origin"}
+			return false, &core.Problem{What: "Several users are named " + user + ".", Why: "they have different origins",
+				Try: "name one with --origin"}
 		}
 		id = found[0].GUID
 	}
-	roles, err := client.List[client.Thing](ctx, s.API, "/v3/roles", url.Values{"types": {kind}, "user_guids": {id}, at + "_guids": {guid}})
+	roles, err := client.List[client.Thing](ctx, s.API, "/v3/roles", url.Values{"types": {kind}, "user_guids": {id},
+		at + "_guids": {guid}})
 	if err != nil || len(roles) == 0 {
 		return false, err
 	}
@@ -104,7 +109,8 @@ func (f roleFlags) remove(ctx context.Context, s *core.Session, user, kind, at, 
 }
 
 // change assigns or removes a role.
-func (f roleFlags) change(ctx context.Context, s *core.Session, user string, r role, org, space client.Thing, give bool) (core.Result, error) {
+func (f roleFlags) change(ctx context.Context, s *core.Session, user string, r role, org, space client.Thing,
+	give bool) (core.Result, error) {
 	at, in, where := "organization", org, "org "+s.Out.Bold(org.Name)
 	if space.GUID != "" {
 		at, in, where = "space", space, "org "+s.Out.Bold(org.Name)+" / space "+s.Out.Bold(space.Name)
@@ -233,7 +239,8 @@ func membersOf(ctx context.Context, s *core.Session, at string, in client.Thing,
 			User client.To `json:"user"`
 		} `json:"relationships"`
 	}
-	found, included, err := client.ListWith[given](ctx, s.API, "/v3/roles", url.Values{"include": {"user"}, at + "_guids": {in.GUID}, "per_page": {"5000"}})
+	found, included, err := client.ListWith[given](ctx, s.API, "/v3/roles", url.Values{"include": {"user"},
+		at + "_guids": {in.GUID}, "per_page": {"5000"}})
 	if err != nil {
 		return nil, err
 	}
@@ -244,7 +251,8 @@ func membersOf(ctx context.Context, s *core.Session, at string, in client.Thing,
 		for _, g := range found {
 			if g.Type == r.kind {
 				u := users[g.Relationships.User.GUID()]
-				row.Users = append(row.Users, roleHolder{g.Relationships.User.GUID(), cmp.Or(u.Name, g.Relationships.User.GUID()), u.Origin})
+				row.Users = append(row.Users, roleHolder{g.Relationships.User.GUID(), cmp.Or(u.Name, g.Relationships.User.GUID()),
+					u.Origin})
 			}
 		}
 		slices.SortFunc(row.Users, func(a, b roleHolder) int { return strings.Compare(a.Name, b.Name) })
@@ -270,7 +278,8 @@ type spaceUsersFlags struct {
 }
 
 func listSpaceUsers(ctx context.Context, s *core.Session, _ core.Words, f *spaceUsersFlags) (core.Result, error) {
-	s.Say("Getting users in org %s / space %s as %s...", s.Out.Bold(f.Args.Org), s.Out.Bold(f.Args.Space), s.Out.Bold(s.API.User().Name()))
+	s.Say("Getting users in org %s / space %s as %s...", s.Out.Bold(f.Args.Org), s.Out.Bold(f.Args.Space),
+		s.Out.Bold(s.API.User().Name()))
 	org, err := s.Org(ctx, f.Args.Org)
 	if err != nil {
 		return nil, err
@@ -290,11 +299,14 @@ func rolesCommands() []*core.Command {
 			Explained("ROLE is OrgManager, BillingManager, OrgAuditor or OrgUser."),
 		core.Entry("unset-org-role", "USER ORG ROLE", "Remove an org role from a user", core.NeedsLogin, changeOrgRole(false),
 			"ann@example.com acme OrgManager"),
-		core.Entry("space-users", "ORG SPACE", "List the users of a space by role", core.NeedsLogin, listSpaceUsers, "acme shop"),
-		core.Entry("set-space-role", "USER ORG SPACE ROLE", "Assign a space role to a user", core.NeedsLogin, changeSpaceRole(true),
+		core.Entry("space-users", "ORG SPACE", "List the users of a space by role", core.NeedsLogin, listSpaceUsers,
+			"acme shop"),
+		core.Entry("set-space-role", "USER ORG SPACE ROLE", "Assign a space role to a user", core.NeedsLogin,
+			changeSpaceRole(true),
 			"ann@example.com acme shop SpaceDeveloper").
 			Explained("ROLE is SpaceManager, SpaceDeveloper, SpaceSupporter or SpaceAuditor."),
-		core.Entry("unset-space-role", "USER ORG SPACE ROLE", "Remove a space role from a user", core.NeedsLogin, changeSpaceRole(false),
+		core.Entry("unset-space-role", "USER ORG SPACE ROLE", "Remove a space role from a user", core.NeedsLogin,
+			changeSpaceRole(false),
 			"ann@example.com acme shop SpaceDeveloper"),
 	)
 }

@@ -27,9 +27,10 @@ func listSegments(ctx context.Context, s *core.Session, _ core.Words, _ *core.No
 	if err != nil {
 		return nil, err
 	}
-	out := &core.Listing[segmentRow]{Key: "isolation segments", Heading: []string{"name", "orgs"}, Cells: func(r segmentRow) []string {
-		return []string{r.Name, strings.Join(r.Orgs, ", ")}
-	}}
+	out := &core.Listing[segmentRow]{Key: "isolation segments", Heading: []string{"name", "orgs"},
+		Cells: func(r segmentRow) []string {
+			return []string{r.Name, strings.Join(r.Orgs, ", ")}
+		}}
 	for _, t := range found {
 		orgs, err := client.List[client.Thing](ctx, s.API, segmentPath+"/"+t.GUID+"/organizations", nil)
 		if err != nil {
@@ -46,7 +47,8 @@ func listSegments(ctx context.Context, s *core.Session, _ core.Words, _ *core.No
 
 func createSegment(ctx context.Context, s *core.Session, w core.Words, _ *core.NoFlags) (core.Result, error) {
 	s.Acting("Creating isolation segment %s", w["SEGMENT"])
-	return s.Create(ctx, "isolation segment", w["SEGMENT"], segmentPath, map[string]any{"name": w["SEGMENT"]}, "must be unique")
+	return s.Create(ctx, "isolation segment", w["SEGMENT"], segmentPath, map[string]any{"name": w["SEGMENT"]},
+		"must be unique")
 }
 
 func deleteSegment(ctx context.Context, s *core.Session, w core.Words, f *core.ForceFlag) (core.Result, error) {
@@ -56,7 +58,8 @@ func deleteSegment(ctx context.Context, s *core.Session, w core.Words, f *core.F
 // entitle allows the spaces of an org to use a segment, or revokes that.
 func entitle(on bool) func(context.Context, *core.Session, core.Words, *core.NoFlags) (core.Result, error) {
 	return func(ctx context.Context, s *core.Session, w core.Words, _ *core.NoFlags) (core.Result, error) {
-		verb := map[bool]string{true: "Enabling isolation segment %s for org %s", false: "Removing entitlement to isolation segment %s from org %s"}[on]
+		verb := map[bool]string{true: "Enabling isolation segment %s for org %s",
+			false: "Removing entitlement to isolation segment %s from org %s"}[on]
 		s.Acting(verb, w["SEGMENT"], w["ORG"])
 		org, err := s.Org(ctx, w["ORG"])
 		if err != nil {
@@ -118,13 +121,21 @@ func useSegment(ctx context.Context, s *core.Session, w core.Words, _ *core.NoFl
 func segmentCommands() []*core.Command {
 	return core.InGroup(core.GroupSegments,
 		core.Entry("isolation-segments", "", "List isolation segments", core.NeedsLogin, listSegments, ""),
-		core.Entry("create-isolation-segment", "SEGMENT", "Create an isolation segment", core.NeedsLogin, createSegment, "gpu"),
-		core.Entry("delete-isolation-segment", "SEGMENT [-f]", "Delete an isolation segment", core.NeedsLogin, deleteSegment, "gpu -f").Slow(),
-		core.Entry("enable-org-isolation", "ORG SEGMENT", "Entitle an org to an isolation segment", core.NeedsLogin, entitle(true), "acme gpu"),
-		core.Entry("disable-org-isolation", "ORG SEGMENT", "Revoke an org's entitlement to an isolation segment", core.NeedsLogin, entitle(false), "acme gpu"),
-		core.Entry("set-org-default-isolation-segment", "ORG SEGMENT", "Set the isolation segment of an org's spaces", core.NeedsLogin, useSegment, "acme gpu"),
-		core.Entry("reset-org-default-isolation-segment", "ORG", "Reset the isolation segment of an org's spaces", core.NeedsLogin, useSegment, "acme"),
-		core.Entry("set-space-isolation-segment", "SPACE SEGMENT", "Set the isolation segment of a space", core.NeedsOrg, useSegment, "dev gpu"),
-		core.Entry("reset-space-isolation-segment", "SPACE", "Reset a space to the org's isolation segment", core.NeedsOrg, useSegment, "dev"),
+		core.Entry("create-isolation-segment", "SEGMENT", "Create an isolation segment", core.NeedsLogin,
+			createSegment, "gpu"),
+		core.Entry("delete-isolation-segment", "SEGMENT [-f]", "Delete an isolation segment", core.NeedsLogin, deleteSegment,
+			"gpu -f").Slow(),
+		core.Entry("enable-org-isolation", "ORG SEGMENT", "Entitle an org to an isolation segment", core.NeedsLogin,
+			entitle(true), "acme gpu"),
+		core.Entry("disable-org-isolation", "ORG SEGMENT", "Revoke an org's entitlement to an isolation segment",
+			core.NeedsLogin, entitle(false), "acme gpu"),
+		core.Entry("set-org-default-isolation-segment", "ORG SEGMENT", "Set the isolation segment of an org's spaces",
+			core.NeedsLogin, useSegment, "acme gpu"),
+		core.Entry("reset-org-default-isolation-segment", "ORG", "Reset the isolation segment of an org's spaces",
+			core.NeedsLogin, useSegment, "acme"),
+		core.Entry("set-space-isolation-segment", "SPACE SEGMENT", "Set the isolation segment of a space", core.NeedsOrg,
+			useSegment, "dev gpu"),
+		core.Entry("reset-space-isolation-segment", "SPACE", "Reset a space to the org's isolation segment", core.NeedsOrg,
+			useSegment, "dev"),
 	)
 }

@@ -63,7 +63,8 @@ func showOrg(ctx context.Context, s *core.Session, w core.Words, f *core.GUIDFla
 			return err
 		},
 		func() (err error) {
-			spaces, err = client.List[client.Thing](ctx, s.API, "/v3/spaces", url.Values{"organization_guids": {org.GUID}, "per_page": {"5000"}})
+			spaces, err = client.List[client.Thing](ctx, s.API, "/v3/spaces", url.Values{"organization_guids": {org.GUID},
+				"per_page": {"5000"}})
 			return err
 		},
 		func() (err error) {
@@ -86,8 +87,10 @@ func showOrg(ctx context.Context, s *core.Session, w core.Words, f *core.GUIDFla
 		}
 	}
 	return &core.Sheet{
-		Pairs: [][2]string{{"name", org.Name}, {"domains", namesOf(domains)}, {"quota", quotaName}, {"spaces", namesOf(spaces)}, {"isolation segments", namesOf(segments)}},
-		JSON:  map[string]any{"name": org.Name, "guid": org.GUID, "domains": domains, "quota": quotaName, "spaces": spaces, "isolation_segments": segments},
+		Pairs: [][2]string{{"name", org.Name}, {"domains", namesOf(domains)}, {"quota", quotaName},
+			{"spaces", namesOf(spaces)}, {"isolation segments", namesOf(segments)}},
+		JSON: map[string]any{"name": org.Name, "guid": org.GUID, "domains": domains, "quota": quotaName, "spaces": spaces,
+			"isolation_segments": segments},
 	}, nil
 }
 
@@ -107,7 +110,8 @@ func showSpace(ctx context.Context, s *core.Session, w core.Words, f *spaceFlags
 	if !f.GUID {
 		s.Acting("Getting info for space %s in org %s", w["SPACE"], s.Config.Org.Name)
 	}
-	space, err := core.Named(ctx, s, "Space", "/v3/spaces", w["SPACE"], url.Values{"organization_guids": {s.Config.Org.GUID}}, func(o fullSpace) string { return o.Name })
+	space, err := core.Named(ctx, s, "Space", "/v3/spaces", w["SPACE"],
+		url.Values{"organization_guids": {s.Config.Org.GUID}}, func(o fullSpace) string { return o.Name })
 	if err != nil {
 		return nil, err
 	}
@@ -156,9 +160,11 @@ func showSpace(ctx context.Context, s *core.Session, w core.Words, f *spaceFlags
 	return space.sheet(s.Config.Org.Name, apps, services, groups, quotaName, segmentName, f.Rules), nil
 }
 
-func (sp *fullSpace) sheet(org string, apps, services []client.Thing, groups map[string][]routes.SecurityGroup, quotaName, segment string, rules bool) core.Result {
+func (sp *fullSpace) sheet(org string, apps, services []client.Thing, groups map[string][]routes.SecurityGroup,
+	quotaName, segment string, rules bool) core.Result {
 	out := &core.Sheet{Pairs: [][2]string{
-		{"name", sp.Name}, {"org", org}, {"apps", namesOf(apps)}, {"services", namesOf(services)}, {"isolation segment", segment}, {"quota", quotaName},
+		{"name", sp.Name}, {"org", org}, {"apps", namesOf(apps)}, {"services", namesOf(services)},
+		{"isolation segment", segment}, {"quota", quotaName},
 	}}
 	names, all := map[string][]string{}, map[string]any{}
 	for _, phase := range []string{core.PhaseRunning, core.PhaseStaging} {
@@ -169,7 +175,8 @@ func (sp *fullSpace) sheet(org string, apps, services []client.Thing, groups map
 		out.Pairs = append(out.Pairs, [2]string{phase + " security groups", namesOf(things)})
 	}
 	body := map[string]any{
-		"name": sp.Name, "guid": sp.GUID, "org": org, "apps": apps, "services": services, "isolation_segment": segment, "quota": quotaName,
+		"name": sp.Name, "guid": sp.GUID, "org": org, "apps": apps, "services": services, "isolation_segment": segment,
+		"quota":                   quotaName,
 		"running_security_groups": names[core.PhaseRunning], "staging_security_groups": names[core.PhaseStaging],
 	}
 	if rules {
@@ -191,7 +198,8 @@ func renameOrg(ctx context.Context, s *core.Session, w core.Words, _ *core.NoFla
 	if err != nil {
 		return nil, err
 	}
-	if err := s.Send(ctx, http.MethodPatch, "/v3/organizations/"+org.GUID, map[string]string{"name": w["NEW_NAME"]}); err != nil {
+	if err := s.Send(ctx, http.MethodPatch, "/v3/organizations/"+org.GUID,
+		map[string]string{"name": w["NEW_NAME"]}); err != nil {
 		return nil, err
 	}
 	if s.Config.Org.GUID == org.GUID {
@@ -209,7 +217,8 @@ func renameSpace(ctx context.Context, s *core.Session, w core.Words, _ *core.NoF
 	if err != nil {
 		return nil, err
 	}
-	if err := s.Send(ctx, http.MethodPatch, "/v3/spaces/"+space.GUID, map[string]string{"name": w["NEW_NAME"]}); err != nil {
+	if err := s.Send(ctx, http.MethodPatch, "/v3/spaces/"+space.GUID,
+		map[string]string{"name": w["NEW_NAME"]}); err != nil {
 		return nil, err
 	}
 	if s.Config.Space.GUID == space.GUID {
@@ -230,7 +239,8 @@ func spaceSSH(on bool) func(context.Context, *core.Session, core.Words, *core.No
 		if err != nil {
 			return nil, err
 		}
-		if err := s.Send(ctx, http.MethodPatch, "/v3/spaces/"+space.GUID+"/features/ssh", map[string]bool{"enabled": on}); err != nil {
+		if err := s.Send(ctx, http.MethodPatch, "/v3/spaces/"+space.GUID+"/features/ssh",
+			map[string]bool{"enabled": on}); err != nil {
 			return nil, err
 		}
 		return s.Done("space", space.Name, "enabled", on)
@@ -249,7 +259,8 @@ func spaceSSHAllowed(ctx context.Context, s *core.Session, w core.Words, _ *core
 		return nil, err
 	}
 	state := map[bool]string{true: "enabled", false: "disabled"}[feature.Enabled]
-	return &core.JSONAs{Result: &core.Text{Key: "", Value: "ssh support is " + state + " in space '" + space.Name + "'."}, JSON: map[string]any{"space": space.Name, "enabled": feature.Enabled}}, nil
+	return &core.JSONAs{Result: &core.Text{Key: "", Value: "ssh support is " + state + " in space '" + space.Name + "'."},
+		JSON: map[string]any{"space": space.Name, "enabled": feature.Enabled}}, nil
 }
 
 func placeCommands() []*core.Command {
@@ -260,6 +271,7 @@ func placeCommands() []*core.Command {
 		core.Entry("rename-space", "SPACE NEW_NAME", "Rename a space", core.NeedsOrg, renameSpace, "dev test"),
 		core.Entry("allow-space-ssh", "SPACE", "Allow ssh in a space", core.NeedsOrg, spaceSSH(true), "dev"),
 		core.Entry("disallow-space-ssh", "SPACE", "Do not allow ssh in a space", core.NeedsOrg, spaceSSH(false), "dev"),
-		core.Entry("space-ssh-allowed", "SPACE", "Show whether ssh is allowed in a space", core.NeedsOrg, spaceSSHAllowed, "dev"),
+		core.Entry("space-ssh-allowed", "SPACE", "Show whether ssh is allowed in a space", core.NeedsOrg,
+			spaceSSHAllowed, "dev"),
 	)
 }

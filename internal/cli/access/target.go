@@ -30,7 +30,8 @@ const maxChoices = 50
 
 // pick finds an org or a space by name, or prompts for one. An empty result is
 // not an error: a user may have none yet, or skip the prompt.
-func pick(ctx context.Context, s *core.Session, in *bufio.Reader, kind, path, name string, q url.Values) (config.Named, error) {
+func pick(ctx context.Context, s *core.Session, in *bufio.Reader, kind, path, name string,
+	q url.Values) (config.Named, error) {
 	if name != "" {
 		t, err := core.Named(ctx, s, kind, path, name, q, func(t client.Thing) string { return t.Name })
 		return config.Named{GUID: t.GUID, Name: t.Name}, err

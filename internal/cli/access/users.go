@@ -55,8 +55,9 @@ func createUser(ctx context.Context, s *core.Session, w core.Words, f *createUse
 			ID string `json:"id"`
 		}
 		body := map[string]any{
-			"userName": user, "password": password, "origin": "uaa", "emails": []any{map[string]any{"value": cmp.Or(f.Email, user), "primary": true}},
-			"name": map[string]string{"givenName": user, "familyName": user},
+			"userName": user, "password": password, "origin": "uaa",
+			"emails": []any{map[string]any{"value": cmp.Or(f.Email, user), "primary": true}},
+			"name":   map[string]string{"givenName": user, "familyName": user},
 		}
 		if _, err := s.API.Post(ctx, s.Config.Links.UAA+"/Users", body, &account); err != nil {
 			return nil, err
@@ -64,14 +65,16 @@ func createUser(ctx context.Context, s *core.Session, w core.Words, f *createUse
 		id = account.ID
 	}
 	// Register the account with the platform too; doing so twice is harmless.
-	if _, err := s.API.Post(ctx, "/v3/users", map[string]any{"guid": id}, nil); err != nil && client.Status(err) != http.StatusUnprocessableEntity {
+	if _, err := s.API.Post(ctx, "/v3/users", map[string]any{"guid": id}, nil); err != nil &&
+		client.Status(err) != http.StatusUnprocessableEntity {
 		return nil, err
 	}
 	if existed {
 		s.Say("User %s already exists; the password was not changed.", user)
 	}
 	s.OK()
-	s.Say("Use '%[1]s set-org-role %[2]s ORG ROLE' and '%[1]s set-space-role %[2]s ORG SPACE ROLE' next.", s.Env.Program, user)
+	s.Say("Use '%[1]s set-org-role %[2]s ORG ROLE' and '%[1]s set-space-role %[2]s ORG SPACE ROLE' next.",
+		s.Env.Program, user)
 	return &core.Made{Kind: "user", Name: user, GUID: id, Existed: existed}, nil
 }
 
@@ -128,7 +131,8 @@ func changePassword(ctx context.Context, s *core.Session, _ core.Words, _ *core.
 		Body: map[string]string{"oldPassword": words[0], "password": words[1]},
 	})
 	if client.Status(err) == http.StatusUnauthorized {
-		return nil, &core.Problem{What: "The password was not changed.", Why: "the current password is wrong, or the login has expired", Err: err}
+		return nil, &core.Problem{What: "The password was not changed.",
+			Why: "the current password is wrong, or the login has expired", Err: err}
 	}
 	if err != nil {
 		return nil, err

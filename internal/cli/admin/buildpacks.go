@@ -61,7 +61,8 @@ func createBuildpack(ctx context.Context, s *core.Session, w core.Words, f *newB
 	defer archive.cleanup()
 	s.Acting("Creating buildpack %s", w["BUILDPACK"])
 	var t client.Thing
-	if _, err := s.API.Post(ctx, buildpackPath, map[string]any{"name": w["BUILDPACK"], "position": position, "enabled": !f.Disable}, &t); err != nil {
+	if _, err := s.API.Post(ctx, buildpackPath, map[string]any{"name": w["BUILDPACK"], "position": position,
+		"enabled": !f.Disable}, &t); err != nil {
 		return nil, err
 	}
 	s.OK()
@@ -96,12 +97,14 @@ func archiveAt(ctx context.Context, s *core.Session, path string) (*buildpackArc
 	full := s.Env.Path(path)
 	info, err := os.Stat(full)
 	if err != nil {
-		return nil, &core.Problem{What: "The buildpack cannot be read.", Why: err.Error(), Try: "name a folder, a zip file or the URL of one", Err: err}
+		return nil, &core.Problem{What: "The buildpack cannot be read.", Why: err.Error(),
+			Try: "name a folder, a zip file or the URL of one", Err: err}
 	}
 	out := &buildpackArchive{name: filepath.Base(full), cleanup: func() {}}
 	if !info.IsDir() {
 		if ok, err := bits.IsArchive(full); err != nil || !ok {
-			return nil, &core.Problem{What: path + " cannot be uploaded.", Why: "it is neither a folder nor a zip file", Err: err}
+			return nil, &core.Problem{What: path + " cannot be uploaded.", Why: "it is neither a folder nor a zip file",
+				Err: err}
 		}
 		out.bits = core.FileBits(full, info.Size())
 		return out, nil
@@ -253,9 +256,12 @@ func buildpackCommands() []*core.Command {
 	return append(core.InGroup(core.GroupOperate,
 		core.Entry("buildpacks", "", "List buildpacks", core.NeedsLogin, listBuildpacks, ""),
 	), core.Last(core.InGroup(core.GroupOperate,
-		core.Entry("create-buildpack", "BUILDPACK PATH POSITION [--disable]", "Upload a buildpack", core.NeedsLogin, createBuildpack, "my-buildpack buildpack.zip 1").Slow().
+		core.Entry("create-buildpack", "BUILDPACK PATH POSITION [--disable]", "Upload a buildpack", core.NeedsLogin,
+			createBuildpack, "my-buildpack buildpack.zip 1").Slow().
 			Explained("PATH is a folder, a zip file or the URL of one. POSITION is the place in the order of detection."),
-		core.Entry("update-buildpack", "BUILDPACK [-p PATH] [-i N] [--enable|--disable] [--lock|--unlock]", "Update a buildpack", core.NeedsLogin, updateBuildpack, "my-buildpack -i 2", "my-buildpack -p buildpack.zip").Slow(),
-		core.Entry("delete-buildpack", "BUILDPACK [-s STACK] [-f]", "Delete a buildpack", core.NeedsLogin, deleteBuildpack, "my-buildpack -f").Slow(),
+		core.Entry("update-buildpack", "BUILDPACK [-p PATH] [-i N] [--enable|--disable] [--lock|--unlock]",
+			"Update a buildpack", core.NeedsLogin, updateBuildpack, "my-buildpack -i 2", "my-buildpack -p buildpack.zip").Slow(),
+		core.Entry("delete-buildpack", "BUILDPACK [-s STACK] [-f]", "Delete a buildpack", core.NeedsLogin, deleteBuildpack,
+			"my-buildpack -f").Slow(),
 	))...)
 }

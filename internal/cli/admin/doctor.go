@@ -51,7 +51,8 @@ func checkMachine(ctx context.Context, s *core.Session, _ core.Words, f *core.Do
 }
 
 func checkLocal(s *core.Session) core.Finding {
-	f := core.Finding{Name: "server on this machine", State: core.FindingNote, Get: "none is running in " + cmp.Or(cmp.Or(s.Env.Getenv("INGOT_DATA_DIR"), s.Env.DataDir), "a known directory") + ": 'ingot up --demo' starts one"}
+	f := core.Finding{Name: "server on this machine", State: core.FindingNote, Get: "none is running in " +
+		cmp.Or(cmp.Or(s.Env.Getenv("INGOT_DATA_DIR"), s.Env.DataDir), "a known directory") + ": 'ingot up --demo' starts one"}
 	if local, err := config.FindLocal(cmp.Or(s.Env.Getenv("INGOT_DATA_DIR"), s.Env.DataDir)); err == nil {
 		f = core.Finding{Name: f.Name, State: core.FindingOK, Found: local.API + " (data in " + local.Dir + ")"}
 	}
@@ -61,7 +62,8 @@ func checkLocal(s *core.Session) core.Finding {
 func checkTarget(ctx context.Context, s *core.Session) core.Finding {
 	f := core.Finding{Name: "target of the client", Found: s.Config.API, State: core.FindingOK}
 	if s.Config.API == "" {
-		f.State, f.Get = core.FindingNote, "none yet: the first command takes the server on this machine, or 'login -a URL' another"
+		f.State, f.Get = core.FindingNote,
+			"none yet: the first command takes the server on this machine, or 'login -a URL' another"
 		return f
 	}
 	c := client.New(s.Config.API, s.Config.SkipSSLValidation, client.Tokens{})
@@ -74,8 +76,13 @@ func checkTarget(ctx context.Context, s *core.Session) core.Finding {
 
 func doctorCommands() []*core.Command {
 	return core.InGroup(core.GroupOther,
-		core.Entry("doctor", "[--engine kubernetes]", "Check a machine or a cluster for what Ingot needs", core.NeedsNothing, checkMachine,
-			"", "--engine kubernetes --kubernetes-kubeconfig ~/.kube/config --kubernetes-image registry.example.com/ingot/stack:0.1.0").
-			Explained("With --engine kubernetes it checks a cluster as a server would use it, with the values of the INGOT_ environment variables where flags are missing. It starts Pods and removes them. The exit status is 1 if something does not work."),
+		core.Entry("doctor", "[--engine kubernetes]", "Check a machine or a cluster for what Ingot needs", core.NeedsNothing,
+			checkMachine,
+			"",
+			"--engine kubernetes --kubernetes-kubeconfig ~/.kube/config --kubernetes-image "+
+				"registry.example.com/ingot/stack:0.1.0").
+			Explained("With --engine kubernetes it checks a cluster as a server would use it, with the values of the INGOT_ "+
+				"environment variables where flags are missing. It starts Pods and removes them. The exit status is 1 if "+
+				"something does not work."),
 	)
 }

@@ -47,7 +47,8 @@ func variableGroup(phase string) func(context.Context, *core.Session, core.Words
 		if err := s.API.Get(ctx, "/v3/environment_variable_groups/"+phase, nil, &group); err != nil {
 			return nil, err
 		}
-		out := &core.Listing[variableRow]{Key: phase + " environment variables", Heading: []string{"variable name", "assigned value"}, Cells: func(r variableRow) []string {
+		out := &core.Listing[variableRow]{Key: phase + " environment variables", Heading: []string{"variable name",
+			"assigned value"}, Cells: func(r variableRow) []string {
 			return []string{r.Name, r.Value}
 		}}
 		for _, name := range core.SortedKeys(group.Var) {
@@ -58,7 +59,8 @@ func variableGroup(phase string) func(context.Context, *core.Session, core.Words
 }
 
 // setVariableGroup replaces the variables of a group.
-func setVariableGroup(phase string) func(context.Context, *core.Session, core.Words, *core.NoFlags) (core.Result, error) {
+func setVariableGroup(phase string) func(context.Context, *core.Session, core.Words,
+	*core.NoFlags) (core.Result, error) {
 	return func(ctx context.Context, s *core.Session, w core.Words, _ *core.NoFlags) (core.Result, error) {
 		next, err := s.JSONObject("JSON", w["JSON"])
 		if err != nil {
@@ -92,12 +94,14 @@ func featureFlag(ctx context.Context, s *core.Session, w core.Words, _ *core.NoF
 	var flag flagRow
 	err := s.API.Get(ctx, "/v3/feature_flags/"+url.PathEscape(w["FLAG"]), nil, &flag)
 	if client.Status(err) == http.StatusNotFound {
-		return nil, &core.Problem{What: "Feature flag '" + w["FLAG"] + "' not found.", Try: fmt.Sprintf("'%s feature-flags' lists them", s.Env.Program), Err: err}
+		return nil, &core.Problem{What: "Feature flag '" + w["FLAG"] + "' not found.",
+			Try: fmt.Sprintf("'%s feature-flags' lists them", s.Env.Program), Err: err}
 	}
 	if err != nil {
 		return nil, err
 	}
-	return &core.Sheet{Pairs: [][2]string{{"name", flag.Name}, {"state", map[bool]string{true: "enabled", false: "disabled"}[flag.Enabled]}}, JSON: flag}, nil
+	return &core.Sheet{Pairs: [][2]string{{"name", flag.Name},
+		{"state", map[bool]string{true: "enabled", false: "disabled"}[flag.Enabled]}}, JSON: flag}, nil
 }
 
 type fullStack struct {
@@ -112,7 +116,8 @@ func findStack(ctx context.Context, s *core.Session, name string) (fullStack, er
 }
 
 func (t *fullStack) sheet() core.Result {
-	out := &core.Sheet{Pairs: [][2]string{{"name", t.Name}, {"description", t.Description}, {"state", cmp.Or(t.State, "ACTIVE")}}, JSON: t}
+	out := &core.Sheet{Pairs: [][2]string{{"name", t.Name}, {"description", t.Description},
+		{"state", cmp.Or(t.State, "ACTIVE")}}, JSON: t}
 	if t.Reason != "" {
 		out.Pairs = append(out.Pairs, [2]string{"reason", t.Reason})
 	}
@@ -196,7 +201,8 @@ func switchFlag(on bool) func(context.Context, *core.Session, core.Words, *core.
 		s.Say("%s feature flag %s as %s...", verb, s.Out.Bold(w["FLAG"]), s.Out.Bold(s.API.User().Name()))
 		_, err := s.API.Patch(ctx, "/v3/feature_flags/"+url.PathEscape(w["FLAG"]), map[string]bool{"enabled": on}, nil)
 		if client.Status(err) == http.StatusNotFound {
-			return nil, &core.Problem{What: "Feature flag '" + w["FLAG"] + "' not found.", Try: fmt.Sprintf("'%s feature-flags' lists them", s.Env.Program), Err: err}
+			return nil, &core.Problem{What: "Feature flag '" + w["FLAG"] + "' not found.",
+				Try: fmt.Sprintf("'%s feature-flags' lists them", s.Env.Program), Err: err}
 		}
 		if err != nil {
 			return nil, err
@@ -210,19 +216,26 @@ func settingCommands() []*core.Command {
 	return append(core.InGroup(core.GroupOperate,
 		core.Entry("stacks", "", "List stacks", core.NeedsLogin, listStacks, ""),
 		core.Entry("feature-flags", "", "List feature flags", core.NeedsLogin, listFeatureFlags, ""),
-		core.Entry("enable-feature-flag", "FLAG", "Enable a feature flag", core.NeedsLogin, switchFlag(true), "user_org_creation"),
+		core.Entry("enable-feature-flag", "FLAG", "Enable a feature flag", core.NeedsLogin, switchFlag(true),
+			"user_org_creation"),
 		core.Entry("disable-feature-flag", "FLAG", "Disable a feature flag", core.NeedsLogin, switchFlag(false),
 			"user_org_creation"),
 	), core.Last(core.InGroup(core.GroupOperate,
 		core.Entry("stack", "STACK [--guid]", "Show a stack", core.NeedsLogin, showStack, "cflinuxfs4"),
-		core.Entry("update-stack", "STACK --state STATE [--reason TEXT]", "Change the state of a stack", core.NeedsLogin, updateStack, "cflinuxfs4 --state deprecated --reason 'Use a newer one.'").
-			Explained("No app can be created with a restricted stack, none can be staged with a disabled one; a deprecated one gives a warning."),
+		core.Entry("update-stack", "STACK --state STATE [--reason TEXT]", "Change the state of a stack", core.NeedsLogin,
+			updateStack, "cflinuxfs4 --state deprecated --reason 'Use a newer one.'").
+			Explained("No app can be created with a restricted stack, none can be staged with a disabled one; a deprecated "+
+				"one gives a warning."),
 		core.Entry("feature-flag", "FLAG", "Show a feature flag", core.NeedsLogin, featureFlag, "task_creation"),
-		core.Entry("running-environment-variable-group", "", "Show the environment variables of all running apps", core.NeedsLogin, variableGroup(core.PhaseRunning), "").Alias("revg"),
-		core.Entry("staging-environment-variable-group", "", "Show the environment variables of all builds", core.NeedsLogin, variableGroup(core.PhaseStaging), "").Alias("sevg"),
-		core.Entry("set-running-environment-variable-group", "JSON", "Set the environment variables of all running apps", core.NeedsLogin, setVariableGroup(core.PhaseRunning), `'{"REGION":"north"}'`).Alias("srevg").
+		core.Entry("running-environment-variable-group", "", "Show the environment variables of all running apps",
+			core.NeedsLogin, variableGroup(core.PhaseRunning), "").Alias("revg"),
+		core.Entry("staging-environment-variable-group", "", "Show the environment variables of all builds", core.NeedsLogin,
+			variableGroup(core.PhaseStaging), "").Alias("sevg"),
+		core.Entry("set-running-environment-variable-group", "JSON", "Set the environment variables of all running apps",
+			core.NeedsLogin, setVariableGroup(core.PhaseRunning), `'{"REGION":"north"}'`).Alias("srevg").
 			Explained("JSON is an object, or the path of a file with one. Variables that it does not name are removed."),
-		core.Entry("set-staging-environment-variable-group", "JSON", "Set the environment variables of all builds", core.NeedsLogin, setVariableGroup(core.PhaseStaging), `'{"MIRROR":"near"}'`).Alias("ssevg").
+		core.Entry("set-staging-environment-variable-group", "JSON", "Set the environment variables of all builds",
+			core.NeedsLogin, setVariableGroup(core.PhaseStaging), `'{"MIRROR":"near"}'`).Alias("ssevg").
 			Explained("JSON is an object, or the path of a file with one. Variables that it does not name are removed."),
 		core.Entry("ssh-code", "", "Show a one-time password for ssh clients", core.NeedsLogin, sshCode, ""),
 	))...)

@@ -67,7 +67,8 @@ func (a *Summary) Show(p *term.Printer) {
 	)
 	for _, pr := range a.Processes {
 		p.Println("")
-		rows := [][2]string{{"type", p.Bold(pr.Type)}, {"sidecars", strings.Join(pr.limits, ", ")}, {"instances", fmt.Sprintf("%d/%d", pr.Running, pr.Wanted)}}
+		rows := [][2]string{{"type", p.Bold(pr.Type)}, {"sidecars", strings.Join(pr.limits, ", ")},
+			{"instances", fmt.Sprintf("%d/%d", pr.Running, pr.Wanted)}}
 		rows = append(rows, [2]string{"memory usage", strconv.FormatInt(pr.MemoryMB, 10) + "M"})
 		if pr.Command != "" {
 			rows = append(rows, [2]string{"start command", pr.Command})
@@ -80,8 +81,10 @@ func (a *Summary) Show(p *term.Printer) {
 		t := term.Table{Heading: []string{"", "state", "since", "cpu", "memory", "disk", "details"}}
 		for _, i := range pr.Instances {
 			t.Rows = append(t.Rows, []term.Cell{
-				{Text: "#" + strconv.Itoa(i.Index)}, {Text: i.State, Paint: p.State}, {Text: core.ShownTime(i.Since)}, {Text: fmt.Sprintf("%.1f%%", i.CPU*100)},
-				{Text: term.Size(i.Memory) + " of " + term.Size(i.MemMax)}, {Text: term.Size(i.Disk) + " of " + term.Size(i.DiskMax)}, {Text: i.Details},
+				{Text: "#" + strconv.Itoa(i.Index)}, {Text: i.State, Paint: p.State}, {Text: core.ShownTime(i.Since)},
+				{Text: fmt.Sprintf("%.1f%%", i.CPU*100)},
+				{Text: term.Size(i.Memory) + " of " + term.Size(i.MemMax)},
+				{Text: term.Size(i.Disk) + " of " + term.Size(i.DiskMax)}, {Text: i.Details},
 			})
 		}
 		p.Table(t)
@@ -95,7 +98,8 @@ func (a *Summary) Show(p *term.Printer) {
 
 // showRequests shows the router's request counts.
 func (pr *processSummary) showRequests(p *term.Printer) {
-	t := term.Table{Heading: []string{"", "requests", "active", "2xx", "3xx", "4xx", "5xx", "p50", "p95", "p99", "received", "sent"}}
+	t := term.Table{Heading: []string{"", "requests", "active", "2xx", "3xx", "4xx", "5xx", "p50", "p95", "p99",
+		"received", "sent"}}
 	for _, i := range pr.Instances {
 		r := i.Requests
 		if r == nil {
@@ -178,7 +182,8 @@ func summarizeProcesses(ctx context.Context, s *core.Session, app string) ([]pro
 }
 
 func summarizeProcess(ctx context.Context, s *core.Session, pr client.Process) (processSummary, error) {
-	out := processSummary{now: s.Env.Now(), Type: pr.Type, Wanted: pr.Instances, MemoryMB: pr.MemoryMB, Sidecars: []string{}, Instances: []instanceSummary{}}
+	out := processSummary{now: s.Env.Now(), Type: pr.Type, Wanted: pr.Instances, MemoryMB: pr.MemoryMB,
+		Sidecars: []string{}, Instances: []instanceSummary{}}
 	var single client.Process
 	var sidecars []client.Sidecar
 	var stats []client.Stat
@@ -249,6 +254,7 @@ func OrNilToo(r *Summary, err error) (core.Result, error) {
 
 func appCommands() []*core.Command {
 	return core.InGroup(core.GroupInspect,
-		core.Entry("app", "APP", "Show an app's status", core.NeedsSpace, showApp, "my-app", "my-app --requests", "my-app --guid"),
+		core.Entry("app", "APP", "Show an app's status", core.NeedsSpace, showApp, "my-app", "my-app --requests",
+			"my-app --guid"),
 	)
 }

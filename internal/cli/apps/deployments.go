@@ -59,7 +59,8 @@ func (f *DeployFlags) Options() (DeployOptions, error) {
 
 // Deploy replaces the instances of an app with instances of the given droplet, or
 // of the current one if none is named.
-func Deploy(ctx context.Context, s *core.Session, app client.App, droplet string, f DeployFlags, o DeployOptions) (*Summary, error) {
+func Deploy(ctx context.Context, s *core.Session, app client.App, droplet string, f DeployFlags,
+	o DeployOptions) (*Summary, error) {
 	request := map[string]any{}
 	if droplet != "" {
 		request["droplet"] = map[string]string{"guid": droplet}
@@ -68,7 +69,8 @@ func Deploy(ctx context.Context, s *core.Session, app client.App, droplet string
 }
 
 // deployFrom is like deploy, of what the request names.
-func deployFrom(ctx context.Context, s *core.Session, app client.App, request map[string]any, f DeployFlags, o DeployOptions) (*Summary, error) {
+func deployFrom(ctx context.Context, s *core.Session, app client.App, request map[string]any, f DeployFlags,
+	o DeployOptions) (*Summary, error) {
 	s.Say("Starting deployment for app %s...", s.Out.Bold(app.Name))
 	request["strategy"], request["relationships"] = f.Strategy, map[string]any{"app": client.Relate(app.GUID)}
 	if len(o) > 0 {
@@ -83,7 +85,8 @@ func deployFrom(ctx context.Context, s *core.Session, app client.App, request ma
 
 // followDeployment waits until a deployment is finished or paused, and returns
 // the app's status. A deployment that takes too long is canceled, as cf does.
-func followDeployment(ctx context.Context, s *core.Session, app client.App, d client.Deployment, noWait bool) (*Summary, error) {
+func followDeployment(ctx context.Context, s *core.Session, app client.App, d client.Deployment,
+	noWait bool) (*Summary, error) {
 	var failed error
 	if !noWait || d.Over() {
 		s.Say("Waiting for app to deploy...")
@@ -153,7 +156,8 @@ func waitForDeployment(ctx context.Context, s *core.Session, app client.App, d *
 		return nil
 	}
 	if why := d.Status.Details.Error; why != "" {
-		return &core.Problem{What: "The deployment of " + app.Name + " failed and was canceled. " + whatRuns(ctx, s, app), Why: why, Try: logs}
+		return &core.Problem{What: "The deployment of " + app.Name + " failed and was canceled. " + whatRuns(ctx, s, app),
+			Why: why, Try: logs}
 	}
 	return &core.Problem{What: "The deployment failed.", Why: strings.ToLower(d.Status.Reason), Try: logs}
 }
@@ -172,7 +176,8 @@ func whatRuns(ctx context.Context, s *core.Session, app client.App) string {
 
 // Routable returns how many web instances of an app accept requests.
 func Routable(ctx context.Context, s *core.Session, app client.App) (n int, err error) {
-	processes, err := client.List[client.Process](ctx, s.API, "/v3/apps/"+app.GUID+"/processes", url.Values{"types": {"web"}})
+	processes, err := client.List[client.Process](ctx, s.API, "/v3/apps/"+app.GUID+"/processes",
+		url.Values{"types": {"web"}})
 	for i := 0; err == nil && i < len(processes); i++ {
 		var stats []client.Stat
 		if stats, err = InstanceStats(ctx, s, processes[i].GUID); client.Status(err) == http.StatusNotFound {
@@ -230,14 +235,16 @@ func activeDeployment(ctx context.Context, s *core.Session, app client.App) (*de
 	}
 	d := found[0]
 	out := &deploymentSummary{
-		GUID: d.GUID, Strategy: d.Strategy, Status: d.Status.Reason, Since: d.Status.Details.LastChange, MaxInFlight: d.Options.MaxInFlight,
-		Error: d.Status.Details.Error,
+		GUID: d.GUID, Strategy: d.Strategy, Status: d.Status.Reason, Since: d.Status.Details.LastChange,
+		MaxInFlight: d.Options.MaxInFlight,
+		Error:       d.Status.Details.Error,
 	}
 	if d.Status.Canary != nil {
 		out.Step, out.Steps = d.Status.Canary.Steps.Current, d.Status.Canary.Steps.Total
 	}
 	if out.Status == "PAUSED" {
-		out.help = fmt.Sprintf("Use '%s continue-deployment %s' to continue or '%s cancel-deployment %s' to roll back.", s.Env.Program, app.Name, s.Env.Program, app.Name)
+		out.help = fmt.Sprintf("Use '%s continue-deployment %s' to continue or '%s cancel-deployment %s' to roll back.",
+			s.Env.Program, app.Name, s.Env.Program, app.Name)
 	}
 	return out, nil
 }
@@ -251,7 +258,8 @@ func deploymentOf(ctx context.Context, s *core.Session, name string) (client.App
 	}
 	d, err := activeDeployment(ctx, s, app)
 	if err == nil && d == nil {
-		err = &core.Problem{What: "No active deployment found for app " + app.Name + ".", Try: fmt.Sprintf("'%s push %s --strategy rolling' starts one", s.Env.Program, app.Name)}
+		err = &core.Problem{What: "No active deployment found for app " + app.Name + ".",
+			Try: fmt.Sprintf("'%s push %s --strategy rolling' starts one", s.Env.Program, app.Name)}
 	}
 	return app, d, err
 }
@@ -260,7 +268,8 @@ type continueDeploymentFlags struct {
 	NoWait bool `long:"no-wait" description:"Do not wait for the deployment to complete"`
 }
 
-func continueDeployment(ctx context.Context, s *core.Session, w core.Words, f *continueDeploymentFlags) (core.Result, error) {
+func continueDeployment(ctx context.Context, s *core.Session, w core.Words,
+	f *continueDeploymentFlags) (core.Result, error) {
 	s.Doing("Continuing deployment of app %s", w["APP"])
 	app, active, err := deploymentOf(ctx, s, w["APP"])
 	if err != nil {
@@ -292,9 +301,11 @@ func cancelDeployment(ctx context.Context, s *core.Session, w core.Words, _ *cor
 
 func deploymentsCommands() []*core.Command {
 	return core.InGroup(core.GroupApps,
-		core.Entry("continue-deployment", "APP [--no-wait]", "Continue a paused canary deployment", core.NeedsSpace, continueDeployment,
+		core.Entry("continue-deployment", "APP [--no-wait]", "Continue a paused canary deployment", core.NeedsSpace,
+			continueDeployment,
 			"my-app").Slow(),
-		core.Entry("cancel-deployment", "APP", "Cancel a deployment and restore the previous version", core.NeedsSpace, cancelDeployment,
+		core.Entry("cancel-deployment", "APP", "Cancel a deployment and restore the previous version", core.NeedsSpace,
+			cancelDeployment,
 			"my-app").Slow(),
 	)
 }

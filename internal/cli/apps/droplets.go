@@ -63,16 +63,19 @@ func downloadDroplet(ctx context.Context, s *core.Session, w core.Words, f *down
 		}
 	}
 	if droplet == "" {
-		return nil, &core.Problem{What: "App " + app.Name + " has no droplet to download.", Why: "it has not been staged", Try: fmt.Sprintf("'%s push %s'", s.Env.Program, app.Name)}
+		return nil, &core.Problem{What: "App " + app.Name + " has no droplet to download.", Why: "it has not been staged",
+			Try: fmt.Sprintf("'%s push %s'", s.Env.Program, app.Name)}
 	}
 	name := dropletFile(droplet)
 	path := s.Env.Path(cmp.Or(f.Path, name))
 	if info, err := os.Stat(path); err == nil && info.IsDir() {
 		path = filepath.Join(s.Env.Path(cmp.Or(f.Path, ".")), name)
 	}
-	file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600) // it may contain secrets compiled into the app
+	// it may contain secrets compiled into the app
+	file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if errors.Is(err, os.ErrExist) {
-		return nil, &core.Problem{What: path + " already exists.", Why: "files are never overwritten", Try: "choose another file with --path", Err: err}
+		return nil, &core.Problem{What: path + " already exists.", Why: "files are never overwritten",
+			Try: "choose another file with --path", Err: err}
 	}
 	if err != nil {
 		return nil, err

@@ -121,11 +121,13 @@ func changeEnv(ctx context.Context, s *core.Session, name, variable string, valu
 	var out struct {
 		Var map[string]string `json:"var"`
 	}
-	if _, err := s.API.Patch(ctx, "/v3/apps/"+app.GUID+"/environment_variables", map[string]any{"var": map[string]*string{variable: value}}, &out); err != nil {
+	if _, err := s.API.Patch(ctx, "/v3/apps/"+app.GUID+"/environment_variables",
+		map[string]any{"var": map[string]*string{variable: value}}, &out); err != nil {
 		return nil, err
 	}
 	s.OK()
-	s.Say("%s", fmt.Sprintf("TIP: Takes effect after a restart: '%s restart %s' ('restage' if a buildpack reads the variable).", s.Env.Program, app.Name))
+	s.Say("%s", fmt.Sprintf("TIP: Takes effect after a restart: '%s restart %s' ('restage' if a buildpack reads the "+
+		"variable).", s.Env.Program, app.Name))
 	return s.JSONOnly(&variables{out.Var}), nil
 }
 

@@ -39,7 +39,8 @@ func (l *eventList) Show(p *term.Printer) {
 
 // eventFields are the fields of an event that the description shows.
 var eventFields = []string{
-	"index", "reason", "cell_id", "instance", "exit_description", "exit_status", "recursive", "disk_quota", "instances", "memory", "state", "command",
+	"index", "reason", "cell_id", "instance", "exit_description", "exit_status", "recursive", "disk_quota", "instances",
+	"memory", "state", "command",
 }
 
 func listEvents(ctx context.Context, s *core.Session, w core.Words, _ *core.NoFlags) (core.Result, error) {

@@ -35,7 +35,8 @@ type checkRow struct {
 }
 
 // healthChecks shows the checks of an app's processes.
-func healthChecks(what string, which func(checkedProcess) healthCheck) func(context.Context, *core.Session, core.Words, *core.NoFlags) (core.Result, error) {
+func healthChecks(what string, which func(checkedProcess) healthCheck) func(context.Context, *core.Session, core.Words,
+	*core.NoFlags) (core.Result, error) {
 	return func(ctx context.Context, s *core.Session, w core.Words, _ *core.NoFlags) (core.Result, error) {
 		s.Doing("Getting "+what+" type for app %s", w["APP"])
 		app, err := s.App(ctx, w["APP"])
@@ -46,7 +47,8 @@ func healthChecks(what string, which func(checkedProcess) healthCheck) func(cont
 		if err != nil {
 			return nil, err
 		}
-		out := &core.Listing[checkRow]{Key: "processes", Heading: []string{"process", "health check", "endpoint (for http)", "invocation timeout"}, Cells: func(r checkRow) []string {
+		out := &core.Listing[checkRow]{Key: "processes", Heading: []string{"process", "health check", "endpoint (for http)",
+			"invocation timeout"}, Cells: func(r checkRow) []string {
 			return []string{r.Process, r.Check, r.Endpoint, strconv.Itoa(r.Timeout)}
 		}}
 		for _, p := range found {
@@ -93,12 +95,14 @@ func setHealthCheck(ctx context.Context, s *core.Session, w core.Words, f *setCh
 	var process checkedProcess
 	err = s.API.Get(ctx, "/v3/apps/"+app.GUID+"/processes/"+url.PathEscape(f.Process), nil, &process)
 	if client.Status(err) == http.StatusNotFound {
-		return nil, &core.Problem{What: fmt.Sprintf("App %s has no process %s.", app.Name, f.Process), Try: fmt.Sprintf("'%s get-health-check %s' lists them", s.Env.Program, app.Name), Err: err}
+		return nil, &core.Problem{What: fmt.Sprintf("App %s has no process %s.", app.Name, f.Process),
+			Try: fmt.Sprintf("'%s get-health-check %s' lists them", s.Env.Program, app.Name), Err: err}
 	}
 	if err != nil {
 		return nil, err
 	}
-	if err := s.Send(ctx, http.MethodPatch, "/v3/processes/"+process.GUID, map[string]any{"health_check": map[string]any{"type": kind, "data": data}}); err != nil {
+	if err := s.Send(ctx, http.MethodPatch, "/v3/processes/"+process.GUID,
+		map[string]any{"health_check": map[string]any{"type": kind, "data": data}}); err != nil {
 		return nil, err
 	}
 	out, err := s.Done("app", app.Name, "process", f.Process, "type", kind)
@@ -110,8 +114,12 @@ func setHealthCheck(ctx context.Context, s *core.Session, w core.Words, f *setCh
 
 func healthCheckCommands() []*core.Command {
 	return core.Last(core.InGroup(core.GroupApps,
-		core.Entry("get-health-check", "APP", "Show the health checks of an app", core.NeedsSpace, healthChecks("health check", func(p checkedProcess) healthCheck { return p.Health }), "my-app"),
-		core.Entry("set-health-check", "APP TYPE [--process TYPE] [--endpoint PATH]", "Set the health check of an app's process", core.NeedsSpace, setHealthCheck, "my-app http --endpoint /health", "my-app process --process worker"),
-		core.Entry("get-readiness-health-check", "APP", "Show the readiness health checks of an app", core.NeedsSpace, healthChecks("readiness health check", func(p checkedProcess) healthCheck { return p.Readiness }), "my-app"),
+		core.Entry("get-health-check", "APP", "Show the health checks of an app", core.NeedsSpace,
+			healthChecks("health check", func(p checkedProcess) healthCheck { return p.Health }), "my-app"),
+		core.Entry("set-health-check", "APP TYPE [--process TYPE] [--endpoint PATH]",
+			"Set the health check of an app's process", core.NeedsSpace, setHealthCheck, "my-app http --endpoint /health",
+			"my-app process --process worker"),
+		core.Entry("get-readiness-health-check", "APP", "Show the readiness health checks of an app", core.NeedsSpace,
+			healthChecks("readiness health check", func(p checkedProcess) healthCheck { return p.Readiness }), "my-app"),
 	))
 }

@@ -23,16 +23,19 @@ func restartInstance(ctx context.Context, s *core.Session, _ core.Words, f *rest
 	if err != nil {
 		return nil, err
 	}
-	if err := s.API.Delete(ctx, fmt.Sprintf("/v3/apps/%s/processes/%s/instances/%d", app.GUID, url.PathEscape(f.Process), f.Args.Index)); err != nil {
+	if err := s.API.Delete(ctx, fmt.Sprintf("/v3/apps/%s/processes/%s/instances/%d", app.GUID, url.PathEscape(f.Process),
+		f.Args.Index)); err != nil {
 		return nil, err
 	}
 	s.OK()
-	return &core.Made{Kind: "instance", Name: fmt.Sprintf("%s/%d", app.Name, f.Args.Index), GUID: app.GUID, Existed: true}, nil
+	return &core.Made{Kind: "instance", Name: fmt.Sprintf("%s/%d", app.Name, f.Args.Index), GUID: app.GUID, Existed: true},
+		nil
 }
 
 func instancesCommands() []*core.Command {
 	return core.InGroup(core.GroupApps,
-		core.Entry("restart-app-instance", "APP INDEX [--process TYPE]", "Restart one instance of an app", core.NeedsSpace, restartInstance,
+		core.Entry("restart-app-instance", "APP INDEX [--process TYPE]", "Restart one instance of an app", core.NeedsSpace,
+			restartInstance,
 			"my-app 0"),
 	)
 }

@@ -35,7 +35,9 @@ func labelled(ctx context.Context, s *core.Session, kind, name string) (path str
 		t, err = s.Domain(ctx, name)
 		path = "/v3/domains/"
 	default:
-		return "", core.UsageError(fmt.Sprintf("%q is not a resource type with labels. Valid types: app, org, space, service-instance, domain", kind))
+		return "",
+			core.UsageError(fmt.Sprintf(
+				"%q is not a resource type with labels. Valid types: app, org, space, service-instance, domain", kind))
 	}
 	return path + t.GUID, err
 }
@@ -125,7 +127,8 @@ func unsetLabels(ctx context.Context, s *core.Session, _ core.Words, f *unsetLab
 	return changeLabels(ctx, s, "Removing", f.Args.Kind, f.Args.Name, change)
 }
 
-func changeLabels(ctx context.Context, s *core.Session, verb, kind, name string, change map[string]*string) (core.Result, error) {
+func changeLabels(ctx context.Context, s *core.Session, verb, kind, name string,
+	change map[string]*string) (core.Result, error) {
 	s.Doing(verb+" labels of %s %s", kind, name)
 	path, err := labelled(ctx, s, kind, name)
 	if err != nil {

@@ -38,7 +38,8 @@ func WithLog(ctx context.Context, s *core.Session, app client.App, source string
 			stream = "ERR"
 		}
 		for part := range strings.SplitSeq(strings.TrimRight(l.Text, "\r\n"), "\n") {
-			last = append(last, core.LogLine{Time: l.Time, Source: l.Source, Instance: l.Instance, Stream: stream, Text: strings.TrimRight(part, "\r")})
+			last = append(last, core.LogLine{Time: l.Time, Source: l.Source, Instance: l.Instance, Stream: stream,
+				Text: strings.TrimRight(part, "\r")})
 		}
 	}
 	p.Log, p.Cause = explainingLines(last)

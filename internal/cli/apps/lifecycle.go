@@ -75,8 +75,10 @@ func WaitForInstances(ctx context.Context, s *core.Session, app client.App) erro
 		})
 		if errors.Is(err, ErrTooLong) {
 			return &core.Problem{
-				What: fmt.Sprintf("Process %s of %s did not start in time.", pr.Type, app.Name), Why: cmp.Or(told, "no instance became healthy"),
-				Try: fmt.Sprintf("'%s logs %s --recent' shows what it does; CF_STARTUP_TIMEOUT sets the minutes to wait", s.Env.Program, app.Name), Err: err,
+				What: fmt.Sprintf("Process %s of %s did not start in time.", pr.Type, app.Name),
+				Why:  cmp.Or(told, "no instance became healthy"),
+				Try: fmt.Sprintf("'%s logs %s --recent' shows what it does; CF_STARTUP_TIMEOUT sets the minutes to wait",
+					s.Env.Program, app.Name), Err: err,
 			}
 		}
 		if err != nil {
@@ -115,7 +117,8 @@ func Stage(ctx context.Context, s *core.Session, app client.App, pkg string) (st
 // StageWith builds a droplet from a package, with the given buildpacks instead of the
 // app's, if there are any. The build log is shown while it is written, or its end if the
 // build fails.
-func StageWith(ctx context.Context, s *core.Session, app client.App, pkg string, buildpacks []string, stream bool) (string, error) {
+func StageWith(ctx context.Context, s *core.Session, app client.App, pkg string, buildpacks []string,
+	stream bool) (string, error) {
 	s.Progress.Step("Staging "+app.Name, 0)
 	ctx, cancel := context.WithTimeoutCause(ctx, Patience(s, "CF_STAGING_TIMEOUT", stagePatience), ErrTooLong)
 	defer cancel()
@@ -143,11 +146,13 @@ func StageWith(ctx context.Context, s *core.Session, app client.App, pkg string,
 	stopLog()
 	switch {
 	case errors.Is(err, ErrTooLong):
-		return "", &core.Problem{What: "Staging " + app.Name + " timed out.", Try: "CF_STAGING_TIMEOUT sets the minutes to wait", Err: err}
+		return "", &core.Problem{What: "Staging " + app.Name + " timed out.",
+			Try: "CF_STAGING_TIMEOUT sets the minutes to wait", Err: err}
 	case err != nil:
 		return "", err
 	case build.State == "FAILED" || build.Droplet == nil:
-		p := &core.Problem{What: "Staging " + app.Name + " failed.", Why: build.Error, Try: fmt.Sprintf("'%s logs %s --recent' shows the whole build log", s.Env.Program, app.Name)}
+		p := &core.Problem{What: "Staging " + app.Name + " failed.", Why: build.Error,
+			Try: fmt.Sprintf("'%s logs %s --recent' shows the whole build log", s.Env.Program, app.Name)}
 		if strings.Contains(build.Error, "NoAppDetectedError") {
 			p.Try = "choose a buildpack with -b, and check that -p is the app's folder"
 		}
@@ -174,7 +179,8 @@ func NewestPackage(ctx context.Context, s *core.Session, app client.App) (client
 		return client.Package{}, err
 	}
 	if len(found) == 0 {
-		return client.Package{}, &core.Problem{What: "App " + app.Name + " has nothing to run.", Why: "no files have been pushed", Try: fmt.Sprintf("'%s push %s'", s.Env.Program, app.Name)}
+		return client.Package{}, &core.Problem{What: "App " + app.Name + " has nothing to run.",
+			Why: "no files have been pushed", Try: fmt.Sprintf("'%s push %s'", s.Env.Program, app.Name)}
 	}
 	return found[0], nil
 }
@@ -299,7 +305,8 @@ func lifecycleCommands() []*core.Command {
 		core.Entry("stop", "APP", "Stop an app", core.NeedsSpace, stopApp, "my-app").Alias("sp"),
 		core.Entry("restart", "APP [--strategy rolling|canary]", "Restart an app", core.NeedsSpace, restartApp,
 			"my-app", "my-app --strategy rolling --max-in-flight 2").Alias("rs").Slow(),
-		core.Entry("restage", "APP [--strategy rolling|canary]", "Rebuild an app from its newest package and restart it", core.NeedsSpace, restageApp,
+		core.Entry("restage", "APP [--strategy rolling|canary]", "Rebuild an app from its newest package and restart it",
+			core.NeedsSpace, restageApp,
 			"my-app", "my-app --strategy rolling").Alias("rg").Slow(),
 	)
 }

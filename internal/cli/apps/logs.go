@@ -38,7 +38,8 @@ func (f *logsFlags) wants(l client.Line) bool {
 		return true // always show that lines were lost
 	}
 	process, sidecar, ok := member(l.Source)
-	return ok && (f.Process == "" || strings.EqualFold(process, f.Process)) && (f.Sidecar == "" || strings.EqualFold(sidecar, f.Sidecar))
+	return ok && (f.Process == "" || strings.EqualFold(process, f.Process)) &&
+		(f.Sidecar == "" || strings.EqualFold(sidecar, f.Sidecar))
 }
 
 // member returns the process and the sidecar of a source. With revisions, the
@@ -74,13 +75,15 @@ func ShowLine(s *core.Session, l client.Line) {
 	}
 	for part := range strings.SplitSeq(strings.TrimRight(l.Text, "\r\n"), "\n") {
 		if s.JSON {
-			body, err := core.Marshal(core.LogLine{Time: l.Time.UTC(), Source: l.Source, Instance: l.Instance, Stream: stream, Text: part})
+			body, err := core.Marshal(core.LogLine{Time: l.Time.UTC(), Source: l.Source, Instance: l.Instance, Stream: stream,
+				Text: part})
 			if err == nil {
 				s.Out.Println(string(body))
 			}
 			continue
 		}
-		line := core.LogLine{Time: l.Time, Source: l.Source, Instance: l.Instance, Stream: stream, Text: strings.TrimRight(part, "\r")}
+		line := core.LogLine{Time: l.Time, Source: l.Source, Instance: l.Instance, Stream: stream,
+			Text: strings.TrimRight(part, "\r")}
 		if shortLogs(s) && l.Source == "RTR" {
 			line.Text = shortRouterLine(line.Text)
 		}
@@ -95,7 +98,8 @@ func shortLogs(s *core.Session) bool {
 }
 
 // routerLine matches an access log line.
-var routerLine = regexp.MustCompile(`^(\S+) - \[[^]]*\] "(\S+) (\S+) [^"]*" ("-"|\d+) \d+ (\d+) .*?response_time:([\d.]+)`)
+var routerLine = regexp.MustCompile(
+	`^(\S+) - \[[^]]*\] "(\S+) (\S+) [^"]*" ("-"|\d+) \d+ (\d+) .*?response_time:([\d.]+)`)
 
 // shortRouterLine returns the request, status, size and duration of an access log
 // line. Lines in another format are returned unchanged.
@@ -126,7 +130,8 @@ func (f *logsFlags) since(now time.Time) (time.Time, error) {
 	if d, err := time.ParseDuration(f.Since); err == nil && d > 0 {
 		return now.Add(-d), nil
 	}
-	for _, form := range []string{time.RFC3339Nano, "2006-01-02T15:04:05.00-0700", "2006-01-02T15:04:05", "2006-01-02 15:04:05", "2006-01-02"} {
+	for _, form := range []string{time.RFC3339Nano, "2006-01-02T15:04:05.00-0700", "2006-01-02T15:04:05",
+		"2006-01-02 15:04:05", "2006-01-02"} {
 		t, err := time.ParseInLocation(form, f.Since, time.Local)
 		if err == nil && t.After(now) {
 			return time.Time{}, core.UsageError(fmt.Sprintf("--since: %s is in the future", f.Since))
@@ -135,7 +140,9 @@ func (f *logsFlags) since(now time.Time) (time.Time, error) {
 			return t, nil
 		}
 	}
-	return time.Time{}, core.UsageError(fmt.Sprintf("--since: %q is neither a duration, such as 10m or 2h, nor a time, such as 2026-01-02T15:04:05Z", f.Since))
+	return time.Time{}, core.UsageError(
+		fmt.Sprintf("--since: %q is neither a duration, such as 10m or 2h, nor a time, such as 2026-01-02T15:04:05Z",
+			f.Since))
 }
 
 func showLogs(ctx context.Context, s *core.Session, w core.Words, f *logsFlags) (core.Result, error) {
@@ -155,7 +162,8 @@ func showLogs(ctx context.Context, s *core.Session, w core.Words, f *logsFlags) 
 		return nil, err
 	}
 	if s.Config.Links.LogCache == "" {
-		return nil, &core.Problem{What: "The API at " + s.Config.API + " has no logs.", Why: "it does not advertise a log-cache endpoint"}
+		return nil, &core.Problem{What: "The API at " + s.Config.API + " has no logs.",
+			Why: "it does not advertise a log-cache endpoint"}
 	}
 	if f.Sidecar != "" || f.Process != "" {
 		if err := f.known(ctx, s, app); err != nil {
@@ -214,7 +222,8 @@ func (f *logsFlags) known(ctx context.Context, s *core.Session, app client.App) 
 		types = append(types, p.Type)
 	}
 	if f.Process != "" && !containsFold(types, f.Process) {
-		return &core.Problem{What: core.DidYouMean(fmt.Sprintf("App %s has no process %s", app.Name, f.Process), f.Process, types), Existing: core.Existing("process", types)}
+		return &core.Problem{What: core.DidYouMean(fmt.Sprintf("App %s has no process %s", app.Name, f.Process), f.Process,
+			types), Existing: core.Existing("process", types)}
 	}
 	if f.Sidecar == "" {
 		return nil
@@ -229,7 +238,8 @@ func (f *logsFlags) known(ctx context.Context, s *core.Session, app client.App) 
 	if containsFold(sidecars, f.Sidecar) {
 		return nil
 	}
-	p := &core.Problem{What: core.DidYouMean(fmt.Sprintf("App %s has no sidecar %s", app.Name, f.Sidecar), f.Sidecar, sidecars), Why: "it has none"}
+	p := &core.Problem{What: core.DidYouMean(fmt.Sprintf("App %s has no sidecar %s", app.Name, f.Sidecar), f.Sidecar,
+		sidecars), Why: "it has none"}
 	if len(sidecars) > 0 {
 		p.Why, p.Existing = "", core.Existing("sidecar", sidecars)
 	}

@@ -86,7 +86,8 @@ func openBrowser(ctx context.Context, s *core.Session, address string) error {
 	case "windows":
 		program, args = "rundll32", []string{"url.dll,FileProtocolHandler", address}
 	default:
-		if s.Env.Getenv("DISPLAY")+s.Env.Getenv("WAYLAND_DISPLAY")+s.Env.Getenv("BROWSER")+s.Env.Getenv("WSL_DISTRO_NAME") == "" {
+		if s.Env.Getenv("DISPLAY")+s.Env.Getenv("WAYLAND_DISPLAY")+s.Env.Getenv("BROWSER")+
+			s.Env.Getenv("WSL_DISTRO_NAME") == "" {
 			return errors.New("there is no desktop: neither DISPLAY nor WAYLAND_DISPLAY is set")
 		}
 	}
@@ -94,7 +95,8 @@ func openBrowser(ctx context.Context, s *core.Session, address string) error {
 	if err != nil {
 		return fmt.Errorf("%s is not installed", program)
 	}
-	if err := exec.CommandContext(ctx, path, args...).Run(); err != nil { //nolint:gosec // an address of the API that the user chose
+	if err := exec.CommandContext(ctx, path, args...). //nolint:gosec // an address of the API that the user chose
+								Run(); err != nil {
 		return fmt.Errorf("%s failed: %w", program, err)
 	}
 	return nil
@@ -102,6 +104,7 @@ func openBrowser(ctx context.Context, s *core.Session, address string) error {
 
 func openCommands() []*core.Command {
 	return core.Last(core.InGroup(core.GroupOther,
-		core.Entry("open", "[APP] [--console] [--print]", "Open an app or the console in a browser", core.NeedsAPI, openInBrowser, "my-app", "my-app --console", ""),
+		core.Entry("open", "[APP] [--console] [--print]", "Open an app or the console in a browser", core.NeedsAPI,
+			openInBrowser, "my-app", "my-app --console", ""),
 	))
 }

@@ -19,19 +19,22 @@ type bitsRow struct {
 
 // bitsOf lists packages or droplets, newest first.
 func bitsOf(ctx context.Context, s *core.Session, app client.App, kind, current string) (core.Result, error) {
-	found, err := client.List[client.Droplet](ctx, s.API, "/v3/"+kind, url.Values{"app_guids": {app.GUID}, "order_by": {"-created_at"}, "per_page": {"5000"}})
+	found, err := client.List[client.Droplet](ctx, s.API, "/v3/"+kind, url.Values{"app_guids": {app.GUID},
+		"order_by": {"-created_at"}, "per_page": {"5000"}})
 	if err != nil {
 		return nil, err
 	}
-	out := &core.Listing[bitsRow]{Key: kind, Heading: []string{"guid", "state", "created"}, Cells: func(b bitsRow) []string {
-		state := strings.ToLower(b.State)
-		if b.Current {
-			state += " (current)"
-		}
-		return []string{b.GUID, state, core.ShownTime(b.Created)}
-	}}
+	out := &core.Listing[bitsRow]{Key: kind, Heading: []string{"guid", "state", "created"},
+		Cells: func(b bitsRow) []string {
+			state := strings.ToLower(b.State)
+			if b.Current {
+				state += " (current)"
+			}
+			return []string{b.GUID, state, core.ShownTime(b.Created)}
+		}}
 	for _, d := range found {
-		out.Rows = append(out.Rows, bitsRow{d.GUID, d.State, d.CreatedAt.UTC().Format("2006-01-02T15:04:05Z"), d.GUID == current})
+		out.Rows = append(out.Rows, bitsRow{d.GUID, d.State, d.CreatedAt.UTC().Format("2006-01-02T15:04:05Z"),
+			d.GUID == current})
 	}
 	return out, nil
 }

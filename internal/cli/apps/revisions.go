@@ -29,7 +29,8 @@ type revisionRow struct {
 
 // revisionsOf returns revisions of an app, the newest first. A suffix of the path
 // or a query restricts them.
-func revisionsOf(ctx context.Context, s *core.Session, app client.App, suffix string, query url.Values) ([]client.Revision, error) {
+func revisionsOf(ctx context.Context, s *core.Session, app client.App, suffix string,
+	query url.Values) ([]client.Revision, error) {
 	all := url.Values{"order_by": {"-created_at"}, "per_page": {"5000"}}
 	for k, v := range query {
 		all[k] = v
@@ -49,7 +50,8 @@ func revisionOf(ctx context.Context, s *core.Session, app client.App, version in
 		return client.Revision{}, err
 	}
 	if len(found) == 0 {
-		return client.Revision{}, &core.Problem{What: fmt.Sprintf("App %s has no revision %d.", app.Name, version), Try: fmt.Sprintf("'%s revisions %s' lists them", s.Env.Program, app.Name)}
+		return client.Revision{}, &core.Problem{What: fmt.Sprintf("App %s has no revision %d.", app.Name, version),
+			Try: fmt.Sprintf("'%s revisions %s' lists them", s.Env.Program, app.Name)}
 	}
 	return found[0], nil
 }
@@ -88,7 +90,8 @@ func listRevisions(ctx context.Context, s *core.Session, w core.Words, _ *core.N
 		},
 	}
 	for _, r := range found {
-		out.Rows = append(out.Rows, revisionRow{r.Version, isDeployed(deployed, r), r.Description, r.Deployable, r.GUID, r.CreatedAt})
+		out.Rows = append(out.Rows, revisionRow{r.Version, isDeployed(deployed, r), r.Description, r.Deployable, r.GUID,
+			r.CreatedAt})
 	}
 	return out, nil
 }
@@ -122,8 +125,10 @@ func (all *revisionsShown) Show(p *term.Printer) {
 	for _, r := range all.Revisions {
 		p.Println("")
 		p.Pairs([][2]string{
-			{"revision", strconv.Itoa(r.Version)}, {"deployed", core.YesNo(r.Deployed)}, {"description", r.Description}, {"deployable", core.YesNo(r.Deployable)},
-			{"guid", r.GUID}, {"created", core.ShownTime(r.Created)}, {"labels", listed(r.Labels)}, {"annotations", listed(r.Notes)},
+			{"revision", strconv.Itoa(r.Version)}, {"deployed", core.YesNo(r.Deployed)}, {"description", r.Description},
+			{"deployable", core.YesNo(r.Deployable)},
+			{"guid", r.GUID}, {"created", core.ShownTime(r.Created)}, {"labels", listed(r.Labels)},
+			{"annotations", listed(r.Notes)},
 		}...)
 		t := term.Table{Heading: []string{"setting", "value"}}
 		for _, name := range core.SortedKeys(r.Settings) {
@@ -219,7 +224,8 @@ func dropletFacts(ctx context.Context, s *core.Session, guid string) (map[string
 	for _, b := range d.Buildpacks {
 		packs = append(packs, strings.TrimSpace(b.Name+" "+b.Version))
 	}
-	out := map[string]string{"droplet built": core.Date(d.CreatedAt), "droplet buildpacks": strings.Join(packs, ", "), "droplet stack": d.Stack, "droplet image": d.Image}
+	out := map[string]string{"droplet built": core.Date(d.CreatedAt), "droplet buildpacks": strings.Join(packs, ", "),
+		"droplet stack": d.Stack, "droplet image": d.Image}
 	if sum := d.Checksum.Value; sum != "" {
 		out["droplet checksum"] = sum[:min(len(sum), shownChecksum)]
 	}
@@ -277,12 +283,14 @@ func rollBack(ctx context.Context, s *core.Session, w core.Words, f *rollbackFla
 		return nil, err
 	}
 	if !f.Force {
-		question := fmt.Sprintf("This creates a new revision with the settings of revision %d and replaces all instances of %s. Continue", f.Version, app.Name)
+		question := fmt.Sprintf("This creates a new revision with the settings of revision %d and replaces all instances "+
+			"of %s. Continue", f.Version, app.Name)
 		if err := s.Confirm(ctx, question); err != nil {
 			return nil, err
 		}
 	}
-	return OrNilToo(deployFrom(ctx, s, app, map[string]any{"revision": map[string]string{"guid": revision.GUID}}, f.DeployFlags, options))
+	return OrNilToo(deployFrom(ctx, s, app, map[string]any{"revision": map[string]string{"guid": revision.GUID}},
+		f.DeployFlags, options))
 }
 
 type diffFlags struct {
@@ -319,7 +327,10 @@ func (d *revisionChanges) Show(p *term.Printer) {
 		return *value
 	}
 	t := term.Table{Heading: []string{"", fmt.Sprintf("revision %d", d.From), fmt.Sprintf("revision %d", d.To)}}
-	described := slices.ContainsFunc(d.Changes, func(c revisionChange) bool { return strings.HasPrefix(c.What, dropletSetting+" ") })
+	described := slices.ContainsFunc(d.Changes, func(c revisionChange) bool {
+		return strings.HasPrefix(c.What,
+			dropletSetting+" ")
+	})
 	for _, c := range d.Changes {
 		if c.What == dropletSetting && described {
 			continue // other rows say what it is
@@ -411,9 +422,11 @@ func differences(before, after map[string]string) []revisionChange {
 
 func revisionsCommands() []*core.Command {
 	return slices.Concat(core.InGroup(core.GroupApps,
-		core.Entry("rollback", "APP --version N [--strategy rolling|canary]", "Roll back an app to a revision", core.NeedsSpace, rollBack,
+		core.Entry("rollback", "APP --version N [--strategy rolling|canary]", "Roll back an app to a revision",
+			core.NeedsSpace, rollBack,
 			"my-app --version 3", "my-app --version 3 --strategy canary -f").Slow().
-			Explained("A rollback creates a new revision. It restores droplet, environment variables, commands, sidecars and settings of processes; the number of instances stays."),
+			Explained("A rollback creates a new revision. It restores droplet, environment variables, commands, sidecars and "+
+				"settings of processes; the number of instances stays."),
 	), core.InGroup(core.GroupInspect,
 		core.Entry("revisions", "APP", "List an app's revisions", core.NeedsSpace, listRevisions, "my-app"),
 		core.Entry("revision", "APP [--version N]", "Show a revision of an app", core.NeedsSpace, showRevision,

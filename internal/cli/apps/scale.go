@@ -23,7 +23,8 @@ func scaleApp(ctx context.Context, s *core.Session, w core.Words, f *scaleFlags)
 		change["instances"] = *f.Instances
 	}
 	restart := false
-	for _, size := range []struct{ flag, text, key string }{{"-m", f.Memory, "memory_in_mb"}, {"-k", f.Disk, "disk_in_mb"}} {
+	for _, size := range []struct{ flag, text, key string }{{"-m", f.Memory, "memory_in_mb"},
+		{"-k", f.Disk, "disk_in_mb"}} {
 		if size.text == "" {
 			continue
 		}
@@ -68,7 +69,8 @@ func scaleApp(ctx context.Context, s *core.Session, w core.Words, f *scaleFlags)
 
 func scaleCommands() []*core.Command {
 	return core.InGroup(core.GroupApps,
-		core.Entry("scale", "APP [-i N] [-m SIZE] [-k SIZE]", "Change or show an app's instances, memory and disk", core.NeedsSpace, scaleApp,
+		core.Entry("scale", "APP [-i N] [-m SIZE] [-k SIZE]", "Change or show an app's instances, memory and disk",
+			core.NeedsSpace, scaleApp,
 			"my-app -i 3", "my-app -m 256M -f").Slow(),
 	)
 }

@@ -49,15 +49,18 @@ func openSSH(ctx context.Context, s *core.Session, w core.Words, f *sshFlags) (c
 	conn, err := shell.Dial(ctx, login)
 	if err != nil {
 		return nil, &core.Problem{
-			What: fmt.Sprintf("No ssh connection to %s, instance %d of process %s.", app.Name, f.Instance, f.Process), Why: err.Error(),
-			Try: fmt.Sprintf("'%s app %s' shows which instances run; ssh may be disabled for the app or its space", s.Env.Program, app.Name), Err: err,
+			What: fmt.Sprintf("No ssh connection to %s, instance %d of process %s.", app.Name, f.Instance, f.Process),
+			Why:  err.Error(),
+			Try: fmt.Sprintf("'%s app %s' shows which instances run; ssh may be disabled for the app or its space",
+				s.Env.Program, app.Name), Err: err,
 		}
 	}
 	defer conn.Close()
 	for _, one := range forwards {
 		at, err := conn.Forward(ctx, one, func(err error) { s.Errs.Printf("Forwarding: %v", err) })
 		if err != nil {
-			return nil, &core.Problem{What: "The port cannot be forwarded.", Why: err.Error(), Try: "choose another local port", Err: err}
+			return nil, &core.Problem{What: "The port cannot be forwarded.", Why: err.Error(),
+				Try: "choose another local port", Err: err}
 		}
 		if !s.Quiet {
 			s.Errs.Printf("Forwarding %s to %s.", at, one.Remote)
@@ -86,15 +89,18 @@ func (f *sshFlags) login(ctx context.Context, s *core.Session, app client.App) (
 	}
 	gate := root.Links["app_ssh"]
 	if gate == nil || gate.Href == "" {
-		return shell.Login{}, &core.Problem{What: "This platform does not support ssh.", Why: "the API at " + s.Config.API + " does not advertise an ssh gateway"}
+		return shell.Login{}, &core.Problem{What: "This platform does not support ssh.", Why: "the API at " + s.Config.API +
+			" does not advertise an ssh gateway"}
 	}
 	if app.State != "STARTED" {
-		return shell.Login{}, &core.Problem{What: "App " + app.Name + " is not started.", Try: fmt.Sprintf("'%s start %s'", s.Env.Program, app.Name)}
+		return shell.Login{}, &core.Problem{What: "App " + app.Name + " is not started.", Try: fmt.Sprintf("'%s start %s'",
+			s.Env.Program, app.Name)}
 	}
 	var process client.Process
 	if err := s.API.Get(ctx, "/v3/apps/"+app.GUID+"/processes/"+f.Process, nil, &process); err != nil {
 		if client.Status(err) == 404 {
-			return shell.Login{}, &core.Problem{What: fmt.Sprintf("App %s has no process %s.", app.Name, f.Process), Try: fmt.Sprintf("'%s app %s' lists them", s.Env.Program, app.Name)}
+			return shell.Login{}, &core.Problem{What: fmt.Sprintf("App %s has no process %s.", app.Name, f.Process),
+				Try: fmt.Sprintf("'%s app %s' lists them", s.Env.Program, app.Name)}
 		}
 		return shell.Login{}, err
 	}
@@ -109,11 +115,13 @@ func (f *sshFlags) login(ctx context.Context, s *core.Session, app client.App) (
 		}
 	}
 	if state != "running" {
-		return shell.Login{}, &core.Problem{What: fmt.Sprintf("Instance %d of process %s of %s is %s.", f.Instance, f.Process, app.Name, state), Try: fmt.Sprintf("'%s app %s' shows which instances run", s.Env.Program, app.Name)}
+		return shell.Login{}, &core.Problem{What: fmt.Sprintf("Instance %d of process %s of %s is %s.", f.Instance, f.Process,
+			app.Name, state), Try: fmt.Sprintf("'%s app %s' shows which instances run", s.Env.Program, app.Name)}
 	}
 	code, err := s.API.Code(ctx, s.Config.Links.UAA, cmp.Or(gate.Meta.OAuthClient, "ssh-proxy"))
 	return shell.Login{
-		Address: gate.Href, Fingerprint: gate.Meta.HostKey, User: fmt.Sprintf("cf:%s/%d", process.GUID, f.Instance), Password: code,
+		Address: gate.Href, Fingerprint: gate.Meta.HostKey, User: fmt.Sprintf("cf:%s/%d", process.GUID, f.Instance),
+		Password: code,
 	}, err
 }
 
@@ -150,7 +158,8 @@ func (f *sshFlags) terminal(s *core.Session, command string) *shell.Terminal {
 
 func sshCommands() []*core.Command {
 	return core.InGroup(core.GroupInspect,
-		core.Entry("ssh", "APP [-c COMMAND] [-i INDEX] [-L PORT:HOST:PORT]", "Open a shell in an app instance or forward ports to it", core.NeedsSpace, openSSH,
+		core.Entry("ssh", "APP [-c COMMAND] [-i INDEX] [-L PORT:HOST:PORT]",
+			"Open a shell in an app instance or forward ports to it", core.NeedsSpace, openSSH,
 			"my-app", "my-app -c 'ls -l'", "my-app -N -L 5432:localhost:5432"),
 	)
 }

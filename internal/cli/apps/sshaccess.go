@@ -43,7 +43,8 @@ func showSSH(ctx context.Context, s *core.Session, w core.Words, _ *core.NoFlags
 
 func allowSSH(on bool) func(context.Context, *core.Session, core.Words, *core.NoFlags) (core.Result, error) {
 	return func(ctx context.Context, s *core.Session, w core.Words, _ *core.NoFlags) (core.Result, error) {
-		s.Doing(map[bool]string{true: "Enabling ssh support for app %s", false: "Disabling ssh support for app %s"}[on], w["APP"])
+		s.Doing(map[bool]string{true: "Enabling ssh support for app %s", false: "Disabling ssh support for app %s"}[on],
+			w["APP"])
 		app, err := s.App(ctx, w["APP"])
 		if err != nil {
 			return nil, err

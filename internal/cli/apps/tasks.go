@@ -48,7 +48,8 @@ func (l *taskList) Show(p *term.Printer) {
 	t := term.Table{Heading: []string{"id", "name", "state", "start time", "command"}}
 	for _, k := range l.Tasks {
 		t.Rows = append(t.Rows, []term.Cell{
-			{Text: strconv.Itoa(k.ID)}, {Text: k.Name}, {Text: k.State, Paint: p.State}, {Text: k.shownStart()}, {Text: k.shownCommand()},
+			{Text: strconv.Itoa(k.ID)}, {Text: k.Name}, {Text: k.State, Paint: p.State}, {Text: k.shownStart()},
+			{Text: k.shownCommand()},
 		})
 	}
 	p.Println("")
@@ -69,7 +70,8 @@ func taskOf(k client.Task) *oneTask {
 
 func (k *oneTask) Show(p *term.Printer) {
 	pairs := [][2]string{
-		{"id", strconv.Itoa(k.ID)}, {"name", k.Name}, {"state", p.State(k.State)}, {"start time", k.shownStart()}, {"command", k.shownCommand()},
+		{"id", strconv.Itoa(k.ID)}, {"name", k.Name}, {"state", p.State(k.State)}, {"start time", k.shownStart()},
+		{"command", k.shownCommand()},
 		{"memory", fmt.Sprintf("%dM", k.MemoryMB)}, {"disk", fmt.Sprintf("%dM", k.DiskMB)},
 	}
 	if k.Reason != "" {
@@ -85,7 +87,8 @@ func listTasks(ctx context.Context, s *core.Session, w core.Words, _ *core.NoFla
 	if err != nil {
 		return nil, err
 	}
-	tasks, err := client.List[client.Task](ctx, s.API, "/v3/apps/"+app.GUID+"/tasks", url.Values{"order_by": {"-created_at"}})
+	tasks, err := client.List[client.Task](ctx, s.API, "/v3/apps/"+app.GUID+"/tasks",
+		url.Values{"order_by": {"-created_at"}})
 	if err != nil {
 		return nil, noTasks(s, err)
 	}
@@ -100,7 +103,8 @@ func listTasks(ctx context.Context, s *core.Session, w core.Words, _ *core.NoFla
 func noTasks(s *core.Session, err error) error {
 	if status := client.Status(err); status == 404 || status == 405 || status == 501 {
 		return &core.Problem{
-			What: "This platform does not support tasks.", Why: fmt.Sprintf("the API at %s (version %s) has no task endpoints", s.Config.API, s.Config.APIVersion),
+			What: "This platform does not support tasks.", Why: fmt.Sprintf("the API at %s (version %s) has no task endpoints",
+				s.Config.API, s.Config.APIVersion),
 			Try: "run the command as a separate process in the manifest", Err: err,
 		}
 	}
@@ -128,8 +132,9 @@ func (c *taskOfApp) find(ctx context.Context, s *core.Session) (client.Task, err
 	}
 	if len(found) == 0 {
 		return client.Task{}, &core.Problem{
-			What: fmt.Sprintf("App %s has no task %d.", app.Name, c.Args.ID), Why: "the id is wrong, or the task is old and was deleted",
-			Try: fmt.Sprintf("'%s tasks %s' lists the tasks", s.Env.Program, app.Name),
+			What: fmt.Sprintf("App %s has no task %d.", app.Name, c.Args.ID),
+			Why:  "the id is wrong, or the task is old and was deleted",
+			Try:  fmt.Sprintf("'%s tasks %s' lists the tasks", s.Env.Program, app.Name),
 		}
 	}
 	return found[0], nil
@@ -178,7 +183,8 @@ func runTask(ctx context.Context, s *core.Session, w core.Words, f *runTaskFlags
 	if f.Name != "" {
 		request["name"] = f.Name
 	}
-	for _, size := range []struct{ flag, text, key string }{{"-m", f.Memory, "memory_in_mb"}, {"-k", f.Disk, "disk_in_mb"}} {
+	for _, size := range []struct{ flag, text, key string }{{"-m", f.Memory, "memory_in_mb"},
+		{"-k", f.Disk, "disk_in_mb"}} {
 		if size.text == "" {
 			continue
 		}
@@ -227,7 +233,8 @@ func runTask(ctx context.Context, s *core.Session, w core.Words, f *runTaskFlags
 		if Streams(s) {
 			return taskOf(task), failed // its output was just shown
 		}
-		failed.Try = fmt.Sprintf("'%s logs %s --recent' shows its output, with the source %s", s.Env.Program, app.Name, source)
+		failed.Try = fmt.Sprintf("'%s logs %s --recent' shows its output, with the source %s", s.Env.Program,
+			app.Name, source)
 		return taskOf(task), WithLog(ctx, s, app, source, failed)
 	}
 	s.OK()
@@ -236,9 +243,11 @@ func runTask(ctx context.Context, s *core.Session, w core.Words, f *runTaskFlags
 
 func tasksCommands() []*core.Command {
 	return slices.Concat(core.InGroup(core.GroupApps,
-		core.Entry("run-task", "APP --command COMMAND [--name NAME] [--wait]", "Run a one-off command in an app's environment", core.NeedsSpace, runTask,
+		core.Entry("run-task", "APP --command COMMAND [--name NAME] [--wait]",
+			"Run a one-off command in an app's environment", core.NeedsSpace, runTask,
 			"my-app --command './migrate --all' --name migrate --wait", "my-app --process worker -m 512M").Alias("rt").Slow().
-			Explained("A task runs in its own instance, which stops when the command exits. Its output is in the app's logs with the source APP/TASK/NAME."),
+			Explained("A task runs in its own instance, which stops when the command exits. Its output is in the app's logs "+
+				"with the source APP/TASK/NAME."),
 		core.Entry("terminate-task", "APP ID", "Cancel a running task", core.NeedsSpace, terminateTask, "my-app 3"),
 	), core.InGroup(core.GroupInspect,
 		core.Entry("tasks", "APP", "List an app's tasks", core.NeedsSpace, listTasks, "my-app"),

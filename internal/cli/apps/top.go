@@ -46,7 +46,8 @@ func (l *topList) Show(p *term.Printer) {
 	t := term.Table{Heading: []string{"instance", "state", "cpu", "memory", "restarts", "last exit"}}
 	for _, i := range l.Instances {
 		t.Rows = append(t.Rows, []term.Cell{
-			{Text: fmt.Sprintf("%s %s/%d", i.App, i.Process, i.Index), Paint: p.Bold}, {Text: i.State, Paint: p.State}, {Text: percent(i.CPU)},
+			{Text: fmt.Sprintf("%s %s/%d", i.App, i.Process, i.Index), Paint: p.Bold}, {Text: i.State, Paint: p.State},
+			{Text: percent(i.CPU)},
 			{Text: term.Size(i.Memory) + " of " + term.Size(i.MemMax)},
 		})
 		t.Rows = append(t.Rows, memberRows(p, i.Members, l.now)...)
@@ -77,7 +78,8 @@ func memberRows(p *term.Printer, members []client.Member, now time.Time) (rows [
 
 func showTop(ctx context.Context, s *core.Session, w core.Words, f *topFlags) (core.Result, error) {
 	if f.Interval < 1 {
-		return nil, &core.Problem{What: fmt.Sprintf("--interval %d is not possible.", f.Interval), Why: "it is a number of seconds, at least 1", Try: "--interval 2"}
+		return nil, &core.Problem{What: fmt.Sprintf("--interval %d is not possible.", f.Interval),
+			Why: "it is a number of seconds, at least 1", Try: "--interval 2"}
 	}
 	list, err := look(ctx, s, w["APP"])
 	if err != nil || f.Once || s.JSON || !s.Env.OutTerminal {
@@ -155,13 +157,15 @@ func look(ctx context.Context, s *core.Session, name string) (*topList, error) {
 	for i, pr := range processes {
 		for _, st := range stats[i] {
 			list.Instances = append(list.Instances, topInstance{
-				App: apps[pr.Relationships.App.GUID()], Process: pr.Type, Index: st.Index, State: strings.ToLower(st.State), CPU: st.Usage.CPU,
+				App: apps[pr.Relationships.App.GUID()], Process: pr.Type, Index: st.Index, State: strings.ToLower(st.State),
+				CPU:    st.Usage.CPU,
 				Memory: st.Usage.Mem, MemMax: st.MemQuota, Members: byCPU(st.Members),
 			})
 		}
 	}
 	slices.SortStableFunc(list.Instances, func(a, b topInstance) int {
-		return cmp.Or(cmp.Compare(b.CPU, a.CPU), cmp.Compare(a.App, b.App), cmp.Compare(a.Process, b.Process), cmp.Compare(a.Index, b.Index))
+		return cmp.Or(cmp.Compare(b.CPU, a.CPU), cmp.Compare(a.App, b.App), cmp.Compare(a.Process, b.Process),
+			cmp.Compare(a.Index, b.Index))
 	})
 	return list, nil
 }
@@ -178,7 +182,9 @@ func byCPU(members []client.Member) []client.Member {
 
 func topCommands() []*core.Command {
 	return core.InGroup(core.GroupInspect,
-		core.Entry("top", "[APP] [--once] [--interval SECONDS]", "Show the processor and memory usage of instances", core.NeedsSpace, showTop, "", "my-app", "my-app --once").
-			Explained("Shows the instances of an app, or of all apps in the target space, with their sidecars, the busiest first. On a terminal it is updated until you press Ctrl-C."),
+		core.Entry("top", "[APP] [--once] [--interval SECONDS]", "Show the processor and memory usage of instances",
+			core.NeedsSpace, showTop, "", "my-app", "my-app --once").
+			Explained("Shows the instances of an app, or of all apps in the target space, with their sidecars, the busiest "+
+				"first. On a terminal it is updated until you press Ctrl-C."),
 	)
 }

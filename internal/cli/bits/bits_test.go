@@ -104,7 +104,8 @@ func TestZip(t *testing.T) {
 			got[e.Name] = e.Mode().String() + " " + string(content[:min(10, len(content))])
 		}
 		want := map[string]string{
-			"empty": "-rw-r--r-- ", "big": "-rw-r--r-- 0123456789", "bin/": "drwxr-xr-x ", "bin/run": "-rwxr-xr-x #!/bin/sh\n", "link": "Lrwxrwxrwx bin/run",
+			"empty": "-rw-r--r-- ", "big": "-rw-r--r-- 0123456789", "bin/": "drwxr-xr-x ", "bin/run": "-rwxr-xr-x #!/bin/sh\n",
+			"link": "Lrwxrwxrwx bin/run",
 		}
 		for path, content := range want {
 			if got[path] != content {
@@ -120,7 +121,8 @@ func TestAFileThatChangesIsNoticed(t *testing.T) {
 	write(t, dir, map[string]string{"log": "one"})
 	files := scan(t, dir)
 	write(t, dir, map[string]string{"log": "one and more"})
-	if err := bits.Store(io.Discard, files); err == nil || !strings.Contains(err.Error(), "log changed during the upload") {
+	if err := bits.Store(io.Discard, files); err == nil ||
+		!strings.Contains(err.Error(), "log changed during the upload") {
 		t.Errorf("error %v", err)
 	}
 }
@@ -138,7 +140,8 @@ func rescan(t *testing.T, dir string, before []bits.File) []bits.File {
 func TestDiff(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	write(t, dir, map[string]string{"same": "x", "touched": "x", "edited": "x", "mode": "x", "gone": "x", "kind": "x", "d/gone": "x", ".cfignore": "*.log\n", "a.log": "x"})
+	write(t, dir, map[string]string{"same": "x", "touched": "x", "edited": "x", "mode": "x", "gone": "x", "kind": "x",
+		"d/gone": "x", ".cfignore": "*.log\n", "a.log": "x"})
 	long := time.Now().Add(-time.Hour)
 	for _, name := range []string{"same", "edited"} {
 		if err := os.Chtimes(filepath.Join(dir, name), long, long); err != nil {
@@ -148,7 +151,8 @@ func TestDiff(t *testing.T) {
 	before := rescan(t, dir, nil)
 	at := func(name string) string { return filepath.Join(dir, name) }
 	for _, err := range []error{
-		os.Chtimes(at("touched"), long, long), os.Chmod(at("mode"), 0o755), os.Remove(at("gone")), os.RemoveAll(at("d")), os.Remove(at("kind")), os.Symlink("same", at("kind")),
+		os.Chtimes(at("touched"), long, long), os.Chmod(at("mode"), 0o755), os.Remove(at("gone")), os.RemoveAll(at("d")),
+		os.Remove(at("kind")), os.Symlink("same", at("kind")),
 	} {
 		if err != nil {
 			t.Fatal(err)

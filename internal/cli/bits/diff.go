@@ -28,7 +28,8 @@ func Rescan(ctx context.Context, dir string, before []File) ([]File, error) {
 	var at []int
 	for i, f := range files {
 		old, ok := known[f.Path]
-		if ok && old.SHA1 != "" && old.Size == f.Size && old.modified.Equal(f.modified) && f.modified.Add(settled).Before(old.summed) {
+		if ok && old.SHA1 != "" && old.Size == f.Size && old.modified.Equal(f.modified) && f.modified.Add(settled).
+			Before(old.summed) {
 			files[i].SHA1, files[i].CRC, files[i].summed = old.SHA1, old.CRC, old.summed
 		} else if f.Regular() {
 			read, at = append(read, f), append(at, i)

@@ -36,7 +36,8 @@ type File struct {
 }
 
 // neverPushed are patterns that are always excluded.
-var neverPushed = []string{".cfignore", ".DS_Store", ".git", ".gitignore", ".hg", ".svn", "_darcs", "manifest.yml", "manifest.yaml"}
+var neverPushed = []string{".cfignore", ".DS_Store", ".git", ".gitignore", ".hg", ".svn", "_darcs", "manifest.yml",
+	"manifest.yaml"}
 
 // Scan returns the files below a folder, sorted by name.
 func Scan(ctx context.Context, dir string) ([]File, error) {

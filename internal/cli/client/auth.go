@@ -112,7 +112,8 @@ func (c *Client) Logout(ctx context.Context) error {
 	if id == "" {
 		return nil // a client's own token has no login
 	}
-	_, err := c.Do(ctx, Call{Method: http.MethodDelete, URL: c.authorization() + "/oauth/token/revoke/" + url.PathEscape(id), Token: t.Refresh})
+	_, err := c.Do(ctx, Call{Method: http.MethodDelete, URL: c.authorization() + "/oauth/token/revoke/" +
+		url.PathEscape(id), Token: t.Refresh})
 	return err
 }
 
@@ -132,7 +133,8 @@ func (c *Client) Grant(ctx context.Context, client, secret string, form url.Valu
 	}
 	basic := base64.StdEncoding.EncodeToString([]byte(url.QueryEscape(client) + ":" + url.QueryEscape(secret)))
 	_, err := c.Do(ctx, Call{
-		Method: http.MethodPost, URL: c.authorization() + "/oauth/token", Body: []byte(form.Encode()), Token: Anonymous, Into: &out,
+		Method: http.MethodPost, URL: c.authorization() + "/oauth/token", Body: []byte(form.Encode()),
+		Token: Anonymous, Into: &out,
 		ContentType: "application/x-www-form-urlencoded", Header: http.Header{"Authorization": {"Basic " + basic}},
 	})
 	return Tokens{out.Access, out.Refresh}, err

@@ -50,7 +50,8 @@ func New(api string, skipTLS bool, tokens Tokens) *Client {
 				TLSHandshakeTimeout: 15 * time.Second,
 				MaxIdleConnsPerHost: 8, IdleConnTimeout: 30 * time.Second,
 				ForceAttemptHTTP2: true,
-				TLSClientConfig:   &tls.Config{MinVersion: tls.VersionTLS12, InsecureSkipVerify: skipTLS}, //nolint:gosec // only when the user asked for it
+				TLSClientConfig: &tls.Config{MinVersion: tls.VersionTLS12, //nolint:gosec // only when the user asked for it
+					InsecureSkipVerify: skipTLS},
 			},
 			// Redirects lead to blob stores and to web pages; the client does not
 			// follow them.
@@ -133,7 +134,8 @@ func (c *Client) try(ctx context.Context, call Call) (*Reply, error) {
 	for {
 		reply, err := c.once(ctx, call)
 		tries--
-		failed := err != nil || reply.Status == http.StatusBadGateway || reply.Status == http.StatusServiceUnavailable || reply.Status == http.StatusGatewayTimeout
+		failed := err != nil || reply.Status == http.StatusBadGateway || reply.Status == http.StatusServiceUnavailable ||
+			reply.Status == http.StatusGatewayTimeout
 		var final *finalError
 		if !failed || tries == 0 || ctx.Err() != nil || errors.As(err, &final) {
 			return reply, explain(c.API, err)

@@ -210,12 +210,15 @@ func TestUpload(t *testing.T) {
 		_, err := io.WriteString(w, "zip bytes")
 		return err
 	}}
-	pkg, err := c.Upload(t.Context(), "p", []client.Resource{{Path: "a", Mode: "0644", Size: 1}}, archive, func(n int64) { sent.Add(n) })
-	if err != nil || pkg.State != "READY" || bits != "zip bytes" || !strings.Contains(list, `"path":"a"`) || sent.Load() != 9 {
+	pkg, err := c.Upload(t.Context(), "p", []client.Resource{{Path: "a", Mode: "0644", Size: 1}}, archive,
+		func(n int64) { sent.Add(n) })
+	if err != nil || pkg.State != "READY" || bits != "zip bytes" || !strings.Contains(list, `"path":"a"`) ||
+		sent.Load() != 9 {
 		t.Errorf("package is %+v, %v, want READY; sent bits %q, list %q, %d bytes", pkg, err, bits, list, sent.Load())
 	}
 	broken := &client.Bits{Length: 9, Write: func(io.Writer) error { return errors.New("the disk is gone") }}
-	if _, err := c.Upload(t.Context(), "p", nil, broken, nil); err == nil || !strings.Contains(err.Error(), "the disk is gone") {
+	if _, err := c.Upload(t.Context(), "p", nil, broken, nil); err == nil ||
+		!strings.Contains(err.Error(), "the disk is gone") {
 		t.Errorf("error is %v, want the disk is gone", err)
 	}
 }

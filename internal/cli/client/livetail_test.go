@@ -50,7 +50,8 @@ func TestLiveTailGoesOn(t *testing.T) {
 	c := serve(t, func(w http.ResponseWriter, r *http.Request) {
 		n := int(asked.Add(1))
 		after, err := strconv.Atoi(r.Header.Get("Last-Event-ID"))
-		if start := r.URL.Query().Get("start_time"); n == 1 && (start != "7000000000" || err == nil) || r.URL.EscapedPath() != "/api/v1/tail/app%2F1" {
+		if start := r.URL.Query().Get("start_time"); n == 1 && (start != "7000000000" || err == nil) ||
+			r.URL.EscapedPath() != "/api/v1/tail/app%2F1" {
 			t.Errorf("%s asks for %q after %d, %v", r.URL.EscapedPath(), start, after, err)
 		}
 		if n%3 == 2 {
@@ -193,7 +194,8 @@ func TestLiveTailFallsBack(t *testing.T) {
 					answer(w, r)
 					return
 				}
-				fmt.Fprintf(w, `{"envelopes":{"batch":[{"timestamp":"8000000000","log":{"payload":"%s"}}]}}`, base64.StdEncoding.EncodeToString([]byte("polled")))
+				fmt.Fprintf(w, `{"envelopes":{"batch":[{"timestamp":"8000000000","log":{"payload":"%s"}}]}}`,
+					base64.StdEncoding.EncodeToString([]byte("polled")))
 			})
 			if got, err := collect(t, c, 1); err != nil || len(got) != 1 || got[0] != "polled" {
 				t.Errorf("lines are %v, %v, want polled", got, err)

@@ -36,7 +36,8 @@ func (e envelope) line() (Line, bool) {
 	}
 	text, err := base64.StdEncoding.DecodeString(e.Log.Payload)
 	nanos, err2 := strconv.ParseInt(e.Timestamp, 10, 64)
-	return Line{time.Unix(0, nanos), e.Tags["source_type"], e.Instance, e.Log.Type == "ERR", string(text)}, err == nil && err2 == nil
+	return Line{time.Unix(0, nanos), e.Tags["source_type"], e.Instance, e.Log.Type == "ERR", string(text)},
+		err == nil && err2 == nil
 }
 
 // maxLines is the maximum number of lines in a response of log-cache.
@@ -50,7 +51,8 @@ func (c *Client) readLog(ctx context.Context, base, app string, q url.Values) ([
 	}
 	q.Set("envelope_types", "LOG")
 	q.Set("limit", strconv.Itoa(maxLines))
-	_, err := c.Do(ctx, Call{Method: http.MethodGet, URL: base + "/api/v1/read/" + url.PathEscape(app), Query: q, Into: &answer})
+	_, err := c.Do(ctx, Call{Method: http.MethodGet, URL: base + "/api/v1/read/" + url.PathEscape(app), Query: q,
+		Into: &answer})
 	if err != nil {
 		return nil, err
 	}
@@ -65,7 +67,8 @@ func (c *Client) readLog(ctx context.Context, base, app string, q url.Values) ([
 
 // RecentLogs returns the newest lines, oldest first.
 func (c *Client) RecentLogs(ctx context.Context, base, app string) ([]Line, error) {
-	lines, err := c.readLog(ctx, base, app, url.Values{"descending": {"true"}, "start_time": {strconv.FormatInt(-1<<62, 10)}})
+	lines, err := c.readLog(ctx, base, app, url.Values{"descending": {"true"},
+		"start_time": {strconv.FormatInt(-1<<62, 10)}})
 	slices.Reverse(lines)
 	return lines, err
 }
@@ -166,6 +169,7 @@ func (c *Client) PollTail(base string) Tail {
 
 func (l Line) key() uint64 {
 	h := fnv.New64a()
-	_, _ = h.Write([]byte(strconv.FormatInt(l.Time.UnixNano(), 36) + "\x00" + l.Source + "\x00" + l.Instance + "\x00" + l.Text))
+	_, _ = h.Write([]byte(strconv.FormatInt(l.Time.UnixNano(), 36) + "\x00" + l.Source + "\x00" + l.Instance +
+		"\x00" + l.Text))
 	return h.Sum64()
 }

@@ -53,7 +53,8 @@ type Bits struct {
 
 // Upload sends the bits of a package in one stream, with the list of files that
 // the platform already has. read is called with the number of bytes sent.
-func (c *Client) Upload(ctx context.Context, pkg string, known []Resource, bits *Bits, read func(int64)) (Package, error) {
+func (c *Client) Upload(ctx context.Context, pkg string, known []Resource, bits *Bits,
+	read func(int64)) (Package, error) {
 	if known == nil {
 		known = []Resource{}
 	}
@@ -106,13 +107,15 @@ func (c *Client) UploadDroplet(ctx context.Context, droplet string, bits *Bits, 
 
 // UploadBuildpack sends the zip file of a buildpack. It is ready when the job of the reply
 // is done.
-func (c *Client) UploadBuildpack(ctx context.Context, buildpack, name string, bits *Bits, read func(int64)) (*Reply, error) {
+func (c *Client) UploadBuildpack(ctx context.Context, buildpack, name string, bits *Bits,
+	read func(int64)) (*Reply, error) {
 	name = strings.NewReplacer(`"`, "", "\r", "", "\n", "", `\`, "").Replace(name) // it is quoted
 	return c.sendForm(ctx, "/v3/buildpacks/"+buildpack+"/upload", nil, name, "application/zip", bits, read, nil)
 }
 
 // sendForm posts a form with a list of resources, an archive, or both.
-func (c *Client) sendForm(ctx context.Context, path string, resources []byte, name, kind string, bits *Bits, read func(int64), into any) (*Reply, error) {
+func (c *Client) sendForm(ctx context.Context, path string, resources []byte, name, kind string, bits *Bits,
+	read func(int64), into any) (*Reply, error) {
 	var body bytes.Buffer
 	var err error
 	form := multipart.NewWriter(&body)
@@ -152,7 +155,8 @@ func (c *Client) sendForm(ctx context.Context, path string, resources []byte, na
 		}()
 		return &uploadBody{io.MultiReader(bytes.NewReader(head), &counted{r, read}, bytes.NewReader(tail)), r}, nil
 	}}
-	reply, err := c.Do(ctx, Call{Method: http.MethodPost, URL: path, Body: stream, ContentType: form.FormDataContentType(), Into: into})
+	reply, err := c.Do(ctx, Call{Method: http.MethodPost, URL: path, Body: stream, ContentType: form.FormDataContentType(),
+		Into: into})
 	if local := failed.Load(); local != nil && err != nil {
 		// The server got a part of the body only: what it says of it, or that it ended
 		// the connection, is not the reason.

@@ -36,11 +36,15 @@ func TestFailedUploads(t *testing.T) {
 		local  bool
 		says   string
 	}{
-		"all is well":        {reads, func(w io.Writer) error { _, err := io.WriteString(w, "12345"); return err }, 5, false, ""},
-		"fails at once":      {reads, func(io.Writer) error { return unreadable }, 5, true, ""},
-		"fails in between":   {reads, func(w io.Writer) error { _, _ = io.WriteString(w, "12"); return unreadable }, 5, true, ""},
-		"fails at the end":   {reads, func(w io.Writer) error { _, _ = io.WriteString(w, huge); return unreadable }, int64(len(huge)) + 1, true, ""},
-		"the server refuses": {refuses, func(w io.Writer) error { _, err := io.WriteString(w, huge); return err }, int64(len(huge)), false, "no more packages"},
+		"all is well": {reads, func(w io.Writer) error { _, err := io.WriteString(w, "12345"); return err },
+			5, false, ""},
+		"fails at once": {reads, func(io.Writer) error { return unreadable }, 5, true, ""},
+		"fails in between": {reads, func(w io.Writer) error { _, _ = io.WriteString(w, "12"); return unreadable },
+			5, true, ""},
+		"fails at the end": {reads, func(w io.Writer) error { _, _ = io.WriteString(w, huge); return unreadable },
+			int64(len(huge)) + 1, true, ""},
+		"the server refuses": {refuses, func(w io.Writer) error { _, err := io.WriteString(w, huge); return err },
+			int64(len(huge)), false, "no more packages"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -13,10 +13,12 @@ import (
 // fails, because the question cannot be answered.
 func (s *Session) Confirm(ctx context.Context, question string) error {
 	if !s.Env.InTerminal {
-		return &Problem{What: "Nothing was done.", Why: "confirmation is required, and this is not running in a terminal", Try: "use -f to skip the confirmation"}
+		return &Problem{What: "Nothing was done.", Why: "confirmation is required, and this is not running in a terminal",
+			Try: "use -f to skip the confirmation"}
 	}
 	fmt.Fprintf(s.Env.Err, "%s? [y/N] ", question)
-	line, _ := await(ctx, func() (string, error) { return bufio.NewReader(s.Env.In).ReadString('\n') }) // an empty answer is a no
+	// an empty answer is a no
+	line, _ := await(ctx, func() (string, error) { return bufio.NewReader(s.Env.In).ReadString('\n') })
 	switch strings.ToLower(strings.TrimSpace(line)) {
 	case "y", "yes":
 		return nil

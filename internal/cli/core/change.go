@@ -28,7 +28,8 @@ func (s *Session) Done(pairs ...any) (Result, error) {
 }
 
 // Create makes a resource. One that exists already is no error if the API says taken.
-func (s *Session) Create(ctx context.Context, kind, name, path string, body map[string]any, taken string) (Result, error) {
+func (s *Session) Create(ctx context.Context, kind, name, path string, body map[string]any,
+	taken string) (Result, error) {
 	var t client.Thing
 	reply, err := s.API.Post(ctx, path, body, &t)
 	if taken != "" && client.Says(err, taken) {
@@ -64,7 +65,8 @@ func (s *Session) Link(ctx context.Context, name, what string) (string, error) {
 	if at := root.Href(name); at != "" {
 		return at, nil
 	}
-	return "", &Problem{What: "This platform has no " + what + ".", Why: "the API at " + s.Config.API + " does not advertise one"}
+	return "", &Problem{What: "This platform has no " + what + ".", Why: "the API at " + s.Config.API +
+		" does not advertise one"}
 }
 
 // DeleteNamed deletes a resource that is identified by its name alone.

@@ -97,7 +97,8 @@ type GUIDFlag struct {
 // Entry returns a line of the table of commands. The arguments in usage come before its
 // flags; those in brackets are optional. Where several are required, or one is a number
 // or a list, F declares them as positional arguments, which the parser assigns.
-func Entry[F any](name, usage, summary string, n need, do func(context.Context, *Session, Words, *F) (Result, error), examples ...string) *Command {
+func Entry[F any](name, usage, summary string, n need, do func(context.Context, *Session, Words, *F) (Result, error),
+	examples ...string) *Command {
 	for i, e := range examples {
 		examples[i] = strings.TrimSpace(name + " " + e)
 	}

@@ -12,7 +12,8 @@ import (
 
 // Named finds a resource by name. If it does not exist, the error lists the
 // existing names.
-func Named[T any](ctx context.Context, s *Session, kind, path, name string, q url.Values, nameOf func(T) string) (T, error) {
+func Named[T any](ctx context.Context, s *Session, kind, path, name string, q url.Values,
+	nameOf func(T) string) (T, error) {
 	var none T
 	asked := url.Values{"names": {name}}
 	for key, value := range q {
@@ -87,7 +88,8 @@ func (s *Session) AppPair(ctx context.Context, w Words, org, space string) (from
 	if err != nil {
 		return from, to, err
 	}
-	to, err = Named(ctx, s, "App", "/v3/apps", w["DESTINATION"], url.Values{"space_guids": {in.GUID}}, func(a client.App) string { return a.Name })
+	to, err = Named(ctx, s, "App", "/v3/apps", w["DESTINATION"], url.Values{"space_guids": {in.GUID}},
+		func(a client.App) string { return a.Name })
 	return from, to, err
 }
 
@@ -98,7 +100,8 @@ func (s *Session) Org(ctx context.Context, name string) (client.Thing, error) {
 
 // SpaceOf finds a space of an org.
 func (s *Session) SpaceOf(ctx context.Context, org client.Thing, name string) (client.Thing, error) {
-	return Named(ctx, s, "Space", "/v3/spaces", name, url.Values{"organization_guids": {org.GUID}}, func(t client.Thing) string { return t.Name })
+	return Named(ctx, s, "Space", "/v3/spaces", name, url.Values{"organization_guids": {org.GUID}},
+		func(t client.Thing) string { return t.Name })
 }
 
 // Domain finds a domain.
@@ -108,13 +111,15 @@ func (s *Session) Domain(ctx context.Context, name string) (client.Thing, error)
 
 // ServiceInstance finds a service instance in the targeted space.
 func (s *Session) ServiceInstance(ctx context.Context, name string) (client.ServiceInstance, error) {
-	return Named(ctx, s, "Service instance", "/v3/service_instances", name, s.InSpace(), func(i client.ServiceInstance) string { return i.Name })
+	return Named(ctx, s, "Service instance", "/v3/service_instances", name, s.InSpace(),
+		func(i client.ServiceInstance) string { return i.Name })
 }
 
 // NoServices explains an error of an API without services.
 func NoServices(s *Session, err error) error {
 	if client.Status(err) == 404 {
-		return &Problem{What: "This platform does not support services.", Why: fmt.Sprintf("the API at %s (version %s) has no service offerings", s.Config.API, s.Config.APIVersion), Err: err}
+		return &Problem{What: "This platform does not support services.",
+			Why: fmt.Sprintf("the API at %s (version %s) has no service offerings", s.Config.API, s.Config.APIVersion), Err: err}
 	}
 	return err
 }

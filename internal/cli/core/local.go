@@ -29,7 +29,8 @@ func (s *Session) findLocal(ctx context.Context) error {
 		return nil //nolint:nilerr // no server found: the user has to log in
 	}
 	ends := client.Parse(s.Config.AccessToken).Ends()
-	if s.Config.API == local.API && s.Config.Local == dir && s.Config.LocalPID == local.PID && time.Until(ends) > time.Minute {
+	if s.Config.API == local.API && s.Config.Local == dir && s.Config.LocalPID == local.PID &&
+		time.Until(ends) > time.Minute {
 		return nil
 	}
 	password, err := local.Secret(config.AdminPassword)
@@ -44,11 +45,13 @@ func (s *Session) logInLocal(ctx context.Context, local *config.Local, password 
 	if err := s.SetAPI(ctx, local.API, false); err != nil {
 		return err
 	}
-	s.Config.Local, s.Config.LocalPID, s.Config.Links.Notifications, s.Config.Links.Public = local.Dir, local.PID, local.Notifications, local.Public
+	s.Config.Local, s.Config.LocalPID, s.Config.Links.Notifications, s.Config.Links.Public = local.Dir, local.PID,
+		local.Notifications, local.Public
 	if old.Local == local.Dir {
 		s.Config.Notifications = old.Notifications
 	}
-	if err := s.LogIn(ctx, "cf", "", url.Values{"grant_type": {"password"}, "username": {"admin"}, "password": {password}}); err != nil {
+	if err := s.LogIn(ctx, "cf", "", url.Values{"grant_type": {"password"}, "username": {"admin"},
+		"password": {password}}); err != nil {
 		return fmt.Errorf("the server on this machine (%s): %w", local.API, err)
 	}
 	if old.Org.Name != "" { // the same server on another port
@@ -81,7 +84,8 @@ func (s *Session) SetAPI(ctx context.Context, api string, skipTLS bool) error {
 	s.Config.API, s.Config.SkipSSLValidation, s.Config.Local = next.API, skipTLS, ""
 	s.Config.APIVersion = root.Links["cloud_controller_v3"].Meta.Version
 	s.Config.Links = config.Links{
-		Login: root.Href("login"), UAA: root.Href("uaa"), LogCache: root.Href("log_cache"), SSH: root.Href("app_ssh"), Notifications: root.Href("notifications"),
+		Login: root.Href("login"), UAA: root.Href("uaa"), LogCache: root.Href("log_cache"), SSH: root.Href("app_ssh"),
+		Notifications: root.Href("notifications"),
 	}
 	if ssh := root.Links["app_ssh"]; ssh != nil {
 		s.Config.Links.SSHHostKey = ssh.Meta.HostKey

@@ -93,7 +93,8 @@ func (s *Session) Explain(err error) error {
 	case errors.As(err, &unread):
 		return unreadable(unread, err)
 	case errors.As(err, &unreachable):
-		p := &Problem{What: unreachable.API + " cannot be reached.", Why: unreachable.Why.Error(), Try: fmt.Sprintf("check the address ('%s api') and the network", program), Err: err}
+		p := &Problem{What: unreachable.API + " cannot be reached.", Why: unreachable.Why.Error(),
+			Try: fmt.Sprintf("check the address ('%s api') and the network", program), Err: err}
 		if s.Config.Local != "" {
 			p.Try = "start the server on this machine: 'ingot up'"
 		}
@@ -101,12 +102,15 @@ func (s *Session) Explain(err error) error {
 	case errors.As(err, &refused):
 		switch refused.Status {
 		case http.StatusUnauthorized:
-			return &Problem{What: "The API rejected the access token.", Why: refused.Error(), Try: "'" + program + " login'", Err: err}
+			return &Problem{What: "The API rejected the access token.", Why: refused.Error(), Try: "'" + program +
+				" login'", Err: err}
 		case http.StatusForbidden:
-			return &Problem{What: "Permission denied.", Why: refused.Error(), Try: fmt.Sprintf("ask for the role, or log in as another user ('%s login')", program), Err: err}
+			return &Problem{What: "Permission denied.", Why: refused.Error(),
+				Try: fmt.Sprintf("ask for the role, or log in as another user ('%s login')", program), Err: err}
 		case http.StatusNotFound:
 			if len(refused.Items) == 0 {
-				return &Problem{What: fmt.Sprintf("The API at %s has no endpoint %s.", s.Config.API, refused.URL), Why: "the server does not support this feature", Err: err}
+				return &Problem{What: fmt.Sprintf("The API at %s has no endpoint %s.", s.Config.API, refused.URL),
+					Why: "the server does not support this feature", Err: err}
 			}
 		case http.StatusServiceUnavailable:
 			return &Problem{What: "The API is not available.", Why: refused.Error(), Try: "try again in a moment", Err: err}
@@ -118,7 +122,8 @@ func (s *Session) Explain(err error) error {
 			}
 			return p
 		}
-		p := &Problem{What: refused.Error(), Why: fmt.Sprintf("the server replied %d to %s %s", refused.Status, refused.Method, refused.URL), Err: err}
+		p := &Problem{What: refused.Error(), Why: fmt.Sprintf("the server replied %d to %s %s", refused.Status,
+			refused.Method, refused.URL), Err: err}
 		if refused.Says("An operation for service instance ") {
 			p.Try = fmt.Sprintf("'%s services' shows when it is done; then run this command again", program)
 		}
@@ -129,13 +134,15 @@ func (s *Session) Explain(err error) error {
 
 // unreadable explains a file of the upload that cannot be read.
 func unreadable(e *bits.ReadError, cause error) error {
-	p := &Problem{What: e.Path + " cannot be read.", Why: e.Err.Error(), Try: "correct it, or add it to .cfignore if it is not part of the app", Err: cause}
+	p := &Problem{What: e.Path + " cannot be read.", Why: e.Err.Error(),
+		Try: "correct it, or add it to .cfignore if it is not part of the app", Err: cause}
 	switch {
 	case errors.Is(e, bits.ErrChanged):
 		p.What, p.Why = e.Path+" changed during the upload.", ""
 		p.Try = "push again when it is complete; if it is not part of the app, such as a log file, add it to .cfignore"
 	case errors.Is(e, fs.ErrNotExist):
-		p.What, p.Why, p.Try = e.Path+" was deleted or renamed during the upload.", "", "push again; if it is not part of the app, add it to .cfignore"
+		p.What, p.Why, p.Try = e.Path+" was deleted or renamed during the upload.", "",
+			"push again; if it is not part of the app, add it to .cfignore"
 	}
 	return p
 }

@@ -74,7 +74,8 @@ func (s *Session) connect() {
 	if s.API != nil {
 		s.API.Close()
 	}
-	s.API = client.New(s.Config.API, s.Config.SkipSSLValidation, client.Tokens{Access: s.Config.AccessToken, Refresh: s.Config.RefreshToken})
+	s.API = client.New(s.Config.API, s.Config.SkipSSLValidation, client.Tokens{Access: s.Config.AccessToken,
+		Refresh: s.Config.RefreshToken})
 	s.API.Login, s.API.Agent = s.Config.Links.Login, "ingot/"+version.Version
 	s.API.Warn = func(text string) {
 		if !s.JSON && !s.alreadyWarned(text) {
@@ -107,12 +108,14 @@ func (s *Session) Check(n need) error {
 	case n >= NeedsOrg && s.Config.Org.GUID == "":
 		return &Problem{
 			What: "No org is targeted.",
-			Try:  fmt.Sprintf("'%[1]s target -o ORG -s SPACE' ('%[1]s orgs' lists them; '%[1]s create-org ORG' creates one)", program),
+			Try: fmt.Sprintf("'%[1]s target -o ORG -s SPACE' ('%[1]s orgs' lists them; '%[1]s create-org ORG' creates one)",
+				program),
 		}
 	case n >= NeedsSpace && s.Config.Space.GUID == "":
 		return &Problem{
 			What: "No space of the org " + s.Config.Org.Name + " is targeted.",
-			Try:  fmt.Sprintf("'%[1]s target -s SPACE' ('%[1]s spaces' lists them; '%[1]s create-space SPACE' creates one)", program),
+			Try: fmt.Sprintf("'%[1]s target -s SPACE' ('%[1]s spaces' lists them; '%[1]s create-space SPACE' creates one)",
+				program),
 		}
 	}
 	return nil
@@ -155,7 +158,10 @@ func (s *Session) InSpace(pairs ...string) url.Values {
 // alreadyWarned reports whether a warning of the platform is about a key that was already
 // reported.
 func (s *Session) alreadyWarned(warning string) bool {
-	return slices.ContainsFunc(s.Warned, func(key string) bool { return strings.Contains(warning, "manifest key '"+key+"' ") })
+	return slices.ContainsFunc(s.Warned, func(key string) bool {
+		return strings.Contains(warning, "manifest key '"+
+			key+"' ")
+	})
 }
 
 // Acting shows what is being done, and as which user.

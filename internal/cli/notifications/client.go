@@ -27,7 +27,8 @@ const ownClient = "ingot-cli"
 
 // notifyScopes are the scopes of ownClient.
 var notifyScopes = []string{
-	"notifications.write", "notifications.manage", "notification_templates.write", "notification_templates.read", "critical_notifications.write", "emails.write",
+	"notifications.write", "notifications.manage", "notification_templates.write", "notification_templates.read",
+	"critical_notifications.write", "emails.write",
 }
 
 // base returns the URL of the notification service.
@@ -41,7 +42,8 @@ func (f *notifyFlags) base(s *core.Session) (string, error) {
 	if scheme, host, ok := strings.Cut(s.Config.API, "://api."); ok {
 		return scheme + "://notifications." + host, nil
 	}
-	return "", &core.Problem{What: "No notification service is configured.", Why: "the API at " + s.Config.API + " does not advertise one", Try: "pass its address with --url or INGOT_NOTIFICATIONS_URL"}
+	return "", &core.Problem{What: "No notification service is configured.", Why: "the API at " + s.Config.API +
+		" does not advertise one", Try: "pass its address with --url or INGOT_NOTIFICATIONS_URL"}
 }
 
 // token returns a token of the given client, or of the client created on the
@@ -68,7 +70,8 @@ func (f *notifyFlags) token(ctx context.Context, s *core.Session) (string, error
 func clientToken(ctx context.Context, s *core.Session, id, secret string) (string, error) {
 	tokens, err := s.API.Grant(ctx, id, secret, url.Values{"grant_type": {"client_credentials"}})
 	if client.Status(err) == http.StatusUnauthorized {
-		return "", &core.Problem{What: "The client " + id + " was rejected.", Why: err.Error(), Try: "check --client and --client-secret", Err: err}
+		return "", &core.Problem{What: "The client " + id + " was rejected.", Why: err.Error(),
+			Try: "check --client and --client-secret", Err: err}
 	}
 	return tokens.Access, err
 }
@@ -89,11 +92,14 @@ func makeClient(ctx context.Context, s *core.Session) error {
 		return err
 	}
 	secret := rand.Text()
-	body := map[string]any{"client_id": ownClient, "client_secret": secret, "authorized_grant_types": []string{"client_credentials"}, "authorities": notifyScopes}
-	_, err = s.API.Do(ctx, client.Call{Method: http.MethodPost, URL: s.Config.Links.UAA + "/oauth/clients", Body: body, Token: tokens.Access})
+	body := map[string]any{"client_id": ownClient, "client_secret": secret,
+		"authorized_grant_types": []string{"client_credentials"}, "authorities": notifyScopes}
+	_, err = s.API.Do(ctx, client.Call{Method: http.MethodPost, URL: s.Config.Links.UAA + "/oauth/clients", Body: body,
+		Token: tokens.Access})
 	if client.Status(err) == http.StatusConflict {
 		_, err = s.API.Do(ctx, client.Call{
-			Method: http.MethodPut, URL: s.Config.Links.UAA + "/oauth/clients/" + ownClient + "/secret", Body: map[string]string{"secret": secret}, Token: tokens.Access,
+			Method: http.MethodPut, URL: s.Config.Links.UAA + "/oauth/clients/" + ownClient + "/secret",
+			Body: map[string]string{"secret": secret}, Token: tokens.Access,
 		})
 	}
 	if err != nil {
@@ -127,14 +133,16 @@ func explainNotify(base string, err error) error {
 	case http.StatusForbidden, http.StatusUnauthorized:
 		return &core.Problem{
 			What: "Permission denied by the notification service.", Why: cmp.Or(refused.Error(), "the token lacks a scope"),
-			Try: "use a client with the scopes notifications.write, notifications.manage and notification_templates.write (--client, --client-secret)", Err: err,
+			Try: "use a client with the scopes notifications.write, notifications.manage and notification_templates.write " +
+				"(--client, --client-secret)", Err: err,
 		}
 	case http.StatusNotFound:
 		if len(refused.Items) == 0 || refused.Says("page not found") || refused.Says("Unknown request") {
 			return &core.Problem{What: "No notification service at " + base + ".", Try: "pass its address with --url", Err: err}
 		}
 	}
-	return &core.Problem{What: refused.Error(), Why: fmt.Sprintf("the server replied %d to %s %s", refused.Status, refused.Method, refused.URL), Err: err}
+	return &core.Problem{What: refused.Error(), Why: fmt.Sprintf("the server replied %d to %s %s", refused.Status,
+		refused.Method, refused.URL), Err: err}
 }
 
 // clientID returns the id of the client that owns the notifications.

@@ -117,7 +117,8 @@ func listKinds(ctx context.Context, s *core.Session, _ core.Words, f *notifyFlag
 	for _, id := range core.SortedKeys(all) {
 		for _, kind := range core.SortedKeys(all[id].Notifications) {
 			n := all[id].Notifications[kind]
-			list.Kinds = append(list.Kinds, kindRow{id, all[id].Name, kind, n.Description, n.Critical, used(n.Template, all[id].Template)})
+			list.Kinds = append(list.Kinds, kindRow{id, all[id].Name, kind, n.Description, n.Critical,
+				used(n.Template, all[id].Template)})
 		}
 	}
 	return list, nil
@@ -289,7 +290,8 @@ func sendNotification(ctx context.Context, s *core.Session, w core.Words, f *sen
 		return nil, err
 	}
 	body := map[string]any{"kind_id": w["KIND"]}
-	for key, value := range map[string]string{"subject": f.Subject, "text": f.Text, "html": f.HTML, "reply_to": f.ReplyTo, "to": f.Email, "role": f.Role} {
+	for key, value := range map[string]string{"subject": f.Subject, "text": f.Text, "html": f.HTML, "reply_to": f.ReplyTo,
+		"to": f.Email, "role": f.Role} {
 		if value == "" {
 			continue
 		}
@@ -365,11 +367,14 @@ func recipientOf(ctx context.Context, s *core.Session, kind, name string) (strin
 	case err != nil:
 		return "", err
 	case len(found) == 0:
-		return "", &core.Problem{What: fmt.Sprintf("%s '%s' not found.", core.Title(kind), name), Try: "check the name, or pass the guid", Err: core.ErrNotFound}
+		return "", &core.Problem{What: fmt.Sprintf("%s '%s' not found.", core.Title(kind), name),
+			Try: "check the name, or pass the guid", Err: core.ErrNotFound}
 	case len(found) > 1 && kind == "space":
-		return "", &core.Problem{What: fmt.Sprintf("Several orgs have a space '%s'.", name), Try: fmt.Sprintf("'%s target -o ORG', or pass the guid", s.Env.Program)}
+		return "", &core.Problem{What: fmt.Sprintf("Several orgs have a space '%s'.", name),
+			Try: fmt.Sprintf("'%s target -o ORG', or pass the guid", s.Env.Program)}
 	case len(found) > 1:
-		return "", &core.Problem{What: fmt.Sprintf("Several users are named '%s'.", name), Why: "they have different origins", Try: "pass the guid"}
+		return "", &core.Problem{What: fmt.Sprintf("Several users are named '%s'.", name), Why: "they have different origins",
+			Try: "pass the guid"}
 	}
 	return found[0].GUID, nil
 }
@@ -408,15 +413,18 @@ func showStatus(ctx context.Context, s *core.Session, w core.Words, f *notifyFla
 
 // Commands returns the commands of this package.
 func Commands() []*core.Command {
-	return core.InGroup(core.GroupOther, core.Entry("notifications", "", "Register, send and track notifications", core.NeedsNothing, listKinds).Explained(notifyAlone).With(
+	return core.InGroup(core.GroupOther, core.Entry("notifications", "", "Register, send and track notifications",
+		core.NeedsNothing, listKinds).Explained(notifyAlone).With(
 		core.Entry("notifications register", "KIND", "Register a notification kind", core.NeedsLogin, registerKind,
 			"disk-full --source 'Disk watch' --description 'A disk is nearly full'"),
 		core.Entry("notifications kinds", "", "List notification kinds", core.NeedsLogin, listKinds, ""),
 		core.Entry("notifications templates", "", "List, create and assign templates", core.NeedsLogin, changeTemplates,
 			"", "--create plain --text @mail.txt --html @mail.html --assign disk-full"),
 		core.Entry("notifications send", "KIND", "Send a notification", core.NeedsLogin, sendNotification,
-			"disk-full --everyone --subject 'Disk full' --text 'Please tidy up'", "disk-full --space dev --text 'Please tidy up'"),
-		core.Entry("notifications status", "NOTIFICATION", "Show a notification's delivery status", core.NeedsLogin, showStatus,
+			"disk-full --everyone --subject 'Disk full' --text 'Please tidy up'",
+			"disk-full --space dev --text 'Please tidy up'"),
+		core.Entry("notifications status", "NOTIFICATION", "Show a notification's delivery status",
+			core.NeedsLogin, showStatus,
 			"1b2c3d"),
 		core.Entry("notifications preferences", "", "Show or change your subscriptions", core.NeedsLogin, changePreferences,
 			"", "--unsubscribe my-sender/disk-full"),

@@ -67,8 +67,9 @@ func (w *watching) replace(ctx context.Context, droplet string) error {
 	var d client.Deployment
 	options := map[string]any{"max_in_flight": max(1, web.Instances), "min_healthy_time": provenAfter} // all at once
 	request := map[string]any{
-		"strategy": "rolling", "droplet": map[string]string{"guid": droplet}, "relationships": map[string]any{"app": client.Relate(w.app.GUID)},
-		"options": options,
+		"strategy": "rolling", "droplet": map[string]string{"guid": droplet},
+		"relationships": map[string]any{"app": client.Relate(w.app.GUID)},
+		"options":       options,
 	}
 	_, err := w.API.Post(ctx, "/v3/deployments", request, &d)
 	var refused *client.Error
@@ -96,7 +97,8 @@ func (w *watching) replace(ctx context.Context, droplet string) error {
 
 // awaitReady waits until instances of a deployment accept requests.
 func (w *watching) awaitReady(ctx context.Context, d *client.Deployment, instances int) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, apps.Patience(w.Session, "CF_STARTUP_TIMEOUT", apps.StartPatience), apps.ErrTooLong)
+	ctx, cancel := context.WithTimeoutCause(ctx, apps.Patience(w.Session, "CF_STARTUP_TIMEOUT", apps.StartPatience),
+		apps.ErrTooLong)
 	defer cancel()
 	ctx, newer := context.WithCancelCause(ctx)
 	done := make(chan struct{})
@@ -108,7 +110,8 @@ func (w *watching) awaitReady(ctx context.Context, d *client.Deployment, instanc
 	newer(nil)
 	<-done
 	if errors.Is(err, apps.ErrTooLong) {
-		return &core.Problem{What: "The new version of " + w.app.Name + " did not become ready in time.", Why: d.Status.Details.Error, Try: "CF_STARTUP_TIMEOUT sets the minutes to wait", Err: err}
+		return &core.Problem{What: "The new version of " + w.app.Name + " did not become ready in time.",
+			Why: d.Status.Details.Error, Try: "CF_STARTUP_TIMEOUT sets the minutes to wait", Err: err}
 	}
 	return err
 }
@@ -151,7 +154,8 @@ func (w *watching) ready(ctx context.Context, d *client.Deployment, instances in
 	case d.Status.Details.Error != "":
 		return false, w.notReady(d.Status.Details.Error)
 	case d.Status.Value == "FINALIZED":
-		return false, &core.Problem{What: "The change was not deployed.", Why: "another deployment or a restart of the app replaced it", Try: "save a file to push again"}
+		return false, &core.Problem{What: "The change was not deployed.",
+			Why: "another deployment or a restart of the app replaced it", Try: "save a file to push again"}
 	}
 	n := 0
 	for _, p := range d.NewProcesses {
@@ -175,5 +179,6 @@ func (w *watching) ready(ctx context.Context, d *client.Deployment, instances in
 }
 
 func (w *watching) notReady(why string) error {
-	return &core.Problem{What: "The new version of " + w.app.Name + " does not start.", Why: why, Try: "fix it and save; the next change is tried automatically"}
+	return &core.Problem{What: "The new version of " + w.app.Name + " does not start.", Why: why,
+		Try: "fix it and save; the next change is tried automatically"}
 }

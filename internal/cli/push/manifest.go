@@ -115,7 +115,8 @@ func parseManifest(content []byte, vars map[string]any) (*document, error) {
 	})
 	if len(missing) > 0 {
 		slices.Sort(missing)
-		return nil, fmt.Errorf("no value for the variables %s: pass --var NAME=VALUE or --vars-file", strings.Join(slices.Compact(missing), ", "))
+		return nil, fmt.Errorf("no value for the variables %s: pass --var NAME=VALUE or --vars-file",
+			strings.Join(slices.Compact(missing), ", "))
 	}
 	var doc document
 	if err := yaml.Unmarshal(filled, &doc); err != nil {

@@ -127,7 +127,8 @@ func createAppManifest(ctx context.Context, s *core.Session, w core.Words, f *pa
 	if err != nil {
 		return nil, err
 	}
-	reply, err := s.API.Do(ctx, client.Call{Method: http.MethodGet, URL: "/v3/apps/" + app.GUID + "/manifest", Accept: "application/x-yaml"})
+	reply, err := s.API.Do(ctx, client.Call{Method: http.MethodGet, URL: "/v3/apps/" + app.GUID + "/manifest",
+		Accept: "application/x-yaml"})
 	if err != nil {
 		return nil, err
 	}
@@ -149,9 +150,14 @@ func createAppManifest(ctx context.Context, s *core.Session, w core.Words, f *pa
 
 func packageCommands() []*core.Command {
 	return core.Last(core.InGroup(core.GroupApps,
-		core.Entry("create-package", "APP [-p PATH | --docker-image IMAGE]", "Upload a package of an app", core.NeedsSpace, createPackage, "my-app -p .").Slow(),
-		core.Entry("stage-package", "APP [--package-guid GUID]", "Stage a package into a droplet", core.NeedsSpace, stagePackage, "my-app").Alias("stage").Slow(),
-		core.Entry("copy-source", "SOURCE DESTINATION [-s SPACE] [-o ORG] [--no-restart]", "Copy the files of an app to another one", core.NeedsSpace, copySource, "my-app your-app", "my-app your-app -s other --no-restart").Slow(),
-		core.Entry("create-app-manifest", "APP [-p FILE]", "Write a manifest with an app's settings", core.NeedsSpace, createAppManifest, "my-app -p manifest.yml"),
+		core.Entry("create-package", "APP [-p PATH | --docker-image IMAGE]", "Upload a package of an app", core.NeedsSpace,
+			createPackage, "my-app -p .").Slow(),
+		core.Entry("stage-package", "APP [--package-guid GUID]", "Stage a package into a droplet", core.NeedsSpace,
+			stagePackage, "my-app").Alias("stage").Slow(),
+		core.Entry("copy-source", "SOURCE DESTINATION [-s SPACE] [-o ORG] [--no-restart]",
+			"Copy the files of an app to another one", core.NeedsSpace, copySource, "my-app your-app",
+			"my-app your-app -s other --no-restart").Slow(),
+		core.Entry("create-app-manifest", "APP [-p FILE]", "Write a manifest with an app's settings", core.NeedsSpace,
+			createAppManifest, "my-app -p manifest.yml"),
 	))
 }

@@ -63,7 +63,8 @@ func (f *pushFlags) plans(w *core.Env) (*document, []plan, error) {
 	for i, app := range doc.Applications {
 		p := plan{name: text0(app, "name"), path: w.Dir}
 		if p.name == "" {
-			return nil, nil, &core.Problem{What: "An app in the manifest has no name.", Try: "add a name, or pass one: 'push NAME'"}
+			return nil, nil, &core.Problem{What: "An app in the manifest has no name.",
+				Try: "add a name, or pass one: 'push NAME'"}
 		}
 		if path := text0(app, "path"); path != "" {
 			if !filepath.IsAbs(path) {
@@ -132,12 +133,15 @@ func (f *pushFlags) pick(doc *document) error {
 		doc.Applications[0] = append(yaml.MapSlice{{Key: "name", Value: f.AppName}}, without(doc.Applications[0], "name")...)
 		return nil
 	}
-	return &core.Problem{What: fmt.Sprintf("The manifest has no app %s.", f.AppName), Existing: "Apps in the manifest: " + strings.Join(names, ", ")}
+	return &core.Problem{What: fmt.Sprintf("The manifest has no app %s.", f.AppName), Existing: "Apps in the manifest: " +
+		strings.Join(names, ", ")}
 }
 
 func (f *pushFlags) hasAppFlags() bool {
-	return f.Path != "" || len(f.Buildpacks) > 0 || f.Command != "" || f.Instances != nil || f.Memory != "" || f.Disk != "" || f.LogRate != "" ||
-		f.Stack != "" || f.Timeout != 0 || f.HealthCheck != "" || f.Endpoint != "" || f.NoRoute || f.RandomRoute || f.DockerImage != "" || f.Droplet != ""
+	return f.Path != "" || len(f.Buildpacks) > 0 || f.Command != "" || f.Instances != nil || f.Memory != "" ||
+		f.Disk != "" || f.LogRate != "" ||
+		f.Stack != "" || f.Timeout != 0 || f.HealthCheck != "" || f.Endpoint != "" || f.NoRoute || f.RandomRoute ||
+		f.DockerImage != "" || f.Droplet != ""
 }
 
 // apply merges the flags into an app of the manifest. Settings of a process go
@@ -165,7 +169,8 @@ func (f *pushFlags) apply(app yaml.MapSlice) yaml.MapSlice {
 		app = set(without(app, "routes", "random-route", "default-route"), "no-route", true)
 	case f.RandomRoute:
 		app = set(without(app, "default-route"), "random-route", true)
-	case get(app, "no-route", "no_route") == nil && get(app, "random-route", "random_route") == nil && get(app, "routes") == nil:
+	case get(app, "no-route", "no_route") == nil && get(app, "random-route", "random_route") == nil &&
+		get(app, "routes") == nil:
 		app = set(app, "default-route", true)
 	}
 	if processes, ok := get(app, "processes").([]any); ok {
@@ -216,7 +221,8 @@ func (f *pushFlags) sizes(o apps.DeployOptions) error {
 	if f.Instances != nil {
 		o["web_instances"] = *f.Instances
 	}
-	for _, size := range []struct{ flag, text, key string }{{"-m", f.Memory, "memory_in_mb"}, {"-k", f.Disk, "disk_in_mb"}} {
+	for _, size := range []struct{ flag, text, key string }{{"-m", f.Memory, "memory_in_mb"},
+		{"-k", f.Disk, "disk_in_mb"}} {
 		if size.text == "" {
 			continue
 		}

@@ -115,7 +115,8 @@ func beginManifest(ctx context.Context, s *core.Session, doc *document) (func() 
 		return nil, err
 	}
 	reply, err := s.API.Do(ctx, client.Call{
-		Method: http.MethodPost, URL: "/v3/spaces/" + s.Config.Space.GUID + "/actions/apply_manifest", Body: content, ContentType: "application/x-yaml",
+		Method: http.MethodPost, URL: "/v3/spaces/" + s.Config.Space.GUID + "/actions/apply_manifest", Body: content,
+		ContentType: "application/x-yaml",
 	})
 	if err != nil {
 		return nil, err
@@ -148,14 +149,16 @@ func planned(ctx context.Context, s *core.Session, plans []plan) (map[string]cli
 	}
 	for _, p := range plans {
 		if _, ok := apps[p.name]; !ok {
-			return nil, &core.Problem{What: "App " + p.name + " does not exist although its manifest was applied.", Try: "push again"}
+			return nil, &core.Problem{What: "App " + p.name + " does not exist although its manifest was applied.",
+				Try: "push again"}
 		}
 	}
 	return apps, nil
 }
 
 // pushOne uploads the files of one app, stages and starts it.
-func (f *pushAppFlags) pushOne(ctx context.Context, s *core.Session, p plan, app client.App, l *load, applied func() error, options apps.DeployOptions) (*apps.Summary, error) {
+func (f *pushAppFlags) pushOne(ctx context.Context, s *core.Session, p plan, app client.App, l *load,
+	applied func() error, options apps.DeployOptions) (*apps.Summary, error) {
 	var pkg, droplet string
 	var err error
 	if p.droplet != "" {
@@ -219,7 +222,8 @@ func (f *pushAppFlags) pushOne(ctx context.Context, s *core.Session, p plan, app
 func pushCommands() []*core.Command {
 	return core.InGroup(core.GroupApps,
 		core.Entry("push", "[APP] [flags]", "Upload, build and start an app", core.NeedsSpace, pushApps,
-			"", "my-app -b binary_buildpack -c ./my-app -m 64M", "-f deploy/manifest.yml --var host=blue", "my-app -p app.jar --no-start", "my-app --strategy rolling", "my-app --watch").Alias("p").Slow().
+			"", "my-app -b binary_buildpack -c ./my-app -m 64M", "-f deploy/manifest.yml --var host=blue",
+			"my-app -p app.jar --no-start", "my-app --strategy rolling", "my-app --watch").Alias("p").Slow().
 			Explained("APP can be omitted when the manifest names it. Files listed in .cfignore are not uploaded."),
 	)
 }

@@ -88,7 +88,8 @@ func awaitPackage(ctx context.Context, s *core.Session, pkg *client.Package) err
 		case "READY":
 			return true, nil
 		case "FAILED", "EXPIRED":
-			return false, &core.Problem{What: "The upload was rejected.", Why: cmp.Or(pkg.Data.Error, "the package is "+strings.ToLower(pkg.State)), Try: "push again"}
+			return false, &core.Problem{What: "The upload was rejected.",
+				Why: cmp.Or(pkg.Data.Error, "the package is "+strings.ToLower(pkg.State)), Try: "push again"}
 		}
 		return false, s.API.Get(ctx, "/v3/packages/"+pkg.GUID, nil, pkg)
 	})
@@ -101,7 +102,8 @@ func matchResources(ctx context.Context, s *core.Session, l *load) ([]client.Res
 	var total int64
 	for _, f := range l.files {
 		if f.Regular() && f.Size >= matchLeast {
-			ask = append(ask, client.Resource{Path: f.Path, Mode: fmt.Sprintf("%04o", f.Mode.Perm()), Checksum: client.Checksum{Value: f.SHA1}, Size: f.Size})
+			ask = append(ask, client.Resource{Path: f.Path, Mode: fmt.Sprintf("%04o", f.Mode.Perm()),
+				Checksum: client.Checksum{Value: f.SHA1}, Size: f.Size})
 			total += f.Size
 		}
 	}
@@ -172,12 +174,14 @@ func (f *pushFlags) checkDroplet(w *core.Env) error {
 	path := w.Path(f.Droplet)
 	file, err := os.Open(path)
 	if err != nil {
-		return &core.Problem{What: "No droplet found at " + path + ".", Why: err.Error(), Try: fmt.Sprintf("'%s download-droplet APP' downloads one", w.Program), Err: err}
+		return &core.Problem{What: "No droplet found at " + path + ".", Why: err.Error(),
+			Try: fmt.Sprintf("'%s download-droplet APP' downloads one", w.Program), Err: err}
 	}
 	defer file.Close()
 	var magic [2]byte
 	if _, err := io.ReadFull(file, magic[:]); err != nil || magic != [2]byte{0x1f, 0x8b} {
-		return &core.Problem{What: path + " is not a droplet.", Why: "a droplet is a gzipped tar archive", Try: fmt.Sprintf("'%s download-droplet APP' downloads one; use -p to push files", w.Program)}
+		return &core.Problem{What: path + " is not a droplet.", Why: "a droplet is a gzipped tar archive",
+			Try: fmt.Sprintf("'%s download-droplet APP' downloads one; use -p to push files", w.Program)}
 	}
 	return nil
 }
@@ -228,7 +232,8 @@ func beginLoad(ctx context.Context, p plan) (*load, error) {
 func (l *load) find(ctx context.Context, path string) error {
 	info, err := os.Stat(path)
 	if err != nil {
-		return &core.Problem{What: "Nothing to push at " + path + ".", Why: err.Error(), Try: "pass the folder or archive with -p", Err: err}
+		return &core.Problem{What: "Nothing to push at " + path + ".", Why: err.Error(),
+			Try: "pass the folder or archive with -p", Err: err}
 	}
 	if !info.IsDir() {
 		ok, err := bits.IsArchive(path)
@@ -236,7 +241,8 @@ func (l *load) find(ctx context.Context, path string) error {
 			return err
 		}
 		if !ok {
-			return &core.Problem{What: path + " cannot be pushed.", Why: "it is neither a folder nor a zip, jar or war", Try: "push the folder it is in"}
+			return &core.Problem{What: path + " cannot be pushed.", Why: "it is neither a folder nor a zip, jar or war",
+				Try: "push the folder it is in"}
 		}
 		l.archive = info.Size()
 		return nil
@@ -245,7 +251,8 @@ func (l *load) find(ctx context.Context, path string) error {
 		return err
 	}
 	if len(l.files) == 0 {
-		return &core.Problem{What: "Nothing to push in " + path + ".", Why: "the folder is empty, or .cfignore excludes all files"}
+		return &core.Problem{What: "Nothing to push in " + path + ".",
+			Why: "the folder is empty, or .cfignore excludes all files"}
 	}
 	return nil
 }

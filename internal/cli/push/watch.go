@@ -85,8 +85,10 @@ type watching struct {
 }
 
 // watch pushes an app and then every change to its folder, until the user interrupts.
-func (f *pushAppFlags) watch(ctx context.Context, s *core.Session, p plan, app client.App, l *load, applied func() error) error {
-	w := &watching{Session: s, plan: p, app: app, noLogs: f.NoLogs, folders: watch.New(watch.DefaultQuiet, watch.DefaultPoll)}
+func (f *pushAppFlags) watch(ctx context.Context, s *core.Session, p plan, app client.App, l *load,
+	applied func() error) error {
+	w := &watching{Session: s, plan: p, app: app, noLogs: f.NoLogs, folders: watch.New(watch.DefaultQuiet,
+		watch.DefaultPoll)}
 	defer w.folders.Close()
 	<-l.done
 	if l.err != nil {
@@ -158,7 +160,8 @@ func (w *watching) rescan(ctx context.Context) ([]bits.File, error) {
 		return nil, nil //nolint:nilerr // interrupted by the user
 	case errors.Is(err, os.ErrNotExist):
 		if _, gone := os.Stat(w.plan.path); gone != nil {
-			return nil, &core.Problem{What: "The folder " + w.plan.path + " no longer exists.", Why: "it was deleted or renamed", Try: "the app keeps running; push again from another folder"}
+			return nil, &core.Problem{What: "The folder " + w.plan.path + " no longer exists.", Why: "it was deleted or renamed",
+				Try: "the app keeps running; push again from another folder"}
 		}
 		return nil, nil // a file vanished while it was read; that is an event, too
 	case err != nil:
@@ -228,7 +231,8 @@ func (w *watching) send(ctx context.Context, files []bits.File) (droplet, how st
 	if len(news)+len(gone) == 0 {
 		return w.droplet, "as before, restarted", nil // a failed change was undone
 	}
-	made, err := w.API.SendChange(ctx, w.app.GUID, client.Change{Droplet: client.GUID{GUID: w.droplet}, Deleted: gone}, archive)
+	made, err := w.API.SendChange(ctx, w.app.GUID, client.Change{Droplet: client.GUID{GUID: w.droplet}, Deleted: gone},
+		archive)
 	switch client.Status(err) {
 	case http.StatusNotFound, http.StatusPreconditionFailed, http.StatusUnprocessableEntity:
 		// A platform that cannot do it, or the app was pushed by another client.
@@ -287,7 +291,8 @@ func (w *watching) compile(ctx context.Context, pkg string, buildpacks []string,
 		}
 		w.Say("Waiting for another build of app %s to end...", w.app.Name)
 		err = client.Poll(ctx, func() (bool, error) {
-			builds, err := client.List[client.Build](ctx, w.API, "/v3/builds", url.Values{"app_guids": {w.app.GUID}, "states": {"STAGING"}})
+			builds, err := client.List[client.Build](ctx, w.API, "/v3/builds", url.Values{"app_guids": {w.app.GUID},
+				"states": {"STAGING"}})
 			return len(builds) == 0, err
 		})
 		if err != nil {
@@ -391,7 +396,9 @@ func (w *watching) showLogs(ctx context.Context) func() {
 
 func devCommands() []*core.Command {
 	return core.InGroup(core.GroupApps,
-		core.Entry("dev", "[APP] [flags]", "Push an app, then every change to its files", core.NeedsSpace, pushChanges, "", "my-app -p public --no-logs").Slow().
-			Explained("The same as push --watch. APP can be omitted: it is the app of the manifest or, without one, has the name of the folder. Press Ctrl-C to stop; the app keeps running."),
+		core.Entry("dev", "[APP] [flags]", "Push an app, then every change to its files", core.NeedsSpace, pushChanges, "",
+			"my-app -p public --no-logs").Slow().
+			Explained("The same as push --watch. APP can be omitted: it is the app of the manifest or, without one, has the "+
+				"name of the folder. Press Ctrl-C to stop; the app keeps running."),
 	)
 }

@@ -32,9 +32,10 @@ func listRouterGroups(ctx context.Context, s *core.Session, _ core.Words, _ *cor
 	if err != nil {
 		return nil, err
 	}
-	return &core.Listing[routerGroup]{Key: "router groups", Rows: rows, Heading: []string{"name", "type", "ports"}, Cells: func(g routerGroup) []string {
-		return []string{g.Name, g.Type, g.Ports}
-	}}, nil
+	return &core.Listing[routerGroup]{Key: "router groups", Rows: rows, Heading: []string{"name", "type", "ports"},
+		Cells: func(g routerGroup) []string {
+			return []string{g.Name, g.Type, g.Ports}
+		}}, nil
 }
 
 func createPrivateDomain(ctx context.Context, s *core.Session, w core.Words, _ *core.NoFlags) (core.Result, error) {
@@ -43,7 +44,8 @@ func createPrivateDomain(ctx context.Context, s *core.Session, w core.Words, _ *
 	if err != nil {
 		return nil, err
 	}
-	return s.Create(ctx, "domain", w["DOMAIN"], "/v3/domains", map[string]any{"name": w["DOMAIN"], "relationships": map[string]any{"organization": client.Relate(org.GUID)}}, "")
+	return s.Create(ctx, "domain", w["DOMAIN"], "/v3/domains", map[string]any{"name": w["DOMAIN"],
+		"relationships": map[string]any{"organization": client.Relate(org.GUID)}}, "")
 }
 
 type sharedDomainFlags struct {
@@ -66,7 +68,8 @@ func createSharedDomain(ctx context.Context, s *core.Session, w core.Words, f *s
 			return nil, err
 		}
 		if len(groups) == 0 {
-			return nil, &core.Problem{What: "Router group '" + f.RouterGroup + "' not found.", Try: "'" + s.Env.Program + " router-groups' lists them"}
+			return nil, &core.Problem{What: "Router group '" + f.RouterGroup + "' not found.", Try: "'" + s.Env.Program +
+				" router-groups' lists them"}
 		}
 		body["router_group"] = map[string]string{"guid": groups[0].GUID}
 	}
@@ -104,7 +107,8 @@ func deleteDomain(private bool) func(context.Context, *core.Session, core.Words,
 			return nil, err
 		}
 		if (d.Relationships.Org.GUID() != "") != private {
-			return nil, &core.Problem{What: "Nothing was deleted.", Why: name + " is a " + other + " domain", Try: "'" + s.Env.Program + " delete-" + other + "-domain " + name + "'"}
+			return nil, &core.Problem{What: "Nothing was deleted.", Why: name + " is a " + other + " domain",
+				Try: "'" + s.Env.Program + " delete-" + other + "-domain " + name + "'"}
 		}
 		s.Progress.Step("Deleting "+name, 0)
 		if err := s.API.Delete(ctx, "/v3/domains/"+d.GUID); err != nil {
@@ -121,7 +125,8 @@ func sharePrivateDomain(ctx context.Context, s *core.Session, w core.Words, _ *c
 	if err != nil {
 		return nil, err
 	}
-	if err := s.Send(ctx, http.MethodPost, "/v3/domains/"+domain.GUID+"/relationships/shared_organizations", core.RelateAll(org.GUID)); err != nil {
+	if err := s.Send(ctx, http.MethodPost, "/v3/domains/"+domain.GUID+"/relationships/shared_organizations",
+		core.RelateAll(org.GUID)); err != nil {
 		return nil, err
 	}
 	return s.Done("domain", domain.Name, "org", org.Name)
@@ -146,7 +151,8 @@ func unsharePrivateDomain(ctx context.Context, s *core.Session, w core.Words, f 
 	if err != nil {
 		return nil, err
 	}
-	if err := s.Send(ctx, http.MethodDelete, "/v3/domains/"+domain.GUID+"/relationships/shared_organizations/"+org.GUID, nil); err != nil {
+	if err := s.Send(ctx, http.MethodDelete, "/v3/domains/"+domain.GUID+"/relationships/shared_organizations/"+org.GUID,
+		nil); err != nil {
 		return nil, err
 	}
 	return s.Done("domain", domain.Name, "org", org.Name)
@@ -154,12 +160,18 @@ func unsharePrivateDomain(ctx context.Context, s *core.Session, w core.Words, f 
 
 func domainCommands() []*core.Command {
 	return core.InGroup(core.GroupRoutes,
-		core.Entry("create-private-domain", "ORG DOMAIN", "Create a domain for an org", core.NeedsLogin, createPrivateDomain, "acme shop.example.com").Alias("create-domain"),
-		core.Entry("delete-private-domain", "DOMAIN [-f]", "Delete a private domain", core.NeedsLogin, deleteDomain(true), "shop.example.com -f").Alias("delete-domain").Slow(),
-		core.Entry("share-private-domain", "ORG DOMAIN", "Share a private domain with an org", core.NeedsLogin, sharePrivateDomain, "globex shop.example.com"),
-		core.Entry("unshare-private-domain", "ORG DOMAIN [-f]", "Unshare a private domain with an org", core.NeedsLogin, unsharePrivateDomain, "globex shop.example.com -f"),
-		core.Entry("create-shared-domain", "DOMAIN [--router-group GROUP | --internal]", "Create a domain for all orgs", core.NeedsLogin, createSharedDomain, "apps.example.com", "tcp.example.com --router-group default-tcp"),
-		core.Entry("delete-shared-domain", "DOMAIN [-f]", "Delete a shared domain", core.NeedsLogin, deleteDomain(false), "apps.example.com -f").Slow(),
+		core.Entry("create-private-domain", "ORG DOMAIN", "Create a domain for an org", core.NeedsLogin, createPrivateDomain,
+			"acme shop.example.com").Alias("create-domain"),
+		core.Entry("delete-private-domain", "DOMAIN [-f]", "Delete a private domain", core.NeedsLogin, deleteDomain(true),
+			"shop.example.com -f").Alias("delete-domain").Slow(),
+		core.Entry("share-private-domain", "ORG DOMAIN", "Share a private domain with an org", core.NeedsLogin,
+			sharePrivateDomain, "globex shop.example.com"),
+		core.Entry("unshare-private-domain", "ORG DOMAIN [-f]", "Unshare a private domain with an org", core.NeedsLogin,
+			unsharePrivateDomain, "globex shop.example.com -f"),
+		core.Entry("create-shared-domain", "DOMAIN [--router-group GROUP | --internal]", "Create a domain for all orgs",
+			core.NeedsLogin, createSharedDomain, "apps.example.com", "tcp.example.com --router-group default-tcp"),
+		core.Entry("delete-shared-domain", "DOMAIN [-f]", "Delete a shared domain", core.NeedsLogin, deleteDomain(false),
+			"apps.example.com -f").Slow(),
 		core.Entry("router-groups", "", "List router groups", core.NeedsLogin, listRouterGroups, ""),
 	)
 }

@@ -30,9 +30,10 @@ func listDomains(ctx context.Context, s *core.Session, _ core.Words, _ *core.NoF
 	if err != nil {
 		return nil, err
 	}
-	out := &core.Listing[domainRow]{Key: "domains", Heading: []string{"name", "availability", "internal", "protocols"}, Cells: func(d domainRow) []string {
-		return []string{d.Name, d.Available, core.YesNo(d.Internal), strings.Join(d.Protocols, ",")}
-	}}
+	out := &core.Listing[domainRow]{Key: "domains", Heading: []string{"name", "availability", "internal", "protocols"},
+		Cells: func(d domainRow) []string {
+			return []string{d.Name, d.Available, core.YesNo(d.Internal), strings.Join(d.Protocols, ",")}
+		}}
 	for _, d := range found {
 		row := domainRow{d.Name, d.GUID, "shared", d.Internal, d.Protocols}
 		if d.Relationships.Org.GUID() != "" {

@@ -81,13 +81,15 @@ func networkPolicies(ctx context.Context, s *core.Session, _ core.Words, f *sour
 	if err != nil {
 		return nil, err
 	}
-	return &core.Listing[policyRow]{Key: "network policies", Rows: rows, Heading: []string{"source", "destination", "protocol", "ports", "destination space", "destination org"}, Cells: func(r policyRow) []string {
+	return &core.Listing[policyRow]{Key: "network policies", Rows: rows, Heading: []string{"source", "destination",
+		"protocol", "ports", "destination space", "destination org"}, Cells: func(r policyRow) []string {
 		return []string{r.Source, r.Destination, r.Protocol, r.Ports, r.Space, r.Org}
 	}}, nil
 }
 
 // policyRows names the apps that policies lead to, with their spaces and orgs.
-func policyRows(ctx context.Context, s *core.Session, policies []policy, sources map[string]string) ([]policyRow, error) {
+func policyRows(ctx context.Context, s *core.Session, policies []policy,
+	sources map[string]string) ([]policyRow, error) {
 	type place struct {
 		client.Thing
 		Relationships struct {
@@ -101,7 +103,8 @@ func policyRows(ctx context.Context, s *core.Session, policies []policy, sources
 	slices.Sort(guids)
 	apps, spaces, orgs := map[string]client.App{}, map[string]place{}, map[string]client.Thing{}
 	for some := range slices.Chunk(slices.Compact(guids), 100) {
-		found, included, err := client.ListWith[client.App](ctx, s.API, "/v3/apps", url.Values{"guids": {strings.Join(some, ",")}, "include": {"space.organization"}})
+		found, included, err := client.ListWith[client.App](ctx, s.API, "/v3/apps",
+			url.Values{"guids": {strings.Join(some, ",")}, "include": {"space.organization"}})
 		if err != nil {
 			return nil, err
 		}
@@ -123,7 +126,8 @@ func policyRows(ctx context.Context, s *core.Session, policies []policy, sources
 		if p.Destination.Ports.End != p.Destination.Ports.Start {
 			ports += "-" + strconv.Itoa(p.Destination.Ports.End)
 		}
-		rows = append(rows, policyRow{sources[p.Source.ID], cmp.Or(to.Name, p.Destination.ID), p.Destination.Protocol, ports, at.Name, orgs[at.Relationships.Org.GUID()].Name})
+		rows = append(rows, policyRow{sources[p.Source.ID], cmp.Or(to.Name, p.Destination.ID), p.Destination.Protocol, ports,
+			at.Name, orgs[at.Relationships.Org.GUID()].Name})
 	}
 	return rows, nil
 }
@@ -145,7 +149,8 @@ func (f *policyFlags) ports() (first, last int, err error) {
 		last, err = strconv.Atoi(to)
 	}
 	if err != nil || first < 1 || last < first || last > 65535 {
-		return 0, 0, core.UsageError(fmt.Sprintf("--port %s is neither a port nor a range of ports such as 8080-8090", f.Port))
+		return 0, 0, core.UsageError(fmt.Sprintf("--port %s is neither a port nor a range of ports such as 8080-8090",
+			f.Port))
 	}
 	return first, last, nil
 }
@@ -198,8 +203,11 @@ func changePolicy(add bool) func(context.Context, *core.Session, core.Words, *po
 func networkPolicyCommands() []*core.Command {
 	const flags = "SOURCE DESTINATION [--protocol tcp|udp] [--port RANGE] [-s SPACE]"
 	return core.InGroup(core.GroupNetwork,
-		core.Entry("network-policies", "[--source APP]", "List network policies between apps", core.NeedsSpace, networkPolicies, "", "--source front"),
-		core.Entry("add-network-policy", flags, "Allow an app to connect to another one", core.NeedsSpace, changePolicy(true), "front back", "front back --port 8080-8090 -s other"),
-		core.Entry("remove-network-policy", flags, "Remove a network policy", core.NeedsSpace, changePolicy(false), "front back --protocol tcp --port 8080"),
+		core.Entry("network-policies", "[--source APP]", "List network policies between apps", core.NeedsSpace,
+			networkPolicies, "", "--source front"),
+		core.Entry("add-network-policy", flags, "Allow an app to connect to another one", core.NeedsSpace, changePolicy(true),
+			"front back", "front back --port 8080-8090 -s other"),
+		core.Entry("remove-network-policy", flags, "Remove a network policy", core.NeedsSpace, changePolicy(false),
+			"front back --protocol tcp --port 8080"),
 	)
 }

@@ -21,7 +21,8 @@ func (f RouteFlags) Existing(ctx context.Context, s *core.Session, domain string
 	}
 	route, err := f.find(ctx, s, d.GUID)
 	if err == nil && route == nil {
-		err = &core.Problem{What: fmt.Sprintf("Route %s not found.", f.Address(domain)), Try: fmt.Sprintf("'%s routes' lists them", s.Env.Program), Err: core.ErrNotFound}
+		err = &core.Problem{What: fmt.Sprintf("Route %s not found.", f.Address(domain)),
+			Try: fmt.Sprintf("'%s routes' lists them", s.Env.Program), Err: core.ErrNotFound}
 	}
 	return route, d, err
 }
@@ -69,12 +70,15 @@ func showRoute(ctx context.Context, s *core.Session, w core.Words, f *RouteFlags
 		port = strconv.Itoa(route.Port)
 	}
 	return &core.Sheet{
-		Pairs: [][2]string{{"domain", domain.Name}, {"host", route.Host}, {"port", port}, {"path", route.Path}, {"protocol", route.Protocol}, {"options", strings.Join(options, ", ")}},
-		More: &core.Listing[destinationRow]{Key: "destinations", Rows: rows, Heading: []string{"app", "process", "port", "app-protocol"}, Cells: func(d destinationRow) []string {
+		Pairs: [][2]string{{"domain", domain.Name}, {"host", route.Host}, {"port", port}, {"path", route.Path},
+			{"protocol", route.Protocol}, {"options", strings.Join(options, ", ")}},
+		More: &core.Listing[destinationRow]{Key: "destinations", Rows: rows, Heading: []string{"app", "process", "port",
+			"app-protocol"}, Cells: func(d destinationRow) []string {
 			return []string{d.App, d.Process, strconv.Itoa(d.Port), d.Protocol}
 		}},
 		JSON: map[string]any{
-			"guid": route.GUID, "url": route.URL, "domain": domain.Name, "host": route.Host, "port": route.Port, "path": route.Path, "protocol": route.Protocol,
+			"guid": route.GUID, "url": route.URL, "domain": domain.Name, "host": route.Host, "port": route.Port,
+			"path": route.Path, "protocol": route.Protocol,
 			"options": route.Options, "destinations": rows,
 		},
 	}, nil
@@ -104,7 +108,8 @@ func checkRoute(ctx context.Context, s *core.Session, w core.Words, f *RouteFlag
 		return nil, err
 	}
 	verb := map[bool]string{true: "does exist", false: "does not exist"}[match.Exists]
-	return &core.JSONAs{Result: &core.Text{Key: "", Value: "Route '" + address + "' " + verb + "."}, JSON: map[string]any{"route": address, "exists": match.Exists}}, nil
+	return &core.JSONAs{Result: &core.Text{Key: "", Value: "Route '" + address + "' " + verb + "."},
+		JSON: map[string]any{"route": address, "exists": match.Exists}}, nil
 }
 
 type updateRouteFlags struct {
@@ -172,13 +177,15 @@ func updateDestination(ctx context.Context, s *core.Session, w core.Words, f *de
 		if d.App.GUID != app.GUID {
 			continue
 		}
-		if err := s.Send(ctx, http.MethodPatch, "/v3/routes/"+route.GUID+"/destinations/"+d.GUID, map[string]string{"protocol": f.Protocol}); err != nil {
+		if err := s.Send(ctx, http.MethodPatch, "/v3/routes/"+route.GUID+"/destinations/"+d.GUID,
+			map[string]string{"protocol": f.Protocol}); err != nil {
 			return nil, err
 		}
 		changed++
 	}
 	if changed == 0 {
-		return nil, &core.Problem{What: fmt.Sprintf("Route %s is not mapped to app %s.", route.URL, app.Name), Try: fmt.Sprintf("'%s map-route %s %s'", s.Env.Program, app.Name, w["DOMAIN"])}
+		return nil, &core.Problem{What: fmt.Sprintf("Route %s is not mapped to app %s.", route.URL, app.Name),
+			Try: fmt.Sprintf("'%s map-route %s %s'", s.Env.Program, app.Name, w["DOMAIN"])}
 	}
 	return s.Done("route", route.URL, "app", app.Name, "protocol", f.Protocol)
 }
@@ -190,7 +197,8 @@ type otherSpaceFlags struct {
 }
 
 // routeToSpace shares a route with a space, unshares it, or moves it there.
-func routeToSpace(verb, method, relation string, body func(guid string) any) func(context.Context, *core.Session, core.Words, *otherSpaceFlags) (core.Result, error) {
+func routeToSpace(verb, method, relation string, body func(guid string) any) func(context.Context, *core.Session,
+	core.Words, *otherSpaceFlags) (core.Result, error) {
 	return func(ctx context.Context, s *core.Session, w core.Words, f *otherSpaceFlags) (core.Result, error) {
 		org, space, err := s.TargetSpace(ctx, f.Org, f.Space)
 		if err != nil {
@@ -216,13 +224,22 @@ func routeCommands() []*core.Command {
 	const route, other = "DOMAIN [-n HOST] [--path PATH]", "DOMAIN [-n HOST] [--path PATH] [-s SPACE] [-o ORG]"
 	toAll := func(guid string) any { return core.RelateAll(guid) }
 	return core.InGroup(core.GroupRoutes,
-		core.Entry("route", route+" [--port PORT]", "Show a route and its destinations", core.NeedsSpace, showRoute, "apps.localhost -n blue").Alias("ro"),
-		core.Entry("check-route", route+" [--port PORT]", "Show whether a route exists", core.NeedsSpace, checkRoute, "apps.localhost -n blue"),
-		core.Entry("update-route", route+" [-o NAME=VALUE] [-r NAME]", "Change the options of a route", core.NeedsSpace, updateRoute, "apps.localhost -n blue -o loadbalancing=least-connection"),
-		core.Entry("update-destination", "APP "+route+" [--app-protocol http1|http2]", "Change the protocol of a destination", core.NeedsSpace, updateDestination, "my-app apps.localhost -n blue --app-protocol http2"),
-		core.Entry("delete-orphaned-routes", "[-f]", "Delete all routes that are not mapped to an app", core.NeedsSpace, deleteOrphanedRoutes, "-f").Slow(),
-		core.Entry("share-route", other, "Share a route with another space", core.NeedsSpace, routeToSpace("Sharing route %s with", http.MethodPost, "shared_spaces", toAll), "apps.localhost -n blue -s other"),
-		core.Entry("unshare-route", other, "Unshare a route from a space", core.NeedsSpace, routeToSpace("Unsharing route %s from", http.MethodDelete, "shared_spaces", func(string) any { return nil }), "apps.localhost -n blue -s other"),
-		core.Entry("move-route", other, "Move a route to another space", core.NeedsSpace, routeToSpace("Moving route %s to", http.MethodPatch, "space", func(guid string) any { return client.Relate(guid) }), "apps.localhost -n blue -s other"),
+		core.Entry("route", route+" [--port PORT]", "Show a route and its destinations", core.NeedsSpace, showRoute,
+			"apps.localhost -n blue").Alias("ro"),
+		core.Entry("check-route", route+" [--port PORT]", "Show whether a route exists", core.NeedsSpace, checkRoute,
+			"apps.localhost -n blue"),
+		core.Entry("update-route", route+" [-o NAME=VALUE] [-r NAME]", "Change the options of a route", core.NeedsSpace,
+			updateRoute, "apps.localhost -n blue -o loadbalancing=least-connection"),
+		core.Entry("update-destination", "APP "+route+" [--app-protocol http1|http2]", "Change the protocol of a destination",
+			core.NeedsSpace, updateDestination, "my-app apps.localhost -n blue --app-protocol http2"),
+		core.Entry("delete-orphaned-routes", "[-f]", "Delete all routes that are not mapped to an app", core.NeedsSpace,
+			deleteOrphanedRoutes, "-f").Slow(),
+		core.Entry("share-route", other, "Share a route with another space", core.NeedsSpace,
+			routeToSpace("Sharing route %s with", http.MethodPost, "shared_spaces", toAll), "apps.localhost -n blue -s other"),
+		core.Entry("unshare-route", other, "Unshare a route from a space", core.NeedsSpace,
+			routeToSpace("Unsharing route %s from", http.MethodDelete, "shared_spaces", func(string) any { return nil }),
+			"apps.localhost -n blue -s other"),
+		core.Entry("move-route", other, "Move a route to another space", core.NeedsSpace, routeToSpace("Moving route %s to",
+			http.MethodPatch, "space", func(guid string) any { return client.Relate(guid) }), "apps.localhost -n blue -s other"),
 	)
 }

@@ -84,7 +84,8 @@ func listRoutes(ctx context.Context, s *core.Session, _ core.Words, _ *core.NoFl
 	}
 	list := &routeList{Routes: []routeRow{}, bare: s.Env.Program == "cf"}
 	for _, r := range routes {
-		row := routeRow{r.GUID, r.URL, s.Address(r), r.Host, domainNames[r.Relationships.Domain.GUID()], r.Port, r.Path, r.Protocol, []string{}}
+		row := routeRow{r.GUID, r.URL, s.Address(r), r.Host, domainNames[r.Relationships.Domain.GUID()], r.Port, r.Path,
+			r.Protocol, []string{}}
 		for _, d := range r.Destinations {
 			name := cmp.Or(appNames[d.App.GUID], d.App.GUID)
 			if d.Port != 0 && d.Port != 8080 {
@@ -132,7 +133,8 @@ func (f RouteFlags) find(ctx context.Context, s *core.Session, domain string) (*
 }
 
 func (f RouteFlags) create(ctx context.Context, s *core.Session, domain string) (*client.Route, error) {
-	body := map[string]any{"relationships": map[string]any{"space": client.Relate(s.Config.Space.GUID), "domain": client.Relate(domain)}}
+	body := map[string]any{"relationships": map[string]any{"space": client.Relate(s.Config.Space.GUID),
+		"domain": client.Relate(domain)}}
 	if f.Host != "" {
 		body["host"] = f.Host
 	}
@@ -208,7 +210,8 @@ func mapRoute(ctx context.Context, s *core.Session, _ core.Words, f *mapRouteFla
 	var all struct {
 		Destinations []client.Destination `json:"destinations"`
 	}
-	if _, err := s.API.Post(ctx, "/v3/routes/"+route.GUID+"/destinations", map[string]any{"destinations": []any{to}}, &all); err != nil {
+	if _, err := s.API.Post(ctx, "/v3/routes/"+route.GUID+"/destinations", map[string]any{"destinations": []any{to}},
+		&all); err != nil {
 		return nil, err
 	}
 	s.OK()
@@ -247,7 +250,8 @@ func unmapRoute(ctx context.Context, s *core.Session, _ core.Words, f *unmapRout
 		return nil, err
 	}
 	if route == nil {
-		return nil, &core.Problem{What: fmt.Sprintf("Route not found in the domain %s.", domain.Name), Try: fmt.Sprintf("'%s routes' lists them", s.Env.Program)}
+		return nil, &core.Problem{What: fmt.Sprintf("Route not found in the domain %s.", domain.Name),
+			Try: fmt.Sprintf("'%s routes' lists them", s.Env.Program)}
 	}
 	s.Doing("Removing route %s from app %s", route.URL, app.Name)
 	found := false
@@ -269,8 +273,10 @@ func unmapRoute(ctx context.Context, s *core.Session, _ core.Words, f *unmapRout
 func mapCommands() []*core.Command {
 	return core.InGroup(core.GroupRoutes,
 		core.Entry("routes", "", "List the routes in the target space", core.NeedsSpace, listRoutes, "").Alias("r"),
-		core.Entry("map-route", "APP DOMAIN [-n HOST] [--app-port PORT | --sidecar NAME]", "Map a route to an app", core.NeedsSpace, mapRoute,
-			"my-app apps.localhost -n blue", "my-app apps.localhost -n dump --app-port 8082", "my-app apps.localhost -n proxy --sidecar proxy"),
+		core.Entry("map-route", "APP DOMAIN [-n HOST] [--app-port PORT | --sidecar NAME]", "Map a route to an app",
+			core.NeedsSpace, mapRoute,
+			"my-app apps.localhost -n blue", "my-app apps.localhost -n dump --app-port 8082",
+			"my-app apps.localhost -n proxy --sidecar proxy"),
 		core.Entry("unmap-route", "APP DOMAIN [-n HOST]", "Unmap a route from an app", core.NeedsSpace, unmapRoute,
 			"my-app apps.localhost -n blue"),
 	)

@@ -30,14 +30,17 @@ type SecurityGroup struct {
 }
 
 func findGroup(ctx context.Context, s *core.Session, name string) (SecurityGroup, error) {
-	return core.Named(ctx, s, "Security group", securityGroupPath, name, nil, func(g SecurityGroup) string { return g.Name })
+	return core.Named(ctx, s, "Security group", securityGroupPath, name, nil,
+		func(g SecurityGroup) string { return g.Name })
 }
 
 // readRules reads the rules of a security group from a file.
 func readRules(s *core.Session, path string) (json.RawMessage, error) {
 	content, err := os.ReadFile(s.Env.Path(path))
 	if err != nil {
-		return nil, &core.Problem{What: "The rules cannot be read.", Why: err.Error(), Try: `name a file with a JSON array of rules, such as [{"protocol":"tcp","destination":"10.0.0.0/8","ports":"443"}]`, Err: err}
+		return nil, &core.Problem{What: "The rules cannot be read.", Why: err.Error(),
+			Try: `name a file with a JSON array of rules, such as [{"protocol":"tcp","destination":"10.0.0.0/8","ports":"443"}]`,
+			Err: err}
 	}
 	var all []json.RawMessage
 	if err := json.Unmarshal(content, &all); err != nil {
@@ -52,7 +55,8 @@ func createSecurityGroup(ctx context.Context, s *core.Session, w core.Words, _ *
 		return nil, err
 	}
 	s.Acting("Creating security group %s", w["GROUP"])
-	return s.Create(ctx, "security group", w["GROUP"], securityGroupPath, map[string]any{"name": w["GROUP"], "rules": rules}, "already exists")
+	return s.Create(ctx, "security group", w["GROUP"], securityGroupPath, map[string]any{"name": w["GROUP"],
+		"rules": rules}, "already exists")
 }
 
 func updateSecurityGroup(ctx context.Context, s *core.Session, w core.Words, _ *core.NoFlags) (core.Result, error) {
@@ -80,7 +84,8 @@ func deleteSecurityGroup(ctx context.Context, s *core.Session, w core.Words, f *
 }
 
 // everywhere binds a security group to all spaces, or unbinds it.
-func everywhere(phase string, on bool) func(context.Context, *core.Session, core.Words, *core.NoFlags) (core.Result, error) {
+func everywhere(phase string, on bool) func(context.Context, *core.Session, core.Words,
+	*core.NoFlags) (core.Result, error) {
 	return func(ctx context.Context, s *core.Session, w core.Words, _ *core.NoFlags) (core.Result, error) {
 		verb := map[bool]string{true: "Binding", false: "Unbinding"}[on]
 		s.Acting(verb+" security group %s for "+phase, w["GROUP"])
@@ -92,7 +97,8 @@ func everywhere(phase string, on bool) func(context.Context, *core.Session, core
 func ofPhase(phase string) func(context.Context, *core.Session, core.Words, *core.NoFlags) (core.Result, error) {
 	return func(ctx context.Context, s *core.Session, _ core.Words, _ *core.NoFlags) (core.Result, error) {
 		s.Acting("Getting global %s security groups", phase)
-		return core.ListNames(ctx, s, phase+" security groups", securityGroupPath, url.Values{"globally_enabled_" + phase: {"true"}})
+		return core.ListNames(ctx, s, phase+" security groups", securityGroupPath,
+			url.Values{"globally_enabled_" + phase: {"true"}})
 	}
 }
 
@@ -124,7 +130,8 @@ func bindSecurityGroup(ctx context.Context, s *core.Session, w core.Words, f *bi
 	}
 	if len(spaces) == 0 {
 		if f.Space == "" {
-			return nil, &core.Problem{What: "Nothing was bound.", Why: "the org " + org.Name + " has no spaces", Try: fmt.Sprintf("'%s create-space SPACE -o %s'", s.Env.Program, org.Name)}
+			return nil, &core.Problem{What: "Nothing was bound.", Why: "the org " + org.Name + " has no spaces",
+				Try: fmt.Sprintf("'%s create-space SPACE -o %s'", s.Env.Program, org.Name)}
 		}
 		_, err := s.SpaceOf(ctx, org, f.Space)
 		return nil, err
@@ -134,7 +141,8 @@ func bindSecurityGroup(ctx context.Context, s *core.Session, w core.Words, f *bi
 		s.Acting("Assigning "+f.Lifecycle+" security group %s to space %s in org %s", g.Name, sp.Name, org.Name)
 		guids, names = append(guids, sp.GUID), append(names, sp.Name)
 	}
-	if err := s.Send(ctx, http.MethodPost, securityGroupPath+"/"+g.GUID+"/relationships/"+f.Lifecycle+"_spaces", core.RelateAll(guids...)); err != nil {
+	if err := s.Send(ctx, http.MethodPost, securityGroupPath+"/"+g.GUID+"/relationships/"+f.Lifecycle+"_spaces",
+		core.RelateAll(guids...)); err != nil {
 		return nil, err
 	}
 	return s.Done("name", g.Name, "lifecycle", f.Lifecycle, "org", org.Name, "spaces", names)
@@ -150,7 +158,8 @@ func unbindSecurityGroup(ctx context.Context, s *core.Session, w core.Words, f *
 		return nil, err
 	}
 	s.Acting("Unbinding "+f.Lifecycle+" security group %s from org %s / space %s", g.Name, org.Name, space.Name)
-	err = s.Send(ctx, http.MethodDelete, securityGroupPath+"/"+g.GUID+"/relationships/"+f.Lifecycle+"_spaces/"+space.GUID, nil)
+	err = s.Send(ctx, http.MethodDelete, securityGroupPath+"/"+g.GUID+"/relationships/"+f.Lifecycle+"_spaces/"+
+		space.GUID, nil)
 	if client.Status(err) == http.StatusUnprocessableEntity || client.Status(err) == http.StatusNotFound {
 		s.Say("Security group %s is not bound to this space for phase '%s'.", g.Name, f.Lifecycle)
 		err = nil
@@ -188,7 +197,8 @@ func groupRows(ctx context.Context, s *core.Session, groups []SecurityGroup) ([]
 	spaces, orgs := map[string]place{}, map[string]client.Thing{}
 	slices.Sort(guids)
 	for some := range slices.Chunk(slices.Compact(guids), 100) {
-		found, included, err := client.ListWith[place](ctx, s.API, "/v3/spaces", url.Values{"guids": {strings.Join(some, ",")}, "include": {"organization"}})
+		found, included, err := client.ListWith[place](ctx, s.API, "/v3/spaces",
+			url.Values{"guids": {strings.Join(some, ",")}, "include": {"organization"}})
 		if err != nil {
 			return nil, err
 		}
@@ -228,7 +238,8 @@ func listSecurityGroups(ctx context.Context, s *core.Session, _ core.Words, _ *c
 	if err != nil {
 		return nil, err
 	}
-	return &core.Listing[groupRow]{Key: "security groups", Rows: rows, Heading: []string{"name", "organization", "space", "lifecycle"}, Cells: func(r groupRow) []string {
+	return &core.Listing[groupRow]{Key: "security groups", Rows: rows, Heading: []string{"name", "organization", "space",
+		"lifecycle"}, Cells: func(r groupRow) []string {
 		return []string{r.Name, r.Org, r.Space, r.Lifecycle}
 	}}, nil
 }
@@ -252,9 +263,11 @@ func showSecurityGroup(ctx context.Context, s *core.Session, w core.Words, _ *co
 		return nil, err
 	}
 	applied := slices.DeleteFunc(rows, func(r groupRow) bool { return r.Lifecycle == "" })
-	out := &core.Sheet{Pairs: [][2]string{{"name", g.Name}, {"rules", ""}}, Text: "\t" + string(pretty), JSON: map[string]any{"name": g.Name, "guid": g.GUID, "rules": rules, "applied": applied}}
+	out := &core.Sheet{Pairs: [][2]string{{"name", g.Name}, {"rules", ""}}, Text: "\t" + string(pretty),
+		JSON: map[string]any{"name": g.Name, "guid": g.GUID, "rules": rules, "applied": applied}}
 	if len(applied) > 0 {
-		out.More = &core.Listing[groupRow]{Key: "spaces", Rows: applied, Heading: []string{"organization", "space", "lifecycle"}, Cells: func(r groupRow) []string {
+		out.More = &core.Listing[groupRow]{Key: "spaces", Rows: applied, Heading: []string{"organization", "space",
+			"lifecycle"}, Cells: func(r groupRow) []string {
 			return []string{r.Org, r.Space, r.Lifecycle}
 		}}
 	}
@@ -265,17 +278,28 @@ func securityGroupCommands() []*core.Command {
 	return core.InGroup(core.GroupNetwork,
 		core.Entry("security-groups", "", "List security groups", core.NeedsLogin, listSecurityGroups, ""),
 		core.Entry("security-group", "GROUP", "Show a security group", core.NeedsLogin, showSecurityGroup, "database"),
-		core.Entry("create-security-group", "GROUP PATH", "Create a security group", core.NeedsLogin, createSecurityGroup, "database rules.json").
+		core.Entry("create-security-group", "GROUP PATH", "Create a security group", core.NeedsLogin, createSecurityGroup,
+			"database rules.json").
 			Explained(`PATH is a file with a JSON array of rules, such as [{"protocol":"tcp","destination":"10.0.0.0/8","ports":"443"}].`),
-		core.Entry("update-security-group", "GROUP PATH", "Replace the rules of a security group", core.NeedsLogin, updateSecurityGroup, "database rules.json"),
-		core.Entry("delete-security-group", "GROUP [-f]", "Delete a security group", core.NeedsLogin, deleteSecurityGroup, "database -f").Slow(),
-		core.Entry("bind-security-group", "GROUP ORG [--space SPACE]", "Bind a security group to spaces", core.NeedsLogin, bindSecurityGroup, "database acme --space dev", "database acme --lifecycle staging"),
-		core.Entry("unbind-security-group", "GROUP ORG SPACE", "Unbind a security group from a space", core.NeedsLogin, unbindSecurityGroup, "database acme dev"),
-		core.Entry("running-security-groups", "", "List the security groups of all running apps", core.NeedsLogin, ofPhase(core.PhaseRunning), ""),
-		core.Entry("bind-running-security-group", "GROUP", "Bind a security group to all running apps", core.NeedsLogin, everywhere(core.PhaseRunning, true), "database"),
-		core.Entry("unbind-running-security-group", "GROUP", "Unbind a security group from all running apps", core.NeedsLogin, everywhere(core.PhaseRunning, false), "database"),
-		core.Entry("staging-security-groups", "", "List the security groups of all builds", core.NeedsLogin, ofPhase(core.PhaseStaging), ""),
-		core.Entry("bind-staging-security-group", "GROUP", "Bind a security group to all builds", core.NeedsLogin, everywhere(core.PhaseStaging, true), "database"),
-		core.Entry("unbind-staging-security-group", "GROUP", "Unbind a security group from all builds", core.NeedsLogin, everywhere(core.PhaseStaging, false), "database"),
+		core.Entry("update-security-group", "GROUP PATH", "Replace the rules of a security group", core.NeedsLogin,
+			updateSecurityGroup, "database rules.json"),
+		core.Entry("delete-security-group", "GROUP [-f]", "Delete a security group", core.NeedsLogin, deleteSecurityGroup,
+			"database -f").Slow(),
+		core.Entry("bind-security-group", "GROUP ORG [--space SPACE]", "Bind a security group to spaces", core.NeedsLogin,
+			bindSecurityGroup, "database acme --space dev", "database acme --lifecycle staging"),
+		core.Entry("unbind-security-group", "GROUP ORG SPACE", "Unbind a security group from a space", core.NeedsLogin,
+			unbindSecurityGroup, "database acme dev"),
+		core.Entry("running-security-groups", "", "List the security groups of all running apps", core.NeedsLogin,
+			ofPhase(core.PhaseRunning), ""),
+		core.Entry("bind-running-security-group", "GROUP", "Bind a security group to all running apps", core.NeedsLogin,
+			everywhere(core.PhaseRunning, true), "database"),
+		core.Entry("unbind-running-security-group", "GROUP", "Unbind a security group from all running apps", core.NeedsLogin,
+			everywhere(core.PhaseRunning, false), "database"),
+		core.Entry("staging-security-groups", "", "List the security groups of all builds", core.NeedsLogin,
+			ofPhase(core.PhaseStaging), ""),
+		core.Entry("bind-staging-security-group", "GROUP", "Bind a security group to all builds", core.NeedsLogin,
+			everywhere(core.PhaseStaging, true), "database"),
+		core.Entry("unbind-staging-security-group", "GROUP", "Unbind a security group from all builds", core.NeedsLogin,
+			everywhere(core.PhaseStaging, false), "database"),
 	)
 }

@@ -24,7 +24,8 @@ type bindServiceFlags struct {
 }
 
 // both finds an app and a service instance by name.
-func both(ctx context.Context, s *core.Session, appName, service string) (app client.App, instance client.ServiceInstance, err error) {
+func both(ctx context.Context, s *core.Session, appName,
+	service string) (app client.App, instance client.ServiceInstance, err error) {
 	err = core.Concurrently(
 		func() (err error) {
 			app, err = s.App(ctx, appName)
@@ -47,7 +48,8 @@ func bindService(ctx context.Context, s *core.Session, _ core.Words, f *bindServ
 	if err != nil {
 		return nil, err
 	}
-	body := map[string]any{"type": "app", "relationships": map[string]any{"app": client.Relate(app.GUID), "service_instance": client.Relate(instance.GUID)}}
+	body := map[string]any{"type": "app", "relationships": map[string]any{"app": client.Relate(app.GUID),
+		"service_instance": client.Relate(instance.GUID)}}
 	if f.Name != "" {
 		body["name"] = f.Name
 	}
@@ -115,7 +117,8 @@ func unbindService(ctx context.Context, s *core.Session, _ core.Words, f *unbind
 		if err != nil {
 			return nil, err
 		}
-		if res, err = operate(ctx, s, reply, f.Wait, "binding", instance.Name, "Unbinding of service instance "+instance.Name); err != nil {
+		if res, err = operate(ctx, s, reply, f.Wait, "binding", instance.Name, "Unbinding of service instance "+
+			instance.Name); err != nil {
 			return nil, err
 		}
 	}
@@ -131,7 +134,8 @@ type createServiceKeyFlags struct {
 	} `positional-args:"yes"`
 }
 
-func createServiceKey(ctx context.Context, s *core.Session, _ core.Words, f *createServiceKeyFlags) (core.Result, error) {
+func createServiceKey(ctx context.Context, s *core.Session, _ core.Words,
+	f *createServiceKeyFlags) (core.Result, error) {
 	parameters, err := parametersOf(s, f.Parameters)
 	if err != nil {
 		return nil, err
@@ -141,7 +145,8 @@ func createServiceKey(ctx context.Context, s *core.Session, _ core.Words, f *cre
 	if err != nil {
 		return nil, core.NoServices(s, err)
 	}
-	body := map[string]any{"type": "key", "name": f.Args.Key, "relationships": map[string]any{"service_instance": client.Relate(instance.GUID)}}
+	body := map[string]any{"type": "key", "name": f.Args.Key,
+		"relationships": map[string]any{"service_instance": client.Relate(instance.GUID)}}
 	if len(parameters) > 0 {
 		body["parameters"] = parameters
 	}

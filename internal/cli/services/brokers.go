@@ -75,7 +75,8 @@ type serviceAccessFlags struct {
 	Broker string `short:"b" value-name:"BROKER" description:"Broker to use when several offer this service"`
 }
 
-func changeServiceAccess(give bool) func(context.Context, *core.Session, core.Words, *serviceAccessFlags) (core.Result, error) {
+func changeServiceAccess(give bool) func(context.Context, *core.Session, core.Words,
+	*serviceAccessFlags) (core.Result, error) {
 	return func(ctx context.Context, s *core.Session, w core.Words, f *serviceAccessFlags) (core.Result, error) {
 		verb := map[bool]string{true: "Enabling", false: "Disabling"}[give]
 		s.Say("%s access to offering %s as %s...", verb, s.Out.Bold(w["OFFERING"]), s.Out.Bold(s.API.User().Name()))
@@ -83,7 +84,8 @@ func changeServiceAccess(give bool) func(context.Context, *core.Session, core.Wo
 		if f.Broker != "" {
 			of = url.Values{"service_broker_names": {f.Broker}}
 		}
-		offering, err := core.Named(ctx, s, "Service offering", "/v3/service_offerings", w["OFFERING"], of, func(o client.Offering) string { return o.Name })
+		offering, err := core.Named(ctx, s, "Service offering", "/v3/service_offerings", w["OFFERING"], of,
+			func(o client.Offering) string { return o.Name })
 		if err != nil {
 			return nil, core.NoServices(s, err)
 		}
@@ -109,7 +111,8 @@ func changeServiceAccess(give bool) func(context.Context, *core.Session, core.Wo
 			at := "/v3/service_plans/" + p.GUID + "/visibility"
 			switch {
 			case org.GUID != "" && give:
-				_, err = s.API.Post(ctx, at, map[string]any{"type": "organization", "organizations": []any{map[string]string{"guid": org.GUID}}}, nil)
+				_, err = s.API.Post(ctx, at, map[string]any{"type": "organization",
+					"organizations": []any{map[string]string{"guid": org.GUID}}}, nil)
 			case org.GUID != "":
 				err = s.API.Delete(ctx, at+"/"+org.GUID)
 			default:
@@ -120,7 +123,8 @@ func changeServiceAccess(give bool) func(context.Context, *core.Session, core.Wo
 			}
 		}
 		s.OK()
-		return s.JSONOnly(&core.JSONAs{JSON: map[string]any{"offering": offering.Name, "plans": len(plans), "org": f.Org, "enabled": give}}), nil
+		return s.JSONOnly(&core.JSONAs{JSON: map[string]any{"offering": offering.Name, "plans": len(plans), "org": f.Org,
+			"enabled": give}}), nil
 	}
 }
 
@@ -154,7 +158,8 @@ type purgeFlags struct {
 
 func purgeOffering(ctx context.Context, s *core.Session, w core.Words, f *purgeFlags) (core.Result, error) {
 	if !f.Force {
-		if err := s.Confirm(ctx, "This removes the offering "+w["OFFERING"]+" and its instances without telling the broker, which may keep their resources. Continue"); err != nil {
+		if err := s.Confirm(ctx, "This removes the offering "+w["OFFERING"]+
+			" and its instances without telling the broker, which may keep their resources. Continue"); err != nil {
 			return nil, err
 		}
 	}
@@ -188,7 +193,8 @@ type seenPlan struct {
 
 func serviceAccess(ctx context.Context, s *core.Session, _ core.Words, f *accessFlags) (core.Result, error) {
 	s.Acting("Getting service access")
-	q := url.Values{"include": {"service_offering"}, "fields[service_offering.service_broker]": {"name,guid"}, "per_page": {"5000"}}
+	q := url.Values{"include": {"service_offering"}, "fields[service_offering.service_broker]": {"name,guid"},
+		"per_page": {"5000"}}
 	for key, value := range map[string]string{"service_broker_names": f.Broker, "service_offering_names": f.Offering} {
 		if value != "" {
 			q.Set(key, value)
@@ -205,13 +211,17 @@ func serviceAccess(ctx context.Context, s *core.Session, _ core.Words, f *access
 	if err != nil {
 		return nil, core.NoServices(s, err)
 	}
-	offerings, brokers := client.Of[client.Offering](included, "service_offerings"), client.Of[client.Thing](included, "service_brokers")
-	out := &core.Listing[accessRow]{Key: "service plans", Heading: []string{"broker", "offering", "plan", "access", "orgs"}, Cells: func(r accessRow) []string {
+	offerings, brokers := client.Of[client.Offering](included, "service_offerings"),
+		client.Of[client.Thing](included, "service_brokers")
+	out := &core.Listing[accessRow]{Key: "service plans", Heading: []string{"broker", "offering", "plan", "access",
+		"orgs"}, Cells: func(r accessRow) []string {
 		return []string{r.Broker, r.Offering, r.Plan, r.Access, strings.Join(r.Orgs, ",")}
 	}}
 	for _, p := range plans {
 		offering := offerings[p.Relationships.Offering.GUID()]
-		row := accessRow{brokers[offering.Relationships.Broker.GUID()].Name, offering.Name, p.Name, map[string]string{"public": "all", "admin": "none", "organization": "limited", "space": "limited"}[p.Visibility], []string{}}
+		row := accessRow{brokers[offering.Relationships.Broker.GUID()].Name, offering.Name, p.Name,
+			map[string]string{"public": "all", "admin": "none", "organization": "limited", "space": "limited"}[p.Visibility],
+			[]string{}}
 		if p.Visibility == "organization" {
 			var v struct {
 				Orgs []client.Thing `json:"organizations"`
@@ -225,23 +235,34 @@ func serviceAccess(ctx context.Context, s *core.Session, _ core.Words, f *access
 		}
 		out.Rows = append(out.Rows, row)
 	}
-	slices.SortStableFunc(out.Rows, func(a, b accessRow) int { return strings.Compare(a.Broker+" "+a.Offering, b.Broker+" "+b.Offering) })
+	slices.SortStableFunc(out.Rows, func(a, b accessRow) int {
+		return strings.Compare(a.Broker+" "+a.Offering,
+			b.Broker+" "+b.Offering)
+	})
 	return out, nil
 }
 
 func brokersCommands() []*core.Command {
 	return core.InGroup(core.GroupOperate,
 		core.Entry("service-brokers", "", "List service brokers", core.NeedsLogin, listBrokers, ""),
-		core.Entry("create-service-broker", "BROKER USER PASSWORD URL [--space-scoped]", "Register a service broker", core.NeedsLogin, createBroker,
+		core.Entry("create-service-broker", "BROKER USER PASSWORD URL [--space-scoped]", "Register a service broker",
+			core.NeedsLogin, createBroker,
 			"my-broker user password https://broker.example.com").Alias("csb").Slow(),
-		core.Entry("delete-service-broker", "BROKER [-f]", "Remove a service broker", core.NeedsLogin, deleteBroker, "my-broker -f").Slow(),
-		core.Entry("enable-service-access", "OFFERING [-p PLAN] [-o ORG]", "Allow access to a service offering", core.NeedsLogin, changeServiceAccess(true),
+		core.Entry("delete-service-broker", "BROKER [-f]", "Remove a service broker", core.NeedsLogin, deleteBroker,
+			"my-broker -f").Slow(),
+		core.Entry("enable-service-access", "OFFERING [-p PLAN] [-o ORG]", "Allow access to a service offering",
+			core.NeedsLogin, changeServiceAccess(true),
 			"postgres", "postgres -p large -o acme"),
-		core.Entry("disable-service-access", "OFFERING [-p PLAN] [-o ORG]", "Revoke access to a service offering", core.NeedsLogin, changeServiceAccess(false),
+		core.Entry("disable-service-access", "OFFERING [-p PLAN] [-o ORG]", "Revoke access to a service offering",
+			core.NeedsLogin, changeServiceAccess(false),
 			"postgres"),
-		core.Entry("update-service-broker", "BROKER USER PASSWORD URL", "Update a service broker and read its catalog", core.NeedsLogin, updateBroker, "my-broker user password https://broker.example.com").Slow(),
-		core.Entry("rename-service-broker", "BROKER NEW_NAME", "Rename a service broker", core.NeedsLogin, renameBroker, "my-broker your-broker"),
-		core.Entry("purge-service-offering", "OFFERING [-b BROKER] [-f]", "Remove an offering without telling its broker", core.NeedsLogin, purgeOffering, "postgres -f").Slow(),
-		core.Entry("service-access", "[-b BROKER] [-e OFFERING] [-o ORG]", "List access to service plans by org", core.NeedsLogin, serviceAccess, "", "-e postgres"),
+		core.Entry("update-service-broker", "BROKER USER PASSWORD URL", "Update a service broker and read its catalog",
+			core.NeedsLogin, updateBroker, "my-broker user password https://broker.example.com").Slow(),
+		core.Entry("rename-service-broker", "BROKER NEW_NAME", "Rename a service broker", core.NeedsLogin, renameBroker,
+			"my-broker your-broker"),
+		core.Entry("purge-service-offering", "OFFERING [-b BROKER] [-f]", "Remove an offering without telling its broker",
+			core.NeedsLogin, purgeOffering, "postgres -f").Slow(),
+		core.Entry("service-access", "[-b BROKER] [-e OFFERING] [-o ORG]", "List access to service plans by org",
+			core.NeedsLogin, serviceAccess, "", "-e postgres"),
 	)
 }

@@ -9,6 +9,7 @@ import (
 // Commands returns the commands of this package, in the order in which their groups list them.
 func Commands() []*core.Command {
 	return slices.Concat(
-		servicesCommands(), bindingsCommands(), updateCommands(), keysCommands(), rotateCommands(), serviceAdminCommands(), brokersCommands(),
+		servicesCommands(), bindingsCommands(), updateCommands(), keysCommands(), rotateCommands(), serviceAdminCommands(),
+		brokersCommands(),
 	)
 }

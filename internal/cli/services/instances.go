@@ -31,7 +31,8 @@ func purge(ctx context.Context, s *core.Session, what, kind, name, path string, 
 
 func purgeInstance(ctx context.Context, s *core.Session, w core.Words, f *core.ForceFlag) (core.Result, error) {
 	if !f.Force {
-		if err := s.Confirm(ctx, "This removes the service instance "+w["SERVICE"]+" without telling its broker, which may keep its resources. Continue"); err != nil {
+		if err := s.Confirm(ctx, "This removes the service instance "+w["SERVICE"]+
+			" without telling its broker, which may keep its resources. Continue"); err != nil {
 			return nil, err
 		}
 	}
@@ -52,7 +53,8 @@ type unshareFlags struct {
 	core.ForceFlag
 }
 
-func sharedInstance(ctx context.Context, s *core.Session, w core.Words, f *shareFlags) (i client.ServiceInstance, space client.Thing, err error) {
+func sharedInstance(ctx context.Context, s *core.Session, w core.Words, f *shareFlags) (i client.ServiceInstance,
+	space client.Thing, err error) {
 	if i, err = s.ServiceInstance(ctx, w["SERVICE"]); err != nil {
 		return i, space, core.NoServices(s, err)
 	}
@@ -66,7 +68,8 @@ func shareService(ctx context.Context, s *core.Session, w core.Words, f *shareFl
 	if err != nil {
 		return nil, err
 	}
-	if err := s.Send(ctx, http.MethodPost, "/v3/service_instances/"+i.GUID+"/relationships/shared_spaces", core.RelateAll(space.GUID)); err != nil {
+	if err := s.Send(ctx, http.MethodPost, "/v3/service_instances/"+i.GUID+"/relationships/shared_spaces",
+		core.RelateAll(space.GUID)); err != nil {
 		return nil, err
 	}
 	return s.Done("service", i.Name, "space", space.Name)
@@ -74,7 +77,8 @@ func shareService(ctx context.Context, s *core.Session, w core.Words, f *shareFl
 
 func unshareService(ctx context.Context, s *core.Session, w core.Words, f *unshareFlags) (core.Result, error) {
 	if !f.Force {
-		if err := s.Confirm(ctx, "Apps of the space "+f.Space+" that are bound to "+w["SERVICE"]+" are unbound. Continue"); err != nil {
+		if err := s.Confirm(ctx, "Apps of the space "+f.Space+" that are bound to "+w["SERVICE"]+
+			" are unbound. Continue"); err != nil {
 			return nil, err
 		}
 	}
@@ -83,7 +87,8 @@ func unshareService(ctx context.Context, s *core.Session, w core.Words, f *unsha
 	if err != nil {
 		return nil, err
 	}
-	if err := s.Send(ctx, http.MethodDelete, "/v3/service_instances/"+i.GUID+"/relationships/shared_spaces/"+space.GUID, nil); err != nil {
+	if err := s.Send(ctx, http.MethodDelete, "/v3/service_instances/"+i.GUID+"/relationships/shared_spaces/"+space.GUID,
+		nil); err != nil {
 		return nil, err
 	}
 	return s.Done("service", i.Name, "space", space.Name)
@@ -120,7 +125,8 @@ func bindRouteService(ctx context.Context, s *core.Session, w core.Words, f *rou
 	if err != nil {
 		return nil, core.NoServices(s, err)
 	}
-	body := map[string]any{"relationships": map[string]any{"route": client.Relate(route.GUID), "service_instance": client.Relate(i.GUID)}}
+	body := map[string]any{"relationships": map[string]any{"route": client.Relate(route.GUID),
+		"service_instance": client.Relate(i.GUID)}}
 	if len(parameters) > 0 {
 		body["parameters"] = parameters
 	}
@@ -152,7 +158,8 @@ func unbindRouteService(ctx context.Context, s *core.Session, w core.Words, f *u
 	if err != nil {
 		return nil, core.NoServices(s, err)
 	}
-	found, err := client.List[client.Thing](ctx, s.API, "/v3/service_route_bindings", url.Values{"route_guids": {route.GUID}, "service_instance_guids": {i.GUID}})
+	found, err := client.List[client.Thing](ctx, s.API, "/v3/service_route_bindings",
+		url.Values{"route_guids": {route.GUID}, "service_instance_guids": {i.GUID}})
 	if err != nil {
 		return nil, err
 	}
@@ -176,7 +183,8 @@ type upgradeFlags struct {
 
 func upgradeService(ctx context.Context, s *core.Session, w core.Words, f *upgradeFlags) (core.Result, error) {
 	if !f.Force {
-		if err := s.Confirm(ctx, "Really upgrade the service instance "+w["SERVICE"]+"? It may be unavailable meanwhile. Continue"); err != nil {
+		if err := s.Confirm(ctx, "Really upgrade the service instance "+w["SERVICE"]+
+			"? It may be unavailable meanwhile. Continue"); err != nil {
 			return nil, err
 		}
 	}
@@ -185,7 +193,8 @@ func upgradeService(ctx context.Context, s *core.Session, w core.Words, f *upgra
 		client.ServiceInstance
 		Upgrade bool `json:"upgrade_available"`
 	}
-	i, err := core.Named(ctx, s, "Service instance", "/v3/service_instances", w["SERVICE"], s.InSpace(), func(i upgradable) string { return i.Name })
+	i, err := core.Named(ctx, s, "Service instance", "/v3/service_instances", w["SERVICE"], s.InSpace(),
+		func(i upgradable) string { return i.Name })
 	if err != nil {
 		return nil, core.NoServices(s, err)
 	}
@@ -201,7 +210,8 @@ func upgradeService(ctx context.Context, s *core.Session, w core.Words, f *upgra
 	if err := s.API.Get(ctx, "/v3/service_plans/"+i.Relationships.Plan.GUID(), nil, &plan); err != nil {
 		return nil, err
 	}
-	reply, err := s.API.Patch(ctx, "/v3/service_instances/"+i.GUID, map[string]any{"maintenance_info": map[string]string{"version": plan.Maintenance.Version}}, nil)
+	reply, err := s.API.Patch(ctx, "/v3/service_instances/"+i.GUID,
+		map[string]any{"maintenance_info": map[string]string{"version": plan.Maintenance.Version}}, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -258,7 +268,8 @@ func cleanupBindings(ctx context.Context, s *core.Session, w core.Words, f *clea
 	for i, b := range old {
 		reply, err := s.API.Do(ctx, client.Call{Method: http.MethodDelete, URL: "/v3/service_credential_bindings/" + b.GUID})
 		if err == nil {
-			_, err = operate(ctx, s, reply, f.Wait, "binding", b.GUID, fmt.Sprintf("Deleting service binding %d of %d", i+1, len(old)))
+			_, err = operate(ctx, s, reply, f.Wait, "binding", b.GUID, fmt.Sprintf("Deleting service binding %d of %d",
+				i+1, len(old)))
 		}
 		if err != nil {
 			return nil, err
@@ -270,12 +281,19 @@ func cleanupBindings(ctx context.Context, s *core.Session, w core.Words, f *clea
 func serviceAdminCommands() []*core.Command {
 	const routed = "DOMAIN SERVICE [-n HOST] [--path PATH]"
 	return core.InGroup(core.GroupServices,
-		core.Entry("upgrade-service", "SERVICE [-f] [--wait]", "Upgrade a service instance to its plan's newest version", core.NeedsSpace, upgradeService, "my-db -f").Slow(),
-		core.Entry("cleanup-outdated-service-bindings", "APP [--service-instance SERVICE] [--keep-last N] [-f]", "Delete all but the newest bindings of an app", core.NeedsSpace, cleanupBindings, "my-app -f").Slow(),
-		core.Entry("share-service", "SERVICE -s SPACE [-o ORG]", "Share a service instance with another space", core.NeedsSpace, shareService, "my-db -s other"),
-		core.Entry("unshare-service", "SERVICE -s SPACE [-o ORG] [-f]", "Unshare a service instance from a space", core.NeedsSpace, unshareService, "my-db -s other -f"),
-		core.Entry("bind-route-service", routed+" [-c JSON]", "Bind a service instance to a route", core.NeedsSpace, bindRouteService, "apps.localhost my-proxy -n blue").Alias("brs").Slow(),
-		core.Entry("unbind-route-service", routed+" [-f]", "Unbind a service instance from a route", core.NeedsSpace, unbindRouteService, "apps.localhost my-proxy -n blue -f").Alias("urs").Slow(),
-		core.Entry("purge-service-instance", "SERVICE [-f]", "Delete a service instance without telling its broker", core.NeedsSpace, purgeInstance, "my-db -f").Slow(),
+		core.Entry("upgrade-service", "SERVICE [-f] [--wait]", "Upgrade a service instance to its plan's newest version",
+			core.NeedsSpace, upgradeService, "my-db -f").Slow(),
+		core.Entry("cleanup-outdated-service-bindings", "APP [--service-instance SERVICE] [--keep-last N] [-f]",
+			"Delete all but the newest bindings of an app", core.NeedsSpace, cleanupBindings, "my-app -f").Slow(),
+		core.Entry("share-service", "SERVICE -s SPACE [-o ORG]", "Share a service instance with another space",
+			core.NeedsSpace, shareService, "my-db -s other"),
+		core.Entry("unshare-service", "SERVICE -s SPACE [-o ORG] [-f]", "Unshare a service instance from a space",
+			core.NeedsSpace, unshareService, "my-db -s other -f"),
+		core.Entry("bind-route-service", routed+" [-c JSON]", "Bind a service instance to a route", core.NeedsSpace,
+			bindRouteService, "apps.localhost my-proxy -n blue").Alias("brs").Slow(),
+		core.Entry("unbind-route-service", routed+" [-f]", "Unbind a service instance from a route", core.NeedsSpace,
+			unbindRouteService, "apps.localhost my-proxy -n blue -f").Alias("urs").Slow(),
+		core.Entry("purge-service-instance", "SERVICE [-f]", "Delete a service instance without telling its broker",
+			core.NeedsSpace, purgeInstance, "my-db -f").Slow(),
 	)
 }

@@ -40,7 +40,8 @@ func listServiceKeys(ctx context.Context, s *core.Session, w core.Words, _ *core
 		Cells: func(k keyRow) []string { return []string{k.Name, k.Operation, k.Message} },
 	}
 	for _, k := range keys {
-		out.Rows = append(out.Rows, keyRow{k.Name, k.GUID, k.LastOperation.Type + " " + k.LastOperation.State, k.LastOperation.Description})
+		out.Rows = append(out.Rows, keyRow{k.Name, k.GUID, k.LastOperation.Type + " " + k.LastOperation.State,
+			k.LastOperation.Description})
 	}
 	return out, nil
 }
@@ -54,7 +55,8 @@ type deleteServiceKeyFlags struct {
 	} `positional-args:"yes"`
 }
 
-func deleteServiceKey(ctx context.Context, s *core.Session, _ core.Words, f *deleteServiceKeyFlags) (core.Result, error) {
+func deleteServiceKey(ctx context.Context, s *core.Session, _ core.Words,
+	f *deleteServiceKeyFlags) (core.Result, error) {
 	if !f.Force {
 		if err := s.Confirm(ctx, "Really delete the service key "+f.Args.Key+"; its credentials stop working"); err != nil {
 			return nil, err
@@ -83,8 +85,10 @@ func deleteServiceKey(ctx context.Context, s *core.Session, _ core.Words, f *del
 
 func keysCommands() []*core.Command {
 	return core.InGroup(core.GroupServices,
-		core.Entry("service-keys", "SERVICE", "List the keys of a service instance", core.NeedsSpace, listServiceKeys, "my-db").Alias("sk"),
-		core.Entry("delete-service-key", "SERVICE KEY [-f] [--wait]", "Delete a service key", core.NeedsSpace, deleteServiceKey,
+		core.Entry("service-keys", "SERVICE", "List the keys of a service instance", core.NeedsSpace, listServiceKeys,
+			"my-db").Alias("sk"),
+		core.Entry("delete-service-key", "SERVICE KEY [-f] [--wait]", "Delete a service key", core.NeedsSpace,
+			deleteServiceKey,
 			"my-db my-key -f").Alias("dsk").Slow(),
 	)
 }

@@ -66,7 +66,8 @@ func (r rotationRow) until() string {
 	return fmt.Sprintf("valid until %s after no instance uses them", r.grace)
 }
 
-func rotateCredentials(ctx context.Context, s *core.Session, w core.Words, f *rotateCredentialsFlags) (core.Result, error) {
+func rotateCredentials(ctx context.Context, s *core.Session, w core.Words,
+	f *rotateCredentialsFlags) (core.Result, error) {
 	if f.Grace < 0 || f.Grace > 7*24*time.Hour || f.Grace%time.Second != 0 {
 		return nil, core.UsageError("--grace must be whole seconds between 0s and 168h")
 	}
@@ -75,7 +76,8 @@ func rotateCredentials(ctx context.Context, s *core.Session, w core.Words, f *ro
 	if err != nil {
 		return nil, core.NoServices(s, err)
 	}
-	body := map[string]any{"grace_seconds": int(f.Grace.Seconds()), "keys": f.Keys, "restart": !f.NoRestart, "force": f.Force}
+	body := map[string]any{"grace_seconds": int(f.Grace.Seconds()), "keys": f.Keys, "restart": !f.NoRestart,
+		"force": f.Force}
 	if len(f.Apps) > 0 {
 		guids := []string{}
 		for _, name := range f.Apps {
@@ -113,14 +115,16 @@ func rotateCredentials(ctx context.Context, s *core.Session, w core.Words, f *ro
 }
 
 // rotations lists the rotations of one request, with wait when all are over.
-func rotations(ctx context.Context, s *core.Session, at string, instance client.ServiceInstance, job string, wait bool) (*core.Listing[rotationRow], error) {
+func rotations(ctx context.Context, s *core.Session, at string, instance client.ServiceInstance, job string,
+	wait bool) (*core.Listing[rotationRow], error) {
 	if wait {
 		s.Progress.Step("Revoking the old credentials of service instance "+instance.Name, 0)
 	}
 	var all []client.Rotation
 	err := client.Poll(ctx, func() (bool, error) {
 		var err error
-		all, err = client.List[client.Rotation](ctx, s.API, at+"/rotations", url.Values{"job_guids": {job}, "per_page": {"5000"}})
+		all, err = client.List[client.Rotation](ctx, s.API, at+"/rotations",
+			url.Values{"job_guids": {job}, "per_page": {"5000"}})
 		going := slices.ContainsFunc(all, func(r client.Rotation) bool { return r.State != "revoked" && r.State != "failed" })
 		return !wait || !going, err
 	})
@@ -136,7 +140,8 @@ func rotations(ctx context.Context, s *core.Session, at string, instance client.
 		Cells: func(r rotationRow) []string { return []string{r.Name, r.Kind, r.how(), r.until(), r.Message} },
 	}
 	for _, r := range all {
-		row := rotationRow{State: r.State, Method: r.Method, RevokeAt: r.RevokeAt, Message: r.Description, Kind: "key", grace: time.Duration(r.GraceSeconds) * time.Second}
+		row := rotationRow{State: r.State, Method: r.Method, RevokeAt: r.RevokeAt, Message: r.Description, Kind: "key",
+			grace: time.Duration(r.GraceSeconds) * time.Second}
 		row.Name = names[r.Relationships.Binding.GUID()]
 		if app := r.Relationships.App.GUID(); app != "" {
 			row.Kind, row.Name = "app", names[app]
@@ -148,7 +153,8 @@ func rotations(ctx context.Context, s *core.Session, at string, instance client.
 }
 
 // boundNames returns the names of the apps and keys of rotations by their guids.
-func boundNames(ctx context.Context, s *core.Session, instance client.ServiceInstance, all []client.Rotation) (map[string]string, error) {
+func boundNames(ctx context.Context, s *core.Session, instance client.ServiceInstance,
+	all []client.Rotation) (map[string]string, error) {
 	names := map[string]string{}
 	var apps []string
 	keys := false
@@ -160,7 +166,8 @@ func boundNames(ctx context.Context, s *core.Session, instance client.ServiceIns
 		}
 	}
 	if len(apps) > 0 {
-		found, err := client.List[client.App](ctx, s.API, "/v3/apps", url.Values{"guids": {strings.Join(apps, ",")}, "per_page": {"5000"}})
+		found, err := client.List[client.App](ctx, s.API, "/v3/apps", url.Values{"guids": {strings.Join(apps, ",")},
+			"per_page": {"5000"}})
 		if err != nil {
 			return nil, err
 		}
@@ -169,7 +176,8 @@ func boundNames(ctx context.Context, s *core.Session, instance client.ServiceIns
 		}
 	}
 	if keys {
-		found, err := client.List[client.Binding](ctx, s.API, "/v3/service_credential_bindings", url.Values{"type": {"key"}, "service_instance_guids": {instance.GUID}, "per_page": {"5000"}})
+		found, err := client.List[client.Binding](ctx, s.API, "/v3/service_credential_bindings",
+			url.Values{"type": {"key"}, "service_instance_guids": {instance.GUID}, "per_page": {"5000"}})
 		if err != nil {
 			return nil, err
 		}
@@ -182,8 +190,11 @@ func boundNames(ctx context.Context, s *core.Session, instance client.ServiceIns
 
 func rotateCommands() []*core.Command {
 	return core.InGroup(core.GroupServices,
-		core.Entry("rotate-credentials", "SERVICE [--app APP]... [--grace DURATION] [--keys] [--no-restart] [--force] [--wait]", "Replace the credentials of a service instance", core.NeedsSpace, rotateCredentials,
+		core.Entry("rotate-credentials",
+			"SERVICE [--app APP]... [--grace DURATION] [--keys] [--no-restart] [--force] [--wait]",
+			"Replace the credentials of a service instance", core.NeedsSpace, rotateCredentials,
 			"my-db", "my-db --app my-app --grace 1h --wait").Slow().
-			Explained("Bound apps get new credentials: by a rolling restart, or in their service files if their manifest says 'on-credentials'. The old ones are revoked when no instance uses them and the grace period is over."),
+			Explained("Bound apps get new credentials: by a rolling restart, or in their service files if their manifest says "+
+				"'on-credentials'. The old ones are revoked when no instance uses them and the grace period is over."),
 	)
 }

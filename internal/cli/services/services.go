@@ -76,7 +76,8 @@ func (m *market) Show(p *term.Printer) {
 		for _, pl := range o.Plans {
 			plans = append(plans, pl.Name)
 		}
-		t.Rows = append(t.Rows, []term.Cell{{Text: o.Offering, Paint: p.Bold}, {Text: strings.Join(plans, ", ")}, {Text: o.Description}, {Text: o.Broker}})
+		t.Rows = append(t.Rows, []term.Cell{{Text: o.Offering, Paint: p.Bold}, {Text: strings.Join(plans, ", ")},
+			{Text: o.Description}, {Text: o.Broker}})
 	}
 	p.Table(t)
 	p.Println("")
@@ -89,7 +90,8 @@ type marketplaceFlags struct {
 
 func showMarketplace(ctx context.Context, s *core.Session, _ core.Words, f *marketplaceFlags) (core.Result, error) {
 	s.Doing("Getting all service offerings from marketplace")
-	q := s.InSpace("include", "service_offering", "fields[service_offering.service_broker]", "name,guid", "per_page", "5000", "available", "true")
+	q := s.InSpace("include", "service_offering", "fields[service_offering.service_broker]", "name,guid", "per_page",
+		"5000", "available", "true")
 	if f.Offering != "" {
 		q.Set("service_offering_names", f.Offering)
 	}
@@ -107,16 +109,19 @@ func showMarketplace(ctx context.Context, s *core.Session, _ core.Words, f *mark
 		if !ok {
 			o := offerings[guid]
 			i, at[guid] = len(m.Offerings), len(m.Offerings)
-			m.Offerings = append(m.Offerings, offeringRow{o.Name, o.Description, brokers[o.Relationships.Broker.GUID()].Name, nil})
+			m.Offerings = append(m.Offerings, offeringRow{o.Name, o.Description, brokers[o.Relationships.Broker.GUID()].Name,
+				nil})
 		}
 		m.Offerings[i].Plans = append(m.Offerings[i].Plans, planRow{pl.Name, pl.Description, pl.Free, pl.Available})
 	}
 	slices.SortFunc(m.Offerings, func(a, b offeringRow) int { return strings.Compare(a.Offering, b.Offering) })
 	if f.Offering != "" && len(m.Offerings) == 0 {
-		if _, err := core.Named(ctx, s, "Service offering", "/v3/service_offerings", f.Offering, nil, func(o client.Offering) string { return o.Name }); err != nil {
+		if _, err := core.Named(ctx, s, "Service offering", "/v3/service_offerings", f.Offering, nil,
+			func(o client.Offering) string { return o.Name }); err != nil {
 			return nil, err
 		}
-		return nil, &core.Problem{What: "Service offering '" + f.Offering + "' has no plan for this space.", Try: fmt.Sprintf("'%s marketplace' lists the available ones", s.Env.Program)}
+		return nil, &core.Problem{What: "Service offering '" + f.Offering + "' has no plan for this space.",
+			Try: fmt.Sprintf("'%s marketplace' lists the available ones", s.Env.Program)}
 	}
 	return m, nil
 }
@@ -148,7 +153,8 @@ func (l *serviceList) Show(p *term.Printer) {
 	t := term.Table{Heading: []string{"name", "offering", "plan", "bound apps", "last operation", "broker"}}
 	for _, i := range l.Services {
 		t.Rows = append(t.Rows, []term.Cell{
-			{Text: i.Name, Paint: p.Bold}, {Text: i.Offering}, {Text: i.Plan}, {Text: strings.Join(i.Apps, ", ")}, {Text: i.Operation}, {Text: i.Broker},
+			{Text: i.Name, Paint: p.Bold}, {Text: i.Offering}, {Text: i.Plan}, {Text: strings.Join(i.Apps, ", ")},
+			{Text: i.Operation}, {Text: i.Broker},
 		})
 	}
 	p.Println("")
@@ -158,8 +164,10 @@ func (l *serviceList) Show(p *term.Printer) {
 func (i *serviceRow) Show(p *term.Printer) {
 	p.Println("")
 	p.Pairs(
-		[2]string{"name", p.Bold(i.Name)}, [2]string{"guid", i.GUID}, [2]string{"offering", i.Offering}, [2]string{"plan", i.Plan}, [2]string{"broker", i.Broker},
-		[2]string{"tags", strings.Join(i.Tags, ", ")}, [2]string{"bound apps", strings.Join(i.Apps, ", ")}, [2]string{"dashboard", i.Dashboard},
+		[2]string{"name", p.Bold(i.Name)}, [2]string{"guid", i.GUID}, [2]string{"offering", i.Offering},
+		[2]string{"plan", i.Plan}, [2]string{"broker", i.Broker},
+		[2]string{"tags", strings.Join(i.Tags, ", ")}, [2]string{"bound apps", strings.Join(i.Apps, ", ")},
+		[2]string{"dashboard", i.Dashboard},
 		[2]string{"status", i.Operation}, [2]string{"message", i.Message},
 	)
 }
@@ -173,7 +181,8 @@ func serviceRows(ctx context.Context, s *core.Session, q url.Values) ([]serviceR
 	if err != nil {
 		return nil, core.NoServices(s, err)
 	}
-	plans, offerings := client.Of[client.Plan](included, "service_plans"), client.Of[client.Offering](included, "service_offerings")
+	plans, offerings := client.Of[client.Plan](included, "service_plans"),
+		client.Of[client.Offering](included, "service_offerings")
 	brokers := client.Of[client.Thing](included, "service_brokers")
 	rows := []serviceRow{}
 	var guids []string
@@ -181,8 +190,10 @@ func serviceRows(ctx context.Context, s *core.Session, q url.Values) ([]serviceR
 		pl := plans[i.Relationships.Plan.GUID()]
 		o := offerings[pl.Relationships.Offering.GUID()]
 		row := serviceRow{
-			Name: i.Name, GUID: i.GUID, Offering: o.Name, Plan: pl.Name, Broker: brokers[o.Relationships.Broker.GUID()].Name, Apps: []string{},
-			Operation: strings.TrimSpace(i.LastOperation.Type + " " + i.LastOperation.State), Message: i.LastOperation.Description, Dashboard: i.DashboardURL, Tags: i.Tags,
+			Name: i.Name, GUID: i.GUID, Offering: o.Name, Plan: pl.Name, Broker: brokers[o.Relationships.Broker.GUID()].Name,
+			Apps:      []string{},
+			Operation: strings.TrimSpace(i.LastOperation.Type + " " + i.LastOperation.State),
+			Message:   i.LastOperation.Description, Dashboard: i.DashboardURL, Tags: i.Tags,
 		}
 		if i.Type == "user-provided" {
 			row.Offering = "user-provided"
@@ -280,14 +291,17 @@ func createService(ctx context.Context, s *core.Session, _ core.Words, f *create
 	case len(plans) == 0:
 		return nil, noPlan(ctx, s, f.Args.Offering, f.Args.Plan, f.Broker)
 	case len(plans) > 1:
-		return nil, &core.Problem{What: fmt.Sprintf("Several brokers have the offering %s.", f.Args.Offering), Try: "name one with -b"}
+		return nil, &core.Problem{What: fmt.Sprintf("Several brokers have the offering %s.", f.Args.Offering),
+			Try: "name one with -b"}
 	}
 	if !plans[0].Free {
-		s.Say("%s", s.Out.Warn(fmt.Sprintf("Attention: The plan %s of the offering %s is not free. This plan may incur charges.", f.Args.Plan, f.Args.Offering)))
+		s.Say("%s", s.Out.Warn(fmt.Sprintf("Attention: The plan %s of the offering %s is not free. This plan may incur "+
+			"charges.", f.Args.Plan, f.Args.Offering)))
 	}
 	body := map[string]any{
 		"type": "managed", "name": f.Args.Service,
-		"relationships": map[string]any{"space": client.Relate(s.Config.Space.GUID), "service_plan": client.Relate(plans[0].GUID)},
+		"relationships": map[string]any{"space": client.Relate(s.Config.Space.GUID),
+			"service_plan": client.Relate(plans[0].GUID)},
 	}
 	if len(parameters) > 0 {
 		body["parameters"] = parameters
@@ -313,7 +327,8 @@ func noPlan(ctx context.Context, s *core.Session, offering, plan, broker string)
 	if broker != "" {
 		q.Set("service_broker_names", broker)
 	}
-	if _, err := core.Named(ctx, s, "Service offering", "/v3/service_offerings", offering, q, func(o client.Offering) string { return o.Name }); err != nil {
+	if _, err := core.Named(ctx, s, "Service offering", "/v3/service_offerings", offering, q,
+		func(o client.Offering) string { return o.Name }); err != nil {
 		return err
 	}
 	q.Set("service_offering_names", offering)
@@ -324,14 +339,16 @@ func noPlan(ctx context.Context, s *core.Session, offering, plan, broker string)
 		p.Existing = strings.Replace(p.Existing, "Existing plans", "Plans of "+offering, 1)
 	}
 	if err == nil { // created meanwhile
-		err = &core.Problem{What: fmt.Sprintf("Plan '%s' of the service offering '%s' not found.", plan, offering), Try: fmt.Sprintf("'%s marketplace -e %s'", s.Env.Program, offering)}
+		err = &core.Problem{What: fmt.Sprintf("Plan '%s' of the service offering '%s' not found.", plan, offering),
+			Try: fmt.Sprintf("'%s marketplace -e %s'", s.Env.Program, offering)}
 	}
 	return err
 }
 
 // operate waits until the broker has finished, or without wait until it has
 // started.
-func operate(ctx context.Context, s *core.Session, reply *client.Reply, wait bool, kind, name, what string) (core.Result, error) {
+func operate(ctx context.Context, s *core.Session, reply *client.Reply, wait bool, kind, name,
+	what string) (core.Result, error) {
 	job := s.API.JobStarted
 	if wait {
 		s.Say("Waiting for the operation to complete...")
@@ -383,9 +400,11 @@ func servicesCommands() []*core.Command {
 	return core.InGroup(core.GroupServices,
 		core.Entry("marketplace", "[-e OFFERING]", "List available service offerings", core.NeedsSpace, showMarketplace,
 			"", "-e postgres").Alias("m"),
-		core.Entry("services", "", "List the service instances in the target space", core.NeedsSpace, listServices, "").Alias("s"),
+		core.Entry("services", "", "List the service instances in the target space", core.NeedsSpace, listServices,
+			"").Alias("s"),
 		core.Entry("service", "SERVICE", "Show a service instance", core.NeedsSpace, showService, "my-db"),
-		core.Entry("create-service", "OFFERING PLAN SERVICE [-c JSON] [-t TAGS] [--wait]", "Create a service instance", core.NeedsSpace, createService,
+		core.Entry("create-service", "OFFERING PLAN SERVICE [-c JSON] [-t TAGS] [--wait]", "Create a service instance",
+			core.NeedsSpace, createService,
 			"postgres small my-db --wait").Alias("cs").Slow(),
 		core.Entry("delete-service", "SERVICE [-f] [--wait]", "Delete a service instance", core.NeedsSpace, deleteService,
 			"my-db -f --wait").Alias("ds").Slow(),

@@ -54,7 +54,8 @@ func updateService(ctx context.Context, s *core.Session, w core.Words, f *update
 // otherPlan finds another plan of the service instance's offering.
 func otherPlan(ctx context.Context, s *core.Session, instance client.ServiceInstance, name string) (string, error) {
 	if instance.Type == "user-provided" {
-		return "", &core.Problem{What: "Service instance " + instance.Name + " has no plan.", Why: "it is user-provided", Try: fmt.Sprintf("'%s update-user-provided-service %s'", s.Env.Program, instance.Name)}
+		return "", &core.Problem{What: "Service instance " + instance.Name + " has no plan.", Why: "it is user-provided",
+			Try: fmt.Sprintf("'%s update-user-provided-service %s'", s.Env.Program, instance.Name)}
 	}
 	var present client.Plan
 	if err := s.API.Get(ctx, "/v3/service_plans/"+instance.Relationships.Plan.GUID(), nil, &present); err != nil {
@@ -155,7 +156,8 @@ func updateProvided(ctx context.Context, s *core.Session, w core.Words, f *provi
 		return nil, core.NoServices(s, err)
 	}
 	if instance.Type != "user-provided" {
-		return nil, &core.Problem{What: "Service instance " + instance.Name + " is not user-provided.", Why: "its broker sets the credentials", Try: fmt.Sprintf("'%s update-service %s'", s.Env.Program, instance.Name)}
+		return nil, &core.Problem{What: "Service instance " + instance.Name + " is not user-provided.",
+			Why: "its broker sets the credentials", Try: fmt.Sprintf("'%s update-service %s'", s.Env.Program, instance.Name)}
 	}
 	if _, err := s.API.Patch(ctx, "/v3/service_instances/"+instance.GUID, body, nil); err != nil {
 		return nil, err
@@ -167,13 +169,16 @@ func updateProvided(ctx context.Context, s *core.Session, w core.Words, f *provi
 
 func updateCommands() []*core.Command {
 	return core.InGroup(core.GroupServices,
-		core.Entry("update-service", "SERVICE [-p PLAN] [-c JSON] [-t TAGS] [--wait]", "Update a service instance's plan, parameters or tags", core.NeedsSpace, updateService,
+		core.Entry("update-service", "SERVICE [-p PLAN] [-c JSON] [-t TAGS] [--wait]",
+			"Update a service instance's plan, parameters or tags", core.NeedsSpace, updateService,
 			"my-db -p large --wait").Slow(),
 		core.Entry("rename-service", "SERVICE NEW_NAME", "Rename a service instance", core.NeedsSpace, renameService,
 			"my-db your-db"),
-		core.Entry("create-user-provided-service", "SERVICE [-p JSON] [-l URL] [-r URL] [-t TAGS]", "Create a service instance from your own credentials", core.NeedsSpace, createProvided,
+		core.Entry("create-user-provided-service", "SERVICE [-p JSON] [-l URL] [-r URL] [-t TAGS]",
+			"Create a service instance from your own credentials", core.NeedsSpace, createProvided,
 			`my-api -p '{"url":"https://api.example.com"}'`, "my-drain -l syslog-tls://logs.example.com:6514").Alias("cups"),
-		core.Entry("update-user-provided-service", "SERVICE [-p JSON] [-l URL] [-r URL] [-t TAGS]", "Update a user-provided service instance", core.NeedsSpace, updateProvided,
+		core.Entry("update-user-provided-service", "SERVICE [-p JSON] [-l URL] [-r URL] [-t TAGS]",
+			"Update a user-provided service instance", core.NeedsSpace, updateProvided,
 			"my-api -p credentials.json").Alias("uups"),
 	)
 }

@@ -20,7 +20,8 @@ import (
 func hostKey(fingerprint string) ssh.HostKeyCallback {
 	return func(_ string, _ net.Addr, key ssh.PublicKey) error {
 		if fingerprint == "" {
-			return errors.New("the platform does not publish the fingerprint of its ssh host key, so the server cannot be verified")
+			return errors.New("the platform does not publish the fingerprint of its ssh host key, so the server cannot be " +
+				"verified")
 		}
 		b := key.Marshal()
 		var got string
@@ -41,7 +42,8 @@ func hostKey(fingerprint string) ssh.HostKeyCallback {
 			return fmt.Errorf("the platform's ssh host key fingerprint %q has an unknown format", fingerprint)
 		}
 		if subtle.ConstantTimeCompare([]byte(got), []byte(fingerprint)) != 1 {
-			return fmt.Errorf("the ssh host key is not the platform's (its fingerprint is %s, not %s): the connection may be intercepted", got, fingerprint)
+			return fmt.Errorf("the ssh host key is not the platform's (its fingerprint is %s, not %s): the connection may be "+
+				"intercepted", got, fingerprint)
 		}
 		return nil
 	}

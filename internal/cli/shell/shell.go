@@ -34,7 +34,8 @@ func Dial(ctx context.Context, l Login) (*Client, error) {
 	}
 	_ = conn.SetDeadline(time.Now().Add(30 * time.Second)) // a connection without deadlines is closed by the context
 	c, channels, requests, err := ssh.NewClientConn(conn, l.Address, &ssh.ClientConfig{
-		User: l.User, Auth: []ssh.AuthMethod{ssh.Password(l.Password)}, HostKeyCallback: hostKey(l.Fingerprint), ClientVersion: "SSH-2.0-ingot",
+		User: l.User, Auth: []ssh.AuthMethod{ssh.Password(l.Password)}, HostKeyCallback: hostKey(l.Fingerprint),
+		ClientVersion: "SSH-2.0-ingot",
 	})
 	if err != nil {
 		_ = conn.Close()

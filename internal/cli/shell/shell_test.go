@@ -51,7 +51,8 @@ func gateway(t *testing.T) shell.Login {
 		}
 	}()
 	sum := sha256.Sum256(signer.PublicKey().Marshal())
-	return shell.Login{Address: l.Addr().String(), Fingerprint: base64.RawStdEncoding.EncodeToString(sum[:]), User: "cf:guid/0", Password: "code"}
+	return shell.Login{Address: l.Addr().String(), Fingerprint: base64.RawStdEncoding.EncodeToString(sum[:]),
+		User: "cf:guid/0", Password: "code"}
 }
 
 func serve(conn net.Conn, conf *ssh.ServerConfig) {
@@ -132,7 +133,8 @@ func TestRun(t *testing.T) {
 		want     string
 	}{
 		{"ls -l", nil, "ls -l, terminal none, input abc"},
-		{"", &shell.Terminal{Kind: "xterm", Size: func() (int, int) { return 24, 80 }}, "shell, terminal xterm 80x24, input abc"},
+		{"", &shell.Terminal{Kind: "xterm", Size: func() (int, int) { return 24, 80 }},
+			"shell, terminal xterm 80x24, input abc"},
 	} {
 		var out, errs bytes.Buffer
 		code, err := c.Run(t.Context(), tc.command, strings.NewReader("abc"), &out, &errs, tc.terminal)
@@ -175,7 +177,8 @@ func TestHostKey(t *testing.T) {
 	good := gateway(t)
 	for fingerprint, why := range map[string]string{
 		"": "does not publish", "short": "unknown format",
-		strings.Repeat("A", 43): "may be intercepted", strings.Repeat("a", 64): "may be intercepted", strings.Repeat("0", 47): "may be intercepted", strings.Repeat("0", 59): "may be intercepted",
+		strings.Repeat("A", 43): "may be intercepted", strings.Repeat("a", 64): "may be intercepted",
+		strings.Repeat("0", 47): "may be intercepted", strings.Repeat("0", 59): "may be intercepted",
 	} {
 		l := good
 		l.Fingerprint = fingerprint
@@ -196,8 +199,9 @@ func TestHostKey(t *testing.T) {
 func TestParseForward(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{
-		"8080:localhost:80": "localhost:8080 localhost:80", "0.0.0.0:1:db:2": "0.0.0.0:1 db:2", "[::1]:1:[fe80::1]:2": "[::1]:1 [fe80::1]:2",
-		"8080": "", "a:b:c": "", "1:host:99999": "", "[::1:1:h:2": "", "1::2": "",
+		"8080:localhost:80": "localhost:8080 localhost:80", "0.0.0.0:1:db:2": "0.0.0.0:1 db:2",
+		"[::1]:1:[fe80::1]:2": "[::1]:1 [fe80::1]:2",
+		"8080":                "", "a:b:c": "", "1:host:99999": "", "[::1:1:h:2": "", "1::2": "",
 	} {
 		f, err := shell.ParseForward(text)
 		if got := f.Local + " " + f.Remote; err == nil && got != want || err != nil && want != "" {

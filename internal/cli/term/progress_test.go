@@ -105,7 +105,8 @@ func TestTable(t *testing.T) {
 	t.Parallel()
 	var b strings.Builder
 	p := term.NewPrinter(&b, false)
-	p.Table(term.Table{Heading: []string{"name", "state"}, Rows: [][]term.Cell{term.Cells("größe", "on"), term.Cells("x", "")}})
+	p.Table(term.Table{Heading: []string{"name", "state"}, Rows: [][]term.Cell{term.Cells("größe", "on"),
+		term.Cells("x", "")}})
 	if want := "name    state\ngröße   on\nx\n"; b.String() != want {
 		t.Errorf("%q, want %q", b.String(), want)
 	}

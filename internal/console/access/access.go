@@ -65,8 +65,10 @@ type secretData struct {
 }
 
 // showSecret shows a secret as the response to a form, so that no address leads to it.
-func (c pages) showSecret(w http.ResponseWriter, r *http.Request, s *page.Session, section string, data secretData) error {
-	return c.Show(w, r, s, http.StatusOK, "secret.html", page.Page{Title: data.Title, Section: section, Data: data, Crumbs: []page.Crumb{data.Back}})
+func (c pages) showSecret(w http.ResponseWriter, r *http.Request, s *page.Session, section string,
+	data secretData) error {
+	return c.Show(w, r, s, http.StatusOK, "secret.html", page.Page{Title: data.Title, Section: section, Data: data,
+		Crumbs: []page.Crumb{data.Back}})
 }
 
 // scimList is a page of a list of the authorization server.
@@ -78,7 +80,8 @@ type scimList[T any] struct {
 // scimPage returns the page of a list of the authorization server that a request asks for.
 func scimPage[T any](call *page.Caller, r *http.Request, path, filter, sort, noun string) ([]T, page.Pager, error) {
 	n, _ := strconv.Atoi(r.URL.Query().Get("page"))
-	q := url.Values{"startIndex": {strconv.Itoa((max(1, n)-1)*page.PerPage + 1)}, "count": {strconv.Itoa(page.PerPage)}, "sortBy": {sort}}
+	q := url.Values{"startIndex": {strconv.Itoa((max(1, n)-1)*page.PerPage + 1)}, "count": {strconv.Itoa(page.PerPage)},
+		"sortBy": {sort}}
 	if filter != "" {
 		q.Set("filter", filter)
 	}

@@ -19,12 +19,14 @@ var ClientScopes = []string{"clients.read", "clients.admin", "uaa.admin"}
 
 // systemClients are those that Ingot itself or every cf client uses, with what they are for.
 var systemClients = map[string]string{
-	"admin": "administrates the authorization server", "cf": "is what cf uses to log in", "ssh-proxy": "is the ssh gateway", page.ClientID: "is this console",
+	"admin": "administrates the authorization server", "cf": "is what cf uses to log in",
+	"ssh-proxy": "is the ssh gateway", page.ClientID: "is this console",
 	"ingot-platform": "is the platform", "ingot-notifications": "is the notification service",
 }
 
 // grantTypes are those that a client can have.
-var grantTypes = []string{"client_credentials", "authorization_code", "refresh_token", "password", "urn:ietf:params:oauth:grant-type:jwt-bearer"}
+var grantTypes = []string{"client_credentials", "authorization_code", "refresh_token", "password",
+	"urn:ietf:params:oauth:grant-type:jwt-bearer"}
 
 type oauthClient struct {
 	ID          string   `json:"client_id"`
@@ -55,13 +57,15 @@ type clientsData struct {
 
 // clients is GET /console/clients: ?q= part of an id.
 func (c pages) clients(w http.ResponseWriter, r *http.Request, s *page.Session) error {
-	data := clientsData{Query: strings.TrimSpace(r.URL.Query().Get("q")), MayWrite: mayWriteClients(s), Command: page.Command("ingot", "clients")}
+	data := clientsData{Query: strings.TrimSpace(r.URL.Query().Get("q")), MayWrite: mayWriteClients(s),
+		Command: page.Command("ingot", "clients")}
 	filter := ""
 	if data.Query != "" {
 		filter = "client_id co " + scimText(data.Query)
 	}
 	var err error
-	data.Clients, data.Pager, err = scimPage[oauthClient](c.Auth(r, s), r, "/oauth/clients", filter, "client_id", "clients")
+	data.Clients, data.Pager, err = scimPage[oauthClient](c.Auth(r, s), r, "/oauth/clients", filter,
+		"client_id", "clients")
 	if err != nil {
 		return err
 	}
@@ -110,7 +114,8 @@ func newClientData(s *page.Session, o oauthClient) *clientData {
 		d.Grants = append(d.Grants, page.Option{Value: g, Label: g, Chosen: slices.Contains(o.Grants, g)})
 	}
 	d.Form = clientForm{
-		ID: o.ID, Name: o.Name, Scopes: strings.Join(o.Scopes, "\n"), Authorities: strings.Join(o.Authorities, "\n"), Redirects: strings.Join(o.Redirects, "\n"),
+		ID: o.ID, Name: o.Name, Scopes: strings.Join(o.Scopes, "\n"), Authorities: strings.Join(o.Authorities, "\n"),
+		Redirects: strings.Join(o.Redirects, "\n"),
 	}
 	if o.Access > 0 {
 		d.Form.Access = strconv.FormatInt(o.Access, 10)
@@ -121,7 +126,8 @@ func newClientData(s *page.Session, o oauthClient) *clientData {
 	id := cmp.Or(o.ID, "CLIENT")
 	d.Commands.Create = page.Command("ingot", "create-client", id, "--authorities", "LIST", "--scopes", "LIST")
 	d.Commands.Update = page.Command("ingot", "update-client", id, "--authorities", "LIST", "--scopes", "LIST")
-	d.Commands.Secret, d.Commands.Delete = page.Command("ingot", "set-client-secret", id), page.Command("ingot", "delete-client", id)
+	d.Commands.Secret, d.Commands.Delete = page.Command("ingot", "set-client-secret", id),
+		page.Command("ingot", "delete-client", id)
 	return d
 }
 
@@ -133,24 +139,28 @@ func (c pages) loadClient(r *http.Request, s *page.Session) (*clientData, error)
 	return newClientData(s, o), nil
 }
 
-func (c pages) showClient(w http.ResponseWriter, r *http.Request, s *page.Session, status int, problem string, data *clientData) error {
+func (c pages) showClient(w http.ResponseWriter, r *http.Request, s *page.Session, status int, problem string,
+	data *clientData) error {
 	title := "Client " + data.Client.ID
 	if data.New {
 		title = "Create a client"
 	}
 	return c.Show(w, r, s, status, "client.html", page.Page{
-		Title: title, Section: "clients", Data: data, Problem: problem, Crumbs: []page.Crumb{{Name: "Clients", Link: page.Path + "/clients"}},
+		Title: title, Section: "clients", Data: data, Problem: problem,
+		Crumbs: []page.Crumb{{Name: "Clients", Link: page.Path + "/clients"}},
 	})
 }
 
 // clientFailed shows the form of a client again, with a problem and what was typed.
-func (c pages) clientFailed(w http.ResponseWriter, r *http.Request, s *page.Session, data *clientData, err error) error {
+func (c pages) clientFailed(w http.ResponseWriter, r *http.Request, s *page.Session, data *clientData,
+	err error) error {
 	status, text, ok := page.ProblemOf(err)
 	if !ok {
 		return err
 	}
 	if form := r.PostForm; form.Has("scopes") {
-		data.Form = clientForm{form.Get("id"), form.Get("name"), form.Get("scopes"), form.Get("authorities"), form.Get("redirects"), form.Get("access"), form.Get("refresh")}
+		data.Form = clientForm{form.Get("id"), form.Get("name"), form.Get("scopes"), form.Get("authorities"),
+			form.Get("redirects"), form.Get("access"), form.Get("refresh")}
 		for i := range data.Grants {
 			data.Grants[i].Chosen = slices.Contains(form["grant"], data.Grants[i].Value)
 		}
@@ -160,7 +170,8 @@ func (c pages) clientFailed(w http.ResponseWriter, r *http.Request, s *page.Sess
 
 // clientBody sets the members of a form in a client, and leaves others.
 func clientBody(form url.Values, to map[string]any) error {
-	for member, field := range map[string]string{"scope": "scopes", "authorities": "authorities", "redirect_uri": "redirects"} {
+	for member, field := range map[string]string{"scope": "scopes", "authorities": "authorities",
+		"redirect_uri": "redirects"} {
 		to[member] = append([]string{}, page.Words(form.Get(field))...)
 	}
 	to["authorized_grant_types"] = append([]string{}, form["grant"]...)
@@ -204,8 +215,10 @@ func (c pages) createClient(w http.ResponseWriter, r *http.Request, s *page.Sess
 		return page.GoTo(w, r, "/clients/"+url.PathEscape(id), "client")
 	}
 	return c.showSecret(w, r, s, "clients", secretData{
-		Title: "The client " + id + " was created", Label: "Secret", Value: secret, Note: "Store it where the client finds it.",
-		Command: page.Command("ingot", "create-client", id, "--secret", "SECRET"), Back: page.Crumb{Name: id, Link: page.Path + "/clients/" + url.PathEscape(id)},
+		Title: "The client " + id + " was created", Label: "Secret", Value: secret,
+		Note:    "Store it where the client finds it.",
+		Command: page.Command("ingot", "create-client", id, "--secret", "SECRET"),
+		Back:    page.Crumb{Name: id, Link: page.Path + "/clients/" + url.PathEscape(id)},
 	})
 }
 
@@ -269,8 +282,10 @@ func (c pages) rotateSecret(w http.ResponseWriter, r *http.Request, s *page.Sess
 		return page.GoTo(w, r, "/clients/"+url.PathEscape(id), "client")
 	}
 	return c.showSecret(w, r, s, "clients", secretData{
-		Title: "The client " + id + " has a new secret", Label: "Secret", Value: secret, Note: "Store it where the client finds it.",
-		Command: page.Command("ingot", "set-client-secret", id), Back: page.Crumb{Name: id, Link: page.Path + "/clients/" + url.PathEscape(id)},
+		Title: "The client " + id + " has a new secret", Label: "Secret", Value: secret,
+		Note:    "Store it where the client finds it.",
+		Command: page.Command("ingot", "set-client-secret", id), Back: page.Crumb{Name: id, Link: page.Path + "/clients/" +
+			url.PathEscape(id)},
 	})
 }
 

@@ -19,11 +19,13 @@ type roleKind struct{ Type, Label, CF string }
 
 var (
 	orgRoles = []roleKind{
-		{roleOrgUser, "Member", "OrgUser"}, {roleOrgManager, "Manager", "OrgManager"}, {"organization_auditor", "Auditor", "OrgAuditor"},
+		{roleOrgUser, "Member", "OrgUser"}, {roleOrgManager, "Manager", "OrgManager"}, {"organization_auditor", "Auditor",
+			"OrgAuditor"},
 		{"organization_billing_manager", "Billing", "BillingManager"},
 	}
 	spaceRoles = []roleKind{
-		{"space_developer", "Developer", "SpaceDeveloper"}, {roleSpaceManager, "Manager", "SpaceManager"}, {"space_auditor", "Auditor", "SpaceAuditor"},
+		{"space_developer", "Developer", "SpaceDeveloper"}, {roleSpaceManager, "Manager", "SpaceManager"},
+		{"space_auditor", "Auditor", "SpaceAuditor"},
 		{"space_supporter", "Supporter", "SpaceSupporter"},
 	}
 )
@@ -122,9 +124,11 @@ func (c pages) org(w http.ResponseWriter, r *http.Request, s *page.Session) erro
 	return c.showOrg(w, r, s, http.StatusOK, "", data)
 }
 
-func (c pages) showOrg(w http.ResponseWriter, r *http.Request, s *page.Session, status int, problem string, data *orgData) error {
+func (c pages) showOrg(w http.ResponseWriter, r *http.Request, s *page.Session, status int, problem string,
+	data *orgData) error {
 	return c.Show(w, r, s, status, "org.html", page.Page{
-		Title: data.Org.Name, Section: "members", Data: data, Problem: problem, Crumbs: []page.Crumb{{Name: "Members", Link: page.Path + "/members"}},
+		Title: data.Org.Name, Section: "members", Data: data, Problem: problem,
+		Crumbs: []page.Crumb{{Name: "Members", Link: page.Path + "/members"}},
 	})
 }
 
@@ -150,13 +154,15 @@ func backToOrg(w http.ResponseWriter, r *http.Request, said string) error {
 			q.Set(key, v)
 		}
 	}
-	http.Redirect(w, r, page.Path+"/orgs/"+url.PathEscape(web.Param(r, "guid"))+"?"+q.Encode(), http.StatusSeeOther) //nolint:gosec // a path of the console
+	http.Redirect(w, r, page.Path+"/orgs/"+url.PathEscape(web.Param(r, "guid"))+ //nolint:gosec // a path of the console
+		"?"+q.Encode(), http.StatusSeeOther)
 	return nil
 }
 
 func (c pages) loadOrg(r *http.Request, s *page.Session, space string) (*orgData, error) {
 	call, guid := c.Platform(r, s), web.Param(r, "guid")
-	d := &orgData{Space: space, Kinds: orgRoles, Query: strings.TrimSpace(r.URL.Query().Get("q")), MayCreate: s.Has("scim.write", "scim.create", "uaa.admin")}
+	d := &orgData{Space: space, Kinds: orgRoles, Query: strings.TrimSpace(r.URL.Query().Get("q")),
+		MayCreate: s.Has("scim.write", "scim.create", "uaa.admin")}
 	if err := call.Get(&d.Org, "/v3/organizations/"+url.PathEscape(guid), nil); err != nil {
 		if page.Gone(err) {
 			return nil, fault.New(fault.NotFound, "This organization does not exist, or you have no role in it.")
@@ -170,7 +176,8 @@ func (c pages) loadOrg(r *http.Request, s *page.Session, space string) (*orgData
 	at := page.Path + "/orgs/" + url.PathEscape(d.Org.GUID)
 	d.Tabs = []page.Tab{{Name: "Organization", Link: at, Current: space == ""}}
 	for _, in := range d.spaces {
-		d.Tabs = append(d.Tabs, page.Tab{Name: in.Name, Link: at + "?space=" + url.QueryEscape(in.GUID), Current: in.GUID == space})
+		d.Tabs = append(d.Tabs, page.Tab{Name: in.Name, Link: at + "?space=" + url.QueryEscape(in.GUID),
+			Current: in.GUID == space})
 		if in.GUID == space {
 			d.SpaceName, d.Kinds = in.Name, spaceRoles
 		}
@@ -189,7 +196,8 @@ func (c pages) loadOrg(r *http.Request, s *page.Session, space string) (*orgData
 
 func (d *orgData) commands() {
 	if d.Space == "" {
-		d.Commands.Set, d.Commands.Unset = page.Command("cf", "set-org-role", "USER", d.Org.Name, "ROLE"), page.Command("cf", "unset-org-role", "USER", d.Org.Name, "ROLE")
+		d.Commands.Set, d.Commands.Unset = page.Command("cf", "set-org-role", "USER", d.Org.Name, "ROLE"),
+			page.Command("cf", "unset-org-role", "USER", d.Org.Name, "ROLE")
 		d.Commands.Users = page.Command("cf", "org-users", d.Org.Name, "--all-users")
 	} else {
 		d.Commands.Set = page.Command("cf", "set-space-role", "USER", d.Org.Name, d.SpaceName, "ROLE")
@@ -202,7 +210,8 @@ func (d *orgData) commands() {
 // loadRoles loads all roles in the organization and its spaces, and returns the users.
 func (d *orgData) loadRoles(call *page.Caller) (map[string]page.User, error) {
 	var err error
-	d.spaces, err = page.All[page.Space](call, "/v3/spaces", url.Values{"organization_guids": {d.Org.GUID}, "order_by": {"name"}})
+	d.spaces, err = page.All[page.Space](call, "/v3/spaces", url.Values{"organization_guids": {d.Org.GUID},
+		"order_by": {"name"}})
 	if err != nil {
 		return nil, err
 	}
@@ -324,7 +333,8 @@ func (c pages) giveRole(call *page.Caller, r *http.Request, user map[string]any)
 
 // removeRole is POST /console/orgs/GUID/roles/remove, with the field role, a guid.
 func (c pages) removeRole(w http.ResponseWriter, r *http.Request, s *page.Session) error {
-	if err := c.Platform(r, s).Do(http.MethodDelete, "/v3/roles/"+url.PathEscape(r.PostForm.Get("role")), nil, nil); err != nil {
+	if err := c.Platform(r, s).Do(http.MethodDelete, "/v3/roles/"+url.PathEscape(r.PostForm.Get("role")), nil,
+		nil); err != nil {
 		return c.orgFailed(w, r, s, err)
 	}
 	return backToOrg(w, r, "norole")
@@ -369,9 +379,10 @@ func (c pages) invite(w http.ResponseWriter, r *http.Request, s *page.Session) e
 		return backToOrg(w, r, "role")
 	}
 	return c.showSecret(w, r, s, "members", secretData{
-		Title: "The user " + name + " was created", Label: "Password", Value: password, Command: page.Command("cf", "create-user", name, "PASSWORD"),
-		Note: "Give it to the user over a channel that you trust. The user can change it after logging in with cf passwd.",
-		Back: page.Crumb{Name: "Members", Link: page.Path + "/orgs/" + url.PathEscape(web.Param(r, "guid"))},
+		Title: "The user " + name + " was created", Label: "Password", Value: password,
+		Command: page.Command("cf", "create-user", name, "PASSWORD"),
+		Note:    "Give it to the user over a channel that you trust. The user can change it after logging in with cf passwd.",
+		Back:    page.Crumb{Name: "Members", Link: page.Path + "/orgs/" + url.PathEscape(web.Param(r, "guid"))},
 	})
 }
 
@@ -380,7 +391,8 @@ func (c pages) invite(w http.ResponseWriter, r *http.Request, s *page.Session) e
 func (c pages) createUser(r *http.Request, s *page.Session, name, email string) (string, error) {
 	password := page.RandomText()[:24]
 	body := map[string]any{
-		"userName": name, "password": password, "origin": "uaa", "name": map[string]string{"givenName": name, "familyName": name},
+		"userName": name, "password": password, "origin": "uaa", "name": map[string]string{"givenName": name,
+			"familyName": name},
 		"emails": []any{map[string]any{"value": cmp.Or(email, name), "primary": true}},
 	}
 	err := c.Auth(r, s).Do(http.MethodPost, "/Users", body, nil)

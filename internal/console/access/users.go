@@ -70,7 +70,8 @@ func (c pages) users(w http.ResponseWriter, r *http.Request, s *page.Session) er
 }
 
 func (c pages) showUsers(w http.ResponseWriter, r *http.Request, s *page.Session, status int, problem string) error {
-	data := usersData{Query: strings.TrimSpace(r.URL.Query().Get("q")), MayWrite: mayWriteUsers(s), Typed: r.PostForm, Command: page.Command("cf", "create-user", "USER", "PASSWORD")}
+	data := usersData{Query: strings.TrimSpace(r.URL.Query().Get("q")), MayWrite: mayWriteUsers(s), Typed: r.PostForm,
+		Command: page.Command("cf", "create-user", "USER", "PASSWORD")}
 	filter := ""
 	if data.Query != "" {
 		filter = "userName co " + scimText(data.Query) + " or emails.value co " + scimText(data.Query)
@@ -99,8 +100,10 @@ func (c pages) newUser(w http.ResponseWriter, r *http.Request, s *page.Session) 
 		return c.showUsers(w, r, s, status, text)
 	}
 	return c.showSecret(w, r, s, "users", secretData{
-		Title: "The user " + name + " was created", Label: "Password", Value: password, Command: page.Command("cf", "create-user", name, "PASSWORD"),
-		Note: "Give it to the user over a channel that you trust.", Back: page.Crumb{Name: "Users", Link: page.Path + "/users?q=" + url.QueryEscape(name)},
+		Title: "The user " + name + " was created", Label: "Password", Value: password,
+		Command: page.Command("cf", "create-user", name, "PASSWORD"),
+		Note:    "Give it to the user over a channel that you trust.", Back: page.Crumb{Name: "Users", Link: page.Path +
+			"/users?q=" + url.QueryEscape(name)},
 	})
 }
 
@@ -135,7 +138,8 @@ func (c pages) showUser(w http.ResponseWriter, r *http.Request, s *page.Session,
 		func() error { return call.Get(&data.User, path, nil) },
 		func() error { return call.Get(&locked, path+"/status", nil) },
 		func() error {
-			return call.Get(&groups, "/Groups", url.Values{"attributes": {"id,displayName"}, "sortBy": {"displayName"}, "count": {"500"}})
+			return call.Get(&groups, "/Groups", url.Values{"attributes": {"id,displayName"}, "sortBy": {"displayName"},
+				"count": {"500"}})
 		},
 	)
 	if err != nil {
@@ -148,7 +152,8 @@ func (c pages) showUser(w http.ResponseWriter, r *http.Request, s *page.Session,
 	})
 	if c.Options.AuthURL == "" { // cf curl calls the server of the platform
 		data.Commands = map[string]string{
-			"active":   page.Command("cf", "curl", "-X", "PATCH", path, "-H", "If-Match: *", "-d", `{"active":`+strconv.FormatBool(!data.User.Active)+`}`),
+			"active": page.Command("cf", "curl", "-X", "PATCH", path, "-H", "If-Match: *", "-d",
+				`{"active":`+strconv.FormatBool(!data.User.Active)+`}`),
 			"unlock":   page.Command("cf", "curl", "-X", "PATCH", path+"/status", "-d", `{"locked":false}`),
 			"password": page.Command("cf", "curl", "-X", "PUT", path+"/password", "-d", `{"password":"PASSWORD"}`),
 			"remove":   page.Command("cf", "curl", "-X", "DELETE", "/Groups/GROUP/members/"+data.User.ID),
@@ -156,7 +161,8 @@ func (c pages) showUser(w http.ResponseWriter, r *http.Request, s *page.Session,
 		}
 	}
 	return c.Show(w, r, s, status, "user.html", page.Page{
-		Title: cmp.Or(data.User.UserName, data.User.ID), Section: "users", Data: data, Problem: problem, Crumbs: []page.Crumb{{Name: "Users", Link: page.Path + "/users"}},
+		Title: cmp.Or(data.User.UserName, data.User.ID), Section: "users", Data: data, Problem: problem,
+		Crumbs: []page.Crumb{{Name: "Users", Link: page.Path + "/users"}},
 	})
 }
 
@@ -174,7 +180,8 @@ func (c pages) userDone(w http.ResponseWriter, r *http.Request, s *page.Session,
 // setActive is POST /console/users/ID/active, with the field active: true or false.
 func (c pages) setActive(w http.ResponseWriter, r *http.Request, s *page.Session) error {
 	active := r.PostForm.Get("active") == "true"
-	err := c.Auth(r, s).With(map[string]string{"If-Match": "*"}, http.MethodPatch, "/Users/"+url.PathEscape(web.Param(r, "id")), map[string]bool{"active": active}, nil)
+	err := c.Auth(r, s).With(map[string]string{"If-Match": "*"}, http.MethodPatch,
+		"/Users/"+url.PathEscape(web.Param(r, "id")), map[string]bool{"active": active}, nil)
 	said := "deactivated"
 	if active {
 		said = "activated"
@@ -184,7 +191,8 @@ func (c pages) setActive(w http.ResponseWriter, r *http.Request, s *page.Session
 
 // unlock is POST /console/users/ID/unlock.
 func (c pages) unlock(w http.ResponseWriter, r *http.Request, s *page.Session) error {
-	err := c.Auth(r, s).Do(http.MethodPatch, "/Users/"+url.PathEscape(web.Param(r, "id"))+"/status", map[string]bool{"locked": false}, nil)
+	err := c.Auth(r, s).Do(http.MethodPatch, "/Users/"+url.PathEscape(web.Param(r, "id"))+"/status",
+		map[string]bool{"locked": false}, nil)
 	return c.userDone(w, r, s, "unlocked", err)
 }
 
@@ -195,8 +203,10 @@ func (c pages) resetPassword(w http.ResponseWriter, r *http.Request, s *page.Ses
 		return c.userDone(w, r, s, "", err)
 	}
 	return c.showSecret(w, r, s, "users", secretData{
-		Title: "The user has a new password", Label: "Password", Value: password, Command: page.Command("cf", "curl", "-X", "PUT", path+"/password", "-d", `{"password":"PASSWORD"}`),
-		Note: "Give it to the user over a channel that you trust. All sessions of the user have ended.", Back: page.Crumb{Name: "the user", Link: page.Path + "/users/" + url.PathEscape(web.Param(r, "id"))},
+		Title: "The user has a new password", Label: "Password", Value: password, Command: page.Command("cf", "curl", "-X",
+			"PUT", path+"/password", "-d", `{"password":"PASSWORD"}`),
+		Note: "Give it to the user over a channel that you trust. All sessions of the user have ended.",
+		Back: page.Crumb{Name: "the user", Link: page.Path + "/users/" + url.PathEscape(web.Param(r, "id"))},
 	})
 }
 
@@ -209,7 +219,8 @@ func (c pages) addToGroup(w http.ResponseWriter, r *http.Request, s *page.Sessio
 
 // removeFromGroup is POST /console/users/ID/groups/remove, with the field group.
 func (c pages) removeFromGroup(w http.ResponseWriter, r *http.Request, s *page.Session) error {
-	err := c.Auth(r, s).Do(http.MethodDelete, "/Groups/"+url.PathEscape(r.PostForm.Get("group"))+"/members/"+url.PathEscape(web.Param(r, "id")), nil, nil)
+	err := c.Auth(r, s).Do(http.MethodDelete, "/Groups/"+url.PathEscape(r.PostForm.Get("group"))+"/members/"+
+		url.PathEscape(web.Param(r, "id")), nil, nil)
 	return c.userDone(w, r, s, "group", err)
 }
 
@@ -223,7 +234,8 @@ func FindUsers(c *page.Console, r *http.Request, s *page.Session, text string) (
 		return list[:min(len(list), page.PerPage)], err
 	}
 	var l scimList[authUser]
-	err := c.Auth(r, s).Get(&l, "/Users", url.Values{"filter": {"userName co " + scimText(text)}, "attributes": {"id,userName"}, "count": {strconv.Itoa(page.PerPage)}})
+	err := c.Auth(r, s).Get(&l, "/Users", url.Values{"filter": {"userName co " + scimText(text)},
+		"attributes": {"id,userName"}, "count": {strconv.Itoa(page.PerPage)}})
 	for _, u := range l.Resources {
 		list = append(list, page.User{GUID: u.ID, Name: u.UserName})
 	}

@@ -31,7 +31,8 @@ func (c *pages) actOnApp(w http.ResponseWriter, r *http.Request, s *page.Session
 	default:
 		return fault.New(fault.NotFound, "There is no such action.")
 	}
-	if err := c.Platform(r, s).Do(http.MethodPost, "/v3/apps/"+url.PathEscape(guid)+"/actions/"+action, nil, nil); err != nil {
+	if err := c.Platform(r, s).Do(http.MethodPost, "/v3/apps/"+url.PathEscape(guid)+"/actions/"+action, nil,
+		nil); err != nil {
 		return err
 	}
 	if to := r.PostForm.Get("to"); to != "" {
@@ -66,7 +67,8 @@ func (c *pages) scale(w http.ResponseWriter, r *http.Request, s *page.Session) e
 // restartInstance is POST /console/apps/GUID/processes/TYPE/INDEX/restart.
 func (c *pages) restartInstance(w http.ResponseWriter, r *http.Request, s *page.Session) error {
 	guid := web.Param(r, "guid")
-	path := "/v3/apps/" + url.PathEscape(guid) + "/processes/" + url.PathEscape(web.Param(r, "type")) + "/instances/" + url.PathEscape(web.Param(r, "index"))
+	path := "/v3/apps/" + url.PathEscape(guid) + "/processes/" + url.PathEscape(web.Param(r, "type")) + "/instances/" +
+		url.PathEscape(web.Param(r, "index"))
 	if err := c.Platform(r, s).Do(http.MethodDelete, path, nil, nil); err != nil {
 		return err
 	}

@@ -166,7 +166,8 @@ func (d *Data) tabs(current string) []page.Tab {
 		name, path string
 		shown      bool
 	}{
-		{"Logs", "logs", d.MayReadLogs}, {"Deployments", "deployments", true}, {"Environment", "environment", d.MayWrite}, {"Shell", "shell", d.MayShell},
+		{"Logs", "logs", d.MayReadLogs}, {"Deployments", "deployments", true}, {"Environment", "environment", d.MayWrite},
+		{"Shell", "shell", d.MayShell},
 		{"Routes", "routes", true}, {"Services", "services", true}, {"Tasks", "tasks", true}, {"Events", "events", true},
 	} {
 		if one.shown {
@@ -217,7 +218,8 @@ func (c *pages) liveTab(name string) page.Handler {
 }
 
 // ShowTab shows a page of an app.
-func ShowTab(c *page.Console, w http.ResponseWriter, r *http.Request, s *page.Session, name string, load tabLoader) error {
+func ShowTab(c *page.Console, w http.ResponseWriter, r *http.Request, s *page.Session, name string,
+	load tabLoader) error {
 	data, err := loadTab(c, r, s, web.Param(r, "guid"), name, load)
 	if err != nil {
 		return err
@@ -234,7 +236,8 @@ func ShowTab(c *page.Console, w http.ResponseWriter, r *http.Request, s *page.Se
 }
 
 func (d *Data) crumbs() []page.Crumb {
-	return []page.Crumb{{Name: "Apps", Link: page.Path + "/apps"}, {Name: d.Org + " / " + d.Space, Link: page.Path + "/apps?space=" + url.QueryEscape(d.SpaceGUID)}}
+	return []page.Crumb{{Name: "Apps", Link: page.Path + "/apps"}, {Name: d.Org + " / " + d.Space, Link: page.Path +
+		"/apps?space=" + url.QueryEscape(d.SpaceGUID)}}
 }
 
 // loadName loads what all pages of an app need.
@@ -246,7 +249,8 @@ func loadName(call *page.Caller, guid string) (*Data, error) {
 			Organizations []page.Organization `json:"organizations"`
 		} `json:"included"`
 	}
-	if err := call.Get(&answer, "/v3/apps/"+url.PathEscape(guid), url.Values{"include": {"space.organization"}}); err != nil {
+	if err := call.Get(&answer, "/v3/apps/"+url.PathEscape(guid),
+		url.Values{"include": {"space.organization"}}); err != nil {
 		if page.Gone(err) {
 			return nil, fault.New(fault.NotFound, "This app does not exist, or you have no role in its space.")
 		}
@@ -260,7 +264,8 @@ func loadName(call *page.Caller, guid string) (*Data, error) {
 		d.Org = in.Name
 	}
 	name := d.App.Name
-	d.Restart, d.Stop, d.Start = page.Command("cf", "restart", name), page.Command("cf", "stop", name), page.Command("cf", "start", name)
+	d.Restart, d.Stop, d.Start = page.Command("cf", "restart", name), page.Command("cf", "stop", name),
+		page.Command("cf", "start", name)
 	err := page.Together(
 		func() (err error) { d.MayWrite, d.MayShell, err = mayChange(call, d.SpaceGUID); return err },
 		func() error {
@@ -301,9 +306,11 @@ func (c *pages) loadApp(r *http.Request, s *page.Session, guid string) (*Data, e
 		page.List(call, &d.Routes, path+"/routes", nil),
 		page.List(call, &processes, path+"/processes", nil),
 		func() (err error) { d.Changed, err = environmentChanged(call, d); return err },
-		page.List(call, &d.Deployments, "/v3/deployments", url.Values{"app_guids": {d.App.GUID}, "order_by": {"-created_at"}, "per_page": {"3"}}),
+		page.List(call, &d.Deployments, "/v3/deployments", url.Values{"app_guids": {d.App.GUID}, "order_by": {"-created_at"},
+			"per_page": {"3"}}),
 		page.List(call, &crashes, "/v3/audit_events", url.Values{
-			"target_guids": {d.App.GUID}, "types": {page.EventCrash + "," + page.EventSidecarCrash}, "order_by": {"-created_at"}, "per_page": {"5"},
+			"target_guids": {d.App.GUID}, "types": {page.EventCrash + "," + page.EventSidecarCrash}, "order_by": {"-created_at"},
+			"per_page": {"5"},
 		}),
 	)
 	if err != nil {
@@ -313,7 +320,8 @@ func (c *pages) loadApp(r *http.Request, s *page.Session, guid string) (*Data, e
 		d.Routes[i].Link = d.Routes[i].link(r)
 	}
 	slices.SortFunc(processes, func(a, b process) int { // web first
-		return cmp.Or(strings.Compare(strconv.FormatBool(b.Type == "web"), strconv.FormatBool(a.Type == "web")), strings.Compare(a.Type, b.Type))
+		return cmp.Or(strings.Compare(strconv.FormatBool(b.Type == "web"), strconv.FormatBool(a.Type == "web")),
+			strings.Compare(a.Type, b.Type))
 	})
 	d.Processes = make([]processCard, len(processes))
 	calls := make([]func() error, len(processes))
@@ -347,7 +355,8 @@ func loadCard(c *page.Caller, d *Data, p process) (processCard, error) {
 		if in.State == stateRunning {
 			card.Running++
 		}
-		one := instanceCard{instance: in, RestartCommand: page.Command("cf", "restart-app-instance", d.App.Name, strconv.Itoa(in.Index), "--process", p.Type)}
+		one := instanceCard{instance: in, RestartCommand: page.Command("cf", "restart-app-instance", d.App.Name,
+			strconv.Itoa(in.Index), "--process", p.Type)}
 		card.Cards = append(card.Cards, one)
 	}
 	return card, err
@@ -380,7 +389,8 @@ func (c *pages) crash(call *page.Caller, d *Data, e auditEvent) *crashCard {
 			"end_time": {strconv.FormatInt(card.At.Add(time.Minute).UnixNano(), 10)}, "limit": {"1000"}, "descending": {"true"},
 		})
 		card.Lines = slices.DeleteFunc(card.Lines, func(l line) bool {
-			return l.GUID != e.Data.Instance || !strings.HasPrefix(l.Source, "APP") || card.Sidecar != "" && l.Sidecar() != card.Sidecar
+			return l.GUID != e.Data.Instance || !strings.HasPrefix(l.Source, "APP") || card.Sidecar != "" &&
+				l.Sidecar() != card.Sidecar
 		})
 		texts := make([]string, len(card.Lines))
 		for i, l := range card.Lines {
@@ -398,13 +408,17 @@ func advice(name, reason string) (try, line string) {
 	lower := strings.ToLower(reason)
 	switch {
 	case strings.Contains(lower, "memory"):
-		return "The instance used more memory than its limit. Give it more, or find out what needs so much.", page.Command("cf", "scale", name, "-m", "512M")
-	case strings.Contains(lower, "health") || strings.Contains(lower, "timed out") || strings.Contains(lower, "listen") || strings.Contains(lower, "port"):
-		return "The health check failed. The app must listen on the port in the environment variable PORT, on all addresses, in time.", page.Command("cf", "app", name)
+		return "The instance used more memory than its limit. Give it more, or find out what needs so much.",
+			page.Command("cf", "scale", name, "-m", "512M")
+	case strings.Contains(lower, "health") || strings.Contains(lower, "timed out") || strings.Contains(lower, "listen") ||
+		strings.Contains(lower, "port"):
+		return "The health check failed. The app must listen on the port in the environment variable PORT, on all " +
+			"addresses, in time.", page.Command("cf", "app", name)
 	case strings.Contains(lower, "status 127") || strings.Contains(lower, "not found"):
 		return "The start command does not exist in the droplet. Check it.", page.Command("cf", "push", name, "-c", "COMMAND")
 	case strings.Contains(lower, "disk") || strings.Contains(lower, "space"):
 		return "The instance used more disk than its limit.", page.Command("cf", "scale", name, "-k", "2G")
 	}
-	return "These are the last lines that the instance wrote. The cause is usually in these lines.", page.Command("cf", "logs", name, "--recent")
+	return "These are the last lines that the instance wrote. The cause is usually in these lines.",
+		page.Command("cf", "logs", name, "--recent")
 }

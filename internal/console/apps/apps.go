@@ -38,14 +38,16 @@ func (c *pages) loadApps(r *http.Request, s *page.Session) (*appsData, error) {
 	if err != nil {
 		return nil, err
 	}
-	data := &appsData{Query: strings.TrimSpace(q.Get("q")), Health: q.Get("health"), Space: q.Get("space"), Command: page.Command("cf", "apps"), Healths: []string{"running", "starting", "crashed", "stopped"}}
+	data := &appsData{Query: strings.TrimSpace(q.Get("q")), Health: q.Get("health"), Space: q.Get("space"),
+		Command: page.Command("cf", "apps"), Healths: []string{"running", "starting", "crashed", "stopped"}}
 	for _, s := range o.Spaces {
 		if s.GUID == data.Space {
 			data.SpaceName = s.Name
 		}
 	}
 	rows := slices.DeleteFunc(o.Rows, func(r Row) bool {
-		return !page.Matches(r.Name, data.Query) || data.Health != "" && r.Health() != data.Health || data.Space != "" && r.Relationships.Space.Data.GUID != data.Space
+		return !page.Matches(r.Name, data.Query) || data.Health != "" && r.Health() != data.Health || data.Space != "" &&
+			r.Relationships.Space.Data.GUID != data.Space
 	})
 	data.Pager = page.NewPager(r, len(rows), page.PerPage, "apps")
 	data.Pager.At, data.Pager.Query = page.Path+"/apps", url.Values{}
@@ -57,7 +59,8 @@ func (c *pages) loadApps(r *http.Request, s *page.Session) (*appsData, error) {
 	data.Rows = page.Visible(data.Pager, rows, page.PerPage)
 	for i := range data.Rows {
 		one := &data.Rows[i]
-		one.Restart, one.Stop, one.Start = page.Command("cf", "restart", one.Name), page.Command("cf", "stop", one.Name), page.Command("cf", "start", one.Name)
+		one.Restart, one.Stop, one.Start = page.Command("cf", "restart", one.Name), page.Command("cf", "stop", one.Name),
+			page.Command("cf", "start", one.Name)
 	}
 	return data, page.Together(
 		func() error { return markWritable(call, data.Rows) },
@@ -69,7 +72,8 @@ func (c *pages) loadApps(r *http.Request, s *page.Session) (*appsData, error) {
 func markWritable(c *page.Caller, rows []Row) error {
 	writable := map[string]bool{}
 	if !c.Session.Admin() {
-		roles, err := page.All[page.Role](c, "/v3/roles", url.Values{"user_guids": {c.Session.UserID}, "types": {"space_developer,space_supporter"}})
+		roles, err := page.All[page.Role](c, "/v3/roles", url.Values{"user_guids": {c.Session.UserID},
+			"types": {"space_developer,space_supporter"}})
 		if err != nil {
 			return err
 		}
@@ -90,7 +94,8 @@ func (c *pages) complete(req *http.Request, call *page.Caller, rows []Row) error
 	for i := range rows {
 		r := &rows[i]
 		calls = append(calls, func() error {
-			routes, err := page.All[route](call, "/v3/apps/"+r.GUID+"/routes", url.Values{"per_page": {"1"}, "order_by": {"created_at"}})
+			routes, err := page.All[route](call, "/v3/apps/"+r.GUID+"/routes",
+				url.Values{"per_page": {"1"}, "order_by": {"created_at"}})
 			if page.Gone(err) || err == nil && len(routes) == 0 {
 				return nil
 			}

@@ -34,9 +34,11 @@ func newWorld(t *testing.T) *world {
 		return core
 	})
 	w.API.HandleFunc("GET /{$}", func(rw http.ResponseWriter, _ *http.Request) {
-		fmt.Fprintf(rw, `{"links":{"app_ssh":{"meta":{"host_key_fingerprint":%q}}}}`, strings.TrimPrefix(ssh.FingerprintSHA256(w.gateway.key), "SHA256:"))
+		fmt.Fprintf(rw, `{"links":{"app_ssh":{"meta":{"host_key_fingerprint":%q}}}}`,
+			strings.TrimPrefix(ssh.FingerprintSHA256(w.gateway.key), "SHA256:"))
 	})
-	w.API.HandleFunc("GET /v3/apps/the-app/processes/web", func(rw http.ResponseWriter, _ *http.Request) { fmt.Fprint(rw, `{"guid":"the-process"}`) })
+	w.API.HandleFunc("GET /v3/apps/the-app/processes/web",
+		func(rw http.ResponseWriter, _ *http.Request) { fmt.Fprint(rw, `{"guid":"the-process"}`) })
 	w.API.HandleFunc("GET /oauth/authorize", func(rw http.ResponseWriter, r *http.Request) {
 		if r.Header.Get("Authorization") != "Bearer the-token" || r.URL.Query().Get("client_id") != "ssh-proxy" {
 			t.Errorf("a code was asked for with %v", r.Header)

@@ -91,9 +91,11 @@ func loadDeployments(_ *http.Request, call *page.Caller, d *Data) (any, error) {
 	err := page.Together(
 		page.List(call, &deployments, "/v3/deployments", recent()),
 		page.List(call, &builds, "/v3/builds", recent()),
-		page.List(call, &data.Revisions, "/v3/apps/"+d.App.GUID+"/revisions", url.Values{"order_by": {"-created_at"}, "per_page": {"20"}}),
+		page.List(call, &data.Revisions, "/v3/apps/"+d.App.GUID+"/revisions", url.Values{"order_by": {"-created_at"},
+			"per_page": {"20"}}),
 		page.List(call, &deployed, "/v3/apps/"+d.App.GUID+"/revisions/deployed", nil),
-		page.List(call, &data.Droplets, "/v3/apps/"+d.App.GUID+"/droplets", url.Values{"order_by": {"-created_at"}, "per_page": {"10"}, "states": {"STAGED"}}),
+		page.List(call, &data.Droplets, "/v3/apps/"+d.App.GUID+"/droplets", url.Values{"order_by": {"-created_at"},
+			"per_page": {"10"}, "states": {"STAGED"}}),
 		func() error {
 			err := call.Get(&current, "/v3/apps/"+d.App.GUID+"/droplets/current", nil)
 			if page.Gone(err) {
@@ -109,7 +111,8 @@ func loadDeployments(_ *http.Request, call *page.Caller, d *Data) (any, error) {
 		data.Running[one.GUID] = true
 	}
 	for i := range data.Revisions {
-		data.Revisions[i].Command = page.Command("cf", "rollback", d.App.Name, "--version", strconv.Itoa(data.Revisions[i].Version))
+		data.Revisions[i].Command = page.Command("cf", "rollback", d.App.Name, "--version",
+			strconv.Itoa(data.Revisions[i].Version))
 	}
 	for i := range data.Droplets {
 		one := &data.Droplets[i]
@@ -127,11 +130,14 @@ func timeline(call *page.Caller, d *Data, deployments []Deployment, builds []bui
 		steps = append(steps, step{At: builds[i].CreatedAt, Took: builds[i].took(), Build: &builds[i]})
 	}
 	for i := range deployments {
-		one := step{At: deployments[i].CreatedAt, Took: deployments[i].UpdatedAt.Sub(deployments[i].CreatedAt), Deployment: &deployments[i]}
+		one := step{At: deployments[i].CreatedAt, Took: deployments[i].UpdatedAt.Sub(deployments[i].CreatedAt),
+			Deployment: &deployments[i]}
 		if deployments[i].active() {
 			one.Took = 0
-			one.Cancel, one.Continue = page.Command("cf", "cancel-deployment", d.App.Name), page.Command("cf", "continue-deployment", d.App.Name)
-			processes, err := page.All[process](call, "/v3/processes", url.Values{"app_guids": {d.App.GUID}, "types": {"web"}, "embed": {"process_instances"}})
+			one.Cancel, one.Continue = page.Command("cf", "cancel-deployment", d.App.Name),
+				page.Command("cf", "continue-deployment", d.App.Name)
+			processes, err := page.All[process](call, "/v3/processes", url.Values{"app_guids": {d.App.GUID}, "types": {"web"},
+				"embed": {"process_instances"}})
 			if err != nil {
 				return nil, err
 			}
@@ -188,7 +194,8 @@ func (c *pages) build(w http.ResponseWriter, r *http.Request, s *page.Session) e
 		if found.Relationships.App.Data.GUID != d.App.GUID {
 			return nil, fault.New(fault.NotFound, "The app has no such build.")
 		}
-		data := &buildData{build: found.build, Took: found.took(), Command: page.Command("cf", "logs", d.App.Name, "--recent")}
+		data := &buildData{build: found.build, Took: found.took(), Command: page.Command("cf", "logs", d.App.Name,
+			"--recent")}
 		if !d.MayReadLogs {
 			return data, nil
 		}
@@ -198,7 +205,8 @@ func (c *pages) build(w http.ResponseWriter, r *http.Request, s *page.Session) e
 			to = c.Now().Add(time.Second)
 		}
 		lines, err := readLines(call, d.App.GUID, url.Values{
-			"start_time": {strconv.FormatInt(from.UnixNano(), 10)}, "end_time": {strconv.FormatInt(to.UnixNano(), 10)}, "limit": {strconv.Itoa(maxLines)},
+			"start_time": {strconv.FormatInt(from.UnixNano(), 10)}, "end_time": {strconv.FormatInt(to.UnixNano(), 10)},
+			"limit": {strconv.Itoa(maxLines)},
 		})
 		data.Cut = len(lines) == maxLines
 		data.Lines = slices.DeleteFunc(lines, func(l line) bool { return !strings.HasPrefix(l.Source, stagingSource) })

@@ -13,7 +13,8 @@ func TestProgress(t *testing.T) {
 	if err := json.Unmarshal([]byte(text), &processes); err != nil {
 		t.Fatal(err)
 	}
-	if got := progress(Deployment{NewProcesses: []newProcess{{"new"}}}, processes); *got != (rollout{New: 3, Old: 1, Percent: 75}) {
+	if got := progress(Deployment{NewProcesses: []newProcess{{"new"}}},
+		processes); *got != (rollout{New: 3, Old: 1, Percent: 75}) {
 		t.Errorf("%+v", *got)
 	}
 	if got := progress(Deployment{}, nil); *got != (rollout{}) {

@@ -30,7 +30,8 @@ func environmentChanged(c *page.Caller, d *Data) (time.Time, error) {
 			"target_guids": {d.App.GUID}, "order_by": {"-created_at"}, "per_page": {"50"},
 			"types": {"audit.app.update,audit.app.start,audit.app.restart,audit.app.deployment.create"},
 		}),
-		page.List(c, &bindings, "/v3/service_credential_bindings", url.Values{"app_guids": {d.App.GUID}, "order_by": {"-created_at"}, "per_page": {"1"}}),
+		page.List(c, &bindings, "/v3/service_credential_bindings", url.Values{"app_guids": {d.App.GUID},
+			"order_by": {"-created_at"}, "per_page": {"1"}}),
 	)
 	return changedAfterStart(events, bindings), err
 }
@@ -102,7 +103,8 @@ func (c *pages) setEnvironment(w http.ResponseWriter, r *http.Request, s *page.S
 	for _, name := range r.PostForm["remove"] {
 		changed[name] = nil
 	}
-	err := c.Platform(r, s).Do(http.MethodPatch, "/v3/apps/"+url.PathEscape(guid)+"/environment_variables", map[string]any{"var": changed}, nil)
+	err := c.Platform(r, s).Do(http.MethodPatch, "/v3/apps/"+url.PathEscape(guid)+"/environment_variables",
+		map[string]any{"var": changed}, nil)
 	if err != nil {
 		return err
 	}

@@ -33,7 +33,8 @@ type eventsData struct {
 func loadEvents(_ *http.Request, call *page.Caller, d *Data) (any, error) {
 	data := &eventsData{Command: page.Command("cf", "events", d.App.Name)}
 	var err error
-	data.Events, err = page.All[event](call, "/v3/audit_events", url.Values{"target_guids": {d.App.GUID}, "order_by": {"-created_at"}, "per_page": {strconv.Itoa(eventsShown)}})
+	data.Events, err = page.All[event](call, "/v3/audit_events", url.Values{"target_guids": {d.App.GUID},
+		"order_by": {"-created_at"}, "per_page": {strconv.Itoa(eventsShown)}})
 	if len(data.Events) == eventsShown {
 		data.Newest = eventsShown
 	}

@@ -8,11 +8,14 @@ import (
 func TestCountRequests(t *testing.T) {
 	t.Parallel()
 	rtr := func(host, path string, status int, seconds string) line {
-		return line{Source: "RTR", Text: fmt.Sprintf(`%s - [2026-01-01T12:00:00.000000000Z] "GET %s HTTP/1.1" %d 0 5 "-" "curl" "127.0.0.1:1" "127.0.0.1:2" x_forwarded_for:"127.0.0.1" response_time:%s gorouter_time:0.0001 app_id:"x"`, host, path, status, seconds)}
+		return line{Source: "RTR", Text: fmt.Sprintf(
+			`%s - [2026-01-01T12:00:00.000000000Z] "GET %s HTTP/1.1" %d 0 5 "-" "curl" "127.0.0.1:1" "127.0.0.1:2" x_forwarded_for:"127.0.0.1" response_time:%s gorouter_time:0.0001 app_id:"x"`, host, path, status, seconds)}
 	}
-	routes := []fullRoute{{route: route{URL: "shop.example.com"}}, {route: route{URL: "shop.example.com/v1"}}, {route: route{URL: "other.example.com"}}}
+	routes := []fullRoute{{route: route{URL: "shop.example.com"}}, {route: route{URL: "shop.example.com/v1"}},
+		{route: route{URL: "other.example.com"}}}
 	got := countRequests(routes, []line{
-		rtr("shop.example.com", "/", 200, "0.010"), rtr("shop.example.com:8080", "/v10?q=1", 503, "0.030"), rtr("SHOP.example.com", "/v1/x", 200, "0.5"),
+		rtr("shop.example.com", "/", 200, "0.010"), rtr("shop.example.com:8080", "/v10?q=1", 503, "0.030"),
+		rtr("SHOP.example.com", "/v1/x", 200, "0.5"),
 		rtr("shop.example.com", "/v1?a", 404, "0.5"), rtr("elsewhere.example.com", "/", 500, "1"),
 		{Source: "APP/PROC/WEB", Text: rtr("shop.example.com", "/", 200, "1").Text}, {Source: "RTR", Text: "nonsense"},
 		{Source: "RTR", Text: `shop.example.com - [2026-01-01T12:00:00Z] "TCP" "-" 1 2`},

@@ -35,7 +35,8 @@ func oneTimeCode(c *page.Caller) (string, error) {
 	if code := to.Get("code"); code != "" {
 		return code, nil
 	}
-	return "", fault.New(fault.Forbidden, "The authorization server issued no one-time code: %.200s", to.Get("error_description"))
+	return "", fault.New(fault.Forbidden, "The authorization server issued no one-time code: %.200s",
+		to.Get("error_description"))
 }
 
 // address is the address of a browser.
@@ -45,7 +46,8 @@ func (address) Network() string  { return "tcp" }
 func (a address) String() string { return string(a) }
 
 // logIn connects to an instance. What the gateway says of a refusal is the error.
-func (c *pages) logIn(ctx context.Context, r *http.Request, s *page.Session, app, kind string, index int) (*ssh.Client, error) {
+func (c *pages) logIn(ctx context.Context, r *http.Request, s *page.Session, app, kind string,
+	index int) (*ssh.Client, error) {
 	r = r.WithContext(ctx)
 	call := c.Platform(r, s)
 	var target process
@@ -81,7 +83,8 @@ func (c *pages) logIn(ctx context.Context, r *http.Request, s *page.Session, app
 	defer stop()
 	said := ""
 	client, channels, requests, err := ssh.NewClientConn(conn, "gateway", &ssh.ClientConfig{
-		User: "cf:" + target.GUID + "/" + strconv.Itoa(index), Auth: []ssh.AuthMethod{ssh.Password(code)}, Timeout: time.Minute,
+		User: "cf:" + target.GUID + "/" + strconv.Itoa(index), Auth: []ssh.AuthMethod{ssh.Password(code)},
+		Timeout:        time.Minute,
 		BannerCallback: func(text string) error { said = text; return nil },
 		HostKeyCallback: func(_ string, _ net.Addr, key ssh.PublicKey) error {
 			if got := strings.TrimPrefix(ssh.FingerprintSHA256(key), "SHA256:"); got != link.Meta.Fingerprint {

@@ -82,7 +82,8 @@ func (c *pages) logStream(w http.ResponseWriter, r *http.Request, s *page.Sessio
 	for {
 		event, more := tail.next()
 		_ = control.SetWriteDeadline(time.Now().Add(logPatience))
-		if _, err := w.Write(event); err != nil || control.Flush() != nil || !more { //nolint:gosec // JSON in an event stream, and nosniff
+		if _, err := w.Write(event); err != nil || //nolint:gosec // JSON in an event stream, and nosniff
+			control.Flush() != nil || !more {
 			return nil
 		}
 		pause := time.NewTimer(tail.pause())
@@ -109,8 +110,9 @@ func (e *envelope) line() line {
 	ns, _ := strconv.ParseInt(e.Timestamp, 10, 64)
 	text := bytes.TrimRight(e.Log.Payload, "\r\n")
 	return line{
-		At: time.Unix(0, ns).UTC(), Source: e.Tags["source_type"], Instance: e.Instance, GUID: e.Tags["process_instance_id"], Stderr: e.Log.Type == "ERR",
-		Text: string(bytes.ToValidUTF8(text, []byte("\uFFFD"))),
+		At: time.Unix(0, ns).UTC(), Source: e.Tags["source_type"], Instance: e.Instance, GUID: e.Tags["process_instance_id"],
+		Stderr: e.Log.Type == "ERR",
+		Text:   string(bytes.ToValidUTF8(text, []byte("\uFFFD"))),
 	}
 }
 
@@ -157,7 +159,8 @@ type tailReader struct {
 }
 
 func newTailReader(f lineFilter) *tailReader {
-	return &tailReader{filter: f, header: http.Header{}, started: make(chan struct{}), closed: make(chan struct{}), changed: make(chan struct{}, 1)}
+	return &tailReader{filter: f, header: http.Header{}, started: make(chan struct{}), closed: make(chan struct{}),
+		changed: make(chan struct{}, 1)}
 }
 
 // Header implements http.ResponseWriter.

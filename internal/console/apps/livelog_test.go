@@ -143,7 +143,8 @@ func TestLiveLogOtherEvents(t *testing.T) {
 	}
 	write("event: missed\nid: 9\ndata: {\"tags\":{\"missed\":\"41\"},\"log\":{}}\n\n" + tailEvent(50, "after the gap"))
 	write("event: end\ndata: {\"reason\":\"the app was deleted\"}\n\n")
-	if id, v, _ := readEvent(t, r); v.Skipped != 41 || len(v.Lines) != 1 || v.Lines[0].Text != "after the gap" || id != "50" {
+	if id, v, _ := readEvent(t, r); v.Skipped != 41 || len(v.Lines) != 1 || v.Lines[0].Text != "after the gap" ||
+		id != "50" {
 		t.Errorf("%+v until %s", v, id)
 	}
 	r.close()

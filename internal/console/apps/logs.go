@@ -50,7 +50,8 @@ func linesAt(c *page.Caller, guid string, at int64) ([]line, error) {
 	half := strconv.Itoa(maxLines / 2)
 	err := page.Together(
 		func() (err error) {
-			before, err = readLines(c, guid, url.Values{"end_time": {strconv.FormatInt(at, 10)}, "limit": {half}, "descending": {"true"}})
+			before, err = readLines(c, guid, url.Values{"end_time": {strconv.FormatInt(at, 10)}, "limit": {half},
+				"descending": {"true"}})
 			return err
 		},
 		func() (err error) {
@@ -119,7 +120,8 @@ func (c *pages) logs(w http.ResponseWriter, r *http.Request, s *page.Session) er
 	app.Tabs = app.tabs("logs")
 	d := &logsData{
 		Data: app, lineFilter: filterOf(q),
-		Command: page.Command("cf", "logs", app.App.Name), Link: page.Path + "/apps/" + url.PathEscape(app.App.GUID) + "/logs",
+		Command: page.Command("cf", "logs", app.App.Name), Link: page.Path + "/apps/" +
+			url.PathEscape(app.App.GUID) + "/logs",
 	}
 	if at, bad := strconv.ParseInt(q.Get("at"), 10, 64); bad == nil && at > 0 {
 		d.At = time.Unix(0, at).UTC()
@@ -134,7 +136,8 @@ func (c *pages) logs(w http.ResponseWriter, r *http.Request, s *page.Session) er
 	}
 	if err != nil {
 		if page.Gone(err) {
-			err = fault.New(fault.Forbidden, "You may see this app, but not its log: that needs the role of a space developer, manager or auditor.")
+			err = fault.New(fault.Forbidden,
+				"You may see this app, but not its log: that needs the role of a space developer, manager or auditor.")
 		}
 		return err
 	}
@@ -158,13 +161,16 @@ func (c *pages) logs(w http.ResponseWriter, r *http.Request, s *page.Session) er
 	d.Lines = slices.DeleteFunc(d.Lines, func(l line) bool { return !d.shows(l) })
 	return c.Show(w, r, s, http.StatusOK, "logs.html", page.Page{
 		Title: "Log of " + app.App.Name, Section: "apps", Data: d,
-		Crumbs: append(app.crumbs(), page.Crumb{Name: app.App.Name, Link: page.Path + "/apps/" + url.PathEscape(app.App.GUID)}),
+		Crumbs: append(app.crumbs(), page.Crumb{Name: app.App.Name, Link: page.Path + "/apps/" +
+			url.PathEscape(app.App.GUID)}),
 	})
 }
 
 func (d *lineFilter) shows(l line) bool {
-	return page.Matches(l.Text, d.Query) && (d.Source == "" || l.Source == d.Source) && (d.Instance == "" || l.Instance == d.Instance) &&
-		(d.Stream == "" || (d.Stream == "err") == l.Stderr) && (d.Sidecar == "" || d.Sidecar == l.Sidecar() || d.Sidecar == mainProcess && l.Sidecar() == "" && strings.HasPrefix(l.Source, "APP/PROC/"))
+	return page.Matches(l.Text, d.Query) && (d.Source == "" || l.Source == d.Source) &&
+		(d.Instance == "" || l.Instance == d.Instance) &&
+		(d.Stream == "" || (d.Stream == "err") == l.Stderr) && (d.Sidecar == "" || d.Sidecar == l.Sidecar() ||
+		d.Sidecar == mainProcess && l.Sidecar() == "" && strings.HasPrefix(l.Source, "APP/PROC/"))
 }
 
 // logLines is GET /console/apps/GUID/log-lines: all lines that the log cache has, as text, to
@@ -188,7 +194,8 @@ func (c *pages) logLines(w http.ResponseWriter, r *http.Request, s *page.Session
 			if l.Stderr {
 				stream = "ERR"
 			}
-			b.WriteString(l.At.Format(time.RFC3339Nano) + " [" + l.Source + "/" + l.Instance + "] " + stream + " " + l.Text + "\n")
+			b.WriteString(l.At.Format(time.RFC3339Nano) + " [" + l.Source + "/" + l.Instance + "] " + stream + " " +
+				l.Text + "\n")
 		}
 		_ = control.SetWriteDeadline(time.Now().Add(logPatience))
 		if _, err := w.Write(b.Bytes()); err != nil || len(list) < maxLines {
@@ -206,7 +213,8 @@ func (c *pages) logLines(w http.ResponseWriter, r *http.Request, s *page.Session
 // linesFrom reads the oldest lines of a time.
 func linesFrom(c *page.Caller, guid string, from, until int64) ([]line, error) {
 	return readLines(c, guid, url.Values{
-		"start_time": {strconv.FormatInt(from, 10)}, "end_time": {strconv.FormatInt(until, 10)}, "limit": {strconv.Itoa(maxLines)},
+		"start_time": {strconv.FormatInt(from, 10)}, "end_time": {strconv.FormatInt(until, 10)},
+		"limit": {strconv.Itoa(maxLines)},
 	})
 }
 

@@ -66,7 +66,8 @@ func LoadOverview(c *page.Caller) (*Overview, error) {
 	for _, a := range apps {
 		in := spaces[a.SpaceGUID]
 		one := Row{
-			App: page.App{GUID: a.GUID, Name: a.Name, State: a.State}, Space: in.Name, Org: orgs[in.Relationships.Organization.Data.GUID],
+			App: page.App{GUID: a.GUID, Name: a.Name, State: a.State}, Space: in.Name,
+			Org:    orgs[in.Relationships.Organization.Data.GUID],
 			Wanted: a.Instances.Desired, Running: a.Instances.Running, Crashed: a.Instances.Crashed,
 		}
 		one.Relationships.Space.Data.GUID = a.SpaceGUID

@@ -122,7 +122,8 @@ func (c *pages) mapRoute(w http.ResponseWriter, r *http.Request, s *page.Session
 		return err
 	}
 	host, path := strings.TrimSpace(r.PostForm.Get("host")), strings.TrimSpace(r.PostForm.Get("path"))
-	q := url.Values{"hosts": {host}, "domain_guids": {r.PostForm.Get("domain")}, "paths": {path}, "space_guids": {app.SpaceGUID}}
+	q := url.Values{"hosts": {host}, "domain_guids": {r.PostForm.Get("domain")}, "paths": {path},
+		"space_guids": {app.SpaceGUID}}
 	found, err := page.All[fullRoute](call, "/v3/routes", q)
 	if err != nil {
 		return err

@@ -249,7 +249,8 @@ func (t *terminal) start(ctx context.Context) (exited <-chan error, err error) {
 		return nil, err
 	}
 	q := t.request.URL.Query()
-	err = t.session.RequestPty("xterm-256color", cells(q.Get("rows"), 24), cells(q.Get("columns"), 80), ssh.TerminalModes{})
+	err = t.session.RequestPty("xterm-256color", cells(q.Get("rows"), 24), cells(q.Get("columns"), 80),
+		ssh.TerminalModes{})
 	if err != nil {
 		return nil, err
 	}

@@ -153,7 +153,8 @@ func (w *world) open(change ...func(*websocket.DialOptions)) (*websocket.Conn, *
 	for _, f := range change {
 		f(o)
 	}
-	return websocket.Dial(w.Context(), w.Server.URL+"/console/apps/the-app/shell/socket?process=web&instance=1&columns=100&rows=30", o)
+	return websocket.Dial(w.Context(), w.Server.URL+
+		"/console/apps/the-app/shell/socket?process=web&instance=1&columns=100&rows=30", o)
 }
 
 // await reads output until it contains a text.
@@ -226,7 +227,8 @@ func TestShellIsRefused(t *testing.T) {
 		change func(*websocket.DialOptions)
 		status int
 	}{
-		"another origin": {func(o *websocket.DialOptions) { o.HTTPHeader.Set("Origin", "https://evil.example") }, http.StatusForbidden},
+		"another origin": {func(o *websocket.DialOptions) { o.HTTPHeader.Set("Origin", "https://evil.example") },
+			http.StatusForbidden},
 		"another scheme": {func(o *websocket.DialOptions) {
 			o.HTTPHeader.Set("Origin", "https"+strings.TrimPrefix(w.Server.URL, "http"))
 		}, http.StatusForbidden},
@@ -258,7 +260,8 @@ func TestShellIsRefused(t *testing.T) {
 	}
 	defer func() { _ = c.CloseNow() }()
 	var end websocket.CloseError
-	if _, _, err := c.Read(t.Context()); !errors.As(err, &end) || end.Code != statusRefused || end.Reason != "The shell was refused: ssh is disabled for the app." {
+	if _, _, err := c.Read(t.Context()); !errors.As(err, &end) || end.Code != statusRefused ||
+		end.Reason != "The shell was refused: ssh is disabled for the app." {
 		t.Errorf("the end is %v", err)
 	}
 }

@@ -12,13 +12,16 @@ import (
 func TestSidecarFacts(t *testing.T) {
 	t.Parallel()
 	for raw, want := range map[string]string{
-		`{"name":"proxy","command":"./proxy"}`: "Command ./proxy; Starts together with the main process; After its exit the instance is stopped and restarted; " +
+		`{"name":"proxy","command":"./proxy"}`: "Command ./proxy; Starts together with the main process; After its exit " +
+			"the instance is stopped and restarted; " +
 			"Needed yes: the instance is not ready without it",
 		`{"name":"cache","command":"./cache","memory_in_mb":32,"options":{"depends_on":["main","proxy"],"restart":"always","optional":true,"ports":[6379,8081],
 			"health_check":{"type":"port","timeout":20},"readiness_health_check":{"type":"http","endpoint":"/ready","interval":5},
 			"env":{"B":"***","A":"***"},"stop_signal":"SIGINT","stop_grace":3,"stop_after":["main"],"pre_stop":"./flush"}}`: "Command ./cache; Memory 32 MB; Starts after the main process, proxy; " +
-			"After its exit it is started again; Needed no: the instance is ready without it; Ports 6379, 8081; Health check port, healthy within 20 s; " +
-			"Readiness check http /ready, every 5 s; Variables A, B; Stops after the main process, with SIGINT, within 3 s; Before it stops ./flush",
+			"After its exit it is started again; Needed no: the instance is ready without it; Ports 6379, 8081; Health check " +
+			"port, healthy within 20 s; " +
+			"Readiness check http /ready, every 5 s; Variables A, B; Stops after the main process, with SIGINT, within 3 s; " +
+			"Before it stops ./flush",
 		`{"name":"migrate","command":"./migrate","options":{"before_main":true,"restart":"never"}}`: "Command ./migrate; Starts before the main process; " +
 			"After its exit the others start if its status is 0: it runs once; Needed yes: the instance is not ready without it",
 	} {
@@ -65,8 +68,10 @@ func TestNewestCrash(t *testing.T) {
 func TestMembersOfInstances(t *testing.T) {
 	t.Parallel()
 	templates := page.New(page.Options{}, page.Load(Files), nil)
-	helper := instanceMember{Name: "<helper>", State: "RUNNING", CPU: 0.015, Memory: 4 << 20, MemoryQuota: 32 << 20, Restarts: 2}
-	if err := json.Unmarshal([]byte(`{"status":137,"reason":"out of memory","time":"2026-01-02T03:04:05Z"}`), &helper.LastExit); err != nil {
+	helper := instanceMember{Name: "<helper>", State: "RUNNING", CPU: 0.015, Memory: 4 << 20, MemoryQuota: 32 << 20,
+		Restarts: 2}
+	if err := json.Unmarshal([]byte(`{"status":137,"reason":"out of memory","time":"2026-01-02T03:04:05Z"}`),
+		&helper.LastExit); err != nil {
 		t.Fatal(err)
 	}
 	web := instanceMember{Name: "web", State: "RUNNING"}
@@ -75,7 +80,8 @@ func TestMembersOfInstances(t *testing.T) {
 		want, not []string
 	}{
 		{[]instanceMember{web}, nil, []string{"<table"}},
-		{[]instanceMember{web, helper}, []string{"&lt;helper&gt;", "1.5%", "of 32", "<td>2</td>", "out of memory (status 137)", "2026-01-02"}, []string{"<helper>"}},
+		{[]instanceMember{web, helper}, []string{"&lt;helper&gt;", "1.5%", "of 32", "<td>2</td>",
+			"out of memory (status 137)", "2026-01-02"}, []string{"<helper>"}},
 	} {
 		b, err := templates.Render("instance-members", test.members)
 		if err != nil {

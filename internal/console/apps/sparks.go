@@ -49,7 +49,8 @@ func (c *pages) charts(call *page.Caller, guid string) (charts, error) {
 			return err
 		},
 		func() (err error) {
-			found.Memory, err = readChart(call, "Memory", "memory", guid, now, func(v float64) string { return page.HumanBytes(int64(v)) })
+			found.Memory, err = readChart(call, "Memory", "memory", guid, now,
+				func(v float64) string { return page.HumanBytes(int64(v)) })
 			return err
 		},
 	)
@@ -77,7 +78,8 @@ func readChart(c *page.Caller, name, metric, guid string, now time.Time, say fun
 	}
 	seconds := func(t time.Time) string { return strconv.FormatInt(t.Unix(), 10) }
 	err := c.Get(&answer, "/api/v1/query_range", url.Values{
-		"query": {fmt.Sprintf("sum(%s{source_id=%q})", metric, guid)}, "start": {seconds(now.Add(-sparkSpan))}, "end": {seconds(now)},
+		"query": {fmt.Sprintf("sum(%s{source_id=%q})", metric, guid)}, "start": {seconds(now.Add(-sparkSpan))},
+		"end":  {seconds(now)},
 		"step": {strconv.Itoa(int(sparkStep / time.Second))},
 	})
 	if page.Gone(err) {

@@ -36,7 +36,8 @@ func TestCharts(t *testing.T) {
 		return c
 	}
 	c := read()
-	if c.CPU == nil || c.CPU.Label != "CPU: now 2048.0%, at most 2048.0%" || c.Memory == nil || c.Memory.Label != "Memory: now 2 KB, at most 2 KB" {
+	if c.CPU == nil || c.CPU.Label != "CPU: now 2048.0%, at most 2048.0%" || c.Memory == nil ||
+		c.Memory.Label != "Memory: now 2 KB, at most 2 KB" {
 		t.Errorf("%+v, %+v", c.CPU, c.Memory)
 	}
 	read()

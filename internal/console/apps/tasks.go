@@ -37,9 +37,11 @@ const tasksShown = 50
 
 // loadTasks is GET /console/apps/GUID/tasks.
 func loadTasks(_ *http.Request, call *page.Caller, d *Data) (any, error) {
-	data := &tasksData{Run: page.Command("cf", "run-task", d.App.Name, "--command", "COMMAND"), All: page.Command("cf", "tasks", d.App.Name)}
+	data := &tasksData{Run: page.Command("cf", "run-task", d.App.Name, "--command", "COMMAND"),
+		All: page.Command("cf", "tasks", d.App.Name)}
 	var err error
-	data.Tasks, err = page.All[task](call, "/v3/apps/"+d.App.GUID+"/tasks", url.Values{"order_by": {"-created_at"}, "per_page": {strconv.Itoa(tasksShown)}})
+	data.Tasks, err = page.All[task](call, "/v3/apps/"+d.App.GUID+"/tasks", url.Values{"order_by": {"-created_at"},
+		"per_page": {strconv.Itoa(tasksShown)}})
 	if len(data.Tasks) == tasksShown {
 		data.Newest = tasksShown
 	}

@@ -31,18 +31,24 @@ const (
 
 // auditTypes are types of events to choose from.
 var auditTypes = []string{
-	"audit.app.create", "audit.app.update", "audit.app.delete-request", "audit.app.start", "audit.app.stop", "audit.app.restart", "audit.app.process.crash", "audit.app.process.scale",
-	"audit.app.deployment.create", "audit.app.droplet.create", "audit.app.environment.show", "audit.app.ssh-authorized", "audit.app.task.create", "audit.route.create",
-	"audit.route.delete-request", "audit.service_instance.create", "audit.service_instance.update", "audit.service_instance.delete", "audit.service_binding.create",
-	"audit.service_binding.delete", "audit.service_key.create", "audit.service_key.show", "audit.service_key.delete", "audit.user.organization_manager_add",
-	"audit.user.space_developer_add", "audit.user.space_developer_remove", "audit.organization.create", "audit.space.create", "audit.space.delete-request",
+	"audit.app.create", "audit.app.update", "audit.app.delete-request", "audit.app.start", "audit.app.stop",
+	"audit.app.restart", "audit.app.process.crash", "audit.app.process.scale",
+	"audit.app.deployment.create", "audit.app.droplet.create", "audit.app.environment.show", "audit.app.ssh-authorized",
+	"audit.app.task.create", "audit.route.create",
+	"audit.route.delete-request", "audit.service_instance.create", "audit.service_instance.update",
+	"audit.service_instance.delete", "audit.service_binding.create",
+	"audit.service_binding.delete", "audit.service_key.create", "audit.service_key.show", "audit.service_key.delete",
+	"audit.user.organization_manager_add",
+	"audit.user.space_developer_add", "audit.user.space_developer_remove", "audit.organization.create",
+	"audit.space.create", "audit.space.delete-request",
 }
 
 //go:embed pages/*.html
 var files embed.FS
 
 // Files are the templates of audit events.
-var Files = page.Files{FS: files, Functions: template.FuncMap{"details": fullEvent.details, "eventLink": fullEvent.link}}
+var Files = page.Files{FS: files, Functions: template.FuncMap{"details": fullEvent.details,
+	"eventLink": fullEvent.link}}
 
 // pages serves the pages of audit events.
 type pages struct{ *page.Console }
@@ -50,7 +56,8 @@ type pages struct{ *page.Console }
 // New returns the pages of audit events.
 func New(core *page.Console) page.Part {
 	c := pages{core}
-	return page.Part{Pages: map[string]page.Handler{"/audit": c.audit}, Streams: map[string]page.Handler{"/audit/export": c.exportAudit}}
+	return page.Part{Pages: map[string]page.Handler{"/audit": c.audit},
+		Streams: map[string]page.Handler{"/audit/export": c.exportAudit}}
 }
 
 // auditFilter is what events are selected by.
@@ -242,10 +249,12 @@ func (c pages) audit(w http.ResponseWriter, r *http.Request, s *page.Session) er
 		return err
 	}
 	for _, o := range where.orgs {
-		data.Places = append(data.Places, page.Option{Value: "org:" + o.GUID, Label: o.Name, Chosen: data.Filter.Place == "org:"+o.GUID})
+		data.Places = append(data.Places, page.Option{Value: "org:" + o.GUID, Label: o.Name,
+			Chosen: data.Filter.Place == "org:"+o.GUID})
 	}
 	for _, in := range where.spaces {
-		data.Places = append(data.Places, page.Option{Value: "space:" + in.GUID, Label: where.names[in.GUID], Chosen: data.Filter.Place == "space:"+in.GUID})
+		data.Places = append(data.Places, page.Option{Value: "space:" + in.GUID, Label: where.names[in.GUID],
+			Chosen: data.Filter.Place == "space:"+in.GUID})
 	}
 	slices.SortFunc(data.Places, func(a, b page.Option) int { return strings.Compare(a.Label, b.Label) })
 	status, problem := http.StatusOK, ""
@@ -359,7 +368,9 @@ func newExport(w http.ResponseWriter, format string) *export {
 	h.Set("Content-Type", "text/csv; charset=utf-8")
 	h.Set("Content-Disposition", `attachment; filename="audit.csv"`)
 	e := &export{w: w, csv: csv.NewWriter(w)}
-	_ = e.csv.Write([]string{"time", "type", "actor", "actor_type", "actor_guid", "target", "target_type", "target_guid", "in", "data"}) // buffered
+	// buffered
+	_ = e.csv.Write([]string{"time", "type", "actor", "actor_type", "actor_guid", "target", "target_type", "target_guid",
+		"in", "data"})
 	return e
 }
 
@@ -371,7 +382,8 @@ func (x *export) write(e *fullEvent) error {
 		_, err := x.w.Write(append(slices.Clone(e.raw), '\n')) //nolint:gosec // JSON, downloaded, and not sniffed
 		return err
 	}
-	cells := []string{e.CreatedAt.Format(eventTime), e.Type, e.Actor.Name, e.Actor.Type, e.Actor.GUID, e.Target.Name, e.Target.Type, e.Target.GUID, e.Where, string(e.Data)}
+	cells := []string{e.CreatedAt.Format(eventTime), e.Type, e.Actor.Name, e.Actor.Type, e.Actor.GUID, e.Target.Name,
+		e.Target.Type, e.Target.GUID, e.Where, string(e.Data)}
 	for i := range cells {
 		cells[i] = harmless(cells[i])
 	}

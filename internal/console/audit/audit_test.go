@@ -13,7 +13,8 @@ import (
 func TestHarmless(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{
-		"": "", "shop": "shop", "=1+2": "'=1+2", "+1": "'+1", "-1": "'-1", "@x": "'@x", "\t=1": "'\t=1", "\r=1": "'\r=1", "a=1": "a=1", "ä": "ä", `{"a":1}`: `{"a":1}`,
+		"": "", "shop": "shop", "=1+2": "'=1+2", "+1": "'+1", "-1": "'-1", "@x": "'@x", "\t=1": "'\t=1", "\r=1": "'\r=1",
+		"a=1": "a=1", "ä": "ä", `{"a":1}`: `{"a":1}`,
 	} {
 		if got := harmless(text); got != want {
 			t.Errorf("%q becomes %q, want %q", text, got, want)
@@ -34,7 +35,9 @@ func TestAuditFilter(t *testing.T) {
 		{"target=shop", "order_by=-created_at", true},
 		{"actor=ann", "order_by=-created_at", true},
 		{"in=elsewhere", "order_by=-created_at", false},
-		{"from=2026-01-02T03:04&to=2026-01-02T03:04:05", "created_ats%5Bgte%5D=2026-01-02T03%3A04%3A00Z&created_ats%5Blte%5D=2026-01-02T03%3A04%3A05Z&order_by=-created_at", false},
+		{"from=2026-01-02T03:04&to=2026-01-02T03:04:05",
+			"created_ats%5Bgte%5D=2026-01-02T03%3A04%3A00Z&created_ats%5Blte%5D=2026-01-02T03%3A04%3A05Z&order_by=-created_at",
+			false},
 		{"from=yesterday", "A time must be like", false},
 	} {
 		values, err := url.ParseQuery(test.query)
@@ -53,7 +56,8 @@ func TestAuditFilter(t *testing.T) {
 	}
 	e := &fullEvent{Actor: party{GUID: "1", Name: "Ann"}, Target: party{GUID: guid, Name: "Shop"}}
 	for filter, want := range map[auditFilter]bool{
-		{}: true, {Actor: "an"}: true, {Actor: "1"}: true, {Actor: "bob"}: false, {Target: "shop"}: true, {Target: guid}: true, {Target: "x"}: false, {Actor: "ann", Target: "x"}: false,
+		{}: true, {Actor: "an"}: true, {Actor: "1"}: true, {Actor: "bob"}: false, {Target: "shop"}: true,
+		{Target: guid}: true, {Target: "x"}: false, {Actor: "ann", Target: "x"}: false,
 	} {
 		if got := filter.keeps(e); got != want {
 			t.Errorf("%+v keeps the event: %t, want %t", filter, got, want)
@@ -73,8 +77,10 @@ func TestEventDetails(t *testing.T) {
 // TestPage renders the page with data as its handler has it.
 func TestPage(t *testing.T) {
 	t.Parallel()
-	event := fullEvent{CreatedAt: time.Now(), Type: "audit.app.create", Target: party{GUID: "g", Type: "app", Name: "shop"}, Data: []byte(`{"a":"<b>"}`)}
+	event := fullEvent{CreatedAt: time.Now(), Type: "audit.app.create", Target: party{GUID: "g", Type: "app",
+		Name: "shop"}, Data: []byte(`{"a":"<b>"}`)}
 	pagetest.Pages(t, page.New(page.Options{}, page.Load(Files), nil), []pagetest.Page{
-		{Template: "audit.html", Data: &auditData{Events: []fullEvent{event}, Pager: pagetest.Pager()}, Want: []string{"/console/apps/g", "{\n  &#34;a&#34;: &#34;&lt;b&gt;&#34;\n}"}},
+		{Template: "audit.html", Data: &auditData{Events: []fullEvent{event}, Pager: pagetest.Pager()},
+			Want: []string{"/console/apps/g", "{\n  &#34;a&#34;: &#34;&lt;b&gt;&#34;\n}"}},
 	})
 }

@@ -62,8 +62,10 @@ func (s *Store) Create(ctx context.Context, v *page.Session, keep int, now time.
 		if err != nil {
 			return err
 		}
-		_, err = tx.Exec("INSERT INTO console_sessions (hash, user_id, user_name, scopes, secrets, access_expires, expires) VALUES (?, ?, ?, ?, ?, ?, ?)",
-			v.Hash, v.UserID, v.UserName, db.JSON[[]string]{V: v.Scopes}, secrets, db.Nanos(v.AccessExpires), db.Nanos(v.Expires))
+		_, err = tx.Exec("INSERT INTO console_sessions (hash, user_id, user_name, scopes, secrets, access_expires, "+
+			"expires) VALUES (?, ?, ?, ?, ?, ?, ?)",
+			v.Hash, v.UserID, v.UserName, db.JSON[[]string]{V: v.Scopes}, secrets, db.Nanos(v.AccessExpires),
+			db.Nanos(v.Expires))
 		return err
 	})
 }

@@ -37,14 +37,16 @@ func TestSessions(t *testing.T) {
 				t.Fatal(err)
 			}
 			for i := range 5 {
-				if err := s.Create(ctx, session(fmt.Sprint("h", i), "ann", now.Add(time.Duration(i+1)*time.Hour)), 3, now); err != nil {
+				if err := s.Create(ctx, session(fmt.Sprint("h", i), "ann", now.Add(time.Duration(i+1)*time.Hour)), 3,
+					now); err != nil {
 					t.Fatal(err)
 				}
 			}
 			if err := s.Create(ctx, session("other", "bob", now.Add(time.Hour)), 3, now); err != nil {
 				t.Fatal(err)
 			}
-			for hash, want := range map[string]bool{"old": false, "h0": false, "h1": false, "h2": true, "h3": true, "h4": true, "other": true} {
+			for hash, want := range map[string]bool{"old": false, "h0": false, "h1": false, "h2": true, "h3": true, "h4": true,
+				"other": true} {
 				if _, err := s.Get(ctx, hash); (err == nil) != want {
 					t.Errorf("session %s: %v, want it to exist: %t", hash, err, want)
 				}

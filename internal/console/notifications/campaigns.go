@@ -53,7 +53,8 @@ func sendersOf(c *page.Caller) ([]sender, error) {
 		var types struct {
 			Types []campaignType `json:"campaign_types"`
 		}
-		if err := c.With(secondVersion, http.MethodGet, "/senders/"+url.PathEscape(s.ID)+"/campaign_types", nil, &types); err != nil && !page.Gone(err) {
+		if err := c.With(secondVersion, http.MethodGet, "/senders/"+url.PathEscape(s.ID)+"/campaign_types", nil,
+			&types); err != nil && !page.Gone(err) {
 			return nil, err
 		}
 		s.Types = types.Types
@@ -75,7 +76,9 @@ func (m *message) campaign() (senderID, typeID string, ok bool) {
 func (m *message) checkCampaign() error {
 	switch {
 	case m.To == toEveryone || m.To == toScope || m.Role != "" && m.To == toOrg:
-		return fault.New(fault.Unprocessable, "A campaign is sent to a user, a space, an organization or an address. Choose a kind to send to everyone, a scope or a role.")
+		return fault.New(fault.Unprocessable,
+			"A campaign is sent to a user, a space, an organization or an address. Choose a kind to send to everyone, a scope "+
+				"or a role.")
 	case m.Subject == "":
 		return fault.New(fault.Unprocessable, "A campaign needs a subject.")
 	}
@@ -104,7 +107,8 @@ type campaignsData struct {
 func (c pages) campaigns(w http.ResponseWriter, r *http.Request, s *page.Session) error {
 	d := &campaignsData{
 		MayCritical: s.Has(scopeCritical), Curl: `curl "$N/senders"` + secondAuth,
-		Create: `curl "$N/senders"` + secondAuth + ` -d '{"name": "NAME"}'`, Delete: `curl -X DELETE "$N/senders/ID"` + secondAuth,
+		Create: `curl "$N/senders"` + secondAuth + ` -d '{"name": "NAME"}'`,
+		Delete: `curl -X DELETE "$N/senders/ID"` + secondAuth,
 		Assign: `curl -X PUT "$N/campaign_types/ID"` + secondAuth + ` -d '{"template_id": "ID"}'`,
 	}
 	call := c.Notifications(r, s)
@@ -119,7 +123,8 @@ func (c pages) campaigns(w http.ResponseWriter, r *http.Request, s *page.Session
 }
 
 // changeCampaigns calls the second version of the API and goes back to the page.
-func (c pages) changeCampaigns(w http.ResponseWriter, r *http.Request, s *page.Session, method, path string, body any) error {
+func (c pages) changeCampaigns(w http.ResponseWriter, r *http.Request, s *page.Session, method, path string,
+	body any) error {
 	if err := c.Notifications(r, s).With(secondVersion, method, path, body, nil); err != nil {
 		return err
 	}
@@ -128,7 +133,8 @@ func (c pages) changeCampaigns(w http.ResponseWriter, r *http.Request, s *page.S
 
 // createSender is POST /console/notifications/campaigns/senders, with the field name.
 func (c pages) createSender(w http.ResponseWriter, r *http.Request, s *page.Session) error {
-	return c.changeCampaigns(w, r, s, http.MethodPost, "/senders", map[string]string{"name": strings.TrimSpace(r.PostForm.Get("name"))})
+	return c.changeCampaigns(w, r, s, http.MethodPost, "/senders",
+		map[string]string{"name": strings.TrimSpace(r.PostForm.Get("name"))})
 }
 
 // deleteSender is POST /console/notifications/campaigns/senders/ID/delete.
@@ -139,8 +145,10 @@ func (c pages) deleteSender(w http.ResponseWriter, r *http.Request, s *page.Sess
 // createType is POST /console/notifications/campaigns/senders/ID/types, with the fields name,
 // description and critical.
 func (c pages) createType(w http.ResponseWriter, r *http.Request, s *page.Session) error {
-	return c.changeCampaigns(w, r, s, http.MethodPost, "/senders/"+url.PathEscape(web.Param(r, "sender"))+"/campaign_types", map[string]any{
-		"name": strings.TrimSpace(r.PostForm.Get("name")), "description": strings.TrimSpace(r.PostForm.Get("description")), "critical": r.PostForm.Get("critical") != "",
+	return c.changeCampaigns(w, r, s, http.MethodPost, "/senders/"+url.PathEscape(web.Param(r, "sender"))+
+		"/campaign_types", map[string]any{
+		"name": strings.TrimSpace(r.PostForm.Get("name")), "description": strings.TrimSpace(r.PostForm.Get("description")),
+		"critical": r.PostForm.Get("critical") != "",
 	})
 }
 
@@ -150,7 +158,8 @@ func (c pages) assignType(w http.ResponseWriter, r *http.Request, s *page.Sessio
 	if id == defaultTemplate {
 		id = "" // it belongs to no client
 	}
-	return c.changeCampaigns(w, r, s, http.MethodPut, "/campaign_types/"+url.PathEscape(web.Param(r, "type")), map[string]string{"template_id": id})
+	return c.changeCampaigns(w, r, s, http.MethodPut, "/campaign_types/"+url.PathEscape(web.Param(r, "type")),
+		map[string]string{"template_id": id})
 }
 
 // deleteType is POST /console/notifications/campaigns/types/ID/delete.

@@ -128,9 +128,12 @@ func (c pages) kinds(w http.ResponseWriter, r *http.Request, s *page.Session) er
 		return nil
 	}
 	d := &kindsData{
-		MayTest: s.Has(scopeNotifyAdmin), MayCritical: s.Has(scopeCritical), Command: page.Command("ingot", "notifications", "kinds"),
-		AssignLine:   page.Command("ingot", "notifications", "templates", "--id", "ID", "--assign", "KIND", "--client", "CLIENT"),
-		TestLine:     page.Command("ingot", "notifications", "send", "KIND", "--user", s.UserName, "--text", "TEXT", "--client", "CLIENT"),
+		MayTest: s.Has(scopeNotifyAdmin), MayCritical: s.Has(scopeCritical),
+		Command: page.Command("ingot", "notifications", "kinds"),
+		AssignLine: page.Command("ingot", "notifications", "templates", "--id", "ID", "--assign", "KIND",
+			"--client", "CLIENT"),
+		TestLine: page.Command("ingot", "notifications", "send", "KIND", "--user", s.UserName, "--text", "TEXT",
+			"--client", "CLIENT"),
 		RegisterLine: page.Command("ingot", "notifications", "register", "KIND", "--source", "NAME", "--description", "TEXT"),
 	}
 	call := c.Notifications(r, s)
@@ -166,7 +169,8 @@ func (c pages) assignTemplate(w http.ResponseWriter, r *http.Request, s *page.Se
 	if web.Param(r, "kind") != "" {
 		path = kindPath(r)
 	}
-	if err := c.Notifications(r, s).Do(http.MethodPut, path+"/template", map[string]string{"template": r.PostForm.Get("template")}, nil); err != nil {
+	if err := c.Notifications(r, s).Do(http.MethodPut, path+"/template",
+		map[string]string{"template": r.PostForm.Get("template")}, nil); err != nil {
 		return err
 	}
 	return toNotifications(w, r, "", "assigned")
@@ -193,7 +197,8 @@ func (c pages) registerKind(w http.ResponseWriter, r *http.Request, s *page.Sess
 	if err != nil {
 		return err
 	}
-	body := map[string]any{"source_name": "Ingot", "notifications": registration(sources, id, description, r.PostForm.Get("critical") != "")}
+	body := map[string]any{"source_name": "Ingot", "notifications": registration(sources, id, description,
+		r.PostForm.Get("critical") != "")}
 	if err := call.Do(http.MethodPut, "/notifications", body, nil); err != nil {
 		return err
 	}

@@ -53,7 +53,8 @@ func (c pages) loadMailbox(r *http.Request, s *page.Session) (*mailboxData, erro
 		Total    int
 		Messages []mailEntry
 	}
-	err := c.Notifications(r, s).Get(&answer, "/mailbox/messages", url.Values{"q": {d.Query}, "limit": {strconv.Itoa(shownMails)}})
+	err := c.Notifications(r, s).Get(&answer, "/mailbox/messages",
+		url.Values{"q": {d.Query}, "limit": {strconv.Itoa(shownMails)}})
 	if page.Gone(err) {
 		d.None, _ = forUsers(err)
 		return d, nil

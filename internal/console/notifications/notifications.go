@@ -134,7 +134,8 @@ func tabsOfNotifications(s *page.Session, current string) []page.Tab {
 }
 
 // showNotifications shows a page of the section. The title is that of the tab unless p has one.
-func (c pages) showNotifications(w http.ResponseWriter, r *http.Request, s *page.Session, status int, name, current string, p page.Page) error {
+func (c pages) showNotifications(w http.ResponseWriter, r *http.Request, s *page.Session, status int, name,
+	current string, p page.Page) error {
 	p.Section = "notifications"
 	if p.Title == "" {
 		p.Title = current
@@ -178,7 +179,8 @@ func (c pages) view(r *http.Request, s *page.Session, name string) *page.View {
 // framePolicy is for documents in a frame, which contain what others wrote: they have an origin of
 // their own, run no scripts, and load nothing. Links open a new window, because the frame cannot
 // navigate the page.
-const framePolicy = "sandbox allow-popups allow-popups-to-escape-sandbox; default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'self'"
+const framePolicy = "sandbox allow-popups allow-popups-to-escape-sandbox; default-src 'none'; style-src " +
+	"'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'self'"
 
 // writeFrame writes a document for a frame. With dark, the browser's own colors are dark, as in a
 // mail program in dark mode.

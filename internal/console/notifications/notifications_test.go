@@ -32,8 +32,10 @@ func TestTemplateUses(t *testing.T) {
 			t.Errorf("%s is used by %q, want %q", id, got, want)
 		}
 	}
-	got := registration([]source{{ID: page.ClientID, Kinds: []kind{{ID: "old", Description: "d", Critical: true}}}, {ID: "b", Kinds: []kind{{ID: "theirs"}}}}, "new", "n", false)
-	want := map[string]any{"old": map[string]any{"description": "d", "critical": true}, "new": map[string]any{"description": "n", "critical": false}}
+	got := registration([]source{{ID: page.ClientID, Kinds: []kind{{ID: "old", Description: "d", Critical: true}}},
+		{ID: "b", Kinds: []kind{{ID: "theirs"}}}}, "new", "n", false)
+	want := map[string]any{"old": map[string]any{"description": "d", "critical": true},
+		"new": map[string]any{"description": "n", "critical": false}}
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("the registration is %v, want %v", got, want)
 	}
@@ -45,12 +47,18 @@ func TestMessage(t *testing.T) {
 		m             message
 		path, command string
 	}{
-		{message{To: toUser, User: "a/b", Kind: "k", Text: "t"}, "/users/a%2Fb", "ingot notifications send k --user a/b --text t"},
-		{message{To: toSpace, Space: "s", Kind: "k", Text: "t", Subject: "a b"}, "/spaces/s", "ingot notifications send k --space s --subject 'a b' --text t"},
-		{message{To: toOrg, Org: "o", Role: "OrgManager", Kind: "k", HTML: "h"}, "/organizations/o", "ingot notifications send k --org o --role OrgManager --html h"},
-		{message{To: toEveryone, Kind: "k", Text: "t", User: "left over"}, "/everyone", "ingot notifications send k --everyone --text t"},
-		{message{To: toScope, Scope: "a.b", Kind: "k", Text: "t"}, "/uaa_scopes/a.b", "ingot notifications send k --scope a.b --text t"},
-		{message{To: toEmail, Email: "a@b", Kind: "k", Text: "t"}, "/emails", "ingot notifications send k --email a@b --text t"},
+		{message{To: toUser, User: "a/b", Kind: "k", Text: "t"}, "/users/a%2Fb",
+			"ingot notifications send k --user a/b --text t"},
+		{message{To: toSpace, Space: "s", Kind: "k", Text: "t", Subject: "a b"}, "/spaces/s",
+			"ingot notifications send k --space s --subject 'a b' --text t"},
+		{message{To: toOrg, Org: "o", Role: "OrgManager", Kind: "k", HTML: "h"}, "/organizations/o",
+			"ingot notifications send k --org o --role OrgManager --html h"},
+		{message{To: toEveryone, Kind: "k", Text: "t", User: "left over"}, "/everyone",
+			"ingot notifications send k --everyone --text t"},
+		{message{To: toScope, Scope: "a.b", Kind: "k", Text: "t"}, "/uaa_scopes/a.b",
+			"ingot notifications send k --scope a.b --text t"},
+		{message{To: toEmail, Email: "a@b", Kind: "k", Text: "t"}, "/emails",
+			"ingot notifications send k --email a@b --text t"},
 	} {
 		if err := test.m.check(); err != nil {
 			t.Errorf("%+v: %v", test.m, err)
@@ -63,12 +71,15 @@ func TestMessage(t *testing.T) {
 		}
 	}
 	c := message{To: toOrg, Org: "o", Kind: campaignPrefix + "s/t", Subject: "S", Text: "t"}
-	if err := c.check(); err != nil || !reflect.DeepEqual(c.campaignBody("t")["send_to"], map[string][]string{"orgs": {"o"}}) || !strings.Contains(c.command(), "/senders/s/campaigns") {
+	if err := c.check(); err != nil || !reflect.DeepEqual(c.campaignBody("t")["send_to"],
+		map[string][]string{"orgs": {"o"}}) || !strings.Contains(c.command(), "/senders/s/campaigns") {
 		t.Errorf("a campaign: %v, %v, %s", err, c.campaignBody("t"), c.command())
 	}
 	for _, bad := range []message{
-		{To: toEveryone, Kind: campaignPrefix + "s/t", Subject: "S", Text: "t"}, {To: toUser, User: "u", Kind: campaignPrefix + "s/t", Text: "t"},
-		{To: "all", Kind: "k", Text: "t"}, {To: toUser, Kind: "k", Text: "t"}, {To: toEveryone, Text: "t"}, {To: toEveryone, Kind: "k", Text: " "}, {},
+		{To: toEveryone, Kind: campaignPrefix + "s/t", Subject: "S", Text: "t"},
+		{To: toUser, User: "u", Kind: campaignPrefix + "s/t", Text: "t"},
+		{To: "all", Kind: "k", Text: "t"}, {To: toUser, Kind: "k", Text: "t"}, {To: toEveryone, Text: "t"},
+		{To: toEveryone, Kind: "k", Text: " "}, {},
 	} {
 		if err := bad.check(); !fault.Is(err, fault.Unprocessable) {
 			t.Errorf("%+v: %v", bad, err)
@@ -86,7 +97,8 @@ func TestPreferenceChange(t *testing.T) {
 	if err != nil || !reflect.DeepEqual(got, want) {
 		t.Errorf("%v, %v, want %v", got, err, want)
 	}
-	if got, err := preferenceChange(url.Values{"none": {"1"}}); err != nil || len(got) != 1 || got["global_unsubscribe"] != true {
+	if got, err := preferenceChange(url.Values{"none": {"1"}}); err != nil || len(got) != 1 ||
+		got["global_unsubscribe"] != true {
 		t.Errorf("nothing at all: %v, %v", got, err)
 	}
 	if _, err := preferenceChange(url.Values{"kind": {"a"}}); err == nil {

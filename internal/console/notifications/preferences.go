@@ -124,7 +124,8 @@ func (c pages) suppressions(w http.ResponseWriter, r *http.Request, s *page.Sess
 		return err
 	}
 	d := &suppressionsData{
-		Suppressions: answer.Suppressions, Add: `curl -X PUT "$N/suppressions/ADDRESS" -H "$A"`, Remove: `curl -X DELETE "$N/suppressions/ADDRESS" -H "$A"`,
+		Suppressions: answer.Suppressions, Add: `curl -X PUT "$N/suppressions/ADDRESS" -H "$A"`,
+		Remove: `curl -X DELETE "$N/suppressions/ADDRESS" -H "$A"`,
 	}
 	if answer.Links.Next.Href != "" {
 		d.Next = notificationsPath + "/suppressions?after=" + url.QueryEscape(d.Suppressions[len(d.Suppressions)-1].Email)

@@ -36,8 +36,10 @@ type message struct {
 func messageOf(r *http.Request) *message {
 	get := func(name string) string { return strings.TrimSpace(r.PostForm.Get(name)) }
 	return &message{
-		Kind: get("kind"), Subject: get("subject"), Text: unix(r.PostForm.Get("text")), HTML: unix(r.PostForm.Get("html")), ReplyTo: get("reply_to"),
-		To: get("to"), User: get("user"), Space: get("space"), Org: get("org"), Role: get("role"), Scope: get("scope"), Email: get("email"), Key: get("key"),
+		Kind: get("kind"), Subject: get("subject"), Text: unix(r.PostForm.Get("text")), HTML: unix(r.PostForm.Get("html")),
+		ReplyTo: get("reply_to"),
+		To:      get("to"), User: get("user"), Space: get("space"), Org: get("org"), Role: get("role"), Scope: get("scope"),
+		Email: get("email"), Key: get("key"),
 	}
 }
 
@@ -48,7 +50,8 @@ func (m *message) id() string {
 
 // path returns the path of the API that sends to the audience.
 func (m *message) path() string {
-	at := map[string]string{toUser: "/users/", toSpace: "/spaces/", toOrg: "/organizations/", toScope: "/uaa_scopes/"}[m.To]
+	at := map[string]string{toUser: "/users/", toSpace: "/spaces/", toOrg: "/organizations/",
+		toScope: "/uaa_scopes/"}[m.To]
 	switch m.To {
 	case toEveryone:
 		return "/everyone"
@@ -86,7 +89,8 @@ func (m *message) check() error {
 // command returns the line of the ingot client that sends the same.
 func (m *message) command() string {
 	if senderID, _, ok := m.campaign(); ok {
-		return `curl -X POST "$N/senders/` + url.PathEscape(senderID) + `/campaigns" -H "$A" -H 'X-NOTIFICATIONS-VERSION: 2' -d @campaign.json`
+		return `curl -X POST "$N/senders/` + url.PathEscape(senderID) +
+			`/campaigns" -H "$A" -H 'X-NOTIFICATIONS-VERSION: 2' -d @campaign.json`
 	}
 	words := []string{"ingot", "notifications", "send", m.Kind}
 	switch m.To {
@@ -140,13 +144,15 @@ func (c pages) editSend(w http.ResponseWriter, r *http.Request, s *page.Session)
 }
 
 // sendForm shows the form of a message.
-func (c pages) sendForm(w http.ResponseWriter, r *http.Request, s *page.Session, status int, m *message, problem string) error {
+func (c pages) sendForm(w http.ResponseWriter, r *http.Request, s *page.Session, status int, m *message,
+	problem string) error {
 	if err := need(s, scopeNotifyWrite, scopeEmailsWrite); err != nil {
 		return err
 	}
 	d := &sendData{
 		message: m, Error: problem, Roles: []string{"OrgManager", "OrgAuditor", "BillingManager"},
-		MayWrite: s.Has(scopeNotifyWrite), MayEmail: s.Has(scopeEmailsWrite), MayRegister: s.Has(scopeNotifyManage), KindsKnown: s.Has(scopeNotifyManage),
+		MayWrite: s.Has(scopeNotifyWrite), MayEmail: s.Has(scopeEmailsWrite), MayRegister: s.Has(scopeNotifyManage),
+		KindsKnown: s.Has(scopeNotifyManage),
 	}
 	var spaces []page.Space
 	platform := c.Platform(r, s)
@@ -242,7 +248,8 @@ func (c pages) reviewSend(w http.ResponseWriter, r *http.Request, s *page.Sessio
 	if err != nil {
 		return c.orForm(w, r, s, m, err)
 	}
-	return c.showNotifications(w, r, s, http.StatusOK, "review.html", "Sends", page.Page{Title: "Check before sending", Data: d})
+	return c.showNotifications(w, r, s, http.StatusOK, "review.html", "Sends",
+		page.Page{Title: "Check before sending", Data: d})
 }
 
 // orForm shows an error in the form of the message, which keeps what was written.
@@ -282,7 +289,8 @@ func (c pages) review(r *http.Request, s *page.Session, m *message) (*reviewData
 		m.User = name
 		return nil, err
 	}
-	d := &reviewData{message: m, KindName: m.Kind, Audience: answer.Audience.Words(), Recipients: answer.Recipients, More: answer.More, Command: m.command()}
+	d := &reviewData{message: m, KindName: m.Kind, Audience: answer.Audience.Words(), Recipients: answer.Recipients,
+		More: answer.More, Command: m.command()}
 	if m.To == toUser {
 		d.Audience = "the user " + name
 	}
@@ -343,7 +351,8 @@ func (c pages) deliver(w http.ResponseWriter, r *http.Request, s *page.Session) 
 			return c.orForm(w, r, s, m, err)
 		}
 		d.Problem = "Nothing was sent. Type the word " + confirmEveryone + " to send to everyone."
-		return c.showNotifications(w, r, s, http.StatusUnprocessableEntity, "review.html", "Sends", page.Page{Title: "Check before sending", Data: d})
+		return c.showNotifications(w, r, s, http.StatusUnprocessableEntity, "review.html", "Sends",
+			page.Page{Title: "Check before sending", Data: d})
 	}
 	id, err := sendMessage(c.Notifications(r, s), m)
 	if err != nil {
@@ -362,10 +371,12 @@ func sendMessage(c *page.Caller, m *message) (string, error) {
 	}
 	if senderID, typeID, ok := m.campaign(); ok {
 		maps.Copy(header, secondVersion)
-		err := c.With(header, http.MethodPost, "/senders/"+url.PathEscape(senderID)+"/campaigns", m.campaignBody(typeID), &made)
+		err := c.With(header, http.MethodPost, "/senders/"+url.PathEscape(senderID)+"/campaigns",
+			m.campaignBody(typeID), &made)
 		return made.ID, err
 	}
-	body := map[string]string{"kind_id": m.Kind, "subject": m.Subject, "text": m.Text, "html": m.HTML, "reply_to": m.ReplyTo}
+	body := map[string]string{"kind_id": m.Kind, "subject": m.Subject, "text": m.Text, "html": m.HTML,
+		"reply_to": m.ReplyTo}
 	if m.To == toOrg {
 		body["role"] = m.Role
 	}

@@ -132,7 +132,8 @@ func (c pages) send(w http.ResponseWriter, r *http.Request, s *page.Session) err
 	if err != nil {
 		return err
 	}
-	return c.showNotifications(w, r, s, http.StatusOK, "sent.html", "Sends", page.Page{Title: d.Send.Subject, Live: "notifications/sends/" + url.PathEscape(id), Data: d})
+	return c.showNotifications(w, r, s, http.StatusOK, "sent.html", "Sends", page.Page{Title: d.Send.Subject,
+		Live: "notifications/sends/" + url.PathEscape(id), Data: d})
 }
 
 // shownMessages is how many messages of a status a page lists.
@@ -148,7 +149,8 @@ func (c pages) loadSend(r *http.Request, s *page.Session, id string) (*sendPage,
 			return nil, nil
 		}
 		var answer struct{ Messages []sentMessage }
-		err := call.Get(&answer, "/messages", url.Values{"send": {id}, "status": {status}, "limit": {strconv.Itoa(shownMessages)}})
+		err := call.Get(&answer, "/messages", url.Values{"send": {id}, "status": {status},
+			"limit": {strconv.Itoa(shownMessages)}})
 		return answer.Messages, err
 	}
 	counts := d.Send.Counts

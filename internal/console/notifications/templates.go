@@ -200,7 +200,8 @@ func (c pages) newTemplate(w http.ResponseWriter, r *http.Request, s *page.Sessi
 		Campaigns: r.URL.Query().Get("for") == forCampaigns,
 		Subject:   "{{.Subject}}", Metadata: "{}",
 		Text: "{{.Text}}\n{{if .UnsubscribeURL}}\n-- \nUnsubscribe: {{.UnsubscribeURL}}{{end}}",
-		HTML: "<h1>{{.Subject}}</h1>\n{{.HTML}}\n{{if .UnsubscribeURL}}<p><a href=\"{{.UnsubscribeURL}}\">Unsubscribe</a></p>{{end}}",
+		HTML: "<h1>{{.Subject}}</h1>\n{{.HTML}}\n{{if .UnsubscribeURL}}<p><a " +
+			"href=\"{{.UnsubscribeURL}}\">Unsubscribe</a></p>{{end}}",
 	})
 }
 
@@ -211,7 +212,8 @@ func (c pages) template(w http.ResponseWriter, r *http.Request, s *page.Session)
 	if err := onTemplate(c.Notifications(r, s), http.MethodGet, id, nil, &t); err != nil {
 		return err
 	}
-	return c.editor(w, r, s, http.StatusOK, &templateData{ID: id, Name: t.Name, Subject: t.Subject, Text: t.Text, HTML: t.HTML, Metadata: page.Indented(t.Metadata)})
+	return c.editor(w, r, s, http.StatusOK, &templateData{ID: id, Name: t.Name, Subject: t.Subject, Text: t.Text,
+		HTML: t.HTML, Metadata: page.Indented(t.Metadata)})
 }
 
 // editor shows the editor of a template.
@@ -231,21 +233,24 @@ func (c pages) editor(w http.ResponseWriter, r *http.Request, s *page.Session, s
 		scope = scopeNotifyWrite
 	}
 	d.MayWrite = s.Has(scope) && (!d.IsDefault || s.Has(scopeNotifyAdmin))
-	d.Command = page.Command("ingot", "notifications", "templates", "--create", cmp.Or(d.Name, "NAME"), "--subject", cmp.Or(d.Subject, "SUBJECT"), "--text", "@mail.txt", "--html", "@mail.html")
+	d.Command = page.Command("ingot", "notifications", "templates", "--create", cmp.Or(d.Name, "NAME"), "--subject",
+		cmp.Or(d.Subject, "SUBJECT"), "--text", "@mail.txt", "--html", "@mail.html")
 	auth := ` -H "$A"`
 	if d.Campaigns {
 		auth = secondAuth
 		d.Command = `curl "$N/templates"` + auth + ` -d @template.json`
 	}
 	if d.ID != "" {
-		d.Command = page.Command("curl", "-X", "PUT") + ` "$N` + "/templates/" + url.PathEscape(id) + `"` + auth + ` -d @template.json`
+		d.Command = page.Command("curl", "-X", "PUT") + ` "$N` + "/templates/" + url.PathEscape(id) + `"` + auth +
+			` -d @template.json`
 		d.Delete = page.Command("curl", "-X", "DELETE") + ` "$N` + "/templates/" + url.PathEscape(id) + `"` + auth
 	}
 	title := d.Name
 	if d.ID == "" {
 		title = "New template"
 	}
-	return c.showNotifications(w, r, s, status, "template.html", "Templates", page.Page{Title: cmp.Or(title, d.ID), Data: d})
+	return c.showNotifications(w, r, s, status, "template.html", "Templates",
+		page.Page{Title: cmp.Or(title, d.ID), Data: d})
 }
 
 // templateOf reads the editor's form.
@@ -253,8 +258,10 @@ func templateOf(r *http.Request) *templateData {
 	f := r.PostForm
 	return &templateData{
 		Campaigns: f.Get("for") == forCampaigns,
-		Name:      strings.TrimSpace(f.Get("name")), Subject: f.Get("subject"), Text: unix(f.Get("text")), HTML: unix(f.Get("html")), Metadata: unix(f.Get("metadata")),
-		SampleSubject: f.Get("sample_subject"), SampleText: unix(f.Get("sample_text")), SampleHTML: unix(f.Get("sample_html")),
+		Name:      strings.TrimSpace(f.Get("name")), Subject: f.Get("subject"), Text: unix(f.Get("text")),
+		HTML: unix(f.Get("html")), Metadata: unix(f.Get("metadata")),
+		SampleSubject: f.Get("sample_subject"), SampleText: unix(f.Get("sample_text")),
+		SampleHTML: unix(f.Get("sample_html")),
 	}
 }
 
@@ -285,7 +292,8 @@ type rendered struct {
 func previewOf(c *page.Caller, d *templateData) (*rendered, error) {
 	var out rendered
 	err := c.Do(http.MethodPost, "/templates/preview", map[string]any{
-		"template": d.source(), "message": map[string]string{"subject": d.SampleSubject, "text": d.SampleText, "html": d.SampleHTML},
+		"template": d.source(), "message": map[string]string{"subject": d.SampleSubject, "text": d.SampleText,
+			"html": d.SampleHTML},
 	}, &out)
 	return &out, err
 }
@@ -335,7 +343,8 @@ func (c pages) previewTemplate(w http.ResponseWriter, r *http.Request, s *page.S
 		writeFrame(w, r, dark, []byte(shown.HTML)) // without active content, in a document that cannot run any
 		return nil
 	}
-	html, err := c.Render("preview.html", map[string]any{"Subject": shown.Subject, "Text": shown.Text, "Problems": problems})
+	html, err := c.Render("preview.html", map[string]any{"Subject": shown.Subject, "Text": shown.Text,
+		"Problems": problems})
 	if err != nil {
 		return err
 	}
@@ -354,7 +363,8 @@ func (c pages) saveTemplate(w http.ResponseWriter, r *http.Request, s *page.Sess
 	if err == nil {
 		if d.ID = id; r.PostForm.Get("test") != "" {
 			done = "template-test"
-			err = call.Do(http.MethodPost, "/templates/"+url.PathEscape(id)+"/test", map[string]string{"subject": d.SampleSubject, "text": d.SampleText, "html": d.SampleHTML}, nil)
+			err = call.Do(http.MethodPost, "/templates/"+url.PathEscape(id)+"/test",
+				map[string]string{"subject": d.SampleSubject, "text": d.SampleText, "html": d.SampleHTML}, nil)
 		}
 	}
 	if err == nil {

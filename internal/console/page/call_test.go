@@ -16,7 +16,8 @@ func TestErrorOf(t *testing.T) {
 		`{"error_description":"of the other"}`:                            "of the other",
 		`<html>`:                                                          "Unprocessable Entity",
 	} {
-		if err := ErrorOf(http.StatusUnprocessableEntity, []byte(body)); !fault.Is(err, fault.Unprocessable) || !strings.Contains(err.Error(), want) {
+		if err := ErrorOf(http.StatusUnprocessableEntity, []byte(body)); !fault.Is(err, fault.Unprocessable) ||
+			!strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %s", body, err, want)
 		}
 	}

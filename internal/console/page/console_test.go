@@ -10,9 +10,11 @@ import (
 func TestLocalPath(t *testing.T) {
 	t.Parallel()
 	for to, want := range map[string]string{
-		"/console": "/console", "/console/apps?q=x&page=2": "/console/apps?q=x&page=2", "/console?said=stop": "/console?said=stop",
-		"": "/console", "/": "/console", "/consolex": "/console", "//evil.example/console": "/console", "https://evil.example/console/": "/console",
-		"/console/\\evil": "/console", "/console/\nx": "/console", "javascript:alert(1)": "/console",
+		"/console": "/console", "/console/apps?q=x&page=2": "/console/apps?q=x&page=2",
+		"/console?said=stop": "/console?said=stop",
+		"":                   "/console", "/": "/console", "/consolex": "/console", "//evil.example/console": "/console",
+		"https://evil.example/console/": "/console",
+		"/console/\\evil":               "/console", "/console/\nx": "/console", "javascript:alert(1)": "/console",
 	} {
 		if got := localPath(to); got != want {
 			t.Errorf("localPath(%q) = %q, want %q", to, got, want)

@@ -102,7 +102,8 @@ func (c *Console) login(w http.ResponseWriter, r *http.Request) error {
 // open redirect.
 func localPath(to string) string {
 	u, err := url.Parse(to)
-	if err != nil || u.Scheme != "" || u.Host != "" || strings.ContainsAny(to, "\\\r\n\t") || to != Path && !strings.HasPrefix(to, Path+"/") && !strings.HasPrefix(to, Path+"?") {
+	if err != nil || u.Scheme != "" || u.Host != "" || strings.ContainsAny(to, "\\\r\n\t") || to != Path &&
+		!strings.HasPrefix(to, Path+"/") && !strings.HasPrefix(to, Path+"?") {
 		return Path
 	}
 	return to
@@ -118,11 +119,13 @@ func (c *Console) callback(w http.ResponseWriter, r *http.Request) error {
 		err = json.Unmarshal(b, &a)
 	}
 	if err != nil || a.State == "" || a.State != q.Get("state") {
-		return c.failed(w, r, nil, fault.New(fault.BadRequest, "This login was not started by this browser, or it took too long. Log in again."))
+		return c.failed(w, r, nil, fault.New(fault.BadRequest,
+			"This login was not started by this browser, or it took too long. Log in again."))
 	}
 	setCookie(w, r, loginCookie, "", -time.Second)
 	if problem := q.Get("error"); problem != "" {
-		return c.failed(w, r, nil, fault.New(fault.Forbidden, "The authorization server refused the login: %.200s (%.100s).", q.Get("error_description"), problem))
+		return c.failed(w, r, nil, fault.New(fault.Forbidden, "The authorization server refused the login: %.200s (%.100s).",
+			q.Get("error_description"), problem))
 	}
 	const longest = 1024
 	if code := q.Get("code"); code == "" || len(code) > longest {
@@ -130,7 +133,8 @@ func (c *Console) callback(w http.ResponseWriter, r *http.Request) error {
 	}
 	s := &Session{Expires: c.Now().Add(sessionLife)}
 	err = c.exchange(r, s, url.Values{
-		"grant_type": {"authorization_code"}, "code": {q.Get("code")}, "redirect_uri": {Origin(r) + CallbackPath}, "code_verifier": {a.Verifier},
+		"grant_type": {"authorization_code"}, "code": {q.Get("code")}, "redirect_uri": {Origin(r) + CallbackPath},
+		"code_verifier": {a.Verifier},
 	})
 	if err != nil {
 		return c.failed(w, r, nil, err)
@@ -192,7 +196,8 @@ func (c *Console) exchange(r *http.Request, s *Session, form url.Values) error {
 	case status == http.StatusBadRequest || status == http.StatusUnauthorized:
 		return fault.New(fault.Unauthenticated, "The authorization server refused the login: %.200s", answer.Description)
 	case status != http.StatusOK || err != nil || answer.Access == "":
-		return fault.New(fault.Unavailable, "The authorization server answered with status %d. Try again in a moment.", status)
+		return fault.New(fault.Unavailable, "The authorization server answered with status %d. Try again in a moment.",
+			status)
 	}
 	claims, err := claimsOf(answer.Access)
 	if err != nil {

@@ -78,7 +78,8 @@ func (c *Console) policy() string {
 	if u, err := url.Parse(c.Options.AuthURL); err == nil && u.Host != "" {
 		forms += " " + u.Scheme + "://" + u.Host
 	}
-	return "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; frame-src 'self'; " +
+	return "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; " +
+		"frame-src 'self'; " +
 		"form-action " + forms + "; frame-ancestors 'none'; base-uri 'none'"
 }
 
@@ -196,7 +197,8 @@ func (c *Console) failed(w http.ResponseWriter, r *http.Request, s *Session, err
 		e = web.Explain(r.Context(), c.Options.Log, err)
 	}
 	status := web.StatusOf(e.Code)
-	return c.Show(w, r, s, status, "error.html", Page{Title: http.StatusText(status), Data: map[string]any{"Status": status, "Text": e.Message, "LoggedIn": s != nil}})
+	return c.Show(w, r, s, status, "error.html", Page{Title: http.StatusText(status),
+		Data: map[string]any{"Status": status, "Text": e.Message, "LoggedIn": s != nil}})
 }
 
 // Tab is a link between pages of one subject.

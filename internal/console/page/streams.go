@@ -44,7 +44,8 @@ func (s *streams) enter(session *Session, cancel context.CancelCauseFunc) (leave
 		s.byUser, s.bySession = map[string]int{}, map[string]map[*context.CancelCauseFunc]bool{}
 	}
 	if s.byUser[session.UserID] >= maxStreams {
-		return nil, fault.New(fault.RateLimited, "Too many pages of the console are open: %d. Close some of them.", maxStreams)
+		return nil, fault.New(fault.RateLimited, "Too many pages of the console are open: %d. Close some of them.",
+			maxStreams)
 	}
 	s.byUser[session.UserID]++
 	if s.bySession[session.Hash] == nil {
@@ -81,7 +82,8 @@ func StreamLife(s *Session) time.Duration {
 // OpenStream counts a stream and returns its context, which ends with the request, the
 // session, the server, and after life; 0 means no limit. Its cause says why. leave has to be
 // called.
-func (c *Console) OpenStream(r *http.Request, s *Session, life time.Duration) (ctx context.Context, leave func(), err error) {
+func (c *Console) OpenStream(r *http.Request, s *Session, life time.Duration) (ctx context.Context, leave func(),
+	err error) {
 	ctx, cancel := context.WithCancelCause(r.Context())
 	left, err := c.streams.enter(s, cancel)
 	if err != nil {

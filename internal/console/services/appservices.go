@@ -25,7 +25,8 @@ type appService struct {
 
 // appServices is GET /console/apps/GUID/services.
 func (c pages) appServices(w http.ResponseWriter, r *http.Request, s *page.Session) error {
-	return apps.ShowTab(c.Console, w, r, s, "services", func(_ *http.Request, call *page.Caller, d *apps.Data) (any, error) {
+	return apps.ShowTab(c.Console, w, r, s, "services", func(_ *http.Request, call *page.Caller,
+		d *apps.Data) (any, error) {
 		data := &appServicesData{Bind: page.Command("cf", "bind-service", d.App.Name, "SERVICE")}
 		var bound []binding
 		var in []Row
@@ -60,7 +61,8 @@ func (c pages) appServices(w http.ResponseWriter, r *http.Request, s *page.Sessi
 // bindToApp is POST /console/apps/GUID/services/bind, with the fields service, a guid, and name.
 func (c pages) bindToApp(w http.ResponseWriter, r *http.Request, s *page.Session) error {
 	guid := web.Param(r, "guid")
-	body := map[string]any{"type": "app", "relationships": map[string]any{"app": page.Related(guid), "service_instance": page.Related(r.PostForm.Get("service"))}}
+	body := map[string]any{"type": "app", "relationships": map[string]any{"app": page.Related(guid),
+		"service_instance": page.Related(r.PostForm.Get("service"))}}
 	if name := strings.TrimSpace(r.PostForm.Get("name")); name != "" {
 		body["name"] = name
 	}
@@ -72,7 +74,8 @@ func (c pages) bindToApp(w http.ResponseWriter, r *http.Request, s *page.Session
 
 // unbindFromApp is POST /console/apps/GUID/services/GUID/unbind.
 func (c pages) unbindFromApp(w http.ResponseWriter, r *http.Request, s *page.Session) error {
-	if err := c.Platform(r, s).Do(http.MethodDelete, "/v3/service_credential_bindings/"+url.PathEscape(web.Param(r, "binding")), nil, nil); err != nil {
+	if err := c.Platform(r, s).Do(http.MethodDelete, "/v3/service_credential_bindings/"+
+		url.PathEscape(web.Param(r, "binding")), nil, nil); err != nil {
 		return err
 	}
 	return page.GoTo(w, r, "/apps/"+url.PathEscape(web.Param(r, "guid"))+"/services", "unbound")

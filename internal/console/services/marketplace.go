@@ -101,7 +101,8 @@ type marketplaceData struct {
 // marketplace is GET /console/services/marketplace: ?q= part of a name, description or tag.
 func (c pages) marketplace(w http.ResponseWriter, r *http.Request, s *page.Session) error {
 	call, q := c.Platform(r, s), r.URL.Query()
-	data := &marketplaceData{Query: strings.TrimSpace(q.Get("q")), Space: q.Get("space"), Command: page.Command("cf", "marketplace")}
+	data := &marketplaceData{Query: strings.TrimSpace(q.Get("q")), Space: q.Get("space"),
+		Command: page.Command("cf", "marketplace")}
 	var plans []servicePlan
 	var spaces []developed
 	err := page.Together(
@@ -114,7 +115,8 @@ func (c pages) marketplace(w http.ResponseWriter, r *http.Request, s *page.Sessi
 	}
 	data.MayDevelop = len(spaces) > 0
 	data.Offerings = slices.DeleteFunc(data.Offerings, func(o offering) bool {
-		return !slices.ContainsFunc(append([]string{o.Name, o.Title(), o.Description}, o.Tags...), func(text string) bool { return page.Matches(text, data.Query) })
+		return !slices.ContainsFunc(append([]string{o.Name, o.Title(), o.Description}, o.Tags...),
+			func(text string) bool { return page.Matches(text, data.Query) })
 	})
 	for i := range data.Offerings {
 		o := &data.Offerings[i]
@@ -126,7 +128,8 @@ func (c pages) marketplace(w http.ResponseWriter, r *http.Request, s *page.Sessi
 		}
 	}
 	return c.Show(w, r, s, http.StatusOK, "marketplace.html", page.Page{
-		Title: "Marketplace", Section: "services", Data: data, Crumbs: []page.Crumb{{Name: "Services", Link: page.Path + "/services"}},
+		Title: "Marketplace", Section: "services", Data: data,
+		Crumbs: []page.Crumb{{Name: "Services", Link: page.Path + "/services"}},
 	})
 }
 
@@ -158,14 +161,16 @@ func (c pages) newService(w http.ResponseWriter, r *http.Request, s *page.Sessio
 	return c.showNewService(w, r, s, http.StatusOK, data)
 }
 
-func (c pages) showNewService(w http.ResponseWriter, r *http.Request, s *page.Session, status int, data *newServiceData) error {
+func (c pages) showNewService(w http.ResponseWriter, r *http.Request, s *page.Session, status int,
+	data *newServiceData) error {
 	title := "Create a user-provided service"
 	if !data.Provided {
 		title = "Create " + data.Offering.Title()
 	}
 	return c.Show(w, r, s, status, "newservice.html", page.Page{
 		Title: title, Section: "services", Data: data, Problem: data.Problem,
-		Crumbs: []page.Crumb{{Name: "Services", Link: page.Path + "/services"}, {Name: "Marketplace", Link: page.Path + "/services/marketplace"}},
+		Crumbs: []page.Crumb{{Name: "Services", Link: page.Path + "/services"},
+			{Name: "Marketplace", Link: page.Path + "/services/marketplace"}},
 	})
 }
 
@@ -183,7 +188,8 @@ func (c pages) loadNewService(call *page.Caller, q url.Values) (*newServiceData,
 	if err := call.Get(&data.Plan, "/v3/service_plans/"+url.PathEscape(q.Get("plan")), nil); err != nil {
 		return nil, err
 	}
-	if err := call.Get(&data.Offering, "/v3/service_offerings/"+url.PathEscape(data.Plan.Relationships.Offering.Data.GUID), nil); err != nil {
+	if err := call.Get(&data.Offering, "/v3/service_offerings/"+url.PathEscape(data.Plan.Relationships.Offering.Data.GUID),
+		nil); err != nil {
 		return nil, err
 	}
 	data.Form = newSchemaForm(data.Plan.Schemas.Instance.Create.Parameters)
@@ -234,7 +240,8 @@ func (c pages) createService(w http.ResponseWriter, r *http.Request, s *page.Ses
 		return c.showNewService(w, r, s, status, data)
 	}
 	// The response of a managed one is a job.
-	made, err := page.All[serviceInstance](call, "/v3/service_instances", url.Values{"names": {listValue(data.Name)}, "space_guids": {data.Space}})
+	made, err := page.All[serviceInstance](call, "/v3/service_instances", url.Values{"names": {listValue(data.Name)},
+		"space_guids": {data.Space}})
 	if err != nil || len(made) == 0 {
 		return page.GoTo(w, r, "/services", "service")
 	}

@@ -136,7 +136,8 @@ func helpOf(schema map[string]any) string {
 
 // complicated reports whether a schema has parts that fields cannot express.
 func complicated(schema map[string]any) bool {
-	return slices.ContainsFunc([]string{"$ref", "oneOf", "anyOf", "allOf", "not", "patternProperties"}, func(key string) bool { return schema[key] != nil })
+	return slices.ContainsFunc([]string{"$ref", "oneOf", "anyOf", "allOf", "not", "patternProperties"},
+		func(key string) bool { return schema[key] != nil })
 }
 
 // typeOf returns the type of a schema, without null; "" if it has none or several.
@@ -189,7 +190,8 @@ func (f *field) shape(schema map[string]any, nested bool) {
 		f.Kind = kindCheck
 		if !f.Must && !(hasDefault && !nested) {
 			// Not set is something else than false.
-			f.Kind, f.Options = kindSelect, []page.Option{{Value: "true", Label: "true", JSON: true}, {Value: "false", Label: "false", JSON: false}}
+			f.Kind, f.Options = kindSelect, []page.Option{{Value: "true", Label: "true", JSON: true},
+				{Value: "false", Label: "false", JSON: false}}
 		}
 	case "array":
 		items, _ := schema["items"].(map[string]any)
@@ -441,8 +443,10 @@ func (f *field) lines() (any, bool) {
 
 // errNotJSON and errNotObject are shown beside fields.
 var (
-	errNotJSON   = errors.New(`This is not JSON. Texts need double quotes, for example {"size": 3, "name": "x"}.`) //nolint:staticcheck,revive // shown to users
-	errNotObject = errors.New(`This must be a JSON object, for example {"size": 3}.`)                              //nolint:staticcheck,revive // shown to users
+	errNotJSON = errors.New( //nolint:staticcheck,revive // shown to users
+		`This is not JSON. Texts need double quotes, for example {"size": 3, "name": "x"}.`)
+	errNotObject = errors.New( //nolint:staticcheck,revive // shown to users
+		`This must be a JSON object, for example {"size": 3}.`)
 )
 
 // decodeJSON decodes a text with one JSON value, and keeps numbers as they were written.

@@ -51,35 +51,65 @@ func TestSchemaForm(t *testing.T) {
 			name: "scalars", schema: object + `"required":["name"],"properties":{"name":{"type":"string"},"size":{"type":"integer","default":3},"rate":{"type":"number"},"on":{"type":"boolean","default":true}}}`,
 			shape: "name:text! on:check=true rate:number size:number=3", form: "param/name= x %26 <y>&param/size=10&param/rate=1.50", want: `{"name":" x \u0026 \u003cy\u003e","on":false,"rate":1.50,"size":10}`,
 		},
-		{name: "left out", schema: object + `"properties":{"a":{"type":"string"},"b":{"type":"integer"},"c":{"type":"boolean"},"d":{"enum":["x"]}}}`, shape: "a:text b:number c:select d:select", form: "param/a=&param/b=+&param/c=&param/d=", want: `{}`},
-		{name: "required", schema: object + `"required":["a"],"properties":{"a":{"type":"string"}}}`, shape: "a:text!", want: `! This is required.`},
-		{name: "no number", schema: object + `"properties":{"n":{"type":"number"}}}`, shape: "n:number", form: "param/n=ten", want: `! This must be a number`},
-		{name: "no number but JSON", schema: object + `"properties":{"n":{"type":"number"}}}`, shape: "n:number", form: "param/n=true", want: `! This must be a number`},
-		{name: "no integer", schema: object + `"properties":{"n":{"type":"integer"}}}`, shape: "n:number", form: "param/n=1.5", want: `! This must be a whole number.`},
-		{name: "large integer", schema: object + `"properties":{"n":{"type":"integer"}}}`, shape: "n:number", form: "param/n=-12345678901234567890", want: `{"n":-12345678901234567890}`},
-		{name: "nullable", schema: object + `"properties":{"n":{"type":["integer","null"]},"m":{"type":["string","integer"]}}}`, shape: "m:json n:number", form: `param/n=1&param/m="x"`, want: `{"m":"x","n":1}`},
-		{name: "enum of types", schema: object + `"properties":{"e":{"enum":["a",2,true,2],"default":2}}}`, shape: "e:select=2", form: "param/e=true", want: `{"e":true}`},
-		{name: "enum of numbers", schema: object + `"properties":{"e":{"type":"integer","enum":[1,2]}}}`, shape: "e:select", form: "param/e=2", want: `{"e":2}`},
-		{name: "none of an enum", schema: object + `"properties":{"e":{"enum":["a"]}}}`, shape: "e:select", form: "param/e=b", want: `! Choose one of the options.`},
-		{name: "const", schema: object + `"properties":{"e":{"const":"a"}}}`, shape: "e:select", form: "param/e=a", want: `{"e":"a"}`},
-		{name: "array of an enum", schema: object + `"properties":{"e":{"type":"array","items":{"type":"string","enum":["a","b","c"]},"default":["b"]}}}`, shape: "e:checks=b=b", form: "param/e=c&param/e=a&param/e=z", want: `{"e":["a","c"]}`},
-		{name: "array of texts", schema: object + `"properties":{"e":{"type":"array","items":{"type":"string"}}}}`, shape: "e:lines", form: "param/e=a b%0d%0a%0d%0a c ", want: `{"e":["a b","c"]}`},
-		{name: "array of integers", schema: object + `"properties":{"e":{"type":"array","items":{"type":"integer"}}}}`, shape: "e:lines", form: "param/e=1%0a2", want: `{"e":[1,2]}`},
-		{name: "array of a wrong integer", schema: object + `"properties":{"e":{"type":"array","items":{"type":"integer"}}}}`, shape: "e:lines", form: "param/e=1%0ax", want: `! This must be a number`},
-		{name: "required array", schema: object + `"required":["e"],"properties":{"e":{"type":"array","items":{"type":"string"}}}}`, shape: "e:lines!", want: `{"e":[]}`},
-		{name: "array of objects", schema: object + `"properties":{"e":{"type":"array","items":{"type":"object"}}}}`, shape: "e:json", form: `param/e=[{"a":1}]`, want: `{"e":[{"a":1}]}`},
+		{name: "left out", schema: object +
+			`"properties":{"a":{"type":"string"},"b":{"type":"integer"},"c":{"type":"boolean"},"d":{"enum":["x"]}}}`,
+			shape: "a:text b:number c:select d:select", form: "param/a=&param/b=+&param/c=&param/d=", want: `{}`},
+		{name: "required", schema: object + `"required":["a"],"properties":{"a":{"type":"string"}}}`, shape: "a:text!",
+			want: `! This is required.`},
+		{name: "no number", schema: object + `"properties":{"n":{"type":"number"}}}`, shape: "n:number", form: "param/n=ten",
+			want: `! This must be a number`},
+		{name: "no number but JSON", schema: object + `"properties":{"n":{"type":"number"}}}`, shape: "n:number",
+			form: "param/n=true", want: `! This must be a number`},
+		{name: "no integer", schema: object + `"properties":{"n":{"type":"integer"}}}`, shape: "n:number",
+			form: "param/n=1.5", want: `! This must be a whole number.`},
+		{name: "large integer", schema: object + `"properties":{"n":{"type":"integer"}}}`, shape: "n:number",
+			form: "param/n=-12345678901234567890", want: `{"n":-12345678901234567890}`},
+		{name: "nullable", schema: object +
+			`"properties":{"n":{"type":["integer","null"]},"m":{"type":["string","integer"]}}}`, shape: "m:json n:number",
+			form: `param/n=1&param/m="x"`, want: `{"m":"x","n":1}`},
+		{name: "enum of types", schema: object + `"properties":{"e":{"enum":["a",2,true,2],"default":2}}}`,
+			shape: "e:select=2", form: "param/e=true", want: `{"e":true}`},
+		{name: "enum of numbers", schema: object + `"properties":{"e":{"type":"integer","enum":[1,2]}}}`, shape: "e:select",
+			form: "param/e=2", want: `{"e":2}`},
+		{name: "none of an enum", schema: object + `"properties":{"e":{"enum":["a"]}}}`, shape: "e:select", form: "param/e=b",
+			want: `! Choose one of the options.`},
+		{name: "const", schema: object + `"properties":{"e":{"const":"a"}}}`, shape: "e:select", form: "param/e=a",
+			want: `{"e":"a"}`},
+		{name: "array of an enum", schema: object +
+			`"properties":{"e":{"type":"array","items":{"type":"string","enum":["a","b","c"]},"default":["b"]}}}`,
+			shape: "e:checks=b=b", form: "param/e=c&param/e=a&param/e=z", want: `{"e":["a","c"]}`},
+		{name: "array of texts", schema: object + `"properties":{"e":{"type":"array","items":{"type":"string"}}}}`,
+			shape: "e:lines", form: "param/e=a b%0d%0a%0d%0a c ", want: `{"e":["a b","c"]}`},
+		{name: "array of integers", schema: object + `"properties":{"e":{"type":"array","items":{"type":"integer"}}}}`,
+			shape: "e:lines", form: "param/e=1%0a2", want: `{"e":[1,2]}`},
+		{name: "array of a wrong integer", schema: object + `"properties":{"e":{"type":"array","items":{"type":"integer"}}}}`,
+			shape: "e:lines", form: "param/e=1%0ax", want: `! This must be a number`},
+		{name: "required array", schema: object +
+			`"required":["e"],"properties":{"e":{"type":"array","items":{"type":"string"}}}}`, shape: "e:lines!",
+			want: `{"e":[]}`},
+		{name: "array of objects", schema: object + `"properties":{"e":{"type":"array","items":{"type":"object"}}}}`,
+			shape: "e:json", form: `param/e=[{"a":1}]`, want: `{"e":[{"a":1}]}`},
 		{
 			name: "object", schema: object + `"properties":{"o":{"type":"object","required":["a"],"properties":{"a":{"type":"string"},"deep":{"type":"object","properties":{"x":{}}}}}}}`,
 			shape: "o:group(a:text! deep:json)", form: `param/o/a=1&param/o/deep={"x":2}`, want: `{"o":{"a":"1","deep":{"x":2}}}`,
 		},
-		{name: "object left out", schema: object + `"properties":{"o":{"type":"object","required":["a"],"properties":{"a":{"type":"string"},"b":{"type":"boolean","default":false}}}}}`, shape: "o:group(a:text! b:select=false)", want: `{}`},
-		{name: "part of an object", schema: object + `"properties":{"o":{"type":"object","required":["a"],"properties":{"a":{"type":"string"},"b":{"type":"string"}}}}}`, shape: "o:group(a:text! b:text)", form: "param/o/b=x", want: `! See below. This is required.`},
-		{name: "wrong JSON of a property", schema: object + `"properties":{"o":{"$ref":"#/definitions/x"}}}`, shape: "o:json", form: "param/o={", want: `! This is not JSON.`},
-		{name: "more allowed", schema: `{"properties":{"a":{"type":"string"}}}`, shape: "a:text", free: true, form: `param/a=x&param={"b":1}`, want: `{"a":"x","b":1}`},
-		{name: "given twice", schema: `{"properties":{"a":{"type":"string"}}}`, shape: "a:text", free: true, form: `param/a=x&param={"a":1}`, want: `! There is a field for a.`},
-		{name: "names to escape", schema: object + `"properties":{"a/b~c":{"type":"string"}}}`, shape: "a/b~c:text", form: "param/a~1b~0c=x", want: `{"a/b~c":"x"}`},
-		{name: "wrong default", schema: object + `"properties":{"a":{"type":"string","default":{"x":1}},"b":{"type":"integer","default":"x"},"c":{"enum":["x"],"default":"y"}}}`, shape: "a:text b:number c:select", want: `{}`},
-		{name: "one of", schema: object + `"oneOf":[{}],"properties":{"a":{"type":"string"}}}`, shape: "a:text", free: true, want: `{}`},
+		{name: "object left out", schema: object +
+			`"properties":{"o":{"type":"object","required":["a"],"properties":{"a":{"type":"string"},"b":{"type":"boolean","default":false}}}}}`, shape: "o:group(a:text! b:select=false)", want: `{}`},
+		{name: "part of an object", schema: object +
+			`"properties":{"o":{"type":"object","required":["a"],"properties":{"a":{"type":"string"},"b":{"type":"string"}}}}}`,
+			shape: "o:group(a:text! b:text)", form: "param/o/b=x", want: `! See below. This is required.`},
+		{name: "wrong JSON of a property", schema: object + `"properties":{"o":{"$ref":"#/definitions/x"}}}`, shape: "o:json",
+			form: "param/o={", want: `! This is not JSON.`},
+		{name: "more allowed", schema: `{"properties":{"a":{"type":"string"}}}`, shape: "a:text", free: true,
+			form: `param/a=x&param={"b":1}`, want: `{"a":"x","b":1}`},
+		{name: "given twice", schema: `{"properties":{"a":{"type":"string"}}}`, shape: "a:text", free: true,
+			form: `param/a=x&param={"a":1}`, want: `! There is a field for a.`},
+		{name: "names to escape", schema: object + `"properties":{"a/b~c":{"type":"string"}}}`, shape: "a/b~c:text",
+			form: "param/a~1b~0c=x", want: `{"a/b~c":"x"}`},
+		{name: "wrong default", schema: object +
+			`"properties":{"a":{"type":"string","default":{"x":1}},"b":{"type":"integer","default":"x"},"c":{"enum":["x"],"default":"y"}}}`, shape: "a:text b:number c:select", want: `{}`},
+		{name: "one of", schema: object + `"oneOf":[{}],"properties":{"a":{"type":"string"}}}`, shape: "a:text", free: true,
+			want: `{}`},
 		{name: "reference", schema: `{"$ref":"#/x","properties":{"a":{"type":"string"}}}`, free: true, want: `{}`},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -123,8 +153,10 @@ func problems(fields []*field) string {
 // TestSchemaFormKeeps checks that a form shows again what was typed.
 func TestSchemaFormKeeps(t *testing.T) {
 	t.Parallel()
-	f := newSchemaForm(json.RawMessage(`{"properties":{"n":{"type":"integer","default":1},"s":{"type":"string"},"e":{"enum":["a","b"],"default":"a"},"l":{"type":"array","items":{"type":"string"}},"c":{"type":"array","items":{"enum":["x","y"]}}}}`))
-	if _, ok := f.read(url.Values{"param/n": {"ten"}, "param/s": {`"><script>`}, "param/e": {"b"}, "param/l": {"1\r\n2"}, "param/c": {"y"}, "param": {"{"}}); ok {
+	f := newSchemaForm(json.RawMessage(
+		`{"properties":{"n":{"type":"integer","default":1},"s":{"type":"string"},"e":{"enum":["a","b"],"default":"a"},"l":{"type":"array","items":{"type":"string"}},"c":{"type":"array","items":{"enum":["x","y"]}}}}`))
+	if _, ok := f.read(url.Values{"param/n": {"ten"}, "param/s": {`"><script>`}, "param/e": {"b"}, "param/l": {"1\r\n2"},
+		"param/c": {"y"}, "param": {"{"}}); ok {
 		t.Fatal("accepted")
 	}
 	b, err := core().Render("schemafields", f)
@@ -132,7 +164,9 @@ func TestSchemaFormKeeps(t *testing.T) {
 		t.Fatal(err)
 	}
 	html := string(b)
-	for _, want := range []string{`value="ten"`, `&#34;&gt;&lt;script&gt;`, `<option value="b" selected>`, "1\n2</textarea>", `value="y" checked`, "This must be a number", "This is not JSON", `placeholder="{}" aria-invalid="true">{</textarea>`} {
+	for _, want := range []string{`value="ten"`, `&#34;&gt;&lt;script&gt;`, `<option value="b" selected>`,
+		"1\n2</textarea>", `value="y" checked`, "This must be a number", "This is not JSON",
+		`placeholder="{}" aria-invalid="true">{</textarea>`} {
 		if !strings.Contains(html, want) {
 			t.Errorf("%s is not in\n%s", want, html)
 		}
@@ -153,11 +187,13 @@ func TestSchemaFormHostile(t *testing.T) {
 		return strings.Join(all, ",")
 	}
 	for name, schema := range map[string]string{
-		"deep nesting":     strings.Repeat(`{"type":"object","properties":{"a":`, 4000) + `{}` + strings.Repeat(`}}`, 4000),
-		"deep arrays":      `{"properties":{"a":` + strings.Repeat(`{"type":"array","items":`, 4000) + `{}` + strings.Repeat(`}`, 4000) + `}}`,
-		"huge enum":        `{"properties":{"a":{"enum":[` + many(100_000, `"v%d"`) + `]}}}`,
-		"many properties":  `{"properties":{` + many(10_000, `"p%d":{"type":"string"}`) + `}}`,
-		"many nested":      `{"properties":{"o":{"type":"object","properties":{` + many(10_000, `"p%d":{"type":"string"}`) + `}}}}`,
+		"deep nesting": strings.Repeat(`{"type":"object","properties":{"a":`, 4000) + `{}` + strings.Repeat(`}}`, 4000),
+		"deep arrays": `{"properties":{"a":` + strings.Repeat(`{"type":"array","items":`, 4000) + `{}` +
+			strings.Repeat(`}`, 4000) + `}}`,
+		"huge enum":       `{"properties":{"a":{"enum":[` + many(100_000, `"v%d"`) + `]}}}`,
+		"many properties": `{"properties":{` + many(10_000, `"p%d":{"type":"string"}`) + `}}`,
+		"many nested": `{"properties":{"o":{"type":"object","properties":{` +
+			many(10_000, `"p%d":{"type":"string"}`) + `}}}}`,
 		"wrong types":      `{"type":7,"properties":{"a":[],"b":"x","c":null,"d":{"type":{}},"e":{"type":[1]},"f":{"enum":"x"},"g":{"enum":[{},[],null]},"h":{"type":"array","items":[1]},"i":{"type":"object","properties":3},"j":{"type":"number","minimum":"x","maximum":{}},"k":{"title":3,"description":[]}},"required":"a","additionalProperties":"no"}`,
 		"wrong required":   `{"properties":{"a":{"type":"string"}},"required":[1,null,{},"z"]}`,
 		"wrong properties": `{"type":"object","properties":[1,2]}`,

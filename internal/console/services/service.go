@@ -51,14 +51,17 @@ func (c pages) service(w http.ResponseWriter, r *http.Request, s *page.Session) 
 	return c.showService(w, r, s, http.StatusOK, "", data)
 }
 
-func (c pages) showService(w http.ResponseWriter, r *http.Request, s *page.Session, status int, problem string, data *serviceData) error {
+func (c pages) showService(w http.ResponseWriter, r *http.Request, s *page.Session, status int, problem string,
+	data *serviceData) error {
 	live := "services/" + url.PathEscape(data.Instance.GUID)
 	if problem != "" {
 		live = "" // this is the response to a form: the page has another address
 	}
 	return c.Show(w, r, s, status, "service.html", page.Page{
 		Title: data.Instance.Name, Section: "services", Live: live, Data: data, Problem: problem,
-		Crumbs: []page.Crumb{{Name: "Services", Link: page.Path + "/services"}, {Name: data.Instance.Org + " / " + data.Instance.Space, Link: page.Path + "/services?space=" + url.QueryEscape(data.Instance.Relationships.Space.Data.GUID)}},
+		Crumbs: []page.Crumb{{Name: "Services", Link: page.Path + "/services"},
+			{Name: data.Instance.Org + " / " + data.Instance.Space, Link: page.Path + "/services?space=" +
+				url.QueryEscape(data.Instance.Relationships.Space.Data.GUID)}},
 	})
 }
 
@@ -109,7 +112,8 @@ func (c pages) loadService(r *http.Request, s *page.Session, guid string) (*serv
 	name := d.Instance.Name
 	for _, b := range all {
 		if b.Type == "key" {
-			b.Command, b.Show = page.Command("cf", "delete-service-key", name, b.Name), page.Command("cf", "service-key", name, b.Name)
+			b.Command, b.Show = page.Command("cf", "delete-service-key", name, b.Name), page.Command("cf", "service-key",
+				name, b.Name)
 			d.Keys = append(d.Keys, b)
 			continue
 		}
@@ -117,9 +121,13 @@ func (c pages) loadService(r *http.Request, s *page.Session, guid string) (*serv
 		d.Bindings = append(d.Bindings, b)
 	}
 	d.Commands = serviceCommands{
-		Service: page.Command("cf", "service", name), Parameters: page.Command("cf", "service", name, "--params"), Bind: page.Command("cf", "bind-service", "APP", name), CreateKey: page.Command("cf", "create-service-key", name, "KEY"),
-		Update: page.Command("cf", "update-service", name, "-p", "PLAN"), Upgrade: page.Command("cf", "upgrade-service", name), Delete: page.Command("cf", "delete-service", name),
-		Share: page.Command("cf", "share-service", name, "-s", "SPACE", "-o", "ORG"), Unshare: page.Command("cf", "unshare-service", name, "-s", "SPACE", "-o", "ORG"),
+		Service: page.Command("cf", "service", name), Parameters: page.Command("cf", "service", name, "--params"),
+		Bind: page.Command("cf", "bind-service", "APP", name), CreateKey: page.Command("cf", "create-service-key",
+			name, "KEY"),
+		Update: page.Command("cf", "update-service", name, "-p", "PLAN"), Upgrade: page.Command("cf", "upgrade-service",
+			name), Delete: page.Command("cf", "delete-service", name),
+		Share:   page.Command("cf", "share-service", name, "-s", "SPACE", "-o", "ORG"),
+		Unshare: page.Command("cf", "unshare-service", name, "-s", "SPACE", "-o", "ORG"),
 	}
 	if !d.Instance.managed() {
 		d.Commands.Update = page.Command("cf", "update-user-provided-service", name, "-p", "CREDENTIALS.json")
@@ -149,7 +157,8 @@ func (c pages) loadServicePage(r *http.Request, s *page.Session) (*serviceData, 
 	}
 	d.Bind, d.Update = &schemaForm{}, &schemaForm{Free: true}
 	if d.Plan != nil {
-		d.Bind, d.Update = newSchemaForm(d.Plan.Schemas.Binding.Create.Parameters), newSchemaForm(d.Plan.Schemas.Instance.Update.Parameters)
+		d.Bind, d.Update = newSchemaForm(d.Plan.Schemas.Binding.Create.Parameters),
+			newSchemaForm(d.Plan.Schemas.Instance.Update.Parameters)
 	}
 	if d.Offering == nil || !d.Offering.Shareable || !d.MayDevelop {
 		d.ShareTo = nil
@@ -167,7 +176,8 @@ func (d *serviceData) loadPlans(call *page.Caller) error {
 		return err
 	}
 	var of offering
-	if err := call.Get(&of, "/v3/service_offerings/"+url.PathEscape(plan.Relationships.Offering.Data.GUID), nil); err != nil {
+	if err := call.Get(&of, "/v3/service_offerings/"+url.PathEscape(plan.Relationships.Offering.Data.GUID),
+		nil); err != nil {
 		return err
 	}
 	d.Plan, d.Offering = &plan, &of
@@ -182,7 +192,8 @@ func (d *serviceData) loadPlans(call *page.Caller) error {
 
 // loadApps loads the apps of the space that are not bound.
 func (d *serviceData) loadApps(call *page.Caller) error {
-	apps, err := page.All[page.App](call, "/v3/apps", url.Values{"space_guids": {d.Instance.Relationships.Space.Data.GUID}, "order_by": {"name"}})
+	apps, err := page.All[page.App](call, "/v3/apps", url.Values{"space_guids": {d.Instance.Relationships.Space.Data.GUID},
+		"order_by": {"name"}})
 	d.Apps = slices.DeleteFunc(apps, func(a page.App) bool {
 		return slices.ContainsFunc(d.Bindings, func(b binding) bool { return b.App.GUID == a.GUID })
 	})
@@ -196,9 +207,10 @@ func (d *serviceData) loadShared(call *page.Caller) error {
 	var answer struct {
 		Included serviceNames `json:"included"`
 	}
-	err := call.Get(&answer, "/v3/service_instances/"+url.PathEscape(d.Instance.GUID)+"/relationships/shared_spaces", url.Values{
-		"fields[space]": {"guid,name,relationships.organization"}, "fields[space.organization]": {"guid,name"},
-	})
+	err := call.Get(&answer, "/v3/service_instances/"+url.PathEscape(d.Instance.GUID)+"/relationships/shared_spaces",
+		url.Values{
+			"fields[space]": {"guid,name,relationships.organization"}, "fields[space.organization]": {"guid,name"},
+		})
 	if page.Gone(err) {
 		return nil // it is shared with the user's space
 	}
@@ -206,12 +218,14 @@ func (d *serviceData) loadShared(call *page.Caller) error {
 		return err
 	}
 	for _, in := range answer.Included.Spaces {
-		d.Shared = append(d.Shared, developed{in.GUID, in.Name, byGUID(answer.Included.Orgs, in.Relationships.Organization.Data.GUID).Name})
+		d.Shared = append(d.Shared, developed{in.GUID, in.Name,
+			byGUID(answer.Included.Orgs, in.Relationships.Organization.Data.GUID).Name})
 	}
 	var flag struct {
 		Enabled bool `json:"enabled"`
 	}
-	if err := call.Get(&flag, "/v3/feature_flags/service_instance_sharing", nil); err != nil || !flag.Enabled || !d.MayDevelop {
+	if err := call.Get(&flag, "/v3/feature_flags/service_instance_sharing", nil); err != nil || !flag.Enabled ||
+		!d.MayDevelop {
 		return err
 	}
 	to, err := developedSpaces(call)
@@ -263,7 +277,8 @@ func (c pages) bind(w http.ResponseWriter, r *http.Request, s *page.Session, kin
 	parameters, ok := data.Bind.read(r.PostForm)
 	if !ok {
 		data.Typed = r.PostForm
-		return c.showService(w, r, s, http.StatusUnprocessableEntity, "Some parameters are not valid. See the marked fields.", data)
+		return c.showService(w, r, s, http.StatusUnprocessableEntity, "Some parameters are not valid. See the marked fields.",
+			data)
 	}
 	if len(parameters) > 0 {
 		body["parameters"] = parameters
@@ -277,7 +292,8 @@ func (c pages) bind(w http.ResponseWriter, r *http.Request, s *page.Session, kin
 // deleteBinding is POST /console/services/GUID/bindings/GUID/drop: it unbinds an app, or deletes
 // a key.
 func (c pages) deleteBinding(w http.ResponseWriter, r *http.Request, s *page.Session) error {
-	if err := c.Platform(r, s).Do(http.MethodDelete, "/v3/service_credential_bindings/"+url.PathEscape(web.Param(r, "binding")), nil, nil); err != nil {
+	if err := c.Platform(r, s).Do(http.MethodDelete, "/v3/service_credential_bindings/"+
+		url.PathEscape(web.Param(r, "binding")), nil, nil); err != nil {
 		return c.serviceFailed(w, r, s, err)
 	}
 	return page.GoTo(w, r, "/services/"+url.PathEscape(web.Param(r, "guid")), "unbound")
@@ -305,7 +321,8 @@ func (c pages) showCredentials(w http.ResponseWriter, r *http.Request, s *page.S
 	}
 	// A binding of its own is that of a user-provided instance.
 	if id := web.Param(r, "binding"); id == guid {
-		data.Name, data.Command = service.Instance.Name, page.Command("cf", "curl", "/v3/service_instances/"+guid+"/credentials")
+		data.Name, data.Command = service.Instance.Name, page.Command("cf", "curl", "/v3/service_instances/"+guid+
+			"/credentials")
 		err = call.Get(&answer.Credentials, "/v3/service_instances/"+url.PathEscape(guid)+"/credentials", nil)
 	} else {
 		i := slices.IndexFunc(service.Keys, func(b binding) bool { return b.GUID == id })
@@ -324,7 +341,8 @@ func (c pages) showCredentials(w http.ResponseWriter, r *http.Request, s *page.S
 	}
 	return c.Show(w, r, s, http.StatusOK, "credentials.html", page.Page{
 		Title: "Credentials of " + data.Name, Section: "services", Data: data,
-		Crumbs: []page.Crumb{{Name: "Services", Link: page.Path + "/services"}, {Name: data.Instance.Name, Link: page.Path + "/services/" + url.PathEscape(guid)}},
+		Crumbs: []page.Crumb{{Name: "Services", Link: page.Path + "/services"},
+			{Name: data.Instance.Name, Link: page.Path + "/services/" + url.PathEscape(guid)}},
 	})
 }
 
@@ -339,7 +357,8 @@ func (c pages) updateService(w http.ResponseWriter, r *http.Request, s *page.Ses
 	parameters, ok := data.Update.read(r.PostForm)
 	if !ok {
 		data.Typed = r.PostForm
-		return c.showService(w, r, s, http.StatusUnprocessableEntity, "Some parameters are not valid. See the marked fields.", data)
+		return c.showService(w, r, s, http.StatusUnprocessableEntity, "Some parameters are not valid. See the marked fields.",
+			data)
 	}
 	body, key := map[string]any{}, "parameters"
 	if !data.Instance.managed() {
@@ -392,7 +411,8 @@ func (c pages) shareService(w http.ResponseWriter, r *http.Request, s *page.Sess
 
 // unshareService is POST /console/services/GUID/unshare, with the guid of a space.
 func (c pages) unshareService(w http.ResponseWriter, r *http.Request, s *page.Session) error {
-	path := "/v3/service_instances/" + url.PathEscape(web.Param(r, "guid")) + "/relationships/shared_spaces/" + url.PathEscape(r.PostForm.Get("space"))
+	path := "/v3/service_instances/" + url.PathEscape(web.Param(r, "guid")) + "/relationships/shared_spaces/" +
+		url.PathEscape(r.PostForm.Get("space"))
 	if err := c.Platform(r, s).Do(http.MethodDelete, path, nil, nil); err != nil {
 		return c.serviceFailed(w, r, s, err)
 	}

@@ -137,9 +137,11 @@ type serviceNames struct {
 // serviceFields requests serviceNames.
 func serviceFields() url.Values {
 	return url.Values{
-		"fields[service_plan]": {"guid,name,relationships.service_offering"}, "fields[service_plan.service_offering]": {"guid,name,relationships.service_broker"},
+		"fields[service_plan]":                                 {"guid,name,relationships.service_offering"},
+		"fields[service_plan.service_offering]":                {"guid,name,relationships.service_broker"},
 		"fields[service_plan.service_offering.service_broker]": {"guid,name"},
-		"fields[space]": {"guid,name,relationships.organization"}, "fields[space.organization]": {"guid,name"},
+		"fields[space]":                                        {"guid,name,relationships.organization"},
+		"fields[space.organization]":                           {"guid,name"},
 	}
 }
 
@@ -250,7 +252,8 @@ func (c pages) services(w http.ResponseWriter, r *http.Request, s *page.Session)
 
 func (c pages) loadServices(r *http.Request, s *page.Session) (*servicesData, error) {
 	call, q := c.Platform(r, s), r.URL.Query()
-	data := &servicesData{Query: strings.TrimSpace(q.Get("q")), Space: q.Get("space"), Command: page.Command("cf", "services")}
+	data := &servicesData{Query: strings.TrimSpace(q.Get("q")), Space: q.Get("space"),
+		Command: page.Command("cf", "services")}
 	var bound []binding
 	var spaces []developed
 	filter := url.Values{}
@@ -302,12 +305,14 @@ func developedSpaces(c *page.Caller) ([]developed, error) {
 	var roles []page.Role
 	err := page.Together(
 		func() (err error) {
-			l, err = page.AllWith[page.Space, included](c, "/v3/spaces", url.Values{"include": {"organization"}, "order_by": {"name"}})
+			l, err = page.AllWith[page.Space, included](c, "/v3/spaces", url.Values{"include": {"organization"},
+				"order_by": {"name"}})
 			return err
 		},
 		func() (err error) {
 			if !c.Session.Admin() {
-				roles, err = page.All[page.Role](c, "/v3/roles", url.Values{"user_guids": {c.Session.UserID}, "types": {"space_developer"}})
+				roles, err = page.All[page.Role](c, "/v3/roles", url.Values{"user_guids": {c.Session.UserID},
+					"types": {"space_developer"}})
 			}
 			return err
 		},
@@ -321,7 +326,8 @@ func developedSpaces(c *page.Caller) ([]developed, error) {
 	}
 	var out []developed
 	for _, in := range l.Resources {
-		if c.Session.Admin() || slices.ContainsFunc(roles, func(r page.Role) bool { return r.Relationships.Space.Data.GUID == in.GUID }) {
+		if c.Session.Admin() || slices.ContainsFunc(roles,
+			func(r page.Role) bool { return r.Relationships.Space.Data.GUID == in.GUID }) {
 			out = append(out, developed{in.GUID, in.Name, orgs[in.Relationships.Organization.Data.GUID]})
 		}
 	}
@@ -335,13 +341,17 @@ func mayDevelop(c *page.Caller, space string) (bool, error) {
 	if c.Session.Admin() {
 		return true, nil
 	}
-	roles, err := page.All[page.Role](c, "/v3/roles", url.Values{"user_guids": {c.Session.UserID}, "space_guids": {space}, "types": {"space_developer"}})
+	roles, err := page.All[page.Role](c, "/v3/roles", url.Values{"user_guids": {c.Session.UserID}, "space_guids": {space},
+		"types": {"space_developer"}})
 	return len(roles) > 0, err
 }
 
 // Find returns service instances whose name or offering contains a text.
 func Find(c *page.Caller, text string) ([]Row, error) {
 	rows, err := instancesOf(c, url.Values{})
-	rows = slices.DeleteFunc(rows, func(row Row) bool { return !page.Matches(row.Name, text) && !page.Matches(row.Offering, text) })
+	rows = slices.DeleteFunc(rows, func(row Row) bool {
+		return !page.Matches(row.Name, text) &&
+			!page.Matches(row.Offering, text)
+	})
 	return rows[:min(len(rows), page.PerPage)], err
 }

@@ -17,19 +17,25 @@ var core = sync.OnceValue(func() *page.Console { return page.New(page.Options{},
 func TestPages(t *testing.T) {
 	t.Parallel()
 	now := time.Now()
-	instance := Row{serviceInstance: serviceInstance{GUID: "g", Name: "<db>", Type: "managed", Last: &operation{Type: "create", State: "in progress"}, CreatedAt: now}, Plan: "small", Offering: "postgres"}
+	instance := Row{serviceInstance: serviceInstance{GUID: "g", Name: "<db>", Type: "managed",
+		Last: &operation{Type: "create", State: "in progress"}, CreatedAt: now}, Plan: "small", Offering: "postgres"}
 	key := binding{GUID: "k", Name: "laptop", Type: "key", Last: &operation{Type: "create", State: "succeeded"}}
 	pagetest.Pages(t, core(), []pagetest.Page{
-		{Template: "servicelist.html", Data: &servicesData{Rows: []Row{instance}, Pager: pagetest.Pager()}, Want: []string{"&lt;db&gt;", "create in progress", "<progress", "/console/x?page=1&amp;q=a&#43;b", "Page 2 of 3"}},
+		{Template: "servicelist.html", Data: &servicesData{Rows: []Row{instance}, Pager: pagetest.Pager()},
+			Want: []string{"&lt;db&gt;", "create in progress", "<progress", "/console/x?page=1&amp;q=a&#43;b", "Page 2 of 3"}},
 		{
 			Template: "service.html", Data: &serviceData{
-				Instance: instance, Keys: []binding{key}, MayDevelop: true, Plan: &servicePlan{}, Update: &schemaForm{Free: true}, Bind: &schemaForm{}, Shared: []developed{{"s", "second", "demo"}},
+				Instance: instance, Keys: []binding{key}, MayDevelop: true, Plan: &servicePlan{}, Update: &schemaForm{Free: true},
+				Bind: &schemaForm{}, Shared: []developed{{"s", "second", "demo"}},
 				ShareTo: []developed{{"t", "third", "demo"}}, Plans: []servicePlan{{GUID: "p", Name: "large"}},
 			},
 			Want: []string{"Show credentials", "/unshare", "demo / third", "large (paid)", `name="confirm"`},
 		},
 		{Template: "service.html", Data: &serviceData{Instance: instance, Keys: []binding{key}}, Want: []string{"laptop"}},
-		{Template: "marketplace.html", Data: &marketplaceData{Offerings: []offering{{Name: "redis", Documentation: "javascript:alert(1)", Plans: []servicePlan{{Name: "small", Free: true}}}}, MayDevelop: true}, Want: []string{"redis", "free", "#ZgotmplZ"}},
+		{Template: "marketplace.html",
+			Data: &marketplaceData{Offerings: []offering{{Name: "redis", Documentation: "javascript:alert(1)",
+				Plans: []servicePlan{{Name: "small", Free: true}}}}, MayDevelop: true}, Want: []string{"redis", "free",
+				"#ZgotmplZ"}},
 	})
 	without, err := core().Render("service.html", page.Page{Data: &serviceData{Instance: instance, Keys: []binding{key}}})
 	if err != nil || strings.Contains(string(without), `method="post"`) {

@@ -101,7 +101,8 @@ func (c pages) system(w http.ResponseWriter, r *http.Request, s *page.Session) e
 	if err != nil {
 		return err
 	}
-	return c.Show(w, r, s, http.StatusOK, "system.html", page.Page{Title: "System", Section: "system", Live: "system", Data: data})
+	return c.Show(w, r, s, http.StatusOK, "system.html", page.Page{Title: "System", Section: "system", Live: "system",
+		Data: data})
 }
 
 func (c pages) loadSystem(r *http.Request, s *page.Session) (*systemData, error) {

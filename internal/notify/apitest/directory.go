@@ -63,7 +63,8 @@ func (d *Directory) Resolve(_ context.Context, a notify.Audience) (notify.Audien
 }
 
 // Page implements notify.Directory.
-func (d *Directory) Page(_ context.Context, a notify.Audience, cursor string, limit int) ([]notify.Recipient, string, error) {
+func (d *Directory) Page(_ context.Context, a notify.Audience, cursor string, limit int) ([]notify.Recipient,
+	string, error) {
 	if d.Broken {
 		return nil, "", errBroken
 	}

@@ -75,7 +75,8 @@ func New(t *testing.T) *World { return Limited(t, notify.Limits{}) }
 func Limited(t *testing.T, limits notify.Limits) *World {
 	t.Helper()
 	quiet := slog.New(slog.DiscardHandler)
-	store, err := notifydb.Open(t.Context(), dbtest.New(t, db.SQLite), notifydb.Options{QueueLimit: limits.Queue, Log: quiet})
+	store, err := notifydb.Open(t.Context(), dbtest.New(t, db.SQLite), notifydb.Options{QueueLimit: limits.Queue,
+		Log: quiet})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -98,12 +99,14 @@ func Limited(t *testing.T, limits notify.Limits) *World {
 	if w.Unsubscriber, err = notify.NewUnsubscriber(key); err != nil {
 		t.Fatal(err)
 	}
-	w.Mailbox, err = mailbox.New(mailbox.Options{Dir: t.TempDir(), Identity: compose.Identity{From: "no-reply@example.com", Domain: "example.com"}, Log: quiet})
+	w.Mailbox, err = mailbox.New(mailbox.Options{Dir: t.TempDir(), Identity: compose.Identity{From: "no-reply@example.com",
+		Domain: "example.com"}, Log: quiet})
 	if err != nil {
 		t.Fatal(err)
 	}
 	kick := func() { w.Kicks++ }
-	w.Service = notify.New(notify.ServiceOptions{Store: store, Directory: w.Directory, IDs: w.IDs, Limits: limits, Log: quiet, Kick: kick})
+	w.Service = notify.New(notify.ServiceOptions{Store: store, Directory: w.Directory, IDs: w.IDs, Limits: limits,
+		Log: quiet, Kick: kick})
 	verifier := token.NewVerifier(token.Options{Issuer: "test", Keys: keys{}})
 	for version, format := range map[int]web.Format{1: web.FormatNotifications, 2: web.FormatNotificationsV2} {
 		mux := web.NewMux(format, quiet, nil)
@@ -115,7 +118,8 @@ func Limited(t *testing.T, limits notify.Limits) *World {
 			httpv2.Register(g, httpv2.Options{Store: store, Service: w.Service, Directory: w.Directory, Log: quiet})
 			description = httpext.DescriptionV2
 		}
-		httpext.Register(g, httpext.Options{Store: store, Service: w.Service, Unsubscriber: w.Unsubscriber, Kick: kick, Mailbox: w.Mailbox, Description: description, Log: quiet})
+		httpext.Register(g, httpext.Options{Store: store, Service: w.Service, Unsubscriber: w.Unsubscriber, Kick: kick,
+			Mailbox: w.Mailbox, Description: description, Log: quiet})
 		w.handlers[version], w.Routes[version] = web.Pipeline(mux, format, quiet), mux.Routes()
 	}
 	return w
@@ -152,7 +156,8 @@ func (w *World) sign(c token.Claims) string {
 	if c.ExpiresAt == 0 {
 		c.ExpiresAt = time.Now().Add(time.Hour).Unix()
 	}
-	signer, err := jose.NewSigner(jose.SigningKey{Algorithm: jose.ES256, Key: jose.JSONWebKey{Key: signingKey(), KeyID: "k"}}, nil)
+	signer, err := jose.NewSigner(jose.SigningKey{Algorithm: jose.ES256, Key: jose.JSONWebKey{Key: signingKey(),
+		KeyID: "k"}}, nil)
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -245,7 +250,8 @@ func (w *World) judge(version int, r *http.Request, a Answer) {
 		return
 	}
 	body := []byte(a.Body)
-	if kind := a.Header.Get("Content-Type"); strings.HasPrefix(kind, "text/html") || strings.Contains(kind, "yaml") || strings.Contains(kind, "rfc822") {
+	if kind := a.Header.Get("Content-Type"); strings.HasPrefix(kind, "text/html") || strings.Contains(kind, "yaml") ||
+		strings.Contains(kind, "rfc822") {
 		body = nil
 	}
 	if err := operation.Check(a.Status, a.Header, body); err != nil {

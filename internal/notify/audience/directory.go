@@ -39,8 +39,10 @@ type Options struct {
 // DefaultScopes are the scopes that a UAA gives to every user.
 func DefaultScopes() []string {
 	return []string{
-		"approvals.me", "cloud_controller.read", "cloud_controller.write", "cloud_controller_service_permissions.read", "notification_preferences.read",
-		"notification_preferences.write", "oauth.approvals", "openid", "password.write", "profile", "roles", "scim.me", "scim.userids",
+		"approvals.me", "cloud_controller.read", "cloud_controller.write", "cloud_controller_service_permissions.read",
+		"notification_preferences.read",
+		"notification_preferences.write", "oauth.approvals", "openid", "password.write", "profile", "roles", "scim.me",
+		"scim.userids",
 		"uaa.offline_token", "uaa.user", "user_attributes",
 	}
 }
@@ -127,7 +129,8 @@ func (d *Directory) Resolve(ctx context.Context, a notify.Audience) (notify.Audi
 }
 
 // Page implements notify.Directory.
-func (d *Directory) Page(ctx context.Context, a notify.Audience, cursor string, limit int) ([]notify.Recipient, string, error) {
+func (d *Directory) Page(ctx context.Context, a notify.Audience, cursor string, limit int) ([]notify.Recipient,
+	string, error) {
 	limit = max(limit, 1)
 	switch a.Type {
 	case notify.ToUser:
@@ -182,7 +185,8 @@ func badCursor(cursor string) error {
 	return errors.New("the cursor " + strconv.Quote(cursor) + " is invalid")
 }
 
-func (d *Directory) peoplePage(people []uaaclient.Person, more bool, next string, err error) ([]notify.Recipient, string, error) {
+func (d *Directory) peoplePage(people []uaaclient.Person, more bool, next string, err error) ([]notify.Recipient,
+	string, error) {
 	if err != nil {
 		return nil, "", uaaFault(err)
 	}
@@ -301,7 +305,8 @@ func (d *Directory) membersOf(ctx context.Context, name string) ([]string, error
 		return nil, uaaFault(err)
 	}
 	if group == nil {
-		return nil, fault.New(fault.NotFound, "Scope %q could not be found: the authorization server has no group of that name", name)
+		return nil, fault.New(fault.NotFound,
+			"Scope %q could not be found: the authorization server has no group of that name", name)
 	}
 	var ids []string
 	seen := map[string]bool{group.ID: true}
@@ -355,10 +360,14 @@ func (d *Directory) scopePage(ctx context.Context, name, cursor string, limit in
 
 // uaaFault converts a failed request to an error for the sender.
 func uaaFault(err error) error {
-	if status := uaaclient.StatusOf(err); status != 0 && status != http.StatusServiceUnavailable && status != http.StatusTooManyRequests {
-		return fault.Wrap(err, fault.BadGateway, "The authorization server responded with status %d to a request for users. Try again later, or ask the operator.", status)
+	if status := uaaclient.StatusOf(err); status != 0 && status != http.StatusServiceUnavailable &&
+		status != http.StatusTooManyRequests {
+		return fault.Wrap(err, fault.BadGateway,
+			"The authorization server responded with status %d to a request for users. Try again later, or ask the operator.",
+			status)
 	}
-	return fault.Wrap(err, fault.Unavailable, "The authorization server is unavailable. Try again later.").After(retryAfter)
+	return fault.Wrap(err, fault.Unavailable, "The authorization server is unavailable. Try again later.").
+		After(retryAfter)
 }
 
 const retryAfter = 10 * time.Second

@@ -153,7 +153,8 @@ func (w *world) serveRoles(r *http.Request, answer func(int, any)) {
 	for _, role := range w.roles[r.FormValue("space_guids")+r.FormValue("organization_guids")] {
 		kind, user, _ := strings.Cut(role, " ")
 		if slices.Contains(types, kind) {
-			found = append(found, map[string]any{"type": kind, "relationships": map[string]any{"user": map[string]any{"data": map[string]string{"guid": user}}}})
+			found = append(found, map[string]any{"type": kind, "relationships": map[string]any{
+				"user": map[string]any{"data": map[string]string{"guid": user}}}})
 		}
 	}
 	page, _ := strconv.Atoi(r.FormValue("page"))
@@ -246,16 +247,26 @@ func TestResolve(t *testing.T) {
 			in:   notify.Audience{Type: notify.ToOrg, ID: "org-1", Role: "OrgManager"},
 			want: notify.Audience{Type: notify.ToOrg, ID: "org-1", Role: "OrgManager", OrgID: "org-1", OrgName: "acme"},
 		},
-		{in: notify.Audience{Type: notify.ToSpace, ID: "x"}, code: fault.NotFound, message: `CloudController Failure: Space "x" could not be found`},
-		{in: notify.Audience{Type: notify.ToSpace, ID: ".."}, code: fault.NotFound, message: `CloudController Failure: Space ".." could not be found`},
-		{in: notify.Audience{Type: notify.ToOrg, ID: "a/b?c"}, code: fault.NotFound, message: `CloudController Failure: Organization "a/b?c" could not be found`},
-		{in: notify.Audience{Type: notify.ToOrg, ID: "org-1", Role: "King"}, code: fault.Unprocessable, message: `"role" must be "OrgManager", "OrgAuditor", "BillingManager" or unset`},
-		{in: notify.Audience{Type: notify.ToScope, ID: "cloud.admin"}, want: notify.Audience{Type: notify.ToScope, ID: "cloud.admin"}},
-		{in: notify.Audience{Type: notify.ToScope, ID: "no.such"}, code: fault.NotFound, message: `Scope "no.such" could not be found`},
-		{in: notify.Audience{Type: notify.ToScope, ID: "mixed.CASE"}, code: fault.NotFound, message: `Scope "mixed.CASE" could not be found`},
-		{in: notify.Audience{Type: notify.ToScope, ID: `a" or displayName pr or displayName eq "b`}, code: fault.NotFound, message: "Scope"},
-		{in: notify.Audience{Type: notify.ToScope, ID: "openid"}, code: fault.NotAcceptable, message: "You cannot send a notification to a default scope"},
-		{in: notify.Audience{Type: notify.ToScope, ID: "cloud_controller.read"}, code: fault.NotAcceptable, message: "You cannot send a notification to a default scope"},
+		{in: notify.Audience{Type: notify.ToSpace, ID: "x"}, code: fault.NotFound,
+			message: `CloudController Failure: Space "x" could not be found`},
+		{in: notify.Audience{Type: notify.ToSpace, ID: ".."}, code: fault.NotFound,
+			message: `CloudController Failure: Space ".." could not be found`},
+		{in: notify.Audience{Type: notify.ToOrg, ID: "a/b?c"}, code: fault.NotFound,
+			message: `CloudController Failure: Organization "a/b?c" could not be found`},
+		{in: notify.Audience{Type: notify.ToOrg, ID: "org-1", Role: "King"}, code: fault.Unprocessable,
+			message: `"role" must be "OrgManager", "OrgAuditor", "BillingManager" or unset`},
+		{in: notify.Audience{Type: notify.ToScope, ID: "cloud.admin"}, want: notify.Audience{Type: notify.ToScope,
+			ID: "cloud.admin"}},
+		{in: notify.Audience{Type: notify.ToScope, ID: "no.such"}, code: fault.NotFound,
+			message: `Scope "no.such" could not be found`},
+		{in: notify.Audience{Type: notify.ToScope, ID: "mixed.CASE"}, code: fault.NotFound,
+			message: `Scope "mixed.CASE" could not be found`},
+		{in: notify.Audience{Type: notify.ToScope, ID: `a" or displayName pr or displayName eq "b`}, code: fault.NotFound,
+			message: "Scope"},
+		{in: notify.Audience{Type: notify.ToScope, ID: "openid"}, code: fault.NotAcceptable,
+			message: "You cannot send a notification to a default scope"},
+		{in: notify.Audience{Type: notify.ToScope, ID: "cloud_controller.read"}, code: fault.NotAcceptable,
+			message: "You cannot send a notification to a default scope"},
 	} {
 		got, err := b.dir.Resolve(t.Context(), test.in)
 		var f *fault.Error
@@ -273,10 +284,12 @@ func TestResolve(t *testing.T) {
 
 func TestFailures(t *testing.T) {
 	t.Parallel()
-	for status, code := range map[int]fault.Code{500: fault.BadGateway, 403: fault.BadGateway, 401: fault.BadGateway, 503: fault.Unavailable, 429: fault.Unavailable} {
+	for status, code := range map[int]fault.Code{500: fault.BadGateway, 403: fault.BadGateway, 401: fault.BadGateway,
+		503: fault.Unavailable, 429: fault.Unavailable} {
 		b := setup(t)
 		b.fail = status
-		for _, a := range []notify.Audience{{Type: notify.ToSpace, ID: "space-1"}, {Type: notify.ToOrg, ID: "org-1"}, {Type: notify.ToScope, ID: "s"}} {
+		for _, a := range []notify.Audience{{Type: notify.ToSpace, ID: "space-1"}, {Type: notify.ToOrg, ID: "org-1"},
+			{Type: notify.ToScope, ID: "s"}} {
 			if _, err := b.dir.Resolve(t.Context(), a); !fault.Is(err, code) {
 				t.Errorf("%d, resolve %s: %v", status, a.Type, err)
 			}
@@ -295,11 +308,13 @@ func TestFailures(t *testing.T) {
 	gone.Close()
 	uaa := uaaclient.New(uaaclient.Options{BaseURL: gone.URL})
 	d := audience.New(audience.Options{UAA: uaa, PlatformURL: gone.URL})
-	if _, err := d.Resolve(t.Context(), notify.Audience{Type: notify.ToSpace, ID: "x"}); !fault.Is(err, fault.Unavailable) {
+	if _, err := d.Resolve(t.Context(), notify.Audience{Type: notify.ToSpace, ID: "x"}); !fault.Is(err,
+		fault.Unavailable) {
 		t.Errorf("a server that is not there: %v", err)
 	}
 	d = audience.New(audience.Options{UAA: uaa})
-	if _, err := d.Resolve(t.Context(), notify.Audience{Type: notify.ToSpace, ID: "x"}); !fault.Is(err, fault.Unavailable) || !strings.Contains(err.Error(), "not connected") {
+	if _, err := d.Resolve(t.Context(), notify.Audience{Type: notify.ToSpace, ID: "x"}); !fault.Is(err,
+		fault.Unavailable) || !strings.Contains(err.Error(), "not connected") {
 		t.Errorf("no platform: %v", err)
 	}
 	b := setup(t)
@@ -322,20 +337,23 @@ func TestEveryone(t *testing.T) {
 			b.users[id] = []email{{id + "@example.org", true}}
 		}
 		b.users["none"] = nil
-		b.users["odd"] = []email{{"no address", true}, {"a@b, c@d", false}, {"Name <n@x.org>", false}, {" odd@example.org ", false}}
+		b.users["odd"] = []email{{"no address", true}, {"a@b, c@d", false}, {"Name <n@x.org>", false},
+			{" odd@example.org ", false}}
 		b.users["two"] = []email{{"second@example.org", false}, {"first@example.org", true}}
 		members, pages := b.all(t, notify.Audience{Type: notify.ToEveryone}, 100_000)
 		got := distinct(members)
 		if len(got) != 1237 || pages > 4 {
 			t.Errorf("%d of 1237 members in %d pages", len(got), pages)
 		}
-		for id, want := range map[string]string{"u-0000": "u-0000@example.org", "u-1233": "u-1233@example.org", "none": "", "odd": "odd@example.org", "two": "first@example.org"} {
+		for id, want := range map[string]string{"u-0000": "u-0000@example.org", "u-1233": "u-1233@example.org", "none": "",
+			"odd": "odd@example.org", "two": "first@example.org"} {
 			if got[id] != want {
 				t.Errorf("%s has %q, want %q", id, got[id], want)
 			}
 		}
 		before := b.count("/Users")
-		if e, err := b.dir.Emails(t.Context(), []string{"none"}); err != nil || len(e) != 1 || e["none"] != "" || b.count("/Users") != before {
+		if e, err := b.dir.Emails(t.Context(), []string{"none"}); err != nil || len(e) != 1 || e["none"] != "" ||
+			b.count("/Users") != before {
 			t.Errorf("%v, %v, and asked again", e, err)
 		}
 	}
@@ -376,10 +394,12 @@ func TestSpacesAndOrganizations(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	for i := range 700 {
-		b.roles["space-1"] = append(b.roles["space-1"], fmt.Sprintf("space_developer u-%d", i), fmt.Sprintf("space_manager u-%d", i))
+		b.roles["space-1"] = append(b.roles["space-1"], fmt.Sprintf("space_developer u-%d", i),
+			fmt.Sprintf("space_manager u-%d", i))
 		b.roles["org-1"] = append(b.roles["org-1"], fmt.Sprintf("organization_user u-%d", i))
 	}
-	b.roles["org-1"] = append(b.roles["org-1"], "organization_manager boss", "organization_auditor aud", "organization_billing_manager bill", "organization_manager u-3", "space_developer stranger")
+	b.roles["org-1"] = append(b.roles["org-1"], "organization_manager boss", "organization_auditor aud",
+		"organization_billing_manager bill", "organization_manager u-3", "space_developer stranger")
 	for _, test := range []struct {
 		a    notify.Audience
 		want int
@@ -410,12 +430,14 @@ func TestScopes(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	user := func(id string) uaaclient.Member { return uaaclient.Member{ID: id, Type: "USER"} }
-	outer := group{ID: "g-1", Name: "a.b", Members: []uaaclient.Member{{ID: "g-2", Type: "GROUP"}, {ID: "gone", Type: "GROUP"}, user("u-1")}}
+	outer := group{ID: "g-1", Name: "a.b", Members: []uaaclient.Member{{ID: "g-2", Type: "GROUP"},
+		{ID: "gone", Type: "GROUP"}, user("u-1")}}
 	for i := range 250 {
 		outer.Members = append(outer.Members, user(fmt.Sprintf("u-%d", i)))
 	}
 	// The inner group names the outer one: that must end.
-	b.groups = []group{outer, {ID: "g-2", Name: "inner", Members: []uaaclient.Member{user("inner-1"), {ID: "g-1", Type: "group"}}}, {ID: "g-3", Name: "empty"}}
+	b.groups = []group{outer, {ID: "g-2", Name: "inner", Members: []uaaclient.Member{user("inner-1"),
+		{ID: "g-1", Type: "group"}}}, {ID: "g-3", Name: "empty"}}
 	members, pages := b.all(t, notify.Audience{Type: notify.ToScope, ID: "a.b"}, 100)
 	if got := distinct(members); len(got) != 251 || len(members) != 251 || pages != 3 || b.count("/Groups") != 1 {
 		t.Errorf("%d members in %d pages of %d questions", len(got), pages, b.count("/Groups"))

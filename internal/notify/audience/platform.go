@@ -80,9 +80,12 @@ func platformFault(err error) error {
 	case err == nil:
 		return nil
 	case errors.Is(err, errNoPlatform):
-		return fault.Wrap(err, fault.Unavailable, "This notification service is not connected to a platform, so it cannot send to spaces and organizations. Ask the operator to configure the platform's URL.")
+		return fault.Wrap(err, fault.Unavailable,
+			"This notification service is not connected to a platform, so it cannot send to spaces and organizations. Ask the "+
+				"operator to configure the platform's URL.")
 	case status == 0 || status == http.StatusServiceUnavailable || status == http.StatusTooManyRequests:
-		return fault.Wrap(err, fault.Unavailable, "CloudController Failure: the platform is unavailable. Try again later.").After(retryAfter)
+		return fault.Wrap(err, fault.Unavailable, "CloudController Failure: the platform is unavailable. Try again later.").
+			After(retryAfter)
 	}
 	return fault.Wrap(err, fault.BadGateway, "CloudController Failure (0): unexpected status: %d ", status)
 }
@@ -133,7 +136,8 @@ func parseRolesCursor(s string, limit int) (c rolesCursor, err error) {
 
 // rolesPage reads the users with a role in a space or organization. A user with
 // several roles appears once per page.
-func (d *Directory) rolesPage(ctx context.Context, a notify.Audience, cursor string, limit int) ([]notify.Recipient, string, error) {
+func (d *Directory) rolesPage(ctx context.Context, a notify.Audience, cursor string, limit int) ([]notify.Recipient,
+	string, error) {
 	at, err := parseRolesCursor(cursor, limit)
 	if err != nil {
 		return nil, "", err
@@ -149,7 +153,8 @@ func (d *Directory) rolesPage(ctx context.Context, a notify.Audience, cursor str
 	} else {
 		types, ok := orgRoles[a.Role]
 		if !ok {
-			return nil, "", fault.New(fault.Unprocessable, `"role" must be "OrgManager", "OrgAuditor", "BillingManager" or unset`)
+			return nil, "", fault.New(fault.Unprocessable,
+				`"role" must be "OrgManager", "OrgAuditor", "BillingManager" or unset`)
 		}
 		query.Set("organization_guids", a.ID)
 		query.Set("types", types)

@@ -105,9 +105,11 @@ func realPlatform(t *testing.T, authURL string, users []string) (address, org, s
 			if err := tx.Users().Insert(&platform.User{Resource: platform.Resource{GUID: id}}); err != nil {
 				return err
 			}
-			roles := []*platform.Role{{Type: platform.OrgUser, UserGUID: id, OrgGUID: o.GUID}, {Type: platform.SpaceDeveloper, UserGUID: id, SpaceGUID: s.GUID}}
+			roles := []*platform.Role{{Type: platform.OrgUser, UserGUID: id, OrgGUID: o.GUID}, {Type: platform.SpaceDeveloper,
+				UserGUID: id, SpaceGUID: s.GUID}}
 			if i < 3 {
-				roles = append(roles, &platform.Role{Type: platform.OrgManager, UserGUID: id, OrgGUID: o.GUID}, &platform.Role{Type: platform.SpaceManager, UserGUID: id, SpaceGUID: s.GUID})
+				roles = append(roles, &platform.Role{Type: platform.OrgManager, UserGUID: id, OrgGUID: o.GUID},
+					&platform.Role{Type: platform.SpaceManager, UserGUID: id, SpaceGUID: s.GUID})
 			}
 			for _, r := range roles {
 				if err := tx.Roles().Insert(r); err != nil {
@@ -122,9 +124,10 @@ func realPlatform(t *testing.T, authURL string, users []string) (address, org, s
 	}
 	quiet := slog.New(slog.DiscardHandler)
 	keys := &http.Client{Timeout: 10 * time.Second}
-	a := api.New(api.Options{Store: store, Platform: actions.New(), Directory: noDirectory{}, Log: quiet, Verifier: token.NewVerifier(token.Options{
-		Issuer: authURL + "/oauth/token", Audiences: []string{"cloud_controller"}, Keys: token.NewRemoteKeys(authURL, keys),
-	})})
+	a := api.New(api.Options{Store: store, Platform: actions.New(), Directory: noDirectory{}, Log: quiet,
+		Verifier: token.NewVerifier(token.Options{
+			Issuer: authURL + "/oauth/token", Audiences: []string{"cloud_controller"}, Keys: token.NewRemoteKeys(authURL, keys),
+		})})
 	mux := web.NewMux(web.FormatV3, quiet, nil)
 	a.Routes(mux)
 	l := httptest.NewServer(web.Pipeline(mux, web.FormatV3, quiet))
@@ -145,9 +148,11 @@ func TestRealServers(t *testing.T) {
 	b := &bundle{dir: audience.New(audience.Options{UAA: uaa, PlatformURL: platformURL})}
 	t.Cleanup(func() { uaa.Close(); b.dir.Close() })
 
-	inner := &auth.Group{ID: "inner", Name: "inner.scope", Members: []auth.Member{{ID: users[0], Type: auth.MemberUser, Origin: auth.OriginUAA}}}
+	inner := &auth.Group{ID: "inner", Name: "inner.scope",
+		Members: []auth.Member{{ID: users[0], Type: auth.MemberUser, Origin: auth.OriginUAA}}}
 	outer := &auth.Group{ID: "outer", Name: "outer.scope", Members: []auth.Member{
-		{ID: users[1], Type: auth.MemberUser, Origin: auth.OriginUAA}, {ID: "inner", Type: auth.MemberGroup, Origin: auth.OriginUAA},
+		{ID: users[1], Type: auth.MemberUser, Origin: auth.OriginUAA}, {ID: "inner", Type: auth.MemberGroup,
+			Origin: auth.OriginUAA},
 	}}
 	for _, g := range []*auth.Group{inner, outer} {
 		if err := store.CreateGroup(t.Context(), g); err != nil {
@@ -157,7 +162,8 @@ func TestRealServers(t *testing.T) {
 
 	everyone, pages := b.all(t, notify.Audience{Type: notify.ToEveryone}, 50)
 	got := distinct(everyone)
-	if len(got) != realUsers+1 || len(everyone) != realUsers+1 || pages != 3 || got[users[7]] != "user-7@example.org" { // and admin
+	// and admin
+	if len(got) != realUsers+1 || len(everyone) != realUsers+1 || pages != 3 || got[users[7]] != "user-7@example.org" {
 		t.Errorf("%d of %d users, %d different, in %d pages", len(everyone), realUsers+1, len(got), pages)
 	}
 	for _, test := range []struct {
@@ -173,7 +179,8 @@ func TestRealServers(t *testing.T) {
 		{notify.Audience{Type: notify.ToScope, ID: "outer.scope"}, users[:2], "", false},
 	} {
 		a, err := b.dir.Resolve(t.Context(), test.a)
-		if err != nil || a.Type != notify.ToScope && (a.OrgName != "acme" || a.OrgID != org || a.SpaceName != test.spaceName) {
+		if err != nil || a.Type != notify.ToScope && (a.OrgName != "acme" || a.OrgID != org ||
+			a.SpaceName != test.spaceName) {
 			t.Errorf("audience is %+v, %v, want org acme and space %q", a, err, test.spaceName)
 		}
 		members, _ := b.all(t, a, 50)

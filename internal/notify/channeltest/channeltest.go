@@ -76,7 +76,8 @@ func batch(prefix string, n int) []notify.Outgoing {
 	all := make([]notify.Outgoing, n)
 	for i := range all {
 		all[i] = notify.Outgoing{
-			Number: int64(i + 1), ID: fmt.Sprintf("%s-%d", prefix, i), Attempt: 1, To: fmt.Sprintf("user%d@example%d.com", i, i%3),
+			Number: int64(i + 1), ID: fmt.Sprintf("%s-%d", prefix, i), Attempt: 1,
+			To:   fmt.Sprintf("user%d@example%d.com", i, i%3),
 			Body: shared, ClientID: "client", Received: time.Now(),
 		}
 	}
@@ -85,7 +86,8 @@ func batch(prefix string, n int) []notify.Outgoing {
 
 // deliver runs Deliver and checks what holds always: each done once, with a
 // verdict, before Deliver returns.
-func (b *bench) deliver(t *testing.T, ctx context.Context, all []notify.Outgoing, each func(int, notify.Result)) []notify.Result { //nolint:revive // t first, as in all helpers
+func (b *bench) deliver(t *testing.T, ctx context.Context, //nolint:revive // t first, as in all helpers
+	all []notify.Outgoing, each func(int, notify.Result)) []notify.Result {
 	t.Helper()
 	results := make([]notify.Result, len(all))
 	counts := make([]atomic.Int32, len(all))
@@ -186,7 +188,8 @@ func again(t *testing.T, b *bench) {
 func mixed(t *testing.T, b *bench) {
 	all := batch("mixed", 30)
 	for i := 0; i < len(all); i += 5 {
-		all[i].To = []string{"", "nobody", "a b@example.com", "a@example.com\r\nRCPT TO:<b@example.com>", "a@[127.0.0.1]", "a@"}[i/5]
+		all[i].To = []string{"", "nobody", "a b@example.com", "a@example.com\r\nRCPT TO:<b@example.com>",
+			"a@[127.0.0.1]", "a@"}[i/5]
 	}
 	results := b.deliver(t, t.Context(), all, nil)
 	for i, r := range results {

@@ -14,7 +14,8 @@ import (
 // everyone does not displace all other spans.
 const tracedMessages = 100
 
-var verdicts = map[notify.Verdict]string{notify.Accepted: "accepted", notify.Temporary: "temporary failure", notify.Permanent: "permanent failure"}
+var verdicts = map[notify.Verdict]string{notify.Accepted: "accepted", notify.Temporary: "temporary failure",
+	notify.Permanent: "permanent failure"}
 
 // attempted logs one attempt with the id of the request that sent the message, and
 // records it as a child of the request's span. Neither contains an address.

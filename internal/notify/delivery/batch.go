@@ -185,7 +185,8 @@ const manyBytes = 4 << 20
 
 // render renders the first messages, as many as fit into memory. taken counts
 // the messages that are in out or in outcomes.
-func (d *Delivery) render(ctx context.Context, messages []message) (out []outgoing, taken int, outcomes []notify.Outcome) {
+func (d *Delivery) render(ctx context.Context, messages []message) (out []outgoing, taken int,
+	outcomes []notify.Outcome) {
 	out = make([]outgoing, 0, len(messages))
 	bytes := 0
 	for i := range messages {
@@ -202,7 +203,8 @@ func (d *Delivery) render(ctx context.Context, messages []message) (out []outgoi
 			continue
 		default:
 			if len(outcomes) == 0 { // log once per batch
-				d.o.Log.Warn("messages parked: rendering failed", "first", d.o.IDs.Message(l.Number), "client", l.Send.ClientID, "error", err)
+				d.o.Log.Warn("messages parked: rendering failed", "first", d.o.IDs.Message(l.Number), "client", l.Send.ClientID,
+					"error", err)
 			}
 			o := park(l.Message, "the message cannot be rendered: "+err.Error(), d.o.Now())
 			o.Email = l.found

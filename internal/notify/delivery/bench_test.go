@@ -18,7 +18,8 @@ func BenchmarkEveryone(b *testing.B) {
 	for _, backlog := range []int{0, 200_000} {
 		b.Run(fmt.Sprintf("backlog=%d", backlog), func(b *testing.B) {
 			sink := mailtest.New(b, mailtest.Options{})
-			w := newWorld(b, setup{people: newPeople(users), channel: newMail(b, sink.URL("", "connections=8"), time.Minute, time.Minute)})
+			w := newWorld(b, setup{people: newPeople(users), channel: newMail(b, sink.URL("", "connections=8"), time.Minute,
+				time.Minute)})
 			if backlog > 0 {
 				putAside(b, w, backlog)
 			}
@@ -65,7 +66,8 @@ func putAside(b *testing.B, w *world, n int) {
 		}
 		outcomes := make([]notify.Outcome, len(claimed))
 		for i, c := range claimed {
-			outcomes[i] = notify.Outcome{Number: c.Number, Status: notify.Retry, Due: time.Now().Add(time.Hour), Attempted: true, At: time.Now()}
+			outcomes[i] = notify.Outcome{Number: c.Number, Status: notify.Retry, Due: time.Now().Add(time.Hour), Attempted: true,
+				At: time.Now()}
 		}
 		if _, err := w.store.Finish(ctx, outcomes, nil); err != nil {
 			b.Fatal(err)

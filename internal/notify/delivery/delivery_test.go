@@ -55,11 +55,17 @@ func TestMessages(t *testing.T) {
 		t.Fatal(err)
 	}
 	says := map[string]func(attempt int) notify.Result{
-		"for-good@example.com": func(int) notify.Result { return notify.Result{Verdict: notify.Permanent, Reason: "554 spam"} },
+		"for-good@example.com": func(int) notify.Result {
+			return notify.Result{Verdict: notify.Permanent,
+				Reason: "554 spam"}
+		},
 		"no-such@example.com": func(int) notify.Result {
 			return notify.Result{Verdict: notify.Permanent, BadAddress: true, Reason: "550 5.1.1 unknown"}
 		},
-		"always-busy@example.com": func(int) notify.Result { return notify.Result{Verdict: notify.Temporary, Reason: "451 busy"} },
+		"always-busy@example.com": func(int) notify.Result {
+			return notify.Result{Verdict: notify.Temporary,
+				Reason: "451 busy"}
+		},
 		"busy@example.com": func(attempt int) notify.Result {
 			if attempt < 3 {
 				return notify.Result{Verdict: notify.Temporary, Reason: "451 busy"}
@@ -79,7 +85,8 @@ func TestMessages(t *testing.T) {
 	}
 	w.start()
 	t.Cleanup(func() { // after all of the below
-		if got, err := w.store.Suppressed(ctx, []string{"no-such@example.com", "for-good@example.com"}); err != nil || len(got) != 1 || !got["no-such@example.com"] {
+		if got, err := w.store.Suppressed(ctx, []string{"no-such@example.com", "for-good@example.com"}); err != nil ||
+			len(got) != 1 || !got["no-such@example.com"] {
 			t.Errorf("suppressed are %v, %v", got, err)
 		}
 		for _, o := range w.post.all() {
@@ -111,11 +118,14 @@ func TestMessages(t *testing.T) {
 		"campaign":                         {notify.ToUser, "ok", campaign, notify.Delivered, 1, ""},
 		"campaign, unsubscribed":           {notify.ToUser, "left", campaign, notify.Unsubscribed, 0, reasonUnsubscribed},
 		"suppressed":                       {notify.ToUser, "suppressed", nil, notify.Undeliverable, 0, reasonSuppressed},
-		"suppressed, critical":             {notify.ToUser, "suppressed", critical, notify.Undeliverable, 0, reasonSuppressed},
-		"refused for good":                 {notify.ToEmail, "for-good@example.com", nil, notify.Failed, 1, "554 spam"},
-		"no such address":                  {notify.ToEmail, "no-such@example.com", nil, notify.Failed, 1, "550 5.1.1 unknown"},
-		"accepted at the third attempt":    {notify.ToEmail, "busy@example.com", nil, notify.Delivered, 3, ""},
-		"never accepted":                   {notify.ToEmail, "always-busy@example.com", nil, notify.Failed, 4, "given up after the last attempt: 451 busy"},
+		"suppressed, critical": {notify.ToUser, "suppressed", critical, notify.Undeliverable, 0,
+			reasonSuppressed},
+		"refused for good": {notify.ToEmail, "for-good@example.com", nil, notify.Failed, 1, "554 spam"},
+		"no such address": {notify.ToEmail, "no-such@example.com", nil, notify.Failed, 1,
+			"550 5.1.1 unknown"},
+		"accepted at the third attempt": {notify.ToEmail, "busy@example.com", nil, notify.Delivered, 3, ""},
+		"never accepted": {notify.ToEmail, "always-busy@example.com", nil, notify.Failed, 4,
+			"given up after the last attempt: 451 busy"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -148,10 +158,12 @@ func TestOutgoing(t *testing.T) {
 	if !ok || err != nil || user != "user-0000000" || ref != (notify.KindRef{ClientID: "shop", KindID: "news"}) {
 		t.Errorf("unsubscribe by %q: %q %v %v", o.Unsubscribe, user, ref, err)
 	}
-	if o.ID != w.ids.Message(o.Number) || o.To != "user0@example.com" || o.ReplyTo != "help@example.com" || o.ClientID != "shop" || o.Attempt != 1 || o.Received.IsZero() {
+	if o.ID != w.ids.Message(o.Number) || o.To != "user0@example.com" || o.ReplyTo != "help@example.com" ||
+		o.ClientID != "shop" || o.Attempt != 1 || o.Received.IsZero() {
 		t.Errorf("got %+v", o)
 	}
-	if want := "This message was sent directly to you.\nthe text\n\n-- \nUnsubscribe: " + notify.UnsubscribeMark; o.Body.Text != want || o.Body.Subject != "CF Notification: Hello" {
+	if want := "This message was sent directly to you.\nthe text\n\n-- \nUnsubscribe: " +
+		notify.UnsubscribeMark; o.Body.Text != want || o.Body.Subject != "CF Notification: Hello" {
 		t.Errorf("body %+v", o.Body)
 	}
 	anonymous := w.send(to(notify.ToEmail, "x@example.com"))
@@ -167,7 +179,8 @@ func TestAddressesUnsubscribe(t *testing.T) {
 	w := newWorld(t, setup{})
 	w.start()
 	news := notify.KindRef{ClientID: "shop", KindID: "news"}
-	if err := w.store.ChangePreferences(t.Context(), notify.AddressSubscriber("X@example.com"), notify.PreferenceChange{Kinds: map[notify.KindRef]bool{news: false}}); err != nil {
+	if err := w.store.ChangePreferences(t.Context(), notify.AddressSubscriber("X@example.com"),
+		notify.PreferenceChange{Kinds: map[notify.KindRef]bool{news: false}}); err != nil {
 		t.Fatal(err)
 	}
 	w.finish(w.send(to(notify.ToEmail, "x@Example.com")))
@@ -191,7 +204,8 @@ func TestTemplateChoice(t *testing.T) {
 	w.options.Now = func() time.Time { return time.Now().Add(time.Duration(now.Load()) * time.Minute) }
 	w.renew()
 	for _, id := range []string{"asked", "kinds", "clients", "types"} {
-		if err := w.store.CreateTemplate(ctx, notify.Template{ID: id, Name: id, Subject: id, Text: "{{.Text}}", Updated: time.Now()}); err != nil {
+		if err := w.store.CreateTemplate(ctx, notify.Template{ID: id, Name: id, Subject: id, Text: "{{.Text}}",
+			Updated: time.Now()}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -240,7 +254,8 @@ func TestTemplateChoice(t *testing.T) {
 	check("the campaign's", "asked", campaign, asked)
 	check("the default, asked for", "Hello", campaign, func(r *notify.Request) { r.Template = notify.DefaultTemplate })
 	check("changed", "kinds")
-	if err := w.store.UpdateTemplate(ctx, notify.Template{ID: "kinds", Name: "kinds", Subject: "changed", Text: "{{.Text}}", Updated: time.Now().Add(time.Second)}); err != nil {
+	if err := w.store.UpdateTemplate(ctx, notify.Template{ID: "kinds", Name: "kinds", Subject: "changed",
+		Text: "{{.Text}}", Updated: time.Now().Add(time.Second)}); err != nil {
 		t.Fatal(err)
 	}
 	check("changed", "changed")
@@ -286,7 +301,10 @@ func TestPoison(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.Kick()
-	w.store.until(t, "the replayed message is delivered", func() bool { return w.message(poisoned, 0).Status == notify.Delivered })
+	w.store.until(t, "the replayed message is delivered", func() bool {
+		return w.message(poisoned, 0).
+			Status == notify.Delivered
+	})
 }
 
 // bomb is a channel that panics in the middle of the first batch.
@@ -320,7 +338,8 @@ type wild struct {
 	page, emails sync.Once
 }
 
-func (d *wild) Page(ctx context.Context, a notify.Audience, cursor string, limit int) ([]notify.Recipient, string, error) {
+func (d *wild) Page(ctx context.Context, a notify.Audience, cursor string, limit int) ([]notify.Recipient,
+	string, error) {
 	d.page.Do(func() { panic("boom") })
 	return d.people.Page(ctx, a, cursor, limit)
 }
@@ -365,7 +384,8 @@ func TestLargeBodies(t *testing.T) {
 	ctx := context.Background()
 	n := &narrow{post: post{forget: true}}
 	w := newWorld(t, setup{people: newPeople(60), channel: n})
-	if err := w.store.CreateTemplate(ctx, notify.Template{ID: "own", Name: "own", Subject: "{{.Subject}}", Text: "{{.To}} {{.Text}}"}); err != nil {
+	if err := w.store.CreateTemplate(ctx, notify.Template{ID: "own", Name: "own", Subject: "{{.Subject}}",
+		Text: "{{.To}} {{.Text}}"}); err != nil {
 		t.Fatal(err)
 	}
 	w.start()
@@ -447,7 +467,8 @@ func TestQueueFull(t *testing.T) {
 		w.send()
 	}
 	_, err := w.service.Send(context.Background(), notify.Request{
-		Client: "shop", KindID: "news", Audiences: []notify.Audience{{Type: notify.ToUser, ID: "u"}}, Content: notify.Content{Text: "x"},
+		Client: "shop", KindID: "news", Audiences: []notify.Audience{{Type: notify.ToUser, ID: "u"}},
+		Content: notify.Content{Text: "x"},
 	})
 	if !errors.Is(err, notify.ErrQueueFull) {
 		t.Errorf("got %v", err)
@@ -487,11 +508,13 @@ func TestWebhooks(t *testing.T) {
 		}
 	}))
 	t.Cleanup(server.Close)
-	if err := w.store.CreateWebhook(ctx, notify.Webhook{ID: "w", ClientID: "shop", URL: server.URL, Secret: "hush"}); err != nil {
+	if err := w.store.CreateWebhook(ctx, notify.Webhook{ID: "w", ClientID: "shop", URL: server.URL,
+		Secret: "hush"}); err != nil {
 		t.Fatal(err)
 	}
 	// Another one of the same client, which does not respond, delays no other.
-	if err := w.store.CreateWebhook(ctx, notify.Webhook{ID: "deaf", ClientID: "shop", URL: deaf(t), Secret: "x"}); err != nil {
+	if err := w.store.CreateWebhook(ctx, notify.Webhook{ID: "deaf", ClientID: "shop", URL: deaf(t),
+		Secret: "x"}); err != nil {
 		t.Fatal(err)
 	}
 	w.start()
@@ -516,7 +539,8 @@ func TestPurge(t *testing.T) {
 	w.message(send, 0)
 	w.Delivery.o.Retention = -time.Minute
 	w.Purge(context.Background())
-	if _, _, err := w.store.Message(context.Background(), notify.MessageNumber(send, 0)); !errors.Is(err, notify.ErrNotFound) {
+	if _, _, err := w.store.Message(context.Background(), notify.MessageNumber(send, 0)); !errors.Is(err,
+		notify.ErrNotFound) {
 		t.Errorf("got %v", err)
 	}
 }

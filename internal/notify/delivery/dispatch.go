@@ -209,7 +209,8 @@ func (d *Delivery) deliverSingly(ctx context.Context, p *batchState, claimed []n
 	left := p.rest()
 	if len(left) == 1 {
 		// It counts as an attempt, so that it is not retried forever.
-		p.settle(d.o.Schedule.after(left[0], notify.Result{Verdict: notify.Temporary, Reason: "the delivery ended unexpectedly"}, d.o.Now(), d.o.steady()))
+		p.settle(d.o.Schedule.after(left[0], notify.Result{Verdict: notify.Temporary,
+			Reason: "the delivery ended unexpectedly"}, d.o.Now(), d.o.steady()))
 		return
 	}
 	for _, c := range claimed {
@@ -229,7 +230,8 @@ func (d *Delivery) deliver(ctx context.Context, claimed []notify.Claimed) {
 	defer func() { d.inFlight.add(-len(p.rest())) }()
 	defer func() {
 		if cause := recover(); cause != nil {
-			d.o.Log.Error("batch delivery failed, retrying the rest", "error", background.Recovered("delivery of a batch", cause))
+			d.o.Log.Error("batch delivery failed, retrying the rest", "error",
+				background.Recovered("delivery of a batch", cause))
 			d.deliverSingly(ctx, p, claimed)
 		}
 	}()

@@ -167,7 +167,8 @@ func (d *Delivery) chunk(ctx context.Context, e *expansion) (t turn) {
 	reader := notify.Reader{
 		Directory: d.o.Directory, Page: d.o.Chunk, Lenient: true,
 		Skipped: func(a notify.Audience, err error) {
-			d.o.Log.Warn("audience does not exist, skipped", "send", d.o.IDs.Send(s.Number), "type", a.Type, "id", a.ID, "error", err)
+			d.o.Log.Warn("audience does not exist, skipped", "send", d.o.IDs.Send(s.Number), "type", a.Type, "id", a.ID,
+				"error", err)
 		},
 	}
 	members, to, done, err := reader.Read(ctx, s.Audiences, s.Cursor, d.o.Chunk)

@@ -55,7 +55,8 @@ func TestTooManyRecipients(t *testing.T) {
 	w := newWorld(t, setup{people: newPeople(1500), change: func(o *Options) { o.Chunk, o.Log = 500, nil }})
 	w.store.failing("Extend by some", fmt.Errorf("send 1: %w", notify.ErrTooMany))
 	w.start()
-	if got := w.finish(w.send(to(notify.ToEveryone, ""))); got.Delivered != got.Total || got.Total == 0 || got.Total >= 1500 {
+	if got := w.finish(w.send(to(notify.ToEveryone, ""))); got.Delivered != got.Total || got.Total == 0 ||
+		got.Total >= 1500 {
 		t.Errorf("counts are %+v, want all of fewer than 1500 delivered", got)
 	}
 }
@@ -168,7 +169,8 @@ func TestRetriesWaitAside(t *testing.T) {
 	if got := w.finish(fresh); got.Delivered != 1 {
 		t.Errorf("counts are %+v, want 1 delivered", got)
 	}
-	if m := w.message(waiting, 7); m.Status != notify.Retry || m.Due.Before(time.Now().Add(50*time.Minute)) || m.Attempts != 1 {
+	if m := w.message(waiting, 7); m.Status != notify.Retry || m.Due.Before(time.Now().Add(50*time.Minute)) ||
+		m.Attempts != 1 {
 		t.Errorf("message is %+v, want a retry after the first attempt in 50m or later", m)
 	}
 }

@@ -45,7 +45,8 @@ func TestJournalKeepsWhatIsNotForgotten(t *testing.T) {
 	if j.exchange() >= 0 {
 		t.Error("exchanged while the other file is not forgotten")
 	}
-	if _, numbers := mustJournal(t, dir); len(numbers) != first+1 || !slices.Contains(numbers, -5) || !slices.Contains(numbers, 3999<<30) {
+	if _, numbers := mustJournal(t, dir); len(numbers) != first+1 || !slices.Contains(numbers, -5) ||
+		!slices.Contains(numbers, 3999<<30) {
 		t.Errorf("%d numbers after a crash", len(numbers))
 	}
 	if err := j.forget(old); err != nil {

@@ -142,7 +142,8 @@ func TestSoakKill(t *testing.T) {
 		t.Fatal(err)
 	}
 	told := newTold(t)
-	if err := store.CreateWebhook(ctx, notify.Webhook{ID: "w", ClientID: "shop", URL: told.url, Secret: "hush", Created: time.Now()}); err != nil {
+	if err := store.CreateWebhook(ctx, notify.Webhook{ID: "w", ClientID: "shop", URL: told.url, Secret: "hush",
+		Created: time.Now()}); err != nil {
 		t.Fatal(err)
 	}
 	send, _, err := store.Accept(ctx, notify.NewSend{Send: notify.Send{
@@ -187,7 +188,8 @@ func TestSoakKill(t *testing.T) {
 	last.Wait() //nolint:errcheck // it was killed
 
 	doubles := sink.Accepted() - len(sink.Received())
-	t.Logf("%d users, %d kills, %d of them got it before the last start, %d duplicates (at most %d)", users, kills, before, doubles, kills*connections)
+	t.Logf("%d users, %d kills, %d of them got it before the last start, %d duplicates (at most %d)", users, kills, before,
+		doubles, kills*connections)
 	if doubles > kills*connections {
 		t.Errorf("%d duplicates by %d kills with %d connections", doubles, kills, connections)
 	}
@@ -314,7 +316,8 @@ func TestMailServerFaults(t *testing.T) {
 			case "hangs after the content":
 				content = 2 * time.Second
 			}
-			w := newWorld(t, setup{people: newPeople(users), channel: newMail(t, sink.URL("", "connections=4"), commands, content), change: func(o *Options) {
+			w := newWorld(t, setup{people: newPeople(users), channel: newMail(t, sink.URL("", "connections=4"), commands,
+				content), change: func(o *Options) {
 				o.Log = nil
 				o.Schedule = Schedule{First: 5 * time.Millisecond, Longest: 100 * time.Millisecond, Attempts: 10_000}
 			}})
@@ -341,8 +344,10 @@ func TestMailServerDisappears(t *testing.T) {
 	t.Parallel()
 	const users = 400
 	at := net.JoinHostPort("127.0.0.1", strconv.Itoa(testkit.FreePort(t)))
-	first := mailtest.New(t, mailtest.Options{Addr: at, Fault: mailtest.At(mailtest.Dot, mailtest.Action{Delay: time.Millisecond})})
-	w := newWorld(t, setup{people: newPeople(users), channel: newMail(t, first.URL("", "connections=4"), time.Minute, time.Minute), change: func(o *Options) {
+	first := mailtest.New(t, mailtest.Options{Addr: at, Fault: mailtest.At(mailtest.Dot,
+		mailtest.Action{Delay: time.Millisecond})})
+	w := newWorld(t, setup{people: newPeople(users), channel: newMail(t, first.URL("", "connections=4"), time.Minute,
+		time.Minute), change: func(o *Options) {
 		o.Log = nil
 		o.Schedule = Schedule{First: 5 * time.Millisecond, Longest: 100 * time.Millisecond, Attempts: 10_000}
 	}})
@@ -373,9 +378,10 @@ func TestMailServerDisappears(t *testing.T) {
 // where a test needs that: who gives up too early delivers twice.
 func newMail(t testing.TB, url string, commands, content time.Duration) *mail.Channel {
 	t.Helper()
-	channel, err := mail.NewChannel(mail.Options{URL: url, Identity: mail.Identity{From: "a@example.com"}, Tune: func(c *smtp.Config) {
-		c.Timeout, c.ContentTimeout, c.Pause = commands, content, 20*time.Millisecond
-	}})
+	channel, err := mail.NewChannel(mail.Options{URL: url, Identity: mail.Identity{From: "a@example.com"},
+		Tune: func(c *smtp.Config) {
+			c.Timeout, c.ContentTimeout, c.Pause = commands, content, 20*time.Millisecond
+		}})
 	if err != nil {
 		t.Fatal(err)
 	}

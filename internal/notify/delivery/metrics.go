@@ -45,22 +45,26 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 			Name: "ingot_notify_expansion_lag_seconds", Help: "Age of the oldest send whose recipients are not all known.",
 		}),
 		journal: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "ingot_notify_journal_errors_total", Help: "Deliveries that could not be written to the journal and waited for the database.",
+			Name: "ingot_notify_journal_errors_total",
+			Help: "Deliveries that could not be written to the journal and waited for the database.",
 		}),
 		directory: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "ingot_notify_directory_errors_total", Help: "Failed requests for recipients, by request.",
 		}, []string{"question"}),
 		cut: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "ingot_notify_cut_off_total", Help: "Sends with too many recipients, whose remaining recipients were not notified.",
+			Name: "ingot_notify_cut_off_total",
+			Help: "Sends with too many recipients, whose remaining recipients were not notified.",
 		}),
 		webhooks: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "ingot_notify_webhook_calls_total", Help: "Webhook calls by result: ok, again, dropped.",
 		}, []string{"result"}),
 	}
-	for _, s := range []notify.Status{notify.Queued, notify.Delivered, notify.Failed, notify.Retry, notify.Undeliverable, notify.Unsubscribed} {
+	for _, s := range []notify.Status{notify.Queued, notify.Delivered, notify.Failed, notify.Retry, notify.Undeliverable,
+		notify.Unsubscribed} {
 		m.messages.WithLabelValues(string(s))
 	}
-	r.MustRegister(m.messages, m.parked, m.inFlight, m.waiting, m.expanding, m.lag, m.journal, m.cut, m.directory, m.webhooks)
+	r.MustRegister(m.messages, m.parked, m.inFlight, m.waiting, m.expanding, m.lag, m.journal, m.cut,
+		m.directory, m.webhooks)
 	return m
 }
 

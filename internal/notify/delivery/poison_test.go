@@ -31,7 +31,10 @@ func TestChannelHangs(t *testing.T) {
 	t.Parallel()
 	d := &stuckChannel{release: make(chan struct{})}
 	t.Cleanup(func() { close(d.release) })
-	w := newWorld(t, setup{channel: d, people: newPeople(20), change: func(o *Options) { o.Log, o.Patience = nil, 5*time.Second /* those that do not hang need some, too */ }})
+	w := newWorld(t, setup{channel: d, people: newPeople(20), change: func(o *Options) {
+		o.Log, o.Patience = nil,
+			5*time.Second /* those that do not hang need some, too */
+	}})
 	w.start()
 	got := w.finish(w.send(to(notify.ToEveryone, "")))
 	if got.Delivered != 20 || len(d.all()) != 20 {

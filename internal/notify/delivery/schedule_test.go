@@ -22,25 +22,37 @@ func TestWhatFollowsAnAttempt(t *testing.T) {
 		wait   time.Duration
 		reason string
 	}{
-		"accepted":                      {0, notify.Result{Verdict: notify.Accepted, Reason: "250 ok"}, notify.Delivered, 0, ""},
-		"accepted at last":              {3, notify.Result{Verdict: notify.Accepted}, notify.Delivered, 0, ""},
-		"refused for good":              {0, notify.Result{Verdict: notify.Permanent, Reason: "554 no"}, notify.Failed, 0, "554 no"},
-		"no such address":               {0, notify.Result{Verdict: notify.Permanent, BadAddress: true, Reason: "550 5.1.1"}, notify.Failed, 0, "550 5.1.1"},
-		"refused for now, once":         {0, notify.Result{Verdict: notify.Temporary, Reason: "451"}, notify.Retry, time.Minute, "451"},
-		"refused for now, twice":        {1, notify.Result{Verdict: notify.Temporary, Reason: "451"}, notify.Retry, 2 * time.Minute, "451"},
-		"refused for now, three times":  {2, notify.Result{Verdict: notify.Temporary, Reason: "451"}, notify.Retry, 4 * time.Minute, "451"},
-		"refused for now, last time":    {3, notify.Result{Verdict: notify.Temporary, Reason: "451"}, notify.Failed, 0, "given up after the last attempt: 451"},
-		"refused more than often":       {30, notify.Result{Verdict: notify.Temporary}, notify.Failed, 0, "given up after the last attempt:"},
-		"asked to come later":           {0, notify.Result{Verdict: notify.Temporary, RetryAfter: 5 * time.Minute}, notify.Retry, 5 * time.Minute, ""},
-		"asked to come much later":      {0, notify.Result{Verdict: notify.Temporary, RetryAfter: 50 * time.Hour}, notify.Retry, time.Hour, ""},
-		"asked to come again, too late": {3, notify.Result{Verdict: notify.Temporary, RetryAfter: time.Second}, notify.Failed, 0, "given up after the last attempt:"},
-		"no verdict at all":             {0, notify.Result{}, notify.Retry, time.Minute, ""},
+		"accepted": {0, notify.Result{Verdict: notify.Accepted, Reason: "250 ok"},
+			notify.Delivered, 0, ""},
+		"accepted at last": {3, notify.Result{Verdict: notify.Accepted}, notify.Delivered, 0, ""},
+		"refused for good": {0, notify.Result{Verdict: notify.Permanent, Reason: "554 no"}, notify.Failed,
+			0, "554 no"},
+		"no such address": {0, notify.Result{Verdict: notify.Permanent, BadAddress: true, Reason: "550 5.1.1"},
+			notify.Failed, 0, "550 5.1.1"},
+		"refused for now, once": {0, notify.Result{Verdict: notify.Temporary, Reason: "451"}, notify.Retry,
+			time.Minute, "451"},
+		"refused for now, twice": {1, notify.Result{Verdict: notify.Temporary, Reason: "451"}, notify.Retry,
+			2 * time.Minute, "451"},
+		"refused for now, three times": {2, notify.Result{Verdict: notify.Temporary, Reason: "451"}, notify.Retry,
+			4 * time.Minute, "451"},
+		"refused for now, last time": {3, notify.Result{Verdict: notify.Temporary, Reason: "451"}, notify.Failed, 0,
+			"given up after the last attempt: 451"},
+		"refused more than often": {30, notify.Result{Verdict: notify.Temporary}, notify.Failed, 0,
+			"given up after the last attempt:"},
+		"asked to come later": {0, notify.Result{Verdict: notify.Temporary, RetryAfter: 5 * time.Minute},
+			notify.Retry, 5 * time.Minute, ""},
+		"asked to come much later": {0, notify.Result{Verdict: notify.Temporary, RetryAfter: 50 * time.Hour},
+			notify.Retry, time.Hour, ""},
+		"asked to come again, too late": {3, notify.Result{Verdict: notify.Temporary, RetryAfter: time.Second}, notify.Failed,
+			0, "given up after the last attempt:"},
+		"no verdict at all": {0, notify.Result{}, notify.Retry, time.Minute, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			m := notify.Message{Number: 7, Attempts: c.tried}
 			got := s.after(m, c.result, now, now)
-			if got.Number != 7 || got.Status != c.status || got.Reason != c.reason || !got.Attempted || !got.At.Equal(now) || got.Parked {
+			if got.Number != 7 || got.Status != c.status || got.Reason != c.reason || !got.Attempted || !got.At.Equal(now) ||
+				got.Parked {
 				t.Errorf("got %+v", got)
 			}
 			if c.status == notify.Retry && !got.Due.Equal(now.Add(c.wait)) || c.status.Final() && !got.Due.IsZero() {
@@ -63,7 +75,8 @@ func TestPause(t *testing.T) {
 		if asked > 0 && d < min(asked, s.Longest) {
 			t.Fatalf("asked for %s, waits %s", asked, d)
 		}
-		if exact := s.First << min(attempt-1, 20); asked == 0 && exact < s.Longest && (d < exact*9/10-1 || d > exact*11/10+1) {
+		if exact := s.First << min(attempt-1, 20); asked == 0 && exact < s.Longest &&
+			(d < exact*9/10-1 || d > exact*11/10+1) {
 			t.Fatalf("pause %s after attempt %d, want about %s", d, attempt, exact)
 		}
 	})

@@ -33,7 +33,8 @@ func TestServersShare(t *testing.T) {
 	send := a.send(to(notify.ToEveryone, ""))
 	listed := 0
 	// The one that did not accept it hears of the rest too.
-	if err := b.service.Messages(context.Background(), send, func(notify.Message) error { listed++; return nil }); err != nil || listed != users {
+	if err := b.service.Messages(context.Background(), send,
+		func(notify.Message) error { listed++; return nil }); err != nil || listed != users {
 		t.Errorf("%d messages listed, %v", listed, err)
 	}
 	b.store.until(t, "both did something", func() bool { return len(a.post.all()) > 0 && len(b.post.all()) > 0 })

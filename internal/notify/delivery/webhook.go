@@ -115,5 +115,6 @@ func (c *caller) callbacks(hook notify.Webhook, messages []*notify.Claimed) []no
 // wants reports whether a webhook is called for a status. Webhooks that were
 // created before messages could be unsubscribed get them as undeliverable ones.
 func wants(hook notify.Webhook, s notify.Status) bool {
-	return len(hook.Events) == 0 || slices.Contains(hook.Events, s) || s == notify.Unsubscribed && slices.Contains(hook.Events, notify.Undeliverable)
+	return len(hook.Events) == 0 || slices.Contains(hook.Events, s) || s == notify.Unsubscribed &&
+		slices.Contains(hook.Events, notify.Undeliverable)
 }

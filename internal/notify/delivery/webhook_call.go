@@ -133,7 +133,8 @@ func (c *caller) call(ctx context.Context, cb notify.Callback) bool {
 // does not answer must not pile up: those that are older than all attempts take are dropped.
 func (c *caller) postpone(ctx context.Context, cb notify.Callback, until time.Time) {
 	if c.o.Now().Sub(madeAt(cb)) > callsKept {
-		c.o.Log.Warn("webhook call dropped: the webhook does not answer, or cannot keep up", "webhook", cb.WebhookID, "attempts", cb.Attempts)
+		c.o.Log.Warn("webhook call dropped: the webhook does not answer, or cannot keep up", "webhook", cb.WebhookID,
+			"attempts", cb.Attempts)
 		c.o.Metrics.called("dropped")
 		until = time.Time{}
 	}

@@ -50,7 +50,8 @@ func TestPoster(t *testing.T) {
 		}
 		r := <-asked
 		// Of printf '1900000000.{"events":[]}' | openssl dgst -sha256 -hmac s3cret
-		if want := "t=1900000000,v1=" + signed; r.Header.Get("X-Ingot-Signature") != want || r.Method != http.MethodPost || r.Header.Get("Content-Type") != "application/json" {
+		if want := "t=1900000000,v1=" + signed; r.Header.Get("X-Ingot-Signature") != want || r.Method != http.MethodPost ||
+			r.Header.Get("Content-Type") != "application/json" {
 			t.Errorf("%s: %s with %v", path, r.Method, r.Header)
 		}
 		p.close()
@@ -59,7 +60,8 @@ func TestPoster(t *testing.T) {
 		t.Error("a redirect was followed")
 	}
 	p := newPoster(WebhookOptions{})
-	if err := p.do(context.Background(), notify.Callback{URL: server.URL, Payload: body}, now); !errors.Is(err, safedial.ErrPrivate) {
+	if err := p.do(context.Background(), notify.Callback{URL: server.URL, Payload: body},
+		now); !errors.Is(err, safedial.ErrPrivate) {
 		t.Errorf("a private address was called: %v", err)
 	}
 	if err := p.do(context.Background(), notify.Callback{URL: "file:///etc/passwd"}, now); err == nil {
@@ -78,7 +80,8 @@ func TestCallbacksArePacked(t *testing.T) {
 	send := &notify.Send{Number: 3, ClientID: "shop", KindID: "news", RequestID: "r"}
 	var all []*notify.Claimed
 	for i := range 250 {
-		m := notify.Claimed{Send: send, Message: notify.Message{Number: notify.MessageNumber(3, i), Status: notify.Delivered, Attempts: 1}}
+		m := notify.Claimed{Send: send, Message: notify.Message{Number: notify.MessageNumber(3, i), Status: notify.Delivered,
+			Attempts: 1}}
 		m.UserID = fmt.Sprint("u", i)
 		if i%50 == 0 {
 			m.Status, m.Reason = notify.Failed, "554 no"
@@ -105,7 +108,8 @@ func TestCallbacksArePacked(t *testing.T) {
 			if len(call.Events) != c2.calls[i] || cb.WebhookID != "w" || cb.ID == "" {
 				t.Errorf("%s: call %d has %d events", name, i, len(call.Events))
 			}
-			if e := call.Events[0]; e.ClientID != "shop" || e.Recipient == "" || e.ID == "" || e.Send == "" || !e.Status.Final() {
+			if e := call.Events[0]; e.ClientID != "shop" || e.Recipient == "" || e.ID == "" || e.Send == "" ||
+				!e.Status.Final() {
 				t.Errorf("%s: event is %+v, want a final one of shop with all ids", name, e)
 			}
 		}
@@ -136,7 +140,8 @@ func (f *finished) FinishCallback(_ context.Context, id string, attempts int, ag
 func TestCallsThatAreNotMade(t *testing.T) {
 	t.Parallel()
 	f := &finished{all: map[string]int{}, last: make(chan string, 2*callsQueued)}
-	c := newCaller(Options{Store: f, Log: slog.New(slog.DiscardHandler), Webhooks: WebhookOptions{Private: true}, steady: time.Now}.forTests())
+	c := newCaller(Options{Store: f, Log: slog.New(slog.DiscardHandler), Webhooks: WebhookOptions{Private: true},
+		steady: time.Now}.forTests())
 	defer c.post.close()
 	now := time.Now()
 	call := func(id string, attempts int, at time.Time) notify.Callback {
@@ -147,7 +152,8 @@ func TestCallsThatAreNotMade(t *testing.T) {
 		return notify.Callback{ID: id, WebhookID: "w", URL: testkit.Refusing(t), Payload: payload, Attempts: attempts}
 	}
 	// The first one fails, the others wait for it.
-	c.queues["w"] = []notify.Callback{call("called", 2, now), call("waits", 2, now), call("new", 0, now), call("old", 3, now.Add(-2*callsKept))}
+	c.queues["w"] = []notify.Callback{call("called", 2, now), call("waits", 2, now), call("new", 0, now),
+		call("old", 3, now.Add(-2*callsKept))}
 	c.held = len(c.queues["w"])
 	c.work(t.Context(), "w")
 	// A queue that is full.

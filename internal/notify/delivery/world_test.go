@@ -72,7 +72,8 @@ func (w *watched) signal() {
 	w.changed = make(chan struct{})
 }
 
-func (w *watched) Finish(ctx context.Context, all []notify.Outcome, makeCallbacks notify.CallbackMaker) ([]notify.Claimed, error) {
+func (w *watched) Finish(ctx context.Context, all []notify.Outcome,
+	makeCallbacks notify.CallbackMaker) ([]notify.Claimed, error) {
 	if err := w.broken("Finish"); err != nil {
 		return nil, err
 	}
@@ -83,7 +84,8 @@ func (w *watched) Finish(ctx context.Context, all []notify.Outcome, makeCallback
 	return changed, err
 }
 
-func (w *watched) Extend(ctx context.Context, send int64, from notify.Cursor, more []notify.Recipient, to notify.Cursor, expanded bool) error {
+func (w *watched) Extend(ctx context.Context, send int64, from notify.Cursor, more []notify.Recipient, to notify.Cursor,
+	expanded bool) error {
 	if err := w.broken("Extend"); err != nil {
 		return err
 	}
@@ -173,7 +175,8 @@ func (p *people) Resolve(_ context.Context, a notify.Audience) (notify.Audience,
 	return a, nil
 }
 
-func (p *people) Page(_ context.Context, a notify.Audience, cursor string, limit int) ([]notify.Recipient, string, error) {
+func (p *people) Page(_ context.Context, a notify.Audience, cursor string, limit int) ([]notify.Recipient,
+	string, error) {
 	if err := p.ask("page " + string(a.Type)); err != nil {
 		return nil, "", err
 	}
@@ -295,10 +298,11 @@ func newWorld(t testing.TB, s setup) *world {
 	if w.unsub, err = notify.NewUnsubscriber(bytes.Repeat([]byte{5}, 32)); err != nil {
 		t.Fatal(err)
 	}
-	err = w.store.Register(ctx, notify.Client{ID: "shop", Description: "The Shop", TemplateID: notify.DefaultTemplate}, []notify.Kind{
-		{ClientID: "shop", ID: "news", Description: "News", TemplateID: notify.DefaultTemplate},
-		{ClientID: "shop", ID: "alarm", Description: "Alarm", Critical: true, TemplateID: notify.DefaultTemplate},
-	}, false)
+	err = w.store.Register(ctx, notify.Client{ID: "shop", Description: "The Shop", TemplateID: notify.DefaultTemplate},
+		[]notify.Kind{
+			{ClientID: "shop", ID: "news", Description: "News", TemplateID: notify.DefaultTemplate},
+			{ClientID: "shop", ID: "alarm", Description: "Alarm", Critical: true, TemplateID: notify.DefaultTemplate},
+		}, false)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -388,7 +392,8 @@ func (w *world) message(send int64, i int) notify.Message {
 	return m
 }
 
-var errAway = fault.Wrap(errors.New("connection refused"), fault.Unavailable, "the authorization server does not answer")
+var errAway = fault.Wrap(errors.New("connection refused"), fault.Unavailable,
+	"the authorization server does not answer")
 
 // testWriter shows the log of a test that fails.
 type testWriter struct{ testing.TB }

@@ -33,13 +33,15 @@ func TestAdministrators(t *testing.T) {
 			t.Errorf("%s shows what another client sent: %s", path, a.Body)
 		}
 	}
-	for _, path := range []string{"/sends/" + send, "/messages?client_id=*", "/messages?client_id=shop&status=failed", "/messages?send=" + send, "/messages?id=" + id} {
+	for _, path := range []string{"/sends/" + send, "/messages?client_id=*", "/messages?client_id=shop&status=failed",
+		"/messages?send=" + send, "/messages?id=" + id} {
 		if a := w.Expect(1, admin, "GET", path, "", 200, ""); !strings.Contains(a.Body, send) {
 			t.Errorf("%s: %s", path, a.Body)
 		}
 	}
 	for path, status := range map[string]int{
-		"/sends?client_id=*": 403, "/sends?client_id=shop": 403, "/messages?client_id=*": 403, "/sends/" + send: 404, "/messages?send=" + send: 404, "/messages?id=" + id: 404,
+		"/sends?client_id=*": 403, "/sends?client_id=shop": 403, "/messages?client_id=*": 403, "/sends/" + send: 404,
+		"/messages?send=" + send: 404, "/messages?id=" + id: 404,
 		"/messages?id=none": 404,
 	} {
 		w.Expect(1, sender, "GET", path, "", status, "")
@@ -59,12 +61,14 @@ func TestAudience(t *testing.T) {
 		"type=user&id=user-00001":       `"recipients":1`,
 		"type=email&id=ann@example.com": `"recipients":1`,
 	} {
-		if a := w.Expect(1, c, "GET", "/audience?"+query, "", 200, ""); !strings.Contains(a.Body, want) || !strings.Contains(a.Body, `"more":false`) {
+		if a := w.Expect(1, c, "GET", "/audience?"+query, "", 200, ""); !strings.Contains(a.Body, want) ||
+			!strings.Contains(a.Body, `"more":false`) {
 			t.Errorf("%s: %s", query, a.Body)
 		}
 	}
 	for query, status := range map[string]int{
-		"": 400, "type=space": 400, "type=all": 400, "type=space&id=x": 404, "type=user&id=x": 404, "type=scope&id=openid": 406, "type=email&id=x": 422, "typ=everyone": 400,
+		"": 400, "type=space": 400, "type=all": 400, "type=space&id=x": 404, "type=user&id=x": 404,
+		"type=scope&id=openid": 406, "type=email&id=x": 422, "typ=everyone": 400,
 	} {
 		w.Expect(1, c, "GET", "/audience?"+query, "", status, "")
 	}
@@ -104,14 +108,18 @@ func TestCheckAndVariables(t *testing.T) {
 			Message      string
 		}
 	}
-	w.Expect(1, c, "POST", "/templates/check", `{"subject":"{{.Subject","text":"ok {{.Text}}","html":"<p>\n  {{.Nope}}</p>"}`, 200, "").Into(&got)
-	if len(got.Problems) != 2 || got.Problems[0].Part != "subject" || got.Problems[1].Part != "html" || got.Problems[1].Line != 2 || !strings.Contains(got.Problems[1].Message, ".Nope") {
+	w.Expect(1, c, "POST", "/templates/check",
+		`{"subject":"{{.Subject","text":"ok {{.Text}}","html":"<p>\n  {{.Nope}}</p>"}`, 200, "").Into(&got)
+	if len(got.Problems) != 2 || got.Problems[0].Part != "subject" || got.Problems[1].Part != "html" ||
+		got.Problems[1].Line != 2 || !strings.Contains(got.Problems[1].Message, ".Nope") {
 		t.Errorf("problems: %+v", got)
 	}
-	if a := w.Expect(1, c, "POST", "/templates/check", `{"subject":"{{.Subject}}","text":"{{.Text}}"}`, 200, ""); !strings.Contains(a.Body, `"problems":[]`) {
+	if a := w.Expect(1, c, "POST", "/templates/check", `{"subject":"{{.Subject}}","text":"{{.Text}}"}`, 200,
+		""); !strings.Contains(a.Body, `"problems":[]`) {
 		t.Errorf("a good template: %s", a.Body)
 	}
-	if a := w.Expect(1, c, "GET", "/template_variables", "", 200, ""); !strings.Contains(a.Body, `{"name":"UnsubscribeURL","description":"`) {
+	if a := w.Expect(1, c, "GET", "/template_variables", "", 200,
+		""); !strings.Contains(a.Body, `{"name":"UnsubscribeURL","description":"`) {
 		t.Errorf("variables: %s", a.Body)
 	}
 }
@@ -119,7 +127,8 @@ func TestCheckAndVariables(t *testing.T) {
 func TestMailbox(t *testing.T) {
 	t.Parallel()
 	w, c := world(t)
-	out := []notify.Outgoing{{ID: "m-1", To: "ann@example.com", Body: &notify.Body{Subject: "Hello", Text: "the text", HTML: "<p>the html</p>"}}}
+	out := []notify.Outgoing{{ID: "m-1", To: "ann@example.com", Body: &notify.Body{Subject: "Hello", Text: "the text",
+		HTML: "<p>the html</p>"}}}
 	w.Mailbox.Deliver(t.Context(), out, func(_ int, r notify.Result) {
 		if r.Verdict != notify.Accepted {
 			t.Fatalf("kept: %+v", r)
@@ -130,7 +139,8 @@ func TestMailbox(t *testing.T) {
 			t.Errorf("%s: %s", query, a.Body)
 		}
 	}
-	if a := w.Expect(1, c, "GET", "/mailbox/messages/1", "", 200, ""); !strings.Contains(a.Body, "the text") || !strings.Contains(a.Body, "the html") {
+	if a := w.Expect(1, c, "GET", "/mailbox/messages/1", "", 200, ""); !strings.Contains(a.Body, "the text") ||
+		!strings.Contains(a.Body, "the html") {
 		t.Errorf("a mail: %s", a.Body)
 	}
 	if a := w.Expect(1, c, "GET", "/mailbox/messages/1/source", "", 200, ""); !strings.Contains(a.Body, "Subject: Hello") {

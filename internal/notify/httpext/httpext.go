@@ -124,7 +124,8 @@ func Register(g *web.Group, o Options) {
 	for _, route := range []struct{ method, pattern string }{
 		{"GET", ""}, {"DELETE", ""}, {"GET", "/{number}"}, {"GET", "/{number}/source"},
 	} {
-		g.Handle(route.method, "/mailbox/messages"+route.pattern, web.Scope(scopeAdmin), f.mailbox(route.method, route.pattern))
+		g.Handle(route.method, "/mailbox/messages"+route.pattern, web.Scope(scopeAdmin),
+			f.mailbox(route.method, route.pattern))
 	}
 
 	recipient := web.Own("the sealed token in the path, which only the recipient's mail contains")

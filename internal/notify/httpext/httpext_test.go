@@ -14,7 +14,8 @@ func world(t *testing.T) (*apitest.World, string) {
 	t.Helper()
 	w := apitest.New(t)
 	c := w.Client("shop")
-	w.Expect(1, c, "PUT", "/notifications", `{"source_name":"Shop","notifications":{"news":{"description":"News of the shop"},"fire":{"description":"Fire","critical":true}}}`, 204, "")
+	w.Expect(1, c, "PUT", "/notifications",
+		`{"source_name":"Shop","notifications":{"news":{"description":"News of the shop"},"fire":{"description":"Fire","critical":true}}}`, 204, "")
 	return w, c
 }
 
@@ -25,7 +26,8 @@ func fail(t *testing.T, w *apitest.World) int64 {
 	if err != nil || len(claimed) == 0 {
 		t.Fatalf("%d claimed, %v", len(claimed), err)
 	}
-	o := notify.Outcome{Number: claimed[0].Number, Status: notify.Failed, Reason: "550 no", Attempted: true, At: time.Now()}
+	o := notify.Outcome{Number: claimed[0].Number, Status: notify.Failed, Reason: "550 no", Attempted: true,
+		At: time.Now()}
 	if _, err := w.Store.Finish(t.Context(), []notify.Outcome{o}, nil); err != nil {
 		t.Fatal(err)
 	}
@@ -44,7 +46,8 @@ func TestMessagesAndReplay(t *testing.T) {
 		Links    map[string]struct{ Href string } `json:"_links"`
 	}
 	w.Expect(1, c, "GET", "/messages?status=failed&user_id=u-1&limit=1", "", 200, "").Into(&page)
-	if len(page.Messages) != 1 || page.Messages[0].ID != id || page.Messages[0].Reason != "550 no" || page.Links["next"].Href == "" {
+	if len(page.Messages) != 1 || page.Messages[0].ID != id || page.Messages[0].Reason != "550 no" ||
+		page.Links["next"].Href == "" {
 		t.Errorf("found: %+v", page)
 	}
 	w.Expect(1, c, "GET", page.Links["next"].Href, "", 200, "").Into(&page)
@@ -54,7 +57,8 @@ func TestMessagesAndReplay(t *testing.T) {
 	if a := w.Expect(1, other, "GET", "/messages", "", 200, ""); !strings.Contains(a.Body, `"messages":[]`) {
 		t.Errorf("another client sees %s", a.Body)
 	}
-	for _, bad := range []string{"status=dead", "limit=0", "limit=x", "parked=maybe", "since=yesterday", "after=x", "stauts=failed"} {
+	for _, bad := range []string{"status=dead", "limit=0", "limit=x", "parked=maybe", "since=yesterday", "after=x",
+		"stauts=failed"} {
 		w.Expect(1, c, "GET", "/messages?"+bad, "", 400, "")
 	}
 	w.Expect(1, c, "GET", "/messages?send=nope", "", 404, "")
@@ -86,10 +90,12 @@ func TestWebhooks(t *testing.T) {
 	if len(made.Secret) < 16 {
 		t.Errorf("no secret was made: %+v", made)
 	}
-	if a := w.Expect(1, c, "GET", "/webhooks", "", 200, ""); strings.Contains(a.Body, made.Secret) || !strings.Contains(a.Body, made.ID) {
+	if a := w.Expect(1, c, "GET", "/webhooks", "", 200, ""); strings.Contains(a.Body, made.Secret) ||
+		!strings.Contains(a.Body, made.ID) {
 		t.Errorf("list: %s", a.Body)
 	}
-	for _, bad := range []string{`{}`, `{"url":"ftp://x"}`, `{"url":"https://u:p@x/"}`, `{"url":"https://x","events":["queued"]}`, `{"url":"https://x","secret":"short"}`, `{"url":"https://x","y":1}`} {
+	for _, bad := range []string{`{}`, `{"url":"ftp://x"}`, `{"url":"https://u:p@x/"}`,
+		`{"url":"https://x","events":["queued"]}`, `{"url":"https://x","secret":"short"}`, `{"url":"https://x","y":1}`} {
 		w.Expect(1, c, "POST", "/webhooks", bad, 422, "")
 	}
 	w.Expect(1, w.Client("other"), "DELETE", "/webhooks/"+made.ID, "", 404, "")
@@ -113,8 +119,10 @@ func TestPreview(t *testing.T) {
 	t.Parallel()
 	w, c := world(t)
 	var shown struct{ Subject, Text, HTML string }
-	w.Expect(1, c, "POST", "/templates/preview", `{"template":{"subject":"S: {{.Subject}}","html":"<p>{{.Text}}</p>{{.HTML}}"},"message":{"subject":"hi","text":"a<b","html":"<b>x</b><script>alert(1)</script>"}}`, 200, "").Into(&shown)
-	if shown.Subject != "S: hi" || !strings.Contains(shown.HTML, "a&lt;b") || !strings.Contains(shown.HTML, "<b>x</b>") || strings.Contains(shown.HTML, "script") {
+	w.Expect(1, c, "POST", "/templates/preview",
+		`{"template":{"subject":"S: {{.Subject}}","html":"<p>{{.Text}}</p>{{.HTML}}"},"message":{"subject":"hi","text":"a<b","html":"<b>x</b><script>alert(1)</script>"}}`, 200, "").Into(&shown)
+	if shown.Subject != "S: hi" || !strings.Contains(shown.HTML, "a&lt;b") || !strings.Contains(shown.HTML, "<b>x</b>") ||
+		strings.Contains(shown.HTML, "script") {
 		t.Errorf("preview: %+v", shown)
 	}
 	w.Expect(1, c, "POST", "/templates/preview", `{"template":{"html":"{{.Nope}}"}}`, 422, "")
@@ -141,7 +149,8 @@ func TestUnsubscribeFromTheMail(t *testing.T) {
 		return w.Call(1, "", "POST", link, body.Encode(), "Content-Type", "application/x-www-form-urlencoded")
 	}
 	a := w.Expect(1, "", "GET", link, "", 200, "")
-	if off() || !strings.Contains(a.Body, "News of the shop") || !strings.Contains(a.Header.Get("Content-Security-Policy"), "default-src 'none'") {
+	if off() || !strings.Contains(a.Body, "News of the shop") || !strings.Contains(a.Header.Get("Content-Security-Policy"),
+		"default-src 'none'") {
 		t.Errorf("looking at the page changed something, or it shows too little: %s", a.Body)
 	}
 	// What a mail program sends for one click (RFC 8058).
@@ -160,7 +169,8 @@ func TestUnsubscribeFromTheMail(t *testing.T) {
 	// A person follows a bad link: the answer is a page.
 	for _, method := range []string{"GET", "POST"} {
 		a := w.Call(1, "", method, link[:len(link)-2], "")
-		if a.Status != 404 || !strings.HasPrefix(a.Header.Get("Content-Type"), "text/html") || !strings.Contains(a.Body, "This link is not valid") || strings.Contains(a.Body, "<form") {
+		if a.Status != 404 || !strings.HasPrefix(a.Header.Get("Content-Type"), "text/html") ||
+			!strings.Contains(a.Body, "This link is not valid") || strings.Contains(a.Body, "<form") {
 			t.Errorf("%s of a bad link: %d %s %s", method, a.Status, a.Header.Get("Content-Type"), a.Body)
 		}
 	}

@@ -35,18 +35,21 @@ func (f *handlers) preview(w http.ResponseWriter, r *http.Request) error {
 	if err := web.DecodeStrict(r, &body); err != nil {
 		return err
 	}
-	t := notify.Template{Name: "preview", Subject: body.Template.Subject, Text: body.Template.Text, HTML: body.Template.HTML}
+	t := notify.Template{Name: "preview", Subject: body.Template.Subject, Text: body.Template.Text,
+		HTML: body.Template.HTML}
 	if t.Subject == "" {
 		t.Subject = "{{.Subject}}"
 	}
 	if err := template.Check(t); err != nil {
 		return err
 	}
-	rendered, err := template.Preview(t, template.Values{Subject: body.Message.Subject, Text: body.Message.Text, HTML: body.Message.HTML, ClientID: client(r)})
+	rendered, err := template.Preview(t, template.Values{Subject: body.Message.Subject, Text: body.Message.Text,
+		HTML: body.Message.HTML, ClientID: client(r)})
 	if err != nil {
 		return err
 	}
-	web.WriteJSON(w, http.StatusOK, map[string]string{"subject": rendered.Subject, "text": rendered.Text, "html": rendered.HTML})
+	web.WriteJSON(w, http.StatusOK, map[string]string{"subject": rendered.Subject, "text": rendered.Text,
+		"html": rendered.HTML})
 	return nil
 }
 
@@ -60,7 +63,8 @@ func (f *handlers) check(w http.ResponseWriter, r *http.Request) error {
 	if err := web.DecodeStrict(r, &body); err != nil {
 		return err
 	}
-	problems := template.Problems(notify.Template{Name: "preview", Subject: body.Subject, Text: body.Text, HTML: body.HTML})
+	problems := template.Problems(notify.Template{Name: "preview", Subject: body.Subject, Text: body.Text,
+		HTML: body.HTML})
 	web.WriteJSON(w, http.StatusOK, map[string]any{"problems": problems})
 	return nil
 }
@@ -113,7 +117,8 @@ func (f *handlers) createWebhook(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	var problems []string
-	if u, err := url.Parse(body.URL); err != nil || u.Host == "" || u.User != nil || u.Scheme != "https" && u.Scheme != "http" || len(body.URL) > 2000 {
+	if u, err := url.Parse(body.URL); err != nil || u.Host == "" || u.User != nil || u.Scheme != "https" &&
+		u.Scheme != "http" || len(body.URL) > 2000 {
 		problems = append(problems, `"url" must be an http or https address without a user name`)
 	}
 	for _, e := range body.Events {
@@ -140,7 +145,8 @@ func (f *handlers) createWebhook(w http.ResponseWriter, r *http.Request) error {
 	if len(have) >= maxWebhooks {
 		return fault.New(fault.Unprocessable, "A client may have at most %d webhooks. Delete one first.", maxWebhooks)
 	}
-	h := notify.Webhook{ID: uuid.NewString(), ClientID: client(r), URL: body.URL, Events: body.Events, Secret: body.Secret, Created: f.Now()}
+	h := notify.Webhook{ID: uuid.NewString(), ClientID: client(r), URL: body.URL, Events: body.Events, Secret: body.Secret,
+		Created: f.Now()}
 	made := h.Secret == ""
 	if made {
 		var b [24]byte

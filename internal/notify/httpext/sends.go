@@ -49,8 +49,9 @@ type link struct {
 func (f *handlers) presentSend(s notify.Send) sendBody {
 	id, c := f.Service.IDs().Send(s.Number), s.Counts
 	out := sendBody{
-		ID: id, ClientID: s.ClientID, Status: "expanding", KindID: s.KindID, CampaignTypeID: s.CampaignTypeID, Audiences: s.Audiences,
-		Subject: s.Content.Subject, Received: s.Received,
+		ID: id, ClientID: s.ClientID, Status: "expanding", KindID: s.KindID, CampaignTypeID: s.CampaignTypeID,
+		Audiences: s.Audiences,
+		Subject:   s.Content.Subject, Received: s.Received,
 		Counts: countsBody{c.Total, c.Queued, c.Retry, c.Delivered, c.Failed, c.Undeliverable, c.Unsubscribed},
 		Links:  map[string]link{"self": {"/sends/" + id}, "messages": {"/messages?send=" + id}},
 	}
@@ -210,7 +211,8 @@ func (f *handlers) presentMessage(m notify.Message) messageBody {
 // listMessages searches the caller's own messages, or for administrators those
 // of other clients.
 func (f *handlers) listMessages(w http.ResponseWriter, r *http.Request) error {
-	q, err := readQuery(r, "client_id", "id", "send", "status", "parked", "user_id", "email", "kind_id", "since", "before", "limit", "after")
+	q, err := readQuery(r, "client_id", "id", "send", "status", "parked", "user_id", "email", "kind_id", "since", "before",
+		"limit", "after")
 	if err != nil {
 		return err
 	}
@@ -284,7 +286,8 @@ func (f *handlers) messageQuery(r *http.Request, q url.Values) (notify.MessageQu
 	switch query.Status {
 	case "", notify.Queued, notify.Retry, notify.Delivered, notify.Failed, notify.Undeliverable, notify.Unsubscribed:
 	default:
-		return query, fault.New(fault.BadQuery, "status must be queued, retry, delivered, failed, undeliverable or unsubscribed.")
+		return query, fault.New(fault.BadQuery,
+			"status must be queued, retry, delivered, failed, undeliverable or unsubscribed.")
 	}
 	if text := q.Get("parked"); text != "" {
 		if query.Parked, err = strconv.ParseBool(text); err != nil {

@@ -47,7 +47,8 @@ func TestUnknownFields(t *testing.T) {
 	w, c := world(t)
 	user := w.User("u-1", "notification_preferences.write", "notification_templates.write", "notifications.admin")
 	w.Directory.Users["u-1"] = "u1@example.com"
-	w.Directory.Members["s-1"], w.Directory.Members["o-1"], w.Directory.Members["sc"] = []string{"u-1"}, []string{"u-1"}, []string{"u-1"}
+	w.Directory.Members["s-1"], w.Directory.Members["o-1"], w.Directory.Members["sc"] = []string{"u-1"}, []string{"u-1"},
+		[]string{"u-1"}
 	var template struct {
 		ID string `json:"template-id"`
 	}
@@ -58,23 +59,35 @@ func TestUnknownFields(t *testing.T) {
 	w.Expect(2, c, "POST", "/templates", `{"name":"x","text":"{{.Text}}"}`, 201, "").Into(&look)
 
 	cases := []unknownCase{
-		{1, "PUT /notifications", "", `{"source_name":"S","notifications":{"news":{"description":"d","critcal":true}}}`, 400, "notifications.news.critcal", "critical"},
-		{1, "PUT /registration", "", `{"source_description":"S","kinds":[{"id":"news","description":"d"},{"id":"fire","description":"d","critcal":true}]}`, 200, "kinds[1].critcal", "critical"},
-		{1, "PUT /clients/{client}/notifications/{kind}", "/clients/shop/notifications/news", `{"description":"d","critical":false,"template":"","templat":"x"}`, 400, "templat", "template"},
+		{1, "PUT /notifications", "", `{"source_name":"S","notifications":{"news":{"description":"d","critcal":true}}}`, 400,
+			"notifications.news.critcal", "critical"},
+		{1, "PUT /registration", "",
+			`{"source_description":"S","kinds":[{"id":"news","description":"d"},{"id":"fire","description":"d","critcal":true}]}`, 200, "kinds[1].critcal", "critical"},
+		{1, "PUT /clients/{client}/notifications/{kind}", "/clients/shop/notifications/news",
+			`{"description":"d","critical":false,"template":"","templat":"x"}`, 400, "templat", "template"},
 		{1, "POST /templates", "", `{"name":"n","html":"h","subjct":"s"}`, 400, "subjct", "subject"},
-		{1, "PUT /templates/{template}", "/templates/" + template.ID, `{"name":"n","html":"h","colour":"s"}`, 400, "colour", ""},
+		{1, "PUT /templates/{template}", "/templates/" + template.ID, `{"name":"n","html":"h","colour":"s"}`, 400,
+			"colour", ""},
 		{1, "PUT /default_template", "", `{"name":"n","html":"h","colour":"s"}`, 400, "colour", ""},
-		{1, "PUT /clients/{client}/template", "/clients/shop/template", `{"template":"","template_id":"x"}`, 204, "template_id", ""},
-		{1, "PUT /clients/{client}/notifications/{kind}/template", "/clients/shop/notifications/news/template", `{"Template":"","templatee":"x"}`, 204, "templatee", "template"},
+		{1, "PUT /clients/{client}/template", "/clients/shop/template", `{"template":"","template_id":"x"}`, 204,
+			"template_id", ""},
+		{1, "PUT /clients/{client}/notifications/{kind}/template", "/clients/shop/notifications/news/template",
+			`{"Template":"","templatee":"x"}`, 204, "templatee", "template"},
 		{1, "POST /templates/{template}/test", "/templates/" + template.ID + "/test", `{"data":{}}`, 200, "data", ""},
-		{1, "POST /clients/{client}/notifications/{kind}/test", "/clients/shop/notifications/news/test", `{"Txt":"x"}`, 200, "Txt", "text"},
-		{1, "PATCH /user_preferences", "", `{"clients":{"shop":{"news":{"email":true,"kind_description":"d","sms":false}}}}`, 204, "clients.shop.news.sms", ""},
-		{1, "PATCH /user_preferences/{user}", "/user_preferences/u-1", `{"clients":{"shop":{"news":{"email":true,"emial":false}}}}`, 204, "clients.shop.news.emial", "email"},
-		{1, "POST /users/{id}", "/users/u-1", `{"kind_id":"news","text":"t","send_at":"2030-01-01T00:00:00Z"}`, 200, "send_at", ""},
+		{1, "POST /clients/{client}/notifications/{kind}/test", "/clients/shop/notifications/news/test", `{"Txt":"x"}`, 200,
+			"Txt", "text"},
+		{1, "PATCH /user_preferences", "", `{"clients":{"shop":{"news":{"email":true,"kind_description":"d","sms":false}}}}`,
+			204, "clients.shop.news.sms", ""},
+		{1, "PATCH /user_preferences/{user}", "/user_preferences/u-1",
+			`{"clients":{"shop":{"news":{"email":true,"emial":false}}}}`, 204, "clients.shop.news.emial", "email"},
+		{1, "POST /users/{id}", "/users/u-1", `{"kind_id":"news","text":"t","send_at":"2030-01-01T00:00:00Z"}`, 200,
+			"send_at", ""},
 		{1, "POST /spaces/{id}", "/spaces/s-1", `{"kind_idd":"news","text":"t"}`, 422, "kind_idd", "kind_id"},
-		{1, "POST /organizations/{id}", "/organizations/o-1", `{"kind_id":"news","text":"t","roles":["OrgManager"]}`, 200, "roles", "role"},
+		{1, "POST /organizations/{id}", "/organizations/o-1", `{"kind_id":"news","text":"t","roles":["OrgManager"]}`, 200,
+			"roles", "role"},
 		{1, "POST /everyone", "", `{"KIND_ID":"news","text":"t","data":{"a":1}}`, 200, "data", ""},
-		{1, "POST /uaa_scopes/{id}", "/uaa_scopes/sc", `{"kind_id":"news","text":"t","replyto":"a@example.com"}`, 200, "replyto", "reply_to"},
+		{1, "POST /uaa_scopes/{id}", "/uaa_scopes/sc", `{"kind_id":"news","text":"t","replyto":"a@example.com"}`, 200,
+			"replyto", "reply_to"},
 		{1, "POST /emails", "", `{"to":"a@example.com","text":"t","cc":"b@example.com"}`, 200, "cc", ""},
 		{1, "POST /templates/preview", "", `{"template":{"colour":"x"}}`, 422, "colour", ""},
 		{1, "POST /templates/check", "", `{"colour":"x"}`, 422, "colour", ""},
@@ -82,12 +95,15 @@ func TestUnknownFields(t *testing.T) {
 
 		{2, "POST /senders", "", `{"name":"s2","description":"x"}`, 201, "description", ""},
 		{2, "PUT /senders/{sender}", "/senders/" + sender.ID, `{"id":"x","_links":{},"nam":"s3"}`, 200, "nam", "name"},
-		{2, "POST /senders/{sender}/campaign_types", "/senders/" + sender.ID + "/campaign_types", `{"name":"t2","description":"d","critcal":true}`, 201, "critcal", "critical"},
+		{2, "POST /senders/{sender}/campaign_types", "/senders/" + sender.ID + "/campaign_types",
+			`{"name":"t2","description":"d","critcal":true}`, 201, "critcal", "critical"},
 		{2, "PUT /campaign_types/{type}", "/campaign_types/" + kind.ID, `{"template":"x"}`, 200, "template", ""},
 		{2, "POST /templates", "", `{"name":"x","text":"t","txt":"y"}`, 201, "txt", "text"},
 		{2, "PUT /templates/{template}", "/templates/" + look.ID, `{"colour":"y"}`, 200, "colour", ""},
 		{2, "PUT /templates/default", "", `{"colour":"y"}`, 200, "colour", ""},
-		{2, "POST /senders/{sender}/campaigns", "/senders/" + sender.ID + "/campaigns", `{"send_to":{"users":["u-1"]},"campaign_type_id":"` + kind.ID + `","text":"t","subject":"s","send_at":"2030"}`, 202, "send_at", ""},
+		{2, "POST /senders/{sender}/campaigns", "/senders/" + sender.ID + "/campaigns",
+			`{"send_to":{"users":["u-1"]},"campaign_type_id":"` + kind.ID + `","text":"t","subject":"s","send_at":"2030"}`, 202,
+			"send_at", ""},
 		{2, "POST /templates/preview", "", `{"template":{"colour":"x"}}`, 422, "colour", ""},
 		{2, "POST /templates/check", "", `{"colour":"x"}`, 422, "colour", ""},
 		{2, "POST /webhooks", "", `{"url":"https://example.com","colour":"x"}`, 422, "colour", ""},
@@ -122,7 +138,10 @@ func TestUnknownFields(t *testing.T) {
 			if !takesBody || noBody[r.Method+" "+r.Pattern] {
 				continue
 			}
-			if !slices.ContainsFunc(cases, func(tc unknownCase) bool { return tc.version == version && tc.route == r.Method+" "+r.Pattern }) {
+			if !slices.ContainsFunc(cases, func(tc unknownCase) bool {
+				return tc.version == version && tc.route == r.Method+" "+
+					r.Pattern
+			}) {
 				t.Errorf("v%d %s %s is not in this test", version, r.Method, r.Pattern)
 			}
 		}
@@ -160,10 +179,12 @@ func TestManyUnknownFields(t *testing.T) {
 		size += len(l)
 	}
 	all := warnings(t, a)
-	if len(lines) < 2 || len(lines) > 11 || size > 5000 || !strings.HasPrefix(all[len(all)-1], "More unknown fields without effect: ") {
+	if len(lines) < 2 || len(lines) > 11 || size > 5000 || !strings.HasPrefix(all[len(all)-1],
+		"More unknown fields without effect: ") {
 		t.Errorf("%d headers with %d bytes: %q", len(lines), size, all)
 	}
-	if a := w.Expect(1, c, "POST", "/users/u-1", `{"kind_id":"news","text":"t","role":""}`, 200, ""); len(warnings(t, a)) != 0 {
+	if a := w.Expect(1, c, "POST", "/users/u-1", `{"kind_id":"news","text":"t","role":""}`, 200,
+		""); len(warnings(t, a)) != 0 {
 		t.Errorf("a request without unknown fields has warnings: %q", warnings(t, a))
 	}
 }

@@ -115,7 +115,8 @@ func (f *handlers) show(w http.ResponseWriter, r *http.Request, h holder, done b
 		if source == "" {
 			source = k.ClientID
 		}
-		data.Others = append(data.Others, pageKind{Title: title, Source: source, Client: k.ClientID, Kind: k.ID, Off: k.Unsubscribed})
+		data.Others = append(data.Others, pageKind{Title: title, Source: source, Client: k.ClientID, Kind: k.ID,
+			Off: k.Unsubscribed})
 	}
 	return write(w, http.StatusOK, data)
 }
@@ -145,7 +146,8 @@ func (f *handlers) unsubscribe(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	r.Body = http.MaxBytesReader(w, r.Body, maxForm)
-	if err := r.ParseMultipartForm(maxForm); err != nil && !errors.Is(err, http.ErrNotMultipart) { //nolint:gosec // bounded by the line above
+	if err := r.ParseMultipartForm(maxForm); err != nil && //nolint:gosec // bounded by the line above
+		!errors.Is(err, http.ErrNotMultipart) {
 		return fault.Wrap(err, fault.BadRequest, "The form could not be read.")
 	}
 	change := notify.PreferenceChange{Kinds: map[notify.KindRef]bool{}}

@@ -27,7 +27,8 @@ func TestScopes(t *testing.T) {
 				t.Errorf("%s %s with a broken token: %s", r.Method, path, a.Message())
 			}
 			var others []string
-			for _, s := range append([]string{"notification_preferences.read", "notification_preferences.write"}, apitest.All...) {
+			for _, s := range append([]string{"notification_preferences.read", "notification_preferences.write"},
+				apitest.All...) {
 				needed := false
 				for _, n := range r.Scopes {
 					needed = needed || n == s
@@ -36,7 +37,8 @@ func TestScopes(t *testing.T) {
 					others = append(others, s)
 				}
 			}
-			w.Expect(version, w.Client("c", others...), r.Method, path, "{}", 403, "You are not authorized to perform the requested action")
+			w.Expect(version, w.Client("c", others...), r.Method, path, "{}", 403,
+				"You are not authorized to perform the requested action")
 		}
 	}
 	expired := w.Expired()
@@ -53,7 +55,8 @@ func TestUnknownPathsAndMethods(t *testing.T) {
 	w.Expect(1, c, "GET", "/info/", "", 404, "")
 	w.Expect(1, c, "POST", "/users/a/b", "{}", 404, "")
 	w.Expect(1, c, "DELETE", "/notifications", "", 405, "")
-	if a := w.Expect(1, "", "GET", "/info", "", 200, ""); strings.TrimSpace(a.Body) != `{"version":1}` || !strings.HasPrefix(a.Header.Get("Content-Type"), "application/json") {
+	if a := w.Expect(1, "", "GET", "/info", "", 200, ""); strings.TrimSpace(a.Body) != `{"version":1}` ||
+		!strings.HasPrefix(a.Header.Get("Content-Type"), "application/json") {
 		t.Errorf("info: %s %v", a.Body, a.Header)
 	}
 }

@@ -112,7 +112,8 @@ func clientOf(r *http.Request) (string, error) {
 	if id := caller(r).ClientID; id != "" {
 		return id, nil
 	}
-	return "", fault.New(fault.Unprocessable, "The token has no client, which is required to send or register notifications.")
+	return "", fault.New(fault.Unprocessable,
+		"The token has no client, which is required to send or register notifications.")
 }
 
 var errParse = fault.New(fault.MessageParse, "Request body could not be parsed")
@@ -182,7 +183,8 @@ func mayCritical(r *http.Request) error {
 	if caller(r).HasAny(scopeCritical) {
 		return nil
 	}
-	return fault.New(fault.Unprocessable, "UAA Scopes Error: Client does not have authority to register critical notifications.")
+	return fault.New(fault.Unprocessable,
+		"UAA Scopes Error: Client does not have authority to register critical notifications.")
 }
 
 // templateExists checks a template that is about to be assigned.

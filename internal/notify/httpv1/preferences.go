@@ -117,7 +117,8 @@ func (f *handlers) patchPreferences(w http.ResponseWriter, r *http.Request, user
 		case err != nil:
 			return err
 		case kind.Critical:
-			return fault.New(fault.Unprocessable, "The kind '%s' for the '%s' client is critical and cannot be unsubscribed from", ref.KindID, ref.ClientID)
+			return fault.New(fault.Unprocessable,
+				"The kind '%s' for the '%s' client is critical and cannot be unsubscribed from", ref.KindID, ref.ClientID)
 		}
 	}
 	if err := f.Store.ChangePreferences(r.Context(), user, change); err != nil {

@@ -19,7 +19,8 @@ func TestPreferences(t *testing.T) {
 		if b := w.Expect(1, admin, "GET", "/user_preferences/u-1", "", 200, ""); b.Body != a.Body {
 			t.Errorf("the user sees %s, the administrator %s", a.Body, b.Body)
 		}
-		if a.Header.Get("Access-Control-Allow-Origin") != "*" || a.Header.Get("Access-Control-Allow-Methods") != "GET, PATCH" {
+		if a.Header.Get("Access-Control-Allow-Origin") != "*" ||
+			a.Header.Get("Access-Control-Allow-Methods") != "GET, PATCH" {
 			t.Errorf("CORS headers: %v", a.Header)
 		}
 		return strings.TrimSpace(a.Body)
@@ -35,7 +36,8 @@ func TestPreferences(t *testing.T) {
 	if err != nil || len(claimed) != 1 {
 		t.Fatalf("%d claimed, %v", len(claimed), err)
 	}
-	if _, err := w.Store.Finish(t.Context(), []notify.Outcome{{Number: claimed[0].Number, Status: notify.Delivered, Attempted: true, At: time.Now()}}, nil); err != nil {
+	if _, err := w.Store.Finish(t.Context(), []notify.Outcome{{Number: claimed[0].Number, Status: notify.Delivered,
+		Attempted: true, At: time.Now()}}, nil); err != nil {
 		t.Fatal(err)
 	}
 	received := `{"clients":{"shop":{"news":{"email":true,"kind_description":"News","source_description":"Shop"}}},"global_unsubscribe":false}`
@@ -51,8 +53,10 @@ func TestPreferences(t *testing.T) {
 			}
 		}
 	}
-	patch(`{"global_unsubscribe":true,"clients":{"shop":{"news":{"email":false,"count":3,"kind_description":"x"}}}}`, "204")
-	off := strings.NewReplacer(`"email":true`, `"email":false`, `unsubscribe":false`, `unsubscribe":true`).Replace(received)
+	patch(`{"global_unsubscribe":true,"clients":{"shop":{"news":{"email":false,"count":3,"kind_description":"x"}}}}`,
+		"204")
+	off := strings.NewReplacer(`"email":true`, `"email":false`, `unsubscribe":false`, `unsubscribe":true`).
+		Replace(received)
 	if got := show(); got != off {
 		t.Errorf("unsubscribed: %s", got)
 	}
@@ -67,15 +71,19 @@ func TestPreferences(t *testing.T) {
 	patch(`{"clients":`, `422 `)
 	patch(`{"global_unsubscribe":false,"clients":{"shop":{}}}`, "422 Missing kinds")
 	patch(`{"global_unsubscribe":false,"clients":{"shop":{"news":{}}}}`, "422 Missing the email field")
-	patch(`{"global_unsubscribe":false,"clients":{"shop":{"zz":{"email":true}}}}`, "422 The kind 'zz' cannot be found for client 'shop'")
-	patch(`{"global_unsubscribe":false,"clients":{"shop":{"fire":{"email":true}}}}`, "422 The kind 'fire' for the 'shop' client is critical and cannot be unsubscribed from")
+	patch(`{"global_unsubscribe":false,"clients":{"shop":{"zz":{"email":true}}}}`,
+		"422 The kind 'zz' cannot be found for client 'shop'")
+	patch(`{"global_unsubscribe":false,"clients":{"shop":{"fire":{"email":true}}}}`,
+		"422 The kind 'fire' for the 'shop' client is critical and cannot be unsubscribed from")
 	if got := show(); !strings.Contains(got, `"global_unsubscribe":true`) {
 		t.Errorf("a refused change must change nothing: %s", got)
 	}
 
-	w.Expect(1, w.Client("c", "notification_preferences.read"), "GET", "/user_preferences", "", 422, "Missing user_id from token claims.")
+	w.Expect(1, w.Client("c", "notification_preferences.read"), "GET", "/user_preferences", "", 422,
+		"Missing user_id from token claims.")
 	for _, path := range []string{"/user_preferences", "/user_preferences/u-1"} {
-		if a := w.Expect(1, "", "OPTIONS", path, "", 204, ""); a.Header.Get("Access-Control-Allow-Headers") != "Accept, Authorization, Content-Type" {
+		if a := w.Expect(1, "", "OPTIONS", path, "", 204,
+			""); a.Header.Get("Access-Control-Allow-Headers") != "Accept, Authorization, Content-Type" {
 			t.Errorf("preflight: %v", a.Header)
 		}
 		if a := w.Expect(1, "", "GET", path, "", 401, ""); a.Header.Get("Access-Control-Allow-Origin") != "*" {

@@ -24,10 +24,11 @@ func TestRegister(t *testing.T) {
 		`{"source_name":1}`:         "400 Request body could not be parsed",
 		`{"source_name":"x","b":1}`: `400 "b" is not a valid property`,
 		`{"Source_Name":"x"}`:       `400 "Source_Name" is not a valid property`,
-		`{"source_name":"x","notifications":null}`:                                        `400 only include "notifications" key when adding a notification`,
-		`{"source_name":"x","notifications":{"a":null}}`:                                  `400 notification must not be null`,
-		`{"source_name":"x","notifications":{"a":{"description":"d","x":1}}}`:             `400 "x" is not a valid property`,
-		`{"source_name":"x","notifications":{"a":{"description":"d","critical":"true"}}}`: "400 Request body could not be parsed",
+		`{"source_name":"x","notifications":null}`:                            `400 only include "notifications" key when adding a notification`,
+		`{"source_name":"x","notifications":{"a":null}}`:                      `400 notification must not be null`,
+		`{"source_name":"x","notifications":{"a":{"description":"d","x":1}}}`: `400 "x" is not a valid property`,
+		`{"source_name":"x","notifications":{"a":{"description":"d","critical":"true"}}}`: "400 Request body could not be " +
+			"parsed",
 		`{}`:                         `422 "source_name" is a required field`,
 		`{"source_name":""}`:         `422 "source_name" is a required field`,
 		`{"notifications":{"a":{}}}`: `422 "source_name" is a required field, notification "a" is missing required field "Description"`,
@@ -48,7 +49,8 @@ func TestRegister(t *testing.T) {
 	}
 	w.Expect(1, c, "GET", "/notifications", "", 200, "").Into(&all)
 	shop := all["shop"]
-	if shop.Name != "Shop" || shop.Template != "default" || len(shop.Notifications) != 2 || !shop.Notifications["fire"].Critical || shop.Notifications["news"].Template != "default" {
+	if shop.Name != "Shop" || shop.Template != "default" || len(shop.Notifications) != 2 ||
+		!shop.Notifications["fire"].Critical || shop.Notifications["news"].Template != "default" {
 		t.Errorf("registered: %+v", all)
 	}
 }
@@ -104,14 +106,17 @@ func TestCriticalNeedsItsScopeOnEveryRoute(t *testing.T) {
 	plain := w.Client("shop", "notifications.manage", "notifications.write")
 	const refused = "UAA Scopes Error: Client does not have authority to register critical notifications."
 	w.Expect(1, plain, "PUT", "/notifications", goodRegistration, 422, refused)
-	w.Expect(1, plain, "PUT", "/registration", `{"source_description":"x","kinds":[{"id":"a","description":"d","critical":true}]}`, 422, refused)
-	w.Expect(1, plain, "PUT", "/notifications", `{"source_name":"x","notifications":{"news":{"description":"d"}}}`, 204, "")
+	w.Expect(1, plain, "PUT", "/registration",
+		`{"source_description":"x","kinds":[{"id":"a","description":"d","critical":true}]}`, 422, refused)
+	w.Expect(1, plain, "PUT", "/notifications", `{"source_name":"x","notifications":{"news":{"description":"d"}}}`, 204,
+		"")
 	change := `{"description":"d","critical":true,"template":"default"}`
 	w.Expect(1, plain, "PUT", "/clients/shop/notifications/news", change, 422, refused)
 	full := w.Client("shop")
 	w.Expect(1, full, "PUT", "/clients/shop/notifications/news", change, 204, "")
 	w.Expect(1, full, "POST", "/users/u", `{"kind_id":"news","text":"t"}`, 200, "")
-	w.Expect(1, plain, "POST", "/users/u", `{"kind_id":"news","text":"t"}`, 422, "Insufficient privileges to send notification news")
+	w.Expect(1, plain, "POST", "/users/u", `{"kind_id":"news","text":"t"}`, 422,
+		"Insufficient privileges to send notification news")
 }
 
 func TestUpdateKind(t *testing.T) {

@@ -147,7 +147,8 @@ func (f *handlers) accepted(w http.ResponseWriter, receipt notify.Receipt) error
 	h := w.Header()
 	h.Set("Location", "/sends/"+id)
 	h.Set("Preference-Applied", "respond-async")
-	web.WriteJSON(w, http.StatusAccepted, map[string]any{"id": id, "status": "accepted", "_links": map[string]any{"self": map[string]string{"href": "/sends/" + id}}})
+	web.WriteJSON(w, http.StatusAccepted, map[string]any{"id": id, "status": "accepted",
+		"_links": map[string]any{"self": map[string]string{"href": "/sends/" + id}}})
 	return nil
 }
 
@@ -183,7 +184,8 @@ func (f *handlers) list(w http.ResponseWriter, r *http.Request, s notify.Send) e
 	if err != nil {
 		// The status is already sent. The truncated list is not valid JSON, so
 		// that the client does not take it for complete.
-		f.Log.WarnContext(r.Context(), "response to a send was cut off, the send continues", "send", f.Service.IDs().Send(s.Number), slog.Any("error", err))
+		f.Log.WarnContext(r.Context(), "response to a send was cut off, the send continues", "send", f.Service.IDs().
+			Send(s.Number), slog.Any("error", err))
 		panic(http.ErrAbortHandler)
 	}
 	return stream.end()

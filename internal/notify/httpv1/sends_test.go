@@ -41,7 +41,8 @@ func TestSendToEveryAudience(t *testing.T) {
 		{"/everyone", `{"kind_id":"fire","text":"t","unknown":{"x":1}}`, "user-00000,user-00001,user-00002"},
 		{"/uaa_scopes/shop.admin", `{"kind_id":"news","text":"t"}`, "user-00001"},
 		{"/emails", `{"to":"Some One <one@example.com>","text":"t"}`, "one@example.com"},
-		{"/emails", `{"to":"one@example.com","text":"t","kind_id":"news","subject":"","reply_to":"me@example.com"}`, "one@example.com"},
+		{"/emails", `{"to":"one@example.com","text":"t","kind_id":"news","subject":"","reply_to":"me@example.com"}`,
+			"one@example.com"},
 	} {
 		var list []entry
 		a := w.Call(1, c, "POST", c0.path, c0.body, "X-Vcap-Request-Id", "req-1")
@@ -63,7 +64,8 @@ func TestSendToEveryAudience(t *testing.T) {
 		}
 	}
 	w.Directory.Members["empty"] = []string{}
-	if a := w.Call(1, c, "POST", "/spaces/empty", `{"kind_id":"news","text":"t"}`); a.Status != 200 || strings.TrimSpace(a.Body) != "[]" {
+	if a := w.Call(1, c, "POST", "/spaces/empty", `{"kind_id":"news","text":"t"}`); a.Status != 200 ||
+		strings.TrimSpace(a.Body) != "[]" {
 		t.Errorf("an empty space: %d %s", a.Status, a.Body)
 	}
 }
@@ -75,11 +77,13 @@ func TestSendIsRefused(t *testing.T) {
 		{"/users/u", ``, `422 "kind_id" is a required field,"text" or "html" fields must be supplied`},
 		{"/users/u", `{"kind_id":"a b","text":"t"}`, `422 "kind_id" is improperly formatted`},
 		{"/users/u", `{"kind_id":"news"}`, `422 "text" or "html" fields must be supplied`},
-		{"/users/u", `{"kind_id":"news","text":"t","role":"King"}`, `422 "role" must be "OrgManager", "OrgAuditor", "BillingManager" or unset`},
+		{"/users/u", `{"kind_id":"news","text":"t","role":"King"}`,
+			`422 "role" must be "OrgManager", "OrgAuditor", "BillingManager" or unset`},
 		{"/users/u", `{"kind_id":"news","text":1}`, `400 Request body could not be parsed`},
 		{"/users/u", `{`, `400 Request body could not be parsed`},
 		{"/users/u", `{"kind_id":"unknown","text":"t"}`, `422 The kind "unknown" is not registered for the client "shop"`},
-		{"/users/u", `{"kind_id":"news","text":"t","subject":"a\r\nBcc: x@example.com"}`, `422 "subject" must be a single line`},
+		{"/users/u", `{"kind_id":"news","text":"t","subject":"a\r\nBcc: x@example.com"}`,
+			`422 "subject" must be a single line`},
 		{"/users/u", `{"kind_id":"news","text":"t","reply_to":"a@b.c\r\nBcc: x@example.com"}`, `422 "reply_to"`},
 		{"/users/u", `{"kind_id":"news","text":"t","reply_to":"nobody"}`, `422 "reply_to" is not an email address`},
 		{"/emails", `{"text":"t"}`, `422 "to" is a required field`},
@@ -87,7 +91,8 @@ func TestSendIsRefused(t *testing.T) {
 		{"/emails", `{"to":"a@b.com, c@d.com","text":"t"}`, `422 "to" is improperly formatted`},
 		{"/emails", `{"to":"a@b.com","text":"t","kind_id":"unknown"}`, `422 The kind "unknown" is not registered`},
 		{"/spaces/none", `{"kind_id":"news","text":"t"}`, `404 CloudController Failure: Space "none" could not be found`},
-		{"/organizations/none", `{"kind_id":"news","text":"t"}`, `404 CloudController Failure: Organization "none" could not be found`},
+		{"/organizations/none", `{"kind_id":"news","text":"t"}`,
+			`404 CloudController Failure: Organization "none" could not be found`},
 		{"/uaa_scopes/none", `{"kind_id":"news","text":"t"}`, `404 `},
 		{"/uaa_scopes/openid", `{"kind_id":"news","text":"t"}`, `406 You cannot send a notification to a default scope`},
 	} {
@@ -125,7 +130,8 @@ func TestMessagesAreTheSenders(t *testing.T) {
 	if err != nil || len(claimed) != 1 {
 		t.Fatalf("%d claimed, %v", len(claimed), err)
 	}
-	again := notify.Outcome{Number: claimed[0].Number, Status: notify.Retry, Reason: "450 busy", Attempted: true, At: time.Now(), Due: time.Now().Add(time.Hour)}
+	again := notify.Outcome{Number: claimed[0].Number, Status: notify.Retry, Reason: "450 busy", Attempted: true,
+		At: time.Now(), Due: time.Now().Add(time.Hour)}
 	if _, err := w.Store.Finish(t.Context(), []notify.Outcome{again}, nil); err != nil {
 		t.Fatal(err)
 	}
@@ -145,10 +151,12 @@ func TestIdempotencyKey(t *testing.T) {
 	}
 	first := send(c, "/users/u", `{"kind_id":"news","text":"t"}`)
 	again := send(c, "/users/u", `{"kind_id":"news","text":"t"}`)
-	if first.Status != 200 || again.Status != 200 || first.Body != again.Body || again.Header.Get("Idempotent-Replayed") != "true" {
+	if first.Status != 200 || again.Status != 200 || first.Body != again.Body ||
+		again.Header.Get("Idempotent-Replayed") != "true" {
 		t.Errorf("first %d %s\nagain %d %s %v", first.Status, first.Body, again.Status, again.Body, again.Header)
 	}
-	for _, other := range [][2]string{{"/users/u", `{"kind_id":"news","text":"other"}`}, {"/users/v", `{"kind_id":"news","text":"t"}`}} {
+	for _, other := range [][2]string{{"/users/u", `{"kind_id":"news","text":"other"}`},
+		{"/users/v", `{"kind_id":"news","text":"t"}`}} {
 		if a := send(c, other[0], other[1]); a.Status != 409 {
 			t.Errorf("another request with the key: %d %s", a.Status, a.Body)
 		}
@@ -170,7 +178,8 @@ func TestAsyncSend(t *testing.T) {
 	a := w.Call(1, c, "POST", "/everyone", `{"kind_id":"news","text":"t"}`, "Prefer", "wait=1, Respond-Async")
 	var accepted struct{ ID string }
 	a.Into(&accepted)
-	if a.Status != 202 || a.Header.Get("Location") != "/sends/"+accepted.ID || a.Header.Get("Preference-Applied") != "respond-async" {
+	if a.Status != 202 || a.Header.Get("Location") != "/sends/"+accepted.ID ||
+		a.Header.Get("Preference-Applied") != "respond-async" {
 		t.Errorf("answer is %d %v %s, want 202 with its location and the preference applied", a.Status, a.Header, a.Body)
 	}
 	w.Expect(1, c, "GET", "/sends/"+accepted.ID, "", 200, "")
@@ -187,7 +196,8 @@ func TestLimits(t *testing.T) {
 		t.Errorf("a full queue: %d %s %v", full.Status, full.Body, full.Header)
 	}
 	limited := w.Call(1, c, "POST", "/users/u", `{"kind_id":"news","text":"t"}`)
-	if limited.Status != 429 || limited.Header.Get("Retry-After") == "" || limited.Header.Get("RateLimit-Limit") != "2" || limited.Header.Get("RateLimit-Remaining") != "0" {
+	if limited.Status != 429 || limited.Header.Get("Retry-After") == "" || limited.Header.Get("RateLimit-Limit") != "2" ||
+		limited.Header.Get("RateLimit-Remaining") != "0" {
 		t.Errorf("too many: %d %s %v", limited.Status, limited.Body, limited.Header)
 	}
 }

@@ -48,7 +48,8 @@ func readTemplate(w http.ResponseWriter, r *http.Request) (notify.Template, erro
 		}
 	}
 	t.Metadata = json.RawMessage("{}")
-	for key, into := range map[string]any{"name": &t.Name, "subject": &t.Subject, "html": &t.HTML, "text": &t.Text, "metadata": &t.Metadata} {
+	for key, into := range map[string]any{"name": &t.Name, "subject": &t.Subject, "html": &t.HTML, "text": &t.Text,
+		"metadata": &t.Metadata} {
 		if err := parse(object[key], into); err != nil {
 			return t, err
 		}
@@ -124,9 +125,11 @@ func mayChange(r *http.Request, t notify.Template) error {
 	case caller.HasAny(scopeAdmin):
 		return nil
 	case t.ID == notify.DefaultTemplate:
-		return fault.New(fault.Forbidden, "The default template is shared by all clients. Changing it requires the scope %s.", scopeAdmin)
+		return fault.New(fault.Forbidden, "The default template is shared by all clients. Changing it requires the scope %s.",
+			scopeAdmin)
 	case t.Creator == "" || t.Creator != caller.ClientID:
-		return fault.New(fault.Forbidden, "The template %q was created by another client. Changing or deleting it requires the scope %s.", t.ID, scopeAdmin)
+		return fault.New(fault.Forbidden,
+			"The template %q was created by another client. Changing or deleting it requires the scope %s.", t.ID, scopeAdmin)
 	}
 	return nil
 }

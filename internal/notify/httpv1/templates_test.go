@@ -78,7 +78,8 @@ func TestDefaultTemplate(t *testing.T) {
 		t.Errorf("default: %v", shown)
 	}
 	w.Expect(1, c, "GET", "/templates/default", "", 200, "")
-	w.Expect(1, c, "DELETE", "/templates/default", "", 422, "The default template cannot be deleted; change it with PUT /default_template.")
+	w.Expect(1, c, "DELETE", "/templates/default", "", 422,
+		"The default template cannot be deleted; change it with PUT /default_template.")
 	w.Expect(1, c, "PUT", "/default_template", `{"name":"mine","html":"{{.HTML}}"}`, 204, "")
 	w.Expect(1, c, "GET", "/templates/default", "", 200, "").Into(&shown)
 	if shown["name"] != "mine" {
@@ -111,7 +112,8 @@ func TestAssociations(t *testing.T) {
 	}
 	w.Expect(1, c, "PUT", "/clients/shop/template", ``, 400, "Request body could not be parsed")
 	w.Expect(1, c, "PUT", "/clients/zzz/template", body, 404, `Client with ID "zzz" could not be found`)
-	w.Expect(1, c, "PUT", "/clients/shop/notifications/zz/template", body, 404, `Notification with ID "zz" belonging to client "shop" could not be found`)
+	w.Expect(1, c, "PUT", "/clients/shop/notifications/zz/template", body, 404,
+		`Notification with ID "zz" belonging to client "shop" could not be found`)
 	w.Expect(1, c, "PUT", "/clients/shop/template", `{"template":"nope"}`, 422, `No template with id "nope"`)
 
 	// A template that goes away leaves the default behind.
@@ -132,11 +134,13 @@ func TestTemplatesAreChangedByTheirCreator(t *testing.T) {
 	t.Parallel()
 	w := apitest.New(t)
 	rights := []string{"notification_templates.read", "notification_templates.write"}
-	shop, bank, admin := w.Client("shop", rights...), w.Client("bank", rights...), w.Client("operator", "notifications.admin")
+	shop, bank, admin := w.Client("shop", rights...), w.Client("bank", rights...),
+		w.Client("operator", "notifications.admin")
 	const body = `{"name":"n","html":"h"}`
 	id := create(t, w, shop, body)
 	w.Expect(1, bank, "GET", "/templates/"+id, "", 200, "")
-	refused := `The template "` + id + `" was created by another client. Changing or deleting it requires the scope notifications.admin.`
+	refused := `The template "` + id +
+		`" was created by another client. Changing or deleting it requires the scope notifications.admin.`
 	w.Expect(1, bank, "PUT", "/templates/"+id, body, 403, refused)
 	w.Expect(1, bank, "DELETE", "/templates/"+id, "", 403, refused)
 	w.Expect(1, shop, "PUT", "/templates/"+id, body, 204, "")
@@ -153,6 +157,7 @@ func TestTemplatesAreChangedByTheirCreator(t *testing.T) {
 	if err := w.Store.CreateTemplate(t.Context(), notify.Template{ID: "old", Name: "old", HTML: "h"}); err != nil {
 		t.Fatal(err)
 	}
-	w.Expect(1, shop, "DELETE", "/templates/old", "", 403, `The template "old" was created by another client. Changing or deleting it requires the scope notifications.admin.`)
+	w.Expect(1, shop, "DELETE", "/templates/old", "", 403,
+		`The template "old" was created by another client. Changing or deleting it requires the scope notifications.admin.`)
 	w.Expect(1, admin, "DELETE", "/templates/old", "", 204, "")
 }

@@ -38,7 +38,8 @@ func (f *handlers) testTemplate(w http.ResponseWriter, r *http.Request) error {
 	if email == "" {
 		return fault.New(fault.Unprocessable, "You have no email address, so no test can be sent to you.")
 	}
-	return f.test(w, r, notify.Request{Client: clientID, Template: t.ID, Audiences: []notify.Audience{{Type: notify.ToEmail, ID: email}}})
+	return f.test(w, r, notify.Request{Client: clientID, Template: t.ID,
+		Audiences: []notify.Audience{{Type: notify.ToEmail, ID: email}}})
 }
 
 // testKind sends a notification of any client's kind to the caller, as that

@@ -22,7 +22,8 @@ type audienceKey struct {
 
 // audiences are the keys of send_to, in the order in which they are read: a
 // recipient in several of them is attributed to the last.
-var audiences = []audienceKey{{"users", notify.ToUser}, {"spaces", notify.ToSpace}, {"orgs", notify.ToOrg}, {"emails", notify.ToEmail}}
+var audiences = []audienceKey{{"users", notify.ToUser}, {"spaces", notify.ToSpace}, {"orgs", notify.ToOrg},
+	{"emails", notify.ToEmail}}
 
 type campaignRequest struct {
 	SendTo         map[string]json.RawMessage `json:"send_to"`
@@ -112,7 +113,8 @@ func (f *handlers) createCampaign(w http.ResponseWriter, r *http.Request) error 
 	receipt, err := f.Service.Send(r.Context(), notify.Request{
 		Client: sender.ClientID, MayCritical: mayCritical(r), Campaign: &t, Template: look.ID, Audiences: to,
 		Content:   notify.Content{Subject: body.Subject, Text: body.Text, HTML: body.HTML, ReplyTo: body.ReplyTo},
-		RequestID: r.Header.Get(web.RequestIDHeader), Trace: tracing.Traceparent(r.Context()), IdempotencyKey: r.Header.Get("Idempotency-Key"), Hash: notify.RequestHash(r.Method, r.URL.Path, raw),
+		RequestID: r.Header.Get(web.RequestIDHeader), Trace: tracing.Traceparent(r.Context()),
+		IdempotencyKey: r.Header.Get("Idempotency-Key"), Hash: notify.RequestHash(r.Method, r.URL.Path, raw),
 		Async: true,
 	})
 	for name, value := range f.Service.RateLimit(sender.ClientID).Headers() {
@@ -153,7 +155,8 @@ func (f *handlers) presentCampaign(s notify.Send) campaignBody {
 	self := "/campaigns/" + id
 	return campaignBody{
 		id, to, s.CampaignTypeID, s.Content.Text, s.Content.HTML, s.Content.Subject, look, s.Content.ReplyTo,
-		linksOf("self", self, "template", "/templates/"+look, "campaign_type", "/campaign_types/"+s.CampaignTypeID, "status", self+"/status"),
+		linksOf("self", self, "template", "/templates/"+look, "campaign_type", "/campaign_types/"+s.CampaignTypeID, "status",
+			self+"/status"),
 	}
 }
 

@@ -90,7 +90,8 @@ func linksOf(pairs ...string) links {
 }
 
 func (f *handlers) root(w http.ResponseWriter, _ *http.Request) error {
-	web.WriteJSON(w, http.StatusOK, map[string]any{"_links": linksOf("self", "/", "senders", "/senders", "templates", "/templates")})
+	web.WriteJSON(w, http.StatusOK, map[string]any{"_links": linksOf("self", "/", "senders", "/senders", "templates",
+		"/templates")})
 	return nil
 }
 

@@ -100,7 +100,8 @@ func TestCampaignTypes(t *testing.T) {
 	if kind.TemplateID != look.ID || kind.Links["self"].Href != "/campaign_types/"+kind.ID {
 		t.Errorf("made: %+v", kind)
 	}
-	if again := make2(t, w, c, types, `{"name":"news","description":"other"}`); again.ID != kind.ID || again.Description != "d" {
+	if again := make2(t, w, c, types, `{"name":"news","description":"other"}`); again.ID != kind.ID ||
+		again.Description != "d" {
 		t.Errorf("the same name: %+v", again)
 	}
 	fire := make2(t, w, c, types, `{"name":"fire","description":"d","critical":true}`)
@@ -110,16 +111,21 @@ func TestCampaignTypes(t *testing.T) {
 		{c, "POST", types, `{"description":"d"}`, "422 missing campaign type name"},
 		{c, "POST", types, `{"name":"x"}`, "422 missing campaign type description"},
 		{c, "POST", types, `nope`, "400 invalid json body"},
-		{plain, "POST", types, `{"name":"x","description":"d","critical":true}`, "403 You do not have permission to create critical campaign types"},
-		{c, "POST", types, `{"name":"x","description":"d","template_id":"default"}`, `404 Template with id "default" could not be found`},
-		{other, "POST", types, `{"name":"x","description":"d"}`, fmt.Sprintf("404 Sender with id %q could not be found", s.ID)},
+		{plain, "POST", types, `{"name":"x","description":"d","critical":true}`,
+			"403 You do not have permission to create critical campaign types"},
+		{c, "POST", types, `{"name":"x","description":"d","template_id":"default"}`,
+			`404 Template with id "default" could not be found`},
+		{other, "POST", types, `{"name":"x","description":"d"}`,
+			fmt.Sprintf("404 Sender with id %q could not be found", s.ID)},
 		{other, "GET", types, ``, "404 sender not found"},
 		{c, "GET", types, ``, "200"},
 		{other, "GET", path, ``, gone},
 		{c, "PUT", path, `{"name":"","description":""}`, "422 name cannot be blank, description cannot be blank"},
 		{c, "PUT", path, `{"name":"fire"}`, `422 Campaign type with name "fire" already exists`},
-		{plain, "PUT", path, `{"critical":true}`, "403 Forbidden: cannot update campaign type with critical flag set to true"},
-		{plain, "PUT", "/campaign_types/" + fire.ID, `{"name":"fire2"}`, "403 Forbidden: cannot update campaign type with critical flag set to true"},
+		{plain, "PUT", path, `{"critical":true}`,
+			"403 Forbidden: cannot update campaign type with critical flag set to true"},
+		{plain, "PUT", "/campaign_types/" + fire.ID, `{"name":"fire2"}`,
+			"403 Forbidden: cannot update campaign type with critical flag set to true"},
 		{c, "PUT", path, `{"description":"new"}`, "200"},
 		{other, "DELETE", path, ``, gone},
 		{c, "DELETE", path, ``, "204"},
@@ -203,10 +209,12 @@ func TestCampaigns(t *testing.T) {
 		{c, `{"send_to":{"users":["u"]},"text":"t","subject":"s"}`, "422 missing campaign_type_id"},
 		{c, `{"send_to":{"users":["u"]},"campaign_type_id":"x","subject":"s"}`, "422 missing either campaign text or html"},
 		{c, `{"send_to":{"users":["u"]},"campaign_type_id":"x","text":"t"}`, "422 missing subject"},
-		{c, `{"send_to":{"users":["u"]},"campaign_type_id":"x","text":"t","subject":"s"}`, `404 Campaign type with id "x" could not be found`},
+		{c, `{"send_to":{"users":["u"]},"campaign_type_id":"x","text":"t","subject":"s"}`,
+			`404 Campaign type with id "x" could not be found`},
 		{c, body(`{"users":["u"]}`, `,"template_id":"x"`), `404 Template with id "x" could not be found`},
 		{other, body(`{"users":["u"]}`, ""), fmt.Sprintf("404 Sender with id %q could not be found", s.ID)},
-		{plain, strings.Replace(body(`{"users":["u"]}`, ""), news.ID, fire.ID, 1), "403 Scope critical_notifications.write is required"},
+		{plain, strings.Replace(body(`{"users":["u"]}`, ""), news.ID, fire.ID, 1),
+			"403 Scope critical_notifications.write is required"},
 	} {
 		if got := status(w.Call(2, c0.bearer, "POST", path, c0.body)); !strings.HasPrefix(got, c0.want) {
 			t.Errorf("%s: %s, want %s", c0.body, got, c0.want)
@@ -218,7 +226,8 @@ func TestCampaigns(t *testing.T) {
 	if made.TemplateID != "default" || made.Links["status"].Href != "/campaigns/"+made.ID+"/status" {
 		t.Errorf("made: %+v", made)
 	}
-	if a := w.Expect(2, c, "GET", "/campaigns/"+made.ID, "", 200, ""); !strings.Contains(a.Body, `"send_to":{"emails":["x@example.com"],"users":["user-00000"]}`) {
+	if a := w.Expect(2, c, "GET", "/campaigns/"+made.ID, "", 200,
+		""); !strings.Contains(a.Body, `"send_to":{"emails":["x@example.com"],"users":["user-00000"]}`) {
 		t.Errorf("shown: %s", a.Body)
 	}
 	gone := fmt.Sprintf("Campaign with id %q could not be found", made.ID)
@@ -271,7 +280,8 @@ func TestUnsubscribers(t *testing.T) {
 		{me, "PUT", path(news.ID, "user-00000"), "204"},
 		{c, "PUT", path(news.ID, "user-00000"), "204"},
 		{me, "PUT", path(news.ID, "user-00001"), "403 You are not authorized to perform the requested action"},
-		{w.User("user-00000", "notification_preferences.admin"), "PUT", path(news.ID, "user-00000"), "403 You are not authorized to perform the requested action"},
+		{w.User("user-00000", "notification_preferences.admin"), "PUT", path(news.ID, "user-00000"),
+			"403 You are not authorized to perform the requested action"},
 		{me, "PUT", path("none", "user-00000"), `404 Campaign type with id "none" could not be found`},
 		{me, "PUT", path(fire.ID, "user-00000"), fmt.Sprintf("403 Campaign type %q cannot be unsubscribed from", fire.ID)},
 		{c, "PUT", path(news.ID, "nobody"), `404 User "nobody" not found`},

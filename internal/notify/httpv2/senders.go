@@ -19,7 +19,8 @@ type senderBody struct {
 
 func presentSender(s notify.Sender) senderBody {
 	self := "/senders/" + s.ID
-	return senderBody{s.ID, s.Name, linksOf("self", self, "campaign_types", self+"/campaign_types", "campaigns", self+"/campaigns")}
+	return senderBody{s.ID, s.Name, linksOf("self", self, "campaign_types", self+"/campaign_types", "campaigns",
+		self+"/campaigns")}
 }
 
 // sender returns the caller's sender of the path.
@@ -40,7 +41,8 @@ func (f *handlers) createSender(w http.ResponseWriter, r *http.Request) error {
 	if body.Name == "" {
 		return fault.New(fault.Unprocessable, "missing sender name")
 	}
-	s, err := f.Store.CreateSender(r.Context(), notify.Sender{ID: uuid.NewString(), ClientID: caller(r).ClientID, Name: body.Name})
+	s, err := f.Store.CreateSender(r.Context(), notify.Sender{ID: uuid.NewString(), ClientID: caller(r).ClientID,
+		Name: body.Name})
 	if err != nil {
 		return err
 	}

@@ -153,7 +153,9 @@ func (f *handlers) deleteTemplate(w http.ResponseWriter, r *http.Request) error 
 		return err
 	}
 	if t.ID == notify.DefaultTemplateV2 {
-		return fault.New(fault.Unprocessable, "The default template cannot be deleted; a client with the scope notifications.admin may change it with PUT /templates/default.")
+		return fault.New(fault.Unprocessable,
+			"The default template cannot be deleted; a client with the scope notifications.admin may change it with PUT "+
+				"/templates/default.")
 	}
 	if err := f.Store.DeleteTemplate(r.Context(), t.ID); err != nil {
 		return missing(err, "Template", t.ID)

@@ -109,7 +109,8 @@ func (f *handlers) listTypes(w http.ResponseWriter, r *http.Request) error {
 		out = append(out, presentType(t))
 	}
 	self := "/senders/" + s.ID
-	web.WriteJSON(w, http.StatusOK, map[string]any{"campaign_types": out, "_links": linksOf("self", self+"/campaign_types", "sender", self)})
+	web.WriteJSON(w, http.StatusOK, map[string]any{"campaign_types": out, "_links": linksOf("self", self+"/campaign_types",
+		"sender", self)})
 	return nil
 }
 

@@ -61,7 +61,8 @@ func setup(t *testing.T, options mailtest.Options, settled func(string) bool) ch
 		if previous != "" && !settled(previous) {
 			mu.Lock()
 			defer mu.Unlock()
-			early = append(early, fmt.Sprintf("connection %d: the content of %s came before done of %s", connection, current, previous))
+			early = append(early, fmt.Sprintf("connection %d: the content of %s came before done of %s", connection,
+				current, previous))
 		}
 	}
 	options.Fault = func(s mailtest.Step) mailtest.Action {

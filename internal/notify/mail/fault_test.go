@@ -18,12 +18,14 @@ import (
 	"ingot/internal/notify/mail/smtp"
 )
 
-var body = &notify.Body{Subject: "Hello", Text: strings.Repeat("A line of text.\n", 40), HTML: strings.Repeat("<p>A line of text.</p>\n", 40)}
+var body = &notify.Body{Subject: "Hello", Text: strings.Repeat("A line of text.\n", 40),
+	HTML: strings.Repeat("<p>A line of text.</p>\n", 40)}
 
 func messages(prefix string, n int) []notify.Outgoing {
 	all := make([]notify.Outgoing, n)
 	for i := range all {
-		all[i] = notify.Outgoing{ID: fmt.Sprintf("%s-%d", prefix, i), To: fmt.Sprintf("user%d@example.com", i), Body: body, ClientID: "c", Received: time.Now()}
+		all[i] = notify.Outgoing{ID: fmt.Sprintf("%s-%d", prefix, i), To: fmt.Sprintf("user%d@example.com", i), Body: body,
+			ClientID: "c", Received: time.Now()}
 	}
 	return all
 }
@@ -53,7 +55,8 @@ func TestRefusals(t *testing.T) {
 		{"full for good", mailtest.Rcpt, "552 5.2.2 full", notify.Permanent, false, 0},
 		{"sender refused", mailtest.Mail, "550 5.1.8 bad sender", notify.Permanent, false, 0},
 		{"old server refuses sender", mailtest.Mail, "550 no", notify.Permanent, false, 0},
-		{"greylisted", mailtest.Rcpt, "451 4.7.1 greylisted, try again in 5 minutes", notify.Temporary, false, 5 * time.Minute},
+		{"greylisted", mailtest.Rcpt, "451 4.7.1 greylisted, try again in 5 minutes", notify.Temporary, false,
+			5 * time.Minute},
 		{"busy", mailtest.Rcpt, "450 4.2.1 busy", notify.Temporary, false, 0},
 		{"sender later", mailtest.Mail, "452 4.3.1 no space", notify.Temporary, false, 0},
 		{"authentication wanted", mailtest.Mail, "530 5.7.0 log in first", notify.Temporary, false, 0},
@@ -92,8 +95,10 @@ func TestRefusals(t *testing.T) {
 					switch {
 					case i != 2 && r.Verdict != notify.Accepted:
 						t.Errorf("message %d: %+v", i, r)
-					case i == 2 && (r.Verdict != test.verdict || r.BadAddress != test.bad || r.RetryAfter != test.retry || r.Reason == "" || len(r.Reason) > 600):
-						t.Errorf("result is %+v, want verdict %v, bad address %v, retry after %v and a short reason", r, test.verdict, test.bad, test.retry)
+					case i == 2 && (r.Verdict != test.verdict || r.BadAddress != test.bad || r.RetryAfter != test.retry ||
+						r.Reason == "" || len(r.Reason) > 600):
+						t.Errorf("result is %+v, want verdict %v, bad address %v, retry after %v and a short reason", r, test.verdict,
+							test.bad, test.retry)
 					}
 				}
 				for id, n := range sink.Received() {
@@ -142,16 +147,23 @@ func TestBrokenConnections(t *testing.T) {
 		lost  int // messages that may be Temporary
 		twice bool
 	}{
-		"dropped at MAIL":              {mailtest.Times(2, mailtest.At(mailtest.Mail, mailtest.Action{Drop: true})), 2, false},
-		"dropped in the content":       {mailtest.Times(2, mailtest.At(mailtest.Content, mailtest.Action{Drop: true})), 2, false},
-		"reset in the content":         {mailtest.Times(2, mailtest.At(mailtest.Content, mailtest.Action{Drop: true, Reset: true})), 2, false},
-		"dropped before the answer":    {mailtest.Times(2, mailtest.At(mailtest.Dot, mailtest.Action{Drop: true})), 2, false},
-		"taken, dropped before answer": {mailtest.First(mailtest.Times(2, mailtest.At(mailtest.Dot, mailtest.Action{Drop: true})), mailtest.At(mailtest.Lost, mailtest.Action{Taken: true})), 2, true},
-		"hanging at RCPT":              {mailtest.Times(2, mailtest.At(mailtest.Rcpt, mailtest.Action{Hang: true})), 2, false},
-		"hanging after the content":    {mailtest.Times(2, mailtest.At(mailtest.Dot, mailtest.Action{Hang: true})), 2, false},
-		"garbage":                      {mailtest.Times(2, mailtest.At(mailtest.Dot, mailtest.Action{Reply: "\x00\x01\x02"})), 2, false},
-		"greylisting":                  {mailtest.Greylist(), 40, false},
-		"slow":                         {mailtest.At(mailtest.Dot, mailtest.Action{Delay: time.Millisecond}), 0, false},
+		"dropped at MAIL": {mailtest.Times(2, mailtest.At(mailtest.Mail, mailtest.Action{Drop: true})), 2,
+			false},
+		"dropped in the content": {mailtest.Times(2, mailtest.At(mailtest.Content, mailtest.Action{Drop: true})), 2,
+			false},
+		"reset in the content": {mailtest.Times(2, mailtest.At(mailtest.Content,
+			mailtest.Action{Drop: true, Reset: true})), 2, false},
+		"dropped before the answer": {mailtest.Times(2, mailtest.At(mailtest.Dot, mailtest.Action{Drop: true})), 2, false},
+		"taken, dropped before answer": {
+			mailtest.First(mailtest.Times(2, mailtest.At(mailtest.Dot, mailtest.Action{Drop: true})),
+				mailtest.At(mailtest.Lost, mailtest.Action{Taken: true})), 2, true},
+		"hanging at RCPT": {mailtest.Times(2, mailtest.At(mailtest.Rcpt, mailtest.Action{Hang: true})), 2,
+			false},
+		"hanging after the content": {mailtest.Times(2, mailtest.At(mailtest.Dot, mailtest.Action{Hang: true})), 2, false},
+		"garbage": {mailtest.Times(2, mailtest.At(mailtest.Dot, mailtest.Action{Reply: "\x00\x01\x02"})),
+			2, false},
+		"greylisting": {mailtest.Greylist(), 40, false},
+		"slow":        {mailtest.At(mailtest.Dot, mailtest.Action{Delay: time.Millisecond}), 0, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -209,7 +221,8 @@ func TestBrokenConnections(t *testing.T) {
 // A server that closed a connection while it was idle costs nothing.
 func TestStaleConnection(t *testing.T) {
 	t.Parallel()
-	for name, last := range map[string]mailtest.Action{"closed": {Drop: true}, "with notice": {Reply: "421 4.4.2 idle for too long"}} {
+	for name, last := range map[string]mailtest.Action{"closed": {Drop: true},
+		"with notice": {Reply: "421 4.4.2 idle for too long"}} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			var mu sync.Mutex
@@ -272,7 +285,8 @@ func TestServerDown(t *testing.T) {
 	for n := 0; ctx.Err() == nil; n++ {
 		if r := deliver(ctx, c, messages(fmt.Sprint("back", n), 1)); r[0].Verdict == notify.Accepted {
 			c.Stop()
-			if text := log.String(); !strings.Contains(text, "mail server is down") || !strings.Contains(text, "refused") || !strings.Contains(text, "mail server is back") {
+			if text := log.String(); !strings.Contains(text, "mail server is down") || !strings.Contains(text, "refused") ||
+				!strings.Contains(text, "mail server is back") {
 				t.Errorf("log is %s, want the mail server down, refused and back", text)
 			}
 			return

@@ -142,7 +142,8 @@ func TestSizeAndUTF8(t *testing.T) {
 	}
 	old := mailtest.New(t, mailtest.Options{Without: []string{"SMTPUTF8"}})
 	for i, r := range deliver(t.Context(), channel(t, old, "", "", nil), international) {
-		if (i == 1) != (r.Verdict == notify.Permanent && strings.Contains(r.Reason, "SMTPUTF8")) || (i != 1 && r.Verdict != notify.Accepted) {
+		if (i == 1) != (r.Verdict == notify.Permanent && strings.Contains(r.Reason, "SMTPUTF8")) ||
+			(i != 1 && r.Verdict != notify.Accepted) {
 			t.Errorf("message %d: %+v", i, r)
 		}
 	}
@@ -171,7 +172,8 @@ func TestTLSAndAuth(t *testing.T) {
 		{"STARTTLS taken if offered", mailtest.Options{TLS: "starttls"}, "", "", false, ""},
 		{"STARTTLS required", mailtest.Options{TLS: "starttls"}, "", "starttls=required", true, ""},
 		{"STARTTLS required of a stranger", mailtest.Options{TLS: "starttls"}, "", "starttls=required", false, "certificate"},
-		{"STARTTLS required and not offered", mailtest.Options{}, "", "starttls=required", true, "STARTTLS is required but not offered"},
+		{"STARTTLS required and not offered", mailtest.Options{}, "", "starttls=required", true,
+			"STARTTLS is required but not offered"},
 		{"STARTTLS never", mailtest.Options{TLS: "starttls"}, "", "starttls=never", true, ""},
 		{"PLAIN", mailtest.Options{TLS: "starttls", Users: users, Mechanisms: []string{"PLAIN"}}, "ann", "", true, ""},
 		{"LOGIN", mailtest.Options{TLS: "implicit", Users: users, Mechanisms: []string{"LOGIN"}}, "ann", "", true, ""},
@@ -179,10 +181,14 @@ func TestTLSAndAuth(t *testing.T) {
 		{"chosen", mailtest.Options{TLS: "implicit", Users: users}, "ann", "auth=cram-md5", true, ""},
 		{"password to a stranger", mailtest.Options{TLS: "starttls", Users: users}, "ann", "", false, "certificate"},
 		{"on this machine in the clear", mailtest.Options{Users: users}, "ann", "", false, ""},
-		{"wrong user by PLAIN", mailtest.Options{Users: users, Mechanisms: []string{"PLAIN"}}, "bob", "", true, "rejected the user name"},
-		{"wrong user by LOGIN", mailtest.Options{Users: users, Mechanisms: []string{"LOGIN"}}, "bob", "", true, "rejected the user name"},
-		{"not offered", mailtest.Options{Users: users, Mechanisms: []string{"LOGIN"}}, "ann", "auth=plain", true, "does not offer"},
-		{"none known", mailtest.Options{Users: users, Mechanisms: []string{"GSSAPI"}}, "ann", "", true, "no supported authentication mechanism"},
+		{"wrong user by PLAIN", mailtest.Options{Users: users, Mechanisms: []string{"PLAIN"}}, "bob", "", true,
+			"rejected the user name"},
+		{"wrong user by LOGIN", mailtest.Options{Users: users, Mechanisms: []string{"LOGIN"}}, "bob", "", true,
+			"rejected the user name"},
+		{"not offered", mailtest.Options{Users: users, Mechanisms: []string{"LOGIN"}}, "ann", "auth=plain", true,
+			"does not offer"},
+		{"none known", mailtest.Options{Users: users, Mechanisms: []string{"GSSAPI"}}, "ann", "", true,
+			"no supported authentication mechanism"},
 		{"without a login", mailtest.Options{Users: users}, "", "", true, "530"},
 	} {
 		t.Run(test.name, func(t *testing.T) {

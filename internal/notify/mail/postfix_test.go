@@ -198,7 +198,8 @@ func TestPostfix(t *testing.T) {
 	all := messages("postfix", 100)
 	all[7].To = "nobody@example.com"
 	all[8].To = "jörg@example.com"
-	all[9].Body = &notify.Body{Subject: "Grüße 🎉", Text: ".\n..\nFrom here\n" + strings.Repeat("ü", 2000) + "\n.\n", HTML: "<p>.</p>"}
+	all[9].Body = &notify.Body{Subject: "Grüße 🎉", Text: ".\n..\nFrom here\n" + strings.Repeat("ü", 2000) + "\n.\n",
+		HTML: "<p>.</p>"}
 	all[10].Unsubscribe = "https://notify.example/unsubscribe/1"
 	for i, r := range deliver(t.Context(), c, all) {
 		if r.Verdict != notify.Accepted {
@@ -210,7 +211,8 @@ func TestPostfix(t *testing.T) {
 	}
 	select {
 	case b := <-bounced:
-		if b.MessageID != all[7].ID || b.Recipient != "nobody@example.com" || b.Status != "5.1.1" || !b.Permanent || !strings.Contains(b.Diagnostic, "no such user") {
+		if b.MessageID != all[7].ID || b.Recipient != "nobody@example.com" || b.Status != "5.1.1" || !b.Permanent ||
+			!strings.Contains(b.Diagnostic, "no such user") {
 			t.Errorf("bounce is %+v, want a permanent 5.1.1 of %s", b, all[7].ID)
 		}
 	case <-time.After(3 * time.Minute):
@@ -225,7 +227,8 @@ func TestPostfix(t *testing.T) {
 		if !strings.Contains(m.Data, "with ESMTPS") && !strings.Contains(m.Data, "with UTF8SMTPS") {
 			t.Errorf("it was not encrypted:\n%s", m.Data)
 		}
-		if m.ID == all[9].ID && (!strings.Contains(m.Data, "\r\n=2E\r\n=2E.\r\nFrom here") || !strings.Contains(m.Data, "Subject: =?utf-8?b?")) {
+		if m.ID == all[9].ID && (!strings.Contains(m.Data, "\r\n=2E\r\n=2E.\r\nFrom here") ||
+			!strings.Contains(m.Data, "Subject: =?utf-8?b?")) {
 			t.Errorf("it was changed:\n%s", m.Data)
 		}
 		if m.ID == all[10].ID && !strings.Contains(m.Data, "\r\nList-Unsubscribe-Post: List-Unsubscribe=One-Click\r\n") {

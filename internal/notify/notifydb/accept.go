@@ -168,7 +168,8 @@ var (
 // acceptAll stores a group in one transaction. Errors of a single call are
 // stored in it; the returned error concerns all.
 func (s *Store) acceptAll(ctx context.Context, batch []*acceptance) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, groupTime, errors.New("the database took too long to accept the send; try again"))
+	ctx, cancel := context.WithTimeoutCause(ctx, groupTime,
+		errors.New("the database took too long to accept the send; try again"))
 	defer cancel()
 	first, err := s.take(ctx, len(batch))
 	if err != nil {
@@ -274,7 +275,8 @@ func storeSends(tx *db.Tx, list []newSend) error {
 	}
 	args := make([]any, 0, 12*len(list))
 	for _, n := range list {
-		args = append(args, n.Number, n.Client, n.Kind, n.Received, n.Data, n.Audience, n.Page, n.Next, n.Tally, n.Expanded, "", 0)
+		args = append(args, n.Number, n.Client, n.Kind, n.Received, n.Data, n.Audience, n.Page, n.Next, n.Tally,
+			n.Expanded, "", 0)
 	}
 	return newSends.all(tx, args)
 }
@@ -289,10 +291,12 @@ type newMessage struct {
 	Email    string `json:"e"`
 }
 
-func appendMessages(list []newMessage, send int64, index int, priority notify.Priority, due time.Time, recipients []notify.Recipient) []newMessage {
+func appendMessages(list []newMessage, send int64, index int, priority notify.Priority, due time.Time,
+	recipients []notify.Recipient) []newMessage {
 	list = slices.Grow(list, len(recipients))
 	for i, r := range recipients {
-		list = append(list, newMessage{notify.MessageNumber(send, index+i), int(priority), db.Nanos(due), r.Audience, r.UserID, r.Email})
+		list = append(list, newMessage{notify.MessageNumber(send, index+i), int(priority), db.Nanos(due), r.Audience,
+			r.UserID, r.Email})
 	}
 	return list
 }
@@ -383,7 +387,8 @@ func useKey(tx *db.Tx, batch []*acceptance, a *acceptance, now time.Time) error 
 	}
 	var hash string
 	var send int64
-	err = tx.QueryRow("SELECT hash, send FROM notify_idempotency WHERE client_id = ? AND name = ?", a.ClientID, k.Key).Scan(&hash, &send)
+	err = tx.QueryRow("SELECT hash, send FROM notify_idempotency WHERE client_id = ? AND name = ?", a.ClientID, k.Key).
+		Scan(&hash, &send)
 	if err != nil {
 		return err
 	}
@@ -416,7 +421,8 @@ func sendOf(tx *db.Tx, clientID, kindID string, send int64) (notify.Send, error)
 }
 
 // Repeated implements notify.Store.
-func (s *Store) Repeated(ctx context.Context, clientID string, key notify.Idempotency) (found notify.Send, repeated bool, err error) {
+func (s *Store) Repeated(ctx context.Context, clientID string, key notify.Idempotency) (found notify.Send,
+	repeated bool, err error) {
 	found, err = view(ctx, s, func(tx *db.Tx) (notify.Send, error) {
 		k, err := one(tx, func(row db.Scanner) (k struct {
 			hash string
@@ -424,7 +430,8 @@ func (s *Store) Repeated(ctx context.Context, clientID string, key notify.Idempo
 		}, err error,
 		) {
 			return k, row.Scan(&k.hash, &k.send)
-		}, "SELECT hash, send FROM notify_idempotency WHERE client_id = ? AND name = ? AND ends > ?", clientID, key.Key, db.Nanos(s.now()))
+		}, "SELECT hash, send FROM notify_idempotency WHERE client_id = ? AND name = ? AND ends > ?", clientID, key.Key,
+			db.Nanos(s.now()))
 		switch {
 		case err != nil:
 			return notify.Send{}, err

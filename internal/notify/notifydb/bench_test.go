@@ -40,8 +40,9 @@ func single(i int64) notify.NewSend {
 		Send: notify.Send{
 			ClientID: "client", KindID: "kind", KindDescription: "A kind", SourceDescription: "A client",
 			Audiences: []notify.Audience{{Type: notify.ToUser, ID: guid(i)}},
-			Content:   notify.Content{Subject: "Hello", Text: "Some text that is not very long, as most are.", HTML: "<p>Some text</p>"},
-			Received:  time.Now(), Expanded: true,
+			Content: notify.Content{Subject: "Hello", Text: "Some text that is not very long, as most are.",
+				HTML: "<p>Some text</p>"},
+			Received: time.Now(), Expanded: true,
 		},
 		Recipients: []notify.Recipient{{UserID: guid(i)}},
 	}
@@ -153,7 +154,8 @@ func work(b *testing.B, s *notifydb.Store, workers, total int) {
 				}
 				outcomes := make([]notify.Outcome, len(list))
 				for i, c := range list {
-					outcomes[i] = notify.Outcome{Number: c.Number, Status: notify.Delivered, Attempted: true, At: time.Now(), Email: "user@example.com"}
+					outcomes[i] = notify.Outcome{Number: c.Number, Status: notify.Delivered, Attempted: true, At: time.Now(),
+						Email: "user@example.com"}
 				}
 				if _, err := s.Finish(b.Context(), outcomes, nil); err != nil {
 					b.Error(err)

@@ -23,11 +23,13 @@ func scanType(s db.Scanner) (t notify.CampaignType, err error) {
 // CreateSender implements notify.Store.
 func (s *Store) CreateSender(ctx context.Context, v notify.Sender) (notify.Sender, error) {
 	return update(ctx, s, func(tx *db.Tx) (notify.Sender, error) {
-		n, err := tx.Exec(insert("notify_senders", senderColumns)+" ON CONFLICT (client_id, name) DO NOTHING", v.ID, v.ClientID, v.Name)
+		n, err := tx.Exec(insert("notify_senders", senderColumns)+" ON CONFLICT (client_id, name) DO NOTHING", v.ID,
+			v.ClientID, v.Name)
 		if err != nil || n == 1 {
 			return v, err
 		}
-		return one(tx, scanSender, "SELECT "+senderColumns+" FROM notify_senders WHERE client_id = ? AND name = ?", v.ClientID, v.Name)
+		return one(tx, scanSender, "SELECT "+senderColumns+" FROM notify_senders WHERE client_id = ? AND name = ?",
+			v.ClientID, v.Name)
 	})
 }
 
@@ -41,7 +43,8 @@ func (s *Store) Sender(ctx context.Context, id string) (notify.Sender, error) {
 // Senders implements notify.Store. They come by name.
 func (s *Store) Senders(ctx context.Context, clientID string) ([]notify.Sender, error) {
 	return view(ctx, s, func(tx *db.Tx) ([]notify.Sender, error) {
-		return matching(tx, scanSender, "SELECT "+senderColumns+" FROM notify_senders WHERE client_id = ? ORDER BY name", clientID)
+		return matching(tx, scanSender, "SELECT "+senderColumns+" FROM notify_senders WHERE client_id = ? ORDER BY name",
+			clientID)
 	})
 }
 
@@ -75,7 +78,8 @@ func (s *Store) CreateCampaignType(ctx context.Context, t notify.CampaignType) (
 		if err != nil || n == 1 {
 			return t, err
 		}
-		return one(tx, scanType, "SELECT "+typeColumns+" FROM notify_campaign_types WHERE sender_id = ? AND name = ?", t.SenderID, t.Name)
+		return one(tx, scanType, "SELECT "+typeColumns+" FROM notify_campaign_types WHERE sender_id = ? AND name = ?",
+			t.SenderID, t.Name)
 	})
 }
 
@@ -89,14 +93,16 @@ func (s *Store) CampaignType(ctx context.Context, id string) (notify.CampaignTyp
 // CampaignTypes implements notify.Store. They come by name.
 func (s *Store) CampaignTypes(ctx context.Context, senderID string) ([]notify.CampaignType, error) {
 	return view(ctx, s, func(tx *db.Tx) ([]notify.CampaignType, error) {
-		return matching(tx, scanType, "SELECT "+typeColumns+" FROM notify_campaign_types WHERE sender_id = ? ORDER BY name", senderID)
+		return matching(tx, scanType, "SELECT "+typeColumns+" FROM notify_campaign_types WHERE sender_id = ? ORDER BY name",
+			senderID)
 	})
 }
 
 // UpdateCampaignType implements notify.Store. Sender and client stay.
 func (s *Store) UpdateCampaignType(ctx context.Context, t notify.CampaignType) error {
 	return s.write(ctx, func(tx *db.Tx) error {
-		return changed(tx.Exec("UPDATE notify_campaign_types SET name = ?, description = ?, critical = ?, template_id = ? WHERE id = ?",
+		return changed(tx.Exec("UPDATE notify_campaign_types SET name = ?, description = ?, critical = ?, template_id = ? "+
+			"WHERE id = ?",
 			t.Name, t.Description, t.Critical, t.TemplateID, t.ID))
 	})
 }

@@ -130,7 +130,8 @@ func (s *Store) claim(tx *db.Tx, c *claim, l *lease, limit int) ([]notify.Claime
 	if _, err := tx.Exec("DELETE FROM notify_leases WHERE ends <= ?", c.now); err != nil {
 		return nil, err
 	}
-	_, err = tx.Exec(insert("notify_leases", "id, owner, ends, messages"), l.id, l.owner, db.Nanos(l.until), numberList(db.Postgres, numbers))
+	_, err = tx.Exec(insert("notify_leases", "id, owner, ends, messages"), l.id, l.owner, db.Nanos(l.until),
+		numberList(db.Postgres, numbers))
 	return claimed, err
 }
 
@@ -256,7 +257,8 @@ func (s *Store) NextDue(ctx context.Context) (time.Time, bool, error) {
 func (s *Store) firstFree(tx *db.Tx, priority int, from position) (position, error) {
 	scan := func(row db.Scanner) (p position, err error) { return p, row.Scan(&p.due, &p.number) }
 	for {
-		query, args := "SELECT due, number FROM notify_messages WHERE "+queueAfter+inOrder, []any{priority, farthest.due, from.due, from.number, 100}
+		query, args := "SELECT due, number FROM notify_messages WHERE "+queueAfter+inOrder,
+			[]any{priority, farthest.due, from.due, from.number, 100}
 		if s.Shared() {
 			query, args = "SELECT due, number FROM notify_messages WHERE "+queueAfter+notLeased+inOrder,
 				[]any{priority, farthest.due, from.due, from.number, db.Nanos(s.steady()), 1}

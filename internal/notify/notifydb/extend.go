@@ -38,7 +38,8 @@ func distinct(all []notify.Recipient) []notify.Recipient {
 var newMembers = newInsertion("notify_members", "send, member", " ON CONFLICT (send, member) DO NOTHING")
 
 // Extend implements notify.Store.
-func (s *Store) Extend(ctx context.Context, send int64, from notify.Cursor, more []notify.Recipient, to notify.Cursor, expanded bool) error {
+func (s *Store) Extend(ctx context.Context, send int64, from notify.Cursor, more []notify.Recipient, to notify.Cursor,
+	expanded bool) error {
 	if err := allStorable(to.Page); err != nil {
 		return err
 	}
@@ -58,7 +59,8 @@ func (s *Store) Extend(ctx context.Context, send int64, from notify.Cursor, more
 		if err := useIndexes(tx); err != nil {
 			return err
 		}
-		row, err = one(tx, scanSend, "SELECT "+sendColumns+" FROM notify_sends WHERE number = ?"+forUpdate(tx.Dialect()), send)
+		row, err = one(tx, scanSend, "SELECT "+sendColumns+" FROM notify_sends WHERE number = ?"+
+			forUpdate(tx.Dialect()), send)
 		if err != nil {
 			return err
 		}
@@ -102,12 +104,14 @@ func (s *Store) Extend(ctx context.Context, send int64, from notify.Cursor, more
 }
 
 // extend records that a send has more recipients.
-func extend(tx *db.Tx, row *sendRow, fresh []notify.Recipient, to notify.Cursor, expanded bool, now time.Time, shard int) error {
+func extend(tx *db.Tx, row *sendRow, fresh []notify.Recipient, to notify.Cursor, expanded bool, now time.Time,
+	shard int) error {
 	var end time.Time
 	if expanded {
 		end = now
 	}
-	_, err := tx.Exec("UPDATE notify_sends SET cursor_audience = ?, cursor_page = ?, next = ?, expanded = ? WHERE number = ?",
+	_, err := tx.Exec("UPDATE notify_sends SET cursor_audience = ?, cursor_page = ?, next = ?, expanded = ? WHERE "+
+		"number = ?",
 		to.Audience, to.Page, row.next+len(fresh), db.Nanos(end), row.Number)
 	if err != nil || len(fresh) == 0 {
 		return err
@@ -130,7 +134,8 @@ func withoutMembers(tx *db.Tx, send int64, more []notify.Recipient) ([]notify.Re
 	if err != nil {
 		return nil, err
 	}
-	there, err := db.All(tx, scanText, "SELECT member FROM notify_members WHERE send = ? AND "+textsIn(tx.Dialect(), "member"), send, list)
+	there, err := db.All(tx, scanText, "SELECT member FROM notify_members WHERE send = ? AND "+
+		textsIn(tx.Dialect(), "member"), send, list)
 	if err != nil {
 		return nil, err
 	}
@@ -166,7 +171,8 @@ func (s *Store) forgetMembers(ctx context.Context, send int64) error {
 }
 
 // ClaimExpansions implements notify.Store. The oldest come first.
-func (s *Store) ClaimExpansions(ctx context.Context, owner string, limit int, lease time.Duration) ([]notify.Send, error) {
+func (s *Store) ClaimExpansions(ctx context.Context, owner string, limit int,
+	lease time.Duration) ([]notify.Send, error) {
 	const free = " FROM notify_sends WHERE expanded = 0 AND lease_until <= ? ORDER BY number LIMIT ?"
 	now := s.steady()
 	// Most of the time there is nothing to expand, which costs no write.

@@ -13,7 +13,8 @@ import (
 )
 
 // Finish implements notify.Store.
-func (s *Store) Finish(ctx context.Context, outcomes []notify.Outcome, makeCallbacks notify.CallbackMaker) ([]notify.Claimed, error) {
+func (s *Store) Finish(ctx context.Context, outcomes []notify.Outcome,
+	makeCallbacks notify.CallbackMaker) ([]notify.Claimed, error) {
 	if len(outcomes) == 0 {
 		return []notify.Claimed{}, nil
 	}
@@ -188,7 +189,8 @@ func (f *finish) storeCounts(tx *db.Tx, shard int) error {
 	if len(sends) == 0 {
 		return nil
 	}
-	tallied, err := db.All(tx, scanNumber, "SELECT number FROM notify_sends WHERE "+numbersIn(tx.Dialect(), "number")+" AND tally ORDER BY number",
+	tallied, err := db.All(tx, scanNumber, "SELECT number FROM notify_sends WHERE "+numbersIn(tx.Dialect(), "number")+
+		" AND tally ORDER BY number",
 		numberList(tx.Dialect(), sends))
 	if err != nil {
 		return err
@@ -210,7 +212,8 @@ func (s *Store) changeLeases(tx *db.Tx, f *finish, outcomes []notify.Outcome) er
 			f.ended = append(f.ended, c.id)
 			continue
 		}
-		if _, err := tx.Exec("UPDATE notify_leases SET messages = ? WHERE id = ?", numberList(tx.Dialect(), c.left), c.id); err != nil {
+		if _, err := tx.Exec("UPDATE notify_leases SET messages = ? WHERE id = ?", numberList(tx.Dialect(), c.left),
+			c.id); err != nil {
 			return err
 		}
 	}
@@ -255,7 +258,8 @@ func store(tx *db.Tx, changes []change) error {
 	if tx.Dialect() == db.Postgres {
 		list := make([]changeJSON, len(changes))
 		for i, c := range changes {
-			list[i] = changeJSON{c.Number, c.status, c.Attempts, db.Nanos(c.Due), db.Nanos(c.Updated), c.Parked, c.Email, c.Reason}
+			list[i] = changeJSON{c.Number, c.status, c.Attempts, db.Nanos(c.Due), db.Nanos(c.Updated), c.Parked,
+				c.Email, c.Reason}
 		}
 		text, err := json.Marshal(list)
 		if err != nil {
@@ -265,7 +269,8 @@ func store(tx *db.Tx, changes []change) error {
 		return err
 	}
 	for _, c := range changes {
-		_, err := tx.Exec(changeMessage, c.status, c.status, c.Attempts, db.Nanos(c.Due), db.Nanos(c.Updated), c.Parked, c.Email, c.Reason, c.Number)
+		_, err := tx.Exec(changeMessage, c.status, c.status, c.Attempts, db.Nanos(c.Due), db.Nanos(c.Updated), c.Parked,
+			c.Email, c.Reason, c.Number)
 		if err != nil {
 			return err
 		}
@@ -285,14 +290,16 @@ func (s *Store) Replay(ctx context.Context, clientID string, number int64) error
 		if send.ClientID != clientID {
 			return notify.ErrNotFound
 		}
-		m, err := one(tx, scanMessage, "SELECT "+messageColumns+" FROM notify_messages WHERE number = ?"+forUpdate(tx.Dialect()), number)
+		m, err := one(tx, scanMessage, "SELECT "+messageColumns+" FROM notify_messages WHERE number = ?"+
+			forUpdate(tx.Dialect()), number)
 		if err != nil {
 			return err
 		}
 		if m.Status != notify.Failed {
 			return fmt.Errorf("message %d is %s: %w", number, m.Status, notify.ErrConflict)
 		}
-		_, err = tx.Exec("UPDATE notify_messages SET status = 0, lane = ?, attempts = 0, due = ?, updated = ?, parked = FALSE, reason = '' WHERE number = ?",
+		_, err = tx.Exec("UPDATE notify_messages SET status = 0, lane = ?, attempts = 0, due = ?, updated = ?, parked = "+
+			"FALSE, reason = '' WHERE number = ?",
 			int(notify.PrioritySingle), db.Nanos(due), db.Nanos(now), number)
 		if err != nil {
 			return err

@@ -263,12 +263,14 @@ func (s *Store) Release(ctx context.Context, owner string) error {
 // were not tried yet are due now, even if the clock was set back since they were accepted.
 func (s *Store) releaseAll(ctx context.Context) error {
 	return s.lock(ctx, func(tx *db.Tx) error {
-		if _, err := tx.Exec("UPDATE notify_sends SET lease_owner = '', lease_until = 0 WHERE expanded = 0 AND lease_until > 0"); err != nil {
+		if _, err := tx.Exec("UPDATE notify_sends SET lease_owner = '', lease_until = 0 WHERE expanded = 0 AND lease_until " +
+			"> 0"); err != nil {
 			return err
 		}
 		now := db.Nanos(s.steady())
 		for _, priority := range []notify.Priority{notify.PrioritySingle, notify.PriorityBulk} {
-			if _, err := tx.Exec("UPDATE notify_messages SET due = ? WHERE status < 2 AND lane = ? AND due > ?", now, int(priority), now); err != nil {
+			if _, err := tx.Exec("UPDATE notify_messages SET due = ? WHERE status < 2 AND lane = ? AND due > ?", now,
+				int(priority), now); err != nil {
 				return err
 			}
 		}

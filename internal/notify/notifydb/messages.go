@@ -130,13 +130,15 @@ func smallRun(sends []foundSend) int {
 }
 
 // findIn reads matching messages of some sends, newest first.
-func findIn(tx *db.Tx, q notify.MessageQuery, sends []foundSend, conditions string, args []any, limit int) ([]notify.Message, error) {
+func findIn(tx *db.Tx, q notify.MessageQuery, sends []foundSend, conditions string, args []any,
+	limit int) ([]notify.Message, error) {
 	below := notify.MessageNumber(sends[0].number+1, 0)
 	if q.After > 0 {
 		below = min(below, q.After)
 	}
 	if len(sends) == 1 {
-		return matching(tx, scanMessage, "SELECT "+messageColumns+" FROM notify_messages WHERE number >= ? AND number < ?"+conditions+
+		return matching(tx, scanMessage, "SELECT "+messageColumns+" FROM notify_messages WHERE number >= ? AND number < ?"+
+			conditions+
 			" ORDER BY number DESC LIMIT ?",
 			append(append([]any{notify.MessageNumber(sends[0].number, 0), below}, args...), limit)...)
 	}

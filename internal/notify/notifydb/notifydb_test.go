@@ -84,7 +84,8 @@ func TestSecretsAreSealed(t *testing.T) {
 				t.Fatal(err)
 			}
 			for _, secret := range [][]byte{id, []byte(hook.Secret)} {
-				if strings.Contains(texts, string(secret)) || strings.Contains(texts, base64.StdEncoding.EncodeToString(secret)[:16]) {
+				if strings.Contains(texts, string(secret)) ||
+					strings.Contains(texts, base64.StdEncoding.EncodeToString(secret)[:16]) {
 					t.Errorf("a secret is readable: %s", texts)
 				}
 			}
@@ -130,7 +131,8 @@ func TestGone(t *testing.T) {
 		s := opener(t, d)(storetest.Options{})
 		for _, audiences := range []int{1, 2} {
 			send, _, err := s.Accept(ctx, notify.NewSend{Send: notify.Send{
-				ClientID: "c", Audiences: make([]notify.Audience, audiences), Received: time.Now(), Content: notify.Content{Text: "private"},
+				ClientID: "c", Audiences: make([]notify.Audience, audiences), Received: time.Now(),
+				Content: notify.Content{Text: "private"},
 			}})
 			if err != nil {
 				t.Fatal(err)
@@ -157,9 +159,13 @@ func TestGone(t *testing.T) {
 		if n, err := s.Purge(ctx, time.Now().Add(time.Hour)); err != nil || n != 3000 {
 			t.Fatalf("purged %d, error %v", n, err)
 		}
-		for _, table := range []string{"notify_sends", "notify_messages", "notify_counts", "notify_members", "notify_leases"} {
+		for _, table := range []string{"notify_sends", "notify_messages", "notify_counts", "notify_members",
+			"notify_leases"} {
 			var n int
-			if err := d.View(ctx, func(tx *db.Tx) error { return tx.QueryRow("SELECT COUNT(*) FROM " + table).Scan(&n) }); err != nil {
+			if err := d.View(ctx, func(tx *db.Tx) error {
+				return tx.QueryRow("SELECT COUNT(*) FROM " + table).
+					Scan(&n)
+			}); err != nil {
 				t.Fatal(err)
 			}
 			if n != 0 {
@@ -177,7 +183,8 @@ func TestClockSetBack(t *testing.T) {
 	now := time.Now()
 	before := open(storetest.Options{Now: func() time.Time { return now }})
 	if _, _, err := before.Accept(t.Context(), notify.NewSend{
-		Send:       notify.Send{ClientID: "c", KindID: "k", Received: now, Audiences: []notify.Audience{{Type: notify.ToEmail, ID: "ann@example.org"}}, Expanded: true},
+		Send: notify.Send{ClientID: "c", KindID: "k", Received: now,
+			Audiences: []notify.Audience{{Type: notify.ToEmail, ID: "ann@example.org"}}, Expanded: true},
 		Recipients: []notify.Recipient{{Email: "ann@example.org"}},
 	}); err != nil {
 		t.Fatal(err)

@@ -39,11 +39,15 @@ func TestPlans(t *testing.T) {
 			args  []any
 			index string
 		}{
-			"Claim":   {pick, pickArgs, "notify_messages_queue"},
-			"NextDue": {"SELECT due, number FROM notify_messages WHERE " + queueAfter + inOrder, []any{2, farthest.due, 0, 0, 1}, "notify_messages_queue"},
-			"Finish":  {"SELECT " + messageColumns + " FROM notify_messages WHERE " + numbersIn(d.Dialect(), "number"), []any{list}, primary("notify_messages")},
-			"Sends":   {"SELECT " + sendColumns + " FROM notify_sends WHERE " + numbersIn(d.Dialect(), "number"), []any{list}, primary("notify_sends")},
-			"Listed":  {"SELECT number FROM notify_sends WHERE client_id = ? AND number < ? ORDER BY number DESC LIMIT ?", []any{"c7", farthest.due, 10}, "notify_sends_client"},
+			"Claim": {pick, pickArgs, "notify_messages_queue"},
+			"NextDue": {"SELECT due, number FROM notify_messages WHERE " + queueAfter + inOrder, []any{2, farthest.due, 0, 0, 1},
+				"notify_messages_queue"},
+			"Finish": {"SELECT " + messageColumns + " FROM notify_messages WHERE " + numbersIn(d.Dialect(), "number"),
+				[]any{list}, primary("notify_messages")},
+			"Sends": {"SELECT " + sendColumns + " FROM notify_sends WHERE " + numbersIn(d.Dialect(), "number"), []any{list},
+				primary("notify_sends")},
+			"Listed": {"SELECT number FROM notify_sends WHERE client_id = ? AND number < ? ORDER BY number DESC LIMIT ?",
+				[]any{"c7", farthest.due, 10}, "notify_sends_client"},
 			"Unread": {
 				"SELECT number FROM notify_sends WHERE expanded = 0 AND lease_until <= ? ORDER BY number LIMIT ?", []any{now, 1},
 				"notify_sends_unexpanded",
@@ -52,8 +56,10 @@ func TestPlans(t *testing.T) {
 				"SELECT number FROM notify_messages WHERE number >= ? AND number < ? AND user_id = ? ORDER BY number DESC LIMIT ?",
 				[]any{notify.MessageNumber(7, 0), notify.MessageNumber(8, 0), "u", 10}, primary("notify_messages"),
 			},
-			"Keys":      {"SELECT client_id FROM notify_idempotency WHERE ends <= ? ORDER BY ends LIMIT ?", []any{now, 1000}, "notify_idempotency_ends"},
-			"Callbacks": {"SELECT id FROM notify_callbacks WHERE due <= ? ORDER BY due, id LIMIT ?", []any{now, 10}, "notify_callbacks_due"},
+			"Keys": {"SELECT client_id FROM notify_idempotency WHERE ends <= ? ORDER BY ends LIMIT ?", []any{now, 1000},
+				"notify_idempotency_ends"},
+			"Callbacks": {"SELECT id FROM notify_callbacks WHERE due <= ? ORDER BY due, id LIMIT ?", []any{now, 10},
+				"notify_callbacks_due"},
 		} {
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()
@@ -96,12 +102,17 @@ func TestPlansOfSmallTables(t *testing.T) {
 			t.Fatal(err)
 		}
 		if _, _, err := s.Accept(t.Context(), notify.NewSend{
-			Send: notify.Send{ClientID: "c", Expanded: true}, Recipients: []notify.Recipient{{Email: "a@x.org"}, {Email: "b@x.org"}},
+			Send: notify.Send{ClientID: "c", Expanded: true}, Recipients: []notify.Recipient{{Email: "a@x.org"},
+				{Email: "b@x.org"}},
 		}); err != nil {
 			t.Fatal(err)
 		}
 		for _, table := range []string{"notify_sends", "notify_messages"} {
-			if err := d.Update(t.Context(), func(tx *db.Tx) error { _, err := tx.Exec("ANALYZE " + table); return err }); err != nil {
+			if err := d.Update(t.Context(), func(tx *db.Tx) error {
+				_, err := tx.Exec("ANALYZE " +
+					table)
+				return err
+			}); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -112,7 +123,8 @@ func TestPlansOfSmallTables(t *testing.T) {
 		err = d.UpdateLocking(t.Context(), func(tx *db.Tx) error {
 			f := finish{counts: map[int64]*tallied{}}
 			number := notify.MessageNumber(1, 0)
-			if err := s.finish(tx, &f, []notify.Outcome{{Number: number, Status: notify.Delivered, At: time.Now()}}, []int64{number}, 0); err != nil {
+			if err := s.finish(tx, &f, []notify.Outcome{{Number: number, Status: notify.Delivered, At: time.Now()}},
+				[]int64{number}, 0); err != nil {
 				return err
 			}
 			if err := tx.QueryRow("SELECT current_setting('enable_seqscan')").Scan(&scans); err != nil {
@@ -177,7 +189,11 @@ func populate(t testing.TB, d *db.DB) *Store {
 		t.Fatal(err)
 	}
 	for _, table := range []string{"notify_sends", "notify_messages", "notify_idempotency", "notify_callbacks"} {
-		if err := d.Update(t.Context(), func(tx *db.Tx) error { _, err := tx.Exec("ANALYZE " + table); return err }); err != nil {
+		if err := d.Update(t.Context(), func(tx *db.Tx) error {
+			_, err := tx.Exec("ANALYZE " +
+				table)
+			return err
+		}); err != nil {
 			t.Fatal(err)
 		}
 	}

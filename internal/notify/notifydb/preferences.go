@@ -20,7 +20,8 @@ func (s *Store) Preferences(ctx context.Context, userID string) (global bool, ki
 		}
 		global = own[0] > 0
 		return db.All(tx, func(row db.Scanner) (p notify.Preference, err error) {
-			return p, row.Scan(&p.ClientID, &p.ID, &p.Description, &p.Critical, &p.TemplateID, &p.SourceDescription, &p.Unsubscribed)
+			return p, row.Scan(&p.ClientID, &p.ID, &p.Description, &p.Critical, &p.TemplateID, &p.SourceDescription,
+				&p.Unsubscribed)
 		}, `SELECT k.client_id, k.id, k.description, k.critical, k.template_id, c.description, u.user_id IS NOT NULL
 			FROM notify_receipts r
 			JOIN notify_kinds k ON k.client_id = r.client_id
@@ -49,7 +50,8 @@ func (s *Store) ChangePreferences(ctx context.Context, userID string, c notify.P
 }
 
 func subscribe(tx *db.Tx, userID string, ref notify.KindRef, receive bool) error {
-	statement := insert("notify_unsubscribes", "user_id, client_id, kind_id") + " ON CONFLICT (user_id, client_id, kind_id) DO NOTHING"
+	statement := insert("notify_unsubscribes", "user_id, client_id, kind_id") +
+		" ON CONFLICT (user_id, client_id, kind_id) DO NOTHING"
 	if receive {
 		statement = "DELETE FROM notify_unsubscribes WHERE user_id = ? AND client_id = ? AND kind_id = ?"
 	}
@@ -64,7 +66,8 @@ func (s *Store) Unsubscribed(ctx context.Context, ref notify.KindRef, userIDs []
 		return nil, err
 	}
 	return view(ctx, s, func(tx *db.Tx) (map[string]bool, error) {
-		users, err := matching(tx, scanText, "SELECT user_id FROM notify_unsubscribes WHERE "+textsIn(tx.Dialect(), "user_id")+
+		users, err := matching(tx, scanText, "SELECT user_id FROM notify_unsubscribes WHERE "+
+			textsIn(tx.Dialect(), "user_id")+
 			" AND (client_id = '' AND kind_id = '' OR client_id = ? AND kind_id = ?)", list, ref.ClientID, ref.KindID)
 		if err != nil {
 			return nil, err
@@ -141,7 +144,8 @@ func (s *Store) Suppressions(ctx context.Context, after string, limit int) ([]no
 	return view(ctx, s, func(tx *db.Tx) ([]notify.Suppression, error) {
 		return db.All(tx, func(row db.Scanner) (p notify.Suppression, err error) {
 			return p, row.Scan(&p.Email, &p.Reason, &p.Source, moment{&p.Created})
-		}, "SELECT "+suppressionColumns+" FROM notify_suppressions WHERE email > ? ORDER BY email LIMIT ?", strings.ToLower(after), limit)
+		}, "SELECT "+suppressionColumns+" FROM notify_suppressions WHERE email > ? ORDER BY email LIMIT ?",
+			strings.ToLower(after), limit)
 	})
 }
 

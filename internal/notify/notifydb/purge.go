@@ -28,7 +28,8 @@ func (s *Store) Purge(ctx context.Context, before time.Time) (int, error) {
 		sends, err := view(ctx, s, func(tx *db.Tx) ([]oldSend, error) {
 			return db.All(tx, func(row db.Scanner) (o oldSend, err error) {
 				return o, row.Scan(&o.number, &o.received, &o.tally, &o.expanded, &o.next)
-			}, "SELECT number, received, tally, expanded, next FROM notify_sends WHERE number > ? ORDER BY number LIMIT ?", last, purgeBatch)
+			}, "SELECT number, received, tally, expanded, next FROM notify_sends WHERE number > ? ORDER BY number LIMIT ?",
+				last, purgeBatch)
 		})
 		if err != nil {
 			return purged, fmt.Errorf("purge: %w", err)
@@ -102,7 +103,8 @@ func (s *Store) purgeSends(ctx context.Context, sends []oldSend, before time.Tim
 // stepEnd returns the number after the last message of one step.
 func (s *Store) stepEnd(ctx context.Context, from, end int64) (int64, error) {
 	list, err := view(ctx, s, func(tx *db.Tx) ([]int64, error) {
-		return db.All(tx, scanNumber, "SELECT number FROM notify_messages WHERE number >= ? AND number < ? ORDER BY number LIMIT 1 OFFSET ?",
+		return db.All(tx, scanNumber,
+			"SELECT number FROM notify_messages WHERE number >= ? AND number < ? ORDER BY number LIMIT 1 OFFSET ?",
 			from, end, purgeBatch)
 	})
 	if err != nil || len(list) == 0 {
@@ -123,8 +125,12 @@ func (s *Store) purgeMessages(ctx context.Context, sends []oldSend, from, to int
 		if err := useIndexes(tx); err != nil {
 			return err
 		}
-		all, err = db.All(tx, func(row db.Scanner) (g gone, err error) { return g, row.Scan(&g.number, &g.status, &g.updated) },
-			"DELETE FROM notify_messages WHERE number >= ? AND number < ? AND status >= 2 AND updated < ? RETURNING number, status, updated",
+		all, err = db.All(tx, func(row db.Scanner) (g gone, err error) {
+			return g, row.Scan(&g.number, &g.status,
+				&g.updated)
+		},
+			"DELETE FROM notify_messages WHERE number >= ? AND number < ? AND status >= 2 AND updated < ? RETURNING number, "+
+				"status, updated",
 			from, to, db.Nanos(before))
 		if err != nil {
 			return err
@@ -170,7 +176,8 @@ func (s *Store) purgeEmpty(ctx context.Context, sends []oldSend) error {
 			}
 			list := numberList(tx.Dialect(), step)
 			empty, err := db.All(tx, scanNumber, "SELECT number FROM notify_sends AS s WHERE "+numbersIn(tx.Dialect(), "number")+
-				" AND NOT EXISTS (SELECT 1 FROM notify_messages AS m WHERE m.number >= s.number * ? AND m.number < (s.number + 1) * ?)",
+				" AND NOT EXISTS (SELECT 1 FROM notify_messages AS m WHERE m.number >= s.number * ? AND m.number < (s.number + "+
+				"1) * ?)",
 				list, notify.MaxRecipients+1, notify.MaxRecipients+1)
 			if err != nil || len(empty) == 0 {
 				return err

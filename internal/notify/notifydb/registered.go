@@ -50,7 +50,8 @@ func (r *registered) forget() (after func()) {
 
 // known is like view with a cache. Missing entries are not cached, because they
 // are rare.
-func known[T any](ctx context.Context, s *Store, key notify.KindRef, in *map[notify.KindRef]T, read func(*db.Tx) (T, error)) (T, error) {
+func known[T any](ctx context.Context, s *Store, key notify.KindRef, in *map[notify.KindRef]T,
+	read func(*db.Tx) (T, error)) (T, error) {
 	r := &s.registered
 	r.mu.Lock()
 	have, ok := (*in)[key]
@@ -93,7 +94,8 @@ func sharedLookup[T any](ctx context.Context, s *Store, want func(*sharedRead), 
 	r := &s.registered
 	r.mu.Lock()
 	if r.wanted == nil {
-		r.wanted = &sharedRead{clients: map[string]*notify.Client{}, kinds: map[notify.KindRef]*notify.Kind{}, done: make(chan struct{})}
+		r.wanted = &sharedRead{clients: map[string]*notify.Client{}, kinds: map[notify.KindRef]*notify.Kind{},
+			done: make(chan struct{})}
 	}
 	read := r.wanted
 	want(read)
@@ -150,7 +152,8 @@ func (s *Store) lookup(ctx context.Context, read *sharedRead) error {
 	}
 	return meaning(s.db.View(ctx, func(tx *db.Tx) error {
 		if len(clients) > 0 {
-			all, err := listed(tx, scanClient, "SELECT id, description, template_id FROM notify_clients WHERE "+textsIn(tx.Dialect(), "id"), clients)
+			all, err := listed(tx, scanClient, "SELECT id, description, template_id FROM notify_clients WHERE "+
+				textsIn(tx.Dialect(), "id"), clients)
 			if err != nil {
 				return err
 			}

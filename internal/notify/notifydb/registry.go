@@ -93,7 +93,8 @@ func (s *Store) Kind(ctx context.Context, ref notify.KindRef) (notify.Kind, erro
 			func(r *sharedRead) *notify.Kind { return r.kinds[ref] })
 	}
 	return known(ctx, s, ref, &s.registered.kinds, func(tx *db.Tx) (notify.Kind, error) {
-		return one(tx, scanKind, "SELECT "+kindColumns+" FROM notify_kinds WHERE client_id = ? AND id = ?", ref.ClientID, ref.KindID)
+		return one(tx, scanKind, "SELECT "+kindColumns+" FROM notify_kinds WHERE client_id = ? AND id = ?",
+			ref.ClientID, ref.KindID)
 	})
 }
 
@@ -121,7 +122,8 @@ func (s *Store) AssignTemplate(ctx context.Context, a notify.Association, templa
 		if a.KindID == "" {
 			return found(tx.Exec("UPDATE notify_clients SET template_id = ? WHERE id = ?", templateID, a.ClientID))
 		}
-		return found(tx.Exec("UPDATE notify_kinds SET template_id = ? WHERE client_id = ? AND id = ?", templateID, a.ClientID, a.KindID))
+		return found(tx.Exec("UPDATE notify_kinds SET template_id = ? WHERE client_id = ? AND id = ?", templateID,
+			a.ClientID, a.KindID))
 	})
 }
 

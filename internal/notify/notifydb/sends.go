@@ -158,7 +158,8 @@ func count(tx *db.Tx, r *sendRow) error {
 }
 
 // statuses are indexed by their number in the database.
-var statuses = [...]notify.Status{notify.Queued, notify.Retry, notify.Delivered, notify.Failed, notify.Undeliverable, notify.Unsubscribed}
+var statuses = [...]notify.Status{notify.Queued, notify.Retry, notify.Delivered, notify.Failed, notify.Undeliverable,
+	notify.Unsubscribed}
 
 func statusNumber(s notify.Status) (int, bool) {
 	for i, known := range statuses {

@@ -13,7 +13,8 @@ const templateColumns = "id, owner, name, subject, text, html, metadata, overrid
 
 func scanTemplate(s db.Scanner) (t notify.Template, err error) {
 	var metadata string
-	err = s.Scan(&t.ID, &t.Owner, &t.Name, &t.Subject, &t.Text, &t.HTML, &metadata, &t.Overridden, moment{&t.Created}, moment{&t.Updated}, &t.Creator)
+	err = s.Scan(&t.ID, &t.Owner, &t.Name, &t.Subject, &t.Text, &t.HTML, &metadata, &t.Overridden, moment{&t.Created},
+		moment{&t.Updated}, &t.Creator)
 	if metadata != "" {
 		t.Metadata = json.RawMessage(metadata)
 	}
@@ -57,7 +58,8 @@ func (s *Store) Template(ctx context.Context, id string) (notify.Template, error
 // ListTemplates implements notify.Store.
 func (s *Store) ListTemplates(ctx context.Context, owner string) ([]notify.Template, error) {
 	return view(ctx, s, func(tx *db.Tx) ([]notify.Template, error) {
-		return matching(tx, scanTemplate, "SELECT "+templateColumns+" FROM notify_templates WHERE owner = ? AND id NOT IN (?, ?) ORDER BY created, id",
+		return matching(tx, scanTemplate, "SELECT "+templateColumns+
+			" FROM notify_templates WHERE owner = ? AND id NOT IN (?, ?) ORDER BY created, id",
 			owner, notify.DefaultTemplate, notify.DefaultTemplateV2)
 	})
 }
@@ -66,7 +68,8 @@ func (s *Store) ListTemplates(ctx context.Context, owner string) ([]notify.Templ
 // Created.
 func (s *Store) UpdateTemplate(ctx context.Context, t notify.Template) error {
 	return s.write(ctx, func(tx *db.Tx) error {
-		return changed(tx.Exec("UPDATE notify_templates SET name = ?, subject = ?, text = ?, html = ?, metadata = ?, overridden = ?, updated = ? WHERE id = ?",
+		return changed(tx.Exec("UPDATE notify_templates SET name = ?, subject = ?, text = ?, html = ?, metadata = ?, "+
+			"overridden = ?, updated = ? WHERE id = ?",
 			t.Name, t.Subject, t.Text, t.HTML, string(t.Metadata), t.Overridden, db.Nanos(t.Updated), t.ID))
 	})
 }
@@ -78,7 +81,8 @@ func (s *Store) DeleteTemplate(ctx context.Context, id string) error {
 			return err
 		}
 		for _, table := range []string{"notify_clients", "notify_kinds"} {
-			if _, err := tx.Exec("UPDATE "+table+" SET template_id = ? WHERE template_id = ?", notify.DefaultTemplate, id); err != nil {
+			if _, err := tx.Exec("UPDATE "+table+" SET template_id = ? WHERE template_id = ?", notify.DefaultTemplate,
+				id); err != nil {
 				return err
 			}
 		}

@@ -46,7 +46,8 @@ func (s *Store) CreateWebhook(ctx context.Context, w notify.Webhook) error {
 	}
 	return s.write(ctx, func(tx *db.Tx) error {
 		_, err := tx.Exec(insert("notify_webhooks", webhookColumns),
-			w.ID, w.ClientID, w.URL, tx.Seal(sealedHook, w.ID, []byte(w.Secret)), db.JSON[[]notify.Status]{V: events}, db.Nanos(w.Created))
+			w.ID, w.ClientID, w.URL, tx.Seal(sealedHook, w.ID, []byte(w.Secret)), db.JSON[[]notify.Status]{V: events},
+			db.Nanos(w.Created))
 		return err
 	})
 }
@@ -81,7 +82,8 @@ func (s *Store) DeleteWebhook(ctx context.Context, clientID, id string) error {
 	})
 }
 
-var newCallbacks = newInsertion("notify_callbacks", "id, webhook_id, payload, attempts, due, lease_owner", " ON CONFLICT (id) DO NOTHING")
+var newCallbacks = newInsertion("notify_callbacks", "id, webhook_id, payload, attempts, due, lease_owner",
+	" ON CONFLICT (id) DO NOTHING")
 
 // addCallbacks stores the webhook calls for messages that became final, in the
 // same transaction.
@@ -99,7 +101,8 @@ func (s *Store) addCallbacks(tx *db.Tx, final []notify.Claimed, makeCallbacks no
 		err = row.Scan(&w.ID, &w.ClientID, &events)
 		w.Events = events.V
 		return w, err
-	}, "SELECT id, client_id, events FROM notify_webhooks WHERE "+textsIn(tx.Dialect(), "client_id")+" ORDER BY created, id",
+	}, "SELECT id, client_id, events FROM notify_webhooks WHERE "+textsIn(tx.Dialect(), "client_id")+
+		" ORDER BY created, id",
 		slices.Collect(maps.Keys(byClient)))
 	if err != nil {
 		return err
@@ -118,7 +121,8 @@ func (s *Store) addCallbacks(tx *db.Tx, final []notify.Claimed, makeCallbacks no
 }
 
 // Callbacks implements notify.Store. Calls of deleted webhooks are deleted.
-func (s *Store) Callbacks(ctx context.Context, owner string, limit int, lease time.Duration) ([]notify.Callback, error) {
+func (s *Store) Callbacks(ctx context.Context, owner string, limit int,
+	lease time.Duration) ([]notify.Callback, error) {
 	now := s.steady()
 	due, err := view(ctx, s, func(tx *db.Tx) ([]int64, error) {
 		return db.All(tx, scanNumber, "SELECT due FROM notify_callbacks WHERE due <= ? LIMIT 1", db.Nanos(now))
@@ -134,7 +138,8 @@ func (s *Store) Callbacks(ctx context.Context, owner string, limit int, lease ti
 			err = row.Scan(&c.ID, &c.WebhookID, &payload, &c.Attempts)
 			c.Payload = []byte(payload)
 			return c, err
-		}, "SELECT id, webhook_id, payload, attempts FROM notify_callbacks WHERE due <= ? ORDER BY due, id LIMIT ?"+skipLocked(tx.Dialect()),
+		}, "SELECT id, webhook_id, payload, attempts FROM notify_callbacks WHERE due <= ? ORDER BY due, id LIMIT ?"+
+			skipLocked(tx.Dialect()),
 			db.Nanos(now), limit)
 		if err != nil {
 			return err
@@ -151,7 +156,8 @@ func (s *Store) Callbacks(ctx context.Context, owner string, limit int, lease ti
 				}
 				continue
 			}
-			if _, err := tx.Exec("UPDATE notify_callbacks SET due = ?, lease_owner = ? WHERE id = ?", db.Nanos(now.Add(lease)), owner, c.ID); err != nil {
+			if _, err := tx.Exec("UPDATE notify_callbacks SET due = ?, lease_owner = ? WHERE id = ?", db.Nanos(now.Add(lease)),
+				owner, c.ID); err != nil {
 				return err
 			}
 			c.URL, c.Secret = hook.URL, hook.Secret
@@ -198,7 +204,8 @@ func (s *Store) FinishCallback(ctx context.Context, id string, attempts int, aga
 			_, err := tx.Exec("DELETE FROM notify_callbacks WHERE id = ?", id)
 			return err
 		}
-		_, err := tx.Exec("UPDATE notify_callbacks SET due = ?, attempts = ?, lease_owner = '' WHERE id = ?", db.Nanos(again), attempts, id)
+		_, err := tx.Exec("UPDATE notify_callbacks SET due = ?, attempts = ?, lease_owner = '' WHERE id = ?", db.Nanos(again),
+			attempts, id)
 		return err
 	})
 }

@@ -16,8 +16,10 @@ import (
 func testAccept(k *kit) {
 	s := k.store()
 	n := k.sending("c", "u1", "u2", "u1")
-	n.Recipients = append(n.Recipients, notify.Recipient{Email: "x@y.org", Audience: 0}, notify.Recipient{Email: "X@y.org"}, notify.Recipient{UserID: "u3"})
-	n.Critical, n.KindDescription, n.SourceDescription, n.TemplateID, n.RequestID, n.Trace = true, "kd", "sd", "t", "r", "tp"
+	n.Recipients = append(n.Recipients, notify.Recipient{Email: "x@y.org", Audience: 0},
+		notify.Recipient{Email: "X@y.org"}, notify.Recipient{UserID: "u3"})
+	n.Critical, n.KindDescription, n.SourceDescription, n.TemplateID, n.RequestID, n.Trace = true, "kd", "sd",
+		"t", "r", "tp"
 	n.SenderID, n.CampaignTypeID = "sender", "type"
 	send := k.accept(s, n)
 	if send.Number <= 0 {
@@ -342,7 +344,8 @@ func testExtendDuplicates(k *kit) {
 	step(1, people(append(users[:1000:1000], users[:10]...)...), false)
 	step(2, people(users[999:2000]...), false)
 	step(3, people(append(users[2000:3000:3000], users[5], users[1500])...), false)
-	step(4, []notify.Recipient{{UserID: users[7], Email: "new@address.org"}, {Email: "Only@x.org"}, {Email: users[3] + "@example.com"}}, false)
+	step(4, []notify.Recipient{{UserID: users[7], Email: "new@address.org"}, {Email: "Only@x.org"},
+		{Email: users[3] + "@example.com"}}, false)
 	step(5, []notify.Recipient{{Email: "only@X.org"}, {UserID: "last"}}, true)
 	want := slices.Concat(users, []string{"Only@x.org", users[3] + "@example.com", "last"})
 	k.equal("recipients", k.recipients(s, send.Number), want)
@@ -370,7 +373,8 @@ func testExtendAudiences(k *kit) {
 	}
 	k.equal("number of recipients", len(got), len(users))
 	k.equal("total", k.counts(s, send.Number).Total, len(users))
-	last := value[[]notify.Message](k)(s.MessagesOf(k.ctx, send.Number, notify.MessageNumber(send.Number, len(users)-2), 10))
+	last := value[[]notify.Message](k)(s.MessagesOf(k.ctx, send.Number, notify.MessageNumber(send.Number, len(users)-2),
+		10))
 	k.equal("number of messages", len(last), 1)
 	k.equal("audience", last[0].Audience, 1)
 }

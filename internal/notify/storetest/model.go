@@ -129,10 +129,12 @@ func (m *model) finish(t *rapid.T) {
 	now := m.clock.Now()
 	var outcomes []notify.Outcome
 	final := map[int64]bool{}
-	for _, n := range rapid.SliceOfNDistinct(rapid.SampledFrom(m.order), 1, min(5, len(m.order)), rapid.ID).Draw(t, "messages") {
+	for _, n := range rapid.SliceOfNDistinct(rapid.SampledFrom(m.order), 1, min(5, len(m.order)), rapid.ID).
+		Draw(t, "messages") {
 		o := notify.Outcome{
 			Number: n, At: now, Attempted: rapid.Bool().Draw(t, "attempted"),
-			Status: rapid.SampledFrom([]notify.Status{notify.Retry, notify.Delivered, notify.Failed, notify.Undeliverable, notify.Unsubscribed}).Draw(t, "status"),
+			Status: rapid.SampledFrom([]notify.Status{notify.Retry, notify.Delivered, notify.Failed, notify.Undeliverable,
+				notify.Unsubscribed}).Draw(t, "status"),
 		}
 		if o.Status == notify.Retry {
 			o.Due = now.Add(time.Duration(rapid.SampledFrom([]int{0, 20, 100}).Draw(t, "due")) * time.Second)

@@ -15,7 +15,8 @@ func (k *kit) deliver(s notify.Store, client string, users ...string) {
 
 func testPreferences(k *kit) {
 	s := k.store()
-	k.must(s.Register(k.ctx, notify.Client{ID: "c", Description: "C"}, []notify.Kind{{ID: "a", Description: "A"}, {ID: "b", Critical: true}, {ID: "z"}}, true))
+	k.must(s.Register(k.ctx, notify.Client{ID: "c", Description: "C"}, []notify.Kind{{ID: "a", Description: "A"},
+		{ID: "b", Critical: true}, {ID: "z"}}, true))
 	k.must(s.Register(k.ctx, notify.Client{ID: "d", Description: "D"}, []notify.Kind{{ID: "a"}}, true))
 	look := func(user string) (bool, []notify.Preference) {
 		k.Helper()
@@ -29,8 +30,10 @@ func testPreferences(k *kit) {
 
 	k.deliver(s, "c", "u", "other")
 	k.deliver(s, "c", "u")
-	a := notify.Preference{Kind: notify.Kind{ClientID: "c", ID: "a", Description: "A", TemplateID: notify.DefaultTemplate}, SourceDescription: "C"}
-	z := notify.Preference{Kind: notify.Kind{ClientID: "c", ID: "z", TemplateID: notify.DefaultTemplate}, SourceDescription: "C"}
+	a := notify.Preference{Kind: notify.Kind{ClientID: "c", ID: "a", Description: "A", TemplateID: notify.DefaultTemplate},
+		SourceDescription: "C"}
+	z := notify.Preference{Kind: notify.Kind{ClientID: "c", ID: "z", TemplateID: notify.DefaultTemplate},
+		SourceDescription: "C"}
 	_, kinds = look("u")
 	k.equal("kinds", kinds, []notify.Preference{a, z})
 
@@ -47,7 +50,8 @@ func testPreferences(k *kit) {
 
 	// Nothing said about everything leaves it; both ways may be said twice.
 	for range 2 {
-		k.must(s.ChangePreferences(k.ctx, "u", notify.PreferenceChange{Kinds: map[notify.KindRef]bool{{ClientID: "c", KindID: "a"}: true}}))
+		k.must(s.ChangePreferences(k.ctx, "u",
+			notify.PreferenceChange{Kinds: map[notify.KindRef]bool{{ClientID: "c", KindID: "a"}: true}}))
 		global, _ = look("u")
 		k.equal("global", global, true)
 	}
@@ -90,7 +94,8 @@ func testSuppressions(k *kit) {
 	k.equal("all", value[[]notify.Suppression](k)(s.Suppressions(k.ctx, "", 10)), []notify.Suppression{a, b})
 	k.equal("first", value[[]notify.Suppression](k)(s.Suppressions(k.ctx, "", 1)), []notify.Suppression{a})
 	k.equal("second", value[[]notify.Suppression](k)(s.Suppressions(k.ctx, "a@x.org", 1)), []notify.Suppression{b})
-	k.equal("suppressed", value[map[string]bool](k)(s.Suppressed(k.ctx, []string{"A@x.org", "c@x.org", "b@x.org"})), map[string]bool{"A@x.org": true, "b@x.org": true})
+	k.equal("suppressed", value[map[string]bool](k)(s.Suppressed(k.ctx, []string{"A@x.org", "c@x.org", "b@x.org"})),
+		map[string]bool{"A@x.org": true, "b@x.org": true})
 	k.must(s.Unsuppress(k.ctx, "A@x.org"))
 	k.wantErr(s.Unsuppress(k.ctx, "a@x.org"), notify.ErrNotFound)
 	k.equal("suppressed", value[map[string]bool](k)(s.Suppressed(k.ctx, []string{"a@x.org"})), map[string]bool{})

@@ -256,7 +256,8 @@ func testCrash(k *kit) {
 		}
 	}
 	k.equal("expansions after the crash", len(value[[]notify.Send](k)(s.ClaimExpansions(k.ctx, "w1", 10, time.Hour))), 1)
-	k.equal("counts", k.counts(s, notify.SendOf(first[0])), notify.Counts{Total: 150, Queued: 100, Delivered: 40, Undeliverable: 10})
+	k.equal("counts", k.counts(s, notify.SendOf(first[0])), notify.Counts{Total: 150, Queued: 100, Delivered: 40,
+		Undeliverable: 10})
 
 	s = k.store()
 	k.clock.Advance(2 * time.Hour)
@@ -287,7 +288,8 @@ func testFinish(k *kit) {
 		{Recipient: people("u2")[0], Status: notify.Failed, Attempts: 1, Reason: "550 no"},
 		{Recipient: people("u3")[0], Status: notify.Undeliverable, Reason: "unsubscribed"},
 		{Recipient: people("u4")[0], Status: notify.Retry, Attempts: 1, Reason: "451 later", Due: later},
-		{Recipient: notify.Recipient{UserID: "u5", Email: "u5@found.org"}, Status: notify.Failed, Parked: true, Reason: "template"},
+		{Recipient: notify.Recipient{UserID: "u5", Email: "u5@found.org"}, Status: notify.Failed, Parked: true,
+			Reason: "template"},
 	}
 	for i := range want {
 		want[i].Number, want[i].Updated = numbers[i], at
@@ -297,7 +299,8 @@ func testFinish(k *kit) {
 		k.equal("client", client, "c")
 	}
 	k.equal("final message", final[3].Message, want[4])
-	k.equal("counts", k.counts(s, send.Number), notify.Counts{Total: 5, Retry: 1, Delivered: 1, Failed: 2, Undeliverable: 1})
+	k.equal("counts", k.counts(s, send.Number), notify.Counts{Total: 5, Retry: 1, Delivered: 1, Failed: 2,
+		Undeliverable: 1})
 	k.waits(s, 1)
 	_, err := s.Finish(k.ctx, []notify.Outcome{{Number: numbers[3], Status: notify.Queued}}, nil)
 	if err == nil {

@@ -17,7 +17,8 @@ func testListSends(k *kit) {
 	slices.Reverse(want)
 	list := func(client string, before int64, limit int) (got []int64) {
 		k.Helper()
-		for _, send := range value[[]notify.Send](k)(s.ListSends(k.ctx, notify.SendQuery{ClientID: client, Before: before, Limit: limit})) {
+		for _, send := range value[[]notify.Send](k)(s.ListSends(k.ctx, notify.SendQuery{ClientID: client, Before: before,
+			Limit: limit})) {
 			got = append(got, send.Number)
 			k.equal("counts", send.Counts, notify.Counts{Total: 1, Queued: 1})
 		}
@@ -27,7 +28,8 @@ func testListSends(k *kit) {
 	k.equal("first page", list("c", 0, 2), want[:2])
 	k.equal("second page", list("c", want[1], 2), want[2:4])
 	k.equal("of no client", list("x", 0, 10), []int64(nil))
-	k.equal("of all clients", len(value[[]notify.Send](k)(s.ListSends(k.ctx, notify.SendQuery{All: true, Limit: 100}))), 10)
+	k.equal("of all clients", len(value[[]notify.Send](k)(s.ListSends(k.ctx, notify.SendQuery{All: true, Limit: 100}))),
+		10)
 }
 
 func testVolumes(k *kit) {
@@ -55,8 +57,10 @@ func testVolumes(k *kit) {
 	at := func(client string, day time.Time) string { return client + day.Format(" 2006-01-02") }
 	all := volumes(first)
 	k.equal("kinds and days", len(all), 3)
-	k.equal("first day", all[at("c", first)], notify.Volume{ClientID: "c", KindID: "news", Day: first, Sends: 2, Messages: 6})
-	k.equal("second day", all[at("c", first.Add(day))], notify.Volume{ClientID: "c", KindID: "news", Day: first.Add(day), Sends: 1, Messages: 3})
+	k.equal("first day", all[at("c", first)], notify.Volume{ClientID: "c", KindID: "news", Day: first, Sends: 2,
+		Messages: 6})
+	k.equal("second day", all[at("c", first.Add(day))], notify.Volume{ClientID: "c", KindID: "news", Day: first.Add(day),
+		Sends: 1, Messages: 3})
 	k.equal("since", len(volumes(first.Add(day))), 1)
 }
 
@@ -120,22 +124,31 @@ func testFindMessages(k *kit) {
 	}
 	slices.SortFunc(all, func(a, b notify.Message) int { return int(b.Number - a.Number) })
 	middle := all[len(all)/2]
-	large := notify.SendOf(all[slices.IndexFunc(all, func(m notify.Message) bool { return m.UserID == "u-000109" })].Number)
+	large := notify.SendOf(all[slices.IndexFunc(all,
+		func(m notify.Message) bool { return m.UserID == "u-000109" })].Number)
 	for name, test := range map[string]struct {
 		q    notify.MessageQuery
 		want func(m notify.Message) bool
 	}{
-		"All":       {notify.MessageQuery{}, func(notify.Message) bool { return true }},
-		"Status":    {notify.MessageQuery{Status: notify.Queued}, func(m notify.Message) bool { return m.Status == notify.Queued }},
-		"Failed":    {notify.MessageQuery{Status: notify.Failed}, func(m notify.Message) bool { return m.Status == notify.Failed }},
-		"Parked":    {notify.MessageQuery{Parked: true}, func(m notify.Message) bool { return m.Parked }},
-		"User":      {notify.MessageQuery{UserID: "u-000002"}, func(m notify.Message) bool { return m.UserID == "u-000002" }},
-		"Email":     {notify.MessageQuery{Email: "u-000000@example.com"}, func(m notify.Message) bool { return m.UserID == "u-000000" }},
-		"Send":      {notify.MessageQuery{Send: large}, func(m notify.Message) bool { return notify.SendOf(m.Number) == large }},
-		"SendSome":  {notify.MessageQuery{Send: large, Status: notify.Failed}, func(m notify.Message) bool { return notify.SendOf(m.Number) == large && m.Status == notify.Failed }},
-		"Kind":      {notify.MessageQuery{KindID: "odd"}, func(m notify.Message) bool { return kinds[notify.SendOf(m.Number)] == "odd" }},
-		"Since":     {notify.MessageQuery{Since: middle.Updated}, func(m notify.Message) bool { return !m.Updated.Before(middle.Updated) }},
-		"Before":    {notify.MessageQuery{Before: middle.Updated}, func(m notify.Message) bool { return m.Updated.Before(middle.Updated) }},
+		"All": {notify.MessageQuery{}, func(notify.Message) bool { return true }},
+		"Status": {notify.MessageQuery{Status: notify.Queued},
+			func(m notify.Message) bool { return m.Status == notify.Queued }},
+		"Failed": {notify.MessageQuery{Status: notify.Failed},
+			func(m notify.Message) bool { return m.Status == notify.Failed }},
+		"Parked": {notify.MessageQuery{Parked: true}, func(m notify.Message) bool { return m.Parked }},
+		"User":   {notify.MessageQuery{UserID: "u-000002"}, func(m notify.Message) bool { return m.UserID == "u-000002" }},
+		"Email": {notify.MessageQuery{Email: "u-000000@example.com"},
+			func(m notify.Message) bool { return m.UserID == "u-000000" }},
+		"Send": {notify.MessageQuery{Send: large},
+			func(m notify.Message) bool { return notify.SendOf(m.Number) == large }},
+		"SendSome": {notify.MessageQuery{Send: large, Status: notify.Failed},
+			func(m notify.Message) bool { return notify.SendOf(m.Number) == large && m.Status == notify.Failed }},
+		"Kind": {notify.MessageQuery{KindID: "odd"},
+			func(m notify.Message) bool { return kinds[notify.SendOf(m.Number)] == "odd" }},
+		"Since": {notify.MessageQuery{Since: middle.Updated},
+			func(m notify.Message) bool { return !m.Updated.Before(middle.Updated) }},
+		"Before": {notify.MessageQuery{Before: middle.Updated},
+			func(m notify.Message) bool { return m.Updated.Before(middle.Updated) }},
 		"Unknown":   {notify.MessageQuery{Status: "odd"}, func(notify.Message) bool { return false }},
 		"OtherSend": {notify.MessageQuery{Send: large + 1}, func(notify.Message) bool { return false }},
 	} {
@@ -162,6 +175,7 @@ func testFindMessages(k *kit) {
 			k.equal(name, got, want)
 		}
 	}
-	k.equal("of all clients", len(value[[]notify.Message](k)(s.FindMessages(k.ctx, notify.MessageQuery{All: true, Limit: 1000}))), len(all)+7)
+	k.equal("of all clients", len(value[[]notify.Message](k)(s.FindMessages(k.ctx,
+		notify.MessageQuery{All: true, Limit: 1000}))), len(all)+7)
 	k.equal("of no client", len(value[[]notify.Message](k)(s.FindMessages(k.ctx, notify.MessageQuery{Limit: 1000}))), 0)
 }

@@ -16,7 +16,8 @@ func testRegister(k *kit) {
 		{ID: "a", Description: "A"}, {ID: "b", Description: "B", Critical: true},
 	}, false))
 	k.must(s.Register(k.ctx, notify.Client{ID: "other", Description: "other"}, []notify.Kind{{ID: "a"}}, true))
-	k.equal("client", value[notify.Client](k)(s.Client(k.ctx, "c")), notify.Client{ID: "c", Description: "first", TemplateID: notify.DefaultTemplate})
+	k.equal("client", value[notify.Client](k)(s.Client(k.ctx, "c")), notify.Client{ID: "c", Description: "first",
+		TemplateID: notify.DefaultTemplate})
 	_, err := s.Client(k.ctx, "nobody")
 	k.wantErr(err, notify.ErrNotFound)
 
@@ -24,8 +25,10 @@ func testRegister(k *kit) {
 	k.must(s.CreateTemplate(k.ctx, notify.Template{ID: "t", Name: "t"}))
 	k.must(s.AssignTemplate(k.ctx, notify.Association{ClientID: "c"}, "t"))
 	k.must(s.AssignTemplate(k.ctx, notify.Association{ClientID: "c", KindID: "a"}, "t"))
-	k.must(s.Register(k.ctx, notify.Client{ID: "c", Description: "second"}, []notify.Kind{{ID: "a", Description: "A2", Critical: true}}, false))
-	k.equal("client", value[notify.Client](k)(s.Client(k.ctx, "c")), notify.Client{ID: "c", Description: "second", TemplateID: "t"})
+	k.must(s.Register(k.ctx, notify.Client{ID: "c", Description: "second"},
+		[]notify.Kind{{ID: "a", Description: "A2", Critical: true}}, false))
+	k.equal("client", value[notify.Client](k)(s.Client(k.ctx, "c")), notify.Client{ID: "c", Description: "second",
+		TemplateID: "t"})
 	k.equal("kinds", value[[]notify.Kind](k)(s.Kinds(k.ctx, "c")), []notify.Kind{
 		{ClientID: "c", ID: "a", Description: "A2", Critical: true, TemplateID: "t"},
 		{ClientID: "c", ID: "b", Description: "B", Critical: true, TemplateID: notify.DefaultTemplate},
@@ -46,7 +49,8 @@ func testKinds(k *kit) {
 	k.must(s.UpdateKind(k.ctx, notify.Kind{ClientID: "c", ID: "a", Description: "D", Critical: true, TemplateID: "t"}))
 	k.must(s.UpdateKind(k.ctx, notify.Kind{ClientID: "c", ID: "a", Description: "E"}))
 	ref := notify.KindRef{ClientID: "c", KindID: "a"}
-	k.equal("kind", value[notify.Kind](k)(s.Kind(k.ctx, ref)), notify.Kind{ClientID: "c", ID: "a", Description: "E", TemplateID: "t"})
+	k.equal("kind", value[notify.Kind](k)(s.Kind(k.ctx, ref)), notify.Kind{ClientID: "c", ID: "a", Description: "E",
+		TemplateID: "t"})
 	k.wantErr(s.UpdateKind(k.ctx, notify.Kind{ClientID: "c", ID: "x"}), notify.ErrNotFound)
 	_, err := s.Kind(k.ctx, notify.KindRef{ClientID: "x", KindID: "a"})
 	k.wantErr(err, notify.ErrNotFound)
@@ -62,9 +66,11 @@ func testAssignTemplate(k *kit) {
 	k.wantErr(s.AssignTemplate(k.ctx, notify.Association{ClientID: "c", KindID: "x"}, "t"), notify.ErrNotFound)
 	k.must(s.AssignTemplate(k.ctx, notify.Association{ClientID: "c"}, "t"))
 	k.must(s.AssignTemplate(k.ctx, notify.Association{ClientID: "c", KindID: "a"}, "t"))
-	k.equal("uses", value[[]notify.Association](k)(s.Associations(k.ctx, "t")), []notify.Association{{ClientID: "c"}, {ClientID: "c", KindID: "a"}})
+	k.equal("uses", value[[]notify.Association](k)(s.Associations(k.ctx, "t")), []notify.Association{{ClientID: "c"},
+		{ClientID: "c", KindID: "a"}})
 	k.must(s.AssignTemplate(k.ctx, notify.Association{ClientID: "c"}, notify.DefaultTemplate))
-	k.equal("uses", value[[]notify.Association](k)(s.Associations(k.ctx, "t")), []notify.Association{{ClientID: "c", KindID: "a"}})
+	k.equal("uses", value[[]notify.Association](k)(s.Associations(k.ctx, "t")),
+		[]notify.Association{{ClientID: "c", KindID: "a"}})
 	_, err := s.Associations(k.ctx, "missing")
 	k.wantErr(err, notify.ErrNotFound)
 }
@@ -117,11 +123,13 @@ func testDeleteTemplate(k *kit) {
 	k.must(s.AssignTemplate(k.ctx, notify.Association{ClientID: "c"}, "t"))
 	k.must(s.AssignTemplate(k.ctx, notify.Association{ClientID: "c", KindID: "a"}, "t"))
 	value[notify.Sender](k)(s.CreateSender(k.ctx, notify.Sender{ID: "s", ClientID: "c", Name: "s"}))
-	value[notify.CampaignType](k)(s.CreateCampaignType(k.ctx, notify.CampaignType{ID: "y", SenderID: "s", ClientID: "c", Name: "y", TemplateID: "t"}))
+	value[notify.CampaignType](k)(s.CreateCampaignType(k.ctx, notify.CampaignType{ID: "y", SenderID: "s", ClientID: "c",
+		Name: "y", TemplateID: "t"}))
 	k.must(s.DeleteTemplate(k.ctx, "t"))
 	k.wantErr(s.DeleteTemplate(k.ctx, "t"), notify.ErrNotFound)
 	k.equal("client's", value[notify.Client](k)(s.Client(k.ctx, "c")).TemplateID, notify.DefaultTemplate)
-	k.equal("kind's", value[notify.Kind](k)(s.Kind(k.ctx, notify.KindRef{ClientID: "c", KindID: "a"})).TemplateID, notify.DefaultTemplate)
+	k.equal("kind's", value[notify.Kind](k)(s.Kind(k.ctx, notify.KindRef{ClientID: "c", KindID: "a"})).TemplateID,
+		notify.DefaultTemplate)
 	k.equal("campaign type's", value[notify.CampaignType](k)(s.CampaignType(k.ctx, "y")).TemplateID, "")
 }
 
@@ -129,7 +137,8 @@ func testSenders(k *kit) {
 	s := k.store()
 	a := notify.Sender{ID: "1", ClientID: "c", Name: "a"}
 	k.equal("sender", value[notify.Sender](k)(s.CreateSender(k.ctx, a)), a)
-	k.equal("sender created again", value[notify.Sender](k)(s.CreateSender(k.ctx, notify.Sender{ID: "2", ClientID: "c", Name: "a"})), a)
+	k.equal("sender created again",
+		value[notify.Sender](k)(s.CreateSender(k.ctx, notify.Sender{ID: "2", ClientID: "c", Name: "a"})), a)
 	b := notify.Sender{ID: "3", ClientID: "c", Name: "b"}
 	other := notify.Sender{ID: "4", ClientID: "d", Name: "a"}
 	value[notify.Sender](k)(s.CreateSender(k.ctx, b))
@@ -149,9 +158,11 @@ func testSenders(k *kit) {
 func testCampaignTypes(k *kit) {
 	s := k.store()
 	value[notify.Sender](k)(s.CreateSender(k.ctx, notify.Sender{ID: "s", ClientID: "c", Name: "s"}))
-	a := notify.CampaignType{ID: "1", SenderID: "s", ClientID: "c", Name: "a", Description: "d", Critical: true, TemplateID: "t"}
+	a := notify.CampaignType{ID: "1", SenderID: "s", ClientID: "c", Name: "a", Description: "d", Critical: true,
+		TemplateID: "t"}
 	k.equal("type", value[notify.CampaignType](k)(s.CreateCampaignType(k.ctx, a)), a)
-	k.equal("type created again", value[notify.CampaignType](k)(s.CreateCampaignType(k.ctx, notify.CampaignType{ID: "2", SenderID: "s", Name: "a"})), a)
+	k.equal("type created again",
+		value[notify.CampaignType](k)(s.CreateCampaignType(k.ctx, notify.CampaignType{ID: "2", SenderID: "s", Name: "a"})), a)
 	_, err := s.CreateCampaignType(k.ctx, notify.CampaignType{ID: "5", SenderID: "none", Name: "a"})
 	k.wantErr(err, notify.ErrNotFound)
 	b := notify.CampaignType{ID: "3", SenderID: "s", ClientID: "c", Name: "b"}
@@ -189,7 +200,8 @@ func testTexts(k *kit) {
 	k.equal("audiences", got.Audiences, n.Audiences)
 	claimed := k.claim(s, "w", 10)
 	k.equal("number of messages", len(claimed), 1)
-	value[[]notify.Claimed](k)(s.Finish(k.ctx, []notify.Outcome{{Number: claimed[0].Number, Status: notify.Failed, Reason: odd, At: start}}, nil))
+	value[[]notify.Claimed](k)(s.Finish(k.ctx, []notify.Outcome{{Number: claimed[0].Number, Status: notify.Failed,
+		Reason: odd, At: start}}, nil))
 	list := value[[]notify.Message](k)(s.FindMessages(k.ctx, notify.MessageQuery{ClientID: odd, UserID: odd, Limit: 5}))
 	k.equal("number of messages found", len(list), 1)
 	k.equal("reason", list[0].Reason, odd)
@@ -224,7 +236,8 @@ func testTexts(k *kit) {
 		_, err = s.Template(k.ctx, bad)
 		k.wantErr(err, notify.ErrNotFound)
 		k.wantErr(s.DeleteTemplate(k.ctx, bad), notify.ErrNotFound)
-		k.equal("unsubscribed", value[map[string]bool](k)(s.Unsubscribed(k.ctx, notify.KindRef{ClientID: "c", KindID: "k"}, []string{bad})), map[string]bool{})
+		k.equal("unsubscribed", value[map[string]bool](k)(s.Unsubscribed(k.ctx, notify.KindRef{ClientID: "c", KindID: "k"},
+			[]string{bad})), map[string]bool{})
 		k.equal("suppressed", value[map[string]bool](k)(s.Suppressed(k.ctx, []string{bad})), map[string]bool{})
 	}
 	k.waits(s, 0)

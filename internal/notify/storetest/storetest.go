@@ -147,12 +147,13 @@ func value[T any](k *kit) func(v T, err error) T {
 // sending is a send to some users, complete unless told otherwise.
 func (k *kit) sending(client string, users ...string) notify.NewSend {
 	n := notify.NewSend{Send: notify.Send{
-		ClientID:  client,
-		KindID:    "kind",
-		Audiences: []notify.Audience{{Type: notify.ToSpace, ID: "space-1", SpaceName: "dev", OrgID: "org-1", OrgName: "acme"}},
-		Content:   notify.Content{Subject: "Hello", Text: "Grüße 🎉"},
-		Received:  k.clock.Now(),
-		Expanded:  true,
+		ClientID: client,
+		KindID:   "kind",
+		Audiences: []notify.Audience{{Type: notify.ToSpace, ID: "space-1", SpaceName: "dev", OrgID: "org-1",
+			OrgName: "acme"}},
+		Content:  notify.Content{Subject: "Hello", Text: "Grüße 🎉"},
+		Received: k.clock.Now(),
+		Expanded: true,
 	}}
 	n.Recipients = people(users...)
 	return n

@@ -133,7 +133,8 @@ func testPurgeMany(k *kit) {
 
 func testWebhooks(k *kit) {
 	s := k.store()
-	a := notify.Webhook{ID: "1", ClientID: "c", URL: "https://x.org/a", Secret: "s3cret", Events: []notify.Status{notify.Failed}, Created: start}
+	a := notify.Webhook{ID: "1", ClientID: "c", URL: "https://x.org/a", Secret: "s3cret",
+		Events: []notify.Status{notify.Failed}, Created: start}
 	b := notify.Webhook{ID: "0", ClientID: "c", URL: "https://x.org/b", Secret: "", Created: start.Add(time.Second)}
 	k.must(s.CreateWebhook(k.ctx, a))
 	k.must(s.CreateWebhook(k.ctx, b))
@@ -147,10 +148,12 @@ func testWebhooks(k *kit) {
 
 func testCallbacks(k *kit) {
 	s := k.store()
-	k.must(s.CreateWebhook(k.ctx, notify.Webhook{ID: "h", ClientID: "c", URL: "https://x.org", Secret: "s3cret", Created: start}))
+	k.must(s.CreateWebhook(k.ctx, notify.Webhook{ID: "h", ClientID: "c", URL: "https://x.org", Secret: "s3cret",
+		Created: start}))
 	k.must(s.CreateWebhook(k.ctx, notify.Webhook{ID: "gone", ClientID: "c", URL: "https://y.org", Created: start}))
 	first := notify.Callback{ID: "1", WebhookID: "h", Payload: []byte(`{"ü":1}`)}
-	k.tell(s, map[string][]notify.Callback{"h": {first, {ID: "2", WebhookID: "h", Payload: []byte("{}")}}, "gone": {{ID: "3", WebhookID: "gone"}}})
+	k.tell(s, map[string][]notify.Callback{"h": {first, {ID: "2", WebhookID: "h", Payload: []byte("{}")}},
+		"gone": {{ID: "3", WebhookID: "gone"}}})
 	k.tell(s, map[string][]notify.Callback{"h": {first}}) // once is enough
 	k.tell(s, nil)
 	k.must(s.DeleteWebhook(k.ctx, "c", "gone"))
@@ -190,13 +193,16 @@ func testCallbacks(k *kit) {
 // tell ends a message of the client c, of which its webhooks are told this.
 func (k *kit) tell(s notify.Store, calls map[string][]notify.Callback) {
 	k.Helper()
-	k.accept(s, notify.NewSend{Send: notify.Send{ClientID: "c", Expanded: true}, Recipients: []notify.Recipient{{Email: "a@x.org"}}})
+	k.accept(s, notify.NewSend{Send: notify.Send{ClientID: "c", Expanded: true},
+		Recipients: []notify.Recipient{{Email: "a@x.org"}}})
 	claimed := value[[]notify.Claimed](k)(s.Claim(k.ctx, "teller", 10, time.Minute))
 	var outcomes []notify.Outcome
 	for _, c := range claimed {
-		outcomes = append(outcomes, notify.Outcome{Number: c.Number, Status: notify.Delivered, Attempted: true, At: k.clock.Now()})
+		outcomes = append(outcomes, notify.Outcome{Number: c.Number, Status: notify.Delivered, Attempted: true,
+			At: k.clock.Now()})
 	}
-	final, err := s.Finish(k.ctx, outcomes, func(w notify.Webhook, _ []*notify.Claimed) []notify.Callback { return calls[w.ID] })
+	final, err := s.Finish(k.ctx, outcomes,
+		func(w notify.Webhook, _ []*notify.Claimed) []notify.Callback { return calls[w.ID] })
 	k.must(err)
 	k.equal("finished", len(final), 1)
 }
@@ -233,7 +239,8 @@ func testTelling(k *kit) {
 		k.must(err)
 		k.equal("status after a failure", m.Status, notify.Queued)
 	}
-	k.equal("calls after a failure", value[[]notify.Callback](k)(s.Callbacks(k.ctx, "w", 10, time.Minute)), []notify.Callback{})
+	k.equal("calls after a failure", value[[]notify.Callback](k)(s.Callbacks(k.ctx, "w", 10, time.Minute)),
+		[]notify.Callback{})
 
 	var asked []string
 	final, err := s.Finish(k.ctx, outcomes, func(w notify.Webhook, about []*notify.Claimed) []notify.Callback {

@@ -33,8 +33,10 @@ func active(t testing.TB, source string) []string {
 }
 
 var (
-	badElement     = regexp.MustCompile(`^(script|iframe|frame|frameset|object|embed|applet|base|svg|math|template|noscript|portal|isindex|select|image|bgsound|layer|vmlframe|v:vmlframe|param|foreignobject|animate|set|xml)$`)
-	badScheme      = regexp.MustCompile(`^((javascript|vbscript|livescript|mocha|ecmascript|jscript|file|about|blob|filesystem|view-source):|data:(text|application|image/svg))`)
+	badElement = regexp.MustCompile(
+		`^(script|iframe|frame|frameset|object|embed|applet|base|svg|math|template|noscript|portal|isindex|select|image|bgsound|layer|vmlframe|v:vmlframe|param|foreignobject|animate|set|xml)$`)
+	badScheme = regexp.MustCompile(
+		`^((javascript|vbscript|livescript|mocha|ecmascript|jscript|file|about|blob|filesystem|view-source):|data:(text|application|image/svg))`)
 	badStyle       = regexp.MustCompile(`expression\(|-moz-binding|[^a-z-]behavior:|javascript:|vbscript:|data:text`)
 	outlookOnly    = regexp.MustCompile(`(?is)<!--\[if[^\]]*\]>(.+?)-->`)
 	outlookDrawing = regexp.MustCompile(`behavior:url\(["']?#default#vml["']?\)(!important)?(;|\}|$)`)
@@ -65,7 +67,8 @@ func activeElement(n *html.Node) []string {
 		case a.Key == "style":
 			found = append(found, activeStyle(a.Val)...)
 		case a.Key != "alt" && a.Key != "title" && a.Key != "value" && a.Key != "content" && a.Key != "placeholder" &&
-			!strings.HasPrefix(a.Key, "data-") && !strings.HasPrefix(a.Key, "aria-") && addressAttribute[a.Key] && badScheme.MatchString(v):
+			!strings.HasPrefix(a.Key, "data-") && !strings.HasPrefix(a.Key, "aria-") && addressAttribute[a.Key] &&
+			badScheme.MatchString(v):
 			found = append(found, a.Key+"="+v)
 		}
 	}
@@ -83,8 +86,11 @@ func activeElement(n *html.Node) []string {
 }
 
 var addressAttribute = map[string]bool{
-	"href": true, "src": true, "background": true, "action": true, "poster": true, "cite": true, "data": true, "xlink:href": true,
-	"dynsrc": true, "lowsrc": true, "longdesc": true, "codebase": true, "classid": true, "usemap": true, "profile": true, "o:href": true,
+	"href": true, "src": true, "background": true, "action": true, "poster": true, "cite": true, "data": true,
+	"xlink:href": true,
+	"dynsrc":     true, "lowsrc": true, "longdesc": true, "codebase": true, "classid": true, "usemap": true,
+	"profile": true,
+	"o:href":  true,
 }
 
 func activeStyle(s string) []string {
@@ -254,7 +260,8 @@ func TestVectors(t *testing.T) {
 		t.Fatalf("%d vectors", len(vectors))
 	}
 	for _, v := range vectors {
-		for _, around := range []string{"%s", "<p>before</p>%s<p>after</p>", "<table><tr><td>%s</td></tr></table>", "<html><head>%s</head><body>x</body></html>"} {
+		for _, around := range []string{"%s", "<p>before</p>%s<p>after</p>", "<table><tr><td>%s</td></tr></table>",
+			"<html><head>%s</head><body>x</body></html>"} {
 			source := fmt.Sprintf(around, v)
 			got := Clean(source)
 			if found := active(t, got); len(found) > 0 {

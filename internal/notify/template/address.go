@@ -15,7 +15,8 @@ var (
 // space, control and invisible characters. They can hide a forbidden scheme.
 func stripIgnored(s string) string {
 	return strings.Map(func(r rune) rune {
-		if r <= ' ' || unicode.IsSpace(r) || unicode.IsControl(r) || unicode.Is(unicode.Cf, r) || r == unicode.ReplacementChar {
+		if r <= ' ' || unicode.IsSpace(r) || unicode.IsControl(r) || unicode.Is(unicode.Cf, r) ||
+			r == unicode.ReplacementChar {
 			return -1
 		}
 		return r
@@ -83,7 +84,8 @@ func isBitmap(rest string) bool {
 // sheets.
 func isFont(rest string) bool {
 	rest = strings.ToLower(rest)
-	return strings.HasPrefix(rest, "font/") || strings.HasPrefix(rest, "application/font-") || strings.HasPrefix(rest, "application/x-font-")
+	return strings.HasPrefix(rest, "font/") || strings.HasPrefix(rest, "application/font-") ||
+		strings.HasPrefix(rest, "application/x-font-")
 }
 
 // imageSet checks every address of a srcset: "a.png 1x, b.png 2x".

@@ -13,7 +13,8 @@ func TestLargeInput(t *testing.T) {
 		n = 1_000
 	}
 	for _, s := range []string{
-		"<svg>", "<", "<p ", "<!--[if mso]>", "<!--", "</", "<style>url(", "&", "<a href=", "<noscript>", "<![if mso]>", "<li>", "<ul>", "<a href=x>", "<blockquote>",
+		"<svg>", "<", "<p ", "<!--[if mso]>", "<!--", "</", "<style>url(", "&", "<a href=", "<noscript>", "<![if mso]>",
+		"<li>", "<ul>", "<a href=x>", "<blockquote>",
 		`<p style="width:expression(`, "<p a=1>", "<xmp>", "<object></object>", "x-->",
 	} {
 		source := strings.Repeat(s, n)

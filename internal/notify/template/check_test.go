@@ -69,12 +69,16 @@ func TestCheck(t *testing.T) {
 		{`{{1.5}}`, " cannot be used (at 1:3: 1.5 is not an integer"},
 		{`{{print nil}}`, " cannot be used (at 1:"},
 		{strings.Repeat("{{.To}}", maxActions+1), " cannot be used (at 1:35001: there are more than"},
-		{"{{" + strings.Repeat("(", 100000) + ".To" + strings.Repeat(")", 100000) + "}}", " cannot be used (at 1:53: parentheses are nested"},
-		{strings.Repeat("{{if .To}}", 4000) + strings.Repeat("{{end}}", 4000), " cannot be used (at 1:1001: if and with are nested"},
-		{"{{if .To}}" + strings.Repeat("{{else if .To}}", 4000) + "{{end}}", " cannot be used (at 1:1496: if and with are nested"},
+		{"{{" + strings.Repeat("(", 100000) + ".To" + strings.Repeat(")", 100000) + "}}",
+			" cannot be used (at 1:53: parentheses are nested"},
+		{strings.Repeat("{{if .To}}", 4000) + strings.Repeat("{{end}}", 4000),
+			" cannot be used (at 1:1001: if and with are nested"},
+		{"{{if .To}}" + strings.Repeat("{{else if .To}}", 4000) + "{{end}}",
+			" cannot be used (at 1:1496: if and with are nested"},
 		{strings.Repeat("x", maxSource+1), " cannot be used (at 1:1: it is longer"},
 	} {
-		for part, tpl := range map[string]notify.Template{"Subject": {Subject: test.source}, "Text": {Text: test.source}, "HTML": {HTML: test.source}} {
+		for part, tpl := range map[string]notify.Template{"Subject": {Subject: test.source}, "Text": {Text: test.source},
+			"HTML": {HTML: test.source}} {
 			err := Check(tpl)
 			if test.want == "" {
 				if err != nil {
@@ -123,8 +127,10 @@ func TestLanguage(t *testing.T) {
 
 func FuzzCheck(f *testing.F) {
 	for _, s := range []string{
-		"{{.Text}}", `{{if eq .To "x"}}<a href="{{.Text}}">{{else}}{{with .HTMLComponents}}{{.Head}}{{end}}{{end}}`, "{{/* x */}}", `{{printf "%q" .HTML | html}}`,
-		"{{- .To -}}", "{{end}}", "{{`", "{{with .Text}}{{.}}{{$.To}}{{end}}", `<style>{{.Text}}</style><p style="{{.To}}" {{.To}}>`, "<!--[if mso]>{{.HTML}}<![endif]-->",
+		"{{.Text}}", `{{if eq .To "x"}}<a href="{{.Text}}">{{else}}{{with .HTMLComponents}}{{.Head}}{{end}}{{end}}`,
+		"{{/* x */}}", `{{printf "%q" .HTML | html}}`,
+		"{{- .To -}}", "{{end}}", "{{`", "{{with .Text}}{{.}}{{$.To}}{{end}}",
+		`<style>{{.Text}}</style><p style="{{.To}}" {{.To}}>`, "<!--[if mso]>{{.HTML}}<![endif]-->",
 	} {
 		f.Add(s)
 	}

@@ -285,7 +285,8 @@ var (
 	// hidden matches a comment whose content only Outlook shows.
 	hidden = regexp.MustCompile(`(?s)^(<!--` + condition + `>)(.*)(<!\[endif\]-->)$`)
 	// shown matches the comments around content that only Outlook hides.
-	shown = regexp.MustCompile(`^(<!--` + condition + `>\s*<!(-- ?)?-->|<!--` + condition + `><!--\s*-->|<!` + condition + `>|<!--\s*<!\[endif\]-->|<!\[endif\](--)?>)$`)
+	shown = regexp.MustCompile(`^(<!--` + condition + `>\s*<!(-- ?)?-->|<!--` + condition + `><!--\s*-->|<!` + condition +
+		`>|<!--\s*<!\[endif\]-->|<!\[endif\](--)?>)$`)
 )
 
 // comment keeps Outlook's conditional comments. It removes others, which are not

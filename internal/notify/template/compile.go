@@ -281,7 +281,8 @@ func (c *compiler) field(at int, on kind, names []string) (argument, *problem) {
 		case kindTime: // inside with
 			return timeParts(argument{func(_ *evaluation, dot value) value { return dot }, kindTime, nil, at}, names[i:])
 		default:
-			return argument{}, otherProblem(at, "unknown variable .%s: a single value has no fields; inside with, write $.%s", strings.Join(names, "."), name)
+			return argument{}, otherProblem(at, "unknown variable .%s: a single value has no fields; inside with, write $.%s",
+				strings.Join(names, "."), name)
 		}
 		if on == kindComponents && prefix == "" {
 			prefix = components + "."

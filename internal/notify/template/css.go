@@ -11,7 +11,8 @@ import (
 var (
 	// activeCSS matches style sheets that run code in old browsers, which are
 	// still used to read mail.
-	activeCSS = regexp.MustCompile(`expression\s*\(|-moz-binding|-o-link|(^|[^a-z-])(-ms-)?behaviou?r\s*:|(java|vb|live|ecma)script\s*:|mocha\s*:|<[a-z/?]|<![^-]`)
+	activeCSS = regexp.MustCompile(
+		`expression\s*\(|-moz-binding|-o-link|(^|[^a-z-])(-ms-)?behaviou?r\s*:|(java|vb|live|ecma)script\s*:|mocha\s*:|<[a-z/?]|<![^-]`)
 	// drawing matches the declaration that enables Outlook's drawings, which is
 	// not a script. It must match a whole declaration, which could have several
 	// addresses.
@@ -105,7 +106,8 @@ func plainCSS(s string) bool {
 		}
 	}
 	lower := strings.ToLower(s)
-	return !strings.Contains(lower, "binding") && !strings.Contains(lower, "behavi") && !strings.Contains(lower, "-o-link") &&
+	return !strings.Contains(lower, "binding") && !strings.Contains(lower, "behavi") &&
+		!strings.Contains(lower, "-o-link") &&
 		!strings.Contains(lower, "script") && !strings.Contains(lower, "mocha")
 }
 

@@ -115,7 +115,8 @@ func order(is func(int) bool) function {
 		if err := count(args, 2, 2); err != nil {
 			return nil, 0, err
 		}
-		if args[0].kind == kindBool || args[0].kind == kindTime || args[1].kind == kindBool || !alike(args[0].kind, args[1].kind) {
+		if args[0].kind == kindBool || args[0].kind == kindTime || args[1].kind == kindBool ||
+			!alike(args[0].kind, args[1].kind) {
 			return nil, 0, errors.New("compares two strings or two numbers")
 		}
 		return func(e *evaluation, dot value) value {

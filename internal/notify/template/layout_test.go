@@ -47,7 +47,8 @@ func TestLayoutStays(t *testing.T) {
 		want := source
 		if strings.Contains(name, "drawing") {
 			// Names of Outlook's elements are written in lower case after them.
-			want = strings.NewReplacer("</o:OfficeDocumentSettings>", "</o:officedocumentsettings>", "</o:PixelsPerInch>", "</o:pixelsperinch>").Replace(want)
+			want = strings.NewReplacer("</o:OfficeDocumentSettings>", "</o:officedocumentsettings>", "</o:PixelsPerInch>",
+				"</o:pixelsperinch>").Replace(want)
 		}
 		if got := Clean(source); got != want {
 			t.Errorf("%s:\n%s\nbecame\n%s", name, source, got)
@@ -96,7 +97,8 @@ func TestSplit(t *testing.T) {
 		layouts["document"]: {
 			doctype:   `<!DOCTYPE html PUBLIC "-//W3C//DTD XHTML 1.0 Transitional//EN" "http://www.w3.org/TR/xhtml1/DTD/xhtml1-transitional.dtd">`,
 			htmlAttrs: ` xmlns="http://www.w3.org/1999/xhtml" xmlns:v="urn:schemas-microsoft-com:vml" xmlns:o="urn:schemas-microsoft-com:office:office" lang="en" dir="ltr"`,
-			head: "<meta charset=\"utf-8\"><meta http-equiv=\"Content-Type\" content=\"text/html; charset=utf-8\" /><meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n" +
+			head: "<meta charset=\"utf-8\"><meta http-equiv=\"Content-Type\" content=\"text/html; charset=utf-8\" /><meta " +
+				"name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n" +
 				"<title>News &amp; more</title>\n<link rel=\"stylesheet\" href=\"https://fonts.example/css\">",
 			bodyAttrs: ` bgcolor="#eeeeee" leftmargin="0" marginwidth="0" style="margin:0"`,
 			body:      "<center><font face=\"Arial\" size=2 color=red>x</font></center>",
@@ -108,7 +110,8 @@ func TestSplit(t *testing.T) {
 	} {
 		got := split(source)
 		got.body = strings.TrimSpace(got.body)
-		if got.doctype != want.doctype || got.htmlAttrs != want.htmlAttrs || got.head != want.head || got.bodyAttrs != want.bodyAttrs || got.body != want.body || got.plain != want.plain {
+		if got.doctype != want.doctype || got.htmlAttrs != want.htmlAttrs || got.head != want.head ||
+			got.bodyAttrs != want.bodyAttrs || got.body != want.body || got.plain != want.plain {
 			t.Errorf("%s\ngot  %+v\nwant %+v", source, got, want)
 		}
 	}

@@ -120,7 +120,8 @@ func Problems(t notify.Template) []Problem {
 // because clients compare it.
 func (p *problem) describe(part, source string) string {
 	if p.syntax {
-		return fmt.Sprintf("%s syntax is malformed please check your braces (at %s: %s)", part, lineColumn(source, p.at), p.what)
+		return fmt.Sprintf("%s syntax is malformed please check your braces (at %s: %s)", part,
+			lineColumn(source, p.at), p.what)
 	}
 	return fmt.Sprintf("%s cannot be used (at %s: %s)", part, lineColumn(source, p.at), p.what)
 }
@@ -194,7 +195,8 @@ func (c *Compiled) Render(v Values) (*notify.Body, error) {
 const noSubject = "[no subject]"
 
 func (c *Compiled) failed(part string, err error) error {
-	return fault.Wrap(err, fault.Unprocessable, "The %s of template %q cannot be rendered: %v. Make the template or the message smaller.", part, c.source.Name, err)
+	return fault.Wrap(err, fault.Unprocessable,
+		"The %s of template %q cannot be rendered: %v. Make the template or the message smaller.", part, c.source.Name, err)
 }
 
 // plain renders the subject or the text, in which nothing is escaped.

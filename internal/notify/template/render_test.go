@@ -55,7 +55,8 @@ func TestDefaultTemplates(t *testing.T) {
 		t.Errorf("got  %+v\nwant %+v", *got, want)
 	}
 	got = render(t, DefaultV2(), v)
-	want = notify.Body{Subject: "Hello", Text: "a < b", HTML: "<html>\n<head></head>\n<body>\n<b>bold</b>\n</body>\n</html>\n"}
+	want = notify.Body{Subject: "Hello", Text: "a < b",
+		HTML: "<html>\n<head></head>\n<body>\n<b>bold</b>\n</body>\n</html>\n"}
 	if *got != want {
 		t.Errorf("got  %+v\nwant %+v", *got, want)
 	}
@@ -139,7 +140,8 @@ func TestPersonal(t *testing.T) {
 	t.Parallel()
 	for _, v := range variables {
 		want := v.name == "To" || v.name == "UserGUID" || v.name == "MessageID" || v.name == "UnsubscribeID"
-		for _, form := range []string{"{{.%s}}", "{{if .%s}}x{{end}}", "{{with .%s}}x{{end}}", "{{if true}}{{else}}{{.%s | html}}{{end}}", "{{with .Text}}{{$.%s}}{{end}}", "{{print (or .Text .%s)}}"} {
+		for _, form := range []string{"{{.%s}}", "{{if .%s}}x{{end}}", "{{with .%s}}x{{end}}",
+			"{{if true}}{{else}}{{.%s | html}}{{end}}", "{{with .Text}}{{$.%s}}{{end}}", "{{print (or .Text .%s)}}"} {
 			source := fmt.Sprintf(form, v.name)
 			for _, tpl := range []notify.Template{{Subject: source}, {Text: source}, {HTML: source}} {
 				c, err := Compile(tpl)
@@ -173,13 +175,15 @@ func TestPersonalProperty(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		one := rapid.Custom(func(r *rapid.T) string {
 			v := rapid.SampledFrom(variables).Draw(r, "variable")
-			forms := []string{"{{.%s}}", "{{if .%s}}a{{else}}b{{end}}", "{{with .%s}}{{.}}{{end}}", `<a title="{{.%s}}">`, `<a href="https://x.example/?q={{.%s}}">`}
+			forms := []string{"{{.%s}}", "{{if .%s}}a{{else}}b{{end}}", "{{with .%s}}{{.}}{{end}}", `<a title="{{.%s}}">`,
+				`<a href="https://x.example/?q={{.%s}}">`}
 			if v.kind != kindTime {
 				forms = append(forms, "{{if eq .%s \"x\"}}c{{end}}", "{{len .%s}}")
 			}
 			return fmt.Sprintf(rapid.SampledFrom(forms).Draw(r, "form"), v.name)
 		})
-		tpl := notify.Template{Subject: one.Draw(r, "subject"), Text: one.Draw(r, "text"), HTML: one.Draw(r, "html") + one.Draw(r, "html2")}
+		tpl := notify.Template{Subject: one.Draw(r, "subject"), Text: one.Draw(r, "text"), HTML: one.Draw(r, "html") +
+			one.Draw(r, "html2")}
 		c, err := Compile(tpl)
 		if err != nil {
 			r.Fatal(err)
@@ -211,13 +215,15 @@ func TestEscapingByPlace(t *testing.T) {
 		{`<p title="{{.Text}}">x</p>`, `" onclick="x`, `<p title="&#34; onclick=&#34;x">x</p>`},
 		{`<p title='{{.Text}}'>x</p>`, `' onclick='x`, `<p title="&#39; onclick=&#39;x">x</p>`},
 		{`<p title={{.Text}}>x</p>`, `a onclick=x`, `<p title="a onclick=x">x</p>`},
-		{`<a href="{{.Text}}">x</a>`, `https://x.example/a b?c=d&e="f"#g`, `<a href="https://x.example/a%20b?c=d&amp;e=%22f%22#g">x</a>`},
+		{`<a href="{{.Text}}">x</a>`, `https://x.example/a b?c=d&e="f"#g`,
+			`<a href="https://x.example/a%20b?c=d&amp;e=%22f%22#g">x</a>`},
 		{`<a href="{{.Text}}">x</a>`, `javascript:alert(1)`, `<a>x</a>`},
 		{`<a href="{{.Text}}">x</a>`, " JaVa\tScRipt:alert(1)", `<a>x</a>`},
 		{`<a href=" {{.Text}}">x</a>`, `javascript:alert(1)`, `<a>x</a>`},
 		{`<a href="java{{.Text}}">x</a>`, `script:alert(1)`, `<a>x</a>`},
 		{`<a href="{{.Text}}:alert(1)">x</a>`, `javascript`, `<a>x</a>`},
-		{`<a href="https://x.example/?q={{.Text}}&r=1">x</a>`, `a&b=c#d e`, `<a href="https://x.example/?q=a%26b%3Dc%23d%20e&amp;r=1">x</a>`},
+		{`<a href="https://x.example/?q={{.Text}}&r=1">x</a>`, `a&b=c#d e`,
+			`<a href="https://x.example/?q=a%26b%3Dc%23d%20e&amp;r=1">x</a>`},
 		{`<a href="https://x.example/{{.Text}}">x</a>`, `a/b c`, `<a href="https://x.example/a/b%20c">x</a>`},
 		{`<img src="{{.Text}}">`, `data:text/html,x`, `<img>`},
 		{`<img src="{{.Text}}">`, `data:image/png;base64,iVBO+w0K/A==`, `<img src="data:image/png;base64,iVBO+w0K/A==">`},
@@ -236,13 +242,15 @@ func TestEscapingByPlace(t *testing.T) {
 		{`<scr{{/* split */}}ipt>x</script>y`, ``, `y`},
 		{`<textarea>{{.Text}}</textarea>`, `</textarea><script>`, `<textarea>&lt;/textarea&gt;&lt;script&gt;</textarea>`},
 		{`<!-- {{.Text}} -->x`, `--><script>`, `x`},
-		{`<!--[if mso]><b title="{{.Text}}">{{.Text}}</b><![endif]-->x`, `--><i>`, `<!--[if mso]><b title="--&gt;&lt;i&gt;">--&gt;&lt;i&gt;</b><![endif]-->x`},
+		{`<!--[if mso]><b title="{{.Text}}">{{.Text}}</b><![endif]-->x`, `--><i>`,
+			`<!--[if mso]><b title="--&gt;&lt;i&gt;">--&gt;&lt;i&gt;</b><![endif]-->x`},
 		{`<meta http-equiv="content-type" content="{{.Text}}">x`, `text/html; charset=utf-7`, `x`},
 		{`<meta http-equiv="{{.Text}}" content="0;url=https://evil.example">x`, `refresh`, `x`},
 		{`<meta name="description" content="{{.Text}}">x`, `a"b`, `<meta name="description" content="a&#34;b">x`},
 		{`<form action="{{.Text}}"></form>`, `javascript:x`, `<form></form>`},
 		{`<img srcset="{{.Text}} 1x">`, `a, javascript:x`, `<img srcset="a%2C%20javascript%3Ax 1x">`},
-		{`{{.HTML}}<p title="{{.HTML}}">{{print .HTML}}</p>`, ``, `<i>given</i><p title="&lt;i&gt;given&lt;/i&gt;">&lt;i&gt;given&lt;/i&gt;</p>`},
+		{`{{.HTML}}<p title="{{.HTML}}">{{print .HTML}}</p>`, ``,
+			`<i>given</i><p title="&lt;i&gt;given&lt;/i&gt;">&lt;i&gt;given&lt;/i&gt;</p>`},
 		{`{{or .Space .HTML}}`, ``, `<i>given</i>`},
 		{`{{with .HTML}}{{.}}{{end}}`, ``, `<i>given</i>`},
 		{`<td {{.HTMLComponents.BodyAttributes}}>x</td>`, ``, `<td>x</td>`},
@@ -262,19 +270,25 @@ func TestEscapingByPlace(t *testing.T) {
 func TestNothingActiveComesOut(t *testing.T) {
 	t.Parallel()
 	forms := []string{
-		"{{.%s}}", `<a href="{{.%s}}">`, `<a href={{.%s}}>`, `<a title='{{.%s}}'>`, `<img src="{{.%s}}">`, `<p style="{{.%s}}">`, `<style>{{.%s}}</style>`,
-		`<p {{.%s}}>`, `<{{.%s}}>`, `<!--[if mso]>{{.%s}}<![endif]-->`, `<title>{{.%s}}</title>`, `<td background="{{.%s}}">`, `<a href="x{{.%s}}`, `">`, `<!--{{.%s}}`,
-		`<script>{{.%s}}</script>`, `<svg>{{.%s}}`, `<meta http-equiv="{{.%s}}" content="0;url={{.Text}}">`, `<link rel="{{.%s}}" href="https://x">`, `<input type={{.%s}} `,
+		"{{.%s}}", `<a href="{{.%s}}">`, `<a href={{.%s}}>`, `<a title='{{.%s}}'>`, `<img src="{{.%s}}">`,
+		`<p style="{{.%s}}">`, `<style>{{.%s}}</style>`,
+		`<p {{.%s}}>`, `<{{.%s}}>`, `<!--[if mso]>{{.%s}}<![endif]-->`, `<title>{{.%s}}</title>`, `<td background="{{.%s}}">`,
+		`<a href="x{{.%s}}`, `">`, `<!--{{.%s}}`,
+		`<script>{{.%s}}</script>`, `<svg>{{.%s}}`, `<meta http-equiv="{{.%s}}" content="0;url={{.Text}}">`,
+		`<link rel="{{.%s}}" href="https://x">`, `<input type={{.%s}} `,
 	}
 	hostile := append([]string{
-		`"><script>alert(1)</script>`, `'><img src=x onerror=alert(1)>`, `javascript:alert(1)`, `refresh`, `import`, `--><script>`, `]]>`, `expression(1)`,
-		`onclick=alert(1)`, `script`, `</style><script>`, `url(javascript:x)`, `</title><script>`, "java\tscript:x", `data:text/html,<script>x</script>`,
+		`"><script>alert(1)</script>`, `'><img src=x onerror=alert(1)>`, `javascript:alert(1)`, `refresh`, `import`,
+		`--><script>`, `]]>`, `expression(1)`,
+		`onclick=alert(1)`, `script`, `</style><script>`, `url(javascript:x)`, `</title><script>`, "java\tscript:x",
+		`data:text/html,<script>x</script>`,
 	}, vectors...)
 	rapid.Check(t, func(r *rapid.T) {
 		var source strings.Builder
 		for _, f := range rapid.SliceOfN(rapid.SampledFrom(forms), 1, 5).Draw(r, "forms") {
 			if strings.Contains(f, "%s") {
-				f = fmt.Sprintf(f, rapid.SampledFrom([]string{"Text", "Subject", "HTML", "HTMLComponents.BodyAttributes", "HTMLComponents.Head", "HTMLComponents.Doctype"}).Draw(r, "variable"))
+				f = fmt.Sprintf(f, rapid.SampledFrom([]string{"Text", "Subject", "HTML", "HTMLComponents.BodyAttributes",
+					"HTMLComponents.Head", "HTMLComponents.Doctype"}).Draw(r, "variable"))
 			}
 			source.WriteString(f)
 		}
@@ -305,17 +319,26 @@ func TestParts(t *testing.T) {
 		v    Values
 		want notify.Body
 	}{
-		"text only":              {both, Values{Subject: "s", Text: "a"}, notify.Body{Subject: "s", Text: "T:a"}},
-		"html only":              {both, Values{Subject: "s", HTML: "<p>a</p>"}, notify.Body{Subject: "s", Text: "T:a", HTML: wrapped("H:<p>a</p>")}},
-		"both":                   {both, Values{Subject: "s", Text: "x", HTML: "<p>a</p>"}, notify.Body{Subject: "s", Text: "T:x", HTML: wrapped("H:<p>a</p>")}},
-		"html of nothing":        {both, Values{Subject: "s", HTML: "<script>x</script>", Text: "a"}, notify.Body{Subject: "s", Text: "T:a"}},
-		"no subject":             {both, Values{Subject: " \r\n", Text: "a"}, notify.Body{Subject: "[no subject]", Text: "T:a"}},
-		"text template, html":    {notify.Template{Subject: "s", Text: "T:{{.Text}}"}, Values{HTML: "<p>a</p>"}, notify.Body{Subject: "s", Text: "T:a"}},
-		"html template, text":    {notify.Template{Subject: "s", HTML: "H:{{.HTML}}"}, Values{Text: "a"}, notify.Body{Subject: "s", Text: "a"}},
-		"html template, html":    {notify.Template{Subject: "s", HTML: "H:{{.HTML}}"}, Values{HTML: "<p>a</p>"}, notify.Body{Subject: "s", Text: "H:\n\na", HTML: wrapped("H:<p>a</p>")}},
-		"text template of blank": {notify.Template{Subject: "s", Text: "{{if .Scope}}x{{end}}\n", HTML: "H"}, Values{Text: "a"}, notify.Body{Subject: "s", Text: "a"}},
-		"nothing at all":         {notify.Template{}, Values{}, notify.Body{Subject: "[no subject]", Text: "[no subject]"}},
-		"injection":              {both, Values{Subject: "a\r\nBcc: x@y\x00\u2028z", Text: "a\x00b\n"}, notify.Body{Subject: "a  Bcc: x@y z", Text: "T:ab"}},
+		"text only": {both, Values{Subject: "s", Text: "a"}, notify.Body{Subject: "s", Text: "T:a"}},
+		"html only": {both, Values{Subject: "s", HTML: "<p>a</p>"}, notify.Body{Subject: "s", Text: "T:a",
+			HTML: wrapped("H:<p>a</p>")}},
+		"both": {both, Values{Subject: "s", Text: "x", HTML: "<p>a</p>"},
+			notify.Body{Subject: "s", Text: "T:x", HTML: wrapped("H:<p>a</p>")}},
+		"html of nothing": {both, Values{Subject: "s", HTML: "<script>x</script>", Text: "a"},
+			notify.Body{Subject: "s", Text: "T:a"}},
+		"no subject": {both, Values{Subject: " \r\n", Text: "a"}, notify.Body{Subject: "[no subject]",
+			Text: "T:a"}},
+		"text template, html": {notify.Template{Subject: "s", Text: "T:{{.Text}}"}, Values{HTML: "<p>a</p>"},
+			notify.Body{Subject: "s", Text: "T:a"}},
+		"html template, text": {notify.Template{Subject: "s", HTML: "H:{{.HTML}}"}, Values{Text: "a"},
+			notify.Body{Subject: "s", Text: "a"}},
+		"html template, html": {notify.Template{Subject: "s", HTML: "H:{{.HTML}}"}, Values{HTML: "<p>a</p>"},
+			notify.Body{Subject: "s", Text: "H:\n\na", HTML: wrapped("H:<p>a</p>")}},
+		"text template of blank": {notify.Template{Subject: "s", Text: "{{if .Scope}}x{{end}}\n", HTML: "H"},
+			Values{Text: "a"}, notify.Body{Subject: "s", Text: "a"}},
+		"nothing at all": {notify.Template{}, Values{}, notify.Body{Subject: "[no subject]", Text: "[no subject]"}},
+		"injection": {both, Values{Subject: "a\r\nBcc: x@y\x00\u2028z", Text: "a\x00b\n"},
+			notify.Body{Subject: "a  Bcc: x@y z", Text: "T:ab"}},
 	} {
 		if got := render(t, test.tpl, test.v); *got != test.want {
 			t.Errorf("%s:\ngot  %+q\nwant %+q", name, *got, test.want)
@@ -327,7 +350,8 @@ func TestWrapping(t *testing.T) {
 	t.Parallel()
 	given := `<!DOCTYPE html><html lang="de"><head><style>p{color:red}</style></head><body class="c" onload="x"><p>a</p></body></html>`
 	for source, want := range map[string]string{
-		`<i>x</i>{{.HTML}}`: "<!DOCTYPE html>\n<html lang=\"de\">\n<head><style>p{color:red}</style></head>\n<body class=\"c\">\n<i>x</i><p>a</p>\n</body>\n</html>\n",
+		`<i>x</i>{{.HTML}}`: "<!DOCTYPE html>\n<html lang=\"de\">\n<head><style>p{color:red}</style></head>\n<body " +
+			"class=\"c\">\n<i>x</i><p>a</p>\n</body>\n</html>\n",
 		`<html><head><title>t</title></head><body id="b">{{.HTML}}</body></html>`:                                                                                      `<html><head><title>t</title><style>p{color:red}</style></head><body id="b"><p>a</p></body></html>`,
 		`{{.HTMLComponents.Doctype}}<html><head>{{.HTMLComponents.Head}}</head><body {{.HTMLComponents.BodyAttributes}}>{{.HTMLComponents.BodyContent}}</body></html>`: `<!DOCTYPE html><html><head><style>p{color:red}</style></head><body class="c"><p>a</p></body></html>`,
 		`<html><body>{{.HTML}}</body></html>`: `<html><style>p{color:red}</style><body><p>a</p></body></html>`,
@@ -352,9 +376,12 @@ func TestEndorse(t *testing.T) {
 		{notify.Audience{Type: notify.ToEmail}, "This message was sent directly to your email address.", ""},
 		{notify.Audience{Type: notify.ToEveryone}, "This message was sent to everyone.", ""},
 		{notify.Audience{Type: notify.ToScope, ID: "a.b"}, "You received this message because you have the a.b scope.", ""},
-		{space, `You received this message because you belong to the "sp"c" space in the "org" organization.`, `You received this message because you belong to the "sp\"c" space in the "org" organization.`},
-		{org, `You received this message because you belong to the "org" organization.`, `You received this message because you belong to the org organization.`},
-		{role, `You received this message because you are an OrgManager in the "org" organization.`, `You received this message because you are an OrgManager in the org organization.`},
+		{space, `You received this message because you belong to the "sp"c" space in the "org" organization.`,
+			`You received this message because you belong to the "sp\"c" space in the "org" organization.`},
+		{org, `You received this message because you belong to the "org" organization.`,
+			`You received this message because you belong to the org organization.`},
+		{role, `You received this message because you are an OrgManager in the "org" organization.`,
+			`You received this message because you are an OrgManager in the org organization.`},
 	} {
 		if test.v2 == "" {
 			test.v2 = test.v1
@@ -372,7 +399,8 @@ func TestBounds(t *testing.T) {
 	t.Parallel()
 	big := strings.Repeat("x", 200<<10)
 	for _, tpl := range []notify.Template{
-		{Text: strings.Repeat("{{.Text}}", 100)}, {HTML: strings.Repeat("{{.Text}}", 100)}, {HTML: strings.Repeat("{{.HTML}}", 100)},
+		{Text: strings.Repeat("{{.Text}}", 100)}, {HTML: strings.Repeat("{{.Text}}", 100)},
+		{HTML: strings.Repeat("{{.HTML}}", 100)},
 		{Text: `{{if eq (html .Text) "a"}}x{{end}}` + strings.Repeat(`{{if eq (html .Text) "a"}}x{{end}}`, 200)},
 		{Subject: strings.Repeat("{{.Text}}", 100)},
 	} {
@@ -389,7 +417,8 @@ func TestBounds(t *testing.T) {
 	if err := Check(doubling); !errors.Is(err, errWork) {
 		t.Errorf("doubling: %v", err)
 	}
-	if s := render(t, notify.Template{Subject: "{{.Subject}}"}, Values{Subject: strings.Repeat("ä", 5000)}).Subject; len(s) > maxSubject || strings.Contains(s, "�") {
+	if s := render(t, notify.Template{Subject: "{{.Subject}}"}, Values{Subject: strings.Repeat("ä", 5000)}).
+		Subject; len(s) > maxSubject || strings.Contains(s, "�") {
 		t.Errorf("a subject of %d bytes", len(s))
 	}
 }
@@ -399,7 +428,8 @@ func TestManyPaths(t *testing.T) {
 	t.Parallel()
 	var source strings.Builder
 	for i := range 9 {
-		fmt.Fprintf(&source, `{{if ge (len .Text) %d}}<b title="{{.To}}">%d</b>{{end}}{{if eq .Text "%s"}}!{{end}}`, i, i, strings.Repeat("x", i))
+		fmt.Fprintf(&source, `{{if ge (len .Text) %d}}<b title="{{.To}}">%d</b>{{end}}{{if eq .Text "%s"}}!{{end}}`, i, i,
+			strings.Repeat("x", i))
 	}
 	c, err := Compile(notify.Template{HTML: source.String() + `{{if eq .To "never"}}{{end}}`})
 	if err != nil {
@@ -430,7 +460,8 @@ func TestManyPaths(t *testing.T) {
 func TestPreview(t *testing.T) {
 	t.Parallel()
 	b, err := Preview(Default(), Values{Subject: "Mine"})
-	if err != nil || b.Subject != "CF Notification: Mine" || !strings.Contains(b.HTML, "sample message") || !strings.Contains(b.Text, "sample message") {
+	if err != nil || b.Subject != "CF Notification: Mine" || !strings.Contains(b.HTML, "sample message") ||
+		!strings.Contains(b.Text, "sample message") {
 		t.Errorf("preview is %+v, %v, want subject Mine and the sample message", b, err)
 	}
 	if _, err := Preview(notify.Template{HTML: "{{"}, Values{}); !fault.Is(err, fault.Unprocessable) {
@@ -444,11 +475,13 @@ func BenchmarkRender(b *testing.B) {
 	personal.HTML = `<p>{{.Endorsement}}</p>{{.HTML}}<p><a href="https://x.example/unsubscribe?id={{.UnsubscribeID}}">{{.To}}</a></p>`
 	personal.Text += "\n{{.To}}"
 	fancy := personal
-	fancy.HTML = layouts["document"] + strings.Repeat(layouts["table"]+`{{if .To}}<p style="color:red" title="{{.To}}">{{.Text}}</p>{{end}}`, 20)
+	fancy.HTML = layouts["document"] + strings.Repeat(layouts["table"]+
+		`{{if .To}}<p style="color:red" title="{{.To}}">{{.Text}}</p>{{end}}`, 20)
 	for name, bench := range map[string]struct {
 		tpl  notify.Template
 		html string
-	}{"default": {Default(), "<p>Hello <b>you</b></p>"}, "personal": {personal, "<p>Hello <b>you</b></p>"}, "personal/15KB": {personal, layout}, "fancy": {fancy, layout}} {
+	}{"default": {Default(), "<p>Hello <b>you</b></p>"}, "personal": {personal, "<p>Hello <b>you</b></p>"},
+		"personal/15KB": {personal, layout}, "fancy": {fancy, layout}} {
 		b.Run(name, func(b *testing.B) {
 			c, err := Compile(bench.tpl)
 			if err != nil {

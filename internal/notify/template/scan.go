@@ -82,7 +82,8 @@ func scan(source string) ([]action, *problem) {
 		}
 		switch a.word {
 		case "range", "define", "template", "block", "break", "continue":
-			return nil, otherProblem(a.at, "%q is not available here: templates show values and choose with if, else, with and end", a.word)
+			return nil, otherProblem(a.at,
+				"%q is not available here: templates show values and choose with if, else, with and end", a.word)
 		case "if", "with":
 			open = append(open, a)
 			deep++

@@ -49,7 +49,8 @@ func timeParts(of argument, names []string) (argument, *problem) {
 			if name == methodFormat {
 				return argument{}, otherProblem(of.at, `Format needs a layout, such as .Format "2006-01-02 15:04"`)
 			}
-			return argument{}, otherProblem(of.at, "a time has no %s; it has %s and Format", name, strings.Join(slices.Sorted(maps.Keys(timeMethods)), ", "))
+			return argument{}, otherProblem(of.at, "a time has no %s; it has %s and Format", name,
+				strings.Join(slices.Sorted(maps.Keys(timeMethods)), ", "))
 		}
 		inner := of.expr
 		of.expr = func(e *evaluation, dot value) value { return m.call(inner(e, dot).t) }

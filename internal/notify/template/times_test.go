@@ -25,7 +25,8 @@ func TestRequestReceivedIsATime(t *testing.T) {
 		`{{if .RequestReceived.IsZero}}none{{else}}some{{end}}`:                    "some",
 		`{{print .RequestReceived.Year "!"}}`:                                      "2026!",
 	} {
-		got := render(t, notify.Template{Text: source, HTML: "<p>" + source + "</p>"}, Values{Text: v.Text, HTML: "<b>x</b>", RequestReceived: v.RequestReceived})
+		got := render(t, notify.Template{Text: source, HTML: "<p>" + source + "</p>"}, Values{Text: v.Text, HTML: "<b>x</b>",
+			RequestReceived: v.RequestReceived})
 		if got.Text != want || !strings.Contains(got.HTML, "<p>"+want+"</p>") {
 			t.Errorf("%s: text %q, HTML %q, want %q", source, got.Text, got.HTML, want)
 		}

@@ -49,8 +49,10 @@ func (w *textWriter) String() string { return strings.TrimRightFunc(w.b.String()
 
 // blocks are the elements with line breaks before and after, and how many.
 var blocks = map[string]int{
-	"p": 2, "h1": 2, "h2": 2, "h3": 2, "h4": 2, "h5": 2, "h6": 2, "ul": 2, "ol": 2, "dl": 2, "pre": 2, "blockquote": 2, "table": 2,
-	"div": 1, "tr": 1, "li": 1, "dt": 1, "dd": 1, "section": 1, "article": 1, "header": 1, "footer": 1, "main": 1, "nav": 1, "aside": 1,
+	"p": 2, "h1": 2, "h2": 2, "h3": 2, "h4": 2, "h5": 2, "h6": 2, "ul": 2, "ol": 2, "dl": 2, "pre": 2,
+	"blockquote": 2, "table": 2,
+	"div": 1, "tr": 1, "li": 1, "dt": 1, "dd": 1, "section": 1, "article": 1, "header": 1, "footer": 1, "main": 1,
+	"nav": 1, "aside": 1,
 	"address": 1, "figure": 1, "figcaption": 1, "form": 1, "fieldset": 1, "center": 1, "caption": 1, "body": 1, "hr": 1,
 }
 

@@ -78,7 +78,8 @@ func (p *Platform) CheckLifecycle(tx platform.Tx, l *platform.Lifecycle) error {
 	case l.Type == platform.LifecycleDocker && l.Stack == "" && len(l.Buildpacks) == 0:
 		return nil
 	case l.Type == platform.LifecycleDocker:
-		return fault.Invalid("Lifecycle data must be empty for the type 'docker': an image needs neither buildpacks nor a stack")
+		return fault.Invalid("Lifecycle data must be empty for the type 'docker': an image needs neither buildpacks nor a " +
+			"stack")
 	case l.Type != platform.LifecycleBuildpack:
 		return fault.Invalid("Lifecycle type '" + l.Type + "' is not supported by this platform; use 'buildpack' or 'docker'")
 	}
@@ -141,7 +142,8 @@ func (p *Platform) FittingProcess(tx platform.Tx, app *platform.App, kind string
 func (p *Platform) NewProcess(app *platform.App, kind string) *platform.Process {
 	process := &platform.Process{
 		AppGUID: app.GUID, Type: kind, MemoryMB: p.MemoryMB, DiskMB: p.DiskMB, LogRate: platform.DefaultLogRate,
-		Health: platform.HealthCheck{Type: platform.CheckProcess}, Readiness: platform.HealthCheck{Type: platform.CheckProcess}, Version: uuid.NewString(),
+		Health:    platform.HealthCheck{Type: platform.CheckProcess},
+		Readiness: platform.HealthCheck{Type: platform.CheckProcess}, Version: uuid.NewString(),
 	}
 	if kind == platform.WebProcess {
 		process.GUID, process.Instances, process.Health.Type = app.GUID, 1, platform.CheckPort
@@ -158,7 +160,8 @@ func (p *Platform) UpdateApp(tx platform.Tx, by Actor, app *platform.App, reques
 		return err
 	}
 	if app.Features[platform.FeatureFileBasedVCAP] && app.Features[platform.FeatureServiceBindingK8s] {
-		return fault.Invalid("'" + platform.FeatureFileBasedVCAP + "' and '" + platform.FeatureServiceBindingK8s + "' features cannot be enabled at the same time.")
+		return fault.Invalid("'" + platform.FeatureFileBasedVCAP + "' and '" + platform.FeatureServiceBindingK8s +
+			"' features cannot be enabled at the same time.")
 	}
 	before, err := tx.Apps().Get(app.GUID)
 	if err != nil {
@@ -216,7 +219,8 @@ func (p *Platform) DeleteApp(tx platform.Tx, by Actor, app *platform.App) error 
 		announceRoute(tx, d.RouteGUID)
 	}
 	for _, remove := range []func(platform.Query) (int, error){
-		tx.Destinations().DeleteAll, tx.Sidecars().DeleteAll, tx.Processes().DeleteAll, tx.Deployments().DeleteAll, tx.Revisions().DeleteAll, tx.Tasks().DeleteAll,
+		tx.Destinations().DeleteAll, tx.Sidecars().DeleteAll, tx.Processes().DeleteAll, tx.Deployments().DeleteAll,
+		tx.Revisions().DeleteAll, tx.Tasks().DeleteAll,
 		tx.Builds().DeleteAll, tx.Droplets().DeleteAll, tx.Packages().DeleteAll,
 	} {
 		if _, err := remove(q); err != nil {
@@ -359,5 +363,6 @@ func (p *Platform) assignDroplet(tx platform.Tx, by Actor, app *platform.App, d 
 			return err
 		}
 	}
-	return p.RecordApp(tx, "audit.app.droplet.mapped", by, app, map[string]any{"request": map[string]any{"droplet_guid": d.GUID}})
+	return p.RecordApp(tx, "audit.app.droplet.mapped", by, app,
+		map[string]any{"request": map[string]any{"droplet_guid": d.GUID}})
 }

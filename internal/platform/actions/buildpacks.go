@@ -39,7 +39,8 @@ func (p *Platform) UpdateBuildpack(tx platform.Tx, by Actor, bp *platform.Buildp
 }
 
 // BuildpackUploaded makes a buildpack ready whose file is stored.
-func (p *Platform) BuildpackUploaded(tx platform.Tx, by Actor, bp *platform.Buildpack, filename, checksum string) error {
+func (p *Platform) BuildpackUploaded(tx platform.Tx, by Actor, bp *platform.Buildpack, filename,
+	checksum string) error {
 	bp.State, bp.Filename, bp.Checksum, bp.Bundled = platform.BuildpackReady, filename, checksum, false
 	if err := tx.Buildpacks().Update(bp); err != nil {
 		return err
@@ -79,7 +80,8 @@ func checkBuildpack(tx platform.Tx, bp *platform.Buildpack) error {
 
 func buildpackConflict(bp *platform.Buildpack, err error) error {
 	if fault.Is(err, fault.Conflict) {
-		return fault.Wrap(err, fault.Unprocessable, "Buildpack with name '%s', stack '%s' and lifecycle 'buildpack' already exists", bp.Name, bp.Stack)
+		return fault.Wrap(err, fault.Unprocessable,
+			"Buildpack with name '%s', stack '%s' and lifecycle 'buildpack' already exists", bp.Name, bp.Stack)
 	}
 	return err
 }

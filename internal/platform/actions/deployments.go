@@ -11,7 +11,8 @@ import (
 
 // ActiveDeployment returns the active deployment of an app, nil if there is none.
 func ActiveDeployment(tx platform.Tx, appGUID string) (*platform.Deployment, error) {
-	d, err := tx.Deployments().First(platform.Where("app_guid", appGUID).And(platform.In("status", platform.DeploymentActive)))
+	d, err := tx.Deployments().First(platform.Where("app_guid", appGUID).
+		And(platform.In("status", platform.DeploymentActive)))
 	if fault.Is(err, fault.NotFound) {
 		return nil, nil
 	}
@@ -26,12 +27,14 @@ func notDeployed(tx platform.Tx, droplet *platform.Droplet) error {
 	if err != nil || d == nil {
 		return err
 	}
-	n, err := tx.Processes().Count(platform.Where("app_guid", droplet.AppGUID).And(platform.In("droplet_guid", droplet.GUID)))
+	n, err := tx.Processes().Count(platform.Where("app_guid", droplet.AppGUID).
+		And(platform.In("droplet_guid", droplet.GUID)))
 	if err != nil {
 		return err
 	}
 	if n > 0 || droplet.GUID == d.DropletGUID || droplet.GUID == d.PreviousDropletGUID {
-		return fault.Invalid("The droplet is used by a deployment of the app. Wait for its end, or cancel it and wait for the end of that.")
+		return fault.Invalid("The droplet is used by a deployment of the app. Wait for its end, or cancel it and wait for " +
+			"the end of that.")
 	}
 	return nil
 }
@@ -58,7 +61,8 @@ func (p *Platform) endDeployment(tx platform.Tx, app *platform.App) error {
 		return err
 	}
 	if active.Reason != platform.ReasonCanceling {
-		return fault.New(fault.DeployingStop, "Cannot stop the app while it is deploying, please cancel the deployment before stopping the app.")
+		return fault.New(fault.DeployingStop,
+			"Cannot stop the app while it is deploying, please cancel the deployment before stopping the app.")
 	}
 	return p.FinishDeployment(tx, app, active)
 }
@@ -155,14 +159,16 @@ func (p *Platform) placeWeb(tx platform.Tx, app *platform.App, d *platform.Deplo
 	err = processFits(tx, app, web, demand{}, false)
 	var refused *fault.Error
 	if errors.As(err, &refused) && refused.Code == fault.Unprocessable {
-		return fault.Wrap(err, fault.Unprocessable, "%s It may not be large enough to support rolling deployments or your configured max-in-flight.", refused.Message)
+		return fault.Wrap(err, fault.Unprocessable,
+			"%s It may not be large enough to support rolling deployments or your configured max-in-flight.", refused.Message)
 	}
 	return err
 }
 
 // fitsInstead refuses a process that quotas do not allow instead of others, if it
 // takes more than they do.
-func fitsInstead(tx platform.Tx, app *platform.App, web *platform.Process, others []*platform.Process, sized bool) error {
+func fitsInstead(tx platform.Tx, app *platform.App, web *platform.Process, others []*platform.Process,
+	sized bool) error {
 	var before demand
 	for _, other := range others {
 		before = before.plus(demandOf(app, other))
@@ -191,7 +197,8 @@ func fitsInstead(tx platform.Tx, app *platform.App, web *platform.Process, other
 
 // deployTarget gives the app and its web process what a deployment deploys, and
 // returns the revision of it, nil if the app has none.
-func (p *Platform) deployTarget(tx platform.Tx, by Actor, app *platform.App, d *platform.Deployment, web *platform.Process) (*platform.Revision, error) {
+func (p *Platform) deployTarget(tx platform.Tx, by Actor, app *platform.App, d *platform.Deployment,
+	web *platform.Process) (*platform.Revision, error) {
 	var target, from *platform.Revision
 	var err error
 	if d.RevisionGUID != "" {
@@ -208,7 +215,8 @@ func (p *Platform) deployTarget(tx platform.Tx, by Actor, app *platform.App, d *
 		target.Apply(web)
 	}
 	o := d.Options
-	if _, err := (platform.Scale{Instances: o.WebInstances, MemoryMB: o.MemoryMB, DiskMB: o.DiskMB, LogRate: o.LogRate}).Apply(web); err != nil {
+	if _, err := (platform.Scale{Instances: o.WebInstances, MemoryMB: o.MemoryMB, DiskMB: o.DiskMB, LogRate: o.LogRate}).
+		Apply(web); err != nil {
 		return nil, err
 	}
 	if err := p.deployDroplet(tx, by, app, d); err != nil {
@@ -262,7 +270,8 @@ func (p *Platform) deployDroplet(tx platform.Tx, by Actor, app *platform.App, d 
 	}
 	droplet, err := tx.Droplets().Get(d.DropletGUID)
 	if fault.Is(err, fault.NotFound) {
-		return fault.Wrap(err, fault.Unprocessable, "Unable to assign current droplet. Ensure the droplet exists and belongs to this app.")
+		return fault.Wrap(err, fault.Unprocessable,
+			"Unable to assign current droplet. Ensure the droplet exists and belongs to this app.")
 	}
 	if err != nil || d.DropletGUID == app.DropletGUID {
 		return err
@@ -273,7 +282,8 @@ func (p *Platform) deployDroplet(tx platform.Tx, by Actor, app *platform.App, d 
 // supersede finalizes the active deployment, if there is one, in favor of d. It
 // returns the web process that the new one is made from. If no instance of the
 // former became ready, canceling d returns to the process before the former.
-func (p *Platform) supersede(tx platform.Tx, app *platform.App, d *platform.Deployment, current *platform.Process) (*platform.Process, error) {
+func (p *Platform) supersede(tx platform.Tx, app *platform.App, d *platform.Deployment,
+	current *platform.Process) (*platform.Process, error) {
 	former, err := ActiveDeployment(tx, app.GUID)
 	if err != nil || former == nil {
 		return current, err
@@ -306,7 +316,8 @@ func (p *Platform) supersede(tx platform.Tx, app *platform.App, d *platform.Depl
 	return current, tx.Deployments().Update(former)
 }
 
-func (p *Platform) recordDeployment(tx platform.Tx, what string, by Actor, app *platform.App, d *platform.Deployment, data map[string]any) error {
+func (p *Platform) recordDeployment(tx platform.Tx, what string, by Actor, app *platform.App, d *platform.Deployment,
+	data map[string]any) error {
 	all := map[string]any{"deployment_guid": d.GUID, "droplet_guid": d.DropletGUID}
 	if d.RevisionGUID != "" {
 		all["revision_guid"] = d.RevisionGUID
@@ -322,7 +333,8 @@ func (p *Platform) recordDeployment(tx platform.Tx, what string, by Actor, app *
 
 // stateError is the error for an action that the state does not allow.
 func stateError(action string, d *platform.Deployment) error {
-	return fault.New(fault.Unprocessable, "Cannot %s a deployment with status: %s and reason: %s", action, d.Status, d.Reason)
+	return fault.New(fault.Unprocessable, "Cannot %s a deployment with status: %s and reason: %s", action,
+		d.Status, d.Reason)
 }
 
 // CancelDeployment starts to return to the web process before the deployment.
@@ -344,7 +356,9 @@ func (p *Platform) CancelDeployment(tx platform.Tx, by Actor, app *platform.App,
 	if d.PreviousDropletGUID != "" && d.PreviousDropletGUID != app.DropletGUID {
 		previous, err := tx.Droplets().Get(d.PreviousDropletGUID)
 		if fault.Is(err, fault.NotFound) {
-			return fault.Wrap(err, fault.Unprocessable, "The deployment cannot be canceled: the droplet before it no longer exists. Push the app again to replace the deployment.")
+			return fault.Wrap(err, fault.Unprocessable,
+				"The deployment cannot be canceled: the droplet before it no longer exists. Push the app again to replace the "+
+					"deployment.")
 		}
 		if err != nil {
 			return err
@@ -414,5 +428,6 @@ func (p *Platform) FinishDeployment(tx platform.Tx, app *platform.App, d *platfo
 	if d.Reason == platform.ReasonCanceled {
 		return nil
 	}
-	return p.recordDeployment(tx, "finished", Actor{GUID: app.GUID, Type: "app", Name: app.Name}, app, d, map[string]any{"reason": d.Reason})
+	return p.recordDeployment(tx, "finished", Actor{GUID: app.GUID, Type: "app", Name: app.Name}, app, d,
+		map[string]any{"reason": d.Reason})
 }

@@ -17,7 +17,8 @@ func (p *Platform) CreateDroplet(tx platform.Tx, by Actor, app *platform.App, d,
 			return fault.Invalid("Source droplet is not staged.")
 		}
 		if source.Lifecycle != app.Lifecycle.Type {
-			return fault.Invalid("Source droplet has the lifecycle '" + source.Lifecycle + "', and the app '" + app.Lifecycle.Type + "'.")
+			return fault.Invalid("Source droplet has the lifecycle '" + source.Lifecycle + "', and the app '" +
+				app.Lifecycle.Type + "'.")
 		}
 		*d = *source
 		d.Resource, d.State, d.PackageGUID = platform.Resource{}, platform.DropletCopying, ""
@@ -49,7 +50,8 @@ func (p *Platform) DropletCopied(tx platform.Tx, d *platform.Droplet) error {
 
 // DropletUploaded makes a droplet usable whose file is stored; found is what the
 // file says of itself.
-func (p *Platform) DropletUploaded(tx platform.Tx, by Actor, app *platform.App, d, found *platform.Droplet, checksum string, size int64) error {
+func (p *Platform) DropletUploaded(tx platform.Tx, by Actor, app *platform.App, d, found *platform.Droplet,
+	checksum string, size int64) error {
 	d.State, d.Checksum, d.Size = platform.DropletStaged, checksum, size
 	// Commands that were given when the droplet was created take precedence.
 	types := maps.Clone(found.ProcessTypes)
@@ -61,7 +63,8 @@ func (p *Platform) DropletUploaded(tx platform.Tx, by Actor, app *platform.App, 
 			types[kind] = command
 		}
 	}
-	d.ProcessTypes, d.Buildpacks, d.Sidecars, d.ExecutionMetadata = types, found.Buildpacks, found.Sidecars, found.ExecutionMetadata
+	d.ProcessTypes, d.Buildpacks, d.Sidecars, d.ExecutionMetadata = types, found.Buildpacks, found.Sidecars,
+		found.ExecutionMetadata
 	if err := p.updateUploaded(tx, d); err != nil {
 		return err
 	}
@@ -108,10 +111,12 @@ func (p *Platform) recordDroplet(tx platform.Tx, what string, by Actor, app *pla
 }
 
 // Superseded is the error of a build that a newer one replaced.
-const Superseded = "StagingError - The server was restarted during this build, and a newer build of the app has replaced it."
+const Superseded = "StagingError - The server was restarted during this build, and a newer build of the app has " +
+	"replaced it."
 
 // CreateBuild stores a build of a package that is to be staged.
-func (p *Platform) CreateBuild(tx platform.Tx, by Actor, app *platform.App, pkg *platform.Package, b *platform.Build) error {
+func (p *Platform) CreateBuild(tx platform.Tx, by Actor, app *platform.App, pkg *platform.Package,
+	b *platform.Build) error {
 	if pkg.State != platform.PackageReady {
 		return fault.New(fault.BadRequest, "Bad request: Cannot stage package whose state is not ready.")
 	}
@@ -138,14 +143,16 @@ func (p *Platform) CreateBuild(tx platform.Tx, by Actor, app *platform.App, pkg 
 	if err := tx.Builds().Insert(b); err != nil {
 		return err
 	}
-	return p.RecordApp(tx, "audit.app.build.create", by, app, map[string]any{"build_guid": b.GUID, "package_guid": pkg.GUID})
+	return p.RecordApp(tx, "audit.app.build.create", by, app, map[string]any{"build_guid": b.GUID,
+		"package_guid": pkg.GUID})
 }
 
 // supersedeBuilds returns an error when a build of the app is being staged. One
 // that an earlier server process began is marked as failed instead: its client has
 // lost the connection and tries again.
 func (p *Platform) supersedeBuilds(tx platform.Tx, app *platform.App, by Actor) error {
-	staging, _, err := tx.Builds().List(platform.Where("app_guid", app.GUID).And(platform.In("state", platform.BuildStaging)))
+	staging, _, err := tx.Builds().List(platform.Where("app_guid", app.GUID).
+		And(platform.In("state", platform.BuildStaging)))
 	if err != nil {
 		return err
 	}
@@ -172,7 +179,8 @@ func (p *Platform) supersedeBuilds(tx platform.Tx, app *platform.App, by Actor) 
 // be applied. named is the droplet that the client knows.
 func ChangeBase(tx platform.Tx, app *platform.App, named string) (*platform.Droplet, *platform.Package, error) {
 	if named == "" || named != app.DropletGUID {
-		return nil, nil, fault.New(fault.PreconditionFailed, "The droplet is not the app's current one: the app was changed since. Push all its files.")
+		return nil, nil, fault.New(fault.PreconditionFailed,
+			"The droplet is not the app's current one: the app was changed since. Push all its files.")
 	}
 	d, err := tx.Droplets().Get(named)
 	if err != nil {
@@ -186,14 +194,16 @@ func ChangeBase(tx platform.Tx, app *platform.App, named string) (*platform.Drop
 		return nil, nil, err
 	}
 	if err != nil || pkg.State != platform.PackageReady || pkg.Type != platform.PackageBits {
-		return nil, nil, fault.New(fault.PreconditionFailed, "The package of the app's current droplet no longer exists. Push all its files.")
+		return nil, nil, fault.New(fault.PreconditionFailed,
+			"The package of the app's current droplet no longer exists. Push all its files.")
 	}
 	return d, pkg, nil
 }
 
 // ApplyChange stores the package of a change and, unless it is nil, the droplet: that of
 // the base with other files. Their blobs exist.
-func (p *Platform) ApplyChange(tx platform.Tx, by Actor, app *platform.App, base *platform.Droplet, pkg *platform.Package, d *platform.Droplet) error {
+func (p *Platform) ApplyChange(tx platform.Tx, by Actor, app *platform.App, base *platform.Droplet,
+	pkg *platform.Package, d *platform.Droplet) error {
 	pkg.AppGUID, pkg.Type, pkg.State = app.GUID, platform.PackageBits, platform.PackageReady
 	if err := tx.Packages().Insert(pkg); err != nil {
 		return err

@@ -91,11 +91,13 @@ func Memory(instanceMB int, sidecars []*platform.Sidecar) (mainMB int, sidecarMB
 // RunEnvironment returns the part of a process's environment that is the same for
 // all instances. The user's variables override those of the running group; the
 // platform's override both.
-func (p *Platform) RunEnvironment(tx platform.Tx, info *AppInfo, process *platform.Process, api string, memoryMB int) (map[string]string, error) {
+func (p *Platform) RunEnvironment(tx platform.Tx, info *AppInfo, process *platform.Process, api string,
+	memoryMB int) (map[string]string, error) {
 	return p.runEnvironment(tx, info, info.VCAPApplication(api, process, memoryMB), memoryMB)
 }
 
-func (p *Platform) runEnvironment(tx platform.Tx, info *AppInfo, application map[string]any, memoryMB int) (map[string]string, error) {
+func (p *Platform) runEnvironment(tx platform.Tx, info *AppInfo, application map[string]any,
+	memoryMB int) (map[string]string, error) {
 	group, err := tx.EnvGroup("running")
 	if err != nil {
 		return nil, err
@@ -117,7 +119,8 @@ func (p *Platform) runEnvironment(tx platform.Tx, info *AppInfo, application map
 	return env, err
 }
 
-func (p *Platform) addVCAP(tx platform.Tx, env map[string]string, info *AppInfo, application map[string]any, withServices bool) error {
+func (p *Platform) addVCAP(tx platform.Tx, env map[string]string, info *AppInfo, application map[string]any,
+	withServices bool) error {
 	variables := map[string]any{"VCAP_APPLICATION": application}
 	if withServices { // else they are in files
 		services, err := VCAPServices(tx, info.App)

@@ -35,12 +35,14 @@ func TestRunEnvironmentPrecedence(t *testing.T) {
 	env := environment(t, func(tx platform.Tx, app *platform.App) error {
 		app.Env = map[string]string{"BOTH": "user", "USER": "user", "MEMORY_LIMIT": "9g", "LANG": "C"}
 		return errors.Join(
-			tx.SetEnvGroup(platform.EnvGroup{Name: "running", Var: map[string]string{"BOTH": "group", "GROUP": "group", "VCAP_SERVICES": "mine"}}),
+			tx.SetEnvGroup(platform.EnvGroup{Name: "running", Var: map[string]string{"BOTH": "group", "GROUP": "group",
+				"VCAP_SERVICES": "mine"}}),
 			tx.SetEnvGroup(platform.EnvGroup{Name: "staging", Var: map[string]string{"STAGING": "group"}}),
 		)
 	})
 	delete(env, "VCAP_APPLICATION")
-	want := map[string]string{"BOTH": "user", "USER": "user", "GROUP": "group", "LANG": "C", "MEMORY_LIMIT": "40m", "VCAP_SERVICES": "{}"}
+	want := map[string]string{"BOTH": "user", "USER": "user", "GROUP": "group", "LANG": "C", "MEMORY_LIMIT": "40m",
+		"VCAP_SERVICES": "{}"}
 	if diff := cmp.Diff(want, env); diff != "" {
 		t.Errorf("environment (-want +got):\n%s", diff)
 	}
@@ -49,9 +51,12 @@ func TestRunEnvironmentPrecedence(t *testing.T) {
 func TestVCAPApplication(t *testing.T) {
 	t.Parallel()
 	env := environment(t, func(tx platform.Tx, app *platform.App) error {
-		route := &platform.Route{Resource: platform.Resource{GUID: "route"}, SpaceGUID: "space", DomainGUID: "domain", Host: "www", Path: "/shop"}
-		return errors.Join(tx.Domains().Insert(&platform.Domain{Resource: platform.Resource{GUID: "domain"}, Name: "example.org"}), tx.Routes().Insert(route),
-			tx.Destinations().Insert(&platform.Destination{RouteGUID: "route", AppGUID: app.GUID, ProcessType: platform.WebProcess}))
+		route := &platform.Route{Resource: platform.Resource{GUID: "route"}, SpaceGUID: "space", DomainGUID: "domain",
+			Host: "www", Path: "/shop"}
+		return errors.Join(tx.Domains().Insert(&platform.Domain{Resource: platform.Resource{GUID: "domain"},
+			Name: "example.org"}), tx.Routes().Insert(route),
+			tx.Destinations().Insert(&platform.Destination{RouteGUID: "route", AppGUID: app.GUID,
+				ProcessType: platform.WebProcess}))
 	})
 	var got map[string]any
 	if err := json.Unmarshal([]byte(env["VCAP_APPLICATION"]), &got); err != nil {
@@ -76,14 +81,22 @@ func TestVCAPServices(t *testing.T) {
 	failed := platform.LastOperation{Type: platform.OperationCreate, State: platform.OperationFailed}
 	bind := func(tx platform.Tx, app *platform.App) error {
 		return errors.Join(
-			tx.ServiceOfferings().Insert(&platform.ServiceOffering{Resource: id("offering"), Name: "postgres", Tags: []string{"sql", "db"}}),
+			tx.ServiceOfferings().Insert(&platform.ServiceOffering{Resource: id("offering"), Name: "postgres",
+				Tags: []string{"sql", "db"}}),
 			tx.ServicePlans().Insert(&platform.ServicePlan{Resource: id("plan"), Name: "small", OfferingGUID: "offering"}),
-			tx.ServiceInstances().Insert(&platform.ServiceInstance{Resource: id("db"), Type: platform.ServiceManaged, Name: "orders", SpaceGUID: "space", PlanGUID: "plan", Tags: []string{"db", "main"}, Last: done}),
-			tx.ServiceInstances().Insert(&platform.ServiceInstance{Resource: id("ups"), Type: platform.ServiceUserProvided, Name: "logs", SpaceGUID: "space", SyslogDrainURL: "syslog://example.org", Last: done}),
-			tx.ServiceInstances().Insert(&platform.ServiceInstance{Resource: id("other"), Type: platform.ServiceUserProvided, Name: "broken", SpaceGUID: "space", Last: done}),
-			tx.ServiceBindings().Insert(&platform.ServiceBinding{Resource: id("b1"), Type: platform.BindingApp, Name: "primary", InstanceGUID: "db", AppGUID: app.GUID, Credentials: map[string]any{"uri": "postgresql://u:p@db/orders"}, Last: done}),
-			tx.ServiceBindings().Insert(&platform.ServiceBinding{Resource: id("b2"), Type: platform.BindingApp, InstanceGUID: "ups", AppGUID: app.GUID, Last: done}),
-			tx.ServiceBindings().Insert(&platform.ServiceBinding{Resource: id("b3"), Type: platform.BindingApp, InstanceGUID: "other", AppGUID: app.GUID, Last: failed}),
+			tx.ServiceInstances().Insert(&platform.ServiceInstance{Resource: id("db"), Type: platform.ServiceManaged,
+				Name: "orders", SpaceGUID: "space", PlanGUID: "plan", Tags: []string{"db", "main"}, Last: done}),
+			tx.ServiceInstances().Insert(&platform.ServiceInstance{Resource: id("ups"), Type: platform.ServiceUserProvided,
+				Name: "logs", SpaceGUID: "space", SyslogDrainURL: "syslog://example.org", Last: done}),
+			tx.ServiceInstances().Insert(&platform.ServiceInstance{Resource: id("other"), Type: platform.ServiceUserProvided,
+				Name: "broken", SpaceGUID: "space", Last: done}),
+			tx.ServiceBindings().Insert(&platform.ServiceBinding{Resource: id("b1"), Type: platform.BindingApp, Name: "primary",
+				InstanceGUID: "db", AppGUID: app.GUID, Credentials: map[string]any{"uri": "postgresql://u:p@db/orders"},
+				Last: done}),
+			tx.ServiceBindings().Insert(&platform.ServiceBinding{Resource: id("b2"), Type: platform.BindingApp,
+				InstanceGUID: "ups", AppGUID: app.GUID, Last: done}),
+			tx.ServiceBindings().Insert(&platform.ServiceBinding{Resource: id("b3"), Type: platform.BindingApp,
+				InstanceGUID: "other", AppGUID: app.GUID, Last: failed}),
 		)
 	}
 	env := environment(t, bind)
@@ -93,12 +106,15 @@ func TestVCAPServices(t *testing.T) {
 	}
 	want := map[string]any{
 		"postgres": []any{map[string]any{
-			"label": "postgres", "provider": nil, "plan": "small", "name": "primary", "tags": []any{"sql", "db", "main"}, "instance_guid": "db", "instance_name": "orders",
-			"binding_guid": "b1", "binding_name": "primary", "credentials": map[string]any{"uri": "postgresql://u:p@db/orders"}, "syslog_drain_url": nil, "volume_mounts": []any{},
+			"label": "postgres", "provider": nil, "plan": "small", "name": "primary", "tags": []any{"sql", "db", "main"},
+			"instance_guid": "db", "instance_name": "orders",
+			"binding_guid": "b1", "binding_name": "primary", "credentials": map[string]any{"uri": "postgresql://u:p@db/orders"},
+			"syslog_drain_url": nil, "volume_mounts": []any{},
 		}},
 		"user-provided": []any{map[string]any{
 			"label": "user-provided", "name": "logs", "tags": []any{}, "instance_guid": "ups", "instance_name": "logs",
-			"binding_guid": "b2", "binding_name": nil, "credentials": map[string]any{}, "syslog_drain_url": "syslog://example.org", "volume_mounts": []any{},
+			"binding_guid": "b2", "binding_name": nil, "credentials": map[string]any{},
+			"syslog_drain_url": "syslog://example.org", "volume_mounts": []any{},
 		}},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {

@@ -18,9 +18,11 @@ func TestEventLines(t *testing.T) {
 	}{
 		{"audit.app.create", app, nil, []string{"Created app with guid app-guid"}},
 		{"audit.app.create", Target{GUID: "app-guid", Type: "space"}, nil, nil},
-		{"audit.app.update", app, map[string]any{"request": map[string]any{"name": "b"}}, []string{`Updated app with guid app-guid ({"name":"b"})`}},
+		{"audit.app.update", app, map[string]any{"request": map[string]any{"name": "b"}},
+			[]string{`Updated app with guid app-guid ({"name":"b"})`}},
 		{"audit.app.droplet.mapped", app, nil, []string{"Updated app with guid app-guid ({})"}},
-		{"audit.app.apply_manifest", app, map[string]any{"warnings": []string{"one", "two"}}, []string{"Applied manifest to app with guid app-guid", "WARNING: one", "WARNING: two"}},
+		{"audit.app.apply_manifest", app, map[string]any{"warnings": []string{"one", "two"}},
+			[]string{"Applied manifest to app with guid app-guid", "WARNING: one", "WARNING: two"}},
 		{"audit.app.start", app, nil, []string{"Starting app with guid app-guid"}},
 		{"audit.app.stop", app, nil, []string{"Stopping app with guid app-guid"}},
 		{"audit.app.restart", app, nil, []string{"Restarted app with guid app-guid"}},

@@ -77,7 +77,8 @@ func usedDroplets(tx platform.Tx, app *platform.App) (map[string]bool, error) {
 	for _, process := range processes {
 		used[process.DropletGUID] = true
 	}
-	tasks, _, err := tx.Tasks().List(platform.Where("app_guid", app.GUID).And(platform.In("state", string(platform.TaskPending), string(platform.TaskRunning), string(platform.TaskCanceling))))
+	tasks, _, err := tx.Tasks().List(platform.Where("app_guid", app.GUID).
+		And(platform.In("state", string(platform.TaskPending), string(platform.TaskRunning), string(platform.TaskCanceling))))
 	for _, task := range tasks {
 		used[task.DropletGUID] = true
 	}
@@ -98,7 +99,8 @@ func (p *Platform) expirePackages(tx platform.Tx, app *platform.App) error {
 		}
 		used[d.PackageGUID] = true
 	}
-	builds, _, err := tx.Builds().List(platform.Where("app_guid", app.GUID).And(platform.In("state", platform.BuildStaging)))
+	builds, _, err := tx.Builds().List(platform.Where("app_guid", app.GUID).
+		And(platform.In("state", platform.BuildStaging)))
 	if err != nil {
 		return err
 	}

@@ -21,7 +21,8 @@ func CredentialsReleased(tx platform.Tx, app string, stopped ...string) error {
 
 // wakeRotations makes the jobs of some of an app's rotations due.
 func wakeRotations(tx platform.Tx, app string, which func(*platform.CredentialRotation) bool) error {
-	rows, _, err := tx.CredentialRotations().List(platform.Where("app_guid", app).And(platform.In("state", platform.RotationApplying)))
+	rows, _, err := tx.CredentialRotations().List(platform.Where("app_guid", app).
+		And(platform.In("state", platform.RotationApplying)))
 	if err != nil {
 		return err
 	}
@@ -37,7 +38,8 @@ func wakeRotations(tx platform.Tx, app string, which func(*platform.CredentialRo
 
 // WakeRotation makes the job of a rotation due.
 func WakeRotation(tx platform.Tx, guid string) error {
-	jobs, _, err := tx.Jobs().List(platform.Where("resource_guid", guid).And(platform.In("state", platform.JobProcessing, platform.JobPolling)))
+	jobs, _, err := tx.Jobs().List(platform.Where("resource_guid", guid).
+		And(platform.In("state", platform.JobProcessing, platform.JobPolling)))
 	if err != nil {
 		return err
 	}

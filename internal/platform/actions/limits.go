@@ -85,17 +85,23 @@ func (d demand) moreLogs(before demand) bool {
 // processTerms are Cloud Foundry's names of what a process exceeds, with those of
 // a space second.
 var processTerms = map[string][2]string{
-	"memory": {"memory quota_exceeded", "memory space_quota_exceeded"}, "process": {"memory instance_memory_limit_exceeded", "memory space_instance_memory_limit_exceeded"},
-	"instances": {"app_instance_limit app_instance_limit_exceeded", "app_instance_limit space_app_instance_limit_exceeded"},
-	"logs":      {"log_rate_limit exceeds organization log rate quota", "log_rate_limit exceeds space log rate quota"},
+	"memory":  {"memory quota_exceeded", "memory space_quota_exceeded"},
+	"process": {"memory instance_memory_limit_exceeded", "memory space_instance_memory_limit_exceeded"},
+	"instances": {"app_instance_limit app_instance_limit_exceeded",
+		"app_instance_limit space_app_instance_limit_exceeded"},
+	"logs": {"log_rate_limit exceeds organization log rate quota", "log_rate_limit exceeds space log rate quota"},
 }
 
 // taskTerms are those of a task.
 var taskTerms = map[string][2]string{
-	"memory":  {"The task request is invalid: memory_in_mb exceeds organization memory quota", "The task request is invalid: memory_in_mb exceeds space memory quota"},
-	"process": {"The task request is invalid: memory_in_mb exceeds organization instance memory quota", "The task request is invalid: memory_in_mb exceeds space instance memory quota"},
-	"tasks":   {"The task request is invalid: app_task_limit quota exceeded", "The task request is invalid: app_task_limit space quota exceeded"},
-	"logs":    {"The task request is invalid: log_rate_limit exceeds organization log rate quota", "The task request is invalid: log_rate_limit exceeds space log rate quota"},
+	"memory": {"The task request is invalid: memory_in_mb exceeds organization memory quota",
+		"The task request is invalid: memory_in_mb exceeds space memory quota"},
+	"process": {"The task request is invalid: memory_in_mb exceeds organization instance memory quota",
+		"The task request is invalid: memory_in_mb exceeds space instance memory quota"},
+	"tasks": {"The task request is invalid: app_task_limit quota exceeded",
+		"The task request is invalid: app_task_limit space quota exceeded"},
+	"logs": {"The task request is invalid: log_rate_limit exceeds organization log rate quota",
+		"The task request is invalid: log_rate_limit exceeds space log rate quota"},
 }
 
 // exceeded is the refusal of what a quota does not allow. It begins with Cloud
@@ -105,7 +111,8 @@ func (l limited) exceeded(terms map[string][2]string, what, format string, args 
 	if l.kind == "space" {
 		term = terms[what][1]
 	}
-	return fault.New(fault.Unprocessable, "%s: the quota of the %s '%s' allows %s.", term, l.kind, l.name, fmt.Sprintf(format, args...))
+	return fault.New(fault.Unprocessable, "%s: the quota of the %s '%s' allows %s.", term, l.kind, l.name,
+		fmt.Sprintf(format, args...))
 }
 
 // oneFits refuses more memory for one instance than quotas allow.
@@ -133,13 +140,17 @@ func allFit(tx platform.Tx, limits []limited, before, now demand, terms map[stri
 		case err != nil:
 			return err
 		case memory && used.MemoryMB > *l.MemoryMB:
-			return l.exceeded(terms, "memory", "%d MB for all that runs, and with this it would be %d MB", *l.MemoryMB, used.MemoryMB)
+			return l.exceeded(terms, "memory", "%d MB for all that runs, and with this it would be %d MB", *l.MemoryMB,
+				used.MemoryMB)
 		case instances && used.Instances > *l.Instances:
 			return l.exceeded(terms, "instances", "%d instances, and with this there would be %d", *l.Instances, used.Instances)
 		case logs && now.logRate < 0:
-			return fault.New(fault.Unprocessable, "log_rate_limit cannot be unlimited in %s '%s'. Set a log rate limit, as its quota allows %d bytes per second.", l.kind, l.name, *l.LogRate)
+			return fault.New(fault.Unprocessable,
+				"log_rate_limit cannot be unlimited in %s '%s'. Set a log rate limit, as its quota allows %d bytes per second.",
+				l.kind, l.name, *l.LogRate)
 		case logs && used.LogRate > *l.LogRate:
-			return l.exceeded(terms, "logs", "%d bytes per second for all that runs, and with this it would be %d", *l.LogRate, used.LogRate)
+			return l.exceeded(terms, "logs", "%d bytes per second for all that runs, and with this it would be %d", *l.LogRate,
+				used.LogRate)
 		}
 	}
 	return nil
@@ -217,7 +228,8 @@ func taskFits(tx platform.Tx, app *platform.App, t *platform.Task) error {
 }
 
 // counted refuses one more of something that quotas limit by number.
-func counted(limits []limited, of func(platform.Limits) *int, count func(platform.Query) (int, error), refuse func(l limited) error) error {
+func counted(limits []limited, of func(platform.Limits) *int, count func(platform.Query) (int, error),
+	refuse func(l limited) error) error {
 	for _, l := range limits {
 		most := of(l.Limits)
 		if most == nil {
@@ -289,7 +301,8 @@ func domainFits(tx platform.Tx, orgGUID string) error {
 		return err
 	}
 	return counted(limits, func(l platform.Limits) *int { return l.Domains }, tx.Domains().Count, func(l limited) error {
-		return fault.New(fault.Unprocessable, "The number of private domains exceeds the quota for organization \"%s\"", l.name)
+		return fault.New(fault.Unprocessable, "The number of private domains exceeds the quota for organization \"%s\"",
+			l.name)
 	})
 }
 
@@ -315,7 +328,8 @@ func PlanAllowed(tx platform.Tx, spaceGUID string, plan *platform.ServicePlan) e
 	limits, err := limitsOf(tx, spaceGUID)
 	for _, l := range limits {
 		if !l.PaidServices {
-			return fault.New(fault.Unprocessable, "The service instance cannot be created because paid service plans are not allowed for your %s.", l.kind)
+			return fault.New(fault.Unprocessable,
+				"The service instance cannot be created because paid service plans are not allowed for your %s.", l.kind)
 		}
 	}
 	return err

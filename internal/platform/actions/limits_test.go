@@ -54,7 +54,8 @@ func TestOneFits(t *testing.T) {
 		if err := oneFits(limits, most, processTerms); err != nil {
 			t.Errorf("as much as the quota allows: %v", err)
 		}
-		if err := oneFits(limits, most+1, processTerms); !fault.Is(err, fault.Unprocessable) || !strings.Contains(err.Error(), want) {
+		if err := oneFits(limits, most+1, processTerms); !fault.Is(err, fault.Unprocessable) ||
+			!strings.Contains(err.Error(), want) {
 			t.Errorf("more than the quota allows: %v, want %q", err, want)
 		}
 	}
@@ -69,10 +70,12 @@ func fixture(t *testing.T) (platform.Store, *platform.App, *platform.Process) {
 	memory, instances := 100, 3
 	id := func(guid string) platform.Resource { return platform.Resource{GUID: guid} }
 	app := &platform.App{Resource: id("app"), Name: "a", SpaceGUID: "space", State: platform.AppStarted}
-	process := &platform.Process{Resource: id("app"), AppGUID: "app", Type: platform.WebProcess, Instances: 1, MemoryMB: 40, DiskMB: 1, LogRate: -1}
+	process := &platform.Process{Resource: id("app"), AppGUID: "app", Type: platform.WebProcess, Instances: 1,
+		MemoryMB: 40, DiskMB: 1, LogRate: -1}
 	err := store.Update(t.Context(), func(tx platform.Tx) error {
 		return errors.Join(
-			tx.OrganizationQuotas().Insert(&platform.OrganizationQuota{Resource: id("quota"), Name: "q", Limits: platform.Limits{MemoryMB: &memory, Instances: &instances}}),
+			tx.OrganizationQuotas().Insert(&platform.OrganizationQuota{Resource: id("quota"), Name: "q",
+				Limits: platform.Limits{MemoryMB: &memory, Instances: &instances}}),
 			tx.Organizations().Insert(&platform.Organization{Resource: id("org"), Name: "o", QuotaGUID: "quota"}),
 			tx.Spaces().Insert(&platform.Space{Resource: id("space"), Name: "s", OrgGUID: "org"}),
 			tx.Apps().Insert(app), tx.Processes().Insert(process),
@@ -108,7 +111,8 @@ func TestScaleProcess(t *testing.T) {
 		store, app, process := fixture(t)
 		err := store.Update(t.Context(), func(tx platform.Tx) error {
 			if x.deploy {
-				if err := tx.Deployments().Insert(&platform.Deployment{AppGUID: app.GUID, Status: platform.DeploymentActive}); err != nil {
+				if err := tx.Deployments().
+					Insert(&platform.Deployment{AppGUID: app.GUID, Status: platform.DeploymentActive}); err != nil {
 					return err
 				}
 			}

@@ -118,7 +118,8 @@ func (m *metered) Apps() platform.Repo[platform.App] {
 }
 
 func (m *metered) Processes() platform.Repo[platform.Process] {
-	return notingRepo[platform.Process, *platform.Process]{m.Tx.Processes(), &m.processes, func(p *platform.Process) error { return m.keepPlace(p.AppGUID) }}
+	return notingRepo[platform.Process, *platform.Process]{m.Tx.Processes(), &m.processes,
+		func(p *platform.Process) error { return m.keepPlace(p.AppGUID) }}
 }
 
 func (m *metered) Tasks() platform.Repo[platform.Task] {
@@ -140,17 +141,18 @@ func (m *metered) Builds() platform.Repo[platform.Build] {
 }
 
 func (m *metered) ServiceInstances() platform.Repo[platform.ServiceInstance] {
-	return notingRepo[platform.ServiceInstance, *platform.ServiceInstance]{m.Tx.ServiceInstances(), &m.instances, func(i *platform.ServiceInstance) error {
-		e, err := serviceUsage(m.Tx, i)
-		if err != nil {
-			return err
-		}
-		if m.offers == nil {
-			m.offers = map[string]platform.ServiceUsageEvent{}
-		}
-		m.offers[i.GUID] = e
-		return nil
-	}}
+	return notingRepo[platform.ServiceInstance, *platform.ServiceInstance]{m.Tx.ServiceInstances(), &m.instances,
+		func(i *platform.ServiceInstance) error {
+			e, err := serviceUsage(m.Tx, i)
+			if err != nil {
+				return err
+			}
+			if m.offers == nil {
+				m.offers = map[string]platform.ServiceUsageEvent{}
+			}
+			m.offers[i.GUID] = e
+			return nil
+		}}
 }
 
 // appPlace is what the events of an app have in common.
@@ -184,7 +186,8 @@ func placeOf(tx platform.Tx, appGUID string) (appPlace, error) {
 	if err != nil {
 		return appPlace{}, err
 	}
-	e := platform.AppUsageEvent{AppGUID: app.GUID, AppName: app.Name, SpaceGUID: space.GUID, SpaceName: space.Name, OrgGUID: space.OrgGUID}
+	e := platform.AppUsageEvent{AppGUID: app.GUID, AppName: app.Name, SpaceGUID: space.GUID, SpaceName: space.Name,
+		OrgGUID: space.OrgGUID}
 	err = setBuildpack(tx, &e, app.DropletGUID, nil)
 	return appPlace{e, app.State}, err
 }

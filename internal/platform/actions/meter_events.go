@@ -81,7 +81,8 @@ func (m *metered) processEvents() error {
 
 // processEvent returns the event of a process whose app was and is in a state; nil if
 // what it uses is the same.
-func processEvent(e platform.AppUsageEvent, before, after *platform.Process, was, is platform.AppState) *platform.AppUsageEvent {
+func processEvent(e platform.AppUsageEvent, before, after *platform.Process, was,
+	is platform.AppState) *platform.AppUsageEvent {
 	wasStarted, isStarted := before != nil && was == platform.AppStarted, after != nil && is == platform.AppStarted
 	same := before != nil && after != nil && before.Instances == after.Instances && before.MemoryMB == after.MemoryMB
 	if wasStarted == isStarted && (!isStarted || same) {
@@ -165,7 +166,8 @@ func (m *metered) taskEvents() error {
 			return err
 		}
 		e := place.event
-		e.State, e.Previous, e.TaskGUID, e.TaskName, e.BuildpackGUID, e.BuildpackName = state, string(previous), one.GUID, one.Name, "", ""
+		e.State, e.Previous, e.TaskGUID, e.TaskName, e.BuildpackGUID, e.BuildpackName = state, string(previous), one.GUID,
+			one.Name, "", ""
 		e.Instances, e.PreviousInstances, e.MemoryMB, e.PreviousMemoryMB = 1, 1, one.MemoryMB, one.MemoryMB
 		if err := m.Tx.AppUsageEvents().Insert(&e); err != nil {
 			return err
@@ -190,7 +192,8 @@ func (m *metered) serviceEvents() error {
 			state = platform.UsageCreated
 		case existed && after == nil:
 			state = platform.UsageDeleted
-		case existed && exists && (before.Name != after.Name || before.PlanGUID != after.PlanGUID || before.SpaceGUID != after.SpaceGUID):
+		case existed && exists && (before.Name != after.Name || before.PlanGUID != after.PlanGUID ||
+			before.SpaceGUID != after.SpaceGUID):
 			state = platform.UsageUpdated
 		default:
 			continue
@@ -211,7 +214,8 @@ func (m *metered) serviceEvents() error {
 
 // serviceUsage describes a service instance for an event.
 func serviceUsage(tx platform.Tx, i *platform.ServiceInstance) (platform.ServiceUsageEvent, error) {
-	e := platform.ServiceUsageEvent{InstanceGUID: i.GUID, InstanceName: i.Name, InstanceType: platform.UsageUserProvided, SpaceGUID: i.SpaceGUID}
+	e := platform.ServiceUsageEvent{InstanceGUID: i.GUID, InstanceName: i.Name, InstanceType: platform.UsageUserProvided,
+		SpaceGUID: i.SpaceGUID}
 	space, err := tx.Spaces().Get(i.SpaceGUID)
 	if err != nil {
 		return e, ignoreMissing(err)
@@ -315,7 +319,8 @@ func (p *Platform) EnsureUsage(tx platform.Tx) error {
 
 // PurgeUsage deletes old usage events, but not the last one of what is still in use.
 func (p *Platform) PurgeUsage(tx platform.Tx) error {
-	old := platform.Query{Where: []platform.Cond{{Field: "created_at", Op: platform.OpLess, Values: []any{p.Now().Add(-usageKept)}}}}
+	old := platform.Query{Where: []platform.Cond{{Field: "created_at", Op: platform.OpLess,
+		Values: []any{p.Now().Add(-usageKept)}}}}
 	for _, kind := range []struct {
 		delete func(platform.Query) (int, error)
 		using  []any // the states of what is in use
@@ -326,7 +331,8 @@ func (p *Platform) PurgeUsage(tx platform.Tx) error {
 		if _, err := kind.delete(old.And(platform.In("superseded", true))); err != nil {
 			return err
 		}
-		if _, err := kind.delete(old.And(platform.Cond{Field: "state", Op: platform.OpNotIn, Values: kind.using})); err != nil {
+		if _, err := kind.delete(old.And(platform.Cond{Field: "state", Op: platform.OpNotIn,
+			Values: kind.using})); err != nil {
 			return err
 		}
 	}

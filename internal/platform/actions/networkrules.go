@@ -42,14 +42,16 @@ func publicNetworks() (rules []platform.SecurityRule) {
 	for _, p := range special {
 		first, last := p.Masked().Addr(), platform.SecurityRule{Destination: p.String()}.Ranges()[0].Last
 		if next.IsValid() && next.Less(first) {
-			rules = append(rules, platform.SecurityRule{Protocol: platform.ProtocolAll, Destination: next.String() + "-" + first.Prev().String()})
+			rules = append(rules, platform.SecurityRule{Protocol: platform.ProtocolAll, Destination: next.String() + "-" +
+				first.Prev().String()})
 		}
 		if next.IsValid() && !last.Less(next) {
 			next = last.Next()
 		}
 	}
 	if next.IsValid() && next.Is4() {
-		rules = append(rules, platform.SecurityRule{Protocol: platform.ProtocolAll, Destination: next.String() + "-255.255.255.255"})
+		rules = append(rules, platform.SecurityRule{Protocol: platform.ProtocolAll, Destination: next.String() +
+			"-255.255.255.255"})
 	}
 	return rules
 }
@@ -71,7 +73,8 @@ func (l Lifecycle) BoundSpaces(g *platform.SecurityGroup) *[]string {
 	return &g.RunningSpaces
 }
 
-func (p *Platform) recordGroup(tx platform.Tx, what string, by Actor, g *platform.SecurityGroup, data map[string]any) error {
+func (p *Platform) recordGroup(tx platform.Tx, what string, by Actor, g *platform.SecurityGroup,
+	data map[string]any) error {
 	tx.Announce(platform.Changes{Rules: true})
 	return p.Record(tx, "audit.security_group."+what, by, Target{GUID: g.GUID, Type: "security_group", Name: g.Name}, data)
 }
@@ -120,7 +123,8 @@ func (p *Platform) DeleteSecurityGroup(tx platform.Tx, by Actor, g *platform.Sec
 }
 
 // BindSecurityGroup binds a group to spaces. It may be bound to some already.
-func (p *Platform) BindSecurityGroup(tx platform.Tx, by Actor, g *platform.SecurityGroup, l Lifecycle, spaces []*platform.Space) error {
+func (p *Platform) BindSecurityGroup(tx platform.Tx, by Actor, g *platform.SecurityGroup, l Lifecycle,
+	spaces []*platform.Space) error {
 	bound := l.BoundSpaces(g)
 	var added []string
 	for _, s := range spaces {
@@ -138,7 +142,8 @@ func (p *Platform) BindSecurityGroup(tx platform.Tx, by Actor, g *platform.Secur
 }
 
 // UnbindSecurityGroup undoes it for one space.
-func (p *Platform) UnbindSecurityGroup(tx platform.Tx, by Actor, g *platform.SecurityGroup, l Lifecycle, space string) error {
+func (p *Platform) UnbindSecurityGroup(tx platform.Tx, by Actor, g *platform.SecurityGroup, l Lifecycle,
+	space string) error {
 	bound := l.BoundSpaces(g)
 	i := slices.Index(*bound, space)
 	if i < 0 {
@@ -153,7 +158,8 @@ func (p *Platform) UnbindSecurityGroup(tx platform.Tx, by Actor, g *platform.Sec
 
 // NotBound is the refusal to unbind a group from a space.
 func NotBound(space string) error {
-	return fault.New(fault.Unprocessable, "Unable to unbind security group from space with guid '%s'. Ensure the space is bound to this security group.", space)
+	return fault.New(fault.Unprocessable,
+		"Unable to unbind security group from space with guid '%s'. Ensure the space is bound to this security group.", space)
 }
 
 // forgetSpaceRules takes a space from the security groups that it has.
@@ -229,7 +235,8 @@ func (p *Platform) DeleteNetworkPolicies(tx platform.Tx, by Actor, list []platfo
 }
 
 func samePolicy(p platform.NetworkPolicy) platform.Query {
-	return platform.Where("source_guid", p.SourceApp).And(platform.In("dest_guid", p.DestApp)).And(platform.In("protocol", p.Protocol)).
+	return platform.Where("source_guid", p.SourceApp).And(platform.In("dest_guid", p.DestApp)).
+		And(platform.In("protocol", p.Protocol)).
 		And(platform.In("first_port", p.FirstPort)).And(platform.In("last_port", p.LastPort))
 }
 
@@ -240,7 +247,8 @@ func (p *Platform) recordPolicy(tx platform.Tx, kind string, by Actor, policy pl
 		return err
 	}
 	return p.RecordApp(tx, kind, by, app, map[string]any{
-		"destination_guid": policy.DestApp, "protocol": policy.Protocol, "ports": map[string]int{"start": policy.FirstPort, "end": policy.LastPort},
+		"destination_guid": policy.DestApp, "protocol": policy.Protocol, "ports": map[string]int{"start": policy.FirstPort,
+			"end": policy.LastPort},
 	})
 }
 

@@ -38,7 +38,8 @@ func (p *Platform) CreateOrganization(tx platform.Tx, by Actor, o *platform.Orga
 			}
 		}
 	}
-	return p.Record(tx, "audit.organization.create", by, orgTarget(o), map[string]any{"request": map[string]any{"name": o.Name}})
+	return p.Record(tx, "audit.organization.create", by, orgTarget(o),
+		map[string]any{"request": map[string]any{"name": o.Name}})
 }
 
 // UpdateOrganization stores a changed organization.
@@ -55,7 +56,8 @@ func (p *Platform) UpdateOrganization(tx platform.Tx, by Actor, o *platform.Orga
 		return err
 	}
 	tx.Announce(platform.Changes{Names: before.Name != o.Name})
-	return p.Record(tx, "audit.organization.update", by, orgTarget(o), map[string]any{"request": map[string]any{"name": o.Name}})
+	return p.Record(tx, "audit.organization.update", by, orgTarget(o),
+		map[string]any{"request": map[string]any{"name": o.Name}})
 }
 
 // DeleteOrganization removes it with all its spaces, domains and roles.
@@ -97,7 +99,8 @@ func (p *Platform) CreateSpace(tx platform.Tx, by Actor, s *platform.Space) erro
 	if err := spaceConflict(tx.Spaces().Insert(s)); err != nil {
 		return err
 	}
-	return p.Record(tx, "audit.space.create", by, spaceTarget(s), map[string]any{"request": map[string]any{"name": s.Name}})
+	return p.Record(tx, "audit.space.create", by, spaceTarget(s),
+		map[string]any{"request": map[string]any{"name": s.Name}})
 }
 
 // UpdateSpace stores a changed space.
@@ -110,7 +113,8 @@ func (p *Platform) UpdateSpace(tx platform.Tx, by Actor, s *platform.Space) erro
 		return err
 	}
 	tx.Announce(platform.Changes{Names: before.Name != s.Name})
-	return p.Record(tx, "audit.space.update", by, spaceTarget(s), map[string]any{"request": map[string]any{"name": s.Name}})
+	return p.Record(tx, "audit.space.update", by, spaceTarget(s),
+		map[string]any{"request": map[string]any{"name": s.Name}})
 }
 
 func spaceConflict(err error) error {

@@ -64,7 +64,8 @@ func (p *Platform) BeginPackageUpload(tx platform.Tx, pkg *platform.Package) err
 }
 
 // PackageUploaded makes a package ready whose bits are stored.
-func (p *Platform) PackageUploaded(tx platform.Tx, by Actor, app *platform.App, pkg *platform.Package, checksum string) error {
+func (p *Platform) PackageUploaded(tx platform.Tx, by Actor, app *platform.App, pkg *platform.Package,
+	checksum string) error {
 	pkg.State, pkg.Checksum = platform.PackageReady, checksum
 	if err := tx.Packages().Update(pkg); err != nil {
 		return err
@@ -103,7 +104,8 @@ func (p *Platform) DeletePackage(tx platform.Tx, by Actor, app *platform.App, pk
 	return p.recordPackage(tx, "delete", by, app, pkg)
 }
 
-func (p *Platform) recordPackage(tx platform.Tx, what string, by Actor, app *platform.App, pkg *platform.Package) error {
+func (p *Platform) recordPackage(tx platform.Tx, what string, by Actor, app *platform.App,
+	pkg *platform.Package) error {
 	return p.RecordApp(tx, "audit.app.package."+what, by, app, map[string]any{"package_guid": pkg.GUID})
 }
 
@@ -118,8 +120,12 @@ func checkImage(pkg *platform.Package) error {
 	switch {
 	case pkg.Image == "":
 		return fault.Invalid("Data Image required")
-	case len(pkg.Image) > longestImage || strings.ContainsFunc(pkg.Image, func(r rune) bool { return r <= ' ' || r == 0x7f }):
-		return fault.Invalid("Data Image must be the name of an image, such as registry.example.com/shop:1.2, of at most 4096 characters")
+	case len(pkg.Image) > longestImage || strings.ContainsFunc(pkg.Image, func(r rune) bool {
+		return r <= ' ' ||
+			r == 0x7f
+	}):
+		return fault.Invalid("Data Image must be the name of an image, such as registry.example.com/shop:1.2, of at most " +
+			"4096 characters")
 	case len(pkg.Username) > longestUsername || strings.ContainsAny(pkg.Username, "\x00\r\n"):
 		return fault.Invalid("Data Username must be at most 1024 characters in one line")
 	case len(pkg.Password) > longestPassword || strings.ContainsRune(pkg.Password, 0):

@@ -32,7 +32,8 @@ func (p *MetadataPatch) Apply(m *platform.Metadata) error {
 			(*dest)[k] = *v
 		}
 		if n := len(*dest); n > before && n > most {
-			return fault.New(fault.Unprocessable, "Failed to add %d %s because it would exceed maximum of %d", n-before, what, most)
+			return fault.New(fault.Unprocessable, "Failed to add %d %s because it would exceed maximum of %d",
+				n-before, what, most)
 		}
 		return nil
 	}

@@ -88,7 +88,9 @@ const internalDomain = "apps.internal"
 // the default quota, usage events, and, at the first start, the default security
 // groups.
 func (p *Platform) EnsureDefaults(tx platform.Tx, domain string) error {
-	if err := ensure(tx.Stacks(), platform.Where("name", p.Stack), &platform.Stack{Name: p.Stack, Description: "The system this server runs on", Default: true, State: platform.StackActive}); err != nil {
+	if err := ensure(tx.Stacks(), platform.Where("name", p.Stack),
+		&platform.Stack{Name: p.Stack, Description: "The system this server runs on", Default: true,
+			State: platform.StackActive}); err != nil {
 		return err
 	}
 	for _, d := range []*platform.Domain{{Name: appsDomain(domain)}, {Name: internalDomain, Internal: true}} {

@@ -23,7 +23,8 @@ func TestDefaultsAndDemoTwice(t *testing.T) {
 		t.Helper()
 		err := store.View(t.Context(), func(tx platform.Tx) error {
 			for i, of := range []func(platform.Query) (int, error){
-				tx.Organizations().Count, tx.Spaces().Count, tx.Roles().Count, tx.Domains().Count, tx.Stacks().Count, tx.AuditEvents().Count,
+				tx.Organizations().Count, tx.Spaces().Count, tx.Roles().Count, tx.Domains().Count, tx.Stacks().Count,
+				tx.AuditEvents().Count,
 			} {
 				n, err := of(platform.Query{})
 				if err != nil {

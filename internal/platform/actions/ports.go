@@ -13,7 +13,9 @@ import (
 // runs again for one of them.
 func (p *Platform) reservePort(tx platform.Tx, r *platform.Route, d *platform.Domain) error {
 	if d.RouterGroup != p.TCP.GUID {
-		return fault.New(fault.Unprocessable, "The router group of the domain '%s' does not exist on this server: TCP routes are disabled. An administrator can enable them with --tcp-ports.", d.Name)
+		return fault.New(fault.Unprocessable,
+			"The router group of the domain '%s' does not exist on this server: TCP routes are disabled. An administrator can "+
+				"enable them with --tcp-ports.", d.Name)
 	}
 	random := r.Port == 0 && r.Host == "" && r.Path == ""
 	if random {
@@ -40,7 +42,8 @@ func (p *Platform) reservePort(tx platform.Tx, r *platform.Route, d *platform.Do
 	}
 	if !random && p.PortFree != nil {
 		if err := p.PortFree(r.Port); err != nil {
-			return fault.Wrap(err, fault.Unprocessable, "%s", portUnavailable(r.Port, "another program on the server's machine uses it"))
+			return fault.Wrap(err, fault.Unprocessable, "%s",
+				portUnavailable(r.Port, "another program on the server's machine uses it"))
 		}
 	}
 	return nil
@@ -48,7 +51,8 @@ func (p *Platform) reservePort(tx platform.Tx, r *platform.Route, d *platform.Do
 
 // portUnavailable begins with Cloud Foundry's words.
 func portUnavailable(port int, why string) string {
-	return fmt.Sprintf("Port '%d' is not available. Try a different port or use a different domain. The reason: %s.", port, why)
+	return fmt.Sprintf("Port '%d' is not available. Try a different port or use a different domain. The reason: %s.", port,
+		why)
 }
 
 func unavailable(port int, why string) error {
@@ -57,7 +61,8 @@ func unavailable(port int, why string) error {
 
 // randomPort returns a random port that no route and no other program has.
 func (p *Platform) randomPort(tx platform.Tx) (int, error) {
-	routes, _, err := tx.Routes().List(platform.Query{Where: []platform.Cond{{Field: "port", Op: platform.OpGreater, Values: []any{0}}}})
+	routes, _, err := tx.Routes().
+		List(platform.Query{Where: []platform.Cond{{Field: "port", Op: platform.OpGreater, Values: []any{0}}}})
 	if err != nil {
 		return 0, err
 	}
@@ -73,7 +78,9 @@ func (p *Platform) randomPort(tx platform.Tx) (int, error) {
 			return port, nil
 		}
 	}
-	return 0, fault.New(fault.Unprocessable, "There are no more ports available for router group: %s. Please contact your administrator for more information.", p.TCP.Name)
+	return 0, fault.New(fault.Unprocessable,
+		"There are no more ports available for router group: %s. Please contact your administrator for more information.",
+		p.TCP.Name)
 }
 
 // ImagePorts returns the ports of routes without one, for those of the destinations' apps
@@ -88,7 +95,8 @@ func ImagePorts(tx platform.Tx, destinations []*platform.Destination) (map[strin
 	if len(guids) == 0 {
 		return nil, nil
 	}
-	apps, _, err := tx.Apps().List(platform.Query{Where: []platform.Cond{platform.InStrings("guid", guids), platform.In("lifecycle_type", platform.LifecycleDocker)}})
+	apps, _, err := tx.Apps().List(platform.Query{Where: []platform.Cond{platform.InStrings("guid", guids),
+		platform.In("lifecycle_type", platform.LifecycleDocker)}})
 	if err != nil {
 		return nil, err
 	}

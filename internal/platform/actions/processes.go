@@ -11,8 +11,10 @@ import (
 
 // ScaleProcess changes how many instances there are and what each may use. The
 // number takes effect at once, the rest with the next start.
-func (p *Platform) ScaleProcess(tx platform.Tx, by Actor, app *platform.App, process *platform.Process, s platform.Scale, manifest bool) error {
-	if err := whileDeploying(tx, process, fault.DeployingScale, "Cannot scale this process while a deployment is in flight."); err != nil {
+func (p *Platform) ScaleProcess(tx platform.Tx, by Actor, app *platform.App, process *platform.Process,
+	s platform.Scale, manifest bool) error {
+	if err := whileDeploying(tx, process, fault.DeployingScale,
+		"Cannot scale this process while a deployment is in flight."); err != nil {
 		return err
 	}
 	before, instances := demandOf(app, process), process.Instances
@@ -55,7 +57,10 @@ func webProcesses(tx platform.Tx, appGUID string) ([]*platform.Process, error) {
 // SidecarsOf returns the sidecars that run beside a process.
 func SidecarsOf(tx platform.Tx, process *platform.Process) ([]*platform.Sidecar, error) {
 	all, _, err := tx.Sidecars().List(platform.Where("app_guid", process.AppGUID))
-	return slices.DeleteFunc(all, func(s *platform.Sidecar) bool { return !slices.Contains(s.ProcessTypes, process.Type) }), err
+	return slices.DeleteFunc(all, func(s *platform.Sidecar) bool {
+		return !slices.Contains(s.ProcessTypes,
+			process.Type)
+	}), err
 }
 
 // CreateProcess stores a new process of an app. Its sidecars may be there
@@ -71,7 +76,8 @@ func (p *Platform) CreateProcess(tx platform.Tx, by Actor, app *platform.App, pr
 	if err := processFits(tx, app, process, demand{}, true); err != nil {
 		return err
 	}
-	return p.RecordApp(tx, "audit.app.process.create", by, app, map[string]any{"process_guid": process.GUID, "process_type": process.Type})
+	return p.RecordApp(tx, "audit.app.process.create", by, app, map[string]any{"process_guid": process.GUID,
+		"process_type": process.Type})
 }
 
 // leavesMemory refuses a process whose sidecars would leave it nothing.
@@ -81,7 +87,8 @@ func leavesMemory(tx platform.Tx, process *platform.Process) error {
 		return err
 	}
 	if used := sidecarMemory(sidecars); used > 0 && used >= process.MemoryMB {
-		return fault.Invalid("The requested memory allocation is not large enough to run all of your sidecar processes." + figures(process, sidecars))
+		return fault.Invalid("The requested memory allocation is not large enough to run all of your sidecar processes." +
+			figures(process, sidecars))
 	}
 	return nil
 }
@@ -95,8 +102,10 @@ func sidecarMemory(sidecars []*platform.Sidecar) int {
 }
 
 // UpdateProcess stores a process whose command or checks changed.
-func (p *Platform) UpdateProcess(tx platform.Tx, by Actor, app *platform.App, process *platform.Process, request map[string]any) error {
-	if err := whileDeploying(tx, process, fault.DeployingUpdate, "Cannot update this process while a deployment is in flight."); err != nil {
+func (p *Platform) UpdateProcess(tx platform.Tx, by Actor, app *platform.App, process *platform.Process,
+	request map[string]any) error {
+	if err := whileDeploying(tx, process, fault.DeployingUpdate,
+		"Cannot update this process while a deployment is in flight."); err != nil {
 		return err
 	}
 	if len([]rune(process.Command)) > 4096 {
@@ -125,7 +134,8 @@ func (p *Platform) UpdateProcess(tx platform.Tx, by Actor, app *platform.App, pr
 // PortsOf returns the ports a process has to listen on: those its routes lead
 // to, the first being its PORT. Routes without a port lead to fallback.
 func PortsOf(tx platform.Tx, process *platform.Process, fallback int) ([]int, error) {
-	mapped, _, err := tx.Destinations().List(platform.Where("app_guid", process.AppGUID).And(platform.In("process_type", process.Type)))
+	mapped, _, err := tx.Destinations().List(platform.Where("app_guid", process.AppGUID).
+		And(platform.In("process_type", process.Type)))
 	if err != nil {
 		return nil, err
 	}
@@ -166,7 +176,8 @@ func InstancesOf(tx platform.Tx, items []*platform.Process) (map[string][]*platf
 		out[process.GUID] = make([]*platform.Instance, process.Instances)
 		version[process.GUID] = process.Version
 	}
-	found, _, err := tx.Instances().List(platform.Query{Where: []platform.Cond{platform.InStrings("process_guid", slices.Collect(maps.Keys(out)))}})
+	found, _, err := tx.Instances().
+		List(platform.Query{Where: []platform.Cond{platform.InStrings("process_guid", slices.Collect(maps.Keys(out)))}})
 	if err != nil {
 		return nil, err
 	}
@@ -181,7 +192,8 @@ func InstancesOf(tx platform.Tx, items []*platform.Process) (map[string][]*platf
 		}
 		// An instance of an older version is about to be stopped. Shown as RUNNING
 		// or CRASHED, a client would take its restart for finished.
-		if gone := one.State == platform.InstanceCrashed || one.State == platform.InstanceDown; !gone && rows[one.Index] == nil {
+		if gone := one.State == platform.InstanceCrashed || one.State == platform.InstanceDown; !gone &&
+			rows[one.Index] == nil {
 			going := *one
 			going.State = platform.InstanceStopping
 			rows[one.Index] = &going
@@ -192,16 +204,19 @@ func InstancesOf(tx platform.Tx, items []*platform.Process) (map[string][]*platf
 
 // RestartInstance asks the server that works on the app to replace an instance gracefully.
 // That does not count as a crash, and resets the crash count.
-func (p *Platform) RestartInstance(tx platform.Tx, by Actor, app *platform.App, process *platform.Process, index int) error {
+func (p *Platform) RestartInstance(tx platform.Tx, by Actor, app *platform.App, process *platform.Process,
+	index int) error {
 	if index < 0 || index >= process.Instances {
 		return fault.New(fault.NotFound, "Instance not found")
 	}
-	asked, err := tx.InstanceRestarts().Count(platform.Where("process_guid", process.GUID).And(platform.In("index", index)))
+	asked, err := tx.InstanceRestarts().Count(platform.Where("process_guid", process.GUID).
+		And(platform.In("index", index)))
 	if err != nil {
 		return err
 	}
 	if asked == 0 {
-		if err := tx.InstanceRestarts().Insert(&platform.InstanceRestart{AppGUID: app.GUID, ProcessGUID: process.GUID, Index: index}); err != nil {
+		if err := tx.InstanceRestarts().Insert(&platform.InstanceRestart{AppGUID: app.GUID, ProcessGUID: process.GUID,
+			Index: index}); err != nil {
 			return err
 		}
 	}

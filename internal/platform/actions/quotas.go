@@ -38,14 +38,16 @@ func quotaData(name string, l platform.Limits) map[string]any {
 }
 
 // CreateOrganizationQuota stores a quota and applies it.
-func (p *Platform) CreateOrganizationQuota(tx platform.Tx, by Actor, q *platform.OrganizationQuota, orgs []*platform.Organization) error {
+func (p *Platform) CreateOrganizationQuota(tx platform.Tx, by Actor, q *platform.OrganizationQuota,
+	orgs []*platform.Organization) error {
 	if err := platform.CheckQuota(q.Name, q.Limits); err != nil {
 		return err
 	}
 	if err := quotaConflict("Organization", q.Name, tx.OrganizationQuotas().Insert(q)); err != nil {
 		return err
 	}
-	if err := p.Record(tx, "audit.organization_quota.create", by, orgQuotaTarget(q), quotaData(q.Name, q.Limits)); err != nil {
+	if err := p.Record(tx, "audit.organization_quota.create", by, orgQuotaTarget(q),
+		quotaData(q.Name, q.Limits)); err != nil {
 		return err
 	}
 	return p.ApplyOrganizationQuota(tx, by, q, orgs)
@@ -78,7 +80,8 @@ func (p *Platform) UpdateOrganizationQuota(tx platform.Tx, by Actor, q *platform
 }
 
 // ApplyOrganizationQuota makes it the quota of organizations.
-func (p *Platform) ApplyOrganizationQuota(tx platform.Tx, by Actor, q *platform.OrganizationQuota, orgs []*platform.Organization) error {
+func (p *Platform) ApplyOrganizationQuota(tx platform.Tx, by Actor, q *platform.OrganizationQuota,
+	orgs []*platform.Organization) error {
 	if err := logsLimited(tx, q.Limits, "organization_guid", "org", orgs); err != nil {
 		return err
 	}
@@ -113,7 +116,8 @@ func logsLimited[T any, P interface {
 		}
 		if u.UnlimitedLogs {
 			return fault.New(fault.Unprocessable,
-				"Current usage exceeds new quota values. The %s(s) being assigned this quota contain apps running with an unlimited log rate limit. Limit them with 'cf scale -l' first.", kind)
+				"Current usage exceeds new quota values. The %s(s) being assigned this quota contain apps running with an "+
+					"unlimited log rate limit. Limit them with 'cf scale -l' first.", kind)
 		}
 	}
 	return nil
@@ -126,7 +130,8 @@ func (p *Platform) DeleteOrganizationQuota(tx platform.Tx, by Actor, q *platform
 		return err
 	}
 	if n > 0 {
-		return fault.New(fault.Unprocessable, "This quota is applied to one or more organizations. Apply different quotas to those organizations before deleting.")
+		return fault.New(fault.Unprocessable,
+			"This quota is applied to one or more organizations. Apply different quotas to those organizations before deleting.")
 	}
 	if err := tx.OrganizationQuotas().Delete(q.GUID); err != nil {
 		return err
@@ -185,7 +190,8 @@ func (p *Platform) ApplySpaceQuota(tx platform.Tx, by Actor, q *platform.SpaceQu
 }
 
 // setSpaceQuota changes the quota of a space; what is apply or remove.
-func (p *Platform) setSpaceQuota(tx platform.Tx, by Actor, what string, q *platform.SpaceQuota, s *platform.Space, guid string) error {
+func (p *Platform) setSpaceQuota(tx platform.Tx, by Actor, what string, q *platform.SpaceQuota, s *platform.Space,
+	guid string) error {
 	s.QuotaGUID = guid
 	if err := tx.Spaces().Update(s); err != nil {
 		return err
@@ -198,7 +204,8 @@ func (p *Platform) setSpaceQuota(tx platform.Tx, by Actor, what string, q *platf
 // RemoveSpaceQuota removes a quota from a space.
 func (p *Platform) RemoveSpaceQuota(tx platform.Tx, by Actor, q *platform.SpaceQuota, s *platform.Space) error {
 	if s.QuotaGUID != q.GUID {
-		return fault.New(fault.Unprocessable, "Unable to remove quota from space with guid '%s'. Ensure the space quota is applied to this space.", s.GUID)
+		return fault.New(fault.Unprocessable,
+			"Unable to remove quota from space with guid '%s'. Ensure the space quota is applied to this space.", s.GUID)
 	}
 	return p.setSpaceQuota(tx, by, "remove", q, s, "")
 }
@@ -283,13 +290,16 @@ func UsageOf(tx platform.Tx, field, guid string) (Usage, error) {
 	if u.Routes, err = tx.Routes().Count(q); err != nil {
 		return u, err
 	}
-	if u.ReservedPorts, err = tx.Routes().Count(q.And(platform.Cond{Field: "port", Op: platform.OpGreater, Values: []any{0}})); err != nil {
+	if u.ReservedPorts, err = tx.Routes().
+		Count(q.And(platform.Cond{Field: "port", Op: platform.OpGreater, Values: []any{0}})); err != nil {
 		return u, err
 	}
-	if u.ServiceInstances, err = tx.ServiceInstances().Count(q.And(platform.In("type", platform.ServiceManaged))); err != nil {
+	if u.ServiceInstances, err = tx.ServiceInstances().
+		Count(q.And(platform.In("type", platform.ServiceManaged))); err != nil {
 		return u, err
 	}
-	if u.ServiceKeys, err = tx.ServiceBindings().Count(q.And(platform.In("type", platform.BindingKey))); err != nil || field == "space_guid" {
+	if u.ServiceKeys, err = tx.ServiceBindings().Count(q.And(platform.In("type", platform.BindingKey))); err != nil ||
+		field == "space_guid" {
 		return u, err
 	}
 	if field == "" {

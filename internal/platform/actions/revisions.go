@@ -34,7 +34,8 @@ func RevisionOf(tx platform.Tx, process *platform.Process) (*platform.Revision, 
 // revise returns the revision with which an app is started: the one that ran last if
 // nothing has changed since, or else a new one. It returns nil if the app has no
 // revisions. Web is its web process if that is not stored yet.
-func (p *Platform) revise(tx platform.Tx, by Actor, app *platform.App, web ...*platform.Process) (*platform.Revision, error) {
+func (p *Platform) revise(tx platform.Tx, by Actor, app *platform.App, web ...*platform.Process) (*platform.Revision,
+	error) {
 	now, err := revisionNow(tx, app, web...)
 	if err != nil || now == nil {
 		return nil, err
@@ -91,7 +92,8 @@ func revisionNow(tx platform.Tx, app *platform.App, web ...*platform.Process) (*
 }
 
 // createRevision stores a revision, the newest of its app.
-func (p *Platform) createRevision(tx platform.Tx, by Actor, app *platform.App, r *platform.Revision, description string) error {
+func (p *Platform) createRevision(tx platform.Tx, by Actor, app *platform.App, r *platform.Revision,
+	description string) error {
 	latest, err := latestRevision(tx, app.GUID)
 	if err != nil {
 		return err
@@ -138,13 +140,16 @@ func (p *Platform) RevisionEnvironmentShown(tx platform.Tx, by Actor, app *platf
 	return p.recordRevision(tx, "environment_variables.show", by, app, r)
 }
 
-func (p *Platform) recordRevision(tx platform.Tx, what string, by Actor, app *platform.App, r *platform.Revision) error {
-	return p.RecordApp(tx, "audit.app.revision."+what, by, app, map[string]any{"revision_guid": r.GUID, "revision_version": r.Version})
+func (p *Platform) recordRevision(tx platform.Tx, what string, by Actor, app *platform.App,
+	r *platform.Revision) error {
+	return p.RecordApp(tx, "audit.app.revision."+what, by, app, map[string]any{"revision_guid": r.GUID,
+		"revision_version": r.Version})
 }
 
 // rollbackTarget returns the revision that a deployment rolls back to, which has to
 // differ from the one that runs.
-func rollbackTarget(tx platform.Tx, app *platform.App, guid string, from *platform.Revision) (*platform.Revision, error) {
+func rollbackTarget(tx platform.Tx, app *platform.App, guid string, from *platform.Revision) (*platform.Revision,
+	error) {
 	target, err := tx.Revisions().Get(guid)
 	if fault.Is(err, fault.NotFound) || err == nil && target.AppGUID != app.GUID {
 		return nil, fault.New(fault.Unprocessable, "The revision does not exist")
@@ -152,21 +157,25 @@ func rollbackTarget(tx platform.Tx, app *platform.App, guid string, from *platfo
 	if err != nil {
 		return nil, err
 	}
-	n, err := tx.Droplets().Count(platform.Where("guid", target.DropletGUID).And(platform.In("state", string(platform.DropletStaged))))
+	n, err := tx.Droplets().Count(platform.Where("guid", target.DropletGUID).
+		And(platform.In("state", string(platform.DropletStaged))))
 	if err != nil {
 		return nil, err
 	}
 	if n == 0 {
-		return nil, fault.New(fault.Unprocessable, "Unable to deploy this revision, the droplet for this revision no longer exists.")
+		return nil, fault.New(fault.Unprocessable,
+			"Unable to deploy this revision, the droplet for this revision no longer exists.")
 	}
 	if from != nil && len(from.ChangesTo(target)) == 0 && from.SameSettings(target) {
-		return nil, fault.New(fault.Unprocessable, "Unable to rollback. The code and configuration you are rolling back to is the same as the deployed revision.")
+		return nil, fault.New(fault.Unprocessable,
+			"Unable to rollback. The code and configuration you are rolling back to is the same as the deployed revision.")
 	}
 	return target, nil
 }
 
 // restore gives an app the environment, sidecars and processes of a revision, except
-// for web processes, of which a deployment has its own. Its droplet is assigned by the caller, after which sidecars have to be restored again.
+// web processes, which the deployment creates. The caller assigns the droplet, after
+// which sidecars have to be restored again.
 func (p *Platform) restore(tx platform.Tx, app *platform.App, r *platform.Revision) error {
 	app.Env = r.Env
 	if err := tx.Apps().Update(app); err != nil {
@@ -206,7 +215,8 @@ func restoreSidecars(tx platform.Tx, r *platform.Revision) error {
 
 // rollBack stores the revision that a rollback from one revision to another creates.
 // The app already is what target was.
-func (p *Platform) rollBack(tx platform.Tx, by Actor, app *platform.App, from, target *platform.Revision, web *platform.Process) (*platform.Revision, error) {
+func (p *Platform) rollBack(tx platform.Tx, by Actor, app *platform.App, from, target *platform.Revision,
+	web *platform.Process) (*platform.Revision, error) {
 	now, err := revisionNow(tx, app, web)
 	if err != nil || now == nil {
 		return target, err
@@ -217,7 +227,8 @@ func (p *Platform) rollBack(tx platform.Tx, by Actor, app *platform.App, from, t
 // undoRollback gives an app what the web process before a deployment runs, if that is
 // a rollback: its environment, sidecars and processes were replaced. After any other
 // deployment they are what the user set, and stay so.
-func (p *Platform) undoRollback(tx platform.Tx, app *platform.App, d *platform.Deployment, prior *platform.Process) error {
+func (p *Platform) undoRollback(tx platform.Tx, app *platform.App, d *platform.Deployment,
+	prior *platform.Process) error {
 	if d.RolledBackTo == 0 {
 		return nil
 	}

@@ -34,8 +34,10 @@ func TestRevisionsKept(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		if n := len(all); n != keptRevisions+1 || all[0].Version != 1 || all[1].Version != 6 || all[n-1].Version != keptRevisions+5 {
-			t.Errorf("%d are left, from %d and %d to %d, want 101: 1, and 6 to 105", n, all[0].Version, all[1].Version, all[n-1].Version)
+		if n := len(all); n != keptRevisions+1 || all[0].Version != 1 || all[1].Version != 6 ||
+			all[n-1].Version != keptRevisions+5 {
+			t.Errorf("%d are left, from %d and %d to %d, want 101: 1, and 6 to 105", n, all[0].Version, all[1].Version,
+				all[n-1].Version)
 		}
 		return nil
 	})

@@ -11,7 +11,9 @@ import (
 func (p *Platform) ShareRoute(tx platform.Tx, by Actor, r *platform.Route, url string, spaces []string) error {
 	for _, guid := range spaces {
 		if guid == r.SpaceGUID {
-			return fault.New(fault.Unprocessable, "Unable to share route '%s' with space '%s'. Routes cannot be shared into the space where they were created.", url, guid)
+			return fault.New(fault.Unprocessable,
+				"Unable to share route '%s' with space '%s'. Routes cannot be shared into the space where they were created.", url,
+				guid)
 		}
 		if !slices.Contains(r.SharedSpaces, guid) {
 			r.SharedSpaces = append(r.SharedSpaces, guid)
@@ -27,10 +29,12 @@ func (p *Platform) ShareRoute(tx platform.Tx, by Actor, r *platform.Route, url s
 // because the space may no longer receive its requests.
 func (p *Platform) UnshareRoute(tx platform.Tx, by Actor, r *platform.Route, url string, s *platform.Space) error {
 	if s.GUID == r.SpaceGUID {
-		return fault.New(fault.Unprocessable, "Unable to unshare route '%s' from space '%s'. Routes cannot be removed from the space that owns them.", url, s.GUID)
+		return fault.New(fault.Unprocessable,
+			"Unable to unshare route '%s' from space '%s'. Routes cannot be removed from the space that owns them.", url, s.GUID)
 	}
 	if !slices.Contains(r.SharedSpaces, s.GUID) {
-		return fault.New(fault.Unprocessable, "Unable to unshare route '%s' from space '%s'. The route is not shared with this space.", url, s.GUID)
+		return fault.New(fault.Unprocessable,
+			"Unable to unshare route '%s' from space '%s'. The route is not shared with this space.", url, s.GUID)
 	}
 	if err := p.unmapSpace(tx, by, r, s.GUID); err != nil {
 		return err
@@ -78,7 +82,8 @@ func (p *Platform) MoveRoute(tx platform.Tx, by Actor, r *platform.Route, s *pla
 	if err := p.routeFits(tx, r); err != nil {
 		return err
 	}
-	return p.recordRoute(tx, "audit.route.transfer-owner", by, r, map[string]any{"original_space_guid": before, "target_space_guid": s.GUID})
+	return p.recordRoute(tx, "audit.route.transfer-owner", by, r, map[string]any{"original_space_guid": before,
+		"target_space_guid": s.GUID})
 }
 
 func (p *Platform) storeRoute(tx platform.Tx, r *platform.Route) error {

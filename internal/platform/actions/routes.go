@@ -46,7 +46,8 @@ func (p *Platform) CreateDomain(tx platform.Tx, by Actor, d *platform.Domain, or
 		// routes would take their requests.
 		foreign := other.OrgGUID != "" && other.OrgGUID != d.OrgGUID || other.OrgGUID == "" && d.OrgGUID != "" && !by.Admin
 		if foreign && nested(d.Name, other.Name) {
-			return fault.New(fault.Unprocessable, "The domain name \"%s\" cannot be created because \"%s\" is already reserved by another domain", d.Name, other.Name)
+			return fault.New(fault.Unprocessable,
+				"The domain name \"%s\" cannot be created because \"%s\" is already reserved by another domain", d.Name, other.Name)
 		}
 	}
 	taken, err := isRoute(tx, d.Name)
@@ -54,7 +55,8 @@ func (p *Platform) CreateDomain(tx platform.Tx, by Actor, d *platform.Domain, or
 		return err
 	}
 	if taken {
-		return fault.New(fault.Unprocessable, "The domain name \"%s\" cannot be created because it is already in use by a route", d.Name)
+		return fault.New(fault.Unprocessable,
+			"The domain name \"%s\" cannot be created because it is already in use by a route", d.Name)
 	}
 	if err := tx.Domains().Insert(d); err != nil || d.OrgGUID == "" {
 		return err
@@ -68,7 +70,8 @@ func (p *Platform) CreateDomain(tx platform.Tx, by Actor, d *platform.Domain, or
 func (p *Platform) checkSystemNames(by Actor, name string) error {
 	for _, own := range p.Reserved {
 		if name == own || strings.HasSuffix(name, "."+own) {
-			return fault.New(fault.Unprocessable, "The domain name \"%s\" cannot be created because \"%s\" is reserved for the platform", name, own)
+			return fault.New(fault.Unprocessable,
+				"The domain name \"%s\" cannot be created because \"%s\" is reserved for the platform", name, own)
 		}
 		if !by.Admin && nested(name, own) {
 			return reservedDomain(name, own)
@@ -81,7 +84,9 @@ func (p *Platform) checkSystemNames(by Actor, name string) error {
 }
 
 func reservedDomain(name, own string) error {
-	return fault.New(fault.Unprocessable, "The domain name \"%s\" cannot be created because \"%s\" is reserved for the platform; an administrator can create it", name, own)
+	return fault.New(fault.Unprocessable,
+		"The domain name \"%s\" cannot be created because \"%s\" is reserved for the platform; an "+
+			"administrator can create it", name, own)
 }
 
 // isReserved reports whether an address belongs to the server itself.
@@ -241,7 +246,8 @@ func (p *Platform) httpAddress(tx platform.Tx, by Actor, r *platform.Route, d *p
 		}
 	}
 	if r.Host == "*" && d.OrgGUID == "" && !by.Admin {
-		return fault.Invalid("Wildcard hosts on shared domains are for administrators: they would take the requests of others")
+		return fault.Invalid(
+			"Wildcard hosts on shared domains are for administrators: they would take the requests of others")
 	}
 	return p.sameAddress(tx, r, d)
 }
@@ -369,7 +375,8 @@ func (p *Platform) AddDestinations(tx platform.Tx, by Actor, r *platform.Route, 
 
 // ReplaceDestinations sets the destinations of a route. Those that stay keep their
 // guids.
-func (p *Platform) ReplaceDestinations(tx platform.Tx, by Actor, r *platform.Route, want []*platform.Destination) error {
+func (p *Platform) ReplaceDestinations(tx platform.Tx, by Actor, r *platform.Route,
+	want []*platform.Destination) error {
 	have, err := destinationsFor(tx, r, want)
 	if err != nil {
 		return err
@@ -397,7 +404,8 @@ func (p *Platform) ReplaceDestinations(tx platform.Tx, by Actor, r *platform.Rou
 
 // destinationsFor sets the protocols of more destinations of a route, and returns
 // those that it has.
-func destinationsFor(tx platform.Tx, r *platform.Route, more []*platform.Destination) (have []*platform.Destination, err error) {
+func destinationsFor(tx platform.Tx, r *platform.Route, more []*platform.Destination) (have []*platform.Destination,
+	err error) {
 	for _, d := range more {
 		if d.Protocol, err = platform.DestinationProtocol(r, d.Protocol); err != nil {
 			return nil, err
@@ -421,7 +429,8 @@ func (p *Platform) insertDestination(tx platform.Tx, by Actor, r *platform.Route
 }
 
 // UpdateDestination changes the protocol of a destination.
-func (p *Platform) UpdateDestination(tx platform.Tx, r *platform.Route, d *platform.Destination, protocol string) error {
+func (p *Platform) UpdateDestination(tx platform.Tx, r *platform.Route, d *platform.Destination,
+	protocol string) error {
 	switch {
 	case r.Protocol == platform.ProtocolTCP && protocol != platform.ProtocolTCP:
 		return fault.Invalid("Destination protocol must be 'tcp' if the parent route's protocol is 'tcp'")
@@ -442,7 +451,8 @@ func (p *Platform) RemoveDestination(tx platform.Tx, by Actor, r *platform.Route
 	return p.recordMapping(tx, "audit.app.unmap-route", by, r, d)
 }
 
-func (p *Platform) recordMapping(tx platform.Tx, kind string, by Actor, r *platform.Route, d *platform.Destination) error {
+func (p *Platform) recordMapping(tx platform.Tx, kind string, by Actor, r *platform.Route,
+	d *platform.Destination) error {
 	app, err := tx.Apps().Get(d.AppGUID)
 	if fault.Is(err, fault.NotFound) {
 		return nil
@@ -455,7 +465,8 @@ func (p *Platform) recordMapping(tx platform.Tx, kind string, by Actor, r *platf
 		return err
 	}
 	data := map[string]any{
-		"route_guid": r.GUID, "app_port": d.Port, "destination_guid": d.GUID, "process_type": d.ProcessType, "weight": nil, "protocol": d.Protocol,
+		"route_guid": r.GUID, "app_port": d.Port, "destination_guid": d.GUID, "process_type": d.ProcessType, "weight": nil,
+		"protocol": d.Protocol,
 	}
 	if d.Port == 0 {
 		data["app_port"] = platform.DefaultPort

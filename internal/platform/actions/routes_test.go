@@ -24,8 +24,10 @@ func routing(t *testing.T) (platform.Store, *Platform) {
 			tx.Domains().Insert(&platform.Domain{Resource: id("shared"), Name: "apps.example"}),
 			tx.Domains().Insert(&platform.Domain{Resource: id("private"), Name: "org.example", OrgGUID: "org"}),
 			tx.Domains().Insert(&platform.Domain{Resource: id("internal"), Name: "int.example", Internal: true}),
-			tx.Routes().Insert(&platform.Route{Resource: id("www"), SpaceGUID: "space", DomainGUID: "shared", Host: "www", Protocol: "http"}),
-			tx.Routes().Insert(&platform.Route{Resource: id("docs"), SpaceGUID: "space", DomainGUID: "shared", Host: "docs", Path: "/docs", Protocol: "http"}),
+			tx.Routes().Insert(&platform.Route{Resource: id("www"), SpaceGUID: "space", DomainGUID: "shared", Host: "www",
+				Protocol: "http"}),
+			tx.Routes().Insert(&platform.Route{Resource: id("docs"), SpaceGUID: "space", DomainGUID: "shared", Host: "docs",
+				Path: "/docs", Protocol: "http"}),
 		)
 	})
 	p := New()
@@ -46,13 +48,18 @@ func TestCreateRoute(t *testing.T) {
 		want   string
 	}{
 		{"new", platform.Route{SpaceGUID: "space", Host: "shop"}, "shared", false, ""},
-		{"the same", platform.Route{SpaceGUID: "space", Host: "www"}, "shared", false, "Route already exists with host 'www' for domain 'apps.example'."},
+		{"the same", platform.Route{SpaceGUID: "space", Host: "www"}, "shared", false,
+			"Route already exists with host 'www' for domain 'apps.example'."},
 		{"the same in other case", platform.Route{SpaceGUID: "space", Host: "WWW"}, "shared", false, "Route already exists"},
-		{"the same path", platform.Route{SpaceGUID: "space", Host: "docs", Path: "/docs"}, "shared", false, "Route already exists with host 'docs' and path '/docs'"},
+		{"the same path", platform.Route{SpaceGUID: "space", Host: "docs", Path: "/docs"}, "shared", false,
+			"Route already exists with host 'docs' and path '/docs'"},
 		{"another path", platform.Route{SpaceGUID: "space", Host: "www", Path: "/shop"}, "shared", false, ""},
-		{"another space's host", platform.Route{SpaceGUID: "space2", Host: "www", Path: "/shop"}, "shared", false, "reserved for another space"},
-		{"reserved", platform.Route{SpaceGUID: "space", Host: "login"}, "shared", false, "conflicts with a reserved system route"},
-		{"reserved, administrator", platform.Route{SpaceGUID: "space", Host: "LOGIN"}, "shared", true, "conflicts with a reserved system route"},
+		{"another space's host", platform.Route{SpaceGUID: "space2", Host: "www", Path: "/shop"}, "shared", false,
+			"reserved for another space"},
+		{"reserved", platform.Route{SpaceGUID: "space", Host: "login"}, "shared", false,
+			"conflicts with a reserved system route"},
+		{"reserved, administrator", platform.Route{SpaceGUID: "space", Host: "LOGIN"}, "shared", true,
+			"conflicts with a reserved system route"},
 		{"wildcard", platform.Route{SpaceGUID: "space", Host: "*"}, "shared", false, "Wildcard hosts on shared domains"},
 		{"wildcard, administrator", platform.Route{SpaceGUID: "space", Host: "*"}, "shared", true, ""},
 		{"wildcard on a private domain", platform.Route{SpaceGUID: "space", Host: "*"}, "private", false, ""},
@@ -73,7 +80,8 @@ func TestCreateRoute(t *testing.T) {
 			}
 			return errDone // undo it: each case sees the same routes
 		})
-		if x.want == "" && !errors.Is(err, errDone) || x.want != "" && (!fault.Is(err, fault.Unprocessable) || !strings.Contains(err.Error(), x.want)) {
+		if x.want == "" && !errors.Is(err, errDone) || x.want != "" && (!fault.Is(err, fault.Unprocessable) ||
+			!strings.Contains(err.Error(), x.want)) {
 			t.Errorf("%s: got %v, want %q", x.what, err, x.want)
 		}
 	}
@@ -93,7 +101,8 @@ func TestCreateRouteNested(t *testing.T) {
 			return err
 		}
 		err = p.CreateRoute(tx, Actor{}, &platform.Route{SpaceGUID: "space", DomainGUID: "private", Host: "sub"}, private)
-		if want := "Route conflicts with domain 'sub.org.example'."; !fault.Is(err, fault.Unprocessable) || !strings.Contains(err.Error(), want) {
+		if want := "Route conflicts with domain 'sub.org.example'."; !fault.Is(err, fault.Unprocessable) ||
+			!strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want %q", err, want)
 		}
 		return nil
@@ -128,7 +137,8 @@ func TestCreateDomain(t *testing.T) {
 			}
 			return errDone
 		})
-		if x.want == "" && !errors.Is(err, errDone) || x.want != "" && (!fault.Is(err, fault.Unprocessable) || !strings.Contains(err.Error(), x.want)) {
+		if x.want == "" && !errors.Is(err, errDone) || x.want != "" && (!fault.Is(err, fault.Unprocessable) ||
+			!strings.Contains(err.Error(), x.want)) {
 			t.Errorf("%s of %q, administrator %v: got %v, want %q", x.name, x.org, x.admin, err, x.want)
 		}
 	}
@@ -154,7 +164,8 @@ func TestShareDomain(t *testing.T) {
 			{shared, "org2", "unless they are scoped to an organization"},
 			{private, "org", "cannot be shared with owning organization"},
 		} {
-			if err := p.ShareDomain(tx, x.domain, []string{x.org}); !fault.Is(err, fault.Unprocessable) || !strings.Contains(err.Error(), x.want) {
+			if err := p.ShareDomain(tx, x.domain, []string{x.org}); !fault.Is(err, fault.Unprocessable) ||
+				!strings.Contains(err.Error(), x.want) {
 				t.Errorf("sharing %s with %s: got %v, want %q", x.domain.Name, x.org, err, x.want)
 			}
 		}
@@ -197,18 +208,21 @@ func TestDestinations(t *testing.T) {
 		to := func(kind, protocol string, weight int) *platform.Destination {
 			return &platform.Destination{AppGUID: "app", ProcessType: kind, Protocol: protocol, Weight: weight}
 		}
-		if err := p.AddDestinations(tx, Actor{}, route, []*platform.Destination{to("web", "http1", 0), to("web", "http1", 0), to("api", "http1", 0)}); err != nil {
+		if err := p.AddDestinations(tx, Actor{}, route, []*platform.Destination{to("web", "http1", 0), to("web", "http1", 0),
+			to("api", "http1", 0)}); err != nil {
 			return err
 		}
 		count(2, "one twice, another once")
-		if err := p.AddDestinations(tx, Actor{}, route, []*platform.Destination{to("web", "http2", 0)}); !fault.Is(err, fault.Unprocessable) {
+		if err := p.AddDestinations(tx, Actor{}, route, []*platform.Destination{to("web", "http2", 0)}); !fault.Is(err,
+			fault.Unprocessable) {
 			t.Errorf("the same with another protocol: got %v, want fault.Unprocessable", err)
 		}
 		if err := p.ReplaceDestinations(tx, Actor{}, route, []*platform.Destination{to("web", "http1", 100)}); err != nil {
 			return err
 		}
 		count(1, "replaced")
-		if err := p.AddDestinations(tx, Actor{}, route, []*platform.Destination{to("api", "http1", 0)}); !fault.Is(err, fault.Unprocessable) {
+		if err := p.AddDestinations(tx, Actor{}, route, []*platform.Destination{to("api", "http1", 0)}); !fault.Is(err,
+			fault.Unprocessable) {
 			t.Errorf("beside a weighted one: got %v, want fault.Unprocessable", err)
 		}
 		if got, want := events(t, tx), "map-route map-route unmap-route unmap-route map-route"; got != want {

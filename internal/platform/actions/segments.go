@@ -11,7 +11,8 @@ import (
 // EnsureSharedSegment stores the segment of all apps that have no other.
 func (p *Platform) EnsureSharedSegment(tx platform.Tx) error {
 	return ensure(tx.IsolationSegments(), platform.Where("guid", platform.SharedSegmentGUID),
-		&platform.IsolationSegment{Resource: platform.Resource{GUID: platform.SharedSegmentGUID}, Name: platform.SharedSegment})
+		&platform.IsolationSegment{Resource: platform.Resource{GUID: platform.SharedSegmentGUID},
+			Name: platform.SharedSegment})
 }
 
 func segmentTarget(s *platform.IsolationSegment) Target {
@@ -26,7 +27,8 @@ func (p *Platform) CreateSegment(tx platform.Tx, by Actor, s *platform.Isolation
 	if err := segmentConflict(tx.IsolationSegments().Insert(s)); err != nil {
 		return err
 	}
-	return p.Record(tx, "audit.isolation_segment.create", by, segmentTarget(s), map[string]any{"request": map[string]any{"name": s.Name}})
+	return p.Record(tx, "audit.isolation_segment.create", by, segmentTarget(s),
+		map[string]any{"request": map[string]any{"name": s.Name}})
 }
 
 func segmentConflict(err error) error {
@@ -47,7 +49,8 @@ func (p *Platform) UpdateSegment(tx platform.Tx, by Actor, s *platform.Isolation
 	if err := segmentConflict(tx.IsolationSegments().Update(s)); err != nil {
 		return err
 	}
-	return p.Record(tx, "audit.isolation_segment.update", by, segmentTarget(s), map[string]any{"request": map[string]any{"name": s.Name}})
+	return p.Record(tx, "audit.isolation_segment.update", by, segmentTarget(s),
+		map[string]any{"request": map[string]any{"name": s.Name}})
 }
 
 // DeleteSegment removes an isolation segment to which no organization is entitled.
@@ -65,7 +68,8 @@ func (p *Platform) DeleteSegment(tx platform.Tx, by Actor, s *platform.Isolation
 }
 
 // EntitleSegment allows organizations to use an isolation segment.
-func (p *Platform) EntitleSegment(tx platform.Tx, by Actor, s *platform.IsolationSegment, orgs []*platform.Organization) error {
+func (p *Platform) EntitleSegment(tx platform.Tx, by Actor, s *platform.IsolationSegment,
+	orgs []*platform.Organization) error {
 	for _, o := range orgs {
 		if slices.Contains(s.Orgs, o.GUID) {
 			continue
@@ -80,12 +84,15 @@ func (p *Platform) EntitleSegment(tx platform.Tx, by Actor, s *platform.Isolatio
 
 // RevokeSegment takes the entitlement of an organization back, if nothing in it
 // uses the isolation segment.
-func (p *Platform) RevokeSegment(tx platform.Tx, by Actor, s *platform.IsolationSegment, o *platform.Organization) error {
+func (p *Platform) RevokeSegment(tx platform.Tx, by Actor, s *platform.IsolationSegment,
+	o *platform.Organization) error {
 	if !slices.Contains(s.Orgs, o.GUID) {
 		return fault.New(fault.Unprocessable, "Organization '%s' is not entitled to isolation segment '%s'.", o.Name, s.Name)
 	}
 	if o.SegmentGUID == s.GUID {
-		return fault.New(fault.Unprocessable, "Cannot remove the entitlement while this Isolation Segment is assigned as the Default Isolation Segment for the Organization.")
+		return fault.New(fault.Unprocessable,
+			"Cannot remove the entitlement while this Isolation Segment is assigned as the Default Isolation Segment for the "+
+				"Organization.")
 	}
 	used, _, err := tx.Spaces().List(platform.Where("organization_guid", o.GUID).And(platform.In("segment_guid", s.GUID)))
 	if err != nil {
@@ -96,7 +103,9 @@ func (p *Platform) RevokeSegment(tx platform.Tx, by Actor, s *platform.Isolation
 		for _, space := range used {
 			names = append(names, "'"+space.Name+"'")
 		}
-		return fault.New(fault.Unprocessable, "Cannot remove the entitlement while this Isolation Segment is assigned to any Spaces. Currently assigned to: [%s]", strings.Join(names, ", "))
+		return fault.New(fault.Unprocessable,
+			"Cannot remove the entitlement while this Isolation Segment is assigned to any Spaces. Currently assigned to: [%s]",
+			strings.Join(names, ", "))
 	}
 	s.Orgs = slices.DeleteFunc(s.Orgs, func(g string) bool { return g == o.GUID })
 	if err := tx.IsolationSegments().Update(s); err != nil {
@@ -105,10 +114,12 @@ func (p *Platform) RevokeSegment(tx platform.Tx, by Actor, s *platform.Isolation
 	return p.recordEntitlement(tx, "revoke", by, s, o)
 }
 
-func (p *Platform) recordEntitlement(tx platform.Tx, what string, by Actor, s *platform.IsolationSegment, o *platform.Organization) error {
+func (p *Platform) recordEntitlement(tx platform.Tx, what string, by Actor, s *platform.IsolationSegment,
+	o *platform.Organization) error {
 	t := segmentTarget(s)
 	t.OrgGUID = o.GUID
-	return p.Record(tx, "audit.isolation_segment."+what, by, t, map[string]any{"organization_guid": o.GUID, "organization_name": o.Name})
+	return p.Record(tx, "audit.isolation_segment."+what, by, t, map[string]any{"organization_guid": o.GUID,
+		"organization_name": o.Name})
 }
 
 // entitled refuses a segment that an organization may not use. Without a guid there is
@@ -117,9 +128,12 @@ func entitled(tx platform.Tx, orgGUID, segmentGUID, where string) error {
 	if segmentGUID == "" {
 		return nil
 	}
-	n, err := tx.IsolationSegments().Count(platform.Where("guid", segmentGUID).And(platform.In("organization_guid", orgGUID)))
+	n, err := tx.IsolationSegments().Count(platform.Where("guid", segmentGUID).
+		And(platform.In("organization_guid", orgGUID)))
 	if err == nil && n == 0 {
-		err = fault.New(fault.Unprocessable, "Unable to assign isolation segment with guid '%s'. Ensure it has been entitled to the organization%s.", segmentGUID, where)
+		err = fault.New(fault.Unprocessable,
+			"Unable to assign isolation segment with guid '%s'. Ensure it has been entitled to the organization%s.",
+			segmentGUID, where)
 	}
 	return err
 }
@@ -135,7 +149,8 @@ func (p *Platform) SetDefaultSegment(tx platform.Tx, by Actor, o *platform.Organ
 	if err := tx.Organizations().Update(o); err != nil {
 		return err
 	}
-	return p.Record(tx, "audit.organization.update", by, orgTarget(o), map[string]any{"request": map[string]any{"default_isolation_segment_guid": orNothing(guid)}})
+	return p.Record(tx, "audit.organization.update", by, orgTarget(o),
+		map[string]any{"request": map[string]any{"default_isolation_segment_guid": orNothing(guid)}})
 }
 
 // SetSpaceSegment sets the isolation segment of a space; an empty guid means the
@@ -148,7 +163,8 @@ func (p *Platform) SetSpaceSegment(tx platform.Tx, by Actor, s *platform.Space, 
 	if err := tx.Spaces().Update(s); err != nil {
 		return err
 	}
-	return p.Record(tx, "audit.space.update", by, spaceTarget(s), map[string]any{"request": map[string]any{"isolation_segment_guid": orNothing(guid)}})
+	return p.Record(tx, "audit.space.update", by, spaceTarget(s),
+		map[string]any{"request": map[string]any{"isolation_segment_guid": orNothing(guid)}})
 }
 
 func orNothing(guid string) any {

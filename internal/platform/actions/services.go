@@ -20,7 +20,8 @@ type bound struct {
 // boundTo reads the bindings of an app that can be used, the oldest first: of
 // several to one instance the newest.
 func boundTo(tx platform.Tx, app *platform.App) ([]*bound, error) {
-	all, _, err := tx.ServiceBindings().List(platform.Where("app_guid", app.GUID).And(platform.In("type", platform.BindingApp)))
+	all, _, err := tx.ServiceBindings().List(platform.Where("app_guid", app.GUID).
+		And(platform.In("type", platform.BindingApp)))
 	if err != nil {
 		return nil, err
 	}
@@ -106,11 +107,13 @@ func (b *bound) entry() map[string]any {
 	}
 	mounts := []map[string]any{}
 	for _, m := range b.binding.VolumeMounts {
-		mounts = append(mounts, map[string]any{"container_dir": m["container_dir"], "mode": m["mode"], "device_type": m["device_type"]})
+		mounts = append(mounts, map[string]any{"container_dir": m["container_dir"], "mode": m["mode"],
+			"device_type": m["device_type"]})
 	}
 	out := map[string]any{
-		"label": b.label(), "name": b.name(), "tags": b.tags(), "instance_guid": b.instance.GUID, "instance_name": b.instance.Name,
-		"binding_guid": b.binding.GUID, "binding_name": orNull(b.binding.Name), "credentials": credentials,
+		"label": b.label(), "name": b.name(), "tags": b.tags(), "instance_guid": b.instance.GUID,
+		"instance_name": b.instance.Name,
+		"binding_guid":  b.binding.GUID, "binding_name": orNull(b.binding.Name), "credentials": credentials,
 		"syslog_drain_url": orNull(b.binding.SyslogDrainURL), "volume_mounts": mounts,
 	}
 	if b.plan != nil {
@@ -135,7 +138,8 @@ func VCAPServices(tx platform.Tx, app *platform.App) (map[string]any, error) {
 
 // databaseSchemes are those that DATABASE_URL is made of, and what they become
 // there.
-var databaseSchemes = map[string]string{"mysql": "mysql2", "mysql2": "mysql2", "postgres": "postgres", "postgresql": "postgres"}
+var databaseSchemes = map[string]string{"mysql": "mysql2", "mysql2": "mysql2", "postgres": "postgres",
+	"postgresql": "postgres"}
 
 // DatabaseURL is the variable of that name: the first address of a database
 // among the services of an app, or "".
@@ -187,14 +191,17 @@ func ServiceFiles(tx platform.Tx, app *platform.App) (map[string][]byte, error) 
 func (b *bound) files(to map[string][]byte) error {
 	dir := b.name()
 	if !fileName(dir) {
-		return fault.New(fault.Unprocessable, "the service binding %q cannot be a folder: give the binding a name of alphanumeric characters, '-' and '.', or switch off the feature %s", dir, platform.FeatureServiceBindingK8s)
+		return fault.New(fault.Unprocessable,
+			"the service binding %q cannot be a folder: give the binding a name of alphanumeric characters, '-' and '.', or "+
+				"switch off the feature %s", dir, platform.FeatureServiceBindingK8s)
 	}
 	content := map[string]any{}
 	for k, v := range b.binding.Credentials {
 		content[k] = v
 	}
 	own := b.entry()
-	for _, k := range []string{"binding_guid", "binding_name", "instance_guid", "instance_name", "label", "name", "plan", "syslog_drain_url", "tags", "volume_mounts"} {
+	for _, k := range []string{"binding_guid", "binding_name", "instance_guid", "instance_name", "label", "name", "plan",
+		"syslog_drain_url", "tags", "volume_mounts"} {
 		if v := own[k]; v != nil {
 			content[k] = v
 		}
@@ -202,7 +209,9 @@ func (b *bound) files(to map[string][]byte) error {
 	content["type"], content["provider"] = b.label(), b.label()
 	for k, v := range content {
 		if !fileName(k) {
-			return fault.New(fault.Unprocessable, "the credential %q of the service binding %q cannot be a file: switch off the feature %s", k, dir, platform.FeatureServiceBindingK8s)
+			return fault.New(fault.Unprocessable,
+				"the credential %q of the service binding %q cannot be a file: switch off the feature %s", k, dir,
+				platform.FeatureServiceBindingK8s)
 		}
 		path := dir + "/" + k
 		if _, taken := to[path]; taken {
@@ -239,7 +248,8 @@ type Drain struct {
 
 // DrainsOf are the syslog drains of an app.
 func DrainsOf(tx platform.Tx, appGUID string) ([]Drain, error) {
-	all, _, err := tx.ServiceBindings().List(platform.Where("app_guid", appGUID).And(platform.In("type", platform.BindingApp)))
+	all, _, err := tx.ServiceBindings().List(platform.Where("app_guid", appGUID).
+		And(platform.In("type", platform.BindingApp)))
 	if err != nil {
 		return nil, err
 	}
@@ -301,7 +311,8 @@ func announceBinding(tx platform.Tx, b *platform.ServiceBinding) {
 }
 
 // RemoveBinding removes the row of a binding and records that.
-func (p *Platform) RemoveBinding(tx platform.Tx, by Actor, b *platform.ServiceBinding, instance *platform.ServiceInstance) error {
+func (p *Platform) RemoveBinding(tx platform.Tx, by Actor, b *platform.ServiceBinding,
+	instance *platform.ServiceInstance) error {
 	if err := tx.ServiceBindings().Delete(b.GUID); err != nil {
 		return err
 	}
@@ -311,8 +322,10 @@ func (p *Platform) RemoveBinding(tx platform.Tx, by Actor, b *platform.ServiceBi
 
 // RecordBinding writes an audit event about a binding; what is create, delete
 // and their like.
-func (p *Platform) RecordBinding(tx platform.Tx, what string, by Actor, b *platform.ServiceBinding, instance *platform.ServiceInstance) error {
-	kind := map[string]string{platform.BindingApp: "service_binding", platform.BindingKey: "service_key", platform.BindingRoute: "service_route_binding"}[b.Type]
+func (p *Platform) RecordBinding(tx platform.Tx, what string, by Actor, b *platform.ServiceBinding,
+	instance *platform.ServiceInstance) error {
+	kind := map[string]string{platform.BindingApp: "service_binding", platform.BindingKey: "service_key",
+		platform.BindingRoute: "service_route_binding"}[b.Type]
 	t := Target{GUID: b.GUID, Type: kind, Name: b.Name, SpaceGUID: b.SpaceGUID}
 	space, err := tx.Spaces().Get(b.SpaceGUID)
 	if err != nil && !fault.Is(err, fault.NotFound) {
@@ -335,7 +348,8 @@ func (p *Platform) RecordBinding(tx platform.Tx, what string, by Actor, b *platf
 }
 
 // RecordInstance writes an audit event about a service instance.
-func (p *Platform) RecordInstance(tx platform.Tx, what string, by Actor, i *platform.ServiceInstance, data map[string]any) error {
+func (p *Platform) RecordInstance(tx platform.Tx, what string, by Actor, i *platform.ServiceInstance,
+	data map[string]any) error {
 	kind := "service_instance"
 	if i.Type == platform.ServiceUserProvided {
 		kind = "user_provided_service_instance"
@@ -380,7 +394,8 @@ func (p *Platform) dropServices(tx platform.Tx, by Actor, s *platform.Space) err
 	}
 	for _, i := range all {
 		if i.Type == platform.ServiceManaged {
-			return fault.New(fault.Unprocessable, "The space '%s' still has the service instance '%s': delete it first.", s.Name, i.Name)
+			return fault.New(fault.Unprocessable, "The space '%s' still has the service instance '%s': delete it first.",
+				s.Name, i.Name)
 		}
 		if err := p.RemoveInstance(tx, by, i, "delete"); err != nil {
 			return err
@@ -432,7 +447,8 @@ func (p *Platform) RemoveBroker(tx platform.Tx, by Actor, b *platform.ServiceBro
 	if err := tx.ServiceBrokers().Delete(b.GUID); err != nil {
 		return err
 	}
-	return p.Record(tx, "audit.service_broker.delete", by, Target{GUID: b.GUID, Type: "service_broker", Name: b.Name, SpaceGUID: b.SpaceGUID}, nil)
+	return p.Record(tx, "audit.service_broker.delete", by, Target{GUID: b.GUID, Type: "service_broker", Name: b.Name,
+		SpaceGUID: b.SpaceGUID}, nil)
 }
 
 // forgetOrganization takes an organization from the plans that were shown to it and

@@ -37,7 +37,8 @@ func (p *Platform) DeleteStack(tx platform.Tx, by Actor, s *platform.Stack) erro
 	return p.recordStack(tx, "audit.stack.delete", by, s, nil)
 }
 
-func (p *Platform) recordStack(tx platform.Tx, event string, by Actor, s *platform.Stack, request map[string]any) error {
+func (p *Platform) recordStack(tx platform.Tx, event string, by Actor, s *platform.Stack,
+	request map[string]any) error {
 	data := map[string]any{}
 	if request != nil {
 		data["request"] = request

@@ -24,9 +24,13 @@ func (p *Platform) checkSidecarMemory(tx platform.Tx, s *platform.Sidecar, witho
 		if err != nil {
 			return err
 		}
-		others = append(slices.DeleteFunc(others, func(o *platform.Sidecar) bool { return o.GUID == without && without != "" }), s)
+		others = append(slices.DeleteFunc(others, func(o *platform.Sidecar) bool {
+			return o.GUID == without &&
+				without != ""
+		}), s)
 		if sidecarMemory(others) >= process.MemoryMB {
-			return fault.Invalid(fmt.Sprintf("The memory allocation defined is too large to run with the dependent %q process", process.Type) + figures(process, others))
+			return fault.Invalid(fmt.Sprintf("The memory allocation defined is too large to run with the dependent %q process",
+				process.Type) + figures(process, others))
 		}
 	}
 	return nil
@@ -44,7 +48,8 @@ func figures(process *platform.Process, sidecars []*platform.Sidecar) string {
 			list = append(list, fmt.Sprintf("%s %dM", s.Name, s.MemoryMB))
 		}
 	}
-	return fmt.Sprintf(" (the process has %dM, and its sidecars get %dM of it: %s)", process.MemoryMB, sidecarMemory(sidecars), strings.Join(list, ", "))
+	return fmt.Sprintf(" (the process has %dM, and its sidecars get %dM of it: %s)", process.MemoryMB,
+		sidecarMemory(sidecars), strings.Join(list, ", "))
 }
 
 // checkMemberLimits refuses limits that cannot be enforced: a sidecar must not run with less
@@ -83,7 +88,8 @@ func (p *Platform) CreateSidecar(tx platform.Tx, by Actor, app *platform.App, s 
 	if err := p.checkMemberLimits(s); err != nil {
 		return err
 	}
-	same := platform.Where("app_guid", app.GUID).And(platform.In("name", s.Name)).And(platform.In("origin", platform.SidecarOfBuildpack))
+	same := platform.Where("app_guid", app.GUID).And(platform.In("name", s.Name)).
+		And(platform.In("origin", platform.SidecarOfBuildpack))
 	if _, err := tx.Sidecars().DeleteAll(same); err != nil {
 		return err
 	}
@@ -101,7 +107,8 @@ func (p *Platform) CreateSidecar(tx platform.Tx, by Actor, app *platform.App, s 
 
 // UpdateSidecar stores a changed sidecar. One of a buildpack becomes the user's, so that the
 // change outlives the next build. The caller calls SidecarsFit.
-func (p *Platform) UpdateSidecar(tx platform.Tx, by Actor, app *platform.App, s *platform.Sidecar, checkMemory bool) error {
+func (p *Platform) UpdateSidecar(tx platform.Tx, by Actor, app *platform.App, s *platform.Sidecar,
+	checkMemory bool) error {
 	s.Origin = platform.SidecarOfUser
 	if err := platform.CheckSidecar(s); err != nil {
 		return err

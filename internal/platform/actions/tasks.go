@@ -32,7 +32,8 @@ func taskRoom(tx platform.Tx, app *platform.App) error {
 	}
 	if waiting >= maxWaiting {
 		return fault.New(fault.TaskWorkersUnavailable,
-			"Task workers are unavailable: %d tasks wait for their turn already. Try again later, or terminate tasks that are not needed.", waiting).After(time.Minute)
+			"Task workers are unavailable: %d tasks wait for their turn already. Try again later, or terminate tasks that are "+
+				"not needed.", waiting).After(time.Minute)
 	}
 	share := TaskShare(maxWaiting)
 	if waiting < share {
@@ -48,7 +49,8 @@ func taskRoom(tx platform.Tx, app *platform.App) error {
 	}
 	if own >= share {
 		return fault.New(fault.TaskWorkersUnavailable,
-			"Task workers are unavailable: %d tasks of this organization wait for their turn already, and its share is %d of the %d that may wait. "+
+			"Task workers are unavailable: %d tasks of this organization wait for their turn already, and its share is %d of "+
+				"the %d that may wait. "+
 				"Try again later, or terminate tasks that are not needed.", own, share, maxWaiting).After(time.Minute)
 	}
 	return nil
@@ -97,9 +99,11 @@ func taskDroplet(tx platform.Tx, app *platform.App, t *platform.Task) error {
 	d, err := tx.Droplets().Get(t.DropletGUID)
 	switch {
 	case fault.Is(err, fault.NotFound) && !named:
-		return fault.Wrap(err, fault.Unprocessable, "The current droplet of the app no longer exists: push or restage the app.")
+		return fault.Wrap(err, fault.Unprocessable,
+			"The current droplet of the app no longer exists: push or restage the app.")
 	case fault.Is(err, fault.NotFound), err == nil && (d.AppGUID != app.GUID || d.State != platform.DropletStaged):
-		return fault.Wrap(err, fault.Unprocessable, "Unable to use the droplet. Ensure that it exists, is staged, and belongs to this app.")
+		return fault.Wrap(err, fault.Unprocessable,
+			"Unable to use the droplet. Ensure that it exists, is staged, and belongs to this app.")
 	}
 	return err
 }
@@ -131,12 +135,14 @@ func (p *Platform) CancelTask(tx platform.Tx, by Actor, app *platform.App, t *pl
 	if err := tx.Tasks().Update(t); err != nil {
 		return err
 	}
-	return p.RecordApp(tx, "audit.app.task.cancel", by, app, map[string]any{"task_guid": t.GUID, "request": map[string]any{"name": t.Name}})
+	return p.RecordApp(tx, "audit.app.task.cancel", by, app, map[string]any{"task_guid": t.GUID,
+		"request": map[string]any{"name": t.Name}})
 }
 
 // TaskEnvironment is the environment of a member of a task: that of a process of
 // the app, with the sizes of the task.
-func (p *Platform) TaskEnvironment(tx platform.Tx, info *AppInfo, t *platform.Task, memoryMB int, api string) (map[string]string, error) {
+func (p *Platform) TaskEnvironment(tx platform.Tx, info *AppInfo, t *platform.Task, memoryMB int,
+	api string) (map[string]string, error) {
 	application := info.VCAPApplication(api, nil, 0)
 	application["limits"] = map[string]any{"fds": DefaultFiles, "mem": memoryMB, "disk": t.DiskMB}
 	return p.runEnvironment(tx, info, application, memoryMB)
@@ -157,8 +163,11 @@ func TaskSidecars(tx platform.Tx, app *platform.App, t *platform.Task) ([]*platf
 				names = append(names, fmt.Sprintf("%s (%d MB)", s.Name, s.MemoryMB))
 			}
 		}
-		return nil, fault.Invalid(fmt.Sprintf("The requested memory allocation is not large enough to run all of your sidecar processes: "+
-			"the task has %d MB, and its sidecars need %s. Give the task more memory, or the sidecars less.", t.MemoryMB, strings.Join(names, ", ")))
+		return nil,
+			fault.Invalid(fmt.Sprintf("The requested memory allocation is not large enough to run all of your sidecar "+
+				"processes: "+
+				"the task has %d MB, and its sidecars need %s. Give the task more memory, or the sidecars less.", t.MemoryMB,
+				strings.Join(names, ", ")))
 	}
 	return all, nil
 }
@@ -166,7 +175,9 @@ func TaskSidecars(tx platform.Tx, app *platform.App, t *platform.Task) ([]*platf
 // PurgeTasks deletes tasks that have been over for long, but never the newest of
 // an app: from it the next one has its number.
 func (p *Platform) PurgeTasks(tx platform.Tx) error {
-	q := platform.Where("state", string(platform.TaskSucceeded), string(platform.TaskFailed)).And(platform.In("superseded", true))
-	_, err := tx.Tasks().DeleteAll(q.And(platform.Cond{Field: "updated_at", Op: platform.OpLess, Values: []any{p.Now().Add(-tasksKept)}}))
+	q := platform.Where("state", string(platform.TaskSucceeded), string(platform.TaskFailed)).
+		And(platform.In("superseded", true))
+	_, err := tx.Tasks().DeleteAll(q.And(platform.Cond{Field: "updated_at", Op: platform.OpLess,
+		Values: []any{p.Now().Add(-tasksKept)}}))
 	return err
 }

@@ -180,7 +180,8 @@ func (a *Alerter) notifyDevelopers(ctx context.Context, spaceGUID string, m Mess
 		if org, err = tx.Organizations().Get(space.OrgGUID); err != nil {
 			return err
 		}
-		roles, _, err := tx.Roles().List(platform.Where("space_guid", spaceGUID).And(platform.In("type", string(platform.SpaceDeveloper))))
+		roles, _, err := tx.Roles().List(platform.Where("space_guid", spaceGUID).
+			And(platform.In("type", string(platform.SpaceDeveloper))))
 		for _, r := range roles {
 			users = append(users, r.UserGUID)
 		}
@@ -192,7 +193,8 @@ func (a *Alerter) notifyDevelopers(ctx context.Context, spaceGUID string, m Mess
 	if err != nil {
 		return err
 	}
-	m.Text = fmt.Sprintf("Org:   %s\nSpace: %s\n\n%s\n-- \nYou are receiving this because you are a developer in the space %s of the org %s.\nTurn it off for the whole space: cf set-label space %s notifications=off\n",
+	m.Text = fmt.Sprintf("Org:   %s\nSpace: %s\n\n%s\n-- \nYou are receiving this because you are a developer in the "+
+		"space %s of the org %s.\nTurn it off for the whole space: cf set-label space %s notifications=off\n",
 		org.Name, space.Name, m.Text, space.Name, org.Name, space.Name)
 	var failed error
 	for _, user := range users {
@@ -200,7 +202,8 @@ func (a *Alerter) notifyDevelopers(ctx context.Context, spaceGUID string, m Mess
 		to.UserGUID, to.Key = user, m.Key+"/"+user
 		err := a.c.Notifier.Send(ctx, to)
 		if errors.Is(err, ErrRefused) {
-			a.c.Log.WarnContext(ctx, "the notification service refuses a message, which is dropped", "user", user, "kind", m.Kind, "error", err)
+			a.c.Log.WarnContext(ctx, "the notification service refuses a message, which is dropped", "user", user, "kind",
+				m.Kind, "error", err)
 			err = nil
 		}
 		failed = errors.Join(failed, err)

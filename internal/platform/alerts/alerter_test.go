@@ -73,7 +73,8 @@ type bundle struct {
 func setup(t *testing.T) *bundle {
 	t.Helper()
 	d := dbtest.Migrated(t, db.SQLite, platformdb.Migrations)
-	b := &bundle{t: t, store: platformdb.New(d), ear: &ear{}, now: time.Now().UTC(), file: filepath.Join(t.TempDir(), "alerts.json")}
+	b := &bundle{t: t, store: platformdb.New(d), ear: &ear{}, now: time.Now().UTC(),
+		file: filepath.Join(t.TempDir(), "alerts.json")}
 	b.populate()
 	b.restart()
 	return b
@@ -87,7 +88,8 @@ func (b *bundle) populate() {
 		if err := tx.Organizations().Insert(org); err != nil {
 			return err
 		}
-		b.space = &platform.Space{Name: "s", OrgGUID: org.GUID, Metadata: platform.Metadata{Labels: map[string]string{Label: On}}}
+		b.space = &platform.Space{Name: "s", OrgGUID: org.GUID,
+			Metadata: platform.Metadata{Labels: map[string]string{Label: On}}}
 		if err := tx.Spaces().Insert(b.space); err != nil {
 			return err
 		}
@@ -117,7 +119,8 @@ func (b *bundle) update(f func(tx platform.Tx) error) {
 // restart is a server that was killed and comes again.
 func (b *bundle) restart() {
 	b.t.Helper()
-	b.h = New(Config{Store: b.store, Events: b.store, Notifier: b.ear, File: b.file, Now: func() time.Time { return b.now }})
+	b.h = New(Config{Store: b.store, Events: b.store, Notifier: b.ear, File: b.file,
+		Now: func() time.Time { return b.now }})
 	if err := b.h.resume(b.t.Context()); err != nil {
 		b.t.Fatal(err)
 	}
@@ -127,7 +130,8 @@ func (b *bundle) event(kind string, data map[string]any) {
 	b.t.Helper()
 	b.update(func(tx platform.Tx) error {
 		return tx.AuditEvents().Insert(&platform.AuditEvent{
-			Resource: platform.Resource{Created: b.now}, Type: kind, TargetGUID: b.app.GUID, TargetType: "app", TargetName: b.app.Name, SpaceGUID: b.space.GUID, Data: data,
+			Resource: platform.Resource{Created: b.now}, Type: kind, TargetGUID: b.app.GUID, TargetType: "app",
+			TargetName: b.app.Name, SpaceGUID: b.space.GUID, Data: data,
 		})
 	})
 }
@@ -194,15 +198,19 @@ func TestSaidAtOnce(t *testing.T) {
 func TestServiceOperationsAreSaid(t *testing.T) {
 	t.Parallel()
 	for operation, want := range map[string]string{
-		"create failed full":    "Creating the service instance db failed.\n\nThe service broker says: full\n\nMore: cf service db\n",
-		"update succeeded done": "Updating the service instance db succeeded.\n\nThe service broker says: done\n\nMore: cf service db\n",
-		"delete succeeded ":     "Deleting the service instance db succeeded.\n",
-		"delete failed busy":    "Deleting the service instance db failed.\n\nThe service broker says: busy\n\nMore: cf service db\n",
+		"create failed full": "Creating the service instance db failed.\n\nThe service broker says: full\n\nMore: cf " +
+			"service db\n",
+		"update succeeded done": "Updating the service instance db succeeded.\n\nThe service broker says: done\n\nMore: cf " +
+			"service db\n",
+		"delete succeeded ": "Deleting the service instance db succeeded.\n",
+		"delete failed busy": "Deleting the service instance db failed.\n\nThe service broker says: busy\n\nMore: cf " +
+			"service db\n",
 	} {
 		words := strings.SplitN(operation, " ", 3)
-		m, relevant := describe(&platform.AuditEvent{Type: "audit.service_instance.operation-finished", TargetName: "db", Data: map[string]any{
-			"operation": words[0], "state": words[1], "description": words[2],
-		}})
+		m, relevant := describe(&platform.AuditEvent{Type: "audit.service_instance.operation-finished", TargetName: "db",
+			Data: map[string]any{
+				"operation": words[0], "state": words[1], "description": words[2],
+			}})
 		if !relevant || m.Text != want || m.Kind != kindService || m.Subject+"." != strings.SplitN(want, "\n", 2)[0] {
 			t.Errorf("%s: message is %+v, relevant %v, want %q", operation, m, relevant, want)
 		}
@@ -232,8 +240,11 @@ func TestCrashMessageSaysWhereAndWhy(t *testing.T) {
 	}
 	got := b.ear.heard[0].Text
 	for _, want := range []string{
-		"Org:   o\nSpace: s\n", "Exited with status 1", "The error: panic: no database\n\nThe last 2 lines of its log:\n\n    03:04:05.67 [APP/PROC/WEB/0] panic: no database\n",
-		"cf logs shop --recent", "cf app shop", "cf events shop", "You are receiving this because you are a developer in the space s of the org o.",
+		"Org:   o\nSpace: s\n", "Exited with status 1",
+		"The error: panic: no database\n\nThe last 2 lines of its log:\n\n    03:04:05.67 [APP/PROC/WEB/0] panic: no " +
+			"database\n",
+		"cf logs shop --recent", "cf app shop", "cf events shop",
+		"You are receiving this because you are a developer in the space s of the org o.",
 	} {
 		if !strings.Contains(got, want) {
 			t.Errorf("no %q in\n%s", want, got)

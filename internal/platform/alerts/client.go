@@ -46,19 +46,22 @@ func (c *Client) Register(ctx context.Context, kinds map[string]string) error {
 	for id, description := range kinds {
 		entries[id] = map[string]any{"description": description, "critical": false}
 	}
-	if err := c.call(ctx, http.MethodPut, "/notifications", "", map[string]any{"source_name": source, "notifications": entries}, nil); err != nil {
+	if err := c.call(ctx, http.MethodPut, "/notifications", "", map[string]any{"source_name": source,
+		"notifications": entries}, nil); err != nil {
 		return err
 	}
 	id, err := c.template(ctx)
 	if err != nil {
 		return err
 	}
-	return c.call(ctx, http.MethodPut, "/clients/"+url.PathEscape(c.ClientID)+"/template", "", map[string]string{"template": id}, nil)
+	return c.call(ctx, http.MethodPut, "/clients/"+url.PathEscape(c.ClientID)+"/template", "",
+		map[string]string{"template": id}, nil)
 }
 
 // template returns the id of the template, which it updates or creates.
 func (c *Client) template(ctx context.Context) (string, error) {
-	content := map[string]string{"name": templateName, "subject": "{{.Subject}}", "text": templateText, "html": templateHTML}
+	content := map[string]string{"name": templateName, "subject": "{{.Subject}}", "text": templateText,
+		"html": templateHTML}
 	var known map[string]struct{ Name string }
 	if err := c.call(ctx, http.MethodGet, "/templates", "", nil, &known); err != nil {
 		return "", err
@@ -105,7 +108,8 @@ type refusal struct {
 // that depend on the token, the load, or the set-up of the service.
 func (r *refusal) final() bool {
 	switch r.status {
-	case http.StatusUnauthorized, http.StatusForbidden, http.StatusRequestTimeout, http.StatusTooEarly, http.StatusTooManyRequests:
+	case http.StatusUnauthorized, http.StatusForbidden, http.StatusRequestTimeout, http.StatusTooEarly,
+		http.StatusTooManyRequests:
 		return false
 	}
 	return r.status >= 400 && r.status < 500

@@ -42,7 +42,8 @@ func (a *Alerter) reportCrashes(ctx context.Context) error {
 	var failed error
 	for app, t := range a.at.Crashing {
 		switch {
-		case t.Notified.IsZero() && now.Sub(t.Began) >= a.c.Settle, t.Count > 0 && !t.Notified.IsZero() && now.Sub(t.Notified) >= a.c.Quiet:
+		case t.Notified.IsZero() && now.Sub(t.Began) >= a.c.Settle, t.Count > 0 && !t.Notified.IsZero() &&
+			now.Sub(t.Notified) >= a.c.Quiet:
 			if err := a.notifyDevelopers(ctx, t.Space, t.crashMessage(app, a.lastLines(ctx, app))); err != nil {
 				failed = errors.Join(failed, err)
 				continue
@@ -131,8 +132,10 @@ func (t *crashingApp) crashMessage(app, lines string) Message {
 	}
 	return Message{
 		Kind: kindCrashed, Subject: subject,
-		Text: fmt.Sprintf("The app %s crashed %s, last at %s: %s\n\n%sIt is restarted, with longer pauses while it keeps crashing; "+
-			"you are told at most once an hour.\n\nMore of its log: cf logs %s --recent\nIts instances:   cf app %s\nIts events:      cf events %s\n",
+		Text: fmt.Sprintf("The app %s crashed %s, last at %s: %s\n\n%sIt is restarted, with longer pauses while it keeps "+
+			"crashing; "+
+			"you are told at most once an hour.\n\nMore of its log: cf logs %s --recent\nIts instances:   cf app %s\nIts "+
+			"events:      cf events %s\n",
 			t.Name, times, t.Last.UTC().Format(time.RFC1123), t.Description, lines, t.Name, t.Name, t.Name),
 		Key: fmt.Sprintf("crash/%s/%d", app, t.Last.UnixNano()),
 	}
@@ -150,8 +153,9 @@ func (a *Alerter) recovered(ctx context.Context, app string, t *crashingApp) (do
 	}
 	m := Message{
 		Kind: kindRecovered, Subject: t.Name + " recovered",
-		Text: fmt.Sprintf("All instances of the app %s are running again. It crashed %d times since %s.\n", t.Name, t.Total, t.Began.UTC().Format(time.RFC1123)),
-		Key:  fmt.Sprintf("recovered/%s/%d", app, t.Last.UnixNano()),
+		Text: fmt.Sprintf("All instances of the app %s are running again. It crashed %d times since %s.\n", t.Name, t.Total,
+			t.Began.UTC().Format(time.RFC1123)),
+		Key: fmt.Sprintf("recovered/%s/%d", app, t.Last.UnixNano()),
 	}
 	if err := a.notifyDevelopers(ctx, t.Space, m); err != nil {
 		return false, err
@@ -187,7 +191,8 @@ func (a *Alerter) health(ctx context.Context, appGUID string) (state health, err
 		for _, p := range processes {
 			wanted += p.Instances
 		}
-		running, err := tx.Instances().Count(platform.Where("app_guid", appGUID).And(platform.In("state", string(platform.InstanceRunning))))
+		running, err := tx.Instances().Count(platform.Where("app_guid", appGUID).
+			And(platform.In("state", string(platform.InstanceRunning))))
 		if err == nil && running >= wanted {
 			state = healthy
 		}

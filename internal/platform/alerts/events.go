@@ -30,7 +30,8 @@ var messages = map[string]func(*platform.AuditEvent) Message{
 	platform.EventBuildFailed: func(e *platform.AuditEvent) Message {
 		return Message{
 			Kind: kindStaging, Subject: fmt.Sprintf("Staging %s failed", e.TargetName),
-			Text: fmt.Sprintf("Staging the app %s failed: %s\n\nWhat the buildpacks printed: cf logs %s --recent\n", e.TargetName, text(e.Data["error_message"]), e.TargetName),
+			Text: fmt.Sprintf("Staging the app %s failed: %s\n\nWhat the buildpacks printed: cf logs %s --recent\n",
+				e.TargetName, text(e.Data["error_message"]), e.TargetName),
 		}
 	},
 	platform.EventDeploymentFinished: func(e *platform.AuditEvent) Message {
@@ -47,7 +48,8 @@ var operations = map[string]string{"create": "Creating", "update": "Updating", "
 
 func serviceOperation(e *platform.AuditEvent) Message {
 	operation, state := text(e.Data["operation"]), text(e.Data["state"])
-	m := Message{Kind: kindService, Subject: fmt.Sprintf("%s the service instance %s %s", operations[operation], e.TargetName, state)}
+	m := Message{Kind: kindService, Subject: fmt.Sprintf("%s the service instance %s %s", operations[operation],
+		e.TargetName, state)}
 	m.Text = m.Subject + ".\n"
 	if why := text(e.Data["description"]); why != "" {
 		m.Text += "\nThe service broker says: " + why + "\n"

@@ -60,14 +60,16 @@ func (a *Alerter) stored(ctx context.Context, use func(content []byte) error) er
 	value, known, err := a.c.States.State(ctx, stateName)
 	if err == nil && known {
 		if err := use([]byte(value)); err != nil {
-			a.c.Log.WarnContext(ctx, "what was remembered of crashes is damaged; they are counted anew", "name", stateName, "error", err)
+			a.c.Log.WarnContext(ctx, "what was remembered of crashes is damaged; they are counted anew", "name", stateName,
+				"error", err)
 		}
 	}
 	return err
 }
 
 func (a *Alerter) readPosition(ctx context.Context) (position, error) {
-	p := position{After: a.c.Now(), Seen: map[string]time.Time{}, Marks: true, Crashing: map[string]*crashingApp{}, dirty: true}
+	p := position{After: a.c.Now(), Seen: map[string]time.Time{}, Marks: true, Crashing: map[string]*crashingApp{},
+		dirty: true}
 	var kept position
 	known := false
 	err := a.stored(ctx, func(content []byte) error {

@@ -19,7 +19,8 @@ import (
 // neighbor adds another space with a developer, and returns a function that adds an event.
 func (b *bundle) neighbor(name string) func(kind string) {
 	b.t.Helper()
-	space := &platform.Space{Name: name, OrgGUID: b.space.OrgGUID, Metadata: platform.Metadata{Labels: map[string]string{Label: On}}}
+	space := &platform.Space{Name: name, OrgGUID: b.space.OrgGUID,
+		Metadata: platform.Metadata{Labels: map[string]string{Label: On}}}
 	b.update(func(tx platform.Tx) error {
 		if err := tx.Spaces().Insert(space); err != nil {
 			return err
@@ -33,7 +34,8 @@ func (b *bundle) neighbor(name string) func(kind string) {
 		b.t.Helper()
 		b.update(func(tx platform.Tx) error {
 			return tx.AuditEvents().Insert(&platform.AuditEvent{
-				Resource: platform.Resource{Created: b.now}, Type: kind, TargetGUID: name, TargetType: "app", TargetName: name, SpaceGUID: space.GUID,
+				Resource: platform.Resource{Created: b.now}, Type: kind, TargetGUID: name, TargetType: "app", TargetName: name,
+				SpaceGUID: space.GUID,
 			})
 		})
 	}
@@ -47,7 +49,8 @@ func TestEverySpaceIsNotified(t *testing.T) {
 	storming := func(b *bundle, kind string) {
 		b.update(func(tx platform.Tx) error {
 			for range storm {
-				e := &platform.AuditEvent{Resource: platform.Resource{Created: b.now}, Type: kind, TargetGUID: b.app.GUID, TargetType: "app", TargetName: "shop", SpaceGUID: b.space.GUID}
+				e := &platform.AuditEvent{Resource: platform.Resource{Created: b.now}, Type: kind, TargetGUID: b.app.GUID,
+					TargetType: "app", TargetName: "shop", SpaceGUID: b.space.GUID}
 				if err := tx.AuditEvents().Insert(e); err != nil {
 					return err
 				}
@@ -129,7 +132,8 @@ func TestStormIsCounted(t *testing.T) {
 	b.instance(platform.InstanceCrashed)
 	b.update(func(tx platform.Tx) error {
 		for range 2*eventsAtOnce + 7 {
-			if err := tx.AuditEvents().Insert(&platform.AuditEvent{Resource: platform.Resource{Created: b.now}, Type: eventCrash, TargetGUID: b.app.GUID, TargetName: "shop", SpaceGUID: b.space.GUID}); err != nil {
+			if err := tx.AuditEvents().Insert(&platform.AuditEvent{Resource: platform.Resource{Created: b.now}, Type: eventCrash,
+				TargetGUID: b.app.GUID, TargetName: "shop", SpaceGUID: b.space.GUID}); err != nil {
 				return err
 			}
 		}
@@ -195,7 +199,8 @@ func TestPositionOfEarlierVersion(t *testing.T) {
 		}
 		return err
 	})
-	old := fmt.Sprintf(`{"after":%q,"seen":{%q:%q},"troubles":{}}`, at.Format(time.RFC3339Nano), sent[0].GUID, at.Format(time.RFC3339Nano))
+	old := fmt.Sprintf(`{"after":%q,"seen":{%q:%q},"troubles":{}}`, at.Format(time.RFC3339Nano), sent[0].GUID,
+		at.Format(time.RFC3339Nano))
 	if err := os.WriteFile(b.file, []byte(old), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -218,7 +223,8 @@ func TestLateCommit(t *testing.T) {
 	go func() {
 		first := true
 		committed <- store.Update(t.Context(), func(tx platform.Tx) error {
-			err := tx.AuditEvents().Insert(&platform.AuditEvent{Resource: platform.Resource{Created: b.now}, Type: "audit.app.build.failed", TargetName: "late", SpaceGUID: b.space.GUID})
+			err := tx.AuditEvents().Insert(&platform.AuditEvent{Resource: platform.Resource{Created: b.now},
+				Type: "audit.app.build.failed", TargetName: "late", SpaceGUID: b.space.GUID})
 			if first {
 				first = false
 				close(began)

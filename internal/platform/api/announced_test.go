@@ -75,7 +75,8 @@ func (x *announcedTx) Destinations() platform.Repo[platform.Destination] {
 
 func (x *announcedTx) ServiceBindings() platform.Repo[platform.ServiceBinding] {
 	return notedRepo[platform.ServiceBinding]{x.Tx.ServiceBindings(), func(before, after *platform.ServiceBinding) {
-		if before != nil && after != nil && before.RouteServiceURL == after.RouteServiceURL && before.Last.Exists() == after.Last.Exists() {
+		if before != nil && after != nil && before.RouteServiceURL == after.RouteServiceURL &&
+			before.Last.Exists() == after.Last.Exists() {
 			return // its metadata, for example
 		}
 		for _, b := range notNil(before, after) {

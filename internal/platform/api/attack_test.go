@@ -19,13 +19,17 @@ import (
 // mixed are further bodies and queries for attack, for which it matters that
 // some of what they name is the caller's own and some is not.
 var mixed = map[string][]string{
-	"POST /v3/droplets?source_guid=$droplets":       {`{"relationships":{"app":{"data":{"guid":"$apps"}}}}`},
-	"POST /v3/packages?source_guid=$packages":       {`{"relationships":{"app":{"data":{"guid":"$apps"}}}}`},
-	"POST /v3/deployments":                          {`{"droplet":{"guid":"$droplets"},"relationships":{"app":{"data":{"guid":"$apps"}}}}`},
-	"POST /v3/apps/{guid}/tasks":                    {`{"command":"x","droplet_guid":"$droplets"}`, `{"template":{"process":{"guid":"$processes"}}}`},
-	"PATCH /v3/routes/{guid}/destinations":          {`{"destinations":[{"app":{"guid":"$apps"}}]}`},
-	"PATCH /v3/service_plans/{guid}/visibility":     {`{"type":"organization","organizations":[{"guid":"$organizations"}]}`},
-	"PATCH /v3/service_instances/{guid}":            {`{"relationships":{"service_plan":{"data":{"guid":"$service_plans"}}}}`},
+	"POST /v3/droplets?source_guid=$droplets": {`{"relationships":{"app":{"data":{"guid":"$apps"}}}}`},
+	"POST /v3/packages?source_guid=$packages": {`{"relationships":{"app":{"data":{"guid":"$apps"}}}}`},
+	"POST /v3/deployments": {
+		`{"droplet":{"guid":"$droplets"},"relationships":{"app":{"data":{"guid":"$apps"}}}}`},
+	"POST /v3/apps/{guid}/tasks": {`{"command":"x","droplet_guid":"$droplets"}`,
+		`{"template":{"process":{"guid":"$processes"}}}`},
+	"PATCH /v3/routes/{guid}/destinations": {`{"destinations":[{"app":{"guid":"$apps"}}]}`},
+	"PATCH /v3/service_plans/{guid}/visibility": {
+		`{"type":"organization","organizations":[{"guid":"$organizations"}]}`},
+	"PATCH /v3/service_instances/{guid}": {
+		`{"relationships":{"service_plan":{"data":{"guid":"$service_plans"}}}}`},
 	"POST /v3/spaces/{guid}/actions/apply_manifest": {`applications: [{name: zebra-app, instances: 9}]`},
 	"POST /v3/roles": {
 		`{"type":"organization_user","relationships":{"user":{"data":{"guid":"$users"}},"organization":{"data":{"guid":"$organizations"}}}}`,
@@ -73,7 +77,8 @@ func newAttack(t *testing.T) *attack {
 		{"no-token", "", false}, {"no-role", m.as("no-role"), false},
 		{"reader", m.as("reader", "cloud_controller.admin_read_only"), true},
 		{"auditor", m.as("auditor", "cloud_controller.global_auditor"), true},
-		{"writing-auditor", m.as("writing-auditor", "cloud_controller.global_auditor", "cloud_controller.read", "cloud_controller.write"), true},
+		{"writing-auditor", m.as("writing-auditor", "cloud_controller.global_auditor", "cloud_controller.read",
+			"cloud_controller.write"), true},
 		{"other-scope", m.as("other-scope", "openid"), false},
 	}
 	all := []string{
@@ -114,7 +119,8 @@ func (m *attack) compare(after string) {
 			continue
 		}
 		for kind, guid := range m.foreign {
-			if kind != "stacks" && kind != "buildpacks" && guid != "" && strings.Contains(line, guid) || strings.Contains(line, marker) {
+			if kind != "stacks" && kind != "buildpacks" && guid != "" && strings.Contains(line, guid) ||
+				strings.Contains(line, marker) {
 				m.t.Errorf("%s: new, and about what is foreign: %s", after, line)
 				m.told[line] = true
 				break
@@ -191,12 +197,18 @@ func (m *attack) path(route web.Route) string {
 
 // filters are queries that name what is foreign.
 var filters = []string{
-	"", "?per_page=5000", "?label_selector=" + marker, "?include=space", "?include=space.organization", "?include=organization", "?include=org", "?include=user",
-	"?include=domain", "?include=app", "?include=route", "?include=service_instance", "?include=service_offering", "?embed=process_instances",
-	"?space_guids=$spaces", "?organization_guids=$organizations", "?app_guids=$apps", "?target_guids=$apps", "?usernames=zebra-dev", "?names=zebra-app", "?names=" + marker,
-	"?service_instance_guids=$service_instances", "?service_plan_guids=$service_plans", "?service_broker_guids=$service_brokers", "?service_offering_guids=$service_offerings",
-	"?package_guids=$packages", "?droplet_guids=$droplets", "?domain_guids=$domains", "?route_guids=$routes", "?user_guids=$users", "?hosts=" + marker,
-	"?fields[space]=guid,name&fields[space.organization]=guid,name", "?fields[service_plan.service_offering.service_broker]=guid,name",
+	"", "?per_page=5000", "?label_selector=" + marker, "?include=space", "?include=space.organization",
+	"?include=organization", "?include=org", "?include=user",
+	"?include=domain", "?include=app", "?include=route", "?include=service_instance", "?include=service_offering",
+	"?embed=process_instances",
+	"?space_guids=$spaces", "?organization_guids=$organizations", "?app_guids=$apps", "?target_guids=$apps",
+	"?usernames=zebra-dev", "?names=zebra-app", "?names=" + marker,
+	"?service_instance_guids=$service_instances", "?service_plan_guids=$service_plans",
+	"?service_broker_guids=$service_brokers", "?service_offering_guids=$service_offerings",
+	"?package_guids=$packages", "?droplet_guids=$droplets", "?domain_guids=$domains", "?route_guids=$routes",
+	"?user_guids=$users", "?hosts=" + marker,
+	"?fields[space]=guid,name&fields[space.organization]=guid,name",
+	"?fields[service_plan.service_offering.service_broker]=guid,name",
 }
 
 // templates are what is sent to a route, with references: a path and a body each.
@@ -283,7 +295,8 @@ func (m *attack) manifests() {
 		`routes: [{route: ` + marker + `.` + marker + `.example.org}]`, `routes: [{route: other.` + marker + `.example.org}]`,
 		`services: [` + marker + `]`,
 	} {
-		w := m.want(m.call(developer, "POST", "/v3/spaces/"+m.home["spaces"]+"/actions/apply_manifest", fmt.Sprintf("applications: [{name: manifest-%d, %s}]", i, app)), 202)
+		w := m.want(m.call(developer, "POST", "/v3/spaces/"+m.home["spaces"]+"/actions/apply_manifest",
+			fmt.Sprintf("applications: [{name: manifest-%d, %s}]", i, app)), 202)
 		location, err := url.Parse(w.header.Get("Location"))
 		if err != nil {
 			m.t.Fatal(err)
@@ -344,8 +357,10 @@ func mutate(random *rand.Rand, v any, guids []string) any {
 	guid := guids[random.IntN(len(guids))]
 	if random.IntN(3) == 0 {
 		return []any{
-			nil, true, 0, -1, 1e30, "", guid, strings.Repeat("x", 5000), "\x00", "zażółć'\";--", []any{}, map[string]any{}, []any{v}, map[string]any{"guid": guid},
-			map[string]any{"data": map[string]any{"guid": guid}}, map[string]any{"data": []any{map[string]any{"guid": guid}}}, []any{[]any{[]any{guid}}},
+			nil, true, 0, -1, 1e30, "", guid, strings.Repeat("x", 5000), "\x00", "zażółć'\";--", []any{}, map[string]any{},
+			[]any{v}, map[string]any{"guid": guid},
+			map[string]any{"data": map[string]any{"guid": guid}}, map[string]any{"data": []any{map[string]any{"guid": guid}}},
+			[]any{[]any{[]any{guid}}},
 		}[random.IntN(17)]
 	}
 	switch node := v.(type) {
@@ -356,7 +371,8 @@ func mutate(random *rand.Rand, v any, guids []string) any {
 		}
 		slices.Sort(keys)
 		if len(keys) == 0 || random.IntN(6) == 0 {
-			node[[]string{"guid", "relationships", "space", "organization", "app", "state", "metadata"}[random.IntN(7)]] = map[string]any{"data": map[string]any{"guid": guid}}
+			node[[]string{"guid", "relationships", "space", "organization", "app", "state",
+				"metadata"}[random.IntN(7)]] = map[string]any{"data": map[string]any{"guid": guid}}
 			return node
 		}
 		k := keys[random.IntN(len(keys))]
@@ -381,7 +397,8 @@ func mutatePath(random *rand.Rand, path string, guids []string) string {
 			continue
 		}
 		return strings.Replace(path, guid, []string{
-			guids[random.IntN(len(guids))], strings.ToUpper(guid), guid + "/", "./" + guid, "x/../" + guid, "%2e%2e", guid + "%00", guid + "%20", "%25", "*", "'%20OR%201=1--",
+			guids[random.IntN(len(guids))], strings.ToUpper(guid), guid + "/", "./" + guid, "x/../" + guid, "%2e%2e",
+			guid + "%00", guid + "%20", "%25", "*", "'%20OR%201=1--",
 			url.PathEscape(guid + "'"), strings.Repeat("a", 5000), guid + "," + guid, "%2F" + guid,
 		}[random.IntN(15)], 1)
 	}

@@ -27,20 +27,26 @@ func TestAuditEventsOfWrites(t *testing.T) {
 		{do: "PATCH /v3/service_brokers/$broker", body: label, want: 200},
 		{as: "dev", do: "PATCH /v3/service_credential_bindings/$binding", body: label, want: 200},
 		{as: "dev", do: "PATCH /v3/service_credential_bindings/$key", body: label, want: 200},
-		{as: "dev", do: "POST /v3/routes", body: `{"host":"h","relationships":{"space":{"data":{"guid":"$space"}},"domain":{"data":{"guid":"$domain"}}}}`, want: 201, save: "route"},
+		{as: "dev", do: "POST /v3/routes",
+			body: `{"host":"h","relationships":{"space":{"data":{"guid":"$space"}},"domain":{"data":{"guid":"$domain"}}}}`,
+			want: 201, save: "route"},
 		{as: "dev", do: "PATCH /v3/routes/$route", body: `{"options":{"loadbalancing":"round-robin"}}`, want: 200},
-		{as: "dev", do: "POST /v3/apps/$app/sidecars", body: `{"name":"sc","command":"run","process_types":["web"]}`, want: 201, save: "sidecar"},
+		{as: "dev", do: "POST /v3/apps/$app/sidecars", body: `{"name":"sc","command":"run","process_types":["web"]}`,
+			want: 201, save: "sidecar"},
 		{as: "dev", do: "DELETE /v3/sidecars/$sidecar", want: 204},
 		{as: "dev", do: "POST /v3/droplets", body: ofApp, want: 201, save: "droplet"},
 		{do: "GET /v3/service_offerings?names=fake", want: 200, save: "offering"},
 		{do: "DELETE /v3/service_plans/$garbage", want: 204},
-		{do: "PATCH /v3/service_plans/$paid/visibility", body: `{"type":"organization","organizations":[{"guid":"$org"}]}`, want: 200},
+		{do: "PATCH /v3/service_plans/$paid/visibility", body: `{"type":"organization","organizations":[{"guid":"$org"}]}`,
+			want: 200},
 		{do: "DELETE /v3/service_plans/$paid/visibility/$org", want: 204},
-		{do: "POST /v3/organization_quotas", body: `{"name":"oq","relationships":{"organizations":{"data":[{"guid":"$org"}]}}}`, want: 201, save: "orgquota"},
+		{do: "POST /v3/organization_quotas",
+			body: `{"name":"oq","relationships":{"organizations":{"data":[{"guid":"$org"}]}}}`, want: 201, save: "orgquota"},
 		{do: "PATCH /v3/organization_quotas/$orgquota", body: `{"routes":{"total_routes":77}}`, want: 200},
 		{do: "POST /v3/organization_quotas", body: `{"name":"unused"}`, want: 201, save: "oldorgquota"},
 		{do: "DELETE /v3/organization_quotas/$oldorgquota", want: 202},
-		{do: "POST /v3/space_quotas", body: `{"name":"sq","relationships":{"organization":{"data":{"guid":"$org"}}}}`, want: 201, save: "spacequota"},
+		{do: "POST /v3/space_quotas", body: `{"name":"sq","relationships":{"organization":{"data":{"guid":"$org"}}}}`,
+			want: 201, save: "spacequota"},
 		{do: "POST /v3/space_quotas/$spacequota/relationships/spaces", body: `{"data":[{"guid":"$space"}]}`, want: 200},
 		{do: "PATCH /v3/space_quotas/$spacequota", body: `{"routes":{"total_routes":78}}`, want: 200},
 		{do: "DELETE /v3/space_quotas/$spacequota/relationships/spaces/$space", want: 204},
@@ -51,7 +57,8 @@ func TestAuditEventsOfWrites(t *testing.T) {
 	m.one(step{do: "DELETE /v3/buildpacks/$buildpack", want: 202})
 	m.file("dev", "/v3/droplets/$droplet/upload", "d.tgz", "droplet", nil, step{want: 202})
 	m.one(step{as: "dev", do: "GET /v3/droplets/$droplet/download", want: 200})
-	m.one(step{as: "dev", do: "POST /v3/packages", body: `{"type":"bits","relationships":{"app":{"data":{"guid":"$app"}}}}`, want: 201, save: "package"})
+	m.one(step{as: "dev", do: "POST /v3/packages",
+		body: `{"type":"bits","relationships":{"app":{"data":{"guid":"$app"}}}}`, want: 201, save: "package"})
 	m.file("dev", "/v3/packages/$package/upload", "p.zip", "zip", nil, step{want: 200})
 	m.one(step{as: "dev", do: "GET /v3/packages/$package/download", want: 200})
 	m.vars["old"] = m.droplet(m.vars["app"], &platform.Droplet{})
@@ -85,8 +92,10 @@ func TestAuditEventsOfWrites(t *testing.T) {
 		{"audit.space_quota.remove", "$spacequota", `"space_guid":"$space"`},
 		{"audit.space_quota.delete", "$spacequota", ""},
 	} {
-		m.one(step{do: "GET /v3/audit_events?types=" + want.kind + "&target_guids=" + want.target, want: 200, has: []string{`"total_results":1`, want.data}})
+		m.one(step{do: "GET /v3/audit_events?types=" + want.kind + "&target_guids=" + want.target, want: 200,
+			has: []string{`"total_results":1`, want.data}})
 	}
 	// One of its creation, one of its deletion.
-	m.one(step{do: "GET /v3/audit_events?types=audit.app.update&target_guids=$app", want: 200, has: []string{`"total_results":2`, `"sidecar":"sc"`}})
+	m.one(step{do: "GET /v3/audit_events?types=audit.app.update&target_guids=$app", want: 200,
+		has: []string{`"total_results":2`, `"sidecar":"sc"`}})
 }

@@ -71,7 +71,8 @@ func TestDashboardClients(t *testing.T) {
 	}
 	c.set(client("dash", "two"))
 	expect(refresh(), "COMPLETE", "cf dash", "")
-	if got := m.dashboards.clients["dash"]; got.Secret != "two" || got.RedirectURI != "https://dashboard.example.org/callback" {
+	if got := m.dashboards.clients["dash"]; got.Secret != "two" ||
+		got.RedirectURI != "https://dashboard.example.org/callback" {
 		t.Errorf("the client is %+v", got)
 	}
 	// A client that exists and is not the broker's is refused.
@@ -89,7 +90,8 @@ func TestDashboardClients(t *testing.T) {
 	second.set(client("other", "four"))
 	m.vars["url2"] = brokertest.New(t, &brokertest.Broker{Offering: "second", Change: second.change}).URL
 	const login = `,"authentication":{"type":"basic","credentials":{"username":"broker-user","password":"broker-password"}}`
-	m.fails(step{do: "POST /v3/service_brokers", want: 202, body: `{"name":"second","url":"$url2"` + login + `}`}, "Service dashboard client id must be unique")
+	m.fails(step{do: "POST /v3/service_brokers", want: 202, body: `{"name":"second","url":"$url2"` + login + `}`},
+		"Service dashboard client id must be unique")
 	// Where clients cannot be kept the catalog is taken all the same.
 	m.dashboards.mu.Lock()
 	m.dashboards.refuse = fmt.Errorf("%w: 403", services.ErrNoDashboards)
@@ -105,12 +107,14 @@ func TestDashboardClients(t *testing.T) {
 	m.dashboards.mu.Unlock()
 	expect(refresh(), "COMPLETE", "cf third", "")
 	m.play([]step{
-		{do: "GET /v3/audit_events?types=audit.service_dashboard_client.create", want: 200, has: []string{`"guid":"dash"`, `"service_dashboard_client"`}},
+		{do: "GET /v3/audit_events?types=audit.service_dashboard_client.create", want: 200,
+			has: []string{`"guid":"dash"`, `"service_dashboard_client"`}},
 		{do: "GET /v3/audit_events?types=audit.service_dashboard_client.delete", want: 200, has: []string{`"guid":"dash"`}},
 		{do: "GET /v3/service_brokers/$broker", want: 200, not: []string{"five"}},
 	})
 	// With the broker goes its client.
-	if j := m.job(step{do: "DELETE /v3/service_brokers/$broker", want: 202}); j.at("operation") != "service_broker.delete" {
+	if j := m.job(step{do: "DELETE /v3/service_brokers/$broker",
+		want: 202}); j.at("operation") != "service_broker.delete" {
 		t.Errorf("job %s", j.body)
 	} else {
 		expect(j, "COMPLETE", "cf", "")
@@ -119,12 +123,15 @@ func TestDashboardClients(t *testing.T) {
 
 	// A dashboard may ask what its user may do, and nothing else.
 	for _, r := range m.broker.Requests("catalog") {
-		if got := r.Header.Get("X-Api-Info-Location"); got != "api.example.com/v2/info" || r.Header.Get("X-Broker-Api-Request-Identity") == "" {
+		if got := r.Header.Get("X-Api-Info-Location"); got != "api.example.com/v2/info" ||
+			r.Header.Get("X-Broker-Api-Request-Identity") == "" {
 			t.Errorf("headers %v", r.Header)
 		}
 	}
 	tok := m.as("dev", "openid", "cloud_controller_service_permissions.read")
-	m.one(step{as: "dev", do: "POST /v3/service_instances", body: `{"type":"user-provided","name":"ups","relationships":{"space":{"data":{"guid":"$space"}}}}`, want: 201, save: "ups"})
+	m.one(step{as: "dev", do: "POST /v3/service_instances",
+		body: `{"type":"user-provided","name":"ups","relationships":{"space":{"data":{"guid":"$space"}}}}`, want: 201,
+		save: "ups"})
 	m.want(m.call(tok, "GET", "/v3/service_instances/"+m.vars["ups"]+"/permissions", nil), 200)
 	m.want(m.call(tok, "GET", "/v3/service_instances/"+m.vars["ups"], nil), 403)
 	m.want(m.call("", "GET", "/v2/info", nil), 200)

@@ -127,21 +127,27 @@ func setupOptions(t *testing.T, dialect db.Dialect, change func(*api.Options)) *
 	d := dbtest.Migrated(t, dialect, platformdb.Migrations)
 	stored := platformdb.New(d)
 	stored.Watch(actions.Meter)
-	f := &fixture{t: t, store: stored, users: map[string]api.DirectoryUser{}, tokens: map[string]string{}, signals: &signals{}, blobs: &blobs{packages: map[string][]byte{}}}
+	f := &fixture{t: t, store: stored, users: map[string]api.DirectoryUser{}, tokens: map[string]string{},
+		signals: &signals{}, blobs: &blobs{packages: map[string][]byte{}}}
 	announced := announcedStore{f.store, t}
-	verifier := token.NewVerifier(token.Options{Issuer: "test", Audiences: []string{"cloud_controller"}, Keys: staticKeys{}})
+	verifier := token.NewVerifier(token.Options{Issuer: "test", Audiences: []string{"cloud_controller"},
+		Keys: staticKeys{}})
 	actions := actions.New()
 	f.dashboards = &dashboards{clients: map[string]osb.DashboardClient{"cf": {ID: "cf"}}}
 	f.services = services.New(services.Config{
-		Store: announced, Platform: actions, Signals: f.signals, Number: web.Number, Poll: 20 * time.Millisecond, Interval: 50 * time.Millisecond, Retry: 20 * time.Millisecond,
-		Broker: osb.Options{Timeout: 20 * time.Second, PlatformURL: "https://api.example.com/", Guard: safedial.Everywhere}, Dashboards: f.dashboards,
+		Store: announced, Platform: actions, Signals: f.signals, Number: web.Number, Poll: 20 * time.Millisecond,
+		Interval: 50 * time.Millisecond, Retry: 20 * time.Millisecond,
+		Broker: osb.Options{Timeout: 20 * time.Second, PlatformURL: "https://api.example.com/",
+			Guard: safedial.Everywhere},
+		Dashboards: f.dashboards,
 	})
 	if err := f.services.Start(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(f.services.Stop)
 	options := api.Options{
-		Store: announced, Platform: actions, Services: f.services, Directory: f, Runtime: runtime{}, Signals: f.signals, Blobs: f.blobs, Verifier: verifier,
+		Store: announced, Platform: actions, Services: f.services, Directory: f, Runtime: runtime{}, Signals: f.signals,
+		Blobs: f.blobs, Verifier: verifier,
 	}
 	change(&options)
 	a := api.New(options)
@@ -151,10 +157,12 @@ func setupOptions(t *testing.T, dialect db.Dialect, change func(*api.Options)) *
 	f.routes = mux.Routes()
 	f.handler = web.Pipeline(mux, web.FormatV3, quiet)
 	err := f.store.Update(t.Context(), func(tx platform.Tx) error {
-		if err := tx.Stacks().Insert(&platform.Stack{Name: "cflinuxfs4", Default: true, State: platform.StackActive}); err != nil {
+		if err := tx.Stacks().Insert(&platform.Stack{Name: "cflinuxfs4", Default: true,
+			State: platform.StackActive}); err != nil {
 			return err
 		}
-		if err := tx.Buildpacks().Insert(&platform.Buildpack{Name: "go_buildpack", Position: 1, Enabled: true, State: platform.BuildpackReady, Lifecycle: "buildpack"}); err != nil {
+		if err := tx.Buildpacks().Insert(&platform.Buildpack{Name: "go_buildpack", Position: 1, Enabled: true,
+			State: platform.BuildpackReady, Lifecycle: "buildpack"}); err != nil {
 			return err
 		}
 		return tx.Domains().Insert(&platform.Domain{Name: "apps.localhost"})
@@ -238,7 +246,8 @@ func (b *blobs) count() int {
 	return len(b.packages)
 }
 
-func (b *blobs) PutPackage(_ context.Context, guid, _ string, zip io.ReaderAt, size int64, _ []builds.Resource) (string, error) {
+func (b *blobs) PutPackage(_ context.Context, guid, _ string, zip io.ReaderAt, size int64,
+	_ []builds.Resource) (string, error) {
 	if zip == nil { // everything is already stored
 		zip = strings.NewReader("")
 	}
@@ -337,12 +346,14 @@ func (f *fixture) as(user string, scopes ...string) string {
 	if raw, ok := f.tokens[key]; ok {
 		return raw
 	}
-	signer, err := jose.NewSigner(jose.SigningKey{Algorithm: jose.RS256, Key: jose.JSONWebKey{Key: signingKey(), KeyID: "k"}}, nil)
+	signer, err := jose.NewSigner(jose.SigningKey{Algorithm: jose.RS256, Key: jose.JSONWebKey{Key: signingKey(),
+		KeyID: "k"}}, nil)
 	if err != nil {
 		f.t.Fatal(err)
 	}
 	raw, err := jwt.Signed(signer).Claims(token.Claims{
-		ID: "1", Issuer: "test", Audience: token.Audience{"cloud_controller"}, UserID: user + "-guid", UserName: user, ClientID: "cf", Scope: scopes,
+		ID: "1", Issuer: "test", Audience: token.Audience{"cloud_controller"}, UserID: user + "-guid", UserName: user,
+		ClientID: "cf", Scope: scopes,
 		IssuedAt: time.Now().Unix(), ExpiresAt: time.Now().Add(time.Hour).Unix(),
 	}).Serialize()
 	if err != nil {
@@ -469,7 +480,8 @@ func (f *fixture) org(name string) string {
 
 func (f *fixture) space(org, name string) string {
 	f.t.Helper()
-	return f.want(f.call(f.admin(), "POST", "/v3/spaces", map[string]any{"name": name, "relationships": rel("organization", org)}), 201).guid()
+	return f.want(f.call(f.admin(), "POST", "/v3/spaces",
+		map[string]any{"name": name, "relationships": rel("organization", org)}), 201).guid()
 }
 
 func (f *fixture) app(space, name string, more ...map[string]any) string {

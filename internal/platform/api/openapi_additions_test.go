@@ -22,19 +22,25 @@ var additions = []struct {
 	why    string
 }{
 	// Cloud Foundry has these, and its description is incomplete.
-	{regexp.MustCompile(` \.(relationships|links|pagination|included)$`), "Cloud Foundry has them where they are not described"},
+	{regexp.MustCompile(` \.(relationships|links|pagination|included)$`),
+		"Cloud Foundry has them where they are not described"},
 	{regexp.MustCompile(`^GET /(v3)? \.links\.\w+$`), "Cloud Foundry has more links"},
-	{regexp.MustCompile(` \.links\.(app|cancel|droplet|space|quota|process_instances|destinations)$`), "Cloud Foundry has more links"},
-	{regexp.MustCompile(`/revisions\S* \.(deployable|droplet\.guid)$`), "Cloud Foundry's names of enabled and droplet.data"},
-	{regexp.MustCompile(`/deployments\S* \.status\.(canary|details\.error)$`), "steps of a canary, and why a deployment does not advance"},
+	{regexp.MustCompile(` \.links\.(app|cancel|droplet|space|quota|process_instances|destinations)$`),
+		"Cloud Foundry has more links"},
+	{regexp.MustCompile(`/revisions\S* \.(deployable|droplet\.guid)$`),
+		"Cloud Foundry's names of enabled and droplet.data"},
+	{regexp.MustCompile(`/deployments\S* \.status\.(canary|details\.error)$`),
+		"steps of a canary, and why a deployment does not advance"},
 	{regexp.MustCompile(`^GET /v3/info \.(osbapi_version|rate_limits)$`), "newer than the description"},
 	{regexp.MustCompile(`/processes\S* \.process_instances$`), "newer than the description"},
 	{regexp.MustCompile(`/routes\S* \.(destinations|options)$`), "routes are described without both"},
 	{regexp.MustCompile(`security_groups\S* \.rules\[\]\.log$`), "of TCP rules"},
 	{regexp.MustCompile(`/service_(offerings|plans)\S* \.(name|description|available|broker_catalog|costs|free|tags|requires|shareable|documentation_url|maintenance_info|schemas|visibility_type)$`), "offerings and plans are described without most members"},
 	{regexp.MustCompile(`/service_plans/{guid}/visibility \.space$`), "of plans of space-scoped brokers"},
-	{regexp.MustCompile(`/service_usage_events\S* \.(state|space|organization|service_\w+)$`), "events are described without their content"},
-	{regexp.MustCompile(`^POST /v3/service_instances \.last_operation$`), "the description has it in every other response"},
+	{regexp.MustCompile(`/service_usage_events\S* \.(state|space|organization|service_\w+)$`),
+		"events are described without their content"},
+	{regexp.MustCompile(`^POST /v3/service_instances \.last_operation$`),
+		"the description has it in every other response"},
 	{regexp.MustCompile(`/spaces/{guid}/features \.resources$`), "the list is described as if it were one of its entries"},
 	{regexp.MustCompile(`/spaces\S* \.suspended$`), "newer than the description"},
 	{regexp.MustCompile(`/stacks\S* \.(state|state_reason)$`), "newer than the description"},
@@ -46,10 +52,12 @@ var additions = []struct {
 	{regexp.MustCompile(`/revisions\S* \.ingot$`), "settings of processes and sidecars that a rollback restores"},
 	{regexp.MustCompile(`/stats \.(members|router|log_lines_lost)$`), "sidecars, requests and lost lines of an instance"},
 	{regexp.MustCompile(`/processes\S* \.min_healthy_time$`), "how long a new instance of a deployment has to be ready"},
-	{regexp.MustCompile(`/deployments\S* \.options\.min_healthy_time$`), "the same for one deployment; clients decode the options as an object with fixed members"},
+	{regexp.MustCompile(`/deployments\S* \.options\.min_healthy_time$`),
+		"the same for one deployment; clients decode the options as an object with fixed members"},
 	{regexp.MustCompile(`/processes\S* \.on_credentials$`), "what happens to the process when credentials are rotated"},
 	{regexp.MustCompile(`/sidecars\S* \.options$`), "order, restarts and ports of a sidecar"},
-	{regexp.MustCompile(`/destinations\S* \.destinations\[\]\.app\.sidecar$`), "a destination that the user mapped to a sidecar; clients decode the app as an object with fixed members"},
+	{regexp.MustCompile(`/destinations\S* \.destinations\[\]\.app\.sidecar$`),
+		"a destination that the user mapped to a sidecar; clients decode the app as an object with fixed members"},
 }
 
 // refuseAddition returns why a response may not have a member that is not
@@ -64,7 +72,8 @@ func refuseAddition(operation, member string) string {
 			return ""
 		}
 	}
-	return "if Cloud Foundry does not have it either, it belongs to the top of the resource or to a path of its own; list it in additions"
+	return "if Cloud Foundry does not have it either, it belongs to the top of the resource or to a path of its own; " +
+		"list it in additions"
 }
 
 // additionsOf returns the members that objects have and are not described to have.
@@ -213,12 +222,13 @@ components:
 	}
 	for body, want := range map[string][]string{
 		`{"guid":"g","processes":{"web":{"command":"run"}},"metadata":{"labels":{"a":"b"}}}`: nil,
-		`{"guid":"g","ingot":{"a":1}}`:                                    {".ingot"},
-		`{"processes":{"web":{"command":"run","memory":1}}}`:              {".processes.*.memory"},
-		`{"usage":{"mem":1,"lost":2}}`:                                    {".usage.lost"},
-		`{"data":{"a":1},"any":{"b":{"c":1}}}`:                            nil,
-		`{"metadata":{"notes":{}},"list":[{"name":"a"},{"b":1},{"b":2}]}`: {".list[].b", ".metadata.*.notes", ".metadata.notes"},
-		`{"data":{},"usage":{},"any":{"links":1}}`:                        nil,
+		`{"guid":"g","ingot":{"a":1}}`:                       {".ingot"},
+		`{"processes":{"web":{"command":"run","memory":1}}}`: {".processes.*.memory"},
+		`{"usage":{"mem":1,"lost":2}}`:                       {".usage.lost"},
+		`{"data":{"a":1},"any":{"b":{"c":1}}}`:               nil,
+		`{"metadata":{"notes":{}},"list":[{"name":"a"},{"b":1},{"b":2}]}`: {".list[].b", ".metadata.*.notes",
+			".metadata.notes"},
+		`{"data":{},"usage":{},"any":{"links":1}}`: nil,
 		`{"resources":[{"links":{"self":{"href":"a","title":"b"}}}],"included":{"spaces":[{"relationships":{"org":{"data":{"guid":"g","name":"n"}}}}]}}`: {
 			".included", ".links.*.title", ".relationships.*.data.name", ".resources",
 		},

@@ -56,7 +56,8 @@ func amend(d *openapitest.Document) {
 	nullable["type"] = []any{"object", "null"}
 	properties(schema("RelationshipToOne"))["data"] = nullable
 	// Links to what a platform lacks are null.
-	links := properties(property(d, d.At("paths", "/", "get", "responses", "200", "content", "application/json", "schema"), "links"))
+	links := properties(property(d, d.At("paths", "/", "get", "responses", "200", "content", "application/json",
+		"schema"), "links"))
 	for name, link := range links {
 		links[name] = openapitest.Object{"anyOf": []any{link, openapitest.Object{"type": "null"}}}
 	}
@@ -79,11 +80,14 @@ func amend(d *openapitest.Document) {
 	nullable = openapitest.Object{"type": []any{"string", "null"}}
 	revision := schema("Revision")["allOf"].([]any)[1].(openapitest.Object)
 	properties(revision)["processes"] = openapitest.Object{"type": "object", "additionalProperties": openapitest.Object{
-		"type": "object", "required": []any{"command"}, "properties": openapitest.Object{"command": nullable}, "additionalProperties": false,
+		"type": "object", "required": []any{"command"}, "properties": openapitest.Object{"command": nullable},
+		"additionalProperties": false,
 	}}
-	properties(revision)["sidecars"] = openapitest.Object{"type": "array", "items": openapitest.Object{"type": "object", "properties": openapitest.Object{
-		"name": text, "command": text, "process_types": openapitest.Object{"type": "array", "items": text}, "memory_in_mb": openapitest.Object{"type": []any{"integer", "null"}},
-	}, "additionalProperties": false}}
+	properties(revision)["sidecars"] = openapitest.Object{"type": "array", "items": openapitest.Object{"type": "object",
+		"properties": openapitest.Object{
+			"name": text, "command": text, "process_types": openapitest.Object{"type": "array", "items": text},
+			"memory_in_mb": openapitest.Object{"type": []any{"integer", "null"}},
+		}, "additionalProperties": false}}
 }
 
 // property finds a property in the parts of a schema.
@@ -121,27 +125,40 @@ var absent = []struct {
 	{regexp.MustCompile(`/packages\S* \S*\.(data\.(error|checksum)|links\.(upload|download))$`), "of bits packages only"},
 	{regexp.MustCompile(`\.lifecycle\.data\.(buildpacks|stack)$`), "of the lifecycle buildpack only"},
 	{regexp.MustCompile(`health_check\.data\.endpoint$`), "of http checks only"},
-	{regexp.MustCompile(`readiness_health_check\.data\.timeout$`), "a readiness check has none: the description uses one schema for both"},
-	{regexp.MustCompile(`\.links\.(organization|space|quota|shared_organizations|router_group)$`), "null relationships have no link"},
+	{regexp.MustCompile(`readiness_health_check\.data\.timeout$`),
+		"a readiness check has none: the description uses one schema for both"},
+	{regexp.MustCompile(`\.links\.(organization|space|quota|shared_organizations|router_group)$`),
+		"null relationships have no link"},
 	{regexp.MustCompile(`\.links\.(manifest|service_\w+)$`), "a job links only to what it is about"},
 	{regexp.MustCompile(`\.service_(offering|broker)_(guid|name)$`), "Cloud Foundry has them among the relationships"},
 	{regexp.MustCompile(`/service_brokers\S* \S*\.relationships\.space$`), "brokers for all belong to no space"},
-	{regexp.MustCompile(`(/shared_spaces|/relationships/spaces|_quotas/\S+/relationships/\w+) \.links\.related$`), "Cloud Foundry has none"},
+	{regexp.MustCompile(`(/shared_spaces|/relationships/spaces|_quotas/\S+/relationships/\w+) \.links\.related$`),
+		"Cloud Foundry has none"},
 	{regexp.MustCompile(`/visibility \.organizations$`), "only plans that are shown to some organizations have them"},
-	{regexp.MustCompile(`/tasks\S* \S*\.command$`), "it is shown only to those who may see secrets, and never in the list of all"},
-	{regexp.MustCompile(`/builds\S* \S*\.(checksum|links\.droplet)$`), "a build has no checksum, and no droplet until it is done"},
-	{regexp.MustCompile(`^GET \S+/stats .*\.(host|usage(\.\w+)?|mem_quota|disk_quota|log_rate_limit)$`), "an instance that is down has none, and one that has just started or ended uses nothing"},
-	{regexp.MustCompile(`/droplets\S* \S*\.lifecycle\.data\.(buildpacks|stack)$`), "droplets show them beside the lifecycle"},
+	{regexp.MustCompile(`/tasks\S* \S*\.command$`),
+		"it is shown only to those who may see secrets, and never in the list of all"},
+	{regexp.MustCompile(`/builds\S* \S*\.(checksum|links\.droplet)$`),
+		"a build has no checksum, and no droplet until it is done"},
+	{regexp.MustCompile(`^GET \S+/stats .*\.(host|usage(\.\w+)?|mem_quota|disk_quota|log_rate_limit)$`),
+		"an instance that is down has none, and one that has just started or ended uses nothing"},
+	{regexp.MustCompile(`/droplets\S* \S*\.lifecycle\.data\.(buildpacks|stack)$`),
+		"droplets show them beside the lifecycle"},
 	{regexp.MustCompile(`/droplets\S* \S*\.links\.(package|upload|download)$`), "each is there while it leads somewhere"},
-	{regexp.MustCompile(`/deployments\S* \S*(\.options\.\w+|\.links\.(cancel|continue))$`), "options are those that were given, and actions those that are possible"},
-	{regexp.MustCompile(`/revisions\S* \S*\.(droplet\.(data|links)|enabled)$`), "Cloud Foundry has the guid of the droplet beside droplet, and deployable in the place of enabled"},
-	{regexp.MustCompile(`/destinations\S* \S*(\.destinations\[\]\.links|\.links\.self|\.metadata|\.pagination)$`), "destinations are neither paged nor labelled, and only one of them has links"},
+	{regexp.MustCompile(`/deployments\S* \S*(\.options\.\w+|\.links\.(cancel|continue))$`),
+		"options are those that were given, and actions those that are possible"},
+	{regexp.MustCompile(`/revisions\S* \S*\.(droplet\.(data|links)|enabled)$`),
+		"Cloud Foundry has the guid of the droplet beside droplet, and deployable in the place of enabled"},
+	{regexp.MustCompile(`/destinations\S* \S*(\.destinations\[\]\.links|\.links\.self|\.metadata|\.pagination)$`),
+		"destinations are neither paged nor labelled, and only one of them has links"},
 	{regexp.MustCompile(`/shared_organizations \.items$`), "a slip of the description"},
 	{regexp.MustCompile(`isolation_segment \.links\.related$`), "there is none to be related to"},
-	{regexp.MustCompile(`^GET /v3/spaces/{guid}/features \.(name|description|enabled)$`), "the list is described as if it were one of its entries"},
+	{regexp.MustCompile(`^GET /v3/spaces/{guid}/features \.(name|description|enabled)$`),
+		"the list is described as if it were one of its entries"},
 	{regexp.MustCompile(`_quotas\S* \S*(\.metadata|\.links\.organizations)$`), "quotas have neither in Cloud Foundry"},
-	{regexp.MustCompile(`security_groups\S* \S*(\.metadata|\.(running|staging)_spaces|\.links\.related)$`), "security groups have no metadata or such links in Cloud Foundry, and their spaces are among the relationships"},
-	{regexp.MustCompile(`security_groups\S* \S*\.rules\[\]\.(ports|type|code|description)$`), "a rule has those of its protocol"},
+	{regexp.MustCompile(`security_groups\S* \S*(\.metadata|\.(running|staging)_spaces|\.links\.related)$`),
+		"security groups have no metadata or such links in Cloud Foundry, and their spaces are among the relationships"},
+	{regexp.MustCompile(`security_groups\S* \S*\.rules\[\]\.(ports|type|code|description)$`),
+		"a rule has those of its protocol"},
 	{regexp.MustCompile(`sidecars\S* \S*\.(metadata|links)$`), "sidecars have neither in Cloud Foundry"},
 	{regexp.MustCompile(`^GET \S+/(processes|organization_quotas|space_quotas|\w*security_groups) \.(total_results|total_pages|first|last|next|previous)$`), "the description puts the members of the pagination beside it as well"},
 }

@@ -79,7 +79,8 @@ func TestListsReadTheStoreAFewTimes(t *testing.T) {
 	fill := func(from, to int) {
 		err := f.store.Update(t.Context(), func(tx platform.Tx) error {
 			for i := from; i < to; i++ {
-				app := &platform.App{Name: fmt.Sprintf("app-%05d", i), SpaceGUID: space, State: platform.AppStarted, Lifecycle: platform.Lifecycle{Type: "buildpack", Stack: "cflinuxfs4"}, Env: map[string]string{"A": "b"}}
+				app := &platform.App{Name: fmt.Sprintf("app-%05d", i), SpaceGUID: space, State: platform.AppStarted,
+					Lifecycle: platform.Lifecycle{Type: "buildpack", Stack: "cflinuxfs4"}, Env: map[string]string{"A": "b"}}
 				if err := tx.Apps().Insert(app); err != nil {
 					return err
 				}
@@ -91,8 +92,12 @@ func TestListsReadTheStoreAFewTimes(t *testing.T) {
 					return err
 				}
 				for _, err := range []error{
-					tx.Processes().Insert(&platform.Process{Resource: platform.Resource{GUID: app.GUID}, AppGUID: app.GUID, Type: "web", Version: uuid.NewString(), Instances: 1, Command: "x", Health: platform.HealthCheck{Type: platform.CheckPort}, Readiness: platform.HealthCheck{Type: platform.CheckProcess}}),
-					tx.Destinations().Insert(&platform.Destination{RouteGUID: route.GUID, AppGUID: app.GUID, ProcessType: "web", Protocol: "http1"}),
+					tx.Processes().Insert(&platform.Process{Resource: platform.Resource{GUID: app.GUID}, AppGUID: app.GUID,
+						Type: "web", Version: uuid.NewString(), Instances: 1, Command: "x",
+						Health:    platform.HealthCheck{Type: platform.CheckPort},
+						Readiness: platform.HealthCheck{Type: platform.CheckProcess}}),
+					tx.Destinations().Insert(&platform.Destination{RouteGUID: route.GUID, AppGUID: app.GUID, ProcessType: "web",
+						Protocol: "http1"}),
 				} {
 					if err != nil {
 						return err
@@ -106,8 +111,10 @@ func TestListsReadTheStoreAFewTimes(t *testing.T) {
 		}
 	}
 	paths := []string{
-		"/v3/apps?per_page=50&space_guids=" + space, "/v3/apps?per_page=50&include=space.organization", "/v3/processes?per_page=50&embed=process_instances",
-		"/v3/routes?per_page=50&include=domain,space", "/v3/spaces?include=org", "/v3/droplets?per_page=50", "/v3/roles?include=space,organization",
+		"/v3/apps?per_page=50&space_guids=" + space, "/v3/apps?per_page=50&include=space.organization",
+		"/v3/processes?per_page=50&embed=process_instances",
+		"/v3/routes?per_page=50&include=domain,space", "/v3/spaces?include=org", "/v3/droplets?per_page=50",
+		"/v3/roles?include=space,organization",
 	}
 	tok := f.as("dev")
 	count := func() map[string]int64 {

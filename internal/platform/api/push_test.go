@@ -16,7 +16,8 @@ func TestPushConversation(t *testing.T) {
 	f := setup(t)
 	space := f.space(f.org("o"), "s")
 	admin := f.admin()
-	yaml := "applications:\n- name: web\n  default-route: true\n  memory: 64M\n  env: {A: 1, B: yes, C: null}\n  sidecars:\n  - {name: cfg server, process_types: [web], command: ./cfg, memory: 16MB}\n"
+	yaml := "applications:\n- name: web\n  default-route: true\n  memory: 64M\n  env: {A: 1, B: yes, C: null}\n  " +
+		"sidecars:\n  - {name: cfg server, process_types: [web], command: ./cfg, memory: 16MB}\n"
 
 	diff := f.want(f.call(admin, "POST", "/v3/spaces/"+space+"/manifest_diff", yaml), 201)
 	if !strings.Contains(diff.body, `/applications/0/sidecars`) {
@@ -33,12 +34,14 @@ func TestPushConversation(t *testing.T) {
 		t.Fatalf("apps %s", list.body)
 	}
 	env := f.want(f.call(admin, "GET", "/v3/apps/"+app+"/env", nil), 200)
-	if env.at("environment_variables.A") != "1" || env.at("environment_variables.B") != "true" || env.at("environment_variables.C") != "" ||
+	if env.at("environment_variables.A") != "1" || env.at("environment_variables.B") != "true" ||
+		env.at("environment_variables.C") != "" ||
 		env.at("application_env_json.VCAP_APPLICATION.uris.0") != "web.apps.localhost" {
 		t.Errorf("env %s", env.body)
 	}
 	routes := f.want(f.call(admin, "GET", "/v3/apps/"+app+"/routes", nil), 200)
-	if routes.at("resources.0.url") != "web.apps.localhost" || routes.at("resources.0.destinations.0.port") != 8080.0 || routes.at("resources.0.destinations.0.protocol") != "http1" {
+	if routes.at("resources.0.url") != "web.apps.localhost" || routes.at("resources.0.destinations.0.port") != 8080.0 ||
+		routes.at("resources.0.destinations.0.protocol") != "http1" {
 		t.Errorf("routes %s", routes.body)
 	}
 	again := f.want(f.call(admin, "POST", "/v3/spaces/"+space+"/manifest_diff", yaml), 201)
@@ -54,9 +57,11 @@ func TestPushConversation(t *testing.T) {
 		t.Errorf("matches %s", match.body)
 	}
 
-	pkg := f.want(f.call(admin, "POST", "/v3/packages", map[string]any{"type": "bits", "relationships": rel("app", app)}), 201)
+	pkg := f.want(f.call(admin, "POST", "/v3/packages", map[string]any{"type": "bits", "relationships": rel("app", app)}),
+		201)
 	f.want(f.call(admin, "POST", "/v3/builds", map[string]any{"package": map[string]string{"guid": pkg.guid()}}), 400)
-	up := f.want(f.upload(admin, "/v3/packages/"+pkg.guid()+"/upload", "package.zip", "zip", map[string]string{"resources": "[]"}), 200)
+	up := f.want(f.upload(admin, "/v3/packages/"+pkg.guid()+"/upload", "package.zip", "zip",
+		map[string]string{"resources": "[]"}), 200)
 	if up.at("state") != "READY" {
 		t.Errorf("package %s", up.body)
 	}
@@ -66,18 +71,21 @@ func TestPushConversation(t *testing.T) {
 	if missing.status != 404 || missing.detail() != "Droplet not found" {
 		t.Errorf("no droplet: %d %s", missing.status, missing.body)
 	}
-	build := f.want(f.call(admin, "POST", "/v3/builds", map[string]any{"package": map[string]string{"guid": pkg.guid()}}), 201)
+	build := f.want(f.call(admin, "POST", "/v3/builds", map[string]any{"package": map[string]string{"guid": pkg.guid()}}),
+		201)
 	if build.at("state") != "STAGING" || build.at("droplet") != nil || !slices.Contains(f.signals.builds, build.guid()) {
 		t.Errorf("build %s, signals %v", build.body, f.signals.builds)
 	}
-	if a := f.call(admin, "POST", "/v3/builds", map[string]any{"package": map[string]string{"guid": pkg.guid()}}); a.status != 422 {
+	if a := f.call(admin, "POST", "/v3/builds",
+		map[string]any{"package": map[string]string{"guid": pkg.guid()}}); a.status != 422 {
 		t.Errorf("a second build at the same time: %d %s", a.status, a.body)
 	}
 
 	// The stager's part.
 	droplet := &platform.Droplet{
-		AppGUID: app, PackageGUID: pkg.guid(), State: platform.DropletStaged, Lifecycle: "buildpack", Checksum: "abc", ProcessTypes: map[string]string{"web": "./app", "worker": "./w"},
-		Sidecars: []platform.DropletSidecar{{Name: "bp", Command: "./bp", ProcessTypes: []string{"web"}}},
+		AppGUID: app, PackageGUID: pkg.guid(), State: platform.DropletStaged, Lifecycle: "buildpack", Checksum: "abc",
+		ProcessTypes: map[string]string{"web": "./app", "worker": "./w"},
+		Sidecars:     []platform.DropletSidecar{{Name: "bp", Command: "./bp", ProcessTypes: []string{"web"}}},
 	}
 	err := f.store.Update(t.Context(), func(tx platform.Tx) error {
 		if err := tx.Droplets().Insert(droplet); err != nil {
@@ -96,7 +104,8 @@ func TestPushConversation(t *testing.T) {
 	if b := f.call(admin, "GET", "/v3/builds/"+build.guid(), nil); b.at("droplet.guid") != droplet.GUID {
 		t.Errorf("build %s", b.body)
 	}
-	if a := f.call(admin, "POST", "/v3/apps/"+app+"/actions/start", nil); a.status != 422 || !strings.Contains(a.detail(), "Assign a droplet before starting this app.") {
+	if a := f.call(admin, "POST", "/v3/apps/"+app+"/actions/start", nil); a.status != 422 ||
+		!strings.Contains(a.detail(), "Assign a droplet before starting this app.") {
 		t.Errorf("start without a droplet: %s", a.body)
 	}
 	f.want(f.call(admin, "PATCH", "/v3/apps/"+app+"/relationships/current_droplet", rel("x", droplet.GUID)["x"]), 200)
@@ -106,7 +115,8 @@ func TestPushConversation(t *testing.T) {
 		t.Errorf("processes %s", processes.body)
 	}
 	web := f.want(f.call(admin, "GET", "/v3/apps/"+app+"/processes/web", nil), 200)
-	if web.guid() != app || web.at("command") != "./app" || web.at("memory_in_mb") != 64.0 || web.at("health_check.type") != "port" {
+	if web.guid() != app || web.at("command") != "./app" || web.at("memory_in_mb") != 64.0 ||
+		web.at("health_check.type") != "port" {
 		t.Errorf("web %s", web.body)
 	}
 	side := f.want(f.call(admin, "GET", "/v3/processes/"+app+"/sidecars", nil), 200)
@@ -118,14 +128,16 @@ func TestPushConversation(t *testing.T) {
 		t.Errorf("one row for each wanted instance: %s", stats.body)
 	}
 	f.want(f.call(admin, "POST", "/v3/apps/"+app+"/processes/web/actions/scale", map[string]any{"instances": 3}), 202)
-	if a := f.call(admin, "POST", "/v3/apps/"+app+"/processes/web/actions/scale", map[string]any{"memory_in_mb": 16}); a.status != 422 || !strings.Contains(a.detail(), "sidecar") {
+	if a := f.call(admin, "POST", "/v3/apps/"+app+"/processes/web/actions/scale",
+		map[string]any{"memory_in_mb": 16}); a.status != 422 || !strings.Contains(a.detail(), "sidecar") {
 		t.Errorf("scaling below the sidecars: %d %s", a.status, a.body)
 	}
 	embedded := f.want(f.call(admin, "GET", "/v3/processes?embed=process_instances&space_guids="+space, nil), 200)
 	if rows, _ := embedded.at("resources.0.process_instances").([]any); len(rows) != 3 {
 		t.Errorf("embed %s", embedded.body)
 	}
-	if d := f.want(f.call(admin, "GET", "/v3/deployments?app_guids="+app+"&status_values=ACTIVE&order_by=-created_at&page=1&per_page=1", nil), 200); d.at("pagination.total_results") != 0.0 {
+	if d := f.want(f.call(admin, "GET", "/v3/deployments?app_guids="+app+
+		"&status_values=ACTIVE&order_by=-created_at&page=1&per_page=1", nil), 200); d.at("pagination.total_results") != 0.0 {
 		t.Errorf("deployments %s", d.body)
 	}
 	yamlOut := f.want(f.call(admin, "GET", "/v3/apps/"+app+"/manifest", nil), 200).body
@@ -134,14 +146,17 @@ func TestPushConversation(t *testing.T) {
 		t.Errorf("a manifest that was read and applied changed it:\n%s\nwas\n%s", got, yamlOut)
 	}
 	events := f.want(f.call(admin, "GET", "/v3/audit_events?target_guids="+app+"&order_by=-created_at&page=1", nil), 200)
-	for _, kind := range []string{"audit.app.create", "audit.app.package.upload", "audit.app.build.create", "audit.app.droplet.mapped", "audit.app.restart", "audit.app.process.scale", "audit.app.map-route", "audit.app.apply_manifest"} {
+	for _, kind := range []string{"audit.app.create", "audit.app.package.upload", "audit.app.build.create",
+		"audit.app.droplet.mapped", "audit.app.restart", "audit.app.process.scale", "audit.app.map-route",
+		"audit.app.apply_manifest"} {
 		if !strings.Contains(events.body, `"`+kind+`"`) {
 			t.Errorf("no event %s", kind)
 		}
 	}
 	f.want(f.call(admin, "DELETE", "/v3/apps/"+app, nil), 202)
 	f.want(f.call(admin, "GET", "/v3/apps/"+app, nil), 404)
-	if left := f.want(f.call(admin, "GET", "/v3/routes?space_guids="+space, nil), 200); left.at("resources.0.url") != "web.apps.localhost" {
+	if left := f.want(f.call(admin, "GET", "/v3/routes?space_guids="+space, nil),
+		200); left.at("resources.0.url") != "web.apps.localhost" {
 		t.Errorf("the route stays: %s", left.body)
 	}
 }
@@ -163,7 +178,8 @@ func TestSidecarWarnings(t *testing.T) {
 	bundled := map[string]string{}
 	err := f.store.Update(t.Context(), func(tx platform.Tx) error {
 		for _, name := range []string{"node_buildpack", "ruby_buildpack"} {
-			b := &platform.Buildpack{Name: name, Position: 9, Enabled: true, State: platform.BuildpackReady, Lifecycle: "buildpack", Bundled: true}
+			b := &platform.Buildpack{Name: name, Position: 9, Enabled: true, State: platform.BuildpackReady,
+				Lifecycle: "buildpack", Bundled: true}
 			if err := tx.Buildpacks().Insert(b); err != nil {
 				return err
 			}
@@ -201,12 +217,16 @@ func TestSidecarWarnings(t *testing.T) {
 		body := map[string]any{"name": "config server", "command": "./c", "process_types": []string{"web"}}
 		maps.Copy(body, test.sidecar)
 		texts := []string{warning(f.want(f.call(admin, "POST", "/v3/apps/"+app+"/sidecars", body), 201))}
-		pkg := f.want(f.call(admin, "POST", "/v3/packages", map[string]any{"type": "bits", "relationships": rel("app", app)}), 201)
-		f.want(f.upload(admin, "/v3/packages/"+pkg.guid()+"/upload", "package.zip", "zip", map[string]string{"resources": "[]"}), 200)
+		pkg := f.want(f.call(admin, "POST", "/v3/packages", map[string]any{"type": "bits", "relationships": rel("app", app)}),
+			201)
+		f.want(f.upload(admin, "/v3/packages/"+pkg.guid()+"/upload", "package.zip", "zip",
+			map[string]string{"resources": "[]"}), 200)
 		build := map[string]any{"package": map[string]string{"guid": pkg.guid()}}
 		texts = append(texts, warning(f.want(f.call(admin, "POST", "/v3/builds", build), 201)))
 		for _, text := range texts {
-			if test.warns != strings.Contains(text, `The sidecar "config server" has no memory, which is required with a custom buildpack`) || strings.Contains(text, "secret") {
+			if test.warns != strings.Contains(text,
+				`The sidecar "config server" has no memory, which is required with a custom buildpack`) ||
+				strings.Contains(text, "secret") {
 				t.Errorf("%s: warning %q", name, text)
 			}
 		}

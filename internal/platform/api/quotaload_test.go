@@ -27,14 +27,17 @@ func TestQuotasUnderLoad(t *testing.T) {
 		ofOrg := `{"apps":{"total_memory_in_mb":640,"total_instances":12,"per_app_tasks":2,"log_rate_limit_in_bytes_per_second":900},` +
 			`"services":{"total_service_instances":3,"total_service_keys":2},"routes":{"total_routes":6},"domains":{"total_domains":2}}`
 		m.one(step{do: "PATCH /v3/organization_quotas/$organization", body: ofOrg, want: 200})
-		m.one(step{do: "PATCH /v3/space_quotas/$space_quota", body: `{"apps":{"total_memory_in_mb":600,"total_instances":10},"routes":{"total_routes":5}}`, want: 200})
+		m.one(step{do: "PATCH /v3/space_quotas/$space_quota",
+			body: `{"apps":{"total_memory_in_mb":600,"total_instances":10},"routes":{"total_routes":5}}`, want: 200})
 		m.create("db", "sync")
 		var apps []string
 		for i := range 5 {
 			app := m.app(m.vars["space"], fmt.Sprint("load-", i))
 			apps = append(apps, app)
-			m.want(m.call(m.admin(), "PATCH", "/v3/apps/"+app+"/relationships/current_droplet", rel("x", m.droplet(app, &platform.Droplet{}))["x"]), 200)
-			m.want(m.call(m.admin(), "POST", "/v3/processes/"+app+"/actions/scale", map[string]any{"memory_in_mb": 60, "log_rate_limit_in_bytes_per_second": 100}), 202)
+			m.want(m.call(m.admin(), "PATCH", "/v3/apps/"+app+"/relationships/current_droplet",
+				rel("x", m.droplet(app, &platform.Droplet{}))["x"]), 200)
+			m.want(m.call(m.admin(), "POST", "/v3/processes/"+app+"/actions/scale", map[string]any{"memory_in_mb": 60,
+				"log_rate_limit_in_bytes_per_second": 100}), 202)
 		}
 		tokens := map[string]string{"dev": m.as("dev"), "orgmanager": m.as("orgmanager")}
 		var all sync.WaitGroup
@@ -80,17 +83,23 @@ func loadRequest(m *market, random *rand.Rand, apps []string, name string) (as, 
 	case 1:
 		return "dev", "POST", "/v3/apps/" + app + "/actions/stop", nil
 	case 2, 3:
-		return "dev", "POST", "/v3/processes/" + app + "/actions/scale", map[string]any{"instances": random.IntN(6), "memory_in_mb": 30 + random.IntN(60)}
+		return "dev", "POST", "/v3/processes/" + app + "/actions/scale", map[string]any{"instances": random.IntN(6),
+			"memory_in_mb": 30 + random.IntN(60)}
 	case 4:
-		return "dev", "POST", "/v3/apps/" + app + "/tasks", map[string]any{"command": "x", "memory_in_mb": 30, "log_rate_limit_in_bytes_per_second": 50}
+		return "dev", "POST", "/v3/apps/" + app + "/tasks", map[string]any{"command": "x", "memory_in_mb": 30,
+			"log_rate_limit_in_bytes_per_second": 50}
 	case 5:
-		return "dev", "POST", "/v3/routes", map[string]any{"host": "load-" + name, "relationships": rel("space", m.vars["space"], "domain", m.vars["domain"])}
+		return "dev", "POST", "/v3/routes", map[string]any{"host": "load-" + name,
+			"relationships": rel("space", m.vars["space"], "domain", m.vars["domain"])}
 	case 6:
-		return "orgmanager", "POST", "/v3/domains", map[string]any{"name": "d" + name + ".example.org", "relationships": rel("organization", m.vars["org"])}
+		return "orgmanager", "POST", "/v3/domains", map[string]any{"name": "d" + name + ".example.org",
+			"relationships": rel("organization", m.vars["org"])}
 	case 7:
-		return "dev", "POST", "/v3/service_credential_bindings", map[string]any{"type": "key", "name": name, "relationships": rel("service_instance", m.vars["db"])}
+		return "dev", "POST", "/v3/service_credential_bindings", map[string]any{"type": "key", "name": name,
+			"relationships": rel("service_instance", m.vars["db"])}
 	}
-	return "dev", "POST", "/v3/service_instances", map[string]any{"type": "managed", "name": name, "relationships": rel("space", m.vars["space"], "service_plan", m.vars["sync"])}
+	return "dev", "POST", "/v3/service_instances", map[string]any{"type": "managed", "name": name,
+		"relationships": rel("space", m.vars["space"], "service_plan", m.vars["sync"])}
 }
 
 // checkWithin compares one snapshot of what is in use with the quotas.
@@ -122,7 +131,8 @@ func checkWithin(t *testing.T, m *market, apps []string, peak map[string]int) {
 		got, most int
 	}{
 		{"memory of the organization", org.MemoryMB, 640}, {"memory of the space", space.MemoryMB, 600},
-		{"instances", space.Instances, 10}, {"log rate", int(org.LogRate), 900}, {"tasks of an app", tasks, 2}, {"routes", space.Routes, 5},
+		{"instances", space.Instances, 10}, {"log rate", int(org.LogRate), 900}, {"tasks of an app", tasks, 2},
+		{"routes", space.Routes, 5},
 		{"domains", org.Domains, 2}, {"services", org.ServiceInstances, 3}, {"keys", org.ServiceKeys, 2},
 	} {
 		peak[c.what] = max(peak[c.what], c.got)

@@ -26,11 +26,14 @@ var matrix = []struct {
 	{user: "orguser", roles: []string{"organization_user"}, seesOrg: true},
 	{user: "orgauditor", roles: []string{"organization_auditor"}, seesOrg: true},
 	{user: "billing", roles: []string{"organization_billing_manager"}, seesOrg: true},
-	{user: "orgmanager", roles: []string{"organization_manager"}, seesOrg: true, sees: true, manages: true, managesOf: true},
-	{user: "developer", roles: []string{"organization_user", "space_developer"}, seesOrg: true, sees: true, env: true, develops: true, operates: true},
+	{user: "orgmanager", roles: []string{"organization_manager"}, seesOrg: true, sees: true, manages: true,
+		managesOf: true},
+	{user: "developer", roles: []string{"organization_user", "space_developer"}, seesOrg: true, sees: true, env: true,
+		develops: true, operates: true},
 	{user: "manager", roles: []string{"organization_user", "space_manager"}, seesOrg: true, sees: true, manages: true},
 	{user: "auditor", roles: []string{"organization_user", "space_auditor"}, seesOrg: true, sees: true},
-	{user: "supporter", roles: []string{"organization_user", "space_supporter"}, seesOrg: true, sees: true, env: true, operates: true},
+	{user: "supporter", roles: []string{"organization_user", "space_supporter"}, seesOrg: true, sees: true, env: true,
+		operates: true},
 }
 
 func TestRoleMatrix(t *testing.T) {
@@ -71,7 +74,8 @@ func TestRoleMatrix(t *testing.T) {
 				check("see space", f.call(tok, "GET", "/v3/spaces/"+space, nil), m.sees, 404)
 				check("see app", f.call(tok, "GET", "/v3/apps/"+app, nil), m.sees, 404)
 				check("see process", f.call(tok, "GET", "/v3/processes/"+app, nil), m.sees, 404)
-				if got := names(f.call(tok, "GET", "/v3/apps", nil)); slices.Contains(got, "foreign") || slices.Contains(got, "a") != m.sees {
+				if got := names(f.call(tok, "GET", "/v3/apps", nil)); slices.Contains(got, "foreign") ||
+					slices.Contains(got, "a") != m.sees {
 					t.Errorf("lists %v", got)
 				}
 				env := f.call(tok, "GET", "/v3/apps/"+app+"/env", nil)
@@ -79,12 +83,17 @@ func TestRoleMatrix(t *testing.T) {
 				if !m.env && strings.Contains(env.body, "hunter2") {
 					t.Error("the environment leaks")
 				}
-				check("change app", f.call(tok, "PATCH", "/v3/apps/"+app, map[string]any{"metadata": map[string]any{"labels": map[string]string{"x": "y"}}}), m.develops, hide(m.sees))
-				check("set env", f.call(tok, "PATCH", "/v3/apps/"+app+"/environment_variables", map[string]any{"var": map[string]string{"A": "b"}}), m.operates, hide(m.sees))
+				check("change app", f.call(tok, "PATCH", "/v3/apps/"+app,
+					map[string]any{"metadata": map[string]any{"labels": map[string]string{"x": "y"}}}), m.develops, hide(m.sees))
+				check("set env", f.call(tok, "PATCH", "/v3/apps/"+app+"/environment_variables",
+					map[string]any{"var": map[string]string{"A": "b"}}), m.operates, hide(m.sees))
 				check("stop", f.call(tok, "POST", "/v3/apps/"+app+"/actions/stop", nil), m.operates, hide(m.sees))
-				check("scale", f.call(tok, "POST", "/v3/processes/"+app+"/actions/scale", map[string]any{"instances": 1}), m.operates, hide(m.sees))
-				check("create app", f.call(tok, "POST", "/v3/apps", map[string]any{"name": "by-" + m.user, "relationships": rel("space", space)}), m.develops, map[bool]int{true: 403, false: 422}[m.sees])
-				check("apply manifest", f.call(tok, "POST", "/v3/spaces/"+space+"/actions/apply_manifest", "applications: [{name: m-"+m.user+"}]"), m.develops, hide(m.sees))
+				check("scale", f.call(tok, "POST", "/v3/processes/"+app+"/actions/scale", map[string]any{"instances": 1}),
+					m.operates, hide(m.sees))
+				check("create app", f.call(tok, "POST", "/v3/apps", map[string]any{"name": "by-" + m.user,
+					"relationships": rel("space", space)}), m.develops, map[bool]int{true: 403, false: 422}[m.sees])
+				check("apply manifest", f.call(tok, "POST", "/v3/spaces/"+space+"/actions/apply_manifest",
+					"applications: [{name: m-"+m.user+"}]"), m.develops, hide(m.sees))
 				giveOrg := rel("organization", org)
 				giveOrg["user"] = map[string]any{"data": map[string]any{"username": "newcomer"}}
 				kind := map[string]any{"type": "organization_auditor", "relationships": giveOrg}
@@ -126,7 +135,8 @@ func TestDuplicateRoles(t *testing.T) {
 	if list.at("included.users.0.username") != "ann" || list.at("resources.0.relationships.user.data.guid") != "ann-guid" {
 		t.Errorf("list %s", list.body)
 	}
-	orgRole := f.want(f.call(f.admin(), "GET", "/v3/roles?types=organization_user&user_guids=ann-guid&organization_guids="+org, nil), 200)
+	orgRole := f.want(f.call(f.admin(), "GET", "/v3/roles?types=organization_user&user_guids=ann-guid&organization_guids="+
+		org, nil), 200)
 	guid, _ := orgRole.at("resources.0.guid").(string)
 	if a := f.call(f.admin(), "DELETE", "/v3/roles/"+guid, nil); a.status != 422 {
 		t.Errorf("the last role in the organization went: %d %s", a.status, a.body)
@@ -139,7 +149,8 @@ func TestLists(t *testing.T) {
 	org := f.org("o")
 	space := f.space(org, "s")
 	for i := range 7 {
-		f.app(space, fmt.Sprintf("app-%d", i), map[string]any{"metadata": map[string]any{"labels": map[string]string{"n": fmt.Sprint(i % 2)}}})
+		f.app(space, fmt.Sprintf("app-%d", i),
+			map[string]any{"metadata": map[string]any{"labels": map[string]string{"n": fmt.Sprint(i % 2)}}})
 	}
 	f.app(space, "with,comma")
 	admin := f.admin()
@@ -167,8 +178,11 @@ func TestLists(t *testing.T) {
 		}
 	}
 	for _, query := range []string{
-		"nonsense=1", "page=0", "page=x", "per_page=5001", "per_page=0", "order_by=color", "names=a&names=b", "label_selector=a%20b",
-		"created_ats=yesterday", "created_ats=2020-01-01T00:00:00Z,", "created_ats[gt]=2020-01-01T00:00:00Z,2021-01-01T00:00:00Z", "created_ats[foo]=2020-01-01T00:00:00Z", "include=nothing", "lifecycle_type=sorcery",
+		"nonsense=1", "page=0", "page=x", "per_page=5001", "per_page=0", "order_by=color", "names=a&names=b",
+		"label_selector=a%20b",
+		"created_ats=yesterday", "created_ats=2020-01-01T00:00:00Z,",
+		"created_ats[gt]=2020-01-01T00:00:00Z,2021-01-01T00:00:00Z", "created_ats[foo]=2020-01-01T00:00:00Z",
+		"include=nothing", "lifecycle_type=sorcery",
 	} {
 		a := f.call(admin, "GET", "/v3/apps?"+query, nil)
 		if a.status != 400 || a.at("errors.0.code") != 10005.0 {

@@ -19,7 +19,8 @@ func (a *API) rootRoutes(g *web.Group) {
 	g.Handle(http.MethodGet, "/v3", web.Public(discovery), a.v3)
 	g.Handle(http.MethodGet, "/v3/info", web.Public(discovery), a.info)
 	g.Handle(http.MethodGet, "/v2/info", web.Public(discovery), a.v2Info)
-	g.Handle(http.MethodGet, "/instance-identity/ca.pem", web.Public("the certificate of an authority is public"), a.identityAuthority)
+	g.Handle(http.MethodGet, "/instance-identity/ca.pem", web.Public("the certificate of an authority is public"),
+		a.identityAuthority)
 }
 
 // root lists the URLs of the platform. A link is null for a component that clients
@@ -38,7 +39,8 @@ func (a *API) root(w http.ResponseWriter, r *http.Request) error {
 	}
 	var ssh *rest.Link
 	if a.o.SSHAddress != "" {
-		ssh = &rest.Link{Href: sshHref(a.o.SSHAddress, base), Meta: map[string]string{"host_key_fingerprint": a.o.SSHFingerprint, "oauth_client": "ssh-proxy"}}
+		ssh = &rest.Link{Href: sshHref(a.o.SSHAddress, base),
+			Meta: map[string]string{"host_key_fingerprint": a.o.SSHFingerprint, "oauth_client": "ssh-proxy"}}
 	}
 	links := map[string]*rest.Link{
 		"self":                rest.Href(base),
@@ -94,9 +96,13 @@ func (a *API) v3(w http.ResponseWriter, r *http.Request) error {
 	v3 := rest.BaseURL(r) + "/v3"
 	links := map[string]*rest.Link{"self": rest.Href(v3)}
 	for _, resource := range []string{
-		"app_usage_events", "apps", "audit_events", "buildpacks", "builds", "deployments", "domains", "droplets", "environment_variable_groups", "feature_flags",
-		"info", "isolation_segments", "jobs", "organization_quotas", "organizations", "packages", "processes", "resource_matches", "roles", "routes",
-		"security_groups", "service_brokers", "service_credential_bindings", "service_instances", "service_offerings", "service_plans", "service_route_bindings", "service_usage_events", "space_quotas", "spaces", "stacks", "tasks", "users",
+		"app_usage_events", "apps", "audit_events", "buildpacks", "builds", "deployments", "domains", "droplets",
+		"environment_variable_groups", "feature_flags",
+		"info", "isolation_segments", "jobs", "organization_quotas", "organizations", "packages", "processes",
+		"resource_matches", "roles", "routes",
+		"security_groups", "service_brokers", "service_credential_bindings", "service_instances", "service_offerings",
+		"service_plans", "service_route_bindings", "service_usage_events", "space_quotas", "spaces", "stacks",
+		"tasks", "users",
 	} {
 		links[resource] = rest.Href(v3, "/", resource)
 	}
@@ -109,11 +115,14 @@ func (a *API) v3(w http.ResponseWriter, r *http.Request) error {
 func (a *API) v2Info(w http.ResponseWriter, r *http.Request) error {
 	auth := a.o.AuthURL(r)
 	body := map[string]any{
-		"name": "Ingot", "build": version.Version, "version": 0, "support": "", "description": "A Cloud Foundry compatible application platform",
-		"authorization_endpoint": auth, "token_endpoint": auth, "min_cli_version": nil, "min_recommended_cli_version": nil, "osbapi_version": "2.17",
+		"name": "Ingot", "build": version.Version, "version": 0, "support": "",
+		"description":            "A Cloud Foundry compatible application platform",
+		"authorization_endpoint": auth, "token_endpoint": auth, "min_cli_version": nil, "min_recommended_cli_version": nil,
+		"osbapi_version": "2.17",
 	}
 	if a.o.SSHAddress != "" {
-		body["app_ssh_endpoint"], body["app_ssh_host_key_fingerprint"], body["app_ssh_oauth_client"] = sshHref(a.o.SSHAddress, rest.BaseURL(r)), a.o.SSHFingerprint, "ssh-proxy"
+		body["app_ssh_endpoint"], body["app_ssh_host_key_fingerprint"], body["app_ssh_oauth_client"] = sshHref(a.o.SSHAddress,
+			rest.BaseURL(r)), a.o.SSHFingerprint, "ssh-proxy"
 	}
 	web.WriteJSON(w, http.StatusOK, body)
 	return nil

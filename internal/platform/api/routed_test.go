@@ -7,7 +7,8 @@ import (
 
 // unrouted are operations of the description that are not routed, with the reason.
 var unrouted = map[string]string{
-	"PATCH /v3/apps/{guid}/builds": "a slip of the description: Cloud Foundry has PATCH /v3/builds/{guid}, which is routed",
+	"PATCH /v3/apps/{guid}/builds": "a slip of the description: Cloud Foundry has PATCH /v3/builds/{guid}, " +
+		"which is routed",
 }
 
 // notYet are operations that are being built.

@@ -30,7 +30,8 @@ func TestDeleteBoundService(t *testing.T) {
 	bind := func() {
 		t.Helper()
 		m.vars["bound"] = m.done(step{as: "dev", do: "POST /v3/service_credential_bindings", body: bindApp, want: 202})
-		m.vars["key"] = m.done(step{as: "dev", do: "POST /v3/service_credential_bindings", body: `{"type":"key","name":"k","relationships":{"service_instance":{"data":{"guid":"$db"}}}}`, want: 202})
+		m.vars["key"] = m.done(step{as: "dev", do: "POST /v3/service_credential_bindings",
+			body: `{"type":"key","name":"k","relationships":{"service_instance":{"data":{"guid":"$db"}}}}`, want: 202})
 	}
 	remove := step{as: "dev", do: "DELETE /v3/service_instances/$db", want: 202}
 	for _, plan := range []string{"sync", "async"} {
@@ -47,7 +48,8 @@ func TestDeleteBoundService(t *testing.T) {
 		refuse.Store(true)
 		m.fails(remove, "Unbinding of 'db' failed: ")
 		m.play([]step{
-			{as: "dev", do: "GET /v3/service_instances/$db", want: 200, has: []string{`"type":"delete"`, `"state":"failed"`, "it is in use"}},
+			{as: "dev", do: "GET /v3/service_instances/$db", want: 200, has: []string{`"type":"delete"`, `"state":"failed"`,
+				"it is in use"}},
 			{as: "dev", do: "GET /v3/service_credential_bindings/$bound", want: 200},
 			{as: "dev", do: "GET /v3/apps/$app/env", want: 200, has: []string{"secret-$bound"}},
 		})
@@ -73,7 +75,8 @@ func TestDeleteBoundService(t *testing.T) {
 	mu.Unlock()
 	// What a user provides goes at once, with what is bound to it.
 	m.play([]step{
-		{as: "dev", do: "POST /v3/service_instances", body: `{"type":"user-provided","name":"ups","credentials":{"a":"b"},"relationships":{"space":{"data":{"guid":"$space"}}}}`, want: 201, save: "db"},
+		{as: "dev", do: "POST /v3/service_instances",
+			body: `{"type":"user-provided","name":"ups","credentials":{"a":"b"},"relationships":{"space":{"data":{"guid":"$space"}}}}`, want: 201, save: "db"},
 		{as: "dev", do: "POST /v3/service_credential_bindings", body: bindApp, want: 201, save: "bound"},
 		{as: "auditor", do: "DELETE /v3/service_instances/$db", want: 403},
 		{as: "dev", do: "DELETE /v3/service_instances/$db", want: 204},

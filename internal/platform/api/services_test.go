@@ -27,11 +27,14 @@ func newMarketIn(t *testing.T, w *world, b *brokertest.Broker) *market {
 	t.Helper()
 	m := &market{w, brokertest.New(t, b)}
 	m.vars["url"] = m.broker.URL
-	m.done(step{do: "POST /v3/service_brokers", want: 202, body: `{"name":"b","url":"$url","authentication":{"type":"basic","credentials":{"username":"broker-user","password":"broker-password"}}}`})
+	m.done(step{do: "POST /v3/service_brokers", want: 202,
+		body: `{"name":"b","url":"$url","authentication":{"type":"basic","credentials":{"username":"broker-user","password":"broker-password"}}}`})
 	for _, plan := range []string{"sync", "paid", "async", "fails", "breaks", "garbage"} {
-		m.one(step{do: "GET /v3/service_plans?service_broker_names=b&names=" + plan, want: 200, has: []string{plan}, save: plan})
+		m.one(step{do: "GET /v3/service_plans?service_broker_names=b&names=" + plan, want: 200, has: []string{plan},
+			save: plan})
 		if plan != "garbage" {
-			m.one(step{do: "POST /v3/service_plans/$" + plan + "/visibility", body: `{"type":"public"}`, want: 200, has: []string{"public"}})
+			m.one(step{do: "POST /v3/service_plans/$" + plan + "/visibility", body: `{"type":"public"}`, want: 200,
+				has: []string{"public"}})
 		}
 	}
 	return m
@@ -92,7 +95,9 @@ func (m *market) fails(s step, why string) {
 func (m *market) create(name, plan string) string {
 	m.t.Helper()
 	guid := m.done(step{as: "dev", do: "POST /v3/service_instances", want: 202,
-		body: `{"type":"managed","name":"` + name + `","tags":["mine","db"],"relationships":{"space":{"data":{"guid":"$space"}},"service_plan":{"data":{"guid":"$` + plan + `"}}}}`})
+		body: `{"type":"managed","name":"` + name +
+			`","tags":["mine","db"],"relationships":{"space":{"data":{"guid":"$space"}},"service_plan":{"data":{"guid":"$` +
+			plan + `"}}}}`})
 	m.vars[strings.ReplaceAll(name, "-", "_")] = guid
 	return guid
 }
@@ -104,13 +109,17 @@ func TestServiceLife(t *testing.T) {
 	m := newMarket(t, &brokertest.Broker{Polls: 1})
 	m.play([]step{
 		{as: "dev", do: "GET /v3/service_plans?include=service_offering&fields[service_offering.service_broker]=name,guid&per_page=5000&space_guids=$space&available=true", want: 200,
-			has: []string{`"service_offerings"`, `"service_brokers":[{"guid"`, `"currency":"USD"`, `"amount":9.5`}, not: []string{"garbage", "broker-password"}},
-		{as: "dev", do: "GET /v3/service_offerings?names=fake&fields[service_broker]=name,guid", want: 200, has: []string{`"shareable":true`, "https://example.org/docs", `"name":"b"`}, save: "offering"},
+			has: []string{`"service_offerings"`, `"service_brokers":[{"guid"`, `"currency":"USD"`, `"amount":9.5`},
+			not: []string{"garbage", "broker-password"}},
+		{as: "dev", do: "GET /v3/service_offerings?names=fake&fields[service_broker]=name,guid", want: 200,
+			has: []string{`"shareable":true`, "https://example.org/docs", `"name":"b"`}, save: "offering"},
 		{as: "dev", do: "GET /v3/service_offerings/$offering", want: 200},
-		{as: "dev", do: "GET /v3/service_plans/$sync", want: 200, has: []string{`"maintenance_info":{"description":"first","version":"1.0.0"}`}},
+		{as: "dev", do: "GET /v3/service_plans/$sync", want: 200,
+			has: []string{`"maintenance_info":{"description":"first","version":"1.0.0"}`}},
 		{as: "dev", do: "GET /v3/service_plans/$sync/visibility", want: 200, has: []string{`"type":"public"`}},
 		{as: "dev", do: "GET /v3/service_brokers", want: 200, not: []string{`"name":"b"`}},
-		{do: "GET /v3/service_brokers?names=b", want: 200, has: []string{`"name":"b"`}, not: []string{"broker-password"}, save: "broker"},
+		{do: "GET /v3/service_brokers?names=b", want: 200, has: []string{`"name":"b"`}, not: []string{"broker-password"},
+			save: "broker"},
 		{do: "GET /v3/service_brokers/$broker", want: 200},
 		{as: "dev", do: "POST /v3/service_instances", want: 422, has: []string{"Invalid service plan"},
 			body: `{"type":"managed","name":"no","relationships":{"space":{"data":{"guid":"$space"}},"service_plan":{"data":{"guid":"$garbage"}}}}`},
@@ -128,40 +137,53 @@ func TestServiceLife(t *testing.T) {
 	m.play([]step{
 		{as: "dev", do: "POST /v3/service_instances", want: 422, has: []string{"The service instance name is taken: db"},
 			body: `{"type":"managed","name":"db","relationships":{"space":{"data":{"guid":"$space"}},"service_plan":{"data":{"guid":"$sync"}}}}`},
-		{as: "dev", do: "GET /v3/service_instances/$db", want: 200, has: []string{`"state":"succeeded"`, `"upgrade_available":false`, "https://example.org/dashboard"}},
+		{as: "dev", do: "GET /v3/service_instances/$db", want: 200, has: []string{`"state":"succeeded"`,
+			`"upgrade_available":false`, "https://example.org/dashboard"}},
 		{as: "auditor", do: "GET /v3/service_instances?names=db&space_guids=$space&fields[service_plan]=name,guid,relationships.service_offering&fields[service_plan.service_offering]=name,guid,description,tags,documentation_url" +
 			"&fields[service_plan.service_offering.service_broker]=name,guid&fields[space]=name,guid&fields[space.organization]=name,guid", want: 200,
-			has: []string{`"service_plans":[{"guid"`, `"service_brokers":[{"guid"`, `"organizations":[{"guid"`, `"tags":["fake","db"]`}, not: []string{`"costs"`}},
+			has: []string{`"service_plans":[{"guid"`, `"service_brokers":[{"guid"`, `"organizations":[{"guid"`,
+				`"tags":["fake","db"]`}, not: []string{`"costs"`}},
 		{as: "dev", do: "GET /v3/service_instances/$db/parameters", want: 200},
 		{as: "auditor", do: "GET /v3/service_instances/$db/parameters", want: 403},
 		{as: "dev", do: "GET /v3/service_instances/$db/permissions", want: 200, has: []string{`"manage":true`}},
-		{as: "auditor", do: "GET /v3/service_instances/$db/permissions", want: 200, has: []string{`"manage":false`, `"read":true`}},
+		{as: "auditor", do: "GET /v3/service_instances/$db/permissions", want: 200, has: []string{`"manage":false`,
+			`"read":true`}},
 		{do: "PATCH /v3/organizations/$org", body: `{"suspended":true}`, want: 200},
-		{as: "dev", do: "GET /v3/service_instances/$db/permissions", want: 200, has: []string{`"manage":false`, `"read":true`}},
+		{as: "dev", do: "GET /v3/service_instances/$db/permissions", want: 200, has: []string{`"manage":false`,
+			`"read":true`}},
 		{do: "GET /v3/service_instances/$db/permissions", want: 200, has: []string{`"manage":true`}},
 		{do: "PATCH /v3/organizations/$org", body: `{"suspended":false}`, want: 200},
 		{as: "dev", do: "GET /v3/service_instances/$db/relationships/shared_spaces?fields[space]=guid,name,relationships.organization&fields[space.organization]=guid,name", want: 200, has: []string{`"data":[]`}},
 		{as: "dev", do: "PATCH /v3/service_instances/$db", body: `{"tags":["other"]}`, want: 200, has: []string{`"other"`}},
 		{as: "dev", do: "PATCH /v3/service_instances/$db", body: `{"name":"db2"}`, want: 200, has: []string{`"db2"`}},
-		{as: "dev", do: "PATCH /v3/service_instances/$db", body: `{"name":"dear"}`, want: 422, has: []string{"name is taken"}},
+		{as: "dev", do: "PATCH /v3/service_instances/$db", body: `{"name":"dear"}`, want: 422,
+			has: []string{"name is taken"}},
 		{as: "dev", do: "PATCH /v3/service_instances/$db", body: `{"name":"db"}`, want: 200},
 	})
 	m.done(step{as: "dev", do: "PATCH /v3/service_instances/$db", body: `{"parameters":{"size":7}}`, want: 202})
 	m.one(step{as: "dev", do: "GET /v3/service_instances/$db/parameters", want: 200, has: []string{`"size":7`}})
-	m.done(step{as: "dev", do: "PATCH /v3/service_instances/$db", body: `{"relationships":{"service_plan":{"data":{"guid":"$paid"}}}}`, want: 202})
-	m.fails(step{as: "dev", do: "PATCH /v3/service_instances/$db", body: `{"relationships":{"service_plan":{"data":{"guid":"$fails"}}}}`, want: 202}, "not to this plan")
-	m.one(step{as: "dev", do: "GET /v3/service_instances/$db", want: 200, has: []string{`"state":"failed"`, "not to this plan", `"service_plan":{"data":{"guid":"$paid"}}`}})
+	m.done(step{as: "dev", do: "PATCH /v3/service_instances/$db",
+		body: `{"relationships":{"service_plan":{"data":{"guid":"$paid"}}}}`, want: 202})
+	m.fails(step{as: "dev", do: "PATCH /v3/service_instances/$db",
+		body: `{"relationships":{"service_plan":{"data":{"guid":"$fails"}}}}`, want: 202}, "not to this plan")
+	m.one(step{as: "dev", do: "GET /v3/service_instances/$db", want: 200, has: []string{`"state":"failed"`,
+		"not to this plan", `"service_plan":{"data":{"guid":"$paid"}}`}})
 
 	// Bound, it is in the app's environment.
 	m.vars["bound"] = m.done(step{as: "dev", do: "POST /v3/service_credential_bindings", body: bindApp, want: 202})
-	m.vars["key"] = m.done(step{as: "dev", do: "POST /v3/service_credential_bindings", body: `{"type":"key","name":"k","relationships":{"service_instance":{"data":{"guid":"$db"}}}}`, want: 202})
+	m.vars["key"] = m.done(step{as: "dev", do: "POST /v3/service_credential_bindings",
+		body: `{"type":"key","name":"k","relationships":{"service_instance":{"data":{"guid":"$db"}}}}`, want: 202})
 	m.play([]step{
-		{as: "dev", do: "POST /v3/service_credential_bindings", body: bindApp, want: 422, has: []string{"The app is already bound to the service instance"}},
-		{as: "dev", do: "POST /v3/service_credential_bindings", body: `{"type":"key","name":"k","relationships":{"service_instance":{"data":{"guid":"$db"}}}}`, want: 422, has: []string{"Key binding names must be unique"}},
+		{as: "dev", do: "POST /v3/service_credential_bindings", body: bindApp, want: 422,
+			has: []string{"The app is already bound to the service instance"}},
+		{as: "dev", do: "POST /v3/service_credential_bindings",
+			body: `{"type":"key","name":"k","relationships":{"service_instance":{"data":{"guid":"$db"}}}}`, want: 422,
+			has: []string{"Key binding names must be unique"}},
 		{as: "auditor", do: "POST /v3/service_credential_bindings", body: bindApp, want: 403},
 		{as: "dev", do: "GET /v3/service_credential_bindings?include=app,service_instance&service_instance_guids=$db&type=app", want: 200, has: []string{`"apps"`, `"service_instances"`}, not: []string{"secret-"}},
 		{as: "dev", do: "GET /v3/service_credential_bindings/$bound", want: 200, has: []string{`"name":null`}},
-		{as: "dev", do: "GET /v3/service_credential_bindings/$bound/details", want: 200, has: []string{`"port":5432`, "secret-$bound"}},
+		{as: "dev", do: "GET /v3/service_credential_bindings/$bound/details", want: 200,
+			has: []string{`"port":5432`, "secret-$bound"}},
 		{as: "auditor", do: "GET /v3/service_credential_bindings/$bound/details", want: 403, not: []string{"secret"}},
 		{as: "supporter", do: "GET /v3/service_credential_bindings/$key/details", want: 403, not: []string{"secret"}},
 		{as: "dev", do: "GET /v3/service_credential_bindings/$bound/parameters", want: 200},
@@ -173,8 +195,10 @@ func TestServiceLife(t *testing.T) {
 	env := m.one(step{as: "dev", do: "GET /v3/apps/$app/env", want: 200, has: []string{"secret-$bound"}})
 	entry, _ := env.at("system_env_json.VCAP_SERVICES.fake.0").(map[string]any)
 	want := map[string]string{
-		"label": `"fake"`, "provider": "null", "plan": `"paid"`, "name": `"db"`, "tags": `["fake","db","other"]`, "instance_guid": `"` + m.vars["db"] + `"`, "instance_name": `"db"`,
-		"binding_guid": `"` + m.vars["bound"] + `"`, "binding_name": "null", "syslog_drain_url": "null", "volume_mounts": "[]",
+		"label": `"fake"`, "provider": "null", "plan": `"paid"`, "name": `"db"`, "tags": `["fake","db","other"]`,
+		"instance_guid": `"` + m.vars["db"] + `"`, "instance_name": `"db"`,
+		"binding_guid": `"` + m.vars["bound"] + `"`, "binding_name": "null", "syslog_drain_url": "null",
+		"volume_mounts": "[]",
 	}
 	for k, v := range want {
 		if text, err := json.Marshal(entry[k]); err != nil || string(text) != v {
@@ -191,8 +215,10 @@ func TestServiceLife(t *testing.T) {
 	m.one(step{as: "dev", do: "GET /v3/apps/$app/env", want: 200, has: []string{`"VCAP_SERVICES":{}`}})
 	m.done(step{as: "dev", do: "DELETE /v3/service_instances/$db", want: 202})
 	m.one(step{as: "dev", do: "GET /v3/service_instances/$db", want: 404})
-	for _, kind := range []string{"audit.service_instance.create", "audit.service_instance.update", "audit.service_instance.delete",
-		"audit.service_binding.create", "audit.service_binding.delete", "audit.service_key.create", "audit.service_broker.create"} {
+	for _, kind := range []string{"audit.service_instance.create", "audit.service_instance.update",
+		"audit.service_instance.delete",
+		"audit.service_binding.create", "audit.service_binding.delete", "audit.service_key.create",
+		"audit.service_broker.create"} {
 		m.one(step{do: "GET /v3/audit_events?types=" + kind, want: 200, has: []string{kind}, not: []string{"secret"}})
 	}
 }
@@ -202,18 +228,22 @@ func TestServiceFailures(t *testing.T) {
 	m := newMarket(t, &brokertest.Broker{Polls: 2})
 	create := func(name, plan string) step {
 		return step{as: "dev", do: "POST /v3/service_instances", want: 202,
-			body: `{"type":"managed","name":"` + name + `","relationships":{"space":{"data":{"guid":"$space"}},"service_plan":{"data":{"guid":"$` + plan + `"}}}}`}
+			body: `{"type":"managed","name":"` + name +
+				`","relationships":{"space":{"data":{"guid":"$space"}},"service_plan":{"data":{"guid":"$` + plan + `"}}}}`}
 	}
 	m.fails(create("f", "fails"), "this plan never works")
 	m.fails(create("g", "breaks"), "it broke")
-	m.one(step{as: "dev", do: "GET /v3/service_instances?names=g", want: 200, has: []string{`"state":"failed"`, "it broke"}, save: "db"})
-	m.one(step{as: "dev", do: "POST /v3/service_credential_bindings", body: bindApp, want: 422, has: []string{"was not created"}})
+	m.one(step{as: "dev", do: "GET /v3/service_instances?names=g", want: 200, has: []string{`"state":"failed"`,
+		"it broke"}, save: "db"})
+	m.one(step{as: "dev", do: "POST /v3/service_credential_bindings", body: bindApp, want: 422,
+		has: []string{"was not created"}})
 	m.done(step{as: "dev", do: "DELETE /v3/service_instances/$db", want: 202})
 
 	// Asynchronous ones work, and are busy meanwhile.
 	m.vars["db"] = m.create("slow", "async")
 	m.vars["bound"] = m.done(step{as: "dev", do: "POST /v3/service_credential_bindings", body: bindApp, want: 202})
-	m.one(step{as: "dev", do: "GET /v3/service_credential_bindings/$bound/details", want: 200, has: []string{"secret-$bound"}})
+	m.one(step{as: "dev", do: "GET /v3/service_credential_bindings/$bound/details", want: 200,
+		has: []string{"secret-$bound"}})
 	err := m.store.Update(t.Context(), func(tx platform.Tx) error {
 		i, err := tx.ServiceInstances().Get(m.vars["db"])
 		if err != nil {
@@ -226,7 +256,9 @@ func TestServiceFailures(t *testing.T) {
 		t.Fatal(err)
 	}
 	m.play([]step{
-		{as: "dev", do: "PATCH /v3/service_instances/$db", body: `{"parameters":{}}`, want: 409, has: []string{"CF-AsyncServiceInstanceOperationInProgress", "60016", "An operation for service instance slow is in progress."}},
+		{as: "dev", do: "PATCH /v3/service_instances/$db", body: `{"parameters":{}}`, want: 409,
+			has: []string{"CF-AsyncServiceInstanceOperationInProgress", "60016",
+				"An operation for service instance slow is in progress."}},
 		{as: "dev", do: "DELETE /v3/service_credential_bindings/$bound", want: 409, has: []string{"in progress"}},
 		{do: "DELETE /v3/service_instances/$db?purge=true", want: 204},
 		{as: "dev", do: "GET /v3/service_instances/$db", want: 404},
@@ -235,18 +267,23 @@ func TestServiceFailures(t *testing.T) {
 
 	// Brokers that cannot be used.
 	auth := `"authentication":{"type":"basic","credentials":{"username":"broker-user","password":"broker-password"}}`
-	m.fails(step{do: "POST /v3/service_brokers", want: 202, body: `{"name":"unreachable","url":"http://127.0.0.1:1",` + auth + `}`}, "could not be reached")
+	m.fails(step{do: "POST /v3/service_brokers", want: 202, body: `{"name":"unreachable","url":"http://127.0.0.1:1",` +
+		auth + `}`}, "could not be reached")
 	m.fails(step{do: "POST /v3/service_brokers", want: 202,
 		body: `{"name":"wrong","url":"$url","authentication":{"type":"basic","credentials":{"username":"u","password":"hunter3"}}}`}, "Authentication with the service broker 'wrong' failed")
-	m.one(step{do: "POST /v3/service_brokers", want: 422, has: []string{"Name must be unique"}, body: `{"name":"unreachable","url":"http://127.0.0.1:1",` + auth + `}`})
-	m.one(step{do: "POST /v3/service_brokers", want: 422, has: []string{"not a valid URL"}, body: `{"name":"x","url":"ftp://x",` + auth + `}`})
+	m.one(step{do: "POST /v3/service_brokers", want: 422, has: []string{"Name must be unique"},
+		body: `{"name":"unreachable","url":"http://127.0.0.1:1",` + auth + `}`})
+	m.one(step{do: "POST /v3/service_brokers", want: 422, has: []string{"not a valid URL"},
+		body: `{"name":"x","url":"ftp://x",` + auth + `}`})
 	for _, address := range []string{"http://x?a=b", "http://x#f", "http://x?", "http://x/#"} {
-		m.one(step{do: "POST /v3/service_brokers", want: 422, has: []string{"query or a fragment"}, body: `{"name":"x","url":"` + address + `",` + auth + `}`})
+		m.one(step{do: "POST /v3/service_brokers", want: 422, has: []string{"query or a fragment"},
+			body: `{"name":"x","url":"` + address + `",` + auth + `}`})
 	}
 	m.one(step{as: "dev", do: "POST /v3/service_brokers", want: 403, body: `{"name":"x","url":"$url",` + auth + `}`})
 	empty := brokertest.New(t, &brokertest.Broker{Change: func(c map[string]any) { c["services"] = []any{} }})
 	m.vars["empty"] = empty.URL
-	m.fails(step{do: "POST /v3/service_brokers", want: 202, body: `{"name":"empty","url":"$empty",` + auth + `}`}, "catalog is invalid")
+	m.fails(step{do: "POST /v3/service_brokers", want: 202, body: `{"name":"empty","url":"$empty",` + auth + `}`},
+		"catalog is invalid")
 }
 
 func TestUserProvidedServices(t *testing.T) {
@@ -254,25 +291,40 @@ func TestUserProvidedServices(t *testing.T) {
 	m := newMarket(t, &brokertest.Broker{})
 	ups := `{"type":"user-provided","name":"ups","credentials":{"uri":"mysql://u:hunter4@h/d","n":12345678901234567890},"syslog_drain_url":"syslog://h:1","route_service_url":"https://r.example","tags":["t"],"relationships":{"space":{"data":{"guid":"$space"}}}}`
 	m.play([]step{
-		{as: "dev", do: "POST /v3/service_instances", body: ups, want: 201, has: []string{`"syslog_drain_url":"syslog://h:1"`}, not: []string{"hunter4"}, save: "db"},
+		{as: "dev", do: "POST /v3/service_instances", body: ups, want: 201,
+			has: []string{`"syslog_drain_url":"syslog://h:1"`}, not: []string{"hunter4"}, save: "db"},
 		{as: "dev", do: "POST /v3/service_instances", body: ups, want: 422, has: []string{"name is taken"}},
-		{as: "dev", do: "GET /v3/service_instances/$db/credentials", want: 200, has: []string{"hunter4", "12345678901234567890"}},
+		{as: "dev", do: "GET /v3/service_instances/$db/credentials", want: 200,
+			has: []string{"hunter4", "12345678901234567890"}},
 		{as: "auditor", do: "GET /v3/service_instances/$db/credentials", want: 403, not: []string{"hunter4"}},
 		{as: "dev", do: "PATCH /v3/service_instances/$db", body: `{"syslog_drain_url":"gopher://x"}`, want: 422},
 		{as: "dev", do: "PATCH /v3/service_instances/$db", body: `{"syslog_drain_url":"https-batch://h/in"}`, want: 200},
 		{as: "dev", do: "PATCH /v3/service_instances/$db", body: `{"syslog_drain_url":"syslog://h:1"}`, want: 200},
-		{as: "dev", do: "POST /v3/service_credential_bindings", body: strings.Replace(bindApp, `"app",`, `"app","name":"primary",`, 1), want: 201, has: []string{`"name":"primary"`}, save: "bound"},
+		{as: "dev", do: "POST /v3/service_credential_bindings", body: strings.Replace(bindApp, `"app",`,
+			`"app","name":"primary",`, 1), want: 201, has: []string{`"name":"primary"`}, save: "bound"},
 		{as: "dev", do: "POST /v3/service_credential_bindings", body: bindApp, want: 422, has: []string{"already bound"}},
-		{as: "dev", do: "GET /v3/service_credential_bindings/$bound/details", want: 200, has: []string{"hunter4", "syslog://h:1"}},
-		{as: "dev", do: "GET /v3/apps/$app/env", want: 200, has: []string{`"user-provided":[{`, "hunter4", `"binding_name":"primary"`, `"name":"primary"`, "12345678901234567890", `"instance_name":"ups"`}, not: []string{`"provider"`, `"plan"`}},
-		{as: "dev", do: "POST /v3/routes", body: `{"host":"r","relationships":{"space":{"data":{"guid":"$space"}},"domain":{"data":{"guid":"$domain"}}}}`, want: 201, save: "route"},
-		{as: "dev", do: "POST /v3/service_route_bindings", body: `{"relationships":{"route":{"data":{"guid":"$route"}},"service_instance":{"data":{"guid":"$db"}}}}`, want: 201, has: []string{"https://r.example"}, save: "rb"},
-		{as: "dev", do: "POST /v3/service_route_bindings", body: `{"relationships":{"route":{"data":{"guid":"$route"}},"service_instance":{"data":{"guid":"$db"}}}}`, want: 422, has: []string{"CF-ServiceInstanceAlreadyBoundToSameRoute"}},
-		{as: "dev", do: "GET /v3/service_route_bindings?route_guids=$route&include=service_instance,route", want: 200, has: []string{`"routes"`, `"service_instances"`}},
+		{as: "dev", do: "GET /v3/service_credential_bindings/$bound/details", want: 200,
+			has: []string{"hunter4", "syslog://h:1"}},
+		{as: "dev", do: "GET /v3/apps/$app/env", want: 200, has: []string{`"user-provided":[{`, "hunter4",
+			`"binding_name":"primary"`, `"name":"primary"`, "12345678901234567890", `"instance_name":"ups"`},
+			not: []string{`"provider"`, `"plan"`}},
+		{as: "dev", do: "POST /v3/routes",
+			body: `{"host":"r","relationships":{"space":{"data":{"guid":"$space"}},"domain":{"data":{"guid":"$domain"}}}}`,
+			want: 201, save: "route"},
+		{as: "dev", do: "POST /v3/service_route_bindings",
+			body: `{"relationships":{"route":{"data":{"guid":"$route"}},"service_instance":{"data":{"guid":"$db"}}}}`, want: 201,
+			has: []string{"https://r.example"}, save: "rb"},
+		{as: "dev", do: "POST /v3/service_route_bindings",
+			body: `{"relationships":{"route":{"data":{"guid":"$route"}},"service_instance":{"data":{"guid":"$db"}}}}`, want: 422,
+			has: []string{"CF-ServiceInstanceAlreadyBoundToSameRoute"}},
+		{as: "dev", do: "GET /v3/service_route_bindings?route_guids=$route&include=service_instance,route", want: 200,
+			has: []string{`"routes"`, `"service_instances"`}},
 		{as: "dev", do: "GET /v3/service_route_bindings/$rb", want: 200},
 		{as: "dev", do: "PATCH /v3/service_route_bindings/$rb", body: `{"metadata":{"labels":{"a":"b"}}}`, want: 200},
-		{as: "dev", do: "GET /v3/service_credential_bindings?service_instance_guids=$db", want: 200, not: []string{"route_service_url"}},
-		{as: "dev", do: "PATCH /v3/service_instances/$db", body: `{"credentials":{"uri":"postgresql://u:hunter5@h/d","cert":"C","key":7,"ca":"A"}}`, want: 200},
+		{as: "dev", do: "GET /v3/service_credential_bindings?service_instance_guids=$db", want: 200,
+			not: []string{"route_service_url"}},
+		{as: "dev", do: "PATCH /v3/service_instances/$db",
+			body: `{"credentials":{"uri":"postgresql://u:hunter5@h/d","cert":"C","key":7,"ca":"A"}}`, want: 200},
 	})
 	if m.signals.mu.Lock(); !slices.Contains(m.signals.apps, m.vars["app"]) {
 		t.Error("the binding was not announced: the drain would begin late")
@@ -305,11 +357,16 @@ func TestUserProvidedServices(t *testing.T) {
 	}
 	// Files in place of variables.
 	m.one(step{as: "dev", do: "PATCH /v3/apps/$app/features/service-binding-k8s", body: `{"enabled":true}`, want: 200})
-	m.one(step{as: "dev", do: "PATCH /v3/apps/$app/features/file-based-vcap-services", body: `{"enabled":true}`, want: 422, has: []string{"at the same time"}})
-	m.files(map[string]string{"primary/uri": "postgresql://u:hunter5@h/d", "primary/type": "user-provided", "primary/tags": `["t"]`, "primary/instance_name": "ups", "primary/binding_guid": m.vars["bound"], "primary/binding_name": "primary",
-		"primary/instance_guid": m.vars["db"], "primary/label": "user-provided", "primary/name": "primary", "primary/provider": "user-provided", "primary/syslog_drain_url": "syslog://h:1"})
+	m.one(step{as: "dev", do: "PATCH /v3/apps/$app/features/file-based-vcap-services", body: `{"enabled":true}`, want: 422,
+		has: []string{"at the same time"}})
+	m.files(map[string]string{"primary/uri": "postgresql://u:hunter5@h/d", "primary/type": "user-provided",
+		"primary/tags": `["t"]`, "primary/instance_name": "ups", "primary/binding_guid": m.vars["bound"],
+		"primary/binding_name":  "primary",
+		"primary/instance_guid": m.vars["db"], "primary/label": "user-provided", "primary/name": "primary",
+		"primary/provider": "user-provided", "primary/syslog_drain_url": "syslog://h:1"})
 	m.one(step{as: "dev", do: "PATCH /v3/apps/$app/features/service-binding-k8s", body: `{"enabled":false}`, want: 200})
-	m.one(step{as: "dev", do: "PATCH /v3/apps/$app/features/file-based-vcap-services", body: `{"enabled":true}`, want: 200})
+	m.one(step{as: "dev", do: "PATCH /v3/apps/$app/features/file-based-vcap-services",
+		body: `{"enabled":true}`, want: 200})
 	m.files(map[string]string{"vcap_services": `{"user-provided":[{"binding_guid":"` + m.vars["bound"]})
 	m.play([]step{
 		{as: "dev", do: "DELETE /v3/service_route_bindings/$rb", want: 204},
@@ -354,24 +411,31 @@ func TestServiceAccessAndSharing(t *testing.T) {
 	m := newMarket(t, &brokertest.Broker{})
 	m.create("db", "sync")
 	m.play([]step{
-		{do: "PATCH /v3/service_plans/$paid/visibility", body: `{"type":"organization","organizations":[{"guid":"$org2"}]}`, want: 200, has: []string{`"name":"elsewhere"`}},
+		{do: "PATCH /v3/service_plans/$paid/visibility", body: `{"type":"organization","organizations":[{"guid":"$org2"}]}`,
+			want: 200, has: []string{`"name":"elsewhere"`}},
 		{as: "dev", do: "GET /v3/service_plans/$paid", want: 404},
-		{do: "POST /v3/service_plans/$paid/visibility", body: `{"type":"organization","organizations":[{"guid":"$org"}]}`, want: 200, has: []string{"$org2", `"name":"o"`}},
-		{as: "dev", do: "GET /v3/service_plans/$paid/visibility", want: 200, has: []string{`"name":"o"`}, not: []string{"elsewhere"}},
+		{do: "POST /v3/service_plans/$paid/visibility", body: `{"type":"organization","organizations":[{"guid":"$org"}]}`,
+			want: 200, has: []string{"$org2", `"name":"o"`}},
+		{as: "dev", do: "GET /v3/service_plans/$paid/visibility", want: 200, has: []string{`"name":"o"`},
+			not: []string{"elsewhere"}},
 		{as: "dev", do: "PATCH /v3/service_plans/$paid/visibility", body: `{"type":"public"}`, want: 403},
 		{do: "DELETE /v3/service_plans/$paid/visibility/$org", want: 204},
 		{do: "DELETE /v3/service_plans/$paid/visibility/$org", want: 404},
 		{do: "GET /v3/service_plans?include=space.organization", want: 200},
-		{as: "dev", do: "POST /v3/service_instances/$db/relationships/shared_spaces", body: `{"data":[{"guid":"$space2"}]}`, want: 403, has: []string{"service_instance_sharing"}},
+		{as: "dev", do: "POST /v3/service_instances/$db/relationships/shared_spaces", body: `{"data":[{"guid":"$space2"}]}`,
+			want: 403, has: []string{"service_instance_sharing"}},
 		{do: "PATCH /v3/feature_flags/service_instance_sharing", body: `{"enabled":true}`, want: 200},
-		{as: "dev", do: "POST /v3/service_instances/$db/relationships/shared_spaces", body: `{"data":[{"guid":"$space2"}]}`, want: 422, has: []string{"Ensure the spaces exist"}},
-		{do: "POST /v3/service_instances/$db/relationships/shared_spaces", body: `{"data":[{"guid":"$space2"}]}`, want: 200, has: []string{"$space2"}},
+		{as: "dev", do: "POST /v3/service_instances/$db/relationships/shared_spaces", body: `{"data":[{"guid":"$space2"}]}`,
+			want: 422, has: []string{"Ensure the spaces exist"}},
+		{do: "POST /v3/service_instances/$db/relationships/shared_spaces", body: `{"data":[{"guid":"$space2"}]}`, want: 200,
+			has: []string{"$space2"}},
 		{do: "GET /v3/service_instances/$db/relationships/shared_spaces?fields[space]=guid,name,relationships.organization&fields[space.organization]=guid,name", want: 200, has: []string{`"name":"s2"`, "elsewhere"}},
 	})
 	m.vars["across"] = m.done(step{do: "POST /v3/service_credential_bindings", want: 202,
 		body: `{"type":"app","relationships":{"app":{"data":{"guid":"$app2"}},"service_instance":{"data":{"guid":"$db"}}}}`})
 	m.one(step{as: "dev", do: "GET /v3/service_credential_bindings/$across", want: 404})
-	m.one(step{as: "dev", do: "GET /v3/service_instances/$db/relationships/shared_spaces/usage_summary", want: 200, has: []string{`"bound_app_count":1`}})
+	m.one(step{as: "dev", do: "GET /v3/service_instances/$db/relationships/shared_spaces/usage_summary", want: 200,
+		has: []string{`"bound_app_count":1`}})
 	m.one(step{as: "dev", do: "DELETE /v3/service_instances/$db/relationships/shared_spaces/$space2", want: 204})
 	if n := m.broker.Bindings(); n != 0 {
 		t.Errorf("%d bindings are left at the broker", n)
@@ -401,15 +465,24 @@ func TestDeleteWithServices(t *testing.T) {
 	m := newMarket(t, &brokertest.Broker{Polls: 1})
 	m.create("db", "sync")
 	m.create("slow", "async")
-	m.one(step{as: "dev", do: "POST /v3/service_instances", body: `{"type":"user-provided","name":"ups","relationships":{"space":{"data":{"guid":"$space"}}}}`, want: 201})
-	m.fails(step{as: "dev", do: "POST /v3/spaces/$space/actions/apply_manifest", body: "applications: [{name: app, services: [none]}]", want: 202}, "For application 'app': Service instance 'none' not found")
-	m.fails(step{as: "dev", do: "POST /v3/spaces/$space/actions/apply_manifest", body: "applications: [{name: app, services: [{name: db, parameters: {fail: true}}]}]", want: 202}, "For application 'app': Service broker error: no such binding")
-	manifest := "applications: [{name: app, services: [ups, slow, {name: db, binding_name: main, parameters: {deep: {x: [1]}}}]}]"
-	m.one(step{as: "dev", do: "POST /v3/spaces/$space/manifest_diff", body: manifest, want: 201, has: []string{"/applications/0/services/0"}})
+	m.one(step{as: "dev", do: "POST /v3/service_instances",
+		body: `{"type":"user-provided","name":"ups","relationships":{"space":{"data":{"guid":"$space"}}}}`, want: 201})
+	m.fails(step{as: "dev", do: "POST /v3/spaces/$space/actions/apply_manifest",
+		body: "applications: [{name: app, services: [none]}]", want: 202},
+		"For application 'app': Service instance 'none' not found")
+	m.fails(step{as: "dev", do: "POST /v3/spaces/$space/actions/apply_manifest",
+		body: "applications: [{name: app, services: [{name: db, parameters: {fail: true}}]}]", want: 202},
+		"For application 'app': Service broker error: no such binding")
+	manifest := "applications: [{name: app, services: [ups, slow, {name: db, binding_name: main, parameters: {deep: {x: " +
+		"[1]}}}]}]"
+	m.one(step{as: "dev", do: "POST /v3/spaces/$space/manifest_diff", body: manifest, want: 201,
+		has: []string{"/applications/0/services/0"}})
 	m.done(step{as: "dev", do: "POST /v3/spaces/$space/actions/apply_manifest", body: manifest, want: 202})
-	m.one(step{as: "dev", do: "POST /v3/spaces/$space/manifest_diff", body: manifest, want: 201, has: []string{`"diff":[]`}})
+	m.one(step{as: "dev", do: "POST /v3/spaces/$space/manifest_diff", body: manifest, want: 201,
+		has: []string{`"diff":[]`}})
 	m.done(step{as: "dev", do: "POST /v3/spaces/$space/actions/apply_manifest", body: manifest, want: 202})
-	m.one(step{as: "dev", do: "GET /v3/apps/$app/manifest", want: 200, has: []string{"services:\n", "- name: db\n    binding_name: main\n  - slow\n  - ups\n"}})
+	m.one(step{as: "dev", do: "GET /v3/apps/$app/manifest", want: 200,
+		has: []string{"services:\n", "- name: db\n    binding_name: main\n  - slow\n  - ups\n"}})
 	if n := m.broker.Bindings(); n != 2 {
 		t.Errorf("%d bindings at the broker, want 2", n)
 	}

@@ -97,7 +97,8 @@ func TestStatsOfRequests(t *testing.T) {
 			return err
 		}
 		for i := range 2 {
-			row := platform.Instance{Resource: platform.Resource{GUID: fmt.Sprintf("i%d", i)}, AppGUID: app, ProcessGUID: app, Version: process.Version, State: platform.InstanceRunning, Ready: true, Index: i}
+			row := platform.Instance{Resource: platform.Resource{GUID: fmt.Sprintf("i%d", i)}, AppGUID: app, ProcessGUID: app,
+				Version: process.Version, State: platform.InstanceRunning, Ready: true, Index: i}
 			if err := tx.Instances().Insert(&row); err != nil {
 				return err
 			}
@@ -111,16 +112,21 @@ func TestStatsOfRequests(t *testing.T) {
 		Requests: 9, Active: 1, Classes: [6]int64{1, 0, 5, 0, 2, 1}, Received: 10, Sent: 2000,
 		Mean: 1234567 * time.Nanosecond, P50: time.Millisecond, P95: 2500 * time.Microsecond, P99: 5 * time.Millisecond,
 	}
-	used["i1"] = api.InstanceUsage{Time: time.Now(), CPU: 0.5, Memory: 1 << 20, LogLost: 7, Members: []api.MemberUsage{{Name: "web", State: "RUNNING", Since: time.Now()}}}
+	used["i1"] = api.InstanceUsage{Time: time.Now(), CPU: 0.5, Memory: 1 << 20, LogLost: 7,
+		Members: []api.MemberUsage{{Name: "web", State: "RUNNING", Since: time.Now()}}}
 	for _, path := range []string{"/v3/processes/" + app + "/stats", "/v3/apps/" + app + "/processes/web/stats"} {
 		got := f.want(f.call(f.admin(), "GET", path, nil), 200)
 		for member, want := range map[string]string{
 			"0.router.requests": "0", "0.router.status.2xx": "0", "0.router.latency_ms.p99": "0",
-			"1.router.requests": "9", "1.router.active": "1", "1.router.status.none": "1", "1.router.status.2xx": "5", "1.router.status.3xx": "0",
-			"1.router.status.4xx": "2", "1.router.status.5xx": "1", "1.router.bytes_received": "10", "1.router.bytes_sent": "2000",
-			"1.router.latency_ms.mean": "1.234", "1.router.latency_ms.p50": "1", "1.router.latency_ms.p95": "2.5", "1.router.latency_ms.p99": "5",
-			"2.state": "DOWN", "2.router": "<nil>",
-			"1.usage.cpu": "0.5", "1.usage.log_lines_lost": "<nil>", "1.log_lines_lost": "7", "1.members.0.name": "web", "0.members": "<nil>",
+			"1.router.requests": "9", "1.router.active": "1", "1.router.status.none": "1", "1.router.status.2xx": "5",
+			"1.router.status.3xx": "0",
+			"1.router.status.4xx": "2", "1.router.status.5xx": "1", "1.router.bytes_received": "10",
+			"1.router.bytes_sent":      "2000",
+			"1.router.latency_ms.mean": "1.234", "1.router.latency_ms.p50": "1", "1.router.latency_ms.p95": "2.5",
+			"1.router.latency_ms.p99": "5",
+			"2.state":                 "DOWN", "2.router": "<nil>",
+			"1.usage.cpu": "0.5", "1.usage.log_lines_lost": "<nil>", "1.log_lines_lost": "7", "1.members.0.name": "web",
+			"0.members": "<nil>",
 		} {
 			if v := fmt.Sprint(got.at("resources." + member)); v != want {
 				t.Errorf("%s: %s is %s, want %s", path, member, v, want)

@@ -33,7 +33,8 @@ func fullOrg(f *fixture, name string) map[string]string {
 	guids["organizations"] = f.org(name + "-org")
 	guids["spaces"] = f.space(guids["organizations"], name+"-space")
 	labels := map[string]any{"labels": map[string]string{name: name}}
-	app := f.app(guids["spaces"], name+"-app", map[string]any{"environment_variables": map[string]string{"SECRET": name + secret}, "metadata": labels})
+	app := f.app(guids["spaces"], name+"-app",
+		map[string]any{"environment_variables": map[string]string{"SECRET": name + secret}, "metadata": labels})
 	guids["apps"], guids["processes"] = app, app
 	f.role(name+"-dev", "organization_user", guids["organizations"])
 	f.role(name+"-dev", "space_developer", guids["spaces"])
@@ -42,27 +43,37 @@ func fullOrg(f *fixture, name string) map[string]string {
 	create := func(kind string, body map[string]any) {
 		guids[kind] = f.want(f.call(admin, "POST", "/v3/"+kind, body), 201).guid()
 	}
-	create("organization_quotas", map[string]any{"name": fmt.Sprint("medium-", len(name)), "relationships": map[string]any{"organizations": map[string]any{"data": []any{map[string]string{"guid": guids["organizations"]}}}}})
+	create("organization_quotas", map[string]any{"name": fmt.Sprint("medium-", len(name)),
+		"relationships": map[string]any{"organizations": map[string]any{
+			"data": []any{map[string]string{"guid": guids["organizations"]}}}}})
 	ofOrg := rel("organization", guids["organizations"])
 	ofOrg["spaces"] = map[string]any{"data": []any{map[string]string{"guid": guids["spaces"]}}}
 	create("space_quotas", map[string]any{"name": name, "relationships": ofOrg})
 	create("isolation_segments", map[string]any{"name": name})
-	f.want(f.call(admin, "POST", "/v3/isolation_segments/"+guids["isolation_segments"]+"/relationships/organizations", map[string]any{"data": []any{map[string]string{"guid": guids["organizations"]}}}), 200)
-	create("security_groups", map[string]any{"name": name, "rules": []any{map[string]string{"protocol": "all", "destination": "10.0.0.0/8"}},
+	f.want(f.call(admin, "POST", "/v3/isolation_segments/"+guids["isolation_segments"]+"/relationships/organizations",
+		map[string]any{"data": []any{map[string]string{"guid": guids["organizations"]}}}), 200)
+	create("security_groups", map[string]any{"name": name, "rules": []any{map[string]string{"protocol": "all",
+		"destination": "10.0.0.0/8"}},
 		"relationships": map[string]any{"running_spaces": ofOrg["spaces"], "staging_spaces": ofOrg["spaces"]}})
-	create("domains", map[string]any{"name": name + ".example.org", "relationships": rel("organization", guids["organizations"])})
-	create("routes", map[string]any{"host": name, "relationships": rel("space", guids["spaces"], "domain", guids["domains"])})
-	mapped := f.want(f.call(admin, "POST", "/v3/routes/"+guids["routes"]+"/destinations", map[string]any{"destinations": []any{map[string]any{"app": map[string]string{"guid": app}}}}), 200)
+	create("domains", map[string]any{"name": name + ".example.org",
+		"relationships": rel("organization", guids["organizations"])})
+	create("routes", map[string]any{"host": name, "relationships": rel("space", guids["spaces"], "domain",
+		guids["domains"])})
+	mapped := f.want(f.call(admin, "POST", "/v3/routes/"+guids["routes"]+"/destinations",
+		map[string]any{"destinations": []any{map[string]any{"app": map[string]string{"guid": app}}}}), 200)
 	guids["destination"], _ = mapped.at("destinations.0.guid").(string)
 	create("packages", map[string]any{"type": "bits", "metadata": labels, "relationships": rel("app", app)})
 	f.want(f.upload(admin, "/v3/packages/"+guids["packages"]+"/upload", name+".zip", name, nil), 200)
 	create("builds", map[string]any{"package": map[string]string{"guid": guids["packages"]}})
-	guids["sidecars"] = f.want(f.call(admin, "POST", "/v3/apps/"+app+"/sidecars", map[string]any{"name": name, "command": name, "process_types": []string{"web"}}), 201).guid()
-	guids["droplets"] = f.droplet(app, &platform.Droplet{PackageGUID: guids["packages"], ProcessTypes: map[string]string{"web": name}})
+	guids["sidecars"] = f.want(f.call(admin, "POST", "/v3/apps/"+app+"/sidecars",
+		map[string]any{"name": name, "command": name, "process_types": []string{"web"}}), 201).guid()
+	guids["droplets"] = f.droplet(app, &platform.Droplet{PackageGUID: guids["packages"],
+		ProcessTypes: map[string]string{"web": name}})
 	f.blobs.packages[guids["droplets"]] = []byte(name)
 	f.want(f.call(admin, "PATCH", "/v3/apps/"+app+"/relationships/current_droplet", rel("x", guids["droplets"])["x"]), 200)
 	f.want(f.call(admin, "POST", "/v3/apps/"+app+"/actions/start", nil), 200)
-	guids["tasks"] = f.want(f.call(admin, "POST", "/v3/apps/"+app+"/tasks", map[string]any{"name": name, "command": name, "metadata": labels}), 202).guid()
+	guids["tasks"] = f.want(f.call(admin, "POST", "/v3/apps/"+app+"/tasks", map[string]any{"name": name, "command": name,
+		"metadata": labels}), 202).guid()
 	first := func(path string) string {
 		guid, _ := f.want(f.call(admin, "GET", path, nil), 200).at("resources.0.guid").(string)
 		return guid
@@ -73,12 +84,14 @@ func fullOrg(f *fixture, name string) map[string]string {
 	guids["revisions"] = first("/v3/apps/" + app + "/revisions")
 	guids["stacks"], guids["buildpacks"] = first("/v3/stacks"), first("/v3/buildpacks")
 	err := f.store.Update(f.t.Context(), func(tx platform.Tx) error {
-		d := &platform.Deployment{AppGUID: app, Strategy: "rolling", Status: "ACTIVE", Reason: "DEPLOYING", DropletGUID: guids["droplets"], WebGUID: app, PriorGUID: app, Original: 1}
+		d := &platform.Deployment{AppGUID: app, Strategy: "rolling", Status: "ACTIVE", Reason: "DEPLOYING",
+			DropletGUID: guids["droplets"], WebGUID: app, PriorGUID: app, Original: 1}
 		if err := tx.Deployments().Insert(d); err != nil {
 			return err
 		}
 		guids["deployments"] = d.GUID
-		return tx.Instances().Insert(&platform.Instance{AppGUID: app, ProcessGUID: app, State: platform.InstanceRunning, Host: name, Details: name})
+		return tx.Instances().Insert(&platform.Instance{AppGUID: app, ProcessGUID: app, State: platform.InstanceRunning,
+			Host: name, Details: name})
 	})
 	if err != nil {
 		f.t.Fatal(err)
@@ -202,10 +215,12 @@ func init() {
 func fullOrgServices(f *fixture, name string, guids map[string]string) {
 	f.t.Helper()
 	// The other route has no binding yet.
-	bound := f.want(f.call(f.admin(), "POST", "/v3/routes", map[string]any{"host": name + "-bound", "relationships": rel("space", guids["spaces"], "domain", guids["domains"])}), 201).guid()
+	bound := f.want(f.call(f.admin(), "POST", "/v3/routes", map[string]any{"host": name + "-bound",
+		"relationships": rel("space", guids["spaces"], "domain", guids["domains"])}), 201).guid()
 	err := f.store.Update(f.t.Context(), func(tx platform.Tx) error {
 		done := platform.LastOperation{Type: platform.OperationCreate, State: platform.OperationSucceeded, Description: name}
-		b := &platform.ServiceBroker{Name: name, URL: "http://" + name, Username: name, Password: name + secret, SpaceGUID: guids["spaces"]}
+		b := &platform.ServiceBroker{Name: name, URL: "http://" + name, Username: name, Password: name + secret,
+			SpaceGUID: guids["spaces"]}
 		if err := tx.ServiceBrokers().Insert(b); err != nil {
 			return err
 		}
@@ -213,29 +228,35 @@ func fullOrgServices(f *fixture, name string, guids map[string]string) {
 		if err := tx.ServiceOfferings().Insert(o); err != nil {
 			return err
 		}
-		plan := &platform.ServicePlan{Name: name, OfferingGUID: o.GUID, CatalogID: name, Available: true, Visibility: platform.VisibleSpace}
+		plan := &platform.ServicePlan{Name: name, OfferingGUID: o.GUID, CatalogID: name, Available: true,
+			Visibility: platform.VisibleSpace}
 		if err := tx.ServicePlans().Insert(plan); err != nil {
 			return err
 		}
-		managed := &platform.ServiceInstance{Type: platform.ServiceManaged, Name: name + "-managed", SpaceGUID: guids["spaces"], PlanGUID: plan.GUID, Last: done}
+		managed := &platform.ServiceInstance{Type: platform.ServiceManaged, Name: name + "-managed",
+			SpaceGUID: guids["spaces"], PlanGUID: plan.GUID, Last: done}
 		if err := tx.ServiceInstances().Insert(managed); err != nil {
 			return err
 		}
 		guids["managed"] = managed.GUID
-		i := &platform.ServiceInstance{Type: platform.ServiceUserProvided, Name: name, SpaceGUID: guids["spaces"], RouteServiceURL: "https://" + name, Credentials: map[string]any{"p": name + secret}, Last: done}
+		i := &platform.ServiceInstance{Type: platform.ServiceUserProvided, Name: name, SpaceGUID: guids["spaces"],
+			RouteServiceURL: "https://" + name, Credentials: map[string]any{"p": name + secret}, Last: done}
 		if err := tx.ServiceInstances().Insert(i); err != nil {
 			return err
 		}
-		app := &platform.ServiceBinding{Type: platform.BindingApp, InstanceGUID: i.GUID, AppGUID: guids["apps"], SpaceGUID: guids["spaces"], Last: done}
+		app := &platform.ServiceBinding{Type: platform.BindingApp, InstanceGUID: i.GUID, AppGUID: guids["apps"],
+			SpaceGUID: guids["spaces"], Last: done}
 		if err := tx.ServiceBindings().Insert(app); err != nil {
 			return err
 		}
-		route := &platform.ServiceBinding{Type: platform.BindingRoute, InstanceGUID: i.GUID, RouteGUID: bound, SpaceGUID: guids["spaces"], Last: done}
+		route := &platform.ServiceBinding{Type: platform.BindingRoute, InstanceGUID: i.GUID, RouteGUID: bound,
+			SpaceGUID: guids["spaces"], Last: done}
 		if err := tx.ServiceBindings().Insert(route); err != nil {
 			return err
 		}
 		guids["service_brokers"], guids["service_offerings"], guids["service_plans"] = b.GUID, o.GUID, plan.GUID
-		guids["service_instances"], guids["service_credential_bindings"], guids["service_route_bindings"] = i.GUID, app.GUID, route.GUID
+		guids["service_instances"], guids["service_credential_bindings"], guids["service_route_bindings"] = i.GUID,
+			app.GUID, route.GUID
 		return nil
 	})
 	if err != nil {
@@ -246,7 +267,9 @@ func fullOrgServices(f *fixture, name string, guids map[string]string) {
 // public are the routes whose answers are the same for every user.
 var public = map[string]bool{
 	"GET /networking/v1/external/policies": true, // only those of the caller's own apps
-	"GET /":                                true, "GET /v3": true, "GET /v3/info": true, "GET /v2/info": true, "GET /v2/stacks/{guid}": true, "GET /v3/stacks/{guid}": true, "GET /v3/stacks/{guid}/apps": true, "GET /v3/buildpacks/{guid}": true,
+	"GET /":                                true, "GET /v3": true, "GET /v3/info": true, "GET /v2/info": true,
+	"GET /v2/stacks/{guid}": true, "GET /v3/stacks/{guid}": true, "GET /v3/stacks/{guid}/apps": true,
+	"GET /v3/buildpacks/{guid}":          true,
 	"GET /v3/organization_quotas/{guid}": true, // without the organizations that have it
 	"GET /v3/feature_flags/{name}":       true, "GET /v3/environment_variable_groups/{name}": true,
 	"POST /v3/resource_matches": true, // among what the caller uploaded himself
@@ -274,7 +297,8 @@ func TestStrangers(t *testing.T) {
 			continue
 		}
 		kind, _, _ := strings.Cut(strings.TrimPrefix(strings.TrimPrefix(route.Pattern, "/v3/"), "ingot/"), "/")
-		path := strings.NewReplacer("{guid}", guids[kind], "{type}", "web", "{index}", "0", "{destination}", guids["destination"],
+		path := strings.NewReplacer("{guid}", guids[kind], "{type}", "web", "{index}", "0", "{destination}",
+			guids["destination"],
 			"{organization}", guids["organizations"], "{space}", guids["spaces"], "{name}", nameOf(kind)).Replace(route.Pattern)
 		queries := []string{""}
 		if route.Method == http.MethodGet && !strings.Contains(route.Pattern, "{") {
@@ -282,7 +306,8 @@ func TestStrangers(t *testing.T) {
 			for _, include := range []string{"space", "space.organization", "organization", "org", "user", "domain", "app"} {
 				queries = append(queries, "?include="+include)
 			}
-			for _, filter := range []string{"space_guids=$spaces", "organization_guids=$organizations", "app_guids=$apps", "target_guids=$apps", "usernames=zebra-dev", "names=zebra-app"} {
+			for _, filter := range []string{"space_guids=$spaces", "organization_guids=$organizations", "app_guids=$apps",
+				"target_guids=$apps", "usernames=zebra-dev", "names=zebra-app"} {
 				queries = append(queries, "?"+expand(filter))
 			}
 			queries = append(queries, "?embed=process_instances")
@@ -306,7 +331,8 @@ func TestStrangers(t *testing.T) {
 }
 
 func nameOf(kind string) string {
-	return map[string]string{"feature_flags": "app_scaling", "environment_variable_groups": "running"}[kind] + map[bool]string{true: "ssh"}[kind == "apps" || kind == "spaces"]
+	return map[string]string{"feature_flags": "app_scaling", "environment_variable_groups": "running"}[kind] +
+		map[bool]string{true: "ssh"}[kind == "apps" || kind == "spaces"]
 }
 
 // harmless holds that an answer refuses, or shows nothing of others. sent is what
@@ -332,7 +358,8 @@ func (f *fixture) harmless(who, pattern, sent string, guids map[string]string, a
 		f.t.Errorf("%s: names of others are shown: %s", what, a.body)
 	}
 	for kind, guid := range guids {
-		if kind != "caller" && kind != "stacks" && kind != "buildpacks" && kind != "organization_quotas" && guid != "" && strings.Contains(text, guid) && !strings.Contains(known, guid) {
+		if kind != "caller" && kind != "stacks" && kind != "buildpacks" && kind != "organization_quotas" && guid != "" &&
+			strings.Contains(text, guid) && !strings.Contains(known, guid) {
 			f.t.Errorf("%s: the guid of one of the %s is shown: %s", what, kind, a.body)
 		}
 	}
@@ -345,14 +372,22 @@ func (f *fixture) everything() string {
 	err := f.store.View(f.t.Context(), func(tx platform.Tx) error {
 		out.Reset()
 		for _, part := range []func() error{
-			func() error { return dump(&out, tx.Organizations()) }, func() error { return dump(&out, tx.Spaces()) }, func() error { return dump(&out, tx.Users()) },
-			func() error { return dump(&out, tx.Roles()) }, func() error { return dump(&out, tx.Domains()) }, func() error { return dump(&out, tx.Routes()) },
-			func() error { return dump(&out, tx.Destinations()) }, func() error { return dump(&out, tx.Apps()) }, func() error { return dump(&out, tx.Processes()) },
-			func() error { return dump(&out, tx.Sidecars()) }, func() error { return dump(&out, tx.Packages()) }, func() error { return dump(&out, tx.Builds()) },
-			func() error { return dump(&out, tx.Droplets()) }, func() error { return dump(&out, tx.Buildpacks()) }, func() error { return dump(&out, tx.Stacks()) },
-			func() error { return dump(&out, tx.Deployments()) }, func() error { return dump(&out, tx.Tasks()) }, func() error { return dump(&out, tx.AuditEvents()) }, func() error { return dump(&out, tx.Jobs()) },
-			func() error { return dump(&out, tx.ServiceBrokers()) }, func() error { return dump(&out, tx.ServiceOfferings()) }, func() error { return dump(&out, tx.ServicePlans()) },
-			func() error { return dump(&out, tx.OrganizationQuotas()) }, func() error { return dump(&out, tx.SpaceQuotas()) }, func() error { return dump(&out, tx.SecurityGroups()) }, func() error { return dump(&out, tx.NetworkPolicies()) },
+			func() error { return dump(&out, tx.Organizations()) }, func() error { return dump(&out, tx.Spaces()) },
+			func() error { return dump(&out, tx.Users()) },
+			func() error { return dump(&out, tx.Roles()) }, func() error { return dump(&out, tx.Domains()) },
+			func() error { return dump(&out, tx.Routes()) },
+			func() error { return dump(&out, tx.Destinations()) }, func() error { return dump(&out, tx.Apps()) },
+			func() error { return dump(&out, tx.Processes()) },
+			func() error { return dump(&out, tx.Sidecars()) }, func() error { return dump(&out, tx.Packages()) },
+			func() error { return dump(&out, tx.Builds()) },
+			func() error { return dump(&out, tx.Droplets()) }, func() error { return dump(&out, tx.Buildpacks()) },
+			func() error { return dump(&out, tx.Stacks()) },
+			func() error { return dump(&out, tx.Deployments()) }, func() error { return dump(&out, tx.Tasks()) },
+			func() error { return dump(&out, tx.AuditEvents()) }, func() error { return dump(&out, tx.Jobs()) },
+			func() error { return dump(&out, tx.ServiceBrokers()) }, func() error { return dump(&out, tx.ServiceOfferings()) },
+			func() error { return dump(&out, tx.ServicePlans()) },
+			func() error { return dump(&out, tx.OrganizationQuotas()) }, func() error { return dump(&out, tx.SpaceQuotas()) },
+			func() error { return dump(&out, tx.SecurityGroups()) }, func() error { return dump(&out, tx.NetworkPolicies()) },
 			func() error { return dump(&out, tx.ServiceInstances()) }, func() error { return dump(&out, tx.ServiceBindings()) },
 			func() error { return dump(&out, tx.Instances()) }, func() error { return dumpSettings(&out, tx) },
 		} {

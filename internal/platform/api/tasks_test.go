@@ -44,50 +44,73 @@ func (w *world) setTask(guid string, change func(*platform.Task)) {
 func TestTaskScenarios(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.one(step{as: "dev", do: runTask, body: `{"command":"x"}`, want: 422, has: []string{"Task must have a droplet. Specify droplet or assign current droplet to app."}})
+	w.one(step{as: "dev", do: runTask, body: `{"command":"x"}`, want: 422,
+		has: []string{"Task must have a droplet. Specify droplet or assign current droplet to app."}})
 	w.staged()
 	w.vars["droplet2"] = w.droplet(w.vars["app2"], &platform.Droplet{})
 	w.vars["older"] = w.droplet(w.vars["app"], &platform.Droplet{})
 	w.play([]step{
-		{as: "dev", do: runTask, body: `{"command":"migrate --password hunter4","name":"migrate","memory_in_mb":64,"disk_in_mb":128,"log_rate_limit_in_bytes_per_second":1000,"metadata":{"labels":{"tier":"db"}}}`, want: 202,
-			has: []string{`"sequence_id":1`, `"name":"migrate"`, `"command":"migrate --password hunter4"`, `"state":"PENDING"`, `"memory_in_mb":64`, `"disk_in_mb":128`, `"log_rate_limit_in_bytes_per_second":1000`,
-				`"result":{"failure_reason":null}`, `"droplet_guid":"$droplet"`, `"app":{"data":{"guid":"$app"}}`, `"tier":"db"`, "/actions/cancel", `"user":null`}, save: "task"},
+		{as: "dev", do: runTask,
+			body: `{"command":"migrate --password hunter4","name":"migrate","memory_in_mb":64,"disk_in_mb":128,"log_rate_limit_in_bytes_per_second":1000,"metadata":{"labels":{"tier":"db"}}}`, want: 202,
+			has: []string{`"sequence_id":1`, `"name":"migrate"`, `"command":"migrate --password hunter4"`, `"state":"PENDING"`,
+				`"memory_in_mb":64`, `"disk_in_mb":128`, `"log_rate_limit_in_bytes_per_second":1000`,
+				`"result":{"failure_reason":null}`, `"droplet_guid":"$droplet"`, `"app":{"data":{"guid":"$app"}}`, `"tier":"db"`,
+				"/actions/cancel", `"user":null`}, save: "task"},
 		// What is not said is the default, or the template's.
 		{as: "dev", do: runTask, body: `{"command":"x","droplet_guid":"$older"}`, want: 202,
-			has: []string{`"sequence_id":2`, `"memory_in_mb":1024`, `"disk_in_mb":1024`, `"log_rate_limit_in_bytes_per_second":-1`, `"droplet_guid":"$older"`}, save: "task2"},
+			has: []string{`"sequence_id":2`, `"memory_in_mb":1024`, `"disk_in_mb":1024`,
+				`"log_rate_limit_in_bytes_per_second":-1`, `"droplet_guid":"$older"`}, save: "task2"},
 		{as: "dev", do: "POST /v3/processes/$app/actions/scale", body: `{"memory_in_mb":77,"disk_in_mb":99}`, want: 202},
-		{as: "dev", do: runTask, body: `{"template":{"process":{"guid":"$app"}}}`, want: 202, has: []string{`"command":"./secret-command"`, `"memory_in_mb":77`, `"disk_in_mb":99`}, save: "task3"},
-		{as: "dev", do: runTask, body: `{"template":{"process":{"guid":"$app"}},"command":"other","memory_in_mb":5}`, want: 202, has: []string{`"command":"other"`, `"memory_in_mb":5,`, `"disk_in_mb":99`}},
+		{as: "dev", do: runTask, body: `{"template":{"process":{"guid":"$app"}}}`, want: 202,
+			has: []string{`"command":"./secret-command"`, `"memory_in_mb":77`, `"disk_in_mb":99`}, save: "task3"},
+		{as: "dev", do: runTask, body: `{"template":{"process":{"guid":"$app"}},"command":"other","memory_in_mb":5}`,
+			want: 202, has: []string{`"command":"other"`, `"memory_in_mb":5,`, `"disk_in_mb":99`}},
 
 		// What cannot be.
 		{as: "dev", do: runTask, body: `{}`, want: 422, has: []string{"Command can't be blank"}},
-		{as: "dev", do: runTask, body: `{"command":" ","name":"","memory_in_mb":0,"disk_in_mb":-1,"log_rate_limit_in_bytes_per_second":-2}`, want: 422,
-			has: []string{"Name can't be blank", "Command can't be blank", "Memory in mb must be greater than 0", "Disk in mb must be greater than 0", "Log rate limit"}},
-		{as: "dev", do: runTask, body: `{"command":"` + strings.Repeat("x", 4097) + `"}`, want: 422, has: []string{"Command must be shorter than 4097 characters"}},
-		{as: "dev", do: runTask, body: `{"command":"x","name":"a\nb"}`, want: 422, has: []string{"Name must not contain control characters"}},
-		{as: "dev", do: runTask, body: `{"command":"x","name":"a\u0085b"}`, want: 422, has: []string{"Name must not contain control characters"}},
-		{as: "dev", do: runTask, body: `{"command":"x","name":"` + strings.Repeat("é", 128) + `"}`, want: 422, has: []string{"Name is too long (maximum is 255 bytes)"}},
-		{as: "dev", do: runTask, body: `{"command":"x","template":{}}`, want: 422, has: []string{"Template must have a process with a guid"}},
-		{as: "dev", do: runTask, body: `{"template":{"process":{"guid":"$app2"}}}`, want: 404, has: []string{"Process not found"}},
-		{as: "dev", do: runTask, body: `{"command":"x","droplet_guid":"$droplet2"}`, want: 422, has: []string{"Unable to use the droplet"}},
-		{as: "dev", do: runTask, body: `{"command":"x","droplet_guid":"$none"}`, want: 422, has: []string{"Unable to use the droplet"}},
+		{as: "dev", do: runTask,
+			body: `{"command":" ","name":"","memory_in_mb":0,"disk_in_mb":-1,"log_rate_limit_in_bytes_per_second":-2}`,
+			want: 422,
+			has: []string{"Name can't be blank", "Command can't be blank", "Memory in mb must be greater than 0",
+				"Disk in mb must be greater than 0", "Log rate limit"}},
+		{as: "dev", do: runTask, body: `{"command":"` + strings.Repeat("x", 4097) + `"}`, want: 422,
+			has: []string{"Command must be shorter than 4097 characters"}},
+		{as: "dev", do: runTask, body: `{"command":"x","name":"a\nb"}`, want: 422,
+			has: []string{"Name must not contain control characters"}},
+		{as: "dev", do: runTask, body: `{"command":"x","name":"a\u0085b"}`, want: 422,
+			has: []string{"Name must not contain control characters"}},
+		{as: "dev", do: runTask, body: `{"command":"x","name":"` + strings.Repeat("é", 128) + `"}`, want: 422,
+			has: []string{"Name is too long (maximum is 255 bytes)"}},
+		{as: "dev", do: runTask, body: `{"command":"x","template":{}}`, want: 422,
+			has: []string{"Template must have a process with a guid"}},
+		{as: "dev", do: runTask, body: `{"template":{"process":{"guid":"$app2"}}}`, want: 404,
+			has: []string{"Process not found"}},
+		{as: "dev", do: runTask, body: `{"command":"x","droplet_guid":"$droplet2"}`, want: 422,
+			has: []string{"Unable to use the droplet"}},
+		{as: "dev", do: runTask, body: `{"command":"x","droplet_guid":"$none"}`, want: 422,
+			has: []string{"Unable to use the droplet"}},
 		{as: "dev", do: runTask, body: `{"command":"x","metadata":{"labels":{"-":"y"}}}`, want: 422},
 		{as: "dev", do: "POST /v3/apps/$app2/tasks", body: `{"command":"x"}`, want: 404, has: []string{"App not found"}},
 
 		// Lists.
 		{as: "dev", do: "GET /v3/apps/$app/tasks?per_page=5000", want: 200, has: []string{"hunter4", `"total_results":4`}},
-		{as: "dev", do: "GET /v3/apps/$app/tasks?sequence_ids=2&page=1&per_page=1", want: 200, has: []string{`"total_results":1`, "$task2"}},
+		{as: "dev", do: "GET /v3/apps/$app/tasks?sequence_ids=2&page=1&per_page=1", want: 200,
+			has: []string{`"total_results":1`, "$task2"}},
 		{as: "dev", do: "GET /v3/apps/$app/tasks?sequence_ids=two", want: 400},
-		{as: "dev", do: "GET /v3/apps/$app/tasks?app_guids=$app", want: 400, has: []string{"Unknown query parameter(s): 'app_guids'"}},
+		{as: "dev", do: "GET /v3/apps/$app/tasks?app_guids=$app", want: 400,
+			has: []string{"Unknown query parameter(s): 'app_guids'"}},
 		{as: "dev", do: "GET /v3/tasks?names=migrate&states=PENDING,RUNNING&app_guids=$app&space_guids=$space&organization_guids=$org&label_selector=tier=db&sequence_ids=1", want: 200, has: []string{`"total_results":1`, "$task"}, not: []string{"hunter4", "command"}},
 		{as: "dev", do: "GET /v3/tasks?states=FAILED", want: 200, has: []string{`"total_results":0`}},
-		{as: "dev", do: "GET /v3/tasks?guids=$task,$task3&order_by=-created_at", want: 200, has: []string{`"total_results":2`}},
+		{as: "dev", do: "GET /v3/tasks?guids=$task,$task3&order_by=-created_at", want: 200,
+			has: []string{`"total_results":2`}},
 		{as: "dev", do: "GET /v3/tasks/$task", want: 200, has: []string{"hunter4"}},
 		{as: "dev", do: "GET /v3/apps/$app", want: 200, has: []string{"/v3/apps/$app/tasks"}},
 
 		// Metadata, and nothing else, can be changed.
-		{as: "dev", do: "PATCH /v3/tasks/$task", body: `{"metadata":{"labels":{"tier":null,"a":"b"}}}`, want: 200, has: []string{`"labels":{"a":"b"}`, "hunter4"}},
-		{as: "dev", do: "PATCH /v3/tasks/$task", body: `{"command":"y"}`, want: 422, has: []string{"Unknown field(s): 'command'"}},
+		{as: "dev", do: "PATCH /v3/tasks/$task", body: `{"metadata":{"labels":{"tier":null,"a":"b"}}}`, want: 200,
+			has: []string{`"labels":{"a":"b"}`, "hunter4"}},
+		{as: "dev", do: "PATCH /v3/tasks/$task", body: `{"command":"y"}`, want: 422,
+			has: []string{"Unknown field(s): 'command'"}},
 	})
 	if w.signals.tasks != 4 {
 		t.Errorf("told %d times, want 4", w.signals.tasks)
@@ -101,14 +124,19 @@ func TestTaskScenarios(t *testing.T) {
 	})
 	w.setTask(w.vars["task3"], func(t *platform.Task) { t.State = platform.TaskSucceeded })
 	w.play([]step{
-		{as: "dev", do: "GET /v3/tasks/$task", want: 200, has: []string{`"state":"FAILED"`, `"failure_reason":"APP/TASK/migrate: Exited with status 3"`}},
-		{as: "dev", do: "PUT /v3/tasks/$task/cancel", want: 422, has: []string{"Task state is FAILED and therefore cannot be canceled"}},
-		{as: "dev", do: "POST /v3/tasks/$task3/actions/cancel", want: 422, has: []string{"Task state is SUCCEEDED and therefore cannot be canceled"}},
+		{as: "dev", do: "GET /v3/tasks/$task", want: 200, has: []string{`"state":"FAILED"`,
+			`"failure_reason":"APP/TASK/migrate: Exited with status 3"`}},
+		{as: "dev", do: "PUT /v3/tasks/$task/cancel", want: 422,
+			has: []string{"Task state is FAILED and therefore cannot be canceled"}},
+		{as: "dev", do: "POST /v3/tasks/$task3/actions/cancel", want: 422,
+			has: []string{"Task state is SUCCEEDED and therefore cannot be canceled"}},
 		{as: "supporter", do: "POST /v3/tasks/$task2/actions/cancel", want: 202, has: []string{`"state":"CANCELING"`}},
 		{as: "dev", do: "PUT /v3/tasks/$task2/cancel", want: 202, has: []string{`"state":"CANCELING"`}},
 		{as: "dev", do: "PUT /v3/tasks/$task2/actions/cancel", want: 202},
-		{do: "GET /v3/audit_events?types=audit.app.task.create", want: 200, has: []string{`"total_results":4`, "$task", `"memory_in_mb":64`, `"type":"app"`}, not: []string{"hunter4"}},
-		{do: "GET /v3/audit_events?types=audit.app.task.cancel", want: 200, has: []string{`"total_results":1`, `"task_guid":"$task2"`, `"name":"supporter"`}},
+		{do: "GET /v3/audit_events?types=audit.app.task.create", want: 200, has: []string{`"total_results":4`, "$task",
+			`"memory_in_mb":64`, `"type":"app"`}, not: []string{"hunter4"}},
+		{do: "GET /v3/audit_events?types=audit.app.task.cancel", want: 200, has: []string{`"total_results":1`,
+			`"task_guid":"$task2"`, `"name":"supporter"`}},
 	})
 	// They go with their app.
 	w.job(step{as: "dev", do: "DELETE /v3/apps/$app", want: 202})
@@ -146,7 +174,8 @@ func TestTaskRoles(t *testing.T) {
 	}
 	w.play([]step{
 		{do: "PATCH /v3/feature_flags/task_creation", body: `{"enabled":false}`, want: 200},
-		{as: "dev", do: runTask, body: `{"command":"x"}`, want: 403, has: []string{"Feature Disabled: task_creation", "CF-FeatureDisabled"}},
+		{as: "dev", do: runTask, body: `{"command":"x"}`, want: 403, has: []string{"Feature Disabled: task_creation",
+			"CF-FeatureDisabled"}},
 		{do: runTask, body: `{"command":"x"}`, want: 202},
 		{do: "PATCH /v3/feature_flags/task_creation", body: `{"enabled":true}`, want: 200},
 		{do: "PATCH /v3/organizations/$org", body: `{"suspended":true}`, want: 200},
@@ -218,7 +247,8 @@ func TestTooManyTasks(t *testing.T) {
 	w.staged()
 	err := w.store.Update(t.Context(), func(tx platform.Tx) error {
 		for i := range 1000 {
-			if err := tx.Tasks().Insert(&platform.Task{AppGUID: w.vars["app2"], Sequence: i + 1, State: platform.TaskPending}); err != nil {
+			if err := tx.Tasks().Insert(&platform.Task{AppGUID: w.vars["app2"], Sequence: i + 1,
+				State: platform.TaskPending}); err != nil {
 				return err
 			}
 		}
@@ -227,7 +257,8 @@ func TestTooManyTasks(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w.one(step{as: "dev", do: runTask, body: `{"command":"x"}`, want: 503, has: []string{"CF-TaskWorkersUnavailable", "170020", "Try again later"}})
+	w.one(step{as: "dev", do: runTask, body: `{"command":"x"}`, want: 503, has: []string{"CF-TaskWorkersUnavailable",
+		"170020", "Try again later"}})
 }
 
 // One organization cannot use up what all have to wait in.
@@ -238,7 +269,8 @@ func TestTooManyTasksOfAnOrganization(t *testing.T) {
 	w.vars["droplet2"] = w.droplet(w.vars["app2"], &platform.Droplet{})
 	err := w.store.Update(t.Context(), func(tx platform.Tx) error {
 		for i := range 749 {
-			if err := tx.Tasks().Insert(&platform.Task{AppGUID: w.vars["app"], Sequence: i + 1, State: platform.TaskPending}); err != nil {
+			if err := tx.Tasks().Insert(&platform.Task{AppGUID: w.vars["app"], Sequence: i + 1,
+				State: platform.TaskPending}); err != nil {
 				return err
 			}
 		}
@@ -251,7 +283,8 @@ func TestTooManyTasksOfAnOrganization(t *testing.T) {
 	w.play([]step{
 		{as: "dev", do: runTask, body: `{"command":"x"}`, want: 202, save: "task"},
 		{as: "dev", do: runTask, body: `{"command":"x"}`, want: 503,
-			has: []string{"CF-TaskWorkersUnavailable", "170020", "750 tasks of this organization", "its share is 750 of the 1000", "Try again later"}},
+			has: []string{"CF-TaskWorkersUnavailable", "170020", "750 tasks of this organization",
+				"its share is 750 of the 1000", "Try again later"}},
 		{do: "POST /v3/apps/$app2/tasks", body: `{"command":"x","droplet_guid":"$droplet2"}`, want: 202},
 		{as: "dev", do: "POST /v3/tasks/$task/actions/cancel", want: 202},
 		{as: "dev", do: runTask, body: `{"command":"x"}`, want: 202},
@@ -270,7 +303,8 @@ func TestPurgeTasks(t *testing.T) {
 			add := func(app string, sequence int, state platform.TaskState, days int) error {
 				at := now.Add(-time.Duration(days) * 24 * time.Hour)
 				return tx.Tasks().Insert(&platform.Task{
-					Resource: platform.Resource{GUID: fmt.Sprint(app, "-", sequence), Created: at, Updated: at}, AppGUID: app, Sequence: sequence, State: state,
+					Resource: platform.Resource{GUID: fmt.Sprint(app, "-", sequence), Created: at, Updated: at}, AppGUID: app,
+					Sequence: sequence, State: state,
 				})
 			}
 			for i := range 600 {
@@ -279,7 +313,8 @@ func TestPurgeTasks(t *testing.T) {
 				}
 			}
 			return errors.Join(
-				add("busy", 1, platform.TaskSucceeded, 40), add("busy", 2, platform.TaskFailed, 39), add("busy", 3, platform.TaskRunning, 38),
+				add("busy", 1, platform.TaskSucceeded, 40), add("busy", 2, platform.TaskFailed, 39),
+				add("busy", 3, platform.TaskRunning, 38),
 				add("busy", 4, platform.TaskSucceeded, 30), add("busy", 5, platform.TaskSucceeded, 2),
 				add("quiet", 1, platform.TaskSucceeded, 45), add("quiet", 2, platform.TaskSucceeded, 44),
 			)

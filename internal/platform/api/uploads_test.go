@@ -47,7 +47,8 @@ func TestUploadTooLarge(t *testing.T) {
 	f := setupOptions(t, db.SQLite, func(o *api.Options) { o.MaxUpload, o.Scratch = limit, scratch })
 	admin := f.admin()
 	app := f.app(f.space(f.org("o"), "s"), "big")
-	pkg := f.want(f.call(admin, "POST", "/v3/packages", map[string]any{"type": "bits", "relationships": rel("app", app)}), 201).guid()
+	pkg := f.want(f.call(admin, "POST", "/v3/packages", map[string]any{"type": "bits", "relationships": rel("app", app)}),
+		201).guid()
 	for name, length := range map[string]int64{"announced": 0, "not announced": -1} {
 		body := bodyOf(5 * limit)
 		r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/v3/packages/"+pkg+"/upload", body)
@@ -56,7 +57,8 @@ func TestUploadTooLarge(t *testing.T) {
 			r.ContentLength = 5*limit + 200
 		}
 		a := f.send(admin, r)
-		if a.status != http.StatusRequestEntityTooLarge || !strings.Contains(a.detail(), "larger than the limit of 2 MB") || !strings.Contains(a.detail(), ".cfignore") {
+		if a.status != http.StatusRequestEntityTooLarge || !strings.Contains(a.detail(), "larger than the limit of 2 MB") ||
+			!strings.Contains(a.detail(), ".cfignore") {
 			t.Errorf("%s: answer is %d %s, want 413 with the limit and .cfignore", name, a.status, a.body)
 		}
 		if body.read < 5*limit {
@@ -79,7 +81,8 @@ func TestUploadTooLarge(t *testing.T) {
 		t.Errorf("asked before: %d after %d bytes", a.status, body.read)
 	}
 	// What breaks off is no upload either.
-	r = httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/v3/packages/"+pkg+"/upload", io.MultiReader(io.LimitReader(bodyOf(limit), limit/2), broken{}))
+	r = httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/v3/packages/"+pkg+"/upload",
+		io.MultiReader(io.LimitReader(bodyOf(limit), limit/2), broken{}))
 	r.Header.Set("Content-Type", "multipart/form-data; boundary=limit")
 	if a := f.send(admin, r); a.status != http.StatusBadRequest {
 		t.Errorf("broken off: %d %s", a.status, a.body)

@@ -35,7 +35,8 @@ func (w *world) usage(after string) (events []string, last string) {
 			return v
 		}
 		text := fmt.Sprintf("%v<%v %vx%v<%vx%v", at("state.current"), at("state.previous"),
-			at("instance_count.current"), at("memory_in_mb_per_instance.current"), at("instance_count.previous"), at("memory_in_mb_per_instance.previous"))
+			at("instance_count.current"), at("memory_in_mb_per_instance.current"), at("instance_count.previous"),
+			at("memory_in_mb_per_instance.previous"))
 		if process := at("process.type"); process != nil {
 			text += fmt.Sprint(" ", process)
 		}
@@ -94,17 +95,20 @@ func TestAppUsageEvents(t *testing.T) {
 	do("dev", "POST /v3/apps/$app/actions/start", "", 200)
 	expect("started again", "STARTED<STOPPED 3x32<3x32 web")
 	// A refused change has no event.
-	do("", "POST /v3/organization_quotas", `{"name":"q","apps":{"total_instances":3},"relationships":{"organizations":{"data":[{"guid":"$org"}]}}}`, 201)
+	do("", "POST /v3/organization_quotas",
+		`{"name":"q","apps":{"total_instances":3},"relationships":{"organizations":{"data":[{"guid":"$org"}]}}}`, 201)
 	do("dev", scale, `{"instances":4}`, 422)
 	expect("refused")
 	do("orgmanager", "DELETE /v3/spaces/$space", "", 202)
 	expect("deleted with its space", "STOPPED<STARTED 3x32<3x32 web", "TASK_STOPPED<PENDING 1x16<1x16 left")
 
 	w.play([]step{
-		{do: "GET /v3/app_usage_events/" + last, want: 200, has: []string{`"name":"renamed"`, `"space":{"guid":"$space","name":"s"}`, `"organization":{"guid":"$org"}`, `"process":{"guid":null,"type":null}`}},
+		{do: "GET /v3/app_usage_events/" + last, want: 200, has: []string{`"name":"renamed"`,
+			`"space":{"guid":"$space","name":"s"}`, `"organization":{"guid":"$org"}`, `"process":{"guid":null,"type":null}`}},
 		{as: "dev", do: "GET /v3/app_usage_events", want: 200, has: []string{`"total_results":0`}},
 		{as: "dev", do: "GET /v3/app_usage_events/" + last, want: 404, has: []string{"App usage event not found"}},
-		{do: "GET /v3/app_usage_events?after_guid=$none", want: 422, has: []string{"After guid filter must be a valid app usage event guid."}},
+		{do: "GET /v3/app_usage_events?after_guid=$none", want: 422,
+			has: []string{"After guid filter must be a valid app usage event guid."}},
 		{do: "GET /v3/app_usage_events?guids=" + last, want: 200, has: []string{`"total_results":1`}},
 		{as: "dev", do: "POST /v3/app_usage_events/actions/destructively_purge_all_and_reseed", want: 403},
 	})
@@ -114,16 +118,19 @@ func TestAppUsageEvents(t *testing.T) {
 func TestBuildUsageEvents(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	w.one(step{as: "dev", do: "POST /v3/packages", body: `{"type":"bits","relationships":{"app":{"data":{"guid":"$app"}}}}`, want: 201, save: "package"})
+	w.one(step{as: "dev", do: "POST /v3/packages",
+		body: `{"type":"bits","relationships":{"app":{"data":{"guid":"$app"}}}}`, want: 201, save: "package"})
 	w.want(w.upload(w.as("dev"), "/v3/packages/"+w.vars["package"]+"/upload", "app.zip", "x", nil), 200)
 	_, last := w.usage("")
-	w.one(step{as: "dev", do: "POST /v3/builds", body: `{"package":{"guid":"$package"},"staging_memory_in_mb":100}`, want: 201, save: "build"})
+	w.one(step{as: "dev", do: "POST /v3/builds", body: `{"package":{"guid":"$package"},"staging_memory_in_mb":100}`,
+		want: 201, save: "build"})
 	err := w.store.Update(t.Context(), func(tx platform.Tx) error {
 		b, err := tx.Builds().Get(w.vars["build"])
 		if err != nil {
 			return err
 		}
-		d := &platform.Droplet{AppGUID: b.AppGUID, State: platform.DropletStaged, Buildpacks: []platform.DropletBuildpack{{Name: "go_buildpack"}}}
+		d := &platform.Droplet{AppGUID: b.AppGUID, State: platform.DropletStaged,
+			Buildpacks: []platform.DropletBuildpack{{Name: "go_buildpack"}}}
 		if err := tx.Droplets().Insert(d); err != nil {
 			return err
 		}
@@ -134,7 +141,8 @@ func TestBuildUsageEvents(t *testing.T) {
 		t.Fatal(err)
 	}
 	got, last := w.usage(last)
-	if want := []string{"STAGING_STARTED<STAGING 1x100<1x100", "STAGING_STOPPED<STAGING 1x100<1x100", "BUILDPACK_SET<STAGING 1x100<1x100"}; !slices.Equal(got, want) {
+	if want := []string{"STAGING_STARTED<STAGING 1x100<1x100", "STAGING_STOPPED<STAGING 1x100<1x100",
+		"BUILDPACK_SET<STAGING 1x100<1x100"}; !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
 	}
 	w.one(step{do: "GET /v3/app_usage_events/" + last, want: 200, has: []string{`"name":"go_buildpack"`}})
@@ -158,7 +166,8 @@ func TestUsageReseed(t *testing.T) {
 	p := actions.New()
 	w.play([]step{
 		{as: "dev", do: "POST /v3/processes/$app/actions/scale", body: `{"instances":1}`, want: 202},
-		{as: "dev", do: "POST /v3/apps/$app/tasks", body: `{"name":"job","command":"x","memory_in_mb":16}`, want: 202, save: "task"},
+		{as: "dev", do: "POST /v3/apps/$app/tasks", body: `{"name":"job","command":"x","memory_in_mb":16}`, want: 202,
+			save: "task"},
 	})
 	w.setTask(w.vars["task"], func(t *platform.Task) { t.State = platform.TaskFailed })
 	p.Now = func() time.Time { return time.Now().Add(32 * 24 * time.Hour) }
@@ -184,19 +193,29 @@ func TestServiceUsageEvents(t *testing.T) {
 	m := newMarket(t, &brokertest.Broker{})
 	m.create("db", "sync")
 	m.play([]step{
-		{as: "dev", do: "POST /v3/service_instances", body: `{"type":"user-provided","name":"ups","relationships":{"space":{"data":{"guid":"$space"}}}}`, want: 201, save: "ups"},
+		{as: "dev", do: "POST /v3/service_instances",
+			body: `{"type":"user-provided","name":"ups","relationships":{"space":{"data":{"guid":"$space"}}}}`, want: 201,
+			save: "ups"},
 		{as: "dev", do: "PATCH /v3/service_instances/$ups", body: `{"tags":["a"]}`, want: 200},
 		{as: "dev", do: "PATCH /v3/service_instances/$ups", body: `{"name":"mine"}`, want: 200},
 		{as: "dev", do: "DELETE /v3/service_instances/$ups", want: 204},
-		{do: "GET /v3/service_usage_events?service_instance_types=user_provided_service_instance", want: 200, has: []string{`"total_results":3`, `"name":"mine"`, `"state":"CREATED"`, `"state":"UPDATED"`, `"state":"DELETED"`}, save: "first"},
-		{do: "GET /v3/service_usage_events?service_instance_types=user_provided_service_instance&after_guid=$first", want: 200, has: []string{`"total_results":2`}},
-		{do: "GET /v3/service_usage_events?service_instance_types=managed_service_instance", want: 200, has: []string{`"total_results":1`, `"service_plan":{"guid":"$sync"`, `"service_broker":{"guid":`}},
+		{do: "GET /v3/service_usage_events?service_instance_types=user_provided_service_instance", want: 200,
+			has:  []string{`"total_results":3`, `"name":"mine"`, `"state":"CREATED"`, `"state":"UPDATED"`, `"state":"DELETED"`},
+			save: "first"},
+		{do: "GET /v3/service_usage_events?service_instance_types=user_provided_service_instance&after_guid=$first",
+			want: 200, has: []string{`"total_results":2`}},
+		{do: "GET /v3/service_usage_events?service_instance_types=managed_service_instance", want: 200,
+			has: []string{`"total_results":1`, `"service_plan":{"guid":"$sync"`, `"service_broker":{"guid":`}},
 		{do: "GET /v3/service_usage_events?service_offering_guids=$none", want: 200, has: []string{`"total_results":0`}},
-		{do: "GET /v3/service_usage_events/$first", want: 200, has: []string{`"service_instance":{"guid":"$ups","name":"ups","type":"user_provided_service_instance"}`, `"service_plan":{"guid":null,"name":null}`}},
-		{do: "GET /v3/service_usage_events?after_guid=$none", want: 422, has: []string{"After guid filter must be a valid service usage event guid."}},
+		{do: "GET /v3/service_usage_events/$first", want: 200,
+			has: []string{`"service_instance":{"guid":"$ups","name":"ups","type":"user_provided_service_instance"}`,
+				`"service_plan":{"guid":null,"name":null}`}},
+		{do: "GET /v3/service_usage_events?after_guid=$none", want: 422,
+			has: []string{"After guid filter must be a valid service usage event guid."}},
 		{as: "dev", do: "GET /v3/service_usage_events", want: 200, has: []string{`"total_results":0`}},
 		{do: "POST /v3/service_usage_events/actions/destructively_purge_all_and_reseed", want: 200},
-		{do: "GET /v3/service_usage_events", want: 200, has: []string{`"total_results":1`, `"state":"CREATED"`, `"name":"db"`}},
+		{do: "GET /v3/service_usage_events", want: 200, has: []string{`"total_results":1`, `"state":"CREATED"`,
+			`"name":"db"`}},
 	})
 }
 
@@ -212,7 +231,8 @@ func TestUsageOrder(t *testing.T) {
 		apps := make([]string, clients)
 		for i := range apps {
 			apps[i] = w.app(w.vars["space"], fmt.Sprint("app-", i))
-			w.want(w.call(tok, "PATCH", "/v3/apps/"+apps[i]+"/relationships/current_droplet", rel("x", w.droplet(apps[i], &platform.Droplet{}))["x"]), 200)
+			w.want(w.call(tok, "PATCH", "/v3/apps/"+apps[i]+"/relationships/current_droplet",
+				rel("x", w.droplet(apps[i], &platform.Droplet{}))["x"]), 200)
 		}
 		var all sync.WaitGroup
 		for _, app := range apps {

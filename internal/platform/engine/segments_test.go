@@ -24,7 +24,8 @@ func TestInSegments(t *testing.T) {
 	t.Parallel()
 	under := &starts{}
 	e := engine.InSegments(under, []string{"gpu"})
-	for segment, want := range map[string]string{"": "", "gpu": "", "batch": `found no compatible cell with placement tag "batch"`} {
+	for segment, want := range map[string]string{"": "", "gpu": "",
+		"batch": `found no compatible cell with placement tag "batch"`} {
 		err := e.Start(t.Context(), engine.Spec{ID: "a", Segment: segment})
 		var refused *engine.PlacementError
 		switch {

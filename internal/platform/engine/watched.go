@@ -49,7 +49,8 @@ func (w watched) do(ctx context.Context, name string, limit time.Duration, f fun
 	return background.Within(ctx, "engine "+name, w.grace, func() error { return f(ctx) })
 }
 
-func ask[T any](ctx context.Context, w watched, name string, limit time.Duration, f func(ctx context.Context) (T, error)) (T, error) {
+func ask[T any](ctx context.Context, w watched, name string, limit time.Duration,
+	f func(ctx context.Context) (T, error)) (T, error) {
 	ctx, cancel := context.WithTimeout(ctx, min(limit, w.most))
 	defer cancel()
 	return background.Call(ctx, "engine "+name, w.grace, func() (T, error) { return f(ctx) })
@@ -68,7 +69,8 @@ func (w watched) Remove(ctx context.Context, id string) error {
 }
 
 func (w watched) List(ctx context.Context, wanted Wanted) ([]Instance, error) {
-	return ask(ctx, w, "list", askTime, func(ctx context.Context) ([]Instance, error) { return w.Engine.List(ctx, wanted) })
+	return ask(ctx, w, "list", askTime,
+		func(ctx context.Context) ([]Instance, error) { return w.Engine.List(ctx, wanted) })
 }
 
 func (w watched) Get(ctx context.Context, id string) (Instance, error) {
@@ -123,7 +125,8 @@ func opened[T io.Closer](ctx context.Context, w watched, name string, f func() (
 // Collect is limited as a whole. An abandoned call may still write to the writer: after
 // background.ErrHung the caller must not use what was written.
 func (w watched) Collect(ctx context.Context, id, path string, to io.Writer) error {
-	return w.do(ctx, "collect", collectTime, func(ctx context.Context) error { return w.Engine.Collect(ctx, id, path, to) })
+	return w.do(ctx, "collect", collectTime,
+		func(ctx context.Context) error { return w.Engine.Collect(ctx, id, path, to) })
 }
 
 func (w watched) Close() error {

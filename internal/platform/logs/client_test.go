@@ -88,7 +88,8 @@ func TestTailEndsWithItsToken(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)
 	s := d.followAs("/api/v1/tail/u", d.tokenUntil(time.Now().Add(10*time.Second), "u", "cloud_controller.read"), "")
-	if e := s.event(); e.name != "end" || !strings.Contains(e.data, `"resume":true`) || !strings.Contains(e.data, "expired") {
+	if e := s.event(); e.name != "end" || !strings.Contains(e.data, `"resume":true`) ||
+		!strings.Contains(e.data, "expired") {
 		t.Errorf("event is %+v, want an end with an expired token that can resume", e)
 	}
 }

@@ -128,7 +128,8 @@ func (p *dropsondeWriter) send(ctx context.Context) error {
 func (p *dropsondeWriter) lines(ctx context.Context, entries []platform.LogLine, dropped uint64) error {
 	if dropped > 0 {
 		n := strconv.FormatUint(dropped, 10)
-		e := platform.LogLine{Time: time.Now(), Source: SourceLogs, Instance: "0", Stderr: true, Tags: map[string]string{"missed": n},
+		e := platform.LogLine{Time: time.Now(), Source: SourceLogs, Instance: "0", Stderr: true,
+			Tags: map[string]string{"missed": n},
 			Text: []byte(n + " lines are not in this stream: its reader was too slow")}
 		if len(p.want.apps) == 1 {
 			e.App = p.want.apps[0]

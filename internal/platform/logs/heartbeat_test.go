@@ -20,7 +20,8 @@ func TestHeartbeats(t *testing.T) {
 		busy, log bool
 		want      int
 	}{
-		"quiet": {false, true, 2}, "quiet, without log": {false, false, 2}, "busy": {true, true, 0}, "busy, without log": {true, false, 2},
+		"quiet": {false, true, 2}, "quiet, without log": {false, false, 2}, "busy": {true, true, 0},
+		"busy, without log": {true, false, 2},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -32,7 +33,8 @@ func TestHeartbeats(t *testing.T) {
 				defer cancel()
 				w := httptest.NewRecorder()
 				a := &api{access: unknown{}}
-				p := &envelopeWriter{api: a, w: w, control: http.NewResponseController(w), want: streamOptions{apps: []string{"app"}, log: tc.log}, abouts: map[string]*About{}}
+				p := &envelopeWriter{api: a, w: w, control: http.NewResponseController(w),
+					want: streamOptions{apps: []string{"app"}, log: tc.log}, abouts: map[string]*About{}}
 				done := make(chan struct{})
 				go func() {
 					defer close(done)

@@ -75,7 +75,8 @@ func (d *desk) rename(app, name string) {
 	if d.abouts == nil {
 		d.abouts = map[string]*logs.About{}
 	}
-	d.abouts[app] = &logs.About{Tags: map[string]string{"app_name": name, "deployment": "test"}, Processes: map[string]string{"WEB": app + "-web"}}
+	d.abouts[app] = &logs.About{Tags: map[string]string{"app_name": name, "deployment": "test"},
+		Processes: map[string]string{"WEB": app + "-web"}}
 }
 
 // Gauges measures one instance of each app.
@@ -85,9 +86,10 @@ func (d *desk) Gauges(_ context.Context, apps []string) ([]logs.Gauge, error) {
 	}
 	var all []logs.Gauge
 	for _, app := range apps {
-		all = append(all, logs.Gauge{App: app, Process: "WEB", Instance: app + "-i", Index: 1, Time: time.Now(), Metrics: map[string]logs.Metric{
-			"cpu": {"percentage", 12.5}, "memory": {"bytes", 1 << 20}, "disk": {"bytes", 1 << 21},
-		}})
+		all = append(all, logs.Gauge{App: app, Process: "WEB", Instance: app + "-i", Index: 1, Time: time.Now(),
+			Metrics: map[string]logs.Metric{
+				"cpu": {"percentage", 12.5}, "memory": {"bytes", 1 << 20}, "disk": {"bytes", 1 << 21},
+			}})
 	}
 	return all, nil
 }
@@ -209,20 +211,25 @@ func TestReadAPI(t *testing.T) {
 	d := newDesk(t)
 	at := logstest.T0.UnixNano()
 	logstest.Add(t, d.store,
-		platform.LogLine{App: "a", Time: logstest.T0, Source: "APP/PROC/WEB/SIDECAR/CONFIG \"x\"", Instance: "3", Text: []byte("héllo\n<b>"), Stream: "i-1", Seq: 1, Tags: map[string]string{"app_id": "forged", "space_id": "sp"}},
-		platform.LogLine{App: "a", Time: logstest.T0.Add(1), Source: "STG", Instance: "0", Text: []byte{0xff, 0}, Stderr: true})
+		platform.LogLine{App: "a", Time: logstest.T0, Source: "APP/PROC/WEB/SIDECAR/CONFIG \"x\"", Instance: "3",
+			Text: []byte("héllo\n<b>"), Stream: "i-1", Seq: 1, Tags: map[string]string{"app_id": "forged", "space_id": "sp"}},
+		platform.LogLine{App: "a", Time: logstest.T0.Add(1), Source: "STG", Instance: "0", Text: []byte{0xff, 0},
+			Stderr: true})
 	got := d.read("a?start_time=-6795364578871345152&envelope_types=LOG&descending=true&limit=1000")
 	if len(got) != 2 || got[0].Timestamp != at+1 || got[1].Timestamp != at {
 		t.Fatalf("envelopes are %+v, want 2, the newest first", got)
 	}
-	if e := got[0]; e.Log.Type != "ERR" || !bytes.Equal(e.Log.Payload, []byte{0xff, 0}) || e.Tags["source_type"] != "STG" || e.Tags["process_instance_id"] != "" {
+	if e := got[0]; e.Log.Type != "ERR" || !bytes.Equal(e.Log.Payload, []byte{0xff, 0}) ||
+		e.Tags["source_type"] != "STG" || e.Tags["process_instance_id"] != "" {
 		t.Errorf("envelope is %+v, want the bytes of STG as ERR", e)
 	}
 	want := map[string]string{
 		"source_type": "APP/PROC/WEB/SIDECAR/CONFIG \"x\"", "app_id": "a", "source_id": "a", "instance_id": "3",
-		"space_id": "sp", "process_instance_id": "i-1", "process_type": "web", "deployment": "test", "job": "diego-cell", "origin": "rep",
+		"space_id": "sp", "process_instance_id": "i-1", "process_type": "web", "deployment": "test", "job": "diego-cell",
+		"origin": "rep",
 	}
-	if e := got[1]; e.Log.Type != "OUT" || string(e.Log.Payload) != "héllo\n<b>" || e.SourceID != "a" || e.InstanceID != "3" || fmt.Sprint(e.Tags) != fmt.Sprint(want) {
+	if e := got[1]; e.Log.Type != "OUT" || string(e.Log.Payload) != "héllo\n<b>" || e.SourceID != "a" ||
+		e.InstanceID != "3" || fmt.Sprint(e.Tags) != fmt.Sprint(want) {
 		t.Errorf("%+v\nwant tags %v", e, want)
 	}
 	for query, n := range map[string]int{
@@ -242,8 +249,10 @@ func TestReadAPI(t *testing.T) {
 			t.Errorf("%s: %d envelopes, want %d", query, len(got), n)
 		}
 	}
-	for _, query := range []string{"limit=1001", "limit=-1", "limit=x", "start_time=x", "end_time=1e9", "descending=maybe", "envelope_types=NOISE", "start_time=5&end_time=4"} {
-		if status, body := d.get("/api/v1/read/a?"+query, d.token("admin", "doppler.firehose")); status != http.StatusBadRequest {
+	for _, query := range []string{"limit=1001", "limit=-1", "limit=x", "start_time=x", "end_time=1e9", "descending=maybe",
+		"envelope_types=NOISE", "start_time=5&end_time=4"} {
+		if status, body := d.get("/api/v1/read/a?"+query,
+			d.token("admin", "doppler.firehose")); status != http.StatusBadRequest {
 			t.Errorf("%s answers %d, want 400: %s", query, status, body)
 		}
 	}
@@ -252,21 +261,23 @@ func TestReadAPI(t *testing.T) {
 func TestWhoMayRead(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)
-	logstest.Add(t, d.store, logstest.Line("anna", "s", 1, logstest.T0, "hers"), logstest.Line("bert", "t", 1, logstest.T0, "his"))
+	logstest.Add(t, d.store, logstest.Line("anna", "s", 1, logstest.T0, "hers"),
+		logstest.Line("bert", "t", 1, logstest.T0, "his"))
 	anna := d.token("anna", "cloud_controller.read")
 	for name, tc := range map[string]struct {
 		path, bearer string
 		status       int
 		has, not     string
 	}{
-		"own":            {"/api/v1/read/anna", anna, http.StatusOK, `"anna"`, ""},
-		"other's":        {"/api/v1/read/bert", anna, http.StatusNotFound, "", "envelopes"},
-		"absent":         {"/api/v1/read/none", anna, http.StatusNotFound, "", "envelopes"},
-		"odd name":       {"/api/v1/read/..%2Fanna", anna, http.StatusNotFound, "", "envelopes"},
-		"broken":         {"/api/v1/read/broken", anna, http.StatusInternalServerError, "", "database"},
-		"no token":       {"/api/v1/read/anna", "", http.StatusUnauthorized, "", "envelopes"},
-		"bad token":      {"/api/v1/read/anna", "x.y.z", http.StatusUnauthorized, "", "envelopes"},
-		"meta":           {"/api/v1/meta", anna, http.StatusOK, `"anna":{"count":"1","expired":"0","oldest_timestamp":"1772366400000000000","newest_timestamp":"1772366400000000000"}`, "bert"},
+		"own":       {"/api/v1/read/anna", anna, http.StatusOK, `"anna"`, ""},
+		"other's":   {"/api/v1/read/bert", anna, http.StatusNotFound, "", "envelopes"},
+		"absent":    {"/api/v1/read/none", anna, http.StatusNotFound, "", "envelopes"},
+		"odd name":  {"/api/v1/read/..%2Fanna", anna, http.StatusNotFound, "", "envelopes"},
+		"broken":    {"/api/v1/read/broken", anna, http.StatusInternalServerError, "", "database"},
+		"no token":  {"/api/v1/read/anna", "", http.StatusUnauthorized, "", "envelopes"},
+		"bad token": {"/api/v1/read/anna", "x.y.z", http.StatusUnauthorized, "", "envelopes"},
+		"meta": {"/api/v1/meta", anna, http.StatusOK,
+			`"anna":{"count":"1","expired":"0","oldest_timestamp":"1772366400000000000","newest_timestamp":"1772366400000000000"}`, "bert"},
 		"meta no token":  {"/api/v1/meta", "", http.StatusUnauthorized, "", "anna"},
 		"meta of all":    {"/api/v1/meta", d.token("x", "logs.admin"), http.StatusOK, "bert", ""},
 		"auditor":        {"/api/v1/read/bert", d.token("x", "cloud_controller.global_auditor"), http.StatusOK, "bert", ""},

@@ -29,15 +29,19 @@ func TestRealClient(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)
 	for i := range 250 {
-		logstest.Add(t, d.store, platform.LogLine{App: "a", Time: logstest.T0.Add(time.Duration(i)), Source: "APP/PROC/WEB", Instance: "1", Text: []byte{byte(i)}, Stream: "s", Seq: uint64(i + 1), Stderr: i%2 == 1})
+		logstest.Add(t, d.store, platform.LogLine{App: "a", Time: logstest.T0.Add(time.Duration(i)), Source: "APP/PROC/WEB",
+			Instance: "1", Text: []byte{byte(i)}, Stream: "s", Seq: uint64(i + 1), Stderr: i%2 == 1})
 	}
-	c := client.NewClient(d.url, client.WithHTTPClient(bearer{d.token("x", "logs.admin"), &http.Transport{DisableKeepAlives: true}}))
-	got, err := c.Read(t.Context(), "a", time.Time{}, client.WithLimit(1000), client.WithDescending(), client.WithEnvelopeTypes(logcache_v1.EnvelopeType_LOG))
+	c := client.NewClient(d.url, client.WithHTTPClient(bearer{d.token("x", "logs.admin"),
+		&http.Transport{DisableKeepAlives: true}}))
+	got, err := c.Read(t.Context(), "a", time.Time{}, client.WithLimit(1000), client.WithDescending(),
+		client.WithEnvelopeTypes(logcache_v1.EnvelopeType_LOG))
 	if err != nil || len(got) != 250 || got[0].GetTimestamp() != logstest.T0.UnixNano()+249 {
 		t.Fatalf("%d envelopes, %v, want 250, the newest first", len(got), err)
 	}
 	e := got[0]
-	if e.GetLog().GetType() != loggregator_v2.Log_ERR || e.GetInstanceId() != "1" || e.GetTags()["source_type"] != "APP/PROC/WEB" || e.GetLog().GetPayload()[0] != 249 {
+	if e.GetLog().GetType() != loggregator_v2.Log_ERR || e.GetInstanceId() != "1" ||
+		e.GetTags()["source_type"] != "APP/PROC/WEB" || e.GetLog().GetPayload()[0] != 249 {
 		t.Errorf("envelope is %v, want payload 249 of APP/PROC/WEB instance 1 as ERR", e)
 	}
 	n := 0
@@ -51,7 +55,8 @@ func TestRealClient(t *testing.T) {
 			n++
 		}
 		return n < 250
-	}, c.Read, client.WithWalkStartTime(logstest.T0), client.WithWalkLimit(33), client.WithWalkEnvelopeTypes(logcache_v1.EnvelopeType_LOG))
+	}, c.Read, client.WithWalkStartTime(logstest.T0), client.WithWalkLimit(33),
+		client.WithWalkEnvelopeTypes(logcache_v1.EnvelopeType_LOG))
 	if n != 250 {
 		t.Errorf("walked %d", n)
 	}

@@ -3,13 +3,15 @@ package logs
 import "github.com/prometheus/client_golang/prometheus"
 
 var (
-	lostLines  = prometheus.NewDesc("ingot_log_lines_lost_total", "Log lines of apps that are known to be lost; the logs of the apps say where.", nil, nil)
+	lostLines = prometheus.NewDesc("ingot_log_lines_lost_total",
+		"Log lines of apps that are known to be lost; the logs of the apps say where.", nil, nil)
 	storeBytes = prometheus.NewDesc("ingot_log_store_bytes", "Size of the logs of all apps.", nil, nil)
 	storeApps  = prometheus.NewDesc("ingot_log_store_apps", "Apps that have a log.", nil, nil)
 	openTails  = prometheus.NewDesc("ingot_log_tails", "Open live tails of logs.", nil, nil)
 
 	openStreams  = prometheus.NewDesc("ingot_log_streams", "Open log streams and firehose connections.", nil, nil)
-	droppedLines = prometheus.NewDesc("ingot_log_stream_lines_dropped_total", "Lines that were dropped because a reader of a log stream was too slow.", nil, nil)
+	droppedLines = prometheus.NewDesc("ingot_log_stream_lines_dropped_total",
+		"Lines that were dropped because a reader of a log stream was too slow.", nil, nil)
 )
 
 // Metrics collects the figures of a store.

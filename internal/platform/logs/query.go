@@ -120,7 +120,8 @@ func parseTime(text string, otherwise time.Time) (time.Time, error) {
 }
 
 func promResult(w http.ResponseWriter, kind string, result any) error {
-	web.WriteJSON(w, http.StatusOK, map[string]any{"status": "success", "data": map[string]any{"resultType": kind, "result": result}})
+	web.WriteJSON(w, http.StatusOK, map[string]any{"status": "success", "data": map[string]any{"resultType": kind,
+		"result": result}})
 	return nil
 }
 

@@ -41,17 +41,21 @@ func TestPromQL(t *testing.T) {
 	t.Parallel()
 	d := newQueryDesk(t)
 	d.rename("one", "shop")
-	c := client.NewClient(d.url, client.WithHTTPClient(bearer{d.token("x", "logs.admin"), &http.Transport{DisableKeepAlives: true}}))
+	c := client.NewClient(d.url, client.WithHTTPClient(bearer{d.token("x", "logs.admin"),
+		&http.Transport{DisableKeepAlives: true}}))
 	got, err := c.PromQL(t.Context(), `cpu{source_id="one"} * 2`)
 	if err != nil {
 		t.Fatal(err)
 	}
 	samples := got.GetVector().GetSamples()
-	if len(samples) != 1 || samples[0].GetPoint().GetValue() != 25 || samples[0].GetMetric()["app_name"] != "shop" || samples[0].GetMetric()["process_instance_id"] != "one-i" {
+	if len(samples) != 1 || samples[0].GetPoint().GetValue() != 25 || samples[0].GetMetric()["app_name"] != "shop" ||
+		samples[0].GetMetric()["process_instance_id"] != "one-i" {
 		t.Errorf("got %v, want CPU 25 of shop", samples)
 	}
 	now := time.Now()
-	ranged, err := c.PromQLRange(t.Context(), `sum(memory{source_id="one"})`, client.WithPromQLStart(now.Add(-time.Minute)), client.WithPromQLEnd(now.Add(time.Minute)), client.WithPromQLStep("30s"))
+	ranged, err := c.PromQLRange(t.Context(), `sum(memory{source_id="one"})`,
+		client.WithPromQLStart(now.Add(-time.Minute)), client.WithPromQLEnd(now.Add(time.Minute)),
+		client.WithPromQLStep("30s"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -69,8 +73,10 @@ func TestPromQL(t *testing.T) {
 		{"/api/v1/query?query=" + url.QueryEscape(`cpu{source_id="one"}`) + "&time=x", admin, 400, "valid timestamp"},
 		{"/api/v1/query?query=" + url.QueryEscape(`cpu{source_id="one"}`) + "&time=1", admin, 200, `"result":[]`},
 		{"/api/v1/query?query=" + url.QueryEscape(`cpu{source_id="one"} + cpu{source_id="foreign"}`), mine, 404, ""},
-		{"/api/v1/query_range?query=" + url.QueryEscape(`cpu{source_id="one"}`) + "&start=1&end=2", admin, 400, "valid duration"},
-		{"/api/v1/query_range?query=" + url.QueryEscape(`cpu{source_id="one"}`) + "&start=1&end=20000000&step=1", admin, 400, "exceeded maximum resolution"},
+		{"/api/v1/query_range?query=" + url.QueryEscape(`cpu{source_id="one"}`) + "&start=1&end=2", admin, 400,
+			"valid duration"},
+		{"/api/v1/query_range?query=" + url.QueryEscape(`cpu{source_id="one"}`) + "&start=1&end=20000000&step=1", admin, 400,
+			"exceeded maximum resolution"},
 		{"/api/v1/query?query=" + url.QueryEscape(`cpu{source_id="one"}`), d.token("x", "openid"), 403, ""},
 	} {
 		if status, body := d.get(x.path, x.bearer); status != x.status || !strings.Contains(body, x.has) {
@@ -85,7 +91,8 @@ func TestPromQL(t *testing.T) {
 			Result     []struct{ Value [2]any }
 		}
 	}
-	if err := json.Unmarshal([]byte(body), &answer); err != nil || status != 200 || answer.Status != "success" || answer.Data.ResultType != "vector" || answer.Data.Result[0].Value[1] != "12.5" {
+	if err := json.Unmarshal([]byte(body), &answer); err != nil || status != 200 || answer.Status != "success" ||
+		answer.Data.ResultType != "vector" || answer.Data.Result[0].Value[1] != "12.5" {
 		t.Errorf("the answer is %d %s, %v", status, body, err)
 	}
 }
@@ -151,7 +158,8 @@ func TestFirehose(t *testing.T) {
 		logstest.Add(t, d.store, logstest.Line("one", "s"+path, 1, logstest.T0, "hello "+path))
 		envelope := next(5)
 		line := fieldsOf(t, []byte(envelope[8][0]))
-		if line[1][0] != "hello "+path || line[4][0] != "one" || !strings.HasPrefix(line[5][0], "APP/PROC/") || envelope[13][0] != "test" {
+		if line[1][0] != "hello "+path || line[4][0] != "one" || !strings.HasPrefix(line[5][0], "APP/PROC/") ||
+			envelope[13][0] != "test" {
 			t.Errorf("%s: the line is %v of %v", path, line, envelope)
 		}
 	}
@@ -161,7 +169,8 @@ func TestFirehose(t *testing.T) {
 			t.Errorf("%s: %v, want status %d", path, err, want)
 		}
 	}
-	if status, body := d.get("/firehose/x", d.token("x", "logs.admin")); status != 400 || !strings.Contains(body, "Upgrade") {
+	if status, body := d.get("/firehose/x", d.token("x", "logs.admin")); status != 400 ||
+		!strings.Contains(body, "Upgrade") {
 		t.Errorf("without an upgrade: %d %s", status, body)
 	}
 }

@@ -61,7 +61,8 @@ func (a *api) tail(w http.ResponseWriter, r *http.Request) error {
 	tails := &a.store.Readers().tails
 	defer tails.Add(-1)
 	if tails.Add(1) > int64(a.options.Tails) {
-		return fault.New(fault.RateLimited, "too many log streams are open (%d); close some or try again later", a.options.Tails)
+		return fault.New(fault.RateLimited, "too many log streams are open (%d); close some or try again later",
+			a.options.Tails)
 	}
 	t, err := a.store.Tail(app, want.from)
 	if err != nil {
@@ -78,7 +79,8 @@ func (a *api) tail(w http.ResponseWriter, r *http.Request) error {
 	h.Set("X-Content-Type-Options", "nosniff")
 	h.Set("X-Accel-Buffering", "no") // proxies must not buffer it
 	w.WriteHeader(http.StatusOK)
-	s := &eventStream{w: w, control: control, app: app, want: want, about: func() *About { return a.access.About(r.Context(), app) }}
+	s := &eventStream{w: w, control: control, app: app, want: want,
+		about: func() *About { return a.access.About(r.Context(), app) }}
 	if want.from.Kind != StartSince {
 		s.last = t.At() // a reader that is disconnected before the first line continues here
 	}

@@ -67,7 +67,8 @@ func (d *desk) followAs(path, bearer, last string) *sse {
 		d.t.Fatal(err)
 	}
 	d.t.Cleanup(func() { answer.Body.Close() })
-	if kind := answer.Header.Get("Content-Type"); answer.StatusCode != http.StatusOK || kind != "text/event-stream; charset=utf-8" {
+	if kind := answer.Header.Get("Content-Type"); answer.StatusCode != http.StatusOK ||
+		kind != "text/event-stream; charset=utf-8" {
 		d.t.Fatalf("answer is %s of type %q, want 200 with an event stream", answer.Status, kind)
 	}
 	s := &sse{t: d.t, body: answer.Body, lines: bufio.NewReader(answer.Body)}
@@ -166,7 +167,8 @@ func TestTailFilters(t *testing.T) {
 	d := newDeskWith(t, logs.Options{Heartbeat: 20 * time.Millisecond}, logfiles.Options{})
 	var all []platform.LogLine
 	for i, source := range []string{"APP/PROC/WEB", "RTR", "APP/PROC/WORKER", "APPLE", "LGR", "RTR"} {
-		all = append(all, platform.LogLine{App: "u", Time: logstest.T0.Add(time.Duration(i)), Source: source, Instance: strconv.Itoa(i), Text: []byte("x")})
+		all = append(all, platform.LogLine{App: "u", Time: logstest.T0.Add(time.Duration(i)), Source: source,
+			Instance: strconv.Itoa(i), Text: []byte("x")})
 	}
 	logstest.Add(t, d.store, all...)
 	for query, want := range map[string][]string{
@@ -208,7 +210,8 @@ func TestTailSlowReader(t *testing.T) {
 	if err := c.(*net.TCPConn).SetReadBuffer(128 << 10); err != nil {
 		t.Fatal(err)
 	}
-	fmt.Fprintf(c, "GET /api/v1/tail/u HTTP/1.0\r\nHost: x\r\nAuthorization: bearer %s\r\n\r\n", d.token("u", "cloud_controller.read"))
+	fmt.Fprintf(c, "GET /api/v1/tail/u HTTP/1.0\r\nHost: x\r\nAuthorization: bearer %s\r\n\r\n",
+		d.token("u", "cloud_controller.read"))
 	s := &sse{t: t, body: c, lines: bufio.NewReader(c)}
 	for {
 		e, err := s.next()
@@ -228,7 +231,8 @@ func TestTailSlowReader(t *testing.T) {
 		if e.name == "missed" {
 			n := e.id - last
 			missed += n
-			if text := e.text(t); text != fmt.Sprintf("LGR/0 %d lines are not shown: this reader was too slow, and they have been dropped to make room", n) {
+			if text := e.text(t); text != fmt.Sprintf(
+				"LGR/0 %d lines are not shown: this reader was too slow, and they have been dropped to make room", n) {
 				t.Fatalf("%s after %d", text, last)
 			}
 		} else if e.id != last+1 {

@@ -138,7 +138,9 @@ func (a *api) openHose(claims *token.Claims, q streamOptions) (hose *Hose, leave
 		caller = "client " + claims.ClientID
 	}
 	if !a.streams.enter(caller) {
-		return nil, nil, fault.New(fault.RateLimited, "too many log streams are open (at most %d of one user, %d of all); close some or try again later", maxStreamsOfOne, maxStreamsOfAll)
+		return nil, nil, fault.New(fault.RateLimited,
+			"too many log streams are open (at most %d of one user, %d of all); close some or try again later", maxStreamsOfOne,
+			maxStreamsOfAll)
 	}
 	shard := q.shard
 	if shard != "" {
@@ -281,7 +283,8 @@ func (p *envelopeWriter) lines(ctx context.Context, entries []platform.LogLine, 
 	}
 	if dropped > 0 {
 		n := strconv.FormatUint(dropped, 10)
-		e := platform.LogLine{Time: time.Now(), Source: SourceLogs, Instance: "0", Stderr: true, Tags: map[string]string{"missed": n},
+		e := platform.LogLine{Time: time.Now(), Source: SourceLogs, Instance: "0", Stderr: true,
+			Tags: map[string]string{"missed": n},
 			Text: []byte(n + " lines are not in this stream: its reader was too slow")}
 		if len(p.want.apps) == 1 {
 			e.App = p.want.apps[0]

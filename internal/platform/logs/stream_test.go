@@ -63,19 +63,24 @@ func TestRealStreamClient(t *testing.T) {
 	d.rename("one", "shop")
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
-	c := loggregator.NewRLPGatewayClient(d.url, loggregator.WithRLPGatewayHTTPClient(bearer{d.token("x", "logs.admin"), &http.Transport{DisableKeepAlives: true}}))
+	c := loggregator.NewRLPGatewayClient(d.url, loggregator.WithRLPGatewayHTTPClient(bearer{d.token("x", "logs.admin"),
+		&http.Transport{DisableKeepAlives: true}}))
 	next := c.Stream(ctx, &loggregator_v2.EgressBatchRequest{ShardId: "mine", Selectors: []*loggregator_v2.Selector{
 		{SourceId: "one", Message: &loggregator_v2.Selector_Log{Log: &loggregator_v2.LogSelector{}}},
 		{SourceId: "one", Message: &loggregator_v2.Selector_Gauge{Gauge: &loggregator_v2.GaugeSelector{}}},
 	}})
 	gauge := next()
-	if len(gauge) != 1 || gauge[0].GetGauge().GetMetrics()["cpu"].GetValue() != 12.5 || gauge[0].GetGauge().GetMetrics()["memory"].GetUnit() != "bytes" ||
-		gauge[0].GetInstanceId() != "1" || gauge[0].GetTags()["app_name"] != "shop" || gauge[0].GetTags()["process_id"] != "one-web" || gauge[0].GetTags()["source_type"] != "" {
+	if len(gauge) != 1 || gauge[0].GetGauge().GetMetrics()["cpu"].GetValue() != 12.5 || gauge[0].GetGauge().
+		GetMetrics()["memory"].GetUnit() != "bytes" ||
+		gauge[0].GetInstanceId() != "1" || gauge[0].GetTags()["app_name"] != "shop" ||
+		gauge[0].GetTags()["process_id"] != "one-web" || gauge[0].GetTags()["source_type"] != "" {
 		t.Fatalf("gauge is %v, want CPU 12.5 of instance 1 of shop", gauge)
 	}
-	logstest.Add(t, d.store, logstest.Line("two", "t", 1, logstest.T0, "of another app"), logstest.Line("one", "s", 1, logstest.T0, "hello"))
+	logstest.Add(t, d.store, logstest.Line("two", "t", 1, logstest.T0, "of another app"),
+		logstest.Line("one", "s", 1, logstest.T0, "hello"))
 	lines := next()
-	if len(lines) != 1 || string(lines[0].GetLog().GetPayload()) != "hello" || lines[0].GetTags()["app_name"] != "shop" || lines[0].GetTags()["process_instance_id"] != "s" {
+	if len(lines) != 1 || string(lines[0].GetLog().GetPayload()) != "hello" || lines[0].GetTags()["app_name"] != "shop" ||
+		lines[0].GetTags()["process_instance_id"] != "s" {
 		t.Errorf("lines are %v, want hello of shop only", lines)
 	}
 }
@@ -84,7 +89,8 @@ func TestRealStreamClient(t *testing.T) {
 func TestRealClientReadsGauges(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)
-	c := client.NewClient(d.url, client.WithHTTPClient(bearer{d.token("x", "logs.admin"), &http.Transport{DisableKeepAlives: true}}))
+	c := client.NewClient(d.url, client.WithHTTPClient(bearer{d.token("x", "logs.admin"),
+		&http.Transport{DisableKeepAlives: true}}))
 	read := func(from time.Time) []*loggregator_v2.Envelope {
 		t.Helper()
 		got, err := c.Read(t.Context(), "a", from, client.WithEnvelopeTypes(logcache_v1.EnvelopeType_GAUGE))
@@ -107,11 +113,13 @@ func TestRealClientReadsGauges(t *testing.T) {
 func TestRealClientTails(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)
-	c := client.NewClient(d.url, client.WithHTTPClient(bearer{d.token("x", "logs.admin"), &http.Transport{DisableKeepAlives: true}}))
+	c := client.NewClient(d.url, client.WithHTTPClient(bearer{d.token("x", "logs.admin"),
+		&http.Transport{DisableKeepAlives: true}}))
 	logstest.Add(t, d.store, logstest.Line("a", "s", 1, logstest.T0, "hello"))
 	read := func(from time.Time) []*loggregator_v2.Envelope {
 		t.Helper()
-		got, err := c.Read(t.Context(), "a", from, client.WithEndTime(time.Now()), client.WithEnvelopeTypes(logcache_v1.EnvelopeType_ANY), client.WithLimit(10), client.WithDescending())
+		got, err := c.Read(t.Context(), "a", from, client.WithEndTime(time.Now()),
+			client.WithEnvelopeTypes(logcache_v1.EnvelopeType_ANY), client.WithLimit(10), client.WithDescending())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -146,13 +154,15 @@ func TestWhoMayStream(t *testing.T) {
 		"no type":      {"source_id=anna", anna, http.StatusBadRequest, "missing_envelope_type"},
 		"no name":      {"gauge.name=&source_id=anna", anna, http.StatusBadRequest, "missing_gauge_name"},
 	} {
-		if status, body := d.get("/v2/read?"+tc.query, tc.bearer); status != tc.status || tc.word != "" && !strings.Contains(body, `"error":"`+tc.word+`"`) {
+		if status, body := d.get("/v2/read?"+tc.query, tc.bearer); status != tc.status || tc.word != "" &&
+			!strings.Contains(body, `"error":"`+tc.word+`"`) {
 			t.Errorf("%s: answer is %d %s, want %d %s", name, status, body, tc.status, tc.word)
 		}
 	}
 	mine := d.sendEnvelopes("log&source_id=anna", anna)
 	all := d.sendEnvelopes("log", d.token("x", "doppler.firehose"))
-	logstest.Add(t, d.store, logstest.Line("bert", "t", 1, logstest.T0, "his"), logstest.Line("anna", "s", 1, logstest.T0, "hers"))
+	logstest.Add(t, d.store, logstest.Line("bert", "t", 1, logstest.T0, "his"),
+		logstest.Line("anna", "s", 1, logstest.T0, "hers"))
 	if got := fmt.Sprint(mine.texts()); got != "[anna hers]" {
 		t.Errorf("hers: %s", got)
 	}
@@ -195,7 +205,8 @@ func TestShards(t *testing.T) {
 		t.Errorf("counts are %v, want [5 5 10 10]", counts)
 	}
 	b.Close()
-	logstest.Add(t, d.store, logstest.Line("one", "s", 11, logstest.T0, "x"), logstest.Line("one", "s", 12, logstest.T0, "y"))
+	logstest.Add(t, d.store, logstest.Line("one", "s", 11, logstest.T0, "x"),
+		logstest.Line("one", "s", 12, logstest.T0, "y"))
 	if lines, _, err := a.Next(t.Context()); err != nil || len(lines) != 2 {
 		t.Errorf("the last of a shard has %d lines, %v", len(lines), err)
 	}
@@ -221,7 +232,8 @@ func TestSlowStream(t *testing.T) {
 		t.Errorf("%v streams with %v dropped lines are counted, want 1 and 20", streams, lost)
 	}
 	logstest.Add(t, d.store, logstest.Line("one", "s", 31, logstest.T0, "after"))
-	if lines, dropped, err := h.Next(t.Context()); err != nil || len(lines) != 1 || dropped != 0 || string(lines[0].Text) != "after" {
+	if lines, dropped, err := h.Next(t.Context()); err != nil || len(lines) != 1 || dropped != 0 ||
+		string(lines[0].Text) != "after" {
 		t.Errorf("%d lines, %d dropped, %v, want only the line after", len(lines), dropped, err)
 	}
 }
@@ -246,7 +258,8 @@ func TestStreamsOfOneCaller(t *testing.T) {
 			t.Fatal(err)
 		}
 		r.Header.Set("Authorization", "bearer "+anna)
-		res, err := (&http.Client{Transport: &http.Transport{DisableKeepAlives: true}}).Do(r) // until the server has noticed; the test's own time bounds it
+		// until the server has noticed; the test's own time bounds it
+		res, err := (&http.Client{Transport: &http.Transport{DisableKeepAlives: true}}).Do(r)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -268,7 +281,8 @@ func TestNamesFollow(t *testing.T) {
 	stream := d.sendEnvelopes("log&source_id=u", d.token("u", "cloud_controller.read"))
 	named := func(data, name string) {
 		t.Helper()
-		for _, has := range []string{`"app_name":"` + name + `"`, `"process_id":"u-web"`, `"origin":"rep"`, `"job":"diego-cell"`, `"deployment":"test"`} {
+		for _, has := range []string{`"app_name":"` + name + `"`, `"process_id":"u-web"`, `"origin":"rep"`,
+			`"job":"diego-cell"`, `"deployment":"test"`} {
 			if !strings.Contains(data, has) {
 				t.Errorf("%s is not in %s", has, data)
 			}

@@ -105,7 +105,8 @@ func (a *Applier) apply(tx platform.Tx, m *App) error {
 	if err != nil {
 		return err
 	}
-	for _, step := range []func(platform.Tx, *platform.App, *App) error{a.appKeys, a.processes, a.sidecars, a.routes, a.services} {
+	for _, step := range []func(platform.Tx, *platform.App, *App) error{a.appKeys, a.processes, a.sidecars, a.routes,
+		a.services} {
 		if err := step(tx, app, m); err != nil {
 			return err
 		}
@@ -134,7 +135,8 @@ func (a *Applier) appKeys(tx platform.Tx, app *platform.App, m *App) error {
 		if err := a.Platform.CheckLifecycle(tx, &app.Lifecycle); err != nil {
 			return err
 		}
-		request["lifecycle"] = map[string]any{"buildpacks": platform.WithoutPasswords(app.Lifecycle.Buildpacks), "stack": app.Lifecycle.Stack}
+		request["lifecycle"] = map[string]any{"buildpacks": platform.WithoutPasswords(app.Lifecycle.Buildpacks),
+			"stack": app.Lifecycle.Stack}
 	}
 	labels, annotations := merge(&app.Labels, m.Metadata.Labels), merge(&app.Annotations, m.Metadata.Annotations)
 	if labels || annotations {
@@ -222,8 +224,11 @@ func (a *Applier) process(tx platform.Tx, app *platform.App, process *platform.P
 	if want.MinHealthy != nil {
 		process.MinHealthy = want.MinHealthy
 	}
-	if !reflect.DeepEqual(process.MinHealthy, before.MinHealthy) || process.OnCredentials != before.OnCredentials || process.Command != before.Command || process.User != before.User || process.Health != before.Health || process.Readiness != before.Readiness {
-		if err := a.Platform.UpdateProcess(tx, a.Actor, app, process, map[string]any{actions.ManifestTriggered: true}); err != nil {
+	if !reflect.DeepEqual(process.MinHealthy, before.MinHealthy) || process.OnCredentials != before.OnCredentials ||
+		process.Command != before.Command || process.User != before.User || process.Health != before.Health ||
+		process.Readiness != before.Readiness {
+		if err := a.Platform.UpdateProcess(tx, a.Actor, app, process,
+			map[string]any{actions.ManifestTriggered: true}); err != nil {
 			return err
 		}
 	}
@@ -259,7 +264,8 @@ func (c Check) apply(h *platform.HealthCheck) {
 	if c.Endpoint != nil {
 		h.Type, h.Endpoint = platform.CheckHTTP, *c.Endpoint
 	}
-	for _, set := range []struct{ from, to *int }{{c.Timeout, &h.Timeout}, {c.InvocationTimeout, &h.InvocationTimeout}, {c.Interval, &h.Interval}} {
+	for _, set := range []struct{ from, to *int }{{c.Timeout, &h.Timeout}, {c.InvocationTimeout, &h.InvocationTimeout},
+		{c.Interval, &h.Interval}} {
 		if set.from != nil {
 			*set.to = *set.from
 		}
@@ -297,7 +303,9 @@ func (a *Applier) sidecar(tx platform.Tx, app *platform.App, want *Sidecar) erro
 	if !exists {
 		return a.Platform.CreateSidecar(tx, a.Actor, app, have)
 	}
-	same := before.Origin == platform.SidecarOfUser && before.Command == have.Command && before.MemoryMB == have.MemoryMB && before.Options.Equal(have.Options) && slices.Equal(slices.Sorted(slices.Values(before.ProcessTypes)), have.ProcessTypes)
+	same := before.Origin == platform.SidecarOfUser && before.Command == have.Command &&
+		before.MemoryMB == have.MemoryMB && before.Options.Equal(have.Options) &&
+		slices.Equal(slices.Sorted(slices.Values(before.ProcessTypes)), have.ProcessTypes)
 	if same {
 		return nil
 	}
@@ -330,7 +338,8 @@ func (a *Applier) routes(tx platform.Tx, app *platform.App, m *App) error {
 	}
 	host := app.Name
 	if !hostName.MatchString(host) || len(host) > 63 {
-		return fault.Invalid("Failed to create default route from app name: Host must contain only alphanumeric characters, \"_\", or \"-\", and be at most 63 long")
+		return fault.Invalid("Failed to create default route from app name: Host must contain only alphanumeric " +
+			"characters, \"_\", or \"-\", and be at most 63 long")
 	}
 	if m.RandomRoute {
 		host = randomHost(host)
@@ -341,8 +350,10 @@ func (a *Applier) routes(tx platform.Tx, app *platform.App, m *App) error {
 var hostName = regexp.MustCompile(`^[\w-]+$`)
 
 func randomHost(name string) string {
-	adjectives := []string{"brave", "bright", "calm", "eager", "fancy", "gentle", "happy", "keen", "lively", "mellow", "quick", "quiet", "shiny", "smart", "sunny", "wise"}
-	nouns := []string{"badger", "crane", "dingo", "eagle", "fox", "gecko", "heron", "ibex", "jaguar", "koala", "lynx", "marmot", "otter", "panda", "raven", "swan"}
+	adjectives := []string{"brave", "bright", "calm", "eager", "fancy", "gentle", "happy", "keen", "lively", "mellow",
+		"quick", "quiet", "shiny", "smart", "sunny", "wise"}
+	nouns := []string{"badger", "crane", "dingo", "eagle", "fox", "gecko", "heron", "ibex", "jaguar", "koala", "lynx",
+		"marmot", "otter", "panda", "raven", "swan"}
 	pick := func(words []string) string { return words[rand.IntN(len(words))] }
 	random := func() string { return string(rune('a' + rand.IntN(26))) }
 	host := name + "-" + pick(adjectives) + "-" + pick(nouns) + "-" + random() + random()
@@ -398,7 +409,8 @@ func (a *Applier) resolve(tx platform.Tx, text string) (domain *platform.Domain,
 		return nil, at, noDomain(text)
 	}
 	if err == nil && domain.RouterGroup != "" && at.port == 0 {
-		return nil, at, fault.Invalid("The route '" + text + "' has no port: routes of the domain '" + domain.Name + "' are TCP routes, for example '" + domain.Name + ":1024'.")
+		return nil, at, fault.Invalid("The route '" + text + "' has no port: routes of the domain '" + domain.Name +
+			"' are TCP routes, for example '" + domain.Name + ":1024'.")
 	}
 	return domain, at, err
 }
@@ -427,7 +439,8 @@ func noDomain(text string) error {
 }
 
 func (a *Applier) mapRoute(tx platform.Tx, app *platform.App, domain *platform.Domain, at address, want *Route) error {
-	route, err := tx.Routes().First(platform.Where("domain_guid", domain.GUID).And(platform.In("host", at.host)).And(platform.In("path", at.path)).And(platform.In("port", at.port)))
+	route, err := tx.Routes().First(platform.Where("domain_guid", domain.GUID).And(platform.In("host", at.host)).
+		And(platform.In("path", at.path)).And(platform.In("port", at.port)))
 	missing := fault.Is(err, fault.NotFound)
 	if err != nil && !missing {
 		return err
@@ -451,7 +464,8 @@ func (a *Applier) mapRoute(tx platform.Tx, app *platform.App, domain *platform.D
 		}
 	}
 	if route.SpaceGUID != a.Space.GUID && !slices.Contains(route.SharedSpaces, a.Space.GUID) {
-		return fault.Invalid("Routes cannot be mapped to destinations in different spaces: '" + platform.RouteURL(route, domain) + "' belongs to another space")
+		return fault.Invalid("Routes cannot be mapped to destinations in different spaces: '" +
+			platform.RouteURL(route, domain) + "' belongs to another space")
 	}
 	if len(want.Options) > 0 && !maps.Equal(options, route.Options) {
 		route.Options = options
@@ -459,9 +473,11 @@ func (a *Applier) mapRoute(tx platform.Tx, app *platform.App, domain *platform.D
 			return err
 		}
 	}
-	have, err := tx.Destinations().First(platform.Where("route_guid", route.GUID).And(platform.In("app_guid", app.GUID)).And(platform.In("process_type", platform.WebProcess)))
+	have, err := tx.Destinations().First(platform.Where("route_guid", route.GUID).And(platform.In("app_guid", app.GUID)).
+		And(platform.In("process_type", platform.WebProcess)))
 	if fault.Is(err, fault.NotFound) {
-		return a.Platform.AddDestinations(tx, a.Actor, route, []*platform.Destination{{AppGUID: app.GUID, ProcessType: platform.WebProcess, Protocol: want.Protocol}})
+		return a.Platform.AddDestinations(tx, a.Actor, route,
+			[]*platform.Destination{{AppGUID: app.GUID, ProcessType: platform.WebProcess, Protocol: want.Protocol}})
 	}
 	if err != nil || want.Protocol == "" || have.Protocol == want.Protocol {
 		return err

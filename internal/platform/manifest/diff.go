@@ -28,13 +28,15 @@ type Change struct {
 var processKeys = []string{
 	"command", "user", "instances", "memory", "disk-quota", "log-rate-limit-per-second", "timeout",
 	"health-check-type", "health-check-http-endpoint", "health-check-invocation-timeout", "health-check-interval",
-	"readiness-health-check-type", "readiness-health-check-http-endpoint", "readiness-health-check-invocation-timeout", "readiness-health-check-interval", "min-healthy-time", "on-credentials",
+	"readiness-health-check-type", "readiness-health-check-http-endpoint", "readiness-health-check-invocation-timeout",
+	"readiness-health-check-interval", "min-healthy-time", "on-credentials",
 }
 
 // compared are the keys of an app that Diff compares. Like Cloud Foundry it omits
 // memory and disk of the app itself: clients that always send them would always see
 // a difference.
-var compared = append([]string{"env", "lifecycle", "buildpacks", "stack", "features", "metadata", "processes", "routes", "services", "sidecars"},
+var compared = append([]string{"env", "lifecycle", "buildpacks", "stack", "features", "metadata", "processes", "routes",
+	"services", "sidecars"},
 	slices.DeleteFunc(slices.Clone(processKeys), func(k string) bool { return k == "memory" || k == "disk-quota" })...)
 
 // clearable are the keys that null resets; for others null means nothing.

@@ -14,10 +14,13 @@ import (
 
 // bombs are small manifests that become large when their aliases are followed.
 var bombs = map[string]string{
-	"nested lists": "a: &a [x,x,x,x,x,x,x,x,x]\nb: &b [*a,*a,*a,*a,*a,*a,*a,*a,*a]\nc: &c [*b,*b,*b,*b,*b,*b,*b,*b,*b]\nd: &d [*c,*c,*c,*c,*c,*c,*c,*c,*c]\n" +
+	"nested lists": "a: &a [x,x,x,x,x,x,x,x,x]\nb: &b [*a,*a,*a,*a,*a,*a,*a,*a,*a]\nc: &c " +
+		"[*b,*b,*b,*b,*b,*b,*b,*b,*b]\nd: &d [*c,*c,*c,*c,*c,*c,*c,*c,*c]\n" +
 		"e: &e [*d,*d,*d,*d,*d,*d,*d,*d,*d]\nf: &f [*e,*e,*e,*e,*e,*e,*e,*e,*e]\napplications: [{name: a, env: {X: *f}}]",
-	"a long text":           "t: &t " + strings.Repeat("x", 500_000) + "\napplications: [{name: a, env: {X: [" + strings.TrimSuffix(strings.Repeat("*t,", 100_000), ",") + "]}}]",
-	"a text of some length": "t: &t " + strings.Repeat("x", 9_000) + "\napplications: [{name: a, env: {X: [" + strings.TrimSuffix(strings.Repeat("*t,", 900), ",") + "]}}]",
+	"a long text": "t: &t " + strings.Repeat("x", 500_000) + "\napplications: [{name: a, env: {X: [" +
+		strings.TrimSuffix(strings.Repeat("*t,", 100_000), ",") + "]}}]",
+	"a text of some length": "t: &t " + strings.Repeat("x", 9_000) + "\napplications: [{name: a, env: {X: [" +
+		strings.TrimSuffix(strings.Repeat("*t,", 900), ",") + "]}}]",
 	"merges": "a: &a {x: &t " + strings.Repeat("x", 100_000) + "}\napplications: [" +
 		strings.TrimSuffix(strings.Repeat("{<<: *a, name: a},", 40_000), ",") + "]",
 	"deep":   "applications: " + strings.Repeat("[", 400_000),

@@ -50,7 +50,8 @@ func setup(t testing.TB) *fixture {
 			},
 			func() error { return tx.Domains().Insert(&platform.Domain{Name: "theirs.org", OrgGUID: other.GUID}) },
 			func() error {
-				return p.CreateRoute(tx, admin, &platform.Route{SpaceGUID: elsewhere.GUID, DomainGUID: shared.GUID, Host: "elsewhere"}, shared)
+				return p.CreateRoute(tx, admin, &platform.Route{SpaceGUID: elsewhere.GUID, DomainGUID: shared.GUID,
+					Host: "elsewhere"}, shared)
 			},
 		} {
 			if err := step(); err != nil {

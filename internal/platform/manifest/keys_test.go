@@ -32,7 +32,9 @@ func TestParserKnowsTheListedKeys(t *testing.T) {
 		}
 	}
 	var read []string
-	for _, m := range regexp.MustCompile(`(?:(?:raw|keys|in)\["|(?:raw|keys), "|\{"|"(?:no|random|default)-)([a-z][a-z_-]+)"`).FindAllStringSubmatch(source.String(), -1) {
+	for _, m := range regexp.MustCompile(
+		`(?:(?:raw|keys|in)\["|(?:raw|keys), "|\{"|"(?:no|random|default)-)([a-z][a-z_-]+)"`).
+		FindAllStringSubmatch(source.String(), -1) {
 		read = append(read, m[1])
 	}
 	for _, m := range regexp.MustCompile(`prefix\+"(-[a-z-]+)"`).FindAllStringSubmatch(source.String(), -1) {
@@ -63,7 +65,8 @@ func TestListedKeysAreRead(t *testing.T) {
 		}
 		return ""
 	}
-	for _, l := range []manifestkeys.Level{manifestkeys.App, manifestkeys.Docker, manifestkeys.Process, manifestkeys.Sidecar, manifestkeys.Route, manifestkeys.Service, manifestkeys.Metadata} {
+	for _, l := range []manifestkeys.Level{manifestkeys.App, manifestkeys.Docker, manifestkeys.Process,
+		manifestkeys.Sidecar, manifestkeys.Route, manifestkeys.Service, manifestkeys.Metadata} {
 		for _, k := range manifestkeys.Of(l) {
 			if k.Client {
 				continue
@@ -73,10 +76,15 @@ func TestListedKeysAreRead(t *testing.T) {
 				wrong = "7"
 			}
 			entry := map[manifestkeys.Level]string{
-				manifestkeys.App: "{name: x, %s: %s}", manifestkeys.Docker: "{name: x, docker: {%s: %s}}", manifestkeys.Process: "{name: x, processes: [{type: web, %s: %s}]}", manifestkeys.Sidecar: "{name: x, sidecars: [{%s: %s}]}",
-				manifestkeys.Route: "{name: x, routes: [{route: a.b, %s: %s}]}", manifestkeys.Service: "{name: x, services: [{name: s, %s: %s}]}", manifestkeys.Metadata: "{name: x, metadata: {%s: %s}}",
+				manifestkeys.App: "{name: x, %s: %s}", manifestkeys.Docker: "{name: x, docker: {%s: %s}}",
+				manifestkeys.Process:  "{name: x, processes: [{type: web, %s: %s}]}",
+				manifestkeys.Sidecar:  "{name: x, sidecars: [{%s: %s}]}",
+				manifestkeys.Route:    "{name: x, routes: [{route: a.b, %s: %s}]}",
+				manifestkeys.Service:  "{name: x, services: [{name: s, %s: %s}]}",
+				manifestkeys.Metadata: "{name: x, metadata: {%s: %s}}",
 			}[l]
-			if strings.Contains(entry, k.Name+": ") && k.Name != "name" && k.Name != "route" && k.Name != "type" || k.Name == "binding_name" || k.Name == "name" || k.Name == "env" {
+			if strings.Contains(entry, k.Name+": ") && k.Name != "name" && k.Name != "route" && k.Name != "type" ||
+				k.Name == "binding_name" || k.Name == "name" || k.Name == "env" {
 				continue // checked by the golden files: any value is a text there
 			}
 			said := parse(fmt.Sprintf(entry, k.Name, wrong))

@@ -159,7 +159,8 @@ func describeMetadata(m *platform.Metadata) yaml.MapSlice {
 }
 
 func describeRoutes(tx platform.Tx, app *platform.App) ([]yaml.MapSlice, error) {
-	mapped, _, err := tx.Destinations().List(platform.Where("app_guid", app.GUID).And(platform.In("process_type", platform.WebProcess)))
+	mapped, _, err := tx.Destinations().List(platform.Where("app_guid", app.GUID).
+		And(platform.In("process_type", platform.WebProcess)))
 	if err != nil {
 		return nil, err
 	}
@@ -183,7 +184,8 @@ func describeRoutes(tx platform.Tx, app *platform.App) ([]yaml.MapSlice, error) 
 		for _, name := range slices.Sorted(maps.Keys(r.Options)) {
 			options = append(options, yaml.MapItem{Key: name, Value: r.Options[name]})
 		}
-		out = append(out, yaml.MapSlice{{Key: "route", Value: platform.RouteURL(r, domain)}, {Key: "protocol", Value: d.Protocol}, {Key: "options", Value: options}})
+		out = append(out, yaml.MapSlice{{Key: "route", Value: platform.RouteURL(r, domain)},
+			{Key: "protocol", Value: d.Protocol}, {Key: "options", Value: options}})
 	}
 	return out, nil
 }

@@ -37,7 +37,8 @@ func Parse(text []byte, allowed ...Rule) (*Manifest, error) {
 	}
 	var doc any
 	if err := yaml.Unmarshal(text, &doc); err != nil {
-		return nil, fault.Wrap(err, fault.MessageParse, "Request invalid due to parse error: invalid request body: the manifest is not valid YAML: %s", yamlProblem(err))
+		return nil, fault.Wrap(err, fault.MessageParse,
+			"Request invalid due to parse error: invalid request body: the manifest is not valid YAML: %s", yamlProblem(err))
 	}
 	room := maxExpanded
 	if weigh(doc, &room); room < 0 {
@@ -413,7 +414,8 @@ func (p *parser) sidecars(raw map[string]any) []*Sidecar {
 			s.ProcessTypes = append(s.ProcessTypes, kind)
 		}
 		s.Options = inner.sidecarOptions(keys)
-		inner.check(platform.CheckSidecar(&platform.Sidecar{Name: s.Name, Command: s.Command, ProcessTypes: s.ProcessTypes, Options: s.Options}))
+		inner.check(platform.CheckSidecar(&platform.Sidecar{Name: s.Name, Command: s.Command, ProcessTypes: s.ProcessTypes,
+			Options: s.Options}))
 		if v, ok := keys["memory"]; ok && v != nil {
 			mb, err := megabytes(v)
 			if err != nil {
@@ -434,7 +436,8 @@ func (p *parser) sidecars(raw map[string]any) []*Sidecar {
 }
 
 func (p *parser) routes(app *App, raw map[string]any) {
-	flags := map[string]*bool{"no-route": &app.NoRoute, "random-route": &app.RandomRoute, "default-route": &app.DefaultRoute}
+	flags := map[string]*bool{"no-route": &app.NoRoute, "random-route": &app.RandomRoute,
+		"default-route": &app.DefaultRoute}
 	for _, key := range []string{"no-route", "random-route", "default-route"} {
 		v, ok := raw[key]
 		if !ok || v == nil {
@@ -476,7 +479,8 @@ func (p *parser) routes(app *App, raw map[string]any) {
 // routeOptions validates the options of a route; null removes an option.
 func (p *parser) routeOptions(route string, options map[string]any) map[string]any {
 	for _, k := range platform.UnknownRouteOptions(options, p.hash) {
-		p.bad("Route '%s' contains invalid route option '%s'. Valid keys: '%s'", route, k, strings.Join(platform.RouteOptionNames(p.hash), ", "))
+		p.bad("Route '%s' contains invalid route option '%s'. Valid keys: '%s'", route, k,
+			strings.Join(platform.RouteOptionNames(p.hash), ", "))
 	}
 	if v := options[platform.OptionLoadBalancing]; v != nil {
 		allowed := platform.LoadBalancings(p.hash)
@@ -484,7 +488,8 @@ func (p *parser) routeOptions(route string, options map[string]any) map[string]a
 		case !ok:
 			p.bad("Invalid value for 'loadbalancing' for Route '%s'; Valid values are: '%s'", route, strings.Join(allowed, ", "))
 		case !slices.Contains(allowed, value):
-			p.bad("Cannot use loadbalancing value '%s' for Route '%s'; Valid values are: '%s'", value, route, strings.Join(allowed, ", "))
+			p.bad("Cannot use loadbalancing value '%s' for Route '%s'; Valid values are: '%s'", value, route,
+				strings.Join(allowed, ", "))
 		}
 	}
 	known := maps.Clone(options)

@@ -47,7 +47,8 @@ func (p *parser) processes(app *App, raw map[string]any) {
 func (p *parser) shadowed(raw map[string]any) {
 	for _, k := range known.Of(known.Process) {
 		if _, ok := raw[k.Name]; ok {
-			p.warnings = append(p.warnings, fmt.Sprintf("manifest key '%s' is ignored: 'processes' lists the process 'web', so it belongs there", k.Name))
+			p.warnings = append(p.warnings,
+				fmt.Sprintf("manifest key '%s' is ignored: 'processes' lists the process 'web', so it belongs there", k.Name))
 		}
 	}
 }
@@ -115,7 +116,8 @@ func (p *parser) processKeys(kind string, keys map[string]any) *Process {
 	out.Health = p.healthCheck(keys, "health-check")
 	out.Health.Timeout = p.number(keys, "timeout", 1)
 	out.Readiness = p.healthCheck(keys, "readiness-health-check")
-	if out.MinHealthy = p.number(keys, "min-healthy-time", 0); out.MinHealthy != nil && *out.MinHealthy > platform.MaxMinHealthy {
+	if out.MinHealthy = p.number(keys, "min-healthy-time", 0); out.MinHealthy != nil &&
+		*out.MinHealthy > platform.MaxMinHealthy {
 		p.bad("Min healthy time must be less than or equal to %d", platform.MaxMinHealthy)
 	}
 	if word, ok := p.word(keys, "on-credentials", "On credentials"); ok {

@@ -33,7 +33,9 @@ func anyOf[T any](t *rapid.T, label string, values ...T) any {
 var (
 	// words are texts that YAML or shells may misunderstand.
 	words = rapid.OneOf(
-		rapid.SampledFrom([]string{"yes", "no", "null", "~", "1.0", "0x10", "012", "1e3", "2001-01-01", " lead", "trail ", "a: b", "- a", "#x", "*a", "&a", "!t", "%d", "@", "`", "'", `"`, "a\nb", "\t", "ü", "😀", "<<", "=", "12:30:45", "{}", "[", "|", "> x"}),
+		rapid.SampledFrom([]string{"yes", "no", "null", "~", "1.0", "0x10", "012", "1e3", "2001-01-01", " lead", "trail ",
+			"a: b", "- a", "#x", "*a", "&a", "!t", "%d", "@", "`", "'", `"`, "a\nb", "\t", "ü", "😀", "<<", "=", "12:30:45", "{}",
+			"[", "|", "> x"}),
 		rapid.StringN(1, 20, -1).Filter(func(s string) bool {
 			return !strings.ContainsFunc(s, func(c rune) bool { return c < ' ' || c == 0x7f || c == 0xfffd })
 		}),
@@ -43,13 +45,16 @@ var (
 
 func drawEnv(t *rapid.T) any {
 	out := yaml.MapSlice{}
-	for _, name := range rapid.SliceOfNDistinct(rapid.StringMatching(`[A-U][A-Z0-9_]{0,6}`), 0, 4, rapid.ID).Draw(t, "env names") {
+	for _, name := range rapid.SliceOfNDistinct(rapid.StringMatching(`[A-U][A-Z0-9_]{0,6}`), 0, 4, rapid.ID).
+		Draw(t, "env names") {
 		if name == "PORT" {
 			continue
 		}
 		out = append(out, yaml.MapItem{Key: name, Value: rapid.OneOf(
-			rapid.Map(words, func(s string) any { return s }), rapid.Map(rapid.Int(), func(n int) any { return n }), rapid.Map(rapid.Bool(), func(b bool) any { return b }),
-			rapid.Map(rapid.Float64(), func(f float64) any { return f }), rapid.Just[any](nil), rapid.Just[any]([]any{1, "a", nil}),
+			rapid.Map(words, func(s string) any { return s }), rapid.Map(rapid.Int(), func(n int) any { return n }),
+			rapid.Map(rapid.Bool(), func(b bool) any { return b }),
+			rapid.Map(rapid.Float64(), func(f float64) any { return f }), rapid.Just[any](nil),
+			rapid.Just[any]([]any{1, "a", nil}),
 			rapid.Just[any](yaml.MapSlice{{Key: "a", Value: 1.0}}),
 		).Draw(t, "env value")})
 	}
@@ -65,15 +70,18 @@ func drawProcessKeys(d *drawn) {
 		return rapid.OneOf(rapid.Map(rapid.IntRange(0, 9), func(n int) any { return n }), rapid.Just[any]("3")).Draw(t, "n")
 	})
 	d.maybe("memory", func() any { return anyOf(t, "memory", sizes...) })
-	d.maybe(rapid.SampledFrom([]string{"disk_quota", "disk-quota"}).Draw(t, "spelling"), func() any { return anyOf(t, "disk", sizes...) })
+	d.maybe(rapid.SampledFrom([]string{"disk_quota", "disk-quota"}).Draw(t, "spelling"),
+		func() any { return anyOf(t, "disk", sizes...) })
 	d.maybe("log-rate-limit-per-second", func() any { return anyOf[any](t, "rate", -1, 0, "-1", "1K", "1000B", "2MB") })
 	d.maybe("timeout", func() any { return rapid.IntRange(1, 300).Draw(t, "timeout") })
 	for _, prefix := range []string{"health-check", "readiness_health_check"} {
 		switch rapid.IntRange(0, 3).Draw(t, prefix) {
 		case 0:
-			d.out = append(d.out, yaml.MapItem{Key: prefix + "-type", Value: anyOf(t, "type", "port", "process", "none", "http")})
+			d.out = append(d.out, yaml.MapItem{Key: prefix + "-type", Value: anyOf(t, "type", "port", "process",
+				"none", "http")})
 		case 1:
-			d.out = append(d.out, yaml.MapItem{Key: prefix + "-type", Value: "http"}, yaml.MapItem{Key: prefix + "-http-endpoint", Value: anyOf(t, "endpoint", "/", "/health?x=y", "/a b")})
+			d.out = append(d.out, yaml.MapItem{Key: prefix + "-type", Value: "http"},
+				yaml.MapItem{Key: prefix + "-http-endpoint", Value: anyOf(t, "endpoint", "/", "/health?x=y", "/a b")})
 		case 2:
 			d.maybe(prefix+"-invocation-timeout", func() any { return rapid.IntRange(1, 9).Draw(t, "invocation") })
 			d.maybe(prefix+"-interval", func() any { return rapid.IntRange(1, 9).Draw(t, "interval") })
@@ -86,7 +94,8 @@ func drawSidecars(t *rapid.T) any {
 	for _, name := range rapid.SliceOfNDistinct(words, 0, 3, rapid.ID).Draw(t, "sidecar names") {
 		d := &drawn{t: t, out: yaml.MapSlice{
 			{Key: "name", Value: name}, {Key: "command", Value: words.Draw(t, "command")},
-			{Key: "process_types", Value: rapid.SliceOfNDistinct(rapid.SampledFrom([]string{"worker", "web", "clock"}), 1, 3, rapid.ID).Draw(t, "types")},
+			{Key: "process_types", Value: rapid.SliceOfNDistinct(rapid.SampledFrom([]string{"worker", "web", "clock"}), 1, 3,
+				rapid.ID).Draw(t, "types")},
 		}}
 		d.maybe("memory", func() any { return anyOf(t, "memory", "8M", "16MB", "0.5G", "1G") })
 		out = append(out, d.out)
@@ -106,11 +115,13 @@ func drawApp(t *rapid.T, name string) yaml.MapSlice {
 	})
 	d.maybe("features", func() any { return map[string]bool{"ssh": rapid.Bool().Draw(t, "ssh")} })
 	d.maybe("metadata", func() any {
-		return map[string]any{"labels": map[string]any{"k": anyOf[any](t, "label", "v", "", 1, nil, true), "example.org/x": "y"}, "annotations": map[string]any{"n": words.Draw(t, "annotation")}}
+		return map[string]any{"labels": map[string]any{"k": anyOf[any](t, "label", "v", "", 1, nil, true),
+			"example.org/x": "y"}, "annotations": map[string]any{"n": words.Draw(t, "annotation")}}
 	})
 	d.maybe("processes", func() any {
 		out := []yaml.MapSlice{}
-		for _, kind := range rapid.SliceOfNDistinct(rapid.SampledFrom([]string{"web", "worker", "clock"}), 0, 3, rapid.ID).Draw(t, "types") {
+		for _, kind := range rapid.SliceOfNDistinct(rapid.SampledFrom([]string{"web", "worker", "clock"}), 0, 3, rapid.ID).
+			Draw(t, "types") {
 			p := &drawn{t: t, out: yaml.MapSlice{{Key: "type", Value: kind}}}
 			drawProcessKeys(p)
 			out = append(out, p.out)
@@ -120,7 +131,8 @@ func drawApp(t *rapid.T, name string) yaml.MapSlice {
 	d.maybe("sidecars", func() any { return drawSidecars(t) })
 	d.maybe("routes", func() any {
 		out := []yaml.MapSlice{}
-		for _, r := range rapid.SliceOfNDistinct(rapid.SampledFrom([]string{name + ".apps.localhost", "https://B-" + name + ".apps.localhost/P/", "mine.org/" + name, "*.mine.org/" + name}), 0, 3, rapid.ID).Draw(t, "routes") {
+		for _, r := range rapid.SliceOfNDistinct(rapid.SampledFrom([]string{name + ".apps.localhost", "https://B-" + name +
+			".apps.localhost/P/", "mine.org/" + name, "*.mine.org/" + name}), 0, 3, rapid.ID).Draw(t, "routes") {
 			one := &drawn{t: t, out: yaml.MapSlice{{Key: "route", Value: r}}}
 			one.maybe("protocol", func() any { return anyOf(t, "protocol", "http1", "http2") })
 			one.maybe("options", func() any {
@@ -243,7 +255,8 @@ func TestSidecarsLeaveMemory(t *testing.T) {
 		}
 		r.Repeat(map[string]func(*rapid.T){
 			"create": func(r *rapid.T) {
-				s := platform.Sidecar{Name: name.Draw(r, "name"), Command: "x", ProcessTypes: some(), MemoryMB: memory.Draw(r, "memory")}
+				s := platform.Sidecar{Name: name.Draw(r, "name"), Command: "x", ProcessTypes: some(),
+					MemoryMB: memory.Draw(r, "memory")}
 				try(func(tx platform.Tx) error { s := s; return p.CreateSidecar(tx, by, app, &s) })
 			},
 			"memory": func(r *rapid.T) {
@@ -293,7 +306,8 @@ func TestSidecarsLeaveMemory(t *testing.T) {
 				for _, kind := range some() {
 					types[kind] = "./x"
 				}
-				own := []platform.DropletSidecar{{Name: rapid.SampledFrom([]string{"a", "bp"}).Draw(r, "own"), Command: "x", ProcessTypes: some(), MemoryMB: memory.Draw(r, "memory")}}
+				own := []platform.DropletSidecar{{Name: rapid.SampledFrom([]string{"a", "bp"}).Draw(r, "own"), Command: "x",
+					ProcessTypes: some(), MemoryMB: memory.Draw(r, "memory")}}
 				try(func(tx platform.Tx) error {
 					d := &platform.Droplet{AppGUID: app.GUID, State: platform.DropletStaged, ProcessTypes: types, Sidecars: own}
 					if err := tx.Droplets().Insert(d); err != nil {
@@ -307,8 +321,10 @@ func TestSidecarsLeaveMemory(t *testing.T) {
 				})
 			},
 			"manifest": func(r *rapid.T) {
-				text := fmt.Sprintf("applications: [{name: app, processes: [{type: %s, memory: %dM}], sidecars: [{name: %s, command: x, process_types: [%s], memory: %dM}]}]",
-					rapid.SampledFrom(kinds).Draw(r, "type"), memory.Draw(r, "memory"), name.Draw(r, "name"), strings.Join(some(), ", "), memory.Draw(r, "sidecar"))
+				text := fmt.Sprintf("applications: [{name: app, processes: [{type: %s, memory: %dM}], sidecars: [{name: %s, "+
+					"command: x, process_types: [%s], memory: %dM}]}]",
+					rapid.SampledFrom(kinds).Draw(r, "type"), memory.Draw(r, "memory"), name.Draw(r, "name"),
+					strings.Join(some(), ", "), memory.Draw(r, "sidecar"))
 				if _, err := f.apply(text); err != nil && !fault.Is(err, fault.Unprocessable) {
 					r.Fatalf("error is %v, want none or %s, for\n%s", err, fault.Unprocessable, text)
 				}

@@ -13,14 +13,16 @@ import (
 // app's space or shared with it.
 func (a *Applier) services(tx platform.Tx, app *platform.App, m *App) error {
 	for _, want := range m.Services {
-		i, err := tx.ServiceInstances().First(platform.Where("visible_in_space_guid", a.Space.GUID).And(platform.In("name", want.Name)))
+		i, err := tx.ServiceInstances().First(platform.Where("visible_in_space_guid", a.Space.GUID).
+			And(platform.In("name", want.Name)))
 		if fault.Is(err, fault.NotFound) || err == nil && a.Bind == nil {
 			return fault.Wrap(err, fault.NotFound, "Service instance '%s' not found", want.Name)
 		}
 		if err != nil {
 			return err
 		}
-		bound, _, err := tx.ServiceBindings().List(platform.Where("app_guid", app.GUID).And(platform.In("instance_guid", i.GUID)))
+		bound, _, err := tx.ServiceBindings().List(platform.Where("app_guid", app.GUID).
+			And(platform.In("instance_guid", i.GUID)))
 		if err != nil {
 			return err
 		}
@@ -41,7 +43,8 @@ func (a *Applier) services(tx platform.Tx, app *platform.App, m *App) error {
 // describeServices lists the bound service instances by name, with the name of the
 // binding if it has one. Parameters are not stored.
 func describeServices(tx platform.Tx, app *platform.App) ([]any, error) {
-	bound, _, err := tx.ServiceBindings().List(platform.Where("app_guid", app.GUID).And(platform.In("type", platform.BindingApp)))
+	bound, _, err := tx.ServiceBindings().List(platform.Where("app_guid", app.GUID).
+		And(platform.In("type", platform.BindingApp)))
 	if err != nil {
 		return nil, err
 	}

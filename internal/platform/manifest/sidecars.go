@@ -22,7 +22,8 @@ var sidecarKeys = func() (names []string) {
 // sidecarOptions reads what a sidecar asks for beyond Cloud Foundry.
 func (p *parser) sidecarOptions(keys map[string]any) platform.SidecarOptions {
 	o := platform.SidecarOptions{
-		RunIn: p.names(keys, "run-in"), DependsOn: p.names(keys, "depends_on"), StopAfter: p.names(keys, "stop-after"), Ports: p.ports(keys), Env: p.env(keys),
+		RunIn: p.names(keys, "run-in"), DependsOn: p.names(keys, "depends_on"), StopAfter: p.names(keys, "stop-after"),
+		Ports: p.ports(keys), Env: p.env(keys),
 	}
 	o.Restart, _ = p.word(keys, "restart", "Restart")
 	o.PreStop, _ = p.word(keys, "pre-stop", "Pre stop")
@@ -77,7 +78,8 @@ func ParseSidecarOptions(text []byte) (platform.SidecarOptions, error) {
 // onCredentials returns the value of on-credentials in canonical form: signals may be written
 // as hup, HUP or SIGHUP.
 func onCredentials(word string) string {
-	if word == "" || strings.EqualFold(word, platform.OnCredentialsNone) || strings.EqualFold(word, platform.OnCredentialsRestart) {
+	if word == "" || strings.EqualFold(word, platform.OnCredentialsNone) ||
+		strings.EqualFold(word, platform.OnCredentialsRestart) {
 		return strings.ToLower(word)
 	}
 	return "SIG" + strings.TrimPrefix(strings.ToUpper(word), "SIG")
@@ -167,7 +169,8 @@ func describeOptions(o platform.SidecarOptions) (out yaml.MapSlice) {
 	set("restart", o.Restart, o.Restart != "")
 	set("optional", true, o.Optional)
 	set("ports", o.Ports, len(o.Ports) > 0)
-	for prefix, h := range map[string]*platform.HealthCheck{"health-check": o.Health, "readiness-health-check": o.Readiness} {
+	for prefix, h := range map[string]*platform.HealthCheck{"health-check": o.Health,
+		"readiness-health-check": o.Readiness} {
 		if h == nil {
 			continue
 		}

@@ -61,7 +61,10 @@ func TestAnnounce(t *testing.T) {
 			t.Fatal("the same name was stored twice")
 		}
 		// The Sink is not called for a transaction that announces nothing.
-		if err := store.Update(t.Context(), func(tx platform.Tx) error { return tx.Organizations().Insert(&platform.Organization{Name: "c"}) }); err != nil {
+		if err := store.Update(t.Context(), func(tx platform.Tx) error {
+			return tx.Organizations().
+				Insert(&platform.Organization{Name: "c"})
+		}); err != nil {
 			t.Fatal(err)
 		}
 		// A reader has nothing to announce.
@@ -121,7 +124,11 @@ func TestSinkPanics(t *testing.T) {
 	}); err != nil {
 		t.Errorf("the write returned %v, want success", err)
 	}
-	if err := store.View(t.Context(), func(tx platform.Tx) error { _, err := tx.Organizations().Get(org.GUID); return err }); err != nil {
+	if err := store.View(t.Context(), func(tx platform.Tx) error {
+		_, err := tx.Organizations().
+			Get(org.GUID)
+		return err
+	}); err != nil {
 		t.Errorf("the organization cannot be read: %v", err)
 	}
 }

@@ -17,7 +17,8 @@ var apps = define(table[platform.App]{
 		text("stack", func(a *platform.App) *string { return &a.Lifecycle.Stack }),
 		object("buildpacks", func(a *platform.App) *[]string { return &a.Lifecycle.Buildpacks }),
 		text("droplet_guid", func(a *platform.App) *string { return &a.DropletGUID }),
-		sealed("platform_apps", "environment", (*platform.App).Base, func(a *platform.App) *map[string]string { return &a.Env }),
+		sealed("platform_apps", "environment", (*platform.App).Base,
+			func(a *platform.App) *map[string]string { return &a.Env }),
 		object("features", func(a *platform.App) *map[string]bool { return &a.Features }),
 	},
 	virtual: map[string]field{"organization_guid": orgOfSpace},
@@ -58,7 +59,8 @@ var sidecars = define(table[platform.Sidecar]{
 		object("process_types", func(s *platform.Sidecar) *[]string { return &s.ProcessTypes }),
 		integer("memory_mb", func(s *platform.Sidecar) *int { return &s.MemoryMB }),
 		text("origin", func(s *platform.Sidecar) *string { return &s.Origin }),
-		sealed("platform_sidecars", "options", (*platform.Sidecar).Base, func(s *platform.Sidecar) *platform.SidecarOptions { return &s.Options }),
+		sealed("platform_sidecars", "options", (*platform.Sidecar).Base,
+			func(s *platform.Sidecar) *platform.SidecarOptions { return &s.Options }),
 	},
 	virtual: ofApp,
 	visible: ofVisibleApps,
@@ -100,14 +102,17 @@ var revisions = define(table[platform.Revision]{
 		integer("version", func(r *platform.Revision) *int { return &r.Version }),
 		text("droplet_guid", func(r *platform.Revision) *string { return &r.DropletGUID }),
 		text("description", func(r *platform.Revision) *string { return &r.Description }),
-		sealed("platform_revisions", "environment", (*platform.Revision).Base, func(r *platform.Revision) *map[string]string { return &r.Env }),
+		sealed("platform_revisions", "environment", (*platform.Revision).Base,
+			func(r *platform.Revision) *map[string]string { return &r.Env }),
 		object("processes", func(r *platform.Revision) *map[string]platform.RevisionProcess { return &r.Processes }),
 		object("sidecars", func(r *platform.Revision) *[]platform.RevisionSidecar { return &r.Sidecars }),
-		sealed("platform_revisions", "sidecar_options", (*platform.Revision).Base, func(r *platform.Revision) *map[string]platform.SidecarOptions { return &r.Options }),
+		sealed("platform_revisions", "sidecar_options", (*platform.Revision).Base,
+			func(r *platform.Revision) *map[string]platform.SidecarOptions { return &r.Options }),
 	},
 	virtual: map[string]field{
 		"space_guid": spaceOfApp, "organization_guid": orgOfApp,
-		"deployable": {kind: boolean, sql: "EXISTS (SELECT 1 FROM platform_droplets d WHERE d.guid = t.droplet_guid AND d.state = 'STAGED')"},
+		"deployable": {kind: boolean,
+			sql: "EXISTS (SELECT 1 FROM platform_droplets d WHERE d.guid = t.droplet_guid AND d.state = 'STAGED')"},
 		// A process of the app, which is started, runs it.
 		"deployed": {kind: boolean, sql: `EXISTS (SELECT 1 FROM platform_processes p JOIN platform_apps a ON a.guid = p.app_guid
 			WHERE p.app_guid = t.app_guid AND p.revision_guid = t.guid AND a.state = 'STARTED')`},
@@ -133,7 +138,8 @@ var tasks = define(table[platform.Task]{
 	virtual: map[string]field{
 		"space_guid": spaceOfApp, "organization_guid": orgOfApp,
 		// There is a newer one of the same app.
-		"superseded": {kind: boolean, sql: "EXISTS (SELECT 1 FROM platform_tasks n WHERE n.app_guid = t.app_guid AND n.sequence_id > t.sequence_id)"},
+		"superseded": {kind: boolean,
+			sql: "EXISTS (SELECT 1 FROM platform_tasks n WHERE n.app_guid = t.app_guid AND n.sequence_id > t.sequence_id)"},
 	},
 	visible: ofVisibleApps,
 })

@@ -13,7 +13,8 @@ var packages = define(table[platform.Package]{
 		text("checksum", func(p *platform.Package) *string { return &p.Checksum }),
 		text("image", func(p *platform.Package) *string { return &p.Image }),
 		text("username", func(p *platform.Package) *string { return &p.Username }),
-		sealed("platform_packages", "password", (*platform.Package).Base, func(p *platform.Package) *string { return &p.Password }),
+		sealed("platform_packages", "password", (*platform.Package).Base,
+			func(p *platform.Package) *string { return &p.Password }),
 	},
 	virtual: ofApp,
 	visible: ofVisibleApps,
@@ -58,7 +59,8 @@ var droplets = define(table[platform.Droplet]{
 		text("image", func(d *platform.Droplet) *string { return &d.Image }),
 		object("container", func(d *platform.Droplet) **platform.Image { return &d.Container }),
 		text("image_username", func(d *platform.Droplet) *string { return &d.ImageUsername }),
-		sealed("platform_droplets", "image_password", (*platform.Droplet).Base, func(d *platform.Droplet) *string { return &d.ImagePassword }),
+		sealed("platform_droplets", "image_password", (*platform.Droplet).Base,
+			func(d *platform.Droplet) *string { return &d.ImagePassword }),
 		object("buildpacks", func(d *platform.Droplet) *[]platform.DropletBuildpack { return &d.Buildpacks }),
 		object("process_types", func(d *platform.Droplet) *map[string]string { return &d.ProcessTypes }),
 		object("sidecars", func(d *platform.Droplet) *[]platform.DropletSidecar { return &d.Sidecars }),
@@ -66,7 +68,8 @@ var droplets = define(table[platform.Droplet]{
 	},
 	virtual: map[string]field{
 		"space_guid": spaceOfApp, "organization_guid": orgOfApp,
-		"current": {kind: boolean, sql: "EXISTS (SELECT 1 FROM platform_apps a WHERE a.guid = t.app_guid AND a.droplet_guid = t.guid)"},
+		"current": {kind: boolean, sql: "EXISTS (SELECT 1 FROM platform_apps a WHERE a.guid = t.app_guid AND " +
+			"a.droplet_guid = t.guid)"},
 	},
 	visible: ofVisibleApps,
 })

@@ -54,6 +54,7 @@ func BackupNote(tx *db.Tx, name string) (value string, err error) {
 
 // SetBackupNote writes a note about backups.
 func SetBackupNote(tx *db.Tx, name, value string) error {
-	_, err := tx.Exec("INSERT INTO platform_backups (name, value) VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value", name, value)
+	_, err := tx.Exec("INSERT INTO platform_backups (name, value) VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET value "+
+		"= excluded.value", name, value)
 	return written(err)
 }

@@ -22,7 +22,8 @@ func (c *Certificates) File(ctx context.Context, name string) (value []byte, mod
 	err = c.db.View(ctx, func(tx *db.Tx) error {
 		var sealed string
 		var nanos int64
-		if err := tx.QueryRow("SELECT value, modified_at FROM platform_certificates WHERE name = ?", name).Scan(&sealed, &nanos); err != nil {
+		if err := tx.QueryRow("SELECT value, modified_at FROM platform_certificates WHERE name = ?", name).
+			Scan(&sealed, &nanos); err != nil {
 			return err
 		}
 		modified = time.Unix(0, nanos).UTC()

@@ -32,7 +32,8 @@ func TestCertificates(t *testing.T) {
 		if err != nil || string(value) != "value of a/c/d" || time.Since(modified) > time.Minute {
 			t.Errorf("got %q of %s, %v", value, modified, err)
 		}
-		for dir, want := range map[string]string{"a": "[a/b a/c/d]", "a/c": "[a/c/d]", "a/b": "[]", "": "[a- a/b a/c/d a0 b/x]"} {
+		for dir, want := range map[string]string{"a": "[a/b a/c/d]", "a/c": "[a/c/d]", "a/b": "[]",
+			"": "[a- a/b a/c/d a0 b/x]"} {
 			if names, err := c.FileNames(ctx, dir); err != nil || fmt.Sprint(names) != want {
 				t.Errorf("%q has %v, %v, want %s", dir, names, err, want)
 			}

@@ -48,7 +48,8 @@ func populate(t testing.TB, d *db.DB) {
 			names, values = append(names, name), append(values, value)
 		}
 		err := d.Update(t.Context(), func(tx *db.Tx) error {
-			_, err := tx.Exec("INSERT INTO "+table+" ("+strings.Join(names, ", ")+") SELECT "+strings.Join(values, ", ")+" FROM "+series[d.Dialect()], n)
+			_, err := tx.Exec("INSERT INTO "+table+" ("+strings.Join(names, ", ")+") SELECT "+strings.Join(values, ", ")+
+				" FROM "+series[d.Dialect()], n)
 			return err
 		})
 		if err != nil {
@@ -73,30 +74,47 @@ func populate(t testing.TB, d *db.DB) {
 		"guid": "'space-' || s.n", "name": "'space' || s.n", "name_key": "'space' || s.n",
 		"organization_guid": "'org-' || (s.n % 10 + 1)", "ssh_allowed": "TRUE"}))
 	insert(manyApps, "platform_apps", fill("buildpacks environment features labels annotations", map[string]string{
-		"guid": "'app-' || s.n", "name": "'App' || s.n", "name_key": "'app' || s.n", "space_guid": fmt.Sprintf("'space-' || (s.n %% %d + 1)", manySpaces),
-		"state": "'STARTED'", "lifecycle_type": "'buildpack'", "stack": "'linux'", "droplet_guid": "'droplet-' || s.n"}))
-	insert(manyApps, "platform_processes", numbers("instances memory_mb disk_mb log_rate", fill("command run_as health readiness version labels annotations",
-		map[string]string{"guid": "'app-' || s.n", "app_guid": "'app-' || s.n", "type": "'web'", "droplet_guid": "'droplet-' || s.n"})))
-	insert(manyApps, "platform_routes", numbers("port", fill("path protocol options shared_spaces labels annotations", map[string]string{
-		"guid": "'route-' || s.n", "space_guid": fmt.Sprintf("'space-' || (s.n %% %d + 1)", manySpaces), "domain_guid": "'domain'",
-		"host": "'host' || s.n", "host_key": "'host' || s.n"})))
+		"guid": "'app-' || s.n", "name": "'App' || s.n", "name_key": "'app' || s.n",
+		"space_guid": fmt.Sprintf("'space-' || (s.n %% %d + 1)", manySpaces),
+		"state":      "'STARTED'", "lifecycle_type": "'buildpack'", "stack": "'linux'", "droplet_guid": "'droplet-' || s.n"}))
+	insert(manyApps, "platform_processes", numbers("instances memory_mb disk_mb log_rate",
+		fill("command run_as health readiness version labels annotations",
+			map[string]string{"guid": "'app-' || s.n", "app_guid": "'app-' || s.n", "type": "'web'",
+				"droplet_guid": "'droplet-' || s.n"})))
+	insert(manyApps, "platform_routes", numbers("port", fill("path protocol options shared_spaces labels annotations",
+		map[string]string{
+			"guid": "'route-' || s.n", "space_guid": fmt.Sprintf("'space-' || (s.n %% %d + 1)", manySpaces),
+			"domain_guid": "'domain'",
+			"host":        "'host' || s.n", "host_key": "'host' || s.n"})))
 	insert(manyApps, "platform_destinations", numbers("port weight", fill("process_type protocol", map[string]string{
 		"guid": "'destination-' || s.n", "route_guid": "'route-' || s.n", "app_guid": "'app-' || s.n"})))
-	insert(manyApps, "platform_packages", fill("error checksum image username password labels annotations", map[string]string{
-		"guid": "'package-' || s.n", "app_guid": "'app-' || s.n", "type": "'bits'", "state": "'READY'"}))
-	insert(manyApps, "platform_droplets", numbers("size", fill("build_guid error lifecycle checksum stack image buildpacks process_types sidecars execution_metadata labels annotations",
-		map[string]string{"guid": "'droplet-' || s.n", "app_guid": "'app-' || s.n", "package_guid": "'package-' || s.n", "state": "'STAGED'"})))
-	insert(manyEvents, "platform_audit_events", fill("actor_type actor_name target_type target_name data", map[string]string{
-		"guid": "'event-' || s.n", "type": "'audit.app.update'", "actor_guid": "'user-' || (s.n % 100)", "target_guid": fmt.Sprintf("'app-' || (s.n %% %d)", manyApps),
-		"space_guid": fmt.Sprintf("'space-' || (s.n %% %d + 1)", manySpaces), "organization_guid": "'org-' || (s.n % 10 + 1)"}))
-	insert(manyApps, "platform_jobs", numbers("lease attempt", fill("operation errors warnings resource_type resource_guid payload worker", map[string]string{
-		"guid": "'job-' || s.n", "state": "CASE WHEN s.n % 100 = 0 THEN 'PROCESSING' ELSE 'COMPLETE' END", "due": when})))
+	insert(manyApps, "platform_packages", fill("error checksum image username password labels annotations",
+		map[string]string{
+			"guid": "'package-' || s.n", "app_guid": "'app-' || s.n", "type": "'bits'", "state": "'READY'"}))
+	insert(manyApps, "platform_droplets",
+		numbers("size", fill("build_guid error lifecycle checksum stack image buildpacks process_types sidecars "+
+			"execution_metadata labels annotations",
+			map[string]string{"guid": "'droplet-' || s.n", "app_guid": "'app-' || s.n", "package_guid": "'package-' || s.n",
+				"state": "'STAGED'"})))
+	insert(manyEvents, "platform_audit_events", fill("actor_type actor_name target_type target_name data",
+		map[string]string{
+			"guid": "'event-' || s.n", "type": "'audit.app.update'", "actor_guid": "'user-' || (s.n % 100)",
+			"target_guid":       fmt.Sprintf("'app-' || (s.n %% %d)", manyApps),
+			"space_guid":        fmt.Sprintf("'space-' || (s.n %% %d + 1)", manySpaces),
+			"organization_guid": "'org-' || (s.n % 10 + 1)"}))
+	insert(manyApps, "platform_jobs",
+		numbers("lease attempt", fill("operation errors warnings resource_type resource_guid payload worker",
+			map[string]string{
+				"guid": "'job-' || s.n", "state": "CASE WHEN s.n % 100 = 0 THEN 'PROCESSING' ELSE 'COMPLETE' END", "due": when})))
 	insert(manySpaces, "platform_roles", map[string]string{
-		"guid": "'role-' || s.n", "type": "'space_developer'", "user_guid": "'developer'", "organization_guid": "''", "space_guid": "'space-' || s.n"})
+		"guid": "'role-' || s.n", "type": "'space_developer'", "user_guid": "'developer'", "organization_guid": "''",
+		"space_guid": "'space-' || s.n"})
 	insert(1, "platform_roles", map[string]string{
-		"guid": "'role-m'", "type": "'organization_manager'", "user_guid": "'manager'", "organization_guid": "'org-1'", "space_guid": "''"})
+		"guid": "'role-m'", "type": "'organization_manager'", "user_guid": "'manager'", "organization_guid": "'org-1'",
+		"space_guid": "''"})
 	insert(2000, "platform_roles", map[string]string{
-		"guid": "'role-o-' || s.n", "type": "'space_developer'", "user_guid": "'user-' || s.n", "organization_guid": "''", "space_guid": "'space-' || (s.n % 200 + 1)"})
+		"guid": "'role-o-' || s.n", "type": "'space_developer'", "user_guid": "'user-' || s.n", "organization_guid": "''",
+		"space_guid": "'space-' || (s.n % 200 + 1)"})
 	err := d.Update(t.Context(), func(tx *db.Tx) error {
 		_, err := tx.Exec(`INSERT INTO platform_labels (resource_type, resource_guid, name, value)
 			SELECT 'apps', 'app-' || (s.n * 20), 'tier', 'v' || (s.n % 50) FROM `+series[d.Dialect()], manyApps/20)
@@ -142,7 +160,8 @@ func TestPlans(t *testing.T) {
 		s := New(d)
 		developer, manager := &platform.Reader{UserGUID: "developer"}, &platform.Reader{UserGUID: "manager"}
 		tier := []platform.LabelRequirement{{Key: "tier", Op: platform.LabelIn, Values: []string{"v7"}}}
-		due := platform.Where("state", platform.JobProcessing, platform.JobPolling).And(platform.Cond{Field: "due", Op: platform.OpLessEqual, Values: []any{time.Now()}}).
+		due := platform.Where("state", platform.JobProcessing, platform.JobPolling).
+			And(platform.Cond{Field: "due", Op: platform.OpLessEqual, Values: []any{time.Now()}}).
 			And(platform.Cond{Field: "lease", Op: platform.OpLess, Values: []any{time.Now()}})
 		due.Order, due.PerPage = "due", 1
 		by := func(q platform.Query, order string, desc bool) platform.Query {
@@ -152,7 +171,8 @@ func TestPlans(t *testing.T) {
 		appsList := func(q platform.Query) selected { return selectedFrom(apps, platform.Tx.Apps, q) }
 		// The routes between two, as the route publisher goes through them.
 		page := func(field string) []platform.Cond {
-			return []platform.Cond{{Field: field, Op: platform.OpGreater, Values: []any{"route-500"}}, {Field: field, Op: platform.OpLessEqual, Values: []any{"route-505"}}}
+			return []platform.Cond{{Field: field, Op: platform.OpGreater, Values: []any{"route-500"}},
+				{Field: field, Op: platform.OpLessEqual, Values: []any{"route-505"}}}
 		}
 		for _, test := range []struct {
 			name  string
@@ -166,36 +186,60 @@ func TestPlans(t *testing.T) {
 			{"AppsDeep", appsList(platform.Query{Page: 190}), ""},
 			{"AppsOfSpace", appsList(platform.Where("space_guid", "space-7")), "platform_apps_space"},
 			{"AppsOfSpaceByName", appsList(by(platform.Where("space_guid", "space-7"), "name", false)), "platform_apps_"},
-			{"AppOfSpaceByName", appsList(platform.Where("space_guid", "space-7").And(platform.In("name", "app206"))), "platform_apps_name"},
+			{"AppOfSpaceByName", appsList(platform.Where("space_guid", "space-7").And(platform.In("name", "app206"))),
+				"platform_apps_name"},
 			{"AppsOfOrganization", appsList(platform.Where("organization_guid", "org-7")), "platform_spaces_"},
 			{"AppsByLabel", appsList(platform.Query{Labels: tier}), "platform_labels_value"},
 			{"AppsByGuids", appsList(platform.Where("guid", "app-1", "app-2", "app-3")), "platform_apps"},
 			{"AppsForDeveloper", appsList(platform.Query{Reader: developer}), ""},
 			{"AppsForDeveloperByName", appsList(by(platform.Query{Reader: developer}, "name", false)), ""},
 			{"AppsForManager", appsList(platform.Query{Reader: manager}), ""},
-			{"AppsOfSpaceForDeveloper", appsList(platform.Query{Reader: developer, Where: []platform.Cond{platform.In("space_guid", "space-7")}}), "platform_apps_"},
-			{"DeploymentOfApp", selectedFrom(deployments, platform.Tx.Deployments, platform.Where("app_guid", "app-7").And(platform.In("status", "ACTIVE"))), lite + "platform_deployments_app"},
-			{"NewestRevision", selectedFrom(revisions, platform.Tx.Revisions, by(platform.Where("app_guid", "app-7"), "version", true)), lite + "platform_revisions_version"},
-			{"RevisionsOfApp", selectedFrom(revisions, platform.Tx.Revisions, by(platform.Where("app_guid", "app-7"), "created_at", true)), lite + "platform_revisions_"},
-			{"TasksOfApp", selectedFrom(tasks, platform.Tx.Tasks, by(platform.Where("app_guid", "app-7"), "created_at", true)), lite + "platform_tasks_"},
-			{"ActiveTasks", selectedFrom(tasks, platform.Tx.Tasks, platform.Query{Where: []platform.Cond{platform.ActiveTasks()}}), lite + "platform_tasks_state"},
-			{"InstancesOfProcess", selectedFrom(instances, platform.Tx.Instances, platform.Where("process_guid", "app-7").And(platform.In("state", "RUNNING"))), lite + "platform_instances_process"},
-			{"ProcessesOfApp", selectedFrom(processes, platform.Tx.Processes, platform.Where("app_guid", "app-7")), "platform_processes_app"},
-			{"ProcessesOfSpace", selectedFrom(processes, platform.Tx.Processes, platform.Where("space_guid", "space-7")), "platform_apps_"},
+			{"AppsOfSpaceForDeveloper",
+				appsList(platform.Query{Reader: developer, Where: []platform.Cond{platform.In("space_guid", "space-7")}}),
+				"platform_apps_"},
+			{"DeploymentOfApp", selectedFrom(deployments, platform.Tx.Deployments, platform.Where("app_guid", "app-7").
+				And(platform.In("status", "ACTIVE"))), lite + "platform_deployments_app"},
+			{"NewestRevision", selectedFrom(revisions, platform.Tx.Revisions, by(platform.Where("app_guid", "app-7"), "version",
+				true)), lite + "platform_revisions_version"},
+			{"RevisionsOfApp", selectedFrom(revisions, platform.Tx.Revisions, by(platform.Where("app_guid", "app-7"),
+				"created_at", true)), lite + "platform_revisions_"},
+			{"TasksOfApp", selectedFrom(tasks, platform.Tx.Tasks, by(platform.Where("app_guid", "app-7"), "created_at", true)),
+				lite + "platform_tasks_"},
+			{"ActiveTasks", selectedFrom(tasks, platform.Tx.Tasks,
+				platform.Query{Where: []platform.Cond{platform.ActiveTasks()}}), lite + "platform_tasks_state"},
+			{"InstancesOfProcess", selectedFrom(instances, platform.Tx.Instances, platform.Where("process_guid", "app-7").
+				And(platform.In("state", "RUNNING"))), lite + "platform_instances_process"},
+			{"ProcessesOfApp", selectedFrom(processes, platform.Tx.Processes, platform.Where("app_guid", "app-7")),
+				"platform_processes_app"},
+			{"ProcessesOfSpace", selectedFrom(processes, platform.Tx.Processes, platform.Where("space_guid", "space-7")),
+				"platform_apps_"},
 			{"ProcessesForDeveloper", selectedFrom(processes, platform.Tx.Processes, platform.Query{Reader: developer}), ""},
-			{"RoutesOfApps", selectedFrom(routes, platform.Tx.Routes, platform.Where("app_guid", "app-7", "app-8")), "platform_destinations_app"},
-			{"RouteByAddress", selectedFrom(routes, platform.Tx.Routes, platform.Where("domain_guid", "domain").And(platform.In("host", "HOST77")).And(platform.In("path", ""))), lite + "platform_routes_address"},
+			{"RoutesOfApps", selectedFrom(routes, platform.Tx.Routes, platform.Where("app_guid", "app-7", "app-8")),
+				"platform_destinations_app"},
+			{"RouteByAddress", selectedFrom(routes, platform.Tx.Routes, platform.Where("domain_guid", "domain").
+				And(platform.In("host", "HOST77")).And(platform.In("path", ""))), lite + "platform_routes_address"},
 			{"RoutesForDeveloper", selectedFrom(routes, platform.Tx.Routes, platform.Query{Reader: developer}), ""},
-			{"RoutesPage", selectedFrom(routes, platform.Tx.Routes, by(platform.Query{Where: page("guid")[:1], PerPage: 500}, "guid", false)), lite + "autoindex_platform_routes"},
-			{"DestinationsPage", selectedFrom(destinations, platform.Tx.Destinations, platform.Query{Where: page("route_guid")}), "platform_destinations_route"},
-			{"BindingsPage", selectedFrom(serviceBindings, platform.Tx.ServiceBindings, platform.Query{Where: append(page("route_guid"), platform.In("type", "route"))}), lite + "platform_service_bindings_route"},
-			{"UnmappedRoutes", selectedFrom(routes, platform.Tx.Routes, platform.Where("unmapped", true).And(platform.In("space_guid", "space-7"))), "platform_routes_space"},
-			{"PackageOfApp", selectedFrom(packages, platform.Tx.Packages, by(platform.Where("app_guid", "app-7"), "created_at", true)), "platform_packages_app"},
-			{"DropletsOfPackage", selectedFrom(droplets, platform.Tx.Droplets, platform.Where("package_guid", "package-7")), "platform_droplets_package"},
-			{"CurrentDroplet", selectedFrom(droplets, platform.Tx.Droplets, platform.Where("app_guid", "app-7").And(platform.In("current", true))), "platform_droplets_app"},
-			{"EventsOfTarget", selectedFrom(auditEvents, platform.Tx.AuditEvents, by(platform.Where("target_guid", "app-7"), "created_at", true)), "platform_audit_events_target"},
-			{"EventsForManager", selectedFrom(auditEvents, platform.Tx.AuditEvents, by(platform.Query{Reader: manager}, "created_at", true)), ""},
-			{"RolesOfUser", selectedFrom(roles, platform.Tx.Roles, platform.Where("user_guid", "manager")), "platform_roles_once"},
+			{"RoutesPage", selectedFrom(routes, platform.Tx.Routes, by(platform.Query{Where: page("guid")[:1], PerPage: 500},
+				"guid", false)), lite + "autoindex_platform_routes"},
+			{"DestinationsPage", selectedFrom(destinations, platform.Tx.Destinations, platform.Query{Where: page("route_guid")}),
+				"platform_destinations_route"},
+			{"BindingsPage", selectedFrom(serviceBindings, platform.Tx.ServiceBindings,
+				platform.Query{Where: append(page("route_guid"), platform.In("type", "route"))}),
+				lite + "platform_service_bindings_route"},
+			{"UnmappedRoutes", selectedFrom(routes, platform.Tx.Routes, platform.Where("unmapped", true).
+				And(platform.In("space_guid", "space-7"))), "platform_routes_space"},
+			{"PackageOfApp", selectedFrom(packages, platform.Tx.Packages, by(platform.Where("app_guid", "app-7"), "created_at",
+				true)), "platform_packages_app"},
+			{"DropletsOfPackage", selectedFrom(droplets, platform.Tx.Droplets, platform.Where("package_guid", "package-7")),
+				"platform_droplets_package"},
+			{"CurrentDroplet", selectedFrom(droplets, platform.Tx.Droplets, platform.Where("app_guid", "app-7").
+				And(platform.In("current", true))), "platform_droplets_app"},
+			{"EventsOfTarget", selectedFrom(auditEvents, platform.Tx.AuditEvents, by(platform.Where("target_guid", "app-7"),
+				"created_at", true)), "platform_audit_events_target"},
+			{"EventsForManager", selectedFrom(auditEvents, platform.Tx.AuditEvents, by(platform.Query{Reader: manager},
+				"created_at", true)), ""},
+			{"RolesOfUser", selectedFrom(roles, platform.Tx.Roles, platform.Where("user_guid", "manager")),
+				"platform_roles_once"},
 			{"JobsDue", selectedFrom(jobs, platform.Tx.Jobs, due), "platform_jobs_due"},
 		} {
 			t.Run(test.name, func(t *testing.T) { //nolint:paralleltest // it is timed
@@ -309,10 +353,12 @@ func TestSealedColumns(t *testing.T) {
 		t.Errorf("declared are %v, want %v", SealedColumns, want)
 	}
 	for name, n := range map[string]int{
-		"organizations": len(sealedOf(organizations)), "spaces": len(sealedOf(spaces)), "users": len(sealedOf(users)), "roles": len(sealedOf(roles)),
+		"organizations": len(sealedOf(organizations)), "spaces": len(sealedOf(spaces)), "users": len(sealedOf(users)),
+		"roles":   len(sealedOf(roles)),
 		"domains": len(sealedOf(domains)), "routes": len(sealedOf(routes)), "destinations": len(sealedOf(destinations)),
 		"processes": len(sealedOf(processes)), "builds": len(sealedOf(builds)),
-		"deployments": len(sealedOf(deployments)), "instances": len(sealedOf(instances)), "buildpacks": len(sealedOf(buildpacks)),
+		"deployments": len(sealedOf(deployments)), "instances": len(sealedOf(instances)),
+		"buildpacks":        len(sealedOf(buildpacks)),
 		"service offerings": len(sealedOf(serviceOfferings)), "service plans": len(sealedOf(servicePlans)),
 		"stacks": len(sealedOf(stacks)), "audit events": len(sealedOf(auditEvents)),
 	} {

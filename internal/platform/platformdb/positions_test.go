@@ -34,7 +34,8 @@ func TestPositions(t *testing.T) {
 				want(app, sent, true)
 			}
 		}
-		err := s.SweepPositions(ctx, map[string][]string{"a": {"d"}, "b": {"other"}}, func(app string) bool { return app != "c" })
+		err := s.SweepPositions(ctx, map[string][]string{"a": {"d"}, "b": {"other"}},
+			func(app string) bool { return app != "c" })
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -63,12 +64,14 @@ func TestTraffic(t *testing.T) {
 		one, two := open(t, d), platformdb.New(d)
 		ctx := t.Context()
 		err := one.Update(ctx, func(tx platform.Tx) error {
-			return tx.Instances().Insert(&platform.Instance{Resource: platform.Resource{GUID: "i"}, AppGUID: "a", ProcessGUID: "p"})
+			return tx.Instances().Insert(&platform.Instance{Resource: platform.Resource{GUID: "i"}, AppGUID: "a",
+				ProcessGUID: "p"})
 		})
 		if err != nil {
 			t.Fatal(err)
 		}
-		more := platform.Traffic{Requests: 2, Classes: [6]int64{2: 2}, Buckets: []int64{1, 1}, Duration: 30, Sent: 5, Received: 7}
+		more := platform.Traffic{Requests: 2, Classes: [6]int64{2: 2}, Buckets: []int64{1, 1}, Duration: 30, Sent: 5,
+			Received: 7}
 		for _, s := range []*platformdb.Store{one, two, one} {
 			stored, err := s.AddTraffic(ctx, map[string]platform.Traffic{"i": more, "gone": more})
 			if err != nil || len(stored) != 2 {
@@ -79,7 +82,8 @@ func TestTraffic(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if sum := got["i"]; len(got) != 2 || sum.Requests != 6 || sum.Classes[2] != 6 || sum.Buckets[1] != 3 || sum.Duration != 90 || sum.Sent != 15 || sum.Received != 21 {
+		if sum := got["i"]; len(got) != 2 || sum.Requests != 6 || sum.Classes[2] != 6 || sum.Buckets[1] != 3 ||
+			sum.Duration != 90 || sum.Sent != 15 || sum.Received != 21 {
 			t.Errorf("sum is %+v, want three times %+v", got, more)
 		}
 		if rest := got["i"].Minus(more); rest.Requests != 4 || rest.Buckets[0] != 2 {

@@ -37,7 +37,8 @@ func (t *table[T]) selection(d db.Dialect, columns string, q platform.Query) (st
 		// What a reader sees is found through the reader's roles, in no order that an
 		// index has. So the guids of the page are found first, from indexes
 		// alone, and whole rows are read for those only.
-		s.sql = "SELECT " + columns + from + " WHERE t.guid IN (SELECT t.guid" + from + s.sql + order + " LIMIT ? OFFSET ?)" + order
+		s.sql = "SELECT " + columns + from + " WHERE t.guid IN (SELECT t.guid" + from + s.sql + order +
+			" LIMIT ? OFFSET ?)" + order
 		s.args = append(s.args, q.PerPage, skipped(q))
 	case q.PerPage > 0:
 		s.sql = "SELECT " + columns + from + s.sql + order + " LIMIT ? OFFSET ?"
@@ -147,7 +148,8 @@ const (
 func (t *table[T]) label(d db.Dialect, l platform.LabelRequirement) (string, []any, error) {
 	const (
 		has   = "t.guid IN (SELECT l.resource_guid FROM platform_labels l WHERE l.resource_type = '%s' AND l.name = ?%s)"
-		lacks = "NOT EXISTS (SELECT 1 FROM platform_labels l WHERE l.resource_type = '%s' AND l.resource_guid = t.guid AND l.name = ?%s)"
+		lacks = "NOT EXISTS (SELECT 1 FROM platform_labels l WHERE l.resource_type = '%s' AND l.resource_guid = t.guid AND " +
+			"l.name = ?%s)"
 	)
 	form, values := has, ""
 	args := []any{l.Key}
@@ -203,7 +205,8 @@ func (f field) condition(d db.Dialect, c platform.Cond) (string, []any, error) {
 	case platform.OpInSeconds:
 		return f.inSeconds(d, c.Values)
 	}
-	sign, ok := map[platform.Op]string{platform.OpLess: " < ?", platform.OpLessEqual: " <= ?", platform.OpGreater: " > ?", platform.OpGreaterEqual: " >= ?"}[c.Op]
+	sign, ok := map[platform.Op]string{platform.OpLess: " < ?", platform.OpLessEqual: " <= ?", platform.OpGreater: " > ?",
+		platform.OpGreaterEqual: " >= ?"}[c.Op]
 	switch {
 	case !ok:
 		return "", nil, fmt.Errorf("unknown comparison %d", c.Op)

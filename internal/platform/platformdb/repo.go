@@ -133,7 +133,8 @@ func (r repo[T]) stale(row *T) (stale []*derived[T], err error) {
 		columns += ", " + d.column
 		dest[i] = &now[i]
 	}
-	err = r.tx.QueryRow("SELECT "+columns[len(", "):]+" FROM "+r.t.name+" WHERE guid = ?", r.t.base(row).GUID).Scan(dest...)
+	err = r.tx.QueryRow("SELECT "+columns[len(", "):]+" FROM "+r.t.name+" WHERE guid = ?", r.t.base(row).GUID).
+		Scan(dest...)
 	if missing(err) {
 		return nil, notFound(err)
 	}

@@ -77,7 +77,8 @@ var destinations = define(table[platform.Destination]{
 		},
 		"organization_guid": {
 			kind: exact, sql: "s.organization_guid",
-			within: "t.route_guid IN (SELECT rt.guid FROM platform_spaces s JOIN platform_routes rt ON rt.space_guid = s.guid WHERE {})",
+			within: "t.route_guid IN (SELECT rt.guid FROM platform_spaces s JOIN platform_routes rt ON rt.space_guid = s.guid " +
+				"WHERE {})",
 		},
 		"domain_guid": {
 			kind: exact, sql: "rt.domain_guid",

@@ -42,7 +42,8 @@ func readSecret(tx *db.Tx, name string) ([]byte, error) {
 
 // Secret returns a secret that all servers of the installation share. The first server
 // creates it; created reports whether this call did.
-func (s *Store) Secret(ctx context.Context, name string, create func() ([]byte, error)) (value []byte, created bool, err error) {
+func (s *Store) Secret(ctx context.Context, name string, create func() ([]byte, error)) (value []byte, created bool,
+	err error) {
 	read := func(tx *db.Tx) (err error) {
 		value, err = readSecret(tx, name)
 		return err

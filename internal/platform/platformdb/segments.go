@@ -17,7 +17,8 @@ var isolationSegments = define(table[platform.IsolationSegment]{
 			within: "t.guid IN (SELECT x.segment_guid FROM platform_segment_organizations x WHERE {})",
 		},
 	},
-	visible: "t.guid IN (SELECT x.segment_guid FROM platform_segment_organizations x WHERE x.organization_guid IN (" + visibleOrganizations + "))",
+	visible: "t.guid IN (SELECT x.segment_guid FROM platform_segment_organizations x WHERE x.organization_guid IN (" +
+		visibleOrganizations + "))",
 })
 
 // entitledTo finds the organizations of a segment.

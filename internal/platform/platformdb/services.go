@@ -9,8 +9,10 @@ import (
 var (
 	// The brokers of the spaces that a reader sees, and the service instances that
 	// are shared with such a space.
-	visibleBrokers         = "SELECT b.guid FROM platform_service_brokers b WHERE b.space_guid <> '' AND b.space_guid IN (" + visibleSpaces + ")"
-	instancesSharedVisible = "SELECT x.instance_guid FROM platform_service_instance_spaces x WHERE x.space_guid IN (" + visibleSpaces + ")"
+	visibleBrokers = "SELECT b.guid FROM platform_service_brokers b WHERE b.space_guid <> '' AND " +
+		"b.space_guid IN (" + visibleSpaces + ")"
+	instancesSharedVisible = "SELECT x.instance_guid FROM platform_service_instance_spaces x WHERE x.space_guid IN (" +
+		visibleSpaces + ")"
 
 	// visiblePlans is the condition under which a reader sees the plan p: it can be
 	// used, or there is an instance of it in a space that the reader sees.
@@ -36,10 +38,12 @@ var serviceBrokers = define(table[platform.ServiceBroker]{
 		text("name", func(b *platform.ServiceBroker) *string { return &b.Name }),
 		text("url", func(b *platform.ServiceBroker) *string { return &b.URL }),
 		text("username", func(b *platform.ServiceBroker) *string { return &b.Username }),
-		sealed("platform_service_brokers", "password", (*platform.ServiceBroker).Base, func(b *platform.ServiceBroker) *string { return &b.Password }),
+		sealed("platform_service_brokers", "password", (*platform.ServiceBroker).Base,
+			func(b *platform.ServiceBroker) *string { return &b.Password }),
 		text("space_guid", func(b *platform.ServiceBroker) *string { return &b.SpaceGUID }),
 		text("state", func(b *platform.ServiceBroker) *platform.BrokerState { return &b.State }),
-		sealed("platform_service_brokers", "dashboard_clients", (*platform.ServiceBroker).Base, func(b *platform.ServiceBroker) *map[string]string { return &b.DashboardClients }),
+		sealed("platform_service_brokers", "dashboard_clients", (*platform.ServiceBroker).Base,
+			func(b *platform.ServiceBroker) *map[string]string { return &b.DashboardClients }),
 	},
 	virtual: map[string]field{"organization_guid": orgOfSpace},
 	visible: "t.space_guid <> '' AND " + inVisibleSpaces,
@@ -72,14 +76,17 @@ var serviceOfferings = define(table[platform.ServiceOffering]{
 		},
 		"usable_in_space_guid": {
 			kind: exact, sql: "s.guid",
-			within: `t.guid IN (SELECT p.offering_guid FROM platform_service_plans p, platform_spaces s WHERE {} AND ` + usableIn + `)`,
+			within: `t.guid IN (SELECT p.offering_guid FROM platform_service_plans p, platform_spaces s WHERE {} AND ` +
+				usableIn + `)`,
 		},
 		"usable_in_organization_guid": {
 			kind: exact, sql: "s.organization_guid",
-			within: `t.guid IN (SELECT p.offering_guid FROM platform_service_plans p, platform_spaces s WHERE {} AND ` + usableIn + `)`,
+			within: `t.guid IN (SELECT p.offering_guid FROM platform_service_plans p, platform_spaces s WHERE {} AND ` +
+				usableIn + `)`,
 		},
 	},
-	visible: "t.guid IN (SELECT p.offering_guid FROM platform_service_plans p WHERE " + visiblePlans + ") OR t.broker_guid IN (" + visibleBrokers + ")",
+	visible: "t.guid IN (SELECT p.offering_guid FROM platform_service_plans p WHERE " + visiblePlans +
+		") OR t.broker_guid IN (" + visibleBrokers + ")",
 })
 
 var servicePlans = define(table[platform.ServicePlan]{
@@ -150,7 +157,8 @@ var serviceInstances = define(table[platform.ServiceInstance]{
 		text("syslog_drain_url", func(i *platform.ServiceInstance) *string { return &i.SyslogDrainURL }),
 		text("route_service_url", func(i *platform.ServiceInstance) *string { return &i.RouteServiceURL }),
 		text("maintenance_version", func(i *platform.ServiceInstance) *string { return &i.MaintenanceVersion }),
-		sealed("platform_service_instances", "credentials", (*platform.ServiceInstance).Base, func(i *platform.ServiceInstance) *map[string]any { return &i.Credentials }),
+		sealed("platform_service_instances", "credentials", (*platform.ServiceInstance).Base,
+			func(i *platform.ServiceInstance) *map[string]any { return &i.Credentials }),
 		object("broker_metadata", func(i *platform.ServiceInstance) *map[string]any { return &i.BrokerMetadata }),
 		linked("shared_spaces", members{"platform_service_instance_spaces", "instance_guid", "space_guid"},
 			func(i *platform.ServiceInstance) *[]string { return &i.SharedSpaces }),
@@ -161,7 +169,8 @@ var serviceInstances = define(table[platform.ServiceInstance]{
 		// first place and x's in the second.
 		"visible_in_space_guid": {
 			kind: exact, sql: "space_guid",
-			within: "(t.guid IN (SELECT i.guid FROM platform_service_instances i WHERE {}) OR t.guid IN (SELECT x.instance_guid FROM platform_service_instance_spaces x WHERE {}))",
+			within: "(t.guid IN (SELECT i.guid FROM platform_service_instances i WHERE {}) OR t.guid IN (SELECT " +
+				"x.instance_guid FROM platform_service_instance_spaces x WHERE {}))",
 		},
 		"shared_space_guid": {
 			kind: exact, sql: "x.space_guid",
@@ -177,7 +186,8 @@ var serviceInstances = define(table[platform.ServiceInstance]{
 		},
 		"broker_guid": {
 			kind: exact, sql: "o.broker_guid",
-			within: "t.plan_guid IN (SELECT p.guid FROM platform_service_offerings o JOIN platform_service_plans p ON p.offering_guid = o.guid WHERE {})",
+			within: "t.plan_guid IN (SELECT p.guid FROM platform_service_offerings o JOIN platform_service_plans p ON " +
+				"p.offering_guid = o.guid WHERE {})",
 		},
 	},
 	visible: inVisibleSpaces + " OR t.guid IN (" + instancesSharedVisible + ")",
@@ -208,7 +218,8 @@ var serviceBindings = define(table[platform.ServiceBinding]{
 		text("syslog_drain_url", func(b *platform.ServiceBinding) *string { return &b.SyslogDrainURL }),
 		text("route_service_url", func(b *platform.ServiceBinding) *string { return &b.RouteServiceURL }),
 		object("volume_mounts", func(b *platform.ServiceBinding) *[]map[string]any { return &b.VolumeMounts }),
-		sealed("platform_service_bindings", "credentials", (*platform.ServiceBinding).Base, func(b *platform.ServiceBinding) *map[string]any { return &b.Credentials }),
+		sealed("platform_service_bindings", "credentials", (*platform.ServiceBinding).Base,
+			func(b *platform.ServiceBinding) *map[string]any { return &b.Credentials }),
 	}, lastOperation(func(b *platform.ServiceBinding) *platform.LastOperation { return &b.Last })...),
 	virtual: map[string]field{
 		"organization_guid": orgOfSpace,
@@ -226,11 +237,13 @@ var serviceBindings = define(table[platform.ServiceBinding]{
 		},
 		"plan_name": {
 			kind: exact, sql: "p.name",
-			within: "t.instance_guid IN (SELECT i.guid FROM platform_service_plans p JOIN platform_service_instances i ON i.plan_guid = p.guid WHERE {})",
+			within: "t.instance_guid IN (SELECT i.guid FROM platform_service_plans p JOIN platform_service_instances i ON " +
+				"i.plan_guid = p.guid WHERE {})",
 		},
 		"offering_guid": {
 			kind: exact, sql: "p.offering_guid",
-			within: "t.instance_guid IN (SELECT i.guid FROM platform_service_plans p JOIN platform_service_instances i ON i.plan_guid = p.guid WHERE {})",
+			within: "t.instance_guid IN (SELECT i.guid FROM platform_service_plans p JOIN platform_service_instances i ON " +
+				"i.plan_guid = p.guid WHERE {})",
 		},
 		"offering_name": {
 			kind: exact, sql: "o.name",

@@ -95,7 +95,8 @@ func TestPurgeJobs(t *testing.T) {
 					return err
 				}
 			}
-			for guid, state := range map[string]platform.JobState{"processing": platform.JobProcessing, "polling": platform.JobPolling} {
+			for guid, state := range map[string]platform.JobState{"processing": platform.JobProcessing,
+				"polling": platform.JobPolling} {
 				if err := add(tx, guid, state, before.Add(-time.Hour)); err != nil {
 					return err
 				}
@@ -142,7 +143,8 @@ func TestSecretsAreSealed(t *testing.T) {
 				if err := tx.Sidecars().Insert(&platform.Sidecar{Resource: id, Options: options}); err != nil {
 					return err
 				}
-				if err := tx.Revisions().Insert(&platform.Revision{Resource: id, Env: map[string]string{"TOKEN": secret}, Options: map[string]platform.SidecarOptions{"a": options}}); err != nil {
+				if err := tx.Revisions().Insert(&platform.Revision{Resource: id, Env: map[string]string{"TOKEN": secret},
+					Options: map[string]platform.SidecarOptions{"a": options}}); err != nil {
 					return err
 				}
 				if err := tx.Packages().Insert(&platform.Package{Resource: id, Password: secret}); err != nil {
@@ -157,13 +159,16 @@ func TestSecretsAreSealed(t *testing.T) {
 				if err := tx.Jobs().Insert(&platform.Job{Resource: id, Payload: []byte(secret)}); err != nil {
 					return err
 				}
-				if err := tx.ServiceBrokers().Insert(&platform.ServiceBroker{Resource: id, Password: secret, DashboardClients: map[string]string{"dash": secret}}); err != nil {
+				if err := tx.ServiceBrokers().Insert(&platform.ServiceBroker{Resource: id, Password: secret,
+					DashboardClients: map[string]string{"dash": secret}}); err != nil {
 					return err
 				}
-				if err := tx.ServiceInstances().Insert(&platform.ServiceInstance{Resource: id, Credentials: map[string]any{"password": secret}}); err != nil {
+				if err := tx.ServiceInstances().
+					Insert(&platform.ServiceInstance{Resource: id, Credentials: map[string]any{"password": secret}}); err != nil {
 					return err
 				}
-				if err := tx.ServiceBindings().Insert(&platform.ServiceBinding{Resource: id, Credentials: map[string]any{"password": secret}}); err != nil {
+				if err := tx.ServiceBindings().
+					Insert(&platform.ServiceBinding{Resource: id, Credentials: map[string]any{"password": secret}}); err != nil {
 					return err
 				}
 				return tx.SetEnvGroup(platform.EnvGroup{Name: "x", Var: map[string]string{"TOKEN": secret}})
@@ -186,7 +191,8 @@ func TestSecretsAreSealed(t *testing.T) {
 					t.Errorf("%s.%s is %q, %v", c.Table, c.Column, text, err)
 				}
 			}
-			if n, err := openWith(t, address, newKey+"\n"+oldKey).Reseal(ctx, platformdb.SealedColumns); err != nil || n != len(platformdb.SealedColumns) {
+			if n, err := openWith(t, address, newKey+"\n"+oldKey).Reseal(ctx, platformdb.SealedColumns); err != nil ||
+				n != len(platformdb.SealedColumns) {
 				t.Fatalf("sealed %d anew, error %v", n, err)
 			}
 			err = platformdb.New(openWith(t, address, newKey)).View(ctx, func(tx platform.Tx) error {

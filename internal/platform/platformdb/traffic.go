@@ -74,7 +74,8 @@ func trafficOf(tx *db.Tx, guids []string) (map[string]platform.Traffic, error) {
 // PurgeTraffic forgets the requests to instances that no longer exist.
 func (s *Store) PurgeTraffic(ctx context.Context) error {
 	return s.db.Update(ctx, func(tx *db.Tx) error {
-		_, err := tx.Exec("DELETE FROM platform_instance_traffic WHERE NOT EXISTS (SELECT 1 FROM platform_instances i WHERE i.guid = instance_guid)")
+		_, err := tx.Exec("DELETE FROM platform_instance_traffic WHERE NOT EXISTS (SELECT 1 FROM platform_instances i " +
+			"WHERE i.guid = instance_guid)")
 		return written(err)
 	})
 }

@@ -20,16 +20,19 @@ var (
 		SELECT s.guid FROM platform_roles r JOIN platform_spaces s ON s.organization_guid = r.organization_guid
 		WHERE ` + heldInOrganization(platform.ReadSpace)
 
-	inVisibleSpaces     = "t.space_guid IN (" + visibleSpaces + ")"
-	ofVisibleApps       = "t.app_guid IN (SELECT a.guid FROM platform_apps a WHERE a.space_guid IN (" + visibleSpaces + "))"
+	inVisibleSpaces = "t.space_guid IN (" + visibleSpaces + ")"
+	ofVisibleApps   = "t.app_guid IN (SELECT a.guid FROM platform_apps a WHERE a.space_guid IN (" +
+		visibleSpaces + "))"
 	routesInVisible     = "SELECT rt.guid FROM platform_routes rt WHERE rt.space_guid IN (" + visibleSpaces + ")"
-	routesSharedVisible = "SELECT rs.route_guid FROM platform_route_spaces rs WHERE rs.space_guid IN (" + visibleSpaces + ")"
+	routesSharedVisible = "SELECT rs.route_guid FROM platform_route_spaces rs WHERE rs.space_guid IN (" +
+		visibleSpaces + ")"
 )
 
 // organizationsFor selects the organizations in which a role of the reader
 // permits an action. Those whose spaces do are not among them.
 func organizationsFor(a platform.Action) string {
-	return "SELECT r.organization_guid FROM platform_roles r WHERE " + heldInOrganization(a) + " AND r.organization_guid <> ''"
+	return "SELECT r.organization_guid FROM platform_roles r WHERE " + heldInOrganization(a) +
+		" AND r.organization_guid <> ''"
 }
 
 // spacesFor selects the spaces in which a role of the reader permits an action.

@@ -33,7 +33,8 @@ func operationOf(b *platform.ServiceBinding, what string) (operation, resource s
 // Bind stores a binding. It returns the job that creates it at the broker, nil if
 // the service is user-provided and the binding is ready.
 func (s *Services) Bind(tx platform.Tx, by actions.Actor, r Bind) (*platform.ServiceBinding, *platform.Job, error) {
-	b := &platform.ServiceBinding{Type: r.Type, Name: r.Name, InstanceGUID: r.Instance.GUID, SpaceGUID: r.Instance.SpaceGUID, Metadata: r.Metadata}
+	b := &platform.ServiceBinding{Type: r.Type, Name: r.Name, InstanceGUID: r.Instance.GUID,
+		SpaceGUID: r.Instance.SpaceGUID, Metadata: r.Metadata}
 	if r.App != nil {
 		b.AppGUID, b.SpaceGUID = r.App.GUID, r.App.SpaceGUID
 	}
@@ -44,10 +45,12 @@ func (s *Services) Bind(tx platform.Tx, by actions.Actor, r Bind) (*platform.Ser
 		return nil, nil, err
 	}
 	now := s.Now()
-	b.Last = platform.LastOperation{Type: platform.OperationCreate, State: platform.OperationInProgress, Created: now, Updated: now}
+	b.Last = platform.LastOperation{Type: platform.OperationCreate, State: platform.OperationInProgress, Created: now,
+		Updated: now}
 	if r.Instance.Type == platform.ServiceUserProvided {
 		if len(r.Parameters) > 0 {
-			return nil, nil, fault.New(fault.Unprocessable, "Binding parameters are not supported for user-provided service instances")
+			return nil, nil, fault.New(fault.Unprocessable,
+				"Binding parameters are not supported for user-provided service instances")
 		}
 		b.Last.State = platform.OperationSucceeded
 		if err := s.Platform.InsertBinding(tx, b); err != nil {
@@ -90,9 +93,12 @@ func (s *Services) checkBind(tx platform.Tx, r Bind, b *platform.ServiceBinding)
 	case platform.BindingApp:
 		return s.checkAppBind(tx, r)
 	case platform.BindingKey:
-		taken, err := tx.ServiceBindings().Count(platform.Where("instance_guid", b.InstanceGUID).And(platform.In("type", platform.BindingKey)).And(platform.In("name", r.Name)))
+		taken, err := tx.ServiceBindings().Count(platform.Where("instance_guid", b.InstanceGUID).
+			And(platform.In("type", platform.BindingKey)).And(platform.In("name", r.Name)))
 		if err == nil && taken > 0 {
-			err = fault.New(fault.Unprocessable, "The binding name is invalid. Key binding names must be unique. The service instance already has a key binding with name '%s'.", r.Name)
+			err = fault.New(fault.Unprocessable,
+				"The binding name is invalid. Key binding names must be unique. The service instance already has a key binding "+
+					"with name '%s'.", r.Name)
 		}
 		return err
 	}
@@ -101,7 +107,8 @@ func (s *Services) checkBind(tx platform.Tx, r Bind, b *platform.ServiceBinding)
 
 func (s *Services) checkAppBind(tx platform.Tx, r Bind) error {
 	i := r.Instance
-	have, _, err := tx.ServiceBindings().List(platform.Where("app_guid", r.App.GUID).And(platform.In("type", platform.BindingApp)))
+	have, _, err := tx.ServiceBindings().List(platform.Where("app_guid", r.App.GUID).
+		And(platform.In("type", platform.BindingApp)))
 	if err != nil {
 		return err
 	}
@@ -119,7 +126,9 @@ func (s *Services) checkAppBind(tx platform.Tx, r Bind) error {
 		case same && !r.Several:
 			return fault.New(fault.Unprocessable, "The app is already bound to the service instance")
 		case !same && r.Name != "" && b.Name == r.Name:
-			return fault.New(fault.Unprocessable, "The binding name is invalid. App binding names must be unique. The app already has a binding with name '%s'.", r.Name)
+			return fault.New(fault.Unprocessable,
+				"The binding name is invalid. App binding names must be unique. The app already has a binding with name '%s'.",
+				r.Name)
 		}
 	}
 	return nil
@@ -154,7 +163,8 @@ func checkRouteBind(tx platform.Tx, b *platform.ServiceBinding) error {
 }
 
 func bindingBusy(app, instance string) error {
-	return fault.New(fault.BindingBusy, "An operation for the service binding between app %s and service instance %s is in progress.", app, instance)
+	return fault.New(fault.BindingBusy,
+		"An operation for the service binding between app %s and service instance %s is in progress.", app, instance)
 }
 
 // Unbind deletes a binding: immediately if no broker is involved, otherwise through
@@ -182,7 +192,8 @@ func (s *Services) Unbind(tx platform.Tx, by actions.Actor, b *platform.ServiceB
 		return nil, err
 	}
 	now := s.Now()
-	b.Last = platform.LastOperation{Type: platform.OperationDelete, State: platform.OperationInProgress, Created: now, Updated: now}
+	b.Last = platform.LastOperation{Type: platform.OperationDelete, State: platform.OperationInProgress, Created: now,
+		Updated: now}
 	if err := s.Platform.UpdateBinding(tx, b); err != nil {
 		return nil, err
 	}

@@ -37,7 +37,8 @@ func checkBroker(tx platform.Tx, b *platform.ServiceBroker) error {
 	if err := platform.CheckServiceBroker(b); err != nil {
 		return err
 	}
-	taken, err := tx.ServiceBrokers().Count(platform.Where("name", b.Name).And(platform.Cond{Field: "guid", Op: platform.OpNotIn, Values: []any{b.GUID}}))
+	taken, err := tx.ServiceBrokers().Count(platform.Where("name", b.Name).
+		And(platform.Cond{Field: "guid", Op: platform.OpNotIn, Values: []any{b.GUID}}))
 	if err == nil && taken > 0 {
 		err = fault.New(fault.Unprocessable, "Name must be unique")
 	}
@@ -57,15 +58,18 @@ func (s *Services) CreateBroker(tx platform.Tx, by actions.Actor, b *platform.Se
 	if err := tx.ServiceBrokers().Insert(b); err != nil {
 		return nil, err
 	}
-	if err := s.Platform.Record(tx, "audit.service_broker.create", by, brokerTarget(b), map[string]any{"request": map[string]any{"name": b.Name, "broker_url": b.URL}}); err != nil {
+	if err := s.Platform.Record(tx, "audit.service_broker.create", by, brokerTarget(b),
+		map[string]any{"request": map[string]any{"name": b.Name, "broker_url": b.URL}}); err != nil {
 		return nil, err
 	}
-	return s.insertJob(tx, "service_broker.catalog.synchronize", "service_broker", b.GUID, &work{Actor: by, Broker: b.GUID})
+	return s.insertJob(tx, "service_broker.catalog.synchronize", "service_broker", b.GUID,
+		&work{Actor: by, Broker: b.GUID})
 }
 
 // UpdateBroker returns the job that reads the broker's catalog with the new values
 // and, if that succeeds, stores them.
-func (s *Services) UpdateBroker(tx platform.Tx, by actions.Actor, b *platform.ServiceBroker, c BrokerChange) (*platform.Job, error) {
+func (s *Services) UpdateBroker(tx platform.Tx, by actions.Actor, b *platform.ServiceBroker,
+	c BrokerChange) (*platform.Job, error) {
 	if b.State == platform.BrokerSynchronizing {
 		return nil, fault.New(fault.Unprocessable, "Cannot update a broker when other operation is already in progress")
 	}
@@ -78,7 +82,8 @@ func (s *Services) UpdateBroker(tx platform.Tx, by actions.Actor, b *platform.Se
 	if err := tx.ServiceBrokers().Update(b); err != nil {
 		return nil, err
 	}
-	return s.insertJob(tx, "service_broker.update", "service_broker", b.GUID, &work{Actor: by, Broker: b.GUID, BrokerChange: &c})
+	return s.insertJob(tx, "service_broker.update", "service_broker", b.GUID, &work{Actor: by, Broker: b.GUID,
+		BrokerChange: &c})
 }
 
 // deleteBroker is the operation of the job that deletes a broker.
@@ -132,7 +137,10 @@ func (s *Services) synchronize(ctx context.Context, job *platform.Job, w *work) 
 		}
 	}
 	if err != nil {
-		return s.commit(ctx, job, func(tx platform.Tx, mine *platform.Job) error { return s.notSynchronized(ctx, tx, mine, w, err) })
+		return s.commit(ctx, job, func(tx platform.Tx, mine *platform.Job) error {
+			return s.notSynchronized(ctx, tx, mine, w,
+				err)
+		})
 	}
 	before := broker.DashboardClients
 	var refused *fault.Error
@@ -165,7 +173,10 @@ func (s *Services) synchronize(ctx context.Context, job *platform.Job, w *work) 
 		return s.Platform.Record(tx, "audit.service_broker.update", w.Actor, brokerTarget(b), nil)
 	})
 	if errors.As(err, &refused) && refused.Code != fault.Internal {
-		return s.commit(ctx, job, func(tx platform.Tx, mine *platform.Job) error { return s.notSynchronized(ctx, tx, mine, w, refused) })
+		return s.commit(ctx, job, func(tx platform.Tx, mine *platform.Job) error {
+			return s.notSynchronized(ctx, tx, mine,
+				w, refused)
+		})
 	}
 	return err
 }
@@ -195,7 +206,8 @@ func (s *Services) readCatalog(ctx context.Context, b osb.Broker) (*osb.Catalog,
 		return nil, err
 	}
 	if problems := schemaProblems(catalog); len(problems) > 0 {
-		return nil, &osb.Error{Outcome: osb.Refused, Title: "ServiceBrokerCatalogInvalid", Message: "Service broker catalog is invalid: \n" + strings.Join(problems, "\n")}
+		return nil, &osb.Error{Outcome: osb.Refused, Title: "ServiceBrokerCatalogInvalid",
+			Message: "Service broker catalog is invalid: \n" + strings.Join(problems, "\n")}
 	}
 	return catalog, nil
 }
@@ -221,7 +233,8 @@ func (s *Services) Register(ctx context.Context, name, address, username, passwo
 		if b.SpaceGUID != "" {
 			return fault.New(fault.Conflict, "the broker '%s' belongs to a space; rename or delete it", name)
 		}
-		same := found && b.URL == address && b.Username == username && b.Password == password && b.State == platform.BrokerAvailable
+		same := found && b.URL == address && b.Username == username && b.Password == password &&
+			b.State == platform.BrokerAvailable
 		b.URL, b.Username, b.Password, b.State = address, username, password, platform.BrokerAvailable
 		switch {
 		case !found:

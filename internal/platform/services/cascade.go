@@ -26,7 +26,8 @@ func nextCheck(waited time.Duration) time.Duration {
 }
 
 // Follow stores a job that is complete when all children are.
-func (s *Services) Follow(tx platform.Tx, by actions.Actor, operation, resource, guid string, children []Child, warnings []string) (*platform.Job, error) {
+func (s *Services) Follow(tx platform.Tx, by actions.Actor, operation, resource, guid string, children []Child,
+	warnings []string) (*platform.Job, error) {
 	return s.insertJob(tx, operation, resource, guid, &work{Actor: by, Children: children}, warnings...)
 }
 
@@ -58,11 +59,13 @@ func (s *Services) DeleteSpace(tx platform.Tx, by actions.Actor, space *platform
 }
 
 // DeleteOrganization is like DeleteApp, for organizations.
-func (s *Services) DeleteOrganization(tx platform.Tx, by actions.Actor, o *platform.Organization) (*platform.Job, error) {
+func (s *Services) DeleteOrganization(tx platform.Tx, by actions.Actor,
+	o *platform.Organization) (*platform.Job, error) {
 	return s.delete(tx, by, deleteOrg, o.GUID, func() error { return s.Platform.DeleteOrganization(tx, by, o) })
 }
 
-func (s *Services) delete(tx platform.Tx, by actions.Actor, operation, guid string, now func() error) (*platform.Job, error) {
+func (s *Services) delete(tx platform.Tx, by actions.Actor, operation, guid string,
+	now func() error) (*platform.Job, error) {
 	bindings, instances, err := belongings(tx, operation, guid)
 	if err != nil {
 		return nil, err
@@ -75,7 +78,8 @@ func (s *Services) delete(tx platform.Tx, by actions.Actor, operation, guid stri
 
 // belongings are the bindings and instances of brokers that have to be deleted
 // first.
-func belongings(tx platform.Tx, operation, guid string) (bindings []*platform.ServiceBinding, instances []*platform.ServiceInstance, err error) {
+func belongings(tx platform.Tx, operation, guid string) (bindings []*platform.ServiceBinding,
+	instances []*platform.ServiceInstance, err error) {
 	var bound []*platform.ServiceBinding
 	switch operation {
 	case deleteApp:
@@ -91,7 +95,8 @@ func belongings(tx platform.Tx, operation, guid string) (bindings []*platform.Se
 		return bindings, []*platform.ServiceInstance{instance}, err
 	default:
 		field := map[string]string{deleteSpace: "space_guid", deleteOrg: "organization_guid"}[operation]
-		if instances, _, err = tx.ServiceInstances().List(platform.Where(field, guid).And(platform.In("type", platform.ServiceManaged))); err != nil {
+		if instances, _, err = tx.ServiceInstances().List(platform.Where(field, guid).
+			And(platform.In("type", platform.ServiceManaged))); err != nil {
 			return nil, nil, err
 		}
 		if bound, _, err = tx.ServiceBindings().List(platform.Where(field, guid)); err != nil {
@@ -99,7 +104,8 @@ func belongings(tx platform.Tx, operation, guid string) (bindings []*platform.Se
 		}
 		// Instances may be bound in spaces that they are shared with.
 		for _, i := range instances {
-			more, _, err := tx.ServiceBindings().List(platform.Where("instance_guid", i.GUID).And(platform.Cond{Field: field, Op: platform.OpNotIn, Values: []any{guid}}))
+			more, _, err := tx.ServiceBindings().List(platform.Where("instance_guid", i.GUID).
+				And(platform.Cond{Field: field, Op: platform.OpNotIn, Values: []any{guid}}))
 			if err != nil {
 				return nil, nil, err
 			}
@@ -160,7 +166,8 @@ func (s *Services) follow(ctx context.Context, job *platform.Job, w *work) error
 	switch {
 	case err == nil && done && s.Signals != nil:
 		s.Signals.AppsChanged(apps...)
-	case fault.Is(err, fault.Unprocessable), fault.Is(err, fault.InstanceBusy), fault.Is(err, fault.BindingBusy), fault.Is(err, fault.NotFound):
+	case fault.Is(err, fault.Unprocessable), fault.Is(err, fault.InstanceBusy), fault.Is(err, fault.BindingBusy),
+		fault.Is(err, fault.NotFound):
 		return s.commit(ctx, job, func(_ platform.Tx, mine *platform.Job) error {
 			finish(mine, platform.JobFailed, s.jobError(ctx, err))
 			return nil
@@ -181,7 +188,8 @@ func (s *Services) notDeleted(tx platform.Tx, operation string, w *work, why str
 		return ignoreGone(err)
 	}
 	now := s.Now()
-	i.Last = platform.LastOperation{Type: platform.OperationDelete, State: platform.OperationFailed, Description: why, Created: now, Updated: now}
+	i.Last = platform.LastOperation{Type: platform.OperationDelete, State: platform.OperationFailed, Description: why,
+		Created: now, Updated: now}
 	return tx.ServiceInstances().Update(i)
 }
 

@@ -9,7 +9,8 @@ import (
 
 // applyCatalog stores the catalog of a broker. Offerings and plans that are no
 // longer in it are deleted, or marked as not available while they have instances.
-func applyCatalog(tx platform.Tx, b *platform.ServiceBroker, c *osb.Catalog, public bool) (warnings []string, err error) {
+func applyCatalog(tx platform.Tx, b *platform.ServiceBroker, c *osb.Catalog, public bool) (warnings []string,
+	err error) {
 	have, _, err := tx.ServiceOfferings().List(platform.Where("broker_guid", b.GUID))
 	if err != nil {
 		return nil, err
@@ -71,7 +72,8 @@ func offer(o *platform.ServiceOffering, s *osb.Service) {
 	o.DocumentationURL, _ = s.Metadata["documentationUrl"].(string)
 }
 
-func applyPlans(tx platform.Tx, b *platform.ServiceBroker, o *platform.ServiceOffering, s *osb.Service, public bool) (warnings []string, err error) {
+func applyPlans(tx platform.Tx, b *platform.ServiceBroker, o *platform.ServiceOffering, s *osb.Service,
+	public bool) (warnings []string, err error) {
 	have, _, err := tx.ServicePlans().List(platform.Where("offering_guid", o.GUID))
 	if err != nil {
 		return nil, err
@@ -113,7 +115,9 @@ func applyPlans(tx platform.Tx, b *platform.ServiceBroker, o *platform.ServiceOf
 			}
 			continue
 		}
-		warnings = append(warnings, fmt.Sprintf("Warning: Service plan '%s' of '%s' is missing from the broker's catalog while there are instances of it. No more can be created.", p.Name, o.Name))
+		warnings = append(warnings, fmt.Sprintf(
+			"Warning: Service plan '%s' of '%s' is missing from the broker's catalog while there are instances of it. No more "+
+				"can be created.", p.Name, o.Name))
 		if p.Available {
 			p.Available = false
 			if err := tx.ServicePlans().Update(p); err != nil {
@@ -132,7 +136,8 @@ func size(p *platform.ServicePlan, o *platform.ServiceOffering, from *osb.Plan) 
 		return *b
 	}
 	p.Name, p.Description, p.Available = from.Name, from.Description, true
-	p.Free, p.Bindable, p.PlanUpdateable = or(from.Free, true), or(from.Bindable, o.Bindable), or(from.PlanUpdateable, o.PlanUpdateable)
+	p.Free, p.Bindable, p.PlanUpdateable = or(from.Free, true), or(from.Bindable, o.Bindable),
+		or(from.PlanUpdateable, o.PlanUpdateable)
 	p.BindingRotatable = from.BindingRotatable
 	p.MaxPollingSeconds, p.CatalogMetadata, p.Schemas = from.MaximumPollingDuration, from.Metadata, from.Schemas
 	p.MaintenanceVersion, p.MaintenanceDescription = "", ""

@@ -30,10 +30,12 @@ type Dashboards interface {
 var ErrNoDashboards = errors.New("the platform may not create clients in the authorization server")
 
 const (
-	dashboardsOff = "Warning: This broker includes configuration for a dashboard client. Auto-creation of OAuth2 clients has been disabled in this Cloud Foundry instance. " +
+	dashboardsOff = "Warning: This broker includes configuration for a dashboard client. Auto-creation of OAuth2 " +
+		"clients has been disabled in this Cloud Foundry instance. " +
 		"The broker catalog has been updated but its dashboard client configuration will be ignored."
 	dashboardsOfSpace = "Warning: This broker includes configuration for a dashboard client and belongs to a space. " +
-		"OAuth2 clients are created for brokers of the whole platform only: its dashboard client configuration will be ignored."
+		"OAuth2 clients are created for brokers of the whole platform only: its dashboard client configuration will be " +
+		"ignored."
 )
 
 // dashboardsOf returns the clients that a catalog requires.
@@ -58,7 +60,8 @@ func fingerprint(c osb.DashboardClient) string {
 // its catalog, and returns those that it has then. Ids are claimed in the store
 // before the authorization server is called, so that the owner of a client is known
 // after a crash.
-func (s *Services) syncDashboards(ctx context.Context, b *platform.ServiceBroker, c *osb.Catalog) (have map[string]string, warnings []string, err error) {
+func (s *Services) syncDashboards(ctx context.Context, b *platform.ServiceBroker,
+	c *osb.Catalog) (have map[string]string, warnings []string, err error) {
 	wanted := dashboardsOf(c)
 	switch {
 	case len(wanted) == 0 && len(b.DashboardClients) == 0:
@@ -76,12 +79,15 @@ func (s *Services) syncDashboards(ctx context.Context, b *platform.ServiceBroker
 		return b.DashboardClients, []string{dashboardsOff}, s.keepClaims(ctx, b.GUID, b.DashboardClients)
 	case err != nil && ctx.Err() == nil && !errors.As(err, &known) && !errors.As(err, &refused):
 		s.Log.ErrorContext(ctx, "the dashboard clients of a broker could not be updated", "broker", b.Name, "error", err)
-		err = fault.Wrap(err, fault.Unavailable, "The dashboard clients of the service broker '%s' could not be updated in the authorization server. Update the broker to try again.", b.Name)
+		err = fault.Wrap(err, fault.Unavailable,
+			"The dashboard clients of the service broker '%s' could not be updated in the authorization server. Update the "+
+				"broker to try again.", b.Name)
 	}
 	return have, nil, err
 }
 
-func (s *Services) putDashboards(ctx context.Context, b *platform.ServiceBroker, wanted []osb.DashboardClient) (map[string]string, error) {
+func (s *Services) putDashboards(ctx context.Context, b *platform.ServiceBroker,
+	wanted []osb.DashboardClient) (map[string]string, error) {
 	claims := maps.Clone(b.DashboardClients)
 	if claims == nil {
 		claims = map[string]string{}
@@ -128,7 +134,8 @@ func (s *Services) putDashboards(ctx context.Context, b *platform.ServiceBroker,
 
 func clientTaken(id string) error {
 	return &osb.Error{Outcome: osb.Refused, Title: "ServiceBrokerCatalogInvalid",
-		Message: "Service broker catalog is invalid: \nService dashboard client id must be unique: '" + id + "' is already in use"}
+		Message: "Service broker catalog is invalid: \nService dashboard client id must be unique: '" + id +
+			"' is already in use"}
 }
 
 // keepClaims stores the clients of a broker. Other brokers must not have them.
@@ -212,7 +219,10 @@ func (s *Services) removeBroker(ctx context.Context, job *platform.Job, w *work)
 		return s.Platform.RemoveBroker(tx, w.Actor, b)
 	})
 	if errors.As(err, &refused) && refused.Code != fault.Internal {
-		return s.commit(ctx, job, func(tx platform.Tx, mine *platform.Job) error { return s.notSynchronized(ctx, tx, mine, w, refused) })
+		return s.commit(ctx, job, func(tx platform.Tx, mine *platform.Job) error {
+			return s.notSynchronized(ctx, tx, mine,
+				w, refused)
+		})
 	}
 	return err
 }

@@ -21,10 +21,12 @@ func (k *bench) endings() (all []string) {
 		events, _, err := tx.AuditEvents().List(platform.Where("type", services.EventOperationFinished))
 		all = nil
 		for _, e := range events {
-			if e.SpaceGUID != k.space.GUID || e.OrgGUID != k.space.OrgGUID || e.ActorGUID != actor.GUID || e.TargetType != "service_instance" {
+			if e.SpaceGUID != k.space.GUID || e.OrgGUID != k.space.OrgGUID || e.ActorGUID != actor.GUID ||
+				e.TargetType != "service_instance" {
 				k.Errorf("event %+v", e)
 			}
-			all = append(all, fmt.Sprintf("%v of %s %v: %v", e.Data["operation"], e.TargetName, e.Data["state"], e.Data["description"]))
+			all = append(all, fmt.Sprintf("%v of %s %v: %v", e.Data["operation"], e.TargetName, e.Data["state"],
+				e.Data["description"]))
 		}
 		return err
 	})
@@ -134,7 +136,8 @@ func TestRenamedAfterAll(t *testing.T) {
 	i, job := k.create("early", brokertest.Sync, nil)
 	name := "late"
 	sure := k.store
-	k.store = contended{sure, &platform.ServiceInstance{Name: name, SpaceGUID: k.space.GUID, PlanGUID: k.plans[brokertest.Sync], Type: platform.ServiceManaged}}
+	k.store = contended{sure, &platform.ServiceInstance{Name: name, SpaceGUID: k.space.GUID,
+		PlanGUID: k.plans[brokertest.Sync], Type: platform.ServiceManaged}}
 	worker := k.worker(services.Config{})
 	k.store = sure
 	k.start(worker)

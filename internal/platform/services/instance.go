@@ -62,7 +62,8 @@ func (s *Services) CreateUserProvided(tx platform.Tx, by actions.Actor, i *platf
 		return err
 	}
 	now := s.Now()
-	i.Last = platform.LastOperation{Type: platform.OperationCreate, State: platform.OperationSucceeded, Description: "Operation succeeded", Created: now, Updated: now}
+	i.Last = platform.LastOperation{Type: platform.OperationCreate, State: platform.OperationSucceeded,
+		Description: "Operation succeeded", Created: now, Updated: now}
 	if err := tx.ServiceInstances().Insert(i); err != nil {
 		return err
 	}
@@ -81,18 +82,21 @@ func (s *Services) UpdateUserProvided(tx platform.Tx, by actions.Actor, i *platf
 	if err := s.checkProvided(tx, i); err != nil {
 		return err
 	}
-	bound, _, err := tx.ServiceBindings().List(platform.Where("instance_guid", i.GUID).And(platform.In("type", platform.BindingRoute)))
+	bound, _, err := tx.ServiceBindings().List(platform.Where("instance_guid", i.GUID).
+		And(platform.In("type", platform.BindingRoute)))
 	if err != nil {
 		return err
 	}
 	if len(bound) > 0 && i.RouteServiceURL == "" {
-		return fault.New(fault.Unprocessable, "The service instance is bound to routes: its route service url can't be removed.")
+		return fault.New(fault.Unprocessable,
+			"The service instance is bound to routes: its route service url can't be removed.")
 	}
 	for _, b := range bound {
 		tx.Announce(platform.Changes{Routes: []string{b.RouteGUID}}) // it is their route service
 	}
 	now := s.Now()
-	i.Last = platform.LastOperation{Type: platform.OperationUpdate, State: platform.OperationSucceeded, Description: "Operation succeeded", Created: now, Updated: now}
+	i.Last = platform.LastOperation{Type: platform.OperationUpdate, State: platform.OperationSucceeded,
+		Description: "Operation succeeded", Created: now, Updated: now}
 	if err := tx.ServiceInstances().Update(i); err != nil {
 		return err
 	}
@@ -119,7 +123,8 @@ func partsOf(tx platform.Tx, planGUID string) (p planParts, err error) {
 
 // usable returns an error if the plan is not available in the instance's space.
 func (p planParts) usable(tx platform.Tx, spaceGUID string, admin bool) error {
-	n, err := tx.ServicePlans().Count(platform.Where("guid", p.plan.GUID).And(platform.In("usable_in_space_guid", spaceGUID)))
+	n, err := tx.ServicePlans().Count(platform.Where("guid", p.plan.GUID).
+		And(platform.In("usable_in_space_guid", spaceGUID)))
 	if err != nil {
 		return err
 	}
@@ -127,28 +132,33 @@ func (p planParts) usable(tx platform.Tx, spaceGUID string, admin bool) error {
 		return noPlan()
 	}
 	if !p.plan.Available || !p.offering.Available {
-		return fault.New(fault.Unprocessable, "Invalid service plan. The plan '%s' of '%s' is no longer offered by its broker.", p.plan.Name, p.offering.Name)
+		return fault.New(fault.Unprocessable,
+			"Invalid service plan. The plan '%s' of '%s' is no longer offered by its broker.", p.plan.Name, p.offering.Name)
 	}
 	if p.broker.State == platform.BrokerDeleting {
-		return fault.New(fault.Unprocessable, "The service instance cannot be created because there is an operation in progress for the service broker.")
+		return fault.New(fault.Unprocessable,
+			"The service instance cannot be created because there is an operation in progress for the service broker.")
 	}
 	return nil
 }
 
 func noPlan() error {
-	return fault.New(fault.Unprocessable, "Invalid service plan. Ensure that the service plan exists, is available, and you have access to it.")
+	return fault.New(fault.Unprocessable,
+		"Invalid service plan. Ensure that the service plan exists, is available, and you have access to it.")
 }
 
 func (p planParts) work(k kind, by actions.Actor, instance string) *work {
 	return &work{
-		Kind: k, Phase: calling, Actor: by, Broker: p.broker.GUID, Instance: instance, ServiceID: p.offering.CatalogID, PlanID: p.plan.CatalogID,
+		Kind: k, Phase: calling, Actor: by, Broker: p.broker.GUID, Instance: instance, ServiceID: p.offering.CatalogID,
+		PlanID:     p.plan.CatalogID,
 		MaxPolling: time.Duration(p.plan.MaxPollingSeconds) * time.Second,
 	}
 }
 
 // CreateInstance stores a managed instance and the job that creates it at the
 // broker.
-func (s *Services) CreateInstance(tx platform.Tx, by actions.Actor, i *platform.ServiceInstance, parameters map[string]any) (*platform.Job, *platform.ServicePlan, error) {
+func (s *Services) CreateInstance(tx platform.Tx, by actions.Actor, i *platform.ServiceInstance,
+	parameters map[string]any) (*platform.Job, *platform.ServicePlan, error) {
 	i.Type = platform.ServiceManaged
 	if err := platform.CheckServiceInstance(i); err != nil {
 		return nil, nil, err
@@ -173,7 +183,8 @@ func (s *Services) CreateInstance(tx platform.Tx, by actions.Actor, i *platform.
 		return nil, nil, err
 	}
 	now := s.Now()
-	i.Last = platform.LastOperation{Type: platform.OperationCreate, State: platform.OperationInProgress, Created: now, Updated: now}
+	i.Last = platform.LastOperation{Type: platform.OperationCreate, State: platform.OperationInProgress, Created: now,
+		Updated: now}
 	if err := tx.ServiceInstances().Insert(i); err != nil {
 		return nil, nil, err
 	}
@@ -188,7 +199,8 @@ func (s *Services) CreateInstance(tx platform.Tx, by actions.Actor, i *platform.
 
 // UpdateInstance changes a managed instance: immediately if the broker is not
 // involved, otherwise through the job that it returns.
-func (s *Services) UpdateInstance(tx platform.Tx, by actions.Actor, i *platform.ServiceInstance, c Change) (*platform.Job, error) {
+func (s *Services) UpdateInstance(tx platform.Tx, by actions.Actor, i *platform.ServiceInstance,
+	c Change) (*platform.Job, error) {
 	if i.Last.InProgress() {
 		return nil, platform.InstanceBusy(i)
 	}
@@ -200,7 +212,8 @@ func (s *Services) UpdateInstance(tx platform.Tx, by actions.Actor, i *platform.
 	renamed := wanted.Name != i.Name
 	if renamed {
 		if len(i.SharedSpaces) > 0 {
-			return nil, fault.New(fault.Unprocessable, "Renaming a service instance that has been shared with other spaces is not allowed; unshare it first.")
+			return nil, fault.New(fault.Unprocessable,
+				"Renaming a service instance that has been shared with other spaces is not allowed; unshare it first.")
 		}
 		if err := s.checkName(tx, i, wanted.Name); err != nil {
 			return nil, err
@@ -223,13 +236,15 @@ func (s *Services) UpdateInstance(tx platform.Tx, by actions.Actor, i *platform.
 		return nil, s.Platform.RecordInstance(tx, "update", by, i, map[string]any{"name": i.Name})
 	}
 	if !i.Last.Exists() {
-		return nil, fault.New(fault.Unprocessable, "The service instance '%s' was not created: delete it and create it again.", i.Name)
+		return nil, fault.New(fault.Unprocessable,
+			"The service instance '%s' was not created: delete it and create it again.", i.Name)
 	}
 	if err := checkParameters(target.plan.Schemas, c.Parameters, "service_instance", "update"); err != nil {
 		return nil, err
 	}
 	now := s.Now()
-	i.Last = platform.LastOperation{Type: platform.OperationUpdate, State: platform.OperationInProgress, Created: now, Updated: now}
+	i.Last = platform.LastOperation{Type: platform.OperationUpdate, State: platform.OperationInProgress, Created: now,
+		Updated: now}
 	if err := tx.ServiceInstances().Update(i); err != nil {
 		return nil, err
 	}
@@ -240,7 +255,8 @@ func (s *Services) UpdateInstance(tx platform.Tx, by actions.Actor, i *platform.
 
 // targetPlan returns the plan after an update. A change to the current plan is not
 // a change.
-func (s *Services) targetPlan(tx platform.Tx, by actions.Actor, i *platform.ServiceInstance, now planParts, c *Change) (planParts, error) {
+func (s *Services) targetPlan(tx platform.Tx, by actions.Actor, i *platform.ServiceInstance, now planParts,
+	c *Change) (planParts, error) {
 	target := now
 	if c.PlanGUID == i.PlanGUID {
 		c.PlanGUID = ""
@@ -253,7 +269,8 @@ func (s *Services) targetPlan(tx platform.Tx, by actions.Actor, i *platform.Serv
 			return target, err
 		}
 		if target.offering.GUID != now.offering.GUID {
-			return target, fault.New(fault.Unprocessable, "Invalid service plan. The plan must belong to the service offering '%s' of the instance.", now.offering.Name)
+			return target, fault.New(fault.Unprocessable,
+				"Invalid service plan. The plan must belong to the service offering '%s' of the instance.", now.offering.Name)
 		}
 		if err := target.usable(tx, i.SpaceGUID, by.Admin); err != nil {
 			return target, err
@@ -269,7 +286,9 @@ func (s *Services) targetPlan(tx platform.Tx, by actions.Actor, i *platform.Serv
 		c.Maintenance = ""
 	}
 	if c.Maintenance != "" && c.Maintenance != target.plan.MaintenanceVersion {
-		return target, fault.New(fault.Unprocessable, "maintenance_info.version requested is invalid: the plan has %q. Update the client's view of the marketplace and try again.", target.plan.MaintenanceVersion)
+		return target, fault.New(fault.Unprocessable,
+			"maintenance_info.version requested is invalid: the plan has %q. Update the client's view of the marketplace and "+
+				"try again.", target.plan.MaintenanceVersion)
 	}
 	return target, nil
 }
@@ -278,7 +297,8 @@ func (s *Services) targetPlan(tx platform.Tx, by actions.Actor, i *platform.Serv
 // shared with: immediately if no broker is involved, otherwise through the job that
 // it returns. That job deletes the bindings at the broker first, and fails if the
 // broker refuses.
-func (s *Services) DeleteInstance(tx platform.Tx, by actions.Actor, i *platform.ServiceInstance) (*platform.Job, error) {
+func (s *Services) DeleteInstance(tx platform.Tx, by actions.Actor,
+	i *platform.ServiceInstance) (*platform.Job, error) {
 	if i.Type == platform.ServiceUserProvided {
 		return nil, s.Platform.RemoveInstance(tx, by, i, "delete")
 	}
@@ -286,7 +306,8 @@ func (s *Services) DeleteInstance(tx platform.Tx, by actions.Actor, i *platform.
 	if err != nil {
 		return nil, err
 	}
-	old, err := tx.CredentialRotations().Count(platform.Where("instance_guid", i.GUID).And(platform.In("state", platform.UnfinishedRotations...)))
+	old, err := tx.CredentialRotations().Count(platform.Where("instance_guid", i.GUID).
+		And(platform.In("state", platform.UnfinishedRotations...)))
 	if err != nil {
 		return nil, err
 	}
@@ -313,7 +334,8 @@ func (s *Services) deprovision(tx platform.Tx, by actions.Actor, i *platform.Ser
 	}
 	now := s.Now()
 	i.SharedSpaces = nil
-	i.Last = platform.LastOperation{Type: platform.OperationDelete, State: platform.OperationInProgress, Created: now, Updated: now}
+	i.Last = platform.LastOperation{Type: platform.OperationDelete, State: platform.OperationInProgress, Created: now,
+		Updated: now}
 	if err := tx.ServiceInstances().Update(i); err != nil {
 		return nil, err
 	}
@@ -327,7 +349,8 @@ func (s *Services) overtake(tx platform.Tx, i *platform.ServiceInstance) error {
 	if i.Last.Type != platform.OperationCreate {
 		return platform.InstanceBusy(i)
 	}
-	jobs, _, err := tx.Jobs().List(platform.Where("resource_guid", i.GUID).And(platform.In("state", platform.JobProcessing, platform.JobPolling)))
+	jobs, _, err := tx.Jobs().List(platform.Where("resource_guid", i.GUID).
+		And(platform.In("state", platform.JobProcessing, platform.JobPolling)))
 	if err != nil {
 		return err
 	}
@@ -337,7 +360,8 @@ func (s *Services) overtake(tx platform.Tx, i *platform.ServiceInstance) error {
 		}
 	}
 	for _, j := range jobs {
-		finish(j, platform.JobFailed, platform.JobError{Code: 10008, Title: "CF-UnprocessableEntity", Detail: "The service instance is being deleted."})
+		finish(j, platform.JobFailed, platform.JobError{Code: 10008, Title: "CF-UnprocessableEntity",
+			Detail: "The service instance is being deleted."})
 		if err := tx.Jobs().Update(j); err != nil {
 			return err
 		}

@@ -42,7 +42,8 @@ func TestLeaseIsLostWithoutCommits(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := New(Config{Store: nil, Lease: 9 * time.Second})
-		j := &platform.Job{Resource: platform.Resource{GUID: "j"}, State: platform.JobProcessing, Worker: s.worker, Lease: time.Now().Add(s.Lease)}
+		j := &platform.Job{Resource: platform.Resource{GUID: "j"}, State: platform.JobProcessing, Worker: s.worker,
+			Lease: time.Now().Add(s.Lease)}
 		s.Store = uncommitted{tx: &oneJob{job: *j}}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()

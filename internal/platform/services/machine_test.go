@@ -7,7 +7,8 @@ import (
 	"ingot/internal/platform/services/osb"
 )
 
-var outcomes = []osb.Outcome{osb.Done, osb.Accepted, osb.Working, osb.Gone, osb.Refused, osb.Busy, osb.Unavailable, osb.Unknown}
+var outcomes = []osb.Outcome{osb.Done, osb.Accepted, osb.Working, osb.Gone, osb.Refused, osb.Busy, osb.Unavailable,
+	osb.Unknown}
 
 // TestMachine holds every transition: for each kind and phase one character an
 // outcome, in the order of outcomes, in time and too late.

@@ -17,7 +17,9 @@ func (s *Services) DeleteOffering(tx platform.Tx, by actions.Actor, o *platform.
 		return err
 	}
 	if len(instances) > 0 && !purge {
-		return fault.New(fault.NotEmpty, "Please delete the service_instances associations for your service_offerings: there are %d instances of '%s'. purge=true removes them without calling the broker.", len(instances), o.Name)
+		return fault.New(fault.NotEmpty,
+			"Please delete the service_instances associations for your service_offerings: there are %d instances of '%s'. "+
+				"purge=true removes them without calling the broker.", len(instances), o.Name)
 	}
 	for _, i := range instances {
 		if err := s.PurgeInstance(tx, by, i); err != nil {
@@ -34,7 +36,8 @@ func (s *Services) DeleteOffering(tx platform.Tx, by actions.Actor, o *platform.
 	if purge {
 		data = map[string]any{"request": map[string]any{"purge": true}}
 	}
-	return s.Platform.Record(tx, "audit.service.delete", by, actions.Target{GUID: o.GUID, Type: "service", Name: o.Name}, data)
+	return s.Platform.Record(tx, "audit.service.delete", by, actions.Target{GUID: o.GUID, Type: "service", Name: o.Name},
+		data)
 }
 
 func planTarget(p *platform.ServicePlan) actions.Target {
@@ -48,7 +51,9 @@ func (s *Services) DeletePlan(tx platform.Tx, by actions.Actor, p *platform.Serv
 		return err
 	}
 	if used > 0 {
-		return fault.New(fault.NotEmpty, "Please delete the service_instances associations for your service_plans: there are %d instances of '%s'.", used, p.Name)
+		return fault.New(fault.NotEmpty,
+			"Please delete the service_instances associations for your service_plans: there are %d instances of '%s'.",
+			used, p.Name)
 	}
 	if err := tx.ServicePlans().Delete(p.GUID); err != nil {
 		return err
@@ -57,7 +62,8 @@ func (s *Services) DeletePlan(tx platform.Tx, by actions.Actor, p *platform.Serv
 }
 
 // SetVisibility changes who sees a plan; orgs are those of platform.VisibleOrgs.
-func (s *Services) SetVisibility(tx platform.Tx, by actions.Actor, p *platform.ServicePlan, v platform.Visibility, orgs []string) error {
+func (s *Services) SetVisibility(tx platform.Tx, by actions.Actor, p *platform.ServicePlan, v platform.Visibility,
+	orgs []string) error {
 	slices.Sort(orgs)
 	p.Visibility, p.Orgs = v, slices.Compact(orgs)
 	if err := tx.ServicePlans().Update(p); err != nil {
@@ -90,12 +96,14 @@ func (s *Services) HidePlan(tx platform.Tx, by actions.Actor, p *platform.Servic
 	}
 	target := visibilityTarget(p)
 	target.OrgGUID = org
-	return s.Platform.Record(tx, "audit.service_plan_visibility.delete", by, target, map[string]any{"request": map[string]any{}})
+	return s.Platform.Record(tx, "audit.service_plan_visibility.delete", by, target,
+		map[string]any{"request": map[string]any{}})
 }
 
 // UpdateBrokerMetadata changes labels and annotations of a broker without calling
 // it.
-func (s *Services) UpdateBrokerMetadata(tx platform.Tx, by actions.Actor, b *platform.ServiceBroker, patch *actions.MetadataPatch) error {
+func (s *Services) UpdateBrokerMetadata(tx platform.Tx, by actions.Actor, b *platform.ServiceBroker,
+	patch *actions.MetadataPatch) error {
 	if err := actions.UpdateMetadata(tx.ServiceBrokers(), b, patch); err != nil {
 		return err
 	}
@@ -103,7 +111,8 @@ func (s *Services) UpdateBrokerMetadata(tx platform.Tx, by actions.Actor, b *pla
 }
 
 // UpdateBinding changes labels and annotations of a binding.
-func (s *Services) UpdateBinding(tx platform.Tx, by actions.Actor, b *platform.ServiceBinding, patch *actions.MetadataPatch) error {
+func (s *Services) UpdateBinding(tx platform.Tx, by actions.Actor, b *platform.ServiceBinding,
+	patch *actions.MetadataPatch) error {
 	if err := actions.UpdateMetadata(tx.ServiceBindings(), b, patch); err != nil {
 		return err
 	}

@@ -31,7 +31,8 @@ type scene struct {
 }
 
 func brokerOf(b *platform.ServiceBroker) osb.Broker {
-	return osb.Broker{GUID: b.GUID, Name: b.Name, URL: b.URL, Username: b.Username, Password: b.Password, Guarded: b.SpaceGUID != ""}
+	return osb.Broker{GUID: b.GUID, Name: b.Name, URL: b.URL, Username: b.Username, Password: b.Password,
+		Guarded: b.SpaceGUID != ""}
 }
 
 func (s *Services) sceneOf(ctx context.Context, w *work) (*scene, error) {
@@ -113,7 +114,8 @@ func (c *scene) readBound(tx platform.Tx) error {
 		if c.context, err = contextOf(tx, space); err != nil {
 			return err
 		}
-		c.context["app_guid"], c.context["app_name"], c.context["app_annotations"] = app.GUID, app.Name, annotations(&app.Metadata)
+		c.context["app_guid"], c.context["app_name"], c.context["app_annotations"] = app.GUID, app.Name,
+			annotations(&app.Metadata)
 		c.org = space.OrgGUID
 	}
 	if c.binding.RouteGUID != "" {
@@ -136,8 +138,9 @@ func contextOf(tx platform.Tx, space *platform.Space) (map[string]any, error) {
 		return nil, err
 	}
 	return map[string]any{
-		"platform": "cloudfoundry", "organization_guid": org.GUID, "organization_name": org.Name, "organization_annotations": annotations(&org.Metadata),
-		"space_guid": space.GUID, "space_name": space.Name, "space_annotations": annotations(&space.Metadata),
+		"platform": "cloudfoundry", "organization_guid": org.GUID, "organization_name": org.Name,
+		"organization_annotations": annotations(&org.Metadata),
+		"space_guid":               space.GUID, "space_name": space.Name, "space_annotations": annotations(&space.Metadata),
 	}, nil
 }
 
@@ -161,7 +164,8 @@ func (s *Services) operate(ctx context.Context, job *platform.Job, w *work) erro
 	case fault.Is(err, fault.NotFound), fault.Is(err, fault.Unprocessable):
 		// The instance or binding was deleted meanwhile, for example by purging.
 		return s.commit(ctx, job, func(tx platform.Tx, mine *platform.Job) error {
-			finish(mine, platform.JobFailed, s.jobError(ctx, fault.Wrap(err, fault.Unprocessable, "The resource was deleted meanwhile.")))
+			finish(mine, platform.JobFailed,
+				s.jobError(ctx, fault.Wrap(err, fault.Unprocessable, "The resource was deleted meanwhile.")))
 			if w.Kind != rotate {
 				return nil
 			}
@@ -252,7 +256,8 @@ func (s *Services) ask(ctx context.Context, at *scene, w *work) (*result, error)
 	case w.Kind == create, w.Kind == update:
 		k := osb.Change{
 			Instance: id, User: user, Context: at.context, Parameters: w.Parameters, Maintenance: at.plan.MaintenanceVersion,
-			OrgGUID: at.org, SpaceGUID: at.instance.SpaceGUID, PreviousPlanID: at.previous.CatalogID, PreviousMaintenance: at.instance.MaintenanceVersion,
+			OrgGUID: at.org, SpaceGUID: at.instance.SpaceGUID, PreviousPlanID: at.previous.CatalogID,
+			PreviousMaintenance: at.instance.MaintenanceVersion,
 		}
 		if w.Kind == create {
 			return plain(s.client.Provision(ctx, at.broker, k))
@@ -266,7 +271,8 @@ func (s *Services) ask(ctx context.Context, at *scene, w *work) (*result, error)
 }
 
 // conclude stores the result of a step.
-func (s *Services) conclude(ctx context.Context, job *platform.Job, w *work, at *scene, r *result, v verdict, failure error) error {
+func (s *Services) conclude(ctx context.Context, job *platform.Job, w *work, at *scene, r *result, v verdict,
+	failure error) error {
 	return s.commit(ctx, job, func(tx platform.Tx, mine *platform.Job) error {
 		next := w.copied() // the transaction may run again
 		switch v.ending {
@@ -337,7 +343,8 @@ func (s *Services) delay(w *work, v verdict, r *result) time.Duration {
 // mitigate stores a job that deletes what the broker may have created.
 func (s *Services) mitigate(tx platform.Tx, w *work) error {
 	_, err := s.insertJob(tx, "service.cleanup", "", "", &work{
-		Kind: cleanup, Phase: calling, Actor: w.Actor, Broker: w.Broker, Instance: w.Instance, Binding: w.bindingID(), ServiceID: w.ServiceID, PlanID: w.PlanID,
+		Kind: cleanup, Phase: calling, Actor: w.Actor, Broker: w.Broker, Instance: w.Instance, Binding: w.bindingID(),
+		ServiceID: w.ServiceID, PlanID: w.PlanID,
 	})
 	return err
 }

@@ -10,7 +10,8 @@ import (
 )
 
 // InstanceParameters fetches the parameters of an instance from its broker.
-func (s *Services) InstanceParameters(ctx context.Context, i *platform.ServiceInstance, user string) (map[string]any, error) {
+func (s *Services) InstanceParameters(ctx context.Context, i *platform.ServiceInstance,
+	user string) (map[string]any, error) {
 	parts, err := s.partsIn(ctx, i)
 	if err != nil {
 		return nil, err
@@ -27,7 +28,8 @@ func (s *Services) InstanceParameters(ctx context.Context, i *platform.ServiceIn
 }
 
 // BindingParameters fetches the parameters of a binding from its broker.
-func (s *Services) BindingParameters(ctx context.Context, i *platform.ServiceInstance, b *platform.ServiceBinding, user string) (map[string]any, error) {
+func (s *Services) BindingParameters(ctx context.Context, i *platform.ServiceInstance, b *platform.ServiceBinding,
+	user string) (map[string]any, error) {
 	parts, err := s.partsIn(ctx, i)
 	if err != nil {
 		return nil, err

@@ -97,7 +97,8 @@ const EventOperationFinished = "audit.service_instance.operation-finished"
 
 // recordEnd records the end of an asynchronous operation on an instance. A
 // synchronous one has no such event: its client already has the result.
-func (s *Services) recordEnd(tx platform.Tx, w *work, at *scene, state platform.OperationState, description string) error {
+func (s *Services) recordEnd(tx platform.Tx, w *work, at *scene, state platform.OperationState,
+	description string) error {
 	if w.Kind == cleanup || w.binding() || w.Begun.IsZero() {
 		return nil
 	}
@@ -152,7 +153,8 @@ func (s *Services) succeed(tx platform.Tx, w *work, at *scene, r *result) error 
 	if err := tx.ServiceInstances().Update(i); err != nil {
 		return err
 	}
-	return s.Platform.RecordInstance(tx, string(w.Kind), w.Actor, i, map[string]any{"name": i.Name, "service_plan_guid": i.PlanGUID})
+	return s.Platform.RecordInstance(tx, string(w.Kind), w.Actor, i,
+		map[string]any{"name": i.Name, "service_plan_guid": i.PlanGUID})
 }
 
 func (s *Services) bindingDone(tx platform.Tx, w *work, r *result) error {
@@ -170,7 +172,8 @@ func (s *Services) bindingDone(tx platform.Tx, w *work, r *result) error {
 		}
 		return s.Platform.RemoveBinding(tx, w.Actor, b, i)
 	}
-	b.Credentials, b.SyslogDrainURL, b.RouteServiceURL, b.VolumeMounts = r.binding.Credentials, r.binding.SyslogDrainURL, r.binding.RouteServiceURL, r.binding.VolumeMounts
+	b.Credentials, b.SyslogDrainURL, b.RouteServiceURL, b.VolumeMounts = r.binding.Credentials, r.binding.SyslogDrainURL,
+		r.binding.RouteServiceURL, r.binding.VolumeMounts
 	b.Last.State, b.Last.Description, b.Last.Updated = platform.OperationSucceeded, "", s.Now()
 	if err := s.Platform.UpdateBinding(tx, b); err != nil {
 		return err

@@ -142,7 +142,8 @@ func (s *Services) tellOnce(ctx context.Context, job *platform.Job, w *work) (ap
 			if err := how(tx, row); err != nil {
 				return err
 			}
-			if before.Method == row.Method && before.DeploymentGUID == row.DeploymentGUID && before.Description == row.Description {
+			if before.Method == row.Method && before.DeploymentGUID == row.DeploymentGUID &&
+				before.Description == row.Description {
 				return nil // another deployment is still active
 			}
 			app = row.AppGUID
@@ -157,7 +158,8 @@ func (s *Services) tellOnce(ctx context.Context, job *platform.Job, w *work) (ap
 	if errors.As(err, &refused) && refused.Code != fault.Internal {
 		// Another transaction: what the refused one wrote must not stay.
 		err = tell(func(_ platform.Tx, row *platform.CredentialRotation) error {
-			row.Method, row.Description = platform.ByNothing, "The app could not be restarted: "+refused.Message+" The new credentials take effect when it is restarted."
+			row.Method, row.Description = platform.ByNothing, "The app could not be restarted: "+refused.Message+
+				" The new credentials take effect when it is restarted."
 			return nil
 		})
 	}
@@ -195,7 +197,8 @@ func (s *Services) tell(tx platform.Tx, w *work, row *platform.CredentialRotatio
 	}
 	row.Method = platform.ByRestart
 	// Another deployment may be a canary that has to be decided on.
-	active, err := tx.Deployments().Count(platform.Where("app_guid", app.GUID).And(platform.In("status", platform.DeploymentActive)))
+	active, err := tx.Deployments().Count(platform.Where("app_guid", app.GUID).
+		And(platform.In("status", platform.DeploymentActive)))
 	if err != nil {
 		return err
 	}
@@ -260,7 +263,8 @@ func (s *Services) revoked(tx platform.Tx, w *work) error {
 // revokeNow revokes old credentials without waiting, because their binding or their instance
 // is being deleted. It returns how many there are.
 func (s *Services) revokeNow(tx platform.Tx, field, guid string) (int, error) {
-	rows, _, err := tx.CredentialRotations().List(platform.Where(field, guid).And(platform.In("state", platform.UnfinishedRotations...)))
+	rows, _, err := tx.CredentialRotations().List(platform.Where(field, guid).
+		And(platform.In("state", platform.UnfinishedRotations...)))
 	if err != nil {
 		return 0, err
 	}

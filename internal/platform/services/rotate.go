@@ -60,19 +60,24 @@ func (s *Services) Rotate(tx platform.Tx, by actions.Actor, r Rotate) (*platform
 	i := r.Instance
 	switch {
 	case i.Type == platform.ServiceUserProvided:
-		return nil, fault.New(fault.Unprocessable, "The service instance '%s' is user-provided: its credentials are what you set. Change them with 'cf update-user-provided-service' and restart the apps.", i.Name)
+		return nil, fault.New(fault.Unprocessable,
+			"The service instance '%s' is user-provided: its credentials are what you set. Change them with 'cf "+
+				"update-user-provided-service' and restart the apps.", i.Name)
 	case r.Grace < 0 || r.Grace > MaxGrace:
-		return nil, fault.New(fault.Unprocessable, "The grace period must be between 0 and %d seconds.", int(MaxGrace.Seconds()))
+		return nil, fault.New(fault.Unprocessable, "The grace period must be between 0 and %d seconds.",
+			int(MaxGrace.Seconds()))
 	case i.Last.InProgress():
 		return nil, platform.InstanceBusy(i)
 	case len(r.Bindings) == 0:
-		return nil, fault.New(fault.Unprocessable, "The service instance '%s' has no bindings to rotate. Service keys are rotated only if the request says so.", i.Name)
+		return nil, fault.New(fault.Unprocessable,
+			"The service instance '%s' has no bindings to rotate. Service keys are rotated only if the request says so.", i.Name)
 	}
 	parts, err := partsOf(tx, i.PlanGUID)
 	if err != nil {
 		return nil, err
 	}
-	request, err := s.insertJob(tx, "service_instance.rotate_credentials", "service_instance", i.GUID, &work{Kind: rotation, Actor: by})
+	request, err := s.insertJob(tx, "service_instance.rotate_credentials", "service_instance", i.GUID,
+		&work{Kind: rotation, Actor: by})
 	if err != nil {
 		return nil, err
 	}
@@ -85,7 +90,8 @@ func (s *Services) Rotate(tx platform.Tx, by actions.Actor, r Rotate) (*platform
 }
 
 // rotateBinding stores the rotation of one binding and its job.
-func (s *Services) rotateBinding(tx platform.Tx, by actions.Actor, r Rotate, parts planParts, b *platform.ServiceBinding, request string) error {
+func (s *Services) rotateBinding(tx platform.Tx, by actions.Actor, r Rotate, parts planParts,
+	b *platform.ServiceBinding, request string) error {
 	if b.Last.InProgress() || !b.Last.Exists() {
 		name, err := boundName(tx, b)
 		if err != nil {
@@ -93,12 +99,15 @@ func (s *Services) rotateBinding(tx platform.Tx, by actions.Actor, r Rotate, par
 		}
 		return bindingBusy(name, r.Instance.Name)
 	}
-	unfinished, err := tx.CredentialRotations().Count(platform.Where("binding_guid", b.GUID).And(platform.In("state", platform.UnfinishedRotations...)))
+	unfinished, err := tx.CredentialRotations().Count(platform.Where("binding_guid", b.GUID).
+		And(platform.In("state", platform.UnfinishedRotations...)))
 	if err != nil {
 		return err
 	}
 	if unfinished >= maxUnfinished {
-		return fault.New(fault.Unprocessable, "The service instance '%s' has a binding with %d old credentials that are still valid. Wait until they are revoked, or restart the apps that still use them.", r.Instance.Name, unfinished)
+		return fault.New(fault.Unprocessable,
+			"The service instance '%s' has a binding with %d old credentials that are still valid. Wait until they are "+
+				"revoked, or restart the apps that still use them.", r.Instance.Name, unfinished)
 	}
 	if err := roomInSpace(tx, b.SpaceGUID); err != nil {
 		return err
@@ -112,7 +121,8 @@ func (s *Services) rotateBinding(tx platform.Tx, by actions.Actor, r Rotate, par
 		return err
 	}
 	now := s.Now()
-	b.Last = platform.LastOperation{Type: platform.OperationUpdate, State: platform.OperationInProgress, Created: now, Updated: now}
+	b.Last = platform.LastOperation{Type: platform.OperationUpdate, State: platform.OperationInProgress, Created: now,
+		Updated: now}
 	if err := s.Platform.UpdateBinding(tx, b); err != nil {
 		return err
 	}
@@ -128,11 +138,15 @@ func (s *Services) rotateBinding(tx platform.Tx, by actions.Actor, r Rotate, par
 
 // roomInSpace refuses a rotation if its space has too many that are unfinished.
 func roomInSpace(tx platform.Tx, space string) error {
-	n, err := tx.CredentialRotations().Count(platform.Where("space_guid", space).And(platform.In("state", platform.UnfinishedRotations...)))
+	n, err := tx.CredentialRotations().Count(platform.Where("space_guid", space).
+		And(platform.In("state", platform.UnfinishedRotations...)))
 	if err != nil || n < maxSpaceUnfinished {
 		return err
 	}
-	return fault.New(fault.Unprocessable, "The space has %d rotations of credentials that are not finished; no more are allowed. Restart the apps that still use old credentials, wait until grace periods are over, or rotate the credentials of fewer apps at a time ('ingot rotate-credentials SERVICE_INSTANCE --app APP').", n)
+	return fault.New(fault.Unprocessable,
+		"The space has %d rotations of credentials that are not finished; no more are allowed. Restart the apps that still "+
+			"use old credentials, wait until grace periods are over, or rotate the credentials of fewer apps at a time "+
+			"('ingot rotate-credentials SERVICE_INSTANCE --app APP').", n)
 }
 
 // wakeRequest makes the job of a request look at its rotations.
@@ -146,7 +160,8 @@ func (s *Services) wakeRequest(tx platform.Tx, row *platform.CredentialRotation)
 
 // forgetRotations removes the oldest finished rotations of an instance.
 func (s *Services) forgetRotations(tx platform.Tx, instance string) error {
-	q := platform.Where("instance_guid", instance).And(platform.In("state", platform.RotationRevoked, platform.RotationFailed))
+	q := platform.Where("instance_guid", instance).And(platform.In("state", platform.RotationRevoked,
+		platform.RotationFailed))
 	q.Desc, q.Page, q.PerPage = true, 2, keptRotations
 	old, _, err := tx.CredentialRotations().List(q)
 	if err != nil {
@@ -176,7 +191,8 @@ func (s *Services) awaitRotations(ctx context.Context, job *platform.Job, w *wor
 				next.Tries++
 				return reschedule(mine, &next, s.steady().Add(pause(next.Tries, requestPoll, maxRequestPoll)))
 			case row.State == platform.RotationFailed:
-				errs = append(errs, platform.JobError{Code: s.Number(fault.BadBroker), Title: "CF-" + string(fault.BadBroker), Detail: row.Description})
+				errs = append(errs, platform.JobError{Code: s.Number(fault.BadBroker), Title: "CF-" + string(fault.BadBroker),
+					Detail: row.Description})
 			}
 		}
 		if len(errs) > 0 {
@@ -248,7 +264,8 @@ func (s *Services) rotated(tx platform.Tx, w *work, r *result) error {
 		return err
 	}
 	same := reflect.DeepEqual(b.Credentials, r.binding.Credentials)
-	b.Credentials, b.SyslogDrainURL, b.RouteServiceURL, b.VolumeMounts = r.binding.Credentials, r.binding.SyslogDrainURL, r.binding.RouteServiceURL, r.binding.VolumeMounts
+	b.Credentials, b.SyslogDrainURL, b.RouteServiceURL, b.VolumeMounts = r.binding.Credentials, r.binding.SyslogDrainURL,
+		r.binding.RouteServiceURL, r.binding.VolumeMounts
 	b.BrokerID = row.NewID
 	b.Last.State, b.Last.Description, b.Last.Updated = platform.OperationSucceeded, "", s.Now()
 	if err := s.Platform.UpdateBinding(tx, b); err != nil {
@@ -257,7 +274,8 @@ func (s *Services) rotated(tx platform.Tx, w *work, r *result) error {
 	row.State = platform.RotationApplying
 	if same {
 		row.Method = platform.ByNothing
-		row.Description = "The service broker returned the same credentials again: it does not support rotation. Nothing has changed for the app."
+		row.Description = "The service broker returned the same credentials again: it does not support rotation. Nothing " +
+			"has changed for the app."
 		if err := s.wakeRequest(tx, row); err != nil {
 			return err
 		}
@@ -303,7 +321,8 @@ func usersOf(tx platform.Tx, app string) (guids []string, err error) {
 			guids = append(guids, one.GUID)
 		}
 	}
-	tasks, _, err := tx.Tasks().List(platform.Where("app_guid", app).And(platform.In("state", platform.TaskPending, platform.TaskRunning, platform.TaskCanceling)))
+	tasks, _, err := tx.Tasks().List(platform.Where("app_guid", app).
+		And(platform.In("state", platform.TaskPending, platform.TaskRunning, platform.TaskCanceling)))
 	for _, task := range tasks {
 		guids = append(guids, task.GUID)
 	}

@@ -26,7 +26,8 @@ func (k *bench) running() string {
 		if err := tx.Droplets().Insert(d); err != nil {
 			return err
 		}
-		p := &platform.Process{AppGUID: k.app.GUID, Type: platform.WebProcess, Instances: 1, MemoryMB: 64, DiskMB: 64, LogRate: -1, Version: "v1", DropletGUID: d.GUID}
+		p := &platform.Process{AppGUID: k.app.GUID, Type: platform.WebProcess, Instances: 1, MemoryMB: 64, DiskMB: 64,
+			LogRate: -1, Version: "v1", DropletGUID: d.GUID}
 		if err := tx.Processes().Insert(p); err != nil {
 			return err
 		}
@@ -149,11 +150,13 @@ func TestRotate(t *testing.T) {
 				instance := k.running()
 				k.complete(k.rotate(i.GUID, services.Rotate{Restart: true}).GUID)
 				now := k.binding(before.GUID)
-				if now.Credentials["password"] == before.Credentials["password"] || now.BrokerID == "" || now.Last.State != platform.OperationSucceeded {
+				if now.Credentials["password"] == before.Credentials["password"] || now.BrokerID == "" ||
+					now.Last.State != platform.OperationSucceeded {
 					t.Errorf("the binding is %+v", now)
 				}
 				row := k.rotation(i.GUID)
-				if row.State != platform.RotationApplying || row.Method != platform.ByRestart || row.DeploymentGUID == "" || row.OldID != before.GUID {
+				if row.State != platform.RotationApplying || row.Method != platform.ByRestart || row.DeploymentGUID == "" ||
+					row.OldID != before.GUID {
 					t.Errorf("the rotation is %+v", row)
 				}
 				if n := k.broker.Bindings(); n != 2 {
@@ -207,7 +210,8 @@ func TestRotateAsksForASuccessor(t *testing.T) {
 				if err != nil {
 					return err
 				}
-				b, job, err = k.Bind(tx, actor, services.Bind{Type: platform.BindingApp, Instance: i, App: k.app, Parameters: map[string]any{"role": "reader"}})
+				b, job, err = k.Bind(tx, actor, services.Bind{Type: platform.BindingApp, Instance: i, App: k.app,
+					Parameters: map[string]any{"role": "reader"}})
 				return err
 			})
 			k.complete(job.GUID)
@@ -245,7 +249,11 @@ func TestRotateKeepsWhatIsUsed(t *testing.T) {
 		t.Errorf("got %+v", row)
 	}
 	k.stops(instance)
-	testkit.Eventually(t, "only the task is waited for", func() bool { w := k.rotation(i.GUID).Waits; return len(w) == 1 && w[0] == task.GUID })
+	testkit.Eventually(t, "only the task is waited for", func() bool {
+		w := k.rotation(i.GUID).Waits
+		return len(w) == 1 &&
+			w[0] == task.GUID
+	})
 	if n := k.broker.Bindings(); n != 2 {
 		t.Errorf("the broker has %d bindings, want 2", n)
 	}
@@ -345,8 +353,9 @@ func TestRotateRefuses(t *testing.T) {
 	})
 
 	// The broker refuses new credentials: the key keeps what it has.
-	key := &platform.ServiceBinding{Type: platform.BindingKey, Name: "k", InstanceGUID: i.GUID, SpaceGUID: k.space.GUID, Credentials: map[string]any{"password": "p"},
-		Last: platform.LastOperation{Type: platform.OperationCreate, State: platform.OperationSucceeded}}
+	key := &platform.ServiceBinding{Type: platform.BindingKey, Name: "k", InstanceGUID: i.GUID, SpaceGUID: k.space.GUID,
+		Credentials: map[string]any{"password": "p"},
+		Last:        platform.LastOperation{Type: platform.OperationCreate, State: platform.OperationSucceeded}}
 	var job *platform.Job
 	k.update(func(tx platform.Tx) (err error) {
 		if err := tx.ServiceBindings().Insert(key); err != nil {
@@ -372,7 +381,8 @@ func TestRotateSameCredentials(t *testing.T) {
 	t.Parallel()
 	k := setup(t, &brokertest.Broker{Hook: func(r *brokertest.Request) (*brokertest.Reply, bool) {
 		if r.Operation() == "bind" {
-			return &brokertest.Reply{Status: 201, Body: map[string]any{"credentials": map[string]any{"uri": "https://all.example"}}}, true
+			return &brokertest.Reply{Status: 201,
+				Body: map[string]any{"credentials": map[string]any{"uri": "https://all.example"}}}, true
 		}
 		return nil, true
 	}})
@@ -380,7 +390,8 @@ func TestRotateSameCredentials(t *testing.T) {
 	i, _ := k.bound(brokertest.Sync)
 	k.running()
 	k.complete(k.rotate(i.GUID, services.Rotate{Restart: true}).GUID)
-	if row := k.rotation(i.GUID); row.Method != platform.ByNothing || !strings.Contains(row.Description, "same credentials") {
+	if row := k.rotation(i.GUID); row.Method != platform.ByNothing ||
+		!strings.Contains(row.Description, "same credentials") {
 		t.Errorf("got %+v", row)
 	}
 }
@@ -395,7 +406,8 @@ func TestRotateAfterADeployment(t *testing.T) {
 	k.running()
 	canary := k.canary()
 	k.complete(k.rotate(i.GUID, services.Rotate{Restart: true}).GUID)
-	if row := k.rotation(i.GUID); row.Method != platform.ByRestart || row.DeploymentGUID != "" || !strings.Contains(row.Description, "active deployment") {
+	if row := k.rotation(i.GUID); row.Method != platform.ByRestart || row.DeploymentGUID != "" ||
+		!strings.Contains(row.Description, "active deployment") {
 		t.Errorf("got %+v", row)
 	}
 	k.cancel(canary)
@@ -416,7 +428,8 @@ func TestRotateRefusedDeployment(t *testing.T) {
 	})
 	k.complete(k.rotate(i.GUID, services.Rotate{Restart: true}).GUID)
 	row := k.rotation(i.GUID)
-	if row.State != platform.RotationApplying || row.Method != platform.ByNothing || !strings.Contains(row.Description, "could not be restarted") {
+	if row.State != platform.RotationApplying || row.Method != platform.ByNothing ||
+		!strings.Contains(row.Description, "could not be restarted") {
 		t.Errorf("got %+v", row)
 	}
 	k.view(func(tx platform.Tx) error {

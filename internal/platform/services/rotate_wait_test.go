@@ -138,7 +138,8 @@ func TestRotationsOfASpaceAreLimited(t *testing.T) {
 	k := setup(t, &brokertest.Broker{})
 	k.start(k.Services)
 	i, b := k.bound(brokertest.Sync)
-	row := &platform.CredentialRotation{BindingGUID: "other", InstanceGUID: "other", SpaceGUID: k.space.GUID, State: platform.RotationApplying}
+	row := &platform.CredentialRotation{BindingGUID: "other", InstanceGUID: "other", SpaceGUID: k.space.GUID,
+		State: platform.RotationApplying}
 	k.update(func(tx platform.Tx) error {
 		for range 200 {
 			row.Resource = platform.Resource{}
@@ -156,7 +157,8 @@ func TestRotationsOfASpaceAreLimited(t *testing.T) {
 		_, err = k.Rotate(tx, actor, services.Rotate{Instance: now, Bindings: []*platform.ServiceBinding{b}})
 		return err
 	})
-	if err == nil || !strings.Contains(err.Error(), "200 rotations of credentials that are not finished") || !strings.Contains(err.Error(), "Restart the apps") {
+	if err == nil || !strings.Contains(err.Error(), "200 rotations of credentials that are not finished") ||
+		!strings.Contains(err.Error(), "Restart the apps") {
 		t.Errorf("got %v", err)
 	}
 	k.update(func(tx platform.Tx) error {

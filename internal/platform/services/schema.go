@@ -58,7 +58,8 @@ func compile(schema any) (*jsonschema.Schema, error) {
 	return c.Compile(here)
 }
 
-var operations = [][2]string{{"service_instance", "create"}, {"service_instance", "update"}, {"service_binding", "create"}}
+var operations = [][2]string{{"service_instance", "create"}, {"service_instance", "update"},
+	{"service_binding", "create"}}
 
 // schemaProblems returns the problems of the schemas in a catalog.
 func schemaProblems(c *osb.Catalog) (problems []string) {
@@ -71,7 +72,8 @@ func schemaProblems(c *osb.Catalog) (problems []string) {
 				}
 				if _, err := compile(schema); err != nil && len(problems) < 20 {
 					first, _, _ := strings.Cut(err.Error(), "\n")
-					problems = append(problems, fmt.Sprintf("Service '%s', plan '%s': schema %s.%s.parameters is not valid: %s", s.Name, p.Name, a[0], a[1], first))
+					problems = append(problems, fmt.Sprintf("Service '%s', plan '%s': schema %s.%s.parameters is not valid: %s",
+						s.Name, p.Name, a[0], a[1], first))
 				}
 			}
 		}
@@ -113,7 +115,8 @@ var english = message.NewPrinter(language.English)
 // collect lists the innermost reasons without the values, which may be secret.
 func collect(e *jsonschema.ValidationError, to *[]string) {
 	if len(e.Causes) == 0 && len(*to) < 10 {
-		*to = append(*to, fmt.Sprintf("Parameters are not valid: at '/%s': %s", strings.Join(e.InstanceLocation, "/"), e.ErrorKind.LocalizedString(english)))
+		*to = append(*to, fmt.Sprintf("Parameters are not valid: at '/%s': %s", strings.Join(e.InstanceLocation, "/"),
+			e.ErrorKind.LocalizedString(english)))
 		return
 	}
 	for _, cause := range e.Causes {

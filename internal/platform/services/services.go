@@ -149,7 +149,8 @@ func (s *Services) Start(ctx context.Context) error {
 // resumeJobs releases the jobs of a previous process with the same worker name.
 func (s *Services) resumeJobs(ctx context.Context) error {
 	return s.Store.Update(ctx, func(tx platform.Tx) error {
-		left, _, err := tx.Jobs().List(platform.Where("state", platform.JobProcessing, platform.JobPolling).And(platform.In("worker", s.worker)))
+		left, _, err := tx.Jobs().List(platform.Where("state", platform.JobProcessing, platform.JobPolling).
+			And(platform.In("worker", s.worker)))
 		if err != nil {
 			return err
 		}
@@ -263,7 +264,8 @@ const duePage = 200
 // the next one is due.
 func (s *Services) takeDue(ctx context.Context, spawn func(func())) (next time.Time, err error) {
 	now := s.steady()
-	q := platform.Where("state", platform.JobProcessing, platform.JobPolling).And(platform.Cond{Field: "lease", Op: platform.OpLess, Values: []any{now}})
+	q := platform.Where("state", platform.JobProcessing, platform.JobPolling).
+		And(platform.Cond{Field: "lease", Op: platform.OpLess, Values: []any{now}})
 	q.Order, q.PerPage = "due", duePage
 	for q.Page = 1; ; q.Page++ {
 		var page []*platform.Job
@@ -287,7 +289,8 @@ func (s *Services) takeDue(ctx context.Context, spawn func(func())) (next time.T
 			}
 			spawn(func() {
 				defer s.leave(j.GUID)
-				background.Safely("job of services", func() { s.run(ctx, j.GUID) }) // another worker continues when its lease expires
+				// another worker continues when its lease expires
+				background.Safely("job of services", func() { s.run(ctx, j.GUID) })
 			})
 		}
 		if len(page) < duePage {

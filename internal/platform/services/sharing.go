@@ -21,7 +21,8 @@ func (s *Services) Shareable(tx platform.Tx, i *platform.ServiceInstance) error 
 }
 
 // Share lets the apps of other spaces use a service instance.
-func (s *Services) Share(tx platform.Tx, by actions.Actor, i *platform.ServiceInstance, spaces []*platform.Space) error {
+func (s *Services) Share(tx platform.Tx, by actions.Actor, i *platform.ServiceInstance,
+	spaces []*platform.Space) error {
 	for _, space := range spaces {
 		if err := share(tx, i, space); err != nil {
 			return err
@@ -41,14 +42,17 @@ func share(tx platform.Tx, i *platform.ServiceInstance, space *platform.Space) e
 	if slices.Contains(i.SharedSpaces, space.GUID) {
 		return nil
 	}
-	usable, err := tx.ServicePlans().Count(platform.Where("guid", i.PlanGUID).And(platform.In("usable_in_space_guid", space.GUID)))
+	usable, err := tx.ServicePlans().Count(platform.Where("guid", i.PlanGUID).
+		And(platform.In("usable_in_space_guid", space.GUID)))
 	if err != nil {
 		return err
 	}
 	if usable == 0 {
-		return fault.New(fault.Unprocessable, "Access to the service plan of '%s' is not enabled in the organization of space '%s'.", i.Name, space.Name)
+		return fault.New(fault.Unprocessable,
+			"Access to the service plan of '%s' is not enabled in the organization of space '%s'.", i.Name, space.Name)
 	}
-	taken, err := tx.ServiceInstances().Count(platform.Where("visible_in_space_guid", space.GUID).And(platform.In("name", i.Name)))
+	taken, err := tx.ServiceInstances().Count(platform.Where("visible_in_space_guid", space.GUID).
+		And(platform.In("name", i.Name)))
 	if err != nil {
 		return err
 	}
@@ -62,16 +66,22 @@ func share(tx platform.Tx, i *platform.ServiceInstance, space *platform.Space) e
 // Unshare stops sharing an instance with a space. If there are bindings in the
 // space, it returns the jobs that delete them, and has to be called again when they
 // have finished. With last set, remaining bindings are an error.
-func (s *Services) Unshare(tx platform.Tx, by actions.Actor, i *platform.ServiceInstance, space string, last bool) (jobs []string, err error) {
+func (s *Services) Unshare(tx platform.Tx, by actions.Actor, i *platform.ServiceInstance, space string,
+	last bool) (jobs []string, err error) {
 	if !slices.Contains(i.SharedSpaces, space) {
-		return nil, fault.New(fault.Unprocessable, "Unable to unshare service instance from space %s. Ensure the space exists and the service instance has been shared to this space.", space)
+		return nil, fault.New(fault.Unprocessable,
+			"Unable to unshare service instance from space %s. Ensure the space exists and the service instance has been "+
+				"shared to this space.", space)
 	}
-	bound, _, err := tx.ServiceBindings().List(platform.Where("instance_guid", i.GUID).And(platform.In("space_guid", space)))
+	bound, _, err := tx.ServiceBindings().List(platform.Where("instance_guid", i.GUID).
+		And(platform.In("space_guid", space)))
 	if err != nil {
 		return nil, err
 	}
 	if len(bound) > 0 && last {
-		return nil, fault.New(fault.Unprocessable, "Unshare of service instance failed: %d bindings in that space still exist. Try again when they are deleted.", len(bound))
+		return nil, fault.New(fault.Unprocessable,
+			"Unshare of service instance failed: %d bindings in that space still exist. Try again when they are deleted.",
+			len(bound))
 	}
 	for _, b := range bound {
 		job, err := s.Unbind(tx, by, b)

@@ -26,7 +26,8 @@ func (d UAADashboards) Put(ctx context.Context, c osb.DashboardClient) error {
 		return err
 	}
 	return dashboardError(d.Client.CreateClient(ctx, uaaclient.OAuthClient{
-		ID: c.ID, Secret: c.Secret, RedirectURIs: []string{c.RedirectURI}, GrantTypes: []string{"authorization_code", "refresh_token"},
+		ID: c.ID, Secret: c.Secret, RedirectURIs: []string{c.RedirectURI}, GrantTypes: []string{"authorization_code",
+			"refresh_token"},
 		Scopes: []string{"openid", "cloud_controller_service_permissions.read"}, Authorities: []string{"uaa.resource"},
 	}))
 }

@@ -98,13 +98,15 @@ func decodeWork(j *platform.Job) (*work, error) {
 }
 
 // insertJob stores a job.
-func (s *Services) insertJob(tx platform.Tx, operation, resource, guid string, w *work, warnings ...string) (*platform.Job, error) {
+func (s *Services) insertJob(tx platform.Tx, operation, resource, guid string, w *work,
+	warnings ...string) (*platform.Job, error) {
 	payload, err := encodeWork(w)
 	if err != nil {
 		return nil, err
 	}
 	j := &platform.Job{
-		Operation: operation, State: platform.JobProcessing, ResourceType: resource, ResourceGUID: guid, Payload: payload, Due: s.steady(), Warnings: warnings,
+		Operation: operation, State: platform.JobProcessing, ResourceType: resource, ResourceGUID: guid, Payload: payload,
+		Due: s.steady(), Warnings: warnings,
 	}
 	return j, tx.Jobs().Insert(j)
 }
@@ -161,7 +163,8 @@ func (s *Services) keepLease(ctx context.Context, j *platform.Job, lost func()) 
 }
 
 // commit stores the changes of f to a job, unless another worker has it.
-func (s *Services) commit(ctx context.Context, j *platform.Job, f func(tx platform.Tx, mine *platform.Job) error) error {
+func (s *Services) commit(ctx context.Context, j *platform.Job,
+	f func(tx platform.Tx, mine *platform.Job) error) error {
 	return s.Store.Update(ctx, func(tx platform.Tx) error {
 		mine, err := tx.Jobs().Get(j.GUID)
 		if fault.Is(err, fault.NotFound) {
@@ -195,7 +198,8 @@ func reschedule(j *platform.Job, w *work, due time.Time) (err error) {
 
 // numbers are Cloud Foundry's numbers of broker errors; others have 10001.
 var numbers = map[string]int{
-	"ServiceBrokerCatalogInvalid": 270012, "MaintenanceInfoConflict": 390006, "AsyncServiceInstanceOperationInProgress": 60016,
+	"ServiceBrokerCatalogInvalid": 270012, "MaintenanceInfoConflict": 390006,
+	"AsyncServiceInstanceOperationInProgress": 60016,
 }
 
 // jobError returns an error as clients may see it.
@@ -216,7 +220,8 @@ func (s *Services) jobError(ctx context.Context, err error) platform.JobError {
 		return platform.JobError{Code: s.Number(known.Code), Title: "CF-" + string(known.Code), Detail: known.Message}
 	}
 	s.Log.ErrorContext(ctx, "an operation on a service failed", "error", err)
-	return platform.JobError{Code: 10001, Title: "CF-UnknownError", Detail: "The operation failed because of a platform error; the server's log says more."}
+	return platform.JobError{Code: 10001, Title: "CF-UnknownError",
+		Detail: "The operation failed because of a platform error; the server's log says more."}
 }
 
 func describe(err error) string {

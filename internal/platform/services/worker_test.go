@@ -49,13 +49,15 @@ func setup(t *testing.T, b *brokertest.Broker) *bench { return setupOn(t, db.SQL
 func setupOn(t *testing.T, dialect db.Dialect, b *brokertest.Broker) *bench {
 	t.Helper()
 	d := dbtest.Migrated(t, dialect, platformdb.Migrations)
-	k := &bench{T: t, store: platformdb.New(d), platform: actions.New(), broker: brokertest.New(t, b), plans: map[string]string{}}
+	k := &bench{T: t, store: platformdb.New(d), platform: actions.New(), broker: brokertest.New(t, b),
+		plans: map[string]string{}}
 	k.update(func(tx platform.Tx) error {
 		org := &platform.Organization{Name: "o"}
 		if err := tx.Organizations().Insert(org); err != nil {
 			return err
 		}
-		k.space = &platform.Space{Name: "s", OrgGUID: org.GUID, Metadata: platform.Metadata{Annotations: map[string]string{"a": "b"}}}
+		k.space = &platform.Space{Name: "s", OrgGUID: org.GUID,
+			Metadata: platform.Metadata{Annotations: map[string]string{"a": "b"}}}
 		if err := tx.Spaces().Insert(k.space); err != nil {
 			return err
 		}
@@ -198,14 +200,16 @@ func TestWhatBrokersAreTold(t *testing.T) {
 	k.complete(job.GUID)
 	provision := k.broker.Requests("provision")[0]
 	contextOf, _ := provision.Body["context"].(map[string]any)
-	if contextOf["platform"] != "cloudfoundry" || contextOf["space_guid"] != k.space.GUID || contextOf["instance_name"] != "db" || contextOf["organization_name"] != "o" ||
+	if contextOf["platform"] != "cloudfoundry" || contextOf["space_guid"] != k.space.GUID ||
+		contextOf["instance_name"] != "db" || contextOf["organization_name"] != "o" ||
 		fmt.Sprint(contextOf["space_annotations"]) != "map[a:b]" {
 		t.Errorf("context: %v", contextOf)
 	}
 	if provision.Query["accepts_incomplete"] != "true" || provision.Body["space_guid"] != k.space.GUID {
 		t.Errorf("provision: %v %v", provision.Query, provision.Body)
 	}
-	for name, want := range map[string]string{"X-Broker-Api-Version": "2.17", "X-Broker-Api-Originating-Identity": "cloudfoundry eyJ1c2VyX2lkIjoidXNlciJ9"} {
+	for name, want := range map[string]string{"X-Broker-Api-Version": "2.17",
+		"X-Broker-Api-Originating-Identity": "cloudfoundry eyJ1c2VyX2lkIjoidXNlciJ9"} {
 		if got := provision.Header.Get(name); got != want {
 			t.Errorf("%s: %q, want %q", name, got, want)
 		}
@@ -214,7 +218,8 @@ func TestWhatBrokersAreTold(t *testing.T) {
 		t.Error("no request identity")
 	}
 	bind := k.broker.Requests("bind")[0]
-	if resource, _ := bind.Body["bind_resource"].(map[string]any); resource["app_guid"] != k.app.GUID || bind.Path != "/v2/service_instances/"+i.GUID+"/service_bindings/"+b.GUID {
+	if resource, _ := bind.Body["bind_resource"].(map[string]any); resource["app_guid"] != k.app.GUID ||
+		bind.Path != "/v2/service_instances/"+i.GUID+"/service_bindings/"+b.GUID {
 		t.Errorf("bind: %s %v", bind.Path, bind.Body)
 	}
 	if len(k.broker.Requests("fetch_binding")) != 1 {
@@ -246,7 +251,8 @@ func TestOrphans(t *testing.T) {
 	k.start(k.Services)
 	for plan, want := range map[string]string{brokertest.Sync: "halfway", brokertest.Garbage: "invalid response"} {
 		i, job := k.create(plan, plan, nil)
-		if j := k.ended(job.GUID); j.State != platform.JobFailed || len(j.Errors) != 1 || !strings.Contains(j.Errors[0].Detail, want) {
+		if j := k.ended(job.GUID); j.State != platform.JobFailed || len(j.Errors) != 1 ||
+			!strings.Contains(j.Errors[0].Detail, want) {
 			t.Errorf("plan %s: job is %v, want it failed with %q", plan, j, want)
 		}
 		if i := k.instance(i.GUID); i.Last.State != platform.OperationFailed || !strings.Contains(i.Last.Description, want) {
@@ -291,7 +297,8 @@ func TestBusyBroker(t *testing.T) {
 	k.complete(repeated.GUID)
 	busy.Store(1)
 	i, job := k.create("first", brokertest.Sync, nil)
-	if j := k.ended(job.GUID); j.State != platform.JobFailed || len(j.Errors) != 1 || j.Errors[0].Title != "CF-AsyncServiceInstanceOperationInProgress" {
+	if j := k.ended(job.GUID); j.State != platform.JobFailed || len(j.Errors) != 1 ||
+		j.Errors[0].Title != "CF-AsyncServiceInstanceOperationInProgress" {
 		t.Errorf("job is %v, want it failed because of another operation", j)
 	}
 	if i := k.instance(i.GUID); i.Last.State != platform.OperationFailed {
@@ -472,7 +479,8 @@ func TestJobTakenOver(t *testing.T) {
 	}})
 	t.Cleanup(func() { close(release) })
 	var log bytes.Buffer
-	s := k.worker(services.Config{MaxBrokerCalls: 1, Log: slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelError}))})
+	s := k.worker(services.Config{MaxBrokerCalls: 1,
+		Log: slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelError}))})
 	k.start(s)
 	_, job := k.create("db", brokertest.Sync, nil)
 	<-called
@@ -548,7 +556,8 @@ func TestCatalogChanges(t *testing.T) {
 		t.Errorf("plans are %v, want %v", names, want)
 	}
 	err := k.store.Update(t.Context(), func(tx platform.Tx) error {
-		_, _, err := k.CreateInstance(tx, actor, &platform.ServiceInstance{Name: "x", SpaceGUID: k.space.GUID, PlanGUID: used.PlanGUID}, nil)
+		_, _, err := k.CreateInstance(tx, actor, &platform.ServiceInstance{Name: "x", SpaceGUID: k.space.GUID,
+			PlanGUID: used.PlanGUID}, nil)
 		return err
 	})
 	if !fault.Is(err, fault.Unprocessable) || !strings.Contains(err.Error(), "no longer offered") {

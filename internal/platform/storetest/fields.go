@@ -218,7 +218,8 @@ func checkField[T any](k *kit, n noun[T], field string, read func(*T) any, rows 
 		equal := matching(func(r *T) bool { return compare(read(r), value) == 0 })
 		n.expect(k, platform.Where(field, value), field+" in", equal...)
 		n.expect(k, platform.Where(field, value, value, value), field+" in thrice", equal...)
-		n.expect(k, platform.Query{Where: []platform.Cond{{Field: field, Op: platform.OpNotIn, Values: []any{value}}}}, field+" not in",
+		n.expect(k, platform.Query{Where: []platform.Cond{{Field: field, Op: platform.OpNotIn, Values: []any{value}}}},
+			field+" not in",
 			matching(func(r *T) bool { return compare(read(r), value) != 0 })...)
 		if _, isBool := value.(bool); isBool {
 			continue
@@ -234,7 +235,8 @@ func checkField[T any](k *kit, n noun[T], field string, read func(*T) any, rows 
 		}
 	}
 	zero := func(r *T) bool { return reflect.ValueOf(read(r)).IsZero() }
-	n.expect(k, platform.Query{Where: []platform.Cond{{Field: field, Op: platform.OpNull}}}, field+" null", matching(zero)...)
+	n.expect(k, platform.Query{Where: []platform.Cond{{Field: field, Op: platform.OpNull}}}, field+" null",
+		matching(zero)...)
 	n.expect(k, platform.Query{Where: []platform.Cond{{Field: field, Op: platform.OpNotNull}}}, field+" not null",
 		matching(func(r *T) bool { return !zero(r) })...)
 
@@ -265,7 +267,8 @@ func compare(a, b any) int {
 	case reflect.String:
 		return strings.Compare(x.String(), y.String())
 	case reflect.Bool:
-		return cmp.Compare(reflect.ValueOf(map[bool]int{true: 1}[x.Bool()]).Int(), reflect.ValueOf(map[bool]int{true: 1}[y.Bool()]).Int())
+		return cmp.Compare(reflect.ValueOf(map[bool]int{true: 1}[x.Bool()]).Int(),
+			reflect.ValueOf(map[bool]int{true: 1}[y.Bool()]).Int())
 	default:
 		return cmp.Compare(x.Int(), y.Int())
 	}
@@ -282,7 +285,8 @@ func testTimes(k *kit) {
 	elsewhere := moment.In(time.FixedZone("elsewhere", 7200))
 	jobs.expect(k, platform.Where("due", elsewhere), "another zone", "at")
 	jobs.expect(k, platform.Where("due", time.Time{}), "none", "never")
-	jobs.expect(k, platform.Query{Where: []platform.Cond{{Field: "due", Op: platform.OpLessEqual, Values: []any{moment}}}}, "due", "never", "at")
+	jobs.expect(k, platform.Query{Where: []platform.Cond{{Field: "due", Op: platform.OpLessEqual, Values: []any{moment}}}},
+		"due", "never", "at")
 	jobs.expect(k, platform.Query{Where: []platform.Cond{
 		{Field: "due", Op: platform.OpGreaterEqual, Values: []any{moment}},
 		{Field: "due", Op: platform.OpLess, Values: []any{moment.Add(1)}},
@@ -302,7 +306,8 @@ func testTimes(k *kit) {
 	second := moment.Truncate(time.Second)
 	seconds("no second", nil)
 	seconds("one second", []time.Time{second}, "at", "after")
-	seconds("seconds, not what lies between", []time.Time{moment.Add(time.Hour), second.Add(-time.Second)}, "later", "before")
+	seconds("seconds, not what lies between", []time.Time{moment.Add(time.Hour), second.Add(-time.Second)},
+		"later", "before")
 	var many []time.Time
 	for i := range 1000 {
 		many = append(many, second.Add(time.Duration(i)*time.Second))
@@ -328,17 +333,21 @@ func testConditions(k *kit) {
 		{"no values", platform.Where("name"), nil},
 		{"an empty value", platform.Where("name", ""), []string{"4"}},
 		{"an empty value among others", platform.Where("name", "", "b"), []string{"2", "4"}},
-		{"strings", platform.Query{Where: []platform.Cond{platform.InStrings("guid", []string{"1", "4", "none"})}}, []string{"1", "4"}},
+		{"strings", platform.Query{Where: []platform.Cond{platform.InStrings("guid", []string{"1", "4", "none"})}},
+			[]string{"1", "4"}},
 		{"no strings", platform.Query{Where: []platform.Cond{platform.InStrings("guid", nil)}}, nil},
 		{"both", platform.Where("name", "a").And(platform.In("space_guid", "y")), []string{"3"}},
 		{"contradiction", platform.Where("name", "a").And(platform.In("name", "b")), nil},
-		{"not in nothing", platform.Query{Where: []platform.Cond{{Field: "name", Op: platform.OpNotIn}}}, []string{"1", "2", "3", "4"}},
-		{"not in", platform.Query{Where: []platform.Cond{{Field: "name", Op: platform.OpNotIn, Values: []any{"a", ""}}}}, []string{"2"}},
+		{"not in nothing", platform.Query{Where: []platform.Cond{{Field: "name", Op: platform.OpNotIn}}},
+			[]string{"1", "2", "3", "4"}},
+		{"not in", platform.Query{Where: []platform.Cond{{Field: "name", Op: platform.OpNotIn, Values: []any{"a", ""}}}},
+			[]string{"2"}},
 		{"typed", platform.Where("state", platform.AppStarted), []string{"1"}},
 		{"plain", platform.Where("state", "STARTED"), []string{"1"}},
 		{"impossible", platform.Where("name", "a\x00b", "\xff"), nil},
 		{"impossible among others", platform.Where("name", "a\x00b", "b"), []string{"2"}},
-		{"less than the impossible", platform.Query{Where: []platform.Cond{{Field: "name", Op: platform.OpLess, Values: []any{"\xff"}}}}, nil},
+		{"less than the impossible",
+			platform.Query{Where: []platform.Cond{{Field: "name", Op: platform.OpLess, Values: []any{"\xff"}}}}, nil},
 	} {
 		apps.expect(k, test.q, test.what, test.want...)
 	}
@@ -359,12 +368,17 @@ func testMistakes(k *kit) {
 		"text for a time": {platform.Where("created_at", "2026-01-01"), []string{"created_at", "time", "string"}},
 		"number for text": {platform.Where("name", 1), []string{"name", "int"}},
 		"nil for text":    {platform.Where("name", nil), []string{"name", "nil"}},
-		"unknown op":      {platform.Query{Where: []platform.Cond{{Field: "name", Op: 99, Values: []any{"x"}}}}, []string{"name", "99"}},
-		"two to compare":  {platform.Query{Where: []platform.Cond{{Field: "name", Op: platform.OpLess, Values: []any{"x", "y"}}}}, []string{"name", "2"}},
-		"none to compare": {platform.Query{Where: []platform.Cond{{Field: "name", Op: platform.OpGreater}}}, []string{"name", "0"}},
-		"a name in time":  {platform.Query{Where: []platform.Cond{{Field: "name", Op: platform.OpInSeconds, Values: []any{"x"}}}}, []string{"name", "times"}},
-		"values for null": {platform.Query{Where: []platform.Cond{{Field: "name", Op: platform.OpNull, Values: []any{"x"}}}}, []string{"name"}},
-		"unknown labels":  {platform.Query{Labels: []platform.LabelRequirement{{Key: "k", Op: 99}}}, []string{"k", "99"}},
+		"unknown op": {platform.Query{Where: []platform.Cond{{Field: "name", Op: 99, Values: []any{"x"}}}},
+			[]string{"name", "99"}},
+		"two to compare": {platform.Query{Where: []platform.Cond{{Field: "name", Op: platform.OpLess,
+			Values: []any{"x", "y"}}}}, []string{"name", "2"}},
+		"none to compare": {platform.Query{Where: []platform.Cond{{Field: "name", Op: platform.OpGreater}}},
+			[]string{"name", "0"}},
+		"a name in time": {platform.Query{Where: []platform.Cond{{Field: "name", Op: platform.OpInSeconds,
+			Values: []any{"x"}}}}, []string{"name", "times"}},
+		"values for null": {platform.Query{Where: []platform.Cond{{Field: "name", Op: platform.OpNull, Values: []any{"x"}}}},
+			[]string{"name"}},
+		"unknown labels": {platform.Query{Labels: []platform.LabelRequirement{{Key: "k", Op: 99}}}, []string{"k", "99"}},
 	} {
 		for call, f := range map[string]func(platform.Tx) error{
 			"List":  func(tx platform.Tx) error { _, _, err := tx.Apps().List(test.q); return err },
@@ -403,10 +417,15 @@ func testMistakes(k *kit) {
 			return err
 		},
 		"less than a bool": func(tx platform.Tx) error {
-			_, err := tx.Routes().Count(platform.Query{Where: []platform.Cond{{Field: "unmapped", Op: platform.OpLess, Values: []any{true}}}})
+			_, err := tx.Routes().Count(platform.Query{Where: []platform.Cond{{Field: "unmapped", Op: platform.OpLess,
+				Values: []any{true}}}})
 			return err
 		},
-		"text for a number": func(tx platform.Tx) error { _, err := tx.Routes().Count(platform.Where("port", "80")); return err },
+		"text for a number": func(tx platform.Tx) error {
+			_, err := tx.Routes().
+				Count(platform.Where("port", "80"))
+			return err
+		},
 	} {
 		if err := k.store.View(k.Context(), f); err == nil {
 			k.Errorf("%s did not fail", what)

@@ -81,7 +81,8 @@ func testPages(k *kit) {
 	const many = 23
 	k.update(func(tx platform.Tx) error {
 		for i := range many {
-			b := &platform.Buildpack{Resource: platform.Resource{Created: moment, Updated: moment}, Name: fmt.Sprint("b", i), Position: i / 10}
+			b := &platform.Buildpack{Resource: platform.Resource{Created: moment, Updated: moment}, Name: fmt.Sprint("b", i),
+				Position: i / 10}
 			if err := tx.Buildpacks().Insert(b); err != nil {
 				return err
 			}
@@ -101,13 +102,16 @@ func testPages(k *kit) {
 		}
 	}
 	for _, test := range []struct{ page, perPage, rows, total int }{
-		{0, 0, many, many}, {7, 0, many, many}, {-1, 5, 5, many}, {0, 5, 5, many}, {5, 5, 3, many}, {6, 5, 0, many}, {1, many, many, many},
-		{2, many, 0, many}, {1, math.MaxInt, many, many}, {math.MaxInt, 5000, 0, many}, {math.MaxInt, math.MaxInt, 0, many}, {1, -1, many, many},
+		{0, 0, many, many}, {7, 0, many, many}, {-1, 5, 5, many}, {0, 5, 5, many}, {5, 5, 3, many}, {6, 5, 0, many},
+		{1, many, many, many},
+		{2, many, 0, many}, {1, math.MaxInt, many, many}, {math.MaxInt, 5000, 0, many}, {math.MaxInt, math.MaxInt, 0, many},
+		{1, -1, many, many},
 	} {
 		k.view(func(tx platform.Tx) error {
 			page, total, err := tx.Buildpacks().List(platform.Query{Page: test.page, PerPage: test.perPage})
 			if len(page) != test.rows || total != test.total {
-				k.Errorf("page %d by %d: %d rows of %d, want %d of %d", test.page, test.perPage, len(page), total, test.rows, test.total)
+				k.Errorf("page %d by %d: %d rows of %d, want %d of %d", test.page, test.perPage, len(page), total,
+					test.rows, test.total)
 			}
 			return err
 		})
@@ -120,8 +124,9 @@ func testBigLists(k *kit) {
 	guids := make([]string, many)
 	k.update(func(tx platform.Tx) error {
 		for i := range guids {
-			a := &platform.App{Resource: platform.Resource{GUID: fmt.Sprintf("app-%04d", i)}, Name: fmt.Sprint("app", i), SpaceGUID: "s",
-				Metadata: platform.Metadata{Labels: map[string]string{"tier": fmt.Sprint(i)}}}
+			a := &platform.App{Resource: platform.Resource{GUID: fmt.Sprintf("app-%04d", i)}, Name: fmt.Sprint("app", i),
+				SpaceGUID: "s",
+				Metadata:  platform.Metadata{Labels: map[string]string{"tier": fmt.Sprint(i)}}}
 			if err := tx.Apps().Insert(a); err != nil {
 				return err
 			}
@@ -136,12 +141,14 @@ func testBigLists(k *kit) {
 		k.Errorf("%d apps are on the last page", len(got))
 	}
 	for _, n := range []int{2, 3, 255, 256, 257, 1000, many} {
-		if got := apps.guids(k, platform.Query{Where: []platform.Cond{platform.InStrings("guid", guids[:n])}}); !slices.Equal(got, guids[:n]) {
+		if got := apps.guids(k, platform.Query{Where: []platform.Cond{platform.InStrings("guid", guids[:n])}}); !slices.Equal(
+			got, guids[:n]) {
 			k.Errorf("by %d guids: %d apps", n, len(got))
 		}
 		not := platform.InStrings("guid", guids[:n])
 		not.Op = platform.OpNotIn
-		if got := apps.guids(k, platform.Query{Where: []platform.Cond{not}}); !slices.Equal(got, guids[n:]) && len(guids[n:])+len(got) > 0 {
+		if got := apps.guids(k, platform.Query{Where: []platform.Cond{not}}); !slices.Equal(got, guids[n:]) && len(guids[n:])+
+			len(got) > 0 {
 			k.Errorf("by not %d guids: %d apps", n, len(got))
 		}
 	}
@@ -189,66 +196,70 @@ func testLabels(k *kit) {
 }
 
 func checkLabels[T any](k *kit, name string, n noun[T], meta func(*T) *platform.Metadata) {
-	k.Run(name, func(t *testing.T) { //nolint:paralleltest // they share one store, to see that labels of nouns are kept apart
-		k := k.sub(t)
-		make := func(seed int, labels map[string]string) *T {
-			row := filled[T](seed)
-			n.base(row).GUID = fmt.Sprint(seed) // the same for all nouns
-			meta(row).Labels = labels
-			return row
-		}
-		n.insert(k,
-			make(1, map[string]string{"env": "prod", "example.org/team": "a"}),
-			make(2, map[string]string{"env": "test", "team": "a"}),
-			make(3, map[string]string{"env": ""}),
-			make(4, nil))
-		expect := func(k *kit, what string, want []string, all ...platform.LabelRequirement) {
-			k.Helper()
-			n.expect(k, platform.Query{Labels: all}, what, want...)
-		}
-		env := func(op platform.LabelOp, values ...string) platform.LabelRequirement {
-			return platform.LabelRequirement{Key: "env", Op: op, Values: values}
-		}
-		k.within(func(k *kit) {
-			expect(k, "exists", []string{"1", "2", "3"}, env(platform.LabelExists))
-			expect(k, "absent", []string{"4"}, env(platform.LabelAbsent))
-			expect(k, "in one", []string{"1"}, env(platform.LabelIn, "prod"))
-			expect(k, "in two", []string{"1", "2"}, env(platform.LabelIn, "prod", "test", "none"))
-			expect(k, "in empty", []string{"3"}, env(platform.LabelIn, ""))
-			expect(k, "in nothing", nil, env(platform.LabelIn))
-			expect(k, "not in one", []string{"2", "3", "4"}, env(platform.LabelNotIn, "prod"))
-			expect(k, "not in two", []string{"3", "4"}, env(platform.LabelNotIn, "prod", "test"))
-			expect(k, "not in nothing", []string{"1", "2", "3", "4"}, env(platform.LabelNotIn))
-			expect(k, "both", []string{"2"}, env(platform.LabelExists), platform.LabelRequirement{Key: "team", Op: platform.LabelIn, Values: []string{"a"}})
-			expect(k, "with prefix", []string{"1"}, platform.LabelRequirement{Key: "example.org/team"})
-			expect(k, "another case", nil, platform.LabelRequirement{Key: "ENV"}, env(platform.LabelIn, "PROD"))
-			expect(k, "impossible key", nil, platform.LabelRequirement{Key: "\x00"})
-			expect(k, "impossible key absent", []string{"1", "2", "3", "4"}, platform.LabelRequirement{Key: "\xff", Op: platform.LabelAbsent})
-			expect(k, "impossible value", []string{"1"}, env(platform.LabelIn, "\x00", "prod"))
-			n.expect(k, platform.Query{Labels: []platform.LabelRequirement{env(platform.LabelExists)}, Where: []platform.Cond{platform.In("guid", "2", "4")}}, "with a condition", "2")
-		})
+	k.Run(name, //nolint:paralleltest // they share one store, to see that labels of nouns are kept apart
+		func(t *testing.T) {
+			k := k.sub(t)
+			make := func(seed int, labels map[string]string) *T {
+				row := filled[T](seed)
+				n.base(row).GUID = fmt.Sprint(seed) // the same for all nouns
+				meta(row).Labels = labels
+				return row
+			}
+			n.insert(k,
+				make(1, map[string]string{"env": "prod", "example.org/team": "a"}),
+				make(2, map[string]string{"env": "test", "team": "a"}),
+				make(3, map[string]string{"env": ""}),
+				make(4, nil))
+			expect := func(k *kit, what string, want []string, all ...platform.LabelRequirement) {
+				k.Helper()
+				n.expect(k, platform.Query{Labels: all}, what, want...)
+			}
+			env := func(op platform.LabelOp, values ...string) platform.LabelRequirement {
+				return platform.LabelRequirement{Key: "env", Op: op, Values: values}
+			}
+			k.within(func(k *kit) {
+				expect(k, "exists", []string{"1", "2", "3"}, env(platform.LabelExists))
+				expect(k, "absent", []string{"4"}, env(platform.LabelAbsent))
+				expect(k, "in one", []string{"1"}, env(platform.LabelIn, "prod"))
+				expect(k, "in two", []string{"1", "2"}, env(platform.LabelIn, "prod", "test", "none"))
+				expect(k, "in empty", []string{"3"}, env(platform.LabelIn, ""))
+				expect(k, "in nothing", nil, env(platform.LabelIn))
+				expect(k, "not in one", []string{"2", "3", "4"}, env(platform.LabelNotIn, "prod"))
+				expect(k, "not in two", []string{"3", "4"}, env(platform.LabelNotIn, "prod", "test"))
+				expect(k, "not in nothing", []string{"1", "2", "3", "4"}, env(platform.LabelNotIn))
+				expect(k, "both", []string{"2"}, env(platform.LabelExists),
+					platform.LabelRequirement{Key: "team", Op: platform.LabelIn, Values: []string{"a"}})
+				expect(k, "with prefix", []string{"1"}, platform.LabelRequirement{Key: "example.org/team"})
+				expect(k, "another case", nil, platform.LabelRequirement{Key: "ENV"}, env(platform.LabelIn, "PROD"))
+				expect(k, "impossible key", nil, platform.LabelRequirement{Key: "\x00"})
+				expect(k, "impossible key absent", []string{"1", "2", "3", "4"},
+					platform.LabelRequirement{Key: "\xff", Op: platform.LabelAbsent})
+				expect(k, "impossible value", []string{"1"}, env(platform.LabelIn, "\x00", "prod"))
+				n.expect(k, platform.Query{Labels: []platform.LabelRequirement{env(platform.LabelExists)},
+					Where: []platform.Cond{platform.In("guid", "2", "4")}}, "with a condition", "2")
+			})
 
-		k.update(func(tx platform.Tx) error {
-			row, err := n.repo(tx).Get("1")
-			if err != nil {
+			k.update(func(tx platform.Tx) error {
+				row, err := n.repo(tx).Get("1")
+				if err != nil {
+					return err
+				}
+				meta(row).Labels = map[string]string{"env": "test", "new": "x"}
+				return n.repo(tx).Update(row)
+			})
+			expect(k, "after a change", []string{"1", "2"}, env(platform.LabelIn, "test"))
+			expect(k, "one that is gone", nil, platform.LabelRequirement{Key: "example.org/team"})
+			k.update(func(tx platform.Tx) error { return n.repo(tx).Delete("1") })
+			n.insert(k, make(1, nil))
+			expect(k, "made anew", []string{"1", "3", "4"}, env(platform.LabelNotIn, "test"))
+			k.update(func(tx platform.Tx) error {
+				removed, err := n.repo(tx).DeleteAll(platform.Query{Labels: []platform.LabelRequirement{env(platform.LabelExists)}})
+				if removed != 2 {
+					k.Errorf("%d deleted by label", removed)
+				}
 				return err
-			}
-			meta(row).Labels = map[string]string{"env": "test", "new": "x"}
-			return n.repo(tx).Update(row)
+			})
+			expect(k, "after that", nil, env(platform.LabelExists))
+			n.expect(k, platform.Query{}, "what is left", "1", "4")
 		})
-		expect(k, "after a change", []string{"1", "2"}, env(platform.LabelIn, "test"))
-		expect(k, "one that is gone", nil, platform.LabelRequirement{Key: "example.org/team"})
-		k.update(func(tx platform.Tx) error { return n.repo(tx).Delete("1") })
-		n.insert(k, make(1, nil))
-		expect(k, "made anew", []string{"1", "3", "4"}, env(platform.LabelNotIn, "test"))
-		k.update(func(tx platform.Tx) error {
-			removed, err := n.repo(tx).DeleteAll(platform.Query{Labels: []platform.LabelRequirement{env(platform.LabelExists)}})
-			if removed != 2 {
-				k.Errorf("%d deleted by label", removed)
-			}
-			return err
-		})
-		expect(k, "after that", nil, env(platform.LabelExists))
-		n.expect(k, platform.Query{}, "what is left", "1", "4")
-	})
 }

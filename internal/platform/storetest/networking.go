@@ -27,9 +27,11 @@ func testSecurityGroups(k *kit) {
 		&platform.Role{Type: platform.SpaceSupporter, UserGUID: "neighbour", SpaceGUID: "space-a2"},
 		&platform.Role{Type: platform.SpaceAuditor, UserGUID: "stranger", SpaceGUID: "space-b1"})
 	for who, more := range map[string][]string{
-		"manager": {"run-a1", "stage-a2"}, "developer": {"run-a1"}, "neighbour": {"stage-a2"}, "stranger": {"run-a1"}, "member": nil, "auditor": nil, "": nil,
+		"manager": {"run-a1", "stage-a2"}, "developer": {"run-a1"}, "neighbour": {"stage-a2"}, "stranger": {"run-a1"},
+		"member": nil, "auditor": nil, "": nil,
 	} {
-		secGroups.expect(k, platform.Query{Reader: &platform.Reader{UserGUID: who}}, "security groups for the "+who, append(more, "run-all", "stage-all")...)
+		secGroups.expect(k, platform.Query{Reader: &platform.Reader{UserGUID: who}}, "security groups for the "+who,
+			append(more, "run-all", "stage-all")...)
 	}
 }
 
@@ -57,7 +59,8 @@ func testOnce(k *kit) {
 func testNetworkPolicies(k *kit) {
 	build(k)
 	add := func(guid, from, to string) {
-		policies.insert(k, &platform.NetworkPolicy{Resource: platform.Resource{GUID: guid}, SourceApp: "app-" + from, DestApp: "app-" + to, Protocol: "tcp", FirstPort: 80, LastPort: 90})
+		policies.insert(k, &platform.NetworkPolicy{Resource: platform.Resource{GUID: guid}, SourceApp: "app-" + from,
+			DestApp: "app-" + to, Protocol: "tcp", FirstPort: 80, LastPort: 90})
 	}
 	add("within", "a1", "a1")
 	add("beside", "a1", "a2")
@@ -71,7 +74,8 @@ func testNetworkPolicies(k *kit) {
 		&platform.Role{Type: platform.SpaceDeveloper, UserGUID: "two", SpaceGUID: "space-b1"},
 		&platform.Role{Type: platform.SpaceAuditor, UserGUID: "auditor", SpaceGUID: "space-a1"},
 		&platform.Role{Type: platform.OrgManager, UserGUID: "manager", OrgGUID: "org-a"})
-	for who, want := range map[string][]string{"one": {"within"}, "two": {"within", "across"}, "auditor": nil, "manager": nil} {
+	for who, want := range map[string][]string{"one": {"within"}, "two": {"within", "across"}, "auditor": nil,
+		"manager": nil} {
 		policies.expect(k, platform.Query{Reader: &platform.Reader{UserGUID: who}}, "policies for "+who, want...)
 	}
 }

@@ -156,6 +156,7 @@ func (p permitted) check(k *kit, user string) {
 				counting = append(counting, r.GUID)
 			}
 		}
-		roles.expect(k, platform.Where("user_guid", user).And(platform.In("within_space_guid", "space-"+s)), who+": roles in "+s, counting...)
+		roles.expect(k, platform.Where("user_guid", user).And(platform.In("within_space_guid", "space-"+s)),
+			who+": roles in "+s, counting...)
 	}
 }

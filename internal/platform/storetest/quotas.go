@@ -4,9 +4,11 @@ import "ingot/internal/platform"
 
 func checkQuotaConflicts(k *kit) {
 	checkConflicts(k, "OrganizationQuota", orgQuotas,
-		[]platform.OrganizationQuota{{Name: "Small"}}, []platform.OrganizationQuota{{Name: "small"}}, []platform.OrganizationQuota{{Name: "large"}})
+		[]platform.OrganizationQuota{{Name: "Small"}}, []platform.OrganizationQuota{{Name: "small"}},
+		[]platform.OrganizationQuota{{Name: "large"}})
 	checkConflicts(k, "SpaceQuota", spaceQuotas,
-		[]platform.SpaceQuota{{Name: "Small", OrgGUID: "o"}}, []platform.SpaceQuota{{Name: "small", OrgGUID: "o"}}, []platform.SpaceQuota{{Name: "Small", OrgGUID: "p"}})
+		[]platform.SpaceQuota{{Name: "Small", OrgGUID: "o"}}, []platform.SpaceQuota{{Name: "small", OrgGUID: "o"}},
+		[]platform.SpaceQuota{{Name: "Small", OrgGUID: "p"}})
 }
 
 // testQuotas sees that quotas are found by what they are applied to, and that a
@@ -16,8 +18,10 @@ func testQuotas(k *kit) {
 	build(k)
 	one := 1
 	orgQuotas.insert(k,
-		&platform.OrganizationQuota{Resource: platform.Resource{GUID: "small"}, Name: "small", Limits: platform.Limits{Routes: &one}},
-		&platform.OrganizationQuota{Resource: platform.Resource{GUID: "large"}, Name: "large", Limits: platform.Limits{PaidServices: true}})
+		&platform.OrganizationQuota{Resource: platform.Resource{GUID: "small"}, Name: "small",
+			Limits: platform.Limits{Routes: &one}},
+		&platform.OrganizationQuota{Resource: platform.Resource{GUID: "large"}, Name: "large",
+			Limits: platform.Limits{PaidServices: true}})
 	spaceQuotas.insert(k,
 		&platform.SpaceQuota{Resource: platform.Resource{GUID: "of-a1"}, Name: "one", OrgGUID: "org-a"},
 		&platform.SpaceQuota{Resource: platform.Resource{GUID: "of-a"}, Name: "two", OrgGUID: "org-a"},
@@ -54,7 +58,8 @@ func testQuotas(k *kit) {
 		&platform.Role{Type: platform.SpaceDeveloper, UserGUID: "neighbour", SpaceGUID: "space-a2"},
 		&platform.Role{Type: platform.OrgManager, UserGUID: "stranger", OrgGUID: "org-b"})
 	for who, want := range map[string][]string{
-		"manager": {"of-a", "of-a1"}, "developer": {"of-a1"}, "stranger": {"of-b"}, "member": nil, "auditor": nil, "neighbour": nil, "": nil,
+		"manager": {"of-a", "of-a1"}, "developer": {"of-a1"}, "stranger": {"of-b"}, "member": nil, "auditor": nil,
+		"neighbour": nil, "": nil,
 	} {
 		q := platform.Query{Reader: &platform.Reader{UserGUID: who}}
 		spaceQuotas.expect(k, q, "space quotas for the "+who, want...)

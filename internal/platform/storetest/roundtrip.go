@@ -144,7 +144,8 @@ func same[T any](k *kit, what string, want, got *T) {
 	if diff := cmp.Diff(want, got, data); diff != "" {
 		k.Errorf("%s differs (-want +got):\n%s", what, diff)
 	}
-	if zone := fmt.Sprint(reflect.ValueOf(got).Elem().FieldByName("Created").Interface().(time.Time).Location()); zone != "UTC" {
+	if zone := fmt.Sprint(reflect.ValueOf(got).Elem().FieldByName("Created").Interface().(time.Time).
+		Location()); zone != "UTC" {
 		k.Errorf("%s: times are in %s", what, zone)
 	}
 }

@@ -11,11 +11,13 @@ func testSegments(k *kit) {
 		&platform.IsolationSegment{Resource: platform.Resource{GUID: "only-b"}, Name: "Only", Orgs: []string{"org-b"}},
 		&platform.IsolationSegment{Resource: platform.Resource{GUID: "unused"}, Name: "unused"})
 	checkConflicts(k, "IsolationSegment", segments,
-		[]platform.IsolationSegment{{Name: "Small"}}, []platform.IsolationSegment{{Name: "small"}}, []platform.IsolationSegment{{Name: "large"}})
+		[]platform.IsolationSegment{{Name: "Small"}}, []platform.IsolationSegment{{Name: "small"}},
+		[]platform.IsolationSegment{{Name: "large"}})
 	segments.expect(k, platform.Where("organization_guid", "org-a"), "the segments of an organization", "both")
 	segments.expect(k, platform.Where("organization_guid", "org-a", "org-b"), "the segments of two", "both", "only-b")
 	segments.expect(k, platform.Where("name", "only"), "a segment by its name in lower case", "only-b")
-	organizations.expect(k, platform.Where("entitled_segment_guid", "both"), "the organizations of a segment", "org-a", "org-b")
+	organizations.expect(k, platform.Where("entitled_segment_guid", "both"), "the organizations of a segment",
+		"org-a", "org-b")
 	organizations.expect(k, platform.Where("entitled_segment_guid", "unused"), "the organizations of one that has none")
 	roles.insert(k,
 		&platform.Role{Type: platform.OrgAuditor, UserGUID: "auditor", OrgGUID: "org-a"},

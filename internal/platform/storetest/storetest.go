@@ -213,7 +213,8 @@ var (
 	jobs          = noun[platform.Job]{platform.Tx.Jobs, (*platform.Job).Base}
 
 	appUsageEvents     = noun[platform.AppUsageEvent]{platform.Tx.AppUsageEvents, (*platform.AppUsageEvent).Base}
-	serviceUsageEvents = noun[platform.ServiceUsageEvent]{platform.Tx.ServiceUsageEvents, (*platform.ServiceUsageEvent).Base}
+	serviceUsageEvents = noun[platform.ServiceUsageEvent]{platform.Tx.ServiceUsageEvents,
+		(*platform.ServiceUsageEvent).Base}
 
 	instanceRestarts = noun[platform.InstanceRestart]{platform.Tx.InstanceRestarts, (*platform.InstanceRestart).Base}
 	serviceBrokers   = noun[platform.ServiceBroker]{platform.Tx.ServiceBrokers, (*platform.ServiceBroker).Base}
@@ -221,5 +222,6 @@ var (
 	servicePlans     = noun[platform.ServicePlan]{platform.Tx.ServicePlans, (*platform.ServicePlan).Base}
 	serviceInstances = noun[platform.ServiceInstance]{platform.Tx.ServiceInstances, (*platform.ServiceInstance).Base}
 	serviceBindings  = noun[platform.ServiceBinding]{platform.Tx.ServiceBindings, (*platform.ServiceBinding).Base}
-	rotations        = noun[platform.CredentialRotation]{platform.Tx.CredentialRotations, (*platform.CredentialRotation).Base}
+	rotations        = noun[platform.CredentialRotation]{platform.Tx.CredentialRotations,
+		(*platform.CredentialRotation).Base}
 )

@@ -76,9 +76,12 @@ func testVisibility(k *kit) {
 	spaces.expect(k, platform.Query{}, "spaces for no reader", "space-a1", "space-a2", "space-b1")
 	// What a reader sees is narrowed by conditions, never widened.
 	reader := &platform.Reader{UserGUID: "user-space_developer"}
-	apps.expect(k, platform.Query{Reader: reader, Where: []platform.Cond{platform.In("guid", "app-a1", "app-b1")}}, "apps by guid", "app-a1")
-	domains.expect(k, platform.Query{Reader: reader, Where: []platform.Cond{platform.In("name", "org-b.example")}}, "a domain by name")
-	users.expect(k, platform.Query{Reader: reader, Where: []platform.Cond{platform.In("guid", "user-stranger")}}, "a user by guid")
+	apps.expect(k, platform.Query{Reader: reader, Where: []platform.Cond{platform.In("guid", "app-a1", "app-b1")}},
+		"apps by guid", "app-a1")
+	domains.expect(k, platform.Query{Reader: reader, Where: []platform.Cond{platform.In("name", "org-b.example")}},
+		"a domain by name")
+	users.expect(k, platform.Query{Reader: reader, Where: []platform.Cond{platform.In("guid", "user-stranger")}},
+		"a user by guid")
 	// A role that is taken back shows nothing any more.
 	k.update(func(tx platform.Tx) error { return tx.Roles().Delete("role-space_developer") })
 	checkSeen(k, "dismissed", reader.UserGUID, seen{domains: []string{"all"}, users: []string{"space_developer"}})
@@ -123,9 +126,12 @@ func testSharedVisibility(k *kit) {
 		&platform.Role{Type: platform.SpaceAuditor, UserGUID: "auditor", SpaceGUID: "space-b1"},
 		&platform.Role{Type: platform.OrgManager, UserGUID: "manager", OrgGUID: "org-b"},
 		&platform.Role{Type: platform.OrgUser, UserGUID: "user", OrgGUID: "org-b"})
-	routes.insert(k, &platform.Route{Resource: platform.Resource{GUID: "shared"}, SpaceGUID: "space-a1", Host: "s", SharedSpaces: []string{"space-a2", "space-b1"}})
-	destinations.insert(k, &platform.Destination{Resource: platform.Resource{GUID: "to"}, RouteGUID: "shared", AppGUID: "app-a1"})
-	domains.insert(k, &platform.Domain{Resource: platform.Resource{GUID: "of-a"}, Name: "s", OrgGUID: "org-a", SharedOrgs: []string{"org-b"}})
+	routes.insert(k, &platform.Route{Resource: platform.Resource{GUID: "shared"}, SpaceGUID: "space-a1", Host: "s",
+		SharedSpaces: []string{"space-a2", "space-b1"}})
+	destinations.insert(k, &platform.Destination{Resource: platform.Resource{GUID: "to"}, RouteGUID: "shared",
+		AppGUID: "app-a1"})
+	domains.insert(k, &platform.Domain{Resource: platform.Resource{GUID: "of-a"}, Name: "s", OrgGUID: "org-a",
+		SharedOrgs: []string{"org-b"}})
 	check := func(when string, route, destination, domain []string) {
 		k.Helper()
 		for _, who := range []string{"auditor", "manager"} {

@@ -16,43 +16,63 @@ import (
 // testConflicts breaks every unique rule, by insert and by update.
 func testConflicts(k *kit) {
 	checkConflicts(k, "Organization", organizations,
-		[]platform.Organization{{Name: "Org"}}, []platform.Organization{{Name: "oRG"}}, []platform.Organization{{Name: "org2"}, {Name: "ÖRG"}, {Name: "örg"}})
+		[]platform.Organization{{Name: "Org"}}, []platform.Organization{{Name: "oRG"}},
+		[]platform.Organization{{Name: "org2"}, {Name: "ÖRG"}, {Name: "örg"}})
 	checkConflicts(k, "Space", spaces,
-		[]platform.Space{{Name: "Dev", OrgGUID: "o"}}, []platform.Space{{Name: "dev", OrgGUID: "o"}}, []platform.Space{{Name: "Dev", OrgGUID: "p"}})
+		[]platform.Space{{Name: "Dev", OrgGUID: "o"}}, []platform.Space{{Name: "dev", OrgGUID: "o"}},
+		[]platform.Space{{Name: "Dev", OrgGUID: "p"}})
 	checkQuotaConflicts(k)
 	checkConflicts(k, "NetworkPolicy", policies,
-		[]platform.NetworkPolicy{{SourceApp: "a", DestApp: "b", Protocol: "tcp", FirstPort: 1, LastPort: 2}}, []platform.NetworkPolicy{{SourceApp: "a", DestApp: "b", Protocol: "tcp", FirstPort: 1, LastPort: 2}},
-		[]platform.NetworkPolicy{{SourceApp: "b", DestApp: "a", Protocol: "tcp", FirstPort: 1, LastPort: 2}, {SourceApp: "a", DestApp: "b", Protocol: "udp", FirstPort: 1, LastPort: 2}, {SourceApp: "a", DestApp: "b", Protocol: "tcp", FirstPort: 1, LastPort: 3}})
+		[]platform.NetworkPolicy{{SourceApp: "a", DestApp: "b", Protocol: "tcp", FirstPort: 1, LastPort: 2}},
+		[]platform.NetworkPolicy{{SourceApp: "a", DestApp: "b", Protocol: "tcp", FirstPort: 1, LastPort: 2}},
+		[]platform.NetworkPolicy{{SourceApp: "b", DestApp: "a", Protocol: "tcp", FirstPort: 1, LastPort: 2},
+			{SourceApp: "a", DestApp: "b", Protocol: "udp", FirstPort: 1, LastPort: 2},
+			{SourceApp: "a", DestApp: "b", Protocol: "tcp", FirstPort: 1, LastPort: 3}})
 	checkConflicts(k, "SecurityGroup", secGroups,
-		[]platform.SecurityGroup{{Name: "Public"}}, []platform.SecurityGroup{{Name: "public"}}, []platform.SecurityGroup{{Name: "private"}})
+		[]platform.SecurityGroup{{Name: "Public"}}, []platform.SecurityGroup{{Name: "public"}},
+		[]platform.SecurityGroup{{Name: "private"}})
 	checkConflicts(k, "User", users, []platform.User{{}}, nil, []platform.User{{}})
 	checkConflicts(k, "Role", roles,
-		[]platform.Role{{Type: platform.OrgUser, UserGUID: "u", OrgGUID: "o"}, {Type: platform.SpaceManager, UserGUID: "u", SpaceGUID: "s"}},
-		[]platform.Role{{Type: platform.OrgUser, UserGUID: "u", OrgGUID: "o"}, {Type: platform.SpaceManager, UserGUID: "u", SpaceGUID: "s"}},
-		[]platform.Role{{Type: platform.OrgManager, UserGUID: "u", OrgGUID: "o"}, {Type: platform.OrgUser, UserGUID: "v", OrgGUID: "o"}, {Type: platform.OrgUser, UserGUID: "u", OrgGUID: "p"}})
+		[]platform.Role{{Type: platform.OrgUser, UserGUID: "u", OrgGUID: "o"}, {Type: platform.SpaceManager, UserGUID: "u",
+			SpaceGUID: "s"}},
+		[]platform.Role{{Type: platform.OrgUser, UserGUID: "u", OrgGUID: "o"}, {Type: platform.SpaceManager, UserGUID: "u",
+			SpaceGUID: "s"}},
+		[]platform.Role{{Type: platform.OrgManager, UserGUID: "u", OrgGUID: "o"}, {Type: platform.OrgUser, UserGUID: "v",
+			OrgGUID: "o"}, {Type: platform.OrgUser, UserGUID: "u", OrgGUID: "p"}})
 	checkConflicts(k, "Domain", domains,
-		[]platform.Domain{{Name: "example.org"}}, []platform.Domain{{Name: "Example.org", OrgGUID: "o"}}, []platform.Domain{{Name: "www.example.org"}})
+		[]platform.Domain{{Name: "example.org"}}, []platform.Domain{{Name: "Example.org", OrgGUID: "o"}},
+		[]platform.Domain{{Name: "www.example.org"}})
 	checkConflicts(k, "Route", routes,
 		[]platform.Route{{DomainGUID: "d", Host: "www", Path: "/a", SpaceGUID: "s"}, {DomainGUID: "t", Port: 1024}},
 		[]platform.Route{{DomainGUID: "d", Host: "WWW", Path: "/a", SpaceGUID: "other"}, {DomainGUID: "t", Port: 1024}},
-		[]platform.Route{{DomainGUID: "d", Host: "www"}, {DomainGUID: "d", Path: "/a"}, {DomainGUID: "t", Port: 1025}, {DomainGUID: "e", Host: "www", Path: "/a"}})
+		[]platform.Route{{DomainGUID: "d", Host: "www"}, {DomainGUID: "d", Path: "/a"}, {DomainGUID: "t", Port: 1025},
+			{DomainGUID: "e", Host: "www", Path: "/a"}})
 	checkConflicts(k, "App", apps,
-		[]platform.App{{Name: "App", SpaceGUID: "s"}}, []platform.App{{Name: "aPP", SpaceGUID: "s"}}, []platform.App{{Name: "App", SpaceGUID: "r"}})
+		[]platform.App{{Name: "App", SpaceGUID: "s"}}, []platform.App{{Name: "aPP", SpaceGUID: "s"}},
+		[]platform.App{{Name: "App", SpaceGUID: "r"}})
 	checkConflicts(k, "Process", processes,
-		[]platform.Process{{AppGUID: "a", Type: "worker"}, {AppGUID: "a", Type: "web"}}, []platform.Process{{AppGUID: "a", Type: "worker"}},
+		[]platform.Process{{AppGUID: "a", Type: "worker"}, {AppGUID: "a", Type: "web"}},
+		[]platform.Process{{AppGUID: "a", Type: "worker"}},
 		[]platform.Process{{AppGUID: "a", Type: "Worker"}, {AppGUID: "b", Type: "worker"}, {AppGUID: "a", Type: "web"}})
 	checkConflicts(k, "Sidecar", sidecars,
-		[]platform.Sidecar{{AppGUID: "a", Name: "x"}}, []platform.Sidecar{{AppGUID: "a", Name: "x"}}, []platform.Sidecar{{AppGUID: "b", Name: "x"}, {AppGUID: "a", Name: "X"}})
+		[]platform.Sidecar{{AppGUID: "a", Name: "x"}}, []platform.Sidecar{{AppGUID: "a", Name: "x"}},
+		[]platform.Sidecar{{AppGUID: "b", Name: "x"}, {AppGUID: "a", Name: "X"}})
 	checkConflicts(k, "Revision", revisions,
-		[]platform.Revision{{AppGUID: "a", Version: 1}}, []platform.Revision{{AppGUID: "a", Version: 1, Description: "x"}}, []platform.Revision{{AppGUID: "a", Version: 2}, {AppGUID: "b", Version: 1}})
+		[]platform.Revision{{AppGUID: "a", Version: 1}}, []platform.Revision{{AppGUID: "a", Version: 1, Description: "x"}},
+		[]platform.Revision{{AppGUID: "a", Version: 2}, {AppGUID: "b", Version: 1}})
 	checkConflicts(k, "Task", tasks,
-		[]platform.Task{{AppGUID: "a", Sequence: 1}}, []platform.Task{{AppGUID: "a", Sequence: 1, Name: "x"}}, []platform.Task{{AppGUID: "a", Sequence: 2}, {AppGUID: "b", Sequence: 1}})
+		[]platform.Task{{AppGUID: "a", Sequence: 1}}, []platform.Task{{AppGUID: "a", Sequence: 1, Name: "x"}},
+		[]platform.Task{{AppGUID: "a", Sequence: 2}, {AppGUID: "b", Sequence: 1}})
 	checkConflicts(k, "Buildpack", buildpacks,
-		[]platform.Buildpack{{Name: "go", Stack: "s"}}, []platform.Buildpack{{Name: "Go", Stack: "s"}}, []platform.Buildpack{{Name: "go"}, {Name: "go", Stack: "t"}})
-	checkConflicts(k, "Stack", stacks, []platform.Stack{{Name: "linux"}}, []platform.Stack{{Name: "Linux"}}, []platform.Stack{{Name: "linux5"}})
+		[]platform.Buildpack{{Name: "go", Stack: "s"}}, []platform.Buildpack{{Name: "Go", Stack: "s"}},
+		[]platform.Buildpack{{Name: "go"}, {Name: "go", Stack: "t"}})
+	checkConflicts(k, "Stack", stacks, []platform.Stack{{Name: "linux"}}, []platform.Stack{{Name: "Linux"}},
+		[]platform.Stack{{Name: "linux5"}})
 	checkConflicts(k, "Instance", instances,
-		[]platform.Instance{{ProcessGUID: "p", Index: 1, Version: "v"}}, nil, []platform.Instance{{ProcessGUID: "p", Index: 1, Version: "v"}})
-	checkConflicts(k, "InstanceRestart", instanceRestarts, []platform.InstanceRestart{{}}, nil, []platform.InstanceRestart{{}})
+		[]platform.Instance{{ProcessGUID: "p", Index: 1, Version: "v"}}, nil,
+		[]platform.Instance{{ProcessGUID: "p", Index: 1, Version: "v"}})
+	checkConflicts(k, "InstanceRestart", instanceRestarts, []platform.InstanceRestart{{}}, nil,
+		[]platform.InstanceRestart{{}})
 	checkConflicts(k, "Destination", destinations, []platform.Destination{{}}, nil, []platform.Destination{{}})
 	checkConflicts(k, "Job", jobs, []platform.Job{{}}, nil, []platform.Job{{}})
 	checkServiceConflicts(k)
@@ -93,7 +113,11 @@ func checkConflicts[T any](k *kit, name string, n noun[T], there, taken, free []
 func testNotFound(k *kit) {
 	for _, guid := range []string{"", "none", "a\x00b", "\xff", "' OR '1'='1"} {
 		k.refused(fault.NotFound, "get", func(tx platform.Tx) error { _, err := tx.Apps().Get(guid); return err })
-		k.refused(fault.NotFound, "first", func(tx platform.Tx) error { _, err := tx.Apps().First(platform.Where("guid", guid)); return err })
+		k.refused(fault.NotFound, "first", func(tx platform.Tx) error {
+			_, err := tx.Apps().
+				First(platform.Where("guid", guid))
+			return err
+		})
 		k.refused(fault.NotFound, "delete", func(tx platform.Tx) error { return tx.Apps().Delete(guid) })
 		k.refused(fault.NotFound, "delete a job", func(tx platform.Tx) error { return tx.Jobs().Delete(guid) })
 		k.refused(fault.NotFound, "update", func(tx platform.Tx) error {
@@ -137,11 +161,17 @@ func testDeleteAll(k *kit) {
 		return tx.Instances().DeleteAll(platform.Where("organization_guid", "org-a"))
 	})
 	instances.expect(k, platform.Query{}, "instances", "instance-b1")
-	deleted("unmapped", 0, func(tx platform.Tx) (int, error) { return tx.Routes().DeleteAll(platform.Where("unmapped", true)) })
+	deleted("unmapped", 0, func(tx platform.Tx) (int, error) {
+		return tx.Routes().
+			DeleteAll(platform.Where("unmapped", true))
+	})
 	deleted("destinations", 1, func(tx platform.Tx) (int, error) {
 		return tx.Destinations().DeleteAll(platform.Where("app_guid", "app-a2"))
 	})
-	deleted("now unmapped", 1, func(tx platform.Tx) (int, error) { return tx.Routes().DeleteAll(platform.Where("unmapped", true)) })
+	deleted("now unmapped", 1, func(tx platform.Tx) (int, error) {
+		return tx.Routes().
+			DeleteAll(platform.Where("unmapped", true))
+	})
 	routes.expect(k, platform.Query{}, "routes", "route-a1", "route-b1")
 	// Order and page are of no account.
 	deleted("all", 3, func(tx platform.Tx) (int, error) {
@@ -156,10 +186,12 @@ func testDeleteAll(k *kit) {
 func testTransactions(k *kit) {
 	stop := errors.New("stop")
 	whole := func(tx platform.Tx) error {
-		if err := tx.Organizations().Insert(&platform.Organization{Resource: platform.Resource{GUID: "o"}, Name: "o", Metadata: platform.Metadata{Labels: map[string]string{"k": "v"}}}); err != nil {
+		if err := tx.Organizations().Insert(&platform.Organization{Resource: platform.Resource{GUID: "o"}, Name: "o",
+			Metadata: platform.Metadata{Labels: map[string]string{"k": "v"}}}); err != nil {
 			return err
 		}
-		if err := tx.Spaces().Insert(&platform.Space{Resource: platform.Resource{GUID: "s"}, Name: "s", OrgGUID: "o"}); err != nil {
+		if err := tx.Spaces().Insert(&platform.Space{Resource: platform.Resource{GUID: "s"}, Name: "s",
+			OrgGUID: "o"}); err != nil {
 			return err
 		}
 		if err := tx.SetFeatureFlag(platform.FeatureFlag{Name: "f", Enabled: true}); err != nil {
@@ -312,7 +344,10 @@ func testConcurrentInserts(k *kit) {
 	var mu sync.Mutex
 	won := 0
 	k.together(workers, func(int) error {
-		err := k.store.Update(k.Context(), func(tx platform.Tx) error { return tx.Organizations().Insert(&platform.Organization{Name: "only"}) })
+		err := k.store.Update(k.Context(), func(tx platform.Tx) error {
+			return tx.Organizations().
+				Insert(&platform.Organization{Name: "only"})
+		})
 		mu.Lock()
 		defer mu.Unlock()
 		switch {
@@ -348,7 +383,8 @@ func testJobsAreTakenOnce(k *kit) {
 	k.update(func(tx platform.Tx) error {
 		for i := range many {
 			j := &platform.Job{
-				Resource: platform.Resource{GUID: fmt.Sprint("job-", i)}, State: platform.JobProcessing, Due: now.Add(-time.Duration(i) * time.Second),
+				Resource: platform.Resource{GUID: fmt.Sprint("job-", i)}, State: platform.JobProcessing,
+				Due:     now.Add(-time.Duration(i) * time.Second),
 				Payload: fmt.Appendf(nil, "payload %d", i),
 			}
 			switch {
@@ -417,7 +453,8 @@ func testJobsAreTakenOnce(k *kit) {
 // testTexts stores texts that were made to break out of SQL, JSON or patterns.
 func testTexts(k *kit) {
 	texts := []string{
-		"'; DROP TABLE platform_apps; --", `" OR ""="`, `\`, `%`, `_`, "?", "??", "$1", ":a", "{}", "null", `{"a":1}`, "--", "/*", "*/",
+		"'; DROP TABLE platform_apps; --", `" OR ""="`, `\`, `%`, `_`, "?", "??", "$1", ":a", "{}", "null", `{"a":1}`,
+		"--", "/*", "*/",
 		"日本語", "🦊", "e\u0301", "é", "\u202etxet", " leading", "trailing ", "a\nb\tc", "<script>&amp;", "\u007f", "\ufffd",
 	}
 	for i, text := range texts {
@@ -428,8 +465,9 @@ func testTexts(k *kit) {
 		apps.insert(k, a)
 		same(k, text, a, apps.get(k, text))
 		for field, q := range map[string]platform.Query{
-			"guid": platform.Where("guid", text), "name": platform.Where("name", text), "label": selecting(text, platform.LabelIn, text),
-			"both": platform.Where("name", text, "none").And(platform.In("guid", "none", text)),
+			"guid": platform.Where("guid", text), "name": platform.Where("name", text),
+			"label": selecting(text, platform.LabelIn, text),
+			"both":  platform.Where("name", text, "none").And(platform.In("guid", "none", text)),
 		} {
 			apps.expect(k, q, fmt.Sprintf("%q by %s", text, field), text)
 		}
@@ -442,8 +480,9 @@ func testTexts(k *kit) {
 		k.Errorf("by guid: %q, want %q", got, sorted)
 	}
 	for what, a := range map[string]*platform.App{
-		"NUL": {Name: "a\x00b"}, "no UTF-8": {Name: "\xff"}, "in the guid": {Resource: platform.Resource{GUID: "\x00"}, Name: "x"},
-		"in a label": {Name: "y", Metadata: platform.Metadata{Labels: map[string]string{"k": "\x00"}}},
+		"NUL": {Name: "a\x00b"}, "no UTF-8": {Name: "\xff"},
+		"in the guid": {Resource: platform.Resource{GUID: "\x00"}, Name: "x"},
+		"in a label":  {Name: "y", Metadata: platform.Metadata{Labels: map[string]string{"k": "\x00"}}},
 	} {
 		k.refused(fault.Unprocessable, what, func(tx platform.Tx) error { return tx.Apps().Insert(a) })
 	}
@@ -472,7 +511,8 @@ func testFeatureFlags(k *kit) {
 			}
 			flags[i].Updated = time.Time{}
 		}
-		if want := []platform.FeatureFlag{{Name: "a", CustomErrorMessage: "no"}, {Name: "b", Enabled: true, CustomErrorMessage: "ask 'Anna'"}}; !slices.Equal(flags, want) {
+		if want := []platform.FeatureFlag{{Name: "a", CustomErrorMessage: "no"},
+			{Name: "b", Enabled: true, CustomErrorMessage: "ask 'Anna'"}}; !slices.Equal(flags, want) {
 			k.Errorf("got %+v, want %+v", flags, want)
 		}
 		return err

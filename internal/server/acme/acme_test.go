@@ -88,7 +88,8 @@ func (m *memory) Unlock(_ context.Context, name, holder string) error {
 func TestStorage(t *testing.T) {
 	t.Parallel()
 	ctx, s := t.Context(), &storage{files: newMemory(), log: slog.New(slog.DiscardHandler), held: map[string]heldLock{}}
-	for _, name := range []string{"certificates/ca/a.org/a.org.crt", "certificates/ca/a.org/a.org.key", "certificates/ca/b.org/b.org.crt", "last"} {
+	for _, name := range []string{"certificates/ca/a.org/a.org.crt", "certificates/ca/a.org/a.org.key",
+		"certificates/ca/b.org/b.org.crt", "last"} {
 		if err := s.Store(ctx, name, []byte(name)); err != nil {
 			t.Fatal(err)
 		}
@@ -100,7 +101,8 @@ func TestStorage(t *testing.T) {
 	}{
 		{"certificates/ca", false, "[certificates/ca/a.org certificates/ca/b.org]"},
 		{"certificates/ca/a.org", false, "[certificates/ca/a.org/a.org.crt certificates/ca/a.org/a.org.key]"},
-		{"certificates", true, "[certificates/ca/a.org/a.org.crt certificates/ca/a.org/a.org.key certificates/ca/b.org/b.org.crt]"},
+		{"certificates", true,
+			"[certificates/ca/a.org/a.org.crt certificates/ca/a.org/a.org.key certificates/ca/b.org/b.org.crt]"},
 		{"", false, "[certificates last]"},
 	} {
 		if got, err := s.List(ctx, c.dir, c.recursive); err != nil || fmt.Sprint(got) != c.want {
@@ -117,7 +119,8 @@ func TestStorage(t *testing.T) {
 	if info, err = s.Stat(ctx, "last"); err != nil || !info.IsTerminal || info.Size != 4 {
 		t.Errorf("a file: %+v, %v", info, err)
 	}
-	if err := s.Delete(ctx, "certificates/ca/a.org"); err != nil || s.Exists(ctx, "certificates/ca/a.org") || !s.Exists(ctx, "certificates/ca") {
+	if err := s.Delete(ctx, "certificates/ca/a.org"); err != nil || s.Exists(ctx, "certificates/ca/a.org") ||
+		!s.Exists(ctx, "certificates/ca") {
 		t.Errorf("after a delete: %v", err)
 	}
 }
@@ -150,7 +153,8 @@ func TestLock(t *testing.T) {
 	if err := <-done; err != nil {
 		t.Fatal(err)
 	}
-	if err := errors.Join(one.Unlock(t.Context(), "x"), two.Unlock(t.Context(), "x")); err != nil || len(shared.locks) > 0 {
+	if err := errors.Join(one.Unlock(t.Context(), "x"), two.Unlock(t.Context(), "x")); err != nil ||
+		len(shared.locks) > 0 {
 		t.Errorf("locks are left: %v, %v", shared.locks, err)
 	}
 }
@@ -219,7 +223,8 @@ func TestLog(t *testing.T) {
 	log.Error("could not get certificate", zap.Error(errors.New("refused")))
 	log.Named("acme_client").Error("every step")
 	got := out.String()
-	for _, want := range []string{`level=WARN msg="certificates: could not get certificate" part="certmagic maintenance" error=refused identifier=a.org`} {
+	for _, want := range []string{
+		`level=WARN msg="certificates: could not get certificate" part="certmagic maintenance" error=refused identifier=a.org`} {
 		if !strings.Contains(got, want) {
 			t.Errorf("the log lacks %s: %s", want, got)
 		}
@@ -232,13 +237,15 @@ func TestLog(t *testing.T) {
 // TestHook passes the program's failure on with its output.
 func TestHook(t *testing.T) {
 	t.Parallel()
-	c := acme.Challenge{Type: acme.ChallengeTypeDNS01, KeyAuthorization: "token", Identifier: acme.Identifier{Type: "dns", Value: "example.org"}}
+	c := acme.Challenge{Type: acme.ChallengeTypeDNS01, KeyAuthorization: "token",
+		Identifier: acme.Identifier{Type: "dns", Value: "example.org"}}
 	h := hook{"/bin/echo", slog.New(slog.DiscardHandler)}
 	if err := errors.Join(h.Present(t.Context(), c), h.CleanUp(t.Context(), c)); err != nil {
 		t.Error(err)
 	}
 	h.program = "/bin/false"
-	if err := h.Present(t.Context(), c); err == nil || !strings.Contains(err.Error(), "/bin/false present _acme-challenge.example.org: exit status 1") {
+	if err := h.Present(t.Context(), c); err == nil ||
+		!strings.Contains(err.Error(), "/bin/false present _acme-challenge.example.org: exit status 1") {
 		t.Errorf("got %v", err)
 	}
 }
@@ -247,7 +254,8 @@ func TestHook(t *testing.T) {
 func TestRelease(t *testing.T) {
 	t.Parallel()
 	var answer error
-	m := New(Options{Store: newMemory(), Log: slog.New(slog.DiscardHandler), Decide: func(_ context.Context, name string) (Grant, error) {
+	m := New(Options{Store: newMemory(), Log: slog.New(slog.DiscardHandler), Decide: func(_ context.Context,
+		name string) (Grant, error) {
 		return Grant{Subject: name}, answer
 	}})
 	m.work = t.Context()

@@ -72,10 +72,12 @@ func (l *limits) take(owner string, now time.Time) error {
 		l.owners[owner] = mine
 	}
 	if mine.TokensAt(now) < 1 {
-		return fmt.Errorf("its organization ordered %d certificates in a short time; one more is possible every %s", ownerBurst, ownerEvery)
+		return fmt.Errorf("its organization ordered %d certificates in a short time; one more is possible every %s",
+			ownerBurst, ownerEvery)
 	}
 	if !l.total.AllowN(now, 1) {
-		return fmt.Errorf("%d certificates were ordered in a short time; one more is possible every %s", totalBurst, totalEvery)
+		return fmt.Errorf("%d certificates were ordered in a short time; one more is possible every %s",
+			totalBurst, totalEvery)
 	}
 	mine.AllowN(now, 1)
 	return nil

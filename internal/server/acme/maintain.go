@@ -35,7 +35,8 @@ func (m *Manager) maintain(ctx context.Context) {
 		if time.Since(cleaned) > cleanEvery {
 			cleaned = time.Now()
 			err := certmagic.CleanStorage(ctx, m.storage, certmagic.CleanStorageOptions{
-				Logger: newLogger(m.options.Log), Interval: cleanEvery, OCSPStaples: true, ExpiredCerts: true, ExpiredCertGracePeriod: cleanAfter,
+				Logger: newLogger(m.options.Log), Interval: cleanEvery, OCSPStaples: true, ExpiredCerts: true,
+				ExpiredCertGracePeriod: cleanAfter,
 			})
 			if err != nil && ctx.Err() == nil {
 				m.options.Log.Warn("expired certificates could not be deleted; this is tried again tomorrow", "error", err)
@@ -97,9 +98,11 @@ var outcomeNames = [outcomes]string{issued: "issued", failed: "failed", refused:
 func (m *Manager) count(outcome int) { m.counts[outcome].Add(1) }
 
 var (
-	ordersDesc  = prometheus.NewDesc("ingot_acme_orders_total", "Orders of certificates, by outcome; refused ones exceed the limits of this server.", []string{"outcome"}, nil)
+	ordersDesc = prometheus.NewDesc("ingot_acme_orders_total",
+		"Orders of certificates, by outcome; refused ones exceed the limits of this server.", []string{"outcome"}, nil)
 	certsDesc   = prometheus.NewDesc("ingot_acme_certificates", "Certificates in use on this server.", nil, nil)
-	expiresDesc = prometheus.NewDesc("ingot_acme_next_expiry_timestamp_seconds", "When the next certificate in use expires, unless it is renewed.", nil, nil)
+	expiresDesc = prometheus.NewDesc("ingot_acme_next_expiry_timestamp_seconds",
+		"When the next certificate in use expires, unless it is renewed.", nil, nil)
 )
 
 // Describe implements prometheus.Collector.

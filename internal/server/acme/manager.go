@@ -118,7 +118,8 @@ var _ background.Service = (*Manager)(nil)
 func New(o Options) *Manager {
 	return &Manager{
 		options: o, storage: &storage{files: o.Store, log: o.Log, held: map[string]heldLock{}},
-		limits: newLimits(), orders: map[string]*order{}, managed: map[string]managed{}, interval: checkEvery, changed: make(chan struct{}, 1),
+		limits: newLimits(), orders: map[string]*order{}, managed: map[string]managed{}, interval: checkEvery,
+		changed: make(chan struct{}, 1),
 	}
 }
 
@@ -159,7 +160,8 @@ func (m *Manager) build() {
 		issuer.ListenHost, issuer.AltTLSALPNPort = host, port
 	}
 	config := func(template certmagic.ACMEIssuer, ratio float64) (*certmagic.Config, *certmagic.ACMEIssuer) {
-		c := certmagic.New(m.cache, certmagic.Config{Storage: m.storage, Logger: log, RenewalWindowRatio: ratio, DisableStorageCheck: true})
+		c := certmagic.New(m.cache, certmagic.Config{Storage: m.storage, Logger: log, RenewalWindowRatio: ratio,
+			DisableStorageCheck: true})
 		made := certmagic.NewACMEIssuer(c, template)
 		c.Issuers = []certmagic.Issuer{made}
 		return c, made
@@ -312,7 +314,8 @@ func (m *Manager) obtain(ctx context.Context, name string, grant Grant) error {
 		err = m.limits.take(grant.Owner, time.Now())
 		if err != nil {
 			m.count(refused)
-			m.options.Log.Warn("a certificate was not ordered: too many were ordered in a short time", "name", grant.Subject, "owner", grant.Owner, "reason", err)
+			m.options.Log.Warn("a certificate was not ordered: too many were ordered in a short time", "name", grant.Subject,
+				"owner", grant.Owner, "reason", err)
 			return err
 		}
 		m.options.Log.Info("ordering a certificate", "name", grant.Subject)
@@ -323,7 +326,8 @@ func (m *Manager) obtain(ctx context.Context, name string, grant Grant) error {
 	if err != nil {
 		if m.work.Err() == nil {
 			again := m.limits.failed(grant.Subject, ordered, time.Now())
-			m.options.Log.Warn("no certificate for a host, so its clients cannot connect", "name", grant.Subject, "error", err, "next_try_after", again.String())
+			m.options.Log.Warn("no certificate for a host, so its clients cannot connect", "name", grant.Subject, "error", err,
+				"next_try_after", again.String())
 			m.count(failed)
 		}
 		return err

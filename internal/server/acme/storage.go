@@ -98,7 +98,8 @@ func (s *storage) extend(ctx context.Context, name, holder string) {
 			return
 		}
 		if ok, err := s.files.TryLock(ctx, name, holder, time.Now().Add(lockedFor)); ctx.Err() == nil && (err != nil || !ok) {
-			s.log.Warn("the lock of a certificate could not be extended; another server may order the same", "lock", name, "error", err)
+			s.log.Warn("the lock of a certificate could not be extended; another server may order the same", "lock", name,
+				"error", err)
 		}
 	}
 }

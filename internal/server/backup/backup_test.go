@@ -79,11 +79,13 @@ func archive(t *testing.T, to backup.Recipients, by backup.SigningKeys, id strin
 	}
 	stream := func(text string) {
 		t.Helper()
-		if _, err := w.Stream("ingot.db", 0o600, func(w io.Writer) error { _, err := io.WriteString(w, text); return err }); err != nil {
+		if _, err := w.Stream("ingot.db", 0o600,
+			func(w io.Writer) error { _, err := io.WriteString(w, text); return err }); err != nil {
 			t.Fatal(err)
 		}
 	}
-	blob := backup.Blob{Kind: "packages", Key: "p1", Size: int64(len(contents["blobs/packages/p1"])), SHA256: sum(contents["blobs/packages/p1"])}
+	blob := backup.Blob{Kind: "packages", Key: "p1", Size: int64(len(contents["blobs/packages/p1"])),
+		SHA256: sum(contents["blobs/packages/p1"])}
 	if err := w.Blob(blob, strings.NewReader(contents["blobs/packages/p1"])); err != nil {
 		t.Fatal(err)
 	}
@@ -171,7 +173,8 @@ func TestNewer(t *testing.T) {
 	_, err := backup.Read(bytes.NewReader(text), k.trust, backup.Visitor{Header: func(h backup.Header) error {
 		return &backup.NewerError{Wrote: h.Ingot, What: "format 9"}
 	}})
-	if want := "the backup was made by ingot 1.2.3, which is newer than this program (format 9): use that version"; err == nil || !strings.HasPrefix(err.Error(), want) {
+	want := "the backup was made by ingot 1.2.3, which is newer than this program (format 9): use that version"
+	if err == nil || !strings.HasPrefix(err.Error(), want) {
 		t.Errorf("got %v, want %q", err, want)
 	}
 }
@@ -190,7 +193,8 @@ func TestKeys(t *testing.T) {
 		t.Fatal(err)
 	}
 	says := func(word string) func() (string, error) { return func() (string, error) { return word, nil } }
-	if _, err := backup.ReadKey(file, says("wrong")); err == nil || !strings.Contains(err.Error(), "the passphrase is wrong") {
+	if _, err := backup.ReadKey(file, says("wrong")); err == nil ||
+		!strings.Contains(err.Error(), "the passphrase is wrong") {
 		t.Errorf("wrong passphrase: %v", err)
 	}
 	keys, err := backup.ReadKey(file, says("open sesame"))
@@ -214,7 +218,8 @@ func TestKeys(t *testing.T) {
 	if _, err := backup.ReadKey(file, nil); err == nil || !strings.Contains(err.Error(), "chmod 600") {
 		t.Errorf("a key that others can read: %v", err)
 	}
-	for in, want := range map[string]string{"": "no recipient", "x": "public key, age1", "AGE-SECRET-KEY-1X": "must not be on the server"} {
+	for in, want := range map[string]string{"": "no recipient", "x": "public key, age1",
+		"AGE-SECRET-KEY-1X": "must not be on the server"} {
 		if _, err := backup.ParseRecipients(in); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("recipient %q: %v, want %q", in, err, want)
 		}

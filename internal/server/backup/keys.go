@@ -30,7 +30,10 @@ type Recipients struct {
 func keyWords(text string) (words []string) {
 	for line := range strings.Lines(text) {
 		if !strings.HasPrefix(strings.TrimSpace(line), "#") {
-			words = append(words, strings.FieldsFunc(line, func(c rune) bool { return c == ',' || c == ' ' || c == '\t' || c == '\r' || c == '\n' })...)
+			words = append(words, strings.FieldsFunc(line, func(c rune) bool {
+				return c == ',' || c == ' ' || c == '\t' ||
+					c == '\r' || c == '\n'
+			})...)
 		}
 	}
 	return words
@@ -71,8 +74,10 @@ func NewKey(passphrase string, now time.Time) (file []byte, recipient, signingKe
 		return nil, "", "", err
 	}
 	signingKey = private[0]
-	text := fmt.Sprintf("# Key of Ingot backups. Keep it away from the server and from the backups: without it they cannot\n"+
-		"# be restored, and with it anyone can read them.\n# created: %s\n# public key: %s\n%s\n", now.UTC().Format(time.RFC3339), recipient, identity)
+	text := fmt.Sprintf("# Key of Ingot backups. Keep it away from the server and from the backups: without it they "+
+		"cannot\n"+
+		"# be restored, and with it anyone can read them.\n# created: %s\n# public key: %s\n%s\n",
+		now.UTC().Format(time.RFC3339), recipient, identity)
 	if passphrase == "" {
 		return []byte(text), recipient, signingKey, nil
 	}
@@ -146,7 +151,8 @@ func unlock(r io.Reader, passphrase func() (string, error)) ([]byte, error) {
 }
 
 // ErrWrongKey means that the archive was encrypted for other keys.
-var ErrWrongKey = errors.New("the backup cannot be read with this key: it was made for another one. 'ingot backup list' shows when each backup was made; use the key of that time")
+var ErrWrongKey = errors.New("the backup cannot be read with this key: it was made for another one. 'ingot backup " +
+	"list' shows when each backup was made; use the key of that time")
 
 // decrypt returns the content of an encrypted file.
 func decrypt(r io.Reader, keys Identities) (io.Reader, error) {

@@ -97,5 +97,6 @@ func (m *Manifest) Find(name string) (File, bool) {
 type NewerError struct{ Wrote, What string }
 
 func (e *NewerError) Error() string {
-	return fmt.Sprintf("the backup was made by ingot %s, which is newer than this program (%s): use that version or a newer one. Nothing was changed", e.Wrote, e.What)
+	return fmt.Sprintf("the backup was made by ingot %s, which is newer than this program (%s): use that version or a "+
+		"newer one. Nothing was changed", e.Wrote, e.What)
 }

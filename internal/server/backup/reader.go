@@ -236,7 +236,8 @@ func (r *reader) manifest() (*Manifest, error) {
 	if m.Signer, err = r.trust.verify(text, signatures); err != nil {
 		return nil, err
 	}
-	if h := r.header; m.ID != h.ID || m.Format != h.Format || !m.Created.Equal(h.Created) || m.Database != h.Database || m.DataFormat != h.DataFormat {
+	if h := r.header; m.ID != h.ID || m.Format != h.Format || !m.Created.Equal(h.Created) || m.Database != h.Database ||
+		m.DataFormat != h.DataFormat {
 		return nil, fmt.Errorf("%s is of another backup than %s", manifestName, headerName)
 	}
 	// Archives of format 1 have no sum.
@@ -282,7 +283,8 @@ func (r *reader) compare(m *Manifest) error {
 	check := func(f File) error {
 		want[f.Name] = true
 		if got, ok := r.sums[f.Name]; !ok || got.SHA256 != f.SHA256 || got.Size != f.Size {
-			return fmt.Errorf("%s has %d bytes with SHA-256 %q and should have %d with %s", f.Name, got.Size, got.SHA256, f.Size, f.SHA256)
+			return fmt.Errorf("%s has %d bytes with SHA-256 %q and should have %d with %s", f.Name, got.Size, got.SHA256,
+				f.Size, f.SHA256)
 		}
 		return nil
 	}
@@ -315,14 +317,16 @@ func ReadBlob(object io.Reader, keys Identities, b Blob) (io.Reader, error) {
 		return nil, fmt.Errorf("%s %s: %w", b.Kind, b.Key, err)
 	}
 	return &checked{plain: plain, blob: b, counter: counter{sum: sha256.New()}, differs: func(found string) error {
-		return &DamagedError{fmt.Errorf("the object of %s %s is another one: its SHA-256 is %s and should be %s", b.Kind, b.Key, found, b.SHA256)}
+		return &DamagedError{fmt.Errorf("the object of %s %s is another one: its SHA-256 is %s and should be %s", b.Kind,
+			b.Key, found, b.SHA256)}
 	}}, nil
 }
 
 // NewChecked returns the content of a blob of the server. Reading it to the end fails
 // with a BlobError if it is not what the checksum says.
 func NewChecked(content io.Reader, b Blob) io.Reader {
-	return &checked{plain: content, blob: b, counter: counter{sum: sha256.New()}, differs: func(found string) error { return &BlobError{b, found} }}
+	return &checked{plain: content, blob: b, counter: counter{sum: sha256.New()},
+		differs: func(found string) error { return &BlobError{b, found} }}
 }
 
 type checked struct {

@@ -68,9 +68,12 @@ func ParseSigningKeys(text string, to Recipients) (SigningKeys, error) {
 		if err != nil {
 			return nil, fmt.Errorf("the signing key: %w", err)
 		}
-		if !slices.ContainsFunc(to.names, func(name string) bool { return string(mark([]byte(name))) == string(raw[ed25519.SeedSize:]) }) {
-			return nil, errors.New("the signing key belongs to another key than those of the recipients: anyone who restores the backup could not verify it. " +
-				"'ingot backup signing-key --key FILE' shows the one of a private key")
+		if !slices.ContainsFunc(to.names,
+			func(name string) bool { return string(mark([]byte(name))) == string(raw[ed25519.SeedSize:]) }) {
+			return nil,
+				errors.New("the signing key belongs to another key than those of the recipients: anyone who restores the backup " +
+					"could not verify it. " +
+					"'ingot backup signing-key --key FILE' shows the one of a private key")
 		}
 		keys = append(keys, ed25519.NewKeyFromSeed(raw[:ed25519.SeedSize]))
 	}
@@ -148,15 +151,19 @@ type Trust struct {
 }
 
 // ErrUnsigned means that a backup has no signature.
-var ErrUnsigned = errors.New("the backup is not signed: anyone who knows the public key and can write there may have made it. " +
-	"If it was made by a server without a signing key and you know that it is yours, use --accept-unsigned. Nothing was changed")
+var ErrUnsigned = errors.New("the backup is not signed: anyone who knows the public key and can write there may have " +
+	"made it. " +
+	"If it was made by a server without a signing key and you know that it is yours, use --accept-unsigned. Nothing was " +
+	"changed")
 
 // signerError means that a backup was signed with other keys than those that are trusted.
 type signerError struct{ Signers []string }
 
 func (e *signerError) Error() string {
-	return fmt.Sprintf("the backup was not signed with the signing key that belongs to this private key, but by %s: someone else made it, "+
-		"or a server of yours that has another key. If you know that key, name it with --signer. Nothing was changed", strings.Join(e.Signers, ", "))
+	return fmt.Sprintf("the backup was not signed with the signing key that belongs to this private key, but by %s: "+
+		"someone else made it, "+
+		"or a server of yours that has another key. If you know that key, name it with --signer. Nothing was changed",
+		strings.Join(e.Signers, ", "))
 }
 
 // verify returns who signed a manifest; no one if it is not signed and that is accepted.

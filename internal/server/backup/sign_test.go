@@ -139,13 +139,19 @@ func TestForged(t *testing.T) {
 		"added blob": {func(all []entry) []entry {
 			return slices.Insert(all, 1, all[at(all, "empty")].as("blobs/packages/p2", "x"))
 		}, "an entry was added", false},
-		"added after the manifest":  {func(all []entry) []entry { return append(all, all[at(all, "empty")]) }, `"empty" follows the manifest`, false},
-		"added before the header":   {func(all []entry) []entry { return slices.Insert(all, 0, all[at(all, "empty")]) }, "first entry", false},
-		"second signature":          {func(all []entry) []entry { return append(all, all[len(all)-1]) }, "follows the manifest", false},
-		"removed":                   {func(all []entry) []entry { return without(all, "secrets/key") }, "an entry was", false},
-		"removed part":              {func(all []entry) []entry { return slices.Delete(all, 2, 3) }, "an entry was", false},
-		"removed blob":              {func(all []entry) []entry { return without(all, "blobs/packages/p1") }, "an entry was", false},
-		"replaced by an older part": {func(all []entry) []entry { all[3], all[2] = all[2], all[3]; return all }, "an entry was", false},
+		"added after the manifest": {func(all []entry) []entry { return append(all, all[at(all, "empty")]) },
+			`"empty" follows the manifest`, false},
+		"added before the header": {func(all []entry) []entry { return slices.Insert(all, 0, all[at(all, "empty")]) },
+			"first entry", false},
+		"second signature": {func(all []entry) []entry { return append(all, all[len(all)-1]) },
+			"follows the manifest", false},
+		"removed": {func(all []entry) []entry { return without(all, "secrets/key") },
+			"an entry was", false},
+		"removed part": {func(all []entry) []entry { return slices.Delete(all, 2, 3) }, "an entry was", false},
+		"removed blob": {func(all []entry) []entry { return without(all, "blobs/packages/p1") },
+			"an entry was", false},
+		"replaced by an older part": {func(all []entry) []entry { all[3], all[2] = all[2], all[3]; return all },
+			"an entry was", false},
 		"renamed": {func(all []entry) []entry {
 			i := at(all, "empty")
 			all[i] = all[i].as("other", "")
@@ -167,11 +173,13 @@ func TestForged(t *testing.T) {
 			all[i].Mode = 0o644
 			return all
 		}, "an entry was", false},
-		"no end":           {func(all []entry) []entry { return without(all, "manifest.json", "manifest.sig") }, "unexpected EOF", false},
-		"no manifest":      {func(all []entry) []entry { return without(all, "manifest.json") }, "unexpected EOF", false},
-		"no signature":     {func(all []entry) []entry { return without(all, "manifest.sig") }, unsigned, true},
-		"no signatures":    {func(all []entry) []entry { all[len(all)-1].text = []byte("[]"); return all }, unsigned, true},
-		"broken signature": {func(all []entry) []entry { all[len(all)-1].text = []byte("{"); return all }, "manifest.sig", false},
+		"no end": {func(all []entry) []entry { return without(all, "manifest.json", "manifest.sig") },
+			"unexpected EOF", false},
+		"no manifest":   {func(all []entry) []entry { return without(all, "manifest.json") }, "unexpected EOF", false},
+		"no signature":  {func(all []entry) []entry { return without(all, "manifest.sig") }, unsigned, true},
+		"no signatures": {func(all []entry) []entry { all[len(all)-1].text = []byte("[]"); return all }, unsigned, true},
+		"broken signature": {func(all []entry) []entry { all[len(all)-1].text = []byte("{"); return all },
+			"manifest.sig", false},
 		"changed signature": {func(all []entry) []entry {
 			all[len(all)-1].text = bytes.Replace(all[len(all)-1].text, []byte(`"signature":"`), []byte(`"signature":"AAAA`), 1)
 			return all
@@ -181,13 +189,18 @@ func TestForged(t *testing.T) {
 			all[i] = rewrite(t, all[i], func(m map[string]any) { m["id"] = "newer" })
 			return all
 		}, "its signature is not of this manifest", false},
-		"signature of another backup": {func(all []entry) []entry { all[len(all)-1] = second[len(second)-1]; return all }, "its signature is not of this manifest", false},
-		"manifest of another backup":  {func(all []entry) []entry { return append(all[:len(all)-2], second[len(second)-2:]...) }, "is of another backup", false},
+		"signature of another backup": {func(all []entry) []entry { all[len(all)-1] = second[len(second)-1]; return all },
+			"its signature is not of this manifest", false},
+		"manifest of another backup": {func(all []entry) []entry {
+			return append(all[:len(all)-2],
+				second[len(second)-2:]...)
+		}, "is of another backup", false},
 		"file of another backup": {func(all []entry) []entry {
 			all[0] = second[0]
 			return all
 		}, "is of another backup", false},
-		"signed by another": {func([]entry) []entry { return stranger }, "was not signed with the signing key that belongs to this private key, but by " + other.signer, false},
+		"signed by another": {func([]entry) []entry { return stranger },
+			"was not signed with the signing key that belongs to this private key, but by " + other.signer, false},
 		"claims to be ours": {func([]entry) []entry {
 			forged := slices.Clone(stranger)
 			last := &forged[len(forged)-1]
@@ -257,10 +270,12 @@ func TestSigningKeys(t *testing.T) {
 		other.private:                      "belongs to another key than those of the recipients",
 		"# of the server\n" + mine.private + "\n": "",
 	} {
-		if _, err := backup.ParseSigningKeys(text, mine.to); (want == "") != (err == nil) || err != nil && !strings.Contains(err.Error(), want) {
+		if _, err := backup.ParseSigningKeys(text, mine.to); (want == "") != (err == nil) || err != nil &&
+			!strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want %q", err, want)
 		}
-		if _, err := backup.ParseSigningKeys(text, mine.to); err != nil && len(text) > 20 && strings.Contains(err.Error(), text[18:]) {
+		if _, err := backup.ParseSigningKeys(text, mine.to); err != nil && len(text) > 20 &&
+			strings.Contains(err.Error(), text[18:]) {
 			t.Error("the error shows the key")
 		}
 	}
@@ -306,7 +321,8 @@ func TestIndexIsNotTrusted(t *testing.T) {
 		"renamed": {backup.Index{ID: "c", Created: made}, "there is the backup b of 2026-11-16T04:31:30Z"},
 		"newer":   {backup.Index{ID: "b", Created: made.Add(time.Hour)}, "says that it was made at 2026-11-16T05:31:30Z"},
 	} {
-		if err := tc.index.Check(m); (tc.want == "") != (err == nil) || err != nil && !strings.Contains(err.Error(), tc.want) {
+		if err := tc.index.Check(m); (tc.want == "") != (err == nil) || err != nil &&
+			!strings.Contains(err.Error(), tc.want) {
 			t.Errorf("%s: %v, want %q", name, err, tc.want)
 		}
 	}
@@ -316,8 +332,10 @@ func TestIndexIsNotTrusted(t *testing.T) {
 	if err := os.Link(filepath.Join(dir, "backups", "b.json"), filepath.Join(dir, "backups", "z.json")); err != nil {
 		t.Fatal(err)
 	}
-	for id, want := range map[string]string{"": "backups/z.json: it is that of another backup", "z": "another backup", "../backups/b": "no such backup", "b": ""} {
-		if _, err := backup.Find(t.Context(), o, id); (want == "") != (err == nil) || err != nil && !strings.Contains(err.Error(), want) {
+	for id, want := range map[string]string{"": "backups/z.json: it is that of another backup", "z": "another backup",
+		"../backups/b": "no such backup", "b": ""} {
+		if _, err := backup.Find(t.Context(), o, id); (want == "") != (err == nil) || err != nil &&
+			!strings.Contains(err.Error(), want) {
 			t.Errorf("find %q: %v, want %q", id, err, want)
 		}
 	}

@@ -48,7 +48,8 @@ func NewWriter(w io.Writer, to Recipients, by SigningKeys, h Header) (*Writer, e
 		return nil, err
 	}
 	h.Format = Format
-	out := &Writer{header: h, tar: tar.NewWriter(sealed), sealed: sealed, by: by, all: newEntries(), files: map[string]File{}, blobs: map[string]Blob{}}
+	out := &Writer{header: h, tar: tar.NewWriter(sealed), sealed: sealed, by: by, all: newEntries(),
+		files: map[string]File{}, blobs: map[string]Blob{}}
 	text, err := json.Marshal(h)
 	if err != nil {
 		return nil, err
@@ -60,7 +61,8 @@ func NewWriter(w io.Writer, to Recipients, by SigningKeys, h Header) (*Writer, e
 }
 
 func (w *Writer) entry(name string, mode fs.FileMode, size int64, r io.Reader) error {
-	err := w.tar.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: name, Mode: int64(mode.Perm()), Size: size, ModTime: w.header.Created, Format: tar.FormatPAX})
+	err := w.tar.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: name, Mode: int64(mode.Perm()), Size: size,
+		ModTime: w.header.Created, Format: tar.FormatPAX})
 	if err != nil {
 		return err
 	}
@@ -123,7 +125,8 @@ type BlobError struct {
 }
 
 func (e *BlobError) Error() string {
-	return fmt.Sprintf("%s %s is damaged on the server: its SHA-256 is %s and should be %s", e.Kind, e.Key, e.Found, e.SHA256)
+	return fmt.Sprintf("%s %s is damaged on the server: its SHA-256 is %s and should be %s", e.Kind, e.Key,
+		e.Found, e.SHA256)
 }
 
 // Stream adds a file whose size is not known, which write writes.
@@ -196,7 +199,8 @@ func (w *Writer) Forget(b Blob) { delete(w.blobs, b.Name()) }
 
 // Close writes the manifest and ends the archive. Without it the archive cannot be read.
 func (w *Writer) Close(position string, missing []string) (*Manifest, error) {
-	m := &Manifest{Header: w.header, Finished: time.Now().UTC(), Position: position, Missing: missing, Entries: w.all.String()}
+	m := &Manifest{Header: w.header, Finished: time.Now().UTC(), Position: position, Missing: missing,
+		Entries: w.all.String()}
 	m.Files = slices.SortedFunc(maps.Values(w.files), func(a, b File) int { return cmp.Compare(a.Name, b.Name) })
 	m.Blobs = slices.SortedFunc(maps.Values(w.blobs), func(a, b Blob) int { return cmp.Compare(a.Name(), b.Name()) })
 	text, err := json.Marshal(m)

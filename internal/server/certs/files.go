@@ -76,7 +76,8 @@ func (f *Files) look() {
 			continue
 		}
 		next[i] = fresh
-		f.log.Info("uses the changed certificate", "certificate", p.Cert, "names", fresh.Leaf.DNSNames, "expires", fresh.Leaf.NotAfter)
+		f.log.Info("uses the changed certificate", "certificate", p.Cert, "names", fresh.Leaf.DNSNames, "expires",
+			fresh.Leaf.NotAfter)
 	}
 	f.all.Store(&next)
 }
@@ -106,7 +107,8 @@ func (p Pair) stamps() (s stamps) {
 func (s stamps) same(other stamps) bool {
 	for i := range s {
 		a, b := s[i], other[i]
-		if a.size != b.size || !a.mod.Equal(b.mod) || (a.which == nil) != (b.which == nil) || a.which != nil && !os.SameFile(a.which, b.which) {
+		if a.size != b.size || !a.mod.Equal(b.mod) || (a.which == nil) != (b.which == nil) || a.which != nil &&
+			!os.SameFile(a.which, b.which) {
 			return false
 		}
 	}

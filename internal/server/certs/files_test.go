@@ -54,14 +54,16 @@ func TestFiles(t *testing.T) {
 	})
 	serial := func(name string) string {
 		t.Helper()
-		state, err := shake(t, config, &tls.Config{ServerName: name, InsecureSkipVerify: true}) //nolint:gosec // the names are compared below
+		state, err := shake(t, config, &tls.Config{ServerName: name, //nolint:gosec // the names are compared below
+			InsecureSkipVerify: true})
 		if err != nil {
 			t.Fatal(err)
 		}
 		return state.PeerCertificates[0].Subject.CommonName + " " + state.PeerCertificates[0].SerialNumber.String()
 	}
 	for name, want := range map[string]string{
-		"a.example.org": "a.example.org 3", "b.example.org": "b.example.org 4", "any.example.com": "b.example.org 4", "unknown.example.org": "a.example.org 3",
+		"a.example.org": "a.example.org 3", "b.example.org": "b.example.org 4", "any.example.com": "b.example.org 4",
+		"unknown.example.org": "a.example.org 3",
 	} {
 		if got := serial(name); got != want {
 			t.Errorf("%s gets %s, want %s", name, got, want)
@@ -76,7 +78,8 @@ func TestFiles(t *testing.T) {
 	// None of these replaces it.
 	expired, key := authority.Issue(-time.Minute, "b.example.org")
 	for what, files := range map[string][2][]byte{
-		"expired": {expired, key}, "private key does not match": {authority.PEM(), key}, "failed to find any PEM data": {[]byte("half"), key},
+		"expired": {expired, key}, "private key does not match": {authority.PEM(), key},
+		"failed to find any PEM data": {[]byte("half"), key},
 	} {
 		log.Reset()
 		for i, file := range []string{otherCert, otherKey} {
@@ -142,13 +145,17 @@ func TestConfig(t *testing.T) {
 		client *tls.Config
 		ok     bool
 	}{
-		"TLS 1.0":                          {&tls.Config{MinVersion: tls.VersionTLS10, MaxVersion: tls.VersionTLS10}, false},
-		"TLS 1.1":                          {&tls.Config{MinVersion: tls.VersionTLS10, MaxVersion: tls.VersionTLS11}, false},
-		"TLS 1.2":                          {&tls.Config{MaxVersion: tls.VersionTLS12}, true},
-		"TLS 1.3":                          {&tls.Config{MinVersion: tls.VersionTLS13}, true},
-		"without forward secrecy":          {&tls.Config{MaxVersion: tls.VersionTLS12, CipherSuites: []uint16{tls.TLS_RSA_WITH_AES_128_GCM_SHA256, tls.TLS_RSA_WITH_AES_256_CBC_SHA}}, false},
-		"without authenticated encryption": {&tls.Config{MaxVersion: tls.VersionTLS12, CipherSuites: []uint16{tls.TLS_ECDHE_ECDSA_WITH_AES_128_CBC_SHA, tls.TLS_ECDHE_ECDSA_WITH_AES_128_CBC_SHA256}}, false},
-		"RC4 and 3DES":                     {&tls.Config{MaxVersion: tls.VersionTLS12, CipherSuites: []uint16{tls.TLS_ECDHE_ECDSA_WITH_RC4_128_SHA, tls.TLS_RSA_WITH_3DES_EDE_CBC_SHA}}, false},
+		"TLS 1.0": {&tls.Config{MinVersion: tls.VersionTLS10, MaxVersion: tls.VersionTLS10}, false},
+		"TLS 1.1": {&tls.Config{MinVersion: tls.VersionTLS10, MaxVersion: tls.VersionTLS11}, false},
+		"TLS 1.2": {&tls.Config{MaxVersion: tls.VersionTLS12}, true},
+		"TLS 1.3": {&tls.Config{MinVersion: tls.VersionTLS13}, true},
+		"without forward secrecy": {&tls.Config{MaxVersion: tls.VersionTLS12,
+			CipherSuites: []uint16{tls.TLS_RSA_WITH_AES_128_GCM_SHA256, tls.TLS_RSA_WITH_AES_256_CBC_SHA}}, false},
+		"without authenticated encryption": {&tls.Config{MaxVersion: tls.VersionTLS12,
+			CipherSuites: []uint16{tls.TLS_ECDHE_ECDSA_WITH_AES_128_CBC_SHA, tls.TLS_ECDHE_ECDSA_WITH_AES_128_CBC_SHA256}},
+			false},
+		"RC4 and 3DES": {&tls.Config{MaxVersion: tls.VersionTLS12,
+			CipherSuites: []uint16{tls.TLS_ECDHE_ECDSA_WITH_RC4_128_SHA, tls.TLS_RSA_WITH_3DES_EDE_CBC_SHA}}, false},
 	} {
 		client := c.client.Clone()
 		client.RootCAs, client.ServerName, client.NextProtos = authority.Pool(), "a", []string{"h2"}

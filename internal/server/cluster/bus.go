@@ -267,7 +267,8 @@ func (b *bus) sendOne(ctx context.Context, m message) error {
 	b.mu.Unlock()
 	limited, cancel := context.WithTimeout(ctx, sendFor)
 	defer cancel()
-	err := b.c.DB.Notify(limited, channel, strings.Join(append([]string{head}, slices.Sorted(maps.Keys(m.items))...), "\n"))
+	err := b.c.DB.Notify(limited, channel,
+		strings.Join(append([]string{head}, slices.Sorted(maps.Keys(m.items))...), "\n"))
 	if err != nil {
 		b.mu.Lock()
 		defer b.mu.Unlock()
@@ -328,7 +329,8 @@ func (b *bus) connect(ctx context.Context) (again time.Duration) {
 		b.tellConnected()
 	}
 	if warn {
-		b.c.Log.Warn("messages of other servers cannot be received, so everything is read every two seconds; if the database is behind a pooler, set --database-listen-url to its own address", "error", err)
+		b.c.Log.Warn("messages of other servers cannot be received, so everything is read every two seconds; if the "+
+			"database is behind a pooler, set --database-listen-url to its own address", "error", err)
 	}
 	return again
 }

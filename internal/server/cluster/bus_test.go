@@ -140,7 +140,8 @@ func TestListenReconnects(t *testing.T) {
 	r := w.receiver(two)
 	for range 3 {
 		before := r.resyncs()
-		if n := w.count("SELECT COUNT(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE query LIKE 'LISTEN%' AND datname = current_database()"); n == 0 {
+		if n := w.count("SELECT COUNT(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE query LIKE 'LISTEN%' AND " +
+			"datname = current_database()"); n == 0 {
 			t.Fatal("no connection was ended, want those that listen")
 		}
 		w.until("resync", func() bool { return r.resyncs() > before })

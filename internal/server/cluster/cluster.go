@@ -121,8 +121,10 @@ func New(o Options) *Cluster {
 	}
 	host, _ := os.Hostname() // for operators only
 	c := &Cluster{
-		Options: o, single: !o.DB.Shared(), held: map[string]int64{}, beats: make(chan struct{}, 1), renewed: make(chan struct{}, 1), wakes: make(chan struct{}, 1),
-		self: Server{ID: rand.Text(), Directory: o.Directory, Host: host, PID: os.Getpid(), Version: o.Version, Exclusive: o.Exclusive, Started: time.Now()},
+		Options: o, single: !o.DB.Shared(), held: map[string]int64{}, beats: make(chan struct{}, 1),
+		renewed: make(chan struct{}, 1), wakes: make(chan struct{}, 1),
+		self: Server{ID: rand.Text(), Directory: o.Directory, Host: host, PID: os.Getpid(), Version: o.Version,
+			Exclusive: o.Exclusive, Started: time.Now()},
 	}
 	c.bus.init(c)
 	return c
@@ -242,9 +244,13 @@ func (c *Cluster) Metrics() []prometheus.Collector {
 		})
 	}
 	return []prometheus.Collector{
-		gauge("ingot_cluster_servers", "Servers on this database that are alive, with this one.", func() float64 { return float64(1 + len(c.seen.others)) }),
-		gauge("ingot_cluster_shards", "Shards of apps that this server works on.", func() float64 { return float64(c.shards().Len()) }),
-		gauge("ingot_cluster_leases", "Leases that this server holds: its shards, and work that one server does for all.", func() float64 { return float64(len(c.held)) }),
-		gauge("ingot_cluster_clock_skew_seconds", "Difference between the clock of the database and that of this server.", func() float64 { return c.skew.Seconds() }),
+		gauge("ingot_cluster_servers", "Servers on this database that are alive, with this one.",
+			func() float64 { return float64(1 + len(c.seen.others)) }),
+		gauge("ingot_cluster_shards", "Shards of apps that this server works on.",
+			func() float64 { return float64(c.shards().Len()) }),
+		gauge("ingot_cluster_leases", "Leases that this server holds: its shards, and work that one server does for all.",
+			func() float64 { return float64(len(c.held)) }),
+		gauge("ingot_cluster_clock_skew_seconds", "Difference between the clock of the database and that of this server.",
+			func() float64 { return c.skew.Seconds() }),
 	}
 }

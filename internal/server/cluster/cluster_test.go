@@ -226,7 +226,8 @@ func TestExclusive(t *testing.T) {
 		o.Exclusive = exclusive
 		err := cluster.New(o).Start(w.ctx)
 		var refused *cluster.RefusedError
-		if !errors.As(err, &refused) || refused.Server.ID != one.ID() || refused.Server.PID != os.Getpid() || !strings.Contains(err.Error(), host) {
+		if !errors.As(err, &refused) || refused.Server.ID != one.ID() || refused.Server.PID != os.Getpid() ||
+			!strings.Contains(err.Error(), host) {
 			t.Errorf("exclusive %v: got %v, want a refusal that names %s", exclusive, err, host)
 		}
 	}
@@ -283,7 +284,8 @@ func TestExclusiveIsReplaced(t *testing.T) {
 	if err := w.db.Update(one.Fence(w.ctx, "an app"), func(*db.Tx) error { return nil }); err != nil {
 		t.Errorf("another database: got %v, want nil: the fence is that of the server's own", err)
 	}
-	if err := o.DB.Update(one.Fence(w.ctx, "an app"), func(*db.Tx) error { return nil }); !errors.Is(err, cluster.ErrNotHeld) {
+	if err := o.DB.Update(one.Fence(w.ctx, "an app"), func(*db.Tx) error { return nil }); !errors.Is(err,
+		cluster.ErrNotHeld) {
 		t.Errorf("a transaction: got %v, want %v", err, cluster.ErrNotHeld)
 	}
 	w.exec("DELETE FROM cluster_servers")
@@ -317,7 +319,8 @@ func TestTrustEnds(t *testing.T) {
 	w.until("end of the trust", func() bool { return !one.Owns("an app") })
 	// The row ends no earlier than that long after this look at the clock.
 	now := time.Now()
-	left := w.count("SELECT expires - CAST(EXTRACT(EPOCH FROM clock_timestamp()) * 1000000000 AS BIGINT) FROM cluster_servers")
+	left := w.count("SELECT expires - CAST(EXTRACT(EPOCH FROM clock_timestamp()) * 1000000000 AS BIGINT) FROM " +
+		"cluster_servers")
 	if trust, row := one.Trust(), now.Add(time.Duration(left)); !trust.Before(row) {
 		t.Errorf("got an end of the trust at %s, and of the row at %s, want the trust to end first", trust, row)
 	}

@@ -149,7 +149,8 @@ func (c *Cluster) take(ctx context.Context, name string) (bool, error) {
 	taken := false
 	err := c.DB.UpdateLocking(ctx, func(tx *db.Tx) error {
 		taken = false
-		if _, err := tx.Exec("INSERT INTO cluster_leases (name, holder, token) VALUES (?, '', 0) ON CONFLICT (name) DO NOTHING", name); err != nil {
+		if _, err := tx.Exec("INSERT INTO cluster_leases (name, holder, token) VALUES (?, '', 0) ON CONFLICT (name) DO "+
+			"NOTHING", name); err != nil {
 			return err
 		}
 		var holder string

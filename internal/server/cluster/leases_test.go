@@ -71,7 +71,8 @@ func TestFence(t *testing.T) {
 			taken <- ok && err == nil
 		}()
 		w.until("waiting takeover", func() bool {
-			return w.count("SELECT COUNT(*) FROM pg_locks l JOIN pg_stat_activity a USING (pid) WHERE NOT granted AND a.datname = current_database()") > 0
+			return w.count("SELECT COUNT(*) FROM pg_locks l JOIN pg_stat_activity a USING (pid) WHERE NOT granted AND "+
+				"a.datname = current_database()") > 0
 		})
 		select {
 		case <-taken:
@@ -86,7 +87,8 @@ func TestFence(t *testing.T) {
 		t.Fatal("the lease was not taken after the flush, want it")
 	}
 	var lost *cluster.LostError
-	if err := flush("one again", lease, func() {}); !errors.As(err, &lost) || !errors.Is(err, cluster.ErrNotHeld) || len(lost.Names) != 1 {
+	if err := flush("one again", lease, func() {}); !errors.As(err, &lost) || !errors.Is(err, cluster.ErrNotHeld) ||
+		len(lost.Names) != 1 {
 		t.Errorf("a flush after the takeover: got %v, want a *LostError", err)
 	}
 	newer, _ := two.Held("compaction")

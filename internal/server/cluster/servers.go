@@ -24,7 +24,8 @@ type Server struct {
 }
 
 func (s Server) String() string {
-	return fmt.Sprintf("the server on %s (pid %d, up since %s)", s.Host, s.PID, s.Started.UTC().Format(time.DateTime+" UTC"))
+	return fmt.Sprintf("the server on %s (pid %d, up since %s)", s.Host, s.PID, s.Started.UTC().
+		Format(time.DateTime+" UTC"))
 }
 
 // RefusedError means that two servers must not use one database at the same time.
@@ -38,8 +39,10 @@ func (e *RefusedError) Error() string {
 	if !e.Server.Exclusive && e.mine {
 		why = "this one would run every app on this machine too"
 	}
-	return fmt.Sprintf("%s uses this database, and %s: stop it (ingot down, on that machine), give this one a database of its own with --database-url, "+
-		"or run all of them with --engine kubernetes. If it has just crashed, try again in 10 seconds; its own data directory can be used at once",
+	return fmt.Sprintf("%s uses this database, and %s: stop it (ingot down, on that machine), give this one a database "+
+		"of its own with --database-url, "+
+		"or run all of them with --engine kubernetes. If it has just crashed, try again in 10 seconds; its own data "+
+		"directory can be used at once",
 		e.Server, why)
 }
 
@@ -89,7 +92,8 @@ func (c *Cluster) beat(ctx context.Context) error {
 	var v view
 	err := c.DB.UpdateLocking(ctx, func(tx *db.Tx) error {
 		v = view{}
-		n, err := tx.Exec(`UPDATE cluster_servers SET works = ?, listens = ?, expires = `+clock+` + ? WHERE id = ? AND expires > `+clock,
+		n, err := tx.Exec(`UPDATE cluster_servers SET works = ?, listens = ?, expires = `+clock+
+			` + ? WHERE id = ? AND expires > `+clock,
 			me.Works, me.Listens, int64(c.Valid), me.ID)
 		if err == nil && n == 0 {
 			err = errExpired
@@ -114,7 +118,8 @@ func (c *Cluster) beat(ctx context.Context) error {
 		c.refused, c.trust = refused, time.Time{}
 		c.mu.Unlock()
 		if first {
-			c.Log.Error("another server took over while the database was out of reach; this one works on no apps until the other is stopped", "why", refused)
+			c.Log.Error("another server took over while the database was out of reach; this one works on no apps until the "+
+				"other is stopped", "why", refused)
 		}
 	}
 	if err != nil {
@@ -138,7 +143,8 @@ func (c *Cluster) admit(ctx context.Context, me Server) (v view, kept bool, err 
 		if err := v.setNow(tx); err != nil {
 			return err
 		}
-		_, err := tx.Exec("DELETE FROM cluster_servers WHERE id <> ? AND (directory = ? OR expires <= ?)", me.ID, me.Directory, v.now)
+		_, err := tx.Exec("DELETE FROM cluster_servers WHERE id <> ? AND (directory = ? OR expires <= ?)", me.ID,
+			me.Directory, v.now)
 		if err != nil {
 			return err
 		}
@@ -150,7 +156,8 @@ func (c *Cluster) admit(ctx context.Context, me Server) (v view, kept bool, err 
 				return &RefusedError{Server: other, mine: me.Exclusive}
 			}
 		}
-		n, err := tx.Exec("UPDATE cluster_servers SET works = ?, listens = ?, expires = "+clock+" + ? WHERE id = ?", me.Works, me.Listens, int64(c.Valid), me.ID)
+		n, err := tx.Exec("UPDATE cluster_servers SET works = ?, listens = ?, expires = "+clock+" + ? WHERE id = ?", me.Works,
+			me.Listens, int64(c.Valid), me.ID)
 		if kept = n > 0; err != nil || kept {
 			return err
 		}
@@ -169,10 +176,13 @@ func (v *view) setNow(tx *db.Tx) error { return tx.QueryRow("SELECT " + clock).S
 func (v *view) read(tx *db.Tx, me Server) (err error) {
 	v.others, err = db.All(tx, func(s db.Scanner) (o Server, err error) {
 		var started int64
-		err = s.Scan(&o.ID, &o.Directory, &o.Host, &o.PID, &o.Version, &o.Exclusive, &o.Works, &o.Listens, &started, &o.expires)
+		err = s.Scan(&o.ID, &o.Directory, &o.Host, &o.PID, &o.Version, &o.Exclusive, &o.Works, &o.Listens,
+			&started, &o.expires)
 		o.Started = db.Time(started)
 		return o, err
-	}, "SELECT id, directory, host, pid, version, exclusive, works, listens, started, expires FROM cluster_servers WHERE id <> ? AND expires > ? ORDER BY started", me.ID, v.now)
+	},
+		"SELECT id, directory, host, pid, version, exclusive, works, listens, started, expires FROM cluster_servers WHERE "+
+			"id <> ? AND expires > ? ORDER BY started", me.ID, v.now)
 	if err != nil || me.Exclusive {
 		return err
 	}
@@ -212,7 +222,8 @@ func (c *Cluster) join(ctx context.Context) error {
 			return err
 		case waited == nil:
 			waited = refused
-			c.Log.Info("waiting whether another server of this database is alive", "host", refused.Server.Host, "pid", refused.Server.PID, "at_most", c.Valid)
+			c.Log.Info("waiting whether another server of this database is alive", "host", refused.Server.Host, "pid",
+				refused.Server.PID, "at_most", c.Valid)
 		case refused.Server.ID != waited.Server.ID || refused.Server.expires != waited.Server.expires:
 			return refused
 		}

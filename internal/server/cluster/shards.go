@@ -167,7 +167,8 @@ func (c *Cluster) pause() {
 	c.paused |= mine
 	c.mu.Unlock()
 	if mine != 0 {
-		c.Log.Warn("the database is out of reach, so other servers may take over the shards of this one; it works on none until it is back", "shards", mine.Len())
+		c.Log.Warn("the database is out of reach, so other servers may take over the shards of this one; it works on none "+
+			"until it is back", "shards", mine.Len())
 		h.lost(mine)
 	}
 }

@@ -21,10 +21,15 @@ const (
 )
 
 var (
-	descDatabaseUp          = prometheus.NewDesc("ingot_database_up", "1 if the database answers, 0 otherwise.", []string{"database"}, nil)
-	descDatabaseSize        = prometheus.NewDesc("ingot_database_size_bytes", "Size of the database; for SQLite with its write-ahead log.", []string{"database"}, nil)
-	descDatabaseConnections = prometheus.NewDesc("ingot_database_connections", "Open connections to the database, by pool (write, read) and state (used, idle).", []string{"database", "pool", "state"}, nil)
-	descDatabaseWaits       = prometheus.NewDesc("ingot_database_connection_wait_seconds_total", "Time that transactions waited for a connection of the pool.", []string{"database", "pool"}, nil)
+	descDatabaseUp = prometheus.NewDesc("ingot_database_up", "1 if the database answers, 0 otherwise.",
+		[]string{"database"}, nil)
+	descDatabaseSize = prometheus.NewDesc("ingot_database_size_bytes",
+		"Size of the database; for SQLite with its write-ahead log.", []string{"database"}, nil)
+	descDatabaseConnections = prometheus.NewDesc("ingot_database_connections",
+		"Open connections to the database, by pool (write, read) and state (used, idle).",
+		[]string{"database", "pool", "state"}, nil)
+	descDatabaseWaits = prometheus.NewDesc("ingot_database_connection_wait_seconds_total",
+		"Time that transactions waited for a connection of the pool.", []string{"database", "pool"}, nil)
 )
 
 // Metrics are the figures of the databases of a server. It is a
@@ -115,7 +120,8 @@ func (d *Metrics) Collect(to chan<- prometheus.Metric) {
 			}
 			gauge(descDatabaseConnections, float64(stats.InUse), pool, "used")
 			gauge(descDatabaseConnections, float64(stats.Idle), pool, "idle")
-			to <- prometheus.MustNewConstMetric(descDatabaseWaits, prometheus.CounterValue, stats.WaitDuration.Seconds(), one.name, pool)
+			to <- prometheus.MustNewConstMetric(descDatabaseWaits, prometheus.CounterValue, stats.WaitDuration.Seconds(),
+				one.name, pool)
 		}
 	}
 }

@@ -29,7 +29,8 @@ func (b *once) Stop() { b.Halt(nil) }
 const resealAgain = time.Minute
 
 // Resealing returns the service that encrypts secrets with the newest key, on one of the servers at a time.
-func Resealing(d *db.DB, columns []db.SealedColumn, lead func(context.Context) bool, log *slog.Logger) background.Service {
+func Resealing(d *db.DB, columns []db.SealedColumn, lead func(context.Context) bool,
+	log *slog.Logger) background.Service {
 	return &once{work: func(ctx context.Context) {
 		for !lead(ctx) {
 			timer := time.NewTimer(resealAgain)

@@ -104,7 +104,8 @@ func NotLost(databaseURL, later string) error {
 			return nil // or it says itself what is wrong
 		}
 	}
-	return fmt.Errorf("the database %s is missing or empty, but %s exists: restore the database from a backup; to start anew without it, move the data directory away", path, later)
+	return fmt.Errorf("the database %s is missing or empty, but %s exists: restore the database from a backup; to start "+
+		"anew without it, move the data directory away", path, later)
 }
 
 // pingTime is less than the timeout of a readiness probe.

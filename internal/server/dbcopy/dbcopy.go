@@ -234,7 +234,8 @@ func (o Options) table(from, to *db.Tx, name string) error {
 
 func sameColumns(theirs, ours []column) error {
 	if got, want := namesOf(theirs), namesOf(ours); !slices.Equal(got, want) {
-		return fmt.Errorf("it has the columns %s in the source and %s in the target", strings.Join(got, ", "), strings.Join(want, ", "))
+		return fmt.Errorf("it has the columns %s in the source and %s in the target", strings.Join(got, ", "),
+			strings.Join(want, ", "))
 	}
 	return nil
 }

@@ -24,11 +24,14 @@ INSERT INTO toy_numbers (name, next) VALUES ('send', 1);
 CREATE TABLE toy_servers (id TEXT NOT NULL PRIMARY KEY);
 `)}}
 	if version > 1 {
-		first["00002_more.sql"] = &fstest.MapFile{Data: []byte("-- +goose Up\nALTER TABLE toy_things ADD COLUMN later TEXT NOT NULL DEFAULT 'new';\n")}
+		first["00002_more.sql"] = &fstest.MapFile{
+			Data: []byte("-- +goose Up\nALTER TABLE toy_things ADD COLUMN later TEXT NOT NULL DEFAULT 'new';\n")}
 	}
 	return []db.Migrations{
 		{Name: "toy", Files: first},
-		{Name: "mail", Files: fstest.MapFS{"00001_init.sql": {Data: []byte("-- +goose Up\nCREATE TABLE mail_messages (id BIGINT NOT NULL PRIMARY KEY, text TEXT);\n")}}},
+		{Name: "mail", Files: fstest.MapFS{
+			"00001_init.sql": {Data: []byte(
+				"-- +goose Up\nCREATE TABLE mail_messages (id BIGINT NOT NULL PRIMARY KEY, text TEXT);\n")}}},
 	}
 }
 
@@ -71,7 +74,8 @@ func filled(t *testing.T, dialect db.Dialect) []*db.DB {
 	}
 	migrated(t, two, toy(1)[1])
 	err := one.Update(t.Context(), func(tx *db.Tx) error {
-		_, err := tx.Exec("INSERT INTO toy_things (id, n, small, ok, x, secret) VALUES (?, ?, ?, ?, ?, ?), (?, ?, ?, ?, ?, ?)",
+		_, err := tx.Exec(
+			"INSERT INTO toy_things (id, n, small, ok, x, secret) VALUES (?, ?, ?, ?, ?, ?), (?, ?, ?, ?, ?, ?)",
 			"a", int64(-1<<63), nil, true, nil, tx.Seal("toy_things.secret", "a", []byte("s")),
 			"ü€𝄞\n'\"", int64(1<<63-1), -1, false, 0.1, "")
 		return err
@@ -83,7 +87,8 @@ func filled(t *testing.T, dialect db.Dialect) []*db.DB {
 	exec(t, one, "INSERT INTO toy_servers (id) VALUES ('running')")
 	err = two.Update(t.Context(), func(tx *db.Tx) error {
 		for i := range messages {
-			if _, err := tx.Exec("INSERT INTO mail_messages (id, text) VALUES (?, ?)", i, strings.Repeat("x", i%1000)); err != nil {
+			if _, err := tx.Exec("INSERT INTO mail_messages (id, text) VALUES (?, ?)", i,
+				strings.Repeat("x", i%1000)); err != nil {
 				return err
 			}
 		}
@@ -98,7 +103,8 @@ func filled(t *testing.T, dialect db.Dialect) []*db.DB {
 func options(from []*db.DB, to *db.DB) dbcopy.Options {
 	return dbcopy.Options{
 		From: from, To: to,
-		Tables:    dbcopy.Tables{Schemas: func(db.Dialect) []db.Migrations { return toy(2) }, Seeded: []string{"toy_numbers"}},
+		Tables: dbcopy.Tables{Schemas: func(db.Dialect) []db.Migrations { return toy(2) },
+			Seeded: []string{"toy_numbers"}},
 		Transient: func(table string) bool { return table == "toy_servers" }, Report: func(dbcopy.Progress) {},
 	}
 }
@@ -122,7 +128,8 @@ func TestCopy(t *testing.T) {
 			if err := dbcopy.Copy(t.Context(), o); err != nil {
 				t.Fatal(err)
 			}
-			if got, want := fmt.Sprint(done), fmt.Sprintf("map[mail_messages:%d toy_empty:0 toy_numbers:1 toy_things:2]", messages); got != want {
+			if got, want := fmt.Sprint(done), fmt.Sprintf("map[mail_messages:%d toy_empty:0 toy_numbers:1 toy_things:2]",
+				messages); got != want {
 				t.Errorf("copied %s, want %s", got, want)
 			}
 			for query, want := range map[string]int{
@@ -160,7 +167,9 @@ func TestKeys(t *testing.T) {
 	to := dbtest.New(t, db.Postgres) // with other keys
 	o := options(from, to)
 	o.Sealed, o.Keys = sealed, true
-	if err := dbcopy.Copy(t.Context(), o); err == nil || !strings.Contains(err.Error(), "nothing was copied: table toy_things: the encryption keys do not belong to this database") {
+	if err := dbcopy.Copy(t.Context(), o); err == nil ||
+		!strings.Contains(err.Error(),
+			"nothing was copied: table toy_things: the encryption keys do not belong to this database") {
 		t.Errorf("with other keys: %v, want a refusal", err)
 	}
 	if got := count(t, to, "SELECT COUNT(*) FROM mail_messages"); got != 0 {
@@ -176,8 +185,10 @@ func TestRefused(t *testing.T) {
 		to     int    // version of the target; 0 is none
 		want   string
 	}{
-		"number":  {"UPDATE toy_things SET n = 'many' WHERE id = 'a'", 0, "table toy_things: row 1, column n: it holds string, want bigint"},
-		"large":   {"UPDATE toy_things SET small = 4294967296 WHERE id = 'a'", 0, "column small: 4294967296 does not fit into 32 bits"},
+		"number": {"UPDATE toy_things SET n = 'many' WHERE id = 'a'", 0,
+			"table toy_things: row 1, column n: it holds string, want bigint"},
+		"large": {"UPDATE toy_things SET small = 4294967296 WHERE id = 'a'", 0,
+			"column small: 4294967296 does not fit into 32 bits"},
 		"boolean": {"UPDATE toy_things SET ok = 7 WHERE id = 'a'", 0, "want boolean"},
 		"blob":    {"UPDATE toy_things SET id = CAST(x'ff00' AS TEXT) WHERE id = 'a'", 0, "text must be valid UTF-8"},
 		"column":  {"ALTER TABLE toy_things ADD COLUMN extra TEXT", 0, "table toy_things: it has the columns"},
@@ -196,7 +207,8 @@ func TestRefused(t *testing.T) {
 			if tc.to > 0 {
 				migrated(t, to, toy(tc.to)...)
 			}
-			if err := dbcopy.Copy(t.Context(), options([]*db.DB{from}, to)); err == nil || !strings.Contains(err.Error(), tc.want) {
+			if err := dbcopy.Copy(t.Context(), options([]*db.DB{from}, to)); err == nil ||
+				!strings.Contains(err.Error(), tc.want) {
 				t.Fatalf("got %v, want %q", err, tc.want)
 			}
 			if got := count(t, to, "SELECT COUNT(*) FROM pg_catalog.pg_class WHERE relname = 'mail_messages'"); got > 0 {

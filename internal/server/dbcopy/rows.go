@@ -191,7 +191,8 @@ func newBatch(to *db.Tx, table string, cols []column) (*batch, error) {
 	}
 	limit := max(1, maxValues/len(cols))
 	return &batch{
-		to: to, insert: "INSERT INTO " + quote(table) + " (" + list(cols) + ") VALUES ", group: "(" + strings.Repeat("?, ", len(cols)-1) + "?)",
+		to: to, insert: "INSERT INTO " + quote(table) + " (" + list(cols) + ") VALUES ",
+		group: "(" + strings.Repeat("?, ", len(cols)-1) + "?)",
 		width: len(cols), limit: limit, args: make([]any, 0, limit*len(cols)),
 	}, nil
 }

@@ -23,7 +23,8 @@ import (
 // If some are newer, nothing is changed. PostgreSQL may be in use by servers of the
 // previous version, the SQLite files of a data directory must not. Done is called with
 // a line of text for each service.
-func (t Tables) MigrateServer(ctx context.Context, dataDir, databaseURL string, log *slog.Logger, done func(string)) error {
+func (t Tables) MigrateServer(ctx context.Context, dataDir, databaseURL string, log *slog.Logger,
+	done func(string)) error {
 	if err := databases.CheckURL(databaseURL); err != nil {
 		return fmt.Errorf("--database-url: %w", err)
 	}
@@ -149,7 +150,8 @@ func (t Tables) CopyServer(ctx context.Context, c ServerCopy, tell func(string))
 	if err != nil {
 		return err
 	}
-	tell(fmt.Sprintf("Copied %d rows of %d tables to %s; number and checksum of each table are the same.", rows, tables, databases.Describe(c.To)))
+	tell(fmt.Sprintf("Copied %d rows of %d tables to %s; number and checksum of each table are the same.", rows, tables,
+		databases.Describe(c.To)))
 	if keys == nil {
 		tell("It was not checked whether the secrets can be decrypted, because no keys were given (--keys-dir).")
 	}
@@ -201,10 +203,12 @@ func Alone(ctx context.Context, s *steps.Stack, d *db.DB, log *slog.Logger) erro
 	if _, _, err := d.SchemaVersion(ctx, cluster.Migrations()); err != nil {
 		return err
 	}
-	err := s.Run(ctx, cluster.New(cluster.Options{DB: d, Exclusive: true, Directory: rand.Text(), Version: version.Version, Log: log}))
+	err := s.Run(ctx, cluster.New(cluster.Options{DB: d, Exclusive: true, Directory: rand.Text(),
+		Version: version.Version, Log: log}))
 	var used *cluster.RefusedError
 	if errors.As(err, &used) {
-		return fmt.Errorf("%s uses this database: stop it first, with 'ingot down' on its machine or 'kubectl scale deployment/ingot --replicas=0'; "+
+		return fmt.Errorf("%s uses this database: stop it first, with 'ingot down' on its machine or 'kubectl scale "+
+			"deployment/ingot --replicas=0'; "+
 			"after a crash, try again in 10 seconds", used.Server)
 	}
 	return err
@@ -241,7 +245,8 @@ func (s *source) holdFiles(from string, log *slog.Logger) ([]string, error) {
 		}
 		if isURL { // otherwise the directory is locked
 			if pid := db.OpenedBy(file); pid != 0 {
-				return nil, fmt.Errorf("the process %d has the database %s open: stop the server first, with 'ingot down'", pid, file)
+				return nil, fmt.Errorf("the process %d has the database %s open: stop the server first, with 'ingot down'", pid,
+					file)
 			}
 		}
 		found = append(found, "sqlite:"+file)

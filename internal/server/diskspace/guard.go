@@ -224,7 +224,8 @@ func (g *Guard) Check(ctx context.Context) error {
 		}
 	}
 	if state > before {
-		g.o.Log.WarnContext(ctx, "disk space low", "dir", g.o.Dir, "state", state.String(), "free_bytes", free, "reserve_bytes", g.o.Reserve)
+		g.o.Log.WarnContext(ctx, "disk space low", "dir", g.o.Dir, "state", state.String(), "free_bytes", free,
+			"reserve_bytes", g.o.Reserve)
 	} else if state < before {
 		g.o.Log.InfoContext(ctx, "disk space recovered", "dir", g.o.Dir, "state", state.String(), "free_bytes", free)
 	}
@@ -258,7 +259,8 @@ func (g *Guard) Room() error {
 		free = now
 	}
 	return fault.New(fault.InsufficientStorage,
-		"The server's disk is nearly full (%s free, %s reserved for small changes). Delete apps, packages or droplets that are not needed, or ask the operator to free disk space.",
+		"The server's disk is nearly full (%s free, %s reserved for small changes). Delete apps, packages or droplets that "+
+			"are not needed, or ask the operator to free disk space.",
 		megabytes(free), megabytes(g.o.Reserve)).After(30 * time.Second)
 }
 

@@ -3,9 +3,11 @@ package diskspace
 import "github.com/prometheus/client_golang/prometheus"
 
 var (
-	descFree    = prometheus.NewDesc("ingot_disk_free_bytes", "Free space on the disk of the data directory, as of the last check, at most a few seconds ago.", nil, nil)
+	descFree = prometheus.NewDesc("ingot_disk_free_bytes",
+		"Free space on the disk of the data directory, as of the last check, at most a few seconds ago.", nil, nil)
 	descSize    = prometheus.NewDesc("ingot_disk_size_bytes", "Size of the disk of the data directory.", nil, nil)
-	descReserve = prometheus.NewDesc("ingot_disk_reserve_bytes", "Free space below which uploads, builds and starts are refused.", nil, nil)
+	descReserve = prometheus.NewDesc("ingot_disk_reserve_bytes",
+		"Free space below which uploads, builds and starts are refused.", nil, nil)
 )
 
 // Describe implements prometheus.Collector.

@@ -102,7 +102,8 @@ func (f *Front) Target(hostHeader string) Target {
 // set.
 func OwnNames(domain string, urls ...string) []string {
 	var names []string
-	for _, host := range []string{"api", "uaa", "login", "notifications", "log-cache", "log-stream", "doppler", "ssh", "console"} {
+	for _, host := range []string{"api", "uaa", "login", "notifications", "log-cache", "log-stream", "doppler", "ssh",
+		"console"} {
 		names = append(names, host+"."+domain)
 	}
 	for _, address := range urls {
@@ -151,7 +152,8 @@ func (f *Front) serve(w http.ResponseWriter, r *http.Request, p Target) {
 	// The router knows more about requests to apps, and does it itself.
 	if p != App && f.Trust.DropForwarded(r) {
 		f.warned.Do(func() {
-			f.Log.Warn("a proxy that is not trusted says for whom it forwards requests: this is ignored, and limits treat all its clients as one address; if the proxy is yours, set --trusted-proxies",
+			f.Log.Warn("a proxy that is not trusted says for whom it forwards requests: this is ignored, and limits treat all "+
+				"its clients as one address; if the proxy is yours, set --trusted-proxies",
 				"address", r.RemoteAddr)
 		})
 	}
@@ -186,7 +188,8 @@ func formatOf(p Target, path string) web.Format {
 	case p == Auth:
 		return web.FormatOAuth
 	}
-	for _, prefix := range []string{"/oauth/", "/token_key", "/check_token", "/introspect", "/userinfo", "/login", "/info", "/Users", "/Groups", "/.well-known/"} {
+	for _, prefix := range []string{"/oauth/", "/token_key", "/check_token", "/introspect", "/userinfo", "/login", "/info",
+		"/Users", "/Groups", "/.well-known/"} {
 		if strings.HasPrefix(path, prefix) {
 			return web.FormatOAuth
 		}
@@ -212,5 +215,6 @@ func unknownRoute(w http.ResponseWriter, r *http.Request) {
 	h.Set("Content-Type", "text/plain; charset=utf-8")
 	h.Set("X-Content-Type-Options", "nosniff")
 	w.WriteHeader(http.StatusNotFound)
-	fmt.Fprintf(w, "404 Not Found: Requested route ('%s') does not exist.\n", web.Printable(r.Host)) //nolint:gosec // plain text, and browsers are told not to guess
+	fmt.Fprintf(w, //nolint:gosec // plain text, and browsers are told not to guess
+		"404 Not Found: Requested route ('%s') does not exist.\n", web.Printable(r.Host))
 }

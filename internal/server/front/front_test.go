@@ -85,10 +85,11 @@ func TestDispatch(t *testing.T) {
 	t.Parallel()
 	mux := func(name string) *web.Mux {
 		m := web.NewMux(web.FormatV3, discard, nil)
-		m.Group(name, web.FormatV3, nil).Handle(http.MethodGet, "/who", web.Public("a test"), func(w http.ResponseWriter, _ *http.Request) error {
-			_, err := w.Write([]byte(name))
-			return err
-		})
+		m.Group(name, web.FormatV3, nil).Handle(http.MethodGet, "/who", web.Public("a test"),
+			func(w http.ResponseWriter, _ *http.Request) error {
+				_, err := w.Write([]byte(name))
+				return err
+			})
 		return m
 	}
 	f := &Front{Domain: "localhost", Log: discard}
@@ -144,7 +145,8 @@ func TestAppsWhileTheServerStarts(t *testing.T) {
 	}
 	waits := func(when string) {
 		t.Helper()
-		if w := ask(); w.Code != http.StatusServiceUnavailable || w.Header().Get("Retry-After") != "1" || w.Header().Get("X-Cf-Routererror") != "no_endpoints" {
+		if w := ask(); w.Code != http.StatusServiceUnavailable || w.Header().Get("Retry-After") != "1" ||
+			w.Header().Get("X-Cf-Routererror") != "no_endpoints" {
 			t.Errorf("%s: answer is %d %v %s, want 503 no_endpoints with Retry-After 1", when, w.Code, w.Header(), w.Body)
 		}
 	}
@@ -163,7 +165,8 @@ func TestAppsWhileTheServerStarts(t *testing.T) {
 
 func TestFormatOf(t *testing.T) {
 	t.Parallel()
-	for path, want := range map[string]web.Format{"/": web.FormatV3, "/v3/apps": web.FormatV3, "/oauth/token": web.FormatOAuth, "/Users": web.FormatOAuth} {
+	for path, want := range map[string]web.Format{"/": web.FormatV3, "/v3/apps": web.FormatV3,
+		"/oauth/token": web.FormatOAuth, "/Users": web.FormatOAuth} {
 		if got := formatOf(Origin, path); got != want {
 			t.Errorf("%s: %v, want %v", path, got, want)
 		}

@@ -87,7 +87,8 @@ func misdirected(w http.ResponseWriter, r *http.Request) {
 	if r.TLS.ServerName != "" {
 		name = "'" + web.Printable(r.TLS.ServerName) + "'"
 	}
-	http.Error(w, fmt.Sprintf("421 Misdirected Request: The TLS connection is for %s and the request for '%s'. Open another connection for it.",
+	http.Error(w, fmt.Sprintf("421 Misdirected Request: The TLS connection is for %s and the request for '%s'. Open "+
+		"another connection for it.",
 		name, web.Printable(r.Host)), http.StatusMisdirectedRequest)
 }
 
@@ -98,11 +99,13 @@ func (t *TLS) Plain(f *Front, next http.Handler) http.Handler {
 			return
 		}
 		switch host, ok := web.HostName(r.Host); {
-		case !ok || !t.Redirects || f.Trust.ForwardsTLS(r) || t.FromInstance(r) || isAddress(host) && (fromHere(r) || isHealth(r)) || !(isAddress(host) || f.Target(host) != App || t.HasRoute(host)):
+		case !ok || !t.Redirects || f.Trust.ForwardsTLS(r) || t.FromInstance(r) || isAddress(host) &&
+			(fromHere(r) || isHealth(r)) || !(isAddress(host) || f.Target(host) != App || t.HasRoute(host)):
 			next.ServeHTTP(w, r)
 		default:
 			w.Header().Set("Cache-Control", "no-cache, no-store")
-			http.Redirect(w, r, t.redirectTo(host)+r.URL.RequestURI(), http.StatusPermanentRedirect) //nolint:gosec // this server serves the host
+			http.Redirect(w, r, t.redirectTo(host)+r.URL.RequestURI(), //nolint:gosec // this server serves the host
+				http.StatusPermanentRedirect)
 		}
 	})
 }

@@ -110,7 +110,9 @@ func (c *Control) serve(peer conn) error {
 	case err != nil:
 		return err
 	case m.Protocol != Protocol:
-		return fmt.Errorf("this server is ingot %s and hands over by protocol %d, not %d: stop it and start the other version", c.Version, Protocol, m.Protocol)
+		return fmt.Errorf(
+			"this server is ingot %s and hands over by protocol %d, not %d: stop it and start the other version", c.Version,
+			Protocol, m.Protocol)
 	case m.Kind == kindReload:
 		return c.reload(peer)
 	case m.Kind == kindReplace:
@@ -178,7 +180,8 @@ func (c *Control) replace(peer conn, next Peer) (err error) {
 		return err
 	}
 	if _, _, err := peer.expect(kindYield, time.Time{}); err != nil {
-		c.Log.Warn("a process that was to replace the server gave up; nothing was changed", "process", next.String(), "reason", err)
+		c.Log.Warn("a process that was to replace the server gave up; nothing was changed", "process", next.String(),
+			"reason", err)
 		return fmt.Errorf("%w; the server continues", err)
 	}
 	c.Log.Info("handing over to a new process", "process", next.String())

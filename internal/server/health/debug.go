@@ -16,14 +16,16 @@ import (
 // NewRegistry returns a registry with the metrics of this process.
 func NewRegistry() *prometheus.Registry {
 	r := prometheus.NewRegistry()
-	r.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), panics{})
+	r.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
+		panics{})
 	return r
 }
 
 // panics collects the number of recovered panics by job.
 type panics struct{}
 
-var panicked = prometheus.NewDesc("ingot_panics_total", "Recovered panics by the part of the server. Each is a defect, whose stack is in the log.", []string{"part"}, nil)
+var panicked = prometheus.NewDesc("ingot_panics_total",
+	"Recovered panics by the part of the server. Each is a defect, whose stack is in the log.", []string{"part"}, nil)
 
 func (panics) Describe(to chan<- *prometheus.Desc) { to <- panicked }
 
@@ -46,7 +48,8 @@ func (c Recovering) Collect(to chan<- prometheus.Metric) {
 func DebugRoutes(m *web.Mux, r *prometheus.Registry) {
 	g := m.Group("admin", web.FormatV3, nil)
 	const operators = "on the operator's own listener, which is on loopback by default; it contains no secrets"
-	g.Handle(http.MethodGet, "/metrics", web.Public(operators), plain(promhttp.HandlerFor(r, promhttp.HandlerOpts{Registry: r})))
+	g.Handle(http.MethodGet, "/metrics", web.Public(operators),
+		plain(promhttp.HandlerFor(r, promhttp.HandlerOpts{Registry: r})))
 
 	// A profile takes as long as the request says.
 	long := g.Within(web.Limits{Body: 1 << 20, Read: web.DefaultLimits.Read})

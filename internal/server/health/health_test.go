@@ -53,7 +53,8 @@ func TestReadyzOfDegradedParts(t *testing.T) {
 		t.Errorf("got %s", body)
 	}
 	why = "runc at /usr/sbin is broken"
-	if body := ask(Routes); !strings.Contains(body, `"status":"degraded"`) || !strings.Contains(body, `"apps":`) || strings.Contains(body, "runc") {
+	if body := ask(Routes); !strings.Contains(body, `"status":"degraded"`) || !strings.Contains(body, `"apps":`) ||
+		strings.Contains(body, "runc") {
 		t.Errorf("got %s", body)
 	}
 	if body := ask(OperatorRoutes); !strings.Contains(body, why) {
@@ -68,7 +69,10 @@ func TestReadyzVerbose(t *testing.T) {
 	h := &Readiness{}
 	h.Expect("disk", "database", "platform")
 	h.Ready("disk", nil)
-	h.Ready("database", func(context.Context) error { return errors.New("no route to db.internal " + strings.Repeat("x", 1000)) })
+	h.Ready("database", func(context.Context) error {
+		return errors.New("no route to db.internal " +
+			strings.Repeat("x", 1000))
+	})
 	h.Watch("apps", func() string { return "runc is broken" })
 	ask := func(register func(*web.Mux, *Readiness), query string) (int, string) {
 		m := web.NewMux(web.FormatV3, slog.New(slog.DiscardHandler), nil)

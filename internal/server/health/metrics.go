@@ -6,7 +6,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-var ready = prometheus.NewDesc("ingot_part_ready", "1 if a part of the server is ready, 0 otherwise; /readyz of the admin listener says why.", []string{"part"}, nil)
+var ready = prometheus.NewDesc("ingot_part_ready",
+	"1 if a part of the server is ready, 0 otherwise; /readyz of the admin listener says why.", []string{"part"}, nil)
 
 var _ prometheus.Collector = (*Readiness)(nil)
 

@@ -103,13 +103,15 @@ func (in *source) saveSigned(ctx context.Context, to backup.Recipients, target p
 		return err
 	}
 	if state.Unsigned = len(by) == 0; state.Unsigned {
-		in.Log.Warn("the backup is not signed, so that a restore cannot tell it from one that someone else made: set INGOT_BACKUP_SIGNING_KEY, which 'ingot backup signing-key --key FILE' shows where the private key is")
+		in.Log.Warn("the backup is not signed, so that a restore cannot tell it from one that someone else made: set " +
+			"INGOT_BACKUP_SIGNING_KEY, which 'ingot backup signing-key --key FILE' shows where the private key is")
 	}
 	return in.save(ctx, to, by, target, state)
 }
 
 // save writes the backup, and removes those that are not kept any more.
-func (in *source) save(ctx context.Context, to backup.Recipients, by backup.SigningKeys, target place, state *BackupState) error {
+func (in *source) save(ctx context.Context, to backup.Recipients, by backup.SigningKeys, target place,
+	state *BackupState) error {
 	h := backup.Header{
 		ID: backup.NewID(state.Attempted), Created: state.Attempted, Ingot: version.Version, DataFormat: version.DataFormat,
 		Database: in.database(), Schemas: in.schemas,
@@ -195,7 +197,8 @@ type archiving struct {
 
 func (a *archiving) index(size int64) backup.Index {
 	i := backup.Index{
-		Format: backup.Format, ID: a.header.ID, Created: a.header.Created, Finished: a.manifest.Finished, Ingot: a.header.Ingot, Database: a.header.Database,
+		Format: backup.Format, ID: a.header.ID, Created: a.header.Created, Finished: a.manifest.Finished,
+		Ingot: a.header.Ingot, Database: a.header.Database,
 		Size: size, Added: size + a.added, Unsaved: a.unsaved,
 	}
 	for _, b := range a.manifest.Blobs {
@@ -208,7 +211,8 @@ func (a *archiving) index(size int64) backup.Index {
 func (a *archiving) finish(state *BackupState, size, added int64) {
 	now := time.Now().UTC()
 	state.ID, state.Finished, state.Size, state.Added = a.header.ID, &now, size, added
-	state.Blobs, state.Missing, state.Services, state.Unsaved = len(a.manifest.Blobs), len(a.manifest.Missing), a.savedServices, a.unsaved
+	state.Blobs, state.Missing, state.Services, state.Unsaved = len(a.manifest.Blobs), len(a.manifest.Missing),
+		a.savedServices, a.unsaved
 	for _, b := range a.manifest.Blobs {
 		state.BlobSize += b.Size
 	}
@@ -255,7 +259,8 @@ func (a *archiving) write(ctx context.Context, w io.Writer) (err error) {
 		}
 		a.Log.Info("a blob was deleted while the database was saved, which is saved again", "blobs", len(missing)-lost)
 		if n == maxSnapshots-1 {
-			return fmt.Errorf("%d blobs were deleted while the database was saved, %d times in a row: try again", len(missing)-lost, maxSnapshots)
+			return fmt.Errorf("%d blobs were deleted while the database was saved, %d times in a row: try again",
+				len(missing)-lost, maxSnapshots)
 		}
 	}
 	for ref, b := range a.saved {
@@ -280,12 +285,14 @@ func (a *archiving) write(ctx context.Context, w io.Writer) (err error) {
 
 // saveDatabases saves the databases and returns which blobs they need. Again means that
 // only the one with blobs is saved.
-func (a *archiving) saveDatabases(ctx context.Context, again bool) (needed map[blobRef]bool, position string, err error) {
+func (a *archiving) saveDatabases(ctx context.Context, again bool) (needed map[blobRef]bool, position string,
+	err error) {
 	needed = map[blobRef]bool{}
 	need := func(kind, key string) { needed[blobRef{kind, key}] = true }
 	if a.postgres != nil {
 		err = snapshot(ctx, a.postgres, func(tx *db.Tx) error {
-			if err := tx.QueryRow("SELECT CASE WHEN pg_is_in_recovery() THEN pg_last_wal_replay_lsn() ELSE pg_current_wal_lsn() END::text").Scan(&position); err != nil {
+			if err := tx.QueryRow("SELECT CASE WHEN pg_is_in_recovery() THEN pg_last_wal_replay_lsn() ELSE " +
+				"pg_current_wal_lsn() END::text").Scan(&position); err != nil {
 				return err
 			}
 			if err := a.BlobRefs(tx, need); err != nil {
@@ -334,7 +341,8 @@ func snapshot(ctx context.Context, d *db.DB, f func(*db.Tx) error) error {
 // notInBackup reports whether a table is left out: running servers, and log lines with
 // the positions in them.
 func notInBackup(table string) bool {
-	return strings.HasPrefix(table, "cluster_") || strings.HasPrefix(table, "log_") || table == "platform_drain_positions" || table == "platform_backups"
+	return strings.HasPrefix(table, "cluster_") || strings.HasPrefix(table, "log_") ||
+		table == "platform_drain_positions" || table == "platform_backups"
 }
 
 // blobRef is the kind and key of a blob.

@@ -19,12 +19,19 @@ type Metrics struct {
 }
 
 var (
-	backupSuccess = prometheus.NewDesc("ingot_backup_last_success_timestamp_seconds", "When the last backup that was written was finished, also one that lacks the data of a service instance, as Unix time; absent if there is none.", nil, nil)
-	backupTook    = prometheus.NewDesc("ingot_backup_last_run_seconds", "How long the last backup that succeeded took.", nil, nil)
-	backupSize    = prometheus.NewDesc("ingot_backup_last_size_bytes", "Size of the archive of the last backup that succeeded.", nil, nil)
-	backupBlobs   = prometheus.NewDesc("ingot_backup_last_blob_bytes", "Size of the packages, droplets and buildpacks in the last backup that succeeded.", nil, nil)
-	backupAttempt = prometheus.NewDesc("ingot_backup_last_attempt_timestamp_seconds", "When the last backup began, as Unix time; absent if there was none.", nil, nil)
-	backupOK      = prometheus.NewDesc("ingot_backup_last_attempt_success", "Whether the last backup succeeded and lacks nothing: 1 or 0; absent if there was none.", nil, nil)
+	backupSuccess = prometheus.NewDesc("ingot_backup_last_success_timestamp_seconds",
+		"When the last backup that was written was finished, also one that lacks the data of a service instance, as Unix "+
+			"time; absent if there is none.", nil, nil)
+	backupTook = prometheus.NewDesc("ingot_backup_last_run_seconds", "How long the last backup that succeeded took.",
+		nil, nil)
+	backupSize = prometheus.NewDesc("ingot_backup_last_size_bytes",
+		"Size of the archive of the last backup that succeeded.", nil, nil)
+	backupBlobs = prometheus.NewDesc("ingot_backup_last_blob_bytes",
+		"Size of the packages, droplets and buildpacks in the last backup that succeeded.", nil, nil)
+	backupAttempt = prometheus.NewDesc("ingot_backup_last_attempt_timestamp_seconds",
+		"When the last backup began, as Unix time; absent if there was none.", nil, nil)
+	backupOK = prometheus.NewDesc("ingot_backup_last_attempt_success",
+		"Whether the last backup succeeded and lacks nothing: 1 or 0; absent if there was none.", nil, nil)
 )
 
 // Describe implements prometheus.Collector.

@@ -68,7 +68,8 @@ type Services struct {
 	// Savable returns the instances whose data can be saved.
 	Savable func(ServicesConfig) ([]Service, error)
 	// Restore creates the instances with the data that open returns by its name.
-	Restore func(ctx context.Context, c ServicesConfig, open func(name string) (io.ReadCloser, error)) (RestoredServices, error)
+	Restore func(ctx context.Context, c ServicesConfig, open func(name string) (io.ReadCloser, error)) (RestoredServices,
+		error)
 	// FailedSuffix follows the name of an instance's data in the name of a file that says why
 	// the data is not complete.
 	FailedSuffix string

@@ -40,7 +40,8 @@ type RestoreConfig struct {
 // checkHeader returns an error if this program cannot use a backup.
 func (p Parts) checkHeader(h backup.Header) error {
 	if h.DataFormat > version.DataFormat {
-		return &backup.NewerError{Wrote: h.Ingot, What: fmt.Sprintf("format %d of the data directory, known up to %d", h.DataFormat, version.DataFormat)}
+		return &backup.NewerError{Wrote: h.Ingot, What: fmt.Sprintf("format %d of the data directory, known up to %d",
+			h.DataFormat, version.DataFormat)}
 	}
 	dialect := db.SQLite
 	if h.Database == db.Postgres.String() {
@@ -52,7 +53,8 @@ func (p Parts) checkHeader(h backup.Header) error {
 			return err
 		}
 		if h.Schemas[m.Name] > known {
-			return &backup.NewerError{Wrote: h.Ingot, What: fmt.Sprintf("version %d of the %q tables, known up to %d", h.Schemas[m.Name], m.Name, known)}
+			return &backup.NewerError{Wrote: h.Ingot, What: fmt.Sprintf("version %d of the %q tables, known up to %d",
+				h.Schemas[m.Name], m.Name, known)}
 		}
 	}
 	return nil
@@ -137,15 +139,18 @@ func (r *restoring) restore(ctx context.Context, archive io.Reader, check func(*
 	if err := r.database(ctx, m); err != nil {
 		return err
 	}
-	r.Tell(fmt.Sprintf("Restored the database and %d packages, droplets and buildpacks of %s", len(m.Blobs), m.Created.Local().Format("2006-01-02 15:04:05")))
+	r.Tell(fmt.Sprintf("Restored the database and %d packages, droplets and buildpacks of %s", len(m.Blobs),
+		m.Created.Local().Format("2006-01-02 15:04:05")))
 	if len(m.Missing) > 0 {
-		r.Tell(fmt.Sprintf("%d packages or droplets were missing on the server already: %s", len(m.Missing), strings.Join(m.Missing, ", ")))
+		r.Tell(fmt.Sprintf("%d packages or droplets were missing on the server already: %s", len(m.Missing),
+			strings.Join(m.Missing, ", ")))
 	}
 	return r.restoreServices(ctx)
 }
 
 // unsignedNote is said of a backup that is accepted without a signature.
-const unsignedNote = "Warning: the backup is not signed. Anyone who knows the public key and can write there may have made it (--accept-unsigned)"
+const unsignedNote = "Warning: the backup is not signed. Anyone who knows the public key and can write there may " +
+	"have made it (--accept-unsigned)"
 
 // stoppable is a reader that ends with its context.
 type stoppable struct {
@@ -168,15 +173,18 @@ func (r *restoring) begin(ctx context.Context, h backup.Header) error {
 	}
 	if h.Database != db.Postgres.String() {
 		if databases.IsPostgres(r.DatabaseURL) {
-			return errors.New("--database-url: the backup has SQLite databases: restore it without this flag, and move it with 'ingot db copy'")
+			return errors.New("--database-url: the backup has SQLite databases: restore it without this flag, and move it " +
+				"with 'ingot db copy'")
 		}
 		if path, ok := strings.CutPrefix(r.DatabaseURL, "sqlite:"); ok && filepath.Dir(path) != filepath.Clean(r.DataDir) {
-			return errors.New("--database-url: the databases are restored into the data directory: restore without this flag, and move the files afterwards")
+			return errors.New("--database-url: the databases are restored into the data directory: restore without this flag, " +
+				"and move the files afterwards")
 		}
 		return nil
 	}
 	if !databases.IsPostgres(r.DatabaseURL) {
-		return errors.New("--database-url: the backup is of a server with PostgreSQL: name an empty database, postgres://USER:PASSWORD@HOST/NAME")
+		return errors.New("--database-url: the backup is of a server with PostgreSQL: name an empty database, " +
+			"postgres://USER:PASSWORD@HOST/NAME")
 	}
 	var err error
 	if r.to, err = r.OpenDB(ctx, db.Options{URL: r.DatabaseURL, Log: r.Log}); err != nil {
@@ -257,7 +265,8 @@ func (r *restoring) fetchBlobs(ctx context.Context, m *backup.Manifest) error {
 }
 
 // eachObject calls f with the content of every blob that is an object of its own.
-func (r *restoring) eachObject(ctx context.Context, m *backup.Manifest, f func(context.Context, backup.Blob, io.Reader) error) error {
+func (r *restoring) eachObject(ctx context.Context, m *backup.Manifest, f func(context.Context, backup.Blob,
+	io.Reader) error) error {
 	var own []backup.Blob
 	for _, b := range m.Blobs {
 		if b.Object != "" {
@@ -265,7 +274,8 @@ func (r *restoring) eachObject(ctx context.Context, m *backup.Manifest, f func(c
 		}
 	}
 	if len(own) > 0 && r.target.objects == nil {
-		return errors.New("the blobs of this backup are not in the file: name the directory or bucket that it is from, and --id " + m.ID)
+		return errors.New("the blobs of this backup are not in the file: name the directory or bucket that it is from, and " +
+			"--id " + m.ID)
 	}
 	return background.Each(ctx, "read blobs", fetchWorkers, own, func(ctx context.Context, b backup.Blob) error {
 		object, err := r.target.objects.Open(ctx, b.Object)

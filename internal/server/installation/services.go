@@ -26,7 +26,8 @@ func (a *archiving) saveServices(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	all, err := a.Services.Savable(ServicesConfig{Dir: dir, Keys: keys, PostgresURL: a.PostgresURL, MySQLURL: a.MySQLURL, Log: a.Log})
+	all, err := a.Services.Savable(ServicesConfig{Dir: dir, Keys: keys, PostgresURL: a.PostgresURL, MySQLURL: a.MySQLURL,
+		Log: a.Log})
 	if err != nil {
 		return err
 	}
@@ -70,7 +71,8 @@ func (a *archiving) saveService(ctx context.Context, one Service) error {
 	if a.unsaved++; a.firstUnsaved == nil {
 		a.firstUnsaved = unsaved
 	}
-	_, err = a.w.File(dumpsDir+"/"+one.Name+a.Services.FailedSuffix, 0o600, int64(len(unsaved.Why)), strings.NewReader(unsaved.Why))
+	_, err = a.w.File(dumpsDir+"/"+one.Name+a.Services.FailedSuffix, 0o600, int64(len(unsaved.Why)),
+		strings.NewReader(unsaved.Why))
 	return err
 }
 
@@ -82,7 +84,8 @@ func (a *archiving) incomplete() error {
 	if a.Keep > 0 {
 		a.Tell("No older backups were removed, because this one is not complete (--keep)")
 	}
-	return fmt.Errorf("the backup was written, but the data of %d service instances is not in it: %w; --skip-services leaves out the data of all", a.unsaved, a.firstUnsaved)
+	return fmt.Errorf("the backup was written, but the data of %d service instances is not in it: %w; --skip-services "+
+		"leaves out the data of all", a.unsaved, a.firstUnsaved)
 }
 
 // UnsavedServices returns the number of service instances whose data could not be saved.
@@ -114,9 +117,10 @@ func (r *restoring) restoreServices(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	done, err := r.Services.Restore(ctx, ServicesConfig{Dir: dir, Keys: keys, Log: r.Log}, func(name string) (io.ReadCloser, error) {
-		return r.root.Open(dumpsDir + "/" + name)
-	})
+	done, err := r.Services.Restore(ctx, ServicesConfig{Dir: dir, Keys: keys, Log: r.Log},
+		func(name string) (io.ReadCloser, error) {
+			return r.root.Open(dumpsDir + "/" + name)
+		})
 	if err != nil {
 		return fmt.Errorf("services: %w; --skip-services restores everything else", err)
 	}

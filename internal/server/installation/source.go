@@ -49,7 +49,8 @@ func (in *source) open(ctx context.Context) error {
 	}
 	err := datadir.Readable(in.DataDir)
 	in.hasDir = err == nil
-	if !in.hasDir && (!databases.IsPostgres(in.DatabaseURL) || in.EncryptionKey == "" || databases.FileExists(filepath.Join(in.DataDir, "version.json"))) {
+	if !in.hasDir && (!databases.IsPostgres(in.DatabaseURL) || in.EncryptionKey == "" ||
+		databases.FileExists(filepath.Join(in.DataDir, "version.json"))) {
 		return err
 	}
 	if in.hasDir || in.EncryptionKey != "" {
@@ -115,13 +116,15 @@ func (in *source) openDatabases(ctx context.Context) error {
 		}
 		urls[databases.NotificationsFile] = databases.NotificationsURL(urls[databases.PlatformFile], dir)
 	}
-	for _, name := range []string{databases.NotificationsFile, databases.PlatformFile} { // users and clients after what refers to them
+	// users and clients after what refers to them
+	for _, name := range []string{databases.NotificationsFile, databases.PlatformFile} {
 		url, ok := urls[name]
 		if !ok {
 			continue
 		}
 		if path, isFile := strings.CutPrefix(url, "sqlite:"); isFile && !databases.FileExists(path) {
-			return fmt.Errorf("the database %s does not exist: has the server been started once? --database-url names another", path)
+			return fmt.Errorf("the database %s does not exist: has the server been started once? --database-url names another",
+				path)
 		}
 		d, err := in.OpenDB(ctx, db.Options{URL: url, Log: in.Log})
 		if err != nil {
@@ -169,7 +172,8 @@ func (a *archiving) saveFiles(ctx context.Context) error {
 	}
 	for i, from := range slices.Concat([]string{datadir.SecretsDir, "version.json"}, a.Files) {
 		may := i > 1 // it can be missing, or vanish while it is read
-		err := filepath.WalkDir(filepath.Join(a.DataDir, filepath.FromSlash(from)), func(path string, e fs.DirEntry, err error) error {
+		err := filepath.WalkDir(filepath.Join(a.DataDir, filepath.FromSlash(from)), func(path string, e fs.DirEntry,
+			err error) error {
 			if may && errors.Is(err, fs.ErrNotExist) {
 				return nil
 			}

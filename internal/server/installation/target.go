@@ -74,7 +74,8 @@ func (o *opened) openBackups(ctx context.Context, target string, log *slog.Logge
 func (o *opened) openRepository(ctx context.Context, target string, log *slog.Logger) (backup.Objects, error) {
 	t, err := o.openBackups(ctx, target, log)
 	if err == nil && t.objects == nil {
-		err = fmt.Errorf("%s is a file, which has one backup: 'ingot backup verify' shows it. Name a directory that has backups, or s3://BUCKET/PREFIX", target)
+		err = fmt.Errorf("%s is a file, which has one backup: 'ingot backup verify' shows it. Name a directory that has "+
+			"backups, or s3://BUCKET/PREFIX", target)
 	}
 	return t.objects, err
 }
@@ -108,7 +109,8 @@ func (p Parts) Prune(ctx context.Context, target string, keep int, log *slog.Log
 
 // openArchive opens a backup for reading: of a repository the one with the id, or the
 // newest. check compares it with what the repository says about it.
-func (t place) openArchive(ctx context.Context, id string) (archive io.ReadCloser, check func(*backup.Manifest) error, err error) {
+func (t place) openArchive(ctx context.Context, id string) (archive io.ReadCloser, check func(*backup.Manifest) error,
+	err error) {
 	if t.objects == nil {
 		if id != "" {
 			return nil, nil, errors.New("--id: a file has one backup only")
@@ -138,7 +140,9 @@ type BackupKey struct {
 
 func (k BackupKey) read() (trust backup.Trust, err error) {
 	if k.File == "" {
-		return trust, errors.New("--key: the file with the private key is needed, which 'ingot backup keygen' created; it should not be on the server")
+		return trust,
+			errors.New("--key: the file with the private key is needed, which 'ingot backup keygen' created; it should not be " +
+				"on the server")
 	}
 	signers, err := backup.ParseSigners(k.Signers)
 	if err != nil {

@@ -40,7 +40,8 @@ func ReleaseCode() error {
 func codeRange(line, file string) (start, end uintptr, ok bool) {
 	var mode, offset, device string
 	var inode uint64
-	if n, err := fmt.Sscanf(line, "%x-%x %s %s %s %d", &start, &end, &mode, &offset, &device, &inode); err != nil || n != 6 {
+	if n, err := fmt.Sscanf(line, "%x-%x %s %s %s %d", &start, &end, &mode, &offset, &device, &inode); err != nil ||
+		n != 6 {
 		return 0, 0, false
 	}
 	return start, end, strings.HasSuffix(line, " "+file) && strings.HasPrefix(mode, "r-") && strings.HasSuffix(mode, "p")

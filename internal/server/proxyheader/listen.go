@@ -43,7 +43,8 @@ type Options struct {
 // Listen returns a listener whose connections have the addresses that their headers
 // name.
 func Listen(l net.Listener, o Options) net.Listener {
-	return &listener{Listener: l, o: o, accepted: make(chan accepted), closing: make(chan struct{}), reading: make(chan struct{}, maxReading)}
+	return &listener{Listener: l, o: o, accepted: make(chan accepted), closing: make(chan struct{}),
+		reading: make(chan struct{}, maxReading)}
 }
 
 type accepted struct {
@@ -128,7 +129,8 @@ func (l *listener) read(c *net.TCPConn) net.Conn {
 	_ = c.SetReadDeadline(time.Now().Add(readFor))
 	h, err := header(c)
 	_ = c.SetReadDeadline(time.Time{})
-	if absent := errors.Is(err, errAbsent) || isTimeout(err); absent && l.o.Optional != nil && l.o.Optional(connlimit.Address(c.RemoteAddr())) {
+	if absent := errors.Is(err, errAbsent) || isTimeout(err); absent && l.o.Optional != nil &&
+		l.o.Optional(connlimit.Address(c.RemoteAddr())) {
 		return c
 	}
 	if err != nil {

@@ -131,7 +131,8 @@ func TestHeadersOfOthersAreBytes(t *testing.T) {
 	}
 	defer c.Close()
 	b := make([]byte, len(text))
-	if _, err := io.ReadFull(c, b); err != nil || string(b) != text || !strings.HasPrefix(c.RemoteAddr().String(), "127.0.0.1:") {
+	if _, err := io.ReadFull(c, b); err != nil || string(b) != text || !strings.HasPrefix(c.RemoteAddr().String(),
+		"127.0.0.1:") {
 		t.Errorf("read %q from %s, %v, want %q from 127.0.0.1", b, c.RemoteAddr(), err, text)
 	}
 }
@@ -142,7 +143,8 @@ func TestMissingHeaders(t *testing.T) {
 	var out bytes.Buffer
 	l := listen(t, proxyheader.Options{From: all, Optional: nowhere, Log: slog.New(slog.NewTextHandler(&out, nil))})
 	dialed(t, l, "") // sends nothing
-	for _, text := range []string{"GET / HTTP/1.1\r\n\r\n", "PROXY " + strings.Repeat("x", 200), "PROXY TCP4 nonsense\r\n", "\r\n\r\n\x00\r\nQUIT\n\x21\x11\xff\xff"} {
+	for _, text := range []string{"GET / HTTP/1.1\r\n\r\n", "PROXY " + strings.Repeat("x", 200), "PROXY TCP4 nonsense\r\n",
+		"\r\n\r\n\x00\r\nQUIT\n\x21\x11\xff\xff"} {
 		refused := dialed(t, l, text)
 		next := dialed(t, l, header(t, 2, "203.0.113.7:5000", "192.0.2.1:443"))
 		c, err := l.Accept()

@@ -21,7 +21,8 @@ func TestRoots(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "ca.pem")
 	certificate := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
 	// Several, with text between them, as bundles have.
-	if err := os.WriteFile(file, append(append([]byte("# ours\n"), certificate...), append([]byte("\n# again\n"), certificate...)...), 0o600); err != nil {
+	if err := os.WriteFile(file, append(append([]byte("# ours\n"), certificate...),
+		append([]byte("\n# again\n"), certificate...)...), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	for name, want := range map[string]string{"": "certificate", file: ""} {

@@ -66,7 +66,8 @@ type held struct {
 // New returns the set of a server that inherits sockets, which belong to the set from now
 // on. It fails if one is not a listening TCP or a UDP socket.
 func New(log *slog.Logger, list ...Socket) (*Set, error) {
-	s := &Set{log: log, open: map[*held]bool{}, opened: make(chan struct{}), kept: slices.ContainsFunc(list, func(s Socket) bool { return s.Unit })}
+	s := &Set{log: log, open: map[*held]bool{}, opened: make(chan struct{}),
+		kept: slices.ContainsFunc(list, func(s Socket) bool { return s.Unit })}
 	for i, one := range list {
 		in, err := inspect(one)
 		if err != nil {
@@ -93,7 +94,8 @@ func inspect(s Socket) (*inherited, error) {
 	in := &inherited{Socket: s, network: "tcp"}
 	if kind == unix.SOCK_DGRAM {
 		in.network = "udp"
-	} else if listening, err := unix.GetsockoptInt(s.FD, unix.SOL_SOCKET, unix.SO_ACCEPTCONN); err != nil || listening == 0 {
+	} else if listening, err := unix.GetsockoptInt(s.FD, unix.SOL_SOCKET, unix.SO_ACCEPTCONN); err != nil ||
+		listening == 0 {
 		return nil, bad("it is not listening")
 	}
 	name, err := unix.Getsockname(s.FD)
@@ -114,7 +116,8 @@ func inspect(s Socket) (*inherited, error) {
 // Listen returns the inherited listener for a name and address; if none was inherited, it
 // calls open. A socket fits if it has the address; for port 0, if it has the name and the
 // host.
-func (s *Set) Listen(ctx context.Context, name, address string, open func(ctx context.Context, name, address string) (net.Listener, error)) (net.Listener, error) {
+func (s *Set) Listen(ctx context.Context, name, address string, open func(ctx context.Context, name,
+	address string) (net.Listener, error)) (net.Listener, error) {
 	if s == nil {
 		return open(ctx, name, address)
 	}
@@ -240,7 +243,8 @@ func (s *Set) keep(h *held) {
 		one.Close()
 	}
 	if err != nil {
-		s.log.Warn("a socket is not kept for the next start, so connections are refused during a restart", "socket", h.name, "error", err)
+		s.log.Warn("a socket is not kept for the next start, so connections are refused during a restart", "socket", h.name,
+			"error", err)
 	}
 }
 
@@ -338,7 +342,8 @@ func (s *Set) CloseRest() {
 	for _, in := range rest {
 		in.Close()
 		if in.Unit {
-			s.log.Warn("systemd passed a socket that no flag names, and it was closed: correct ingot.socket or the flag", "socket", in.Name, "address", in.at.String())
+			s.log.Warn("systemd passed a socket that no flag names, and it was closed: correct ingot.socket or the flag",
+				"socket", in.Name, "address", in.at.String())
 		}
 	}
 }

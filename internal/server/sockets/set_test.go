@@ -75,7 +75,8 @@ func TestPassOn(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer inherited.Close()
-	if _, err := second.ListenUDP("dns", netip.AddrPortFrom(netip.MustParseAddr("127.0.0.1"), udp.LocalAddr().(*net.UDPAddr).AddrPort().Port())); err != nil {
+	again := netip.AddrPortFrom(netip.MustParseAddr("127.0.0.1"), udp.LocalAddr().(*net.UDPAddr).AddrPort().Port())
+	if _, err := second.ListenUDP("dns", again); err != nil {
 		t.Error(err)
 	}
 	accepted := make(chan error, 1)

@@ -38,7 +38,8 @@ func (s *Succession[S]) watch(ctx context.Context) {
 		if err == nil || s.yielding.Load() {
 			s.notify(s.options.Manager.Alive())
 		} else if ctx.Err() == nil {
-			s.options.Log.Error("the server does not answer its own health check; systemd restarts it if that lasts and the unit has WatchdogSec=", "error", err)
+			s.options.Log.Error("the server does not answer its own health check; systemd restarts it if that lasts and the "+
+				"unit has WatchdogSec=", "error", err)
 		}
 	}
 }

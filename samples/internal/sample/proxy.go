@@ -131,7 +131,8 @@ func (c *limitedConn) CloseWrite() error {
 // NewProxy returns a proxy to a server. prepare changes the outgoing request. It is
 // called after the headers for this hop are removed, so that a client cannot have
 // headers removed that prepare sets.
-func NewProxy(target *url.URL, transport http.RoundTripper, prepare func(*httputil.ProxyRequest)) *httputil.ReverseProxy {
+func NewProxy(target *url.URL, transport http.RoundTripper,
+	prepare func(*httputil.ProxyRequest)) *httputil.ReverseProxy {
 	return &httputil.ReverseProxy{
 		Rewrite: func(p *httputil.ProxyRequest) {
 			p.SetURL(target)

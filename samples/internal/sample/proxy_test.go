@@ -102,10 +102,13 @@ func TestStripHeaders(t *testing.T) {
 
 func TestEnv(t *testing.T) {
 	t.Parallel()
-	values := map[string]string{"D": "3s", "N": "7", "L": " a, b,,c", "BAD": "x", "A": "127.0.0.1:80", "OUT": "10.0.0.1:80"}
+	values := map[string]string{"D": "3s", "N": "7", "L": " a, b,,c", "BAD": "x", "A": "127.0.0.1:80",
+		"OUT": "10.0.0.1:80"}
 	e := &Env{Get: func(name string) string { return values[name] }}
-	if e.Duration("D", 0, 0) != 3*time.Second || e.Int("N", 0, 1) != 7 || fmt.Sprint(e.List("L")) != "[a b c]" || e.Text("NONE", "x") != "x" ||
-		e.Address("A", "") != "127.0.0.1:80" || e.LoopbackAddress("A", "") != "127.0.0.1:80" || e.OneOf("NONE", "p", "q") != "p" || e.Err() != nil {
+	if e.Duration("D", 0, 0) != 3*time.Second || e.Int("N", 0, 1) != 7 || fmt.Sprint(e.List("L")) != "[a b c]" ||
+		e.Text("NONE", "x") != "x" ||
+		e.Address("A", "") != "127.0.0.1:80" || e.LoopbackAddress("A", "") != "127.0.0.1:80" ||
+		e.OneOf("NONE", "p", "q") != "p" || e.Err() != nil {
 		t.Errorf("%v", e.Err())
 	}
 	e.Duration("BAD", time.Second, 0)

@@ -63,7 +63,8 @@ func TestServe(t *testing.T) {
 	}
 	defer r.Body.Close()
 	text, err := io.ReadAll(r.Body)
-	if err != nil || r.StatusCode != http.StatusTeapot || string(text) != "{\n  \"n\": 1\n}\n" || r.Header.Get("Content-Type") != "application/json" {
+	if err != nil || r.StatusCode != http.StatusTeapot || string(text) != "{\n  \"n\": 1\n}\n" ||
+		r.Header.Get("Content-Type") != "application/json" {
 		t.Errorf("answer is %d %q, %v, want %d and indented JSON", r.StatusCode, text, err, http.StatusTeapot)
 	}
 	if err := <-ended; err != nil {

@@ -28,7 +28,8 @@ func NewPlatform(t *testing.T) *Platform {
 	if err != nil {
 		t.Fatal(err)
 	}
-	template := &x509.Certificate{SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour), IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign}
+	template := &x509.Certificate{SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour), IsCA: true,
+		BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
 	if err != nil {
 		t.Fatal(err)
@@ -45,7 +46,8 @@ func NewPlatform(t *testing.T) *Platform {
 func (p *Platform) Instance(app string, more ...string) func(string) string {
 	p.t.Helper()
 	dir := p.t.TempDir()
-	env := map[string]string{"CF_INSTANCE_CERT": filepath.Join(dir, "instance.crt"), "CF_INSTANCE_KEY": filepath.Join(dir, "instance.key"), "CF_SYSTEM_CERT_PATH": dir}
+	env := map[string]string{"CF_INSTANCE_CERT": filepath.Join(dir, "instance.crt"),
+		"CF_INSTANCE_KEY": filepath.Join(dir, "instance.key"), "CF_SYSTEM_CERT_PATH": dir}
 	p.Renew(app, dir)
 	p.write(filepath.Join(dir, "trusted-ca-1.crt"), "CERTIFICATE", p.cert.Raw)
 	for i := 0; i+1 < len(more); i += 2 {
@@ -67,7 +69,8 @@ func (p *Platform) Renew(app, dir string) {
 	}
 	template := &x509.Certificate{
 		SerialNumber: serial, NotAfter: time.Now().Add(time.Hour),
-		Subject:     pkix.Name{CommonName: "instance-of-" + app, OrganizationalUnit: []string{"organization:o", "space:s", "app:" + app}},
+		Subject: pkix.Name{CommonName: "instance-of-" + app, OrganizationalUnit: []string{"organization:o", "space:s",
+			"app:" + app}},
 		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth, x509.ExtKeyUsageServerAuth},
 	}
 	der, err := x509.CreateCertificate(rand.Reader, template, p.cert, key.Public(), p.key)

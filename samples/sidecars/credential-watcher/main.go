@@ -58,28 +58,35 @@ type watcher struct {
 func configure(getenv func(string) string) (*watcher, error) {
 	e := &sample.Env{Get: getenv}
 	w := &watcher{
-		source:   source{file: e.Text("WATCH_FILE", getenv("VCAP_SERVICES_FILE_PATH")), root: e.Text("WATCH_ROOT", getenv("SERVICE_BINDING_ROOT"))},
+		source: source{file: e.Text("WATCH_FILE", getenv("VCAP_SERVICES_FILE_PATH")),
+			root: e.Text("WATCH_ROOT", getenv("SERVICE_BINDING_ROOT"))},
 		template: e.Text("WATCH_TEMPLATE", ""), output: e.Text("WATCH_OUTPUT", ""), getenv: getenv,
-		interval: e.Duration("WATCH_INTERVAL", 2*time.Second, 10*time.Millisecond), settle: e.Duration("WATCH_SETTLE", time.Second, 0),
+		interval: e.Duration("WATCH_INTERVAL", 2*time.Second, 10*time.Millisecond),
+		settle:   e.Duration("WATCH_SETTLE", time.Second, 0),
 		notifier: notifier{
-			pidFile: e.Text("WATCH_PID_FILE", ""), process: e.Text("WATCH_PROCESS", ""), command: e.Text("WATCH_COMMAND", ""), url: e.Text("WATCH_POST", ""),
-			timeout: e.Duration("WATCH_TIMEOUT", 10*time.Second, time.Millisecond), proc: "/proc", instance: getenv(sample.InstanceVariable),
+			pidFile: e.Text("WATCH_PID_FILE", ""), process: e.Text("WATCH_PROCESS", ""), command: e.Text("WATCH_COMMAND", ""),
+			url:     e.Text("WATCH_POST", ""),
+			timeout: e.Duration("WATCH_TIMEOUT", 10*time.Second, time.Millisecond), proc: "/proc",
+			instance: getenv(sample.InstanceVariable),
 		},
 		seen: func() {},
 	}
 	switch {
 	case w.source.file == "" && w.source.root == "":
-		e.Problem("VCAP_SERVICES_FILE_PATH and SERVICE_BINDING_ROOT are not set: the app gets its credentials as variables, which cannot change. " +
+		e.Problem("VCAP_SERVICES_FILE_PATH and SERVICE_BINDING_ROOT are not set: the app gets its credentials as " +
+			"variables, which cannot change. " +
 			"Set `features: {file-based-vcap-services: true}` in the manifest, and push again")
 	case w.source.file != "" && w.source.root != "":
-		e.Problem("both a file and a folder are to be watched: set one of WATCH_FILE (or VCAP_SERVICES_FILE_PATH) and WATCH_ROOT (or SERVICE_BINDING_ROOT)")
+		e.Problem("both a file and a folder are to be watched: set one of WATCH_FILE (or VCAP_SERVICES_FILE_PATH) and " +
+			"WATCH_ROOT (or SERVICE_BINDING_ROOT)")
 	}
 	if (w.template == "") != (w.output == "") {
 		e.Problem("WATCH_TEMPLATE and WATCH_OUTPUT must be set together")
 	}
 	n := &w.notifier
 	if w.template == "" && n.pidFile == "" && n.process == "" && n.command == "" && n.url == "" {
-		e.Problem("nothing is to be done when credentials change: set WATCH_TEMPLATE and WATCH_OUTPUT, or one of WATCH_PID_FILE, WATCH_PROCESS, WATCH_COMMAND and WATCH_POST")
+		e.Problem("nothing is to be done when credentials change: set WATCH_TEMPLATE and WATCH_OUTPUT, or one of " +
+			"WATCH_PID_FILE, WATCH_PROCESS, WATCH_COMMAND and WATCH_POST")
 	}
 	if n.pidFile != "" && n.process != "" {
 		e.Problem("WATCH_PID_FILE and WATCH_PROCESS are both set: only one of them can be")

@@ -72,8 +72,10 @@ func newWorld(t *testing.T, pairs ...string) *world {
 	t.Helper()
 	dir := t.TempDir()
 	w := &world{dir, map[string]string{
-		"VCAP_SERVICES_FILE_PATH": filepath.Join(dir, "bindings", "vcap_services"), "WATCH_TEMPLATE": filepath.Join(dir, "template"),
-		"WATCH_OUTPUT": filepath.Join(dir, "output"), "WATCH_INTERVAL": "10ms", "WATCH_SETTLE": "0s", "PLACE": "here",
+		"VCAP_SERVICES_FILE_PATH": filepath.Join(dir, "bindings", "vcap_services"),
+		"WATCH_TEMPLATE":          filepath.Join(dir, "template"),
+		"WATCH_OUTPUT":            filepath.Join(dir, "output"), "WATCH_INTERVAL": "10ms", "WATCH_SETTLE": "0s",
+		"PLACE": "here",
 	}}
 	put(t, w.env["VCAP_SERVICES_FILE_PATH"], vcap("first"))
 	put(t, w.env["WATCH_TEMPLATE"], text)
@@ -191,7 +193,8 @@ func TestBindings(t *testing.T) {
 	t.Parallel()
 	root := t.TempDir()
 	for name, content := range map[string]string{
-		"db/type": "postgres", "db/tags": `["sql"]`, "db/username": "ann", "db/..data/password": "linked", "db/plan": "small", "..other/type": "x", "file": "x",
+		"db/type": "postgres", "db/tags": `["sql"]`, "db/username": "ann", "db/..data/password": "linked", "db/plan": "small",
+		"..other/type": "x", "file": "x",
 	} {
 		put(t, filepath.Join(root, name), content)
 	}
@@ -256,7 +259,8 @@ func TestSignal(t *testing.T) {
 		n.process, n.pidFile = "", pid
 	}
 	for content, want := range map[string]string{
-		fmt.Sprint(other.Process.Pid): "belongs to another instance", "1": "is no process id", "-1": "is no process id", "x": "is no process id",
+		fmt.Sprint(other.Process.Pid): "belongs to another instance", "1": "is no process id", "-1": "is no process id",
+		"x":        "is no process id",
 		"99999999": "does not run",
 	} {
 		put(t, pid, content)
@@ -265,7 +269,8 @@ func TestSignal(t *testing.T) {
 		}
 	}
 	n.process, n.pidFile = "no-such-app", ""
-	if _, err := n.notify(t.Context()); err == nil || !strings.Contains(err.Error(), "no process no-such-app runs in this instance") {
+	if _, err := n.notify(t.Context()); err == nil ||
+		!strings.Contains(err.Error(), "no process no-such-app runs in this instance") {
 		t.Error(err)
 	}
 }
@@ -303,7 +308,8 @@ func TestTemplates(t *testing.T) {
 	for _, x := range []struct{ text, want, problem string }{
 		{text: `{{ (service "db").Credential "port" }}`, want: "5432"},
 		{text: `{{ range .Services }}{{ .Name }}:{{ .Label }}{{ end }}`, want: "db:postgres"},
-		{text: `{{ (service "db").Credential "uri" }}`, problem: `the service db has no credential "uri", only ["password" "port" "username"]`},
+		{text: `{{ (service "db").Credential "uri" }}`,
+			problem: `the service db has no credential "uri", only ["password" "port" "username"]`},
 		{text: `{{ (service "db").Credentials.uri }}`, problem: `map has no entry for key "uri"`},
 		{text: `{{ index (service "db").Credentials "uri" }}`, problem: "a value does not exist"},
 		{text: `{{ (service "other").Credential "x" }}`, problem: `0 bound services have the name "other", want 1`},
@@ -314,7 +320,8 @@ func TestTemplates(t *testing.T) {
 			t.Fatal(err)
 		}
 		got, err := render(w.env["WATCH_TEMPLATE"], snap.services, w.get)
-		if string(got) != x.want || (err == nil) != (x.problem == "") || err != nil && !strings.Contains(err.Error(), x.problem) {
+		if string(got) != x.want || (err == nil) != (x.problem == "") || err != nil &&
+			!strings.Contains(err.Error(), x.problem) {
 			t.Errorf("%s: %q, %v, want %q %q", x.text, got, err, x.want, x.problem)
 		}
 	}

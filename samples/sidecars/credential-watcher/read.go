@@ -103,7 +103,8 @@ func readBindings(root string, sum hash.Hash) ([]sample.Service, error) {
 // platformFiles are the files of a binding that are not credentials. Older platforms
 // name them with hyphens.
 var platformFiles = []string{
-	"binding_guid", "binding_name", "instance_guid", "instance_name", "label", "name", "plan", "syslog_drain_url", "tags", "volume_mounts", "type", "provider",
+	"binding_guid", "binding_name", "instance_guid", "instance_name", "label", "name", "plan", "syslog_drain_url", "tags",
+	"volume_mounts", "type", "provider",
 	"binding-guid", "binding-name", "instance-guid", "instance-name", "syslog-drain-url", "volume-mounts",
 }
 

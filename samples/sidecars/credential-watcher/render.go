@@ -26,7 +26,8 @@ type bound struct {
 func (b bound) Credential(name string) (string, error) {
 	v, ok := b.Credentials[name]
 	if !ok {
-		return "", fmt.Errorf("the service %s has no credential %q, only %q", b.Name, name, slices.Sorted(maps.Keys(b.Credentials)))
+		return "", fmt.Errorf("the service %s has no credential %q, only %q", b.Name, name,
+			slices.Sorted(maps.Keys(b.Credentials)))
 	}
 	if text := (&sample.Service{Credentials: b.Credentials}).Credential(name); text != "" || v == "" {
 		return text, nil
@@ -79,7 +80,8 @@ func render(file string, services []sample.Service, getenv func(string) string) 
 	for i, s := range services {
 		all[i] = bound{s.Name, s.Label, s.Tags, s.Credentials}
 	}
-	t, err := template.New(filepath.Base(file)).Option("missingkey=error").Funcs(functions(all, getenv)).Parse(string(text))
+	t, err := template.New(filepath.Base(file)).Option("missingkey=error").Funcs(functions(all, getenv)).
+		Parse(string(text))
 	if err != nil {
 		return nil, err
 	}

@@ -153,7 +153,8 @@ func parseSchedule(line string, zone *time.Location, start time.Time) (schedule,
 	if strings.HasPrefix(words[0], "@") {
 		text, ok := shorthands[words[0]]
 		if !ok {
-			return nil, "", fmt.Errorf("%s is unknown: use @every DURATION, @hourly, @daily, @weekly, @monthly or @yearly", words[0])
+			return nil, "", fmt.Errorf("%s is unknown: use @every DURATION, @hourly, @daily, @weekly, @monthly or @yearly",
+				words[0])
 		}
 		c, err := parseCalendar(strings.Fields(text), zone)
 		if err != nil {
@@ -162,7 +163,9 @@ func parseSchedule(line string, zone *time.Location, start time.Time) (schedule,
 		return c, after(line, 1), nil
 	}
 	if len(words) < len(fields) {
-		return nil, "", fmt.Errorf("a schedule has 5 fields (minute, hour, day of the month, month, day of the week), and this has %d", len(words))
+		return nil, "",
+			fmt.Errorf("a schedule has 5 fields (minute, hour, day of the month, month, day of the week), and this has %d",
+				len(words))
 	}
 	c, err := parseCalendar(words[:len(fields)], zone)
 	if err != nil {

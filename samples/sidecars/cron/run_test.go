@@ -61,11 +61,13 @@ func TestRuns(t *testing.T) {
 		},
 		"no overlap": {
 			"name=a * * * * * 90s", 4*time.Minute + time.Second,
-			[]string{"a: begins at 00:01:00", "a: skipped the run of 2000-01-01T00:02:00Z: the run before it has not ended", "a: begins at 00:03:00"}, "begins at 00:02",
+			[]string{"a: begins at 00:01:00", "a: skipped the run of 2000-01-01T00:02:00Z: the run before it has not ended",
+				"a: begins at 00:03:00"}, "begins at 00:02",
 		},
 		"catching up": {
 			"name=a missed=run 1,2 * * * * 90s", 10 * time.Minute,
-			[]string{"a: begins at 00:01:00", "a: the run of 2000-01-01T00:02:00Z follows later", "a: begins at 00:02:30"}, "skipped",
+			[]string{"a: begins at 00:01:00", "a: the run of 2000-01-01T00:02:00Z follows later", "a: begins at 00:02:30"},
+			"skipped",
 		},
 		"timeout": {
 			"name=a timeout=5s @every 10m 1h", 15 * time.Minute,
@@ -77,7 +79,8 @@ func TestRuns(t *testing.T) {
 		},
 		"a failure and another job": {
 			"name=a @every 1m fails\nname=b @every 90s 1s", 2 * time.Minute,
-			[]string{"a: begins at 00:01:00", "a: cannot run: it broke", "b: begins at 00:01:30", "b: exit status 0 after 1s"}, "skipped",
+			[]string{"a: begins at 00:01:00", "a: cannot run: it broke", "b: begins at 00:01:30", "b: exit status 0 after 1s"},
+			"skipped",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -106,10 +109,12 @@ func TestShell(t *testing.T) {
 		command, want string
 		timeout       time.Duration
 	}{
-		"output":  {`echo "$CRON_JOB $A"; echo oops >&2; printf 'no newline'`, "out: 1 b|err: oops|out: no newline|out: exit status 0", time.Minute},
+		"output": {`echo "$CRON_JOB $A"; echo oops >&2; printf 'no newline'`,
+			"out: 1 b|err: oops|out: no newline|out: exit status 0", time.Minute},
 		"failure": {"exit 3", "err: exit status 3", time.Minute},
 		"missing": {"/no/such/program", "err: exit status 127", time.Minute},
-		"timeout": {"sleep 1000 & echo $! > " + pid + "; sleep 1001", "err: stopped after 200ms, its timeout: signal: terminated", 200 * time.Millisecond},
+		"timeout": {"sleep 1000 & echo $! > " + pid + "; sleep 1001",
+			"err: stopped after 200ms, its timeout: signal: terminated", 200 * time.Millisecond},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -68,7 +68,8 @@ func parseCalendar(words []string, zone *time.Location) (*calendar, error) {
 	}
 	c := &calendar{
 		minutes: sets[0], hours: sets[1], days: sets[2], months: sets[3], weekdays: sets[4], zone: zone,
-		anyHour: strings.HasPrefix(words[1], "*"), anyDay: words[2][0] == '*' || words[2] == "?", anyWeekday: words[4][0] == '*' || words[4] == "?",
+		anyHour: strings.HasPrefix(words[1], "*"), anyDay: words[2][0] == '*' || words[2] == "?",
+		anyWeekday: words[4][0] == '*' || words[4] == "?",
 	}
 	if c.weekdays&(1<<7) != 0 { // 7 is Sunday too
 		c.weekdays |= 1
@@ -160,7 +161,8 @@ func (c *calendar) next(t time.Time) time.Time {
 			}
 			for ; hours != 0; hours &= hours - 1 {
 				for minutes := c.minutes; minutes != 0; minutes &= minutes - 1 {
-					clock := time.Duration(bits.TrailingZeros64(hours))*time.Hour + time.Duration(bits.TrailingZeros64(minutes))*time.Minute
+					clock := time.Duration(bits.TrailingZeros64(hours))*time.Hour +
+						time.Duration(bits.TrailingZeros64(minutes))*time.Minute
 					if at := day.Add(clock); at.After(shown) {
 						return first(at, c.zone)
 					}

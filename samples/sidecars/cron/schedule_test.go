@@ -108,7 +108,8 @@ func model(c *calendar, from, to time.Time) []time.Time {
 func TestAgainstModel(t *testing.T) {
 	t.Parallel()
 	zones := []string{
-		"Europe/Berlin", "America/New_York", "Australia/Lord_Howe", "Pacific/Apia", "America/St_Johns", "Africa/Casablanca", "America/Sao_Paulo",
+		"Europe/Berlin", "America/New_York", "Australia/Lord_Howe", "Pacific/Apia", "America/St_Johns", "Africa/Casablanca",
+		"America/Sao_Paulo",
 		"Asia/Kathmandu", "Pacific/Chatham", "Africa/Cairo", "Asia/Pyongyang", "UTC",
 	}
 	seed := rand.Uint64()
@@ -164,7 +165,8 @@ func TestAgainstModel(t *testing.T) {
 			for i < min(len(got), len(want)) && got[i].Equal(want[i]) {
 				i++
 			}
-			t.Errorf("seed %d: %s in %s after %s: %d times, want %d; from time %d on: %v, want %v", seed, line, z, from, len(got), len(want), i, got[i:min(i+2, len(got))], want[i:min(i+2, len(want))])
+			t.Errorf("seed %d: %s in %s after %s: %d times, want %d; from time %d on: %v, want %v", seed, line, z, from,
+				len(got), len(want), i, got[i:min(i+2, len(got))], want[i:min(i+2, len(want))])
 		}
 	}
 }
@@ -226,7 +228,8 @@ tz=Asia/Tokyo @daily X=1 ./report
 			t.Errorf("%q: %v, want %q", line, err, want)
 		}
 	}
-	if _, err := parse("60 * * * * x\n* * * * * y\n* * z", time.UTC, time.Hour, time.Now()); err == nil || !strings.Contains(err.Error(), "line 1") || !strings.Contains(err.Error(), "line 3") {
+	if _, err := parse("60 * * * * x\n* * * * * y\n* * z", time.UTC, time.Hour, time.Now()); err == nil ||
+		!strings.Contains(err.Error(), "line 1") || !strings.Contains(err.Error(), "line 3") {
 		t.Errorf("two wrong lines: %v", err)
 	}
 }

@@ -38,7 +38,8 @@ func main() {
 		if err != nil {
 			return err
 		}
-		a := &app{call: os.Getenv("CALL_URL"), otlp: cmp.Or(os.Getenv("OTLP_URL"), "http://127.0.0.1:4318"), file: os.Getenv("CONFIG_FILE")}
+		a := &app{call: os.Getenv("CALL_URL"), otlp: cmp.Or(os.Getenv("OTLP_URL"), "http://127.0.0.1:4318"),
+			file: os.Getenv("CONFIG_FILE")}
 		a.client.Timeout = 10 * time.Second
 		hup := make(chan os.Signal, 1)
 		signal.Notify(hup, syscall.SIGHUP)
@@ -93,7 +94,8 @@ func (a *app) handler() http.Handler {
 
 // show responds with the request.
 func show(w http.ResponseWriter, r *http.Request) {
-	out := map[string]any{"method": r.Method, "path": r.URL.RequestURI(), "protocol": r.Proto, "host": r.Host, "headers": r.Header}
+	out := map[string]any{"method": r.Method, "path": r.URL.RequestURI(), "protocol": r.Proto, "host": r.Host,
+		"headers": r.Header}
 	if der, err := base64.StdEncoding.DecodeString(r.Header.Get("X-Forwarded-Client-Cert")); err == nil && len(der) > 0 {
 		if c, err := x509.ParseCertificate(der); err == nil {
 			out["client"] = c.Subject.String()

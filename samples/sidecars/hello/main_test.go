@@ -36,12 +36,14 @@ func TestHello(t *testing.T) {
 		t.Fatal(err)
 	}
 	a.load()
-	for path, want := range map[string]string{"/config": "first", "/healthz": "ok", "/call": "from the other", "/x?y=1": `"/x?y=1"`, "/": `"ann"`} {
+	for path, want := range map[string]string{"/config": "first", "/healthz": "ok", "/call": "from the other",
+		"/x?y=1": `"/x?y=1"`, "/": `"ann"`} {
 		if code, text := ask(path); code != http.StatusOK || !strings.Contains(text, want) {
 			t.Errorf("%s: %d %s, want %q", path, code, text, want)
 		}
 	}
-	if code, _ := ask("/trace"); code != http.StatusOK || !json.Valid(got) || !strings.Contains(string(got), `"GET /trace"`) {
+	if code, _ := ask("/trace"); code != http.StatusOK || !json.Valid(got) ||
+		!strings.Contains(string(got), `"GET /trace"`) {
 		t.Errorf("trace: %d, sent %s", code, got)
 	}
 }

@@ -25,10 +25,12 @@ func newSealer(keys []string) (sealer, error) {
 	for _, text := range keys {
 		b, err := hex.DecodeString(text)
 		if err != nil || len(b) != 32 {
-			b, err = base64.RawStdEncoding.DecodeString(strings.TrimRight(strings.NewReplacer("-", "+", "_", "/").Replace(text), "="))
+			b, err = base64.RawStdEncoding.DecodeString(strings.TrimRight(strings.NewReplacer("-", "+", "_", "/").
+				Replace(text), "="))
 		}
 		if err != nil || len(b) != 32 {
-			return nil, errors.New("must be 32 random bytes in base64 or hexadecimal, for example the output of: openssl rand -base64 32")
+			return nil,
+				errors.New("must be 32 random bytes in base64 or hexadecimal, for example the output of: openssl rand -base64 32")
 		}
 		block, err := aes.NewCipher(b)
 		if err != nil {
@@ -124,7 +126,8 @@ func (j jar) set(w http.ResponseWriter, r *http.Request, value string, life time
 		parts, rest = append(parts, rest[:n]), rest[n:]
 	}
 	if len(parts) > maxParts {
-		return fmt.Errorf("the session has %d bytes, and at most %d fit into cookies: request fewer scopes with LOGIN_SCOPES", len(value), maxParts*cookiePart)
+		return fmt.Errorf("the session has %d bytes, and at most %d fit into cookies: request fewer scopes with LOGIN_SCOPES",
+			len(value), maxParts*cookiePart)
 	}
 	parts[0] = strconv.Itoa(len(parts)) + "." + parts[0]
 	for i, text := range parts {

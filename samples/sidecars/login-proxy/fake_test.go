@@ -51,7 +51,8 @@ func b64(b []byte) string { return base64.RawURLEncoding.EncodeToString(b) }
 // jwk returns the public key as a member of a key set.
 func (s signer) jwk() map[string]string {
 	if k, ok := s.k.Public().(*rsa.PublicKey); ok {
-		return map[string]string{"kid": s.id, "kty": "RSA", "alg": "RS256", "use": "sig", "n": b64(k.N.Bytes()), "e": b64(big.NewInt(int64(k.E)).Bytes())}
+		return map[string]string{"kid": s.id, "kty": "RSA", "alg": "RS256", "use": "sig", "n": b64(k.N.Bytes()),
+			"e": b64(big.NewInt(int64(k.E)).Bytes())}
 	}
 	raw, err := s.k.Public().(*ecdsa.PublicKey).Bytes()
 	if err != nil {
@@ -101,8 +102,10 @@ type authority struct {
 func newAuthority(t *testing.T) *authority {
 	t.Helper()
 	a := &authority{
-		t: t, key: signer{"rsa", rsaKey()}, algorithm: "RS256", secret: "s3cret/+ %", method: "client_secret_post", life: time.Hour, scopes: "openid shop.read",
-		codes: map[string]url.Values{}, refresh: map[string]bool{}, change: func(map[string]any) {}, changeAccess: func(map[string]any) {},
+		t: t, key: signer{"rsa", rsaKey()}, algorithm: "RS256", secret: "s3cret/+ %", method: "client_secret_post",
+		life: time.Hour, scopes: "openid shop.read",
+		codes: map[string]url.Values{}, refresh: map[string]bool{}, change: func(map[string]any) {},
+		changeAccess: func(map[string]any) {},
 	}
 	a.Server = httptest.NewServer(a)
 	t.Cleanup(a.Close)
@@ -126,15 +129,18 @@ func (a *authority) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			"token_endpoint_auth_methods_supported": []string{a.method},
 		})
 	case r.URL.Path == "/token_keys":
-		_ = json.NewEncoder(w).Encode(map[string]any{"keys": []any{map[string]string{"kty": "oct", "kid": "other"}, a.key.jwk()}})
+		_ = json.NewEncoder(w).Encode(map[string]any{"keys": []any{map[string]string{"kty": "oct", "kid": "other"},
+			a.key.jwk()}})
 	case r.URL.Path == "/oauth/authorize":
 		q := r.URL.Query()
-		if q.Get("code_challenge_method") != "S256" || len(q.Get("code_challenge")) != 43 || q.Get("state") == "" || q.Get("nonce") == "" || q.Get("client_id") != "shop" {
+		if q.Get("code_challenge_method") != "S256" || len(q.Get("code_challenge")) != 43 || q.Get("state") == "" ||
+			q.Get("nonce") == "" || q.Get("client_id") != "shop" {
 			a.t.Errorf("the authorization request is %v", q)
 		}
 		code := randomText()
 		a.codes[code] = q
-		http.Redirect(w, r, q.Get("redirect_uri")+"?"+url.Values{"code": {code}, "state": {q.Get("state")}}.Encode(), http.StatusFound)
+		http.Redirect(w, r, q.Get("redirect_uri")+"?"+url.Values{"code": {code}, "state": {q.Get("state")}}.Encode(),
+			http.StatusFound)
 	case r.URL.Path == "/oauth/token":
 		a.token(w, r)
 	case strings.HasPrefix(r.URL.Path, "/oauth/token/revoke/") && r.Method == http.MethodDelete:
@@ -183,14 +189,16 @@ func (a *authority) token(w http.ResponseWriter, r *http.Request) {
 	}
 	now := time.Now()
 	id1 := map[string]any{
-		"iss": a.issuer(), "sub": "user-1", "aud": []string{"shop"}, "azp": "shop", "exp": now.Add(a.life).Unix(), "iat": now.Unix(),
+		"iss": a.issuer(), "sub": "user-1", "aud": []string{"shop"}, "azp": "shop", "exp": now.Add(a.life).Unix(),
+		"iat":       now.Unix(),
 		"user_name": "ann", "email": "ann@example.org",
 	}
 	if nonce != "" {
 		id1["nonce"] = nonce
 	}
 	access := maps.Clone(id1)
-	access["aud"], access["scope"], access["client_id"] = []string{"shop", "cloud_controller"}, strings.Fields(a.scopes), "shop"
+	access["aud"], access["scope"], access["client_id"] = []string{"shop", "cloud_controller"},
+		strings.Fields(a.scopes), "shop"
 	a.change(id1)
 	a.changeAccess(access)
 	refresh := a.key.sign(a.algorithm, map[string]any{"jti": randomText() + "-r"})
@@ -233,8 +241,10 @@ func newSite(t *testing.T, pairs ...string) *site {
 	front := httptest.NewUnstartedServer(nil)
 	base := "http://" + front.Listener.Addr().String()
 	env := map[string]string{
-		"LOGIN_AUTH_URL": a.URL, "LOGIN_CLIENT_ID": "shop", "LOGIN_CLIENT_SECRET": a.secret, "LOGIN_REDIRECT_URL": base + "/oauth2/callback",
-		"LOGIN_SESSION_KEY": testKey, "LOGIN_UPSTREAM": strings.TrimPrefix(app.URL, "http://"), "LOGIN_PUBLIC_PATHS": "/healthz,/assets/*",
+		"LOGIN_AUTH_URL": a.URL, "LOGIN_CLIENT_ID": "shop", "LOGIN_CLIENT_SECRET": a.secret, "LOGIN_REDIRECT_URL": base +
+			"/oauth2/callback",
+		"LOGIN_SESSION_KEY": testKey, "LOGIN_UPSTREAM": strings.TrimPrefix(app.URL, "http://"),
+		"LOGIN_PUBLIC_PATHS": "/healthz,/assets/*",
 	}
 	for i := 0; i+1 < len(pairs); i += 2 {
 		env[pairs[i]] = pairs[i+1]

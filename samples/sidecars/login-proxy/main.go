@@ -40,10 +40,13 @@ func main() {
 func configure(getenv func(string) string) (*proxy, error) {
 	e := &sample.Env{Get: getenv}
 	p := &proxy{
-		listen: e.Address("LOGIN_LISTEN", ":"+cmp.Or(getenv("PORT"), "8080")), upstream: e.Address("LOGIN_UPSTREAM", "127.0.0.1:8081"),
-		scopes: strings.Fields(e.Text("LOGIN_SCOPES", "openid")), required: e.List("LOGIN_REQUIRED_SCOPES"), public: e.List("LOGIN_PUBLIC_PATHS"),
-		passToken: e.OneOf("LOGIN_PASS_TOKEN", "false", "true") == "true",
-		lifetime:  e.Duration("LOGIN_SESSION_LIFETIME", 12*time.Hour, time.Minute), response: e.Duration("LOGIN_RESPONSE_TIMEOUT", 5*time.Minute, time.Second),
+		listen: e.Address("LOGIN_LISTEN", ":"+cmp.Or(getenv("PORT"), "8080")), upstream: e.Address("LOGIN_UPSTREAM",
+			"127.0.0.1:8081"),
+		scopes: strings.Fields(e.Text("LOGIN_SCOPES", "openid")), required: e.List("LOGIN_REQUIRED_SCOPES"),
+		public:      e.List("LOGIN_PUBLIC_PATHS"),
+		passToken:   e.OneOf("LOGIN_PASS_TOKEN", "false", "true") == "true",
+		lifetime:    e.Duration("LOGIN_SESSION_LIFETIME", 12*time.Hour, time.Minute),
+		response:    e.Duration("LOGIN_RESPONSE_TIMEOUT", 5*time.Minute, time.Second),
 		connections: e.Int("LOGIN_MAX_CONNECTIONS", 1000, 1), protection: http.NewCrossOriginProtection(),
 	}
 	if !slices.Contains(p.scopes, "openid") {
@@ -66,7 +69,8 @@ func configure(getenv func(string) string) (*proxy, error) {
 	}
 	var err error
 	if keys := e.List("LOGIN_SESSION_KEY"); len(keys) == 0 {
-		e.Problem("LOGIN_SESSION_KEY is not set: set it to 32 random bytes, for example the output of: openssl rand -base64 32")
+		e.Problem("LOGIN_SESSION_KEY is not set: set it to 32 random bytes, for example the output of: openssl rand " +
+			"-base64 32")
 	} else if p.seal, err = newSealer(keys); err != nil {
 		e.Problem("LOGIN_SESSION_KEY: %w", err)
 	}
@@ -79,9 +83,12 @@ func configure(getenv func(string) string) (*proxy, error) {
 // configureServer reads the settings of the authorization server.
 func configureServer(e *sample.Env) *authServer {
 	a := &authServer{
-		public:   strings.TrimRight(e.Need("LOGIN_AUTH_URL", "set it to the address of the authorization server, for example https://uaa.example.org"), "/"),
-		clientID: e.Need("LOGIN_CLIENT_ID", "set it to the id of a client: ingot create-client ID --scopes openid --auto-approve openid --grant-types authorization_code,refresh_token --redirect-uris URL"),
-		secret:   e.Get("LOGIN_CLIENT_SECRET"), issuer: e.Text("LOGIN_ISSUER", ""), now: time.Now,
+		public: strings.TrimRight(e.Need("LOGIN_AUTH_URL",
+			"set it to the address of the authorization server, for example https://uaa.example.org"), "/"),
+		clientID: e.Need("LOGIN_CLIENT_ID",
+			"set it to the id of a client: ingot create-client ID --scopes openid --auto-approve openid --grant-types "+
+				"authorization_code,refresh_token --redirect-uris URL"),
+		secret: e.Get("LOGIN_CLIENT_SECRET"), issuer: e.Text("LOGIN_ISSUER", ""), now: time.Now,
 	}
 	a.internal = strings.TrimRight(e.Text("LOGIN_AUTH_INTERNAL_URL", a.public), "/")
 	if a.internal == "cf_api" {
@@ -95,7 +102,8 @@ func configureServer(e *sample.Env) *authServer {
 		a.internal = strings.TrimRight(app.API, "/")
 	}
 	for _, address := range []string{a.public, a.internal} {
-		if u, err := url.Parse(address); address != "" && (err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https") {
+		if u, err := url.Parse(address); address != "" && (err != nil || u.Host == "" || u.Scheme != "http" &&
+			u.Scheme != "https") {
 			e.Problem("LOGIN_AUTH_URL or LOGIN_AUTH_INTERNAL_URL is %q, and must be of the form https://HOST", address)
 		}
 	}
@@ -108,24 +116,29 @@ func configureServer(e *sample.Env) *authServer {
 		}
 		transport.TLSClientConfig = &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12}
 	}
-	a.client = http.Client{Transport: transport, Timeout: 15 * time.Second, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	a.client = http.Client{Transport: transport, Timeout: 15 * time.Second,
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	return a
 }
 
 // configureRedirect reads the address of the callback, which decides about the cookies.
 func (p *proxy) configureRedirect(e *sample.Env) {
-	text := e.Need("LOGIN_REDIRECT_URL", "set it to the address of the app with the path /oauth2/callback, as registered for the client")
+	text := e.Need("LOGIN_REDIRECT_URL",
+		"set it to the address of the app with the path /oauth2/callback, as registered for the client")
 	if text == "" {
 		return
 	}
 	u, err := url.Parse(text)
-	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" || len(u.Path) < 2 || u.RawQuery != "" || u.Fragment != "" {
+	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" || len(u.Path) < 2 || u.RawQuery != "" ||
+		u.Fragment != "" {
 		e.Problem("LOGIN_REDIRECT_URL is %q, and must be of the form https://APP/oauth2/callback", text)
 		return
 	}
 	host := u.Hostname()
-	if ip := net.ParseIP(host); u.Scheme == "http" && host != "localhost" && !strings.HasSuffix(host, ".localhost") && (ip == nil || !ip.IsLoopback()) {
-		e.Problem("LOGIN_REDIRECT_URL is %q: without https, others on the network could read the session. Only addresses of localhost may have http", text)
+	if ip := net.ParseIP(host); u.Scheme == "http" && host != "localhost" && !strings.HasSuffix(host, ".localhost") &&
+		(ip == nil || !ip.IsLoopback()) {
+		e.Problem("LOGIN_REDIRECT_URL is %q: without https, others on the network could read the session. Only addresses "+
+			"of localhost may have http", text)
 	}
 	p.redirect = u
 	p.afterLogout = e.Text("LOGIN_AFTER_LOGOUT_URL", u.Scheme+"://"+u.Host+"/")

@@ -23,11 +23,13 @@ func TestLogin(t *testing.T) {
 			s.key, s.algorithm, s.method = newEC(t, "ec"), algorithm, "client_secret_basic"
 		}
 		b := browser(t)
-		r, text := get(t, b, http.MethodGet, s.base+"/orders?id=7", "X-Forwarded-User", "forged", "x_forwarded_email", "forged", "Cookie", "mine=1; other=2", "X-Forwarded-For", "10.1.2.3")
+		r, text := get(t, b, http.MethodGet, s.base+"/orders?id=7", "X-Forwarded-User", "forged", "x_forwarded_email",
+			"forged", "Cookie", "mine=1; other=2", "X-Forwarded-For", "10.1.2.3")
 		if r.StatusCode != http.StatusOK || r.Request.URL.String() != s.base+"/orders?id=7" {
 			t.Fatalf("%s: %s %d %s", algorithm, r.Request.URL, r.StatusCode, text)
 		}
-		_, text = get(t, b, http.MethodGet, s.base+"/orders?id=7", "X-Forwarded-User", "forged", "x_forwarded_email", "forged", "X-Forwarded-For", "10.1.2.3", "Connection", "X-Forwarded-User")
+		_, text = get(t, b, http.MethodGet, s.base+"/orders?id=7", "X-Forwarded-User", "forged", "x_forwarded_email",
+			"forged", "X-Forwarded-For", "10.1.2.3", "Connection", "X-Forwarded-User")
 		var got struct {
 			Path    string
 			Headers http.Header
@@ -36,8 +38,9 @@ func TestLogin(t *testing.T) {
 			t.Fatalf("%v: %s", err, text)
 		}
 		for name, want := range map[string]string{
-			"X-Forwarded-User": "ann", "X-Forwarded-Email": "ann@example.org", "X-Forwarded-Scopes": "openid shop.read", "X-Forwarded-User-Id": "user-1",
-			"X-Forwarded-For": "10.1.2.3", "Authorization": "", "Cookie": "",
+			"X-Forwarded-User": "ann", "X-Forwarded-Email": "ann@example.org", "X-Forwarded-Scopes": "openid shop.read",
+			"X-Forwarded-User-Id": "user-1",
+			"X-Forwarded-For":     "10.1.2.3", "Authorization": "", "Cookie": "",
 		} {
 			if got.Headers.Get(name) != want {
 				t.Errorf("the app gets %s: %q, want %q", name, got.Headers.Get(name), want)
@@ -71,7 +74,8 @@ func TestCookieAttributes(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, "LOGIN_REDIRECT_URL", "https://shop.example.org/oauth2/callback")
 	w := httptest.NewRecorder()
-	if err := s.p.keep(w, httptest.NewRequest(http.MethodGet, "/", nil), &session{User: "ann", Started: time.Now().Unix()}); err != nil {
+	if err := s.p.keep(w, httptest.NewRequest(http.MethodGet, "/", nil),
+		&session{User: "ann", Started: time.Now().Unix()}); err != nil {
 		t.Fatal(err)
 	}
 	s.p.login(w, httptest.NewRequest(http.MethodGet, "/", nil), "/")
@@ -80,7 +84,8 @@ func TestCookieAttributes(t *testing.T) {
 		t.Fatalf("%d cookies", len(all))
 	}
 	for _, c := range all {
-		if !strings.HasPrefix(c.Name, "__Host-login-proxy") || !c.Secure || !c.HttpOnly || c.SameSite != http.SameSiteLaxMode || c.Path != "/" || c.Domain != "" || strings.Contains(c.Value, "ann") {
+		if !strings.HasPrefix(c.Name, "__Host-login-proxy") || !c.Secure || !c.HttpOnly ||
+			c.SameSite != http.SameSiteLaxMode || c.Path != "/" || c.Domain != "" || strings.Contains(c.Value, "ann") {
 			t.Errorf("%+v", c)
 		}
 	}
@@ -112,7 +117,8 @@ func TestBadTokens(t *testing.T) {
 			t.Errorf("%s: %d %s", what, r.StatusCode, text)
 		}
 		s.change = func(map[string]any) {}
-		if what == "audience" || what == "nonce" || what == "no nonce" || what == "key" || what == "none" || what == "algorithm" {
+		if what == "audience" || what == "nonce" || what == "no nonce" || what == "key" || what == "none" ||
+			what == "algorithm" {
 			continue // the audience of access tokens are APIs; the others are no claims of theirs
 		}
 		s.changeAccess = func(c map[string]any) {
@@ -146,8 +152,10 @@ func TestForgedSignature(t *testing.T) {
 	}
 	parts := strings.Split(good, ".")
 	for _, bad := range []string{
-		other.sign("ES256", map[string]any{"sub": "ann"}), parts[0] + "." + b64([]byte(`{"sub":"eve"}`)) + "." + parts[2], parts[0] + "." + parts[1] + ".",
-		b64([]byte(`{"alg":"none","kid":"k"}`)) + "." + parts[1] + ".", b64([]byte(`{"alg":"ES256","kid":"k","crit":["x"]}`)) + "." + parts[1] + "." + parts[2],
+		other.sign("ES256", map[string]any{"sub": "ann"}), parts[0] + "." + b64([]byte(`{"sub":"eve"}`)) + "." + parts[2],
+		parts[0] + "." + parts[1] + ".",
+		b64([]byte(`{"alg":"none","kid":"k"}`)) + "." + parts[1] + ".",
+		b64([]byte(`{"alg":"ES256","kid":"k","crit":["x"]}`)) + "." + parts[1] + "." + parts[2],
 		"a.b", "..", "a.b.c", good + ".x",
 	} {
 		if c, err := verify(bad, []key{k}); err == nil {
@@ -167,13 +175,15 @@ func TestState(t *testing.T) {
 	r, _ = get(t, mine, http.MethodGet, r.Header.Get("Location"))
 	callback := r.Header.Get("Location")
 	for what, address := range map[string]string{
-		"another browser": callback, "no state": s.base + "/oauth2/callback?code=x", "another state": s.base + "/oauth2/callback?code=x&state=" + randomText(),
+		"another browser": callback, "no state": s.base + "/oauth2/callback?code=x", "another state": s.base +
+			"/oauth2/callback?code=x&state=" + randomText(),
 	} {
 		if r, text := get(t, other, http.MethodGet, address); r.StatusCode != http.StatusBadRequest || len(r.Cookies()) != 0 {
 			t.Errorf("%s: %d %s", what, r.StatusCode, text)
 		}
 	}
-	if r, text := get(t, mine, http.MethodGet, callback); r.StatusCode != http.StatusSeeOther || r.Header.Get("Location") != "/x" {
+	if r, text := get(t, mine, http.MethodGet, callback); r.StatusCode != http.StatusSeeOther ||
+		r.Header.Get("Location") != "/x" {
 		t.Errorf("%d %s %s", r.StatusCode, r.Header.Get("Location"), text)
 	}
 	if r, _ := get(t, mine, http.MethodGet, callback); r.StatusCode != http.StatusBadRequest {
@@ -184,8 +194,10 @@ func TestState(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r, text := get(t, other, http.MethodGet, s.base+"/oauth2/callback?"+url.Values{"state": {u.Query().Get("state")}, "error": {"access_denied"}, "error_description": {"<b>no"}}.Encode())
-	if r.StatusCode != http.StatusForbidden || !strings.Contains(text, "access_denied") || !strings.HasPrefix(r.Header.Get("Content-Type"), "text/plain") {
+	r, text := get(t, other, http.MethodGet, s.base+"/oauth2/callback?"+url.Values{"state": {u.Query().Get("state")},
+		"error": {"access_denied"}, "error_description": {"<b>no"}}.Encode())
+	if r.StatusCode != http.StatusForbidden || !strings.Contains(text, "access_denied") ||
+		!strings.HasPrefix(r.Header.Get("Content-Type"), "text/plain") {
 		t.Errorf("a refusal: %d %s", r.StatusCode, text)
 	}
 }
@@ -230,7 +242,8 @@ func TestRefresh(t *testing.T) {
 	var all sync.WaitGroup
 	for range 20 {
 		all.Go(func() {
-			if r, text := get(t, b, http.MethodGet, s.base+"/"); r.StatusCode != http.StatusOK || !strings.Contains(text, `"X-Forwarded-User":["ann"]`) {
+			if r, text := get(t, b, http.MethodGet, s.base+"/"); r.StatusCode != http.StatusOK ||
+				!strings.Contains(text, `"X-Forwarded-User":["ann"]`) {
 				t.Errorf("%d %s", r.StatusCode, text)
 			}
 		})
@@ -248,7 +261,8 @@ func TestRefresh(t *testing.T) {
 	}
 	s.refresh = map[string]bool{} // revoked
 	s.p.server.now = func() time.Time { return time.Now().Add(2 * time.Hour) }
-	if r, _ := get(t, b, http.MethodGet, s.base+"/", "Accept", "application/json"); r.StatusCode != http.StatusUnauthorized {
+	if r, _ := get(t, b, http.MethodGet, s.base+"/", "Accept",
+		"application/json"); r.StatusCode != http.StatusUnauthorized {
 		t.Errorf("a revoked login: %d", r.StatusCode)
 	}
 }
@@ -260,7 +274,8 @@ func TestLifetime(t *testing.T) {
 	b := browser(t)
 	get(t, b, http.MethodGet, s.base+"/")
 	s.p.server.now = func() time.Time { return time.Now().Add(31 * time.Minute) }
-	if r, _ := get(t, b, http.MethodGet, s.base+"/", "Accept", "application/json"); r.StatusCode != http.StatusUnauthorized || s.refreshes != 0 {
+	if r, _ := get(t, b, http.MethodGet, s.base+"/", "Accept",
+		"application/json"); r.StatusCode != http.StatusUnauthorized || s.refreshes != 0 {
 		t.Errorf("%d, %d renewals", r.StatusCode, s.refreshes)
 	}
 }
@@ -270,7 +285,8 @@ func TestDown(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	s.down = true
-	if r, text := get(t, browser(t), http.MethodGet, s.base+"/"); r.StatusCode != http.StatusServiceUnavailable || r.Header.Get("Retry-After") == "" {
+	if r, text := get(t, browser(t), http.MethodGet, s.base+"/"); r.StatusCode != http.StatusServiceUnavailable ||
+		r.Header.Get("Retry-After") == "" {
 		t.Errorf("login: %d %s", r.StatusCode, text)
 	}
 	s.down, s.life = false, refreshEarly
@@ -317,11 +333,13 @@ func TestLogout(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if r, _ := get(t, b, http.MethodGet, s.base+"/oauth2/logout", "Sec-Fetch-Site", "cross-site"); r.StatusCode != http.StatusForbidden || len(b.Jar.Cookies(here)) == 0 {
+	if r, _ := get(t, b, http.MethodGet, s.base+"/oauth2/logout", "Sec-Fetch-Site",
+		"cross-site"); r.StatusCode != http.StatusForbidden || len(b.Jar.Cookies(here)) == 0 {
 		t.Errorf("from another site: %d", r.StatusCode)
 	}
 	r, text := get(t, b, http.MethodPost, s.base+"/oauth2/logout", "Sec-Fetch-Site", "same-origin")
-	if r.StatusCode != http.StatusOK || text != "logged out, back to "+s.base+"/" || len(b.Jar.Cookies(here)) != 0 || s.revoked != 1 || len(s.refresh) != 0 {
+	if r.StatusCode != http.StatusOK || text != "logged out, back to "+s.base+"/" || len(b.Jar.Cookies(here)) != 0 ||
+		s.revoked != 1 || len(s.refresh) != 0 {
 		t.Errorf("%d %s, cookies %v, %d revoked", r.StatusCode, text, b.Jar.Cookies(here), s.revoked)
 	}
 }
@@ -358,13 +376,15 @@ func TestAccess(t *testing.T) {
 		}
 	}
 	b := browser(t)
-	if r, text := get(t, b, http.MethodGet, s.base+"/"); r.StatusCode != http.StatusForbidden || !strings.Contains(text, "requires the scope shop.admin") {
+	if r, text := get(t, b, http.MethodGet, s.base+"/"); r.StatusCode != http.StatusForbidden ||
+		!strings.Contains(text, "requires the scope shop.admin") {
 		t.Errorf("without the scope: %d %s", r.StatusCode, text)
 	}
 	s.scopes = "openid shop.admin"
 	b = browser(t)
 	get(t, b, http.MethodGet, s.base+"/")
-	for origin, want := range map[string]int{"": http.StatusOK, s.base: http.StatusOK, "https://evil.example.org": http.StatusForbidden, "https://friend.example.org": http.StatusOK} {
+	for origin, want := range map[string]int{"": http.StatusOK, s.base: http.StatusOK,
+		"https://evil.example.org": http.StatusForbidden, "https://friend.example.org": http.StatusOK} {
 		headers := []string{"Origin", origin}
 		if origin == "" {
 			headers = nil
@@ -379,15 +399,18 @@ func TestAccess(t *testing.T) {
 func TestOpenRedirect(t *testing.T) {
 	t.Parallel()
 	for to, want := range map[string]string{
-		"/a?b=c": "/a?b=c", "": "/", "//evil.example.org": "/", "https://evil.example.org": "/", "/\\evil.example.org": "/", "\\\\evil": "/",
-		"/\tx": "/", "javascript:alert(1)": "/", "/%0d%0aX: y": "/%0d%0aX: y", "/" + strings.Repeat("a", 3000): "/", "x": "/",
+		"/a?b=c": "/a?b=c", "": "/", "//evil.example.org": "/", "https://evil.example.org": "/", "/\\evil.example.org": "/",
+		"\\\\evil": "/",
+		"/\tx":     "/", "javascript:alert(1)": "/", "/%0d%0aX: y": "/%0d%0aX: y",
+		"/" + strings.Repeat("a", 3000): "/", "x": "/",
 	} {
 		if got := localPath(to); got != want {
 			t.Errorf("%q leads to %q, want %q", to, got, want)
 		}
 	}
 	s := newSite(t)
-	if r, _ := get(t, browser(t), http.MethodGet, s.base+"/oauth2/login?to=%2F%2Fevil.example.org"); r.Request.URL.String() != s.base+"/" {
+	if r, _ := get(t, browser(t), http.MethodGet,
+		s.base+"/oauth2/login?to=%2F%2Fevil.example.org"); r.Request.URL.String() != s.base+"/" {
 		t.Errorf("the login leads to %s", r.Request.URL)
 	}
 }
@@ -412,7 +435,8 @@ func TestWebSocket(t *testing.T) {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { c.Close() })
-		fmt.Fprintf(c, "GET /socket HTTP/1.1\r\nHost: %s\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nOrigin: %s\r\nCookie: %s\r\n\r\n", here.Host, origin, cookie)
+		fmt.Fprintf(c, "GET /socket HTTP/1.1\r\nHost: %s\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nOrigin: "+
+			"%s\r\nCookie: %s\r\n\r\n", here.Host, origin, cookie)
 		in := bufio.NewReader(c)
 		r, err := http.ReadResponse(in, nil)
 		if err != nil {
@@ -434,142 +458,5 @@ func TestWebSocket(t *testing.T) {
 	fmt.Fprintln(c, "ping")
 	if line, err := in.ReadString('\n'); line != "ping\n" {
 		t.Errorf("%q, %v", line, err)
-	}
-}
-
-// TestSeal checks what cookies are accepted.
-func TestSeal(t *testing.T) {
-	t.Parallel()
-	old, err := newSealer([]string{strings.Repeat("ab", 32)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	both, err := newSealer([]string{testKey, strings.Repeat("ab", 32)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	text, err := old.seal("a", map[string]string{"x": "y"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	var got map[string]string
-	if err := both.open("a", text, &got); err != nil || got["x"] != "y" {
-		t.Errorf("%v, %v", got, err)
-	}
-	fresh, err := both.seal("a", got)
-	if err != nil {
-		t.Fatal(err)
-	}
-	changed := []byte(text)
-	changed[20] ^= 1
-	for what, err := range map[string]error{
-		"another purpose": both.open("b", text, &got), "another key": old.open("a", fresh, &got), "changed": both.open("a", string(changed), &got),
-		"short": both.open("a", "AAAA", &got), "empty": both.open("a", "", &got), "no base64": both.open("a", "?", &got),
-	} {
-		if err == nil {
-			t.Errorf("%s: accepted", what)
-		}
-	}
-	for _, bad := range []string{"x", "abcd", strings.Repeat("a", 31)} {
-		if _, err := newSealer([]string{bad}); err == nil {
-			t.Errorf("the key %q is accepted", bad)
-		}
-	}
-}
-
-// TestLongCookies splits a cookie, and removes parts that are not needed any more.
-func TestLongCookies(t *testing.T) {
-	t.Parallel()
-	j := jar{name: "c"}
-	b := map[string]string{}
-	request := func() *http.Request {
-		r := httptest.NewRequest(http.MethodGet, "/", nil)
-		for name, value := range b {
-			r.AddCookie(&http.Cookie{Name: name, Value: value})
-		}
-		return r
-	}
-	for _, size := range []int{10, 3 * cookiePart, cookiePart, 2*cookiePart + 1, 0} {
-		value := strings.Repeat("v", size)
-		w := httptest.NewRecorder()
-		if err := j.set(w, request(), value, time.Hour); err != nil {
-			t.Fatal(err)
-		}
-		for _, c := range w.Result().Cookies() {
-			if c.MaxAge < 0 {
-				delete(b, c.Name)
-			} else {
-				b[c.Name] = c.Value
-			}
-			if len(c.Name)+len(c.Value) > 4000 {
-				t.Errorf("a cookie of %d bytes", len(c.Value))
-			}
-		}
-		if got := j.get(request()); got != value || len(b) != max(1, (size+cookiePart-1)/cookiePart) {
-			t.Errorf("size %d: got %d bytes, %d parts", size, len(got), len(b))
-		}
-	}
-	if err := j.set(httptest.NewRecorder(), request(), strings.Repeat("v", maxParts*cookiePart+1), time.Hour); err == nil || !strings.Contains(err.Error(), "LOGIN_SCOPES") {
-		t.Errorf("too long: %v", err)
-	}
-	for _, bad := range []string{"x", "0.x", "7.x", "2.x", "-1.x"} {
-		b = map[string]string{"c": bad}
-		if got := j.get(request()); got != "" {
-			t.Errorf("%s: %q", bad, got)
-		}
-	}
-}
-
-// TestInternalAddress reaches the server by another address than browsers do.
-func TestInternalAddress(t *testing.T) {
-	t.Parallel()
-	a := newAuthority(t)
-	s := &authServer{public: "https://uaa.example.org", internal: a.URL, issuer: a.issuer(), now: time.Now}
-	e, err := s.discover(t.Context())
-	if err != nil || e.Authorization != "https://uaa.example.org/oauth/authorize" || e.EndSession != "https://uaa.example.org/logout.do" || e.Token != a.URL+"/oauth/token" {
-		t.Errorf("%+v, %v", e, err)
-	}
-	s = &authServer{public: "https://uaa.example.org", internal: a.URL, now: time.Now}
-	if _, err := s.discover(t.Context()); err == nil || !strings.Contains(err.Error(), "set LOGIN_ISSUER if that is right") {
-		t.Error(err)
-	}
-}
-
-func TestSettings(t *testing.T) {
-	t.Parallel()
-	inside := map[string]string{
-		"LOGIN_AUTH_URL": "https://uaa.example.org/", "LOGIN_CLIENT_ID": "shop", "LOGIN_REDIRECT_URL": "https://shop.example.org/oauth2/callback", "LOGIN_SESSION_KEY": testKey,
-		"LOGIN_AUTH_INTERNAL_URL": "cf_api", "VCAP_APPLICATION": `{"cf_api": "http://10.0.0.1:8080"}`,
-	}
-	if p, err := configure(func(name string) string { return inside[name] }); err != nil || p.server.internal != "http://10.0.0.1:8080" || p.server.public != "https://uaa.example.org" {
-		t.Errorf("the address for instances: %v", err)
-	}
-	for want, pair := range map[string][2]string{
-		"LOGIN_AUTH_URL is not set":                      {"LOGIN_AUTH_URL", ""},
-		"must be of the form https://HOST":               {"LOGIN_AUTH_URL", "uaa"},
-		"VCAP_APPLICATION has no such address":           {"LOGIN_AUTH_INTERNAL_URL", "cf_api"},
-		"LOGIN_CLIENT_ID is not set":                     {"LOGIN_CLIENT_ID", ""},
-		"LOGIN_REDIRECT_URL is not set":                  {"LOGIN_REDIRECT_URL", ""},
-		"must be of the form https://APP":                {"LOGIN_REDIRECT_URL", "https://x"},
-		"without https, others on the network":           {"LOGIN_REDIRECT_URL", "http://shop.example.org/oauth2/callback"},
-		"LOGIN_SESSION_KEY is not set":                   {"LOGIN_SESSION_KEY", ""},
-		"LOGIN_SESSION_KEY: must be 32 random bytes":     {"LOGIN_SESSION_KEY", "short"},
-		"LOGIN_SCOPES is [\"profile\"], and must":        {"LOGIN_SCOPES", "profile"},
-		"LOGIN_PUBLIC_PATHS has \"x\"":                   {"LOGIN_PUBLIC_PATHS", "x"},
-		"LOGIN_PUBLIC_PATHS has \"/a*b\"":                {"LOGIN_PUBLIC_PATHS", "/a*b"},
-		"LOGIN_TRUSTED_ORIGINS":                          {"LOGIN_TRUSTED_ORIGINS", "x"},
-		"LOGIN_AUTH_CA is \"/nowhere\", which cannot be": {"LOGIN_AUTH_CA", "/nowhere"},
-		"LOGIN_PASS_TOKEN is \"yes\"":                    {"LOGIN_PASS_TOKEN", "yes"},
-	} {
-		env := map[string]string{
-			"LOGIN_AUTH_URL": "https://uaa.example.org", "LOGIN_CLIENT_ID": "shop", "LOGIN_REDIRECT_URL": "https://shop.example.org/oauth2/callback", "LOGIN_SESSION_KEY": testKey,
-		}
-		if _, err := configure(func(name string) string { return env[name] }); err != nil {
-			t.Fatal(err)
-		}
-		env[pair[0]] = pair[1]
-		if _, err := configure(func(name string) string { return env[name] }); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%v: %v, want %q", pair, err, want)
-		}
 	}
 }

@@ -134,12 +134,15 @@ func (p *proxy) authenticate(w http.ResponseWriter, r *http.Request) *session {
 	// Apps of one domain are the same site for cookies, so SameSite alone does not keep a
 	// neighbour's page from sending requests.
 	if err := p.sameOrigin(r); err != nil {
-		refuse(w, http.StatusForbidden, "This request was sent from another site. If that is right, name it in LOGIN_TRUSTED_ORIGINS.")
+		refuse(w, http.StatusForbidden,
+			"This request was sent from another site. If that is right, name it in LOGIN_TRUSTED_ORIGINS.")
 		return nil
 	}
 	if scope := p.missing(s); scope != "" {
-		refuse(w, http.StatusForbidden, fmt.Sprintf("You are logged in as %s, and this app requires the scope %s, which you do not have. Ask an administrator for it, or log out at %s and log in as another user.",
-			s.User, scope, path.Join(path.Dir(p.redirect.Path), "logout")))
+		refuse(w, http.StatusForbidden,
+			fmt.Sprintf("You are logged in as %s, and this app requires the scope %s, which you do not have. Ask an "+
+				"administrator for it, or log out at %s and log in as another user.",
+				s.User, scope, path.Join(path.Dir(p.redirect.Path), "logout")))
 		return nil
 	}
 	return s
@@ -160,7 +163,8 @@ func (p *proxy) sameOrigin(r *http.Request) error {
 func (p *proxy) unauthenticated(w http.ResponseWriter, r *http.Request) {
 	page := r.Method == http.MethodGet || r.Method == http.MethodHead
 	if !page || !strings.Contains(r.Header.Get("Accept"), "text/html") || r.Header.Get("Upgrade") != "" {
-		refuse(w, http.StatusUnauthorized, "Log in first: open "+path.Join(path.Dir(p.redirect.Path), "login")+" in a browser.")
+		refuse(w, http.StatusUnauthorized, "Log in first: open "+path.Join(path.Dir(p.redirect.Path), "login")+
+			" in a browser.")
 		return
 	}
 	p.login(w, r, localPath(r.URL.RequestURI()))
@@ -200,7 +204,8 @@ func (p *proxy) login(w http.ResponseWriter, r *http.Request, to string) {
 		p.fail(w, err)
 		return
 	}
-	a := attempt{State: randomText(), Verifier: randomText(), Nonce: randomText(), To: to, Expires: p.server.now().Add(attemptLife).Unix()}
+	a := attempt{State: randomText(), Verifier: randomText(), Nonce: randomText(), To: to, Expires: p.server.now().
+		Add(attemptLife).Unix()}
 	sealed, err := p.seal.seal(attemptPurpose, a)
 	if err != nil {
 		p.fail(w, err)
@@ -223,8 +228,10 @@ func (p *proxy) login(w http.ResponseWriter, r *http.Request, to string) {
 	}
 	q := u.Query()
 	for name, value := range map[string]string{
-		"response_type": "code", "client_id": p.server.clientID, "redirect_uri": p.redirect.String(), "scope": strings.Join(p.scopes, " "),
-		"state": a.State, "nonce": a.Nonce, "code_challenge": base64.RawURLEncoding.EncodeToString(sum[:]), "code_challenge_method": "S256",
+		"response_type": "code", "client_id": p.server.clientID, "redirect_uri": p.redirect.String(),
+		"scope": strings.Join(p.scopes, " "),
+		"state": a.State, "nonce": a.Nonce, "code_challenge": base64.RawURLEncoding.EncodeToString(sum[:]),
+		"code_challenge_method": "S256",
 	} {
 		q.Set(name, value)
 	}
@@ -237,7 +244,8 @@ func (p *proxy) login(w http.ResponseWriter, r *http.Request, to string) {
 // open redirect.
 func localPath(to string) string {
 	u, err := url.Parse(to)
-	if err != nil || u.Scheme != "" || u.Host != "" || u.User != nil || !strings.HasPrefix(to, "/") || strings.HasPrefix(to, "//") ||
+	if err != nil || u.Scheme != "" || u.Host != "" || u.User != nil || !strings.HasPrefix(to, "/") ||
+		strings.HasPrefix(to, "//") ||
 		strings.ContainsFunc(to, func(c rune) bool { return c < ' ' || c == '\\' || c == 0x7f }) || len(to) > 2000 {
 		return "/"
 	}
@@ -254,18 +262,21 @@ func (p *proxy) callback(w http.ResponseWriter, r *http.Request) {
 	c, err := r.Cookie(name)
 	if err != nil || p.seal.open(attemptPurpose, c.Value, &a) != nil || p.server.now().Unix() > a.Expires ||
 		subtle.ConstantTimeCompare([]byte(a.State), []byte(q.Get("state"))) != 1 {
-		refuse(w, http.StatusBadRequest, "This login was not started by this browser, or it took too long. Open the app again.")
+		refuse(w, http.StatusBadRequest,
+			"This login was not started by this browser, or it took too long. Open the app again.")
 		return
 	}
 	http.SetCookie(w, p.cookies.cookie(name, "", -1))
 	if problem := q.Get("error"); problem != "" {
-		refuse(w, http.StatusForbidden, fmt.Sprintf("The authorization server refused the login: %.200s (%.100s).", q.Get("error_description"), problem))
+		refuse(w, http.StatusForbidden, fmt.Sprintf("The authorization server refused the login: %.200s (%.100s).",
+			q.Get("error_description"), problem))
 		return
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), renewalTimeout)
 	defer cancel()
 	t, err := p.server.exchange(ctx, url.Values{
-		"grant_type": {"authorization_code"}, "code": {q.Get("code")}, "redirect_uri": {p.redirect.String()}, "code_verifier": {a.Verifier},
+		"grant_type": {"authorization_code"}, "code": {q.Get("code")}, "redirect_uri": {p.redirect.String()},
+		"code_verifier": {a.Verifier},
 	})
 	s := &session{Started: p.server.now().Unix()}
 	if err == nil {
@@ -285,7 +296,8 @@ func (p *proxy) callback(w http.ResponseWriter, r *http.Request) {
 // logout ends the session here and at the authorization server.
 func (p *proxy) logout(w http.ResponseWriter, r *http.Request) {
 	// An image on another site must not log users out.
-	if site := r.Header.Get("Sec-Fetch-Site"); site == "cross-site" || site == "same-site" || p.protection.Check(r) != nil {
+	if site := r.Header.Get("Sec-Fetch-Site"); site == "cross-site" || site == "same-site" ||
+		p.protection.Check(r) != nil {
 		refuse(w, http.StatusForbidden, "This request was sent from another site.")
 		return
 	}

@@ -89,12 +89,14 @@ func (a *authServer) discover(ctx context.Context) (*endpoints, error) {
 	if err := a.get(ctx, a.internal+"/.well-known/openid-configuration", e); err != nil {
 		return nil, err
 	}
-	if a.issuer != "" && e.Issuer != a.issuer || a.issuer == "" && e.Issuer != a.public && e.Issuer != a.public+"/oauth/token" {
+	if a.issuer != "" && e.Issuer != a.issuer || a.issuer == "" && e.Issuer != a.public && e.Issuer != a.public+
+		"/oauth/token" {
 		want := a.issuer
 		if want == "" {
 			want = a.public + "/oauth/token"
 		}
-		return nil, fmt.Errorf("%w: its issuer is %q, and %q is expected: set LOGIN_ISSUER if that is right", errUnavailable, e.Issuer, want)
+		return nil, fmt.Errorf("%w: its issuer is %q, and %q is expected: set LOGIN_ISSUER if that is right", errUnavailable,
+			e.Issuer, want)
 	}
 	move := func(address *string, from, to string) {
 		if rest, ok := strings.CutPrefix(*address, from); ok {
@@ -218,7 +220,8 @@ func (a *authServer) revoke(ctx context.Context, refresh string) {
 	if len(parts) != 3 || decodePart(parts[1], &c) != nil || c.ID == "" {
 		return
 	}
-	r, err := http.NewRequestWithContext(ctx, http.MethodDelete, a.internal+"/oauth/token/revoke/"+url.PathEscape(c.ID), nil)
+	r, err := http.NewRequestWithContext(ctx, http.MethodDelete, a.internal+"/oauth/token/revoke/"+
+		url.PathEscape(c.ID), nil)
 	if err != nil {
 		return
 	}

@@ -59,7 +59,8 @@ func (p *proxy) session(w http.ResponseWriter, r *http.Request) (*session, error
 		}
 		return nil, errNoSession
 	}
-	fresh, err := p.renewals.do(r.Context(), s.Refresh, func(ctx context.Context) (*session, error) { return p.renew(ctx, s) })
+	fresh, err := p.renewals.do(r.Context(), s.Refresh,
+		func(ctx context.Context) (*session, error) { return p.renew(ctx, s) })
 	if err != nil {
 		return nil, err
 	}
@@ -182,7 +183,8 @@ const (
 )
 
 // do calls a function for a refresh token, or returns the result of another such call.
-func (r *renewals) do(ctx context.Context, token string, call func(context.Context) (*session, error)) (*session, error) {
+func (r *renewals) do(ctx context.Context, token string,
+	call func(context.Context) (*session, error)) (*session, error) {
 	id := sha256.Sum256([]byte(token))
 	r.mu.Lock()
 	now := r.now()

@@ -77,7 +77,8 @@ func (c *counter) total() int {
 func configure(getenv func(string) string) (*relay, error) {
 	e := &sample.Env{Get: getenv}
 	r := &relay{
-		listen: e.LoopbackAddress("OTEL_RELAY_LISTEN", "127.0.0.1:4318"), largest: e.Int("OTEL_RELAY_MAX_REQUEST_BYTES", 4<<20, 1024),
+		listen: e.LoopbackAddress("OTEL_RELAY_LISTEN", "127.0.0.1:4318"), largest: e.Int("OTEL_RELAY_MAX_REQUEST_BYTES",
+			4<<20, 1024),
 		stopAfter: e.Duration("OTEL_RELAY_STOP_TIMEOUT", 4*time.Second, 0), report: time.Minute,
 		queue: newQueue(e.Int("OTEL_RELAY_QUEUE_BYTES", 8<<20, 1024)), sent: &counter{n: map[string]int{}},
 	}
@@ -105,13 +106,15 @@ func configure(getenv func(string) string) (*relay, error) {
 			endpoint = strings.TrimRight(base, "/") + "/v1/" + signal
 		}
 		if endpoint == "" {
-			e.Problem("OTEL_EXPORTER_OTLP_ENDPOINT is not set: set it under env of the sidecar to the address of a collector, for example https://otel.example.org:4318")
+			e.Problem("OTEL_EXPORTER_OTLP_ENDPOINT is not set: set it under env of the sidecar to the address of a collector, " +
+				"for example https://otel.example.org:4318")
 			break
 		}
 		if u, err := url.Parse(endpoint); err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
 			e.Problem("the endpoint %q is no address of the form https://HOST:PORT", endpoint)
 		} else if u.Host == r.listen {
-			e.Problem("the endpoint %q is this relay itself: set OTEL_EXPORTER_OTLP_ENDPOINT under env of the sidecar, not of the app", endpoint)
+			e.Problem("the endpoint %q is this relay itself: set OTEL_EXPORTER_OTLP_ENDPOINT under env of the sidecar, not of "+
+				"the app", endpoint)
 		}
 		headers := http.Header{}
 		for _, list := range []string{getenv("OTEL_EXPORTER_OTLP_HEADERS"), getenv(own + "HEADERS")} {
@@ -120,7 +123,8 @@ func configure(getenv func(string) string) (*relay, error) {
 			}
 		}
 		r.senders = append(r.senders, &sender{
-			signal: signal, endpoint: endpoint, headers: headers, gzip: compression == "gzip", timeout: timeout, client: client, queue: r.queue, limits: l, sent: r.sent,
+			signal: signal, endpoint: endpoint, headers: headers, gzip: compression == "gzip", timeout: timeout, client: client,
+			queue: r.queue, limits: l, sent: r.sent,
 		})
 	}
 	return r, e.Err()
@@ -143,7 +147,8 @@ func newClient(file string) (*http.Client, error) {
 		transport.TLSClientConfig = &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12}
 	}
 	// Headers with a token must not follow to another address.
-	return &http.Client{Transport: transport, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}, nil
+	return &http.Client{Transport: transport,
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}, nil
 }
 
 // run receives and sends until ctx is done, and then sends what is left.
@@ -187,7 +192,8 @@ func (r *relay) reports(ctx context.Context) {
 func (r *relay) reportDropped() {
 	dropped := r.queue.takeDropped()
 	for _, signal := range slices.Sorted(maps.Keys(dropped)) {
-		slog.Error("items were dropped: the queue was full, or the collector did not accept them", "signal", signal, "items", dropped[signal])
+		slog.Error("items were dropped: the queue was full, or the collector did not accept them", "signal", signal, "items",
+			dropped[signal])
 	}
 }
 
@@ -247,7 +253,8 @@ func (r *relay) read(w http.ResponseWriter, q *http.Request) (body []byte, statu
 	body, err = io.ReadAll(io.LimitReader(in, int64(r.largest)+1))
 	var large *http.MaxBytesError
 	if errors.As(err, &large) || err == nil && len(body) > r.largest {
-		return nil, http.StatusRequestEntityTooLarge, fmt.Errorf("the body has more than %d bytes, the limit of OTEL_RELAY_MAX_REQUEST_BYTES", r.largest)
+		return nil, http.StatusRequestEntityTooLarge,
+			fmt.Errorf("the body has more than %d bytes, the limit of OTEL_RELAY_MAX_REQUEST_BYTES", r.largest)
 	}
 	return body, http.StatusBadRequest, err
 }

@@ -125,12 +125,14 @@ func text(key, value string) *common.KeyValue {
 
 // spans returns a request with one span of each name, of a resource with attributes.
 func spans(attributes []*common.KeyValue, names ...string) *trace.TracesData {
-	entry := &trace.ResourceSpans{ScopeSpans: []*trace.ScopeSpans{{Scope: &common.InstrumentationScope{Name: "test"}}}, SchemaUrl: "https://example.org/schema"}
+	entry := &trace.ResourceSpans{ScopeSpans: []*trace.ScopeSpans{{Scope: &common.InstrumentationScope{Name: "test"}}},
+		SchemaUrl: "https://example.org/schema"}
 	if attributes != nil {
 		entry.Resource = &resource.Resource{Attributes: attributes, DroppedAttributesCount: 3}
 	}
 	for _, n := range names {
-		entry.ScopeSpans[0].Spans = append(entry.ScopeSpans[0].Spans, &trace.Span{Name: n, TraceId: bytes.Repeat([]byte{1}, 16), StartTimeUnixNano: 1 << 60})
+		entry.ScopeSpans[0].Spans = append(entry.ScopeSpans[0].Spans,
+			&trace.Span{Name: n, TraceId: bytes.Repeat([]byte{1}, 16), StartTimeUnixNano: 1 << 60})
 	}
 	return &trace.TracesData{ResourceSpans: []*trace.ResourceSpans{entry}}
 }
@@ -152,8 +154,9 @@ const vcap = `{"application_id": "app-guid", "application_name": "shop", "space_
 
 func environment(endpoint string, more ...string) func(string) string {
 	env := map[string]string{
-		"VCAP_APPLICATION": vcap, "CF_INSTANCE_INDEX": "2", "CF_INSTANCE_GUID": "instance-guid", "OTEL_EXPORTER_OTLP_ENDPOINT": endpoint,
-		"OTEL_RELAY_BATCH_WAIT": "1ms", "OTEL_RELAY_RETRY_PAUSE": "1ms", "OTEL_RELAY_STOP_TIMEOUT": "30s",
+		"VCAP_APPLICATION": vcap, "CF_INSTANCE_INDEX": "2", "CF_INSTANCE_GUID": "instance-guid",
+		"OTEL_EXPORTER_OTLP_ENDPOINT": endpoint,
+		"OTEL_RELAY_BATCH_WAIT":       "1ms", "OTEL_RELAY_RETRY_PAUSE": "1ms", "OTEL_RELAY_STOP_TIMEOUT": "30s",
 	}
 	for i := 0; i+1 < len(more); i += 2 {
 		env[more[i]] = more[i+1]
@@ -213,13 +216,18 @@ func post(t *testing.T, url, kind string, body []byte, want int, headers ...stri
 func TestAttributes(t *testing.T) {
 	t.Parallel()
 	c := newCollector(t)
-	_, relay, stop := start(t, environment(c.URL, "OTEL_EXPORTER_OTLP_HEADERS", "Authorization=Bearer%20t, X-Other = 1", "OTEL_EXPORTER_OTLP_TRACES_HEADERS", "X-Other=2", "OTEL_RESOURCE_ATTRIBUTES", "deployment.environment.name=test"))
-	own := []*common.KeyValue{text("service.name", "own"), text("cloudfoundry.app.name", "another"), {Key: "n", Value: &common.AnyValue{Value: &common.AnyValue_IntValue{IntValue: 7}}}}
+	_, relay, stop := start(t, environment(c.URL, "OTEL_EXPORTER_OTLP_HEADERS", "Authorization=Bearer%20t, X-Other = 1",
+		"OTEL_EXPORTER_OTLP_TRACES_HEADERS", "X-Other=2", "OTEL_RESOURCE_ATTRIBUTES", "deployment.environment.name=test"))
+	own := []*common.KeyValue{text("service.name", "own"), text("cloudfoundry.app.name", "another"),
+		{Key: "n", Value: &common.AnyValue{Value: &common.AnyValue_IntValue{IntValue: 7}}}}
 	unknown := []*common.KeyValue{text("service.name", "unknown_service:go"), text("x", "y")}
 	for _, isJSON := range []bool{false, true} {
-		post(t, relay+"/v1/traces", contentType(isJSON), encode(t, spans(own, fmt.Sprint("own ", isJSON)), isJSON), http.StatusOK)
-		post(t, relay+"/v1/traces", contentType(isJSON), encode(t, spans(unknown, fmt.Sprint("unknown ", isJSON)), isJSON), http.StatusOK)
-		post(t, relay+"/v1/traces", contentType(isJSON), encode(t, spans(nil, fmt.Sprint("none ", isJSON)), isJSON), http.StatusOK)
+		post(t, relay+"/v1/traces", contentType(isJSON), encode(t, spans(own, fmt.Sprint("own ", isJSON)), isJSON),
+			http.StatusOK)
+		post(t, relay+"/v1/traces", contentType(isJSON), encode(t, spans(unknown, fmt.Sprint("unknown ", isJSON)), isJSON),
+			http.StatusOK)
+		post(t, relay+"/v1/traces", contentType(isJSON), encode(t, spans(nil, fmt.Sprint("none ", isJSON)), isJSON),
+			http.StatusOK)
 	}
 	var packed bytes.Buffer
 	z := gzip.NewWriter(&packed)
@@ -233,9 +241,11 @@ func TestAttributes(t *testing.T) {
 	}
 	for name, has := range got {
 		want := map[string]string{
-			"service.name": "shop", "service.instance.id": "instance-guid", "cloudfoundry.app.id": "app-guid", "cloudfoundry.app.name": "shop",
-			"cloudfoundry.app.instance.id": "2", "cloudfoundry.process.type": "web", "cloudfoundry.space.id": "space-guid", "cloudfoundry.space.name": "dev",
-			"cloudfoundry.org.id": "org-guid", "cloudfoundry.org.name": "demo", "deployment.environment.name": "test",
+			"service.name": "shop", "service.instance.id": "instance-guid", "cloudfoundry.app.id": "app-guid",
+			"cloudfoundry.app.name":        "shop",
+			"cloudfoundry.app.instance.id": "2", "cloudfoundry.process.type": "web", "cloudfoundry.space.id": "space-guid",
+			"cloudfoundry.space.name": "dev",
+			"cloudfoundry.org.id":     "org-guid", "cloudfoundry.org.name": "demo", "deployment.environment.name": "test",
 		}
 		if strings.HasPrefix(name, "own") {
 			want["service.name"], want["cloudfoundry.app.name"], want["n"] = "own", "another", ""
@@ -249,7 +259,8 @@ func TestAttributes(t *testing.T) {
 	}
 	for _, m := range c.messages {
 		for _, e := range m.(*trace.TracesData).GetResourceSpans() {
-			if e.GetSchemaUrl() == "" || e.GetScopeSpans()[0].GetScope().GetName() != "test" || e.GetScopeSpans()[0].GetSpans()[0].GetStartTimeUnixNano() != 1<<60 {
+			if e.GetSchemaUrl() == "" || e.GetScopeSpans()[0].GetScope().GetName() != "test" ||
+				e.GetScopeSpans()[0].GetSpans()[0].GetStartTimeUnixNano() != 1<<60 {
 				t.Errorf("something is lost: %v", e)
 			}
 		}
@@ -265,11 +276,15 @@ func TestAttributes(t *testing.T) {
 func TestSignals(t *testing.T) {
 	t.Parallel()
 	c := newCollector(t)
-	_, relay, stop := start(t, environment(c.URL, "OTEL_RELAY_MAX_REQUEST_BYTES", "2000", "OTEL_EXPORTER_OTLP_COMPRESSION", "none"))
-	m := &metrics.MetricsData{ResourceMetrics: []*metrics.ResourceMetrics{{ScopeMetrics: []*metrics.ScopeMetrics{{Metrics: []*metrics.Metric{{Name: "requests"}}}}}}}
-	l := &logs.LogsData{ResourceLogs: []*logs.ResourceLogs{{ScopeLogs: []*logs.ScopeLogs{{LogRecords: []*logs.LogRecord{{SeverityText: "INFO"}}}}}}}
+	_, relay, stop := start(t, environment(c.URL, "OTEL_RELAY_MAX_REQUEST_BYTES", "2000",
+		"OTEL_EXPORTER_OTLP_COMPRESSION", "none"))
+	m := &metrics.MetricsData{ResourceMetrics: []*metrics.ResourceMetrics{
+		{ScopeMetrics: []*metrics.ScopeMetrics{{Metrics: []*metrics.Metric{{Name: "requests"}}}}}}}
+	l := &logs.LogsData{ResourceLogs: []*logs.ResourceLogs{
+		{ScopeLogs: []*logs.ScopeLogs{{LogRecords: []*logs.LogRecord{{SeverityText: "INFO"}}}}}}}
 	post(t, relay+"/v1/metrics", contentType(false), encode(t, m, false), http.StatusOK)
-	if got := post(t, relay+"/v1/logs", contentType(true)+"; charset=utf-8", encode(t, l, true), http.StatusOK); got != "{}" {
+	if got := post(t, relay+"/v1/logs", contentType(true)+"; charset=utf-8", encode(t, l, true),
+		http.StatusOK); got != "{}" {
 		t.Errorf("the answer in JSON is %q", got)
 	}
 	good := encode(t, spans(nil, "a"), false)
@@ -286,9 +301,11 @@ func TestSignals(t *testing.T) {
 		{"/v1/traces", contentType(true), []byte(`[`), http.StatusBadRequest, nil, "unexpected end"},
 		{"/v1/traces", "text/plain", good, http.StatusUnsupportedMediaType, nil, "Content-Type"},
 		{"/v1/traces", contentType(false), good, http.StatusBadRequest, []string{"Content-Encoding", "gzip"}, "gzip"},
-		{"/v1/traces", contentType(false), good, http.StatusUnsupportedMediaType, []string{"Content-Encoding", "br"}, "Content-Encoding"},
+		{"/v1/traces", contentType(false), good, http.StatusUnsupportedMediaType, []string{"Content-Encoding", "br"},
+			"Content-Encoding"},
 		{"/v1/traces", contentType(false), bytes.Repeat([]byte{8}, 3000), http.StatusRequestEntityTooLarge, nil, "2000"},
-		{"/v1/traces", contentType(false), bomb(t), http.StatusRequestEntityTooLarge, []string{"Content-Encoding", "gzip"}, "2000"},
+		{"/v1/traces", contentType(false), bomb(t), http.StatusRequestEntityTooLarge,
+			[]string{"Content-Encoding", "gzip"}, "2000"},
 		{"/v1/profiles", contentType(false), good, http.StatusNotFound, nil, ""},
 	} {
 		if got := post(t, relay+x.path, x.kind, x.body, x.status, x.headers...); !strings.Contains(got, x.want) {
@@ -390,7 +407,8 @@ func TestStopWithoutCollector(t *testing.T) {
 		t.Fatal(err)
 	}
 	l.Close()
-	r, relay, stop := start(t, environment("http://"+l.Addr().String(), "OTEL_RELAY_STOP_TIMEOUT", "50ms", "OTEL_RELAY_RETRY_PAUSE", "1h", "OTEL_RELAY_GIVE_UP", "2h"))
+	r, relay, stop := start(t, environment("http://"+l.Addr().String(), "OTEL_RELAY_STOP_TIMEOUT", "50ms",
+		"OTEL_RELAY_RETRY_PAUSE", "1h", "OTEL_RELAY_GIVE_UP", "2h"))
 	post(t, relay+"/v1/traces", contentType(false), encode(t, spans(nil, "a", "b"), false), http.StatusOK)
 	stop()
 	if n, _ := r.queue.ready("traces"); n != 0 || r.sent.total() != 0 {
@@ -455,12 +473,14 @@ func TestBatches(t *testing.T) {
 
 func TestPartial(t *testing.T) {
 	t.Parallel()
-	if n, text := rejected(appendField(nil, 1, append([]byte{8, 5}, appendField(nil, 2, []byte("too old"))...))); n != 5 || text != "too old" {
+	if n, text := rejected(appendField(nil, 1, append([]byte{8, 5}, appendField(nil, 2, []byte("too old"))...))); n != 5 ||
+		text != "too old" {
 		t.Errorf("%d %s", n, text)
 	}
 	now := time.Now().Truncate(time.Second)
 	for text, want := range map[string]time.Duration{
-		"": 0, "x": 0, "-1": 0, "7": 7 * time.Second, "99999999": longestAfter, now.Add(30 * time.Second).UTC().Format(http.TimeFormat): 30 * time.Second,
+		"": 0, "x": 0, "-1": 0, "7": 7 * time.Second, "99999999": longestAfter, now.Add(30 * time.Second).UTC().
+			Format(http.TimeFormat): 30 * time.Second,
 	} {
 		if got := retryAfter(text, now); got != want {
 			t.Errorf("Retry-After %q: %s, want %s", text, got, want)
@@ -480,7 +500,8 @@ func TestSettings(t *testing.T) {
 		"OTEL_EXPORTER_OTLP_TIMEOUT":                {"OTEL_EXPORTER_OTLP_TIMEOUT", "10s"},
 		"VCAP_APPLICATION cannot be read":           {"VCAP_APPLICATION", "{"},
 	} {
-		if _, err := configure(environment("https://otel.example.org", env...)); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := configure(environment("https://otel.example.org", env...)); err == nil ||
+			!strings.Contains(err.Error(), want) {
 			t.Errorf("%v: %v, want %q", env, err, want)
 		}
 	}

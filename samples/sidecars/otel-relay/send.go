@@ -108,7 +108,8 @@ func (s *sender) deliver(ctx, last context.Context, p part) {
 			s.queue.drop(s.signal, p.items)
 			return
 		}
-		slog.Warn("not accepted; it is sent again", "signal", s.signal, "items", p.items, "in", wait.Round(time.Millisecond), "error", err)
+		slog.Warn("not accepted; it is sent again", "signal", s.signal, "items", p.items, "in", wait.Round(time.Millisecond),
+			"error", err)
 		pause = min(2*pause, s.limits.maxPause)
 		timer := time.NewTimer(wait)
 		select {

@@ -9,7 +9,8 @@ import (
 // names are the members of a request in JSON, by signal: of its entries, of the scopes
 // in an entry, and of the items in a scope.
 var names = map[string][3]string{
-	"traces": {"resourceSpans", "scopeSpans", "spans"}, "metrics": {"resourceMetrics", "scopeMetrics", "metrics"}, "logs": {"resourceLogs", "scopeLogs", "logRecords"},
+	"traces": {"resourceSpans", "scopeSpans", "spans"}, "metrics": {"resourceMetrics", "scopeMetrics", "metrics"},
+	"logs": {"resourceLogs", "scopeLogs", "logRecords"},
 }
 
 // object is a JSON object whose members are kept as they are written.

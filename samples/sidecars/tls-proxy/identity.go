@@ -77,7 +77,8 @@ func (id *identity) read() (*material, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read the trusted authorities: %w", err)
 	}
-	m := &material{trusted: x509.NewCertPool(), hash: sha256.Sum256(bytes.Join([][]byte{cert, key, authorities}, []byte{0}))}
+	m := &material{trusted: x509.NewCertPool(), hash: sha256.Sum256(bytes.Join([][]byte{cert, key, authorities},
+		[]byte{0}))}
 	if m.pair, err = tls.X509KeyPair(cert, key); err != nil {
 		return nil, fmt.Errorf("%s and %s: %w", id.cert, id.key, err)
 	}
@@ -113,7 +114,8 @@ func readAuthorities(path string) ([]byte, error) {
 // server returns the configuration of a server. Each renewal begins a new one, so
 // that sessions of clients that trusted authorities have left cannot be resumed.
 func (id *identity) server(clientAuth string) *tls.Config {
-	how := map[string]tls.ClientAuthType{"require": tls.RequireAndVerifyClientCert, "optional": tls.VerifyClientCertIfGiven, "none": tls.NoClientCert}[clientAuth]
+	how := map[string]tls.ClientAuthType{"require": tls.RequireAndVerifyClientCert,
+		"optional": tls.VerifyClientCertIfGiven, "none": tls.NoClientCert}[clientAuth]
 	var mu sync.Mutex
 	var of *material
 	var config *tls.Config
@@ -133,7 +135,8 @@ func (id *identity) server(clientAuth string) *tls.Config {
 			defer mu.Unlock()
 			if now != of {
 				of, config = now, &tls.Config{
-					MinVersion: tls.VersionTLS12, NextProtos: protocols, Certificates: []tls.Certificate{now.pair}, ClientAuth: how, ClientCAs: now.trusted,
+					MinVersion: tls.VersionTLS12, NextProtos: protocols, Certificates: []tls.Certificate{now.pair}, ClientAuth: how,
+					ClientCAs: now.trusted,
 				}
 			}
 			return config, nil
@@ -201,7 +204,9 @@ func parsePeers(list []string, own *x509.Certificate) (peers, error) {
 		case entry == "any" && len(list) == 1:
 			return nil, nil
 		case !slices.Contains(kinds, kind) || guid == "":
-			return nil, fmt.Errorf("%q must be app:GUID, space:GUID, organization:GUID, same-app, same-space, same-organization, or any alone", entry)
+			return nil,
+				fmt.Errorf("%q must be app:GUID, space:GUID, organization:GUID, same-app, same-space, same-organization, or any "+
+					"alone", entry)
 		}
 		all = append(all, kind+":"+guid)
 	}
@@ -225,7 +230,8 @@ func (p peers) check(c *x509.Certificate) error {
 			return nil
 		}
 	}
-	return fmt.Errorf("its certificate is of %s, and TLS_PROXY_PEERS accepts %s", strings.Join(c.Subject.OrganizationalUnit, ","), p)
+	return fmt.Errorf("its certificate is of %s, and TLS_PROXY_PEERS accepts %s",
+		strings.Join(c.Subject.OrganizationalUnit, ","), p)
 }
 
 // unit returns the guid of a kind in a certificate's subject.

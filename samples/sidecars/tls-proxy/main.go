@@ -54,16 +54,19 @@ type proxy struct {
 func configure(getenv func(string) string) (*proxy, error) {
 	e := &sample.Env{Get: getenv}
 	p := &proxy{
-		mode: e.OneOf("TLS_PROXY_MODE", "in", "out"), clientAuth: e.OneOf("TLS_PROXY_CLIENT_AUTH", "require", "optional", "none"),
-		protocol: e.OneOf("TLS_PROXY_APP_PROTOCOL", "http1", "h2c"),
-		response: e.Duration("TLS_PROXY_RESPONSE_TIMEOUT", 5*time.Minute, time.Second), connections: e.Int("TLS_PROXY_MAX_CONNECTIONS", 1000, 1),
+		mode: e.OneOf("TLS_PROXY_MODE", "in", "out"), clientAuth: e.OneOf("TLS_PROXY_CLIENT_AUTH", "require",
+			"optional", "none"),
+		protocol:    e.OneOf("TLS_PROXY_APP_PROTOCOL", "http1", "h2c"),
+		response:    e.Duration("TLS_PROXY_RESPONSE_TIMEOUT", 5*time.Minute, time.Second),
+		connections: e.Int("TLS_PROXY_MAX_CONNECTIONS", 1000, 1),
 	}
 	if p.mode == "in" {
 		p.listen = e.Address("TLS_PROXY_LISTEN", ":8443")
 		p.upstream = e.Address("TLS_PROXY_UPSTREAM", net.JoinHostPort("127.0.0.1", cmp.Or(getenv("PORT"), "8080")))
 	} else {
 		p.listen = e.LoopbackAddress("TLS_PROXY_LISTEN", "127.0.0.1:9000")
-		if p.upstream = e.Need("TLS_PROXY_UPSTREAM", "set it to the address of the other app's proxy, for example back.apps.internal:8443"); p.upstream != "" {
+		if p.upstream = e.Need("TLS_PROXY_UPSTREAM",
+			"set it to the address of the other app's proxy, for example back.apps.internal:8443"); p.upstream != "" {
 			e.Address("TLS_PROXY_UPSTREAM", "")
 		}
 	}
@@ -72,7 +75,8 @@ func configure(getenv func(string) string) (*proxy, error) {
 		authorities: e.Text("TLS_PROXY_CA", getenv("CF_SYSTEM_CERT_PATH")),
 	}
 	if p.identity.cert == "" || p.identity.key == "" || p.identity.authorities == "" {
-		e.Problem("CF_INSTANCE_CERT, CF_INSTANCE_KEY or CF_SYSTEM_CERT_PATH is not set: this platform gives its instances no certificates. " +
+		e.Problem("CF_INSTANCE_CERT, CF_INSTANCE_KEY or CF_SYSTEM_CERT_PATH is not set: this platform gives its instances " +
+			"no certificates. " +
 			"Set TLS_PROXY_CERT, TLS_PROXY_KEY and TLS_PROXY_CA to files of your own")
 		return nil, e.Err()
 	}
@@ -107,7 +111,8 @@ func (p *proxy) server() *http.Server {
 // in passes requests of permitted clients on to the app.
 func (p *proxy) in(transport http.RoundTripper) http.Handler {
 	pass := sample.NewProxy(&url.URL{Scheme: "http", Host: p.upstream}, transport, func(r *httputil.ProxyRequest) {
-		sample.StripHeaders(r.Out.Header, certificateHeader, "X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto", "Forwarded")
+		sample.StripHeaders(r.Out.Header, certificateHeader, "X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto",
+			"Forwarded")
 		r.SetXForwarded()
 		if peer := r.In.TLS.PeerCertificates; len(peer) > 0 {
 			r.Out.Header.Set(certificateHeader, base64.StdEncoding.EncodeToString(peer[0].Raw))

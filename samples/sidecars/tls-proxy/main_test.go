@@ -60,7 +60,8 @@ func backend(t *testing.T) string {
 			return
 		}
 		body, _ := io.ReadAll(r.Body)
-		_ = json.NewEncoder(w).Encode(map[string]any{"headers": r.Header, "host": r.Host, "path": r.RequestURI, "body": string(body)})
+		_ = json.NewEncoder(w).Encode(map[string]any{"headers": r.Header, "host": r.Host, "path": r.RequestURI,
+			"body": string(body)})
 	}))
 	t.Cleanup(s.Close)
 	return strings.TrimPrefix(s.URL, "http://")
@@ -110,7 +111,8 @@ func TestPeers(t *testing.T) {
 	_, address := serve(t, p.Instance("back", "TLS_PROXY_UPSTREAM", backend(t), "TLS_PROXY_PEERS", "app:front,app:other"))
 	for _, h2 := range []bool{false, true} {
 		r, text := get(t, caller(t, p.Instance("front"), h2), "https://"+address+"/a%2Fb?x=1;y=2",
-			"X-Forwarded-Client-Cert", "forged", "x_forwarded_client_cert", "forged", "X-Forwarded-For", "6.6.6.6", "X-Other", "kept")
+			"X-Forwarded-Client-Cert", "forged", "x_forwarded_client_cert", "forged", "X-Forwarded-For", "6.6.6.6",
+			"X-Other", "kept")
 		if r == nil || r.StatusCode != http.StatusOK || (r.ProtoMajor == 2) != h2 {
 			t.Fatalf("h2 %v: %+v %s", h2, r, text)
 		}
@@ -121,18 +123,22 @@ func TestPeers(t *testing.T) {
 		if err := json.Unmarshal([]byte(text), &got); err != nil {
 			t.Fatal(err)
 		}
-		if got.Path != "/a%2Fb?x=1;y=2" || got.Body != "the body" || got.Host != address || got.Headers.Get("X-Other") != "kept" {
+		if got.Path != "/a%2Fb?x=1;y=2" || got.Body != "the body" || got.Host != address ||
+			got.Headers.Get("X-Other") != "kept" {
 			t.Errorf("the app got %+v", got)
 		}
-		if strings.Contains(text, "forged") || strings.Contains(text, "6.6.6.6") || len(got.Headers.Get(certificateHeader)) < 100 || got.Headers.Get("X-Forwarded-Proto") != "https" {
+		if strings.Contains(text, "forged") || strings.Contains(text, "6.6.6.6") ||
+			len(got.Headers.Get(certificateHeader)) < 100 || got.Headers.Get("X-Forwarded-Proto") != "https" {
 			t.Errorf("the app got headers %v", got.Headers)
 		}
 	}
-	if r, text := get(t, caller(t, p.Instance("third"), false), "https://"+address+"/"); r == nil || r.StatusCode != http.StatusForbidden ||
+	if r, text := get(t, caller(t, p.Instance("third"), false), "https://"+address+"/"); r == nil ||
+		r.StatusCode != http.StatusForbidden ||
 		!strings.Contains(text, "app:third") || !strings.Contains(text, "TLS_PROXY_PEERS accepts app:front,app:other") {
 		t.Errorf("another app: %+v %s", r, text)
 	}
-	for what, env := range map[string]func(string) string{"no certificate": nil, "another platform": sampletest.NewPlatform(t).Instance("front")} {
+	for what, env := range map[string]func(string) string{"no certificate": nil,
+		"another platform": sampletest.NewPlatform(t).Instance("front")} {
 		if r, text := get(t, caller(t, env, false), "https://"+address+"/"); r != nil || !strings.Contains(text, "tls:") {
 			t.Errorf("%s: %+v %s", what, r, text)
 		}
@@ -145,7 +151,8 @@ func TestHopByHop(t *testing.T) {
 	t.Parallel()
 	p := sampletest.NewPlatform(t)
 	_, address := serve(t, p.Instance("back", "TLS_PROXY_UPSTREAM", backend(t)))
-	text := raw(t, p.Instance("front"), address, "GET / HTTP/1.1\r\nHost: x\r\nConnection: close, X-Forwarded-Client-Cert\r\n\r\n")
+	text := raw(t, p.Instance("front"), address,
+		"GET / HTTP/1.1\r\nHost: x\r\nConnection: close, X-Forwarded-Client-Cert\r\n\r\n")
 	if !strings.Contains(text, "200 OK") || !strings.Contains(text, certificateHeader) {
 		t.Errorf("answer: %s", text)
 	}
@@ -178,10 +185,12 @@ func TestSmuggling(t *testing.T) {
 	env := p.Instance("back", "TLS_PROXY_UPSTREAM", backend(t))
 	_, address := serve(t, env)
 	for request, want := range map[string]string{
-		"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 4\r\nContent-Length: 5\r\n\r\nabcde":                                                   "400 Bad Request",
-		"POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked, identity\r\n\r\n0\r\n\r\n":                                                 "Unsupported transfer encoding",
-		"POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding : chunked\r\n\r\n0\r\n\r\n":                                                          "400 Bad Request",
-		"GET / HTTP/1.1\r\nHost: x\r\nX: " + strings.Repeat("a", 100<<10) + "\r\n\r\n":                                                        "431 Request Header Fields Too Large",
+		"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 4\r\nContent-Length: 5\r\n\r\nabcde": "400 Bad Request",
+		"POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked, identity\r\n\r\n0\r\n\r\n": "Unsupported " +
+			"transfer encoding",
+		"POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding : chunked\r\n\r\n0\r\n\r\n": "400 Bad Request",
+		"GET / HTTP/1.1\r\nHost: x\r\nX: " + strings.Repeat("a", 100<<10) +
+			"\r\n\r\n": "431 Request Header Fields Too Large",
 		"POST / HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: 40\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\nGET": `"body":"abc"`,
 	} {
 		if text := raw(t, env, address, request); !strings.Contains(text, want) {
@@ -240,12 +249,15 @@ func TestOut(t *testing.T) {
 	t.Parallel()
 	p := sampletest.NewPlatform(t)
 	_, back := serve(t, p.Instance("back", "TLS_PROXY_UPSTREAM", backend(t), "TLS_PROXY_PEERS", "same-app,app:front"))
-	_, address := serve(t, p.Instance("front", "TLS_PROXY_MODE", "out", "TLS_PROXY_UPSTREAM", back, "TLS_PROXY_PEERS", "app:back"))
+	_, address := serve(t, p.Instance("front", "TLS_PROXY_MODE", "out", "TLS_PROXY_UPSTREAM", back, "TLS_PROXY_PEERS",
+		"app:back"))
 	r, text := get(t, caller(t, nil, false), "http://"+address+"/x")
-	if r == nil || r.StatusCode != http.StatusOK || !strings.Contains(text, `"host":"`+back+`"`) || !strings.Contains(text, certificateHeader) {
+	if r == nil || r.StatusCode != http.StatusOK || !strings.Contains(text, `"host":"`+back+`"`) ||
+		!strings.Contains(text, certificateHeader) {
 		t.Errorf("%+v %s", r, text)
 	}
-	_, wrong := serve(t, p.Instance("front", "TLS_PROXY_MODE", "out", "TLS_PROXY_UPSTREAM", back, "TLS_PROXY_PEERS", "app:imposter"))
+	_, wrong := serve(t, p.Instance("front", "TLS_PROXY_MODE", "out", "TLS_PROXY_UPSTREAM", back, "TLS_PROXY_PEERS",
+		"app:imposter"))
 	if r, text := get(t, caller(t, nil, false), "http://"+wrong+"/x"); r == nil || r.StatusCode != http.StatusBadGateway {
 		t.Errorf("a server that is not accepted: %+v %s", r, text)
 	}
@@ -290,7 +302,8 @@ func TestAppIsDown(t *testing.T) {
 	l.Close()
 	p := sampletest.NewPlatform(t)
 	_, address := serve(t, p.Instance("back", "TLS_PROXY_UPSTREAM", l.Addr().String()))
-	if r, text := get(t, caller(t, p.Instance("front"), true), "https://"+address+"/"); r == nil || r.StatusCode != http.StatusBadGateway {
+	if r, text := get(t, caller(t, p.Instance("front"), true), "https://"+address+"/"); r == nil ||
+		r.StatusCode != http.StatusBadGateway {
 		t.Errorf("%+v %s", r, text)
 	}
 }
@@ -299,9 +312,10 @@ func TestSettings(t *testing.T) {
 	t.Parallel()
 	p := sampletest.NewPlatform(t)
 	for want, env := range map[string][]string{
-		"TLS_PROXY_MODE is \"both\"":        {"TLS_PROXY_MODE", "both"},
-		"TLS_PROXY_UPSTREAM is not set":     {"TLS_PROXY_MODE", "out"},
-		"must be an address of localhost":   {"TLS_PROXY_MODE", "out", "TLS_PROXY_UPSTREAM", "a:1", "TLS_PROXY_LISTEN", ":9000"},
+		"TLS_PROXY_MODE is \"both\"":    {"TLS_PROXY_MODE", "both"},
+		"TLS_PROXY_UPSTREAM is not set": {"TLS_PROXY_MODE", "out"},
+		"must be an address of localhost": {"TLS_PROXY_MODE", "out", "TLS_PROXY_UPSTREAM", "a:1",
+			"TLS_PROXY_LISTEN", ":9000"},
 		"TLS_PROXY_LISTEN is \"x\"":         {"TLS_PROXY_LISTEN", "x"},
 		`"front" must be app:GUID`:          {"TLS_PROXY_PEERS", "front"},
 		`"any" must be`:                     {"TLS_PROXY_PEERS", "app:1,any"},
@@ -315,8 +329,10 @@ func TestSettings(t *testing.T) {
 			t.Errorf("%v: %v, want %q", env, err, want)
 		}
 	}
-	got, err := configure(p.Instance("back", "TLS_PROXY_PEERS", "same-app, same-space,same-organization,app:x", "PORT", "1234"))
-	if err != nil || got.peers.String() != "app:back,space:s,organization:o,app:x" || got.upstream != "127.0.0.1:1234" || got.listen != ":8443" {
+	got, err := configure(p.Instance("back", "TLS_PROXY_PEERS", "same-app, same-space,same-organization,app:x",
+		"PORT", "1234"))
+	if err != nil || got.peers.String() != "app:back,space:s,organization:o,app:x" || got.upstream != "127.0.0.1:1234" ||
+		got.listen != ":8443" {
 		t.Errorf("%+v, %v", got, err)
 	}
 }

@@ -101,7 +101,8 @@ func testManyWriters(t *testing.T, s *suite) {
 
 func testViewIsReadOnly(t *testing.T, s *suite) {
 	s.withItems(t)
-	for _, write := range []string{"INSERT INTO items (id, name) VALUES ('a', 'b')", "DELETE FROM items", "CREATE TABLE x (id TEXT)"} {
+	for _, write := range []string{"INSERT INTO items (id, name) VALUES ('a', 'b')", "DELETE FROM items",
+		"CREATE TABLE x (id TEXT)"} {
 		err := s.db.View(s.ctx, func(tx *db.Tx) error {
 			_, err := tx.Exec(write)
 			return err

@@ -12,8 +12,10 @@ import (
 )
 
 const (
-	one   = "-- +goose Up\nCREATE TABLE steps (id TEXT PRIMARY KEY, note TEXT COLLATE \"C\");\nINSERT INTO steps VALUES ('one', 'a;b');\n-- +goose Down\nDROP TABLE steps;\n"
-	two   = "-- +goose Up\nINSERT INTO steps (id) VALUES ('two');\nALTER TABLE steps ADD COLUMN extra BIGINT NOT NULL DEFAULT 7;\n"
+	one = "-- +goose Up\nCREATE TABLE steps (id TEXT PRIMARY KEY, note TEXT COLLATE \"C\");\nINSERT INTO steps VALUES " +
+		"('one', 'a;b');\n-- +goose Down\nDROP TABLE steps;\n"
+	two = "-- +goose Up\nINSERT INTO steps (id) VALUES ('two');\nALTER TABLE steps ADD COLUMN extra BIGINT NOT NULL " +
+		"DEFAULT 7;\n"
 	wrong = "-- +goose Up\nCREATE TABLE half (id TEXT);\nINSERT INTO half VALUES ('x');\nINSERT INTO missing VALUES (1);\n"
 )
 
@@ -28,7 +30,8 @@ func testMigrateUp(t *testing.T, s *suite) {
 	equal(t, "steps", s.count(t, "SELECT COUNT(*) FROM steps"), 2)
 	equal(t, "extra", s.count(t, "SELECT SUM(CAST(extra AS INTEGER)) FROM steps"), 14)
 	// Another service has versions of its own.
-	s.ok(t, s.db.Migrate(s.ctx, db.Migrations{Name: "other", Files: files("00001_x.sql", "-- +goose Up\nCREATE TABLE x (id TEXT);\n")}))
+	s.ok(t, s.db.Migrate(s.ctx, db.Migrations{Name: "other",
+		Files: files("00001_x.sql", "-- +goose Up\nCREATE TABLE x (id TEXT);\n")}))
 	equal(t, "x", s.count(t, "SELECT COUNT(*) FROM x"), 0)
 	equal(t, "versions", s.count(t, "SELECT MAX(version_id) FROM demo_migrations"), 2)
 

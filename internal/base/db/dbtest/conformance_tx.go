@@ -137,7 +137,8 @@ func testCancelStopsLongQuery(t *testing.T, s *suite) {
 	s.withItems(t)
 	const endless = `WITH RECURSIVE n(i) AS (SELECT CAST(1 AS BIGINT) UNION ALL SELECT i + 1 FROM n)
 		SELECT COUNT(*) FROM n WHERE i < 0`
-	for name, run := range map[string]func(context.Context, func(*db.Tx) error) error{"update": s.db.Update, "view": s.db.View} {
+	for name, run := range map[string]func(context.Context, func(*db.Tx) error) error{"update": s.db.Update,
+		"view": s.db.View} {
 		ctx, cancel := context.WithCancel(s.ctx)
 		started := make(chan struct{})
 		go func() { <-started; cancel() }()

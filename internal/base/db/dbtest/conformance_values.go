@@ -70,7 +70,8 @@ func testValues(t *testing.T, s *suite) {
 		var ratio float64
 		got := db.JSON[doc]{V: doc{Name: "to be replaced", Tags: map[string]string{"old": "1"}}}
 		var secret sql.NullString
-		err := tx.QueryRow("SELECT name, count, small, enabled, ratio, at, data, secret FROM items WHERE id = ? AND enabled = ?", "a", true).
+		err := tx.QueryRow("SELECT name, count, small, enabled, ratio, at, data, secret FROM items WHERE id = ? AND "+
+			"enabled = ?", "a", true).
 			Scan(&name, &count, &small, &enabled, &ratio, &ns, &got, &secret)
 		if err != nil {
 			return err
@@ -112,7 +113,8 @@ func testValues(t *testing.T, s *suite) {
 
 func testText(t *testing.T, s *suite) {
 	s.withItems(t)
-	for i, v := range []string{"", "日本語 Ünïcödé", "👩‍👩‍👧‍👦🏳️‍🌈", "e\u0301", "\u00e9", "a\r\n\tb", `"'\%_;--`, "\u0001\u001f", "\U0010ffff"} {
+	for i, v := range []string{"", "日本語 Ünïcödé", "👩‍👩‍👧‍👦🏳️‍🌈", "e\u0301", "\u00e9", "a\r\n\tb", `"'\%_;--`,
+		"\u0001\u001f", "\U0010ffff"} {
 		id := fmt.Sprint(i)
 		s.must(t, func(tx *db.Tx) error {
 			if err := insert(tx, id); err != nil {
@@ -127,7 +129,8 @@ func testText(t *testing.T, s *suite) {
 			return err
 		}))
 	}
-	for _, v := range []any{"a\x00b", "\xff\xfe", []byte("a\x00"), named("\x00"), db.JSON[string]{V: "fine \x00"}, sql.NullString{String: "\x00", Valid: true}} {
+	for _, v := range []any{"a\x00b", "\xff\xfe", []byte("a\x00"), named("\x00"), db.JSON[string]{V: "fine \x00"},
+		sql.NullString{String: "\x00", Valid: true}} {
 		err := s.db.Update(s.ctx, func(tx *db.Tx) error {
 			_, err := tx.Exec("UPDATE items SET data = ?", v)
 			return err
@@ -169,7 +172,8 @@ func testOrder(t *testing.T, s *suite) {
 	want := []string{"", "-", "10", "9", "A", "Z", "_", "a", "a-b", "aB", "ab", "z", "Ä", "é", "日", "🙂"}
 	s.must(t, func(tx *db.Tx) error {
 		for i := range want {
-			if _, err := tx.Exec("INSERT INTO items (id, name) VALUES (?, ?)", want[(i*7)%len(want)], want[(i*7)%len(want)]); err != nil {
+			if _, err := tx.Exec("INSERT INTO items (id, name) VALUES (?, ?)", want[(i*7)%len(want)],
+				want[(i*7)%len(want)]); err != nil {
 				return err
 			}
 		}

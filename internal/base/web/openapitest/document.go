@@ -50,7 +50,8 @@ func Parse(text []byte, amend func(*Document)) (*Document, error) {
 	for template, item := range paths {
 		for method := range item.(Object) {
 			if slices.Contains([]string{"get", "put", "post", "delete", "options", "head", "patch", "trace"}, method) {
-				d.operations = append(d.operations, &Operation{Method: strings.ToUpper(method), Path: template, doc: d, at: []string{"paths", template, method}})
+				d.operations = append(d.operations, &Operation{Method: strings.ToUpper(method), Path: template, doc: d,
+					at: []string{"paths", template, method}})
 			}
 		}
 	}
@@ -94,7 +95,8 @@ func discriminate(schema, discriminator Object) {
 	var values []any
 	for value, ref := range mapping {
 		values = append(values, value)
-		all = append(all, Object{"if": Object{"properties": Object{name: Object{"const": value}}}, "then": Object{"$ref": ref}})
+		all = append(all, Object{"if": Object{"properties": Object{name: Object{"const": value}}},
+			"then": Object{"$ref": ref}})
 	}
 	schema["allOf"] = append(all, Object{"required": []any{name}, "properties": Object{name: Object{"enum": values}}})
 }

@@ -52,7 +52,8 @@ func TestCheck(t *testing.T) {
 	if o := d.Find("GET", "/things/all"); o == nil || o.Path != "/things/all" {
 		t.Errorf("GET /things/all is %v, want the path without a parameter", o)
 	}
-	for _, unknown := range [][2]string{{"POST", "/things/1"}, {"GET", "/things/1/"}, {"GET", "/things/"}, {"GET", "/thing"}} {
+	for _, unknown := range [][2]string{{"POST", "/things/1"}, {"GET", "/things/1/"}, {"GET", "/things/"},
+		{"GET", "/thing"}} {
 		if o := d.Find(unknown[0], unknown[1]); o != nil {
 			t.Errorf("%v is described as %s %s, want not at all", unknown, o.Method, o.Path)
 		}

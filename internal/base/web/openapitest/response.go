@@ -87,7 +87,10 @@ func parameter(s *jsonschema.Schema, text string) any {
 	for s.Ref != nil {
 		s = s.Ref
 	}
-	if s.Types != nil && slices.ContainsFunc(s.Types.ToStrings(), func(t string) bool { return t == "integer" || t == "number" || t == "boolean" }) {
+	if s.Types != nil && slices.ContainsFunc(s.Types.ToStrings(), func(t string) bool {
+		return t == "integer" ||
+			t == "number" || t == "boolean"
+	}) {
 		if v, err := jsonschema.UnmarshalJSON(strings.NewReader(text)); err == nil {
 			return v
 		}

@@ -29,7 +29,8 @@ func TestParse(t *testing.T) {
 	}
 	for _, bad := range []string{
 		"", " ", "a", "@b.org", "a@", "a@b@c.org", "a@b.org, c@d.org", "a@b.org;c@d.org", "group: a@b.org;",
-		"a b@c.org", `"a b"@c.org`, `"a\r\nb"@c.org`, "a@[127.0.0.1]", "a@b..org", "a@-b.org", "a@b.org.", ".a@b.org", "a.@b.org", "a..b@c.org",
+		"a b@c.org", `"a b"@c.org`, `"a\r\nb"@c.org`, "a@[127.0.0.1]", "a@b..org", "a@-b.org", "a@b.org.", ".a@b.org",
+		"a.@b.org", "a..b@c.org",
 		"a@b.org\r\nBcc: c@d.org", "a\n@b.org", "a@b.org\x00", "a\x00@b.org", "A\r\n <a@b.org>", "a@b_c.org",
 		"a@b.org> RCPT TO:<c@d.org", "<a@b.org", "a@b.org>", "a<script>@b.org", "a@b.org (x", "a@\u2028b.org", "\xff@b.org",
 		strings.Repeat("a", 65) + "@b.org", "a@" + strings.Repeat("b.", 130) + "org", "a@" + strings.Repeat("b", 64) + ".org",

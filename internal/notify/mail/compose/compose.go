@@ -94,7 +94,8 @@ func New(id Identity) (*Composer, error) {
 		at := strings.LastIndexByte(c.envelope, '@')
 		c.envelope, c.suffix = c.envelope[:at]+"+", c.envelope[at:]
 		if at > 64-1-36 {
-			return nil, fmt.Errorf("the address for bounces has %d bytes before the @, at most 27 leave room for a message's id", at)
+			return nil, fmt.Errorf("the address for bounces has %d bytes before the @, at most 27 leave room for a message's id",
+				at)
 		}
 	}
 	c.from = appendAddress(nil, "From", name, from)
@@ -193,7 +194,8 @@ func appendTime(h []byte, name string, t time.Time, layout string) []byte {
 // used for https only, except on loopback, where there is no https.
 func appendUnsubscribe(h []byte, raw string) ([]byte, error) {
 	u, err := url.Parse(raw)
-	if err != nil || u.Host == "" || (u.Scheme != "https" && u.Scheme != "http") || !visible(raw) || strings.ContainsAny(raw, "<>,") {
+	if err != nil || u.Host == "" || (u.Scheme != "https" && u.Scheme != "http") || !visible(raw) ||
+		strings.ContainsAny(raw, "<>,") {
 		return h, fmt.Errorf("the unsubscribe address %q is not a plain https address", raw)
 	}
 	h = append(h, "List-Unsubscribe: <"...)

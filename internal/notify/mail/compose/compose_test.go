@@ -67,11 +67,14 @@ func TestHeaders(t *testing.T) {
 	}
 	parsed, parts := parse(t, m)
 	for name, want := range map[string]string{
-		"X-CF-Client-ID": "billing", "X-CF-Notification-ID": "0a1b-2c", "X-CF-Notification-Timestamp": "2026-11-15T01:02:03.000000456Z",
+		"X-CF-Client-ID": "billing", "X-CF-Notification-ID": "0a1b-2c",
+		"X-CF-Notification-Timestamp":        "2026-11-15T01:02:03.000000456Z",
 		"X-CF-Notification-Request-Received": "2026-11-15T01:02:02.000000456Z", "Date": "Sun, 15 Nov 2026 01:02:03 +0000",
-		"Message-ID": "<0a1b-2c@ingot.example>", "From": `"Ingot" <no-reply@ingot.example>`, "Reply-To": `"Help" <help@example.com>`,
-		"To": "ann@example.com", "Subject": "Hello", "Auto-Submitted": "auto-generated",
-		"List-Unsubscribe": "<https://notify.example/unsubscribe/abc?x=1>", "List-Unsubscribe-Post": "List-Unsubscribe=One-Click",
+		"Message-ID": "<0a1b-2c@ingot.example>", "From": `"Ingot" <no-reply@ingot.example>`,
+		"Reply-To": `"Help" <help@example.com>`,
+		"To":       "ann@example.com", "Subject": "Hello", "Auto-Submitted": "auto-generated",
+		"List-Unsubscribe":      "<https://notify.example/unsubscribe/abc?x=1>",
+		"List-Unsubscribe-Post": "List-Unsubscribe=One-Click",
 	} {
 		if got := parsed.Header.Get(name); got != want {
 			t.Errorf("%s is %q, want %q", name, got, want)
@@ -80,7 +83,8 @@ func TestHeaders(t *testing.T) {
 	if len(parts) != 2 || parts["text/plain"] != "text" || parts["text/html"] != "<p>html</p>" {
 		t.Errorf("parts %q", parts)
 	}
-	if plainAt, htmlAt := bytes.Index(m.Body, []byte("text/plain")), bytes.Index(m.Body, []byte("text/html")); plainAt > htmlAt {
+	if plainAt, htmlAt := bytes.Index(m.Body, []byte("text/plain")),
+		bytes.Index(m.Body, []byte("text/html")); plainAt > htmlAt {
 		t.Error("the text part is not first")
 	}
 	if m.From != "no-reply@ingot.example" || m.To != "ann@example.com" || m.UTF8 {
@@ -97,14 +101,16 @@ func TestMessageIDIsStable(t *testing.T) {
 	second, _ := c.Message(o, now.Add(time.Hour))
 	a, _ := parse(t, first)
 	b, _ := parse(t, second)
-	if a.Header.Get("Message-ID") != b.Header.Get("Message-ID") || a.Header.Get("Message-ID") != "<0a1b-2c@"+c.Domain()+">" {
+	if a.Header.Get("Message-ID") != b.Header.Get("Message-ID") || a.Header.Get("Message-ID") != "<0a1b-2c@"+
+		c.Domain()+">" {
 		t.Error("the Message-ID differs between attempts")
 	}
 }
 
 func TestVERP(t *testing.T) {
 	t.Parallel()
-	c, err := New(Identity{From: "a@ingot.example", Return: "bounces@in.ingot.example", VERP: true, Domain: "mail.ingot.example"})
+	c, err := New(Identity{From: "a@ingot.example", Return: "bounces@in.ingot.example", VERP: true,
+		Domain: "mail.ingot.example"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -127,9 +133,12 @@ func TestVERP(t *testing.T) {
 
 // What an attacker would put into each field, and what must not come of it.
 var injections = []string{
-	"x\r\nBcc: evil@example.com", "x\nBcc: evil@example.com", "x\rBcc: evil@example.com", "x\r\n\r\nbody", "x\r\n.\r\nMAIL FROM:<>",
-	"x\x00\r\nBcc: e@e.org", "\r\nBcc: e@e.org", "x\u2028Bcc: e@e.org", "x\u0085Bcc: e@e.org", "=?utf-8?q?x=0D=0ABcc:_e@e.org?=",
-	"x\v\fBcc: e@e.org", "x\r\n Bcc: e@e.org", "x\r\n\tBcc: e@e.org", "\x7f\x1b[2J", "\xff\xfe\r\nBcc: e@e.org", strings.Repeat("y", 5000) + "\r\nBcc: e@e.org",
+	"x\r\nBcc: evil@example.com", "x\nBcc: evil@example.com", "x\rBcc: evil@example.com", "x\r\n\r\nbody",
+	"x\r\n.\r\nMAIL FROM:<>",
+	"x\x00\r\nBcc: e@e.org", "\r\nBcc: e@e.org", "x\u2028Bcc: e@e.org", "x\u0085Bcc: e@e.org",
+	"=?utf-8?q?x=0D=0ABcc:_e@e.org?=",
+	"x\v\fBcc: e@e.org", "x\r\n Bcc: e@e.org", "x\r\n\tBcc: e@e.org", "\x7f\x1b[2J", "\xff\xfe\r\nBcc: e@e.org",
+	strings.Repeat("y", 5000) + "\r\nBcc: e@e.org",
 	"x>\r\nBcc: <e@e.org", `x" <e@e.org>, "y`, "a@b.org, e@e.org", "a@b.org>\r\nRCPT TO:<e@e.org",
 }
 
@@ -366,7 +375,8 @@ func FuzzMessage(f *testing.F) {
 func BenchmarkMessageSharedBody(b *testing.B) {
 	c := composer(b)
 	o := outgoing()
-	o.Body = &notify.Body{Subject: "Your app crashed", Text: strings.Repeat("a line of text\n", 60), HTML: strings.Repeat("<p>a line of text</p>\n", 50)}
+	o.Body = &notify.Body{Subject: "Your app crashed", Text: strings.Repeat("a line of text\n", 60),
+		HTML: strings.Repeat("<p>a line of text</p>\n", 50)}
 	o.Unsubscribe = "https://notify.example/unsubscribe/abcdefghijklmnopqrstuvwxyz"
 	b.ReportAllocs()
 	for b.Loop() {
@@ -381,14 +391,16 @@ func TestUnsubscribeLinks(t *testing.T) {
 	t.Parallel()
 	mark := notify.UnsubscribeMark
 	for name, body := range map[string]*notify.Body{
-		"both":       {Text: "Hello.\n\n-- \nUnsubscribe: " + mark, HTML: `<p>Hello.</p><a href="` + mark + `">Unsubscribe</a>`},
+		"both": {Text: "Hello.\n\n-- \nUnsubscribe: " + mark, HTML: `<p>Hello.</p><a href="` + mark +
+			`">Unsubscribe</a>`},
 		"text":       {Text: mark + "\n.and " + mark + " after"},
 		"html":       {HTML: "<p>" + strings.Repeat("long ", 40) + mark + "</p>"},
 		"at the end": {Text: "x " + mark},
 		"long lines": {Text: strings.Repeat("ä", 100) + mark + strings.Repeat("=", 90) + "\n"},
 	} {
 		c := composer(t)
-		for _, link := range []string{"https://n.example/unsubscribe/one", "https://n.example/unsubscribe/" + strings.Repeat("twö=", 50) + `?a="&b`} {
+		for _, link := range []string{"https://n.example/unsubscribe/one", "https://n.example/unsubscribe/" +
+			strings.Repeat("twö=", 50) + `?a="&b`} {
 			o := outgoing()
 			o.Body, o.Unsubscribe = body, strings.ReplaceAll(link, "ö", "o")
 			m, err := c.Message(o, now)

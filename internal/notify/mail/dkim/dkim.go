@@ -20,8 +20,10 @@ import (
 // headers are signed whether or not they are present: absent ones cannot be
 // added later. Those listed twice cannot be added a second time either.
 var headers = []string{
-	"From", "From", "Reply-To", "Reply-To", "To", "To", "Cc", "Subject", "Subject", "Date", "Date", "Message-ID", "Message-ID",
-	"MIME-Version", "MIME-Version", "Content-Type", "Content-Type", "Content-Transfer-Encoding", "Content-Transfer-Encoding",
+	"From", "From", "Reply-To", "Reply-To", "To", "To", "Cc", "Subject", "Subject", "Date", "Date", "Message-ID",
+	"Message-ID",
+	"MIME-Version", "MIME-Version", "Content-Type", "Content-Type", "Content-Transfer-Encoding",
+	"Content-Transfer-Encoding",
 	"Auto-Submitted", "List-Unsubscribe", "List-Unsubscribe", "List-Unsubscribe-Post", "List-Unsubscribe-Post",
 	"X-CF-Client-ID", "X-CF-Notification-ID",
 }

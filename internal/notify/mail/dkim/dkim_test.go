@@ -74,12 +74,13 @@ func verify(t *testing.T, text string, key crypto.Signer) error {
 			t.Fatal(err)
 		}
 	}
-	found, err := dkim.VerifyWithOptions(strings.NewReader(text), &dkim.VerifyOptions{LookupTXT: func(name string) ([]string, error) {
-		if name != "sel._domainkey.ingot.example" {
-			return nil, fmt.Errorf("unexpected name %s", name)
-		}
-		return []string{"v=DKIM1; k=" + algorithm + "; p=" + base64.StdEncoding.EncodeToString(public)}, nil
-	}})
+	found, err := dkim.VerifyWithOptions(strings.NewReader(text),
+		&dkim.VerifyOptions{LookupTXT: func(name string) ([]string, error) {
+			if name != "sel._domainkey.ingot.example" {
+				return nil, fmt.Errorf("unexpected name %s", name)
+			}
+			return []string{"v=DKIM1; k=" + algorithm + "; p=" + base64.StdEncoding.EncodeToString(public)}, nil
+		}})
 	if err != nil || len(found) != 1 {
 		return fmt.Errorf("%d signatures, %w", len(found), err)
 	}
@@ -100,7 +101,8 @@ func TestSign(t *testing.T) {
 			if err := s.Sign(plain); err != nil {
 				t.Fatal(err)
 			}
-			if !bytes.HasPrefix(plain.Header, []byte("DKIM-Signature: ")) || !bytes.Equal(plain.Body, bodyBefore) || bytes.Contains(plain.Header, []byte("\n.")) {
+			if !bytes.HasPrefix(plain.Header, []byte("DKIM-Signature: ")) || !bytes.Equal(plain.Body, bodyBefore) ||
+				bytes.Contains(plain.Header, []byte("\n.")) {
 				t.Errorf("header is %s, want the signature first and the body unchanged", plain.Header)
 			}
 			text := string(plain.Header) + string(plain.Body)
@@ -110,11 +112,12 @@ func TestSign(t *testing.T) {
 			for what, changed := range map[string]string{
 				"the unsubscribe address": strings.Replace(text, "/u/1>", "/u/2>", 1),
 				"one-click":               strings.Replace(text, "List-Unsubscribe-Post: List-Unsubscribe=One-Click\r\n", "", 1),
-				"a second unsubscribe":    strings.Replace(text, "List-Unsubscribe: ", "List-Unsubscribe: <https://evil.example>\r\nList-Unsubscribe: ", 1),
-				"the subject":             strings.Replace(text, "Subject: ", "Subject: x", 1),
-				"a reply address":         strings.Replace(text, "To: ann", "Reply-To: evil@example.com\r\nTo: ann", 1),
-				"the recipient":           strings.Replace(text, "To: ann", "To: bob", 1),
-				"the text":                strings.Replace(text, "Text", "Next", 1),
+				"a second unsubscribe": strings.Replace(text, "List-Unsubscribe: ",
+					"List-Unsubscribe: <https://evil.example>\r\nList-Unsubscribe: ", 1),
+				"the subject":     strings.Replace(text, "Subject: ", "Subject: x", 1),
+				"a reply address": strings.Replace(text, "To: ann", "Reply-To: evil@example.com\r\nTo: ann", 1),
+				"the recipient":   strings.Replace(text, "To: ann", "To: bob", 1),
+				"the text":        strings.Replace(text, "Text", "Next", 1),
 			} {
 				if changed == text {
 					t.Errorf("%s was not changed: the case proves nothing", what)
@@ -166,8 +169,10 @@ func TestNew(t *testing.T) {
 		domain, selector string
 		key              []byte
 	}{
-		"no key": {"d.example", "s", nil}, "no PEM": {"d.example", "s", []byte("x")}, "no domain": {"", "s", key}, "no selector": {"d.example", "", key},
-		"bad selector": {"d.example", "s;\r\n", key}, "curve": {"d.example", "s", encode(t, curve)}, "broken": {"d.example", "s", append(key[:60:60], key[70:]...)},
+		"no key": {"d.example", "s", nil}, "no PEM": {"d.example", "s", []byte("x")}, "no domain": {"", "s", key},
+		"no selector":  {"d.example", "", key},
+		"bad selector": {"d.example", "s;\r\n", key}, "curve": {"d.example", "s", encode(t, curve)},
+		"broken":      {"d.example", "s", append(key[:60:60], key[70:]...)},
 		"certificate": {"d.example", "s", pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: []byte("x")})},
 	} {
 		if _, err := New(test.domain, test.selector, test.key); err == nil {

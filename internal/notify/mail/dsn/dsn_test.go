@@ -69,7 +69,8 @@ Hello
 
 func TestParse(t *testing.T) {
 	t.Parallel()
-	full := Bounce{Recipient: "Ann@example.com", Status: "5.1.1", Diagnostic: "550 5.1.1 <ann@example.com>: user unknown in virtual mailbox table", Permanent: true}
+	full := Bounce{Recipient: "Ann@example.com", Status: "5.1.1",
+		Diagnostic: "550 5.1.1 <ann@example.com>: user unknown in virtual mailbox table", Permanent: true}
 	with := func(change func(*Bounce)) []Bounce {
 		b := full
 		change(&b)
@@ -80,16 +81,21 @@ func TestParse(t *testing.T) {
 		id   string
 		want []Bounce
 	}{
-		"hard":               {report(), id, []Bounce{full}},
-		"headers only":       {report("message/rfc822", "text/rfc822-headers"), id, []Bounce{full}},
-		"foreign message":    {report("@ingot.example>", "@other.example>"), "", []Bounce{full}},
-		"no message":         {report("Message-ID:", "X-Other:"), "", []Bounce{full}},
-		"soft":               {report("Status: 5.1.1", "Status: 4.2.2"), id, with(func(b *Bounce) { b.Status, b.Permanent = "4.2.2", false })},
-		"delayed":            {report("Action: failed", "Action: delayed"), id, with(func(b *Bounce) { b.Permanent = false })},
-		"no status":          {report("Status: 5.1.1", "X: y"), id, with(func(b *Bounce) { b.Status, b.Permanent = "", false })},
-		"wrong status":       {report("Status: 5.1.1", "Status: 5"), id, with(func(b *Bounce) { b.Status, b.Permanent = "", false })},
-		"status with text":   {report("Status: 5.1.1", "Status: 5.1.1 (bad)"), id, []Bounce{full}},
-		"final recipient":    {report("Original-Recipient", "X-Recipient"), id, with(func(b *Bounce) { b.Recipient = "ann@example.com" })},
+		"hard":            {report(), id, []Bounce{full}},
+		"headers only":    {report("message/rfc822", "text/rfc822-headers"), id, []Bounce{full}},
+		"foreign message": {report("@ingot.example>", "@other.example>"), "", []Bounce{full}},
+		"no message":      {report("Message-ID:", "X-Other:"), "", []Bounce{full}},
+		"soft": {report("Status: 5.1.1", "Status: 4.2.2"), id,
+			with(func(b *Bounce) { b.Status, b.Permanent = "4.2.2", false })},
+		"delayed": {report("Action: failed", "Action: delayed"), id,
+			with(func(b *Bounce) { b.Permanent = false })},
+		"no status": {report("Status: 5.1.1", "X: y"), id,
+			with(func(b *Bounce) { b.Status, b.Permanent = "", false })},
+		"wrong status": {report("Status: 5.1.1", "Status: 5"), id,
+			with(func(b *Bounce) { b.Status, b.Permanent = "", false })},
+		"status with text": {report("Status: 5.1.1", "Status: 5.1.1 (bad)"), id, []Bounce{full}},
+		"final recipient": {report("Original-Recipient", "X-Recipient"), id,
+			with(func(b *Bounce) { b.Recipient = "ann@example.com" })},
 		"delivered":          {report("Action: failed", "Action: delivered"), id, nil},
 		"relayed":            {report("Action: failed", "Action: Relayed"), id, nil},
 		"unreadable address": {report("ann@example.com", "ann", "Ann@example.com", "Ann"), id, nil},
@@ -100,8 +106,12 @@ func TestParse(t *testing.T) {
 		}
 	}
 	for name, text := range map[string]string{
-		"empty": "", "plain": "Subject: out of office\r\n\r\nI am away\r\n", "other report": report("report-type=delivery-status", "report-type=feedback-report"),
-		"no report part": report("message/delivery-status", "text/plain"), "no recipients": report("Action: failed", "", "Final-Recipient: rfc822; ann@example.com\nOriginal-Recipient: rfc822;Ann@example.com\nAction: failed\nStatus: 5.1.1\nRemote-MTA: dns; mx2.example\nDiagnostic-Code: smtp; 550 5.1.1 <ann@example.com>: user unknown\n in virtual mailbox table\n", ""),
+		"empty": "", "plain": "Subject: out of office\r\n\r\nI am away\r\n",
+		"other report":   report("report-type=delivery-status", "report-type=feedback-report"),
+		"no report part": report("message/delivery-status", "text/plain"), "no recipients": report("Action: failed", "",
+			"Final-Recipient: rfc822; ann@example.com\nOriginal-Recipient: rfc822;Ann@example.com\nAction: failed\nStatus: "+
+				"5.1.1\nRemote-MTA: dns; mx2.example\nDiagnostic-Code: smtp; 550 5.1.1 <ann@example.com>: user unknown\n in "+
+				"virtual mailbox table\n", ""),
 		"no boundary": report(`boundary="B/mx.example"`, "x=y"),
 	} {
 		if _, got, err := parse(strings.NewReader(text), "ingot.example"); err == nil {
@@ -184,19 +194,22 @@ func TestListener(t *testing.T) {
 		{"other address", "ann@in.ingot.example", report(), "550", ""},
 		{"other domain", "bounces@other.example", report(), "550", ""},
 		{"strange id", "bounces+a%b@in.ingot.example", report(), "550", ""},
-		{"too long", "bounces@in.ingot.example", report("Hello\n", strings.Repeat(strings.Repeat("x", 500)+"\n", 300)), "552", ""},
+		{"too long", "bounces@in.ingot.example", report("Hello\n", strings.Repeat(strings.Repeat("x", 500)+"\n", 300)), "552",
+			""},
 	} {
 		err := smtp.SendMail(l.Addr(), nil, "mailer-daemon@mx.example", []string{test.to}, []byte(test.text))
 		if (err == nil) != (test.want == "") || (err != nil && !strings.Contains(err.Error(), test.want)) {
 			t.Errorf("%s: error is %v, want %q", test.name, err, test.want)
 		}
 		got := hear.take()
-		if (test.id == "") != (len(got) == 0) || (len(got) == 1 && (got[0].MessageID != test.id || !got[0].Permanent)) || len(got) > 1 {
+		if (test.id == "") != (len(got) == 0) || (len(got) == 1 && (got[0].MessageID != test.id || !got[0].Permanent)) ||
+			len(got) > 1 {
 			t.Errorf("%s: bounces are %+v, want a permanent one of %q or none without an id", test.name, got, test.id)
 		}
 	}
 	hear.err = errors.New("the database is away")
-	if err := smtp.SendMail(l.Addr(), nil, "", []string{"bounces@in.ingot.example"}, []byte(report())); err == nil || !strings.Contains(err.Error(), "451") || strings.Contains(err.Error(), "database") {
+	if err := smtp.SendMail(l.Addr(), nil, "", []string{"bounces@in.ingot.example"}, []byte(report())); err == nil ||
+		!strings.Contains(err.Error(), "451") || strings.Contains(err.Error(), "database") {
 		t.Errorf("error is %v, want 451 without the cause", err)
 	}
 }

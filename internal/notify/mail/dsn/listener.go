@@ -93,7 +93,8 @@ func (l *Listener) Start(ctx context.Context) error {
 		server.EnableSMTPUTF8 = true
 		server.ErrorLog = quiet{}
 		spawn(func() {
-			if err := server.Serve(&limited{Listener: listener, slots: make(chan struct{}, l.options.Connections), ended: work.Done()}); err != nil && work.Err() == nil {
+			if err := server.Serve(&limited{Listener: listener, slots: make(chan struct{}, l.options.Connections),
+				ended: work.Done()}); err != nil && work.Err() == nil {
 				l.options.Log.Error("bounce listener failed", "error", err)
 			}
 		})
@@ -183,7 +184,8 @@ func (s *session) Rcpt(to string, _ *smtp.RcptOptions) error {
 			return nil
 		}
 	}
-	return &smtp.SMTPError{Code: 550, EnhancedCode: smtp.EnhancedCode{5, 1, 1}, Message: "only delivery reports to the bounce address are accepted here"}
+	return &smtp.SMTPError{Code: 550, EnhancedCode: smtp.EnhancedCode{5, 1, 1},
+		Message: "only delivery reports to the bounce address are accepted here"}
 }
 
 // Data parses a report and calls Bounce.
@@ -195,7 +197,8 @@ func (s *session) Data(r io.Reader) error {
 	}
 	if err != nil {
 		s.options.Log.Info("mail to the bounce address rejected", "reason", err.Error())
-		return &smtp.SMTPError{Code: 550, EnhancedCode: smtp.EnhancedCode{5, 6, 0}, Message: "only delivery reports (RFC 3464) are accepted here"}
+		return &smtp.SMTPError{Code: 550, EnhancedCode: smtp.EnhancedCode{5, 6, 0},
+			Message: "only delivery reports (RFC 3464) are accepted here"}
 	}
 	s.telling.RLock()
 	defer s.telling.RUnlock()
@@ -214,7 +217,8 @@ func (s *session) Data(r io.Reader) error {
 			b.MessageID = id
 			if err := s.options.Bounce(s.work, b); err != nil {
 				s.options.Log.Error("record bounce failed", "message", id, "error", err)
-				return &smtp.SMTPError{Code: 451, EnhancedCode: smtp.EnhancedCode{4, 3, 0}, Message: "the report cannot be recorded, try again later"}
+				return &smtp.SMTPError{Code: 451, EnhancedCode: smtp.EnhancedCode{4, 3, 0},
+					Message: "the report cannot be recorded, try again later"}
 			}
 		}
 	}

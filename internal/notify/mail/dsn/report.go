@@ -50,7 +50,8 @@ func parse(r io.Reader, domain string) (id string, bounces []Bounce, err error) 
 		return "", nil, errNoReport
 	}
 	kind, params, err := mime.ParseMediaType(m.Header.Get("Content-Type"))
-	if err != nil || kind != "multipart/report" || !strings.EqualFold(params["report-type"], "delivery-status") || params["boundary"] == "" {
+	if err != nil || kind != "multipart/report" || !strings.EqualFold(params["report-type"], "delivery-status") ||
+		params["boundary"] == "" {
 		return "", nil, errNoReport
 	}
 	parts := multipart.NewReader(m.Body, params["boundary"])
@@ -102,7 +103,8 @@ func groups(r io.Reader) []textproto.MIMEHeader {
 		if len(block) == 0 {
 			continue
 		}
-		h, err := textproto.NewReader(bufio.NewReader(io.MultiReader(bytes.NewReader(block), strings.NewReader("\n\n")))).ReadMIMEHeader()
+		h, err := textproto.NewReader(bufio.NewReader(io.MultiReader(bytes.NewReader(block), strings.NewReader("\n\n")))).
+			ReadMIMEHeader()
 		if err != nil && len(h) == 0 {
 			continue
 		}

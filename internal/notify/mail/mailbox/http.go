@@ -31,7 +31,9 @@ var (
 // scripts, forms or requests. Links may open a new window.
 const (
 	sandbox     = "allow-popups allow-popups-to-escape-sandbox"
-	framePolicy = "sandbox " + sandbox + "; default-src 'none'; style-src 'unsafe-inline'; img-src data:; font-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'self'"
+	framePolicy = "sandbox " + sandbox +
+		"; default-src 'none'; style-src 'unsafe-inline'; img-src data:; font-src data:; base-uri 'none'; form-action " +
+		"'none'; frame-ancestors 'self'"
 )
 
 // shown is the number of messages on the page; others are found by search.
@@ -107,7 +109,8 @@ func (f *handlers) list(w http.ResponseWriter, r *http.Request) error {
 		w.Header().Set("Refresh", "3") // seconds
 	}
 	return render(w, "list", map[string]any{
-		"Prefix": f.prefix, "Root": f.root, "To": to, "Live": live, "Entries": entries, "Total": total, "All": all, "Most": f.most,
+		"Prefix": f.prefix, "Root": f.root, "To": to, "Live": live, "Entries": entries, "Total": total, "All": all,
+		"Most": f.most,
 		"Here": f.root + "?" + url.Values{"to": {to}}.Encode(),
 	})
 }
@@ -117,7 +120,8 @@ func (m *Mailbox) message(r *http.Request) (Entry, []byte, error) {
 	raw := web.Param(r, "number")
 	number, err := strconv.ParseInt(raw, 10, 64)
 	gone := func() error {
-		return fault.New(fault.NotFound, "The mailbox has no message %q. It keeps the newest %d; older ones are removed.", raw, m.most)
+		return fault.New(fault.NotFound, "The mailbox has no message %q. It keeps the newest %d; older ones are removed.",
+			raw, m.most)
 	}
 	if err != nil || number < 0 {
 		return Entry{}, nil, gone()
@@ -136,7 +140,8 @@ func (f *handlers) view(w http.ResponseWriter, r *http.Request) error {
 	}
 	c := parse(source)
 	return render(w, "view", map[string]any{
-		"Title": e.Subject + " · Mailbox", "Prefix": f.prefix, "Root": f.root, "Entry": e, "Headers": c.headers, "Text": c.text, "HasText": c.hasText, "HasHTML": c.hasHTML, "Sandbox": sandbox,
+		"Title": e.Subject + " · Mailbox", "Prefix": f.prefix, "Root": f.root, "Entry": e, "Headers": c.headers,
+		"Text": c.text, "HasText": c.hasText, "HasHTML": c.hasHTML, "Sandbox": sandbox,
 	})
 }
 

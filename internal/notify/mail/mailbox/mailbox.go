@@ -167,7 +167,8 @@ func (m *Mailbox) keep(o *notify.Outgoing) notify.Result {
 	}
 	m.mu.Lock()
 	m.last++
-	e := Entry{Number: m.last, ID: o.ID, From: text.From, To: text.To, Subject: shorten(o.Body.Subject), Received: now.UTC(), Size: int64(text.Size())}
+	e := Entry{Number: m.last, ID: o.ID, From: text.From, To: text.To, Subject: shorten(o.Body.Subject),
+		Received: now.UTC(), Size: int64(text.Size())}
 	m.mu.Unlock()
 	if err := m.write(e, text); err != nil {
 		m.log.Error("store message in mailbox failed", "error", err)

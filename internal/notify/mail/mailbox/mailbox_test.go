@@ -39,7 +39,8 @@ func open(t testing.TB, change func(*Options)) *Mailbox {
 
 func send(t testing.TB, m *Mailbox, to string, b notify.Body) {
 	t.Helper()
-	m.Deliver(context.Background(), []notify.Outgoing{{ID: "id-" + strings.NewReplacer("@", "-", ".", "-").Replace(to), To: to, Body: &b, ClientID: "c", Received: time.Now()}}, func(_ int, r notify.Result) {
+	m.Deliver(context.Background(), []notify.Outgoing{{ID: "id-" + strings.NewReplacer("@", "-", ".", "-").Replace(to),
+		To: to, Body: &b, ClientID: "c", Received: time.Now()}}, func(_ int, r notify.Result) {
 		if r.Verdict != notify.Accepted {
 			t.Errorf("result is %+v, want accepted", r)
 		}
@@ -98,7 +99,8 @@ func TestRestart(t *testing.T) {
 	}
 	before, _ := m.List(Filter{}, 0)
 	// Files that a crash, or another program, left behind.
-	for name, content := range map[string]string{".new-123": "half", "0000000000000009.mail": "broken", "notes.txt": "mine", "0000000000000003.mail": ""} {
+	for name, content := range map[string]string{".new-123": "half", "0000000000000009.mail": "broken",
+		"notes.txt": "mine", "0000000000000003.mail": ""} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -127,11 +129,12 @@ func TestDiskFailure(t *testing.T) {
 	if err := os.RemoveAll(m.dir); err != nil {
 		t.Fatal(err)
 	}
-	m.Deliver(t.Context(), []notify.Outgoing{{ID: "a", To: "a@b.example", Body: &notify.Body{}}}, func(_ int, r notify.Result) {
-		if r.Verdict != notify.Temporary || strings.Contains(r.Reason, m.dir) {
-			t.Errorf("result is %+v, want temporary without the directory in the reason", r)
-		}
-	})
+	m.Deliver(t.Context(), []notify.Outgoing{{ID: "a", To: "a@b.example", Body: &notify.Body{}}},
+		func(_ int, r notify.Result) {
+			if r.Verdict != notify.Temporary || strings.Contains(r.Reason, m.dir) {
+				t.Errorf("result is %+v, want temporary without the directory in the reason", r)
+			}
+		})
 }
 
 func mux(m *Mailbox, access web.Access) http.Handler {
@@ -168,21 +171,26 @@ func TestPages(t *testing.T) {
 	if page := text(t, call(h, http.MethodGet, "/mailbox")); !strings.Contains(page, "Nothing here yet") {
 		t.Errorf("page is %s, want an empty mailbox", page)
 	}
-	send(t, m, "ann@example.com", notify.Body{Subject: "Hello " + hostile, Text: "The text " + hostile, HTML: "<p>The HTML</p>" + hostile})
+	send(t, m, "ann@example.com", notify.Body{Subject: "Hello " + hostile, Text: "The text " + hostile,
+		HTML: "<p>The HTML</p>" + hostile})
 	send(t, m, "bob@example.com", notify.Body{Subject: "Second", Text: "only text"})
 
 	r := call(h, http.MethodGet, "/mailbox")
 	list := text(t, r)
-	if strings.Contains(list, "<script>") || strings.Contains(list, "<img src=x") || !strings.Contains(list, "ann@example.com") || strings.Index(list, "bob@") > strings.Index(list, "ann@") {
+	if strings.Contains(list, "<script>") || strings.Contains(list, "<img src=x") ||
+		!strings.Contains(list, "ann@example.com") || strings.Index(list, "bob@") > strings.Index(list, "ann@") {
 		t.Errorf("page is %s, want bob before ann and no markup of the message", list)
 	}
 	// The style sheet is the one whose hash the policy allows.
 	css := regexp.MustCompile(`(?s)<style>(.*)</style>`).FindStringSubmatch(list)
 	sum := sha256.Sum256([]byte(css[1]))
-	if policy := r.Header.Get("Content-Security-Policy"); !strings.Contains(policy, base64.StdEncoding.EncodeToString(sum[:])) || !strings.Contains(policy, "default-src 'none'") || strings.Contains(policy, "unsafe") {
+	if policy := r.Header.Get("Content-Security-Policy"); !strings.Contains(policy,
+		base64.StdEncoding.EncodeToString(sum[:])) || !strings.Contains(policy, "default-src 'none'") ||
+		strings.Contains(policy, "unsafe") {
 		t.Errorf("policy is %q, want the hash of the style sheet and nothing unsafe", policy)
 	}
-	if page := text(t, call(h, http.MethodGet, "/mailbox?to=BOB")); strings.Contains(page, "ann@") || !strings.Contains(page, "Second") || !strings.Contains(page, "Show all 2") {
+	if page := text(t, call(h, http.MethodGet, "/mailbox?to=BOB")); strings.Contains(page, "ann@") ||
+		!strings.Contains(page, "Second") || !strings.Contains(page, "Show all 2") {
 		t.Errorf("page is %s, want only the message to bob and a link to all 2", page)
 	}
 	r = call(h, http.MethodGet, "/mailbox?to=%3Cscript%3E&live=1")
@@ -191,12 +199,15 @@ func TestPages(t *testing.T) {
 	}
 
 	view := text(t, call(h, http.MethodGet, "/mailbox/view/1"))
-	for _, want := range []string{"The text &#34;&gt;&lt;script&gt;", `sandbox="allow-popups allow-popups-to-escape-sandbox"`, `src="/mailbox/view/1/html"`, "X-CF-Notification-ID", "id-ann-example-com", "Message-ID"} {
+	for _, want := range []string{"The text &#34;&gt;&lt;script&gt;",
+		`sandbox="allow-popups allow-popups-to-escape-sandbox"`, `src="/mailbox/view/1/html"`, "X-CF-Notification-ID",
+		"id-ann-example-com", "Message-ID"} {
 		if !strings.Contains(view, want) {
 			t.Errorf("%q is not in\n%s", want, view)
 		}
 	}
-	if strings.Contains(view, "<script>") || strings.Contains(view, "allow-scripts") || strings.Contains(view, "allow-same-origin") {
+	if strings.Contains(view, "<script>") || strings.Contains(view, "allow-scripts") ||
+		strings.Contains(view, "allow-same-origin") {
 		t.Errorf("page is %s, want no script and a closed sandbox", view)
 	}
 	if page := text(t, call(h, http.MethodGet, "/mailbox/view/2")); strings.Contains(page, "<iframe") {
@@ -208,14 +219,18 @@ func TestPages(t *testing.T) {
 		t.Errorf("page is %s, want the HTML of the message", page)
 	}
 	policy := r.Header.Get("Content-Security-Policy")
-	if !strings.HasPrefix(policy, "sandbox ") || !strings.Contains(policy, "default-src 'none'") || strings.Contains(policy, "script") || strings.Contains(policy, "same-origin") || r.Header.Get("X-Content-Type-Options") != "nosniff" {
+	if !strings.HasPrefix(policy, "sandbox ") || !strings.Contains(policy, "default-src 'none'") ||
+		strings.Contains(policy, "script") || strings.Contains(policy, "same-origin") ||
+		r.Header.Get("X-Content-Type-Options") != "nosniff" {
 		t.Errorf("header is %q, want a sandbox without scripts and nosniff", r.Header)
 	}
 	r = call(h, http.MethodGet, "/mailbox/view/1/source")
-	if source := text(t, r); !strings.HasPrefix(source, "X-CF-Client-ID: c\r\n") || r.Header.Get("Content-Disposition") != `attachment; filename="message-1.eml"` {
+	if source := text(t, r); !strings.HasPrefix(source, "X-CF-Client-ID: c\r\n") ||
+		r.Header.Get("Content-Disposition") != `attachment; filename="message-1.eml"` {
 		t.Errorf("header is %q, want message-1.eml as attachment of client c: %s", r.Header, source)
 	}
-	for _, path := range []string{"/mailbox/view/99", "/mailbox/view/x", "/mailbox/view/-1", "/mailbox/view/99/html", "/mailbox/view/..%2f1", "/mailbox/messages/99"} {
+	for _, path := range []string{"/mailbox/view/99", "/mailbox/view/x", "/mailbox/view/-1", "/mailbox/view/99/html",
+		"/mailbox/view/..%2f1", "/mailbox/messages/99"} {
 		if r := call(h, http.MethodGet, path); r.StatusCode != http.StatusNotFound {
 			t.Errorf("%s answers %d, want %d", path, r.StatusCode, http.StatusNotFound)
 		}
@@ -227,16 +242,19 @@ func TestClear(t *testing.T) {
 	m := open(t, nil)
 	h := mux(m, web.Public("a test"))
 	send(t, m, "ann@example.com", notify.Body{Text: "t"})
-	if r := call(h, http.MethodPost, "/mailbox/clear", "Sec-Fetch-Site", "cross-site", "Origin", "https://evil.example"); r.StatusCode != http.StatusForbidden {
+	if r := call(h, http.MethodPost, "/mailbox/clear", "Sec-Fetch-Site", "cross-site", "Origin",
+		"https://evil.example"); r.StatusCode != http.StatusForbidden {
 		t.Errorf("another site may: %d", r.StatusCode)
 	}
-	if r := call(h, http.MethodDelete, "/mailbox/messages", "Sec-Fetch-Site", "cross-site"); r.StatusCode != http.StatusForbidden {
+	if r := call(h, http.MethodDelete, "/mailbox/messages", "Sec-Fetch-Site",
+		"cross-site"); r.StatusCode != http.StatusForbidden {
 		t.Errorf("another site may: %d", r.StatusCode)
 	}
 	if _, n := m.List(Filter{}, 0); n != 1 {
 		t.Error("it was emptied")
 	}
-	if r := call(h, http.MethodPost, "/mailbox/clear", "Sec-Fetch-Site", "same-origin"); r.StatusCode != http.StatusSeeOther || r.Header.Get("Location") != "/mailbox" {
+	if r := call(h, http.MethodPost, "/mailbox/clear", "Sec-Fetch-Site",
+		"same-origin"); r.StatusCode != http.StatusSeeOther || r.Header.Get("Location") != "/mailbox" {
 		t.Errorf("answer is %d %q, want 303 to /mailbox", r.StatusCode, r.Header)
 	}
 	if _, n := m.List(Filter{}, 0); n != 0 {
@@ -261,7 +279,8 @@ func TestJSON(t *testing.T) {
 		Total    int
 		Messages []Entry
 	}
-	if err := json.Unmarshal([]byte(text(t, call(h, http.MethodGet, "/mailbox/messages?to=ann@example.com"))), &list); err != nil || list.Total != 1 || list.Messages[0].Subject != "Grüße 🎉" {
+	if err := json.Unmarshal([]byte(text(t, call(h, http.MethodGet, "/mailbox/messages?to=ann@example.com"))),
+		&list); err != nil || list.Total != 1 || list.Messages[0].Subject != "Grüße 🎉" {
 		t.Errorf("list is %+v, %v, want the message to ann", list, err)
 	}
 	var one struct {
@@ -269,7 +288,9 @@ func TestJSON(t *testing.T) {
 		Headers    []Header
 		Text, HTML string
 	}
-	if err := json.Unmarshal([]byte(text(t, call(h, http.MethodGet, fmt.Sprintf("/mailbox/messages/%d", list.Messages[0].Number)))), &one); err != nil || strings.TrimSpace(one.Text) != "Text" || one.HTML != "<p>HTML</p>" || one.ID != "id-ann-example-com" {
+	if err := json.Unmarshal([]byte(text(t, call(h, http.MethodGet, fmt.Sprintf("/mailbox/messages/%d",
+		list.Messages[0].Number)))), &one); err != nil || strings.TrimSpace(one.Text) != "Text" ||
+		one.HTML != "<p>HTML</p>" || one.ID != "id-ann-example-com" {
 		t.Errorf("message is %+v, %v, want text, HTML and id of the one to ann", one, err)
 	}
 	found := false
@@ -291,14 +312,16 @@ func TestJSON(t *testing.T) {
 }
 
 func FuzzParse(f *testing.F) {
-	f.Add([]byte("Content-Type: multipart/mixed; boundary=a\r\n\r\n--a\r\nContent-Type: text/html\r\n\r\n<p>\r\n--a--\r\n"))
+	f.Add(
+		[]byte("Content-Type: multipart/mixed; boundary=a\r\n\r\n--a\r\nContent-Type: text/html\r\n\r\n<p>\r\n--a--\r\n"))
 	f.Add([]byte("Subject: =?utf-8?b?eA==?=\r\n folded\r\n\r\nbody"))
 	f.Add([]byte(" \r\n\r\n"))
 	f.Fuzz(func(t *testing.T, source []byte) {
 		c := parse(source)
 		var page bytes.Buffer
 		if err := pages.ExecuteTemplate(&page, "view", map[string]any{
-			"Prefix": "", "Root": "/", "Entry": Entry{}, "Headers": c.headers, "Text": c.text, "HasText": c.hasText, "HasHTML": c.hasHTML, "Sandbox": sandbox,
+			"Prefix": "", "Root": "/", "Entry": Entry{}, "Headers": c.headers, "Text": c.text, "HasText": c.hasText,
+			"HasHTML": c.hasHTML, "Sandbox": sandbox,
 		}); err != nil {
 			t.Fatal(err)
 		}
@@ -307,7 +330,8 @@ func FuzzParse(f *testing.F) {
 
 func BenchmarkMailbox(b *testing.B) {
 	m := open(b, nil)
-	o := []notify.Outgoing{{ID: "a", To: "a@b.example", Body: &notify.Body{Subject: "s", Text: strings.Repeat("line of text\n", 100)}}}
+	o := []notify.Outgoing{{ID: "a", To: "a@b.example",
+		Body: &notify.Body{Subject: "s", Text: strings.Repeat("line of text\n", 100)}}}
 	for b.Loop() {
 		m.Deliver(b.Context(), o, func(int, notify.Result) {})
 	}

@@ -60,7 +60,8 @@ func newCertificates() (*certificates, error) {
 	pool := x509.NewCertPool()
 	pool.AddCert(cert)
 	return &certificates{
-		server: &tls.Config{MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{{Certificate: [][]byte{der}, PrivateKey: key}}},
+		server: &tls.Config{MinVersion: tls.VersionTLS12,
+			Certificates: []tls.Certificate{{Certificate: [][]byte{der}, PrivateKey: key}}},
 		client: &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: pool},
 	}, nil
 }

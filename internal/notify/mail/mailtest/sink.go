@@ -404,7 +404,8 @@ func (c *session) hello(verb, _ string) error {
 		return c.write("250 sink.test\r\n")
 	}
 	lines := []string{"sink.test"}
-	for _, extension := range []string{"PIPELINING", "8BITMIME", "SMTPUTF8", "ENHANCEDSTATUSCODES", "SIZE", "STARTTLS", "AUTH"} {
+	for _, extension := range []string{"PIPELINING", "8BITMIME", "SMTPUTF8", "ENHANCEDSTATUSCODES", "SIZE",
+		"STARTTLS", "AUTH"} {
 		if contains(c.options.Without, extension) {
 			continue
 		}

@@ -89,7 +89,8 @@ func ascii(s string) bool {
 func (c *session) data() error {
 	usual := "354 go ahead\r\n"
 	if !c.rcpt {
-		if c.options.Fault != nil && strings.HasPrefix(c.options.Fault(Step{Stage: Data, Connection: c.number, From: c.from, To: c.to}).Reply, "354") {
+		if c.options.Fault != nil &&
+			strings.HasPrefix(c.options.Fault(Step{Stage: Data, Connection: c.number, From: c.from, To: c.to}).Reply, "354") {
 			if err := c.write(usual); err != nil {
 				return err
 			}

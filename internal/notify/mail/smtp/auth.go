@@ -20,7 +20,8 @@ func (c *conn) authenticate() error {
 		local = tcp.IP.IsLoopback()
 	}
 	if !c.encrypted && !local {
-		return errors.New("the connection is not encrypted, and passwords are not sent in the clear: use smtps:// or starttls=required")
+		return errors.New("the connection is not encrypted, and passwords are not sent in the clear: use smtps:// or " +
+			"starttls=required")
 	}
 	mechanism := c.config.auth
 	if mechanism == "" {
@@ -30,7 +31,8 @@ func (c *conn) authenticate() error {
 		}
 		i := slices.IndexFunc(order, func(m string) bool { return slices.Contains(c.auth, m) })
 		if i < 0 {
-			return fmt.Errorf("no supported authentication mechanism: the server offers %q, supported are %s", c.auth, strings.Join(mechanisms, ", "))
+			return fmt.Errorf("no supported authentication mechanism: the server offers %q, supported are %s", c.auth,
+				strings.Join(mechanisms, ", "))
 		}
 		mechanism = order[i]
 	} else if !slices.Contains(c.auth, mechanism) {

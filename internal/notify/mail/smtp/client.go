@@ -37,14 +37,16 @@ type Client struct {
 
 // New returns a client. It connects when the first message is sent.
 func New(config Config, log *slog.Logger) *Client {
-	c := &Client{config: config, log: log, domains: newDomains(config.DomainConnections), slots: make(chan struct{}, config.Connections)}
+	c := &Client{config: config, log: log, domains: newDomains(config.DomainConnections),
+		slots: make(chan struct{}, config.Connections)}
 	c.breaker = gobreaker.NewTwoStepCircuitBreaker[any](gobreaker.Settings{
 		Name: config.String(), MaxRequests: 1, Timeout: config.Pause,
 		ReadyToTrip: func(n gobreaker.Counts) bool { return int(n.ConsecutiveFailures) >= config.Failures },
 		IsExcluded:  func(err error) bool { return errors.Is(err, context.Canceled) },
 		OnStateChange: func(name string, _, to gobreaker.State) {
 			if to == gobreaker.StateOpen {
-				log.Warn("mail server is down, mail is postponed", "server", name, "pause", config.Pause, "error", *c.failure.Load())
+				log.Warn("mail server is down, mail is postponed", "server", name, "pause", config.Pause, "error",
+					*c.failure.Load())
 			} else if to == gobreaker.StateClosed {
 				log.Info("mail server is back", "server", name)
 			}

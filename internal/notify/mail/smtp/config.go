@@ -72,12 +72,15 @@ var mechanisms = []string{"PLAIN", "LOGIN", "CRAM-MD5"}
 // Its errors do not contain the password.
 func ParseURL(raw string) (Config, error) {
 	if !strings.Contains(raw, "://") {
-		return Config{}, errors.New("the scheme is missing: write smtp://HOST:PORT or smtps://HOST:PORT, such as smtp://localhost:25")
+		return Config{}, errors.New(
+			"the scheme is missing: write smtp://HOST:PORT or smtps://HOST:PORT, such as smtp://localhost:25")
 	}
 	u, err := url.Parse(raw)
 	if err != nil {
 		// The error of url.Parse contains the whole URL.
-		return Config{}, errors.New("invalid mail server URL; it has to look like smtp://user:password@host:587, with special characters of the password escaped (%40 for @)")
+		return Config{}, errors.New(
+			"invalid mail server URL; it has to look like smtp://user:password@host:587, with special characters of the " +
+				"password escaped (%40 for @)")
 	}
 	c := Config{
 		Host: u.Hostname(), Port: u.Port(), Implicit: u.Scheme == "smtps",
@@ -127,7 +130,8 @@ func (c *Config) option(name, value string) error {
 	}
 	switch name {
 	case "starttls":
-		if c.starttls = starttls(value); !slices.Contains([]starttls{startRequired, startOpportunistic, startNever}, c.starttls) {
+		if c.starttls = starttls(value); !slices.Contains([]starttls{startRequired, startOpportunistic, startNever},
+			c.starttls) {
 			return bad("required, opportunistic or never")
 		}
 		if c.Implicit {
@@ -151,10 +155,12 @@ func (c *Config) option(name, value string) error {
 		}
 	case "connections", "messages", "domain-connections":
 		n, err := strconv.Atoi(value)
-		if err != nil || n < 0 || n > 1_000_000 || (n == 0 && name != "domain-connections") || (n > 1000 && name == "connections") {
+		if err != nil || n < 0 || n > 1_000_000 || (n == 0 && name != "domain-connections") ||
+			(n > 1000 && name == "connections") {
 			return bad("a positive number")
 		}
-		*map[string]*int{"connections": &c.Connections, "messages": &c.Messages, "domain-connections": &c.DomainConnections}[name] = n
+		*map[string]*int{"connections": &c.Connections, "messages": &c.Messages,
+			"domain-connections": &c.DomainConnections}[name] = n
 	case "timeout", "idle":
 		d, err := time.ParseDuration(value)
 		if err != nil || d <= 0 {
@@ -162,7 +168,8 @@ func (c *Config) option(name, value string) error {
 		}
 		*map[string]*time.Duration{"timeout": &c.Timeout, "idle": &c.Idle}[name] = d
 	default:
-		return fmt.Errorf("unknown mail server option %s; known are starttls, auth, connections, domain-connections, messages, idle, timeout, ehlo and insecure", strconv.Quote(name))
+		return fmt.Errorf("unknown mail server option %s; known are starttls, auth, connections, domain-connections, "+
+			"messages, idle, timeout, ehlo and insecure", strconv.Quote(name))
 	}
 	return nil
 }

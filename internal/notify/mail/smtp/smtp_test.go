@@ -26,8 +26,10 @@ func TestReadReply(t *testing.T) {
 		}
 	}
 	for _, bad := range []string{
-		"", "250", "250 ok", "250 ok\n", "25 ok\r\n", "150 ok\r\n", "650 ok\r\n", "260 ok\r\n", "abc\r\n", "250_ok\r\n", "2500 ok\r\n", "\r\n", " 250 ok\r\n",
-		"250-a\r\n", "250-a\r\n251 b\r\n", "250-a\r\nhello\r\n", "250 " + strings.Repeat("x", 5000) + "\r\n", strings.Repeat("250-a\r\n", 200) + "250 b\r\n",
+		"", "250", "250 ok", "250 ok\n", "25 ok\r\n", "150 ok\r\n", "650 ok\r\n", "260 ok\r\n", "abc\r\n", "250_ok\r\n",
+		"2500 ok\r\n", "\r\n", " 250 ok\r\n",
+		"250-a\r\n", "250-a\r\n251 b\r\n", "250-a\r\nhello\r\n", "250 " + strings.Repeat("x", 5000) + "\r\n",
+		strings.Repeat("250-a\r\n", 200) + "250 b\r\n",
 	} {
 		if r, err := readReply(bufio.NewReaderSize(strings.NewReader(bad), 2*maxReplyLine)); err == nil {
 			t.Errorf("%q is taken for %q", bad, r)
@@ -65,22 +67,34 @@ func TestParseURL(t *testing.T) {
 		"smtp://u:p@mail.example:587": func(c Config) bool {
 			return c.user == "u" && c.password == "p" && c.starttls == startRequired && c.verified()
 		},
-		"smtp://u:p%40%2F@localhost:25":                    func(c Config) bool { return c.password == "p@/" && c.starttls == startOpportunistic && c.verified() },
-		"smtp://[::1]:2525/":                               func(c Config) bool { return c.String() == "[::1]:2525" },
-		"smtp://h?starttls=never&connections=3&messages=7": func(c Config) bool { return c.starttls == startNever && c.Connections == 3 && c.Messages == 7 },
+		"smtp://u:p%40%2F@localhost:25": func(c Config) bool {
+			return c.password == "p@/" &&
+				c.starttls == startOpportunistic && c.verified()
+		},
+		"smtp://[::1]:2525/": func(c Config) bool { return c.String() == "[::1]:2525" },
+		"smtp://h?starttls=never&connections=3&messages=7": func(c Config) bool {
+			return c.starttls == startNever &&
+				c.Connections == 3 && c.Messages == 7
+		},
 		"smtp://h?domain-connections=2&timeout=5s&idle=1m": func(c Config) bool {
 			return c.DomainConnections == 2 && c.Timeout == 5*time.Second && c.Idle == time.Minute
 		},
-		"smtp://u:p@h?auth=cram-md5&ehlo=me.example&insecure=1": func(c Config) bool { return c.auth == "CRAM-MD5" && c.Name == "me.example" && !c.verified() },
+		"smtp://u:p@h?auth=cram-md5&ehlo=me.example&insecure=1": func(c Config) bool {
+			return c.auth == "CRAM-MD5" &&
+				c.Name == "me.example" && !c.verified()
+		},
 	} {
 		if c, err := ParseURL(raw); err != nil || !check(c) {
 			t.Errorf("%q is %+v, %v", raw, c, err)
 		}
 	}
 	for _, bad := range []string{
-		"", "mail.example", "http://h", "smtp://", "smtp://:25", "smtp://h/path", "smtp://h#x", "smtp:h", "smtp://h:port", "smtp://u:s3cret@h:%zz", "smtp://:s3cret@h",
-		"smtp://u:s3cret%00@h", "smtp://h?starttls=maybe", "smtps://h?starttls=required", "smtp://h?auth=plain", "smtp://u:s3cret@h?auth=ntlm", "smtp://h?connections=0",
-		"smtp://h?connections=-1", "smtp://h?connections=100000", "smtp://h?timeout=5", "smtp://h?idle=0s", "smtp://h?what=1", "smtp://h?ehlo=a%0d%0ab", "smtp://h?insecure=perhaps",
+		"", "mail.example", "http://h", "smtp://", "smtp://:25", "smtp://h/path", "smtp://h#x", "smtp:h", "smtp://h:port",
+		"smtp://u:s3cret@h:%zz", "smtp://:s3cret@h",
+		"smtp://u:s3cret%00@h", "smtp://h?starttls=maybe", "smtps://h?starttls=required", "smtp://h?auth=plain",
+		"smtp://u:s3cret@h?auth=ntlm", "smtp://h?connections=0",
+		"smtp://h?connections=-1", "smtp://h?connections=100000", "smtp://h?timeout=5", "smtp://h?idle=0s", "smtp://h?what=1",
+		"smtp://h?ehlo=a%0d%0ab", "smtp://h?insecure=perhaps",
 		"smtp://h?timeout=1s&timeout=2s", "smtp://u:s3cret\x7f@h", "smtp://h?%zz",
 	} {
 		if _, err := ParseURL(bad); err == nil {
@@ -129,14 +143,16 @@ func TestDialRefuses(t *testing.T) {
 		query string
 		want  string
 	}{
-		"injection behind STARTTLS": {[]string{"220 hi\r\n", "250-h\r\n250 STARTTLS\r\n", "220 go\r\n250 injected\r\n"}, "", "possible man in the middle"},
-		"garbage greeting":          {[]string{"hello\r\n"}, "", "invalid SMTP reply"},
-		"refused greeting":          {[]string{"554 no service\r\n"}, "", "554 no service"},
-		"busy":                      {[]string{"421 too busy\r\n"}, "", "421 too busy"},
-		"no greeting":               {[]string{""}, "timeout=100ms", "timeout|deadline"},
-		"closed after EHLO":         {[]string{"220 hi\r\n", "421 bye\r\n"}, "", "421 bye"},
-		"STARTTLS refused":          {[]string{"220 hi\r\n", "250-h\r\n250 STARTTLS\r\n", "454 no\r\n"}, "starttls=required", "454 no"},
-		"HELO refused too":          {[]string{"220 hi\r\n", "502 what\r\n", "502 what\r\n"}, "", "HELO"},
+		"injection behind STARTTLS": {[]string{"220 hi\r\n", "250-h\r\n250 STARTTLS\r\n", "220 go\r\n250 injected\r\n"}, "",
+			"possible man in the middle"},
+		"garbage greeting":  {[]string{"hello\r\n"}, "", "invalid SMTP reply"},
+		"refused greeting":  {[]string{"554 no service\r\n"}, "", "554 no service"},
+		"busy":              {[]string{"421 too busy\r\n"}, "", "421 too busy"},
+		"no greeting":       {[]string{""}, "timeout=100ms", "timeout|deadline"},
+		"closed after EHLO": {[]string{"220 hi\r\n", "421 bye\r\n"}, "", "421 bye"},
+		"STARTTLS refused": {[]string{"220 hi\r\n", "250-h\r\n250 STARTTLS\r\n", "454 no\r\n"},
+			"starttls=required", "454 no"},
+		"HELO refused too": {[]string{"220 hi\r\n", "502 what\r\n", "502 what\r\n"}, "", "HELO"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -162,7 +178,8 @@ func TestDialRefuses(t *testing.T) {
 
 func TestDialOldServer(t *testing.T) {
 	t.Parallel()
-	config, err := ParseURL("smtp://" + script(t, "220-two\r\n220 lines\r\n", "502 EHLO unknown\r\n", "250 hello\r\n", "221 bye\r\n"))
+	config, err := ParseURL("smtp://" + script(t, "220-two\r\n220 lines\r\n", "502 EHLO unknown\r\n", "250 hello\r\n",
+		"221 bye\r\n"))
 	if err != nil {
 		t.Fatal(err)
 	}

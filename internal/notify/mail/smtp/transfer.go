@@ -39,7 +39,8 @@ func (c *conn) transfer(ctx context.Context, q *queue, first *item) error {
 			if !c.replied || ctx.Err() != nil {
 				q.putBack(present) // the server had closed the idle connection, or the client is stopping
 			} else {
-				q.finish(present, temporary("the connection to the mail server ended before the message was sent: %v", explain(err)))
+				q.finish(present, temporary("the connection to the mail server ended before the message was sent: %v",
+					explain(err)))
 			}
 			return err
 		case !ready:

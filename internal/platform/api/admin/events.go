@@ -13,7 +13,8 @@ var auditEvents = rest.Resource[platform.AuditEvent, eventBody]{
 	Noun: "Event", Repo: platform.Tx.AuditEvents, Present: rest.Each(presentEvent),
 	List: listing.Params{
 		Filters: listing.Filters{
-			"types": listing.Text("type"), "target_guids": listing.Text("target_guid"), "space_guids": listing.Text("space_guid"), "organization_guids": listing.Text("organization_guid"),
+			"types": listing.Text("type"), "target_guids": listing.Text("target_guid"),
+			"space_guids": listing.Text("space_guid"), "organization_guids": listing.Text("organization_guid"),
 		},
 		NoLabels: true,
 	},
@@ -47,8 +48,10 @@ func presentEvent(req *rest.Request, e *platform.AuditEvent) eventBody {
 		data = map[string]any{}
 	}
 	return eventBody{
-		ResourceBody: rest.PresentResource(&e.Resource), Type: e.Type, Actor: eventParty{e.ActorGUID, e.ActorType, e.ActorName},
+		ResourceBody: rest.PresentResource(&e.Resource), Type: e.Type, Actor: eventParty{e.ActorGUID, e.ActorType,
+			e.ActorName},
 		Target: eventParty{e.TargetGUID, e.TargetType, e.TargetName}, Data: data,
-		Space: rest.ToOne(e.SpaceGUID).Data, Organization: rest.ToOne(e.OrgGUID).Data, Links: rest.Links{"self": req.Link("/audit_events/", rest.Escape(e.GUID))},
+		Space: rest.ToOne(e.SpaceGUID).Data, Organization: rest.ToOne(e.OrgGUID).Data,
+		Links: rest.Links{"self": req.Link("/audit_events/", rest.Escape(e.GUID))},
 	}
 }

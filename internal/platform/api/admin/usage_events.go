@@ -18,18 +18,25 @@ var appUsageEvents = rest.Resource[platform.AppUsageEvent, appUsageBody]{
 var serviceUsageEvents = rest.Resource[platform.ServiceUsageEvent, serviceUsageBody]{
 	Noun: "Service usage event", Repo: platform.Tx.ServiceUsageEvents, Present: rest.Each(presentServiceUsage),
 	List: listing.Params{
-		Filters: listing.Filters{"service_instance_types": listing.Text("instance_type"), "service_offering_guids": listing.Text("offering_guid")},
-		Extra:   []string{"after_guid"}, NoLabels: true,
+		Filters: listing.Filters{"service_instance_types": listing.Text("instance_type"),
+			"service_offering_guids": listing.Text("offering_guid")},
+		Extra: []string{"after_guid"}, NoLabels: true,
 	},
 }
 
 func (a *API) usageEventRoutes(g *web.Group) {
-	g.Handle(http.MethodGet, "/v3/app_usage_events", rest.Read, appUsageEvents.ListerWhere(a.Server, afterEvent(appUsageEvents, "app")))
-	g.Handle(http.MethodGet, "/v3/app_usage_events/{guid}", rest.Read, appUsageEvents.GetterBy(a.Server, globally(appUsageEvents)))
-	g.Handle(http.MethodPost, "/v3/app_usage_events/actions/destructively_purge_all_and_reseed", rest.Admin, a.reseed(a.Platform.ReseedAppUsage))
-	g.Handle(http.MethodGet, "/v3/service_usage_events", rest.Read, serviceUsageEvents.ListerWhere(a.Server, afterEvent(serviceUsageEvents, "service")))
-	g.Handle(http.MethodGet, "/v3/service_usage_events/{guid}", rest.Read, serviceUsageEvents.GetterBy(a.Server, globally(serviceUsageEvents)))
-	g.Handle(http.MethodPost, "/v3/service_usage_events/actions/destructively_purge_all_and_reseed", rest.Admin, a.reseed(a.Platform.ReseedServiceUsage))
+	g.Handle(http.MethodGet, "/v3/app_usage_events", rest.Read,
+		appUsageEvents.ListerWhere(a.Server, afterEvent(appUsageEvents, "app")))
+	g.Handle(http.MethodGet, "/v3/app_usage_events/{guid}", rest.Read,
+		appUsageEvents.GetterBy(a.Server, globally(appUsageEvents)))
+	g.Handle(http.MethodPost, "/v3/app_usage_events/actions/destructively_purge_all_and_reseed", rest.Admin,
+		a.reseed(a.Platform.ReseedAppUsage))
+	g.Handle(http.MethodGet, "/v3/service_usage_events", rest.Read,
+		serviceUsageEvents.ListerWhere(a.Server, afterEvent(serviceUsageEvents, "service")))
+	g.Handle(http.MethodGet, "/v3/service_usage_events/{guid}", rest.Read,
+		serviceUsageEvents.GetterBy(a.Server, globally(serviceUsageEvents)))
+	g.Handle(http.MethodPost, "/v3/service_usage_events/actions/destructively_purge_all_and_reseed", rest.Admin,
+		a.reseed(a.Platform.ReseedServiceUsage))
 }
 
 // afterEvent selects the events after that of after_guid. Only callers who may read
@@ -115,10 +122,12 @@ func presentAppUsage(req *rest.Request, e *platform.AppUsageEvent) appUsageBody 
 	existed := e.Previous != ""
 	b := appUsageBody{
 		ResourceBody: rest.PresentResource(&e.Resource), State: change(string(e.State), e.Previous, existed),
-		App: part(e.AppGUID, e.AppName), Space: part(e.SpaceGUID, e.SpaceName), Organization: rest.RelationData{GUID: e.OrgGUID},
-		Buildpack: part(e.BuildpackGUID, e.BuildpackName), Task: part(e.TaskGUID, e.TaskName),
-		MemoryMB: change(e.MemoryMB, e.PreviousMemoryMB, existed), Instances: change(e.Instances, e.PreviousInstances, existed),
-		Links: rest.Links{"self": req.Link("/app_usage_events/", rest.Escape(e.GUID))},
+		App: part(e.AppGUID, e.AppName), Space: part(e.SpaceGUID, e.SpaceName),
+		Organization: rest.RelationData{GUID: e.OrgGUID},
+		Buildpack:    part(e.BuildpackGUID, e.BuildpackName), Task: part(e.TaskGUID, e.TaskName),
+		MemoryMB:  change(e.MemoryMB, e.PreviousMemoryMB, existed),
+		Instances: change(e.Instances, e.PreviousInstances, existed),
+		Links:     rest.Links{"self": req.Link("/app_usage_events/", rest.Escape(e.GUID))},
 	}
 	b.Process.GUID, b.Process.Type = rest.OrNull(e.ProcessGUID), rest.OrNull(e.ProcessType)
 	return b
@@ -141,9 +150,11 @@ type serviceUsageBody struct {
 
 func presentServiceUsage(req *rest.Request, e *platform.ServiceUsageEvent) serviceUsageBody {
 	b := serviceUsageBody{
-		ResourceBody: rest.PresentResource(&e.Resource), State: string(e.State), Space: part(e.SpaceGUID, e.SpaceName), Organization: rest.RelationData{GUID: e.OrgGUID},
-		Plan: part(e.PlanGUID, e.PlanName), Offering: part(e.OfferingGUID, e.OfferingName), Broker: part(e.BrokerGUID, e.BrokerName),
-		Links: rest.Links{"self": req.Link("/service_usage_events/", rest.Escape(e.GUID))},
+		ResourceBody: rest.PresentResource(&e.Resource), State: string(e.State), Space: part(e.SpaceGUID, e.SpaceName),
+		Organization: rest.RelationData{GUID: e.OrgGUID},
+		Plan:         part(e.PlanGUID, e.PlanName), Offering: part(e.OfferingGUID, e.OfferingName),
+		Broker: part(e.BrokerGUID, e.BrokerName),
+		Links:  rest.Links{"self": req.Link("/service_usage_events/", rest.Escape(e.GUID))},
 	}
 	b.Instance.eventPart, b.Instance.Type = part(e.InstanceGUID, e.InstanceName), e.InstanceType
 	return b

@@ -19,8 +19,10 @@ var Apps = rest.Resource[platform.App, appBody]{
 	Noun: "App", Repo: platform.Tx.Apps, Present: rest.Each(presentApp), WithoutSecrets: true,
 	List: listing.Params{
 		Filters: listing.Filters{
-			"names": listing.Text("name"), "space_guids": listing.Text("space_guid"), "organization_guids": listing.Text("organization_guid"),
-			"stacks": listing.Text("stack"), "lifecycle_type": listing.Word("lifecycle_type", "buildpack", "docker", "cnb"),
+			"names": listing.Text("name"), "space_guids": listing.Text("space_guid"),
+			"organization_guids": listing.Text("organization_guid"),
+			"stacks":             listing.Text("stack"), "lifecycle_type": listing.Word("lifecycle_type", "buildpack",
+				"docker", "cnb"),
 		},
 		Orders: []string{"name", "state"}, Includes: []string{"space", "org", "space.organization"},
 	},
@@ -41,9 +43,11 @@ func (a *API) appRoutes(g *web.Group) {
 	g.Handle(http.MethodGet, "/v3/apps/{guid}", rest.Read, Apps.Getter(a.Server))
 	g.Handle(http.MethodPatch, "/v3/apps/{guid}", rest.Write, a.updateApp)
 	g.Handle(http.MethodDelete, "/v3/apps/{guid}", rest.Write, a.deleteApp)
-	g.Storing().Handle(http.MethodPost, "/v3/apps/{guid}/actions/start", rest.Write, a.appAction(enabled(a.Platform.StartApp)))
+	g.Storing().Handle(http.MethodPost, "/v3/apps/{guid}/actions/start", rest.Write,
+		a.appAction(enabled(a.Platform.StartApp)))
 	g.Handle(http.MethodPost, "/v3/apps/{guid}/actions/stop", rest.Write, a.appAction(a.Platform.StopApp))
-	g.Storing().Handle(http.MethodPost, "/v3/apps/{guid}/actions/restart", rest.Write, a.appAction(enabled(a.Platform.RestartApp)))
+	g.Storing().Handle(http.MethodPost, "/v3/apps/{guid}/actions/restart", rest.Write,
+		a.appAction(enabled(a.Platform.RestartApp)))
 	g.Handle(http.MethodGet, "/v3/apps/{guid}/environment_variables", rest.Read, a.getEnvironment)
 	g.Handle(http.MethodPatch, "/v3/apps/{guid}/environment_variables", rest.Write, a.setEnvironment)
 	g.Handle(http.MethodGet, "/v3/apps/{guid}/permissions", rest.Read, a.appPermissions)
@@ -189,7 +193,8 @@ func (a *API) deleteApp(w http.ResponseWriter, r *http.Request) error {
 }
 
 // enabled performs an action on apps whose lifecycle is enabled.
-func enabled(act func(platform.Tx, actions.Actor, *platform.App) error) func(platform.Tx, actions.Actor, *platform.App) error {
+func enabled(act func(platform.Tx, actions.Actor, *platform.App) error) func(platform.Tx, actions.Actor,
+	*platform.App) error {
 	return func(tx platform.Tx, by actions.Actor, app *platform.App) error {
 		if app.Lifecycle.Type == platform.LifecycleDocker {
 			if err := rest.NeedEnabled(tx, rest.FlagDocker); err != nil {
@@ -233,7 +238,8 @@ func (a *API) envBody(req *rest.Request, app *platform.App) any {
 		env = map[string]string{}
 	}
 	self := "/apps/" + rest.Escape(app.GUID)
-	return map[string]any{"var": env, "links": rest.Links{"self": req.Link(self, "/environment_variables"), "app": req.Link(self)}}
+	return map[string]any{"var": env, "links": rest.Links{"self": req.Link(self, "/environment_variables"),
+		"app": req.Link(self)}}
 }
 
 func (a *API) getEnvironment(w http.ResponseWriter, r *http.Request) error {
@@ -273,7 +279,8 @@ func (a *API) setEnvironment(w http.ResponseWriter, r *http.Request) error {
 		}
 		app.Env = mergeEnv(app.Env, patch)
 		// The names are recorded, never the values.
-		return a.envBody(req, app), a.Platform.UpdateApp(req.Tx, req.Caller.Actor(), app, map[string]any{"environment_variables": names})
+		return a.envBody(req, app), a.Platform.UpdateApp(req.Tx, req.Caller.Actor(), app,
+			map[string]any{"environment_variables": names})
 	})
 }
 
@@ -351,7 +358,8 @@ func (a *API) setAppFeature(w http.ResponseWriter, r *http.Request) error {
 			app.Features = map[string]bool{}
 		}
 		app.Features[name] = enabled
-		if err := a.Platform.UpdateApp(req.Tx, req.Caller.Actor(), app, map[string]any{"feature": name, "enabled": enabled}); err != nil {
+		if err := a.Platform.UpdateApp(req.Tx, req.Caller.Actor(), app, map[string]any{"feature": name,
+			"enabled": enabled}); err != nil {
 			return nil, err
 		}
 		return appFeature(app, name)
@@ -411,13 +419,17 @@ func presentApp(req *rest.Request, app *platform.App) appBody {
 		return &rest.Link{Href: req.Link(self, "/actions/", action).Href, Method: http.MethodPost}
 	}
 	return appBody{
-		ResourceBody: rest.PresentResource(&app.Resource), Name: app.Name, State: app.State, Lifecycle: PresentLifecycle(app.Lifecycle),
+		ResourceBody: rest.PresentResource(&app.Resource), Name: app.Name, State: app.State,
+		Lifecycle:     PresentLifecycle(app.Lifecycle),
 		Metadata:      rest.PresentMetadata(&app.Metadata),
 		Relationships: map[string]any{"space": rest.ToOne(app.SpaceGUID), "current_droplet": rest.ToOne(app.DropletGUID)},
 		Links: rest.Links{
-			"self": req.Link(self), "space": req.Link("/spaces/", rest.Escape(app.SpaceGUID)), "processes": req.Link(self, "/processes"),
-			"packages": req.Link(self, "/packages"), "tasks": req.Link(self, "/tasks"), "environment_variables": req.Link(self, "/environment_variables"),
-			"current_droplet": req.Link(self, "/droplets/current"), "droplets": req.Link(self, "/droplets"), "features": req.Link(self, "/features"),
+			"self": req.Link(self), "space": req.Link("/spaces/", rest.Escape(app.SpaceGUID)),
+			"processes": req.Link(self, "/processes"),
+			"packages":  req.Link(self, "/packages"), "tasks": req.Link(self, "/tasks"),
+			"environment_variables": req.Link(self, "/environment_variables"),
+			"current_droplet":       req.Link(self, "/droplets/current"), "droplets": req.Link(self, "/droplets"),
+			"features":  req.Link(self, "/features"),
 			"revisions": req.Link(self, "/revisions"), "deployed_revisions": req.Link(self, "/revisions/deployed"),
 			"start": post("start"), "stop": post("stop"),
 		},

@@ -16,7 +16,8 @@ import (
 var deployments = rest.Resource[platform.Deployment, deploymentBody]{
 	Noun: "Deployment", Repo: platform.Tx.Deployments, Present: rest.Each(presentDeployment),
 	List: listing.Params{Filters: listing.Filters{
-		"app_guids": listing.Text("app_guid"), "states": listing.Text("reason"), "status_values": listing.Text("status"), "status_reasons": listing.Text("reason"),
+		"app_guids": listing.Text("app_guid"), "states": listing.Text("reason"), "status_values": listing.Text("status"),
+		"status_reasons": listing.Text("reason"),
 	}},
 }
 
@@ -24,9 +25,12 @@ func (a *API) deploymentRoutes(g *web.Group) {
 	g.Handle(http.MethodGet, "/v3/deployments", rest.Read, deployments.Lister(a.Server))
 	g.Storing().Handle(http.MethodPost, "/v3/deployments", rest.Write, a.createDeployment)
 	g.Handle(http.MethodGet, "/v3/deployments/{guid}", rest.Read, deployments.Getter(a.Server))
-	g.Handle(http.MethodPatch, "/v3/deployments/{guid}", rest.Write, rest.MetadataPatcher(a.Server, deployments, rest.Only(a.deploymentFor)))
-	g.Handle(http.MethodPost, "/v3/deployments/{guid}/actions/cancel", rest.Write, a.deploymentAction(a.Platform.CancelDeployment))
-	g.Handle(http.MethodPost, "/v3/deployments/{guid}/actions/continue", rest.Write, a.deploymentAction(a.Platform.ContinueDeployment))
+	g.Handle(http.MethodPatch, "/v3/deployments/{guid}", rest.Write, rest.MetadataPatcher(a.Server, deployments,
+		rest.Only(a.deploymentFor)))
+	g.Handle(http.MethodPost, "/v3/deployments/{guid}/actions/cancel", rest.Write,
+		a.deploymentAction(a.Platform.CancelDeployment))
+	g.Handle(http.MethodPost, "/v3/deployments/{guid}/actions/continue", rest.Write,
+		a.deploymentAction(a.Platform.ContinueDeployment))
 }
 
 type deploymentRequest struct {
@@ -99,7 +103,8 @@ func (b *deploymentRequest) read() (*platform.Deployment, error) {
 		if d.MaxInFlight < 1 {
 			problems = append(problems, "Max in flight must be an integer greater than 0")
 		}
-		d.Options = platform.DeploymentOptions{WebInstances: o.WebInstances.Get(), MemoryMB: o.MemoryMB.Get(), DiskMB: o.DiskMB.Get(), LogRate: o.LogRate.Get()}
+		d.Options = platform.DeploymentOptions{WebInstances: o.WebInstances.Get(), MemoryMB: o.MemoryMB.Get(),
+			DiskMB: o.DiskMB.Get(), LogRate: o.LogRate.Get()}
 		if o.WebInstances != nil && o.WebInstances.Value < 1 {
 			problems = append(problems, "Web instances must be greater than 0")
 		}
@@ -108,7 +113,8 @@ func (b *deploymentRequest) read() (*platform.Deployment, error) {
 		}
 		if o.MinHealthy != nil {
 			if *o.MinHealthy < 0 || *o.MinHealthy > platform.MaxMinHealthy {
-				problems = append(problems, fmt.Sprintf("Min healthy time must be between 0 and %d seconds", platform.MaxMinHealthy))
+				problems = append(problems, fmt.Sprintf("Min healthy time must be between 0 and %d seconds",
+					platform.MaxMinHealthy))
 			}
 			ms := int64(*o.MinHealthy * 1000)
 			d.Options.MinHealthyMS = &ms
@@ -148,28 +154,30 @@ func (a *API) createDeployment(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	appGUID := body.Relationships.App.Data.GUID
-	err := rest.Answer(a.Server, w, r, deployments, http.StatusCreated, func(req *rest.Request) (*platform.Deployment, error) {
-		d, err := body.read()
-		if err != nil {
-			return nil, err
-		}
-		if err := body.Metadata.Apply(&d.Metadata); err != nil {
-			return nil, err
-		}
-		app, err := req.AppNamed(appGUID, platform.Operate)
-		if fault.Is(err, fault.NotFound) || fault.Is(err, fault.Forbidden) {
-			return nil, fault.Wrap(err, fault.Unprocessable, "Unable to use app. Ensure that the app exists and you have access to it.")
-		}
-		if err != nil {
-			return nil, err
-		}
-		if body.Options.scales() {
-			if err := req.NeedFlag("app_scaling"); err != nil {
+	err := rest.Answer(a.Server, w, r, deployments, http.StatusCreated,
+		func(req *rest.Request) (*platform.Deployment, error) {
+			d, err := body.read()
+			if err != nil {
 				return nil, err
 			}
-		}
-		return d, a.Platform.CreateDeployment(req.Tx, req.Caller.Actor(), app, d)
-	})
+			if err := body.Metadata.Apply(&d.Metadata); err != nil {
+				return nil, err
+			}
+			app, err := req.AppNamed(appGUID, platform.Operate)
+			if fault.Is(err, fault.NotFound) || fault.Is(err, fault.Forbidden) {
+				return nil, fault.Wrap(err, fault.Unprocessable,
+					"Unable to use app. Ensure that the app exists and you have access to it.")
+			}
+			if err != nil {
+				return nil, err
+			}
+			if body.Options.scales() {
+				if err := req.NeedFlag("app_scaling"); err != nil {
+					return nil, err
+				}
+			}
+			return d, a.Platform.CreateDeployment(req.Tx, req.Caller.Actor(), app, d)
+		})
 	if err == nil {
 		a.Signals.AppsChanged(appGUID)
 	}
@@ -182,7 +190,8 @@ func (a *API) deploymentFor(req *rest.Request) (*platform.Deployment, *platform.
 	return rest.OfApp(req, deployments, func(d *platform.Deployment) string { return d.AppGUID }, platform.Operate)
 }
 
-func (a *API) deploymentAction(act func(platform.Tx, actions.Actor, *platform.App, *platform.Deployment) error) web.Handler {
+func (a *API) deploymentAction(act func(platform.Tx, actions.Actor, *platform.App,
+	*platform.Deployment) error) web.Handler {
 	return func(w http.ResponseWriter, r *http.Request) error {
 		var appGUID string
 		err := rest.Answer(a.Server, w, r, deployments, http.StatusOK, func(req *rest.Request) (*platform.Deployment, error) {
@@ -237,13 +246,15 @@ func presentDeployment(req *rest.Request, d *platform.Deployment) deploymentBody
 	if healthy.IsZero() {
 		healthy = d.Created
 	}
-	details := map[string]any{"last_successful_healthcheck": rest.Timestamp(healthy), "last_status_change": rest.Timestamp(d.LastChange)}
+	details := map[string]any{"last_successful_healthcheck": rest.Timestamp(healthy),
+		"last_status_change": rest.Timestamp(d.LastChange)}
 	if d.Error != "" {
 		details["error"] = d.Error
 	}
 	status := map[string]any{"value": d.Status, "reason": d.Reason, "details": details}
 	options := map[string]any{"max_in_flight": d.MaxInFlight}
-	for name, n := range map[string]*int{"web_instances": d.Options.WebInstances, "memory_in_mb": d.Options.MemoryMB, "disk_in_mb": d.Options.DiskMB} {
+	for name, n := range map[string]*int{"web_instances": d.Options.WebInstances, "memory_in_mb": d.Options.MemoryMB,
+		"disk_in_mb": d.Options.DiskMB} {
 		if n != nil {
 			options[name] = *n
 		}

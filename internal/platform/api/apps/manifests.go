@@ -60,7 +60,8 @@ func (a *API) applier(req *rest.Request) (*manifest.Applier, error) {
 		Platform: a.Platform, Actor: req.Caller.Actor(), Space: space, Features: names,
 		MayCreateRoutes: func() error { return req.NeedFlag("route_creation") },
 		MayUseImages:    func() error { return rest.NeedEnabled(req.Tx, rest.FlagDocker) },
-		Bind: func(tx platform.Tx, app *platform.App, i *platform.ServiceInstance, s manifest.Service) (*platform.Job, error) {
+		Bind: func(tx platform.Tx, app *platform.App, i *platform.ServiceInstance,
+			s manifest.Service) (*platform.Job, error) {
 			_, job, err := a.Services.Bind(tx, req.Caller.Actor(), services.Bind{
 				Type: platform.BindingApp, Instance: i, App: app, Name: s.BindingName, Parameters: s.Parameters,
 			})
@@ -76,7 +77,8 @@ func (a *API) applyManifest(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	job := platform.Job{Operation: "space.apply_manifest", State: platform.JobComplete, ResourceType: "space", ResourceGUID: web.Param(r, "guid")}
+	job := platform.Job{Operation: "space.apply_manifest", State: platform.JobComplete, ResourceType: "space",
+		ResourceGUID: web.Param(r, "guid")}
 	for _, app := range m.Apps {
 		job.Warnings = append(job.Warnings, app.Warnings...)
 	}
@@ -95,7 +97,8 @@ func (a *API) applyManifest(w http.ResponseWriter, r *http.Request) error {
 	var stored *platform.Job
 	err = a.Store.Update(r.Context(), func(tx platform.Tx) (err error) {
 		if failed == nil && len(pending) > 0 {
-			stored, err = a.Services.Follow(tx, rest.CallerOf(r).Actor(), job.Operation, job.ResourceType, job.ResourceGUID, pending, job.Warnings)
+			stored, err = a.Services.Follow(tx, rest.CallerOf(r).Actor(), job.Operation, job.ResourceType, job.ResourceGUID,
+				pending, job.Warnings)
 			return err
 		}
 		stored, err = a.Platform.CreateJob(tx, job)
@@ -156,7 +159,8 @@ func (a *API) applyAll(r *http.Request, m *manifest.Manifest) (pending []service
 }
 
 // applyOne applies the entry of one app and returns its guid.
-func (a *API) applyOne(tx platform.Tx, req *rest.Request, applier *manifest.Applier, app *manifest.App) (string, error) {
+func (a *API) applyOne(tx platform.Tx, req *rest.Request, applier *manifest.Applier,
+	app *manifest.App) (string, error) {
 	if err := applier.Apply(tx, app); err != nil {
 		return "", err
 	}

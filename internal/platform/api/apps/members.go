@@ -18,7 +18,8 @@ type memberBody struct {
 func presentMembers(members []MemberUsage) []memberBody {
 	list := make([]memberBody, 0, len(members))
 	for _, m := range members {
-		b := memberBody{Name: m.Name, Type: "process", State: m.State, CPU: m.CPU, Memory: m.Memory, Restarts: m.Restarts, LastExit: m.LastExit}
+		b := memberBody{Name: m.Name, Type: "process", State: m.State, CPU: m.CPU, Memory: m.Memory, Restarts: m.Restarts,
+			LastExit: m.LastExit}
 		if m.Sidecar {
 			b.Type = "sidecar"
 		}

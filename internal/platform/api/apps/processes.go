@@ -29,7 +29,8 @@ func (a *API) processRoutes(g *web.Group) {
 	single := a.processes()
 	single.Present = a.presentProcessesWhole
 	g.Handle(http.MethodGet, "/v3/processes", rest.Read, a.processes().Lister(a.Server))
-	g.Handle(http.MethodGet, "/v3/apps/{guid}/processes", rest.Read, rest.ListerOf(a.Server, a.processes(), platform.Tx.Apps, "App", "app_guid"))
+	g.Handle(http.MethodGet, "/v3/apps/{guid}/processes", rest.Read, rest.ListerOf(a.Server, a.processes(),
+		platform.Tx.Apps, "App", "app_guid"))
 	// Every endpoint of a process has two paths: by its guid, and by app and type.
 	for _, at := range []string{"/v3/processes/{guid}", "/v3/apps/{guid}/processes/{type}"} {
 		g.Handle(http.MethodGet, at, rest.Read, single.GetterBy(a.Server, a.processOf))
@@ -187,18 +188,20 @@ func (a *API) scaleProcess(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	var appGUID string
-	err := rest.Answer(a.Server, w, r, a.processes(), http.StatusAccepted, func(req *rest.Request) (*platform.Process, error) {
-		process, app, err := a.processFor(req, platform.Operate)
-		if err != nil {
-			return nil, err
-		}
-		if err := req.NeedFlag("app_scaling"); err != nil {
-			return nil, err
-		}
-		appGUID = app.GUID
-		return process, a.Platform.ScaleProcess(req.Tx, req.Caller.Actor(), app, process,
-			platform.Scale{Instances: body.Instances.Get(), MemoryMB: body.MemoryMB.Get(), DiskMB: body.DiskMB.Get(), LogRate: body.LogRate.Get()}, false)
-	})
+	err := rest.Answer(a.Server, w, r, a.processes(), http.StatusAccepted,
+		func(req *rest.Request) (*platform.Process, error) {
+			process, app, err := a.processFor(req, platform.Operate)
+			if err != nil {
+				return nil, err
+			}
+			if err := req.NeedFlag("app_scaling"); err != nil {
+				return nil, err
+			}
+			appGUID = app.GUID
+			return process, a.Platform.ScaleProcess(req.Tx, req.Caller.Actor(), app, process,
+				platform.Scale{Instances: body.Instances.Get(), MemoryMB: body.MemoryMB.Get(), DiskMB: body.DiskMB.Get(),
+					LogRate: body.LogRate.Get()}, false)
+		})
 	if err == nil {
 		a.Signals.AppsChanged(appGUID)
 	}
@@ -267,7 +270,8 @@ func (a *API) presentProcessesBare(req *rest.Request, items []*platform.Process)
 	out := rest.PresentAll(items, func(process *platform.Process) processBody {
 		return presentProcess(req, process, spaces[process.AppGUID])
 	})
-	if req.HTTP.Method != http.MethodGet || !slices.Contains(listing.SplitValues(req.HTTP.URL.Query().Get("embed")), embedInstances) {
+	if req.HTTP.Method != http.MethodGet || !slices.Contains(listing.SplitValues(req.HTTP.URL.Query().Get("embed")),
+		embedInstances) {
 		return out, nil
 	}
 	running, err := RunningOf(req, items)
@@ -326,7 +330,10 @@ func commandOf(tx platform.Tx, process *platform.Process) (string, error) {
 
 // spacesOf returns the spaces of a page of processes by app.
 func spacesOf(req *rest.Request, items []*platform.Process) (map[string]string, error) {
-	apps, _, err := req.Tx.Apps().List(platform.Query{Where: []platform.Cond{platform.InStrings("guid", rest.GUIDsOf(items, func(p *platform.Process) string { return p.AppGUID }))}, WithoutSecrets: true})
+	apps, _, err := req.Tx.Apps().
+		List(platform.Query{Where: []platform.Cond{
+			platform.InStrings("guid", rest.GUIDsOf(items, func(p *platform.Process) string { return p.AppGUID }))},
+			WithoutSecrets: true})
 	out := map[string]string{}
 	for _, app := range apps {
 		out[app.GUID] = app.SpaceGUID
@@ -345,14 +352,18 @@ func revisionOf(process *platform.Process) any {
 func presentProcess(req *rest.Request, process *platform.Process, space string) processBody {
 	self := "/processes/" + rest.Escape(process.GUID)
 	return processBody{
-		ResourceBody: rest.PresentResource(&process.Resource), Version: process.Version, Type: process.Type, User: rest.OrNull(process.User),
+		ResourceBody: rest.PresentResource(&process.Resource), Version: process.Version, Type: process.Type,
+		User:      rest.OrNull(process.User),
 		Instances: process.Instances, MemoryMB: process.MemoryMB, DiskMB: process.DiskMB, LogRate: process.LogRate,
-		Health: presentCheck(process.Health, true), Readiness: presentCheck(process.Readiness, false), OnCredentials: process.OnCredentials,
+		Health: presentCheck(process.Health, true), Readiness: presentCheck(process.Readiness, false),
+		OnCredentials: process.OnCredentials,
 		MinHealthy:    process.MinHealthy,
-		Relationships: map[string]any{"app": rest.ToOne(process.AppGUID), "revision": revisionOf(process)}, Metadata: rest.PresentMetadata(&process.Metadata),
+		Relationships: map[string]any{"app": rest.ToOne(process.AppGUID), "revision": revisionOf(process)},
+		Metadata:      rest.PresentMetadata(&process.Metadata),
 		Links: rest.Links{
 			"self": req.Link(self), "scale": {Href: req.Link(self, "/actions/scale").Href, Method: http.MethodPost},
-			"app": req.Link("/apps/", rest.Escape(process.AppGUID)), "space": req.Link("/spaces/", rest.Escape(space)), "stats": req.Link(self, "/stats"),
+			"app": req.Link("/apps/", rest.Escape(process.AppGUID)), "space": req.Link("/spaces/", rest.Escape(space)),
+			"stats":             req.Link(self, "/stats"),
 			"process_instances": req.Link(self, "/process_instances"),
 		},
 	}

@@ -11,14 +11,18 @@ import (
 
 var revisions = rest.Resource[platform.Revision, revisionBody]{
 	Noun: "Revision", Repo: platform.Tx.Revisions, Present: presentRevisions,
-	List: listing.Params{Filters: listing.Filters{"versions": listing.Number("version"), "deployable": listing.Flag("deployable")}},
+	List: listing.Params{Filters: listing.Filters{"versions": listing.Number("version"),
+		"deployable": listing.Flag("deployable")}},
 }
 
 func (a *API) revisionRoutes(g *web.Group) {
-	g.Handle(http.MethodGet, "/v3/apps/{guid}/revisions", rest.Read, rest.ListerOf(a.Server, revisions, platform.Tx.Apps, "App", "app_guid"))
-	g.Handle(http.MethodGet, "/v3/apps/{guid}/revisions/deployed", rest.Read, revisions.ListerWhere(a.Server, deployedRevisions))
+	g.Handle(http.MethodGet, "/v3/apps/{guid}/revisions", rest.Read, rest.ListerOf(a.Server, revisions, platform.Tx.Apps,
+		"App", "app_guid"))
+	g.Handle(http.MethodGet, "/v3/apps/{guid}/revisions/deployed", rest.Read,
+		revisions.ListerWhere(a.Server, deployedRevisions))
 	g.Handle(http.MethodGet, "/v3/revisions/{guid}", rest.Read, revisions.Getter(a.Server))
-	g.Handle(http.MethodPatch, "/v3/revisions/{guid}", rest.Write, rest.MetadataPatcher(a.Server, revisions, a.revisionToChange))
+	g.Handle(http.MethodPatch, "/v3/revisions/{guid}", rest.Write, rest.MetadataPatcher(a.Server, revisions,
+		a.revisionToChange))
 	g.Handle(http.MethodGet, "/v3/revisions/{guid}/environment_variables", rest.Read, a.revisionEnvironment)
 }
 
@@ -54,8 +58,9 @@ func (a *API) revisionEnvironment(w http.ResponseWriter, r *http.Request) error 
 		}
 		self := "/revisions/" + rest.Escape(revision.GUID)
 		return map[string]any{
-			"var":   rest.NonNil(revision.Env),
-			"links": rest.Links{"self": req.Link(self, "/environment_variables"), "revision": req.Link(self), "app": req.Link("/apps/", rest.Escape(app.GUID))},
+			"var": rest.NonNil(revision.Env),
+			"links": rest.Links{"self": req.Link(self, "/environment_variables"), "revision": req.Link(self),
+				"app": req.Link("/apps/", rest.Escape(app.GUID))},
 		}, a.Platform.RevisionEnvironmentShown(req.Tx, req.Caller.Actor(), app, revision)
 	})
 }
@@ -133,10 +138,12 @@ func presentRevisions(req *rest.Request, items []*platform.Revision) ([]revision
 func presentRevision(req *rest.Request, r *platform.Revision, secrets bool) revisionBody {
 	self := "/revisions/" + rest.Escape(r.GUID)
 	body := revisionBody{
-		ResourceBody: rest.PresentResource(&r.Resource), Version: r.Version, Droplet: rest.RelationData{GUID: r.DropletGUID}, Description: r.Description,
-		Processes: map[string]revisionProcess{}, Sidecars: []revisionSidecar{},
+		ResourceBody: rest.PresentResource(&r.Resource), Version: r.Version, Droplet: rest.RelationData{GUID: r.DropletGUID},
+		Description: r.Description,
+		Processes:   map[string]revisionProcess{}, Sidecars: []revisionSidecar{},
 		Relationships: map[string]any{"app": rest.ToOne(r.AppGUID)}, Metadata: rest.PresentMetadata(&r.Metadata),
-		Links: rest.Links{"self": req.Link(self), "app": req.Link("/apps/", rest.Escape(r.AppGUID)), "environment_variables": req.Link(self, "/environment_variables")},
+		Links: rest.Links{"self": req.Link(self), "app": req.Link("/apps/", rest.Escape(r.AppGUID)),
+			"environment_variables": req.Link(self, "/environment_variables")},
 		Ingot: revisionExtras{Processes: map[string]revisionSettings{}, Sidecars: map[string]*platform.SidecarOptions{}},
 	}
 	for kind, p := range r.Processes {
@@ -145,7 +152,8 @@ func presentRevision(req *rest.Request, r *platform.Revision, secrets bool) revi
 			command = rest.Hidden
 		}
 		body.Processes[kind] = revisionProcess{rest.OrNull(command)}
-		body.Ingot.Processes[kind] = revisionSettings{p.MemoryMB, p.DiskMB, p.LogRate, presentCheck(p.Health, true), presentCheck(p.Readiness, false), p.OnCredentials}
+		body.Ingot.Processes[kind] = revisionSettings{p.MemoryMB, p.DiskMB, p.LogRate, presentCheck(p.Health, true),
+			presentCheck(p.Readiness, false), p.OnCredentials}
 	}
 	for _, s := range r.Sidecars {
 		one := revisionSidecar{Name: s.Name, Command: s.Command, ProcessTypes: append([]string{}, s.ProcessTypes...)}

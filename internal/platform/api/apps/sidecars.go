@@ -16,7 +16,8 @@ var sidecars = rest.Resource[platform.Sidecar, sidecarBody]{
 }
 
 func (a *API) sidecarRoutes(g *web.Group) {
-	g.Handle(http.MethodGet, "/v3/apps/{guid}/sidecars", rest.Read, rest.ListerOf(a.Server, sidecars, platform.Tx.Apps, "App", "app_guid"))
+	g.Handle(http.MethodGet, "/v3/apps/{guid}/sidecars", rest.Read, rest.ListerOf(a.Server, sidecars, platform.Tx.Apps,
+		"App", "app_guid"))
 	g.Handle(http.MethodPost, "/v3/apps/{guid}/sidecars", rest.Write, a.saveSidecar(http.StatusCreated, newSidecar))
 	g.Handle(http.MethodGet, "/v3/processes/{guid}/sidecars", rest.Read, a.processSidecars)
 	g.Handle(http.MethodGet, "/v3/sidecars/{guid}", rest.Read, sidecars.Getter(a.Server))
@@ -32,8 +33,12 @@ func (a *API) processSidecars(w http.ResponseWriter, r *http.Request) error {
 			return nil, err
 		}
 		all, _, err := req.Tx.Sidecars().List(platform.Where("app_guid", process.AppGUID))
-		mine := slices.DeleteFunc(all, func(s *platform.Sidecar) bool { return !slices.Contains(s.ProcessTypes, process.Type) })
-		return []platform.Cond{platform.InStrings("guid", rest.GUIDsOf(mine, func(s *platform.Sidecar) string { return s.GUID }))}, err
+		mine := slices.DeleteFunc(all, func(s *platform.Sidecar) bool {
+			return !slices.Contains(s.ProcessTypes,
+				process.Type)
+		})
+		return []platform.Cond{platform.InStrings("guid",
+			rest.GUIDsOf(mine, func(s *platform.Sidecar) string { return s.GUID }))}, err
 	})(w, r)
 }
 
@@ -159,7 +164,8 @@ type sidecarBody struct {
 func presentSidecar(_ *rest.Request, s *platform.Sidecar) sidecarBody {
 	b := sidecarBody{
 		GUID: s.GUID, Name: s.Name, Command: s.Command, ProcessTypes: append([]string{}, s.ProcessTypes...), Origin: s.Origin,
-		Relationships: map[string]any{"app": rest.ToOne(s.AppGUID)}, Created: rest.Timestamp(s.Created), Updated: rest.Timestamp(s.Updated),
+		Relationships: map[string]any{"app": rest.ToOne(s.AppGUID)}, Created: rest.Timestamp(s.Created),
+		Updated: rest.Timestamp(s.Updated),
 	}
 	slices.Sort(b.ProcessTypes)
 	b.Options = presentOptions(s.Options)

@@ -51,13 +51,17 @@ func RunningOf(req *rest.Request, items []*platform.Process) (map[string][]runni
 // changedAt returns when each process or its app was last changed: since then instances that
 // do not exist are missing.
 func changedAt(req *rest.Request, items []*platform.Process) (map[string]time.Time, error) {
-	apps, _, err := req.Tx.Apps().List(platform.Query{Where: []platform.Cond{platform.InStrings("guid", rest.GUIDsOf(items, func(p *platform.Process) string { return p.AppGUID }))}, WithoutSecrets: true})
+	apps, _, err := req.Tx.Apps().
+		List(platform.Query{Where: []platform.Cond{
+			platform.InStrings("guid", rest.GUIDsOf(items, func(p *platform.Process) string { return p.AppGUID }))},
+			WithoutSecrets: true})
 	byApp, out := map[string]time.Time{}, map[string]time.Time{}
 	for _, app := range apps {
 		byApp[app.GUID] = app.Updated
 	}
 	for _, process := range items {
-		out[process.GUID] = slices.MaxFunc([]time.Time{process.Created, process.Updated, byApp[process.AppGUID]}, time.Time.Compare)
+		out[process.GUID] = slices.MaxFunc([]time.Time{process.Created, process.Updated, byApp[process.AppGUID]},
+			time.Time.Compare)
 	}
 	return out, err
 }
@@ -81,7 +85,8 @@ func (a *API) processInstances(w http.ResponseWriter, r *http.Request) error {
 		if list == nil {
 			list = []runningBody{}
 		}
-		return map[string]any{"resources": list, "links": rest.Links{"self": rest.Href(req.Base, r.URL.Path), "process": req.Link("/processes/", rest.Escape(process.GUID))}}, err
+		return map[string]any{"resources": list, "links": rest.Links{"self": rest.Href(req.Base, r.URL.Path),
+			"process": req.Link("/processes/", rest.Escape(process.GUID))}}, err
 	})
 }
 
@@ -126,7 +131,8 @@ func (a *API) processStats(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-func (a *API) statsRow(process *platform.Process, index int, row *platform.Instance, usage map[string]InstanceUsage, traffic map[string]InstanceTraffic) map[string]any {
+func (a *API) statsRow(process *platform.Process, index int, row *platform.Instance, usage map[string]InstanceUsage,
+	traffic map[string]InstanceTraffic) map[string]any {
 	b := map[string]any{
 		"type": process.Type, "index": index, "state": platform.InstanceDown, "routable": nil, "uptime": 0, "details": nil,
 	}
@@ -149,7 +155,8 @@ func (a *API) statsRow(process *platform.Process, index int, row *platform.Insta
 	used := map[string]any{}
 	if u, ok := usage[row.GUID]; ok {
 		used = map[string]any{
-			"time": u.Time.UTC().Format(time.RFC3339), "cpu": u.CPU, "cpu_entitlement": u.CPU, "mem": u.Memory, "disk": u.Disk, "log_rate": u.LogRate,
+			"time": u.Time.UTC().Format(time.RFC3339), "cpu": u.CPU, "cpu_entitlement": u.CPU, "mem": u.Memory, "disk": u.Disk,
+			"log_rate": u.LogRate,
 		}
 		b["log_lines_lost"] = u.LogLost // an extension of Ingot, as members
 		if len(u.Members) > 0 {
@@ -157,8 +164,10 @@ func (a *API) statsRow(process *platform.Process, index int, row *platform.Insta
 		}
 	}
 	for k, v := range map[string]any{
-		"instance_guid": row.GUID, "routable": row.State == platform.InstanceRunning && row.Ready, "host": row.Host, "instance_internal_ip": row.InternalIP,
-		"uptime": Seconds(a.Now(), row.Since), "mem_quota": int64(process.MemoryMB) << 20, "disk_quota": int64(process.DiskMB) << 20,
+		"instance_guid": row.GUID, "routable": row.State == platform.InstanceRunning && row.Ready, "host": row.Host,
+		"instance_internal_ip": row.InternalIP,
+		"uptime":               Seconds(a.Now(), row.Since), "mem_quota": int64(process.MemoryMB) << 20,
+		"disk_quota":     int64(process.DiskMB) << 20,
 		"log_rate_limit": process.LogRate, "fds_quota": actions.DefaultFiles, "instance_ports": ports, "usage": used,
 	} {
 		b[k] = v
@@ -178,8 +187,10 @@ func presentTraffic(t InstanceTraffic) map[string]any {
 		status[strconv.Itoa(class)+"xx"] = t.Classes[class]
 	}
 	return map[string]any{
-		"requests": t.Requests, "connections": t.Connections, "active": t.Active, "status": status, "bytes_received": t.Received, "bytes_sent": t.Sent,
-		"latency_ms": map[string]float64{"mean": millis(t.Mean), "p50": millis(t.P50), "p95": millis(t.P95), "p99": millis(t.P99)},
+		"requests": t.Requests, "connections": t.Connections, "active": t.Active, "status": status,
+		"bytes_received": t.Received, "bytes_sent": t.Sent,
+		"latency_ms": map[string]float64{"mean": millis(t.Mean), "p50": millis(t.P50), "p95": millis(t.P95),
+			"p99": millis(t.P99)},
 	}
 }
 

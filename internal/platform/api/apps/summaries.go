@@ -44,7 +44,8 @@ func Summaries(req *rest.Request, items []*platform.App) ([]summaryBody, error) 
 	if len(guids) == 0 {
 		return out, nil
 	}
-	processes, _, err := req.Tx.Processes().List(platform.Query{Where: []platform.Cond{platform.InStrings("app_guid", guids)}, WithoutSecrets: true})
+	processes, _, err := req.Tx.Processes().
+		List(platform.Query{Where: []platform.Cond{platform.InStrings("app_guid", guids)}, WithoutSecrets: true})
 	if err != nil {
 		return nil, err
 	}

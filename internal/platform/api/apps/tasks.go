@@ -18,27 +18,32 @@ import (
 var tasks = rest.Resource[platform.Task, taskBody]{
 	Noun: "Task", Repo: platform.Tx.Tasks, Present: rest.Each(presentTask),
 	List: listing.Params{Filters: listing.Filters{
-		"names": listing.Text("name"), "states": listing.Text("state"), "sequence_ids": listing.Number("sequence_id"), "app_guids": listing.Text("app_guid"),
+		"names": listing.Text("name"), "states": listing.Text("state"), "sequence_ids": listing.Number("sequence_id"),
+		"app_guids":   listing.Text("app_guid"),
 		"space_guids": listing.Text("space_guid"), "organization_guids": listing.Text("organization_guid"),
 	}},
 }
 
 // tasksWhole are presented with commands to callers that may see them.
-var tasksWhole = rest.Resource[platform.Task, taskBody]{Noun: "Task", Repo: platform.Tx.Tasks, Present: presentTasksWhole}
+var tasksWhole = rest.Resource[platform.Task, taskBody]{Noun: "Task", Repo: platform.Tx.Tasks,
+	Present: presentTasksWhole}
 
 // tasksOfApp are the tasks of one app, so they need fewer filters.
 var tasksOfApp = rest.Resource[platform.Task, taskBody]{
 	Noun: "Task", Repo: platform.Tx.Tasks, Present: presentTasksWhole,
-	List: listing.Params{Filters: listing.Filters{"names": listing.Text("name"), "states": listing.Text("state"), "sequence_ids": listing.Number("sequence_id")}},
+	List: listing.Params{Filters: listing.Filters{"names": listing.Text("name"), "states": listing.Text("state"),
+		"sequence_ids": listing.Number("sequence_id")}},
 }
 
 func (a *API) taskRoutes(g *web.Group) {
 	g.Handle(http.MethodGet, "/v3/tasks", rest.Read, tasks.Lister(a.Server))
 	g.Handle(http.MethodGet, "/v3/tasks/{guid}", rest.Read, tasksWhole.Getter(a.Server))
-	g.Handle(http.MethodPatch, "/v3/tasks/{guid}", rest.Write, rest.MetadataPatcher(a.Server, tasksWhole, rest.Only(func(req *rest.Request) (*platform.Task, *platform.App, error) {
-		return a.taskFor(req, platform.Develop)
-	})))
-	g.Handle(http.MethodGet, "/v3/apps/{guid}/tasks", rest.Read, rest.ListerOf(a.Server, tasksOfApp, platform.Tx.Apps, "App", "app_guid"))
+	g.Handle(http.MethodPatch, "/v3/tasks/{guid}", rest.Write, rest.MetadataPatcher(a.Server, tasksWhole,
+		rest.Only(func(req *rest.Request) (*platform.Task, *platform.App, error) {
+			return a.taskFor(req, platform.Develop)
+		})))
+	g.Handle(http.MethodGet, "/v3/apps/{guid}/tasks", rest.Read, rest.ListerOf(a.Server, tasksOfApp, platform.Tx.Apps,
+		"App", "app_guid"))
 	g.Storing().Handle(http.MethodPost, "/v3/apps/{guid}/tasks", rest.Write, a.createTask)
 	g.Handle(http.MethodPost, "/v3/tasks/{guid}/actions/cancel", rest.Write, a.cancelTask)
 	// Current clients use the older paths.
@@ -119,7 +124,8 @@ func (a *API) taskOf(req *rest.Request, app *platform.App, body *taskRequest) (*
 	if err != nil {
 		return nil, err
 	}
-	task := &platform.Task{DropletGUID: body.Droplet, MemoryMB: memory, DiskMB: a.Platform.DiskMB, LogRate: platform.DefaultLogRate}
+	task := &platform.Task{DropletGUID: body.Droplet, MemoryMB: memory, DiskMB: a.Platform.DiskMB,
+		LogRate: platform.DefaultLogRate}
 	if body.Template != nil {
 		process, err := rest.Lookup(req.Tx.Processes(), body.Template.Process.GUID, "Process")
 		if err != nil {
@@ -190,11 +196,13 @@ func presentTask(req *rest.Request, t *platform.Task) taskBody {
 	self := "/tasks/" + rest.Escape(t.GUID)
 	return taskBody{
 		ResourceBody: rest.PresentResource(&t.Resource), Sequence: t.Sequence, Name: t.Name, State: t.State,
-		MemoryMB: t.MemoryMB, DiskMB: t.DiskMB, LogRate: t.LogRate, Result: map[string]any{"failure_reason": rest.OrNull(t.Reason)}, Droplet: t.DropletGUID,
+		MemoryMB: t.MemoryMB, DiskMB: t.DiskMB, LogRate: t.LogRate,
+		Result: map[string]any{"failure_reason": rest.OrNull(t.Reason)}, Droplet: t.DropletGUID,
 		Relationships: map[string]any{"app": rest.ToOne(t.AppGUID)}, Metadata: rest.PresentMetadata(&t.Metadata),
 		Links: rest.Links{
-			"self": req.Link(self), "app": req.Link("/apps/", rest.Escape(t.AppGUID)), "droplet": req.Link("/droplets/", rest.Escape(t.DropletGUID)),
-			"cancel": {Href: req.Link(self, "/actions/cancel").Href, Method: http.MethodPost},
+			"self": req.Link(self), "app": req.Link("/apps/", rest.Escape(t.AppGUID)),
+			"droplet": req.Link("/droplets/", rest.Escape(t.DropletGUID)),
+			"cancel":  {Href: req.Link(self, "/actions/cancel").Href, Method: http.MethodPost},
 		},
 	}
 }

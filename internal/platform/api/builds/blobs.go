@@ -10,7 +10,8 @@ import (
 type Blobs interface {
 	// PutPackage stores a package made of a zip, which may be nil, and of files that
 	// are already stored in a pool. Content is never matched across pools.
-	PutPackage(ctx context.Context, guid, pool string, zip io.ReaderAt, size int64, matched []Resource) (sha256 string, err error)
+	PutPackage(ctx context.Context, guid, pool string, zip io.ReaderAt, size int64,
+		matched []Resource) (sha256 string, err error)
 	OpenPackage(ctx context.Context, guid string) (Download, error)
 	CopyPackage(ctx context.Context, from, to string) error
 	// PatchPackage stores a package with the files of another one and a change. PatchDroplet

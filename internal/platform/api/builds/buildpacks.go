@@ -15,8 +15,9 @@ import (
 var buildpacks = rest.Resource[platform.Buildpack, buildpackBody]{
 	Noun: "Buildpack", Repo: platform.Tx.Buildpacks, Present: rest.Each(presentBuildpack),
 	List: listing.Params{
-		Filters: listing.Filters{"names": listing.Text("name"), "stacks": listing.Text("stack"), "lifecycle": listing.Word("lifecycle", "buildpack", "cnb")},
-		Orders:  []string{"position", "name"}, DefaultOrder: "position",
+		Filters: listing.Filters{"names": listing.Text("name"), "stacks": listing.Text("stack"),
+			"lifecycle": listing.Word("lifecycle", "buildpack", "cnb")},
+		Orders: []string{"position", "name"}, DefaultOrder: "position",
 	},
 }
 
@@ -27,7 +28,8 @@ func (a *API) buildpackRoutes(g *web.Group) {
 	g.Handle(http.MethodPatch, "/v3/buildpacks/{guid}", rest.Admin, a.updateBuildpack)
 	g.Handle(http.MethodDelete, "/v3/buildpacks/{guid}", rest.Admin,
 		rest.Deleter(a.Server, "buildpack.delete", buildpacks.Find, a.Platform.DeleteBuildpack))
-	g.Within(uploads).Storing().Refusing(namesBits).Handle(http.MethodPost, "/v3/buildpacks/{guid}/upload", rest.Admin, a.uploadBuildpack)
+	g.Within(uploads).Storing().Refusing(namesBits).Handle(http.MethodPost, "/v3/buildpacks/{guid}/upload", rest.Admin,
+		a.uploadBuildpack)
 }
 
 type buildpackRequest struct {
@@ -75,13 +77,14 @@ func (a *API) createBuildpack(w http.ResponseWriter, r *http.Request) error {
 	if body.Lifecycle != nil && *body.Lifecycle != "buildpack" {
 		return fault.Invalid("Lifecycle must be 'buildpack': others are not supported by this platform")
 	}
-	return rest.Answer(a.Server, w, r, buildpacks, http.StatusCreated, func(req *rest.Request) (*platform.Buildpack, error) {
-		bp := &platform.Buildpack{Enabled: true}
-		if err := body.apply(bp); err != nil {
-			return nil, err
-		}
-		return bp, a.Platform.CreateBuildpack(req.Tx, req.Caller.Actor(), bp, max(1, body.position()))
-	})
+	return rest.Answer(a.Server, w, r, buildpacks, http.StatusCreated,
+		func(req *rest.Request) (*platform.Buildpack, error) {
+			bp := &platform.Buildpack{Enabled: true}
+			if err := body.apply(bp); err != nil {
+				return nil, err
+			}
+			return bp, a.Platform.CreateBuildpack(req.Tx, req.Caller.Actor(), bp, max(1, body.position()))
+		})
 }
 
 func (a *API) updateBuildpack(w http.ResponseWriter, r *http.Request) error {
@@ -126,7 +129,8 @@ func (a *API) uploadBuildpack(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	return uploaded(a, w, r, buildpacks, func(req *rest.Request) (*platform.Buildpack, platform.Job, error) {
-		job := platform.Job{Operation: "buildpack.upload", State: platform.JobComplete, ResourceType: "buildpack", ResourceGUID: bp.GUID}
+		job := platform.Job{Operation: "buildpack.upload", State: platform.JobComplete, ResourceType: "buildpack",
+			ResourceGUID: bp.GUID}
 		bp, err := rest.Lookup(req.Tx.Buildpacks(), bp.GUID, "Buildpack")
 		if err != nil {
 			return nil, job, err
@@ -152,8 +156,11 @@ type buildpackBody struct {
 func presentBuildpack(req *rest.Request, b *platform.Buildpack) buildpackBody {
 	self := "/buildpacks/" + rest.Escape(b.GUID)
 	return buildpackBody{
-		ResourceBody: rest.PresentResource(&b.Resource), Name: b.Name, Stack: rest.OrNull(b.Stack), State: b.State, Lifecycle: b.Lifecycle,
-		Filename: rest.OrNull(b.Filename), Position: b.Position, Enabled: b.Enabled, Locked: b.Locked, Metadata: rest.PresentMetadata(&b.Metadata),
-		Links: rest.Links{"self": req.Link(self), "upload": {Href: req.Link(self, "/upload").Href, Method: http.MethodPost}},
+		ResourceBody: rest.PresentResource(&b.Resource), Name: b.Name, Stack: rest.OrNull(b.Stack), State: b.State,
+		Lifecycle: b.Lifecycle,
+		Filename:  rest.OrNull(b.Filename), Position: b.Position, Enabled: b.Enabled, Locked: b.Locked,
+		Metadata: rest.PresentMetadata(&b.Metadata),
+		Links: rest.Links{"self": req.Link(self), "upload": {Href: req.Link(self, "/upload").Href,
+			Method: http.MethodPost}},
 	}
 }

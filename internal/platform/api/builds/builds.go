@@ -26,7 +26,8 @@ func (a *API) buildRoutes(g *web.Group) {
 	g.Storing().Handle(http.MethodPost, "/v3/builds", rest.Write, a.createBuild)
 	g.Handle(http.MethodGet, "/v3/builds/{guid}", rest.Read, builds.Getter(a.Server))
 	g.Handle(http.MethodPatch, "/v3/builds/{guid}", rest.Write, rest.MetadataPatcher(a.Server, builds, a.buildFor))
-	g.Handle(http.MethodGet, "/v3/apps/{guid}/builds", rest.Read, rest.ListerOf(a.Server, builds, platform.Tx.Apps, "App", "app_guid"))
+	g.Handle(http.MethodGet, "/v3/apps/{guid}/builds", rest.Read, rest.ListerOf(a.Server, builds, platform.Tx.Apps, "App",
+		"app_guid"))
 }
 
 type buildRequest struct {
@@ -47,39 +48,41 @@ func (a *API) createBuild(w http.ResponseWriter, r *http.Request) error {
 		return fault.Invalid("Package can't be blank")
 	}
 	var guid, warning string
-	err := rest.Answer(a.Server, rest.Warned(w, &warning), r, builds, http.StatusCreated, func(req *rest.Request) (*platform.Build, error) {
-		pkg, err := rest.Find(req.Caller, req.Tx.Packages(), body.Package.Value.GUID, "Package")
-		if err != nil {
-			return nil, rest.NotAccessible(err, "Unable to use package. Ensure that the package exists and you have access to it.")
-		}
-		app, err := req.AppNamed(pkg.AppGUID, platform.Operate)
-		if err != nil {
-			return nil, err
-		}
-		if pkg.Type == platform.PackageDocker {
-			if err := rest.NeedEnabled(req.Tx, rest.FlagDocker); err != nil {
+	err := rest.Answer(a.Server, rest.Warned(w, &warning), r, builds, http.StatusCreated,
+		func(req *rest.Request) (*platform.Build, error) {
+			pkg, err := rest.Find(req.Caller, req.Tx.Packages(), body.Package.Value.GUID, "Package")
+			if err != nil {
+				return nil, rest.NotAccessible(err,
+					"Unable to use package. Ensure that the package exists and you have access to it.")
+			}
+			app, err := req.AppNamed(pkg.AppGUID, platform.Operate)
+			if err != nil {
 				return nil, err
 			}
-		}
-		build, err := a.newBuild(app, &body)
-		if err != nil {
-			return nil, err
-		}
-		if err := a.Platform.CreateBuild(req.Tx, req.Caller.Actor(), app, pkg, build); err != nil {
-			return nil, err
-		}
-		guid = build.GUID
-		sidecars, _, err := req.Tx.Sidecars().List(platform.Where("app_guid", app.GUID))
-		if err != nil {
-			return nil, err
-		}
-		if warning, err = apps.SidecarWarning(req.Tx, build.Lifecycle, sidecars...); err != nil {
-			return nil, err
-		}
-		old, err := a.Platform.StackUsable(req.Tx, app, build.Lifecycle.Stack)
-		warning = strings.TrimSpace(warning + " " + old)
-		return build, err
-	})
+			if pkg.Type == platform.PackageDocker {
+				if err := rest.NeedEnabled(req.Tx, rest.FlagDocker); err != nil {
+					return nil, err
+				}
+			}
+			build, err := a.newBuild(app, &body)
+			if err != nil {
+				return nil, err
+			}
+			if err := a.Platform.CreateBuild(req.Tx, req.Caller.Actor(), app, pkg, build); err != nil {
+				return nil, err
+			}
+			guid = build.GUID
+			sidecars, _, err := req.Tx.Sidecars().List(platform.Where("app_guid", app.GUID))
+			if err != nil {
+				return nil, err
+			}
+			if warning, err = apps.SidecarWarning(req.Tx, build.Lifecycle, sidecars...); err != nil {
+				return nil, err
+			}
+			old, err := a.Platform.StackUsable(req.Tx, app, build.Lifecycle.Stack)
+			warning = strings.TrimSpace(warning + " " + old)
+			return build, err
+		})
 	if err == nil {
 		a.Signals.BuildCreated(guid, tracing.OriginOf(r.Context()))
 	}
@@ -88,7 +91,8 @@ func (a *API) createBuild(w http.ResponseWriter, r *http.Request) error {
 
 func (a *API) newBuild(app *platform.App, body *buildRequest) (*platform.Build, error) {
 	build := &platform.Build{
-		Lifecycle: app.Lifecycle, MemoryMB: a.Platform.StagingMemoryMB, DiskMB: a.Platform.StagingDiskMB, LogRate: platform.DefaultLogRate,
+		Lifecycle: app.Lifecycle, MemoryMB: a.Platform.StagingMemoryMB, DiskMB: a.Platform.StagingDiskMB,
+		LogRate: platform.DefaultLogRate,
 	}
 	apps.ApplyLifecycle(body.Life, &build.Lifecycle)
 	if body.MemoryMB != nil {
@@ -127,11 +131,14 @@ type buildBody struct {
 
 func presentBuild(req *rest.Request, b *platform.Build) buildBody {
 	out := buildBody{
-		ResourceBody: rest.PresentResource(&b.Resource), State: b.State, MemoryMB: b.MemoryMB, DiskMB: b.DiskMB, LogRate: b.LogRate,
-		Error: rest.OrNull(b.Error), Lifecycle: apps.PresentLifecycle(b.Lifecycle), Package: rest.RelationData{GUID: b.PackageGUID},
+		ResourceBody: rest.PresentResource(&b.Resource), State: b.State, MemoryMB: b.MemoryMB, DiskMB: b.DiskMB,
+		LogRate: b.LogRate,
+		Error:   rest.OrNull(b.Error), Lifecycle: apps.PresentLifecycle(b.Lifecycle),
+		Package:       rest.RelationData{GUID: b.PackageGUID},
 		CreatedBy:     map[string]any{"guid": b.CreatorGUID, "name": b.CreatorName, "email": b.CreatorMail},
 		Relationships: map[string]any{"app": rest.ToOne(b.AppGUID)}, Metadata: rest.PresentMetadata(&b.Metadata),
-		Links: rest.Links{"self": req.Link("/builds/", rest.Escape(b.GUID)), "app": req.Link("/apps/", rest.Escape(b.AppGUID))},
+		Links: rest.Links{"self": req.Link("/builds/", rest.Escape(b.GUID)),
+			"app": req.Link("/apps/", rest.Escape(b.AppGUID))},
 	}
 	// The droplet is shown only if it exists.
 	if b.State == platform.BuildStaged {

@@ -16,11 +16,13 @@ import (
 )
 
 func (a *API) changeRoutes(g *web.Group) {
-	g.Within(uploads).Storing().Refusing(namesBits).Handle(http.MethodPost, "/v3/ingot/apps/{guid}/changes", rest.Write, a.createChange)
+	g.Within(uploads).Storing().Refusing(namesBits).Handle(http.MethodPost, "/v3/ingot/apps/{guid}/changes", rest.Write,
+		a.createChange)
 }
 
 // changeBase finds the app of the path and what a change is applied to.
-func (a *API) changeBase(req *rest.Request, droplet string) (*platform.App, *platform.Droplet, *platform.Package, error) {
+func (a *API) changeBase(req *rest.Request, droplet string) (*platform.App, *platform.Droplet,
+	*platform.Package, error) {
 	app, err := req.App(platform.Develop)
 	if err != nil {
 		return nil, nil, nil, err
@@ -83,11 +85,13 @@ type changedApp struct {
 }
 
 func newChange() changedApp {
-	return changedApp{&platform.Package{Resource: platform.Resource{GUID: uuid.NewString()}}, &platform.Droplet{Resource: platform.Resource{GUID: uuid.NewString()}}}
+	return changedApp{&platform.Package{Resource: platform.Resource{GUID: uuid.NewString()}},
+		&platform.Droplet{Resource: platform.Resource{GUID: uuid.NewString()}}}
 }
 
 // storeChange stores the files of a change and then its rows.
-func (a *API) storeChange(w http.ResponseWriter, r *http.Request, base *platform.Droplet, from *platform.Package, patch Patch, made changedApp) error {
+func (a *API) storeChange(w http.ResponseWriter, r *http.Request, base *platform.Droplet, from *platform.Package,
+	patch Patch, made changedApp) error {
 	built, why, err := a.patch(r.Context(), base, from, patch, made)
 	if err != nil {
 		return err
@@ -131,7 +135,8 @@ func (a *API) discardChange(ctx context.Context, made changedApp) {
 
 // patch stores the files of a change. built is false if the droplet needs a build; then the
 // text says why.
-func (a *API) patch(ctx context.Context, base *platform.Droplet, from *platform.Package, patch Patch, made changedApp) (built bool, why string, err error) {
+func (a *API) patch(ctx context.Context, base *platform.Droplet, from *platform.Package, patch Patch,
+	made changedApp) (built bool, why string, err error) {
 	pkg, d := made.pkg, made.droplet
 	var files PatchedFiles
 	if pkg.Checksum, files, err = a.Blobs.PatchPackage(ctx, from.GUID, pkg.GUID, patch); err != nil {

@@ -23,8 +23,10 @@ var (
 	droplet = dropletsShownBy(presentDroplets)
 )
 
-func dropletsShownBy(present func(*rest.Request, []*platform.Droplet) ([]dropletBody, error)) rest.Resource[platform.Droplet, dropletBody] {
-	return rest.Resource[platform.Droplet, dropletBody]{Noun: "Droplet", Repo: platform.Tx.Droplets, List: dropletList, Present: present}
+func dropletsShownBy(present func(*rest.Request, []*platform.Droplet) ([]dropletBody,
+	error)) rest.Resource[platform.Droplet, dropletBody] {
+	return rest.Resource[platform.Droplet, dropletBody]{Noun: "Droplet", Repo: platform.Tx.Droplets, List: dropletList,
+		Present: present}
 }
 
 // presentDroplets shows commands to developers only.
@@ -62,12 +64,15 @@ func (a *API) dropletRoutes(g *web.Group) {
 	g.Handle(http.MethodGet, "/v3/droplets", rest.Read, droplets.Lister(a.Server))
 	g.Storing().Handle(http.MethodPost, "/v3/droplets", rest.Write, a.createDroplet)
 	g.Handle(http.MethodGet, "/v3/droplets/{guid}", rest.Read, droplet.Getter(a.Server))
-	g.Handle(http.MethodPatch, "/v3/droplets/{guid}", rest.Write, rest.MetadataPatcher(a.Server, droplet, rest.Only(a.dropletFor)))
+	g.Handle(http.MethodPatch, "/v3/droplets/{guid}", rest.Write, rest.MetadataPatcher(a.Server, droplet,
+		rest.Only(a.dropletFor)))
 	g.Handle(http.MethodDelete, "/v3/droplets/{guid}", rest.Write, a.deleteDroplet)
 	g.Handle(http.MethodGet, "/v3/apps/{guid}/droplets", rest.Read, a.appDroplets)
-	g.Handle(http.MethodGet, "/v3/packages/{guid}/droplets", rest.Read, rest.ListerOf(a.Server, droplets, platform.Tx.Packages, "Package", "package_guid"))
+	g.Handle(http.MethodGet, "/v3/packages/{guid}/droplets", rest.Read, rest.ListerOf(a.Server, droplets,
+		platform.Tx.Packages, "Package", "package_guid"))
 	g.Within(downloads).Handle(http.MethodGet, "/v3/droplets/{guid}/download", rest.Read, a.downloadDroplet)
-	g.Within(uploads).Storing().Refusing(namesBits).Handle(http.MethodPost, "/v3/droplets/{guid}/upload", rest.Write, a.uploadDroplet)
+	g.Within(uploads).Storing().Refusing(namesBits).Handle(http.MethodPost, "/v3/droplets/{guid}/upload", rest.Write,
+		a.uploadDroplet)
 	g.Handle(http.MethodGet, "/v3/apps/{guid}/relationships/current_droplet", rest.Read, a.currentDropletRelation)
 	g.Handle(http.MethodPatch, "/v3/apps/{guid}/relationships/current_droplet", rest.Write, a.setCurrentDroplet)
 	g.Handle(http.MethodGet, "/v3/apps/{guid}/droplets/current", rest.Read, droplet.GetterBy(a.Server, a.currentDroplet))
@@ -130,7 +135,8 @@ func (a *API) setCurrentDroplet(w http.ResponseWriter, r *http.Request) error {
 		}
 		d, err := rest.Find(req.Caller, req.Tx.Droplets(), body.Data.GUID, "Droplet")
 		if err != nil {
-			return nil, rest.NotAccessible(err, "Unable to assign current droplet. Ensure the droplet exists and belongs to this app.")
+			return nil, rest.NotAccessible(err,
+				"Unable to assign current droplet. Ensure the droplet exists and belongs to this app.")
 		}
 		return a.dropletRelation(req, d), a.Platform.AssignDroplet(req.Tx, req.Caller.Actor(), app, d)
 	})
@@ -160,13 +166,16 @@ type checksumBody struct {
 func presentDroplet(req *rest.Request, d *platform.Droplet) dropletBody {
 	self := "/droplets/" + rest.Escape(d.GUID)
 	b := dropletBody{
-		ResourceBody: rest.PresentResource(&d.Resource), State: d.State, Error: rest.OrNull(d.Error), Lifecycle: apps.LifecycleBody{Type: d.Lifecycle, Data: map[string]any{}},
-		Buildpacks: append([]platform.DropletBuildpack{}, d.Buildpacks...), Stack: rest.OrNull(d.Stack), Image: rest.OrNull(d.Image),
+		ResourceBody: rest.PresentResource(&d.Resource), State: d.State, Error: rest.OrNull(d.Error),
+		Lifecycle:  apps.LifecycleBody{Type: d.Lifecycle, Data: map[string]any{}},
+		Buildpacks: append([]platform.DropletBuildpack{}, d.Buildpacks...), Stack: rest.OrNull(d.Stack),
+		Image:             rest.OrNull(d.Image),
 		ExecutionMetadata: d.ExecutionMetadata, ProcessTypes: d.ProcessTypes,
 		Relationships: map[string]any{"app": rest.ToOne(d.AppGUID)}, Metadata: rest.PresentMetadata(&d.Metadata),
 		Links: rest.Links{
 			"self": req.Link(self), "app": req.Link("/apps/", rest.Escape(d.AppGUID)),
-			"assign_current_droplet": {Href: req.Link("/apps/", rest.Escape(d.AppGUID), "/relationships/current_droplet").Href, Method: http.MethodPatch},
+			"assign_current_droplet": {Href: req.Link("/apps/", rest.Escape(d.AppGUID), "/relationships/current_droplet").Href,
+				Method: http.MethodPatch},
 		},
 	}
 	if b.ProcessTypes == nil {
@@ -205,7 +214,8 @@ func (a *API) createDroplet(w http.ResponseWriter, r *http.Request) error {
 		req := rest.NewRequest(tx, r)
 		app, err := req.AppNamed(body.Relationships.App.Data.GUID, platform.Develop)
 		if err != nil {
-			return rest.NotAccessible(err, "App with guid \""+body.Relationships.App.Data.GUID+"\" does not exist, or you do not have access to it.")
+			return rest.NotAccessible(err, "App with guid \""+body.Relationships.App.Data.GUID+
+				"\" does not exist, or you do not have access to it.")
 		}
 		if source != "" {
 			// A user who copies it can download it.
@@ -316,14 +326,16 @@ func (a *API) uploadDroplet(w http.ResponseWriter, r *http.Request) error {
 		}
 	}
 	return uploaded(a, w, r, droplet, func(req *rest.Request) (*platform.Droplet, platform.Job, error) {
-		job := platform.Job{Operation: "droplet.upload", State: platform.JobComplete, ResourceType: "droplet", ResourceGUID: d.GUID}
+		job := platform.Job{Operation: "droplet.upload", State: platform.JobComplete, ResourceType: "droplet",
+			ResourceGUID: d.GUID}
 		d, err := rest.Lookup(req.Tx.Droplets(), d.GUID, "Droplet")
 		if err != nil {
 			return nil, job, err
 		}
 		if refused != nil {
 			job.State = platform.JobFailed
-			job.Errors = []platform.JobError{{Code: web.Number(refused.Code), Title: "CF-" + string(refused.Code), Detail: refused.Message}}
+			job.Errors = []platform.JobError{{Code: web.Number(refused.Code), Title: "CF-" + string(refused.Code),
+				Detail: refused.Message}}
 			return d, job, a.Platform.DropletRefused(req.Tx, d, refused.Message)
 		}
 		app, err := req.Tx.Apps().Get(d.AppGUID)

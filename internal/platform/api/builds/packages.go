@@ -27,10 +27,13 @@ func (a *API) packageRoutes(g *web.Group) {
 	g.Handle(http.MethodGet, "/v3/packages", rest.Read, packages.Lister(a.Server))
 	g.Storing().Handle(http.MethodPost, "/v3/packages", rest.Write, a.createPackage)
 	g.Handle(http.MethodGet, "/v3/packages/{guid}", rest.Read, packages.Getter(a.Server))
-	g.Handle(http.MethodPatch, "/v3/packages/{guid}", rest.Write, rest.MetadataPatcher(a.Server, packages, rest.Only(a.packageFor)))
+	g.Handle(http.MethodPatch, "/v3/packages/{guid}", rest.Write, rest.MetadataPatcher(a.Server, packages,
+		rest.Only(a.packageFor)))
 	g.Handle(http.MethodDelete, "/v3/packages/{guid}", rest.Write, a.deletePackage)
-	g.Handle(http.MethodGet, "/v3/apps/{guid}/packages", rest.Read, rest.ListerOf(a.Server, packages, platform.Tx.Apps, "App", "app_guid"))
-	g.Within(uploads).Storing().Refusing(namesBits).Handle(http.MethodPost, "/v3/packages/{guid}/upload", rest.Write, a.uploadPackage)
+	g.Handle(http.MethodGet, "/v3/apps/{guid}/packages", rest.Read, rest.ListerOf(a.Server, packages, platform.Tx.Apps,
+		"App", "app_guid"))
+	g.Within(uploads).Storing().Refusing(namesBits).Handle(http.MethodPost, "/v3/packages/{guid}/upload", rest.Write,
+		a.uploadPackage)
 	g.Within(downloads).Handle(http.MethodGet, "/v3/packages/{guid}/download", rest.Read, a.downloadPackage)
 	g.Within(web.Limits{Body: 8 << 20, Read: web.DefaultLimits.Read, Write: web.DefaultLimits.Write}).
 		Handle(http.MethodPost, "/v3/resource_matches", rest.Write, a.resourceMatches)
@@ -73,7 +76,8 @@ func (a *API) createPackage(w http.ResponseWriter, r *http.Request) error {
 		if err != nil {
 			return rest.NotAccessible(err, "App is invalid. Ensure it exists and you have access to it.")
 		}
-		made = &platform.Package{Type: body.Type, Image: body.Data.Image, Username: body.Data.Username, Password: body.Data.Password}
+		made = &platform.Package{Type: body.Type, Image: body.Data.Image, Username: body.Data.Username,
+			Password: body.Data.Password}
 		if err := body.Metadata.Apply(&made.Metadata); err != nil {
 			return err
 		}

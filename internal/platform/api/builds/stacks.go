@@ -13,20 +13,22 @@ import (
 
 var stacks = rest.Resource[platform.Stack, stackBody]{
 	Noun: "Stack", Repo: platform.Tx.Stacks, Present: rest.Each(presentStack),
-	List: listing.Params{Filters: listing.Filters{"names": listing.Text("name"), "default": listing.Flag("default")}, Orders: []string{"name"}},
+	List: listing.Params{Filters: listing.Filters{"names": listing.Text("name"), "default": listing.Flag("default")},
+		Orders: []string{"name"}},
 }
 
 func (a *API) stackRoutes(g *web.Group) {
 	g.Handle(http.MethodGet, "/v3/stacks", rest.Read, stacks.Lister(a.Server))
 	g.Handle(http.MethodGet, "/v3/stacks/{guid}", rest.Read, stacks.Getter(a.Server))
 	g.Handle(http.MethodPatch, "/v3/stacks/{guid}", rest.Admin, a.updateStack)
-	g.Handle(http.MethodGet, "/v3/stacks/{guid}/apps", rest.Read, apps.Apps.ListerWhere(a.Server, func(req *rest.Request) ([]platform.Cond, error) {
-		s, err := stacks.Find(req)
-		if err != nil {
-			return nil, err
-		}
-		return []platform.Cond{platform.In("stack", s.Name)}, nil
-	}))
+	g.Handle(http.MethodGet, "/v3/stacks/{guid}/apps", rest.Read,
+		apps.Apps.ListerWhere(a.Server, func(req *rest.Request) ([]platform.Cond, error) {
+			s, err := stacks.Find(req)
+			if err != nil {
+				return nil, err
+			}
+			return []platform.Cond{platform.In("stack", s.Name)}, nil
+		}))
 	g.Handle(http.MethodPost, "/v3/stacks", rest.Admin, a.createStack)
 	g.Handle(http.MethodDelete, "/v3/stacks/{guid}", rest.Admin, a.deleteStack)
 }
@@ -106,7 +108,9 @@ type stackBody struct {
 
 func presentStack(req *rest.Request, s *platform.Stack) stackBody {
 	return stackBody{
-		ResourceBody: rest.PresentResource(&s.Resource), Name: s.Name, Description: s.Description, State: string(s.State), StateReason: rest.OrNull(s.StateReason), RunImage: s.Name, BuildImage: s.Name,
-		Default: s.Default, Metadata: rest.PresentMetadata(&s.Metadata), Links: rest.Links{"self": req.Link("/stacks/", rest.Escape(s.GUID))},
+		ResourceBody: rest.PresentResource(&s.Resource), Name: s.Name, Description: s.Description, State: string(s.State),
+		StateReason: rest.OrNull(s.StateReason), RunImage: s.Name, BuildImage: s.Name,
+		Default: s.Default, Metadata: rest.PresentMetadata(&s.Metadata),
+		Links: rest.Links{"self": req.Link("/stacks/", rest.Escape(s.GUID))},
 	}
 }

@@ -152,7 +152,9 @@ func (a *API) uploadFault(err error) error {
 	var known *fault.Error
 	switch {
 	case errors.Is(err, errTooMuch), errors.As(err, &drained):
-		return fault.New(fault.TooLarge, "The upload is larger than the limit of %d MB and was not stored. List files that the app does not need in a .cfignore file.", a.MaxUpload>>20)
+		return fault.New(fault.TooLarge,
+			"The upload is larger than the limit of %d MB and was not stored. List files that the app does not need in a "+
+				".cfignore file.", a.MaxUpload>>20)
 	case errors.As(err, &known):
 		return known
 	case errors.Is(err, io.ErrUnexpectedEOF):
@@ -178,7 +180,8 @@ func serveBlob(w http.ResponseWriter, r *http.Request, d Download) error {
 
 // uploaded responds with a resource whose file was uploaded, and with the location
 // of the job that clients expect.
-func uploaded[T, B any](a *API, w http.ResponseWriter, r *http.Request, s rest.Resource[T, B], f func(req *rest.Request) (*T, platform.Job, error)) error {
+func uploaded[T, B any](a *API, w http.ResponseWriter, r *http.Request, s rest.Resource[T, B],
+	f func(req *rest.Request) (*T, platform.Job, error)) error {
 	var item *T
 	var job *platform.Job
 	err := a.Store.Update(r.Context(), func(tx platform.Tx) error {

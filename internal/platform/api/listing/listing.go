@@ -94,7 +94,8 @@ func BadQuery(format string, args ...any) error {
 // Parse reads the query of a request. base is the origin of the links to other
 // pages.
 func (l Params) Parse(r *http.Request, base string) (*Request, error) {
-	out := &Request{Query: platform.Query{Page: 1, PerPage: defaultPerPage, Order: l.DefaultOrder}, Fields: map[string][]string{}, url: r.URL, base: base}
+	out := &Request{Query: platform.Query{Page: 1, PerPage: defaultPerPage, Order: l.DefaultOrder},
+		Fields: map[string][]string{}, url: r.URL, base: base}
 	values, err := url.ParseQuery(r.URL.RawQuery)
 	if err != nil {
 		return nil, BadQuery("the query string cannot be read")
@@ -123,12 +124,14 @@ func (l Params) parseOne(out *Request, name, value string) error {
 	if name == "embed" && len(l.Embeds) > 0 {
 		for _, v := range SplitValues(value) {
 			if !slices.Contains(l.Embeds, v) {
-				return BadQuery("Invalid embedded resource: '%s'. Valid embedded resources are: %s", v, strings.Join(quoted(l.Embeds), ", "))
+				return BadQuery("Invalid embedded resource: '%s'. Valid embedded resources are: %s", v,
+					strings.Join(quoted(l.Embeds), ", "))
 			}
 		}
 		return nil
 	}
-	if key, ok := strings.CutPrefix(name, "fields["); ok && strings.HasSuffix(key, "]") && slices.Contains(l.Fields, strings.TrimSuffix(key, "]")) {
+	if key, ok := strings.CutPrefix(name, "fields["); ok && strings.HasSuffix(key, "]") &&
+		slices.Contains(l.Fields, strings.TrimSuffix(key, "]")) {
 		out.Fields[strings.TrimSuffix(key, "]")] = SplitValues(value)
 		return nil
 	}
@@ -217,7 +220,8 @@ func (l Params) order(out *Request, value string) error {
 	field, desc := strings.CutPrefix(value, "-")
 	field, _ = strings.CutPrefix(field, "+")
 	if field != "created_at" && field != "updated_at" && !slices.Contains(l.Orders, field) {
-		return BadQuery("Order by can only be: %s", strings.Join(append([]string{"'created_at'", "'updated_at'"}, quoted(l.Orders)...), ", "))
+		return BadQuery("Order by can only be: %s",
+			strings.Join(append([]string{"'created_at'", "'updated_at'"}, quoted(l.Orders)...), ", "))
 	}
 	out.Query.Order, out.Query.Desc = field, desc
 	return nil
@@ -237,7 +241,8 @@ func (l Params) include(out *Request, value string) error {
 			if len(l.Includes) == 0 {
 				return l.unknown("include")
 			}
-			return BadQuery("Invalid included resource: '%s'. Valid included resources are: %s", v, strings.Join(quoted(l.Includes), ", "))
+			return BadQuery("Invalid included resource: '%s'. Valid included resources are: %s", v,
+				strings.Join(quoted(l.Includes), ", "))
 		}
 		out.Include = append(out.Include, v)
 	}
@@ -305,7 +310,8 @@ func timeConds(out *Request, field, op, name, value string) error {
 	for _, v := range SplitValues(value) {
 		t, err := time.Parse("2006-01-02T15:04:05Z", v)
 		if err != nil {
-			return BadQuery("%s has an invalid timestamp format. Timestamps should be formatted as 'YYYY-MM-DDThh:mm:ssZ'", title(name))
+			return BadQuery("%s has an invalid timestamp format. Timestamps should be formatted as 'YYYY-MM-DDThh:mm:ssZ'",
+				title(name))
 		}
 		times = append(times, storable(t))
 	}

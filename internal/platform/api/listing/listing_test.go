@@ -12,8 +12,9 @@ import (
 )
 
 var params = listing.Params{
-	Filters: listing.Filters{"names": listing.Text("name"), "ports": listing.Number("port"), "on": listing.Flag("on"), "types": listing.Word("type", "a", "b")},
-	Orders:  []string{"name"}, Includes: []string{"space"}, Fields: []string{"space"}, Extra: []string{"own"},
+	Filters: listing.Filters{"names": listing.Text("name"), "ports": listing.Number("port"), "on": listing.Flag("on"),
+		"types": listing.Word("type", "a", "b")},
+	Orders: []string{"name"}, Includes: []string{"space"}, Fields: []string{"space"}, Extra: []string{"own"},
 }
 
 func TestParse(t *testing.T) {
@@ -77,7 +78,9 @@ func TestWrite(t *testing.T) {
 	}
 	w := httptest.NewRecorder()
 	l.Write(w, 5, []string{"third", "fourth"}, nil)
-	for _, want := range []string{`"total_results":5`, `"total_pages":3`, `"third"`, `"next":{"href":"http://api/v3/things?names=x\u0026page=3`, `"previous":{"href":"http://api/v3/things?names=x\u0026page=1`} {
+	for _, want := range []string{`"total_results":5`, `"total_pages":3`, `"third"`,
+		`"next":{"href":"http://api/v3/things?names=x\u0026page=3`,
+		`"previous":{"href":"http://api/v3/things?names=x\u0026page=1`} {
 		if got := w.Body.String(); !strings.Contains(got, want) {
 			t.Errorf("got %s, want it to have %s", got, want)
 		}

@@ -69,7 +69,8 @@ func parseRequirement(s string) (platform.LabelRequirement, error) {
 			if !platform.ValidLabelKey(strings.TrimSpace(key)) {
 				return platform.LabelRequirement{}, bad
 			}
-			return platform.LabelRequirement{Key: strings.TrimSpace(key), Op: pair.op, Values: []string{strings.TrimSpace(value)}}, nil
+			return platform.LabelRequirement{Key: strings.TrimSpace(key), Op: pair.op,
+				Values: []string{strings.TrimSpace(value)}}, nil
 		}
 	}
 	req := platform.LabelRequirement{Key: s, Op: platform.LabelExists}

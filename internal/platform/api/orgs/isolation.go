@@ -15,7 +15,8 @@ import (
 
 var isolationSegments = rest.Resource[platform.IsolationSegment, segmentBody]{
 	Noun: "Isolation segment", Repo: platform.Tx.IsolationSegments, Present: rest.Each(presentSegment),
-	List: listing.Params{Filters: listing.Filters{"names": listing.Text("name"), "organization_guids": listing.Text("organization_guid")}, Orders: []string{"name"}},
+	List: listing.Params{Filters: listing.Filters{"names": listing.Text("name"),
+		"organization_guids": listing.Text("organization_guid")}, Orders: []string{"name"}},
 }
 
 func (a *API) isolationRoutes(g *web.Group) {
@@ -27,13 +28,15 @@ func (a *API) isolationRoutes(g *web.Group) {
 	g.Handle(http.MethodPatch, path, rest.Admin,
 		a.saveSegment(http.StatusOK, isolationSegments.Find, a.Platform.UpdateSegment))
 	g.Handle(http.MethodDelete, path, rest.Admin, a.deleteSegment)
-	g.Handle(http.MethodGet, path+"/organizations", rest.Read, rest.ListerOf(a.Server, Organizations, platform.Tx.IsolationSegments, "Isolation segment", "entitled_segment_guid"))
+	g.Handle(http.MethodGet, path+"/organizations", rest.Read, rest.ListerOf(a.Server, Organizations,
+		platform.Tx.IsolationSegments, "Isolation segment", "entitled_segment_guid"))
 	g.Handle(http.MethodGet, path+"/relationships/organizations", rest.Read, a.segmentOrganizations)
 	g.Handle(http.MethodPost, path+"/relationships/organizations", rest.Admin, a.entitleSegment)
 	g.Handle(http.MethodDelete, path+"/relationships/organizations/{organization}", rest.Admin, a.revokeSegment)
 	g.Handle(http.MethodGet, path+"/relationships/spaces", rest.Read, a.segmentSpaces)
 
-	const ofOrg, ofSpace = "/v3/organizations/{guid}/relationships/default_isolation_segment", "/v3/spaces/{guid}/relationships/isolation_segment"
+	const ofOrg, ofSpace = "/v3/organizations/{guid}/relationships/default_isolation_segment",
+		"/v3/spaces/{guid}/relationships/isolation_segment"
 	g.Handle(http.MethodGet, ofOrg, rest.Read, func(w http.ResponseWriter, r *http.Request) error {
 		return a.Show(w, r, func(req *rest.Request) (any, error) {
 			org, err := Organizations.Find(req)
@@ -113,11 +116,14 @@ func (a *API) deleteSegment(w http.ResponseWriter, r *http.Request) error {
 
 // presentEntitled presents the organizations of a segment that the caller may see.
 func presentEntitled(req *rest.Request, s *platform.IsolationSegment) (any, error) {
-	orgs, _, err := req.Tx.Organizations().List(platform.Query{Reader: req.Caller.Reader(), Where: []platform.Cond{platform.In("entitled_segment_guid", s.GUID)}})
+	orgs, _, err := req.Tx.Organizations().
+		List(platform.Query{Reader: req.Caller.Reader(),
+			Where: []platform.Cond{platform.In("entitled_segment_guid", s.GUID)}})
 	self := "/isolation_segments/" + rest.Escape(s.GUID)
 	return map[string]any{
-		"data":  rest.ToMany(rest.GUIDsOf(orgs, func(o *platform.Organization) string { return o.GUID })).Data,
-		"links": rest.Links{"self": req.Link(self, "/relationships/organizations"), "related": req.Link(self, "/organizations")},
+		"data": rest.ToMany(rest.GUIDsOf(orgs, func(o *platform.Organization) string { return o.GUID })).Data,
+		"links": rest.Links{"self": req.Link(self, "/relationships/organizations"),
+			"related": req.Link(self, "/organizations")},
 	}, err
 }
 
@@ -137,7 +143,8 @@ func (a *API) segmentSpaces(w http.ResponseWriter, r *http.Request) error {
 		if err != nil {
 			return nil, err
 		}
-		used, _, err := req.Tx.Spaces().List(platform.Query{Reader: req.Caller.Reader(), Where: []platform.Cond{platform.In("segment_guid", s.GUID)}})
+		used, _, err := req.Tx.Spaces().
+			List(platform.Query{Reader: req.Caller.Reader(), Where: []platform.Cond{platform.In("segment_guid", s.GUID)}})
 		return map[string]any{
 			"data":  rest.ToMany(rest.GUIDsOf(used, func(s *platform.Space) string { return s.GUID })).Data,
 			"links": rest.Links{"self": rest.Href(req.Base, r.URL.Path)},
@@ -167,7 +174,8 @@ func (a *API) entitleSegment(w http.ResponseWriter, r *http.Request) error {
 			return slices.ContainsFunc(orgs, func(o *platform.Organization) bool { return o.GUID == g })
 		})
 		if len(missing) > 0 {
-			return nil, fault.Invalid("Unable to entitle organizations ['" + strings.Join(missing, "', '") + "'] for the isolation segment. Ensure the organizations exist.")
+			return nil, fault.Invalid("Unable to entitle organizations ['" + strings.Join(missing, "', '") +
+				"'] for the isolation segment. Ensure the organizations exist.")
 		}
 		if err := a.Platform.EntitleSegment(req.Tx, req.Caller.Actor(), s, orgs); err != nil {
 			return nil, err

@@ -53,18 +53,19 @@ func (a *API) createOrganization(w http.ResponseWriter, r *http.Request) error {
 	if err := web.DecodeStrict(r, &body); err != nil {
 		return err
 	}
-	return rest.Answer(a.Server, w, r, Organizations, http.StatusCreated, func(req *rest.Request) (*platform.Organization, error) {
-		org := &platform.Organization{}
-		if err := body.apply(org); err != nil {
-			return nil, err
-		}
-		if !req.Caller.Admin {
-			if on, err := rest.FlagOn(req.Tx, "user_org_creation"); err != nil || !on {
-				return nil, cmp.Or(err, platform.Forbidden())
+	return rest.Answer(a.Server, w, r, Organizations, http.StatusCreated,
+		func(req *rest.Request) (*platform.Organization, error) {
+			org := &platform.Organization{}
+			if err := body.apply(org); err != nil {
+				return nil, err
 			}
-		}
-		return org, a.Platform.CreateOrganization(req.Tx, req.Caller.Actor(), org)
-	})
+			if !req.Caller.Admin {
+				if on, err := rest.FlagOn(req.Tx, "user_org_creation"); err != nil || !on {
+					return nil, cmp.Or(err, platform.Forbidden())
+				}
+			}
+			return org, a.Platform.CreateOrganization(req.Tx, req.Caller.Actor(), org)
+		})
 }
 
 func (a *API) updateOrganization(w http.ResponseWriter, r *http.Request) error {
@@ -72,22 +73,23 @@ func (a *API) updateOrganization(w http.ResponseWriter, r *http.Request) error {
 	if err := web.DecodeStrict(r, &body); err != nil {
 		return err
 	}
-	return rest.Answer(a.Server, w, r, Organizations, http.StatusOK, func(req *rest.Request) (*platform.Organization, error) {
-		org, err := Organizations.Find(req)
-		if err != nil {
-			return nil, err
-		}
-		if err := req.Caller.ManagesOrg(req.Tx, org.GUID); err != nil {
-			return nil, err
-		}
-		if body.Suspended != nil && *body.Suspended != org.Suspended && !req.Caller.Admin {
-			return nil, platform.Forbidden()
-		}
-		if err := body.apply(org); err != nil {
-			return nil, err
-		}
-		return org, a.Platform.UpdateOrganization(req.Tx, req.Caller.Actor(), org)
-	})
+	return rest.Answer(a.Server, w, r, Organizations, http.StatusOK,
+		func(req *rest.Request) (*platform.Organization, error) {
+			org, err := Organizations.Find(req)
+			if err != nil {
+				return nil, err
+			}
+			if err := req.Caller.ManagesOrg(req.Tx, org.GUID); err != nil {
+				return nil, err
+			}
+			if body.Suspended != nil && *body.Suspended != org.Suspended && !req.Caller.Admin {
+				return nil, platform.Forbidden()
+			}
+			if err := body.apply(org); err != nil {
+				return nil, err
+			}
+			return org, a.Platform.UpdateOrganization(req.Tx, req.Caller.Actor(), org)
+		})
 }
 
 func (a *API) deleteOrganization(w http.ResponseWriter, r *http.Request) error {
@@ -131,7 +133,8 @@ func (a *API) platformUsage(w http.ResponseWriter, r *http.Request) error {
 func usageBody(u actions.Usage, l rest.Links) any {
 	return map[string]any{"links": l, "usage_summary": map[string]int{
 		"started_instances": u.Instances, "memory_in_mb": u.MemoryMB, "routes": u.Routes, "domains": u.Domains,
-		"service_instances": u.ServiceInstances, "reserved_ports": u.ReservedPorts, "per_app_tasks": u.Tasks, "service_keys": u.ServiceKeys,
+		"service_instances": u.ServiceInstances, "reserved_ports": u.ReservedPorts, "per_app_tasks": u.Tasks,
+		"service_keys": u.ServiceKeys,
 	}}
 }
 
@@ -147,9 +150,11 @@ type organizationBody struct {
 func presentOrganization(req *rest.Request, o *platform.Organization) organizationBody {
 	self := "/organizations/" + rest.Escape(o.GUID)
 	b := organizationBody{
-		ResourceBody: rest.PresentResource(&o.Resource), Name: o.Name, Suspended: o.Suspended, Metadata: rest.PresentMetadata(&o.Metadata),
+		ResourceBody: rest.PresentResource(&o.Resource), Name: o.Name, Suspended: o.Suspended,
+		Metadata:      rest.PresentMetadata(&o.Metadata),
 		Relationships: map[string]any{"quota": rest.ToOne(o.QuotaGUID)},
-		Links:         rest.Links{"self": req.Link(self), "domains": req.Link(self, "/domains"), "default_domain": req.Link(self, "/domains/default")},
+		Links: rest.Links{"self": req.Link(self), "domains": req.Link(self, "/domains"),
+			"default_domain": req.Link(self, "/domains/default")},
 	}
 	if o.QuotaGUID != "" {
 		b.Links["quota"] = req.Link("/organization_quotas/", rest.Escape(o.QuotaGUID))

@@ -13,7 +13,8 @@ import (
 
 var organizationQuotas = rest.Resource[platform.OrganizationQuota, quotaBody]{
 	Noun: "Organization quota", Repo: platform.Tx.OrganizationQuotas, Present: presentOrganizationQuotas,
-	List: listing.Params{Filters: listing.Filters{"names": listing.Text("name")}, Orders: []string{"name"}, Extra: []string{"organization_guids"}, NoLabels: true},
+	List: listing.Params{Filters: listing.Filters{"names": listing.Text("name")}, Orders: []string{"name"},
+		Extra: []string{"organization_guids"}, NoLabels: true},
 }
 
 var spaceQuotas = rest.Resource[platform.SpaceQuota, quotaBody]{
@@ -25,15 +26,18 @@ var spaceQuotas = rest.Resource[platform.SpaceQuota, quotaBody]{
 }
 
 func (a *API) quotaRoutes(g *web.Group) {
-	g.Handle(http.MethodGet, "/v3/organization_quotas", rest.Read, organizationQuotas.ListerWhere(a.Server, rest.AppliedTo(Organizations, "organization_guids", "organization_guid")))
+	g.Handle(http.MethodGet, "/v3/organization_quotas", rest.Read,
+		organizationQuotas.ListerWhere(a.Server, rest.AppliedTo(Organizations, "organization_guids", "organization_guid")))
 	g.Handle(http.MethodPost, "/v3/organization_quotas", rest.Admin, a.createOrganizationQuota)
 	g.Handle(http.MethodGet, "/v3/organization_quotas/{guid}", rest.Read, organizationQuotas.Getter(a.Server))
 	g.Handle(http.MethodPatch, "/v3/organization_quotas/{guid}", rest.Admin, a.updateOrganizationQuota)
 	g.Handle(http.MethodDelete, "/v3/organization_quotas/{guid}", rest.Admin,
 		rest.Deleter(a.Server, "organization_quota.delete", organizationQuotas.Find, a.Platform.DeleteOrganizationQuota))
-	g.Handle(http.MethodPost, "/v3/organization_quotas/{guid}/relationships/organizations", rest.Admin, a.applyOrganizationQuota)
+	g.Handle(http.MethodPost, "/v3/organization_quotas/{guid}/relationships/organizations", rest.Admin,
+		a.applyOrganizationQuota)
 
-	g.Handle(http.MethodGet, "/v3/space_quotas", rest.Read, spaceQuotas.ListerWhere(a.Server, rest.AppliedTo(Spaces, "space_guids", "space_guid")))
+	g.Handle(http.MethodGet, "/v3/space_quotas", rest.Read,
+		spaceQuotas.ListerWhere(a.Server, rest.AppliedTo(Spaces, "space_guids", "space_guid")))
 	g.Handle(http.MethodPost, "/v3/space_quotas", rest.Write, a.createSpaceQuota)
 	g.Handle(http.MethodGet, "/v3/space_quotas/{guid}", rest.Read, spaceQuotas.Getter(a.Server))
 	g.Handle(http.MethodPatch, "/v3/space_quotas/{guid}", rest.Write, a.updateSpaceQuota)
@@ -113,8 +117,9 @@ func readQuota(r *http.Request, organization, organizations, spaces bool) (*quot
 	}
 	if b.Relationships != nil {
 		for name, wrong := range map[string]bool{
-			"organization": b.Relationships.Organization != nil && !organization, "organizations": b.Relationships.Organizations != nil && !organizations,
-			"spaces": b.Relationships.Spaces != nil && !spaces,
+			"organization":  b.Relationships.Organization != nil && !organization,
+			"organizations": b.Relationships.Organizations != nil && !organizations,
+			"spaces":        b.Relationships.Spaces != nil && !spaces,
 		} {
 			if wrong {
 				return nil, fault.Invalid("Relationships Unknown field(s): '" + name + "'")
@@ -132,18 +137,20 @@ func (a *API) createOrganizationQuota(w http.ResponseWriter, r *http.Request) er
 	if err != nil {
 		return err
 	}
-	return rest.Answer(a.Server, w, r, organizationQuotas, http.StatusCreated, func(req *rest.Request) (*platform.OrganizationQuota, error) {
-		quota := &platform.OrganizationQuota{Limits: platform.Limits{PaidServices: true}}
-		body.apply(&quota.Name, &quota.Limits)
-		var orgs []*platform.Organization
-		if body.Relationships != nil {
-			var err error
-			if orgs, err = rest.Related(req, req.Tx.Organizations(), body.Relationships.Organizations, "Organizations"); err != nil {
-				return nil, err
+	return rest.Answer(a.Server, w, r, organizationQuotas, http.StatusCreated,
+		func(req *rest.Request) (*platform.OrganizationQuota, error) {
+			quota := &platform.OrganizationQuota{Limits: platform.Limits{PaidServices: true}}
+			body.apply(&quota.Name, &quota.Limits)
+			var orgs []*platform.Organization
+			if body.Relationships != nil {
+				var err error
+				if orgs, err = rest.Related(req, req.Tx.Organizations(), body.Relationships.Organizations,
+					"Organizations"); err != nil {
+					return nil, err
+				}
 			}
-		}
-		return quota, a.Platform.CreateOrganizationQuota(req.Tx, req.Caller.Actor(), quota, orgs)
-	})
+			return quota, a.Platform.CreateOrganizationQuota(req.Tx, req.Caller.Actor(), quota, orgs)
+		})
 }
 
 func (a *API) updateOrganizationQuota(w http.ResponseWriter, r *http.Request) error {
@@ -151,14 +158,15 @@ func (a *API) updateOrganizationQuota(w http.ResponseWriter, r *http.Request) er
 	if err != nil {
 		return err
 	}
-	return rest.Answer(a.Server, w, r, organizationQuotas, http.StatusOK, func(req *rest.Request) (*platform.OrganizationQuota, error) {
-		quota, err := organizationQuotas.Find(req)
-		if err != nil {
-			return nil, err
-		}
-		body.apply(&quota.Name, &quota.Limits)
-		return quota, a.Platform.UpdateOrganizationQuota(req.Tx, req.Caller.Actor(), quota)
-	})
+	return rest.Answer(a.Server, w, r, organizationQuotas, http.StatusOK,
+		func(req *rest.Request) (*platform.OrganizationQuota, error) {
+			quota, err := organizationQuotas.Find(req)
+			if err != nil {
+				return nil, err
+			}
+			body.apply(&quota.Name, &quota.Limits)
+			return quota, a.Platform.UpdateOrganizationQuota(req.Tx, req.Caller.Actor(), quota)
+		})
 }
 
 func (a *API) applyOrganizationQuota(w http.ResponseWriter, r *http.Request) error {
@@ -178,7 +186,8 @@ func (a *API) applyOrganizationQuota(w http.ResponseWriter, r *http.Request) err
 		if err := a.Platform.ApplyOrganizationQuota(req.Tx, req.Caller.Actor(), quota, orgs); err != nil {
 			return nil, err
 		}
-		applied, err := appliedPlaces(req, req.Tx.Organizations(), []string{quota.GUID}, func(o *platform.Organization) string { return o.QuotaGUID })
+		applied, err := appliedPlaces(req, req.Tx.Organizations(), []string{quota.GUID},
+			func(o *platform.Organization) string { return o.QuotaGUID })
 		return applied.body(req, quota.GUID), err
 	})
 }
@@ -187,8 +196,10 @@ func (a *API) applyOrganizationQuota(w http.ResponseWriter, r *http.Request) err
 // quota.
 type applied map[string][]string
 
-func appliedPlaces[T any](req *rest.Request, repo platform.Repo[T], quotas []string, quotaOf func(*T) string) (applied, error) {
-	found, _, err := repo.List(platform.Query{Reader: req.Caller.Reader(), Where: []platform.Cond{platform.InStrings("quota_guid", quotas)}})
+func appliedPlaces[T any](req *rest.Request, repo platform.Repo[T], quotas []string,
+	quotaOf func(*T) string) (applied, error) {
+	found, _, err := repo.List(platform.Query{Reader: req.Caller.Reader(),
+		Where: []platform.Cond{platform.InStrings("quota_guid", quotas)}})
 	out := applied{}
 	for _, place := range found {
 		quota := quotaOf(place)
@@ -199,7 +210,8 @@ func appliedPlaces[T any](req *rest.Request, repo platform.Repo[T], quotas []str
 
 // body presents the relationship of a quota.
 func (to applied) body(req *rest.Request, quota string) any {
-	return map[string]any{"data": rest.ToMany(to[quota]).Data, "links": rest.Links{"self": rest.Href(req.Base, req.HTTP.URL.Path)}}
+	return map[string]any{"data": rest.ToMany(to[quota]).Data,
+		"links": rest.Links{"self": rest.Href(req.Base, req.HTTP.URL.Path)}}
 }
 
 // spaceQuotaFor returns the space quota of the path if the caller manages its
@@ -221,23 +233,27 @@ func (a *API) createSpaceQuota(w http.ResponseWriter, r *http.Request) error {
 		return fault.Invalid("Unknown field(s): 'domains'")
 	}
 	if body.Relationships == nil || body.Relationships.Organization == nil || body.Relationships.Organization.Data == nil {
-		return fault.Invalid("Relationships Organization must be structured like this: \"organization: {\"data\": {\"guid\": \"valid-guid\"}}\"")
+		return fault.Invalid("Relationships Organization must be structured like this: \"organization: {\"data\": " +
+			"{\"guid\": \"valid-guid\"}}\"")
 	}
-	return rest.Answer(a.Server, w, r, spaceQuotas, http.StatusCreated, func(req *rest.Request) (*platform.SpaceQuota, error) {
-		quota := &platform.SpaceQuota{OrgGUID: body.Relationships.Organization.Data.GUID, Limits: platform.Limits{PaidServices: true}}
-		body.apply(&quota.Name, &quota.Limits)
-		if _, err := rest.Find(req.Caller, req.Tx.Organizations(), quota.OrgGUID, "Organization"); err != nil {
-			return nil, rest.NotAccessible(err, "Organization with guid '"+quota.OrgGUID+"' does not exist, or you do not have access to it.")
-		}
-		if err := req.Caller.ManagesOrg(req.Tx, quota.OrgGUID); err != nil {
-			return nil, err
-		}
-		to, err := rest.Related(req, req.Tx.Spaces(), body.Relationships.Spaces, "Spaces")
-		if err != nil {
-			return nil, err
-		}
-		return quota, a.Platform.CreateSpaceQuota(req.Tx, req.Caller.Actor(), quota, to)
-	})
+	return rest.Answer(a.Server, w, r, spaceQuotas, http.StatusCreated,
+		func(req *rest.Request) (*platform.SpaceQuota, error) {
+			quota := &platform.SpaceQuota{OrgGUID: body.Relationships.Organization.Data.GUID,
+				Limits: platform.Limits{PaidServices: true}}
+			body.apply(&quota.Name, &quota.Limits)
+			if _, err := rest.Find(req.Caller, req.Tx.Organizations(), quota.OrgGUID, "Organization"); err != nil {
+				return nil, rest.NotAccessible(err, "Organization with guid '"+quota.OrgGUID+
+					"' does not exist, or you do not have access to it.")
+			}
+			if err := req.Caller.ManagesOrg(req.Tx, quota.OrgGUID); err != nil {
+				return nil, err
+			}
+			to, err := rest.Related(req, req.Tx.Spaces(), body.Relationships.Spaces, "Spaces")
+			if err != nil {
+				return nil, err
+			}
+			return quota, a.Platform.CreateSpaceQuota(req.Tx, req.Caller.Actor(), quota, to)
+		})
 }
 
 func (a *API) updateSpaceQuota(w http.ResponseWriter, r *http.Request) error {
@@ -275,7 +291,8 @@ func (a *API) applySpaceQuota(w http.ResponseWriter, r *http.Request) error {
 		if err := a.Platform.ApplySpaceQuota(req.Tx, req.Caller.Actor(), quota, to); err != nil {
 			return nil, err
 		}
-		applied, err := appliedPlaces(req, req.Tx.Spaces(), []string{quota.GUID}, func(s *platform.Space) string { return s.QuotaGUID })
+		applied, err := appliedPlaces(req, req.Tx.Spaces(), []string{quota.GUID},
+			func(s *platform.Space) string { return s.QuotaGUID })
 		return applied.body(req, quota.GUID), err
 	})
 }
@@ -288,7 +305,8 @@ func (a *API) removeSpaceQuota(w http.ResponseWriter, r *http.Request) error {
 		}
 		space, err := rest.Find(req.Caller, req.Tx.Spaces(), web.Param(r, "space"), "Space")
 		if err != nil {
-			return nil, rest.NotAccessible(err, "Unable to remove quota from space with guid '"+web.Param(r, "space")+"'. Ensure the space quota is applied to this space.")
+			return nil, rest.NotAccessible(err, "Unable to remove quota from space with guid '"+web.Param(r, "space")+
+				"'. Ensure the space quota is applied to this space.")
 		}
 		return nil, a.Platform.RemoveSpaceQuota(req.Tx, req.Caller.Actor(), quota, space)
 	})
@@ -309,16 +327,20 @@ func presentQuota(r *platform.Resource, name string, l platform.Limits) quotaBod
 	return quotaBody{
 		ResourceBody: rest.PresentResource(r), Name: name,
 		Apps: map[string]any{
-			"total_memory_in_mb": l.MemoryMB, "per_process_memory_in_mb": l.ProcessMemoryMB, "total_instances": l.Instances, "per_app_tasks": l.Tasks,
+			"total_memory_in_mb": l.MemoryMB, "per_process_memory_in_mb": l.ProcessMemoryMB, "total_instances": l.Instances,
+			"per_app_tasks":                      l.Tasks,
 			"log_rate_limit_in_bytes_per_second": l.LogRate,
 		},
-		Services: map[string]any{"paid_services_allowed": l.PaidServices, "total_service_instances": l.ServiceInstances, "total_service_keys": l.ServiceKeys},
-		Routes:   map[string]any{"total_routes": l.Routes, "total_reserved_ports": l.ReservedPorts},
+		Services: map[string]any{"paid_services_allowed": l.PaidServices, "total_service_instances": l.ServiceInstances,
+			"total_service_keys": l.ServiceKeys},
+		Routes: map[string]any{"total_routes": l.Routes, "total_reserved_ports": l.ReservedPorts},
 	}
 }
 
 func presentOrganizationQuotas(req *rest.Request, items []*platform.OrganizationQuota) ([]quotaBody, error) {
-	to, err := appliedPlaces(req, req.Tx.Organizations(), rest.GUIDsOf(items, func(q *platform.OrganizationQuota) string { return q.GUID }), func(o *platform.Organization) string { return o.QuotaGUID })
+	to, err := appliedPlaces(req, req.Tx.Organizations(),
+		rest.GUIDsOf(items, func(q *platform.OrganizationQuota) string { return q.GUID }),
+		func(o *platform.Organization) string { return o.QuotaGUID })
 	return rest.PresentAll(items, func(q *platform.OrganizationQuota) quotaBody {
 		b := presentQuota(&q.Resource, q.Name, q.Limits)
 		b.Domains = map[string]any{"total_domains": q.Limits.Domains}
@@ -329,11 +351,14 @@ func presentOrganizationQuotas(req *rest.Request, items []*platform.Organization
 }
 
 func presentSpaceQuotas(req *rest.Request, items []*platform.SpaceQuota) ([]quotaBody, error) {
-	to, err := appliedPlaces(req, req.Tx.Spaces(), rest.GUIDsOf(items, func(q *platform.SpaceQuota) string { return q.GUID }), func(s *platform.Space) string { return s.QuotaGUID })
+	to, err := appliedPlaces(req, req.Tx.Spaces(),
+		rest.GUIDsOf(items, func(q *platform.SpaceQuota) string { return q.GUID }),
+		func(s *platform.Space) string { return s.QuotaGUID })
 	return rest.PresentAll(items, func(q *platform.SpaceQuota) quotaBody {
 		b := presentQuota(&q.Resource, q.Name, q.Limits)
 		b.Relationships = map[string]any{"organization": rest.ToOne(q.OrgGUID), "spaces": rest.ToMany(to[q.GUID])}
-		b.Links = rest.Links{"self": req.Link("/space_quotas/", rest.Escape(q.GUID)), "organization": req.Link("/organizations/", rest.Escape(q.OrgGUID))}
+		b.Links = rest.Links{"self": req.Link("/space_quotas/", rest.Escape(q.GUID)),
+			"organization": req.Link("/organizations/", rest.Escape(q.OrgGUID))}
 		return b
 	}), err
 }

@@ -14,7 +14,8 @@ import (
 )
 
 var roleTypes = []platform.RoleType{
-	platform.OrgAuditor, platform.OrgManager, platform.OrgBillingManager, platform.OrgUser, platform.SpaceAuditor, platform.SpaceDeveloper, platform.SpaceManager, platform.SpaceSupporter,
+	platform.OrgAuditor, platform.OrgManager, platform.OrgBillingManager, platform.OrgUser, platform.SpaceAuditor,
+	platform.SpaceDeveloper, platform.SpaceManager, platform.SpaceSupporter,
 }
 
 func (a *API) roles() rest.Resource[platform.Role, roleBody] {
@@ -38,11 +39,14 @@ func (a *API) includeOfRoles(req *rest.Request, l *listing.Request, items []*pla
 		var err error
 		switch what {
 		case "user":
-			more, err = rest.Included(req, "users", a.users(), rest.GUIDsOf(items, func(r *platform.Role) string { return r.UserGUID }))
+			more, err = rest.Included(req, "users", a.users(),
+				rest.GUIDsOf(items, func(r *platform.Role) string { return r.UserGUID }))
 		case "organization":
-			more, err = rest.Included(req, "organizations", Organizations, rest.GUIDsOf(items, func(r *platform.Role) string { return r.OrgGUID }))
+			more, err = rest.Included(req, "organizations", Organizations,
+				rest.GUIDsOf(items, func(r *platform.Role) string { return r.OrgGUID }))
 		case "space":
-			more, err = rest.Included(req, "spaces", Spaces, rest.GUIDsOf(items, func(r *platform.Role) string { return r.SpaceGUID }))
+			more, err = rest.Included(req, "spaces", Spaces,
+				rest.GUIDsOf(items, func(r *platform.Role) string { return r.SpaceGUID }))
 		}
 		if err != nil {
 			return nil, err
@@ -147,7 +151,8 @@ func (a *API) createRole(w http.ResponseWriter, r *http.Request) error {
 				return nil, err
 			}
 		}
-		taken, err := req.Tx.Roles().Count(platform.Where("user_guid", role.UserGUID).And(platform.In("type", string(role.Type))).And(where))
+		taken, err := req.Tx.Roles().Count(platform.Where("user_guid", role.UserGUID).
+			And(platform.In("type", string(role.Type))).And(where))
 		if err != nil {
 			return nil, err
 		}
@@ -177,13 +182,15 @@ func (a *API) placeRole(req *rest.Request, role *platform.Role, body *roleReques
 	if body.Type.OfOrganization() {
 		role.OrgGUID = body.Relationships.Organization.Data.GUID
 		if _, err := rest.Find(req.Caller, req.Tx.Organizations(), role.OrgGUID, "Organization"); err != nil {
-			return platform.Cond{}, rest.NotAccessible(err, "Invalid organization. Ensure that the organization exists and you have access to it.")
+			return platform.Cond{}, rest.NotAccessible(err,
+				"Invalid organization. Ensure that the organization exists and you have access to it.")
 		}
 		return platform.In("organization_guid", role.OrgGUID), req.Caller.ManagesOrg(req.Tx, role.OrgGUID)
 	}
 	role.SpaceGUID = body.Relationships.Space.Data.GUID
 	if _, err := rest.Find(req.Caller, req.Tx.Spaces(), role.SpaceGUID, "Space"); err != nil {
-		return platform.Cond{}, rest.NotAccessible(err, "Invalid space. Ensure that the space exists and you have access to it.")
+		return platform.Cond{}, rest.NotAccessible(err,
+			"Invalid space. Ensure that the space exists and you have access to it.")
 	}
 	_, err := req.Caller.MayInSpace(req.Tx, role.SpaceGUID, platform.ManageSpace)
 	return platform.In("space_guid", role.SpaceGUID), err
@@ -199,9 +206,11 @@ func memberOf(tx platform.Tx, role *platform.Role) error {
 	if err != nil {
 		return err
 	}
-	n, err := tx.Roles().Count(platform.Where("user_guid", role.UserGUID).And(platform.In("organization_guid", space.OrgGUID)))
+	n, err := tx.Roles().Count(platform.Where("user_guid", role.UserGUID).
+		And(platform.In("organization_guid", space.OrgGUID)))
 	if err == nil && n == 0 {
-		err = fault.New(fault.Unprocessable, "Users cannot be assigned roles in a space if they do not have a role in that space's organization.")
+		err = fault.New(fault.Unprocessable,
+			"Users cannot be assigned roles in a space if they do not have a role in that space's organization.")
 	}
 	return err
 }
@@ -257,7 +266,8 @@ func (a *API) deleteRole(w http.ResponseWriter, r *http.Request) error {
 // lastOrgRole returns an error if it is the last role of a user in an organization
 // in whose spaces the user still has roles.
 func (a *API) lastOrgRole(tx platform.Tx, role *platform.Role) error {
-	others, err := tx.Roles().Count(platform.Where("user_guid", role.UserGUID).And(platform.In("organization_guid", role.OrgGUID)))
+	others, err := tx.Roles().Count(platform.Where("user_guid", role.UserGUID).
+		And(platform.In("organization_guid", role.OrgGUID)))
 	if err != nil || others > 1 {
 		return err
 	}
@@ -268,7 +278,8 @@ func (a *API) lastOrgRole(tx platform.Tx, role *platform.Role) error {
 	left, err := tx.Roles().Count(platform.Where("user_guid", role.UserGUID).
 		And(platform.InStrings("space_guid", rest.GUIDsOf(inOrg, func(s *platform.Space) string { return s.GUID }))))
 	if err == nil && left > 0 {
-		err = fault.New(fault.Unprocessable, "Cannot delete organization_user role while user has roles in spaces in that organization.")
+		err = fault.New(fault.Unprocessable,
+			"Cannot delete organization_user role while user has roles in spaces in that organization.")
 	}
 	return err
 }
@@ -283,8 +294,10 @@ type roleBody struct {
 func presentRole(req *rest.Request, r *platform.Role) roleBody {
 	b := roleBody{
 		ResourceBody: rest.PresentResource(&r.Resource), Type: r.Type,
-		Relationships: map[string]any{"user": rest.ToOne(r.UserGUID), "organization": rest.ToOne(r.OrgGUID), "space": rest.ToOne(r.SpaceGUID)},
-		Links:         rest.Links{"self": req.Link("/roles/", rest.Escape(r.GUID)), "user": req.Link("/users/", rest.Escape(r.UserGUID))},
+		Relationships: map[string]any{"user": rest.ToOne(r.UserGUID), "organization": rest.ToOne(r.OrgGUID),
+			"space": rest.ToOne(r.SpaceGUID)},
+		Links: rest.Links{"self": req.Link("/roles/", rest.Escape(r.GUID)),
+			"user": req.Link("/users/", rest.Escape(r.UserGUID))},
 	}
 	if r.OrgGUID != "" {
 		b.Links["organization"] = req.Link("/organizations/", rest.Escape(r.OrgGUID))

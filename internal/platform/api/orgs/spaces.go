@@ -25,7 +25,8 @@ var Spaces = rest.Resource[platform.Space, spaceBody]{
 		if len(l.Include) == 0 {
 			return nil, nil
 		}
-		return rest.Included(req, "organizations", Organizations, rest.GUIDsOf(items, func(s *platform.Space) string { return s.OrgGUID }))
+		return rest.Included(req, "organizations", Organizations,
+			rest.GUIDsOf(items, func(s *platform.Space) string { return s.OrgGUID }))
 	},
 }
 
@@ -73,7 +74,8 @@ func (a *API) createSpace(w http.ResponseWriter, r *http.Request) error {
 			return nil, err
 		}
 		if _, err := rest.Find(req.Caller, req.Tx.Organizations(), space.OrgGUID, "Organization"); err != nil {
-			return nil, rest.NotAccessible(err, "Invalid organization. Ensure the organization exists and you have access to it.")
+			return nil, rest.NotAccessible(err,
+				"Invalid organization. Ensure the organization exists and you have access to it.")
 		}
 		if err := req.Caller.ManagesOrg(req.Tx, space.OrgGUID); err != nil {
 			return nil, err
@@ -136,7 +138,8 @@ type spaceBody struct {
 // suspended if its organization is.
 func presentSpaces(req *rest.Request, items []*platform.Space) ([]spaceBody, error) {
 	orgs, _, err := req.Tx.Organizations().List(platform.Query{Where: []platform.Cond{
-		platform.InStrings("guid", rest.GUIDsOf(items, func(s *platform.Space) string { return s.OrgGUID })), platform.In("suspended", true),
+		platform.InStrings("guid", rest.GUIDsOf(items, func(s *platform.Space) string { return s.OrgGUID })),
+		platform.In("suspended", true),
 	}})
 	if err != nil {
 		return nil, err
@@ -154,7 +157,8 @@ func presentSpace(req *rest.Request, s *platform.Space) spaceBody {
 		ResourceBody: rest.PresentResource(&s.Resource), Name: s.Name, Metadata: rest.PresentMetadata(&s.Metadata),
 		Relationships: map[string]any{"organization": rest.ToOne(s.OrgGUID), "quota": rest.ToOne(s.QuotaGUID)},
 		Links: rest.Links{
-			"self": req.Link(self), "organization": req.Link("/organizations/", rest.Escape(s.OrgGUID)), "features": req.Link(self, "/features"),
+			"self": req.Link(self), "organization": req.Link("/organizations/", rest.Escape(s.OrgGUID)),
+			"features":       req.Link(self, "/features"),
 			"apply_manifest": {Href: req.Link(self, "/actions/apply_manifest").Href, Method: http.MethodPost},
 		},
 	}
@@ -228,7 +232,8 @@ func IncludePlaces(req *rest.Request, l *listing.Request, spaceGUIDs []string) (
 		if err != nil {
 			return nil, err
 		}
-		more, err := rest.Included(req, "organizations", Organizations, rest.GUIDsOf(inside, func(s *platform.Space) string { return s.OrgGUID }))
+		more, err := rest.Included(req, "organizations", Organizations,
+			rest.GUIDsOf(inside, func(s *platform.Space) string { return s.OrgGUID }))
 		if err != nil {
 			return nil, err
 		}

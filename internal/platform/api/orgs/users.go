@@ -69,7 +69,8 @@ func membersOf[T, B any](a *API, place rest.Resource[T, B], field string) web.Ha
 			return nil, err
 		}
 		roles, _, err := req.Tx.Roles().List(platform.Where(field, web.Param(req.HTTP, "guid")))
-		return []platform.Cond{platform.InStrings("guid", rest.GUIDsOf(roles, func(r *platform.Role) string { return r.UserGUID }))}, err
+		return []platform.Cond{platform.InStrings("guid",
+			rest.GUIDsOf(roles, func(r *platform.Role) string { return r.UserGUID }))}, err
 	})
 }
 
@@ -180,8 +181,9 @@ func (a *API) presentUsers(req *rest.Request, users []*platform.User) ([]userBod
 	names := a.names(req.HTTP.Context(), rest.GUIDsOf(users, func(u *platform.User) string { return u.GUID })...)
 	return rest.PresentAll(users, func(u *platform.User) userBody {
 		b := userBody{
-			ResourceBody: rest.PresentResource(&u.Resource), PresentationName: u.GUID, Metadata: rest.PresentMetadata(&u.Metadata),
-			Links: rest.Links{"self": req.Link("/users/", rest.Escape(u.GUID))},
+			ResourceBody: rest.PresentResource(&u.Resource), PresentationName: u.GUID,
+			Metadata: rest.PresentMetadata(&u.Metadata),
+			Links:    rest.Links{"self": req.Link("/users/", rest.Escape(u.GUID))},
 		}
 		if named, ok := names[u.GUID]; ok {
 			b.Username, b.Origin, b.PresentationName = &named.UserName, &named.Origin, named.UserName
@@ -213,13 +215,15 @@ func (a *API) directoryUser(ctx context.Context, name string, origin *string) (D
 	found, err := a.Directory.UsersByName(ctx, []string{name}, wanted)
 	switch {
 	case err != nil:
-		return DirectoryUser{}, fault.Wrap(err, fault.Unavailable, "The authorization server is not available, so users cannot be looked up.")
+		return DirectoryUser{}, fault.Wrap(err, fault.Unavailable,
+			"The authorization server is not available, so users cannot be looked up.")
 	case len(found) == 0 && origin != nil && *origin != "":
 		return DirectoryUser{}, fault.Invalid("No user exists with the username '" + name + "' and origin '" + *origin + "'.")
 	case len(found) == 0:
 		return DirectoryUser{}, fault.Invalid("No user exists with the username '" + name + "'.")
 	case len(found) > 1:
-		return DirectoryUser{}, fault.Invalid("Ambiguous user. User with username '" + name + "' exists in several origins. Specify an origin.")
+		return DirectoryUser{}, fault.Invalid("Ambiguous user. User with username '" + name +
+			"' exists in several origins. Specify an origin.")
 	}
 	return found[0], nil
 }

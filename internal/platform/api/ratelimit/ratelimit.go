@@ -79,7 +79,8 @@ func New(o Options) *Limiter {
 		o.Now = time.Now
 	}
 	counts := func() *otter.Cache[string, *count] {
-		return otter.Must(&otter.Options[string, *count]{MaximumSize: maxCallers, ExpiryCalculator: otter.ExpiryAccessing[string, *count](o.Interval)})
+		return otter.Must(&otter.Options[string, *count]{MaximumSize: maxCallers,
+			ExpiryCalculator: otter.ExpiryAccessing[string, *count](o.Interval)})
 	}
 	return &Limiter{o: o, users: counts(), addresses: counts(), waiting: map[string]int{}}
 }
@@ -144,7 +145,9 @@ func (l *Limiter) take(h http.Header, r *http.Request, claims *token.Claims) err
 	case allowed:
 		return nil
 	case claims == nil:
-		return fault.New(fault.AddressRateLimited, "Rate Limit Exceeded: Unauthenticated requests from this IP address have exceeded the limit. Please log in.").After(until.Sub(now))
+		return fault.New(fault.AddressRateLimited,
+			"Rate Limit Exceeded: Unauthenticated requests from this IP address have exceeded the limit. Please log in.").
+			After(until.Sub(now))
 	}
 	return fault.New(fault.RateLimited, "Rate Limit Exceeded").After(until.Sub(now))
 }
@@ -178,7 +181,8 @@ func (l *Limiter) wait(r *http.Request, claims *token.Claims) (leave func(), err
 	defer l.mu.Unlock()
 	if l.waiting[key] >= l.o.BrokerRequests {
 		half := l.o.BrokerTimeout / 2
-		return nil, fault.New(fault.BrokerRateLimited, "Service broker concurrent request limit exceeded").After(half + rand.N(2*half)) //nolint:gosec // not a secret
+		return nil, fault.New(fault.BrokerRateLimited, //nolint:gosec // not a secret
+			"Service broker concurrent request limit exceeded").After(half + rand.N(2*half))
 	}
 	l.waiting[key]++
 	return func() {
@@ -196,7 +200,8 @@ func callsBroker(r *http.Request) bool {
 	case http.MethodGet, http.MethodHead, http.MethodOptions:
 		return false
 	}
-	for _, prefix := range []string{"/v3/service_instances", "/v3/service_credential_bindings", "/v3/service_route_bindings"} {
+	for _, prefix := range []string{"/v3/service_instances", "/v3/service_credential_bindings",
+		"/v3/service_route_bindings"} {
 		if strings.HasPrefix(r.URL.Path, prefix) {
 			return true
 		}

@@ -32,7 +32,8 @@ func one(h http.Header, name string) string {
 func TestIntervals(t *testing.T) {
 	t.Parallel()
 	now := time.Unix(1_800_000_000, 0)
-	l := ratelimit.New(ratelimit.Options{Limits: ratelimit.Limits{General: 2, Interval: time.Hour}, Now: func() time.Time { return now }})
+	l := ratelimit.New(ratelimit.Options{Limits: ratelimit.Limits{General: 2, Interval: time.Hour},
+		Now: func() time.Time { return now }})
 	ends := map[string]bool{}
 	for i := range 20 {
 		claims := &token.Claims{UserID: fmt.Sprint("user", i), ClientID: "cf"}
@@ -49,7 +50,8 @@ func TestIntervals(t *testing.T) {
 		if !fault.Is(err, fault.RateLimited) {
 			t.Fatalf("over the limit: %v", err)
 		}
-		if wait := err.(*fault.Error).RetryAfter; wait <= 0 || wait > time.Hour { //nolint:errorlint,forcetypeassert // fault.Is has checked it
+		if wait := err.(*fault.Error).RetryAfter; wait <= 0 || //nolint:errorlint,forcetypeassert // fault.Is has checked it
+			wait > time.Hour {
 			t.Errorf("wait %s", wait)
 		}
 	}
@@ -57,7 +59,8 @@ func TestIntervals(t *testing.T) {
 		t.Errorf("20 callers have %d different ends of their intervals", len(ends))
 	}
 	now = now.Add(time.Hour)
-	if h, _, err := ask(t, l, http.MethodGet, "/v3/apps", &token.Claims{UserID: "user0"}); err != nil || one(h, "X-RateLimit-Remaining") != "1" {
+	if h, _, err := ask(t, l, http.MethodGet, "/v3/apps", &token.Claims{UserID: "user0"}); err != nil ||
+		one(h, "X-RateLimit-Remaining") != "1" {
 		t.Errorf("after the interval: %v %v", h, err)
 	}
 }
@@ -69,7 +72,8 @@ func TestSeveralServers(t *testing.T) {
 	claims := &token.Claims{ClientID: "pipeline"}
 	for i := range 20 {
 		h, _, err := ask(t, l, http.MethodGet, "/v3/apps", claims)
-		if want := fmt.Sprint((19 - i) / 2 * 6); err != nil || one(h, "X-RateLimit-Limit") != "60" || one(h, "X-RateLimit-Remaining") != want {
+		if want := fmt.Sprint((19 - i) / 2 * 6); err != nil || one(h, "X-RateLimit-Limit") != "60" ||
+			one(h, "X-RateLimit-Remaining") != want {
 			t.Errorf("request %d: %v %v, want %s left", i+1, h, err, want)
 		}
 	}
@@ -95,17 +99,19 @@ func TestBrokerRequests(t *testing.T) {
 	if !fault.Is(err, fault.BrokerRateLimited) {
 		t.Fatalf("a third request: %v", err)
 	}
-	if wait := err.(*fault.Error).RetryAfter; wait < 5*time.Second || wait > 15*time.Second { //nolint:errorlint,forcetypeassert // fault.Is has checked it
+	if wait := err.(*fault.Error). //nolint:errorlint,forcetypeassert // fault.Is has checked it
+					RetryAfter; wait < 5*time.Second || wait > 15*time.Second {
 		t.Errorf("wait %s, want 5 to 15 s", wait)
 	}
 	for name, one := range map[string]struct {
 		method, path string
 		claims       *token.Claims
 	}{
-		"another user":   {http.MethodPost, "/v3/service_instances", &token.Claims{UserID: "v"}},
-		"a read":         {http.MethodGet, "/v3/service_instances", user},
-		"another path":   {http.MethodPost, "/v3/apps", user},
-		"administrators": {http.MethodPost, "/v3/service_instances", &token.Claims{UserID: "u", Scope: []string{"cloud_controller.admin"}}},
+		"another user": {http.MethodPost, "/v3/service_instances", &token.Claims{UserID: "v"}},
+		"a read":       {http.MethodGet, "/v3/service_instances", user},
+		"another path": {http.MethodPost, "/v3/apps", user},
+		"administrators": {http.MethodPost, "/v3/service_instances",
+			&token.Claims{UserID: "u", Scope: []string{"cloud_controller.admin"}}},
 	} {
 		if _, _, err := ask(t, l, one.method, one.path, one.claims); err != nil {
 			t.Errorf("%s: %v", name, err)

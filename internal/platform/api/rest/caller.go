@@ -21,7 +21,8 @@ type Caller struct {
 // CallerOf returns the caller of a request.
 func CallerOf(r *http.Request) Caller {
 	c := token.FromContext(r.Context())
-	out := Caller{Caller: platform.Caller{GUID: c.CallerID(), Authority: platform.AuthorityOf(c.Scope)}, name: c.UserName, mail: c.Email, kind: "user", origin: tracing.OriginOf(r.Context())}
+	out := Caller{Caller: platform.Caller{GUID: c.CallerID(), Authority: platform.AuthorityOf(c.Scope)}, name: c.UserName,
+		mail: c.Email, kind: "user", origin: tracing.OriginOf(r.Context())}
 	if !c.IsUser() {
 		out.kind, out.name = "client", c.ClientID
 	}

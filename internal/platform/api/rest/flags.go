@@ -9,11 +9,15 @@ import (
 
 // featureFlags are Cloud Foundry's feature flags with their defaults.
 var featureFlags = map[string]bool{
-	"user_org_creation": false, "private_domain_creation": true, "app_bits_upload": true, "app_scaling": true, "route_creation": true,
-	"route_sharing": false, "service_instance_creation": true, FlagDocker: false, "diego_cnb": false, "set_roles_by_username": true,
-	"unset_roles_by_username": true, "task_creation": true, "env_var_visibility": true, "space_scoped_private_broker_creation": true,
-	"space_developer_env_var_visibility": true, "service_instance_sharing": false, "hide_marketplace_from_unauthenticated_users": false,
-	"resource_matching": true, FlagHashRouting: false,
+	"user_org_creation": false, "private_domain_creation": true, "app_bits_upload": true, "app_scaling": true,
+	"route_creation": true,
+	"route_sharing":  false, "service_instance_creation": true, FlagDocker: false, "diego_cnb": false,
+	"set_roles_by_username":   true,
+	"unset_roles_by_username": true, "task_creation": true, "env_var_visibility": true,
+	"space_scoped_private_broker_creation": true,
+	"space_developer_env_var_visibility":   true, "service_instance_sharing": false,
+	"hide_marketplace_from_unauthenticated_users": false,
+	"resource_matching":                           true, FlagHashRouting: false,
 }
 
 const (

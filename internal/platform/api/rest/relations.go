@@ -67,7 +67,8 @@ func ReadRelations(r *http.Request) (*Relations, error) {
 		return nil, err
 	}
 	if len(body.Data) == 0 {
-		return nil, fault.Invalid("Data must be structured like this: \"data\": [{\"guid\": \"valid-guid\"},{\"guid\": \"valid-guid\"}]")
+		return nil,
+			fault.Invalid("Data must be structured like this: \"data\": [{\"guid\": \"valid-guid\"},{\"guid\": \"valid-guid\"}]")
 	}
 	return &body, nil
 }
@@ -92,7 +93,8 @@ func Related[T any](req *Request, repo platform.Repo[T], to *Relations, noun str
 		}
 	}
 	if len(unknown) > 0 {
-		return nil, fault.Invalid(fmt.Sprintf("%s with guids %q do not exist, or you do not have access to them.", noun, unknown))
+		return nil, fault.Invalid(fmt.Sprintf("%s with guids %q do not exist, or you do not have access to them.",
+			noun, unknown))
 	}
 	return out, nil
 }
@@ -105,8 +107,13 @@ func AppliedTo[T, B any](places Resource[T, B], parameter, field string) func(*R
 		if !asked.Has(parameter) {
 			return nil, nil
 		}
-		found, _, err := places.Repo(req.Tx).List(platform.Query{Reader: req.Caller.Reader(), Where: []platform.Cond{platform.InStrings("guid", listing.SplitValues(asked.Get(parameter)))}})
-		guids := GUIDsOf(found, func(place *T) string { return any(place).(interface{ Base() *platform.Resource }).Base().GUID })
+		found, _, err := places.Repo(req.Tx).
+			List(platform.Query{Reader: req.Caller.Reader(),
+				Where: []platform.Cond{platform.InStrings("guid", listing.SplitValues(asked.Get(parameter)))}})
+		guids := GUIDsOf(found, func(place *T) string {
+			return any(place).(interface{ Base() *platform.Resource }).
+				Base().GUID
+		})
 		return []platform.Cond{platform.InStrings(field, guids)}, err
 	}
 }

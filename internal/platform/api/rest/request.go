@@ -32,7 +32,8 @@ func (req *Request) Link(parts ...string) *Link {
 // Answer runs f in a transaction and responds with the resource that it returns. f
 // may run more than once, so the body of the request is read before. The response is
 // built in a second, read-only transaction, so that writers need not wait for it.
-func Answer[T, B any](srv *Server, w http.ResponseWriter, r *http.Request, s Resource[T, B], status int, f func(req *Request) (*T, error)) error {
+func Answer[T, B any](srv *Server, w http.ResponseWriter, r *http.Request, s Resource[T, B], status int,
+	f func(req *Request) (*T, error)) error {
 	var item *T
 	err := srv.Store.Update(r.Context(), func(tx platform.Tx) (err error) {
 		item, err = f(NewRequest(tx, r))
@@ -45,7 +46,8 @@ func Answer[T, B any](srv *Server, w http.ResponseWriter, r *http.Request, s Res
 }
 
 // Respond responds with a stored resource.
-func Respond[T, B any](srv *Server, w http.ResponseWriter, r *http.Request, s Resource[T, B], status int, item *T) error {
+func Respond[T, B any](srv *Server, w http.ResponseWriter, r *http.Request, s Resource[T, B], status int,
+	item *T) error {
 	var bodies []B
 	err := srv.Store.View(r.Context(), func(tx platform.Tx) (err error) {
 		bodies, err = s.Present(NewRequest(tx, r), []*T{item})
@@ -73,7 +75,8 @@ func (srv *Server) Show(w http.ResponseWriter, r *http.Request, f func(req *Requ
 }
 
 // Perform runs f in a transaction and responds with its result.
-func (srv *Server) Perform(w http.ResponseWriter, r *http.Request, status int, f func(req *Request) (any, error)) error {
+func (srv *Server) Perform(w http.ResponseWriter, r *http.Request, status int,
+	f func(req *Request) (any, error)) error {
 	var body any
 	err := srv.Store.Update(r.Context(), func(tx platform.Tx) (err error) {
 		body, err = f(NewRequest(tx, r))
@@ -124,7 +127,8 @@ func (srv *Server) Accepted(w http.ResponseWriter, r *http.Request, j *platform.
 
 // Conclude runs f, which may involve brokers, and responds with the job that f
 // returns, or with one that is complete.
-func (srv *Server) Conclude(w http.ResponseWriter, r *http.Request, operation string, f func(req *Request) (*platform.Job, error)) error {
+func (srv *Server) Conclude(w http.ResponseWriter, r *http.Request, operation string,
+	f func(req *Request) (*platform.Job, error)) error {
 	var job *platform.Job
 	err := srv.Store.Update(r.Context(), func(tx platform.Tx) (err error) {
 		if job, err = f(NewRequest(tx, r)); err != nil || job != nil {

@@ -79,7 +79,8 @@ func (s Resource[T, B]) ListerWhere(srv *Server, where func(req *Request) ([]pla
 }
 
 // ListerOf is like Lister, below a parent: GET /v3/apps/{guid}/processes.
-func ListerOf[T, B, P any](srv *Server, s Resource[T, B], parent func(platform.Tx) platform.Repo[P], noun, field string) web.Handler {
+func ListerOf[T, B, P any](srv *Server, s Resource[T, B], parent func(platform.Tx) platform.Repo[P], noun,
+	field string) web.Handler {
 	return s.ListerWhere(srv, func(req *Request) ([]platform.Cond, error) {
 		guid := web.Param(req.HTTP, "guid")
 		if _, err := Find(req.Caller, parent(req.Tx), guid, noun); err != nil {
@@ -138,7 +139,8 @@ func (s Resource[T, B]) GetterBy(srv *Server, get func(req *Request) (*T, error)
 
 // MetadataPatcher handles PATCH of a resource whose metadata alone can be changed.
 // Find checks whether the caller may change it.
-func MetadataPatcher[T, B any, P actions.Described[T]](srv *Server, s Resource[T, B], find func(req *Request) (*T, error)) web.Handler {
+func MetadataPatcher[T, B any, P actions.Described[T]](srv *Server, s Resource[T, B],
+	find func(req *Request) (*T, error)) web.Handler {
 	return Patcher(srv, s, find, func(tx platform.Tx, _ actions.Actor, item *T, patch *actions.MetadataPatch) error {
 		return actions.UpdateMetadata(s.Repo(tx), P(item), patch)
 	})

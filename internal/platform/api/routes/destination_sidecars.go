@@ -40,7 +40,8 @@ func presenterOf(tx platform.Tx, destinations []*platform.Destination) (destinat
 		return p, nil
 	}
 	slices.Sort(guids)
-	all, _, err := tx.Sidecars().List(platform.Query{Where: []platform.Cond{platform.InStrings("app_guid", slices.Compact(guids))}})
+	all, _, err := tx.Sidecars().
+		List(platform.Query{Where: []platform.Cond{platform.InStrings("app_guid", slices.Compact(guids))}})
 	for _, s := range all {
 		p.sidecars[s.AppGUID] = append(p.sidecars[s.AppGUID], s)
 	}
@@ -82,7 +83,8 @@ func noSuchApp(d *platform.Destination) error {
 }
 
 // sidecarPort returns the port of a sidecar for a destination, or what is wrong.
-func sidecarPort(tx platform.Tx, d *platform.Destination, name string, asked *int) (port int, problem string, err error) {
+func sidecarPort(tx platform.Tx, d *platform.Destination, name string, asked *int) (port int, problem string,
+	err error) {
 	all, _, err := tx.Sidecars().List(platform.Where("app_guid", d.AppGUID))
 	if err != nil {
 		return 0, "", err
@@ -99,7 +101,8 @@ func sidecarPort(tx platform.Tx, d *platform.Destination, name string, asked *in
 	ports := all[i].Options.Ports
 	switch {
 	case len(ports) == 0:
-		return 0, fmt.Sprintf("the sidecar %q declares no port: set `ports` of the sidecar (options.ports in the API)", name), nil
+		return 0, fmt.Sprintf("the sidecar %q declares no port: set `ports` of the sidecar (options.ports in the API)", name),
+			nil
 	case asked == nil:
 		return ports[0], "", nil
 	case !slices.Contains(ports, *asked):
@@ -122,7 +125,9 @@ func (p destinationPresenter) portWarning(wanted []*platform.Destination) string
 	for _, d := range wanted {
 		declared := platform.DeclaredPorts(p.sidecars[d.AppGUID], d.ProcessType)
 		if d.Port != 0 && declared != "" && platform.PortOwner(p.sidecars[d.AppGUID], d.ProcessType, d.Port) == nil {
-			return fmt.Sprintf("No sidecar of the process %s declares port %d, so that its main process has to listen there; %s.", d.ProcessType, d.Port, declared)
+			return fmt.Sprintf(
+				"No sidecar of the process %s declares port %d, so that its main process has to listen there; %s.", d.ProcessType,
+				d.Port, declared)
 		}
 	}
 	return ""

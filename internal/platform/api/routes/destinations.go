@@ -39,8 +39,9 @@ type destinationProcess struct {
 // present presents a destination.
 func (p destinationPresenter) present(d *platform.Destination) destinationBody {
 	b := destinationBody{
-		GUID: d.GUID, App: destinationApp{GUID: d.AppGUID, Process: destinationProcess{d.ProcessType}}, Port: d.Port, Protocol: d.Protocol,
-		Created: rest.Timestamp(d.Created), Updated: rest.Timestamp(d.Updated),
+		GUID: d.GUID, App: destinationApp{GUID: d.AppGUID, Process: destinationProcess{d.ProcessType}}, Port: d.Port,
+		Protocol: d.Protocol,
+		Created:  rest.Timestamp(d.Created), Updated: rest.Timestamp(d.Updated),
 	}
 	if d.Port == 0 {
 		b.Port = platform.DefaultPort
@@ -121,7 +122,8 @@ func (b *destinationsRequest) destinations(replace bool) ([]*platform.Destinatio
 			return nil, err
 		}
 		if slices.ContainsFunc(out, func(o *platform.Destination) bool {
-			return o.AppGUID == d.AppGUID && o.ProcessType == d.ProcessType && cmp.Or(o.Port, platform.DefaultPort) == cmp.Or(d.Port, platform.DefaultPort)
+			return o.AppGUID == d.AppGUID && o.ProcessType == d.ProcessType &&
+				cmp.Or(o.Port, platform.DefaultPort) == cmp.Or(d.Port, platform.DefaultPort)
 		}) {
 			return nil, fault.Invalid("Destinations cannot contain duplicates")
 		}
@@ -145,7 +147,8 @@ func (b *destinationsRequest) destinations(replace bool) ([]*platform.Destinatio
 	return out, nil
 }
 
-func (a *API) destinationsBody(req *rest.Request, route *platform.Route, only func(*platform.Destination) bool) (any, error) {
+func (a *API) destinationsBody(req *rest.Request, route *platform.Route,
+	only func(*platform.Destination) bool) (any, error) {
 	all, _, err := req.Tx.Destinations().List(platform.Where("route_guid", route.GUID))
 	if err != nil {
 		return nil, err
@@ -158,7 +161,8 @@ func (a *API) destinationsBody(req *rest.Request, route *platform.Route, only fu
 		}
 	}
 	return map[string]any{"destinations": bodies, "links": rest.Links{
-		"self": req.Link("/routes/", rest.Escape(route.GUID), "/destinations"), "route": req.Link("/routes/", rest.Escape(route.GUID)),
+		"self":  req.Link("/routes/", rest.Escape(route.GUID), "/destinations"),
+		"route": req.Link("/routes/", rest.Escape(route.GUID)),
 	}}, err
 }
 
@@ -192,7 +196,10 @@ func (a *API) setDestinations(w http.ResponseWriter, r *http.Request, replace bo
 	if err := web.DecodeStrict(r, &body); err != nil {
 		return err
 	}
-	if !slices.ContainsFunc(body.Destinations, func(d destinationRequest) bool { return d.App != nil && d.App.Value.Sidecar != nil }) {
+	if !slices.ContainsFunc(body.Destinations, func(d destinationRequest) bool {
+		return d.App != nil &&
+			d.App.Value.Sidecar != nil
+	}) {
 		if _, err := body.destinations(replace); err != nil {
 			return err
 		}
@@ -252,7 +259,8 @@ func (a *API) checkDestinationApps(req *rest.Request, route *platform.Route, wan
 			continue // whose routes the caller may change
 		}
 		if _, err := req.Caller.MayInSpace(req.Tx, app.SpaceGUID, platform.Operate); fault.Is(err, fault.Forbidden) {
-			return fault.Invalid("App(s) with guid(s) \"" + d.AppGUID + "\" cannot be mapped. You don't have write permission for the space of the app.")
+			return fault.Invalid("App(s) with guid(s) \"" + d.AppGUID +
+				"\" cannot be mapped. You don't have write permission for the space of the app.")
 		} else if err != nil {
 			return err
 		}
@@ -268,7 +276,8 @@ func (a *API) destinationFor(req *rest.Request) (*platform.Route, *platform.Dest
 	if err != nil {
 		return nil, nil, err
 	}
-	d, err := req.Tx.Destinations().First(platform.Where("guid", web.Param(req.HTTP, "destination")).And(platform.In("route_guid", route.GUID)))
+	d, err := req.Tx.Destinations().First(platform.Where("guid", web.Param(req.HTTP, "destination")).
+		And(platform.In("route_guid", route.GUID)))
 	if fault.Is(err, fault.NotFound) {
 		err = errNoDestination
 	}
@@ -304,7 +313,8 @@ func (a *API) updateDestination(w http.ResponseWriter, r *http.Request) error {
 			return nil, err
 		}
 		b := shown.present(d)
-		b.Links = rest.Links{"destinations": req.Link("/routes/", rest.Escape(route.GUID), "/destinations"), "route": req.Link("/routes/", rest.Escape(route.GUID))}
+		b.Links = rest.Links{"destinations": req.Link("/routes/", rest.Escape(route.GUID), "/destinations"),
+			"route": req.Link("/routes/", rest.Escape(route.GUID))}
 		return b, nil
 	})
 }
@@ -314,7 +324,8 @@ func (a *API) removeDestination(w http.ResponseWriter, r *http.Request) error {
 		route, d, err := a.destinationFor(req)
 		switch {
 		case errors.Is(err, errNoDestination):
-			return nil, fault.Invalid("Unable to unmap route from destination. Ensure the route has a destination with this guid.")
+			return nil,
+				fault.Invalid("Unable to unmap route from destination. Ensure the route has a destination with this guid.")
 		case err != nil:
 			return nil, err
 		case d.Weight != 0:

@@ -16,7 +16,8 @@ import (
 
 var domains = rest.Resource[platform.Domain, domainBody]{
 	Noun: "Domain", Repo: platform.Tx.Domains, Present: rest.Each(presentDomain),
-	List: listing.Params{Filters: listing.Filters{"names": listing.Text("name"), "organization_guids": listing.Text("organization_guid")}, Orders: []string{"name"}},
+	List: listing.Params{Filters: listing.Filters{"names": listing.Text("name"),
+		"organization_guids": listing.Text("organization_guid")}, Orders: []string{"name"}},
 }
 
 func (a *API) domainRoutes(g *web.Group) {
@@ -26,12 +27,15 @@ func (a *API) domainRoutes(g *web.Group) {
 	g.Handle(http.MethodPatch, "/v3/domains/{guid}", rest.Write, rest.MetadataPatcher(a.Server, domains, a.domainFor))
 	g.Handle(http.MethodDelete, "/v3/domains/{guid}", rest.Write,
 		rest.Deleter(a.Server, "domain.delete", a.domainFor, a.Platform.DeleteDomain))
-	g.Handle(http.MethodPost, "/v3/domains/{guid}/relationships/shared_organizations", rest.Write, a.addSharedOrganizations)
-	g.Handle(http.MethodDelete, "/v3/domains/{guid}/relationships/shared_organizations/{organization}", rest.Write, a.removeSharedOrganization)
+	g.Handle(http.MethodPost, "/v3/domains/{guid}/relationships/shared_organizations", rest.Write,
+		a.addSharedOrganizations)
+	g.Handle(http.MethodDelete, "/v3/domains/{guid}/relationships/shared_organizations/{organization}", rest.Write,
+		a.removeSharedOrganization)
 	g.Handle(http.MethodGet, "/v3/domains/{guid}/route_reservations", rest.Read, a.routeReservations)
 	g.Handle(http.MethodGet, "/v3/organizations/{guid}/domains", rest.Read,
 		rest.ListerOf(a.Server, domains, platform.Tx.Organizations, "Organization", "visible_in_organization_guid"))
-	g.Handle(http.MethodGet, "/v3/organizations/{guid}/domains/default", rest.Read, domains.GetterBy(a.Server, a.defaultDomain))
+	g.Handle(http.MethodGet, "/v3/organizations/{guid}/domains/default", rest.Read,
+		domains.GetterBy(a.Server, a.defaultDomain))
 }
 
 func (a *API) defaultDomain(req *rest.Request) (*platform.Domain, error) {
@@ -89,7 +93,8 @@ func (a *API) createDomain(w http.ResponseWriter, r *http.Request) error {
 				return nil, fault.Invalid("Internal domains cannot be scoped to an organization.")
 			}
 			if _, err := rest.Find(req.Caller, req.Tx.Organizations(), org.GUID, "Organization"); err != nil {
-				return nil, rest.NotAccessible(err, "Organization with guid '"+org.GUID+"' does not exist or you do not have access to it.")
+				return nil, rest.NotAccessible(err, "Organization with guid '"+org.GUID+
+					"' does not exist or you do not have access to it.")
 			}
 			if err := req.Caller.ManagesOrg(req.Tx, org.GUID); err != nil {
 				return nil, err
@@ -121,7 +126,8 @@ func managedOrgs(req *rest.Request, with rest.Relations) (guids []string, err er
 		}
 		switch {
 		case fault.Is(err, fault.NotFound), fault.Is(err, fault.Forbidden):
-			return nil, fault.Wrap(err, fault.Unprocessable, "Organization with guid '%s' does not exist, or you do not have access to it.", org.GUID)
+			return nil, fault.Wrap(err, fault.Unprocessable,
+				"Organization with guid '%s' does not exist, or you do not have access to it.", org.GUID)
 		case err != nil:
 			return nil, err
 		}
@@ -160,7 +166,8 @@ func (a *API) removeSharedOrganization(w http.ResponseWriter, r *http.Request) e
 		}
 		org := web.Param(r, "organization")
 		if !slices.Contains(d.SharedOrgs, org) {
-			return nil, fault.Invalid("Unable to unshare domain from organization with guid '" + org + "'. Ensure the domain is shared to this organization.")
+			return nil, fault.Invalid("Unable to unshare domain from organization with guid '" + org +
+				"'. Ensure the domain is shared to this organization.")
 		}
 		// Managers of either organization may unshare it.
 		if req.Caller.ManagesOrg(req.Tx, d.OrgGUID) != nil {
@@ -201,7 +208,8 @@ func (a *API) routeReservations(w http.ResponseWriter, r *http.Request) error {
 				return nil, listing.BadQuery("Port must be an integer")
 			}
 		}
-		n, err := req.Tx.Routes().Count(platform.Where("domain_guid", d.GUID).And(platform.In("host", q.Get("host"))).And(platform.In("path", q.Get("path"))).And(platform.In("port", port)))
+		n, err := req.Tx.Routes().Count(platform.Where("domain_guid", d.GUID).And(platform.In("host", q.Get("host"))).
+			And(platform.In("path", q.Get("path"))).And(platform.In("port", port)))
 		return map[string]bool{"matching_route": n > 0}, err
 	})
 }
@@ -220,10 +228,12 @@ type domainBody struct {
 func presentDomain(req *rest.Request, d *platform.Domain) domainBody {
 	self := "/domains/" + rest.Escape(d.GUID)
 	b := domainBody{
-		ResourceBody: rest.PresentResource(&d.Resource), Name: d.Name, Internal: d.Internal, Protocols: []string{d.Protocol()},
-		Metadata:      rest.PresentMetadata(&d.Metadata),
-		Relationships: map[string]any{"organization": rest.ToOne(d.OrgGUID), "shared_organizations": rest.ToMany(d.SharedOrgs)},
-		Links:         rest.Links{"self": req.Link(self), "route_reservations": req.Link(self, "/route_reservations")},
+		ResourceBody: rest.PresentResource(&d.Resource), Name: d.Name, Internal: d.Internal,
+		Protocols: []string{d.Protocol()},
+		Metadata:  rest.PresentMetadata(&d.Metadata),
+		Relationships: map[string]any{"organization": rest.ToOne(d.OrgGUID),
+			"shared_organizations": rest.ToMany(d.SharedOrgs)},
+		Links: rest.Links{"self": req.Link(self), "route_reservations": req.Link(self, "/route_reservations")},
 	}
 	if d.RouterGroup != "" {
 		b.RouterGroup = &rest.RelationData{GUID: d.RouterGroup}

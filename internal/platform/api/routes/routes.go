@@ -20,8 +20,10 @@ var Routes = rest.Resource[platform.Route, routeBody]{
 	Noun: "Route", Repo: platform.Tx.Routes, Present: presentRoutes,
 	List: listing.Params{
 		Filters: listing.Filters{
-			"hosts": listing.Text("host"), "paths": listing.Text("path"), "domain_guids": listing.Text("domain_guid"), "space_guids": listing.Text("space_guid"),
-			"organization_guids": listing.Text("organization_guid"), "app_guids": listing.Text("app_guid"), "ports": listing.Number("port"),
+			"hosts": listing.Text("host"), "paths": listing.Text("path"), "domain_guids": listing.Text("domain_guid"),
+			"space_guids":        listing.Text("space_guid"),
+			"organization_guids": listing.Text("organization_guid"), "app_guids": listing.Text("app_guid"),
+			"ports": listing.Number("port"),
 		},
 		Includes: []string{"domain", "space", "space.organization"},
 		Extra:    []string{"service_instance_guids"},
@@ -37,7 +39,8 @@ func includeOfRoutes(req *rest.Request, l *listing.Request, items []*platform.Ro
 	if err != nil || !slices.Contains(l.Include, "domain") {
 		return out, err
 	}
-	more, err := rest.Included(req, "domains", domains, rest.GUIDsOf(items, func(r *platform.Route) string { return r.DomainGUID }))
+	more, err := rest.Included(req, "domains", domains,
+		rest.GUIDsOf(items, func(r *platform.Route) string { return r.DomainGUID }))
 	maps.Copy(out, more)
 	return out, err
 }
@@ -48,7 +51,8 @@ func (a *API) routeRoutes(g *web.Group) {
 	g.Handle(http.MethodGet, "/v3/routes/{guid}", rest.Read, Routes.Getter(a.Server))
 	g.Handle(http.MethodPatch, "/v3/routes/{guid}", rest.Write, a.updateRoute)
 	g.Handle(http.MethodDelete, "/v3/routes/{guid}", rest.Write, a.deleteRoute)
-	g.Handle(http.MethodGet, "/v3/apps/{guid}/routes", rest.Read, rest.ListerOf(a.Server, Routes, platform.Tx.Apps, "App", "app_guid"))
+	g.Handle(http.MethodGet, "/v3/apps/{guid}/routes", rest.Read, rest.ListerOf(a.Server, Routes, platform.Tx.Apps, "App",
+		"app_guid"))
 	g.Handle(http.MethodDelete, "/v3/spaces/{guid}/routes", rest.Write, a.deleteUnmappedRoutes)
 
 	g.Handle(http.MethodGet, "/v3/routes/{guid}/destinations", rest.Read, a.listDestinations)
@@ -194,7 +198,8 @@ func (a *API) deleteRoute(w http.ResponseWriter, r *http.Request) error {
 
 func (a *API) deleteUnmappedRoutes(w http.ResponseWriter, r *http.Request) error {
 	if r.URL.Query().Get("unmapped") != "true" {
-		return fault.Invalid("Mass delete not supported for mapped routes. Use 'unmapped=true' parameter to delete all unmapped routes.")
+		return fault.Invalid("Mass delete not supported for mapped routes. Use 'unmapped=true' parameter to delete all " +
+			"unmapped routes.")
 	}
 	return a.Finish(w, r, "space.delete_unmapped_routes", func(req *rest.Request) error {
 		space, err := req.Space(platform.Operate)
@@ -230,7 +235,9 @@ type routeBody struct {
 
 // presentRoutes reads the domains and destinations of all routes of the page at once.
 func presentRoutes(req *rest.Request, items []*platform.Route) ([]routeBody, error) {
-	found, _, err := req.Tx.Domains().List(platform.Query{Where: []platform.Cond{platform.InStrings("guid", rest.GUIDsOf(items, func(r *platform.Route) string { return r.DomainGUID }))}})
+	found, _, err := req.Tx.Domains().
+		List(platform.Query{Where: []platform.Cond{
+			platform.InStrings("guid", rest.GUIDsOf(items, func(r *platform.Route) string { return r.DomainGUID }))}})
 	if err != nil {
 		return nil, err
 	}
@@ -238,7 +245,9 @@ func presentRoutes(req *rest.Request, items []*platform.Route) ([]routeBody, err
 	for _, d := range found {
 		byGUID[d.GUID] = d
 	}
-	mapped, _, err := req.Tx.Destinations().List(platform.Query{Where: []platform.Cond{platform.InStrings("route_guid", rest.GUIDsOf(items, func(r *platform.Route) string { return r.GUID }))}})
+	mapped, _, err := req.Tx.Destinations().
+		List(platform.Query{Where: []platform.Cond{
+			platform.InStrings("route_guid", rest.GUIDsOf(items, func(r *platform.Route) string { return r.GUID }))}})
 	if err != nil {
 		return nil, err
 	}
@@ -253,11 +262,13 @@ func presentRoutes(req *rest.Request, items []*platform.Route) ([]routeBody, err
 	return rest.PresentAll(items, func(r *platform.Route) routeBody {
 		self := "/routes/" + rest.Escape(r.GUID)
 		b := routeBody{
-			ResourceBody: rest.PresentResource(&r.Resource), Protocol: r.Protocol, Host: r.Host, Path: r.Path, Destinations: byRoute[r.GUID],
-			Options: r.Options, Metadata: rest.PresentMetadata(&r.Metadata),
+			ResourceBody: rest.PresentResource(&r.Resource), Protocol: r.Protocol, Host: r.Host, Path: r.Path,
+			Destinations: byRoute[r.GUID],
+			Options:      r.Options, Metadata: rest.PresentMetadata(&r.Metadata),
 			Relationships: map[string]any{"space": rest.ToOne(r.SpaceGUID), "domain": rest.ToOne(r.DomainGUID)},
 			Links: rest.Links{
-				"self": req.Link(self), "space": req.Link("/spaces/", rest.Escape(r.SpaceGUID)), "domain": req.Link("/domains/", rest.Escape(r.DomainGUID)),
+				"self": req.Link(self), "space": req.Link("/spaces/", rest.Escape(r.SpaceGUID)),
+				"domain":       req.Link("/domains/", rest.Escape(r.DomainGUID)),
 				"destinations": req.Link(self, "/destinations"),
 			},
 		}

@@ -19,7 +19,8 @@ var securityGroups = rest.Resource[platform.SecurityGroup, securityGroupBody]{
 	List: listing.Params{
 		Filters: listing.Filters{
 			"names":                    listing.Text("name"),
-			"globally_enabled_running": listing.Flag("globally_running"), "globally_enabled_staging": listing.Flag("globally_staging"),
+			"globally_enabled_running": listing.Flag("globally_running"),
+			"globally_enabled_staging": listing.Flag("globally_staging"),
 		},
 		Orders: []string{"name"}, Extra: []string{"running_space_guids", "staging_space_guids"}, NoLabels: true,
 	},
@@ -112,21 +113,23 @@ func (a *API) createSecurityGroup(w http.ResponseWriter, r *http.Request) error 
 	if text := a.rulesWarning(&group); text != "" {
 		rest.Warn(w, text)
 	}
-	return rest.Answer(a.Server, w, r, securityGroups, http.StatusCreated, func(req *rest.Request) (*platform.SecurityGroup, error) {
-		g := group
-		if to := body.Relationships; to != nil {
-			for l, relation := range map[actions.Lifecycle]*rest.Relations{actions.WhileRunning: to.Running, actions.WhileStaging: to.Staging} {
-				found, err := rest.Related(req, req.Tx.Spaces(), relation, "Spaces")
-				if err != nil {
-					return nil, err
+	return rest.Answer(a.Server, w, r, securityGroups, http.StatusCreated,
+		func(req *rest.Request) (*platform.SecurityGroup, error) {
+			g := group
+			if to := body.Relationships; to != nil {
+				for l, relation := range map[actions.Lifecycle]*rest.Relations{actions.WhileRunning: to.Running,
+					actions.WhileStaging: to.Staging} {
+					found, err := rest.Related(req, req.Tx.Spaces(), relation, "Spaces")
+					if err != nil {
+						return nil, err
+					}
+					guids := rest.GUIDsOf(found, func(s *platform.Space) string { return s.GUID })
+					slices.Sort(guids)
+					*l.BoundSpaces(&g) = slices.Compact(guids)
 				}
-				guids := rest.GUIDsOf(found, func(s *platform.Space) string { return s.GUID })
-				slices.Sort(guids)
-				*l.BoundSpaces(&g) = slices.Compact(guids)
 			}
-		}
-		return &g, a.Platform.CreateSecurityGroup(req.Tx, req.Caller.Actor(), &g)
-	})
+			return &g, a.Platform.CreateSecurityGroup(req.Tx, req.Caller.Actor(), &g)
+		})
 }
 
 // securityGroupFor returns the group of the path if the caller may change it. Only
@@ -149,17 +152,18 @@ func (a *API) updateSecurityGroup(w http.ResponseWriter, r *http.Request) error 
 	}
 	var text string
 	w = rest.Warned(w, &text)
-	return rest.Answer(a.Server, w, r, securityGroups, http.StatusOK, func(req *rest.Request) (*platform.SecurityGroup, error) {
-		group, err := securityGroupFor(req)
-		if err != nil {
-			return nil, err
-		}
-		if err := body.apply(group); err != nil {
-			return nil, err
-		}
-		text = a.rulesWarning(group)
-		return group, a.Platform.UpdateSecurityGroup(req.Tx, req.Caller.Actor(), group)
-	})
+	return rest.Answer(a.Server, w, r, securityGroups, http.StatusOK,
+		func(req *rest.Request) (*platform.SecurityGroup, error) {
+			group, err := securityGroupFor(req)
+			if err != nil {
+				return nil, err
+			}
+			if err := body.apply(group); err != nil {
+				return nil, err
+			}
+			text = a.rulesWarning(group)
+			return group, a.Platform.UpdateSecurityGroup(req.Tx, req.Caller.Actor(), group)
+		})
 }
 
 // bindSecurityGroup binds a group that the caller sees to spaces that it manages.
@@ -190,7 +194,8 @@ func (a *API) bindSecurityGroup(l actions.Lifecycle) web.Handler {
 				return nil, err
 			}
 			visible, err := visibleSpaces(req, *l.BoundSpaces(group))
-			return map[string]any{"data": rest.ToMany(visible).Data, "links": rest.Links{"self": rest.Href(req.Base, r.URL.Path)}}, err
+			return map[string]any{"data": rest.ToMany(visible).Data,
+				"links": rest.Links{"self": rest.Href(req.Base, r.URL.Path)}}, err
 		})
 	}
 }
@@ -222,7 +227,8 @@ func visibleSpaces(req *rest.Request, guids []string) ([]string, error) {
 	if reader == nil || len(guids) == 0 {
 		return guids, nil
 	}
-	found, _, err := req.Tx.Spaces().List(platform.Query{Reader: reader, Where: []platform.Cond{platform.InStrings("guid", guids)}})
+	found, _, err := req.Tx.Spaces().
+		List(platform.Query{Reader: reader, Where: []platform.Cond{platform.InStrings("guid", guids)}})
 	seen := rest.GUIDsOf(found, func(s *platform.Space) string { return s.GUID })
 	return slices.DeleteFunc(slices.Clone(guids), func(g string) bool { return !slices.Contains(seen, g) }), err
 }
@@ -253,7 +259,8 @@ func presentSecurityGroups(req *rest.Request, items []*platform.SecurityGroup) (
 	slices.Sort(all)
 	visible, err := visibleSpaces(req, slices.Compact(all))
 	seen := func(guids []string) rest.Relations {
-		return rest.ToMany(slices.DeleteFunc(slices.Clone(guids), func(g string) bool { return !slices.Contains(visible, g) }))
+		return rest.ToMany(slices.DeleteFunc(slices.Clone(guids),
+			func(g string) bool { return !slices.Contains(visible, g) }))
 	}
 	return rest.PresentAll(items, func(g *platform.SecurityGroup) securityGroupBody {
 		rules := g.Rules
@@ -261,9 +268,11 @@ func presentSecurityGroups(req *rest.Request, items []*platform.SecurityGroup) (
 			rules = []platform.SecurityRule{}
 		}
 		return securityGroupBody{
-			ResourceBody: rest.PresentResource(&g.Resource), Name: g.Name, Rules: rules, Global: map[string]bool{"running": g.Running, "staging": g.Staging},
-			Relationships: map[string]rest.Relations{"running_spaces": seen(g.RunningSpaces), "staging_spaces": seen(g.StagingSpaces)},
-			Links:         rest.Links{"self": req.Link("/security_groups/", rest.Escape(g.GUID))},
+			ResourceBody: rest.PresentResource(&g.Resource), Name: g.Name, Rules: rules,
+			Global: map[string]bool{"running": g.Running, "staging": g.Staging},
+			Relationships: map[string]rest.Relations{"running_spaces": seen(g.RunningSpaces),
+				"staging_spaces": seen(g.StagingSpaces)},
+			Links: rest.Links{"self": req.Link("/security_groups/", rest.Escape(g.GUID))},
 		}
 	}), err
 }

@@ -39,7 +39,8 @@ func (a *API) sharedRoute(req *rest.Request) (*platform.Route, string, error) {
 }
 
 func presentRouteSpaces(req *rest.Request, route *platform.Route) any {
-	return map[string]any{"data": rest.ToMany(route.SharedSpaces).Data, "links": rest.Links{"self": req.Link("/routes/", rest.Escape(route.GUID), "/relationships/shared_spaces")}}
+	return map[string]any{"data": rest.ToMany(route.SharedSpaces).Data,
+		"links": rest.Links{"self": req.Link("/routes/", rest.Escape(route.GUID), "/relationships/shared_spaces")}}
 }
 
 func (a *API) listRouteSpaces(w http.ResponseWriter, r *http.Request) error {
@@ -82,10 +83,13 @@ func (a *API) shareRoute(w http.ResponseWriter, r *http.Request) error {
 		}
 		var problems []string
 		if len(unseen) > 0 {
-			problems = append(problems, "Unable to share route "+url+" with spaces ["+strings.Join(unseen, ", ")+"]. Ensure the spaces exist and that you have access to them.")
+			problems = append(problems, "Unable to share route "+url+" with spaces ["+strings.Join(unseen, ", ")+
+				"]. Ensure the spaces exist and that you have access to them.")
 		}
 		if len(unwritable) > 0 {
-			problems = append(problems, "Unable to share route "+url+" with spaces ["+strings.Join(unwritable, ", ")+"]. Write permission is required in order to share a route with a space and the containing organization must not be suspended.")
+			problems = append(problems, "Unable to share route "+url+" with spaces ["+strings.Join(unwritable, ", ")+
+				"]. Write permission is required in order to share a route with a space and the containing organization must not "+
+				"be suspended.")
 		}
 		if len(problems) > 0 {
 			return nil, fault.Invalid(strings.Join(problems, "\n"))

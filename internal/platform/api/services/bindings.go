@@ -39,18 +39,22 @@ var (
 	}
 )
 
-func includeOfBindings(req *rest.Request, l *listing.Request, items []*platform.ServiceBinding) (map[string]any, error) {
+func includeOfBindings(req *rest.Request, l *listing.Request,
+	items []*platform.ServiceBinding) (map[string]any, error) {
 	out := map[string]any{}
 	for _, what := range l.Include {
 		var more map[string]any
 		var err error
 		switch what {
 		case "app":
-			more, err = rest.Included(req, "apps", apps.Apps, rest.GUIDsOf(items, func(b *platform.ServiceBinding) string { return b.AppGUID }))
+			more, err = rest.Included(req, "apps", apps.Apps,
+				rest.GUIDsOf(items, func(b *platform.ServiceBinding) string { return b.AppGUID }))
 		case "route":
-			more, err = rest.Included(req, "routes", routes.Routes, rest.GUIDsOf(items, func(b *platform.ServiceBinding) string { return b.RouteGUID }))
+			more, err = rest.Included(req, "routes", routes.Routes,
+				rest.GUIDsOf(items, func(b *platform.ServiceBinding) string { return b.RouteGUID }))
 		case "service_instance":
-			more, err = rest.Included(req, "service_instances", serviceInstances, rest.GUIDsOf(items, func(b *platform.ServiceBinding) string { return b.InstanceGUID }))
+			more, err = rest.Included(req, "service_instances", serviceInstances,
+				rest.GUIDsOf(items, func(b *platform.ServiceBinding) string { return b.InstanceGUID }))
 		}
 		if err != nil {
 			return nil, err
@@ -65,7 +69,10 @@ func includeOfBindings(req *rest.Request, l *listing.Request, items []*platform.
 
 func (a *API) bindingRoutes(g *web.Group) {
 	const path = "/v3/service_credential_bindings"
-	g.Handle(http.MethodGet, path, rest.Read, serviceBindings.ListerWhere(a.Server, func(*rest.Request) ([]platform.Cond, error) { return []platform.Cond{credentialTypes}, nil }))
+	g.Handle(http.MethodGet, path, rest.Read, serviceBindings.ListerWhere(a.Server, func(*rest.Request) ([]platform.Cond,
+		error) {
+		return []platform.Cond{credentialTypes}, nil
+	}))
 	g.Handle(http.MethodPost, path, rest.Write, a.createBinding)
 	g.Handle(http.MethodGet, path+"/{guid}", rest.Read, serviceBindings.GetterBy(a.Server, a.credentialBinding))
 	g.Handle(http.MethodPatch, path+"/{guid}", rest.Write, a.bindingPatcher(a.credentialBinding))
@@ -144,9 +151,11 @@ func (a *API) createBinding(w http.ResponseWriter, r *http.Request) error {
 			return want, err
 		}
 		var err error
-		want.Instance, err = rest.Find(req.Caller, req.Tx.ServiceInstances(), body.Relationships.Instance.Data.GUID, "Service instance")
+		want.Instance, err = rest.Find(req.Caller, req.Tx.ServiceInstances(), body.Relationships.Instance.Data.GUID,
+			"Service instance")
 		if err != nil {
-			return want, rest.NotAccessible(err, "The service instance could not be found: '"+body.Relationships.Instance.Data.GUID+"'")
+			return want, rest.NotAccessible(err, "The service instance could not be found: '"+
+				body.Relationships.Instance.Data.GUID+"'")
 		}
 		space := want.Instance.SpaceGUID
 		if body.Type == platform.BindingApp {
@@ -162,7 +171,8 @@ func (a *API) createBinding(w http.ResponseWriter, r *http.Request) error {
 }
 
 // bind creates the binding that read returns.
-func (a *API) bind(w http.ResponseWriter, r *http.Request, s rest.Resource[platform.ServiceBinding, bindingBody], read func(req *rest.Request) (services.Bind, error)) error {
+func (a *API) bind(w http.ResponseWriter, r *http.Request, s rest.Resource[platform.ServiceBinding, bindingBody],
+	read func(req *rest.Request) (services.Bind, error)) error {
 	var made *platform.ServiceBinding
 	var job *platform.Job
 	err := a.Store.Update(r.Context(), func(tx platform.Tx) error {
@@ -203,7 +213,8 @@ func (a *API) deleteBinding(w http.ResponseWriter, r *http.Request) error {
 	return a.unbind(w, r, a.credentialBinding, platform.Develop)
 }
 
-func (a *API) unbind(w http.ResponseWriter, r *http.Request, get func(req *rest.Request) (*platform.ServiceBinding, error), action platform.Action) error {
+func (a *API) unbind(w http.ResponseWriter, r *http.Request, get func(req *rest.Request) (*platform.ServiceBinding,
+	error), action platform.Action) error {
 	var app string
 	err := a.OrJob(w, r, func(req *rest.Request) (*platform.Job, error) {
 		b, err := get(req)
@@ -322,7 +333,10 @@ func presentBindings(req *rest.Request, items []*platform.ServiceBinding) ([]bin
 	for _, i := range found {
 		of[i.GUID] = i
 	}
-	return rest.PresentAll(items, func(b *platform.ServiceBinding) bindingBody { return presentBinding(req, b, of[b.InstanceGUID]) }), nil
+	return rest.PresentAll(items, func(b *platform.ServiceBinding) bindingBody {
+		return presentBinding(req, b,
+			of[b.InstanceGUID])
+	}), nil
 }
 
 // presentBindingOperation presents a rotation as the creation of the binding's credentials:
@@ -345,9 +359,11 @@ func presentBinding(req *rest.Request, b *platform.ServiceBinding, i *platform.S
 	}
 	self := path + rest.Escape(b.GUID)
 	out := bindingBody{
-		ResourceBody: rest.PresentResource(&b.Resource), LastOperation: presentBindingOperation(b.Last), Metadata: rest.PresentMetadata(&b.Metadata),
+		ResourceBody: rest.PresentResource(&b.Resource), LastOperation: presentBindingOperation(b.Last),
+		Metadata:      rest.PresentMetadata(&b.Metadata),
 		Relationships: map[string]any{"service_instance": rest.ToOne(b.InstanceGUID)},
-		Links:         rest.Links{"self": req.Link(self), "service_instance": req.Link("/service_instances/", rest.Escape(b.InstanceGUID))},
+		Links: rest.Links{"self": req.Link(self), "service_instance": req.Link("/service_instances/",
+			rest.Escape(b.InstanceGUID))},
 	}
 	managed := i != nil && i.Type == platform.ServiceManaged
 	if managed {

@@ -14,7 +14,8 @@ import (
 
 var serviceBrokers = rest.Resource[platform.ServiceBroker, brokerBody]{
 	Noun: "Service broker", Repo: platform.Tx.ServiceBrokers, Present: rest.Each(presentBroker),
-	List: listing.Params{Filters: listing.Filters{"names": listing.Text("name"), "space_guids": listing.Text("space_guid")}, Orders: []string{"name"}},
+	List: listing.Params{Filters: listing.Filters{"names": listing.Text("name"),
+		"space_guids": listing.Text("space_guid")}, Orders: []string{"name"}},
 }
 
 func (a *API) brokerRoutes(g *web.Group) {
@@ -107,13 +108,14 @@ func (a *API) updateBroker(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	if c == (services.BrokerChange{}) {
-		return rest.Answer(a.Server, w, r, serviceBrokers, http.StatusOK, func(req *rest.Request) (*platform.ServiceBroker, error) {
-			b, err := a.brokerFor(req)
-			if err != nil {
-				return nil, err
-			}
-			return b, a.Services.UpdateBrokerMetadata(req.Tx, req.Caller.Actor(), b, body.Metadata)
-		})
+		return rest.Answer(a.Server, w, r, serviceBrokers, http.StatusOK,
+			func(req *rest.Request) (*platform.ServiceBroker, error) {
+				b, err := a.brokerFor(req)
+				if err != nil {
+					return nil, err
+				}
+				return b, a.Services.UpdateBrokerMetadata(req.Tx, req.Caller.Actor(), b, body.Metadata)
+			})
 	}
 	return a.Conclude(w, r, "", func(req *rest.Request) (*platform.Job, error) {
 		b, err := a.brokerFor(req)
@@ -148,7 +150,8 @@ type brokerBody struct {
 
 func presentBroker(req *rest.Request, b *platform.ServiceBroker) brokerBody {
 	out := brokerBody{
-		ResourceBody: rest.PresentResource(&b.Resource), Name: b.Name, URL: b.URL, Relationships: map[string]any{}, Metadata: rest.PresentMetadata(&b.Metadata),
+		ResourceBody: rest.PresentResource(&b.Resource), Name: b.Name, URL: b.URL, Relationships: map[string]any{},
+		Metadata: rest.PresentMetadata(&b.Metadata),
 		Links: rest.Links{
 			"self":              req.Link("/service_brokers/", rest.Escape(b.GUID)),
 			"service_offerings": req.Link("/service_offerings?service_broker_guids=", rest.Escape(b.GUID)),

@@ -13,7 +13,8 @@ import (
 
 // picked are resources for "included" with the requested fields only;
 // "relationships.x" requests that relationship.
-func picked[T, B any](req *rest.Request, name string, s rest.Resource[T, B], guids, fields []string) (map[string]any, error) {
+func picked[T, B any](req *rest.Request, name string, s rest.Resource[T, B], guids,
+	fields []string) (map[string]any, error) {
 	bodies, err := s.Bodies(req, guids)
 	if err != nil {
 		return nil, err
@@ -90,15 +91,20 @@ func (c *chain) add(key string, include func(fields []string) (map[string]any, e
 
 // places includes spaces and their organizations by fields.
 func (c *chain) places(prefix string, spaceGUIDs []string) error {
-	if err := c.add(prefix+"space", func(f []string) (map[string]any, error) { return picked(c.req, "spaces", orgs.Spaces, spaceGUIDs, f) }); err != nil {
+	if err := c.add(prefix+"space", func(f []string) (map[string]any, error) {
+		return picked(c.req, "spaces", orgs.Spaces,
+			spaceGUIDs, f)
+	}); err != nil {
 		return err
 	}
 	return c.add(prefix+"space.organization", func(f []string) (map[string]any, error) {
-		inside, _, err := c.req.Tx.Spaces().List(platform.Query{Where: []platform.Cond{platform.InStrings("guid", spaceGUIDs)}})
+		inside, _, err := c.req.Tx.Spaces().
+			List(platform.Query{Where: []platform.Cond{platform.InStrings("guid", spaceGUIDs)}})
 		if err != nil {
 			return nil, err
 		}
-		return picked(c.req, "organizations", orgs.Organizations, rest.GUIDsOf(inside, func(s *platform.Space) string { return s.OrgGUID }), f)
+		return picked(c.req, "organizations", orgs.Organizations,
+			rest.GUIDsOf(inside, func(s *platform.Space) string { return s.OrgGUID }), f)
 	})
 }
 
@@ -111,10 +117,12 @@ func (c *chain) catalog(offering, broker string, offeringGUIDs []string) error {
 		return err
 	}
 	return c.add(broker, func(f []string) (map[string]any, error) {
-		found, _, err := c.req.Tx.ServiceOfferings().List(platform.Query{Where: []platform.Cond{platform.InStrings("guid", offeringGUIDs)}})
+		found, _, err := c.req.Tx.ServiceOfferings().
+			List(platform.Query{Where: []platform.Cond{platform.InStrings("guid", offeringGUIDs)}})
 		if err != nil {
 			return nil, err
 		}
-		return picked(c.req, "service_brokers", serviceBrokers, rest.GUIDsOf(found, func(o *platform.ServiceOffering) string { return o.BrokerGUID }), f)
+		return picked(c.req, "service_brokers", serviceBrokers,
+			rest.GUIDsOf(found, func(o *platform.ServiceOffering) string { return o.BrokerGUID }), f)
 	})
 }

@@ -18,16 +18,20 @@ var serviceInstances = rest.Resource[platform.ServiceInstance, any]{
 	Noun: "Service instance", Repo: platform.Tx.ServiceInstances, Present: presentServiceInstances,
 	List: listing.Params{
 		Filters: listing.Filters{
-			"names": listing.Text("name"), "space_guids": listing.Text("visible_in_space_guid"), "organization_guids": listing.Text("organization_guid"),
-			"type": listing.Word("type", platform.ServiceManaged, platform.ServiceUserProvided), "service_plan_guids": listing.Text("plan_guid"), "service_plan_names": listing.Text("plan_name"),
+			"names": listing.Text("name"), "space_guids": listing.Text("visible_in_space_guid"),
+			"organization_guids": listing.Text("organization_guid"),
+			"type":               listing.Word("type", platform.ServiceManaged, platform.ServiceUserProvided),
+			"service_plan_guids": listing.Text("plan_guid"), "service_plan_names": listing.Text("plan_name"),
 		},
 		Orders: []string{"name"},
-		Fields: []string{"service_plan", "service_plan.service_offering", "service_plan.service_offering.service_broker", "space", "space.organization"},
+		Fields: []string{"service_plan", "service_plan.service_offering", "service_plan.service_offering.service_broker",
+			"space", "space.organization"},
 	},
 	Include: includeOfServiceInstances,
 }
 
-func includeOfServiceInstances(req *rest.Request, l *listing.Request, items []*platform.ServiceInstance) (map[string]any, error) {
+func includeOfServiceInstances(req *rest.Request, l *listing.Request,
+	items []*platform.ServiceInstance) (map[string]any, error) {
 	c := &chain{req, l, map[string]any{}}
 	plans, _, err := req.Tx.ServicePlans().List(platform.Query{Where: []platform.Cond{
 		platform.InStrings("guid", rest.GUIDsOf(items, func(i *platform.ServiceInstance) string { return i.PlanGUID })),
@@ -36,13 +40,15 @@ func includeOfServiceInstances(req *rest.Request, l *listing.Request, items []*p
 		return nil, err
 	}
 	err = c.add("service_plan", func(f []string) (map[string]any, error) {
-		return picked(req, "service_plans", servicePlans, rest.GUIDsOf(plans, func(plan *platform.ServicePlan) string { return plan.GUID }), f)
+		return picked(req, "service_plans", servicePlans,
+			rest.GUIDsOf(plans, func(plan *platform.ServicePlan) string { return plan.GUID }), f)
 	})
 	if err != nil {
 		return nil, err
 	}
 	offerings := rest.GUIDsOf(plans, func(plan *platform.ServicePlan) string { return plan.OfferingGUID })
-	if err := c.catalog("service_plan.service_offering", "service_plan.service_offering.service_broker", offerings); err != nil {
+	if err := c.catalog("service_plan.service_offering", "service_plan.service_offering.service_broker",
+		offerings); err != nil {
 		return nil, err
 	}
 	err = c.places("", rest.GUIDsOf(items, func(i *platform.ServiceInstance) string { return i.SpaceGUID }))
@@ -57,7 +63,8 @@ func (a *API) instanceRoutes(g *web.Group) {
 	g.Handle(http.MethodDelete, "/v3/service_instances/{guid}", rest.Write, a.deleteServiceInstance)
 	g.Handle(http.MethodGet, "/v3/service_instances/{guid}/credentials", rest.Read, a.serviceCredentials)
 	g.Handle(http.MethodGet, "/v3/service_instances/{guid}/parameters", rest.Read, a.serviceParameters)
-	g.Handle(http.MethodGet, "/v3/service_instances/{guid}/permissions", web.Scope(append([]string{DashboardAudience + ".read"}, rest.Readers...)...), a.servicePermissions)
+	g.Handle(http.MethodGet, "/v3/service_instances/{guid}/permissions",
+		web.Scope(append([]string{DashboardAudience + ".read"}, rest.Readers...)...), a.servicePermissions)
 }
 
 type serviceInstanceRequest struct {
@@ -109,7 +116,8 @@ func (b *serviceInstanceRequest) checkCreate() error {
 			problems = append(problems, "Relationships 'relationships' must include 'service_plan'")
 		}
 		if b.providesSomething() {
-			problems = append(problems, "Credentials, syslog_drain_url and route_service_url are for user-provided service instances")
+			problems = append(problems,
+				"Credentials, syslog_drain_url and route_service_url are for user-provided service instances")
 		}
 	case platform.ServiceUserProvided:
 		if b.Parameters != nil || b.Relationships != nil && b.Relationships.Plan.Data != nil {
@@ -143,14 +151,15 @@ func (a *API) createServiceInstance(w http.ResponseWriter, r *http.Request) erro
 		return i, body.Metadata.Apply(&i.Metadata)
 	}
 	if body.Type == platform.ServiceUserProvided {
-		return rest.Answer(a.Server, w, r, serviceInstances, http.StatusCreated, func(req *rest.Request) (*platform.ServiceInstance, error) {
-			i, err := place(req)
-			if err != nil {
-				return nil, err
-			}
-			body.provides(i)
-			return i, a.Services.CreateUserProvided(req.Tx, req.Caller.Actor(), i)
-		})
+		return rest.Answer(a.Server, w, r, serviceInstances, http.StatusCreated,
+			func(req *rest.Request) (*platform.ServiceInstance, error) {
+				i, err := place(req)
+				if err != nil {
+					return nil, err
+				}
+				body.provides(i)
+				return i, a.Services.CreateUserProvided(req.Tx, req.Caller.Actor(), i)
+			})
 	}
 	var plan *platform.ServicePlan
 	var job *platform.Job
@@ -166,7 +175,8 @@ func (a *API) createServiceInstance(w http.ResponseWriter, r *http.Request) erro
 		i.PlanGUID = body.Relationships.Plan.Data.GUID
 		// A plan that the caller may not see does not exist for it.
 		if _, err := rest.Find(req.Caller, tx.ServicePlans(), i.PlanGUID, "Service plan"); err != nil {
-			return rest.NotAccessible(err, "Invalid service plan. Ensure that the service plan exists, is available, and you have access to it.")
+			return rest.NotAccessible(err,
+				"Invalid service plan. Ensure that the service plan exists, is available, and you have access to it.")
 		}
 		job, plan, err = a.Services.CreateInstance(tx, req.Caller.Actor(), i, body.Parameters)
 		return err
@@ -245,15 +255,18 @@ func (a *API) updateServiceInstance(w http.ResponseWriter, r *http.Request) erro
 	})
 }
 
-func (a *API) updateManaged(req *rest.Request, i *platform.ServiceInstance, body *serviceInstanceRequest) (*platform.Job, error) {
+func (a *API) updateManaged(req *rest.Request, i *platform.ServiceInstance,
+	body *serviceInstanceRequest) (*platform.Job, error) {
 	if body.providesSomething() {
-		return nil, fault.Invalid("Credentials, syslog_drain_url and route_service_url are for user-provided service instances")
+		return nil,
+			fault.Invalid("Credentials, syslog_drain_url and route_service_url are for user-provided service instances")
 	}
 	c := services.Change{Name: body.Name, Tags: body.Tags, Parameters: body.Parameters}
 	if body.Relationships != nil && body.Relationships.Plan.Data != nil {
 		c.PlanGUID = body.Relationships.Plan.Data.GUID
 		if _, err := rest.Find(req.Caller, req.Tx.ServicePlans(), c.PlanGUID, "Service plan"); err != nil {
-			return nil, rest.NotAccessible(err, "Invalid service plan. Ensure that the service plan exists, is available, and you have access to it.")
+			return nil, rest.NotAccessible(err,
+				"Invalid service plan. Ensure that the service plan exists, is available, and you have access to it.")
 		}
 	}
 	if body.Maintenance != nil {
@@ -385,13 +398,17 @@ func presentServiceInstances(req *rest.Request, items []*platform.ServiceInstanc
 	for _, plan := range found {
 		plans[plan.GUID] = plan
 	}
-	return rest.PresentAll(items, func(i *platform.ServiceInstance) any { return presentServiceInstance(req, i, plans[i.PlanGUID]) }), nil
+	return rest.PresentAll(items, func(i *platform.ServiceInstance) any {
+		return presentServiceInstance(req, i,
+			plans[i.PlanGUID])
+	}), nil
 }
 
 func presentServiceInstance(req *rest.Request, i *platform.ServiceInstance, plan *platform.ServicePlan) any {
 	self := "/service_instances/" + rest.Escape(i.GUID)
 	common := serviceInstanceBody{
-		ResourceBody: rest.PresentResource(&i.Resource), Type: i.Type, Name: i.Name, Tags: notNull(i.Tags), LastOperation: presentOperation(i.Last),
+		ResourceBody: rest.PresentResource(&i.Resource), Type: i.Type, Name: i.Name, Tags: notNull(i.Tags),
+		LastOperation: presentOperation(i.Last),
 		Relationships: map[string]any{"space": rest.ToOne(i.SpaceGUID)}, Metadata: rest.PresentMetadata(&i.Metadata),
 		Links: rest.Links{
 			"self": req.Link(self), "space": req.Link("/spaces/", rest.Escape(i.SpaceGUID)),
@@ -407,7 +424,8 @@ func presentServiceInstance(req *rest.Request, i *platform.ServiceInstance, plan
 	common.Links["service_plan"] = req.Link("/service_plans/", rest.Escape(i.PlanGUID))
 	common.Links["parameters"] = req.Link(self, "/parameters")
 	common.Links["shared_spaces"] = req.Link(self, "/relationships/shared_spaces")
-	b := managedBody{serviceInstanceBody: common, Maintenance: map[string]any{}, Dashboard: rest.OrNull(i.DashboardURL), BrokerMetadata: i.BrokerMetadata}
+	b := managedBody{serviceInstanceBody: common, Maintenance: map[string]any{}, Dashboard: rest.OrNull(i.DashboardURL),
+		BrokerMetadata: i.BrokerMetadata}
 	if i.MaintenanceVersion != "" {
 		b.Maintenance["version"] = i.MaintenanceVersion
 	}

@@ -14,15 +14,18 @@ var serviceOfferings = rest.Resource[platform.ServiceOffering, offeringBody]{
 	MetadataOnly: true,
 	List: listing.Params{
 		Filters: listing.Filters{
-			"names": listing.Text("name"), "available": listing.Flag("available"), "service_broker_guids": listing.Text("broker_guid"), "service_broker_names": listing.Text("broker_name"),
-			"space_guids": listing.Text("usable_in_space_guid"), "organization_guids": listing.Text("usable_in_organization_guid"),
+			"names": listing.Text("name"), "available": listing.Flag("available"),
+			"service_broker_guids": listing.Text("broker_guid"), "service_broker_names": listing.Text("broker_name"),
+			"space_guids":        listing.Text("usable_in_space_guid"),
+			"organization_guids": listing.Text("usable_in_organization_guid"),
 		},
 		Orders: []string{"name"}, Fields: []string{"service_broker"},
 	},
 	Include: func(req *rest.Request, l *listing.Request, items []*platform.ServiceOffering) (map[string]any, error) {
 		c := &chain{req, l, map[string]any{}}
 		err := c.add("service_broker", func(f []string) (map[string]any, error) {
-			return picked(req, "service_brokers", serviceBrokers, rest.GUIDsOf(items, func(o *platform.ServiceOffering) string { return o.BrokerGUID }), f)
+			return picked(req, "service_brokers", serviceBrokers,
+				rest.GUIDsOf(items, func(o *platform.ServiceOffering) string { return o.BrokerGUID }), f)
 		})
 		return c.done(), err
 	},
@@ -31,7 +34,8 @@ var serviceOfferings = rest.Resource[platform.ServiceOffering, offeringBody]{
 func (a *API) offeringRoutes(g *web.Group) {
 	g.Handle(http.MethodGet, "/v3/service_offerings", rest.Read, serviceOfferings.Lister(a.Server))
 	g.Handle(http.MethodGet, "/v3/service_offerings/{guid}", rest.Read, serviceOfferings.Getter(a.Server))
-	g.Handle(http.MethodPatch, "/v3/service_offerings/{guid}", rest.Write, rest.MetadataPatcher(a.Server, serviceOfferings, a.offeringFor))
+	g.Handle(http.MethodPatch, "/v3/service_offerings/{guid}", rest.Write, rest.MetadataPatcher(a.Server, serviceOfferings,
+		a.offeringFor))
 	g.Handle(http.MethodDelete, "/v3/service_offerings/{guid}", rest.Write, a.deleteOffering)
 }
 
@@ -79,7 +83,8 @@ type offeringBody struct {
 func presentOffering(req *rest.Request, o *platform.ServiceOffering) offeringBody {
 	return offeringBody{
 		ResourceBody: rest.PresentResource(&o.Resource), Name: o.Name, Description: o.Description, Available: o.Available,
-		Tags: notNull(o.Tags), Requires: notNull(o.Requires), Shareable: o.Shareable, Documentation: rest.OrNull(o.DocumentationURL),
+		Tags: notNull(o.Tags), Requires: notNull(o.Requires), Shareable: o.Shareable,
+		Documentation: rest.OrNull(o.DocumentationURL),
 		Catalog: map[string]any{
 			"id": o.CatalogID, "metadata": notNullObject(o.CatalogMetadata),
 			"features": map[string]bool{
@@ -87,7 +92,8 @@ func presentOffering(req *rest.Request, o *platform.ServiceOffering) offeringBod
 				"bindings_retrievable": o.BindingsRetrievable, "allow_context_updates": o.AllowContextUpdates,
 			},
 		},
-		Relationships: map[string]any{"service_broker": rest.ToOne(o.BrokerGUID)}, Metadata: rest.PresentMetadata(&o.Metadata),
+		Relationships: map[string]any{"service_broker": rest.ToOne(o.BrokerGUID)},
+		Metadata:      rest.PresentMetadata(&o.Metadata),
 		Links: rest.Links{
 			"self":           req.Link("/service_offerings/", rest.Escape(o.GUID)),
 			"service_plans":  req.Link("/service_plans?service_offering_guids=", rest.Escape(o.GUID)),

@@ -19,12 +19,16 @@ var servicePlans = rest.Resource[platform.ServicePlan, planBody]{
 	MetadataOnly: true,
 	List: listing.Params{
 		Filters: listing.Filters{
-			"names": listing.Text("name"), "available": listing.Flag("available"), "broker_catalog_ids": listing.Text("catalog_id"),
+			"names": listing.Text("name"), "available": listing.Flag("available"),
+			"broker_catalog_ids":     listing.Text("catalog_id"),
 			"service_offering_guids": listing.Text("offering_guid"), "service_offering_names": listing.Text("offering_name"),
-			"service_broker_guids": listing.Text("broker_guid"), "service_broker_names": listing.Text("broker_name"), "service_instance_guids": listing.Text("instance_guid"),
-			"space_guids": listing.Text("usable_in_space_guid"), "organization_guids": listing.Text("usable_in_organization_guid"),
+			"service_broker_guids": listing.Text("broker_guid"), "service_broker_names": listing.Text("broker_name"),
+			"service_instance_guids": listing.Text("instance_guid"),
+			"space_guids":            listing.Text("usable_in_space_guid"),
+			"organization_guids":     listing.Text("usable_in_organization_guid"),
 		},
-		Orders: []string{"name"}, Includes: []string{"service_offering", "space.organization"}, Fields: []string{"service_offering.service_broker"},
+		Orders: []string{"name"}, Includes: []string{"service_offering", "space.organization"},
+		Fields: []string{"service_offering.service_broker"},
 	},
 	Include: includeOfPlans,
 }
@@ -44,7 +48,8 @@ func includeOfPlans(req *rest.Request, l *listing.Request, items []*platform.Ser
 		if err != nil {
 			return nil, err
 		}
-		more, err := orgs.IncludePlaces(req, l, rest.GUIDsOf(items, func(plan *platform.ServicePlan) string { return spaceOf[plan.OfferingGUID] }))
+		more, err := orgs.IncludePlaces(req, l,
+			rest.GUIDsOf(items, func(plan *platform.ServicePlan) string { return spaceOf[plan.OfferingGUID] }))
 		if err != nil {
 			return nil, err
 		}
@@ -64,7 +69,8 @@ func spacesOfPlans(tx platform.Tx, items []*platform.ServicePlan) (map[string]st
 		return nil, err
 	}
 	brokers, _, err := tx.ServiceBrokers().List(platform.Query{Where: []platform.Cond{
-		platform.InStrings("guid", rest.GUIDsOf(offerings, func(o *platform.ServiceOffering) string { return o.BrokerGUID })), {Field: "space_guid", Op: platform.OpNotNull},
+		platform.InStrings("guid", rest.GUIDsOf(offerings, func(o *platform.ServiceOffering) string { return o.BrokerGUID })),
+		{Field: "space_guid", Op: platform.OpNotNull},
 	}})
 	if err != nil {
 		return nil, err
@@ -81,7 +87,8 @@ func spacesOfPlans(tx platform.Tx, items []*platform.ServicePlan) (map[string]st
 func (a *API) planRoutes(g *web.Group) {
 	g.Handle(http.MethodGet, "/v3/service_plans", rest.Read, servicePlans.Lister(a.Server))
 	g.Handle(http.MethodGet, "/v3/service_plans/{guid}", rest.Read, servicePlans.Getter(a.Server))
-	g.Handle(http.MethodPatch, "/v3/service_plans/{guid}", rest.Write, rest.MetadataPatcher(a.Server, servicePlans, rest.Only(a.planFor)))
+	g.Handle(http.MethodPatch, "/v3/service_plans/{guid}", rest.Write, rest.MetadataPatcher(a.Server, servicePlans,
+		rest.Only(a.planFor)))
 	g.Handle(http.MethodDelete, "/v3/service_plans/{guid}", rest.Write, a.deletePlan)
 	g.Handle(http.MethodGet, "/v3/service_plans/{guid}/visibility", rest.Read, a.getVisibility)
 	g.Handle(http.MethodPatch, "/v3/service_plans/{guid}/visibility", rest.Write, a.setVisibility(false))
@@ -159,7 +166,8 @@ func presentPlans(req *rest.Request, items []*platform.ServicePlan) ([]planBody,
 	return rest.PresentAll(items, func(plan *platform.ServicePlan) planBody {
 		self := "/service_plans/" + rest.Escape(plan.GUID)
 		b := planBody{
-			ResourceBody: rest.PresentResource(&plan.Resource), Name: plan.Name, Visibility: plan.Visibility, Available: plan.Available, Free: plan.Free,
+			ResourceBody: rest.PresentResource(&plan.Resource), Name: plan.Name, Visibility: plan.Visibility,
+			Available: plan.Available, Free: plan.Free,
 			Costs: costsOf(plan.CatalogMetadata), Description: plan.Description, Maintenance: map[string]any{},
 			Catalog: map[string]any{
 				"id": plan.CatalogID, "metadata": notNullObject(plan.CatalogMetadata), "maximum_polling_duration": nil,
@@ -168,7 +176,8 @@ func presentPlans(req *rest.Request, items []*platform.ServicePlan) ([]planBody,
 			Schemas: presentSchemas(plan.Schemas), Metadata: rest.PresentMetadata(&plan.Metadata),
 			Relationships: map[string]any{"service_offering": rest.ToOne(plan.OfferingGUID)},
 			Links: rest.Links{
-				"self": req.Link(self), "service_offering": req.Link("/service_offerings/", rest.Escape(plan.OfferingGUID)), "visibility": req.Link(self, "/visibility"),
+				"self": req.Link(self), "service_offering": req.Link("/service_offerings/", rest.Escape(plan.OfferingGUID)),
+				"visibility": req.Link(self, "/visibility"),
 			},
 		}
 		if plan.MaxPollingSeconds > 0 {
@@ -194,7 +203,8 @@ func presentSchemas(schemas map[string]any) map[string]any {
 		return map[string]any{"parameters": notNullObject(parameters)}
 	}
 	return map[string]any{
-		"service_instance": map[string]any{"create": of("service_instance", "create"), "update": of("service_instance", "update")},
-		"service_binding":  map[string]any{"create": of("service_binding", "create")},
+		"service_instance": map[string]any{"create": of("service_instance", "create"),
+			"update": of("service_instance", "update")},
+		"service_binding": map[string]any{"create": of("service_binding", "create")},
 	}
 }

@@ -18,14 +18,16 @@ const defaultGrace = 10 * time.Minute
 
 var rotations = rest.Resource[platform.CredentialRotation, rotationBody]{
 	Noun: "Credential rotation", Repo: platform.Tx.CredentialRotations, Present: rest.Each(presentRotation),
-	List: listing.Params{Filters: listing.Filters{"states": listing.Text("state"), "app_guids": listing.Text("app_guid"), "job_guids": listing.Text("request_guid")}},
+	List: listing.Params{Filters: listing.Filters{"states": listing.Text("state"), "app_guids": listing.Text("app_guid"),
+		"job_guids": listing.Text("request_guid")}},
 }
 
 // rotationRoutes are not in Cloud Foundry.
 func (a *API) rotationRoutes(g *web.Group) {
 	const path = "/v3/ingot/service_instances/{guid}"
 	g.Storing().Handle(http.MethodPost, path+"/rotate", rest.Write, a.rotateCredentials)
-	g.Handle(http.MethodGet, path+"/rotations", rest.Read, rest.ListerOf(a.Server, rotations, platform.Tx.ServiceInstances, "Service instance", "instance_guid"))
+	g.Handle(http.MethodGet, path+"/rotations", rest.Read, rest.ListerOf(a.Server, rotations, platform.Tx.ServiceInstances,
+		"Service instance", "instance_guid"))
 }
 
 // rotateCredentials responds with a job that is complete when the apps were told.
@@ -69,7 +71,8 @@ func (a *API) rotateCredentials(w http.ResponseWriter, r *http.Request) error {
 // rotatable returns the bindings of an instance that the caller may change, of some apps or, if
 // apps is nil, of all. An instance may also be bound in spaces of others: those bindings are
 // left alone unless they are asked for, which is an error.
-func rotatable(req *rest.Request, i *platform.ServiceInstance, apps []string, keys bool) ([]*platform.ServiceBinding, error) {
+func rotatable(req *rest.Request, i *platform.ServiceInstance, apps []string,
+	keys bool) ([]*platform.ServiceBinding, error) {
 	all, _, err := req.Tx.ServiceBindings().List(platform.Where("instance_guid", i.GUID).And(credentialTypes))
 	if err != nil {
 		return nil, err
@@ -78,7 +81,8 @@ func rotatable(req *rest.Request, i *platform.ServiceInstance, apps []string, ke
 	var denied error
 	found := map[string]bool{}
 	for _, b := range all {
-		if b.Type == platform.BindingKey && !keys || b.Type == platform.BindingApp && apps != nil && !slices.Contains(apps, b.AppGUID) {
+		if b.Type == platform.BindingKey && !keys || b.Type == platform.BindingApp && apps != nil &&
+			!slices.Contains(apps, b.AppGUID) {
 			continue
 		}
 		if _, err := req.Caller.MayInSpace(req.Tx, b.SpaceGUID, platform.Develop); err != nil {
@@ -92,7 +96,8 @@ func rotatable(req *rest.Request, i *platform.ServiceInstance, apps []string, ke
 	}
 	for _, guid := range apps {
 		if !found[guid] {
-			return nil, fault.New(fault.Unprocessable, "The service instance '%s' is not bound to the app '%s', or you may not change that binding.", i.Name, guid)
+			return nil, fault.New(fault.Unprocessable,
+				"The service instance '%s' is not bound to the app '%s', or you may not change that binding.", i.Name, guid)
 		}
 	}
 	if len(out) == 0 {
@@ -124,9 +129,11 @@ type rotationBody struct {
 func presentRotation(req *rest.Request, row *platform.CredentialRotation) rotationBody {
 	deployment := nullName(row.DeploymentGUID)
 	out := rotationBody{
-		ResourceBody: rest.PresentResource(&row.Resource), JobGUID: row.RequestGUID, State: row.State, Method: row.Method, Deployment: &deployment,
-		Waiting: len(row.Waits), GraceSeconds: row.GraceSeconds, Description: row.Description,
-		Relationships: map[string]any{"service_instance": rest.ToOne(row.InstanceGUID), "service_credential_binding": rest.ToOne(row.BindingGUID)},
+		ResourceBody: rest.PresentResource(&row.Resource), JobGUID: row.RequestGUID, State: row.State, Method: row.Method,
+		Deployment: &deployment,
+		Waiting:    len(row.Waits), GraceSeconds: row.GraceSeconds, Description: row.Description,
+		Relationships: map[string]any{"service_instance": rest.ToOne(row.InstanceGUID),
+			"service_credential_binding": rest.ToOne(row.BindingGUID)},
 		Links: rest.Links{
 			"service_instance":           req.Link("/service_instances/", rest.Escape(row.InstanceGUID)),
 			"service_credential_binding": req.Link("/service_credential_bindings/", rest.Escape(row.BindingGUID)),

@@ -16,7 +16,8 @@ var serviceRouteBindings = rest.Resource[platform.ServiceBinding, bindingBody]{
 	Noun: "Service route binding", Repo: platform.Tx.ServiceBindings, Present: presentBindings,
 	List: listing.Params{
 		Filters: listing.Filters{
-			"route_guids": listing.Text("route_guid"), "service_instance_guids": listing.Text("instance_guid"), "service_instance_names": listing.Text("instance_name"),
+			"route_guids": listing.Text("route_guid"), "service_instance_guids": listing.Text("instance_guid"),
+			"service_instance_names": listing.Text("instance_name"),
 		},
 		Includes: []string{"route", "service_instance"},
 	},
@@ -25,9 +26,10 @@ var serviceRouteBindings = rest.Resource[platform.ServiceBinding, bindingBody]{
 
 func (a *API) routeBindingRoutes(g *web.Group) {
 	const path = "/v3/service_route_bindings"
-	g.Handle(http.MethodGet, path, rest.Read, serviceRouteBindings.ListerWhere(a.Server, func(*rest.Request) ([]platform.Cond, error) {
-		return []platform.Cond{platform.In("type", platform.BindingRoute)}, nil
-	}))
+	g.Handle(http.MethodGet, path, rest.Read,
+		serviceRouteBindings.ListerWhere(a.Server, func(*rest.Request) ([]platform.Cond, error) {
+			return []platform.Cond{platform.In("type", platform.BindingRoute)}, nil
+		}))
 	g.Handle(http.MethodPost, path, rest.Write, a.createRouteBinding)
 	g.Handle(http.MethodGet, path+"/{guid}", rest.Read, serviceRouteBindings.GetterBy(a.Server, a.routeBinding))
 	g.Handle(http.MethodPatch, path+"/{guid}", rest.Write, a.bindingPatcher(a.routeBinding))
@@ -60,9 +62,11 @@ func (a *API) createRouteBinding(w http.ResponseWriter, r *http.Request) error {
 			return want, err
 		}
 		var err error
-		want.Instance, err = rest.Find(req.Caller, req.Tx.ServiceInstances(), body.Relationships.Instance.Data.GUID, "Service instance")
+		want.Instance, err = rest.Find(req.Caller, req.Tx.ServiceInstances(), body.Relationships.Instance.Data.GUID,
+			"Service instance")
 		if err != nil {
-			return want, rest.NotAccessible(err, "The service instance could not be found: '"+body.Relationships.Instance.Data.GUID+"'")
+			return want, rest.NotAccessible(err, "The service instance could not be found: '"+
+				body.Relationships.Instance.Data.GUID+"'")
 		}
 		want.Route, err = rest.Find(req.Caller, req.Tx.Routes(), body.Relationships.Route.Data.GUID, "Route")
 		if err != nil {

@@ -93,14 +93,19 @@ func (a *API) shareServiceInstance(w http.ResponseWriter, r *http.Request) error
 func (a *API) shareTarget(req *rest.Request, i *platform.ServiceInstance, guid string) (*platform.Space, error) {
 	space, err := rest.Find(req.Caller, req.Tx.Spaces(), guid, "Space")
 	if err != nil {
-		return nil, rest.NotAccessible(err, "Unable to share service instance "+i.Name+" with spaces ['"+guid+"']. Ensure the spaces exist and that you have access to them.")
+		return nil, rest.NotAccessible(err, "Unable to share service instance "+i.Name+" with spaces ['"+guid+
+			"']. Ensure the spaces exist and that you have access to them.")
 	}
 	if guid == i.SpaceGUID {
-		return nil, fault.New(fault.Unprocessable, "Unable to share service instance '%s' with space '%s'. Service instances cannot be shared into the space where they were created.", i.Name, guid)
+		return nil, fault.New(fault.Unprocessable,
+			"Unable to share service instance '%s' with space '%s'. Service instances cannot be shared into the space where "+
+				"they were created.", i.Name, guid)
 	}
 	_, err = req.Caller.MayInSpace(req.Tx, guid, platform.Develop)
 	if fault.Is(err, fault.Forbidden) {
-		err = fault.New(fault.Unprocessable, "Unable to share service instance %s with spaces ['%s']. Write permission is required in order to share a service instance with a space.", i.Name, guid)
+		err = fault.New(fault.Unprocessable,
+			"Unable to share service instance %s with spaces ['%s']. Write permission is required in order to share a service "+
+				"instance with a space.", i.Name, guid)
 	}
 	return space, err
 }
@@ -149,13 +154,16 @@ func (a *API) sharedUsage(w http.ResponseWriter, r *http.Request) error {
 		}
 		out := []usage{}
 		for _, guid := range i.SharedSpaces {
-			bound, _, err := req.Tx.ServiceBindings().List(platform.Where("instance_guid", i.GUID).And(platform.In("space_guid", guid)).And(platform.In("type", platform.BindingApp)))
+			bound, _, err := req.Tx.ServiceBindings().List(platform.Where("instance_guid", i.GUID).
+				And(platform.In("space_guid", guid)).And(platform.In("type", platform.BindingApp)))
 			if err != nil {
 				return nil, err
 			}
-			out = append(out, usage{named{GUID: guid}, len(rest.GUIDsOf(bound, func(b *platform.ServiceBinding) string { return b.AppGUID }))})
+			out = append(out, usage{named{GUID: guid},
+				len(rest.GUIDsOf(bound, func(b *platform.ServiceBinding) string { return b.AppGUID }))})
 		}
 		self := "/service_instances/" + rest.Escape(i.GUID) + "/relationships/shared_spaces"
-		return map[string]any{"usage_summary": out, "links": rest.Links{"self": req.Link(self, "/usage_summary"), "shared_spaces": req.Link(self), "service_instance": req.Link("/service_instances/", rest.Escape(i.GUID))}}, nil
+		return map[string]any{"usage_summary": out, "links": rest.Links{"self": req.Link(self, "/usage_summary"),
+			"shared_spaces": req.Link(self), "service_instance": req.Link("/service_instances/", rest.Escape(i.GUID))}}, nil
 	})
 }

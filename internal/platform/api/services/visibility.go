@@ -22,7 +22,8 @@ type named struct {
 }
 
 // presentVisibility lists the organizations that the caller may see.
-func presentVisibility(req *rest.Request, plan *platform.ServicePlan, b *platform.ServiceBroker) (*visibilityBody, error) {
+func presentVisibility(req *rest.Request, plan *platform.ServicePlan, b *platform.ServiceBroker) (*visibilityBody,
+	error) {
 	out := &visibilityBody{Type: plan.Visibility}
 	switch plan.Visibility {
 	case platform.VisibleOrgs:
@@ -73,7 +74,8 @@ func (a *API) setVisibility(add bool) web.Handler {
 		if err := web.DecodeStrict(r, &body); err != nil {
 			return err
 		}
-		if !slices.Contains([]platform.Visibility{platform.VisiblePublic, platform.VisibleAdmin, platform.VisibleOrgs}, body.Type) {
+		if !slices.Contains([]platform.Visibility{platform.VisiblePublic, platform.VisibleAdmin, platform.VisibleOrgs},
+			body.Type) {
 			return fault.Invalid("Type must be one of 'public', 'admin', 'organization'")
 		}
 		if (body.Type == platform.VisibleOrgs) != (len(body.Organizations) > 0) {

@@ -56,7 +56,8 @@ func (s *afterStop) Stop() {
 }
 
 func countsOf(s router.Stats) platform.Traffic {
-	return platform.Traffic{Requests: s.Requests, Classes: s.Classes, Buckets: s.Buckets[:], Duration: s.Duration, Sent: s.Sent, Received: s.Received, Connections: s.Connections}
+	return platform.Traffic{Requests: s.Requests, Classes: s.Classes, Buckets: s.Buckets[:], Duration: s.Duration,
+		Sent: s.Sent, Received: s.Received, Connections: s.Connections}
 }
 
 // flush adds the requests since the last call to the rows.
@@ -75,7 +76,8 @@ func (t *Counter) flush(ctx context.Context) {
 	}
 	stored, err := t.Store.AddTraffic(ctx, more)
 	if err != nil && ctx.Err() == nil {
-		t.Log.WarnContext(ctx, "requests to instances could not be added to those of other servers; this is tried again", "error", err)
+		t.Log.WarnContext(ctx, "requests to instances could not be added to those of other servers; this is tried again",
+			"error", err)
 	}
 	for _, guid := range stored {
 		delete(more, guid)
@@ -111,8 +113,9 @@ func presented(sum platform.Traffic, active int64) api.InstanceTraffic {
 	s := router.Stats{Requests: sum.Requests}
 	copy(s.Buckets[:], sum.Buckets)
 	t := api.InstanceTraffic{
-		Requests: sum.Requests, Active: active, Connections: sum.Connections, Classes: sum.Classes, Received: sum.Received, Sent: sum.Sent,
-		P50: s.Quantile(0.5), P95: s.Quantile(0.95), P99: s.Quantile(0.99),
+		Requests: sum.Requests, Active: active, Connections: sum.Connections, Classes: sum.Classes, Received: sum.Received,
+		Sent: sum.Sent,
+		P50:  s.Quantile(0.5), P95: s.Quantile(0.95), P99: s.Quantile(0.99),
 	}
 	if sum.Requests > 0 {
 		t.Mean = sum.Duration / time.Duration(sum.Requests)

@@ -34,7 +34,8 @@ func (b Blobs) PatchPackage(ctx context.Context, from, to string, p builds.Patch
 		files, err = c.Zip(w, base, base.Size())
 		return err
 	})
-	if err == nil && b.Deltas != nil && !slices.ContainsFunc(slices.Concat(files.Added, files.Changed, files.Deleted), namesDependencies) {
+	if err == nil && b.Deltas != nil && !slices.ContainsFunc(slices.Concat(files.Added, files.Changed, files.Deleted),
+		namesDependencies) {
 		b.Deltas.AddPackage(to)
 	}
 	return info.SHA256, builds.PatchedFiles(files), err
@@ -42,8 +43,10 @@ func (b Blobs) PatchPackage(ctx context.Context, from, to string, p builds.Patch
 
 // dependencies are the files in which languages name what a build downloads.
 var dependencies = []string{
-	"go.mod", "go.sum", "modules.txt", "package.json", "package-lock.json", "npm-shrinkwrap.json", "yarn.lock", "requirements.txt", "Pipfile", "Pipfile.lock",
-	"pyproject.toml", "setup.py", "Gemfile", "Gemfile.lock", "composer.json", "composer.lock", "pom.xml", "build.gradle", "build.gradle.kts", "Cargo.lock",
+	"go.mod", "go.sum", "modules.txt", "package.json", "package-lock.json", "npm-shrinkwrap.json", "yarn.lock",
+	"requirements.txt", "Pipfile", "Pipfile.lock",
+	"pyproject.toml", "setup.py", "Gemfile", "Gemfile.lock", "composer.json", "composer.lock", "pom.xml", "build.gradle",
+	"build.gradle.kts", "Cargo.lock",
 }
 
 // namesDependencies reports whether a change to a file may change what is downloaded. A
@@ -78,7 +81,8 @@ func (b Blobs) DiscardPatched(ctx context.Context, packageGUID, dropletGUID stri
 }
 
 // rewrite stores what write makes of another blob.
-func (b Blobs) rewrite(ctx context.Context, kind blob.Kind, from, to string, write func(io.Writer, *blob.Blob) error) (blob.Info, error) {
+func (b Blobs) rewrite(ctx context.Context, kind blob.Kind, from, to string,
+	write func(io.Writer, *blob.Blob) error) (blob.Info, error) {
 	base, err := b.Store.Open(ctx, kind, from)
 	if err != nil {
 		return blob.Info{}, err

@@ -31,7 +31,8 @@ type Blobs struct {
 var _ builds.Blobs = Blobs{}
 
 // PutPackage merges the uploaded zip with the matched files into one checked zip.
-func (b Blobs) PutPackage(ctx context.Context, guid, pool string, bits io.ReaderAt, size int64, matched []builds.Resource) (string, error) {
+func (b Blobs) PutPackage(ctx context.Context, guid, pool string, bits io.ReaderAt, size int64,
+	matched []builds.Resource) (string, error) {
 	merge := archive.Merge{Bits: bits, Size: size, Open: func(r archive.Resource) (io.ReadCloser, error) {
 		return b.Store.OpenResource(ctx, pool, blob.Resource{SHA1: r.SHA1, Size: r.Size})
 	}}
@@ -40,7 +41,8 @@ func (b Blobs) PutPackage(ctx context.Context, guid, pool string, bits io.Reader
 		if err != nil {
 			return "", fault.Invalid("Resources: the mode '" + m.Mode + "' is not an octal number")
 		}
-		merge.Matched = append(merge.Matched, archive.Resource{Path: m.Path, SHA1: m.SHA1, Size: m.Size, Mode: fs.FileMode(mode) & fs.ModePerm})
+		merge.Matched = append(merge.Matched, archive.Resource{Path: m.Path, SHA1: m.SHA1, Size: m.Size,
+			Mode: fs.FileMode(mode) & fs.ModePerm})
 	}
 	file, err := b.temp()
 	if err != nil {
@@ -85,7 +87,8 @@ func (b Blobs) OpenDroplet(ctx context.Context, guid string) (builds.Download, e
 }
 
 func (b Blobs) open(ctx context.Context, kind blob.Kind, guid, name, contentType string) (builds.Download, error) {
-	d := builds.Download{Disposition: mime.FormatMediaType("attachment", map[string]string{"filename": name}), ContentType: contentType}
+	d := builds.Download{Disposition: mime.FormatMediaType("attachment", map[string]string{"filename": name}),
+		ContentType: contentType}
 	if b.Sign != nil {
 		var err error
 		d.URL, err = b.Sign(ctx, kind, guid, d.Disposition, contentType)

@@ -87,7 +87,8 @@ func TestPackage(t *testing.T) {
 	if _, err := b.PutPackage(ctx, "first", "pool", first, first.Size(), nil); err != nil {
 		t.Fatal(err)
 	}
-	if got, err := b.Match(ctx, "pool", []builds.Resource{other, resource}); err != nil || len(got) != 1 || got[0] != resource {
+	if got, err := b.Match(ctx, "pool", []builds.Resource{other, resource}); err != nil || len(got) != 1 ||
+		got[0] != resource {
 		t.Errorf("the pool has %v, %v, want %v", got, err, resource)
 	}
 	if got, err := b.Match(ctx, "another pool", []builds.Resource{resource}); err != nil || len(got) != 0 {
@@ -152,7 +153,8 @@ func TestDropletAndBuildpack(t *testing.T) {
 	if err := b.CopyDroplet(ctx, "droplet", "copy"); err != nil {
 		t.Fatal(err)
 	}
-	got := map[string]string{"droplet": string(stored(t, b, blob.Droplets, "droplet")), "copy": string(stored(t, b, blob.Droplets, "copy"))}
+	got := map[string]string{"droplet": string(stored(t, b, blob.Droplets, "droplet")),
+		"copy": string(stored(t, b, blob.Droplets, "copy"))}
 	if want := map[string]string{"droplet": "content", "copy": "content"}; !maps.Equal(got, want) {
 		t.Errorf("droplets are %q, want %q", got, want)
 	}
@@ -239,7 +241,8 @@ func TestPatch(t *testing.T) {
 	if sum, size, err := b.PatchDroplet(ctx, "droplet", "droplet-2", change); err != nil || sum == "" || size == 0 {
 		t.Errorf("droplet %q of %d bytes, %v", sum, size, err)
 	}
-	if base, overlay, ok := b.Deltas.Find("droplet-2"); !ok || base.GUID != "droplet" || base.Checksum == "" || overlay == nil {
+	if base, overlay, ok := b.Deltas.Find("droplet-2"); !ok || base.GUID != "droplet" || base.Checksum == "" ||
+		overlay == nil {
 		t.Errorf("the droplet is made of %v, %v, %v", base, overlay, ok)
 	}
 	// A change to a change has the first one below it.
@@ -261,11 +264,13 @@ func TestPatch(t *testing.T) {
 	}
 
 	dependencies := zipOf(t, map[string]string{"go.mod": "module x"})
-	if _, _, err := b.PatchPackage(ctx, "package", "package-3", builds.Patch{Files: dependencies, Size: dependencies.Size()}); err != nil || b.Deltas.Package("package-3") {
+	if _, _, err := b.PatchPackage(ctx, "package", "package-3", builds.Patch{Files: dependencies,
+		Size: dependencies.Size()}); err != nil || b.Deltas.Package("package-3") {
 		t.Errorf("a change to dependencies: %v", err)
 	}
 	broken := strings.NewReader("not a zip")
-	if _, _, err := b.PatchPackage(ctx, "package", "package-4", builds.Patch{Files: broken, Size: broken.Size()}); !fault.Is(err, fault.Unprocessable) {
+	if _, _, err := b.PatchPackage(ctx, "package", "package-4",
+		builds.Patch{Files: broken, Size: broken.Size()}); !fault.Is(err, fault.Unprocessable) {
 		t.Errorf("a broken zip: %v", err)
 	}
 	for _, kind := range []blob.Kind{blob.Packages, blob.Droplets} {

@@ -28,7 +28,8 @@ func appEntities(req *rest.Request, items []*platform.App) ([]rest.Object, error
 	if err != nil {
 		return nil, err
 	}
-	droplets, err := byGUID(req.Tx.Droplets(), rest.GUIDsOf(items, func(a *platform.App) string { return a.DropletGUID }), (*platform.Droplet).Base)
+	droplets, err := byGUID(req.Tx.Droplets(), rest.GUIDsOf(items, func(a *platform.App) string { return a.DropletGUID }),
+		(*platform.Droplet).Base)
 	if err != nil {
 		return nil, err
 	}
@@ -38,12 +39,15 @@ func appEntities(req *rest.Request, items []*platform.App) ([]rest.Object, error
 	}
 	return rest.PresentAll(items, func(app *platform.App) rest.Object {
 		out := rest.Object{
-			"name": app.Name, "space_guid": app.SpaceGUID, "space_url": "/v2/spaces/" + rest.Escape(app.SpaceGUID), "state": string(app.State),
-			"enable_ssh": app.HasFeature(platform.FeatureSSH), "buildpack": nil, "detected_buildpack": nil, "package_state": "PENDING",
+			"name": app.Name, "space_guid": app.SpaceGUID, "space_url": "/v2/spaces/" + rest.Escape(app.SpaceGUID),
+			"state":      string(app.State),
+			"enable_ssh": app.HasFeature(platform.FeatureSSH), "buildpack": nil, "detected_buildpack": nil,
+			"package_state": "PENDING",
 		}
 		if p := web[app.GUID]; p != nil {
 			out["instances"], out["memory"], out["disk_quota"] = p.Instances, p.MemoryMB, p.DiskMB
-			out["health_check_type"], out["health_check_http_endpoint"], out["health_check_timeout"] = p.Health.Type, p.Health.Endpoint, orNullInt(p.Health.Timeout)
+			out["health_check_type"], out["health_check_http_endpoint"], out["health_check_timeout"] = p.Health.Type,
+				p.Health.Endpoint, orNullInt(p.Health.Timeout)
 		}
 		if len(app.Lifecycle.Buildpacks) > 0 {
 			out["buildpack"] = app.Lifecycle.Buildpacks[0]
@@ -72,7 +76,8 @@ func orNullInt(n int) *int {
 // webProcesses returns the web processes of apps, by the guid of the app.
 func webProcesses(tx platform.Tx, apps []string) (map[string]*platform.Process, error) {
 	found, _, err := tx.Processes().List(platform.Query{
-		Where: []platform.Cond{platform.InStrings("app_guid", apps), platform.In("type", platform.WebProcess)}, WithoutSecrets: true,
+		Where:          []platform.Cond{platform.InStrings("app_guid", apps), platform.In("type", platform.WebProcess)},
+		WithoutSecrets: true,
 	})
 	out := map[string]*platform.Process{}
 	for _, p := range found {
@@ -140,7 +145,8 @@ func routesOf(tx platform.Tx, apps []string) (map[string][]route, error) {
 	if err != nil {
 		return nil, err
 	}
-	routes, err := byGUID(tx.Routes(), rest.GUIDsOf(mapped, func(d *platform.Destination) string { return d.RouteGUID }), (*platform.Route).Base)
+	routes, err := byGUID(tx.Routes(), rest.GUIDsOf(mapped, func(d *platform.Destination) string { return d.RouteGUID }),
+		(*platform.Route).Base)
 	if err != nil {
 		return nil, err
 	}
@@ -148,7 +154,8 @@ func routesOf(tx platform.Tx, apps []string) (map[string][]route, error) {
 	for _, r := range routes {
 		all = append(all, r)
 	}
-	domains, err := byGUID(tx.Domains(), rest.GUIDsOf(all, func(r *platform.Route) string { return r.DomainGUID }), (*platform.Domain).Base)
+	domains, err := byGUID(tx.Domains(), rest.GUIDsOf(all, func(r *platform.Route) string { return r.DomainGUID }),
+		(*platform.Domain).Base)
 	if err != nil {
 		return nil, err
 	}
@@ -162,8 +169,9 @@ func routesOf(tx platform.Tx, apps []string) (map[string][]route, error) {
 		seen[m.AppGUID+r.GUID] = true
 		d := domains[r.DomainGUID]
 		out[m.AppGUID] = append(out[m.AppGUID], route{
-			body: rest.Object{"guid": r.GUID, "host": r.Host, "path": r.Path, "port": orNullInt(r.Port), "domain": rest.Object{"guid": d.GUID, "name": d.Name}},
-			url:  platform.RouteURL(r, d),
+			body: rest.Object{"guid": r.GUID, "host": r.Host, "path": r.Path, "port": orNullInt(r.Port),
+				"domain": rest.Object{"guid": d.GUID, "name": d.Name}},
+			url: platform.RouteURL(r, d),
 		})
 	}
 	return out, nil
@@ -173,12 +181,15 @@ func routesOf(tx platform.Tx, apps []string) (map[string][]route, error) {
 // app.
 func servicesOf(tx platform.Tx, apps []string) (map[string][]*platform.ServiceInstance, error) {
 	bindings, _, err := tx.ServiceBindings().List(platform.Query{
-		Where: []platform.Cond{platform.InStrings("app_guid", apps), platform.In("type", platform.BindingApp)}, WithoutSecrets: true,
+		Where:          []platform.Cond{platform.InStrings("app_guid", apps), platform.In("type", platform.BindingApp)},
+		WithoutSecrets: true,
 	})
 	if err != nil {
 		return nil, err
 	}
-	instances, err := byGUID(tx.ServiceInstances(), rest.GUIDsOf(bindings, func(b *platform.ServiceBinding) string { return b.InstanceGUID }), (*platform.ServiceInstance).Base)
+	instances, err := byGUID(tx.ServiceInstances(),
+		rest.GUIDsOf(bindings, func(b *platform.ServiceBinding) string { return b.InstanceGUID }),
+		(*platform.ServiceInstance).Base)
 	out := map[string][]*platform.ServiceInstance{}
 	for _, b := range bindings {
 		if i := instances[b.InstanceGUID]; i != nil {
@@ -240,7 +251,8 @@ func serviceSummaries(req *rest.Request, inSpace platform.Query) ([]rest.Object,
 	if err != nil {
 		return nil, err
 	}
-	plans, err := byGUID(req.Tx.ServicePlans(), rest.GUIDsOf(items, func(i *platform.ServiceInstance) string { return i.PlanGUID }), (*platform.ServicePlan).Base)
+	plans, err := byGUID(req.Tx.ServicePlans(),
+		rest.GUIDsOf(items, func(i *platform.ServiceInstance) string { return i.PlanGUID }), (*platform.ServicePlan).Base)
 	if err != nil {
 		return nil, err
 	}
@@ -248,7 +260,8 @@ func serviceSummaries(req *rest.Request, inSpace platform.Query) ([]rest.Object,
 	for _, p := range plans {
 		all = append(all, p)
 	}
-	offerings, err := byGUID(req.Tx.ServiceOfferings(), rest.GUIDsOf(all, func(p *platform.ServicePlan) string { return p.OfferingGUID }), (*platform.ServiceOffering).Base)
+	offerings, err := byGUID(req.Tx.ServiceOfferings(),
+		rest.GUIDsOf(all, func(p *platform.ServicePlan) string { return p.OfferingGUID }), (*platform.ServiceOffering).Base)
 	return rest.PresentAll(items, func(i *platform.ServiceInstance) rest.Object {
 		out := rest.Object{
 			"guid": i.GUID, "name": i.Name,
@@ -273,7 +286,8 @@ func webInstances(req *rest.Request) (*platform.Process, []*platform.Instance, e
 		return nil, nil, err
 	}
 	if app.State != platform.AppStarted {
-		return nil, nil, fault.New(fault.NoInstances, "Instances error: Request failed for app: %s as the app is in stopped state.", app.Name)
+		return nil, nil, fault.New(fault.NoInstances,
+			"Instances error: Request failed for app: %s as the app is in stopped state.", app.Name)
 	}
 	process, err := actions.ProcessOf(req.Tx, app.GUID, platform.WebProcess)
 	if err != nil {
@@ -292,7 +306,8 @@ func (a *API) instances(w http.ResponseWriter, r *http.Request) error {
 		rows, err := apps.RunningOf(req, []*platform.Process{process})
 		out := rest.Object{}
 		for _, row := range rows[process.GUID] {
-			out[strconv.Itoa(row.Index)] = rest.Object{"state": row.State, "since": row.Since, "uptime": apps.Seconds(a.Now(), time.Unix(row.Since, 0))}
+			out[strconv.Itoa(row.Index)] = rest.Object{"state": row.State, "since": row.Since,
+				"uptime": apps.Seconds(a.Now(), time.Unix(row.Since, 0))}
 		}
 		return out, err
 	})
@@ -308,7 +323,8 @@ func (a *API) stats(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	usage := a.Runtime.Usage(r.Context(), slices.DeleteFunc(slices.Clone(rows), func(row *platform.Instance) bool { return row == nil }))
+	usage := a.Runtime.Usage(r.Context(), slices.DeleteFunc(slices.Clone(rows),
+		func(row *platform.Instance) bool { return row == nil }))
 	out := rest.Object{}
 	for i, row := range rows {
 		stats := rest.Object{"mem_quota": int64(process.MemoryMB) << 20, "disk_quota": int64(process.DiskMB) << 20}

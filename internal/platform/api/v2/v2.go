@@ -65,7 +65,8 @@ var (
 				if o.Suspended {
 					status = "suspended"
 				}
-				return rest.Object{"name": o.Name, "status": status, "quota_definition_guid": o.QuotaGUID, "spaces_url": "/v2/organizations/" + rest.Escape(o.GUID) + "/spaces"}
+				return rest.Object{"name": o.Name, "status": status, "quota_definition_guid": o.QuotaGUID,
+					"spaces_url": "/v2/organizations/" + rest.Escape(o.GUID) + "/spaces"}
 			}), nil
 		},
 	}
@@ -89,17 +90,20 @@ func stackEntity(s *platform.Stack) rest.Object {
 
 // spaceEntities presents spaces, each with its organization.
 func spaceEntities(req *rest.Request, items []*platform.Space) ([]rest.Object, error) {
-	orgs, err := byGUID(req.Tx.Organizations(), rest.GUIDsOf(items, func(s *platform.Space) string { return s.OrgGUID }), (*platform.Organization).Base)
+	orgs, err := byGUID(req.Tx.Organizations(), rest.GUIDsOf(items, func(s *platform.Space) string { return s.OrgGUID }),
+		(*platform.Organization).Base)
 	if err != nil {
 		return nil, err
 	}
 	return rest.PresentAll(items, func(s *platform.Space) rest.Object {
 		out := rest.Object{
 			"name": s.Name, "organization_guid": s.OrgGUID, "organization_url": "/v2/organizations/" + rest.Escape(s.OrgGUID),
-			"apps_url": "/v2/spaces/" + rest.Escape(s.GUID) + "/apps", "allow_ssh": s.SSHAllowed, "space_quota_definition_guid": rest.OrNull(s.QuotaGUID),
+			"apps_url": "/v2/spaces/" + rest.Escape(s.GUID) + "/apps", "allow_ssh": s.SSHAllowed,
+			"space_quota_definition_guid": rest.OrNull(s.QuotaGUID),
 		}
 		if o := orgs[s.OrgGUID]; o != nil {
-			out["organization"] = rest.Object{"metadata": metadata("/v2/organizations", &o.Resource), "entity": rest.Object{"name": o.Name}}
+			out["organization"] = rest.Object{"metadata": metadata("/v2/organizations", &o.Resource),
+				"entity": rest.Object{"name": o.Name}}
 		}
 		return out
 	}), nil
@@ -107,7 +111,8 @@ func spaceEntities(req *rest.Request, items []*platform.Space) ([]rest.Object, e
 
 // byGUID returns the resources of guids.
 func byGUID[T any](repo platform.Repo[T], guids []string, base func(*T) *platform.Resource) (map[string]*T, error) {
-	found, _, err := repo.List(platform.Query{Where: []platform.Cond{platform.InStrings("guid", guids)}, WithoutSecrets: true})
+	found, _, err := repo.List(platform.Query{Where: []platform.Cond{platform.InStrings("guid", guids)},
+		WithoutSecrets: true})
 	out := make(map[string]*T, len(found))
 	for _, item := range found {
 		out[base(item).GUID] = item
@@ -116,7 +121,8 @@ func byGUID[T any](repo platform.Repo[T], guids []string, base func(*T) *platfor
 }
 
 func metadata(path string, r *platform.Resource) rest.Object {
-	return rest.Object{"guid": r.GUID, "url": path + "/" + rest.Escape(r.GUID), "created_at": rest.Timestamp(r.Created), "updated_at": rest.Timestamp(r.Updated)}
+	return rest.Object{"guid": r.GUID, "url": path + "/" + rest.Escape(r.GUID), "created_at": rest.Timestamp(r.Created),
+		"updated_at": rest.Timestamp(r.Updated)}
 }
 
 // below restricts a list to what belongs to the resource of the path.
@@ -204,7 +210,8 @@ func lister[T any](a *API, k kind[T], where func(*rest.Request) ([]platform.Cond
 				asked.Set("results-per-page", strconv.Itoa(q.PerPage))
 				return (&url.URL{Path: r.URL.Path, RawQuery: asked.Encode()}).String()
 			}
-			return rest.Object{"total_results": total, "total_pages": pages, "prev_url": link(q.Page - 1), "next_url": link(q.Page + 1), "resources": shown}, err
+			return rest.Object{"total_results": total, "total_pages": pages, "prev_url": link(q.Page - 1),
+				"next_url": link(q.Page + 1), "resources": shown}, err
 		})
 	}
 }

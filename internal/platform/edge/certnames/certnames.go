@@ -35,7 +35,8 @@ func (r Refusal) Error() string { return string(r) }
 
 const (
 	errNoRoute      = Refusal("no route has this host")
-	errOnlyWildcard = Refusal("only a wildcard route has this host; such hosts have certificates in shared domains, with --acme-dns-hook")
+	errOnlyWildcard = Refusal("only a wildcard route has this host; such hosts have certificates in shared domains, " +
+		"with --acme-dns-hook")
 )
 
 // Decide allows the server's own names and hosts with a route. Hosts that only a wildcard

@@ -26,7 +26,8 @@ func TestCertified(t *testing.T) {
 			tx.Domains().Insert(&platform.Domain{Resource: id("shared"), Name: "apps.example.test"}),
 			tx.Domains().Insert(&platform.Domain{Resource: id("private"), Name: "shop.example.com", OrgGUID: "org"}),
 		}
-		for i, r := range []platform.Route{{Host: "one", DomainGUID: "shared"}, {Host: "*", DomainGUID: "shared"}, {DomainGUID: "private"}, {Host: "*", DomainGUID: "private"}, {Host: "www", DomainGUID: "private"}} {
+		for i, r := range []platform.Route{{Host: "one", DomainGUID: "shared"}, {Host: "*", DomainGUID: "shared"},
+			{DomainGUID: "private"}, {Host: "*", DomainGUID: "private"}, {Host: "www", DomainGUID: "private"}} {
 			r.Resource, r.SpaceGUID = id(fmt.Sprint("route ", i)), "space"
 			steps = append(steps, tx.Routes().Insert(&r))
 		}
@@ -36,7 +37,8 @@ func TestCertified(t *testing.T) {
 		t.Fatal(err)
 	}
 	table := &router.Table{}
-	for i, host := range []string{"one.apps.example.test", "*.apps.example.test", "shop.example.com", "*.shop.example.com", "www.shop.example.com"} {
+	for i, host := range []string{"one.apps.example.test", "*.apps.example.test", "shop.example.com", "*.shop.example.com",
+		"www.shop.example.com"} {
 		table.Set(router.Route{GUID: fmt.Sprint("route ", i), Host: host})
 	}
 	for _, c := range []struct{ name, without, with string }{
@@ -53,7 +55,8 @@ func TestCertified(t *testing.T) {
 		{"example.com", "", ""},
 	} {
 		for hook, want := range map[string]string{"": c.without, "hook": c.with} {
-			names := certnames.Names{Store: store, Host: table.Host, Domain: "example.test", Own: []string{"api.example.test", "doppler.example.test"}, Wildcards: hook != ""}
+			names := certnames.Names{Store: store, Host: table.Host, Domain: "example.test", Own: []string{"api.example.test",
+				"doppler.example.test"}, Wildcards: hook != ""}
 			grant, err := names.Decide(t.Context(), c.name)
 			got := grant.Subject + " " + grant.Owner
 			if err != nil {

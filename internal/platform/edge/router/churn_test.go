@@ -30,7 +30,8 @@ func TestSoakRoutesMoveUnderLoad(t *testing.T) {
 	f := newFront(t, router.Options{})
 	instance := func(app string, n int) (router.Backend, *httptest.Server) {
 		s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, app) }))
-		return router.Backend{Address: s.Listener.Addr().String(), AppGUID: app, InstanceGUID: app + strconv.Itoa(n), Index: n % 2}, s
+		return router.Backend{Address: s.Listener.Addr().String(), AppGUID: app, InstanceGUID: app + strconv.Itoa(n),
+			Index: n % 2}, s
 	}
 	set := func(guid, host string, backends ...router.Backend) {
 		f.table.Set(router.Route{GUID: guid, Host: host, Backends: backends})

@@ -40,8 +40,10 @@ func TestGRPC(t *testing.T) {
 		<-served
 	})
 	f := newFront(t, router.Options{})
-	f.route("grpc.test", router.Backend{Address: l.Addr().String(), AppGUID: "app", InstanceGUID: "grpc", Protocol: router.HTTP2})
-	conn, err := grpc.NewClient("passthrough:///"+f.addr, grpc.WithAuthority("grpc.test"), grpc.WithTransportCredentials(insecure.NewCredentials()))
+	f.route("grpc.test", router.Backend{Address: l.Addr().String(), AppGUID: "app", InstanceGUID: "grpc",
+		Protocol: router.HTTP2})
+	conn, err := grpc.NewClient("passthrough:///"+f.addr, grpc.WithAuthority("grpc.test"),
+		grpc.WithTransportCredentials(insecure.NewCredentials()))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -53,7 +55,8 @@ func TestGRPC(t *testing.T) {
 			t.Fatalf("check is %v, %v, want SERVING", res, err)
 		}
 	}
-	if _, err := client.Check(t.Context(), &grpc_health_v1.HealthCheckRequest{Service: "unknown"}); err == nil || !strings.Contains(err.Error(), "NotFound") {
+	if _, err := client.Check(t.Context(), &grpc_health_v1.HealthCheckRequest{Service: "unknown"}); err == nil ||
+		!strings.Contains(err.Error(), "NotFound") {
 		t.Errorf("an error in the trailers: %v", err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
@@ -102,7 +105,8 @@ func TestHTTP2InBothDirections(t *testing.T) {
 	f.route("h2.test", b)
 	protocols := new(http.Protocols)
 	protocols.SetUnencryptedHTTP2(true)
-	transport := &http.Transport{Protocols: protocols, DialContext: func(ctx context.Context, network, _ string) (net.Conn, error) {
+	transport := &http.Transport{Protocols: protocols, DialContext: func(ctx context.Context, network,
+		_ string) (net.Conn, error) {
 		return (&net.Dialer{}).DialContext(ctx, network, f.addr)
 	}}
 	t.Cleanup(transport.CloseIdleConnections)
@@ -157,13 +161,15 @@ func TestHTTP2RapidReset(t *testing.T) {
 	encoder := hpack.NewEncoder(&block)
 	for i := range 5000 {
 		block.Reset()
-		for _, h := range [][2]string{{":method", "GET"}, {":scheme", "http"}, {":authority", "app.test"}, {":path", "/flood"}} {
+		for _, h := range [][2]string{{":method", "GET"}, {":scheme", "http"}, {":authority", "app.test"},
+			{":path", "/flood"}} {
 			if err := encoder.WriteField(hpack.HeaderField{Name: h[0], Value: h[1]}); err != nil {
 				t.Fatal(err)
 			}
 		}
 		id := uint32(2*i + 1)
-		if err := framer.WriteHeaders(http2.HeadersFrameParam{StreamID: id, BlockFragment: []byte(block.String()), EndStream: true, EndHeaders: true}); err != nil {
+		if err := framer.WriteHeaders(http2.HeadersFrameParam{StreamID: id, BlockFragment: []byte(block.String()),
+			EndStream: true, EndHeaders: true}); err != nil {
 			break // it is hung up on us
 		}
 		if err := framer.WriteRSTStream(id, http2.ErrCodeCancel); err != nil {
@@ -212,7 +218,8 @@ func TestStickySessions(t *testing.T) {
 		for i := range 3 {
 			b := backend(t, func(w http.ResponseWriter, r *http.Request) {
 				if r.URL.Path == "/login" {
-					http.SetCookie(w, &http.Cookie{Name: "JSESSIONID", Value: "abc", Path: "/", MaxAge: 3600, SameSite: http.SameSiteLaxMode})
+					http.SetCookie(w, &http.Cookie{Name: "JSESSIONID", Value: "abc", Path: "/", MaxAge: 3600,
+						SameSite: http.SameSiteLaxMode})
 				}
 				fmt.Fprint(w, i)
 			})
@@ -236,7 +243,8 @@ func TestStickySessions(t *testing.T) {
 				sticky = c
 			}
 		}
-		if sticky == nil || sticky.Value != "instance-"+at || sticky.Path != "/" || !sticky.HttpOnly || sticky.MaxAge != 3600 || sticky.SameSite != http.SameSiteLaxMode || sticky.Secure {
+		if sticky == nil || sticky.Value != "instance-"+at || sticky.Path != "/" || !sticky.HttpOnly ||
+			sticky.MaxAge != 3600 || sticky.SameSite != http.SameSiteLaxMode || sticky.Secure {
 			t.Fatalf("sticky cookie is %+v, want instance-%s for 1h", sticky, at)
 		}
 		for range 7 {

@@ -132,7 +132,8 @@ func (p *Proxy) finish(x *exchange) {
 		e.state.active.Add(-1)
 		x.stats.active.Add(-1)
 		a.RouterTime = x.began.Sub(a.Time)
-		a.Backend, a.App, a.Process, a.Instance, a.Index = e.Address, e.AppGUID, e.ProcessGUID, e.InstanceGUID, strconv.Itoa(e.Index)
+		a.Backend, a.App, a.Process, a.Instance, a.Index = e.Address, e.AppGUID, e.ProcessGUID, e.InstanceGUID,
+			strconv.Itoa(e.Index)
 	}
 	if x.w != nil {
 		if a.Status == 0 {

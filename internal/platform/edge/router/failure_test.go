@@ -73,7 +73,9 @@ func TestBackendResets(t *testing.T) {
 			f.route("only.test", bad)
 			before := asked.Load()
 			res := f.do(f.with("POST", "http://only.test/", header, strings.NewReader("x")))
-			if body := text(t, res.Body); res.StatusCode != http.StatusBadGateway || res.Header.Get("X-Cf-Routererror") != "endpoint_failure" || body != "502 Bad Gateway: Registered endpoint failed to handle the request.\n" {
+			if body := text(t, res.Body); res.StatusCode != http.StatusBadGateway ||
+				res.Header.Get("X-Cf-Routererror") != "endpoint_failure" ||
+				body != "502 Bad Gateway: Registered endpoint failed to handle the request.\n" {
 				t.Errorf("%s: answer is %d %q, want 502 endpoint_failure", name, res.StatusCode, body)
 			}
 			if asked.Load() != before+1 {
@@ -131,8 +133,10 @@ func TestBackendTalksGarbage(t *testing.T) {
 	eachMode(t, func(t *testing.T, header string) {
 		f := newFront(t, router.Options{})
 		for i, garbage := range []string{
-			"\x16\x03\x01 this is not HTTP\r\n\r\n", "SSH-2.0-x\r\n", "HTTP/1.1 abc OK\r\n\r\n", "HTTP/1.1 200 OK\r\nNo colon\r\n\r\n",
-			"HTTP/1.1 200 OK\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\nab", "HTTP/1.1 200 OK\r\nContent-Length: -1\r\n\r\n",
+			"\x16\x03\x01 this is not HTTP\r\n\r\n", "SSH-2.0-x\r\n", "HTTP/1.1 abc OK\r\n\r\n",
+			"HTTP/1.1 200 OK\r\nNo colon\r\n\r\n",
+			"HTTP/1.1 200 OK\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\nab",
+			"HTTP/1.1 200 OK\r\nContent-Length: -1\r\n\r\n",
 			"HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip\r\n\r\n", "HTTP/1.1 101 Switching Protocols\r\n\r\n",
 			"HTTP/1.1 200 OK\r\n" + strings.Repeat("X-Long: "+strings.Repeat("y", 1000)+"\r\n", 1200),
 		} {

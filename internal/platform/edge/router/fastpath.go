@@ -218,7 +218,8 @@ func (e *FastPath) enter(c *fastConn) bool {
 // The caller holds the lock.
 func (e *FastPath) makeRoom() bool {
 	if t := e.target.Load(); t != nil && connlimit.LogDue(&e.crowded) {
-		t.proxy.options.Log.Warn("too many connections for the limit of open files: idle ones are closed, and then new ones; raise the limit (ulimit -n, LimitNOFILE)",
+		t.proxy.options.Log.Warn("too many connections for the limit of open files: idle ones are closed, and then new "+
+			"ones; raise the limit (ulimit -n, LimitNOFILE)",
 			"address", e.inner.Addr().String(), "connections", e.most)
 	}
 	for c := range e.conns {

@@ -58,7 +58,8 @@ func TestFastPathAndServerAnswerAlike(t *testing.T) {
 	f := newFront(t, router.Options{})
 	f.route("app.test", backend(t, func(w http.ResponseWriter, r *http.Request) {
 		b, _ := io.ReadAll(r.Body)
-		fmt.Fprintf(w, "%s %s %s|%s|%s|%v", r.Method, r.Host, r.RequestURI, b, r.Header.Get("X-Own"), r.Header["X-Forwarded-For"])
+		fmt.Fprintf(w, "%s %s %s|%s|%s|%v", r.Method, r.Host, r.RequestURI, b, r.Header.Get("X-Own"),
+			r.Header["X-Forwarded-For"])
 	}))
 	c, r := f.dial()
 	plain := int64(0)
@@ -67,10 +68,13 @@ func TestFastPathAndServerAnswerAlike(t *testing.T) {
 		want    string
 		fast    bool
 	}{
-		{"GET /a?b=%20c HTTP/1.1\r\nHost: app.test\r\nX-Own: 1\r\nX-Forwarded-For: 9.9.9.9\r\n\r\n", "GET app.test /a?b=%20c||1|[9.9.9.9, 127.0.0.1]", true},
-		{"POST /p HTTP/1.1\r\nHost: app.test:80\r\nContent-Length: 5\r\n\r\nhello", "POST app.test:80 /p|hello||[127.0.0.1]", true},
+		{"GET /a?b=%20c HTTP/1.1\r\nHost: app.test\r\nX-Own: 1\r\nX-Forwarded-For: 9.9.9.9\r\n\r\n",
+			"GET app.test /a?b=%20c||1|[9.9.9.9, 127.0.0.1]", true},
+		{"POST /p HTTP/1.1\r\nHost: app.test:80\r\nContent-Length: 5\r\n\r\nhello",
+			"POST app.test:80 /p|hello||[127.0.0.1]", true},
 		{"DELETE /p HTTP/1.1\r\nhost: APP.test\r\nconnection: Keep-Alive\r\n\r\n", "DELETE APP.test /p|||[127.0.0.1]", true},
-		{"POST /p HTTP/1.1\r\nHost: app.test\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n", "POST app.test /p|hello||[127.0.0.1]", false},
+		{"POST /p HTTP/1.1\r\nHost: app.test\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n",
+			"POST app.test /p|hello||[127.0.0.1]", false},
 		{"GET /after HTTP/1.1\r\nHost: app.test\r\nX-Own: 2\r\n\r\n", "GET app.test /after||2|[127.0.0.1]", false},
 	} {
 		send(t, c, "%s", tc.request)
@@ -126,7 +130,10 @@ func TestFastPathLeavesOthersAlone(t *testing.T) {
 	table.Set(router.Route{GUID: "wild", Host: "*.test", Backends: []router.Backend{app}})
 	table.Set(router.Route{GUID: "apex", Host: "test", Backends: []router.Backend{app}})
 	p := router.NewProxy(&table, router.Options{})
-	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "api") }))
+	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter,
+		_ *http.Request) {
+		fmt.Fprint(w, "api")
+	}))
 	fast := router.NewFastPath(server.Listener)
 	server.Listener = fast
 	server.Start()
@@ -219,7 +226,8 @@ func TestFastPathAnswers(t *testing.T) {
 		{"GET", "HTTP/1.1 200\r\nContent-Length: 2\r\n\r\nok", 200, "ok"},
 		{"GET", "HTTP/1.1 200 OK\nContent-Length: 2\n\nok", 200, "ok"},
 		{"GET", "HTTP/1.1 200 OK\r\nContent-Length: 2\r\ncontent-length: 2\r\n\r\nok", 200, "ok"},
-		{"GET", "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3;x=y\r\nabc\r\nA\r\n0123456789\r\n0\r\nX-Trailer: 1\r\n\r\n", 200, "abc0123456789"},
+		{"GET", "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3;x=y\r\nabc\r\nA\r\n0123456789\r\n0\r\nX-Trailer: " +
+			"1\r\n\r\n", 200, "abc0123456789"},
 		{"GET", "HTTP/1.1 103 Early Hints\r\nLink: x\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok", 103, ""},
 		{"HEAD", "HTTP/1.1 200 OK\r\nContent-Length: 12345\r\n\r\n", 200, ""},
 		{"GET", "HTTP/1.1 204 No Content\r\n\r\n", 204, ""},
@@ -366,7 +374,8 @@ func TestFastPathIsBounded(t *testing.T) {
 	// A connection whose client has its answer is busy for another moment.
 	idle := func() {
 		t.Helper()
-		testkit.Eventually(t, "the connections are idle", func() bool { return router.AllWait(f.server.Listener.(*router.FastPath)) }) //nolint:forcetypeassert // see newFront
+		testkit.Eventually(t, "the connections are idle", //nolint:forcetypeassert // see newFront
+			func() bool { return router.AllWait(f.server.Listener.(*router.FastPath)) })
 	}
 	// Far more than the bound, and each is served.
 	for i := range 10 * most {

@@ -31,7 +31,8 @@ func hashFront(t *testing.T, n int, balance string) (f *front, set func(indices 
 		backends[i].Index = i
 	}
 	set = func(indices ...int) {
-		route := router.Route{GUID: "r", Host: "app.test", Options: map[string]string{"loadbalancing": "hash", "hash_header": "x-tenant", "hash_balance": balance}}
+		route := router.Route{GUID: "r", Host: "app.test", Options: map[string]string{"loadbalancing": "hash",
+			"hash_header": "x-tenant", "hash_balance": balance}}
 		for _, i := range indices {
 			route.Backends = append(route.Backends, backends[i])
 		}
@@ -199,7 +200,8 @@ func TestHashedShares(t *testing.T) {
 			if len(counts) != n {
 				t.Errorf("%d of %d instances have values", len(counts), n)
 			}
-			for change, after := range map[string]map[string]string{"one less": shares(names(n)[1:], values), "one more": shares(names(n+1), values)} {
+			for change, after := range map[string]map[string]string{"one less": shares(names(n)[1:], values),
+				"one more": shares(names(n+1), values)} {
 				if n == 2 && change == "one less" {
 					continue
 				}

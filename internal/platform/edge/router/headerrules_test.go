@@ -37,12 +37,17 @@ import (
 // an app; both without those that frame a message.
 var (
 	forgedRequest = []string{
-		"Forwarded", "X-Forwarded-For", "X-Forwarded-Proto", "X-Forwarded-Host", "X-Forwarded-Port", "X-Forwarded-Client-Cert",
-		"X-Cf-Applicationid", "X-Cf-Instanceid", "X-Cf-Instanceindex", "X-Cf-Routererror", "X-Cf-Proxy-Metadata", "X-Cf-Forwarded-Url",
+		"Forwarded", "X-Forwarded-For", "X-Forwarded-Proto", "X-Forwarded-Host", "X-Forwarded-Port",
+		"X-Forwarded-Client-Cert",
+		"X-Cf-Applicationid", "X-Cf-Instanceid", "X-Cf-Instanceindex", "X-Cf-Routererror", "X-Cf-Proxy-Metadata",
+		"X-Cf-Forwarded-Url",
 	}
-	forgedTrailers = append(slices.Clone(forgedRequest), "X-Cf-Proxy-Signature", "X-Vcap-Request-Id", "X-Request-Start", "Traceparent", "B3", "X-B3-Traceid", "X-B3-Spanid",
-		"Host", "Cookie", "Connection", "Keep-Alive", "Proxy-Authorization", "Te", "Upgrade", "Authorization", "Content-Type", "X-Named")
-	forgedResponse = []string{"X-Cf-Routererror", "X-Vcap-Request-Id", "Keep-Alive", "Proxy-Connection", "Proxy-Authenticate", "Te", "Upgrade", "X-Named"}
+	forgedTrailers = append(slices.Clone(forgedRequest), "X-Cf-Proxy-Signature", "X-Vcap-Request-Id", "X-Request-Start",
+		"Traceparent", "B3", "X-B3-Traceid", "X-B3-Spanid",
+		"Host", "Cookie", "Connection", "Keep-Alive", "Proxy-Authorization", "Te", "Upgrade", "Authorization",
+		"Content-Type", "X-Named")
+	forgedResponse = []string{"X-Cf-Routererror", "X-Vcap-Request-Id", "Keep-Alive", "Proxy-Connection",
+		"Proxy-Authenticate", "Te", "Upgrade", "X-Named"}
 )
 
 const forged = "forged"
@@ -60,7 +65,8 @@ func forgedIn(h http.Header) (names []string) {
 
 // http2Client returns a client that speaks HTTP/2 with a front.
 func (f *front) http2Client() *http.Client {
-	transport := &http.Transport{Protocols: new(http.Protocols), DialContext: func(ctx context.Context, network, _ string) (net.Conn, error) {
+	transport := &http.Transport{Protocols: new(http.Protocols), DialContext: func(ctx context.Context, network,
+		_ string) (net.Conn, error) {
 		return (&net.Dialer{}).DialContext(ctx, network, f.addr)
 	}}
 	transport.Protocols.SetUnencryptedHTTP2(true)
@@ -109,7 +115,8 @@ func (w way) front(t *testing.T) (*front, <-chan gotRequest) {
 		_, _ = io.Copy(io.Discard, r.Body)
 		got <- gotRequest{r.Header, r.Trailer}
 	}
-	f := newFront(t, router.Options{RouteServices: safedial.Everywhere, Trusted: func(netip.AddrPort) bool { return false }})
+	f := newFront(t, router.Options{RouteServices: safedial.Everywhere,
+		Trusted: func(netip.AddrPort) bool { return false }})
 	b := backend(t, app)
 	b.Protocol = w.protocol
 	route := router.Route{GUID: "app", Host: "app.test", Backends: []router.Backend{b}}
@@ -138,7 +145,10 @@ func (w way) request(f *front) *http.Request {
 			r.Trailer[name] = []string{forged}
 		}
 		if w.client == "http2" { // the server refuses the others
-			maps.DeleteFunc(r.Trailer, func(name string, _ []string) bool { return name == "X-Named" || !httpguts.ValidTrailerHeader(name) })
+			maps.DeleteFunc(r.Trailer, func(name string, _ []string) bool {
+				return name == "X-Named" ||
+					!httpguts.ValidTrailerHeader(name)
+			})
 		}
 	}
 	for _, name := range forgedRequest {
@@ -246,8 +256,10 @@ func forgers(t *testing.T) (raw string, http2App router.Backend, service *httpte
 	}
 	named := "Connection: X-Named\r\n" + head.String() + "X-Own: 1\r\n"
 	raw = "HTTP/1.1 103 Early Hints\r\n" + named + "\r\n" +
-		"HTTP/1.1 200 OK\r\n" + named + "Transfer-Encoding: chunked\r\nTrailer: X-Sum, " + strings.Join(forgedResponse, ", ") + "\r\n\r\n" +
-		"4\r\nbody\r\n0\r\nX-Sum: 1\r\nX-Late: 1\r\n" + head.String() + "Content-Length: 99\r\nTransfer-Encoding: forged\r\nContent-Type: forged\r\n\r\n"
+		"HTTP/1.1 200 OK\r\n" + named + "Transfer-Encoding: chunked\r\nTrailer: X-Sum, " +
+		strings.Join(forgedResponse, ", ") + "\r\n\r\n" +
+		"4\r\nbody\r\n0\r\nX-Sum: 1\r\nX-Late: 1\r\n" + head.String() +
+		"Content-Length: 99\r\nTransfer-Encoding: forged\r\nContent-Type: forged\r\n\r\n"
 	http2App = backend(t, func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Trailer", "X-Sum, X-Cf-Routererror")
 		for _, name := range []string{"X-Cf-Routererror", "X-Vcap-Request-Id"} {
@@ -297,7 +309,8 @@ func TestHeaderRulesOfResponses(t *testing.T) {
 			plain := answering(t, raw)
 			f.route("app.test", plain)
 			f.route("http2.test", http2App)
-			f.table.Set(router.Route{GUID: "s", Host: "service.test", RouteServiceURL: service.URL, Backends: []router.Backend{plain}})
+			f.table.Set(router.Route{GUID: "s", Host: "service.test", RouteServiceURL: service.URL,
+				Backends: []router.Backend{plain}})
 			client := f.client
 			if tc.http2 {
 				client = f.http2Client()
@@ -306,7 +319,8 @@ func TestHeaderRulesOfResponses(t *testing.T) {
 			if got.status != http.StatusOK || got.body != "body" || len(got.early) != 1 {
 				t.Fatalf("got %d %q after %d informational responses, want 200 body after 1", got.status, got.body, len(got.early))
 			}
-			for part, h := range map[string]http.Header{"informational response": got.early[0], "header": got.header, "trailer": got.trailer} {
+			for part, h := range map[string]http.Header{"informational response": got.early[0], "header": got.header,
+				"trailer": got.trailer} {
 				want := map[string]string{"X-Own": "1"}
 				if part == "trailer" {
 					want = map[string]string{"X-Sum": "1", "X-Late": "1"}
@@ -337,8 +351,10 @@ func TestHeaderRulesOfResponses(t *testing.T) {
 func TestHeaderRulesOfUpgrades(t *testing.T) {
 	t.Parallel()
 	f := newFront(t, router.Options{})
-	f.route("app.test", answering(t, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade, X-Named\r\nUpgrade: shout\r\nX-Named: forged\r\nKeep-Alive: forged\r\n"+
-		"Proxy-Authenticate: forged\r\nX-Cf-Routererror: forged\r\nX-Own: 1\r\n\r\n"))
+	f.route("app.test", answering(t,
+		"HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade, X-Named\r\nUpgrade: shout\r\nX-Named: "+
+			"forged\r\nKeep-Alive: forged\r\n"+
+			"Proxy-Authenticate: forged\r\nX-Cf-Routererror: forged\r\nX-Own: 1\r\n\r\n"))
 	c, r := f.dial()
 	send(t, c, "GET / HTTP/1.1\r\nHost: app.test\r\nConnection: Upgrade\r\nUpgrade: shout\r\n\r\n")
 	res, err := http.ReadResponse(r, nil)
@@ -346,7 +362,8 @@ func TestHeaderRulesOfUpgrades(t *testing.T) {
 		t.Fatal(err)
 	}
 	h := res.Header
-	if bad := forgedIn(h); res.StatusCode != http.StatusSwitchingProtocols || bad != nil || h.Get("X-Own") != "1" || h.Get("Connection") != "Upgrade" || h.Get("Upgrade") != "shout" {
+	if bad := forgedIn(h); res.StatusCode != http.StatusSwitchingProtocols || bad != nil || h.Get("X-Own") != "1" ||
+		h.Get("Connection") != "Upgrade" || h.Get("Upgrade") != "shout" {
 		t.Errorf("got %d %v, forged %q", res.StatusCode, h, bad)
 	}
 }
@@ -362,7 +379,8 @@ func TestHeadersNamedInConnection(t *testing.T) {
 		names = append(names, name)
 		fmt.Fprintf(&head, "%s: named\r\n%s: kept\r\n", name, strings.Repeat("y", n))
 	}
-	answer := "HTTP/1.1 200 OK\r\n" + head.String() + "Connection: " + strings.Join(names, ", ") + "\r\nContent-Length: 2\r\n\r\nok"
+	answer := "HTTP/1.1 200 OK\r\n" + head.String() + "Connection: " + strings.Join(names, ", ") +
+		"\r\nContent-Length: 2\r\n\r\nok"
 	check := func(t *testing.T, h http.Header) {
 		t.Helper()
 		for n := 1; n <= longest; n++ {
@@ -401,16 +419,21 @@ func TestFastPathAndServerPassTheSameOn(t *testing.T) {
 	for i, answer := range []string{
 		"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nA: 1\r\nA: 2\r\n\r\nok",
 		"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\nX-A: 1\r\n\r\nok",
-		"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: X-A\r\nConnection: ,x-b ,\r\nX-A: 1\r\nX-B: 1\r\nX-C: 1\r\n\r\nok",
+		"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: X-A\r\nConnection: ,x-b ,\r\nX-A: 1\r\nX-B: 1\r\nX-C: " +
+			"1\r\n\r\nok",
 		"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: Set-Cookie\r\nSet-Cookie: JSESSIONID=1\r\n\r\nok",
-		"HTTP/1.1 407 No\r\nContent-Length: 2\r\nProxy-Authenticate: Basic\r\nWww-Authenticate: Basic\r\nTe: x\r\nTrailer: X-A\r\n\r\nok",
+		"HTTP/1.1 407 No\r\nContent-Length: 2\r\nProxy-Authenticate: Basic\r\nWww-Authenticate: Basic\r\nTe: x\r\nTrailer: " +
+			"X-A\r\n\r\nok",
 		"HTTP/1.1 204 No Content\r\nX-A: 1\r\n\r\n",
-		"HTTP/1.1 103 Early Hints\r\nLink: x\r\nContent-Length: 3\r\nTransfer-Encoding: chunked\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok",
-		"HTTP/1.1 103 Early Hints\r\nLink: x\r\nKeep-Alive: 1\r\nX-Vcap-Request-Id: 1\r\n\r\nHTTP/1.1 103 Early Hints\r\nLink: y\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok",
+		"HTTP/1.1 103 Early Hints\r\nLink: x\r\nContent-Length: 3\r\nTransfer-Encoding: chunked\r\n\r\nHTTP/1.1 200 " +
+			"OK\r\nContent-Length: 2\r\n\r\nok",
+		"HTTP/1.1 103 Early Hints\r\nLink: x\r\nKeep-Alive: 1\r\nX-Vcap-Request-Id: 1\r\n\r\nHTTP/1.1 103 Early " +
+			"Hints\r\nLink: y\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok",
 		chunked + "\r\n2\r\nok\r\n0\r\n\r\n",
 		chunked + "\r\n2\r\nok\r\n0\r\nX-A: 1\r\nX-A: 2\r\nX-B:  b \r\n\r\n",
 		chunked + "Trailer: X-A\r\n\r\n2\r\nok\r\n0\r\nX-A: 1\r\n\r\n",
-		chunked + "Trailer: X-A, X-Cf-Routererror\r\nTrailer: X-B\r\n\r\n2\r\nok\r\n0\r\nX-A: 1\r\nX-Cf-Routererror: 1\r\n\r\n",
+		chunked +
+			"Trailer: X-A, X-Cf-Routererror\r\nTrailer: X-B\r\n\r\n2\r\nok\r\n0\r\nX-A: 1\r\nX-Cf-Routererror: 1\r\n\r\n",
 		chunked + "Trailer: X-Cf-Routererror\r\n\r\n2\r\nok\r\n0\r\nX-Cf-Routererror: 1\r\n\r\n",
 		chunked + "Connection: X-A\r\nTrailer: X-A, X-B\r\n\r\n2\r\nok\r\n0\r\nX-A: 1\r\nX-B: 1\r\n\r\n",
 		chunked + "\r\n2\r\nok\r\n0\r\nAuthorization: 1\r\nIf-Match: 1\r\nGrpc-Status: 0\r\nX-Request-Id: 7\r\n\r\n",
@@ -491,10 +514,12 @@ func (f *front) http2Status(method, path string) string {
 	}
 	var block bytes.Buffer
 	encoder := hpack.NewEncoder(&block)
-	for _, field := range [][2]string{{":method", method}, {":scheme", "http"}, {":authority", "app.test"}, {":path", path}} {
+	for _, field := range [][2]string{{":method", method}, {":scheme", "http"}, {":authority", "app.test"},
+		{":path", path}} {
 		_ = encoder.WriteField(hpack.HeaderField{Name: field[0], Value: field[1]})
 	}
-	if err := framer.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, BlockFragment: block.Bytes(), EndStream: true, EndHeaders: true}); err != nil {
+	if err := framer.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, BlockFragment: block.Bytes(), EndStream: true,
+		EndHeaders: true}); err != nil {
 		f.t.Fatal(err)
 	}
 	for {

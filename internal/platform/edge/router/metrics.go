@@ -13,29 +13,40 @@ var (
 	describe       = func(name, help string, labels ...string) *prometheus.Desc {
 		return prometheus.NewDesc("ingot_router_"+name, help, labels, nil)
 	}
-	descRequests  = describe("instance_requests_total", "Requests to instances, by app, instance and class of the answer.", append(instanceLabels, "class")...)
-	descAppTime   = describe("app_request_duration_seconds", "Time of requests until their last byte, by app.", "app_id")
-	descTime      = describe("instance_request_duration_seconds", "Time of requests until their last byte, by app and instance.", instanceLabels...)
-	descAppAll    = describe("app_requests_total", "Requests to an app, by class of the answer; also of instances that are gone.", "app_id", "class")
-	descConns     = describe("instance_tcp_connections_total", "Ended connections of TCP routes, by app and instance.", instanceLabels...)
-	descAppConns  = describe("app_tcp_connections_total", "Ended connections of TCP routes to an app; also of instances that are gone.", "app_id")
-	descAllConns  = describe("tcp_connections_total", "All ended connections of TCP routes.")
-	descActive    = describe("instance_active_requests", "Requests and connections of TCP routes under way, by app and instance.", instanceLabels...)
-	descAllTime   = describe("request_duration_seconds", "Time of all requests until their last byte.")
-	descAll       = describe("requests_total", "All requests, by class of the answer.", "class")
-	descRefused   = describe("refusals_total", "Requests that the router answered itself, by the word of X-Cf-RouterError.", "error")
+	descRequests = describe("instance_requests_total", "Requests to instances, by app, instance and class of the answer.",
+		append(instanceLabels, "class")...)
+	descAppTime = describe("app_request_duration_seconds", "Time of requests until their last byte, by app.", "app_id")
+	descTime    = describe("instance_request_duration_seconds",
+		"Time of requests until their last byte, by app and instance.", instanceLabels...)
+	descAppAll = describe("app_requests_total",
+		"Requests to an app, by class of the answer; also of instances that are gone.", "app_id", "class")
+	descConns = describe("instance_tcp_connections_total", "Ended connections of TCP routes, by app and instance.",
+		instanceLabels...)
+	descAppConns = describe("app_tcp_connections_total",
+		"Ended connections of TCP routes to an app; also of instances that are gone.", "app_id")
+	descAllConns = describe("tcp_connections_total", "All ended connections of TCP routes.")
+	descActive   = describe("instance_active_requests",
+		"Requests and connections of TCP routes under way, by app and instance.", instanceLabels...)
+	descAllTime = describe("request_duration_seconds", "Time of all requests until their last byte.")
+	descAll     = describe("requests_total", "All requests, by class of the answer.", "class")
+	descRefused = describe("refusals_total",
+		"Requests that the router answered itself, by the word of X-Cf-RouterError.", "error")
 	descRetries   = describe("retries_total", "Attempts that were made again with another instance.")
-	descEjections = describe("ejections_total", "Instances that got no more requests for a while because they did not answer.")
-	descFastPath  = describe("fast_path_requests_total", "Requests served by the HTTP/1 fast path.")
-	descStalled   = describe("stalled_clients_total", "Connections and requests aborted because the client made no progress.")
-	descRoutes    = describe("routes", "Routes in the table.")
+	descEjections = describe("ejections_total",
+		"Instances that got no more requests for a while because they did not answer.")
+	descFastPath = describe("fast_path_requests_total", "Requests served by the HTTP/1 fast path.")
+	descStalled  = describe("stalled_clients_total",
+		"Connections and requests aborted because the client made no progress.")
+	descRoutes = describe("routes", "Routes in the table.")
 )
 
 var _ prometheus.Collector = (*Proxy)(nil)
 
 // Describe implements prometheus.Collector.
 func (p *Proxy) Describe(to chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{descRequests, descAppTime, descAppAll, descTime, descConns, descAppConns, descAllConns, descActive, descAllTime, descAll, descRefused, descRetries, descEjections, descFastPath, descStalled, descRoutes} {
+	for _, d := range []*prometheus.Desc{descRequests, descAppTime, descAppAll, descTime, descConns, descAppConns,
+		descAllConns, descActive, descAllTime, descAll, descRefused, descRetries, descEjections, descFastPath, descStalled,
+		descRoutes} {
 		to <- d
 	}
 }

@@ -93,11 +93,13 @@ func (p pin) missing(x *exchange) {
 	case p.guid == "":
 		status, message = http.StatusNotFound, fmt.Sprintf("Requested route ('%s') does not exist.", host)
 	case !p.process:
-		message = fmt.Sprintf("Requested instance ('%s') with guid ('%s') does not exist for route ('%s')", p.index, p.guid, host)
+		message = fmt.Sprintf("Requested instance ('%s') with guid ('%s') does not exist for route ('%s')", p.index,
+			p.guid, host)
 	case p.index == "":
 		message = fmt.Sprintf("Requested instance with process guid ('%s') does not exist for route ('%s')", p.guid, host)
 	default:
-		message = fmt.Sprintf("Requested instance ('%s') with process guid ('%s') does not exist for route ('%s')", p.index, p.guid, host)
+		message = fmt.Sprintf("Requested instance ('%s') with process guid ('%s') does not exist for route ('%s')", p.index,
+			p.guid, host)
 	}
 	x.refuse(status, errUnknownRoute, message)
 }

@@ -31,9 +31,11 @@ func TestPins(t *testing.T) {
 	f.route("empty.test")
 	const app, process = "X-Cf-App-Instance", "X-Cf-Process-Instance"
 	missing := func(format string, args ...any) string {
-		return "400 Bad Request: Requested instance " + fmt.Sprintf(format, args...) + " does not exist for route ('app.test')\n"
+		return "400 Bad Request: Requested instance " + fmt.Sprintf(format, args...) +
+			" does not exist for route ('app.test')\n"
 	}
-	badApp, badProcess := "400 Bad Request: Invalid X-CF-App-Instance Header\n", "400 Bad Request: Invalid X-CF-Process-Instance Header\n"
+	badApp, badProcess := "400 Bad Request: Invalid X-CF-App-Instance Header\n",
+		"400 Bad Request: Invalid X-CF-Process-Instance Header\n"
 	for _, tc := range []struct {
 		header, value string
 		status        int
@@ -43,7 +45,8 @@ func TestPins(t *testing.T) {
 		{process, otherGUID + ":1", 200, "", "3"},
 		{process, otherGUID + ":0", 200, "", "2"},
 		{process, otherGUID + ":2", 400, "unknown_route", missing("('2') with process guid ('%s')", otherGUID)},
-		{process, "7f0c2a4e-1d2b-4c3d-9e8f-000000000000", 400, "unknown_route", missing("with process guid ('7f0c2a4e-1d2b-4c3d-9e8f-000000000000')")},
+		{process, "7f0c2a4e-1d2b-4c3d-9e8f-000000000000", 400, "unknown_route",
+			missing("with process guid ('7f0c2a4e-1d2b-4c3d-9e8f-000000000000')")},
 		{process, "process:1", 400, "invalid_cf_process_instance_header", badProcess},
 		{process, testGUID + ":", 400, "invalid_cf_process_instance_header", badProcess},
 		{process, testGUID + ":+1", 400, "invalid_cf_process_instance_header", badProcess},
@@ -57,8 +60,10 @@ func TestPins(t *testing.T) {
 			r := f.request(http.MethodGet, "http://app.test/", nil)
 			r.Header.Set(tc.header, tc.value)
 			res := f.do(r)
-			if body := text(t, res.Body); res.StatusCode != tc.status || body != tc.body || res.Header.Get("X-Cf-Routererror") != tc.word {
-				t.Errorf("%s: %s: answer is %d %q %v, want %d %q %s", tc.header, tc.value, res.StatusCode, body, res.Header, tc.status, tc.body, tc.word)
+			if body := text(t, res.Body); res.StatusCode != tc.status || body != tc.body ||
+				res.Header.Get("X-Cf-Routererror") != tc.word {
+				t.Errorf("%s: %s: answer is %d %q %v, want %d %q %s", tc.header, tc.value, res.StatusCode, body, res.Header,
+					tc.status, tc.body, tc.word)
 			}
 		}
 	}
@@ -122,15 +127,17 @@ func TestStickyCookiesOfPaths(t *testing.T) {
 	t.Parallel()
 	eachMode(t, func(t *testing.T, header string) {
 		f := newFront(t, router.Options{})
-		f.table.Set(router.Route{GUID: "cart", Host: "shop.test", Path: "/Cart", Backends: []router.Backend{backend(t, func(w http.ResponseWriter, r *http.Request) {
-			switch r.URL.Path {
-			case "/cart/both":
-				w.Header().Add("Set-Cookie", "__Host-JSESSIONID=a; Path=/; Secure; HttpOnly; Partitioned; SameSite=None")
-				w.Header().Add("Set-Cookie", "JSESSIONID=; Path=/; Max-Age=0")
-			case "/cart/expires":
-				w.Header().Add("Set-Cookie", "JSESSIONID=a; Path=/elsewhere; Expires=Wed, 21 Oct 2037 07:28:00 GMT; SameSite=Strict")
-			}
-		})}})
+		f.table.Set(router.Route{GUID: "cart", Host: "shop.test", Path: "/Cart",
+			Backends: []router.Backend{backend(t, func(w http.ResponseWriter, r *http.Request) {
+				switch r.URL.Path {
+				case "/cart/both":
+					w.Header().Add("Set-Cookie", "__Host-JSESSIONID=a; Path=/; Secure; HttpOnly; Partitioned; SameSite=None")
+					w.Header().Add("Set-Cookie", "JSESSIONID=; Path=/; Max-Age=0")
+				case "/cart/expires":
+					w.Header().Add("Set-Cookie",
+						"JSESSIONID=a; Path=/elsewhere; Expires=Wed, 21 Oct 2037 07:28:00 GMT; SameSite=Strict")
+				}
+			})}})
 		for path, want := range map[string][]string{
 			"/cart/both": {
 				"__VCAP_ID__=%s; Path=/Cart; HttpOnly; Secure; SameSite=None; Partitioned",

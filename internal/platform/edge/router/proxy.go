@@ -182,7 +182,8 @@ func (p *Proxy) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 	}
 	if !http1.IsToken([]byte(r.Method)) || strings.Contains(r.RequestURI, " ") {
 		// The server refuses this in HTTP/1, and HTTP/1 backends cannot get it.
-		x.refuse(http.StatusBadRequest, errBadRequest, "The request's method or path contains a character that is not allowed.")
+		x.refuse(http.StatusBadRequest, errBadRequest,
+			"The request's method or path contains a character that is not allowed.")
 		return
 	}
 	only, ok := x.wanted(r.Header)
@@ -264,7 +265,8 @@ func (p *Proxy) rewrite(pr *httputil.ProxyRequest) {
 	h.Set(web.RequestIDHeader, x.access.RequestID)
 	x.access.trace.set(h)
 	p.options.ClientCerts.apply(h, x)
-	names := []string{headerRouterError, headerApplicationID, headerInstanceID, headerInstanceIndex, headerSignature, headerMetadata, headerForwardedURL}
+	names := []string{headerRouterError, headerApplicationID, headerInstanceID, headerInstanceIndex, headerSignature,
+		headerMetadata, headerForwardedURL}
 	if toService(pr.In.Context()) {
 		names = names[:4] // a service that is an app of this router needs the rest
 	}
@@ -313,7 +315,8 @@ func (p *Proxy) failed(_ http.ResponseWriter, r *http.Request, err error) {
 	x.w.awaits, x.access.Status = false, 0
 	switch {
 	case x.body != nil && x.body.stalled.Load():
-		x.refuse(http.StatusRequestTimeout, "incomplete_request", "Nothing of the request's body came for "+stalledAfter.String()+".")
+		x.refuse(http.StatusRequestTimeout, "incomplete_request", "Nothing of the request's body came for "+
+			stalledAfter.String()+".")
 		return
 	case errors.Is(r.Context().Err(), context.Canceled):
 		x.w.WriteHeader(statusClientGone)
@@ -323,16 +326,20 @@ func (p *Proxy) failed(_ http.ResponseWriter, r *http.Request, err error) {
 		return
 	}
 	if x.service != nil && safedial.Refused(err) {
-		p.options.Log.WarnContext(r.Context(), "route service call refused", "route", x.access.Route, "host", x.access.Host, "error", err)
-		x.refuse(http.StatusBadGateway, "route_service_unsupported", "The route service of the route is not called: "+safedial.ErrPrivate.Error()+".")
+		p.options.Log.WarnContext(r.Context(), "route service call refused", "route", x.access.Route, "host", x.access.Host,
+			"error", err)
+		x.refuse(http.StatusBadGateway, "route_service_unsupported", "The route service of the route is not called: "+
+			safedial.ErrPrivate.Error()+".")
 		return
 	}
 	if x.service != nil {
-		p.options.Log.InfoContext(r.Context(), "route service did not answer", "route", x.access.Route, "host", x.access.Host, "error", err)
+		p.options.Log.InfoContext(r.Context(), "route service did not answer", "route", x.access.Route, "host", x.access.Host,
+			"error", err)
 		x.refuse(http.StatusBadGateway, errEndpointFailure, "The route service of the route failed to handle the request.")
 		return
 	}
-	p.options.Log.InfoContext(r.Context(), "no backend answered the request", "route", x.access.Route, "host", x.access.Host,
+	p.options.Log.InfoContext(r.Context(), "no backend answered the request", "route", x.access.Route, "host",
+		x.access.Host,
 		"attempts", x.access.Attempts, "error", err)
 	p.refused(x, err)
 	x.refuse(http.StatusBadGateway, errEndpointFailure, messageEndpointFailure)

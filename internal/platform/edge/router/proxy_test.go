@@ -99,7 +99,8 @@ func backend(t testing.TB, h http.HandlerFunc) router.Backend {
 		s.CloseClientConnections()
 		s.Close()
 	})
-	return router.Backend{Address: s.Listener.Addr().String(), AppGUID: "app", ProcessGUID: "process", InstanceGUID: "instance-" + s.Listener.Addr().String()}
+	return router.Backend{Address: s.Listener.Addr().String(), AppGUID: "app", ProcessGUID: "process",
+		InstanceGUID: "instance-" + s.Listener.Addr().String()}
 }
 
 // dead is an address without a listener.
@@ -165,7 +166,8 @@ func TestRefusals(t *testing.T) {
 		"dead.test":    {502, "endpoint_failure", "502 Bad Gateway: Registered endpoint failed to handle the request.\n"},
 	} {
 		res := f.do(f.request(http.MethodGet, "http://"+host+"/x", nil))
-		if body := text(t, res.Body); res.StatusCode != tc.status || body != tc.body || res.Header.Get("X-Cf-Routererror") != tc.word || res.Header.Get("X-Vcap-Request-Id") == "" {
+		if body := text(t, res.Body); res.StatusCode != tc.status || body != tc.body ||
+			res.Header.Get("X-Cf-Routererror") != tc.word || res.Header.Get("X-Vcap-Request-Id") == "" {
 			t.Errorf("%s answers %d %q %v, want %d %q %s", host, res.StatusCode, body, res.Header, tc.status, tc.body, tc.word)
 		}
 		if a := <-f.access; a.Status != tc.status || a.RouterError != tc.word || a.Host != host {
@@ -199,7 +201,8 @@ func TestRoutesByHostAndPath(t *testing.T) {
 	t.Parallel()
 	f := newFront(t, router.Options{})
 	f.route("app.test", backend(t, says("app")))
-	f.table.Set(router.Route{GUID: "p", Host: "app.test", Path: "/api", Backends: []router.Backend{backend(t, says("api"))}})
+	f.table.Set(router.Route{GUID: "p", Host: "app.test", Path: "/api",
+		Backends: []router.Backend{backend(t, says("api"))}})
 	f.table.Set(router.Route{GUID: "w", Host: "*.test", Backends: []router.Backend{backend(t, says("wild"))}})
 	for url, want := range map[string]string{
 		"http://app.test/":               "app /",
@@ -255,7 +258,8 @@ func TestHeaders(t *testing.T) {
 	r := f.request(http.MethodGet, "http://app.test:99/", nil)
 	for name, value := range map[string]string{
 		"X-Forwarded-For": "1.2.3.4", "X-Forwarded-Proto": "https", "X-Forwarded-Host": "outside", "Forwarded": "for=x",
-		"X-Cf-Applicationid": "forged", "X-Cf-Instanceid": "forged", "X-Cf-Instanceindex": "forged", "X-Cf-Routererror": "forged",
+		"X-Cf-Applicationid": "forged", "X-Cf-Instanceid": "forged", "X-Cf-Instanceindex": "forged",
+		"X-Cf-Routererror":     "forged",
 		"X-Cf-Proxy-Signature": "forged", "X-Vcap-Request-Id": "bad\tid", "Connection": "X-Secret-Hop", "X-Secret-Hop": "1",
 		"Proxy-Authorization": "x", "Te": "trailers", "X-Cf-App-Instance": testGUID + ":3", "User-Agent": "",
 	} {
@@ -266,9 +270,11 @@ func TestHeaders(t *testing.T) {
 		t.Fatalf("status is %d, host %q, want 200 and app.test:99", res.StatusCode, host)
 	}
 	for name, want := range map[string]string{
-		"X-Forwarded-For": "1.2.3.4, 127.0.0.1", "X-Forwarded-Proto": "https", "X-Forwarded-Host": "outside", "Forwarded": "for=x",
+		"X-Forwarded-For": "1.2.3.4, 127.0.0.1", "X-Forwarded-Proto": "https", "X-Forwarded-Host": "outside",
+		"Forwarded":          "for=x",
 		"X-Cf-Applicationid": testGUID, "X-Cf-Instanceid": b.InstanceGUID, "X-Cf-Instanceindex": "3", "X-Cf-Routererror": "",
-		"X-Cf-Proxy-Signature": "", "X-Secret-Hop": "", "Proxy-Authorization": "", "Te": "trailers", "User-Agent": "", "Accept-Encoding": "",
+		"X-Cf-Proxy-Signature": "", "X-Secret-Hop": "", "Proxy-Authorization": "", "Te": "trailers", "User-Agent": "",
+		"Accept-Encoding": "",
 	} {
 		if got.Get(name) != want {
 			t.Errorf("%s: %q, want %q", name, got.Get(name), want)
@@ -283,7 +289,8 @@ func TestHeaders(t *testing.T) {
 		t.Errorf("X-Request-Start %q", got.Get("X-Request-Start"))
 	}
 	h := res.Header
-	if h.Get("X-Cf-Routererror") != "" || h.Get("X-Hop") != "" || len(h["X-Two"]) != 2 || len(h["X-Vcap-Request-Id"]) != 1 || h.Get("X-Vcap-Request-Id") != id {
+	if h.Get("X-Cf-Routererror") != "" || h.Get("X-Hop") != "" || len(h["X-Two"]) != 2 ||
+		len(h["X-Vcap-Request-Id"]) != 1 || h.Get("X-Vcap-Request-Id") != id {
 		t.Errorf("answer %v", h)
 	}
 
@@ -296,16 +303,23 @@ func TestForwardedHeadersOfClients(t *testing.T) {
 	var got http.Header
 	b := backend(t, func(_ http.ResponseWriter, r *http.Request) { got = r.Header.Clone() })
 	for trusted, want := range map[bool]map[string]string{
-		true:  {"X-Forwarded-For": "1.2.3.4, 127.0.0.1", "X-Forwarded-Proto": "https", "X-Forwarded-Host": "outside", "X-Forwarded-Port": "99", "Forwarded": "for=x", "X-Other": "1"},
-		false: {"X-Forwarded-For": "127.0.0.1", "X-Forwarded-Proto": "http", "X-Forwarded-Host": "", "X-Forwarded-Port": "", "Forwarded": "", "X-Other": "1"},
+		true: {"X-Forwarded-For": "1.2.3.4, 127.0.0.1", "X-Forwarded-Proto": "https", "X-Forwarded-Host": "outside",
+			"X-Forwarded-Port": "99", "Forwarded": "for=x", "X-Other": "1"},
+		false: {"X-Forwarded-For": "127.0.0.1", "X-Forwarded-Proto": "http", "X-Forwarded-Host": "", "X-Forwarded-Port": "",
+			"Forwarded": "", "X-Other": "1"},
 	} {
-		f := newFront(t, router.Options{Trusted: func(from netip.AddrPort) bool { return trusted && from.Addr().IsLoopback() }})
+		f := newFront(t, router.Options{Trusted: func(from netip.AddrPort) bool {
+			return trusted && from.Addr().
+				IsLoopback()
+		}})
 		f.route("app.test", b)
 		for _, path := range []string{"fast path", "server"} {
 			r := f.request(http.MethodGet, "http://app.test/", nil)
 			for name, value := range map[string]string{
-				"X-Forwarded-For": "1.2.3.4", "X-Forwarded-Proto": "https", "X-Forwarded-Host": "outside", "X-Forwarded-Port": "99", "Forwarded": "for=x",
-				"X-Vcap-Request-Id": "from-before", "X-Other": "1", "Traceparent": "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
+				"X-Forwarded-For": "1.2.3.4", "X-Forwarded-Proto": "https", "X-Forwarded-Host": "outside", "X-Forwarded-Port": "99",
+				"Forwarded":         "for=x",
+				"X-Vcap-Request-Id": "from-before", "X-Other": "1",
+				"Traceparent": "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
 			} {
 				r.Header.Set(name, value)
 			}
@@ -373,7 +387,8 @@ func TestBalancing(t *testing.T) {
 	if got := count(100); got["0"] != 70 || got["1"] != 20 || got["2"] != 10 {
 		t.Errorf("weighted: %v", got)
 	}
-	f.table.Set(router.Route{GUID: "route-app.test", Host: "app.test", Backends: backends, Options: map[string]string{"loadbalancing": "least-connection"}})
+	f.table.Set(router.Route{GUID: "route-app.test", Host: "app.test", Backends: backends,
+		Options: map[string]string{"loadbalancing": "least-connection"}})
 	held := f.do(f.request(http.MethodGet, "http://app.test/hold", nil))
 	if got := count(6); got[held.Header.Get("X-Index")] != 0 {
 		t.Errorf("the busy instance %s got requests: %v", held.Header.Get("X-Index"), got)
@@ -426,7 +441,8 @@ func TestBrokenAnswerIsNotRetried(t *testing.T) {
 	}
 	f.route("app.test", backend(t, broken), backend(t, broken))
 	res := f.do(f.request(http.MethodPost, "http://app.test/", strings.NewReader("x")))
-	if res.StatusCode != http.StatusBadGateway || asked.Load() != 1 || res.Header.Get("X-Cf-Routererror") != "endpoint_failure" {
+	if res.StatusCode != http.StatusBadGateway || asked.Load() != 1 ||
+		res.Header.Get("X-Cf-Routererror") != "endpoint_failure" {
 		t.Errorf("%d after %d", res.StatusCode, asked.Load())
 	}
 }
@@ -443,10 +459,13 @@ func TestResponseHeaderTimeout(t *testing.T) {
 func TestAccessLine(t *testing.T) {
 	t.Parallel()
 	a := router.Access{
-		Host: "app.test", Time: time.Date(2026, 3, 4, 5, 6, 7, 8, time.FixedZone("x", 3600)), Method: http.MethodGet, URI: "/p?q=1", Proto: "HTTP/1.1",
-		Status: 200, RequestBytes: 12, ResponseBytes: 1234, UserAgent: "curl \"8\"\r\nforged - [x]", RemoteAddr: "1.2.3.4:5678", Backend: "10.0.0.1:8080",
-		ForwardedFor: "9.9.9.9, 1.2.3.4", ForwardedProto: "http", RequestID: "id", Duration: 1234567 * time.Nanosecond, RouterTime: 123 * time.Microsecond,
-		App: "app", Index: "0", Instance: "inst",
+		Host: "app.test", Time: time.Date(2026, 3, 4, 5, 6, 7, 8, time.FixedZone("x", 3600)), Method: http.MethodGet,
+		URI: "/p?q=1", Proto: "HTTP/1.1",
+		Status: 200, RequestBytes: 12, ResponseBytes: 1234, UserAgent: "curl \"8\"\r\nforged - [x]",
+		RemoteAddr: "1.2.3.4:5678", Backend: "10.0.0.1:8080",
+		ForwardedFor: "9.9.9.9, 1.2.3.4", ForwardedProto: "http", RequestID: "id", Duration: 1234567 * time.Nanosecond,
+		RouterTime: 123 * time.Microsecond,
+		App:        "app", Index: "0", Instance: "inst",
 	}
 	want := `app.test - [2026-03-04T04:06:07.000000008Z] "GET /p?q=1 HTTP/1.1" 200 12 1234 "-" "curl \"8\"\r\nforged - [x]" "1.2.3.4:5678" "10.0.0.1:8080" ` +
 		`x_forwarded_for:"9.9.9.9, 1.2.3.4" x_forwarded_proto:"http" vcap_request_id:"id" response_time:0.001235 gorouter_time:0.000123 ` +
@@ -458,13 +477,15 @@ func TestAccessLine(t *testing.T) {
 		value := "a" + string([]byte{byte(c)}) + "b"
 		a := router.Access{Host: "h", Method: value, URI: value, Proto: "p", UserAgent: value}
 		got := a.Line()
-		if want := strconv.Quote(value+" "+value+" p") + ` "-" 0 0 "-" ` + strconv.Quote(value) + " "; !strings.Contains(got, want) {
+		if want := strconv.Quote(value+" "+value+" p") + ` "-" 0 0 "-" ` + strconv.Quote(value) +
+			" "; !strings.Contains(got, want) {
 			t.Errorf("line is %s, want %s in it", got, want)
 		}
 	}
 	a = router.Access{Host: "a b\n\"x", URI: strings.Repeat("x", 100000), RouterError: "unknown_route"}
 	got := a.Line()
-	if strings.Contains(got, "\n") || len(got) > 22000 || !strings.HasPrefix(got, `a\x20b\n\"x - [`) || !strings.Contains(got, ` x_cf_routererror:"unknown_route" x_b3_traceid:`) {
+	if strings.Contains(got, "\n") || len(got) > 22000 || !strings.HasPrefix(got, `a\x20b\n\"x - [`) ||
+		!strings.Contains(got, ` x_cf_routererror:"unknown_route" x_b3_traceid:`) {
 		t.Errorf("line is %.100s … %s, want it escaped, cut and with the router error", got, got[max(0, len(got)-100):])
 	}
 }
@@ -478,8 +499,10 @@ func TestAccessOfARequest(t *testing.T) {
 	r.Header.Set("Referer", "http://from/")
 	f.do(r)
 	a := <-f.access
-	if a.Method != http.MethodPost || a.URI != "/p?q" || a.Status != 200 || a.ResponseBytes != 6 || a.Referer != "http://from/" || a.Backend != b.Address ||
-		a.Route != "route-app.test" || a.Process != "process" || a.Instance != b.InstanceGUID || a.Index != "0" || a.Attempts != 1 || a.Duration < a.RouterTime || a.RouterTime <= 0 {
+	if a.Method != http.MethodPost || a.URI != "/p?q" || a.Status != 200 || a.ResponseBytes != 6 ||
+		a.Referer != "http://from/" || a.Backend != b.Address ||
+		a.Route != "route-app.test" || a.Process != "process" || a.Instance != b.InstanceGUID || a.Index != "0" ||
+		a.Attempts != 1 || a.Duration < a.RouterTime || a.RouterTime <= 0 {
 		t.Errorf("access is %+v, want POST /p?q with status 200 of instance %s", a, b.InstanceGUID)
 	}
 }

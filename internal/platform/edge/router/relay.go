@@ -330,15 +330,18 @@ func (c *fastConn) refuse(p *Proxy, x *exchange, err error) (again bool) {
 		x.access.Status = statusClientGone
 		return false
 	}
-	p.options.Log.Info("no backend answered the request", "route", x.access.Route, "host", x.access.Host, "attempts", x.access.Attempts, "error", err)
+	p.options.Log.Info("no backend answered the request", "route", x.access.Route, "host", x.access.Host, "attempts",
+		x.access.Attempts, "error", err)
 	x.access.Status, x.access.RouterError = http.StatusBadGateway, errEndpointFailure
-	body := fmt.Sprintf("%d %s: %s\n", http.StatusBadGateway, http.StatusText(http.StatusBadGateway), messageEndpointFailure)
+	body := fmt.Sprintf("%d %s: %s\n", http.StatusBadGateway, http.StatusText(http.StatusBadGateway),
+		messageEndpointFailure)
 	p.refused(x, err)
 	if x.access.Method != http.MethodHead {
 		x.access.ResponseBytes = int64(len(body))
 	}
 	out := c.out[:0]
-	out = append(out, "HTTP/1.1 502 Bad Gateway\r\nCache-Control: no-cache, no-store\r\nContent-Type: text/plain; charset=utf-8\r\nX-Content-Type-Options: nosniff\r\n"...)
+	out = append(out, "HTTP/1.1 502 Bad Gateway\r\nCache-Control: no-cache, no-store\r\nContent-Type: text/plain; "+
+		"charset=utf-8\r\nX-Content-Type-Options: nosniff\r\n"...)
 	out = appendHeader(out, "X-Cf-Routererror: ", errEndpointFailure)
 	out = appendHeader(out, "X-Vcap-Request-Id: ", x.access.RequestID)
 	out = appendHeader(out, "Content-Length: ", strconv.Itoa(len(body)))

@@ -61,7 +61,8 @@ func (p *Proxy) throughService(x *exchange, r *http.Request, service string) boo
 	}
 	at := x.access.ForwardedProto + "://" + r.Host + r.URL.RequestURI()
 	if signature := r.Header.Get(headerSignature); signature != "" {
-		if err := p.verify(signature, r.Header.Get(headerMetadata), r.Header.Get(headerForwardedURL), r.Host, r.URL.RequestURI(), time.Now()); err != nil {
+		if err := p.verify(signature, r.Header.Get(headerMetadata), r.Header.Get(headerForwardedURL), r.Host,
+			r.URL.RequestURI(), time.Now()); err != nil {
 			p.options.Log.InfoContext(r.Context(), "route service signature refused", "route", x.access.Route, "error", err)
 			x.refuse(http.StatusBadRequest, errServiceSignature, "Failed to validate Route Service Signature")
 			return false
@@ -73,7 +74,8 @@ func (p *Proxy) throughService(x *exchange, r *http.Request, service string) boo
 		return true
 	}
 	if r.Header.Get("Upgrade") != "" {
-		x.refuse(http.StatusServiceUnavailable, "route_service_unsupported", "Websocket requests are not supported for routes bound to Route Services.")
+		x.refuse(http.StatusServiceUnavailable, "route_service_unsupported",
+			"Websocket requests are not supported for routes bound to Route Services.")
 		return false
 	}
 	to, err := url.Parse(service)

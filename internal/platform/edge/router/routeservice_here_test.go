@@ -35,7 +35,8 @@ func TestRouteServiceHere(t *testing.T) {
 		if r.URL.RequestURI() != "/check?x=1" || !strings.HasPrefix(to, "http://a.example/") {
 			t.Errorf("the service is asked for %s on the way to %s", r.URL.RequestURI(), to)
 		}
-		next, err := http.NewRequestWithContext(r.Context(), r.Method, proxy.URL+strings.TrimPrefix(to, "http://a.example"), r.Body)
+		next, err := http.NewRequestWithContext(r.Context(), r.Method, proxy.URL+strings.TrimPrefix(to, "http://a.example"),
+			r.Body)
 		if err != nil {
 			t.Error(err)
 			return
@@ -60,7 +61,8 @@ func TestRouteServiceHere(t *testing.T) {
 	defer here.Close()
 
 	table := &router.Table{}
-	p := router.NewProxy(table, router.Options{RouteServiceTLS: elsewhere.Client().Transport.(*http.Transport).TLSClientConfig, RouteServices: safedial.Everywhere})
+	p := router.NewProxy(table, router.Options{RouteServiceTLS: elsewhere.Client().Transport.(*http.Transport).
+		TLSClientConfig, RouteServices: safedial.Everywhere})
 	defer p.Close()
 	proxy = httptest.NewServer(p)
 	defer proxy.Close()
@@ -91,7 +93,8 @@ func TestRouteServiceHere(t *testing.T) {
 			t.Errorf("by %s: %d %q", address, status, body)
 		}
 		// A signature is for one address only, and cannot be made up.
-		stolen := http.Header{"X-Cf-Forwarded-Url": seen["X-Cf-Forwarded-Url"], "X-Cf-Proxy-Signature": seen["X-Cf-Proxy-Signature"], "X-Cf-Proxy-Metadata": seen["X-Cf-Proxy-Metadata"]}
+		stolen := http.Header{"X-Cf-Forwarded-Url": seen["X-Cf-Forwarded-Url"],
+			"X-Cf-Proxy-Signature": seen["X-Cf-Proxy-Signature"], "X-Cf-Proxy-Metadata": seen["X-Cf-Proxy-Metadata"]}
 		if status, body := ask("/other", stolen); status != 400 || !strings.Contains(body, "Signature") {
 			t.Errorf("a stolen signature: %d %q", status, body)
 		}

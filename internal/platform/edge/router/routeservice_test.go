@@ -52,8 +52,10 @@ func TestRouteService(t *testing.T) {
 		body, _ := io.ReadAll(r.Body)
 		fmt.Fprintf(w, "app %s %s by %s%s", r.RequestURI, body, r.Header.Get("X-By"), r.Header.Get("X-Cf-Proxy-Signature"))
 	})
-	f.table.Set(router.Route{GUID: "r", Host: "app.test", RouteServiceURL: service.URL + "/service", Backends: []router.Backend{app}})
-	f.table.Set(router.Route{GUID: "s", Host: "other.test", RouteServiceURL: service.URL + "/service", Backends: []router.Backend{app}})
+	f.table.Set(router.Route{GUID: "r", Host: "app.test", RouteServiceURL: service.URL + "/service",
+		Backends: []router.Backend{app}})
+	f.table.Set(router.Route{GUID: "s", Host: "other.test", RouteServiceURL: service.URL + "/service",
+		Backends: []router.Backend{app}})
 	res := f.do(f.request(http.MethodPost, "http://app.test/a/b?c=d", strings.NewReader("body")))
 	if got := text(t, res.Body); res.StatusCode != http.StatusOK || got != "app /a/b?c=d body by the service" {
 		t.Fatalf("answer is %d %q, want 200 from the app by the service", res.StatusCode, got)
@@ -64,7 +66,8 @@ func TestRouteService(t *testing.T) {
 	}
 	fresh := func(url string, age time.Duration) http.Header {
 		signature, metadata := router.Sign(f.proxy, url, time.Now().Add(-age))
-		return http.Header{"X-Cf-Proxy-Signature": {signature}, "X-Cf-Proxy-Metadata": {metadata}, "X-Cf-Forwarded-Url": {url}}
+		return http.Header{"X-Cf-Proxy-Signature": {signature}, "X-Cf-Proxy-Metadata": {metadata},
+			"X-Cf-Forwarded-Url": {url}}
 	}
 	ask := func(url string, h http.Header) (int, string) {
 		r := f.request(http.MethodGet, url, nil)
@@ -72,23 +75,29 @@ func TestRouteService(t *testing.T) {
 		res := f.do(r)
 		return res.StatusCode, text(t, res.Body)
 	}
-	if status, got := ask("http://app.test/x", fresh("http://app.test/x", 30*time.Second)); status != 200 || got != "app /x  by " {
+	if status, got := ask("http://app.test/x", fresh("http://app.test/x", 30*time.Second)); status != 200 ||
+		got != "app /x  by " {
 		t.Errorf("a good signature: %d %q", status, got)
 	}
 	for name, bad := range map[string]http.Header{
-		"old":              fresh("http://app.test/x", 61*time.Second),
-		"of another path":  fresh("http://app.test/y", 0),
-		"of another host":  fresh("http://other.test/x", 0),
-		"forged":           {"X-Cf-Proxy-Signature": {"forged"}, "X-Cf-Proxy-Metadata": {"x"}, "X-Cf-Forwarded-Url": {"http://app.test/x"}},
-		"without metadata": {"X-Cf-Proxy-Signature": fresh("http://app.test/x", 0)["X-Cf-Proxy-Signature"], "X-Cf-Forwarded-Url": {"http://app.test/x"}},
-		"without address":  {"X-Cf-Proxy-Signature": fresh("http://app.test/x", 0)["X-Cf-Proxy-Signature"], "X-Cf-Proxy-Metadata": fresh("http://app.test/x", 0)["X-Cf-Proxy-Metadata"]},
+		"old":             fresh("http://app.test/x", 61*time.Second),
+		"of another path": fresh("http://app.test/y", 0),
+		"of another host": fresh("http://other.test/x", 0),
+		"forged": {"X-Cf-Proxy-Signature": {"forged"}, "X-Cf-Proxy-Metadata": {"x"},
+			"X-Cf-Forwarded-Url": {"http://app.test/x"}},
+		"without metadata": {"X-Cf-Proxy-Signature": fresh("http://app.test/x", 0)["X-Cf-Proxy-Signature"],
+			"X-Cf-Forwarded-Url": {"http://app.test/x"}},
+		"without address": {"X-Cf-Proxy-Signature": fresh("http://app.test/x", 0)["X-Cf-Proxy-Signature"],
+			"X-Cf-Proxy-Metadata": fresh("http://app.test/x", 0)["X-Cf-Proxy-Metadata"]},
 	} {
-		if status, got := ask("http://app.test/x", bad); status != 400 || got != "400 Bad Request: Failed to validate Route Service Signature\n" {
+		if status, got := ask("http://app.test/x", bad); status != 400 ||
+			got != "400 Bad Request: Failed to validate Route Service Signature\n" {
 			t.Errorf("%s: answer is %d %q, want 400 and a bad signature", name, status, got)
 		}
 	}
 	// One that cannot be reached is a bad gateway, and never skipped.
-	f.table.Set(router.Route{GUID: "d", Host: "dead.test", RouteServiceURL: "https://" + dead(t).Address, Backends: []router.Backend{app}})
+	f.table.Set(router.Route{GUID: "d", Host: "dead.test", RouteServiceURL: "https://" + dead(t).Address,
+		Backends: []router.Backend{app}})
 	if status, got := ask("http://dead.test/x", http.Header{}); status != 502 || strings.Contains(got, "app") {
 		t.Errorf("answer is %d %q, want 502 and nothing of the app", status, got)
 	}
@@ -105,7 +114,8 @@ func TestRouteServiceGuarded(t *testing.T) {
 	app := backend(t, func(http.ResponseWriter, *http.Request) {})
 	f.table.Set(router.Route{GUID: "r", Host: "app.test", RouteServiceURL: service.URL, Backends: []router.Backend{app}})
 	res := f.do(f.request(http.MethodGet, "http://app.test/", nil))
-	if got := text(t, res.Body); called || res.StatusCode != http.StatusBadGateway || !strings.Contains(got, "--allow-networks") {
+	if got := text(t, res.Body); called || res.StatusCode != http.StatusBadGateway ||
+		!strings.Contains(got, "--allow-networks") {
 		t.Errorf("called %t: %d %q", called, res.StatusCode, got)
 	}
 }

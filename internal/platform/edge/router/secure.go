@@ -57,7 +57,8 @@ const (
 // passes on what it got.
 func (m ClientCerts) apply(h http.Header, x *exchange) {
 	certified := x.tls != nil && len(x.tls.PeerCertificates) > 0
-	keep := m == AlwaysForward && !x.returned || m == Forward && (certified || x.returned) || m == SanitizeSet && x.returned
+	keep := m == AlwaysForward && !x.returned || m == Forward && (certified || x.returned) ||
+		m == SanitizeSet && x.returned
 	if !keep {
 		h.Del(headerClientCert)
 	}
@@ -84,8 +85,9 @@ func (c *fastConn) handshake() bool {
 	c.waits.Store(false)
 	var plain tls.RecordHeaderError
 	if errors.As(err, &plain) && plain.Conn != nil && looksLikeHTTP(plain.RecordHeader[:]) {
-		_, _ = io.WriteString(plain.Conn, "HTTP/1.0 400 Bad Request\r\nContent-Type: text/plain; charset=utf-8\r\nConnection: close\r\n\r\n"+
-			"400 Bad Request: This port serves HTTPS. Use https:// instead of http://.\n")
+		_, _ = io.WriteString(plain.Conn,
+			"HTTP/1.0 400 Bad Request\r\nContent-Type: text/plain; charset=utf-8\r\nConnection: close\r\n\r\n"+
+				"400 Bad Request: This port serves HTTPS. Use https:// instead of http://.\n")
 	}
 	if err == nil {
 		secured.state = secured.ConnectionState()

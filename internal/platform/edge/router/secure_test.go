@@ -63,7 +63,8 @@ func (s *secured) fresh(http2 bool) {
 		DialContext: func(ctx context.Context, network, _ string) (net.Conn, error) {
 			return (&net.Dialer{}).DialContext(ctx, network, s.addr)
 		},
-		TLSClientConfig: &tls.Config{RootCAs: s.authority.Pool()}, DisableCompression: true, ForceAttemptHTTP2: http2, //nolint:gosec // the default versions
+		TLSClientConfig:    &tls.Config{RootCAs: s.authority.Pool()}, //nolint:gosec // the default versions
+		DisableCompression: true, ForceAttemptHTTP2: http2,
 	}
 	s.client = &http.Client{Transport: s.transport}
 }
@@ -103,7 +104,8 @@ func TestTLS(t *testing.T) {
 		before := router.FastPathServed(f.proxy)
 		res := f.do(f.request(http.MethodPost, "https://app.example.org/"+c.query, bytes.NewReader(c.body)))
 		got := text(t, res.Body)
-		if want := fmt.Sprintf("https %d ", len(c.body)); got != want || res.ProtoMajor != map[bool]int{true: 2, false: 1}[c.http2] {
+		if want := fmt.Sprintf("https %d ", len(c.body)); got != want ||
+			res.ProtoMajor != map[bool]int{true: 2, false: 1}[c.http2] {
 			t.Errorf("%s: %s %q, want %q", c.name, res.Proto, got, want)
 		}
 		if fast := router.FastPathServed(f.proxy) > before; fast != c.fast {
@@ -130,7 +132,8 @@ func TestTLSUpgrade(t *testing.T) {
 		line, _ := buffered.ReadString('\n')
 		fmt.Fprintf(conn, "got %s", line)
 	}))
-	conn, err := tls.Dial("tcp", f.addr, &tls.Config{ServerName: "app.example.org", RootCAs: f.authority.Pool()}) //nolint:gosec // the default versions
+	conn, err := tls.Dial("tcp", f.addr, &tls.Config{ServerName: "app.example.org", //nolint:gosec // the default versions
+		RootCAs: f.authority.Pool()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -157,9 +160,11 @@ func TestTLSOtherName(t *testing.T) {
 	for _, c := range []struct {
 		name, host string
 		fast       int64
-	}{{"app.example.org", "app.example.org", 1}, {"app.example.org", "APP.example.org:443", 1}, {"other.example.org", "app.example.org", 0}, {"", "app.example.org", 0}} {
+	}{{"app.example.org", "app.example.org", 1}, {"app.example.org", "APP.example.org:443", 1},
+		{"other.example.org", "app.example.org", 0}, {"", "app.example.org", 0}} {
 		before := router.FastPathServed(f.proxy)
-		conn, err := tls.Dial("tcp", f.addr, &tls.Config{ServerName: c.name, InsecureSkipVerify: true}) //nolint:gosec // the certificate is not of interest
+		conn, err := tls.Dial("tcp", f.addr, //nolint:gosec // the certificate is not of interest
+			&tls.Config{ServerName: c.name, InsecureSkipVerify: true})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -207,7 +212,8 @@ func TestClientCerts(t *testing.T) {
 				{false, "", map[router.ClientCerts]string{}},
 				{false, "forged", map[router.ClientCerts]string{router.AlwaysForward: "forged"}},
 				{true, "", map[router.ClientCerts]string{router.SanitizeSet: own}},
-				{true, "sent", map[router.ClientCerts]string{router.AlwaysForward: "sent", router.Forward: "sent", router.SanitizeSet: own}},
+				{true, "sent", map[router.ClientCerts]string{router.AlwaysForward: "sent", router.Forward: "sent",
+					router.SanitizeSet: own}},
 			} {
 				f.fresh(http2)
 				if c.certified {
@@ -218,7 +224,8 @@ func TestClientCerts(t *testing.T) {
 					r.Header.Set("X-Forwarded-Client-Cert", c.sent)
 				}
 				if got := text(t, f.do(r).Body); got != "https 0 "+c.want[mode] {
-					t.Errorf("mode %q, HTTP/2 %t, certificate %t, header %q: app got %q, want %q", mode, http2, c.certified, c.sent, got, c.want[mode])
+					t.Errorf("mode %q, HTTP/2 %t, certificate %t, header %q: app got %q, want %q", mode, http2, c.certified, c.sent,
+						got, c.want[mode])
 				}
 			}
 		}

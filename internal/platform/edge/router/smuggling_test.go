@@ -20,30 +20,43 @@ func TestSmuggling(t *testing.T) {
 	t.Parallel()
 	const hidden = "GET /hidden HTTP/1.1\r\nHost: app.test\r\n\r\n"
 	for name, request := range map[string]string{
-		"CL.TE":                  "POST / HTTP/1.1\r\nHost: app.test\r\nContent-Length: 45\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n" + hidden,
-		"TE.CL":                  "POST / HTTP/1.1\r\nHost: app.test\r\nTransfer-Encoding: chunked\r\nContent-Length: 4\r\n\r\n2a\r\n" + hidden + "\r\n0\r\n\r\n",
-		"TE.TE":                  "POST / HTTP/1.1\r\nHost: app.test\r\nTransfer-Encoding: chunked\r\nTransfer-Encoding: x\r\n\r\n0\r\n\r\n" + hidden,
-		"TE with a tab":          "POST / HTTP/1.1\r\nHost: app.test\r\nTransfer-Encoding:\tchunked\r\nContent-Length: 3\r\n\r\n0\r\n\r\n" + hidden,
-		"TE with a space before": "POST / HTTP/1.1\r\nHost: app.test\r\nTransfer-Encoding : chunked\r\nContent-Length: 40\r\n\r\n0\r\n\r\n" + hidden,
-		"two lengths":            "POST / HTTP/1.1\r\nHost: app.test\r\nContent-Length: 0\r\nContent-Length: 40\r\n\r\n" + hidden,
-		"two lengths in one":     "POST / HTTP/1.1\r\nHost: app.test\r\nContent-Length: 0, 40\r\n\r\n" + hidden,
-		"length with a sign":     "POST / HTTP/1.1\r\nHost: app.test\r\nContent-Length: +0\r\n\r\n" + hidden,
-		"length in hex":          "POST / HTTP/1.1\r\nHost: app.test\r\nContent-Length: 0x0\r\n\r\n" + hidden,
-		"a folded length":        "POST / HTTP/1.1\r\nHost: app.test\r\nX: y\r\n Content-Length: 0\r\nContent-Length: 40\r\n\r\n" + hidden,
-		"a folded TE":            "POST / HTTP/1.1\r\nHost: app.test\r\nTransfer-Encoding:\r\n chunked\r\nContent-Length: 40\r\n\r\n" + hidden,
-		"a bare newline":         "POST / HTTP/1.1\r\nHost: app.test\nContent-Length: 40\r\n\r\n" + hidden,
-		"a bare newline in one":  "POST / HTTP/1.1\r\nHost: app.test\r\nX: y\nTransfer-Encoding: chunked\r\nContent-Length: 40\r\n\r\n" + hidden,
-		"a bare return":          "POST / HTTP/1.1\r\nHost: app.test\r\nX: y\rContent-Length: 0\r\nContent-Length: 40\r\n\r\n" + hidden,
-		"a NUL":                  "POST / HTTP/1.1\r\nHost: app.test\r\nX: a\x00b\r\nContent-Length: 40\r\n\r\n" + hidden,
-		"a bad chunk size":       "POST / HTTP/1.1\r\nHost: app.test\r\nTransfer-Encoding: chunked\r\n\r\n0x2\r\nab\r\n0\r\n\r\n" + hidden,
-		"a chunk too long":       "POST / HTTP/1.1\r\nHost: app.test\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nabc\r\n0\r\n\r\n" + hidden,
-		"a hop by name":          "POST / HTTP/1.1\r\nHost: app.test\r\nConnection: Content-Length\r\nContent-Length: 40\r\n\r\n" + hidden,
-		"two hosts":              "GET / HTTP/1.1\r\nHost: app.test\r\nHost: other.test\r\n\r\n",
-		"no host":                "GET / HTTP/1.1\r\nX: y\r\n\r\n",
-		"a host with a path":     "GET / HTTP/1.1\r\nHost: app.test/x\r\n\r\n",
-		"another in the target":  "GET http://app.test/ HTTP/1.1\r\nHost: other.test\r\n\r\n",
-		"HTTP/0.9":               "GET /index.html\r\n\r\n",
-		"a body with GET":        "GET / HTTP/1.1\r\nHost: app.test\r\nContent-Length: 40\r\n\r\n" + hidden,
+		"CL.TE": "POST / HTTP/1.1\r\nHost: app.test\r\nContent-Length: 45\r\nTransfer-Encoding: " +
+			"chunked\r\n\r\n0\r\n\r\n" + hidden,
+		"TE.CL": "POST / HTTP/1.1\r\nHost: app.test\r\nTransfer-Encoding: chunked\r\nContent-Length: " +
+			"4\r\n\r\n2a\r\n" + hidden + "\r\n0\r\n\r\n",
+		"TE.TE": "POST / HTTP/1.1\r\nHost: app.test\r\nTransfer-Encoding: chunked\r\nTransfer-Encoding: " +
+			"x\r\n\r\n0\r\n\r\n" + hidden,
+		"TE with a tab": "POST / HTTP/1.1\r\nHost: app.test\r\nTransfer-Encoding:\tchunked\r\nContent-Length: " +
+			"3\r\n\r\n0\r\n\r\n" + hidden,
+		"TE with a space before": "POST / HTTP/1.1\r\nHost: app.test\r\nTransfer-Encoding : chunked\r\nContent-Length: " +
+			"40\r\n\r\n0\r\n\r\n" + hidden,
+		"two lengths": "POST / HTTP/1.1\r\nHost: app.test\r\nContent-Length: 0\r\nContent-Length: 40\r\n\r\n" +
+			hidden,
+		"two lengths in one": "POST / HTTP/1.1\r\nHost: app.test\r\nContent-Length: 0, 40\r\n\r\n" + hidden,
+		"length with a sign": "POST / HTTP/1.1\r\nHost: app.test\r\nContent-Length: +0\r\n\r\n" + hidden,
+		"length in hex":      "POST / HTTP/1.1\r\nHost: app.test\r\nContent-Length: 0x0\r\n\r\n" + hidden,
+		"a folded length": "POST / HTTP/1.1\r\nHost: app.test\r\nX: y\r\n Content-Length: 0\r\nContent-Length: " +
+			"40\r\n\r\n" + hidden,
+		"a folded TE": "POST / HTTP/1.1\r\nHost: app.test\r\nTransfer-Encoding:\r\n chunked\r\nContent-Length: " +
+			"40\r\n\r\n" + hidden,
+		"a bare newline": "POST / HTTP/1.1\r\nHost: app.test\nContent-Length: 40\r\n\r\n" + hidden,
+		"a bare newline in one": "POST / HTTP/1.1\r\nHost: app.test\r\nX: y\nTransfer-Encoding: " +
+			"chunked\r\nContent-Length: 40\r\n\r\n" + hidden,
+		"a bare return": "POST / HTTP/1.1\r\nHost: app.test\r\nX: y\rContent-Length: 0\r\nContent-Length: 40\r\n\r\n" +
+			hidden,
+		"a NUL": "POST / HTTP/1.1\r\nHost: app.test\r\nX: a\x00b\r\nContent-Length: 40\r\n\r\n" + hidden,
+		"a bad chunk size": "POST / HTTP/1.1\r\nHost: app.test\r\nTransfer-Encoding: " +
+			"chunked\r\n\r\n0x2\r\nab\r\n0\r\n\r\n" + hidden,
+		"a chunk too long": "POST / HTTP/1.1\r\nHost: app.test\r\nTransfer-Encoding: " +
+			"chunked\r\n\r\n2\r\nabc\r\n0\r\n\r\n" + hidden,
+		"a hop by name": "POST / HTTP/1.1\r\nHost: app.test\r\nConnection: Content-Length\r\nContent-Length: " +
+			"40\r\n\r\n" + hidden,
+		"two hosts":             "GET / HTTP/1.1\r\nHost: app.test\r\nHost: other.test\r\n\r\n",
+		"no host":               "GET / HTTP/1.1\r\nX: y\r\n\r\n",
+		"a host with a path":    "GET / HTTP/1.1\r\nHost: app.test/x\r\n\r\n",
+		"another in the target": "GET http://app.test/ HTTP/1.1\r\nHost: other.test\r\n\r\n",
+		"HTTP/0.9":              "GET /index.html\r\n\r\n",
+		"a body with GET":       "GET / HTTP/1.1\r\nHost: app.test\r\nContent-Length: 40\r\n\r\n" + hidden,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -112,7 +125,10 @@ func TestOversizedHeaders(t *testing.T) {
 	t.Parallel()
 	f := newFront(t, router.Options{})
 	f.server.Config.MaxHeaderBytes = 64 << 10
-	f.route("app.test", backend(t, func(w http.ResponseWriter, r *http.Request) { _, _ = io.WriteString(w, r.Header.Get("X-Long")[:3]) }))
+	f.route("app.test", backend(t, func(w http.ResponseWriter,
+		r *http.Request) {
+		_, _ = io.WriteString(w, r.Header.Get("X-Long")[:3])
+	}))
 	for size, want := range map[int]int{1000: 200, 8000: 200, 9000: 200, 60000: 200, 200000: 431} {
 		c, r := f.dial()
 		go func() {

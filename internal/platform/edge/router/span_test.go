@@ -50,10 +50,12 @@ func TestRequestSpans(t *testing.T) {
 		"B3 debug":                {0, map[string]string{"B3": id + "-" + span + "-d"}, true, span, id + "-" + span + "-d"},
 		"B3 no":                   {1, map[string]string{"B3": id + "-" + span + "-0"}, false, "", id + "-" + span + "-0"},
 		"B3 open":                 {1, map[string]string{"B3": id + "-" + span}, true, span, id + "-" + span},
-		"B3 headers yes":          {0, map[string]string{"X-B3-Traceid": id, "X-B3-Spanid": span, "X-B3-Sampled": "1"}, true, span, id + "-" + span + "-1"},
-		"B3 headers no":           {1, map[string]string{"X-B3-Traceid": id, "X-B3-Spanid": span, "X-B3-Sampled": "0"}, false, "", id + "-" + span + "-0"},
-		"B3 no, no trace":         {1, map[string]string{"B3": "0"}, false, "", "0"},
-		"X-B3-Sampled alone":      {1, map[string]string{"X-B3-Sampled": "0"}, false, "", ""},
+		"B3 headers yes": {0, map[string]string{"X-B3-Traceid": id, "X-B3-Spanid": span, "X-B3-Sampled": "1"}, true,
+			span, id + "-" + span + "-1"},
+		"B3 headers no": {1, map[string]string{"X-B3-Traceid": id, "X-B3-Spanid": span, "X-B3-Sampled": "0"}, false,
+			"", id + "-" + span + "-0"},
+		"B3 no, no trace":    {1, map[string]string{"B3": "0"}, false, "", "0"},
+		"X-B3-Sampled alone": {1, map[string]string{"X-B3-Sampled": "0"}, false, "", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -90,7 +92,8 @@ func TestRequestSpans(t *testing.T) {
 				if want := fmt.Sprintf("00-%s-%s-01", s.Trace, s.ID); h.Get("Traceparent") != want {
 					t.Errorf("the app gets %q, want the router's span %q", h.Get("Traceparent"), want)
 				}
-				if s.Parent != tc.parent || s.Name != "GET app.test" || s.Attrs["url.path"] != "/path" || s.Attrs["vcap.request_id"] != requestID || s.Attrs["http.response.status_code"] != "200" || s.Failed {
+				if s.Parent != tc.parent || s.Name != "GET app.test" || s.Attrs["url.path"] != "/path" ||
+					s.Attrs["vcap.request_id"] != requestID || s.Attrs["http.response.status_code"] != "200" || s.Failed {
 					t.Errorf("got %+v", s)
 				}
 			})

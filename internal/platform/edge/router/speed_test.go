@@ -32,7 +32,8 @@ func bareBackend(t testing.TB) string {
 		})
 		all.Wait()
 	})
-	answer := []byte("HTTP/1.1 200 OK\r\nDate: Thu, 01 Jan 2026 00:00:00 GMT\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Length: 6\r\n\r\nhello\n")
+	answer := []byte("HTTP/1.1 200 OK\r\nDate: Thu, 01 Jan 2026 00:00:00 GMT\r\nContent-Type: text/plain; " +
+		"charset=utf-8\r\nContent-Length: 6\r\n\r\nhello\n")
 	all.Go(func() {
 		for {
 			c, err := l.Accept()
@@ -130,9 +131,11 @@ func BenchmarkBeside(b *testing.B) {
 
 func BenchmarkAccessLine(b *testing.B) {
 	a := router.Access{
-		Host: "app.test", Method: "GET", URI: "/a/path?with=query", Proto: "HTTP/1.1", Status: 200, UserAgent: "Mozilla/5.0 (X11; Linux x86_64)",
+		Host: "app.test", Method: "GET", URI: "/a/path?with=query", Proto: "HTTP/1.1", Status: 200,
+		UserAgent:  "Mozilla/5.0 (X11; Linux x86_64)",
 		RemoteAddr: "127.0.0.1:5678", Backend: "10.0.0.1:8080", ForwardedFor: "127.0.0.1", ForwardedProto: "http",
-		RequestID: "7f0c2a4e-1d2b-4c3d-9e8f-001122334455", App: "7f0c2a4e-1d2b-4c3d-9e8f-001122334455", Index: "0", Instance: "7f0c2a4e-1d2b-4c3d-9e8f-001122334456",
+		RequestID: "7f0c2a4e-1d2b-4c3d-9e8f-001122334455", App: "7f0c2a4e-1d2b-4c3d-9e8f-001122334455", Index: "0",
+		Instance: "7f0c2a4e-1d2b-4c3d-9e8f-001122334456",
 	}
 	var out []byte
 	b.ReportAllocs()

@@ -132,7 +132,8 @@ func (e *FastPath) closeStalled(now time.Time) (n int) {
 		n++
 		if t := e.target.Load(); t != nil {
 			t.proxy.counters.stalled.Add(1)
-			t.proxy.options.Log.Info("closing the connection of a stalled client", "client", conn.RemoteAddr().String(), "after", stalledAfter.String())
+			t.proxy.options.Log.Info("closing the connection of a stalled client", "client", conn.RemoteAddr().String(), "after",
+				stalledAfter.String())
 		}
 		// Discard the data in the kernel's buffers too.
 		if tcp, ok := conn.(interface{ SetLinger(sec int) error }); ok {
@@ -234,7 +235,8 @@ func (p *Proxy) abortStalled(now time.Time) (n int) {
 		n++
 		delete(w.all, x) // abort it only once
 		p.counters.stalled.Add(1)
-		p.options.Log.Info("aborting the request of a stalled client", "what", what, "client", x.access.RemoteAddr, "host", x.access.Host, "after", stalledAfter.String())
+		p.options.Log.Info("aborting the request of a stalled client", "what", what, "client", x.access.RemoteAddr, "host",
+			x.access.Host, "after", stalledAfter.String())
 	}
 	return n
 }

@@ -87,7 +87,8 @@ func TestClientStopsReadingAStream(t *testing.T) {
 	f.route("other.test", backend(t, says("other")))
 	protocols := new(http.Protocols)
 	protocols.SetUnencryptedHTTP2(true)
-	transport := &http.Transport{Protocols: protocols, DialContext: func(ctx context.Context, network, _ string) (net.Conn, error) {
+	transport := &http.Transport{Protocols: protocols, DialContext: func(ctx context.Context, network,
+		_ string) (net.Conn, error) {
 		return (&net.Dialer{}).DialContext(ctx, network, f.addr)
 	}}
 	t.Cleanup(transport.CloseIdleConnections)
@@ -156,7 +157,8 @@ func TestClientStopsSending(t *testing.T) {
 		runtime.Gosched()
 	}
 	res, body := answerTo(t, r, "POST")
-	if res.StatusCode != http.StatusRequestTimeout || res.Header.Get("X-Cf-Routererror") != "incomplete_request" || !res.Close {
+	if res.StatusCode != http.StatusRequestTimeout || res.Header.Get("X-Cf-Routererror") != "incomplete_request" ||
+		!res.Close {
 		t.Errorf("answer is %v %q, want 408 incomplete_request and a closed connection", res, body)
 	}
 	<-gone

@@ -11,8 +11,10 @@ import (
 
 // latencyBounds are the upper bounds of the latency buckets.
 var latencyBounds = [...]time.Duration{
-	time.Millisecond, 2500 * time.Microsecond, 5 * time.Millisecond, 10 * time.Millisecond, 25 * time.Millisecond, 50 * time.Millisecond,
-	100 * time.Millisecond, 250 * time.Millisecond, 500 * time.Millisecond, time.Second, 2500 * time.Millisecond, 10 * time.Second, time.Minute,
+	time.Millisecond, 2500 * time.Microsecond, 5 * time.Millisecond, 10 * time.Millisecond, 25 * time.Millisecond,
+	50 * time.Millisecond,
+	100 * time.Millisecond, 250 * time.Millisecond, 500 * time.Millisecond, time.Second, 2500 * time.Millisecond,
+	10 * time.Second, time.Minute,
 }
 
 const (
@@ -251,7 +253,8 @@ func (c *counters) snapshot(now time.Time) (instances []Stats, apps map[string]*
 		apps[one.App].add(one)
 	}
 	slices.SortFunc(instances, func(a, b Stats) int {
-		return cmp.Or(cmp.Compare(a.App, b.App), cmp.Compare(a.Process, b.Process), cmp.Compare(a.Index, b.Index), cmp.Compare(a.Instance, b.Instance))
+		return cmp.Or(cmp.Compare(a.App, b.App), cmp.Compare(a.Process, b.Process), cmp.Compare(a.Index, b.Index),
+			cmp.Compare(a.Instance, b.Instance))
 	})
 	return instances, apps
 }

@@ -41,12 +41,14 @@ func TestStats(t *testing.T) {
 		f.get("http://unknown.test/")
 		<-f.access
 		stats := f.proxy.Stats()
-		if len(stats) != 2 || stats[0].Instance != "i0" || stats[1].Index != 1 || stats[0].Requests != 3 || stats[1].Requests != 3 {
+		if len(stats) != 2 || stats[0].Instance != "i0" || stats[1].Index != 1 || stats[0].Requests != 3 ||
+			stats[1].Requests != 3 {
 			t.Fatalf("stats are %+v, want 3 requests for each of 2 instances", stats)
 		}
 		sum := [6]int64{}
 		for _, s := range stats {
-			if s.Sent != 15 || s.Active != 0 || s.Duration <= 0 || s.Quantile(0.99) <= 0 || s.App != "app" || s.Process != "process" {
+			if s.Sent != 15 || s.Active != 0 || s.Duration <= 0 || s.Quantile(0.99) <= 0 || s.App != "app" ||
+				s.Process != "process" {
 				t.Errorf("stats are %+v, want 15 bytes sent, none active and durations of the app", s)
 			}
 			for i, n := range s.Classes {
@@ -79,9 +81,11 @@ func TestStats(t *testing.T) {
 			}
 		}
 		for name, want := range map[string]float64{
-			"ingot_router_refusals_total unknown_route": 1, "ingot_router_routes": 1, "ingot_router_app_request_duration_seconds app": 6,
-			"ingot_router_request_duration_seconds": 7, "ingot_router_requests_total 4xx": 2, "ingot_router_instance_active_requests app i0 0": 0,
-			"ingot_router_app_requests_total app 2xx": 3, "ingot_router_instance_request_duration_seconds app i0 0": 3,
+			"ingot_router_refusals_total unknown_route": 1, "ingot_router_routes": 1,
+			"ingot_router_app_request_duration_seconds app": 6,
+			"ingot_router_request_duration_seconds":         7, "ingot_router_requests_total 4xx": 2,
+			"ingot_router_instance_active_requests app i0 0": 0,
+			"ingot_router_app_requests_total app 2xx":        3, "ingot_router_instance_request_duration_seconds app i0 0": 3,
 		} {
 			if got, ok := values[name]; !ok || got != want {
 				t.Errorf("%s is %v, want %v: %v", name, got, want, values)
@@ -94,7 +98,8 @@ func TestQuantile(t *testing.T) {
 	t.Parallel()
 	s := router.Stats{Requests: 100}
 	s.Buckets[0], s.Buckets[3], s.Buckets[len(s.Buckets)-1] = 90, 9, 1
-	for share, want := range map[float64]time.Duration{0.5: router.LatencyBounds()[0], 0.95: router.LatencyBounds()[3], 0.999: time.Minute} {
+	for share, want := range map[float64]time.Duration{0.5: router.LatencyBounds()[0], 0.95: router.LatencyBounds()[3],
+		0.999: time.Minute} {
 		if got := s.Quantile(share); got != want {
 			t.Errorf("%v: %s, want %s", share, got, want)
 		}
@@ -202,7 +207,8 @@ func TestRoutesShareConnections(t *testing.T) {
 	})
 	var routes []router.Route
 	for i := range 50 {
-		routes = append(routes, router.Route{GUID: fmt.Sprint(i), Host: fmt.Sprintf("r%d.test", i), Backends: []router.Backend{b}})
+		routes = append(routes, router.Route{GUID: fmt.Sprint(i), Host: fmt.Sprintf("r%d.test", i),
+			Backends: []router.Backend{b}})
 	}
 	f.table.Replace(routes)
 	f.table.Set(routes[0])

@@ -53,7 +53,8 @@ func stickyCookies(answer []string, asked, instance, path string) []string {
 	if instance == "" {
 		return nil
 	}
-	cookie := http.Cookie{Name: instanceCookie, Value: instance, Path: path, HttpOnly: true} //nolint:gosec // it is as secure as the session's own, which follows
+	cookie := http.Cookie{Name: instanceCookie, //nolint:gosec // it is as secure as the session's own, which follows
+		Value: instance, Path: path, HttpOnly: true}
 	if len(sessions) == 0 {
 		if asked == "" || asked == instance {
 			return nil

@@ -37,7 +37,8 @@ func TestStreaming(t *testing.T) {
 			// The answer's header comes with the first event.
 			go func() { next <- "first" }()
 			res := f.do(f.request(http.MethodGet, "http://app.test/", nil))
-			if want := map[router.Protocol]string{http1: "HTTP/1.1", router.HTTP2: "HTTP/2.0"}[protocol]; res.Header.Get("X-Proto") != want {
+			if want := map[router.Protocol]string{http1: "HTTP/1.1",
+				router.HTTP2: "HTTP/2.0"}[protocol]; res.Header.Get("X-Proto") != want {
 				t.Errorf("the backend saw %s", res.Header.Get("X-Proto"))
 			}
 			lines := bufio.NewScanner(res.Body)
@@ -158,7 +159,8 @@ func TestEarlyRefusal(t *testing.T) {
 		r := f.request(http.MethodPost, "http://"+host+"/", bytes.NewReader(make([]byte, 1<<(10+n%12))))
 		res, err := f.client.Do(r)
 		if err == nil {
-			if !slices.Contains([]int{http.StatusRequestEntityTooLarge, http.StatusBadGateway, http.StatusNotFound}, res.StatusCode) {
+			if !slices.Contains([]int{http.StatusRequestEntityTooLarge, http.StatusBadGateway, http.StatusNotFound},
+				res.StatusCode) {
 				t.Errorf("status is %d, want 413, 502 or 404", res.StatusCode)
 			}
 			_, _ = io.Copy(io.Discard, res.Body)
@@ -225,7 +227,8 @@ func TestHeadAndTrailers(t *testing.T) {
 			})
 			b.Protocol = protocol
 			f.route("app.test", b)
-			if res := f.do(f.request(http.MethodHead, "http://app.test/", nil)); res.ContentLength != 4711 || res.StatusCode != http.StatusOK {
+			if res := f.do(f.request(http.MethodHead, "http://app.test/", nil)); res.ContentLength != 4711 ||
+				res.StatusCode != http.StatusOK {
 				t.Errorf("HEAD: %d, length %d", res.StatusCode, res.ContentLength)
 			}
 			r := f.request(http.MethodPost, "http://app.test/", io.MultiReader(strings.NewReader("body")))
@@ -264,7 +267,8 @@ func TestClientVanishes(t *testing.T) {
 				<-entered
 				cancel()
 			}()
-			if _, err := f.client.Do(f.request(http.MethodGet, "http://app.test/", nil).WithContext(ctx)); !errors.Is(err, context.Canceled) {
+			if _, err := f.client.Do(f.request(http.MethodGet, "http://app.test/", nil).WithContext(ctx)); !errors.Is(err,
+				context.Canceled) {
 				t.Errorf("error is %v, want %v", err, context.Canceled)
 			}
 			<-left
@@ -336,7 +340,8 @@ func TestUpgrade(t *testing.T) {
 	fmt.Fprint(c, "GET /chat HTTP/1.1\r\nHost: app.test\r\nConnection: keep-alive, upgrade\r\nUpgrade: shout\r\n\r\n")
 	r := bufio.NewReader(c)
 	res, err := http.ReadResponse(r, nil)
-	if err != nil || res.StatusCode != http.StatusSwitchingProtocols || res.Header.Get("Upgrade") != "shout" || len(res.Header["X-Vcap-Request-Id"]) != 1 {
+	if err != nil || res.StatusCode != http.StatusSwitchingProtocols || res.Header.Get("Upgrade") != "shout" ||
+		len(res.Header["X-Vcap-Request-Id"]) != 1 {
 		t.Fatalf("answer is %+v, %v, want an upgrade to shout with one request id", res, err)
 	}
 	for _, say := range []string{"", "more\n", "again\n"} {

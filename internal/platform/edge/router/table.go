@@ -218,7 +218,8 @@ func (t *Table) Update(set []Route, gone []string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	now := t.load()
-	next := &draft{hosts: shardsDraft[hostInfo]{base: now.hosts}, routes: shardsDraft[*Match]{base: now.routes}, count: now.count}
+	next := &draft{hosts: shardsDraft[hostInfo]{base: now.hosts}, routes: shardsDraft[*Match]{base: now.routes},
+		count: now.count}
 	for _, guid := range gone {
 		if key, ok := t.byGUID[guid]; ok {
 			t.remove(next, guid, key)
@@ -360,7 +361,8 @@ func (t *Table) remove(s *draft, guid string, key routeKey) {
 
 // same reports whether two routes are equal in every field.
 func (r Route) same(other Route) bool {
-	return r.GUID == other.GUID && r.Host == other.Host && r.Path == other.Path && r.Port == other.Port && r.RouteServiceURL == other.RouteServiceURL &&
+	return r.GUID == other.GUID && r.Host == other.Host && r.Path == other.Path && r.Port == other.Port &&
+		r.RouteServiceURL == other.RouteServiceURL &&
 		maps.Equal(r.Options, other.Options) && slices.Equal(r.Backends, other.Backends)
 }
 

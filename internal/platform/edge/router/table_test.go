@@ -32,8 +32,9 @@ func TestLookup(t *testing.T) {
 	}
 	for guid, at := range map[string]string{
 		"app": "app.example.com", "api": "app.example.com/API", "deep": "app.example.com/api/v2/x", "wild": "*.example.com",
-		"wildpath": "*.example.com/only", "near": "*.sub.example.com", "port": "PORT.example.com:8080", "nopath": "pathonly.example.com/p",
-		"six": "[::1]",
+		"wildpath": "*.example.com/only", "near": "*.sub.example.com", "port": "PORT.example.com:8080",
+		"nopath": "pathonly.example.com/p",
+		"six":    "[::1]",
 	} {
 		host, path, _ := strings.Cut(at, "/")
 		if path != "" {
@@ -114,7 +115,8 @@ func TestChanges(t *testing.T) {
 	if m, _ := table.Lookup("c", "/"); m.Route.Backends[0].Address != "x:1" {
 		t.Error("the table shares the caller's memory")
 	}
-	table.Replace([]router.Route{{GUID: "5", Host: "d"}, {GUID: "6", Host: "d"}, {GUID: "7", Host: "e"}, {GUID: "7", Host: "f"}})
+	table.Replace([]router.Route{{GUID: "5", Host: "d"}, {GUID: "6", Host: "d"}, {GUID: "7", Host: "e"},
+		{GUID: "7", Host: "f"}})
 	for host, want := range map[string]string{"c": "", "d": "6", "e": "", "f": "7"} {
 		expect(host, "/", want)
 	}
@@ -187,7 +189,8 @@ func FuzzLookup(f *testing.F) {
 				routes[route.GUID] = route
 				table.Set(route)
 			}
-			for _, at := range [][2]string{{host, path}, {pick("a", "a.b", "x.b.c", "x.c", "b.c.b.c"), pick("/", "/x", "/x/y/z", "/X/", "/xy/")}} {
+			for _, at := range [][2]string{{host, path}, {pick("a", "a.b", "x.b.c", "x.c", "b.c.b.c"),
+				pick("/", "/x", "/x/y/z", "/X/", "/xy/")}} {
 				if got, want := lookup(&table, at[0], at[1]), naive(routes, at[0], at[1]); got != want {
 					t.Fatalf("%q %q: %q, want %q in %+v", at[0], at[1], got, want, routes)
 				}
@@ -216,7 +219,8 @@ func TestChangesUnderLoad(t *testing.T) {
 					t.Errorf("fixed%d is %q", i, got)
 				}
 				if m, ok := table.Lookup(fmt.Sprintf("moving%d.test", i), "/"); ok {
-					if want := fmt.Sprintf("moving%d.test", i); m.Route.Host != want || m.Route.Backends[0].Address != want+m.Route.Options["round"] {
+					if want := fmt.Sprintf("moving%d.test", i); m.Route.Host != want || m.Route.Backends[0].Address != want+
+						m.Route.Options["round"] {
 						t.Errorf("route is %+v, want host and backend %s of one round", m.Route, want)
 					}
 				}
@@ -226,7 +230,8 @@ func TestChangesUnderLoad(t *testing.T) {
 	for n := range 10000 {
 		host := fmt.Sprintf("moving%d.test", n%100)
 		round := strconv.Itoa(n)
-		table.Set(router.Route{GUID: host, Host: host, Options: map[string]string{"round": round}, Backends: []router.Backend{{Address: host + round}}})
+		table.Set(router.Route{GUID: host, Host: host, Options: map[string]string{"round": round},
+			Backends: []router.Backend{{Address: host + round}}})
 		if n%3 == 0 {
 			table.Remove(host)
 		}
@@ -276,7 +281,8 @@ func TestUpdateTakesOver(t *testing.T) {
 		tab.Update([]router.Route{a, b}, nil)
 		tab.Update(swapped, nil)
 		if lookup(&tab, "a.test", "/") != "b" || lookup(&tab, "b.test", "/") != "a" || tab.Len() != 2 {
-			t.Errorf("a.test leads to %q, b.test to %q, of %d routes", lookup(&tab, "a.test", "/"), lookup(&tab, "b.test", "/"), tab.Len())
+			t.Errorf("a.test leads to %q, b.test to %q, of %d routes", lookup(&tab, "a.test", "/"),
+				lookup(&tab, "b.test", "/"), tab.Len())
 		}
 		tab.Update([]router.Route{{GUID: "heir", Host: "a.test"}}, []string{"a", "b"})
 		if lookup(&tab, "a.test", "/") != "heir" || tab.Len() != 1 {
@@ -289,7 +295,8 @@ func TestUpdateTakesOver(t *testing.T) {
 func fill(n int) *router.Table {
 	routes := make([]router.Route, n)
 	for i := range routes {
-		routes[i] = router.Route{GUID: strconv.Itoa(i), Host: fmt.Sprintf("app-%d.apps.example.com", i), Backends: []router.Backend{{Address: "10.0.0.1:8080"}}}
+		routes[i] = router.Route{GUID: strconv.Itoa(i), Host: fmt.Sprintf("app-%d.apps.example.com", i),
+			Backends: []router.Backend{{Address: "10.0.0.1:8080"}}}
 	}
 	var table router.Table
 	table.Replace(routes)
@@ -299,7 +306,8 @@ func fill(n int) *router.Table {
 func BenchmarkLookup(b *testing.B) {
 	table := fill(100000)
 	for i := range 5 {
-		table.Set(router.Route{GUID: "p" + strconv.Itoa(i), Host: "app-7.apps.example.com", Path: strings.Repeat("/seg", i+1)})
+		table.Set(router.Route{GUID: "p" + strconv.Itoa(i), Host: "app-7.apps.example.com",
+			Path: strings.Repeat("/seg", i+1)})
 	}
 	for name, at := range map[string][2]string{
 		"host":     {"app-4711.apps.example.com", "/a/b/c/d/e"},
@@ -324,7 +332,8 @@ func BenchmarkSet100k(b *testing.B) {
 	for b.Loop() {
 		n++
 		i := n * 7919 % 100000
-		table.Set(router.Route{GUID: strconv.Itoa(i), Host: fmt.Sprintf("app-%d.apps.example.com", i), Backends: []router.Backend{{Address: "10.0.0.2:8080"}}})
+		table.Set(router.Route{GUID: strconv.Itoa(i), Host: fmt.Sprintf("app-%d.apps.example.com", i),
+			Backends: []router.Backend{{Address: "10.0.0.2:8080"}}})
 	}
 }
 

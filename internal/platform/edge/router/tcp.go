@@ -224,7 +224,8 @@ func (t *TCP) open(p *tcpPort) {
 	if err != nil {
 		if problem := err.Error(); problem != p.problem {
 			p.problem = problem
-			t.options.Log.Error("the port of a TCP route cannot be opened: its connections are refused, and opening it is tried again",
+			t.options.Log.Error("the port of a TCP route cannot be opened: its connections are refused, and opening it is "+
+				"tried again",
 				"port", p.number, "route", p.route.Load().Route.GUID, "error", err)
 		}
 		return
@@ -257,7 +258,8 @@ func (t *TCP) listen(port int, with listenFunc) (net.Listener, error) {
 	if t.options.May != nil && !t.options.May(port) {
 		return nil, errOtherPort
 	}
-	config := net.ListenConfig{KeepAliveConfig: net.KeepAliveConfig{Enable: true, Idle: time.Minute, Interval: 15 * time.Second, Count: 4}}
+	config := net.ListenConfig{KeepAliveConfig: net.KeepAliveConfig{Enable: true, Idle: time.Minute,
+		Interval: 15 * time.Second, Count: 4}}
 	open := func(ctx context.Context, _, address string) (net.Listener, error) {
 		return config.Listen(ctx, "tcp", address)
 	}
@@ -266,7 +268,8 @@ func (t *TCP) listen(port int, with listenFunc) (net.Listener, error) {
 			return open(ctx, name, address)
 		}
 	}
-	l, err := with(context.Background(), "tcp-route-"+strconv.Itoa(port), net.JoinHostPort(t.options.Host, strconv.Itoa(port)), open)
+	l, err := with(context.Background(), "tcp-route-"+strconv.Itoa(port),
+		net.JoinHostPort(t.options.Host, strconv.Itoa(port)), open)
 	if errors.Is(err, syscall.EADDRINUSE) {
 		return nil, fmt.Errorf("another program listens on port %d: %w", port, err)
 	}

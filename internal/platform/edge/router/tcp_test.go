@@ -58,7 +58,8 @@ func tcpRoute(guid string, port int, backends ...router.Backend) router.Route {
 }
 
 func instance(id, address string) router.Backend {
-	return router.Backend{Address: address, AppGUID: "app", ProcessGUID: "app", InstanceGUID: id, Index: len(id), Protocol: "tcp"}
+	return router.Backend{Address: address, AppGUID: "app", ProcessGUID: "app", InstanceGUID: id, Index: len(id),
+		Protocol: "tcp"}
 }
 
 // tcpBackend is a server whose connections are served by f.
@@ -184,10 +185,12 @@ func TestTCPForward(t *testing.T) {
 			t.Fatalf("%d of %d bytes came back, %v", len(got), len(big), err)
 		}
 		a := <-f.access
-		if a.Host != "tcp.test:"+strconv.Itoa(port) || a.RequestBytes != int64(len(big)) || a.ResponseBytes != int64(len(big)+len(name)+1) || a.Instance != name || a.App != "app" {
+		if a.Host != "tcp.test:"+strconv.Itoa(port) || a.RequestBytes != int64(len(big)) ||
+			a.ResponseBytes != int64(len(big)+len(name)+1) || a.Instance != name || a.App != "app" {
 			t.Errorf("the access line has %+v", a)
 		}
-		if text := a.Line(); !strings.Contains(text, `"TCP" "-" 1048576 `) || !strings.Contains(text, `app_id:"app"`) || strings.Contains(text, "x_forwarded") {
+		if text := a.Line(); !strings.Contains(text, `"TCP" "-" 1048576 `) || !strings.Contains(text, `app_id:"app"`) ||
+			strings.Contains(text, "x_forwarded") {
 			t.Errorf("the access line is %s", text)
 		}
 	}
@@ -314,7 +317,8 @@ func TestTCPPortInUse(t *testing.T) {
 func TestTCPLimits(t *testing.T) {
 	t.Parallel()
 	port := freePort(t)
-	for what, o := range map[string]router.TCPOptions{"source": {PerSource: 2}, "app": {PerApp: 2, Unlimited: func(netip.Addr) bool { return true }}} {
+	for what, o := range map[string]router.TCPOptions{"source": {PerSource: 2},
+		"app": {PerApp: 2, Unlimited: func(netip.Addr) bool { return true }}} {
 		f := newTCP(t, o)
 		dead := instance("dead", "127.0.0.1:"+strconv.Itoa(freePort(t)))
 		f.table.Set(tcpRoute("r", port, dead, instance("a", tcpBackend(t, echo("a")))))
@@ -344,7 +348,8 @@ func TestTCPProxyProtocol(t *testing.T) {
 	for version, want := range map[string]func(from, to netip.AddrPort) string{
 		"": func(_, _ netip.AddrPort) string { return "" },
 		"v1": func(from, to netip.AddrPort) string {
-			return "PROXY TCP4 127.0.0.1 127.0.0.1 " + strconv.Itoa(int(from.Port())) + " " + strconv.Itoa(int(to.Port())) + "\r\n"
+			return "PROXY TCP4 127.0.0.1 127.0.0.1 " + strconv.Itoa(int(from.Port())) + " " +
+				strconv.Itoa(int(to.Port())) + "\r\n"
 		},
 		"v2": func(from, to netip.AddrPort) string {
 			return "\r\n\r\n\x00\r\nQUIT\n\x21\x11\x00\x0c\x7f\x00\x00\x01\x7f\x00\x00\x01" +
@@ -395,7 +400,8 @@ func TestTCPBehindALoadBalancer(t *testing.T) {
 			t.Errorf("%q: the app got %q, want %q", version, got, want)
 		}
 		if a := <-f.access; a.RemoteAddr != "203.0.113.7:5000" || a.RequestBytes != int64(len("hello")) {
-			t.Errorf("%q: the access log has %s and %d bytes, want 203.0.113.7:5000 and 5", version, a.RemoteAddr, a.RequestBytes)
+			t.Errorf("%q: the access log has %s and %d bytes, want 203.0.113.7:5000 and 5", version, a.RemoteAddr,
+				a.RequestBytes)
 		}
 		f.table.Remove(route.GUID)
 	}

@@ -124,7 +124,8 @@ func (t *TCP) connect(p *tcpPort, s *stream, a *Access) (stats *instanceStats, p
 		}
 		tried = append(tried, e)
 		a.Attempts++
-		a.Backend, a.App, a.Process, a.Instance, a.Index = e.Address, e.AppGUID, e.ProcessGUID, e.InstanceGUID, strconv.Itoa(e.Index)
+		a.Backend, a.App, a.Process, a.Instance, a.Index = e.Address, e.AppGUID, e.ProcessGUID, e.InstanceGUID,
+			strconv.Itoa(e.Index)
 		stats = t.proxy.counters.of(e)
 		e.state.active.Add(1)
 		stats.active.Add(1)

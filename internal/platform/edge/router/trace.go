@@ -57,7 +57,8 @@ func traceOf(h http.Header) trace {
 func traceIn(q *http1.Request, text string) trace {
 	of := func(h http1.TraceHeader) string { return q.Trace[h].Of(text) }
 	return trace{
-		b3: of(http1.B3), id: of(http1.B3Trace), span: of(http1.B3Span), parentSpan: of(http1.B3Parent), sampled: of(http1.B3Sampled), flags: of(http1.B3Flags),
+		b3: of(http1.B3), id: of(http1.B3Trace), span: of(http1.B3Span), parentSpan: of(http1.B3Parent),
+		sampled: of(http1.B3Sampled), flags: of(http1.B3Flags),
 		parent: of(http1.Traceparent), state: of(http1.Tracestate),
 	}
 }
@@ -77,7 +78,8 @@ func (t *trace) set(h http.Header) {
 // appendTo writes the headers that set sets.
 func (t *trace) appendTo(out []byte) []byte {
 	for _, one := range [...]struct{ name, value string }{
-		{"B3: ", t.b3}, {"X-B3-Traceid: ", t.id}, {"X-B3-Spanid: ", t.span}, {"Traceparent: ", t.parent}, {"Tracestate: ", t.state},
+		{"B3: ", t.b3}, {"X-B3-Traceid: ", t.id}, {"X-B3-Spanid: ", t.span}, {"Traceparent: ", t.parent},
+		{"Tracestate: ", t.state},
 	} {
 		if one.value != "" {
 			out = appendHeader(out, one.name, one.value)
@@ -251,7 +253,8 @@ func parseB3(s string) (id, span string, ok bool) {
 // router; "" if there was none, or not a valid one.
 func nextParent(header string) string {
 	s := strings.ToLower(strings.TrimSpace(header))
-	if len(s) != 55 || s[2] != '-' || s[35] != '-' || s[52] != '-' || !isHex(s[:2], 2) || !isHex(s[3:35], 32) || !isHex(s[36:52], 16) || !isHex(s[53:], 2) ||
+	if len(s) != 55 || s[2] != '-' || s[35] != '-' || s[52] != '-' || !isHex(s[:2], 2) || !isHex(s[3:35], 32) ||
+		!isHex(s[36:52], 16) || !isHex(s[53:], 2) ||
 		s[:2] == "ff" || strings.Trim(s[3:35], "0") == "" || strings.Trim(s[36:52], "0") == "" {
 		return ""
 	}

@@ -84,7 +84,10 @@ func limitHeader(h http.Header) {
 }
 
 func (b *answerBody) limit() {
-	maps.DeleteFunc(b.res.Trailer, func(name string, _ []string) bool { return b.hops[name] || !http1.AnswerTrailer([]byte(name)) })
+	maps.DeleteFunc(b.res.Trailer, func(name string, _ []string) bool {
+		return b.hops[name] ||
+			!http1.AnswerTrailer([]byte(name))
+	})
 }
 
 func (b *answerBody) Read(p []byte) (int, error) {

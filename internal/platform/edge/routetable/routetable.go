@@ -15,7 +15,8 @@ type Tables struct {
 }
 
 func routerRoute(r routing.Route) router.Route {
-	out := router.Route{GUID: r.GUID, Host: r.Host, Path: r.Path, Port: r.Port, Options: r.Options, RouteServiceURL: r.ServiceURL}
+	out := router.Route{GUID: r.GUID, Host: r.Host, Path: r.Path, Port: r.Port, Options: r.Options,
+		RouteServiceURL: r.ServiceURL}
 	for _, b := range r.Backends {
 		out.Backends = append(out.Backends, router.Backend{
 			Address: b.Address, AppGUID: b.App, ProcessGUID: b.Process, InstanceGUID: b.Instance, Index: b.Index,

@@ -61,7 +61,8 @@ func (r *Records) Target(ctx context.Context, u User, processGUID string, index 
 			return err
 		}
 		t = Target{
-			AppGUID: app.GUID, SpaceAllows: space.SSHAllowed, AppAllows: app.HasFeature(platform.FeatureSSH), Started: app.State == platform.AppStarted,
+			AppGUID: app.GUID, SpaceAllows: space.SSHAllowed, AppAllows: app.HasFeature(platform.FeatureSSH),
+			Started: app.State == platform.AppStarted,
 		}
 		// Read-only scopes do not justify revealing the app.
 		caller := platform.Caller{GUID: u.GUID, Authority: platform.Authority{Admin: platform.AuthorityOf(u.Scopes).Admin}}
@@ -106,6 +107,7 @@ func (r *Records) record(ctx context.Context, kind string, a Access, data map[st
 		return r.Actions.RecordApp(tx, kind, by, app, data)
 	})
 	if err != nil && !fault.Is(err, fault.NotFound) { // the app was just deleted
-		r.Log.ErrorContext(ctx, "recording an ssh audit event failed", "event", kind, "app", a.AppGUID, "user", a.UserGUID, "error", err)
+		r.Log.ErrorContext(ctx, "recording an ssh audit event failed", "event", kind, "app", a.AppGUID, "user", a.UserGUID,
+			"error", err)
 	}
 }

@@ -31,7 +31,8 @@ func newFixture(t *testing.T) *fixture {
 	d := dbtest.Migrated(t, db.SQLite, platformdb.Migrations)
 	w := &fixture{
 		&sshd.Records{Store: platformdb.New(d), Actions: actions.New(), Log: slog.New(slog.NewTextHandler(io.Discard, nil))},
-		&platform.App{Name: "a", State: platform.AppStarted}, &platform.Instance{Index: 1, Version: "v", State: platform.InstanceRunning},
+		&platform.App{Name: "a", State: platform.AppStarted}, &platform.Instance{Index: 1, Version: "v",
+			State: platform.InstanceRunning},
 	}
 	err := w.Store.Update(t.Context(), func(tx platform.Tx) error {
 		org := &platform.Organization{Name: "o"}
@@ -48,7 +49,8 @@ func newFixture(t *testing.T) *fixture {
 		}
 		w.instance.AppGUID, w.instance.ProcessGUID = w.app.GUID, w.app.GUID
 		return errors.Join(
-			tx.Processes().Insert(&platform.Process{Resource: platform.Resource{GUID: w.app.GUID}, AppGUID: w.app.GUID, Type: platform.WebProcess, Instances: 2, Version: "v"}),
+			tx.Processes().Insert(&platform.Process{Resource: platform.Resource{GUID: w.app.GUID}, AppGUID: w.app.GUID,
+				Type: platform.WebProcess, Instances: 2, Version: "v"}),
 			tx.Instances().Insert(w.instance),
 			tx.Roles().Insert(&platform.Role{Type: platform.SpaceDeveloper, UserGUID: developer, SpaceGUID: space.GUID}),
 		)
@@ -80,7 +82,8 @@ func TestTarget(t *testing.T) {
 		t.Errorf("Target of the developer = %+v, want %+v", got, full)
 	}
 	for scope, want := range map[string]platform.Standing{
-		platform.ScopeWrite: {}, platform.ScopeAdmin: {Authority: platform.Authority{Admin: true}}, platform.ScopeAdminReadOnly: {}, platform.ScopeGlobalAuditor: {},
+		platform.ScopeWrite: {}, platform.ScopeAdmin: {Authority: platform.Authority{Admin: true}},
+		platform.ScopeAdminReadOnly: {}, platform.ScopeGlobalAuditor: {},
 	} {
 		if got := w.target(t, sshd.User{GUID: "other", Scopes: []string{scope}}, 1).Standing; !reflect.DeepEqual(got, want) {
 			t.Errorf("the standing of another user with the scope %s = %+v, want %+v", scope, got, want)

@@ -106,7 +106,8 @@ func NewCodeAuthorizer(o CodeOptions) *CodeAuthorizer {
 func (a *CodeAuthorizer) Close() { a.o.HTTP.CloseIdleConnections() }
 
 // Authorize implements Authorizer.
-func (a *CodeAuthorizer) Authorize(ctx context.Context, code, processGUID string, index int, _ net.Addr) (Session, error) {
+func (a *CodeAuthorizer) Authorize(ctx context.Context, code, processGUID string, index int,
+	_ net.Addr) (Session, error) {
 	s := Session{ProcessGUID: processGUID, Index: index}
 	raw, err := a.exchange(ctx, code)
 	if err != nil {
@@ -188,10 +189,13 @@ func (a *CodeAuthorizer) exchange(ctx context.Context, code string) (string, err
 	// A wrong code is invalid_grant; invalid_client means a wrong configuration of this
 	// server and does not count as a guess. A user who may not have a token gets
 	// "unauthorized".
-	case resp.StatusCode >= 400 && resp.StatusCode < 500 && (answer.Error == "invalid_grant" || answer.Error == "unauthorized"):
-		return "", fault.New(fault.Unauthenticated, "the one-time code is not valid: it expired, was used before, or never was one")
+	case resp.StatusCode >= 400 && resp.StatusCode < 500 && (answer.Error == "invalid_grant" ||
+		answer.Error == "unauthorized"):
+		return "", fault.New(fault.Unauthenticated,
+			"the one-time code is not valid: it expired, was used before, or never was one")
 	case answer.Error == "invalid_client":
-		return "", fmt.Errorf("exchanging a one-time code: the authorization server rejects the credentials of the client %s", a.o.ClientID)
+		return "", fmt.Errorf("exchanging a one-time code: the authorization server rejects the credentials of the client %s",
+			a.o.ClientID)
 	case resp.StatusCode != http.StatusOK:
 		return "", fmt.Errorf("exchanging a one-time code: status %d %s", resp.StatusCode, answer.Error)
 	case err != nil:

@@ -47,7 +47,8 @@ func authServer(t *testing.T) string {
 			_, _ = w.Write([]byte(body))
 		}
 		switch code := r.FormValue("code"); {
-		case r.Method != http.MethodPost || r.URL.Path != "/oauth/token" || r.FormValue("grant_type") != "authorization_code" || r.FormValue("redirect_uri") != "":
+		case r.Method != http.MethodPost || r.URL.Path != "/oauth/token" ||
+			r.FormValue("grant_type") != "authorization_code" || r.FormValue("redirect_uri") != "":
 			answer(http.StatusBadRequest, `{"error":"invalid_request"}`)
 		case id != "ssh-proxy" || secret != "a%2Bb" || r.Header.Get("X-CF-ENCODED-CREDENTIALS") != "true":
 			answer(http.StatusUnauthorized, `{"error":"invalid_client"}`)
@@ -76,11 +77,13 @@ func authServer(t *testing.T) string {
 func TestCodeAuthorizer(t *testing.T) {
 	t.Parallel()
 	url := authServer(t)
-	writer := sshd.User{GUID: "u", Name: "anna", Scopes: []string{"openid", "cloud_controller.read", "cloud_controller.write"}}
+	writer := sshd.User{GUID: "u", Name: "anna", Scopes: []string{"openid", "cloud_controller.read",
+		"cloud_controller.write"}}
 	admin := sshd.User{GUID: "a", Name: "admin", Scopes: []string{"cloud_controller.admin"}}
 	reader := sshd.User{GUID: "r", Scopes: []string{"cloud_controller.read"}}
 	fine := sshd.Target{
-		AppGUID: theApp, Standing: platform.Standing{Roles: []platform.RoleType{platform.SpaceDeveloper}}, SpaceAllows: true, AppAllows: true, Started: true, Running: true,
+		AppGUID: theApp, Standing: platform.Standing{Roles: []platform.RoleType{platform.SpaceDeveloper}}, SpaceAllows: true,
+		AppAllows: true, Started: true, Running: true,
 		InstanceID: theInstance, Env: []string{"A=b"},
 	}
 	without := func(change func(*sshd.Target)) sshd.Target {
@@ -113,17 +116,25 @@ func TestCodeAuthorizer(t *testing.T) {
 		{"Down", "down", facts{}, 2, failure, "503"},
 		{"NoProcess", "good", facts{user: writer, target: fine}, 3, fault.NotFound, "no such process"},
 		{"StoreFails", "good", facts{user: writer, err: broken}, 2, failure, "database"},
-		{"Invisible", "good", facts{user: writer, target: without(func(p *sshd.Target) { p.Standing.Roles = []platform.RoleType{platform.OrgAuditor} })}, 2, fault.NotFound, "cannot see"},
+		{"Invisible", "good", facts{user: writer,
+			target: without(func(p *sshd.Target) { p.Standing.Roles = []platform.RoleType{platform.OrgAuditor} })}, 2,
+			fault.NotFound, "cannot see"},
 		{"NoScope", "good", facts{user: reader, target: fine}, 2, fault.Forbidden, "scope"},
 		{"NoDeveloper", "good", facts{user: writer, target: without(func(p *sshd.Target) {
 			p.Standing.Roles = []platform.RoleType{platform.SpaceSupporter, platform.OrgManager}
 		})}, 2, fault.Forbidden, "developer"},
-		{"Suspended", "good", facts{user: writer, target: without(func(p *sshd.Target) { p.Standing.Suspended = true })}, 2, fault.Forbidden, "suspended"},
-		{"Space", "good", facts{user: writer, target: without(func(p *sshd.Target) { p.SpaceAllows = false })}, 2, fault.FeatureDisabled, "space"},
-		{"App", "good", facts{user: writer, target: without(func(p *sshd.Target) { p.AppAllows = false })}, 2, fault.FeatureDisabled, "app"},
-		{"Stopped", "good", facts{user: writer, target: without(func(p *sshd.Target) { p.Started = false })}, 2, fault.Unprocessable, "stopped"},
-		{"Starting", "good", facts{user: writer, target: without(func(p *sshd.Target) { p.Running = false })}, 2, fault.Unprocessable, "is not running"},
-		{"NoInstance", "good", facts{user: writer, target: without(func(p *sshd.Target) { p.InstanceID = "" })}, 2, fault.Unprocessable, "is not running"},
+		{"Suspended", "good", facts{user: writer, target: without(func(p *sshd.Target) { p.Standing.Suspended = true })}, 2,
+			fault.Forbidden, "suspended"},
+		{"Space", "good", facts{user: writer, target: without(func(p *sshd.Target) { p.SpaceAllows = false })}, 2,
+			fault.FeatureDisabled, "space"},
+		{"App", "good", facts{user: writer, target: without(func(p *sshd.Target) { p.AppAllows = false })}, 2,
+			fault.FeatureDisabled, "app"},
+		{"Stopped", "good", facts{user: writer, target: without(func(p *sshd.Target) { p.Started = false })}, 2,
+			fault.Unprocessable, "stopped"},
+		{"Starting", "good", facts{user: writer, target: without(func(p *sshd.Target) { p.Running = false })}, 2,
+			fault.Unprocessable, "is not running"},
+		{"NoInstance", "good", facts{user: writer, target: without(func(p *sshd.Target) { p.InstanceID = "" })}, 2,
+			fault.Unprocessable, "is not running"},
 	} {
 		t.Run(x.name, func(t *testing.T) {
 			t.Parallel()
@@ -142,7 +153,8 @@ func TestCodeAuthorizer(t *testing.T) {
 				}
 				return
 			}
-			if s.UserGUID != x.facts.user.GUID || s.UserName != x.facts.user.Name || s.AppGUID != theApp || s.ProcessGUID != theProcess ||
+			if s.UserGUID != x.facts.user.GUID || s.UserName != x.facts.user.Name || s.AppGUID != theApp ||
+				s.ProcessGUID != theProcess ||
 				s.Index != 2 || s.InstanceID != theInstance || !slices.Equal(s.Env, fine.Env) {
 				t.Errorf("session %+v", s)
 			}

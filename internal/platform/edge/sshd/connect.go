@@ -68,7 +68,8 @@ func socketPair() (a, b net.Conn, err error) {
 
 // admit serves a client unless there are too many, or the server stops.
 func (s *Server) admit(ctx context.Context, conn net.Conn) bool {
-	arrival := s.arriving.take(addressKey(conn.RemoteAddr()), s.limits.Handshakes, max(s.limits.Handshakes/4, 1), func() { conn.Close() })
+	arrival := s.arriving.take(addressKey(conn.RemoteAddr()), s.limits.Handshakes, max(s.limits.Handshakes/4, 1),
+		func() { conn.Close() })
 	if arrival == nil {
 		s.c.Log.Warn("too many ssh handshakes at once: client refused", "remote", conn.RemoteAddr().String())
 		return false

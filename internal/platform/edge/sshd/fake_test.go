@@ -66,7 +66,8 @@ func (e *localEngine) Exec(ctx context.Context, id string, r engine.ExecRequest)
 	args := put(r.Args)
 	cmd := exec.Command(args[0], args[1:]...)
 	cmd.Dir = e.home
-	cmd.Env = append([]string{"PATH=" + e.home + "/bin:" + os.Getenv("PATH"), "HOME=" + e.home + "/app", "LANG=C", "WORD=given"}, put(r.Env)...)
+	cmd.Env = append([]string{"PATH=" + e.home + "/bin:" + os.Getenv("PATH"), "HOME=" + e.home + "/app", "LANG=C",
+		"WORD=given"}, put(r.Env)...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	p := &localProcess{engine: e, cmd: cmd, done: make(chan struct{})}
 	if err := p.start(r.Terminal); err != nil {
@@ -239,7 +240,8 @@ type fakeAuthorizer struct {
 
 var errBroken = errors.New("the authorization server is on fire")
 
-func (d *fakeAuthorizer) Authorize(_ context.Context, code, process string, index int, _ net.Addr) (sshd.Session, error) {
+func (d *fakeAuthorizer) Authorize(_ context.Context, code, process string, index int,
+	_ net.Addr) (sshd.Session, error) {
 	d.calls.Add(1)
 	if d.decide != nil {
 		return d.decide(code, index)
@@ -249,11 +251,13 @@ func (d *fakeAuthorizer) Authorize(_ context.Context, code, process string, inde
 	case "broken":
 		return sshd.Session{}, errBroken
 	case "known":
-		return sshd.Session{UserGUID: theUser, UserName: "anna", AppGUID: theApp}, fault.New(fault.Forbidden, "she is no developer")
+		return sshd.Session{UserGUID: theUser, UserName: "anna", AppGUID: theApp},
+			fault.New(fault.Forbidden, "she is no developer")
 	default:
 		return sshd.Session{}, fault.New(fault.Unauthenticated, "that code is wrong")
 	}
-	s := sshd.Session{UserGUID: theUser, UserName: "anna", AppGUID: theApp, InstanceID: theInstance, Env: []string{"EXTRA=more"}}
+	s := sshd.Session{UserGUID: theUser, UserName: "anna", AppGUID: theApp, InstanceID: theInstance,
+		Env: []string{"EXTRA=more"}}
 	if d.user != nil {
 		s.UserGUID = d.user()
 	}
@@ -291,7 +295,8 @@ type world struct {
 // setup starts a gateway; change may alter its configuration.
 func setup(t *testing.T, change ...func(*sshd.Config)) *world {
 	t.Helper()
-	w := &world{T: t, engine: &localEngine{home: t.TempDir(), requests: make(chan engine.ExecRequest, 64)}, door: &fakeAuthorizer{}, log: &lockedBuffer{}, events: make(chan string, 4096)}
+	w := &world{T: t, engine: &localEngine{home: t.TempDir(), requests: make(chan engine.ExecRequest, 64)},
+		door: &fakeAuthorizer{}, log: &lockedBuffer{}, events: make(chan string, 4096)}
 	c := sshd.Config{
 		Listener: listen(t), HostKeyFile: filepath.Join(t.TempDir(), "host-key"), Engine: w.engine, Authorizer: w.door,
 		Log: slog.New(slog.NewTextHandler(w.log, &slog.HandlerOptions{Level: slog.LevelDebug})),

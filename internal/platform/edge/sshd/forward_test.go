@@ -130,7 +130,8 @@ func TestForwardRefused(t *testing.T) {
 	c := w.client()
 	closed := testkit.Refusing(t)
 	var open *ssh.OpenChannelError
-	if _, err := c.Dial("tcp", closed); !errors.As(err, &open) || open.Reason != ssh.ConnectionFailed || open.Message != "connection refused" {
+	if _, err := c.Dial("tcp", closed); !errors.As(err, &open) || open.Reason != ssh.ConnectionFailed ||
+		open.Message != "connection refused" {
 		t.Errorf("to a closed port: %v", err)
 	}
 	type request struct {
@@ -153,7 +154,8 @@ func TestForwardRefused(t *testing.T) {
 			t.Errorf("%s: error is %v, want %s", name, err, ssh.Prohibited)
 		}
 	}
-	for _, kind := range []string{"x11", "forwarded-tcpip", "auth-agent@openssh.com", "direct-streamlocal@openssh.com", "tun@openssh.com", ""} {
+	for _, kind := range []string{"x11", "forwarded-tcpip", "auth-agent@openssh.com", "direct-streamlocal@openssh.com",
+		"tun@openssh.com", ""} {
 		_, _, err := c.OpenChannel(kind, nil)
 		if !errors.As(err, &open) || open.Reason != ssh.UnknownChannelType {
 			t.Errorf("channel %s: error is %v, want %s", kind, err, ssh.UnknownChannelType)

@@ -70,7 +70,8 @@ func FuzzFirstBytes(f *testing.F) {
 // FuzzRequests sees that no request of a client that was let in does harm, in
 // whatever order they come.
 func FuzzRequests(f *testing.F) {
-	for _, name := range []string{"env", "pty-req", "window-change", "signal", "exec", "shell", "subsystem", "direct-tcpip", "x"} {
+	for _, name := range []string{"env", "pty-req", "window-change", "signal", "exec", "shell", "subsystem",
+		"direct-tcpip", "x"} {
 		f.Add(name, []byte{0, 0, 0, 1, 'x', 0, 0, 0, 80}, "exec", []byte{0, 0, 0, 4, 't', 'r', 'u', 'e'})
 	}
 	l, err := net.Listen("tcp", "127.0.0.1:0")

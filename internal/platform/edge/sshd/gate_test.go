@@ -26,7 +26,8 @@ import (
 func TestHonoursTheContract(t *testing.T) {
 	t.Parallel()
 	backgroundtest.Stress(t, func(t *testing.T) background.Service {
-		s, err := sshd.New(sshd.Config{Listener: listen(t), HostKeyFile: filepath.Join(t.TempDir(), "key"), Engine: &localEngine{}, Authorizer: &fakeAuthorizer{}})
+		s, err := sshd.New(sshd.Config{Listener: listen(t), HostKeyFile: filepath.Join(t.TempDir(), "key"),
+			Engine: &localEngine{}, Authorizer: &fakeAuthorizer{}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -71,8 +72,10 @@ func TestRefusalsAreAlike(t *testing.T) {
 	var said []string
 	for _, x := range [][2]string{
 		{theName, "nonsense"}, {theName, "known"}, {theName, "broken"}, {theName, ""},
-		{"root", theCode}, {"", theCode}, {"cf:", theCode}, {"cf:" + theProcess, theCode}, {"cf:" + theProcess + "/", theCode},
-		{"cf:" + theProcess + "/-1", theCode}, {"cf:" + theProcess + "/0x1", theCode}, {"cf:" + theProcess + "/1234567", theCode},
+		{"root", theCode}, {"", theCode}, {"cf:", theCode}, {"cf:" + theProcess, theCode},
+		{"cf:" + theProcess + "/", theCode},
+		{"cf:" + theProcess + "/-1", theCode}, {"cf:" + theProcess + "/0x1", theCode},
+		{"cf:" + theProcess + "/1234567", theCode},
 		{"cf:../x/0", theCode}, {"CF:" + theProcess + "/0", theCode}, {"diego:" + theProcess + "/0", theCode},
 	} {
 		c, err := w.dialAs(x[0], x[1])
@@ -88,7 +91,8 @@ func TestRefusalsAreAlike(t *testing.T) {
 			t.Errorf("the client reads %q", text)
 		}
 	}
-	for _, reason := range []string{"she is no developer", "that code is wrong", errBroken.Error(), "user name is not cf:PROCESS-GUID/INDEX"} {
+	for _, reason := range []string{"she is no developer", "that code is wrong", errBroken.Error(),
+		"user name is not cf:PROCESS-GUID/INDEX"} {
 		if !strings.Contains(w.log.String(), reason) {
 			t.Errorf("the log does not say %q", reason)
 		}
@@ -116,7 +120,8 @@ func TestRefusalSaysWhy(t *testing.T) {
 		}[code]
 	}
 	for code, want := range map[string]string{
-		"switch": "refused: ssh is disabled for the app\r\n", "state": "refused: the app is stopped\r\n", "forbidden": "", "broken": "",
+		"switch": "refused: ssh is disabled for the app\r\n", "state": "refused: the app is stopped\r\n", "forbidden": "",
+		"broken": "",
 	} {
 		var banner string
 		c, err := ssh.Dial("tcp", w.server.Addr().String(), &ssh.ClientConfig{
@@ -161,8 +166,12 @@ func TestTries(t *testing.T) {
 		t.Fatal(err)
 	}
 	c.Close()
-	config.Auth = []ssh.AuthMethod{ssh.KeyboardInteractive(func(string, string, []string, []bool) ([]string, error) { return nil, nil })}
-	if _, err := ssh.Dial("tcp", w.server.Addr().String(), config); err == nil || !strings.Contains(err.Error(), "no supported methods remain") {
+	config.Auth = []ssh.AuthMethod{ssh.KeyboardInteractive(func(string, string, []string,
+		[]bool) ([]string, error) {
+		return nil, nil
+	})}
+	if _, err := ssh.Dial("tcp", w.server.Addr().String(), config); err == nil ||
+		!strings.Contains(err.Error(), "no supported methods remain") {
 		t.Errorf("another method: %v", err)
 	}
 }
@@ -170,7 +179,8 @@ func TestTries(t *testing.T) {
 func TestGuessingIsSlowedDown(t *testing.T) {
 	t.Parallel()
 	clock := newClock()
-	w := setup(t, withClock(clock), withLimits(sshd.Limits{AddressBurst: 3, AddressEvery: time.Minute, ProcessBurst: 5, ProcessEvery: time.Hour}))
+	w := setup(t, withClock(clock), withLimits(sshd.Limits{AddressBurst: 3, AddressEvery: time.Minute, ProcessBurst: 5,
+		ProcessEvery: time.Hour}))
 	guess := func(process, code string) int32 {
 		t.Helper()
 		before := w.door.calls.Load()
@@ -208,7 +218,8 @@ func TestGuessingIsSlowedDown(t *testing.T) {
 func TestGuessingFromManyAddresses(t *testing.T) {
 	t.Parallel()
 	clock := newClock()
-	w := setup(t, withClock(clock), withLimits(sshd.Limits{AddressBurst: 3, AddressEvery: time.Minute, ProcessBurst: 5, ProcessEvery: time.Hour}))
+	w := setup(t, withClock(clock), withLimits(sshd.Limits{AddressBurst: 3, AddressEvery: time.Minute, ProcessBurst: 5,
+		ProcessEvery: time.Hour}))
 	try := func(address, code string) (asked bool, err error) {
 		before := w.door.calls.Load()
 		c, err := w.dialFrom(address, theName, code)
@@ -238,7 +249,8 @@ func TestArrivalsMakeRoom(t *testing.T) {
 	t.Parallel()
 	w := setup(t, withClock(newClock()), withLimits(sshd.Limits{Handshakes: 8}))
 	for i := range 8 {
-		conn, err := (&net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(fmt.Sprint("127.0.1.", i%4+1))}}).Dial("tcp", w.server.Addr().String())
+		conn, err := (&net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(fmt.Sprint("127.0.1.", i%4+1))}}).
+			Dial("tcp", w.server.Addr().String())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -486,7 +498,8 @@ func TestPanicEndsOneConnection(t *testing.T) {
 
 func TestNewNeedsEverything(t *testing.T) {
 	t.Parallel()
-	whole := sshd.Config{Listener: listen(t), HostKeyFile: filepath.Join(t.TempDir(), "key"), Engine: &localEngine{}, Authorizer: &fakeAuthorizer{}}
+	whole := sshd.Config{Listener: listen(t), HostKeyFile: filepath.Join(t.TempDir(), "key"), Engine: &localEngine{},
+		Authorizer: &fakeAuthorizer{}}
 	for name, change := range map[string]func(*sshd.Config){
 		"Listener":   func(c *sshd.Config) { c.Listener = nil },
 		"Key":        func(c *sshd.Config) { c.HostKeyFile = "" },
@@ -505,7 +518,8 @@ func TestNewNeedsEverything(t *testing.T) {
 // first is what clients of other protocols, broken ones and liars begin with.
 var first = []string{
 	"", "\x00", "GET / HTTP/1.1\r\nHost: x\r\n\r\n", "SSH-1.5-old\r\n", "SSH-2.0-\r\n", "SSH-2.0-x\r\n\x00\x00\x00\x00",
-	"SSH-2.0-x\r\n\xff\xff\xff\xff\xff", "SSH-2.0-x\r\n\x00\x00\x00\x0c\x0a\x14aaaaaaaaaaaaaaaa", "\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03",
+	"SSH-2.0-x\r\n\xff\xff\xff\xff\xff", "SSH-2.0-x\r\n\x00\x00\x00\x0c\x0a\x14aaaaaaaaaaaaaaaa",
+	"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03",
 	strings.Repeat("x", 70_000), "SSH-2.0-" + strings.Repeat("x", 70_000), strings.Repeat("hello\r\n", 10_000),
 }
 

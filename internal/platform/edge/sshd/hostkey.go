@@ -21,7 +21,8 @@ const maxKeyFile = 64 << 10
 // loadHostKey reads the key, or creates one if there is no file. A file that cannot be read
 // is never replaced, because clients know its key. Share, unless nil, has the key that all
 // servers use: the file comes first, and is shared if there is none.
-func loadHostKey(path string, share func(create func() ([]byte, error)) ([]byte, error), log *slog.Logger) (ssh.Signer, error) {
+func loadHostKey(path string, share func(create func() ([]byte, error)) ([]byte, error),
+	log *slog.Logger) (ssh.Signer, error) {
 	text, err := readKey(path, log)
 	switch {
 	case errors.Is(err, fs.ErrNotExist) && share != nil:

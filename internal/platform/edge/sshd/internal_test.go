@@ -119,7 +119,8 @@ func TestSharedHostKey(t *testing.T) {
 }
 
 func FuzzParseUser(f *testing.F) {
-	for _, name := range []string{"cf:a-b_c/0", "cf:a/007", "cf:a/1/2", "cf:/1", "cf:a/", "cf:a b/1", "cf:ä/1", "root", "", "cf:a/9999999"} {
+	for _, name := range []string{"cf:a-b_c/0", "cf:a/007", "cf:a/1/2", "cf:/1", "cf:a/", "cf:a b/1", "cf:ä/1", "root", "",
+		"cf:a/9999999"} {
 		f.Add(name)
 	}
 	f.Fuzz(func(t *testing.T, name string) {
@@ -128,7 +129,8 @@ func FuzzParseUser(f *testing.F) {
 			return
 		}
 		rest, prefixed := strings.CutPrefix(name, "cf:"+guid+"/")
-		if n, err := strconv.Atoi(rest); !prefixed || err != nil || n != index || index < 0 || guid == "" || strings.ContainsAny(guid, "/ {\x00") {
+		if n, err := strconv.Atoi(rest); !prefixed || err != nil || n != index || index < 0 || guid == "" ||
+			strings.ContainsAny(guid, "/ {\x00") {
 			t.Errorf("%q is %q, %d", name, guid, index)
 		}
 	})

@@ -37,7 +37,10 @@ func needs(t *testing.T, programs ...string) {
 
 func newOpenSSH(t *testing.T) *openSSH {
 	t.Helper()
-	o := &openSSH{setup(t, func(c *sshd.Config) { c.SFTPServers = []string{"/no/such/sftp-server", "{{home}}/.sftp-server"} }), t.TempDir(), theName}
+	o := &openSSH{setup(t, func(c *sshd.Config) {
+		c.SFTPServers = []string{"/no/such/sftp-server",
+			"{{home}}/.sftp-server"}
+	}), t.TempDir(), theName}
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
@@ -72,13 +75,15 @@ func (o *openSSH) command(ctx context.Context, name string, args ...string) *exe
 	options := []string{"-F", "none"}
 	for _, option := range []string{
 		"Port=" + port, "User=" + o.user, "StrictHostKeyChecking=no", "UserKnownHostsFile=" + filepath.Join(o.dir, "known"),
-		"PreferredAuthentications=password", "NumberOfPasswordPrompts=1", "LogLevel=ERROR", "BatchMode=no", "ServerAliveInterval=1",
+		"PreferredAuthentications=password", "NumberOfPasswordPrompts=1", "LogLevel=ERROR", "BatchMode=no",
+		"ServerAliveInterval=1",
 	} {
 		options = append(options, "-o", option)
 	}
 	cmd := exec.CommandContext(ctx, name, append(options, args...)...)
 	cmd.Dir = o.dir
-	cmd.Env = append(os.Environ(), "SSH_ASKPASS="+filepath.Join(o.dir, "askpass"), "SSH_ASKPASS_REQUIRE=force", "DISPLAY=none", "LC_ALL=C")
+	cmd.Env = append(os.Environ(), "SSH_ASKPASS="+filepath.Join(o.dir, "askpass"), "SSH_ASKPASS_REQUIRE=force",
+		"DISPLAY=none", "LC_ALL=C")
 	return cmd
 }
 
@@ -110,7 +115,8 @@ func TestOpenSSH(t *testing.T) {
 		t.Errorf("with a terminal: %q %d", out, status)
 	}
 	o.user = "cf:other/x"
-	if _, errs, status := o.run("", "ssh", "127.0.0.1", "true"); status != 255 || !strings.Contains(errs, "Permission denied") {
+	if _, errs, status := o.run("", "ssh", "127.0.0.1", "true"); status != 255 ||
+		!strings.Contains(errs, "Permission denied") {
 		t.Errorf("as another user: %q %d", errs, status)
 	}
 }
@@ -182,7 +188,8 @@ func TestOpenSSHCopies(t *testing.T) {
 			if got := o.read(filepath.Join(o.dir, "copy", "deep", "file 3")); got != "3" {
 				t.Errorf("%q came", got)
 			}
-			if _, errs, status := o.run("", "scp", option, "127.0.0.1:missing", "x"); status == 0 || !strings.Contains(errs, "No such file") {
+			if _, errs, status := o.run("", "scp", option, "127.0.0.1:missing", "x"); status == 0 ||
+				!strings.Contains(errs, "No such file") {
 				t.Errorf("a missing file: %q %d", errs, status)
 			}
 		})
@@ -208,8 +215,10 @@ rm folder/d
 rm folder/b
 rmdir folder
 `, "sftp", "-b", "-", "127.0.0.1")
-	if status != 0 || !strings.Contains(out, "Remote working directory: "+o.engine.home) || !strings.Contains(out, "-rw-------") || !strings.Contains(out, "lrwxrwxrwx") {
-		t.Errorf("sftp: stdout %q, stderr %q, status %d, want status 0, the directory %s and both modes", out, errs, status, o.engine.home)
+	if status != 0 || !strings.Contains(out, "Remote working directory: "+o.engine.home) ||
+		!strings.Contains(out, "-rw-------") || !strings.Contains(out, "lrwxrwxrwx") {
+		t.Errorf("sftp: stdout %q, stderr %q, status %d, want status 0, the directory %s and both modes", out, errs, status,
+			o.engine.home)
 	}
 	if got := o.read(filepath.Join(o.dir, "back")); got != "content" {
 		t.Errorf("%q came back", got)

@@ -26,7 +26,8 @@ exit 127`
 
 // sftpPaths are the paths where distributions install their sftp server.
 var sftpPaths = []string{
-	"/usr/lib/openssh/sftp-server", "/usr/lib/ssh/sftp-server", "/usr/libexec/openssh/sftp-server", "/usr/libexec/sftp-server",
+	"/usr/lib/openssh/sftp-server", "/usr/lib/ssh/sftp-server", "/usr/libexec/openssh/sftp-server",
+	"/usr/libexec/sftp-server",
 }
 
 func script(text string, args ...string) []string {

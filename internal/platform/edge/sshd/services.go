@@ -70,7 +70,8 @@ func (t ServiceTunnels) servicesOfSpace(ctx context.Context, app string) (guids 
 		if err != nil {
 			return err
 		}
-		all, _, err := tx.ServiceInstances().List(platform.Where("visible_in_space_guid", a.SpaceGUID).And(platform.In("type", platform.ServiceManaged)))
+		all, _, err := tx.ServiceInstances().List(platform.Where("visible_in_space_guid", a.SpaceGUID).
+			And(platform.In("type", platform.ServiceManaged)))
 		for _, i := range all {
 			guids = append(guids, i.GUID)
 		}

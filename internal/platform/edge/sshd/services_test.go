@@ -64,14 +64,16 @@ func TestServiceTunnels(t *testing.T) {
 			return err
 		}
 		insert := func(guid, space string) error {
-			return tx.ServiceInstances().Insert(&platform.ServiceInstance{Resource: platform.Resource{GUID: guid}, Name: guid, SpaceGUID: space, Type: platform.ServiceManaged})
+			return tx.ServiceInstances().Insert(&platform.ServiceInstance{Resource: platform.Resource{GUID: guid}, Name: guid,
+				SpaceGUID: space, Type: platform.ServiceManaged})
 		}
 		return errors.Join(insert("ours", f.app.SpaceGUID), insert("theirs", other.GUID))
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	var running sshd.Broker = portBroker{"ours": netip.MustParseAddrPort("127.0.0.1:1"), "theirs": netip.MustParseAddrPort("127.0.0.1:2")}
+	var running sshd.Broker = portBroker{"ours": netip.MustParseAddrPort("127.0.0.1:1"),
+		"theirs": netip.MustParseAddrPort("127.0.0.1:2")}
 	for _, c := range []struct {
 		app, address string
 		broker       sshd.Broker
@@ -83,7 +85,8 @@ func TestServiceTunnels(t *testing.T) {
 		{f.app.GUID, "127.0.0.1:1", nil, errFromInstance},
 		{"deleted", "127.0.0.1:1", running, errFromInstance},
 	} {
-		tunnels := sshd.ServiceTunnels{Engine: labeledEngine{app: c.app}, Store: f.Store, Broker: func() sshd.Broker { return c.broker }}
+		tunnels := sshd.ServiceTunnels{Engine: labeledEngine{app: c.app}, Store: f.Store,
+			Broker: func() sshd.Broker { return c.broker }}
 		if _, err := tunnels.Dial(t.Context(), "instance", "tcp", c.address); !errors.Is(err, c.want) {
 			t.Errorf("app %s, %s: got %v, want %v", c.app, c.address, err, c.want)
 		}

@@ -44,7 +44,8 @@ func TestCommandIsTakenLiterally(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
 	c := w.client()
-	for _, text := range []string{"{{home}}", "{{{{home}}}}", "{", "{{", "a  b\t$c `d` \\ \"e\" * ; # \n f", "ü€", strings.Repeat("x", 90_000)} {
+	for _, text := range []string{"{{home}}", "{{{{home}}}}", "{", "{{", "a  b\t$c `d` \\ \"e\" * ; # \n f", "ü€",
+		strings.Repeat("x", 90_000)} {
 		quoted := "'" + strings.ReplaceAll(text, "'", `'\''`) + "'"
 		if out, errs, err := w.run(c, "printf %s "+quoted); err != nil || out != text {
 			t.Errorf("%.40q became %.40q %q %v", text, out, errs, err)
@@ -82,7 +83,8 @@ func TestTerminal(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
 	s := w.session(w.client())
-	if err := s.RequestPty("xterm-256color", 43, 132, ssh.TerminalModes{ssh.ECHO: 1, ssh.TTY_OP_ISPEED: 115200}); err != nil {
+	if err := s.RequestPty("xterm-256color", 43, 132,
+		ssh.TerminalModes{ssh.ECHO: 1, ssh.TTY_OP_ISPEED: 115200}); err != nil {
 		t.Fatal(err)
 	}
 	if err := s.RequestPty("vt100", 1, 1, nil); err == nil {
@@ -152,7 +154,8 @@ func TestTerminalEndOfInput(t *testing.T) {
 	}
 	var out bytes.Buffer
 	s.Stdout, s.Stdin = &out, strings.NewReader("")
-	if err := s.Run("stty size; cat; echo end"); err != nil || !strings.Contains(out.String(), "24 80\r\n") || !strings.Contains(out.String(), "end\r\n") {
+	if err := s.Run("stty size; cat; echo end"); err != nil || !strings.Contains(out.String(), "24 80\r\n") ||
+		!strings.Contains(out.String(), "end\r\n") {
 		t.Errorf("output is %q, %v, want 24 80 and end", out.String(), err)
 	}
 }
@@ -302,7 +305,8 @@ func TestEnvironment(t *testing.T) {
 	w := setup(t)
 	c := w.client()
 	s := w.session(c)
-	for name, ok := range map[string]bool{"LC_ALL": true, "_x9": true, "": false, "9a": false, "A=B": false, "A-B": false, "A B": false, "Ä": false, strings.Repeat("n", 300): false} {
+	for name, ok := range map[string]bool{"LC_ALL": true, "_x9": true, "": false, "9a": false, "A=B": false, "A-B": false,
+		"A B": false, "Ä": false, strings.Repeat("n", 300): false} {
 		if err := s.Setenv(name, "value"); (err == nil) != ok {
 			t.Errorf("setting %.20q: error is %v, want success %v", name, err, ok)
 		}

@@ -59,7 +59,8 @@ type Client struct {
 
 // connect opens a connection for a purpose. Until the returned stop is called, it is closed
 // when ctx ends.
-func (c *Client) connect(ctx context.Context, p agentproto.Purpose) (conn *agentproto.Conn, stop func() bool, err error) {
+func (c *Client) connect(ctx context.Context, p agentproto.Purpose) (conn *agentproto.Conn, stop func() bool,
+	err error) {
 	dial := c.d.Dial
 	if dial == nil {
 		var d net.Dialer
@@ -222,7 +223,8 @@ func (c *Client) launch(ctx context.Context, l Launch, spec []byte) (facts Facts
 
 func (l Launch) send(ctx context.Context, conn *agentproto.Conn, spec []byte) error {
 	err := conn.SendJSON(agentproto.Document, agentproto.Launch{
-		Spec: spec, Disk: l.Limits.Disk, Memory: l.Limits.Memory, Files: l.Limits.Files, PIDs: l.Limits.PIDs, Linger: l.Linger,
+		Spec: spec, Disk: l.Limits.Disk, Memory: l.Limits.Memory, Files: l.Limits.Files, PIDs: l.Limits.PIDs,
+		Linger: l.Linger,
 	})
 	if err != nil {
 		return err

@@ -100,16 +100,20 @@ func TestHalfLaunch(t *testing.T) {
 		return a
 	}
 	for name, l := range map[string]agent.Launch{
-		"read error": launch(archive("file", "x"), broken(func(r io.Reader) io.Reader { return io.MultiReader(io.LimitReader(r, 100_000), iotestErr{cut}) })),
-		"cut":        launch(archive("file", "x"), broken(func(r io.Reader) io.Reader { return io.LimitReader(r, 100_000) })),
+		"read error": launch(archive("file", "x"),
+			broken(func(r io.Reader) io.Reader { return io.MultiReader(io.LimitReader(r, 100_000), iotestErr{cut}) })),
+		"cut": launch(archive("file", "x"), broken(func(r io.Reader) io.Reader { return io.LimitReader(r, 100_000) })),
 		"too large": func() agent.Launch {
 			l := launch(archive("file", strings.Repeat("x", 1000)))
 			l.Limits.Disk = 999
 			return l
 		}(),
-		"no members":  {Spec: initproto.Spec{Instance: id}},
-		"other":       func() agent.Launch { l := launch(); l.Spec.Instance = "other"; return l }(),
-		"large, late": launch(broken(func(io.Reader) io.Reader { return strings.NewReader(strings.Repeat("not a tar", 1<<20)) })),
+		"no members": {Spec: initproto.Spec{Instance: id}},
+		"other":      func() agent.Launch { l := launch(); l.Spec.Instance = "other"; return l }(),
+		"large, late": launch(broken(func(io.Reader) io.Reader {
+			return strings.NewReader(strings.Repeat("not a tar",
+				1<<20))
+		})),
 	} {
 		_, err := w.Launch(within(t), l)
 		if err == nil || errors.Is(err, agent.ErrLaunched) {
@@ -140,7 +144,8 @@ func TestHalfLaunch(t *testing.T) {
 	} {
 		c := w.connect(agentproto.ForLaunch)
 		err := errors.Join(
-			c.SendJSON(agentproto.Document, agentproto.Launch{Spec: []byte(`{"instance":"instance-1","members":[{"name":"web","args":["true"]}]}`)}),
+			c.SendJSON(agentproto.Document,
+				agentproto.Launch{Spec: []byte(`{"instance":"instance-1","members":[{"name":"web","args":["true"]}]}`)}),
 			c.SendJSON(agentproto.Document, agentproto.Archive{Target: "app"}),
 			c.Send(agentproto.Data, make([]byte, 1000)),
 			end(c),
@@ -355,7 +360,8 @@ func TestNonsense(t *testing.T) {
 	t.Parallel()
 	w := listen(t, nil)
 	w.launch()
-	for _, p := range []agentproto.Purpose{agentproto.ForRecords, agentproto.ForExec, agentproto.ForDial, agentproto.ForCollect, agentproto.ForStop} {
+	for _, p := range []agentproto.Purpose{agentproto.ForRecords, agentproto.ForExec, agentproto.ForDial,
+		agentproto.ForCollect, agentproto.ForStop} {
 		for _, nonsense := range [][]byte{
 			{0}, {255, 0, 0, 0, 1, 1}, {byte(agentproto.Document), 0xff, 0xff, 0xff, 0xff},
 			agentproto.AppendFrame(nil, agentproto.Document, []byte("no JSON")),

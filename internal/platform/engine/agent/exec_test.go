@@ -20,7 +20,8 @@ func TestExec(t *testing.T) {
 	var work sync.WaitGroup
 	for range 4 {
 		work.Go(func() {
-			p, err := w.Exec(within(t), engine.ExecRequest{Args: []string{"/bin/sh", "-c", `pwd; echo "$X" >&2; cat; exit 7`}, Env: []string{"X=more"}})
+			p, err := w.Exec(within(t), engine.ExecRequest{Args: []string{"/bin/sh", "-c", `pwd; echo "$X" >&2; cat; exit 7`},
+				Env: []string{"X=more"}})
 			if err != nil {
 				t.Error(err)
 				return
@@ -46,7 +47,8 @@ func TestExec(t *testing.T) {
 		})
 	}
 	work.Wait()
-	if _, err := w.Exec(within(t), engine.ExecRequest{Args: []string{"/no/such/program"}}); !errors.Is(err, os.ErrNotExist) {
+	if _, err := w.Exec(within(t), engine.ExecRequest{Args: []string{"/no/such/program"}}); !errors.Is(err,
+		os.ErrNotExist) {
 		t.Errorf("a program that does not exist: %v, want %v", err, os.ErrNotExist)
 	}
 	if _, err := w.Exec(within(t), engine.ExecRequest{}); err == nil {
@@ -60,7 +62,8 @@ func TestExecKilled(t *testing.T) {
 	w := listen(t, nil)
 	w.launch()
 	for _, terminal := range []*engine.Terminal{nil, {Term: "xterm", Columns: 80, Rows: 24}} {
-		p, err := w.Exec(within(t), engine.ExecRequest{Args: []string{"/bin/sh", "-c", `trap "" HUP TERM; yes & yes`}, Terminal: terminal})
+		p, err := w.Exec(within(t), engine.ExecRequest{Args: []string{"/bin/sh", "-c", `trap "" HUP TERM; yes & yes`},
+			Terminal: terminal})
 		if err != nil {
 			t.Fatal(err)
 		}

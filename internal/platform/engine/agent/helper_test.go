@@ -62,7 +62,8 @@ func (o *output) String() string {
 type fakeInstance struct{ stopped chan bool }
 
 // Exec starts a process of this test.
-func (f *fakeInstance) Exec(m initproto.Member, files [3]*os.File, terminal bool, exited func(int)) (func(syscall.Signal), error) {
+func (f *fakeInstance) Exec(m initproto.Member, files [3]*os.File, terminal bool,
+	exited func(int)) (func(syscall.Signal), error) {
 	cmd := exec.Command(m.Args[0], m.Args[1:]...)
 	cmd.Env, cmd.Dir = m.Env, m.Dir
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = files[0], files[1], files[2]
@@ -102,11 +103,13 @@ func listen(t *testing.T, change func(*agentserver.Config)) *world {
 		t.Fatal(err)
 	}
 	w := &world{
-		t: t, home: t.TempDir(), ip: agenttest.Address(), authority: authority, output: &output{}, stop: make(chan os.Signal, 1),
+		t: t, home: t.TempDir(), ip: agenttest.Address(), authority: authority, output: &output{},
+		stop:     make(chan os.Signal, 1),
 		launched: make(chan *agentserver.Launch, 1), instance: &fakeInstance{stopped: make(chan bool, 10)},
 	}
 	c := agentserver.Config{
-		Instance: id, Seed: agent.Seed(agenttest.InstallKey, id), CA: authority.Certificate(), IP: net.ParseIP(w.ip), Home: w.home, Output: w.output,
+		Instance: id, Seed: agent.Seed(agenttest.InstallKey, id), CA: authority.Certificate(), IP: net.ParseIP(w.ip),
+		Home: w.home, Output: w.output,
 	}
 	if change != nil {
 		change(&c)
@@ -173,7 +176,8 @@ func within(t *testing.T) context.Context {
 // launch is a launch with these archives.
 func launch(files ...engine.Archive) agent.Launch {
 	return agent.Launch{
-		Spec:   initproto.Spec{Instance: id, Members: []initproto.Member{{Name: "web", Source: "APP", Args: []string{"true"}}}},
+		Spec: initproto.Spec{Instance: id, Members: []initproto.Member{{Name: "web", Source: "APP",
+			Args: []string{"true"}}}},
 		Files:  files,
 		Limits: engine.Limits{Memory: 64 << 20, Disk: 64 << 20},
 	}

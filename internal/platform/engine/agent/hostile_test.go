@@ -263,7 +263,8 @@ func TestAuthority(t *testing.T) {
 			t.Errorf("%s is an authority", name)
 		}
 	}
-	if agent.Seed([]byte("k"), "a") == agent.Seed([]byte("k"), "b") || agent.Seed([]byte("k"), "a") == agent.Seed([]byte("l"), "a") {
+	if agent.Seed([]byte("k"), "a") == agent.Seed([]byte("k"), "b") ||
+		agent.Seed([]byte("k"), "a") == agent.Seed([]byte("l"), "a") {
 		t.Error("two instances or installations have one seed")
 	}
 }

@@ -223,7 +223,8 @@ func TestDial(t *testing.T) {
 			t.Errorf("%s: %d bytes came back, %v, want %d", network, len(b), err, len(text))
 		}
 	}
-	for network, address := range map[string]string{"tcp": "127.0.0.1:1", "unix": w.home + "/none", "udp": "127.0.0.1:53", "": ""} {
+	for network, address := range map[string]string{"tcp": "127.0.0.1:1", "unix": w.home + "/none",
+		"udp": "127.0.0.1:53", "": ""} {
 		if c, err := w.Dial(within(t), network, address); err == nil {
 			c.Close()
 			t.Errorf("%s %s is connected", network, address)

@@ -69,7 +69,8 @@ func TestSlowLaunch(t *testing.T) {
 	t.Parallel()
 	w := impatient(t)
 	c := w.connect(agentproto.ForLaunch)
-	if err := c.SendJSON(agentproto.Document, agentproto.Launch{Spec: []byte(`{"instance":"instance-1","members":[{"name":"web","args":["true"]}]}`)}); err != nil {
+	if err := c.SendJSON(agentproto.Document,
+		agentproto.Launch{Spec: []byte(`{"instance":"instance-1","members":[{"name":"web","args":["true"]}]}`)}); err != nil {
 		t.Fatal(err)
 	}
 	if err := c.SendJSON(agentproto.Document, agentproto.Archive{}); err != nil {

@@ -62,8 +62,10 @@ func newChooser(o Options) *chooser {
 	initProgram := program(o.Programs, local.InitName)
 	return &chooser{
 		dir: o.Dir, log: o.Log, kubernetes: o.Kubernetes,
-		container: container.Options{Root: o.Dir.File("containers"), Init: initProgram, Log: o.Log, Egress: true, Overcommit: o.Overcommit},
-		process:   process.Options{Root: o.Dir.File("processes"), Cache: o.Dir.File("cache"), Init: initProgram, Log: o.Log, Overcommit: o.Overcommit},
+		container: container.Options{Root: o.Dir.File("containers"), Init: initProgram, Log: o.Log, Egress: true,
+			Overcommit: o.Overcommit},
+		process: process.Options{Root: o.Dir.File("processes"), Cache: o.Dir.File("cache"), Init: initProgram, Log: o.Log,
+			Overcommit: o.Overcommit},
 	}
 }
 
@@ -152,8 +154,10 @@ func readRecord(path string) (r record, err error) {
 		return r, fmt.Errorf("data directory: %w", err)
 	}
 	if err := json.Unmarshal(text, &r); err != nil || !slices.Contains(Names()[1:], r.Engine) {
-		return r, fmt.Errorf("%s does not say which engine runs the apps of this data directory: restore it, or write %s there, as in {\"engine\": %q}",
-			path, strings.Join(Names()[1:], " or "), Names()[1])
+		return r,
+			fmt.Errorf("%s does not say which engine runs the apps of this data directory: restore it, or write %s there, as "+
+				"in {\"engine\": %q}",
+				path, strings.Join(Names()[1:], " or "), Names()[1])
 	}
 	return r, nil
 }
@@ -203,7 +207,8 @@ func (c *chooser) decide(ctx context.Context) (engine.Engine, record, error) {
 // exhausted: that must not be a permanent choice.
 func exhausted(ctx context.Context, err error) bool {
 	for _, e := range []error{
-		syscall.ENOSPC, syscall.EDQUOT, syscall.ENOMEM, syscall.EMFILE, syscall.ENFILE, context.DeadlineExceeded, context.Canceled,
+		syscall.ENOSPC, syscall.EDQUOT, syscall.ENOMEM, syscall.EMFILE, syscall.ENFILE, context.DeadlineExceeded,
+		context.Canceled,
 	} {
 		if errors.Is(err, e) {
 			return true
@@ -215,5 +220,6 @@ func exhausted(ctx context.Context, err error) bool {
 // TryContainers runs a trial container and returns why it failed. Auto decides in
 // the same way.
 func TryContainers(ctx context.Context, programs string) error {
-	return container.Probe(ctx, container.Options{Log: slog.New(slog.DiscardHandler), Init: program(programs, local.InitName)})
+	return container.Probe(ctx, container.Options{Log: slog.New(slog.DiscardHandler),
+		Init: program(programs, local.InitName)})
 }

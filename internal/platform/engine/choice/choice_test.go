@@ -92,9 +92,11 @@ func runOne(t *testing.T, e engine.Engine, id string) {
 	t.Helper()
 	err := e.Start(t.Context(), engine.Spec{
 		ID: id, Limits: engine.Limits{Memory: 64 << 20, Disk: 16 << 20},
-		Launch: initproto.Spec{Instance: id, LogRate: -1, Health: initproto.Check{Kind: initproto.CheckProcess}, Members: []initproto.Member{{
-			Name: "web", Source: "APP", Args: []string{"/bin/sleep", "100000"}, Env: []string{"PATH=/bin", "HOME={{home}}"}, Dir: "{{home}}",
-		}}},
+		Launch: initproto.Spec{Instance: id, LogRate: -1, Health: initproto.Check{Kind: initproto.CheckProcess},
+			Members: []initproto.Member{{
+				Name: "web", Source: "APP", Args: []string{"/bin/sleep", "100000"}, Env: []string{"PATH=/bin", "HOME={{home}}"},
+				Dir: "{{home}}",
+			}}},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -198,7 +200,8 @@ func TestEngineChange(t *testing.T) {
 	if left := containertest.Of(c.container.Root).Left(t); len(left) > 0 {
 		t.Errorf("left of the container engine:\n%s", strings.Join(left, "\n"))
 	}
-	if line, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/cmdline"); err == nil && len(line) > 0 { // a zombie has none
+	// a zombie has none
+	if line, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/cmdline"); err == nil && len(line) > 0 {
 		t.Errorf("process %d still runs", pid)
 	}
 	runOne(t, e, "b")
@@ -310,7 +313,8 @@ func TestStopGoesOn(t *testing.T) {
 				t.Errorf("b still runs: %v", procs)
 			}
 			free()
-			if stopped, err := StopAll(t.Context(), Options{Dir: c.dir, Programs: testkit.Programs(t), Log: c.log}); err != nil || stopped != (Stopped{}) {
+			if stopped, err := StopAll(t.Context(), Options{Dir: c.dir, Programs: testkit.Programs(t),
+				Log: c.log}); err != nil || stopped != (Stopped{}) {
 				t.Errorf("the next attempt: %+v, %v, want nothing to stop", stopped, err)
 			}
 			if left, err := os.ReadDir(root); err == nil && len(left) > 0 {

@@ -35,7 +35,9 @@ func recheck(ctx context.Context, e engine.Engine, log *slog.Logger) {
 // FirewallMetric counts how often another program has changed the firewall of an engine.
 func FirewallMetric(e engine.Engine) prometheus.Collector {
 	return prometheus.NewCounterFunc(prometheus.CounterOpts{
-		Name: "ingot_firewall_restored_total", Help: "How often another program removed or changed the firewall of app instances, which was restored each time; the log names the program.",
+		Name: "ingot_firewall_restored_total",
+		Help: "How often another program removed or changed the firewall of app instances, which was restored each time; " +
+			"the log names the program.",
 	}, func() float64 {
 		if f, ok := e.(interface{ FirewallRestored() int64 }); ok {
 			return float64(f.FirewallRestored())
@@ -47,7 +49,9 @@ func FirewallMetric(e engine.Engine) prometheus.Collector {
 // HeldMetric is 1 while an engine starts no instances.
 func HeldMetric(e engine.Engine) prometheus.Collector {
 	return prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-		Name: "ingot_apps_held_back", Help: "1 while the server starts no app instances because its engine does not work; /readyz of the admin listener says why.",
+		Name: "ingot_apps_held_back",
+		Help: "1 while the server starts no app instances because its engine does not work; /readyz of the admin listener " +
+			"says why.",
 	}, func() float64 {
 		if e.Describe().Held != "" {
 			return 1

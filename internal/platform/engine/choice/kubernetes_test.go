@@ -24,7 +24,8 @@ func TestKubernetes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	o := kubernetes.Options{Config: kubernetes.DefaultConfig(), Authority: authority, Key: []byte("key"), Server: "test", Home: cluster.Home}
+	o := kubernetes.Options{Config: kubernetes.DefaultConfig(), Authority: authority, Key: []byte("key"), Server: "test",
+		Home: cluster.Home}
 	o.Image, o.Kubeconfig, o.PlaceTimeout = "stack:test", cluster.Kubeconfig(t), time.Second
 	c.kubernetes = func(context.Context) (kubernetes.Options, error) { return o, nil }
 

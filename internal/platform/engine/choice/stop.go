@@ -63,7 +63,8 @@ func (c *chooser) stopOthers(ctx context.Context, used string) error {
 			errs = append(errs, fmt.Errorf("the instances of the previous engine could not be stopped: %w", err))
 		}
 		if stopped.Instances > 0 {
-			c.log.Info("stopped the instances of the other engine; they are started again", "instances", stopped.Instances, "engine", used)
+			c.log.Info("stopped the instances of the other engine; they are started again", "instances", stopped.Instances,
+				"engine", used)
 		}
 	}
 	return errors.Join(errs...)
@@ -84,10 +85,11 @@ func (k kind) stop(ctx context.Context) (s Stopped, err error) {
 	}
 	limited, cancel := context.WithTimeout(ctx, stopTimeout)
 	defer cancel()
-	results := background.EachResult(ctx, "stop instances", stopAtOnce, all, func(ctx context.Context, in engine.Instance) error {
-		awaitEnd(limited, e, in.ID)
-		return e.Remove(ctx, in.ID)
-	})
+	results := background.EachResult(ctx, "stop instances", stopAtOnce, all,
+		func(ctx context.Context, in engine.Instance) error {
+			awaitEnd(limited, e, in.ID)
+			return e.Remove(ctx, in.ID)
+		})
 	for i, result := range results {
 		if in, err := e.Get(ctx, all[i].ID); result != nil && err == nil && in.Running {
 			s.Left++

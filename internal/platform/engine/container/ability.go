@@ -98,7 +98,8 @@ func (e *Engine) tryLayer() (err error) {
 	if err != nil {
 		return err
 	}
-	if err := overlay(path("home"), []layer{{path: lower}}, path("upper"), path("work"), path("scratch"), users); err != nil {
+	if err := overlay(path("home"), []layer{{path: lower}}, path("upper"), path("work"), path("scratch"),
+		users); err != nil {
 		return err
 	}
 	info, err := os.Lstat(path("home/file"))

@@ -33,7 +33,8 @@ func TestBusyDisk(t *testing.T) {
 	patience := container.LoopTime(e, 100*time.Millisecond)
 	err = e.Remove(t.Context(), "a")
 	container.LoopTime(e, patience)
-	if want := fmt.Sprintf("process %d (", os.Getpid()); err == nil || !strings.Contains(err.Error(), "instance a was removed, but its disk") || !strings.Contains(err.Error(), want) {
+	if want := fmt.Sprintf("process %d (", os.Getpid()); err == nil ||
+		!strings.Contains(err.Error(), "instance a was removed, but its disk") || !strings.Contains(err.Error(), want) {
 		t.Errorf("got %v, want that the disk is in use by %q", err, want)
 	}
 	if _, err := e.Get(t.Context(), "a"); !errors.Is(err, engine.ErrNotFound) {

@@ -86,7 +86,8 @@ func (d *disks) template(ctx context.Context, size int64) (string, error) {
 	if err := os.Truncate(tmp, size); err != nil {
 		return "", err
 	}
-	if err := loopdisk.Run(ctx, d.mkfs, slices.Concat(diskFlags, []string{"-i", strconv.Itoa(inodeEvery), tmp})...); err != nil {
+	if err := loopdisk.Run(ctx, d.mkfs, slices.Concat(diskFlags, []string{"-i", strconv.Itoa(inodeEvery),
+		tmp})...); err != nil {
 		return "", err
 	}
 	return path, os.Rename(tmp, path)
@@ -207,7 +208,8 @@ func holdersOf(loop string) (names []string) {
 			continue
 		}
 		name, _ := os.ReadFile(proc + "/comm")
-		if names = append(names, fmt.Sprintf("process %s (%s)", filepath.Base(proc), strings.TrimSpace(string(name)))); len(names) == mostHolders {
+		if names = append(names, fmt.Sprintf("process %s (%s)", filepath.Base(proc), strings.TrimSpace(string(name)))); len(
+			names) == mostHolders {
 			break
 		}
 	}

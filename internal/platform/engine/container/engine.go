@@ -139,7 +139,8 @@ func (in *instance) runs() bool {
 func New(ctx context.Context, o Options) (_ *Engine, err error) {
 	e := &Engine{
 		log: o.Log, users: newUsers(), instances: map[string]*instance{}, options: o, loopTime: loopTime,
-		about: engine.Description{Name: "container", Isolated: true, HardDisk: true, HardProcesses: true, Detail: "Linux containers"},
+		about: engine.Description{Name: "container", Isolated: true, HardDisk: true, HardProcesses: true,
+			Detail: "Linux containers"},
 	}
 	if e.log == nil {
 		e.log = slog.New(slog.DiscardHandler)
@@ -188,7 +189,8 @@ func New(ctx context.Context, o Options) (_ *Engine, err error) {
 	if e.layers, err = openLayers(filepath.Join(root, "layers"), o.LayerSpace); err != nil {
 		return nil, err
 	}
-	e.net, err = network.Open(network.Options{Hash: hash, Root: root, Egress: o.Egress, Allow: o.Allow, Holder: initPath, Log: e.log})
+	e.net, err = network.Open(network.Options{Hash: hash, Root: root, Egress: o.Egress, Allow: o.Allow, Holder: initPath,
+		Log: e.log})
 	if err != nil {
 		return nil, err
 	}
@@ -510,7 +512,8 @@ func (e *Engine) close() error {
 	if e.lock == nil {
 		return errors.Join(errs...) // another server's
 	}
-	if dirs, err := os.ReadDir(e.root); len(e.instances) == 0 && len(dirs) == 0 && (err == nil || errors.Is(err, os.ErrNotExist)) {
+	if dirs, err := os.ReadDir(e.root); len(e.instances) == 0 && len(dirs) == 0 &&
+		(err == nil || errors.Is(err, os.ErrNotExist)) {
 		ctx, cancel := context.WithTimeout(context.Background(), takedown)
 		defer cancel()
 		errs = append(errs, e.dismantle(ctx))

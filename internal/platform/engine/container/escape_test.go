@@ -180,8 +180,10 @@ func escape(t *testing.T) {
 		if status != 0 {
 			t.Fatalf("reading the status of the member: exit status %d: %s", status, out)
 		}
-		for _, want := range []string{"Uid:\t2000\t2000\t2000\t2000", "Gid:\t2000\t2000\t2000\t2000", "CapEff:\t0000000000000000",
-			"CapPrm:\t0000000000000000", "CapInh:\t0000000000000000", "CapAmb:\t0000000000000000", "NoNewPrivs:\t1", "Seccomp:\t2"} {
+		for _, want := range []string{"Uid:\t2000\t2000\t2000\t2000", "Gid:\t2000\t2000\t2000\t2000",
+			"CapEff:\t0000000000000000",
+			"CapPrm:\t0000000000000000", "CapInh:\t0000000000000000", "CapAmb:\t0000000000000000", "NoNewPrivs:\t1",
+			"Seccomp:\t2"} {
 			if !strings.Contains(out, want) {
 				t.Errorf("no %q in\n%s", want, out)
 			}
@@ -295,7 +297,8 @@ func TestNetwork(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := e.Allow(t.Context(), []container.Endpoint{netip.AddrPortFrom(e.Gateway(), uint16(number))}, nil); err != nil {
+	if err := e.Allow(t.Context(), []container.Endpoint{netip.AddrPortFrom(e.Gateway(), uint16(number))},
+		nil); err != nil {
 		t.Fatal(err)
 	}
 	if out, status := connect(hosts[0], port); status != 0 || out != "hello" {
@@ -333,7 +336,8 @@ func TestDialUnix(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer l.Close()
-	if out, status := inside(t, e, "a", `ln -s `+dir+`/s ~/link; ln -s ../../../../../../../../`+dir+`/s ~/far`); status != 0 {
+	if out, status := inside(t, e, "a", `ln -s `+dir+`/s ~/link; ln -s ../../../../../../../../`+dir+
+		`/s ~/far`); status != 0 {
 		t.Fatalf("making the links: exit status %d: %s", status, out)
 	}
 	for _, path := range []string{"/home/vcap/link", "/home/vcap/far", dir + "/s"} {
@@ -398,7 +402,8 @@ func TestLimitsAreSeen(t *testing.T) {
 	s := idle("a")
 	s.Limits.Memory = 256 << 20
 	start(t, e, s)
-	out, status := inside(t, e, "a", `cat /sys/fs/cgroup/memory/memory.limit_in_bytes 2>/dev/null || cat /sys/fs/cgroup/memory.max`)
+	out, status := inside(t, e, "a",
+		`cat /sys/fs/cgroup/memory/memory.limit_in_bytes 2>/dev/null || cat /sys/fs/cgroup/memory.max`)
 	if status != 0 || out != strconv.Itoa(256<<20) {
 		t.Errorf("memory limit as seen from inside: %q", out)
 	}
@@ -419,7 +424,9 @@ func TestDegraded(t *testing.T) {
 	s := idle("a")
 	s.Files = []engine.Archive{keyedArchive("degraded")}
 	start(t, e, s)
-	if out, status := inside(t, e, "a", `cat app/file && echo x >app/file && head -c 1000000 /dev/zero >big && test -O app/file`); status != 0 || out != "text" {
+	if out, status := inside(t, e, "a",
+		`cat app/file && echo x >app/file && head -c 1000000 /dev/zero >big && test -O app/file`); status != 0 ||
+		out != "text" {
 		t.Errorf("exit status %d, output %s, want 0 and text", status, out)
 	}
 	if u, err := e.Usage(t.Context(), "a"); err != nil || u.Disk < 1000000 {
@@ -469,7 +476,8 @@ func TestDiskLimit(t *testing.T) {
 	s := idle("a")
 	s.Limits.Disk = 32 << 20
 	start(t, e, s)
-	out, status := inside(t, e, "a", `head -c 30000000 /dev/zero >~/most && rm ~/most && head -c 40000000 /dev/zero >/tmp/more`)
+	out, status := inside(t, e, "a",
+		`head -c 30000000 /dev/zero >~/most && rm ~/most && head -c 40000000 /dev/zero >/tmp/more`)
 	if status == 0 || !strings.Contains(out, "No space left") {
 		t.Errorf("exit status %d, output %q, want no space left", status, out)
 	}

@@ -41,7 +41,8 @@ func (e *Engine) Exec(ctx context.Context, id string, r engine.ExecRequest) (_ e
 		return nil, err
 	}
 	if in.Image != nil && !hasShell(in.Init) {
-		return nil, fault.New(fault.Unprocessable, "the image has no /bin/sh, which is needed to run something in its instances: add a shell to the image")
+		return nil, fault.New(fault.Unprocessable,
+			"the image has no /bin/sh, which is needed to run something in its instances: add a shell to the image")
 	}
 	dir, err := os.MkdirTemp(e.bundle(id), "exec")
 	if err != nil {
@@ -262,7 +263,8 @@ func (p *process) Resize(columns, rows int) error {
 	id := p.id
 	p.mu.Unlock()
 	for fd := range 3 {
-		tty, err := os.OpenFile("/proc/"+strconv.Itoa(id.PID)+"/fd/"+strconv.Itoa(fd), os.O_RDWR|syscall.O_NOCTTY|syscall.O_NONBLOCK, 0)
+		tty, err := os.OpenFile("/proc/"+strconv.Itoa(id.PID)+"/fd/"+strconv.Itoa(fd),
+			os.O_RDWR|syscall.O_NOCTTY|syscall.O_NONBLOCK, 0)
 		if err != nil {
 			continue
 		}

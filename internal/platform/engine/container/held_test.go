@@ -29,7 +29,8 @@ func holdable(t *testing.T, dir string) (o container.Options, set func(script st
 	if err != nil {
 		t.Fatal(err)
 	}
-	o = container.Options{Root: filepath.Join(dir, "root"), Init: enginetest.InitPath(), Runc: filepath.Join(enginetest.TempDir(t), "runc")}
+	o = container.Options{Root: filepath.Join(dir, "root"), Init: enginetest.InitPath(),
+		Runc: filepath.Join(enginetest.TempDir(t), "runc")}
 	set = func(script string) {
 		// A new file each time: the old one may still be run.
 		_ = os.Remove(o.Runc)
@@ -154,7 +155,8 @@ func TestHeldByFirewall(t *testing.T) {
 		err = cmd.Start()
 	}
 	if err == nil {
-		_, err = fmt.Fprintf(in, "delete table inet %[1]s; add table inet %[1]s { flags owner; }\n", containertest.Of(o.Root).Table())
+		_, err = fmt.Fprintf(in, "delete table inet %[1]s; add table inet %[1]s { flags owner; }\n",
+			containertest.Of(o.Root).Table())
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -187,7 +189,8 @@ func TestHeldByFullDisk(t *testing.T) {
 	})
 	o, _ := holdable(t, dir)
 	filler := filepath.Join(dir, "filler")
-	if out, err := exec.CommandContext(t.Context(), "dd", "if=/dev/zero", "of="+filler, "bs=1M").CombinedOutput(); err == nil {
+	if out, err := exec.CommandContext(t.Context(), "dd", "if=/dev/zero", "of="+filler, "bs=1M").
+		CombinedOutput(); err == nil {
 		t.Fatalf("the disk is not full: %s", out)
 	}
 	e := reopened(t, o)

@@ -66,11 +66,15 @@ func (e *Engine) Fetch(ctx context.Context, i engine.Image, limit int64) (int64,
 // imageLayers returns the layers of an image, which may have limit bytes together.
 func (e *Engine) imageLayers(ctx context.Context, i *engine.Image, limit int64, held *layerHolds) ([]layer, error) {
 	if !e.sharing {
-		return nil, engine.NoImages("Docker images need Linux 5.19 or newer, and a data directory on a file system with mapped mounts, such as ext4 or xfs. " +
-			"The server's log says what is missing.")
+		return nil, engine.NoImages(
+			"Docker images need Linux 5.19 or newer, and a data directory on a file system with mapped mounts, such as ext4 " +
+				"or xfs. " +
+				"The server's log says what is missing.")
 	}
 	if len(i.Layers) > mostLayers {
-		return nil, fault.New(fault.Unprocessable, "the image has %d layers, and %d are possible: build it with fewer, for example in several stages", len(i.Layers), mostLayers)
+		return nil, fault.New(fault.Unprocessable,
+			"the image has %d layers, and %d are possible: build it with fewer, for example in several stages",
+			len(i.Layers), mostLayers)
 	}
 	var all []layer
 	left := limit
@@ -151,7 +155,8 @@ func hideBelow(dir string, l archive.Layer) error {
 //	disk/root     what it writes, over its layers
 //	disk/work     work directory of overlay
 //	disk/files    its service bindings
-func (e *Engine) mountImage(ctx context.Context, in *instance, s engine.Spec, limits engine.Limits, held *layerHolds) error {
+func (e *Engine) mountImage(ctx context.Context, in *instance, s engine.Spec, limits engine.Limits,
+	held *layerHolds) error {
 	layers, err := e.imageLayers(ctx, s.Image, limits.Disk, held)
 	if err != nil {
 		return err
@@ -189,17 +194,20 @@ func (e *Engine) mountImage(ctx context.Context, in *instance, s engine.Spec, li
 		rootGroup += vcapID
 	}
 	upper, point := filepath.Join(disk, imageRoot), filepath.Join(bundle, imageRoot)
-	if err := errors.Join(os.Mkdir(upper, 0o755), os.Lchown(upper, rootUser, rootGroup), os.Mkdir(point, 0o755)); err != nil {
+	if err := errors.Join(os.Mkdir(upper, 0o755), os.Lchown(upper, rootUser, rootGroup),
+		os.Mkdir(point, 0o755)); err != nil {
 		return err
 	}
 	files, err := local.Create(disk, "files")
 	if err != nil {
 		return err
 	}
-	if err := errors.Join(files.Unpack(ctx, s.Files, limits.Disk), files.Own(base+who.User, base+who.Group), bindMount(files.Home(), in.dir.Home())); err != nil {
+	if err := errors.Join(files.Unpack(ctx, s.Files, limits.Disk), files.Own(base+who.User, base+who.Group),
+		bindMount(files.Home(), in.dir.Home())); err != nil {
 		return err
 	}
-	if err := overlay(point, layers, upper, filepath.Join(disk, "work"), filepath.Join(bundle, "layers"), users); err != nil {
+	if err := overlay(point, layers, upper, filepath.Join(disk, "work"), filepath.Join(bundle, "layers"),
+		users); err != nil {
 		return err
 	}
 	return addDirectories(point, who, base)
@@ -214,7 +222,8 @@ func addDirectories(point string, who imageUser, base int) error {
 	}
 	defer root.Close()
 	odd := func(name string) error {
-		return fault.New(fault.Unprocessable, "the image has something else at /%s than a mount can replace: build it without that", name)
+		return fault.New(fault.Unprocessable,
+			"the image has something else at /%s than a mount can replace: build it without that", name)
 	}
 	for _, name := range []string{"proc", "dev", "sys", "etc", controlInside[1:]} {
 		if info, err := root.Lstat(name); err == nil && !info.IsDir() {

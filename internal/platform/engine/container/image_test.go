@@ -100,12 +100,15 @@ func shellImage(t testing.TB) []engine.Layer {
 	t.Helper()
 	base := fromHost(t, "sh", "ls", "id", "cat", "stat", "mkdir", "rm", "sleep")
 	base = append(base, text("etc/passwd", passwd), text("etc/group", "root:x:0:\nstaff:x:50:\n"),
-		folder("adm/"), text("adm/mine", "of root"), piece{name: "adm/secret", body: "for root only", kind: tar.TypeReg, mode: 0o600},
+		folder("adm/"), text("adm/mine", "of root"), piece{name: "adm/secret", body: "for root only", kind: tar.TypeReg,
+			mode: 0o600},
 		piece{name: "srv/shop/", kind: tar.TypeDir, mode: 0o700, user: 1000, group: 1001},
-		folder("data/"), text("data/old", "old"), text("data/kept", "kept"), folder("data/dir/"), text("data/dir/below", "below"), text("data/file", "lower"))
+		folder("data/"), text("data/old", "old"), text("data/kept", "kept"), folder("data/dir/"),
+		text("data/dir/below", "below"), text("data/file", "lower"))
 	return []engine.Layer{
 		layerOf("image-base", base...),
-		layerOf("image-next", folder("data/"), text("data/.wh.old", ""), text("data/file", "upper"), folder("data/dir/"), text("data/dir/.wh..wh..opq", ""), text("data/dir/new", "new")),
+		layerOf("image-next", folder("data/"), text("data/.wh.old", ""), text("data/file", "upper"), folder("data/dir/"),
+			text("data/dir/.wh..wh..opq", ""), text("data/dir/new", "new")),
 	}
 }
 
@@ -119,7 +122,8 @@ func runImage(t *testing.T, e *container.Engine, i engine.Image, args ...string)
 		ID: id, Image: &i, Limits: engine.Limits{Memory: 128 << 20, Disk: 128 << 20, PIDs: 64, Files: 256},
 		Launch: initproto.Spec{
 			Instance: id, OneOff: true, LogRate: -1,
-			Members: []initproto.Member{{Name: "main", Source: "APP", Args: args, Dir: i.Dir, Env: []string{"PATH=/bin", "HOME={{home}}"}}},
+			Members: []initproto.Member{{Name: "main", Source: "APP", Args: args, Dir: i.Dir,
+				Env: []string{"PATH=/bin", "HOME={{home}}"}}},
 		},
 	}
 	if err := e.Start(t.Context(), spec); err != nil {
@@ -174,26 +178,34 @@ func TestImage(t *testing.T) {
 	for name, test := range map[string]struct {
 		user, dir, script, want string
 	}{
-		"layers": {"", "/", "cat /data/file /data/kept; ls /data /data/dir", "upperkept/data:\ndir\nfile\nkept\n\n/data/dir:\nnew"},
+		"layers": {"", "/", "cat /data/file /data/kept; ls /data /data/dir",
+			"upperkept/data:\ndir\nfile\nkept\n\n/data/dir:\nnew"},
 		"root is unprivileged and owns what root has": {
-			"", "/", `exec 2>&1; id -u; id -g; stat -c %u:%g /adm/mine; echo more > /adm/new && cat /adm/secret; echo; ls -d /tmp; mkdir /new && echo made; echo $HOME; cat /.ingot/spec.json`,
+			"", "/",
+			`exec 2>&1; id -u; id -g; stat -c %u:%g /adm/mine; echo more > /adm/new && cat /adm/secret; echo; ls -d /tmp; mkdir /new && echo made; echo $HOME; cat /.ingot/spec.json`,
 			"2000\n2000\n2000:2000\nfor root only\n/tmp\nmade\n/adm\ncat: /.ingot/spec.json: Permission denied",
 		},
 		"named user": {
-			"shop", "/srv/shop", `exec 2>&1; id -u; id -g; echo $HOME; stat -c %u:%g /adm/mine /srv/shop; ls -d .; cat /adm/secret; echo x > /adm/new`,
-			"1000\n1001\n/srv/shop\n0:0\n1000:1001\n.\ncat: /adm/secret: Permission denied\n/bin/sh: 1: cannot create /adm/new: Permission denied",
+			"shop", "/srv/shop",
+			`exec 2>&1; id -u; id -g; echo $HOME; stat -c %u:%g /adm/mine /srv/shop; ls -d .; cat /adm/secret; echo x > /adm/new`,
+			"1000\n1001\n/srv/shop\n0:0\n1000:1001\n.\ncat: /adm/secret: Permission denied\n/bin/sh: 1: cannot create " +
+				"/adm/new: Permission denied",
 		},
-		"numbers":           {"1234:4321", "/", "id -u; id -g; echo $HOME", "1234\n4321\n/"},
-		"number, no group":  {"1234", "/", "id -u; id -g; stat -c %g /adm/mine", "1234\n2000\n2000"},
-		"named group":       {"1000:staff", "/", "id -u; id -g", "1000\n50"},
-		"new directory":     {"shop", "/opt/here", "ls -d $PWD; echo x > file && cat file", "/opt/here\nx"},
-		"no privileges":     {"", "/", "cat /proc/self/status | while read k v; do case $k in CapEff:|CapPrm:|NoNewPrivs:) echo $k $v;; esac; done", "CapPrm: 0000000000000000\nCapEff: 0000000000000000\nNoNewPrivs: 1"},
+		"numbers":          {"1234:4321", "/", "id -u; id -g; echo $HOME", "1234\n4321\n/"},
+		"number, no group": {"1234", "/", "id -u; id -g; stat -c %g /adm/mine", "1234\n2000\n2000"},
+		"named group":      {"1000:staff", "/", "id -u; id -g", "1000\n50"},
+		"new directory":    {"shop", "/opt/here", "ls -d $PWD; echo x > file && cat file", "/opt/here\nx"},
+		"no privileges": {"", "/",
+			"cat /proc/self/status | while read k v; do case $k in CapEff:|CapPrm:|NoNewPrivs:) echo $k $v;; esac; done",
+			"CapPrm: 0000000000000000\nCapEff: 0000000000000000\nNoNewPrivs: 1"},
 		"names of the host": {"", "/", "cat /etc/hosts", "127.0.0.1 localhost"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			got, exit := runImage(t, e, engine.Image{Layers: layers, User: test.user, Dir: test.dir}, "/bin/sh", "-c", test.script)
-			if got = strings.TrimSpace(strings.ReplaceAll(got, "upper\nkept\n", "upperkept")); exit == nil || !strings.HasPrefix(got, strings.TrimSpace(test.want)) {
+			got, exit := runImage(t, e, engine.Image{Layers: layers, User: test.user, Dir: test.dir}, "/bin/sh", "-c",
+				test.script)
+			if got = strings.TrimSpace(strings.ReplaceAll(got, "upper\nkept\n", "upperkept")); exit == nil ||
+				!strings.HasPrefix(got, strings.TrimSpace(test.want)) {
 				t.Errorf("got %q (%+v), want %q", got, exit, test.want)
 			}
 		})
@@ -238,10 +250,11 @@ func TestImageServes(t *testing.T) {
 		t.Fatal(err)
 	}
 	opened := 0
-	image := engine.Image{Dir: "/", Layers: []engine.Layer{{Key: "image-member", Open: func(context.Context) (io.ReadCloser, error) {
-		opened++
-		return io.NopCloser(bytes.NewReader(program)), nil
-	}}}}
+	image := engine.Image{Dir: "/", Layers: []engine.Layer{{Key: "image-member",
+		Open: func(context.Context) (io.ReadCloser, error) {
+			opened++
+			return io.NopCloser(bytes.NewReader(program)), nil
+		}}}}
 	for i := range 3 {
 		id := fmt.Sprintf("serves-%d", i)
 		err := e.Start(t.Context(), engine.Spec{
@@ -282,17 +295,21 @@ func TestImageServes(t *testing.T) {
 	}
 	// Nothing of an image leads runc elsewhere.
 	for name, p := range map[string]piece{
-		"proc": {name: "proc", kind: tar.TypeSymlink, link: "/sys"}, "dev": {name: "dev", kind: tar.TypeReg, body: "x"}, ".ingot": {name: ".ingot", kind: tar.TypeSymlink, link: "/tmp"},
+		"proc": {name: "proc", kind: tar.TypeSymlink, link: "/sys"}, "dev": {name: "dev", kind: tar.TypeReg, body: "x"},
+		".ingot": {name: ".ingot", kind: tar.TypeSymlink, link: "/tmp"},
 	} {
 		err := e.Start(t.Context(), engine.Spec{
-			ID: "odd" + strings.TrimPrefix(name, "."), Image: &engine.Image{Layers: append(image.Layers, layerOf("image-"+name, p))}, Limits: engine.Limits{Disk: 128 << 20},
+			ID:     "odd" + strings.TrimPrefix(name, "."),
+			Image:  &engine.Image{Layers: append(image.Layers, layerOf("image-"+name, p))},
+			Limits: engine.Limits{Disk: 128 << 20},
 			Launch: initproto.Spec{Members: []initproto.Member{{Name: "web", Args: []string{"/member", "wait"}}}},
 		})
 		if !fault.Is(err, fault.Unprocessable) || !strings.Contains(err.Error(), "/"+name) {
 			t.Errorf("an image with an odd /%s: %v", name, err)
 		}
 	}
-	if _, err := e.Exec(t.Context(), "serves-0", engine.ExecRequest{Args: []string{"/bin/sh"}}); !fault.Is(err, fault.Unprocessable) || !strings.Contains(err.Error(), "/bin/sh") {
+	if _, err := e.Exec(t.Context(), "serves-0", engine.ExecRequest{Args: []string{"/bin/sh"}}); !fault.Is(err,
+		fault.Unprocessable) || !strings.Contains(err.Error(), "/bin/sh") {
 		t.Errorf("a shell that the image does not have: %v", err)
 	}
 }
@@ -309,11 +326,14 @@ func TestImageExec(t *testing.T) {
 	})
 	id := fmt.Sprintf("exec-%d", counter.Add(1))
 	err := e.Start(t.Context(), engine.Spec{
-		ID: id, Files: []engine.Archive{{Target: "given", Open: func() (io.ReadCloser, error) { return layerOf("", text("file", "for its user")).Open(t.Context()) }}},
-		Image: &engine.Image{Layers: shellImage(t), User: "shop", Dir: "/srv/shop"}, Limits: engine.Limits{Memory: 128 << 20, Disk: 128 << 20},
+		ID: id, Files: []engine.Archive{{Target: "given",
+			Open: func() (io.ReadCloser, error) { return layerOf("", text("file", "for its user")).Open(t.Context()) }}},
+		Image: &engine.Image{Layers: shellImage(t), User: "shop", Dir: "/srv/shop"}, Limits: engine.Limits{Memory: 128 << 20,
+			Disk: 128 << 20},
 		Launch: initproto.Spec{
 			Instance: id, LogRate: -1, Health: initproto.Check{Kind: initproto.CheckProcess},
-			Members: []initproto.Member{{Name: "main", Source: "APP", Args: []string{"/bin/sleep", "1000"}, Dir: "/srv/shop", Env: []string{"PATH=/bin", "HOME={{home}}", "A=b"}}},
+			Members: []initproto.Member{{Name: "main", Source: "APP", Args: []string{"/bin/sleep", "1000"}, Dir: "/srv/shop",
+				Env: []string{"PATH=/bin", "HOME={{home}}", "A=b"}}},
 		},
 	})
 	if err != nil {
@@ -324,8 +344,10 @@ func TestImageExec(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	for dir, want := range map[string]string{"": "1000 /srv/shop b for its user /srv/shop", "/data": "1000 /data b for its user /srv/shop", "/gone": "1000 / b for its user /srv/shop"} {
-		p, err := e.Exec(t.Context(), id, engine.ExecRequest{Args: []string{"/bin/sh", "-c", "echo $(id -u) $PWD $A $(cat $HOME/given/file) $HOME"}, Dir: dir})
+	for dir, want := range map[string]string{"": "1000 /srv/shop b for its user /srv/shop",
+		"/data": "1000 /data b for its user /srv/shop", "/gone": "1000 / b for its user /srv/shop"} {
+		p, err := e.Exec(t.Context(), id,
+			engine.ExecRequest{Args: []string{"/bin/sh", "-c", "echo $(id -u) $PWD $A $(cat $HOME/given/file) $HOME"}, Dir: dir})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -355,17 +377,21 @@ func TestImageRefused(t *testing.T) {
 		image engine.Image
 		want  string
 	}{
-		"too large":     {engine.Image{Layers: []engine.Layer{layerOf("image-1", text("a", strings.Repeat("x", 70<<20)))}}, "disk limit of 64 MB"},
-		"all too large": {engine.Image{Layers: []engine.Layer{layerOf("image-2", text("a", strings.Repeat("x", 40<<20))), layerOf("image-3", text("b", strings.Repeat("x", 40<<20)))}}, "disk limit of 64 MB"},
+		"too large": {engine.Image{Layers: []engine.Layer{layerOf("image-1", text("a", strings.Repeat("x", 70<<20)))}},
+			"disk limit of 64 MB"},
+		"all too large": {engine.Image{Layers: []engine.Layer{layerOf("image-2", text("a", strings.Repeat("x", 40<<20))),
+			layerOf("image-3", text("b", strings.Repeat("x", 40<<20)))}}, "disk limit of 64 MB"},
 		"too many":      {engine.Image{Layers: many}, "128 layers"},
 		"unknown user":  {engine.Image{Layers: many[:1], User: "nobody-knows"}, "not in its /etc/passwd"},
 		"large user":    {engine.Image{Layers: many[:1], User: "70000"}, "up to 65535"},
 		"unknown group": {engine.Image{Layers: many[:1], User: "1:gone"}, "not in its /etc/group"},
-		"leaves":        {engine.Image{Layers: []engine.Layer{layerOf("image-4", text("../../etc/cron.d/x", "*"))}}, "leaves the directory"},
+		"leaves": {engine.Image{Layers: []engine.Layer{layerOf("image-4", text("../../etc/cron.d/x", "*"))}},
+			"leaves the directory"},
 		"through link": {engine.Image{Layers: []engine.Layer{layerOf("image-5",
 			piece{name: "etc", kind: tar.TypeSymlink, link: "/etc"}, text("etc/passwd", "mine"))}}, "inside the link"},
 		"removes through link": {engine.Image{Layers: []engine.Layer{layerOf("image-6",
-			piece{name: "etc", kind: tar.TypeSymlink, link: "/etc"}, text("etc/.wh.passwd", ""))}}, "in the place of a symbolic link"},
+			piece{name: "etc", kind: tar.TypeSymlink, link: "/etc"}, text("etc/.wh.passwd", ""))}},
+			"in the place of a symbolic link"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -389,7 +415,8 @@ func TestImageManyLayers(t *testing.T) {
 	})
 	layers := []engine.Layer{layerOf("image-base", fromHost(t, "sh", "cat")...)}
 	for i := 1; i < 127; i++ {
-		layers = append(layers, layerOf(fmt.Sprint("image-", i), text("top", fmt.Sprint(i)), text(fmt.Sprint("file", i), "x")))
+		layers = append(layers, layerOf(fmt.Sprint("image-", i), text("top", fmt.Sprint(i)),
+			text(fmt.Sprint("file", i), "x")))
 	}
 	got, _ := runImage(t, e, engine.Image{Layers: layers, Dir: "/"}, "/bin/sh", "-c", "cat /top; echo; echo /file*")
 	if !strings.HasPrefix(got, "126\n") || strings.Count(got, "/file") != 126 {

@@ -49,7 +49,9 @@ func userOf(layers []layer, i engine.Image) (imageUser, error) {
 	case numeric:
 		who.User = id
 	default:
-		return imageUser{}, fault.New(fault.Unprocessable, "the image runs as the user %q, which is not in its /etc/passwd: set USER to a number, or add the user to the image", name)
+		return imageUser{}, fault.New(fault.Unprocessable,
+			"the image runs as the user %q, which is not in its /etc/passwd: set USER to a number, or add the user to the image",
+			name)
 	}
 	if hasGroup {
 		gid, err := groupOf(layers, group)
@@ -59,7 +61,9 @@ func userOf(layers []layer, i engine.Image) (imageUser, error) {
 		who.Group = gid
 	}
 	if who.User >= idRange || who.Group >= idRange {
-		return imageUser{}, fault.New(fault.Unprocessable, "the image runs as the user %d:%d, and ids up to %d are possible: set USER to a smaller one", who.User, who.Group, idRange-1)
+		return imageUser{}, fault.New(fault.Unprocessable,
+			"the image runs as the user %d:%d, and ids up to %d are possible: set USER to a smaller one", who.User,
+			who.Group, idRange-1)
 	}
 	return who, nil
 }
@@ -73,7 +77,9 @@ func groupOf(layers []layer, name string) (int, error) {
 			return id, nil
 		}
 	}
-	return 0, fault.New(fault.Unprocessable, "the image runs in the group %q, which is not in its /etc/group: set USER to numbers, or add the group to the image", name)
+	return 0, fault.New(fault.Unprocessable,
+		"the image runs in the group %q, which is not in its /etc/group: set USER to numbers, or add the group to the image",
+		name)
 }
 
 func number(s string) (int, bool) {

@@ -30,10 +30,12 @@ func TestHostname(t *testing.T) {
 func TestDefaults(t *testing.T) {
 	t.Parallel()
 	l := withDefaults(engine.Limits{})
-	if l.Memory != defaultMemory || l.Disk != defaultDisk || l.CPU != defaultShares || l.PIDs != defaultPIDs || l.Files <= 0 {
+	if l.Memory != defaultMemory || l.Disk != defaultDisk || l.CPU != defaultShares || l.PIDs != defaultPIDs ||
+		l.Files <= 0 {
 		t.Errorf("limits are %+v, want the defaults", l)
 	}
-	if l := withDefaults(engine.Limits{Memory: 1, Disk: 1, CPU: 1, Files: 1 << 40}); l.Memory < smallestMemory || l.Disk < smallestDisk || l.CPU < 2 || uint64(l.Files) > hardFiles() {
+	if l := withDefaults(engine.Limits{Memory: 1, Disk: 1, CPU: 1, Files: 1 << 40}); l.Memory < smallestMemory ||
+		l.Disk < smallestDisk || l.CPU < 2 || uint64(l.Files) > hardFiles() {
 		t.Errorf("limits are %+v, want the smallest ones allowed and at most %d files", l, hardFiles())
 	}
 }
@@ -41,7 +43,8 @@ func TestDefaults(t *testing.T) {
 func TestNumeric(t *testing.T) {
 	t.Parallel()
 	for address, want := range map[string]string{
-		"localhost:80": "127.0.0.1:80 [::1]:80", ":80": "127.0.0.1:80 [::1]:80", "10.1.2.3:80": "10.1.2.3:80", "[::1]:80": "[::1]:80",
+		"localhost:80": "127.0.0.1:80 [::1]:80", ":80": "127.0.0.1:80 [::1]:80", "10.1.2.3:80": "10.1.2.3:80",
+		"[::1]:80": "[::1]:80",
 	} {
 		if got, err := numeric(address); err != nil || strings.Join(got, " ") != want {
 			t.Errorf("numeric form of %s is %v, %v, want %s", address, got, err, want)
@@ -90,7 +93,8 @@ func TestRemoveGroups(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	if err := os.WriteFile(c.file("pids", filepath.Join(group, "a"), "cgroup.procs"), []byte(strconv.Itoa(cmd.Process.Pid)), 0); err != nil {
+	if err := os.WriteFile(c.file("pids", filepath.Join(group, "a"), "cgroup.procs"),
+		[]byte(strconv.Itoa(cmd.Process.Pid)), 0); err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())

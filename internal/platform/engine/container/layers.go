@@ -253,7 +253,10 @@ func overlay(point string, lower []layer, upper, work, scratch string, users *os
 		}
 		options += strconv.Itoa(i) // below scratch
 	}
-	if err := inDirectory(scratch, func() error { return mountOverlay(point, options+",upperdir="+upper+",workdir="+work) }); err != nil {
+	if err := inDirectory(scratch, func() error {
+		return mountOverlay(point, options+",upperdir="+upper+",workdir="+
+			work)
+	}); err != nil {
 		return &os.PathError{Op: "overlay", Path: point, Err: err}
 	}
 	return nil

@@ -41,7 +41,8 @@ func tarOf(t *testing.T, headers ...*tar.Header) []byte {
 }
 
 func archiveOf(content []byte) engine.Archive {
-	return engine.Archive{Key: "droplet", Open: func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(content)), nil }}
+	return engine.Archive{Key: "droplet",
+		Open: func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(content)), nil }}
 }
 
 // Whatever is wrong with an archive is an error of this one call, and the layer
@@ -60,7 +61,8 @@ func TestLayerThatCannotBeMade(t *testing.T) {
 		archive engine.Archive
 		panics  bool
 	}{
-		"larger than the disk": {t.Context(), archiveOf(tarOf(t, &tar.Header{Name: "./app/a", Typeflag: tar.TypeReg, Size: 2 << 20})), false},
+		"larger than the disk": {t.Context(), archiveOf(tarOf(t, &tar.Header{Name: "./app/a", Typeflag: tar.TypeReg,
+			Size: 2 << 20})), false},
 		"an entry below a link": {t.Context(), archiveOf(tarOf(t,
 			&tar.Header{Name: "./app/l", Typeflag: tar.TypeSymlink, Linkname: "/etc"},
 			&tar.Header{Name: "./app/l/passwd", Typeflag: tar.TypeReg, Size: 1})), false},
@@ -145,7 +147,8 @@ func TestLayerOnAFullDisk(t *testing.T) {
 		t.Fatal(err)
 	}
 	layer := func(size int64) content {
-		a := archiveOf(tarOf(t, &tar.Header{Name: "./app/first", Typeflag: tar.TypeReg, Size: 1000}, &tar.Header{Name: "./app/a", Typeflag: tar.TypeReg, Size: size}))
+		a := archiveOf(tarOf(t, &tar.Header{Name: "./app/first", Typeflag: tar.TypeReg, Size: 1000},
+			&tar.Header{Name: "./app/a", Typeflag: tar.TypeReg, Size: size}))
 		a.Key = fmt.Sprint(size)
 		return contentOf(a, 64<<20)
 	}

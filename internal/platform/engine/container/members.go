@@ -79,7 +79,8 @@ func (c cgroups) prepareMembers(group string, s engine.Spec) (*memberGroups, err
 		return &memberGroups{}, fmt.Errorf("control groups of the members: %w", err)
 	}
 	for _, tree := range c.trees() {
-		if err := os.MkdirAll(filepath.Join(tree, group, execGroup), 0o755); err != nil { //nolint:gosec // as runc creates them
+		if err := os.MkdirAll(filepath.Join(tree, group, execGroup), //nolint:gosec // as runc creates them
+			0o755); err != nil {
 			return fail(err)
 		}
 	}

@@ -42,14 +42,17 @@ func TestLimitMembersVersion2(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	s := engine.Spec{Launch: initproto.Spec{Members: []initproto.Member{{Name: "web"}, {Name: "proxy", Memory: 32 << 20, CPUWeight: 50}}}}
+	s := engine.Spec{Launch: initproto.Spec{Members: []initproto.Member{{Name: "web"}, {Name: "proxy", Memory: 32 << 20,
+		CPUWeight: 50}}}}
 	if err := c.limitMembers("g", 4711, s, engine.Limits{Memory: 256 << 20}); err != nil {
 		t.Fatal(err)
 	}
 	for file, want := range map[string]string{
 		"init/cgroup.procs": "4711", "cgroup.subtree_control": "+cpu +memory",
-		"member-0/memory.max": "268435456", "member-0/memory.swap.max": "0", "member-0/cpu.weight": "100", "member-0/memory.oom.group": "",
-		"member-1/memory.max": "33554432", "member-1/memory.swap.max": "0", "member-1/cpu.weight": "50", "member-1/memory.oom.group": "1",
+		"member-0/memory.max": "268435456", "member-0/memory.swap.max": "0", "member-0/cpu.weight": "100",
+		"member-0/memory.oom.group": "",
+		"member-1/memory.max":       "33554432", "member-1/memory.swap.max": "0", "member-1/cpu.weight": "50",
+		"member-1/memory.oom.group": "1",
 	} {
 		got, err := os.ReadFile(filepath.Join(root, "g", file))
 		if err != nil || strings.TrimSpace(string(got)) != want {

@@ -85,7 +85,8 @@ func TestStrictDirectory(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, o := range []mounts.Option{mounts.NoExec, mounts.NoSymlinks} {
-		if err := mounts.Check(filepath.Join(dir, "new"), o); err == nil || !strings.Contains(err.Error(), "with "+string(o)+" ("+dir+")") {
+		if err := mounts.Check(filepath.Join(dir, "new"), o); err == nil ||
+			!strings.Contains(err.Error(), "with "+string(o)+" ("+dir+")") {
 			t.Fatalf("%s: got %v, want an error that names the mount and %s", dir, err, o)
 		}
 	}
@@ -93,7 +94,8 @@ func TestStrictDirectory(t *testing.T) {
 	if why := e.Describe().Held; why != "" {
 		t.Fatal(why)
 	}
-	files := layerOf("", folder("app/"), piece{name: "app/run", body: "#!/bin/sh\necho runs\n", kind: tar.TypeReg, mode: 0o755},
+	files := layerOf("", folder("app/"), piece{name: "app/run", body: "#!/bin/sh\necho runs\n", kind: tar.TypeReg,
+		mode: 0o755},
 		piece{name: "app/link", link: "run", kind: tar.TypeSymlink})
 	for _, key := range []string{"", "shared"} {
 		id := "a" + key

@@ -106,7 +106,8 @@ func (e *Engine) hold(why error) {
 }
 
 // heldText is the message for users: the reason itself is about the machine.
-const heldText = "the platform starts no instances at the moment because it cannot isolate them; the server's log tells its operator why"
+const heldText = "the platform starts no instances at the moment because it cannot isolate them; the server's log " +
+	"tells its operator why"
 
 // why returns why the engine is paused; nil if it is not.
 func (e *Engine) why() error {
@@ -273,7 +274,8 @@ func (e *Engine) limited(id string) error {
 	if err := unix.Statfs(filepath.Join(e.bundle(id), "disk"), &st); err != nil {
 		return fmt.Errorf("disk limit: %w", err)
 	}
-	if size := int64(st.Blocks) * st.Bsize; st.Type != unix.EXT4_SUPER_MAGIC || size > imageSize(trialDisk) { //nolint:gosec // far below 2^63
+	if size := int64(st.Blocks) * st.Bsize; st.Type != unix.EXT4_SUPER_MAGIC || //nolint:gosec // far below 2^63
+		size > imageSize(trialDisk) {
 		return fmt.Errorf("its disk has %d bytes instead of %d", size, trialDisk)
 	}
 	return nil
@@ -330,7 +332,8 @@ func explain() error {
 		try        func() error
 	}{
 		{"making namespaces", "containers need CAP_SYS_ADMIN; in Docker: --privileged", tryNamespaces},
-		{"making a user namespace", "see /proc/sys/user/max_user_namespaces and kernel.unprivileged_userns_clone", tryUserNamespace},
+		{"making a user namespace", "see /proc/sys/user/max_user_namespaces and kernel.unprivileged_userns_clone",
+			tryUserNamespace},
 		{"control groups", "mount /sys/fs/cgroup writable", tryGroups},
 		{"network links", "containers need CAP_NET_ADMIN and a kernel with bridge and veth", network.TryLinks},
 		{"firewall", "containers need CAP_NET_ADMIN and a kernel with nftables", network.TryFirewall},

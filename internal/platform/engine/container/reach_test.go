@@ -63,7 +63,8 @@ func reach(t *testing.T) {
 			for i, at := range endpoints {
 				out, status := inside(t, e, id, fmt.Sprintf(`exec 3<>/dev/tcp/%s/%d`, at.Addr(), at.Port()))
 				if (status == 0) != slices.Contains(may, at) {
-					t.Errorf("%s: instance %s and endpoint %d: reached %t, want %t: %s", when, id, i, status == 0, slices.Contains(may, at), out)
+					t.Errorf("%s: instance %s and endpoint %d: reached %t, want %t: %s", when, id, i, status == 0,
+						slices.Contains(may, at), out)
 				}
 			}
 			in, err := e.Get(t.Context(), id)
@@ -80,7 +81,8 @@ func reach(t *testing.T) {
 	if err := e.Allow(t.Context(), endpoints[2:], nil); err != nil {
 		t.Fatal(err)
 	}
-	if out, status := inside(t, e, "none", fmt.Sprintf(`exec 3<>/dev/tcp/%s/%d`, endpoints[2].Addr(), endpoints[2].Port())); status != 0 {
+	if out, status := inside(t, e, "none", fmt.Sprintf(`exec 3<>/dev/tcp/%s/%d`, endpoints[2].Addr(),
+		endpoints[2].Port())); status != 0 {
 		t.Errorf("what all may reach: %s", out)
 	}
 	if err := e.Allow(t.Context(), nil, nil); err != nil {
@@ -122,17 +124,20 @@ func TestRefusedNetworks(t *testing.T) {
 			a = a.Next()
 		}
 		// These never leave the instance.
-		if a.IsLoopback() || a.IsMulticast() || !a.IsGlobalUnicast() && !a.IsLinkLocalUnicast() || p.Addr().As4()[0] >= 240 || p.Addr().As4()[0] == 0 {
+		if a.IsLoopback() || a.IsMulticast() || !a.IsGlobalUnicast() && !a.IsLinkLocalUnicast() || p.Addr().As4()[0] >= 240 ||
+			p.Addr().As4()[0] == 0 {
 			continue
 		}
 		addresses = append(addresses, a)
 		// Without a route, on a machine without a default route, the kernel refuses them first.
 		if _, err := netlink.RouteGet(a.AsSlice()); err != nil {
-			if err := netlink.RouteAdd(&netlink.Route{LinkIndex: far.Attrs().Index, Dst: &net.IPNet{IP: a.AsSlice(), Mask: net.CIDRMask(32, 32)}}); err != nil {
+			if err := netlink.RouteAdd(&netlink.Route{LinkIndex: far.Attrs().Index, Dst: &net.IPNet{IP: a.AsSlice(),
+				Mask: net.CIDRMask(32, 32)}}); err != nil {
 				t.Fatal(err)
 			}
 		}
-		fmt.Fprintf(&script, "timeout 5 bash -c 'exec 3<>/dev/tcp/%s/81' 2>&1 | grep -q refused && echo refused || echo '%s is not refused'\n", a, a)
+		fmt.Fprintf(&script, "timeout 5 bash -c 'exec 3<>/dev/tcp/%s/81' 2>&1 | grep -q refused && echo refused || echo "+
+			"'%s is not refused'\n", a, a)
 	}
 	out, _ := inside(t, e, "a", script.String())
 	if strings.Count(out, "refused") != len(addresses) || strings.Contains(out, "not refused") {
@@ -149,7 +154,8 @@ func TestBindingsInside(t *testing.T) {
 	t.Parallel()
 	e, _ := opened(t, container.Options{})
 	start(t, e, idle("a"))
-	out, status := inside(t, e, "a", `mkdir -p ~/`+container.BindingsTarget+`/db && echo secret > ~/`+container.BindingsTarget+`/db/password && cat `+container.BindingsInside+`/db/password`)
+	out, status := inside(t, e, "a", `mkdir -p ~/`+container.BindingsTarget+`/db && echo secret > ~/`+
+		container.BindingsTarget+`/db/password && cat `+container.BindingsInside+`/db/password`)
 	if status != 0 || out != "secret" {
 		t.Errorf("exit status %d, output %s, want 0 and secret", status, out)
 	}

@@ -36,7 +36,8 @@ const (
 // victim is a server that starts and removes instances until it is killed.
 func victim(dir string) {
 	to := os.Getenv(victimRules)
-	e, err := container.New(context.Background(), container.Options{Root: dir, Init: os.Getenv(victimInit), Egress: to != ""})
+	e, err := container.New(context.Background(), container.Options{Root: dir, Init: os.Getenv(victimInit),
+		Egress: to != ""})
 	if err == nil && to != "" {
 		err = rulesVictim(e, to)
 	}
@@ -168,7 +169,8 @@ func TestKilled(t *testing.T) {
 
 // stay starts an instance that runs on, with and without layers, and one that has ended.
 func stay(e *container.Engine) error {
-	for id, command := range map[string]string{"runs": "echo text >out; exec sleep 100000", "plain": "echo text >out; exec sleep 100000", "ended": "echo text >out"} {
+	for id, command := range map[string]string{"runs": "echo text >out; exec sleep 100000",
+		"plain": "echo text >out; exec sleep 100000", "ended": "echo text >out"} {
 		s := idle(id)
 		if id != "plain" {
 			s.Files = append(s.Files, keyedArchive("stay"))

@@ -133,7 +133,10 @@ func (e *Engine) mountAgain(in *instance, disk string) error {
 		}
 		lower = append(lower, below)
 	}
-	return inDirectory(e.layers.root, func() error { return mountOverlay(in.dir.Home(), "lowerdir="+strings.Join(lower, ":")) })
+	return inDirectory(e.layers.root, func() error {
+		return mountOverlay(in.dir.Home(), "lowerdir="+
+			strings.Join(lower, ":"))
+	})
 }
 
 // loopOf returns the loop device to which a file is attached, or "".

@@ -70,7 +70,8 @@ func (e *Engine) takeDown(ctx context.Context, id, path string, in *instance) (h
 	var wg background.WaitGroup
 	var errs [3]error
 	if in != nil && in.Addr.IsValid() {
-		wg.Try("engine remove", &errs[0], func() error { return errors.Join(e.net.Disconnect(in.Addr), e.net.Admit(in.Addr, nil)) })
+		wg.Try("engine remove", &errs[0],
+			func() error { return errors.Join(e.net.Disconnect(in.Addr), e.net.Admit(in.Addr, nil)) })
 	}
 	if alive == nil {
 		wg.Try("engine remove", &errs[1], func() error { return e.groups.remove(ctx, group) })

@@ -52,7 +52,8 @@ var etcFiles = map[string]string{
 // hostFiles.refresh adds the rest of the host's files.
 func buildRootfs(root string, programs map[string]string) error {
 	for _, dir := range []string{
-		"", "etc", "usr", "proc", "dev", "sys/fs/cgroup", "tmp", "var/tmp", "var/lib", "var/log", "home/vcap", "root", "run", "opt",
+		"", "etc", "usr", "proc", "dev", "sys/fs/cgroup", "tmp", "var/tmp", "var/lib", "var/log", "home/vcap", "root",
+		"run", "opt",
 		"srv", "mnt", "media", controlInside, hostInside,
 	} {
 		if err := os.MkdirAll(filepath.Join(root, dir), 0o755); err != nil {

@@ -44,7 +44,8 @@ func TestHostFiles(t *testing.T) {
 	// A language is installed: links of update-alternatives, a cache that is replaced.
 	must(
 		os.Mkdir(host("alternatives"), 0o755), os.Symlink("/usr/bin/ruby3.1", host("alternatives/ruby")),
-		os.WriteFile(host("ld.so.cache"), []byte("first"), 0o644), os.Mkdir(host("php"), 0o755), os.WriteFile(host("php/php.ini"), []byte("a"), 0o644),
+		os.WriteFile(host("ld.so.cache"), []byte("first"), 0o644), os.Mkdir(host("php"), 0o755),
+		os.WriteFile(host("php/php.ini"), []byte("a"), 0o644),
 		os.WriteFile(host("shadow"), []byte("secret"), 0o600), os.WriteFile(host("services"), []byte("secret"), 0o600),
 	)
 	refresh()
@@ -52,13 +53,17 @@ func TestHostFiles(t *testing.T) {
 		t.Errorf("ruby is %q, %v", to, err)
 	}
 	if text("ld.so.cache") != "first" || text("php/php.ini") != "a" || text("shadow") != "" || text("services") != "" {
-		t.Errorf("cache %q, php %q, shadow %q, services %q", text("ld.so.cache"), text("php/php.ini"), text("shadow"), text("services"))
+		t.Errorf("cache %q, php %q, shadow %q, services %q", text("ld.so.cache"), text("php/php.ini"), text("shadow"),
+			text("services"))
 	}
 
 	// The same size, and as old as its package: only the name says that it is another file.
-	must(os.WriteFile(host("ld.so.cache.new"), []byte("other"), 0o644), os.Chtimes(host("ld.so.cache.new"), time.Unix(1, 0), time.Unix(1, 0)))
-	must(os.Rename(host("ld.so.cache.new"), host("ld.so.cache")), os.Remove(host("alternatives/ruby")), os.Symlink("/usr/bin/ruby3.3", host("alternatives/ruby")))
-	must(os.RemoveAll(host("php")), os.Symlink("/usr/bin/java21", host("alternatives/java")), os.Mkdir(host("alternatives/old"), 0o755))
+	must(os.WriteFile(host("ld.so.cache.new"), []byte("other"), 0o644), os.Chtimes(host("ld.so.cache.new"),
+		time.Unix(1, 0), time.Unix(1, 0)))
+	must(os.Rename(host("ld.so.cache.new"), host("ld.so.cache")), os.Remove(host("alternatives/ruby")),
+		os.Symlink("/usr/bin/ruby3.3", host("alternatives/ruby")))
+	must(os.RemoveAll(host("php")), os.Symlink("/usr/bin/java21", host("alternatives/java")),
+		os.Mkdir(host("alternatives/old"), 0o755))
 	refresh()
 	if to, err := os.Readlink(inside("alternatives/ruby")); err != nil || to != "/usr/bin/ruby3.3" {
 		t.Errorf("ruby is %q, %v", to, err)
@@ -74,7 +79,8 @@ func TestHostFiles(t *testing.T) {
 	}
 
 	// Kinds change too.
-	must(os.Remove(host("alternatives/old")), os.Symlink("/x", host("alternatives/old")), os.Remove(host("alternatives/java")), os.Mkdir(host("alternatives/java"), 0o755))
+	must(os.Remove(host("alternatives/old")), os.Symlink("/x", host("alternatives/old")),
+		os.Remove(host("alternatives/java")), os.Mkdir(host("alternatives/java"), 0o755))
 	must(os.WriteFile(host("alternatives/java/x"), []byte("x"), 0o644))
 	refresh()
 	if to, err := os.Readlink(inside("alternatives/old")); err != nil || to != "/x" || text("alternatives/java/x") != "x" {

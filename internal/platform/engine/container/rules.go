@@ -44,7 +44,8 @@ func (e *Engine) Enforce(_ context.Context, r engine.Rules) error { return e.net
 
 // Complete sets the Reach, the zone and the app of instances that were started by an older
 // server without them.
-func (e *Engine) Complete(reach func(labels map[string]string) []Endpoint, zone func(labels map[string]string) (engine.Zone, string)) error {
+func (e *Engine) Complete(reach func(labels map[string]string) []Endpoint,
+	zone func(labels map[string]string) (engine.Zone, string)) error {
 	e.mu.Lock()
 	all := slices.Collect(maps.Values(e.instances))
 	e.mu.Unlock()

@@ -60,7 +60,8 @@ func newElsewhere(t *testing.T) *elsewhere {
 	for _, args := range []string{
 		"ip link add " + name + " type veth peer name eth0 netns " + fmt.Sprint(e.pid),
 		"ip addr add " + here.String() + "/30 dev " + name, "ip link set " + name + " up",
-		"nsenter -t PID -n ip addr add " + there.String() + "/30 dev eth0", "nsenter -t PID -n ip link set eth0 up", "nsenter -t PID -n ip link set lo up",
+		"nsenter -t PID -n ip addr add " + there.String() + "/30 dev eth0", "nsenter -t PID -n ip link set eth0 up",
+		"nsenter -t PID -n ip link set lo up",
 		"nsenter -t PID -n ip route add default via " + here.String(),
 	} {
 		args = strings.ReplaceAll(args, "PID", fmt.Sprint(e.pid))
@@ -152,7 +153,8 @@ func connects(t *testing.T, e *container.Engine, id string, to netip.Addr, port 
 	if status == 124 {
 		t.Errorf("%s to %s:%d: the packets were dropped, not rejected", id, to, port)
 	}
-	if status != 0 && !strings.Contains(out, "refused") && !strings.Contains(out, "No route") && !strings.Contains(out, "unreachable") {
+	if status != 0 && !strings.Contains(out, "refused") && !strings.Contains(out, "No route") &&
+		!strings.Contains(out, "unreachable") {
 		t.Errorf("%s to %s:%d: %s", id, to, port, out)
 	}
 	return status == 0
@@ -179,7 +181,8 @@ func TestSecurityGroups(t *testing.T) {
 		far.listen(port)
 	}
 	datagrams := far.packets(5000)
-	for id, zone := range map[string]engine.Zone{"plain": {Space: "other"}, "own": {Space: "own"}, "build": {Space: "own", Staging: true}} {
+	for id, zone := range map[string]engine.Zone{"plain": {Space: "other"}, "own": {Space: "own"},
+		"build": {Space: "own", Staging: true}} {
 		s := idle(id)
 		s.Zone = zone
 		start(t, e, s)
@@ -190,14 +193,21 @@ func TestSecurityGroups(t *testing.T) {
 		all, own []platform.SecurityRule
 		want     map[string][]int // ports that each reaches
 	}{
-		"nothing":             {nil, nil, nil},
-		"a port for all":      {[]platform.SecurityRule{rule("tcp", to, "80")}, nil, map[string][]int{"plain": {80}, "own": {80}}},
-		"more for one":        {[]platform.SecurityRule{rule("tcp", network, "80")}, []platform.SecurityRule{rule("tcp", network, "81-82")}, map[string][]int{"plain": {80}, "own": {80, 81, 82}}},
-		"a list":              {nil, []platform.SecurityRule{rule("tcp", "192.0.2.1,"+network+",203.0.113.0/24", "7,80,82")}, map[string][]int{"own": {80, 82}}},
-		"everything":          {[]platform.SecurityRule{rule("all", "0.0.0.0/0", "")}, nil, map[string][]int{"plain": {80, 81, 82}, "own": {80, 81, 82}}},
-		"to the last address": {[]platform.SecurityRule{rule("all", "1.0.0.0/8,198.0.0.0-255.255.255.255", "")}, nil, map[string][]int{"plain": {80, 81, 82}, "own": {80, 81, 82}}},
-		"overlapping":         {[]platform.SecurityRule{rule("tcp", network+",198.51.100.0/24,"+to, "80"), rule("udp", to, "81")}, nil, map[string][]int{"plain": {80}, "own": {80}}},
-		"others":              {[]platform.SecurityRule{rule("all", "0.0.0.0-198.51.99.255,198.51.101.0-255.255.255.255", ""), rule("udp", to, "80-82")}, nil, nil},
+		"nothing": {nil, nil, nil},
+		"a port for all": {[]platform.SecurityRule{rule("tcp", to, "80")}, nil,
+			map[string][]int{"plain": {80}, "own": {80}}},
+		"more for one": {[]platform.SecurityRule{rule("tcp", network, "80")},
+			[]platform.SecurityRule{rule("tcp", network, "81-82")}, map[string][]int{"plain": {80}, "own": {80, 81, 82}}},
+		"a list": {nil, []platform.SecurityRule{rule("tcp", "192.0.2.1,"+network+",203.0.113.0/24", "7,80,82")},
+			map[string][]int{"own": {80, 82}}},
+		"everything": {[]platform.SecurityRule{rule("all", "0.0.0.0/0", "")}, nil,
+			map[string][]int{"plain": {80, 81, 82}, "own": {80, 81, 82}}},
+		"to the last address": {[]platform.SecurityRule{rule("all", "1.0.0.0/8,198.0.0.0-255.255.255.255", "")}, nil,
+			map[string][]int{"plain": {80, 81, 82}, "own": {80, 81, 82}}},
+		"overlapping": {[]platform.SecurityRule{rule("tcp", network+",198.51.100.0/24,"+to, "80"),
+			rule("udp", to, "81")}, nil, map[string][]int{"plain": {80}, "own": {80}}},
+		"others": {[]platform.SecurityRule{rule("all", "0.0.0.0-198.51.99.255,198.51.101.0-255.255.255.255", ""),
+			rule("udp", to, "80-82")}, nil, nil},
 	} {
 		if err := e.Enforce(t.Context(), rules(test.all, test.own)); err != nil {
 			t.Fatalf("%s: %v", name, err)
@@ -242,7 +252,8 @@ func TestNetworkPolicies(t *testing.T) {
 	for _, id := range []string{"a0", "a1", "b0", "c0"} {
 		s := idle(id)
 		s.App = id[:1]
-		s.Launch.Members[0].Args = []string{"/bin/bash", "-c", `for p in 8080 8081 9000; do python3 -m http.server $p >/dev/null 2>&1 & done; wait`}
+		s.Launch.Members[0].Args = []string{"/bin/bash", "-c",
+			`for p in 8080 8081 9000; do python3 -m http.server $p >/dev/null 2>&1 & done; wait`}
 		addr[id] = netip.MustParseAddr(start(t, e, s).Internal)
 	}
 	for _, to := range addr {
@@ -260,10 +271,13 @@ func TestNetworkPolicies(t *testing.T) {
 		want     map[string]string // ports of pairs
 	}{
 		{"none", nil, nil},
-		{"one", []platform.NetworkPolicy{policy("a", "b", "tcp", 8080, 8080)}, map[string]string{"a0-b0": "8080", "a1-b0": "8080"}},
-		{"ranges that overlap", []platform.NetworkPolicy{policy("a", "b", "tcp", 8000, 8080), policy("a", "b", "tcp", 8080, 8100), policy("a", "b", "udp", 1, 65535)},
+		{"one", []platform.NetworkPolicy{policy("a", "b", "tcp", 8080, 8080)}, map[string]string{"a0-b0": "8080",
+			"a1-b0": "8080"}},
+		{"ranges that overlap", []platform.NetworkPolicy{policy("a", "b", "tcp", 8000, 8080),
+			policy("a", "b", "tcp", 8080, 8100), policy("a", "b", "udp", 1, 65535)},
 			map[string]string{"a0-b0": "8080 8081", "a1-b0": "8080 8081"}},
-		{"to itself, and another way", []platform.NetworkPolicy{policy("a", "a", "tcp", 9000, 9000), policy("c", "a", "tcp", 1, 8080)},
+		{"to itself, and another way", []platform.NetworkPolicy{policy("a", "a", "tcp", 9000, 9000),
+			policy("c", "a", "tcp", 1, 8080)},
 			map[string]string{"a0-a1": "9000", "a1-a0": "9000", "c0-a0": "8080", "c0-a1": "8080"}},
 		{"none again", nil, nil},
 	} {
@@ -291,7 +305,8 @@ func TestNetworkPolicies(t *testing.T) {
 	s := idle("d0")
 	s.App = "d"
 	start(t, e, s)
-	if !connects(t, e, "d0", addr["b0"], 8080) || connects(t, e, "d0", addr["b0"], 8081) || connects(t, e, "d0", addr["c0"], 8080) {
+	if !connects(t, e, "d0", addr["b0"], 8080) || connects(t, e, "d0", addr["b0"], 8081) ||
+		connects(t, e, "d0", addr["c0"], 8080) {
 		t.Error("a new instance does not have the policies of its app")
 	}
 	spoof(t, e, dir, addr)
@@ -339,7 +354,8 @@ func spoof(t *testing.T, e *container.Engine, dir string, addr map[string]netip.
 	if err != nil {
 		t.Fatal(err)
 	}
-	all := engine.Rules{Policies: []platform.NetworkPolicy{{SourceApp: "d", DestApp: "b", Protocol: "udp", FirstPort: 7000, LastPort: 7000}}}
+	all := engine.Rules{Policies: []platform.NetworkPolicy{{SourceApp: "d", DestApp: "b", Protocol: "udp", FirstPort: 7000,
+		LastPort: 7000}}}
 	if err := e.Enforce(t.Context(), all); err != nil {
 		t.Fatal(err)
 	}
@@ -361,7 +377,8 @@ while True: print(s.recvfrom(99)[0].decode())`}})
 	send := func(source, text string) string {
 		return fmt.Sprintf(`python3 -c 'import socket; s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); s.bind((%q, 0)); s.sendto(b%q, (%q, 7000))'`, source, text, addr["b0"].String())
 	}
-	forge := exec.Command("nsenter", "-t", fmt.Sprint(containertest.Of(dir).InitPID(t, "c0")), "-n", "bash", "-c", //nolint:gosec // a test
+	forge := exec.Command("nsenter", "-t", fmt.Sprint(containertest.Of(dir).InitPID(t, "c0")), //nolint:gosec // a test
+		"-n", "bash", "-c",
 		"ip addr add "+d.Internal+"/32 dev eth0; "+send(d.Internal, "forged"))
 	if out, err := forge.CombinedOutput(); err != nil {
 		t.Fatalf("forging: %v: %s", err, out)
@@ -374,9 +391,10 @@ while True: print(s.recvfrom(99)[0].decode())`}})
 	}
 	// What instances cannot do themselves.
 	for what, script := range map[string]string{
-		"a raw socket": `socket.socket(socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_ICMP)`, "a packet socket": `socket.socket(socket.AF_PACKET, socket.SOCK_RAW)`,
-		"another source": fmt.Sprintf(`socket.socket(socket.AF_INET, socket.SOCK_DGRAM).bind((%q, 0))`, d.Internal),
-		"IPv6":           `socket.create_connection(("2001:db8::1", 80), 3)`,
+		"a raw socket":    `socket.socket(socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_ICMP)`,
+		"a packet socket": `socket.socket(socket.AF_PACKET, socket.SOCK_RAW)`,
+		"another source":  fmt.Sprintf(`socket.socket(socket.AF_INET, socket.SOCK_DGRAM).bind((%q, 0))`, d.Internal),
+		"IPv6":            `socket.create_connection(("2001:db8::1", 80), 3)`,
 	} {
 		if out, status := inside(t, e, "a0", "python3 -c 'import socket\n"+script+"'"); status == 0 {
 			t.Errorf("%s: %s", what, out)

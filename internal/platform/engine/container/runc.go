@@ -73,7 +73,8 @@ func (r *runtimeOCI) create(ctx context.Context, id, bundle, says string, files 
 	}
 	defer out.Close()
 	pidFile := filepath.Join(bundle, "pid")
-	cmd := r.command(ctx, "create", "--bundle", bundle, "--pid-file", pidFile, "--preserve-fds", strconv.Itoa(len(files)), id)
+	cmd := r.command(ctx, "create", "--bundle", bundle, "--pid-file", pidFile, "--preserve-fds",
+		strconv.Itoa(len(files)), id)
 	cmd.ExtraFiles = files
 	cmd.Stdout, cmd.Stderr = out, out
 	// It must not continue when this server is killed meanwhile. The kernel watches the

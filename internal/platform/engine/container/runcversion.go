@@ -49,7 +49,8 @@ func RuncProblem(output string) string {
 	}
 	m := runcRelease.FindStringSubmatch(version)
 	if m == nil {
-		return fmt.Sprintf("this runc does not say which version it is (%q): use one from %s on, which has no known way out of containers (CVE-2024-21626)", version, leastRuncText)
+		return fmt.Sprintf("this runc does not say which version it is (%q): use one from %s on, which has no known way "+
+			"out of containers (CVE-2024-21626)", version, leastRuncText)
 	}
 	if !olderRunc(m) {
 		return ""
@@ -63,10 +64,13 @@ func RuncProblem(output string) string {
 		}
 	}
 	if m[4] == "" || strings.HasPrefix(m[4], "-rc") {
-		return fmt.Sprintf("runc %s has a known way out of containers (CVE-2024-21626): install %s or later", version, leastRuncText)
+		return fmt.Sprintf("runc %s has a known way out of containers (CVE-2024-21626): install %s or later", version,
+			leastRuncText)
 	}
-	return fmt.Sprintf("runc %s is older than %s, the release that closes a known way out of containers (CVE-2024-21626): "+
-		"install the security updates of your distribution, and see there whether its runc has the fix", version, leastRuncText)
+	return fmt.Sprintf(
+		"runc %s is older than %s, the release that closes a known way out of containers (CVE-2024-21626): "+
+			"install the security updates of your distribution, and see there whether its runc has the fix", version,
+		leastRuncText)
 }
 
 // olderRunc reports whether a release is older than leastRunc. A release candidate is older

@@ -79,7 +79,8 @@ func TestServicesFromInside(t *testing.T) {
 	for _, s := range call(http.MethodGet, "/v2/catalog", nil)["services"].([]any) {
 		service := s.(map[string]any)
 		name := service["name"].(string)
-		ids := map[string]any{"service_id": service["id"], "plan_id": service["plans"].([]any)[0].(map[string]any)["id"], "organization_guid": "o", "space_guid": "s"}
+		ids := map[string]any{"service_id": service["id"], "plan_id": service["plans"].([]any)[0].(map[string]any)["id"],
+			"organization_guid": "o", "space_guid": "s"}
 		path := "/v2/service_instances/" + name
 		call(http.MethodPut, path, ids)
 		app := "app-of-" + name
@@ -89,7 +90,8 @@ func TestServicesFromInside(t *testing.T) {
 			t.Errorf("%s: host %v, want %v", name, c["host"], e.Gateway())
 		}
 		var words []string
-		for word, field := range map[string]string{"URI": "uri", "HOST": "host", "PORT": "port", "USER": "username", "PASSWORD": "password", "DATABASE": "database"} {
+		for word, field := range map[string]string{"URI": "uri", "HOST": "host", "PORT": "port", "USER": "username",
+			"PASSWORD": "password", "DATABASE": "database"} {
 			words = append(words, word, fmt.Sprint(c[field]))
 		}
 		command := strings.NewReplacer(words...).Replace(ask[name])

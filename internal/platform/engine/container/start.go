@@ -81,7 +81,8 @@ func (e *Engine) start(ctx context.Context, s engine.Spec) (err error) {
 	if err != nil {
 		return err
 	}
-	in := &instance{dir: d, extra: extra{Base: e.users.take(), Reach: append([]Endpoint{}, s.Reach...), Zone: &s.Zone, App: s.App}}
+	in := &instance{dir: d, extra: extra{Base: e.users.take(), Reach: append([]Endpoint{}, s.Reach...), Zone: &s.Zone,
+		App: s.App}}
 	started := false
 	defer func() {
 		if started {
@@ -294,7 +295,8 @@ func (h *layerHolds) keep() (release func()) {
 }
 
 // mountFiles mounts the instance's disk, and its home over the layers.
-func (e *Engine) mountFiles(ctx context.Context, in *instance, shared []layer, own []engine.Archive, limits engine.Limits) (err error) {
+func (e *Engine) mountFiles(ctx context.Context, in *instance, shared []layer, own []engine.Archive,
+	limits engine.Limits) (err error) {
 	var users *os.File
 	if len(shared) > 0 {
 		if users, err = e.users.namespace(in.Base); err != nil {
@@ -326,14 +328,16 @@ func (e *Engine) mountFiles(ctx context.Context, in *instance, shared []layer, o
 		return err
 	}
 	if len(shared) > 0 {
-		return overlay(in.dir.Home(), shared, files.Home(), filepath.Join(disk, "work"), filepath.Join(bundle, "layers"), users)
+		return overlay(in.dir.Home(), shared, files.Home(), filepath.Join(disk, "work"),
+			filepath.Join(bundle, "layers"), users)
 	}
 	return bindMount(files.Home(), in.dir.Home())
 }
 
 // attachDisk mounts the disk of an instance. Its layers count as its own, so that the disk
 // has what they leave of the limit.
-func (e *Engine) attachDisk(ctx context.Context, in *instance, shared []layer, limits engine.Limits) (bundle, disk string, err error) {
+func (e *Engine) attachDisk(ctx context.Context, in *instance, shared []layer,
+	limits engine.Limits) (bundle, disk string, err error) {
 	bundle = e.bundle(in.dir.ID())
 	disk = filepath.Join(bundle, "disk")
 	for _, dir := range []string{bundle, disk, filepath.Join(bundle, "host")} {
@@ -356,7 +360,8 @@ func (e *Engine) attachDisk(ctx context.Context, in *instance, shared []layer, l
 
 // splitArchives splits archives into layers and the rest, which is unpacked over them. The
 // order matters: archives after one that cannot be shared are not shared.
-func (e *Engine) splitArchives(ctx context.Context, files []engine.Archive, limit int64, held *layerHolds) (shared []layer, own []engine.Archive, err error) {
+func (e *Engine) splitArchives(ctx context.Context, files []engine.Archive, limit int64,
+	held *layerHolds) (shared []layer, own []engine.Archive, err error) {
 	for i, a := range files {
 		if a.Key == "" || !e.sharing {
 			return shared, files[i:], nil
@@ -382,7 +387,8 @@ func (e *Engine) writeBundle(in *instance, limits engine.Limits) error {
 		"hostname":    name + "\n",
 		"resolv.conf": *e.resolv.Load(),
 	} {
-		if err := os.WriteFile(filepath.Join(host, file), []byte(text), 0o644); err != nil { //nolint:gosec // for everybody inside
+		if err := os.WriteFile(filepath.Join(host, file), []byte(text), //nolint:gosec // for everybody inside
+			0o644); err != nil {
 			return err
 		}
 	}
@@ -399,7 +405,8 @@ func (e *Engine) writeBundle(in *instance, limits engine.Limits) error {
 		b.rootfs, b.writable = filepath.Join(bundle, imageRoot), true
 		b.binds = e.imageBinds(in, host)
 	} else {
-		b.binds = append(slices.Clip(binds), bind(filepath.Join(disk, "tmp"), "/tmp"), bind(filepath.Join(disk, "var"), "/var/tmp"),
+		b.binds = append(slices.Clip(binds), bind(filepath.Join(disk, "tmp"), "/tmp"), bind(filepath.Join(disk, "var"),
+			"/var/tmp"),
 			bind(in.dir.Home(), homeInside), bind(host, hostInside, "ro", "noexec"))
 	}
 	return local.WriteJSON(filepath.Join(bundle, "config.json"), b.spec())

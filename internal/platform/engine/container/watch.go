@@ -38,7 +38,8 @@ func newWatch() (*watch, error) {
 	}
 	wake, err := unix.Eventfd(0, unix.EFD_CLOEXEC)
 	if err == nil {
-		err = unix.EpollCtl(epoll, unix.EPOLL_CTL_ADD, wake, &unix.EpollEvent{Events: unix.EPOLLIN, Fd: int32(wake)}) //nolint:gosec // a file descriptor
+		err = unix.EpollCtl(epoll, unix.EPOLL_CTL_ADD, wake, //nolint:gosec // a file descriptor
+			&unix.EpollEvent{Events: unix.EPOLLIN, Fd: int32(wake)})
 		if err != nil {
 			_ = unix.Close(wake)
 		}
@@ -82,8 +83,9 @@ func (w *watch) add(id local.ProcessID) (*watched, error) {
 		_ = unix.Close(fd)
 		return nil, os.ErrClosed
 	}
-	w.files[int32(fd)] = p                                                                                      //nolint:gosec // a file descriptor
-	err = unix.EpollCtl(w.epoll, unix.EPOLL_CTL_ADD, fd, &unix.EpollEvent{Events: unix.EPOLLIN, Fd: int32(fd)}) //nolint:gosec // the same
+	w.files[int32(fd)] = p                                                                      //nolint:gosec // a file descriptor
+	err = unix.EpollCtl(w.epoll, unix.EPOLL_CTL_ADD, fd, &unix.EpollEvent{Events: unix.EPOLLIN, //nolint:gosec // the same
+		Fd: int32(fd)})
 	if err != nil {
 		delete(w.files, int32(fd)) //nolint:gosec // the same
 		_ = unix.Close(fd)

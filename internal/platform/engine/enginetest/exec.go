@@ -168,7 +168,8 @@ func execSignal(s *suite, t *testing.T) {
 func execTerminal(s *suite, t *testing.T) {
 	id, _ := s.host(t)
 	p := s.exec(t, id, engine.ExecRequest{
-		Args:     []string{"/bin/sh", "-c", `test -t 0 && test -t 1 && test -t 2 && echo tty; echo $TERM; stty size; read x; stty size; read y; tty -s && echo still; exit 4`},
+		Args: []string{"/bin/sh", "-c",
+			`test -t 0 && test -t 1 && test -t 2 && echo tty; echo $TERM; stty size; read x; stty size; read y; tty -s && echo still; exit 4`},
 		Terminal: &engine.Terminal{Term: "xterm-test", Columns: 101, Rows: 37},
 	})
 	if p.Stderr() != nil {
@@ -225,7 +226,8 @@ func execTerminal(s *suite, t *testing.T) {
 
 	// The end of the input is passed on too.
 	p = s.exec(t, id, engine.ExecRequest{
-		Args: []string{"/bin/sh", "-c", `echo ready; cat; echo over; exit 2`}, Terminal: &engine.Terminal{Columns: 80, Rows: 24},
+		Args:     []string{"/bin/sh", "-c", `echo ready; cat; echo over; exit 2`},
+		Terminal: &engine.Terminal{Columns: 80, Rows: 24},
 	})
 	screen = bufio.NewReader(p.Stdout())
 	expect("ready")
@@ -245,7 +247,8 @@ func execBackground(s *suite, t *testing.T) {
 	for name, terminal := range map[string]*engine.Terminal{"pipes": nil, "terminal": {Columns: 80, Rows: 24}} {
 		p := s.exec(t, id, engine.ExecRequest{
 			// Closing a terminal sends SIGHUP, which the job ignores.
-			Args: []string{"/bin/sh", "-c", `trap '' HUP; (while [ ! -e stop-` + name + ` ]; do sleep 0.02; done; touch late-` + name + `) & echo out; exit 5`}, Terminal: terminal,
+			Args: []string{"/bin/sh", "-c", `trap '' HUP; (while [ ! -e stop-` + name + ` ]; do sleep 0.02; done; touch late-` +
+				name + `) & echo out; exit 5`}, Terminal: terminal,
 		})
 		if line, err := bufio.NewReader(p.Stdout()).ReadString('\n'); strings.TrimSpace(line) != "out" {
 			t.Fatalf("%s: %q, %v", name, line, err)
@@ -263,7 +266,8 @@ func execBackground(s *suite, t *testing.T) {
 func execClose(s *suite, t *testing.T) {
 	id, f := s.host(t)
 	for _, terminal := range []*engine.Terminal{nil, {Columns: 80, Rows: 24}} {
-		p := s.exec(t, id, engine.ExecRequest{Args: []string{"/bin/sh", "-c", `trap '' HUP TERM; while :; do sleep 0.02; done`}, Terminal: terminal})
+		p := s.exec(t, id, engine.ExecRequest{Args: []string{"/bin/sh", "-c",
+			`trap '' HUP TERM; while :; do sleep 0.02; done`}, Terminal: terminal})
 		if err := p.Close(); err != nil {
 			t.Errorf("Close: %v", err)
 		}
@@ -306,7 +310,8 @@ func execUnread(s *suite, t *testing.T) {
 
 func execRemoved(s *suite, t *testing.T) {
 	id, _ := s.host(t)
-	p := s.exec(t, id, engine.ExecRequest{Args: []string{"/bin/sh", "-c", `trap '' HUP TERM; echo ready; while :; do sleep 1000; done`}})
+	p := s.exec(t, id, engine.ExecRequest{Args: []string{"/bin/sh", "-c",
+		`trap '' HUP TERM; echo ready; while :; do sleep 1000; done`}})
 	if line, err := bufio.NewReader(p.Stdout()).ReadString('\n'); line != "ready\n" {
 		t.Fatalf("%q, %v", line, err)
 	}
@@ -338,7 +343,8 @@ func execFails(s *suite, t *testing.T) {
 	}
 	f.end()
 	s.awaitGone(t, id)
-	if _, err := s.Exec(within(t), id, engine.ExecRequest{Args: []string{"true"}}); err == nil || errors.Is(err, engine.ErrNotFound) {
+	if _, err := s.Exec(within(t), id, engine.ExecRequest{Args: []string{"true"}}); err == nil ||
+		errors.Is(err, engine.ErrNotFound) {
 		t.Errorf("Exec after the end: %v", err)
 	}
 }

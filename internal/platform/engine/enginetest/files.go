@@ -57,7 +57,8 @@ func unpacked(s *suite, t *testing.T) {
 		archiveOf("app", zipped.Bytes()))
 	id := s.start(t, spec)
 	f := s.follow(t, id, 0)
-	for _, want := range []string{"-rw-------", "-rwxr-xr-x", "later", "first", "second", "data", "runs", "in /", "written"} {
+	for _, want := range []string{"-rw-------", "-rwxr-xr-x", "later", "first", "second", "data", "runs", "in /",
+		"written"} {
 		f.line(want)
 	}
 }
@@ -111,7 +112,8 @@ func readOnly(s *suite, t *testing.T) {
 func sharedFiles(s *suite, t *testing.T) {
 	_, f := s.run(t,
 		sh("web", `while ! test -e from-side; do sleep 0.02; done; cat from-side; echo reply >from-main; `+waiting),
-		sh("side", `echo hello >tmp && mv tmp from-side; while ! test -s from-main; do sleep 0.02; done; cat from-main; `+waiting))
+		sh("side", `echo hello >tmp && mv tmp from-side; while ! test -s from-main; do sleep 0.02; done; cat from-main; `+
+			waiting))
 	f.line("hello")
 	r := f.until("reply", func(r initproto.Record) bool { return string(r.Payload) == "reply" })
 	if r.Member != 1 {
@@ -137,7 +139,8 @@ func collect(s *suite, t *testing.T) {
 	if all := s.collect(t, id, "{{home}}"); all["out/deep/two"] != "two\n" {
 		t.Errorf("the home directory has %d entries", len(all))
 	}
-	for _, path := range []string{"nothing", "..", "../..", "out/../../x", "/etc", "{{home}}/..", "{{home}}x", "out/etc/passwd", "out/deep/er/all/etc"} {
+	for _, path := range []string{"nothing", "..", "../..", "out/../../x", "/etc", "{{home}}/..", "{{home}}x",
+		"out/etc/passwd", "out/deep/er/all/etc"} {
 		if err := s.Collect(within(t), id, path, io.Discard); err == nil {
 			t.Errorf("Collect %s went well", path)
 		}
@@ -166,7 +169,8 @@ func same(t *testing.T, what string, got, want map[string]string) {
 
 // oneOff is like staging: files in, a command, files out.
 func oneOff(s *suite, t *testing.T) {
-	spec := s.spec(t, sh("stage", `cat in/source; tr a-z A-Z <in/source >droplet; mkdir made; mv droplet made/; echo done`))
+	spec := s.spec(t, sh("stage",
+		`cat in/source; tr a-z A-Z <in/source >droplet; mkdir made; mv droplet made/; echo done`))
 	spec.Launch.OneOff = true
 	spec.Files = append(spec.Files, archiveOf("in", tarOf(file("source", 0o644, "words\n"))))
 	id := s.start(t, spec)

@@ -151,7 +151,10 @@ func startTwice(s *suite, t *testing.T) {
 func startFails(s *suite, t *testing.T) {
 	for name, spoil := range map[string]func(*engine.Spec){
 		"Open": func(e *engine.Spec) {
-			e.Files = append(e.Files, engine.Archive{Open: func() (io.ReadCloser, error) { return nil, errors.New("no such blob") }})
+			e.Files = append(e.Files, engine.Archive{Open: func() (io.ReadCloser, error) {
+				return nil,
+					errors.New("no such blob")
+			}})
 		},
 		"NoTar": func(e *engine.Spec) {
 			e.Files = append(e.Files, archiveOf("app", []byte(strings.Repeat("no tar", 1000))))
@@ -247,7 +250,8 @@ func records(s *suite, t *testing.T) {
 
 // devStdout opens the standard streams by name, as web servers do to log.
 func devStdout(s *suite, t *testing.T) {
-	_, f := s.run(t, sh("web", `echo "by name" >/dev/stdout; `+waiting), sh("sidecar", `echo "errors by name" >/dev/stderr; `+waiting))
+	_, f := s.run(t, sh("web", `echo "by name" >/dev/stdout; `+waiting),
+		sh("sidecar", `echo "errors by name" >/dev/stderr; `+waiting))
 	f.line("by name")
 	_, f = s.run(t, sh("web", `echo "errors by name" >/dev/stderr; `+waiting))
 	f.line("errors by name")
@@ -379,7 +383,8 @@ func codependent(s *suite, t *testing.T) {
 	if f.count(" main told") != 1 {
 		t.Errorf("main was not told to go:\n%s", strings.Join(f.seen, "\n"))
 	}
-	if x := s.awaitGone(t, id).State.Exit; x == nil || x.Status != 7 || x.Stopped || !strings.Contains(strings.ToLower(x.Description), "side") {
+	if x := s.awaitGone(t, id).State.Exit; x == nil || x.Status != 7 || x.Stopped ||
+		!strings.Contains(strings.ToLower(x.Description), "side") {
 		t.Errorf("exit: %+v", x)
 	}
 }

@@ -94,14 +94,16 @@ func memberLimit(s *suite, t *testing.T) {
 		t.Fatalf("usage is %+v, want two members and a kill", u)
 	}
 	m := u.Members[1]
-	if x := m.State.LastExit; m.State.Restarts != 1 || x == nil || x.Status != 137 || x.Reason != exceeded || x.Time.IsZero() || m.MemoryLimit != 32<<20 || m.Memory > 32<<20 {
+	if x := m.State.LastExit; m.State.Restarts != 1 || x == nil || x.Status != 137 || x.Reason != exceeded ||
+		x.Time.IsZero() || m.MemoryLimit != 32<<20 || m.Memory > 32<<20 {
 		t.Errorf("the sidecar is %+v (%+v), want one restart, its last exit and its limit", m, x)
 	}
 	if web := u.Members[0].State; web.Exited || web.Restarts != 0 {
 		t.Errorf("the main process is %+v, want that it runs", web)
 	}
 	// A process of the first life would still hold what it got.
-	p, err := s.Exec(within(t), id, engine.ExecRequest{Args: []string{"/bin/sh", "-c", `set -- $(grep -l "sleep" /proc/[0-9]*/comm); echo $#`}})
+	p, err := s.Exec(within(t), id, engine.ExecRequest{Args: []string{"/bin/sh", "-c",
+		`set -- $(grep -l "sleep" /proc/[0-9]*/comm); echo $#`}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -136,7 +138,8 @@ func noMemberLimit(s *suite, t *testing.T) {
 		helper := sh("helper", waiting)
 		change(&helper)
 		spec := s.spec(t, sh("web", waiting), helper)
-		if err := s.Start(within(t), spec); !fault.Is(err, fault.Unprocessable) || !strings.Contains(err.Error(), s.about.NoMemberLimits) {
+		if err := s.Start(within(t), spec); !fault.Is(err, fault.Unprocessable) ||
+			!strings.Contains(err.Error(), s.about.NoMemberLimits) {
 			t.Errorf("%s: Start is %v, want %q", name, err, s.about.NoMemberLimits)
 		}
 		if _, err := s.Get(within(t), spec.ID); err == nil {

@@ -176,7 +176,8 @@ func dial(s *suite, t *testing.T) {
 const soon = 50 * time.Millisecond
 
 func healthPort(s *suite, t *testing.T) {
-	spec := s.spec(t, withPort(sh("web", `echo thinking; while ! test -e go; do sleep 0.02; done; exec "$MEMBER" serve tcp :$PORT up`)))
+	spec := s.spec(t, withPort(sh("web",
+		`echo thinking; while ! test -e go; do sleep 0.02; done; exec "$MEMBER" serve tcp :$PORT up`)))
 	spec.Ports = []int{8080}
 	spec.Launch.Health = initproto.Check{
 		Kind: initproto.CheckPort, Ports: []int{8080}, Startup: patience, Invocation: patience, Interval: soon,

@@ -44,7 +44,8 @@ func restarts(s *suite, t *testing.T) {
 func stopOrder(s *suite, t *testing.T) {
 	last := sh("shipper", `trap 'test -e flushed && echo shipper told; exit 0' INT; echo shipper; while :; do sleep 0.02; done`)
 	last.StopAfter, last.StopSignal, last.PreStop = []string{"web"}, 2, []string{"/bin/sh", "-c", "echo >flushed"}
-	id, f := s.run(t, sh("web", `trap 'echo web told; sleep 0.2; exit 0' TERM; echo web; while :; do sleep 0.02; done`), last)
+	id, f := s.run(t, sh("web", `trap 'echo web told; sleep 0.2; exit 0' TERM; echo web; while :; do sleep 0.02; done`),
+		last)
 	// Both must have set their traps.
 	for range 2 {
 		f.until("both begin", func(r initproto.Record) bool {
@@ -85,11 +86,13 @@ func companions(s *suite, t *testing.T) {
 	})
 	t.Run("Fail", func(t *testing.T) {
 		t.Parallel()
-		spec := s.spec(t, sh("task", `trap 'exit 0' TERM; echo >up; while :; do sleep 0.02; done`), sh("helper", `until test -e up; do sleep 0.02; done; exit 7`))
+		spec := s.spec(t, sh("task", `trap 'exit 0' TERM; echo >up; while :; do sleep 0.02; done`),
+			sh("helper", `until test -e up; do sleep 0.02; done; exit 7`))
 		spec.Launch.OneOff = true
 		id := s.start(t, spec)
 		s.follow(t, id, 0).end()
-		if x := s.awaitGone(t, id).State.Exit; x == nil || x.Status != 7 || !strings.Contains(x.Description, "HELPER: Exited with status 7") {
+		if x := s.awaitGone(t, id).State.Exit; x == nil || x.Status != 7 ||
+			!strings.Contains(x.Description, "HELPER: Exited with status 7") {
 			t.Errorf("exit: %+v, want that of the helper", x)
 		}
 	})

@@ -43,7 +43,8 @@ func restart(s *suite, t *testing.T) {
 			t.Fatalf("List: %v, %v", list, err)
 		}
 		after := list[0]
-		if !after.Running || after.ID != id || !after.Created.Equal(before.Created) || !slices.Equal(after.Ports, before.Ports) ||
+		if !after.Running || after.ID != id || !after.Created.Equal(before.Created) ||
+			!slices.Equal(after.Ports, before.Ports) ||
 			after.Labels["test"] != before.Labels["test"] || after.State.Phase != initproto.Running {
 			t.Errorf("before %+v\nafter %+v", before, after)
 		}
@@ -140,7 +141,8 @@ func closeEndsStreams(s *suite, t *testing.T) {
 
 func closeEndsExecs(s *suite, t *testing.T) {
 	id, _ := s.host(t)
-	p := s.exec(t, id, engine.ExecRequest{Args: []string{"/bin/sh", "-c", `trap '' HUP TERM; while :; do sleep 0.02; done`}})
+	p := s.exec(t, id, engine.ExecRequest{Args: []string{"/bin/sh", "-c",
+		`trap '' HUP TERM; while :; do sleep 0.02; done`}})
 	s.reopen(t)
 	if status, err := p.Wait(); err == nil && status != 137 {
 		t.Errorf("status %d", status)

@@ -80,7 +80,8 @@ func (e *Engine) budget(name string, least int) object {
 		},
 		"spec": object{
 			"minAvailable": int64(least), "unhealthyPodEvictionPolicy": "AlwaysAllow",
-			"selector": object{"matchLabels": object{labelInstall: e.install, labelKind: kindApp, labelProcess: name[len("p-"):]}},
+			"selector": object{"matchLabels": object{labelInstall: e.install, labelKind: kindApp,
+				labelProcess: name[len("p-"):]}},
 		},
 	}
 }

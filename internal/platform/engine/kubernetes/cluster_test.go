@@ -64,7 +64,8 @@ func TestRole(t *testing.T) {
 	var permitted, expected []string
 	for _, p := range kubernetes.Role() {
 		for _, verb := range p.Verbs {
-			if !((p.Resource == "networkpolicies" || p.Resource == "poddisruptionbudgets") && verb == "get") { // for operators who look at them
+			// for operators who look at them
+			if !((p.Resource == "networkpolicies" || p.Resource == "poddisruptionbudgets") && verb == "get") {
 				expected = append(expected, verb+" "+p.Resource)
 			}
 			if p.Names == nil {
@@ -114,11 +115,15 @@ func TestOpen(t *testing.T) {
 		prepare func(*kubetest.Cluster, *kubernetes.Options)
 		want    []string
 	}{
-		"works":  {func(*kubetest.Cluster, *kubernetes.Options) {}, nil},
-		"away":   {func(c *kubetest.Cluster, _ *kubernetes.Options) { c.Set(kubetest.Faults{Away: true}) }, []string{"read the ConfigMap"}},
-		"role":   {func(c *kubetest.Cluster, _ *kubernetes.Options) { c.SetRole([]string{"get configmaps", "list pods"}) }, []string{"cannot", "the Role of the chart"}},
-		"config": {func(c *kubetest.Cluster, _ *kubernetes.Options) { c.SetRole(nil) }, []string{"read the ConfigMap ingot-install", "the Role of the chart"}},
-		"image":  {func(c *kubetest.Cluster, _ *kubernetes.Options) { c.Set(kubetest.Faults{ImageError: "denied"}) }, []string{"pull the image", "denied", "--kubernetes-image"}},
+		"works": {func(*kubetest.Cluster, *kubernetes.Options) {}, nil},
+		"away": {func(c *kubetest.Cluster, _ *kubernetes.Options) { c.Set(kubetest.Faults{Away: true}) },
+			[]string{"read the ConfigMap"}},
+		"role": {func(c *kubetest.Cluster, _ *kubernetes.Options) { c.SetRole([]string{"get configmaps", "list pods"}) },
+			[]string{"cannot", "the Role of the chart"}},
+		"config": {func(c *kubetest.Cluster, _ *kubernetes.Options) { c.SetRole(nil) },
+			[]string{"read the ConfigMap ingot-install", "the Role of the chart"}},
+		"image": {func(c *kubetest.Cluster, _ *kubernetes.Options) { c.Set(kubetest.Faults{ImageError: "denied"}) },
+			[]string{"pull the image", "denied", "--kubernetes-image"}},
 		"room": {func(c *kubetest.Cluster, _ *kubernetes.Options) {
 			c.Set(kubetest.Faults{Unschedulable: "0/2 nodes are available"})
 		}, []string{
@@ -127,7 +132,10 @@ func TestOpen(t *testing.T) {
 		"security": {func(c *kubetest.Cluster, _ *kubernetes.Options) {
 			c.Set(kubetest.Faults{Refuse: func([]byte) string { return `violates PodSecurity "restricted"` }})
 		}, []string{"create a Pod", "PodSecurity", "restricted"}},
-		"user namespaces": {func(_ *kubetest.Cluster, o *kubernetes.Options) { o.UserNamespaces = kubernetes.UserNamespacesOn }, []string{"user namespace"}},
+		"user namespaces": {func(_ *kubetest.Cluster,
+			o *kubernetes.Options) {
+			o.UserNamespaces = kubernetes.UserNamespacesOn
+		}, []string{"user namespace"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

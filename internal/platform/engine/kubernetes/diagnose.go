@@ -130,14 +130,17 @@ func (d *Diagnosis) version(ctx context.Context) bool {
 	return true
 }
 
-var reviewResource = schema.GroupVersionResource{Group: "authorization.k8s.io", Version: "v1", Resource: "selfsubjectaccessreviews"}
+var reviewResource = schema.GroupVersionResource{Group: "authorization.k8s.io", Version: "v1",
+	Resource: "selfsubjectaccessreviews"}
 
 // may asks whether this account may do something. An empty name means any object.
 func (d *Diagnosis) may(ctx context.Context, verb, group, resource, name string) (bool, error) {
 	resource, sub, _ := strings.Cut(resource, "/")
-	attributes := object{"namespace": d.Namespace, "verb": verb, "group": group, "resource": resource, "subresource": sub, "name": name}
+	attributes := object{"namespace": d.Namespace, "verb": verb, "group": group, "resource": resource, "subresource": sub,
+		"name": name}
 	answer, err := d.engine.client.Resource(reviewResource).Create(ctx, &unstructured.Unstructured{Object: object{
-		"apiVersion": "authorization.k8s.io/v1", "kind": "SelfSubjectAccessReview", "spec": object{"resourceAttributes": attributes},
+		"apiVersion": "authorization.k8s.io/v1", "kind": "SelfSubjectAccessReview",
+		"spec": object{"resourceAttributes": attributes},
 	}}, metav1.CreateOptions{})
 	if err != nil {
 		return false, err
@@ -170,7 +173,8 @@ func (d *Diagnosis) rights(ctx context.Context) bool {
 		}
 	}
 	if len(missing) > 0 {
-		d.add(Fail, step, "missing: "+strings.Join(missing, ", "), "give this account the Role of the chart in the namespace "+d.Namespace+", which permits "+permitted())
+		d.add(Fail, step, "missing: "+strings.Join(missing, ", "),
+			"give this account the Role of the chart in the namespace "+d.Namespace+", which permits "+permitted())
 		return true // the next steps may work nevertheless
 	}
 	for _, x := range excessive {
@@ -179,7 +183,8 @@ func (d *Diagnosis) rights(ctx context.Context) bool {
 		}
 	}
 	if len(beyond) > 0 {
-		d.add(Warn, step, fmt.Sprintf("all %d, and more than needed: %s", n, strings.Join(beyond, ", ")), "use the service account of the chart, which has the Role only")
+		d.add(Warn, step, fmt.Sprintf("all %d, and more than needed: %s", n, strings.Join(beyond, ", ")),
+			"use the service account of the chart, which has the Role only")
 		return true
 	}
 	d.add(OK, step, fmt.Sprintf("all %d of the Role, and no dangerous ones", n), "")
@@ -248,7 +253,8 @@ func (d *Diagnosis) trial(ctx context.Context) bool {
 		d.failed("trial Pod", err)
 		return false
 	}
-	d.add(OK, "trial Pod", fmt.Sprintf("image pulled, agent reached, command run, in %.1f s", time.Since(began).Seconds()), "")
+	d.add(OK, "trial Pod", fmt.Sprintf("image pulled, agent reached, command run, in %.1f s", time.Since(began).Seconds()),
+		"")
 
 	const step = "user namespaces"
 	if d.UserNamespaces == UserNamespacesOff {
@@ -265,7 +271,8 @@ func (d *Diagnosis) trial(ctx context.Context) bool {
 	if d.UserNamespaces == UserNamespacesOn {
 		level = Fail
 	}
-	const get = "nodes need containerd 2.0, runc 1.2 and Linux 6.3 or newer; without them root in an instance is root of its node's kernel"
+	const get = "nodes need containerd 2.0, runc 1.2 and Linux 6.3 or newer; without them root in an instance is root " +
+		"of its node's kernel"
 	switch {
 	case err != nil:
 		d.add(level, step, "a Pod with one does not start: "+err.Error(), get)
@@ -300,7 +307,8 @@ func (d *Diagnosis) network(ctx context.Context) bool {
 	defer deny()
 	if !d.eventually(ctx, one, two, false) {
 		d.add(Warn, step, "NOT enforced: an instance reached another one although a policy denies it",
-			"use a network plugin that enforces them, for example Calico or Cilium; until then instances can reach each other and everything in the cluster")
+			"use a network plugin that enforces them, for example Calico or Cilium; until then instances can reach each other "+
+				"and everything in the cluster")
 		return true
 	}
 	peer := func(id string) []any {
@@ -318,7 +326,8 @@ func (d *Diagnosis) network(ctx context.Context) bool {
 	case err != nil:
 		d.failed(step, stepError("create a NetworkPolicy", err))
 	case !d.eventually(ctx, one, two, true):
-		d.add(Warn, step, "instances cannot reach each other, even where policies allow it", "look for other policies of the cluster: 'cf add-network-policy' has no effect")
+		d.add(Warn, step, "instances cannot reach each other, even where policies allow it",
+			"look for other policies of the cluster: 'cf add-network-policy' has no effect")
 	default:
 		d.add(OK, step, "enforced", "")
 	}
@@ -331,7 +340,8 @@ func (d *Diagnosis) remove(ctx context.Context, ids ...string) {
 	defer done()
 	for _, id := range ids {
 		if err := d.engine.Remove(clean, id); err != nil {
-			d.add(Warn, "NetworkPolicies", "a Pod of this check could not be deleted: "+err.Error(), "delete it: kubectl delete pod -n "+d.Namespace+" i-"+id)
+			d.add(Warn, "NetworkPolicies", "a Pod of this check could not be deleted: "+err.Error(),
+				"delete it: kubectl delete pod -n "+d.Namespace+" i-"+id)
 		}
 	}
 }
@@ -352,7 +362,8 @@ func (d *Diagnosis) policy(ctx context.Context, name, id, direction string, rule
 		clean, done := context.WithTimeout(context.WithoutCancel(ctx), agentTime)
 		defer done()
 		if err := client.Delete(clean, name, metav1.DeleteOptions{}); err != nil {
-			d.add(Warn, "NetworkPolicies", "a policy of this check could not be deleted: "+err.Error(), "delete it: kubectl delete networkpolicy -n "+d.Namespace+" "+name)
+			d.add(Warn, "NetworkPolicies", "a policy of this check could not be deleted: "+err.Error(),
+				"delete it: kubectl delete networkpolicy -n "+d.Namespace+" "+name)
 		}
 	}, err
 }

@@ -28,7 +28,8 @@ func restricted(pod []byte) string {
 // nothing is left behind.
 func TestDiagnosis(t *testing.T) {
 	t.Parallel()
-	good := []string{"ok API server", "ok rights", "ok Pod Security", "ok ConfigMap ingot-install", "ok trial Pod", "warn user namespaces", "ok NetworkPolicies"}
+	good := []string{"ok API server", "ok rights", "ok Pod Security", "ok ConfigMap ingot-install", "ok trial Pod",
+		"warn user namespaces", "ok NetworkPolicies"}
 	tests := map[string]struct {
 		faults  kubetest.Faults
 		without string                      // a right that is missing
@@ -38,10 +39,13 @@ func TestDiagnosis(t *testing.T) {
 	}{
 		"good": {},
 		"away": {
-			faults: kubetest.Faults{Away: true}, want: map[int]string{0: "fail API server", 1: ""}, say: []string{"check the kubeconfig"},
+			faults: kubetest.Faults{Away: true}, want: map[int]string{0: "fail API server", 1: ""},
+			say: []string{"check the kubeconfig"},
 		},
 		"rights": {
-			without: "list networkpolicies", want: map[int]string{1: "fail rights"}, say: []string{"missing: list networkpolicies", "give this account the Role of the chart in the namespace ingot-apps"},
+			without: "list networkpolicies", want: map[int]string{1: "fail rights"},
+			say: []string{"missing: list networkpolicies",
+				"give this account the Role of the chart in the namespace ingot-apps"},
 		},
 		"baseline": {
 			faults: kubetest.Faults{Refuse: func(pod []byte) string {
@@ -49,16 +53,20 @@ func TestDiagnosis(t *testing.T) {
 					return `violates PodSecurity "baseline:latest": privileged`
 				}
 				return ""
-			}}, want: map[int]string{2: "warn Pod Security"}, say: []string{"enforces baseline", "kubectl label namespace ingot-apps pod-security.kubernetes.io/enforce=restricted"},
+			}}, want: map[int]string{2: "warn Pod Security"}, say: []string{"enforces baseline",
+				"kubectl label namespace ingot-apps pod-security.kubernetes.io/enforce=restricted"},
 		},
-		"privileged": {faults: kubetest.Faults{Refuse: func([]byte) string { return "" }}, want: map[int]string{2: "warn Pod Security"}, say: []string{"admits privileged Pods"}},
+		"privileged": {faults: kubetest.Faults{Refuse: func([]byte) string { return "" }},
+			want: map[int]string{2: "warn Pod Security"}, say: []string{"admits privileged Pods"}},
 		"image": {
-			faults: kubetest.Faults{ImageError: "pull access denied", Refuse: restricted}, want: map[int]string{4: "fail trial Pod", 5: ""},
-			say: []string{"pull the image", "pull access denied", "check --kubernetes-image, and that the nodes may pull it"},
+			faults: kubetest.Faults{ImageError: "pull access denied", Refuse: restricted},
+			want:   map[int]string{4: "fail trial Pod", 5: ""},
+			say:    []string{"pull the image", "pull access denied", "check --kubernetes-image, and that the nodes may pull it"},
 		},
 		"full": {
-			faults: kubetest.Faults{Unschedulable: "0/2 nodes are available: 2 Insufficient memory. more", Refuse: restricted}, want: map[int]string{4: "fail trial Pod", 5: ""},
-			say: []string{"find a node", "insufficient resources: memory", "add nodes or raise the ResourceQuota"},
+			faults: kubetest.Faults{Unschedulable: "0/2 nodes are available: 2 Insufficient memory. more", Refuse: restricted},
+			want:   map[int]string{4: "fail trial Pod", 5: ""},
+			say:    []string{"find a node", "insufficient resources: memory", "add nodes or raise the ResourceQuota"},
 		},
 		"user namespaces": {
 			change: func(d *kubernetes.Diagnosis) { d.UserNamespaces = kubernetes.UserNamespacesOn },
@@ -95,7 +103,8 @@ func TestDiagnosis(t *testing.T) {
 				}
 			}
 			c.SetRole(role)
-			d := kubernetes.Diagnosis{Options: options(t, c), Settle: 3 * time.Second, Reaches: func(_ context.Context, from, to string) bool {
+			d := kubernetes.Diagnosis{Options: options(t, c), Settle: 3 * time.Second, Reaches: func(_ context.Context, from,
+				to string) bool {
 				return c.Reaches("i-"+from, "i-"+to, agentproto.Port)
 			}}
 			if tc.change != nil {

@@ -172,7 +172,8 @@ func (e *Engine) ownerUID() string {
 func (e *Engine) connect(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, syncTime)
 	defer cancel()
-	owner, err := e.client.Resource(configMapResource).Namespace(e.options.Namespace).Get(ctx, ownerName, metav1.GetOptions{})
+	owner, err := e.client.Resource(configMapResource).Namespace(e.options.Namespace).
+		Get(ctx, ownerName, metav1.GetOptions{})
 	if err != nil {
 		return stepError("read the ConfigMap "+ownerName, err)
 	}
@@ -195,7 +196,8 @@ func (e *Engine) connect(ctx context.Context) error {
 func (e *Engine) Describe() engine.Description {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	d := engine.Description{Name: "kubernetes", Isolated: true, HardDisk: e.options.DiskClass != "", NoImages: noImages, NoMemberLimits: noMemberLimits, Detail: "Pods in the namespace " + e.options.Namespace}
+	d := engine.Description{Name: "kubernetes", Isolated: true, HardDisk: e.options.DiskClass != "", NoImages: noImages,
+		NoMemberLimits: noMemberLimits, Detail: "Pods in the namespace " + e.options.Namespace}
 	switch {
 	case e.userns != nil && *e.userns:
 		d.Detail += ", with user namespaces"
@@ -363,5 +365,6 @@ func (x *execution) Close() error {
 
 // words returns the values of placeholders in a Pod.
 func (e *Engine) words(p *pod) local.Words {
-	return local.Words{Home: e.options.Home(p.Name), IP: p.Status.PodIP, Host: p.Status.PodIP, Port: func(n int) int { return n }}
+	return local.Words{Home: e.options.Home(p.Name), IP: p.Status.PodIP, Host: p.Status.PodIP,
+		Port: func(n int) int { return n }}
 }

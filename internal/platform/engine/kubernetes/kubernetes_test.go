@@ -177,7 +177,8 @@ func (r *renumbered) Start(ctx context.Context, s engine.Spec) error {
 		m.Args, m.Env = replace(m.Args), replace(m.Env)
 		s.Launch.Members[i] = m
 	}
-	s.Ports, s.Launch.Health.Ports, s.Launch.Readiness.Ports = renumber(s.Ports), renumber(s.Launch.Health.Ports), renumber(s.Launch.Readiness.Ports)
+	s.Ports, s.Launch.Health.Ports, s.Launch.Readiness.Ports = renumber(s.Ports), renumber(s.Launch.Health.Ports),
+		renumber(s.Launch.Readiness.Ports)
 	return r.Engine.Start(ctx, s)
 }
 

@@ -52,7 +52,8 @@ func (w *world) within() context.Context {
 
 func specOf(id, script string) engine.Spec {
 	return engine.Spec{
-		ID: id, Labels: map[string]string{"kind": "app", "app": "shop", "process": "shop-web", "type": "web", "version": "v1"},
+		ID: id, Labels: map[string]string{"kind": "app", "app": "shop", "process": "shop-web", "type": "web",
+			"version": "v1"},
 		Launch: initproto.Spec{
 			Instance: id, Health: initproto.Check{Kind: initproto.CheckProcess}, Grace: 10 * time.Second, LogRate: -1,
 			Members: []initproto.Member{{
@@ -143,9 +144,10 @@ func TestUnschedulable(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	for message, want := range map[string]string{
-		"0/2 nodes are available: 2 Insufficient memory. preemption: not helpful":             engine.InsufficientMemory,
-		"0/2 nodes are available: 2 Insufficient ephemeral-storage.":                          engine.InsufficientDisk,
-		"0/2 nodes are available: 2 node(s) had untolerated taint {gpu: true}. preemption: 0": "no node can run the instance: 0/2 nodes are available: 2 node(s) had untolerated taint {gpu: true}",
+		"0/2 nodes are available: 2 Insufficient memory. preemption: not helpful": engine.InsufficientMemory,
+		"0/2 nodes are available: 2 Insufficient ephemeral-storage.":              engine.InsufficientDisk,
+		"0/2 nodes are available: 2 node(s) had untolerated taint {gpu: true}. preemption: 0": "no node can run the " +
+			"instance: 0/2 nodes are available: 2 node(s) had untolerated taint {gpu: true}",
 	} {
 		w.cluster.Set(kubetest.Faults{Unschedulable: message})
 		var refused *engine.PlacementError
@@ -157,11 +159,13 @@ func TestUnschedulable(t *testing.T) {
 		}
 	}
 	// The nodes of its isolation segment are missing.
-	w.cluster.Set(kubetest.Faults{Unschedulable: "0/2 nodes are available: 2 node(s) didn't match Pod's node affinity/selector. preemption: 0"})
+	w.cluster.Set(kubetest.Faults{
+		Unschedulable: "0/2 nodes are available: 2 node(s) didn't match Pod's node affinity/selector. preemption: 0"})
 	isolated := specOf("a", "true")
 	isolated.Segment = "gpu"
 	var refused *engine.PlacementError
-	if err := w.engine.Start(w.within(), isolated); !errors.As(err, &refused) || refused.Reason != `found no compatible cell with placement tag "gpu"` {
+	if err := w.engine.Start(w.within(), isolated); !errors.As(err, &refused) ||
+		refused.Reason != `found no compatible cell with placement tag "gpu"` {
 		t.Errorf("got %v, want a refusal that names the segment", err)
 	}
 	isolated.Segment = "not a label"
@@ -182,7 +186,8 @@ func TestRefused(t *testing.T) {
 		want   string
 	}{
 		"memory": {kubetest.Faults{Refuse: func([]byte) string {
-			return "exceeded quota: apps, requested: requests.memory=64Mi, used: requests.memory=1Gi, limited: requests.memory=1Gi"
+			return "exceeded quota: apps, requested: requests.memory=64Mi, used: requests.memory=1Gi, limited: " +
+				"requests.memory=1Gi"
 		}}, true, engine.InsufficientMemory},
 		"pods": {kubetest.Faults{Refuse: func([]byte) string {
 			return "exceeded quota: apps, requested: pods=1, used: pods=10, limited: pods=10"
@@ -219,7 +224,9 @@ func TestRefused(t *testing.T) {
 func TestDrain(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	err := w.engine.Start(w.within(), specOf("a", `trap 'echo told; while ! [ -e go ]; do sleep 0.05; done; exit 0' TERM; echo ready; while :; do sleep 0.05; done`))
+	err := w.engine.Start(w.within(),
+		specOf("a",
+			`trap 'echo told; while ! [ -e go ]; do sleep 0.05; done; exit 0' TERM; echo ready; while :; do sleep 0.05; done`))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -251,7 +258,8 @@ func TestDrain(t *testing.T) {
 func TestPressure(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	err := w.engine.Start(w.within(), specOf("a", `trap 'echo told; exit 0' TERM; echo ready; while :; do sleep 0.05; done`))
+	err := w.engine.Start(w.within(),
+		specOf("a", `trap 'echo told; exit 0' TERM; echo ready; while :; do sleep 0.05; done`))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -310,7 +318,8 @@ func TestKilled(t *testing.T) {
 		},
 		"disk": {
 			func(c *kubetest.Cluster) { c.Exceed("i-a", full) },
-			&initproto.Exit{Status: 137, Description: `Instance exceeded its disk limit and was stopped (Usage of EmptyDir volume "home" exceeds the limit "64Mi")`},
+			&initproto.Exit{Status: 137,
+				Description: `Instance exceeded its disk limit and was stopped (Usage of EmptyDir volume "home" exceeds the limit "64Mi")`},
 		},
 		"unknown": {func(c *kubetest.Cluster) { c.KillInit("i-a") }, nil},
 	} {
@@ -483,7 +492,8 @@ func TestCutOff(t *testing.T) {
 func TestAPIServerAway(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	err := w.engine.Start(w.within(), specOf("a", `echo ready; while :; do if [ -e go ]; then echo went; rm go; fi; sleep 0.05; done`))
+	err := w.engine.Start(w.within(),
+		specOf("a", `echo ready; while :; do if [ -e go ]; then echo went; rm go; fi; sleep 0.05; done`))
 	if err != nil {
 		t.Fatal(err)
 	}

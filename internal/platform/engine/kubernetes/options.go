@@ -58,8 +58,10 @@ func (c Config) Validate() (flag string, err error) {
 	case !dnsName.MatchString(c.Namespace):
 		return "kubernetes-namespace", fmt.Errorf("%q is not the name of a namespace", c.Namespace)
 	case c.Image == "":
-		return "kubernetes-image", errors.New("a value is needed: the stack image, for example registry.example.com/ingot/stack@sha256:…")
-	case c.UserNamespaces != UserNamespacesAuto && c.UserNamespaces != UserNamespacesOn && c.UserNamespaces != UserNamespacesOff:
+		return "kubernetes-image", errors.New(
+			"a value is needed: the stack image, for example registry.example.com/ingot/stack@sha256:…")
+	case c.UserNamespaces != UserNamespacesAuto && c.UserNamespaces != UserNamespacesOn &&
+		c.UserNamespaces != UserNamespacesOff:
 		return "kubernetes-user-namespaces", fmt.Errorf("%q is not one of auto, on, off", c.UserNamespaces)
 	case c.Rate < 1:
 		return "kubernetes-rate", fmt.Errorf("%d is less than 1", c.Rate)

@@ -117,7 +117,9 @@ var labelValue = regexp.MustCompile(`^[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9
 // checkSegment rejects an isolation segment that no node can have as a label.
 func checkSegment(name string) error {
 	if name != "" && !labelValue.MatchString(name) {
-		return fault.New(fault.Unprocessable, "the isolation segment %q cannot be used on Kubernetes, where its name must be the value of a label: at most 63 characters, ASCII alphanumerics and '-', '_' or '.' between them", name)
+		return fault.New(fault.Unprocessable,
+			"the isolation segment %q cannot be used on Kubernetes, where its name must be the value of a label: at most 63 "+
+				"characters, ASCII alphanumerics and '-', '_' or '.' between them", name)
 	}
 	return nil
 }
@@ -146,7 +148,8 @@ func nodesOf(spec object, segment string, avoid []string) {
 	if affinity == nil {
 		affinity = object{}
 	}
-	affinity["nodeAffinity"] = object{"requiredDuringSchedulingIgnoredDuringExecution": object{"nodeSelectorTerms": []any{term}}}
+	affinity["nodeAffinity"] = object{"requiredDuringSchedulingIgnoredDuringExecution": object{
+		"nodeSelectorTerms": []any{term}}}
 	spec["affinity"] = affinity
 }
 
@@ -177,7 +180,8 @@ func (e *Engine) podOf(s engine.Spec) (object, error) {
 		"metadata": object{
 			"name": podName(s.ID, s.Labels), "namespace": e.options.Namespace,
 			"labels": e.labelsOf(s), "annotations": annotations,
-			"ownerReferences": []any{object{"apiVersion": "v1", "kind": "ConfigMap", "name": ownerName, "uid": e.ownerUID(), "controller": true}},
+			"ownerReferences": []any{object{"apiVersion": "v1", "kind": "ConfigMap", "name": ownerName, "uid": e.ownerUID(),
+				"controller": true}},
 		},
 		"spec": spec,
 	}, nil
@@ -198,7 +202,8 @@ func (e *Engine) labelsOf(s engine.Spec) object {
 
 func (e *Engine) podSpec(s engine.Spec, k agent.Keys) object {
 	toleration := func(key string) object {
-		return object{"key": "node.kubernetes.io/" + key, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": int64(moveAfter)}
+		return object{"key": "node.kubernetes.io/" + key, "operator": "Exists", "effect": "NoExecute",
+			"tolerationSeconds": int64(moveAfter)}
 	}
 	spec := object{
 		"restartPolicy":                 "Never",
@@ -212,7 +217,8 @@ func (e *Engine) podSpec(s engine.Spec, k agent.Keys) object {
 		},
 		"tolerations": []any{toleration("not-ready"), toleration("unreachable")},
 		"containers":  []any{e.container(s, k)},
-		"volumes":     []any{e.homeVolume(s.Limits), object{"name": "tmp", "emptyDir": object{"sizeLimit": quantity(diskOf(s.Limits))}}},
+		"volumes": []any{e.homeVolume(s.Limits),
+			object{"name": "tmp", "emptyDir": object{"sizeLimit": quantity(diskOf(s.Limits))}}},
 	}
 	if e.separate.Load() {
 		spec["hostUsers"] = false
@@ -227,12 +233,14 @@ func (e *Engine) podSpec(s engine.Spec, k agent.Keys) object {
 		}
 		selector := object{"matchLabels": same}
 		spec["topologySpreadConstraints"] = []any{object{
-			"maxSkew": int64(1), "topologyKey": "kubernetes.io/hostname", "whenUnsatisfiable": "ScheduleAnyway", "labelSelector": selector,
+			"maxSkew": int64(1), "topologyKey": "kubernetes.io/hostname", "whenUnsatisfiable": "ScheduleAnyway",
+			"labelSelector": selector,
 		}}
 		// Not a second constraint: the scheduler ignores all of them on nodes that lack the
 		// label of one, and only clusters of clouds have zones.
 		spec["affinity"] = object{"podAntiAffinity": object{"preferredDuringSchedulingIgnoredDuringExecution": []any{object{
-			"weight": int64(100), "podAffinityTerm": object{"topologyKey": "topology.kubernetes.io/zone", "labelSelector": selector},
+			"weight": int64(100), "podAffinityTerm": object{"topologyKey": "topology.kubernetes.io/zone",
+				"labelSelector": selector},
 		}}}}
 	}
 	nodesOf(spec, s.Segment, e.avoid())
@@ -245,7 +253,8 @@ func (e *Engine) container(s engine.Spec, k agent.Keys) object {
 	for _, name := range slices.Sorted(maps.Keys(variables)) {
 		env = append(env, object{"name": name, "value": variables[name]})
 	}
-	env = append(env, object{"name": agentproto.EnvIP, "valueFrom": object{"fieldRef": object{"fieldPath": "status.podIP"}}})
+	env = append(env, object{"name": agentproto.EnvIP,
+		"valueFrom": object{"fieldRef": object{"fieldPath": "status.podIP"}}})
 	ports := []any{object{"name": "agent", "containerPort": int64(agentproto.Port)}}
 	for _, port := range s.Ports {
 		ports = append(ports, object{"name": "p" + strconv.Itoa(port), "containerPort": int64(port)})
@@ -263,7 +272,8 @@ func (e *Engine) container(s engine.Spec, k agent.Keys) object {
 		"volumeMounts": []any{object{"name": "home", "mountPath": home}, object{"name": "tmp", "mountPath": "/tmp"}},
 	}
 	if !s.Launch.OneOff {
-		c["readinessProbe"] = object{"tcpSocket": object{"port": int64(agentproto.ReadyPort)}, "periodSeconds": int64(5), "failureThreshold": int64(1)}
+		c["readinessProbe"] = object{"tcpSocket": object{"port": int64(agentproto.ReadyPort)}, "periodSeconds": int64(5),
+			"failureThreshold": int64(1)}
 	}
 	return c
 }
@@ -418,7 +428,8 @@ func (p *pod) ports() []engine.Port {
 	for _, c := range p.Spec.Containers {
 		for _, one := range c.Ports {
 			if strings.HasPrefix(one.Name, "p") {
-				ports = append(ports, engine.Port{Inside: one.ContainerPort, Listens: one.ContainerPort, Address: joinPort(p.Status.PodIP, one.ContainerPort)})
+				ports = append(ports, engine.Port{Inside: one.ContainerPort, Listens: one.ContainerPort,
+					Address: joinPort(p.Status.PodIP, one.ContainerPort)})
 			}
 		}
 	}

@@ -46,7 +46,8 @@ const (
 	lookAgain = 500 * time.Millisecond
 )
 
-func newPods(client dynamic.ResourceInterface, list func(context.Context, metav1.ListOptions) (*podList, error), selector string, log *slog.Logger) *pods {
+func newPods(client dynamic.ResourceInterface, list func(context.Context, metav1.ListOptions) (*podList, error),
+	selector string, log *slog.Logger) *pods {
 	p := &pods{client: client, selector: selector, log: log, waiting: map[chan struct{}]string{}}
 	p.informer = cache.NewSharedIndexInformer(&cache.ListWatch{
 		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
@@ -122,7 +123,8 @@ func (e *Engine) getJSON(ctx context.Context, address string, into any) error {
 		return json.NewDecoder(answer.Body).Decode(into)
 	}
 	refused := &apierrors.StatusError{}
-	if err := json.NewDecoder(io.LimitReader(answer.Body, 1<<20)).Decode(&refused.ErrStatus); err != nil || refused.ErrStatus.Message == "" {
+	if err := json.NewDecoder(io.LimitReader(answer.Body, 1<<20)).Decode(&refused.ErrStatus); err != nil ||
+		refused.ErrStatus.Message == "" {
 		return fmt.Errorf("GET %s: %s", address, answer.Status)
 	}
 	return refused

@@ -48,7 +48,8 @@ func TestRealCluster(t *testing.T) {
 		}
 		return e
 	}
-	enginetest.Run(t, newEngine, enginetest.Options{User: 2000, Group: 2000, KillInit: killOnNode, OpenNetwork: true, Many: 10})
+	enginetest.Run(t, newEngine, enginetest.Options{User: 2000, Group: 2000, KillInit: killOnNode,
+		OpenNetwork: true, Many: 10})
 }
 
 // killOnNode kills ingot-init of an instance on a node that is this machine.

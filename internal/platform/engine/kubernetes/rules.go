@@ -54,7 +54,9 @@ func (e *Engine) Enforce(ctx context.Context, r engine.Rules) error {
 		case !ok:
 			err = client.Delete(ctx, name, metav1.DeleteOptions{})
 		case o.GetAnnotations()[annotationRules] != hashOf(spec):
-			patch, _ := json.Marshal(object{"metadata": object{"annotations": object{annotationRules: hashOf(spec)}}, "spec": spec}) // plain values
+			// plain values
+			patch, _ := json.Marshal(object{"metadata": object{"annotations": object{annotationRules: hashOf(spec)}},
+				"spec": spec})
 			_, err = client.Patch(ctx, name, types.MergePatchType, patch, metav1.PatchOptions{})
 		default:
 			continue
@@ -67,12 +69,14 @@ func (e *Engine) Enforce(ctx context.Context, r engine.Rules) error {
 		o := object{
 			"apiVersion": "networking.k8s.io/v1", "kind": "NetworkPolicy",
 			"metadata": object{
-				"name": name, "namespace": e.options.Namespace, "labels": object{labelInstall: e.install}, "annotations": object{annotationRules: hashOf(spec)},
+				"name": name, "namespace": e.options.Namespace, "labels": object{labelInstall: e.install},
+				"annotations":     object{annotationRules: hashOf(spec)},
 				"ownerReferences": []any{object{"apiVersion": "v1", "kind": "ConfigMap", "name": ownerName, "uid": e.ownerUID()}},
 			},
 			"spec": spec,
 		}
-		if _, err := client.Create(ctx, &unstructured.Unstructured{Object: o}, metav1.CreateOptions{}); err != nil && !apierrors.IsAlreadyExists(err) {
+		if _, err := client.Create(ctx, &unstructured.Unstructured{Object: o}, metav1.CreateOptions{}); err != nil &&
+			!apierrors.IsAlreadyExists(err) {
 			failed = append(failed, fmt.Errorf("NetworkPolicy %s: %w", name, err))
 		}
 	}
@@ -99,13 +103,15 @@ func (e *Engine) networkPolicies(r engine.Rules) map[string]object {
 			if staging {
 				kinds, name = []any{kindBuild}, "staging-"+guid
 			}
-			pods := object{"matchLabels": object{labelInstall: e.install}, "matchExpressions": []any{object{"key": labelKind, "operator": "In", "values": kinds}}}
+			pods := object{"matchLabels": object{labelInstall: e.install},
+				"matchExpressions": []any{object{"key": labelKind, "operator": "In", "values": kinds}}}
 			if !slices.Contains(r.Zones[engine.Zone{Staging: staging}], guid) {
 				spaces := spacesOf(r, guid, staging)
 				if len(spaces) == 0 {
 					continue
 				}
-				pods["matchExpressions"] = append(pods["matchExpressions"].([]any), object{"key": labelSpace, "operator": "In", "values": spaces})
+				pods["matchExpressions"] = append(pods["matchExpressions"].([]any), object{"key": labelSpace, "operator": "In",
+					"values": spaces})
 			}
 			out[name] = object{"podSelector": pods, "policyTypes": []any{"Egress"}, "egress": egress}
 		}
@@ -146,8 +152,10 @@ func (e *Engine) between(policies []platform.NetworkPolicy, out map[string]objec
 			continue
 		}
 		name := p.from + "-" + p.to
-		out["from-"+name] = object{"podSelector": app(p.from), "policyTypes": []any{"Egress"}, "egress": []any{object{"to": []any{object{"podSelector": app(p.to)}}, "ports": list}}}
-		out["to-"+name] = object{"podSelector": app(p.to), "policyTypes": []any{"Ingress"}, "ingress": []any{object{"from": []any{object{"podSelector": app(p.from)}}, "ports": list}}}
+		out["from-"+name] = object{"podSelector": app(p.from), "policyTypes": []any{"Egress"},
+			"egress": []any{object{"to": []any{object{"podSelector": app(p.to)}}, "ports": list}}}
+		out["to-"+name] = object{"podSelector": app(p.to), "policyTypes": []any{"Ingress"},
+			"ingress": []any{object{"from": []any{object{"podSelector": app(p.from)}}, "ports": list}}}
 	}
 }
 

@@ -46,23 +46,28 @@ func TestEnforce(t *testing.T) {
 	icmp := platform.SecurityRule{Protocol: "icmp", Destination: "0.0.0.0/0"}
 	err := w.engine.Enforce(w.within(), engine.Rules{
 		Groups: map[string]engine.Group{
-			"all":  {Rules: []platform.SecurityRule{{Protocol: "all", Destination: "10.0.0.1-10.0.0.6,192.168.0.0/16"}, icmp}},
-			"own":  {Rules: []platform.SecurityRule{{Protocol: "tcp", Destination: "0.0.0.0/0", Ports: "80,443"}, {Protocol: "udp", Destination: "1.1.1.1", Ports: "1000-2000"}}},
+			"all": {Rules: []platform.SecurityRule{{Protocol: "all", Destination: "10.0.0.1-10.0.0.6,192.168.0.0/16"}, icmp}},
+			"own": {Rules: []platform.SecurityRule{{Protocol: "tcp", Destination: "0.0.0.0/0", Ports: "80,443"},
+				{Protocol: "udp", Destination: "1.1.1.1", Ports: "1000-2000"}}},
 			"ping": {Rules: []platform.SecurityRule{icmp}},
 		},
-		Zones:    map[engine.Zone][]string{{}: {"all", "ping"}, {Staging: true}: nil, {Space: "s1"}: {"all", "own", "ping"}, {Space: "s2"}: {"all", "own", "ping"}, {Space: "s3", Staging: true}: {"own"}},
-		Policies: []platform.NetworkPolicy{{SourceApp: "a", DestApp: "b", Protocol: "tcp", FirstPort: 8080, LastPort: 8090}, {SourceApp: "a", DestApp: "b", Protocol: "udp", FirstPort: 53, LastPort: 53}},
+		Zones: map[engine.Zone][]string{{}: {"all", "ping"}, {Staging: true}: nil, {Space: "s1"}: {"all", "own", "ping"},
+			{Space: "s2"}: {"all", "own", "ping"}, {Space: "s3", Staging: true}: {"own"}},
+		Policies: []platform.NetworkPolicy{{SourceApp: "a", DestApp: "b", Protocol: "tcp", FirstPort: 8080, LastPort: 8090},
+			{SourceApp: "a", DestApp: "b", Protocol: "udp", FirstPort: 53, LastPort: 53}},
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	expect("running-all", `"cidr":"10.0.0.1/32"`, `"cidr":"10.0.0.2/31"`, `"cidr":"10.0.0.4/31"`, `"cidr":"10.0.0.6/32"`, `"cidr":"192.168.0.0/16"`, `"values":["app","task"]`, `"policyTypes":["Egress"]`)
+	expect("running-all", `"cidr":"10.0.0.1/32"`, `"cidr":"10.0.0.2/31"`, `"cidr":"10.0.0.4/31"`, `"cidr":"10.0.0.6/32"`,
+		`"cidr":"192.168.0.0/16"`, `"values":["app","task"]`, `"policyTypes":["Egress"]`)
 	if strings.Contains(policy("running-all"), "space") || strings.Contains(policy("running-all"), "0.0.0.0/0") {
 		t.Errorf("the policy for all spaces is %s", policy("running-all"))
 	}
 	expect("staging-all")
 	expect("running-ping")
-	expect("running-own", `"cidr":"0.0.0.0/0"`, `{"port":80,"protocol":"TCP"}`, `{"port":443,"protocol":"TCP"}`, `{"endPort":2000,"port":1000,"protocol":"UDP"}`, `"values":["s1","s2"]`)
+	expect("running-own", `"cidr":"0.0.0.0/0"`, `{"port":80,"protocol":"TCP"}`, `{"port":443,"protocol":"TCP"}`,
+		`{"endPort":2000,"port":1000,"protocol":"UDP"}`, `"values":["s1","s2"]`)
 	expect("staging-own", `"values":["build"]`, `"values":["s3"]`)
 	expect("from-a-b", `"podSelector":{"matchLabels":{"ingot.dev/app":"a"`, `"egress"`, `{"endPort":8090,"port":8080,"protocol":"TCP"}`, `{"port":53,"protocol":"UDP"}`)
 	expect("to-a-b", `"podSelector":{"matchLabels":{"ingot.dev/app":"b"`, `"ingress"`)

@@ -27,7 +27,8 @@ func (e *Engine) silent(p *pod) {
 	nodes, others := e.silentNodes()
 	e.mu.Unlock()
 	if quiet > 1 && quiet*manySilent > all && !(len(nodes) == 1 && others > 0) {
-		e.log.Warn("many instances do not answer: this server is cut off from them, and replaces none", "silent", quiet, "of", all)
+		e.log.Warn("many instances do not answer: this server is cut off from them, and replaces none", "silent",
+			quiet, "of", all)
 		return
 	}
 	e.displace(p, "its node does not answer")

@@ -34,8 +34,10 @@ const (
 	noImages = "This server runs apps in Pods of one image, the stack, and not in Docker images yet: " +
 		"push the app's files instead, or use a server with the container engine."
 
-	noMemberLimits = "This server runs apps in Pods, whose control groups Kubernetes does not hand over: it cannot limit single sidecars. " +
-		"memory-enforced and cpu-weight of sidecars need a server with the container engine; remove them from the sidecars, or use such a server."
+	noMemberLimits = "This server runs apps in Pods, whose control groups Kubernetes does not hand over: it cannot " +
+		"limit single sidecars. " +
+		"memory-enforced and cpu-weight of sidecars need a server with the container engine; remove them from the " +
+		"sidecars, or use such a server."
 )
 
 func lingerOf(s engine.Spec) time.Duration {
@@ -97,14 +99,16 @@ func (e *Engine) start(ctx context.Context, s engine.Spec) error {
 	clean, done := context.WithTimeout(context.WithoutCancel(ctx), takedown)
 	defer done()
 	var refused *engine.PlacementError
-	if now := e.pods.cached(p.Namespace, p.Name); ctx.Err() == nil && now != nil && now.UID == p.UID && takenAway(now) != "" {
+	if now := e.pods.cached(p.Namespace, p.Name); ctx.Err() == nil && now != nil && now.UID == p.UID &&
+		takenAway(now) != "" {
 		err = &engine.PlacementError{Reason: removedEarly, Displaced: true, Err: err}
 	}
 	if !errors.As(err, &refused) {
 		err = fmt.Errorf("starting instance %s: %w", s.ID, err)
 	}
 	if cleanErr := e.removePod(clean, p); cleanErr != nil {
-		e.log.WarnContext(ctx, "the Pod of an instance that did not start could not be removed", "pod", p.Name, "error", cleanErr)
+		e.log.WarnContext(ctx, "the Pod of an instance that did not start could not be removed", "pod", p.Name,
+			"error", cleanErr)
 	}
 	return err
 }
@@ -272,11 +276,13 @@ func (e *Engine) placed(p *pod, waited time.Duration) (bool, error) {
 		return false, fmt.Errorf("the Pod ended before the instance was launched: %s", strings.TrimSpace(why))
 	case state.Waiting != nil:
 		if why, ok := stuck[state.Waiting.Reason]; ok {
-			return false, &engine.PlacementError{Reason: why, Err: fmt.Errorf("%s: %s", state.Waiting.Reason, state.Waiting.Message)}
+			return false, &engine.PlacementError{Reason: why, Err: fmt.Errorf("%s: %s", state.Waiting.Reason,
+				state.Waiting.Message)}
 		}
 	}
 	if c, ok := p.condition("PodScheduled"); ok && c.Status == "False" && waited > e.options.PlaceTimeout {
-		return false, &engine.PlacementError{Reason: placementReason(c.Message, p.Spec.NodeSelector[LabelSegment]), Err: errors.New(c.Message)}
+		return false, &engine.PlacementError{Reason: placementReason(c.Message, p.Spec.NodeSelector[LabelSegment]),
+			Err: errors.New(c.Message)}
 	}
 	return false, nil
 }

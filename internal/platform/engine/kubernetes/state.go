@@ -155,7 +155,8 @@ func (e *Engine) List(ctx context.Context, wanted engine.Wanted) ([]engine.Insta
 
 // instance returns the instance of a Pod, with a state that is not older than fresh if the
 // agent answers. launched is false if nothing was ever run in the Pod, and no end is known.
-func (e *Engine) instance(ctx context.Context, p *pod, fresh time.Duration) (in engine.Instance, launched bool, err error) {
+func (e *Engine) instance(ctx context.Context, p *pod, fresh time.Duration) (in engine.Instance, launched bool,
+	err error) {
 	p, state, launched, err := e.state(ctx, p, fresh)
 	if errors.Is(err, engine.ErrNotFound) {
 		return engine.Instance{}, false, nil // deleted meanwhile
@@ -171,7 +172,8 @@ func (e *Engine) instance(ctx context.Context, p *pod, fresh time.Duration) (in 
 // state returns the state of a Pod's instance. A Pod that was not launched yet
 // is not an instance: the server that created it launches it, or it ends by itself.
 // It also returns the Pod, which may be newer than the one of the watch.
-func (e *Engine) state(ctx context.Context, p *pod, fresh time.Duration) (now *pod, s initproto.State, launched bool, err error) {
+func (e *Engine) state(ctx context.Context, p *pod, fresh time.Duration) (now *pod, s initproto.State, launched bool,
+	err error) {
 	k := e.look(p)
 	switch {
 	case p.over():

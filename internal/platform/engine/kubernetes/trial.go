@@ -99,7 +99,8 @@ func (e *Engine) try(ctx context.Context) error {
 	e.mu.Unlock()
 	if err != nil || !got {
 		e.separate.Store(false)
-		e.log.WarnContext(ctx, "the cluster has no user namespaces for Pods: root in an instance would be root of its node's kernel", "why", err)
+		e.log.WarnContext(ctx, "the cluster has no user namespaces for Pods: root in an instance would be root of its "+
+			"node's kernel", "why", err)
 	}
 	return ctx.Err()
 }
@@ -125,7 +126,8 @@ func trialSpec(id string) engine.Spec {
 		ID: id, Labels: map[string]string{"kind": kindTrial},
 		Launch: initproto.Spec{
 			Instance: id, OneOff: true, Health: initproto.Check{Kind: initproto.CheckProcess}, Timeout: trialTime,
-			Members: []initproto.Member{{Name: "trial", Source: "trial", Args: []string{"/bin/sh", "-c", "exec sleep 600"}, Env: []string{"PATH=/usr/bin:/bin"}, Dir: "{{home}}"}},
+			Members: []initproto.Member{{Name: "trial", Source: "trial", Args: []string{"/bin/sh", "-c", "exec sleep 600"},
+				Env: []string{"PATH=/usr/bin:/bin"}, Dir: "{{home}}"}},
 		},
 		Limits: engine.Limits{Memory: 64 << 20, Disk: 64 << 20},
 	}
@@ -169,11 +171,13 @@ func trialError(err error) error {
 	var wrong *agentError
 	switch {
 	case errors.As(err, &refused) && strings.Contains(refused.Reason, "image"):
-		return fmt.Errorf("trial Pod: pull the image: %w; check --kubernetes-image, and that the nodes may pull it or have it imported", err)
+		return fmt.Errorf("trial Pod: pull the image: %w; check --kubernetes-image, and that the nodes may pull it or have "+
+			"it imported", err)
 	case errors.As(err, &refused):
 		return fmt.Errorf("trial Pod: find a node: %w; add nodes or raise the ResourceQuota of the namespace", err)
 	case errors.As(err, &wrong):
-		return fmt.Errorf("trial Pod: reach its agent: %w; run this server where Pod addresses are routed, normally in the cluster, "+
+		return fmt.Errorf("trial Pod: reach its agent: %w; run this server where Pod addresses are routed, normally in the "+
+			"cluster, "+
 			"and let its NetworkPolicies allow port 61001", err)
 	case apierrors.IsForbidden(err) && strings.Contains(err.Error(), "PodSecurity"):
 		return fmt.Errorf("trial Pod: create a Pod: %w; the namespace must permit Pods of the standard \"restricted\"", err)
@@ -185,9 +189,11 @@ func trialError(err error) error {
 func stepError(step string, err error) error {
 	switch {
 	case apierrors.IsForbidden(err) || apierrors.IsUnauthorized(err):
-		return fmt.Errorf("%s: %w; give the service account of this server the Role of the chart, which permits %s", step, err, permitted())
+		return fmt.Errorf("%s: %w; give the service account of this server the Role of the chart, which permits %s", step,
+			err, permitted())
 	case apierrors.IsNotFound(err) && strings.Contains(step, ownerName):
-		return fmt.Errorf("%s: %w; install the chart, or create it: kubectl create configmap %s -n NAMESPACE", step, err, ownerName)
+		return fmt.Errorf("%s: %w; install the chart, or create it: kubectl create configmap %s -n NAMESPACE", step,
+			err, ownerName)
 	}
 	return fmt.Errorf("%s: %w", step, err)
 }

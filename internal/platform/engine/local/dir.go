@@ -217,7 +217,8 @@ func (d *Dir) State() initproto.State {
 func WarnNewer(dirs []*Dir, log *slog.Logger) {
 	for _, d := range dirs {
 		if found := d.State().Protocol; found > initproto.Version {
-			log.Warn("an instance was started by a later version of Ingot, and this version may misunderstand its state: restart its app, or run the later version",
+			log.Warn("an instance was started by a later version of Ingot, and this version may misunderstand its state: "+
+				"restart its app, or run the later version",
 				"instance", d.ID(), "its_protocol", found, "known_up_to", initproto.Version)
 		}
 	}

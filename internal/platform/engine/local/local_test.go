@@ -86,7 +86,8 @@ func TestDirLife(t *testing.T) {
 	}
 
 	// A server that died left these: nothing, half of something, and garbage.
-	if err := os.WriteFile(filepath.Join(create(t, root, "garbage").Path(), "instance.json"), []byte(`{"id":`), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(create(t, root, "garbage").Path(), "instance.json"), []byte(`{"id":`),
+		0o600); err != nil {
 		t.Fatal(err)
 	}
 	var torn []string
@@ -101,7 +102,8 @@ func TestDirLife(t *testing.T) {
 		t.Errorf("half: %v", err)
 	}
 	again, err := local.Open(root, "whole")
-	if err != nil || again.Meta().ID != "whole" || again.Meta().Labels["a"] != "b" || !again.Meta().Created.Equal(meta.Created) {
+	if err != nil || again.Meta().ID != "whole" || again.Meta().Labels["a"] != "b" ||
+		!again.Meta().Created.Equal(meta.Created) {
 		t.Errorf("Open: %+v, %v", again, err)
 	}
 	// What cannot be taken down is not deleted.
@@ -135,8 +137,9 @@ func TestSubstitute(t *testing.T) {
 	spec := initproto.Spec{
 		Members: []initproto.Member{{
 			Args: []string{"{{home}}/run", "{{port:8080}},{{port:9}}"},
-			Env:  []string{"PORT={{port:8080}}", "X={{other}} {{port:}} {{port:123456}}", "P={{home}}:{{home}}", "IP={{ip}}", engine.Escape("U={{{home}} {{port:1}}")},
-			Dir:  "{{home}}/app",
+			Env: []string{"PORT={{port:8080}}", "X={{other}} {{port:}} {{port:123456}}", "P={{home}}:{{home}}", "IP={{ip}}",
+				engine.Escape("U={{{home}} {{port:1}}")},
+			Dir: "{{home}}/app",
 		}, {
 			Name: "proxy", Health: &initproto.Check{Ports: []int{8080}}, Readiness: &initproto.Check{Ports: []int{9}},
 		}},
@@ -149,16 +152,19 @@ func TestSubstitute(t *testing.T) {
 	}
 	m := got.Members[0]
 	if !slices.Equal(m.Args, []string{"/h/run", "8081,10"}) ||
-		!slices.Equal(m.Env, []string{"PORT=8081", "X={{other}} {{port:}} {{port:123456}}", "P=/h:/h", "IP=10.0.0.1", "U={{{home}} {{port:1}}"}) || m.Dir != "/h/app" {
+		!slices.Equal(m.Env, []string{"PORT=8081", "X={{other}} {{port:}} {{port:123456}}", "P=/h:/h", "IP=10.0.0.1",
+			"U={{{home}} {{port:1}}"}) || m.Dir != "/h/app" {
 		t.Errorf("member: %+v", m)
 	}
 	if !slices.Equal(got.Health.Ports, []int{8081, 2}) || !slices.Equal(got.Readiness.Ports, []int{10}) {
 		t.Errorf("checks: %+v, %+v", got.Health, got.Readiness)
 	}
-	if own := got.Members[1]; !slices.Equal(own.Health.Ports, []int{8081}) || !slices.Equal(own.Readiness.Ports, []int{10}) {
+	if own := got.Members[1]; !slices.Equal(own.Health.Ports, []int{8081}) ||
+		!slices.Equal(own.Readiness.Ports, []int{10}) {
 		t.Errorf("checks of a sidecar: %+v, %+v", own.Health, own.Readiness)
 	}
-	if spec.Members[1].Health.Ports[0] != 8080 || spec.Members[0].Dir != "{{home}}/app" || spec.Members[0].Env[0] != "PORT={{port:8080}}" || spec.Health.Ports[0] != 8080 {
+	if spec.Members[1].Health.Ports[0] != 8080 || spec.Members[0].Dir != "{{home}}/app" ||
+		spec.Members[0].Env[0] != "PORT={{port:8080}}" || spec.Health.Ports[0] != 8080 {
 		t.Error("the original was changed")
 	}
 	for port, want := range map[int]bool{8080: true, 9: true, 808: false, 1: false} {
@@ -231,7 +237,8 @@ func TestProcessID(t *testing.T) {
 		t.Fatalf("identity is %+v, %v, want one alive", id, err)
 	}
 	// Another process had the pid before, or in another life of the machine.
-	for _, wrong := range []local.ProcessID{{PID: id.PID, Start: id.Start - 1, Boot: id.Boot}, {PID: id.PID, Start: id.Start, Boot: "x"}, {}} {
+	for _, wrong := range []local.ProcessID{{PID: id.PID, Start: id.Start - 1, Boot: id.Boot},
+		{PID: id.PID, Start: id.Start, Boot: "x"}, {}} {
 		if wrong.Alive() {
 			t.Errorf("%+v is alive", wrong)
 		}
@@ -324,7 +331,8 @@ func TestUnpack(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, want := range map[string]string{
-		"app/a": "1", "app/b": "2", "app/c": "2", "app/in": "2", "app/dir/x": "1", "app/dir/y": "3", "app/dir/z/w": "4", "locked/deep/file": "kept",
+		"app/a": "1", "app/b": "2", "app/c": "2", "app/in": "2", "app/dir/x": "1", "app/dir/y": "3", "app/dir/z/w": "4",
+		"locked/deep/file": "kept",
 	} {
 		if got, err := os.ReadFile(filepath.Join(d.Home(), name)); err != nil || string(got) != want {
 			t.Errorf("%s holds %q, %v, want %q", name, got, err, want)
@@ -424,7 +432,8 @@ func TestInitPath(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	path := filepath.Join(dir, "init")
-	if _, err := local.InitPath(path); err == nil || !strings.Contains(err.Error(), "go build -o "+path+" ./cmd/ingot-init") {
+	if _, err := local.InitPath(path); err == nil ||
+		!strings.Contains(err.Error(), "go build -o "+path+" ./cmd/ingot-init") {
 		t.Errorf("error is %v, want the command that builds %s", err, path)
 	}
 	if err := os.WriteFile(path, nil, 0o644); err != nil {

@@ -76,7 +76,8 @@ func (p *Ports) Claim(port int) error {
 		return err
 	}
 	defer alone()()
-	l, err := net.Listen("tcp", ":"+strconv.Itoa(port)) //nolint:gosec,noctx // every address, to see whether anything listens on one; closed at once
+	l, err := net.Listen( //nolint:gosec,noctx // every address, to see whether anything listens on one; closed at once
+		"tcp", ":"+strconv.Itoa(port))
 	if err != nil {
 		p.release(port)
 		return fmt.Errorf("%w: %w", ErrPortTaken, err)

@@ -36,7 +36,8 @@ func ProgramPath(name, explicit string) (string, error) {
 	if found, err := exec.LookPath(name); err == nil {
 		return filepath.Abs(found)
 	}
-	return "", fmt.Errorf("%s is neither beside this program nor in PATH; build it: go build -o %s ./cmd/%[1]s", name, beside)
+	return "", fmt.Errorf("%s is neither beside this program nor in PATH; build it: go build -o %s ./cmd/%[1]s",
+		name, beside)
 }
 
 func executable(path string) error {

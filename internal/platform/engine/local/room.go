@@ -42,8 +42,9 @@ func NewRoom(dir string, overcommit int) (*Room, error) {
 		overcommit = DefaultOvercommit
 	}
 	return &Room{
-		memory:     int64(info.Totalram) * int64(info.Unit), //nolint:gosec,unconvert // far below 2^63; 32 bits on some machines
-		disk:       int64(st.Blocks) * st.Bsize,             //nolint:gosec // the same
+		memory: int64(info.Totalram) * int64( //nolint:gosec,unconvert // far below 2^63; 32 bits on some machines
+			info.Unit),
+		disk:       int64(st.Blocks) * st.Bsize, //nolint:gosec // the same
 		overcommit: int64(overcommit), taken: map[string]int64{},
 	}, nil
 }

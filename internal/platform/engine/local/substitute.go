@@ -40,7 +40,8 @@ func Substitute(s initproto.Spec, w Words) initproto.Spec {
 	s.Health = mapPorts(s.Health, w.Port)
 	s.Readiness = mapPorts(s.Readiness, w.Port)
 	if s.TLS != nil {
-		s.TLS = &initproto.TLS{Port: s.TLS.Port, To: w.Port(s.TLS.To), Certificate: w.In(s.TLS.Certificate), Key: w.In(s.TLS.Key)}
+		s.TLS = &initproto.TLS{Port: s.TLS.Port, To: w.Port(s.TLS.To), Certificate: w.In(s.TLS.Certificate),
+			Key: w.In(s.TLS.Key)}
 	}
 	return s
 }

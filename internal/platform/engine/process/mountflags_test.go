@@ -28,7 +28,8 @@ func TestMountOptions(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("only root can mount")
 	}
-	options := map[string]uintptr{"noexec": unix.MS_NOEXEC, "nodev": unix.MS_NODEV, "nosuid": unix.MS_NOSUID, "nosymfollow": unix.MS_NOSYMFOLLOW}
+	options := map[string]uintptr{"noexec": unix.MS_NOEXEC, "nodev": unix.MS_NODEV, "nosuid": unix.MS_NOSUID,
+		"nosymfollow": unix.MS_NOSYMFOLLOW}
 	for name, forbidden := range map[string][]string{
 		"instances": {"noexec", "nosymfollow"},
 		"cache":     {"noexec", "nosymfollow"},
@@ -51,7 +52,8 @@ func TestMountOptions(t *testing.T) {
 				testkit.WriteProgram(t, first, string(program))
 				point := filepath.Join(dir, name)
 				mount(t, point, flag)
-				e, err := process.New(process.Options{Root: filepath.Join(dir, "instances"), Cache: filepath.Join(dir, "cache"), Init: first})
+				e, err := process.New(process.Options{Root: filepath.Join(dir, "instances"), Cache: filepath.Join(dir, "cache"),
+					Init: first})
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -68,7 +70,8 @@ func TestMountOptions(t *testing.T) {
 					t.Error(err)
 				case works && e.Describe().Held != "":
 					t.Errorf("held is %q, want nothing", e.Describe().Held)
-				case !works && (!errors.As(err, &placement) || !strings.Contains(err.Error(), want) || !strings.Contains(e.Describe().Held, want)):
+				case !works && (!errors.As(err, &placement) || !strings.Contains(err.Error(), want) ||
+					!strings.Contains(e.Describe().Held, want)):
 					t.Errorf("got %v, held is %q, want both to contain %q", err, e.Describe().Held, want)
 				}
 			})

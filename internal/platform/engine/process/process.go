@@ -144,17 +144,20 @@ func (e *Engine) Left() error { return e.left }
 // their links not followed. It names the mount and its option.
 func (e *Engine) blocked() error {
 	if err := mounts.Check(e.initPath, mounts.NoExec); err != nil {
-		return fmt.Errorf("the first program of instances cannot be executed: %w, or copy Ingot's programs to a directory elsewhere and name it with --programs", err)
+		return fmt.Errorf("the first program of instances cannot be executed: %w, or copy Ingot's programs to a directory "+
+			"elsewhere and name it with --programs", err)
 	}
 	for _, dir := range []string{e.root, e.unpacked} {
 		if err := mounts.Check(dir, mounts.NoExec, mounts.NoSymlinks); err != nil {
-			return fmt.Errorf("programs of apps cannot be executed in the data directory: %w, or use a directory elsewhere with --data-dir", err)
+			return fmt.Errorf("programs of apps cannot be executed in the data directory: %w, or use a directory elsewhere "+
+				"with --data-dir", err)
 		}
 	}
 	return nil
 }
 
-const blockedText = "the platform starts no instances at the moment because their programs cannot be executed in its data directory; the server's log tells its operator why"
+const blockedText = "the platform starts no instances at the moment because their programs cannot be executed in its " +
+	"data directory; the server's log tells its operator why"
 
 // Describe reports that instances are not isolated, and why none are started.
 func (e *Engine) Describe() engine.Description {

@@ -46,10 +46,12 @@ func TestServer(t *testing.T) {
 		t.Skip("only as a process of another test")
 	}
 	e := newEngine(t, dir)
-	if err := e.Start(t.Context(), script("survivor", `n=0; while :; do n=$((n+1)); echo line $n; sleep 0.01; done`)); err != nil {
+	if err := e.Start(t.Context(),
+		script("survivor", `n=0; while :; do n=$((n+1)); echo line $n; sleep 0.01; done`)); err != nil {
 		t.Fatal(err)
 	}
-	p, err := e.Exec(t.Context(), "survivor", engine.ExecRequest{Args: []string{"/bin/sh", "-c", `trap '' HUP; echo $$; exec sleep 1000`}})
+	p, err := e.Exec(t.Context(), "survivor",
+		engine.ExecRequest{Args: []string{"/bin/sh", "-c", `trap '' HUP; echo $$; exec sleep 1000`}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -70,7 +72,8 @@ func TestServerKilled(t *testing.T) {
 			t.Parallel()
 			dir := enginetest.TempDir(t)
 			cmd := exec.Command(os.Args[0], "-test.run=^TestServer$", "-test.v")
-			cmd.Env = append(os.Environ(), serverVariable+"="+dir, enginetest.ProgramsVariable+"="+filepath.Dir(enginetest.InitPath()))
+			cmd.Env = append(os.Environ(), serverVariable+"="+dir, enginetest.ProgramsVariable+"="+
+				filepath.Dir(enginetest.InitPath()))
 			out, err := cmd.StdoutPipe()
 			if err != nil {
 				t.Fatal(err)
@@ -296,7 +299,8 @@ func TestUnprivileged(t *testing.T) {
 		"PATH=" + os.Getenv("PATH"), "TMPDIR=" + tmp, "HOME=" + tmp,
 		enginetest.ProgramsVariable + "=" + filepath.Dir(enginetest.InitPath()),
 	}
-	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65112, Gid: 65112}, Pdeathsig: syscall.SIGKILL}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65112, Gid: 65112},
+		Pdeathsig: syscall.SIGKILL}
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Errorf("tests as another user: %v\n%s", err, out)
 	}

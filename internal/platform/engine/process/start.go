@@ -39,10 +39,12 @@ const (
 	sigTerm = syscall.SIGTERM
 
 	noImages = "This server runs apps as plain processes, which cannot have a file system of their own. " +
-		"Docker images need the container engine: ask the operator to start the server as root with --engine container, or push the app's files instead."
+		"Docker images need the container engine: ask the operator to start the server as root with --engine container, or " +
+		"push the app's files instead."
 
 	noMemberLimits = "This server runs apps as plain processes, whose memory and processor shares it cannot limit. " +
-		"memory-enforced and cpu-weight of sidecars need the container engine: ask the operator to start the server as root with --engine container, or remove them from the sidecars."
+		"memory-enforced and cpu-weight of sidecars need the container engine: ask the operator to start the server as " +
+		"root with --engine container, or remove them from the sidecars."
 )
 
 // Start creates an instance and runs it.
@@ -126,8 +128,9 @@ func (e *Engine) reserve(s engine.Spec) ([]engine.Port, error) {
 		if local.MentionsPort(s.Launch, inside) {
 			listens, err = e.ports.Take()
 		} else if err = e.ports.Claim(inside); errors.Is(err, local.ErrPortTaken) {
-			err = fault.Wrap(err, fault.Unprocessable, "port %d is already in use on this machine: the process engine shares the host's ports, "+
-				"so an app with a fixed sidecar port can run one instance only; use the container engine for more", inside)
+			err = fault.Wrap(err, fault.Unprocessable,
+				"port %d is already in use on this machine: the process engine shares the host's ports, "+
+					"so an app with a fixed sidecar port can run one instance only; use the container engine for more", inside)
 		}
 		if err != nil {
 			for _, p := range ports {
@@ -205,7 +208,8 @@ func (e *Engine) fill(ctx context.Context, d *local.Dir, s engine.Spec, ports []
 
 // unpack unpacks the files. A read-only archive with a key and its own target is unpacked
 // once for all instances.
-func (e *Engine) unpack(ctx context.Context, d *local.Dir, files []engine.Archive) (keys, readOnly []string, err error) {
+func (e *Engine) unpack(ctx context.Context, d *local.Dir, files []engine.Archive) (keys, readOnly []string,
+	err error) {
 	for _, a := range files {
 		if a.ReadOnly && a.Target != "" {
 			readOnly = append(readOnly, a.Target)
@@ -246,7 +250,8 @@ func passable(path string, user, group int) error {
 			}
 		}
 		if info.Mode().Perm()&bit == 0 {
-			return fmt.Errorf("user %d cannot pass through %s (%v): chmod o+x it, or use another data directory", user, dir, info.Mode())
+			return fmt.Errorf("user %d cannot pass through %s (%v): chmod o+x it, or use another data directory", user, dir,
+				info.Mode())
 		}
 		if dir == filepath.Dir(dir) {
 			return nil

@@ -94,7 +94,8 @@ func welcome(c *Conn, instance string) (Purpose, error) {
 	v, ok := common(Version, Oldest, g.Newest, g.Oldest)
 	switch {
 	case !ok:
-		return 0, Errorf(BadVersion, "the server speaks versions %d to %d, this agent %d to %d", g.Oldest, g.Newest, Oldest, Version)
+		return 0, Errorf(BadVersion, "the server speaks versions %d to %d, this agent %d to %d", g.Oldest, g.Newest,
+			Oldest, Version)
 	case g.Instance != instance:
 		return 0, Errorf(BadInstance, "this is the agent of another instance")
 	case !g.Purpose.valid():

@@ -63,7 +63,8 @@ func TestVersions(t *testing.T) {
 		{2, 1, 4, 3, 2, false},
 	} {
 		if got, ok := common(c.newest, c.oldest, c.otherNewest, c.otherOldest); ok != c.ok || ok && got != c.want {
-			t.Errorf("%d to %d and %d to %d: %d, %t, want %d, %t", c.oldest, c.newest, c.otherOldest, c.otherNewest, got, ok, c.want, c.ok)
+			t.Errorf("%d to %d and %d to %d: %d, %t, want %d, %t", c.oldest, c.newest, c.otherOldest, c.otherNewest, got, ok,
+				c.want, c.ok)
 		}
 	}
 }
@@ -132,7 +133,8 @@ func TestErrorText(t *testing.T) {
 	go agent.SendError(Errorf(Refused, "a\nb\x1b[31m%s", strings.Repeat("x", 2*maxText)))
 	_, _, err := server.Receive(0)
 	var refused *Error
-	if !errors.As(err, &refused) || refused.Code != Refused || len(refused.Text) > maxText || strings.ContainsAny(refused.Text, "\n\x1b") {
+	if !errors.As(err, &refused) || refused.Code != Refused || len(refused.Text) > maxText ||
+		strings.ContainsAny(refused.Text, "\n\x1b") {
 		t.Errorf("the error is %q, want one line of at most %d bytes with code %d", err, maxText, Refused)
 	}
 }

@@ -40,7 +40,8 @@ func (a *Agent) serveExec(c *agentproto.Conn) error {
 		return err
 	}
 	exited := make(chan int, 1)
-	e.signal, err = instance.Exec(a.member(request, launch), theirs, request.Terminal != nil, func(status int) { exited <- status })
+	e.signal, err = instance.Exec(a.member(request, launch), theirs, request.Terminal != nil,
+		func(status int) { exited <- status })
 	for _, f := range theirs {
 		_ = f.Close() // the process has its own
 	}

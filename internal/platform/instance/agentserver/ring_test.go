@@ -51,7 +51,8 @@ func all(t *testing.T, c *cursor) (seqs []uint64, over bool) {
 
 func TestRing(t *testing.T) {
 	t.Parallel()
-	for name, dirs := range map[string][]string{"files": {t.TempDir()}, "memory": {filepath.Join(t.TempDir(), "none")}, "none": nil} {
+	for name, dirs := range map[string][]string{"files": {t.TempDir()}, "memory": {filepath.Join(t.TempDir(), "none")},
+		"none": nil} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			r := newRing(dirs...)
@@ -147,12 +148,14 @@ func TestUnpackRefuses(t *testing.T) {
 		"absolute":     {entries: []entry{{name: "/tmp/x", body: "x"}}},
 		"target":       {entries: []entry{{name: "x", body: "x"}}, target: "../up"},
 		"through link": {entries: []entry{{name: "l", link: outside}, {name: "l/x", body: "x"}}},
-		"over link":    {entries: []entry{{name: "l", link: outside}, {name: "l/", dir: true}, {name: "l/../../x", body: "x"}}},
+		"over link": {entries: []entry{{name: "l", link: outside}, {name: "l/", dir: true},
+			{name: "l/../../x", body: "x"}}},
 		"hard link":    {entries: []entry{{name: "h", hard: "/etc/passwd"}}},
 		"hard link up": {entries: []entry{{name: "h", hard: "../x"}}},
 		"hard by link": {entries: []entry{{name: "l", link: outside}, {name: "h", hard: "l/x"}}},
 		"device":       {entries: []entry{{name: "d", device: true}}},
-		"larger":       {entries: []entry{{name: "a", body: strings.Repeat("x", 600)}, {name: "b", body: strings.Repeat("x", 600)}}},
+		"larger": {entries: []entry{{name: "a", body: strings.Repeat("x", 600)},
+			{name: "b", body: strings.Repeat("x", 600)}}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -180,13 +183,15 @@ func TestUnpackReplaces(t *testing.T) {
 	defer root.Close()
 	for _, archive := range []io.Reader{
 		tarOf(t, entry{name: "app/a", body: "old"}, entry{name: "app/dir/b", body: "b"}, entry{name: "app/link", link: "a"}),
-		tarOf(t, entry{name: "app/a/inner", body: "new"}, entry{name: "app/dir", body: "file now"}, entry{name: "app/link", body: "own"}, entry{name: "app/h", hard: "app/link"}),
+		tarOf(t, entry{name: "app/a/inner", body: "new"}, entry{name: "app/dir", body: "file now"},
+			entry{name: "app/link", body: "own"}, entry{name: "app/h", hard: "app/link"}),
 	} {
 		if err := unpack(root, "", archive, 0); err != nil {
 			t.Fatal(err)
 		}
 	}
-	for name, want := range map[string]string{"app/a/inner": "new", "app/dir": "file now", "app/link": "own", "app/h": "own"} {
+	for name, want := range map[string]string{"app/a/inner": "new", "app/dir": "file now", "app/link": "own",
+		"app/h": "own"} {
 		if b, err := root.ReadFile(name); err != nil || string(b) != want {
 			t.Errorf("%s is %q, %v, want %q", name, b, err, want)
 		}

@@ -97,7 +97,8 @@ type Instance interface {
 	// Exec starts a process with these files as its input and outputs, in a session of its
 	// own. exited is called once with its exit status, and must not block. The returned
 	// function signals its process group; after the exit it does nothing.
-	Exec(m initproto.Member, files [3]*os.File, terminal bool, exited func(status int)) (signal func(syscall.Signal), err error)
+	Exec(m initproto.Member, files [3]*os.File, terminal bool, exited func(status int)) (signal func(syscall.Signal),
+		err error)
 	// Stop stops the members, gracefully or at once.
 	Stop(kill bool)
 }

@@ -68,7 +68,8 @@ func TestAnswers(t *testing.T) {
 	t.Cleanup(s.Stop)
 	for _, network := range []string{"udp", "tcp"} {
 		for name, want := range map[string]string{
-			"web.apps.example.test.": "10.1.2.3", "WEB.Apps.example.test.": "10.1.2.3", "apps.example.test.": "10.1.2.3", "elsewhere.test.": "93.184.216.34",
+			"web.apps.example.test.": "10.1.2.3", "WEB.Apps.example.test.": "10.1.2.3", "apps.example.test.": "10.1.2.3",
+			"elsewhere.test.": "93.184.216.34",
 		} {
 			got, err := resolver(s, network).LookupHost(t.Context(), name)
 			if err != nil || !slices.Equal(got, []string{want}) {
@@ -87,7 +88,8 @@ func TestAnswers(t *testing.T) {
 // TestOnlyInstancesAsk sends queries from an address that may not.
 func TestOnlyInstancesAsk(t *testing.T) {
 	t.Parallel()
-	r := started(t, Config{Answer: netip.MustParseAddr("10.1.2.3"), Ours: func(string) bool { return true }, May: func(netip.Addr) bool { return false }})
+	r := started(t, Config{Answer: netip.MustParseAddr("10.1.2.3"), Ours: func(string) bool { return true },
+		May: func(netip.Addr) bool { return false }})
 	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 	defer cancel()
 	if got, err := r.LookupHost(ctx, "x.test."); err == nil {
@@ -135,7 +137,8 @@ func TestLife(t *testing.T) {
 	t.Parallel()
 	backgroundtest.Stress(t, func(*testing.T) background.Service {
 		return New(Config{
-			Listen: netip.MustParseAddrPort("127.0.0.1:0"), Ours: func(string) bool { return true }, May: func(netip.Addr) bool { return true },
+			Listen: netip.MustParseAddrPort("127.0.0.1:0"), Ours: func(string) bool { return true },
+			May: func(netip.Addr) bool { return true },
 		})
 	})
 }
@@ -148,7 +151,8 @@ func TestInternal(t *testing.T) {
 		return InternalInstance{index, netip.MustParseAddr(address)}
 	}
 	r := started(t, Config{
-		Answer: netip.MustParseAddr("10.1.2.3"), Ours: func(string) bool { return true }, Upstreams: func() []netip.AddrPort { return nil },
+		Answer: netip.MustParseAddr("10.1.2.3"), Ours: func(string) bool { return true },
+		Upstreams: func() []netip.AddrPort { return nil },
 		Internal: func(name string) ([]netip.Addr, bool, bool) {
 			list, exists := names.Lookup(name)
 			return list, exists, strings.HasSuffix(name, ".apps.internal")
@@ -176,7 +180,8 @@ func TestInternal(t *testing.T) {
 	expect("instances", "0.back.apps.internal.", "10.9.0.2 10.9.0.4")
 	expect("instances", "1.back.apps.internal.", "10.9.0.3")
 	expect("instances", "other.apps.internal.", "10.9.0.9")
-	for _, name := range []string{"2.back.apps.internal.", "x.back.apps.internal.", "-1.back.apps.internal.", "none.apps.internal.", "0.none.apps.internal.", "nothing.apps.internal."} {
+	for _, name := range []string{"2.back.apps.internal.", "x.back.apps.internal.", "-1.back.apps.internal.",
+		"none.apps.internal.", "0.none.apps.internal.", "nothing.apps.internal."} {
 		expect("instances", name, "")
 	}
 	byAddress, version := names.ByAddress(0)
@@ -195,7 +200,8 @@ func TestInternal(t *testing.T) {
 	names.Replace([]InternalRoute{{"4", "new.apps.internal", []InternalInstance{at(0, "10.9.0.6")}}})
 	expect("replaced", "moved.apps.internal.", "")
 	expect("replaced", "new.apps.internal.", "10.9.0.6")
-	if byAddress, _ := names.ByAddress(version); len(byAddress) != 1 || !slices.Equal(byAddress["10.9.0.6"], []string{"new.apps.internal"}) {
+	if byAddress, _ := names.ByAddress(version); len(byAddress) != 1 || !slices.Equal(byAddress["10.9.0.6"],
+		[]string{"new.apps.internal"}) {
 		t.Errorf("the names by address are %v", byAddress)
 	}
 }

@@ -220,7 +220,8 @@ func (s *Server) answer(ctx context.Context, query []byte, network string) []byt
 
 // reply builds a response with the platform's own data. A platform name has no records but
 // addresses.
-func reply(to dnsmessage.Header, q *dnsmessage.Question, code dnsmessage.RCode, seconds uint32, addresses ...netip.Addr) []byte {
+func reply(to dnsmessage.Header, q *dnsmessage.Question, code dnsmessage.RCode, seconds uint32,
+	addresses ...netip.Addr) []byte {
 	ours := code == dnsmessage.RCodeSuccess || code == dnsmessage.RCodeNameError
 	b := dnsmessage.NewBuilder(nil, dnsmessage.Header{
 		ID: to.ID, Response: true, OpCode: to.OpCode, Authoritative: ours, RecursionDesired: to.RecursionDesired,
@@ -233,7 +234,8 @@ func reply(to dnsmessage.Header, q *dnsmessage.Question, code dnsmessage.RCode, 
 		for _, a := range addresses {
 			if a.Is4() && (q.Type == dnsmessage.TypeA || q.Type == dnsmessage.TypeALL) {
 				err = errors.Join(err, b.AResource(
-					dnsmessage.ResourceHeader{Name: q.Name, Class: dnsmessage.ClassINET, TTL: seconds}, dnsmessage.AResource{A: a.As4()}))
+					dnsmessage.ResourceHeader{Name: q.Name, Class: dnsmessage.ClassINET, TTL: seconds},
+					dnsmessage.AResource{A: a.As4()}))
 			}
 		}
 	}
@@ -294,6 +296,7 @@ func writeMessage(w io.Writer, message []byte) error {
 	if len(message) > 1<<16-1 {
 		return errors.New("message is too long")
 	}
-	_, err := w.Write(append(binary.BigEndian.AppendUint16(nil, uint16(len(message))), message...)) //nolint:gosec // checked
+	_, err := w.Write(append(binary.BigEndian.AppendUint16(nil, uint16(len(message))), //nolint:gosec // checked
+		message...))
 	return err
 }

@@ -67,7 +67,8 @@ func TestCollect(t *testing.T) {
 			t.Errorf("%s (-want +got):\n%s", name, d)
 		}
 	}
-	for name, is := range map[string]error{"nothing": os.ErrNotExist, "../x": homedir.ErrOutside, "/etc": homedir.ErrOutside} {
+	for name, is := range map[string]error{"nothing": os.ErrNotExist, "../x": homedir.ErrOutside,
+		"/etc": homedir.ErrOutside} {
 		if err := homedir.Collect(t.Context(), home, "/home/vcap", name, io.Discard); !errors.Is(err, is) {
 			t.Errorf("%s: %v, want %v", name, err, is)
 		}
@@ -75,7 +76,8 @@ func TestCollect(t *testing.T) {
 	if err := os.MkdirAll(filepath.Join(home, strings.Repeat("d/", 300)), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if err := homedir.Collect(t.Context(), home, "/home/vcap", ".", io.Discard); err == nil || !strings.Contains(err.Error(), "nested deeper") {
+	if err := homedir.Collect(t.Context(), home, "/home/vcap", ".", io.Discard); err == nil ||
+		!strings.Contains(err.Error(), "nested deeper") {
 		t.Errorf("deep directories: %v", err)
 	}
 }

@@ -126,8 +126,10 @@ func (a *Authority) Issue(s Subject) (certificate, key []byte, err error) {
 		Subject: pkix.Name{
 			CommonName: s.Instance, OrganizationalUnit: []string{"organization:" + s.Org, "space:" + s.Space, "app:" + s.App},
 		},
-		DNSNames: append([]string{s.Instance}, s.Names[:min(len(s.Names), maxNames)]...), NotBefore: now.Add(-skew), NotAfter: now.Add(Lifetime),
-		KeyUsage: x509.KeyUsageDigitalSignature | x509.KeyUsageKeyAgreement, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth, x509.ExtKeyUsageServerAuth},
+		DNSNames: append([]string{s.Instance}, s.Names[:min(len(s.Names), maxNames)]...), NotBefore: now.Add(-skew),
+		NotAfter:              now.Add(Lifetime),
+		KeyUsage:              x509.KeyUsageDigitalSignature | x509.KeyUsageKeyAgreement,
+		ExtKeyUsage:           []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth, x509.ExtKeyUsageServerAuth},
 		BasicConstraintsValid: true,
 	}
 	if ip := net.ParseIP(s.IP); ip != nil {

@@ -26,7 +26,8 @@ func authority(t *testing.T) *identity.Authority {
 func TestIssue(t *testing.T) {
 	t.Parallel()
 	a := authority(t)
-	certificate, key, err := a.Issue(identity.Subject{Instance: "i-1", App: "a-1", Space: "s-1", Org: "o-1", IP: "10.1.2.3", Names: []string{"back.apps.internal"}})
+	certificate, key, err := a.Issue(identity.Subject{Instance: "i-1", App: "a-1", Space: "s-1", Org: "o-1",
+		IP: "10.1.2.3", Names: []string{"back.apps.internal"}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -43,7 +44,8 @@ func TestIssue(t *testing.T) {
 	if leaf.Subject.CommonName != "i-1" || !slices.Equal(units, []string{"app:a-1", "organization:o-1", "space:s-1"}) {
 		t.Errorf("the subject is %s", leaf.Subject)
 	}
-	if !slices.Equal(leaf.DNSNames, []string{"i-1", "back.apps.internal"}) || len(leaf.IPAddresses) != 1 || leaf.IPAddresses[0].String() != "10.1.2.3" {
+	if !slices.Equal(leaf.DNSNames, []string{"i-1", "back.apps.internal"}) || len(leaf.IPAddresses) != 1 ||
+		leaf.IPAddresses[0].String() != "10.1.2.3" {
 		t.Errorf("the alternative names are %v and %v", leaf.DNSNames, leaf.IPAddresses)
 	}
 	if left := time.Until(leaf.NotAfter); left > identity.Lifetime || left < identity.Lifetime-time.Minute {
@@ -52,7 +54,8 @@ func TestIssue(t *testing.T) {
 	pool := x509.NewCertPool()
 	pool.AppendCertsFromPEM(a.PEM())
 	for _, use := range []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth, x509.ExtKeyUsageServerAuth} {
-		if _, err := leaf.Verify(x509.VerifyOptions{Roots: pool, DNSName: "i-1", KeyUsages: []x509.ExtKeyUsage{use}}); err != nil {
+		if _, err := leaf.Verify(x509.VerifyOptions{Roots: pool, DNSName: "i-1",
+			KeyUsages: []x509.ExtKeyUsage{use}}); err != nil {
 			t.Errorf("use %d: %v", use, err)
 		}
 	}
@@ -83,7 +86,8 @@ func TestMutualTLS(t *testing.T) {
 		}
 		return pair
 	}
-	l, err := tls.Listen("tcp", "127.0.0.1:0", &tls.Config{Certificates: []tls.Certificate{pairOf("server")}, ClientCAs: pool, ClientAuth: tls.RequireAndVerifyClientCert, MinVersion: tls.VersionTLS13})
+	l, err := tls.Listen("tcp", "127.0.0.1:0", &tls.Config{Certificates: []tls.Certificate{pairOf("server")},
+		ClientCAs: pool, ClientAuth: tls.RequireAndVerifyClientCert, MinVersion: tls.VersionTLS13})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -103,7 +107,8 @@ func TestMutualTLS(t *testing.T) {
 		said <- strings.Join(c.(*tls.Conn).ConnectionState().PeerCertificates[0].Subject.OrganizationalUnit, " ")
 		_, _ = io.Copy(c, c)
 	}()
-	c, err := tls.Dial("tcp", l.Addr().(*net.TCPAddr).String(), &tls.Config{Certificates: []tls.Certificate{pairOf("client")}, RootCAs: pool, MinVersion: tls.VersionTLS13})
+	c, err := tls.Dial("tcp", l.Addr().(*net.TCPAddr).String(),
+		&tls.Config{Certificates: []tls.Certificate{pairOf("client")}, RootCAs: pool, MinVersion: tls.VersionTLS13})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -128,7 +133,8 @@ func TestParseAuthority(t *testing.T) {
 	key, _, _ := bytes.Cut(stored, []byte("-----BEGIN CERT"))
 	_, certificate, _ := bytes.Cut(foreign, []byte("-----BEGIN CERT"))
 	mixed := slices.Concat(key, []byte("-----BEGIN CERT"), certificate)
-	for name, bad := range map[string][]byte{"empty": nil, "half": stored[:40], "certificate only": a.PEM(), "mixed": mixed} {
+	for name, bad := range map[string][]byte{"empty": nil, "half": stored[:40], "certificate only": a.PEM(),
+		"mixed": mixed} {
 		if _, err := identity.ParseAuthority(bad); err == nil || !strings.Contains(err.Error(), "authority of instances") {
 			t.Errorf("%s: %v", name, err)
 		}

@@ -19,7 +19,8 @@ func TestStateAndSpecFiles(t *testing.T) {
 	if _, err := readState(dir); !errors.Is(err, os.ErrNotExist) {
 		t.Error(err)
 	}
-	state := State{Protocol: Version, Phase: Ended, Since: time.Unix(5, 0).UTC(), Seq: 7, PID: 1, Members: []MemberState{{Name: "web"}}, Exit: &Exit{Status: 3}}
+	state := State{Protocol: Version, Phase: Ended, Since: time.Unix(5, 0).UTC(), Seq: 7, PID: 1,
+		Members: []MemberState{{Name: "web"}}, Exit: &Exit{Status: 3}}
 	for range 2 {
 		if err := WriteState(dir, state); err != nil {
 			t.Fatal(err)
@@ -28,7 +29,8 @@ func TestStateAndSpecFiles(t *testing.T) {
 	if got, err := readState(dir); err != nil || !reflect.DeepEqual(got, state) {
 		t.Errorf("state is %+v, %v, want %+v", got, err, state)
 	}
-	spec := Spec{Instance: "i", Members: []Member{{Name: "web", Args: []string{"x"}, Env: []string{"SECRET=y"}}}, Grace: time.Second}
+	spec := Spec{Instance: "i", Members: []Member{{Name: "web", Args: []string{"x"}, Env: []string{"SECRET=y"}}},
+		Grace: time.Second}
 	if err := writeJSON(filepath.Join(dir, SpecFile), spec, 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -68,7 +70,8 @@ func TestValidate(t *testing.T) {
 			t.Errorf("%v, want %q", err, want)
 		}
 	}
-	if c := (Check{Interval: time.Hour}).WithDefaults(); c.Interval != time.Hour || c.Startup != DefaultStartup || c.Invocation != DefaultInvocation {
+	if c := (Check{Interval: time.Hour}).WithDefaults(); c.Interval != time.Hour || c.Startup != DefaultStartup ||
+		c.Invocation != DefaultInvocation {
 		t.Errorf("check is %+v, want an interval of 1h and defaults", c)
 	}
 }
@@ -91,7 +94,8 @@ func TestScript(t *testing.T) {
 		{
 			"order",
 			map[string]string{
-				"profile.d/b.sh": "V=$V-b", "profile.d/a.sh": "export V=a", "app/.profile.d/c.sh": "V=$V-c", "app/.profile": "V=$V-d",
+				"profile.d/b.sh": "V=$V-b", "profile.d/a.sh": "export V=a", "app/.profile.d/c.sh": "V=$V-c",
+				"app/.profile": "V=$V-d",
 			},
 			`echo $V`, plain + "a-b-c-d\n",
 		},

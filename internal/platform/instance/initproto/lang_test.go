@@ -12,7 +12,8 @@ func TestLang(t *testing.T) {
 	t.Parallel()
 	for _, program := range [][]string{
 		{"locale", "charmap"},
-		{"perl", "-MI18N::Langinfo=langinfo,CODESET", "-e", "use POSIX; setlocale(LC_ALL, '') or die; print langinfo(CODESET)"},
+		{"perl", "-MI18N::Langinfo=langinfo,CODESET", "-e",
+			"use POSIX; setlocale(LC_ALL, '') or die; print langinfo(CODESET)"},
 		{"python3", "-X", "utf8=0", "-c", "import locale; print(locale.getpreferredencoding())"},
 		{"ruby", "-e", "puts Encoding.default_external"},
 		{"java", "-Xshare:auto", "-Xmx32m", "-XshowSettings:properties", "-version"},

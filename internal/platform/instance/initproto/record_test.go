@@ -12,7 +12,8 @@ import (
 func TestRecordRoundTrip(t *testing.T) {
 	t.Parallel()
 	for _, r := range []Record{
-		{Kind: Stdout, Time: time.Unix(0, 1794710014123456789), Seq: 4711, Member: 0, Payload: []byte("the text of the line")},
+		{Kind: Stdout, Time: time.Unix(0, 1794710014123456789), Seq: 4711, Member: 0,
+			Payload: []byte("the text of the line")},
 		{Kind: Stderr, Time: time.Unix(0, 0), Seq: 1, Member: 12, Payload: []byte{}},
 		{Kind: Event, Time: time.Unix(0, -5), Seq: math.MaxUint64, Member: math.MaxInt32, Payload: []byte(" \x00\xff\r ")},
 		{Kind: Stdout, Time: time.Unix(0, math.MaxInt64), Seq: 10, Payload: bytes.Repeat([]byte("x"), MaxLineSize)},
@@ -22,7 +23,8 @@ func TestRecordRoundTrip(t *testing.T) {
 		if err != nil {
 			t.Fatalf("parsing %.80q: %v", line, err)
 		}
-		if got.Kind != r.Kind || !got.Time.Equal(r.Time) || got.Seq != r.Seq || got.Member != r.Member || !bytes.Equal(got.Payload, r.Payload) {
+		if got.Kind != r.Kind || !got.Time.Equal(r.Time) || got.Seq != r.Seq || got.Member != r.Member ||
+			!bytes.Equal(got.Payload, r.Payload) {
 			t.Errorf("%.80q is read as %+v", line, got)
 		}
 	}
@@ -51,7 +53,8 @@ func TestEventBodyHasOnlyWhatItNeeds(t *testing.T) {
 	if err := json.Unmarshal(body.JSON(), &back); err != nil || back != body {
 		t.Errorf("event is %+v, %v, want %+v", back, err, body)
 	}
-	if bytes.Contains(body.JSON(), []byte("\n")) || !isEnd(body.JSON()) || isEnd([]byte(`{"event":"started"}`)) || isEnd([]byte(`{`)) {
+	if bytes.Contains(body.JSON(), []byte("\n")) || !isEnd(body.JSON()) || isEnd([]byte(`{"event":"started"}`)) ||
+		isEnd([]byte(`{`)) {
 		t.Errorf("event %s holds a newline, or isEnd is wrong about it or another", body.JSON())
 	}
 }

@@ -218,8 +218,9 @@ func (c Check) WithDefaults() Check {
 // Validate reports why a Spec cannot be run.
 func (s Spec) Validate() error {
 	if s.Protocol > Version {
-		return fmt.Errorf("the server launches with version %d of the protocol, and this ingot-init knows versions up to %d: "+
-			"it is older than the server; install both from one release, or set --programs", s.Protocol, Version)
+		return fmt.Errorf(
+			"the server launches with version %d of the protocol, and this ingot-init knows versions up to %d: "+
+				"it is older than the server; install both from one release, or set --programs", s.Protocol, Version)
 	}
 	if len(s.Members) == 0 {
 		return errors.New("no members")
@@ -267,7 +268,8 @@ func (s Spec) validateMembers(names map[string]bool) error {
 		case !slices.Contains([]Restart{RestartDefault, RestartNever, RestartOnFailure, RestartAlways}, m.Restart):
 			return fmt.Errorf("member %q: unknown restart policy %q", m.Name, m.Restart)
 		case i == 0 && (m.Restart != "" || m.Optional || m.Health != nil || m.Readiness != nil):
-			return fmt.Errorf("member %q is the main process: its exit ends the instance, and its checks are those of the instance", m.Name)
+			return fmt.Errorf("member %q is the main process: its exit ends the instance, and its checks are those of the "+
+				"instance", m.Name)
 		case m.Memory < 0 || m.CPUWeight < 0 || m.CPUWeight > 10000:
 			return fmt.Errorf("member %q: memory %d, cpu weight %d", m.Name, m.Memory, m.CPUWeight)
 		case m.Group != nil && len(m.Group.Files) == 0:

@@ -71,7 +71,8 @@ func read(t testing.TB, r *Reader, from, to int) {
 		if err != nil {
 			t.Fatalf("waiting for %d: %v", i, err)
 		}
-		if rec.Seq != uint64(i) || string(rec.Payload) != fmt.Sprintf("line %d", i) || rec.Member != i%3 || rec.Time.UnixNano() != int64(i) {
+		if rec.Seq != uint64(i) || string(rec.Payload) != fmt.Sprintf("line %d", i) || rec.Member != i%3 ||
+			rec.Time.UnixNano() != int64(i) {
 			t.Fatalf("got %d %q, want %d", rec.Seq, rec.Payload, i)
 		}
 	}
@@ -282,7 +283,8 @@ func TestRotation(t *testing.T) {
 
 func TestWriterIsReopened(t *testing.T) {
 	t.Parallel()
-	for _, torn := range []string{"", "o", "o 17 41 0 half a li", "o 17 41 0 " + string(bytes.Repeat([]byte("x"), MaxLineSize))} {
+	for _, torn := range []string{"", "o", "o 17 41 0 half a li",
+		"o 17 41 0 " + string(bytes.Repeat([]byte("x"), MaxLineSize))} {
 		dir := t.TempDir()
 		w := openWriter(t, dir, WriterOptions{})
 		write(t, w, 1, 40)

@@ -24,7 +24,8 @@ func TestEarlierVersions(t *testing.T) {
 				t.Errorf("the spec is %+v, %v, want two members", spec, err)
 			}
 			state, err := readState(dir)
-			if err != nil || state.Phase != Ended || state.Exit == nil || state.Exit.Status != 3 || len(state.Members) != 2 || !state.Members[1].Exited {
+			if err != nil || state.Phase != Ended || state.Exit == nil || state.Exit.Status != 3 || len(state.Members) != 2 ||
+				!state.Members[1].Exited {
 				t.Errorf("the state is %+v, %v, want an exit with 3 of two members", state, err)
 			}
 			r, err := OpenReader(filepath.Join(dir, RecordsDir), 0)
@@ -47,7 +48,8 @@ func TestEarlierVersions(t *testing.T) {
 				all = append(all, fmt.Sprintf("%c %d %s", one.Kind, one.Member, one.Payload))
 			}
 			got := strings.Join(all, "\n")
-			for _, want := range []string{`v 0 {"event":"started"}`, `v 0 {"event":"healthy"`, `v 0 {"event":"ready"}`, "o 0 one\n", "e 0 two\n", "o 0 three\n", `v 0 {"event":"ended","status":3`} {
+			for _, want := range []string{`v 0 {"event":"started"}`, `v 0 {"event":"healthy"`, `v 0 {"event":"ready"}`,
+				"o 0 one\n", "e 0 two\n", "o 0 three\n", `v 0 {"event":"ended","status":3`} {
 				if !strings.Contains(got, want) {
 					t.Errorf("the records are\n%s\nwant %s", got, want)
 				}
@@ -64,7 +66,8 @@ func TestLaterVersion(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, SpecFile), []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := ReadSpec(dir); err == nil || !strings.Contains(err.Error(), "it is older than the server; install both from one release") {
+	if _, err := ReadSpec(dir); err == nil ||
+		!strings.Contains(err.Error(), "it is older than the server; install both from one release") {
 		t.Errorf("got %v, want a refusal", err)
 	}
 }

@@ -94,7 +94,8 @@ func (p *Plan) rewrite(address string, s Services) (string, error) {
 	}
 	host := strings.ToLower(u.Hostname())
 	if a, err := netip.ParseAddr(host); err == nil || host == "localhost" {
-		if host != "localhost" && !a.IsLoopback() && !a.IsUnspecified() && address != s.API.Local && address != s.Notifications.Local {
+		if host != "localhost" && !a.IsLoopback() && !a.IsUnspecified() && address != s.API.Local &&
+			address != s.Notifications.Local {
 			return address, nil // another machine: the firewall decides
 		}
 		u.Host = net.JoinHostPort(p.gateway.String(), port)
@@ -125,6 +126,7 @@ func (p *Plan) ports(s Services) (list []uint16) {
 // Variables returns the environment variables that all instances and builds get.
 func (p *Plan) Variables() map[string]string {
 	return map[string]string{
-		"INGOT_API_URL": p.API, "INGOT_AUTH_URL": p.Auth, "INGOT_NOTIFICATIONS_URL": p.Notifications, "INGOT_ROUTER": p.Router,
+		"INGOT_API_URL": p.API, "INGOT_AUTH_URL": p.Auth, "INGOT_NOTIFICATIONS_URL": p.Notifications,
+		"INGOT_ROUTER": p.Router,
 	}
 }

@@ -30,15 +30,18 @@ func TestPlan(t *testing.T) {
 		names   []string
 	}{
 		"shared network": {
-			e: here, api: "http://127.0.0.1:8080", auth: "http://127.0.0.1:8080", notify: "http://127.0.0.1:8081", router: "127.0.0.1:8080",
+			e: here, api: "http://127.0.0.1:8080", auth: "http://127.0.0.1:8080", notify: "http://127.0.0.1:8081",
+			router: "127.0.0.1:8080",
 		},
 		"loopback": {
 			gateway: gateway, e: here,
 			api: "http://10.9.0.1:8080", auth: "http://10.9.0.1:8080", notify: "http://10.9.0.1:8081", router: "10.9.0.1:8080",
 		},
 		"behind a proxy": {
-			gateway: gateway, e: here, public: Services{API: Address{Public: "https://api.example.com"}, Notifications: Address{Public: "https://notify.example.com:8443"}},
-			api: "https://api.example.com", auth: "https://api.example.com", notify: "https://notify.example.com:8443", router: "10.9.0.1:8080",
+			gateway: gateway, e: here, public: Services{API: Address{Public: "https://api.example.com"},
+				Notifications: Address{Public: "https://notify.example.com:8443"}},
+			api: "https://api.example.com", auth: "https://api.example.com", notify: "https://notify.example.com:8443",
+			router: "10.9.0.1:8080",
 			passed: map[uint16]Target{443: {"api.example.com", "443"}, 8443: {"notify.example.com", "8443"}},
 			names:  []string{"api.example.com", "notify.example.com"},
 		},
@@ -49,22 +52,25 @@ func TestPlan(t *testing.T) {
 		},
 		"a name and the same port": {
 			gateway: gateway, e: here, public: Services{API: Address{Public: "http://api.example.test:8080"}},
-			api: "http://api.example.test:8080", auth: "http://api.example.test:8080", notify: "http://10.9.0.1:8081", router: "10.9.0.1:8080",
-			names: []string{"api.example.test"},
+			api: "http://api.example.test:8080", auth: "http://api.example.test:8080", notify: "http://10.9.0.1:8081",
+			router: "10.9.0.1:8080",
+			names:  []string{"api.example.test"},
 		},
 		"an address": {
 			gateway: gateway, e: services("http://192.168.7.7:80", "http://192.168.7.7:81"),
 			api: "http://10.9.0.1:80", auth: "http://10.9.0.1:80", notify: "http://10.9.0.1:81", router: "10.9.0.1:80",
 		},
 	} {
-		c.e.API.Public, c.e.Auth.Public, c.e.Notifications.Public = c.public.API.Public, c.public.Auth.Public, c.public.Notifications.Public
+		c.e.API.Public, c.e.Auth.Public, c.e.Notifications.Public = c.public.API.Public, c.public.Auth.Public,
+			c.public.Notifications.Public
 		in, err := New(c.e, c.gateway)
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
 			continue
 		}
 		if in.API != c.api || in.Auth != c.auth || in.Notifications != c.notify || in.Router != c.router {
-			t.Errorf("%s: variables are %v, want API %s, auth %s, notifications %s, router %s", name, in.Variables(), c.api, c.auth, c.notify, c.router)
+			t.Errorf("%s: variables are %v, want API %s, auth %s, notifications %s, router %s", name, in.Variables(), c.api,
+				c.auth, c.notify, c.router)
 		}
 		if !maps.Equal(in.Forwarded, c.passed) || !slices.Equal(in.Names, c.names) {
 			t.Errorf("%s: forwarded %v, names %v", name, in.Forwarded, in.Names)
@@ -92,7 +98,8 @@ func TestForwarder(t *testing.T) {
 	}()
 	_, port, _ := net.SplitHostPort(l.Addr().String())
 	for _, ours := range []bool{true, false} {
-		p := &Forwarder{At: netip.MustParseAddrPort("127.0.0.1:0"), To: Target{"localhost", port}, Log: slog.New(slog.DiscardHandler), Owner: func(netip.Addr) (string, bool) { return "app", ours }}
+		p := &Forwarder{At: netip.MustParseAddrPort("127.0.0.1:0"), To: Target{"localhost", port},
+			Log: slog.New(slog.DiscardHandler), Owner: func(netip.Addr) (string, bool) { return "app", ours }}
 		if err := p.Start(t.Context()); err != nil {
 			t.Fatal(err)
 		}

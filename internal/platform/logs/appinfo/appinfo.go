@@ -50,7 +50,8 @@ type namedApp struct {
 
 // New returns the Info of a server that listens on an address. usage measures
 // instances that are running.
-func New(store platform.Store, listen string, usage func(ctx context.Context, instances ...string) map[string]usage.Usage) *Info {
+func New(store platform.Store, listen string, usage func(ctx context.Context,
+	instances ...string) map[string]usage.Usage) *Info {
 	ip, _, err := net.SplitHostPort(listen)
 	if addr := net.ParseIP(ip); err != nil || addr == nil || addr.IsUnspecified() {
 		ip = "127.0.0.1"
@@ -153,7 +154,8 @@ func replaced(tx platform.Tx, app string, newest map[string]string) (map[string]
 
 // MayRead implements logs.Access: a caller who can see an app can read its log.
 func (n *Info) MayRead(ctx context.Context, claims *token.Claims, app string) (bool, error) {
-	return actions.SeesApp(ctx, n.store, platform.Caller{GUID: claims.CallerID(), Authority: platform.AuthorityOf(claims.Scope)}, app)
+	return actions.SeesApp(ctx, n.store, platform.Caller{GUID: claims.CallerID(),
+		Authority: platform.AuthorityOf(claims.Scope)}, app)
 }
 
 // Gauges implements logs.Access. The names of the metrics are Diego's.
@@ -196,7 +198,8 @@ func gaugeOf(one *platform.Instance, p *platform.Process, u usage.Usage) logs.Ga
 	const mb = 1 << 20
 	bytes := func(n int64) logs.Metric { return logs.Metric{Unit: "bytes", Value: float64(n)} }
 	return logs.Gauge{
-		App: one.AppGUID, Process: strings.ToUpper(p.Type), ProcessGUID: p.GUID, Instance: one.GUID, Index: one.Index, Time: u.Time,
+		App: one.AppGUID, Process: strings.ToUpper(p.Type), ProcessGUID: p.GUID, Instance: one.GUID, Index: one.Index,
+		Time: u.Time,
 		Metrics: map[string]logs.Metric{
 			"cpu": {Unit: "percentage", Value: 100 * u.CPU}, "cpu_entitlement": {Unit: "percentage", Value: 100 * u.CPU},
 			"memory": bytes(u.Memory), "memory_quota": bytes(int64(p.MemoryMB) * mb),

@@ -31,8 +31,10 @@ func TestInfo(t *testing.T) {
 			tx.Spaces().Insert(&platform.Space{Resource: id("s"), Name: "space", OrgGUID: "o"}),
 			tx.Apps().Insert(app),
 			tx.Processes().Insert(&platform.Process{Resource: id("p"), AppGUID: "a", Type: platform.WebProcess, MemoryMB: 64}),
-			tx.Instances().Insert(&platform.Instance{Resource: id("i0"), AppGUID: "a", ProcessGUID: "p", State: platform.InstanceRunning}),
-			tx.Instances().Insert(&platform.Instance{Resource: id("i1"), AppGUID: "a", ProcessGUID: "p", Index: 1, State: platform.InstanceRunning}),
+			tx.Instances().Insert(&platform.Instance{Resource: id("i0"), AppGUID: "a", ProcessGUID: "p",
+				State: platform.InstanceRunning}),
+			tx.Instances().Insert(&platform.Instance{Resource: id("i1"), AppGUID: "a", ProcessGUID: "p", Index: 1,
+				State: platform.InstanceRunning}),
 		)
 	})
 	if err != nil {
@@ -42,7 +44,8 @@ func TestInfo(t *testing.T) {
 		return map[string]usage.Usage{"i1": {Time: time.Now(), Memory: 5}}
 	})
 	first := info.About(t.Context(), "a")
-	if got := first.Tags["organization_name"] + "/" + first.Tags["space_name"] + "/" + first.Tags["app_name"]; got != "org/space/app" || first.Processes["WEB"] != "p" || first.Tags["ip"] != "127.0.0.1" {
+	if got := first.Tags["organization_name"] + "/" + first.Tags["space_name"] + "/" +
+		first.Tags["app_name"]; got != "org/space/app" || first.Processes["WEB"] != "p" || first.Tags["ip"] != "127.0.0.1" {
 		t.Errorf("got %+v, want the names org/space/app, the process p and the address 127.0.0.1", first)
 	}
 	info.Forget()
@@ -63,7 +66,8 @@ func TestInfo(t *testing.T) {
 		t.Errorf("got %v for an unknown app, want the three tags of the server", got)
 	}
 	gauges, err := info.Gauges(t.Context(), []string{"a"})
-	if err != nil || len(gauges) != 1 || gauges[0].Instance != "i1" || gauges[0].Metrics["memory"].Value != 5 || gauges[0].Metrics["memory_quota"].Value != 64<<20 {
+	if err != nil || len(gauges) != 1 || gauges[0].Instance != "i1" || gauges[0].Metrics["memory"].Value != 5 ||
+		gauges[0].Metrics["memory_quota"].Value != 64<<20 {
 		t.Errorf("got %+v, %v, want the gauges of i1", gauges, err)
 	}
 	if drains, err := info.Drains(t.Context()); err != nil || len(drains) != 0 {

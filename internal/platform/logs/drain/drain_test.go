@@ -33,7 +33,8 @@ func TestContract(t *testing.T) {
 	s := open(t, logfiles.Options{})
 	dir := t.TempDir()
 	backgroundtest.Stress(t, func(t *testing.T) background.Service {
-		return drain.New(s, one("a", drain.Drain{ID: "d", URL: "syslog://127.0.0.1:1"}), options(filepath.Join(dir, fmt.Sprint(time.Now().UnixNano()))))
+		return drain.New(s, one("a", drain.Drain{ID: "d", URL: "syslog://127.0.0.1:1"}),
+			options(filepath.Join(dir, fmt.Sprint(time.Now().UnixNano()))))
 	})
 }
 
@@ -42,8 +43,10 @@ func TestMessages(t *testing.T) {
 	r := listen(t, "127.0.0.1:0", nil, 0, 0)
 	s := open(t, logfiles.Options{})
 	url := "syslog://" + r.listener.Addr().String()
-	plain := drain.Drain{ID: "plain", URL: url + "?disable-metadata=true", Host: drain.Hostname("my org", "dev_1", "Äpp.x")}
-	full := drain.Drain{ID: "full", URL: url, About: logs.About{Tags: map[string]string{"app_name": `a"b]c\d`, "not a name": "x"}}}
+	plain := drain.Drain{ID: "plain", URL: url + "?disable-metadata=true",
+		Host: drain.Hostname("my org", "dev_1", "Äpp.x")}
+	full := drain.Drain{ID: "full", URL: url, About: logs.About{Tags: map[string]string{"app_name": `a"b]c\d`,
+		"not a name": "x"}}}
 	metrics := drain.Drain{ID: "metrics", URL: url + "?drain-type=metrics"}
 	o := options(t.TempDir())
 	m := start(t, s, &drains{of: map[string][]drain.Drain{"guid": {plain, full, metrics}}}, o)
@@ -52,8 +55,10 @@ func TestMessages(t *testing.T) {
 		return len(files) == 2
 	})
 	err := s.Append(
-		platform.LogLine{App: "guid", Time: t0, Source: "APP/PROC/WEB/SIDECAR/MY CAR", Instance: "3", Text: []byte("out\x00 \xc3\xa4\r\n"), Stream: "inst", Seq: 1},
-		platform.LogLine{App: "guid", Time: t0.Add(1), Source: "RTR", Instance: "0", Stderr: true, Text: []byte("two\nlines")},
+		platform.LogLine{App: "guid", Time: t0, Source: "APP/PROC/WEB/SIDECAR/MY CAR", Instance: "3",
+			Text: []byte("out\x00 \xc3\xa4\r\n"), Stream: "inst", Seq: 1},
+		platform.LogLine{App: "guid", Time: t0.Add(1), Source: "RTR", Instance: "0", Stderr: true,
+			Text: []byte("two\nlines")},
 	)
 	if err != nil {
 		t.Fatal(err)
@@ -100,7 +105,8 @@ func TestCheck(t *testing.T) {
 		"syslog://hunter2\x7f@x:1":                                               "cannot be read",
 	} {
 		err := drain.Check(url)
-		if (err == nil) != (want == "") || err != nil && (!strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "hunter2")) {
+		if (err == nil) != (want == "") || err != nil && (!strings.Contains(err.Error(), want) ||
+			strings.Contains(err.Error(), "hunter2")) {
 			t.Errorf("%q: %v, want %q", url, err, want)
 		}
 	}
@@ -174,7 +180,8 @@ func TestAway(t *testing.T) {
 	settled(t, s, m)
 	source.set(map[string][]drain.Drain{}, nil)
 	m.Kick()
-	testkit.Eventually(t, "the position is gone", func() bool { _, err := os.Stat(files[0]); return errors.Is(err, os.ErrNotExist) })
+	testkit.Eventually(t, "the position is gone",
+		func() bool { _, err := os.Stat(files[0]); return errors.Is(err, os.ErrNotExist) })
 	if len(m.Stats()) != 0 {
 		t.Errorf("drains are %+v, want none", m.Stats())
 	}
@@ -197,7 +204,11 @@ func TestAwayForManyTries(t *testing.T) {
 	testkit.Eventually(t, "it failed often", func() bool { return m.Stats()[0].Failures >= 10 })
 	r = listen(t, address, nil, 0, 0)
 	checkComplete(t, r.await(t, "all lines", func(all []string) bool { return len(numbers(all)) == 2000 }), 0, 2000)
-	testkit.Eventually(t, "it is said to be well", func() bool { st := m.Stats()[0]; return st.Failures == 0 && st.Error == "" })
+	testkit.Eventually(t, "it is said to be well", func() bool {
+		st := m.Stats()[0]
+		return st.Failures == 0 &&
+			st.Error == ""
+	})
 }
 
 // Lines that the store had to drop before the receiver came back are counted,
@@ -253,7 +264,8 @@ func TestPrivateAddressesAndSecrets(t *testing.T) {
 		}
 	}
 	testkit.Eventually(t, "the bad URL is told", func() bool { return len(said(t, s, "c")) > 0 })
-	if text := said(t, s, "c")[0]; !strings.Contains(text, "must begin with syslog://") || strings.Contains(text, "hunter2") {
+	if text := said(t, s, "c")[0]; !strings.Contains(text, "must begin with syslog://") ||
+		strings.Contains(text, "hunter2") {
 		t.Errorf("log says %q, want the schemes allowed and no password", text)
 	}
 	m.Stop()
@@ -279,7 +291,8 @@ func TestHTTPS(t *testing.T) {
 				body, err := io.ReadAll(r.Body)
 				user, password, _ := r.BasicAuth()
 				switch n := requests.Add(1); {
-				case err != nil || user != "u" || password != "p" || r.URL.RequestURI() != "/in?token=x" || r.Method != http.MethodPost:
+				case err != nil || user != "u" || password != "p" || r.URL.RequestURI() != "/in?token=x" ||
+					r.Method != http.MethodPost:
 					w.WriteHeader(http.StatusTeapot)
 				case n%7 == 3:
 					w.WriteHeader(http.StatusServiceUnavailable)
@@ -361,7 +374,8 @@ func TestSourceTypes(t *testing.T) {
 	url := "syslog://" + r.listener.Addr().String() + "?disable-metadata=true&"
 	o := options(t.TempDir())
 	m := start(t, s, &drains{of: map[string][]drain.Drain{"guid": {
-		{ID: "only", URL: url + "include-log-source-types=app", Host: "only"}, {ID: "not", URL: url + "exclude-log-source-types=APP,API", Host: "not"},
+		{ID: "only", URL: url + "include-log-source-types=app", Host: "only"},
+		{ID: "not", URL: url + "exclude-log-source-types=APP,API", Host: "not"},
 	}}}, o)
 	ready := func(taken uint64) func() bool {
 		return func() bool {
@@ -376,12 +390,14 @@ func TestSourceTypes(t *testing.T) {
 	}
 	testkit.Eventually(t, "both begin", ready(0))
 	for i, source := range []string{"APP/PROC/WEB", "RTR", "APP/TASK/X", "API", "STG", "RTR"} {
-		if err := s.Append(platform.LogLine{App: "guid", Time: t0.Add(time.Duration(i)), Source: source, Instance: "0", Text: []byte(source)}); err != nil {
+		if err := s.Append(platform.LogLine{App: "guid", Time: t0.Add(time.Duration(i)), Source: source, Instance: "0",
+			Text: []byte(source)}); err != nil {
 			t.Fatal(err)
 		}
 	}
 	got := strings.Join(r.await(t, "the messages", func(all []string) bool { return len(all) == 5 }), "")
-	for _, want := range []string{"only guid [APP/PROC/WEB/0]", "only guid [APP/TASK/X/0]", "not guid [RTR/0]", "not guid [STG/0]"} {
+	for _, want := range []string{"only guid [APP/PROC/WEB/0]", "only guid [APP/TASK/X/0]", "not guid [RTR/0]",
+		"not guid [STG/0]"} {
 		if !strings.Contains(got, want) {
 			t.Errorf("%q is missing:\n%s", want, got)
 		}

@@ -82,7 +82,8 @@ func New(store logs.Store, source Source, o Options) *Manager {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	return &Manager{store: store, source: source, options: o, share: platform.NewShare(o.Owner), kick: make(chan struct{}, 1), workers: map[workerKey]*worker{}}
+	return &Manager{store: store, source: source, options: o, share: platform.NewShare(o.Owner),
+		kick: make(chan struct{}, 1), workers: map[workerKey]*worker{}}
 }
 
 // Kick triggers a read of the source: its drains changed.
@@ -133,7 +134,8 @@ func (m *Manager) refresh(ctx context.Context) {
 		}
 	}
 	if err := m.options.Positions.SweepPositions(ctx, ids, m.share.Works); err != nil && ctx.Err() == nil {
-		m.options.Log.WarnContext(ctx, "positions of deleted log drains could not be removed; this is tried again", "error", err)
+		m.options.Log.WarnContext(ctx, "positions of deleted log drains could not be removed; this is tried again",
+			"error", err)
 	}
 }
 

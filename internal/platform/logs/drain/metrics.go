@@ -5,10 +5,15 @@ import "github.com/prometheus/client_golang/prometheus"
 // The metrics have the app and the drain's id but not its address, which only the
 // owner of the app may see.
 var (
-	sentLines    = prometheus.NewDesc("ingot_log_drain_lines_sent_total", "Lines that were sent to drains.", []string{"app_id", "drain"}, nil)
-	lostLines    = prometheus.NewDesc("ingot_log_drain_lines_lost_total", "Lines that drains did not send: the app's log was full while the receiver did not accept them.", []string{"app_id", "drain"}, nil)
-	waitingLines = prometheus.NewDesc("ingot_log_drain_lines_waiting", "Lines that were sent and are not known to have arrived.", []string{"app_id", "drain"}, nil)
-	drainUp      = prometheus.NewDesc("ingot_log_drain_up", "1 if the last attempt to send succeeded, 0 otherwise.", []string{"app_id", "drain"}, nil)
+	sentLines = prometheus.NewDesc("ingot_log_drain_lines_sent_total", "Lines that were sent to drains.",
+		[]string{"app_id", "drain"}, nil)
+	lostLines = prometheus.NewDesc("ingot_log_drain_lines_lost_total",
+		"Lines that drains did not send: the app's log was full while the receiver did not accept them.",
+		[]string{"app_id", "drain"}, nil)
+	waitingLines = prometheus.NewDesc("ingot_log_drain_lines_waiting",
+		"Lines that were sent and are not known to have arrived.", []string{"app_id", "drain"}, nil)
+	drainUp = prometheus.NewDesc("ingot_log_drain_up", "1 if the last attempt to send succeeded, 0 otherwise.",
+		[]string{"app_id", "drain"}, nil)
 )
 
 var _ prometheus.Collector = (*Manager)(nil)

@@ -177,7 +177,8 @@ func open(t testing.TB, o logfiles.Options) logs.Store {
 // options are those of a test: loopback is permitted, nothing takes long.
 func options(dir string) drain.Options {
 	return drain.Options{
-		Positions: drain.Files{Dir: dir}, Guard: safedial.Everywhere, Interval: time.Hour, Backoff: time.Millisecond, Settle: 50 * time.Millisecond,
+		Positions: drain.Files{Dir: dir}, Guard: safedial.Everywhere, Interval: time.Hour, Backoff: time.Millisecond,
+		Settle:    50 * time.Millisecond,
 		TellEvery: 50 * time.Millisecond,
 	}
 }
@@ -200,7 +201,8 @@ func write(t testing.TB, s logs.Store, app string, from, to int) {
 		var batch []platform.LogLine
 		for i := from; i < min(from+20, to); i++ {
 			batch = append(batch, platform.LogLine{
-				App: app, Time: t0.Add(time.Duration(i)), Source: "APP/PROC/WEB", Instance: "0", Stream: "s-" + app, Seq: uint64(i + 1),
+				App: app, Time: t0.Add(time.Duration(i)), Source: "APP/PROC/WEB", Instance: "0", Stream: "s-" + app,
+				Seq:  uint64(i + 1),
 				Text: fmt.Appendf(nil, "line %d", i),
 			})
 		}

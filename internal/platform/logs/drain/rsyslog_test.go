@@ -57,7 +57,8 @@ func (r *rsyslog) start(t *testing.T) {
 	t.Helper()
 	r.errs = &bytes.Buffer{}
 	// -n: stay in the foreground.
-	r.cmd = exec.CommandContext(context.WithoutCancel(t.Context()), r.program, "-n", "-f", filepath.Join(r.dir, "rsyslog.conf"), "-i", filepath.Join(r.dir, "pid"))
+	r.cmd = exec.CommandContext(context.WithoutCancel(t.Context()), r.program, "-n", "-f",
+		filepath.Join(r.dir, "rsyslog.conf"), "-i", filepath.Join(r.dir, "pid"))
 	r.cmd.Stdout, r.cmd.Stderr = r.errs, r.errs
 	if err := r.cmd.Start(); err != nil {
 		t.Fatal(err)

@@ -20,7 +20,8 @@ type sourceFilter struct {
 // parseSources reads the comma-separated lists of a drain's URL.
 func parseSources(include, exclude string) (sourceFilter, error) {
 	if include != "" && exclude != "" {
-		return sourceFilter{}, errors.New("include-log-source-types and exclude-log-source-types cannot be used at the same time")
+		return sourceFilter{}, errors.New(
+			"include-log-source-types and exclude-log-source-types cannot be used at the same time")
 	}
 	f := sourceFilter{exclude: exclude != ""}
 	for word := range strings.SplitSeq(include+exclude, ",") {
@@ -28,7 +29,8 @@ func parseSources(include, exclude string) (sourceFilter, error) {
 		switch {
 		case word == "":
 		case !slices.Contains(sourceTypes, word):
-			return f, fmt.Errorf("its URL names a source type that is not known; the types are %s", strings.Join(sourceTypes, ", "))
+			return f, fmt.Errorf("its URL names a source type that is not known; the types are %s",
+				strings.Join(sourceTypes, ", "))
 		default:
 			f.types = append(f.types, word)
 		}

@@ -30,7 +30,8 @@ func newIdentity(t testing.TB, name string) identity {
 		t.Fatal(err)
 	}
 	template := &x509.Certificate{
-		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: name}, NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: name}, NotBefore: time.Now().Add(-time.Hour),
+		NotAfter: time.Now().Add(time.Hour),
 		KeyUsage: x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign, IsCA: true, BasicConstraintsValid: true,
 		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
 		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
@@ -73,12 +74,14 @@ func TestTLS(t *testing.T) {
 		mutual  bool
 		problem string
 	}{
-		"trusted":                     {drain: drain.Drain{CA: server.certificate}},
-		"not trusted":                 {drain: drain.Drain{CA: stranger.certificate}, problem: "certificate"},
-		"system's roots":              {drain: drain.Drain{}, problem: "certificate"},
-		"mutual":                      {drain: drain.Drain{CA: server.certificate, Certificate: client.certificate, Key: client.key}, mutual: true},
+		"trusted":        {drain: drain.Drain{CA: server.certificate}},
+		"not trusted":    {drain: drain.Drain{CA: stranger.certificate}, problem: "certificate"},
+		"system's roots": {drain: drain.Drain{}, problem: "certificate"},
+		"mutual": {drain: drain.Drain{CA: server.certificate, Certificate: client.certificate,
+			Key: client.key}, mutual: true},
 		"mutual, without certificate": {drain: drain.Drain{CA: server.certificate}, mutual: true, problem: "certificate"},
-		"not a key":                   {drain: drain.Drain{Certificate: client.certificate, Key: []byte("hunter2")}, problem: "client certificate cannot be used"},
+		"not a key": {drain: drain.Drain{Certificate: client.certificate, Key: []byte("hunter2")},
+			problem: "client certificate cannot be used"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -93,7 +96,11 @@ func TestTLS(t *testing.T) {
 			o := options(t.TempDir())
 			o.Settle = time.Second // longer than lines lie about unread
 			m := start(t, s, one("a", d), o)
-			testkit.Eventually(t, "it begins", func() bool { all := m.Stats(); return len(all) == 1 && (all[0].Ready || all[0].Error != "") })
+			testkit.Eventually(t, "it begins", func() bool {
+				all := m.Stats()
+				return len(all) == 1 &&
+					(all[0].Ready || all[0].Error != "")
+			})
 			write(t, s, "a", 0, 500)
 			if tc.problem == "" {
 				checkComplete(t, r.await(t, "all lines", func(all []string) bool { return len(numbers(all)) == 500 }), 0, 500)
@@ -135,7 +142,8 @@ func TestTLSReceiverRestarts(t *testing.T) {
 			write(t, s, "a", round*lines, (round+1)*lines)
 		}()
 		before := len(numbers(all))
-		all = append(all, r.await(t, "some lines", func(got []string) bool { return len(numbers(append(slices.Clone(all), got...))) > before+lines/10 })...)
+		all = append(all, r.await(t, "some lines",
+			func(got []string) bool { return len(numbers(append(slices.Clone(all), got...))) > before+lines/10 })...)
 		r.stop()
 		<-written
 		r = listen(t, address, config, 0, 0)

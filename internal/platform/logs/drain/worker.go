@@ -339,7 +339,8 @@ func (w *worker) save(ctx context.Context, now bool) {
 		return
 	}
 	if err := w.keep(ctx); err != nil {
-		w.manager.options.Log.Warn("storing the position of a log drain failed: lines may be sent again", "app", w.App, "error", err)
+		w.manager.options.Log.Warn("storing the position of a log drain failed: lines may be sent again", "app", w.App,
+			"error", err)
 	}
 }
 
@@ -362,7 +363,8 @@ func (w *worker) fail(err error) {
 	w.note(func(s *Stat) { s.Error, s.Failures = err.Error(), s.Failures+1 })
 	if !w.failing {
 		w.failing = true
-		w.say("Syslog Drain: Error when writing to %s: %s. It is tried again, with pauses; lines wait meanwhile.", w.target.name, err)
+		w.say("Syslog Drain: Error when writing to %s: %s. It is tried again, with pauses; lines wait meanwhile.",
+			w.target.name, err)
 		w.manager.options.Log.Info("log drain failed", "app", w.App, "target", w.target.name, "error", err)
 	}
 }
@@ -390,7 +392,8 @@ func (w *worker) tellLosses() {
 
 func (w *worker) say(format string, args ...any) {
 	err := w.manager.store.Tell(platform.LogLine{
-		App: w.App, Time: time.Now(), Source: logs.SourceLogs, Instance: "0", Stderr: true, Text: fmt.Appendf(nil, format, args...),
+		App: w.App, Time: time.Now(), Source: logs.SourceLogs, Instance: "0", Stderr: true,
+		Text: fmt.Appendf(nil, format, args...),
 	})
 	if err != nil && !errors.Is(err, logs.ErrStopped) {
 		w.manager.options.Log.Warn("writing a message about a log drain to the app's log failed", "app", w.App, "error", err)

@@ -35,7 +35,8 @@ func AppendReset(b []byte) []byte { return AppendFrame(b, []byte{kindReset}) }
 // Append appends a line with the given time. It returns the text as stored, truncated if it
 // is too long, and the line's tags, which must not be changed. scratch is memory for a
 // frame.
-func (e *Encoder) Append(b []byte, l *platform.LogLine, at int64, scratch *[]byte) (out, text []byte, tags map[string]string) {
+func (e *Encoder) Append(b []byte, l *platform.LogLine, at int64, scratch *[]byte) (out, text []byte,
+	tags map[string]string) {
 	if e.recent == nil || e.recent.Stream != l.Stream || e.recent.Source != l.Source ||
 		e.recent.Instance != l.Instance || !maps.Equal(e.recent.Tags, l.Tags) {
 		e.recent = &Origin{l.Stream, l.Source, l.Instance, maps.Clone(l.Tags)}
@@ -99,7 +100,8 @@ func CheckStream(name string) error {
 func CheckApp(app string) error {
 	valid := app != "" && len(app) <= 128 && app[0] != '.'
 	for _, c := range []byte(app) {
-		valid = valid && (c >= '0' && c <= '9' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c == '-' || c == '_' || c == '.')
+		valid = valid && (c >= '0' && c <= '9' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c == '-' ||
+			c == '_' || c == '.')
 	}
 	if !valid {
 		return fmt.Errorf("%q cannot be the guid of an app", app)

@@ -231,7 +231,8 @@ func TestFence(t *testing.T) {
 	testkit.Eventually(t, "the move of the lease waits", func() bool {
 		var waiting int
 		err := d.View(t.Context(), func(tx *db.Tx) error {
-			return tx.QueryRow("SELECT COUNT(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE 'UPDATE lease%'").Scan(&waiting)
+			return tx.QueryRow("SELECT COUNT(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE 'UPDATE " +
+				"lease%'").Scan(&waiting)
 		})
 		return err == nil && waiting == 1
 	})
@@ -250,7 +251,8 @@ func TestFence(t *testing.T) {
 		}
 	}()
 	defer close(before.holding)
-	err := old.Append(logstest.Line("a", "s", 2, logstest.T0, "late"), platform.LogLine{App: "a", Source: "RTR", Text: []byte("access")})
+	err := old.Append(logstest.Line("a", "s", 2, logstest.T0, "late"), platform.LogLine{App: "a", Source: "RTR",
+		Text: []byte("access")})
 	if err == nil || !strings.Contains(err.Error(), "another server") {
 		t.Errorf("a line of the previous holder: %v, want that another server follows the app", err)
 	}
@@ -406,8 +408,10 @@ func TestDatabaseAway(t *testing.T) {
 		}
 	}
 	m := logstest.Meta(t, other, "a")
-	if seq != 12 || others != told || refused == 0 || reports == 0 || reported != uint64(refused) || m.Lost != reported || m.Count != uint64(12+told+reports) {
-		t.Errorf("%d lines of the instance, %d of the %d that were told, %d reports of %d of the %d that were refused; meta %+v",
+	if seq != 12 || others != told || refused == 0 || reports == 0 || reported != uint64(refused) || m.Lost != reported ||
+		m.Count != uint64(12+told+reports) {
+		t.Errorf("%d lines of the instance, %d of the %d that were told, %d reports of %d of the %d that were refused; "+
+			"meta %+v",
 			seq, others, told, reports, reported, refused, m)
 	}
 }
@@ -425,7 +429,8 @@ func TestPatienceEnds(t *testing.T) {
 	}
 	_ = s.Tell(platform.LogLine{App: "a", Text: []byte("told")})
 	p.listen(p.at)
-	testkit.Eventually(t, "the store works again", func() bool { return s.Append(logstest.Line("a", "s", 1, logstest.T0, "x")) == nil })
+	testkit.Eventually(t, "the store works again",
+		func() bool { return s.Append(logstest.Line("a", "s", 1, logstest.T0, "x")) == nil })
 	testkit.Eventually(t, "the loss is reported", func() bool {
 		_ = s.Append(logstest.Line("a", "t", uint64(time.Now().UnixNano()), time.Now(), "next"))
 		return slices.ContainsFunc(logstest.Texts(logstest.Read(t, s, "a", logs.ReadQuery{})), func(l string) bool {
@@ -542,7 +547,8 @@ func TestPartitions(t *testing.T) {
 	}
 	var partitions, runs int
 	err := d.View(t.Context(), func(tx *db.Tx) error {
-		return tx.QueryRow("SELECT (SELECT COUNT(*) FROM pg_inherits WHERE inhparent = CAST('log_chunks' AS regclass)), (SELECT COUNT(*) FROM log_runs)").Scan(&partitions, &runs)
+		return tx.QueryRow("SELECT (SELECT COUNT(*) FROM pg_inherits WHERE inhparent = CAST('log_chunks' AS regclass)), "+
+			"(SELECT COUNT(*) FROM log_runs)").Scan(&partitions, &runs)
 	})
 	if err != nil || partitions != 1 || runs == 0 {
 		t.Errorf("%d partitions, %d runs, %v; want the open partition and some runs", partitions, runs, err)
@@ -572,7 +578,8 @@ func (u *unavailable) Hold(*db.Tx, []string) ([]string, error) {
 // next lines are stored.
 func TestFlusherPanics(t *testing.T) {
 	t.Parallel()
-	s, err := logdb.Open(t.Context(), dbtest.New(t, db.Postgres), logdb.Options{Fence: &unavailable{}, Log: slog.New(explosive{slog.DiscardHandler})})
+	s, err := logdb.Open(t.Context(), dbtest.New(t, db.Postgres), logdb.Options{Fence: &unavailable{},
+		Log: slog.New(explosive{slog.DiscardHandler})})
 	if err != nil {
 		t.Fatal(err)
 	}

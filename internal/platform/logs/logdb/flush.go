@@ -338,7 +338,8 @@ func insert(tx *db.Tx, slot int64, groups []*group) error {
 		return nil
 	}
 	args := []any{slot}
-	for _, v := range []any{app, first, count, minTime, maxTime, raw, data, apps, next, lost, stream, owner, seq, last, streamLost} {
+	for _, v := range []any{app, first, count, minTime, maxTime, raw, data, apps, next, lost, stream, owner, seq, last,
+		streamLost} {
 		args = append(args, db.Raw{V: v})
 	}
 	_, err := tx.Exec(insertLines, args...)

@@ -138,7 +138,8 @@ func (s *Store) rotate(tx *db.Tx, now bool) error {
 			return nil
 		}
 		var any bool
-		if err := tx.QueryRow("SELECT EXISTS (SELECT 1 FROM log_chunks WHERE slot = ?)", slot).Scan(&any); err != nil || !any {
+		if err := tx.QueryRow("SELECT EXISTS (SELECT 1 FROM log_chunks WHERE slot = ?)", slot).
+			Scan(&any); err != nil || !any {
 			return err
 		}
 		if _, err := tx.Exec("UPDATE log_slots SET open = FALSE WHERE slot = ?", slot); err != nil {
@@ -149,7 +150,8 @@ func (s *Store) rotate(tx *db.Tx, now bool) error {
 	if err := createPartition(tx, slot); err != nil {
 		return err
 	}
-	_, err = tx.Exec("INSERT INTO log_slots (slot, created, open, merged) VALUES (?, CAST(EXTRACT(EPOCH FROM now()) * 1000000000 AS BIGINT), TRUE, FALSE)", slot)
+	_, err = tx.Exec("INSERT INTO log_slots (slot, created, open, merged) VALUES (?, CAST(EXTRACT(EPOCH FROM now()) * "+
+		"1000000000 AS BIGINT), TRUE, FALSE)", slot)
 	return err
 }
 
@@ -215,7 +217,8 @@ func (s *Store) merge(tx *db.Tx, slot int64) error {
 	if err != nil {
 		return err
 	}
-	shares, err := db.All(tx, scanShare, "SELECT app, CAST(SUM(raw) AS BIGINT) FROM log_chunks WHERE slot = ? GROUP BY app ORDER BY app", slot)
+	shares, err := db.All(tx, scanShare,
+		"SELECT app, CAST(SUM(raw) AS BIGINT) FROM log_chunks WHERE slot = ? GROUP BY app ORDER BY app", slot)
 	if err != nil {
 		return err
 	}
@@ -274,11 +277,13 @@ const partColumns = "app, first, count, min_time, max_time, raw, data"
 // time.
 func (m *merger) merge(apps []string) error {
 	// DeleteApp waits until these runs can be seen, and a flush does not.
-	apps, err := db.All(m.tx, value[string], "SELECT app FROM log_apps WHERE app = ANY(?) ORDER BY app FOR KEY SHARE", db.Raw{V: apps})
+	apps, err := db.All(m.tx, value[string], "SELECT app FROM log_apps WHERE app = ANY(?) ORDER BY app FOR KEY SHARE",
+		db.Raw{V: apps})
 	if err != nil {
 		return err
 	}
-	small, err := db.All(m.tx, scanPart, "SELECT "+partColumns+" FROM log_runs WHERE app = ANY(?) AND object IS NULL AND raw < ? ORDER BY app, first",
+	small, err := db.All(m.tx, scanPart, "SELECT "+partColumns+
+		" FROM log_runs WHERE app = ANY(?) AND object IS NULL AND raw < ? ORDER BY app, first",
 		db.Raw{V: apps}, m.store.runBytes())
 	if err != nil {
 		return err
@@ -304,7 +309,8 @@ func (m *merger) merge(apps []string) error {
 			return err
 		}
 	}
-	if _, err := m.tx.Exec("WITH gone AS (DELETE FROM log_runs WHERE app = ANY(?) OR app = ANY(?) AND object IS NULL AND raw < ? RETURNING object) "+keepObjects,
+	if _, err := m.tx.Exec("WITH gone AS (DELETE FROM log_runs WHERE app = ANY(?) OR app = ANY(?) AND object IS NULL "+
+		"AND raw < ? RETURNING object) "+keepObjects,
 		db.Raw{V: whole}, db.Raw{V: old}, m.store.runBytes()); err != nil {
 		return err
 	}
@@ -326,14 +332,17 @@ func (m *merger) chunksOf(app string) (chunks []part, full bool, err error) {
 		return nil, false, err
 	}
 	if oldest == 0 { // even the newest is larger
-		if err := m.tx.QueryRow("SELECT COALESCE(MAX(first), 0) FROM log_chunks WHERE slot = ? AND app = ?", m.slot, app).Scan(&oldest); err != nil {
+		if err := m.tx.QueryRow("SELECT COALESCE(MAX(first), 0) FROM log_chunks WHERE slot = ? AND app = ?", m.slot, app).
+			Scan(&oldest); err != nil {
 			return nil, false, err
 		}
 	}
-	if err := m.tx.QueryRow("SELECT EXISTS (SELECT 1 FROM log_chunks WHERE slot = ? AND app = ? AND first < ?)", m.slot, app, oldest).Scan(&full); err != nil {
+	if err := m.tx.QueryRow("SELECT EXISTS (SELECT 1 FROM log_chunks WHERE slot = ? AND app = ? AND first < ?)", m.slot,
+		app, oldest).Scan(&full); err != nil {
 		return nil, false, err
 	}
-	chunks, err = db.All(m.tx, scanPart, "SELECT "+partColumns+" FROM log_chunks WHERE slot = ? AND app = ? AND first >= ? ORDER BY first", m.slot, app, oldest)
+	chunks, err = db.All(m.tx, scanPart, "SELECT "+partColumns+
+		" FROM log_chunks WHERE slot = ? AND app = ? AND first >= ? ORDER BY first", m.slot, app, oldest)
 	return chunks, full, err
 }
 
@@ -345,7 +354,8 @@ func (m *merger) join(app string, parts []part) error {
 		before := len(raw)
 		var err error
 		if raw, err = m.store.decoder.DecodeAll(p.data, raw); err != nil {
-			m.store.options.Log.Warn("log lines cannot be read and are dropped", "app", app, "first", p.first(), "lines", p.span.Count, "error", err)
+			m.store.options.Log.Warn("log lines cannot be read and are dropped", "app", app, "first", p.first(), "lines",
+				p.span.Count, "error", err)
 			raw = raw[:before]
 		}
 		if span.Count == 0 {
@@ -379,7 +389,8 @@ func (m *merger) add(app string, span frame.Segment, raw []byte) error {
 		}
 	}
 	m.app, m.object, m.data = append(m.app, app), append(m.object, object), append(m.data, data)
-	m.first, m.count, m.raw, m.size = append(m.first, int64(span.Number)), append(m.count, int64(span.Count)), append(m.raw, int64(len(raw))), append(m.size, size)
+	m.first, m.count, m.raw, m.size = append(m.first, int64(span.Number)), append(m.count, int64(span.Count)),
+		append(m.raw, int64(len(raw))), append(m.size, size)
 	m.minTime, m.maxTime = append(m.minTime, span.Min), append(m.maxTime, span.Max)
 	return nil
 }
@@ -404,7 +415,8 @@ func (m *merger) insert() error {
 }
 
 // keepObjects is the end of a statement that deletes runs: their objects are deleted later.
-const keepObjects = "INSERT INTO log_objects (object, since) SELECT object, CAST(EXTRACT(EPOCH FROM now()) * 1000000000 AS BIGINT) FROM gone WHERE object IS NOT NULL ON CONFLICT DO NOTHING"
+const keepObjects = "INSERT INTO log_objects (object, since) SELECT object, CAST(EXTRACT(EPOCH FROM now()) * " +
+	"1000000000 AS BIGINT) FROM gone WHERE object IS NOT NULL ON CONFLICT DO NOTHING"
 
 // dropRuns is the statement that drops the oldest runs of apps above a limit. It always
 // keeps the newest.

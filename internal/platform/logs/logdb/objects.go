@@ -11,7 +11,8 @@ import (
 // its own transaction, so that it is deleted if the run is never committed.
 func (s *Store) putObject(name string, data []byte) error {
 	err := s.db.UpdateLocking(s.work, func(tx *db.Tx) error {
-		_, err := tx.Exec("INSERT INTO log_objects (object, since) VALUES (?, CAST(EXTRACT(EPOCH FROM now()) * 1000000000 AS BIGINT))", name)
+		_, err := tx.Exec("INSERT INTO log_objects (object, since) VALUES (?, CAST(EXTRACT(EPOCH FROM now()) * 1000000000 "+
+			"AS BIGINT))", name)
 		return err
 	})
 	if err != nil {
@@ -28,7 +29,8 @@ func (s *Store) deleteObjects(ctx context.Context) error {
 	var unused []string
 	err := s.db.View(ctx, func(tx *db.Tx) (err error) {
 		unused, err = db.All(tx, value[string],
-			"SELECT object FROM log_objects WHERE since < CAST(EXTRACT(EPOCH FROM now()) * 1000000000 AS BIGINT) - ? ORDER BY since LIMIT 1000", int64(s.options.ObjectGrace))
+			"SELECT object FROM log_objects WHERE since < CAST(EXTRACT(EPOCH FROM now()) * 1000000000 AS BIGINT) - ? ORDER BY "+
+				"since LIMIT 1000", int64(s.options.ObjectGrace))
 		return err
 	})
 	if err != nil || len(unused) == 0 {
@@ -36,7 +38,8 @@ func (s *Store) deleteObjects(ctx context.Context) error {
 	}
 	for i, name := range unused {
 		if err := s.options.Objects.Delete(ctx, name); err != nil {
-			s.options.Log.WarnContext(ctx, "an unused object with log lines could not be deleted; this is tried again", "object", name, "error", err)
+			s.options.Log.WarnContext(ctx, "an unused object with log lines could not be deleted; this is tried again", "object",
+				name, "error", err)
 			unused = unused[:i]
 			break
 		}

@@ -80,12 +80,14 @@ func (s *Store) load(tx *db.Tx, app string, pieces []piece) ([]*[]byte, error) {
 		return nil
 	}
 	if len(runs) > 0 {
-		if err := each(tx, add, "SELECT first, data, object FROM log_runs WHERE app = ? AND first = ANY(?)", app, db.Raw{V: runs}); err != nil {
+		if err := each(tx, add, "SELECT first, data, object FROM log_runs WHERE app = ? AND first = ANY(?)", app,
+			db.Raw{V: runs}); err != nil {
 			return nil, err
 		}
 	}
 	if len(chunks) > 0 {
-		if err := each(tx, add, "SELECT first, data, CAST(NULL AS TEXT) FROM log_chunks WHERE app = ? AND first = ANY(?)", app, db.Raw{V: chunks}); err != nil {
+		if err := each(tx, add, "SELECT first, data, CAST(NULL AS TEXT) FROM log_chunks WHERE app = ? AND first = ANY(?)",
+			app, db.Raw{V: chunks}); err != nil {
 			return nil, err
 		}
 	}
@@ -176,7 +178,8 @@ func (s *Store) fill(tx *db.Tx, app string, page *frame.Page) error {
 	}
 	for offset := 0; ; offset += readPieces {
 		pieces, err := db.All(tx, scanPiece, "SELECT "+pieceColumns+" FROM "+allPieces+
-			" WHERE app = ? AND max_time >= ? AND min_time < ? ORDER BY "+order+" LIMIT ? OFFSET ?", app, q.Start, q.End, readPieces, offset)
+			" WHERE app = ? AND max_time >= ? AND min_time < ? ORDER BY "+order+" LIMIT ? OFFSET ?", app, q.Start, q.End,
+			readPieces, offset)
 		if err != nil {
 			return err
 		}

@@ -169,7 +169,8 @@ func Open(ctx context.Context, d *db.DB, o Options) (*Store, error) {
 		return nil, fmt.Errorf("open the log store: %w", err)
 	}
 	// One line may be as long as a run, and a run has several chunks.
-	if s.decoder, err = zstd.NewReader(nil, zstd.WithDecoderConcurrency(2), zstd.WithDecoderMaxMemory(64<<20)); err != nil {
+	if s.decoder, err = zstd.NewReader(nil, zstd.WithDecoderConcurrency(2),
+		zstd.WithDecoderMaxMemory(64<<20)); err != nil {
 		return nil, fmt.Errorf("open the log store: %w", err)
 	}
 	if err := s.rotateIfNeeded(ctx); err != nil {
@@ -181,7 +182,8 @@ func Open(ctx context.Context, d *db.DB, o Options) (*Store, error) {
 
 // newEncoder returns an encoder whose window fits a chunk.
 func newEncoder() (*zstd.Encoder, error) {
-	return zstd.NewWriter(nil, zstd.WithEncoderConcurrency(1), zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithWindowSize(256<<10), zstd.WithLowerEncoderMem(true))
+	return zstd.NewWriter(nil, zstd.WithEncoderConcurrency(1), zstd.WithEncoderLevel(zstd.SpeedFastest),
+		zstd.WithWindowSize(256<<10), zstd.WithLowerEncoderMem(true))
 }
 
 // maintainEvery is the interval of housekeeping.
@@ -210,7 +212,8 @@ func (s *Store) Start(ctx context.Context) error {
 				case <-tick.C:
 				}
 				s.reportLosses()
-				if err := background.Do("log housekeeping", func() error { return s.maintain(work, false) }); err != nil && work.Err() == nil {
+				if err := background.Do("log housekeeping", func() error { return s.maintain(work, false) }); err != nil &&
+					work.Err() == nil {
 					s.options.Log.WarnContext(work, "the housekeeping of the log store failed; this is tried again", "error", err)
 				}
 			}

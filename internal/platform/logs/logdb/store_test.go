@@ -32,7 +32,8 @@ func TestMain(m *testing.M) {
 }
 
 func options(o logstest.Options) logdb.Options {
-	return logdb.Options{PerAppBytes: o.PerAppBytes, TotalBytes: o.TotalBytes, FlushEvery: time.Millisecond, PollEvery: 50 * time.Millisecond}
+	return logdb.Options{PerAppBytes: o.PerAppBytes, TotalBytes: o.TotalBytes, FlushEvery: time.Millisecond,
+		PollEvery: 50 * time.Millisecond}
 }
 
 func TestStore(t *testing.T) {

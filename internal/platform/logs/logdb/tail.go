@@ -72,7 +72,8 @@ func (t *tail) begin(tx *db.Tx, from logs.Start) error {
 		return err
 	default:
 		t.cursor.Skip = from.Time
-		return tx.QueryRow("SELECT COALESCE(MIN(first), ?) FROM "+allPieces+" WHERE app = ? AND max_time > ?", t.known, t.app, from.Time).Scan(&t.cursor.Next)
+		return tx.QueryRow("SELECT COALESCE(MIN(first), ?) FROM "+allPieces+" WHERE app = ? AND max_time > ?", t.known, t.app,
+			from.Time).Scan(&t.cursor.Next)
 	}
 }
 
@@ -168,7 +169,8 @@ func (t *tail) gap() bool {
 // after it.
 func (s *Store) following(tx *db.Tx, app string, line uint64) ([]piece, error) {
 	pieces, err := db.All(tx, scanPiece, "SELECT "+pieceColumns+" FROM (SELECT "+pieceColumns+" FROM "+allPieces+
-		" WHERE app = ? AND first < ? ORDER BY first DESC LIMIT 1) AS before WHERE first + count > ? UNION ALL (SELECT "+pieceColumns+" FROM "+allPieces+
+		" WHERE app = ? AND first < ? ORDER BY first DESC LIMIT 1) AS before WHERE first + count > ? UNION ALL (SELECT "+
+		pieceColumns+" FROM "+allPieces+
 		" WHERE app = ? AND first >= ? ORDER BY first LIMIT 32) ORDER BY first", app, line, line, app, line)
 	if err != nil {
 		return nil, err
@@ -279,7 +281,8 @@ func (s *Store) listen(ctx context.Context) {
 		if ctx.Err() != nil {
 			return
 		}
-		s.options.Log.WarnContext(ctx, "notifications of log lines are interrupted; new lines are looked for from time to time", "error", err)
+		s.options.Log.WarnContext(ctx,
+			"notifications of log lines are interrupted; new lines are looked for from time to time", "error", err)
 		pause(ctx, time.Second)
 	}
 }

@@ -228,7 +228,8 @@ func (a *appLog) begin(c *chunk, limit int64) {
 		c.seg = frame.Segment{Number: a.next}
 		h := frame.Header{Expired: a.expired, Lost: a.lost, Segments: a.sealed}
 		for _, st := range a.streams {
-			h.Streams = append(h.Streams, frame.StreamMark{Name: st.name, Seq: st.seq.Load(), Last: st.last, Lost: st.lost.Load()})
+			h.Streams = append(h.Streams, frame.StreamMark{Name: st.name, Seq: st.seq.Load(), Last: st.last,
+				Lost: st.lost.Load()})
 		}
 		if a.own.last != 0 {
 			h.Streams = append(h.Streams, frame.StreamMark{Last: a.own.last, Lost: a.own.lost.Load()})

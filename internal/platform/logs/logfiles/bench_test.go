@@ -21,7 +21,8 @@ var text = []byte(strings.Repeat("a log line of usual length ", 4))
 func batchOf(app, stream string, n int) []platform.LogLine {
 	batch := make([]platform.LogLine, n)
 	for i := range batch {
-		batch[i] = platform.LogLine{App: app, Time: logstest.T0, Source: "APP/PROC/WEB", Instance: "0", Text: text, Stream: stream}
+		batch[i] = platform.LogLine{App: app, Time: logstest.T0, Source: "APP/PROC/WEB", Instance: "0", Text: text,
+			Stream: stream}
 	}
 	return batch
 }

@@ -36,8 +36,10 @@ func sample(t testing.TB) []byte {
 		if i == 3 {
 			s.closeIdle(time.Now().Add(time.Hour)) // the writer begins anew
 		}
-		err := s.Append(platform.LogLine{App: "a", Time: at, Source: "APP/PROC/WEB", Instance: "0", Stream: fmt.Sprint("s", i%3), Seq: uint64(i + 1), Text: []byte(fmt.Sprint("line ", i))},
-			platform.LogLine{App: "a", Time: at, Source: "API", Tags: map[string]string{"n": fmt.Sprint(i % 2)}, Stderr: true, Text: []byte("own")})
+		err := s.Append(platform.LogLine{App: "a", Time: at, Source: "APP/PROC/WEB", Instance: "0",
+			Stream: fmt.Sprint("s", i%3), Seq: uint64(i + 1), Text: []byte(fmt.Sprint("line ", i))},
+			platform.LogLine{App: "a", Time: at, Source: "API", Tags: map[string]string{"n": fmt.Sprint(i % 2)}, Stderr: true,
+				Text: []byte("own")})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -126,7 +128,8 @@ func TestStrangeSegments(t *testing.T) {
 		t.Fatal(err)
 	}
 	for i := range 800 {
-		if err := s.Append(platform.LogLine{App: "a", Stream: "s", Seq: uint64(i + 1), Source: "X", Text: bytes.Repeat([]byte("x"), 100)}); err != nil {
+		if err := s.Append(platform.LogLine{App: "a", Stream: "s", Seq: uint64(i + 1), Source: "X",
+			Text: bytes.Repeat([]byte("x"), 100)}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -196,7 +199,8 @@ func TestHeaderBefore(t *testing.T) {
 	s := frame.Scanner{Buf: frame.AppendFrame(nil, b)}
 	_, err := s.Next(new(frame.Line))
 	h := s.Header
-	if err != nil || h.Expired != 3 || h.Lost != 0 || h.Streams[0] != (frame.StreamMark{Name: "s", Seq: 9, Last: 2}) || h.Segments[0] != (frame.Segment{Number: 1, Size: 2, Count: 3, Min: 1, Max: 3}) {
+	if err != nil || h.Expired != 3 || h.Lost != 0 || h.Streams[0] != (frame.StreamMark{Name: "s", Seq: 9, Last: 2}) ||
+		h.Segments[0] != (frame.Segment{Number: 1, Size: 2, Count: 3, Min: 1, Max: 3}) {
 		t.Errorf("header is %+v, %v, want 3 expired, none lost, one stream and one segment", h, err)
 	}
 }
@@ -207,7 +211,8 @@ func FuzzSegment(f *testing.F) {
 	f.Add(whole[:len(whole)/2])
 	f.Add([]byte{})
 	f.Add(frame.AppendFrame(nil, frame.AppendHeader(nil, &frame.Header{
-		Expired: 3, Streams: []frame.StreamMark{{Name: "s", Seq: 1, Last: 2, Lost: 4}}, Segments: []frame.Segment{{Number: 1, Size: 2, Count: 3, Min: 4, Max: 5}},
+		Expired: 3, Streams: []frame.StreamMark{{Name: "s", Seq: 1, Last: 2, Lost: 4}},
+		Segments: []frame.Segment{{Number: 1, Size: 2, Count: 3, Min: 4, Max: 5}},
 	})))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		lines, off, err := scan(b)

@@ -27,7 +27,8 @@ func TestMain(m *testing.M) {
 }
 
 func openIn(dir string, o logstest.Options) (logs.Store, error) {
-	return logfiles.Open(dir, logfiles.Options{PerAppBytes: o.PerAppBytes, TotalBytes: o.TotalBytes, OpenFiles: 2, IdleAfter: time.Millisecond, MemoryBytes: 1 << 20})
+	return logfiles.Open(dir, logfiles.Options{PerAppBytes: o.PerAppBytes, TotalBytes: o.TotalBytes, OpenFiles: 2,
+		IdleAfter: time.Millisecond, MemoryBytes: 1 << 20})
 }
 
 func TestStore(t *testing.T) {

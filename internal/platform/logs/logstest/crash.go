@@ -15,7 +15,8 @@ import (
 )
 
 func crashLine(stream int, seq uint64) platform.LogLine {
-	return Line("app-"+strconv.Itoa(stream%2), "stream-"+strconv.Itoa(stream), seq, T0.Add(time.Duration(seq)*time.Microsecond),
+	return Line("app-"+strconv.Itoa(stream%2), "stream-"+strconv.Itoa(stream), seq,
+		T0.Add(time.Duration(seq)*time.Microsecond),
 		fmt.Sprintf("stream %d line %d %s", stream, seq, strings.Repeat("x", int(seq%97))))
 }
 

@@ -92,7 +92,8 @@ func (s *suite) settle(store logs.Store) {
 
 // Line returns a line of a web process.
 func Line(app, stream string, seq uint64, at time.Time, text string) platform.LogLine {
-	return platform.LogLine{App: app, Time: at, Source: "APP/PROC/WEB", Instance: "0", Text: []byte(text), Stream: stream, Seq: seq}
+	return platform.LogLine{App: app, Time: at, Source: "APP/PROC/WEB", Instance: "0", Text: []byte(text),
+		Stream: stream, Seq: seq}
 }
 
 // Add appends lines.

@@ -33,8 +33,10 @@ func testContract(s *suite) {
 
 func testLinesSurvive(s *suite) {
 	want := []platform.LogLine{
-		{App: "a", Time: T0, Source: "APP/PROC/WEB", Instance: "0", Text: []byte("one"), Stream: "s1", Seq: 1, Tags: map[string]string{"k": "v", "z": ""}},
-		{App: "a", Time: T0.Add(1), Source: "APP/PROC/WEB", Instance: "0", Text: []byte("two\nlines \x00\xff"), Stderr: true, Stream: "s1", Seq: 2},
+		{App: "a", Time: T0, Source: "APP/PROC/WEB", Instance: "0", Text: []byte("one"), Stream: "s1", Seq: 1,
+			Tags: map[string]string{"k": "v", "z": ""}},
+		{App: "a", Time: T0.Add(1), Source: "APP/PROC/WEB", Instance: "0", Text: []byte("two\nlines \x00\xff"), Stderr: true,
+			Stream: "s1", Seq: 2},
 		{App: "a", Time: T0.Add(2), Source: "API", Instance: "0", Text: []byte{}},
 		{App: "a", Time: T0.Add(3), Source: "RTR", Instance: "1", Text: []byte("x"), Tags: map[string]string{"k": "w"}},
 	}
@@ -70,7 +72,8 @@ func testLinesSurvive(s *suite) {
 	s.settle(store)
 	check(store)
 	Add(s, store, Line("a", "s1", 3, T0.Add(10), "three"))
-	if got := Texts(Read(s, store, "a", logs.ReadQuery{Descending: true, Limit: 1})); !slices.Equal(got, []string{"three"}) {
+	if got := Texts(Read(s, store, "a", logs.ReadQuery{Descending: true, Limit: 1})); !slices.Equal(got,
+		[]string{"three"}) {
 		s.Errorf("newest line is %q, want three", got)
 	}
 }
@@ -102,11 +105,12 @@ func testReadRanges(s *suite) {
 		"end exclusive":   {logs.ReadQuery{Start: ns + 1500, End: ns + 1502, Limit: 9}, want[1500:1502]},
 		"limit capped":    {logs.ReadQuery{Limit: 5000}, want[:1000]},
 		"newest":          {logs.ReadQuery{Descending: true, Limit: 1000}, reverse[:1000]},
-		"newest in range": {logs.ReadQuery{Descending: true, Start: ns + 10, End: ns + 100, Limit: 2}, []string{want[99], want[98]}},
-		"huge negative":   {logs.ReadQuery{Start: -6795364578871345152, Limit: 1, Descending: true}, want[2999:]},
-		"none found":      {logs.ReadQuery{Start: ns + 3000}, []string{}},
-		"logs":            {logs.ReadQuery{Types: []string{"GAUGE", "LOG"}, Limit: 1}, want[:1]},
-		"no logs":         {logs.ReadQuery{Types: []string{"GAUGE"}}, []string{}},
+		"newest in range": {logs.ReadQuery{Descending: true, Start: ns + 10, End: ns + 100, Limit: 2},
+			[]string{want[99], want[98]}},
+		"huge negative": {logs.ReadQuery{Start: -6795364578871345152, Limit: 1, Descending: true}, want[2999:]},
+		"none found":    {logs.ReadQuery{Start: ns + 3000}, []string{}},
+		"logs":          {logs.ReadQuery{Types: []string{"GAUGE", "LOG"}, Limit: 1}, want[:1]},
+		"no logs":       {logs.ReadQuery{Types: []string{"GAUGE"}}, []string{}},
 	} {
 		if got := Texts(Read(s, store, "a", tc.q)); !slices.Equal(got, tc.want) {
 			s.Errorf("%s: %d lines, want %d: %.100q", name, len(got), len(tc.want), got)
@@ -172,7 +176,8 @@ func testOrder(s *suite) {
 func testTimesAreBelievable(s *suite) {
 	store := s.open(Options{})
 	before := time.Now()
-	Add(s, store, Line("a", "s", 1, before.Add(100*time.Hour), "future"), platform.LogLine{App: "a", Source: "API", Text: []byte("no time")})
+	Add(s, store, Line("a", "s", 1, before.Add(100*time.Hour), "future"), platform.LogLine{App: "a", Source: "API",
+		Text: []byte("no time")})
 	for _, e := range Read(s, store, "a", logs.ReadQuery{}) {
 		if e.Time.Before(before) || e.Time.After(time.Now()) {
 			s.Errorf("%s is at %v, want now", e.Text, e.Time)
@@ -275,7 +280,8 @@ func testTotalIsKept(s *suite) {
 	for i := range 10 {
 		app := "noisy-" + strconv.Itoa(i)
 		if m := Meta(s, store, app); m.Count+m.Expired != 8000 || m.Count < 500 || store.Position("s-"+app) != 8000 {
-			s.Errorf("%s: meta is %+v, position %d, want 8000 lines in all and 500 or more kept", app, m, store.Position("s-"+app))
+			s.Errorf("%s: meta is %+v, position %d, want 8000 lines in all and 500 or more kept", app, m,
+				store.Position("s-"+app))
 		}
 	}
 	store.Stop()
@@ -454,7 +460,8 @@ func testLossesAreReported(s *suite) {
 	Add(s, store, own)
 	got := Read(s, store, "a", logs.ReadQuery{})
 	want := []string{"6 lines about this app were lost: they could not be written to its log", "x"}
-	if !slices.Equal(Texts(got), want) || got[0].Source != "LGR" || Meta(s, store, "a").Lost != 6 || store.Totals().Lost != 6 {
+	if !slices.Equal(Texts(got), want) || got[0].Source != "LGR" || Meta(s, store, "a").Lost != 6 ||
+		store.Totals().Lost != 6 {
 		s.Errorf("lines are %q, meta %+v, want %q and 6 lost", Texts(got), Meta(s, store, "a"), want)
 	}
 }
@@ -513,7 +520,8 @@ func testConcurrent(s *suite) {
 				return
 			default:
 			}
-			if _, err := store.Read(s.Context(), "app-1", logs.ReadQuery{Limit: 1000, Descending: rand.IntN(2) == 0}); err != nil {
+			if _, err := store.Read(s.Context(), "app-1",
+				logs.ReadQuery{Limit: 1000, Descending: rand.IntN(2) == 0}); err != nil {
 				s.Error(err)
 			}
 			if _, err := store.Meta(s.Context()); err != nil {

@@ -54,7 +54,9 @@ func (q *Query) Range(ctx context.Context, s Source, from, to time.Time, step ti
 	case step <= 0:
 		return nil, fmt.Errorf("zero or negative query resolution step widths are not accepted. Try a positive integer")
 	case to.Sub(from)/step > maxSteps:
-		return nil, fmt.Errorf("exceeded maximum resolution of 11,000 points per timeseries. Try decreasing the query resolution (?step=XX)")
+		return nil,
+			fmt.Errorf("exceeded maximum resolution of 11,000 points per timeseries. Try decreasing the query resolution " +
+				"(?step=XX)")
 	}
 	e := &evaluator{ctx: ctx, source: s, from: from, to: to}
 	all := map[string]*Series{}

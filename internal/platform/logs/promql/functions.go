@@ -18,8 +18,9 @@ var functions = func() map[string]bool {
 }()
 
 var plain = map[string]func(float64) float64{
-	"abs": math.Abs, "ceil": math.Ceil, "floor": math.Floor, "round": func(x float64) float64 { return math.Floor(x + 0.5) },
-	"sqrt": math.Sqrt, "ln": math.Log, "log2": math.Log2, "log10": math.Log10, "exp": math.Exp,
+	"abs": math.Abs, "ceil": math.Ceil, "floor": math.Floor,
+	"round": func(x float64) float64 { return math.Floor(x + 0.5) },
+	"sqrt":  math.Sqrt, "ln": math.Log, "log2": math.Log2, "log10": math.Log10, "exp": math.Exp,
 }
 
 // ranged are functions of the samples of a range; false means that there is no result.

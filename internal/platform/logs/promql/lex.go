@@ -28,7 +28,8 @@ type lexeme struct {
 }
 
 // marks are the operators and brackets, longer ones first.
-var marks = []string{"==", "!=", ">=", "<=", "=~", "!~", "+", "-", "*", "/", "%", "^", ">", "<", "=", "(", ")", "{", "}", "[", "]", ","}
+var marks = []string{"==", "!=", ">=", "<=", "=~", "!~", "+", "-", "*", "/", "%", "^", ">", "<", "=", "(", ")", "{",
+	"}", "[", "]", ","}
 
 // maxQuery limits the length of a query.
 const maxQuery = 4096
@@ -116,7 +117,8 @@ var units = []struct {
 	name string
 	span time.Duration
 }{
-	{"ms", time.Millisecond}, {"s", time.Second}, {"m", time.Minute}, {"h", time.Hour}, {"d", 24 * time.Hour}, {"w", 7 * 24 * time.Hour}, {"y", 365 * 24 * time.Hour},
+	{"ms", time.Millisecond}, {"s", time.Second}, {"m", time.Minute}, {"h", time.Hour}, {"d", 24 * time.Hour},
+	{"w", 7 * 24 * time.Hour}, {"y", 365 * 24 * time.Hour},
 }
 
 // numeral returns the number or duration at the start of q and its length.

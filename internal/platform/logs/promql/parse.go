@@ -259,7 +259,8 @@ func (p *parser) call(name lexeme) (node, error) {
 	s, isSelector := arg.(*selector)
 	if isRange := isSelector && s.span > 0; isRange != over {
 		want := map[bool]string{true: "range vector", false: "instant vector"}
-		return nil, fmt.Errorf("parse error: expected type %s in call to function %q, got %s", want[over], name.text, want[isRange])
+		return nil, fmt.Errorf("parse error: expected type %s in call to function %q, got %s", want[over], name.text,
+			want[isRange])
 	}
 	c.args = []node{arg}
 	return c, nil
@@ -300,7 +301,8 @@ func (p *parser) selector(name string) (node, error) {
 		return nil, fmt.Errorf("parse error: a selector needs the name of a metric")
 	}
 	if s.source == "" {
-		return nil, fmt.Errorf("Metric '%s' does not have a 'source_id' label.", s.name) //nolint:revive,staticcheck // log-cache's words
+		return nil, //nolint:revive,staticcheck // log-cache's words
+			fmt.Errorf("Metric '%s' does not have a 'source_id' label.", s.name)
 	}
 	if !slices.Contains(p.query.sources, s.source) {
 		p.query.sources = append(p.query.sources, s.source)
@@ -336,8 +338,10 @@ func (p *parser) modifiers(s *selector) error {
 
 func (p *parser) matcher() (Matcher, error) {
 	label, op, value := p.next(), p.next(), p.next()
-	if label.kind != word || op.kind != mark || value.kind != text || !slices.Contains([]string{"=", "!=", "=~", "!~"}, op.text) {
-		return Matcher{}, fmt.Errorf("parse error at char %d: a label matcher such as source_id=\"…\" is expected", label.at+1)
+	if label.kind != word || op.kind != mark || value.kind != text ||
+		!slices.Contains([]string{"=", "!=", "=~", "!~"}, op.text) {
+		return Matcher{}, fmt.Errorf("parse error at char %d: a label matcher such as source_id=\"…\" is expected",
+			label.at+1)
 	}
 	m := Matcher{Label: label.text, Value: value.text, not: op.text[0] == '!'}
 	if strings.HasSuffix(op.text, "~") {

@@ -28,7 +28,8 @@ func (store) Select(_ context.Context, source, metric string, from, to time.Time
 	}
 	switch metric {
 	case "cpu":
-		return []promql.Series{series("0", func(i int) float64 { return float64(i) }), series("1", func(int) float64 { return 10 })}, nil
+		return []promql.Series{series("0", func(i int) float64 { return float64(i) }),
+			series("1", func(int) float64 { return 10 })}, nil
 	case "memory":
 		return []promql.Series{series("0", func(int) float64 { return 100 })}, nil
 	case "total":
@@ -131,7 +132,8 @@ func TestRange(t *testing.T) {
 			t.Errorf("a range of %s with steps of %s is accepted", bad.to, bad.step)
 		}
 	}
-	for text, want := range map[string]time.Duration{"15": 15 * time.Second, "0.5": 500 * time.Millisecond, "1m30s": 90 * time.Second, "100ms": 100 * time.Millisecond} {
+	for text, want := range map[string]time.Duration{"15": 15 * time.Second, "0.5": 500 * time.Millisecond,
+		"1m30s": 90 * time.Second, "100ms": 100 * time.Millisecond} {
 		if got, err := promql.ParseStep(text); err != nil || got != want {
 			t.Errorf("ParseStep(%q) = %s, %v, want %s", text, got, err, want)
 		}

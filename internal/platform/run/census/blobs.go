@@ -13,8 +13,10 @@ import (
 )
 
 var (
-	descBlobBytes = prometheus.NewDesc("ingot_blob_store_bytes", "Size of the stored blobs by kind, as of the last count.", []string{"kind"}, nil)
-	descBlobs     = prometheus.NewDesc("ingot_blob_store_blobs", "Stored blobs by kind, as of the last count.", []string{"kind"}, nil)
+	descBlobBytes = prometheus.NewDesc("ingot_blob_store_bytes", "Size of the stored blobs by kind, as of the last count.",
+		[]string{"kind"}, nil)
+	descBlobs = prometheus.NewDesc("ingot_blob_store_blobs", "Stored blobs by kind, as of the last count.",
+		[]string{"kind"}, nil)
 )
 
 // The blobs are counted so often; a bucket less often, because listing it costs money.

@@ -14,11 +14,15 @@ import (
 const scrapeTime = 2 * time.Second
 
 var (
-	descInstances = prometheus.NewDesc("ingot_app_instances", "Instances of apps in the database, by state.", []string{"state"}, nil)
-	descApps      = prometheus.NewDesc("ingot_apps", "Apps by the state that their users want.", []string{"state"}, nil)
-	descTasks     = prometheus.NewDesc("ingot_tasks", "Tasks that have not ended, by state.", []string{"state"}, nil)
-	descJobs      = prometheus.NewDesc("ingot_service_jobs", "Jobs of service brokers that have not ended, by state: processing, or polling for a broker's operation.", []string{"state"}, nil)
-	descAccessLog = prometheus.NewDesc("ingot_router_access_log_waiting", "Lines of the access log that wait to be written; requests wait when there are 16384.", nil, nil)
+	descInstances = prometheus.NewDesc("ingot_app_instances", "Instances of apps in the database, by state.",
+		[]string{"state"}, nil)
+	descApps  = prometheus.NewDesc("ingot_apps", "Apps by the state that their users want.", []string{"state"}, nil)
+	descTasks = prometheus.NewDesc("ingot_tasks", "Tasks that have not ended, by state.", []string{"state"}, nil)
+	descJobs  = prometheus.NewDesc("ingot_service_jobs",
+		"Jobs of service brokers that have not ended, by state: processing, or polling for a broker's operation.",
+		[]string{"state"}, nil)
+	descAccessLog = prometheus.NewDesc("ingot_router_access_log_waiting",
+		"Lines of the access log that wait to be written; requests wait when there are 16384.", nil, nil)
 )
 
 // Rows counts rows of the database, which all servers that share it have in common, and lines of
@@ -45,7 +49,8 @@ func (c Rows) Collect(to chan<- prometheus.Metric) {
 	err := c.Store.View(ctx, func(tx platform.Tx) error {
 		found = nil
 		return firstError(
-			countStates(&found, descInstances, tx.Instances(), platform.InstanceStarting, platform.InstanceRunning, platform.InstanceStopping, platform.InstanceCrashed, platform.InstanceDown),
+			countStates(&found, descInstances, tx.Instances(), platform.InstanceStarting, platform.InstanceRunning,
+				platform.InstanceStopping, platform.InstanceCrashed, platform.InstanceDown),
 			countStates(&found, descApps, tx.Apps(), platform.AppStarted, platform.AppStopped),
 			countStates(&found, descTasks, tx.Tasks(), platform.TaskPending, platform.TaskRunning, platform.TaskCanceling),
 			countStates(&found, descJobs, tx.Jobs(), platform.JobProcessing, platform.JobPolling),
@@ -68,7 +73,8 @@ func firstError(all ...error) error {
 	return nil
 }
 
-func countStates[T any, S ~string](to *[]prometheus.Metric, d *prometheus.Desc, repo platform.Repo[T], states ...S) error {
+func countStates[T any, S ~string](to *[]prometheus.Metric, d *prometheus.Desc, repo platform.Repo[T],
+	states ...S) error {
 	for _, state := range states {
 		n, err := repo.Count(platform.Where("state", state))
 		if err != nil {

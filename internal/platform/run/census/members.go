@@ -10,10 +10,14 @@ import (
 )
 
 var (
-	memberLabels       = []string{"app_id", "process_type", "member"}
-	descMemberMemory   = prometheus.NewDesc("ingot_app_member_memory_bytes", "Memory of a member (the main process or a sidecar), in all instances of an app with sidecars that this server runs.", memberLabels, nil)
-	descMemberCPU      = prometheus.NewDesc("ingot_app_member_cpu", "Processors that a member uses, likewise.", memberLabels, nil)
-	descMemberRestarts = prometheus.NewDesc("ingot_app_member_restarts", "How often a member was started again alone in the instances that run now, likewise.", memberLabels, nil)
+	memberLabels     = []string{"app_id", "process_type", "member"}
+	descMemberMemory = prometheus.NewDesc("ingot_app_member_memory_bytes",
+		"Memory of a member (the main process or a sidecar), in all instances of an app with sidecars that this server runs.",
+		memberLabels, nil)
+	descMemberCPU = prometheus.NewDesc("ingot_app_member_cpu", "Processors that a member uses, likewise.",
+		memberLabels, nil)
+	descMemberRestarts = prometheus.NewDesc("ingot_app_member_restarts",
+		"How often a member was started again alone in the instances that run now, likewise.", memberLabels, nil)
 )
 
 const (
@@ -69,7 +73,8 @@ func (c Members) Collect(to chan<- prometheus.Metric) {
 }
 
 // sumMembers adds up what members use in all instances of an app.
-func sumMembers(instances []*platform.Instance, types map[string]string, usage map[string]usage.Usage) map[memberKey]*memberSum {
+func sumMembers(instances []*platform.Instance, types map[string]string,
+	usage map[string]usage.Usage) map[memberKey]*memberSum {
 	sums := map[memberKey]*memberSum{}
 	for _, one := range instances {
 		for _, m := range usage[one.GUID].Members {
@@ -111,7 +116,8 @@ func (c Members) instances(ctx context.Context) (list []*platform.Instance, type
 		if list, _, err = tx.Instances().List(q); err != nil {
 			return err
 		}
-		processes, _, err := tx.Processes().List(platform.Query{Where: []platform.Cond{platform.InStrings("app_guid", apps)}, WithoutSecrets: true})
+		processes, _, err := tx.Processes().List(platform.Query{Where: []platform.Cond{platform.InStrings("app_guid", apps)},
+			WithoutSecrets: true})
 		types = make(map[string]string, len(processes))
 		for _, p := range processes {
 			types[p.GUID] = p.Type

@@ -13,18 +13,21 @@ import (
 // for all.
 func TestSumMembers(t *testing.T) {
 	t.Parallel()
-	instances := []*platform.Instance{{AppGUID: "a", ProcessGUID: "p"}, {AppGUID: "a", ProcessGUID: "p"}, {AppGUID: "b", ProcessGUID: "q"}}
+	instances := []*platform.Instance{{AppGUID: "a", ProcessGUID: "p"}, {AppGUID: "a", ProcessGUID: "p"},
+		{AppGUID: "b", ProcessGUID: "q"}}
 	measured := map[string]usage.Usage{}
 	for i, one := range instances {
 		one.GUID = fmt.Sprint("i", i)
-		measured[one.GUID] = usage.Usage{Members: []usage.Member{{Name: "web", CPU: 0.5, Memory: 10}, {Name: "proxy", Memory: 1, Restarts: 2}}}
+		measured[one.GUID] = usage.Usage{Members: []usage.Member{{Name: "web", CPU: 0.5, Memory: 10},
+			{Name: "proxy", Memory: 1, Restarts: 2}}}
 	}
 	got := map[memberKey]memberSum{}
 	for key, sum := range sumMembers(instances, map[string]string{"p": "web", "q": "worker"}, measured) {
 		got[key] = *sum
 	}
 	want := map[memberKey]memberSum{
-		{"a", "web", "web"}: {1, 20, 0}, {"a", "web", "proxy"}: {0, 2, 4}, {"b", "worker", "web"}: {0.5, 10, 0}, {"b", "worker", "proxy"}: {0, 1, 2},
+		{"a", "web", "web"}: {1, 20, 0}, {"a", "web", "proxy"}: {0, 2, 4}, {"b", "worker", "web"}: {0.5, 10, 0},
+		{"b", "worker", "proxy"}: {0, 1, 2},
 	}
 	if !maps.Equal(got, want) {
 		t.Errorf("sums are %v, want %v", got, want)

@@ -49,13 +49,15 @@ func TestSweep(t *testing.T) {
 	k := &keeper{keys: []string{"droplet-1", "droplet-2", "builder-3", "", "image-sha256:1", "image-sha256:2"}}
 	store := platformdb.New(d)
 	cleaner := cleanup.New(cleanup.Config{
-		Store: store, Blobs: blobs, Logs: lines, Engine: k, Rows: store, PurgeTasks: actions.New().PurgeTasks, PurgeUsage: actions.New().PurgeUsage, Log: slog.New(slog.DiscardHandler),
+		Store: store, Blobs: blobs, Logs: lines, Engine: k, Rows: store, PurgeTasks: actions.New().PurgeTasks,
+		PurgeUsage: actions.New().PurgeUsage, Log: slog.New(slog.DiscardHandler),
 		Builds: staging.New(staging.Config{Scratch: t.TempDir(), Blobs: blobs}),
 		// Files were written a moment ago: let that moment be long past.
 		Now: func() time.Time { return time.Now().Add(time.Minute) },
 	})
 	stored := map[blob.Kind][]string{
-		blob.Packages: {"kept-package", "gone-package", "old-package"}, blob.Droplets: {"kept-droplet", "gone-droplet", "old-droplet"},
+		blob.Packages: {"kept-package", "gone-package", "old-package"}, blob.Droplets: {"kept-droplet", "gone-droplet",
+			"old-droplet"},
 		blob.Buildpacks: {"kept-pack", "gone-pack"}, blob.BuildCache: {"kept-app", "gone-app"},
 	}
 	for kind, keys := range stored {
@@ -65,7 +67,8 @@ func TestSweep(t *testing.T) {
 			}
 		}
 	}
-	build := &platform.Build{Resource: platform.Resource{GUID: "build", Created: time.Now().Add(-time.Hour)}, AppGUID: "kept-app", State: platform.BuildStaging}
+	build := &platform.Build{Resource: platform.Resource{GUID: "build", Created: time.Now().Add(-time.Hour)},
+		AppGUID: "kept-app", State: platform.BuildStaging}
 	update := func(f func(tx platform.Tx) error) {
 		t.Helper()
 		if err := store.Update(t.Context(), f); err != nil {
@@ -86,18 +89,22 @@ func TestSweep(t *testing.T) {
 				return tx.Packages().Insert(&platform.Package{Resource: id("kept-package"), AppGUID: "kept-app"})
 			},
 			func() error {
-				return tx.Droplets().Insert(&platform.Droplet{Resource: id("kept-droplet"), AppGUID: "kept-app", Checksum: "1", Container: &platform.Image{Layers: []platform.ImageLayer{{Digest: "sha256:1"}}}})
+				return tx.Droplets().Insert(&platform.Droplet{Resource: id("kept-droplet"), AppGUID: "kept-app", Checksum: "1",
+					Container: &platform.Image{Layers: []platform.ImageLayer{{Digest: "sha256:1"}}}})
 			},
 			func() error { // expired: their files are not kept
-				return tx.Packages().Insert(&platform.Package{Resource: id("old-package"), AppGUID: "kept-app", State: platform.PackageExpired})
+				return tx.Packages().Insert(&platform.Package{Resource: id("old-package"), AppGUID: "kept-app",
+					State: platform.PackageExpired})
 			},
 			func() error {
-				return tx.Droplets().Insert(&platform.Droplet{Resource: id("old-droplet"), AppGUID: "kept-app", Checksum: "2", State: platform.DropletExpired})
+				return tx.Droplets().Insert(&platform.Droplet{Resource: id("old-droplet"), AppGUID: "kept-app", Checksum: "2",
+					State: platform.DropletExpired})
 			},
 			func() error { return tx.Buildpacks().Insert(&platform.Buildpack{Resource: id("kept-pack"), Name: "p"}) },
 			func() error { return tx.Builds().Insert(build) },
 			func() error {
-				return tx.Jobs().Insert(&platform.Job{Resource: platform.Resource{GUID: "old-job", Updated: time.Now().AddDate(-1, 0, 0)}, State: platform.JobComplete})
+				return tx.Jobs().Insert(&platform.Job{Resource: platform.Resource{GUID: "old-job", Updated: time.Now().
+					AddDate(-1, 0, 0)}, State: platform.JobComplete})
 			},
 			func() error {
 				return tx.Jobs().Insert(&platform.Job{Resource: id("new-job"), State: platform.JobComplete})
@@ -123,7 +130,8 @@ func TestSweep(t *testing.T) {
 		return all
 	}
 	cleaner.Sweep(t.Context())
-	if got, want := left(), []string{"gone-app", "gone-droplet", "kept-app", "kept-droplet", "kept-pack", "kept-package", "old-droplet"}; !slices.Equal(got, want) {
+	if got, want := left(), []string{"gone-app", "gone-droplet", "kept-app", "kept-droplet", "kept-pack", "kept-package",
+		"old-droplet"}; !slices.Equal(got, want) {
 		t.Errorf("during a build %v are left, want %v", got, want)
 	}
 	if want := []string{"droplet-1", "builder-3", "image-sha256:1"}; !slices.Equal(k.keys, want) {

@@ -50,8 +50,9 @@ func TestAcknowledged(t *testing.T) {
 	var wrote atomic.Int64
 	var missed atomic.Uint64
 	p := &pump{
-		Config: &Config{Logs: logs, Log: slog.New(slog.DiscardHandler)}, app: "app", id: "i", index: "0", sources: []string{"APP"},
-		gone: &gone, wrote: &wrote, missed: &missed, happened: func([]event) {},
+		Config: &Config{Logs: logs, Log: slog.New(slog.DiscardHandler)}, app: "app", id: "i", index: "0",
+		sources: []string{"APP"},
+		gone:    &gone, wrote: &wrote, missed: &missed, happened: func([]event) {},
 	}
 	s := &scriptedStream{records: make(chan initproto.Record), acks: make(chan engine.Position, 100)}
 	result := make(chan error, 1)
@@ -74,7 +75,8 @@ func TestAcknowledged(t *testing.T) {
 	expect(1, "easy")
 	line(2, "difficult")
 	expect(2, "easy", "difficult")
-	s.records <- initproto.Record{Kind: initproto.Event, Seq: 3, Payload: initproto.EventBody{Event: initproto.EventEnded}.JSON()}
+	s.records <- initproto.Record{Kind: initproto.Event, Seq: 3,
+		Payload: initproto.EventBody{Event: initproto.EventEnded}.JSON()}
 	expect(2, "easy", "difficult")
 	close(s.records)
 	if err := <-result; !errors.Is(err, io.EOF) {

@@ -127,7 +127,8 @@ func createdEvent(in engine.Instance) event {
 	e := event{kind: evCreated, host: in.Host, internal: in.Internal}
 	for _, port := range in.Ports {
 		e.ports = append(e.ports, platform.InstancePort{
-			Inside: port.Inside, Listens: port.Listens, Address: port.Address, Default: in.Labels[labelPort] == strconv.Itoa(port.Inside),
+			Inside: port.Inside, Listens: port.Listens, Address: port.Address,
+			Default: in.Labels[labelPort] == strconv.Itoa(port.Inside),
 		})
 	}
 	return e

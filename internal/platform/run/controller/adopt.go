@@ -23,7 +23,10 @@ type found struct {
 
 // survey returns what there is of wanted apps.
 func (c *Controller) survey(ctx context.Context, wanted func(appGUID string) bool) (f found, err error) {
-	f.engine, err = c.Engine.List(ctx, func(labels map[string]string) bool { return labels[labelKind] == kindApp && wanted(labels[LabelApp]) })
+	f.engine, err = c.Engine.List(ctx, func(labels map[string]string) bool {
+		return labels[labelKind] == kindApp &&
+			wanted(labels[LabelApp])
+	})
 	if err != nil {
 		return f, err
 	}

@@ -72,12 +72,14 @@ func TestAdoptHalfDone(t *testing.T) {
 	t.Parallel()
 	row := func(index int, state platform.InstanceState) *platform.Instance {
 		return &platform.Instance{
-			Resource: platform.Resource{GUID: fmt.Sprint("old-", index)}, AppGUID: "app", ProcessGUID: "app", Index: index, Version: "v1", State: state,
+			Resource: platform.Resource{GUID: fmt.Sprint("old-", index)}, AppGUID: "app", ProcessGUID: "app", Index: index,
+			Version: "v1", State: state,
 		}
 	}
 	labels := func(index int) map[string]string {
 		return map[string]string{
-			labelKind: kindApp, LabelApp: "app", labelProcess: "app", labelType: "web", labelIndex: fmt.Sprint(index), labelVersion: "v1",
+			labelKind: kindApp, LabelApp: "app", labelProcess: "app", labelType: "web", labelIndex: fmt.Sprint(index),
+			labelVersion: "v1",
 			labelSources: "APP/PROC/WEB",
 		}
 	}
@@ -95,7 +97,8 @@ func TestAdoptHalfDone(t *testing.T) {
 		)
 	})
 	for _, i := range []int{1, 2, 4, 6} {
-		if err := w.fake.Start(t.Context(), engine.Spec{ID: fmt.Sprint("old-", i), Labels: labels(i), Ports: []int{8080}}); err != nil {
+		if err := w.fake.Start(t.Context(), engine.Spec{ID: fmt.Sprint("old-", i), Labels: labels(i),
+			Ports: []int{8080}}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -116,7 +119,8 @@ func TestAdoptHalfDone(t *testing.T) {
 			t.Errorf("instance %d is %s", i, id)
 		}
 	}
-	if r := w.rows(); len(r[1].Ports) != 1 || r[4].Crashes != 1 || r[5].Crashes != 0 || r[0].Crashes != 0 || r[3].Crashes != 0 {
+	if r := w.rows(); len(r[1].Ports) != 1 || r[4].Crashes != 1 || r[5].Crashes != 0 || r[0].Crashes != 0 ||
+		r[3].Crashes != 0 {
 		t.Errorf("rows are %+v, want one port of instance 1 and one crash of instance 4 only", r)
 	}
 	if n := len(w.audits("app.crash")); n != 0 {
@@ -143,7 +147,8 @@ func TestRestartTimeOfAnotherClock(t *testing.T) {
 	w := newWorld(t, 1)
 	w.update(func(tx platform.Tx) error {
 		return tx.Instances().Insert(&platform.Instance{
-			Resource: platform.Resource{GUID: "old-0"}, AppGUID: "app", ProcessGUID: "app", Version: "v1", State: platform.InstanceCrashed,
+			Resource: platform.Resource{GUID: "old-0"}, AppGUID: "app", ProcessGUID: "app", Version: "v1",
+			State:   platform.InstanceCrashed,
 			Crashes: 5, RestartAt: noon.Add(time.Hour),
 		})
 	})
@@ -166,7 +171,8 @@ func TestLostLines(t *testing.T) {
 	w.fake.write(id, "b")
 	w.fake.event(id, initproto.EventBody{Event: initproto.EventDropped, Lines: 3, Bytes: 99, Rate: 40})
 	w.await("the lines", func() bool { return len(w.logs.of("LGR")) == 2 })
-	want := []string{"7 lines were lost", "app instance exceeded log rate limit (40 bytes/sec): 3 lines (99 bytes) of APP/PROC/WEB were dropped"}
+	want := []string{"7 lines were lost",
+		"app instance exceeded log rate limit (40 bytes/sec): 3 lines (99 bytes) of APP/PROC/WEB were dropped"}
 	if got := w.logs.of("LGR"); !slices.Equal(got, want) {
 		t.Errorf("log lines are %q, want %q", got, want)
 	}

@@ -23,8 +23,10 @@ func (w *world) addRoute(guid string) {
 	w.Helper()
 	w.update(func(tx platform.Tx) error {
 		return errors.Join(
-			tx.Routes().Insert(&platform.Route{Resource: platform.Resource{GUID: guid}, SpaceGUID: "space", DomainGUID: "domain", Host: guid}),
-			tx.Destinations().Insert(&platform.Destination{Resource: platform.Resource{GUID: guid + "-destination"}, RouteGUID: guid, AppGUID: "app", ProcessType: "web", Protocol: "http1"}))
+			tx.Routes().Insert(&platform.Route{Resource: platform.Resource{GUID: guid}, SpaceGUID: "space", DomainGUID: "domain",
+				Host: guid}),
+			tx.Destinations().Insert(&platform.Destination{Resource: platform.Resource{GUID: guid + "-destination"},
+				RouteGUID: guid, AppGUID: "app", ProcessType: "web", Protocol: "http1"}))
 	})
 }
 

@@ -70,7 +70,8 @@ func (c *Controller) LoadBackends(ctx context.Context, appGUIDs ...string) error
 		if now[row.AppGUID] == nil {
 			now[row.AppGUID] = map[string][]routing.Backend{}
 		}
-		now[row.AppGUID][kind] = append(now[row.AppGUID][kind], routing.Backend{InstanceGUID: row.GUID, ProcessGUID: row.ProcessGUID, Index: row.Index, Ports: row.Ports, Ready: true})
+		now[row.AppGUID][kind] = append(now[row.AppGUID][kind], routing.Backend{InstanceGUID: row.GUID,
+			ProcessGUID: row.ProcessGUID, Index: row.Index, Ports: row.Ports, Ready: true})
 	}
 	c.setBackends(appGUIDs, now)
 	return nil

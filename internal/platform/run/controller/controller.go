@@ -213,8 +213,9 @@ var _ background.Service = (*Controller)(nil)
 func New(c Config) *Controller {
 	c = c.withDefaults()
 	return &Controller{
-		Config: c, share: platform.NewShare(c.Owner), queue: newQueue(), looks: make(chan struct{}, 1), starts: make(chan struct{}, c.Starts),
-		apps: map[string]*app{}, orphans: map[string]bool{}, passed: make(chan struct{}),
+		Config: c, share: platform.NewShare(c.Owner), queue: newQueue(), looks: make(chan struct{}, 1),
+		starts: make(chan struct{}, c.Starts),
+		apps:   map[string]*app{}, orphans: map[string]bool{}, passed: make(chan struct{}),
 		backends: map[string]map[string][]routing.Backend{},
 		usage:    usage.New(c.Engine, c.Clock),
 	}

@@ -47,7 +47,8 @@ func TestStartScaleStop(t *testing.T) {
 	ids := w.awaitRunning(2)
 	row := w.rows()[1]
 	if row.GUID != ids[1] || row.Version != "v1" || row.Host != "10.0.0.1" || row.InternalIP != "10.1.0.2" ||
-		len(row.Ports) != 1 || row.Ports[0].Inside != 8080 || !strings.HasPrefix(row.Ports[0].Address, "10.0.0.1:") || row.Crashes != 0 {
+		len(row.Ports) != 1 || row.Ports[0].Inside != 8080 || !strings.HasPrefix(row.Ports[0].Address, "10.0.0.1:") ||
+		row.Crashes != 0 {
 		t.Errorf("row is %+v, want instance %s of v1 with port 8080 and no crashes", row, ids[1])
 	}
 	backends := w.c.Backends("app", "web")
@@ -125,9 +126,12 @@ func TestEnvironment(t *testing.T) {
 		p.Readiness = platform.HealthCheck{Type: platform.CheckPort, Interval: 3}
 		return errors.Join(
 			tx.Processes().Update(p),
-			tx.Sidecars().Insert(&platform.Sidecar{AppGUID: "app", Name: "config server", Command: "./serve", ProcessTypes: []string{"web"}, MemoryMB: 100}),
-			tx.Sidecars().Insert(&platform.Sidecar{AppGUID: "app", Name: "web", Command: "./other", ProcessTypes: []string{"web"}}),
-			tx.Sidecars().Insert(&platform.Sidecar{AppGUID: "app", Name: "no", Command: "./no", ProcessTypes: []string{"worker"}}),
+			tx.Sidecars().Insert(&platform.Sidecar{AppGUID: "app", Name: "config server", Command: "./serve",
+				ProcessTypes: []string{"web"}, MemoryMB: 100}),
+			tx.Sidecars().Insert(&platform.Sidecar{AppGUID: "app", Name: "web", Command: "./other",
+				ProcessTypes: []string{"web"}}),
+			tx.Sidecars().Insert(&platform.Sidecar{AppGUID: "app", Name: "no", Command: "./no",
+				ProcessTypes: []string{"worker"}}),
 			tx.Destinations().Insert(&platform.Destination{RouteGUID: "route", AppGUID: "app", ProcessType: "web", Port: 9000}),
 			tx.SetEnvGroup(platform.EnvGroup{Name: "running", Var: map[string]string{"COLOUR": "red", "REGION": "north"}}),
 		)
@@ -135,7 +139,8 @@ func TestEnvironment(t *testing.T) {
 	w.begin()
 	id := w.awaitRunning(1)[0]
 	s := w.fake.specOf(id)
-	if !slices.Equal(s.Ports, []int{8080, 9000}) || s.Limits.Memory != 512<<20 || s.Limits.Disk != 256<<20 || s.Limits.Files != 16384 || s.Limits.PIDs == 0 || s.Limits.CPU != 512 {
+	if !slices.Equal(s.Ports, []int{8080, 9000}) || s.Limits.Memory != 512<<20 || s.Limits.Disk != 256<<20 ||
+		s.Limits.Files != 16384 || s.Limits.PIDs == 0 || s.Limits.CPU != 512 {
 		t.Errorf("spec is %+v, want ports 8080 and 9000 and the limits of the process", s)
 	}
 	if len(s.Files) != 1 || s.Files[0].Key != "droplet-abc" {
@@ -149,17 +154,20 @@ func TestEnvironment(t *testing.T) {
 		t.Errorf("labels %v", s.Labels)
 	}
 	l := s.Launch
-	if l.Instance != id || l.User != 2000 || l.Group != 2000 || l.LogRate != 1000 || l.Grace != 10*time.Second || l.OneOff {
+	if l.Instance != id || l.User != 2000 || l.Group != 2000 || l.LogRate != 1000 ||
+		l.Grace != 10*time.Second || l.OneOff {
 		t.Errorf("launch is %+v, want instance %s of user 2000 with log rate 1000 and grace 10s", l, id)
 	}
 	if l.Health.Kind != initproto.CheckHTTP || l.Health.Endpoint != "/up" || !slices.Equal(l.Health.Ports, []int{8080}) ||
 		l.Health.Startup != 7*time.Second || l.Health.Invocation != 0 || l.Health.Interval != 0 {
 		t.Errorf("health check is %+v, want HTTP /up on port 8080 with the times that the process has set", l.Health)
 	}
-	if l.Readiness.Kind != initproto.CheckPort || !slices.Equal(l.Readiness.Ports, []int{8080, 9000}) || l.Readiness.Interval != 3*time.Second {
+	if l.Readiness.Kind != initproto.CheckPort || !slices.Equal(l.Readiness.Ports, []int{8080, 9000}) ||
+		l.Readiness.Interval != 3*time.Second {
 		t.Errorf("readiness check is %+v, want ports 8080 and 9000 every 3s", l.Readiness)
 	}
-	if len(l.Members) != 3 || l.Members[0].Name != "web" || l.Members[1].Name != "config server" || l.Members[2].Name != "sidecar/web" {
+	if len(l.Members) != 3 || l.Members[0].Name != "web" || l.Members[1].Name != "config server" ||
+		l.Members[2].Name != "sidecar/web" {
 		t.Fatalf("members are %+v, want web, config server and sidecar/web", l.Members)
 	}
 	if got := l.Members[0].Args; !slices.Equal(got, initproto.Script("run it")) || l.Members[0].Dir != "{{home}}/app" {
@@ -173,10 +181,12 @@ func TestEnvironment(t *testing.T) {
 		}
 		for name, want := range map[string]string{
 			"COLOUR": "green", "REGION": "north", "LANG": initproto.Lang, "HOME": "{{home}}/app", "TMPDIR": "{{home}}/tmp",
-			"DEPS_DIR": "{{home}}/deps", "USER": "vcap", "PORT": "{{port:8080}}", "VCAP_APP_PORT": "{{port:8080}}", "VCAP_APP_HOST": "0.0.0.0",
+			"DEPS_DIR": "{{home}}/deps", "USER": "vcap", "PORT": "{{port:8080}}", "VCAP_APP_PORT": "{{port:8080}}",
+			"VCAP_APP_HOST":     "0.0.0.0",
 			"CF_INSTANCE_INDEX": "0", "INSTANCE_INDEX": "0", "CF_INSTANCE_GUID": id, "INSTANCE_GUID": id,
 			"CF_INSTANCE_IP": "{{host}}", "CF_INSTANCE_INTERNAL_IP": "{{ip}}", "CF_INSTANCE_PORT": "{{port:8080}}",
-			"CF_INSTANCE_ADDR": "{{host}}:{{port:8080}}", "MEMORY_LIMIT": fmt.Sprint(memory, "m"), "VCAP_SERVICES": "{}", "PATH": defaultPath,
+			"CF_INSTANCE_ADDR": "{{host}}:{{port:8080}}", "MEMORY_LIMIT": fmt.Sprint(memory, "m"), "VCAP_SERVICES": "{}",
+			"PATH": defaultPath,
 		} {
 			if env[name] != want {
 				t.Errorf("member %d: %s=%q, want %q", i, name, env[name], want)
@@ -184,7 +194,8 @@ func TestEnvironment(t *testing.T) {
 		}
 		filled := strings.NewReplacer("{{port:8080}}", "61001")
 		var ports []map[string]int
-		if err := json.Unmarshal([]byte(filled.Replace(env["CF_INSTANCE_PORTS"])), &ports); err != nil || len(ports) != 2 || ports[0]["internal"] != 61001 || ports[1]["external"] != 9000 {
+		if err := json.Unmarshal([]byte(filled.Replace(env["CF_INSTANCE_PORTS"])), &ports); err != nil || len(ports) != 2 ||
+			ports[0]["internal"] != 61001 || ports[1]["external"] != 9000 {
 			t.Errorf("CF_INSTANCE_PORTS is %s, %v, want 2 ports", env["CF_INSTANCE_PORTS"], err)
 		}
 		var v map[string]any
@@ -192,8 +203,10 @@ func TestEnvironment(t *testing.T) {
 			t.Fatalf("VCAP_APPLICATION is %s: %v", env["VCAP_APPLICATION"], err)
 		}
 		limits, _ := v["limits"].(map[string]any)
-		if v["port"] != 61001.0 || v["host"] != "0.0.0.0" || v["instance_id"] != id || v["instance_index"] != 0.0 || limits["mem"] != float64(memory) ||
-			limits["disk"] != 256.0 || v["application_id"] != "app" || v["process_type"] != "web" || v["cf_api"] != "https://api.example.org" {
+		if v["port"] != 61001.0 || v["host"] != "0.0.0.0" || v["instance_id"] != id || v["instance_index"] != 0.0 ||
+			limits["mem"] != float64(memory) ||
+			limits["disk"] != 256.0 || v["application_id"] != "app" || v["process_type"] != "web" ||
+			v["cf_api"] != "https://api.example.org" {
 			t.Errorf("member %d: %v", i, v)
 		}
 	}
@@ -220,7 +233,8 @@ func TestCrash(t *testing.T) {
 	w.await("it waits", func() bool { return w.states() == "0CRASHED" })
 	w.settled() // the log is written after the row
 	row := w.rows()[0]
-	if row.GUID != id || row.Crashes != 4 || !row.RestartAt.Equal(noon.Add(30*time.Second)) || row.Details != "APP/PROC/WEB: Exited with status 1" || row.Ready {
+	if row.GUID != id || row.Crashes != 4 || !row.RestartAt.Equal(noon.Add(30*time.Second)) ||
+		row.Details != "APP/PROC/WEB: Exited with status 1" || row.Ready {
 		t.Errorf("row is %+v, want instance %s with 4 crashes, not ready, restarted in 30s", row, id)
 	}
 	if len(w.c.Backends("app", "web")) != 0 {
@@ -231,7 +245,8 @@ func TestCrash(t *testing.T) {
 	if len(lines) != 8 || lines[6] != `Process has crashed with type: "web"` {
 		t.Fatalf("API log lines are %q, want 8 with the crash in line 6", lines)
 	}
-	want := `App instance exited with guid app payload: {"instance":"` + id + `","index":0,"cellid":"cell-7","reason":"CRASHED",` +
+	want := `App instance exited with guid app payload: {"instance":"` + id +
+		`","index":0,"cellid":"cell-7","reason":"CRASHED",` +
 		`"exitdescription":"APP/PROC/WEB: Exited with status 1","crashcount":4,"crashtimestamp":` + fmt.Sprint(noon.UnixNano()) + `,"version":"v1"}`
 	if lines[7] != want {
 		t.Errorf("got  %s\nwant %s", lines[7], want)
@@ -244,7 +259,8 @@ func TestCrash(t *testing.T) {
 	data, _ := json.Marshal(e.Data)
 	want = `{"cell_id":"cell-7","crash_count":4,"crash_timestamp":` + fmt.Sprint(noon.UnixNano()) +
 		`,"exit_description":"APP/PROC/WEB: Exited with status 1","index":0,"instance":"` + id + `","reason":"CRASHED","version":"v1"}`
-	if string(data) != want || e.ActorType != "process" || e.ActorGUID != "app" || e.ActorName != "web" || e.TargetGUID != "app" || e.TargetType != "app" || e.SpaceGUID != "space" || e.OrgGUID != "org" {
+	if string(data) != want || e.ActorType != "process" || e.ActorGUID != "app" || e.ActorName != "web" ||
+		e.TargetGUID != "app" || e.TargetType != "app" || e.SpaceGUID != "space" || e.OrgGUID != "org" {
 		t.Errorf("event is %+v\nwith data %s\nwant data %s", e, data, want)
 	}
 	short := w.audits("app.crash")[3]
@@ -284,7 +300,8 @@ func TestStartFails(t *testing.T) {
 	if n := len(w.audits("app.crash")); n != 0 {
 		t.Errorf("%d crashes are recorded of what never ran", n)
 	}
-	if lines := w.logs.of("CELL"); !slices.ContainsFunc(lines, func(l string) bool { return strings.HasSuffix(l, ": port 9000 is already in use") }) {
+	if lines := w.logs.of("CELL"); !slices.ContainsFunc(lines,
+		func(l string) bool { return strings.HasSuffix(l, ": port 9000 is already in use") }) {
 		t.Errorf("CELL log lines are %q, want the port in use", lines)
 	}
 	w.fake.set(func() { w.fake.refuse = nil })
@@ -310,8 +327,10 @@ func TestFailureDetails(t *testing.T) {
 			d.ProcessTypes = nil
 			return tx.Droplets().Update(d)
 		}, `no start command for the process "web"`},
-		"no droplet": {func(_ *world, tx platform.Tx) error { return tx.Droplets().Delete("droplet") }, "droplet of this app no longer exists"},
-		"no files":   {func(w *world, _ platform.Tx) error { w.droplets.of = nil; return nil }, "files of the droplet no longer exist"},
+		"no droplet": {func(_ *world, tx platform.Tx) error { return tx.Droplets().Delete("droplet") },
+			"droplet of this app no longer exists"},
+		"no files": {func(w *world, _ platform.Tx) error { w.droplets.of = nil; return nil },
+			"files of the droplet no longer exist"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -483,7 +502,8 @@ func TestReadiness(t *testing.T) {
 	}
 	w.settled()
 	said := w.logs.of("HEALTH")
-	if len(said) != 3 || !strings.HasPrefix(said[0], "Container passed the readiness health check.") || !strings.HasPrefix(said[1], "Container failed the readiness health check.") {
+	if len(said) != 3 || !strings.HasPrefix(said[0], "Container passed the readiness health check.") ||
+		!strings.HasPrefix(said[1], "Container failed the readiness health check.") {
 		t.Errorf("the log says %q", said)
 	}
 }
@@ -500,7 +520,11 @@ func TestDeletedApp(t *testing.T) {
 	w.settled() // the log is written after the rows
 	before := len(w.logs.of(""))
 	w.c.Kick("app")
-	w.await("nothing is left", func() bool { l, _ := w.fake.List(t.Context(), nil); return len(l) == 0 && len(w.rows()) == 0 })
+	w.await("nothing is left", func() bool {
+		l, _ := w.fake.List(t.Context(), nil)
+		return len(l) == 0 &&
+			len(w.rows()) == 0
+	})
 	if n := len(w.logs.of("")); n != before {
 		t.Errorf("%d lines became %d", before, n)
 	}
@@ -540,7 +564,11 @@ func TestMany(t *testing.T) {
 	w.begin()
 	w.awaitRunning(maxCreating + 8)
 	w.setState(platform.AppStopped)
-	w.await("none is left", func() bool { l, _ := w.fake.List(t.Context(), nil); return len(l) == 0 && len(w.rows()) == 0 })
+	w.await("none is left", func() bool {
+		l, _ := w.fake.List(t.Context(), nil)
+		return len(l) == 0 &&
+			len(w.rows()) == 0
+	})
 	w.setState(platform.AppStarted)
 	w.awaitRunning(maxCreating + 8)
 }

@@ -186,11 +186,13 @@ func (r *rollout) advance(d *platform.Deployment, ready, target int, canary bool
 	}
 	switch {
 	case r.back:
-		if ready >= target || !slices.ContainsFunc(r.from, func(process *platform.Process) bool { return r.ready(process) > 0 }) {
+		if ready >= target || !slices.ContainsFunc(r.from,
+			func(process *platform.Process) bool { return r.ready(process) > 0 }) {
 			change(platform.DeploymentFinalized, platform.ReasonCanceled)
 		}
 	case ready < target:
-	case (!canary || d.Step > 1) && d.Reason == platform.ReasonDeploying && r.rules.now.Before(d.LastChange.Add(r.ShortestDeployment)):
+	case (!canary || d.Step > 1) && d.Reason == platform.ReasonDeploying &&
+		r.rules.now.Before(d.LastChange.Add(r.ShortestDeployment)):
 		r.lookAgain(d.LastChange.Add(r.ShortestDeployment))
 	case !canary:
 		change(platform.DeploymentFinalized, platform.ReasonDeployed)
@@ -239,7 +241,8 @@ func (r *rollout) trouble() string {
 
 // moved reports whether the deployment or the size of a web process must be written.
 func (p *pass) moved() bool {
-	return p.deployment != nil && (p.verdict != "" || !reflect.DeepEqual(p.deployment, p.goal.deployment) || len(p.resized()) > 0)
+	return p.deployment != nil && (p.verdict != "" || !reflect.DeepEqual(p.deployment, p.goal.deployment) ||
+		len(p.resized()) > 0)
 }
 
 // resized returns the web processes whose number of instances a deployment changes.
@@ -290,7 +293,8 @@ func (p *pass) saveDeployment(tx platform.Tx) error {
 		}
 	}
 	d := p.deployment
-	now.Status, now.Reason, now.LastChange, now.LastHealthy, now.Error = d.Status, d.Reason, d.LastChange, d.LastHealthy, d.Error
+	now.Status, now.Reason, now.LastChange, now.LastHealthy, now.Error = d.Status, d.Reason, d.LastChange,
+		d.LastHealthy, d.Error
 	if d.Status == platform.DeploymentActive {
 		return tx.Deployments().Update(now)
 	}

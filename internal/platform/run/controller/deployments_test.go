@@ -34,7 +34,8 @@ func (w *world) deploy(change func(d *platform.Deployment)) *platform.Deployment
 	w.update(func(tx platform.Tx) error {
 		again := *d
 		if _, err := tx.Droplets().Get("droplet2"); err != nil {
-			two := &platform.Droplet{Resource: platform.Resource{GUID: "droplet2"}, AppGUID: "app", State: platform.DropletStaged, Checksum: "def", ProcessTypes: map[string]string{"web": "run it anew"}}
+			two := &platform.Droplet{Resource: platform.Resource{GUID: "droplet2"}, AppGUID: "app",
+				State: platform.DropletStaged, Checksum: "def", ProcessTypes: map[string]string{"web": "run it anew"}}
 			if err := tx.Droplets().Insert(two); err != nil {
 				return err
 			}
@@ -55,7 +56,8 @@ func (w *world) deploy(change func(d *platform.Deployment)) *platform.Deployment
 }
 
 // turn cancels or continues it.
-func (w *world) turn(d *platform.Deployment, act func(platform.Tx, actions.Actor, *platform.App, *platform.Deployment) error) {
+func (w *world) turn(d *platform.Deployment, act func(platform.Tx, actions.Actor, *platform.App,
+	*platform.Deployment) error) {
 	w.Helper()
 	w.update(func(tx platform.Tx) error {
 		app, err := tx.Apps().Get("app")
@@ -289,7 +291,8 @@ func TestRollingFails(t *testing.T) {
 	if now := w.awaitReason(d, platform.ReasonCanceled); now.Status != platform.DeploymentFinalized || now.Error != "" {
 		t.Errorf("deployment is %+v, want finalized without an error", now)
 	}
-	if after := w.awaitRunning(2); after[0] != before[0] || after[1] != again || w.process.Version != "v1" || w.process.DropletGUID != "droplet" {
+	if after := w.awaitRunning(2); after[0] != before[0] || after[1] != again || w.process.Version != "v1" ||
+		w.process.DropletGUID != "droplet" {
 		t.Errorf("%v became %v, %+v", before, after, w.process)
 	}
 }

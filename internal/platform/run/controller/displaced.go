@@ -29,5 +29,6 @@ const movedSoon = 10 * time.Second
 
 // moving tells that an instance is replaced because of its machine.
 func (r rules) moving(s slot, why string) []action {
-	return []action{r.line(s, "Cell %s is replacing instance %s: %s", r.cell, s.id, why), {kind: doMove, id: s.id, version: s.version, text: why}}
+	return []action{r.line(s, "Cell %s is replacing instance %s: %s", r.cell, s.id, why),
+		{kind: doMove, id: s.id, version: s.version, text: why}}
 }

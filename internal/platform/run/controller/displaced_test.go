@@ -29,11 +29,13 @@ func TestDisplaced(t *testing.T) {
 		t.Errorf("%v became %v with %d crashes, want the first unchanged and none", before, after, len(w.audits("app.crash")))
 	}
 	moves := w.audits("audit.app.process.rescheduling")
-	if len(moves) != 1 || moves[0].Data["reason"] != "its node is being drained" || moves[0].Data["instance"] != before[1] {
+	if len(moves) != 1 || moves[0].Data["reason"] != "its node is being drained" ||
+		moves[0].Data["instance"] != before[1] {
 		t.Errorf("events are %+v, want one with the reason", moves)
 	}
 	w.settled() // the log is written after the rows
-	if lines := strings.Join(w.logs.of("CELL"), "\n"); !strings.Contains(lines, "is replacing instance "+before[1]+": its node is being drained") {
+	if lines := strings.Join(w.logs.of("CELL"), "\n"); !strings.Contains(lines, "is replacing instance "+before[1]+
+		": its node is being drained") {
 		t.Errorf("the log says\n%s\nwant the reason", lines)
 	}
 	w.await("the old one is removed", func() bool { l, _ := w.fake.List(t.Context(), nil); return len(l) == 2 })
@@ -103,7 +105,8 @@ func TestEndsDisplaced(t *testing.T) {
 				rows := w.rows()
 				return len(rows) == 1 && rows[0].GUID != before[0] && rows[0].State == platform.InstanceRunning
 			})
-			if n, m := len(w.audits("app.crash")), len(w.audits("audit.app.process.rescheduling")); n != 0 || m != 1 || w.rows()[0].Crashes != 0 {
+			if n, m := len(w.audits("app.crash")), len(w.audits("audit.app.process.rescheduling")); n != 0 || m != 1 ||
+				w.rows()[0].Crashes != 0 {
 				t.Errorf("%d crashes, %d moves, a crash count of %d, want one move", n, m, w.rows()[0].Crashes)
 			}
 		})
@@ -129,7 +132,8 @@ func TestTaskDisplaced(t *testing.T) {
 	w.fake.do(stopped, func(in *fakeInstance) {
 		in.event(initproto.EventBody{Event: initproto.EventEnded, Status: 143, Stopped: true})
 	})
-	if row := w.awaitState(tasks, stopped, platform.TaskFailed); !strings.Contains(row.Reason, "its node is being drained") {
+	if row := w.awaitState(tasks, stopped, platform.TaskFailed); !strings.Contains(row.Reason,
+		"its node is being drained") {
 		t.Errorf("the reason is %q, want that of the node", row.Reason)
 	}
 	inTime := begin()

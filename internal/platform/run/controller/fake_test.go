@@ -91,14 +91,16 @@ func (e *fakeEngine) Start(ctx context.Context, s engine.Spec) error {
 		return nil
 	}
 	for _, other := range e.instances {
-		if other.Labels[labelProcess] == s.Labels[labelProcess] && other.Labels[labelIndex] == s.Labels[labelIndex] && s.Labels[labelProcess] != "" && !e.together &&
+		if other.Labels[labelProcess] == s.Labels[labelProcess] && other.Labels[labelIndex] == s.Labels[labelIndex] &&
+			s.Labels[labelProcess] != "" && !e.together &&
 			(!e.beside || other.Labels[labelVersion] == s.Labels[labelVersion]) {
 			e.t.Errorf("%s and %s are in one slot at the same time", other.ID, s.ID)
 		}
 	}
 	in := &fakeInstance{spec: s, change: make(chan struct{})}
 	in.Instance = engine.Instance{
-		ID: s.ID, Labels: s.Labels, Running: true, State: initproto.State{Phase: initproto.Starting}, Created: noon, Host: "10.0.0.1", Internal: "10.1.0.2",
+		ID: s.ID, Labels: s.Labels, Running: true, State: initproto.State{Phase: initproto.Starting}, Created: noon,
+		Host: "10.0.0.1", Internal: "10.1.0.2",
 	}
 	for _, p := range s.Ports {
 		e.ports++
@@ -120,7 +122,8 @@ func (in *fakeInstance) changed() {
 
 func (in *fakeInstance) add(kind initproto.Kind, member int, payload []byte) {
 	in.seq++
-	in.records = append(in.records, initproto.Record{Kind: kind, Time: noon, Seq: in.seq, Member: member, Payload: payload})
+	in.records = append(in.records, initproto.Record{Kind: kind, Time: noon, Seq: in.seq, Member: member,
+		Payload: payload})
 	in.State.Seq = in.seq
 	in.changed()
 }
@@ -173,7 +176,8 @@ func (e *fakeEngine) crash(id string, status int) {
 	e.do(id, func(in *fakeInstance) {
 		in.add(initproto.Stdout, 0, fmt.Appendf(nil, "Exit status %d", status))
 		in.event(initproto.EventBody{Event: initproto.EventExited, Status: status})
-		in.event(initproto.EventBody{Event: initproto.EventEnded, Status: status, Reason: fmt.Sprintf("APP/PROC/WEB: Exited with status %d", status)})
+		in.event(initproto.EventBody{Event: initproto.EventEnded, Status: status,
+			Reason: fmt.Sprintf("APP/PROC/WEB: Exited with status %d", status)})
 	})
 }
 

@@ -48,14 +48,16 @@ func (c *Config) identityVariables() map[string]string {
 		return nil
 	}
 	return map[string]string{
-		"CF_INSTANCE_CERT": "{{home}}/" + credentialsDir + "/" + certFile, "CF_INSTANCE_KEY": "{{home}}/" + credentialsDir + "/" + keyFile,
+		"CF_INSTANCE_CERT": "{{home}}/" + credentialsDir + "/" + certFile, "CF_INSTANCE_KEY": "{{home}}/" + credentialsDir +
+			"/" + keyFile,
 		"CF_SYSTEM_CERT_PATH": "{{home}}/" + authoritiesDir,
 	}
 }
 
 // issue returns the files of a new certificate of an instance.
 func (c *Config) issue(id string, of *actions.AppInfo, ip string) (map[string][]byte, error) {
-	certificate, key, err := c.Identity.Issue(identity.Subject{Instance: id, App: of.App.GUID, Space: of.Space.GUID, Org: of.Org.GUID, IP: ip, Names: of.Internal})
+	certificate, key, err := c.Identity.Issue(identity.Subject{Instance: id, App: of.App.GUID, Space: of.Space.GUID,
+		Org: of.Org.GUID, IP: ip, Names: of.Internal})
 	return map[string][]byte{certFile: certificate, keyFile: key}, err
 }
 
@@ -116,7 +118,8 @@ const (
 
 // NewRenewals returns a service that is not running.
 func NewRenewals(c Config) *Renewals {
-	return &Renewals{Config: c.withDefaults(), due: map[string]time.Time{}, failures: map[string]int{}, issued: map[string][]string{}}
+	return &Renewals{Config: c.withDefaults(), due: map[string]time.Time{}, failures: map[string]int{},
+		issued: map[string][]string{}}
 }
 
 // Start starts to look for instances.
@@ -199,7 +202,8 @@ func (r *Renewals) look(ctx context.Context, now time.Time) {
 		} else if ctx.Err() == nil {
 			r.due[in.ID] = now.Add(min(renewRetry<<min(r.failures[in.ID], 10), renewMaxRetry))
 			r.failures[in.ID]++
-			r.Log.WarnContext(ctx, "the certificate of an instance could not be renewed; it is tried again", "instance", in.ID, "error", results[i])
+			r.Log.WarnContext(ctx, "the certificate of an instance could not be renewed; it is tried again", "instance", in.ID,
+				"error", results[i])
 		}
 	}
 }

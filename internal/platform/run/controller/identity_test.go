@@ -32,7 +32,8 @@ type certified struct {
 }
 
 func (e *certified) List(_ context.Context, wanted engine.Wanted) ([]engine.Instance, error) {
-	return slices.DeleteFunc(slices.Clone(e.instances), func(in engine.Instance) bool { return !wanted.Of(in.Labels) }), nil
+	return slices.DeleteFunc(slices.Clone(e.instances), func(in engine.Instance) bool { return !wanted.Of(in.Labels) }),
+		nil
 }
 
 func (e *certified) Exec(_ context.Context, id string, r engine.ExecRequest) (engine.Process, error) {
@@ -116,14 +117,16 @@ func TestCredentials(t *testing.T) {
 	}
 	env := strings.Join(spec.Launch.Members[0].Env, "\n")
 	for _, want := range []string{
-		"CF_INSTANCE_CERT={{home}}/cf-instance-credentials/instance.crt", "CF_INSTANCE_KEY={{home}}/cf-instance-credentials/instance.key",
+		"CF_INSTANCE_CERT={{home}}/cf-instance-credentials/instance.crt",
+		"CF_INSTANCE_KEY={{home}}/cf-instance-credentials/instance.key",
 		"CF_SYSTEM_CERT_PATH={{home}}/cf-system-certificates",
 	} {
 		if !strings.Contains(env, want) {
 			t.Errorf("the environment lacks %s", want)
 		}
 	}
-	wanted := initproto.TLS{Port: 61443, To: 8080, Certificate: "{{home}}/cf-instance-credentials/instance.crt", Key: "{{home}}/cf-instance-credentials/instance.key"}
+	wanted := initproto.TLS{Port: 61443, To: 8080, Certificate: "{{home}}/cf-instance-credentials/instance.crt",
+		Key: "{{home}}/cf-instance-credentials/instance.key"}
 	if got := spec.Launch.TLS; got == nil || *got != wanted {
 		t.Errorf("TLS is %+v, want %+v", got, wanted)
 	}
@@ -147,7 +150,8 @@ func TestCredentials(t *testing.T) {
 			continue
 		}
 		leaf := leafOf(t, files)
-		if leaf.Subject.CommonName != "instance-1" || leaf.IPAddresses[0].String() != "10.9.8.7" || !slices.Contains(leaf.Subject.OrganizationalUnit, "app:app") {
+		if leaf.Subject.CommonName != "instance-1" || leaf.IPAddresses[0].String() != "10.9.8.7" ||
+			!slices.Contains(leaf.Subject.OrganizationalUnit, "app:app") {
 			t.Errorf("the certificate is for %s, %v", leaf.Subject, leaf.IPAddresses)
 		}
 	}
@@ -170,7 +174,8 @@ func TestRenewals(t *testing.T) {
 		{ID: "ended", Labels: labels(kindApp), Created: now.Add(-48 * time.Hour)},
 		{ID: "build", Labels: labels("staging"), Running: true, Created: now.Add(-48 * time.Hour)},
 	}}
-	r := NewRenewals(Config{Store: w.store, Platform: w.platform, Engine: e, Identity: authority, Replace: "/bin/ingot-sftp", Log: slog.New(slog.DiscardHandler)})
+	r := NewRenewals(Config{Store: w.store, Platform: w.platform, Engine: e, Identity: authority,
+		Replace: "/bin/ingot-sftp", Log: slog.New(slog.DiscardHandler)})
 	want := func(when string, ids ...string) {
 		t.Helper()
 		if len(e.taken) != len(ids) {
@@ -219,12 +224,15 @@ func TestNamesInCertificates(t *testing.T) {
 	}
 	now := time.Now()
 	e := &certified{taken: map[string]map[string][]byte{}, instances: []engine.Instance{
-		{ID: "one", Labels: map[string]string{labelKind: kindApp, LabelApp: "app"}, Running: true, Created: now, Internal: "10.0.0.1"},
-		{ID: "two", Labels: map[string]string{labelKind: kindApp, LabelApp: "app"}, Running: true, Created: now, Internal: "10.0.0.2"},
+		{ID: "one", Labels: map[string]string{labelKind: kindApp, LabelApp: "app"}, Running: true, Created: now,
+			Internal: "10.0.0.1"},
+		{ID: "two", Labels: map[string]string{labelKind: kindApp, LabelApp: "app"}, Running: true, Created: now,
+			Internal: "10.0.0.2"},
 	}}
 	names, version := map[string][]string{}, uint64(0)
 	r := NewRenewals(Config{
-		Store: w.store, Platform: w.platform, Engine: e, Identity: authority, Replace: "/bin/ingot-sftp", Log: slog.New(slog.DiscardHandler),
+		Store: w.store, Platform: w.platform, Engine: e, Identity: authority, Replace: "/bin/ingot-sftp",
+		Log:           slog.New(slog.DiscardHandler),
 		InternalNames: func(uint64) (map[string][]string, uint64) { return names, version },
 	})
 	look := func(when string, want ...string) {

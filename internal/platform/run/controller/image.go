@@ -60,7 +60,8 @@ func memberOf(d *platform.Droplet, name, source, command string) initproto.Membe
 
 // runVariables returns the variables of everything that runs for an app; given are those in
 // the store.
-func (c *Config) runVariables(app *platform.App, d *platform.Droplet, given map[string]string, id string, memoryMB int) map[string]string {
+func (c *Config) runVariables(app *platform.App, d *platform.Droplet, given map[string]string, id string,
+	memoryMB int) map[string]string {
 	env := c.variables(app, given, id, memoryMB)
 	if d.Container == nil {
 		return env

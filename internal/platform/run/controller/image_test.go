@@ -33,7 +33,8 @@ func TestImageInstance(t *testing.T) {
 	}{
 		"image":   {"", nil, []string{"/shop", "--text", "{{{{home}}"}, []int{80}, []string{"PORT={{port:80}}"}},
 		"command": {"exec /shop", nil, []string{"/bin/sh", "-c", "exec /shop"}, []int{80}, nil},
-		"ports":   {"", []int{9000}, []string{"/shop", "--text", "{{{{home}}"}, []int{80, 9000}, []string{"PORT={{port:80}}"}},
+		"ports": {"", []int{9000}, []string{"/shop", "--text", "{{{{home}}"}, []int{80, 9000},
+			[]string{"PORT={{port:80}}"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -45,8 +46,10 @@ func TestImageInstance(t *testing.T) {
 				}
 				d.Lifecycle, d.Image, d.ImageUsername = platform.LifecycleDocker, "example.com/shop:1@sha256:1", "ann"
 				d.Container = &platform.Image{
-					Layers: []platform.ImageLayer{{Digest: "sha256:a"}}, Entrypoint: []string{"/shop"}, Command: []string{"--text", "{{home}}"},
-					Env: []string{"PATH=/of/image", "COLOUR=red", "SHAPE=round {{port:1}}"}, Dir: "srv", User: "shop", Ports: []int{80, 443},
+					Layers: []platform.ImageLayer{{Digest: "sha256:a"}}, Entrypoint: []string{"/shop"},
+					Command: []string{"--text", "{{home}}"},
+					Env:     []string{"PATH=/of/image", "COLOUR=red", "SHAPE=round {{port:1}}"}, Dir: "srv", User: "shop",
+					Ports: []int{80, 443},
 				}
 				if err := tx.Droplets().Update(d); err != nil {
 					return err
@@ -68,7 +71,8 @@ func TestImageInstance(t *testing.T) {
 					return err
 				}
 				for _, port := range test.ports {
-					if err := tx.Destinations().Insert(&platform.Destination{RouteGUID: "route", AppGUID: "app", ProcessType: "web", Port: port, Protocol: "http1"}); err != nil {
+					if err := tx.Destinations().Insert(&platform.Destination{RouteGUID: "route", AppGUID: "app", ProcessType: "web",
+						Port: port, Protocol: "http1"}); err != nil {
 						return err
 					}
 				}
@@ -79,14 +83,16 @@ func TestImageInstance(t *testing.T) {
 			w.run(New(c))
 			ids := w.awaitRunning(1)
 			s := w.fake.specOf(ids[0])
-			if len(s.Files) != 0 || s.Image == nil || s.Image.User != "shop" || s.Image.Layers[0].Key != "image-sha256:a of ann" {
+			if len(s.Files) != 0 || s.Image == nil || s.Image.User != "shop" ||
+				s.Image.Layers[0].Key != "image-sha256:a of ann" {
 				t.Fatalf("files %v, image %+v", s.Files, s.Image)
 			}
 			main := s.Launch.Members[0]
 			if !slices.Equal(main.Args, test.args) || main.Dir != "/srv" {
 				t.Errorf("it runs %q in %s, want %q", main.Args, main.Dir, test.args)
 			}
-			for _, want := range append(test.env, "PATH=/of/image", "COLOUR=green", "SHAPE=round {{{{port:1}}", "HOME={{home}}") {
+			for _, want := range append(test.env, "PATH=/of/image", "COLOUR=green", "SHAPE=round {{{{port:1}}",
+				"HOME={{home}}") {
 				if !slices.Contains(main.Env, want) {
 					t.Errorf("no %s in %q", want, main.Env)
 				}

@@ -69,7 +69,8 @@ func newVictims(t *testing.T, open func(w *world, dir string)) *victims {
 	t.Helper()
 	v := &victims{world: newRealOn(t, killSlots, serving, open), seen: map[local.ProcessID]bool{}}
 	v.update(func(tx platform.Tx) error {
-		return tx.Sidecars().Insert(&platform.Sidecar{AppGUID: "app", Name: "side", Command: "exec ./member wait", ProcessTypes: []string{"web"}, MemoryMB: 24})
+		return tx.Sidecars().Insert(&platform.Sidecar{AppGUID: "app", Name: "side", Command: "exec ./member wait",
+			ProcessTypes: []string{"web"}, MemoryMB: 24})
 	})
 	return v
 }
@@ -203,7 +204,8 @@ func containerVictims(t *testing.T) *victims {
 		case "all":
 			v.shoot(all...)
 		case "container": // removed behind the engine's back
-			if out, err := exec.CommandContext(t.Context(), runc, "--root", machine.Runc(), "delete", "--force", id).CombinedOutput(); err != nil {
+			if out, err := exec.CommandContext(t.Context(), runc, "--root", machine.Runc(), "delete", "--force", id).
+				CombinedOutput(); err != nil {
 				t.Logf("runc delete: %v: %s", err, out) // whatever came of it
 			}
 		default:
@@ -245,7 +247,8 @@ func (v *victims) killAtRandom(kills int) {
 		}
 		before = now
 	}
-	v.Logf("%d kills in %d rounds and %v: %v; %d processes were seen", kills, rounds, time.Since(began).Round(time.Second), counts, len(v.seen))
+	v.Logf("%d kills in %d rounds and %v: %v; %d processes were seen", kills, rounds, time.Since(began).Round(time.Second),
+		counts, len(v.seen))
 	if crashes := len(v.audits("audit.app.process.crash")); crashes != kills {
 		v.Errorf("%d crashes are recorded for %d kills", crashes, kills)
 	}

@@ -120,7 +120,8 @@ const (
 	doWaiting                    // write to the app's log why it is not healthy yet
 )
 
-var actionNames = [...]string{"create", "cancel", "follow", "signal", "remove", "line", "crash", "ready", "not ready", "move", "sidecar", "waiting"}
+var actionNames = [...]string{"create", "cancel", "follow", "signal", "remove", "line", "crash", "ready", "not ready",
+	"move", "sidecar", "waiting"}
 
 func (k actionKind) String() string { return actionNames[k] }
 
@@ -306,12 +307,12 @@ func (r rules) step(s slot, e event) (slot, []action) {
 		}
 	case evSidecar:
 		if s.state == starting || s.state == running {
-			do = append(do, action{kind: doSidecar, id: s.id, text: e.text, crash: crash{status: e.status, version: s.version, description: e.reason}})
+			do = append(do, sidecarEnded(s, e.text, e.status, e.reason))
 		}
 	case evFailing:
 		if s.state == starting || s.state == running {
 			if e.sidecar != "" {
-				do = append(do, action{kind: doSidecar, id: s.id, text: e.sidecar, crash: crash{status: e.status, version: s.version, description: e.text}})
+				do = append(do, sidecarEnded(s, e.sidecar, e.status, e.text))
 			}
 			s.failing, s.ready, s.hopeless = true, false, s.hopeless || e.final
 		}
@@ -344,6 +345,11 @@ func (r rules) step(s slot, e event) (slot, []action) {
 		s.since = r.now
 	}
 	return s, do
+}
+
+func sidecarEnded(s slot, name string, status int, description string) action {
+	return action{kind: doSidecar, id: s.id, text: name,
+		crash: crash{status: status, version: s.version, description: description}}
 }
 
 func (r rules) line(s slot, format string, args ...any) action {
@@ -459,7 +465,8 @@ func (r rules) settle(s *slot) []action {
 		return r.cleared(s)
 	case s.crashes >= maxCrashes:
 		s.state, s.restartAt = givenUp, time.Time{}
-		return []action{r.line(*s, "Cell %s does not start the instance again: it failed %d times in a row. Restart the app to try again", r.cell, s.crashes)}
+		return []action{r.line(*s, "Cell %s does not start the instance again: it failed %d times in a row. Restart the "+
+			"app to try again", r.cell, s.crashes)}
 	case !r.now.Before(s.restartAt):
 		return r.create(s)
 	}
@@ -489,7 +496,8 @@ func (r rules) ended(s *slot, e event) []action {
 // crashOf records the crash of an instance that was just counted.
 func crashOf(s slot, status int) action {
 	return action{kind: doCrash, id: s.id, crash: crash{
-		id: s.id, version: s.version, description: s.details, status: status, count: s.crashes, at: s.crashedAt, readyAt: s.readyAt, proven: s.proven,
+		id: s.id, version: s.version, description: s.details, status: status, count: s.crashes, at: s.crashedAt,
+		readyAt: s.readyAt, proven: s.proven,
 	}}
 }
 

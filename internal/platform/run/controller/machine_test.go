@@ -156,7 +156,8 @@ func TestTransitions(t *testing.T) {
 			t.Fatalf("the scene of %v is %v", row.from, s.slot.state)
 		}
 		did := s.feed(row.e)
-		if got := (outcome{s.slot.state, s.visible(), did}); got.state != row.state || got.did != row.did || row.state != absent && got.visible != row.visible {
+		if got := (outcome{s.slot.state, s.visible(), did}); got.state != row.state || got.did != row.did ||
+			row.state != absent && got.visible != row.visible {
 			t.Errorf("%v in %v: %v, want %v", row.e.kind, row.from, got, row.outcome)
 		}
 		told[name(row.from, row.e)] = true
@@ -175,7 +176,8 @@ func TestTransitions(t *testing.T) {
 			scene(s)
 			before := s.slot
 			did := s.feed(e)
-			if from == running && e.kind == evFailing || from == clearing && e.kind == evStuck || from == starting && e.kind == evFailing {
+			if from == running && e.kind == evFailing || from == clearing && e.kind == evStuck || from == starting &&
+				e.kind == evFailing {
 				continue // flags, see below
 			}
 			if e.kind == evDesire && from == stopping {
@@ -199,10 +201,12 @@ func TestNames(t *testing.T) {
 			seen[n] = true
 		}
 	}
-	if len(stateNames) != int(givenUp)+1 || len(eventNames) != int(evWaiting)+1 || len(actionNames) != int(doWaiting)+1 || len(failureNames) != int(refused)+1 {
+	if len(stateNames) != int(givenUp)+1 || len(eventNames) != int(evWaiting)+1 || len(actionNames) != int(doWaiting)+1 ||
+		len(failureNames) != int(refused)+1 {
 		t.Error("a name is missing")
 	}
-	if absent.String() != "absent" || givenUp.String() != "given up" || evWaiting.String() != "waiting" || doWaiting.String() != "waiting" || refused.String() != "refused" {
+	if absent.String() != "absent" || givenUp.String() != "given up" || evWaiting.String() != "waiting" ||
+		doWaiting.String() != "waiting" || refused.String() != "refused" {
 		t.Error("names and values do not match")
 	}
 }
@@ -391,7 +395,8 @@ func TestReplace(t *testing.T) {
 	s.kinds(evEnded)
 	s.kinds(evRemoved)
 	s.is(creating, platform.InstanceStarting)
-	if s.version != "v3" || strings.Join(s.did, ", ") != "create i1, follow i1, ready i1, signal i1, remove i1, create i2" {
+	if s.version != "v3" || strings.Join(s.did,
+		", ") != "create i1, follow i1, ready i1, signal i1, remove i1, create i2" {
 		t.Errorf("version is %s after %v, want v3 in a second instance", s.version, s.did)
 	}
 }

@@ -37,8 +37,10 @@ func TestPortReasons(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 0)
 	w.sidecars(
-		platform.Sidecar{Name: "proxy", Command: "x", ProcessTypes: []string{"web"}, Options: platform.SidecarOptions{Ports: []int{9091}, Optional: true}},
-		platform.Sidecar{Name: "web", Command: "x", ProcessTypes: []string{"web"}, Options: platform.SidecarOptions{Ports: []int{9092}}},
+		platform.Sidecar{Name: "proxy", Command: "x", ProcessTypes: []string{"web"},
+			Options: platform.SidecarOptions{Ports: []int{9091}, Optional: true}},
+		platform.Sidecar{Name: "web", Command: "x", ProcessTypes: []string{"web"},
+			Options: platform.SidecarOptions{Ports: []int{9092}}},
 	)
 	var members []initproto.MemberState
 	reasons := func() *PortReasons {
@@ -57,10 +59,14 @@ func TestPortReasons(t *testing.T) {
 		{8080, nil, ""},
 		{9090, nil, "No process of the app listens on port 9090; sidecar proxy declares 9091; sidecar web declares 9092"},
 		{9091, nil, "Port 9091 belongs to sidecar proxy, which does not accept connections"},
-		{9091, []initproto.MemberState{{Name: "web"}, {Name: "proxy", Exited: true, Status: 3}}, "Port 9091 belongs to sidecar proxy, which is down (exit status 3)"},
-		{9091, []initproto.MemberState{{Name: "web"}, {Name: "proxy", Exited: true, Waiting: true}}, "Port 9091 belongs to sidecar proxy, which is down and waits to be started"},
-		{9091, []initproto.MemberState{{Name: "web", Exited: true}, {Name: "proxy"}}, "Port 9091 belongs to sidecar proxy, which does not listen on it"},
-		{9092, []initproto.MemberState{{Name: "web"}, {Name: "sidecar/web", Exited: true, Status: 1}}, "Port 9092 belongs to sidecar web, which is down (exit status 1)"},
+		{9091, []initproto.MemberState{{Name: "web"}, {Name: "proxy", Exited: true, Status: 3}},
+			"Port 9091 belongs to sidecar proxy, which is down (exit status 3)"},
+		{9091, []initproto.MemberState{{Name: "web"}, {Name: "proxy", Exited: true, Waiting: true}},
+			"Port 9091 belongs to sidecar proxy, which is down and waits to be started"},
+		{9091, []initproto.MemberState{{Name: "web", Exited: true}, {Name: "proxy"}},
+			"Port 9091 belongs to sidecar proxy, which does not listen on it"},
+		{9092, []initproto.MemberState{{Name: "web"}, {Name: "sidecar/web", Exited: true, Status: 1}},
+			"Port 9092 belongs to sidecar web, which is down (exit status 1)"},
 	} {
 		members = test.members
 		if got := reasons().Explain("app", "app", "i", 0, test.port); got != test.want {
@@ -72,7 +78,9 @@ func TestPortReasons(t *testing.T) {
 	for range 3 {
 		one.Explain("app", "app", "i", 2, 9090)
 	}
-	if lines := w.logs.of("RTR")[before:]; len(lines) != 1 || lines[0] != "Instance 2: No process of the app listens on port 9090; sidecar proxy declares 9091; sidecar web declares 9092" {
+	if lines := w.logs.of("RTR")[before:]; len(lines) != 1 ||
+		lines[0] != "Instance 2: No process of the app listens on port 9090; sidecar proxy declares 9091; sidecar web "+
+			"declares 9092" {
 		t.Errorf("the log has %q, want one line", lines)
 	}
 	if got := reasons().Explain("app", "gone", "i", 0, 9090); got != "" {

@@ -18,7 +18,8 @@ func TestLimitMembers(t *testing.T) {
 	t.Parallel()
 	enforced := platform.SidecarOptions{MemoryEnforced: true}
 	sidecars := []*platform.Sidecar{
-		{Name: "proxy", MemoryMB: 32, Options: enforced}, {Name: "plain", MemoryMB: 16}, {Name: "light", Options: platform.SidecarOptions{CPUWeight: 20}},
+		{Name: "proxy", MemoryMB: 32, Options: enforced}, {Name: "plain", MemoryMB: 16},
+		{Name: "light", Options: platform.SidecarOptions{CPUWeight: 20}},
 	}
 	members := []initproto.Member{{Name: "web"}, {Name: "proxy"}, {Name: "plain"}, {Name: "light"}}
 	if err := limitMembers(members, sidecars, 256); err != nil {
@@ -33,7 +34,8 @@ func TestLimitMembers(t *testing.T) {
 		t.Errorf("weights are %d and %d, want 20 and none", members[3].CPUWeight, members[0].CPUWeight)
 	}
 	err := limitMembers(members, sidecars, 32)
-	if !fault.Is(err, fault.Unprocessable) || !strings.Contains(err.Error(), "the process web has 32M of memory, and its sidecars get 32M of it") {
+	if !fault.Is(err, fault.Unprocessable) ||
+		!strings.Contains(err.Error(), "the process web has 32M of memory, and its sidecars get 32M of it") {
 		t.Errorf("a process without memory of its own: %v", err)
 	}
 }
@@ -45,7 +47,8 @@ func TestUsageOfMembers(t *testing.T) {
 	ended := &initproto.MemberExit{Status: 137, Reason: "out of memory", Time: time.Unix(100, 0)}
 	members := []engine.MemberUsage{
 		{State: initproto.MemberState{Name: "web"}, CPUTime: 30 * time.Second, Memory: 5},
-		{State: initproto.MemberState{Name: "proxy", Restarts: 1, LastExit: ended}, CPUTime: 6 * time.Second, Memory: 3, MemoryLimit: 4},
+		{State: initproto.MemberState{Name: "proxy", Restarts: 1, LastExit: ended}, CPUTime: 6 * time.Second, Memory: 3,
+			MemoryLimit: 4},
 		{State: initproto.MemberState{Name: "setup", Exited: true}},
 		{State: initproto.MemberState{Name: "later", Waiting: true}},
 	}
@@ -55,7 +58,8 @@ func TestUsageOfMembers(t *testing.T) {
 	w.clock.Advance(time.Minute)
 	ask := func() []usage.Member { return w.c.Usage(t.Context(), id)[id].Members }
 	got := ask()
-	if len(got) != 4 || got[0].CPU != 0.5 || got[0].Sidecar || got[1].CPU != 0.1 || !got[1].Sidecar || got[1].Memory != 3 || got[1].MemoryLimit != 4 || got[1].Restarts != 1 || got[1].LastExit != ended {
+	if len(got) != 4 || got[0].CPU != 0.5 || got[0].Sidecar || got[1].CPU != 0.1 || !got[1].Sidecar ||
+		got[1].Memory != 3 || got[1].MemoryLimit != 4 || got[1].Restarts != 1 || got[1].LastExit != ended {
 		t.Errorf("members are %+v", got)
 	}
 	for i, want := range []usage.State{usage.Running, usage.Running, usage.Exited, usage.Waiting} {

@@ -282,7 +282,8 @@ func (p *pass) publish(more bool) {
 		if now == nil {
 			now = map[string][]routing.Backend{}
 		}
-		now[kind] = append(now[kind], routing.Backend{InstanceGUID: s.id, ProcessGUID: at.process, Index: at.index, Ports: s.ports, Ready: true})
+		now[kind] = append(now[kind], routing.Backend{InstanceGUID: s.id, ProcessGUID: at.process, Index: at.index,
+			Ports: s.ports, Ready: true})
 	}
 	if more && now == nil {
 		return

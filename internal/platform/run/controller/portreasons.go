@@ -76,7 +76,8 @@ func (r *PortReasons) Explain(app, process, instance string, index, port int) st
 	have.text = text
 	if text != "" && now.Sub(have.logged) >= reasonLog {
 		have.logged = now
-		_ = r.Tell(platform.LogLine{App: app, Time: now, Source: "RTR", Instance: "0", Stderr: true, Text: fmt.Appendf(nil, "Instance %d: %s", index, text)})
+		_ = r.Tell(platform.LogLine{App: app, Time: now, Source: "RTR", Instance: "0", Stderr: true,
+			Text: fmt.Appendf(nil, "Instance %d: %s", index, text)})
 	}
 	r.mu.Lock()
 	r.known[at] = have
@@ -106,7 +107,8 @@ func (r *PortReasons) look(process, instance string, port int) (string, error) {
 		return "", err
 	}
 	if owner := platform.PortOwner(p.sidecars, p.process.Type, port); owner != nil {
-		return fmt.Sprintf("Port %d belongs to sidecar %s, which %s", port, owner.Name, r.condition(ctx, instance, memberNames(p.process.Type, p.sidecars)[owner.Name])), nil
+		return fmt.Sprintf("Port %d belongs to sidecar %s, which %s", port, owner.Name,
+			r.condition(ctx, instance, memberNames(p.process.Type, p.sidecars)[owner.Name])), nil
 	}
 	main := platform.DefaultPort
 	if p.droplet != nil {

@@ -91,7 +91,8 @@ func newRealOn(t *testing.T, instances int, command string, open func(w *world, 
 func (w *world) openEngine(dir string) {
 	w.Helper()
 	w.root = dir
-	e, err := process.New(process.Options{Root: filepath.Join(dir, "instances"), Init: filepath.Join(programs, "ingot-init")})
+	e, err := process.New(process.Options{Root: filepath.Join(dir, "instances"),
+		Init: filepath.Join(programs, "ingot-init")})
 	if err != nil {
 		w.Fatal(err)
 	}
@@ -121,7 +122,8 @@ func (w *world) get(b routing.Backend, port int) string {
 	if i < 0 {
 		w.Fatalf("port %d is not open: %+v", port, b)
 	}
-	client := &http.Client{Timeout: patience, Transport: &http.Transport{DisableKeepAlives: true, DialContext: (&net.Dialer{}).DialContext}}
+	client := &http.Client{Timeout: patience, Transport: &http.Transport{DisableKeepAlives: true,
+		DialContext: (&net.Dialer{}).DialContext}}
 	resp, err := client.Get("http://" + b.Ports[i].Address + "/")
 	if err != nil {
 		w.Fatal(err)
@@ -184,7 +186,8 @@ func TestRealCrashBackoff(t *testing.T) {
 	w := newReal(t, 1, `echo out; echo err >&2; exit 7`)
 	w.begin()
 	w.await("it waits", func() bool { return w.states() == "0CRASHED" })
-	if r := w.rows()[0]; r.Crashes != 4 || r.Details != "APP/PROC/WEB: Exited with status 7" || !r.RestartAt.Equal(noon.Add(firstPause)) {
+	if r := w.rows()[0]; r.Crashes != 4 || r.Details != "APP/PROC/WEB: Exited with status 7" ||
+		!r.RestartAt.Equal(noon.Add(firstPause)) {
 		t.Errorf("row is %+v, want 4 crashes, status 7 and a restart in %s", r, firstPause)
 	}
 	w.settled()
@@ -220,7 +223,8 @@ func TestRealSidecar(t *testing.T) {
 	w := newReal(t, 1, serving)
 	w.update(func(tx platform.Tx) error {
 		return tx.Sidecars().Insert(&platform.Sidecar{
-			AppGUID: "app", Name: "config-server", Command: `echo "beside $PORT $MEMORY_LIMIT"; exec ./member wait`, ProcessTypes: []string{"web"}, MemoryMB: 24,
+			AppGUID: "app", Name: "config-server", Command: `echo "beside $PORT $MEMORY_LIMIT"; exec ./member wait`,
+			ProcessTypes: []string{"web"}, MemoryMB: 24,
 		})
 	})
 	w.begin()
@@ -230,13 +234,17 @@ func TestRealSidecar(t *testing.T) {
 	}
 	const source = "APP/PROC/WEB/SIDECAR/CONFIG-SERVER"
 	w.await("it speaks", func() bool {
-		return slices.ContainsFunc(w.logs.of(source), func(l string) bool { return strings.HasPrefix(l, "beside ") && strings.HasSuffix(l, " 24m") })
+		return slices.ContainsFunc(w.logs.of(source), func(l string) bool {
+			return strings.HasPrefix(l, "beside ") &&
+				strings.HasSuffix(l, " 24m")
+		})
 	})
 	w.kill(id, "config-server")
 	w.await("it was replaced", func() bool { r := w.rows(); return len(r) == 1 && r[0].GUID != id })
 	w.awaitRunning(1)
 	lines := w.logs.of("API")
-	if len(lines) != 2 || !strings.Contains(lines[1], `"exitdescription":"`+source+`: Exited with status 137"`) || !strings.Contains(lines[1], `"instance":"`+id+`"`) {
+	if len(lines) != 2 || !strings.Contains(lines[1], `"exitdescription":"`+source+`: Exited with status 137"`) ||
+		!strings.Contains(lines[1], `"instance":"`+id+`"`) {
 		t.Errorf("API log lines are %q, want 2, the second about %s of instance %s", lines, source, id)
 	}
 }
@@ -293,7 +301,8 @@ func TestRealServerDies(t *testing.T) {
 	dead := begin()
 	id := w.awaitRunning(1)[0]
 	count := func() int {
-		return len(slices.DeleteFunc(w.logs.of("APP/PROC/WEB"), func(l string) bool { return !strings.HasPrefix(l, "line ") }))
+		return len(slices.DeleteFunc(w.logs.of("APP/PROC/WEB"),
+			func(l string) bool { return !strings.HasPrefix(l, "line ") }))
 	}
 	w.await("lines", func() bool { return count() >= 20 })
 	// An orphan: its row is lost with the server.
@@ -352,8 +361,10 @@ func TestRealFixedPort(t *testing.T) {
 	port := strconv.Itoa(number)
 	w.update(func(tx platform.Tx) error {
 		return errors.Join(
-			tx.Sidecars().Insert(&platform.Sidecar{AppGUID: "app", Name: "side", Command: "exec ./member serve tcp 127.0.0.1:" + port + " beside", ProcessTypes: []string{"web"}}),
-			tx.Destinations().Insert(&platform.Destination{RouteGUID: "route", AppGUID: "app", ProcessType: "web", Port: number}),
+			tx.Sidecars().Insert(&platform.Sidecar{AppGUID: "app", Name: "side", Command: "exec ./member serve tcp 127.0.0.1:" +
+				port + " beside", ProcessTypes: []string{"web"}}),
+			tx.Destinations().Insert(&platform.Destination{RouteGUID: "route", AppGUID: "app", ProcessType: "web",
+				Port: number}),
 		)
 	})
 	w.begin()
@@ -364,7 +375,8 @@ func TestRealFixedPort(t *testing.T) {
 	}
 	w.scale(2)
 	w.await("the second cannot be started", func() bool { return w.states() == "0RUNNING 1CRASHED" })
-	if d := w.rows()[1].Details; !strings.Contains(d, "port "+port+" is already in use") || !strings.Contains(d, "one instance only") {
+	if d := w.rows()[1].Details; !strings.Contains(d, "port "+port+" is already in use") ||
+		!strings.Contains(d, "one instance only") {
 		t.Errorf("details are %q, want port %s in use and one instance only", d, port)
 	}
 }

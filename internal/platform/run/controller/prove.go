@@ -111,14 +111,17 @@ func (r *rollout) failure() string {
 	}
 	for _, a := range r.actions {
 		x := a.crash
-		if a.kind != doCrash || a.at.process != r.to.GUID || x.version != r.to.Version || x.proven || x.readyAt.IsZero() || r.minHealthy() == 0 {
+		if a.kind != doCrash || a.at.process != r.to.GUID || x.version != r.to.Version || x.proven || x.readyAt.IsZero() ||
+			r.minHealthy() == 0 {
 			continue
 		}
-		return fmt.Sprintf("instance %d of the new version crashed %s after it had become ready: %s", a.at.index, x.at.Sub(x.readyAt).Round(10*time.Millisecond), x.description)
+		return fmt.Sprintf("instance %d of the new version crashed %s after it had become ready: %s", a.at.index,
+			x.at.Sub(x.readyAt).Round(10*time.Millisecond), x.description)
 	}
 	for _, at := range r.slotKeys() {
 		s := r.slots[at]
-		if at.process == r.to.GUID && s.version == r.to.Version && s.failed == crashed && s.visible() == platform.InstanceCrashed {
+		if at.process == r.to.GUID && s.version == r.to.Version && s.failed == crashed &&
+			s.visible() == platform.InstanceCrashed {
 			return fmt.Sprintf("instance %d of the new version has failed %s: %s", at.index, times(s.crashes), s.details)
 		}
 	}

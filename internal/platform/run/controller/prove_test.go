@@ -98,7 +98,8 @@ func TestMinHealthyTime(t *testing.T) {
 				w.clock.Advance(test.want - 1)
 				w.settled()
 				if w.routed(id) || !w.routed(old) || w.deployment(d).Status != platform.DeploymentActive {
-					t.Fatalf("before its time the new instance gets requests: %v, the old one: %v, deployment %+v", w.routed(id), w.routed(old), w.deployment(d))
+					t.Fatalf("before its time the new instance gets requests: %v, the old one: %v, deployment %+v", w.routed(id),
+						w.routed(old), w.deployment(d))
 				}
 				for _, r := range w.rows() {
 					if r.GUID == id && r.Ready {
@@ -239,7 +240,8 @@ func crashes(t *testing.T, instances, inFlight, good int, lives time.Duration) {
 	})
 	w.fake.crash(id, 7)
 	done := w.awaitReason(d, platform.ReasonCanceled)
-	if !strings.Contains(done.Error, "after it had become ready: APP/PROC/WEB: Exited with status 7") || done.Status != platform.DeploymentFinalized {
+	if !strings.Contains(done.Error, "after it had become ready: APP/PROC/WEB: Exited with status 7") ||
+		done.Status != platform.DeploymentFinalized {
 		t.Errorf("the deployment is %+v, want finalized with the reason", done)
 	}
 	w.update(func(tx platform.Tx) (err error) {
@@ -296,7 +298,11 @@ func TestWrongPortCancels(t *testing.T) {
 	if done := w.awaitReason(d, platform.ReasonCanceled); !strings.Contains(done.Error, "wrong port") {
 		t.Errorf("the deployment's error is %q, want the reason", done.Error)
 	}
-	w.await("the old instance is left", func() bool { rows := w.rows(); return len(rows) == 1 && rows[0].GUID == before && rows[0].Ready })
+	w.await("the old instance is left", func() bool {
+		rows := w.rows()
+		return len(rows) == 1 && rows[0].GUID == before &&
+			rows[0].Ready
+	})
 }
 
 // TestCanaryStepSeen keeps the steps of a canary that is continued DEPLOYING for a while,

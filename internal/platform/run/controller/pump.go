@@ -41,8 +41,9 @@ func (c *Controller) follow(a *app, l *live) {
 	l.after = max(l.after, c.Logs.Position(l.id))
 	output := c.usage.Output(l.id)
 	p := pump{
-		Config: &c.Config, app: a.guid, id: l.id, index: strconv.Itoa(l.at.index), sources: l.sources, last: l.after, missed: &c.lost,
-		gone: &a.gone, wrote: &output.Written,
+		Config: &c.Config, app: a.guid, id: l.id, index: strconv.Itoa(l.at.index), sources: l.sources, last: l.after,
+		missed: &c.lost,
+		gone:   &a.gone, wrote: &output.Written,
 		happened: func(events []event) {
 			for _, e := range events {
 				a.post(occurrence{id: l.id, event: e})
@@ -172,7 +173,8 @@ func (p *pump) lastState(ctx context.Context) (engine.Instance, error) {
 			return in, err
 		}
 		if try == 1 || try == endTries {
-			p.Log.Warn("asking the engine how an instance ended failed", "app", p.app, "instance", p.id, "try", try, "of", endTries, "error", err)
+			p.Log.Warn("asking the engine how an instance ended failed", "app", p.app, "instance", p.id, "try", try, "of",
+				endTries, "error", err)
 		}
 		if try == endTries || !rest(ctx, pumpPause) {
 			return engine.Instance{}, err
@@ -384,7 +386,8 @@ func (p *pump) write(ctx context.Context, entries []platform.LogLine) bool {
 			}
 		}
 		if try == 1 {
-			p.Log.Error("writing log lines of an instance failed", "app", p.app, "instance", p.id, "lines", len(left), "error", err)
+			p.Log.Error("writing log lines of an instance failed", "app", p.app, "instance", p.id, "lines", len(left),
+				"error", err)
 		}
 		entries = left
 		if len(entries) == 0 {

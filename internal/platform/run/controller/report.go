@@ -60,7 +60,8 @@ func (p *pass) readyLine(d slotAction) string {
 	case d.kind == doReady:
 		return "Container passed the readiness health check. Container marked ready and added to route pool."
 	case d.text != "":
-		return "Container failed the readiness health check. Container marked not ready and removed from route pool: " + d.text
+		return "Container failed the readiness health check. Container marked not ready and removed from route pool: " +
+			d.text
 	}
 	return "Container failed the readiness health check. Container marked not ready and removed from route pool."
 }
@@ -84,11 +85,13 @@ func (p *pass) audits() []audit {
 		case doCrash:
 			x := d.crash
 			all = append(all, audit{"audit.app.process.crash", by, map[string]any{
-				"instance": x.id, "index": d.at.index, "cell_id": p.Cell, "reason": reasonCrashed, "exit_description": x.description,
-				"crash_count": x.count, "crash_timestamp": x.at.UnixNano(), "version": x.version,
+				"instance": x.id, "index": d.at.index, "cell_id": p.Cell, "reason": reasonCrashed,
+				"exit_description": x.description,
+				"crash_count":      x.count, "crash_timestamp": x.at.UnixNano(), "version": x.version,
 			}})
 			data := map[string]any{
-				"instance": x.id, "index": d.at.index, "cell_id": p.Cell, "exit_description": x.description, "reason": reasonCrashed,
+				"instance": x.id, "index": d.at.index, "cell_id": p.Cell, "exit_description": x.description,
+				"reason": reasonCrashed,
 			}
 			if x.status != 0 {
 				data["exit_status"] = x.status
@@ -101,7 +104,8 @@ func (p *pass) audits() []audit {
 		case doSidecar:
 			_, name, _ := strings.Cut(d.text, "/SIDECAR/")
 			data := map[string]any{
-				"instance": d.id, "index": d.at.index, "cell_id": p.Cell, "sidecar": name, "exit_status": d.crash.status, "version": d.crash.version,
+				"instance": d.id, "index": d.at.index, "cell_id": p.Cell, "sidecar": name, "exit_status": d.crash.status,
+				"version": d.crash.version,
 			}
 			if d.crash.description != "" {
 				data["reason"] = d.crash.description
@@ -145,7 +149,8 @@ func (p *pass) say() {
 	}
 	var lines []platform.LogLine
 	add := func(source, instance, text string) {
-		lines = append(lines, platform.LogLine{App: p.app.guid, Time: p.Clock.Now(), Source: source, Instance: instance, Text: []byte(text)})
+		lines = append(lines, platform.LogLine{App: p.app.guid, Time: p.Clock.Now(), Source: source, Instance: instance,
+			Text: []byte(text)})
 	}
 	for _, d := range p.actions {
 		switch d.kind {

@@ -87,7 +87,8 @@ func (r *Rotations) Stop() {
 func (r *Rotations) look(ctx context.Context, now time.Time) {
 	var rows []*platform.CredentialRotation
 	err := r.Store.View(ctx, func(tx platform.Tx) (err error) {
-		rows, _, err = tx.CredentialRotations().List(platform.Where("state", platform.RotationApplying).And(platform.In("method", platform.ByFiles)))
+		rows, _, err = tx.CredentialRotations().List(platform.Where("state", platform.RotationApplying).
+			And(platform.In("method", platform.ByFiles)))
 		return err
 	})
 	if err != nil {
@@ -127,8 +128,11 @@ func (r *Rotations) begin(ctx context.Context, now time.Time) {
 			defer func() { r.ended(ctx, row, err) }()
 			err = background.Do("new credentials", func() error { return r.tell(ctx, row.GUID, limit, failures) })
 			if err != nil && ctx.Err() == nil {
-				r.Log.WarnContext(ctx, "an instance did not get new credentials; it is tried again", "app", row.AppGUID, "error", err)
-				r.describe(ctx, row.GUID, fmt.Sprintf("The service files of an instance could not be replaced (%v). It is tried again; a restart of the app helps as well.", err))
+				r.Log.WarnContext(ctx, "an instance did not get new credentials; it is tried again", "app", row.AppGUID,
+					"error", err)
+				r.describe(ctx, row.GUID, fmt.Sprintf(
+					"The service files of an instance could not be replaced (%v). It is tried again; a restart of the app helps as "+
+						"well.", err))
 			}
 		})
 	}
@@ -160,7 +164,8 @@ func (r *Rotations) next(now time.Time) int {
 			continue
 		}
 		if found < 0 || cmp.Or(
-			cmp.Compare(failure.count, r.failed[r.rows[found].AppGUID].count), cmp.Compare(trouble[row.SpaceGUID], trouble[r.rows[found].SpaceGUID]),
+			cmp.Compare(failure.count, r.failed[r.rows[found].AppGUID].count), cmp.Compare(trouble[row.SpaceGUID],
+				trouble[r.rows[found].SpaceGUID]),
 		) < 0 {
 			found = i
 		}
@@ -181,7 +186,8 @@ func (r *Rotations) ended(ctx context.Context, row *platform.CredentialRotation,
 		delete(r.failed, row.AppGUID)
 	default:
 		count := r.failed[row.AppGUID].count + 1
-		r.failed[row.AppGUID] = rotationFailure{space: row.SpaceGUID, count: count, notUntil: now.Add(min(rotationRetry<<min(count, 10), rotationMaxRetry))}
+		r.failed[row.AppGUID] = rotationFailure{space: row.SpaceGUID, count: count,
+			notUntil: now.Add(min(rotationRetry<<min(count, 10), rotationMaxRetry))}
 	}
 	r.begin(ctx, now)
 }

@@ -44,10 +44,12 @@ func TestRotationsGiveFiles(t *testing.T) {
 	e := &filed{certified: certified{taken: map[string]map[string][]byte{}}, instance: engine.Instance{
 		ID: "here", Running: true, Labels: map[string]string{labelProcess: "app", labelKind: kindApp},
 		State: initproto.State{Members: []initproto.MemberState{
-			{Name: "web", PID: 11}, {Name: "proxy", PID: 12}, {Name: "exporter", PID: 13}, {Name: "plain", PID: 14}, {Name: "late", PID: 15, Exited: true},
+			{Name: "web", PID: 11}, {Name: "proxy", PID: 12}, {Name: "exporter", PID: 13}, {Name: "plain", PID: 14},
+			{Name: "late", PID: 15, Exited: true},
 		}},
 	}}
-	row := &platform.CredentialRotation{AppGUID: "app", State: platform.RotationApplying, Method: platform.ByFiles, Waits: []string{"here", "gone"}}
+	row := &platform.CredentialRotation{AppGUID: "app", State: platform.RotationApplying, Method: platform.ByFiles,
+		Waits: []string{"here", "gone"}}
 	w.update(func(tx platform.Tx) error {
 		w.app.Features = map[string]bool{platform.FeatureFileBasedVCAP: true}
 		w.process.OnCredentials = "SIGHUP"
@@ -57,12 +59,16 @@ func TestRotationsGiveFiles(t *testing.T) {
 		for _, err := range []error{
 			tx.Apps().Update(w.app), tx.Processes().Update(w.process),
 			tx.Sidecars().Insert(sidecar("proxy", platform.SidecarOptions{OnCredentials: "SIGUSR1"})),
-			tx.Sidecars().Insert(sidecar("exporter", platform.SidecarOptions{OnCredentials: "restart", Restart: "always", StopSignal: "SIGINT"})),
+			tx.Sidecars().Insert(sidecar("exporter", platform.SidecarOptions{OnCredentials: "restart", Restart: "always",
+				StopSignal: "SIGINT"})),
 			tx.Sidecars().Insert(sidecar("plain", platform.SidecarOptions{})),
 			tx.Sidecars().Insert(sidecar("late", platform.SidecarOptions{OnCredentials: "SIGHUP"})),
-			tx.ServiceInstances().Insert(&platform.ServiceInstance{Resource: platform.Resource{GUID: "db"}, Type: platform.ServiceUserProvided, Name: "db", SpaceGUID: "space", Credentials: map[string]any{"password": "new"}}),
-			tx.ServiceBindings().Insert(&platform.ServiceBinding{Type: platform.BindingApp, InstanceGUID: "db", AppGUID: "app", SpaceGUID: "space",
-				Last: platform.LastOperation{Type: platform.OperationCreate, State: platform.OperationSucceeded}}),
+			tx.ServiceInstances().Insert(&platform.ServiceInstance{Resource: platform.Resource{GUID: "db"},
+				Type: platform.ServiceUserProvided, Name: "db", SpaceGUID: "space",
+				Credentials: map[string]any{"password": "new"}}),
+			tx.ServiceBindings().Insert(&platform.ServiceBinding{Type: platform.BindingApp, InstanceGUID: "db", AppGUID: "app",
+				SpaceGUID: "space",
+				Last:      platform.LastOperation{Type: platform.OperationCreate, State: platform.OperationSucceeded}}),
 			tx.CredentialRotations().Insert(row),
 		} {
 			if err != nil {
@@ -71,7 +77,8 @@ func TestRotationsGiveFiles(t *testing.T) {
 		}
 		return nil
 	})
-	r := NewRotations(Config{Store: w.store, Platform: w.platform, Engine: e, Replace: "/bin/ingot-sftp", Log: slog.New(slog.DiscardHandler)})
+	r := NewRotations(Config{Store: w.store, Platform: w.platform, Engine: e, Replace: "/bin/ingot-sftp",
+		Log: slog.New(slog.DiscardHandler)})
 	stored := func() (now *platform.CredentialRotation) {
 		t.Helper()
 		err := w.store.View(t.Context(), func(tx platform.Tx) (err error) {
@@ -99,7 +106,8 @@ func TestRotationsGiveFiles(t *testing.T) {
 	if got := string(e.taken["here"]["vcap_services"]); !strings.Contains(got, `"password":"new"`) {
 		t.Errorf("the instance has %q", got)
 	}
-	if want := []string{"/bin/ingot-sftp", "--replace", "{{home}}/" + bindingsDir, "11:1", "12:10", "13:2"}; !slices.Equal(e.args, want) {
+	if want := []string{"/bin/ingot-sftp", "--replace", "{{home}}/" + bindingsDir, "11:1", "12:10",
+		"13:2"}; !slices.Equal(e.args, want) {
 		t.Errorf("called %v, want %v", e.args, want)
 	}
 	if got := stored(); !slices.Equal(got.Waits, []string{"gone"}) || got.Description != "" {

@@ -29,7 +29,8 @@ type stalled struct {
 }
 
 func newStalled() *stalled {
-	return &stalled{certified: certified{taken: map[string]map[string][]byte{}}, now: map[string]int{}, begun: map[string]int{}}
+	return &stalled{certified: certified{taken: map[string]map[string][]byte{}}, now: map[string]int{},
+		begun: map[string]int{}}
 }
 
 func (*stalled) Get(_ context.Context, id string) (engine.Instance, error) {
@@ -77,7 +78,8 @@ type turns struct {
 func newTurns(t *testing.T) *turns {
 	t.Helper()
 	w, e := newWorld(t, 1), newStalled()
-	r := NewRotations(Config{Store: w.store, Platform: w.platform, Engine: e, Replace: "/bin/ingot-sftp", Log: slog.New(slog.DiscardHandler)})
+	r := NewRotations(Config{Store: w.store, Platform: w.platform, Engine: e, Replace: "/bin/ingot-sftp",
+		Log: slog.New(slog.DiscardHandler)})
 	r.first, r.later = time.Hour, time.Hour
 	return &turns{world: w, engine: e, Rotations: r}
 }
@@ -85,11 +87,13 @@ func newTurns(t *testing.T) *turns {
 // rotation stores a rotation of an app, which is made if it does not exist.
 func (k *turns) rotation(app, space string, waits ...string) *platform.CredentialRotation {
 	k.Helper()
-	row := &platform.CredentialRotation{AppGUID: app, SpaceGUID: space, State: platform.RotationApplying, Method: platform.ByFiles, Waits: waits}
+	row := &platform.CredentialRotation{AppGUID: app, SpaceGUID: space, State: platform.RotationApplying,
+		Method: platform.ByFiles, Waits: waits}
 	k.update(func(tx platform.Tx) error {
 		n, err := tx.Apps().Count(platform.Where("guid", app))
 		if err == nil && n == 0 {
-			err = tx.Apps().Insert(&platform.App{Resource: platform.Resource{GUID: app}, Name: app, SpaceGUID: "space", State: platform.AppStarted})
+			err = tx.Apps().Insert(&platform.App{Resource: platform.Resource{GUID: app}, Name: app, SpaceGUID: "space",
+				State: platform.AppStarted})
 		}
 		if err != nil {
 			return err
@@ -115,7 +119,8 @@ func (k *turns) waits(row *platform.CredentialRotation) []string {
 // delivered waits until all instances of a rotation were told.
 func (k *turns) delivered(row *platform.CredentialRotation) {
 	k.Helper()
-	testkit.Eventually(k.T, "the instances of app "+row.AppGUID+" have their files", func() bool { return len(k.waits(row)) == 0 })
+	testkit.Eventually(k.T, "the instances of app "+row.AppGUID+" have their files",
+		func() bool { return len(k.waits(row)) == 0 })
 }
 
 // TestStuckAppHoldsOneAttempt has many rotations of one app whose instances do not answer: it
@@ -175,7 +180,8 @@ func TestOrderOfTurns(t *testing.T) {
 		return &platform.CredentialRotation{AppGUID: app, SpaceGUID: space}
 	}
 	now := time.Now()
-	k.Rotations.rows = []*platform.CredentialRotation{of("busy", "a"), of("failed", "c"), of("failed twice", "b"), of("paused", "b"), of("new", "a"), of("new too", "c"), of("quiet", "d")}
+	k.Rotations.rows = []*platform.CredentialRotation{of("busy", "a"), of("failed", "c"), of("failed twice", "b"),
+		of("paused", "b"), of("new", "a"), of("new too", "c"), of("quiet", "d")}
 	k.busy["busy"] = rotationAttempt{space: "a"}
 	k.busy["busy too"] = rotationAttempt{space: "a"}
 	k.failed["failed"] = rotationFailure{space: "c", count: 1}
@@ -196,7 +202,8 @@ func TestOrderOfTurns(t *testing.T) {
 func TestBrokenAttempt(t *testing.T) {
 	t.Parallel()
 	k := newTurns(t)
-	broken, mixed := k.rotation("broken", "ours", "broken-1"), k.rotation("mixed", "ours", "refusing-1", "good-1", "refusing-2", "good-2")
+	broken, mixed := k.rotation("broken", "ours", "broken-1"), k.rotation("mixed", "ours", "refusing-1", "good-1",
+		"refusing-2", "good-2")
 	for n := range 3 {
 		k.look(t.Context(), time.Now().Add(time.Duration(n)*time.Hour))
 		k.attempts.Wait()
@@ -215,10 +222,12 @@ func TestBrokenAttempt(t *testing.T) {
 func TestRotationsHonourTheContract(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, 1)
-	row := &platform.CredentialRotation{AppGUID: "app", SpaceGUID: "space", State: platform.RotationApplying, Method: platform.ByFiles, Waits: []string{"stuck-1"}}
+	row := &platform.CredentialRotation{AppGUID: "app", SpaceGUID: "space", State: platform.RotationApplying,
+		Method: platform.ByFiles, Waits: []string{"stuck-1"}}
 	w.update(func(tx platform.Tx) error { return tx.CredentialRotations().Insert(row) })
 	backgroundtest.Stress(t, func(*testing.T) background.Service {
-		return NewRotations(Config{Store: w.store, Platform: w.platform, Engine: newStalled(), Replace: "/bin/ingot-sftp", Log: slog.New(slog.DiscardHandler)})
+		return NewRotations(Config{Store: w.store, Platform: w.platform, Engine: newStalled(), Replace: "/bin/ingot-sftp",
+			Log: slog.New(slog.DiscardHandler)})
 	})
 }
 

@@ -12,11 +12,13 @@ import (
 func (w *world) waitsFor(guid string) (job *platform.Job) {
 	w.Helper()
 	w.update(func(tx platform.Tx) error {
-		row := &platform.CredentialRotation{AppGUID: "app", SpaceGUID: "space", State: platform.RotationApplying, Method: platform.ByNothing, Waits: []string{guid}}
+		row := &platform.CredentialRotation{AppGUID: "app", SpaceGUID: "space", State: platform.RotationApplying,
+			Method: platform.ByNothing, Waits: []string{guid}}
 		if err := tx.CredentialRotations().Insert(row); err != nil {
 			return err
 		}
-		job = &platform.Job{Operation: "service_bindings.revoke", State: platform.JobProcessing, ResourceType: "credential_rotation", ResourceGUID: row.GUID, Due: noon.Add(24 * time.Hour)}
+		job = &platform.Job{Operation: "service_bindings.revoke", State: platform.JobProcessing,
+			ResourceType: "credential_rotation", ResourceGUID: row.GUID, Due: noon.Add(24 * time.Hour)}
 		return tx.Jobs().Insert(job)
 	})
 	return job
@@ -55,7 +57,11 @@ func TestStoppedInstancesWakeRotations(t *testing.T) {
 	w.fake.crash(byID[0], 1)
 	w.await("the rotation of the crashed instance goes on", func() bool { return w.isDue(first) })
 	replaced := func(crashes int) string {
-		w.await("the crashed instance is replaced", func() bool { r := w.rows(); return len(r) == 1 && r[0].Crashes == crashes })
+		w.await("the crashed instance is replaced", func() bool {
+			r := w.rows()
+			return len(r) == 1 &&
+				r[0].Crashes == crashes
+		})
 		return w.awaitRunning(1)[0]
 	}
 	w.fake.crash(replaced(1), 1)
@@ -65,7 +71,8 @@ func TestStoppedInstancesWakeRotations(t *testing.T) {
 	w.fake.crash(last, 1)
 	w.await("it is not replaced", func() bool { return w.states() == "0CRASHED" })
 	if now := w.rows()[0].GUID; now != last || !w.isDue(crashed) {
-		t.Errorf("the instance that crashed is %s, its row %s; the rotation that waits for it is due: %t", last, now, w.isDue(crashed))
+		t.Errorf("the instance that crashed is %s, its row %s; the rotation that waits for it is due: %t", last, now,
+			w.isDue(crashed))
 	}
 
 	tasks := w.beginTasks()

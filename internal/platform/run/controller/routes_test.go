@@ -99,7 +99,8 @@ func TestRoutes(t *testing.T) {
 	tab.mu.Lock()
 	b := tab.routes["route"].Backends[0]
 	tab.mu.Unlock()
-	if b.Protocol != "http1" || b.Destination != "destination" || b.ProcessType != "web" || b.Address != w.c.Backends("app", "web")[0].Ports[0].Address {
+	if b.Protocol != "http1" || b.Destination != "destination" || b.ProcessType != "web" ||
+		b.Address != w.c.Backends("app", "web")[0].Ports[0].Address {
 		t.Errorf("backend is %+v, want the first web instance over http1", b)
 	}
 
@@ -107,11 +108,16 @@ func TestRoutes(t *testing.T) {
 	// until they are replaced.
 	w.update(func(tx platform.Tx) error {
 		for _, err := range []error{
-			tx.Routes().Insert(&platform.Route{Resource: platform.Resource{GUID: "side"}, SpaceGUID: "space", DomainGUID: "domain", Host: "side", Path: "/x", Options: map[string]string{"loadbalancing": "least-connection"}}),
-			tx.Destinations().Insert(&platform.Destination{RouteGUID: "side", AppGUID: "app", ProcessType: "web", Port: 9000, Weight: 100}),
-			tx.Routes().Insert(&platform.Route{Resource: platform.Resource{GUID: "empty"}, SpaceGUID: "space", DomainGUID: "domain", Host: "*"}),
-			tx.Domains().Insert(&platform.Domain{Resource: platform.Resource{GUID: "hidden"}, Name: "apps.internal", Internal: true}),
-			tx.Routes().Insert(&platform.Route{Resource: platform.Resource{GUID: "inside"}, SpaceGUID: "space", DomainGUID: "hidden", Host: "shop"}),
+			tx.Routes().Insert(&platform.Route{Resource: platform.Resource{GUID: "side"}, SpaceGUID: "space",
+				DomainGUID: "domain", Host: "side", Path: "/x", Options: map[string]string{"loadbalancing": "least-connection"}}),
+			tx.Destinations().Insert(&platform.Destination{RouteGUID: "side", AppGUID: "app", ProcessType: "web", Port: 9000,
+				Weight: 100}),
+			tx.Routes().Insert(&platform.Route{Resource: platform.Resource{GUID: "empty"}, SpaceGUID: "space",
+				DomainGUID: "domain", Host: "*"}),
+			tx.Domains().Insert(&platform.Domain{Resource: platform.Resource{GUID: "hidden"}, Name: "apps.internal",
+				Internal: true}),
+			tx.Routes().Insert(&platform.Route{Resource: platform.Resource{GUID: "inside"}, SpaceGUID: "space",
+				DomainGUID: "hidden", Host: "shop"}),
 			tx.Destinations().Insert(&platform.Destination{RouteGUID: "inside", AppGUID: "app", ProcessType: "web", Port: 9000}),
 		} {
 			if err != nil {
@@ -121,10 +127,12 @@ func TestRoutes(t *testing.T) {
 		return nil
 	})
 	p.Kick("side", "empty", "inside", "nonsense")
-	w.expectTable(tab, "*.apps.example.org\ninternal:shop.apps.internal app:9000#0 app:9000#1\nshop.apps.example.org app:8080#0 app:8080#1\nside.apps.example.org/x")
+	w.expectTable(tab, "*.apps.example.org\ninternal:shop.apps.internal app:9000#0 app:9000#1\nshop.apps.example.org "+
+		"app:8080#0 app:8080#1\nside.apps.example.org/x")
 	w.restart("v2")
 	w.awaitRunning(2)
-	w.expectTable(tab, "*.apps.example.org\ninternal:shop.apps.internal app:9000#0 app:9000#1\nshop.apps.example.org app:8080#0 app:8080#1\nside.apps.example.org/x app:9000#0 app:9000#1")
+	w.expectTable(tab, "*.apps.example.org\ninternal:shop.apps.internal app:9000#0 app:9000#1\nshop.apps.example.org "+
+		"app:8080#0 app:8080#1\nside.apps.example.org/x app:9000#0 app:9000#1")
 	tab.mu.Lock()
 	side := tab.routes["side"]
 	tab.mu.Unlock()
@@ -163,7 +171,8 @@ func TestBackendsComeBeforeRows(t *testing.T) {
 				continue
 			}
 			looked++
-			if !slices.ContainsFunc(w.c.Backends("app", "web"), func(b routing.Backend) bool { return b.InstanceGUID == row.GUID }) {
+			if !slices.ContainsFunc(w.c.Backends("app", "web"),
+				func(b routing.Backend) bool { return b.InstanceGUID == row.GUID }) {
 				t.Errorf("instance %s is running in its row and takes no requests", row.GUID)
 			}
 		}

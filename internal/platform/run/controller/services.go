@@ -37,7 +37,8 @@ func archiveOf(files map[string][]byte, mode int64) (io.ReadCloser, error) {
 				return nil, err
 			}
 		}
-		if err := w.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: name, Mode: mode, Size: int64(len(files[name]))}); err != nil {
+		if err := w.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: name, Mode: mode,
+			Size: int64(len(files[name]))}); err != nil {
 			return nil, err
 		}
 		if _, err := w.Write(files[name]); err != nil {

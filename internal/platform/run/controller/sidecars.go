@@ -31,7 +31,8 @@ func memberNames(main string, sidecars []*platform.Sidecar) map[string]string {
 // applyOptions gives members what their sidecars ask for; the first is the main process. A
 // sidecar that does not run beside this process is not waited for. grace is the time that
 // the whole instance has to stop.
-func applyOptions(d *platform.Droplet, members []initproto.Member, sidecars []*platform.Sidecar, grace time.Duration) error {
+func applyOptions(d *platform.Droplet, members []initproto.Member, sidecars []*platform.Sidecar,
+	grace time.Duration) error {
 	if !slices.ContainsFunc(sidecars, func(s *platform.Sidecar) bool { return !s.Options.IsZero() }) {
 		return nil
 	}
@@ -50,7 +51,8 @@ func applyOptions(d *platform.Droplet, members []initproto.Member, sidecars []*p
 	}
 	for i, s := range sidecars {
 		m, o := &members[i+1], s.Options
-		m.After, m.StopAfter, m.Restart, m.Optional = known(o.DependsOn), known(o.StopAfter), initproto.Restart(o.Restart), o.Optional
+		m.After, m.StopAfter, m.Restart, m.Optional = known(o.DependsOn), known(o.StopAfter),
+			initproto.Restart(o.Restart), o.Optional
 		if o.BeforeMain {
 			members[0].After = append(members[0].After, m.Name)
 		}
@@ -78,7 +80,9 @@ func applyOptions(d *platform.Droplet, members []initproto.Member, sidecars []*p
 	}
 	for _, waits := range []map[string][]string{starts, stops} {
 		if cycle := platform.WaitCycle(waits); cycle != nil {
-			return fault.New(fault.Unprocessable, "the sidecars wait for each other: %s; change depends_on, before or stop-after of one of them", strings.Join(cycle, " → "))
+			return fault.New(fault.Unprocessable,
+				"the sidecars wait for each other: %s; change depends_on, before or stop-after of one of them",
+				strings.Join(cycle, " → "))
 		}
 	}
 	divideGrace(members, grace)
@@ -102,7 +106,9 @@ func limitMembers(members []initproto.Member, sidecars []*platform.Sidecar, proc
 		return nil
 	}
 	if rest <= 0 { // a revision may have other sidecars than the app
-		return fault.New(fault.Unprocessable, "the process %s has %dM of memory, and its sidecars get %dM of it: raise `memory` of the process, or lower that of the sidecars",
+		return fault.New(fault.Unprocessable,
+			"the process %s has %dM of memory, and its sidecars get %dM of it: raise `memory` of the process, or lower that "+
+				"of the sidecars",
 			members[0].Name, processMB, processMB-rest)
 	}
 	members[0].Memory = int64(rest) << 20

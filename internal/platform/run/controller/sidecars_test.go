@@ -25,7 +25,9 @@ func order(t *testing.T, options ...platform.SidecarOptions) ([]initproto.Member
 
 func TestSidecarOrder(t *testing.T) {
 	t.Parallel()
-	members, err := order(t, platform.SidecarOptions{BeforeMain: true}, platform.SidecarOptions{StopAfter: []string{"main"}, StopGrace: 3}, platform.SidecarOptions{DependsOn: []string{"elsewhere"}})
+	members, err := order(t, platform.SidecarOptions{BeforeMain: true},
+		platform.SidecarOptions{StopAfter: []string{"main"}, StopGrace: 3},
+		platform.SidecarOptions{DependsOn: []string{"elsewhere"}})
 	if err != nil {
 		t.Fatal(err)
 	}

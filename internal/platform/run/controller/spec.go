@@ -126,7 +126,8 @@ func (c *Controller) specOf(ctx context.Context, at slotKey, id, version string)
 	}
 	ln := initproto.Spec{
 		Instance: id, Members: members, User: c.User, Group: c.Group, Grace: c.Grace, LogRate: p.process.LogRate,
-		Health: check(p.process.Health, p.ports[:p.own]), Readiness: check(p.process.Readiness, p.ports[:p.own]), TLS: c.tls(p.ports[0]),
+		Health: check(p.process.Health, p.ports[:p.own]), Readiness: check(p.process.Readiness, p.ports[:p.own]),
+		TLS: c.tls(p.ports[0]),
 	}
 	if ln.Readiness.Kind == initproto.CheckProcess {
 		ln.Readiness = initproto.Check{} // ready as soon as healthy
@@ -146,7 +147,8 @@ func (c *Controller) specOf(ctx context.Context, at slotKey, id, version string)
 		labels[labelPort] = strconv.Itoa(p.droplet.Container.Port())
 	}
 	return engine.Spec{
-		ID: id, Reach: reach, Segment: p.where.Segment, Zone: engine.Zone{Space: p.app.SpaceGUID}, App: p.app.GUID, FilesAt: c.credentials(id, p.where), Labels: labels,
+		ID: id, Reach: reach, Segment: p.where.Segment, Zone: engine.Zone{Space: p.app.SpaceGUID}, App: p.app.GUID,
+		FilesAt: c.credentials(id, p.where), Labels: labels,
 		Files:  c.filesOf(ctx, p.droplet, p.files),
 		Image:  c.imageOf(p.droplet),
 		Launch: ln,
@@ -190,7 +192,8 @@ func sourcesOf(s initproto.Spec) []string {
 // Durations that the user has not set are left to ingot-init, which waits for others in full.
 func check(h platform.HealthCheck, ports []int) initproto.Check {
 	seconds := func(n int) time.Duration { return time.Duration(n) * time.Second }
-	k := initproto.Check{Startup: seconds(h.Timeout), Invocation: seconds(h.InvocationTimeout), Interval: seconds(h.Interval)}
+	k := initproto.Check{Startup: seconds(h.Timeout), Invocation: seconds(h.InvocationTimeout),
+		Interval: seconds(h.Interval)}
 	switch h.Type {
 	case platform.CheckPort:
 		k.Kind, k.Ports = initproto.CheckPort, ports
@@ -213,7 +216,8 @@ func (c *Controller) members(p *plan, at slotKey, id string) ([]initproto.Member
 	}
 	if command == "" {
 		return nil, fault.New(fault.Unprocessable,
-			"there is no start command for the process %q: the droplet names none; give one in the manifest, a Procfile, or with 'cf push -c'", p.process.Type)
+			"there is no start command for the process %q: the droplet names none; give one in the manifest, a Procfile, or "+
+				"with 'cf push -c'", p.process.Type)
 	}
 	source := "APP/PROC/" + strings.ToUpper(p.process.Type)
 	add := func(name, source, command string, memoryMB int) (initproto.Member, error) {
@@ -347,7 +351,8 @@ func reasonOf(err error) string {
 		return "the disk of the platform is full"
 	case errors.Is(err, context.DeadlineExceeded):
 		return "it took too long"
-	case errors.Is(err, syscall.EMFILE), errors.Is(err, syscall.ENFILE), errors.Is(err, syscall.EAGAIN), errors.Is(err, syscall.ENOMEM):
+	case errors.Is(err, syscall.EMFILE), errors.Is(err, syscall.ENFILE), errors.Is(err, syscall.EAGAIN),
+		errors.Is(err, syscall.ENOMEM):
 		return "the platform has no more room"
 	}
 	return "the platform's log says why"

@@ -20,8 +20,10 @@ import (
 const (
 	reasonCancelled = "task was cancelled"
 	reasonStopped   = "the task was stopped by the platform before it ended; run it again"
-	reasonMoved     = "the task did not end before the platform lost its machine: %s; look at the app's log before you run it again"
-	reasonVanished  = "the instance of the task was lost before the task ended, so its result is not known; look at the app's log before you run it again"
+	reasonMoved     = "the task did not end before the platform lost its machine: %s; look at the app's log before you " +
+		"run it again"
+	reasonVanished = "the instance of the task was lost before the task ended, so its result is not known; look at the " +
+		"app's log before you run it again"
 )
 
 // row reads the task, and writes it if change returns true. It returns nil if the task does
@@ -174,7 +176,8 @@ func (j *job) specOf(ctx context.Context, task *platform.Task) (engine.Spec, err
 		return engine.Spec{}, err
 	}
 	launch := initproto.Spec{
-		Instance: task.GUID, OneOff: true, Members: members, User: j.User, Group: j.Group, Grace: j.Grace, LogRate: task.LogRate,
+		Instance: task.GUID, OneOff: true, Members: members, User: j.User, Group: j.Group, Grace: j.Grace,
+		LogRate: task.LogRate,
 	}
 	if err := launch.Validate(); err != nil {
 		return engine.Spec{}, fault.Wrap(err, fault.Unprocessable, "the task cannot be started: %v", err)
@@ -190,10 +193,11 @@ func (j *job) specOf(ctx context.Context, task *platform.Task) (engine.Spec, err
 		Zone:    engine.Zone{Space: app.SpaceGUID},
 		App:     app.GUID,
 		FilesAt: j.credentials(task.GUID, where),
-		Labels:  map[string]string{labelKind: kindTask, LabelApp: app.GUID, labelSources: strings.Join(sourcesOf(launch), "\n")},
-		Files:   j.filesOf(ctx, droplet, p.files),
-		Image:   j.imageOf(droplet),
-		Launch:  launch,
+		Labels: map[string]string{labelKind: kindTask, LabelApp: app.GUID,
+			labelSources: strings.Join(sourcesOf(launch), "\n")},
+		Files:  j.filesOf(ctx, droplet, p.files),
+		Image:  j.imageOf(droplet),
+		Launch: launch,
 		Limits: engine.Limits{
 			Memory: int64(task.MemoryMB) << 20, Disk: int64(task.DiskMB) << 20,
 			CPU: cpuShares(task.MemoryMB), PIDs: j.PIDs, Files: actions.DefaultFiles,
@@ -208,7 +212,8 @@ func (j *job) follow(ctx context.Context, task *platform.Task) (*initproto.Exit,
 	given := j.when(ctx, j.moved, j.giveUp)
 	var written atomic.Int64
 	p := pump{
-		Config: &j.Config, app: task.AppGUID, id: j.guid, index: "0", sources: j.sources(ctx, task), last: j.Logs.Position(j.guid),
+		Config: &j.Config, app: task.AppGUID, id: j.guid, index: "0", sources: j.sources(ctx, task),
+		last: j.Logs.Position(j.guid),
 		gone: &j.gone, wrote: &written, missed: &j.missed, happened: func([]event) {},
 	}
 	_, ended := p.run(ctx)

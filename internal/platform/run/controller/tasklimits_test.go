@@ -15,7 +15,8 @@ import (
 // neighbour stores an app of another organization, and a task of it that waits.
 func (w *world) neighbour() string {
 	w.Helper()
-	task := &platform.Task{AppGUID: "other", Sequence: 1, Name: "job", Command: "work", DropletGUID: "other", State: platform.TaskPending, MemoryMB: 64, DiskMB: 64, LogRate: -1}
+	task := &platform.Task{AppGUID: "other", Sequence: 1, Name: "job", Command: "work", DropletGUID: "other",
+		State: platform.TaskPending, MemoryMB: 64, DiskMB: 64, LogRate: -1}
 	w.droplets.of["other"] = tarOf(nil)
 	w.update(func(tx platform.Tx) error {
 		id := func(guid string) platform.Resource { return platform.Resource{GUID: guid} }

@@ -35,7 +35,8 @@ func (j *job) planOf(ctx context.Context, task *platform.Task) (*taskPlan, error
 		}
 		p.droplet, err = tx.Droplets().Get(task.DropletGUID)
 		if fault.Is(err, fault.NotFound) {
-			return fault.Wrap(err, fault.Unprocessable, "the droplet of this task no longer exists: push or restage the app and run the task again")
+			return fault.Wrap(err, fault.Unprocessable,
+				"the droplet of this task no longer exists: push or restage the app and run the task again")
 		}
 		if err != nil {
 			return err
@@ -76,7 +77,8 @@ func (j *job) members(p *taskPlan) ([]initproto.Member, error) {
 	all := []initproto.Member{add(kindTask, p.task.Source(), p.task.Command, p.env, p.mainMB)}
 	names := memberNames(kindTask, p.sidecars)
 	for _, s := range p.sidecars {
-		all = append(all, add(names[s.Name], p.task.Source()+sidecarSource(s.Name), s.Command, p.envs[s.Name], p.memory[s.Name]))
+		all = append(all, add(names[s.Name], p.task.Source()+sidecarSource(s.Name), s.Command, p.envs[s.Name],
+			p.memory[s.Name]))
 	}
 	if err := limitMembers(all, p.sidecars, p.task.MemoryMB); err != nil {
 		return nil, err

@@ -53,7 +53,8 @@ var _ background.Service = (*Tasks)(nil)
 func NewTasks(c Config) *Tasks {
 	c = c.withDefaults()
 	return &Tasks{
-		Config: c, share: platform.NewShare(c.Owner), kicked: make(chan struct{}, 1), starts: make(chan struct{}, c.Starts), jobs: map[string]*job{}, looked: make(chan struct{}),
+		Config: c, share: platform.NewShare(c.Owner), kicked: make(chan struct{}, 1), starts: make(chan struct{}, c.Starts),
+		jobs: map[string]*job{}, looked: make(chan struct{}),
 	}
 }
 
@@ -142,11 +143,15 @@ func (t *Tasks) active(ctx context.Context) (tasks []*platform.Task, orgs map[st
 		if err != nil || len(tasks) == 0 {
 			return err
 		}
-		apps, _, err := tx.Apps().List(platform.Query{Where: []platform.Cond{platform.InStrings("guid", distinct(tasks, func(t *platform.Task) string { return t.AppGUID }))}, WithoutSecrets: true})
+		apps, _, err := tx.Apps().List(platform.Query{
+			Where: []platform.Cond{platform.InStrings("guid",
+				distinct(tasks, func(t *platform.Task) string { return t.AppGUID }))}, WithoutSecrets: true})
 		if err != nil {
 			return err
 		}
-		spaces, _, err := tx.Spaces().List(platform.Query{Where: []platform.Cond{platform.InStrings("guid", distinct(apps, func(a *platform.App) string { return a.SpaceGUID }))}})
+		spaces, _, err := tx.Spaces().
+			List(platform.Query{Where: []platform.Cond{
+				platform.InStrings("guid", distinct(apps, func(a *platform.App) string { return a.SpaceGUID }))}})
 		if err != nil {
 			return err
 		}

@@ -169,7 +169,8 @@ func TestTaskSucceeds(t *testing.T) {
 		t.Error("its instance is still there")
 	}
 
-	if len(spec.Launch.Members) != 1 || len(spec.Ports) > 0 || !spec.Launch.OneOff || spec.Launch.Health.Kind != initproto.CheckNone {
+	if len(spec.Launch.Members) != 1 || len(spec.Ports) > 0 || !spec.Launch.OneOff ||
+		spec.Launch.Health.Kind != initproto.CheckNone {
 		t.Errorf("the instance is %+v", spec)
 	}
 	if spec.Limits.Memory != 256<<20 || spec.Limits.Disk != 512<<20 {
@@ -180,8 +181,10 @@ func TestTaskSucceeds(t *testing.T) {
 		t.Errorf("the command is %q", command)
 	}
 	env := strings.Join(member.Env, "\n") + "\n"
-	for _, want := range []string{"COLOUR=green\n", "MEMORY_LIMIT=256m\n", "CF_INSTANCE_GUID=" + guid + "\n", "HOME={{home}}/app\n", "VCAP_SERVICES={}\n",
-		"CF_INSTANCE_IP={{host}}\n", "CF_INSTANCE_INTERNAL_IP={{ip}}\n", "CF_INSTANCE_ADDR=\n", "CF_INSTANCE_PORT=\n", "CF_INSTANCE_PORTS=[]\n", `"mem":256`, `"disk":512`, `"application_name":"shop"`} {
+	for _, want := range []string{"COLOUR=green\n", "MEMORY_LIMIT=256m\n", "CF_INSTANCE_GUID=" + guid + "\n",
+		"HOME={{home}}/app\n", "VCAP_SERVICES={}\n",
+		"CF_INSTANCE_IP={{host}}\n", "CF_INSTANCE_INTERNAL_IP={{ip}}\n", "CF_INSTANCE_ADDR=\n", "CF_INSTANCE_PORT=\n",
+		"CF_INSTANCE_PORTS=[]\n", `"mem":256`, `"disk":512`, `"application_name":"shop"`} {
 		if !strings.Contains(env, want) {
 			t.Errorf("the environment lacks %q:\n%s", want, env)
 		}
@@ -403,7 +406,8 @@ func TestTasksAreAdopted(t *testing.T) {
 		w := newWorld(t, 0)
 		w.fake.manual = true
 		guid := w.task(nil, platform.Task{})
-		if err := w.fake.Start(t.Context(), engine.Spec{ID: guid, Labels: map[string]string{labelKind: kindTask}}); err != nil {
+		if err := w.fake.Start(t.Context(),
+			engine.Spec{ID: guid, Labels: map[string]string{labelKind: kindTask}}); err != nil {
 			t.Fatal(err)
 		}
 		w.fake.do(guid, func(in *fakeInstance) { in.Running = false })
@@ -537,7 +541,8 @@ func TestTasksAreAdopted(t *testing.T) {
 	t.Run("Orphan", func(t *testing.T) {
 		t.Parallel()
 		w := newWorld(t, 0)
-		if err := w.fake.Start(t.Context(), engine.Spec{ID: "lonely", Labels: map[string]string{labelKind: kindTask}}); err != nil {
+		if err := w.fake.Start(t.Context(),
+			engine.Spec{ID: "lonely", Labels: map[string]string{labelKind: kindTask}}); err != nil {
 			t.Fatal(err)
 		}
 		tasks := w.beginTasks()

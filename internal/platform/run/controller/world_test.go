@@ -126,11 +126,14 @@ func newWorld(t *testing.T, instances int) *world {
 			tx.Organizations().Insert(&platform.Organization{Resource: id("org"), Name: "acme"}),
 			tx.Spaces().Insert(&platform.Space{Resource: id("space"), Name: "dev", OrgGUID: "org"}),
 			tx.Domains().Insert(&platform.Domain{Resource: id("domain"), Name: "apps.example.org"}),
-			tx.Routes().Insert(&platform.Route{Resource: id("route"), SpaceGUID: "space", DomainGUID: "domain", Host: "shop", Protocol: "http"}),
+			tx.Routes().Insert(&platform.Route{Resource: id("route"), SpaceGUID: "space", DomainGUID: "domain", Host: "shop",
+				Protocol: "http"}),
 			tx.Apps().Insert(w.app),
 			tx.Processes().Insert(w.process),
-			tx.Droplets().Insert(&platform.Droplet{Resource: id("droplet"), AppGUID: "app", State: platform.DropletStaged, Checksum: "abc", ProcessTypes: map[string]string{"web": "run it"}}),
-			tx.Destinations().Insert(&platform.Destination{Resource: id("destination"), RouteGUID: "route", AppGUID: "app", ProcessType: "web", Port: 8080, Protocol: "http1"}),
+			tx.Droplets().Insert(&platform.Droplet{Resource: id("droplet"), AppGUID: "app", State: platform.DropletStaged,
+				Checksum: "abc", ProcessTypes: map[string]string{"web": "run it"}}),
+			tx.Destinations().Insert(&platform.Destination{Resource: id("destination"), RouteGUID: "route", AppGUID: "app",
+				ProcessType: "web", Port: 8080, Protocol: "http1"}),
 		} {
 			if err != nil {
 				return err

@@ -71,7 +71,8 @@ func (k *Keeper) run(ctx context.Context) {
 		}
 		err := background.Do("apply rules", func() error { return k.Apply(ctx) })
 		if err != nil && ctx.Err() == nil {
-			k.log.ErrorContext(ctx, "security groups and network policies could not be applied; this is tried again", "error", err)
+			k.log.ErrorContext(ctx, "security groups and network policies could not be applied; this is tried again",
+				"error", err)
 		}
 	}
 }

@@ -70,7 +70,8 @@ func New(c Config) *Client {
 		DisableCompression: true, // a small response could become a large one
 	}
 	transport := &guarded{next: safedial.Transport(base, c.Guard, safedial.Routes{}, 10*time.Second), plain: c.Insecure}
-	return &Client{config: c, platform: v1.Platform{OS: "linux", Architecture: runtime.GOARCH}, transport: transport, small: limited{transport}}
+	return &Client{config: c, platform: v1.Platform{OS: "linux", Architecture: runtime.GOARCH}, transport: transport,
+		small: limited{transport}}
 }
 
 // guarded refuses requests without TLS to servers that need it.
@@ -159,7 +160,8 @@ func (c *Client) reference(text string) (name.Reference, error) {
 	}
 	if err != nil {
 		return nil, fault.Wrap(err, fault.Unprocessable,
-			"%q is not the name of an image: it has the form [REGISTRY/]NAME[:TAG] or [REGISTRY/]NAME@DIGEST, in lower case, such as registry.example.com/shop:1.2", text)
+			"%q is not the name of an image: it has the form [REGISTRY/]NAME[:TAG] or [REGISTRY/]NAME@DIGEST, in lower case, "+
+				"such as registry.example.com/shop:1.2", text)
 	}
 	return ref, nil
 }
@@ -188,7 +190,9 @@ func (c *Client) Resolve(ctx context.Context, src platform.ImageSource) (*platfo
 		return nil, c.explain(ctx, err, src, ref)
 	}
 	if found.MediaType.IsSchema1() {
-		return nil, fault.New(fault.Unprocessable, "The image %s has the format of 2015 (schema 1), which is no longer supported: push it again with a current version of Docker", src.Reference)
+		return nil, fault.New(fault.Unprocessable,
+			"The image %s has the format of 2015 (schema 1), which is no longer supported: push it again with a current "+
+				"version of Docker", src.Reference)
 	}
 	if found.MediaType.IsIndex() {
 		if err := c.offered(found, src.Reference); err != nil {
@@ -205,11 +209,14 @@ func (c *Client) Resolve(ctx context.Context, src platform.ImageSource) (*platfo
 	}
 	out := &platform.Image{Repository: ref.Context().Name(), Digest: found.Digest.String()}
 	if n := manifest.Config.Size; n < 0 || n > mostConfig {
-		return nil, fault.New(fault.Unprocessable, "The configuration of the image %s has %d bytes, and at most %d MB are possible", src.Reference, n, mostConfig>>20)
+		return nil, fault.New(fault.Unprocessable,
+			"The configuration of the image %s has %d bytes, and at most %d MB are possible", src.Reference, n, mostConfig>>20)
 	}
 	for _, l := range manifest.Layers {
 		if !l.MediaType.IsLayer() || !l.MediaType.IsDistributable() {
-			return nil, fault.New(fault.Unprocessable, "The image %s has a layer of the type %q, which is not supported: images of other systems and artifacts cannot be run", src.Reference, short(string(l.MediaType)))
+			return nil, fault.New(fault.Unprocessable,
+				"The image %s has a layer of the type %q, which is not supported: images of other systems and artifacts cannot "+
+					"be run", src.Reference, short(string(l.MediaType)))
 		}
 		out.Layers = append(out.Layers, platform.ImageLayer{Digest: l.Digest.String(), Size: l.Size})
 	}
@@ -228,15 +235,20 @@ func checkSize(i *platform.Image, reference string) error {
 	case n == 0:
 		return fault.New(fault.Unprocessable, "The image %s has no layers, so there is nothing to run", reference)
 	case n > mostLayers:
-		return fault.New(fault.Unprocessable, "The image %s has %d layers, and %d are possible: build it with fewer, for example in several stages", reference, n, mostLayers)
+		return fault.New(fault.Unprocessable,
+			"The image %s has %d layers, and %d are possible: build it with fewer, for example in several stages", reference,
+			n, mostLayers)
 	}
 	for _, l := range i.Layers {
 		if l.Size < 0 || l.Size > mostSize {
-			return fault.New(fault.Unprocessable, "The image %s has a layer of %d bytes, and at most %d GB are possible", reference, l.Size, mostSize>>30)
+			return fault.New(fault.Unprocessable, "The image %s has a layer of %d bytes, and at most %d GB are possible",
+				reference, l.Size, mostSize>>30)
 		}
 	}
 	if size := i.Size(); size > mostSize {
-		return fault.New(fault.Unprocessable, "The image %s has %d MB, and at most %d GB are possible: remove what the app does not need", reference, size>>20, mostSize>>30)
+		return fault.New(fault.Unprocessable,
+			"The image %s has %d MB, and at most %d GB are possible: remove what the app does not need", reference, size>>20,
+			mostSize>>30)
 	}
 	return nil
 }
@@ -276,7 +288,9 @@ func short(text string) string {
 
 func (c *Client) wrongPlatform(reference, others string) error {
 	want := c.platform.OS + "/" + c.platform.Architecture
-	return fault.New(fault.Unprocessable, "The image %s is for %s, and this server runs %s: build it with 'docker build --platform %s'", reference, others, want, want)
+	return fault.New(fault.Unprocessable,
+		"The image %s is for %s, and this server runs %s: build it with 'docker build --platform %s'", reference,
+		others, want, want)
 }
 
 // configure adds how the image is run.
@@ -294,7 +308,9 @@ func (c *Client) configure(to *platform.Image, f *v1.ConfigFile, reference strin
 		size += len(text)
 	}
 	if size > mostSettings {
-		return fault.New(fault.Unprocessable, "The command and the environment of the image %s have %d kB, and at most %d kB are possible", reference, size>>10, mostSettings>>10)
+		return fault.New(fault.Unprocessable,
+			"The command and the environment of the image %s have %d kB, and at most %d kB are possible", reference, size>>10,
+			mostSettings>>10)
 	}
 	for exposed := range f.Config.ExposedPorts {
 		if port, ok := tcpPort(exposed); ok && !slices.Contains(to.Ports, port) {
@@ -317,7 +333,8 @@ func (c *Client) Layers(i *platform.Image, src platform.ImageSource) []engine.La
 	return out
 }
 
-func (c *Client) open(ctx context.Context, i *platform.Image, l platform.ImageLayer, src platform.ImageSource) (io.ReadCloser, error) {
+func (c *Client) open(ctx context.Context, i *platform.Image, l platform.ImageLayer,
+	src platform.ImageSource) (io.ReadCloser, error) {
 	ref, err := c.reference(i.Repository + "@" + l.Digest)
 	if err != nil {
 		return nil, err

@@ -98,7 +98,8 @@ func TestResolve(t *testing.T) {
 	t.Parallel()
 	host := serve(t, nil)
 	img := image(t, goarch, v1.Config{
-		Entrypoint: []string{"/bin/shop"}, Cmd: []string{"--port", "{{home}}"}, Env: []string{"A=b", "C=d=e"}, WorkingDir: "/srv", User: "shop:staff",
+		Entrypoint: []string{"/bin/shop"}, Cmd: []string{"--port", "{{home}}"}, Env: []string{"A=b", "C=d=e"},
+		WorkingDir: "/srv", User: "shop:staff",
 		ExposedPorts: map[string]struct{}{"8443/tcp": {}, "53/udp": {}, "80": {}, "x": {}, "8080/TCP": {}},
 	})
 	push(t, host+"/a/shop:1", img)
@@ -112,7 +113,8 @@ func TestResolve(t *testing.T) {
 	if got.Digest != digest.String() || got.Repository != host+"/a/shop" || len(got.Layers) != 3 {
 		t.Errorf("got %+v, want the digest %s", got, digest)
 	}
-	if !slices.Equal(got.Args(), []string{"/bin/shop", "--port", "{{home}}"}) || got.Dir != "/srv" || got.User != "shop:staff" || !slices.Equal(got.Ports, []int{80, 8080, 8443}) || len(got.Env) != 2 {
+	if !slices.Equal(got.Args(), []string{"/bin/shop", "--port", "{{home}}"}) || got.Dir != "/srv" ||
+		got.User != "shop:staff" || !slices.Equal(got.Ports, []int{80, 8080, 8443}) || len(got.Env) != 2 {
 		t.Errorf("got %+v", got)
 	}
 	for i, l := range c.Layers(got, src) {
@@ -127,7 +129,8 @@ func TestResolve(t *testing.T) {
 			t.Errorf("layer %d has %d bytes, %v", i, len(data), err)
 		}
 	}
-	if again, err := c.Resolve(t.Context(), platform.ImageSource{Reference: host + "/a/shop@" + digest.String()}); err != nil || again.Digest != digest.String() {
+	if again, err := c.Resolve(t.Context(), platform.ImageSource{Reference: host + "/a/shop@" +
+		digest.String()}); err != nil || again.Digest != digest.String() {
 		t.Errorf("by digest: %+v, %v", again, err)
 	}
 }
@@ -142,7 +145,8 @@ func TestPlatforms(t *testing.T) {
 		index := v1.ImageIndex(empty.Index)
 		for _, img := range list {
 			f, _ := img.ConfigFile()
-			index = mutate.AppendManifests(index, mutate.IndexAddendum{Add: img, Descriptor: v1.Descriptor{Platform: &v1.Platform{OS: "linux", Architecture: f.Architecture}}})
+			index = mutate.AppendManifests(index, mutate.IndexAddendum{Add: img, Descriptor: v1.Descriptor{
+				Platform: &v1.Platform{OS: "linux", Architecture: f.Architecture}}})
 		}
 		ref, _ := name.ParseReference(host + "/index:" + tag)
 		if err := remote.WriteIndex(ref, index); err != nil {
@@ -185,7 +189,8 @@ func token(h http.Handler) http.Handler {
 			return
 		}
 		if r.Header.Get("Authorization") != "Bearer of-ann" {
-			w.Header().Set("WWW-Authenticate", fmt.Sprintf(`Bearer realm="http://%s/token",service="x",scope="repository:a:pull"`, r.Host))
+			w.Header().Set("WWW-Authenticate",
+				fmt.Sprintf(`Bearer realm="http://%s/token",service="x",scope="repository:a:pull"`, r.Host))
 			w.WriteHeader(http.StatusUnauthorized)
 			return
 		}
@@ -206,7 +211,8 @@ func TestCredentials(t *testing.T) {
 			s := httptest.NewServer(around(h))
 			t.Cleanup(s.Close)
 			c := client(registry.Config{})
-			src := platform.ImageSource{Reference: strings.TrimPrefix(s.URL, "http://") + "/a", Username: "ann", Password: "secret"}
+			src := platform.ImageSource{Reference: strings.TrimPrefix(s.URL, "http://") + "/a", Username: "ann",
+				Password: "secret"}
 			got, err := c.Resolve(t.Context(), src)
 			if err != nil {
 				t.Fatal(err)
@@ -310,14 +316,16 @@ func TestFailures(t *testing.T) {
 			t.Parallel()
 			_, err := c.Resolve(t.Context(), platform.ImageSource{Reference: test.reference})
 			refused(t, err, test.want...)
-			if e, _ := err.(*fault.Error); e != nil && strings.Contains(e.Message, "secret") { //nolint:errorlint // the error itself
+			if e, _ := err.(*fault.Error); e != nil && //nolint:errorlint // the error itself
+				strings.Contains(e.Message, "secret") {
 				t.Errorf("the message shows the response: %q", e.Message)
 			}
 		})
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := c.Resolve(ctx, platform.ImageSource{Reference: host + "/a"}); fault.Is(err, fault.Unprocessable) || err == nil {
+	if _, err := c.Resolve(ctx, platform.ImageSource{Reference: host + "/a"}); fault.Is(err, fault.Unprocessable) ||
+		err == nil {
 		t.Errorf("cancelled: %v, want the context's error", err)
 	}
 }
@@ -367,10 +375,12 @@ func TestAddresses(t *testing.T) {
 	t.Parallel()
 	host := serve(t, nil)
 	push(t, host+"/a", image(t, goarch, v1.Config{}))
-	_, err := registry.New(registry.Config{Retry: time.Millisecond}).Resolve(t.Context(), platform.ImageSource{Reference: host + "/a"})
+	_, err := registry.New(registry.Config{Retry: time.Millisecond}).
+		Resolve(t.Context(), platform.ImageSource{Reference: host + "/a"})
 	refused(t, err, "private network", "--allow-networks")
 
-	for list, ok := range map[string]bool{"registry.example.com:5000": true, "registry": true, "http://x": false, "a b": false, "x/y": false} {
+	for list, ok := range map[string]bool{"registry.example.com:5000": true, "registry": true, "http://x": false,
+		"a b": false, "x/y": false} {
 		if err := registry.CheckInsecure([]string{list}); (err == nil) != ok {
 			t.Errorf("%q: %v, want valid %v", list, err, ok)
 		}

@@ -54,21 +54,36 @@ func (c *Client) explain(ctx context.Context, err error, src platform.ImageSourc
 	)
 	switch {
 	case errors.Is(err, safedial.ErrPrivate):
-		return because(fault.Unprocessable, "The registry %s, or a server that it names, has an address in a private network or on this machine: an operator can allow it with --allow-networks", registry)
-	case errors.Is(err, errPlain), errors.As(err, &record), strings.Contains(err.Error(), "server gave HTTP response to HTTPS client"):
-		return because(fault.Unprocessable, "The registry %s, or a server that it names, does not use TLS: give it a certificate, or ask an operator to allow it with --insecure-registries %s", registry, registry)
+		return because(fault.Unprocessable,
+			"The registry %s, or a server that it names, has an address in a private network or on this machine: an operator "+
+				"can allow it with --allow-networks", registry)
+	case errors.Is(err, errPlain), errors.As(err, &record),
+		strings.Contains(err.Error(), "server gave HTTP response to HTTPS client"):
+		return because(fault.Unprocessable,
+			"The registry %s, or a server that it names, does not use TLS: give it a certificate, or ask an operator to allow "+
+				"it with --insecure-registries %s", registry, registry)
 	case errors.As(err, &authority), errors.As(err, &host), errors.As(err, &invalid):
-		return because(fault.Unprocessable, "The certificate of the registry %s is not valid: use one of an authority that the server's system knows, for this name, that has not expired", registry)
+		return because(fault.Unprocessable,
+			"The certificate of the registry %s is not valid: use one of an authority that the server's system knows, for "+
+				"this name, that has not expired", registry)
 	case errors.As(err, &unknown) && unknown.IsNotFound:
 		return because(fault.Unprocessable, "The registry %s is not known: check the name in %s", registry, src.Reference)
 	case errors.Is(err, errTooLarge):
-		return because(fault.Unprocessable, "The registry %s describes the image %s with more than %d MB, which no image needs", registry, src.Reference, mostManifest>>20)
+		return because(fault.Unprocessable,
+			"The registry %s describes the image %s with more than %d MB, which no image needs", registry, src.Reference,
+			mostManifest>>20)
 	case errors.Is(err, errLonger), errors.Is(err, io.ErrUnexpectedEOF), strings.Contains(err.Error(), "error verifying"):
-		return because(fault.Unprocessable, "The registry %s sent data that is not what the image %s says: try again, and push the image again if that does not help", registry, src.Reference)
+		return because(fault.Unprocessable,
+			"The registry %s sent data that is not what the image %s says: try again, and push the image again if that does "+
+				"not help", registry, src.Reference)
 	case errors.Is(err, syscall.ECONNREFUSED), isNetwork(err):
-		return because(fault.Unprocessable, "The registry %s cannot be reached: check the name in %s and that the registry runs, and try again", registry, src.Reference)
+		return because(fault.Unprocessable,
+			"The registry %s cannot be reached: check the name in %s and that the registry runs, and try again", registry,
+			src.Reference)
 	}
-	return because(fault.Unprocessable, "The image %s could not be read from the registry %s: it is not what a registry should send; the server's log says more", src.Reference, registry)
+	return because(fault.Unprocessable,
+		"The image %s could not be read from the registry %s: it is not what a registry should send; the server's log says "+
+			"more", src.Reference, registry)
 }
 
 func isNetwork(err error) bool {
@@ -76,21 +91,31 @@ func isNetwork(err error) bool {
 	return errors.As(err, &n) || errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET)
 }
 
-func explainStatus(e *transport.Error, src platform.ImageSource, registry string, because func(fault.Code, string, ...any) error) error {
+func explainStatus(e *transport.Error, src platform.ImageSource, registry string, because func(fault.Code, string,
+	...any) error) error {
 	switch status := e.StatusCode; {
 	case status == http.StatusUnauthorized || status == http.StatusForbidden:
 		if src.Username == "" {
-			return because(fault.Unprocessable, "The registry %s denies anonymous access to the image %s, or it does not exist: check its name, "+
-				"or give the credentials with --docker-username and the environment variable CF_DOCKER_PASSWORD", registry, src.Reference)
+			return because(fault.Unprocessable,
+				"The registry %s denies anonymous access to the image %s, or it does not exist: check its name, "+
+					"or give the credentials with --docker-username and the environment variable CF_DOCKER_PASSWORD", registry,
+				src.Reference)
 		}
-		return because(fault.Unprocessable, "The registry %s denies the user %s access to the image %s, or it does not exist: check its name, "+
-			"--docker-username and the environment variable CF_DOCKER_PASSWORD", registry, src.Username, src.Reference)
+		return because(fault.Unprocessable,
+			"The registry %s denies the user %s access to the image %s, or it does not exist: check its name, "+
+				"--docker-username and the environment variable CF_DOCKER_PASSWORD", registry, src.Username, src.Reference)
 	case status == http.StatusNotFound:
-		return because(fault.Unprocessable, "The image %s does not exist in the registry %s, or the registry no longer has all of it: check its name and tag, and push it again", src.Reference, registry)
+		return because(fault.Unprocessable,
+			"The image %s does not exist in the registry %s, or the registry no longer has all of it: check its name and tag, "+
+				"and push it again", src.Reference, registry)
 	case status == http.StatusTooManyRequests:
-		return because(fault.Unprocessable, "The registry %s accepts no more requests for now: try again later, or with the credentials of an account (--docker-username, CF_DOCKER_PASSWORD)", registry)
+		return because(fault.Unprocessable,
+			"The registry %s accepts no more requests for now: try again later, or with the credentials of an account "+
+				"(--docker-username, CF_DOCKER_PASSWORD)", registry)
 	case status >= http.StatusInternalServerError:
-		return because(fault.Unprocessable, "The registry %s does not work at the moment (status %d): try again later", registry, status)
+		return because(fault.Unprocessable, "The registry %s does not work at the moment (status %d): try again later",
+			registry, status)
 	}
-	return because(fault.Unprocessable, "The registry %s refuses to send the image %s (status %d)", registry, src.Reference, e.StatusCode)
+	return because(fault.Unprocessable, "The registry %s refuses to send the image %s (status %d)", registry,
+		src.Reference, e.StatusCode)
 }

@@ -115,7 +115,8 @@ func (s *Signals) applyRules(ctx context.Context) {
 		return
 	}
 	if err := s.Rules.Apply(ctx); err != nil {
-		s.Log.ErrorContext(ctx, "changed security groups or network policies could not be applied; this is tried again", "error", err)
+		s.Log.ErrorContext(ctx, "changed security groups or network policies could not be applied; this is tried again",
+			"error", err)
 		s.Rules.Kick()
 	}
 }
@@ -203,7 +204,8 @@ func (s *Signals) Received(told []string, done func()) {
 		})
 	}
 	if len(routes) > 0 {
-		later = append(later, func(context.Context) { _ = s.Publisher.Announce(routes...) }) // it logs a failure and tries again
+		// it logs a failure and tries again
+		later = append(later, func(context.Context) { _ = s.Publisher.Announce(routes...) })
 	}
 	if len(later) == 0 {
 		done()

@@ -43,21 +43,27 @@ func TestChangesReachRouterAndLog(t *testing.T) {
 	store.Notify(&signals.Signals{
 		Bus: cluster.New(cluster.Options{DB: d}), Lines: to, Log: log,
 		Publisher: routing.New(routing.Config{
-			Store: store, Backends: noBackends{}, Table: routetable.Tables{Public: table, Internal: &dns.InternalNames{}}, Log: log,
+			Store: store, Backends: noBackends{}, Table: routetable.Tables{Public: table, Internal: &dns.InternalNames{}},
+			Log: log,
 		}),
 	})
 	p, by := actions.New(), actions.Actor{GUID: "admin", Type: "user", Admin: true}
-	for name, remove := range map[string]func(platform.Tx, *platform.Organization, *platform.Space, *platform.Domain, *platform.Route) error{
-		"route": func(tx platform.Tx, _ *platform.Organization, _ *platform.Space, _ *platform.Domain, route *platform.Route) error {
+	for name, remove := range map[string]func(platform.Tx, *platform.Organization, *platform.Space, *platform.Domain,
+		*platform.Route) error{
+		"route": func(tx platform.Tx, _ *platform.Organization, _ *platform.Space, _ *platform.Domain,
+			route *platform.Route) error {
 			return p.DeleteRoute(tx, by, route)
 		},
-		"domain": func(tx platform.Tx, _ *platform.Organization, _ *platform.Space, domain *platform.Domain, _ *platform.Route) error {
+		"domain": func(tx platform.Tx, _ *platform.Organization, _ *platform.Space, domain *platform.Domain,
+			_ *platform.Route) error {
 			return p.DeleteDomain(tx, by, domain)
 		},
-		"space": func(tx platform.Tx, _ *platform.Organization, space *platform.Space, _ *platform.Domain, _ *platform.Route) error {
+		"space": func(tx platform.Tx, _ *platform.Organization, space *platform.Space, _ *platform.Domain,
+			_ *platform.Route) error {
 			return p.DeleteSpace(tx, by, space)
 		},
-		"org": func(tx platform.Tx, org *platform.Organization, _ *platform.Space, _ *platform.Domain, _ *platform.Route) error {
+		"org": func(tx platform.Tx, org *platform.Organization, _ *platform.Space, _ *platform.Domain,
+			_ *platform.Route) error {
 			return p.DeleteOrganization(tx, by, org)
 		},
 	} {
@@ -108,7 +114,10 @@ func TestChangesReachRouterAndLog(t *testing.T) {
 		if err := to.DeleteApp(app.GUID); err != nil {
 			t.Fatal(err)
 		}
-		if err := store.Update(t.Context(), func(tx platform.Tx) error { return remove(tx, org, space, domain, route) }); err != nil {
+		if err := store.Update(t.Context(), func(tx platform.Tx) error {
+			return remove(tx, org, space, domain,
+				route)
+		}); err != nil {
 			t.Fatal(err)
 		}
 		expect("deleted", false)

@@ -98,7 +98,8 @@ func (b *build) start(ctx context.Context) error {
 	req := b.req
 	if n := len(req.Lifecycle.Buildpacks); n > 0 && platform.IsJava(req.Lifecycle.Buildpacks[n-1]) {
 		// This is known without building anything.
-		if err := platform.CheckSidecars([]platform.DropletBuildpack{{Name: platform.Redacted(req.Lifecycle.Buildpacks[n-1]), BuildpackName: "java"}}, false, req.Sidecars); err != nil {
+		if err := platform.CheckSidecars([]platform.DropletBuildpack{{Name: platform.Redacted(req.Lifecycle.Buildpacks[n-1]),
+			BuildpackName: "java"}}, false, req.Sidecars); err != nil {
 			return err
 		}
 	}
@@ -241,7 +242,8 @@ func (b *build) cache(ctx context.Context) (engine.Archive, bool) {
 	}
 	say(b.req.Log, "Using the build artifacts cache of the last build (%s)", sizeText(size))
 	// With a key an engine keeps it unpacked for the next build.
-	return engine.Archive{Key: cachePrefix + sum, Target: lifecycle.CacheDir, Open: func() (io.ReadCloser, error) { return open() }}, true
+	return engine.Archive{Key: cachePrefix + sum, Target: lifecycle.CacheDir,
+		Open: func() (io.ReadCloser, error) { return open() }}, true
 }
 
 // cachePrefix begins the key of the archive of a build cache; its checksum follows.
@@ -272,7 +274,8 @@ func (b *build) finish(ctx context.Context) (Result, error) {
 	followCtx, cancel := context.WithTimeoutCause(ctx, left, errExpired)
 	defer cancel()
 	var out outcome
-	err := phase(followCtx, "run buildpacks", func(ctx context.Context) (err error) { out, err = b.follow(ctx); return err })
+	err := phase(followCtx, "run buildpacks",
+		func(ctx context.Context) (err error) { out, err = b.follow(ctx); return err })
 	if err != nil {
 		if followCtx.Err() != nil {
 			return Result{}, ended(followCtx, timeout)

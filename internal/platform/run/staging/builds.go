@@ -74,7 +74,8 @@ func NewBuilds(c BuildsConfig) *Builds {
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
 	}
-	return &Builds{BuildsConfig: c, share: platform.NewShare(c.Owner), kicked: make(chan struct{}, 1), active: map[string]*carrying{}, origins: map[string]tracing.Origin{}}
+	return &Builds{BuildsConfig: c, share: platform.NewShare(c.Owner), kicked: make(chan struct{}, 1),
+		active: map[string]*carrying{}, origins: map[string]tracing.Origin{}}
 }
 
 // maxOrigins is the largest number of origins that are kept: those of builds that another
@@ -149,7 +150,8 @@ func (b *Builds) loop(ctx context.Context, spawn func(func())) {
 			})
 		}
 		for _, guid := range unwanted {
-			spawn(func() { background.Safely("build", func() { _ = b.Stager.Cancel(ctx, guid) }) }) // if it fails, Sweep removes the instance
+			// if it fails, Sweep removes the instance
+			spawn(func() { background.Safely("build", func() { _ = b.Stager.Cancel(ctx, guid) }) })
 		}
 		select {
 		case <-ctx.Done():
@@ -295,10 +297,13 @@ func (b *Builds) prepare(ctx context.Context, guid string) (*Request, error) {
 			return err
 		}
 		req = &Request{
-			BuildGUID: guid, DropletGUID: build.DropletGUID, PackageGUID: build.PackageGUID, Image: image, Lifecycle: build.Lifecycle,
-			App: App{GUID: app.GUID, SpaceGUID: app.SpaceGUID, Name: app.Name, Env: app.Env}, MemoryMB: build.MemoryMB, DiskMB: build.DiskMB, LogRate: build.LogRate,
-			Env: group.Var, VCAPApplication: jsonText(info.VCAPApplication(b.API, nil, build.MemoryMB)), VCAPServices: jsonText(services),
-			Segment: info.Segment,
+			BuildGUID: guid, DropletGUID: build.DropletGUID, PackageGUID: build.PackageGUID, Image: image,
+			Lifecycle: build.Lifecycle,
+			App:       App{GUID: app.GUID, SpaceGUID: app.SpaceGUID, Name: app.Name, Env: app.Env}, MemoryMB: build.MemoryMB,
+			DiskMB: build.DiskMB, LogRate: build.LogRate,
+			Env: group.Var, VCAPApplication: jsonText(info.VCAPApplication(b.API, nil, build.MemoryMB)),
+			VCAPServices: jsonText(services),
+			Segment:      info.Segment,
 		}
 		for _, s := range sidecars {
 			if s.Origin == platform.SidecarOfUser { // the others are those of the last build
@@ -348,8 +353,9 @@ func (b *Builds) staged(ctx context.Context, guid string, req *Request, result R
 			return err
 		}
 		droplet := &platform.Droplet{
-			Resource: platform.Resource{GUID: req.DropletGUID}, AppGUID: app.GUID, PackageGUID: build.PackageGUID, BuildGUID: guid,
-			State: platform.DropletStaged, Lifecycle: build.Lifecycle.Type, Stack: build.Lifecycle.Stack,
+			Resource: platform.Resource{GUID: req.DropletGUID}, AppGUID: app.GUID, PackageGUID: build.PackageGUID,
+			BuildGUID: guid,
+			State:     platform.DropletStaged, Lifecycle: build.Lifecycle.Type, Stack: build.Lifecycle.Stack,
 		}
 		result.Apply(droplet)
 		if err := tx.Droplets().Insert(droplet); err != nil {
@@ -413,7 +419,8 @@ type buildLines struct {
 }
 
 func (l *buildLines) add(source string, stderr bool, t time.Time, text []byte) {
-	l.pending = append(l.pending, platform.LogLine{App: l.app, Time: t, Source: source, Instance: "0", Stderr: stderr, Text: append([]byte{}, text...)})
+	l.pending = append(l.pending, platform.LogLine{App: l.app, Time: t, Source: source, Instance: "0", Stderr: stderr,
+		Text: append([]byte{}, text...)})
 }
 
 func (l *buildLines) seen(at engine.Position) {

@@ -114,14 +114,16 @@ func goCache(t *testing.T) map[string]string {
 func TestGo(t *testing.T) {
 	t.Parallel()
 	for name, app := range map[string]map[string]string{
-		"standard library": {"go.mod": "module example.com/shop\n\ngo 1.18\n", "main.go": goApp, "text.go": "package main\n\nfunc greeting() string { return \"hello from go\" }\n"},
+		"standard library": {"go.mod": "module example.com/shop\n\ngo 1.18\n", "main.go": goApp,
+			"text.go": "package main\n\nfunc greeting() string { return \"hello from go\" }\n"},
 		"vendored": {
 			"go.mod":                            "module example.com/shop\n\ngo 1.18\n\nrequire example.org/words v1.0.0\n",
 			"go.sum":                            "",
 			"vendor/modules.txt":                "# example.org/words v1.0.0\n## explicit; go 1.18\nexample.org/words\n",
 			"vendor/example.org/words/words.go": "package words\n\nconst Hello = \"hello from go\"\n",
 			"cmd/shop/main.go":                  goApp,
-			"cmd/shop/text.go":                  "package main\n\nimport \"example.org/words\"\n\nfunc greeting() string { return words.Hello }\n",
+			"cmd/shop/text.go": "package main\n\nimport \"example.org/words\"\n\nfunc greeting() string { " +
+				"return words.Hello }\n",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -136,7 +138,8 @@ func TestGo(t *testing.T) {
 			if got := result.ProcessTypes["web"]; got != "./bin/shop" {
 				t.Errorf("web is %q", got)
 			}
-			if b := result.Buildpacks; len(b) != 1 || b[0].Name != "go_buildpack" || b[0].BuildpackName != "go" || b[0].Version != buildpacks.Version || b[0].DetectOutput == "" {
+			if b := result.Buildpacks; len(b) != 1 || b[0].Name != "go_buildpack" || b[0].BuildpackName != "go" ||
+				b[0].Version != buildpacks.Version || b[0].DetectOutput == "" {
 				t.Errorf("buildpacks %+v", b)
 			}
 			w.launch(result).get("/", "hello from go")
@@ -158,8 +161,10 @@ func TestGo(t *testing.T) {
 		t.Parallel()
 		w := newWorld(t, nil)
 		main := "package main\n\nfunc main() {}\n"
-		req, log := w.request(map[string]string{"go.mod": "module a\n\ngo 1.18\n", "cmd/x/main.go": main, "cmd/y/main.go": main})
-		w.fails(req, log, "BuildpackCompileFailed - App staging failed in the buildpack finalize phase", "GO_INSTALL_PACKAGE_SPEC")
+		req, log := w.request(map[string]string{"go.mod": "module a\n\ngo 1.18\n", "cmd/x/main.go": main,
+			"cmd/y/main.go": main})
+		w.fails(req, log, "BuildpackCompileFailed - App staging failed in the buildpack finalize phase",
+			"GO_INSTALL_PACKAGE_SPEC")
 		req.App.Env = goCache(t)
 		req.App.Env["GO_INSTALL_PACKAGE_SPEC"] = "./cmd/y"
 		if got := w.stage(req, log).ProcessTypes["web"]; got != "./bin/y" {
@@ -170,7 +175,8 @@ func TestGo(t *testing.T) {
 		t.Parallel()
 		w := newWorld(t, nil)
 		req, log := w.request(map[string]string{
-			"go.mod": "module a\n\ngo 1.18\n\nrequire example.org/nowhere v1.0.0\n", "main.go": "package main\n\nimport _ \"example.org/nowhere\"\n\nfunc main() {}\n",
+			"go.mod":  "module a\n\ngo 1.18\n\nrequire example.org/nowhere v1.0.0\n",
+			"main.go": "package main\n\nimport _ \"example.org/nowhere\"\n\nfunc main() {}\n",
 		})
 		req.App.Env = map[string]string{"GOPROXY": "off"}
 		w.fails(req, log, "finalize phase", "go mod vendor")
@@ -201,8 +207,9 @@ func TestNode(t *testing.T) {
 		app  map[string]string
 		want string
 	}{
-		"start script": {map[string]string{"package.json": `{"name":"a","scripts":{"start":"node web.js"}}`, "web.js": server}, "node web.js"},
-		"server.js":    {map[string]string{"package.json": `{"name":"a"}`, "server.js": server}, "node server.js"},
+		"start script": {map[string]string{"package.json": `{"name":"a","scripts":{"start":"node web.js"}}`,
+			"web.js": server}, "node web.js"},
+		"server.js": {map[string]string{"package.json": `{"name":"a"}`, "server.js": server}, "node server.js"},
 		"vendored": {map[string]string{
 			"package.json": `{"name":"a","dependencies":{"x":"1"},"scripts":{"prestart":"true","start":"node server.js"}}`,
 			"server.js":    `require("x");` + server, "node_modules/x/index.js": "",
@@ -236,7 +243,8 @@ http.server.HTTPServer(("127.0.0.1", int(os.environ["PORT"])), H).serve_forever(
 	t.Run("plain", func(t *testing.T) {
 		t.Parallel()
 		w := newWorld(t, nil)
-		req, log := w.request(map[string]string{"app.py": server, "words.py": "hello = 'hello from python'\n", "requirements.txt": "# none\n"})
+		req, log := w.request(map[string]string{"app.py": server, "words.py": "hello = 'hello from python'\n",
+			"requirements.txt": "# none\n"})
 		result := w.stage(req, log)
 		if got := result.ProcessTypes["web"]; got != "python3 app.py" {
 			t.Fatalf("web is %q", got)
@@ -272,7 +280,8 @@ func TestStatic(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil)
 	req, log := w.request(map[string]string{
-		"Staticfile": "root: site\npushstate: enabled\n", "site/index.html": "hello, static", "site/.secret": "no", "package.json": "{}",
+		"Staticfile": "root: site\npushstate: enabled\n", "site/index.html": "hello, static", "site/.secret": "no",
+		"package.json": "{}",
 	})
 	result := w.stage(req, log)
 	if result.DetectedBuildpack != "staticfile "+buildpacks.Version {
@@ -359,7 +368,8 @@ func TestJava(t *testing.T) {
 		t.Parallel()
 		w := newWorld(t, nil)
 		req, log := w.request(app)
-		req.Sidecars = []platform.Sidecar{{Name: "good", ProcessTypes: []string{"web"}, MemoryMB: 64}, {Name: "config-server", ProcessTypes: []string{"web"}}}
+		req.Sidecars = []platform.Sidecar{{Name: "good", ProcessTypes: []string{"web"}, MemoryMB: 64},
+			{Name: "config-server", ProcessTypes: []string{"web"}}}
 		w.fails(req, log, `The sidecar "config-server" of web has no memory`)
 		req.Lifecycle.Buildpacks = []string{"java_buildpack"}
 		w.fails(req, log, "Set `memory` of the sidecar")
@@ -385,7 +395,8 @@ func TestMissingRuntime(t *testing.T) {
 			t.Parallel()
 			// A machine with a shell and not much more.
 			bin := t.TempDir()
-			for _, p := range []string{"bash", "sh", "env", "dirname", "cat", "cp", "mkdir", "chmod", "grep", "sed", "sort", "head"} {
+			for _, p := range []string{"bash", "sh", "env", "dirname", "cat", "cp", "mkdir", "chmod", "grep", "sed",
+				"sort", "head"} {
 				if path, err := exec.LookPath(p); err == nil {
 					if err := os.Symlink(path, filepath.Join(bin, p)); err != nil {
 						t.Fatal(err)
@@ -403,7 +414,8 @@ func TestBinary(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil)
 	req, log := w.request(map[string]string{"run": "#!/bin/sh\n"})
-	w.fails(req, log, "NoAppDetectedError - An app was not successfully detected by any available buildpack", "None of the buildpacks detected a compatible application")
+	w.fails(req, log, "NoAppDetectedError - An app was not successfully detected by any available buildpack",
+		"None of the buildpacks detected a compatible application")
 	req.Lifecycle.Buildpacks = []string{"binary_buildpack"}
 	if result := w.stage(req, log); len(result.ProcessTypes) != 0 {
 		t.Errorf("process types %v", result.ProcessTypes)

@@ -58,7 +58,8 @@ func (s *Stager) choose(ctx context.Context, req Request, c *converter, scratch 
 	return all, true, nil
 }
 
-func (s *Stager) named(ctx context.Context, name string, installed []platform.Buildpack, req Request, c *converter, scratch string) (chosen, error) {
+func (s *Stager) named(ctx context.Context, name string, installed []platform.Buildpack, req Request, c *converter,
+	scratch string) (chosen, error) {
 	if platform.IsURL(name) {
 		return s.custom(ctx, name, req.Log, c, scratch)
 	}
@@ -69,7 +70,8 @@ func (s *Stager) named(ctx context.Context, name string, installed []platform.Bu
 		for i, p := range installed {
 			names[i] = p.Name
 		}
-		return chosen{}, failure(StagingError, "There is no buildpack %q for the stack %q: use a name of %s, or the URL of a git repository or zip file",
+		return chosen{}, failure(StagingError,
+			"There is no buildpack %q for the stack %q: use a name of %s, or the URL of a git repository or zip file",
 			name, req.Lifecycle.Stack, strings.Join(names, ", "))
 	case !installed[i].Enabled:
 		return chosen{}, failure(StagingError, "The buildpack %q is disabled", name)
@@ -87,7 +89,8 @@ func (s *Stager) installed(ctx context.Context, stack string) ([]platform.Buildp
 	}
 	var list []platform.Buildpack
 	for i, b := range buildpacks.Bundled() {
-		list = append(list, platform.Buildpack{Name: b.Name, Position: i + 1, Enabled: true, State: platform.BuildpackReady, Bundled: true})
+		list = append(list, platform.Buildpack{Name: b.Name, Position: i + 1, Enabled: true, State: platform.BuildpackReady,
+			Bundled: true})
 	}
 	return list, nil
 }
@@ -117,7 +120,8 @@ func (s *Stager) content(ctx context.Context, p platform.Buildpack, c *converter
 		}
 	}
 	zip := blobZip(ctx, s.config.Blobs, blob.Buildpacks, p.GUID)
-	files := engine.Archive{Key: key, ReadOnly: true, Open: func() (io.ReadCloser, error) { return c.openBuildpack(ctx, zip) }}
+	files := engine.Archive{Key: key, ReadOnly: true,
+		Open: func() (io.ReadCloser, error) { return c.openBuildpack(ctx, zip) }}
 	return chosen{lifecycle.Buildpack{Name: p.Name, Key: key}, files}, nil
 }
 

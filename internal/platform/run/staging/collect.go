@@ -24,16 +24,19 @@ import (
 // collect stores the droplet and the cache and reads the result.
 func (b *build) collect(ctx context.Context) (Result, error) {
 	var meta bytes.Buffer
-	if err := b.config.Engine.Collect(ctx, b.req.BuildGUID, "{{home}}/"+lifecycle.MetaDir, &bounded{w: &meta, left: 4 * maxMeta}); err != nil {
+	if err := b.config.Engine.Collect(ctx, b.req.BuildGUID, "{{home}}/"+lifecycle.MetaDir,
+		&bounded{w: &meta, left: 4 * maxMeta}); err != nil {
 		return Result{}, err
 	}
 	raw, err := readResult(meta.Bytes())
 	if err != nil {
-		return Result{}, &Failure{Reason: ReleaseFailed, Message: "The result of the build is invalid: " + err.Error(), Err: err}
+		return Result{}, &Failure{Reason: ReleaseFailed, Message: "The result of the build is invalid: " +
+			err.Error(), Err: err}
 	}
 	result, err := fromBuilder(raw)
 	if err != nil {
-		return Result{}, &Failure{Reason: ReleaseFailed, Message: "The result of the build is invalid: " + err.Error(), Err: err}
+		return Result{}, &Failure{Reason: ReleaseFailed, Message: "The result of the build is invalid: " +
+			err.Error(), Err: err}
 	}
 	result.Stack = b.req.Lifecycle.Stack
 	sidecars := platform.MergeSidecars(b.req.Sidecars, result.Sidecars)
@@ -97,7 +100,8 @@ func (b *build) keepCache(ctx context.Context) {
 			return
 		}
 	}
-	info, err := b.store(ctx, blob.BuildCache, b.cacheKey(), collection{dir: lifecycle.CacheDir, limit: b.config.MaxCache, keep: harmless})
+	info, err := b.store(ctx, blob.BuildCache, b.cacheKey(), collection{dir: lifecycle.CacheDir, limit: b.config.MaxCache,
+		keep: harmless})
 	switch {
 	case err == nil:
 		say(b.req.Log, "Uploaded build artifacts cache (%s)", sizeText(info.Size))
@@ -128,7 +132,10 @@ func (b *build) store(ctx context.Context, kind blob.Kind, key string, from coll
 	defer cancel()
 	pr, pw := io.Pipe()
 	done := background.Feed("staging files", pw, func() error {
-		return buffered(pw, func(w io.Writer) error { return b.pack(ctx, &bounded{w: w, left: from.limit * maxInflated}, from) })
+		return buffered(pw, func(w io.Writer) error {
+			return b.pack(ctx, &bounded{w: w, left: from.limit * maxInflated},
+				from)
+		})
 	})
 	info, err := b.config.Blobs.Put(ctx, kind, key, pr, blob.PutOptions{MaxSize: from.limit, Once: kind == blob.Droplets})
 	cancel()
@@ -153,7 +160,10 @@ func (b *build) pack(ctx context.Context, w *bounded, from collection) error {
 func (b *build) filter(ctx context.Context, w io.Writer, from collection) error {
 	pr, pw := io.Pipe()
 	done := background.Feed("staging files", pw, func() error {
-		return buffered(pw, func(w io.Writer) error { return b.config.Engine.Collect(ctx, b.req.BuildGUID, "{{home}}/"+from.dir, w) })
+		return buffered(pw, func(w io.Writer) error {
+			return b.config.Engine.Collect(ctx, b.req.BuildGUID,
+				"{{home}}/"+from.dir, w)
+		})
 	})
 	defer func() {
 		_ = pr.Close() // never fails

@@ -40,9 +40,11 @@ func TestInContainer(t *testing.T) {
 		want string
 	}{
 		"static": {nil, ""},
-		"memory": {script(`x=$(head -c 300000000 /dev/zero | tr '\0' x); echo ${#x}`), "StagingError - The build ran out of memory: the limit is 100 MB"},
-		"disk":   {script(`head -c 300000000 /dev/zero > $1/big`), "StagingError - The build ran out of disk space: the limit is 100 MB"},
-		"host":   {script(`touch /usr/x 2>/dev/null && exit 1; touch /tmp/x $HOME/x`), ""},
+		"memory": {script(`x=$(head -c 300000000 /dev/zero | tr '\0' x); echo ${#x}`),
+			"StagingError - The build ran out of memory: the limit is 100 MB"},
+		"disk": {script(`head -c 300000000 /dev/zero > $1/big`),
+			"StagingError - The build ran out of disk space: the limit is 100 MB"},
+		"host": {script(`touch /usr/x 2>/dev/null && exit 1; touch /tmp/x $HOME/x`), ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -74,9 +74,12 @@ func explain(err error, doing string) error {
 		return &Failure{Reason: reason, Message: strings.Join(f.Messages(), "; "), Err: err}
 	}
 	if fault.IsDiskFull(err) {
-		return &Failure{Reason: Insufficient, Message: doing + " failed: the disk of the platform is full. Try again after the operator has freed disk space", Err: err}
+		return &Failure{Reason: Insufficient,
+			Message: doing + " failed: the disk of the platform is full. Try again after the operator has freed disk space",
+			Err:     err}
 	}
-	return &Failure{Reason: StagingError, Message: doing + " failed because of an error of the platform, which is in the operator's log; try again", Err: err}
+	return &Failure{Reason: StagingError,
+		Message: doing + " failed because of an error of the platform, which is in the operator's log; try again", Err: err}
 }
 
 // outcome describes the end of the instance.
@@ -98,7 +101,9 @@ func (o outcome) failure(memoryMB, diskMB int, timeout time.Duration) error {
 	case o.status == lifecycle.ExitOK && !o.lost && !o.stopped:
 		return nil
 	case o.oom:
-		return failure(StagingError, "The build ran out of memory: the limit is %d MB. Give the app more memory (cf push -m, or memory in the manifest) and stage again", memoryMB)
+		return failure(StagingError,
+			"The build ran out of memory: the limit is %d MB. Give the app more memory (cf push -m, or memory in the "+
+				"manifest) and stage again", memoryMB)
 	case o.lost:
 		return failure(StagingError, "The staging instance was lost before the build ended; stage again")
 	case o.stopped:
@@ -116,7 +121,9 @@ func (o outcome) failure(memoryMB, diskMB int, timeout time.Duration) error {
 	case lifecycle.ExitFinalize:
 		return failure(CompileFailed, "App staging failed in the buildpack finalize phase")
 	case lifecycle.ExitDiskFull:
-		return failure(StagingError, "The build ran out of disk space: the limit is %d MB. Give the app more disk (cf push -k, or disk_quota in the manifest), or push fewer files", diskMB)
+		return failure(StagingError,
+			"The build ran out of disk space: the limit is %d MB. Give the app more disk (cf push -k, or disk_quota in the "+
+				"manifest), or push fewer files", diskMB)
 	}
 	return failure(StagingError, "Staging failed: exit status %d", o.status)
 }

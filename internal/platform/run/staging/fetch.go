@@ -33,7 +33,9 @@ import (
 func (s *Stager) custom(ctx context.Context, name string, log LogFunc, c *converter, scratch string) (chosen, error) {
 	u, err := url.Parse(name)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" {
-		return chosen{}, failure(StagingError, "The buildpack %s is not a valid URL: it has to begin with https:// (or http://) and name a zip file or a git repository", platform.Redacted(name))
+		return chosen{}, failure(StagingError,
+			"The buildpack %s is not a valid URL: it has to begin with https:// (or http://) and name a zip file or a git "+
+				"repository", platform.Redacted(name))
 	}
 	shown := platform.Redacted(name)
 	say(log, "Downloading %s...", shown)
@@ -51,10 +53,13 @@ func (s *Stager) custom(ctx context.Context, name string, log LogFunc, c *conver
 		if errors.As(err, &known) {
 			return chosen{}, err
 		}
-		if ctx.Err() != nil && context.Cause(ctx) == context.DeadlineExceeded { //nolint:errorlint // the cause itself, not a wrapped one
+		if ctx.Err() != nil && context.Cause( //nolint:errorlint // the cause itself, not a wrapped one
+			ctx) == context.DeadlineExceeded {
 			err = fmt.Errorf("it took longer than %s", s.config.FetchTimeout)
 		}
-		return chosen{}, failure(StagingError, "The buildpack %s could not be fetched: %s. The server needs to reach that address; if it cannot, upload the buildpack with cf create-buildpack", shown, err)
+		return chosen{}, failure(StagingError,
+			"The buildpack %s could not be fetched: %s. The server needs to reach that address; if it cannot, upload the "+
+				"buildpack with cf create-buildpack", shown, err)
 	}
 	say(log, "Downloaded %s", shown)
 	return chosen{
@@ -63,7 +68,8 @@ func (s *Stager) custom(ctx context.Context, name string, log LogFunc, c *conver
 	}, nil
 }
 
-var errPrivate = errors.New("it has an address of this machine or of a private network, from which this server does not fetch")
+var errPrivate = errors.New("it has an address of this machine or of a private network, from which this server does " +
+	"not fetch")
 
 // permitted reports whether a buildpack may be fetched from an address. Without this
 // check every user who can push could reach internal targets, such as the server's
@@ -91,7 +97,8 @@ func (s *Stager) client() *http.Client {
 }
 
 // download downloads a zip file into scratch.
-func (s *Stager) download(ctx context.Context, u *url.URL, c *converter, scratch string) (func() (io.ReadCloser, error), string, error) {
+func (s *Stager) download(ctx context.Context, u *url.URL, c *converter, scratch string) (func() (io.ReadCloser, error),
+	string, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, u.String(), nil)
 	if err != nil {
 		return nil, "", err
@@ -172,7 +179,8 @@ func (s *Stager) clone(ctx context.Context, u *url.URL, scratch string) (func() 
 	}
 	open := func() (io.ReadCloser, error) {
 		pr, pw := io.Pipe()
-		background.Feed("staging files", pw, func() error { return archive.Tar(pw, repo, archive.TarOptions{Modified: time.Unix(1, 0)}) })
+		background.Feed("staging files", pw,
+			func() error { return archive.Tar(pw, repo, archive.TarOptions{Modified: time.Unix(1, 0)}) })
 		return pr, nil
 	}
 	return open, "buildpack-" + hex.EncodeToString(sum.Sum(nil)), nil

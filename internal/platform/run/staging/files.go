@@ -54,7 +54,8 @@ func (c *converter) cause(err error) error {
 }
 
 // rename maps the path of an entry; "" omits it.
-func (c *converter) open(ctx context.Context, zip zipFile, limits archive.Limits, rename func(string) string) func() (io.ReadCloser, error) {
+func (c *converter) open(ctx context.Context, zip zipFile, limits archive.Limits,
+	rename func(string) string) func() (io.ReadCloser, error) {
 	return func() (io.ReadCloser, error) {
 		r, size, closer, err := zip()
 		if err != nil {
@@ -86,7 +87,8 @@ func buffered(w io.Writer, f func(io.Writer) error) error {
 	return b.Flush()
 }
 
-func toTar(ctx context.Context, w io.Writer, r io.ReaderAt, size int64, limits archive.Limits, rename func(string) string) error {
+func toTar(ctx context.Context, w io.Writer, r io.ReaderAt, size int64, limits archive.Limits,
+	rename func(string) string) error {
 	out := tar.NewWriter(w)
 	_, err := archive.WalkZip(r, size, limits, func(e archive.Entry, body io.Reader) error {
 		if err := ctx.Err(); err != nil {
@@ -268,7 +270,8 @@ func findProgram(dir, name string) (string, error) {
 			return filepath.Abs(found)
 		}
 	}
-	return "", fmt.Errorf("the program %s is neither in %s nor in PATH; build it: CGO_ENABLED=0 go build -o %s ./cmd/%s", name, look, path, name)
+	return "", fmt.Errorf("the program %s is neither in %s nor in PATH; build it: CGO_ENABLED=0 go build -o %s ./cmd/%s",
+		name, look, path, name)
 }
 
 func programsTar(w io.Writer, paths []string) error {
@@ -291,7 +294,8 @@ func addProgram(out *tar.Writer, name string) error {
 	if err != nil {
 		return err
 	}
-	if err := out.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: path.Base(filepath.ToSlash(name)), Mode: 0o755, Size: info.Size()}); err != nil {
+	if err := out.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: path.Base(filepath.ToSlash(name)), Mode: 0o755,
+		Size: info.Size()}); err != nil {
 		return err
 	}
 	_, err = io.Copy(out, f)

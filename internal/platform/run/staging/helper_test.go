@@ -65,7 +65,8 @@ func newWorld(t *testing.T, change func(*staging.Config)) *world {
 	if w.blobs, err = blob.Open(filepath.Join(w.dir, "blobs")); err != nil {
 		t.Fatal(err)
 	}
-	w.engine, err = process.New(process.Options{Root: filepath.Join(w.dir, "instances"), Init: filepath.Join(binaries, "ingot-init")})
+	w.engine, err = process.New(process.Options{Root: filepath.Join(w.dir, "instances"),
+		Init: filepath.Join(binaries, "ingot-init")})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -78,7 +79,8 @@ func newWorld(t *testing.T, change func(*staging.Config)) *world {
 			t.Error(err)
 		}
 	})
-	w.config = staging.Config{Engine: w.engine, Blobs: w.blobs, Programs: binaries, Scratch: t.TempDir(), Parallel: 4, Log: slog.New(slog.NewTextHandler(t.Output(), nil))}
+	w.config = staging.Config{Engine: w.engine, Blobs: w.blobs, Programs: binaries, Scratch: t.TempDir(), Parallel: 4,
+		Log: slog.New(slog.NewTextHandler(t.Output(), nil))}
 	if change != nil {
 		change(&w.config)
 	}
@@ -107,7 +109,8 @@ func (w *world) request(app map[string]string, buildpacks ...string) (staging.Re
 
 func (w *world) requestZip(content []byte, buildpacks ...string) (staging.Request, *lines) {
 	w.t.Helper()
-	if _, err := w.blobs.Put(context.Background(), blob.Packages, "package", bytes.NewReader(content), blob.PutOptions{}); err != nil {
+	if _, err := w.blobs.Put(context.Background(), blob.Packages, "package", bytes.NewReader(content),
+		blob.PutOptions{}); err != nil {
 		w.t.Fatal(err)
 	}
 	log := &lines{}
@@ -145,10 +148,12 @@ func (w *world) nothingLeft() {
 // installBuildpack uploads a buildpack and puts it into the catalog.
 func (w *world) installBuildpack(name string, files map[string]string) platform.Buildpack {
 	w.t.Helper()
-	if _, err := w.blobs.Put(context.Background(), blob.Buildpacks, name, bytes.NewReader(makeZip(w.t, files)), blob.PutOptions{}); err != nil {
+	if _, err := w.blobs.Put(context.Background(), blob.Buildpacks, name, bytes.NewReader(makeZip(w.t, files)),
+		blob.PutOptions{}); err != nil {
 		w.t.Fatal(err)
 	}
-	return platform.Buildpack{Resource: platform.Resource{GUID: name}, Name: name, Enabled: true, State: platform.BuildpackReady}
+	return platform.Buildpack{Resource: platform.Resource{GUID: name}, Name: name, Enabled: true,
+		State: platform.BuildpackReady}
 }
 
 // catalog is a fixed list of buildpacks.
@@ -252,13 +257,15 @@ func (w *world) launch(result staging.Result, env ...string) launched {
 		Launch: initproto.Spec{
 			Instance: "instance", LogRate: -1, Grace: time.Second,
 			Members: []initproto.Member{{
-				Name: "web", Source: "APP/PROC/WEB", Dir: "{{home}}/app", Args: []string{"bash", "-c", launcher, "launcher", command},
+				Name: "web", Source: "APP/PROC/WEB", Dir: "{{home}}/app", Args: []string{"bash", "-c", launcher,
+					"launcher", command},
 				Env: append([]string{
 					"PATH=/usr/local/bin:/usr/bin:/bin", "HOME={{home}}/app", "DEPS_DIR={{home}}/deps", "TMPDIR={{home}}/tmp",
 					"PORT={{port:8080}}", "MEMORY_LIMIT=512m",
 				}, env...),
 			}},
-			Health: initproto.Check{Kind: initproto.CheckPort, Ports: []int{8080}, Startup: 4 * time.Minute, Invocation: time.Second, Interval: time.Second},
+			Health: initproto.Check{Kind: initproto.CheckPort, Ports: []int{8080}, Startup: 4 * time.Minute,
+				Invocation: time.Second, Interval: time.Second},
 		},
 	})
 	if err != nil {

@@ -84,7 +84,8 @@ func (b *build) resolve(ctx context.Context) (Result, error) {
 	result.Size = found.Size()
 	if errors.Is(err, archive.ErrTooLarge) {
 		// The disk limit of the app may be larger than that of the build.
-		say(b.req.Log, "The image is larger than the disk of a build, %d MB, so that its layers are downloaded when the app starts", b.req.DiskMB)
+		say(b.req.Log, "The image is larger than the disk of a build, %d MB, so that its layers are downloaded when the "+
+			"app starts", b.req.DiskMB)
 		return result, nil
 	}
 	if err != nil {

@@ -46,7 +46,8 @@ func (f fetcher) Fetch(ctx context.Context, _ engine.Image, limit int64) (int64,
 func TestImage(t *testing.T) {
 	t.Parallel()
 	full := platform.Image{
-		Digest: "sha256:12", Layers: []platform.ImageLayer{{Digest: "sha256:3", Size: 1 << 20}}, Entrypoint: []string{"/shop"}, Command: []string{"serve"},
+		Digest: "sha256:12", Layers: []platform.ImageLayer{{Digest: "sha256:3", Size: 1 << 20}},
+		Entrypoint: []string{"/shop"}, Command: []string{"serve"},
 		Dir: "/srv", User: "shop", Ports: []int{80, 443},
 	}
 	unknown := errors.New("something of the server")
@@ -58,12 +59,20 @@ func TestImage(t *testing.T) {
 		fails string
 		says  string
 	}{
-		"works":      {image: full, says: "1 layers, 1.0M"},
-		"no command": {image: platform.Image{Digest: "sha256:12"}, fails: "StagingError - Start command not specified. The image has neither ENTRYPOINT nor CMD"},
-		"refused":    {err: fault.New(fault.Unprocessable, "The image x does not exist"), fails: "StagingError - The image x does not exist"},
-		"broken":     {err: unknown, fails: "StagingError - Reading the image failed because of an error of the platform"},
-		"hostile":    {image: full, fetch: func(context.Context, int64) error { return fault.New(fault.Unprocessable, "The archive is not valid") }, fails: "The archive is not valid"},
-		"full":       {image: full, fetch: func(context.Context, int64) error { return fault.New(fault.InsufficientStorage, "The disk is full") }, fails: "InsufficientResources - The disk is full"},
+		"works": {image: full, says: "1 layers, 1.0M"},
+		"no command": {image: platform.Image{Digest: "sha256:12"},
+			fails: "StagingError - Start command not specified. The image has neither ENTRYPOINT nor CMD"},
+		"refused": {err: fault.New(fault.Unprocessable, "The image x does not exist"),
+			fails: "StagingError - The image x does not exist"},
+		"broken": {err: unknown, fails: "StagingError - Reading the image failed because of an error of the platform"},
+		"hostile": {image: full, fetch: func(context.Context, int64) error {
+			return fault.New(fault.Unprocessable,
+				"The archive is not valid")
+		}, fails: "The archive is not valid"},
+		"full": {image: full, fetch: func(context.Context, int64) error {
+			return fault.New(fault.InsufficientStorage,
+				"The disk is full")
+		}, fails: "InsufficientResources - The disk is full"},
 		"large": {image: full, says: "downloaded when the app starts", fetch: func(_ context.Context, limit int64) error {
 			if limit != 512<<20 {
 				return errors.New("not the disk of the build")
@@ -83,7 +92,8 @@ func TestImage(t *testing.T) {
 			})
 			log := &lines{}
 			result, err := w.Stage(t.Context(), staging.Request{
-				BuildGUID: "build", DropletGUID: "droplet", PackageGUID: "package", DiskMB: 512, Lifecycle: platform.Lifecycle{Type: platform.LifecycleDocker}, Log: log.add,
+				BuildGUID: "build", DropletGUID: "droplet", PackageGUID: "package", DiskMB: 512,
+				Lifecycle: platform.Lifecycle{Type: platform.LifecycleDocker}, Log: log.add,
 				Image:      platform.ImageSource{Reference: "example.com/shop:1", Username: "ann", Password: "secret"},
 				HasCommand: func(context.Context) (bool, error) { return false, nil },
 			})
@@ -105,7 +115,8 @@ func TestImage(t *testing.T) {
 			}
 			var d platform.Droplet
 			result.Apply(&d)
-			if d.Image != "example.com/shop:1@sha256:12" || d.Lifecycle != "docker" || d.ProcessTypes["web"] != "/shop serve" || d.ImageUsername != "ann" || d.ImagePassword != "secret" {
+			if d.Image != "example.com/shop:1@sha256:12" || d.Lifecycle != "docker" || d.ProcessTypes["web"] != "/shop serve" ||
+				d.ImageUsername != "ann" || d.ImagePassword != "secret" {
 				t.Errorf("droplet %+v", d)
 			}
 			if want := `{"cmd":["serve"],"entrypoint":["/shop"],"workdir":"/srv","user":"shop","ports":[{"Port":80,"Protocol":"tcp"},{"Port":443,"Protocol":"tcp"}]}`; d.ExecutionMetadata != want {
@@ -132,7 +143,8 @@ func TestImageInterrupted(t *testing.T) {
 	})
 	done := make(chan error, 1)
 	go func() {
-		_, err := w.Stage(context.Background(), staging.Request{BuildGUID: "build", Lifecycle: platform.Lifecycle{Type: platform.LifecycleDocker}})
+		_, err := w.Stage(context.Background(), staging.Request{BuildGUID: "build",
+			Lifecycle: platform.Lifecycle{Type: platform.LifecycleDocker}})
 		done <- err
 	}()
 	<-began
@@ -154,7 +166,8 @@ func TestImageSlow(t *testing.T) {
 			return ctx.Err()
 		}}
 	})
-	_, err := w.Stage(t.Context(), staging.Request{BuildGUID: "build", Lifecycle: platform.Lifecycle{Type: platform.LifecycleDocker}, Log: (&lines{}).add})
+	_, err := w.Stage(t.Context(), staging.Request{BuildGUID: "build",
+		Lifecycle: platform.Lifecycle{Type: platform.LifecycleDocker}, Log: (&lines{}).add})
 	var f *staging.Failure
 	if !errors.As(err, &f) || !strings.Contains(f.Error(), "StagingTimeExpired") {
 		t.Errorf("error %v, want StagingTimeExpired", err)

@@ -148,7 +148,8 @@ func fromBuilder(r lifecycle.Result) (Result, error) {
 		if s.Options != "" {
 			options, err := manifest.ParseSidecarOptions([]byte(s.Options))
 			if err != nil {
-				return Result{}, fmt.Errorf("the sidecar %q of the buildpack, platforms.ingot in launch.yml: %s", s.Name, problemsOf(err))
+				return Result{}, fmt.Errorf("the sidecar %q of the buildpack, platforms.ingot in launch.yml: %s", s.Name,
+					problemsOf(err))
 			}
 			if !options.IsZero() {
 				one.Options = &options
@@ -187,14 +188,15 @@ func sidecarsFit(l platform.Lifecycle, all []platform.Sidecar) error {
 // readResult parses the result of the builder, which its buildpacks may have changed.
 func readResult(tarball []byte) (lifecycle.Result, error) {
 	var text []byte
-	_, err := archive.WalkTar(bytes.NewReader(tarball), archive.Limits{Size: maxMeta, Files: 100}, func(e archive.Entry, body io.Reader) error {
-		if e.Path != lifecycle.ResultFile || e.Kind != archive.File {
-			return nil
-		}
-		var err error
-		text, err = io.ReadAll(body)
-		return err
-	})
+	_, err := archive.WalkTar(bytes.NewReader(tarball), archive.Limits{Size: maxMeta, Files: 100},
+		func(e archive.Entry, body io.Reader) error {
+			if e.Path != lifecycle.ResultFile || e.Kind != archive.File {
+				return nil
+			}
+			var err error
+			text, err = io.ReadAll(body)
+			return err
+		})
 	if err == nil && text == nil {
 		err = errors.New("it is not there")
 	}

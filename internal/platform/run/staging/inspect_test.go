@@ -53,8 +53,10 @@ func TestInspect(t *testing.T) {
 		web     string
 		want    string // of the error
 	}{
-		"cloud foundry": {[]string{"./", "", "./app/", "", "./app/x", "", "@./deps/0/python", "/usr/bin/python3", "./staging_info.yml", info}, "rackup", ""},
-		"yaml":          {[]string{"app/", "", "staging_info.yml", "---\ndetected_buildpack: x\nstart_command: run it\n"}, "run it", ""},
+		"cloud foundry": {[]string{"./", "", "./app/", "", "./app/x", "", "@./deps/0/python", "/usr/bin/python3",
+			"./staging_info.yml", info}, "rackup", ""},
+		"yaml": {[]string{"app/", "", "staging_info.yml", "---\ndetected_buildpack: x\nstart_command: run it\n"},
+			"run it", ""},
 		"procfile":      {[]string{"app/Procfile", "web: mine\n", "staging_info.yml", info}, "mine", ""},
 		"no info":       {[]string{"app/", ""}, "", ""},
 		"below a link":  {[]string{"app/", "", "@app/l", "/etc", "app/l/passwd", "x", "staging_info.yml", info}, "", "link"},
@@ -63,7 +65,8 @@ func TestInspect(t *testing.T) {
 		"escape":        {[]string{"app/", "", "../x", ""}, "", "leaves the directory"},
 		"app is a link": {[]string{"@app", "/etc"}, "", "app is not a directory"},
 		"junk":          {[]string{"app/", "", "staging_info.yml", "\t:"}, "", "neither JSON nor YAML"},
-		"bad types":     {[]string{"app/", "", "staging_info.yml", `{"process_types":{"a b":"x"}}`}, "", "is not a process type"},
+		"bad types": {[]string{"app/", "", "staging_info.yml", `{"process_types":{"a b":"x"}}`}, "",
+			"is not a process type"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -27,8 +27,10 @@ func TestJavaHeapBesideSidecar(t *testing.T) {
 		sidecars []*platform.Sidecar
 		want     []string
 	}{
-		"alone":            {nil, []string{"Java memory: 512 MB in all, heap 287,", "-Xmx287m"}},
-		"beside a sidecar": {[]*platform.Sidecar{{Name: "proxy", MemoryMB: 128, Options: platform.SidecarOptions{MemoryEnforced: true}}}, []string{"Java memory: 384 MB in all, heap 237,", "-Xmx237m"}},
+		"alone": {nil, []string{"Java memory: 512 MB in all, heap 287,", "-Xmx287m"}},
+		"beside a sidecar": {[]*platform.Sidecar{{Name: "proxy", MemoryMB: 128,
+			Options: platform.SidecarOptions{MemoryEnforced: true}}}, []string{"Java memory: 384 MB in all, heap 237,",
+			"-Xmx237m"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -21,13 +21,15 @@ import (
 // What a Procfile may name without saying where it is.
 func TestProgramsInPath(t *testing.T) {
 	t.Parallel()
-	const serve = "#!/usr/bin/env python3\nimport http.server, os\nhttp.server.HTTPServer(('127.0.0.1', int(os.environ['PORT'])), http.server.SimpleHTTPRequestHandler).serve_forever()\n"
+	const serve = "#!/usr/bin/env python3\nimport http.server, os\nhttp.server.HTTPServer(('127.0.0.1', " +
+		"int(os.environ['PORT'])), http.server.SimpleHTTPRequestHandler).serve_forever()\n"
 	for name, test := range map[string]struct {
 		needs []string
 		app   map[string]string
 	}{
 		"go": {nil, map[string]string{
-			"go.mod": "module example.com/proxy\n\ngo 1.18\n", "main.go": strings.ReplaceAll(goApp, "greeting()", `"hello"`), "Procfile": "web: proxy\n",
+			"go.mod": "module example.com/proxy\n\ngo 1.18\n", "main.go": strings.ReplaceAll(goApp, "greeting()", `"hello"`),
+			"Procfile": "web: proxy\n",
 		}},
 		"nodejs": {[]string{"node", "python3"}, map[string]string{
 			"package.json": `{"name":"a"}`, "node_modules/.bin/serve": serve, "Procfile": "web: serve\n",
@@ -41,7 +43,8 @@ func TestProgramsInPath(t *testing.T) {
 				"served-1.0.dist-info/RECORD":   "",
 			})),
 		}},
-		"php": {[]string{"php", "python3"}, map[string]string{"index.php": "<?php", "vendor/bin/serve": serve, "Procfile": "web: serve\n"}},
+		"php": {[]string{"php", "python3"}, map[string]string{"index.php": "<?php", "vendor/bin/serve": serve,
+			"Procfile": "web: serve\n"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -60,7 +63,8 @@ func TestProgramsInPath(t *testing.T) {
 func gem(t *testing.T, name, version, program string) string {
 	t.Helper()
 	dir := t.TempDir()
-	spec := "Gem::Specification.new { |s| s.name = '" + name + "'; s.version = '" + version + "'; s.summary = 'x'; s.authors = ['x']; s.files = []"
+	spec := "Gem::Specification.new { |s| s.name = '" + name + "'; s.version = '" + version +
+		"'; s.summary = 'x'; s.authors = ['x']; s.files = []"
 	if program != "" {
 		spec += "; s.executables = ['" + name + "']; s.files = ['bin/" + name + "']"
 	}
@@ -111,10 +115,12 @@ func lock(gems ...string) string {
 func TestRuby(t *testing.T) {
 	t.Parallel()
 	needs(t, "ruby", "bundle", "gem")
-	thin, puma, rack, rails := gem(t, "thin", "1.8.1", rubyServer), gem(t, "puma", "6.0.0", rubyServer), gem(t, "rack", "3.1.0", ""), gem(t, "rails", "7.0.0", rubyServer)
+	thin, puma, rack, rails := gem(t, "thin", "1.8.1", rubyServer), gem(t, "puma", "6.0.0", rubyServer),
+		gem(t, "rack", "3.1.0", ""), gem(t, "rails", "7.0.0", rubyServer)
 	rackup := gem(t, "rackup", "2.1.0", rubyServer)
 	app := func(more map[string]string, gems ...string) map[string]string {
-		files := map[string]string{"Gemfile": "source 'https://rubygems.org'\n", "config.ru": "run ->(e) { [200, {}, ['hello']] }\n", "Gemfile.lock": lock(gems...)}
+		files := map[string]string{"Gemfile": "source 'https://rubygems.org'\n",
+			"config.ru": "run ->(e) { [200, {}, ['hello']] }\n", "Gemfile.lock": lock(gems...)}
 		for _, g := range gems {
 			name, version, _ := strings.Cut(g, " ")
 			files["Gemfile"] += "gem '" + name + "'\n"
@@ -130,15 +136,20 @@ func TestRuby(t *testing.T) {
 		app      map[string]string
 		want, is string
 	}{
-		"thin":   {app(nil, "rack 3.1.0", "thin 1.8.1", "puma 6.0.0"), "bundle exec thin start -R config.ru -e $RACK_ENV -a 0.0.0.0 -p $PORT", "thin start -R config.ru -e production"},
-		"puma":   {app(nil, "rack 3.1.0", "puma 6.0.0"), "bundle exec puma -e $RACK_ENV -p $PORT config.ru", "puma -e production"},
-		"rackup": {app(nil, "rack 3.1.0", "rackup 2.1.0"), "bundle exec rackup config.ru -o 0.0.0.0 -p $PORT", "rackup config.ru"},
-		"rails":  {app(map[string]string{"config/application.rb": ""}, "rack 3.1.0", "thin 1.8.1", "rails 7.0.0"), "bundle exec rails server -b 0.0.0.0 -p $PORT -e $RAILS_ENV", "rails server -b 0.0.0.0 -p"},
+		"thin": {app(nil, "rack 3.1.0", "thin 1.8.1", "puma 6.0.0"),
+			"bundle exec thin start -R config.ru -e $RACK_ENV -a 0.0.0.0 -p $PORT", "thin start -R config.ru -e production"},
+		"puma": {app(nil, "rack 3.1.0", "puma 6.0.0"), "bundle exec puma -e $RACK_ENV -p $PORT config.ru",
+			"puma -e production"},
+		"rackup": {app(nil, "rack 3.1.0", "rackup 2.1.0"), "bundle exec rackup config.ru -o 0.0.0.0 -p $PORT",
+			"rackup config.ru"},
+		"rails": {app(map[string]string{"config/application.rb": ""}, "rack 3.1.0", "thin 1.8.1", "rails 7.0.0"),
+			"bundle exec rails server -b 0.0.0.0 -p $PORT -e $RAILS_ENV", "rails server -b 0.0.0.0 -p"},
 		"bin/rails": {
 			app(map[string]string{"bin/rails": rubyServer, "config/application.rb": ""}, "rack 3.1.0", "rails 7.0.0"),
 			"ruby bin/rails server -b 0.0.0.0 -p $PORT -e $RAILS_ENV", "-e production secret=128",
 		},
-		"program of a gem in a Procfile": {app(map[string]string{"Procfile": "web: thin --here\n"}, "rack 3.1.0", "thin 1.8.1"), "thin --here", "thin --here"},
+		"program of a gem in a Procfile": {app(map[string]string{"Procfile": "web: thin --here\n"}, "rack 3.1.0",
+			"thin 1.8.1"), "thin --here", "thin --here"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -173,7 +184,8 @@ func TestPHP(t *testing.T) {
 	needs(t, "php")
 	w := newWorld(t, nil)
 	req, log := w.request(map[string]string{
-		"composer.json": "{}", "vendor/autoload.php": "<?php", "public/index.php": `<?php echo "index for ", $_SERVER["REQUEST_URI"];`, "public/site.css": "color: red",
+		"composer.json": "{}", "vendor/autoload.php": "<?php",
+		"public/index.php": `<?php echo "index for ", $_SERVER["REQUEST_URI"];`, "public/site.css": "color: red",
 		"secret.txt": "secret",
 	})
 	app := w.launch(w.stage(req, log))
@@ -206,11 +218,13 @@ func TestNginx(t *testing.T) {
 	needsNginx(t)
 	w := newWorld(t, nil)
 	req, log := w.request(map[string]string{
-		"nginx.conf": nginxApp, "sites/a.conf": `server { listen {{port}}; root public; location /greet { return 200 "{{env "GREETING"}}"; } }`,
+		"nginx.conf":        nginxApp,
+		"sites/a.conf":      `server { listen {{port}}; root public; location /greet { return 200 "{{env "GREETING"}}"; } }`,
 		"public/index.html": "hello from nginx", "public/a.css": "a{}",
 	})
 	result := w.stage(req, log)
-	if b := result.Buildpacks; len(b) != 1 || b[0].BuildpackName != "nginx" || b[0].DetectOutput != "nginx "+buildpacks.Version {
+	if b := result.Buildpacks; len(b) != 1 || b[0].BuildpackName != "nginx" || b[0].DetectOutput != "nginx "+
+		buildpacks.Version {
 		t.Errorf("buildpacks %+v", b)
 	}
 	app := w.launch(result, "GREETING=good day")
@@ -285,7 +299,8 @@ func TestWar(t *testing.T) {
 		// The script alone, on a machine without Tomcat.
 		dir := t.TempDir()
 		script := `set -euo pipefail; shopt -s nullglob; mount -t tmpfs none /usr/share; fail() { printf '%s\n' "$@"; exit 9; }; . ` +
-			filepath.Join(must(os.Getwd()), "buildpacks", "packs", "java", "lib", "tomcat.sh") + `; DEPS=` + dir + ` INDEX=0; tomcat_app '$HOME'`
+			filepath.Join(must(os.Getwd()), "buildpacks", "packs", "java", "lib", "tomcat.sh") + `; DEPS=` + dir +
+			` INDEX=0; tomcat_app '$HOME'`
 		out, err := exec.Command("unshare", "-m", "bash", "-c", script).CombinedOutput()
 		if err == nil || !strings.Contains(string(out), "apt-get install tomcat10-common") {
 			t.Errorf("error is %v, output %s, want the package to install", err, out)
@@ -304,9 +319,13 @@ func must[T any](v T, err error) T {
 func TestJavaDistribution(t *testing.T) {
 	t.Parallel()
 	needs(t, "java", "python3")
-	script := "#!/bin/sh\nexport SAID=\"$JAVA_OPTS\"\nexec python3 -c '\nimport http.server, os\nclass H(http.server.BaseHTTPRequestHandler):\n  def do_GET(self):\n    self.send_response(200); self.end_headers(); self.wfile.write(os.environ[\"SAID\"].encode())\nhttp.server.HTTPServer((\"127.0.0.1\", int(os.environ[\"PORT\"])), H).serve_forever()'\n"
+	script := "#!/bin/sh\nexport SAID=\"$JAVA_OPTS\"\nexec python3 -c '\nimport http.server, os\nclass " +
+		"H(http.server.BaseHTTPRequestHandler):\n  def do_GET(self):\n    self.send_response(200); self.end_headers(); " +
+		"self.wfile.write(os.environ[\"SAID\"].encode())\nhttp.server.HTTPServer((\"127.0.0.1\", " +
+		"int(os.environ[\"PORT\"])), H).serve_forever()'\n"
 	w := newWorld(t, nil)
-	req, log := w.request(map[string]string{"shop-1.0/bin/shop": script, "shop-1.0/bin/shop.bat": "rem JAVA_OPTS", "shop-1.0/lib/shop.jar": string(makeZip(t, nil))})
+	req, log := w.request(map[string]string{"shop-1.0/bin/shop": script, "shop-1.0/bin/shop.bat": "rem JAVA_OPTS",
+		"shop-1.0/lib/shop.jar": string(makeZip(t, nil))})
 	result := w.stage(req, log)
 	if got := result.ProcessTypes["web"]; !strings.HasSuffix(got, "-script shop-1.0/bin/shop") {
 		t.Errorf("web is %q", got)
@@ -321,7 +340,8 @@ func TestNamedForAnother(t *testing.T) {
 	w := newWorld(t, nil)
 	req, log := w.request(map[string]string{"index.html": "hello"}, "java_buildpack")
 	_, err := w.Stage(context.Background(), req)
-	if err == nil || !strings.Contains(err.Error(), "BuildpackCompileFailed - App staging failed in the buildpack finalize phase") {
+	if err == nil || !strings.Contains(err.Error(),
+		"BuildpackCompileFailed - App staging failed in the buildpack finalize phase") {
 		t.Fatalf("error is %v, want a failure in the finalize phase\n%s", err, log)
 	}
 	if !strings.Contains(log.String(), "No container can run this application: it is no Java app") {
@@ -335,7 +355,8 @@ func TestIndexHTML(t *testing.T) {
 	w := newWorld(t, nil)
 	req, log := w.request(map[string]string{"index.html": "hello, page", "css/a.css": "", "logo.svg": ""})
 	result := w.stage(req, log)
-	if result.DetectedBuildpack != "staticfile "+buildpacks.Version || result.Buildpacks[0].Name != "staticfile_buildpack" {
+	if result.DetectedBuildpack != "staticfile "+buildpacks.Version ||
+		result.Buildpacks[0].Name != "staticfile_buildpack" {
 		t.Errorf("detected %q, %+v", result.DetectedBuildpack, result.Buildpacks)
 	}
 	w.launch(result).get("/", "hello, page")
@@ -367,11 +388,13 @@ func TestIndexHTML(t *testing.T) {
 func TestNamedOutput(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil)
-	req, log := w.request(map[string]string{"Staticfile": "", "run": "#!/bin/sh\n"}, "binary_buildpack", "staticfile_buildpack")
+	req, log := w.request(map[string]string{"Staticfile": "", "run": "#!/bin/sh\n"}, "binary_buildpack",
+		"staticfile_buildpack")
 	result := w.stage(req, log)
 	for i, name := range []string{"binary", "staticfile"} {
 		b := result.Buildpacks[i]
-		if b.Name != name+"_buildpack" || b.BuildpackName != name || b.Version != buildpacks.Version || b.DetectOutput != name+" "+buildpacks.Version {
+		if b.Name != name+"_buildpack" || b.BuildpackName != name || b.Version != buildpacks.Version ||
+			b.DetectOutput != name+" "+buildpacks.Version {
 			t.Errorf("buildpack is %+v, want %s of version %s", b, name, buildpacks.Version)
 		}
 	}
@@ -384,7 +407,8 @@ func TestNamedOutput(t *testing.T) {
 func TestDownloads(t *testing.T) {
 	t.Parallel()
 	registry := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if text := map[string]string{"/packages.json": `{"packages":{}}`, "/versions": "created_at: 2024-01-01T00:00:00Z\n---\n"}[r.URL.Path]; text != "" {
+		if text := map[string]string{"/packages.json": `{"packages":{}}`,
+			"/versions": "created_at: 2024-01-01T00:00:00Z\n---\n"}[r.URL.Path]; text != "" {
 			_, _ = w.Write([]byte(text))
 			return
 		}
@@ -413,13 +437,15 @@ func TestDownloads(t *testing.T) {
 				return map[string]string{"app.py": "", "requirements.txt": "no-such-package==1.0\n"}
 			},
 			func(url string) map[string]string {
-				return map[string]string{"PIP_INDEX_URL": url, "PIP_TRUSTED_HOST": "127.0.0.1", "PIP_CONFIG_FILE": "/dev/null", "PIP_RETRIES": "0"}
+				return map[string]string{"PIP_INDEX_URL": url, "PIP_TRUSTED_HOST": "127.0.0.1", "PIP_CONFIG_FILE": "/dev/null",
+					"PIP_RETRIES": "0"}
 			}, "pip download -d vendor",
 		},
 		"go": {
 			nil,
 			func(string) map[string]string {
-				return map[string]string{"go.mod": "module a\n\ngo 1.18\n\nrequire example.org/nowhere v1.0.0\n", "main.go": "package main\n\nimport _ \"example.org/nowhere\"\n\nfunc main() {}\n"}
+				return map[string]string{"go.mod": "module a\n\ngo 1.18\n\nrequire example.org/nowhere v1.0.0\n",
+					"main.go": "package main\n\nimport _ \"example.org/nowhere\"\n\nfunc main() {}\n"}
 			},
 			func(url string) map[string]string {
 				return map[string]string{"GOPROXY": url, "GONOSUMDB": "*", "GOFLAGS": "-mod=mod"}
@@ -434,7 +460,8 @@ func TestDownloads(t *testing.T) {
 		"composer": {
 			[]string{"php", "composer"},
 			func(url string) map[string]string {
-				return map[string]string{"index.php": "", "composer.json": `{"require":{"no/such":"1.0"},"config":{"secure-http":false},"repositories":[{"type":"composer","url":"` + url + `"},{"packagist.org":false}]}`}
+				return map[string]string{"index.php": "",
+					"composer.json": `{"require":{"no/such":"1.0"},"config":{"secure-http":false},"repositories":[{"type":"composer","url":"` + url + `"},{"packagist.org":false}]}`}
 			}, nil, "composer install --no-dev",
 		},
 	} {
@@ -468,7 +495,9 @@ func TestLastLines(t *testing.T) {
 	list := &catalog{}
 	w := newWorld(t, func(c *staging.Config) { c.Catalog = list })
 	*list = append(*list, w.installBuildpack("pack", map[string]string{
-		"bin/detect": "#!/bin/sh\n", "bin/compile": "#!/bin/sh\nfor i in 1 2 3 4 5 6 7 8 9 10 11 12; do echo line $i; done; echo; echo the reason >&2; exit 3\n",
+		"bin/detect": "#!/bin/sh\n",
+		"bin/compile": "#!/bin/sh\nfor i in 1 2 3 4 5 6 7 8 9 10 11 12; do echo line $i; done; echo; echo the reason >&2; " +
+			"exit 3\n",
 	}))
 	req, log := w.request(map[string]string{"x": ""})
 	_, err := w.Stage(context.Background(), req)
@@ -480,7 +509,8 @@ func TestLastLines(t *testing.T) {
 		t.Errorf("lines %q", f.Lines)
 	}
 	report := f.Report()
-	if !strings.HasPrefix(report, "BuildpackCompileFailed - App staging failed in the buildpack compile phase\nThe last lines of the build:\n") ||
+	if !strings.HasPrefix(report,
+		"BuildpackCompileFailed - App staging failed in the buildpack compile phase\nThe last lines of the build:\n") ||
 		strings.Contains(report, "line 1\n") || !strings.Contains(report, "\n   line 12\n") {
 		t.Errorf("report:\n%s", report)
 	}
@@ -493,7 +523,8 @@ func TestStartCommand(t *testing.T) {
 	req, log := w.request(map[string]string{"run": "#!/bin/sh\n"}, "binary_buildpack")
 	has := false
 	req.HasCommand = func(context.Context) (bool, error) { return has, nil }
-	w.fails(req, log, "StagingError - Start command not specified", "No start command specified by buildpack or via Procfile.")
+	w.fails(req, log, "StagingError - Start command not specified",
+		"No start command specified by buildpack or via Procfile.")
 	if _, err := w.blobs.Open(context.Background(), blob.Droplets, "droplet"); err == nil {
 		t.Error("the droplet was stored")
 	}
@@ -513,7 +544,8 @@ func TestCustomBuildpackSidecars(t *testing.T) {
 		return func(w http.ResponseWriter, _ *http.Request) {
 			_, _ = w.Write(makeZip(t, map[string]string{
 				"bin/detect": "#!/bin/sh\n", "bin/supply": "#!/bin/sh\n", "manifest.yml": manifest,
-				"bin/finalize": "#!/bin/sh\nprintf 'processes:\\n- {type: web, command: ./x}\\n- {type: agent, command: ./a, platforms: {cloudfoundry: {sidecar_for: [web]}}}\\n' > $3/$4/launch.yml\n",
+				"bin/finalize": "#!/bin/sh\nprintf 'processes:\\n- {type: web, command: ./x}\\n- {type: agent, command: ./a, " +
+					"platforms: {cloudfoundry: {sidecar_for: [web]}}}\\n' > $3/$4/launch.yml\n",
 			}))
 		}
 	}
@@ -524,10 +556,12 @@ func TestCustomBuildpackSidecars(t *testing.T) {
 	t.Cleanup(server.Close)
 	w := newWorld(t, func(c *staging.Config) { c.PrivateFetch = true })
 	req, log := w.request(map[string]string{"x": ""}, server.URL+"/plain.zip")
-	req.Sidecars = []platform.Sidecar{{Name: "good", ProcessTypes: []string{"web"}, MemoryMB: 64}, {Name: "config-server", ProcessTypes: []string{"web"}}}
+	req.Sidecars = []platform.Sidecar{{Name: "good", ProcessTypes: []string{"web"}, MemoryMB: 64},
+		{Name: "config-server", ProcessTypes: []string{"web"}}}
 	w.stage(req, log)
 	for _, want := range []string{
-		`WARNING: The sidecar "config-server" has no memory, which is required with a custom buildpack (` + server.URL + `/plain.zip)`,
+		`WARNING: The sidecar "config-server" has no memory, which is required with a custom buildpack (` + server.URL +
+			`/plain.zip)`,
 		`WARNING: The sidecar "agent" has no memory`, // the buildpack's own
 	} {
 		if log.count(want) != 1 {

@@ -65,19 +65,23 @@ type Metrics struct{ duration *prometheus.HistogramVec }
 // NewMetrics registers the metrics of builds.
 func NewMetrics(r prometheus.Registerer, s *Stager) *Metrics {
 	m := &Metrics{duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-		Name:    "ingot_staging_duration_seconds",
-		Help:    "Time of builds, including the wait for others, by result: staged, failed (because of the app), error (because of the platform), interrupted (cancelled, or continued by another server or after a restart).",
+		Name: "ingot_staging_duration_seconds",
+		Help: "Time of builds, including the wait for others, by result: staged, failed (because of the app), error " +
+			"(because of the platform), interrupted (cancelled, or continued by another server or after a restart).",
 		Buckets: []float64{1, 2.5, 5, 10, 30, 60, 120, 300, 900},
 	}, []string{"result"})}
 	for _, result := range []string{resultStaged, resultFailed, resultInterrupted, resultError} {
 		m.duration.WithLabelValues(result)
 	}
 	gauge := func(name, help string, value func() int) prometheus.Collector {
-		return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, func() float64 { return float64(value()) })
+		return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help},
+			func() float64 { return float64(value()) })
 	}
 	r.MustRegister(m.duration,
-		gauge("ingot_staging_builds_running", "Builds that have one of the server's places for builds.", func() int { return len(s.slots) }),
-		gauge("ingot_staging_builds_waiting", "Builds that wait for others to end.", func() int { return int(s.waiting.Load()) }),
+		gauge("ingot_staging_builds_running", "Builds that have one of the server's places for builds.",
+			func() int { return len(s.slots) }),
+		gauge("ingot_staging_builds_waiting", "Builds that wait for others to end.",
+			func() int { return int(s.waiting.Load()) }),
 		gauge("ingot_staging_builds_max", "Builds that may run at the same time.", func() int { return cap(s.slots) }),
 	)
 	return m

@@ -308,7 +308,8 @@ func (s *Stager) Stage(ctx context.Context, req Request) (Result, error) {
 	if errors.As(err, &panicked) {
 		// The panic may have left an instance behind, and would happen again.
 		background.Safely("build", func() { b.remove(ctx) })
-		err = &Failure{Reason: StagingError, Message: "The build failed because of a defect of the platform; the server's log has the details", Err: err}
+		err = &Failure{Reason: StagingError,
+			Message: "The build failed because of a defect of the platform; the server's log has the details", Err: err}
 	}
 	if errors.Is(err, ErrInterrupted) {
 		return Result{}, ErrInterrupted
@@ -317,7 +318,8 @@ func (s *Stager) Stage(ctx context.Context, req Request) (Result, error) {
 		var f *Failure
 		var refused *engine.PlacementError
 		// Failures for the app's developer do not concern the operator.
-		if errors.As(err, &f) && f.Err != nil && !fault.Is(f.Err, fault.Unprocessable) && !(errors.As(err, &refused) && refused.Err == nil) {
+		if errors.As(err, &f) && f.Err != nil && !fault.Is(f.Err, fault.Unprocessable) &&
+			!(errors.As(err, &refused) && refused.Err == nil) {
 			s.config.Log.ErrorContext(ctx, "staging failed", "build", req.BuildGUID, "app", req.App.GUID, "error", f.Err)
 		}
 	}

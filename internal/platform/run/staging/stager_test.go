@@ -27,8 +27,10 @@ import (
 
 // simple is a buildpack that shows what it sees.
 var simple = map[string]string{
-	"bin/detect":   "#!/bin/sh\nexit 0\n",
-	"bin/finalize": "#!/bin/bash\necho \"----> sees $GREETING $GROUP $CF_STACK $MEMORY_LIMIT $VCAP_SERVICES $VCAP_APPLICATION\"\n[ -f $2/count ] && echo found $(cat $2/count)\necho x >> $2/count\nprintf 'processes: [{type: web, command: run}]' > $3/$4/launch.yml\n",
+	"bin/detect": "#!/bin/sh\nexit 0\n",
+	"bin/finalize": "#!/bin/bash\necho \"----> sees $GREETING $GROUP $CF_STACK $MEMORY_LIMIT $VCAP_SERVICES " +
+		"$VCAP_APPLICATION\"\n[ -f $2/count ] && echo found $(cat $2/count)\necho x >> $2/count\nprintf 'processes: " +
+		"[{type: web, command: run}]' > $3/$4/launch.yml\n",
 }
 
 // withCatalog is a world whose only buildpacks are these.
@@ -60,7 +62,8 @@ func TestEnvironmentAndCache(t *testing.T) {
 		t.Errorf("no %q in\n%s", want, log)
 	}
 	info, err := w.blobs.Stat(context.Background(), blob.Droplets, "droplet")
-	if err != nil || info.SHA256 != result.Checksum || info.Size != result.Size || result.Size == 0 || result.Stack != "cflinuxfs4" {
+	if err != nil || info.SHA256 != result.Checksum || info.Size != result.Size || result.Size == 0 ||
+		result.Stack != "cflinuxfs4" {
 		t.Errorf("stored %+v, %v, result %+v", info, err, result)
 	}
 	var d platform.Droplet
@@ -75,7 +78,8 @@ func TestEnvironmentAndCache(t *testing.T) {
 		t.Errorf("the cache was not kept:\n%s", log)
 	}
 	// A broken cache does no harm.
-	if _, err := w.blobs.Put(context.Background(), blob.BuildCache, "app", strings.NewReader("junk"), blob.PutOptions{}); err != nil {
+	if _, err := w.blobs.Put(context.Background(), blob.BuildCache, "app", strings.NewReader("junk"),
+		blob.PutOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	req.BuildGUID = "third"
@@ -86,12 +90,15 @@ func TestEnvironmentAndCache(t *testing.T) {
 func TestDropletIsStoredOnce(t *testing.T) {
 	t.Parallel()
 	w, _ := withCatalog(t, map[string]map[string]string{"simple": simple}, nil)
-	first, err := w.blobs.Put(context.Background(), blob.Droplets, "droplet", strings.NewReader("first"), blob.PutOptions{})
+	first, err := w.blobs.Put(context.Background(), blob.Droplets, "droplet", strings.NewReader("first"),
+		blob.PutOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if result := w.stage(w.request(map[string]string{"a": "b"})); result.Checksum != first.SHA256 || result.Size != first.Size {
-		t.Errorf("the droplet is %s of %d bytes, want the stored %s of %d", result.Checksum, result.Size, first.SHA256, first.Size)
+	if result := w.stage(w.request(map[string]string{"a": "b"})); result.Checksum != first.SHA256 ||
+		result.Size != first.Size {
+		t.Errorf("the droplet is %s of %d bytes, want the stored %s of %d", result.Checksum, result.Size,
+			first.SHA256, first.Size)
 	}
 }
 
@@ -99,8 +106,9 @@ func TestDropletIsStoredOnce(t *testing.T) {
 func TestInstanceVariables(t *testing.T) {
 	t.Parallel()
 	w, _ := withCatalog(t, map[string]map[string]string{"curious": {
-		"bin/detect":   "#!/bin/sh\nexit 0\n",
-		"bin/finalize": "#!/bin/bash\nenv | sed 's/^/sees /'\nprintf 'processes: [{type: web, command: run}]' > $3/$4/launch.yml\n",
+		"bin/detect": "#!/bin/sh\nexit 0\n",
+		"bin/finalize": "#!/bin/bash\nenv | sed 's/^/sees /'\nprintf 'processes: [{type: web, command: run}]' > " +
+			"$3/$4/launch.yml\n",
 	}}, nil)
 	req, log := w.request(map[string]string{"a": "b"})
 	w.stage(req, log)
@@ -156,7 +164,8 @@ func TestBuildpackChoice(t *testing.T) {
 	t.Parallel()
 	supply := map[string]string{"bin/supply": "#!/bin/sh\necho supplied by $4\n"}
 	nested := map[string]string{"repo-main/bin/finalize": simple["bin/finalize"], "repo-main/README": ""}
-	w, list := withCatalog(t, map[string]map[string]string{"simple": simple, "tools": supply, "nested": nested, "off": simple, "new": simple}, nil)
+	w, list := withCatalog(t, map[string]map[string]string{"simple": simple, "tools": supply, "nested": nested,
+		"off": simple, "new": simple}, nil)
 	for i, p := range *list {
 		(*list)[i].Enabled = p.Name != "off"
 		if p.Name == "new" {
@@ -167,7 +176,8 @@ func TestBuildpackChoice(t *testing.T) {
 
 	req.Lifecycle.Buildpacks = []string{"tools", "simple"}
 	result := w.stage(req, log)
-	if len(result.Buildpacks) != 2 || result.Buildpacks[0].Name != "tools" || !strings.Contains(log.String(), "supplied by 0") {
+	if len(result.Buildpacks) != 2 || result.Buildpacks[0].Name != "tools" ||
+		!strings.Contains(log.String(), "supplied by 0") {
 		t.Errorf("result is %+v, want tools as first of 2 buildpacks and its supply in the log\n%s", result, log)
 	}
 	req.Lifecycle.Buildpacks = []string{"nested"}
@@ -262,7 +272,8 @@ func makeRepository(t *testing.T, git, dir string, files map[string]string, use 
 		}
 	}
 	for _, args := range [][]string{
-		{"init", "-q", "-b", "main"}, {"add", "."}, {"commit", "-q", "-m", "x"}, {"branch", "v1"}, {"clone", "-q", "--bare", ".", "../repo.git"},
+		{"init", "-q", "-b", "main"}, {"add", "."}, {"commit", "-q", "-m", "x"}, {"branch", "v1"},
+		{"clone", "-q", "--bare", ".", "../repo.git"},
 	} {
 		cmd := exec.Command(git, append([]string{"-c", "user.name=x", "-c", "user.email=x@example.org"}, args...)...)
 		cmd.Dir = dir
@@ -276,8 +287,9 @@ func makeRepository(t *testing.T, git, dir string, files map[string]string, use 
 // slow says so and waits for a file.
 func slow(gate string) map[string]string {
 	return map[string]string{
-		"bin/detect":   "#!/bin/sh\nexit 0\n",
-		"bin/finalize": "#!/bin/sh\necho waiting\nuntil [ -e " + gate + " ]; do sleep 0.05; done\necho done waiting\nprintf 'processes: [{type: web, command: run}]' > $3/$4/launch.yml\n",
+		"bin/detect": "#!/bin/sh\nexit 0\n",
+		"bin/finalize": "#!/bin/sh\necho waiting\nuntil [ -e " + gate +
+			" ]; do sleep 0.05; done\necho done waiting\nprintf 'processes: [{type: web, command: run}]' > $3/$4/launch.yml\n",
 	}
 }
 
@@ -390,7 +402,8 @@ func TestSweep(t *testing.T) {
 
 func TestTimeout(t *testing.T) {
 	t.Parallel()
-	w, _ := withCatalog(t, map[string]map[string]string{"slow": slow("/nonexistent")}, func(c *staging.Config) { c.Timeout = time.Second })
+	w, _ := withCatalog(t, map[string]map[string]string{"slow": slow("/nonexistent")},
+		func(c *staging.Config) { c.Timeout = time.Second })
 	req, log := w.request(map[string]string{"a": "b"})
 	w.fails(req, log, "StagingTimeExpired - Staging time expired: the build took longer than 1s")
 }
@@ -398,7 +411,8 @@ func TestTimeout(t *testing.T) {
 // TestSilentBuild says that a build works that writes nothing.
 func TestSilentBuild(t *testing.T) {
 	t.Parallel()
-	w, _ := withCatalog(t, map[string]map[string]string{"slow": slow("/nonexistent")}, func(c *staging.Config) { c.Silence = time.Millisecond })
+	w, _ := withCatalog(t, map[string]map[string]string{"slow": slow("/nonexistent")},
+		func(c *staging.Config) { c.Silence = time.Millisecond })
 	req, log := w.request(map[string]string{"a": "b"})
 	call := w.background(context.Background(), req)
 	<-log.until("waiting")
@@ -449,7 +463,8 @@ func TestParallelBound(t *testing.T) {
 // it, or it detects the app.
 func TestUploadedBuildpackSidecars(t *testing.T) {
 	t.Parallel()
-	pack := map[string]string{"bin/detect": "#!/bin/sh\nexit 0\n", "bin/finalize": "#!/bin/sh\nprintf 'processes: [{type: web, command: run}]' > $3/$4/launch.yml\n"}
+	pack := map[string]string{"bin/detect": "#!/bin/sh\nexit 0\n",
+		"bin/finalize": "#!/bin/sh\nprintf 'processes: [{type: web, command: run}]' > $3/$4/launch.yml\n"}
 	for name, tc := range map[string]struct {
 		installed string
 		named     []string
@@ -467,7 +482,8 @@ func TestUploadedBuildpackSidecars(t *testing.T) {
 			req, log := w.request(map[string]string{"a": "b"}, tc.named...)
 			req.Sidecars = []platform.Sidecar{{Name: "config-server", ProcessTypes: []string{"web"}, MemoryMB: tc.memory}}
 			w.stage(req, log)
-			want := `WARNING: The sidecar "config-server" has no memory, which is required with a custom buildpack (` + tc.installed + `)`
+			want := `WARNING: The sidecar "config-server" has no memory, which is required with a custom buildpack (` +
+				tc.installed + `)`
 			if n := log.count(want); n != map[bool]int{true: 1, false: 0}[tc.warns] {
 				t.Errorf("%d times %q in\n%s", n, want, log)
 			}
@@ -485,12 +501,14 @@ func TestUploadedBuildpackSidecars(t *testing.T) {
 func TestLaunchSidecars(t *testing.T) {
 	t.Parallel()
 	pack := map[string]string{
-		"bin/detect":   "#!/bin/sh\nexit 0\n",
-		"bin/finalize": "#!/bin/sh\nprintf 'processes: [{type: web, command: run}, {type: agent, command: go, platforms: {cloudfoundry: {sidecar_for: [web]}}}]' > $3/$4/launch.yml\n",
+		"bin/detect": "#!/bin/sh\nexit 0\n",
+		"bin/finalize": "#!/bin/sh\nprintf 'processes: [{type: web, command: run}, {type: agent, command: go, platforms: " +
+			"{cloudfoundry: {sidecar_for: [web]}}}]' > $3/$4/launch.yml\n",
 	}
 	w, list := withCatalog(t, map[string]map[string]string{"plain": pack}, nil)
 	req, log := w.request(map[string]string{"a": "b"})
-	if got := w.stage(req, log).Sidecars; len(got) != 1 || got[0].Name != "agent" || !slices.Equal(got[0].ProcessTypes, []string{"web"}) {
+	if got := w.stage(req, log).Sidecars; len(got) != 1 || got[0].Name != "agent" ||
+		!slices.Equal(got[0].ProcessTypes, []string{"web"}) {
 		t.Errorf("sidecars are %+v, want agent for web", got)
 	}
 	pack["manifest.yml"] = "needs_sidecar_memory: true\n"
@@ -504,18 +522,21 @@ func TestLaunchSidecarOptions(t *testing.T) {
 	t.Parallel()
 	pack := func(ingot string) map[string]string {
 		return map[string]string{
-			"bin/detect":   "#!/bin/sh\nexit 0\n",
-			"bin/supply":   "#!/bin/sh\nprintf 'processes: [{type: web, command: run}, {type: agent, command: go, limits: {memory: 16}, platforms: {cloudfoundry: {sidecar_for: [web]}, ingot: " + ingot + "}}]' > $3/$4/launch.yml\n",
+			"bin/detect": "#!/bin/sh\nexit 0\n",
+			"bin/supply": "#!/bin/sh\nprintf 'processes: [{type: web, command: run}, {type: agent, command: go, limits: " +
+				"{memory: 16}, platforms: {cloudfoundry: {sidecar_for: [web]}, ingot: " + ingot + "}}]' > $3/$4/launch.yml\n",
 			"bin/finalize": "#!/bin/sh\n",
 		}
 	}
-	w, list := withCatalog(t, map[string]map[string]string{"plain": pack("{restart: always, run-in: tasks, ports: 9090, health-check-type: port, stop-signal: int}")}, nil)
+	w, list := withCatalog(t, map[string]map[string]string{
+		"plain": pack("{restart: always, run-in: tasks, ports: 9090, health-check-type: port, stop-signal: int}")}, nil)
 	req, log := w.request(map[string]string{"a": "b"})
 	got := w.stage(req, log).Sidecars
 	if len(got) != 1 || got[0].MemoryMB != 16 || got[0].Options == nil {
 		t.Fatalf("the sidecars are %+v, want agent with options", got)
 	}
-	if o := got[0].Options; o.Restart != "always" || !got[0].Sidecar().RunsInTasks() || !slices.Equal(o.Ports, []int{9090}) || o.Health == nil || o.StopSignal != "SIGINT" {
+	if o := got[0].Options; o.Restart != "always" || !got[0].Sidecar().RunsInTasks() ||
+		!slices.Equal(o.Ports, []int{9090}) || o.Health == nil || o.StopSignal != "SIGINT" {
 		t.Errorf("the options are %+v", o)
 	}
 	for ingot, want := range map[string]string{
@@ -539,7 +560,8 @@ func TestLaunchSidecarOptions(t *testing.T) {
 
 func TestTooLarge(t *testing.T) {
 	t.Parallel()
-	w, _ := withCatalog(t, map[string]map[string]string{"simple": simple}, func(c *staging.Config) { c.MaxDroplet, c.MaxCache = 300, 1 })
+	w, _ := withCatalog(t, map[string]map[string]string{"simple": simple},
+		func(c *staging.Config) { c.MaxDroplet, c.MaxCache = 300, 1 })
 	req, log := w.request(map[string]string{"a": "b"})
 	w.fails(req, log, "StagingError - ")
 	w.config.MaxDroplet = 1 << 20

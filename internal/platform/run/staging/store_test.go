@@ -67,7 +67,8 @@ func TestEnsureBundledAddsNewOnes(t *testing.T) {
 		if err := tx.Buildpacks().Update(binary); err != nil {
 			return err
 		}
-		return tx.Buildpacks().Insert(&platform.Buildpack{Name: "mine", Position: binary.Position + 1, Enabled: true, Lifecycle: "buildpack"})
+		return tx.Buildpacks().Insert(&platform.Buildpack{Name: "mine", Position: binary.Position + 1, Enabled: true,
+			Lifecycle: "buildpack"})
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -107,7 +108,8 @@ func TestFilesToShare(t *testing.T) {
 	for _, a := range e.files {
 		keys = append(keys, a.Target+" "+strconv.FormatBool(a.Key != ""))
 	}
-	if got, want := strings.Join(keys, ", "), "builder true, buildpacks/0 true, cache true, app false, stage false"; got != want {
+	if got, want := strings.Join(keys, ", "),
+		"builder true, buildpacks/0 true, cache true, app false, stage false"; got != want {
 		t.Errorf("files %s, want %s", got, want)
 	}
 }

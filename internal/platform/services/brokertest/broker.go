@@ -46,9 +46,11 @@ func (r *Request) Operation() string {
 	case parts[len(parts)-1] == "last_operation":
 		return "last_operation"
 	case len(parts) > 2:
-		return map[string]string{http.MethodPut: "bind", http.MethodDelete: "unbind", http.MethodGet: "fetch_binding"}[r.Method]
+		return map[string]string{http.MethodPut: "bind", http.MethodDelete: "unbind",
+			http.MethodGet: "fetch_binding"}[r.Method]
 	}
-	return map[string]string{http.MethodPut: "provision", http.MethodPatch: "update", http.MethodDelete: "deprovision", http.MethodGet: "fetch"}[r.Method]
+	return map[string]string{http.MethodPut: "provision", http.MethodPatch: "update", http.MethodDelete: "deprovision",
+		http.MethodGet: "fetch"}[r.Method]
 }
 
 // Reply is an answer.
@@ -124,7 +126,10 @@ func (b *Broker) Bindings() (n int) {
 func (b *Broker) Requests(operation string) []*Request {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return slices.DeleteFunc(slices.Clone(b.requests), func(r *Request) bool { return operation != "" && r.Operation() != operation })
+	return slices.DeleteFunc(slices.Clone(b.requests), func(r *Request) bool {
+		return operation != "" &&
+			r.Operation() != operation
+	})
 }
 
 // Drop forgets an instance, as if it was removed by other means.
@@ -258,7 +263,8 @@ func (b *Broker) catalog() *Reply {
 			plan["maintenance_info"] = map[string]any{"version": "1.0.0", "description": "first"}
 		}
 		if name == Paid {
-			plan["metadata"] = map[string]any{"costs": []any{map[string]any{"amount": map[string]any{"usd": 9.5}, "unit": "MONTHLY"}}}
+			plan["metadata"] = map[string]any{"costs": []any{map[string]any{"amount": map[string]any{"usd": 9.5},
+				"unit": "MONTHLY"}}}
 		}
 		plans = append(plans, plan)
 	}

@@ -57,7 +57,8 @@ func (c *Client) Bind(ctx context.Context, b Broker, k BindChange) (*Binding, er
 	if k.Predecessor != "" {
 		body["predecessor_binding_id"] = k.Predecessor
 	}
-	r, err := c.do(ctx, b, call{method: http.MethodPut, path: bindingPath(k.Instance, k.BindingID), query: url.Values{"accepts_incomplete": {"true"}}, body: body, user: k.User})
+	r, err := c.do(ctx, b, call{method: http.MethodPut, path: bindingPath(k.Instance, k.BindingID),
+		query: url.Values{"accepts_incomplete": {"true"}}, body: body, user: k.User})
 	if err != nil {
 		return nil, err
 	}

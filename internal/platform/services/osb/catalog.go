@@ -124,7 +124,8 @@ func (s *Service) problems(add func(string, ...any)) {
 				add("Service '%s': Service dashboard client %s must be a string and must not be empty", s.Name, name)
 			}
 		}
-		if u, err := url.Parse(d.RedirectURI); d.RedirectURI != "" && (err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https") {
+		if u, err := url.Parse(d.RedirectURI); d.RedirectURI != "" && (err != nil || u.Host == "" || u.Scheme != "http" &&
+			u.Scheme != "https") {
 			add("Service '%s': Service dashboard client redirect_uri must be an http or https URL", s.Name)
 		}
 	}

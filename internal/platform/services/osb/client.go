@@ -105,7 +105,8 @@ func New(o Options) *Client {
 		}
 	}
 	return &Client{
-		options: o, breakers: map[string]*gobreaker.CircuitBreaker[*reply]{}, http: client(safedial.Everywhere), guarded: client(o.Guard),
+		options: o, breakers: map[string]*gobreaker.CircuitBreaker[*reply]{}, http: client(safedial.Everywhere),
+		guarded:      client(o.Guard),
 		infoLocation: infoLocation(o.PlatformURL),
 	}
 }
@@ -187,7 +188,8 @@ func (c *Client) do(ctx context.Context, b Broker, k call) (*reply, error) {
 		return nil, ctx.Err()
 	case errors.Is(err, gobreaker.ErrOpenState), errors.Is(err, gobreaker.ErrTooManyRequests):
 		return nil, &Error{Outcome: Unavailable, Title: "ServiceBrokerApiUnreachable", Err: err,
-			Message: fmt.Sprintf("The service broker '%s' has not responded several times in a row and is not called for a moment. Try again later.", b.Name)}
+			Message: fmt.Sprintf("The service broker '%s' has not responded several times in a row and is not called for a "+
+				"moment. Try again later.", b.Name)}
 	case isTimeout(err):
 		outcome := Unknown
 		if neverSent(err) {
@@ -200,24 +202,28 @@ func (c *Client) do(ctx context.Context, b Broker, k call) (*reply, error) {
 			Message: fmt.Sprintf("The service broker '%s' is not called: %s.", b.Name, safedial.ErrPrivate)}
 	case errors.As(err, &untrusted):
 		return nil, &Error{Outcome: Unavailable, Title: "ServiceBrokerApiUnreachable", Err: err,
-			Message: fmt.Sprintf("The certificate of the service broker '%s' is not accepted: %s. Give it a valid one, or ask an operator to trust its authority with --trusted-ca.", b.Name, untrusted.Err)}
+			Message: fmt.Sprintf("The certificate of the service broker '%s' is not accepted: %s. Give it a valid one, or ask "+
+				"an operator to trust its authority with --trusted-ca.", b.Name, untrusted.Err)}
 	case errors.Is(err, errTooLarge):
 		return nil, &Error{Outcome: Unknown, Title: "ServiceBrokerBadResponse", Err: err,
-			Message: fmt.Sprintf("The service broker '%s' returned an invalid response: it is larger than %d bytes.", b.Name, k.limit)}
+			Message: fmt.Sprintf("The service broker '%s' returned an invalid response: it is larger than %d bytes.",
+				b.Name, k.limit)}
 	}
 	outcome := Unknown
 	if neverSent(err) {
 		outcome = Unavailable
 	}
 	return nil, &Error{Outcome: outcome, Title: "ServiceBrokerApiUnreachable", Err: err,
-		Message: fmt.Sprintf("The service broker '%s' could not be reached. Check that it runs at its address and that the address is right.", b.Name)}
+		Message: fmt.Sprintf("The service broker '%s' could not be reached. Check that it runs at its address and that the "+
+			"address is right.", b.Name)}
 }
 
 // observed sends a request through the circuit breaker, counts it and records its span.
 func (c *Client) observed(ctx context.Context, b Broker, k call) (*reply, error) {
 	began := time.Now()
 	ctx, span := c.options.Tracer.Begin(ctx, "broker", "broker "+k.operation(), tracing.Client,
-		tracing.String("http.request.method", k.method), tracing.String("ingot.broker.id", b.GUID), tracing.String("ingot.broker.name", b.Name))
+		tracing.String("http.request.method", k.method), tracing.String("ingot.broker.id", b.GUID),
+		tracing.String("ingot.broker.name", b.Name))
 	defer span.End()
 	r, err := c.breaker(b).Execute(func() (*reply, error) { return c.send(ctx, b, k) })
 	c.options.Metrics.observe(k, r, err, time.Since(began))

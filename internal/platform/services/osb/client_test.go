@@ -196,7 +196,8 @@ func TestNobody(t *testing.T) {
 func TestCatalog(t *testing.T) {
 	t.Parallel()
 	service := func(more string) string {
-		return `{"services":[{"id":"s","name":"n","description":"d","plans":[{"id":"p","name":"n","description":"d"` + more + `}]}]}`
+		return `{"services":[{"id":"s","name":"n","description":"d","plans":[{"id":"p","name":"n","description":"d"` +
+			more + `}]}]}`
 	}
 	for body, problem := range map[string]string{
 		service(""):           "",
@@ -244,13 +245,15 @@ func TestGuarded(t *testing.T) {
 	} {
 		before := asked
 		client := osb.New(osb.Options{Timeout: 20 * time.Second, Guard: c.guard, Routes: routes})
-		_, err := client.Catalog(t.Context(), osb.Broker{GUID: "g", Name: "b", URL: c.url, Username: "u", Password: "p", Guarded: c.guarded})
+		_, err := client.Catalog(t.Context(), osb.Broker{GUID: "g", Name: "b", URL: c.url, Username: "u", Password: "p",
+			Guarded: c.guarded})
 		client.Close()
 		if called := asked > before; called != c.called {
 			t.Errorf("%s: called %t, %v", name, called, err)
 		}
 		var e *osb.Error
-		if !c.called && (!errors.As(err, &e) || e.Outcome != osb.Unavailable || !strings.Contains(e.Message, "--allow-networks")) {
+		if !c.called && (!errors.As(err, &e) || e.Outcome != osb.Unavailable ||
+			!strings.Contains(e.Message, "--allow-networks")) {
 			t.Errorf("%s: error is %v, want %s and --allow-networks", name, err, osb.Unavailable)
 		}
 	}

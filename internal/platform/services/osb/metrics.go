@@ -16,8 +16,9 @@ type Metrics struct{ calls *prometheus.HistogramVec }
 // NewMetrics registers the metrics of calls to brokers.
 func NewMetrics(r prometheus.Registerer) *Metrics {
 	m := &Metrics{calls: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-		Name:    "ingot_broker_request_duration_seconds",
-		Help:    "Time of calls to service brokers, by operation and result: ok, refused (4xx), error (5xx or an invalid response), unreachable, timeout, skipped (the broker failed several times and is not called for a moment).",
+		Name: "ingot_broker_request_duration_seconds",
+		Help: "Time of calls to service brokers, by operation and result: ok, refused (4xx), error (5xx or an invalid " +
+			"response), unreachable, timeout, skipped (the broker failed several times and is not called for a moment).",
 		Buckets: []float64{.01, .05, .25, 1, 5, 15, 60},
 	}, []string{"operation", "result"})}
 	r.MustRegister(m.calls)
@@ -40,7 +41,8 @@ func (k call) operation() string {
 	case strings.Contains(k.path, "/service_bindings/"):
 		return map[string]string{http.MethodPut: "bind", http.MethodDelete: "unbind", http.MethodGet: "fetch"}[k.method]
 	}
-	return map[string]string{http.MethodPut: "provision", http.MethodPatch: "update", http.MethodDelete: "deprovision", http.MethodGet: "fetch"}[k.method]
+	return map[string]string{http.MethodPut: "provision", http.MethodPatch: "update", http.MethodDelete: "deprovision",
+		http.MethodGet: "fetch"}[k.method]
 }
 
 func resultOf(r *reply, err error) string {

@@ -61,22 +61,27 @@ func maintenance(version string) *MaintenanceInfo {
 // Provision creates an instance.
 func (c *Client) Provision(ctx context.Context, b Broker, k Change) (*Answer, error) {
 	body := map[string]any{
-		"service_id": k.ServiceID, "plan_id": k.PlanID, "context": k.Context, "organization_guid": k.OrgGUID, "space_guid": k.SpaceGUID,
+		"service_id": k.ServiceID, "plan_id": k.PlanID, "context": k.Context, "organization_guid": k.OrgGUID,
+		"space_guid": k.SpaceGUID,
 	}
 	k.add(body)
-	return c.change(ctx, b, call{method: http.MethodPut, path: k.path(), query: url.Values{"accepts_incomplete": {"true"}}, body: body, user: k.User},
+	return c.change(ctx, b, call{method: http.MethodPut, path: k.path(), query: url.Values{"accepts_incomplete": {"true"}},
+		body: body, user: k.User},
 		http.StatusOK, http.StatusCreated)
 }
 
 // Update updates an instance.
 func (c *Client) Update(ctx context.Context, b Broker, k Change) (*Answer, error) {
-	previous := map[string]any{"service_id": k.ServiceID, "plan_id": k.PreviousPlanID, "organization_id": k.OrgGUID, "space_id": k.SpaceGUID}
+	previous := map[string]any{"service_id": k.ServiceID, "plan_id": k.PreviousPlanID, "organization_id": k.OrgGUID,
+		"space_id": k.SpaceGUID}
 	if m := maintenance(k.PreviousMaintenance); m != nil {
 		previous["maintenance_info"] = m
 	}
-	body := map[string]any{"service_id": k.ServiceID, "plan_id": k.PlanID, "context": k.Context, "previous_values": previous}
+	body := map[string]any{"service_id": k.ServiceID, "plan_id": k.PlanID, "context": k.Context,
+		"previous_values": previous}
 	k.add(body)
-	return c.change(ctx, b, call{method: http.MethodPatch, path: k.path(), query: url.Values{"accepts_incomplete": {"true"}}, body: body, user: k.User}, http.StatusOK)
+	return c.change(ctx, b, call{method: http.MethodPatch, path: k.path(),
+		query: url.Values{"accepts_incomplete": {"true"}}, body: body, user: k.User}, http.StatusOK)
 }
 
 func (k Change) add(body map[string]any) {
@@ -116,7 +121,8 @@ func (c *Client) change(ctx context.Context, b Broker, k call, ok ...int) (*Answ
 	if len(said.Operation) > 10000 {
 		return nil, r.garbage(b, fmt.Errorf("the operation has more than 10000 characters"))
 	}
-	out := &Answer{Outcome: Done, Operation: said.Operation, Dashboard: webAddress(said.Dashboard), Metadata: said.Metadata, RetryAfter: r.retryAfter}
+	out := &Answer{Outcome: Done, Operation: said.Operation, Dashboard: webAddress(said.Dashboard),
+		Metadata: said.Metadata, RetryAfter: r.retryAfter}
 	if accepted {
 		out.Outcome = Accepted
 	}
@@ -138,7 +144,8 @@ func (c *Client) Poll(ctx context.Context, b Broker, i Instance, operation, user
 }
 
 // PollBinding returns the state of an operation on a binding.
-func (c *Client) PollBinding(ctx context.Context, b Broker, i Instance, binding, operation, user string) (*Answer, error) {
+func (c *Client) PollBinding(ctx context.Context, b Broker, i Instance, binding, operation,
+	user string) (*Answer, error) {
 	return c.poll(ctx, b, bindingPath(i, binding)+"/last_operation", i, operation, user)
 }
 
@@ -172,7 +179,8 @@ func (c *Client) poll(ctx context.Context, b Broker, path string, i Instance, op
 	case "succeeded":
 		out.Outcome = Done
 	case "failed":
-		return nil, &Error{Outcome: Refused, Status: r.status, Title: "ServiceBrokerRequestRejected", Message: orElse(out.Description, "The service broker reported a failure without a reason.")}
+		return nil, &Error{Outcome: Refused, Status: r.status, Title: "ServiceBrokerRequestRejected",
+			Message: orElse(out.Description, "The service broker reported a failure without a reason.")}
 	default:
 		return nil, r.garbage(b, fmt.Errorf("unknown state %q", clean(said.State)))
 	}
@@ -185,8 +193,10 @@ func (c *Client) FetchInstance(ctx context.Context, b Broker, i Instance, user s
 }
 
 // FetchBindingParameters returns the parameters of a binding.
-func (c *Client) FetchBindingParameters(ctx context.Context, b Broker, i Instance, binding, user string) (map[string]any, error) {
-	return c.fetchParameters(ctx, b, call{method: http.MethodGet, path: bindingPath(i, binding), query: i.query(), user: user})
+func (c *Client) FetchBindingParameters(ctx context.Context, b Broker, i Instance, binding,
+	user string) (map[string]any, error) {
+	return c.fetchParameters(ctx, b, call{method: http.MethodGet, path: bindingPath(i, binding), query: i.query(),
+		user: user})
 }
 
 func (c *Client) fetchParameters(ctx context.Context, b Broker, k call) (map[string]any, error) {

@@ -67,10 +67,12 @@ func (r *reply) failure(b Broker) *Error {
 	switch {
 	case r.status == http.StatusUnauthorized || r.status == http.StatusForbidden && !readable:
 		return &Error{Outcome: Refused, Status: r.status, Title: "ServiceBrokerApiAuthenticationFailed",
-			Message: fmt.Sprintf("Authentication with the service broker '%s' failed. Check the user name and password it was registered with.", b.Name)}
+			Message: fmt.Sprintf("Authentication with the service broker '%s' failed. Check the user name and password it was "+
+				"registered with.", b.Name)}
 	case r.status == http.StatusUnprocessableEntity && said.Error == "ConcurrencyError":
 		return &Error{Outcome: Busy, Status: r.status, Title: "AsyncServiceInstanceOperationInProgress",
-			Message: "The service broker rejected the request due to an operation being in progress for the service instance or binding."}
+			Message: "The service broker rejected the request due to an operation being in progress for the service instance " +
+				"or binding."}
 	case r.status == http.StatusUnprocessableEntity && said.Error == "AsyncRequired":
 		return &Error{Outcome: Refused, Status: r.status, Title: "AsyncRequired",
 			Message: "This service plan requires client support for asynchronous service operations."}
@@ -79,15 +81,20 @@ func (r *reply) failure(b Broker) *Error {
 			Message: "This service supports generation of credentials through binding an application only."}
 	case r.status == http.StatusUnprocessableEntity && said.Error == "MaintenanceInfoConflict":
 		return &Error{Outcome: Refused, Status: r.status, Title: "MaintenanceInfoConflict",
-			Message: "The maintenance information of the plan has changed. Ask an administrator to update the broker's catalog, then try again."}
+			Message: "The maintenance information of the plan has changed. Ask an administrator to update the broker's " +
+				"catalog, then try again."}
 	case r.status == http.StatusConflict:
-		return &Error{Outcome: Refused, Status: r.status, Title: "ServiceBrokerConflict", Message: "Service broker error: " + orElse(words, "one with this id and other attributes already exists")}
+		return &Error{Outcome: Refused, Status: r.status, Title: "ServiceBrokerConflict", Message: "Service broker error: " +
+			orElse(words, "one with this id and other attributes already exists")}
 	case r.status == http.StatusGone:
-		return &Error{Outcome: Gone, Status: r.status, Title: "ServiceBrokerRequestRejected", Message: "Service broker error: " + orElse(words, "it does not exist any more")}
+		return &Error{Outcome: Gone, Status: r.status, Title: "ServiceBrokerRequestRejected",
+			Message: "Service broker error: " + orElse(words, "it does not exist any more")}
 	case r.status >= 400 && r.status < 500:
-		return &Error{Outcome: Refused, Status: r.status, Title: "ServiceBrokerRequestRejected", Message: "Service broker error: " + orElse(words, fmt.Sprintf("the request was rejected with status %d", r.status))}
+		return &Error{Outcome: Refused, Status: r.status, Title: "ServiceBrokerRequestRejected",
+			Message: "Service broker error: " + orElse(words, fmt.Sprintf("the request was rejected with status %d", r.status))}
 	case r.status >= 500:
-		return &Error{Outcome: Unknown, Status: r.status, Title: "ServiceBrokerBadResponse", Message: "Service broker error: " + orElse(words, fmt.Sprintf("the broker failed with status %d", r.status))}
+		return &Error{Outcome: Unknown, Status: r.status, Title: "ServiceBrokerBadResponse",
+			Message: "Service broker error: " + orElse(words, fmt.Sprintf("the broker failed with status %d", r.status))}
 	}
 	return r.garbage(b, fmt.Errorf("status %d is not one of the expected", r.status))
 }

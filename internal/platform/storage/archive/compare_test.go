@@ -108,9 +108,10 @@ func TestNotComparable(t *testing.T) {
 		items  []item
 		listed bool
 	}{
-		"a hard link":      {[]item{file("a", "2"), hardlink("b", "a")}, false},
-		"many files":       {many, false},
-		"a long name":      {[]item{file("a", "1"), dir(strings.Repeat("d", 200) + "/" + strings.Repeat("e", 200) + "/" + strings.Repeat("f", 200) + "/")}, false},
+		"a hard link": {[]item{file("a", "2"), hardlink("b", "a")}, false},
+		"many files":  {many, false},
+		"a long name": {[]item{file("a", "1"), dir(strings.Repeat("d", 200) + "/" + strings.Repeat("e", 200) + "/" +
+			strings.Repeat("f", 200) + "/")}, false},
 		"a large file":     {[]item{file("a", strings.Repeat("x", 17<<20))}, true},
 		"two large files":  {[]item{file("a", strings.Repeat("x", 9<<20)), file("b", strings.Repeat("x", 9<<20))}, true},
 		"a file is gone":   {[]item{file("b", "1")}, true},

@@ -127,7 +127,8 @@ func TestExtractNeedsAnEmptyDirectory(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "mine"), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := extractZip(buildZip(t, file("a", "")), dir, archive.Limits{}); err == nil || fault.Is(err, fault.Unprocessable) {
+	if _, err := extractZip(buildZip(t, file("a", "")), dir, archive.Limits{}); err == nil ||
+		fault.Is(err, fault.Unprocessable) {
 		t.Errorf("got %v", err)
 	}
 	if diff := cmp.Diff(map[string]string{"mine": "-rw------- "}, tree(t, dir)); diff != "" {
@@ -197,17 +198,18 @@ func TestWalk(t *testing.T) {
 	t.Parallel()
 	data := buildZip(t, file("a", "hello"), dir("d/"), symlink("l", "a"), file("b", "world"))
 	var got []string
-	sum, err := archive.WalkZip(bytes.NewReader(data), int64(len(data)), archive.Limits{}, func(e archive.Entry, body io.Reader) error {
-		got = append(got, e.Kind.String()+" "+e.Path)
-		if e.Path == "b" { // a is not read, and still counted
-			content, err := io.ReadAll(body)
-			if string(content) != "world" {
-				t.Errorf("content %q", content)
+	sum, err := archive.WalkZip(bytes.NewReader(data), int64(len(data)), archive.Limits{},
+		func(e archive.Entry, body io.Reader) error {
+			got = append(got, e.Kind.String()+" "+e.Path)
+			if e.Path == "b" { // a is not read, and still counted
+				content, err := io.ReadAll(body)
+				if string(content) != "world" {
+					t.Errorf("content %q", content)
+				}
+				return err
 			}
-			return err
-		}
-		return nil
-	})
+			return nil
+		})
 	if err != nil || sum.Size != 10 {
 		t.Errorf("sum is %+v, %v, want size 10", sum, err)
 	}
@@ -215,7 +217,8 @@ func TestWalk(t *testing.T) {
 		t.Errorf("entries (-want +got):\n%s", diff)
 	}
 	stop := errors.New("stop")
-	if _, err := archive.WalkZip(bytes.NewReader(data), int64(len(data)), archive.Limits{}, func(archive.Entry, io.Reader) error { return stop }); !errors.Is(err, stop) {
+	if _, err := archive.WalkZip(bytes.NewReader(data), int64(len(data)), archive.Limits{},
+		func(archive.Entry, io.Reader) error { return stop }); !errors.Is(err, stop) {
 		t.Errorf("got %v", err)
 	}
 }
@@ -223,7 +226,8 @@ func TestWalk(t *testing.T) {
 func TestKindString(t *testing.T) {
 	t.Parallel()
 	for k, want := range map[archive.Kind]string{
-		archive.Dir: "directory", archive.File: "file", archive.Symlink: "symbolic link", archive.Hardlink: "hard link", 9: "entry of kind 9",
+		archive.Dir: "directory", archive.File: "file", archive.Symlink: "symbolic link", archive.Hardlink: "hard link",
+		9: "entry of kind 9",
 	} {
 		if got := k.String(); got != want {
 			t.Errorf("kind %d is %q, want %q", k, got, want)
@@ -319,7 +323,8 @@ func TestMerge(t *testing.T) {
 		r    archive.Resource
 		want string
 	}{
-		"parent":         {archive.Resource{Path: "../canary/file"}, `The list of matched files is not valid: entry "../canary/file" leaves the directory`},
+		"parent": {archive.Resource{Path: "../canary/file"},
+			`The list of matched files is not valid: entry "../canary/file" leaves the directory`},
 		"absolute":       {archive.Resource{Path: "/etc/x"}, `is an absolute path`},
 		"no path":        {archive.Resource{}, `has no name`},
 		"through a link": {archive.Resource{Path: "link/x"}, `is placed inside the link "link"`},
@@ -376,7 +381,8 @@ func TestTarIsDeterministic(t *testing.T) {
 	if err := os.Chmod(filepath.Join(root, "a"), fs.ModeSetuid|0o755); err != nil {
 		t.Fatal(err)
 	}
-	o := archive.TarOptions{Modified: then.Add(time.Millisecond), Skip: func(name string) bool { return name == "skipped" }}
+	o := archive.TarOptions{Modified: then.Add(time.Millisecond),
+		Skip: func(name string) bool { return name == "skipped" }}
 	var one, two bytes.Buffer
 	if err := archive.TarGz(&one, root, o); err != nil {
 		t.Fatal(err)

@@ -52,28 +52,40 @@ func TestExtractLayer(t *testing.T) {
 		files           []string
 		wrong           string
 	}{
-		"names":         {headers: []tar.Header{{Name: "/abs"}, {Name: "./dot"}, dir("/"), dir("./")}, files: []string{"abs", "dot"}},
-		"devices":       {headers: []tar.Header{{Name: "dev/null", Typeflag: tar.TypeChar}, {Name: "dev/sda", Typeflag: tar.TypeBlock}, {Name: "pipe", Typeflag: tar.TypeFifo}, {Name: "x"}}, files: []string{"x"}},
-		"outside links": {headers: []tar.Header{{Name: "etc", Typeflag: tar.TypeSymlink, Linkname: "/usr/etc"}}, files: []string{"etc"}},
-		"hard link":     {headers: []tar.Header{{Name: "a"}, {Name: "b", Typeflag: tar.TypeLink, Linkname: "/a"}}, files: []string{"a", "b"}},
-		"removed":       {headers: []tar.Header{dir("d/"), {Name: "d/.wh.old"}, {Name: ".wh.top"}, {Name: "d/.wh..wh.plnk"}}, removed: []string{"d/old", "top"}, files: []string{"d"}},
+		"names": {headers: []tar.Header{{Name: "/abs"}, {Name: "./dot"}, dir("/"), dir("./")},
+			files: []string{"abs", "dot"}},
+		"devices": {headers: []tar.Header{{Name: "dev/null", Typeflag: tar.TypeChar},
+			{Name: "dev/sda", Typeflag: tar.TypeBlock}, {Name: "pipe", Typeflag: tar.TypeFifo}, {Name: "x"}},
+			files: []string{"x"}},
+		"outside links": {headers: []tar.Header{{Name: "etc", Typeflag: tar.TypeSymlink, Linkname: "/usr/etc"}},
+			files: []string{"etc"}},
+		"hard link": {headers: []tar.Header{{Name: "a"}, {Name: "b", Typeflag: tar.TypeLink, Linkname: "/a"}},
+			files: []string{"a", "b"}},
+		"removed": {headers: []tar.Header{dir("d/"), {Name: "d/.wh.old"}, {Name: ".wh.top"}, {Name: "d/.wh..wh.plnk"}},
+			removed: []string{"d/old", "top"}, files: []string{"d"}},
 		"removed twice": {headers: []tar.Header{{Name: ".wh.a"}, {Name: "./.wh.a"}}, removed: []string{"a"}},
-		"implied":       {headers: []tar.Header{{Name: "x/y/.wh.z"}}, removed: []string{"x/y/z"}, files: []string{"x", "x/y"}},
-		"replaced":      {headers: []tar.Header{{Name: ".wh.f"}, {Name: "f"}, {Name: ".wh.d"}, dir("d/"), {Name: "d/new"}}, opaque: []string{"d"}, files: []string{"d", "d/new", "f"}},
-		"opaque":        {headers: []tar.Header{dir("d/"), {Name: "d/.wh..wh..opq"}, {Name: "d/new"}}, opaque: []string{"d"}, files: []string{"d", "d/new"}},
+		"implied": {headers: []tar.Header{{Name: "x/y/.wh.z"}}, removed: []string{"x/y/z"},
+			files: []string{"x", "x/y"}},
+		"replaced": {headers: []tar.Header{{Name: ".wh.f"}, {Name: "f"}, {Name: ".wh.d"}, dir("d/"), {Name: "d/new"}},
+			opaque: []string{"d"}, files: []string{"d", "d/new", "f"}},
+		"opaque": {headers: []tar.Header{dir("d/"), {Name: "d/.wh..wh..opq"}, {Name: "d/new"}}, opaque: []string{"d"},
+			files: []string{"d", "d/new"}},
 		"opaque root":   {headers: []tar.Header{{Name: ".wh..wh..opq"}}, opaque: []string{"."}},
 		"leaves":        {headers: []tar.Header{{Name: "../x"}}, wrong: "leaves the directory"},
 		"removes above": {headers: []tar.Header{{Name: "../.wh.x"}}, wrong: "leaves the directory"},
 		"removes dots":  {headers: []tar.Header{{Name: ".wh..."}}, wrong: "removes no valid name"},
-		"in a link":     {headers: []tar.Header{{Name: "l", Typeflag: tar.TypeSymlink, Linkname: "/etc"}, {Name: "l/passwd"}}, wrong: "inside the link"},
-		"link outside":  {headers: []tar.Header{{Name: "a", Typeflag: tar.TypeLink, Linkname: "../../etc/passwd"}}, wrong: "hard link"},
-		"too large":     {headers: []tar.Header{{Name: "a", Typeflag: tar.TypeReg, Size: 2 << 20}}, wrong: "larger than"},
-		"too many":      {headers: slices.Repeat([]tar.Header{{Name: "a"}}, 101), wrong: "more than 100 files"},
+		"in a link": {headers: []tar.Header{{Name: "l", Typeflag: tar.TypeSymlink, Linkname: "/etc"}, {Name: "l/passwd"}},
+			wrong: "inside the link"},
+		"link outside": {headers: []tar.Header{{Name: "a", Typeflag: tar.TypeLink, Linkname: "../../etc/passwd"}},
+			wrong: "hard link"},
+		"too large": {headers: []tar.Header{{Name: "a", Typeflag: tar.TypeReg, Size: 2 << 20}}, wrong: "larger than"},
+		"too many":  {headers: slices.Repeat([]tar.Header{{Name: "a"}}, 101), wrong: "more than 100 files"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			out := t.TempDir()
-			got, err := archive.ExtractLayer(bytes.NewReader(layerTar(t, test.headers...)), out, archive.Limits{Size: 1 << 20, Files: 100})
+			got, err := archive.ExtractLayer(bytes.NewReader(layerTar(t, test.headers...)), out,
+				archive.Limits{Size: 1 << 20, Files: 100})
 			if test.wrong != "" {
 				if !fault.Is(err, fault.Unprocessable) || !strings.Contains(err.Error(), test.wrong) {
 					t.Errorf("error %v, want %q", err, test.wrong)
@@ -88,8 +100,10 @@ func TestExtractLayer(t *testing.T) {
 				files = append(files, name)
 			}
 			slices.Sort(files)
-			if !slices.Equal(got.Removed, test.removed) || !slices.Equal(got.Opaque, test.opaque) || !slices.Equal(files, test.files) {
-				t.Errorf("removed %q, opaque %q, files %q; want %q, %q, %q", got.Removed, got.Opaque, files, test.removed, test.opaque, test.files)
+			if !slices.Equal(got.Removed, test.removed) || !slices.Equal(got.Opaque, test.opaque) ||
+				!slices.Equal(files, test.files) {
+				t.Errorf("removed %q, opaque %q, files %q; want %q, %q, %q", got.Removed, got.Opaque, files, test.removed,
+					test.opaque, test.files)
 			}
 		})
 	}
@@ -97,7 +111,8 @@ func TestExtractLayer(t *testing.T) {
 
 func TestExtractLayerCompressed(t *testing.T) {
 	t.Parallel()
-	plain := layerTar(t, tar.Header{Name: "setuid", Typeflag: tar.TypeReg, Mode: 0o4755, Uid: 33, Gid: 44}, tar.Header{Name: "far", Uid: 1 << 20, Gid: -1})
+	plain := layerTar(t, tar.Header{Name: "setuid", Typeflag: tar.TypeReg, Mode: 0o4755, Uid: 33, Gid: 44},
+		tar.Header{Name: "far", Uid: 1 << 20, Gid: -1})
 	var zipped, z bytes.Buffer
 	gz := gzip.NewWriter(&zipped)
 	_, _ = gz.Write(plain)
@@ -136,7 +151,8 @@ func TestExtractLayerCompressed(t *testing.T) {
 			}
 		})
 	}
-	if _, err := archive.ExtractLayer(bytes.NewReader(zipped.Bytes()[:zipped.Len()-4]), t.TempDir(), archive.Limits{}); !fault.Is(err, fault.Unprocessable) {
+	if _, err := archive.ExtractLayer(bytes.NewReader(zipped.Bytes()[:zipped.Len()-4]), t.TempDir(),
+		archive.Limits{}); !fault.Is(err, fault.Unprocessable) {
 		t.Errorf("cut short: %v, want an error", err)
 	}
 }

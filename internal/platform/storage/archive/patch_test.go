@@ -47,7 +47,8 @@ func droplet(t testing.TB, f files) []byte {
 		i.name = "./app/" + i.name
 		all = append(all, i)
 	}
-	all = append(all, dir("./app/made/"), file("./app/made/x", "by the buildpack"), symlink("./app/made/up", "/outside"), dir("./deps/"), file("./deps/y", "y"))
+	all = append(all, dir("./app/made/"), file("./app/made/x", "by the buildpack"), symlink("./app/made/up", "/outside"),
+		dir("./deps/"), file("./deps/y", "y"))
 	return gzipped(t, buildTar(t, all...))
 }
 
@@ -95,14 +96,15 @@ func listGzip(t testing.TB, data []byte) map[string]string {
 func listZip(t testing.TB, data []byte) map[string]string {
 	t.Helper()
 	out := map[string]string{}
-	_, err := archive.WalkZip(bytes.NewReader(data), int64(len(data)), archive.Limits{}, func(e archive.Entry, body io.Reader) error {
-		var text []byte
-		if body != nil {
-			text, _ = io.ReadAll(body)
-		}
-		out[e.Path] = fmt.Sprintf("%s %o %q %q", e.Kind, e.Mode, e.Target, text)
-		return nil
-	})
+	_, err := archive.WalkZip(bytes.NewReader(data), int64(len(data)), archive.Limits{},
+		func(e archive.Entry, body io.Reader) error {
+			var text []byte
+			if body != nil {
+				text, _ = io.ReadAll(body)
+			}
+			out[e.Path] = fmt.Sprintf("%s %o %q %q", e.Kind, e.Mode, e.Target, text)
+			return nil
+		})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -113,7 +115,8 @@ func listZip(t testing.TB, data []byte) map[string]string {
 func drawFiles(rt *rapid.T, label string) files {
 	f := files{}
 	for _, name := range []string{"a", "b", "d", "d/a", "d/b", "d/e", "d/e/a", "f/g"} {
-		inside := slices.ContainsFunc(slices.Collect(maps.Keys(f)), func(other string) bool { return strings.HasPrefix(name, other+"/") })
+		inside := slices.ContainsFunc(slices.Collect(maps.Keys(f)),
+			func(other string) bool { return strings.HasPrefix(name, other+"/") })
 		switch kind := rapid.SampledFrom([]string{"", "one", "two", "program", "link"}).Draw(rt, label+" "+name); {
 		case kind == "" || inside:
 		case kind == "link":
@@ -198,7 +201,8 @@ func TestPatchIsAPush(t *testing.T) {
 // TestOverlays: an overlay over another one is what both change.
 func TestOverlays(t *testing.T) {
 	t.Parallel()
-	states := []files{{"a": file("a", "0"), "d/b": file("d/b", "0")}, {"a": file("a", "1"), "d/b": file("d/b", "0"), "c": file("c", "1")}, {"a": file("a", "2"), "d/b": file("d/b", "2"), "c": file("c", "1")}}
+	states := []files{{"a": file("a", "0"), "d/b": file("d/b", "0")}, {"a": file("a", "1"), "d/b": file("d/b", "0"),
+		"c": file("c", "1")}, {"a": file("a", "2"), "d/b": file("d/b", "2"), "c": file("c", "1")}}
 	var all *archive.Overlay
 	for i := 1; i < len(states); i++ {
 		c, err := diff(t, states[i-1], states[i]).Check()
@@ -226,7 +230,8 @@ func TestOverlays(t *testing.T) {
 
 func TestPatchChanges(t *testing.T) {
 	t.Parallel()
-	before := files{"same": file("same", "x"), "edited": file("edited", "x"), "gone": file("gone", "x"), "d/gone": file("d/gone", "x")}
+	before := files{"same": file("same", "x"), "edited": file("edited", "x"), "gone": file("gone", "x"),
+		"d/gone": file("d/gone", "x")}
 	after := files{"same": file("same", "x"), "edited": file("edited", "y"), "new": file("new", "x")}
 	c, err := diff(t, before, after).Check()
 	if err != nil {
@@ -276,7 +281,8 @@ func TestPatchRefused(t *testing.T) {
 		})
 	}
 	large := buildZip(t, file("x", strings.Repeat("x", 2000)))
-	c, err := archive.Patch{Bits: bytes.NewReader(large), Size: int64(len(large)), Limits: archive.Limits{Size: 2000}}.Check()
+	c, err := archive.Patch{Bits: bytes.NewReader(large), Size: int64(len(large)),
+		Limits: archive.Limits{Size: 2000}}.Check()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -89,7 +89,8 @@ func TestPackedAndExtracted(t *testing.T) {
 
 // growTree makes random things in a directory; links lead to what is there.
 func growTree(rt *rapid.T, root, dir string, depth int) {
-	names := rapid.SliceOfNDistinct(rapid.StringMatching(`[a-zA-Z0-9 ._ü€-]{1,12}|[a-z]{100,120}`), 0, 4, rapid.ID[string]).Draw(rt, "names")
+	names := rapid.SliceOfNDistinct(rapid.StringMatching(`[a-zA-Z0-9 ._ü€-]{1,12}|[a-z]{100,120}`), 0, 4,
+		rapid.ID[string]).Draw(rt, "names")
 	var made []string
 	for _, name := range names {
 		if strings.Trim(name, ".") == "" {
@@ -184,7 +185,8 @@ func script(code []byte) []item {
 		}
 		return b
 	}
-	parts := []string{"a", "b", "c", "..", ".", "", "d", `\`, "\x00", "a", "b", "é", "..", "c", "x y", strings.Repeat("n", 254)}
+	parts := []string{"a", "b", "c", "..", ".", "", "d", `\`, "\x00", "a", "b", "é", "..", "c", "x y",
+		strings.Repeat("n", 254)}
 	name := func() string {
 		var all []string
 		for range next() % 6 {
@@ -253,7 +255,8 @@ func FuzzExtractZip(f *testing.F) {
 		}
 		// Written anew, it is the same.
 		var b bytes.Buffer
-		if _, err := archive.MergeZip(&b, archive.Merge{Bits: bytes.NewReader(data), Size: int64(len(data)), Limits: fuzzLimits}); err != nil {
+		if _, err := archive.MergeZip(&b, archive.Merge{Bits: bytes.NewReader(data), Size: int64(len(data)),
+			Limits: fuzzLimits}); err != nil {
 			t.Fatal(err)
 		}
 		again := newPen(t)

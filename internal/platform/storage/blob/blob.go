@@ -69,7 +69,8 @@ type Store interface {
 	// Sweep removes blobs of a kind that were put more than olderThan ago: a new
 	// blob is there before the record that wants it. Unused gets the keys of those
 	// and returns which of them to remove. A store may wait longer than asked.
-	Sweep(ctx context.Context, kind Kind, unused func(keys []string) ([]string, error), olderThan time.Duration) (Swept, error)
+	Sweep(ctx context.Context, kind Kind, unused func(keys []string) ([]string, error),
+		olderThan time.Duration) (Swept, error)
 	// Tidy removes what crashes left behind on this machine.
 	Tidy(ctx context.Context) error
 	Pool
@@ -151,7 +152,8 @@ type Swept struct {
 
 // SweepBefore implements Sweep with List and Delete, for blobs put before a time by
 // the store's clock.
-func SweepBefore(ctx context.Context, s Store, kind Kind, unused func([]string) ([]string, error), before time.Time) (Swept, error) {
+func SweepBefore(ctx context.Context, s Store, kind Kind, unused func([]string) ([]string, error),
+	before time.Time) (Swept, error) {
 	var swept Swept
 	var keys []string
 	sizes := map[string]int64{}
@@ -188,7 +190,8 @@ func CheckKey(kind Kind, key string) error {
 		return fmt.Errorf("blob: no such kind: %d", kind)
 	}
 	if !validKey(key) {
-		return fault.New(fault.Unprocessable, "%q cannot be the key of a %s: a key is 1 to 128 of a-z, 0-9, - and _", key, kind)
+		return fault.New(fault.Unprocessable, "%q cannot be the key of a %s: a key is 1 to 128 of a-z, 0-9, - and _", key,
+			kind)
 	}
 	return nil
 }

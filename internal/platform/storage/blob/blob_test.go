@@ -140,7 +140,8 @@ func TestDamagedBlob(t *testing.T) {
 	}
 	for what, content := range map[string][]byte{
 		"empty": nil, "short": whole[:10], "cut": whole[:len(whole)-1], "longer": append(bytes.Clone(whole), 'x'),
-		"shifted": whole[1:], "changed": append(append(bytes.Clone(whole[:len(whole)-20]), whole[len(whole)-20]+1), whole[len(whole)-19:]...),
+		"shifted": whole[1:], "changed": append(append(bytes.Clone(whole[:len(whole)-20]), whole[len(whole)-20]+1),
+			whole[len(whole)-19:]...),
 	} {
 		if err := os.WriteFile(name, content, 0o600); err != nil {
 			t.Fatal(err)

@@ -85,7 +85,8 @@ func TestDiskFails(t *testing.T) {
 			if errors.As(err, &e) && !strings.HasPrefix(e.Message, "The disk of the server is full (storing the package)") {
 				t.Errorf("message %q", e.Message)
 			}
-			if _, err := s.AddResources(t.Context(), "me", fstest.MapFS{"f": {Data: make([]byte, 600_000)}}); test.disk.sync == nil && err == nil {
+			if _, err := s.AddResources(t.Context(), "me",
+				fstest.MapFS{"f": {Data: make([]byte, 600_000)}}); test.disk.sync == nil && err == nil {
 				t.Error("a resource was added")
 			}
 			intact(t, s)
@@ -110,7 +111,8 @@ func TestFullDevice(t *testing.T) {
 		f, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
 		return device{f, filepath.Join(s.dir, tempDir, "none")}, err
 	}
-	if _, err := s.Put(t.Context(), Packages, "a", strings.NewReader("new"), PutOptions{}); !fault.Is(err, fault.InsufficientStorage) {
+	if _, err := s.Put(t.Context(), Packages, "a", strings.NewReader("new"),
+		PutOptions{}); !fault.Is(err, fault.InsufficientStorage) {
 		t.Errorf("got %v", err)
 	}
 	intact(t, s)
@@ -148,7 +150,8 @@ func TestNoTemporaryFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.create = func() (tempFile, error) { return nil, &os.PathError{Op: "open", Err: syscall.ENOSPC} }
-	if _, err := s.Put(t.Context(), Packages, "a", strings.NewReader("x"), PutOptions{}); !fault.Is(err, fault.InsufficientStorage) {
+	if _, err := s.Put(t.Context(), Packages, "a", strings.NewReader("x"),
+		PutOptions{}); !fault.Is(err, fault.InsufficientStorage) {
 		t.Errorf("got %v", err)
 	}
 }
@@ -180,7 +183,8 @@ func TestCacheOnAFullDisk(t *testing.T) {
 	}
 	for i := range 5 {
 		key := string(rune('a' + i))
-		if _, err := s.Put(t.Context(), Packages, key, strings.NewReader(strings.Repeat(key, 100_000)), PutOptions{}); err != nil {
+		if _, err := s.Put(t.Context(), Packages, key, strings.NewReader(strings.Repeat(key, 100_000)),
+			PutOptions{}); err != nil {
 			t.Fatal(err)
 		}
 		old := time.Now().Add(time.Duration(i-10) * time.Minute)
@@ -197,7 +201,8 @@ func TestCacheOnAFullDisk(t *testing.T) {
 		return &crowded{f.(*os.File), s}, nil //nolint:errorlint,forcetypeassert // it is
 	}
 	// There is room for 4 of 100,000 bytes.
-	if _, err := s.Put(t.Context(), Droplets, "new", strings.NewReader(strings.Repeat("n", 200_000)), PutOptions{}); err != nil {
+	if _, err := s.Put(t.Context(), Droplets, "new", strings.NewReader(strings.Repeat("n", 200_000)),
+		PutOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	var left []string
@@ -212,7 +217,8 @@ func TestCacheOnAFullDisk(t *testing.T) {
 		t.Errorf("left are %v, want %v", left, want)
 	}
 	// What does not fit even alone does not fit.
-	if _, err := s.Put(t.Context(), Droplets, "huge", strings.NewReader(strings.Repeat("n", 500_000)), PutOptions{}); !fault.Is(err, fault.InsufficientStorage) {
+	if _, err := s.Put(t.Context(), Droplets, "huge", strings.NewReader(strings.Repeat("n", 500_000)),
+		PutOptions{}); !fault.Is(err, fault.InsufficientStorage) {
 		t.Errorf("got %v, want %s", err, fault.InsufficientStorage)
 	}
 	if names, err := os.ReadDir(filepath.Join(s.dir, tempDir)); err != nil || len(names) > 0 {
@@ -247,7 +253,8 @@ func TestCacheIsBounded(t *testing.T) {
 	dir := t.TempDir()
 	put := func(s *Files, i int) {
 		t.Helper()
-		if _, err := s.Put(t.Context(), []Kind{Packages, Droplets}[i%2], "key-"+strconv.Itoa(i), strings.NewReader(strings.Repeat("x", 10_000)), PutOptions{}); err != nil {
+		if _, err := s.Put(t.Context(), []Kind{Packages, Droplets}[i%2], "key-"+strconv.Itoa(i),
+			strings.NewReader(strings.Repeat("x", 10_000)), PutOptions{}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -284,7 +291,8 @@ func TestCacheIsBounded(t *testing.T) {
 	}
 	defer b.Close()
 	put(s, 10)
-	if got, want := all(s), []string{"key-0", "key-10", "key-3", "key-4", "key-5", "key-6", "key-7", "key-8", "key-9"}; !slices.Equal(got, want) {
+	if got, want := all(s), []string{"key-0", "key-10", "key-3", "key-4", "key-5", "key-6", "key-7", "key-8",
+		"key-9"}; !slices.Equal(got, want) {
 		t.Errorf("kept %v, want %v", got, want)
 	}
 	// A smaller bound takes effect after a restart.

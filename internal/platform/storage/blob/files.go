@@ -155,7 +155,8 @@ func (s *Spooled) Discard() {
 
 // write makes a temporary file with the content of r and its trailer. There is
 // none after an error.
-func (s *Files) write(ctx context.Context, kind Kind, r io.Reader, limit int64, sync bool) (name string, info Info, err error) {
+func (s *Files) write(ctx context.Context, kind Kind, r io.Reader, limit int64, sync bool) (name string, info Info,
+	err error) {
 	f, err := s.create()
 	if err != nil {
 		return "", Info{}, storage(err, kind)
@@ -361,7 +362,8 @@ func (s *Files) List(_ context.Context, kind Kind) iter.Seq2[Item, error] {
 }
 
 // Sweep implements Store.
-func (s *Files) Sweep(ctx context.Context, kind Kind, unused func([]string) ([]string, error), olderThan time.Duration) (Swept, error) {
+func (s *Files) Sweep(ctx context.Context, kind Kind, unused func([]string) ([]string, error),
+	olderThan time.Duration) (Swept, error) {
 	return SweepBefore(ctx, s, kind, unused, time.Now().Add(-olderThan))
 }
 

@@ -65,8 +65,10 @@ func TestResources(t *testing.T) {
 
 	upper := blob.Resource{SHA1: strings.ToUpper(resource(two).SHA1), Size: 6000}
 	wrongSize := blob.Resource{SHA1: resource(one).SHA1, Size: 5001}
-	odd := []blob.Resource{{}, {SHA1: "../../etc/passwd", Size: 5000}, {SHA1: strings.Repeat("z", 40), Size: 5000}, {SHA1: resource(one).SHA1, Size: -1}}
-	asked := append([]blob.Resource{resource(tiny), resource(huge), upper, wrongSize, resource(one), resource([]byte("none"))}, odd...)
+	odd := []blob.Resource{{}, {SHA1: "../../etc/passwd", Size: 5000}, {SHA1: strings.Repeat("z", 40), Size: 5000},
+		{SHA1: resource(one).SHA1, Size: -1}}
+	asked := append([]blob.Resource{resource(tiny), resource(huge), upper, wrongSize, resource(one),
+		resource([]byte("none"))}, odd...)
 	if got, want := b.match(t, "uaa/anna", asked...), []blob.Resource{upper, resource(one)}; !slices.Equal(got, want) {
 		t.Errorf("matched %v, want %v", got, want)
 	}

@@ -75,7 +75,8 @@ func keep(ctx context.Context, t *testing.T, o backup.Objects) {
 	shared, first, last := put("blobs/a/shared.age"), put("blobs/a/first.age"), put("blobs/b/last.age")
 	for i, objects := range [][]string{{shared, first}, {shared}, {shared, last}} {
 		id := backup.NewID(time.Unix(int64(i), 0))
-		if _, err := backup.PutArchive(ctx, o, id, func(w io.Writer) error { _, err := io.WriteString(w, id); return err }); err != nil {
+		if _, err := backup.PutArchive(ctx, o, id,
+			func(w io.Writer) error { _, err := io.WriteString(w, id); return err }); err != nil {
 			t.Fatal(err)
 		}
 		if err := backup.Commit(ctx, o, backup.Index{Format: backup.Format, ID: id, Objects: objects}); err != nil {

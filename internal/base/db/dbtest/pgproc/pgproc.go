@@ -123,7 +123,8 @@ func (s *Server) Stop() {
 // Pause stops the server as in a restart: connections break, and new ones are
 // refused until Resume.
 func (s *Server) Pause(ctx context.Context) error {
-	if err := os.WriteFile(filepath.Join(s.Dir, "pause"), nil, 0o644); err != nil { //nolint:gosec // read by the server's own user
+	if err := os.WriteFile(filepath.Join(s.Dir, "pause"), nil, //nolint:gosec // read by the server's own user
+		0o644); err != nil {
 		return err
 	}
 	text, err := os.ReadFile(filepath.Join(s.Dir, "data", "postmaster.pid"))

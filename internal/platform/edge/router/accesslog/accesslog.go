@@ -50,7 +50,8 @@ func (a *Log) Add(access router.Access) {
 		return
 	}
 	a.lines <- platform.LogLine{
-		App: access.App, Time: access.Time.Add(access.Duration), Source: "RTR", Instance: "0", Text: access.AppendLine(make([]byte, 0, 512)),
+		App: access.App, Time: access.Time.Add(access.Duration), Source: "RTR", Instance: "0",
+		Text: access.AppendLine(make([]byte, 0, 512)),
 	}
 }
 

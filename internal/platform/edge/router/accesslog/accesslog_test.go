@@ -49,7 +49,8 @@ func TestAccessLog(t *testing.T) {
 		t.Fatalf("got %d lines, at most %d at once; want %d, at most 512", len(to.lines), to.longest, n)
 	}
 	for i, line := range to.lines {
-		if want := fmt.Sprintf("GET /%d ", i); line.App != "app" || line.Source != "RTR" || !line.Time.Equal(at.Add(time.Second)) || !strings.Contains(string(line.Text), want) {
+		if want := fmt.Sprintf("GET /%d ", i); line.App != "app" || line.Source != "RTR" ||
+			!line.Time.Equal(at.Add(time.Second)) || !strings.Contains(string(line.Text), want) {
 			t.Fatalf("line %d: got %+v, want one of the router with %q", i, line, want)
 		}
 	}

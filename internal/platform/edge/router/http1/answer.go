@@ -39,7 +39,8 @@ func (a *Answer) Parse(head, out []byte) ([]byte, error) {
 
 func (a *Answer) pass(head, out []byte) ([]byte, error) {
 	line, rest := nextLine(head)
-	if len(line) < 12 || !bytes.HasPrefix(line, []byte("HTTP/1.")) || line[8] != ' ' || len(line) > 12 && line[12] != ' ' || !isText(line) {
+	if len(line) < 12 || !bytes.HasPrefix(line, []byte("HTTP/1.")) || line[8] != ' ' || len(line) > 12 &&
+		line[12] != ' ' || !isText(line) {
 		return out, ErrGarbage
 	}
 	var ok bool

@@ -40,8 +40,10 @@ func FuzzPlainHead(f *testing.F) {
 		if err != nil {
 			t.Fatalf("%q is taken, and the server refuses it: %s", head, err)
 		}
-		if r.Method != method || r.RequestURI != target || r.Host != host || r.ContentLength != int64(length) || len(r.TransferEncoding) > 0 || r.Header.Get("Upgrade") != "" {
-			t.Errorf("%q is %s %s %s %d, and for the server %s %s %s %d", head, method, target, host, length, r.Method, r.RequestURI, r.Host, r.ContentLength)
+		if r.Method != method || r.RequestURI != target || r.Host != host || r.ContentLength != int64(length) ||
+			len(r.TransferEncoding) > 0 || r.Header.Get("Upgrade") != "" {
+			t.Errorf("%q is %s %s %s %d, and for the server %s %s %s %d", head, method, target, host, length, r.Method,
+				r.RequestURI, r.Host, r.ContentLength)
 		}
 	})
 }

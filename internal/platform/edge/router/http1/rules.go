@@ -56,18 +56,24 @@ const (
 var kinds = kindTable(map[string]kind{
 	"host": kindHost, "connection": kindConnection, "content-length": kindLength, "x-forwarded-for": kindForwardedFor,
 	"forwarded": kindForwarded, "x-forwarded-host": kindForwarded, "x-forwarded-port": kindForwarded,
-	"x-forwarded-proto": kindForwardedProto, "x-vcap-request-id": kindRequestID, "x-request-id": kindOtherID, "x-request-start": kindRequestStart,
-	"referer": kindReferer, "user-agent": kindAgent, "cookie": kindCookie, "idempotency-key": kindKeyed, "x-idempotency-key": kindKeyed,
+	"x-forwarded-proto": kindForwardedProto, "x-vcap-request-id": kindRequestID, "x-request-id": kindOtherID,
+	"x-request-start": kindRequestStart,
+	"referer":         kindReferer, "user-agent": kindAgent, "cookie": kindCookie, "idempotency-key": kindKeyed,
+	"x-idempotency-key": kindKeyed,
 
-	"b3": kindB3, "x-b3-traceid": kindB3Trace, "x-b3-spanid": kindB3Span, "x-b3-parentspanid": kindB3Parent, "x-b3-sampled": kindB3Sampled,
-	"x-b3-flags": kindB3Flags, "traceparent": kindTraceparent, "tracestate": kindTracestate,
+	"b3": kindB3, "x-b3-traceid": kindB3Trace, "x-b3-spanid": kindB3Span, "x-b3-parentspanid": kindB3Parent,
+	"x-b3-sampled": kindB3Sampled,
+	"x-b3-flags":   kindB3Flags, "traceparent": kindTraceparent, "tracestate": kindTracestate,
 
 	"keep-alive": kindDrop, "x-cf-applicationid": kindDrop, "x-cf-instanceid": kindDrop, "x-cf-instanceindex": kindDrop,
 	"x-forwarded-client-cert": kindClientCert,
-	"x-cf-routererror":        kindDrop, "x-cf-forwarded-url": kindDrop, "x-cf-proxy-signature": kindDrop, "x-cf-proxy-metadata": kindDrop,
+	"x-cf-routererror":        kindDrop, "x-cf-forwarded-url": kindDrop, "x-cf-proxy-signature": kindDrop,
+	"x-cf-proxy-metadata": kindDrop,
 
-	"transfer-encoding": kindDecline, "upgrade": kindDecline, "expect": kindDecline, "te": kindDecline, "trailer": kindDecline,
-	"x-cf-app-instance": kindDecline, "x-cf-process-instance": kindDecline, "http2-settings": kindDecline, "proxy-connection": kindDecline, "proxy-authorization": kindDecline,
+	"transfer-encoding": kindDecline, "upgrade": kindDecline, "expect": kindDecline, "te": kindDecline,
+	"trailer":           kindDecline,
+	"x-cf-app-instance": kindDecline, "x-cf-process-instance": kindDecline, "http2-settings": kindDecline,
+	"proxy-connection": kindDecline, "proxy-authorization": kindDecline,
 	"proxy-authenticate": kindDecline, "close": kindDecline, // Connection: close names the last one
 })
 
@@ -86,10 +92,12 @@ const (
 )
 
 var answerKinds = kindTable(map[string]answerKind{
-	"connection": answerConnection, "content-length": answerLength, "transfer-encoding": answerEncoding, "trailer": answerTrailer,
+	"connection": answerConnection, "content-length": answerLength, "transfer-encoding": answerEncoding,
+	"trailer":    answerTrailer,
 	"set-cookie": answerCookie, "strict-transport-security": answerHSTS,
 
-	"keep-alive": answerDrop, "proxy-authenticate": answerDrop, "proxy-authorization": answerDrop, "proxy-connection": answerDrop, "te": answerDrop, "upgrade": answerDrop,
+	"keep-alive": answerDrop, "proxy-authenticate": answerDrop, "proxy-authorization": answerDrop,
+	"proxy-connection": answerDrop, "te": answerDrop, "upgrade": answerDrop,
 	"x-cf-routererror": answerDrop, "x-vcap-request-id": answerDrop,
 })
 

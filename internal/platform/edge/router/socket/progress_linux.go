@@ -19,7 +19,10 @@ func Progress(c net.Conn) (acked uint64, waits bool) {
 		return 0, false
 	}
 	var info *unix.TCPInfo
-	if failed := raw.Control(func(fd uintptr) { info, err = unix.GetsockoptTCPInfo(int(fd), unix.IPPROTO_TCP, unix.TCP_INFO) }); failed != nil || err != nil {
+	if failed := raw.Control(func(fd uintptr) {
+		info, err = unix.GetsockoptTCPInfo(int(fd), unix.IPPROTO_TCP,
+			unix.TCP_INFO)
+	}); failed != nil || err != nil {
 		return 0, false
 	}
 	return info.Bytes_acked, info.Unacked > 0 || info.Notsent_bytes > 0

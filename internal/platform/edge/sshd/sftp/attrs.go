@@ -50,7 +50,8 @@ func posixMode(m fs.FileMode) uint32 {
 	case fs.ModeDevice | fs.ModeCharDevice:
 		mode |= modeChar
 	}
-	for bit, posix := range map[fs.FileMode]uint32{fs.ModeSetuid: modeSetuid, fs.ModeSetgid: modeSetgid, fs.ModeSticky: modeSticky} {
+	for bit, posix := range map[fs.FileMode]uint32{fs.ModeSetuid: modeSetuid, fs.ModeSetgid: modeSetgid,
+		fs.ModeSticky: modeSticky} {
 		if m&bit != 0 {
 			mode |= posix
 		}
@@ -61,7 +62,8 @@ func posixMode(m fs.FileMode) uint32 {
 // goMode returns the part of a POSIX mode that can be changed.
 func goMode(mode uint32) fs.FileMode {
 	m := fs.FileMode(mode & modePermanent)
-	for bit, posix := range map[fs.FileMode]uint32{fs.ModeSetuid: modeSetuid, fs.ModeSetgid: modeSetgid, fs.ModeSticky: modeSticky} {
+	for bit, posix := range map[fs.FileMode]uint32{fs.ModeSetuid: modeSetuid, fs.ModeSetgid: modeSetgid,
+		fs.ModeSticky: modeSticky} {
 		if mode&posix != 0 {
 			m |= bit
 		}
@@ -113,7 +115,8 @@ func (f byFile) Chtimes(a, m time.Time) error { return os.Chtimes(f.Name(), a, m
 // longName returns a line as of ls -l.
 func longName(info fs.FileInfo, a attrs) string {
 	return fmt.Sprintf("%c%s %4d %-8d %-8d %8d %s %s",
-		typeChar(info.Mode()), info.Mode().Perm().String()[1:], 1, a.uid, a.gid, info.Size(), info.ModTime().Format("Jan _2 15:04"), info.Name())
+		typeChar(info.Mode()), info.Mode().Perm().String()[1:], 1, a.uid, a.gid, info.Size(), info.ModTime().
+			Format("Jan _2 15:04"), info.Name())
 }
 
 // typeChar returns the type of a file, as in ls -l.

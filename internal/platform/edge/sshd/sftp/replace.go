@@ -43,7 +43,8 @@ func Replace(dir string, from io.Reader) (err error) {
 		if h.Typeflag == tar.TypeDir && filepath.IsLocal(h.Name) {
 			continue // one that does not exist cannot have files to replace
 		}
-		if h.Typeflag != tar.TypeReg || !filepath.IsLocal(h.Name) || h.Name == "." || h.Name != filepath.Clean(h.Name) || h.Size > maxReplaced {
+		if h.Typeflag != tar.TypeReg || !filepath.IsLocal(h.Name) || h.Name == "." || h.Name != filepath.Clean(h.Name) ||
+			h.Size > maxReplaced {
 			return fmt.Errorf("%q is not a small file of the directory", h.Name)
 		}
 		in := filepath.Join(dir, filepath.Dir(h.Name)) //nolint:gosec // a local name

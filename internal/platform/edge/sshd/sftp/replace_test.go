@@ -94,7 +94,8 @@ func replaceBelow(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = os.Chmod(sub, 0o755) })
-	stream := tarOf(t, tar.Header{Name: "db/", Typeflag: tar.TypeDir, Mode: 0o755}, tar.Header{Name: "db/password", Typeflag: tar.TypeReg, Mode: 0o444})
+	stream := tarOf(t, tar.Header{Name: "db/", Typeflag: tar.TypeDir, Mode: 0o755}, tar.Header{Name: "db/password",
+		Typeflag: tar.TypeReg, Mode: 0o444})
 	if err := Replace(dir, stream); err != nil {
 		t.Fatal(err)
 	}

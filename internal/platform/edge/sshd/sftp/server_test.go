@@ -117,7 +117,8 @@ func TestFile(t *testing.T) {
 	} else if a := p.attrs(); a.size != 6 || a.mode != modeRegular|0o640 || p.bad {
 		t.Errorf("attributes %+v", a)
 	}
-	c.want(statusOK, kindFsetstat, handleOf(h).attrs(attrs{flags: hasSize | hasMode | hasTimes, size: 2, mode: 0o600, atime: 1, mtime: 1000}))
+	c.want(statusOK, kindFsetstat, handleOf(h).attrs(attrs{flags: hasSize | hasMode | hasTimes, size: 2, mode: 0o600,
+		atime: 1, mtime: 1000}))
 	c.want(statusOK, kindExtended, packet(nil).string("fsync@openssh.com").string(h))
 	c.want(statusOK, kindClose, handleOf(h))
 	c.want(statusFailure, kindClose, handleOf(h))
@@ -147,9 +148,11 @@ func TestNames(t *testing.T) {
 	for range 2 {
 		h := c.open("d/a", openWrite|openCreate, attrs{})
 		c.want(statusOK, kindClose, handleOf(h))
-		c.want(statusOK, kindExtended, append(packet(nil).string("posix-rename@openssh.com"), append(c.path("d/a"), c.path("d/b")...)...))
+		c.want(statusOK, kindExtended, append(packet(nil).string("posix-rename@openssh.com"),
+			append(c.path("d/a"), c.path("d/b")...)...))
 	}
-	c.want(statusOK, kindExtended, append(packet(nil).string("hardlink@openssh.com"), append(c.path("d/b"), c.path("d/c")...)...))
+	c.want(statusOK, kindExtended, append(packet(nil).string("hardlink@openssh.com"),
+		append(c.path("d/b"), c.path("d/c")...)...))
 	c.want(statusFailure, kindRename, append(c.path("d/b"), c.path("d/c")...))
 	c.want(statusOK, kindRename, append(c.path("d/b"), c.path("d/e")...))
 	c.want(statusOK, kindSymlink, append(packet(nil).string("e"), c.path("d/link")...))
@@ -186,7 +189,8 @@ func TestDirectory(t *testing.T) {
 	c := setup(t)
 	const many = 250
 	for i := range many {
-		if err := os.WriteFile(filepath.Join(c.dir, strings.Repeat("n", i/26+1)+string(rune('a'+i%26))), nil, 0o644); err != nil {
+		if err := os.WriteFile(filepath.Join(c.dir, strings.Repeat("n", i/26+1)+string(rune('a'+i%26))), nil,
+			0o644); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -208,7 +212,8 @@ func TestDirectory(t *testing.T) {
 		}
 		for n := p.uint32(); n > 0; n-- {
 			name, long := p.string(), p.string()
-			if a := p.attrs(); p.bad || a.mode&modeRegular == 0 || !strings.HasSuffix(long, name) || !strings.HasPrefix(long, "-rw") {
+			if a := p.attrs(); p.bad || a.mode&modeRegular == 0 || !strings.HasSuffix(long, name) ||
+				!strings.HasPrefix(long, "-rw") {
 				t.Fatalf("entry is %q %q %+v, want a regular file with its name at the end", name, long, a)
 			}
 			seen[name] = true
@@ -223,7 +228,8 @@ func TestDirectory(t *testing.T) {
 func TestBounds(t *testing.T) {
 	t.Parallel()
 	c := setup(t)
-	if kind, p := c.ask(kindExtended, packet(nil).string("limits@openssh.com")); kind != kindReply || p.uint64() != maxPacket || p.uint64() != maxData {
+	if kind, p := c.ask(kindExtended, packet(nil).string("limits@openssh.com")); kind != kindReply ||
+		p.uint64() != maxPacket || p.uint64() != maxData {
 		t.Errorf("limits: %d", kind)
 	}
 	c.want(statusUnsupported, kindExtended, packet(nil).string("no-such-thing"))
@@ -274,7 +280,8 @@ func TestModes(t *testing.T) {
 	}{
 		0o644: {modeRegular | 0o644, '-'}, fs.ModeDir | fs.ModeSticky | 0o755: {modeDir | modeSticky | 0o755, 'd'},
 		fs.ModeSymlink | 0o777: {modeLink | 0o777, 'l'}, fs.ModeNamedPipe: {modeFIFO, 'p'}, fs.ModeSocket: {modeSocket, 's'},
-		fs.ModeDevice: {modeBlock, 'b'}, fs.ModeDevice | fs.ModeCharDevice: {modeChar, 'c'}, fs.ModeSetuid | fs.ModeSetgid | 0o755: {modeRegular | 0o6755, '-'},
+		fs.ModeDevice: {modeBlock, 'b'}, fs.ModeDevice | fs.ModeCharDevice: {modeChar, 'c'},
+		fs.ModeSetuid | fs.ModeSetgid | 0o755: {modeRegular | 0o6755, '-'},
 	} {
 		if got := posixMode(mode); got != want.posix || typeChar(mode) != want.typeChar {
 			t.Errorf("%v: %o %c, want %o %c", mode, got, typeChar(mode), want.posix, want.typeChar)

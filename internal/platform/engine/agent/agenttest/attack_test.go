@@ -101,7 +101,8 @@ func TestAttack(t *testing.T) {
 	all := lines(t, s, "done")
 	cut := slices.Index(all, "----")
 	control, attack := all[:cut], all[cut+1:]
-	if !slices.Contains(control, "2000") || !slices.ContainsFunc(control, func(l string) bool { return strings.HasSuffix(l, "0000000000000000") }) {
+	if !slices.Contains(control, "2000") ||
+		!slices.ContainsFunc(control, func(l string) bool { return strings.HasSuffix(l, "0000000000000000") }) {
 		t.Errorf("the app is %q, want user 2000 without capabilities", control[:2])
 	}
 	// The attacks work against another process of the user, as far as this machine allows it.
@@ -130,7 +131,8 @@ func TestSeedIsPrivate(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer e.Close()
-	spec := engine.Spec{ID: "seed", Launch: app(`env; for p in /proc/[0-9]*; do tr "\\0" "\\n" <$p/environ; done 2>/dev/null; echo done; exec sleep 1000`)}
+	spec := engine.Spec{ID: "seed",
+		Launch: app(`env; for p in /proc/[0-9]*; do tr "\\0" "\\n" <$p/environ; done 2>/dev/null; echo done; exec sleep 1000`)}
 	spec.Launch.Instance = spec.ID
 	if err := e.Start(within(t), spec); err != nil {
 		t.Fatal(err)
@@ -213,7 +215,8 @@ func TestKillFirst(t *testing.T) {
 	}
 	defer s.Close()
 	lines(t, s, "killed it: 0")
-	if state, launched, err := client.State(within(t)); err != nil || !launched || state.Phase != initproto.Running || state.PID != 1 {
+	if state, launched, err := client.State(within(t)); err != nil || !launched || state.Phase != initproto.Running ||
+		state.PID != 1 {
 		t.Errorf("state %+v, launched %t, %v, want a running instance of process 1", state, launched, err)
 	}
 	p, err := client.Exec(within(t), engine.ExecRequest{Args: []string{"touch", "go"}})
@@ -250,7 +253,8 @@ func TestMemory(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer e.Close()
-	spec := engine.Spec{ID: "memory", Files: []engine.Archive{enginetest.Program()}, Launch: app(`echo done; exec sleep 1000`)}
+	spec := engine.Spec{ID: "memory", Files: []engine.Archive{enginetest.Program()},
+		Launch: app(`echo done; exec sleep 1000`)}
 	spec.Launch.Instance, spec.Launch.User, spec.Launch.Group = spec.ID, 0, 0
 	if err := e.Start(within(t), spec); err != nil {
 		t.Fatal(err)

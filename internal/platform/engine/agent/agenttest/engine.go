@@ -98,7 +98,8 @@ func openAuthority(path string) (*agent.Authority, error) {
 
 // Describe describes the engine.
 func (e *Engine) Describe() engine.Description {
-	return engine.Description{Name: "agent", NoImages: "The engine of these tests runs no images.", NoMemberLimits: "The engine of these tests limits no members."}
+	return engine.Description{Name: "agent", NoImages: "The engine of these tests runs no images.",
+		NoMemberLimits: "The engine of these tests limits no members."}
 }
 
 func (e *Engine) client(d *local.Dir) *agent.Client {
@@ -203,7 +204,8 @@ func (e *Engine) reserve(s engine.Spec) ([]engine.Port, error) {
 		if err != nil {
 			return nil, err
 		}
-		ports = append(ports, engine.Port{Inside: inside, Listens: listens, Address: net.JoinHostPort("127.0.0.1", strconv.Itoa(listens))})
+		ports = append(ports, engine.Port{Inside: inside, Listens: listens,
+			Address: net.JoinHostPort("127.0.0.1", strconv.Itoa(listens))})
 	}
 	return ports, nil
 }

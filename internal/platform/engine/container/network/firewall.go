@@ -57,7 +57,8 @@ func removeTable(name string) error {
 	for _, family := range []nftables.TableFamily{nftables.TableFamilyINet, nftables.TableFamilyBridge} {
 		c.DelTable(&nftables.Table{Family: family, Name: name})
 		err := c.Flush()
-		if err != nil && !errors.Is(err, unix.ENOENT) && !errors.Is(err, unix.EOPNOTSUPP) && !errors.Is(err, unix.EAFNOSUPPORT) {
+		if err != nil && !errors.Is(err, unix.ENOENT) && !errors.Is(err, unix.EOPNOTSUPP) &&
+			!errors.Is(err, unix.EAFNOSUPPORT) {
 			errs = append(errs, fmt.Errorf("firewall table %s: %w", name, err))
 		}
 	}

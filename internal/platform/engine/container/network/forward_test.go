@@ -29,7 +29,8 @@ func BenchmarkForward(b *testing.B) {
 	many, allRules := manyInstances(b, 1000, 1000)
 	// The rules of both go to one network, which is real.
 	name := fmt.Sprintf("igf%x", os.Getpid())
-	n := &Network{name: name, table: NamePrefix + name, root: b.TempDir(), egress: true, log: slog.New(slog.DiscardHandler)}
+	n := &Network{name: name, table: NamePrefix + name, root: b.TempDir(), egress: true,
+		log: slog.New(slog.DiscardHandler)}
 	if err := n.open(); err != nil {
 		b.Skipf("the network needs root: %v", err)
 	}

@@ -49,7 +49,8 @@ func startForwarding(marker string) error {
 		}
 		var before unforwarded
 		for _, l := range links {
-			if b, err := os.ReadFile(settingOf(l.Attrs().Name, "forwarding")); err == nil && strings.TrimSpace(string(b)) == "1" && !isOurs(l) {
+			if b, err := os.ReadFile(settingOf(l.Attrs().Name, "forwarding")); err == nil &&
+				strings.TrimSpace(string(b)) == "1" && !isOurs(l) {
 				before.Interfaces = append(before.Interfaces, l.Attrs().Name)
 			}
 		}
@@ -89,7 +90,8 @@ func stopForwarding(marker string) error {
 				again = append(again, l.Attrs().Name)
 			}
 		}
-		if slices.ContainsFunc(foreignBridges(links), func(name string) bool { return !slices.Contains(before.Bridges, name) }) {
+		if slices.ContainsFunc(foreignBridges(links),
+			func(name string) bool { return !slices.Contains(before.Bridges, name) }) {
 			return os.Remove(marker)
 		}
 		err = errors.Join(os.WriteFile(forwarding, []byte("0"), 0), os.Remove(marker))
@@ -104,7 +106,8 @@ func stopForwarding(marker string) error {
 
 // isOurs reports whether an interface is the bridge of an engine.
 func isOurs(l netlink.Link) bool {
-	return l.Type() == "bridge" && (strings.HasPrefix(l.Attrs().Alias, egressMark) || strings.HasPrefix(l.Attrs().Alias, closedMark))
+	return l.Type() == "bridge" && (strings.HasPrefix(l.Attrs().Alias, egressMark) ||
+		strings.HasPrefix(l.Attrs().Alias, closedMark))
 }
 
 // foreignBridges returns the bridges that are not those of engines.

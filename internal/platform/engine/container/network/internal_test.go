@@ -30,7 +30,8 @@ func TestFreeSubnet(t *testing.T) {
 	if err != nil || overlapsAny(next, list) || !pools[1].Overlaps(next) {
 		t.Errorf("next subnet is %v, %v, want a free one of %v", next, err, pools[1])
 	}
-	if _, err := freeSubnet("igtest", 0, []used{{netip.MustParsePrefix("0.0.0.0/1"), "a"}, {netip.MustParsePrefix("128.0.0.0/1"), "b"}}); err == nil {
+	if _, err := freeSubnet("igtest", 0, []used{{netip.MustParsePrefix("0.0.0.0/1"), "a"},
+		{netip.MustParsePrefix("128.0.0.0/1"), "b"}}); err == nil {
 		t.Error("no error when nothing is free")
 	}
 }
@@ -51,7 +52,8 @@ func TestYield(t *testing.T) {
 
 func TestAddresses(t *testing.T) {
 	t.Parallel()
-	n := &Network{name: "ig12345678", chosen: netChoice{Subnet: netip.MustParsePrefix("10.200.16.0/20")}, taken: map[netip.Addr]string{}}
+	n := &Network{name: "ig12345678", chosen: netChoice{Subnet: netip.MustParsePrefix("10.200.16.0/20")},
+		taken: map[netip.Addr]string{}}
 	n.next = n.Gateway().Next()
 	seen, veths := map[netip.Addr]bool{n.Gateway(): true}, map[string]bool{}
 	for range 4093 {
@@ -59,7 +61,8 @@ func TestAddresses(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if seen[a] || !n.chosen.Subnet.Contains(a) || a == netip.MustParseAddr("10.200.31.255") || a == netip.MustParseAddr("10.200.16.0") {
+		if seen[a] || !n.chosen.Subnet.Contains(a) || a == netip.MustParseAddr("10.200.31.255") ||
+			a == netip.MustParseAddr("10.200.16.0") {
 			t.Fatalf("%v after %d others", a, len(seen))
 		}
 		seen[a] = true
@@ -93,7 +96,8 @@ func manyInstances(tb testing.TB, instances, own int) (*Network, engine.Rules) {
 		}, tb.Name()))), root: tb.TempDir(), egress: true,
 		chosen: netChoice{Subnet: netip.MustParsePrefix("10.200.16.0/20")}, access: map[netip.Addr]*Access{},
 	}
-	r := engine.Rules{Groups: map[string]engine.Group{"all": {Name: "all"}}, Zones: map[engine.Zone][]string{{}: {"all"}, {Staging: true}: {"all"}}}
+	r := engine.Rules{Groups: map[string]engine.Group{"all": {Name: "all"}},
+		Zones: map[engine.Zone][]string{{}: {"all"}, {Staging: true}: {"all"}}}
 	for i := range 16 {
 		all := r.Groups["all"]
 		all.Rules = append(all.Rules, platform.SecurityRule{Protocol: "all", Destination: fmt.Sprintf("%d.0.0.0/8", 11+i)})
@@ -106,10 +110,12 @@ func manyInstances(tb testing.TB, instances, own int) (*Network, engine.Rules) {
 		n.access[address] = &Access{Zone: engine.Zone{Space: space}, App: app}
 		if i < own {
 			group := fmt.Sprint("group-", i)
-			r.Groups[group] = engine.Group{Name: group, Rules: []platform.SecurityRule{{Protocol: "tcp", Destination: fmt.Sprintf("192.168.%d.%d,192.0.2.0/24", i/250, i%250), Ports: "5432"}}}
+			r.Groups[group] = engine.Group{Name: group, Rules: []platform.SecurityRule{{Protocol: "tcp",
+				Destination: fmt.Sprintf("192.168.%d.%d,192.0.2.0/24", i/250, i%250), Ports: "5432"}}}
 			r.Zones[engine.Zone{Space: space}] = []string{"all", group}
 		}
-		r.Policies = append(r.Policies, platform.NetworkPolicy{SourceApp: app, DestApp: fmt.Sprint("app-", (i+1)%instances), Protocol: "tcp", FirstPort: 8080, LastPort: 8080 + i%3})
+		r.Policies = append(r.Policies, platform.NetworkPolicy{SourceApp: app, DestApp: fmt.Sprint("app-", (i+1)%instances),
+			Protocol: "tcp", FirstPort: 8080, LastPort: 8080 + i%3})
 	}
 	tb.Cleanup(func() {
 		if err := removeTable(n.table); err != nil {
@@ -132,7 +138,8 @@ func TestManyRules(t *testing.T) {
 		many = append(many, fmt.Sprintf("100.%d.%d.%d", 64+i/2500, i/250, 2*(i%100)))
 	}
 	yes := true
-	r.Groups["all"] = engine.Group{Name: "all", Rules: []platform.SecurityRule{{Protocol: "all", Destination: strings.Join(many, ","), Log: &yes}}}
+	r.Groups["all"] = engine.Group{Name: "all", Rules: []platform.SecurityRule{{Protocol: "all",
+		Destination: strings.Join(many, ","), Log: &yes}}}
 	if err := n.Enforce(r); err != nil {
 		t.Fatal(err)
 	}
@@ -161,7 +168,8 @@ func BenchmarkRules(b *testing.B) {
 			n, r := manyInstances(b, 1000, own)
 			for i := 0; b.Loop(); i++ {
 				changed := r.Groups["all"]
-				changed.Rules = append(slices.Clone(changed.Rules), platform.SecurityRule{Protocol: "tcp", Destination: "203.0.113.0/24", Ports: fmt.Sprint(1 + i%60000)})
+				changed.Rules = append(slices.Clone(changed.Rules), platform.SecurityRule{Protocol: "tcp",
+					Destination: "203.0.113.0/24", Ports: fmt.Sprint(1 + i%60000)})
 				next := r
 				next.Groups = maps.Clone(r.Groups)
 				next.Groups["all"] = changed
@@ -178,7 +186,8 @@ func BenchmarkRules(b *testing.B) {
 		}
 		a := netip.MustParseAddr("10.200.30.1")
 		for b.Loop() {
-			if err := errors.Join(n.Admit(a, &Access{Zone: engine.Zone{Space: "space-1"}, App: "app-1"}), n.Admit(a, nil)); err != nil {
+			if err := errors.Join(n.Admit(a, &Access{Zone: engine.Zone{Space: "space-1"}, App: "app-1"}),
+				n.Admit(a, nil)); err != nil {
 				b.Fatal(err)
 			}
 		}

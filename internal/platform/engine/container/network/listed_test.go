@@ -20,7 +20,8 @@ import (
 func everyKind(n *Network) {
 	endpoint := netip.MustParseAddrPort("10.200.16.1:5432")
 	yes, number := true, 8
-	n.allow, n.allowUDP, n.egress = []netip.AddrPort{endpoint}, []netip.AddrPort{netip.MustParseAddrPort("10.200.16.1:53")}, true
+	n.allow, n.allowUDP, n.egress = []netip.AddrPort{endpoint},
+		[]netip.AddrPort{netip.MustParseAddrPort("10.200.16.1:53")}, true
 	n.rules = engine.Rules{
 		Groups: map[string]engine.Group{
 			"g": {Name: "all kinds", Rules: []platform.SecurityRule{
@@ -42,7 +43,8 @@ func everyKind(n *Network) {
 	address := n.Gateway()
 	for i := range 5 {
 		address = address.Next()
-		n.access[address] = &Access{Reach: []netip.AddrPort{endpoint}, Zone: engine.Zone{Space: "s"}, App: string(rune('a' + i))}
+		n.access[address] = &Access{Reach: []netip.AddrPort{endpoint}, Zone: engine.Zone{Space: "s"},
+			App: string(rune('a' + i))}
 	}
 }
 
@@ -55,7 +57,8 @@ func TestListed(t *testing.T) {
 
 // listAll lists all kinds of rules, in a network of its own.
 func listAll() error {
-	n := &Network{name: "igtest", table: "ingot-test", chosen: netChoice{Subnet: netip.MustParsePrefix("10.200.16.0/20")}, access: map[netip.Addr]*Access{}}
+	n := &Network{name: "igtest", table: "ingot-test", chosen: netChoice{Subnet: netip.MustParsePrefix("10.200.16.0/20")},
+		access: map[netip.Addr]*Access{}}
 	everyKind(n)
 	if err := n.writeFirewall(); err != nil {
 		return fmt.Errorf("%wthis needs nftables: %w", errSkip, err)
@@ -64,9 +67,11 @@ func listAll() error {
 		fmt.Fprintln(os.Stderr, "the kernel has no tables of bridges")
 	}
 	var errs []error
-	for _, args := range [][]string{{"list", "ruleset"}, {"-j", "list", "ruleset"}, {"-a", "list", "ruleset"}, {"-nn", "list", "table", "inet", n.table}} {
+	for _, args := range [][]string{{"list", "ruleset"}, {"-j", "list", "ruleset"}, {"-a", "list", "ruleset"},
+		{"-nn", "list", "table", "inet", n.table}} {
 		out, err := exec.Command("nft", args...).CombinedOutput() //nolint:noctx // ends soon
-		if err != nil || !strings.Contains(string(out), n.table) || len(args) < 5 && strings.Count(string(out), copySuffix) < 2 {
+		if err != nil || !strings.Contains(string(out), n.table) || len(args) < 5 &&
+			strings.Count(string(out), copySuffix) < 2 {
 			errs = append(errs, fmt.Errorf("nft %s: %w: %s", strings.Join(args, " "), err, out))
 		}
 		if args[0] == "-j" && !json.Valid(out) {

@@ -112,7 +112,8 @@ func Open(o Options) (*Network, error) {
 
 func (n *Network) open() error {
 	n.taken, n.access, n.before = map[netip.Addr]string{}, map[netip.Addr]*Access{}, holders(n.table)
-	if err := local.ReadJSON(n.choiceFile(), &n.chosen); err != nil && !errors.Is(err, fs.ErrNotExist) && !local.IsCut(err) {
+	if err := local.ReadJSON(n.choiceFile(), &n.chosen); err != nil && !errors.Is(err, fs.ErrNotExist) &&
+		!local.IsCut(err) {
 		return err
 	}
 	if local.ReadJSON(n.rulesFile(), &n.rules) != nil {
@@ -293,10 +294,12 @@ func (n *Network) Protect() error {
 	}
 	if n.adopted && len(n.access) > 0 && len(found) == 0 {
 		w.restored.Add(1)
-		n.log.Warn("another program removed the firewall of the instances while no server ran: restored", "table", n.table, "copy", len(n.before) > 0)
+		n.log.Warn("another program removed the firewall of the instances while no server ran: restored", "table", n.table,
+			"copy", len(n.before) > 0)
 	}
 	if n.uncopied {
-		n.log.Warn("the kernel is older than Linux 5.12: a program that removes all rules of the firewall exposes this machine to the instances until they are restored")
+		n.log.Warn("the kernel is older than Linux 5.12: a program that removes all rules of the firewall exposes this " +
+			"machine to the instances until they are restored")
 	}
 	n.watch = w
 	w.start()
@@ -357,7 +360,8 @@ func (n *Network) veth(a netip.Addr) string {
 func (n *Network) Connect(p local.ProcessID, a netip.Addr) error {
 	attrs := netlink.NewLinkAttrs()
 	attrs.Name, attrs.MasterIndex, attrs.Flags = n.veth(a), n.bridge, net.FlagUp
-	veth := &netlink.Veth{LinkAttrs: attrs, PeerName: "eth0", PeerHardwareAddr: hardware(a), PeerNamespace: netlink.NsPid(p.PID)}
+	veth := &netlink.Veth{LinkAttrs: attrs, PeerName: "eth0", PeerHardwareAddr: hardware(a),
+		PeerNamespace: netlink.NsPid(p.PID)}
 	err := netlink.LinkAdd(veth)
 	if errors.Is(err, unix.EEXIST) { // left over by a server that died
 		if err := n.Disconnect(a); err != nil {

@@ -165,7 +165,8 @@ func (n *Network) elementsOf(t *nftables.Table, a netip.Addr, x *Access) (all []
 		all = append(all, member{s.reach, reachElements(a, x.Reach)})
 	}
 	jump := func(set *nftables.Set, chain string) {
-		all = append(all, member{set, []nftables.SetElement{{Key: a.AsSlice(), VerdictData: &expr.Verdict{Kind: expr.VerdictJump, Chain: chain}}}})
+		all = append(all, member{set, []nftables.SetElement{{Key: a.AsSlice(),
+			VerdictData: &expr.Verdict{Kind: expr.VerdictJump, Chain: chain}}}})
 	}
 	if chain := n.chains[groupsKey(n.rules.GroupsOf(x.Zone))]; chain != "" {
 		jump(s.zones, chain)

@@ -50,7 +50,8 @@ func (n *Network) guardElements(t *nftables.Table, a netip.Addr) []member {
 func (n *Network) writeGuard() error {
 	err := n.replace(nftables.TableFamilyBridge, n.fillGuard)
 	n.guarded = err == nil
-	if slices.ContainsFunc([]error{unix.EOPNOTSUPP, unix.EAFNOSUPPORT, unix.ENOENT}, func(e error) bool { return errors.Is(err, e) }) {
+	if slices.ContainsFunc([]error{unix.EOPNOTSUPP, unix.EAFNOSUPPORT, unix.ENOENT},
+		func(e error) bool { return errors.Is(err, e) }) {
 		return nil
 	}
 	return err
@@ -74,7 +75,8 @@ func (n *Network) fillGuard(w *tableWriter) {
 	}
 	accept := nftables.ChainPolicyAccept // other bridges are not affected
 	chain := c.AddChain(&nftables.Chain{
-		Name: "guard", Table: t, Type: nftables.ChainTypeFilter, Policy: &accept, Hooknum: nftables.ChainHookPrerouting, Priority: nftables.ChainPriorityFilter,
+		Name: "guard", Table: t, Type: nftables.ChainTypeFilter, Policy: &accept, Hooknum: nftables.ChainHookPrerouting,
+		Priority: nftables.ChainPriorityFilter,
 	})
 	// All of its ports, by the beginning of their names.
 	ours := []expr.Any{
@@ -86,7 +88,8 @@ func (n *Network) fillGuard(w *tableWriter) {
 			&expr.Meta{Key: expr.MetaKeyPROTOCOL, Register: register},
 			&expr.Cmp{Op: expr.CmpOpEq, Register: register, Data: []byte{byte(protocol >> 8), byte(protocol)}},
 			&expr.Meta{Key: expr.MetaKeyIIFNAME, Register: firstWord},
-			&expr.Payload{DestRegister: firstWord + unix.IFNAMSIZ/4, Base: expr.PayloadBaseNetworkHeader, Offset: offset, Len: 4},
+			&expr.Payload{DestRegister: firstWord + unix.IFNAMSIZ/4, Base: expr.PayloadBaseNetworkHeader,
+				Offset: offset, Len: 4},
 			&expr.Lookup{SourceRegister: firstWord, SetName: sets[0].Name, SetID: sets[0].ID},
 		}, verdict(expr.VerdictAccept, ""))
 	}

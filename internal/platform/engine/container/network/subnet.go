@@ -60,7 +60,8 @@ func usedPrefixes(but string) ([]used, error) {
 		note(a.IPNet, a.LinkIndex)
 	}
 	routes, err := whole(func() ([]netlink.Route, error) {
-		return netlink.RouteListFiltered(netlink.FAMILY_V4, &netlink.Route{Table: unix.RT_TABLE_UNSPEC}, netlink.RT_FILTER_TABLE)
+		return netlink.RouteListFiltered(netlink.FAMILY_V4, &netlink.Route{Table: unix.RT_TABLE_UNSPEC},
+			netlink.RT_FILTER_TABLE)
 	})
 	if err != nil {
 		return nil, err
@@ -96,7 +97,8 @@ func overlapsAny(p netip.Prefix, list []used) bool {
 // subnet.
 func (n *Network) mustYield(list []used) bool {
 	for _, u := range list {
-		if u.link != n.name && n.chosen.Subnet.Overlaps(u.prefix) && (u.link < n.name || !strings.HasPrefix(u.link, linkPrefix)) {
+		if u.link != n.name && n.chosen.Subnet.Overlaps(u.prefix) &&
+			(u.link < n.name || !strings.HasPrefix(u.link, linkPrefix)) {
 			return true
 		}
 	}

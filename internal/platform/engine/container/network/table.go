@@ -187,7 +187,8 @@ func (w *tableWriter) match(r platform.SecurityRule) []expr.Any {
 		for offset, value := range []*int{r.Type, r.Code} {
 			if value != nil && *value >= 0 {
 				parts = append(parts,
-					&expr.Payload{DestRegister: register, Base: expr.PayloadBaseTransportHeader, Offset: uint32(offset), Len: 1}, //nolint:gosec // 0 or 1
+					&expr.Payload{DestRegister: register, Base: expr.PayloadBaseTransportHeader, //nolint:gosec // 0 or 1
+						Offset: uint32(offset), Len: 1},
 					&expr.Cmp{Op: expr.CmpOpEq, Register: register, Data: []byte{byte(*value)}})
 			}
 		}
@@ -202,7 +203,8 @@ func (w *tableWriter) within(ranges [][2]uint32, size int, kind nftables.SetData
 		return []expr.Any{&expr.Cmp{Op: expr.CmpOpEq, Register: register, Data: data(ranges[0][0])}}
 	}
 	if len(ranges) == 1 {
-		return []expr.Any{&expr.Range{Op: expr.CmpOpEq, Register: register, FromData: data(ranges[0][0]), ToData: data(ranges[0][1])}}
+		return []expr.Any{&expr.Range{Op: expr.CmpOpEq, Register: register, FromData: data(ranges[0][0]),
+			ToData: data(ranges[0][1])}}
 	}
 	w.named++
 	set := &nftables.Set{Table: w.table, Name: fmt.Sprint("s", w.named), KeyType: kind, Interval: true}
@@ -221,8 +223,10 @@ func (w *tableWriter) within(ranges [][2]uint32, size int, kind nftables.SetData
 // addRules adds the chains that all packets pass, and their rules.
 func (w *tableWriter) addRules(s sets) {
 	accept := nftables.ChainPolicyAccept // other traffic is not affected
-	chain := func(name string, kind nftables.ChainType, hook *nftables.ChainHook, priority *nftables.ChainPriority) *nftables.Chain {
-		return w.AddChain(&nftables.Chain{Name: name, Table: w.table, Type: kind, Policy: &accept, Hooknum: hook, Priority: priority})
+	chain := func(name string, kind nftables.ChainType, hook *nftables.ChainHook,
+		priority *nftables.ChainPriority) *nftables.Chain {
+		return w.AddChain(&nftables.Chain{Name: name, Table: w.table, Type: kind, Policy: &accept, Hooknum: hook,
+			Priority: priority})
 	}
 	input := chain("input", nftables.ChainTypeFilter, nftables.ChainHookInput, nftables.ChainPriorityFilter)
 	forward := chain("forward", nftables.ChainTypeFilter, nftables.ChainHookForward, nftables.ChainPriorityFilter)

@@ -94,11 +94,13 @@ func (k *kernel) createOwned(t *nftables.Table) error {
 	}
 	message := func(kind int, flags netlink.HeaderFlags, family byte, resource uint16, data []byte) netlink.Message {
 		header := append([]byte{family, unix.NFNETLINK_V0}, binaryutil.BigEndian.PutUint16(resource)...)
-		return netlink.Message{Header: netlink.Header{Type: netlink.HeaderType(kind), Flags: netlink.Request | flags}, Data: append(header, data...)} //nolint:gosec // of the kernel
+		return netlink.Message{Header: netlink.Header{Type: netlink.HeaderType(kind), //nolint:gosec // of the kernel
+			Flags: netlink.Request | flags}, Data: append(header, data...)}
 	}
 	_, err = k.raw.SendMessages([]netlink.Message{
 		message(unix.NFNL_MSG_BATCH_BEGIN, 0, 0, unix.NFNL_SUBSYS_NFTABLES, nil),
-		message(unix.NFNL_SUBSYS_NFTABLES<<8|unix.NFT_MSG_NEWTABLE, netlink.Acknowledge|netlink.Create|netlink.Excl, byte(t.Family), 0, attributes),
+		message(unix.NFNL_SUBSYS_NFTABLES<<8|unix.NFT_MSG_NEWTABLE, netlink.Acknowledge|netlink.Create|netlink.Excl,
+			byte(t.Family), 0, attributes),
 		message(unix.NFNL_MSG_BATCH_END, 0, 0, unix.NFNL_SUBSYS_NFTABLES, nil),
 	})
 	if err == nil {

@@ -168,11 +168,13 @@ func (w *rulesWatch) finish(t transaction) {
 		log := w.net.log.With("by", t.by, "table", w.net.table, "after", time.Since(seen))
 		switch {
 		case err != nil:
-			log.Error("another program changed the firewall of the instances, and it cannot be restored: no instance starts until it is", "copy", held, "err", err)
+			log.Error("another program changed the firewall of the instances, and it cannot be restored: no instance starts "+
+				"until it is", "copy", held, "err", err)
 		case held:
 			log.Warn("another program changed the firewall of the instances: restored; its copy held meanwhile")
 		default:
-			log.Error("another program changed the firewall of the instances: restored; until then they could reach this machine and each other")
+			log.Error("another program changed the firewall of the instances: restored; until then they could reach this " +
+				"machine and each other")
 		}
 	}
 	if t.ours || t.drops {
@@ -207,7 +209,8 @@ func (w *rulesWatch) check() {
 		w.net.log.Error("the firewall of the instances cannot be checked", "err", err)
 	case !slices.Equal(before, after):
 		w.restored.Add(1)
-		w.net.log.Warn("another program changed the firewall of the instances: restored; which one is not known, because there were too many changes", "table", w.net.table)
+		w.net.log.Warn("another program changed the firewall of the instances: restored; which one is not known, because "+
+			"there were too many changes", "table", w.net.table)
 	}
 	w.warnOfOthers()
 }
@@ -231,7 +234,8 @@ func (w *rulesWatch) warnOfOthers() {
 	}
 	list = slices.DeleteFunc(list, func(chain string) bool { return w.warned[chain] })
 	if len(list) > 0 {
-		w.net.log.Warn("another firewall drops what it does not accept: it may cut instances off from services, other apps and the network; see docs/networking.md",
+		w.net.log.Warn("another firewall drops what it does not accept: it may cut instances off from services, other apps "+
+			"and the network; see docs/networking.md",
 			"chains", strings.Join(list, ", "), "bridge", n.name)
 	}
 	for _, chain := range list {
@@ -252,10 +256,12 @@ func (n *Network) dropping() ([]string, error) {
 	}
 	var list []string
 	for _, c := range chains {
-		if c.Hooknum == nil || c.Policy == nil || *c.Policy != nftables.ChainPolicyDrop || strings.HasPrefix(c.Table.Name, NamePrefix) {
+		if c.Hooknum == nil || c.Policy == nil || *c.Policy != nftables.ChainPolicyDrop ||
+			strings.HasPrefix(c.Table.Name, NamePrefix) {
 			continue
 		}
-		family := map[nftables.TableFamily]string{nftables.TableFamilyIPv4: "ip", nftables.TableFamilyINet: "inet"}[c.Table.Family]
+		family := map[nftables.TableFamily]string{nftables.TableFamilyIPv4: "ip",
+			nftables.TableFamilyINet: "inet"}[c.Table.Family]
 		if family != "" && (*c.Hooknum == *nftables.ChainHookForward || *c.Hooknum == *nftables.ChainHookInput) {
 			list = append(list, fmt.Sprintf("%s %s %s", family, c.Table.Name, c.Name))
 		}

@@ -66,7 +66,8 @@ type otherFirewall struct {
 }
 
 const stockDebian = "#!/usr/sbin/nft -f\nflush ruleset\ntable inet filter {\n" +
-	"chain input { type filter hook input priority filter; }\nchain forward { type filter hook forward priority filter; }\n" +
+	"chain input { type filter hook input priority filter; }\nchain forward { type filter hook forward priority filter; " +
+	"}\n" +
 	"chain output { type filter hook output priority filter; }\n}\n"
 
 // firewalldReload is what firewalld sends for a reload, shortened: it replaces its own table.
@@ -80,7 +81,8 @@ const firewalldReload = "add table inet firewalld\ndelete table inet firewalld\n
 	"add rule inet firewalld filter_INPUT tcp dport 22 ct state new accept\n" +
 	"add rule inet firewalld nat_POSTROUTING oifname != lo masquerade\n"
 
-const savedIPTables = "*filter\n:INPUT ACCEPT [0:0]\n:FORWARD ACCEPT [0:0]\n:OUTPUT ACCEPT [0:0]\n-A INPUT -p tcp --dport 22 -j ACCEPT\nCOMMIT\n" +
+const savedIPTables = "*filter\n:INPUT ACCEPT [0:0]\n:FORWARD ACCEPT [0:0]\n:OUTPUT ACCEPT [0:0]\n-A INPUT -p tcp " +
+	"--dport 22 -j ACCEPT\nCOMMIT\n" +
 	"*nat\n:PREROUTING ACCEPT [0:0]\n:INPUT ACCEPT [0:0]\n:OUTPUT ACCEPT [0:0]\n:POSTROUTING ACCEPT [0:0]\nCOMMIT\n"
 
 // here returns a command with an input.
@@ -89,20 +91,30 @@ func here(command, input string) string { return command + " <<'EOF'\n" + input 
 var otherFirewalls = []otherFirewall{
 	{name: "nft flush ruleset", needs: "nft", run: []string{"nft flush ruleset"}},
 	{name: "restart of Debian's nftables", needs: "nft", run: []string{here("nft -f -", stockDebian)}},
-	{name: "nft delete table", needs: "nft", run: []string{"nft delete table inet TABLE", "nft delete table bridge TABLE"}},
+	{name: "nft delete table", needs: "nft", run: []string{"nft delete table inet TABLE",
+		"nft delete table bridge TABLE"}},
 	{name: "nft flush table", needs: "nft", run: []string{"nft flush table inet TABLE", "nft flush table bridge TABLE"}},
-	{name: "nft flush chain", needs: "nft", run: []string{"nft flush chain inet TABLE input", "nft flush chain inet TABLE forward", "nft flush chain bridge TABLE guard"}},
-	{name: "nft delete chain", needs: "nft", run: []string{"nft 'flush chain inet TABLE input; delete chain inet TABLE input'"}},
-	{name: "nft flush set and map", needs: "nft", run: []string{"nft flush set inet TABLE reach", "nft flush map inet TABLE zones", "nft flush set bridge TABLE sources"}, cuts: true},
-	{name: "nft insert rule", needs: "nft", run: []string{"nft insert rule inet TABLE input accept", "nft insert rule inet TABLE forward accept"}},
-	{name: "nft add element", needs: "nft", run: []string{"nft 'add element inet TABLE reach { SOURCE . GATEWAY . PORT }'", "nft 'add element inet TABLE allowed { GATEWAY . PORT }'"}},
+	{name: "nft flush chain", needs: "nft", run: []string{"nft flush chain inet TABLE input",
+		"nft flush chain inet TABLE forward", "nft flush chain bridge TABLE guard"}},
+	{name: "nft delete chain", needs: "nft",
+		run: []string{"nft 'flush chain inet TABLE input; delete chain inet TABLE input'"}},
+	{name: "nft flush set and map", needs: "nft", run: []string{"nft flush set inet TABLE reach",
+		"nft flush map inet TABLE zones", "nft flush set bridge TABLE sources"}, cuts: true},
+	{name: "nft insert rule", needs: "nft", run: []string{"nft insert rule inet TABLE input accept",
+		"nft insert rule inet TABLE forward accept"}},
+	{name: "nft add element", needs: "nft", run: []string{"nft 'add element inet TABLE reach { SOURCE . GATEWAY . PORT }'",
+		"nft 'add element inet TABLE allowed { GATEWAY . PORT }'"}},
 	{name: "firewalld reload", needs: "nft", run: []string{here("nft -f -", firewalldReload)}, harmless: true},
-	{name: "iptables-restore", needs: "iptables-nft-restore", run: []string{here("iptables-nft-restore", savedIPTables), "iptables-nft -F", "iptables-nft -t nat -F"}, harmless: true},
-	{name: "iptables-legacy-restore", needs: "iptables-legacy-restore", run: []string{here("iptables-legacy-restore", savedIPTables), "iptables-legacy -F"}, harmless: true},
-	{name: "ufw", needs: "ufw", run: []string{"ufw --force enable && ufw reload"}, harmless: true, cuts: true, warns: "ip filter INPUT"},
+	{name: "iptables-restore", needs: "iptables-nft-restore", run: []string{here("iptables-nft-restore", savedIPTables),
+		"iptables-nft -F", "iptables-nft -t nat -F"}, harmless: true},
+	{name: "iptables-legacy-restore", needs: "iptables-legacy-restore",
+		run: []string{here("iptables-legacy-restore", savedIPTables), "iptables-legacy -F"}, harmless: true},
+	{name: "ufw", needs: "ufw", run: []string{"ufw --force enable && ufw reload"}, harmless: true, cuts: true,
+		warns: "ip filter INPUT"},
 	{name: "Docker", needs: "iptables-nft", run: []string{
 		"iptables-nft -t filter -N DOCKER || true", "iptables-nft -P FORWARD DROP", "iptables-nft -t nat -N DOCKER || true",
-		"iptables-nft -t nat -C PREROUTING -m addrtype --dst-type LOCAL -j DOCKER || iptables-nft -t nat -A PREROUTING -m addrtype --dst-type LOCAL -j DOCKER",
+		"iptables-nft -t nat -C PREROUTING -m addrtype --dst-type LOCAL -j DOCKER || iptables-nft -t nat -A PREROUTING -m " +
+			"addrtype --dst-type LOCAL -j DOCKER",
 	}, harmless: true, warns: "ip filter FORWARD"},
 }
 
@@ -383,7 +395,8 @@ func (o otherFirewall) try() error {
 
 // commands runs the commands several times, and returns how many succeeded.
 func (o otherFirewall) commands(n *Network, source netip.Addr, port uint16) (did int64, err error) {
-	words := strings.NewReplacer("TABLE", n.table, "SOURCE", source.String(), "GATEWAY", n.Gateway().String(), "PORT", fmt.Sprint(port))
+	words := strings.NewReplacer("TABLE", n.table, "SOURCE", source.String(), "GATEWAY", n.Gateway().String(), "PORT",
+		fmt.Sprint(port))
 	rounds := 5
 	if o.harmless {
 		rounds = 1
@@ -440,7 +453,8 @@ func (o otherFirewall) restored(n *Network, before []string, did int64, text *by
 		return err == nil && slices.Equal(before, after) && counted != o.harmless && strings.Contains(said, o.warns)
 	})
 	if err != nil {
-		return fmt.Errorf("%w: %d times after %d changes, they have %v, want %v\n%s", err, n.watch.restored.Load(), did, after, before, said)
+		return fmt.Errorf("%w: %d times after %d changes, they have %v, want %v\n%s", err, n.watch.restored.Load(), did,
+			after, before, said)
 	}
 	return nil
 }
@@ -475,8 +489,9 @@ func newCase(dir string, log io.Writer) (*Network, error) {
 	}
 	opened = n
 	n.rules = engine.Rules{
-		Groups: map[string]engine.Group{"g": {Name: "g", Rules: []platform.SecurityRule{{Protocol: "tcp", Destination: "198.51.100.1", Ports: "80"}}}},
-		Zones:  map[engine.Zone][]string{{}: {"g"}},
+		Groups: map[string]engine.Group{"g": {Name: "g", Rules: []platform.SecurityRule{{Protocol: "tcp",
+			Destination: "198.51.100.1", Ports: "80"}}}},
+		Zones: map[engine.Zone][]string{{}: {"g"}},
 	}
 	return n, nil
 }
@@ -495,7 +510,8 @@ func openServices(gateway netip.Addr, port uint16) (*services, error) {
 	for _, one := range []struct {
 		at *netip.AddrPort
 		on netip.AddrPort
-	}{{&s.may, netip.AddrPortFrom(gateway, port)}, {&s.mayNot, netip.AddrPortFrom(gateway, 0)}, {&s.elsewhere, netip.AddrPortFrom(outside, 0)}} {
+	}{{&s.may, netip.AddrPortFrom(gateway, port)}, {&s.mayNot, netip.AddrPortFrom(gateway, 0)},
+		{&s.elsewhere, netip.AddrPortFrom(outside, 0)}} {
 		l, err := net.Listen("tcp4", one.on.String())
 		if err != nil {
 			return nil, err
@@ -521,7 +537,8 @@ func openServices(gateway netip.Addr, port uint16) (*services, error) {
 
 // targets are the services, and others that are not allowed.
 func (s *services) targets(others ...netip.Addr) targets {
-	to := targets{May: []string{s.may.String()}, MayNot: []string{s.mayNot.String(), s.elsewhere.String()}, Silent: []string{s.silent.String()}}
+	to := targets{May: []string{s.may.String()}, MayNot: []string{s.mayNot.String(), s.elsewhere.String()},
+		Silent: []string{s.silent.String()}}
 	for _, a := range others {
 		to.MayNot = append(to.MayNot, netip.AddrPortFrom(a, 8080).String())
 	}

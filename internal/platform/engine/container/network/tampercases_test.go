@@ -57,7 +57,8 @@ func cannotRestore() error {
 	}
 	err = eventually("the table is taken", func() bool {
 		other.FlushRuleset()
-		return other.flush() == nil && other.createOwned(&nftables.Table{Family: nftables.TableFamilyINet, Name: n.table}) == nil
+		return other.flush() == nil && other.createOwned(&nftables.Table{Family: nftables.TableFamilyINet,
+			Name: n.table}) == nil
 	})
 	if err != nil {
 		return err
@@ -103,14 +104,16 @@ func tooManyChanges() error {
 	if n.watch, err = watchRules(n); err != nil {
 		return err
 	}
-	for want, command := range []string{"true", "nft flush ruleset", "true", "nft insert rule inet " + n.table + " input accept"} {
+	for want, command := range []string{"true", "nft flush ruleset", "true", "nft insert rule inet " + n.table +
+		" input accept"} {
 		if out, err := exec.Command("bash", "-c", command).CombinedOutput(); err != nil { //nolint:noctx // ends soon
 			return fmt.Errorf("%s: %w: %s", command, err, out)
 		}
 		n.watch.check()
 		after, err := n.summary()
 		if got := n.watch.restored.Load(); err != nil || got != int64(want+1)/2 || !slices.Equal(before, after) {
-			return fmt.Errorf("after %s it was restored %d times, want %d; the tables have %v, want %v (%w)", command, got, (want+1)/2, after, before, err)
+			return fmt.Errorf("after %s it was restored %d times, want %d; the tables have %v, want %v (%w)", command, got,
+				(want+1)/2, after, before, err)
 		}
 	}
 	fmt.Fprintf(os.Stdout, "%s", &text)

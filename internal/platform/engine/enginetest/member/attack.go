@@ -82,7 +82,8 @@ func vmRead(pid int) error {
 	var b [8]byte
 	here := syscall.Iovec{Base: &b[0], Len: uint64(len(b))}
 	there := syscall.Iovec{Base: &b[0], Len: uint64(len(b))}
-	_, _, errno := syscall.Syscall6(processVMReadv, uintptr(pid), uintptr(unsafe.Pointer(&here)), 1, uintptr(unsafe.Pointer(&there)), 1, 0)
+	_, _, errno := syscall.Syscall6(processVMReadv, uintptr(pid), uintptr(unsafe.Pointer(&here)), 1,
+		uintptr(unsafe.Pointer(&there)), 1, 0)
 	if errno != 0 && errno != syscall.EFAULT {
 		return errno
 	}

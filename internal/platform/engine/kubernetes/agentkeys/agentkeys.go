@@ -120,7 +120,8 @@ func Rotate(ctx context.Context, secrets Secrets) error {
 			return nil, err
 		}
 		if len(a.Keys) >= Most {
-			return nil, fmt.Errorf("instances with the keys of %d earlier rotations still run: restart those apps first", len(a.Keys)-1)
+			return nil, fmt.Errorf("instances with the keys of %d earlier rotations still run: restart those apps first",
+				len(a.Keys)-1)
 		}
 		a.Keys = slices.Insert(a.Keys, 0, store(fresh))
 		return json.Marshal(a)

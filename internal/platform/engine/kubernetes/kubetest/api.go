@@ -25,7 +25,8 @@ var groups = map[string][]string{
 }
 
 var kinds = map[string]string{
-	"pods": "Pod", "configmaps": "ConfigMap", "poddisruptionbudgets": "PodDisruptionBudget", "networkpolicies": "NetworkPolicy",
+	"pods": "Pod", "configmaps": "ConfigMap", "poddisruptionbudgets": "PodDisruptionBudget",
+	"networkpolicies": "NetworkPolicy",
 }
 
 // target is what a request is about.
@@ -71,8 +72,10 @@ func (c *Cluster) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		resource += "/" + at.sub
 	}
 	if !c.permitted(verb, resource, at.name) {
-		fail(w, http.StatusForbidden, "Forbidden", fmt.Sprintf("%s %q is forbidden: User \"system:serviceaccount:ingot-system:ingot\" cannot %s resource %q in API group \"\" in the namespace %q",
-			resource, at.name, verb, resource, Namespace))
+		fail(w, http.StatusForbidden, "Forbidden",
+			fmt.Sprintf("%s %q is forbidden: User \"system:serviceaccount:ingot-system:ingot\" cannot %s resource %q in API "+
+				"group \"\" in the namespace %q",
+				resource, at.name, verb, resource, Namespace))
 		return
 	}
 	switch verb {
@@ -128,7 +131,8 @@ func reply(w http.ResponseWriter, code int, v any) {
 }
 
 func status(code int, reason, message string) object {
-	return object{"apiVersion": "v1", "kind": "Status", "status": "Failure", "code": code, "reason": reason, "message": message}
+	return object{"apiVersion": "v1", "kind": "Status", "status": "Failure", "code": code, "reason": reason,
+		"message": message}
 }
 
 func fail(w http.ResponseWriter, code int, reason, message string) {
@@ -208,7 +212,8 @@ func (c *Cluster) serveOne(w http.ResponseWriter, _ *http.Request, at target) {
 	case at.sub == "log":
 		b, err := os.ReadFile(filepath.Join(c.root, at.name, logFile))
 		if err != nil {
-			fail(w, http.StatusBadRequest, "BadRequest", fmt.Sprintf("container \"app\" in pod %q is waiting to start: ContainerCreating", at.name))
+			fail(w, http.StatusBadRequest, "BadRequest",
+				fmt.Sprintf("container \"app\" in pod %q is waiting to start: ContainerCreating", at.name))
 			return
 		}
 		w.Header().Set("Content-Type", "text/plain")
@@ -263,7 +268,9 @@ func (c *Cluster) serveDelete(w http.ResponseWriter, r *http.Request, at target)
 		notFound(w, at)
 		return
 	case options.Preconditions.UID != "" && options.Preconditions.UID != uid:
-		fail(w, http.StatusConflict, "Conflict", fmt.Sprintf("the UID in the precondition (%s) does not match the UID in record (%s)", options.Preconditions.UID, uid))
+		fail(w, http.StatusConflict, "Conflict",
+			fmt.Sprintf("the UID in the precondition (%s) does not match the UID in record (%s)",
+				options.Preconditions.UID, uid))
 		return
 	}
 	if at.resource == "pods" {

@@ -205,7 +205,8 @@ func (c *Cluster) Reaches(from, to string, port int) bool {
 			labels[k] = fmt.Sprint(v)
 		}
 		ip, _ := netip.ParseAddr(text(o, "status", "podIP")) // none before it runs
-		return policytest.Peer{Namespace: Namespace, NamespaceLabels: map[string]string{"kubernetes.io/metadata.name": Namespace}, Labels: labels, IP: ip}
+		return policytest.Peer{Namespace: Namespace,
+			NamespaceLabels: map[string]string{"kubernetes.io/metadata.name": Namespace}, Labels: labels, IP: ip}
 	}
 	return policytest.Allowed(policies, peer(from), peer(to), "TCP", port)
 }
@@ -329,7 +330,8 @@ func (c *Cluster) condition(pod, kind, status, reason, message string) {
 func setCondition(o object, kind, status, reason, message string) {
 	list, _ := get(o, "status", "conditions").([]any)
 	list = slices.DeleteFunc(list, func(one any) bool { return text(one, "type") == kind })
-	list = append(list, object{"type": kind, "status": status, "reason": reason, "message": message, "lastTransitionTime": now()})
+	list = append(list, object{"type": kind, "status": status, "reason": reason, "message": message,
+		"lastTransitionTime": now()})
 	set(o, list, "status", "conditions")
 }
 

@@ -160,9 +160,11 @@ func (c *Cluster) schedule(one *container, o object, f Faults) bool {
 		requests := get(one, "resources", "requests")
 		switch {
 		case quantity(text(requests, "memory")) > Memory:
-			why = "0/2 nodes are available: 2 Insufficient memory. preemption: 0/2 nodes are available: 2 Preemption is not helpful for scheduling."
+			why = "0/2 nodes are available: 2 Insufficient memory. preemption: 0/2 nodes are available: 2 Preemption is not " +
+				"helpful for scheduling."
 		case quantity(text(requests, "ephemeral-storage")) > Disk:
-			why = "0/2 nodes are available: 2 Insufficient ephemeral-storage. preemption: 0/2 nodes are available: 2 Preemption is not helpful for scheduling."
+			why = "0/2 nodes are available: 2 Insufficient ephemeral-storage. preemption: 0/2 nodes are available: 2 " +
+				"Preemption is not helpful for scheduling."
 		}
 	}
 	if why == "" {
@@ -187,7 +189,8 @@ func (c *Cluster) pull(one *container, f Faults) bool {
 	}
 	for _, reason := range []string{"ErrImagePull", "ImagePullBackOff"} {
 		c.update(one, func(o object) {
-			set(o, []any{object{"name": "app", "state": object{"waiting": object{"reason": reason, "message": f.ImageError}}}}, "status", "containerStatuses")
+			set(o, []any{object{"name": "app", "state": object{"waiting": object{"reason": reason, "message": f.ImageError}}}},
+				"status", "containerStatuses")
 		})
 	}
 	return false
@@ -252,7 +255,8 @@ func (c *Cluster) run(one *container, o object) error {
 		set(o, ip, "status", "podIP")
 		set(o, []any{object{"ip": ip}}, "status", "podIPs")
 		set(o, "10.250.0.1", "status", "hostIP")
-		set(o, []any{object{"name": "app", "ready": true, "state": object{"running": object{"startedAt": now()}}}}, "status", "containerStatuses")
+		set(o, []any{object{"name": "app", "ready": true, "state": object{"running": object{"startedAt": now()}}}}, "status",
+			"containerStatuses")
 	})
 	return nil
 }
@@ -395,7 +399,8 @@ func mentioning(dir string) []process {
 		line, _ := os.ReadFile(proc + "/cmdline")
 		environ, _ := os.ReadFile(proc + "/environ")
 		cwd, _ := os.Readlink(proc + "/cwd")
-		if bytes.Contains(line, []byte(dir+"/")) || bytes.Contains(environ, []byte(dir+"/")) || strings.HasPrefix(cwd, dir+"/") {
+		if bytes.Contains(line, []byte(dir+"/")) || bytes.Contains(environ, []byte(dir+"/")) ||
+			strings.HasPrefix(cwd, dir+"/") {
 			found = append(found, process{pid, strings.ReplaceAll(string(line), "\x00", " ")})
 		}
 	}

@@ -75,7 +75,8 @@ func (s *store) add(kind, resource, name string, o object) {
 	set(o, strconv.FormatInt(s.version, 10), "metadata", "resourceVersion")
 	set(o, name, "metadata", "name")
 	labels, _ := get(o, "metadata", "labels").(map[string]any)
-	s.events = append(s.events, event{version: s.version, resource: resource, kind: kind, object: encode(o), labels: labels})
+	s.events = append(s.events, event{version: s.version, resource: resource, kind: kind, object: encode(o),
+		labels: labels})
 	close(s.changed)
 	s.changed = make(chan struct{})
 }
@@ -103,7 +104,8 @@ func (s *store) list(resource, selector string) ([]any, int64) {
 
 // since returns the events after a version, and a channel that is closed by the next
 // change. It returns false if the events are gone.
-func (s *store) since(resource, selector string, version int64) (found []event, last int64, changed <-chan struct{}, ok bool) {
+func (s *store) since(resource, selector string, version int64) (found []event, last int64,
+	changed <-chan struct{}, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if version < s.oldest {

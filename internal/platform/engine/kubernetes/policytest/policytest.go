@@ -104,7 +104,8 @@ func (p peer) matches(own string, other Peer) bool {
 	if p.NamespaceSelector == nil {
 		return other.Namespace == own && p.PodSelector.selects(other.Labels)
 	}
-	return p.NamespaceSelector.selects(other.NamespaceLabels) && (p.PodSelector == nil || p.PodSelector.selects(other.Labels))
+	return p.NamespaceSelector.selects(other.NamespaceLabels) && (p.PodSelector == nil ||
+		p.PodSelector.selects(other.Labels))
 }
 
 func (p port) matches(target Peer, protocol string, number int) bool {
@@ -125,7 +126,8 @@ func (p port) matches(target Peer, protocol string, number int) bool {
 // Allowed reports whether a connection is allowed: by the egress of its source and by
 // the ingress of its target.
 func Allowed(policies []Policy, from, to Peer, protocol string, number int) bool {
-	return oneWay(policies, "Egress", from, to, to, protocol, number) && oneWay(policies, "Ingress", to, from, to, protocol, number)
+	return oneWay(policies, "Egress", from, to, to, protocol, number) && oneWay(policies, "Ingress", to, from, to,
+		protocol, number)
 }
 
 // oneWay reports whether the policies of a Pod allow one direction. A Pod that no policy
@@ -149,7 +151,10 @@ func oneWay(policies []Policy, direction string, own, other, target Peer, protoc
 			if len(peers) > 0 && !slices.ContainsFunc(peers, func(p peer) bool { return p.matches(own.Namespace, other) }) {
 				continue
 			}
-			if len(r.Ports) == 0 || slices.ContainsFunc(r.Ports, func(p port) bool { return p.matches(target, protocol, number) }) {
+			if len(r.Ports) == 0 || slices.ContainsFunc(r.Ports, func(p port) bool {
+				return p.matches(target, protocol,
+					number)
+			}) {
 				return true
 			}
 		}

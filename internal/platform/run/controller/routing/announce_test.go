@@ -68,7 +68,10 @@ func TestAnnouncementsAreGathered(t *testing.T) {
 	if n := store.views.Load(); n != 2 {
 		t.Errorf("%d looks", n)
 	}
-	if errs[0] != nil || slices.ContainsFunc(errs[1:], func(err error) bool { return err == nil || !strings.Contains(err.Error(), "no answer") }) {
+	if errs[0] != nil || slices.ContainsFunc(errs[1:], func(err error) bool {
+		return err == nil ||
+			!strings.Contains(err.Error(), "no answer")
+	}) {
 		t.Errorf("errors are %v, want none for the first and no answer for the others", errs)
 	}
 	if n := len(p.kicks.routes); n != 9 {

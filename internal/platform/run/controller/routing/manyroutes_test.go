@@ -77,7 +77,8 @@ func (r *readyApps) Backends(app, _ string) []Backend {
 	if _, away := r.away.Load(app); away {
 		return nil
 	}
-	return []Backend{{InstanceGUID: "i-" + app, Ready: true, Ports: []platform.InstancePort{{Inside: platform.DefaultPort, Address: app + ":1"}}}}
+	return []Backend{{InstanceGUID: "i-" + app, Ready: true,
+		Ports: []platform.InstancePort{{Inside: platform.DefaultPort, Address: app + ":1"}}}}
 }
 
 // crowd is a publisher with many routes, each to one of two apps, and one.
@@ -101,9 +102,11 @@ const fewer = 2000 // under the race detector, which slows SQLite down most
 func newCrowd(t *testing.T, n int) *crowd {
 	t.Helper()
 	d := dbtest.Migrated(t, db.SQLite, platformdb.Migrations)
-	c := &crowd{T: t, store: &countingStore{Store: platformdb.New(d)}, apps: &readyApps{}, clock: testkit.NewClock(time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)), now: make(chan struct{}, 1)}
+	c := &crowd{T: t, store: &countingStore{Store: platformdb.New(d)}, apps: &readyApps{},
+		clock: testkit.NewClock(time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)), now: make(chan struct{}, 1)}
 	c.update(c.store.Store, func(tx platform.Tx) error {
-		if err := tx.Domains().Insert(&platform.Domain{Resource: platform.Resource{GUID: "domain"}, Name: "test"}); err != nil {
+		if err := tx.Domains().Insert(&platform.Domain{Resource: platform.Resource{GUID: "domain"},
+			Name: "test"}); err != nil {
 			return err
 		}
 		for i := range n {
@@ -122,10 +125,12 @@ func newCrowd(t *testing.T, n int) *crowd {
 }
 
 func insertRoute(tx platform.Tx, guid, host, app string) error {
-	if err := tx.Routes().Insert(&platform.Route{Resource: platform.Resource{GUID: guid}, SpaceGUID: "space", DomainGUID: "domain", Host: host}); err != nil {
+	if err := tx.Routes().Insert(&platform.Route{Resource: platform.Resource{GUID: guid}, SpaceGUID: "space",
+		DomainGUID: "domain", Host: host}); err != nil {
 		return err
 	}
-	return tx.Destinations().Insert(&platform.Destination{Resource: platform.Resource{GUID: "d-" + guid}, RouteGUID: guid, AppGUID: app, ProcessType: "web"})
+	return tx.Destinations().Insert(&platform.Destination{Resource: platform.Resource{GUID: "d-" + guid}, RouteGUID: guid,
+		AppGUID: app, ProcessType: "web"})
 }
 
 // Replace and Update make it a route table.
@@ -278,7 +283,8 @@ func TestChangeAmongManyRoutes(t *testing.T) {
 		c.p.AppChanged("one")
 	})
 	if rows != 0 || entries != 1 || c.leadsTo("single") != "-" {
-		t.Errorf("an app lost its instance: %d rows were read, %d entries changed, its route leads to %q", rows, entries, c.leadsTo("single"))
+		t.Errorf("an app lost its instance: %d rows were read, %d entries changed, its route leads to %q", rows, entries,
+			c.leadsTo("single"))
 	}
 
 	// What was not announced is found in the end, in steps that are no longer

@@ -64,7 +64,8 @@ func (p *page) query() platform.Query {
 	case p.guids != nil:
 		return platform.Query{Where: []platform.Cond{platform.InStrings("guid", p.guids)}}
 	}
-	return platform.Query{Where: []platform.Cond{{Field: "guid", Op: platform.OpGreater, Values: []any{p.after}}}, Order: "guid", PerPage: pageRoutes}
+	return platform.Query{Where: []platform.Cond{{Field: "guid", Op: platform.OpGreater, Values: []any{p.after}}},
+		Order: "guid", PerPage: pageRoutes}
 }
 
 // belonging selects the rows that refer to the routes.
@@ -101,7 +102,8 @@ func (p *page) readRoutes(tx platform.Tx, routes []*platform.Route) error {
 		if r.Host != "" {
 			host = r.Host + "." + d.Name
 		}
-		p.routes[r.GUID] = &mapping{route: Route{GUID: r.GUID, Host: host, Path: r.Path, Port: r.Port, Options: r.Options, Internal: d.Internal}}
+		p.routes[r.GUID] = &mapping{route: Route{GUID: r.GUID, Host: host, Path: r.Path, Port: r.Port, Options: r.Options,
+			Internal: d.Internal}}
 	}
 	return nil
 }

@@ -436,7 +436,8 @@ func (p *Publisher) routeOf(m *mapping) Route {
 			}
 			r.Backends = append(r.Backends, RouteBackend{
 				App: d.AppGUID, Process: b.ProcessGUID, ProcessType: d.ProcessType, Instance: b.InstanceGUID, Index: b.Index,
-				Destination: d.GUID, Port: cmp.Or(d.Port, b.Ports[i].Inside), Address: b.Ports[i].Address, Protocol: d.Protocol, Weight: d.Weight,
+				Destination: d.GUID, Port: cmp.Or(d.Port, b.Ports[i].Inside), Address: b.Ports[i].Address, Protocol: d.Protocol,
+				Weight: d.Weight,
 			})
 		}
 	}

@@ -49,8 +49,9 @@ func membersBetween(seen []engine.MemberUsage, cpu map[string]time.Duration, d t
 	list := make([]Member, 0, len(seen))
 	for i, m := range seen {
 		one := Member{
-			Name: m.State.Name, Sidecar: i > 0, State: stateOf(m.State), Since: m.State.Since, Memory: m.Memory, MemoryLimit: m.MemoryLimit,
-			Restarts: m.State.Restarts, LastExit: m.State.LastExit,
+			Name: m.State.Name, Sidecar: i > 0, State: stateOf(m.State), Since: m.State.Since, Memory: m.Memory,
+			MemoryLimit: m.MemoryLimit,
+			Restarts:    m.State.Restarts, LastExit: m.State.LastExit,
 		}
 		if d > 0 {
 			// Measured by processes, it begins again at 0 with a new life.

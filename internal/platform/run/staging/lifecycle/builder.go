@@ -161,7 +161,8 @@ func (b *Builder) detect(ctx context.Context) (int, string, error) {
 		names[i] = p.Name
 	}
 	return 0, "", fail(ExitDetect, "None of the buildpacks detected a compatible application\n"+
-		"Tried: %s. Name one with -b, or see that its marker file (package.json, go.mod, requirements.txt, index.html …) is in the folder that you pushed",
+		"Tried: %s. Name one with -b, or see that its marker file (package.json, go.mod, requirements.txt, index.html …) "+
+		"is in the folder that you pushed",
 		strings.Join(names, ", "))
 }
 
@@ -288,7 +289,8 @@ func (s *session) build(ctx context.Context) (release, error) {
 		return release{}, fail(ExitCompile, "Failed to compile droplet: %s has neither bin/finalize nor bin/compile", name)
 	}
 	if len(s.chosen) > 1 {
-		fmt.Fprintf(s.Out, "       WARNING: %s has no bin/finalize: it is run alone, and may not see what the others supplied\n", name)
+		fmt.Fprintf(s.Out, "       WARNING: %s has no bin/finalize: it is run alone, and may not see what the others "+
+			"supplied\n", name)
 	}
 	if err := s.command(ctx, s.Out, compile, app, s.cache(last)); err != nil {
 		return release{}, fail(ExitCompile, "Failed to compile droplet: %s: %s", name, reason(ctx, err))
@@ -483,7 +485,8 @@ func (b *Builder) write(result Result, info Info) error {
 	}
 	for _, dir := range []string{AppDir, "deps", "profile.d"} {
 		if err := os.Rename(b.at(dir), b.at(DropletDir, dir)); err != nil {
-			return fmt.Errorf("Failed to build droplet: %w", err) //nolint:staticcheck,revive // a line for the log, as users know it
+			return fmt.Errorf("Failed to build droplet: %w", //nolint:staticcheck,revive // a line for the log, as users know it
+				err)
 		}
 	}
 	for _, dir := range []string{"tmp", "logs"} {

@@ -28,7 +28,8 @@ type pack struct {
 func home(t *testing.T, app map[string]string, skip bool, packs ...pack) string {
 	t.Helper()
 	dir := t.TempDir()
-	plan := lifecycle.Plan{SkipDetect: skip, Stack: "cflinuxfs4", Env: map[string]string{"GREETING": "hello", "CF_STACK": "other"}}
+	plan := lifecycle.Plan{SkipDetect: skip, Stack: "cflinuxfs4", Env: map[string]string{"GREETING": "hello",
+		"CF_STACK": "other"}}
 	write(t, filepath.Join(dir, "app"), app)
 	for i, p := range packs {
 		plan.Buildpacks = append(plan.Buildpacks, lifecycle.Buildpack{Name: p.name, Key: "key-" + p.name})
@@ -88,7 +89,8 @@ var (
 	legacy = pack{"legacy", map[string]string{
 		"bin/detect":  `test -f "$1/legacy" && echo legacy app`,
 		"bin/compile": `echo compiling; echo built > "$1/built"; echo "$GREETING $CF_STACK $HOME" > "$1/env"`,
-		"bin/release": "cat <<'X'\n---\ndefault_process_types:\n  web: ./old web\n  clock: ./old clock\nconfig:\n  entrypoint_prefix: env\nX",
+		"bin/release": "cat <<'X'\n---\ndefault_process_types:\n  web: ./old web\n  clock: ./old clock\nconfig:\n  " +
+			"entrypoint_prefix: env\nX",
 	}}
 	supplier = pack{"supplier", map[string]string{
 		"bin/supply":   `echo "supplying $4"; printf 'name: tools\nversion: "3"\n' > "$3/$4/config.yml"; printf 'processes:\n- {type: agent, command: agent run, limits: {memory: 32}, platforms: {cloudfoundry: {sidecar_for: [web]}}}\n' > "$3/$4/launch.yml"`,
@@ -175,7 +177,8 @@ func TestIndexHasDigitsOfTheLast(t *testing.T) {
 func TestCacheIsKeptByBuildpack(t *testing.T) {
 	t.Parallel()
 	dir := home(t, nil, true, modern)
-	write(t, filepath.Join(dir, "cache", "0123456789abcdef"), map[string]string{"old": "of a buildpack that is not used any more"})
+	write(t, filepath.Join(dir, "cache", "0123456789abcdef"),
+		map[string]string{"old": "of a buildpack that is not used any more"})
 	if status, out := build(t, dir); status != 0 {
 		t.Fatalf("build ended with status %d: %s", status, out)
 	}
@@ -206,19 +209,28 @@ func TestFailures(t *testing.T) {
 		status int
 		want   string
 	}{
-		"none detects":       {nil, false, []pack{never, legacy}, 222, "None of the buildpacks detected a compatible application"},
-		"no buildpacks":      {nil, false, nil, 222, "None of the buildpacks detected"},
-		"compile":            {nil, true, []pack{with(legacy, map[string]string{"bin/compile": bad})}, 223, "Failed to compile droplet: legacy: exit status 3"},
+		"none detects": {nil, false, []pack{never, legacy}, 222,
+			"None of the buildpacks detected a compatible application"},
+		"no buildpacks": {nil, false, nil, 222, "None of the buildpacks detected"},
+		"compile": {nil, true, []pack{with(legacy, map[string]string{"bin/compile": bad})}, 223,
+			"Failed to compile droplet: legacy: exit status 3"},
 		"nothing to compile": {nil, true, []pack{{"empty", nil}}, 223, "has neither bin/finalize nor bin/compile"},
-		"release":            {nil, true, []pack{with(legacy, map[string]string{"bin/release": bad})}, 224, "Failed to build droplet release"},
-		"release says junk":  {nil, true, []pack{with(legacy, map[string]string{"bin/release": "echo '- a'"})}, 224, "not YAML"},
-		"supply":             {nil, true, []pack{with(supplier, map[string]string{"bin/supply": bad}), modern}, 225, "Failed to run all supply scripts: supplier: exit status 3"},
-		"last supply":        {nil, true, []pack{with(modern, map[string]string{"bin/supply": bad})}, 225, "Failed to run all supply scripts"},
-		"no supply":          {nil, true, []pack{legacy, modern}, 225, "does not support multi-buildpack apps"},
-		"finalize":           {nil, true, []pack{with(modern, map[string]string{"bin/finalize": bad})}, 226, "Failed to run finalize script: modern: exit status 3"},
-		"Procfile":           {map[string]string{"Procfile": "web\n"}, true, []pack{modern}, 224, "Failed to read command from Procfile"},
-		"Procfile list":      {map[string]string{"Procfile": "web: [a]\n"}, true, []pack{modern}, 224, `the command of "web" is not a text`},
-		"Procfile type":      {map[string]string{"Procfile": "a/b: c\n"}, true, []pack{modern}, 224, "is not a process type"},
+		"release": {nil, true, []pack{with(legacy, map[string]string{"bin/release": bad})}, 224,
+			"Failed to build droplet release"},
+		"release says junk": {nil, true, []pack{with(legacy, map[string]string{"bin/release": "echo '- a'"})}, 224,
+			"not YAML"},
+		"supply": {nil, true, []pack{with(supplier, map[string]string{"bin/supply": bad}), modern}, 225,
+			"Failed to run all supply scripts: supplier: exit status 3"},
+		"last supply": {nil, true, []pack{with(modern, map[string]string{"bin/supply": bad})}, 225,
+			"Failed to run all supply scripts"},
+		"no supply": {nil, true, []pack{legacy, modern}, 225, "does not support multi-buildpack apps"},
+		"finalize": {nil, true, []pack{with(modern, map[string]string{"bin/finalize": bad})}, 226,
+			"Failed to run finalize script: modern: exit status 3"},
+		"Procfile": {map[string]string{"Procfile": "web\n"}, true, []pack{modern}, 224,
+			"Failed to read command from Procfile"},
+		"Procfile list": {map[string]string{"Procfile": "web: [a]\n"}, true, []pack{modern}, 224,
+			`the command of "web" is not a text`},
+		"Procfile type": {map[string]string{"Procfile": "a/b: c\n"}, true, []pack{modern}, 224, "is not a process type"},
 		"launch.yml": {nil, true, []pack{with(modern, map[string]string{
 			"bin/finalize": `printf 'processes: [{type: x, command: y, limits: {memory: lots}, platforms: {cloudfoundry: {sidecar_for: [web]}}}]' > "$3/$4/launch.yml"`,
 		})}, 224, `the memory of the sidecar "x" is not a number of megabytes`},
@@ -257,7 +269,8 @@ func (f writerFunc) Write(p []byte) (int, error) { return f(p) }
 
 func FuzzTexts(f *testing.F) {
 	f.Add([]byte("web: run\n"))
-	f.Add([]byte("processes:\n- {type: a, command: b, limits: {memory: 1G}, platforms: {cloudfoundry: {sidecar_for: [web]}}}\n"))
+	f.Add([]byte("processes:\n- {type: a, command: b, limits: {memory: 1G}, platforms: {cloudfoundry: {sidecar_for: " +
+		"[web]}}}\n"))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		types, err := lifecycle.ParseProcfile(b)
 		if err == nil {

@@ -123,7 +123,9 @@ func ParseLaunch(b []byte) (map[string]string, []Sidecar, error) {
 		own := p.Platforms.Ingot
 		if len(of) == 0 && own[runIn] == nil {
 			if len(own) > 0 {
-				return nil, nil, fmt.Errorf("the process %q has the keys of a sidecar in platforms.ingot, and is none: set sidecar_for in platforms.cloudfoundry", p.Type)
+				return nil, nil, fmt.Errorf(
+					"the process %q has the keys of a sidecar in platforms.ingot, and is none: set sidecar_for in "+
+						"platforms.cloudfoundry", p.Type)
 			}
 			types[p.Type] = p.Command
 			continue

@@ -39,7 +39,8 @@ func Run(t *testing.T, setup func(t *testing.T) Subject) {
 		"put and open": putAndOpen, "large": large, "once": once, "keys": keys, "max size": maxSize,
 		"an upload that breaks off": breaksOff, "same key at the same time": sameKey, "one blob for many": oneForMany,
 		"list and sweep": listAndSweep, "another server": anotherServer, "canceled": canceled, "copy": copyTo,
-		"match": match, "scopes": scopes, "resources of a zip": resourcesOfAZip, "unused resources": unusedResources, "pool at the same time": poolAtTheSameTime,
+		"match": match, "scopes": scopes, "resources of a zip": resourcesOfAZip, "unused resources": unusedResources,
+		"pool at the same time": poolAtTheSameTime,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -102,7 +103,8 @@ func putAndOpen(t *testing.T, s Subject) {
 	if b, err := s.Open(t.Context(), blob.Droplets, guid); !fault.Is(err, fault.NotFound) {
 		t.Errorf("of another kind, %v was opened, %v, want %s", b, err, fault.NotFound)
 	}
-	if got, want := s.Left(), []string{"buildcache/" + guid, "buildpacks/" + guid, "packages/" + guid}; !slices.Equal(got, want) {
+	if got, want := s.Left(), []string{"buildcache/" + guid, "buildpacks/" + guid,
+		"packages/" + guid}; !slices.Equal(got, want) {
 		t.Errorf("stored are %v, want %v", got, want)
 	}
 
@@ -179,7 +181,8 @@ func once(t *testing.T, s Subject) {
 			}
 		}
 		for _, other := range []string{"second", random(3<<20 + 1)} {
-			if info, err := s.Other().Put(t.Context(), blob.Droplets, key, strings.NewReader(other), only); !fault.Is(err, fault.Conflict) {
+			if info, err := s.Other().Put(t.Context(), blob.Droplets, key, strings.NewReader(other),
+				only); !fault.Is(err, fault.Conflict) {
 				t.Errorf("other content: %+v, %v, want %s", info, err, fault.Conflict)
 			}
 		}
@@ -194,8 +197,10 @@ func once(t *testing.T, s Subject) {
 }
 
 func keys(t *testing.T, s Subject) {
-	for _, key := range []string{"", ".", "..", "../x", "a/b", "/etc", "A", "a.b", "a\x00", "ä", "a b", strings.Repeat("a", 129), `a\b`} {
-		if _, err := s.Put(t.Context(), blob.Packages, key, strings.NewReader("x"), blob.PutOptions{}); !fault.Is(err, fault.Unprocessable) {
+	for _, key := range []string{"", ".", "..", "../x", "a/b", "/etc", "A", "a.b", "a\x00", "ä", "a b",
+		strings.Repeat("a", 129), `a\b`} {
+		if _, err := s.Put(t.Context(), blob.Packages, key, strings.NewReader("x"),
+			blob.PutOptions{}); !fault.Is(err, fault.Unprocessable) {
 			t.Errorf("put %q: %v, want %s", key, err, fault.Unprocessable)
 		}
 		if _, err := s.Open(t.Context(), blob.Packages, key); !fault.Is(err, fault.NotFound) {
@@ -269,7 +274,8 @@ func sameKey(t *testing.T, s Subject) {
 		group.Go(func() {
 			content := bytes.Repeat([]byte{byte('a' + i)}, 50_000)
 			for range 3 {
-				if _, err := stores[i%2].Put(t.Context(), blob.Buildpacks, "a", bytes.NewReader(content), blob.PutOptions{}); err != nil {
+				if _, err := stores[i%2].Put(t.Context(), blob.Buildpacks, "a", bytes.NewReader(content),
+					blob.PutOptions{}); err != nil {
 					t.Error(err)
 				}
 			}
@@ -285,7 +291,8 @@ func sameKey(t *testing.T, s Subject) {
 					return
 				}
 				content, err := io.ReadAll(r)
-				if err != nil || len(content) != 50_000 || len(bytes.Trim(content, string(content[:1]))) > 0 || infoOf(string(content)) != r.Info {
+				if err != nil || len(content) != 50_000 || len(bytes.Trim(content, string(content[:1]))) > 0 ||
+					infoOf(string(content)) != r.Info {
 					t.Errorf("a mixed blob of %d bytes, %v", len(content), err)
 				}
 				r.Close()
@@ -356,11 +363,13 @@ func listAndSweep(t *testing.T, s Subject) {
 	if err != nil || swept != (blob.Swept{Blobs: 19, Size: 19 * 5}) || asked != 20 {
 		t.Errorf("swept %+v of %d, %v, want 19 of 20", swept, asked, err)
 	}
-	if got, want := listed(t, s, blob.Packages), []string{"key-07", "new-00", "new-01", "new-02", "new-03", "new-04"}; !slices.Equal(got, want) {
+	if got, want := listed(t, s, blob.Packages), []string{"key-07", "new-00", "new-01", "new-02", "new-03",
+		"new-04"}; !slices.Equal(got, want) {
 		t.Errorf("left are %v, want %v", got, want)
 	}
 	broken := errors.New("the database is away")
-	if _, err := s.Sweep(t.Context(), blob.Droplets, func([]string) ([]string, error) { return nil, broken }, time.Hour); !errors.Is(err, broken) {
+	if _, err := s.Sweep(t.Context(), blob.Droplets, func([]string) ([]string, error) { return nil, broken },
+		time.Hour); !errors.Is(err, broken) {
 		t.Errorf("got %v, want %v", err, broken)
 	}
 	if got := listed(t, s, blob.Droplets); !slices.Equal(got, []string{"another"}) {

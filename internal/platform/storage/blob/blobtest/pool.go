@@ -53,7 +53,8 @@ func match(t *testing.T, s Subject) {
 	add(t, s, "me", files(one, two, content("x", 10)), 2)
 	add(t, s, "me", files(one, two), 0)
 	add(t, s, "me", files(one, three), 1)
-	all := []blob.Resource{resource(three), resource(content("n", 90_000)), resource(one), {SHA1: resource(two).SHA1, Size: 70_001}, {SHA1: "junk", Size: 70_000}, resource(content("x", 10))}
+	all := []blob.Resource{resource(three), resource(content("n", 90_000)), resource(one),
+		{SHA1: resource(two).SHA1, Size: 70_001}, {SHA1: "junk", Size: 70_000}, resource(content("x", 10))}
 	all[2].SHA1 = strings.ToUpper(all[2].SHA1)
 	want := []blob.Resource{all[0], all[2]}
 	for _, store := range []blob.Store{s, s.Other()} {

@@ -79,7 +79,8 @@ func (b *Backups) putStream(ctx context.Context, name, id string, part []byte, r
 	for n := len(part); n > 0; {
 		number := len(parts) + 1
 		if number > maxParts {
-			return size, fmt.Errorf("%s has more than %d parts of %d MiB, which no bucket takes: write the backup to a file", name, maxParts, b.part>>20)
+			return size, fmt.Errorf("%s has more than %d parts of %d MiB, which no bucket takes: write the backup to a file",
+				name, maxParts, b.part>>20)
 		}
 		err := b.repeat(ctx, b.stall, func(ctx context.Context, moved func()) error {
 			body, md5, sha, err := section(bytes.NewReader(part[:n]), 0, int64(n), moved)
@@ -102,7 +103,8 @@ func (b *Backups) putStream(ctx context.Context, name, id string, part []byte, r
 			return size, err
 		}
 	}
-	_, err = b.client.CompleteMultipartUpload(ctx, b.config.bucket, b.config.prefix+name, id, parts, minio.PutObjectOptions{})
+	_, err = b.client.CompleteMultipartUpload(ctx, b.config.bucket, b.config.prefix+name, id, parts,
+		minio.PutObjectOptions{})
 	return size, b.failed(err, "write", name)
 }
 
@@ -189,7 +191,8 @@ func (d *download) Close() error {
 func (b *Backups) List(ctx context.Context, prefix string, each func(name string, size int64) error) error {
 	watched, moved, stop := watch(ctx, b.request)
 	defer stop()
-	for object := range b.client.ListObjectsIter(watched, b.config.bucket, minio.ListObjectsOptions{Prefix: b.config.prefix + prefix, Recursive: true}) {
+	for object := range b.client.ListObjectsIter(watched, b.config.bucket,
+		minio.ListObjectsOptions{Prefix: b.config.prefix + prefix, Recursive: true}) {
 		if object.Err != nil {
 			return b.failed(cause(watched, object.Err), "list", prefix)
 		}
@@ -208,7 +211,8 @@ func (b *Backups) List(ctx context.Context, prefix string, each func(name string
 func (b *Backups) Delete(ctx context.Context, name string) error {
 	short, cancel := context.WithTimeout(ctx, b.request)
 	defer cancel()
-	return b.failed(b.client.RemoveObject(short, b.config.bucket, b.config.prefix+name, minio.RemoveObjectOptions{}), "delete", name)
+	return b.failed(b.client.RemoveObject(short, b.config.bucket, b.config.prefix+name, minio.RemoveObjectOptions{}),
+		"delete", name)
 }
 
 func (b *Backups) failed(err error, doing, name string) error {
@@ -256,7 +260,8 @@ func (b *Backups) Lock(ctx context.Context) (context.Context, func(), error) {
 			}
 			held, err := b.lockHolder(locked)
 			if err == nil && held.Token != me.Token {
-				cancel(fmt.Errorf("the lock of %s was taken by the process %d on %s, because it was not renewed for %v", b, held.PID, held.Host, b.stale))
+				cancel(fmt.Errorf("the lock of %s was taken by the process %d on %s, because it was not renewed for %v", b,
+					held.PID, held.Host, b.stale))
 				return
 			}
 			if err == nil {
@@ -285,7 +290,8 @@ func (b *Backups) takeLock(ctx context.Context, text []byte) error {
 		switch {
 		case err == nil && b.clock.now().Sub(object.LastModified) < b.stale:
 			held, _ := b.lockHolder(ctx) // only for the message
-			return fmt.Errorf("%w (process %d on %s, last seen %s); if it was killed, try again in %v", b.busy, held.PID, held.Host, object.LastModified.UTC().Format(time.RFC3339), b.stale)
+			return fmt.Errorf("%w (process %d on %s, last seen %s); if it was killed, try again in %v", b.busy, held.PID,
+				held.Host, object.LastModified.UTC().Format(time.RFC3339), b.stale)
 		case err == nil:
 			if err := b.Delete(ctx, lockObject); err != nil {
 				return err

@@ -57,7 +57,8 @@ func (s *Store) check(ctx context.Context) error {
 		return err
 	}
 	s.conditional = string(before) == s.config.String()
-	s.log.Warn("the blob store does not answer; apps run and start from the cache, pushes fail until it does", "error", err)
+	s.log.Warn("the blob store does not answer; apps run and start from the cache, pushes fail until it does",
+		"error", err)
 	return nil
 }
 
@@ -99,14 +100,17 @@ func (s *Store) try(ctx context.Context) error {
 		what, todo string
 		do         func() error
 	}{
-		{"find keys", "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or credentials-file=FILE in the URL, or run with an identity of the cloud", s.findKeys},
-		{"find the bucket", "create it, check the keys, and endpoint, region, path-style and ca-file in the URL, and allow s3:ListBucket", func() error {
-			found, err := s.client.BucketExists(ctx, s.config.bucket)
-			if err == nil && !found {
-				err = minio.ErrorResponse{Code: minio.NoSuchBucket, Message: "it does not exist", StatusCode: 404}
-			}
-			return err
-		}},
+		{"find keys", "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or credentials-file=FILE in the URL, or run with " +
+			"an identity of the cloud", s.findKeys},
+		{"find the bucket",
+			"create it, check the keys, and endpoint, region, path-style and ca-file in the URL, and allow s3:ListBucket",
+			func() error {
+				found, err := s.client.BucketExists(ctx, s.config.bucket)
+				if err == nil && !found {
+					err = minio.ErrorResponse{Code: minio.NoSuchBucket, Message: "it does not exist", StatusCode: 404}
+				}
+				return err
+			}},
 		{"write an object", "allow s3:PutObject and s3:AbortMultipartUpload", func() error {
 			err := put()
 			if hasCode(err, "NotImplemented", "InvalidArgument") {
@@ -122,7 +126,8 @@ func (s *Store) try(ctx context.Context) error {
 			err := put()
 			if err == nil {
 				s.conditional = false
-				s.log.Warn("the blob store ignores If-None-Match: two servers that write an object at the same time are not noticed")
+				s.log.Warn(
+					"the blob store ignores If-None-Match: two servers that write an object at the same time are not noticed")
 			}
 			if hasCode(err, minio.PreconditionFailed) {
 				return nil

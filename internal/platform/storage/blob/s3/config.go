@@ -50,9 +50,11 @@ func ParseURL(s string) (Config, error) {
 	u, err := url.Parse(s)
 	switch {
 	case err != nil || u.Scheme != "s3" || u.Host == "" || u.Opaque != "":
-		return Config{}, errors.New("it must be s3://BUCKET or s3://BUCKET/PREFIX, for example s3://ingot/blobs?endpoint=https://s3.example.com")
+		return Config{}, errors.New(
+			"it must be s3://BUCKET or s3://BUCKET/PREFIX, for example s3://ingot/blobs?endpoint=https://s3.example.com")
 	case u.User != nil:
-		return Config{}, errors.New("it must not contain keys: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or credentials-file=FILE in the URL")
+		return Config{}, errors.New(
+			"it must not contain keys: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or credentials-file=FILE in the URL")
 	case u.Fragment != "":
 		return Config{}, errors.New("it must not have a fragment")
 	case s3utils.CheckValidBucketNameStrict(u.Host) != nil:
@@ -90,7 +92,9 @@ func ParseURL(s string) (Config, error) {
 		case "cache":
 			c.cacheSize, err = parseSize(value)
 		default:
-			return Config{}, errors.New("it has an unknown parameter; the parameters are endpoint, region, path-style, insecure, ca-file, credentials-file and cache")
+			return Config{}, errors.New(
+				"it has an unknown parameter; the parameters are endpoint, region, path-style, insecure, ca-file, " +
+					"credentials-file and cache")
 		}
 		if err != nil || len(values) > 1 {
 			return Config{}, fmt.Errorf("its parameter %s is not valid", name)
@@ -111,11 +115,13 @@ func (c *Config) setEndpoint(text string, insecure bool) error {
 		return nil
 	}
 	u, err := url.Parse(text)
-	if err != nil || u.Host == "" || u.Scheme != "https" && u.Scheme != "http" || strings.Trim(u.Path, "/") != "" || u.User != nil {
+	if err != nil || u.Host == "" || u.Scheme != "https" && u.Scheme != "http" || strings.Trim(u.Path, "/") != "" ||
+		u.User != nil {
 		return errors.New("its parameter endpoint must be https://HOST or https://HOST:PORT")
 	}
 	if u.Scheme == "http" && !insecure {
-		return errors.New("its endpoint is plain http, which anyone on the way can read and change: use https, or add insecure=true")
+		return errors.New("its endpoint is plain http, which anyone on the way can read and change: use https, or add " +
+			"insecure=true")
 	}
 	c.endpoint, c.insecure = u.Host, u.Scheme == "http"
 	// Only Amazon tells in which region a bucket is.
@@ -145,8 +151,9 @@ const (
 func (c Config) transport() (*http.Transport, error) {
 	t := &http.Transport{
 		Proxy:       http.ProxyFromEnvironment,
-		DialContext: (&net.Dialer{Timeout: dialTimeout}).DialContext, TLSHandshakeTimeout: dialTimeout, ResponseHeaderTimeout: headerTimeout,
-		MaxIdleConnsPerHost: workers, IdleConnTimeout: time.Minute, ExpectContinueTimeout: time.Second,
+		DialContext: (&net.Dialer{Timeout: dialTimeout}).DialContext, TLSHandshakeTimeout: dialTimeout,
+		ResponseHeaderTimeout: headerTimeout,
+		MaxIdleConnsPerHost:   workers, IdleConnTimeout: time.Minute, ExpectContinueTimeout: time.Second,
 		DisableCompression: true, // content that is compressed stays as it is
 		TLSClientConfig:    &tls.Config{MinVersion: tls.VersionTLS12},
 	}

@@ -19,10 +19,12 @@ func TestParseURL(t *testing.T) {
 			bucket: "bucket", prefix: "a/b/", endpoint: "s3.example.com:9000", region: "eu-1", cacheSize: 10 << 30,
 		},
 		"s3://bucket?endpoint=http://127.0.0.1:9000&insecure=true&path-style=true&cache=500MiB": {
-			bucket: "bucket", endpoint: "127.0.0.1:9000", insecure: true, region: "us-east-1", lookup: minio.BucketLookupPath, cacheSize: 500 << 20,
+			bucket: "bucket", endpoint: "127.0.0.1:9000", insecure: true, region: "us-east-1", lookup: minio.BucketLookupPath,
+			cacheSize: 500 << 20,
 		},
 		"s3://bucket?region=eu-1&path-style=false&ca-file=/a/b&credentials-file=/c/d&cache=2GB": {
-			bucket: "bucket", endpoint: amazon, region: "eu-1", lookup: minio.BucketLookupDNS, caFile: "/a/b", keyFile: "/c/d", cacheSize: 2e9,
+			bucket: "bucket", endpoint: amazon, region: "eu-1", lookup: minio.BucketLookupDNS, caFile: "/a/b", keyFile: "/c/d",
+			cacheSize: 2e9,
 		},
 	} {
 		if got, err := ParseURL(text); err != nil || got != want {
@@ -64,16 +66,24 @@ func TestCheck(t *testing.T) {
 		url     func(url string) string
 		want    string
 	}{
-		"no bucket":   {url: func(u string) string { return strings.Replace(u, "blobs/", "other/", 1) }, want: "cannot find the bucket: it does not exist (create it"},
-		"no keys":     {prepare: func(b bucket) { b.Write("keys", "[default]") }, want: "cannot find keys: there are none (set AWS_ACCESS_KEY_ID"},
+		"no bucket": {url: func(u string) string { return strings.Replace(u, "blobs/", "other/", 1) },
+			want: "cannot find the bucket: it does not exist (create it"},
+		"no keys": {prepare: func(b bucket) { b.Write("keys", "[default]") },
+			want: "cannot find keys: there are none (set AWS_ACCESS_KEY_ID"},
 		"no key file": {url: func(u string) string { return u + "x" }, want: "cannot find keys: open "},
-		"no CA file":  {url: func(u string) string { return strings.Replace(u, "ca.pem", "none.pem", 1) }, want: "read ca-file: open "},
-		"no CA":       {prepare: func(b bucket) { b.Write("ca.pem", "nothing") }, want: "has no certificate in PEM form"},
-		"head bucket": {prepare: func(b bucket) { b.Fail(s3test.Denied("HEAD", "/blobs")) }, want: "cannot find the bucket: Access Denied. (create it"},
-		"put":         {prepare: func(b bucket) { b.Fail(s3test.Denied("PUT", "check-")) }, want: "cannot write an object: Access Denied. (allow s3:PutObject"},
-		"get":         {prepare: func(b bucket) { b.Fail(s3test.Denied("GET", "check-")) }, want: "cannot read the object: Access Denied. (allow s3:GetObject)"},
-		"list":        {prepare: func(b bucket) { b.Fail(s3test.Denied("GET", "list-type=2")) }, want: "cannot list objects: Access Denied. (allow s3:ListBucket)"},
-		"delete":      {prepare: func(b bucket) { b.Fail(s3test.Denied("DELETE", "check-")) }, want: "cannot delete the object: Access Denied. (allow s3:DeleteObject)"},
+		"no CA file": {url: func(u string) string { return strings.Replace(u, "ca.pem", "none.pem", 1) },
+			want: "read ca-file: open "},
+		"no CA": {prepare: func(b bucket) { b.Write("ca.pem", "nothing") }, want: "has no certificate in PEM form"},
+		"head bucket": {prepare: func(b bucket) { b.Fail(s3test.Denied("HEAD", "/blobs")) },
+			want: "cannot find the bucket: Access Denied. (create it"},
+		"put": {prepare: func(b bucket) { b.Fail(s3test.Denied("PUT", "check-")) },
+			want: "cannot write an object: Access Denied. (allow s3:PutObject"},
+		"get": {prepare: func(b bucket) { b.Fail(s3test.Denied("GET", "check-")) },
+			want: "cannot read the object: Access Denied. (allow s3:GetObject)"},
+		"list": {prepare: func(b bucket) { b.Fail(s3test.Denied("GET", "list-type=2")) },
+			want: "cannot list objects: Access Denied. (allow s3:ListBucket)"},
+		"delete": {prepare: func(b bucket) { b.Fail(s3test.Denied("DELETE", "check-")) },
+			want: "cannot delete the object: Access Denied. (allow s3:DeleteObject)"},
 		"not running": {prepare: func(b bucket) { b.Server.Close() }, want: "cannot find the bucket: "},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -106,7 +116,8 @@ func TestUnknownAuthority(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Open(t.Context(), c, t.TempDir(), slog.New(slog.DiscardHandler)); err == nil || !strings.Contains(err.Error(), "certificate signed by unknown authority") {
+	if _, err := Open(t.Context(), c, t.TempDir(), slog.New(slog.DiscardHandler)); err == nil ||
+		!strings.Contains(err.Error(), "certificate signed by unknown authority") {
 		t.Errorf("got %v, want an unknown authority", err)
 	}
 }

@@ -47,7 +47,8 @@ func (s *Store) cached(ctx context.Context, kind blob.Kind, key string) (*blob.B
 	case ctx.Err() != nil:
 		return nil, ctx.Err()
 	case err != nil:
-		s.log.WarnContext(ctx, "a blob in the cache cannot be read and is loaded again", "kind", kind, "key", key, "error", err)
+		s.log.WarnContext(ctx, "a blob in the cache cannot be read and is loaded again", "kind", kind, "key", key,
+			"error", err)
 		return nil, s.cache.Delete(ctx, kind, key)
 	case !changes(kind):
 		return b, nil
@@ -135,7 +136,8 @@ func (s *Store) downloadOnce(ctx context.Context, kind blob.Kind, key string) er
 	}
 	defer spooled.Discard()
 	if !spooled.Same(want) {
-		return fmt.Errorf("%w: the SHA-256 of %d bytes is %s, want %d bytes with %s", errDamaged, spooled.Size, spooled.SHA256, want.Size, want.SHA256)
+		return fmt.Errorf("%w: the SHA-256 of %d bytes is %s, want %d bytes with %s", errDamaged, spooled.Size,
+			spooled.SHA256, want.Size, want.SHA256)
 	}
 	return spooled.Keep(ctx, key)
 }

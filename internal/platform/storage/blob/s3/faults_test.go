@@ -83,7 +83,8 @@ func TestBrokenUploads(t *testing.T) {
 		"corrupted":     {first(1000, corrupt), fault.Unavailable},
 		"access denied": {s3test.Denied(http.MethodPut, "pre/fix"), fault.Unavailable},
 	} {
-		for size, content := range map[string]string{"small": strings.Repeat("x", 200_000), "large": strings.Repeat("y", 3<<20)} {
+		for size, content := range map[string]string{"small": strings.Repeat("x", 200_000),
+			"large": strings.Repeat("y", 3<<20)} {
 			t.Run(name+"/"+size, func(t *testing.T) {
 				t.Parallel()
 				b := newBucket(t)
@@ -98,7 +99,9 @@ func TestBrokenUploads(t *testing.T) {
 					t.Errorf("got %v, want %q", err, test.want)
 				}
 				var e *fault.Error
-				if errors.As(err, &e) && e.Message != "The blob store of the platform does not work at the moment (storing the package). Nothing was changed; try again later." {
+				if errors.As(err, &e) &&
+					e.Message != "The blob store of the platform does not work at the moment (storing the package). Nothing was "+
+						"changed; try again later." {
 					t.Errorf("the message is %q", e.Message)
 				}
 				want := 1
@@ -135,7 +138,8 @@ func TestAway(t *testing.T) {
 	_, match := s.Match(ctx, "me", []blob.Resource{{SHA1: strings.Repeat("a", 40), Size: 100_000}})
 	_, sign := s.SignedURL(ctx, blob.Droplets, "a", "", "")
 	_, sweep := s.Sweep(ctx, blob.Packages, nil, 0)
-	for what, err := range map[string]error{"open": open, "stat": stat, "match": match, "sign": sign, "sweep": sweep, "delete": s.Delete(ctx, blob.Droplets, "a"), "purge": s.Purge(ctx)} {
+	for what, err := range map[string]error{"open": open, "stat": stat, "match": match, "sign": sign, "sweep": sweep,
+		"delete": s.Delete(ctx, blob.Droplets, "a"), "purge": s.Purge(ctx)} {
 		if !fault.Is(err, fault.Unavailable) {
 			t.Errorf("%s: %v, want %s", what, err, fault.Unavailable)
 		}
@@ -190,7 +194,8 @@ func TestAbortedUploads(t *testing.T) {
 	s := b.open()
 	begin := func() {
 		t.Helper()
-		if _, err := s.client.NewMultipartUpload(t.Context(), "blobs", "pre/fix/packages/a", minio.PutObjectOptions{}); err != nil {
+		if _, err := s.client.NewMultipartUpload(t.Context(), "blobs", "pre/fix/packages/a",
+			minio.PutObjectOptions{}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -245,7 +250,8 @@ func TestResourcesExpire(t *testing.T) {
 		t.Fatal(err)
 	}
 	other := b.open()
-	if got, err := other.Match(t.Context(), "me", []blob.Resource{resourceOf(two), used}); err != nil || len(got) != 1 || got[0] != used {
+	if got, err := other.Match(t.Context(), "me", []blob.Resource{resourceOf(two), used}); err != nil || len(got) != 1 ||
+		got[0] != used {
 		t.Errorf("matched %v, %v, want the used one", got, err)
 	}
 	if r, err := other.OpenResource(t.Context(), "me", used); err != nil {
@@ -283,7 +289,8 @@ func TestWithoutConditions(t *testing.T) {
 					t.Errorf("the same content: %v", err)
 				}
 			}
-			if _, err := s.Put(t.Context(), blob.Packages, "a", strings.NewReader("other"), only); !fault.Is(err, fault.Conflict) {
+			if _, err := s.Put(t.Context(), blob.Packages, "a", strings.NewReader("other"),
+				only); !fault.Is(err, fault.Conflict) {
 				t.Errorf("other content: %v, want %s", err, fault.Conflict)
 			}
 		})
@@ -304,7 +311,8 @@ func TestSignedURL(t *testing.T) {
 		t.Fatal(err)
 	}
 	q := u.Query()
-	if q.Get("X-Amz-Expires") != "300" || q.Get("X-Amz-Signature") == "" || q.Get("response-content-type") != "application/gzip" || strings.Contains(text, s3test.Secret) {
+	if q.Get("X-Amz-Expires") != "300" || q.Get("X-Amz-Signature") == "" ||
+		q.Get("response-content-type") != "application/gzip" || strings.Contains(text, s3test.Secret) {
 		t.Errorf("the URL is %s, want one that is signed for 300 seconds", text)
 	}
 	response, err := b.Client().Get(text)
@@ -329,7 +337,8 @@ func TestSecretsAreNotLogged(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := Open(t.Context(), c, t.TempDir(), slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug})))
+	s, err := Open(t.Context(), c, t.TempDir(),
+		slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug})))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -70,7 +70,8 @@ func (o *Objects) Get(ctx context.Context, name string) ([]byte, error) {
 func (o *Objects) Delete(ctx context.Context, name string) error {
 	short, cancel := context.WithTimeout(ctx, o.store.request)
 	defer cancel()
-	return o.failed(o.store.client.RemoveObject(short, o.store.config.bucket, o.name(name), minio.RemoveObjectOptions{}), "deleting")
+	return o.failed(o.store.client.RemoveObject(short, o.store.config.bucket, o.name(name), minio.RemoveObjectOptions{}),
+		"deleting")
 }
 
 func (o *Objects) failed(err error, doing string) error {
@@ -80,5 +81,6 @@ func (o *Objects) failed(err error, doing string) error {
 	case hasCode(err, minio.NoSuchKey, "NotFound"):
 		return fault.Wrap(err, fault.NotFound, "The object is not stored here")
 	}
-	return fault.Wrap(err, fault.Unavailable, "The blob store of the platform does not work at the moment (%s %s). Try again later.", doing, o.folder)
+	return fault.Wrap(err, fault.Unavailable,
+		"The blob store of the platform does not work at the moment (%s %s). Try again later.", doing, o.folder)
 }

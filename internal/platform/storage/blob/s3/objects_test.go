@@ -26,7 +26,8 @@ func TestObjects(t *testing.T) {
 	if got, err := two.Get(ctx, "app/1-x"); err != nil || !bytes.Equal(got, data) {
 		t.Errorf("got %d bytes, %v, want %d", len(got), err, len(data))
 	}
-	if _, err := two.store.Sweep(ctx, blob.Packages, func(keys []string) ([]string, error) { return keys, nil }, 0); err != nil {
+	if _, err := two.store.Sweep(ctx, blob.Packages, func(keys []string) ([]string, error) { return keys, nil },
+		0); err != nil {
 		t.Fatal(err)
 	}
 	b.Fail(func(w http.ResponseWriter, r *http.Request, _ http.Handler) bool {

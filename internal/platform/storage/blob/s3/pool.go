@@ -73,7 +73,8 @@ func (s *Store) touch(ctx context.Context, key string, size int64) (bool, error)
 	for name, value := range maps.All(metadata(info)) {
 		headers["X-Amz-Meta-"+name] = value
 	}
-	_, err = s.client.CopyObject(short, s.config.bucket, name, s.config.bucket, name, headers, minio.CopySrcOptions{}, minio.PutObjectOptions{})
+	_, err = s.client.CopyObject(short, s.config.bucket, name, s.config.bucket, name, headers, minio.CopySrcOptions{},
+		minio.PutObjectOptions{})
 	err = failed(ctx, err, "renewing", blob.Resources)
 	if fault.Is(err, fault.NotFound) {
 		return false, nil // Purge was faster

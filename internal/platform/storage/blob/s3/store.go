@@ -157,7 +157,8 @@ func failed(ctx context.Context, err error, doing string, kind blob.Kind) error 
 		return blob.NotFound(kind)
 	}
 	return fault.Wrap(err, fault.Unavailable,
-		"The blob store of the platform does not work at the moment (%s the %s). Nothing was changed; try again later.", doing, kind).After(time.Minute)
+		"The blob store of the platform does not work at the moment (%s the %s). Nothing was changed; try again later.",
+		doing, kind).After(time.Minute)
 }
 
 func hasCode(err error, codes ...string) bool {
@@ -216,7 +217,8 @@ func (s *Store) List(ctx context.Context, kind blob.Kind) iter.Seq2[blob.Item, e
 		prefix := s.name(kind, "")
 		watched, moved, stop := watch(ctx, s.request)
 		defer stop()
-		for object := range s.client.ListObjectsIter(watched, s.config.bucket, minio.ListObjectsOptions{Prefix: prefix, Recursive: true}) {
+		for object := range s.client.ListObjectsIter(watched, s.config.bucket,
+			minio.ListObjectsOptions{Prefix: prefix, Recursive: true}) {
 			if object.Err != nil {
 				yield(blob.Item{}, failed(ctx, cause(watched, object.Err), "listing", kind))
 				return
@@ -238,7 +240,8 @@ func (s *Store) List(ctx context.Context, kind blob.Kind) iter.Seq2[blob.Item, e
 
 // Sweep implements blob.Store. It lists the bucket at most once an hour, and keeps
 // every object for a day.
-func (s *Store) Sweep(ctx context.Context, kind blob.Kind, unused func([]string) ([]string, error), olderThan time.Duration) (blob.Swept, error) {
+func (s *Store) Sweep(ctx context.Context, kind blob.Kind, unused func([]string) ([]string, error),
+	olderThan time.Duration) (blob.Swept, error) {
 	s.mu.Lock()
 	recently := time.Since(s.swept[kind]) < sweepInterval
 	s.mu.Unlock()

@@ -24,7 +24,8 @@ import (
 const partsAtOnce = 3
 
 // Put implements blob.Store.
-func (s *Store) Put(ctx context.Context, kind blob.Kind, key string, r io.Reader, o blob.PutOptions) (blob.Info, error) {
+func (s *Store) Put(ctx context.Context, kind blob.Kind, key string, r io.Reader,
+	o blob.PutOptions) (blob.Info, error) {
 	if kind == blob.Resources {
 		return blob.Info{}, errors.New("blob: resources are put by AddResources")
 	}
@@ -101,7 +102,8 @@ type body struct{ moving }
 
 // repeat makes a request up to some times, as long as it fails in a way that may pass. Each
 // attempt may pause for a limited time.
-func (s *Store) repeat(ctx context.Context, stall time.Duration, request func(ctx context.Context, moved func()) error) error {
+func (s *Store) repeat(ctx context.Context, stall time.Duration, request func(ctx context.Context,
+	moved func()) error) error {
 	for try := 0; ; try++ {
 		watched, moved, stop := watch(ctx, stall)
 		err := cause(watched, request(watched, moved))
@@ -125,9 +127,11 @@ func passing(err error) bool {
 	var authority x509.UnknownAuthorityError
 	switch {
 	case errors.As(err, &response):
-		return response.StatusCode >= 500 || response.StatusCode == http.StatusRequestTimeout || response.StatusCode == http.StatusTooManyRequests ||
+		return response.StatusCode >= 500 || response.StatusCode == http.StatusRequestTimeout ||
+			response.StatusCode == http.StatusTooManyRequests ||
 			hasCode(err, "RequestTimeout", "SlowDown", "IncompleteBody", "BadDigest")
-	case errors.Is(err, errStalled), errors.Is(err, context.Canceled), errors.Is(err, errDamaged), errors.As(err, &authority):
+	case errors.Is(err, errStalled), errors.Is(err, context.Canceled), errors.Is(err, errDamaged),
+		errors.As(err, &authority):
 		return false
 	}
 	return true
@@ -136,10 +140,12 @@ func passing(err error) bool {
 // section returns a part of content as the body of a request, with its checksums.
 func section(content io.ReaderAt, offset, size int64, moved func()) (b *body, md5Base64, sha256Hex string, err error) {
 	short, long := md5.New(), sha256.New() //nolint:gosec // see the import
-	if _, err := io.CopyBuffer(io.MultiWriter(short, long), struct{ io.Reader }{io.NewSectionReader(content, offset, size)}, make([]byte, 128<<10)); err != nil {
+	if _, err := io.CopyBuffer(io.MultiWriter(short, long),
+		struct{ io.Reader }{io.NewSectionReader(content, offset, size)}, make([]byte, 128<<10)); err != nil {
 		return nil, "", "", err
 	}
-	return &body{moving{io.NewSectionReader(content, offset, size), moved}}, base64.StdEncoding.EncodeToString(short.Sum(nil)), hex.EncodeToString(long.Sum(nil)), nil
+	return &body{moving{io.NewSectionReader(content, offset, size), moved}},
+		base64.StdEncoding.EncodeToString(short.Sum(nil)), hex.EncodeToString(long.Sum(nil)), nil
 }
 
 func (s *Store) putObject(ctx context.Context, name string, content *blob.Blob, o minio.PutObjectOptions) error {
@@ -157,7 +163,8 @@ func (s *Store) putParts(ctx context.Context, name string, content *blob.Blob, o
 	watched, moved, stop := watch(ctx, s.stall)
 	defer stop()
 	// The condition is for the last request, which makes the object.
-	id, err := s.client.NewMultipartUpload(watched, s.config.bucket, name, minio.PutObjectOptions{UserMetadata: o.UserMetadata})
+	id, err := s.client.NewMultipartUpload(watched, s.config.bucket, name,
+		minio.PutObjectOptions{UserMetadata: o.UserMetadata})
 	if err != nil {
 		return cause(watched, err)
 	}

@@ -47,7 +47,8 @@ func New(t *testing.T) *Bucket {
 	if err := backend.CreateBucket("blobs"); err != nil {
 		t.Fatal(err)
 	}
-	fake := gofakes3.New(backend, gofakes3.WithTimeSource(clock{b}), gofakes3.WithTimeSkewLimit(0), gofakes3.WithLogger(gofakes3.DiscardLog())).Server()
+	fake := gofakes3.New(backend, gofakes3.WithTimeSource(clock{b}), gofakes3.WithTimeSkewLimit(0),
+		gofakes3.WithLogger(gofakes3.DiscardLog())).Server()
 	b.Server = httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		b.mu.Lock()
 		b.requests = append(b.requests, r.Method+" "+r.URL.RequestURI())
@@ -82,7 +83,8 @@ func (b *Bucket) Write(name, content string) {
 
 // BlobURL is what a user configures.
 func (b *Bucket) BlobURL() string {
-	return fmt.Sprintf("s3://blobs/pre/fix?endpoint=%s&path-style=true&ca-file=%s&credentials-file=%s", b.URL, filepath.Join(b.dir, "ca.pem"), filepath.Join(b.dir, "keys"))
+	return fmt.Sprintf("s3://blobs/pre/fix?endpoint=%s&path-style=true&ca-file=%s&credentials-file=%s", b.URL,
+		filepath.Join(b.dir, "ca.pem"), filepath.Join(b.dir, "keys"))
 }
 
 // Fail sets what happens to requests from now on; nil is nothing.
