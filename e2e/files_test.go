@@ -35,6 +35,7 @@ func TestFilesExhausted(t *testing.T) {
 		t.Helper()
 		r, err := s.try(http.MethodPost, s.API+"/v3/organizations", token, map[string]string{"name": name})
 		if err != nil {
+			t.Logf("org %s: %v", name, err)
 			orgs[name] = false
 			return 0
 		}

@@ -47,7 +47,7 @@ func AllWait(e *FastPath) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	for c := range e.conns {
-		if !c.waits.Load() {
+		if c.waits.Load() == 0 {
 			return false
 		}
 	}

@@ -44,7 +44,7 @@ type fastConn struct {
 	trusts  bool // see Options.Trusted
 
 	deadline time.Time // read deadline, as set last
-	waits    atomic.Bool
+	waits    atomic.Int64 // since when it waits for a request, in Unix nanoseconds; 0: it does not
 	backend  atomic.Pointer[backendConn] // the one in use, for cut
 	severed  atomic.Bool
 	evicted  atomic.Bool // closed because there were too many
@@ -158,12 +158,17 @@ func (c *fastConn) readRequest() (head int, plain bool, err error) {
 			timed = true
 			c.await(now, fastHead)
 		}
-		c.waits.Store(c.n == 0)
-		if c.path.isClosing() && c.n == 0 {
-			return 0, false, net.ErrClosed
+		if c.n == 0 {
+			c.waits.Store(now.UnixNano())
+			if c.path.isClosing() || c.evicted.Load() {
+				return 0, false, net.ErrClosed
+			}
 		}
 		n, err := c.conn.Read(c.in[c.n:])
-		c.waits.Store(false)
+		c.waits.Store(0)
+		if n > 0 && c.evicted.Load() {
+			c.path.spare(c)
+		}
 		c.n += n
 		if n == 0 && err != nil {
 			return 0, false, err

@@ -133,7 +133,7 @@ func (e *FastPath) CloseIdle() {
 
 func (e *FastPath) closeIdle() {
 	for c := range e.conns {
-		if c.waits.Load() {
+		if c.waits.Load() > 0 {
 			_ = c.socket.SetReadDeadline(time.Unix(1, 0))
 		}
 	}
@@ -156,6 +156,8 @@ func (e *FastPath) accept() {
 		case err == nil:
 			pause = 5 * time.Millisecond
 			c := &fastConn{path: e, socket: conn, conn: conn}
+			// Also before its goroutine runs: in a flood that may take a while.
+			c.waits.Store(time.Now().UnixNano())
 			if e.enter(c) {
 				background.Go("router connection", c.run)
 			} else {
@@ -214,22 +216,49 @@ func (e *FastPath) enter(c *fastConn) bool {
 	return true
 }
 
-// makeRoom closes a connection that waits for a request, and reports whether there was one.
-// The caller holds the lock.
+// idleSample is how many idle connections makeRoom compares. All of them would take too long in
+// a flood; of so many, one that has just been accepted is practically never the oldest.
+const idleSample = 16
+
+// makeRoom closes a connection that has waited long for a request, and reports whether there was
+// one. The caller holds the lock.
 func (e *FastPath) makeRoom() bool {
 	if t := e.target.Load(); t != nil && connlimit.LogDue(&e.crowded) {
 		t.proxy.options.Log.Warn("too many connections for the limit of open files: idle ones are closed, and then new "+
 			"ones; raise the limit (ulimit -n, LimitNOFILE)",
 			"address", e.inner.Addr().String(), "connections", e.most)
 	}
+	var oldest *fastConn
+	var since int64
+	compared := 0
 	for c := range e.conns {
-		if c.waits.Load() && c.evicted.CompareAndSwap(false, true) {
-			e.going++
-			_ = c.socket.SetReadDeadline(time.Unix(1, 0))
-			return true
+		waits := c.waits.Load()
+		if waits == 0 || c.evicted.Load() {
+			continue
+		}
+		if oldest == nil || waits < since {
+			oldest, since = c, waits
+		}
+		if compared++; compared == idleSample {
+			break
 		}
 	}
-	return false
+	if oldest == nil {
+		return false
+	}
+	e.going++
+	oldest.evicted.Store(true)
+	_ = oldest.socket.SetReadDeadline(time.Unix(1, 0))
+	return true
+}
+
+// spare lets a connection serve the request that arrived while it was chosen to be closed. It is
+// closed afterwards.
+func (e *FastPath) spare(c *fastConn) {
+	e.mu.Lock() // makeRoom has set its deadline
+	defer e.mu.Unlock()
+	c.deadline = time.Now().Add(fastHead)
+	_ = c.conn.SetReadDeadline(c.deadline)
 }
 
 func (e *FastPath) leave(c *fastConn) {

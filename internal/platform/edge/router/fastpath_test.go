@@ -356,6 +356,44 @@ func TestFastPathDrainLogsAll(t *testing.T) {
 	}
 }
 
+// TestFastPathClosesTheOldest has more connections than the bound: those that have waited for the
+// longest time are closed, and one that was used meanwhile is kept.
+func TestFastPathClosesTheOldest(t *testing.T) {
+	t.Parallel()
+	f := newFront(t, router.Options{})
+	const most = 5
+	path := f.server.Listener.(*router.FastPath) //nolint:forcetypeassert // see newFront
+	router.SetMost(path, most)
+	f.route("app.test", backend(t, func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "done") }))
+	ask := func(c net.Conn, r *bufio.Reader) {
+		t.Helper()
+		send(t, c, "GET / HTTP/1.1\r\nHost: app.test\r\n\r\n")
+		if _, body := answerTo(t, r, "GET"); body != "done" {
+			t.Fatalf("body is %q, want done", body)
+		}
+		testkit.Eventually(t, "the connections are idle", func() bool { return router.AllWait(path) })
+	}
+	var conns []net.Conn
+	var readers []*bufio.Reader
+	for i := range most + 2 {
+		if i == most { // the first becomes the one that was used last
+			ask(conns[0], readers[0])
+		}
+		c, r := f.dial()
+		conns, readers = append(conns, c), append(readers, r)
+		ask(c, r)
+	}
+	for i, r := range readers {
+		if i == 1 || i == 2 {
+			if _, err := r.ReadByte(); err == nil {
+				t.Errorf("connection %d is open", i)
+			}
+			continue
+		}
+		ask(conns[i], r)
+	}
+}
+
 // A listener has a bound of connections: one that waits for a request makes room for a new
 // one, and if all are busy a new one is refused.
 func TestFastPathIsBounded(t *testing.T) {

@@ -80,9 +80,13 @@ func (c *fastConn) handshake() bool {
 	below := &handedConn{unreadConn{c.socket, nil}, &c.path.connWatch}
 	secured := &securedConn{Conn: tls.Server(below, c.path.tls.Config), below: below}
 	_ = c.socket.SetDeadline(time.Now().Add(HandshakeTimeout))
-	c.waits.Store(true)
+	c.waits.Store(time.Now().UnixNano())
+	if c.evicted.Load() {
+		_ = c.socket.Close()
+		return false
+	}
 	err := secured.HandshakeContext(context.Background()) // the deadline bounds it
-	c.waits.Store(false)
+	c.waits.Store(0)
 	var plain tls.RecordHeaderError
 	if errors.As(err, &plain) && plain.Conn != nil && looksLikeHTTP(plain.RecordHeader[:]) {
 		_, _ = io.WriteString(plain.Conn,
