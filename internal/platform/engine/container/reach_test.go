@@ -112,7 +112,7 @@ func TestRefusedNetworks(t *testing.T) {
 	t.Parallel()
 	e, _ := opened(t, container.Options{Egress: true})
 	start(t, e, idle("a"))
-	far, err := netlink.LinkByName(fmt.Sprintf("igt%d", newElsewhere(t).pid))
+	far, err := netlink.LinkByName(newElsewhere(t).link)
 	if err != nil {
 		t.Fatal(err)
 	}

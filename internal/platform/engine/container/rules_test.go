@@ -4,6 +4,7 @@ package container_test
 
 import (
 	"bufio"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"net"
@@ -30,6 +31,7 @@ type elsewhere struct {
 	t    *testing.T
 	pid  int
 	addr netip.Addr
+	link string // its name on the host
 }
 
 func newElsewhere(t *testing.T) *elsewhere {
@@ -55,8 +57,8 @@ func newElsewhere(t *testing.T) *elsewhere {
 	// A network of documentation (RFC 5737), four addresses of it that no other has.
 	base := netip.AddrFrom4([4]byte{198, 51, 100, byte(reserved(t)) * 4})
 	here, there := base.Next(), base.Next().Next()
-	name := fmt.Sprintf("igt%d", e.pid)
-	e.addr = there
+	name := "igt-" + strings.ToLower(rand.Text()[:10])
+	e.addr, e.link = there, name
 	for _, args := range []string{
 		"ip link add " + name + " type veth peer name eth0 netns " + fmt.Sprint(e.pid),
 		"ip addr add " + here.String() + "/30 dev " + name, "ip link set " + name + " up",

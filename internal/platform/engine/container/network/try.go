@@ -3,24 +3,27 @@
 package network
 
 import (
+	"crypto/rand"
 	"errors"
 	"fmt"
-	"os"
+	"strings"
 
 	"github.com/vishvananda/netlink"
 )
 
 // TryLinks reports why links cannot be made here.
 func TryLinks() error {
+	// Not the process's number: a link that a killed process left would have that name too.
+	id := strings.ToLower(rand.Text()[:10])
 	attrs := netlink.NewLinkAttrs()
-	attrs.Name = fmt.Sprintf("igt%d", os.Getpid())
+	attrs.Name = "igt-" + id
 	bridge := &netlink.Bridge{LinkAttrs: attrs}
 	if err := netlink.LinkAdd(bridge); err != nil {
 		return fmt.Errorf("bridge: %w", err)
 	}
 	defer func() { _ = netlink.LinkDel(bridge) }()
-	attrs.Name = fmt.Sprintf("igu%d", os.Getpid())
-	veth := &netlink.Veth{LinkAttrs: attrs, PeerName: fmt.Sprintf("igv%d", os.Getpid())}
+	attrs.Name = "igu-" + id
+	veth := &netlink.Veth{LinkAttrs: attrs, PeerName: "igv-" + id}
 	if err := netlink.LinkAdd(veth); err != nil {
 		return fmt.Errorf("veth: %w", err)
 	}
@@ -29,7 +32,7 @@ func TryLinks() error {
 
 // TryFirewall reports why a firewall cannot be written here.
 func TryFirewall() error {
-	name := fmt.Sprintf("ingot-try-%d", os.Getpid())
+	name := "ingot-try-" + strings.ToLower(rand.Text())
 	n := &Network{table: name, name: "ig-try", chosen: netChoice{Subnet: pools[0]}}
 	return errors.Join(n.writeFirewall(), n.unhold(), removeTable(name))
 }
