@@ -27,23 +27,33 @@ func present(css string) chromedp.Action[chromedp.Void] { return awaitElement(cs
 func visible(css string) chromedp.Action[chromedp.Void] { return awaitElement(css, isVisible) }
 func absent(css string) chromedp.Action[chromedp.Void]  { return awaitElement(css, `e === null`) }
 
-// clickOn clicks the center of an element with the mouse, when the element is visible there.
+// clickOn clicks the center of an element with the mouse, when the element is visible there. The
+// page may move between finding the point and the click, so a click that missed is repeated.
 func clickOn(css string) chromedp.Action[chromedp.Void] {
 	return chromedp.Func(func(ctx context.Context, t *chromedp.Target) error {
-		var at []float64
-		if err := awaitValue(ctx, t, "a point to click on", css, `(e => {
-			if (!(`+isVisible+`)) return null;
-			e.scrollIntoViewIfNeeded();
-			const r = e.getClientRects()[0], x = r.left + r.width / 2, y = r.top + r.height / 2;
-			const hit = document.elementFromPoint(x, y);
-			return hit && (e.contains(hit) || hit.contains(e)) ? [x, y] : null;
-		})`, &at); err != nil {
-			return err
+		for {
+			var at []float64
+			if err := awaitValue(ctx, t, "a point to click on", css, `(e => {
+				if (!(`+isVisible+`)) return null;
+				e.scrollIntoViewIfNeeded();
+				const r = e.getClientRects()[0], x = r.left + r.width / 2, y = r.top + r.height / 2;
+				const hit = document.elementFromPoint(x, y);
+				if (!hit || !e.contains(hit) && !hit.contains(e)) return null;
+				window.missed = true;
+				const to = e.contains(hit) ? e : hit;
+				to.addEventListener("click", () => { window.missed = false }, {once: true, capture: true});
+				return [x, y];
+			})`, &at); err != nil {
+				return err
+			}
+			if _, err := chromedp.MouseClickXY(at[0], at[1])(ctx, t); err != nil {
+				return fmt.Errorf("click on %s: %w", css, err)
+			}
+			// A click that led to another page took its variables with it, or the answer.
+			if missed, err := chromedp.Evaluate[bool](`window.missed === true`)(ctx, t); err != nil || !missed {
+				return ctx.Err()
+			}
 		}
-		if _, err := chromedp.MouseClickXY(at[0], at[1])(ctx, t); err != nil {
-			return fmt.Errorf("click on %s: %w", css, err)
-		}
-		return nil
 	})
 }
 
