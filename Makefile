@@ -38,7 +38,10 @@ raced      = cmd/ingot-init $(addprefix internal/, \
 	platform/edge/router/accesslog platform/engine/agent platform/engine/local \
 	platform/instance/agentserver platform/instance/dns platform/logs platform/logs/drain \
 	platform/logs/logfiles platform/run/controller platform/run/controller/routing)
-unraced    = $$(echo "$(packages)" | grep -vxF "$$(printf 'ingot/%s\n' $(raced))")
+# Two packages are tested at the same time, in this order: those that take longest are first, so
+# that none of them is left to run alone at the end.
+slowest    = $(addprefix ingot/internal/,system broker platform/run/staging platform/engine/kubernetes platform/platformdb)
+unraced    = $(slowest) $$(echo "$(packages)" | grep -vxF "$$(printf '%s\n' $(slowest) $(addprefix ingot/,$(raced)))")
 containers = ./internal/platform/engine/container/...
 
 # The Go modules: the product, and modules that are built and tested with it.
