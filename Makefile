@@ -201,9 +201,9 @@ soak: build .tools/bin/cf ## run the soak tests, and each fuzz test for five min
 	$(call run,scripts/release-check)
 	$(call run,FUZZTIME=5m scripts/fuzz)
 
-flake: build .tools/bin/cf ## run end-to-end tests many times under load (RUN=TestTasks COUNT=5 LOAD=4 DISK=1)
+flake: build .tools/bin/cf ## run tests many times under load (RUN=TestTasks PKG=./internal/broker COUNT=20 LOAD=4 DISK=1)
 	$(call run,INGOT_BIN=$(CURDIR)/bin/ingot CF_BIN=$(CURDIR)/.tools/bin/cf \
-		RUN='$(RUN)' COUNT='$(COUNT)' LOAD='$(LOAD)' DISK='$(DISK)' scripts/flake)
+		RUN='$(RUN)' PKG='$(PKG)' COUNT='$(COUNT)' LOAD='$(LOAD)' DISK='$(DISK)' scripts/flake)
 
 lint: .tools/bin/golangci-lint ## run the linters of .golangci.yml, with the checks of `go vet`
 	$(call each,$(PLAIN) $(CURDIR)/.tools/bin/golangci-lint run ./...)
