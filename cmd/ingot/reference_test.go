@@ -32,7 +32,7 @@ func TestConfigurationReference(t *testing.T) {
 		"Every flag can also be set with the environment variable beside it. This page is generated from the flags.\n\n" +
 		"These are the flags of `ingot up`.\n")
 	for _, g := range bySubject(optionsOf(parser.Find("up"))) {
-		fmt.Fprintf(&b, "\n## %s\n\n| Flag | Variable | Default | |\n|---|---|---|---|\n", g.title)
+		fmt.Fprintf(&b, "\n## %s\n\n| Flag | Variable | Default | Meaning |\n|---|---|---|---|\n", g.title)
 		for _, option := range g.options {
 			value := ""
 			if option.ValueName != "" {

@@ -29,7 +29,7 @@ func TestDecisions(t *testing.T) {
 		t.Fatalf("%d decisions found (%v)", len(pages), err)
 	}
 	var violations []string
-	list := "\n| | Decision | Status |\n|---|---|---|\n"
+	list := "\n| Number | Decision | Status |\n|---|---|---|\n"
 	for _, page := range pages {
 		text, err := os.ReadFile(page)
 		if err != nil {

@@ -12,21 +12,20 @@ import (
 
 const (
 	architectureFile = "docs/architecture.md"
-	tableBegin       = "<!-- packages: go test ./internal/archtest -update writes this table -->\n"
+	tableBegin       = "<!-- packages: go test ./internal/archtest -update writes this list -->\n"
 	tableEnd         = "<!-- end of packages -->\n"
-	tableReason      = "the table shows readers where to find things; go test ./internal/archtest -update rewrites it"
+	tableReason      = "the list shows readers where to find things; go test ./internal/archtest -update rewrites it"
 	mostWings        = 10
 )
 
-// TestArchitectureTable compares the table of packages in docs/architecture.md
-// with the code.
-func TestArchitectureTable(t *testing.T) {
+// TestArchitectureList compares the list of packages in docs/architecture.md with the code.
+func TestArchitectureList(t *testing.T) {
 	t.Parallel()
 	all := packages(t)
-	table := packageTable(all, func(p pkg) string {
+	list := packageList(all, func(p pkg) string {
 		return packageComment(t, filepath.Join(p.Dir, "doc.go"))
 	})
-	checkTable(t, architectureFile, tableBegin, table+tableEnd, tableReason)
+	checkTable(t, architectureFile, tableBegin, list+tableEnd, tableReason)
 }
 
 // checkTable compares a generated part of a document, which begins after a marker and ends
@@ -72,8 +71,8 @@ func TestWings(t *testing.T) {
 	}
 }
 
-// packageTable returns the table of the product's packages below internal.
-func packageTable(all []pkg, comment func(pkg) string) string {
+// packageList returns the list of the product's packages below internal.
+func packageList(all []pkg, comment func(pkg) string) string {
 	var b strings.Builder
 	wing := ""
 	for _, p := range all {
@@ -83,32 +82,33 @@ func packageTable(all []pkg, comment func(pkg) string) string {
 		}
 		if top, _, _ := strings.Cut(name, "/"); top != wing {
 			wing = top
-			fmt.Fprintf(&b, "\n| `%s` | | imports |\n|---|---|---|\n", wing)
+			fmt.Fprintf(&b, "\n### %s\n\n", wing)
 		}
 		var d doc.Package
 		what := strings.TrimSuffix(d.Synopsis(comment(p)), ".")
 		what = strings.TrimSuffix(strings.TrimPrefix(what, "Package "+p.Name+" "), ":")
-		list := importList(p.path(), p.Imports)
-		list = slices.DeleteFunc(list, func(s string) bool {
-			return strings.Contains(s, ".") ||
-				s == "the standard library only"
+		fmt.Fprintf(&b, "- `%s` %s.", name, what)
+		list := slices.DeleteFunc(importList(p.path(), p.Imports), func(s string) bool {
+			return strings.Contains(s, ".") || s == "the standard library only"
 		})
-		fmt.Fprintf(&b, "| `%s` | %s | %s |\n", name, strings.ReplaceAll(what, "|", `\|`), strings.Join(list, ", "))
+		if len(list) > 0 {
+			fmt.Fprintf(&b, " Imports %s.", strings.Join(list, ", "))
+		}
+		b.WriteString("\n")
 	}
 	return b.String() + "\n"
 }
 
-func TestPackageTableChecker(t *testing.T) {
+func TestPackageListChecker(t *testing.T) {
 	t.Parallel()
-	got := packageTable([]pkg{
+	got := packageList([]pkg{
 		{ImportPath: "ingot/cmd/x", Name: "main"},
 		{ImportPath: "ingot/internal/a", Name: "a", Imports: []string{"os", "ingot/internal/b/c", "golang.org/x/sys"}},
 		{ImportPath: "ingot/internal/a/atest", Name: "atest"},
 		{ImportPath: "ingot/internal/b/c", Name: "c"},
-	}, func(p pkg) string { return "Package " + p.Name + " is | this: that. And more." })
-	const want = "\n| `a` | | imports |\n|---|---|---|\n| `a` | is \\| this: that | b/c |\n" +
-		"\n| `b` | | imports |\n|---|---|---|\n| `b/c` | is \\| this: that |  |\n\n"
+	}, func(p pkg) string { return "Package " + p.Name + " is this: that. And more." })
+	const want = "\n### a\n\n- `a` is this: that. Imports b/c.\n" + "\n### b\n\n- `b/c` is this: that.\n\n"
 	if got != want {
-		t.Errorf("the table is\n%s\nwant\n%s", got, want)
+		t.Errorf("the list is\n%s\nwant\n%s", got, want)
 	}
 }

@@ -9,7 +9,7 @@ import (
 // rawFile is a response that is not JSON.
 type rawFile string
 
-// everydayAnswer is the fake's response to the commands of everyday.go; status 0
+// everydayAnswer is the fake's response to the commands of everyday_test.go; status 0
 // means none.
 func everydayAnswer(call string, r *http.Request) (int, any) {
 	broker := object{"guid": "broker-guid", "name": "local", "url": "https://broker.test"}

@@ -85,7 +85,7 @@ func TestMetricsAreDocumented(t *testing.T) {
 	t.Parallel()
 	all := metricsOf(t, tracedSystem(t).built.Load().registry)
 	var table strings.Builder
-	table.WriteString("| Metric | Type | Labels | |\n|---|---|---|---|\n")
+	table.WriteString("| Metric | Type | Labels | Meaning |\n|---|---|---|---|\n")
 	labels := map[string]bool{}
 	for _, name := range slices.Sorted(maps.Keys(all)) {
 		if m := all[name]; ours(name) {

@@ -8,7 +8,7 @@ import (
 	"ingot/internal/platform/run/controller/routing"
 )
 
-// Tables are those of the router and of the name server. It implements controller.Table.
+// Tables are those of the router and of the name server. It implements routing.Table.
 type Tables struct {
 	Public   *router.Table
 	Internal *dns.InternalNames
@@ -45,7 +45,7 @@ func split(all []routing.Route) (public []router.Route, internal []dns.InternalR
 	return public, internal
 }
 
-// Update implements controller.Table.
+// Update implements routing.Table.
 func (t Tables) Update(set []routing.Route, gone []string) {
 	public, internal := split(set)
 	t.Public.Update(public, gone)
@@ -54,7 +54,7 @@ func (t Tables) Update(set []routing.Route, gone []string) {
 	}
 }
 
-// Replace implements controller.Table.
+// Replace implements routing.Table.
 func (t Tables) Replace(all []routing.Route) {
 	public, internal := split(all)
 	t.Public.Replace(public)
