@@ -16,7 +16,7 @@ import (
 	"github.com/chromedp/chromedp"
 )
 
-// openTab starts a browser with a profile of its own; "" as path means that none is installed.
+// openTab starts a browser with a new profile; "" as path means that none is installed.
 func (r *Report) openTab(ctx context.Context) (tab context.Context, end func(), err error) {
 	path := ""
 	for _, name := range []string{"chromium", "chromium-browser", "google-chrome"} {

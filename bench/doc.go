@@ -3,7 +3,7 @@
 //
 //	make bench ARGS="[-run REGEXP] [-json FILE] [-profile DIR] [-short]"
 //
-// or the same flags with `go run .` in this folder, which is a module of its own.
+// or the same flags with `go run .` in this folder, which is a separate module.
 //
 // It is a list of sections, one file each, registered in sections (main.go).
 // A section reports figures. Each is compared with a peer or a limit that was
@@ -17,8 +17,8 @@
 // and worst.
 //
 // The program measured is built here, with the flags of the Makefile, unless
-// INGOT_BIN names one; the small programs are beside it. Every server has a data
-// directory and ports of its own.
+// INGOT_BIN names one; the small programs are beside it. Every server has its own
+// data directory and ports.
 //
 // A section that pushes apps (testdata/app) deletes them before its server stops,
 // also when it fails or is interrupted: instances outlive their server by design,

@@ -34,7 +34,7 @@ var dockerSection = Section{
 }
 
 const (
-	// dockerGoal is the maximum time of a start whose layers are there, in milliseconds.
+	// dockerGoal is the maximum time of a start with cached layers, in milliseconds.
 	dockerGoal   = 1000
 	dockerLayers = 30
 	dockerSize   = 1 << 30 // bytes of all layers, unpacked

@@ -28,7 +28,7 @@ var neighbours = []struct {
 }
 
 // measureNeighbours compares how many transactions the platform's own database commits alone, and
-// beside a tenant who uses everything that its plan has.
+// beside a tenant that uses up its plan.
 func measureNeighbours(ctx context.Context, r *Report, b *broker.Broker) (err error) {
 	c, err := newBrokerClient(ctx, b, broker.Postgres)
 	if err != nil {

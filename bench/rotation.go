@@ -156,7 +156,7 @@ func (p *Platform) asks(ctx context.Context, app *App, path string) error {
 	return err
 }
 
-// queries are the requests to apps that go on until they are stopped.
+// queries sends requests to apps until it is stopped.
 type queries struct {
 	asked, failed atomic.Int64
 	failure       atomic.Pointer[error]

@@ -18,8 +18,8 @@
 //	INGOT_TEST_S3_CA           file with the certificate authority of the S3 server
 //	AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY  its keys
 //
-// A node is a containerd and a kubelet with a bridge, an address, a cgroup and a
-// directory of their own. The API server listens on the cluster IP of the Service
+// A node is a containerd and a kubelet with their own bridge, address, cgroup and
+// directory. The API server listens on the cluster IP of the Service
 // "kubernetes", so that Pods reach it without kube-proxy; no other Service has a
 // working cluster IP. The nodes' network does not enforce NetworkPolicies and has
 // no way out of this machine.

@@ -48,7 +48,7 @@ func TestMigrateJob(t *testing.T) {
 }
 
 // TestMigrateJobOptions: another image is another Job, because a Job cannot be changed;
-// if the chart creates the Secret of the servers, the Job has one of its own.
+// if the chart creates the servers' Secret, the Job has a separate one.
 func TestMigrateJobOptions(t *testing.T) {
 	t.Parallel()
 	one := migration(t, decode(t, template(t, "--set", "image.tag=1")))

@@ -34,8 +34,8 @@ func shippedPolicies(t *testing.T) []policytest.Policy {
 	return all
 }
 
-// TestNetworkPolicies says who reaches whom in a cluster that enforces the policies of the
-// chart. A test of the server adds those of the default security groups.
+// TestNetworkPolicies checks which Pods reach each other in a cluster that enforces the chart's
+// policies. A test of the server adds those of the default security groups.
 func TestNetworkPolicies(t *testing.T) {
 	t.Parallel()
 	policies := shippedPolicies(t)

@@ -197,7 +197,7 @@ func newSecrets(t *testing.T) string {
 	return filepath.Join(dir, "secrets")
 }
 
-// copyDatabase copies the database of a server on one machine to that of the cluster.
+// copyDatabase copies a single server's database to the cluster's.
 func copyDatabase(t *testing.T, dir, to string) {
 	t.Helper()
 	out, err := exec.CommandContext(t.Context(), os.Getenv("INGOT_BIN"), "db", "copy", "--from", dir, "--to", to).

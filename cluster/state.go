@@ -63,7 +63,7 @@ func (s *state) save() error {
 var settings = []string{"vm/overcommit_memory", "vm/panic_on_oom", "kernel/panic", "kernel/panic_on_oops",
 	"kernel/keys/root_maxkeys", "kernel/keys/root_maxbytes"}
 
-// shared are the directories outside of its own that a node uses, deepest first.
+// shared are the directories outside of a node's own that it uses, deepest first.
 var shared = []string{
 	"/var/lib/kubelet/device-plugins", "/var/lib/kubelet", "/var/log/containers", "/var/lib/cni/results", "/var/lib/cni",
 	"/run/containerd/s", "/run/containerd/runc/k8s.io", "/run/containerd/runc", "/run/containerd",

@@ -234,7 +234,7 @@ func commandsOf(t *testing.T, page string) (all [][]string) {
 	return slices.DeleteFunc(all, func(c []string) bool { return len(c) == 0 || !strings.HasPrefix(c[0], "ingot ") })
 }
 
-// asDocumented runs the commands of docs/backup.md in their order, in a directory of its own, and
+// asDocumented runs the commands of docs/backup.md in their order, in a new directory, and
 // compares what they print as far as it does not depend on the machine. Examples of data that cannot be
 // saved need a broken service instance, and are left out.
 func (b *backups) asDocumented(dir string) {

@@ -57,7 +57,7 @@ func openBrowser(t *testing.T) *browser {
 		chromedp.WSURLReadTimeout(time.Minute))
 	ctx, cancelBrowser := chromedp.NewExecAllocator(t.Context(), o...)
 	ctx, cancelTab := chromedp.NewContext(ctx)
-	// Each wait has a timeout of its own; this one is for what hangs.
+	// Each wait has its own timeout; this one ends a browser that hangs.
 	ctx, cancel := context.WithTimeout(ctx, 15*time.Minute)
 	t.Cleanup(func() {
 		cancel()

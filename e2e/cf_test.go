@@ -57,7 +57,7 @@ func cf(t testing.TB, home string, args ...string) (string, int) {
 	return out, code
 }
 
-// cfTry is like cf, for other goroutines than that of the test.
+// cfTry is like cf, for goroutines other than the test's.
 func cfTry(t testing.TB, home string, args ...string) (out string, code int, err error) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 3*patience) // a push compiles

@@ -75,7 +75,7 @@ func newJumps(t *testing.T, s *site) *jumps {
 	return j
 }
 
-// lives checks that everything goes on, with tokens and sessions of before.
+// lives checks that everything keeps working, with earlier tokens and sessions.
 func (j *jumps) lives(t *testing.T, when string) {
 	t.Helper()
 	s := j.s

@@ -223,7 +223,7 @@ func words(line string) (out []string) {
 	return out
 }
 
-// play runs a script in an organization of its own.
+// play runs a script in a new organization.
 func (s *script) play(t *testing.T, at *site, home, org string, given map[string]string) {
 	t.Helper()
 	cfOK(t, home, "auth", "admin", at.secret(t, "admin-password"))

@@ -58,7 +58,7 @@ func TestConsoleNotificationsSends(t *testing.T) {
 	b.notifySends(t, p)
 	b.notifySuppressions(t, p)
 
-	// Someone without scopes chooses what to receive, and sees nothing else.
+	// A user without scopes chooses what to receive, and sees nothing else.
 	b.click(t, ".user summary", ".user button")
 	b.do(t, clickOn(".user button"), visible("#username"))
 	b.consoleLogin(t, "eve", "eve-password")
@@ -377,7 +377,7 @@ func (b *browser) notifySends(t *testing.T, p *mailFixture) {
 	})
 }
 
-// campaignTemplate gives the campaign type a template of its own.
+// campaignTemplate gives the campaign type its own template.
 func (b *browser) campaignTemplate(t *testing.T, p *mailFixture) {
 	t.Helper()
 	b.do(t, chromedp.Navigate(p.API+"/console/notifications/templates/new?for=campaigns"), visible("#template-editor"))

@@ -337,7 +337,7 @@ func (c *consoleFixture) members(t *testing.T) {
 	b.do(t, visible("button[aria-label='Auditor: eve'][aria-checked=true]"))
 	b.submit(t, "button[aria-label='Auditor: eve']", "The role was removed.")
 
-	// The roles of a space; one who is added becomes a member of the organization.
+	// The roles in a space; a user who is added becomes a member of the organization.
 	b.click(t, ".tabs a:last-child", "button[aria-label='Developer: dora'][aria-checked=true]")
 	b.do(t, typeInto("input[name=username]", "no-one-has-this-name"))
 	b.submit(t, "form[action$='/invite'] button", "No user exists with the username 'no-one-has-this-name'.")

@@ -17,7 +17,7 @@ import (
 )
 
 // TestConsoleShell uses a shell in a real browser: commands, the size, the exit, the audit
-// events, and who gets none.
+// events, and which users get none.
 func TestConsoleShell(t *testing.T) {
 	t.Parallel()
 	b := openBrowser(t)

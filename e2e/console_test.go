@@ -82,7 +82,7 @@ func TestConsole(t *testing.T) {
 
 	b.tabs(t, s, home, app)
 
-	// An auditor sees the same without actions, someone without a role nothing.
+	// An auditor sees the same without actions, a user without a role nothing.
 	b.click(t, ".user summary", ".user button")
 	b.do(t, clickOn(".user button"), visible("#username"))
 	b.consoleLogin(t, "eve", "eve-password")

@@ -183,7 +183,7 @@ func TestPushDroplet(t *testing.T) {
 	t.Parallel()
 	onEngines(t, func(t *testing.T, s *site) {
 		home := s.admin(t)
-		// Without its own command: that of the droplet is used.
+		// Without its own command, the droplet's is used.
 		dir := t.TempDir()
 		if err := os.CopyFS(dir, os.DirFS(probe(t))); err != nil {
 			t.Fatal(err)

@@ -140,7 +140,7 @@ func (l *load) seen(t *testing.T) map[string]int {
 		for _, m := range l.answers {
 			n += m
 		}
-		got = maps.Clone(l.answers) // others go on counting
+		got = maps.Clone(l.answers) // others continue counting
 		return n >= 30
 	})
 	return got

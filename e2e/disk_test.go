@@ -101,7 +101,7 @@ func TestFullDisk(t *testing.T) {
 	cfOK(t, home, "delete-space", "other", "-f")
 	cfOK(t, home, "stop", "before")
 
-	// The logs of the databases begin anew, so that they have not grown yet when the disk is full.
+	// The database logs start from zero, so that they have not grown yet when the disk is full.
 	if err := os.Remove(filler); err != nil {
 		t.Fatal(err)
 	}
@@ -128,8 +128,8 @@ func TestFullDisk(t *testing.T) {
 	cfOK(t, home, "push", "after", "-p", app, "-k", "64M")
 }
 
-// getOut does what an operator does to see what is wrong and to free space. There is no room on the disk
-// before each step: what the step before has freed is used up.
+// getOut does what an operator does to see what is wrong and to free space. The disk is
+// full before each step: what the previous step freed is used up.
 func (s *site) getOut(t *testing.T, disk, packages string) {
 	t.Helper()
 	key := filepath.Join(t.TempDir(), "key")

@@ -236,7 +236,7 @@ func TestDocker(t *testing.T) {
 	dockerAgain(t, s, r, home)
 }
 
-// dockerSidecar pushes a manifest with an image and a sidecar, and a command of its own.
+// dockerSidecar pushes a manifest with an image, a sidecar and a command.
 func dockerSidecar(t *testing.T, s *site, home, image string) {
 	t.Helper()
 	manifest := write(t, "manifest.yml", `applications:

@@ -16,7 +16,7 @@ import (
 
 // TestFilesExhausted floods a server that may open few files with connections, and then takes
 // its last file descriptors away. It answers throughout, or again afterwards, what it
-// acknowledged is there, and the app and its log go on.
+// acknowledged is kept, and the app and its log continue.
 func TestFilesExhausted(t *testing.T) {
 	t.Parallel()
 	const files = 256

@@ -69,8 +69,8 @@ func handoverKilled(t *testing.T, s *site, n int) {
 	}
 }
 
-// settle waits until the process that is left serves, or has ended, because the one that was
-// killed had taken over; then a plain start works.
+// settle waits until the remaining process serves, or has ended, because the killed one
+// had taken over; then a plain start works.
 func (s *site) settle(t *testing.T, round int, killed string, took bool) {
 	t.Helper()
 	how := "continues"

@@ -162,7 +162,7 @@ func TestCfLogout(t *testing.T) {
 
 	other := cfAdmin(t, s) // another login of the same user stays valid
 	cfOK(t, home, "logout")
-	// As in Cloud Foundry: a client that took the access token before can go on.
+	// As in Cloud Foundry: a client that has the access token can keep using it.
 	for _, path := range []string{"/userinfo", "/v3/apps"} {
 		s.call(t, http.MethodGet, path, access, nil).want(t, http.StatusOK)
 	}

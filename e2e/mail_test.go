@@ -21,7 +21,7 @@ type mailFixture struct {
 	*Server
 	sink  *mailtest.Sink
 	admin string
-	// base is the URL of the notification service, token that of the client.
+	// base is the URL of the notification service, token the client's token.
 	base, token string
 }
 

@@ -103,7 +103,7 @@ applications:
 	cfFails(t, home, figures, "push", "-f", small, "-p", probe(t))
 	cfFails(t, home, figures, "scale", "bounded", "-m", "32M", "-f")
 
-	// Without a policy of its own the sidecar takes the instance with it.
+	// Without a restart policy, the sidecar's exit ends the instance.
 	plain := write(t, "manifest.yml", strings.Replace(manifest, "    restart: on-failure\n", "", 1))
 	contains(t, columns(cfOK(t, home, "push", "-f", plain, "-p", probe(t))), "#0 running")
 	cfOK(t, home, "ssh", "bounded", "-c", "touch app/go")

@@ -61,8 +61,8 @@ func (a *alone) launch(t testing.TB) {
 	})
 }
 
-// TestNotificationsAlone sends to every kind of audience from a service that
-// has neither users nor spaces of its own.
+// TestNotificationsAlone sends to every kind of audience from a service
+// without users and spaces.
 func TestNotificationsAlone(t *testing.T) {
 	t.Parallel()
 	p := newMailFixture(t, options{})

@@ -23,8 +23,8 @@ func TestSecondServer(t *testing.T) {
 	}
 	one, two := prepare(t, o), prepare(t, o)
 	for _, s := range []*Server{one, two} {
-		// Each data directory would have its own secret of the platform's client,
-		// and the database only that of the first server.
+		// Each data directory would have its own secret for the platform's client,
+		// and the database only the first server's.
 		s.giveSecret(t, "ingot-platform", "the platform's: 100% + &")
 	}
 	one.launch(t)

@@ -27,7 +27,7 @@ import (
 // pebble is a certificate authority with ACME, and a name server for it.
 type pebble struct {
 	Directory string // URL
-	CA        string // file of the authority of its own certificate
+	CA        string // file of the authority that issued its certificate
 	Roots     string // file of the authority that issues
 	Pool      *x509.CertPool
 	Log       *output

@@ -14,7 +14,7 @@ import (
 )
 
 // breakableDisk mounts a file system that breakIt makes read-only as the kernel does after an
-// error of the disk. again mounts it anew.
+// disk error. again mounts it once more.
 func breakableDisk(t *testing.T) (dir string, breakIt func(), again func(flags ...string)) {
 	t.Helper()
 	base, err := os.MkdirTemp("", "ingot-e2e-disk-")
@@ -113,8 +113,8 @@ func usersOf(dir string) (pids []int) {
 }
 
 // TestReadOnlyDisk has a disk that becomes read-only under a running server: what needs no
-// write goes on, what does is refused with the reason, and with the disk in order again
-// everything that was acknowledged is there.
+// write works, what does is refused with the reason, and when the disk works again
+// everything that was acknowledged still exists.
 func TestReadOnlyDisk(t *testing.T) {
 	t.Parallel()
 	disk, breakIt, again := breakableDisk(t)

@@ -72,7 +72,7 @@ func revisions(t *testing.T, s *site, c *tool) {
 		t.Errorf("a second rollback: %d %s", code, out)
 	}
 
-	// A canary is a web process of its own, beside the old one.
+	// A canary is a second web process beside the old one.
 	old := s.webProcesses(t, app)
 	c.ok(t, "rollback", name, "--version", "2", "--strategy", "canary", "-f")
 	both := s.webProcesses(t, app)

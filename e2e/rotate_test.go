@@ -30,8 +30,8 @@ func (s *site) bindingOf(t *testing.T, app, instance string) (string, map[string
 	return binding, details["credentials"].(map[string]any)
 }
 
-// rotatesWhileUsed rotates the credentials of an app that is asked for rows of its database all
-// the time: no answer fails, and the old credentials are refused in the end.
+// rotatesWhileUsed rotates the credentials of an app while it gets requests that read its
+// database: none fails, and the old credentials are refused in the end.
 func rotatesWhileUsed(t *testing.T, s *site, app, instance string) {
 	t.Helper()
 	c := s.tools(t)[0]

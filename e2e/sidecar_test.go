@@ -205,7 +205,7 @@ func sidecarShares(t *testing.T, s *site) {
 }
 
 // sidecarOptions uses what sidecars can ask for beyond Cloud Foundry: a step before the main
-// process, a check and variables of its own, and a restart of the sidecar alone.
+// process, its own check and variables, and a restart of the sidecar alone.
 func sidecarOptions(t *testing.T, s *site) {
 	home := s.admin(t)
 	port := s.sidecarPort(t)

@@ -67,7 +67,7 @@ func taskRows(t *testing.T, s *site, c *tool) {
 		}
 	}
 
-	// Without a command, that of a process is used.
+	// Without a command, a process's command is used.
 	c.ok(t, "run-task", name, "--process", "web", "--name", "sleepy")
 	testkit.Eventually(t, "the task runs", func() bool { return s.taskNamed(t, app, "sleepy")["state"] == "RUNNING" })
 	id := fmt.Sprint(s.taskNamed(t, app, "sleepy")["sequence_id"])

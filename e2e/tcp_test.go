@@ -108,7 +108,7 @@ func TestTCPRoutes(t *testing.T) {
 		}
 		old.echoes(t, "other routes changed")
 
-		// Another process takes over: the connection goes on, and new ones reach it.
+		// Another process takes over: the connection stays open, and new ones reach it.
 		before := s.replace(t, program(t))
 		old.echoes(t, "the server was replaced")
 		next, err := s.greet(t, "1024")

@@ -185,7 +185,7 @@ type acmeServer struct {
 	http, tls net.Listener
 }
 
-// newACMEServer starts the manager of a server with ports of its own on one address.
+// newACMEServer starts a server's manager on separate ports of one address.
 func newACMEServer(t *testing.T, d *db.DB, ca *pebble, pool *x509.CertPool, host string) *acmeServer {
 	t.Helper()
 	s := &acmeServer{}

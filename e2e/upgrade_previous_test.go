@@ -56,7 +56,7 @@ func (s *site) stopStart(t *testing.T, app, instance string) {
 }
 
 // upgradeFrom fills a server of an earlier release, upgrades it, and checks that
-// everything is there and works.
+// everything exists and works.
 func upgradeFrom(t *testing.T, s *site, upgrade func(s *site, t *testing.T, app, instance string)) {
 	home := s.admin(t)
 	cfOK(t, home, pushProbe(t, "steady", "--no-start")...)

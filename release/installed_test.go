@@ -15,7 +15,7 @@ import (
 	"time"
 )
 
-// machine is a system with systemd of its own; see testdata/machine.
+// machine is a system with its own systemd; see testdata/machine.
 type machine struct {
 	pid string
 	cf  string

@@ -75,7 +75,7 @@ func (o options) sbom(ctx context.Context, dir, arch string) ([]byte, error) {
 	if err := encode(&b, bom); err != nil {
 		return nil, err
 	}
-	// The serial number is that of the content, so that it is the same each time.
+	// The serial number is derived from the content, so that it is the same each time.
 	sum := sha256.Sum256(b.Bytes())
 	bom.SerialNumber = "urn:uuid:" + uuid(sum[:16])
 	b.Reset()

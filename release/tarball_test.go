@@ -38,7 +38,7 @@ func TestTarballRuns(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	// Instances run as other users, who have to get to their files.
+	// Instances run as other users, which must be able to open their files.
 	for d := dir; d != os.TempDir() && d != "/"; d = filepath.Dir(d) {
 		if err := os.Chmod(d, 0o755); err != nil {
 			t.Fatal(err)

@@ -88,8 +88,8 @@ func cacheFile(dir string, args []string, when time.Time) string {
 	return filepath.Join(dir, hex.EncodeToString(key[:8])+".tar.gz")
 }
 
-// debianArguments returns the arguments of mmdebstrap. For another architecture than that of
-// the machine it needs qemu-user-static, because packages run programs when they are
+// debianArguments returns the arguments of mmdebstrap. For an architecture other than the
+// machine's it needs qemu-user-static, because packages run programs when they are
 // installed.
 func debianArguments(arch string, packages []string, mirror string) []string {
 	args := []string{

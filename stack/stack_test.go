@@ -166,7 +166,7 @@ func TestImage(t *testing.T) {
 }
 
 // With several architectures the result is an index, from which each machine gets its
-// image, with the programs of its own folder.
+// image, with its folder's programs.
 func TestIndex(t *testing.T) {
 	t.Parallel()
 	server := httptest.NewServer(registry.New())

@@ -20,7 +20,7 @@ type querier interface {
 
 // alone runs f with a connection that holds a lock, given to lock and unlock.
 //
-// A server goes on with a statement whose client was killed, or stopped waiting:
+// A server continues a statement whose client was killed, or stopped waiting:
 // a database could be created after the next broker found nothing to delete. The
 // lock belongs to the connection, so its holder knows that statements of
 // earlier connections have ended.
@@ -76,11 +76,11 @@ func (p *postgres) alone(ctx context.Context, i *instance, f func(*postgres) err
 	})
 }
 
-// leftoverSeconds is how long a statement that was left over may go on. Statements
+// leftoverSeconds is how long a leftover statement may continue. Statements
 // of MariaDB are not undone when they are interrupted.
 const leftoverSeconds = 10
 
-// alone is as that of PostgreSQL.
+// alone does for MariaDB what the method of postgres does.
 func (m *mariadb) alone(ctx context.Context, i *instance, f func(*mariadb) error) error {
 	name := "ingot-" + i.ID[:min(len(i.ID), 50)] // up to 64 characters
 	lock := func(ctx context.Context, conn *sql.Conn) error {

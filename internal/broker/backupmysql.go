@@ -97,8 +97,8 @@ func (m *mariadb) after(ctx context.Context, i *instance, open opener, limit tim
 	return missing, err
 }
 
-// asOwner calls f with a connection of the instance's owner, who has all rights on the
-// database for that time, also if the instance is over its size.
+// asOwner calls f with a connection of the instance's owner, which has all rights on the
+// database meanwhile, even if the instance is over its size.
 func (m *mariadb) asOwner(ctx context.Context, i *instance, f func(*sql.Conn) error) (err error) {
 	password, owner := newNonce(), account(i.owner())
 	set := func(password, lock string) string {
@@ -129,10 +129,10 @@ func (m *mariadb) asOwner(ctx context.Context, i *instance, f func(*sql.Conn) er
 	return f(conn)
 }
 
-// load executes the statements of a dump. It goes on after those that the server refuses,
-// and ends when the connection does, which can be the tenant's doing: other instances have
-// to be restored all the same. Whether the server still works is noticed by the caller,
-// who has a connection of its own.
+// load executes the statements of a dump. It continues after those that the server refuses,
+// and ends when the connection does, which can be the tenant's doing: other instances still
+// have to be restored. The caller has another connection and notices whether the server
+// still works.
 func load(ctx context.Context, conn *sql.Conn, i *instance, from *dump.Script, limit time.Duration) (missing dump.Lost,
 	err error) {
 	limited, cancel := context.WithTimeout(ctx, limit)

@@ -126,8 +126,8 @@ func (p *postgres) toLoad(ctx context.Context, i *instance, open opener) ([]byte
 	return kept.Bytes(), nil
 }
 
-// load runs pg_restore, which goes on after errors. An error that ends it is the tenant's
-// too, who can close the connection: other instances have to be restored all the same.
+// load runs pg_restore, which continues after errors. An error that ends it counts as the
+// tenant's, which can close the connection: other instances still have to be restored.
 func (p *postgres) load(ctx context.Context, i *instance, password string, list []byte, open opener,
 	limit time.Duration) (missing dump.Lost, err error) {
 	path := filepath.Join(p.dir, i.temporary()+".list")

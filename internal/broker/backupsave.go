@@ -24,8 +24,8 @@ type Saved struct {
 	ID, Offering string
 	// Save writes the data to w. It returns a line about each object that is missing in it
 	// because the tenant broke it. An UnsavedError means that the data is incomplete, which
-	// can be the tenant's doing and says nothing about other instances; any other error is
-	// that of w or ctx.
+	// can be the tenant's doing and says nothing about other instances; any other error
+	// comes from w or ctx.
 	Save func(ctx context.Context, w io.Writer) ([]string, error)
 }
 
@@ -127,7 +127,7 @@ func isUnreachable(err error) bool {
 }
 
 // progress restarts a timer with everything that is written. The timer does not run while w
-// is busy: a slow target is no fault of the dump.
+// is busy: a slow target is not the dump's fault.
 type progress struct {
 	w     io.Writer
 	limit time.Duration

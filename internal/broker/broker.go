@@ -56,7 +56,7 @@ type Config struct {
 	Load time.Duration
 	Log  *slog.Logger
 
-	// limit is the size of the data of an instance, disk that of its disk; tests have smaller ones.
+	// limit is the maximum size of an instance's data, disk its disk's size; tests set smaller ones.
 	limit, disk func(*instance) int64
 }
 

@@ -12,8 +12,8 @@
 // through a forwarder, which has the port of the instance on loopback and on the
 // host's address in the network of containers, and starts the server. The forwarder
 // limits the connections of each app. Everything else that a tenant can use up, from
-// locks to the disk, is that of its own server (decision 48). Instances of earlier
-// versions share a server.
+// locks to the disk, belongs to its own server (decision 48). Instances that earlier
+// versions created share a server.
 //
 // A service instance is a database whose owner cannot log in; a binding
 // is a user that acts as the owner. A binding of

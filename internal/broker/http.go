@@ -18,8 +18,8 @@ import (
 
 const maxBody = 1 << 20
 
-// handler returns the API: that of the library, with authentication, validation
-// and logging.
+// handler returns the library's API, with authentication, validation and
+// logging.
 func (b *Broker) handler() http.Handler {
 	// The library would log parameters; logged does not.
 	api := brokerapi.NewWithOptions(api{b}, slog.New(slog.DiscardHandler))

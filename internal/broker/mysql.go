@@ -60,7 +60,7 @@ func newMariaDB(label string, at forward.Endpoint, user, password string) (*mari
 	return dialedMariaDB(label, at, user, password, nil)
 }
 
-// dialedMariaDB is like newMariaDB, with a way to connect; nil means that of the endpoint.
+// dialedMariaDB is like newMariaDB, but connects with dial unless it is nil.
 func dialedMariaDB(label string, at forward.Endpoint, user, password string, dial func(ctx context.Context, network,
 	address string) (net.Conn, error)) (*mariadb, error) {
 	c := mysql.NewConfig()

@@ -31,7 +31,7 @@ type Clients interface {
 var errNoClients = errors.New("the authorization server is external, so no clients can be created there")
 
 // notifications creates an OAuth client for every binding. A binding that succeeds another has
-// the same client with a secret of its own: what a client has registered is under its id. An
+// the same client with another secret, because a client's registrations belong to its id. An
 // instance has only a plan.
 type notifications struct {
 	NotificationService

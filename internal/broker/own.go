@@ -27,9 +27,9 @@ import (
 // own is the name of servers that belong to one instance each.
 const own = "own"
 
-// ownServers is the backend for databases on servers of their own, one for each instance: the
-// tables of locks and statements, the memory and the disk of a server are shared by all that
-// use it. A server starts with the first connection, and stops when it has had none for a while.
+// ownServers is the backend with a separate database server for each instance, because all
+// users of a server share its lock and statement tables, its memory and its disk. A server
+// starts with the first connection, and stops when it has had none for a while.
 //
 // Servers listen on a socket in their directory, never on a port. The forwarder has the
 // port of the instance, and starts the server.
@@ -106,12 +106,12 @@ type ownServer struct {
 	throttle sync.Once // of its disk
 	err      error
 
-	// Of the lock of ownServers.
+	// Guarded by the lock of ownServers.
 	users   int           // operations and connections
 	since   time.Time     // steady time at which users became 0
 	closing chan struct{} // not nil when it is being stopped, closed when that is done
 
-	// Of the watcher.
+	// Used by the watcher only.
 	kills   int64 // processes that were killed because of the memory limit
 	checked int64 // used bytes of its disk when its size was checked
 	reserve bool  // it may use the reserve of its disk
@@ -361,8 +361,8 @@ func (o *ownServers) connect(ctx context.Context, i *instance) (c net.Conn, done
 	return c, func() { o.release(s) }, nil
 }
 
-// dial connects to the socket of a server. The name of a socket has 107 bytes at most: so it is
-// that of an open directory.
+// dial connects to the socket of a server. A socket's path has at most 107 bytes, so dial
+// uses the path of an open directory.
 func (o *ownServers) dial(ctx context.Context, i *instance) (net.Conn, error) {
 	dir, err := os.Open(o.dirOf(i))
 	if err != nil {
@@ -526,8 +526,8 @@ func (o *ownServers) resize(ctx context.Context, i *instance) error {
 	return o.with(ctx, i, func(db ownDatabase) error { return db.resize(ctx, i) })
 }
 
-// remote returns the access to a server through the port of its instance, as a client. It can be
-// that of another process.
+// remote returns access to a server through its instance's port, as a client. The server can
+// belong to another process.
 func (o *ownServers) remote(i *instance) (ownDatabase, error) {
 	return o.kinds[i.Offering].database(ownPlace{
 		dir: o.dirOf(i), owner: o.ownerOf(i), secret: o.secret, log: o.log,

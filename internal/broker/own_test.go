@@ -143,7 +143,7 @@ func TestOwnServersAreHandedOver(t *testing.T) {
 	}
 }
 
-// TestRoomForServers: when the memory for servers is used, the one that was idle longest makes room;
+// TestRoomForServers: when the memory for servers is used up, the one that was idle longest is stopped;
 // if all are in use, it says so.
 func TestRoomForServers(t *testing.T) {
 	t.Parallel()
@@ -186,7 +186,7 @@ func TestRoomForServers(t *testing.T) {
 	}
 }
 
-// TestServersWithoutDisks: where servers cannot have disks of their own, those that write too much
+// TestServersWithoutDisks: where servers cannot have their own disks, those that write too much
 // lose their connections, and get no new ones before there is room.
 func TestServersWithoutDisks(t *testing.T) {
 	t.Parallel()

@@ -13,15 +13,15 @@ import (
 	"ingot/internal/broker/ownserver"
 )
 
-// diskBytes is the size of an instance's disk: for its data, and as much again for temporary
-// files, logs of transactions and indexes that are being built.
+// diskBytes is the size of an instance's disk: its data, half as much again and 512 MiB for
+// temporary files, transaction logs and indexes that are being built.
 func diskBytes(i *instance) int64 { return planOf(i).bytes*3/2 + gib/2 }
 
 // groupParent is the name of the group of all servers.
 func (c Config) groupParent() string { return "ingot-" + hash(c.Dir)[:8] + "-services" }
 
-// together are the limits of all servers: their share of the processors is that of one other program,
-// or service of the machine, and one processor is left to the platform. Among them, all have the same.
+// together are the limits of all servers: they share the processors as one program or service of the
+// machine does, and leave one processor to the platform. Among them, all have the same share.
 var together = cgroup.Limits{Weight: 100, Spare: 1}
 
 func (p plan) limits() cgroup.Limits {

@@ -31,7 +31,7 @@ func (*ownMySQL) user() string      { return "mysql" }
 func (*ownMySQL) socket() string    { return "socket" }
 func (k *ownMySQL) edition() string { return k.version() }
 
-// ownRedo is the size of the log of a new server. A server keeps that of its template.
+// ownRedo is the log size of a new server. A server keeps its template's size.
 const ownRedo = "--innodb-log-file-size=16M"
 
 func (k *ownMySQL) template(ctx context.Context, owner *syscall.Credential, dir, fresh string) error {

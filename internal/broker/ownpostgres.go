@@ -41,7 +41,7 @@ func (*ownPostgres) user() string      { return "postgres" }
 func (*ownPostgres) socket() string    { return ".s.PGSQL." + socketPort }
 func (k *ownPostgres) edition() string { return k.version() }
 
-// templatePassword is that of the administrator before the first start.
+// templatePassword is the administrator's password before the first start.
 func (k *ownPostgres) templatePassword() string {
 	return k.secret.password("admin", Postgres, "template")
 }
@@ -74,7 +74,7 @@ func (k *ownPostgres) database(place ownPlace, i *instance) (ownDatabase, error)
 	p.daemon = daemon.New(daemon.Spec{
 		Name: "PostgreSQL " + i.hash(), Dir: place.dir, Owner: place.owner,
 		Program: filepath.Join(bin, "postgres"), Args: args,
-		// If memory runs out, a process of a client ends before the one that restarts them.
+		// If memory runs out, the kernel kills a client's process before the one that restarts them.
 		Env:  []string{"PG_OOM_ADJUST_FILE=/proc/self/oom_score_adj", "PG_OOM_ADJUST_VALUE=500"},
 		Data: data, PIDFile: filepath.Join(data, "postmaster.pid"), Stop: syscall.SIGINT, Log: place.log,
 		Group: place.group, MaxData: place.maxData(i),

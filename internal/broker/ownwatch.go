@@ -174,7 +174,7 @@ func (o *ownServers) rest(ctx context.Context, s *ownServer) {
 	o.log.Debug("an idle database server was stopped", "instance", s.instance.ID, "service", s.instance.Offering)
 }
 
-// full reports whether a server without a disk of its own has written too much.
+// full reports whether a server without its own disk has written too much.
 func (o *ownServers) full(i *instance) error {
 	if loopdisk.Mounted(o.dirOf(i)) {
 		return nil

@@ -18,7 +18,7 @@ import (
 
 // postgres is the backend for databases on a PostgreSQL server.
 //
-// A database belongs to the administrator, who sets its limits. Everything in it
+// A database belongs to the administrator, which sets its limits. Everything in it
 // belongs to a role that cannot log in. The user of a binding is a member of that
 // role and switches to it on connecting, so that all bindings own what one of
 // them creates. No other user may connect to the database.

@@ -130,7 +130,7 @@ func TestPostgresKeepsInstancesApart(t *testing.T) {
 		1)); err == nil {
 		t.Error("connects to the other database after all")
 	}
-	// The connection limit is that of the plan.
+	// The connection limit is the plan's.
 	connect := func() bool {
 		conn, err := pgx.Connect(t.Context(), mine.URI)
 		if err == nil {

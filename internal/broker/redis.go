@@ -47,7 +47,7 @@ type redisServer struct {
 
 // redisRights allow all commands except those of administrators and those that
 // affect more than data. Redis calls some commands dangerous only because they
-// are slow, which does no harm on a server of its own.
+// are slow, which does no harm on a separate server.
 const redisRights = "~* &* +@all -@admin -@dangerous +keys +sort +sort_ro +flushdb +flushall +info +role"
 
 func (c Config) localRedis(s secret) (*redisServers, error) {

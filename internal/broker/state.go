@@ -67,7 +67,7 @@ func (i *instance) owner() string    { return "own" + i.hash() }
 // isOurs reports whether Ingot runs the instance's server.
 func (i *instance) isOurs() bool { return i.On == local || i.On == own }
 
-// hasPort reports whether the instance has a port of its own.
+// hasPort reports whether the instance has its own port.
 func (i *instance) hasPort() bool { return i.Offering == Redis || i.On == own }
 
 // temporary is a user, or the beginning of its name, that exists while data is saved or loaded.

@@ -10,8 +10,8 @@ import (
 	"strings"
 )
 
-// identity is who this instance is, and whom it trusts, from the files that the
-// platform gives every instance.
+// identity is this instance's certificate and the authority it trusts, from the files that
+// the platform gives every instance.
 type identity struct {
 	cert, key string // CF_INSTANCE_CERT, CF_INSTANCE_KEY
 	trusted   *x509.CertPool

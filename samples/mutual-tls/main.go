@@ -1,6 +1,6 @@
-// Mutual-tls shows two apps that know each other by their certificates. With ROLE=server
-// it serves TLS on its port, accepts only instances of the app ALLOWED_APP, and says
-// who called. With ROLE=client it serves HTTP and calls the server, whose guid and
+// Mutual-tls shows two apps that identify each other by their certificates. With ROLE=server
+// it serves TLS on its port, accepts only instances of the app ALLOWED_APP, and names
+// the caller. With ROLE=client it serves HTTP and calls the server, whose guid and
 // address are in SERVER_APP and SERVER_ADDRESS.
 package main
 

@@ -30,7 +30,7 @@ func main() {
 	})
 }
 
-// pageUser is whom the page lets in.
+// pageUser is the name to log in with.
 const pageUser = "sender"
 
 // run is the program.

@@ -7,7 +7,7 @@
 // /events     server-sent events; the next comes when /next is asked
 // /upload     answers with the size of the body and its trailer X-Sum, and
 //
-//	with a trailer of its own; with X-Refuse it does not read
+//	with its own trailer; with X-Refuse it does not read
 //
 // /endless    bytes until the client disconnects; /ended waits for that
 // gRPC        the health service, of which "flips" changes at every /next

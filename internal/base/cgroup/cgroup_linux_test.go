@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// TestParents makes and removes groups of one parent at the same time: the parent is there
-// as long as one of them is, and is gone with the last.
+// TestParents creates and removes groups of one parent concurrently: the parent exists
+// as long as one of them, and is removed with the last.
 func TestParents(t *testing.T) {
 	t.Parallel()
 	if os.Geteuid() != 0 {

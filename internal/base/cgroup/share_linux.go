@@ -108,8 +108,8 @@ func UnlimitDisk(point string) {
 	}
 }
 
-// throttle limits a device for all of the machine: version 1 does not know for whom the kernel
-// writes what was cached.
+// throttle limits a device for the whole machine: version 1 does not know for which group the
+// kernel writes cached data.
 func (t trees) throttle(device string, reads, writes int64) error {
 	if t.blkio == "" {
 		return errors.New("no control groups for disks")

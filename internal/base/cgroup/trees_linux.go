@@ -124,7 +124,7 @@ func (t trees) limitOld(path string, l Limits) error {
 	memory := func(name string) string { return filepath.Join(t.memory, path, name) }
 	var errs []error
 	if l.Memory > 0 {
-		// The limit of both is never below that of memory.
+		// The limit of both is never below the memory limit.
 		both := memory("memory.memsw.limit_in_bytes")
 		counts := exists(both)
 		if counts {

@@ -137,7 +137,7 @@ func ownerOf(path string) int {
 }
 
 // stopProcess signals a process that is not a child and waits until it is gone.
-// A pid that is gone at once may be that of another process.
+// A pid that disappears at once may belong to another process.
 func stopProcess(ctx context.Context, pid int, stop syscall.Signal, gone func() bool) error {
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()
@@ -190,7 +190,7 @@ func leftovers(program, data, pidFile string) []int {
 }
 
 // withoutChildren leaves out the processes whose parent is one of pids, too: a child
-// of the server has its arguments until it sets its own, and is no second server.
+// of the server has its arguments until it sets its own, and is not a second server.
 func withoutChildren(pids []int) []int {
 	if len(pids) < 2 {
 		return pids

@@ -132,7 +132,7 @@ func version(dir string) int {
 
 // Unprivileged returns the user that a server runs as, because it must not run
 // as root: the first of these users that exists, or else nobody. Nil means the
-// current user, who is not root.
+// current user, which is not root.
 func Unprivileged(names ...string) (*syscall.Credential, error) {
 	if os.Geteuid() != 0 {
 		return nil, nil

@@ -17,19 +17,19 @@ const (
 	damagedMark = ".damaged-"
 	// maxDamaged is how many damaged files of one name are kept.
 	maxDamaged = 3
-	// maxRebuilt limits what is read of a file that the server can make anew.
+	// maxRebuilt limits what is read of a file that the server can recreate.
 	maxRebuilt = 64 << 20
 )
 
-// IsDamaged reports whether the error of opening a file means that something else is there: a
-// directory, or a link that leads to itself. A file that cannot be read for another reason, such as
+// IsDamaged reports whether the error of opening a file means that it is something else: a
+// directory, or a link to itself. A file that cannot be read for another reason, such as
 // missing rights, may be whole.
 func IsDamaged(err error) bool {
 	return errors.Is(err, syscall.EISDIR) || errors.Is(err, syscall.ELOOP)
 }
 
-// SetAside renames a damaged file that the server makes anew, or whatever is there, so
-// that the operator can look at it, and logs a warning. Of each name the newest few are kept.
+// SetAside renames a damaged file that the server recreates, or whatever is in its place, so
+// that the operator can look at it, and logs a warning. The newest few of each name are kept.
 func SetAside(path string, why error, log *slog.Logger) error {
 	to := path + damagedMark + time.Now().UTC().Format("20060102T150405.000000000Z")
 	if err := os.Rename(path, to); err != nil {
@@ -50,8 +50,8 @@ func SetAside(path string, why error, log *slog.Logger) error {
 	return nil
 }
 
-// ReadRebuilt reads a file that the server makes anew if it is not there: then known is false. If use
-// returns an error, or something else is there, it is set aside.
+// ReadRebuilt reads a file that the server recreates if it is missing: then known is false. If use
+// returns an error, or the path is not a file, it is set aside.
 func ReadRebuilt(path string, use func(content []byte) error, log *slog.Logger) (known bool, err error) {
 	info, err := os.Stat(path)
 	var content []byte
@@ -75,8 +75,8 @@ func ReadRebuilt(path string, use func(content []byte) error, log *slog.Logger) 
 	return true, nil
 }
 
-// OpenRebuilt opens a file that the server makes anew if it is not there. Something else there
-// is set aside.
+// OpenRebuilt opens a file that the server recreates if it is missing. If the path is not a file,
+// it is set aside.
 func OpenRebuilt(path string, flags int, log *slog.Logger) (*os.File, error) {
 	f, err := os.OpenFile(path, flags|os.O_CREATE, 0o600)
 	if !IsDamaged(err) {

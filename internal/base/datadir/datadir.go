@@ -220,7 +220,7 @@ func (d *Dir) Share(program string) (string, error) {
 }
 
 // AllowTraversal allows apps that run as other users, which needs root, to open
-// their files below the data directory. Other files have modes of their own.
+// their files below the data directory. Other files have other modes.
 func (d *Dir) AllowTraversal() error {
 	info, err := os.Stat(d.path)
 	if err == nil && os.Geteuid() == 0 {

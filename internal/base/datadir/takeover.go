@@ -70,7 +70,7 @@ func stopHolder(ctx context.Context, path string) (lock *os.File, signalled int,
 }
 
 // holds reports whether a process has the lock file of a data directory open. The
-// pid in it may be that of another process if the server runs in another pid
+// pid in it may belong to another process if the server runs in another pid
 // namespace.
 func holds(pid int, path string) bool {
 	want, err := os.Stat(filepath.Join(path, lockName))

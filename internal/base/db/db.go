@@ -127,7 +127,7 @@ func (d *DB) Ping(ctx context.Context) error {
 }
 
 // Update runs fn in a transaction that reads and writes, and commits when fn
-// returns nil. Any error or panic of fn rolls back; the panic goes on.
+// returns nil. Any error or panic in fn rolls back; the panic continues.
 //
 // fn MAY RUN MORE THAN ONCE: when the transaction fails because of another one,
 // it is rolled back and retried, with growing random pauses. So fn must assign

@@ -11,7 +11,7 @@ import (
 	"ingot/internal/base/fault"
 )
 
-// A full disk is told as such, and what was there before is still there.
+// A full disk is reported as such, and existing rows are kept.
 func TestDiskFull(t *testing.T) {
 	t.Parallel()
 	d, err := Open(t.Context(), Options{URL: "sqlite:" + filepath.Join(t.TempDir(), "full.db")})

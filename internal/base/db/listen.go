@@ -10,7 +10,7 @@ import (
 )
 
 // Listener receives the notifications of some channels of PostgreSQL, on a
-// connection of its own.
+// separate connection.
 type Listener struct{ conn *pgx.Conn }
 
 // Listen connects and listens to channels. rawURL is for databases behind a
@@ -54,7 +54,7 @@ func (l *Listener) Close(ctx context.Context) {
 }
 
 // Notify sends a payload of at most 8,000 bytes to the listeners of a channel. It
-// is a transaction of its own: PostgreSQL serializes the commits of transactions
+// is a separate transaction: PostgreSQL serializes the commits of transactions
 // that notify.
 func (d *DB) Notify(ctx context.Context, channel, payload string) error {
 	return d.UpdateLocking(ctx, func(tx *Tx) error {

@@ -28,7 +28,7 @@ func ownPostgres(t *testing.T) *pgproc.Server {
 	return s
 }
 
-// A database that is away is told apart from a statement that is wrong, and is
+// An unreachable database is distinguished from a wrong statement, and is
 // used again when it is back.
 func TestDatabaseAway(t *testing.T) {
 	t.Parallel()

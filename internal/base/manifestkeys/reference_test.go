@@ -59,8 +59,11 @@ func keyTable(l manifestkeys.Level) string {
 		if k.Ignored != "" {
 			about += ". **Ignored:** " + k.Ignored
 		}
-		if !k.CF {
+		switch {
+		case !k.CF && k.Ignored != "":
 			has = "no longer"
+		case !k.CF:
+			has = "no"
 		}
 		fmt.Fprintf(&b, "| `%s` | %s | %s | %s | `%s` | %s |\n", k.Name, k.Type, k.Default, about, k.Example, has)
 	}

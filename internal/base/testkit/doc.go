@@ -1,5 +1,5 @@
 // Package testkit holds what tests of all packages share: waiting for a condition
-// that has no event of its own, clocks that tests advance or set, an address that refuses
+// without an event, clocks that tests advance or set, an address that refuses
 // connections, a certificate authority, and the small programs that instances need.
 //
 // Only tests import it.

@@ -19,8 +19,8 @@ func CheckMode(t testing.TB, path string, want fs.FileMode) {
 }
 
 // WriteProgram writes a file that is run afterwards. A process that another test starts
-// meanwhile would have the file open for writing until it runs something else, and so long it
-// could not be run.
+// meanwhile would have the file open for writing until it runs another program, and until
+// then the file could not be run.
 func WriteProgram(t testing.TB, path, text string) {
 	t.Helper()
 	syscall.ForkLock.RLock()

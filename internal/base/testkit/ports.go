@@ -16,8 +16,8 @@ func Refusing(t testing.TB) string {
 }
 
 // FreePort returns a port of 127.0.0.1 on which a program can listen until the end of the
-// test, as often as it likes. While it does not, connections are refused, and no one who asks
-// for any port gets this one. The program has to set SO_REUSEADDR, as nearly all do.
+// test, as often as it likes. While it does not, connections are refused, and no program that
+// asks for any port gets this one. The program has to set SO_REUSEADDR, as nearly all do.
 func FreePort(t testing.TB) int {
 	t.Helper()
 	return int(bound(t, 1).Port())

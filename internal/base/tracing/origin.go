@@ -6,7 +6,7 @@ import (
 	"ingot/internal/base/logging"
 )
 
-// Origin is the request that caused work which goes on after its answer: its id, for the
+// Origin is the request that caused work which continues after its response: its id, for the
 // log, and its span.
 type Origin struct {
 	Request string `json:"request,omitempty"`

@@ -45,8 +45,8 @@ func TestBuilt(t *testing.T) {
 	}
 }
 
-// TestScript runs scripts/version, whose answer the Makefile stamps, in a
-// repository of its own.
+// TestScript runs scripts/version, whose output the Makefile stamps, in a
+// new repository.
 func TestScript(t *testing.T) {
 	t.Parallel()
 	if _, err := exec.LookPath("git"); err != nil {

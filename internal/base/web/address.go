@@ -36,7 +36,7 @@ func ParseProxies(list string) (Proxies, error) {
 	return out, nil
 }
 
-// Has reports whether an address is that of a trusted proxy.
+// Has reports whether an address is a trusted proxy's.
 func (p Proxies) Has(a netip.Addr) bool {
 	for _, prefix := range p {
 		if prefix.Contains(a) {
@@ -49,8 +49,8 @@ func (p Proxies) Has(a netip.Addr) bool {
 // forwarded are the headers in which a proxy says what it knows of a request.
 var forwarded = []string{"X-Forwarded-For", "X-Forwarded-Proto", "X-Forwarded-Host", "X-Forwarded-Port", "Forwarded"}
 
-// Trust decides which connections may say what they forward: for whom, and the id of the
-// request. A client could send anything.
+// Trust decides from which connections X-Forwarded headers and request ids are believed.
+// A client could send anything.
 type Trust struct {
 	Proxies Proxies
 	// Own reports whether a connection is the server's own; nil means that none is.
@@ -103,7 +103,7 @@ func (t Trust) RequestIDs(next http.Handler) http.Handler {
 	})
 }
 
-// Client returns the client address of a request: that of the connection, or,
+// Client returns the client address of a request: the connection's, or,
 // when a trusted proxy made it, the last address in X-Forwarded-For that is not
 // a trusted proxy itself. It is the zero Addr when the connection has none.
 func (p Proxies) Client(r *http.Request) netip.Addr {

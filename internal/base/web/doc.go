@@ -1,5 +1,5 @@
 // Package web is the foundation of the HTTP APIs of Ingot (all but the bundled
-// broker, which uses a library of its own): the route table with its
+// broker, which uses another library): the route table with its
 // authorization decisions, request ids, limits, panic recovery, and the mapping
 // of errors to responses.
 //

@@ -137,7 +137,7 @@ func Explain(ctx context.Context, log *slog.Logger, err error) *fault.Error {
 }
 
 // machineFault returns the error for a machine that has run out of something, or nil. It is for
-// every path that has no message of its own.
+// every path without a specific message.
 func machineFault(err error) *fault.Error {
 	switch {
 	case fault.IsDiskFull(err):

@@ -44,8 +44,8 @@ func (m *Metrics) observe(api, method, route string, status int, d time.Duration
 // untraced are the APIs that only probes and the operator call.
 var untraced = map[string]bool{"health": true, "admin": true}
 
-// trace begins the span of a request: a child of the client's, or the root of a trace whose
-// id is that of the request, as in the router. It is nil if the request is not recorded.
+// trace begins the span of a request: a child of the client's, or the root of a trace with
+// the request's id, as in the router. It is nil if the request is not recorded.
 func (m *Metrics) trace(r *http.Request, api, pattern string) (*http.Request, *tracing.Span) {
 	if m == nil || m.Tracer == nil || untraced[api] {
 		return r, nil

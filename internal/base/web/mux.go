@@ -24,7 +24,7 @@ type Handler func(w http.ResponseWriter, r *http.Request) error
 type Route struct {
 	Method  string
 	Pattern string
-	// Decision is who decides: "public", "own" (the handler, without a bearer
+	// Decision is what decides: "public", "own" (the handler, without a bearer
 	// token) or "token".
 	Decision string
 	Scopes   []string // of which a token needs one

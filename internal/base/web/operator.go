@@ -37,8 +37,8 @@ func OperatorNames(listen, domain string, urls ...string) map[string]bool {
 // With a token, requests need it, as a bearer token or as the password of HTTP basic
 // authentication; those without get only the health checks of open.
 //
-// Without a token there is no login, and web pages of other sites are what it protects
-// against: it refuses requests for other host names (DNS rebinding). A host name is
+// Without a token there is no login. Against web pages of other sites, it refuses requests
+// for other host names (DNS rebinding). A host name is
 // allowed if it is an IP address or in names.
 //
 // In both cases it refuses requests that a browser sends on behalf of another site.

@@ -1,6 +1,6 @@
-// Package dump reads what the programs write that save and load databases: the statements of a
-// dump, and messages about objects that could not be saved or loaded. Both contain names and texts of
-// a tenant, who controls how many there are.
+// Package dump reads the output of the programs that save and load databases: the statements of a
+// dump, and messages about objects that could not be saved or loaded. Both contain a tenant's names and
+// texts, in any number.
 //
 // The package must not import the broker, and connects to no server.
 //

@@ -14,9 +14,9 @@ const MaxPacket = 1 << 30
 
 // Script splits the output of mariadb-dump into statements.
 //
-// The text of routines, triggers and events is that of a tenant. It may look like the
-// end of a statement: then the rest is executed as statements of the tenant, with its
-// rights, and fails.
+// The tenant wrote the text of routines, triggers and events. It may look like the end of a
+// statement: then the rest is executed as the tenant's statements, with its rights, and
+// fails.
 type Script struct {
 	from      *bufio.Reader
 	ahead     []byte // a line that was read too early

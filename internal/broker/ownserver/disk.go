@@ -15,9 +15,9 @@ import (
 	"ingot/internal/base/loopdisk"
 )
 
-// Everything of a server is on a disk of its own, where that is possible: a file with a file system,
+// Each server has its own disk, where that is possible: a file with a file system,
 // beside the directory where it is mounted while the server runs. Data, logs and temporary files
-// together cannot be more than fits.
+// together cannot exceed it.
 
 // Disks makes disks. Nil means that this machine cannot.
 type Disks struct{ mkfs, resize string }

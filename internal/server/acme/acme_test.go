@@ -250,7 +250,7 @@ func TestHook(t *testing.T) {
 	}
 }
 
-// TestRelease keeps certificates while it cannot be told whether they are needed.
+// TestRelease keeps certificates while it is unknown whether they are needed.
 func TestRelease(t *testing.T) {
 	t.Parallel()
 	var answer error

@@ -21,7 +21,7 @@ type logCore struct {
 }
 
 // levelOf returns the level of a line. Failures of orders are in the error that the Manager
-// reports, and anyone can send a handshake like that of an authority.
+// reports, and anyone can send a handshake like an authority's.
 func levelOf(e zapcore.Entry) slog.Level {
 	known := strings.Contains(e.LoggerName, "acme_client") || strings.Contains(e.LoggerName, "obtain") ||
 		e.Message == "tls-alpn challenge"

@@ -31,7 +31,7 @@ const (
 	waitFor   = 90 * time.Second
 	orderTime = 3 * time.Minute
 	// renewRatio is the part of a certificate's lifetime that is left when it is renewed,
-	// if the authority does not say when (ARI). Each certificate has a ratio of its own, up
+	// if the authority does not say when (ARI). Each certificate has its own ratio, up
 	// to renewJitter less, so that those that were ordered together are not renewed together.
 	renewRatio  = 1.0 / 3
 	renewJitter = 1.0 / 12
@@ -49,7 +49,7 @@ const (
 type Grant struct {
 	// Subject is the name in the certificate: the name itself, or a wildcard that covers it.
 	Subject string
-	// Owner is who orders are counted for; "" is the server.
+	// Owner is the organization whose orders are counted; "" is the server.
 	Owner string
 }
 

@@ -24,7 +24,7 @@ type Store interface {
 	File(ctx context.Context, name string) (value []byte, modified time.Time, err error)
 	// WriteFile creates or replaces a file.
 	WriteFile(ctx context.Context, name string, value []byte) error
-	// DeleteFiles deletes a file, or all below a directory. It is no error if there is none.
+	// DeleteFiles deletes a file, or all below a directory. A missing file is not an error.
 	DeleteFiles(ctx context.Context, name string) error
 	// FileNames returns the names of all files below a directory, in order.
 	FileNames(ctx context.Context, dir string) ([]string, error)

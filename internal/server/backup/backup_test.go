@@ -21,7 +21,7 @@ import (
 	"ingot/internal/server/backup/backuptest"
 )
 
-// keyed is a key, with what servers and those who restore have of it.
+// keyed is a key, with the parts that servers have and those that a restore needs.
 type keyed struct {
 	public, private, signer string
 	to                      backup.Recipients

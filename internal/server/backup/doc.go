@@ -30,8 +30,8 @@
 //	lock                           held by the process that writes
 //
 // A blob is written once, whichever backups need it, and removed with the last of them
-// (Prune). Other recipients need other objects, because one who can read a backup has to
-// be able to read its blobs. A backup exists when its ID.json does: a process that is
+// (Prune). Other recipients need other objects, because a recipient that can read a backup
+// must be able to read its blobs. A backup exists when its ID.json does: a process that is
 // killed leaves objects that nothing refers to, which the next Prune removes. The
 // signed manifest in the archive has the checksums of the blobs, so that an object in the
 // place of another is noticed. ID.json is not signed: its id and time are compared with the

@@ -160,8 +160,8 @@ func lockFile(path string) (*os.File, error) {
 }
 
 // WriteFile writes a file that others cannot read, completely or not at all: after an
-// error, or if the process is killed, there is none, or the one that was there before.
-// What a killed process left of the same name is replaced.
+// error, or if the process is killed, the file is missing, or the previous one remains.
+// What a killed process left under the same name is replaced.
 func WriteFile(path string, write func(io.Writer) error) (err error) {
 	temp := filepath.Join(filepath.Dir(path), "."+filepath.Base(path)+partialSuffix)
 	f, err := lockFile(temp)

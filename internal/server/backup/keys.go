@@ -17,7 +17,7 @@ import (
 	"filippo.io/age/armor"
 )
 
-// Recipients are those who can read a backup.
+// Recipients are the public keys that a backup is encrypted for.
 type Recipients struct {
 	list []age.Recipient
 	// fingerprint identifies them in the names of objects.

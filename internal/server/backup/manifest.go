@@ -17,7 +17,7 @@ type Header struct {
 	Format  int       `json:"format"`
 	ID      string    `json:"id"`
 	Created time.Time `json:"created"`
-	// Ingot is the version of the program, DataFormat that of the data directory.
+	// Ingot is the program's version, DataFormat the data directory's.
 	Ingot      string `json:"ingot"`
 	DataFormat int    `json:"data_format"`
 	// Database is the kind of database, Schemas are the versions of its tables.
@@ -45,8 +45,8 @@ type Manifest struct {
 	// Entries is the checksum of all entries before the manifest, in their order: also of those
 	// that a later one of the same name replaced, or that nothing needs any more.
 	Entries string `json:"entries_sha256,omitempty"`
-	// Signer is who signed it, as far as it is trusted; empty means that it is not signed. It is
-	// set when an archive is read.
+	// Signer is the trusted key that signed it; empty means that it is not signed. It is set when
+	// an archive is read.
 	Signer string `json:"-"`
 }
 
@@ -74,7 +74,7 @@ const blobPrefix = "blobs/"
 // Name is the name of the blob in an archive.
 func (b Blob) Name() string { return blobPrefix + b.Kind + "/" + b.Key }
 
-// ParseBlobName returns the kind and key of a name in an archive, if it is that of a blob.
+// ParseBlobName returns the kind and key of a name in an archive, if it is a blob's.
 func ParseBlobName(name string) (kind, key string, ok bool) {
 	rest, ok := strings.CutPrefix(name, blobPrefix)
 	if !ok {

@@ -28,7 +28,7 @@ type Visitor struct {
 const maxText = 1 << 30
 
 // Read reads an archive to its end, compares everything with the manifest, and checks that
-// someone who is trusted has signed it.
+// a trusted key has signed it.
 func Read(r io.Reader, trust Trust, v Visitor) (*Manifest, error) {
 	plain, err := decrypt(bufio.NewReaderSize(r, 128<<10), trust.Keys)
 	if err != nil {

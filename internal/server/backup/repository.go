@@ -20,7 +20,7 @@ import (
 
 // Objects are the objects of a repository: the files of a folder, or a part of a bucket.
 type Objects interface {
-	// Put stores all of r as an object, in place of what was there. After an error, or
+	// Put stores all of r as an object, and replaces an existing one. After an error, or
 	// if the process is killed, nothing has changed.
 	Put(ctx context.Context, name string, r io.Reader) (size int64, err error)
 	// Open opens an object. It returns fs.ErrNotExist if there is none.
@@ -51,8 +51,8 @@ type Index struct {
 	Finished time.Time `json:"finished"`
 	Ingot    string    `json:"ingot"`
 	Database string    `json:"database"`
-	// Size is that of the archive, BlobSize that of all its blobs; Added is how much of
-	// both this backup wrote.
+	// Size is the archive's, BlobSize the sum of its blobs'; Added is how much of both this
+	// backup wrote.
 	Size     int64 `json:"size"`
 	BlobSize int64 `json:"blob_size"`
 	Added    int64 `json:"added"`
@@ -162,8 +162,8 @@ func readIndex(ctx context.Context, o Objects, name string) (i Index, err error)
 	return i, nil
 }
 
-// Check returns an error if an archive is not the one that the index is of: the index is not
-// signed, and decides which backup is the newest.
+// Check returns an error if an archive does not match the index, which is not signed and decides
+// which backup is the newest.
 func (i Index) Check(m *Manifest) error {
 	if m.ID != i.ID || !m.Created.Equal(i.Created) {
 		return &DamagedError{fmt.Errorf("%s says that it was made at %s, but there is the backup %s of %s",
@@ -222,7 +222,7 @@ func Prune(ctx context.Context, o Objects, keep int) (p Pruned, err error) {
 			needed[name] = true
 		}
 	}
-	// First what makes it exist, so that no backup is there without its parts.
+	// The index first, so that no backup exists without its parts.
 	for _, i := range gone {
 		if err := o.Delete(ctx, backupFolder+i.ID+indexSuffix); err != nil {
 			return p, err

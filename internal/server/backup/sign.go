@@ -14,9 +14,9 @@ import (
 	"filippo.io/age"
 )
 
-// SigningKeys prove who wrote a backup. The place that keeps backups does not have them. Each
+// SigningKeys prove that a server wrote a backup. The backup storage does not have them. Each
 // belongs to one of the recipients, and is derived from that recipient's private key: anyone who can
-// read a backup knows whose signature it has to have, without being told by anyone.
+// read a backup knows which signature it must have.
 type SigningKeys []ed25519.PrivateKey
 
 const (
@@ -59,8 +59,8 @@ func formatText(prefix string, raw []byte) string {
 }
 
 // ParseSigningKeys reads the signing keys of recipients, separated by commas, blanks or lines.
-// Lines that begin with # are comments. A key that belongs to no one who can read the backup is
-// refused: its signatures could not be verified.
+// Lines that begin with # are comments. A key that belongs to none of the recipients is refused:
+// its signatures could not be verified.
 func ParseSigningKeys(text string, to Recipients) (SigningKeys, error) {
 	var keys SigningKeys
 	for _, word := range keyWords(text) {
@@ -145,8 +145,8 @@ type Trust struct {
 	Keys Identities
 	// Signers are public parts of signing keys, beside those that belong to Keys.
 	Signers []string
-	// AcceptUnsigned accepts a backup that no one signed. One that someone else signed is refused
-	// nevertheless.
+	// AcceptUnsigned accepts a backup without a signature. One with another signature is still
+	// refused.
 	AcceptUnsigned bool
 }
 
@@ -166,7 +166,7 @@ func (e *signerError) Error() string {
 		strings.Join(e.Signers, ", "))
 }
 
-// verify returns who signed a manifest; no one if it is not signed and that is accepted.
+// verify returns the key that signed a manifest; "" if it is not signed and that is accepted.
 func (t Trust) verify(manifest, signatures []byte) (signer string, err error) {
 	var all []signature
 	if len(signatures) > 0 {

@@ -24,8 +24,8 @@ type entry struct {
 	text []byte
 }
 
-// forger is someone who knows the public key and can write to the place of backups. Unlike a
-// real one, this one also knows what is in them.
+// forger knows the public key and can write to the backup storage. Unlike a real forger, it also
+// knows the content of backups.
 type forger struct {
 	*testing.T
 	keyed
@@ -110,8 +110,8 @@ func rewrite(t *testing.T, e entry, change func(map[string]any)) entry {
 	return entry{e.Header, text}
 }
 
-// TestForged: whatever someone without the signing key makes of a backup is refused, whether
-// backups that no one signed are accepted or not; those only if the user says so.
+// TestForged: a backup that was changed without the signing key is refused, whether unsigned
+// backups are accepted or not; unsigned ones are accepted only if the user says so.
 func TestForged(t *testing.T) {
 	t.Parallel()
 	mine, other := newKey(t), newKey(t)
@@ -244,7 +244,7 @@ func TestForged(t *testing.T) {
 			}
 		}
 	}
-	// Someone else who can read it names who signs.
+	// Another recipient names the signer.
 	trust := mine.trust
 	trust.Signers = []string{other.signer}
 	if _, m, err := read(bytes.NewReader(f.seal(stranger)), trust); err != nil || m.Signer != other.signer {
@@ -252,8 +252,8 @@ func TestForged(t *testing.T) {
 	}
 }
 
-// TestSigningKeys: a key that was not copied completely, or that belongs to no one who can read
-// the backup, is refused when the backup is made.
+// TestSigningKeys: a key that was not copied completely, or that belongs to none of the
+// recipients, is refused when the backup is made.
 func TestSigningKeys(t *testing.T) {
 	t.Parallel()
 	mine, other := newKey(t), newKey(t)

@@ -4,7 +4,7 @@
 // A file that cannot be used never replaces a certificate that can: the old one stays in
 // use, and the log says why.
 //
-// It must not know who issues certificates; package acme does.
+// It must not know where certificates come from; package acme does.
 //
 // Imports: base/background.
 package certs

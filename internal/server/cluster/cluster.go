@@ -53,7 +53,7 @@ type Options struct {
 	Log *slog.Logger
 }
 
-// Handler is told what this server owns and what others changed. Its functions may
+// Handler learns what this server owns and what others changed. Its functions may
 // be nil.
 type Handler struct {
 	// Gained means that this server now works on the apps of shards.
@@ -86,7 +86,7 @@ type Cluster struct {
 	renewed chan struct{} // says that a beat succeeded; capacity 1
 	wakes   chan struct{} // asks to balance; capacity 1
 
-	moving  sync.Mutex // held while shards are taken or given, and while the handler is told
+	moving  sync.Mutex // held while shards are taken or given, and while the handler is called
 	mu      sync.Mutex
 	work    Handler
 	works   bool
@@ -100,7 +100,7 @@ type Cluster struct {
 	next    moves
 }
 
-// moves is what the handler has to be told.
+// moves are the changes that the handler does not know yet.
 type moves struct {
 	lost, gained Shards
 	resync       bool

@@ -28,14 +28,14 @@
 // # Messages
 //
 // After a commit a server tells the others what changed ([Cluster.Tell]), with
-// NOTIFY in a transaction of its own: PostgreSQL serializes the commits of
+// NOTIFY in a separate transaction: PostgreSQL serializes the commits of
 // transactions that notify. Messages are gathered for up to 10 ms. They can be
-// lost, with a connection or a crash; after every gap the receiver is told to look
-// at everything. Where LISTEN is not possible, behind a pooler for example, it is
-// told so every 2 seconds.
+// lost, with a connection or a crash; after every gap the receiver checks
+// everything. Where LISTEN is not possible, behind a pooler for example, it does so
+// every 2 seconds.
 //
 // On SQLite, and for an exclusive server, the same calls cost nothing: all shards
-// are owned, all leases are held, there is no one to tell. SQLite needs no rows and
+// are owned, all leases are held, and no other server exists. SQLite needs no rows and
 // no goroutines either.
 //
 // Imports: base/background, base/db,

@@ -22,7 +22,7 @@ func TestShards(t *testing.T) {
 	working := w.work(three)
 	w.until("thirds", func() bool { return w.divided(one, two, three) })
 
-	working.Stop() // it stops working, and goes on serving requests
+	working.Stop() // it stops working, and keeps serving requests
 	if n := three.Shards().Len(); n != 0 {
 		t.Errorf("a server that stopped working has %d shards, want 0", n)
 	}

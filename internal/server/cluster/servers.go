@@ -72,8 +72,8 @@ type lease struct {
 	token  int64
 }
 
-// clock is the time of the database. It is not that of the transaction's begin,
-// because a statement may have waited.
+// clock is the database's current time, not the transaction's start, because a
+// statement may have waited.
 const clock = `CAST(EXTRACT(EPOCH FROM clock_timestamp()) * 1000000000 AS BIGINT)`
 
 // errExpired means that the row of this server is gone or expired.

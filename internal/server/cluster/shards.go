@@ -61,7 +61,7 @@ var shardNames = func() map[string]Shards {
 	return names
 }()
 
-// shardNamed returns the shard of a lease; none if it is not that of a shard.
+// shardNamed returns the shard of a lease; none if the lease is not a shard's.
 func shardNamed(name string) Shards { return shardNames[name] }
 
 // shards returns the shards that are held. The lock must be held.

@@ -343,7 +343,7 @@ func (o Options) load(to *db.Tx, d dumpReader, left map[string]bool) error {
 			if err := rows.flush(); err != nil {
 				return err
 			}
-			// In the order of the dump, which is that of the checksum.
+			// In the dump's order, as the checksum.
 			return o.compare(to, table, theirs, s)
 		}, nil
 	})

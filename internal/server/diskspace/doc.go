@@ -11,7 +11,7 @@
 // is a second, smaller one of which a part is released when a server starts on a full
 // disk. Both are recreated when there is enough free space.
 //
-// What is released is for everyone who writes to the disk. Blocks that only the server can use are
+// Any program can use the released blocks. Blocks that only the server can use are
 // held in the logs of its databases (Guard.Hold): logins and deletions succeed when nothing
 // else does, across crashes and restarts.
 //

@@ -79,7 +79,7 @@ const (
 	maxReserve = 256 << 20
 	// Sizes of the reserve files and of what is held, as fractions of the reserve.
 	fileShare, startShare, holdShare = 8, 32, 8
-	// maxHold limits what is held for one file: SQLite's log has about as much when it begins anew.
+	// maxHold limits what is held for one file: SQLite's log has about as much when it starts again.
 	maxHold = 4 << 20
 	// startParts is how many starts on a full disk the reserve of starts is for.
 	startParts    = 4
@@ -271,7 +271,7 @@ func (g *Guard) Ready(context.Context) error {
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	// A probe writes, so not each time: readiness may be asked for often.
+	// A probe writes, so it is not made each time: readiness may be checked often.
 	if time.Since(g.probed) >= probeInterval {
 		g.probed, g.readOnly = time.Now(), probe(g.o.Dir)
 	}

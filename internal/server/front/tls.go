@@ -18,7 +18,7 @@ import (
 
 // TLS is what clients of the listeners with and without TLS get.
 type TLS struct {
-	// Address is that of the listener with TLS.
+	// Address is the TLS listener's.
 	Address net.Addr
 	// Files are certificates in files; nil if there are none. ACME orders others; nil means none.
 	Files *certs.Files

@@ -22,10 +22,10 @@ type Work interface {
 	Spawn() (pid int, exited <-chan error, err error)
 	// Sockets returns copies of the listening sockets.
 	Sockets() ([]sockets.Socket, error)
-	// Yield stops all work but that of connections to apps, and returns the locked file of
+	// Yield stops all work except connections to apps, and returns the locked file of
 	// the data directory, which stays open.
 	Yield() (lock *os.File, err error)
-	// Resume takes the work up again after Yield; why says why there is no successor. It fails
+	// Resume continues the work after Yield; why says why there is no successor. It fails
 	// if the server cannot continue.
 	Resume(why error) error
 	// Release passes the rest to the successor, which serves.

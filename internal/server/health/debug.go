@@ -36,7 +36,7 @@ func (panics) Collect(to chan<- prometheus.Metric) {
 }
 
 // Recovering is a collector whose panics are recovered. The registry calls
-// collectors in goroutines of its own, which do not recover.
+// collectors in its own goroutines, which do not recover.
 type Recovering struct{ prometheus.Collector }
 
 // Collect implements prometheus.Collector.

@@ -29,7 +29,7 @@ type BackupConfig struct {
 	// Target is a file that does not exist yet, a directory, or s3://….
 	Target string
 	// Recipients are public keys, age1…. SigningKey is the text of the signing keys that belong to
-	// them; empty means that of the data directory, DIR/secrets/backup-signing-key.
+	// them; empty means the file DIR/secrets/backup-signing-key.
 	Recipients, SigningKey string
 	// Keep is how many backups a directory or bucket keeps; 0 means all.
 	Keep int
@@ -96,7 +96,7 @@ func (in *source) signingKeys(to backup.Recipients) (backup.SigningKeys, error) 
 }
 
 // saveSigned is save with the signing keys of the server. Without one the backup is not signed,
-// so that servers of an older version go on to be backed up.
+// so that backups of servers from an older version keep working.
 func (in *source) saveSigned(ctx context.Context, to backup.Recipients, target place, state *BackupState) error {
 	by, err := in.signingKeys(to)
 	if err != nil {

@@ -5,8 +5,8 @@
 //	file, folder, bucket ─▶ server/backup ─▶ restoring ─▶ an empty data directory, an empty PostgreSQL
 //
 // The server may be running while it is saved, because blobs are stored before the rows that need
-// them and deleted after those (archiving.write). It is restored in a directory of its own inside
-// the data directory, which becomes the data directory at the end.
+// them and deleted after those (archiving.write). It is restored in a directory inside the
+// data directory, whose content is moved up at the end.
 //
 // It does not know what a blob, a table or a service instance is: package system provides that
 // (Parts).

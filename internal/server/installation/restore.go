@@ -245,7 +245,7 @@ func (r *restoring) putBlob(ctx context.Context, kind, key string, in io.Reader)
 // fetchWorkers is how many blobs are read at the same time.
 const fetchWorkers = 4
 
-// fetchBlobs gets the blobs that are objects of their own, and removes those of the
+// fetchBlobs gets the blobs that are separate objects, and removes those of the
 // archive that nothing needs.
 func (r *restoring) fetchBlobs(ctx context.Context, m *backup.Manifest) error {
 	for _, b := range m.Blobs {
@@ -264,7 +264,7 @@ func (r *restoring) fetchBlobs(ctx context.Context, m *backup.Manifest) error {
 	})
 }
 
-// eachObject calls f with the content of every blob that is an object of its own.
+// eachObject calls f with the content of every blob that is a separate object.
 func (r *restoring) eachObject(ctx context.Context, m *backup.Manifest, f func(context.Context, backup.Blob,
 	io.Reader) error) error {
 	var own []backup.Blob
@@ -333,7 +333,7 @@ func (r *restoring) database(ctx context.Context, m *backup.Manifest) error {
 	return r.root.RemoveAll(path.Dir(dumpFile))
 }
 
-// checkFiles checks the SQLite databases and that every blob that they need is there.
+// checkFiles checks the SQLite databases and that every blob that they need exists.
 func (r *restoring) checkFiles(ctx context.Context, m *backup.Manifest) error {
 	have := map[blobRef]bool{}
 	for _, b := range m.Blobs {

@@ -109,7 +109,7 @@ func (r *restoring) restoreServices(ctx context.Context) error {
 		r.Tell("Service instances were not restored (--skip-services): apps that are bound to them cannot connect")
 		return nil
 	}
-	// The servers run as users of their own, who have to get at their directories.
+	// The servers run as other users, which must be able to open their directories.
 	if err := r.dir.Open(); err != nil {
 		return err
 	}

@@ -47,7 +47,7 @@ type Engine struct {
 	Held     string `json:"held"` // why it starts no instances
 }
 
-// Database is that of the platform.
+// Database describes the platform's database.
 type Database struct {
 	Kind string `json:"kind"`
 	Size int64  `json:"size_in_bytes"`
@@ -96,7 +96,7 @@ type Backup struct {
 // Source is where the facts are.
 type Source struct {
 	Engine func() Engine
-	// Database is that of the platform, LastBackup what is known about its last backup.
+	// Database returns the platform's database, LastBackup what is known about its last backup.
 	Database     func() *db.DB
 	LastBackup   func(context.Context, *db.DB) (installation.BackupState, error)
 	Servers      func() []cluster.Server

@@ -162,7 +162,7 @@ func (k *fakeKeeper) Drop(name string) error {
 	return nil
 }
 
-// TestKeeper keeps what is open and not that of units.
+// TestKeeper keeps open sockets, except those of units.
 func TestKeeper(t *testing.T) {
 	t.Parallel()
 	unit := newSet(t)
@@ -195,7 +195,7 @@ func TestKeeper(t *testing.T) {
 	}
 }
 
-// TestUnusable: what is no listening socket is refused.
+// TestUnusable: descriptors other than listening sockets are refused.
 func TestUnusable(t *testing.T) {
 	t.Parallel()
 	r, w, err := os.Pipe()

@@ -57,7 +57,7 @@ type Options[S Server] struct {
 	Process
 }
 
-// Process says what this process inherits, and who starts the next one.
+// Process says what this process inherits, and what starts the next one.
 type Process struct {
 	// Replace takes over from the server that uses the data directory, if there is one.
 	Replace bool

@@ -32,8 +32,8 @@ var ListenVariables = []string{listenPID, listenFDs, listenNames}
 // firstFD is the descriptor of the first socket.
 const firstFD = 3
 
-// storedPrefix is that of the names of sockets that a server stored itself, in contrast to
-// those of .socket units.
+// storedPrefix begins the names of sockets that a server stored itself, in contrast to those of
+// .socket units.
 const storedPrefix = "ingot-"
 
 // usualWatchdog is WatchdogSec= of the unit in the package. A server that was started without one

@@ -12,7 +12,7 @@ import (
 	"ingot/internal/server/sockets"
 )
 
-// TestNotify sends every message to a socket as that of systemd.
+// TestNotify sends every message to a socket like systemd's.
 func TestNotify(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "notify")

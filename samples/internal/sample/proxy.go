@@ -70,7 +70,7 @@ func (b *steadyBody) Read(p []byte) (int, error) {
 	_ = b.control.SetReadDeadline(time.Now().Add(b.pause))
 	n, err := b.ReadCloser.Read(p)
 	if err != nil {
-		// The server goes on reading, to notice when the client disconnects. That
+		// The server keeps reading, to notice when the client disconnects. That
 		// must not time out while the app prepares its response.
 		_ = b.control.SetReadDeadline(time.Time{})
 	}

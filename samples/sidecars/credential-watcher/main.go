@@ -104,8 +104,8 @@ func configure(getenv func(string) string) (*watcher, error) {
 	return w, e.Err()
 }
 
-// write writes the configuration file, if there is to be one, and reports whether the app
-// has to be told.
+// write writes the configuration file, if one is configured, and reports whether to tell
+// the app.
 func (w *watcher) write(snap snapshot) (bool, error) {
 	if w.template == "" {
 		return true, nil
@@ -129,7 +129,7 @@ type state struct {
 	handled, pending [sha256.Size]byte
 	since            time.Time // when pending was first seen
 	complaint        string
-	tell             bool // the app has to be told
+	tell             bool // the app does not know of the change yet
 	tries            int
 	again            time.Time // when to try to tell it again
 }

@@ -161,7 +161,7 @@ func TestRotation(t *testing.T) {
 	expect("with a good template", "third", 2)
 }
 
-// TestSettle does not act while files go on changing.
+// TestSettle does not act while files keep changing.
 func TestSettle(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, "WATCH_SETTLE", "1m")

@@ -220,7 +220,7 @@ func first(wall time.Time, zone *time.Location) time.Time {
 }
 
 // nextDay returns the start of the next day, or an earlier time if clocks are changed
-// before: some zones put them back at midnight, and the day before goes on.
+// before: some zones put them back at midnight, and the previous day continues.
 func (c *calendar) nextDay(at time.Time) time.Time {
 	next := first(time.Date(at.Year(), at.Month(), at.Day()+1, 0, 0, 0, 0, time.UTC), c.zone)
 	if _, end := at.ZoneBounds(); !end.IsZero() && end.Before(next) {

@@ -38,7 +38,7 @@ func TestSchedules(t *testing.T) {
 		// Clocks are put back from 03:00 to 02:00: 02:30 comes twice, and runs once.
 		{"Europe/Berlin", "30 2 * * * x", "2026-10-24T00:00:00Z", "24T02:30 25T02:30:00+02:00 26T02:30"},
 		{"Europe/Berlin", "30 * * * * x", "2026-10-25T00:00:00Z", "25T02:30:00+02:00 25T02:30:00+01:00 25T03:30"},
-		// Newfoundland put its clocks back at one minute past midnight: 6 November goes on.
+		// Newfoundland put its clocks back at one minute past midnight: 6 November continues.
 		{"America/St_Johns", "18,31 */20 7 * 5 x", "2010-11-05T23:02:00Z", "07T00:18 07T00:31 07T20:18"},
 		{"America/St_Johns", "30 * 6 11 * x", "2010-11-07T01:30:00Z", "06T23:30:00-02:30 06T23:30:00-03:30 2011-11-06T00:30"},
 		// Samoa had no 30 December 2011.

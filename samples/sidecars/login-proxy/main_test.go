@@ -344,7 +344,7 @@ func TestLogout(t *testing.T) {
 	}
 }
 
-// TestAccess checks who gets where without and with a session.
+// TestAccess checks which paths are allowed without and with a session.
 func TestAccess(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, "LOGIN_REQUIRED_SCOPES", "shop.admin", "LOGIN_TRUSTED_ORIGINS", "https://friend.example.org")

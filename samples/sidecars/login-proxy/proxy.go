@@ -119,7 +119,7 @@ func (p *proxy) isPublic(u *url.URL) bool {
 	return false
 }
 
-// authenticate returns the session of a request that may go on to the app. It responds to
+// authenticate returns the session of a request that may pass to the app. It responds to
 // others itself.
 func (p *proxy) authenticate(w http.ResponseWriter, r *http.Request) *session {
 	s, err := p.session(w, r)

@@ -212,8 +212,8 @@ func (a *authServer) exchange(ctx context.Context, form url.Values) (*tokens, er
 	return t, nil
 }
 
-// revoke makes a login's refresh token worthless, as far as the server supports it. The
-// address is that of UAA.
+// revoke revokes a login's refresh token, if the server supports it. The address is
+// UAA's.
 func (a *authServer) revoke(ctx context.Context, refresh string) {
 	var c claims
 	parts := strings.Split(refresh, ".")

@@ -197,7 +197,7 @@ func (r *renewals) do(ctx context.Context, token string,
 	if !running {
 		c = &renewal{done: make(chan struct{}), at: now}
 		r.calls[id] = c
-		// It goes on if this client disconnects: others wait for it.
+		// It continues if this client disconnects: others wait for it.
 		go func(ctx context.Context) {
 			ctx, cancel := context.WithTimeout(ctx, renewalTimeout)
 			defer cancel()

@@ -142,8 +142,8 @@ var errUnknownKey = errors.New("it was signed with a key that the authorization 
 // isJWT reports whether a token has the form of one that can be verified here.
 func isJWT(token string) bool { return strings.Count(token, ".") == 2 }
 
-// verify checks a token's signature and returns its claims. The algorithm is that of the
-// key, not the token's choice.
+// verify checks a token's signature and returns its claims. The key decides the
+// algorithm, not the token.
 func verify(token string, keys []key) (*claims, error) {
 	parts := strings.Split(token, ".")
 	if len(parts) != 3 {

@@ -67,7 +67,7 @@ func (q *queue) drop(signal string, items int) {
 	q.dropped[signal] += items
 }
 
-// takeDropped returns the number of dropped items by signal, and begins to count anew.
+// takeDropped returns the number of dropped items by signal, and resets the counts.
 func (q *queue) takeDropped() map[string]int {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -197,7 +197,7 @@ func keyValue(message []byte) (key, value string, err error) {
 // rejected returns what an Export…Response says about items that were not accepted:
 // Export…Response { PartialSuccess 1 { int64 rejected 1; string error_message 2 } }.
 func rejected(response []byte) (n int64, message string) {
-	// What is no such message says nothing.
+	// Anything else is not an error message.
 	_ = each(response, func(f fieldOf) error {
 		if f.number != 1 {
 			return nil

@@ -29,7 +29,7 @@ func testMigrateUp(t *testing.T, s *suite) {
 	}
 	equal(t, "steps", s.count(t, "SELECT COUNT(*) FROM steps"), 2)
 	equal(t, "extra", s.count(t, "SELECT SUM(CAST(extra AS INTEGER)) FROM steps"), 14)
-	// Another service has versions of its own.
+	// Another service has its own versions.
 	s.ok(t, s.db.Migrate(s.ctx, db.Migrations{Name: "other",
 		Files: files("00001_x.sql", "-- +goose Up\nCREATE TABLE x (id TEXT);\n")}))
 	equal(t, "x", s.count(t, "SELECT COUNT(*) FROM x"), 0)
@@ -89,7 +89,7 @@ func testMigrateFails(t *testing.T, s *suite) {
 	if err == nil {
 		t.Error("a failed migration left a table behind")
 	}
-	// Repaired, it goes on from where it was.
+	// Repaired, it continues where it stopped.
 	s.ok(t, s.db.Migrate(s.ctx, db.Migrations{Name: "demo", Files: files("00001_one.sql", one, "00002_two.sql", two)}))
 	equal(t, "steps", s.count(t, "SELECT COUNT(*) FROM steps"), 2)
 }

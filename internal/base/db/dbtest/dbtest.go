@@ -121,7 +121,7 @@ func databaseURL(t testing.TB, server, name string) string {
 	return u.String()
 }
 
-// admin uses a connection of its own: one that is kept would look like a leak
+// admin opens a new connection: one that is kept would look like a leak
 // to tests that count goroutines.
 func admin(t testing.TB, server, statement string) {
 	t.Helper()
