@@ -11,7 +11,7 @@ import (
 
 var membersSection = Section{
 	Name: "members",
-	About: "the start of an instance with 0, 1 and 5 sidecars, each with a control group of its own, and the memory of " +
+	About: "the start of an instance with 0, 1 and 5 sidecars, each with a control group, and the memory of " +
 		"its ingot-init",
 	Run: measureMembers,
 }

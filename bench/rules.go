@@ -45,7 +45,7 @@ func measureRules(ctx context.Context, r *Report) error {
 	}
 	names := map[string]string{
 		"1_groups":          "group of all spaces changed, mean",
-		"1001_groups":       "the same, with a group of its own for each of 1,000 spaces, mean",
+		"1001_groups":       "the same, with a group for each of 1,000 spaces, mean",
 		"one_more_instance": "an instance comes and goes, mean",
 	}
 	for _, f := range found {

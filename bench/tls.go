@@ -23,7 +23,7 @@ import (
 
 var tlsSection = Section{
 	Name: "tls",
-	About: "requests to an app with TLS: on open connections, and each on a connection of its own with a full or a " +
+	About: "requests to an app with TLS: on open connections, and each on a new connection with a full or a " +
 		"resumed handshake, compared with nginx with the same certificate and ciphers",
 	Run: measureTLS,
 }

@@ -29,8 +29,8 @@ func TestConfigurationReference(t *testing.T) {
 
 	var b strings.Builder
 	b.WriteString("# Configuration\n\n" +
-		"Every flag can also be set with the environment variable beside it. This page is generated from the flags.\n\n" +
-		"These are the flags of `ingot up`.\n")
+		"Reference for all flags of `ingot up`, generated from the program. Each can also be set with the environment\n" +
+		"variable beside it.\n")
 	for _, g := range bySubject(optionsOf(parser.Find("up"))) {
 		fmt.Fprintf(&b, "\n## %s\n\n| Flag | Variable | Default | Meaning |\n|---|---|---|---|\n", g.title)
 		for _, option := range g.options {

@@ -48,8 +48,8 @@ type Config struct {
 	Stall time.Duration
 	// Idle is how long the server of an instance runs without a connection; 10 minutes if zero.
 	Idle time.Duration
-	// Room is the memory for the limits of all servers of instances that run; 0 means twice that
-	// of this machine.
+	// Room is the sum of the memory limits that running servers may have; 0 means twice the
+	// machine's memory.
 	Room int64
 	// Load is how long loading the data of an instance may take before the rest is given up; 0
 	// means an hour.

@@ -51,8 +51,8 @@ var offerings = []offering{
 	{
 		id: "5a1d9c52-3c5e-4a58-9d8a-6f2b1c0e7a01", name: Postgres, title: "PostgreSQL",
 		description: "PostgreSQL databases",
-		long: "A PostgreSQL server of its own, with one database. Each binding is a user of its own; what one " +
-			"creates belongs to all of the same instance.",
+		long: "A dedicated PostgreSQL server with one database. Each binding is a separate user; all users of an " +
+			"instance own what one of them creates.",
 		tags: []string{"postgres", "postgresql", "relational", "sql", "database"},
 		plans: []plan{
 			{id: "5a1d9c52-3c5e-4a58-9d8a-6f2b1c0e7a11", name: "small", free: true, connections: 20, bytes: gib,
@@ -68,8 +68,8 @@ var offerings = []offering{
 	{
 		id: "5a1d9c52-3c5e-4a58-9d8a-6f2b1c0e7a02", name: MySQL, title: "MySQL (MariaDB)",
 		description: "MySQL databases, served by MariaDB",
-		long: "A MariaDB server of its own, which speaks MySQL's protocol, with one database. Each binding is a " +
-			"user of its own with all rights on that database.",
+		long: "A dedicated MariaDB server, which speaks MySQL's protocol, with one database. Each binding is a " +
+			"separate user with all rights on that database.",
 		tags: []string{"mysql", "mariadb", "relational", "sql", "database"},
 		plans: []plan{
 			{id: "5a1d9c52-3c5e-4a58-9d8a-6f2b1c0e7a21", name: "small", free: true, connections: 20, bytes: gib,
@@ -83,9 +83,8 @@ var offerings = []offering{
 	{
 		id: "5a1d9c52-3c5e-4a58-9d8a-6f2b1c0e7a03", name: Redis, title: "Redis",
 		description: "Redis servers",
-		long: "A Redis server of its own. Each binding is a user of its own that may do everything but administer " +
-			"the server.",
-		tags: []string{"redis", "key-value", "cache", "nosql"},
+		long:        "A dedicated Redis server. Each binding is a separate user with all rights except administration.",
+		tags:        []string{"redis", "key-value", "cache", "nosql"},
 		plans: []plan{
 			{id: "5a1d9c52-3c5e-4a58-9d8a-6f2b1c0e7a31", name: "small", free: true, connections: 100, bytes: 64 * mib,
 				memory: 256 * mib, cores: 1},
@@ -98,7 +97,7 @@ var offerings = []offering{
 	{
 		id: "5a1d9c52-3c5e-4a58-9d8a-6f2b1c0e7a04", name: Notifications, title: "Notifications",
 		description: "Notifications to users, by mail",
-		long: "The notification service of this platform. Each binding is an OAuth client of its own, which is " +
+		long: "The notification service of this platform. Each binding is a separate OAuth client, which is " +
 			"deleted with the binding.",
 		tags: []string{"notifications", "mail", "email"},
 		plans: []plan{

@@ -60,7 +60,7 @@ func (o *ownServers) probe(ctx context.Context) {
 			"processor time is not", "reason", o.noGroups)
 	}
 	if o.disks == nil {
-		o.log.Warn("the servers of databases have no disks of their own: how much they write is watched, and limited with "+
+		o.log.Warn("database servers have no separate disks: how much they write is watched, and limited with "+
 			"a delay", "reason", why)
 	}
 }
@@ -135,7 +135,7 @@ func (o *ownServers) templateDir(offering string) string {
 	return filepath.Join(o.dir, "template-"+offering+"-"+o.kinds[offering].edition())
 }
 
-// quick reports whether a new instance of the offering takes no time to speak of.
+// quick reports whether a new instance of the offering is created at once.
 func (o *ownServers) quick(offering string) bool {
 	_, err := os.Stat(filepath.Join(o.templateDir(offering), "data"))
 	return err == nil

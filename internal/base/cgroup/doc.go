@@ -6,8 +6,8 @@
 //
 // With systemd and version 2, both are below ingot.slice, beside the groups of apps.
 //
-// Making groups needs root. The engine for containers only asks where groups belong: a runtime
-// makes its own.
+// Creating groups needs root. The container engine only asks where groups belong: the runtime
+// creates its own.
 //
 // Imports: the standard library only.
 package cgroup

@@ -28,7 +28,7 @@ func IsDamaged(err error) bool {
 	return errors.Is(err, syscall.EISDIR) || errors.Is(err, syscall.ELOOP)
 }
 
-// SetAside renames a damaged file that the server recreates, or whatever is in its place, so
+// SetAside renames a damaged file that the server recreates, or whatever has its name, so
 // that the operator can look at it, and logs a warning. The newest few of each name are kept.
 func SetAside(path string, why error, log *slog.Logger) error {
 	to := path + damagedMark + time.Now().UTC().Format("20060102T150405.000000000Z")

@@ -7,7 +7,7 @@
 //	DIR/secrets/       encryption keys and initial secrets, for the server's user only
 //
 // Other files belong to the packages that use them. It must not import a wing:
-// whose secrets it keeps is said by the caller.
+// the caller says whose secrets it keeps.
 //
 // Imports: base/seal, base/version, golang.org/x/sys/unix.
 package datadir

@@ -73,7 +73,7 @@ func (d *Dir) OverwriteJSON(name string, v any) error {
 	return errors.Join(err, f.Close())
 }
 
-// replace writes a file that can be recreated. A directory in its place is set aside.
+// replace writes a file that can be recreated. A directory of that name is set aside.
 func (d *Dir) replace(path string, content []byte, mode os.FileMode) error {
 	if info, err := os.Lstat(path); err == nil && info.IsDir() {
 		if err := SetAside(path, syscall.EISDIR, d.log); err != nil {

@@ -1,6 +1,6 @@
 // Package acme obtains certificates from a certificate authority with ACME (RFC 8555), when
-// a client first asks for a name, and renews them in time. The protocol, renewal and OCSP are
-// those of certmagic, which this package alone knows.
+// a client first asks for a name, and renews them in time. The protocol, renewal and OCSP
+// come from certmagic, which only this package imports.
 //
 //	handshake ─▶ Manager.Certificate ── in memory ─────────────────────▶ certificate
 //	                  │ not in memory                                       ▲

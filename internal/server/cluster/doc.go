@@ -22,8 +22,8 @@
 //
 // Apps are divided into 64 shards by a hash of their guid; each has a lease. A
 // server takes as many shards as its share of the living servers and gives back
-// what it has beyond that, one at a time. Other work of which the cluster needs
-// one at a time has named leases ([Cluster.Lead]).
+// what it has beyond that, one at a time. Other work that only one server may do
+// at a time has named leases ([Cluster.Lead]).
 //
 // # Messages
 //

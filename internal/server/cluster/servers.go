@@ -39,8 +39,8 @@ func (e *RefusedError) Error() string {
 	if !e.Server.Exclusive && e.mine {
 		why = "this one would run every app on this machine too"
 	}
-	return fmt.Sprintf("%s uses this database, and %s: stop it (ingot down, on that machine), give this one a database "+
-		"of its own with --database-url, "+
+	return fmt.Sprintf("%s uses this database, and %s: stop it (ingot down, on that machine), give this one "+
+		"another database with --database-url, "+
 		"or run all of them with --engine kubernetes. If it has just crashed, try again in 10 seconds; its own data "+
 		"directory can be used at once",
 		e.Server, why)

@@ -24,8 +24,8 @@ func (b *once) Start(ctx context.Context) error {
 
 func (b *once) Stop() { b.Halt(nil) }
 
-// resealAgain is how often a server that does not encrypt for all tries to become the one
-// that does: the other may not have the newest key yet.
+// resealAgain is how often a server tries to become the one that encrypts for all: the current one
+// may not have the newest key yet.
 const resealAgain = time.Minute
 
 // Resealing returns the service that encrypts secrets with the newest key, on one of the servers at a time.

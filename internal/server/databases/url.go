@@ -63,8 +63,8 @@ func Describe(databaseURL string) string {
 	return "PostgreSQL"
 }
 
-// NotificationsURL returns the URL of the database of the notification service: a file of its
-// own, so that mail and the platform do not wait for each other's writes, or the same
+// NotificationsURL returns the URL of the notification service's database: a separate file,
+// so that mail and the platform do not wait for each other's writes, or the same
 // PostgreSQL.
 func NotificationsURL(databaseURL, dir string) string {
 	if path, ok := strings.CutPrefix(databaseURL, "sqlite:"); ok {

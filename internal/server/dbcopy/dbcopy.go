@@ -11,7 +11,7 @@ import (
 	"ingot/internal/base/db"
 )
 
-// Tables are those of the services of a server.
+// Tables are the tables of a server's services.
 type Tables struct {
 	// Schemas returns the migrations of all services for a kind of database.
 	Schemas func(db.Dialect) []db.Migrations

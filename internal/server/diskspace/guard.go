@@ -174,8 +174,8 @@ func (g *Guard) Restock() {
 
 // Hold keeps space allocated for a file that grows and is used again from its beginning, as the
 // write-ahead log of a database is: small changes such as logins and deletions succeed on a disk
-// on which nothing else does, also after a crash and a restart, because no one else can use these
-// blocks. The file exists; "" is none. File systems that cannot do it are left as they are.
+// on which nothing else does, also after a crash and a restart, because no other program can use these
+// blocks. The file exists; "" means none. It does nothing on file systems that cannot do it.
 func (g *Guard) Hold(path string) {
 	if path == "" {
 		return

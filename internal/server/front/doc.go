@@ -1,5 +1,5 @@
 // Package front is the handler of every public listener: it passes each request to the part of
-// the server that has its host name. Connections with TLS must use one name only; clients without
+// the server that has its host name. TLS connections must use one name only; clients without TLS
 // are redirected. Until the parts exist it answers health checks, and while another process takes
 // over, requests to the API wait.
 //

@@ -212,7 +212,7 @@ func at(dir, name string, f func(path string) error) error {
 func ListenForward(dir string) (net.Listener, error) { return listen(dir, ForwardName, "unix") }
 
 // listen replaces the socket of an earlier process. The file stays when the listener is
-// closed, because it may already be that of the next process.
+// closed, because it may already belong to the next process.
 func listen(dir, name, network string) (l *net.UnixListener, err error) {
 	err = at(dir, name, func(path string) error {
 		if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {

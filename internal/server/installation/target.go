@@ -134,7 +134,7 @@ type BackupKey struct {
 	// Signers are public parts of signing keys, ingot-signer-…, whose backups are accepted beside
 	// those of the signing key that belongs to the private key.
 	Signers string
-	// AcceptUnsigned accepts backups that no one signed.
+	// AcceptUnsigned accepts backups without a signature.
 	AcceptUnsigned bool
 }
 

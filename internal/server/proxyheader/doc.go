@@ -9,8 +9,6 @@
 //
 // It must not import packages of services.
 //
-// Imports:
-//
 // Imports: base/background, base/connlimit, github.com/pires/go-proxyproto,
 // golang.org/x/sys/unix.
 package proxyheader

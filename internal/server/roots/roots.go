@@ -9,7 +9,7 @@ import (
 	"os"
 )
 
-// Roots are certificate authorities. The zero value and nil are those of the system.
+// Roots are certificate authorities. The zero value and nil mean the system's.
 type Roots struct {
 	pool *x509.CertPool // nil means those of the system
 	text []byte         // of the file

@@ -9,8 +9,8 @@ import (
 
 // watch tells systemd that the server is alive, as often as the unit's WatchdogSec= requires, as
 // long as it answers a readiness check: a hung server, whose locks are never released, does not,
-// and systemd restarts it. Any answer will do, since a restart does not bring back a database that
-// is away; and a busy server has half of the time for it. The operator's listener is asked,
+// and systemd restarts it. Any response will do, since a restart does not bring back an unreachable
+// database; a busy server has half of the time for it. The operator's listener is asked,
 // because connections to the others are limited, and clients may use them all.
 func (s *Succession[S]) watch(ctx context.Context) {
 	limit := s.options.Manager.Watchdog() / 2
