@@ -158,7 +158,7 @@ func compareTLS(ctx context.Context, r *Report, rounds int, d time.Duration, hos
 }
 
 // shakes opens connections, one request each. If they are resumed, each uses the session of
-// the one before.
+// the previous one.
 func shakes(ctx context.Context, one *peer, host string, d time.Duration, resumed bool) Contender {
 	request := get(host, "/", "Connection: close")
 	return bare(16, d, func() error {

@@ -11,7 +11,7 @@ import (
 	"syscall"
 )
 
-// What is here is done where the machine can: a group without it still has its other limits.
+// These limits are set if the machine supports them: a group without them still has its others.
 
 // spare keeps a group off the first processors of the machine. A share alone does not help a
 // program that waits for a processor in short steps, such as one that commits transactions: each
@@ -96,8 +96,8 @@ func (g *Group) LimitDisk(point string, reads, writes int64) error {
 	return err
 }
 
-// UnlimitDisk undoes LimitDisk. The limit of a loop device would else apply to the next file
-// system on it, of whomever.
+// UnlimitDisk undoes LimitDisk. Otherwise the limit of a loop device would apply to the next
+// file system on it.
 func UnlimitDisk(point string) {
 	t, err := find()
 	if err != nil || t.unified != "" { // there the limit is gone with the group

@@ -29,8 +29,8 @@ func Explain(lines []string) (begin, end int, cause string) {
 	return max(begin, end-Most), end, cause
 }
 
-// last returns the bounds of the last life that has ended or, if none has, that has written
-// something.
+// last returns the bounds of the instance's last run that has ended or, if none has, that has
+// written something.
 func last(lines []string) (begin, end int) {
 	end = len(lines)
 	for end > 0 && isStart(lines[end-1]) {
@@ -47,7 +47,7 @@ func last(lines []string) (begin, end int) {
 	return early(lines, begin), end
 }
 
-// early returns where a life begins whose last start line is before begin. Its first lines may be
+// early returns where a run begins whose last start line is before begin. Its first lines may be
 // before that line: the start is announced on standard output, an error on standard error.
 func early(lines []string, begin int) int {
 	first := begin

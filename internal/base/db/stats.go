@@ -6,7 +6,6 @@ import (
 	"os"
 )
 
-// Stats returns the state of the connection pools: of those that write, and of those that
 // LogFile returns the path of the write-ahead log of an SQLite database; empty for PostgreSQL.
 func (d *DB) LogFile() string {
 	if d.dialect != SQLite {
@@ -15,7 +14,8 @@ func (d *DB) LogFile() string {
 	return d.path + "-wal"
 }
 
-// only read. PostgreSQL has one for both, which is returned as writing.
+// Stats returns the state of the connection pools, the one that writes and the one that only
+// reads. PostgreSQL has one for both, which is returned as writing.
 func (d *DB) Stats() (writing, reading sql.DBStats) {
 	writing = d.writer.Stats()
 	if d.reader != d.writer {

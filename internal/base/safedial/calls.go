@@ -7,8 +7,8 @@ import (
 	"sync"
 )
 
-// OwnCalls are the open connections of a server to itself. It believes what they say of
-// the requests they forward. The zero value has none.
+// OwnCalls are the open connections of a server to itself, whose forwarding headers it
+// believes. The zero value has none.
 type OwnCalls struct {
 	mu   sync.Mutex
 	open map[netip.AddrPort]bool
