@@ -35,7 +35,7 @@ func SetAside(path string, why error, log *slog.Logger) error {
 	if err := os.Rename(path, to); err != nil {
 		return fmt.Errorf("%s is damaged (%w) and cannot be set aside: %w", path, why, err)
 	}
-	log.Warn("a damaged file was set aside, and is made anew", "file", path, "kept_as", to, "error", why)
+	log.Warn("a damaged file was set aside and is recreated", "file", path, "kept_as", to, "error", why)
 	kept, err := filepath.Glob(filepath.Join(filepath.Dir(path), "*"+damagedMark+"*"))
 	kept = slices.DeleteFunc(kept, func(name string) bool { return len(name) != len(to) || name[:len(path)] != path })
 	if err != nil || len(kept) <= maxDamaged {
