@@ -201,10 +201,12 @@ func (n names) missing(word string) string {
 	case packagePath.MatchString(word):
 		return unless(n.hasPath("internal/"+word), "package")
 	}
-	if q := qualified.FindStringSubmatch(word); q != nil && n.identifiers[q[1]] != nil {
-		return unless(n.identifiers[q[1]][q[2]], "identifier")
+	q := qualified.FindStringSubmatch(word)
+	if q == nil {
+		return ""
 	}
-	return ""
+	in, ours := n.identifiers[q[1]]
+	return unless(!ours || in[q[2]], "identifier")
 }
 
 func unless(exists bool, what string) string {
