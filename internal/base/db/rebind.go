@@ -5,7 +5,8 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
-	"sync"
+
+	"github.com/maypok86/otter/v2"
 )
 
 // statement is a query in the syntax of one database.
@@ -18,27 +19,21 @@ type statement struct {
 // rebinder translates queries and caches the results, including errors.
 type rebinder struct {
 	dialect Dialect
-	mu      sync.Mutex
-	known   *lru[statement]
+	known   *otter.Cache[string, statement]
 }
 
 const knownStatements = 1024
 
 func newRebinder(d Dialect) *rebinder {
-	return &rebinder{dialect: d, known: newLRU[statement](knownStatements)}
+	return &rebinder{d, otter.Must(&otter.Options[string, statement]{MaximumSize: knownStatements})}
 }
 
 func (r *rebinder) rebind(query string) statement {
-	r.mu.Lock()
-	s, ok := r.known.get(query)
-	r.mu.Unlock()
-	if ok {
-		return s
+	s, ok := r.known.GetIfPresent(query)
+	if !ok {
+		s = rebind(query, r.dialect)
+		r.known.Set(query, s)
 	}
-	s = rebind(query, r.dialect)
-	r.mu.Lock()
-	r.known.put(query, s)
-	r.mu.Unlock()
 	return s
 }
 
