@@ -8,10 +8,10 @@ import (
 	"time"
 )
 
-// fileTypes has the bits of POSIX and the letter of ls -l for each type of file.
+// fileTypes has the bits of POSIX and the character of ls -l for each type of file.
 var fileTypes = map[fs.FileMode]struct {
-	bits   uint32
-	letter byte
+	bits uint32
+	char byte
 }{
 	0: {syscall.S_IFREG, '-'}, fs.ModeDir: {syscall.S_IFDIR, 'd'}, fs.ModeSymlink: {syscall.S_IFLNK, 'l'},
 	fs.ModeNamedPipe: {syscall.S_IFIFO, 'p'}, fs.ModeSocket: {syscall.S_IFSOCK, 's'},
@@ -98,6 +98,6 @@ func (f byFile) Chtimes(a, m time.Time) error { return os.Chtimes(f.Name(), a, m
 // longName returns a line as of ls -l.
 func longName(info fs.FileInfo, a attrs) string {
 	mode := info.Mode()
-	return fmt.Sprintf("%c%s %4d %-8d %-8d %8d %s %s", fileTypes[mode.Type()].letter, mode.Perm().String()[1:],
+	return fmt.Sprintf("%c%s %4d %-8d %-8d %8d %s %s", fileTypes[mode.Type()].char, mode.Perm().String()[1:],
 		1, a.uid, a.gid, info.Size(), info.ModTime().Format("Jan _2 15:04"), info.Name())
 }

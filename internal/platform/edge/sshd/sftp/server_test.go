@@ -279,8 +279,8 @@ func (f failing) Write([]byte) (int, error) { return 0, f.error }
 func TestModes(t *testing.T) {
 	t.Parallel()
 	for mode, want := range map[fs.FileMode]struct {
-		posix  uint32
-		letter byte
+		posix uint32
+		char  byte
 	}{
 		0o644:                              {syscall.S_IFREG | 0o644, '-'},
 		fs.ModeDir | fs.ModeSticky | 0o755: {syscall.S_IFDIR | syscall.S_ISVTX | 0o755, 'd'},
@@ -289,9 +289,9 @@ func TestModes(t *testing.T) {
 		fs.ModeDevice: {syscall.S_IFBLK, 'b'}, fs.ModeDevice | fs.ModeCharDevice: {syscall.S_IFCHR, 'c'},
 		fs.ModeSetuid | fs.ModeSetgid | 0o755: {syscall.S_IFREG | 0o6755, '-'},
 	} {
-		letter := fileTypes[mode.Type()].letter
-		if got := posixMode(mode); got != want.posix || letter != want.letter {
-			t.Errorf("%v: %o %c, want %o %c", mode, got, letter, want.posix, want.letter)
+		char := fileTypes[mode.Type()].char
+		if got := posixMode(mode); got != want.posix || char != want.char {
+			t.Errorf("%v: %o %c, want %o %c", mode, got, char, want.posix, want.char)
 		}
 		const kinds = fs.ModeSetuid | fs.ModeSetgid | fs.ModeSticky | fs.ModePerm
 		if got := goMode(posixMode(mode)); got != mode&kinds {
