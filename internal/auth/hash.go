@@ -148,25 +148,24 @@ func parseArgon(hash string) (salt, key []byte, memory, passes uint32, threads u
 // that sign tokens.
 type remembered struct {
 	key  [32]byte
-	seen *otter.Cache[string, [sha256.Size]byte]
+	seen *otter.Cache[string, *[sha256.Size]byte]
 }
 
 func newRemembered() *remembered {
-	r := &remembered{seen: otter.Must(&otter.Options[string, [sha256.Size]byte]{
+	r := &remembered{seen: otter.Must(&otter.Options[string, *[sha256.Size]byte]{
 		MaximumSize:      10_000,
-		ExpiryCalculator: otter.ExpiryAccessing[string, [sha256.Size]byte](time.Hour),
+		ExpiryCalculator: otter.ExpiryAccessing[string, *[sha256.Size]byte](time.Hour),
 	})}
 	_, _ = rand.Read(r.key[:])
 	return r
 }
 
-func (r *remembered) digest(hash, secret string) (d [sha256.Size]byte) {
+func (r *remembered) digest(hash, secret string) *[sha256.Size]byte {
 	m := hmac.New(sha256.New, r.key[:])
 	_, _ = m.Write([]byte(hash))
 	_, _ = m.Write([]byte{0})
 	_, _ = m.Write([]byte(secret))
-	copy(d[:], m.Sum(nil))
-	return d
+	return (*[sha256.Size]byte)(m.Sum(nil))
 }
 
 func (r *remembered) knows(hash, secret string) bool {

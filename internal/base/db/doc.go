@@ -59,5 +59,6 @@
 //
 // Imports: base/datadir, base/fault, base/seal, github.com/jackc/pgx/v5,
 // github.com/jackc/pgx/v5/pgconn, github.com/jackc/pgx/v5/stdlib,
-// github.com/pressly/goose/v3, modernc.org/sqlite, modernc.org/sqlite/lib.
+// github.com/maypok86/otter/v2, github.com/pressly/goose/v3,
+// modernc.org/sqlite, modernc.org/sqlite/lib.
 package db

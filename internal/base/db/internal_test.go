@@ -1,8 +1,12 @@
 package db
 
 import (
+	"context"
 	"database/sql/driver"
 	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 	"testing/quick"
@@ -86,34 +90,102 @@ func TestRebinderForgets(t *testing.T) {
 	for i := range knownStatements + 10 {
 		r.rebind(strings.Repeat("x", i) + "?")
 	}
-	if n := len(r.known.index); n != knownStatements {
+	r.known.CleanUp()
+	if n := r.known.EstimatedSize(); n != knownStatements {
 		t.Errorf("%d statements are known, want %d", n, knownStatements)
 	}
 }
 
-func TestLRU(t *testing.T) {
+// Statements are closed once: when they are evicted or replaced, after an error, and with
+// their connection, but never while they are in use.
+func TestStatements(t *testing.T) {
 	t.Parallel()
-	c := newLRU[int](2)
-	c.put("a", 1)
-	c.put("b", 2)
-	c.get("a")
-	if v, was := c.put("c", 3); !was || v != 2 {
-		t.Errorf("evicted %d, %v; want b", v, was)
+	const limit = 4
+	fake := &fakeDriver{}
+	c := &liteConn{liteDriverConn: fake, stmts: newStatements(limit)}
+	random := rand.New(rand.NewPCG(1, 2))
+	type use struct {
+		query string
+		stmt  *liteStmt
 	}
-	if v, was := c.put("a", 4); !was || v != 1 {
-		t.Errorf("replaced %d, %v; want the old a", v, was)
+	var uses []use // that are not done
+	for range 10_000 {
+		if len(uses) < 3 && random.IntN(2) == 0 {
+			query := fmt.Sprint("SELECT ", random.IntN(2*limit))
+			stmt, err := c.statement(t.Context(), query)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := stmt.liteDriverStmt.(*fakeStmt).query; got != query {
+				t.Fatalf("the statement is %q, want %q", got, query)
+			}
+			uses = append(uses, use{query, stmt})
+		} else if len(uses) > 0 {
+			i := random.IntN(len(uses))
+			var err error
+			if random.IntN(20) == 0 {
+				err = errors.New("failed")
+			}
+			c.done(uses[i].query, uses[i].stmt, err)
+			uses = slices.Delete(uses, i, i+1)
+		}
+		for _, u := range uses {
+			if u.stmt.liteDriverStmt.(*fakeStmt).closed > 0 {
+				t.Fatalf("%q was closed while it was in use", u.query)
+			}
+		}
+		if n := fake.open() - len(uses); n > limit {
+			t.Fatalf("%d statements are kept, want at most %d", n, limit)
+		}
 	}
-	if _, ok := c.get("b"); ok {
-		t.Error("b is still there")
+	if n := len(fake.prepared); n < 100 || n > 9_000 {
+		t.Errorf("%d statements were prepared, want hits and misses", n)
 	}
-	if v, ok := c.take("a"); !ok || v != 4 {
-		t.Errorf("took %d, %v", v, ok)
+	for _, u := range uses {
+		c.done(u.query, u.stmt, nil)
 	}
-	var left []int
-	c.clear(func(v int) { left = append(left, v) })
-	if len(left) != 1 || left[0] != 3 || len(c.index) != 0 {
-		t.Errorf("drained %v, want c", left)
+	if err := c.Close(); err != nil || fake.open() != 0 {
+		t.Errorf("%d statements are left, error %v", fake.open(), err)
 	}
+	for _, stmt := range fake.prepared {
+		if stmt.closed != 1 {
+			t.Errorf("%q was closed %d times", stmt.query, stmt.closed)
+		}
+	}
+}
+
+// fakeDriver is a connection whose statements only count how often they were closed.
+type fakeDriver struct {
+	liteDriverConn
+	prepared []*fakeStmt
+}
+
+func (d *fakeDriver) PrepareContext(_ context.Context, query string) (driver.Stmt, error) {
+	stmt := &fakeStmt{query: query}
+	d.prepared = append(d.prepared, stmt)
+	return stmt, nil
+}
+
+func (d *fakeDriver) Close() error { return nil }
+
+func (d *fakeDriver) open() (n int) {
+	for _, stmt := range d.prepared {
+		if stmt.closed == 0 {
+			n++
+		}
+	}
+	return n
+}
+
+type fakeStmt struct {
+	liteDriverStmt
+	query  string
+	closed int
+}
+
+func (s *fakeStmt) Close() error {
+	s.closed++
+	return nil
 }
 
 func TestDialectString(t *testing.T) {

@@ -5,7 +5,8 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
-	"sync"
+
+	"github.com/maypok86/otter/v2"
 )
 
 // statement is a query in the syntax of one database.
@@ -18,28 +19,23 @@ type statement struct {
 // rebinder translates queries and caches the results, including errors.
 type rebinder struct {
 	dialect Dialect
-	mu      sync.Mutex
-	known   *lru[statement]
+	known   *otter.Cache[string, *statement]
 }
 
 const knownStatements = 1024
 
 func newRebinder(d Dialect) *rebinder {
-	return &rebinder{dialect: d, known: newLRU[statement](knownStatements)}
+	return &rebinder{d, otter.Must(&otter.Options[string, *statement]{MaximumSize: knownStatements})}
 }
 
 func (r *rebinder) rebind(query string) statement {
-	r.mu.Lock()
-	s, ok := r.known.get(query)
-	r.mu.Unlock()
-	if ok {
-		return s
+	s, ok := r.known.GetIfPresent(query)
+	if !ok {
+		fresh := rebind(query, r.dialect)
+		s = &fresh // pointers share the code of other caches: a cache of structs adds 270 KB of it
+		r.known.Set(query, s)
 	}
-	s = rebind(query, r.dialect)
-	r.mu.Lock()
-	r.known.put(query, s)
-	r.mu.Unlock()
-	return s
+	return *s
 }
 
 func rebind(query string, d Dialect) statement {

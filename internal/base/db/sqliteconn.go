@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/maypok86/otter/v2"
 	"modernc.org/sqlite"
 	sqlite3 "modernc.org/sqlite/lib"
 )
@@ -32,7 +33,7 @@ func (c liteConnector) Connect(ctx context.Context) (driver.Conn, error) {
 		conn.Close()
 		return nil, fmt.Errorf("the SQLite driver's connection (%T) lacks a method that this package needs", conn)
 	}
-	return &liteConn{liteDriverConn: full, stmts: newLRU[liteStmt](c.statements)}, nil
+	return &liteConn{liteDriverConn: full, stmts: newStatements(c.statements)}, nil
 }
 
 type liteDriverConn interface {
@@ -46,16 +47,38 @@ type liteDriverConn interface {
 	driver.Validator
 }
 
-type liteStmt interface {
+type liteDriverStmt interface {
 	driver.Stmt
 	driver.StmtExecContext
 	driver.StmtQueryContext
 }
 
+// liteStmt is a prepared statement. A busy one that the cache evicts is not closed, because
+// its rows are being read.
+type liteStmt struct {
+	liteDriverStmt
+	busy, cached bool
+}
+
+// newStatements returns a cache that closes the statements it evicts, in the goroutine that
+// uses the connection.
+func newStatements(limit int) *otter.Cache[string, *liteStmt] {
+	return otter.Must(&otter.Options[string, *liteStmt]{
+		MaximumSize: limit,
+		Executor:    func(task func()) { task() },
+		OnDeletion: func(e otter.DeletionEvent[string, *liteStmt]) {
+			e.Value.cached = false
+			if !e.Value.busy {
+				e.Value.Close()
+			}
+		},
+	})
+}
+
 // liteConn is used by one goroutine at a time, as database/sql promises.
 type liteConn struct {
 	liteDriverConn
-	stmts  *lru[liteStmt] // those not in use
+	stmts  *otter.Cache[string, *liteStmt]
 	broken bool
 }
 
@@ -93,26 +116,30 @@ func (c *liteConn) PrepareContext(ctx context.Context, query string) (driver.Stm
 	return c.liteDriverConn.PrepareContext(ctx, forSQLite(query))
 }
 
-func (c *liteConn) statement(ctx context.Context, query string) (liteStmt, error) {
-	if stmt, ok := c.stmts.take(query); ok {
+func (c *liteConn) statement(ctx context.Context, query string) (*liteStmt, error) {
+	if stmt, ok := c.stmts.GetIfPresent(query); ok && !stmt.busy {
+		stmt.busy = true
 		return stmt, nil
 	}
 	stmt, err := c.PrepareContext(ctx, query)
 	if err != nil {
 		return nil, err
 	}
-	return stmt.(liteStmt), nil
+	return &liteStmt{liteDriverStmt: stmt.(liteDriverStmt), busy: true}, nil
 }
 
 // done returns a statement to the cache, or closes it after an error, when its
 // state is unknown.
-func (c *liteConn) done(query string, stmt liteStmt, err error) {
-	if err != nil {
+func (c *liteConn) done(query string, stmt *liteStmt, err error) {
+	stmt.busy = false
+	switch {
+	case err == nil && !stmt.cached:
+		stmt.cached = true
+		c.stmts.Set(query, stmt)
+	case err != nil && stmt.cached:
+		c.stmts.Invalidate(query) // closes it
+	case err != nil:
 		stmt.Close()
-		return
-	}
-	if old, was := c.stmts.put(query, stmt); was {
-		old.Close()
 	}
 }
 
@@ -137,7 +164,7 @@ func (c *liteConn) BeginTx(ctx context.Context, opts driver.TxOptions) (driver.T
 func (c *liteConn) IsValid() bool { return !c.broken && c.liteDriverConn.IsValid() }
 
 func (c *liteConn) Close() error {
-	c.stmts.clear(func(s liteStmt) { s.Close() })
+	c.stmts.InvalidateAll()
 	return c.liteDriverConn.Close()
 }
 
@@ -163,7 +190,7 @@ type liteRows struct {
 	driver.Rows
 	conn  *liteConn
 	query string
-	stmt  liteStmt
+	stmt  *liteStmt
 }
 
 func (r *liteRows) Close() error {

@@ -12,7 +12,6 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
-	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -35,19 +34,18 @@ type File struct {
 	summed   time.Time // when its checksums were computed
 }
 
-// neverPushed are patterns that are always excluded.
+// neverPushed are patterns that are always excluded: they come last, so that no !pattern includes
+// them.
 var neverPushed = []string{".cfignore", ".DS_Store", ".git", ".gitignore", ".hg", ".svn", "_darcs", "manifest.yml",
 	"manifest.yaml"}
 
 // Scan returns the files below a folder, sorted by name.
 func Scan(ctx context.Context, dir string) ([]File, error) {
-	lines := slices.Clone(neverPushed)
 	own, err := os.ReadFile(filepath.Join(dir, ".cfignore"))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
 	}
-	lines = append(lines, strings.Split(strings.ReplaceAll(string(own), "\r\n", "\n"), "\n")...)
-	ignored := ignore.CompileIgnoreLines(lines...)
+	ignored := ignore.CompileIgnoreLines(append(strings.Split(string(own), "\n"), neverPushed...)...)
 	var files []File
 	err = filepath.WalkDir(dir, func(full string, d fs.DirEntry, err error) error {
 		rel, relErr := filepath.Rel(dir, full)

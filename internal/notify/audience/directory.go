@@ -65,7 +65,7 @@ const (
 type Directory struct {
 	o        Options
 	defaults map[string]bool
-	emails   *otter.Cache[string, entry]
+	emails   *otter.Cache[string, *entry]
 	scopes   struct {
 		sync.Mutex
 		members map[string]scopeMembers
@@ -101,8 +101,8 @@ func New(o Options) *Directory {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	d := &Directory{o: o, defaults: map[string]bool{}, emails: otter.Must(&otter.Options[string, entry]{
-		MaximumSize: cacheSize, ExpiryCalculator: otter.ExpiryWriting[string, entry](knownFor),
+	d := &Directory{o: o, defaults: map[string]bool{}, emails: otter.Must(&otter.Options[string, *entry]{
+		MaximumSize: cacheSize, ExpiryCalculator: otter.ExpiryWriting[string, *entry](knownFor),
 	})}
 	for _, s := range o.DefaultScopes {
 		d.defaults[s] = true
@@ -221,7 +221,7 @@ func (d *Directory) remember(id, email string, known bool) {
 	if !known {
 		life = unknownFor
 	}
-	d.emails.Set(id, entry{email, known, d.o.Now().Add(life)})
+	d.emails.Set(id, &entry{email, known, d.o.Now().Add(life)})
 }
 
 // Emails implements notify.Directory.

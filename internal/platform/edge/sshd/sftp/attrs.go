@@ -4,23 +4,24 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"syscall"
 	"time"
 )
 
-// The file type bits of a mode, as in POSIX.
-const (
-	modeFIFO      = 0o010000
-	modeChar      = 0o020000
-	modeDir       = 0o040000
-	modeBlock     = 0o060000
-	modeRegular   = 0o100000
-	modeLink      = 0o120000
-	modeSocket    = 0o140000
-	modeSetuid    = 0o4000
-	modeSetgid    = 0o2000
-	modeSticky    = 0o1000
-	modePermanent = 0o777
-)
+// fileTypes has the bits of POSIX and the character of ls -l for each type of file.
+var fileTypes = map[fs.FileMode]struct {
+	bits uint32
+	char byte
+}{
+	0: {syscall.S_IFREG, '-'}, fs.ModeDir: {syscall.S_IFDIR, 'd'}, fs.ModeSymlink: {syscall.S_IFLNK, 'l'},
+	fs.ModeNamedPipe: {syscall.S_IFIFO, 'p'}, fs.ModeSocket: {syscall.S_IFSOCK, 's'},
+	fs.ModeDevice: {syscall.S_IFBLK, 'b'}, fs.ModeDevice | fs.ModeCharDevice: {syscall.S_IFCHR, 'c'},
+}
+
+// specialBits are those of POSIX that have other positions in a fs.FileMode.
+var specialBits = map[fs.FileMode]uint32{
+	fs.ModeSetuid: syscall.S_ISUID, fs.ModeSetgid: syscall.S_ISGID, fs.ModeSticky: syscall.S_ISVTX,
+}
 
 // attrsOf returns the attributes of a file.
 func attrsOf(info fs.FileInfo) attrs {
@@ -33,25 +34,8 @@ func attrsOf(info fs.FileInfo) attrs {
 }
 
 func posixMode(m fs.FileMode) uint32 {
-	mode := uint32(m.Perm())
-	switch m.Type() {
-	case 0:
-		mode |= modeRegular
-	case fs.ModeDir:
-		mode |= modeDir
-	case fs.ModeSymlink:
-		mode |= modeLink
-	case fs.ModeNamedPipe:
-		mode |= modeFIFO
-	case fs.ModeSocket:
-		mode |= modeSocket
-	case fs.ModeDevice:
-		mode |= modeBlock
-	case fs.ModeDevice | fs.ModeCharDevice:
-		mode |= modeChar
-	}
-	for bit, posix := range map[fs.FileMode]uint32{fs.ModeSetuid: modeSetuid, fs.ModeSetgid: modeSetgid,
-		fs.ModeSticky: modeSticky} {
+	mode := uint32(m.Perm()) | fileTypes[m.Type()].bits
+	for bit, posix := range specialBits {
 		if m&bit != 0 {
 			mode |= posix
 		}
@@ -61,9 +45,8 @@ func posixMode(m fs.FileMode) uint32 {
 
 // goMode returns the part of a POSIX mode that can be changed.
 func goMode(mode uint32) fs.FileMode {
-	m := fs.FileMode(mode & modePermanent)
-	for bit, posix := range map[fs.FileMode]uint32{fs.ModeSetuid: modeSetuid, fs.ModeSetgid: modeSetgid,
-		fs.ModeSticky: modeSticky} {
+	m := fs.FileMode(mode) & fs.ModePerm
+	for bit, posix := range specialBits {
 		if mode&posix != 0 {
 			m |= bit
 		}
@@ -114,26 +97,7 @@ func (f byFile) Chtimes(a, m time.Time) error { return os.Chtimes(f.Name(), a, m
 
 // longName returns a line as of ls -l.
 func longName(info fs.FileInfo, a attrs) string {
-	return fmt.Sprintf("%c%s %4d %-8d %-8d %8d %s %s",
-		typeChar(info.Mode()), info.Mode().Perm().String()[1:], 1, a.uid, a.gid, info.Size(), info.ModTime().
-			Format("Jan _2 15:04"), info.Name())
-}
-
-// typeChar returns the type of a file, as in ls -l.
-func typeChar(m fs.FileMode) byte {
-	switch m.Type() {
-	case fs.ModeDir:
-		return 'd'
-	case fs.ModeSymlink:
-		return 'l'
-	case fs.ModeNamedPipe:
-		return 'p'
-	case fs.ModeSocket:
-		return 's'
-	case fs.ModeDevice:
-		return 'b'
-	case fs.ModeDevice | fs.ModeCharDevice:
-		return 'c'
-	}
-	return '-'
+	mode := info.Mode()
+	return fmt.Sprintf("%c%s %4d %-8d %-8d %8d %s %s", fileTypes[mode.Type()].char, mode.Perm().String()[1:],
+		1, a.uid, a.gid, info.Size(), info.ModTime().Format("Jan _2 15:04"), info.Name())
 }

@@ -32,7 +32,7 @@ func Replace(dir string, from io.Reader) (err error) {
 	for {
 		h, err := files.Next()
 		if errors.Is(err, io.EOF) && stream.ended {
-			return io.ErrUnexpectedEOF // a tar stream has an end of its own
+			return io.ErrUnexpectedEOF // an end mark is missing
 		}
 		if errors.Is(err, io.EOF) {
 			break
@@ -41,7 +41,7 @@ func Replace(dir string, from io.Reader) (err error) {
 			return err
 		}
 		if h.Typeflag == tar.TypeDir && filepath.IsLocal(h.Name) {
-			continue // one that does not exist cannot have files to replace
+			continue // only existing directories have files to replace
 		}
 		if h.Typeflag != tar.TypeReg || !filepath.IsLocal(h.Name) || h.Name == "." || h.Name != filepath.Clean(h.Name) ||
 			h.Size > maxReplaced {

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"syscall"
 )
 
 // Status codes.
@@ -192,10 +193,7 @@ func alter(kind byte, p *parser) error {
 		}
 		return change(a, byName(first))
 	case kindRemove:
-		if info, err := os.Lstat(first); err != nil || info.IsDir() {
-			return errors.Join(err, unless(err != nil, errors.New("is a directory")))
-		}
-		return os.Remove(first)
+		return remove(first, false)
 	case kindMkdir:
 		mode := fs.FileMode(0o777)
 		if a := p.attrs(); a.flags&hasMode != 0 {
@@ -206,10 +204,7 @@ func alter(kind byte, p *parser) error {
 		}
 		return os.Mkdir(first, mode)
 	case kindRmdir:
-		if info, err := os.Lstat(first); err != nil || !info.IsDir() {
-			return errors.Join(err, unless(err != nil, errors.New("not a directory")))
-		}
-		return os.Remove(first)
+		return remove(first, true)
 	case kindRename:
 		to := p.string()
 		if p.bad {
@@ -232,11 +227,18 @@ func alter(kind byte, p *parser) error {
 	return errUnsupported
 }
 
-func unless(not bool, err error) error {
-	if not {
-		return nil
+// remove removes a directory, or a file of any other kind.
+func remove(path string, dir bool) error {
+	info, err := os.Lstat(path)
+	switch {
+	case err != nil:
+		return err
+	case dir && !info.IsDir():
+		return syscall.ENOTDIR
+	case !dir && info.IsDir():
+		return syscall.EISDIR
 	}
-	return err
+	return os.Remove(path)
 }
 
 // Flags of kindOpen.
@@ -264,17 +266,12 @@ func (s *server) open(id uint32, path string, flags uint32, a attrs, p *parser) 
 	default:
 		return nil, errMessage
 	}
-	if flags&openCreate != 0 {
-		how |= os.O_CREATE
-	}
-	if flags&openTrunc != 0 {
-		how |= os.O_TRUNC
-	}
-	if flags&openExcl != 0 {
-		how |= os.O_EXCL
-	}
-	if flags&openAppend != 0 {
-		how |= os.O_APPEND
+	for flag, bit := range map[uint32]int{
+		openCreate: os.O_CREATE, openTrunc: os.O_TRUNC, openExcl: os.O_EXCL, openAppend: os.O_APPEND,
+	} {
+		if flags&flag != 0 {
+			how |= bit
+		}
 	}
 	mode := fs.FileMode(0o666)
 	if a.flags&hasMode != 0 {
@@ -297,12 +294,9 @@ func (s *server) openDir(id uint32, path string, p *parser) (packet, error) {
 	if len(s.handles) >= maxHandles {
 		return nil, errHandles
 	}
-	f, err := os.Open(path)
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_DIRECTORY, 0)
 	if err != nil {
 		return nil, err
-	}
-	if info, err := f.Stat(); err != nil || !info.IsDir() {
-		return nil, errors.Join(err, unless(err != nil, errors.New("not a directory")), f.Close())
 	}
 	return s.add(id, &handle{file: f, dir: true}), nil
 }
@@ -373,7 +367,7 @@ func (s *server) readDir(id uint32, key string) (packet, error) {
 		return nil, err
 	}
 	if !h.dir {
-		return nil, errors.New("not a directory")
+		return nil, syscall.ENOTDIR
 	}
 	for {
 		entries, err := h.file.ReadDir(dirChunk)

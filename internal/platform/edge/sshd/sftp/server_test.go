@@ -9,9 +9,12 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	"go.uber.org/goleak"
+
+	"ingot/internal/base/testkit"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -114,7 +117,7 @@ func TestFile(t *testing.T) {
 	c.want(statusEOF, kindRead, handleOf(h).uint64(6).uint32(1))
 	if kind, p := c.ask(kindFstat, handleOf(h)); kind != kindAttrs {
 		t.Errorf("fstat: %d", kind)
-	} else if a := p.attrs(); a.size != 6 || a.mode != modeRegular|0o640 || p.bad {
+	} else if a := p.attrs(); a.size != 6 || a.mode != syscall.S_IFREG|0o640 || p.bad {
 		t.Errorf("attributes %+v", a)
 	}
 	c.want(statusOK, kindFsetstat, handleOf(h).attrs(attrs{flags: hasSize | hasMode | hasTimes, size: 2, mode: 0o600,
@@ -144,6 +147,7 @@ func TestNames(t *testing.T) {
 	t.Parallel()
 	c := setup(t)
 	c.want(statusOK, kindMkdir, c.path("d").attrs(attrs{flags: hasMode, mode: 0o700}))
+	testkit.CheckMode(t, filepath.Join(c.dir, "d"), 0o700)
 	c.want(statusFailure, kindMkdir, c.path("d").attrs(attrs{}))
 	for range 2 {
 		h := c.open("d/a", openWrite|openCreate, attrs{})
@@ -159,7 +163,7 @@ func TestNames(t *testing.T) {
 	if kind, p := c.ask(kindReadlink, c.path("d/link")); kind != kindName || p.uint32() != 1 || p.string() != "e" {
 		t.Errorf("readlink: %d", kind)
 	}
-	for kind, want := range map[byte]uint32{kindStat: modeRegular, kindLstat: modeLink} {
+	for kind, want := range map[byte]uint32{kindStat: syscall.S_IFREG, kindLstat: syscall.S_IFLNK} {
 		if answer, p := c.ask(kind, c.path("d/link")); answer != kindAttrs || p.attrs().mode&^uint32(0o7777) != want {
 			t.Errorf("%d of a link: %d", kind, answer)
 		}
@@ -212,7 +216,7 @@ func TestDirectory(t *testing.T) {
 		}
 		for n := p.uint32(); n > 0; n-- {
 			name, long := p.string(), p.string()
-			if a := p.attrs(); p.bad || a.mode&modeRegular == 0 || !strings.HasSuffix(long, name) ||
+			if a := p.attrs(); p.bad || a.mode&syscall.S_IFREG == 0 || !strings.HasSuffix(long, name) ||
 				!strings.HasPrefix(long, "-rw") {
 				t.Fatalf("entry is %q %q %+v, want a regular file with its name at the end", name, long, a)
 			}
@@ -275,16 +279,19 @@ func (f failing) Write([]byte) (int, error) { return 0, f.error }
 func TestModes(t *testing.T) {
 	t.Parallel()
 	for mode, want := range map[fs.FileMode]struct {
-		posix    uint32
-		typeChar byte
+		posix uint32
+		char  byte
 	}{
-		0o644: {modeRegular | 0o644, '-'}, fs.ModeDir | fs.ModeSticky | 0o755: {modeDir | modeSticky | 0o755, 'd'},
-		fs.ModeSymlink | 0o777: {modeLink | 0o777, 'l'}, fs.ModeNamedPipe: {modeFIFO, 'p'}, fs.ModeSocket: {modeSocket, 's'},
-		fs.ModeDevice: {modeBlock, 'b'}, fs.ModeDevice | fs.ModeCharDevice: {modeChar, 'c'},
-		fs.ModeSetuid | fs.ModeSetgid | 0o755: {modeRegular | 0o6755, '-'},
+		0o644:                              {syscall.S_IFREG | 0o644, '-'},
+		fs.ModeDir | fs.ModeSticky | 0o755: {syscall.S_IFDIR | syscall.S_ISVTX | 0o755, 'd'},
+		fs.ModeSymlink | 0o777:             {syscall.S_IFLNK | 0o777, 'l'},
+		fs.ModeNamedPipe:                   {syscall.S_IFIFO, 'p'}, fs.ModeSocket: {syscall.S_IFSOCK, 's'},
+		fs.ModeDevice: {syscall.S_IFBLK, 'b'}, fs.ModeDevice | fs.ModeCharDevice: {syscall.S_IFCHR, 'c'},
+		fs.ModeSetuid | fs.ModeSetgid | 0o755: {syscall.S_IFREG | 0o6755, '-'},
 	} {
-		if got := posixMode(mode); got != want.posix || typeChar(mode) != want.typeChar {
-			t.Errorf("%v: %o %c, want %o %c", mode, got, typeChar(mode), want.posix, want.typeChar)
+		char := fileTypes[mode.Type()].char
+		if got := posixMode(mode); got != want.posix || char != want.char {
+			t.Errorf("%v: %o %c, want %o %c", mode, got, char, want.posix, want.char)
 		}
 		const kinds = fs.ModeSetuid | fs.ModeSetgid | fs.ModeSticky | fs.ModePerm
 		if got := goMode(posixMode(mode)); got != mode&kinds {
