@@ -43,6 +43,7 @@ raced      = cmd/ingot-init $(addprefix internal/, \
 slowest    = $(addprefix ingot/internal/,system broker platform/run/staging platform/engine/kubernetes platform/platformdb)
 unraced    = $(slowest) $$(echo "$(packages)" | grep -vxF "$$(printf '%s\n' $(slowest) $(addprefix ingot/,$(raced)))")
 containers = ./internal/platform/engine/container/...
+client     = ./cmd/ingot ./internal/cli/... ./internal/broker/check
 
 # The Go modules: the product, and modules that are built and tested with it.
 # `go -C DIR` runs the go tool in one of them.
@@ -88,7 +89,7 @@ samples: ## build the sample apps, ready to be pushed
 deb: build ## build a Debian package with systemd units
 	$(call run,go -C release run . --version $(VERSION) --epoch $$(git log -1 --format=%ct 2>/dev/null || echo 0) --programs $(CURDIR)/bin --arch $$(go env GOARCH) --only deb --out $(CURDIR)/bin)
 
-release: ## build tarballs, Debian packages, the image, SBOMs and checksums in dist/
+release: ## build tarballs, Debian packages, clients, the image, SBOMs and checksums in dist/
 	@scripts/release
 
 release-check: ## build the release of this commit twice and compare
@@ -156,13 +157,18 @@ e2e-fuzz:
 	@$(MAKE) --no-print-directory --keep-going test-e2e fuzz
 
 # All of these run even if one fails, so that one run shows what is wrong.
-UNIT := unit-rules unit-plain unit-raced unit-containers unit-samples unit-bench unit-stack unit-cluster unit-release
+UNIT := unit-rules client-check unit-plain unit-raced unit-containers unit-samples unit-bench unit-stack unit-cluster unit-release
 .PHONY: $(UNIT)
 test-unit: build .tools/bin/cf .tools/bin/gotestsum ## run unit and integration tests, where it matters with the race detector (ARGS="-run Name")
 	@INGOT_TEST_PROGRAMS=$(CURDIR)/bin $(MAKE) --no-print-directory --keep-going $(UNIT)
 
 unit-rules:
 	$(call run,$(PLAIN) scripts/gotest -vet=off $(ARGS) -- ./internal/archtest)
+# The client is for macOS and Windows too. One architecture of each is enough: no file is for
+# an architecture.
+client-check: ## compile the client and its tests for macOS and Windows
+	$(call run,$(PLAIN) GOOS=darwin GOARCH=arm64 go vet $(client))
+	$(call run,$(PLAIN) GOOS=windows GOARCH=amd64 go vet -tags forceposix $(client))
 unit-plain:
 	$(call run,$(PLAIN) $(with_postgres) scripts/gotest -vet=off -shuffle=on -p 2 -timeout 20m $(ARGS) -- $(unraced))
 unit-raced:

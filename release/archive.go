@@ -2,6 +2,7 @@ package main
 
 import (
 	"archive/tar"
+	"archive/zip"
 	"bytes"
 	"compress/gzip"
 	"io/fs"
@@ -56,6 +57,27 @@ func tarGz(prefix string, all []file, when time.Time) ([]byte, error) {
 		return nil, err
 	}
 	return b.Bytes(), nil
+}
+
+// zipped returns a zip archive, for systems whose users have no tar.
+func zipped(prefix string, all []file, when time.Time) ([]byte, error) {
+	all = slices.Clone(all)
+	slices.SortFunc(all, func(a, b file) int { return strings.Compare(a.name, b.name) })
+	var b bytes.Buffer
+	z := zip.NewWriter(&b)
+	for _, f := range all {
+		h := &zip.FileHeader{Name: prefix + f.name, Method: zip.Deflate, Modified: when}
+		h.SetMode(f.mode)
+		w, err := z.CreateHeader(h)
+		if err != nil {
+			return nil, err
+		}
+		if _, err := w.Write(f.data); err != nil {
+			return nil, err
+		}
+	}
+	err := z.Close()
+	return b.Bytes(), err
 }
 
 // header returns a header that does not depend on the machine.

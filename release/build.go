@@ -16,6 +16,30 @@ import (
 // finds the others beside it, or in ../lib/ingot.
 var programs = []string{"ingot", "ingot-builder", "ingot-init", "ingot-sftp", "ingot-static"}
 
+// target is a system that programs are built for, by Go's names.
+type target struct{ os, arch string }
+
+func (t target) String() string { return t.os + "/" + t.arch }
+
+// folder returns the name of the directory of its programs.
+func (t target) folder() string {
+	if t.os == "linux" {
+		return t.arch
+	}
+	return t.os + "-" + t.arch
+}
+
+// programs returns the names of its programs. Systems other than Linux have the client.
+func (t target) programs() []string {
+	switch t.os {
+	case "linux":
+		return programs
+	case "windows":
+		return []string{programs[0] + ".exe"}
+	}
+	return programs[:1]
+}
+
 // file is a file of a release.
 type file struct {
 	name string // as in the source tree, or man/…, completions/…, a program's name
@@ -23,13 +47,13 @@ type file struct {
 	data []byte
 }
 
-// programsFor returns the directory of the programs for an architecture, which it builds
+// programsFor returns the directory of the programs for a system, which it builds
 // if necessary.
-func (o options) programsFor(ctx context.Context, arch string) (string, error) {
-	if o.programs != "" {
+func (o options) programsFor(ctx context.Context, t target) (string, error) {
+	if o.programs != "" && t.os == "linux" {
 		return o.programs, nil
 	}
-	dir, err := filepath.Abs(filepath.Join(o.work, arch))
+	dir, err := filepath.Abs(filepath.Join(o.work, t.folder()))
 	if err != nil {
 		return "", err
 	}
@@ -37,7 +61,7 @@ func (o options) programsFor(ctx context.Context, arch string) (string, error) {
 	if built, err := os.ReadFile(done); err == nil && string(built) == o.version {
 		return dir, nil
 	}
-	fmt.Fprintf(os.Stderr, "release: building %s for %s\n", o.version, arch)
+	fmt.Fprintf(os.Stderr, "release: building %s for %s\n", o.version, t)
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return "", err
 	}
@@ -45,10 +69,13 @@ func (o options) programsFor(ctx context.Context, arch string) (string, error) {
 		"build", "-trimpath", "-buildvcs=false", "-ldflags", "-s -w -X ingot/internal/base/version.stamped=" + o.version,
 		"-o", dir + "/",
 	}
-	for _, program := range programs {
-		args = append(args, "./cmd/"+program)
+	if t.os == "windows" {
+		args = append(args, "-tags", "forceposix") // see cmd/ingot/posixflags_windows.go
 	}
-	if _, err := o.goTool(ctx, arch, args...); err != nil {
+	for _, program := range t.programs() {
+		args = append(args, "./cmd/"+strings.TrimSuffix(program, ".exe"))
+	}
+	if _, err := o.goTool(ctx, t, args...); err != nil {
 		return "", err
 	}
 	return dir, os.WriteFile(done, []byte(o.version), 0o644) //nolint:gosec // not a secret
@@ -56,11 +83,11 @@ func (o options) programsFor(ctx context.Context, arch string) (string, error) {
 
 // goTool runs the go tool in the source tree. Settings of the environment that change
 // programs are replaced.
-func (o options) goTool(ctx context.Context, arch string, args ...string) ([]byte, error) {
+func (o options) goTool(ctx context.Context, t target, args ...string) ([]byte, error) {
 	cmd := exec.CommandContext(ctx, "go", args...)
 	cmd.Dir = o.source
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS=linux", "GOARCH="+arch, "GOFLAGS=", "GOAMD64=v1", "GOARM64=v8.0",
-		"GOEXPERIMENT=", "GOFIPS140=off", "GOWORK=off")
+	cmd.Env = append(os.Environ(), "GOOS="+t.os, "GOARCH="+t.arch, "CGO_ENABLED=0", "GOFLAGS=", "GOAMD64=v1",
+		"GOARM64=v8.0", "GOEXPERIMENT=", "GOFIPS140=off", "GOWORK=off")
 	return output(cmd)
 }
 
@@ -74,10 +101,10 @@ func output(cmd *exec.Cmd) ([]byte, error) {
 	return out.Bytes(), nil
 }
 
-// builtPrograms reads the programs of a directory.
-func builtPrograms(dir string) ([]file, error) {
+// builtPrograms reads programs of a directory.
+func builtPrograms(dir string, names []string) ([]file, error) {
 	var all []file
-	for _, program := range programs {
+	for _, program := range names {
 		data, err := os.ReadFile(filepath.Join(dir, program))
 		if err != nil {
 			return nil, fmt.Errorf("%w (run: make build)", err)
@@ -152,6 +179,18 @@ func (o options) sourceFiles() ([]file, error) {
 		}
 	}
 	return all, nil
+}
+
+// isFor reports whether the archive for a system has the file. What operators of a server
+// need is for Linux; Windows has no manual pages, and none of the shells of completions.
+func (f file) isFor(t target) bool {
+	switch folder, _, _ := strings.Cut(f.name, "/"); folder {
+	case "packaging":
+		return t.os == "linux"
+	case "man", "completions":
+		return t.os != "windows"
+	}
+	return true
 }
 
 // units returns the units of systemd, which are files of packaging/ itself.

@@ -29,6 +29,9 @@ func main() {
 // architectures are the supported ones, by Go's names, which are Debian's as well.
 var architectures = []string{"amd64", "arm64"}
 
+// clients are the systems that have the client only.
+var clients = []target{{"darwin", "amd64"}, {"darwin", "arm64"}, {"windows", "amd64"}, {"windows", "arm64"}}
+
 // outputs are the kinds of files to write.
 var outputs = []string{"tar", "deb", "sbom"}
 
@@ -39,7 +42,7 @@ type options struct {
 	programs string    // built programs of one architecture; empty to build them
 	work     string    // directory for built programs, one per architecture
 	out      string
-	arches   []string
+	targets  []target
 	only     []string
 }
 
@@ -57,7 +60,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	if err := os.MkdirAll(o.out, 0o755); err != nil {
 		return err
 	}
-	native, err := o.programsFor(ctx, runtime.GOARCH)
+	native, err := o.programsFor(ctx, target{"linux", runtime.GOARCH})
 	if err != nil {
 		return err
 	}
@@ -65,9 +68,9 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	for _, arch := range o.arches {
-		if err := o.release(ctx, arch, docs, out); err != nil {
-			return fmt.Errorf("%s: %w", arch, err)
+	for _, t := range o.targets {
+		if err := o.release(ctx, t, docs, out); err != nil {
+			return fmt.Errorf("%s: %w", t, err)
 		}
 	}
 	return nil
@@ -75,7 +78,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 
 func parse(args []string) (options, error) {
 	var o options
-	var arches, only string
+	var arches, systems, only string
 	flags := flag.NewFlagSet("release", flag.ContinueOnError)
 	flags.StringVar(&o.version, "version", "", "`version` of the programs; required")
 	flags.StringVar(&o.source, "source", "..", "`directory` of the source tree")
@@ -84,44 +87,73 @@ func parse(args []string) (options, error) {
 	flags.StringVar(&o.work, "work", "", "keep the built programs in this `directory`, in one folder per architecture")
 	flags.StringVar(&o.out, "out", "../dist", "`directory` to write to")
 	flags.StringVar(&arches, "arch", strings.Join(architectures, ","), "architectures, as a `list` with commas")
+	flags.StringVar(&systems, "clients", "all", "systems of the client, as a `list` with commas, all or none")
 	flags.StringVar(&only, "only", strings.Join(outputs, ","), "what to write, as a `list` with commas")
 	seconds := flags.Int64("epoch", 0, "time of all files, in `seconds` since 1970")
 	if err := flags.Parse(args); err != nil {
 		return o, err
 	}
-	o.arches, o.only, o.epoch = strings.Split(arches, ","), strings.Split(only, ","), time.Unix(*seconds, 0).UTC()
+	o.only, o.epoch = strings.Split(only, ","), time.Unix(*seconds, 0).UTC()
 	switch {
 	case flags.NArg() > 0:
 		return o, fmt.Errorf("unexpected argument %q", flags.Arg(0))
 	case o.version == "":
 		return o, errors.New("--version is required: scripts/version prints it")
-	case o.programs != "" && !slices.Equal(o.arches, []string{runtime.GOARCH}):
+	case o.programs != "" && arches != runtime.GOARCH:
 		return o, fmt.Errorf("--programs has programs of this machine: use it with --arch %s", runtime.GOARCH)
-	}
-	for _, arch := range o.arches {
-		if !slices.Contains(architectures, arch) {
-			return o, fmt.Errorf("--arch: %q is not one of %s", arch, strings.Join(architectures, ", "))
-		}
 	}
 	for _, kind := range o.only {
 		if !slices.Contains(outputs, kind) {
 			return o, fmt.Errorf("--only: %q is not one of %s", kind, strings.Join(outputs, ", "))
 		}
 	}
-	return o, nil
+	for arch := range strings.SplitSeq(arches, ",") {
+		if !slices.Contains(architectures, arch) {
+			return o, fmt.Errorf("--arch: %q is not one of %s", arch, strings.Join(architectures, ", "))
+		}
+		o.targets = append(o.targets, target{"linux", arch})
+	}
+	err := o.addClients(systems)
+	return o, err
 }
 
-// release writes the files of one architecture, and prints their names.
-func (o options) release(ctx context.Context, arch string, docs []file, out io.Writer) error {
-	dir, err := o.programsFor(ctx, arch)
+// addClients adds systems of the client to the targets: those of a list, all or none.
+func (o *options) addClients(list string) error {
+	switch list {
+	case "none":
+		return nil
+	case "all":
+		o.targets = append(o.targets, clients...)
+		return nil
+	}
+	for name := range strings.SplitSeq(list, ",") {
+		i := slices.IndexFunc(clients, func(t target) bool { return t.String() == name })
+		if i < 0 {
+			return fmt.Errorf("--clients: %q is not one of %v, all, none", name, clients)
+		}
+		o.targets = append(o.targets, clients[i])
+	}
+	return nil
+}
+
+// release writes the files of one system, and prints their names.
+func (o options) release(ctx context.Context, t target, docs []file, out io.Writer) error {
+	kinds := o.only
+	if t.os != "linux" {
+		kinds = slices.DeleteFunc(slices.Clone(kinds), func(kind string) bool { return kind == "deb" })
+	}
+	if len(kinds) == 0 {
+		return nil
+	}
+	dir, err := o.programsFor(ctx, t)
 	if err != nil {
 		return err
 	}
-	bom, err := o.sbom(ctx, dir, arch)
+	bom, err := o.sbom(ctx, dir, t)
 	if err != nil {
 		return fmt.Errorf("SBOM: %w", err)
 	}
-	built, err := builtPrograms(dir)
+	built, err := builtPrograms(dir, t.programs())
 	if err != nil {
 		return err
 	}
@@ -130,20 +162,27 @@ func (o options) release(ctx context.Context, arch string, docs []file, out io.W
 		return err
 	}
 	all := slices.Concat(built, docs, source, []file{{name: "sbom.cdx.json", mode: 0o644, data: bom}})
-	stem := fmt.Sprintf("ingot_%s_linux_%s", o.version, arch)
-	for _, kind := range o.only {
+	all = slices.DeleteFunc(all, func(f file) bool { return !f.isFor(t) })
+	stem := fmt.Sprintf("ingot_%s_%s_%s", o.version, t.os, t.arch)
+	for _, kind := range kinds {
 		var name string
 		var data []byte
 		switch kind {
 		case "tar":
-			name = stem + ".tar.gz"
 			// Programs are at the top, where they find each other; the rest is as in the
 			// source tree, so that links between documents work.
-			data, err = tarGz(fmt.Sprintf("ingot-%s-linux-%s/", o.version, arch), all, o.epoch)
+			folder := fmt.Sprintf("ingot-%s-%s-%s/", o.version, t.os, t.arch)
+			if t.os == "windows" {
+				name = stem + ".zip"
+				data, err = zipped(folder, all, o.epoch)
+			} else {
+				name = stem + ".tar.gz"
+				data, err = tarGz(folder, all, o.epoch)
+			}
 		case "deb":
 			version := debVersion(o.version, o.epoch)
-			name = fmt.Sprintf("ingot_%s_%s.deb", version, arch)
-			data, err = deb(version, arch, all, o.epoch)
+			name = fmt.Sprintf("ingot_%s_%s.deb", version, t.arch)
+			data, err = deb(version, t.arch, all, o.epoch)
 		case "sbom":
 			name, data = stem+".cdx.json", bom
 		}

@@ -46,7 +46,7 @@ var builtOnce = sync.OnceValues(func() (string, error) {
 	}
 	atExit = func() { os.RemoveAll(work) }
 	o := options{version: "0.0.0-test", source: "..", work: work}
-	return o.programsFor(context.Background(), runtime.GOARCH)
+	return o.programsFor(context.Background(), target{"linux", runtime.GOARCH})
 })
 
 var atExit = func() {}
@@ -85,7 +85,7 @@ func released(t *testing.T, pattern string) []byte {
 	releasedOnce.Do(func() {
 		releasedFiles = written(t, func(out string) error {
 			return run(t.Context(), []string{"--version", testVersion, "--epoch", "1700000000", "--programs", programsDir(t),
-				"--arch", runtime.GOARCH, "--out", out}, io.Discard)
+				"--arch", runtime.GOARCH, "--clients", "none", "--out", out}, io.Discard)
 		})
 	})
 	for name, data := range releasedFiles {
@@ -125,7 +125,7 @@ func TestReproducible(t *testing.T) {
 		releases[i] = written(t, func(out string) error {
 			o := options{version: testVersion, epoch: time.Unix(1700000000, 0), source: source,
 				programs: filepath.Join(source, "built"), out: out, only: outputs}
-			return o.release(t.Context(), runtime.GOARCH, docs, io.Discard)
+			return o.release(t.Context(), target{"linux", runtime.GOARCH}, docs, io.Discard)
 		})
 	}
 	if len(releases[0]) != len(outputs) || len(releases[1]) != len(outputs) {
@@ -511,6 +511,7 @@ func TestWrongArguments(t *testing.T) {
 	for _, tt := range []struct{ args, want string }{
 		{"", "--version is required"},
 		{"--version 1 --arch riscv64", "amd64, arm64"},
+		{"--version 1 --clients plan9/386", "windows/arm64"},
 		{"--version 1 --only rpm", "tar, deb, sbom"},
 		{"--version 1 more", "more"},
 		{"--version 1 --programs x --arch amd64,arm64", "--programs"},

@@ -25,12 +25,12 @@ import (
 
 // sbom returns the bill of materials of built programs: what the go tool recorded in
 // them, with the licenses of the modules.
-func (o options) sbom(ctx context.Context, dir, arch string) ([]byte, error) {
-	linked, own, err := linkedModules(dir)
+func (o options) sbom(ctx context.Context, dir string, t target) ([]byte, error) {
+	linked, own, err := linkedModules(dir, t.programs())
 	if err != nil {
 		return nil, err
 	}
-	folders, err := o.moduleFolders(ctx, arch)
+	folders, err := o.moduleFolders(ctx, t)
 	if err != nil {
 		return nil, err
 	}
@@ -45,8 +45,8 @@ func (o options) sbom(ctx context.Context, dir, arch string) ([]byte, error) {
 	bom := cdx.NewBOM()
 	bom.Metadata = &cdx.Metadata{
 		Timestamp: o.epoch.Format("2006-01-02T15:04:05Z"), Component: &main,
-		Properties: &[]cdx.Property{{Name: "cdx:gomod:build:env:GOOS", Value: "linux"}, {Name: "cdx:gomod:build:env:GOARCH",
-			Value: arch}, {Name: "cdx:gomod:build:env:CGO_ENABLED", Value: "0"}},
+		Properties: &[]cdx.Property{{Name: "cdx:gomod:build:env:GOOS", Value: t.os}, {Name: "cdx:gomod:build:env:GOARCH",
+			Value: t.arch}, {Name: "cdx:gomod:build:env:CGO_ENABLED", Value: "0"}},
 	}
 	var components []cdx.Component
 	for _, m := range linked {
@@ -68,7 +68,7 @@ func (o options) sbom(ctx context.Context, dir, arch string) ([]byte, error) {
 		components = append(components, c)
 	}
 	bom.Components = &components
-	if bom.Dependencies, err = o.dependencies(ctx, arch, linked); err != nil {
+	if bom.Dependencies, err = o.dependencies(ctx, t, linked); err != nil {
 		return nil, err
 	}
 	var b bytes.Buffer
@@ -97,10 +97,10 @@ func uuid(b []byte) string {
 func purl(name, version string) string { return name + "@" + url.PathEscape(version) }
 
 // linkedModules returns the modules that the programs contain, and the programs.
-func linkedModules(dir string) ([]debug.Module, []cdx.Component, error) {
+func linkedModules(dir string, names []string) ([]debug.Module, []cdx.Component, error) {
 	found := map[string]debug.Module{}
 	var own []cdx.Component
-	for _, program := range programs {
+	for _, program := range names {
 		path := filepath.Join(dir, program)
 		info, err := buildinfo.ReadFile(path)
 		if err != nil {
@@ -131,12 +131,12 @@ func linkedModules(dir string) ([]debug.Module, []cdx.Component, error) {
 }
 
 // moduleFolders returns the folders of modules, and of the standard library.
-func (o options) moduleFolders(ctx context.Context, arch string) (map[string]string, error) {
-	text, err := o.goTool(ctx, arch, "list", "-m", "-json=Path,Dir", "all")
+func (o options) moduleFolders(ctx context.Context, t target) (map[string]string, error) {
+	text, err := o.goTool(ctx, t, "list", "-m", "-json=Path,Dir", "all")
 	if err != nil {
 		return nil, err
 	}
-	root, err := o.goTool(ctx, arch, "env", "GOROOT")
+	root, err := o.goTool(ctx, t, "env", "GOROOT")
 	if err != nil {
 		return nil, err
 	}
@@ -196,8 +196,8 @@ func licenses(expression string) *cdx.Licenses {
 }
 
 // dependencies returns which linked module requires which.
-func (o options) dependencies(ctx context.Context, arch string, linked []debug.Module) (*[]cdx.Dependency, error) {
-	graph, err := o.goTool(ctx, arch, "mod", "graph")
+func (o options) dependencies(ctx context.Context, t target, linked []debug.Module) (*[]cdx.Dependency, error) {
+	graph, err := o.goTool(ctx, t, "mod", "graph")
 	if err != nil {
 		return nil, err
 	}

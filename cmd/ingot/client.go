@@ -82,7 +82,8 @@ func (p *process) askedForHelp() {
 }
 
 func isOther(name string) bool {
-	return slices.ContainsFunc(others(), func(o cli.Other) bool { return o.Name == name })
+	return slices.Contains(serverCommands, name) ||
+		slices.ContainsFunc(others(), func(o cli.Other) bool { return o.Name == name })
 }
 
 // program returns the name by which the program was called.

@@ -14,7 +14,8 @@
 //	ingot man, version, help
 //	ingot push, logs, ...         the client, see internal/cli
 //
-// Called as cf, it is the client alone.
+// Called as cf, it is the client alone. The program for macOS and Windows has no
+// server: what only Linux has is in files whose names end in _linux.
 //
 // The exit status is 0 on success and after a requested stop, 1 after a failure,
 // and 2 for incorrect usage. Messages for users go to standard output, the log
@@ -25,12 +26,18 @@
 package main
 
 import (
+	"errors"
+	"fmt"
 	"io"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
 
 	"golang.org/x/term"
+
+	"ingot/internal/cli"
+	"ingot/internal/cli/core"
 )
 
 // The exit codes.
@@ -56,12 +63,56 @@ type process struct {
 }
 
 func main() {
+	prepareConsole()
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
 	p := &process{
 		name: os.Args[0], in: os.Stdin,
-		args: os.Args[1:], getenv: os.Getenv, uid: os.Getuid(), out: os.Stdout, err: os.Stderr,
+		args: os.Args[1:], getenv: getenv, uid: os.Getuid(), out: os.Stdout, err: os.Stderr,
 		terminal: term.IsTerminal(int(os.Stderr.Fd())), signals: signals, exit: os.Exit,
 	}
 	os.Exit(p.run())
+}
+
+// run executes the command line and returns the exit code.
+func (p *process) run() int {
+	p.askedForHelp()
+	if p.forClient() {
+		return p.client()
+	}
+	o, command, err := p.parse()
+	if err == nil {
+		switch command {
+		case "broker check":
+			err = p.checkBroker(o.Broker.Check)
+		case "man":
+			err = p.man(o.Man)
+		case "version":
+			fmt.Fprint(p.out, versionText())
+		default:
+			err = p.serverCommand(o, command)
+		}
+	}
+	var help *errHelp
+	var usage *usageError
+	switch {
+	case err == nil:
+		return exitOK
+	case errors.As(err, &help):
+		// A name can belong to both: the commands of the client come first.
+		if own := cli.Help(&core.Env{Program: p.program()}, command); own != "" {
+			fmt.Fprintf(p.out, "%s\nWithout COMMAND:\n\n", own)
+		}
+		fmt.Fprintln(p.out, help.text)
+		return exitOK
+	case errors.As(err, &usage):
+		hint := "ingot help"
+		if usage.command != "" {
+			hint = "ingot " + usage.command + " --help"
+		}
+		fmt.Fprintf(p.err, "ingot: %s (see: %s)\n", usage.problem, hint)
+		return exitUsage
+	}
+	fmt.Fprintf(p.err, "ingot: %s\n", strings.ReplaceAll(err.Error(), "\n", "; "))
+	return exitFailure
 }

@@ -23,7 +23,7 @@ var otherTLS = map[string]string{
 	"internal/platform/instance/agentproto/tls.go": "servers and agents have an authority of their own",
 	"internal/server/certs/config.go":              "it is for connections of clients",
 	"internal/server/handover/gate.go":             "it connects to a socket in the data directory",
-	"cmd/ingot/demo.go":                            "it calls the server of this machine, without TLS",
+	"cmd/ingot/demo_linux.go":                      "it calls the server of this machine, without TLS",
 	"internal/broker/check/probe.go":               "a command for authors of brokers, which runs on their machine",
 	"internal/platform/storage/blob/s3/config.go": "a ca-file in the URL replaces the configuration it is given; the " +
 		"other client calls the cloud's metadata service, which has no TLS",

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -85,7 +86,7 @@ func (w *world) run(args ...string) (out, errs string, code int) {
 	code = cli.Run(context.Background(), &cli.Env{
 		Program: cmp.Or(w.program, "ingot"), Args: args, Getenv: func(name string) string { return w.env[name] }, Dir: w.dir,
 		In:  strings.NewReader(w.in),
-		Out: &o, Err: &e, OutTerminal: w.terminal, InTerminal: w.asks, Version: "ingot 1.2.3",
+		Out: &o, Err: &e, OutTerminal: w.terminal, InTerminal: w.asks, Version: "ingot 1.2.3", DataDir: "/no/server",
 		Now:    func() time.Time { return time.Date(2026, 1, 2, 3, 5, 5, 0, time.UTC) },
 		Others: []cli.Other{{Name: "up", Summary: "Run the server"}},
 		Machine: func(_ context.Context, o cli.DoctorOptions) []cli.Finding {
@@ -99,8 +100,12 @@ func (w *world) run(args ...string) (out, errs string, code int) {
 		},
 	})
 	port := w.api.URL[strings.LastIndex(w.api.URL, ":"):]
-	clean := strings.NewReplacer(w.api.URL, "http://api.test", "apps.test"+port, "apps.test:PORT", w.dir, "DIR", w.home,
-		"HOME", "\x1b", "^[")
+	// Golden files have slashes and the messages of Unix; JSON doubles backslashes.
+	const sep = string(filepath.Separator)
+	doubled := strings.NewReplacer(`\`, `\\`)
+	clean := strings.NewReplacer(w.api.URL, "http://api.test", "apps.test"+port, "apps.test:PORT",
+		w.dir+sep, "DIR/", doubled.Replace(w.dir+sep), "DIR/", w.dir, "DIR", w.home, "HOME", "\x1b", "^[",
+		syscall.ENOENT.Error(), "no such file or directory")
 	return accessToken.ReplaceAllString(clean.Replace(o.String()), "bearer TOKEN"), clean.Replace(e.String()), code
 }
 

@@ -2,6 +2,7 @@ package cli_test
 
 import (
 	"net/http"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -142,10 +143,12 @@ func TestWhatExistsInstead(t *testing.T) {
 func TestOpen(t *testing.T) {
 	t.Parallel()
 	w := loggedIn(t)
-	out, errs, code := w.run("open", "shop")
-	if code != 0 || !strings.HasSuffix(out, "\nhttp://shop.apps.test:PORT\n") ||
-		!strings.Contains(errs, "No browser could be started") {
-		t.Errorf("exit code %d, want the address of the app and why no browser was started:\n%s%s", code, out, errs)
+	if runtime.GOOS == "linux" { // others have a desktop
+		out, errs, code := w.run("open", "shop")
+		if code != 0 || !strings.HasSuffix(out, "\nhttp://shop.apps.test:PORT\n") ||
+			!strings.Contains(errs, "No browser could be started") {
+			t.Errorf("exit code %d, want the address of the app and why no browser was started:\n%s%s", code, out, errs)
+		}
 	}
 	if out, _, code := w.run("open", "shop", "--console", "--print"); code != 0 ||
 		out != "http://api.test/console/apps/app-guid\n" {

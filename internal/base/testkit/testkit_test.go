@@ -1,9 +1,6 @@
 package testkit
 
 import (
-	"errors"
-	"net"
-	"syscall"
 	"testing"
 	"time"
 )
@@ -34,17 +31,5 @@ func TestEventually(t *testing.T) {
 	Eventually(t, "the third look", func() bool { n++; return n == 3 })
 	if n != 3 {
 		t.Errorf("looked %d times, want 3", n)
-	}
-}
-
-func TestRefusing(t *testing.T) {
-	t.Parallel()
-	at := Refusing(t)
-	if conn, err := net.Dial("tcp", at); !errors.Is(err, syscall.ECONNREFUSED) {
-		t.Errorf("connection is %v, error %v, want it refused", conn, err)
-	}
-	if l, err := net.Listen("tcp", at); err == nil {
-		l.Close()
-		t.Error("another listener got the port")
 	}
 }

@@ -46,14 +46,19 @@ func checkMachine(ctx context.Context, s *core.Session, _ core.Words, f *core.Do
 		}
 		return out, nil
 	}
-	out.Findings = append(out.Findings, checkLocal(s), checkTarget(ctx, s))
+	if dir := s.Env.ServerDir(); dir != "" {
+		out.Findings = append(out.Findings, checkLocal(dir))
+	}
+	out.Findings = append(out.Findings, checkTarget(ctx, s))
 	return out, nil
 }
 
-func checkLocal(s *core.Session) core.Finding {
-	f := core.Finding{Name: "server on this machine", State: core.FindingNote, Get: "none is running in " +
-		cmp.Or(cmp.Or(s.Env.Getenv("INGOT_DATA_DIR"), s.Env.DataDir), "a known directory") + ": 'ingot up --demo' starts one"}
-	if local, err := config.FindLocal(cmp.Or(s.Env.Getenv("INGOT_DATA_DIR"), s.Env.DataDir)); err == nil {
+func checkLocal(dir string) core.Finding {
+	f := core.Finding{
+		Name: "server on this machine", State: core.FindingNote,
+		Get: "none is running in " + dir + ": 'ingot up --demo' starts one",
+	}
+	if local, err := config.FindLocal(dir); err == nil {
 		f = core.Finding{Name: f.Name, State: core.FindingOK, Found: local.API + " (data in " + local.Dir + ")"}
 	}
 	return f

@@ -5,9 +5,7 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"os/signal"
 	"strings"
-	"syscall"
 
 	xterm "golang.org/x/term"
 
@@ -137,11 +135,14 @@ func (f *sshFlags) terminal(s *core.Session, command string) *shell.Terminal {
 		return t
 	}
 	t.Size = func() (int, int) {
-		columns, rows, err := xterm.GetSize(int(file.Fd()))
-		if err != nil {
-			return 43, 80
+		for _, end := range []any{s.Env.Out, s.Env.In} { // on Windows only the output has a size
+			if f, ok := end.(*os.File); ok {
+				if columns, rows, err := xterm.GetSize(int(f.Fd())); err == nil {
+					return rows, columns
+				}
+			}
 		}
-		return rows, columns
+		return 43, 80
 	}
 	t.Raw = func() (func(), error) {
 		state, err := xterm.MakeRaw(int(file.Fd()))
@@ -150,9 +151,7 @@ func (f *sshFlags) terminal(s *core.Session, command string) *shell.Terminal {
 		}
 		return func() { _ = xterm.Restore(int(file.Fd()), state) }, nil
 	}
-	changed := make(chan os.Signal, 1)
-	signal.Notify(changed, syscall.SIGWINCH)
-	t.Changed = changed
+	t.Changed = sizeChanges()
 	return t
 }
 

@@ -88,7 +88,7 @@ func describe(rel, full string, d fs.DirEntry) (File, bool, error) {
 	if err != nil {
 		return File{}, false, err
 	}
-	f := File{Path: rel, Mode: info.Mode(), full: full, modified: info.ModTime()}
+	f := File{Path: rel, Mode: uploadMode(info.Mode()), full: full, modified: info.ModTime()}
 	switch {
 	case info.IsDir():
 		return f, true, nil
@@ -97,6 +97,7 @@ func describe(rel, full string, d fs.DirEntry) (File, bool, error) {
 		return f, true, nil
 	case info.Mode()&fs.ModeSymlink != 0:
 		f.Link, err = os.Readlink(full)
+		f.Link = filepath.ToSlash(f.Link)
 		f.Size = int64(len(f.Link))
 		return f, true, err
 	}

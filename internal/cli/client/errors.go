@@ -9,7 +9,6 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
-	"syscall"
 )
 
 // Error is an error response.
@@ -130,8 +129,8 @@ func explain(api string, err error) error {
 		why = fmt.Errorf("host %s not found", dns.Name)
 	case errors.Is(err, http.ErrSchemeMismatch):
 		why = fmt.Errorf("it uses HTTP, not HTTPS (%w): write http:// before the address", http.ErrSchemeMismatch)
-	case errors.Is(err, syscall.ECONNREFUSED):
-		why = fmt.Errorf("nothing is listening on that port: %w", syscall.ECONNREFUSED)
+	case errors.Is(err, errRefused):
+		why = fmt.Errorf("nothing is listening on that port: %w", errRefused)
 	}
 	if u, parseErr := url.Parse(wrong.URL); parseErr == nil && u.Host != "" {
 		api = u.Scheme + "://" + u.Host

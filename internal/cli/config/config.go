@@ -123,7 +123,7 @@ func (c *Config) save() error {
 	if err := errors.Join(writeErr, f.Close()); err != nil {
 		return err
 	}
-	return os.Rename(f.Name(), c.path)
+	return replace(f.Name(), c.path)
 }
 
 // Forget drops the login and everything that depends on it.

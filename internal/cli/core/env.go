@@ -1,8 +1,10 @@
 package core
 
 import (
+	"cmp"
 	"context"
 	"io"
+	"os"
 	"path/filepath"
 	"time"
 )
@@ -49,10 +51,16 @@ type Other struct {
 	Sub           []Other
 }
 
+// ServerDir returns the data directory of a server on this machine, or "" if none can run here.
+func (w *Env) ServerDir() string { return cmp.Or(w.Getenv("INGOT_DATA_DIR"), w.DataDir) }
+
 // Path makes a path given by the user absolute.
 func (w *Env) Path(p string) string {
-	if filepath.IsAbs(p) {
+	switch {
+	case filepath.IsAbs(p):
 		return filepath.Clean(p)
+	case p != "" && os.IsPathSeparator(p[0]): // on Windows, where it is on the drive of the folder
+		return filepath.Clean(filepath.VolumeName(w.Dir) + p)
 	}
 	return filepath.Join(w.Dir, p)
 }

@@ -99,10 +99,12 @@ func (s *Session) Check(n need) error {
 	program := s.Env.Program
 	switch {
 	case n >= NeedsAPI && s.Config.API == "":
-		return &Problem{
-			What: "No API is targeted.", Why: "you are not logged in, and no server is running on this machine",
-			Try: fmt.Sprintf("'%s login -a URL', or start a server here with 'ingot up --demo'", program),
+		p := &Problem{What: "No API is targeted.", Why: "you are not logged in", Try: "'" + program + " login -a URL'"}
+		if s.Env.ServerDir() != "" {
+			p.Why += ", and no server is running on this machine"
+			p.Try += ", or start a server here with 'ingot up --demo'"
 		}
+		return p
 	case n >= NeedsLogin && s.Config.AccessToken == "":
 		return &Problem{What: "Not logged in to " + s.Config.API + ".", Try: fmt.Sprintf("'%s login'", program)}
 	case n >= NeedsOrg && s.Config.Org.GUID == "":

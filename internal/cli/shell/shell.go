@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"os"
 	"time"
 
 	"golang.org/x/crypto/ssh"
@@ -73,8 +72,8 @@ type Terminal struct {
 	Size func() (rows, columns int)
 	// Raw switches it to raw mode until the returned function is called.
 	Raw func() (restore func(), err error)
-	// Changed receives a signal when the size changes.
-	Changed <-chan os.Signal
+	// Changed receives a value when the size may have changed.
+	Changed <-chan struct{}
 }
 
 // Run runs a command, or a shell if command is empty, and returns its exit code.
@@ -104,8 +103,10 @@ func (c *Client) Run(ctx context.Context, command string, in io.Reader, out, err
 			for {
 				select {
 				case <-t.Changed:
-					rows, columns := t.Size()
-					_ = session.WindowChange(rows, columns) // a wrong size is not fatal
+					before := [2]int{rows, columns}
+					if rows, columns = t.Size(); before != [2]int{rows, columns} {
+						_ = session.WindowChange(rows, columns) // a wrong size is not fatal
+					}
 				case <-done:
 					return
 				}

@@ -1,29 +1,21 @@
 package main
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"log/slog"
-	"path/filepath"
-	"runtime"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
-
-	"github.com/jessevdk/go-flags"
 
 	"ingot/internal/auth"
 	"ingot/internal/base/logging"
-	"ingot/internal/base/version"
-	"ingot/internal/cli"
 	"ingot/internal/platform/engine/kubernetes"
 	"ingot/internal/system"
 )
 
-// options are all commands with their flags.
-type options struct {
+// serverOptions are the commands of the server with their flags.
+type serverOptions struct {
 	Up     upOptions     `command:"up" description:"Run the server" long-description:"Runs the server until it is interrupted. Every flag can also be set with the environment variable shown beside it."`
 	Down   downOptions   `command:"down" description:"Stop the server and its apps" long-description:"Stops the server of a data directory and everything that keeps running without it: app instances with their networks and mounts, and the databases of services. The data is kept: the next 'ingot up' starts the apps."`
 	Reload reloadOptions `command:"reload" description:"Restart the server without interrupting requests" long-description:"Replaces the server of a data directory by a new process of the installed program, with the same flags and environment. Apps continue, requests and connections too: the new process takes over the listening sockets, and the old one finishes its requests. If the new process does not start, the old one continues. This is how to upgrade, see docs/upgrading.md."`
@@ -39,14 +31,38 @@ type options struct {
 	} `command:"keys" description:"Manage encryption keys"`
 	Notifications notificationsOptions `command:"notifications" subcommands-optional:"true" description:"Run the notification service alone" long-description:"Runs the notification service until it is interrupted, with an external authorization server and platform. Every flag can also be set with the environment variable shown beside it."`
 	Demo          demoOptions          `command:"demo" description:"Run a guided tour on a running server" long-description:"Runs the steps of docs/tour.md on the server of this machine in an org of its own, shows each command with its output, and cleans up."`
-	Broker        brokerOptions        `command:"broker" description:"Check service brokers"`
 	Blob          blobOptions          `command:"blob" description:"Move packages, droplets and buildpacks"`
 	DB            dbOptions            `command:"db" description:"Copy or migrate the database"`
 	Backup        backupOptions        `command:"backup" subcommands-optional:"true" description:"Back up a running server" long-description:"Writes a backup of a server, which may be running, to TARGET: a directory, which is created, a file (its name ends in .age) or s3://BUCKET/PREFIX?PARAMETERS as for --blob-url. A file is complete by itself. A directory or bucket keeps many backups, each of which adds only what is new. A backup is encrypted, signed (INGOT_BACKUP_SIGNING_KEY), and contains the databases, keys, packages, droplets, buildpacks and the data of service instances; see docs/backup.md."`
 	Restore       restoreOptions       `command:"restore" description:"Restore a server from a backup" long-description:"Restores a backup into an empty data directory, on this or another machine. Everything is checked before the directory becomes usable; if it fails, the directory stays empty. See docs/backup.md."`
-	Man           manOptions           `command:"man" description:"Write manual pages" long-description:"Prints the manual page ingot(1) for man, as in 'ingot man | man -l -', or writes the pages of all commands into a directory."`
-	Version       struct{}             `command:"version" description:"Show the version"`
-	Help          struct{}             `command:"help" description:"Show help for a command"`
+}
+
+// arguments takes the arguments of a command that the parser does not know as such, and
+// returns the others.
+func (o *serverOptions) arguments(command string, rest []string) []string {
+	if command == "backup" {
+		o.Backup.target = rest
+		return nil
+	}
+	return rest
+}
+
+// serverDefaults returns the default values of flags.
+func serverDefaults() map[string]string {
+	c := system.DefaultConfig()
+	login := c.LoginLimits
+	return map[string]string{
+		"login-limit-address": login.Address, "login-limit-account": login.Account, "login-limit-pair": login.Pair,
+		"login-limit-client": login.Client, "login-lockout": login.Lockout,
+		"listen": c.Listen, "notifications-listen": c.NotificationsListen,
+		"ssh-listen": c.SSHListen, "admin-listen": c.AdminListen, "domain": c.Domain, "tcp-ports": c.TCPPorts,
+		"engine": c.Engine, "log-store": c.LogStore,
+		"kubernetes-namespace": c.Kubernetes.Namespace, "kubernetes-user-namespaces": c.Kubernetes.UserNamespaces,
+		"kubernetes-rate": strconv.Itoa(c.Kubernetes.Rate), "kubernetes-place-timeout": c.Kubernetes.PlaceTimeout.String(),
+		"messages-kept": c.MessagesKept.String(), "drain-timeout": c.DrainTimeout.String(), "password-grant": "on",
+		"forward-client-cert": c.ForwardClientCert,
+		"trace-sampling":      strconv.FormatFloat(c.Traces.Sampling, 'g', -1, 64), "log-level": "info", "log-format": "auto",
+	}
 }
 
 // upOptions are the flags of `ingot up`.
@@ -162,149 +178,6 @@ type logOptions struct {
 	LogFormat string `long:"log-format" env:"INGOT_LOG_FORMAT" value-name:"auto|human|json" description:"Log format; auto is human on a terminal and json otherwise"`
 }
 
-// serverName is the name of the server's data directory.
-const serverName = "ingot"
-
-// defaultDataDir returns the default data directory for a server of this name, or
-// "" when the environment names no directory for it.
-func (p *process) defaultDataDir(name string) string {
-	switch {
-	case p.uid == 0:
-		return "/var/lib/" + name
-	case filepath.IsAbs(p.getenv("XDG_DATA_HOME")):
-		return filepath.Join(p.getenv("XDG_DATA_HOME"), name)
-	case filepath.IsAbs(p.getenv("HOME")):
-		return filepath.Join(p.getenv("HOME"), ".local", "share", name)
-	}
-	return ""
-}
-
-// usageError is an incorrect invocation.
-type usageError struct {
-	problem string
-	command string // command whose help is suggested
-}
-
-func (e *usageError) Error() string { return e.problem }
-
-// errHelp is a request for help; its text is the help.
-type errHelp struct{ text string }
-
-func (e *errHelp) Error() string { return e.text }
-
-// parse reads arguments and environment. It returns the command as its words.
-func (p *process) parse() (*options, string, error) {
-	o := &options{}
-	parser := flags.NewNamedParser("ingot", flags.HelpFlag|flags.PassDoubleDash)
-	parser.ShortDescription = "Cloud Foundry compatible application platform"
-	if _, err := parser.AddGroup("Commands", "", o); err != nil {
-		return nil, "", err
-	}
-	all := optionsOf(parser.Command)
-	p.applyDefaults(all)
-	parser.UnknownOptionHandler = func(name string, _ flags.SplitArgument, _ []string) ([]string, error) {
-		return nil, errors.New(unknownFlag(name, all))
-	}
-	rest, err := parser.ParseArgs(p.args)
-	command := active(parser.Command)
-	if help := (*flags.Error)(nil); errors.As(err, &help) && help.Type == flags.ErrHelp {
-		return nil, command, &errHelp{helpText(parser, p.helpWidth())}
-	}
-	if command == "backup" {
-		o.Backup.target = rest
-	} else if err == nil && len(rest) > 0 {
-		err = fmt.Errorf("unexpected argument %q", rest[0])
-	}
-	if err != nil {
-		return nil, command, &usageError{cli.FlagError(err), command}
-	}
-	return o, command, p.ignoreEmpty(all)
-}
-
-// ignoreEmpty restores the default where a variable is set but empty: that counts
-// as unset, while a flag with an empty value is intended.
-func (p *process) ignoreEmpty(all []*flags.Option) error {
-	off := "false"
-	for _, opt := range all {
-		if !opt.IsSetDefault() || opt.EnvDefaultKey == "" || p.getenv(opt.EnvDefaultKey) != "" {
-			continue
-		}
-		if len(opt.Default) > 0 {
-			if err := opt.Set(&opt.Default[0]); err != nil {
-				return err
-			}
-		} else if opt.Value() == true {
-			if err := opt.Set(&off); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
-}
-
-// applyDefaults sets the defaults of the parser, from the environment of the
-// process.
-func (p *process) applyDefaults(all []*flags.Option) {
-	c := system.DefaultConfig()
-	login := c.LoginLimits
-	known := map[string]string{
-		"login-limit-address": login.Address, "login-limit-account": login.Account, "login-limit-pair": login.Pair,
-		"login-limit-client": login.Client, "login-lockout": login.Lockout,
-		"listen": c.Listen, "notifications-listen": c.NotificationsListen,
-		"ssh-listen": c.SSHListen, "admin-listen": c.AdminListen, "domain": c.Domain, "tcp-ports": c.TCPPorts,
-		"engine": c.Engine, "log-store": c.LogStore,
-		"kubernetes-namespace": c.Kubernetes.Namespace, "kubernetes-user-namespaces": c.Kubernetes.UserNamespaces,
-		"kubernetes-rate": strconv.Itoa(c.Kubernetes.Rate), "kubernetes-place-timeout": c.Kubernetes.PlaceTimeout.String(),
-		"messages-kept": c.MessagesKept.String(), "drain-timeout": c.DrainTimeout.String(), "password-grant": "on",
-		"forward-client-cert": c.ForwardClientCert,
-		"trace-sampling":      strconv.FormatFloat(c.Traces.Sampling, 'g', -1, 64), "log-level": "info", "log-format": "auto",
-	}
-	for _, opt := range all {
-		value := known[opt.LongName]
-		if own, ok := opt.Field().Tag.Lookup("own-default"); ok { // a flag that other commands share
-			value = own
-		}
-		if opt.LongName == "data-dir" {
-			value = p.defaultDataDir(cmp.Or(value, serverName))
-		}
-		if value != "" {
-			opt.Default, opt.DefaultMask = []string{value}, value
-		}
-		if other := opt.Field().Tag.Get("other-env"); other != "" && p.getenv(other) != "" {
-			opt.Default = []string{p.getenv(other)}
-		}
-		if value := p.getenv(opt.EnvDefaultKey); value != "" && opt.EnvDefaultKey != "" {
-			opt.Default = []string{value}
-		}
-	}
-}
-
-func optionsOf(c *flags.Command) []*flags.Option {
-	all := ownOptions(c)
-	for _, sub := range c.Commands() {
-		all = append(all, optionsOf(sub)...)
-	}
-	return all
-}
-
-// ownOptions returns the options of a command without those of its subcommands.
-func ownOptions(c *flags.Command) []*flags.Option {
-	var all []*flags.Option
-	for _, g := range c.Groups() {
-		all = append(all, g.Options()...)
-	}
-	return append(all, c.Options()...)
-}
-
-// active returns the given command as its words.
-func active(c *flags.Command) string {
-	var words []string
-	for c = c.Active; c != nil; c = c.Active {
-		words = append(words, c.Name)
-	}
-	return strings.Join(words, " ")
-}
-
 // config turns the flags into a configuration and a logger.
 func (p *process) config(o upOptions) (system.Config, error) {
 	c := system.Config{
@@ -355,9 +228,4 @@ func (p *process) logger(o logOptions) (*slog.Logger, error) {
 	}
 	human := o.LogFormat == "human" || o.LogFormat == "auto" && p.terminal
 	return logging.New(p.err, human, level), nil
-}
-
-func versionText() string {
-	return fmt.Sprintf("ingot %s (data format %d, %s, %s/%s)\n", version.Version, version.DataFormat, runtime.Version(),
-		runtime.GOOS, runtime.GOARCH)
 }

@@ -19,14 +19,6 @@ import (
 	"ingot/internal/system"
 )
 
-func env(pairs ...string) func(string) string {
-	set := map[string]string{"HOME": "/home/vcap"}
-	for i := 0; i < len(pairs); i += 2 {
-		set[pairs[i]] = pairs[i+1]
-	}
-	return func(name string) string { return set[name] }
-}
-
 func TestMain(m *testing.M) { os.Exit(testkit.WithPrograms(m.Run)) }
 
 func TestFlagsAndEnvironment(t *testing.T) {

@@ -5,92 +5,54 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"strings"
 
 	"ingot/internal/base/background"
 	"ingot/internal/base/datadir"
-	"ingot/internal/cli"
 	"ingot/internal/server/memlimit"
 	"ingot/internal/system"
 )
 
-// run executes the command line and returns the exit code.
-func (p *process) run() int {
-	p.askedForHelp()
-	if p.forClient() {
-		return p.client()
+// serverCommand runs a command of the server.
+func (p *process) serverCommand(o *options, command string) error {
+	switch command {
+	case "up":
+		return p.up(o.Up)
+	case "reload":
+		return p.reload(o.Reload)
+	case "down":
+		return p.down(o.Down)
+	case "notifications":
+		return p.notifications(o.Notifications)
+	case "keys rotate-encryption":
+		return p.rotate(o.Keys.Rotate.DataDir)
+	case "keys rotate-agents":
+		return p.rotateAgents(o.Keys.RotateAgents.DataDir, o.Keys.RotateAgents.DatabaseURL, o.Keys.RotateAgents.logOptions)
+	case "blob copy":
+		return p.copyBlobs(o.Blob.Copy)
+	case "db migrate":
+		return p.migrateDB(o.DB.Migrate)
+	case "db copy":
+		return p.copyDB(o.DB.Copy)
+	case "backup":
+		return p.backup(o.Backup)
+	case "backup keygen":
+		return p.backupKeygen(o.Backup.Keygen)
+	case "backup signing-key":
+		return p.backupSigningKey(o.Backup.Signing)
+	case "backup list":
+		return p.listBackups(o.Backup.List)
+	case "backup verify":
+		return p.verifyBackup(o.Backup.Verify)
+	case "backup prune":
+		return p.pruneBackups(o.Backup.Prune)
+	case "backup status":
+		return p.backupStatus(o.Backup.Status)
+	case "restore":
+		return p.restore(o.Restore)
+	case "demo":
+		return p.demo(o.Demo)
 	}
-	o, command, err := p.parse()
-	if err == nil {
-		switch command {
-		case "up":
-			err = p.up(o.Up)
-		case "reload":
-			err = p.reload(o.Reload)
-		case "down":
-			err = p.down(o.Down)
-		case "notifications":
-			err = p.notifications(o.Notifications)
-		case "keys rotate-encryption":
-			err = p.rotate(o.Keys.Rotate.DataDir)
-		case "keys rotate-agents":
-			err = p.rotateAgents(o.Keys.RotateAgents.DataDir, o.Keys.RotateAgents.DatabaseURL, o.Keys.RotateAgents.logOptions)
-		case "broker check":
-			err = p.checkBroker(o.Broker.Check)
-		case "blob copy":
-			err = p.copyBlobs(o.Blob.Copy)
-		case "db migrate":
-			err = p.migrateDB(o.DB.Migrate)
-		case "db copy":
-			err = p.copyDB(o.DB.Copy)
-		case "backup":
-			err = p.backup(o.Backup)
-		case "backup keygen":
-			err = p.backupKeygen(o.Backup.Keygen)
-		case "backup signing-key":
-			err = p.backupSigningKey(o.Backup.Signing)
-		case "backup list":
-			err = p.listBackups(o.Backup.List)
-		case "backup verify":
-			err = p.verifyBackup(o.Backup.Verify)
-		case "backup prune":
-			err = p.pruneBackups(o.Backup.Prune)
-		case "backup status":
-			err = p.backupStatus(o.Backup.Status)
-		case "restore":
-			err = p.restore(o.Restore)
-		case "demo":
-			err = p.demo(o.Demo)
-		case "man":
-			err = p.man(o.Man)
-		case "version":
-			fmt.Fprint(p.out, versionText())
-		default:
-			err = fmt.Errorf("unknown command %q", command)
-		}
-	}
-	var help *errHelp
-	var usage *usageError
-	switch {
-	case err == nil:
-		return exitOK
-	case errors.As(err, &help):
-		// A name can belong to both: the commands of the client come first.
-		if own := cli.Help(&cli.Env{Program: p.program()}, command); own != "" {
-			fmt.Fprintf(p.out, "%s\nWithout COMMAND:\n\n", own)
-		}
-		fmt.Fprintln(p.out, help.text)
-		return exitOK
-	case errors.As(err, &usage):
-		hint := "ingot help"
-		if usage.command != "" {
-			hint = "ingot " + usage.command + " --help"
-		}
-		fmt.Fprintf(p.err, "ingot: %s (see: %s)\n", usage.problem, hint)
-		return exitUsage
-	}
-	fmt.Fprintf(p.err, "ingot: %s\n", strings.ReplaceAll(err.Error(), "\n", "; "))
-	return exitFailure
+	return fmt.Errorf("unknown command %q", command)
 }
 
 // up runs the server until it is asked to stop.

@@ -147,3 +147,19 @@ func TestFirstCommands(t *testing.T) {
 		}
 	}
 }
+
+// TestServerCommands: the program for other systems knows what it does not have.
+func TestServerCommands(t *testing.T) {
+	t.Parallel()
+	parser := flags.NewNamedParser("ingot", 0)
+	if _, err := parser.AddGroup("Commands", "", &serverOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, c := range parser.Commands() {
+		names = append(names, c.Name)
+	}
+	if !slices.Equal(names, serverCommands) {
+		t.Errorf("serverCommands has %q, want %q", serverCommands, names)
+	}
+}

@@ -1,0 +1,22 @@
+//go:build !windows
+
+package apps
+
+import (
+	"os"
+	"os/signal"
+	"syscall"
+)
+
+// sizeChanges returns a channel that receives a value when the size of the terminal
+// changed.
+func sizeChanges() <-chan struct{} {
+	signals, changed := make(chan os.Signal, 1), make(chan struct{})
+	signal.Notify(signals, syscall.SIGWINCH)
+	go func() {
+		for range signals {
+			changed <- struct{}{}
+		}
+	}()
+	return changed
+}
