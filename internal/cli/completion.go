@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"ingot/internal/base/cfapi"
 	"ingot/internal/cli/client"
 	"ingot/internal/cli/config"
 	"ingot/internal/cli/core"
@@ -190,7 +191,7 @@ func apiNames(ctx context.Context, w *Env, path string, query ...string) []strin
 	c.Login = cfg.Links.Login
 	defer c.Close()
 	s := &core.Session{Env: w, Config: cfg, API: c}
-	things, err := client.List[client.Thing](ctx, c, path, s.InSpace(append([]string{"order_by", "name", "per_page",
+	things, err := client.List[cfapi.Thing](ctx, c, path, s.InSpace(append([]string{"order_by", "name", "per_page",
 		"100"}, query...)...))
 	if err != nil {
 		return nil

@@ -13,6 +13,7 @@ import (
 	"strconv"
 	"strings"
 
+	"ingot/internal/base/cfapi"
 	"ingot/internal/cli/bits"
 	"ingot/internal/cli/client"
 	"ingot/internal/cli/core"
@@ -30,7 +31,7 @@ type buildpackRow struct {
 }
 
 func listBuildpacks(ctx context.Context, s *core.Session, _ core.Words, _ *core.NoFlags) (core.Result, error) {
-	s.Say("Getting buildpacks as %s...", s.Out.Bold(s.API.User().Name()))
+	s.Acting("Getting buildpacks")
 	rows, err := client.List[buildpackRow](ctx, s.API, "/v3/buildpacks", url.Values{"order_by": {"position"}})
 	if err != nil {
 		return nil, err
@@ -60,7 +61,7 @@ func createBuildpack(ctx context.Context, s *core.Session, w core.Words, f *newB
 	}
 	defer archive.cleanup()
 	s.Acting("Creating buildpack %s", w["BUILDPACK"])
-	var t client.Thing
+	var t cfapi.Thing
 	if _, err := s.API.Post(ctx, buildpackPath, map[string]any{"name": w["BUILDPACK"], "position": position,
 		"enabled": !f.Disable}, &t); err != nil {
 		return nil, err
@@ -72,7 +73,7 @@ func createBuildpack(ctx context.Context, s *core.Session, w core.Words, f *newB
 	return s.Done("name", t.Name, "guid", t.GUID)
 }
 
-func uploadBuildpack(ctx context.Context, s *core.Session, t client.Thing, a *buildpackArchive) error {
+func uploadBuildpack(ctx context.Context, s *core.Session, t cfapi.Thing, a *buildpackArchive) error {
 	s.Acting("Uploading buildpack %s", t.Name)
 	s.Progress.Step("Uploading "+t.Name+" ("+term.Size(a.bits.Length)+")", a.bits.Length)
 	reply, err := s.API.UploadBuildpack(ctx, t.GUID, a.name, a.bits, s.Progress.Add)

@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"strings"
 
+	"ingot/internal/base/cfapi"
 	"ingot/internal/cli/client"
 	"ingot/internal/cli/core"
 )
@@ -18,7 +19,7 @@ type stackRow struct {
 }
 
 func listStacks(ctx context.Context, s *core.Session, _ core.Words, _ *core.NoFlags) (core.Result, error) {
-	s.Say("Getting stacks as %s...", s.Out.Bold(s.API.User().Name()))
+	s.Acting("Getting stacks")
 	rows, err := client.List[stackRow](ctx, s.API, "/v3/stacks", nil)
 	if err != nil {
 		return nil, err
@@ -40,7 +41,7 @@ type variableSet struct {
 	Var map[string]any `json:"var"`
 }
 
-func variableGroup(phase string) func(context.Context, *core.Session, core.Words, *core.NoFlags) (core.Result, error) {
+func variableGroup(phase string) core.Action[core.NoFlags] {
 	return func(ctx context.Context, s *core.Session, _ core.Words, _ *core.NoFlags) (core.Result, error) {
 		s.Acting("Getting the %s environment variable group", phase)
 		var group variableSet
@@ -59,8 +60,7 @@ func variableGroup(phase string) func(context.Context, *core.Session, core.Words
 }
 
 // setVariableGroup replaces the variables of a group.
-func setVariableGroup(phase string) func(context.Context, *core.Session, core.Words,
-	*core.NoFlags) (core.Result, error) {
+func setVariableGroup(phase string) core.Action[core.NoFlags] {
 	return func(ctx context.Context, s *core.Session, w core.Words, _ *core.NoFlags) (core.Result, error) {
 		next, err := s.JSONObject("JSON", w["JSON"])
 		if err != nil {
@@ -82,10 +82,7 @@ func setVariableGroup(phase string) func(context.Context, *core.Session, core.Wo
 			}
 			change[name] = value
 		}
-		if err := s.Send(ctx, http.MethodPatch, at, map[string]any{"var": change}); err != nil {
-			return nil, err
-		}
-		return s.Done("group", phase, "variables", len(next))
+		return s.Change(ctx, http.MethodPatch, at, map[string]any{"var": change}, "group", phase, "variables", len(next))
 	}
 }
 
@@ -105,14 +102,14 @@ func featureFlag(ctx context.Context, s *core.Session, w core.Words, _ *core.NoF
 }
 
 type fullStack struct {
-	client.Thing
+	cfapi.Thing
 	Description string `json:"description"`
 	State       string `json:"state"`
 	Reason      string `json:"state_reason"`
 }
 
 func findStack(ctx context.Context, s *core.Session, name string) (fullStack, error) {
-	return core.Named(ctx, s, "Stack", "/v3/stacks", name, nil, func(t fullStack) string { return t.Name })
+	return core.Named[fullStack](ctx, s, "Stack", "/v3/stacks", name, nil)
 }
 
 func (t *fullStack) sheet() core.Result {
@@ -182,7 +179,7 @@ type flagRow struct {
 }
 
 func listFeatureFlags(ctx context.Context, s *core.Session, _ core.Words, _ *core.NoFlags) (core.Result, error) {
-	s.Say("Getting feature flags as %s...", s.Out.Bold(s.API.User().Name()))
+	s.Acting("Getting feature flags")
 	rows, err := client.List[flagRow](ctx, s.API, "/v3/feature_flags", nil)
 	if err != nil {
 		return nil, err
@@ -195,7 +192,7 @@ func listFeatureFlags(ctx context.Context, s *core.Session, _ core.Words, _ *cor
 	}, nil
 }
 
-func switchFlag(on bool) func(context.Context, *core.Session, core.Words, *core.NoFlags) (core.Result, error) {
+func switchFlag(on bool) core.Action[core.NoFlags] {
 	return func(ctx context.Context, s *core.Session, w core.Words, _ *core.NoFlags) (core.Result, error) {
 		verb := map[bool]string{true: "Enabling", false: "Disabling"}[on]
 		s.Say("%s feature flag %s as %s...", verb, s.Out.Bold(w["FLAG"]), s.Out.Bold(s.API.User().Name()))

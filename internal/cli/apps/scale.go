@@ -47,10 +47,8 @@ func scaleApp(ctx context.Context, s *core.Session, w core.Words, f *scaleFlags)
 		return core.OrNil(Summarize(ctx, s, app))
 	}
 	restart = restart && app.State == "STARTED"
-	if restart && !f.Force {
-		if err := s.Confirm(ctx, "This restarts the app. Continue"); err != nil {
-			return nil, err
-		}
+	if err := s.Confirm(ctx, f.Force || !restart, "This restarts the app. Continue"); err != nil {
+		return nil, err
 	}
 	if _, err := s.API.Post(ctx, "/v3/apps/"+app.GUID+"/processes/"+f.Process+"/actions/scale", change, nil); err != nil {
 		return nil, err

@@ -272,10 +272,7 @@ func (d *orgData) rows(r *http.Request, users map[string]page.User) {
 	if d.Space != "" {
 		d.Pager.Query.Set("space", d.Space)
 	}
-	names := map[string]string{}
-	for _, in := range d.spaces {
-		names[in.GUID] = in.Name
-	}
+	names := cfapi.Names(d.spaces)
 	for _, u := range page.Visible(d.Pager, list, page.PerPage) {
 		row := memberRow{User: u}
 		for _, kind := range d.Kinds {

@@ -55,10 +55,7 @@ func LoadOverview(c *page.Caller) (*Overview, error) {
 	if err != nil {
 		return nil, err
 	}
-	orgs := map[string]string{}
-	for _, org := range o.Orgs {
-		orgs[org.GUID] = org.Name
-	}
+	orgs := cfapi.Names(o.Orgs)
 	spaces := map[string]page.Space{}
 	for _, s := range o.Spaces {
 		spaces[s.GUID] = s

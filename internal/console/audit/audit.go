@@ -216,9 +216,7 @@ func nameTargets(c *page.Caller, list []fullEvent) error {
 		if err != nil {
 			return err
 		}
-		for _, u := range users {
-			names[u.GUID] = u.Name
-		}
+		maps.Copy(names, cfapi.Names(users))
 	}
 	for i := range list {
 		if e := &list[i]; e.Target.Type == "user" && e.Target.Name == "" {

@@ -183,10 +183,7 @@ func (c pages) sendForm(w http.ResponseWriter, r *http.Request, s *page.Session,
 
 // placesOf returns spaces with the names of their orgs, in order.
 func placesOf(spaces []page.Space, orgs []page.Organization) []place {
-	names := map[string]string{}
-	for _, o := range orgs {
-		names[o.GUID] = o.Name
-	}
+	names := cfapi.Names(orgs)
 	list := make([]place, 0, len(spaces))
 	for _, s := range spaces {
 		list = append(list, place{s.GUID, names[s.Relationships.Organization.Data.GUID] + " / " + s.Name})

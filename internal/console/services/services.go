@@ -320,10 +320,7 @@ func developedSpaces(c *page.Caller) ([]developed, error) {
 	if err != nil {
 		return nil, err
 	}
-	orgs := map[string]string{}
-	for _, o := range l.Included.Orgs {
-		orgs[o.GUID] = o.Name
-	}
+	orgs := cfapi.Names(l.Included.Orgs)
 	var out []developed
 	for _, in := range l.Resources {
 		if c.Session.Admin() || slices.ContainsFunc(roles,
