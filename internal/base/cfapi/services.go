@@ -11,6 +11,11 @@ type Operation struct {
 	Updated     time.Time `json:"updated_at"`
 }
 
+// Running reports whether the operation is in progress.
+func (o *Operation) Running() bool {
+	return o != nil && (o.State == "in progress" || o.State == "initial")
+}
+
 // ServiceInstance is a service instance.
 type ServiceInstance struct {
 	Thing

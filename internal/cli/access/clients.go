@@ -13,26 +13,14 @@ import (
 	"strconv"
 	"strings"
 
+	"ingot/internal/base/cfapi"
 	"ingot/internal/cli/client"
 	"ingot/internal/cli/core"
 	"ingot/internal/cli/term"
 )
 
-// oauthClient is a client of the authorization server, in UAA's format.
-type oauthClient struct {
-	ID             string   `json:"client_id"`
-	Name           string   `json:"name,omitempty"`
-	GrantTypes     []string `json:"authorized_grant_types"`
-	Scopes         []string `json:"scope"`
-	Authorities    []string `json:"authorities"`
-	RedirectURIs   []string `json:"redirect_uri,omitempty"`
-	AutoApprove    any      `json:"autoapprove,omitempty"`
-	AccessSeconds  *int     `json:"access_token_validity,omitempty"`
-	RefreshSeconds *int     `json:"refresh_token_validity,omitempty"`
-	Public         bool     `json:"allowpublic,omitempty"`
-	// Secret is a generated secret, which is shown once.
-	Secret string `json:"client_secret,omitempty"`
-}
+// oauthClient is a client of the authorization server.
+type oauthClient cfapi.OAuthClient
 
 func (c *oauthClient) Show(p *term.Printer) {
 	rows := [][2]string{{"client", p.Bold(c.ID)}}
@@ -172,10 +160,7 @@ func noClient(ctx context.Context, s *core.Session, id string, err error) error 
 func listClients(ctx context.Context, s *core.Session) ([]oauthClient, error) {
 	var all []oauthClient
 	for {
-		var page struct {
-			Resources []oauthClient `json:"resources"`
-			Total     int           `json:"totalResults"`
-		}
+		var page cfapi.SCIMList[oauthClient]
 		q := url.Values{"startIndex": {strconv.Itoa(len(all) + 1)}, "count": {"100"}, "sortBy": {"client_id"}}
 		if err := clientsCall(ctx, s, http.MethodGet, "?"+q.Encode(), nil, &page); err != nil {
 			return nil, err

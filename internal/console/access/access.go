@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 
+	"ingot/internal/base/cfapi"
 	"ingot/internal/console/page"
 )
 
@@ -71,12 +72,6 @@ func (c pages) showSecret(w http.ResponseWriter, r *http.Request, s *page.Sessio
 		Crumbs: []page.Crumb{data.Back}})
 }
 
-// scimList is a page of a list of the authorization server.
-type scimList[T any] struct {
-	Resources []T `json:"resources"`
-	Total     int `json:"totalResults"`
-}
-
 // scimPage returns the page of a list of the authorization server that a request asks for.
 func scimPage[T any](call *page.Caller, r *http.Request, path, filter, sort, noun string) ([]T, page.Pager, error) {
 	n, _ := strconv.Atoi(r.URL.Query().Get("page"))
@@ -85,7 +80,7 @@ func scimPage[T any](call *page.Caller, r *http.Request, path, filter, sort, nou
 	if filter != "" {
 		q.Set("filter", filter)
 	}
-	var l scimList[T]
+	var l cfapi.SCIMList[T]
 	err := call.Get(&l, path, q)
 	return l.Resources, page.NewPager(r, l.Total, page.PerPage, noun), err
 }

@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 
+	"ingot/internal/base/cfapi"
 	"ingot/internal/base/fault"
 	"ingot/internal/base/web"
 	"ingot/internal/console/page"
@@ -28,18 +29,7 @@ var systemClients = map[string]string{
 var grantTypes = []string{"client_credentials", "authorization_code", "refresh_token", "password",
 	"urn:ietf:params:oauth:grant-type:jwt-bearer"}
 
-type oauthClient struct {
-	ID          string   `json:"client_id"`
-	Name        string   `json:"name"`
-	Scopes      []string `json:"scope"`
-	Authorities []string `json:"authorities"`
-	Grants      []string `json:"authorized_grant_types"`
-	Redirects   []string `json:"redirect_uri"`
-	Access      int64    `json:"access_token_validity"`
-	Refresh     int64    `json:"refresh_token_validity"`
-	Public      bool     `json:"allowpublic"`
-	Modified    int64    `json:"lastModified"`
-}
+type oauthClient cfapi.OAuthClient
 
 // System says what Ingot uses the client for; "" if it does not.
 func (o oauthClient) System() string { return systemClients[o.ID] }
@@ -103,7 +93,7 @@ func (c pages) newClient(w http.ResponseWriter, r *http.Request, s *page.Session
 	if !mayWriteClients(s) {
 		return fault.New(fault.Forbidden, "A new client needs one of the scopes clients.write and clients.admin.")
 	}
-	data := newClientData(s, oauthClient{Grants: []string{"client_credentials"}})
+	data := newClientData(s, oauthClient{GrantTypes: []string{"client_credentials"}})
 	data.New = true
 	return c.showClient(w, r, s, http.StatusOK, "", data)
 }
@@ -111,17 +101,17 @@ func (c pages) newClient(w http.ResponseWriter, r *http.Request, s *page.Session
 func newClientData(s *page.Session, o oauthClient) *clientData {
 	d := &clientData{Client: o, MayWrite: mayWriteClients(s), MaySecret: s.Has("clients.admin", "uaa.admin")}
 	for _, g := range grantTypes {
-		d.Grants = append(d.Grants, page.Option{Value: g, Label: g, Chosen: slices.Contains(o.Grants, g)})
+		d.Grants = append(d.Grants, page.Option{Value: g, Label: g, Chosen: slices.Contains(o.GrantTypes, g)})
 	}
 	d.Form = clientForm{
 		ID: o.ID, Name: o.Name, Scopes: strings.Join(o.Scopes, "\n"), Authorities: strings.Join(o.Authorities, "\n"),
-		Redirects: strings.Join(o.Redirects, "\n"),
+		Redirects: strings.Join(o.RedirectURIs, "\n"),
 	}
-	if o.Access > 0 {
-		d.Form.Access = strconv.FormatInt(o.Access, 10)
+	if n := o.AccessSeconds; n != nil && *n > 0 {
+		d.Form.Access = strconv.Itoa(*n)
 	}
-	if o.Refresh > 0 {
-		d.Form.Refresh = strconv.FormatInt(o.Refresh, 10)
+	if n := o.RefreshSeconds; n != nil && *n > 0 {
+		d.Form.Refresh = strconv.Itoa(*n)
 	}
 	id := cmp.Or(o.ID, "CLIENT")
 	d.Commands.Create = page.Command("ingot", "create-client", id, "--authorities", "LIST", "--scopes", "LIST")

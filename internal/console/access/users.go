@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"ingot/internal/base/cfapi"
 	"ingot/internal/base/fault"
 	"ingot/internal/base/web"
 	"ingot/internal/console/page"
@@ -133,7 +134,7 @@ func (c pages) showUser(w http.ResponseWriter, r *http.Request, s *page.Session,
 	var locked struct {
 		Locked bool `json:"locked"`
 	}
-	var groups scimList[group]
+	var groups cfapi.SCIMList[group]
 	err := page.Together(
 		func() error { return call.Get(&data.User, path, nil) },
 		func() error { return call.Get(&locked, path+"/status", nil) },
@@ -226,18 +227,18 @@ func (c pages) removeFromGroup(w http.ResponseWriter, r *http.Request, s *page.S
 
 // FindUsers returns users whose name contains a text: all for those who may see them, and
 // otherwise those of the same organizations.
-func FindUsers(c *page.Console, r *http.Request, s *page.Session, text string) ([]page.User, error) {
-	var list []page.User
+func FindUsers(c *page.Console, r *http.Request, s *page.Session, text string) ([]cfapi.User, error) {
+	var list []cfapi.User
 	if !s.Has(UserScopes...) {
-		found, err := page.All[page.User](c.Platform(r, s), "/v3/users", nil)
-		list = slices.DeleteFunc(found, func(u page.User) bool { return !page.Matches(u.Name, text) })
+		found, err := page.All[cfapi.User](c.Platform(r, s), "/v3/users", nil)
+		list = slices.DeleteFunc(found, func(u cfapi.User) bool { return !page.Matches(u.Name, text) })
 		return list[:min(len(list), page.PerPage)], err
 	}
-	var l scimList[authUser]
+	var l cfapi.SCIMList[authUser]
 	err := c.Auth(r, s).Get(&l, "/Users", url.Values{"filter": {"userName co " + scimText(text)},
 		"attributes": {"id,userName"}, "count": {strconv.Itoa(page.PerPage)}})
 	for _, u := range l.Resources {
-		list = append(list, page.User{GUID: u.ID, Name: u.UserName})
+		list = append(list, cfapi.User{GUID: u.ID, Name: u.UserName})
 	}
 	return list, err
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"ingot/internal/base/cfapi"
 	"ingot/internal/base/web"
 	"ingot/internal/console/page"
 )
@@ -24,7 +25,7 @@ func environmentChanged(c *page.Caller, d *Data) (time.Time, error) {
 	if !d.App.Started() {
 		return time.Time{}, nil
 	}
-	var events, bindings []event
+	var events, bindings []cfapi.Event
 	err := page.Together(
 		page.List(c, &events, "/v3/audit_events", url.Values{
 			"target_guids": {d.App.GUID}, "order_by": {"-created_at"}, "per_page": {"50"},
@@ -38,7 +39,7 @@ func environmentChanged(c *page.Caller, d *Data) (time.Time, error) {
 
 // changedAfterStart returns when the environment was last changed: by the newest of events,
 // which are newest first, or by the newest binding; zero if the app was started afterwards.
-func changedAfterStart(events, bindings []event) time.Time {
+func changedAfterStart(events, bindings []cfapi.Event) time.Time {
 	var changed time.Time
 	for _, e := range events {
 		var data struct {

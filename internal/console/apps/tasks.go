@@ -5,24 +5,15 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
-	"time"
 
+	"ingot/internal/base/cfapi"
 	"ingot/internal/base/fault"
 	"ingot/internal/base/web"
 	"ingot/internal/console/page"
 )
 
 type task struct {
-	GUID      string    `json:"guid"`
-	Sequence  int       `json:"sequence_id"`
-	Name      string    `json:"name"`
-	Command   string    `json:"command"`
-	State     string    `json:"state"`
-	MemoryMB  int64     `json:"memory_in_mb"`
-	CreatedAt time.Time `json:"created_at"`
-	Result    struct {
-		Failure string `json:"failure_reason"`
-	} `json:"result"`
+	cfapi.Task
 	Terminate string `json:"-"` // the command that cancels it
 }
 

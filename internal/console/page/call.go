@@ -15,6 +15,7 @@ import (
 	"strings"
 
 	"ingot/internal/base/background"
+	"ingot/internal/base/cfapi"
 	"ingot/internal/base/fault"
 	"ingot/internal/base/logging"
 	"ingot/internal/base/web"
@@ -197,7 +198,7 @@ func All[T any](c *Caller, path string, q url.Values) ([]T, error) {
 }
 
 // AllWith is All for a list that includes other resources.
-func AllWith[T, I any](c *Caller, path string, q url.Values) (l Included[T, I], err error) {
+func AllWith[T, I any](c *Caller, path string, q url.Values) (l cfapi.List[T, I], err error) {
 	if q == nil {
 		q = url.Values{}
 	}
@@ -311,8 +312,3 @@ func Together(calls ...func() error) error {
 
 // Gone reports whether an error says that a resource does not exist.
 func Gone(err error) bool { return fault.Is(err, fault.NotFound) }
-
-// Related returns a relationship to a resource.
-func Related(guid string) map[string]any {
-	return map[string]any{"data": map[string]string{"guid": guid}}
-}

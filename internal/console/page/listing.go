@@ -7,16 +7,6 @@ import (
 	"strings"
 )
 
-// Included is a page of a list of the API with related resources.
-type Included[T, I any] struct {
-	Resources  []T `json:"resources"`
-	Included   I   `json:"included"`
-	Pagination struct {
-		Total int `json:"total_results"`
-		Pages int `json:"total_pages"`
-	} `json:"pagination"`
-}
-
 // Pager is the position in a list that is shown in pages.
 type Pager struct {
 	Page, Pages, Total int

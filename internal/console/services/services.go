@@ -8,8 +8,8 @@ import (
 	"net/url"
 	"slices"
 	"strings"
-	"time"
 
+	"ingot/internal/base/cfapi"
 	"ingot/internal/console/page"
 )
 
@@ -18,7 +18,7 @@ var files embed.FS
 
 // Files are the templates of services.
 var Files = page.Files{FS: files, Functions: template.FuncMap{
-	"ready": binding.ready, "health": (*operation).health, "bindable": (*serviceData).bindable,
+	"ready": binding.ready, "health": health, "bindable": (*serviceData).bindable,
 	"bullets": servicePlan.bullets,
 }}
 
@@ -72,21 +72,8 @@ func (c pages) view(r *http.Request, s *page.Session, name string) *page.View {
 	return nil
 }
 
-type operation struct {
-	Type        string    `json:"type"`
-	State       string    `json:"state"`
-	Description string    `json:"description"`
-	Created     time.Time `json:"created_at"`
-	Updated     time.Time `json:"updated_at"`
-}
-
-// Running reports whether the operation is not finished.
-func (o *operation) Running() bool {
-	return o != nil && (o.State == "in progress" || o.State == "initial")
-}
-
-// health is the state for a badge.
-func (o *operation) health() string {
+// health is the state of an operation for a badge.
+func health(o *cfapi.Operation) string {
 	switch {
 	case o == nil || o.State == "succeeded":
 		return "running"
@@ -96,42 +83,16 @@ func (o *operation) health() string {
 	return "crashed"
 }
 
-type serviceInstance struct {
-	GUID             string     `json:"guid"`
-	Name             string     `json:"name"`
-	Type             string     `json:"type"`
-	Tags             []string   `json:"tags"`
-	CreatedAt        time.Time  `json:"created_at"`
-	Last             *operation `json:"last_operation"`
-	UpgradeAvailable bool       `json:"upgrade_available"`
-	DashboardURL     string     `json:"dashboard_url"`
-	SyslogDrainURL   string     `json:"syslog_drain_url"`
-	RouteServiceURL  string     `json:"route_service_url"`
-	Relationships    struct {
-		Space page.Relation `json:"space"`
-		Plan  page.Relation `json:"service_plan"`
-	} `json:"relationships"`
-}
-
-func (i *serviceInstance) managed() bool { return i.Type == "managed" }
-
-type namedResource struct {
-	GUID          string `json:"guid"`
-	Name          string `json:"name"`
-	Relationships struct {
-		Offering     page.Relation `json:"service_offering"`
-		Broker       page.Relation `json:"service_broker"`
-		Organization page.Relation `json:"organization"`
-	} `json:"relationships"`
-}
+// managed reports whether a broker provides the instance.
+func (r Row) managed() bool { return r.Type == "managed" }
 
 // serviceNames are the names of what service instances refer to.
 type serviceNames struct {
-	Plans     []namedResource `json:"service_plans"`
-	Offerings []namedResource `json:"service_offerings"`
-	Brokers   []namedResource `json:"service_brokers"`
-	Spaces    []namedResource `json:"spaces"`
-	Orgs      []namedResource `json:"organizations"`
+	Plans     []cfapi.Plan     `json:"service_plans"`
+	Offerings []cfapi.Offering `json:"service_offerings"`
+	Brokers   []cfapi.Thing    `json:"service_brokers"`
+	Spaces    []cfapi.Space    `json:"spaces"`
+	Orgs      []cfapi.Thing    `json:"organizations"`
 }
 
 // serviceFields requests serviceNames.
@@ -145,29 +106,29 @@ func serviceFields() url.Values {
 	}
 }
 
-func byGUID(of []namedResource, guid string) namedResource {
-	if i := slices.IndexFunc(of, func(n namedResource) bool { return n.GUID == guid }); i >= 0 {
-		return of[i]
+func byGUID[T interface{ ID() string }](of []T, guid string) (found T) {
+	if i := slices.IndexFunc(of, func(one T) bool { return one.ID() == guid }); i >= 0 {
+		found = of[i]
 	}
-	return namedResource{}
+	return found
 }
 
 // Row is a service instance with names.
 type Row struct {
-	serviceInstance
+	cfapi.ServiceInstance
 	Plan, Offering, Broker, OfferingGUID string
 	Space, Org                           string
-	Apps                                 []page.App // that are bound
+	Apps                                 []cfapi.App // that are bound
 }
 
-func (n *serviceNames) row(i serviceInstance) Row {
-	plan := byGUID(n.Plans, i.Relationships.Plan.Data.GUID)
-	offering := byGUID(n.Offerings, plan.Relationships.Offering.Data.GUID)
-	in := byGUID(n.Spaces, i.Relationships.Space.Data.GUID)
+func (n *serviceNames) row(i cfapi.ServiceInstance) Row {
+	plan := byGUID(n.Plans, i.Relationships.Plan.GUID())
+	offering := byGUID(n.Offerings, plan.Relationships.Offering.GUID())
+	in := byGUID(n.Spaces, i.Relationships.Space.GUID())
 	return Row{
-		serviceInstance: i, Plan: plan.Name, Offering: cmp.Or(offering.Name, "user-provided"), OfferingGUID: offering.GUID,
-		Broker: byGUID(n.Brokers, offering.Relationships.Broker.Data.GUID).Name,
-		Space:  in.Name, Org: byGUID(n.Orgs, in.Relationships.Organization.Data.GUID).Name,
+		ServiceInstance: i, Plan: plan.Name, Offering: cmp.Or(offering.Name, "user-provided"), OfferingGUID: offering.GUID,
+		Broker: byGUID(n.Brokers, offering.Relationships.Broker.GUID()).Name,
+		Space:  in.Name, Org: byGUID(n.Orgs, in.Relationships.Organization.GUID()).Name,
 	}
 }
 
@@ -177,7 +138,7 @@ func instancesOf(c *page.Caller, q url.Values) ([]Row, error) {
 		q[key] = values
 	}
 	q.Set("order_by", "name")
-	l, err := page.AllWith[serviceInstance, serviceNames](c, "/v3/service_instances", q)
+	l, err := page.AllWith[cfapi.ServiceInstance, serviceNames](c, "/v3/service_instances", q)
 	if err != nil {
 		return nil, err
 	}
@@ -189,18 +150,10 @@ func instancesOf(c *page.Caller, q url.Values) ([]Row, error) {
 }
 
 type binding struct {
-	GUID          string     `json:"guid"`
-	Name          string     `json:"name"`
-	Type          string     `json:"type"`
-	CreatedAt     time.Time  `json:"created_at"`
-	Last          *operation `json:"last_operation"`
-	Relationships struct {
-		App      page.Relation `json:"app"`
-		Instance page.Relation `json:"service_instance"`
-	} `json:"relationships"`
-	App     page.App `json:"-"`
-	Command string   `json:"-"` // that deletes it
-	Show    string   `json:"-"` // the command that shows the credentials of a key
+	cfapi.Binding
+	App     cfapi.App `json:"-"`
+	Command string    `json:"-"` // that deletes it
+	Show    string    `json:"-"` // the command that shows the credentials of a key
 }
 
 // ready reports whether the binding has credentials.
@@ -212,17 +165,17 @@ func (b binding) ready() bool {
 func bindingsOf(c *page.Caller, q url.Values) ([]binding, error) {
 	q.Set("include", "app")
 	l, err := page.AllWith[binding, struct {
-		Apps []page.App `json:"apps"`
+		Apps []cfapi.App `json:"apps"`
 	}](c, "/v3/service_credential_bindings", q)
 	if err != nil {
 		return nil, err
 	}
-	apps := map[string]page.App{}
+	apps := map[string]cfapi.App{}
 	for _, a := range l.Included.Apps {
 		apps[a.GUID] = a
 	}
 	for i := range l.Resources {
-		l.Resources[i].App = apps[l.Resources[i].Relationships.App.Data.GUID]
+		l.Resources[i].App = apps[l.Resources[i].Relationships.App.GUID()]
 	}
 	return l.Resources, nil
 }
@@ -269,10 +222,10 @@ func (c pages) loadServices(r *http.Request, s *page.Session) (*servicesData, er
 		return nil, err
 	}
 	data.MayDevelop = len(spaces) > 0
-	apps := map[string][]page.App{}
+	apps := map[string][]cfapi.App{}
 	for _, b := range bound {
 		if b.App.GUID != "" {
-			to := b.Relationships.Instance.Data.GUID
+			to := b.Relationships.Instance.GUID()
 			apps[to] = append(apps[to], b.App)
 		}
 	}
@@ -282,7 +235,7 @@ func (c pages) loadServices(r *http.Request, s *page.Session) (*servicesData, er
 	for i := range data.Rows {
 		row := &data.Rows[i]
 		row.Apps = apps[row.GUID]
-		if row.Relationships.Space.Data.GUID == data.Space {
+		if row.Relationships.Space.GUID() == data.Space {
 			data.SpaceName = row.Space
 		}
 	}
@@ -299,19 +252,19 @@ type developed struct{ GUID, Name, Org string }
 // administrators.
 func developedSpaces(c *page.Caller) ([]developed, error) {
 	type included struct {
-		Orgs []page.Organization `json:"organizations"`
+		Orgs []cfapi.Thing `json:"organizations"`
 	}
-	var l page.Included[page.Space, included]
-	var roles []page.Role
+	var l cfapi.List[cfapi.Space, included]
+	var roles []cfapi.Role
 	err := page.Together(
 		func() (err error) {
-			l, err = page.AllWith[page.Space, included](c, "/v3/spaces", url.Values{"include": {"organization"},
+			l, err = page.AllWith[cfapi.Space, included](c, "/v3/spaces", url.Values{"include": {"organization"},
 				"order_by": {"name"}})
 			return err
 		},
 		func() (err error) {
 			if !c.Session.Admin() {
-				roles, err = page.All[page.Role](c, "/v3/roles", url.Values{"user_guids": {c.Session.UserID},
+				roles, err = page.All[cfapi.Role](c, "/v3/roles", url.Values{"user_guids": {c.Session.UserID},
 					"types": {"space_developer"}})
 			}
 			return err
@@ -324,8 +277,8 @@ func developedSpaces(c *page.Caller) ([]developed, error) {
 	var out []developed
 	for _, in := range l.Resources {
 		if c.Session.Admin() || slices.ContainsFunc(roles,
-			func(r page.Role) bool { return r.Relationships.Space.Data.GUID == in.GUID }) {
-			out = append(out, developed{in.GUID, in.Name, orgs[in.Relationships.Organization.Data.GUID]})
+			func(r cfapi.Role) bool { return r.Relationships.Space.GUID() == in.GUID }) {
+			out = append(out, developed{in.GUID, in.Name, orgs[in.Relationships.Organization.GUID()]})
 		}
 	}
 	slices.SortStableFunc(out, func(a, b developed) int { return strings.Compare(a.Org, b.Org) })
@@ -338,7 +291,7 @@ func mayDevelop(c *page.Caller, space string) (bool, error) {
 	if c.Session.Admin() {
 		return true, nil
 	}
-	roles, err := page.All[page.Role](c, "/v3/roles", url.Values{"user_guids": {c.Session.UserID}, "space_guids": {space},
+	roles, err := page.All[cfapi.Role](c, "/v3/roles", url.Values{"user_guids": {c.Session.UserID}, "space_guids": {space},
 		"types": {"space_developer"}})
 	return len(roles) > 0, err
 }
