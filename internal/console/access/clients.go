@@ -46,7 +46,7 @@ type clientsData struct {
 }
 
 // clients is GET /console/clients: ?q= part of an id.
-func (c pages) clients(w http.ResponseWriter, r *http.Request, s *page.Session) error {
+func (c pages) clients(r *http.Request, s *page.Session) (any, error) {
 	data := clientsData{Query: strings.TrimSpace(r.URL.Query().Get("q")), MayWrite: mayWriteClients(s),
 		Command: page.Command("ingot", "clients")}
 	filter := ""
@@ -56,10 +56,7 @@ func (c pages) clients(w http.ResponseWriter, r *http.Request, s *page.Session) 
 	var err error
 	data.Clients, data.Pager, err = scimPage[oauthClient](c.Auth(r, s), r, "/oauth/clients", filter,
 		"client_id", "clients")
-	if err != nil {
-		return err
-	}
-	return c.Show(w, r, s, http.StatusOK, "clients.html", page.Page{Title: "Clients", Section: "clients", Data: data})
+	return data, err
 }
 
 func mayWriteClients(s *page.Session) bool {

@@ -43,7 +43,7 @@ type orgSummary struct {
 }
 
 // members is GET /console/members: the organizations.
-func (c pages) members(w http.ResponseWriter, r *http.Request, s *page.Session) error {
+func (c pages) members(r *http.Request, s *page.Session) (any, error) {
 	call := c.Platform(r, s)
 	var orgs []cfapi.Thing
 	var spaces []cfapi.Space
@@ -52,7 +52,7 @@ func (c pages) members(w http.ResponseWriter, r *http.Request, s *page.Session) 
 		page.List(call, &spaces, "/v3/spaces", url.Values{"order_by": {"name"}}),
 	)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	var list []orgSummary
 	for _, org := range orgs {
@@ -64,9 +64,7 @@ func (c pages) members(w http.ResponseWriter, r *http.Request, s *page.Session) 
 		}
 		list = append(list, one)
 	}
-	return c.Show(w, r, s, http.StatusOK, "members.html", page.Page{
-		Title: "Members", Section: "members", Data: map[string]any{"Orgs": list, "Command": page.Command("cf", "orgs")},
-	})
+	return map[string]any{"Orgs": list, "Command": page.Command("cf", "orgs")}, nil
 }
 
 type cell struct {

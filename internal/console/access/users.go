@@ -169,13 +169,18 @@ func (c pages) showUser(w http.ResponseWriter, r *http.Request, s *page.Session,
 
 // userDone returns to the page of a user after a change, or shows why it failed.
 func (c pages) userDone(w http.ResponseWriter, r *http.Request, s *page.Session, said string, err error) error {
+	if err != nil {
+		return c.userFailed(w, r, s, err)
+	}
+	return page.GoTo(w, r, "/users/"+url.PathEscape(web.Param(r, "id")), said)
+}
+
+// userFailed shows the page of a user again, with a problem.
+func (c pages) userFailed(w http.ResponseWriter, r *http.Request, s *page.Session, err error) error {
 	if status, text, ok := page.ProblemOf(err); ok {
 		return c.showUser(w, r, s, status, text)
 	}
-	if err != nil {
-		return err
-	}
-	return page.GoTo(w, r, "/users/"+url.PathEscape(web.Param(r, "id")), said)
+	return err
 }
 
 // setActive is POST /console/users/ID/active, with the field active: true or false.
@@ -188,13 +193,6 @@ func (c pages) setActive(w http.ResponseWriter, r *http.Request, s *page.Session
 		said = "activated"
 	}
 	return c.userDone(w, r, s, said, err)
-}
-
-// unlock is POST /console/users/ID/unlock.
-func (c pages) unlock(w http.ResponseWriter, r *http.Request, s *page.Session) error {
-	err := c.Auth(r, s).Do(http.MethodPatch, "/Users/"+url.PathEscape(web.Param(r, "id"))+"/status",
-		map[string]bool{"locked": false}, nil)
-	return c.userDone(w, r, s, "unlocked", err)
 }
 
 // resetPassword is POST /console/users/ID/password. The new password is shown once.
@@ -215,13 +213,6 @@ func (c pages) resetPassword(w http.ResponseWriter, r *http.Request, s *page.Ses
 func (c pages) addToGroup(w http.ResponseWriter, r *http.Request, s *page.Session) error {
 	body := map[string]string{"value": web.Param(r, "id"), "type": "USER", "origin": "uaa"}
 	err := c.Auth(r, s).Do(http.MethodPost, "/Groups/"+url.PathEscape(r.PostForm.Get("group"))+"/members", body, nil)
-	return c.userDone(w, r, s, "group", err)
-}
-
-// removeFromGroup is POST /console/users/ID/groups/remove, with the field group.
-func (c pages) removeFromGroup(w http.ResponseWriter, r *http.Request, s *page.Session) error {
-	err := c.Auth(r, s).Do(http.MethodDelete, "/Groups/"+url.PathEscape(r.PostForm.Get("group"))+"/members/"+
-		url.PathEscape(web.Param(r, "id")), nil, nil)
 	return c.userDone(w, r, s, "group", err)
 }
 

@@ -87,9 +87,9 @@ type pages struct {
 func New(core *page.Console) page.Part { return (&pages{Console: core}).part() }
 
 func (c *pages) part() page.Part {
+	platform := page.API(c.Platform)
 	p := page.Part{
 		Pages: map[string]page.Handler{
-			"/apps":                       c.apps,
 			"/apps/{guid}":                c.app,
 			"/apps/{guid}/logs":           c.logs,
 			"/apps/{guid}/log-lines":      c.logLines,
@@ -97,21 +97,37 @@ func (c *pages) part() page.Part {
 			"/apps/{guid}/shell":          c.shell,
 			"/apps/{guid}/builds/{build}": c.build,
 		},
+		Screens: map[string]page.Screen{"/apps": {
+			Title: "Apps", Section: "apps", Template: "apps.html", Live: "apps", LiveAt: page.SameQuery, Load: c.loadApps,
+		}},
 		Streams: map[string]page.Handler{
 			"/apps/{guid}/logs/stream": c.logStream, "/apps/{guid}/shell/socket": c.shellSocket,
 		},
 		Changes: map[string]page.Handler{
-			"/apps/{guid}/{action}":                          c.actOnApp,
-			"/apps/{guid}/environment/set":                   c.setEnvironment,
-			"/apps/{guid}/routes/map":                        c.mapRoute,
-			"/apps/{guid}/routes/{route}/unmap":              c.unmapRoute,
-			"/apps/{guid}/tasks/run":                         c.runTask,
-			"/apps/{guid}/tasks/{task}/cancel":               c.cancelTask,
+			"/apps/{guid}/{action}": c.actOnApp,
+			"/apps/{guid}/environment/set": platform.Edit(page.Edit{
+				Method: http.MethodPatch, Path: "/v3/apps/{guid}/environment_variables", Body: variablesOf,
+				To: "/apps/{guid}/environment", Said: "environment",
+			}),
+			"/apps/{guid}/routes/map":           c.mapRoute,
+			"/apps/{guid}/routes/{route}/unmap": c.unmapRoute,
+			"/apps/{guid}/tasks/run": platform.Edit(page.Edit{
+				Method: http.MethodPost, Path: "/v3/apps/{guid}/tasks", Body: taskOf, To: "/apps/{guid}/tasks", Said: "task",
+			}),
+			"/apps/{guid}/tasks/{task}/cancel": platform.Edit(page.Edit{
+				Method: http.MethodPost, Path: "/v3/tasks/{task}/actions/cancel", To: "/apps/{guid}/tasks", Said: "canceled",
+			}),
 			"/apps/{guid}/deployments/{deployment}/{action}": c.actOnDeployment,
 			"/apps/{guid}/revisions/{revision}/deploy":       c.rollBack,
 			"/apps/{guid}/droplets/{droplet}/deploy":         c.deployDroplet,
-			"/apps/{guid}/processes/{type}/scale":            c.scale,
-			"/apps/{guid}/processes/{type}/{index}/restart":  c.restartInstance,
+			"/apps/{guid}/processes/{type}/scale": platform.Edit(page.Edit{
+				Method: http.MethodPost, Path: "/v3/apps/{guid}/processes/{type}/actions/scale", Body: sizesOf,
+				To: "/apps/{guid}", Said: "scale",
+			}),
+			"/apps/{guid}/processes/{type}/{index}/restart": platform.Edit(page.Edit{
+				Method: http.MethodDelete, Path: "/v3/apps/{guid}/processes/{type}/instances/{index}",
+				To: "/apps/{guid}", Said: "instance",
+			}),
 		},
 		Said: map[string]string{
 			"start": "The app is starting.", "stop": "The app was stopped.", "restart": "The app is restarting.",
@@ -135,8 +151,6 @@ func (c *pages) view(r *http.Request, s *page.Session, name string) *page.View {
 	rest, isApp := strings.CutPrefix(name, "apps/")
 	guid, tab, _ := strings.Cut(rest, "/")
 	switch {
-	case name == "apps":
-		return &page.View{Fragment: "apps-live", Load: func() (any, error) { return c.loadApps(r, s) }}
 	case !isApp || guid == "":
 	case tab == "":
 		return &page.View{Fragment: "app-live", Load: func() (any, error) { return c.loadApp(r, s, guid) }, App: guid}

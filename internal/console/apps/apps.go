@@ -20,20 +20,8 @@ type appsData struct {
 	Command       string
 }
 
-// apps is GET /console/apps: ?q= part of a name, ?health=, ?space= guid, ?page=.
-func (c *pages) apps(w http.ResponseWriter, r *http.Request, s *page.Session) error {
-	data, err := c.loadApps(r, s)
-	if err != nil {
-		return err
-	}
-	p := page.Page{Title: "Apps", Section: "apps", Live: "apps", Data: data}
-	if r.URL.RawQuery != "" {
-		p.Live += "?" + r.URL.RawQuery
-	}
-	return c.Show(w, r, s, http.StatusOK, "apps.html", p)
-}
-
-func (c *pages) loadApps(r *http.Request, s *page.Session) (*appsData, error) {
+// loadApps is GET /console/apps: ?q= part of a name, ?health=, ?space= guid, ?page=.
+func (c *pages) loadApps(r *http.Request, s *page.Session) (any, error) {
 	call, q := c.Platform(r, s), r.URL.Query()
 	o, err := LoadOverview(call)
 	if err != nil {

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"ingot/internal/base/cfapi"
-	"ingot/internal/base/web"
 	"ingot/internal/console/page"
 )
 
@@ -84,14 +83,12 @@ func (c *pages) environment(w http.ResponseWriter, r *http.Request, s *page.Sess
 	})
 }
 
-// setEnvironment is POST /console/apps/GUID/environment/set: pairs of the fields name and
-// value, in order. A name without a pair's value is set to the empty text; those in remove
-// are removed.
-func (c *pages) setEnvironment(w http.ResponseWriter, r *http.Request, s *page.Session) error {
-	guid := web.Param(r, "guid")
+// variablesOf reads the form of an environment: pairs of the fields name and value, in order. A
+// name without a pair's value is set to the empty text; those in remove are removed.
+func variablesOf(form url.Values) (any, error) {
 	changed := map[string]any{}
-	names, values := r.PostForm["name"], r.PostForm["value"]
-	for i, name := range names {
+	values := form["value"]
+	for i, name := range form["name"] {
 		if name = strings.TrimSpace(name); name == "" {
 			continue
 		}
@@ -101,13 +98,8 @@ func (c *pages) setEnvironment(w http.ResponseWriter, r *http.Request, s *page.S
 			changed[name] = strings.ReplaceAll(values[i], "\r\n", "\n")
 		}
 	}
-	for _, name := range r.PostForm["remove"] {
+	for _, name := range form["remove"] {
 		changed[name] = nil
 	}
-	err := c.Platform(r, s).Do(http.MethodPatch, "/v3/apps/"+url.PathEscape(guid)+"/environment_variables",
-		map[string]any{"var": changed}, nil)
-	if err != nil {
-		return err
-	}
-	return backTo(w, r, guid, "environment", "environment")
+	return map[string]any{"var": changed}, nil
 }

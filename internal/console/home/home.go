@@ -49,27 +49,14 @@ type pages struct{ *page.Console }
 // New returns the first page and the search.
 func New(core *page.Console) page.Part {
 	c := pages{core}
-	return page.Part{Pages: map[string]page.Handler{"": c.home, "/search": c.search}, Live: c.view}
+	return page.Part{Screens: map[string]page.Screen{
+		"":        {Title: "Home", Section: "home", Template: "home.html", Live: "home", Load: c.loadHome},
+		"/search": {Title: "Search", Section: "search", Template: "search.html", Load: c.search},
+	}}
 }
 
-// view returns the live part of the first page.
-func (c pages) view(r *http.Request, s *page.Session, name string) *page.View {
-	if name != "home" {
-		return nil
-	}
-	return &page.View{Fragment: "home-live", Load: func() (any, error) { return c.loadHome(r, s) }}
-}
-
-// home is GET /console.
-func (c pages) home(w http.ResponseWriter, r *http.Request, s *page.Session) error {
-	data, err := c.loadHome(r, s)
-	if err != nil {
-		return err
-	}
-	return c.Show(w, r, s, http.StatusOK, "home.html", page.Page{Title: "Home", Section: "home", Live: "home", Data: data})
-}
-
-func (c pages) loadHome(r *http.Request, s *page.Session) (*homeData, error) {
+// loadHome is GET /console.
+func (c pages) loadHome(r *http.Request, s *page.Session) (any, error) {
 	call := c.Platform(r, s)
 	var o *apps.Overview
 	var recent []cfapi.Deployment
@@ -127,7 +114,7 @@ func (c pages) loadHome(r *http.Request, s *page.Session) (*homeData, error) {
 
 // search is GET /console/search: apps, spaces, service instances and users whose name
 // contains a text.
-func (c pages) search(w http.ResponseWriter, r *http.Request, s *page.Session) error {
+func (c pages) search(r *http.Request, s *page.Session) (any, error) {
 	text := strings.TrimSpace(r.URL.Query().Get("q"))
 	data := map[string]any{"Query": text}
 	if text != "" {
@@ -141,7 +128,7 @@ func (c pages) search(w http.ResponseWriter, r *http.Request, s *page.Session) e
 			func() (err error) { users, err = access.FindUsers(c.Console, r, s, text); return err },
 		)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		rows := slices.DeleteFunc(o.Rows, func(r apps.Row) bool { return !page.Matches(r.Name, text) })
 		spaces := slices.DeleteFunc(o.Spaces, func(s cfapi.Space) bool { return !page.Matches(s.Name, text) })
@@ -149,5 +136,5 @@ func (c pages) search(w http.ResponseWriter, r *http.Request, s *page.Session) e
 		data["More"] = max(0, len(rows)-page.PerPage)
 		data["Apps"], data["Spaces"] = rows[:min(len(rows), page.PerPage)], spaces[:min(len(spaces), page.PerPage)]
 	}
-	return c.Show(w, r, s, http.StatusOK, "search.html", page.Page{Title: "Search", Section: "search", Data: data})
+	return data, nil
 }

@@ -42,16 +42,16 @@ type templatesData struct {
 }
 
 // templates is GET /console/notifications/templates.
-func (c pages) templates(w http.ResponseWriter, r *http.Request, s *page.Session) error {
+func (c pages) templates(r *http.Request, s *page.Session) (any, error) {
 	call := c.Notifications(r, s)
 	rows, err := templatesOf(call)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if s.Has(scopeNotifyManage) {
 		sources, err := sourcesOf(call)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		for i := range rows {
 			rows[i].Uses = usesOf(rows[i].ID, sources)
@@ -63,17 +63,17 @@ func (c pages) templates(w http.ResponseWriter, r *http.Request, s *page.Session
 	}
 	if d.MayCampaigns {
 		if d.Campaigns, err = campaignTemplates(call); err != nil {
-			return err
+			return nil, err
 		}
 		senders, err := sendersOf(call)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		for i := range d.Campaigns {
 			d.Campaigns[i].Uses = campaignUses(d.Campaigns[i].ID, senders)
 		}
 	}
-	return c.showNotifications(w, r, s, http.StatusOK, "templates.html", "Templates", page.Page{Data: d})
+	return d, nil
 }
 
 // ofCampaigns returns the id of a template in the API, and whether it belongs to version 2, whose

@@ -162,6 +162,11 @@ type View struct {
 func (c *Console) viewOf(r *http.Request, s *Session) (*View, error) {
 	name := strings.TrimPrefix(r.URL.Path, Path+"/live/")
 	for _, p := range c.parts {
+		for _, one := range p.Screens {
+			if one.Live != "" && one.Live == name {
+				return one.view(r, s), nil
+			}
+		}
 		if p.Live == nil {
 			continue
 		}

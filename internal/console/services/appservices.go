@@ -72,12 +72,3 @@ func (c pages) bindToApp(w http.ResponseWriter, r *http.Request, s *page.Session
 	}
 	return page.GoTo(w, r, "/apps/"+url.PathEscape(guid)+"/services", "bound")
 }
-
-// unbindFromApp is POST /console/apps/GUID/services/GUID/unbind.
-func (c pages) unbindFromApp(w http.ResponseWriter, r *http.Request, s *page.Session) error {
-	if err := c.Platform(r, s).Do(http.MethodDelete, "/v3/service_credential_bindings/"+
-		url.PathEscape(web.Param(r, "binding")), nil, nil); err != nil {
-		return err
-	}
-	return page.GoTo(w, r, "/apps/"+url.PathEscape(web.Param(r, "guid"))+"/services", "unbound")
-}

@@ -87,7 +87,7 @@ type marketplaceData struct {
 }
 
 // marketplace is GET /console/services/marketplace: ?q= part of a name, description or tag.
-func (c pages) marketplace(w http.ResponseWriter, r *http.Request, s *page.Session) error {
+func (c pages) marketplace(r *http.Request, s *page.Session) (any, error) {
 	call, q := c.Platform(r, s), r.URL.Query()
 	data := &marketplaceData{Query: strings.TrimSpace(q.Get("q")), Space: q.Get("space"),
 		Command: page.Command("cf", "marketplace")}
@@ -99,7 +99,7 @@ func (c pages) marketplace(w http.ResponseWriter, r *http.Request, s *page.Sessi
 		func() (err error) { spaces, err = developedSpaces(call); return err },
 	)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	data.MayDevelop = len(spaces) > 0
 	data.Offerings = slices.DeleteFunc(data.Offerings, func(o offering) bool {
@@ -115,10 +115,7 @@ func (c pages) marketplace(w http.ResponseWriter, r *http.Request, s *page.Sessi
 			}
 		}
 	}
-	return c.Show(w, r, s, http.StatusOK, "marketplace.html", page.Page{
-		Title: "Marketplace", Section: "services", Data: data,
-		Crumbs: []page.Crumb{{Name: "Services", Link: page.Path + "/services"}},
-	})
+	return data, nil
 }
 
 type newServiceData struct {

@@ -290,16 +290,6 @@ func (c pages) bind(w http.ResponseWriter, r *http.Request, s *page.Session, kin
 	return page.GoTo(w, r, "/services/"+url.PathEscape(guid), said)
 }
 
-// deleteBinding is POST /console/services/GUID/bindings/GUID/drop: it unbinds an app, or deletes
-// a key.
-func (c pages) deleteBinding(w http.ResponseWriter, r *http.Request, s *page.Session) error {
-	if err := c.Platform(r, s).Do(http.MethodDelete, "/v3/service_credential_bindings/"+
-		url.PathEscape(web.Param(r, "binding")), nil, nil); err != nil {
-		return c.serviceFailed(w, r, s, err)
-	}
-	return page.GoTo(w, r, "/services/"+url.PathEscape(web.Param(r, "guid")), "unbound")
-}
-
 type credentialsData struct {
 	Instance Row
 	Name     string
@@ -398,24 +388,4 @@ func (c pages) deleteService(w http.ResponseWriter, r *http.Request, s *page.Ses
 		return c.serviceFailed(w, r, s, err)
 	}
 	return page.GoTo(w, r, "/services", "deleting")
-}
-
-// shareService is POST /console/services/GUID/share, with the guid of a space.
-func (c pages) shareService(w http.ResponseWriter, r *http.Request, s *page.Session) error {
-	path := "/v3/service_instances/" + url.PathEscape(web.Param(r, "guid")) + "/relationships/shared_spaces"
-	body := map[string]any{"data": []any{map[string]string{"guid": r.PostForm.Get("space")}}}
-	if err := c.Platform(r, s).Do(http.MethodPost, path, body, nil); err != nil {
-		return c.serviceFailed(w, r, s, err)
-	}
-	return page.GoTo(w, r, "/services/"+url.PathEscape(web.Param(r, "guid")), "shared")
-}
-
-// unshareService is POST /console/services/GUID/unshare, with the guid of a space.
-func (c pages) unshareService(w http.ResponseWriter, r *http.Request, s *page.Session) error {
-	path := "/v3/service_instances/" + url.PathEscape(web.Param(r, "guid")) + "/relationships/shared_spaces/" +
-		url.PathEscape(r.PostForm.Get("space"))
-	if err := c.Platform(r, s).Do(http.MethodDelete, path, nil, nil); err != nil {
-		return c.serviceFailed(w, r, s, err)
-	}
-	return page.GoTo(w, r, "/services/"+url.PathEscape(web.Param(r, "guid")), "unshared")
 }

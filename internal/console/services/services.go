@@ -27,27 +27,49 @@ type pages struct{ *page.Console }
 
 // New returns the pages of services.
 func New(core *page.Console) page.Part {
-	c := pages{core}
+	c, platform := pages{core}, page.API(core.Platform)
 	return page.Part{
 		Pages: map[string]page.Handler{
-			"/services":             c.services,
-			"/services/marketplace": c.marketplace,
 			"/services/new":         c.newService,
 			"/services/{guid}":      c.service,
 			"/apps/{guid}/services": c.appServices,
 		},
+		Screens: map[string]page.Screen{
+			"/services": {
+				Title: "Services", Section: "services", Template: "servicelist.html", Live: "services",
+				LiveAt: page.SameQuery, Load: c.loadServices,
+			},
+			"/services/marketplace": {
+				Title: "Marketplace", Section: "services", Template: "marketplace.html", Load: c.marketplace,
+				Crumbs: []page.Crumb{{Name: "Services", Link: page.Path + "/services"}},
+			},
+		},
 		Changes: map[string]page.Handler{
-			"/services/new":                            c.createService,
-			"/services/{guid}/bind":                    c.bindService,
-			"/services/{guid}/update":                  c.updateService,
-			"/services/{guid}/delete":                  c.deleteService,
-			"/services/{guid}/share":                   c.shareService,
-			"/services/{guid}/unshare":                 c.unshareService,
+			"/services/new":           c.createService,
+			"/services/{guid}/bind":   c.bindService,
+			"/services/{guid}/update": c.updateService,
+			"/services/{guid}/delete": c.deleteService,
+			"/services/{guid}/share": platform.Edit(page.Edit{
+				Method: http.MethodPost, Path: "/v3/service_instances/{guid}/relationships/shared_spaces",
+				Body: func(form url.Values) (any, error) { return cfapi.RelateAll(form.Get("space")), nil },
+				To:   "/services/{guid}", Said: "shared", Failed: c.serviceFailed,
+			}),
+			"/services/{guid}/unshare": platform.Edit(page.Edit{
+				Method: http.MethodDelete, Path: "/v3/service_instances/{guid}/relationships/shared_spaces/{space}",
+				To: "/services/{guid}", Said: "unshared", Failed: c.serviceFailed,
+			}),
 			"/services/{guid}/keys/create":             c.createKey,
 			"/services/{guid}/bindings/{binding}/show": c.showCredentials,
-			"/services/{guid}/bindings/{binding}/drop": c.deleteBinding,
-			"/apps/{guid}/services/bind":               c.bindToApp,
-			"/apps/{guid}/services/{binding}/unbind":   c.unbindFromApp,
+			// Unbinds an app, or deletes a key.
+			"/services/{guid}/bindings/{binding}/drop": platform.Edit(page.Edit{
+				Method: http.MethodDelete, Path: "/v3/service_credential_bindings/{binding}",
+				To: "/services/{guid}", Said: "unbound", Failed: c.serviceFailed,
+			}),
+			"/apps/{guid}/services/bind": c.bindToApp,
+			"/apps/{guid}/services/{binding}/unbind": platform.Edit(page.Edit{
+				Method: http.MethodDelete, Path: "/v3/service_credential_bindings/{binding}",
+				To: "/apps/{guid}/services", Said: "unbound",
+			}),
 		},
 		Said: map[string]string{
 			"service": "The service instance is being created.", "updated": "The update has begun.",
@@ -60,16 +82,13 @@ func New(core *page.Console) page.Part {
 	}
 }
 
-// view returns the live part of a page of services.
+// view returns the live part of the page of a service instance.
 func (c pages) view(r *http.Request, s *page.Session, name string) *page.View {
 	guid, isService := strings.CutPrefix(name, "services/")
-	switch {
-	case name == "services":
-		return &page.View{Fragment: "services-live", Load: func() (any, error) { return c.loadServices(r, s) }}
-	case isService && guid != "" && !strings.Contains(guid, "/"):
-		return &page.View{Fragment: "service-live", Load: func() (any, error) { return c.loadService(r, s, guid) }}
+	if !isService || guid == "" || strings.Contains(guid, "/") {
+		return nil
 	}
-	return nil
+	return &page.View{Fragment: "service-live", Load: func() (any, error) { return c.loadService(r, s, guid) }}
 }
 
 // health is the state of an operation for a badge.
@@ -190,20 +209,8 @@ type servicesData struct {
 	MayDevelop bool // in some space
 }
 
-// services is GET /console/services: ?q= part of a name or offering, ?space= guid, ?page=.
-func (c pages) services(w http.ResponseWriter, r *http.Request, s *page.Session) error {
-	data, err := c.loadServices(r, s)
-	if err != nil {
-		return err
-	}
-	p := page.Page{Title: "Services", Section: "services", Live: "services", Data: data}
-	if r.URL.RawQuery != "" {
-		p.Live += "?" + r.URL.RawQuery
-	}
-	return c.Show(w, r, s, http.StatusOK, "servicelist.html", p)
-}
-
-func (c pages) loadServices(r *http.Request, s *page.Session) (*servicesData, error) {
+// loadServices is GET /console/services: ?q= part of a name or offering, ?space= guid, ?page=.
+func (c pages) loadServices(r *http.Request, s *page.Session) (any, error) {
 	call, q := c.Platform(r, s), r.URL.Query()
 	data := &servicesData{Query: strings.TrimSpace(q.Get("q")), Space: q.Get("space"),
 		Command: page.Command("cf", "services")}
