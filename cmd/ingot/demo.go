@@ -14,7 +14,6 @@ import (
 	"strings"
 	"time"
 
-	"ingot/internal/base/background"
 	"ingot/internal/cli/config"
 	"ingot/internal/system"
 )
@@ -106,15 +105,8 @@ func (p *process) demo(o demoOptions) error {
 		return err
 	}
 	defer os.RemoveAll(t.home)
-	ctx, cancel := context.WithCancel(context.Background())
-	defer cancel()
-	background.Go("signals", func() {
-		select {
-		case <-p.signals:
-			cancel()
-		case <-ctx.Done():
-		}
-	})
+	ctx, stop := p.untilSignal()
+	defer stop()
 	return t.walk(ctx)
 }
 

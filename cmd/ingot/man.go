@@ -12,6 +12,7 @@ import (
 	"ingot/internal/base/manpage"
 	"ingot/internal/base/version"
 	"ingot/internal/cli"
+	"ingot/internal/cli/core"
 )
 
 // manOptions are the flags of `ingot man`.
@@ -42,7 +43,7 @@ func (p *process) man(o manOptions) error {
 
 // manual returns all manual pages, that of the program first.
 func manual() []manpage.Page {
-	w := &cli.Env{Program: "ingot", Others: others()}
+	w := &core.Env{Program: "ingot", Others: others()}
 	pages := append([]manpage.Page{overview(w)}, cli.Manual(w)...)
 	parser := flags.NewNamedParser("ingot", 0)
 	if _, err := parser.AddGroup("Commands", "", &options{}); err != nil {
@@ -70,7 +71,7 @@ func manual() []manpage.Page {
 }
 
 // overview returns the page of the program.
-func overview(w *cli.Env) manpage.Page {
+func overview(w *core.Env) manpage.Page {
 	return manpage.Page{
 		Name: "ingot", Summary: "Cloud Foundry compatible application platform and notification service",
 		Synopsis: []string{"ingot COMMAND [ARGUMENTS] [FLAGS]", "cf COMMAND [ARGUMENTS] [FLAGS]"},

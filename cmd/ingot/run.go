@@ -10,6 +10,7 @@ import (
 	"ingot/internal/base/background"
 	"ingot/internal/base/datadir"
 	"ingot/internal/cli"
+	"ingot/internal/cli/core"
 	"ingot/internal/server/memlimit"
 	"ingot/internal/system"
 )
@@ -22,50 +23,9 @@ func (p *process) run() int {
 	}
 	o, command, err := p.parse()
 	if err == nil {
-		switch command {
-		case "up":
-			err = p.up(o.Up)
-		case "reload":
-			err = p.reload(o.Reload)
-		case "down":
-			err = p.down(o.Down)
-		case "notifications":
-			err = p.notifications(o.Notifications)
-		case "keys rotate-encryption":
-			err = p.rotate(o.Keys.Rotate.DataDir)
-		case "keys rotate-agents":
-			err = p.rotateAgents(o.Keys.RotateAgents.DataDir, o.Keys.RotateAgents.DatabaseURL, o.Keys.RotateAgents.logOptions)
-		case "broker check":
-			err = p.checkBroker(o.Broker.Check)
-		case "blob copy":
-			err = p.copyBlobs(o.Blob.Copy)
-		case "db migrate":
-			err = p.migrateDB(o.DB.Migrate)
-		case "db copy":
-			err = p.copyDB(o.DB.Copy)
-		case "backup":
-			err = p.backup(o.Backup)
-		case "backup keygen":
-			err = p.backupKeygen(o.Backup.Keygen)
-		case "backup signing-key":
-			err = p.backupSigningKey(o.Backup.Signing)
-		case "backup list":
-			err = p.listBackups(o.Backup.List)
-		case "backup verify":
-			err = p.verifyBackup(o.Backup.Verify)
-		case "backup prune":
-			err = p.pruneBackups(o.Backup.Prune)
-		case "backup status":
-			err = p.backupStatus(o.Backup.Status)
-		case "restore":
-			err = p.restore(o.Restore)
-		case "demo":
-			err = p.demo(o.Demo)
-		case "man":
-			err = p.man(o.Man)
-		case "version":
-			fmt.Fprint(p.out, versionText())
-		default:
+		if do, ok := p.commands(o)[command]; ok {
+			err = do()
+		} else {
 			err = fmt.Errorf("unknown command %q", command)
 		}
 	}
@@ -76,7 +36,7 @@ func (p *process) run() int {
 		return exitOK
 	case errors.As(err, &help):
 		// A name can belong to both: the commands of the client come first.
-		if own := cli.Help(&cli.Env{Program: p.program()}, command); own != "" {
+		if own := cli.Help(&core.Env{Program: p.program()}, command); own != "" {
 			fmt.Fprintf(p.out, "%s\nWithout COMMAND:\n\n", own)
 		}
 		fmt.Fprintln(p.out, help.text)
@@ -91,6 +51,39 @@ func (p *process) run() int {
 	}
 	fmt.Fprintf(p.err, "ingot: %s\n", strings.ReplaceAll(err.Error(), "\n", "; "))
 	return exitFailure
+}
+
+// commands are the functions of the commands with their flags.
+func (p *process) commands(o *options) map[string]func() error {
+	return map[string]func() error{
+		"up":                     func() error { return p.up(o.Up) },
+		"reload":                 func() error { return p.reload(o.Reload) },
+		"down":                   func() error { return p.down(o.Down) },
+		"notifications":          func() error { return p.notifications(o.Notifications) },
+		"keys rotate-encryption": func() error { return p.rotate(o.Keys.Rotate.DataDir) },
+		"keys rotate-agents": func() error {
+			of := o.Keys.RotateAgents
+			return p.rotateAgents(of.DataDir, of.DatabaseURL, of.logOptions)
+		},
+		"broker check":       func() error { return p.checkBroker(o.Broker.Check) },
+		"blob copy":          func() error { return p.copyBlobs(o.Blob.Copy) },
+		"db migrate":         func() error { return p.migrateDB(o.DB.Migrate) },
+		"db copy":            func() error { return p.copyDB(o.DB.Copy) },
+		"backup":             func() error { return p.backup(o.Backup) },
+		"backup keygen":      func() error { return p.backupKeygen(o.Backup.Keygen) },
+		"backup signing-key": func() error { return p.backupSigningKey(o.Backup.Signing) },
+		"backup list":        func() error { return p.listBackups(o.Backup.List) },
+		"backup verify":      func() error { return p.verifyBackup(o.Backup.Verify) },
+		"backup prune":       func() error { return p.pruneBackups(o.Backup.Prune) },
+		"backup status":      func() error { return p.backupStatus(o.Backup.Status) },
+		"restore":            func() error { return p.restore(o.Restore) },
+		"demo":               func() error { return p.demo(o.Demo) },
+		"man":                func() error { return p.man(o.Man) },
+		"version": func() error {
+			fmt.Fprint(p.out, versionText())
+			return nil
+		},
+	}
 }
 
 // up runs the server until it is asked to stop.
@@ -171,6 +164,19 @@ func (p *process) untilAsked(log *slog.Logger) (context.Context, context.CancelF
 		cancel()
 		close(done)
 	}
+}
+
+// untilSignal returns a context that a signal to stop cancels.
+func (p *process) untilSignal() (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancel(context.Background())
+	background.Go("signals", func() {
+		select {
+		case <-p.signals:
+			cancel()
+		case <-ctx.Done():
+		}
+	})
+	return ctx, cancel
 }
 
 // rotateAgents adds keys of agents.

@@ -22,6 +22,7 @@ import (
 	"ingot/internal/base/testkit"
 	"ingot/internal/cli"
 	"ingot/internal/cli/config"
+	"ingot/internal/cli/core"
 	"ingot/internal/cli/term/termtest"
 )
 
@@ -51,7 +52,7 @@ func TestPushOnANarrowTerminal(t *testing.T) {
 		text, _ := io.ReadAll(control)
 		read <- string(text)
 	}()
-	code := cli.Run(t.Context(), &cli.Env{
+	code := cli.Run(t.Context(), &core.Env{
 		Program: "ingot", Args: args, Getenv: func(name string) string { return w.env[name] }, Dir: w.dir, In: tty,
 		Out: tty, Err: tty,
 		InTerminal: true, OutTerminal: true, ErrTerminal: true, Width: func() int { return width },
@@ -224,7 +225,7 @@ func (w *world) follow(t *testing.T, args ...string) *live {
 	out, pipe := io.Pipe()
 	l := &live{t: t, out: out, code: make(chan int, 1), cancel: cancel}
 	go func() {
-		l.code <- cli.Run(ctx, &cli.Env{
+		l.code <- cli.Run(ctx, &core.Env{
 			Program: "ingot", Args: append([]string{"logs", "shop"}, args...),
 			Getenv: func(name string) string { return w.env[name] },
 			Out:    pipe, Err: io.Discard, Now: time.Now,
