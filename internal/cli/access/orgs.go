@@ -40,21 +40,14 @@ type createSpaceFlags struct {
 }
 
 func createSpace(ctx context.Context, s *core.Session, w core.Words, f *createSpaceFlags) (core.Result, error) {
-	org := s.Config.Org
-	if f.Org != "" {
-		o, err := core.Named[cfapi.Thing](ctx, s, "Org", "/v3/organizations", f.Org, nil)
-		if err != nil {
-			return nil, err
-		}
-		org = config.Named{GUID: o.GUID, Name: o.Name}
-	}
-	if org.GUID == "" {
-		return nil, s.Check(core.NeedsOrg)
+	org, err := s.TargetOrg(ctx, f.Org)
+	if err != nil {
+		return nil, err
 	}
 	s.Acting("Creating space %s in org %s", w["SPACE"], org.Name)
 	var space cfapi.Thing
 	body := map[string]any{"name": w["SPACE"], "relationships": map[string]any{"organization": cfapi.Relate(org.GUID)}}
-	_, err := s.API.Post(ctx, "/v3/spaces", body, &space)
+	_, err = s.API.Post(ctx, "/v3/spaces", body, &space)
 	if client.Says(err, "must be unique per organization") {
 		return s.Exists("Space", "space", w["SPACE"]), nil
 	}
@@ -103,15 +96,9 @@ type deleteSpaceFlags struct {
 }
 
 func deleteSpace(ctx context.Context, s *core.Session, w core.Words, f *deleteSpaceFlags) (core.Result, error) {
-	org := cfapi.Thing{GUID: s.Config.Org.GUID, Name: s.Config.Org.Name}
-	var err error
-	if f.Org != "" {
-		if org, err = s.Org(ctx, f.Org); err != nil {
-			return nil, err
-		}
-	}
-	if org.GUID == "" {
-		return nil, s.Check(core.NeedsOrg)
+	org, err := s.TargetOrg(ctx, f.Org)
+	if err != nil {
+		return nil, err
 	}
 	res, err := s.DeleteNamed(ctx, f.Force, "space", w["SPACE"], "/v3/spaces",
 		url.Values{"organization_guids": {org.GUID}})

@@ -11,7 +11,6 @@ import (
 	"strings"
 
 	"ingot/internal/base/cfapi"
-	"ingot/internal/cli/client"
 	"ingot/internal/cli/core"
 	"ingot/internal/cli/term"
 )
@@ -252,11 +251,8 @@ var quotaHeading = []string{"name", "total memory", "instance memory", "routes",
 
 func (k quotaKind) list(ctx context.Context, s *core.Session, _ core.Words, _ *core.NoFlags) (core.Result, error) {
 	s.Acting("Getting %s", k.word+"s")
-	rows, err := client.List[cfapi.Quota](ctx, s.API, k.path, k.of(s))
-	if err != nil {
-		return nil, err
-	}
-	return &core.Listing[cfapi.Quota]{Key: k.word + "s", Rows: rows, Heading: quotaHeading, Cells: quotaCells}, nil
+	return (&core.Listing[cfapi.Quota]{Key: k.word + "s", Heading: quotaHeading, Cells: quotaCells}).
+		List(ctx, s, k.path, k.of(s))
 }
 
 func (k quotaKind) get(ctx context.Context, s *core.Session, w core.Words, _ *core.NoFlags) (core.Result, error) {

@@ -9,6 +9,7 @@ import (
 
 	"ingot/internal/base/cfapi"
 	"ingot/internal/cli/client"
+	"ingot/internal/cli/config"
 	"ingot/internal/cli/core"
 	"ingot/internal/cli/routes"
 )
@@ -183,17 +184,7 @@ func renameOrg(ctx context.Context, s *core.Session, w core.Words, _ *core.NoFla
 	if err != nil {
 		return nil, err
 	}
-	if err := s.Send(ctx, http.MethodPatch, "/v3/organizations/"+org.GUID,
-		map[string]string{"name": w["NEW_NAME"]}); err != nil {
-		return nil, err
-	}
-	if s.Config.Org.GUID == org.GUID {
-		s.Config.Org.Name = w["NEW_NAME"]
-		if err := s.Config.Save(); err != nil {
-			return nil, err
-		}
-	}
-	return s.Done("name", w["NEW_NAME"], "guid", org.GUID)
+	return rename(ctx, s, "/v3/organizations/", org.GUID, w["NEW_NAME"], &s.Config.Org)
 }
 
 func renameSpace(ctx context.Context, s *core.Session, w core.Words, _ *core.NoFlags) (core.Result, error) {
@@ -202,17 +193,21 @@ func renameSpace(ctx context.Context, s *core.Session, w core.Words, _ *core.NoF
 	if err != nil {
 		return nil, err
 	}
-	if err := s.Send(ctx, http.MethodPatch, "/v3/spaces/"+space.GUID,
-		map[string]string{"name": w["NEW_NAME"]}); err != nil {
+	return rename(ctx, s, "/v3/spaces/", space.GUID, w["NEW_NAME"], &s.Config.Space)
+}
+
+// rename renames an org or a space, also where it is the target.
+func rename(ctx context.Context, s *core.Session, path, guid, name string, target *config.Named) (core.Result, error) {
+	if err := s.Send(ctx, http.MethodPatch, path+guid, map[string]string{"name": name}); err != nil {
 		return nil, err
 	}
-	if s.Config.Space.GUID == space.GUID {
-		s.Config.Space.Name = w["NEW_NAME"]
+	if target.GUID == guid {
+		target.Name = name
 		if err := s.Config.Save(); err != nil {
 			return nil, err
 		}
 	}
-	return s.Done("name", w["NEW_NAME"], "guid", space.GUID)
+	return s.Done("name", name, "guid", guid)
 }
 
 // spaceSSH allows ssh in a space or forbids it.

@@ -32,16 +32,12 @@ type buildpackRow struct {
 
 func listBuildpacks(ctx context.Context, s *core.Session, _ core.Words, _ *core.NoFlags) (core.Result, error) {
 	s.Acting("Getting buildpacks")
-	rows, err := client.List[buildpackRow](ctx, s.API, "/v3/buildpacks", url.Values{"order_by": {"position"}})
-	if err != nil {
-		return nil, err
-	}
-	return &core.Listing[buildpackRow]{
-		Key: "buildpacks", Rows: rows, Heading: []string{"name", "position", "stack", "enabled", "locked", "state"},
+	return (&core.Listing[buildpackRow]{
+		Key: "buildpacks", Heading: []string{"name", "position", "stack", "enabled", "locked", "state"},
 		Cells: func(b buildpackRow) []string {
 			return []string{b.Name, strconv.Itoa(b.Position), b.Stack, core.YesNo(b.Enabled), core.YesNo(b.Locked), b.State}
 		},
-	}, nil
+	}).List(ctx, s, buildpackPath, url.Values{"order_by": {"position"}})
 }
 
 const buildpackPath = "/v3/buildpacks"
@@ -199,15 +195,7 @@ func (f *updateBuildpackFlags) body() (map[string]any, error) {
 	if f.Path != "" && (f.Lock || f.Unlock) {
 		return nil, core.UsageError("-p cannot be combined with --lock or --unlock")
 	}
-	if f.Position > 0 {
-		body["position"] = f.Position
-	}
-	if f.Assign != "" {
-		body["stack"] = f.Assign
-	}
-	if f.Rename != "" {
-		body["name"] = f.Rename
-	}
+	cfapi.Add(body, "position", max(0, f.Position), "stack", f.Assign, "name", f.Rename)
 	if len(body) == 0 && f.Path == "" {
 		return nil, core.UsageError("nothing to change: give at least one flag")
 	}

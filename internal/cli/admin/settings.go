@@ -20,14 +20,10 @@ type stackRow struct {
 
 func listStacks(ctx context.Context, s *core.Session, _ core.Words, _ *core.NoFlags) (core.Result, error) {
 	s.Acting("Getting stacks")
-	rows, err := client.List[stackRow](ctx, s.API, "/v3/stacks", nil)
-	if err != nil {
-		return nil, err
-	}
-	return &core.Listing[stackRow]{
-		Key: "stacks", Rows: rows, Heading: []string{"name", "description"},
+	return (&core.Listing[stackRow]{
+		Key: "stacks", Heading: []string{"name", "description"},
 		Cells: func(r stackRow) []string { return []string{r.Name, r.Description} },
-	}, nil
+	}).List(ctx, s, "/v3/stacks", nil)
 }
 
 // Commands for settings of the whole platform.
@@ -90,15 +86,11 @@ func featureFlag(ctx context.Context, s *core.Session, w core.Words, _ *core.NoF
 	s.Acting("Getting info for feature flag %s", w["FLAG"])
 	var flag flagRow
 	err := s.API.Get(ctx, "/v3/feature_flags/"+url.PathEscape(w["FLAG"]), nil, &flag)
-	if client.Status(err) == http.StatusNotFound {
-		return nil, &core.Problem{What: "Feature flag '" + w["FLAG"] + "' not found.",
-			Try: fmt.Sprintf("'%s feature-flags' lists them", s.Env.Program), Err: err}
-	}
 	if err != nil {
-		return nil, err
+		return nil, noFlag(s, w["FLAG"], err)
 	}
 	return &core.Sheet{Pairs: [][2]string{{"name", flag.Name},
-		{"state", map[bool]string{true: "enabled", false: "disabled"}[flag.Enabled]}}, JSON: flag}, nil
+		{"state", flag.state()}}, JSON: flag}, nil
 }
 
 type fullStack struct {
@@ -178,18 +170,25 @@ type flagRow struct {
 	Enabled bool   `json:"enabled"`
 }
 
+func (r flagRow) state() string {
+	return map[bool]string{true: "enabled", false: "disabled"}[r.Enabled]
+}
+
+// noFlag explains the error of a request for a feature flag that does not exist.
+func noFlag(s *core.Session, name string, err error) error {
+	if client.Status(err) != http.StatusNotFound {
+		return err
+	}
+	return &core.Problem{What: "Feature flag '" + name + "' not found.",
+		Try: fmt.Sprintf("'%s feature-flags' lists them", s.Env.Program), Err: err}
+}
+
 func listFeatureFlags(ctx context.Context, s *core.Session, _ core.Words, _ *core.NoFlags) (core.Result, error) {
 	s.Acting("Getting feature flags")
-	rows, err := client.List[flagRow](ctx, s.API, "/v3/feature_flags", nil)
-	if err != nil {
-		return nil, err
-	}
-	return &core.Listing[flagRow]{
-		Key: "feature flags", Rows: rows, Heading: []string{"name", "state"},
-		Cells: func(r flagRow) []string {
-			return []string{r.Name, map[bool]string{true: "enabled", false: "disabled"}[r.Enabled]}
-		},
-	}, nil
+	return (&core.Listing[flagRow]{
+		Key: "feature flags", Heading: []string{"name", "state"},
+		Cells: func(r flagRow) []string { return []string{r.Name, r.state()} },
+	}).List(ctx, s, "/v3/feature_flags", nil)
 }
 
 func switchFlag(on bool) core.Action[core.NoFlags] {
@@ -197,12 +196,8 @@ func switchFlag(on bool) core.Action[core.NoFlags] {
 		verb := map[bool]string{true: "Enabling", false: "Disabling"}[on]
 		s.Say("%s feature flag %s as %s...", verb, s.Out.Bold(w["FLAG"]), s.Out.Bold(s.API.User().Name()))
 		_, err := s.API.Patch(ctx, "/v3/feature_flags/"+url.PathEscape(w["FLAG"]), map[string]bool{"enabled": on}, nil)
-		if client.Status(err) == http.StatusNotFound {
-			return nil, &core.Problem{What: "Feature flag '" + w["FLAG"] + "' not found.",
-				Try: fmt.Sprintf("'%s feature-flags' lists them", s.Env.Program), Err: err}
-		}
 		if err != nil {
-			return nil, err
+			return nil, noFlag(s, w["FLAG"], err)
 		}
 		s.OK()
 		return s.JSONOnly(&core.JSONAs{JSON: flagRow{w["FLAG"], on}}), nil

@@ -22,17 +22,9 @@ func scaleApp(ctx context.Context, s *core.Session, w core.Words, f *scaleFlags)
 		}
 		change["instances"] = *f.Instances
 	}
-	restart := false
-	for _, size := range []struct{ flag, text, key string }{{"-m", f.Memory, "memory_in_mb"},
-		{"-k", f.Disk, "disk_in_mb"}} {
-		if size.text == "" {
-			continue
-		}
-		mb, err := core.Megabytes(size.text)
-		if err != nil {
-			return nil, core.UsageError(size.flag + ": " + err.Error())
-		}
-		change[size.key], restart = mb, true
+	restart := f.Memory != "" || f.Disk != ""
+	if err := core.Sizes(change, f.Memory, f.Disk); err != nil {
+		return nil, err
 	}
 	if len(change) == 0 {
 		s.Doing("Showing scale of app %s", w["APP"])

@@ -163,16 +163,8 @@ func runTask(ctx context.Context, s *core.Session, w core.Words, f *runTaskFlags
 	if f.Name != "" {
 		request["name"] = f.Name
 	}
-	for _, size := range []struct{ flag, text, key string }{{"-m", f.Memory, "memory_in_mb"},
-		{"-k", f.Disk, "disk_in_mb"}} {
-		if size.text == "" {
-			continue
-		}
-		mb, err := core.Megabytes(size.text)
-		if err != nil {
-			return nil, core.UsageError(size.flag + ": " + err.Error())
-		}
-		request[size.key] = mb
+	if err := core.Sizes(request, f.Memory, f.Disk); err != nil {
+		return nil, err
 	}
 	s.Doing("Creating a task for app %s", w["APP"])
 	app, err := s.App(ctx, w["APP"])

@@ -59,8 +59,8 @@ func (s *Session) Thing(ctx context.Context, kind, path, name string, q url.Valu
 	return Named[cfapi.Thing](ctx, s, kind, path, name, q)
 }
 
-// targetOrg returns the named org; the targeted one without a name.
-func (s *Session) targetOrg(ctx context.Context, name string) (cfapi.Thing, error) {
+// TargetOrg returns the named org; the targeted one without a name.
+func (s *Session) TargetOrg(ctx context.Context, name string) (cfapi.Thing, error) {
 	if name != "" {
 		return s.Org(ctx, name)
 	}
@@ -69,7 +69,7 @@ func (s *Session) targetOrg(ctx context.Context, name string) (cfapi.Thing, erro
 
 // TargetSpace returns the named space of the named org; the targeted ones without names.
 func (s *Session) TargetSpace(ctx context.Context, org, space string) (o, sp cfapi.Thing, err error) {
-	if o, err = s.targetOrg(ctx, org); err != nil {
+	if o, err = s.TargetOrg(ctx, org); err != nil {
 		return o, sp, err
 	}
 	if space == "" {

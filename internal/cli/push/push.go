@@ -41,13 +41,8 @@ func pushApps(ctx context.Context, s *core.Session, w core.Words, f *pushAppFlag
 	if err != nil {
 		return nil, core.UsageError(err.Error())
 	}
-	for _, size := range []struct{ flag, text string }{{"-m", f.Memory}, {"-k", f.Disk}} {
-		if size.text == "" {
-			continue
-		}
-		if _, err := core.Megabytes(size.text); err != nil {
-			return nil, core.UsageError(size.flag + ": " + err.Error())
-		}
+	if err := core.Sizes(map[string]any{}, f.Memory, f.Disk); err != nil {
+		return nil, err
 	}
 	if f.Droplet != "" {
 		if err := f.checkDroplet(s.Env); err != nil {

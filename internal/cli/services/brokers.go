@@ -20,14 +20,11 @@ type brokerRow struct {
 
 func listBrokers(ctx context.Context, s *core.Session, _ core.Words, _ *core.NoFlags) (core.Result, error) {
 	s.Acting("Getting service brokers")
-	rows, err := client.List[brokerRow](ctx, s.API, "/v3/service_brokers", nil)
-	if err != nil {
-		return nil, core.NoServices(s, err)
-	}
-	return &core.Listing[brokerRow]{
-		Key: "service brokers", Rows: rows, Heading: []string{"name", "url"},
+	list, err := (&core.Listing[brokerRow]{
+		Key: "service brokers", Heading: []string{"name", "url"},
 		Cells: func(b brokerRow) []string { return []string{b.Name, b.URL} },
-	}, nil
+	}).List(ctx, s, "/v3/service_brokers", nil)
+	return list, core.NoServices(s, err)
 }
 
 type createBrokerFlags struct {

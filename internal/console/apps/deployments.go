@@ -165,8 +165,7 @@ func (c *pages) build(w http.ResponseWriter, r *http.Request, s *page.Session) e
 		if found.Relationships.App.GUID() != d.App.GUID {
 			return nil, fault.New(fault.NotFound, "The app has no such build.")
 		}
-		data := &buildData{Build: found, Took: took(&found), Command: page.Command("cf", "logs", d.App.Name,
-			"--recent")}
+		data := &buildData{Build: found, Took: took(&found), Command: page.Command("cf", "logs", d.App.Name, "--recent")}
 		if !d.MayReadLogs {
 			return data, nil
 		}

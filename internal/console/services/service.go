@@ -177,8 +177,7 @@ func (d *serviceData) loadPlans(call *page.Caller) error {
 		return err
 	}
 	var of offering
-	if err := call.Get(&of, "/v3/service_offerings/"+url.PathEscape(plan.Relationships.Offering.GUID()),
-		nil); err != nil {
+	if err := call.Get(&of, "/v3/service_offerings/"+url.PathEscape(plan.Relationships.Offering.GUID()), nil); err != nil {
 		return err
 	}
 	d.Plan, d.Offering = &plan, &of
