@@ -23,7 +23,7 @@ type brokerCheckOptions struct {
 	} `positional-args:"yes" required:"yes"`
 }
 
-// errNotConforming has no message of its own: the report explains it.
+// errNotConforming needs no message: the report explains it.
 var errNotConforming = errors.New("the broker does not conform")
 
 // checkBroker checks a broker and prints the report.

@@ -25,7 +25,7 @@ type demoOptions struct {
 	Keep    bool   `long:"keep" description:"Keep the apps and services at the end"`
 }
 
-// The tour has an org of its own, so that it neither depends on the target nor
+// The tour has its own org, so that it neither depends on the target nor
 // touches existing apps.
 const (
 	tourOrg   = "ingot-tour"

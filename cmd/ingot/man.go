@@ -41,7 +41,7 @@ func (p *process) man(o manOptions) error {
 	return nil
 }
 
-// manual returns all manual pages, that of the program first.
+// manual returns all manual pages, the program's first.
 func manual() []manpage.Page {
 	w := &core.Env{Program: "ingot", Others: others()}
 	pages := append([]manpage.Page{overview(w)}, cli.Manual(w)...)
@@ -49,7 +49,7 @@ func manual() []manpage.Page {
 	if _, err := parser.AddGroup("Commands", "", &options{}); err != nil {
 		return pages // parse reports it
 	}
-	// Its values are those of a server that root runs.
+	// Its values are the defaults of a server that root runs.
 	(&process{getenv: func(string) string { return "" }}).applyDefaults(optionsOf(parser.Command))
 	for _, page := range pagesOf(parser.Command, "ingot") {
 		i := slices.IndexFunc(pages, func(p manpage.Page) bool { return p.Name == page.Name })

@@ -101,7 +101,7 @@ func (p *process) serve(s background.Service, log *slog.Logger, welcome func()) 
 	if err := keepDescriptors(); err != nil {
 		log.Warn(err.Error())
 	}
-	slog.SetDefault(log) // for libraries without a logger of their own
+	slog.SetDefault(log) // for libraries that take no logger
 	background.OnPanic(func(e *background.PanicError) {
 		log.Error("background job panicked; the server continues", "job", e.Name, "panic", fmt.Sprint(e.Value), "stack",
 			string(e.Stack))

@@ -270,7 +270,9 @@ func TestLiveLogs(t *testing.T) {
 
 func logEvent(id int, source, text string) string {
 	at, _ := time.Parse(time.RFC3339, stamp)
-	return fmt.Sprintf("id: %d\ndata: {\"timestamp\":\"%d\",\"instance_id\":\"0\",\"tags\":{\"source_type\":%q},\"log\":{\"payload\":%q,\"type\":\"OUT\"}}\n\n",
+	return fmt.Sprintf(
+		"id: %d\ndata: "+
+			"{\"timestamp\":\"%d\",\"instance_id\":\"0\",\"tags\":{\"source_type\":%q},\"log\":{\"payload\":%q,\"type\":\"OUT\"}}\n\n",
 		id, at.Add(time.Duration(id)*time.Millisecond).UnixNano(), source, base64.StdEncoding.EncodeToString([]byte(text)))
 }
 

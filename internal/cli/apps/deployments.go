@@ -69,7 +69,7 @@ func Deploy(ctx context.Context, s *core.Session, app cfapi.App, droplet string,
 	return deployFrom(ctx, s, app, request, f, o)
 }
 
-// deployFrom is like deploy, of what the request names.
+// deployFrom is like Deploy, but deploys the droplet or revision that the request names.
 func deployFrom(ctx context.Context, s *core.Session, app cfapi.App, request map[string]any, f DeployFlags,
 	o DeployOptions) (*Summary, error) {
 	s.Say("Starting deployment for app %s...", s.Out.Bold(app.Name))
@@ -132,7 +132,7 @@ func waitForDeployment(ctx context.Context, s *core.Session, app cfapi.App, d *c
 			*d = next
 		}
 		for _, p := range next.NewProcesses {
-			if stats, err := InstanceStats(limited, s, p.GUID); err == nil { // its failures are those of the deployment
+			if stats, err := InstanceStats(limited, s, p.GUID); err == nil { // a failure here is reported by the deployment
 				told = notYet(s, stats, told)
 			}
 		}

@@ -82,7 +82,8 @@ func TestPagesAndJobs(t *testing.T) {
 	c = serve(t, func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
 		case "/v3/apps":
-			fmt.Fprintf(w, `{"pagination":{"next":{"href":"%s/v3/more"}},"resources":[{"guid":"a"}],"included":{"spaces":[{"guid":"s1","name":"one"}]}}`, c.API)
+			fmt.Fprintf(w,
+				`{"pagination":{"next":{"href":"%s/v3/more"}},"resources":[{"guid":"a"}],"included":{"spaces":[{"guid":"s1","name":"one"}]}}`, c.API)
 		case "/v3/more":
 			fmt.Fprint(w, `{"pagination":{"next":null},"resources":[{"guid":"b"}],"included":{"spaces":[{"guid":"s2","name":"two"}]}}`)
 		case "/v3/jobs/good":

@@ -9,7 +9,7 @@ import (
 	"ingot/internal/cli/client"
 )
 
-// Send makes a change and waits until it is done.
+// Send sends a change and waits until it is done.
 func (s *Session) Send(ctx context.Context, method, path string, body any) error {
 	reply, err := s.API.Do(ctx, client.Call{Method: method, URL: path, Body: body})
 	if err != nil {
@@ -37,7 +37,8 @@ func (s *Session) Change(ctx context.Context, method, path string, body any, pai
 	return s.Done(pairs...)
 }
 
-// Create makes a resource. One that exists already is no error if the API says taken.
+// Create creates a resource. If the API replies with the text taken, the resource exists, which is
+// not an error.
 func (s *Session) Create(
 	ctx context.Context, kind, name, path string, body map[string]any, taken string,
 ) (Result, error) {
@@ -56,14 +57,14 @@ func (s *Session) Create(
 	return &Made{kind, name, t.GUID, false}, nil
 }
 
-// Exists shows that what was to be created exists, which is no failure.
+// Exists shows that a resource already exists, which is not a failure.
 func (s *Session) Exists(what, kind, name string) *Made {
 	s.Say("%s %s already exists.", what, name)
 	s.OK()
 	return &Made{Kind: kind, Name: name, Existed: true}
 }
 
-// Absent shows that what was to be deleted does not exist, which is no failure.
+// Absent shows that a resource to delete does not exist, which is not a failure.
 func (s *Session) Absent(what, kind, name string) (Result, error) {
 	s.Say("%s %s does not exist.", what, name)
 	s.OK()

@@ -89,7 +89,7 @@ func (w *watching) replace(ctx context.Context, droplet string) error {
 	after, cancel := context.WithTimeout(context.WithoutCancel(ctx), cancelTime)
 	defer cancel()
 	_, undo := w.API.Post(after, "/v3/deployments/"+d.GUID+"/actions/cancel", nil, nil)
-	if undo != nil && client.Status(undo) != http.StatusUnprocessableEntity { // it has ended by itself
+	if undo != nil && client.Status(undo) != http.StatusUnprocessableEntity { // it has already ended
 		w.droplet = "" // the next change is sent with all files
 		return errors.Join(err, fmt.Errorf("the deployment could not be canceled: %w", undo))
 	}

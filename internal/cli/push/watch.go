@@ -23,7 +23,7 @@ import (
 	"ingot/internal/cli/watch"
 )
 
-// devFlags are those of push --watch.
+// devFlags are the flags of push --watch.
 type devFlags struct {
 	pushFlags
 	NoLogs bool `long:"no-logs" description:"Do not show the app's log"`
@@ -72,7 +72,7 @@ type watching struct {
 	app     cfapi.App
 	folders *watch.Folders
 	noLogs  bool
-	// files and droplet are those of the app's current version, which a change differs
+	// files and droplet belong to the app's current version, which a change differs
 	// from. An empty droplet means that none is known: all files are sent.
 	files   []bits.File
 	droplet string

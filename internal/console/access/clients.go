@@ -15,17 +15,17 @@ import (
 	"ingot/internal/console/page"
 )
 
-// ClientScopes are the scopes of which one is needed to see clients.
+// ClientScopes are the scopes that allow seeing clients; one of them is enough.
 var ClientScopes = []string{"clients.read", "clients.admin", "uaa.admin"}
 
-// systemClients are those that Ingot itself or every cf client uses, with what they are for.
+// systemClients are the clients that Ingot itself or every cf client uses, with their purpose.
 var systemClients = map[string]string{
 	"admin": "administrates the authorization server", "cf": "is what cf uses to log in",
 	"ssh-proxy": "is the ssh gateway", page.ClientID: "is this console",
 	"ingot-platform": "is the platform", "ingot-notifications": "is the notification service",
 }
 
-// grantTypes are those that a client can have.
+// grantTypes are the grant types that a client can have.
 var grantTypes = []string{"client_credentials", "authorization_code", "refresh_token", "password",
 	"urn:ietf:params:oauth:grant-type:jwt-bearer"}
 

@@ -15,7 +15,7 @@ import (
 	"ingot/internal/console/page"
 )
 
-// UserScopes are the scopes of which one is needed to see users.
+// UserScopes are the scopes that allow seeing users; one of them is enough.
 var UserScopes = []string{"scim.read", "uaa.admin"}
 
 type authUser struct {

@@ -392,7 +392,7 @@ func (c *pages) crash(call *page.Caller, d *Data, e cfapi.Event) *crashCard {
 			card.Now = card.Now || in.State == cfapi.Crashed
 		}
 	}
-	if !card.Now && c.Now().Sub(card.At) > crashShown {
+	if !card.Now && time.Since(card.At) > crashShown {
 		return nil
 	}
 	card.Try, card.Command = advice(d.App.Name, of.Description)

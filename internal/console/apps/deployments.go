@@ -112,7 +112,8 @@ func timeline(call *page.Caller, d *Data, deployments []cfapi.Deployment, builds
 			one.Took = 0
 			one.Cancel, one.Continue = page.Command("cf", "cancel-deployment", d.App.Name),
 				page.Command("cf", "continue-deployment", d.App.Name)
-			processes, err := page.All[cfapi.Process](call, "/v3/processes", url.Values{"app_guids": {d.App.GUID}, "types": {"web"},
+			processes, err := page.All[cfapi.Process](call, "/v3/processes", url.Values{"app_guids": {d.App.GUID},
+				"types": {"web"},
 				"embed": {"process_instances"}})
 			if err != nil {
 				return nil, err
@@ -172,7 +173,7 @@ func (c *pages) build(w http.ResponseWriter, r *http.Request, s *page.Session) e
 		// Times of the API are whole seconds.
 		from, to := found.CreatedAt, found.UpdatedAt.Add(2*time.Second)
 		if data.Took == 0 {
-			to = c.Now().Add(time.Second)
+			to = time.Now().Add(time.Second)
 		}
 		lines, err := readLines(call, d.App.GUID, url.Values{
 			"start_time": {strconv.FormatInt(from.UnixNano(), 10)}, "end_time": {strconv.FormatInt(to.UnixNano(), 10)},

@@ -26,12 +26,14 @@ func TestChangedAfterStart(t *testing.T) {
 		"changed twice": {[]cfapi.Event{of(3, "update", env), of(2, "update", env), of(1, "restart", "{}")},
 			nil, at(3)},
 		"another change": {[]cfapi.Event{of(2, "update", other), of(1, "start", "{}")}, nil, time.Time{}},
-		"changed, then deployed": {[]cfapi.Event{of(3, "deployment.create", "{}"), of(2, "update", env), of(1, "start", "{}")},
+		"changed, then deployed": {[]cfapi.Event{of(3, "deployment.create", "{}"), of(2, "update", env),
+			of(1, "start", "{}")},
 			nil, time.Time{}},
-		"changed, started long ago":   {[]cfapi.Event{of(2, "update", env), of(1, "update", other)}, nil, at(2)},
-		"bound after the start":       {[]cfapi.Event{of(1, "start", "{}")}, []cfapi.Event{of(2, "", "")}, at(2)},
-		"bound before the start":      {[]cfapi.Event{of(3, "start", "{}")}, []cfapi.Event{of(2, "", "")}, time.Time{}},
-		"changed before it was bound": {[]cfapi.Event{of(2, "update", env), of(1, "start", "{}")}, []cfapi.Event{of(3, "", "")}, at(2)},
+		"changed, started long ago": {[]cfapi.Event{of(2, "update", env), of(1, "update", other)}, nil, at(2)},
+		"bound after the start":     {[]cfapi.Event{of(1, "start", "{}")}, []cfapi.Event{of(2, "", "")}, at(2)},
+		"bound before the start":    {[]cfapi.Event{of(3, "start", "{}")}, []cfapi.Event{of(2, "", "")}, time.Time{}},
+		"changed before it was bound": {[]cfapi.Event{of(2, "update", env), of(1, "start", "{}")},
+			[]cfapi.Event{of(3, "", "")}, at(2)},
 	} {
 		if got := changedAfterStart(test.events, test.bindings); !got.Equal(test.want) {
 			t.Errorf("%s: %v, want %v", name, got, test.want)

@@ -127,8 +127,8 @@ func checkText(c *cfapi.SidecarCheck) string {
 	return text
 }
 
-// newestCrash returns the crash to show, of the newest ones: that of the instance if it ended
-// with its sidecar.
+// newestCrash returns the crash to show: the instance's if it crashed together with its sidecar,
+// otherwise the newest.
 func newestCrash(newest []cfapi.Event) cfapi.Event {
 	for _, e := range newest {
 		if e.Type == page.EventCrash && newest[0].CreatedAt.Sub(e.CreatedAt).Abs() < crashTogether {

@@ -23,7 +23,8 @@ func TestSidecarFacts(t *testing.T) {
 			"port, healthy within 20 s; " +
 			"Readiness check http /ready, every 5 s; Variables A, B; Stops after the main process, with SIGINT, within 3 s; " +
 			"Before it stops ./flush",
-		`{"name":"migrate","command":"./migrate","options":{"before_main":true,"restart":"never"}}`: "Command ./migrate; Starts before the main process; " +
+		`{"name":"migrate","command":"./migrate","options":{"before_main":true,"restart":"never"}}`: "Command " +
+			"./migrate; Starts before the main process; " +
 			"After its exit the others start if its status is 0: it runs once; Needed yes: the instance is not ready without it",
 	} {
 		var s sidecar

@@ -23,7 +23,7 @@ const (
 	scopeTemplatesWrite = "notification_templates.write"
 )
 
-// Scopes are those of which one opens the section.
+// Scopes are the scopes that open the section; one of them is enough.
 var Scopes = []string{scopeNotifyManage, scopeTemplatesRead, scopeNotifyWrite, scopeNotifyAdmin}
 
 //go:embed pages/*.html assets/*
@@ -42,12 +42,7 @@ type pages struct{ *page.Console }
 
 // New returns the pages of the notification service.
 func New(core *page.Console) page.Part {
-	c, service := pages{core}, page.API(core.Notifications)
-	campaigns := func(method, path string, body func(url.Values) (any, error)) page.Handler {
-		return service.Edit(page.Edit{
-			Method: method, Path: path, Header: secondVersion, Body: body, To: "/notifications/campaigns", Said: "campaigns",
-		})
-	}
+	c := pages{core}
 	return page.Part{
 		Pages: map[string]page.Handler{
 			"/notifications":                         c.kinds,
@@ -64,49 +59,15 @@ func New(core *page.Console) page.Part {
 			"/notifications/templates": tab("Templates", "templates.html", c.templates),
 			"/notifications/sends": tab("Sends", "sends.html", c.loadSends).AsLive("notifications/sends",
 				func(r *http.Request, _ any) (string, bool) { return "", r.URL.RawQuery == "" }),
-			"/notifications/mailbox":      tab("Mailbox", "mailbox.html", c.loadMailbox).AsLive("notifications/mailbox", liveMailbox),
+			"/notifications/mailbox": tab("Mailbox", "mailbox.html", c.loadMailbox).AsLive("notifications/mailbox",
+				liveMailbox),
 			"/notifications/suppressions": tab("Suppressions", "suppressions.html", c.suppressions),
 			"/notifications/campaigns":    tab("Campaigns", "campaigns.html", c.campaigns),
 			"/preferences": {
 				Title: "Notification preferences", Template: "preferences.html", Load: c.preferences,
 			},
 		},
-		Changes: map[string]page.Handler{
-			"/notifications/kinds": c.registerKind,
-			"/notifications/clients/{client}/template": service.Edit(page.Edit{
-				Method: http.MethodPut, Path: "/clients/{client}/template", Body: assigned, To: "/notifications", Said: "assigned",
-			}),
-			"/notifications/clients/{client}/kinds/{kind}/template": service.Edit(page.Edit{
-				Method: http.MethodPut, Path: "/clients/{client}/notifications/{kind}/template", Body: assigned,
-				To: "/notifications", Said: "assigned",
-			}),
-			"/notifications/clients/{client}/kinds/{kind}/test": service.Edit(page.Edit{
-				Method: http.MethodPost, Path: "/clients/{client}/notifications/{kind}/test",
-				To: "/notifications", Said: "kind-test",
-			}),
-			"/notifications/sends/{send}/retry": c.retrySend,
-			"/notifications/messages/{message}/retry": service.Edit(page.Edit{
-				Method: http.MethodPost, Path: "/messages/{message}/replay",
-				To: "/notifications/messages/{message}", Said: "retry",
-			}),
-			"/notifications/mailbox/clear": service.Edit(page.Edit{
-				Method: http.MethodDelete, Path: "/mailbox/messages", To: "/notifications/mailbox", Said: "cleared",
-			}),
-			"/notifications/suppressions/add":                  c.suppress,
-			"/notifications/suppressions/remove":               c.unsuppress,
-			"/notifications/campaigns/senders":                 campaigns(http.MethodPost, "/senders", senderOf),
-			"/notifications/campaigns/senders/{sender}/delete": campaigns(http.MethodDelete, "/senders/{sender}", nil),
-			"/notifications/campaigns/senders/{sender}/types": campaigns(http.MethodPost,
-				"/senders/{sender}/campaign_types", typeOf),
-			"/notifications/campaigns/types/{type}/delete":   campaigns(http.MethodDelete, "/campaign_types/{type}", nil),
-			"/notifications/campaigns/types/{type}/template": campaigns(http.MethodPut, "/campaign_types/{type}", templateOfType),
-			"/preferences/save": service.Edit(page.Edit{
-				Method: http.MethodPatch, Path: "/user_preferences",
-				Body: func(form url.Values) (any, error) { return preferenceChange(form) },
-				To:   "/preferences", Said: "preferences",
-			}),
-			"/notifications/templates/{template}/delete": c.deleteTemplate,
-		},
+		Changes: c.changes(),
 		Large: map[string]page.Handler{
 			"/notifications/templates/save":            c.saveTemplate,
 			"/notifications/templates/{template}/save": c.saveTemplate,
@@ -130,13 +91,60 @@ func New(core *page.Console) page.Part {
 	}
 }
 
+// changes are the targets of the section's forms.
+func (c pages) changes() map[string]page.Handler {
+	service := page.API(c.Notifications)
+	campaigns := func(method, path string, body func(url.Values) (any, error)) page.Handler {
+		return service.Edit(page.Edit{
+			Method: method, Path: path, Header: secondVersion, Body: body, To: "/notifications/campaigns", Said: "campaigns",
+		})
+	}
+	return map[string]page.Handler{
+		"/notifications/kinds": c.registerKind,
+		"/notifications/clients/{client}/template": service.Edit(page.Edit{
+			Method: http.MethodPut, Path: "/clients/{client}/template", Body: assigned, To: "/notifications", Said: "assigned",
+		}),
+		"/notifications/clients/{client}/kinds/{kind}/template": service.Edit(page.Edit{
+			Method: http.MethodPut, Path: "/clients/{client}/notifications/{kind}/template", Body: assigned,
+			To: "/notifications", Said: "assigned",
+		}),
+		"/notifications/clients/{client}/kinds/{kind}/test": service.Edit(page.Edit{
+			Method: http.MethodPost, Path: "/clients/{client}/notifications/{kind}/test",
+			To: "/notifications", Said: "kind-test",
+		}),
+		"/notifications/sends/{send}/retry": c.retrySend,
+		"/notifications/messages/{message}/retry": service.Edit(page.Edit{
+			Method: http.MethodPost, Path: "/messages/{message}/replay",
+			To: "/notifications/messages/{message}", Said: "retry",
+		}),
+		"/notifications/mailbox/clear": service.Edit(page.Edit{
+			Method: http.MethodDelete, Path: "/mailbox/messages", To: "/notifications/mailbox", Said: "cleared",
+		}),
+		"/notifications/suppressions/add":                  c.suppress,
+		"/notifications/suppressions/remove":               c.unsuppress,
+		"/notifications/campaigns/senders":                 campaigns(http.MethodPost, "/senders", senderOf),
+		"/notifications/campaigns/senders/{sender}/delete": campaigns(http.MethodDelete, "/senders/{sender}", nil),
+		"/notifications/campaigns/senders/{sender}/types": campaigns(http.MethodPost,
+			"/senders/{sender}/campaign_types", typeOf),
+		"/notifications/campaigns/types/{type}/delete": campaigns(http.MethodDelete, "/campaign_types/{type}", nil),
+		"/notifications/campaigns/types/{type}/template": campaigns(http.MethodPut, "/campaign_types/{type}",
+			templateOfType),
+		"/preferences/save": service.Edit(page.Edit{
+			Method: http.MethodPatch, Path: "/user_preferences",
+			Body: func(form url.Values) (any, error) { return preferenceChange(form) },
+			To:   "/preferences", Said: "preferences",
+		}),
+		"/notifications/templates/{template}/delete": c.deleteTemplate,
+	}
+}
+
 // notificationsPage is the data of a page of the section.
 type notificationsPage struct {
 	Tabs []page.Tab
 	More any
 }
 
-// notificationTabs are the pages of the section, with the scopes of which one is needed.
+// notificationTabs are the pages of the section, with the scopes that open them.
 var notificationTabs = []struct {
 	name, path string
 	scopes     []string
@@ -173,7 +181,7 @@ func tab(name, template string, load func(*http.Request, *page.Session) (any, er
 	}
 }
 
-// showNotifications shows a page of the section. The title is that of the tab unless p has one.
+// showNotifications shows a page of the section. Without a title, p gets the tab's.
 func (c pages) showNotifications(w http.ResponseWriter, r *http.Request, s *page.Session, status int, name,
 	current string, p page.Page) error {
 	p.Section = "notifications"
@@ -239,7 +247,7 @@ func writeFrame(w http.ResponseWriter, r *http.Request, dark bool, html []byte) 
 // CR LF.
 func unix(text string) string { return strings.ReplaceAll(text, "\r\n", "\n") }
 
-// forUsers returns the text of an error that a form can show. Others need a page of their own: a
+// forUsers returns the text of an error that a form can show. Others get their own page: a
 // failure, or a session that has ended.
 func forUsers(err error) (string, bool) {
 	var e *fault.Error

@@ -109,7 +109,7 @@ type sendPage struct {
 	Failed   int           // of Problems
 	Waiting  []sentMessage
 	Sent     []sentMessage
-	// Unsubscribed are those that were not mailed because users do not want them.
+	// Unsubscribed were not mailed because their recipients unsubscribed.
 	Unsubscribed []sentMessage
 }
 
@@ -170,7 +170,7 @@ func (c pages) retrySend(w http.ResponseWriter, r *http.Request, s *page.Session
 		return err
 	}
 	for _, m := range d.Problems[:d.Failed] {
-		// One that meanwhile is no longer failed needs nothing.
+		// A message that is no longer failed needs no retry.
 		if err := c.replay(r, s, m.ID); err != nil && !fault.Is(err, fault.Unprocessable) {
 			return err
 		}

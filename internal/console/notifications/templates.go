@@ -149,7 +149,7 @@ func usesOf(id string, sources []source) []string {
 			uses = append(uses, src.ID)
 		}
 		for _, k := range src.Kinds {
-			// Without its own, a kind uses that of the client.
+			// A kind without a template uses the client's.
 			if k.Template == id && (id != defaultTemplate || src.Template == defaultTemplate) {
 				uses = append(uses, src.ID+"/"+k.ID)
 			}
@@ -166,7 +166,7 @@ type templateProblem struct {
 	Message string `json:"message"`
 }
 
-// partProblems are those of one part.
+// partProblems are the problems of one part.
 type partProblems struct {
 	Part string
 	List []templateProblem

@@ -120,7 +120,7 @@ func (c *Caller) Request(method, path string, body any) (*http.Request, error) {
 	return req, nil
 }
 
-// Serve sends a request of request, whose response is read while it is written.
+// Serve sends a request made by Request, and writes the response to w as it arrives.
 func (c *Caller) Serve(w http.ResponseWriter, req *http.Request) { c.to.ServeHTTP(w, req) }
 
 // Redirected calls an API that answers with a redirect, and returns the query of its target.
@@ -147,7 +147,7 @@ func (c *Caller) Do(method, path string, body, out any) error {
 	return c.With(nil, method, path, body, out)
 }
 
-// With is do with additional headers.
+// With is like Do, with additional headers.
 func (c *Caller) With(header map[string]string, method, path string, body, out any) error {
 	raw, err := c.Raw(header, method, path, body)
 	if err != nil || out == nil {

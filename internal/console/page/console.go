@@ -44,7 +44,6 @@ type Options struct {
 // Console is what all parts of the console share: sessions, calls to the APIs, pages and streams.
 type Console struct {
 	Options    Options
-	Now        func() time.Time
 	templates  *Templates
 	sections   []Section
 	parts      []Part
@@ -60,7 +59,7 @@ func New(o Options, t *Templates, sections []Section) *Console {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
 	return &Console{
-		Options: o, Now: time.Now, templates: t, sections: sections,
+		Options: o, templates: t, sections: sections,
 		said: map[string]string{}, protection: http.NewCrossOriginProtection(),
 	}
 }

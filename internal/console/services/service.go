@@ -309,7 +309,7 @@ func (c pages) showCredentials(w http.ResponseWriter, r *http.Request, s *page.S
 	var answer struct {
 		Credentials json.RawMessage `json:"credentials"`
 	}
-	// A binding of its own is that of a user-provided instance.
+	// The guid of the instance in place of a binding stands for a user-provided instance.
 	if id := web.Param(r, "binding"); id == guid {
 		data.Name, data.Command = service.Instance.Name, page.Command("cf", "curl", "/v3/service_instances/"+guid+
 			"/credentials")

@@ -105,7 +105,7 @@ func health(o *cfapi.Operation) string {
 // managed reports whether a broker provides the instance.
 func (r Row) managed() bool { return r.Type == "managed" }
 
-// serviceNames are the names of what service instances refer to.
+// serviceNames are the resources that service instances refer to.
 type serviceNames struct {
 	Plans     []cfapi.Plan     `json:"service_plans"`
 	Offerings []cfapi.Offering `json:"service_offerings"`

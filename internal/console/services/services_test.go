@@ -30,7 +30,8 @@ func TestPages(t *testing.T) {
 			Template: "service.html", Data: &serviceData{
 				Instance: instance, Keys: []binding{key}, MayDevelop: true, Plan: &servicePlan{}, Update: &schemaForm{Free: true},
 				Bind: &schemaForm{}, Shared: []developed{{"s", "second", "demo"}},
-				ShareTo: []developed{{"t", "third", "demo"}}, Plans: []servicePlan{{Plan: cfapi.Plan{Thing: cfapi.Thing{GUID: "p", Name: "large"}}}},
+				ShareTo: []developed{{"t", "third", "demo"}},
+				Plans:   []servicePlan{{Plan: cfapi.Plan{Thing: cfapi.Thing{GUID: "p", Name: "large"}}}},
 			},
 			Want: []string{"Show credentials", "/unshare", "demo / third", "large (paid)", `name="confirm"`},
 		},
@@ -38,7 +39,8 @@ func TestPages(t *testing.T) {
 		{Template: "marketplace.html",
 			Data: &marketplaceData{Offerings: []offering{{Documentation: "javascript:alert(1)",
 				Offering: cfapi.Offering{Thing: cfapi.Thing{Name: "redis"}},
-				Plans:    []servicePlan{{Plan: cfapi.Plan{Thing: cfapi.Thing{Name: "small"}, Free: true}}}}}, MayDevelop: true}, Want: []string{"redis", "free",
+				Plans:    []servicePlan{{Plan: cfapi.Plan{Thing: cfapi.Thing{Name: "small"}, Free: true}}}}}, MayDevelop: true},
+			Want: []string{"redis", "free",
 				"#ZgotmplZ"}},
 	})
 	without, err := core().Render("service.html", page.Page{Data: &serviceData{Instance: instance, Keys: []binding{key}}})

@@ -9,7 +9,7 @@ import (
 	"ingot/internal/console/page"
 )
 
-// Scopes are those of which one is needed to see the system.
+// Scopes are the scopes that allow seeing the system; one of them is enough.
 var Scopes = []string{"cloud_controller.admin", "cloud_controller.admin_read_only", "cloud_controller.global_auditor"}
 
 // systemData is the answer of GET /v3/ingot/system.
@@ -98,7 +98,7 @@ func (c pages) loadSystem(r *http.Request, s *page.Session) (any, error) {
 		}
 		return nil, err
 	}
-	now := c.Now()
+	now := time.Now()
 	for i := range data.Certificates {
 		data.Certificates[i].Soon = data.Certificates[i].Expires.Sub(now) < expiresSoon
 	}
