@@ -1,10 +1,8 @@
 package main
 
 import (
-	"context"
 	"fmt"
 
-	"ingot/internal/base/background"
 	"ingot/internal/system"
 )
 
@@ -26,16 +24,7 @@ func (p *process) copyBlobs(o blobCopyOptions) error {
 	if err != nil {
 		return &usageError{err.Error(), "blob copy"}
 	}
-	ctx, cancel := context.WithCancel(context.Background())
-	defer cancel()
-	done := make(chan struct{})
-	defer close(done)
-	background.Go("signals", func() {
-		select {
-		case <-p.signals:
-			cancel()
-		case <-done:
-		}
-	})
+	ctx, stop := p.untilSignal()
+	defer stop()
 	return system.CopyBlobs(ctx, o.From, o.To, log, func(line string) { fmt.Fprintln(p.out, line) })
 }

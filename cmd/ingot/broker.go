@@ -1,10 +1,8 @@
 package main
 
 import (
-	"context"
 	"errors"
 
-	"ingot/internal/base/background"
 	"ingot/internal/broker/check"
 )
 
@@ -25,22 +23,13 @@ type brokerCheckOptions struct {
 	} `positional-args:"yes" required:"yes"`
 }
 
-// errNotConforming has no message of its own: the report explains it.
+// errNotConforming needs no message: the report explains it.
 var errNotConforming = errors.New("the broker does not conform")
 
 // checkBroker checks a broker and prints the report.
 func (p *process) checkBroker(o brokerCheckOptions) error {
-	ctx, cancel := context.WithCancel(context.Background())
-	defer cancel()
-	done := make(chan struct{})
-	defer close(done)
-	background.Go("signals", func() {
-		select {
-		case <-p.signals:
-			cancel()
-		case <-done:
-		}
-	})
+	ctx, stop := p.untilSignal()
+	defer stop()
 	report, err := check.Run(ctx, check.Options{
 		URL: o.Args.URL, Username: o.Username, Password: o.Password, Service: o.Service, Plan: o.Plan,
 	})

@@ -14,10 +14,11 @@ import (
 
 	"ingot/internal/base/background"
 	"ingot/internal/cli"
+	"ingot/internal/cli/core"
 )
 
 // others returns the commands that are not part of the client.
-func others() []cli.Other {
+func others() []core.Other {
 	parser := flags.NewNamedParser("ingot", 0)
 	if _, err := parser.AddGroup("Commands", "", &options{}); err != nil {
 		return nil // parse reports it
@@ -26,10 +27,10 @@ func others() []cli.Other {
 }
 
 // othersOf returns the commands of a command.
-func othersOf(c *flags.Command) []cli.Other {
-	var all []cli.Other
+func othersOf(c *flags.Command) []core.Other {
+	var all []core.Other
 	for _, c := range c.Commands() {
-		o := cli.Other{Name: c.Name, Summary: c.ShortDescription, Flags: []string{"--help"}, Sub: othersOf(c)}
+		o := core.Other{Name: c.Name, Summary: c.ShortDescription, Flags: []string{"--help"}, Sub: othersOf(c)}
 		if len(o.Sub) == 0 || c.SubcommandsOptional {
 			for _, option := range ownOptions(c) {
 				o.Flags = append(o.Flags, "--"+option.LongName)
@@ -83,7 +84,7 @@ func (p *process) askedForHelp() {
 
 func isOther(name string) bool {
 	return slices.Contains(serverCommands, name) ||
-		slices.ContainsFunc(others(), func(o cli.Other) bool { return o.Name == name })
+		slices.ContainsFunc(others(), func(o core.Other) bool { return o.Name == name })
 }
 
 // program returns the name by which the program was called.
@@ -131,7 +132,7 @@ func (p *process) client() int {
 			cancel()
 		}
 	})
-	w := &cli.Env{
+	w := &core.Env{
 		Program: p.program(), Args: p.args, Getenv: p.getenv, In: p.in, Out: p.out, Err: p.err, ErrTerminal: p.terminal,
 		DataDir: p.defaultDataDir(serverName), Now: time.Now, Others: others(), Machine: p.machine,
 		Version: strings.TrimSpace(versionText()),
@@ -159,4 +160,17 @@ func (p *process) client() int {
 		}
 	}
 	return cli.Run(ctx, w)
+}
+
+// untilSignal returns a context that a signal to stop cancels.
+func (p *process) untilSignal() (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancel(context.Background())
+	background.Go("signals", func() {
+		select {
+		case <-p.signals:
+			cancel()
+		case <-ctx.Done():
+		}
+	})
+	return ctx, cancel
 }

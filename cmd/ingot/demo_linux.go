@@ -14,7 +14,6 @@ import (
 	"strings"
 	"time"
 
-	"ingot/internal/base/background"
 	"ingot/internal/cli/config"
 	"ingot/internal/system"
 )
@@ -26,7 +25,7 @@ type demoOptions struct {
 	Keep    bool   `long:"keep" description:"Keep the apps and services at the end"`
 }
 
-// The tour has an org of its own, so that it neither depends on the target nor
+// The tour has its own org, so that it neither depends on the target nor
 // touches existing apps.
 const (
 	tourOrg   = "ingot-tour"
@@ -106,15 +105,8 @@ func (p *process) demo(o demoOptions) error {
 		return err
 	}
 	defer os.RemoveAll(t.home)
-	ctx, cancel := context.WithCancel(context.Background())
-	defer cancel()
-	background.Go("signals", func() {
-		select {
-		case <-p.signals:
-			cancel()
-		case <-ctx.Done():
-		}
-	})
+	ctx, stop := p.untilSignal()
+	defer stop()
 	return t.walk(ctx)
 }
 

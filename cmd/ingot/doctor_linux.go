@@ -11,7 +11,7 @@ import (
 	"strings"
 
 	"ingot/internal/base/mounts"
-	"ingot/internal/cli"
+	"ingot/internal/cli/core"
 	"ingot/internal/platform/engine/choice"
 	"ingot/internal/platform/engine/container"
 	"ingot/internal/platform/engine/kubernetes"
@@ -19,12 +19,12 @@ import (
 )
 
 // machine checks what a server would find on this machine, or in a cluster.
-func (p *process) machine(ctx context.Context, o cli.DoctorOptions) []cli.Finding {
+func (p *process) machine(ctx context.Context, o core.DoctorOptions) []core.Finding {
 	if cmp.Or(o.Engine, p.getenv("INGOT_ENGINE")) == "kubernetes" {
 		return p.cluster(ctx, o)
 	}
-	findings := []cli.Finding{
-		{Name: "ingot", State: cli.FindingOK, Found: strings.TrimSpace(versionText())},
+	findings := []core.Finding{
+		{Name: "ingot", State: core.FindingOK, Found: strings.TrimSpace(versionText())},
 		p.dataDirectory(),
 	}
 	findings = append(findings, programs(p.getenv("INGOT_PROGRAMS"))...)
@@ -34,7 +34,7 @@ func (p *process) machine(ctx context.Context, o cli.DoctorOptions) []cli.Findin
 }
 
 // cluster checks a cluster with the configuration that a server would have.
-func (p *process) cluster(ctx context.Context, o cli.DoctorOptions) []cli.Finding {
+func (p *process) cluster(ctx context.Context, o core.DoctorOptions) []core.Finding {
 	c := system.DefaultConfig()
 	for _, v := range []struct {
 		to             *string
@@ -48,31 +48,31 @@ func (p *process) cluster(ctx context.Context, o cli.DoctorOptions) []cli.Findin
 	} {
 		*v.to = cmp.Or(v.flag, p.getenv(v.variable), *v.to)
 	}
-	findings := []cli.Finding{{Name: "ingot", State: cli.FindingOK, Found: strings.TrimSpace(versionText())}}
+	findings := []core.Finding{{Name: "ingot", State: core.FindingOK, Found: strings.TrimSpace(versionText())}}
 	system.CheckCluster(ctx, c, func(f kubernetes.Finding) {
-		state := map[kubernetes.Level]string{kubernetes.OK: cli.FindingOK, kubernetes.Warn: cli.FindingWarn,
-			kubernetes.Fail: cli.FindingFail}[f.Level]
-		findings = append(findings, cli.Finding{Name: f.Step, State: state, Found: f.Found, Get: f.Do})
+		state := map[kubernetes.Level]string{kubernetes.OK: core.FindingOK, kubernetes.Warn: core.FindingWarn,
+			kubernetes.Fail: core.FindingFail}[f.Level]
+		findings = append(findings, core.Finding{Name: f.Step, State: state, Found: f.Found, Get: f.Do})
 	})
 	return findings
 }
 
 // dataDirectory checks the data directory that a server would use.
-func (p *process) dataDirectory() cli.Finding {
-	f := cli.Finding{Name: "data directory", State: cli.FindingOK, Found: p.defaultDataDir(serverName)}
+func (p *process) dataDirectory() core.Finding {
+	f := core.Finding{Name: "data directory", State: core.FindingOK, Found: p.defaultDataDir(serverName)}
 	if dir := p.getenv("INGOT_DATA_DIR"); dir != "" {
 		f.Found = dir + " (from INGOT_DATA_DIR)"
 		if info, err := os.Stat(dir); err == nil && !info.IsDir() {
-			f.State, f.Get = cli.FindingMissing, dir+" is not a directory: set INGOT_DATA_DIR to another one"
+			f.State, f.Get = core.FindingMissing, dir+" is not a directory: set INGOT_DATA_DIR to another one"
 		}
 	}
 	if err := mounts.Check(cmp.Or(p.getenv("INGOT_DATA_DIR"), f.Found), mounts.NoExec, mounts.NoSymlinks); err != nil &&
-		f.Found != "" && f.State == cli.FindingOK {
-		f.State, f.Get = cli.FindingNote,
+		f.Found != "" && f.State == core.FindingOK {
+		f.State, f.Get = core.FindingNote,
 			fmt.Sprintf("apps run there in containers, but not as plain processes: %v, or choose another directory", err)
 	}
 	if f.Found == "" {
-		f.State, f.Get = cli.FindingMissing,
+		f.State, f.Get = core.FindingMissing,
 			"neither HOME nor XDG_DATA_HOME is set: pass --data-dir to 'ingot up', or set INGOT_DATA_DIR"
 	}
 	return f
@@ -98,26 +98,26 @@ func programsDir(named string) string {
 }
 
 // programs checks the programs that a server starts.
-func programs(dir string) []cli.Finding {
+func programs(dir string) []core.Finding {
 	dir = programsDir(dir)
 	if dir == "" {
 		if own, err := os.Executable(); err == nil {
 			dir = filepath.Dir(own)
 		}
 	}
-	var all []cli.Finding
+	var all []core.Finding
 	for _, name := range []string{"ingot-init", "ingot-builder", "ingot-static", "ingot-sftp"} {
 		path := filepath.Join(dir, name)
 		if _, err := os.Stat(path); err != nil {
 			path, _ = exec.LookPath(name) // empty if not found
 		}
-		f := cli.Finding{Name: name, State: cli.FindingOK, Found: path}
+		f := core.Finding{Name: name, State: core.FindingOK, Found: path}
 		if err := mounts.Check(path, mounts.NoExec); err != nil && path != "" {
-			f.State, f.Get = cli.FindingNote, fmt.Sprintf("containers have a copy of it, but plain processes cannot run it: %v",
+			f.State, f.Get = core.FindingNote, fmt.Sprintf("containers have a copy of it, but plain processes cannot run it: %v",
 				err)
 		}
 		if path == "" {
-			f.State, f.Get = cli.FindingMissing,
+			f.State, f.Get = core.FindingMissing,
 				"apps cannot run without it: 'make build' puts it beside ingot, or set INGOT_PROGRAMS to its directory"
 		}
 		all = append(all, f)
@@ -126,8 +126,8 @@ func programs(dir string) []cli.Finding {
 }
 
 // tools checks third-party programs and says what does not work without them.
-func tools() []cli.Finding {
-	var all []cli.Finding
+func tools() []core.Finding {
+	var all []core.Finding
 	for _, tool := range []struct{ name, pkg, use string }{
 		{"runc", "runc", "needed to run apps in containers"},
 		{"mkfs.ext4", "e2fsprogs", "needed for disk limits of containers"},
@@ -137,9 +137,9 @@ func tools() []cli.Finding {
 		{"redis-server", "redis-server", "needed for the service redis"},
 	} {
 		path := find(tool.name)
-		f := cli.Finding{Name: tool.name, State: cli.FindingOK, Found: path}
+		f := core.Finding{Name: tool.name, State: core.FindingOK, Found: path}
 		if path == "" {
-			f.State, f.Get = cli.FindingMissing, fmt.Sprintf("%s: apt-get install %s", tool.use, tool.pkg)
+			f.State, f.Get = core.FindingMissing, fmt.Sprintf("%s: apt-get install %s", tool.use, tool.pkg)
 		}
 		all = append(all, f)
 	}
@@ -147,18 +147,18 @@ func tools() []cli.Finding {
 }
 
 // withVersion adds the version of runc, on which the isolation of apps depends.
-func withVersion(ctx context.Context, all []cli.Finding) []cli.Finding {
+func withVersion(ctx context.Context, all []core.Finding) []core.Finding {
 	for i := range all {
 		f := &all[i]
-		if f.Name != "runc" || f.State != cli.FindingOK {
+		if f.Name != "runc" || f.State != core.FindingOK {
 			continue
 		}
 		name, problem, err := container.RuncVersion(ctx)
 		switch {
 		case err != nil:
-			f.State, f.Get = cli.FindingNote, fmt.Sprintf("cannot be run: %v", err)
+			f.State, f.Get = core.FindingNote, fmt.Sprintf("cannot be run: %v", err)
 		case problem != "":
-			f.State, f.Get = cli.FindingNote, problem
+			f.State, f.Get = core.FindingNote, problem
 		default:
 			f.Found += " (" + name + ")"
 		}
@@ -181,15 +181,15 @@ func find(name string) string {
 }
 
 // engine reports which engine --engine auto would choose, by trying it.
-func (p *process) engine(ctx context.Context) cli.Finding {
+func (p *process) engine(ctx context.Context) core.Finding {
 	if runtime.GOOS != "linux" {
-		return cli.Finding{Name: "engine", State: cli.FindingMissing,
+		return core.Finding{Name: "engine", State: core.FindingMissing,
 			Get: "apps run on Linux only; the client runs everywhere"}
 	}
-	f := cli.Finding{Name: "engine", State: cli.FindingOK, Found: "container (a test container worked)"}
+	f := core.Finding{Name: "engine", State: core.FindingOK, Found: "container (a test container worked)"}
 	if err := choice.TryContainers(ctx, programsDir(p.getenv("INGOT_PROGRAMS"))); err != nil {
-		f = cli.Finding{
-			Name: "engine", State: cli.FindingNote, Found: "process (WITHOUT isolation)",
+		f = core.Finding{
+			Name: "engine", State: core.FindingNote, Found: "process (WITHOUT isolation)",
 			Get: "a test container failed: " + strings.ReplaceAll(err.Error(), "\n", "; "),
 		}
 	}

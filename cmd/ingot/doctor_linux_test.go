@@ -8,7 +8,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"ingot/internal/cli"
+	"ingot/internal/cli/core"
 )
 
 // TestDoctorMounts: a directory in which no program can be executed is named with its mount.
@@ -28,13 +28,13 @@ func TestDoctorMounts(t *testing.T) {
 	want := "with noexec (" + dir + "); allow it with 'mount -o remount,exec " + dir + "'"
 	data := filepath.Join(dir, "not", "made", "yet")
 	p := &process{getenv: env("INGOT_DATA_DIR", data), uid: 1000}
-	if f := p.dataDirectory(); f.State != cli.FindingNote || !strings.Contains(f.Get, data+" is on a mount "+want) {
+	if f := p.dataDirectory(); f.State != core.FindingNote || !strings.Contains(f.Get, data+" is on a mount "+want) {
 		t.Errorf("%+v, want %q", f, want)
 	}
 	if err := os.WriteFile(filepath.Join(dir, "ingot-init"), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if f := programs(dir)[0]; f.State != cli.FindingNote || !strings.Contains(f.Get, want) {
+	if f := programs(dir)[0]; f.State != core.FindingNote || !strings.Contains(f.Get, want) {
 		t.Errorf("%+v, want %q", f, want)
 	}
 }

@@ -11,7 +11,7 @@ import (
 	"testing"
 
 	"ingot/internal/base/testkit"
-	"ingot/internal/cli"
+	"ingot/internal/cli/core"
 	"ingot/internal/platform/engine/choice"
 	"ingot/internal/system"
 )
@@ -63,9 +63,9 @@ func TestDoctorDataDirectory(t *testing.T) {
 		env         func(string) string
 		state, text string
 	}{
-		{env(), cli.FindingOK, "/home/vcap/.local/share/ingot"}, {env("INGOT_DATA_DIR", "/data/mine"), cli.FindingOK,
+		{env(), core.FindingOK, "/home/vcap/.local/share/ingot"}, {env("INGOT_DATA_DIR", "/data/mine"), core.FindingOK,
 			"/data/mine (from INGOT_DATA_DIR)"},
-		{env("INGOT_DATA_DIR", file), cli.FindingMissing, "is not a directory"}, {env("HOME", ""), cli.FindingMissing,
+		{env("INGOT_DATA_DIR", file), core.FindingMissing, "is not a directory"}, {env("HOME", ""), core.FindingMissing,
 			"INGOT_DATA_DIR"},
 	} {
 		p := &process{getenv: tc.env, uid: 1000}
@@ -85,14 +85,14 @@ func TestDoctor(t *testing.T) {
 	if code := p.run(); code != 0 {
 		t.Fatalf("exit code %d, want 0: %s", code, &errs)
 	}
-	var got struct{ Findings []cli.Finding }
+	var got struct{ Findings []core.Finding }
 	if err := json.Unmarshal(out.Bytes(), &got); err != nil {
 		t.Fatal(err)
 	}
 	var names []string
 	for _, f := range got.Findings {
 		names = append(names, f.Name)
-		if f.State == cli.FindingMissing && f.Get == "" {
+		if f.State == core.FindingMissing && f.Get == "" {
 			t.Errorf("%s is missing, and it does not say how to get it", f.Name)
 		}
 	}
@@ -121,7 +121,7 @@ func TestDoctorRepeatsTheRuntime(t *testing.T) {
 	t.Setenv("PATH", dir+":"+os.Getenv("PATH"))
 	p := &process{getenv: env("INGOT_PROGRAMS", testkit.Programs(t)), uid: 0}
 	f := p.engine(t.Context())
-	if f.State != cli.FindingNote || !strings.Contains(f.Get, "exec /.ingot-init: permission denied") ||
+	if f.State != core.FindingNote || !strings.Contains(f.Get, "exec /.ingot-init: permission denied") ||
 		strings.Contains(f.Get, "need root") {
 		t.Errorf("%+v, want the words of runc only", f)
 	}

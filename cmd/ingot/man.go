@@ -12,6 +12,7 @@ import (
 	"ingot/internal/base/manpage"
 	"ingot/internal/base/version"
 	"ingot/internal/cli"
+	"ingot/internal/cli/core"
 )
 
 // manOptions are the flags of `ingot man`.
@@ -40,15 +41,15 @@ func (p *process) man(o manOptions) error {
 	return nil
 }
 
-// manual returns all manual pages, that of the program first.
+// manual returns all manual pages, the program's first.
 func manual() []manpage.Page {
-	w := &cli.Env{Program: "ingot", Others: others()}
+	w := &core.Env{Program: "ingot", Others: others()}
 	pages := append([]manpage.Page{overview(w)}, cli.Manual(w)...)
 	parser := flags.NewNamedParser("ingot", 0)
 	if _, err := parser.AddGroup("Commands", "", &options{}); err != nil {
 		return pages // parse reports it
 	}
-	// Its values are those of a server that root runs.
+	// Its values are the defaults of a server that root runs.
 	(&process{getenv: func(string) string { return "" }}).applyDefaults(optionsOf(parser.Command))
 	for _, page := range pagesOf(parser.Command, "ingot") {
 		i := slices.IndexFunc(pages, func(p manpage.Page) bool { return p.Name == page.Name })
@@ -70,7 +71,7 @@ func manual() []manpage.Page {
 }
 
 // overview returns the page of the program.
-func overview(w *cli.Env) manpage.Page {
+func overview(w *core.Env) manpage.Page {
 	return manpage.Page{
 		Name: "ingot", Summary: "Cloud Foundry compatible application platform and notification service",
 		Synopsis: []string{"ingot COMMAND [ARGUMENTS] [FLAGS]", "cf COMMAND [ARGUMENTS] [FLAGS]"},

@@ -13,6 +13,7 @@ import (
 	"github.com/jessevdk/go-flags"
 
 	"ingot/internal/cli"
+	"ingot/internal/cli/core"
 )
 
 // call runs the program as root, and returns what it wrote.
@@ -57,8 +58,8 @@ func TestManual(t *testing.T) {
 			t.Errorf("ingot(1) does not list %s", name)
 		}
 	}
-	var walk func(prefix string, all []cli.Other)
-	walk = func(prefix string, all []cli.Other) {
+	var walk func(prefix string, all []core.Other)
+	walk = func(prefix string, all []core.Other) {
 		for _, o := range all {
 			if cli.IsCommand(o.Name) && prefix == "" {
 				pages-- // one page for both
@@ -68,7 +69,7 @@ func TestManual(t *testing.T) {
 		}
 	}
 	walk("", others())
-	for _, page := range cli.Manual(&cli.Env{Program: "ingot"}) {
+	for _, page := range cli.Manual(&core.Env{Program: "ingot"}) {
 		words := strings.TrimPrefix(page.Synopsis[0], "ingot ")
 		name := words[:len(strings.TrimPrefix(page.Name, "ingot-"))]
 		out, _, _ := call(append([]string{"help"}, strings.Fields(name)...)...)

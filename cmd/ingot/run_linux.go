@@ -14,45 +14,37 @@ import (
 
 // serverCommand runs a command of the server.
 func (p *process) serverCommand(o *options, command string) error {
-	switch command {
-	case "up":
-		return p.up(o.Up)
-	case "reload":
-		return p.reload(o.Reload)
-	case "down":
-		return p.down(o.Down)
-	case "notifications":
-		return p.notifications(o.Notifications)
-	case "keys rotate-encryption":
-		return p.rotate(o.Keys.Rotate.DataDir)
-	case "keys rotate-agents":
-		return p.rotateAgents(o.Keys.RotateAgents.DataDir, o.Keys.RotateAgents.DatabaseURL, o.Keys.RotateAgents.logOptions)
-	case "blob copy":
-		return p.copyBlobs(o.Blob.Copy)
-	case "db migrate":
-		return p.migrateDB(o.DB.Migrate)
-	case "db copy":
-		return p.copyDB(o.DB.Copy)
-	case "backup":
-		return p.backup(o.Backup)
-	case "backup keygen":
-		return p.backupKeygen(o.Backup.Keygen)
-	case "backup signing-key":
-		return p.backupSigningKey(o.Backup.Signing)
-	case "backup list":
-		return p.listBackups(o.Backup.List)
-	case "backup verify":
-		return p.verifyBackup(o.Backup.Verify)
-	case "backup prune":
-		return p.pruneBackups(o.Backup.Prune)
-	case "backup status":
-		return p.backupStatus(o.Backup.Status)
-	case "restore":
-		return p.restore(o.Restore)
-	case "demo":
-		return p.demo(o.Demo)
+	if do, ok := p.commands(o)[command]; ok {
+		return do()
 	}
 	return fmt.Errorf("unknown command %q", command)
+}
+
+// commands are the functions of the server's commands with their flags.
+func (p *process) commands(o *options) map[string]func() error {
+	return map[string]func() error{
+		"up":                     func() error { return p.up(o.Up) },
+		"reload":                 func() error { return p.reload(o.Reload) },
+		"down":                   func() error { return p.down(o.Down) },
+		"notifications":          func() error { return p.notifications(o.Notifications) },
+		"keys rotate-encryption": func() error { return p.rotate(o.Keys.Rotate.DataDir) },
+		"keys rotate-agents": func() error {
+			of := o.Keys.RotateAgents
+			return p.rotateAgents(of.DataDir, of.DatabaseURL, of.logOptions)
+		},
+		"blob copy":          func() error { return p.copyBlobs(o.Blob.Copy) },
+		"db migrate":         func() error { return p.migrateDB(o.DB.Migrate) },
+		"db copy":            func() error { return p.copyDB(o.DB.Copy) },
+		"backup":             func() error { return p.backup(o.Backup) },
+		"backup keygen":      func() error { return p.backupKeygen(o.Backup.Keygen) },
+		"backup signing-key": func() error { return p.backupSigningKey(o.Backup.Signing) },
+		"backup list":        func() error { return p.listBackups(o.Backup.List) },
+		"backup verify":      func() error { return p.verifyBackup(o.Backup.Verify) },
+		"backup prune":       func() error { return p.pruneBackups(o.Backup.Prune) },
+		"backup status":      func() error { return p.backupStatus(o.Backup.Status) },
+		"restore":            func() error { return p.restore(o.Restore) },
+		"demo":               func() error { return p.demo(o.Demo) },
+	}
 }
 
 // up runs the server until it is asked to stop.
@@ -70,7 +62,7 @@ func (p *process) serve(s background.Service, log *slog.Logger, welcome func()) 
 	if err := keepDescriptors(); err != nil {
 		log.Warn(err.Error())
 	}
-	slog.SetDefault(log) // for libraries without a logger of their own
+	slog.SetDefault(log) // for libraries that take no logger
 	background.OnPanic(func(e *background.PanicError) {
 		log.Error("background job panicked; the server continues", "job", e.Name, "panic", fmt.Sprint(e.Value), "stack",
 			string(e.Stack))

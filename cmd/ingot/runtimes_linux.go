@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"ingot/internal/base/background"
-	"ingot/internal/cli"
+	"ingot/internal/cli/core"
 )
 
 // A runtimeProgram is a program that bundled buildpacks and their apps use.
@@ -48,8 +48,8 @@ var instanceDirs = []string{
 
 // checkRuntimes looks for the runtimes of the bundled buildpacks, concurrently,
 // because some are slow to print their version.
-func checkRuntimes(ctx context.Context) []cli.Finding {
-	found := make([]cli.Finding, len(runtimes))
+func checkRuntimes(ctx context.Context) []core.Finding {
+	found := make([]core.Finding, len(runtimes))
 	var all background.WaitGroup
 	for i, r := range runtimes {
 		all.Go("doctor", func() { found[i] = r.check(ctx) })
@@ -58,14 +58,14 @@ func checkRuntimes(ctx context.Context) []cli.Finding {
 	return found
 }
 
-func (r runtimeProgram) check(ctx context.Context) cli.Finding {
+func (r runtimeProgram) check(ctx context.Context) core.Finding {
 	// Apps in containers do not see programs that are only in this user's PATH.
 	path := cmp.Or(findIn(r.name, instanceDirs), find(r.name))
 	if path == "" {
-		return cli.Finding{Name: r.name, State: cli.FindingMissing, Get: fmt.Sprintf("needed by %s: apt-get install %s",
+		return core.Finding{Name: r.name, State: core.FindingMissing, Get: fmt.Sprintf("needed by %s: apt-get install %s",
 			r.use, r.pkg)}
 	}
-	f := cli.Finding{Name: r.name, State: cli.FindingOK, Found: path}
+	f := core.Finding{Name: r.name, State: core.FindingOK, Found: path}
 	if r.version == "" {
 		return f
 	}

@@ -159,7 +159,7 @@ func next(s *system.System, c system.Config) []string {
 }
 
 // firstCommand returns the command of the client that leads to the first push. It targets
-// the only space by itself; a server without --demo may have several.
+// the only space automatically; a server without --demo may have several.
 func firstCommand(demo bool, first system.FirstSpace) string {
 	switch {
 	case demo:

@@ -22,6 +22,7 @@ import (
 	"ingot/internal/base/testkit"
 	"ingot/internal/cli"
 	"ingot/internal/cli/config"
+	"ingot/internal/cli/core"
 	"ingot/internal/cli/term/termtest"
 )
 
@@ -51,7 +52,7 @@ func TestPushOnANarrowTerminal(t *testing.T) {
 		text, _ := io.ReadAll(control)
 		read <- string(text)
 	}()
-	code := cli.Run(t.Context(), &cli.Env{
+	code := cli.Run(t.Context(), &core.Env{
 		Program: "ingot", Args: args, Getenv: func(name string) string { return w.env[name] }, Dir: w.dir, In: tty,
 		Out: tty, Err: tty,
 		InTerminal: true, OutTerminal: true, ErrTerminal: true, Width: func() int { return width },
@@ -224,7 +225,7 @@ func (w *world) follow(t *testing.T, args ...string) *live {
 	out, pipe := io.Pipe()
 	l := &live{t: t, out: out, code: make(chan int, 1), cancel: cancel}
 	go func() {
-		l.code <- cli.Run(ctx, &cli.Env{
+		l.code <- cli.Run(ctx, &core.Env{
 			Program: "ingot", Args: append([]string{"logs", "shop"}, args...),
 			Getenv: func(name string) string { return w.env[name] },
 			Out:    pipe, Err: io.Discard, Now: time.Now,
@@ -269,7 +270,9 @@ func TestLiveLogs(t *testing.T) {
 
 func logEvent(id int, source, text string) string {
 	at, _ := time.Parse(time.RFC3339, stamp)
-	return fmt.Sprintf("id: %d\ndata: {\"timestamp\":\"%d\",\"instance_id\":\"0\",\"tags\":{\"source_type\":%q},\"log\":{\"payload\":%q,\"type\":\"OUT\"}}\n\n",
+	return fmt.Sprintf(
+		"id: %d\ndata: "+
+			"{\"timestamp\":\"%d\",\"instance_id\":\"0\",\"tags\":{\"source_type\":%q},\"log\":{\"payload\":%q,\"type\":\"OUT\"}}\n\n",
 		id, at.Add(time.Duration(id)*time.Millisecond).UnixNano(), source, base64.StdEncoding.EncodeToString([]byte(text)))
 }
 

@@ -18,7 +18,7 @@ import (
 func IsCommand(name string) bool { return find(name) != nil || name == completeCommand }
 
 // Run runs the command that the arguments name, and returns the exit code.
-func Run(ctx context.Context, w *Env) int {
+func Run(ctx context.Context, w *core.Env) int {
 	if len(w.Args) == 0 {
 		fmt.Fprint(w.Out, Brief(w))
 		return core.ExitOK
@@ -58,7 +58,7 @@ func Run(ctx context.Context, w *Env) int {
 func isHelp(arg string) bool { return arg == "-h" || arg == "--help" }
 
 // runHelp shows the help of the named command, or the list of commands.
-func runHelp(w *Env, about []string) int {
+func runHelp(w *core.Env, about []string) int {
 	about = slices.DeleteFunc(slices.Clone(about), isHelp)
 	if len(about) == 0 || about[0] == "help" {
 		fmt.Fprint(w.Out, Overview(w))
@@ -93,7 +93,7 @@ func subcommand(c *core.Command, name string) (*core.Command, error) {
 	return nil, &core.Usage{Problem: what + ". Commands: " + strings.Join(names, ", "), Command: c.Name}
 }
 
-func runCommand(ctx context.Context, w *Env, c *core.Command, args []string) int {
+func runCommand(ctx context.Context, w *core.Env, c *core.Command, args []string) int {
 	r, out := c.Make(), core.Output{}
 	parser, err := parserOf(c, w, r, &out)
 	if err != nil {
@@ -157,7 +157,7 @@ func showResult(s *core.Session, res core.Result) error {
 }
 
 // parserOf returns the parser for the flags of a command.
-func parserOf(c *core.Command, w *Env, r core.Runner, out *core.Output) (*flags.Parser, error) {
+func parserOf(c *core.Command, w *core.Env, r core.Runner, out *core.Output) (*flags.Parser, error) {
 	p := flags.NewNamedParser(w.Program+" "+c.Name, flags.HelpFlag|flags.PassDoubleDash)
 	if _, err := p.AddGroup("Flags", "", r.FlagSet()); err != nil {
 		return nil, err
@@ -181,7 +181,7 @@ func parserOf(c *core.Command, w *Env, r core.Runner, out *core.Output) (*flags.
 	return p, nil
 }
 
-func unknown(w *Env, name string) error {
+func unknown(w *core.Env, name string) error {
 	var names []string
 	for _, o := range w.Others {
 		names = append(names, o.Name)

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"ingot/internal/base/cfapi"
 	"ingot/internal/cli/client"
 	"ingot/internal/cli/config"
 	"ingot/internal/cli/core"
@@ -70,7 +71,7 @@ func printCompletion(_ context.Context, s *core.Session, _ core.Words, f *comple
 
 // complete writes the candidates for the next word, one per line. The last of the
 // given words is the one being typed.
-func complete(ctx context.Context, w *Env, words []string) {
+func complete(ctx context.Context, w *core.Env, words []string) {
 	if len(words) == 0 {
 		words = []string{""}
 	}
@@ -82,7 +83,7 @@ func complete(ctx context.Context, w *Env, words []string) {
 	}
 }
 
-func candidates(ctx context.Context, w *Env, before []string, current string) []string {
+func candidates(ctx context.Context, w *core.Env, before []string, current string) []string {
 	if len(before) == 0 {
 		var names []string
 		for _, o := range w.Others {
@@ -136,8 +137,8 @@ func candidates(ctx context.Context, w *Env, before []string, current string) []
 
 // wordsOfOther returns the candidates for a command that is not part of the client: its
 // subcommands or flags.
-func wordsOfOther(all []Other, before []string, current string) []string {
-	i := slices.IndexFunc(all, func(o Other) bool { return o.Name == before[0] })
+func wordsOfOther(all []core.Other, before []string, current string) []string {
+	i := slices.IndexFunc(all, func(o core.Other) bool { return o.Name == before[0] })
 	switch {
 	case i < 0:
 		return nil
@@ -158,7 +159,7 @@ func firstWord(s string) string {
 	return word
 }
 
-func flagWords(c *core.Command, w *Env) []string {
+func flagWords(c *core.Command, w *core.Env) []string {
 	parser, err := parserOf(c, w, c.Make(), &core.Output{})
 	if err != nil {
 		return nil
@@ -179,7 +180,7 @@ func flagWords(c *core.Command, w *Env) []string {
 }
 
 // apiNames requests names from the API, and returns none when that takes too long.
-func apiNames(ctx context.Context, w *Env, path string, query ...string) []string {
+func apiNames(ctx context.Context, w *core.Env, path string, query ...string) []string {
 	cfg, err := config.Load(config.Path(w.Getenv))
 	if err != nil || cfg.API == "" || cfg.Space.GUID == "" {
 		return nil
@@ -190,7 +191,7 @@ func apiNames(ctx context.Context, w *Env, path string, query ...string) []strin
 	c.Login = cfg.Links.Login
 	defer c.Close()
 	s := &core.Session{Env: w, Config: cfg, API: c}
-	things, err := client.List[client.Thing](ctx, c, path, s.InSpace(append([]string{"order_by", "name", "per_page",
+	things, err := client.List[cfapi.Thing](ctx, c, path, s.InSpace(append([]string{"order_by", "name", "per_page",
 		"100"}, query...)...))
 	if err != nil {
 		return nil

@@ -57,7 +57,7 @@ func NumberCases() [][]string {
 	var all [][]string
 	for _, c := range everyCommand() {
 		r := c.Make()
-		p, err := parserOf(c, &Env{Program: "ingot"}, r, &core.Output{})
+		p, err := parserOf(c, &core.Env{Program: "ingot"}, r, &core.Output{})
 		if err != nil {
 			panic(err)
 		}
@@ -114,8 +114,8 @@ func everyCommand() []*core.Command {
 // HelpAt returns the help of every command, the list of commands and the short help for a
 // terminal of this width, by name; 0 means no terminal.
 func HelpAt(width int) map[string]string {
-	w := &Env{Program: "ingot", OutTerminal: width > 0, Width: func() int { return width },
-		Others: []Other{{Name: "up", Summary: "Run the server"}}}
+	w := &core.Env{Program: "ingot", OutTerminal: width > 0, Width: func() int { return width },
+		Others: []core.Other{{Name: "up", Summary: "Run the server"}}}
 	all := map[string]string{"": Brief(w), "help": Overview(w)}
 	for _, c := range append(everyCommand(), find("notifications")) {
 		all[c.Name] = helpOf(c, w)

@@ -16,6 +16,7 @@ import (
 
 	"ingot/internal/cli"
 	"ingot/internal/cli/config"
+	"ingot/internal/cli/core"
 )
 
 var update = flag.Bool("update", false, "write the golden files anew")
@@ -83,20 +84,20 @@ func (w *world) file(t *testing.T, name, content string) {
 // replaced.
 func (w *world) run(args ...string) (out, errs string, code int) {
 	var o, e bytes.Buffer
-	code = cli.Run(context.Background(), &cli.Env{
+	code = cli.Run(context.Background(), &core.Env{
 		Program: cmp.Or(w.program, "ingot"), Args: args, Getenv: func(name string) string { return w.env[name] }, Dir: w.dir,
 		In:  strings.NewReader(w.in),
 		Out: &o, Err: &e, OutTerminal: w.terminal, InTerminal: w.asks, Version: "ingot 1.2.3", DataDir: "/no/server",
 		Now:    func() time.Time { return time.Date(2026, 1, 2, 3, 5, 5, 0, time.UTC) },
-		Others: []cli.Other{{Name: "up", Summary: "Run the server"}},
-		Machine: func(_ context.Context, o cli.DoctorOptions) []cli.Finding {
+		Others: []core.Other{{Name: "up", Summary: "Run the server"}},
+		Machine: func(_ context.Context, o core.DoctorOptions) []core.Finding {
 			if o.Engine == "kubernetes" {
-				return []cli.Finding{{Name: "API server", Found: "10.0.0.1, v1.34.3", State: cli.FindingOK},
-					{Name: "NetworkPolicies", Found: "NOT enforced", State: cli.FindingWarn, Get: "use Calico"},
-					{Name: "trial Pod", Found: "pull the image", State: cli.FindingFail, Get: "check --kubernetes-image"}}
+				return []core.Finding{{Name: "API server", Found: "10.0.0.1, v1.34.3", State: core.FindingOK},
+					{Name: "NetworkPolicies", Found: "NOT enforced", State: core.FindingWarn, Get: "use Calico"},
+					{Name: "trial Pod", Found: "pull the image", State: core.FindingFail, Get: "check --kubernetes-image"}}
 			}
-			return []cli.Finding{{Name: "runc", State: cli.FindingMissing, Get: "apt-get install runc"},
-				{Name: "engine", Found: "process", State: cli.FindingNote}}
+			return []core.Finding{{Name: "runc", State: core.FindingMissing, Get: "apt-get install runc"},
+				{Name: "engine", Found: "process", State: core.FindingNote}}
 		},
 	})
 	port := w.api.URL[strings.LastIndex(w.api.URL, ":"):]

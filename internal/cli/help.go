@@ -31,7 +31,7 @@ var briefCommands = []string{
 }
 
 // Brief returns the short help with the everyday commands.
-func Brief(w *Env) string {
+func Brief(w *core.Env) string {
 	var b strings.Builder
 	b.WriteString(wrapped(w, "", w.Program+": Cloud Foundry's developer experience in one program"))
 	fmt.Fprintf(&b, "\nUsage: %s COMMAND [ARGUMENTS] [FLAGS]\n\nEveryday commands:\n", w.Program)
@@ -60,7 +60,7 @@ func Brief(w *Env) string {
 
 // columns returns the width to wrap help at; 0 means that it is not wrapped, because
 // it does not go to a terminal.
-func columns(w *Env) int {
+func columns(w *core.Env) int {
 	if !w.OutTerminal || w.Width == nil {
 		return 0
 	}
@@ -69,12 +69,12 @@ func columns(w *Env) int {
 
 // wrapped returns a paragraph with a line end, after what separates it from the text
 // before.
-func wrapped(w *Env, before, text string) string {
+func wrapped(w *core.Env, before, text string) string {
 	return before + strings.Join(term.Wrap(text, columns(w)), "\n") + "\n"
 }
 
 // Help returns the help of a client command, or "" if it does not exist.
-func Help(w *Env, name string) string {
+func Help(w *core.Env, name string) string {
 	if c := find(name); c != nil {
 		return helpOf(c, w)
 	}
@@ -82,7 +82,7 @@ func Help(w *Env, name string) string {
 }
 
 // Overview returns the list of all commands, by group.
-func Overview(w *Env) string {
+func Overview(w *core.Env) string {
 	var b strings.Builder
 	b.WriteString(wrapped(w, "", w.Program+": Cloud Foundry's developer experience in one program"))
 	fmt.Fprintf(&b, "\nUsage: %s COMMAND [ARGUMENTS] [FLAGS]\n\nAvailable commands:\n", w.Program)
@@ -111,7 +111,7 @@ func Overview(w *Env) string {
 }
 
 // helpOf returns the help of one command.
-func helpOf(c *core.Command, w *Env) string {
+func helpOf(c *core.Command, w *core.Env) string {
 	var b strings.Builder
 	b.WriteString(wrapped(w, "", fmt.Sprintf("%s %s: %s", w.Program, c.Name, c.Summary)))
 	if c.About != "" {

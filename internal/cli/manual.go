@@ -8,7 +8,7 @@ import (
 )
 
 // Manual returns a manual page for each command of the client, subcommands included.
-func Manual(w *Env) []manpage.Page {
+func Manual(w *core.Env) []manpage.Page {
 	var pages []manpage.Page
 	for _, c := range commands {
 		pages = append(pages, pageOf(c, w))
@@ -21,7 +21,7 @@ func Manual(w *Env) []manpage.Page {
 
 // ManualParts returns the lists of commands for the manual page of the program: those that
 // are not part of the client, and those of the client by group.
-func ManualParts(w *Env) []manpage.Part {
+func ManualParts(w *core.Env) []manpage.Part {
 	parts := []manpage.Part{{Title: "Server commands"}}
 	for _, o := range w.Others {
 		parts[0].Items = append(parts[0].Items, manpage.Item{Term: o.Name, Text: o.Summary + "."})
@@ -40,7 +40,7 @@ func ManualParts(w *Env) []manpage.Part {
 }
 
 // pageOf returns the manual page of a command.
-func pageOf(c *core.Command, w *Env) manpage.Page {
+func pageOf(c *core.Command, w *core.Env) manpage.Page {
 	p := manpage.Page{Name: pageName(w, c.Name), Summary: c.Summary, SeeAlso: []string{w.Program}}
 	if c.About != "" {
 		p.Parts = append(p.Parts, manpage.Part{Title: "Description", Text: c.About})
@@ -84,6 +84,6 @@ func pageOf(c *core.Command, w *Env) manpage.Page {
 
 // pageName returns the name of a command's manual page: man(1) finds it as
 // "man ingot push", too.
-func pageName(w *Env, command string) string {
+func pageName(w *core.Env, command string) string {
 	return w.Program + "-" + strings.ReplaceAll(command, " ", "-")
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"ingot/internal/cli"
+	"ingot/internal/cli/core"
 )
 
 // TestTopLive: on a terminal the table is drawn again until the user interrupts it.
@@ -27,7 +28,7 @@ func TestTopLive(t *testing.T) {
 			"usage": object{"cpu": float64(calls.Load()) / 100, "mem": 1 << 20}})
 	}
 	var out, errs bytes.Buffer
-	code := cli.Run(ctx, &cli.Env{
+	code := cli.Run(ctx, &core.Env{
 		Program: "ingot", Args: []string{"top", "shop", "--interval", "1"},
 		Getenv: func(name string) string { return w.env[name] }, Dir: w.dir, In: strings.NewReader(""),
 		Out: &out, Err: &errs, OutTerminal: true, Now: time.Now,

@@ -36,7 +36,7 @@ var sections = []page.Section{
 	{Key: "system", Name: "System", Link: Path + "/system", Scopes: system.Scopes},
 }
 
-// templates are those of all parts. They are read when the first console is created, because the
+// templates are the templates of all parts. They are read when the first console is created, because the
 // client, which is the same program, needs none.
 var templates = sync.OnceValue(func() *page.Templates {
 	return page.Load(

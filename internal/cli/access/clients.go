@@ -6,32 +6,21 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/url"
 	"slices"
 	"strconv"
 	"strings"
 
+	"ingot/internal/base/cfapi"
 	"ingot/internal/cli/client"
 	"ingot/internal/cli/core"
 	"ingot/internal/cli/term"
 )
 
-// oauthClient is a client of the authorization server, in UAA's format.
-type oauthClient struct {
-	ID             string   `json:"client_id"`
-	Name           string   `json:"name,omitempty"`
-	GrantTypes     []string `json:"authorized_grant_types"`
-	Scopes         []string `json:"scope"`
-	Authorities    []string `json:"authorities"`
-	RedirectURIs   []string `json:"redirect_uri,omitempty"`
-	AutoApprove    any      `json:"autoapprove,omitempty"`
-	AccessSeconds  *int     `json:"access_token_validity,omitempty"`
-	RefreshSeconds *int     `json:"refresh_token_validity,omitempty"`
-	Public         bool     `json:"allowpublic,omitempty"`
-	// Secret is a generated secret, which is shown once.
-	Secret string `json:"client_secret,omitempty"`
-}
+// oauthClient is a client of the authorization server.
+type oauthClient cfapi.OAuthClient
 
 func (c *oauthClient) Show(p *term.Printer) {
 	rows := [][2]string{{"client", p.Bold(c.ID)}}
@@ -171,10 +160,7 @@ func noClient(ctx context.Context, s *core.Session, id string, err error) error 
 func listClients(ctx context.Context, s *core.Session) ([]oauthClient, error) {
 	var all []oauthClient
 	for {
-		var page struct {
-			Resources []oauthClient `json:"resources"`
-			Total     int           `json:"totalResults"`
-		}
+		var page cfapi.SCIMList[oauthClient]
 		q := url.Values{"startIndex": {strconv.Itoa(len(all) + 1)}, "count": {"100"}, "sortBy": {"client_id"}}
 		if err := clientsCall(ctx, s, http.MethodGet, "?"+q.Encode(), nil, &page); err != nil {
 			return nil, err
@@ -188,7 +174,7 @@ func listClients(ctx context.Context, s *core.Session) ([]oauthClient, error) {
 }
 
 func showClients(ctx context.Context, s *core.Session, _ core.Words, _ *core.NoFlags) (core.Result, error) {
-	s.Say("Getting clients as %s...", s.Out.Bold(s.API.User().Name()))
+	s.Acting("Getting clients")
 	all, err := listClients(ctx, s)
 	if err != nil {
 		return nil, err
@@ -211,7 +197,7 @@ func shortList(words []string) string {
 }
 
 func showClient(ctx context.Context, s *core.Session, w core.Words, _ *core.NoFlags) (core.Result, error) {
-	s.Say("Getting client %s as %s...", s.Out.Bold(w["CLIENT"]), s.Out.Bold(s.API.User().Name()))
+	s.Acting("Getting client %s", w["CLIENT"])
 	var found oauthClient
 	if err := clientsCall(ctx, s, http.MethodGet, "/"+url.PathEscape(w["CLIENT"]), nil, &found); err != nil {
 		return nil, noClient(ctx, s, w["CLIENT"], err)
@@ -248,7 +234,7 @@ func createClient(ctx context.Context, s *core.Session, w core.Words, f *createC
 		}
 		body["client_secret"] = secret
 	}
-	s.Say("Creating client %s as %s...", s.Out.Bold(w["CLIENT"]), s.Out.Bold(s.API.User().Name()))
+	s.Acting("Creating client %s", w["CLIENT"])
 	var created oauthClient
 	err := clientsCall(ctx, s, http.MethodPost, "", body, &created)
 	if client.Status(err) == http.StatusConflict {
@@ -274,7 +260,7 @@ func updateClient(ctx context.Context, s *core.Session, w core.Words, f *clientF
 	if len(change) == 0 {
 		return nil, core.UsageError("nothing to update: pass --authorities, --scopes, --grant-types or another flag")
 	}
-	s.Say("Updating client %s as %s...", s.Out.Bold(w["CLIENT"]), s.Out.Bold(s.API.User().Name()))
+	s.Acting("Updating client %s", w["CLIENT"])
 	// An update replaces the whole client, so unchanged settings are sent too.
 	at := "/" + url.PathEscape(w["CLIENT"])
 	body := map[string]any{}
@@ -282,9 +268,7 @@ func updateClient(ctx context.Context, s *core.Session, w core.Words, f *clientF
 		return nil, noClient(ctx, s, w["CLIENT"], err)
 	}
 	delete(body, "lastModified")
-	for key, value := range change {
-		body[key] = value
-	}
+	maps.Copy(body, change)
 	var updated oauthClient
 	if err := clientsCall(ctx, s, http.MethodPut, at, body, &updated); err != nil {
 		return nil, err
@@ -322,7 +306,7 @@ func setClientSecret(ctx context.Context, s *core.Session, w core.Words, f *setC
 	if f.Delete {
 		out.Change = "DELETE"
 		body["changeMode"] = out.Change
-		s.Say("Deleting the old secret of client %s as %s...", s.Out.Bold(w["CLIENT"]), s.Out.Bold(s.API.User().Name()))
+		s.Acting("Deleting the old secret of client %s", w["CLIENT"])
 	} else {
 		secret, generated, err := f.choose(ctx, s, w["CLIENT"])
 		if err != nil {
@@ -332,7 +316,7 @@ func setClientSecret(ctx context.Context, s *core.Session, w core.Words, f *setC
 		if generated {
 			out.Secret = secret
 		}
-		s.Say("Setting the secret of client %s as %s...", s.Out.Bold(w["CLIENT"]), s.Out.Bold(s.API.User().Name()))
+		s.Acting("Setting the secret of client %s", w["CLIENT"])
 	}
 	if err := clientsCall(ctx, s, http.MethodPut, "/"+url.PathEscape(w["CLIENT"])+"/secret", body, nil); err != nil {
 		return nil, noClient(ctx, s, w["CLIENT"], err)
@@ -342,17 +326,13 @@ func setClientSecret(ctx context.Context, s *core.Session, w core.Words, f *setC
 }
 
 func deleteClient(ctx context.Context, s *core.Session, w core.Words, f *core.ForceOnlyFlag) (core.Result, error) {
-	if !f.Force {
-		if err := s.Confirm(ctx, "Really delete the client "+w["CLIENT"]+"; its tokens stop working"); err != nil {
-			return nil, err
-		}
+	if err := s.Confirm(ctx, f.Force, "Really delete the client "+w["CLIENT"]+"; its tokens stop working"); err != nil {
+		return nil, err
 	}
-	s.Say("Deleting client %s as %s...", s.Out.Bold(w["CLIENT"]), s.Out.Bold(s.API.User().Name()))
+	s.Acting("Deleting client %s", w["CLIENT"])
 	err := clientsCall(ctx, s, http.MethodDelete, "/"+url.PathEscape(w["CLIENT"]), nil, nil)
 	if client.Status(err) == http.StatusNotFound {
-		s.Say("Client %s does not exist.", w["CLIENT"])
-		s.OK()
-		return &core.Removed{Kind: "client", Name: w["CLIENT"]}, nil
+		return s.Absent("Client", "client", w["CLIENT"])
 	}
 	if err != nil {
 		return nil, err

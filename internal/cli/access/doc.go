@@ -4,5 +4,5 @@
 //
 // It must not import other packages of commands than routes.
 //
-// Imports: cli/client, cli/config, cli/core, cli/routes, cli/term.
+// Imports: base/cfapi, cli/client, cli/config, cli/core, cli/routes, cli/term.
 package access

@@ -4,29 +4,28 @@ import (
 	"context"
 	"net/url"
 
+	"ingot/internal/base/cfapi"
 	"ingot/internal/cli/client"
 	"ingot/internal/cli/config"
 	"ingot/internal/cli/core"
 )
 
 func listOrgs(ctx context.Context, s *core.Session, _ core.Words, _ *core.NoFlags) (core.Result, error) {
-	s.Say("Getting orgs as %s...", s.Out.Bold(s.API.User().Name()))
+	s.Acting("Getting orgs")
 	return core.ListNames(ctx, s, "orgs", "/v3/organizations", url.Values{})
 }
 
 func listSpaces(ctx context.Context, s *core.Session, _ core.Words, _ *core.NoFlags) (core.Result, error) {
-	s.Say("Getting spaces in org %s as %s...", s.Out.Bold(s.Config.Org.Name), s.Out.Bold(s.API.User().Name()))
+	s.Acting("Getting spaces in org %s", s.Config.Org.Name)
 	return core.ListNames(ctx, s, "spaces", "/v3/spaces", url.Values{"organization_guids": {s.Config.Org.GUID}})
 }
 
 func createOrg(ctx context.Context, s *core.Session, w core.Words, _ *core.NoFlags) (core.Result, error) {
-	s.Say("Creating org %s as %s...", s.Out.Bold(w["ORG"]), s.Out.Bold(s.API.User().Name()))
-	var org client.Thing
+	s.Acting("Creating org %s", w["ORG"])
+	var org cfapi.Thing
 	_, err := s.API.Post(ctx, "/v3/organizations", map[string]any{"name": w["ORG"]}, &org)
 	if client.Says(err, "already exists") {
-		s.Say("Org %s already exists.", w["ORG"])
-		s.OK()
-		return &core.Made{Kind: "org", Name: w["ORG"], GUID: "", Existed: true}, nil
+		return s.Exists("Org", "org", w["ORG"]), nil
 	}
 	if err != nil {
 		return nil, err
@@ -41,26 +40,16 @@ type createSpaceFlags struct {
 }
 
 func createSpace(ctx context.Context, s *core.Session, w core.Words, f *createSpaceFlags) (core.Result, error) {
-	org := s.Config.Org
-	if f.Org != "" {
-		o, err := core.Named(ctx, s, "Org", "/v3/organizations", f.Org, nil, func(t client.Thing) string { return t.Name })
-		if err != nil {
-			return nil, err
-		}
-		org = config.Named{GUID: o.GUID, Name: o.Name}
+	org, err := s.TargetOrg(ctx, f.Org)
+	if err != nil {
+		return nil, err
 	}
-	if org.GUID == "" {
-		return nil, s.Check(core.NeedsOrg)
-	}
-	s.Say("Creating space %s in org %s as %s...", s.Out.Bold(w["SPACE"]), s.Out.Bold(org.Name),
-		s.Out.Bold(s.API.User().Name()))
-	var space client.Thing
-	body := map[string]any{"name": w["SPACE"], "relationships": map[string]any{"organization": client.Relate(org.GUID)}}
-	_, err := s.API.Post(ctx, "/v3/spaces", body, &space)
+	s.Acting("Creating space %s in org %s", w["SPACE"], org.Name)
+	var space cfapi.Thing
+	body := map[string]any{"name": w["SPACE"], "relationships": map[string]any{"organization": cfapi.Relate(org.GUID)}}
+	_, err = s.API.Post(ctx, "/v3/spaces", body, &space)
 	if client.Says(err, "must be unique per organization") {
-		s.Say("Space %s already exists.", w["SPACE"])
-		s.OK()
-		return &core.Made{Kind: "space", Name: w["SPACE"], GUID: "", Existed: true}, nil
+		return s.Exists("Space", "space", w["SPACE"]), nil
 	}
 	if err != nil {
 		return nil, err
@@ -84,7 +73,7 @@ func assignCreatorRoles(ctx context.Context, s *core.Session, org, space string)
 		{"organization_user", "organization", org}, {"space_manager", "space", space}, {"space_developer", "space", space},
 	} {
 		body := map[string]any{"type": role.kind,
-			"relationships": map[string]any{"user": who, role.at: client.Relate(role.guid)}}
+			"relationships": map[string]any{"user": who, role.at: cfapi.Relate(role.guid)}}
 		if _, err := s.API.Post(ctx, "/v3/roles", body, nil); err != nil && !client.Says(err, "already has") {
 			return err
 		}
@@ -107,15 +96,9 @@ type deleteSpaceFlags struct {
 }
 
 func deleteSpace(ctx context.Context, s *core.Session, w core.Words, f *deleteSpaceFlags) (core.Result, error) {
-	org := client.Thing{GUID: s.Config.Org.GUID, Name: s.Config.Org.Name}
-	var err error
-	if f.Org != "" {
-		if org, err = s.Org(ctx, f.Org); err != nil {
-			return nil, err
-		}
-	}
-	if org.GUID == "" {
-		return nil, s.Check(core.NeedsOrg)
+	org, err := s.TargetOrg(ctx, f.Org)
+	if err != nil {
+		return nil, err
 	}
 	res, err := s.DeleteNamed(ctx, f.Force, "space", w["SPACE"], "/v3/spaces",
 		url.Values{"organization_guids": {org.GUID}})

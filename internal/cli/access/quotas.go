@@ -10,7 +10,7 @@ import (
 	"strconv"
 	"strings"
 
-	"ingot/internal/cli/client"
+	"ingot/internal/base/cfapi"
 	"ingot/internal/cli/core"
 	"ingot/internal/cli/term"
 )
@@ -131,15 +131,15 @@ func (k quotaKind) create(ctx context.Context, s *core.Session, w core.Words, f 
 		body[group] = values
 	}
 	if k == spaceQuotas {
-		body["relationships"] = map[string]any{"organization": client.Relate(s.Config.Org.GUID)}
+		body["relationships"] = map[string]any{"organization": cfapi.Relate(s.Config.Org.GUID)}
 	}
 	s.Acting("Creating "+k.word+" %s", w["QUOTA"])
 	return s.Create(ctx, k.word, w["QUOTA"], k.path, body, "already exists")
 }
 
-func (k quotaKind) find(ctx context.Context, s *core.Session, name string) (quota, error) {
+func (k quotaKind) find(ctx context.Context, s *core.Session, name string) (cfapi.Quota, error) {
 	kind := strings.ToUpper(k.word[:1]) + k.word[1:]
-	return core.Named(ctx, s, kind, k.path, name, k.of(s), func(q quota) string { return q.Name })
+	return core.Named[cfapi.Quota](ctx, s, kind, k.path, name, k.of(s))
 }
 
 // of returns the query for the quotas that the user can choose from.
@@ -180,10 +180,7 @@ func (k quotaKind) update(ctx context.Context, s *core.Session, w core.Words,
 	if err != nil {
 		return nil, err
 	}
-	if err := s.Send(ctx, http.MethodPatch, k.path+"/"+q.GUID, body); err != nil {
-		return nil, err
-	}
-	return s.Done("name", cmp.Or(f.Name, q.Name), "guid", q.GUID)
+	return s.Change(ctx, http.MethodPatch, k.path+"/"+q.GUID, body, "name", cmp.Or(f.Name, q.Name), "guid", q.GUID)
 }
 
 func (k quotaKind) delete(ctx context.Context, s *core.Session, w core.Words, f *core.ForceFlag) (core.Result, error) {
@@ -202,18 +199,15 @@ func (k quotaKind) assign(ctx context.Context, s *core.Session, w core.Words, _ 
 	if err != nil {
 		return nil, err
 	}
-	if err := s.Send(ctx, http.MethodPost, k.path+"/"+q.GUID+"/relationships/"+k.owner,
-		core.RelateAll(to.GUID)); err != nil {
-		return nil, err
-	}
-	return s.Done("quota", q.Name, "name", to.Name)
+	return s.Change(ctx, http.MethodPost, k.path+"/"+q.GUID+"/relationships/"+k.owner,
+		cfapi.RelateAll(to.GUID), "quota", q.Name, "name", to.Name)
 }
 
-func (k quotaKind) target(ctx context.Context, s *core.Session, name string) (client.Thing, error) {
+func (k quotaKind) target(ctx context.Context, s *core.Session, name string) (cfapi.Thing, error) {
 	if k == orgQuotas {
 		return s.Org(ctx, name)
 	}
-	return s.SpaceOf(ctx, client.Thing{GUID: s.Config.Org.GUID}, name)
+	return s.Space(ctx, name)
 }
 
 // unassign removes a space quota from a space.
@@ -227,36 +221,12 @@ func (k quotaKind) unassign(ctx context.Context, s *core.Session, w core.Words, 
 	if err != nil {
 		return nil, err
 	}
-	if err := s.Send(ctx, http.MethodDelete, k.path+"/"+q.GUID+"/relationships/"+k.owner+"/"+to.GUID, nil); err != nil {
-		return nil, err
-	}
-	return s.Done("quota", q.Name, "space", to.Name)
-}
-
-// quota is a quota of orgs or spaces. A nil limit is unlimited.
-type quota struct {
-	GUID string `json:"guid"`
-	Name string `json:"name"`
-	Apps struct {
-		Memory    *int64 `json:"total_memory_in_mb"`
-		Process   *int64 `json:"per_process_memory_in_mb"`
-		Instances *int64 `json:"total_instances"`
-		Tasks     *int64 `json:"per_app_tasks"`
-		LogRate   *int64 `json:"log_rate_limit_in_bytes_per_second"`
-	} `json:"apps"`
-	Services struct {
-		Paid      bool   `json:"paid_services_allowed"`
-		Instances *int64 `json:"total_service_instances"`
-		Keys      *int64 `json:"total_service_keys"`
-	} `json:"services"`
-	Routes struct {
-		Total *int64 `json:"total_routes"`
-		Ports *int64 `json:"total_reserved_ports"`
-	} `json:"routes"`
+	return s.Change(ctx, http.MethodDelete, k.path+"/"+q.GUID+"/relationships/"+k.owner+"/"+to.GUID, nil, "quota", q.Name,
+		"space", to.Name)
 }
 
 // cells are the limits, in the order of cf's table.
-func (q quota) cells() []string {
+func quotaCells(q cfapi.Quota) []string {
 	number := func(n *int64) string {
 		if n == nil {
 			return "unlimited"
@@ -281,11 +251,8 @@ var quotaHeading = []string{"name", "total memory", "instance memory", "routes",
 
 func (k quotaKind) list(ctx context.Context, s *core.Session, _ core.Words, _ *core.NoFlags) (core.Result, error) {
 	s.Acting("Getting %s", k.word+"s")
-	rows, err := client.List[quota](ctx, s.API, k.path, k.of(s))
-	if err != nil {
-		return nil, err
-	}
-	return &core.Listing[quota]{Key: k.word + "s", Rows: rows, Heading: quotaHeading, Cells: quota.cells}, nil
+	return (&core.Listing[cfapi.Quota]{Key: k.word + "s", Heading: quotaHeading, Cells: quotaCells}).
+		List(ctx, s, k.path, k.of(s))
 }
 
 func (k quotaKind) get(ctx context.Context, s *core.Session, w core.Words, _ *core.NoFlags) (core.Result, error) {
@@ -295,7 +262,7 @@ func (k quotaKind) get(ctx context.Context, s *core.Session, w core.Words, _ *co
 		return nil, err
 	}
 	out := &core.Sheet{JSON: q}
-	for i, cell := range q.cells() {
+	for i, cell := range quotaCells(q) {
 		out.Pairs = append(out.Pairs, [2]string{quotaHeading[i], cell})
 	}
 	return out, nil

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"ingot/internal/base/cfapi"
 	"ingot/internal/cli/client"
 	"ingot/internal/cli/config"
 	"ingot/internal/cli/core"
@@ -29,6 +30,14 @@ var (
 		{"SpaceSupporter", "space_supporter", "SPACE SUPPORTER"}, {"SpaceAuditor", "space_auditor", "SPACE AUDITOR"},
 	}
 )
+
+// rolesIn returns the roles that users can have in a space, or in an org.
+func rolesIn(space bool) []role {
+	if space {
+		return spaceRoles
+	}
+	return orgRoles
+}
 
 func findRole(all []role, word string) (role, error) {
 	var words []string
@@ -68,8 +77,9 @@ func (f roleFlags) user(user string) map[string]any {
 	return map[string]any{"data": data}
 }
 
-func (f roleFlags) assign(ctx context.Context, s *core.Session, user, kind, at, guid string) error {
-	body := map[string]any{"type": kind, "relationships": map[string]any{"user": f.user(user), at: client.Relate(guid)}}
+func (f roleFlags) assign(ctx context.Context, s *core.Session, user, kind string, in cfapi.Thing) error {
+	body := map[string]any{"type": kind, "relationships": map[string]any{
+		"user": f.user(user), placeOfRole(kind): cfapi.Relate(in.GUID)}}
 	_, err := s.API.Post(ctx, "/v3/roles", body, nil)
 	if client.Says(err, "already has") {
 		return nil // already assigned
@@ -77,15 +87,21 @@ func (f roleFlags) assign(ctx context.Context, s *core.Session, user, kind, at, 
 	return err
 }
 
+// placeOfRole returns what a role is in: an organization or a space.
+func placeOfRole(kind string) string {
+	at, _, _ := strings.Cut(kind, "_")
+	return at
+}
+
 // remove removes a role and reports whether the user had it.
-func (f roleFlags) remove(ctx context.Context, s *core.Session, user, kind, at, guid string) (bool, error) {
+func (f roleFlags) remove(ctx context.Context, s *core.Session, user, kind string, in cfapi.Thing) (bool, error) {
 	id := user
 	if !f.Client {
 		q := url.Values{"usernames": {user}}
 		if f.Origin != "" {
 			q.Set("origins", f.Origin)
 		}
-		found, err := client.List[client.Thing](ctx, s.API, "/v3/users", q)
+		found, err := client.List[cfapi.Thing](ctx, s.API, "/v3/users", q)
 		if err != nil {
 			return false, err
 		}
@@ -100,97 +116,68 @@ func (f roleFlags) remove(ctx context.Context, s *core.Session, user, kind, at, 
 		}
 		id = found[0].GUID
 	}
-	roles, err := client.List[client.Thing](ctx, s.API, "/v3/roles", url.Values{"types": {kind}, "user_guids": {id},
-		at + "_guids": {guid}})
+	roles, err := client.List[cfapi.Thing](ctx, s.API, "/v3/roles", url.Values{"types": {kind}, "user_guids": {id},
+		placeOfRole(kind) + "_guids": {in.GUID}})
 	if err != nil || len(roles) == 0 {
 		return false, err
 	}
 	return true, s.API.Delete(ctx, "/v3/roles/"+roles[0].GUID)
 }
 
-// change assigns or removes a role.
-func (f roleFlags) change(ctx context.Context, s *core.Session, user string, r role, org, space client.Thing,
-	give bool) (core.Result, error) {
-	at, in, where := "organization", org, "org "+s.Out.Bold(org.Name)
-	if space.GUID != "" {
-		at, in, where = "space", space, "org "+s.Out.Bold(org.Name)+" / space "+s.Out.Bold(space.Name)
-	}
-	out := &roleChange{user, r.word, org.Name, space.Name, give}
-	if give {
-		s.Say("Assigning role %s to user %s in %s as %s...", r.word, s.Out.Bold(user), where, s.Out.Bold(s.API.User().Name()))
-		if space.GUID != "" {
-			// A space role requires membership in the org.
-			if err := f.assign(ctx, s, user, "organization_user", "organization", org.GUID); err != nil {
-				return nil, err
-			}
-		}
-		if err := f.assign(ctx, s, user, r.kind, at, in.GUID); err != nil {
+// changeRole assigns a role in an org or a space to a user, or removes it.
+func changeRole(give bool) core.Action[roleFlags] {
+	return func(ctx context.Context, s *core.Session, w core.Words, f *roleFlags) (core.Result, error) {
+		_, inSpace := w["SPACE"]
+		r, err := findRole(rolesIn(inSpace), w["ROLE"])
+		if err != nil {
 			return nil, err
+		}
+		org, space, err := placeOf(ctx, s, w)
+		if err != nil {
+			return nil, err
+		}
+		text, in, had := "Removing role %s from user %s in %s as %s...", org, true
+		if give {
+			text = "Assigning role %s to user %s in %s as %s..."
+		}
+		s.Say(text, r.word, s.Out.Bold(w["USER"]), place(s, org.Name, space.Name), s.Out.Bold(s.API.User().Name()))
+		if inSpace {
+			in = space
+		}
+		if give && inSpace { // a space role requires membership in the org
+			err = f.assign(ctx, s, w["USER"], "organization_user", org)
+		}
+		if give && err == nil {
+			err = f.assign(ctx, s, w["USER"], r.kind, in)
+		} else if !give {
+			had, err = f.remove(ctx, s, w["USER"], r.kind, in)
+		}
+		if err != nil {
+			return nil, err
+		}
+		if !had {
+			s.Say("User %s does not have this role.", w["USER"])
 		}
 		s.OK()
-		return out, nil
-	}
-	s.Say("Removing role %s from user %s in %s as %s...", r.word, s.Out.Bold(user), where, s.Out.Bold(s.API.User().Name()))
-	had, err := f.remove(ctx, s, user, r.kind, at, in.GUID)
-	if err != nil {
-		return nil, err
-	}
-	if !had {
-		s.Say("User %s does not have this role.", user)
-	}
-	s.OK()
-	return out, nil
-}
-
-type orgRoleFlags struct {
-	roleFlags
-	Args struct {
-		User string `positional-arg-name:"USER" required:"yes"`
-		Org  string `positional-arg-name:"ORG" required:"yes"`
-		Role string `positional-arg-name:"ROLE" required:"yes"`
-	} `positional-args:"yes"`
-}
-
-func changeOrgRole(give bool) func(context.Context, *core.Session, core.Words, *orgRoleFlags) (core.Result, error) {
-	return func(ctx context.Context, s *core.Session, _ core.Words, f *orgRoleFlags) (core.Result, error) {
-		r, err := findRole(orgRoles, f.Args.Role)
-		if err != nil {
-			return nil, err
-		}
-		org, err := s.Org(ctx, f.Args.Org)
-		if err != nil {
-			return nil, err
-		}
-		return f.change(ctx, s, f.Args.User, r, org, client.Thing{}, give)
+		return &roleChange{w["USER"], r.word, org.Name, space.Name, give}, nil
 	}
 }
 
-type spaceRoleFlags struct {
-	roleFlags
-	Args struct {
-		User  string `positional-arg-name:"USER" required:"yes"`
-		Org   string `positional-arg-name:"ORG" required:"yes"`
-		Space string `positional-arg-name:"SPACE" required:"yes"`
-		Role  string `positional-arg-name:"ROLE" required:"yes"`
-	} `positional-args:"yes"`
+// placeOf finds the org ORG, and the space SPACE of a command that has one.
+func placeOf(ctx context.Context, s *core.Session, w core.Words) (org, space cfapi.Thing, err error) {
+	org, err = s.Org(ctx, w["ORG"])
+	if name, ok := w["SPACE"]; ok && err == nil {
+		space, err = s.SpaceOf(ctx, org, name)
+	}
+	return org, space, err
 }
 
-func changeSpaceRole(give bool) func(context.Context, *core.Session, core.Words, *spaceRoleFlags) (core.Result, error) {
-	return func(ctx context.Context, s *core.Session, _ core.Words, f *spaceRoleFlags) (core.Result, error) {
-		r, err := findRole(spaceRoles, f.Args.Role)
-		if err != nil {
-			return nil, err
-		}
-		org, err := s.Org(ctx, f.Args.Org)
-		if err != nil {
-			return nil, err
-		}
-		space, err := s.SpaceOf(ctx, org, f.Args.Space)
-		if err != nil {
-			return nil, err
-		}
-		return f.change(ctx, s, f.Args.User, r, org, space, give)
+// place names an org, and a space unless it is empty.
+func place(s *core.Session, org, space string) string {
+	if space == "" {
+		return "org " + s.Out.Bold(org)
 	}
+	return "org " + s.Out.Bold(org) + " / space " + s.Out.Bold(space)
 }
 
 // members are the users of an org or a space, by role.
@@ -224,35 +211,32 @@ func (m *members) Show(p *term.Printer) {
 	}
 }
 
-type userOf struct {
-	GUID   string `json:"guid"`
-	Name   string `json:"presentation_name"`
-	Origin string `json:"origin"`
-}
-
-func (u userOf) ID() string { return u.GUID }
-
-func membersOf(ctx context.Context, s *core.Session, at string, in client.Thing, kinds []role) (core.Result, error) {
-	type given struct {
-		Type          string `json:"type"`
-		Relationships struct {
-			User client.To `json:"user"`
-		} `json:"relationships"`
-	}
-	found, included, err := client.ListWith[given](ctx, s.API, "/v3/roles", url.Values{"include": {"user"},
-		at + "_guids": {in.GUID}, "per_page": {"5000"}})
+// listUsers lists the users of an org or a space by role.
+func listUsers(ctx context.Context, s *core.Session, w core.Words, _ *core.NoFlags) (core.Result, error) {
+	s.Say("Getting users in %s as %s...", place(s, w["ORG"], w["SPACE"]), s.Out.Bold(s.API.User().Name()))
+	in, space, err := placeOf(ctx, s, w)
 	if err != nil {
 		return nil, err
 	}
-	users := client.Of[userOf](included, "users")
+	q := url.Values{"include": {"user"}, "organization_guids": {in.GUID}, "per_page": {"5000"}}
+	_, inSpace := w["SPACE"]
+	if inSpace {
+		in = space
+		q.Del("organization_guids")
+		q.Set("space_guids", in.GUID)
+	}
+	found, included, err := client.ListWith[cfapi.Role](ctx, s.API, "/v3/roles", q)
+	if err != nil {
+		return nil, err
+	}
+	users := client.Of[cfapi.User](included, "users")
 	out := &members{Where: config.Named{GUID: in.GUID, Name: in.Name}}
-	for _, r := range kinds {
+	for _, r := range rolesIn(inSpace) {
 		row := memberOfRole{r.word, []roleHolder{}, r.title}
 		for _, g := range found {
 			if g.Type == r.kind {
-				u := users[g.Relationships.User.GUID()]
-				row.Users = append(row.Users, roleHolder{g.Relationships.User.GUID(), cmp.Or(u.Name, g.Relationships.User.GUID()),
-					u.Origin})
+				guid := g.Relationships.User.GUID()
+				row.Users = append(row.Users, roleHolder{guid, cmp.Or(users[guid].Name, guid), users[guid].Origin})
 			}
 		}
 		slices.SortFunc(row.Users, func(a, b roleHolder) int { return strings.Compare(a.Name, b.Name) })
@@ -261,52 +245,21 @@ func membersOf(ctx context.Context, s *core.Session, at string, in client.Thing,
 	return out, nil
 }
 
-func listOrgUsers(ctx context.Context, s *core.Session, w core.Words, _ *core.NoFlags) (core.Result, error) {
-	s.Say("Getting users in org %s as %s...", s.Out.Bold(w["ORG"]), s.Out.Bold(s.API.User().Name()))
-	org, err := s.Org(ctx, w["ORG"])
-	if err != nil {
-		return nil, err
-	}
-	return membersOf(ctx, s, "organization", org, orgRoles)
-}
-
-type spaceUsersFlags struct {
-	Args struct {
-		Org   string `positional-arg-name:"ORG" required:"yes"`
-		Space string `positional-arg-name:"SPACE" required:"yes"`
-	} `positional-args:"yes"`
-}
-
-func listSpaceUsers(ctx context.Context, s *core.Session, _ core.Words, f *spaceUsersFlags) (core.Result, error) {
-	s.Say("Getting users in org %s / space %s as %s...", s.Out.Bold(f.Args.Org), s.Out.Bold(f.Args.Space),
-		s.Out.Bold(s.API.User().Name()))
-	org, err := s.Org(ctx, f.Args.Org)
-	if err != nil {
-		return nil, err
-	}
-	space, err := s.SpaceOf(ctx, org, f.Args.Space)
-	if err != nil {
-		return nil, err
-	}
-	return membersOf(ctx, s, "space", space, spaceRoles)
-}
-
 func rolesCommands() []*core.Command {
 	return core.InGroup(core.GroupUsers,
-		core.Entry("org-users", "ORG", "List the users of an org by role", core.NeedsLogin, listOrgUsers, "acme"),
-		core.Entry("set-org-role", "USER ORG ROLE", "Assign an org role to a user", core.NeedsLogin, changeOrgRole(true),
+		core.Entry("org-users", "ORG", "List the users of an org by role", core.NeedsLogin, listUsers, "acme"),
+		core.Entry("set-org-role", "USER ORG ROLE", "Assign an org role to a user", core.NeedsLogin, changeRole(true),
 			"ann@example.com acme OrgManager").
 			Explained("ROLE is OrgManager, BillingManager, OrgAuditor or OrgUser."),
-		core.Entry("unset-org-role", "USER ORG ROLE", "Remove an org role from a user", core.NeedsLogin, changeOrgRole(false),
+		core.Entry("unset-org-role", "USER ORG ROLE", "Remove an org role from a user", core.NeedsLogin, changeRole(false),
 			"ann@example.com acme OrgManager"),
-		core.Entry("space-users", "ORG SPACE", "List the users of a space by role", core.NeedsLogin, listSpaceUsers,
-			"acme shop"),
+		core.Entry("space-users", "ORG SPACE", "List the users of a space by role", core.NeedsLogin, listUsers, "acme shop"),
 		core.Entry("set-space-role", "USER ORG SPACE ROLE", "Assign a space role to a user", core.NeedsLogin,
-			changeSpaceRole(true),
+			changeRole(true),
 			"ann@example.com acme shop SpaceDeveloper").
 			Explained("ROLE is SpaceManager, SpaceDeveloper, SpaceSupporter or SpaceAuditor."),
 		core.Entry("unset-space-role", "USER ORG SPACE ROLE", "Remove a space role from a user", core.NeedsLogin,
-			changeSpaceRole(false),
+			changeRole(false),
 			"ann@example.com acme shop SpaceDeveloper"),
 	)
 }

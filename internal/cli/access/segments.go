@@ -5,13 +5,14 @@ import (
 	"net/http"
 	"strings"
 
+	"ingot/internal/base/cfapi"
 	"ingot/internal/cli/client"
 	"ingot/internal/cli/core"
 )
 
 const segmentPath = "/v3/isolation_segments"
 
-func findSegment(ctx context.Context, s *core.Session, name string) (client.Thing, error) {
+func findSegment(ctx context.Context, s *core.Session, name string) (cfapi.Thing, error) {
 	return s.Thing(ctx, "Isolation segment", segmentPath, name, nil)
 }
 
@@ -23,7 +24,7 @@ type segmentRow struct {
 
 func listSegments(ctx context.Context, s *core.Session, _ core.Words, _ *core.NoFlags) (core.Result, error) {
 	s.Acting("Getting isolation segments")
-	found, err := client.List[client.Thing](ctx, s.API, segmentPath, nil)
+	found, err := client.List[cfapi.Thing](ctx, s.API, segmentPath, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -32,7 +33,7 @@ func listSegments(ctx context.Context, s *core.Session, _ core.Words, _ *core.No
 			return []string{r.Name, strings.Join(r.Orgs, ", ")}
 		}}
 	for _, t := range found {
-		orgs, err := client.List[client.Thing](ctx, s.API, segmentPath+"/"+t.GUID+"/organizations", nil)
+		orgs, err := client.List[cfapi.Thing](ctx, s.API, segmentPath+"/"+t.GUID+"/organizations", nil)
 		if err != nil {
 			return nil, err
 		}
@@ -56,7 +57,7 @@ func deleteSegment(ctx context.Context, s *core.Session, w core.Words, f *core.F
 }
 
 // entitle allows the spaces of an org to use a segment, or revokes that.
-func entitle(on bool) func(context.Context, *core.Session, core.Words, *core.NoFlags) (core.Result, error) {
+func entitle(on bool) core.Action[core.NoFlags] {
 	return func(ctx context.Context, s *core.Session, w core.Words, _ *core.NoFlags) (core.Result, error) {
 		verb := map[bool]string{true: "Enabling isolation segment %s for org %s",
 			false: "Removing entitlement to isolation segment %s from org %s"}[on]
@@ -71,7 +72,7 @@ func entitle(on bool) func(context.Context, *core.Session, core.Words, *core.NoF
 		}
 		at := segmentPath + "/" + segment.GUID + "/relationships/organizations"
 		if on {
-			err = s.Send(ctx, http.MethodPost, at, core.RelateAll(org.GUID))
+			err = s.Send(ctx, http.MethodPost, at, cfapi.RelateAll(org.GUID))
 		} else {
 			err = s.Send(ctx, http.MethodDelete, at+"/"+org.GUID, nil)
 		}
@@ -89,12 +90,12 @@ func useSegment(ctx context.Context, s *core.Session, w core.Words, _ *core.NoFl
 		verb = "Assigning isolation segment " + s.Out.Bold(w["SEGMENT"]) + " to"
 	}
 	path, relation, name := "/v3/organizations/", "/relationships/default_isolation_segment", w["ORG"]
-	var to client.Thing
+	var to cfapi.Thing
 	var err error
 	if w["SPACE"] != "" {
 		path, relation, name = "/v3/spaces/", "/relationships/isolation_segment", w["SPACE"]
 		s.Acting(verb+" space %s", name)
-		to, err = s.SpaceOf(ctx, client.Thing{GUID: s.Config.Org.GUID}, name)
+		to, err = s.Space(ctx, name)
 	} else {
 		s.Acting(verb+" org %s", name)
 		to, err = s.Org(ctx, name)
@@ -102,13 +103,13 @@ func useSegment(ctx context.Context, s *core.Session, w core.Words, _ *core.NoFl
 	if err != nil {
 		return nil, err
 	}
-	body := map[string]any{"data": nil}
+	var body cfapi.To // none
 	if w["SEGMENT"] != "" {
 		segment, err := findSegment(ctx, s, w["SEGMENT"])
 		if err != nil {
 			return nil, err
 		}
-		body = client.Relate(segment.GUID)
+		body = cfapi.Relate(segment.GUID)
 	}
 	if err := s.Send(ctx, http.MethodPatch, path+to.GUID+relation, body); err != nil {
 		return nil, err

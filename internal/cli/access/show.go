@@ -7,13 +7,15 @@ import (
 	"slices"
 	"strings"
 
+	"ingot/internal/base/cfapi"
 	"ingot/internal/cli/client"
+	"ingot/internal/cli/config"
 	"ingot/internal/cli/core"
 	"ingot/internal/cli/routes"
 )
 
 // namesOf returns the names of resources, sorted and joined.
-func namesOf(all []client.Thing) string {
+func namesOf(all []cfapi.Thing) string {
 	var out []string
 	for _, t := range all {
 		out = append(out, t.Name)
@@ -27,7 +29,7 @@ func nameAt(ctx context.Context, s *core.Session, path, guid string) (string, er
 	if guid == "" {
 		return "", nil
 	}
-	var t client.Thing
+	var t cfapi.Thing
 	err := s.API.Get(ctx, path+"/"+guid, nil, &t)
 	if client.Status(err) == http.StatusNotFound {
 		return "", nil // the user may not see it
@@ -36,9 +38,9 @@ func nameAt(ctx context.Context, s *core.Session, path, guid string) (string, er
 }
 
 type fullOrg struct {
-	client.Thing
+	cfapi.Thing
 	Relationships struct {
-		Quota client.To `json:"quota"`
+		Quota cfapi.To `json:"quota"`
 	} `json:"relationships"`
 }
 
@@ -46,31 +48,21 @@ func showOrg(ctx context.Context, s *core.Session, w core.Words, f *core.GUIDFla
 	if !f.GUID {
 		s.Acting("Getting info for org %s", w["ORG"])
 	}
-	org, err := core.Named(ctx, s, "Org", "/v3/organizations", w["ORG"], nil, func(o fullOrg) string { return o.Name })
+	org, err := core.Named[fullOrg](ctx, s, "Org", "/v3/organizations", w["ORG"], nil)
 	if err != nil {
 		return nil, err
 	}
 	if f.GUID {
 		return &core.Text{Key: "guid", Value: org.GUID}, nil
 	}
-	var domains, spaces, segments []client.Thing
+	var domains, spaces, segments []cfapi.Thing
 	var quotaName string
-	var standard client.To
+	var standard cfapi.To
 	at := "/v3/organizations/" + org.GUID
 	err = core.Concurrently(
-		func() (err error) {
-			domains, err = client.List[client.Thing](ctx, s.API, at+"/domains", nil)
-			return err
-		},
-		func() (err error) {
-			spaces, err = client.List[client.Thing](ctx, s.API, "/v3/spaces", url.Values{"organization_guids": {org.GUID},
-				"per_page": {"5000"}})
-			return err
-		},
-		func() (err error) {
-			segments, err = client.List[client.Thing](ctx, s.API, segmentPath, url.Values{"organization_guids": {org.GUID}})
-			return err
-		},
+		core.Into(ctx, s, &domains, at+"/domains", nil),
+		core.Into(ctx, s, &spaces, "/v3/spaces", url.Values{"organization_guids": {org.GUID}, "per_page": {"5000"}}),
+		core.Into(ctx, s, &segments, segmentPath, url.Values{"organization_guids": {org.GUID}}),
 		func() (err error) {
 			quotaName, err = nameAt(ctx, s, orgQuotas.path, org.Relationships.Quota.GUID())
 			return err
@@ -100,9 +92,9 @@ type spaceFlags struct {
 }
 
 type fullSpace struct {
-	client.Thing
+	cfapi.Thing
 	Relationships struct {
-		Quota client.To `json:"quota"`
+		Quota cfapi.To `json:"quota"`
 	} `json:"relationships"`
 }
 
@@ -110,28 +102,22 @@ func showSpace(ctx context.Context, s *core.Session, w core.Words, f *spaceFlags
 	if !f.GUID {
 		s.Acting("Getting info for space %s in org %s", w["SPACE"], s.Config.Org.Name)
 	}
-	space, err := core.Named(ctx, s, "Space", "/v3/spaces", w["SPACE"],
-		url.Values{"organization_guids": {s.Config.Org.GUID}}, func(o fullSpace) string { return o.Name })
+	space, err := core.Named[fullSpace](ctx, s, "Space", "/v3/spaces", w["SPACE"],
+		url.Values{"organization_guids": {s.Config.Org.GUID}})
 	if err != nil {
 		return nil, err
 	}
 	if f.GUID {
 		return &core.Text{Key: "guid", Value: space.GUID}, nil
 	}
-	var apps, services []client.Thing
+	var apps, services []cfapi.Thing
 	groups := map[string][]routes.SecurityGroup{}
 	var quotaName, segmentName string
 	at := "/v3/spaces/" + space.GUID
 	in := url.Values{"space_guids": {space.GUID}, "per_page": {"5000"}}
 	err = core.Concurrently(
-		func() (err error) {
-			apps, err = client.List[client.Thing](ctx, s.API, "/v3/apps", in)
-			return err
-		},
-		func() (err error) {
-			services, err = client.List[client.Thing](ctx, s.API, "/v3/service_instances", in)
-			return err
-		},
+		core.Into(ctx, s, &apps, "/v3/apps", in),
+		core.Into(ctx, s, &services, "/v3/service_instances", in),
 		func() error {
 			for _, phase := range []string{core.PhaseRunning, core.PhaseStaging} {
 				found, err := client.List[routes.SecurityGroup](ctx, s.API, at+"/"+phase+"_security_groups", nil)
@@ -147,7 +133,7 @@ func showSpace(ctx context.Context, s *core.Session, w core.Words, f *spaceFlags
 			return err
 		},
 		func() error {
-			var segment client.To
+			var segment cfapi.To
 			err := s.API.Get(ctx, at+"/relationships/isolation_segment", nil, &segment)
 			if err == nil {
 				segmentName, err = nameAt(ctx, s, segmentPath, segment.GUID())
@@ -160,7 +146,7 @@ func showSpace(ctx context.Context, s *core.Session, w core.Words, f *spaceFlags
 	return space.sheet(s.Config.Org.Name, apps, services, groups, quotaName, segmentName, f.Rules), nil
 }
 
-func (sp *fullSpace) sheet(org string, apps, services []client.Thing, groups map[string][]routes.SecurityGroup,
+func (sp *fullSpace) sheet(org string, apps, services []cfapi.Thing, groups map[string][]routes.SecurityGroup,
 	quotaName, segment string, rules bool) core.Result {
 	out := &core.Sheet{Pairs: [][2]string{
 		{"name", sp.Name}, {"org", org}, {"apps", namesOf(apps)}, {"services", namesOf(services)},
@@ -168,7 +154,7 @@ func (sp *fullSpace) sheet(org string, apps, services []client.Thing, groups map
 	}}
 	names, all := map[string][]string{}, map[string]any{}
 	for _, phase := range []string{core.PhaseRunning, core.PhaseStaging} {
-		var things []client.Thing
+		var things []cfapi.Thing
 		for _, g := range groups[phase] {
 			things, names[phase], all[g.Name] = append(things, g.Thing), append(names[phase], g.Name), g.Rules
 		}
@@ -198,57 +184,48 @@ func renameOrg(ctx context.Context, s *core.Session, w core.Words, _ *core.NoFla
 	if err != nil {
 		return nil, err
 	}
-	if err := s.Send(ctx, http.MethodPatch, "/v3/organizations/"+org.GUID,
-		map[string]string{"name": w["NEW_NAME"]}); err != nil {
-		return nil, err
-	}
-	if s.Config.Org.GUID == org.GUID {
-		s.Config.Org.Name = w["NEW_NAME"]
-		if err := s.Config.Save(); err != nil {
-			return nil, err
-		}
-	}
-	return s.Done("name", w["NEW_NAME"], "guid", org.GUID)
+	return rename(ctx, s, "/v3/organizations/", org.GUID, w["NEW_NAME"], &s.Config.Org)
 }
 
 func renameSpace(ctx context.Context, s *core.Session, w core.Words, _ *core.NoFlags) (core.Result, error) {
 	s.Acting("Renaming space %s to %s", w["SPACE"], w["NEW_NAME"])
-	space, err := s.SpaceOf(ctx, client.Thing{GUID: s.Config.Org.GUID}, w["SPACE"])
+	space, err := s.Space(ctx, w["SPACE"])
 	if err != nil {
 		return nil, err
 	}
-	if err := s.Send(ctx, http.MethodPatch, "/v3/spaces/"+space.GUID,
-		map[string]string{"name": w["NEW_NAME"]}); err != nil {
+	return rename(ctx, s, "/v3/spaces/", space.GUID, w["NEW_NAME"], &s.Config.Space)
+}
+
+// rename renames an org or a space, also where it is the target.
+func rename(ctx context.Context, s *core.Session, path, guid, name string, target *config.Named) (core.Result, error) {
+	if err := s.Send(ctx, http.MethodPatch, path+guid, map[string]string{"name": name}); err != nil {
 		return nil, err
 	}
-	if s.Config.Space.GUID == space.GUID {
-		s.Config.Space.Name = w["NEW_NAME"]
+	if target.GUID == guid {
+		target.Name = name
 		if err := s.Config.Save(); err != nil {
 			return nil, err
 		}
 	}
-	return s.Done("name", w["NEW_NAME"], "guid", space.GUID)
+	return s.Done("name", name, "guid", guid)
 }
 
 // spaceSSH allows ssh in a space or forbids it.
-func spaceSSH(on bool) func(context.Context, *core.Session, core.Words, *core.NoFlags) (core.Result, error) {
+func spaceSSH(on bool) core.Action[core.NoFlags] {
 	return func(ctx context.Context, s *core.Session, w core.Words, _ *core.NoFlags) (core.Result, error) {
 		verb := map[bool]string{true: "Enabling", false: "Disabling"}[on]
 		s.Acting(verb+" ssh support for space %s", w["SPACE"])
-		space, err := s.SpaceOf(ctx, client.Thing{GUID: s.Config.Org.GUID}, w["SPACE"])
+		space, err := s.Space(ctx, w["SPACE"])
 		if err != nil {
 			return nil, err
 		}
-		if err := s.Send(ctx, http.MethodPatch, "/v3/spaces/"+space.GUID+"/features/ssh",
-			map[string]bool{"enabled": on}); err != nil {
-			return nil, err
-		}
-		return s.Done("space", space.Name, "enabled", on)
+		return s.Change(ctx, http.MethodPatch, "/v3/spaces/"+space.GUID+"/features/ssh",
+			map[string]bool{"enabled": on}, "space", space.Name, "enabled", on)
 	}
 }
 
 func spaceSSHAllowed(ctx context.Context, s *core.Session, w core.Words, _ *core.NoFlags) (core.Result, error) {
-	space, err := s.SpaceOf(ctx, client.Thing{GUID: s.Config.Org.GUID}, w["SPACE"])
+	space, err := s.Space(ctx, w["SPACE"])
 	if err != nil {
 		return nil, err
 	}

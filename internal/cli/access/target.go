@@ -3,10 +3,12 @@ package access
 import (
 	"bufio"
 	"context"
+	"maps"
 	"net/url"
 	"strconv"
 	"strings"
 
+	"ingot/internal/base/cfapi"
 	"ingot/internal/cli/client"
 	"ingot/internal/cli/config"
 	"ingot/internal/cli/core"
@@ -33,14 +35,12 @@ const maxChoices = 50
 func pick(ctx context.Context, s *core.Session, in *bufio.Reader, kind, path, name string,
 	q url.Values) (config.Named, error) {
 	if name != "" {
-		t, err := core.Named(ctx, s, kind, path, name, q, func(t client.Thing) string { return t.Name })
+		t, err := core.Named[cfapi.Thing](ctx, s, kind, path, name, q)
 		return config.Named{GUID: t.GUID, Name: t.Name}, err
 	}
 	query := url.Values{"order_by": {"name"}}
-	for key, value := range q {
-		query[key] = value
-	}
-	all, err := client.List[client.Thing](ctx, s.API, path, query)
+	maps.Copy(query, q)
+	all, err := client.List[cfapi.Thing](ctx, s.API, path, query)
 	if err != nil || len(all) == 0 {
 		return config.Named{}, err
 	}

@@ -79,20 +79,16 @@ func createUser(ctx context.Context, s *core.Session, w core.Words, f *createUse
 }
 
 func deleteUser(ctx context.Context, s *core.Session, w core.Words, f *core.ForceOnlyFlag) (core.Result, error) {
-	if !f.Force {
-		if err := s.Confirm(ctx, "Really delete the user "+w["USER"]); err != nil {
-			return nil, err
-		}
+	if err := s.Confirm(ctx, f.Force, "Really delete the user "+w["USER"]); err != nil {
+		return nil, err
 	}
-	s.Say("Deleting user %s as %s...", s.Out.Bold(w["USER"]), s.Out.Bold(s.API.User().Name()))
+	s.Acting("Deleting user %s", w["USER"])
 	id, err := accountOf(ctx, s, w["USER"])
 	if err != nil {
 		return nil, err
 	}
 	if id == "" {
-		s.Say("User %s does not exist.", w["USER"])
-		s.OK()
-		return &core.Removed{Kind: "user", Name: w["USER"]}, nil
+		return s.Absent("User", "user", w["USER"])
 	}
 	// An earlier attempt that was interrupted may have deleted one of the two.
 	if err := s.API.Delete(ctx, "/v3/users/"+id); err != nil && client.Status(err) != http.StatusNotFound {

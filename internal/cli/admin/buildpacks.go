@@ -13,6 +13,7 @@ import (
 	"strconv"
 	"strings"
 
+	"ingot/internal/base/cfapi"
 	"ingot/internal/cli/bits"
 	"ingot/internal/cli/client"
 	"ingot/internal/cli/core"
@@ -30,17 +31,13 @@ type buildpackRow struct {
 }
 
 func listBuildpacks(ctx context.Context, s *core.Session, _ core.Words, _ *core.NoFlags) (core.Result, error) {
-	s.Say("Getting buildpacks as %s...", s.Out.Bold(s.API.User().Name()))
-	rows, err := client.List[buildpackRow](ctx, s.API, "/v3/buildpacks", url.Values{"order_by": {"position"}})
-	if err != nil {
-		return nil, err
-	}
-	return &core.Listing[buildpackRow]{
-		Key: "buildpacks", Rows: rows, Heading: []string{"name", "position", "stack", "enabled", "locked", "state"},
+	s.Acting("Getting buildpacks")
+	return (&core.Listing[buildpackRow]{
+		Key: "buildpacks", Heading: []string{"name", "position", "stack", "enabled", "locked", "state"},
 		Cells: func(b buildpackRow) []string {
 			return []string{b.Name, strconv.Itoa(b.Position), b.Stack, core.YesNo(b.Enabled), core.YesNo(b.Locked), b.State}
 		},
-	}, nil
+	}).List(ctx, s, buildpackPath, url.Values{"order_by": {"position"}})
 }
 
 const buildpackPath = "/v3/buildpacks"
@@ -60,7 +57,7 @@ func createBuildpack(ctx context.Context, s *core.Session, w core.Words, f *newB
 	}
 	defer archive.cleanup()
 	s.Acting("Creating buildpack %s", w["BUILDPACK"])
-	var t client.Thing
+	var t cfapi.Thing
 	if _, err := s.API.Post(ctx, buildpackPath, map[string]any{"name": w["BUILDPACK"], "position": position,
 		"enabled": !f.Disable}, &t); err != nil {
 		return nil, err
@@ -72,7 +69,7 @@ func createBuildpack(ctx context.Context, s *core.Session, w core.Words, f *newB
 	return s.Done("name", t.Name, "guid", t.GUID)
 }
 
-func uploadBuildpack(ctx context.Context, s *core.Session, t client.Thing, a *buildpackArchive) error {
+func uploadBuildpack(ctx context.Context, s *core.Session, t cfapi.Thing, a *buildpackArchive) error {
 	s.Acting("Uploading buildpack %s", t.Name)
 	s.Progress.Step("Uploading "+t.Name+" ("+term.Size(a.bits.Length)+")", a.bits.Length)
 	reply, err := s.API.UploadBuildpack(ctx, t.GUID, a.name, a.bits, s.Progress.Add)
@@ -198,15 +195,7 @@ func (f *updateBuildpackFlags) body() (map[string]any, error) {
 	if f.Path != "" && (f.Lock || f.Unlock) {
 		return nil, core.UsageError("-p cannot be combined with --lock or --unlock")
 	}
-	if f.Position > 0 {
-		body["position"] = f.Position
-	}
-	if f.Assign != "" {
-		body["stack"] = f.Assign
-	}
-	if f.Rename != "" {
-		body["name"] = f.Rename
-	}
+	cfapi.Add(body, "position", max(0, f.Position), "stack", f.Assign, "name", f.Rename)
 	if len(body) == 0 && f.Path == "" {
 		return nil, core.UsageError("nothing to change: give at least one flag")
 	}

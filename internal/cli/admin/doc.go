@@ -4,5 +4,5 @@
 //
 // It must not import other packages of commands.
 //
-// Imports: cli/bits, cli/client, cli/config, cli/core, cli/term.
+// Imports: base/cfapi, cli/bits, cli/client, cli/config, cli/core, cli/term.
 package admin

@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"strings"
 
+	"ingot/internal/base/cfapi"
 	"ingot/internal/cli/client"
 	"ingot/internal/cli/core"
 )
@@ -18,15 +19,11 @@ type stackRow struct {
 }
 
 func listStacks(ctx context.Context, s *core.Session, _ core.Words, _ *core.NoFlags) (core.Result, error) {
-	s.Say("Getting stacks as %s...", s.Out.Bold(s.API.User().Name()))
-	rows, err := client.List[stackRow](ctx, s.API, "/v3/stacks", nil)
-	if err != nil {
-		return nil, err
-	}
-	return &core.Listing[stackRow]{
-		Key: "stacks", Rows: rows, Heading: []string{"name", "description"},
+	s.Acting("Getting stacks")
+	return (&core.Listing[stackRow]{
+		Key: "stacks", Heading: []string{"name", "description"},
 		Cells: func(r stackRow) []string { return []string{r.Name, r.Description} },
-	}, nil
+	}).List(ctx, s, "/v3/stacks", nil)
 }
 
 // Commands for settings of the whole platform.
@@ -40,7 +37,7 @@ type variableSet struct {
 	Var map[string]any `json:"var"`
 }
 
-func variableGroup(phase string) func(context.Context, *core.Session, core.Words, *core.NoFlags) (core.Result, error) {
+func variableGroup(phase string) core.Action[core.NoFlags] {
 	return func(ctx context.Context, s *core.Session, _ core.Words, _ *core.NoFlags) (core.Result, error) {
 		s.Acting("Getting the %s environment variable group", phase)
 		var group variableSet
@@ -59,8 +56,7 @@ func variableGroup(phase string) func(context.Context, *core.Session, core.Words
 }
 
 // setVariableGroup replaces the variables of a group.
-func setVariableGroup(phase string) func(context.Context, *core.Session, core.Words,
-	*core.NoFlags) (core.Result, error) {
+func setVariableGroup(phase string) core.Action[core.NoFlags] {
 	return func(ctx context.Context, s *core.Session, w core.Words, _ *core.NoFlags) (core.Result, error) {
 		next, err := s.JSONObject("JSON", w["JSON"])
 		if err != nil {
@@ -82,10 +78,7 @@ func setVariableGroup(phase string) func(context.Context, *core.Session, core.Wo
 			}
 			change[name] = value
 		}
-		if err := s.Send(ctx, http.MethodPatch, at, map[string]any{"var": change}); err != nil {
-			return nil, err
-		}
-		return s.Done("group", phase, "variables", len(next))
+		return s.Change(ctx, http.MethodPatch, at, map[string]any{"var": change}, "group", phase, "variables", len(next))
 	}
 }
 
@@ -93,26 +86,22 @@ func featureFlag(ctx context.Context, s *core.Session, w core.Words, _ *core.NoF
 	s.Acting("Getting info for feature flag %s", w["FLAG"])
 	var flag flagRow
 	err := s.API.Get(ctx, "/v3/feature_flags/"+url.PathEscape(w["FLAG"]), nil, &flag)
-	if client.Status(err) == http.StatusNotFound {
-		return nil, &core.Problem{What: "Feature flag '" + w["FLAG"] + "' not found.",
-			Try: fmt.Sprintf("'%s feature-flags' lists them", s.Env.Program), Err: err}
-	}
 	if err != nil {
-		return nil, err
+		return nil, noFlag(s, w["FLAG"], err)
 	}
 	return &core.Sheet{Pairs: [][2]string{{"name", flag.Name},
-		{"state", map[bool]string{true: "enabled", false: "disabled"}[flag.Enabled]}}, JSON: flag}, nil
+		{"state", flag.state()}}, JSON: flag}, nil
 }
 
 type fullStack struct {
-	client.Thing
+	cfapi.Thing
 	Description string `json:"description"`
 	State       string `json:"state"`
 	Reason      string `json:"state_reason"`
 }
 
 func findStack(ctx context.Context, s *core.Session, name string) (fullStack, error) {
-	return core.Named(ctx, s, "Stack", "/v3/stacks", name, nil, func(t fullStack) string { return t.Name })
+	return core.Named[fullStack](ctx, s, "Stack", "/v3/stacks", name, nil)
 }
 
 func (t *fullStack) sheet() core.Result {
@@ -181,31 +170,34 @@ type flagRow struct {
 	Enabled bool   `json:"enabled"`
 }
 
-func listFeatureFlags(ctx context.Context, s *core.Session, _ core.Words, _ *core.NoFlags) (core.Result, error) {
-	s.Say("Getting feature flags as %s...", s.Out.Bold(s.API.User().Name()))
-	rows, err := client.List[flagRow](ctx, s.API, "/v3/feature_flags", nil)
-	if err != nil {
-		return nil, err
-	}
-	return &core.Listing[flagRow]{
-		Key: "feature flags", Rows: rows, Heading: []string{"name", "state"},
-		Cells: func(r flagRow) []string {
-			return []string{r.Name, map[bool]string{true: "enabled", false: "disabled"}[r.Enabled]}
-		},
-	}, nil
+func (r flagRow) state() string {
+	return map[bool]string{true: "enabled", false: "disabled"}[r.Enabled]
 }
 
-func switchFlag(on bool) func(context.Context, *core.Session, core.Words, *core.NoFlags) (core.Result, error) {
+// noFlag explains the error of a request for a feature flag that does not exist.
+func noFlag(s *core.Session, name string, err error) error {
+	if client.Status(err) != http.StatusNotFound {
+		return err
+	}
+	return &core.Problem{What: "Feature flag '" + name + "' not found.",
+		Try: fmt.Sprintf("'%s feature-flags' lists them", s.Env.Program), Err: err}
+}
+
+func listFeatureFlags(ctx context.Context, s *core.Session, _ core.Words, _ *core.NoFlags) (core.Result, error) {
+	s.Acting("Getting feature flags")
+	return (&core.Listing[flagRow]{
+		Key: "feature flags", Heading: []string{"name", "state"},
+		Cells: func(r flagRow) []string { return []string{r.Name, r.state()} },
+	}).List(ctx, s, "/v3/feature_flags", nil)
+}
+
+func switchFlag(on bool) core.Action[core.NoFlags] {
 	return func(ctx context.Context, s *core.Session, w core.Words, _ *core.NoFlags) (core.Result, error) {
 		verb := map[bool]string{true: "Enabling", false: "Disabling"}[on]
 		s.Say("%s feature flag %s as %s...", verb, s.Out.Bold(w["FLAG"]), s.Out.Bold(s.API.User().Name()))
 		_, err := s.API.Patch(ctx, "/v3/feature_flags/"+url.PathEscape(w["FLAG"]), map[string]bool{"enabled": on}, nil)
-		if client.Status(err) == http.StatusNotFound {
-			return nil, &core.Problem{What: "Feature flag '" + w["FLAG"] + "' not found.",
-				Try: fmt.Sprintf("'%s feature-flags' lists them", s.Env.Program), Err: err}
-		}
 		if err != nil {
-			return nil, err
+			return nil, noFlag(s, w["FLAG"], err)
 		}
 		s.OK()
 		return s.JSONOnly(&core.JSONAs{JSON: flagRow{w["FLAG"], on}}), nil

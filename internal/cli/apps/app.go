@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"ingot/internal/base/cfapi"
 	"ingot/internal/cli/client"
 	"ingot/internal/cli/core"
 	"ingot/internal/cli/term"
@@ -53,9 +54,9 @@ type instanceSummary struct {
 	DiskMax int64   `json:"disk_quota"`
 	Details string  `json:"details,omitempty"`
 
-	Members []client.Member `json:"members,omitempty"`
+	Members []cfapi.Member `json:"members,omitempty"`
 
-	Requests *client.Requests `json:"router,omitempty"`
+	Requests *cfapi.Requests `json:"router,omitempty"`
 }
 
 func (a *Summary) Show(p *term.Printer) {
@@ -127,10 +128,10 @@ func (pr *processSummary) showRequests(p *term.Printer) {
 }
 
 // Summarize collects an app's status with concurrent requests.
-func Summarize(ctx context.Context, s *core.Session, app client.App) (*Summary, error) {
+func Summarize(ctx context.Context, s *core.Session, app cfapi.App) (*Summary, error) {
 	a := &Summary{Name: app.Name, GUID: app.GUID, State: strings.ToLower(app.State), Routes: []string{}, URLs: []string{}}
-	var routes []client.Route
-	var droplet client.Droplet
+	var routes []cfapi.Route
+	var droplet cfapi.Droplet
 	err := core.Concurrently(
 		func() (err error) {
 			a.Processes, err = summarizeProcesses(ctx, s, app.GUID)
@@ -140,10 +141,7 @@ func Summarize(ctx context.Context, s *core.Session, app client.App) (*Summary, 
 			a.Deployment, err = activeDeployment(ctx, s, app)
 			return err
 		},
-		func() (err error) {
-			routes, err = client.List[client.Route](ctx, s.API, "/v3/apps/"+app.GUID+"/routes", nil)
-			return err
-		},
+		core.Into(ctx, s, &routes, "/v3/apps/"+app.GUID+"/routes", nil),
 		func() error {
 			err := s.API.Get(ctx, "/v3/apps/"+app.GUID+"/droplets/current", nil, &droplet)
 			if client.Status(err) == 404 {
@@ -165,11 +163,11 @@ func Summarize(ctx context.Context, s *core.Session, app client.App) (*Summary, 
 }
 
 func summarizeProcesses(ctx context.Context, s *core.Session, app string) ([]processSummary, error) {
-	processes, err := client.List[client.Process](ctx, s.API, "/v3/apps/"+app+"/processes", nil)
+	processes, err := client.List[cfapi.Process](ctx, s.API, "/v3/apps/"+app+"/processes", nil)
 	if err != nil {
 		return nil, err
 	}
-	sortProcesses(processes, func(p client.Process) string { return p.Type })
+	sortProcesses(processes, func(p cfapi.Process) string { return p.Type })
 	all := make([]processSummary, len(processes))
 	var work []func() error
 	for i, pr := range processes {
@@ -181,19 +179,16 @@ func summarizeProcesses(ctx context.Context, s *core.Session, app string) ([]pro
 	return all, core.Concurrently(work...)
 }
 
-func summarizeProcess(ctx context.Context, s *core.Session, pr client.Process) (processSummary, error) {
+func summarizeProcess(ctx context.Context, s *core.Session, pr cfapi.Process) (processSummary, error) {
 	out := processSummary{now: s.Env.Now(), Type: pr.Type, Wanted: pr.Instances, MemoryMB: pr.MemoryMB,
 		Sidecars: []string{}, Instances: []instanceSummary{}}
-	var single client.Process
-	var sidecars []client.Sidecar
-	var stats []client.Stat
+	var single cfapi.Process
+	var sidecars []cfapi.Sidecar
+	var stats []cfapi.Stat
 	err := core.Concurrently(
 		// Lists leave the command out; only a request for the process returns it.
 		func() error { return s.API.Get(ctx, "/v3/processes/"+pr.GUID, nil, &single) },
-		func() (err error) {
-			sidecars, err = client.List[client.Sidecar](ctx, s.API, "/v3/processes/"+pr.GUID+"/sidecars", nil)
-			return err
-		},
+		core.Into(ctx, s, &sidecars, "/v3/processes/"+pr.GUID+"/sidecars", nil),
 		func() (err error) {
 			stats, err = InstanceStats(ctx, s, pr.GUID)
 			return err

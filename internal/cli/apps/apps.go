@@ -6,9 +6,9 @@ import (
 	"slices"
 	"strings"
 
+	"ingot/internal/base/cfapi"
 	"ingot/internal/cli/client"
 	"ingot/internal/cli/core"
-	"ingot/internal/cli/term"
 )
 
 // appRow is a row of the command apps.
@@ -27,41 +27,30 @@ type processCount struct {
 	Instances int    `json:"instances"`
 }
 
-type appList struct {
-	Apps []appRow `json:"apps"`
-}
-
-func (l *appList) Show(p *term.Printer) {
-	if len(l.Apps) == 0 {
-		p.Println("No apps found.")
-		return
-	}
-	t := term.Table{Heading: []string{"name", "requested state", "processes", "routes"}}
-	for _, a := range l.Apps {
-		var processes []string
-		for _, c := range a.Processes {
-			processes = append(processes, fmt.Sprintf("%s:%d/%d", c.Type, c.Running, c.Instances))
-		}
-		t.Rows = append(t.Rows, []term.Cell{
-			{Text: a.Name, Paint: p.Bold}, {Text: a.State, Paint: p.State},
-			{Text: strings.Join(processes, ", ")}, {Text: strings.Join(a.URLs, ", ")},
-		})
-	}
-	p.Println("")
-	p.Table(t)
-}
+// text returns the process with how many of its instances run.
+func (c processCount) text() string { return fmt.Sprintf("%s:%d/%d", c.Type, c.Running, c.Instances) }
 
 func listApps(ctx context.Context, s *core.Session, _ core.Words, _ *core.NoFlags) (core.Result, error) {
 	s.Doing("Getting apps")
-	apps, err := client.List[client.App](ctx, s.API, "/v3/apps", s.InSpace("order_by", "name", "per_page", "5000"))
+	apps, err := client.List[cfapi.App](ctx, s.API, "/v3/apps", s.InSpace("order_by", "name", "per_page", "5000"))
 	if err != nil {
 		return nil, err
 	}
-	list := &appList{Apps: []appRow{}}
+	list := &core.Listing[appRow]{
+		Key: "apps", Heading: []string{"name", "requested state", "processes", "routes"},
+		Paint: []core.Paint{core.Bold, core.State},
+		Cells: func(a appRow) []string {
+			var processes []string
+			for _, c := range a.Processes {
+				processes = append(processes, c.text())
+			}
+			return []string{a.Name, a.State, strings.Join(processes, ", "), strings.Join(a.URLs, ", ")}
+		},
+	}
 	if len(apps) == 0 {
 		return list, nil
 	}
-	routes, err := client.List[client.Route](ctx, s.API, "/v3/routes", s.InSpace("per_page", "5000"))
+	routes, err := client.List[cfapi.Route](ctx, s.API, "/v3/routes", s.InSpace("per_page", "5000"))
 	if err != nil {
 		return nil, err
 	}
@@ -72,11 +61,11 @@ func listApps(ctx context.Context, s *core.Session, _ core.Words, _ *core.NoFlag
 	for _, a := range apps {
 		row := appRow{a.Name, a.GUID, strings.ToLower(a.State), counts[a.GUID], []string{}, []string{}}
 		for _, r := range routes {
-			if slices.ContainsFunc(r.Destinations, func(d client.Destination) bool { return d.App.GUID == a.GUID }) {
+			if slices.ContainsFunc(r.Destinations, func(d cfapi.Destination) bool { return d.App.GUID == a.GUID }) {
 				row.Routes, row.URLs = append(row.Routes, r.URL), append(row.URLs, s.Address(r))
 			}
 		}
-		list.Apps = append(list.Apps, row)
+		list.Rows = append(list.Rows, row)
 	}
 	return list, nil
 }
@@ -87,11 +76,11 @@ func counts(ctx context.Context, s *core.Session) (map[string][]processCount, er
 	q := s.InSpace("per_page", "5000")
 	embedded := true
 	q.Set("embed", "process_instances")
-	processes, err := client.List[client.Process](ctx, s.API, "/v3/processes", q)
+	processes, err := client.List[cfapi.Process](ctx, s.API, "/v3/processes", q)
 	if status := client.Status(err); status == 400 || status == 422 {
 		q.Del("embed")
 		embedded = false
-		processes, err = client.List[client.Process](ctx, s.API, "/v3/processes", q)
+		processes, err = client.List[cfapi.Process](ctx, s.API, "/v3/processes", q)
 	}
 	if err != nil {
 		return nil, err
@@ -133,7 +122,7 @@ func sortProcesses[T any](all []T, kind func(T) string) {
 	})
 }
 
-func running(stats []client.Stat) int {
+func running(stats []cfapi.Stat) int {
 	n := 0
 	for _, st := range stats {
 		if st.State == "RUNNING" {
@@ -144,8 +133,8 @@ func running(stats []client.Stat) int {
 }
 
 // InstanceStats returns the state and usage of the instances of a process.
-func InstanceStats(ctx context.Context, s *core.Session, process string) ([]client.Stat, error) {
-	return client.List[client.Stat](ctx, s.API, "/v3/processes/"+process+"/stats", nil)
+func InstanceStats(ctx context.Context, s *core.Session, process string) ([]cfapi.Stat, error) {
+	return client.List[cfapi.Stat](ctx, s.API, "/v3/processes/"+process+"/stats", nil)
 }
 
 func appsCommands() []*core.Command {

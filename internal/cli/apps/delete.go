@@ -6,28 +6,22 @@ import (
 	"net/url"
 	"slices"
 
+	"ingot/internal/base/cfapi"
 	"ingot/internal/cli/client"
 	"ingot/internal/cli/core"
 )
 
-type renameFlags struct {
-	Args struct {
-		App  string `positional-arg-name:"APP" required:"yes"`
-		Name string `positional-arg-name:"NEW_NAME" required:"yes"`
-	} `positional-args:"yes"`
-}
-
-func renameApp(ctx context.Context, s *core.Session, _ core.Words, f *renameFlags) (core.Result, error) {
-	s.Doing("Renaming app %s to %s", f.Args.App, f.Args.Name)
-	app, err := s.App(ctx, f.Args.App)
+func renameApp(ctx context.Context, s *core.Session, w core.Words, _ *core.NoFlags) (core.Result, error) {
+	s.Doing("Renaming app %s to %s", w["APP"], w["NEW_NAME"])
+	app, err := s.App(ctx, w["APP"])
 	if err != nil {
 		return nil, err
 	}
-	if _, err := s.API.Patch(ctx, "/v3/apps/"+app.GUID, map[string]any{"name": f.Args.Name}, nil); err != nil {
+	if _, err := s.API.Patch(ctx, "/v3/apps/"+app.GUID, map[string]any{"name": w["NEW_NAME"]}, nil); err != nil {
 		return nil, err
 	}
 	s.OK()
-	return &core.Made{Kind: "app", Name: f.Args.Name, GUID: app.GUID, Existed: true}, nil
+	return &core.Made{Kind: "app", Name: w["NEW_NAME"], GUID: app.GUID, Existed: true}, nil
 }
 
 type deleteFlags struct {
@@ -36,28 +30,24 @@ type deleteFlags struct {
 }
 
 func deleteApp(ctx context.Context, s *core.Session, w core.Words, f *deleteFlags) (core.Result, error) {
-	if !f.Force {
-		if err := s.Confirm(ctx, fmt.Sprintf("Really delete the app %s", w["APP"])); err != nil {
-			return nil, err
-		}
+	if err := s.Confirm(ctx, f.Force, fmt.Sprintf("Really delete the app %s", w["APP"])); err != nil {
+		return nil, err
 	}
 	s.Doing("Deleting app %s", w["APP"])
 	app, err := s.App(ctx, w["APP"])
 	if core.IsNotFound(err) {
-		s.Say("App %s does not exist.", w["APP"])
-		s.OK()
-		return &core.Removed{Kind: "app", Name: w["APP"]}, nil
+		return s.Absent("App", "app", w["APP"])
 	}
 	if err != nil {
 		return nil, err
 	}
-	var routes []client.Route
+	var routes []cfapi.Route
 	if f.Routes {
-		if routes, err = client.List[client.Route](ctx, s.API, "/v3/apps/"+app.GUID+"/routes", url.Values{}); err != nil {
+		if routes, err = client.List[cfapi.Route](ctx, s.API, "/v3/apps/"+app.GUID+"/routes", url.Values{}); err != nil {
 			return nil, err
 		}
 		for _, r := range routes {
-			if slices.ContainsFunc(r.Destinations, func(d client.Destination) bool { return d.App.GUID != app.GUID }) {
+			if slices.ContainsFunc(r.Destinations, func(d cfapi.Destination) bool { return d.App.GUID != app.GUID }) {
 				return nil, &core.Problem{
 					What: "Nothing was deleted.", Why: "the route " + r.URL + " is also mapped to another app",
 					Try: fmt.Sprintf("'%s delete %s -f' without -r, or unmap the route first", s.Env.Program, w["APP"]),

@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 
+	"ingot/internal/base/cfapi"
 	"ingot/internal/cli/client"
 	"ingot/internal/cli/core"
 	"ingot/internal/cli/term"
@@ -59,7 +60,7 @@ func (f *DeployFlags) Options() (DeployOptions, error) {
 
 // Deploy replaces the instances of an app with instances of the given droplet, or
 // of the current one if none is named.
-func Deploy(ctx context.Context, s *core.Session, app client.App, droplet string, f DeployFlags,
+func Deploy(ctx context.Context, s *core.Session, app cfapi.App, droplet string, f DeployFlags,
 	o DeployOptions) (*Summary, error) {
 	request := map[string]any{}
 	if droplet != "" {
@@ -68,15 +69,15 @@ func Deploy(ctx context.Context, s *core.Session, app client.App, droplet string
 	return deployFrom(ctx, s, app, request, f, o)
 }
 
-// deployFrom is like deploy, of what the request names.
-func deployFrom(ctx context.Context, s *core.Session, app client.App, request map[string]any, f DeployFlags,
+// deployFrom is like Deploy, but deploys the droplet or revision that the request names.
+func deployFrom(ctx context.Context, s *core.Session, app cfapi.App, request map[string]any, f DeployFlags,
 	o DeployOptions) (*Summary, error) {
 	s.Say("Starting deployment for app %s...", s.Out.Bold(app.Name))
-	request["strategy"], request["relationships"] = f.Strategy, map[string]any{"app": client.Relate(app.GUID)}
+	request["strategy"], request["relationships"] = f.Strategy, map[string]any{"app": cfapi.Relate(app.GUID)}
 	if len(o) > 0 {
 		request["options"] = o
 	}
-	var d client.Deployment
+	var d cfapi.Deployment
 	if _, err := s.API.Post(ctx, "/v3/deployments", request, &d); err != nil {
 		return nil, err
 	}
@@ -85,7 +86,7 @@ func deployFrom(ctx context.Context, s *core.Session, app client.App, request ma
 
 // followDeployment waits until a deployment is finished or paused, and returns
 // the app's status. A deployment that takes too long is canceled, as cf does.
-func followDeployment(ctx context.Context, s *core.Session, app client.App, d client.Deployment,
+func followDeployment(ctx context.Context, s *core.Session, app cfapi.App, d cfapi.Deployment,
 	noWait bool) (*Summary, error) {
 	var failed error
 	if !noWait || d.Over() {
@@ -108,11 +109,11 @@ func followDeployment(ctx context.Context, s *core.Session, app client.App, d cl
 	return sum, err
 }
 
-func awaitDeployment(ctx context.Context, s *core.Session, app client.App, d *client.Deployment) error {
+func awaitDeployment(ctx context.Context, s *core.Session, app cfapi.App, d *cfapi.Deployment) error {
 	return WithLog(ctx, s, app, "APP", waitForDeployment(ctx, s, app, d))
 }
 
-func waitForDeployment(ctx context.Context, s *core.Session, app client.App, d *client.Deployment) error {
+func waitForDeployment(ctx context.Context, s *core.Session, app cfapi.App, d *cfapi.Deployment) error {
 	s.Progress.Step("Deploying "+app.Name, 0)
 	limited, cancel := context.WithTimeoutCause(ctx, Patience(s, "CF_STARTUP_TIMEOUT", StartPatience), ErrTooLong)
 	defer cancel()
@@ -125,13 +126,13 @@ func waitForDeployment(ctx context.Context, s *core.Session, app client.App, d *
 			told = text
 			s.Say("%s; still trying", core.Title(text))
 		}
-		var next client.Deployment
+		var next cfapi.Deployment
 		err := s.API.Get(limited, "/v3/deployments/"+d.GUID, nil, &next)
 		if err == nil {
 			*d = next
 		}
 		for _, p := range next.NewProcesses {
-			if stats, err := InstanceStats(limited, s, p.GUID); err == nil { // its failures are those of the deployment
+			if stats, err := InstanceStats(limited, s, p.GUID); err == nil { // a failure here is reported by the deployment
 				told = notYet(s, stats, told)
 			}
 		}
@@ -163,7 +164,7 @@ func waitForDeployment(ctx context.Context, s *core.Session, app client.App, d *
 }
 
 // whatRuns returns a sentence about what is running after a deployment that failed.
-func whatRuns(ctx context.Context, s *core.Session, app client.App) string {
+func whatRuns(ctx context.Context, s *core.Session, app cfapi.App) string {
 	n, err := Routable(ctx, s, app)
 	switch {
 	case err != nil:
@@ -175,11 +176,11 @@ func whatRuns(ctx context.Context, s *core.Session, app client.App) string {
 }
 
 // Routable returns how many web instances of an app accept requests.
-func Routable(ctx context.Context, s *core.Session, app client.App) (n int, err error) {
-	processes, err := client.List[client.Process](ctx, s.API, "/v3/apps/"+app.GUID+"/processes",
+func Routable(ctx context.Context, s *core.Session, app cfapi.App) (n int, err error) {
+	processes, err := client.List[cfapi.Process](ctx, s.API, "/v3/apps/"+app.GUID+"/processes",
 		url.Values{"types": {"web"}})
 	for i := 0; err == nil && i < len(processes); i++ {
-		var stats []client.Stat
+		var stats []cfapi.Stat
 		if stats, err = InstanceStats(ctx, s, processes[i].GUID); client.Status(err) == http.StatusNotFound {
 			err = nil // its deployment has ended
 		}
@@ -226,8 +227,8 @@ func (d *deploymentSummary) Show(p *term.Printer) {
 }
 
 // activeDeployment returns the app's active deployment, or nil.
-func activeDeployment(ctx context.Context, s *core.Session, app client.App) (*deploymentSummary, error) {
-	found, err := client.List[client.Deployment](ctx, s.API, "/v3/deployments", url.Values{
+func activeDeployment(ctx context.Context, s *core.Session, app cfapi.App) (*deploymentSummary, error) {
+	found, err := client.List[cfapi.Deployment](ctx, s.API, "/v3/deployments", url.Values{
 		"app_guids": {app.GUID}, "status_values": {"ACTIVE"}, "order_by": {"-created_at"}, "page": {"1"}, "per_page": {"1"},
 	})
 	if err != nil || len(found) == 0 {
@@ -251,7 +252,7 @@ func activeDeployment(ctx context.Context, s *core.Session, app client.App) (*de
 
 // deploymentOf returns the app's active deployment, or an error if none is
 // active.
-func deploymentOf(ctx context.Context, s *core.Session, name string) (client.App, *deploymentSummary, error) {
+func deploymentOf(ctx context.Context, s *core.Session, name string) (cfapi.App, *deploymentSummary, error) {
 	app, err := s.App(ctx, name)
 	if err != nil {
 		return app, nil, err
@@ -275,7 +276,7 @@ func continueDeployment(ctx context.Context, s *core.Session, w core.Words,
 	if err != nil {
 		return nil, err
 	}
-	var d client.Deployment
+	var d cfapi.Deployment
 	if _, err := s.API.Post(ctx, "/v3/deployments/"+active.GUID+"/actions/continue", nil, nil); err != nil {
 		return nil, err
 	}

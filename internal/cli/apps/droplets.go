@@ -12,29 +12,23 @@ import (
 	"strings"
 	"unicode"
 
+	"ingot/internal/base/cfapi"
 	"ingot/internal/cli/core"
 	"ingot/internal/cli/term"
 )
 
-type setDropletFlags struct {
-	Args struct {
-		App     string `positional-arg-name:"APP" required:"yes"`
-		Droplet string `positional-arg-name:"DROPLET_GUID" required:"yes"`
-	} `positional-args:"yes"`
-}
-
-func assignDroplet(ctx context.Context, s *core.Session, _ core.Words, f *setDropletFlags) (core.Result, error) {
-	s.Doing("Setting app %s to droplet %s", f.Args.App, f.Args.Droplet)
-	app, err := s.App(ctx, f.Args.App)
+func assignDroplet(ctx context.Context, s *core.Session, w core.Words, _ *core.NoFlags) (core.Result, error) {
+	s.Doing("Setting app %s to droplet %s", w["APP"], w["DROPLET_GUID"])
+	app, err := s.App(ctx, w["APP"])
 	if err != nil {
 		return nil, err
 	}
-	if err := SetDroplet(ctx, s, app, f.Args.Droplet); err != nil {
+	if err := SetDroplet(ctx, s, app, w["DROPLET_GUID"]); err != nil {
 		return nil, err
 	}
 	s.OK()
 	s.Say("TIP: Takes effect after a restart: '%s restart %s'.", s.Env.Program, app.Name)
-	return &core.Made{Kind: "droplet", Name: app.Name, GUID: f.Args.Droplet, Existed: true}, nil
+	return &core.Made{Kind: "droplet", Name: app.Name, GUID: w["DROPLET_GUID"], Existed: true}, nil
 }
 
 type downloadDropletFlags struct {
@@ -50,14 +44,11 @@ type saved struct {
 
 func (*saved) Show(*term.Printer) {}
 
-func downloadDroplet(ctx context.Context, s *core.Session, w core.Words, f *downloadDropletFlags) (core.Result, error) {
-	s.Doing("Downloading the droplet of app %s", w["APP"])
-	app, err := s.App(ctx, w["APP"])
-	if err != nil {
-		return nil, err
-	}
+func downloadDroplet(ctx context.Context, s *core.Session, app cfapi.App,
+	f *downloadDropletFlags) (core.Result, error) {
 	droplet := f.Droplet
 	if droplet == "" {
+		var err error
 		if droplet, err = currentDroplet(ctx, s, app); err != nil {
 			return nil, err
 		}
@@ -108,7 +99,8 @@ func FileName(name string) string {
 
 func dropletsCommands() []*core.Command {
 	return core.InGroup(core.GroupApps,
-		core.Entry("download-droplet", "APP [--path FILE]", "Download an app's droplet", core.NeedsSpace, downloadDroplet,
+		core.Entry("download-droplet", "APP [--path FILE]", "Download an app's droplet", core.NeedsSpace,
+			core.OnApp("Downloading the droplet of app %s", downloadDroplet),
 			"my-app --path my-app.tgz").Slow(),
 		core.Entry("set-droplet", "APP DROPLET_GUID", "Set an app's current droplet", core.NeedsSpace, assignDroplet,
 			"my-app 1b2c3d"),

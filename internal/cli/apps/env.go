@@ -3,9 +3,9 @@ package apps
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"strings"
 
+	"ingot/internal/base/cfapi"
 	"ingot/internal/base/suggest"
 	"ingot/internal/cli/core"
 	"ingot/internal/cli/term"
@@ -56,12 +56,7 @@ func (e *environment) Show(p *term.Printer) {
 	}
 }
 
-func showEnv(ctx context.Context, s *core.Session, w core.Words, _ *core.NoFlags) (core.Result, error) {
-	s.Doing("Getting env variables for app %s", w["APP"])
-	app, err := s.App(ctx, w["APP"])
-	if err != nil {
-		return nil, err
-	}
+func showEnv(ctx context.Context, s *core.Session, app cfapi.App, _ *core.NoFlags) (core.Result, error) {
 	var e environment
 	if err := s.API.Get(ctx, "/v3/apps/"+app.GUID+"/env", nil, &e); err != nil {
 		return nil, err
@@ -69,29 +64,21 @@ func showEnv(ctx context.Context, s *core.Session, w core.Words, _ *core.NoFlags
 	return &e, nil
 }
 
-type setEnvFlags struct {
-	Args struct {
-		App   string `positional-arg-name:"APP" required:"yes"`
-		Name  string `positional-arg-name:"NAME" required:"yes"`
-		Value string `positional-arg-name:"VALUE" required:"yes"`
-	} `positional-args:"yes"`
+func setEnv(ctx context.Context, s *core.Session, w core.Words, _ *core.NoFlags) (core.Result, error) {
+	s.Doing("Setting env variable %s for app %s", w["NAME"], w["APP"])
+	app, err := s.App(ctx, w["APP"])
+	if err != nil {
+		return nil, err
+	}
+	if name := w["NAME"]; strings.HasPrefix(name, "VCAP_") || name == "PORT" {
+		return nil, &core.Problem{What: name + " cannot be set.", Why: "it is reserved for the platform"}
+	}
+	return changeEnv(ctx, s, app, map[string]any{w["NAME"]: w["VALUE"]})
 }
 
-func setEnv(ctx context.Context, s *core.Session, _ core.Words, f *setEnvFlags) (core.Result, error) {
-	s.Doing("Setting env variable %s for app %s", f.Args.Name, f.Args.App)
-	return changeEnv(ctx, s, f.Args.App, f.Args.Name, &f.Args.Value)
-}
-
-type unsetEnvFlags struct {
-	Args struct {
-		App  string `positional-arg-name:"APP" required:"yes"`
-		Name string `positional-arg-name:"NAME" required:"yes"`
-	} `positional-args:"yes"`
-}
-
-func unsetEnv(ctx context.Context, s *core.Session, _ core.Words, f *unsetEnvFlags) (core.Result, error) {
-	s.Doing("Removing env variable %s from app %s", f.Args.Name, f.Args.App)
-	app, err := s.App(ctx, f.Args.App)
+func unsetEnv(ctx context.Context, s *core.Session, w core.Words, _ *core.NoFlags) (core.Result, error) {
+	s.Doing("Removing env variable %s from app %s", w["NAME"], w["APP"])
+	app, err := s.App(ctx, w["APP"])
 	if err != nil {
 		return nil, err
 	}
@@ -99,36 +86,27 @@ func unsetEnv(ctx context.Context, s *core.Session, _ core.Words, f *unsetEnvFla
 	if err := s.API.Get(ctx, "/v3/apps/"+app.GUID+"/environment_variables", nil, &now); err != nil {
 		return nil, err
 	}
-	if _, set := now.Var[f.Args.Name]; !set {
-		s.Say("Env variable %s was not set.", f.Args.Name)
-		if near := suggest.Closest(f.Args.Name, core.SortedKeys(now.Var)); near != "" {
+	if _, set := now.Var[w["NAME"]]; !set {
+		s.Say("Env variable %s was not set.", w["NAME"])
+		if near := suggest.Closest(w["NAME"], core.SortedKeys(now.Var)); near != "" {
 			s.Say("Did you mean %s?", near)
 		}
 		s.OK()
 		return s.JSONOnly(&now), nil
 	}
-	return changeEnv(ctx, s, f.Args.App, f.Args.Name, nil)
+	return changeEnv(ctx, s, app, map[string]any{w["NAME"]: nil})
 }
 
-func changeEnv(ctx context.Context, s *core.Session, name, variable string, value *string) (core.Result, error) {
-	app, err := s.App(ctx, name)
-	if err != nil {
-		return nil, err
-	}
-	if value != nil && (strings.HasPrefix(variable, "VCAP_") || variable == "PORT") {
-		return nil, &core.Problem{What: variable + " cannot be set.", Why: "it is reserved for the platform"}
-	}
-	var out struct {
-		Var map[string]string `json:"var"`
-	}
-	if _, err := s.API.Patch(ctx, "/v3/apps/"+app.GUID+"/environment_variables",
-		map[string]any{"var": map[string]*string{variable: value}}, &out); err != nil {
+func changeEnv(ctx context.Context, s *core.Session, app cfapi.App, change map[string]any) (core.Result, error) {
+	var out variables
+	body := map[string]any{"var": change}
+	if _, err := s.API.Patch(ctx, "/v3/apps/"+app.GUID+"/environment_variables", body, &out); err != nil {
 		return nil, err
 	}
 	s.OK()
-	s.Say("%s", fmt.Sprintf("TIP: Takes effect after a restart: '%s restart %s' ('restage' if a buildpack reads the "+
-		"variable).", s.Env.Program, app.Name))
-	return s.JSONOnly(&variables{out.Var}), nil
+	s.Say("TIP: Takes effect after a restart: '%s restart %s' ('restage' if a buildpack reads the variable).",
+		s.Env.Program, app.Name)
+	return s.JSONOnly(&out), nil
 }
 
 type variables struct {
@@ -139,7 +117,8 @@ func (*variables) Show(*term.Printer) {}
 
 func envCommands() []*core.Command {
 	return core.InGroup(core.GroupApps,
-		core.Entry("env", "APP", "Show an app's environment variables", core.NeedsSpace, showEnv, "my-app").Alias("e"),
+		core.Entry("env", "APP", "Show an app's environment variables", core.NeedsSpace,
+			core.OnApp("Getting env variables for app %s", showEnv), "my-app").Alias("e"),
 		core.Entry("set-env", "APP NAME VALUE", "Set an environment variable of an app", core.NeedsSpace, setEnv,
 			"my-app GREETING 'good morning'").Alias("se"),
 		core.Entry("unset-env", "APP NAME", "Remove an environment variable of an app", core.NeedsSpace, unsetEnv,

@@ -8,9 +8,8 @@ import (
 	"strings"
 	"time"
 
-	"ingot/internal/cli/client"
+	"ingot/internal/base/cfapi"
 	"ingot/internal/cli/core"
-	"ingot/internal/cli/term"
 )
 
 type eventRow struct {
@@ -20,51 +19,33 @@ type eventRow struct {
 	Description string    `json:"description"`
 }
 
-type eventList struct {
-	Events []eventRow `json:"events"`
-}
-
-func (l *eventList) Show(p *term.Printer) {
-	if len(l.Events) == 0 {
-		p.Println("No events found.")
-		return
-	}
-	t := term.Table{Heading: []string{"time", "event", "actor", "description"}}
-	for _, e := range l.Events {
-		t.Rows = append(t.Rows, term.Cells(core.Date(e.Time), e.Event, e.Actor, e.Description))
-	}
-	p.Println("")
-	p.Table(t)
-}
-
 // eventFields are the fields of an event that the description shows.
 var eventFields = []string{
 	"index", "reason", "cell_id", "instance", "exit_description", "exit_status", "recursive", "disk_quota", "instances",
 	"memory", "state", "command",
 }
 
-func listEvents(ctx context.Context, s *core.Session, w core.Words, _ *core.NoFlags) (core.Result, error) {
-	s.Doing("Getting events for app %s", w["APP"])
-	app, err := s.App(ctx, w["APP"])
-	if err != nil {
-		return nil, err
-	}
+func listEvents(ctx context.Context, s *core.Session, app cfapi.App, _ *core.NoFlags) (core.Result, error) {
 	var page struct {
-		Resources []client.Event `json:"resources"`
+		Resources []cfapi.Event `json:"resources"`
 	}
 	q := url.Values{"target_guids": {app.GUID}, "order_by": {"-created_at"}, "per_page": {"50"}}
 	if err := s.API.Get(ctx, "/v3/audit_events", q, &page); err != nil {
 		return nil, err
 	}
-	list := &eventList{Events: []eventRow{}}
+	list := &core.Listing[eventRow]{
+		Key: "events", Heading: []string{"time", "event", "actor", "description"}, Paint: core.Plain,
+		Cells: func(e eventRow) []string { return []string{core.Date(e.Time), e.Event, e.Actor, e.Description} },
+	}
 	for _, e := range page.Resources {
-		list.Events = append(list.Events, eventRow{e.CreatedAt, e.Type, e.Actor.Name, describeEvent(e.Data)})
+		list.Rows = append(list.Rows, eventRow{e.CreatedAt, e.Type, e.Actor.Name, describeEvent(e.Data)})
 	}
 	return list, nil
 }
 
-func describeEvent(data map[string]json.RawMessage) string {
-	var inner map[string]json.RawMessage
+func describeEvent(raw json.RawMessage) string {
+	var data, inner map[string]json.RawMessage
+	_ = json.Unmarshal(raw, &data) // an event without an object has no fields
 	if json.Unmarshal(data["request"], &inner) == nil && inner != nil {
 		data = inner
 	}
@@ -80,6 +61,7 @@ func describeEvent(data map[string]json.RawMessage) string {
 
 func eventsCommands() []*core.Command {
 	return core.InGroup(core.GroupInspect,
-		core.Entry("events", "APP", "Show recent events of an app", core.NeedsSpace, listEvents, "my-app"),
+		core.Entry("events", "APP", "Show recent events of an app", core.NeedsSpace, core.OnApp("Getting events for app %s",
+			listEvents), "my-app"),
 	)
 }

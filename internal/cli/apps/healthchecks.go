@@ -35,8 +35,7 @@ type checkRow struct {
 }
 
 // healthChecks shows the checks of an app's processes.
-func healthChecks(what string, which func(checkedProcess) healthCheck) func(context.Context, *core.Session, core.Words,
-	*core.NoFlags) (core.Result, error) {
+func healthChecks(what string, which func(checkedProcess) healthCheck) core.Action[core.NoFlags] {
 	return func(ctx context.Context, s *core.Session, w core.Words, _ *core.NoFlags) (core.Result, error) {
 		s.Doing("Getting "+what+" type for app %s", w["APP"])
 		app, err := s.App(ctx, w["APP"])

@@ -3,92 +3,71 @@ package apps
 import (
 	"context"
 	"fmt"
+	"maps"
+	"net/url"
 	"strings"
 
-	"ingot/internal/cli/client"
 	"ingot/internal/cli/core"
 	"ingot/internal/cli/term"
 )
 
 // labelled returns the API path of a resource that can have labels.
-func labelled(ctx context.Context, s *core.Session, kind, name string) (path string, err error) {
-	var t client.Thing
-	switch kind {
-	case "app":
-		var app client.App
-		app, err = s.App(ctx, name)
-		t, path = app.Thing, "/v3/apps/"
-	case "org":
-		t, err = s.Org(ctx, name)
-		path = "/v3/organizations/"
-	case "space":
+func labelled(ctx context.Context, s *core.Session, kind, name string) (string, error) {
+	in := url.Values{"organization_guids": {s.Config.Org.GUID}}
+	all := map[string]struct {
+		what, path string
+		q          url.Values
+	}{
+		"app": {"App", "/v3/apps", s.InSpace()}, "org": {"Org", "/v3/organizations", nil},
+		"space": {"Space", "/v3/spaces", in}, "domain": {"Domain", "/v3/domains", nil},
+		"service-instance": {"Service instance", "/v3/service_instances", s.InSpace()},
+	}
+	of, ok := all[kind]
+	if !ok {
+		return "", core.UsageError(fmt.Sprintf("%q is not a resource type with labels. Valid types: app, org, space, "+
+			"service-instance, domain", kind))
+	}
+	if kind == "space" {
 		if err := s.Check(core.NeedsOrg); err != nil {
 			return "", err
 		}
-		t, err = s.SpaceOf(ctx, client.Thing{GUID: s.Config.Org.GUID}, name)
-		path = "/v3/spaces/"
-	case "service-instance":
-		var i client.ServiceInstance
-		i, err = s.ServiceInstance(ctx, name)
-		t, path = i.Thing, "/v3/service_instances/"
-	case "domain":
-		t, err = s.Domain(ctx, name)
-		path = "/v3/domains/"
-	default:
-		return "",
-			core.UsageError(fmt.Sprintf(
-				"%q is not a resource type with labels. Valid types: app, org, space, service-instance, domain", kind))
 	}
-	return path + t.GUID, err
+	t, err := s.Thing(ctx, of.what, of.path, name, of.q)
+	return of.path + "/" + t.GUID, err
 }
 
 // labels are the labels of a resource.
 type labels struct {
-	Labels map[string]string `json:"labels"`
+	Metadata struct {
+		Labels map[string]string `json:"labels"`
+	} `json:"metadata"`
 }
 
 // MarshalJSON writes an empty object rather than null.
 func (l *labels) MarshalJSON() ([]byte, error) {
-	all := l.Labels
-	if all == nil {
-		all = map[string]string{}
-	}
+	all := map[string]string{}
+	maps.Copy(all, l.Metadata.Labels)
 	return core.Marshal(map[string]any{"labels": all})
 }
 
 func (l *labels) Show(p *term.Printer) {
-	if len(l.Labels) == 0 {
-		p.Println("No labels found.")
-		return
-	}
-	t := term.Table{Heading: []string{"key", "value"}}
-	for _, key := range core.SortedKeys(l.Labels) {
-		t.Rows = append(t.Rows, []term.Cell{{Text: key, Paint: p.Bold}, {Text: l.Labels[key]}})
-	}
-	p.Println("")
-	p.Table(t)
+	(&core.Listing[string]{
+		Key: "labels", Heading: []string{"key", "value"}, Rows: core.SortedKeys(l.Metadata.Labels),
+		Cells: func(key string) []string { return []string{key, l.Metadata.Labels[key]} },
+	}).Show(p)
 }
 
-type labelsFlags struct {
-	Args struct {
-		Kind string `positional-arg-name:"KIND" required:"yes"`
-		Name string `positional-arg-name:"NAME" required:"yes"`
-	} `positional-args:"yes"`
-}
-
-func showLabels(ctx context.Context, s *core.Session, _ core.Words, f *labelsFlags) (core.Result, error) {
-	s.Doing("Getting labels of %s %s", f.Args.Kind, f.Args.Name)
-	path, err := labelled(ctx, s, f.Args.Kind, f.Args.Name)
+func showLabels(ctx context.Context, s *core.Session, w core.Words, _ *core.NoFlags) (core.Result, error) {
+	s.Doing("Getting labels of %s %s", w["KIND"], w["NAME"])
+	path, err := labelled(ctx, s, w["KIND"], w["NAME"])
 	if err != nil {
 		return nil, err
 	}
-	var thing struct {
-		Metadata labels `json:"metadata"`
-	}
-	if err := s.API.Get(ctx, path, nil, &thing); err != nil {
+	var of labels
+	if err := s.API.Get(ctx, path, nil, &of); err != nil {
 		return nil, err
 	}
-	return &thing.Metadata, nil
+	return &of, nil
 }
 
 type setLabelFlags struct {
@@ -134,14 +113,13 @@ func changeLabels(ctx context.Context, s *core.Session, verb, kind, name string,
 	if err != nil {
 		return nil, err
 	}
-	var thing struct {
-		Metadata labels `json:"metadata"`
-	}
-	if _, err := s.API.Patch(ctx, path, map[string]any{"metadata": map[string]any{"labels": change}}, &thing); err != nil {
+	var of labels
+	body := map[string]any{"metadata": map[string]any{"labels": change}}
+	if _, err := s.API.Patch(ctx, path, body, &of); err != nil {
 		return nil, err
 	}
 	s.OK()
-	return s.JSONOnly(&thing.Metadata), nil
+	return s.JSONOnly(&of), nil
 }
 
 func labelsCommands() []*core.Command {

@@ -6,8 +6,8 @@ import (
 	"strings"
 	"time"
 
+	"ingot/internal/base/cfapi"
 	"ingot/internal/base/crashlines"
-	"ingot/internal/cli/client"
 	"ingot/internal/cli/core"
 )
 
@@ -17,7 +17,7 @@ const lastLinesTime = 20 * time.Second
 
 // WithLog adds the log lines since the last start of the app or build to a failure, because
 // they usually name the cause. source is a prefix of the sources to include.
-func WithLog(ctx context.Context, s *core.Session, app client.App, source string, failure error) error {
+func WithLog(ctx context.Context, s *core.Session, app cfapi.App, source string, failure error) error {
 	var p *core.Problem
 	if s.Config.Links.LogCache == "" || !errors.As(failure, &p) || ctx.Err() != nil {
 		return failure

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"ingot/internal/base/cfapi"
 	"ingot/internal/cli/client"
 	"ingot/internal/cli/core"
 )
@@ -32,23 +33,23 @@ func Patience(s *core.Session, variable string, usual time.Duration) time.Durati
 }
 
 // CallAction calls one of the app's actions.
-func CallAction(ctx context.Context, s *core.Session, app *client.App, name string) error {
+func CallAction(ctx context.Context, s *core.Session, app *cfapi.App, name string) error {
 	_, err := s.API.Post(ctx, "/v3/apps/"+app.GUID+"/actions/"+name, nil, app)
 	return err
 }
 
 // AwaitRunning waits until every process with instances has a running one. It
 // fails when all instances crashed.
-func AwaitRunning(ctx context.Context, s *core.Session, app client.App) error {
+func AwaitRunning(ctx context.Context, s *core.Session, app cfapi.App) error {
 	return WithLog(ctx, s, app, "APP", WaitForInstances(ctx, s, app))
 }
 
 // WaitForInstances is awaitRunning without log lines in its error.
-func WaitForInstances(ctx context.Context, s *core.Session, app client.App) error {
+func WaitForInstances(ctx context.Context, s *core.Session, app cfapi.App) error {
 	s.Progress.Step("Starting "+app.Name, 0)
 	ctx, cancel := context.WithTimeoutCause(ctx, Patience(s, "CF_STARTUP_TIMEOUT", StartPatience), ErrTooLong)
 	defer cancel()
-	processes, err := client.List[client.Process](ctx, s.API, "/v3/apps/"+app.GUID+"/processes", nil)
+	processes, err := client.List[cfapi.Process](ctx, s.API, "/v3/apps/"+app.GUID+"/processes", nil)
 	if err != nil {
 		return err
 	}
@@ -89,7 +90,7 @@ func WaitForInstances(ctx context.Context, s *core.Session, app client.App) erro
 }
 
 // notYet says why an instance is not healthy yet, unless that is what was told before.
-func notYet(s *core.Session, stats []client.Stat, told string) string {
+func notYet(s *core.Session, stats []cfapi.Stat, told string) string {
 	for _, st := range stats {
 		if st.State == "STARTING" && st.Details != "" && st.Details != told {
 			s.Say("Not healthy yet: instance %d: %s", st.Index, st.Details)
@@ -101,7 +102,7 @@ func notYet(s *core.Session, stats []client.Stat, told string) string {
 
 var ErrTooLong = errors.New("timed out")
 
-func crashed(s *core.Session, app client.App, pr client.Process, details string) error {
+func crashed(s *core.Session, app cfapi.App, pr cfapi.Process, details string) error {
 	return &core.Problem{
 		What: fmt.Sprintf("Start unsuccessful: all instances of process %s of %s crashed.", pr.Type, app.Name), Why: details,
 		Try: fmt.Sprintf("'%s logs %s --recent'", s.Env.Program, app.Name),
@@ -109,7 +110,7 @@ func crashed(s *core.Session, app client.App, pr client.Process, details string)
 }
 
 // Stage builds a droplet from a package and shows the build log.
-func Stage(ctx context.Context, s *core.Session, app client.App, pkg string) (string, error) {
+func Stage(ctx context.Context, s *core.Session, app cfapi.App, pkg string) (string, error) {
 	s.Say("Staging app and tracing logs...")
 	return StageWith(ctx, s, app, pkg, nil, Streams(s))
 }
@@ -117,12 +118,12 @@ func Stage(ctx context.Context, s *core.Session, app client.App, pkg string) (st
 // StageWith builds a droplet from a package, with the given buildpacks instead of the
 // app's, if there are any. The build log is shown while it is written, or its end if the
 // build fails.
-func StageWith(ctx context.Context, s *core.Session, app client.App, pkg string, buildpacks []string,
+func StageWith(ctx context.Context, s *core.Session, app cfapi.App, pkg string, buildpacks []string,
 	stream bool) (string, error) {
 	s.Progress.Step("Staging "+app.Name, 0)
 	ctx, cancel := context.WithTimeoutCause(ctx, Patience(s, "CF_STAGING_TIMEOUT", stagePatience), ErrTooLong)
 	defer cancel()
-	var build client.Build
+	var build cfapi.Build
 	request := map[string]any{"package": map[string]string{"guid": pkg}}
 	if len(buildpacks) > 0 {
 		request["lifecycle"] = map[string]any{"type": "buildpack", "data": map[string]any{"buildpacks": buildpacks}}
@@ -165,29 +166,29 @@ func StageWith(ctx context.Context, s *core.Session, app client.App, pkg string,
 }
 
 // SetDroplet sets the current droplet of an app.
-func SetDroplet(ctx context.Context, s *core.Session, app client.App, droplet string) error {
-	_, err := s.API.Patch(ctx, "/v3/apps/"+app.GUID+"/relationships/current_droplet", client.Relate(droplet), nil)
+func SetDroplet(ctx context.Context, s *core.Session, app cfapi.App, droplet string) error {
+	_, err := s.API.Patch(ctx, "/v3/apps/"+app.GUID+"/relationships/current_droplet", cfapi.Relate(droplet), nil)
 	return err
 }
 
 // NewestPackage returns the package that a restage builds.
-func NewestPackage(ctx context.Context, s *core.Session, app client.App) (client.Package, error) {
-	found, err := client.List[client.Package](ctx, s.API, "/v3/packages", url.Values{
+func NewestPackage(ctx context.Context, s *core.Session, app cfapi.App) (cfapi.Package, error) {
+	found, err := client.List[cfapi.Package](ctx, s.API, "/v3/packages", url.Values{
 		"app_guids": {app.GUID}, "states": {"READY"}, "order_by": {"-created_at"}, "page": {"1"}, "per_page": {"1"},
 	})
 	if err != nil {
-		return client.Package{}, err
+		return cfapi.Package{}, err
 	}
 	if len(found) == 0 {
-		return client.Package{}, &core.Problem{What: "App " + app.Name + " has nothing to run.",
+		return cfapi.Package{}, &core.Problem{What: "App " + app.Name + " has nothing to run.",
 			Why: "no files have been pushed", Try: fmt.Sprintf("'%s push %s'", s.Env.Program, app.Name)}
 	}
 	return found[0], nil
 }
 
 // ensureDroplet stages the newest package if the app has no current droplet.
-func ensureDroplet(ctx context.Context, s *core.Session, app client.App) error {
-	var droplet client.Droplet
+func ensureDroplet(ctx context.Context, s *core.Session, app cfapi.App) error {
+	var droplet cfapi.Droplet
 	err := s.API.Get(ctx, "/v3/apps/"+app.GUID+"/droplets/current", nil, &droplet)
 	if client.Status(err) != 404 {
 		return err
@@ -203,12 +204,7 @@ func ensureDroplet(ctx context.Context, s *core.Session, app client.App) error {
 	return SetDroplet(ctx, s, app, guid)
 }
 
-func startApp(ctx context.Context, s *core.Session, w core.Words, _ *core.NoFlags) (core.Result, error) {
-	s.Doing("Starting app %s", w["APP"])
-	app, err := s.App(ctx, w["APP"])
-	if err != nil {
-		return nil, err
-	}
+func startApp(ctx context.Context, s *core.Session, app cfapi.App, _ *core.NoFlags) (core.Result, error) {
 	if app.State == "STARTED" {
 		s.Say("App %s is already started.", app.Name)
 		s.OK()
@@ -222,7 +218,7 @@ func startApp(ctx context.Context, s *core.Session, w core.Words, _ *core.NoFlag
 
 // Begin starts or restarts an app and returns its status, also when the start
 // fails.
-func Begin(ctx context.Context, s *core.Session, app client.App, action string) (core.Result, error) {
+func Begin(ctx context.Context, s *core.Session, app cfapi.App, action string) (core.Result, error) {
 	if err := CallAction(ctx, s, &app, action); err != nil {
 		return nil, err
 	}
@@ -238,12 +234,7 @@ func Begin(ctx context.Context, s *core.Session, app client.App, action string) 
 	return res, err
 }
 
-func stopApp(ctx context.Context, s *core.Session, w core.Words, _ *core.NoFlags) (core.Result, error) {
-	s.Doing("Stopping app %s", w["APP"])
-	app, err := s.App(ctx, w["APP"])
-	if err != nil {
-		return nil, err
-	}
+func stopApp(ctx context.Context, s *core.Session, app cfapi.App, _ *core.NoFlags) (core.Result, error) {
 	if app.State == "STOPPED" {
 		s.Say("App %s is already stopped.", app.Name)
 	} else if err := CallAction(ctx, s, &app, "stop"); err != nil {
@@ -301,8 +292,10 @@ func restageApp(ctx context.Context, s *core.Session, w core.Words, f *DeployFla
 
 func lifecycleCommands() []*core.Command {
 	return core.InGroup(core.GroupApps,
-		core.Entry("start", "APP", "Start an app", core.NeedsSpace, startApp, "my-app").Alias("st").Slow(),
-		core.Entry("stop", "APP", "Stop an app", core.NeedsSpace, stopApp, "my-app").Alias("sp"),
+		core.Entry("start", "APP", "Start an app", core.NeedsSpace, core.OnApp("Starting app %s", startApp), "my-app").
+			Alias("st").Slow(),
+		core.Entry("stop", "APP", "Stop an app", core.NeedsSpace, core.OnApp("Stopping app %s", stopApp), "my-app").
+			Alias("sp"),
 		core.Entry("restart", "APP [--strategy rolling|canary]", "Restart an app", core.NeedsSpace, restartApp,
 			"my-app", "my-app --strategy rolling --max-in-flight 2").Alias("rs").Slow(),
 		core.Entry("restage", "APP [--strategy rolling|canary]", "Rebuild an app from its newest package and restart it",

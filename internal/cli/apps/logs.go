@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"ingot/internal/base/cfapi"
 	"ingot/internal/cli/client"
 	"ingot/internal/cli/core"
 	"ingot/internal/cli/term"
@@ -200,7 +201,7 @@ func showLogs(ctx context.Context, s *core.Session, w core.Words, f *logsFlags) 
 }
 
 // follow shows lines until the user interrupts, which is not a failure.
-func follow(ctx context.Context, s *core.Session, app client.App, since time.Time, show func(client.Line)) error {
+func follow(ctx context.Context, s *core.Session, app cfapi.App, since time.Time, show func(client.Line)) error {
 	err := Tail(s)(ctx, app.GUID, since, show)
 	if ctx.Err() != nil {
 		return nil //nolint:nilerr // interrupted by the user
@@ -212,8 +213,8 @@ func follow(ctx context.Context, s *core.Session, app client.App, since time.Tim
 func Tail(s *core.Session) client.Tail { return s.API.LiveTail(s.Config.Links.LogCache) }
 
 // known rejects filters that can never match.
-func (f *logsFlags) known(ctx context.Context, s *core.Session, app client.App) error {
-	processes, err := client.List[client.Process](ctx, s.API, "/v3/apps/"+app.GUID+"/processes", nil)
+func (f *logsFlags) known(ctx context.Context, s *core.Session, app cfapi.App) error {
+	processes, err := client.List[cfapi.Process](ctx, s.API, "/v3/apps/"+app.GUID+"/processes", nil)
 	if err != nil {
 		return err
 	}
@@ -228,7 +229,7 @@ func (f *logsFlags) known(ctx context.Context, s *core.Session, app client.App) 
 	if f.Sidecar == "" {
 		return nil
 	}
-	all, err := client.List[client.Sidecar](ctx, s.API, "/v3/apps/"+app.GUID+"/sidecars", nil)
+	all, err := client.List[cfapi.Sidecar](ctx, s.API, "/v3/apps/"+app.GUID+"/sidecars", nil)
 	if err != nil {
 		return err
 	}
@@ -260,7 +261,7 @@ func Streams(s *core.Session) bool { return !s.JSON && !s.Quiet && s.Config.Link
 
 // followSource shows the lines of a build or a task while it runs. The returned
 // function stops it after the last lines.
-func followSource(ctx context.Context, s *core.Session, app client.App, source string, began time.Time) (stop func()) {
+func followSource(ctx context.Context, s *core.Session, app cfapi.App, source string, began time.Time) (stop func()) {
 	if !Streams(s) {
 		return func() {}
 	}

@@ -6,12 +6,12 @@ import (
 	"strings"
 	"time"
 
-	"ingot/internal/cli/client"
+	"ingot/internal/base/cfapi"
 	"ingot/internal/cli/term"
 )
 
 // sidecarText returns the name of a sidecar and the limits that are enforced.
-func sidecarText(sc client.Sidecar) string {
+func sidecarText(sc cfapi.Sidecar) string {
 	text, sep := "", " ("
 	if sc.Options.MemoryEnforced {
 		text, sep = fmt.Sprintf("%s%dM enforced", sep, sc.MemoryMB), ", "
@@ -47,7 +47,7 @@ func (pr *processSummary) showMembers(p *term.Printer) {
 const indent = "  "
 
 // exitText says how a member ended the last time, and how long ago.
-func exitText(x *client.MemberExit, now time.Time) string {
+func exitText(x *cfapi.MemberExit, now time.Time) string {
 	if x == nil {
 		return ""
 	}

@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"runtime"
 
+	"ingot/internal/base/cfapi"
 	"ingot/internal/cli/client"
 	"ingot/internal/cli/core"
 )
@@ -49,7 +50,7 @@ func opened(ctx context.Context, s *core.Session, name string, console bool) (st
 		address, err := consoleURL(ctx, s)
 		return address + "/apps/" + app.GUID, err
 	}
-	routes, err := client.List[client.Route](ctx, s.API, "/v3/apps/"+app.GUID+"/routes", nil)
+	routes, err := client.List[cfapi.Route](ctx, s.API, "/v3/apps/"+app.GUID+"/routes", nil)
 	if err != nil {
 		return "", err
 	}

@@ -5,6 +5,7 @@ import (
 	"net/url"
 	"strings"
 
+	"ingot/internal/base/cfapi"
 	"ingot/internal/cli/client"
 	"ingot/internal/cli/core"
 )
@@ -18,8 +19,8 @@ type bitsRow struct {
 }
 
 // bitsOf lists packages or droplets, newest first.
-func bitsOf(ctx context.Context, s *core.Session, app client.App, kind, current string) (core.Result, error) {
-	found, err := client.List[client.Droplet](ctx, s.API, "/v3/"+kind, url.Values{"app_guids": {app.GUID},
+func bitsOf(ctx context.Context, s *core.Session, app cfapi.App, kind, current string) (core.Result, error) {
+	found, err := client.List[cfapi.Droplet](ctx, s.API, "/v3/"+kind, url.Values{"app_guids": {app.GUID},
 		"order_by": {"-created_at"}, "per_page": {"5000"}})
 	if err != nil {
 		return nil, err
@@ -40,8 +41,8 @@ func bitsOf(ctx context.Context, s *core.Session, app client.App, kind, current 
 }
 
 // currentDroplet returns the guid of the app's current droplet, or "".
-func currentDroplet(ctx context.Context, s *core.Session, app client.App) (string, error) {
-	var d client.Droplet
+func currentDroplet(ctx context.Context, s *core.Session, app cfapi.App) (string, error) {
+	var d cfapi.Droplet
 	err := s.API.Get(ctx, "/v3/apps/"+app.GUID+"/droplets/current", nil, &d)
 	if client.Status(err) == 404 {
 		return "", nil
@@ -49,12 +50,7 @@ func currentDroplet(ctx context.Context, s *core.Session, app client.App) (strin
 	return d.GUID, err
 }
 
-func listDroplets(ctx context.Context, s *core.Session, w core.Words, _ *core.NoFlags) (core.Result, error) {
-	s.Doing("Getting droplets of app %s", w["APP"])
-	app, err := s.App(ctx, w["APP"])
-	if err != nil {
-		return nil, err
-	}
+func listDroplets(ctx context.Context, s *core.Session, app cfapi.App, _ *core.NoFlags) (core.Result, error) {
 	current, err := currentDroplet(ctx, s, app)
 	if err != nil {
 		return nil, err
@@ -62,18 +58,15 @@ func listDroplets(ctx context.Context, s *core.Session, w core.Words, _ *core.No
 	return bitsOf(ctx, s, app, "droplets", current)
 }
 
-func listPackages(ctx context.Context, s *core.Session, w core.Words, _ *core.NoFlags) (core.Result, error) {
-	s.Doing("Getting packages of app %s", w["APP"])
-	app, err := s.App(ctx, w["APP"])
-	if err != nil {
-		return nil, err
-	}
+func listPackages(ctx context.Context, s *core.Session, app cfapi.App, _ *core.NoFlags) (core.Result, error) {
 	return bitsOf(ctx, s, app, "packages", "")
 }
 
 func packagesCommands() []*core.Command {
 	return core.InGroup(core.GroupInspect,
-		core.Entry("droplets", "APP", "List an app's droplets", core.NeedsSpace, listDroplets, "my-app"),
-		core.Entry("packages", "APP", "List an app's packages", core.NeedsSpace, listPackages, "my-app"),
+		core.Entry("droplets", "APP", "List an app's droplets", core.NeedsSpace, core.OnApp("Getting droplets of app %s",
+			listDroplets), "my-app"),
+		core.Entry("packages", "APP", "List an app's packages", core.NeedsSpace, core.OnApp("Getting packages of app %s",
+			listPackages), "my-app"),
 	)
 }

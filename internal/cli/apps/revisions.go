@@ -11,7 +11,9 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
+	"ingot/internal/base/cfapi"
 	"ingot/internal/cli/client"
 	"ingot/internal/cli/core"
 	"ingot/internal/cli/term"
@@ -19,49 +21,42 @@ import (
 
 // revisionRow is a revision in a list.
 type revisionRow struct {
-	Version     int    `json:"version"`
-	Deployed    bool   `json:"deployed"`
-	Description string `json:"description"`
-	Deployable  bool   `json:"deployable"`
-	GUID        string `json:"guid"`
-	Created     string `json:"created_at"`
+	Version     int       `json:"version"`
+	Deployed    bool      `json:"deployed"`
+	Description string    `json:"description"`
+	Deployable  bool      `json:"deployable"`
+	GUID        string    `json:"guid"`
+	Created     time.Time `json:"created_at"`
 }
 
 // revisionsOf returns revisions of an app, the newest first. A suffix of the path
 // or a query restricts them.
-func revisionsOf(ctx context.Context, s *core.Session, app client.App, suffix string,
-	query url.Values) ([]client.Revision, error) {
+func revisionsOf(ctx context.Context, s *core.Session, app cfapi.App, suffix string,
+	query url.Values) ([]cfapi.Revision, error) {
 	all := url.Values{"order_by": {"-created_at"}, "per_page": {"5000"}}
-	for k, v := range query {
-		all[k] = v
-	}
-	return client.List[client.Revision](ctx, s.API, "/v3/apps/"+app.GUID+"/revisions"+suffix, all)
+	maps.Copy(all, query)
+	return client.List[cfapi.Revision](ctx, s.API, "/v3/apps/"+app.GUID+"/revisions"+suffix, all)
 }
 
 // deployedRevisions returns the revisions that run, the newest first.
-func deployedRevisions(ctx context.Context, s *core.Session, app client.App) ([]client.Revision, error) {
+func deployedRevisions(ctx context.Context, s *core.Session, app cfapi.App) ([]cfapi.Revision, error) {
 	return revisionsOf(ctx, s, app, "/deployed", nil)
 }
 
 // revisionOf returns the revision of an app with a version.
-func revisionOf(ctx context.Context, s *core.Session, app client.App, version int) (client.Revision, error) {
+func revisionOf(ctx context.Context, s *core.Session, app cfapi.App, version int) (cfapi.Revision, error) {
 	found, err := revisionsOf(ctx, s, app, "", url.Values{"versions": {strconv.Itoa(version)}})
 	if err != nil {
-		return client.Revision{}, err
+		return cfapi.Revision{}, err
 	}
 	if len(found) == 0 {
-		return client.Revision{}, &core.Problem{What: fmt.Sprintf("App %s has no revision %d.", app.Name, version),
+		return cfapi.Revision{}, &core.Problem{What: fmt.Sprintf("App %s has no revision %d.", app.Name, version),
 			Try: fmt.Sprintf("'%s revisions %s' lists them", s.Env.Program, app.Name)}
 	}
 	return found[0], nil
 }
 
-func listRevisions(ctx context.Context, s *core.Session, w core.Words, _ *core.NoFlags) (core.Result, error) {
-	s.Doing("Getting revisions of app %s", w["APP"])
-	app, err := s.App(ctx, w["APP"])
-	if err != nil {
-		return nil, err
-	}
+func listRevisions(ctx context.Context, s *core.Session, app cfapi.App, _ *core.NoFlags) (core.Result, error) {
 	var feature struct {
 		Enabled bool `json:"enabled"`
 	}
@@ -86,7 +81,7 @@ func listRevisions(ctx context.Context, s *core.Session, w core.Words, _ *core.N
 			if r.Deployed {
 				version += " (deployed)"
 			}
-			return []string{version, r.Description, core.YesNo(r.Deployable), core.ShownTime(r.Created)}
+			return []string{version, r.Description, core.YesNo(r.Deployable), core.Date(r.Created)}
 		},
 	}
 	for _, r := range found {
@@ -96,8 +91,8 @@ func listRevisions(ctx context.Context, s *core.Session, w core.Words, _ *core.N
 	return out, nil
 }
 
-func isDeployed(deployed []client.Revision, r client.Revision) bool {
-	return slices.ContainsFunc(deployed, func(d client.Revision) bool { return d.GUID == r.GUID })
+func isDeployed(deployed []cfapi.Revision, r cfapi.Revision) bool {
+	return slices.ContainsFunc(deployed, func(d cfapi.Revision) bool { return d.GUID == r.GUID })
 }
 
 type revisionFlags struct {
@@ -127,7 +122,7 @@ func (all *revisionsShown) Show(p *term.Printer) {
 		p.Pairs([][2]string{
 			{"revision", strconv.Itoa(r.Version)}, {"deployed", core.YesNo(r.Deployed)}, {"description", r.Description},
 			{"deployable", core.YesNo(r.Deployable)},
-			{"guid", r.GUID}, {"created", core.ShownTime(r.Created)}, {"labels", listed(r.Labels)},
+			{"guid", r.GUID}, {"created", core.Date(r.Created)}, {"labels", listed(r.Labels)},
 			{"annotations", listed(r.Notes)},
 		}...)
 		t := term.Table{Heading: []string{"setting", "value"}}
@@ -148,12 +143,7 @@ func listed(m map[string]string) string {
 	return strings.Join(out, ", ")
 }
 
-func showRevision(ctx context.Context, s *core.Session, w core.Words, f *revisionFlags) (core.Result, error) {
-	s.Doing("Getting a revision of app %s", w["APP"])
-	app, err := s.App(ctx, w["APP"])
-	if err != nil {
-		return nil, err
-	}
+func showRevision(ctx context.Context, s *core.Session, app cfapi.App, f *revisionFlags) (core.Result, error) {
 	deployed, err := deployedRevisions(ctx, s, app)
 	if err != nil {
 		return nil, err
@@ -164,7 +154,7 @@ func showRevision(ctx context.Context, s *core.Session, w core.Words, f *revisio
 		if err != nil {
 			return nil, err
 		}
-		wanted = []client.Revision{one}
+		wanted = []cfapi.Revision{one}
 	}
 	out := &revisionsShown{[]revisionDetails{}}
 	for _, r := range wanted {
@@ -182,7 +172,7 @@ func showRevision(ctx context.Context, s *core.Session, w core.Words, f *revisio
 
 // settingsOf returns what a revision is made of, by name. The environment is left
 // out if the user may not read it.
-func settingsOf(ctx context.Context, s *core.Session, r client.Revision) (map[string]string, error) {
+func settingsOf(ctx context.Context, s *core.Session, r cfapi.Revision) (map[string]string, error) {
 	out := map[string]string{dropletSetting: r.Droplet.GUID}
 	for kind, p := range r.Processes {
 		flatten(out, kind, p)
@@ -212,7 +202,7 @@ const dropletSetting = "droplet"
 
 // dropletFacts returns what a droplet is, by name.
 func dropletFacts(ctx context.Context, s *core.Session, guid string) (map[string]string, error) {
-	var d client.Droplet
+	var d cfapi.Droplet
 	err := s.API.Get(ctx, "/v3/droplets/"+guid, nil, &d)
 	if client.Status(err) == http.StatusNotFound {
 		return map[string]string{"droplet file": "deleted"}, nil
@@ -282,12 +272,10 @@ func rollBack(ctx context.Context, s *core.Session, w core.Words, f *rollbackFla
 	if err != nil {
 		return nil, err
 	}
-	if !f.Force {
-		question := fmt.Sprintf("This creates a new revision with the settings of revision %d and replaces all instances "+
-			"of %s. Continue", f.Version, app.Name)
-		if err := s.Confirm(ctx, question); err != nil {
-			return nil, err
-		}
+	question := fmt.Sprintf("This creates a new revision with the settings of revision %d and replaces all instances "+
+		"of %s. Continue", f.Version, app.Name)
+	if err := s.Confirm(ctx, f.Force, question); err != nil {
+		return nil, err
 	}
 	return OrNilToo(deployFrom(ctx, s, app, map[string]any{"revision": map[string]string{"guid": revision.GUID}},
 		f.DeployFlags, options))
@@ -366,7 +354,7 @@ func diffRevisions(ctx context.Context, s *core.Session, _ core.Words, f *diffFl
 		return nil, err
 	}
 	if before[dropletSetting] != after[dropletSetting] {
-		for revision, settings := range map[*client.Revision]map[string]string{&from: before, &to: after} {
+		for revision, settings := range map[*cfapi.Revision]map[string]string{&from: before, &to: after} {
 			facts, err := dropletFacts(ctx, s, revision.Droplet.GUID)
 			if err != nil {
 				return nil, err
@@ -379,24 +367,24 @@ func diffRevisions(ctx context.Context, s *core.Session, _ core.Words, f *diffFl
 
 // revisionNamed returns the revision with a version; without one, the newest that
 // runs, or the newest of all if none runs.
-func revisionNamed(ctx context.Context, s *core.Session, app client.App, version string) (client.Revision, error) {
+func revisionNamed(ctx context.Context, s *core.Session, app cfapi.App, version string) (cfapi.Revision, error) {
 	if version != "" {
 		n, err := strconv.Atoi(version)
 		if err != nil || n < 1 {
-			return client.Revision{}, fmt.Errorf("%q is not the number of a revision", version)
+			return cfapi.Revision{}, fmt.Errorf("%q is not the number of a revision", version)
 		}
 		return revisionOf(ctx, s, app, n)
 	}
 	for _, suffix := range []string{"/deployed", ""} {
 		found, err := revisionsOf(ctx, s, app, suffix, nil)
 		if err != nil {
-			return client.Revision{}, err
+			return cfapi.Revision{}, err
 		}
 		if len(found) > 0 {
 			return found[0], nil
 		}
 	}
-	return client.Revision{}, errors.New("app " + app.Name + " has no revisions")
+	return cfapi.Revision{}, errors.New("app " + app.Name + " has no revisions")
 }
 
 func differences(before, after map[string]string) []revisionChange {
@@ -428,8 +416,10 @@ func revisionsCommands() []*core.Command {
 			Explained("A rollback creates a new revision. It restores droplet, environment variables, commands, sidecars and "+
 				"settings of processes; the number of instances stays."),
 	), core.InGroup(core.GroupInspect,
-		core.Entry("revisions", "APP", "List an app's revisions", core.NeedsSpace, listRevisions, "my-app"),
-		core.Entry("revision", "APP [--version N]", "Show a revision of an app", core.NeedsSpace, showRevision,
+		core.Entry("revisions", "APP", "List an app's revisions", core.NeedsSpace, core.OnApp("Getting revisions of app %s",
+			listRevisions), "my-app"),
+		core.Entry("revision", "APP [--version N]", "Show a revision of an app", core.NeedsSpace,
+			core.OnApp("Getting a revision of app %s", showRevision),
 			"my-app", "my-app --version 3"),
 		core.Entry("diff", "APP VERSION [VERSION]", "Compare two revisions of an app", core.NeedsSpace, diffRevisions,
 			"my-app 3 5", "my-app 3").

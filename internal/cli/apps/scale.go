@@ -22,17 +22,9 @@ func scaleApp(ctx context.Context, s *core.Session, w core.Words, f *scaleFlags)
 		}
 		change["instances"] = *f.Instances
 	}
-	restart := false
-	for _, size := range []struct{ flag, text, key string }{{"-m", f.Memory, "memory_in_mb"},
-		{"-k", f.Disk, "disk_in_mb"}} {
-		if size.text == "" {
-			continue
-		}
-		mb, err := core.Megabytes(size.text)
-		if err != nil {
-			return nil, core.UsageError(size.flag + ": " + err.Error())
-		}
-		change[size.key], restart = mb, true
+	restart := f.Memory != "" || f.Disk != ""
+	if err := core.Sizes(change, f.Memory, f.Disk); err != nil {
+		return nil, err
 	}
 	if len(change) == 0 {
 		s.Doing("Showing scale of app %s", w["APP"])
@@ -47,10 +39,8 @@ func scaleApp(ctx context.Context, s *core.Session, w core.Words, f *scaleFlags)
 		return core.OrNil(Summarize(ctx, s, app))
 	}
 	restart = restart && app.State == "STARTED"
-	if restart && !f.Force {
-		if err := s.Confirm(ctx, "This restarts the app. Continue"); err != nil {
-			return nil, err
-		}
+	if err := s.Confirm(ctx, f.Force || !restart, "This restarts the app. Continue"); err != nil {
+		return nil, err
 	}
 	if _, err := s.API.Post(ctx, "/v3/apps/"+app.GUID+"/processes/"+f.Process+"/actions/scale", change, nil); err != nil {
 		return nil, err

@@ -9,6 +9,7 @@ import (
 
 	xterm "golang.org/x/term"
 
+	"ingot/internal/base/cfapi"
 	"ingot/internal/cli/client"
 	"ingot/internal/cli/core"
 	"ingot/internal/cli/shell"
@@ -79,7 +80,7 @@ func openSSH(ctx context.Context, s *core.Session, w core.Words, f *sshFlags) (c
 }
 
 // login returns the address and credentials for an instance.
-func (f *sshFlags) login(ctx context.Context, s *core.Session, app client.App) (shell.Login, error) {
+func (f *sshFlags) login(ctx context.Context, s *core.Session, app cfapi.App) (shell.Login, error) {
 	// The server may have started its ssh gateway after the login.
 	root, err := s.API.Discover(ctx)
 	if err != nil {
@@ -94,7 +95,7 @@ func (f *sshFlags) login(ctx context.Context, s *core.Session, app client.App) (
 		return shell.Login{}, &core.Problem{What: "App " + app.Name + " is not started.", Try: fmt.Sprintf("'%s start %s'",
 			s.Env.Program, app.Name)}
 	}
-	var process client.Process
+	var process cfapi.Process
 	if err := s.API.Get(ctx, "/v3/apps/"+app.GUID+"/processes/"+f.Process, nil, &process); err != nil {
 		if client.Status(err) == 404 {
 			return shell.Login{}, &core.Problem{What: fmt.Sprintf("App %s has no process %s.", app.Name, f.Process),

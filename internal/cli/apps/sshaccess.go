@@ -4,7 +4,7 @@ import (
 	"context"
 	"slices"
 
-	"ingot/internal/cli/client"
+	"ingot/internal/base/cfapi"
 	"ingot/internal/cli/core"
 )
 
@@ -14,7 +14,7 @@ type sshState struct {
 	Reason  string `json:"reason"`
 }
 
-func sshStateOf(ctx context.Context, s *core.Session, app client.App) (*core.Text, *sshState, error) {
+func sshStateOf(ctx context.Context, s *core.Session, app cfapi.App) (*core.Text, *sshState, error) {
 	var state sshState
 	if err := s.API.Get(ctx, "/v3/apps/"+app.GUID+"/ssh_enabled", nil, &state); err != nil {
 		return nil, nil, err
@@ -41,15 +41,13 @@ func showSSH(ctx context.Context, s *core.Session, w core.Words, _ *core.NoFlags
 	return &core.JSONAs{Result: line, JSON: state}, nil
 }
 
-func allowSSH(on bool) func(context.Context, *core.Session, core.Words, *core.NoFlags) (core.Result, error) {
-	return func(ctx context.Context, s *core.Session, w core.Words, _ *core.NoFlags) (core.Result, error) {
-		s.Doing(map[bool]string{true: "Enabling ssh support for app %s", false: "Disabling ssh support for app %s"}[on],
-			w["APP"])
-		app, err := s.App(ctx, w["APP"])
-		if err != nil {
-			return nil, err
-		}
-		if _, err := s.API.Patch(ctx, "/v3/apps/"+app.GUID+"/features/ssh", map[string]bool{"enabled": on}, nil); err != nil {
+func allowSSH(on bool) core.Action[core.NoFlags] {
+	doing := map[bool]string{true: "Enabling ssh support for app %s", false: "Disabling ssh support for app %s"}[on]
+	return core.OnApp(doing, func(
+		ctx context.Context, s *core.Session, app cfapi.App, _ *core.NoFlags,
+	) (core.Result, error) {
+		path := "/v3/apps/" + app.GUID + "/features/ssh"
+		if _, err := s.API.Patch(ctx, path, cfapi.Feature{Enabled: on}, nil); err != nil {
 			return nil, err
 		}
 		s.OK()
@@ -63,7 +61,7 @@ func allowSSH(on bool) func(context.Context, *core.Session, core.Words, *core.No
 		}
 		s.Say("TIP: Takes effect after a restart: '%s restart %s'.", s.Env.Program, app.Name)
 		return s.JSONOnly(&core.JSONAs{Result: line, JSON: state}), nil
-	}
+	})
 }
 
 func sshAccessCommands() []*core.Command {

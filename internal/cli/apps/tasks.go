@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"ingot/internal/base/cfapi"
 	"ingot/internal/cli/client"
 	"ingot/internal/cli/core"
 	"ingot/internal/cli/term"
@@ -22,7 +23,7 @@ type taskRow struct {
 	Command string    `json:"command"`
 }
 
-func rowOfTask(k client.Task) taskRow {
+func rowOfTask(k cfapi.Task) taskRow {
 	return taskRow{k.Sequence, k.Name, strings.ToLower(k.State), k.CreatedAt, k.Command}
 }
 
@@ -34,28 +35,6 @@ func (r taskRow) shownCommand() string {
 	return r.Command
 }
 
-func (r taskRow) shownStart() string { return core.Date(r.Start) }
-
-type taskList struct {
-	Tasks []taskRow `json:"tasks"`
-}
-
-func (l *taskList) Show(p *term.Printer) {
-	if len(l.Tasks) == 0 {
-		p.Println("No tasks found.")
-		return
-	}
-	t := term.Table{Heading: []string{"id", "name", "state", "start time", "command"}}
-	for _, k := range l.Tasks {
-		t.Rows = append(t.Rows, []term.Cell{
-			{Text: strconv.Itoa(k.ID)}, {Text: k.Name}, {Text: k.State, Paint: p.State}, {Text: k.shownStart()},
-			{Text: k.shownCommand()},
-		})
-	}
-	p.Println("")
-	p.Table(t)
-}
-
 // oneTask is a task with all its fields.
 type oneTask struct {
 	taskRow
@@ -64,13 +43,13 @@ type oneTask struct {
 	Reason   string `json:"failure_reason"`
 }
 
-func taskOf(k client.Task) *oneTask {
-	return &oneTask{rowOfTask(k), k.MemoryMB, k.DiskMB, k.Result.Reason}
+func taskOf(k cfapi.Task) *oneTask {
+	return &oneTask{rowOfTask(k), k.MemoryMB, k.DiskMB, k.Result.Failure}
 }
 
 func (k *oneTask) Show(p *term.Printer) {
 	pairs := [][2]string{
-		{"id", strconv.Itoa(k.ID)}, {"name", k.Name}, {"state", p.State(k.State)}, {"start time", k.shownStart()},
+		{"id", strconv.Itoa(k.ID)}, {"name", k.Name}, {"state", p.State(k.State)}, {"start time", core.Date(k.Start)},
 		{"command", k.shownCommand()},
 		{"memory", fmt.Sprintf("%dM", k.MemoryMB)}, {"disk", fmt.Sprintf("%dM", k.DiskMB)},
 	}
@@ -81,20 +60,21 @@ func (k *oneTask) Show(p *term.Printer) {
 	p.Pairs(pairs...)
 }
 
-func listTasks(ctx context.Context, s *core.Session, w core.Words, _ *core.NoFlags) (core.Result, error) {
-	s.Doing("Getting tasks for app %s", w["APP"])
-	app, err := s.App(ctx, w["APP"])
-	if err != nil {
-		return nil, err
-	}
-	tasks, err := client.List[client.Task](ctx, s.API, "/v3/apps/"+app.GUID+"/tasks",
+func listTasks(ctx context.Context, s *core.Session, app cfapi.App, _ *core.NoFlags) (core.Result, error) {
+	tasks, err := client.List[cfapi.Task](ctx, s.API, "/v3/apps/"+app.GUID+"/tasks",
 		url.Values{"order_by": {"-created_at"}})
 	if err != nil {
 		return nil, noTasks(s, err)
 	}
-	list := &taskList{Tasks: []taskRow{}}
+	list := &core.Listing[taskRow]{
+		Key: "tasks", Heading: []string{"id", "name", "state", "start time", "command"},
+		Paint: []core.Paint{nil, nil, core.State},
+		Cells: func(k taskRow) []string {
+			return []string{strconv.Itoa(k.ID), k.Name, k.State, core.Date(k.Start), k.shownCommand()}
+		},
+	}
 	for _, k := range tasks {
-		list.Tasks = append(list.Tasks, rowOfTask(k))
+		list.Rows = append(list.Rows, rowOfTask(k))
 	}
 	return list, nil
 }
@@ -119,19 +99,19 @@ type taskOfApp struct {
 	} `positional-args:"yes"`
 }
 
-func (c *taskOfApp) find(ctx context.Context, s *core.Session) (client.Task, error) {
+func (c *taskOfApp) find(ctx context.Context, s *core.Session) (cfapi.Task, error) {
 	app, err := s.App(ctx, c.Args.App)
 	if err != nil {
-		return client.Task{}, err
+		return cfapi.Task{}, err
 	}
-	found, err := client.List[client.Task](ctx, s.API, "/v3/apps/"+app.GUID+"/tasks", url.Values{
+	found, err := client.List[cfapi.Task](ctx, s.API, "/v3/apps/"+app.GUID+"/tasks", url.Values{
 		"sequence_ids": {strconv.Itoa(c.Args.ID)}, "page": {"1"}, "per_page": {"1"},
 	})
 	if err != nil {
-		return client.Task{}, noTasks(s, err)
+		return cfapi.Task{}, noTasks(s, err)
 	}
 	if len(found) == 0 {
-		return client.Task{}, &core.Problem{
+		return cfapi.Task{}, &core.Problem{
 			What: fmt.Sprintf("App %s has no task %d.", app.Name, c.Args.ID),
 			Why:  "the id is wrong, or the task is old and was deleted",
 			Try:  fmt.Sprintf("'%s tasks %s' lists the tasks", s.Env.Program, app.Name),
@@ -155,7 +135,7 @@ func terminateTask(ctx context.Context, s *core.Session, _ core.Words, f *taskOf
 	if err != nil {
 		return nil, err
 	}
-	var ending client.Task
+	var ending cfapi.Task
 	if _, err := s.API.Post(ctx, "/v3/tasks/"+task.GUID+"/actions/cancel", nil, &ending); err != nil {
 		return nil, err
 	}
@@ -183,16 +163,8 @@ func runTask(ctx context.Context, s *core.Session, w core.Words, f *runTaskFlags
 	if f.Name != "" {
 		request["name"] = f.Name
 	}
-	for _, size := range []struct{ flag, text, key string }{{"-m", f.Memory, "memory_in_mb"},
-		{"-k", f.Disk, "disk_in_mb"}} {
-		if size.text == "" {
-			continue
-		}
-		mb, err := core.Megabytes(size.text)
-		if err != nil {
-			return nil, core.UsageError(size.flag + ": " + err.Error())
-		}
-		request[size.key] = mb
+	if err := core.Sizes(request, f.Memory, f.Disk); err != nil {
+		return nil, err
 	}
 	s.Doing("Creating a task for app %s", w["APP"])
 	app, err := s.App(ctx, w["APP"])
@@ -200,13 +172,13 @@ func runTask(ctx context.Context, s *core.Session, w core.Words, f *runTaskFlags
 		return nil, err
 	}
 	if f.Process != "" {
-		var process client.Process
+		var process cfapi.Process
 		if err := s.API.Get(ctx, "/v3/apps/"+app.GUID+"/processes/"+url.PathEscape(f.Process), nil, &process); err != nil {
 			return nil, err
 		}
 		request["template"] = map[string]any{"process": map[string]string{"guid": process.GUID}}
 	}
-	var task client.Task
+	var task cfapi.Task
 	if _, err := s.API.Post(ctx, "/v3/apps/"+app.GUID+"/tasks", request, &task); err != nil {
 		return nil, noTasks(s, err)
 	}
@@ -229,7 +201,7 @@ func runTask(ctx context.Context, s *core.Session, w core.Words, f *runTaskFlags
 		return nil, err
 	}
 	if task.State == "FAILED" {
-		failed := &core.Problem{What: fmt.Sprintf("Task %s of %s failed.", task.Name, app.Name), Why: task.Result.Reason}
+		failed := &core.Problem{What: fmt.Sprintf("Task %s of %s failed.", task.Name, app.Name), Why: task.Result.Failure}
 		if Streams(s) {
 			return taskOf(task), failed // its output was just shown
 		}
@@ -250,7 +222,8 @@ func tasksCommands() []*core.Command {
 				"with the source APP/TASK/NAME."),
 		core.Entry("terminate-task", "APP ID", "Cancel a running task", core.NeedsSpace, terminateTask, "my-app 3"),
 	), core.InGroup(core.GroupInspect,
-		core.Entry("tasks", "APP", "List an app's tasks", core.NeedsSpace, listTasks, "my-app"),
+		core.Entry("tasks", "APP", "List an app's tasks", core.NeedsSpace, core.OnApp("Getting tasks for app %s",
+			listTasks), "my-app"),
 		core.Entry("task", "APP ID", "Show a task of an app", core.NeedsSpace, showTask, "my-app 3"),
 	))
 }

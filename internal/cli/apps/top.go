@@ -5,11 +5,13 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
+	"ingot/internal/base/cfapi"
 	"ingot/internal/cli/client"
 	"ingot/internal/cli/core"
 	"ingot/internal/cli/term"
@@ -28,14 +30,14 @@ type topList struct {
 }
 
 type topInstance struct {
-	App     string          `json:"app"`
-	Process string          `json:"process"`
-	Index   int             `json:"index"`
-	State   string          `json:"state"`
-	CPU     float64         `json:"cpu"`
-	Memory  int64           `json:"memory"`
-	MemMax  int64           `json:"memory_quota"`
-	Members []client.Member `json:"members"`
+	App     string         `json:"app"`
+	Process string         `json:"process"`
+	Index   int            `json:"index"`
+	State   string         `json:"state"`
+	CPU     float64        `json:"cpu"`
+	Memory  int64          `json:"memory"`
+	MemMax  int64          `json:"memory_quota"`
+	Members []cfapi.Member `json:"members"`
 }
 
 func (l *topList) Show(p *term.Printer) {
@@ -59,7 +61,7 @@ func percent(cpu float64) string { return fmt.Sprintf("%.1f%%", cpu*100) }
 
 // memberRows returns the rows of an instance's members, below its own. A main process alone
 // is the instance.
-func memberRows(p *term.Printer, members []client.Member, now time.Time) (rows [][]term.Cell) {
+func memberRows(p *term.Printer, members []cfapi.Member, now time.Time) (rows [][]term.Cell) {
 	if len(members) < 2 {
 		return nil
 	}
@@ -124,20 +126,18 @@ func look(ctx context.Context, s *core.Session, name string) (*topList, error) {
 		apps[app.GUID] = app.Name
 		q.Set("app_guids", app.GUID)
 	} else {
-		all, err := client.List[client.App](ctx, s.API, "/v3/apps", s.InSpace("per_page", "5000"))
+		all, err := client.List[cfapi.App](ctx, s.API, "/v3/apps", s.InSpace("per_page", "5000"))
 		if err != nil {
 			return nil, err
 		}
-		for _, a := range all {
-			apps[a.GUID] = a.Name
-		}
+		maps.Copy(apps, cfapi.Names(all))
 	}
-	processes, err := client.List[client.Process](ctx, s.API, "/v3/processes", q)
+	processes, err := client.List[cfapi.Process](ctx, s.API, "/v3/processes", q)
 	if err != nil {
 		return nil, err
 	}
-	processes = slices.DeleteFunc(processes, func(pr client.Process) bool { return pr.Instances == 0 })
-	stats := make([][]client.Stat, len(processes))
+	processes = slices.DeleteFunc(processes, func(pr cfapi.Process) bool { return pr.Instances == 0 })
+	stats := make([][]cfapi.Stat, len(processes))
 	for first := 0; first < len(processes); first += topAtOnce {
 		var work []func() error
 		for i := first; i < min(first+topAtOnce, len(processes)); i++ {
@@ -174,9 +174,9 @@ func look(ctx context.Context, s *core.Session, name string) (*topList, error) {
 const topAtOnce = 10
 
 // byCPU returns members, the busiest first.
-func byCPU(members []client.Member) []client.Member {
-	sorted := append([]client.Member{}, members...)
-	slices.SortStableFunc(sorted, func(a, b client.Member) int { return cmp.Compare(b.CPU, a.CPU) })
+func byCPU(members []cfapi.Member) []cfapi.Member {
+	sorted := append([]cfapi.Member{}, members...)
+	slices.SortStableFunc(sorted, func(a, b cfapi.Member) int { return cmp.Compare(b.CPU, a.CPU) })
 	return sorted
 }
 

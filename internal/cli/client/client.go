@@ -50,8 +50,10 @@ func New(api string, skipTLS bool, tokens Tokens) *Client {
 				TLSHandshakeTimeout: 15 * time.Second,
 				MaxIdleConnsPerHost: 8, IdleConnTimeout: 30 * time.Second,
 				ForceAttemptHTTP2: true,
-				TLSClientConfig: &tls.Config{MinVersion: tls.VersionTLS12, //nolint:gosec // only when the user asked for it
-					InsecureSkipVerify: skipTLS},
+				TLSClientConfig: &tls.Config{
+					MinVersion:         tls.VersionTLS12,
+					InsecureSkipVerify: skipTLS, //nolint:gosec // only when the user asked for it
+				},
 			},
 			// Redirects lead to blob stores and to web pages; the client does not
 			// follow them.

@@ -21,6 +21,7 @@ import (
 	"testing"
 	"time"
 
+	"ingot/internal/base/cfapi"
 	"ingot/internal/cli/client"
 )
 
@@ -44,7 +45,7 @@ func TestRetries(t *testing.T) {
 		}
 		fmt.Fprint(w, `{"guid":"x"}`)
 	})
-	var got client.Thing
+	var got cfapi.Thing
 	if err := c.Get(t.Context(), "/v3/x", nil, &got); err != nil || got.GUID != "x" || calls.Load() != 3 {
 		t.Errorf("%v after %d calls", err, calls.Load())
 	}
@@ -81,7 +82,8 @@ func TestPagesAndJobs(t *testing.T) {
 	c = serve(t, func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
 		case "/v3/apps":
-			fmt.Fprintf(w, `{"pagination":{"next":{"href":"%s/v3/more"}},"resources":[{"guid":"a"}],"included":{"spaces":[{"guid":"s1","name":"one"}]}}`, c.API)
+			fmt.Fprintf(w,
+				`{"pagination":{"next":{"href":"%s/v3/more"}},"resources":[{"guid":"a"}],"included":{"spaces":[{"guid":"s1","name":"one"}]}}`, c.API)
 		case "/v3/more":
 			fmt.Fprint(w, `{"pagination":{"next":null},"resources":[{"guid":"b"}],"included":{"spaces":[{"guid":"s2","name":"two"}]}}`)
 		case "/v3/jobs/good":
@@ -98,8 +100,8 @@ func TestPagesAndJobs(t *testing.T) {
 	})
 	var warnings []string
 	c.Warn = func(text string) { warnings = append(warnings, text) }
-	apps, included, err := client.ListWith[client.App](t.Context(), c, "/v3/apps", nil)
-	if err != nil || len(apps) != 2 || client.Of[client.Thing](included, "spaces")["s2"].Name != "two" {
+	apps, included, err := client.ListWith[cfapi.App](t.Context(), c, "/v3/apps", nil)
+	if err != nil || len(apps) != 2 || client.Of[cfapi.Thing](included, "spaces")["s2"].Name != "two" {
 		t.Errorf("apps are %+v, included %v, %v, want 2 apps and space two", apps, included, err)
 	}
 	job := func(name string) *client.Reply {

@@ -9,5 +9,5 @@
 // It must not import anything of the server: both sides share only the published
 // API.
 //
-// Imports: the standard library only.
+// Imports: base/cfapi.
 package client

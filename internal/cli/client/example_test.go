@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 
+	"ingot/internal/base/cfapi"
 	"ingot/internal/cli/client"
 )
 
@@ -23,7 +24,7 @@ func ExampleList() {
 	defer api.Close()
 	c := client.New(api.URL, false, client.Tokens{})
 	defer c.Close()
-	apps, err := client.List[client.App](context.Background(), c, "/v3/apps", nil)
+	apps, err := client.List[cfapi.App](context.Background(), c, "/v3/apps", nil)
 	for _, a := range apps {
 		fmt.Println(a.Name)
 	}

@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"net/http"
 	"net/url"
+
+	"ingot/internal/base/cfapi"
 )
 
 // Included are the resources included with a list, by kind.
@@ -20,15 +22,7 @@ func List[T any](ctx context.Context, c *Client, path string, query url.Values) 
 func ListWith[T any](ctx context.Context, c *Client, path string, query url.Values) ([]T, Included, error) {
 	all, included := []T{}, Included{}
 	for path != "" {
-		var page struct {
-			Pagination struct {
-				Next *struct {
-					Href string `json:"href"`
-				} `json:"next"`
-			} `json:"pagination"`
-			Resources []T      `json:"resources"`
-			Included  Included `json:"included"`
-		}
+		var page cfapi.List[T, Included]
 		if _, err := c.Do(ctx, Call{Method: http.MethodGet, URL: path, Query: query, Into: &page}); err != nil {
 			return nil, nil, err
 		}

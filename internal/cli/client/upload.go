@@ -11,19 +11,16 @@ import (
 	"net/textproto"
 	"strings"
 	"sync/atomic"
+
+	"ingot/internal/base/cfapi"
 )
 
 // Resource is a file that the platform may already have.
 type Resource struct {
-	Path     string   `json:"path"`
-	Mode     string   `json:"mode"`
-	Checksum Checksum `json:"checksum"`
-	Size     int64    `json:"size_in_bytes"`
-}
-
-// Checksum is the SHA-1 of a resource.
-type Checksum struct {
-	Value string `json:"value"`
+	Path     string         `json:"path"`
+	Mode     string         `json:"mode"`
+	Checksum cfapi.Checksum `json:"checksum"` // SHA-1
+	Size     int64          `json:"size_in_bytes"`
 }
 
 // resourceBatch is the maximum number of files in a resource match.
@@ -54,36 +51,31 @@ type Bits struct {
 // Upload sends the bits of a package in one stream, with the list of files that
 // the platform already has. read is called with the number of bytes sent.
 func (c *Client) Upload(ctx context.Context, pkg string, known []Resource, bits *Bits,
-	read func(int64)) (Package, error) {
+	read func(int64)) (cfapi.Package, error) {
 	if known == nil {
 		known = []Resource{}
 	}
 	list, err := json.Marshal(known)
 	if err != nil {
-		return Package{}, err
+		return cfapi.Package{}, err
 	}
-	var out Package
+	var out cfapi.Package
 	_, err = c.sendForm(ctx, "/v3/packages/"+pkg+"/upload", list, "package.zip", "application/zip", bits, read, &out)
 	return out, err
 }
 
 // Change is a change to the files of an app since one of its droplets.
 type Change struct {
-	Droplet GUID     `json:"droplet"`
-	Deleted []string `json:"deleted"`
-}
-
-// GUID names a resource.
-type GUID struct {
-	GUID string `json:"guid"`
+	Droplet cfapi.GUID `json:"droplet"`
+	Deleted []string   `json:"deleted"`
 }
 
 // Changed is what the platform made of a change: a package and, unless it needs a
 // build, a droplet.
 type Changed struct {
-	Package     GUID   `json:"package"`
-	Droplet     *GUID  `json:"droplet"`
-	BuildReason string `json:"build_reason"`
+	Package     cfapi.GUID  `json:"package"`
+	Droplet     *cfapi.GUID `json:"droplet"`
+	BuildReason string      `json:"build_reason"`
 }
 
 // SendChange sends changed files of an app; bits is nil if files were only deleted.

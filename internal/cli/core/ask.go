@@ -9,12 +9,15 @@ import (
 	"strings"
 )
 
-// Confirm asks for confirmation of a destructive action. Without a terminal it
-// fails, because the question cannot be answered.
-func (s *Session) Confirm(ctx context.Context, question string) error {
+// Confirm asks for confirmation of a destructive action, unless it is forced. Without a
+// terminal it fails, because the question cannot be answered.
+func (s *Session) Confirm(ctx context.Context, force bool, question string) error {
+	if force {
+		return nil
+	}
 	if !s.Env.InTerminal {
-		return &Problem{What: "Nothing was done.", Why: "confirmation is required, and this is not running in a terminal",
-			Try: "use -f to skip the confirmation"}
+		return &Problem{What: "Nothing was done.",
+			Why: "confirmation is required, and this is not running in a terminal", Try: "use -f to skip the confirmation"}
 	}
 	fmt.Fprintf(s.Env.Err, "%s? [y/N] ", question)
 	// an empty answer is a no

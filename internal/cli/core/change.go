@@ -5,10 +5,11 @@ import (
 	"fmt"
 	"net/url"
 
+	"ingot/internal/base/cfapi"
 	"ingot/internal/cli/client"
 )
 
-// Send makes a change and waits until it is done.
+// Send sends a change and waits until it is done.
 func (s *Session) Send(ctx context.Context, method, path string, body any) error {
 	reply, err := s.API.Do(ctx, client.Call{Method: method, URL: path, Body: body})
 	if err != nil {
@@ -27,15 +28,24 @@ func (s *Session) Done(pairs ...any) (Result, error) {
 	return s.JSONOnly(&JSONAs{nil, out}), nil
 }
 
-// Create makes a resource. One that exists already is no error if the API says taken.
-func (s *Session) Create(ctx context.Context, kind, name, path string, body map[string]any,
-	taken string) (Result, error) {
-	var t client.Thing
+// Change sends a change, waits until it is done, and shows that it succeeded; pairs are the
+// names and values of its JSON.
+func (s *Session) Change(ctx context.Context, method, path string, body any, pairs ...any) (Result, error) {
+	if err := s.Send(ctx, method, path, body); err != nil {
+		return nil, err
+	}
+	return s.Done(pairs...)
+}
+
+// Create creates a resource. If the API replies with the text taken, the resource exists, which is
+// not an error.
+func (s *Session) Create(
+	ctx context.Context, kind, name, path string, body map[string]any, taken string,
+) (Result, error) {
+	var t cfapi.Thing
 	reply, err := s.API.Post(ctx, path, body, &t)
 	if taken != "" && client.Says(err, taken) {
-		s.Say("%s %s already exists.", kind, name)
-		s.OK()
-		return &Made{kind, name, "", true}, nil
+		return s.Exists(kind, kind, name), nil
 	}
 	if err == nil {
 		err = s.API.Job(ctx, reply)
@@ -47,13 +57,18 @@ func (s *Session) Create(ctx context.Context, kind, name, path string, body map[
 	return &Made{kind, name, t.GUID, false}, nil
 }
 
-// RelateAll returns relationships to several resources, as JSON.
-func RelateAll(guids ...string) map[string]any {
-	all := []map[string]string{}
-	for _, g := range guids {
-		all = append(all, map[string]string{"guid": g})
-	}
-	return map[string]any{"data": all}
+// Exists shows that a resource already exists, which is not a failure.
+func (s *Session) Exists(what, kind, name string) *Made {
+	s.Say("%s %s already exists.", what, name)
+	s.OK()
+	return &Made{Kind: kind, Name: name, Existed: true}
+}
+
+// Absent shows that a resource to delete does not exist, which is not a failure.
+func (s *Session) Absent(what, kind, name string) (Result, error) {
+	s.Say("%s %s does not exist.", what, name)
+	s.OK()
+	return &Removed{Kind: kind, Name: name}, nil
 }
 
 // Link returns the address of a component of the platform.
@@ -71,17 +86,14 @@ func (s *Session) Link(ctx context.Context, name, what string) (string, error) {
 
 // DeleteNamed deletes a resource that is identified by its name alone.
 func (s *Session) DeleteNamed(ctx context.Context, force bool, kind, name, path string, q url.Values) (Result, error) {
-	if !force {
-		if err := s.Confirm(ctx, fmt.Sprintf("Really delete the %s %s and everything in it", kind, name)); err != nil {
-			return nil, err
-		}
+	question := fmt.Sprintf("Really delete the %s %s and everything in it", kind, name)
+	if err := s.Confirm(ctx, force, question); err != nil {
+		return nil, err
 	}
-	s.Say("Deleting %s %s as %s...", kind, s.Out.Bold(name), s.Out.Bold(s.API.User().Name()))
-	t, err := Named(ctx, s, kind, path, name, q, func(t client.Thing) string { return t.Name })
+	s.Acting("Deleting "+kind+" %s", name)
+	t, err := s.Thing(ctx, kind, path, name, q)
 	if IsNotFound(err) {
-		s.Say("%s %s does not exist.", kind, name)
-		s.OK()
-		return &Removed{Kind: kind, Name: name}, nil
+		return s.Absent(kind, kind, name)
 	}
 	if err != nil {
 		return nil, err

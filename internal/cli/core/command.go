@@ -67,13 +67,16 @@ const (
 // Words are the arguments of a command, by their names in the usage line.
 type Words map[string]string
 
+// Action is what a command does, with its arguments and flags.
+type Action[F any] func(ctx context.Context, s *Session, w Words, f *F) (Result, error)
+
 // simple is a command that is defined by its line in the table: the usage line names its
 // arguments, and the fields of F are its flags.
 type simple[F any] struct {
 	usage string
 	flags F
 	words Words
-	do    func(ctx context.Context, s *Session, w Words, f *F) (Result, error)
+	do    Action[F]
 }
 
 // NoFlags is for commands that have none.
@@ -95,10 +98,9 @@ type GUIDFlag struct {
 }
 
 // Entry returns a line of the table of commands. The arguments in usage come before its
-// flags; those in brackets are optional. Where several are required, or one is a number
-// or a list, F declares them as positional arguments, which the parser assigns.
-func Entry[F any](name, usage, summary string, n need, do func(context.Context, *Session, Words, *F) (Result, error),
-	examples ...string) *Command {
+// flags; those in brackets are optional. Where one is a number or a list, F declares them as
+// positional arguments, which the parser assigns.
+func Entry[F any](name, usage, summary string, n need, do Action[F], examples ...string) *Command {
 	for i, e := range examples {
 		examples[i] = strings.TrimSpace(name + " " + e)
 	}
@@ -165,18 +167,27 @@ func (c *simple[F]) FlagSet() any { return &c.flags }
 // Take assigns the arguments to their names.
 func (c *simple[F]) Take(args []string) ([]string, error) {
 	c.words = Words{}
+	var missing []string
 	for field := range strings.FieldsSeq(c.usage) {
 		name := strings.Trim(field, "[]")
-		switch {
-		case strings.HasPrefix(name, "-") || name == "flags":
-			return args, nil
-		case len(args) > 0:
+		if strings.HasPrefix(name, "-") || name == "flags" {
+			break
+		}
+		if len(args) > 0 {
 			c.words[name], args = args[0], args[1:]
-		case !strings.HasPrefix(field, "["):
-			return nil, fmt.Errorf("the required argument '%s' was not provided", name)
+		} else if !strings.HasPrefix(field, "[") {
+			missing = append(missing, "'"+name+"'")
 		}
 	}
-	return args, nil
+	switch last := len(missing) - 1; last {
+	case -1:
+		return args, nil
+	case 0:
+		return nil, fmt.Errorf("the required argument %s was not provided", missing[0])
+	default:
+		return nil, fmt.Errorf("the required arguments %s and %s were not provided",
+			strings.Join(missing[:last], ", "), missing[last])
+	}
 }
 
 func (c *simple[F]) Run(ctx context.Context, s *Session) (Result, error) {

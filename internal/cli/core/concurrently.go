@@ -1,6 +1,20 @@
 package core
 
-import "sync"
+import (
+	"context"
+	"net/url"
+	"sync"
+
+	"ingot/internal/cli/client"
+)
+
+// Into returns a function for Concurrently that requests a list.
+func Into[T any](ctx context.Context, s *Session, rows *[]T, path string, q url.Values) func() error {
+	return func() (err error) {
+		*rows, err = client.List[T](ctx, s.API, path, q)
+		return err
+	}
+}
 
 // Concurrently runs functions concurrently and returns the first error.
 func Concurrently(work ...func() error) error {

@@ -4,6 +4,6 @@
 //
 // It must not import the packages of commands, which import it.
 //
-// Imports: base/plural, base/suggest, base/version, cli/bits, cli/client,
-// cli/config, cli/term.
+// Imports: base/cfapi, base/plural, base/suggest, base/version, cli/bits,
+// cli/client, cli/config, cli/term.
 package core

@@ -6,6 +6,7 @@ import (
 	"net/url"
 	"time"
 
+	"ingot/internal/base/cfapi"
 	"ingot/internal/cli/client"
 	"ingot/internal/cli/config"
 )
@@ -109,7 +110,7 @@ func (s *Session) LogIn(ctx context.Context, id, secret string, form url.Values)
 // org's only space, if it has just one.
 func (s *Session) Choose(ctx context.Context, org, space string) error {
 	if org != "" {
-		o, err := Named(ctx, s, "Org", "/v3/organizations", org, nil, func(t client.Thing) string { return t.Name })
+		o, err := Named[cfapi.Thing](ctx, s, "Org", "/v3/organizations", org, nil)
 		if err != nil {
 			return err
 		}
@@ -120,14 +121,14 @@ func (s *Session) Choose(ctx context.Context, org, space string) error {
 		if s.Config.Org.GUID == "" {
 			return s.Check(NeedsOrg)
 		}
-		one, err := Named(ctx, s, "Space", "/v3/spaces", space, q, func(t client.Thing) string { return t.Name })
+		one, err := Named[cfapi.Thing](ctx, s, "Space", "/v3/spaces", space, q)
 		if err != nil {
 			return err
 		}
 		s.Config.Space = config.Named{GUID: one.GUID, Name: one.Name}
 		return nil
 	}
-	spaces, err := client.List[client.Thing](ctx, s.API, "/v3/spaces", q)
+	spaces, err := client.List[cfapi.Thing](ctx, s.API, "/v3/spaces", q)
 	if err == nil && len(spaces) == 1 {
 		s.Config.Space = config.Named{GUID: spaces[0].GUID, Name: spaces[0].Name}
 	}
@@ -136,7 +137,7 @@ func (s *Session) Choose(ctx context.Context, org, space string) error {
 
 // chooseOnly targets the only org and its only space, if there is just one.
 func (s *Session) chooseOnly(ctx context.Context) error {
-	orgs, err := client.List[client.Thing](ctx, s.API, "/v3/organizations", nil)
+	orgs, err := client.List[cfapi.Thing](ctx, s.API, "/v3/organizations", nil)
 	if err != nil || len(orgs) != 1 {
 		return err
 	}

@@ -16,7 +16,7 @@ import (
 	"ingot/internal/cli/term"
 )
 
-// ExitError exits with a code of its own, such as that of a remote command.
+// ExitError exits with a particular code, such as the status of a remote command.
 type ExitError struct{ Code int }
 
 func (e *ExitError) Error() string { return fmt.Sprintf("ended with %d", e.Code) }
@@ -54,7 +54,7 @@ type Problem struct {
 	What string `json:"what"`
 	Why  string `json:"why,omitempty"`
 	Try  string `json:"try,omitempty"`
-	// Existing lists what exists instead of what was asked for: "Existing apps: a, b".
+	// Existing lists the existing names when the requested one does not exist: "Existing apps: a, b".
 	Existing string `json:"existing,omitempty"`
 	// Cause is the line of Log, or before it, that names the error.
 	Cause string `json:"cause,omitempty"`

@@ -6,13 +6,13 @@ import (
 	"net/url"
 	"strings"
 
-	"ingot/internal/cli/client"
+	"ingot/internal/base/cfapi"
 )
 
 // Address returns the URL at which a browser reaches a route. TCP and internal
 // routes are returned unchanged, and so are all routes when the program is called cf,
 // for scripts.
-func (s *Session) Address(r client.Route) string {
+func (s *Session) Address(r cfapi.Route) string {
 	if s.Env.Program == "cf" || r.Protocol == "tcp" || r.Port != 0 || IsInternal(r.URL) {
 		return r.URL
 	}
@@ -22,7 +22,7 @@ func (s *Session) Address(r client.Route) string {
 // WebAddress returns the URL of an HTTP route. The router listens at the API's
 // address: at the one for other machines if the server has TLS, because the one that
 // the client uses on the same machine redirects there.
-func (s *Session) WebAddress(r client.Route) string {
+func (s *Session) WebAddress(r cfapi.Route) string {
 	api, err := url.Parse(cmp.Or(s.Config.Links.Public, s.Config.API))
 	if err != nil || api.Scheme == "" {
 		return r.URL

@@ -37,6 +37,23 @@ func Megabytes(text string) (int64, error) {
 	return mb, nil
 }
 
+// Sizes adds the values of the flags -m and -k to a request.
+func Sizes(to map[string]any, memory, disk string) error {
+	for _, size := range []struct{ flag, text, key string }{
+		{"-m", memory, "memory_in_mb"}, {"-k", disk, "disk_in_mb"},
+	} {
+		if size.text == "" {
+			continue
+		}
+		mb, err := Megabytes(size.text)
+		if err != nil {
+			return UsageError(size.flag + ": " + err.Error())
+		}
+		to[size.key] = mb
+	}
+	return nil
+}
+
 // BadSize is the error for text that is not a size.
 func BadSize(text string) error {
 	return fmt.Errorf("%q is not a size: write a number and one of the units M, G or T, such as 256M or 1G", text)

@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 
+	"ingot/internal/base/cfapi"
 	"ingot/internal/cli/client"
 	"ingot/internal/cli/core"
 	"ingot/internal/cli/term"
@@ -69,13 +70,18 @@ func registerKind(ctx context.Context, s *core.Session, w core.Words, f *registe
 		return nil, err
 	}
 	if f.Template != "" {
-		path := "/clients/" + url.PathEscape(id) + "/notifications/" + url.PathEscape(w["KIND"]) + "/template"
-		if err := f.call(ctx, s, http.MethodPut, path, map[string]string{"template": f.Template}, nil); err != nil {
+		if err := f.assign(ctx, s, id, w["KIND"], f.Template); err != nil {
 			return nil, err
 		}
 	}
 	s.OK()
 	return &registered{id, w["KIND"]}, nil
+}
+
+// assign gives a kind a template.
+func (f *notifyFlags) assign(ctx context.Context, s *core.Session, owner, kind, template string) error {
+	path := "/clients/" + url.PathEscape(owner) + "/notifications/" + url.PathEscape(kind) + "/template"
+	return f.call(ctx, s, http.MethodPut, path, map[string]string{"template": template}, nil)
 }
 
 type registeredClient struct {
@@ -90,34 +96,23 @@ type registeredClient struct {
 
 // notifications kinds
 
-type kindList struct {
-	Kinds []kindRow `json:"kinds"`
-}
-
-func (l *kindList) Show(p *term.Printer) {
-	if len(l.Kinds) == 0 {
-		p.Println("No notification kinds found.")
-		return
-	}
-	t := term.Table{Heading: []string{"client", "kind", "description", "critical", "template"}}
-	for _, k := range l.Kinds {
-		t.Rows = append(t.Rows, term.Cells(k.Client, k.Kind, k.Description, strconv.FormatBool(k.Critical), k.Template))
-	}
-	p.Println("")
-	p.Table(t)
-}
-
 func listKinds(ctx context.Context, s *core.Session, _ core.Words, f *notifyFlags) (core.Result, error) {
 	s.Say("Getting notification kinds...")
 	var all map[string]registeredClient
 	if err := f.call(ctx, s, http.MethodGet, "/notifications", nil, &all); err != nil {
 		return nil, err
 	}
-	list := &kindList{Kinds: []kindRow{}}
+	list := &core.Listing[kindRow]{
+		Key: "kinds", None: "No notification kinds found.", Paint: core.Plain,
+		Heading: []string{"client", "kind", "description", "critical", "template"},
+		Cells: func(k kindRow) []string {
+			return []string{k.Client, k.Kind, k.Description, strconv.FormatBool(k.Critical), k.Template}
+		},
+	}
 	for _, id := range core.SortedKeys(all) {
 		for _, kind := range core.SortedKeys(all[id].Notifications) {
 			n := all[id].Notifications[kind]
-			list.Kinds = append(list.Kinds, kindRow{id, all[id].Name, kind, n.Description, n.Critical,
+			list.Rows = append(list.Rows, kindRow{id, all[id].Name, kind, n.Description, n.Critical,
 				used(n.Template, all[id].Template)})
 		}
 	}
@@ -153,23 +148,6 @@ type templateRow struct {
 	Name string `json:"name"`
 }
 
-type templateList struct {
-	Templates []templateRow `json:"templates"`
-}
-
-func (l *templateList) Show(p *term.Printer) {
-	if len(l.Templates) == 0 {
-		p.Println("No templates found.")
-		return
-	}
-	t := term.Table{Heading: []string{"id", "name"}}
-	for _, one := range l.Templates {
-		t.Rows = append(t.Rows, term.Cells(one.ID, one.Name))
-	}
-	p.Println("")
-	p.Table(t)
-}
-
 func (r *templateRow) Show(p *term.Printer) { p.Pairs([2]string{"template", p.Bold(r.ID)}) }
 
 func changeTemplates(ctx context.Context, s *core.Session, _ core.Words, f *templatesFlags) (core.Result, error) {
@@ -193,8 +171,7 @@ func changeTemplates(ctx context.Context, s *core.Session, _ core.Words, f *temp
 			return nil, err
 		}
 		s.Say("Assigning template %s to kind %s...", s.Out.Bold(id), s.Out.Bold(f.Assign))
-		path := "/clients/" + url.PathEscape(owner) + "/notifications/" + url.PathEscape(f.Assign) + "/template"
-		if err := f.call(ctx, s, http.MethodPut, path, map[string]string{"template": id}, nil); err != nil {
+		if err := f.assign(ctx, s, owner, f.Assign, id); err != nil {
 			return nil, err
 		}
 		s.OK()
@@ -210,9 +187,12 @@ func changeTemplates(ctx context.Context, s *core.Session, _ core.Words, f *temp
 	if err := f.call(ctx, s, http.MethodGet, "/templates", nil, &all); err != nil {
 		return nil, err
 	}
-	list := &templateList{Templates: []templateRow{}}
+	list := &core.Listing[templateRow]{
+		Key: "templates", Heading: []string{"id", "name"}, Paint: core.Plain,
+		Cells: func(t templateRow) []string { return []string{t.ID, t.Name} },
+	}
 	for _, id := range core.SortedKeys(all) {
-		list.Templates = append(list.Templates, templateRow{id, all[id].Name})
+		list.Rows = append(list.Rows, templateRow{id, all[id].Name})
 	}
 	return list, nil
 }
@@ -267,23 +247,6 @@ type receipt struct {
 	ID        string `json:"notification_id"`
 }
 
-type receipts struct {
-	Sent []receipt `json:"sent"`
-}
-
-func (r *receipts) Show(p *term.Printer) {
-	if len(r.Sent) == 0 {
-		p.Println("No recipients.")
-		return
-	}
-	t := term.Table{Heading: []string{"recipient", "status", "notification"}}
-	for _, one := range r.Sent {
-		t.Rows = append(t.Rows, []term.Cell{{Text: one.Recipient}, {Text: one.Status, Paint: p.State}, {Text: one.ID}})
-	}
-	p.Println("")
-	p.Table(t)
-}
-
 func sendNotification(ctx context.Context, s *core.Session, w core.Words, f *sendFlags) (core.Result, error) {
 	path, err := f.path(ctx, s)
 	if err != nil {
@@ -303,8 +266,12 @@ func sendNotification(ctx context.Context, s *core.Session, w core.Words, f *sen
 		return nil, core.UsageError("--text or --html is required")
 	}
 	s.Say("Sending %s...", s.Out.Bold(w["KIND"]))
-	out := &receipts{Sent: []receipt{}}
-	if err := f.call(ctx, s, http.MethodPost, path, body, &out.Sent); err != nil {
+	out := &core.Listing[receipt]{
+		Key: "sent", None: "No recipients.", Heading: []string{"recipient", "status", "notification"},
+		Paint: []core.Paint{nil, core.State},
+		Cells: func(r receipt) []string { return []string{r.Recipient, r.Status, r.ID} },
+	}
+	if err := f.call(ctx, s, http.MethodPost, path, body, &out.Rows); err != nil {
 		return nil, err
 	}
 	s.OK()
@@ -349,19 +316,19 @@ func recipientOf(ctx context.Context, s *core.Session, kind, name string) (strin
 	if guidForm.MatchString(name) {
 		return name, nil
 	}
-	var found []client.Thing
+	var found []cfapi.Thing
 	var err error
 	switch {
 	case kind == "org":
 		org, err := s.Org(ctx, name)
 		return org.GUID, err
 	case kind == "space" && s.Config.Org.GUID != "":
-		space, err := s.SpaceOf(ctx, client.Thing{GUID: s.Config.Org.GUID}, name)
+		space, err := s.Space(ctx, name)
 		return space.GUID, err
 	case kind == "space":
-		found, err = client.List[client.Thing](ctx, s.API, "/v3/spaces", url.Values{"names": {name}})
+		found, err = client.List[cfapi.Thing](ctx, s.API, "/v3/spaces", url.Values{"names": {name}})
 	default:
-		found, err = client.List[client.Thing](ctx, s.API, "/v3/users", url.Values{"usernames": {name}})
+		found, err = client.List[cfapi.Thing](ctx, s.API, "/v3/users", url.Values{"usernames": {name}})
 	}
 	switch {
 	case err != nil:

@@ -3,6 +3,7 @@ package push
 import (
 	"context"
 
+	"ingot/internal/base/cfapi"
 	"ingot/internal/cli/client"
 	"ingot/internal/cli/core"
 )
@@ -13,16 +14,14 @@ type createAppFlags struct {
 
 func createApp(ctx context.Context, s *core.Session, w core.Words, f *createAppFlags) (core.Result, error) {
 	s.Doing("Creating app %s", w["APP"])
-	body := map[string]any{"name": w["APP"], "relationships": map[string]any{"space": client.Relate(s.Config.Space.GUID)}}
+	body := map[string]any{"name": w["APP"], "relationships": map[string]any{"space": cfapi.Relate(s.Config.Space.GUID)}}
 	if f.Type == "docker" {
 		body["lifecycle"] = map[string]any{"type": "docker", "data": map[string]any{}}
 	}
-	var app client.App
+	var app cfapi.App
 	_, err := s.API.Post(ctx, "/v3/apps", body, &app)
 	if client.Says(err, "already exists") {
-		s.Say("App %s already exists.", w["APP"])
-		s.OK()
-		return &core.Made{Kind: "app", Name: w["APP"], GUID: "", Existed: true}, nil
+		return s.Exists("App", "app", w["APP"]), nil
 	}
 	if err != nil {
 		return nil, err

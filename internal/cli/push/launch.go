@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"time"
 
+	"ingot/internal/base/cfapi"
 	"ingot/internal/cli/apps"
 	"ingot/internal/cli/bits"
 	"ingot/internal/cli/client"
@@ -60,15 +61,15 @@ func (w *watching) failedStart(ctx context.Context, err error) error {
 // replace deploys a droplet and waits until it has replaced the version before it. If
 // it does not start, or is interrupted, that version stays.
 func (w *watching) replace(ctx context.Context, droplet string) error {
-	var web client.Process
+	var web cfapi.Process
 	if err := w.API.Get(ctx, "/v3/apps/"+w.app.GUID+"/processes/web", nil, &web); err != nil {
 		return err
 	}
-	var d client.Deployment
+	var d cfapi.Deployment
 	options := map[string]any{"max_in_flight": max(1, web.Instances), "min_healthy_time": provenAfter} // all at once
 	request := map[string]any{
 		"strategy": "rolling", "droplet": map[string]string{"guid": droplet},
-		"relationships": map[string]any{"app": client.Relate(w.app.GUID)},
+		"relationships": map[string]any{"app": cfapi.Relate(w.app.GUID)},
 		"options":       options,
 	}
 	_, err := w.API.Post(ctx, "/v3/deployments", request, &d)
@@ -88,7 +89,7 @@ func (w *watching) replace(ctx context.Context, droplet string) error {
 	after, cancel := context.WithTimeout(context.WithoutCancel(ctx), cancelTime)
 	defer cancel()
 	_, undo := w.API.Post(after, "/v3/deployments/"+d.GUID+"/actions/cancel", nil, nil)
-	if undo != nil && client.Status(undo) != http.StatusUnprocessableEntity { // it has ended by itself
+	if undo != nil && client.Status(undo) != http.StatusUnprocessableEntity { // it has already ended
 		w.droplet = "" // the next change is sent with all files
 		return errors.Join(err, fmt.Errorf("the deployment could not be canceled: %w", undo))
 	}
@@ -96,7 +97,7 @@ func (w *watching) replace(ctx context.Context, droplet string) error {
 }
 
 // awaitReady waits until instances of a deployment accept requests.
-func (w *watching) awaitReady(ctx context.Context, d *client.Deployment, instances int) error {
+func (w *watching) awaitReady(ctx context.Context, d *cfapi.Deployment, instances int) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, apps.Patience(w.Session, "CF_STARTUP_TIMEOUT", apps.StartPatience),
 		apps.ErrTooLong)
 	defer cancel()
@@ -142,8 +143,8 @@ func (w *watching) lookForNewer(ctx context.Context, cancel context.CancelCauseF
 }
 
 // ready reports whether the instances of a deployment accept requests.
-func (w *watching) ready(ctx context.Context, d *client.Deployment, instances int) (bool, error) {
-	var now client.Deployment
+func (w *watching) ready(ctx context.Context, d *cfapi.Deployment, instances int) (bool, error) {
+	var now cfapi.Deployment
 	if err := w.API.Get(ctx, "/v3/deployments/"+d.GUID, nil, &now); err != nil {
 		return false, err
 	}

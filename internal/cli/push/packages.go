@@ -9,6 +9,7 @@ import (
 	"net/url"
 	"os"
 
+	"ingot/internal/base/cfapi"
 	"ingot/internal/cli/apps"
 	"ingot/internal/cli/client"
 	"ingot/internal/cli/core"
@@ -45,12 +46,7 @@ type stageFlags struct {
 	Package string `long:"package-guid" value-name:"GUID" description:"Package to stage (default: the newest)"`
 }
 
-func stagePackage(ctx context.Context, s *core.Session, w core.Words, f *stageFlags) (core.Result, error) {
-	s.Doing("Staging package for app %s", w["APP"])
-	app, err := s.App(ctx, w["APP"])
-	if err != nil {
-		return nil, err
-	}
+func stagePackage(ctx context.Context, s *core.Session, app cfapi.App, f *stageFlags) (core.Result, error) {
 	guid := f.Package
 	if guid == "" {
 		newest, err := apps.NewestPackage(ctx, s, app)
@@ -93,8 +89,8 @@ func copySource(ctx context.Context, s *core.Session, w core.Words, f *copyFlags
 	if err != nil {
 		return nil, err
 	}
-	var pkg client.Package
-	body := map[string]any{"relationships": map[string]any{"app": client.Relate(to.GUID)}}
+	var pkg cfapi.Package
+	body := map[string]any{"relationships": map[string]any{"app": cfapi.Relate(to.GUID)}}
 	if _, err := s.API.Post(ctx, "/v3/packages?source_guid="+url.QueryEscape(source.GUID), body, &pkg); err != nil {
 		return nil, err
 	}
@@ -121,12 +117,7 @@ type pathFlag struct {
 	Path string `short:"p" value-name:"FILE" description:"File to write (default: APP_manifest.yml in this folder)"`
 }
 
-func createAppManifest(ctx context.Context, s *core.Session, w core.Words, f *pathFlag) (core.Result, error) {
-	s.Doing("Creating an app manifest from current settings of app %s", w["APP"])
-	app, err := s.App(ctx, w["APP"])
-	if err != nil {
-		return nil, err
-	}
+func createAppManifest(ctx context.Context, s *core.Session, app cfapi.App, f *pathFlag) (core.Result, error) {
 	reply, err := s.API.Do(ctx, client.Call{Method: http.MethodGet, URL: "/v3/apps/" + app.GUID + "/manifest",
 		Accept: "application/x-yaml"})
 	if err != nil {
@@ -153,11 +144,11 @@ func packageCommands() []*core.Command {
 		core.Entry("create-package", "APP [-p PATH | --docker-image IMAGE]", "Upload a package of an app", core.NeedsSpace,
 			createPackage, "my-app -p .").Slow(),
 		core.Entry("stage-package", "APP [--package-guid GUID]", "Stage a package into a droplet", core.NeedsSpace,
-			stagePackage, "my-app").Alias("stage").Slow(),
+			core.OnApp("Staging package for app %s", stagePackage), "my-app").Alias("stage").Slow(),
 		core.Entry("copy-source", "SOURCE DESTINATION [-s SPACE] [-o ORG] [--no-restart]",
 			"Copy the files of an app to another one", core.NeedsSpace, copySource, "my-app your-app",
 			"my-app your-app -s other --no-restart").Slow(),
 		core.Entry("create-app-manifest", "APP [-p FILE]", "Write a manifest with an app's settings", core.NeedsSpace,
-			createAppManifest, "my-app -p manifest.yml"),
+			core.OnApp("Creating an app manifest from current settings of app %s", createAppManifest), "my-app -p manifest.yml"),
 	))
 }

@@ -221,16 +221,8 @@ func (f *pushFlags) sizes(o apps.DeployOptions) error {
 	if f.Instances != nil {
 		o["web_instances"] = *f.Instances
 	}
-	for _, size := range []struct{ flag, text, key string }{{"-m", f.Memory, "memory_in_mb"},
-		{"-k", f.Disk, "disk_in_mb"}} {
-		if size.text == "" {
-			continue
-		}
-		mb, err := core.Megabytes(size.text)
-		if err != nil {
-			return fmt.Errorf("%s: %w", size.flag, err)
-		}
-		o[size.key] = mb
+	if err := core.Sizes(o, f.Memory, f.Disk); err != nil {
+		return err
 	}
 	if f.LogRate == "" {
 		return nil

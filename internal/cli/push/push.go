@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"strings"
 
+	"ingot/internal/base/cfapi"
 	"ingot/internal/cli/apps"
 	"ingot/internal/cli/client"
 	"ingot/internal/cli/core"
@@ -40,13 +41,8 @@ func pushApps(ctx context.Context, s *core.Session, w core.Words, f *pushAppFlag
 	if err != nil {
 		return nil, core.UsageError(err.Error())
 	}
-	for _, size := range []struct{ flag, text string }{{"-m", f.Memory}, {"-k", f.Disk}} {
-		if size.text == "" {
-			continue
-		}
-		if _, err := core.Megabytes(size.text); err != nil {
-			return nil, core.UsageError(size.flag + ": " + err.Error())
-		}
+	if err := core.Sizes(map[string]any{}, f.Memory, f.Disk); err != nil {
+		return nil, err
 	}
 	if f.Droplet != "" {
 		if err := f.checkDroplet(s.Env); err != nil {
@@ -134,16 +130,16 @@ func beginManifest(ctx context.Context, s *core.Session, doc *document) (func() 
 }
 
 // planned finds the apps of the plans.
-func planned(ctx context.Context, s *core.Session, plans []plan) (map[string]client.App, error) {
+func planned(ctx context.Context, s *core.Session, plans []plan) (map[string]cfapi.App, error) {
 	var names []string
 	for _, p := range plans {
 		names = append(names, strings.ReplaceAll(p.name, ",", "%2C")) // escape commas, which separate names
 	}
-	found, err := client.List[client.App](ctx, s.API, "/v3/apps", s.InSpace("names", strings.Join(names, ",")))
+	found, err := client.List[cfapi.App](ctx, s.API, "/v3/apps", s.InSpace("names", strings.Join(names, ",")))
 	if err != nil {
 		return nil, err
 	}
-	apps := map[string]client.App{}
+	apps := map[string]cfapi.App{}
 	for _, a := range found {
 		apps[a.Name] = a
 	}
@@ -157,7 +153,7 @@ func planned(ctx context.Context, s *core.Session, plans []plan) (map[string]cli
 }
 
 // pushOne uploads the files of one app, stages and starts it.
-func (f *pushAppFlags) pushOne(ctx context.Context, s *core.Session, p plan, app client.App, l *load,
+func (f *pushAppFlags) pushOne(ctx context.Context, s *core.Session, p plan, app cfapi.App, l *load,
 	applied func() error, options apps.DeployOptions) (*apps.Summary, error) {
 	var pkg, droplet string
 	var err error

@@ -9,6 +9,7 @@ import (
 	"os"
 	"strings"
 
+	"ingot/internal/base/cfapi"
 	"ingot/internal/cli/bits"
 	"ingot/internal/cli/client"
 	"ingot/internal/cli/core"
@@ -31,9 +32,9 @@ func near(s *core.Session) bool {
 }
 
 // upload creates a package from the loaded files and waits until it is ready.
-func upload(ctx context.Context, s *core.Session, p plan, app client.App, l *load) (string, error) {
-	var pkg client.Package
-	kind := map[string]any{"type": "bits", "relationships": map[string]any{"app": client.Relate(app.GUID)}}
+func upload(ctx context.Context, s *core.Session, p plan, app cfapi.App, l *load) (string, error) {
+	var pkg cfapi.Package
+	kind := map[string]any{"type": "bits", "relationships": map[string]any{"app": cfapi.Relate(app.GUID)}}
 	if p.docker != "" {
 		kind["type"] = "docker"
 		data := map[string]any{"image": p.docker}
@@ -82,7 +83,7 @@ func upload(ctx context.Context, s *core.Session, p plan, app client.App, l *loa
 }
 
 // awaitPackage waits until a package can be staged.
-func awaitPackage(ctx context.Context, s *core.Session, pkg *client.Package) error {
+func awaitPackage(ctx context.Context, s *core.Session, pkg *cfapi.Package) error {
 	return client.Poll(ctx, func() (bool, error) {
 		switch pkg.State {
 		case "READY":
@@ -103,7 +104,7 @@ func matchResources(ctx context.Context, s *core.Session, l *load) ([]client.Res
 	for _, f := range l.files {
 		if f.Regular() && f.Size >= matchLeast {
 			ask = append(ask, client.Resource{Path: f.Path, Mode: fmt.Sprintf("%04o", f.Mode.Perm()),
-				Checksum: client.Checksum{Value: f.SHA1}, Size: f.Size})
+				Checksum: cfapi.Checksum{Value: f.SHA1}, Size: f.Size})
 			total += f.Size
 		}
 	}
@@ -187,13 +188,13 @@ func (f *pushFlags) checkDroplet(w *core.Env) error {
 }
 
 // uploadDroplet uploads a file as a droplet and waits until it is ready.
-func uploadDroplet(ctx context.Context, s *core.Session, app client.App, path string) (string, error) {
+func uploadDroplet(ctx context.Context, s *core.Session, app cfapi.App, path string) (string, error) {
 	info, err := os.Stat(path)
 	if err != nil {
 		return "", err
 	}
-	var droplet client.Droplet
-	body := map[string]any{"relationships": map[string]any{"app": client.Relate(app.GUID)}}
+	var droplet cfapi.Droplet
+	body := map[string]any{"relationships": map[string]any{"app": cfapi.Relate(app.GUID)}}
 	if _, err := s.API.Post(ctx, "/v3/droplets", body, &droplet); err != nil {
 		return "", err
 	}

@@ -14,6 +14,7 @@ import (
 	"sync"
 	"time"
 
+	"ingot/internal/base/cfapi"
 	"ingot/internal/base/plural"
 	"ingot/internal/cli/apps"
 	"ingot/internal/cli/bits"
@@ -22,7 +23,7 @@ import (
 	"ingot/internal/cli/watch"
 )
 
-// devFlags are those of push --watch.
+// devFlags are the flags of push --watch.
 type devFlags struct {
 	pushFlags
 	NoLogs bool `long:"no-logs" description:"Do not show the app's log"`
@@ -68,10 +69,10 @@ func (f *pushAppFlags) watchable(s *core.Session, plans []plan) error {
 type watching struct {
 	*core.Session
 	plan    plan
-	app     client.App
+	app     cfapi.App
 	folders *watch.Folders
 	noLogs  bool
-	// files and droplet are those of the app's current version, which a change differs
+	// files and droplet belong to the app's current version, which a change differs
 	// from. An empty droplet means that none is known: all files are sent.
 	files   []bits.File
 	droplet string
@@ -85,7 +86,7 @@ type watching struct {
 }
 
 // watch pushes an app and then every change to its folder, until the user interrupts.
-func (f *pushAppFlags) watch(ctx context.Context, s *core.Session, p plan, app client.App, l *load,
+func (f *pushAppFlags) watch(ctx context.Context, s *core.Session, p plan, app cfapi.App, l *load,
 	applied func() error) error {
 	w := &watching{Session: s, plan: p, app: app, noLogs: f.NoLogs, folders: watch.New(watch.DefaultQuiet,
 		watch.DefaultPoll)}
@@ -231,7 +232,7 @@ func (w *watching) send(ctx context.Context, files []bits.File) (droplet, how st
 	if len(news)+len(gone) == 0 {
 		return w.droplet, "as before, restarted", nil // a failed change was undone
 	}
-	made, err := w.API.SendChange(ctx, w.app.GUID, client.Change{Droplet: client.GUID{GUID: w.droplet}, Deleted: gone},
+	made, err := w.API.SendChange(ctx, w.app.GUID, client.Change{Droplet: cfapi.GUID{GUID: w.droplet}, Deleted: gone},
 		archive)
 	switch client.Status(err) {
 	case http.StatusNotFound, http.StatusPreconditionFailed, http.StatusUnprocessableEntity:
@@ -269,7 +270,7 @@ func (w *watching) detected(ctx context.Context, news []bits.File, gone []string
 	if len(gone) > 0 || slices.ContainsFunc(news, func(f bits.File) bool { return !before[f.Path] }) {
 		return nil
 	}
-	var d client.Droplet
+	var d cfapi.Droplet
 	if w.API.Get(ctx, "/v3/droplets/"+w.droplet, nil, &d) != nil {
 		return nil // the build finds them
 	}
@@ -291,7 +292,7 @@ func (w *watching) compile(ctx context.Context, pkg string, buildpacks []string,
 		}
 		w.Say("Waiting for another build of app %s to end...", w.app.Name)
 		err = client.Poll(ctx, func() (bool, error) {
-			builds, err := client.List[client.Build](ctx, w.API, "/v3/builds", url.Values{"app_guids": {w.app.GUID},
+			builds, err := client.List[cfapi.Build](ctx, w.API, "/v3/builds", url.Values{"app_guids": {w.app.GUID},
 				"states": {"STAGING"}})
 			return len(builds) == 0, err
 		})

@@ -21,9 +21,7 @@ func createRoute(ctx context.Context, s *core.Session, w core.Words, f *RouteFla
 	}
 	route, err := f.create(ctx, s, domain.GUID)
 	if client.Says(err, "Route already exists") {
-		s.Say("Route %s already exists.", f.Address(domain.Name))
-		s.OK()
-		return &core.Made{Kind: "route", Name: f.Address(domain.Name), GUID: "", Existed: true}, nil
+		return s.Exists("Route", "route", f.Address(domain.Name)), nil
 	}
 	if err != nil {
 		return nil, err
@@ -40,10 +38,8 @@ type deleteRouteFlags struct {
 
 func deleteRoute(ctx context.Context, s *core.Session, w core.Words, f *deleteRouteFlags) (core.Result, error) {
 	address := f.Address(w["DOMAIN"])
-	if !f.Force {
-		if err := s.Confirm(ctx, "Really delete the route "+address); err != nil {
-			return nil, err
-		}
+	if err := s.Confirm(ctx, f.Force, "Really delete the route "+address); err != nil {
+		return nil, err
 	}
 	s.Doing("Deleting route %s", address)
 	domain, err := s.Domain(ctx, w["DOMAIN"])
@@ -55,9 +51,7 @@ func deleteRoute(ctx context.Context, s *core.Session, w core.Words, f *deleteRo
 		return nil, err
 	}
 	if route == nil {
-		s.Say("Route %s does not exist.", address)
-		s.OK()
-		return &core.Removed{Kind: "route", Name: address}, nil
+		return s.Absent("Route", "route", address)
 	}
 	if err := s.API.Delete(ctx, "/v3/routes/"+route.GUID); err != nil {
 		return nil, err

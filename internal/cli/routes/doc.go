@@ -3,5 +3,5 @@
 //
 // It must not import other packages of commands.
 //
-// Imports: cli/client, cli/core, cli/term.
+// Imports: base/cfapi, cli/client, cli/core, cli/term.
 package routes

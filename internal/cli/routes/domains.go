@@ -5,7 +5,7 @@ import (
 	"net/http"
 	"net/url"
 
-	"ingot/internal/cli/client"
+	"ingot/internal/base/cfapi"
 	"ingot/internal/cli/core"
 )
 
@@ -45,7 +45,7 @@ func createPrivateDomain(ctx context.Context, s *core.Session, w core.Words, _ *
 		return nil, err
 	}
 	return s.Create(ctx, "domain", w["DOMAIN"], "/v3/domains", map[string]any{"name": w["DOMAIN"],
-		"relationships": map[string]any{"organization": client.Relate(org.GUID)}}, "")
+		"relationships": map[string]any{"organization": cfapi.Relate(org.GUID)}}, "")
 }
 
 type sharedDomainFlags struct {
@@ -76,37 +76,26 @@ func createSharedDomain(ctx context.Context, s *core.Session, w core.Words, f *s
 	return s.Create(ctx, "domain", w["DOMAIN"], "/v3/domains", body, "")
 }
 
-type ownedDomain struct {
-	client.Thing
-	Relationships struct {
-		Org client.To `json:"organization"`
-	} `json:"relationships"`
-}
-
 // deleteDomain deletes a private or a shared domain, and refuses the other kind.
-func deleteDomain(private bool) func(context.Context, *core.Session, core.Words, *core.ForceFlag) (core.Result, error) {
+func deleteDomain(private bool) core.Action[core.ForceFlag] {
 	return func(ctx context.Context, s *core.Session, w core.Words, f *core.ForceFlag) (core.Result, error) {
 		kind, other := "shared", "private"
 		if private {
 			kind, other = other, kind
 		}
 		name := w["DOMAIN"]
-		if !f.Force {
-			if err := s.Confirm(ctx, "Really delete the "+kind+" domain "+name+" and its routes"); err != nil {
-				return nil, err
-			}
+		if err := s.Confirm(ctx, f.Force, "Really delete the "+kind+" domain "+name+" and its routes"); err != nil {
+			return nil, err
 		}
 		s.Acting("Deleting "+kind+" domain %s", name)
-		d, err := core.Named(ctx, s, "Domain", "/v3/domains", name, nil, func(d ownedDomain) string { return d.Name })
+		d, err := core.Named[cfapi.Domain](ctx, s, "Domain", "/v3/domains", name, nil)
 		if core.IsNotFound(err) {
-			s.Say("Domain %s does not exist.", name)
-			s.OK()
-			return &core.Removed{Kind: "domain", Name: name}, nil
+			return s.Absent("Domain", "domain", name)
 		}
 		if err != nil {
 			return nil, err
 		}
-		if (d.Relationships.Org.GUID() != "") != private {
+		if (d.Relationships.Organization.GUID() != "") != private {
 			return nil, &core.Problem{What: "Nothing was deleted.", Why: name + " is a " + other + " domain",
 				Try: "'" + s.Env.Program + " delete-" + other + "-domain " + name + "'"}
 		}
@@ -125,14 +114,11 @@ func sharePrivateDomain(ctx context.Context, s *core.Session, w core.Words, _ *c
 	if err != nil {
 		return nil, err
 	}
-	if err := s.Send(ctx, http.MethodPost, "/v3/domains/"+domain.GUID+"/relationships/shared_organizations",
-		core.RelateAll(org.GUID)); err != nil {
-		return nil, err
-	}
-	return s.Done("domain", domain.Name, "org", org.Name)
+	return s.Change(ctx, http.MethodPost, "/v3/domains/"+domain.GUID+"/relationships/shared_organizations",
+		cfapi.RelateAll(org.GUID), "domain", domain.Name, "org", org.Name)
 }
 
-func domainAndOrg(ctx context.Context, s *core.Session, w core.Words) (domain, org client.Thing, err error) {
+func domainAndOrg(ctx context.Context, s *core.Session, w core.Words) (domain, org cfapi.Thing, err error) {
 	if domain, err = s.Domain(ctx, w["DOMAIN"]); err != nil {
 		return domain, org, err
 	}
@@ -141,21 +127,16 @@ func domainAndOrg(ctx context.Context, s *core.Session, w core.Words) (domain, o
 }
 
 func unsharePrivateDomain(ctx context.Context, s *core.Session, w core.Words, f *core.ForceFlag) (core.Result, error) {
-	if !f.Force {
-		if err := s.Confirm(ctx, "Really unshare the domain "+w["DOMAIN"]+" with the org "+w["ORG"]); err != nil {
-			return nil, err
-		}
+	if err := s.Confirm(ctx, f.Force, "Really unshare the domain "+w["DOMAIN"]+" with the org "+w["ORG"]); err != nil {
+		return nil, err
 	}
 	s.Acting("Unsharing domain %s from org %s", w["DOMAIN"], w["ORG"])
 	domain, org, err := domainAndOrg(ctx, s, w)
 	if err != nil {
 		return nil, err
 	}
-	if err := s.Send(ctx, http.MethodDelete, "/v3/domains/"+domain.GUID+"/relationships/shared_organizations/"+org.GUID,
-		nil); err != nil {
-		return nil, err
-	}
-	return s.Done("domain", domain.Name, "org", org.Name)
+	return s.Change(ctx, http.MethodDelete, "/v3/domains/"+domain.GUID+"/relationships/shared_organizations/"+org.GUID,
+		nil, "domain", domain.Name, "org", org.Name)
 }
 
 func domainCommands() []*core.Command {

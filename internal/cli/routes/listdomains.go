@@ -4,6 +4,7 @@ import (
 	"context"
 	"strings"
 
+	"ingot/internal/base/cfapi"
 	"ingot/internal/cli/client"
 	"ingot/internal/cli/core"
 )
@@ -17,16 +18,8 @@ type domainRow struct {
 }
 
 func listDomains(ctx context.Context, s *core.Session, _ core.Words, _ *core.NoFlags) (core.Result, error) {
-	s.Say("Getting domains in org %s as %s...", s.Out.Bold(s.Config.Org.Name), s.Out.Bold(s.API.User().Name()))
-	type domain struct {
-		client.Thing
-		Internal      bool     `json:"internal"`
-		Protocols     []string `json:"supported_protocols"`
-		Relationships struct {
-			Org client.To `json:"organization"`
-		} `json:"relationships"`
-	}
-	found, err := client.List[domain](ctx, s.API, "/v3/organizations/"+s.Config.Org.GUID+"/domains", nil)
+	s.Acting("Getting domains in org %s", s.Config.Org.Name)
+	found, err := client.List[cfapi.Domain](ctx, s.API, "/v3/organizations/"+s.Config.Org.GUID+"/domains", nil)
 	if err != nil {
 		return nil, err
 	}
@@ -36,7 +29,7 @@ func listDomains(ctx context.Context, s *core.Session, _ core.Words, _ *core.NoF
 		}}
 	for _, d := range found {
 		row := domainRow{d.Name, d.GUID, "shared", d.Internal, d.Protocols}
-		if d.Relationships.Org.GUID() != "" {
+		if d.Relationships.Organization.GUID() != "" {
 			row.Available = "private"
 		}
 		out.Rows = append(out.Rows, row)

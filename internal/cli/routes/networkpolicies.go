@@ -4,12 +4,14 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/url"
 	"slices"
 	"strconv"
 	"strings"
 
+	"ingot/internal/base/cfapi"
 	"ingot/internal/cli/client"
 	"ingot/internal/cli/core"
 )
@@ -62,14 +64,11 @@ func networkPolicies(ctx context.Context, s *core.Session, _ core.Words, f *sour
 		}
 		q.Set("guids", app.GUID)
 	}
-	sources, err := client.List[client.App](ctx, s.API, "/v3/apps", q)
+	sources, err := client.List[cfapi.App](ctx, s.API, "/v3/apps", q)
 	if err != nil {
 		return nil, err
 	}
-	names := map[string]string{}
-	for _, a := range sources {
-		names[a.GUID] = a.Name
-	}
+	names := cfapi.Names(sources)
 	var found struct {
 		Policies []policy `json:"policies"`
 	}
@@ -90,20 +89,14 @@ func networkPolicies(ctx context.Context, s *core.Session, _ core.Words, f *sour
 // policyRows names the apps that policies lead to, with their spaces and orgs.
 func policyRows(ctx context.Context, s *core.Session, policies []policy,
 	sources map[string]string) ([]policyRow, error) {
-	type place struct {
-		client.Thing
-		Relationships struct {
-			Org client.To `json:"organization"`
-		} `json:"relationships"`
-	}
 	var guids []string
 	for _, p := range policies {
 		guids = append(guids, p.Destination.ID)
 	}
 	slices.Sort(guids)
-	apps, spaces, orgs := map[string]client.App{}, map[string]place{}, map[string]client.Thing{}
+	apps, spaces, orgs := map[string]cfapi.App{}, map[string]cfapi.Space{}, map[string]cfapi.Thing{}
 	for some := range slices.Chunk(slices.Compact(guids), 100) {
-		found, included, err := client.ListWith[client.App](ctx, s.API, "/v3/apps",
+		found, included, err := client.ListWith[cfapi.App](ctx, s.API, "/v3/apps",
 			url.Values{"guids": {strings.Join(some, ",")}, "include": {"space.organization"}})
 		if err != nil {
 			return nil, err
@@ -111,12 +104,8 @@ func policyRows(ctx context.Context, s *core.Session, policies []policy,
 		for _, a := range found {
 			apps[a.GUID] = a
 		}
-		for guid, sp := range client.Of[place](included, "spaces") {
-			spaces[guid] = sp
-		}
-		for guid, o := range client.Of[client.Thing](included, "organizations") {
-			orgs[guid] = o
-		}
+		maps.Copy(spaces, client.Of[cfapi.Space](included, "spaces"))
+		maps.Copy(orgs, client.Of[cfapi.Thing](included, "organizations"))
 	}
 	var rows []policyRow
 	for _, p := range policies {
@@ -127,7 +116,7 @@ func policyRows(ctx context.Context, s *core.Session, policies []policy,
 			ports += "-" + strconv.Itoa(p.Destination.Ports.End)
 		}
 		rows = append(rows, policyRow{sources[p.Source.ID], cmp.Or(to.Name, p.Destination.ID), p.Destination.Protocol, ports,
-			at.Name, orgs[at.Relationships.Org.GUID()].Name})
+			at.Name, orgs[at.Relationships.Organization.GUID()].Name})
 	}
 	return rows, nil
 }
@@ -156,7 +145,7 @@ func (f *policyFlags) ports() (first, last int, err error) {
 }
 
 // changePolicy adds a network policy or removes it.
-func changePolicy(add bool) func(context.Context, *core.Session, core.Words, *policyFlags) (core.Result, error) {
+func changePolicy(add bool) core.Action[policyFlags] {
 	return func(ctx context.Context, s *core.Session, w core.Words, f *policyFlags) (core.Result, error) {
 		first, last, err := f.ports()
 		if err != nil {
@@ -193,10 +182,8 @@ func changePolicy(add bool) func(context.Context, *core.Session, core.Words, *po
 				return s.Done("source", from.Name, "destination", to.Name, "removed", false)
 			}
 		}
-		if err := s.Send(ctx, http.MethodPost, at+path, map[string]any{"policies": []policy{p}}); err != nil {
-			return nil, err
-		}
-		return s.Done("source", from.Name, "destination", to.Name, "protocol", f.Protocol, "ports", f.Port)
+		return s.Change(ctx, http.MethodPost, at+path, map[string]any{"policies": []policy{p}}, "source", from.Name,
+			"destination", to.Name, "protocol", f.Protocol, "ports", f.Port)
 	}
 }
 

@@ -9,12 +9,13 @@ import (
 	"strconv"
 	"strings"
 
+	"ingot/internal/base/cfapi"
 	"ingot/internal/cli/client"
 	"ingot/internal/cli/core"
 )
 
 // Existing finds the route that the flags name.
-func (f RouteFlags) Existing(ctx context.Context, s *core.Session, domain string) (*client.Route, client.Thing, error) {
+func (f RouteFlags) Existing(ctx context.Context, s *core.Session, domain string) (*cfapi.Route, cfapi.Thing, error) {
 	d, err := s.Domain(ctx, domain)
 	if err != nil {
 		return nil, d, err
@@ -35,7 +36,7 @@ type destinationRow struct {
 }
 
 type optionedRoute struct {
-	client.Route
+	cfapi.Route
 	Options map[string]any `json:"options"`
 }
 
@@ -49,14 +50,11 @@ func showRoute(ctx context.Context, s *core.Session, w core.Words, f *RouteFlags
 	if err := s.API.Get(ctx, "/v3/routes/"+found.GUID, nil, &route); err != nil {
 		return nil, err
 	}
-	apps, err := client.List[client.App](ctx, s.API, "/v3/apps", s.InSpace("per_page", "5000"))
+	apps, err := client.List[cfapi.App](ctx, s.API, "/v3/apps", s.InSpace("per_page", "5000"))
 	if err != nil {
 		return nil, err
 	}
-	names := map[string]string{}
-	for _, a := range apps {
-		names[a.GUID] = a.Name
-	}
+	names := cfapi.Names(apps)
 	rows := []destinationRow{}
 	for _, d := range route.Destinations {
 		rows = append(rows, destinationRow{cmp.Or(names[d.App.GUID], d.App.GUID), d.App.Process.Type, d.Port, d.Protocol})
@@ -65,12 +63,9 @@ func showRoute(ctx context.Context, s *core.Session, w core.Words, f *RouteFlags
 	for _, name := range core.SortedKeys(route.Options) {
 		options = append(options, fmt.Sprintf("%s=%v", name, route.Options[name]))
 	}
-	port := ""
-	if route.Port > 0 {
-		port = strconv.Itoa(route.Port)
-	}
 	return &core.Sheet{
-		Pairs: [][2]string{{"domain", domain.Name}, {"host", route.Host}, {"port", port}, {"path", route.Path},
+		Pairs: [][2]string{{"domain", domain.Name}, {"host", route.Host}, {"port", shownPort(route.Port)},
+			{"path", route.Path},
 			{"protocol", route.Protocol}, {"options", strings.Join(options, ", ")}},
 		More: &core.Listing[destinationRow]{Key: "destinations", Rows: rows, Heading: []string{"app", "process", "port",
 			"app-protocol"}, Cells: func(d destinationRow) []string {
@@ -92,15 +87,7 @@ func checkRoute(ctx context.Context, s *core.Session, w core.Words, f *RouteFlag
 		return nil, err
 	}
 	q := url.Values{}
-	if f.Host != "" {
-		q.Set("host", f.Host)
-	}
-	if f.Path != "" {
-		q.Set("path", f.path())
-	}
-	if f.Port > 0 {
-		q.Set("port", strconv.Itoa(f.Port))
-	}
+	cfapi.Filter(q, "host", f.Host, "path", f.path(), "port", shownPort(f.Port))
 	var match struct {
 		Exists bool `json:"matching_route"`
 	}
@@ -138,17 +125,13 @@ func updateRoute(ctx context.Context, s *core.Session, w core.Words, f *updateRo
 	if err != nil {
 		return nil, err
 	}
-	if err := s.Send(ctx, http.MethodPatch, "/v3/routes/"+route.GUID, map[string]any{"options": options}); err != nil {
-		return nil, err
-	}
-	return s.Done("route", route.URL, "options", options)
+	return s.Change(ctx, http.MethodPatch, "/v3/routes/"+route.GUID, map[string]any{"options": options}, "route",
+		route.URL, "options", options)
 }
 
 func deleteOrphanedRoutes(ctx context.Context, s *core.Session, _ core.Words, f *core.ForceFlag) (core.Result, error) {
-	if !f.Force {
-		if err := s.Confirm(ctx, "Really delete all routes of the space that are not mapped to an app"); err != nil {
-			return nil, err
-		}
+	if err := s.Confirm(ctx, f.Force, "Really delete all routes of the space that are not mapped to an app"); err != nil {
+		return nil, err
 	}
 	s.Doing("Deleting routes that are not mapped")
 	if err := s.API.Delete(ctx, "/v3/spaces/"+s.Config.Space.GUID+"/routes?unmapped=true"); err != nil {
@@ -213,16 +196,13 @@ func routeToSpace(verb, method, relation string, body func(guid string) any) fun
 		if method == http.MethodDelete {
 			path += "/" + space.GUID
 		}
-		if err := s.Send(ctx, method, path, body(space.GUID)); err != nil {
-			return nil, err
-		}
-		return s.Done("route", route.URL, "org", org.Name, "space", space.Name)
+		return s.Change(ctx, method, path, body(space.GUID), "route", route.URL, "org", org.Name, "space", space.Name)
 	}
 }
 
 func routeCommands() []*core.Command {
 	const route, other = "DOMAIN [-n HOST] [--path PATH]", "DOMAIN [-n HOST] [--path PATH] [-s SPACE] [-o ORG]"
-	toAll := func(guid string) any { return core.RelateAll(guid) }
+	toAll := func(guid string) any { return cfapi.RelateAll(guid) }
 	return core.InGroup(core.GroupRoutes,
 		core.Entry("route", route+" [--port PORT]", "Show a route and its destinations", core.NeedsSpace, showRoute,
 			"apps.localhost -n blue").Alias("ro"),
@@ -240,6 +220,6 @@ func routeCommands() []*core.Command {
 			routeToSpace("Unsharing route %s from", http.MethodDelete, "shared_spaces", func(string) any { return nil }),
 			"apps.localhost -n blue -s other"),
 		core.Entry("move-route", other, "Move a route to another space", core.NeedsSpace, routeToSpace("Moving route %s to",
-			http.MethodPatch, "space", func(guid string) any { return client.Relate(guid) }), "apps.localhost -n blue -s other"),
+			http.MethodPatch, "space", func(guid string) any { return cfapi.Relate(guid) }), "apps.localhost -n blue -s other"),
 	)
 }

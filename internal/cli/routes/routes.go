@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 
+	"ingot/internal/base/cfapi"
 	"ingot/internal/cli/client"
 	"ingot/internal/cli/core"
 	"ingot/internal/cli/term"
@@ -25,64 +26,30 @@ type routeRow struct {
 	Apps     []string `json:"apps"`
 }
 
-type routeList struct {
-	Routes []routeRow `json:"routes"`
-
-	bare bool // show cf's columns, without URLs
-}
-
-func (l *routeList) Show(p *term.Printer) {
-	if len(l.Routes) == 0 {
-		p.Println("No routes found.")
-		return
-	}
-	t := term.Table{Heading: []string{"url", "host", "domain", "port", "path", "protocol", "apps"}}
-	for _, r := range l.Routes {
-		port := ""
-		if r.Port > 0 {
-			port = strconv.Itoa(r.Port)
-		}
-		t.Rows = append(t.Rows, term.Cells(r.Address, r.Host, r.Domain, port, r.Path, r.Protocol, strings.Join(r.Apps, ", ")))
-	}
-	if l.bare {
-		t.Heading = t.Heading[1:]
-		for i := range t.Rows {
-			t.Rows[i] = t.Rows[i][1:]
-		}
-	}
-	p.Println("")
-	p.Table(t)
-}
-
 func listRoutes(ctx context.Context, s *core.Session, _ core.Words, _ *core.NoFlags) (core.Result, error) {
 	s.Doing("Getting routes")
-	var routes []client.Route
-	var apps []client.App
-	var domains []client.Thing
+	var routes []cfapi.Route
+	var apps []cfapi.App
+	var domains []cfapi.Thing
 	err := core.Concurrently(
-		func() (err error) {
-			routes, err = client.List[client.Route](ctx, s.API, "/v3/routes", s.InSpace("per_page", "5000"))
-			return err
-		},
-		func() (err error) {
-			apps, err = client.List[client.App](ctx, s.API, "/v3/apps", s.InSpace("per_page", "5000"))
-			return err
-		},
-		func() (err error) {
-			domains, err = client.List[client.Thing](ctx, s.API, "/v3/domains", nil)
-			return err
-		})
+		core.Into(ctx, s, &routes, "/v3/routes", s.InSpace("per_page", "5000")),
+		core.Into(ctx, s, &apps, "/v3/apps", s.InSpace("per_page", "5000")),
+		core.Into(ctx, s, &domains, "/v3/domains", nil))
 	if err != nil {
 		return nil, err
 	}
-	appNames, domainNames := map[string]string{}, map[string]string{}
-	for _, a := range apps {
-		appNames[a.GUID] = a.Name
+	appNames, domainNames := cfapi.Names(apps), cfapi.Names(domains)
+	bare := s.Env.Program == "cf" // shows cf's columns, without URLs
+	list := &core.Listing[routeRow]{
+		Key: "routes", Heading: []string{"url", "host", "domain", "port", "path", "protocol", "apps"}, Paint: core.Plain,
+		Cells: func(r routeRow) []string {
+			return []string{r.Address, r.Host, r.Domain, shownPort(r.Port), r.Path, r.Protocol, strings.Join(r.Apps, ", ")}
+		},
 	}
-	for _, d := range domains {
-		domainNames[d.GUID] = d.Name
+	if bare {
+		cells := list.Cells
+		list.Heading, list.Cells = list.Heading[1:], func(r routeRow) []string { return cells(r)[1:] }
 	}
-	list := &routeList{Routes: []routeRow{}, bare: s.Env.Program == "cf"}
 	for _, r := range routes {
 		row := routeRow{r.GUID, r.URL, s.Address(r), r.Host, domainNames[r.Relationships.Domain.GUID()], r.Port, r.Path,
 			r.Protocol, []string{}}
@@ -91,14 +58,22 @@ func listRoutes(ctx context.Context, s *core.Session, _ core.Words, _ *core.NoFl
 			if d.Port != 0 && d.Port != 8080 {
 				name += ":" + strconv.Itoa(d.Port)
 			}
-			if d.App.Sidecar != nil && !list.bare {
+			if d.App.Sidecar != nil && !bare {
 				name += " (" + d.App.Sidecar.Name + ")"
 			}
 			row.Apps = append(row.Apps, name)
 		}
-		list.Routes = append(list.Routes, row)
+		list.Rows = append(list.Rows, row)
 	}
 	return list, nil
+}
+
+// shownPort returns a port as text; HTTP routes have none.
+func shownPort(port int) string {
+	if port == 0 {
+		return ""
+	}
+	return strconv.Itoa(port)
 }
 
 // RouteFlags identify a route of a domain.
@@ -110,9 +85,7 @@ type RouteFlags struct {
 
 func (f RouteFlags) query(domain string) url.Values {
 	q := url.Values{"domain_guids": {domain}, "hosts": {f.Host}, "paths": {f.path()}}
-	if f.Port > 0 {
-		q.Set("ports", strconv.Itoa(f.Port))
-	}
+	cfapi.Filter(q, "ports", shownPort(f.Port))
 	return q
 }
 
@@ -124,27 +97,19 @@ func (f RouteFlags) path() string {
 }
 
 // find returns the route, or nil if it does not exist.
-func (f RouteFlags) find(ctx context.Context, s *core.Session, domain string) (*client.Route, error) {
-	found, err := client.List[client.Route](ctx, s.API, "/v3/routes", f.query(domain))
+func (f RouteFlags) find(ctx context.Context, s *core.Session, domain string) (*cfapi.Route, error) {
+	found, err := client.List[cfapi.Route](ctx, s.API, "/v3/routes", f.query(domain))
 	if err != nil || len(found) == 0 {
 		return nil, err
 	}
 	return &found[0], nil
 }
 
-func (f RouteFlags) create(ctx context.Context, s *core.Session, domain string) (*client.Route, error) {
-	body := map[string]any{"relationships": map[string]any{"space": client.Relate(s.Config.Space.GUID),
-		"domain": client.Relate(domain)}}
-	if f.Host != "" {
-		body["host"] = f.Host
-	}
-	if f.Path != "" {
-		body["path"] = f.path()
-	}
-	if f.Port > 0 {
-		body["port"] = f.Port
-	}
-	var route client.Route
+func (f RouteFlags) create(ctx context.Context, s *core.Session, domain string) (*cfapi.Route, error) {
+	body := map[string]any{"relationships": map[string]any{"space": cfapi.Relate(s.Config.Space.GUID),
+		"domain": cfapi.Relate(domain)}}
+	cfapi.Add(body, "host", f.Host, "path", f.path(), "port", f.Port)
+	var route cfapi.Route
 	_, err := s.API.Post(ctx, "/v3/routes", body, &route)
 	return &route, err
 }
@@ -155,10 +120,6 @@ type mapRouteFlags struct {
 	Sidecar  string `long:"sidecar" value-name:"NAME" description:"Sidecar that receives the requests, on the first port it declares"`
 	Protocol string `long:"app-protocol" value-name:"http1|http2" description:"Protocol the app speaks"`
 	Process  string `long:"process" value-name:"TYPE" description:"Process type that receives the requests (default: web)"`
-	Args     struct {
-		App    string `positional-arg-name:"APP" required:"yes"`
-		Domain string `positional-arg-name:"DOMAIN" required:"yes"`
-	} `positional-args:"yes"`
 }
 
 // mapped is a route with its destinations.
@@ -172,16 +133,21 @@ type mapped struct {
 
 func (*mapped) Show(*term.Printer) {}
 
-func mapRoute(ctx context.Context, s *core.Session, _ core.Words, f *mapRouteFlags) (core.Result, error) {
-	domain, err := s.Domain(ctx, f.Args.Domain)
-	if err != nil {
-		return nil, err
+// parts finds the app APP, the domain DOMAIN and the route, which is nil if it does not exist.
+func (f RouteFlags) parts(
+	ctx context.Context, s *core.Session, w core.Words,
+) (app cfapi.App, domain cfapi.Thing, route *cfapi.Route, err error) {
+	if domain, err = s.Domain(ctx, w["DOMAIN"]); err == nil {
+		app, err = s.App(ctx, w["APP"])
 	}
-	app, err := s.App(ctx, f.Args.App)
-	if err != nil {
-		return nil, err
+	if err == nil {
+		route, err = f.find(ctx, s, domain.GUID)
 	}
-	route, err := f.find(ctx, s, domain.GUID)
+	return app, domain, route, err
+}
+
+func mapRoute(ctx context.Context, s *core.Session, w core.Words, f *mapRouteFlags) (core.Result, error) {
+	app, domain, route, err := f.parts(ctx, s, w)
 	if err != nil {
 		return nil, err
 	}
@@ -201,17 +167,10 @@ func mapRoute(ctx context.Context, s *core.Session, _ core.Words, f *mapRouteFla
 	if f.Sidecar != "" {
 		target["sidecar"] = map[string]string{"name": f.Sidecar}
 	}
-	if f.AppPort > 0 {
-		to["port"] = f.AppPort
-	}
-	if f.Protocol != "" {
-		to["protocol"] = f.Protocol
-	}
-	var all struct {
-		Destinations []client.Destination `json:"destinations"`
-	}
-	if _, err := s.API.Post(ctx, "/v3/routes/"+route.GUID+"/destinations", map[string]any{"destinations": []any{to}},
-		&all); err != nil {
+	cfapi.Add(to, "port", f.AppPort, "protocol", f.Protocol)
+	var all cfapi.Route
+	body := map[string]any{"destinations": []any{to}}
+	if _, err := s.API.Post(ctx, "/v3/routes/"+route.GUID+"/destinations", body, &all); err != nil {
 		return nil, err
 	}
 	s.OK()
@@ -228,24 +187,8 @@ func mapRoute(ctx context.Context, s *core.Session, _ core.Words, f *mapRouteFla
 	return &mapped{route.URL, route.GUID, app.Name, f.AppPort, true}, nil
 }
 
-type unmapRouteFlags struct {
-	RouteFlags
-	Args struct {
-		App    string `positional-arg-name:"APP" required:"yes"`
-		Domain string `positional-arg-name:"DOMAIN" required:"yes"`
-	} `positional-args:"yes"`
-}
-
-func unmapRoute(ctx context.Context, s *core.Session, _ core.Words, f *unmapRouteFlags) (core.Result, error) {
-	domain, err := s.Domain(ctx, f.Args.Domain)
-	if err != nil {
-		return nil, err
-	}
-	app, err := s.App(ctx, f.Args.App)
-	if err != nil {
-		return nil, err
-	}
-	route, err := f.find(ctx, s, domain.GUID)
+func unmapRoute(ctx context.Context, s *core.Session, w core.Words, f *RouteFlags) (core.Result, error) {
+	app, domain, route, err := f.parts(ctx, s, w)
 	if err != nil {
 		return nil, err
 	}

@@ -5,12 +5,14 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/url"
 	"os"
 	"slices"
 	"strings"
 
+	"ingot/internal/base/cfapi"
 	"ingot/internal/cli/client"
 	"ingot/internal/cli/core"
 )
@@ -19,7 +21,7 @@ const securityGroupPath = "/v3/security_groups"
 
 // SecurityGroup is a security group with its rules and where it applies.
 type SecurityGroup struct {
-	client.Thing
+	cfapi.Thing
 	Rules         json.RawMessage `json:"rules"`
 	Everywhere    map[string]bool `json:"globally_enabled"`
 	Relationships map[string]struct {
@@ -30,8 +32,7 @@ type SecurityGroup struct {
 }
 
 func findGroup(ctx context.Context, s *core.Session, name string) (SecurityGroup, error) {
-	return core.Named(ctx, s, "Security group", securityGroupPath, name, nil,
-		func(g SecurityGroup) string { return g.Name })
+	return core.Named[SecurityGroup](ctx, s, "Security group", securityGroupPath, name, nil)
 }
 
 // readRules reads the rules of a security group from a file.
@@ -73,10 +74,7 @@ func patchGroup(ctx context.Context, s *core.Session, name string, body map[stri
 	if err != nil {
 		return nil, err
 	}
-	if err := s.Send(ctx, http.MethodPatch, securityGroupPath+"/"+g.GUID, body); err != nil {
-		return nil, err
-	}
-	return s.Done("name", g.Name, "guid", g.GUID)
+	return s.Change(ctx, http.MethodPatch, securityGroupPath+"/"+g.GUID, body, "name", g.Name, "guid", g.GUID)
 }
 
 func deleteSecurityGroup(ctx context.Context, s *core.Session, w core.Words, f *core.ForceFlag) (core.Result, error) {
@@ -84,8 +82,7 @@ func deleteSecurityGroup(ctx context.Context, s *core.Session, w core.Words, f *
 }
 
 // everywhere binds a security group to all spaces, or unbinds it.
-func everywhere(phase string, on bool) func(context.Context, *core.Session, core.Words,
-	*core.NoFlags) (core.Result, error) {
+func everywhere(phase string, on bool) core.Action[core.NoFlags] {
 	return func(ctx context.Context, s *core.Session, w core.Words, _ *core.NoFlags) (core.Result, error) {
 		verb := map[bool]string{true: "Binding", false: "Unbinding"}[on]
 		s.Acting(verb+" security group %s for "+phase, w["GROUP"])
@@ -94,7 +91,7 @@ func everywhere(phase string, on bool) func(context.Context, *core.Session, core
 }
 
 // ofPhase lists the security groups that apply to all spaces.
-func ofPhase(phase string) func(context.Context, *core.Session, core.Words, *core.NoFlags) (core.Result, error) {
+func ofPhase(phase string) core.Action[core.NoFlags] {
 	return func(ctx context.Context, s *core.Session, _ core.Words, _ *core.NoFlags) (core.Result, error) {
 		s.Acting("Getting global %s security groups", phase)
 		return core.ListNames(ctx, s, phase+" security groups", securityGroupPath,
@@ -124,7 +121,7 @@ func bindSecurityGroup(ctx context.Context, s *core.Session, w core.Words, f *bi
 	if f.Space != "" {
 		q.Set("names", f.Space)
 	}
-	spaces, err := client.List[client.Thing](ctx, s.API, "/v3/spaces", q)
+	spaces, err := client.List[cfapi.Thing](ctx, s.API, "/v3/spaces", q)
 	if err != nil {
 		return nil, err
 	}
@@ -141,11 +138,8 @@ func bindSecurityGroup(ctx context.Context, s *core.Session, w core.Words, f *bi
 		s.Acting("Assigning "+f.Lifecycle+" security group %s to space %s in org %s", g.Name, sp.Name, org.Name)
 		guids, names = append(guids, sp.GUID), append(names, sp.Name)
 	}
-	if err := s.Send(ctx, http.MethodPost, securityGroupPath+"/"+g.GUID+"/relationships/"+f.Lifecycle+"_spaces",
-		core.RelateAll(guids...)); err != nil {
-		return nil, err
-	}
-	return s.Done("name", g.Name, "lifecycle", f.Lifecycle, "org", org.Name, "spaces", names)
+	return s.Change(ctx, http.MethodPost, securityGroupPath+"/"+g.GUID+"/relationships/"+f.Lifecycle+"_spaces",
+		cfapi.RelateAll(guids...), "name", g.Name, "lifecycle", f.Lifecycle, "org", org.Name, "spaces", names)
 }
 
 func unbindSecurityGroup(ctx context.Context, s *core.Session, w core.Words, f *phaseFlags) (core.Result, error) {
@@ -180,12 +174,6 @@ type groupRow struct {
 
 // groupRows returns where security groups apply. A group that applies nowhere has one row.
 func groupRows(ctx context.Context, s *core.Session, groups []SecurityGroup) ([]groupRow, error) {
-	type place struct {
-		client.Thing
-		Relationships struct {
-			Org client.To `json:"organization"`
-		} `json:"relationships"`
-	}
 	var guids []string
 	for _, g := range groups {
 		for _, phase := range []string{core.PhaseRunning, core.PhaseStaging} {
@@ -194,10 +182,10 @@ func groupRows(ctx context.Context, s *core.Session, groups []SecurityGroup) ([]
 			}
 		}
 	}
-	spaces, orgs := map[string]place{}, map[string]client.Thing{}
+	spaces, orgs := map[string]cfapi.Space{}, map[string]cfapi.Thing{}
 	slices.Sort(guids)
 	for some := range slices.Chunk(slices.Compact(guids), 100) {
-		found, included, err := client.ListWith[place](ctx, s.API, "/v3/spaces",
+		found, included, err := client.ListWith[cfapi.Space](ctx, s.API, "/v3/spaces",
 			url.Values{"guids": {strings.Join(some, ",")}, "include": {"organization"}})
 		if err != nil {
 			return nil, err
@@ -205,9 +193,7 @@ func groupRows(ctx context.Context, s *core.Session, groups []SecurityGroup) ([]
 		for _, p := range found {
 			spaces[p.GUID] = p
 		}
-		for guid, o := range client.Of[client.Thing](included, "organizations") {
-			orgs[guid] = o
-		}
+		maps.Copy(orgs, client.Of[cfapi.Thing](included, "organizations"))
 	}
 	var rows []groupRow
 	for _, g := range groups {
@@ -218,7 +204,8 @@ func groupRows(ctx context.Context, s *core.Session, groups []SecurityGroup) ([]
 			}
 			for _, d := range g.Relationships[phase+"_spaces"].Data {
 				at := spaces[d.GUID]
-				rows = append(rows, groupRow{g.Name, orgs[at.Relationships.Org.GUID()].Name, cmp.Or(at.Name, d.GUID), phase})
+				rows = append(rows, groupRow{g.Name, orgs[at.Relationships.Organization.GUID()].Name,
+					cmp.Or(at.Name, d.GUID), phase})
 			}
 		}
 		if len(rows) == before {
@@ -280,7 +267,8 @@ func securityGroupCommands() []*core.Command {
 		core.Entry("security-group", "GROUP", "Show a security group", core.NeedsLogin, showSecurityGroup, "database"),
 		core.Entry("create-security-group", "GROUP PATH", "Create a security group", core.NeedsLogin, createSecurityGroup,
 			"database rules.json").
-			Explained(`PATH is a file with a JSON array of rules, such as [{"protocol":"tcp","destination":"10.0.0.0/8","ports":"443"}].`),
+			Explained(
+				`PATH is a file with a JSON array of rules, such as [{"protocol":"tcp","destination":"10.0.0.0/8","ports":"443"}].`),
 		core.Entry("update-security-group", "GROUP PATH", "Replace the rules of a security group", core.NeedsLogin,
 			updateSecurityGroup, "database rules.json"),
 		core.Entry("delete-security-group", "GROUP [-f]", "Delete a security group", core.NeedsLogin, deleteSecurityGroup,

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/url"
 
+	"ingot/internal/base/cfapi"
 	"ingot/internal/cli/client"
 	"ingot/internal/cli/core"
 	"ingot/internal/cli/term"
@@ -17,15 +18,11 @@ type bindServiceFlags struct {
 	Name       string `long:"binding-name" value-name:"NAME" description:"Name of the binding in VCAP_SERVICES"`
 	Strategy   string `long:"strategy" value-name:"single|multiple" choice:"single" choice:"multiple" description:"With multiple, an app that is bound gets a further binding, to change its credentials"` //nolint:staticcheck // go-flags repeats choice
 	Wait       bool   `long:"wait" description:"Wait for the operation to complete"`
-	Args       struct {
-		App     string `positional-arg-name:"APP" required:"yes"`
-		Service string `positional-arg-name:"SERVICE" required:"yes"`
-	} `positional-args:"yes"`
 }
 
 // both finds an app and a service instance by name.
 func both(ctx context.Context, s *core.Session, appName,
-	service string) (app client.App, instance client.ServiceInstance, err error) {
+	service string) (app cfapi.App, instance cfapi.ServiceInstance, err error) {
 	err = core.Concurrently(
 		func() (err error) {
 			app, err = s.App(ctx, appName)
@@ -33,32 +30,24 @@ func both(ctx context.Context, s *core.Session, appName,
 		},
 		func() (err error) {
 			instance, err = s.ServiceInstance(ctx, service)
-			return core.NoServices(s, err)
+			return err
 		})
 	return app, instance, err
 }
 
-func bindService(ctx context.Context, s *core.Session, _ core.Words, f *bindServiceFlags) (core.Result, error) {
+func bindService(ctx context.Context, s *core.Session, w core.Words, f *bindServiceFlags) (core.Result, error) {
 	parameters, err := parametersOf(s, f.Parameters)
 	if err != nil {
 		return nil, err
 	}
-	s.Doing("Binding service instance %s to app %s", f.Args.Service, f.Args.App)
-	app, instance, err := both(ctx, s, f.Args.App, f.Args.Service)
+	s.Doing("Binding service instance %s to app %s", w["SERVICE"], w["APP"])
+	app, instance, err := both(ctx, s, w["APP"], w["SERVICE"])
 	if err != nil {
 		return nil, err
 	}
-	body := map[string]any{"type": "app", "relationships": map[string]any{"app": client.Relate(app.GUID),
-		"service_instance": client.Relate(instance.GUID)}}
-	if f.Name != "" {
-		body["name"] = f.Name
-	}
-	if f.Strategy != "" {
-		body["strategy"] = f.Strategy
-	}
-	if len(parameters) > 0 {
-		body["parameters"] = parameters
-	}
+	body := map[string]any{"type": "app", "relationships": map[string]any{"app": cfapi.Relate(app.GUID),
+		"service_instance": cfapi.Relate(instance.GUID)}}
+	cfapi.Add(body, "name", f.Name, "strategy", f.Strategy, "parameters", parameters)
 	reply, err := s.API.Post(ctx, "/v3/service_credential_bindings", body, nil)
 	if client.Says(err, "already bound") {
 		s.Say("App %s is already bound to service instance %s.", app.Name, instance.Name)
@@ -89,19 +78,15 @@ func useCredentials(s *core.Session) string {
 
 type unbindServiceFlags struct {
 	Wait bool `long:"wait" description:"Wait for the operation to complete"`
-	Args struct {
-		App     string `positional-arg-name:"APP" required:"yes"`
-		Service string `positional-arg-name:"SERVICE" required:"yes"`
-	} `positional-args:"yes"`
 }
 
-func unbindService(ctx context.Context, s *core.Session, _ core.Words, f *unbindServiceFlags) (core.Result, error) {
-	s.Doing("Unbinding app %s from service instance %s", f.Args.App, f.Args.Service)
-	app, instance, err := both(ctx, s, f.Args.App, f.Args.Service)
+func unbindService(ctx context.Context, s *core.Session, w core.Words, f *unbindServiceFlags) (core.Result, error) {
+	s.Doing("Unbinding app %s from service instance %s", w["APP"], w["SERVICE"])
+	app, instance, err := both(ctx, s, w["APP"], w["SERVICE"])
 	if err != nil {
 		return nil, err
 	}
-	bindings, err := client.List[client.Binding](ctx, s.API, "/v3/service_credential_bindings",
+	bindings, err := client.List[cfapi.Binding](ctx, s.API, "/v3/service_credential_bindings",
 		url.Values{"type": {"app"}, "app_guids": {app.GUID}, "service_instance_guids": {instance.GUID}})
 	if err != nil {
 		return nil, err
@@ -113,12 +98,9 @@ func unbindService(ctx context.Context, s *core.Session, _ core.Words, f *unbind
 	}
 	var res core.Result
 	for _, b := range bindings {
-		reply, err := s.API.Do(ctx, client.Call{Method: http.MethodDelete, URL: "/v3/service_credential_bindings/" + b.GUID})
+		res, err = start(ctx, s, http.MethodDelete, "/v3/service_credential_bindings/"+b.GUID, nil,
+			f.Wait, "binding", instance.Name, "Unbinding of service instance "+instance.Name)
 		if err != nil {
-			return nil, err
-		}
-		if res, err = operate(ctx, s, reply, f.Wait, "binding", instance.Name, "Unbinding of service instance "+
-			instance.Name); err != nil {
 			return nil, err
 		}
 	}
@@ -128,45 +110,32 @@ func unbindService(ctx context.Context, s *core.Session, _ core.Words, f *unbind
 type createServiceKeyFlags struct {
 	Parameters string `short:"c" value-name:"JSON" description:"Broker parameters: JSON, or a path to a JSON file"`
 	Wait       bool   `long:"wait" description:"Wait for the operation to complete"`
-	Args       struct {
-		Service string `positional-arg-name:"SERVICE" required:"yes"`
-		Key     string `positional-arg-name:"KEY" required:"yes"`
-	} `positional-args:"yes"`
 }
 
-func createServiceKey(ctx context.Context, s *core.Session, _ core.Words,
+func createServiceKey(ctx context.Context, s *core.Session, w core.Words,
 	f *createServiceKeyFlags) (core.Result, error) {
 	parameters, err := parametersOf(s, f.Parameters)
 	if err != nil {
 		return nil, err
 	}
-	s.Doing("Creating service key %s for service instance %s", f.Args.Key, f.Args.Service)
-	instance, err := s.ServiceInstance(ctx, f.Args.Service)
+	s.Doing("Creating service key %s for service instance %s", w["KEY"], w["SERVICE"])
+	instance, err := s.ServiceInstance(ctx, w["SERVICE"])
 	if err != nil {
-		return nil, core.NoServices(s, err)
+		return nil, err
 	}
-	body := map[string]any{"type": "key", "name": f.Args.Key,
-		"relationships": map[string]any{"service_instance": client.Relate(instance.GUID)}}
-	if len(parameters) > 0 {
-		body["parameters"] = parameters
-	}
+	body := map[string]any{"type": "key", "name": w["KEY"],
+		"relationships": map[string]any{"service_instance": cfapi.Relate(instance.GUID)}}
+	cfapi.Add(body, "parameters", parameters)
 	reply, err := s.API.Post(ctx, "/v3/service_credential_bindings", body, nil)
 	if client.Says(err, "Key binding names must be unique") {
-		s.Say("Service key %s already exists.", f.Args.Key)
+		s.Say("Service key %s already exists.", w["KEY"])
 		s.OK()
-		return &operation{"key", f.Args.Key, false, true}, nil
+		return &operation{"key", w["KEY"], false, true}, nil
 	}
 	if err != nil {
 		return nil, err
 	}
-	return operate(ctx, s, reply, f.Wait, "key", f.Args.Key, "Create of service key "+f.Args.Key)
-}
-
-type serviceKeyFlags struct {
-	Args struct {
-		Service string `positional-arg-name:"SERVICE" required:"yes"`
-		Key     string `positional-arg-name:"KEY" required:"yes"`
-	} `positional-args:"yes"`
+	return operate(ctx, s, reply, f.Wait, "key", w["KEY"], "Create of service key "+w["KEY"])
 }
 
 // credentials are the credentials of a service key. They are shown as JSON in
@@ -184,13 +153,13 @@ func (c *credentials) Show(p *term.Printer) {
 	p.Println(pretty.String())
 }
 
-func showServiceKey(ctx context.Context, s *core.Session, _ core.Words, f *serviceKeyFlags) (core.Result, error) {
-	s.Doing("Getting key %s for service instance %s", f.Args.Key, f.Args.Service)
-	instance, err := s.ServiceInstance(ctx, f.Args.Service)
+func showServiceKey(ctx context.Context, s *core.Session, w core.Words, _ *core.NoFlags) (core.Result, error) {
+	s.Doing("Getting key %s for service instance %s", w["KEY"], w["SERVICE"])
+	instance, err := s.ServiceInstance(ctx, w["SERVICE"])
 	if err != nil {
-		return nil, core.NoServices(s, err)
+		return nil, err
 	}
-	key, err := keyOf(ctx, s, instance, f.Args.Key)
+	key, err := keyOf(ctx, s, instance, w["KEY"])
 	if err != nil {
 		return nil, err
 	}

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"ingot/internal/base/cfapi"
 	"ingot/internal/cli/client"
 	"ingot/internal/cli/core"
 )
@@ -18,39 +19,30 @@ type brokerRow struct {
 }
 
 func listBrokers(ctx context.Context, s *core.Session, _ core.Words, _ *core.NoFlags) (core.Result, error) {
-	s.Say("Getting service brokers as %s...", s.Out.Bold(s.API.User().Name()))
-	rows, err := client.List[brokerRow](ctx, s.API, "/v3/service_brokers", nil)
-	if err != nil {
-		return nil, core.NoServices(s, err)
-	}
-	return &core.Listing[brokerRow]{
-		Key: "service brokers", Rows: rows, Heading: []string{"name", "url"},
+	s.Acting("Getting service brokers")
+	list, err := (&core.Listing[brokerRow]{
+		Key: "service brokers", Heading: []string{"name", "url"},
 		Cells: func(b brokerRow) []string { return []string{b.Name, b.URL} },
-	}, nil
+	}).List(ctx, s, "/v3/service_brokers", nil)
+	return list, core.NoServices(s, err)
 }
 
 type createBrokerFlags struct {
 	SpaceScoped bool `long:"space-scoped" description:"Register the broker in the targeted space only; needs no admin"`
-	Args        struct {
-		Broker   string `positional-arg-name:"BROKER" required:"yes"`
-		User     string `positional-arg-name:"USER" required:"yes"`
-		Password string `positional-arg-name:"PASSWORD" required:"yes"`
-		URL      string `positional-arg-name:"URL" required:"yes"`
-	} `positional-args:"yes"`
 }
 
-func createBroker(ctx context.Context, s *core.Session, _ core.Words, f *createBrokerFlags) (core.Result, error) {
-	body := map[string]any{"name": f.Args.Broker, "url": f.Args.URL, "authentication": map[string]any{
-		"type": "basic", "credentials": map[string]string{"username": f.Args.User, "password": f.Args.Password},
+func createBroker(ctx context.Context, s *core.Session, w core.Words, f *createBrokerFlags) (core.Result, error) {
+	body := map[string]any{"name": w["BROKER"], "url": w["URL"], "authentication": map[string]any{
+		"type": "basic", "credentials": map[string]string{"username": w["USER"], "password": w["PASSWORD"]},
 	}}
 	if f.SpaceScoped {
 		if err := s.Check(core.NeedsSpace); err != nil {
 			return nil, err
 		}
-		body["relationships"] = map[string]any{"space": client.Relate(s.Config.Space.GUID)}
+		body["relationships"] = map[string]any{"space": cfapi.Relate(s.Config.Space.GUID)}
 	}
-	s.Say("Creating service broker %s as %s...", s.Out.Bold(f.Args.Broker), s.Out.Bold(s.API.User().Name()))
-	s.Progress.Step("Reading the catalog of "+f.Args.Broker, 0)
+	s.Acting("Creating service broker %s", w["BROKER"])
+	s.Progress.Step("Reading the catalog of "+w["BROKER"], 0)
 	reply, err := s.API.Post(ctx, "/v3/service_brokers", body, nil)
 	if err == nil {
 		err = s.API.Job(ctx, reply)
@@ -62,7 +54,7 @@ func createBroker(ctx context.Context, s *core.Session, _ core.Words, f *createB
 	if !f.SpaceScoped {
 		s.Say("TIP: Use '%s enable-service-access OFFERING' to allow access to its offerings.", s.Env.Program)
 	}
-	return &core.Made{Kind: "broker", Name: f.Args.Broker, GUID: "", Existed: false}, nil
+	return &core.Made{Kind: "broker", Name: w["BROKER"], GUID: "", Existed: false}, nil
 }
 
 func deleteBroker(ctx context.Context, s *core.Session, w core.Words, f *core.ForceOnlyFlag) (core.Result, error) {
@@ -75,33 +67,29 @@ type serviceAccessFlags struct {
 	Broker string `short:"b" value-name:"BROKER" description:"Broker to use when several offer this service"`
 }
 
-func changeServiceAccess(give bool) func(context.Context, *core.Session, core.Words,
-	*serviceAccessFlags) (core.Result, error) {
+func changeServiceAccess(give bool) core.Action[serviceAccessFlags] {
 	return func(ctx context.Context, s *core.Session, w core.Words, f *serviceAccessFlags) (core.Result, error) {
 		verb := map[bool]string{true: "Enabling", false: "Disabling"}[give]
 		s.Say("%s access to offering %s as %s...", verb, s.Out.Bold(w["OFFERING"]), s.Out.Bold(s.API.User().Name()))
-		var of url.Values
-		if f.Broker != "" {
-			of = url.Values{"service_broker_names": {f.Broker}}
-		}
-		offering, err := core.Named(ctx, s, "Service offering", "/v3/service_offerings", w["OFFERING"], of,
-			func(o client.Offering) string { return o.Name })
+		of := url.Values{}
+		cfapi.Filter(of, "service_broker_names", f.Broker)
+		offering, err := core.Named[cfapi.Offering](ctx, s, "Service offering", "/v3/service_offerings", w["OFFERING"], of)
 		if err != nil {
 			return nil, core.NoServices(s, err)
 		}
 		q := url.Values{"service_offering_guids": {offering.GUID}}
-		var plans []client.Plan
+		var plans []cfapi.Plan
 		if f.Plan != "" {
-			var one client.Plan
-			one, err = core.Named(ctx, s, "Plan", "/v3/service_plans", f.Plan, q, func(p client.Plan) string { return p.Name })
-			plans = []client.Plan{one}
+			var one cfapi.Plan
+			one, err = core.Named[cfapi.Plan](ctx, s, "Plan", "/v3/service_plans", f.Plan, q)
+			plans = []cfapi.Plan{one}
 		} else {
-			plans, err = client.List[client.Plan](ctx, s.API, "/v3/service_plans", q)
+			plans, err = client.List[cfapi.Plan](ctx, s.API, "/v3/service_plans", q)
 		}
 		if err != nil {
 			return nil, err
 		}
-		var org client.Thing
+		var org cfapi.Thing
 		if f.Org != "" {
 			if org, err = s.Org(ctx, f.Org); err != nil {
 				return nil, err
@@ -145,10 +133,7 @@ func patchBroker(ctx context.Context, s *core.Session, name, now string, body ma
 	if err != nil {
 		return nil, core.NoServices(s, err)
 	}
-	if err := s.Send(ctx, http.MethodPatch, "/v3/service_brokers/"+t.GUID, body); err != nil {
-		return nil, err
-	}
-	return s.Done("name", now, "guid", t.GUID)
+	return s.Change(ctx, http.MethodPatch, "/v3/service_brokers/"+t.GUID, body, "name", now, "guid", t.GUID)
 }
 
 type purgeFlags struct {
@@ -157,17 +142,13 @@ type purgeFlags struct {
 }
 
 func purgeOffering(ctx context.Context, s *core.Session, w core.Words, f *purgeFlags) (core.Result, error) {
-	if !f.Force {
-		if err := s.Confirm(ctx, "This removes the offering "+w["OFFERING"]+
-			" and its instances without telling the broker, which may keep their resources. Continue"); err != nil {
-			return nil, err
-		}
+	if err := s.Confirm(ctx, f.Force, "This removes the offering "+w["OFFERING"]+
+		" and its instances without telling the broker, which may keep their resources. Continue"); err != nil {
+		return nil, err
 	}
 	s.Acting("Purging service offering %s", w["OFFERING"])
 	q := url.Values{}
-	if f.Broker != "" {
-		q.Set("service_broker_names", f.Broker)
-	}
+	cfapi.Filter(q, "service_broker_names", f.Broker)
 	t, err := s.Thing(ctx, "Service offering", "/v3/service_offerings", w["OFFERING"], q)
 	return purge(ctx, s, "Service offering", "service offering", w["OFFERING"], "/v3/service_offerings/"+t.GUID, err)
 }
@@ -186,20 +167,11 @@ type accessRow struct {
 	Orgs     []string `json:"orgs"`
 }
 
-type seenPlan struct {
-	client.Plan
-	Visibility string `json:"visibility_type"`
-}
-
 func serviceAccess(ctx context.Context, s *core.Session, _ core.Words, f *accessFlags) (core.Result, error) {
 	s.Acting("Getting service access")
 	q := url.Values{"include": {"service_offering"}, "fields[service_offering.service_broker]": {"name,guid"},
 		"per_page": {"5000"}}
-	for key, value := range map[string]string{"service_broker_names": f.Broker, "service_offering_names": f.Offering} {
-		if value != "" {
-			q.Set(key, value)
-		}
-	}
+	cfapi.Filter(q, "service_broker_names", f.Broker, "service_offering_names", f.Offering)
 	if f.Org != "" {
 		org, err := s.Org(ctx, f.Org)
 		if err != nil {
@@ -207,12 +179,12 @@ func serviceAccess(ctx context.Context, s *core.Session, _ core.Words, f *access
 		}
 		q.Set("organization_guids", org.GUID)
 	}
-	plans, included, err := client.ListWith[seenPlan](ctx, s.API, "/v3/service_plans", q)
+	plans, included, err := client.ListWith[cfapi.Plan](ctx, s.API, "/v3/service_plans", q)
 	if err != nil {
 		return nil, core.NoServices(s, err)
 	}
-	offerings, brokers := client.Of[client.Offering](included, "service_offerings"),
-		client.Of[client.Thing](included, "service_brokers")
+	offerings, brokers := client.Of[cfapi.Offering](included, "service_offerings"),
+		client.Of[cfapi.Thing](included, "service_brokers")
 	out := &core.Listing[accessRow]{Key: "service plans", Heading: []string{"broker", "offering", "plan", "access",
 		"orgs"}, Cells: func(r accessRow) []string {
 		return []string{r.Broker, r.Offering, r.Plan, r.Access, strings.Join(r.Orgs, ",")}
@@ -224,7 +196,7 @@ func serviceAccess(ctx context.Context, s *core.Session, _ core.Words, f *access
 			[]string{}}
 		if p.Visibility == "organization" {
 			var v struct {
-				Orgs []client.Thing `json:"organizations"`
+				Orgs []cfapi.Thing `json:"organizations"`
 			}
 			if err := s.API.Get(ctx, "/v3/service_plans/"+p.GUID+"/visibility", nil, &v); err != nil {
 				return nil, err

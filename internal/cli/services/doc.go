@@ -3,5 +3,5 @@
 //
 // It must not import other packages of commands than routes.
 //
-// Imports: base/plural, cli/client, cli/core, cli/routes, cli/term.
+// Imports: base/cfapi, base/plural, cli/client, cli/core, cli/routes, cli/term.
 package services

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/url"
 
+	"ingot/internal/base/cfapi"
 	"ingot/internal/base/plural"
 	"ingot/internal/cli/client"
 	"ingot/internal/cli/core"
@@ -30,11 +31,9 @@ func purge(ctx context.Context, s *core.Session, what, kind, name, path string, 
 }
 
 func purgeInstance(ctx context.Context, s *core.Session, w core.Words, f *core.ForceFlag) (core.Result, error) {
-	if !f.Force {
-		if err := s.Confirm(ctx, "This removes the service instance "+w["SERVICE"]+
-			" without telling its broker, which may keep its resources. Continue"); err != nil {
-			return nil, err
-		}
+	if err := s.Confirm(ctx, f.Force, "This removes the service instance "+w["SERVICE"]+
+		" without telling its broker, which may keep its resources. Continue"); err != nil {
+		return nil, err
 	}
 	s.Doing("Purging service instance %s", w["SERVICE"])
 	i, err := s.ServiceInstance(ctx, w["SERVICE"])
@@ -53,8 +52,8 @@ type unshareFlags struct {
 	core.ForceFlag
 }
 
-func sharedInstance(ctx context.Context, s *core.Session, w core.Words, f *shareFlags) (i client.ServiceInstance,
-	space client.Thing, err error) {
+func sharedInstance(ctx context.Context, s *core.Session, w core.Words, f *shareFlags) (i cfapi.ServiceInstance,
+	space cfapi.Thing, err error) {
 	if i, err = s.ServiceInstance(ctx, w["SERVICE"]); err != nil {
 		return i, space, core.NoServices(s, err)
 	}
@@ -68,30 +67,22 @@ func shareService(ctx context.Context, s *core.Session, w core.Words, f *shareFl
 	if err != nil {
 		return nil, err
 	}
-	if err := s.Send(ctx, http.MethodPost, "/v3/service_instances/"+i.GUID+"/relationships/shared_spaces",
-		core.RelateAll(space.GUID)); err != nil {
-		return nil, err
-	}
-	return s.Done("service", i.Name, "space", space.Name)
+	return s.Change(ctx, http.MethodPost, "/v3/service_instances/"+i.GUID+"/relationships/shared_spaces",
+		cfapi.RelateAll(space.GUID), "service", i.Name, "space", space.Name)
 }
 
 func unshareService(ctx context.Context, s *core.Session, w core.Words, f *unshareFlags) (core.Result, error) {
-	if !f.Force {
-		if err := s.Confirm(ctx, "Apps of the space "+f.Space+" that are bound to "+w["SERVICE"]+
-			" are unbound. Continue"); err != nil {
-			return nil, err
-		}
+	if err := s.Confirm(ctx, f.Force, "Apps of the space "+f.Space+" that are bound to "+w["SERVICE"]+
+		" are unbound. Continue"); err != nil {
+		return nil, err
 	}
 	s.Doing("Unsharing service instance %s from space %s", w["SERVICE"], f.Space)
 	i, space, err := sharedInstance(ctx, s, w, &f.shareFlags)
 	if err != nil {
 		return nil, err
 	}
-	if err := s.Send(ctx, http.MethodDelete, "/v3/service_instances/"+i.GUID+"/relationships/shared_spaces/"+space.GUID,
-		nil); err != nil {
-		return nil, err
-	}
-	return s.Done("service", i.Name, "space", space.Name)
+	return s.Change(ctx, http.MethodDelete, "/v3/service_instances/"+i.GUID+"/relationships/shared_spaces/"+space.GUID,
+		nil, "service", i.Name, "space", space.Name)
 }
 
 // route services
@@ -123,13 +114,11 @@ func bindRouteService(ctx context.Context, s *core.Session, w core.Words, f *rou
 	}
 	i, err := s.ServiceInstance(ctx, w["SERVICE"])
 	if err != nil {
-		return nil, core.NoServices(s, err)
+		return nil, err
 	}
-	body := map[string]any{"relationships": map[string]any{"route": client.Relate(route.GUID),
-		"service_instance": client.Relate(i.GUID)}}
-	if len(parameters) > 0 {
-		body["parameters"] = parameters
-	}
+	body := map[string]any{"relationships": map[string]any{"route": cfapi.Relate(route.GUID),
+		"service_instance": cfapi.Relate(i.GUID)}}
+	cfapi.Add(body, "parameters", parameters)
 	reply, err := s.API.Post(ctx, "/v3/service_route_bindings", body, nil)
 	if client.Says(err, "already bound") {
 		s.Say("Route %s is already bound to service instance %s.", route.URL, i.Name)
@@ -144,10 +133,9 @@ func bindRouteService(ctx context.Context, s *core.Session, w core.Words, f *rou
 func unbindRouteService(ctx context.Context, s *core.Session, w core.Words, f *unbindRouteFlags) (core.Result, error) {
 	flags := routes.RouteFlags{Host: f.Host, Path: f.Path}
 	address := flags.Address(w["DOMAIN"])
-	if !f.Force {
-		if err := s.Confirm(ctx, "Requests to "+address+" no longer go through "+w["SERVICE"]+". Continue"); err != nil {
-			return nil, err
-		}
+	if err := s.Confirm(ctx, f.Force, "Requests to "+address+" no longer go through "+w["SERVICE"]+
+		". Continue"); err != nil {
+		return nil, err
 	}
 	s.Doing("Unbinding route %s from service instance %s", address, w["SERVICE"])
 	route, _, err := flags.Existing(ctx, s, w["DOMAIN"])
@@ -156,9 +144,9 @@ func unbindRouteService(ctx context.Context, s *core.Session, w core.Words, f *u
 	}
 	i, err := s.ServiceInstance(ctx, w["SERVICE"])
 	if err != nil {
-		return nil, core.NoServices(s, err)
+		return nil, err
 	}
-	found, err := client.List[client.Thing](ctx, s.API, "/v3/service_route_bindings",
+	found, err := client.List[cfapi.Thing](ctx, s.API, "/v3/service_route_bindings",
 		url.Values{"route_guids": {route.GUID}, "service_instance_guids": {i.GUID}})
 	if err != nil {
 		return nil, err
@@ -167,11 +155,8 @@ func unbindRouteService(ctx context.Context, s *core.Session, w core.Words, f *u
 		s.Say("Route %s was not bound to service instance %s.", route.URL, i.Name)
 		return s.Done("route", route.URL, "service", i.Name)
 	}
-	reply, err := s.API.Do(ctx, client.Call{Method: http.MethodDelete, URL: "/v3/service_route_bindings/" + found[0].GUID})
-	if err != nil {
-		return nil, err
-	}
-	return operate(ctx, s, reply, f.Wait, "route binding", i.Name, "Unbinding of route "+route.URL)
+	return start(ctx, s, http.MethodDelete, "/v3/service_route_bindings/"+found[0].GUID, nil,
+		f.Wait, "route binding", i.Name, "Unbinding of route "+route.URL)
 }
 
 // upgrade-service
@@ -182,40 +167,26 @@ type upgradeFlags struct {
 }
 
 func upgradeService(ctx context.Context, s *core.Session, w core.Words, f *upgradeFlags) (core.Result, error) {
-	if !f.Force {
-		if err := s.Confirm(ctx, "Really upgrade the service instance "+w["SERVICE"]+
-			"? It may be unavailable meanwhile. Continue"); err != nil {
-			return nil, err
-		}
+	if err := s.Confirm(ctx, f.Force, "Really upgrade the service instance "+w["SERVICE"]+
+		"? It may be unavailable meanwhile. Continue"); err != nil {
+		return nil, err
 	}
 	s.Doing("Upgrading service instance %s", w["SERVICE"])
-	type upgradable struct {
-		client.ServiceInstance
-		Upgrade bool `json:"upgrade_available"`
-	}
-	i, err := core.Named(ctx, s, "Service instance", "/v3/service_instances", w["SERVICE"], s.InSpace(),
-		func(i upgradable) string { return i.Name })
+	i, err := s.ServiceInstance(ctx, w["SERVICE"])
 	if err != nil {
-		return nil, core.NoServices(s, err)
+		return nil, err
 	}
-	if !i.Upgrade {
+	if !i.UpgradeAvailable {
 		s.Say("No upgrade is available.")
 		return s.Done("service", i.Name, "upgraded", false)
 	}
-	var plan struct {
-		Maintenance struct {
-			Version string `json:"version"`
-		} `json:"maintenance_info"`
-	}
+	var plan cfapi.Plan
 	if err := s.API.Get(ctx, "/v3/service_plans/"+i.Relationships.Plan.GUID(), nil, &plan); err != nil {
 		return nil, err
 	}
-	reply, err := s.API.Patch(ctx, "/v3/service_instances/"+i.GUID,
-		map[string]any{"maintenance_info": map[string]string{"version": plan.Maintenance.Version}}, nil)
-	if err != nil {
-		return nil, err
-	}
-	return operate(ctx, s, reply, f.Wait, "service", i.Name, "Upgrade of service instance "+i.Name)
+	body := map[string]any{"maintenance_info": map[string]string{"version": plan.Maintenance.Version}}
+	return start(ctx, s, http.MethodPatch, "/v3/service_instances/"+i.GUID, body,
+		f.Wait, "service", i.Name, "Upgrade of service instance "+i.Name)
 }
 
 // cleanup-outdated-service-bindings
@@ -240,15 +211,15 @@ func cleanupBindings(ctx context.Context, s *core.Session, w core.Words, f *clea
 	if f.Instance != "" {
 		i, err := s.ServiceInstance(ctx, f.Instance)
 		if err != nil {
-			return nil, core.NoServices(s, err)
+			return nil, err
 		}
 		q.Set("service_instance_guids", i.GUID)
 	}
-	all, err := client.List[client.Binding](ctx, s.API, "/v3/service_credential_bindings", q)
+	all, err := client.List[cfapi.Binding](ctx, s.API, "/v3/service_credential_bindings", q)
 	if err != nil {
 		return nil, core.NoServices(s, err)
 	}
-	kept, old := map[string]int{}, []client.Binding{}
+	kept, old := map[string]int{}, []cfapi.Binding{}
 	for _, b := range all {
 		at := b.Relationships.Instance.GUID()
 		if kept[at]++; kept[at] > f.Keep {
@@ -260,17 +231,12 @@ func cleanupBindings(ctx context.Context, s *core.Session, w core.Words, f *clea
 		return s.Done("app", app.Name, "removed", 0)
 	}
 	s.Say("Found %s.", plural.Count(len(old), "outdated service binding"))
-	if !f.Force {
-		if err := s.Confirm(ctx, "Really delete them"); err != nil {
-			return nil, err
-		}
+	if err := s.Confirm(ctx, f.Force, "Really delete them"); err != nil {
+		return nil, err
 	}
 	for i, b := range old {
-		reply, err := s.API.Do(ctx, client.Call{Method: http.MethodDelete, URL: "/v3/service_credential_bindings/" + b.GUID})
-		if err == nil {
-			_, err = operate(ctx, s, reply, f.Wait, "binding", b.GUID, fmt.Sprintf("Deleting service binding %d of %d",
-				i+1, len(old)))
-		}
+		_, err := start(ctx, s, http.MethodDelete, "/v3/service_credential_bindings/"+b.GUID, nil,
+			f.Wait, "binding", b.GUID, fmt.Sprintf("Deleting service binding %d of %d", i+1, len(old)))
 		if err != nil {
 			return nil, err
 		}

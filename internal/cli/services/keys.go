@@ -1,20 +1,22 @@
 package services
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net/http"
 	"net/url"
 
+	"ingot/internal/base/cfapi"
 	"ingot/internal/cli/client"
 	"ingot/internal/cli/core"
 )
 
 // keyOf finds a service key by name.
-func keyOf(ctx context.Context, s *core.Session, instance client.ServiceInstance, name string) (client.Binding, error) {
+func keyOf(ctx context.Context, s *core.Session, instance cfapi.ServiceInstance, name string) (cfapi.Binding, error) {
 	q := url.Values{"type": {"key"}, "service_instance_guids": {instance.GUID}}
-	return core.Named(ctx, s, fmt.Sprintf("Service key of %s", instance.Name), "/v3/service_credential_bindings", name, q,
-		func(b client.Binding) string { return b.Name })
+	return core.Named[cfapi.Binding](ctx, s, fmt.Sprintf("Service key of %s", instance.Name),
+		"/v3/service_credential_bindings", name, q)
 }
 
 type keyRow struct {
@@ -28,9 +30,9 @@ func listServiceKeys(ctx context.Context, s *core.Session, w core.Words, _ *core
 	s.Doing("Getting keys for service instance %s", w["SERVICE"])
 	instance, err := s.ServiceInstance(ctx, w["SERVICE"])
 	if err != nil {
-		return nil, core.NoServices(s, err)
+		return nil, err
 	}
-	keys, err := client.List[client.Binding](ctx, s.API, "/v3/service_credential_bindings",
+	keys, err := client.List[cfapi.Binding](ctx, s.API, "/v3/service_credential_bindings",
 		url.Values{"type": {"key"}, "service_instance_guids": {instance.GUID}, "per_page": {"5000"}})
 	if err != nil {
 		return nil, err
@@ -40,8 +42,8 @@ func listServiceKeys(ctx context.Context, s *core.Session, w core.Words, _ *core
 		Cells: func(k keyRow) []string { return []string{k.Name, k.Operation, k.Message} },
 	}
 	for _, k := range keys {
-		out.Rows = append(out.Rows, keyRow{k.Name, k.GUID, k.LastOperation.Type + " " + k.LastOperation.State,
-			k.LastOperation.Description})
+		last := cmp.Or(k.Last, &cfapi.Operation{})
+		out.Rows = append(out.Rows, keyRow{k.Name, k.GUID, last.Type + " " + last.State, last.Description})
 	}
 	return out, nil
 }
@@ -49,38 +51,28 @@ func listServiceKeys(ctx context.Context, s *core.Session, w core.Words, _ *core
 type deleteServiceKeyFlags struct {
 	Force bool `short:"f" description:"Do not ask for confirmation"`
 	Wait  bool `long:"wait" description:"Wait for the operation to complete"`
-	Args  struct {
-		Service string `positional-arg-name:"SERVICE" required:"yes"`
-		Key     string `positional-arg-name:"KEY" required:"yes"`
-	} `positional-args:"yes"`
 }
 
-func deleteServiceKey(ctx context.Context, s *core.Session, _ core.Words,
+func deleteServiceKey(ctx context.Context, s *core.Session, w core.Words,
 	f *deleteServiceKeyFlags) (core.Result, error) {
-	if !f.Force {
-		if err := s.Confirm(ctx, "Really delete the service key "+f.Args.Key+"; its credentials stop working"); err != nil {
-			return nil, err
-		}
+	if err := s.Confirm(ctx, f.Force, "Really delete the service key "+w["KEY"]+
+		"; its credentials stop working"); err != nil {
+		return nil, err
 	}
-	s.Doing("Deleting key %s for service instance %s", f.Args.Key, f.Args.Service)
-	instance, err := s.ServiceInstance(ctx, f.Args.Service)
+	s.Doing("Deleting key %s for service instance %s", w["KEY"], w["SERVICE"])
+	instance, err := s.ServiceInstance(ctx, w["SERVICE"])
 	if err != nil {
-		return nil, core.NoServices(s, err)
+		return nil, err
 	}
-	key, err := keyOf(ctx, s, instance, f.Args.Key)
+	key, err := keyOf(ctx, s, instance, w["KEY"])
 	if core.IsNotFound(err) {
-		s.Say("Service key %s does not exist.", f.Args.Key)
-		s.OK()
-		return &core.Removed{Kind: "key", Name: f.Args.Key}, nil
+		return s.Absent("Service key", "key", w["KEY"])
 	}
 	if err != nil {
 		return nil, err
 	}
-	reply, err := s.API.Do(ctx, client.Call{Method: http.MethodDelete, URL: "/v3/service_credential_bindings/" + key.GUID})
-	if err != nil {
-		return nil, err
-	}
-	return operate(ctx, s, reply, f.Wait, "key", key.Name, "Delete of service key "+key.Name)
+	return start(ctx, s, http.MethodDelete, "/v3/service_credential_bindings/"+key.GUID, nil,
+		f.Wait, "key", key.Name, "Delete of service key "+key.Name)
 }
 
 func keysCommands() []*core.Command {

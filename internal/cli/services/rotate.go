@@ -3,12 +3,14 @@ package services
 import (
 	"context"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/url"
 	"slices"
 	"strings"
 	"time"
 
+	"ingot/internal/base/cfapi"
 	"ingot/internal/cli/client"
 	"ingot/internal/cli/core"
 )
@@ -74,7 +76,7 @@ func rotateCredentials(ctx context.Context, s *core.Session, w core.Words,
 	s.Doing("Rotating the credentials of service instance %s", w["SERVICE"])
 	instance, err := s.ServiceInstance(ctx, w["SERVICE"])
 	if err != nil {
-		return nil, core.NoServices(s, err)
+		return nil, err
 	}
 	body := map[string]any{"grace_seconds": int(f.Grace.Seconds()), "keys": f.Keys, "restart": !f.NoRestart,
 		"force": f.Force}
@@ -115,17 +117,17 @@ func rotateCredentials(ctx context.Context, s *core.Session, w core.Words,
 }
 
 // rotations lists the rotations of one request, with wait when all are over.
-func rotations(ctx context.Context, s *core.Session, at string, instance client.ServiceInstance, job string,
+func rotations(ctx context.Context, s *core.Session, at string, instance cfapi.ServiceInstance, job string,
 	wait bool) (*core.Listing[rotationRow], error) {
 	if wait {
 		s.Progress.Step("Revoking the old credentials of service instance "+instance.Name, 0)
 	}
-	var all []client.Rotation
+	var all []cfapi.Rotation
 	err := client.Poll(ctx, func() (bool, error) {
 		var err error
-		all, err = client.List[client.Rotation](ctx, s.API, at+"/rotations",
+		all, err = client.List[cfapi.Rotation](ctx, s.API, at+"/rotations",
 			url.Values{"job_guids": {job}, "per_page": {"5000"}})
-		going := slices.ContainsFunc(all, func(r client.Rotation) bool { return r.State != "revoked" && r.State != "failed" })
+		going := slices.ContainsFunc(all, func(r cfapi.Rotation) bool { return r.State != "revoked" && r.State != "failed" })
 		return !wait || !going, err
 	})
 	if err != nil {
@@ -153,8 +155,8 @@ func rotations(ctx context.Context, s *core.Session, at string, instance client.
 }
 
 // boundNames returns the names of the apps and keys of rotations by their guids.
-func boundNames(ctx context.Context, s *core.Session, instance client.ServiceInstance,
-	all []client.Rotation) (map[string]string, error) {
+func boundNames(ctx context.Context, s *core.Session, instance cfapi.ServiceInstance,
+	all []cfapi.Rotation) (map[string]string, error) {
 	names := map[string]string{}
 	var apps []string
 	keys := false
@@ -166,24 +168,20 @@ func boundNames(ctx context.Context, s *core.Session, instance client.ServiceIns
 		}
 	}
 	if len(apps) > 0 {
-		found, err := client.List[client.App](ctx, s.API, "/v3/apps", url.Values{"guids": {strings.Join(apps, ",")},
+		found, err := client.List[cfapi.App](ctx, s.API, "/v3/apps", url.Values{"guids": {strings.Join(apps, ",")},
 			"per_page": {"5000"}})
 		if err != nil {
 			return nil, err
 		}
-		for _, app := range found {
-			names[app.GUID] = app.Name
-		}
+		maps.Copy(names, cfapi.Names(found))
 	}
 	if keys {
-		found, err := client.List[client.Binding](ctx, s.API, "/v3/service_credential_bindings",
+		found, err := client.List[cfapi.Binding](ctx, s.API, "/v3/service_credential_bindings",
 			url.Values{"type": {"key"}, "service_instance_guids": {instance.GUID}, "per_page": {"5000"}})
 		if err != nil {
 			return nil, err
 		}
-		for _, key := range found {
-			names[key.GUID] = key.Name
-		}
+		maps.Copy(names, cfapi.Names(found))
 	}
 	return names, nil
 }

@@ -1,13 +1,16 @@
 package services
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"net/url"
 	"slices"
 	"strings"
 
+	"ingot/internal/base/cfapi"
 	"ingot/internal/cli/client"
 	"ingot/internal/cli/core"
 	"ingot/internal/cli/term"
@@ -92,15 +95,13 @@ func showMarketplace(ctx context.Context, s *core.Session, _ core.Words, f *mark
 	s.Doing("Getting all service offerings from marketplace")
 	q := s.InSpace("include", "service_offering", "fields[service_offering.service_broker]", "name,guid", "per_page",
 		"5000", "available", "true")
-	if f.Offering != "" {
-		q.Set("service_offering_names", f.Offering)
-	}
-	plans, included, err := client.ListWith[client.Plan](ctx, s.API, "/v3/service_plans", q)
+	cfapi.Filter(q, "service_offering_names", f.Offering)
+	plans, included, err := client.ListWith[cfapi.Plan](ctx, s.API, "/v3/service_plans", q)
 	if err != nil {
 		return nil, core.NoServices(s, err)
 	}
-	offerings := client.Of[client.Offering](included, "service_offerings")
-	brokers := client.Of[client.Thing](included, "service_brokers")
+	offerings := client.Of[cfapi.Offering](included, "service_offerings")
+	brokers := client.Of[cfapi.Thing](included, "service_brokers")
 	m := &market{Offerings: []offeringRow{}, detail: f.Offering != ""}
 	at := map[string]int{}
 	for _, pl := range plans {
@@ -116,8 +117,8 @@ func showMarketplace(ctx context.Context, s *core.Session, _ core.Words, f *mark
 	}
 	slices.SortFunc(m.Offerings, func(a, b offeringRow) int { return strings.Compare(a.Offering, b.Offering) })
 	if f.Offering != "" && len(m.Offerings) == 0 {
-		if _, err := core.Named(ctx, s, "Service offering", "/v3/service_offerings", f.Offering, nil,
-			func(o client.Offering) string { return o.Name }); err != nil {
+		if _, err := core.Named[cfapi.Offering](ctx, s, "Service offering", "/v3/service_offerings", f.Offering,
+			nil); err != nil {
 			return nil, err
 		}
 		return nil, &core.Problem{What: "Service offering '" + f.Offering + "' has no plan for this space.",
@@ -141,26 +142,6 @@ type serviceRow struct {
 	Tags      []string `json:"tags"`
 }
 
-type serviceList struct {
-	Services []serviceRow `json:"services"`
-}
-
-func (l *serviceList) Show(p *term.Printer) {
-	if len(l.Services) == 0 {
-		p.Println("No service instances found.")
-		return
-	}
-	t := term.Table{Heading: []string{"name", "offering", "plan", "bound apps", "last operation", "broker"}}
-	for _, i := range l.Services {
-		t.Rows = append(t.Rows, []term.Cell{
-			{Text: i.Name, Paint: p.Bold}, {Text: i.Offering}, {Text: i.Plan}, {Text: strings.Join(i.Apps, ", ")},
-			{Text: i.Operation}, {Text: i.Broker},
-		})
-	}
-	p.Println("")
-	p.Table(t)
-}
-
 func (i *serviceRow) Show(p *term.Printer) {
 	p.Println("")
 	p.Pairs(
@@ -177,23 +158,24 @@ func serviceRows(ctx context.Context, s *core.Session, q url.Values) ([]serviceR
 	q.Set("fields[service_plan]", "guid,name,relationships.service_offering")
 	q.Set("fields[service_plan.service_offering]", "guid,name,relationships.service_broker")
 	q.Set("fields[service_plan.service_offering.service_broker]", "guid,name")
-	found, included, err := client.ListWith[client.ServiceInstance](ctx, s.API, "/v3/service_instances", q)
+	found, included, err := client.ListWith[cfapi.ServiceInstance](ctx, s.API, "/v3/service_instances", q)
 	if err != nil {
 		return nil, core.NoServices(s, err)
 	}
-	plans, offerings := client.Of[client.Plan](included, "service_plans"),
-		client.Of[client.Offering](included, "service_offerings")
-	brokers := client.Of[client.Thing](included, "service_brokers")
+	plans, offerings := client.Of[cfapi.Plan](included, "service_plans"),
+		client.Of[cfapi.Offering](included, "service_offerings")
+	brokers := client.Of[cfapi.Thing](included, "service_brokers")
 	rows := []serviceRow{}
 	var guids []string
 	for _, i := range found {
 		pl := plans[i.Relationships.Plan.GUID()]
 		o := offerings[pl.Relationships.Offering.GUID()]
+		last := cmp.Or(i.Last, &cfapi.Operation{})
 		row := serviceRow{
 			Name: i.Name, GUID: i.GUID, Offering: o.Name, Plan: pl.Name, Broker: brokers[o.Relationships.Broker.GUID()].Name,
 			Apps:      []string{},
-			Operation: strings.TrimSpace(i.LastOperation.Type + " " + i.LastOperation.State),
-			Message:   i.LastOperation.Description, Dashboard: i.DashboardURL, Tags: i.Tags,
+			Operation: strings.TrimSpace(last.Type + " " + last.State),
+			Message:   last.Description, Dashboard: i.DashboardURL, Tags: i.Tags,
 		}
 		if i.Type == "user-provided" {
 			row.Offering = "user-provided"
@@ -203,12 +185,12 @@ func serviceRows(ctx context.Context, s *core.Session, q url.Values) ([]serviceR
 	if len(guids) == 0 {
 		return rows, nil
 	}
-	bindings, included, err := client.ListWith[client.Binding](ctx, s.API, "/v3/service_credential_bindings",
+	bindings, included, err := client.ListWith[cfapi.Binding](ctx, s.API, "/v3/service_credential_bindings",
 		url.Values{"include": {"app"}, "service_instance_guids": {strings.Join(guids, ",")}, "per_page": {"5000"}})
 	if err != nil {
 		return nil, err
 	}
-	apps := client.Of[client.App](included, "apps")
+	apps := client.Of[cfapi.App](included, "apps")
 	for _, b := range bindings {
 		i := slices.Index(guids, b.Relationships.Instance.GUID())
 		if name := apps[b.Relationships.App.GUID()].Name; i >= 0 && name != "" {
@@ -224,14 +206,16 @@ func listServices(ctx context.Context, s *core.Session, _ core.Words, _ *core.No
 	if err != nil {
 		return nil, err
 	}
-	return &serviceList{rows}, nil
+	return &core.Listing[serviceRow]{
+		Key: "services", Rows: rows, None: "No service instances found.",
+		Heading: []string{"name", "offering", "plan", "bound apps", "last operation", "broker"},
+		Cells: func(i serviceRow) []string {
+			return []string{i.Name, i.Offering, i.Plan, strings.Join(i.Apps, ", "), i.Operation, i.Broker}
+		},
+	}, nil
 }
 
-type serviceFlags struct {
-	GUID bool `long:"guid" description:"Show only the guid"`
-}
-
-func showService(ctx context.Context, s *core.Session, w core.Words, f *serviceFlags) (core.Result, error) {
+func showService(ctx context.Context, s *core.Session, w core.Words, f *core.GUIDFlag) (core.Result, error) {
 	if !f.GUID {
 		s.Doing("Showing info of service instance %s", w["SERVICE"])
 	}
@@ -256,11 +240,6 @@ type createServiceFlags struct {
 	Parameters string `short:"c" value-name:"JSON" description:"Broker parameters: JSON, or a path to a JSON file"`
 	Tags       string `short:"t" value-name:"TAGS" description:"Comma-separated tags"`
 	Wait       bool   `long:"wait" description:"Wait for the operation to complete"`
-	Args       struct {
-		Offering string `positional-arg-name:"OFFERING" required:"yes"`
-		Plan     string `positional-arg-name:"PLAN" required:"yes"`
-		Service  string `positional-arg-name:"SERVICE" required:"yes"`
-	} `positional-args:"yes"`
 }
 
 // operation is an operation of a service broker.
@@ -273,66 +252,56 @@ type operation struct {
 
 func (*operation) Show(*term.Printer) {}
 
-func createService(ctx context.Context, s *core.Session, _ core.Words, f *createServiceFlags) (core.Result, error) {
+func createService(ctx context.Context, s *core.Session, w core.Words, f *createServiceFlags) (core.Result, error) {
 	parameters, err := parametersOf(s, f.Parameters)
 	if err != nil {
 		return nil, err
 	}
-	s.Doing("Creating service instance %s", f.Args.Service)
-	q := url.Values{"names": {f.Args.Plan}, "service_offering_names": {f.Args.Offering}}
-	if f.Broker != "" {
-		q.Set("service_broker_names", f.Broker)
-	}
-	plans, err := client.List[client.Plan](ctx, s.API, "/v3/service_plans", q)
+	s.Doing("Creating service instance %s", w["SERVICE"])
+	q := url.Values{"names": {w["PLAN"]}, "service_offering_names": {w["OFFERING"]}}
+	cfapi.Filter(q, "service_broker_names", f.Broker)
+	plans, err := client.List[cfapi.Plan](ctx, s.API, "/v3/service_plans", q)
 	if err != nil {
 		return nil, core.NoServices(s, err)
 	}
 	switch {
 	case len(plans) == 0:
-		return nil, noPlan(ctx, s, f.Args.Offering, f.Args.Plan, f.Broker)
+		return nil, noPlan(ctx, s, w["OFFERING"], w["PLAN"], f.Broker)
 	case len(plans) > 1:
-		return nil, &core.Problem{What: fmt.Sprintf("Several brokers have the offering %s.", f.Args.Offering),
+		return nil, &core.Problem{What: fmt.Sprintf("Several brokers have the offering %s.", w["OFFERING"]),
 			Try: "name one with -b"}
 	}
 	if !plans[0].Free {
 		s.Say("%s", s.Out.Warn(fmt.Sprintf("Attention: The plan %s of the offering %s is not free. This plan may incur "+
-			"charges.", f.Args.Plan, f.Args.Offering)))
+			"charges.", w["PLAN"], w["OFFERING"])))
 	}
 	body := map[string]any{
-		"type": "managed", "name": f.Args.Service,
-		"relationships": map[string]any{"space": client.Relate(s.Config.Space.GUID),
-			"service_plan": client.Relate(plans[0].GUID)},
+		"type": "managed", "name": w["SERVICE"],
+		"relationships": map[string]any{"space": cfapi.Relate(s.Config.Space.GUID),
+			"service_plan": cfapi.Relate(plans[0].GUID)},
 	}
-	if len(parameters) > 0 {
-		body["parameters"] = parameters
-	}
-	if all := tags(f.Tags); len(all) > 0 {
-		body["tags"] = all
-	}
+	cfapi.Add(body, "parameters", parameters, "tags", tags(f.Tags))
 	reply, err := s.API.Post(ctx, "/v3/service_instances", body, nil)
 	if client.Says(err, "name is taken") {
-		s.Say("Service instance %s already exists.", f.Args.Service)
+		s.Say("Service instance %s already exists.", w["SERVICE"])
 		s.OK()
-		return &operation{"service", f.Args.Service, false, true}, nil
+		return &operation{"service", w["SERVICE"], false, true}, nil
 	}
 	if err != nil {
 		return nil, err
 	}
-	return operate(ctx, s, reply, f.Wait, "service", f.Args.Service, "Create of service instance "+f.Args.Service)
+	return operate(ctx, s, reply, f.Wait, "service", w["SERVICE"], "Create of service instance "+w["SERVICE"])
 }
 
 // noPlan returns an error if the offering, or its plan, does not exist, with those that do.
 func noPlan(ctx context.Context, s *core.Session, offering, plan, broker string) error {
 	q := url.Values{}
-	if broker != "" {
-		q.Set("service_broker_names", broker)
-	}
-	if _, err := core.Named(ctx, s, "Service offering", "/v3/service_offerings", offering, q,
-		func(o client.Offering) string { return o.Name }); err != nil {
+	cfapi.Filter(q, "service_broker_names", broker)
+	if _, err := core.Named[cfapi.Offering](ctx, s, "Service offering", "/v3/service_offerings", offering, q); err != nil {
 		return err
 	}
 	q.Set("service_offering_names", offering)
-	_, err := core.Named(ctx, s, "Plan", "/v3/service_plans", plan, q, func(p client.Plan) string { return p.Name })
+	_, err := core.Named[cfapi.Plan](ctx, s, "Plan", "/v3/service_plans", plan, q)
 	var p *core.Problem
 	if errors.As(err, &p) {
 		p.What = fmt.Sprintf("Plan '%s' of the service offering '%s' not found.", plan, offering)
@@ -368,32 +337,36 @@ func operate(ctx context.Context, s *core.Session, reply *client.Reply, wait boo
 	return &operation{kind, name, false, false}, nil
 }
 
+// start begins an operation of the broker, see operate.
+func start(
+	ctx context.Context, s *core.Session, method, path string, body any, wait bool, kind, name, what string,
+) (core.Result, error) {
+	reply, err := s.API.Do(ctx, client.Call{Method: method, URL: path, Body: body})
+	if err != nil {
+		return nil, err
+	}
+	return operate(ctx, s, reply, wait, kind, name, what)
+}
+
 type deleteServiceFlags struct {
 	Force bool `short:"f" description:"Do not ask for confirmation"`
 	Wait  bool `long:"wait" description:"Wait for the operation to complete"`
 }
 
 func deleteService(ctx context.Context, s *core.Session, w core.Words, f *deleteServiceFlags) (core.Result, error) {
-	if !f.Force {
-		if err := s.Confirm(ctx, "Really delete the service instance "+w["SERVICE"]+" and its data"); err != nil {
-			return nil, err
-		}
+	if err := s.Confirm(ctx, f.Force, "Really delete the service instance "+w["SERVICE"]+" and its data"); err != nil {
+		return nil, err
 	}
 	s.Doing("Deleting service instance %s", w["SERVICE"])
 	i, err := s.ServiceInstance(ctx, w["SERVICE"])
 	if core.IsNotFound(err) {
-		s.Say("Service instance %s does not exist.", w["SERVICE"])
-		s.OK()
-		return &core.Removed{Kind: "service", Name: w["SERVICE"]}, nil
+		return s.Absent("Service instance", "service", w["SERVICE"])
 	}
 	if err != nil {
 		return nil, core.NoServices(s, err)
 	}
-	reply, err := s.API.Do(ctx, client.Call{Method: "DELETE", URL: "/v3/service_instances/" + i.GUID})
-	if err != nil {
-		return nil, err
-	}
-	return operate(ctx, s, reply, f.Wait, "service", i.Name, "Delete of service instance "+i.Name)
+	return start(ctx, s, http.MethodDelete, "/v3/service_instances/"+i.GUID, nil,
+		f.Wait, "service", i.Name, "Delete of service instance "+i.Name)
 }
 
 func servicesCommands() []*core.Command {

@@ -3,9 +3,11 @@ package services
 import (
 	"context"
 	"fmt"
+	"net/http"
 	"net/url"
 	"strings"
 
+	"ingot/internal/base/cfapi"
 	"ingot/internal/cli/client"
 	"ingot/internal/cli/core"
 )
@@ -35,51 +37,41 @@ func updateService(ctx context.Context, s *core.Session, w core.Words, f *update
 	s.Doing("Updating service instance %s", w["SERVICE"])
 	instance, err := s.ServiceInstance(ctx, w["SERVICE"])
 	if err != nil {
-		return nil, core.NoServices(s, err)
+		return nil, err
 	}
 	if f.Plan != "" {
 		plan, err := otherPlan(ctx, s, instance, f.Plan)
 		if err != nil {
 			return nil, err
 		}
-		body["relationships"] = map[string]any{"service_plan": client.Relate(plan)}
+		body["relationships"] = map[string]any{"service_plan": cfapi.Relate(plan)}
 	}
-	reply, err := s.API.Patch(ctx, "/v3/service_instances/"+instance.GUID, body, nil)
-	if err != nil {
-		return nil, err
-	}
-	return operate(ctx, s, reply, f.Wait, "service", instance.Name, "Update of service instance "+instance.Name)
+	return start(ctx, s, http.MethodPatch, "/v3/service_instances/"+instance.GUID, body,
+		f.Wait, "service", instance.Name, "Update of service instance "+instance.Name)
 }
 
 // otherPlan finds another plan of the service instance's offering.
-func otherPlan(ctx context.Context, s *core.Session, instance client.ServiceInstance, name string) (string, error) {
+func otherPlan(ctx context.Context, s *core.Session, instance cfapi.ServiceInstance, name string) (string, error) {
 	if instance.Type == "user-provided" {
 		return "", &core.Problem{What: "Service instance " + instance.Name + " has no plan.", Why: "it is user-provided",
 			Try: fmt.Sprintf("'%s update-user-provided-service %s'", s.Env.Program, instance.Name)}
 	}
-	var present client.Plan
+	var present cfapi.Plan
 	if err := s.API.Get(ctx, "/v3/service_plans/"+instance.Relationships.Plan.GUID(), nil, &present); err != nil {
 		return "", err
 	}
 	q := url.Values{"service_offering_guids": {present.Relationships.Offering.GUID()}}
-	plan, err := core.Named(ctx, s, "Plan", "/v3/service_plans", name, q, func(p client.Plan) string { return p.Name })
+	plan, err := core.Named[cfapi.Plan](ctx, s, "Plan", "/v3/service_plans", name, q)
 	return plan.GUID, err
 }
 
-type renameServiceFlags struct {
-	Args struct {
-		Service string `positional-arg-name:"SERVICE" required:"yes"`
-		Name    string `positional-arg-name:"NEW_NAME" required:"yes"`
-	} `positional-args:"yes"`
-}
-
-func renameService(ctx context.Context, s *core.Session, _ core.Words, f *renameServiceFlags) (core.Result, error) {
-	s.Doing("Renaming service instance %s to %s", f.Args.Service, f.Args.Name)
-	instance, err := s.ServiceInstance(ctx, f.Args.Service)
+func renameService(ctx context.Context, s *core.Session, w core.Words, _ *core.NoFlags) (core.Result, error) {
+	s.Doing("Renaming service instance %s to %s", w["SERVICE"], w["NEW_NAME"])
+	instance, err := s.ServiceInstance(ctx, w["SERVICE"])
 	if err != nil {
-		return nil, core.NoServices(s, err)
+		return nil, err
 	}
-	reply, err := s.API.Patch(ctx, "/v3/service_instances/"+instance.GUID, map[string]any{"name": f.Args.Name}, nil)
+	reply, err := s.API.Patch(ctx, "/v3/service_instances/"+instance.GUID, map[string]any{"name": w["NEW_NAME"]}, nil)
 	if err == nil {
 		err = s.API.Job(ctx, reply)
 	}
@@ -87,7 +79,7 @@ func renameService(ctx context.Context, s *core.Session, _ core.Words, f *rename
 		return nil, err
 	}
 	s.OK()
-	return &core.Made{Kind: "service", Name: f.Args.Name, GUID: instance.GUID, Existed: true}, nil
+	return &core.Made{Kind: "service", Name: w["NEW_NAME"], GUID: instance.GUID, Existed: true}, nil
 }
 
 // providedFlags are the settings of a user-provided service instance.
@@ -107,12 +99,7 @@ func (f *providedFlags) body(s *core.Session) (map[string]any, error) {
 		}
 		body["credentials"] = credentials
 	}
-	if f.Drain != nil {
-		body["syslog_drain_url"] = *f.Drain
-	}
-	if f.Route != nil {
-		body["route_service_url"] = *f.Route
-	}
+	cfapi.Add(body, "syslog_drain_url", f.Drain, "route_service_url", f.Route)
 	if f.Tags != nil {
 		body["tags"] = append([]string{}, tags(*f.Tags)...)
 	}
@@ -126,8 +113,8 @@ func createProvided(ctx context.Context, s *core.Session, w core.Words, f *provi
 	}
 	s.Doing("Creating user provided service %s", w["SERVICE"])
 	body["type"], body["name"] = "user-provided", w["SERVICE"]
-	body["relationships"] = map[string]any{"space": client.Relate(s.Config.Space.GUID)}
-	var instance client.Thing
+	body["relationships"] = map[string]any{"space": cfapi.Relate(s.Config.Space.GUID)}
+	var instance cfapi.Thing
 	_, err = s.API.Post(ctx, "/v3/service_instances", body, &instance)
 	if client.Says(err, "name is taken") {
 		return nil, &core.Problem{
@@ -153,7 +140,7 @@ func updateProvided(ctx context.Context, s *core.Session, w core.Words, f *provi
 	s.Doing("Updating user provided service %s", w["SERVICE"])
 	instance, err := s.ServiceInstance(ctx, w["SERVICE"])
 	if err != nil {
-		return nil, core.NoServices(s, err)
+		return nil, err
 	}
 	if instance.Type != "user-provided" {
 		return nil, &core.Problem{What: "Service instance " + instance.Name + " is not user-provided.",

@@ -5,7 +5,7 @@ import (
 	"unicode/utf8"
 )
 
-// Cell is the text of a table cell and its colour. Its width is that of the text.
+// Cell is the text of a table cell and its colour. It is as wide as the text.
 type Cell struct {
 	Text  string
 	Paint func(string) string

@@ -6,7 +6,7 @@ import (
 )
 
 // Wrap splits a text at its spaces into lines of at most width characters. Words are
-// never split: one that is longer has a line of its own. Without a width the text is
+// never split: a longer one gets its own line. Without a width the text is
 // one line.
 func Wrap(text string, width int) []string {
 	if width <= 0 {

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 
+	"ingot/internal/base/cfapi"
 	"ingot/internal/console/page"
 )
 
@@ -25,11 +26,15 @@ type pages struct{ *page.Console }
 // New returns the pages of organizations and their members, and of the authorization server's
 // users and clients.
 func New(core *page.Console) page.Part {
-	c := pages{core}
+	c, auth := pages{core}, page.API(core.Auth)
 	return page.Part{
 		Pages: map[string]page.Handler{
-			"/members": c.members, "/orgs/{guid}": c.org, "/users": c.users, "/users/{id}": c.user,
-			"/clients": c.clients, "/clients/new": c.newClient, "/clients/{id}": c.client,
+			"/orgs/{guid}": c.org, "/users": c.users, "/users/{id}": c.user,
+			"/clients/new": c.newClient, "/clients/{id}": c.client,
+		},
+		Screens: map[string]page.Screen{
+			"/members": {Title: "Members", Section: "members", Template: "members.html", Load: c.members},
+			"/clients": {Title: "Clients", Section: "clients", Template: "clients.html", Load: c.clients},
 		},
 		Changes: map[string]page.Handler{
 			"/orgs/{guid}/roles/add":      c.addRole,
@@ -38,14 +43,21 @@ func New(core *page.Console) page.Part {
 			"/orgs/{guid}/members/remove": c.removeMember,
 			"/users/create":               c.newUser,
 			"/users/{id}/active":          c.setActive,
-			"/users/{id}/unlock":          c.unlock,
-			"/users/{id}/password":        c.resetPassword,
-			"/users/{id}/groups/add":      c.addToGroup,
-			"/users/{id}/groups/remove":   c.removeFromGroup,
-			"/clients/new":                c.createClient,
-			"/clients/{id}/update":        c.updateClient,
-			"/clients/{id}/secret":        c.rotateSecret,
-			"/clients/{id}/delete":        c.deleteClient,
+			"/users/{id}/unlock": auth.Edit(page.Edit{
+				Method: http.MethodPatch, Path: "/Users/{id}/status",
+				Body: func(url.Values) (any, error) { return map[string]bool{"locked": false}, nil },
+				To:   "/users/{id}", Said: "unlocked", Failed: c.userFailed,
+			}),
+			"/users/{id}/password":   c.resetPassword,
+			"/users/{id}/groups/add": c.addToGroup,
+			"/users/{id}/groups/remove": auth.Edit(page.Edit{
+				Method: http.MethodDelete, Path: "/Groups/{group}/members/{id}",
+				To: "/users/{id}", Said: "group", Failed: c.userFailed,
+			}),
+			"/clients/new":         c.createClient,
+			"/clients/{id}/update": c.updateClient,
+			"/clients/{id}/secret": c.rotateSecret,
+			"/clients/{id}/delete": c.deleteClient,
 		},
 		Said: map[string]string{
 			"role": "The role was assigned.", "norole": "The role was removed.",
@@ -71,12 +83,6 @@ func (c pages) showSecret(w http.ResponseWriter, r *http.Request, s *page.Sessio
 		Crumbs: []page.Crumb{data.Back}})
 }
 
-// scimList is a page of a list of the authorization server.
-type scimList[T any] struct {
-	Resources []T `json:"resources"`
-	Total     int `json:"totalResults"`
-}
-
 // scimPage returns the page of a list of the authorization server that a request asks for.
 func scimPage[T any](call *page.Caller, r *http.Request, path, filter, sort, noun string) ([]T, page.Pager, error) {
 	n, _ := strconv.Atoi(r.URL.Query().Get("page"))
@@ -85,7 +91,7 @@ func scimPage[T any](call *page.Caller, r *http.Request, path, filter, sort, nou
 	if filter != "" {
 		q.Set("filter", filter)
 	}
-	var l scimList[T]
+	var l cfapi.SCIMList[T]
 	err := call.Get(&l, path, q)
 	return l.Resources, page.NewPager(r, l.Total, page.PerPage, noun), err
 }

@@ -9,37 +9,27 @@ import (
 	"strconv"
 	"strings"
 
+	"ingot/internal/base/cfapi"
 	"ingot/internal/base/fault"
 	"ingot/internal/base/web"
 	"ingot/internal/console/page"
 )
 
-// ClientScopes are the scopes of which one is needed to see clients.
+// ClientScopes are the scopes that allow seeing clients; one of them is enough.
 var ClientScopes = []string{"clients.read", "clients.admin", "uaa.admin"}
 
-// systemClients are those that Ingot itself or every cf client uses, with what they are for.
+// systemClients are the clients that Ingot itself or every cf client uses, with their purpose.
 var systemClients = map[string]string{
 	"admin": "administrates the authorization server", "cf": "is what cf uses to log in",
 	"ssh-proxy": "is the ssh gateway", page.ClientID: "is this console",
 	"ingot-platform": "is the platform", "ingot-notifications": "is the notification service",
 }
 
-// grantTypes are those that a client can have.
+// grantTypes are the grant types that a client can have.
 var grantTypes = []string{"client_credentials", "authorization_code", "refresh_token", "password",
 	"urn:ietf:params:oauth:grant-type:jwt-bearer"}
 
-type oauthClient struct {
-	ID          string   `json:"client_id"`
-	Name        string   `json:"name"`
-	Scopes      []string `json:"scope"`
-	Authorities []string `json:"authorities"`
-	Grants      []string `json:"authorized_grant_types"`
-	Redirects   []string `json:"redirect_uri"`
-	Access      int64    `json:"access_token_validity"`
-	Refresh     int64    `json:"refresh_token_validity"`
-	Public      bool     `json:"allowpublic"`
-	Modified    int64    `json:"lastModified"`
-}
+type oauthClient cfapi.OAuthClient
 
 // System says what Ingot uses the client for; "" if it does not.
 func (o oauthClient) System() string { return systemClients[o.ID] }
@@ -56,7 +46,7 @@ type clientsData struct {
 }
 
 // clients is GET /console/clients: ?q= part of an id.
-func (c pages) clients(w http.ResponseWriter, r *http.Request, s *page.Session) error {
+func (c pages) clients(r *http.Request, s *page.Session) (any, error) {
 	data := clientsData{Query: strings.TrimSpace(r.URL.Query().Get("q")), MayWrite: mayWriteClients(s),
 		Command: page.Command("ingot", "clients")}
 	filter := ""
@@ -66,10 +56,7 @@ func (c pages) clients(w http.ResponseWriter, r *http.Request, s *page.Session) 
 	var err error
 	data.Clients, data.Pager, err = scimPage[oauthClient](c.Auth(r, s), r, "/oauth/clients", filter,
 		"client_id", "clients")
-	if err != nil {
-		return err
-	}
-	return c.Show(w, r, s, http.StatusOK, "clients.html", page.Page{Title: "Clients", Section: "clients", Data: data})
+	return data, err
 }
 
 func mayWriteClients(s *page.Session) bool {
@@ -103,7 +90,7 @@ func (c pages) newClient(w http.ResponseWriter, r *http.Request, s *page.Session
 	if !mayWriteClients(s) {
 		return fault.New(fault.Forbidden, "A new client needs one of the scopes clients.write and clients.admin.")
 	}
-	data := newClientData(s, oauthClient{Grants: []string{"client_credentials"}})
+	data := newClientData(s, oauthClient{GrantTypes: []string{"client_credentials"}})
 	data.New = true
 	return c.showClient(w, r, s, http.StatusOK, "", data)
 }
@@ -111,17 +98,17 @@ func (c pages) newClient(w http.ResponseWriter, r *http.Request, s *page.Session
 func newClientData(s *page.Session, o oauthClient) *clientData {
 	d := &clientData{Client: o, MayWrite: mayWriteClients(s), MaySecret: s.Has("clients.admin", "uaa.admin")}
 	for _, g := range grantTypes {
-		d.Grants = append(d.Grants, page.Option{Value: g, Label: g, Chosen: slices.Contains(o.Grants, g)})
+		d.Grants = append(d.Grants, page.Option{Value: g, Label: g, Chosen: slices.Contains(o.GrantTypes, g)})
 	}
 	d.Form = clientForm{
 		ID: o.ID, Name: o.Name, Scopes: strings.Join(o.Scopes, "\n"), Authorities: strings.Join(o.Authorities, "\n"),
-		Redirects: strings.Join(o.Redirects, "\n"),
+		Redirects: strings.Join(o.RedirectURIs, "\n"),
 	}
-	if o.Access > 0 {
-		d.Form.Access = strconv.FormatInt(o.Access, 10)
+	if n := o.AccessSeconds; n != nil && *n > 0 {
+		d.Form.Access = strconv.Itoa(*n)
 	}
-	if o.Refresh > 0 {
-		d.Form.Refresh = strconv.FormatInt(o.Refresh, 10)
+	if n := o.RefreshSeconds; n != nil && *n > 0 {
+		d.Form.Refresh = strconv.Itoa(*n)
 	}
 	id := cmp.Or(o.ID, "CLIENT")
 	d.Commands.Create = page.Command("ingot", "create-client", id, "--authorities", "LIST", "--scopes", "LIST")

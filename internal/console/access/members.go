@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 
+	"ingot/internal/base/cfapi"
 	"ingot/internal/base/fault"
 	"ingot/internal/base/web"
 	"ingot/internal/console/page"
@@ -37,35 +38,33 @@ const (
 )
 
 type orgSummary struct {
-	page.Organization
-	Spaces []page.Space
+	cfapi.Thing
+	Spaces []cfapi.Space
 }
 
 // members is GET /console/members: the organizations.
-func (c pages) members(w http.ResponseWriter, r *http.Request, s *page.Session) error {
+func (c pages) members(r *http.Request, s *page.Session) (any, error) {
 	call := c.Platform(r, s)
-	var orgs []page.Organization
-	var spaces []page.Space
+	var orgs []cfapi.Thing
+	var spaces []cfapi.Space
 	err := page.Together(
 		page.List(call, &orgs, "/v3/organizations", url.Values{"order_by": {"name"}}),
 		page.List(call, &spaces, "/v3/spaces", url.Values{"order_by": {"name"}}),
 	)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	var list []orgSummary
 	for _, org := range orgs {
-		one := orgSummary{Organization: org}
+		one := orgSummary{Thing: org}
 		for _, in := range spaces {
-			if in.Relationships.Organization.Data.GUID == org.GUID {
+			if in.Relationships.Organization.GUID() == org.GUID {
 				one.Spaces = append(one.Spaces, in)
 			}
 		}
 		list = append(list, one)
 	}
-	return c.Show(w, r, s, http.StatusOK, "members.html", page.Page{
-		Title: "Members", Section: "members", Data: map[string]any{"Orgs": list, "Command": page.Command("cf", "orgs")},
-	})
+	return map[string]any{"Orgs": list, "Command": page.Command("cf", "orgs")}, nil
 }
 
 type cell struct {
@@ -76,13 +75,13 @@ type cell struct {
 }
 
 type memberRow struct {
-	page.User
+	cfapi.User
 	Cells  []cell
 	Others []string // roles in spaces
 }
 
 type orgData struct {
-	Org       page.Organization
+	Org       cfapi.Thing
 	Space     string // guid; empty means the roles of the organization
 	SpaceName string
 	Tabs      []page.Tab
@@ -97,22 +96,9 @@ type orgData struct {
 	Typed     url.Values
 	Commands  struct{ Set, Unset, Users, Create string }
 	// roles of all users, and those of spaces
-	roles  []memberRole
-	spaces []page.Space
+	roles  []cfapi.Role
+	spaces []cfapi.Space
 }
-
-type memberRole struct {
-	GUID          string `json:"guid"`
-	Type          string `json:"type"`
-	Relationships struct {
-		User         page.Relation `json:"user"`
-		Space        page.Relation `json:"space"`
-		Organization page.Relation `json:"organization"`
-	} `json:"relationships"`
-}
-
-func (m memberRole) user() string  { return m.Relationships.User.Data.GUID }
-func (m memberRole) space() string { return m.Relationships.Space.Data.GUID }
 
 // org is GET /console/orgs/GUID: a matrix of members and roles; ?space= guid shows the roles of
 // a space, ?q= part of a user name.
@@ -208,21 +194,21 @@ func (d *orgData) commands() {
 }
 
 // loadRoles loads all roles in the organization and its spaces, and returns the users.
-func (d *orgData) loadRoles(call *page.Caller) (map[string]page.User, error) {
+func (d *orgData) loadRoles(call *page.Caller) (map[string]cfapi.User, error) {
 	var err error
-	d.spaces, err = page.All[page.Space](call, "/v3/spaces", url.Values{"organization_guids": {d.Org.GUID},
+	d.spaces, err = page.All[cfapi.Space](call, "/v3/spaces", url.Values{"organization_guids": {d.Org.GUID},
 		"order_by": {"name"}})
 	if err != nil {
 		return nil, err
 	}
-	users := map[string]page.User{}
+	users := map[string]cfapi.User{}
 	load := func(q url.Values) error {
 		q.Set("include", "user")
 		q.Set("per_page", strconv.Itoa(page.MaxResources))
 		for n := 1; ; n++ {
 			q.Set("page", strconv.Itoa(n))
-			var l page.Included[memberRole, struct {
-				Users []page.User `json:"users"`
+			var l cfapi.List[cfapi.Role, struct {
+				Users []cfapi.User `json:"users"`
 			}]
 			if err := call.Get(&l, "/v3/roles", q); err != nil {
 				return err
@@ -254,7 +240,7 @@ func (d *orgData) loadRoles(call *page.Caller) (map[string]page.User, error) {
 // holds returns the guid of a role of a user; "" if the user does not have it.
 func (d *orgData) holds(user, kind, space string) string {
 	for _, one := range d.roles {
-		if one.user() == user && one.Type == kind && one.space() == space {
+		if one.Relationships.User.GUID() == user && one.Type == kind && one.Relationships.Space.GUID() == space {
 			return one.GUID
 		}
 	}
@@ -262,20 +248,17 @@ func (d *orgData) holds(user, kind, space string) string {
 }
 
 // rows makes the matrix.
-func (d *orgData) rows(r *http.Request, users map[string]page.User) {
-	list := slices.SortedFunc(maps.Values(users), func(a, b page.User) int {
+func (d *orgData) rows(r *http.Request, users map[string]cfapi.User) {
+	list := slices.SortedFunc(maps.Values(users), func(a, b cfapi.User) int {
 		return cmp.Or(strings.Compare(strings.ToLower(a.Name), strings.ToLower(b.Name)), strings.Compare(a.GUID, b.GUID))
 	})
-	list = slices.DeleteFunc(list, func(u page.User) bool { return !page.Matches(u.Name, d.Query) })
+	list = slices.DeleteFunc(list, func(u cfapi.User) bool { return !page.Matches(u.Name, d.Query) })
 	d.Pager = page.NewPager(r, len(list), page.PerPage, "users")
 	d.Pager.At = page.Path + "/orgs/" + url.PathEscape(d.Org.GUID)
 	if d.Space != "" {
 		d.Pager.Query.Set("space", d.Space)
 	}
-	names := map[string]string{}
-	for _, in := range d.spaces {
-		names[in.GUID] = in.Name
-	}
+	names := cfapi.Names(d.spaces)
 	for _, u := range page.Visible(d.Pager, list, page.PerPage) {
 		row := memberRow{User: u}
 		for _, kind := range d.Kinds {
@@ -290,8 +273,8 @@ func (d *orgData) rows(r *http.Request, users map[string]page.User) {
 			row.Cells = append(row.Cells, one)
 		}
 		for _, one := range d.roles {
-			if one.user() == u.GUID && one.space() != "" && d.Space == "" {
-				row.Others = append(row.Others, names[one.space()]+": "+strings.TrimPrefix(one.Type, "space_"))
+			if one.Relationships.User.GUID() == u.GUID && one.Relationships.Space.GUID() != "" && d.Space == "" {
+				row.Others = append(row.Others, names[one.Relationships.Space.GUID()]+": "+strings.TrimPrefix(one.Type, "space_"))
 			}
 		}
 		slices.Sort(row.Others)
@@ -302,9 +285,9 @@ func (d *orgData) rows(r *http.Request, users map[string]page.User) {
 func roleBody(kind, org, space string, user map[string]any) map[string]any {
 	to := map[string]any{"user": map[string]any{"data": user}}
 	if strings.HasPrefix(kind, "space_") {
-		to["space"] = page.Related(space)
+		to["space"] = cfapi.Relate(space)
 	} else {
-		to["organization"] = page.Related(org)
+		to["organization"] = cfapi.Relate(org)
 	}
 	return map[string]any{"type": kind, "relationships": to}
 }
@@ -348,10 +331,12 @@ func (c pages) removeMember(w http.ResponseWriter, r *http.Request, s *page.Sess
 		return err
 	}
 	// Those of spaces first: the last role in the organization cannot be removed before them.
-	slices.SortStableFunc(data.roles, func(a, b memberRole) int { return strings.Compare(b.space(), a.space()) })
+	slices.SortStableFunc(data.roles, func(a, b cfapi.Role) int {
+		return strings.Compare(b.Relationships.Space.GUID(), a.Relationships.Space.GUID())
+	})
 	call := c.Platform(r, s)
 	for _, one := range data.roles {
-		if one.user() != r.PostForm.Get("user") {
+		if one.Relationships.User.GUID() != r.PostForm.Get("user") {
 			continue
 		}
 		if err := call.Do(http.MethodDelete, "/v3/roles/"+url.PathEscape(one.GUID), nil, nil); err != nil && !page.Gone(err) {

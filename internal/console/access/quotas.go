@@ -4,6 +4,7 @@ import (
 	"net/url"
 	"strconv"
 
+	"ingot/internal/base/cfapi"
 	"ingot/internal/console/page"
 )
 
@@ -24,23 +25,7 @@ type quotaRow struct {
 }
 
 type quota struct {
-	Name string `json:"name"`
-	Apps struct {
-		Memory    *int64 `json:"total_memory_in_mb"`
-		Process   *int64 `json:"per_process_memory_in_mb"`
-		Instances *int64 `json:"total_instances"`
-		Tasks     *int64 `json:"per_app_tasks"`
-		LogRate   *int64 `json:"log_rate_limit_in_bytes_per_second"`
-	} `json:"apps"`
-	Services struct {
-		Paid      bool   `json:"paid_services_allowed"`
-		Instances *int64 `json:"total_service_instances"`
-		Keys      *int64 `json:"total_service_keys"`
-	} `json:"services"`
-	Routes struct {
-		Total *int64 `json:"total_routes"`
-		Ports *int64 `json:"total_reserved_ports"`
-	} `json:"routes"`
+	cfapi.Quota
 	Domains *struct {
 		Total *int64 `json:"total_domains"`
 	} `json:"domains"`
@@ -64,8 +49,8 @@ func loadQuotas(c *page.Caller, d *orgData) ([]quotaCard, error) {
 	if err != nil {
 		return nil, err
 	}
-	q := quota{Name: "none"}
-	q.Services.Paid = true
+	var q quota // none
+	q.Name, q.Services.Paid = "none", true
 	if len(found) > 0 {
 		q = found[0]
 	}

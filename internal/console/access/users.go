@@ -9,12 +9,13 @@ import (
 	"strings"
 	"time"
 
+	"ingot/internal/base/cfapi"
 	"ingot/internal/base/fault"
 	"ingot/internal/base/web"
 	"ingot/internal/console/page"
 )
 
-// UserScopes are the scopes of which one is needed to see users.
+// UserScopes are the scopes that allow seeing users; one of them is enough.
 var UserScopes = []string{"scim.read", "uaa.admin"}
 
 type authUser struct {
@@ -133,7 +134,7 @@ func (c pages) showUser(w http.ResponseWriter, r *http.Request, s *page.Session,
 	var locked struct {
 		Locked bool `json:"locked"`
 	}
-	var groups scimList[group]
+	var groups cfapi.SCIMList[group]
 	err := page.Together(
 		func() error { return call.Get(&data.User, path, nil) },
 		func() error { return call.Get(&locked, path+"/status", nil) },
@@ -168,13 +169,18 @@ func (c pages) showUser(w http.ResponseWriter, r *http.Request, s *page.Session,
 
 // userDone returns to the page of a user after a change, or shows why it failed.
 func (c pages) userDone(w http.ResponseWriter, r *http.Request, s *page.Session, said string, err error) error {
+	if err != nil {
+		return c.userFailed(w, r, s, err)
+	}
+	return page.GoTo(w, r, "/users/"+url.PathEscape(web.Param(r, "id")), said)
+}
+
+// userFailed shows the page of a user again, with a problem.
+func (c pages) userFailed(w http.ResponseWriter, r *http.Request, s *page.Session, err error) error {
 	if status, text, ok := page.ProblemOf(err); ok {
 		return c.showUser(w, r, s, status, text)
 	}
-	if err != nil {
-		return err
-	}
-	return page.GoTo(w, r, "/users/"+url.PathEscape(web.Param(r, "id")), said)
+	return err
 }
 
 // setActive is POST /console/users/ID/active, with the field active: true or false.
@@ -187,13 +193,6 @@ func (c pages) setActive(w http.ResponseWriter, r *http.Request, s *page.Session
 		said = "activated"
 	}
 	return c.userDone(w, r, s, said, err)
-}
-
-// unlock is POST /console/users/ID/unlock.
-func (c pages) unlock(w http.ResponseWriter, r *http.Request, s *page.Session) error {
-	err := c.Auth(r, s).Do(http.MethodPatch, "/Users/"+url.PathEscape(web.Param(r, "id"))+"/status",
-		map[string]bool{"locked": false}, nil)
-	return c.userDone(w, r, s, "unlocked", err)
 }
 
 // resetPassword is POST /console/users/ID/password. The new password is shown once.
@@ -217,27 +216,20 @@ func (c pages) addToGroup(w http.ResponseWriter, r *http.Request, s *page.Sessio
 	return c.userDone(w, r, s, "group", err)
 }
 
-// removeFromGroup is POST /console/users/ID/groups/remove, with the field group.
-func (c pages) removeFromGroup(w http.ResponseWriter, r *http.Request, s *page.Session) error {
-	err := c.Auth(r, s).Do(http.MethodDelete, "/Groups/"+url.PathEscape(r.PostForm.Get("group"))+"/members/"+
-		url.PathEscape(web.Param(r, "id")), nil, nil)
-	return c.userDone(w, r, s, "group", err)
-}
-
 // FindUsers returns users whose name contains a text: all for those who may see them, and
 // otherwise those of the same organizations.
-func FindUsers(c *page.Console, r *http.Request, s *page.Session, text string) ([]page.User, error) {
-	var list []page.User
+func FindUsers(c *page.Console, r *http.Request, s *page.Session, text string) ([]cfapi.User, error) {
+	var list []cfapi.User
 	if !s.Has(UserScopes...) {
-		found, err := page.All[page.User](c.Platform(r, s), "/v3/users", nil)
-		list = slices.DeleteFunc(found, func(u page.User) bool { return !page.Matches(u.Name, text) })
+		found, err := page.All[cfapi.User](c.Platform(r, s), "/v3/users", nil)
+		list = slices.DeleteFunc(found, func(u cfapi.User) bool { return !page.Matches(u.Name, text) })
 		return list[:min(len(list), page.PerPage)], err
 	}
-	var l scimList[authUser]
+	var l cfapi.SCIMList[authUser]
 	err := c.Auth(r, s).Get(&l, "/Users", url.Values{"filter": {"userName co " + scimText(text)},
 		"attributes": {"id,userName"}, "count": {strconv.Itoa(page.PerPage)}})
 	for _, u := range l.Resources {
-		list = append(list, page.User{GUID: u.ID, Name: u.UserName})
+		list = append(list, cfapi.User{GUID: u.ID, Name: u.UserName})
 	}
 	return list, err
 }

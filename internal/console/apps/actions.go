@@ -41,36 +41,19 @@ func (c *pages) actOnApp(w http.ResponseWriter, r *http.Request, s *page.Session
 	return back(w, r, guid, action)
 }
 
-// scale is POST /console/apps/GUID/processes/TYPE/scale, with the fields instances,
-// memory_in_mb and disk_in_mb.
-func (c *pages) scale(w http.ResponseWriter, r *http.Request, s *page.Session) error {
-	guid := web.Param(r, "guid")
+// sizesOf reads the form of a process: the fields instances, memory_in_mb and disk_in_mb.
+func sizesOf(form url.Values) (any, error) {
 	body := map[string]int{}
 	for _, field := range []string{"instances", "memory_in_mb", "disk_in_mb"} {
-		text := r.PostForm.Get(field)
+		text := form.Get(field)
 		if text == "" {
 			continue
 		}
 		n, err := strconv.Atoi(text)
 		if err != nil || n < 0 {
-			return fault.New(fault.Unprocessable, "%s must be a number, not %.50q.", field, text)
+			return nil, fault.New(fault.Unprocessable, "%s must be a number, not %.50q.", field, text)
 		}
 		body[field] = n
 	}
-	path := "/v3/apps/" + url.PathEscape(guid) + "/processes/" + url.PathEscape(web.Param(r, "type")) + "/actions/scale"
-	if err := c.Platform(r, s).Do(http.MethodPost, path, body, nil); err != nil {
-		return err
-	}
-	return back(w, r, guid, "scale")
-}
-
-// restartInstance is POST /console/apps/GUID/processes/TYPE/INDEX/restart.
-func (c *pages) restartInstance(w http.ResponseWriter, r *http.Request, s *page.Session) error {
-	guid := web.Param(r, "guid")
-	path := "/v3/apps/" + url.PathEscape(guid) + "/processes/" + url.PathEscape(web.Param(r, "type")) + "/instances/" +
-		url.PathEscape(web.Param(r, "index"))
-	if err := c.Platform(r, s).Do(http.MethodDelete, path, nil, nil); err != nil {
-		return err
-	}
-	return back(w, r, guid, "instance")
+	return body, nil
 }

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"ingot/internal/base/cfapi"
 	"ingot/internal/base/crashlines"
 	"ingot/internal/base/fault"
 	"ingot/internal/base/web"
@@ -19,13 +20,13 @@ import (
 
 // Data is what the page of an app shows.
 type Data struct {
-	App         page.App
+	App         cfapi.App
 	Space, Org  string
 	SpaceGUID   string
 	Routes      []route
 	Processes   []processCard
 	Crash       *crashCard
-	Deployments []Deployment
+	Deployments []cfapi.Deployment
 	MayWrite    bool
 	MayShell    bool
 	MayReadLogs bool
@@ -37,7 +38,7 @@ type Data struct {
 }
 
 type processCard struct {
-	process
+	cfapi.Process
 	Cards    []instanceCard
 	Sidecars []sidecar
 	Running  int
@@ -46,7 +47,7 @@ type processCard struct {
 }
 
 type instanceCard struct {
-	instance
+	cfapi.Stat
 	RestartCommand string
 }
 
@@ -86,9 +87,9 @@ type pages struct {
 func New(core *page.Console) page.Part { return (&pages{Console: core}).part() }
 
 func (c *pages) part() page.Part {
+	platform := page.API(c.Platform)
 	p := page.Part{
 		Pages: map[string]page.Handler{
-			"/apps":                       c.apps,
 			"/apps/{guid}":                c.app,
 			"/apps/{guid}/logs":           c.logs,
 			"/apps/{guid}/log-lines":      c.logLines,
@@ -96,21 +97,37 @@ func (c *pages) part() page.Part {
 			"/apps/{guid}/shell":          c.shell,
 			"/apps/{guid}/builds/{build}": c.build,
 		},
+		Screens: map[string]page.Screen{"/apps": {
+			Title: "Apps", Section: "apps", Template: "apps.html", Live: "apps", LiveAt: page.SameQuery, Load: c.loadApps,
+		}},
 		Streams: map[string]page.Handler{
 			"/apps/{guid}/logs/stream": c.logStream, "/apps/{guid}/shell/socket": c.shellSocket,
 		},
 		Changes: map[string]page.Handler{
-			"/apps/{guid}/{action}":                          c.actOnApp,
-			"/apps/{guid}/environment/set":                   c.setEnvironment,
-			"/apps/{guid}/routes/map":                        c.mapRoute,
-			"/apps/{guid}/routes/{route}/unmap":              c.unmapRoute,
-			"/apps/{guid}/tasks/run":                         c.runTask,
-			"/apps/{guid}/tasks/{task}/cancel":               c.cancelTask,
+			"/apps/{guid}/{action}": c.actOnApp,
+			"/apps/{guid}/environment/set": platform.Edit(page.Edit{
+				Method: http.MethodPatch, Path: "/v3/apps/{guid}/environment_variables", Body: variablesOf,
+				To: "/apps/{guid}/environment", Said: "environment",
+			}),
+			"/apps/{guid}/routes/map":           c.mapRoute,
+			"/apps/{guid}/routes/{route}/unmap": c.unmapRoute,
+			"/apps/{guid}/tasks/run": platform.Edit(page.Edit{
+				Method: http.MethodPost, Path: "/v3/apps/{guid}/tasks", Body: taskOf, To: "/apps/{guid}/tasks", Said: "task",
+			}),
+			"/apps/{guid}/tasks/{task}/cancel": platform.Edit(page.Edit{
+				Method: http.MethodPost, Path: "/v3/tasks/{task}/actions/cancel", To: "/apps/{guid}/tasks", Said: "canceled",
+			}),
 			"/apps/{guid}/deployments/{deployment}/{action}": c.actOnDeployment,
 			"/apps/{guid}/revisions/{revision}/deploy":       c.rollBack,
 			"/apps/{guid}/droplets/{droplet}/deploy":         c.deployDroplet,
-			"/apps/{guid}/processes/{type}/scale":            c.scale,
-			"/apps/{guid}/processes/{type}/{index}/restart":  c.restartInstance,
+			"/apps/{guid}/processes/{type}/scale": platform.Edit(page.Edit{
+				Method: http.MethodPost, Path: "/v3/apps/{guid}/processes/{type}/actions/scale", Body: sizesOf,
+				To: "/apps/{guid}", Said: "scale",
+			}),
+			"/apps/{guid}/processes/{type}/{index}/restart": platform.Edit(page.Edit{
+				Method: http.MethodDelete, Path: "/v3/apps/{guid}/processes/{type}/instances/{index}",
+				To: "/apps/{guid}", Said: "instance",
+			}),
 		},
 		Said: map[string]string{
 			"start": "The app is starting.", "stop": "The app was stopped.", "restart": "The app is restarting.",
@@ -134,8 +151,6 @@ func (c *pages) view(r *http.Request, s *page.Session, name string) *page.View {
 	rest, isApp := strings.CutPrefix(name, "apps/")
 	guid, tab, _ := strings.Cut(rest, "/")
 	switch {
-	case name == "apps":
-		return &page.View{Fragment: "apps-live", Load: func() (any, error) { return c.loadApps(r, s) }}
 	case !isApp || guid == "":
 	case tab == "":
 		return &page.View{Fragment: "app-live", Load: func() (any, error) { return c.loadApp(r, s, guid) }, App: guid}
@@ -243,10 +258,10 @@ func (d *Data) crumbs() []page.Crumb {
 // loadName loads what all pages of an app need.
 func loadName(call *page.Caller, guid string) (*Data, error) {
 	var answer struct {
-		page.App
+		cfapi.App
 		Included struct {
-			Spaces        []page.Space        `json:"spaces"`
-			Organizations []page.Organization `json:"organizations"`
+			Spaces        []cfapi.Space `json:"spaces"`
+			Organizations []cfapi.Thing `json:"organizations"`
 		} `json:"included"`
 	}
 	if err := call.Get(&answer, "/v3/apps/"+url.PathEscape(guid),
@@ -256,7 +271,7 @@ func loadName(call *page.Caller, guid string) (*Data, error) {
 		}
 		return nil, err
 	}
-	d := &Data{App: answer.App, SpaceGUID: answer.Relationships.Space.Data.GUID}
+	d := &Data{App: answer.App, SpaceGUID: answer.Relationships.Space.GUID()}
 	for _, in := range answer.Included.Spaces {
 		d.Space = in.Name
 	}
@@ -286,10 +301,10 @@ func mayChange(c *page.Caller, space string) (write, shell bool, err error) {
 	if c.Session.Admin() {
 		return true, true, nil
 	}
-	roles, err := page.All[page.Role](c, "/v3/roles", url.Values{
+	roles, err := page.All[cfapi.Role](c, "/v3/roles", url.Values{
 		"user_guids": {c.Session.UserID}, "space_guids": {space}, "types": {"space_developer,space_supporter"},
 	})
-	return len(roles) > 0, slices.ContainsFunc(roles, func(r page.Role) bool { return r.Type == "space_developer" }), err
+	return len(roles) > 0, slices.ContainsFunc(roles, func(r cfapi.Role) bool { return r.Type == "space_developer" }), err
 }
 
 func (c *pages) loadApp(r *http.Request, s *page.Session, guid string) (*Data, error) {
@@ -300,8 +315,8 @@ func (c *pages) loadApp(r *http.Request, s *page.Session, guid string) (*Data, e
 	}
 	d.Tabs = d.tabs("overview")
 	path := "/v3/apps/" + d.App.GUID
-	var processes []process
-	var crashes []auditEvent
+	var processes []cfapi.Process
+	var crashes []cfapi.Event
 	err = page.Together(
 		page.List(call, &d.Routes, path+"/routes", nil),
 		page.List(call, &processes, path+"/processes", nil),
@@ -319,7 +334,7 @@ func (c *pages) loadApp(r *http.Request, s *page.Session, guid string) (*Data, e
 	for i := range d.Routes {
 		d.Routes[i].Link = d.Routes[i].link(r)
 	}
-	slices.SortFunc(processes, func(a, b process) int { // web first
+	slices.SortFunc(processes, func(a, b cfapi.Process) int { // web first
 		return cmp.Or(strings.Compare(strconv.FormatBool(b.Type == "web"), strconv.FormatBool(a.Type == "web")),
 			strings.Compare(a.Type, b.Type))
 	})
@@ -337,13 +352,13 @@ func (c *pages) loadApp(r *http.Request, s *page.Session, guid string) (*Data, e
 	return d, nil
 }
 
-func loadCard(c *page.Caller, d *Data, p process) (processCard, error) {
-	card := processCard{process: p, Sum: p.MemoryMB * int64(p.Instances)}
+func loadCard(c *page.Caller, d *Data, p cfapi.Process) (processCard, error) {
+	card := processCard{Process: p, Sum: p.MemoryMB * int64(p.Instances)}
 	card.Scale = page.Command("cf", "scale", d.App.Name, "--process", p.Type, "-i", strconv.Itoa(p.Instances))
 	if p.Type == "web" {
 		card.Scale = page.Command("cf", "scale", d.App.Name, "-i", strconv.Itoa(p.Instances))
 	}
-	var stats struct{ Resources []instance }
+	var stats struct{ Resources []cfapi.Stat }
 	err := page.Together(
 		func() error { return c.Get(&stats, "/v3/processes/"+p.GUID+"/stats", nil) },
 		page.List(c, &card.Sidecars, "/v3/processes/"+p.GUID+"/sidecars", nil),
@@ -352,10 +367,10 @@ func loadCard(c *page.Caller, d *Data, p process) (processCard, error) {
 		err = nil // the process of a deployment that has just ended
 	}
 	for _, in := range stats.Resources {
-		if in.State == stateRunning {
+		if in.State == cfapi.Running {
 			card.Running++
 		}
-		one := instanceCard{instance: in, RestartCommand: page.Command("cf", "restart-app-instance", d.App.Name,
+		one := instanceCard{Stat: in, RestartCommand: page.Command("cf", "restart-app-instance", d.App.Name,
 			strconv.Itoa(in.Index), "--process", p.Type)}
 		card.Cards = append(card.Cards, one)
 	}
@@ -363,23 +378,24 @@ func loadCard(c *page.Caller, d *Data, p process) (processCard, error) {
 }
 
 // crash returns the card of a crash, or nil if it was long ago.
-func (c *pages) crash(call *page.Caller, d *Data, e auditEvent) *crashCard {
-	card := &crashCard{Index: e.Data.Index, Sidecar: e.Data.Sidecar, Reason: e.Data.Description, At: e.CreatedAt}
+func (c *pages) crash(call *page.Caller, d *Data, e cfapi.Event) *crashCard {
+	of := page.CrashOf(e.Data)
+	card := &crashCard{Index: of.Index, Sidecar: of.Sidecar, Reason: of.Description, At: e.CreatedAt}
 	if card.Sidecar != "" {
-		card.Reason = page.CrashSentence(e.Type, e.Data)
+		card.Reason = page.CrashSentence(e.Type, of)
 	}
-	if e.Data.Timestamp > 0 {
-		card.At = time.Unix(0, e.Data.Timestamp).UTC()
+	if of.Timestamp > 0 {
+		card.At = time.Unix(0, of.Timestamp).UTC()
 	}
 	for _, p := range d.Processes {
 		for _, in := range p.Cards {
-			card.Now = card.Now || in.State == stateCrashed
+			card.Now = card.Now || in.State == cfapi.Crashed
 		}
 	}
-	if !card.Now && c.Now().Sub(card.At) > crashShown {
+	if !card.Now && time.Since(card.At) > crashShown {
 		return nil
 	}
-	card.Try, card.Command = advice(d.App.Name, e.Data.Description)
+	card.Try, card.Command = advice(d.App.Name, of.Description)
 	if card.Sidecar != "" {
 		card.Try = "These are the last lines that the sidecar wrote. The cause is usually in these lines."
 	}
@@ -389,7 +405,7 @@ func (c *pages) crash(call *page.Caller, d *Data, e auditEvent) *crashCard {
 			"end_time": {strconv.FormatInt(card.At.Add(time.Minute).UnixNano(), 10)}, "limit": {"1000"}, "descending": {"true"},
 		})
 		card.Lines = slices.DeleteFunc(card.Lines, func(l line) bool {
-			return l.GUID != e.Data.Instance || !strings.HasPrefix(l.Source, "APP") || card.Sidecar != "" &&
+			return l.GUID != of.Instance || !strings.HasPrefix(l.Source, "APP") || card.Sidecar != "" &&
 				l.Sidecar() != card.Sidecar
 		})
 		texts := make([]string, len(card.Lines))

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"ingot/internal/base/cfapi"
 	"ingot/internal/console/page"
 )
 
@@ -19,20 +20,8 @@ type appsData struct {
 	Command       string
 }
 
-// apps is GET /console/apps: ?q= part of a name, ?health=, ?space= guid, ?page=.
-func (c *pages) apps(w http.ResponseWriter, r *http.Request, s *page.Session) error {
-	data, err := c.loadApps(r, s)
-	if err != nil {
-		return err
-	}
-	p := page.Page{Title: "Apps", Section: "apps", Live: "apps", Data: data}
-	if r.URL.RawQuery != "" {
-		p.Live += "?" + r.URL.RawQuery
-	}
-	return c.Show(w, r, s, http.StatusOK, "apps.html", p)
-}
-
-func (c *pages) loadApps(r *http.Request, s *page.Session) (*appsData, error) {
+// loadApps is GET /console/apps: ?q= part of a name, ?health=, ?space= guid, ?page=.
+func (c *pages) loadApps(r *http.Request, s *page.Session) (any, error) {
 	call, q := c.Platform(r, s), r.URL.Query()
 	o, err := LoadOverview(call)
 	if err != nil {
@@ -47,7 +36,7 @@ func (c *pages) loadApps(r *http.Request, s *page.Session) (*appsData, error) {
 	}
 	rows := slices.DeleteFunc(o.Rows, func(r Row) bool {
 		return !page.Matches(r.Name, data.Query) || data.Health != "" && r.Health() != data.Health || data.Space != "" &&
-			r.Relationships.Space.Data.GUID != data.Space
+			r.Relationships.Space.GUID() != data.Space
 	})
 	data.Pager = page.NewPager(r, len(rows), page.PerPage, "apps")
 	data.Pager.At, data.Pager.Query = page.Path+"/apps", url.Values{}
@@ -72,17 +61,17 @@ func (c *pages) loadApps(r *http.Request, s *page.Session) (*appsData, error) {
 func markWritable(c *page.Caller, rows []Row) error {
 	writable := map[string]bool{}
 	if !c.Session.Admin() {
-		roles, err := page.All[page.Role](c, "/v3/roles", url.Values{"user_guids": {c.Session.UserID},
+		roles, err := page.All[cfapi.Role](c, "/v3/roles", url.Values{"user_guids": {c.Session.UserID},
 			"types": {"space_developer,space_supporter"}})
 		if err != nil {
 			return err
 		}
 		for _, one := range roles {
-			writable[one.Relationships.Space.Data.GUID] = true
+			writable[one.Relationships.Space.GUID()] = true
 		}
 	}
 	for i := range rows {
-		rows[i].MayWrite = c.Session.Admin() || writable[rows[i].Relationships.Space.Data.GUID]
+		rows[i].MayWrite = c.Session.Admin() || writable[rows[i].Relationships.Space.GUID()]
 	}
 	return nil
 }
@@ -112,11 +101,11 @@ func (c *pages) complete(req *http.Request, call *page.Caller, rows []Row) error
 			return nil
 		})
 		calls = append(calls, func() error {
-			var stats struct{ Resources []instance }
+			var stats struct{ Resources []cfapi.Stat }
 			err := call.Get(&stats, "/v3/apps/"+r.GUID+"/processes/web/stats", nil)
 			for _, in := range stats.Resources {
 				r.CPU += in.Usage.CPU
-				r.Memory += in.Usage.Memory
+				r.Memory += in.Usage.Mem
 				r.Measured = true
 			}
 			if page.Gone(err) {

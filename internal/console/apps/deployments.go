@@ -8,27 +8,14 @@ import (
 	"strings"
 	"time"
 
+	"ingot/internal/base/cfapi"
 	"ingot/internal/base/fault"
 	"ingot/internal/base/web"
 	"ingot/internal/console/page"
 )
 
-type build struct {
-	GUID      string    `json:"guid"`
-	CreatedAt time.Time `json:"created_at"`
-	UpdatedAt time.Time `json:"updated_at"`
-	State     string    `json:"state"`
-	Error     string    `json:"error"`
-	CreatedBy struct {
-		Name string `json:"name"`
-	} `json:"created_by"`
-	Droplet *struct {
-		GUID string `json:"guid"`
-	} `json:"droplet"`
-}
-
-// took returns how long the build took, or 0 while it goes on.
-func (b *build) took() time.Duration {
+// took returns how long a build took, or 0 while it is in progress.
+func took(b *cfapi.Build) time.Duration {
 	if b.State == "STAGING" {
 		return 0
 	}
@@ -36,23 +23,12 @@ func (b *build) took() time.Duration {
 }
 
 type revision struct {
-	GUID        string    `json:"guid"`
-	Version     int       `json:"version"`
-	CreatedAt   time.Time `json:"created_at"`
-	Description string    `json:"description"`
-	Deployable  bool      `json:"deployable"`
-	Command     string    `json:"-"` // of the cf client, to deploy it
+	cfapi.Revision
+	Command string `json:"-"` // of the cf client, to deploy it
 }
 
 type droplet struct {
-	GUID       string    `json:"guid"`
-	CreatedAt  time.Time `json:"created_at"`
-	State      string    `json:"state"`
-	Stack      string    `json:"stack"`
-	Image      string    `json:"image"`
-	Buildpacks []struct {
-		Name string `json:"name"`
-	} `json:"buildpacks"`
+	cfapi.Droplet
 	Current bool   `json:"-"`
 	Command string `json:"-"`
 }
@@ -67,10 +43,10 @@ type deploymentsData struct {
 // step is an entry of the timeline: a deployment or a build.
 type step struct {
 	At         time.Time
-	Took       time.Duration // 0 while it goes on
-	Deployment *Deployment
-	Build      *build
-	Bar        *rollout // of a deployment that goes on
+	Took       time.Duration // 0 while it is in progress
+	Deployment *cfapi.Deployment
+	Build      *cfapi.Build
+	Bar        *rollout // of a deployment in progress
 	Cancel     string
 	Continue   string
 }
@@ -84,10 +60,10 @@ func loadDeployments(_ *http.Request, call *page.Caller, d *Data) (any, error) {
 	recent := func() url.Values {
 		return url.Values{"app_guids": {d.App.GUID}, "order_by": {"-created_at"}, "per_page": {"20"}}
 	}
-	var deployments []Deployment
-	var builds []build
-	var deployed []revision
-	var current droplet
+	var deployments []cfapi.Deployment
+	var builds []cfapi.Build
+	var deployed []cfapi.Revision
+	var current cfapi.Droplet
 	err := page.Together(
 		page.List(call, &deployments, "/v3/deployments", recent()),
 		page.List(call, &builds, "/v3/builds", recent()),
@@ -124,19 +100,20 @@ func loadDeployments(_ *http.Request, call *page.Caller, d *Data) (any, error) {
 }
 
 // timeline returns deployments and builds, newest first.
-func timeline(call *page.Caller, d *Data, deployments []Deployment, builds []build) ([]step, error) {
+func timeline(call *page.Caller, d *Data, deployments []cfapi.Deployment, builds []cfapi.Build) ([]step, error) {
 	var steps []step
 	for i := range builds {
-		steps = append(steps, step{At: builds[i].CreatedAt, Took: builds[i].took(), Build: &builds[i]})
+		steps = append(steps, step{At: builds[i].CreatedAt, Took: took(&builds[i]), Build: &builds[i]})
 	}
 	for i := range deployments {
 		one := step{At: deployments[i].CreatedAt, Took: deployments[i].UpdatedAt.Sub(deployments[i].CreatedAt),
 			Deployment: &deployments[i]}
-		if deployments[i].active() {
+		if deployments[i].Status.Value == "ACTIVE" {
 			one.Took = 0
 			one.Cancel, one.Continue = page.Command("cf", "cancel-deployment", d.App.Name),
 				page.Command("cf", "continue-deployment", d.App.Name)
-			processes, err := page.All[process](call, "/v3/processes", url.Values{"app_guids": {d.App.GUID}, "types": {"web"},
+			processes, err := page.All[cfapi.Process](call, "/v3/processes", url.Values{"app_guids": {d.App.GUID},
+				"types": {"web"},
 				"embed": {"process_instances"}})
 			if err != nil {
 				return nil, err
@@ -150,13 +127,13 @@ func timeline(call *page.Caller, d *Data, deployments []Deployment, builds []bui
 }
 
 // progress counts the running instances of a deployment's processes and of the others.
-func progress(d Deployment, processes []process) *rollout {
+func progress(d cfapi.Deployment, processes []cfapi.Process) *rollout {
 	var b rollout
 	for _, p := range processes {
-		fresh := slices.ContainsFunc(d.NewProcesses, func(one newProcess) bool { return one.GUID == p.GUID })
+		fresh := slices.ContainsFunc(d.NewProcesses, func(one cfapi.GUID) bool { return one.GUID == p.GUID })
 		for _, in := range p.Embedded {
 			switch {
-			case in.State != stateRunning:
+			case in.State != cfapi.Running:
 			case fresh:
 				b.New++
 			default:
@@ -172,7 +149,7 @@ func progress(d Deployment, processes []process) *rollout {
 const stagingSource = "STG"
 
 type buildData struct {
-	build
+	cfapi.Build
 	Took    time.Duration
 	Lines   []line
 	Cut     bool // lines are missing
@@ -182,27 +159,21 @@ type buildData struct {
 // build is GET /console/apps/GUID/builds/GUID: the log of a build.
 func (c *pages) build(w http.ResponseWriter, r *http.Request, s *page.Session) error {
 	return ShowTab(c.Console, w, r, s, "build", func(r *http.Request, call *page.Caller, d *Data) (any, error) {
-		var found struct {
-			build
-			Relationships struct {
-				App page.Relation `json:"app"`
-			} `json:"relationships"`
-		}
+		var found cfapi.Build
 		if err := call.Get(&found, "/v3/builds/"+url.PathEscape(web.Param(r, "build")), nil); err != nil {
 			return nil, err
 		}
-		if found.Relationships.App.Data.GUID != d.App.GUID {
+		if found.Relationships.App.GUID() != d.App.GUID {
 			return nil, fault.New(fault.NotFound, "The app has no such build.")
 		}
-		data := &buildData{build: found.build, Took: found.took(), Command: page.Command("cf", "logs", d.App.Name,
-			"--recent")}
+		data := &buildData{Build: found, Took: took(&found), Command: page.Command("cf", "logs", d.App.Name, "--recent")}
 		if !d.MayReadLogs {
 			return data, nil
 		}
 		// Times of the API are whole seconds.
 		from, to := found.CreatedAt, found.UpdatedAt.Add(2*time.Second)
 		if data.Took == 0 {
-			to = c.Now().Add(time.Second)
+			to = time.Now().Add(time.Second)
 		}
 		lines, err := readLines(call, d.App.GUID, url.Values{
 			"start_time": {strconv.FormatInt(from.UnixNano(), 10)}, "end_time": {strconv.FormatInt(to.UnixNano(), 10)},
@@ -246,7 +217,7 @@ func (c *pages) deploy(w http.ResponseWriter, r *http.Request, s *page.Session, 
 	guid := web.Param(r, "guid")
 	body := map[string]any{
 		what:            map[string]string{"guid": web.Param(r, what)},
-		"relationships": map[string]any{"app": page.Related(guid)},
+		"relationships": map[string]any{"app": cfapi.Relate(guid)},
 	}
 	if err := c.Platform(r, s).Do(http.MethodPost, "/v3/deployments", body, nil); err != nil {
 		return err

@@ -3,6 +3,6 @@
 //
 // It must not import another part of the console.
 //
-// Imports: base/background, base/crashlines, base/fault, base/web,
+// Imports: base/background, base/cfapi, base/crashlines, base/fault, base/web,
 // console/page, github.com/coder/websocket, golang.org/x/crypto/ssh.
 package apps

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"ingot/internal/base/web"
+	"ingot/internal/base/cfapi"
 	"ingot/internal/console/page"
 )
 
@@ -24,7 +24,7 @@ func environmentChanged(c *page.Caller, d *Data) (time.Time, error) {
 	if !d.App.Started() {
 		return time.Time{}, nil
 	}
-	var events, bindings []event
+	var events, bindings []cfapi.Event
 	err := page.Together(
 		page.List(c, &events, "/v3/audit_events", url.Values{
 			"target_guids": {d.App.GUID}, "order_by": {"-created_at"}, "per_page": {"50"},
@@ -38,7 +38,7 @@ func environmentChanged(c *page.Caller, d *Data) (time.Time, error) {
 
 // changedAfterStart returns when the environment was last changed: by the newest of events,
 // which are newest first, or by the newest binding; zero if the app was started afterwards.
-func changedAfterStart(events, bindings []event) time.Time {
+func changedAfterStart(events, bindings []cfapi.Event) time.Time {
 	var changed time.Time
 	for _, e := range events {
 		var data struct {
@@ -83,14 +83,12 @@ func (c *pages) environment(w http.ResponseWriter, r *http.Request, s *page.Sess
 	})
 }
 
-// setEnvironment is POST /console/apps/GUID/environment/set: pairs of the fields name and
-// value, in order. A name without a pair's value is set to the empty text; those in remove
-// are removed.
-func (c *pages) setEnvironment(w http.ResponseWriter, r *http.Request, s *page.Session) error {
-	guid := web.Param(r, "guid")
+// variablesOf reads the form of an environment: pairs of the fields name and value, in order. A
+// name without a pair's value is set to the empty text; those in remove are removed.
+func variablesOf(form url.Values) (any, error) {
 	changed := map[string]any{}
-	names, values := r.PostForm["name"], r.PostForm["value"]
-	for i, name := range names {
+	values := form["value"]
+	for i, name := range form["name"] {
 		if name = strings.TrimSpace(name); name == "" {
 			continue
 		}
@@ -100,13 +98,8 @@ func (c *pages) setEnvironment(w http.ResponseWriter, r *http.Request, s *page.S
 			changed[name] = strings.ReplaceAll(values[i], "\r\n", "\n")
 		}
 	}
-	for _, name := range r.PostForm["remove"] {
+	for _, name := range form["remove"] {
 		changed[name] = nil
 	}
-	err := c.Platform(r, s).Do(http.MethodPatch, "/v3/apps/"+url.PathEscape(guid)+"/environment_variables",
-		map[string]any{"var": changed}, nil)
-	if err != nil {
-		return err
-	}
-	return backTo(w, r, guid, "environment", "environment")
+	return map[string]any{"var": changed}, nil
 }

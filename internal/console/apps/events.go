@@ -1,30 +1,19 @@
 package apps
 
 import (
-	"encoding/json"
 	"net/http"
 	"net/url"
 	"strconv"
-	"time"
 
+	"ingot/internal/base/cfapi"
 	"ingot/internal/console/page"
 )
-
-type event struct {
-	CreatedAt time.Time `json:"created_at"`
-	Type      string    `json:"type"`
-	Actor     struct {
-		Name string `json:"name"`
-		Type string `json:"type"`
-	} `json:"actor"`
-	Data json.RawMessage `json:"data"`
-}
 
 // eventsShown is how many events the page of an app lists.
 const eventsShown = 100
 
 type eventsData struct {
-	Events  []event
+	Events  []cfapi.Event
 	Newest  int // how many are listed, if there may be more
 	Command string
 }
@@ -33,7 +22,7 @@ type eventsData struct {
 func loadEvents(_ *http.Request, call *page.Caller, d *Data) (any, error) {
 	data := &eventsData{Command: page.Command("cf", "events", d.App.Name)}
 	var err error
-	data.Events, err = page.All[event](call, "/v3/audit_events", url.Values{"target_guids": {d.App.GUID},
+	data.Events, err = page.All[cfapi.Event](call, "/v3/audit_events", url.Values{"target_guids": {d.App.GUID},
 		"order_by": {"-created_at"}, "per_page": {strconv.Itoa(eventsShown)}})
 	if len(data.Events) == eventsShown {
 		data.Newest = eventsShown

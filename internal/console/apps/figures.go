@@ -16,7 +16,7 @@ type figures struct {
 }
 
 // countRequests returns the figures of each route.
-func countRequests(routes []fullRoute, lines []line) []figures {
+func countRequests(routes []route, lines []line) []figures {
 	counted := make([]figures, len(routes))
 	for _, l := range lines {
 		if l.Source != "RTR" {

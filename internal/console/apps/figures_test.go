@@ -3,6 +3,8 @@ package apps
 import (
 	"fmt"
 	"testing"
+
+	"ingot/internal/base/cfapi"
 )
 
 func TestCountRequests(t *testing.T) {
@@ -11,8 +13,8 @@ func TestCountRequests(t *testing.T) {
 		return line{Source: "RTR", Text: fmt.Sprintf(
 			`%s - [2026-01-01T12:00:00.000000000Z] "GET %s HTTP/1.1" %d 0 5 "-" "curl" "127.0.0.1:1" "127.0.0.1:2" x_forwarded_for:"127.0.0.1" response_time:%s gorouter_time:0.0001 app_id:"x"`, host, path, status, seconds)}
 	}
-	routes := []fullRoute{{route: route{URL: "shop.example.com"}}, {route: route{URL: "shop.example.com/v1"}},
-		{route: route{URL: "other.example.com"}}}
+	routes := []route{{Route: cfapi.Route{URL: "shop.example.com"}},
+		{Route: cfapi.Route{URL: "shop.example.com/v1"}}, {Route: cfapi.Route{URL: "other.example.com"}}}
 	got := countRequests(routes, []line{
 		rtr("shop.example.com", "/", 200, "0.010"), rtr("shop.example.com:8080", "/v10?q=1", 503, "0.030"),
 		rtr("SHOP.example.com", "/v1/x", 200, "0.5"),
@@ -44,7 +46,7 @@ func TestSpark(t *testing.T) {
 
 func TestUnmapCommand(t *testing.T) {
 	t.Parallel()
-	domains := []domain{{Name: "example.com"}, {Name: "apps.example.com"}}
+	domains := []cfapi.Thing{{Name: "example.com"}, {Name: "apps.example.com"}}
 	for url, want := range map[string]string{
 		"shop.apps.example.com":      "cf unmap-route shop apps.example.com --hostname shop",
 		"shop.apps.example.com/v1/x": "cf unmap-route shop apps.example.com --hostname shop --path v1/x",

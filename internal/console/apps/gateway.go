@@ -14,6 +14,7 @@ import (
 	"golang.org/x/crypto/ssh"
 
 	"ingot/internal/base/background"
+	"ingot/internal/base/cfapi"
 	"ingot/internal/base/fault"
 	"ingot/internal/console/page"
 )
@@ -50,7 +51,7 @@ func (c *pages) logIn(ctx context.Context, r *http.Request, s *page.Session, app
 	index int) (*ssh.Client, error) {
 	r = r.WithContext(ctx)
 	call := c.Platform(r, s)
-	var target process
+	var target cfapi.Process
 	var root struct {
 		Links map[string]*struct {
 			Meta struct {

@@ -62,7 +62,7 @@ func (c *pages) logStream(w http.ResponseWriter, r *http.Request, s *page.Sessio
 	if err != nil {
 		return err
 	}
-	// A browser that reconnects by itself sends the header, the script the parameter.
+	// A browser that reconnects on its own sends the header, the script the parameter.
 	if last := cmp.Or(r.Header.Get("Last-Event-Id"), q.Get("after")); last != "" {
 		req.Header.Set("Last-Event-ID", last)
 	}

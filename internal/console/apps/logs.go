@@ -128,7 +128,7 @@ func (c *pages) logs(w http.ResponseWriter, r *http.Request, s *page.Session) er
 		d.Lines, err = linesAt(call, app.App.GUID, at)
 	} else {
 		d.StreamURL = d.Link + "/stream"
-		newer := c.Now().UnixNano()
+		newer := time.Now().UnixNano()
 		if d.Lines, err = readLines(call, app.App.GUID, newest()); len(d.Lines) > 0 {
 			newer = d.Lines[len(d.Lines)-1].At.UnixNano() + 1
 		}
@@ -177,7 +177,7 @@ func (d *lineFilter) shows(l line) bool {
 // download.
 func (c *pages) logLines(w http.ResponseWriter, r *http.Request, s *page.Session) error {
 	call, guid := c.Platform(r, s), web.Param(r, "guid")
-	from, until := int64(1), c.Now().UnixNano()
+	from, until := int64(1), time.Now().UnixNano()
 	list, err := linesFrom(call, guid, from, until)
 	if err != nil {
 		return err

@@ -3,12 +3,13 @@ package apps
 import (
 	"net/url"
 
+	"ingot/internal/base/cfapi"
 	"ingot/internal/console/page"
 )
 
 // Row is an app in a list.
 type Row struct {
-	page.App
+	cfapi.App
 	Org, Space      string
 	Running, Wanted int
 	Crashed         int
@@ -38,8 +39,8 @@ func (r Row) Health() string {
 
 // Overview is what lists are made of.
 type Overview struct {
-	Orgs   []page.Organization
-	Spaces []page.Space
+	Orgs   []cfapi.Thing
+	Spaces []cfapi.Space
 	Rows   []Row
 }
 
@@ -55,22 +56,19 @@ func LoadOverview(c *page.Caller) (*Overview, error) {
 	if err != nil {
 		return nil, err
 	}
-	orgs := map[string]string{}
-	for _, org := range o.Orgs {
-		orgs[org.GUID] = org.Name
-	}
-	spaces := map[string]page.Space{}
+	orgs := cfapi.Names(o.Orgs)
+	spaces := map[string]cfapi.Space{}
 	for _, s := range o.Spaces {
 		spaces[s.GUID] = s
 	}
 	for _, a := range apps {
 		in := spaces[a.SpaceGUID]
 		one := Row{
-			App: page.App{GUID: a.GUID, Name: a.Name, State: a.State}, Space: in.Name,
-			Org:    orgs[in.Relationships.Organization.Data.GUID],
-			Wanted: a.Instances.Desired, Running: a.Instances.Running, Crashed: a.Instances.Crashed,
+			App: cfapi.App{Thing: cfapi.Thing{GUID: a.GUID, Name: a.Name}, State: a.State}, Space: in.Name,
+			Org: orgs[in.Relationships.Organization.GUID()], Wanted: a.Instances.Desired, Running: a.Instances.Running,
+			Crashed: a.Instances.Crashed,
 		}
-		one.Relationships.Space.Data.GUID = a.SpaceGUID
+		one.Relationships.Space = cfapi.Relate(a.SpaceGUID)
 		o.Rows = append(o.Rows, one)
 	}
 	return &o, nil

@@ -8,36 +8,15 @@ import (
 	"strings"
 	"time"
 
+	"ingot/internal/base/cfapi"
 	"ingot/internal/base/fault"
 	"ingot/internal/base/web"
 	"ingot/internal/console/page"
 )
 
-type fullRoute struct {
-	route
-	GUID         string `json:"guid"`
-	Destinations []struct {
-		GUID string `json:"guid"`
-		App  struct {
-			GUID    string `json:"guid"`
-			Process struct {
-				Type string `json:"type"`
-			} `json:"process"`
-		} `json:"app"`
-		Port     int    `json:"port"`
-		Protocol string `json:"protocol"`
-		Weight   *int   `json:"weight"`
-	} `json:"destinations"`
-}
-
-type domain struct {
-	GUID string `json:"guid"`
-	Name string `json:"name"`
-}
-
 type routesData struct {
 	Routes  []routeRow
-	Domains []domain
+	Domains []cfapi.Thing
 	Map     string
 	// Requests are all of the running instances, as the router counts them.
 	Requests int64
@@ -45,13 +24,13 @@ type routesData struct {
 }
 
 type routeRow struct {
-	fullRoute
+	route
 	Figures figures
 	Unmap   string
 }
 
 // unmapCommand returns the command that unmaps a route of one of the domains.
-func unmapCommand(app, routeURL string, domains []domain) string {
+func unmapCommand(app, routeURL string, domains []cfapi.Thing) string {
 	host, path, _ := strings.Cut(routeURL, "/")
 	best := ""
 	for _, d := range domains {
@@ -74,9 +53,9 @@ func loadRoutes(r *http.Request, call *page.Caller, d *Data) (any, error) {
 	data := &routesData{
 		Map: page.Command("cf", "map-route", d.App.Name, "DOMAIN", "--hostname", "HOST", "--app-port", "PORT"),
 	}
-	var routes []fullRoute
+	var routes []route
 	var requests []line
-	var stats struct{ Resources []instance }
+	var stats struct{ Resources []cfapi.Stat }
 	err := page.Together(
 		page.List(call, &routes, "/v3/apps/"+d.App.GUID+"/routes", nil),
 		page.List(call, &data.Domains, "/v3/domains", nil),
@@ -124,16 +103,16 @@ func (c *pages) mapRoute(w http.ResponseWriter, r *http.Request, s *page.Session
 	host, path := strings.TrimSpace(r.PostForm.Get("host")), strings.TrimSpace(r.PostForm.Get("path"))
 	q := url.Values{"hosts": {host}, "domain_guids": {r.PostForm.Get("domain")}, "paths": {path},
 		"space_guids": {app.SpaceGUID}}
-	found, err := page.All[fullRoute](call, "/v3/routes", q)
+	found, err := page.All[cfapi.Route](call, "/v3/routes", q)
 	if err != nil {
 		return err
 	}
-	to := fullRoute{}
+	to := cfapi.Route{}
 	if len(found) > 0 {
 		to = found[0]
 	} else {
 		body := map[string]any{"relationships": map[string]any{
-			"domain": page.Related(r.PostForm.Get("domain")), "space": page.Related(app.SpaceGUID),
+			"domain": cfapi.Relate(r.PostForm.Get("domain")), "space": cfapi.Relate(app.SpaceGUID),
 		}}
 		if host != "" {
 			body["host"] = host
@@ -165,7 +144,7 @@ func (c *pages) mapRoute(w http.ResponseWriter, r *http.Request, s *page.Session
 func (c *pages) unmapRoute(w http.ResponseWriter, r *http.Request, s *page.Session) error {
 	call, guid := c.Platform(r, s), web.Param(r, "guid")
 	path := "/v3/routes/" + url.PathEscape(web.Param(r, "route")) + "/destinations"
-	var found fullRoute
+	var found cfapi.Route
 	if err := call.Get(&found, path, nil); err != nil {
 		return err
 	}

@@ -4,6 +4,8 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"testing"
+
+	"ingot/internal/base/cfapi"
 )
 
 func TestRouteLink(t *testing.T) {
@@ -17,7 +19,7 @@ func TestRouteLink(t *testing.T) {
 		r := httptest.NewRequest(http.MethodGet, "/console", nil)
 		r.Host = test.host
 		r.Header.Set("X-Forwarded-Proto", test.proto)
-		if got := (route{URL: test.url, Protocol: test.protocol}).link(r); got != test.want {
+		if got := (route{Route: cfapi.Route{URL: test.url, Protocol: test.protocol}}).link(r); got != test.want {
 			t.Errorf("%s at %s is %s, want %s", test.url, test.host, got, test.want)
 		}
 	}

@@ -16,6 +16,7 @@ import (
 	"golang.org/x/crypto/ssh"
 
 	"ingot/internal/base/background"
+	"ingot/internal/base/cfapi"
 	"ingot/internal/base/fault"
 	"ingot/internal/base/web"
 	"ingot/internal/console/page"
@@ -81,7 +82,7 @@ func loadShell(call *page.Caller, d *Data, q url.Values) (*shellData, error) {
 		Enabled bool   `json:"enabled"`
 		Reason  string `json:"reason"`
 	}
-	var processes []process
+	var processes []cfapi.Process
 	err := page.Together(
 		func() error { return call.Get(&enabled, "/v3/apps/"+d.App.GUID+"/ssh_enabled", nil) },
 		page.List(call, &processes, "/v3/apps/"+d.App.GUID+"/processes", nil),

@@ -7,40 +7,11 @@ import (
 	"strconv"
 	"strings"
 
+	"ingot/internal/base/cfapi"
 	"ingot/internal/console/page"
 )
 
-type sidecar struct {
-	Name     string         `json:"name"`
-	Command  string         `json:"command"`
-	Types    []string       `json:"process_types"`
-	MemoryMB int64          `json:"memory_in_mb"`
-	Origin   string         `json:"origin"`
-	Options  sidecarOptions `json:"options"`
-}
-
-// sidecarOptions are what Cloud Foundry's sidecars do not have, see docs/sidecars.md.
-type sidecarOptions struct {
-	DependsOn  []string          `json:"depends_on"`
-	BeforeMain bool              `json:"before_main"`
-	Restart    string            `json:"restart"`
-	Optional   bool              `json:"optional"`
-	Health     *sidecarCheck     `json:"health_check"`
-	Readiness  *sidecarCheck     `json:"readiness_health_check"`
-	Ports      []int             `json:"ports"`
-	Env        map[string]string `json:"env"` // the values are hidden
-	StopSignal string            `json:"stop_signal"`
-	StopGrace  int               `json:"stop_grace"`
-	StopAfter  []string          `json:"stop_after"`
-	PreStop    string            `json:"pre_stop"`
-}
-
-type sidecarCheck struct {
-	Type     string `json:"type"`
-	Endpoint string `json:"endpoint"`
-	Timeout  int    `json:"timeout"`
-	Interval int    `json:"interval"`
-}
+type sidecar cfapi.Sidecar
 
 // fact is a line about a resource.
 type fact struct {
@@ -60,18 +31,18 @@ func (s sidecar) facts() []fact {
 	if s.MemoryMB > 0 {
 		add("Memory", strconv.FormatInt(s.MemoryMB, 10)+" MB")
 	}
-	add("Starts", o.starts())
-	add("After its exit", o.afterExit())
+	add("Starts", s.starts())
+	add("After its exit", s.afterExit())
 	if o.Optional {
 		add("Needed", "no: the instance is ready without it")
 	} else {
 		add("Needed", "yes: the instance is not ready without it")
 	}
 	add("Ports", joined(o.Ports))
-	add("Health check", o.Health.text())
-	add("Readiness check", o.Readiness.text())
+	add("Health check", checkText(o.Health))
+	add("Readiness check", checkText(o.Readiness))
 	add("Variables", strings.Join(slices.Sorted(maps.Keys(o.Env)), ", "))
-	add("Stops", o.stops())
+	add("Stops", s.stops())
 	if o.PreStop != "" {
 		all = append(all, fact{"Before it stops", o.PreStop, true})
 	}
@@ -93,7 +64,8 @@ func joined(numbers []int) string {
 	return strings.ReplaceAll(strings.Trim(fmt.Sprint(numbers), "[]"), " ", ", ")
 }
 
-func (o sidecarOptions) starts() string {
+func (s sidecar) starts() string {
+	o := s.Options
 	var parts []string
 	if len(o.DependsOn) > 0 {
 		parts = append(parts, "after "+members(o.DependsOn))
@@ -107,7 +79,8 @@ func (o sidecarOptions) starts() string {
 	return strings.Join(parts, ", ")
 }
 
-func (o sidecarOptions) afterExit() string {
+func (s sidecar) afterExit() string {
+	o := s.Options
 	switch {
 	case o.Restart == "always":
 		return "it is started again"
@@ -121,7 +94,8 @@ func (o sidecarOptions) afterExit() string {
 	return "the instance is stopped and restarted"
 }
 
-func (o sidecarOptions) stops() string {
+func (s sidecar) stops() string {
+	o := s.Options
 	var parts []string
 	if len(o.StopAfter) > 0 {
 		parts = append(parts, "after "+members(o.StopAfter))
@@ -135,7 +109,8 @@ func (o sidecarOptions) stops() string {
 	return strings.Join(parts, ", ")
 }
 
-func (c *sidecarCheck) text() string {
+// checkText describes a health check; "" if there is none.
+func checkText(c *cfapi.SidecarCheck) string {
 	if c == nil || c.Type == "" {
 		return ""
 	}
@@ -152,9 +127,9 @@ func (c *sidecarCheck) text() string {
 	return text
 }
 
-// newestCrash returns the crash to show, of the newest ones: that of the instance if it ended
-// with its sidecar.
-func newestCrash(newest []auditEvent) auditEvent {
+// newestCrash returns the crash to show: the instance's if it crashed together with its sidecar,
+// otherwise the newest.
+func newestCrash(newest []cfapi.Event) cfapi.Event {
 	for _, e := range newest {
 		if e.Type == page.EventCrash && newest[0].CreatedAt.Sub(e.CreatedAt).Abs() < crashTogether {
 			return e

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"ingot/internal/base/cfapi"
 	"ingot/internal/console/page"
 )
 
@@ -22,7 +23,8 @@ func TestSidecarFacts(t *testing.T) {
 			"port, healthy within 20 s; " +
 			"Readiness check http /ready, every 5 s; Variables A, B; Stops after the main process, with SIGINT, within 3 s; " +
 			"Before it stops ./flush",
-		`{"name":"migrate","command":"./migrate","options":{"before_main":true,"restart":"never"}}`: "Command ./migrate; Starts before the main process; " +
+		`{"name":"migrate","command":"./migrate","options":{"before_main":true,"restart":"never"}}`: "Command " +
+			"./migrate; Starts before the main process; " +
 			"After its exit the others start if its status is 0: it runs once; Needed yes: the instance is not ready without it",
 	} {
 		var s sidecar
@@ -42,20 +44,20 @@ func TestSidecarFacts(t *testing.T) {
 func TestNewestCrash(t *testing.T) {
 	t.Parallel()
 	now := time.Now()
-	instance := func(before time.Duration) auditEvent {
-		return auditEvent{Type: page.EventCrash, CreatedAt: now.Add(-before)}
+	instance := func(before time.Duration) cfapi.Event {
+		return cfapi.Event{Type: page.EventCrash, CreatedAt: now.Add(-before)}
 	}
-	sidecar := func(before time.Duration) auditEvent {
-		return auditEvent{Type: page.EventSidecarCrash, CreatedAt: now.Add(-before)}
+	sidecar := func(before time.Duration) cfapi.Event {
+		return cfapi.Event{Type: page.EventSidecarCrash, CreatedAt: now.Add(-before)}
 	}
 	for _, test := range []struct {
-		newest []auditEvent
+		newest []cfapi.Event
 		want   string
 	}{
-		{[]auditEvent{instance(0)}, page.EventCrash},
-		{[]auditEvent{sidecar(0)}, page.EventSidecarCrash},
-		{[]auditEvent{sidecar(0), instance(time.Second)}, page.EventCrash},
-		{[]auditEvent{sidecar(0), instance(time.Minute)}, page.EventSidecarCrash},
+		{[]cfapi.Event{instance(0)}, page.EventCrash},
+		{[]cfapi.Event{sidecar(0)}, page.EventSidecarCrash},
+		{[]cfapi.Event{sidecar(0), instance(time.Second)}, page.EventCrash},
+		{[]cfapi.Event{sidecar(0), instance(time.Minute)}, page.EventSidecarCrash},
 	} {
 		if got := newestCrash(test.newest).Type; got != test.want {
 			t.Errorf("%v: %s, want %s", test.newest, got, test.want)
@@ -68,19 +70,19 @@ func TestNewestCrash(t *testing.T) {
 func TestMembersOfInstances(t *testing.T) {
 	t.Parallel()
 	templates := page.New(page.Options{}, page.Load(Files), nil)
-	helper := instanceMember{Name: "<helper>", State: "RUNNING", CPU: 0.015, Memory: 4 << 20, MemoryQuota: 32 << 20,
+	helper := cfapi.Member{Name: "<helper>", State: "RUNNING", CPU: 0.015, Mem: 4 << 20, MemQuota: new(int64(32 << 20)),
 		Restarts: 2}
 	if err := json.Unmarshal([]byte(`{"status":137,"reason":"out of memory","time":"2026-01-02T03:04:05Z"}`),
 		&helper.LastExit); err != nil {
 		t.Fatal(err)
 	}
-	web := instanceMember{Name: "web", State: "RUNNING"}
+	web := cfapi.Member{Name: "web", State: "RUNNING"}
 	for _, test := range []struct {
-		members   []instanceMember
+		members   []cfapi.Member
 		want, not []string
 	}{
-		{[]instanceMember{web}, nil, []string{"<table"}},
-		{[]instanceMember{web, helper}, []string{"&lt;helper&gt;", "1.5%", "of 32", "<td>2</td>",
+		{[]cfapi.Member{web}, nil, []string{"<table"}},
+		{[]cfapi.Member{web, helper}, []string{"&lt;helper&gt;", "1.5%", "of 32", "<td>2</td>",
 			"out of memory (status 137)", "2026-01-02"}, []string{"<helper>"}},
 	} {
 		b, err := templates.Render("instance-members", test.members)

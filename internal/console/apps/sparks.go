@@ -35,7 +35,7 @@ type charts struct {
 // charts returns what an app used in the last minutes. The log cache begins to measure an app
 // when it is first asked.
 func (c *pages) charts(call *page.Caller, guid string) (charts, error) {
-	key, now := call.Session.UserID+" "+guid, c.Now()
+	key, now := call.Session.UserID+" "+guid, time.Now()
 	c.sparks.mu.Lock()
 	found, ok := c.sparks.of[key]
 	c.sparks.mu.Unlock()

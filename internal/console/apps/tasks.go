@@ -5,24 +5,14 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
-	"time"
 
+	"ingot/internal/base/cfapi"
 	"ingot/internal/base/fault"
-	"ingot/internal/base/web"
 	"ingot/internal/console/page"
 )
 
 type task struct {
-	GUID      string    `json:"guid"`
-	Sequence  int       `json:"sequence_id"`
-	Name      string    `json:"name"`
-	Command   string    `json:"command"`
-	State     string    `json:"state"`
-	MemoryMB  int64     `json:"memory_in_mb"`
-	CreatedAt time.Time `json:"created_at"`
-	Result    struct {
-		Failure string `json:"failure_reason"`
-	} `json:"result"`
+	cfapi.Task
 	Terminate string `json:"-"` // the command that cancels it
 }
 
@@ -51,32 +41,16 @@ func loadTasks(_ *http.Request, call *page.Caller, d *Data) (any, error) {
 	return data, err
 }
 
-// runTask is POST /console/apps/GUID/tasks/run, with the fields command, name and
-// memory_in_mb.
-func (c *pages) runTask(w http.ResponseWriter, r *http.Request, s *page.Session) error {
-	guid := web.Param(r, "guid")
-	body := map[string]any{"command": strings.TrimSpace(r.PostForm.Get("command"))}
-	if name := strings.TrimSpace(r.PostForm.Get("name")); name != "" {
-		body["name"] = name
-	}
-	if text := r.PostForm.Get("memory_in_mb"); text != "" {
+// taskOf reads the form of a task: the fields command, name and memory_in_mb.
+func taskOf(form url.Values) (any, error) {
+	body := map[string]any{"command": strings.TrimSpace(form.Get("command"))}
+	cfapi.Add(body, "name", strings.TrimSpace(form.Get("name")))
+	if text := form.Get("memory_in_mb"); text != "" {
 		n, err := strconv.Atoi(text)
 		if err != nil {
-			return fault.New(fault.Unprocessable, "The memory must be a number of MB, not %.50q.", text)
+			return nil, fault.New(fault.Unprocessable, "The memory must be a number of MB, not %.50q.", text)
 		}
 		body["memory_in_mb"] = n
 	}
-	if err := c.Platform(r, s).Do(http.MethodPost, "/v3/apps/"+url.PathEscape(guid)+"/tasks", body, nil); err != nil {
-		return err
-	}
-	return backTo(w, r, guid, "tasks", "task")
-}
-
-// cancelTask is POST /console/apps/GUID/tasks/GUID/cancel.
-func (c *pages) cancelTask(w http.ResponseWriter, r *http.Request, s *page.Session) error {
-	path := "/v3/tasks/" + url.PathEscape(web.Param(r, "task")) + "/actions/cancel"
-	if err := c.Platform(r, s).Do(http.MethodPost, path, nil, nil); err != nil {
-		return err
-	}
-	return backTo(w, r, web.Param(r, "guid"), "tasks", "canceled")
+	return body, nil
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/csv"
 	"encoding/json"
 	"html/template"
+	"maps"
 	"net/http"
 	"net/url"
 	"regexp"
@@ -13,6 +14,7 @@ import (
 	"strings"
 	"time"
 
+	"ingot/internal/base/cfapi"
 	"ingot/internal/base/fault"
 	"ingot/internal/console/page"
 )
@@ -111,23 +113,10 @@ func (f auditFilter) keeps(e *fullEvent) bool {
 	return target && (f.Actor == "" || e.Actor.GUID == f.Actor || page.Matches(e.Actor.Name, f.Actor))
 }
 
-type party struct {
-	GUID string `json:"guid"`
-	Type string `json:"type"`
-	Name string `json:"name"`
-}
-
 type fullEvent struct {
-	GUID      string          `json:"guid"`
-	CreatedAt time.Time       `json:"created_at"`
-	Type      string          `json:"type"`
-	Actor     party           `json:"actor"`
-	Target    party           `json:"target"`
-	Data      json.RawMessage `json:"data"`
-	Space     *party          `json:"space"`
-	Org       *party          `json:"organization"`
-	Where     string          `json:"-"`
-	raw       json.RawMessage
+	cfapi.Event
+	Where string `json:"-"`
+	raw   json.RawMessage
 }
 
 // details is the data of the event, with a member on each line.
@@ -153,8 +142,8 @@ func (e fullEvent) link() string {
 
 // places are the organizations and spaces that a user sees, by guid.
 type places struct {
-	orgs   []page.Organization
-	spaces []page.Space
+	orgs   []cfapi.Thing
+	spaces []cfapi.Space
 	names  map[string]string
 }
 
@@ -168,7 +157,7 @@ func loadPlaces(c *page.Caller) (*places, error) {
 		p.names[o.GUID] = o.Name
 	}
 	for _, in := range p.spaces {
-		p.names[in.GUID] = p.names[in.Relationships.Organization.Data.GUID] + " / " + in.Name
+		p.names[in.GUID] = p.names[in.Relationships.Organization.GUID()] + " / " + in.Name
 	}
 	return p, err
 }
@@ -187,7 +176,7 @@ func (p *places) of(e *fullEvent) string {
 func eventsOf(c *page.Caller, q url.Values, n, size int) ([]fullEvent, int, error) {
 	q.Set("page", strconv.Itoa(n))
 	q.Set("per_page", strconv.Itoa(size))
-	var l page.Included[json.RawMessage, struct{}]
+	var l cfapi.List[json.RawMessage, struct{}]
 	if err := c.Get(&l, "/v3/audit_events", q); err != nil {
 		return nil, 0, err
 	}
@@ -212,13 +201,11 @@ func nameTargets(c *page.Caller, list []fullEvent) error {
 	slices.Sort(guids)
 	names := map[string]string{}
 	for some := range slices.Chunk(slices.Compact(guids), 100) {
-		users, err := page.All[page.User](c, "/v3/users", url.Values{"guids": {strings.Join(some, ",")}})
+		users, err := page.All[cfapi.User](c, "/v3/users", url.Values{"guids": {strings.Join(some, ",")}})
 		if err != nil {
 			return err
 		}
-		for _, u := range users {
-			names[u.GUID] = u.Name
-		}
+		maps.Copy(names, cfapi.Names(users))
 	}
 	for i := range list {
 		if e := &list[i]; e.Target.Type == "user" && e.Target.Name == "" {

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"ingot/internal/base/cfapi"
 	"ingot/internal/console/page"
 	"ingot/internal/console/pagetest"
 )
@@ -54,7 +55,8 @@ func TestAuditFilter(t *testing.T) {
 			t.Errorf("%s becomes %s, %t, want %s, %t", test.query, got, f.local(), test.want, test.local)
 		}
 	}
-	e := &fullEvent{Actor: party{GUID: "1", Name: "Ann"}, Target: party{GUID: guid, Name: "Shop"}}
+	e := &fullEvent{Event: cfapi.Event{Actor: cfapi.Party{GUID: "1", Name: "Ann"},
+		Target: cfapi.Party{GUID: guid, Name: "Shop"}}}
 	for filter, want := range map[auditFilter]bool{
 		{}: true, {Actor: "an"}: true, {Actor: "1"}: true, {Actor: "bob"}: false, {Target: "shop"}: true,
 		{Target: guid}: true, {Target: "x"}: false, {Actor: "ann", Target: "x"}: false,
@@ -68,7 +70,7 @@ func TestAuditFilter(t *testing.T) {
 func TestEventDetails(t *testing.T) {
 	t.Parallel()
 	for raw, want := range map[string]string{"": "", "{}": "", "null": "", `{"a":1}`: "{\n  \"a\": 1\n}", "{": "{"} {
-		if got := (fullEvent{Data: json.RawMessage(raw)}).details(); got != want {
+		if got := (fullEvent{Event: cfapi.Event{Data: json.RawMessage(raw)}}).details(); got != want {
 			t.Errorf("the details of %s are %q, want %q", raw, got, want)
 		}
 	}
@@ -77,8 +79,8 @@ func TestEventDetails(t *testing.T) {
 // TestPage renders the page with data as its handler has it.
 func TestPage(t *testing.T) {
 	t.Parallel()
-	event := fullEvent{CreatedAt: time.Now(), Type: "audit.app.create", Target: party{GUID: "g", Type: "app",
-		Name: "shop"}, Data: []byte(`{"a":"<b>"}`)}
+	event := fullEvent{Event: cfapi.Event{CreatedAt: time.Now(), Type: "audit.app.create",
+		Target: cfapi.Party{GUID: "g", Type: "app", Name: "shop"}, Data: []byte(`{"a":"<b>"}`)}}
 	pagetest.Pages(t, page.New(page.Options{}, page.Load(Files), nil), []pagetest.Page{
 		{Template: "audit.html", Data: &auditData{Events: []fullEvent{event}, Pager: pagetest.Pager()},
 			Want: []string{"/console/apps/g", "{\n  &#34;a&#34;: &#34;&lt;b&gt;&#34;\n}"}},

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"ingot/internal/base/cfapi"
 	"ingot/internal/console/access"
 	"ingot/internal/console/apps"
 	"ingot/internal/console/page"
@@ -32,7 +33,7 @@ type spaceCard struct {
 }
 
 type deployed struct {
-	apps.Deployment
+	cfapi.Deployment
 	App apps.Row
 }
 
@@ -48,30 +49,17 @@ type pages struct{ *page.Console }
 // New returns the first page and the search.
 func New(core *page.Console) page.Part {
 	c := pages{core}
-	return page.Part{Pages: map[string]page.Handler{"": c.home, "/search": c.search}, Live: c.view}
+	return page.Part{Screens: map[string]page.Screen{
+		"":        {Title: "Home", Section: "home", Template: "home.html", Live: "home", Load: c.loadHome},
+		"/search": {Title: "Search", Section: "search", Template: "search.html", Load: c.search},
+	}}
 }
 
-// view returns the live part of the first page.
-func (c pages) view(r *http.Request, s *page.Session, name string) *page.View {
-	if name != "home" {
-		return nil
-	}
-	return &page.View{Fragment: "home-live", Load: func() (any, error) { return c.loadHome(r, s) }}
-}
-
-// home is GET /console.
-func (c pages) home(w http.ResponseWriter, r *http.Request, s *page.Session) error {
-	data, err := c.loadHome(r, s)
-	if err != nil {
-		return err
-	}
-	return c.Show(w, r, s, http.StatusOK, "home.html", page.Page{Title: "Home", Section: "home", Live: "home", Data: data})
-}
-
-func (c pages) loadHome(r *http.Request, s *page.Session) (*homeData, error) {
+// loadHome is GET /console.
+func (c pages) loadHome(r *http.Request, s *page.Session) (any, error) {
 	call := c.Platform(r, s)
 	var o *apps.Overview
-	var recent []apps.Deployment
+	var recent []cfapi.Deployment
 	err := page.Together(
 		func() (err error) { o, err = apps.LoadOverview(call); return err },
 		page.List(call, &recent, "/v3/deployments", url.Values{"order_by": {"-created_at"}, "per_page": {"8"}}),
@@ -84,7 +72,7 @@ func (c pages) loadHome(r *http.Request, s *page.Session) (*homeData, error) {
 	byGUID := map[string]apps.Row{}
 	for _, r := range o.Rows {
 		byGUID[r.GUID] = r
-		guid := r.Relationships.Space.Data.GUID
+		guid := r.Relationships.Space.GUID()
 		card := cards[guid]
 		if card == nil {
 			card = &spaceCard{}
@@ -104,7 +92,7 @@ func (c pages) loadHome(r *http.Request, s *page.Session) (*homeData, error) {
 	for _, org := range o.Orgs {
 		card := orgCard{GUID: org.GUID, Name: org.Name}
 		for _, sp := range o.Spaces {
-			if sp.Relationships.Organization.Data.GUID != org.GUID {
+			if sp.Relationships.Organization.GUID() != org.GUID {
 				continue
 			}
 			one := spaceCard{}
@@ -117,7 +105,7 @@ func (c pages) loadHome(r *http.Request, s *page.Session) (*homeData, error) {
 		data.Orgs = append(data.Orgs, card)
 	}
 	for _, d := range recent {
-		if of, ok := byGUID[d.Relationships.App.Data.GUID]; ok {
+		if of, ok := byGUID[d.Relationships.App.GUID()]; ok {
 			data.Deployments = append(data.Deployments, deployed{d, of})
 		}
 	}
@@ -126,13 +114,13 @@ func (c pages) loadHome(r *http.Request, s *page.Session) (*homeData, error) {
 
 // search is GET /console/search: apps, spaces, service instances and users whose name
 // contains a text.
-func (c pages) search(w http.ResponseWriter, r *http.Request, s *page.Session) error {
+func (c pages) search(r *http.Request, s *page.Session) (any, error) {
 	text := strings.TrimSpace(r.URL.Query().Get("q"))
 	data := map[string]any{"Query": text}
 	if text != "" {
 		var o *apps.Overview
 		var found []services.Row
-		var users []page.User
+		var users []cfapi.User
 		call := c.Platform(r, s)
 		err := page.Together(
 			func() (err error) { o, err = apps.LoadOverview(call); return err },
@@ -140,13 +128,13 @@ func (c pages) search(w http.ResponseWriter, r *http.Request, s *page.Session) e
 			func() (err error) { users, err = access.FindUsers(c.Console, r, s, text); return err },
 		)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		rows := slices.DeleteFunc(o.Rows, func(r apps.Row) bool { return !page.Matches(r.Name, text) })
-		spaces := slices.DeleteFunc(o.Spaces, func(s page.Space) bool { return !page.Matches(s.Name, text) })
+		spaces := slices.DeleteFunc(o.Spaces, func(s cfapi.Space) bool { return !page.Matches(s.Name, text) })
 		data["Services"], data["Users"], data["MayOpenUsers"] = found, users, s.Has(access.UserScopes...)
 		data["More"] = max(0, len(rows)-page.PerPage)
 		data["Apps"], data["Spaces"] = rows[:min(len(rows), page.PerPage)], spaces[:min(len(spaces), page.PerPage)]
 	}
-	return c.Show(w, r, s, http.StatusOK, "search.html", page.Page{Title: "Search", Section: "search", Data: data})
+	return data, nil
 }

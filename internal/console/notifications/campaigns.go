@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"ingot/internal/base/fault"
-	"ingot/internal/base/web"
 	"ingot/internal/console/page"
 )
 
@@ -104,7 +103,7 @@ type campaignsData struct {
 }
 
 // campaigns is GET /console/notifications/campaigns: the senders and campaign types of the console.
-func (c pages) campaigns(w http.ResponseWriter, r *http.Request, s *page.Session) error {
+func (c pages) campaigns(r *http.Request, s *page.Session) (any, error) {
 	d := &campaignsData{
 		MayCritical: s.Has(scopeCritical), Curl: `curl "$N/senders"` + secondAuth,
 		Create: `curl "$N/senders"` + secondAuth + ` -d '{"name": "NAME"}'`,
@@ -114,55 +113,32 @@ func (c pages) campaigns(w http.ResponseWriter, r *http.Request, s *page.Session
 	call := c.Notifications(r, s)
 	var err error
 	if d.Senders, err = sendersOf(call); err != nil {
-		return err
+		return nil, err
 	}
 	if d.Templates, err = campaignTemplates(call); err != nil {
-		return err
+		return nil, err
 	}
-	return c.showNotifications(w, r, s, http.StatusOK, "campaigns.html", "Campaigns", page.Page{Data: d})
+	return d, nil
 }
 
-// changeCampaigns calls the second version of the API and goes back to the page.
-func (c pages) changeCampaigns(w http.ResponseWriter, r *http.Request, s *page.Session, method, path string,
-	body any) error {
-	if err := c.Notifications(r, s).With(secondVersion, method, path, body, nil); err != nil {
-		return err
-	}
-	return toNotifications(w, r, "/campaigns", "campaigns")
+// senderOf reads the form of a sender: the field name.
+func senderOf(form url.Values) (any, error) {
+	return map[string]string{"name": strings.TrimSpace(form.Get("name"))}, nil
 }
 
-// createSender is POST /console/notifications/campaigns/senders, with the field name.
-func (c pages) createSender(w http.ResponseWriter, r *http.Request, s *page.Session) error {
-	return c.changeCampaigns(w, r, s, http.MethodPost, "/senders",
-		map[string]string{"name": strings.TrimSpace(r.PostForm.Get("name"))})
+// typeOf reads the form of a campaign type: the fields name, description and critical.
+func typeOf(form url.Values) (any, error) {
+	return map[string]any{
+		"name": strings.TrimSpace(form.Get("name")), "description": strings.TrimSpace(form.Get("description")),
+		"critical": form.Get("critical") != "",
+	}, nil
 }
 
-// deleteSender is POST /console/notifications/campaigns/senders/ID/delete.
-func (c pages) deleteSender(w http.ResponseWriter, r *http.Request, s *page.Session) error {
-	return c.changeCampaigns(w, r, s, http.MethodDelete, "/senders/"+url.PathEscape(web.Param(r, "sender")), nil)
-}
-
-// createType is POST /console/notifications/campaigns/senders/ID/types, with the fields name,
-// description and critical.
-func (c pages) createType(w http.ResponseWriter, r *http.Request, s *page.Session) error {
-	return c.changeCampaigns(w, r, s, http.MethodPost, "/senders/"+url.PathEscape(web.Param(r, "sender"))+
-		"/campaign_types", map[string]any{
-		"name": strings.TrimSpace(r.PostForm.Get("name")), "description": strings.TrimSpace(r.PostForm.Get("description")),
-		"critical": r.PostForm.Get("critical") != "",
-	})
-}
-
-// assignType is POST /console/notifications/campaigns/types/ID/template, with the field template.
-func (c pages) assignType(w http.ResponseWriter, r *http.Request, s *page.Session) error {
-	id, _ := ofCampaigns(r.PostForm.Get("template"))
+// templateOfType reads the form with the template of a campaign type: the field template.
+func templateOfType(form url.Values) (any, error) {
+	id, _ := ofCampaigns(form.Get("template"))
 	if id == defaultTemplate {
 		id = "" // it belongs to no client
 	}
-	return c.changeCampaigns(w, r, s, http.MethodPut, "/campaign_types/"+url.PathEscape(web.Param(r, "type")),
-		map[string]string{"template_id": id})
-}
-
-// deleteType is POST /console/notifications/campaigns/types/ID/delete.
-func (c pages) deleteType(w http.ResponseWriter, r *http.Request, s *page.Session) error {
-	return c.changeCampaigns(w, r, s, http.MethodDelete, "/campaign_types/"+url.PathEscape(web.Param(r, "type")), nil)
+	return map[string]string{"template_id": id}, nil
 }

@@ -9,7 +9,6 @@ import (
 	"strings"
 
 	"ingot/internal/base/fault"
-	"ingot/internal/base/web"
 	"ingot/internal/console/page"
 )
 
@@ -157,31 +156,9 @@ func (c pages) kinds(w http.ResponseWriter, r *http.Request, s *page.Session) er
 	return c.showNotifications(w, r, s, http.StatusOK, "kinds.html", "Kinds", page.Page{Data: d})
 }
 
-// kindPath returns the path of a kind in the API.
-func kindPath(r *http.Request) string {
-	return "/clients/" + url.PathEscape(web.Param(r, "client")) + "/notifications/" + url.PathEscape(web.Param(r, "kind"))
-}
-
-// assignTemplate is POST /console/notifications/clients/CLIENT/template, and
-// /console/notifications/clients/CLIENT/kinds/KIND/template, with the field template.
-func (c pages) assignTemplate(w http.ResponseWriter, r *http.Request, s *page.Session) error {
-	path := "/clients/" + url.PathEscape(web.Param(r, "client"))
-	if web.Param(r, "kind") != "" {
-		path = kindPath(r)
-	}
-	if err := c.Notifications(r, s).Do(http.MethodPut, path+"/template",
-		map[string]string{"template": r.PostForm.Get("template")}, nil); err != nil {
-		return err
-	}
-	return toNotifications(w, r, "", "assigned")
-}
-
-// testKind is POST /console/notifications/clients/CLIENT/kinds/KIND/test.
-func (c pages) testKind(w http.ResponseWriter, r *http.Request, s *page.Session) error {
-	if err := c.Notifications(r, s).Do(http.MethodPost, kindPath(r)+"/test", nil, nil); err != nil {
-		return err
-	}
-	return toNotifications(w, r, "", "kind-test")
+// assigned reads the form that assigns a template: the field template.
+func assigned(form url.Values) (any, error) {
+	return map[string]string{"template": form.Get("template")}, nil
 }
 
 // registerKind is POST /console/notifications/kinds: it adds a kind of the console, with the fields

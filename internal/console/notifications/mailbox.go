@@ -34,20 +34,19 @@ type mailboxData struct {
 // shownMails is how many mails the page lists; others are found by searching.
 const shownMails = 100
 
-// mailbox is GET /console/notifications/mailbox: ?q= searches recipient, sender and subject.
-func (c pages) mailbox(w http.ResponseWriter, r *http.Request, s *page.Session) error {
-	d, err := c.loadMailbox(r, s)
-	if err != nil {
-		return err
+// liveMailbox returns the search that the live part of the mailbox repeats. Without a mailbox the
+// page is not live.
+func liveMailbox(_ *http.Request, data any) (string, bool) {
+	shown, _ := data.(notificationsPage)
+	d, ok := shown.More.(*mailboxData)
+	if !ok || d.None != "" {
+		return "", false
 	}
-	p := page.Page{Data: d}
-	if d.None == "" {
-		p.Live = "notifications/mailbox?" + url.Values{"q": {d.Query}}.Encode()
-	}
-	return c.showNotifications(w, r, s, http.StatusOK, "mailbox.html", "Mailbox", p)
+	return url.Values{"q": {d.Query}}.Encode(), true
 }
 
-func (c pages) loadMailbox(r *http.Request, s *page.Session) (*mailboxData, error) {
+// loadMailbox is GET /console/notifications/mailbox: ?q= searches recipient, sender and subject.
+func (c pages) loadMailbox(r *http.Request, s *page.Session) (any, error) {
 	d := &mailboxData{Query: strings.TrimSpace(r.URL.Query().Get("q")), Command: `curl "$N/mailbox/messages" -H "$A"`}
 	var answer struct {
 		Total    int
@@ -147,12 +146,4 @@ func (c pages) mailSource(w http.ResponseWriter, r *http.Request, s *page.Sessio
 	h.Set("Cache-Control", "no-store")
 	_, _ = w.Write(raw) //nolint:gosec // a download that no browser shows: attachment, nosniff, sandbox
 	return nil
-}
-
-// clearMailbox is POST /console/notifications/mailbox/clear.
-func (c pages) clearMailbox(w http.ResponseWriter, r *http.Request, s *page.Session) error {
-	if err := c.Notifications(r, s).Do(http.MethodDelete, "/mailbox/messages", nil, nil); err != nil {
-		return err
-	}
-	return toNotifications(w, r, "/mailbox", "cleared")
 }

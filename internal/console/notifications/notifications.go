@@ -5,6 +5,7 @@ import (
 	"errors"
 	"html/template"
 	"net/http"
+	"net/url"
 	"strings"
 
 	"ingot/internal/base/fault"
@@ -22,7 +23,7 @@ const (
 	scopeTemplatesWrite = "notification_templates.write"
 )
 
-// Scopes are those of which one opens the section.
+// Scopes are the scopes that open the section; one of them is enough.
 var Scopes = []string{scopeNotifyManage, scopeTemplatesRead, scopeNotifyWrite, scopeNotifyAdmin}
 
 //go:embed pages/*.html assets/*
@@ -45,39 +46,28 @@ func New(core *page.Console) page.Part {
 	return page.Part{
 		Pages: map[string]page.Handler{
 			"/notifications":                         c.kinds,
-			"/notifications/templates":               c.templates,
 			"/notifications/templates/new":           c.newTemplate,
 			"/notifications/templates/{template}":    c.template,
 			"/notifications/send":                    c.newSend,
-			"/notifications/sends":                   c.sends,
 			"/notifications/sends/{send}":            c.send,
 			"/notifications/messages/{message}":      c.message,
-			"/notifications/mailbox":                 c.mailbox,
 			"/notifications/mailbox/{number}":        c.mail,
 			"/notifications/mailbox/{number}/html":   c.mailHTML,
 			"/notifications/mailbox/{number}/source": c.mailSource,
-			"/notifications/suppressions":            c.suppressions,
-			"/notifications/campaigns":               c.campaigns,
-			"/preferences":                           c.preferences,
 		},
-		Changes: map[string]page.Handler{
-			"/notifications/kinds":                                  c.registerKind,
-			"/notifications/clients/{client}/template":              c.assignTemplate,
-			"/notifications/clients/{client}/kinds/{kind}/template": c.assignTemplate,
-			"/notifications/clients/{client}/kinds/{kind}/test":     c.testKind,
-			"/notifications/sends/{send}/retry":                     c.retrySend,
-			"/notifications/messages/{message}/retry":               c.retryMessage,
-			"/notifications/mailbox/clear":                          c.clearMailbox,
-			"/notifications/suppressions/add":                       c.suppress,
-			"/notifications/suppressions/remove":                    c.unsuppress,
-			"/notifications/campaigns/senders":                      c.createSender,
-			"/notifications/campaigns/senders/{sender}/delete":      c.deleteSender,
-			"/notifications/campaigns/senders/{sender}/types":       c.createType,
-			"/notifications/campaigns/types/{type}/delete":          c.deleteType,
-			"/notifications/campaigns/types/{type}/template":        c.assignType,
-			"/preferences/save":                                     c.savePreferences,
-			"/notifications/templates/{template}/delete":            c.deleteTemplate,
+		Screens: map[string]page.Screen{
+			"/notifications/templates": tab("Templates", "templates.html", c.templates),
+			"/notifications/sends": tab("Sends", "sends.html", c.loadSends).AsLive("notifications/sends",
+				func(r *http.Request, _ any) (string, bool) { return "", r.URL.RawQuery == "" }),
+			"/notifications/mailbox": tab("Mailbox", "mailbox.html", c.loadMailbox).AsLive("notifications/mailbox",
+				liveMailbox),
+			"/notifications/suppressions": tab("Suppressions", "suppressions.html", c.suppressions),
+			"/notifications/campaigns":    tab("Campaigns", "campaigns.html", c.campaigns),
+			"/preferences": {
+				Title: "Notification preferences", Template: "preferences.html", Load: c.preferences,
+			},
 		},
+		Changes: c.changes(),
 		Large: map[string]page.Handler{
 			"/notifications/templates/save":            c.saveTemplate,
 			"/notifications/templates/{template}/save": c.saveTemplate,
@@ -101,13 +91,60 @@ func New(core *page.Console) page.Part {
 	}
 }
 
+// changes are the targets of the section's forms.
+func (c pages) changes() map[string]page.Handler {
+	service := page.API(c.Notifications)
+	campaigns := func(method, path string, body func(url.Values) (any, error)) page.Handler {
+		return service.Edit(page.Edit{
+			Method: method, Path: path, Header: secondVersion, Body: body, To: "/notifications/campaigns", Said: "campaigns",
+		})
+	}
+	return map[string]page.Handler{
+		"/notifications/kinds": c.registerKind,
+		"/notifications/clients/{client}/template": service.Edit(page.Edit{
+			Method: http.MethodPut, Path: "/clients/{client}/template", Body: assigned, To: "/notifications", Said: "assigned",
+		}),
+		"/notifications/clients/{client}/kinds/{kind}/template": service.Edit(page.Edit{
+			Method: http.MethodPut, Path: "/clients/{client}/notifications/{kind}/template", Body: assigned,
+			To: "/notifications", Said: "assigned",
+		}),
+		"/notifications/clients/{client}/kinds/{kind}/test": service.Edit(page.Edit{
+			Method: http.MethodPost, Path: "/clients/{client}/notifications/{kind}/test",
+			To: "/notifications", Said: "kind-test",
+		}),
+		"/notifications/sends/{send}/retry": c.retrySend,
+		"/notifications/messages/{message}/retry": service.Edit(page.Edit{
+			Method: http.MethodPost, Path: "/messages/{message}/replay",
+			To: "/notifications/messages/{message}", Said: "retry",
+		}),
+		"/notifications/mailbox/clear": service.Edit(page.Edit{
+			Method: http.MethodDelete, Path: "/mailbox/messages", To: "/notifications/mailbox", Said: "cleared",
+		}),
+		"/notifications/suppressions/add":                  c.suppress,
+		"/notifications/suppressions/remove":               c.unsuppress,
+		"/notifications/campaigns/senders":                 campaigns(http.MethodPost, "/senders", senderOf),
+		"/notifications/campaigns/senders/{sender}/delete": campaigns(http.MethodDelete, "/senders/{sender}", nil),
+		"/notifications/campaigns/senders/{sender}/types": campaigns(http.MethodPost,
+			"/senders/{sender}/campaign_types", typeOf),
+		"/notifications/campaigns/types/{type}/delete": campaigns(http.MethodDelete, "/campaign_types/{type}", nil),
+		"/notifications/campaigns/types/{type}/template": campaigns(http.MethodPut, "/campaign_types/{type}",
+			templateOfType),
+		"/preferences/save": service.Edit(page.Edit{
+			Method: http.MethodPatch, Path: "/user_preferences",
+			Body: func(form url.Values) (any, error) { return preferenceChange(form) },
+			To:   "/preferences", Said: "preferences",
+		}),
+		"/notifications/templates/{template}/delete": c.deleteTemplate,
+	}
+}
+
 // notificationsPage is the data of a page of the section.
 type notificationsPage struct {
 	Tabs []page.Tab
 	More any
 }
 
-// notificationTabs are the pages of the section, with the scopes of which one is needed.
+// notificationTabs are the pages of the section, with the scopes that open them.
 var notificationTabs = []struct {
 	name, path string
 	scopes     []string
@@ -133,7 +170,18 @@ func tabsOfNotifications(s *page.Session, current string) []page.Tab {
 	return all
 }
 
-// showNotifications shows a page of the section. The title is that of the tab unless p has one.
+// tab returns a page of the section that shows what it loads.
+func tab(name, template string, load func(*http.Request, *page.Session) (any, error)) page.Screen {
+	return page.Screen{
+		Title: name, Section: "notifications", Template: template,
+		Load: func(r *http.Request, s *page.Session) (any, error) {
+			data, err := load(r, s)
+			return notificationsPage{tabsOfNotifications(s, name), data}, err
+		},
+	}
+}
+
+// showNotifications shows a page of the section. Without a title, p gets the tab's.
 func (c pages) showNotifications(w http.ResponseWriter, r *http.Request, s *page.Session, status int, name,
 	current string, p page.Page) error {
 	p.Section = "notifications"
@@ -164,10 +212,6 @@ func (c pages) view(r *http.Request, s *page.Session, name string) *page.View {
 	of := func(d any, err error) (any, error) { return notificationsPage{More: d}, err }
 	section, id, _ := strings.Cut(name, "/")
 	switch {
-	case name == "sends":
-		return &page.View{Fragment: "sends-live", Load: func() (any, error) { return of(c.loadSends(r, s)) }}
-	case name == "mailbox":
-		return &page.View{Fragment: "mailbox-live", Load: func() (any, error) { return of(c.loadMailbox(r, s)) }}
 	case section == "sends" && id != "":
 		return &page.View{Fragment: "sent-live", Load: func() (any, error) { return of(c.loadSend(r, s, id)) }}
 	case section == "messages" && id != "":
@@ -203,7 +247,7 @@ func writeFrame(w http.ResponseWriter, r *http.Request, dark bool, html []byte) 
 // CR LF.
 func unix(text string) string { return strings.ReplaceAll(text, "\r\n", "\n") }
 
-// forUsers returns the text of an error that a form can show. Others need a page of their own: a
+// forUsers returns the text of an error that a form can show. Others get their own page: a
 // failure, or a session that has ended.
 func forUsers(err error) (string, bool) {
 	var e *fault.Error

@@ -35,7 +35,7 @@ type preferencesData struct {
 }
 
 // preferences is GET /console/preferences: the user's own.
-func (c pages) preferences(w http.ResponseWriter, r *http.Request, s *page.Session) error {
+func (c pages) preferences(r *http.Request, s *page.Session) (any, error) {
 	var answer struct {
 		Global  bool `json:"global_unsubscribe"`
 		Clients map[string]map[string]struct {
@@ -45,7 +45,7 @@ func (c pages) preferences(w http.ResponseWriter, r *http.Request, s *page.Sessi
 		}
 	}
 	if err := c.Notifications(r, s).Get(&answer, "/user_preferences", nil); err != nil {
-		return err
+		return nil, err
 	}
 	d := &preferencesData{Global: answer.Global, Command: page.Command("ingot", "notifications", "preferences")}
 	for _, client := range slices.Sorted(maps.Keys(answer.Clients)) {
@@ -57,23 +57,11 @@ func (c pages) preferences(w http.ResponseWriter, r *http.Request, s *page.Sessi
 		}
 		d.Sources = append(d.Sources, src)
 	}
-	return c.Show(w, r, s, http.StatusOK, "preferences.html", page.Page{Title: "Notification preferences", Data: d})
+	return d, nil
 }
 
-// savePreferences is POST /console/preferences/save: the field kind has the keys of all kinds that
-// the form shows, on those to receive, and none is set to receive nothing.
-func (c pages) savePreferences(w http.ResponseWriter, r *http.Request, s *page.Session) error {
-	change, err := preferenceChange(r.PostForm)
-	if err != nil {
-		return err
-	}
-	if err := c.Notifications(r, s).Do(http.MethodPatch, "/user_preferences", change, nil); err != nil {
-		return err
-	}
-	return page.GoTo(w, r, "/preferences", "preferences")
-}
-
-// preferenceChange returns the body of the change that a form asks for.
+// preferenceChange reads the form of the preferences: the field kind has the keys of all kinds that
+// it shows, on those to receive, and none is set to receive nothing.
 func preferenceChange(form url.Values) (map[string]any, error) {
 	clients := map[string]map[string]map[string]bool{}
 	for _, key := range form["kind"] {
@@ -111,7 +99,7 @@ type suppressionsData struct {
 
 // suppressions is GET /console/notifications/suppressions: ?after= is the last address of the page
 // before.
-func (c pages) suppressions(w http.ResponseWriter, r *http.Request, s *page.Session) error {
+func (c pages) suppressions(r *http.Request, s *page.Session) (any, error) {
 	var answer struct {
 		Suppressions []suppression
 		Links        links `json:"_links"`
@@ -121,7 +109,7 @@ func (c pages) suppressions(w http.ResponseWriter, r *http.Request, s *page.Sess
 		q.Set("after", after)
 	}
 	if err := c.Notifications(r, s).Get(&answer, "/suppressions", q); err != nil {
-		return err
+		return nil, err
 	}
 	d := &suppressionsData{
 		Suppressions: answer.Suppressions, Add: `curl -X PUT "$N/suppressions/ADDRESS" -H "$A"`,
@@ -130,7 +118,7 @@ func (c pages) suppressions(w http.ResponseWriter, r *http.Request, s *page.Sess
 	if answer.Links.Next.Href != "" {
 		d.Next = notificationsPath + "/suppressions?after=" + url.QueryEscape(d.Suppressions[len(d.Suppressions)-1].Email)
 	}
-	return c.showNotifications(w, r, s, http.StatusOK, "suppressions.html", "Suppressions", page.Page{Data: d})
+	return d, nil
 }
 
 // suppress is POST /console/notifications/suppressions/add, with the field email.

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"ingot/internal/base/cfapi"
 	"ingot/internal/base/fault"
 	"ingot/internal/console/page"
 )
@@ -126,7 +127,7 @@ type sendData struct {
 	Senders     []sender
 	KindsKnown  bool
 	Spaces      []place
-	Orgs        []page.Organization
+	Orgs        []cfapi.Thing
 	Roles       []string
 	MayWrite    bool
 	MayEmail    bool
@@ -154,7 +155,7 @@ func (c pages) sendForm(w http.ResponseWriter, r *http.Request, s *page.Session,
 		MayWrite: s.Has(scopeNotifyWrite), MayEmail: s.Has(scopeEmailsWrite), MayRegister: s.Has(scopeNotifyManage),
 		KindsKnown: s.Has(scopeNotifyManage),
 	}
-	var spaces []page.Space
+	var spaces []cfapi.Space
 	platform := c.Platform(r, s)
 	err := page.Together(
 		func() error {
@@ -182,14 +183,11 @@ func (c pages) sendForm(w http.ResponseWriter, r *http.Request, s *page.Session,
 }
 
 // placesOf returns spaces with the names of their orgs, in order.
-func placesOf(spaces []page.Space, orgs []page.Organization) []place {
-	names := map[string]string{}
-	for _, o := range orgs {
-		names[o.GUID] = o.Name
-	}
+func placesOf(spaces []cfapi.Space, orgs []cfapi.Thing) []place {
+	names := cfapi.Names(orgs)
 	list := make([]place, 0, len(spaces))
 	for _, s := range spaces {
-		list = append(list, place{s.GUID, names[s.Relationships.Organization.Data.GUID] + " / " + s.Name})
+		list = append(list, place{s.GUID, names[s.Relationships.Organization.GUID()] + " / " + s.Name})
 	}
 	slices.SortFunc(list, func(a, b place) int { return strings.Compare(a.Name, b.Name) })
 	return list

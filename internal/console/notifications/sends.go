@@ -79,21 +79,9 @@ type sendsData struct {
 	Next    string
 }
 
-// sends is GET /console/notifications/sends: what the console sent, and for administrators what
+// loadSends is GET /console/notifications/sends: what the console sent, and for administrators what
 // all clients sent. ?after= is the id of the last one of the page before.
-func (c pages) sends(w http.ResponseWriter, r *http.Request, s *page.Session) error {
-	d, err := c.loadSends(r, s)
-	if err != nil {
-		return err
-	}
-	p := page.Page{Data: d}
-	if r.URL.RawQuery == "" {
-		p.Live = "notifications/sends"
-	}
-	return c.showNotifications(w, r, s, http.StatusOK, "sends.html", "Sends", p)
-}
-
-func (c pages) loadSends(r *http.Request, s *page.Session) (*sendsData, error) {
+func (c pages) loadSends(r *http.Request, s *page.Session) (any, error) {
 	d := &sendsData{All: s.Has(scopeNotifyAdmin), MaySend: s.Has(scopeNotifyWrite, scopeEmailsWrite)}
 	q := url.Values{"limit": {strconv.Itoa(page.PerPage)}}
 	if d.All {
@@ -121,7 +109,7 @@ type sendPage struct {
 	Failed   int           // of Problems
 	Waiting  []sentMessage
 	Sent     []sentMessage
-	// Unsubscribed are those that were not mailed because users do not want them.
+	// Unsubscribed were not mailed because their recipients unsubscribed.
 	Unsubscribed []sentMessage
 }
 
@@ -182,7 +170,7 @@ func (c pages) retrySend(w http.ResponseWriter, r *http.Request, s *page.Session
 		return err
 	}
 	for _, m := range d.Problems[:d.Failed] {
-		// One that meanwhile is no longer failed needs nothing.
+		// A message that is no longer failed needs no retry.
 		if err := c.replay(r, s, m.ID); err != nil && !fault.Is(err, fault.Unprocessable) {
 			return err
 		}
@@ -232,13 +220,4 @@ func (c pages) loadMessage(r *http.Request, s *page.Session, id string) (*messag
 	}
 	d := &messagePage{Message: answer.Messages[0], Command: page.Command("ingot", "notifications", "status", id)}
 	return d, call.Get(&d.Send, "/sends/"+url.PathEscape(d.Message.SendID), nil)
-}
-
-// retryMessage is POST /console/notifications/messages/ID/retry.
-func (c pages) retryMessage(w http.ResponseWriter, r *http.Request, s *page.Session) error {
-	id := web.Param(r, "message")
-	if err := c.replay(r, s, id); err != nil {
-		return err
-	}
-	return toNotifications(w, r, "/messages/"+url.PathEscape(id), "retry")
 }

@@ -42,16 +42,16 @@ type templatesData struct {
 }
 
 // templates is GET /console/notifications/templates.
-func (c pages) templates(w http.ResponseWriter, r *http.Request, s *page.Session) error {
+func (c pages) templates(r *http.Request, s *page.Session) (any, error) {
 	call := c.Notifications(r, s)
 	rows, err := templatesOf(call)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if s.Has(scopeNotifyManage) {
 		sources, err := sourcesOf(call)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		for i := range rows {
 			rows[i].Uses = usesOf(rows[i].ID, sources)
@@ -63,17 +63,17 @@ func (c pages) templates(w http.ResponseWriter, r *http.Request, s *page.Session
 	}
 	if d.MayCampaigns {
 		if d.Campaigns, err = campaignTemplates(call); err != nil {
-			return err
+			return nil, err
 		}
 		senders, err := sendersOf(call)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		for i := range d.Campaigns {
 			d.Campaigns[i].Uses = campaignUses(d.Campaigns[i].ID, senders)
 		}
 	}
-	return c.showNotifications(w, r, s, http.StatusOK, "templates.html", "Templates", page.Page{Data: d})
+	return d, nil
 }
 
 // ofCampaigns returns the id of a template in the API, and whether it belongs to version 2, whose
@@ -149,7 +149,7 @@ func usesOf(id string, sources []source) []string {
 			uses = append(uses, src.ID)
 		}
 		for _, k := range src.Kinds {
-			// Without its own, a kind uses that of the client.
+			// A kind without a template uses the client's.
 			if k.Template == id && (id != defaultTemplate || src.Template == defaultTemplate) {
 				uses = append(uses, src.ID+"/"+k.ID)
 			}
@@ -166,7 +166,7 @@ type templateProblem struct {
 	Message string `json:"message"`
 }
 
-// partProblems are those of one part.
+// partProblems are the problems of one part.
 type partProblems struct {
 	Part string
 	List []templateProblem

@@ -15,6 +15,7 @@ import (
 	"strings"
 
 	"ingot/internal/base/background"
+	"ingot/internal/base/cfapi"
 	"ingot/internal/base/fault"
 	"ingot/internal/base/logging"
 	"ingot/internal/base/web"
@@ -119,7 +120,7 @@ func (c *Caller) Request(method, path string, body any) (*http.Request, error) {
 	return req, nil
 }
 
-// Serve sends a request of request, whose response is read while it is written.
+// Serve sends a request made by Request, and writes the response to w as it arrives.
 func (c *Caller) Serve(w http.ResponseWriter, req *http.Request) { c.to.ServeHTTP(w, req) }
 
 // Redirected calls an API that answers with a redirect, and returns the query of its target.
@@ -146,7 +147,7 @@ func (c *Caller) Do(method, path string, body, out any) error {
 	return c.With(nil, method, path, body, out)
 }
 
-// With is do with additional headers.
+// With is like Do, with additional headers.
 func (c *Caller) With(header map[string]string, method, path string, body, out any) error {
 	raw, err := c.Raw(header, method, path, body)
 	if err != nil || out == nil {
@@ -197,7 +198,7 @@ func All[T any](c *Caller, path string, q url.Values) ([]T, error) {
 }
 
 // AllWith is All for a list that includes other resources.
-func AllWith[T, I any](c *Caller, path string, q url.Values) (l Included[T, I], err error) {
+func AllWith[T, I any](c *Caller, path string, q url.Values) (l cfapi.List[T, I], err error) {
 	if q == nil {
 		q = url.Values{}
 	}
@@ -311,8 +312,3 @@ func Together(calls ...func() error) error {
 
 // Gone reports whether an error says that a resource does not exist.
 func Gone(err error) bool { return fault.Is(err, fault.NotFound) }
-
-// Related returns a relationship to a resource.
-func Related(guid string) map[string]any {
-	return map[string]any{"data": map[string]string{"guid": guid}}
-}

@@ -44,7 +44,6 @@ type Options struct {
 // Console is what all parts of the console share: sessions, calls to the APIs, pages and streams.
 type Console struct {
 	Options    Options
-	Now        func() time.Time
 	templates  *Templates
 	sections   []Section
 	parts      []Part
@@ -60,7 +59,7 @@ func New(o Options, t *Templates, sections []Section) *Console {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
 	return &Console{
-		Options: o, Now: time.Now, templates: t, sections: sections,
+		Options: o, templates: t, sections: sections,
 		said: map[string]string{}, protection: http.NewCrossOriginProtection(),
 	}
 }
@@ -70,6 +69,8 @@ type Part struct {
 	// Pages and Changes are pages and the targets of forms, by their path below Path. Streams are
 	// pages whose responses last, Large are targets of forms with several MiB.
 	Pages, Streams, Changes, Large map[string]Handler
+	// Screens are pages that only show what they load, by their path.
+	Screens map[string]Screen
 	// Said are the results of changes, by the word in the address.
 	Said map[string]string
 	// Live returns the live part of a page, or nil if the page is not one of this part.
@@ -100,6 +101,9 @@ func (c *Console) Routes(m *web.Mux) {
 	own := Part{Streams: map[string]Handler{"/live/*": c.live}, Changes: map[string]Handler{"/logout": c.logout}}
 	for _, p := range slices.Concat(c.parts, []Part{own}) {
 		c.handle(g, http.MethodGet, p.Pages)
+		for pattern, one := range p.Screens {
+			c.handle(g, http.MethodGet, map[string]Handler{pattern: c.screen(one)})
+		}
 		c.handle(streams, http.MethodGet, p.Streams)
 		c.handle(g, http.MethodPost, p.Changes)
 		c.handle(large, http.MethodPost, p.Large)

@@ -27,9 +27,14 @@ func CrashSentence(kind string, d CrashData) string {
 
 // sentence says in words what an event is about; "" for events without one.
 func sentence(kind string, data json.RawMessage) string {
+	return CrashSentence(kind, CrashOf(data))
+}
+
+// CrashOf reads the data of an event; what is missing is empty.
+func CrashOf(data json.RawMessage) CrashData {
 	var d CrashData
 	_ = json.Unmarshal(data, &d) // what is missing is not said
-	return CrashSentence(kind, d)
+	return d
 }
 
 // CrashData is the data of an event about a crash.

@@ -9,7 +9,7 @@ import (
 
 // cut is a list of the API that has more resources than one page of it.
 type cut struct {
-	Noun         string // of what is listed, in the plural
+	Noun         string // what is listed, in the plural
 	Shown, Total int
 	Command      string // the cf command that lists all
 }

@@ -4,6 +4,6 @@
 //
 // It must not import a part.
 //
-// Imports: base/background, base/fault, base/keyed, base/logging, base/look,
-// base/version, base/web.
+// Imports: base/background, base/cfapi, base/fault, base/keyed, base/logging,
+// base/look, base/version, base/web.
 package page

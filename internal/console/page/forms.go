@@ -35,7 +35,7 @@ func GoTo(w http.ResponseWriter, r *http.Request, path, said string) error {
 	return nil
 }
 
-// Confirmed returns an error unless the name of what is to be deleted was typed.
+// Confirmed returns an error unless the user typed the name of the resource to delete.
 func Confirmed(r *http.Request, name string) error {
 	if r.PostForm.Get("confirm") != name {
 		return fault.New(fault.Unprocessable, "Type the name %s to confirm.", name)

@@ -11,7 +11,7 @@ import (
 	"ingot/internal/base/look"
 )
 
-// functions are those that the templates of all parts use.
+// functions returns the functions that the templates of all parts use.
 func (t *Templates) functions() template.FuncMap {
 	return template.FuncMap{
 		"asset": t.link,

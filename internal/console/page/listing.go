@@ -7,25 +7,15 @@ import (
 	"strings"
 )
 
-// Included is a page of a list of the API with related resources.
-type Included[T, I any] struct {
-	Resources  []T `json:"resources"`
-	Included   I   `json:"included"`
-	Pagination struct {
-		Total int `json:"total_results"`
-		Pages int `json:"total_pages"`
-	} `json:"pagination"`
-}
-
 // Pager is the position in a list that is shown in pages.
 type Pager struct {
 	Page, Pages, Total int
-	Noun               string // of what is listed, in the plural
+	Noun               string // what is listed, in the plural
 	At                 string
 	Query              url.Values
 }
 
-// NewPager returns the position that a request asks for, in a list of so many.
+// NewPager returns the position that a request asks for in a list of total entries.
 func NewPager(r *http.Request, total, size int, noun string) Pager {
 	p := Pager{Pages: max(1, (total+size-1)/size), Total: total, Noun: noun, At: r.URL.Path, Query: r.URL.Query()}
 	p.Page, _ = strconv.Atoi(p.Query.Get("page"))

@@ -88,7 +88,7 @@ func (c *Console) live(w http.ResponseWriter, r *http.Request, s *Session) error
 }
 
 // await waits until it is time to render a page again: after a while, or shortly after
-// something happened. It reports whether the stream goes on.
+// something happened. It reports whether the stream continues.
 func await(ctx context.Context, most time.Duration, happened <-chan struct{}) bool {
 	pause := time.NewTimer(most)
 	defer pause.Stop()
@@ -162,6 +162,11 @@ type View struct {
 func (c *Console) viewOf(r *http.Request, s *Session) (*View, error) {
 	name := strings.TrimPrefix(r.URL.Path, Path+"/live/")
 	for _, p := range c.parts {
+		for _, one := range p.Screens {
+			if one.Live != "" && one.Live == name {
+				return one.view(r, s), nil
+			}
+		}
 		if p.Live == nil {
 			continue
 		}

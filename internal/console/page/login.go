@@ -131,7 +131,7 @@ func (c *Console) callback(w http.ResponseWriter, r *http.Request) error {
 	if code := q.Get("code"); code == "" || len(code) > longest {
 		return c.failed(w, r, nil, fault.New(fault.BadRequest, "The authorization server sent no code. Log in again."))
 	}
-	s := &Session{Expires: c.Now().Add(sessionLife)}
+	s := &Session{Expires: time.Now().Add(sessionLife)}
 	err = c.exchange(r, s, url.Values{
 		"grant_type": {"authorization_code"}, "code": {q.Get("code")}, "redirect_uri": {Origin(r) + CallbackPath},
 		"code_verifier": {a.Verifier},
@@ -141,7 +141,7 @@ func (c *Console) callback(w http.ResponseWriter, r *http.Request) error {
 	}
 	value := RandomText()
 	s.Hash, s.Secrets.CSRF = hashOf(value), RandomText()
-	if err := c.Options.Sessions.Create(r.Context(), s, MaxSessions, c.Now()); err != nil {
+	if err := c.Options.Sessions.Create(r.Context(), s, MaxSessions, time.Now()); err != nil {
 		return c.failed(w, r, nil, err)
 	}
 	setCookie(w, r, sessionCookie, value, sessionLife)
@@ -204,7 +204,7 @@ func (c *Console) exchange(r *http.Request, s *Session, form url.Values) error {
 		return err
 	}
 	s.UserID, s.UserName, s.Scopes = claims.UserID, claims.UserName, claims.Scope
-	s.Secrets.Access, s.AccessExpires = answer.Access, c.Now().Add(time.Duration(answer.ExpiresIn)*time.Second)
+	s.Secrets.Access, s.AccessExpires = answer.Access, time.Now().Add(time.Duration(answer.ExpiresIn)*time.Second)
 	if answer.Refresh != "" {
 		s.Secrets.Refresh = answer.Refresh
 	}

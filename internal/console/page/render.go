@@ -135,7 +135,7 @@ type Page struct {
 	Said    string // the result of the last action
 	Problem string // why the last action failed
 	Crumbs  []Crumb
-	Cuts    []cut // lists of which only a part is shown
+	Cuts    []cut // lists that are shown only in part
 	Data    any
 }
 

@@ -123,10 +123,10 @@ func (c *Console) session(r *http.Request) (*Session, error) {
 func (c *Console) SessionOf(r *http.Request, hash string) (*Session, error) {
 	ctx := r.Context()
 	s, err := c.Options.Sessions.Get(ctx, hash)
-	if errors.Is(err, ErrNotFound) || err == nil && !c.Now().Before(s.Expires) {
+	if errors.Is(err, ErrNotFound) || err == nil && !time.Now().Before(s.Expires) {
 		return nil, nil
 	}
-	if err != nil || c.fresh(s) {
+	if err != nil || s.fresh() {
 		return s, err
 	}
 	unlock, err := c.refreshing.Lock(ctx, hash)
@@ -138,7 +138,7 @@ func (c *Console) SessionOf(r *http.Request, hash string) (*Session, error) {
 	if s, err = c.Options.Sessions.Get(ctx, hash); errors.Is(err, ErrNotFound) {
 		return nil, nil
 	}
-	if err != nil || c.fresh(s) {
+	if err != nil || s.fresh() {
 		return s, err
 	}
 	err = c.refresh(r, s)
@@ -160,7 +160,7 @@ func (s *Session) Has(scopes ...string) bool {
 	return slices.ContainsFunc(scopes, func(one string) bool { return slices.Contains(s.Scopes, one) })
 }
 
-func (c *Console) fresh(s *Session) bool { return c.Now().Before(s.AccessExpires.Add(-refreshEarly)) }
+func (s *Session) fresh() bool { return time.Now().Before(s.AccessExpires.Add(-refreshEarly)) }
 
 // csrfToken returns the session's token in a form that differs in every page, so that the
 // size of compressed pages says nothing of it.

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"ingot/internal/base/cfapi"
 	"ingot/internal/base/web"
 	"ingot/internal/console/apps"
 	"ingot/internal/console/page"
@@ -45,7 +46,7 @@ func (c pages) appServices(w http.ResponseWriter, r *http.Request, s *page.Sessi
 			return nil, err
 		}
 		for _, row := range in {
-			of := slices.IndexFunc(bound, func(b binding) bool { return b.Relationships.Instance.Data.GUID == row.GUID })
+			of := slices.IndexFunc(bound, func(b binding) bool { return b.Relationships.Instance.GUID() == row.GUID })
 			if of < 0 {
 				data.Unbound = append(data.Unbound, row)
 				continue
@@ -61,8 +62,8 @@ func (c pages) appServices(w http.ResponseWriter, r *http.Request, s *page.Sessi
 // bindToApp is POST /console/apps/GUID/services/bind, with the fields service, a guid, and name.
 func (c pages) bindToApp(w http.ResponseWriter, r *http.Request, s *page.Session) error {
 	guid := web.Param(r, "guid")
-	body := map[string]any{"type": "app", "relationships": map[string]any{"app": page.Related(guid),
-		"service_instance": page.Related(r.PostForm.Get("service"))}}
+	body := map[string]any{"type": "app", "relationships": map[string]any{"app": cfapi.Relate(guid),
+		"service_instance": cfapi.Relate(r.PostForm.Get("service"))}}
 	if name := strings.TrimSpace(r.PostForm.Get("name")); name != "" {
 		body["name"] = name
 	}
@@ -70,13 +71,4 @@ func (c pages) bindToApp(w http.ResponseWriter, r *http.Request, s *page.Session
 		return err
 	}
 	return page.GoTo(w, r, "/apps/"+url.PathEscape(guid)+"/services", "bound")
-}
-
-// unbindFromApp is POST /console/apps/GUID/services/GUID/unbind.
-func (c pages) unbindFromApp(w http.ResponseWriter, r *http.Request, s *page.Session) error {
-	if err := c.Platform(r, s).Do(http.MethodDelete, "/v3/service_credential_bindings/"+
-		url.PathEscape(web.Param(r, "binding")), nil, nil); err != nil {
-		return err
-	}
-	return page.GoTo(w, r, "/apps/"+url.PathEscape(web.Param(r, "guid"))+"/services", "unbound")
 }

@@ -3,5 +3,5 @@
 //
 // Of the other parts it may import apps only, for the frame of an app's page.
 //
-// Imports: base/fault, base/web, console/apps, console/page.
+// Imports: base/cfapi, base/fault, base/web, console/apps, console/page.
 package services

@@ -7,16 +7,14 @@ import (
 	"slices"
 	"strings"
 
+	"ingot/internal/base/cfapi"
 	"ingot/internal/console/page"
 )
 
 type offering struct {
-	GUID          string   `json:"guid"`
-	Name          string   `json:"name"`
-	Description   string   `json:"description"`
-	Tags          []string `json:"tags"`
-	Documentation string   `json:"documentation_url"`
-	Shareable     bool     `json:"shareable"`
+	cfapi.Offering
+	Documentation string `json:"documentation_url"`
+	Shareable     bool   `json:"shareable"`
 	Catalog       struct {
 		Metadata catalogMetadata `json:"metadata"`
 	} `json:"broker_catalog"`
@@ -45,19 +43,12 @@ func (m catalogMetadata) text(key string) string {
 }
 
 type servicePlan struct {
-	GUID        string `json:"guid"`
-	Name        string `json:"name"`
-	Description string `json:"description"`
-	Free        bool   `json:"free"`
-	Costs       []struct {
+	cfapi.Plan
+	Costs []struct {
 		Amount   json.Number `json:"amount"`
 		Currency string      `json:"currency"`
 		Unit     string      `json:"unit"`
 	} `json:"costs"`
-	Maintenance struct {
-		Version     string `json:"version"`
-		Description string `json:"description"`
-	} `json:"maintenance_info"`
 	Catalog struct {
 		Metadata catalogMetadata `json:"metadata"`
 		Features struct {
@@ -74,9 +65,6 @@ type servicePlan struct {
 			Create planSchema `json:"create"`
 		} `json:"service_binding"`
 	} `json:"schemas"`
-	Relationships struct {
-		Offering page.Relation `json:"service_offering"`
-	} `json:"relationships"`
 }
 
 type planSchema struct {
@@ -99,7 +87,7 @@ type marketplaceData struct {
 }
 
 // marketplace is GET /console/services/marketplace: ?q= part of a name, description or tag.
-func (c pages) marketplace(w http.ResponseWriter, r *http.Request, s *page.Session) error {
+func (c pages) marketplace(r *http.Request, s *page.Session) (any, error) {
 	call, q := c.Platform(r, s), r.URL.Query()
 	data := &marketplaceData{Query: strings.TrimSpace(q.Get("q")), Space: q.Get("space"),
 		Command: page.Command("cf", "marketplace")}
@@ -111,7 +99,7 @@ func (c pages) marketplace(w http.ResponseWriter, r *http.Request, s *page.Sessi
 		func() (err error) { spaces, err = developedSpaces(call); return err },
 	)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	data.MayDevelop = len(spaces) > 0
 	data.Offerings = slices.DeleteFunc(data.Offerings, func(o offering) bool {
@@ -122,15 +110,12 @@ func (c pages) marketplace(w http.ResponseWriter, r *http.Request, s *page.Sessi
 		o := &data.Offerings[i]
 		o.Command = page.Command("cf", "create-service", o.Name, "PLAN", "NAME")
 		for _, p := range plans {
-			if p.Relationships.Offering.Data.GUID == o.GUID {
+			if p.Relationships.Offering.GUID() == o.GUID {
 				o.Plans = append(o.Plans, p)
 			}
 		}
 	}
-	return c.Show(w, r, s, http.StatusOK, "marketplace.html", page.Page{
-		Title: "Marketplace", Section: "services", Data: data,
-		Crumbs: []page.Crumb{{Name: "Services", Link: page.Path + "/services"}},
-	})
+	return data, nil
 }
 
 type newServiceData struct {
@@ -188,7 +173,7 @@ func (c pages) loadNewService(call *page.Caller, q url.Values) (*newServiceData,
 	if err := call.Get(&data.Plan, "/v3/service_plans/"+url.PathEscape(q.Get("plan")), nil); err != nil {
 		return nil, err
 	}
-	if err := call.Get(&data.Offering, "/v3/service_offerings/"+url.PathEscape(data.Plan.Relationships.Offering.Data.GUID),
+	if err := call.Get(&data.Offering, "/v3/service_offerings/"+url.PathEscape(data.Plan.Relationships.Offering.GUID()),
 		nil); err != nil {
 		return nil, err
 	}
@@ -211,7 +196,7 @@ func (c pages) createService(w http.ResponseWriter, r *http.Request, s *page.Ses
 	}
 	data.Name, data.Tags = strings.TrimSpace(form.Get("name")), form.Get("tags")
 	body := map[string]any{"type": "managed", "name": data.Name}
-	relationships := map[string]any{"space": page.Related(data.Space)}
+	relationships := map[string]any{"space": cfapi.Relate(data.Space)}
 	body["relationships"] = relationships
 	if tags := page.Words(data.Tags); len(tags) > 0 {
 		body["tags"] = tags
@@ -222,7 +207,7 @@ func (c pages) createService(w http.ResponseWriter, r *http.Request, s *page.Ses
 		ok = data.provide(form, body)
 	} else {
 		var parameters map[string]any
-		relationships["service_plan"] = page.Related(data.Plan.GUID)
+		relationships["service_plan"] = cfapi.Relate(data.Plan.GUID)
 		if parameters, ok = data.Form.read(form); len(parameters) > 0 {
 			body["parameters"] = parameters
 		}
@@ -240,7 +225,7 @@ func (c pages) createService(w http.ResponseWriter, r *http.Request, s *page.Ses
 		return c.showNewService(w, r, s, status, data)
 	}
 	// The response of a managed one is a job.
-	made, err := page.All[serviceInstance](call, "/v3/service_instances", url.Values{"names": {listValue(data.Name)},
+	made, err := page.All[cfapi.ServiceInstance](call, "/v3/service_instances", url.Values{"names": {listValue(data.Name)},
 		"space_guids": {data.Space}})
 	if err != nil || len(made) == 0 {
 		return page.GoTo(w, r, "/services", "service")

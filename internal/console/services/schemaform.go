@@ -443,10 +443,10 @@ func (f *field) lines() (any, bool) {
 
 // errNotJSON and errNotObject are shown beside fields.
 var (
-	errNotJSON = errors.New( //nolint:staticcheck,revive // shown to users
-		`This is not JSON. Texts need double quotes, for example {"size": 3, "name": "x"}.`)
-	errNotObject = errors.New( //nolint:staticcheck,revive // shown to users
-		`This must be a JSON object, for example {"size": 3}.`)
+	errNotJSON = errors.New( //nolint:staticcheck // shown to users
+		`This is not JSON. Texts need double quotes, for example {"size": 3, "name": "x"}.`) //nolint:revive // the same
+	errNotObject = errors.New( //nolint:staticcheck // shown to users
+		`This must be a JSON object, for example {"size": 3}.`) //nolint:revive // the same
 )
 
 // decodeJSON decodes a text with one JSON value, and keeps numbers as they were written.

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"ingot/internal/base/cfapi"
 	"ingot/internal/base/fault"
 	"ingot/internal/base/web"
 	"ingot/internal/console/page"
@@ -22,7 +23,7 @@ type serviceData struct {
 	Plan       *servicePlan // nil if it is user-provided, or the user may not see its plan
 	Offering   *offering
 	Plans      []servicePlan // that it can be changed to
-	Apps       []page.App    // that are not bound
+	Apps       []cfapi.App   // that are not bound
 	Shared     []developed
 	ShareTo    []developed
 	Parameters string // as JSON, on demand
@@ -61,7 +62,7 @@ func (c pages) showService(w http.ResponseWriter, r *http.Request, s *page.Sessi
 		Title: data.Instance.Name, Section: "services", Live: live, Data: data, Problem: problem,
 		Crumbs: []page.Crumb{{Name: "Services", Link: page.Path + "/services"},
 			{Name: data.Instance.Org + " / " + data.Instance.Space, Link: page.Path + "/services?space=" +
-				url.QueryEscape(data.Instance.Relationships.Space.Data.GUID)}},
+				url.QueryEscape(data.Instance.Relationships.Space.GUID())}},
 	})
 }
 
@@ -88,7 +89,7 @@ func (c pages) serviceFailed(w http.ResponseWriter, r *http.Request, s *page.Ses
 func (c pages) loadService(r *http.Request, s *page.Session, guid string) (*serviceData, error) {
 	call, d := c.Platform(r, s), &serviceData{}
 	var answer struct {
-		serviceInstance
+		cfapi.ServiceInstance
 		Included serviceNames `json:"included"`
 	}
 	if err := call.Get(&answer, "/v3/service_instances/"+url.PathEscape(guid), serviceFields()); err != nil {
@@ -97,7 +98,7 @@ func (c pages) loadService(r *http.Request, s *page.Session, guid string) (*serv
 		}
 		return nil, err
 	}
-	d.Instance = answer.Included.row(answer.serviceInstance)
+	d.Instance = answer.Included.row(answer.ServiceInstance)
 	var all []binding
 	err := page.Together(
 		func() (err error) {
@@ -105,7 +106,7 @@ func (c pages) loadService(r *http.Request, s *page.Session, guid string) (*serv
 			return err
 		},
 		func() (err error) {
-			d.MayDevelop, err = mayDevelop(call, d.Instance.Relationships.Space.Data.GUID)
+			d.MayDevelop, err = mayDevelop(call, d.Instance.Relationships.Space.GUID())
 			return err
 		},
 	)
@@ -168,7 +169,7 @@ func (c pages) loadServicePage(r *http.Request, s *page.Session) (*serviceData, 
 
 func (d *serviceData) loadPlans(call *page.Caller) error {
 	var plan servicePlan
-	err := call.Get(&plan, "/v3/service_plans/"+url.PathEscape(d.Instance.Relationships.Plan.Data.GUID), nil)
+	err := call.Get(&plan, "/v3/service_plans/"+url.PathEscape(d.Instance.Relationships.Plan.GUID()), nil)
 	if page.Gone(err) {
 		return nil // it is not offered any more
 	}
@@ -176,8 +177,7 @@ func (d *serviceData) loadPlans(call *page.Caller) error {
 		return err
 	}
 	var of offering
-	if err := call.Get(&of, "/v3/service_offerings/"+url.PathEscape(plan.Relationships.Offering.Data.GUID),
-		nil); err != nil {
+	if err := call.Get(&of, "/v3/service_offerings/"+url.PathEscape(plan.Relationships.Offering.GUID()), nil); err != nil {
 		return err
 	}
 	d.Plan, d.Offering = &plan, &of
@@ -185,16 +185,16 @@ func (d *serviceData) loadPlans(call *page.Caller) error {
 		return nil
 	}
 	d.Plans, err = page.All[servicePlan](call, "/v3/service_plans", url.Values{
-		"service_offering_guids": {of.GUID}, "available": {"true"}, "space_guids": {d.Instance.Relationships.Space.Data.GUID},
+		"service_offering_guids": {of.GUID}, "available": {"true"}, "space_guids": {d.Instance.Relationships.Space.GUID()},
 	})
 	return err
 }
 
 // loadApps loads the apps of the space that are not bound.
 func (d *serviceData) loadApps(call *page.Caller) error {
-	apps, err := page.All[page.App](call, "/v3/apps", url.Values{"space_guids": {d.Instance.Relationships.Space.Data.GUID},
+	apps, err := page.All[cfapi.App](call, "/v3/apps", url.Values{"space_guids": {d.Instance.Relationships.Space.GUID()},
 		"order_by": {"name"}})
-	d.Apps = slices.DeleteFunc(apps, func(a page.App) bool {
+	d.Apps = slices.DeleteFunc(apps, func(a cfapi.App) bool {
 		return slices.ContainsFunc(d.Bindings, func(b binding) bool { return b.App.GUID == a.GUID })
 	})
 	return err
@@ -219,7 +219,7 @@ func (d *serviceData) loadShared(call *page.Caller) error {
 	}
 	for _, in := range answer.Included.Spaces {
 		d.Shared = append(d.Shared, developed{in.GUID, in.Name,
-			byGUID(answer.Included.Orgs, in.Relationships.Organization.Data.GUID).Name})
+			byGUID(answer.Included.Orgs, in.Relationships.Organization.GUID()).Name})
 	}
 	var flag struct {
 		Enabled bool `json:"enabled"`
@@ -230,7 +230,7 @@ func (d *serviceData) loadShared(call *page.Caller) error {
 	}
 	to, err := developedSpaces(call)
 	d.ShareTo = slices.DeleteFunc(to, func(in developed) bool {
-		return in.GUID == d.Instance.Relationships.Space.Data.GUID || slices.Contains(d.Shared, in)
+		return in.GUID == d.Instance.Relationships.Space.GUID() || slices.Contains(d.Shared, in)
 	})
 	return err
 }
@@ -266,10 +266,10 @@ func (c pages) bind(w http.ResponseWriter, r *http.Request, s *page.Session, kin
 	if err != nil {
 		return err
 	}
-	relationships := map[string]any{"service_instance": page.Related(guid)}
+	relationships := map[string]any{"service_instance": cfapi.Relate(guid)}
 	body := map[string]any{"type": kind, "relationships": relationships}
 	if kind == "app" {
-		relationships["app"] = page.Related(r.PostForm.Get("app"))
+		relationships["app"] = cfapi.Relate(r.PostForm.Get("app"))
 	}
 	if name := strings.TrimSpace(r.PostForm.Get("name")); name != "" {
 		body["name"] = name
@@ -287,16 +287,6 @@ func (c pages) bind(w http.ResponseWriter, r *http.Request, s *page.Session, kin
 		return c.serviceFailed(w, r, s, err)
 	}
 	return page.GoTo(w, r, "/services/"+url.PathEscape(guid), said)
-}
-
-// deleteBinding is POST /console/services/GUID/bindings/GUID/drop: it unbinds an app, or deletes
-// a key.
-func (c pages) deleteBinding(w http.ResponseWriter, r *http.Request, s *page.Session) error {
-	if err := c.Platform(r, s).Do(http.MethodDelete, "/v3/service_credential_bindings/"+
-		url.PathEscape(web.Param(r, "binding")), nil, nil); err != nil {
-		return c.serviceFailed(w, r, s, err)
-	}
-	return page.GoTo(w, r, "/services/"+url.PathEscape(web.Param(r, "guid")), "unbound")
 }
 
 type credentialsData struct {
@@ -319,7 +309,7 @@ func (c pages) showCredentials(w http.ResponseWriter, r *http.Request, s *page.S
 	var answer struct {
 		Credentials json.RawMessage `json:"credentials"`
 	}
-	// A binding of its own is that of a user-provided instance.
+	// The guid of the instance in place of a binding stands for a user-provided instance.
 	if id := web.Param(r, "binding"); id == guid {
 		data.Name, data.Command = service.Instance.Name, page.Command("cf", "curl", "/v3/service_instances/"+guid+
 			"/credentials")
@@ -370,8 +360,8 @@ func (c pages) updateService(w http.ResponseWriter, r *http.Request, s *page.Ses
 	if len(parameters) > 0 {
 		body[key] = parameters
 	}
-	if plan := r.PostForm.Get("plan"); plan != "" && plan != data.Instance.Relationships.Plan.Data.GUID {
-		body["relationships"] = map[string]any{"service_plan": page.Related(plan)}
+	if plan := r.PostForm.Get("plan"); plan != "" && plan != data.Instance.Relationships.Plan.GUID() {
+		body["relationships"] = map[string]any{"service_plan": cfapi.Relate(plan)}
 	}
 	if r.PostForm.Get("upgrade") != "" && data.Plan != nil {
 		body["maintenance_info"] = map[string]string{"version": data.Plan.Maintenance.Version}
@@ -397,24 +387,4 @@ func (c pages) deleteService(w http.ResponseWriter, r *http.Request, s *page.Ses
 		return c.serviceFailed(w, r, s, err)
 	}
 	return page.GoTo(w, r, "/services", "deleting")
-}
-
-// shareService is POST /console/services/GUID/share, with the guid of a space.
-func (c pages) shareService(w http.ResponseWriter, r *http.Request, s *page.Session) error {
-	path := "/v3/service_instances/" + url.PathEscape(web.Param(r, "guid")) + "/relationships/shared_spaces"
-	body := map[string]any{"data": []any{map[string]string{"guid": r.PostForm.Get("space")}}}
-	if err := c.Platform(r, s).Do(http.MethodPost, path, body, nil); err != nil {
-		return c.serviceFailed(w, r, s, err)
-	}
-	return page.GoTo(w, r, "/services/"+url.PathEscape(web.Param(r, "guid")), "shared")
-}
-
-// unshareService is POST /console/services/GUID/unshare, with the guid of a space.
-func (c pages) unshareService(w http.ResponseWriter, r *http.Request, s *page.Session) error {
-	path := "/v3/service_instances/" + url.PathEscape(web.Param(r, "guid")) + "/relationships/shared_spaces/" +
-		url.PathEscape(r.PostForm.Get("space"))
-	if err := c.Platform(r, s).Do(http.MethodDelete, path, nil, nil); err != nil {
-		return c.serviceFailed(w, r, s, err)
-	}
-	return page.GoTo(w, r, "/services/"+url.PathEscape(web.Param(r, "guid")), "unshared")
 }

@@ -8,8 +8,8 @@ import (
 	"net/url"
 	"slices"
 	"strings"
-	"time"
 
+	"ingot/internal/base/cfapi"
 	"ingot/internal/console/page"
 )
 
@@ -18,7 +18,7 @@ var files embed.FS
 
 // Files are the templates of services.
 var Files = page.Files{FS: files, Functions: template.FuncMap{
-	"ready": binding.ready, "health": (*operation).health, "bindable": (*serviceData).bindable,
+	"ready": binding.ready, "health": health, "bindable": (*serviceData).bindable,
 	"bullets": servicePlan.bullets,
 }}
 
@@ -27,27 +27,49 @@ type pages struct{ *page.Console }
 
 // New returns the pages of services.
 func New(core *page.Console) page.Part {
-	c := pages{core}
+	c, platform := pages{core}, page.API(core.Platform)
 	return page.Part{
 		Pages: map[string]page.Handler{
-			"/services":             c.services,
-			"/services/marketplace": c.marketplace,
 			"/services/new":         c.newService,
 			"/services/{guid}":      c.service,
 			"/apps/{guid}/services": c.appServices,
 		},
+		Screens: map[string]page.Screen{
+			"/services": {
+				Title: "Services", Section: "services", Template: "servicelist.html", Live: "services",
+				LiveAt: page.SameQuery, Load: c.loadServices,
+			},
+			"/services/marketplace": {
+				Title: "Marketplace", Section: "services", Template: "marketplace.html", Load: c.marketplace,
+				Crumbs: []page.Crumb{{Name: "Services", Link: page.Path + "/services"}},
+			},
+		},
 		Changes: map[string]page.Handler{
-			"/services/new":                            c.createService,
-			"/services/{guid}/bind":                    c.bindService,
-			"/services/{guid}/update":                  c.updateService,
-			"/services/{guid}/delete":                  c.deleteService,
-			"/services/{guid}/share":                   c.shareService,
-			"/services/{guid}/unshare":                 c.unshareService,
+			"/services/new":           c.createService,
+			"/services/{guid}/bind":   c.bindService,
+			"/services/{guid}/update": c.updateService,
+			"/services/{guid}/delete": c.deleteService,
+			"/services/{guid}/share": platform.Edit(page.Edit{
+				Method: http.MethodPost, Path: "/v3/service_instances/{guid}/relationships/shared_spaces",
+				Body: func(form url.Values) (any, error) { return cfapi.RelateAll(form.Get("space")), nil },
+				To:   "/services/{guid}", Said: "shared", Failed: c.serviceFailed,
+			}),
+			"/services/{guid}/unshare": platform.Edit(page.Edit{
+				Method: http.MethodDelete, Path: "/v3/service_instances/{guid}/relationships/shared_spaces/{space}",
+				To: "/services/{guid}", Said: "unshared", Failed: c.serviceFailed,
+			}),
 			"/services/{guid}/keys/create":             c.createKey,
 			"/services/{guid}/bindings/{binding}/show": c.showCredentials,
-			"/services/{guid}/bindings/{binding}/drop": c.deleteBinding,
-			"/apps/{guid}/services/bind":               c.bindToApp,
-			"/apps/{guid}/services/{binding}/unbind":   c.unbindFromApp,
+			// Unbinds an app, or deletes a key.
+			"/services/{guid}/bindings/{binding}/drop": platform.Edit(page.Edit{
+				Method: http.MethodDelete, Path: "/v3/service_credential_bindings/{binding}",
+				To: "/services/{guid}", Said: "unbound", Failed: c.serviceFailed,
+			}),
+			"/apps/{guid}/services/bind": c.bindToApp,
+			"/apps/{guid}/services/{binding}/unbind": platform.Edit(page.Edit{
+				Method: http.MethodDelete, Path: "/v3/service_credential_bindings/{binding}",
+				To: "/apps/{guid}/services", Said: "unbound",
+			}),
 		},
 		Said: map[string]string{
 			"service": "The service instance is being created.", "updated": "The update has begun.",
@@ -60,33 +82,17 @@ func New(core *page.Console) page.Part {
 	}
 }
 
-// view returns the live part of a page of services.
+// view returns the live part of the page of a service instance.
 func (c pages) view(r *http.Request, s *page.Session, name string) *page.View {
 	guid, isService := strings.CutPrefix(name, "services/")
-	switch {
-	case name == "services":
-		return &page.View{Fragment: "services-live", Load: func() (any, error) { return c.loadServices(r, s) }}
-	case isService && guid != "" && !strings.Contains(guid, "/"):
-		return &page.View{Fragment: "service-live", Load: func() (any, error) { return c.loadService(r, s, guid) }}
+	if !isService || guid == "" || strings.Contains(guid, "/") {
+		return nil
 	}
-	return nil
+	return &page.View{Fragment: "service-live", Load: func() (any, error) { return c.loadService(r, s, guid) }}
 }
 
-type operation struct {
-	Type        string    `json:"type"`
-	State       string    `json:"state"`
-	Description string    `json:"description"`
-	Created     time.Time `json:"created_at"`
-	Updated     time.Time `json:"updated_at"`
-}
-
-// Running reports whether the operation is not finished.
-func (o *operation) Running() bool {
-	return o != nil && (o.State == "in progress" || o.State == "initial")
-}
-
-// health is the state for a badge.
-func (o *operation) health() string {
+// health is the state of an operation for a badge.
+func health(o *cfapi.Operation) string {
 	switch {
 	case o == nil || o.State == "succeeded":
 		return "running"
@@ -96,42 +102,16 @@ func (o *operation) health() string {
 	return "crashed"
 }
 
-type serviceInstance struct {
-	GUID             string     `json:"guid"`
-	Name             string     `json:"name"`
-	Type             string     `json:"type"`
-	Tags             []string   `json:"tags"`
-	CreatedAt        time.Time  `json:"created_at"`
-	Last             *operation `json:"last_operation"`
-	UpgradeAvailable bool       `json:"upgrade_available"`
-	DashboardURL     string     `json:"dashboard_url"`
-	SyslogDrainURL   string     `json:"syslog_drain_url"`
-	RouteServiceURL  string     `json:"route_service_url"`
-	Relationships    struct {
-		Space page.Relation `json:"space"`
-		Plan  page.Relation `json:"service_plan"`
-	} `json:"relationships"`
-}
+// managed reports whether a broker provides the instance.
+func (r Row) managed() bool { return r.Type == "managed" }
 
-func (i *serviceInstance) managed() bool { return i.Type == "managed" }
-
-type namedResource struct {
-	GUID          string `json:"guid"`
-	Name          string `json:"name"`
-	Relationships struct {
-		Offering     page.Relation `json:"service_offering"`
-		Broker       page.Relation `json:"service_broker"`
-		Organization page.Relation `json:"organization"`
-	} `json:"relationships"`
-}
-
-// serviceNames are the names of what service instances refer to.
+// serviceNames are the resources that service instances refer to.
 type serviceNames struct {
-	Plans     []namedResource `json:"service_plans"`
-	Offerings []namedResource `json:"service_offerings"`
-	Brokers   []namedResource `json:"service_brokers"`
-	Spaces    []namedResource `json:"spaces"`
-	Orgs      []namedResource `json:"organizations"`
+	Plans     []cfapi.Plan     `json:"service_plans"`
+	Offerings []cfapi.Offering `json:"service_offerings"`
+	Brokers   []cfapi.Thing    `json:"service_brokers"`
+	Spaces    []cfapi.Space    `json:"spaces"`
+	Orgs      []cfapi.Thing    `json:"organizations"`
 }
 
 // serviceFields requests serviceNames.
@@ -145,29 +125,29 @@ func serviceFields() url.Values {
 	}
 }
 
-func byGUID(of []namedResource, guid string) namedResource {
-	if i := slices.IndexFunc(of, func(n namedResource) bool { return n.GUID == guid }); i >= 0 {
-		return of[i]
+func byGUID[T interface{ ID() string }](of []T, guid string) (found T) {
+	if i := slices.IndexFunc(of, func(one T) bool { return one.ID() == guid }); i >= 0 {
+		found = of[i]
 	}
-	return namedResource{}
+	return found
 }
 
 // Row is a service instance with names.
 type Row struct {
-	serviceInstance
+	cfapi.ServiceInstance
 	Plan, Offering, Broker, OfferingGUID string
 	Space, Org                           string
-	Apps                                 []page.App // that are bound
+	Apps                                 []cfapi.App // that are bound
 }
 
-func (n *serviceNames) row(i serviceInstance) Row {
-	plan := byGUID(n.Plans, i.Relationships.Plan.Data.GUID)
-	offering := byGUID(n.Offerings, plan.Relationships.Offering.Data.GUID)
-	in := byGUID(n.Spaces, i.Relationships.Space.Data.GUID)
+func (n *serviceNames) row(i cfapi.ServiceInstance) Row {
+	plan := byGUID(n.Plans, i.Relationships.Plan.GUID())
+	offering := byGUID(n.Offerings, plan.Relationships.Offering.GUID())
+	in := byGUID(n.Spaces, i.Relationships.Space.GUID())
 	return Row{
-		serviceInstance: i, Plan: plan.Name, Offering: cmp.Or(offering.Name, "user-provided"), OfferingGUID: offering.GUID,
-		Broker: byGUID(n.Brokers, offering.Relationships.Broker.Data.GUID).Name,
-		Space:  in.Name, Org: byGUID(n.Orgs, in.Relationships.Organization.Data.GUID).Name,
+		ServiceInstance: i, Plan: plan.Name, Offering: cmp.Or(offering.Name, "user-provided"), OfferingGUID: offering.GUID,
+		Broker: byGUID(n.Brokers, offering.Relationships.Broker.GUID()).Name,
+		Space:  in.Name, Org: byGUID(n.Orgs, in.Relationships.Organization.GUID()).Name,
 	}
 }
 
@@ -177,7 +157,7 @@ func instancesOf(c *page.Caller, q url.Values) ([]Row, error) {
 		q[key] = values
 	}
 	q.Set("order_by", "name")
-	l, err := page.AllWith[serviceInstance, serviceNames](c, "/v3/service_instances", q)
+	l, err := page.AllWith[cfapi.ServiceInstance, serviceNames](c, "/v3/service_instances", q)
 	if err != nil {
 		return nil, err
 	}
@@ -189,18 +169,10 @@ func instancesOf(c *page.Caller, q url.Values) ([]Row, error) {
 }
 
 type binding struct {
-	GUID          string     `json:"guid"`
-	Name          string     `json:"name"`
-	Type          string     `json:"type"`
-	CreatedAt     time.Time  `json:"created_at"`
-	Last          *operation `json:"last_operation"`
-	Relationships struct {
-		App      page.Relation `json:"app"`
-		Instance page.Relation `json:"service_instance"`
-	} `json:"relationships"`
-	App     page.App `json:"-"`
-	Command string   `json:"-"` // that deletes it
-	Show    string   `json:"-"` // the command that shows the credentials of a key
+	cfapi.Binding
+	App     cfapi.App `json:"-"`
+	Command string    `json:"-"` // that deletes it
+	Show    string    `json:"-"` // the command that shows the credentials of a key
 }
 
 // ready reports whether the binding has credentials.
@@ -212,17 +184,17 @@ func (b binding) ready() bool {
 func bindingsOf(c *page.Caller, q url.Values) ([]binding, error) {
 	q.Set("include", "app")
 	l, err := page.AllWith[binding, struct {
-		Apps []page.App `json:"apps"`
+		Apps []cfapi.App `json:"apps"`
 	}](c, "/v3/service_credential_bindings", q)
 	if err != nil {
 		return nil, err
 	}
-	apps := map[string]page.App{}
+	apps := map[string]cfapi.App{}
 	for _, a := range l.Included.Apps {
 		apps[a.GUID] = a
 	}
 	for i := range l.Resources {
-		l.Resources[i].App = apps[l.Resources[i].Relationships.App.Data.GUID]
+		l.Resources[i].App = apps[l.Resources[i].Relationships.App.GUID()]
 	}
 	return l.Resources, nil
 }
@@ -237,20 +209,8 @@ type servicesData struct {
 	MayDevelop bool // in some space
 }
 
-// services is GET /console/services: ?q= part of a name or offering, ?space= guid, ?page=.
-func (c pages) services(w http.ResponseWriter, r *http.Request, s *page.Session) error {
-	data, err := c.loadServices(r, s)
-	if err != nil {
-		return err
-	}
-	p := page.Page{Title: "Services", Section: "services", Live: "services", Data: data}
-	if r.URL.RawQuery != "" {
-		p.Live += "?" + r.URL.RawQuery
-	}
-	return c.Show(w, r, s, http.StatusOK, "servicelist.html", p)
-}
-
-func (c pages) loadServices(r *http.Request, s *page.Session) (*servicesData, error) {
+// loadServices is GET /console/services: ?q= part of a name or offering, ?space= guid, ?page=.
+func (c pages) loadServices(r *http.Request, s *page.Session) (any, error) {
 	call, q := c.Platform(r, s), r.URL.Query()
 	data := &servicesData{Query: strings.TrimSpace(q.Get("q")), Space: q.Get("space"),
 		Command: page.Command("cf", "services")}
@@ -269,10 +229,10 @@ func (c pages) loadServices(r *http.Request, s *page.Session) (*servicesData, er
 		return nil, err
 	}
 	data.MayDevelop = len(spaces) > 0
-	apps := map[string][]page.App{}
+	apps := map[string][]cfapi.App{}
 	for _, b := range bound {
 		if b.App.GUID != "" {
-			to := b.Relationships.Instance.Data.GUID
+			to := b.Relationships.Instance.GUID()
 			apps[to] = append(apps[to], b.App)
 		}
 	}
@@ -282,7 +242,7 @@ func (c pages) loadServices(r *http.Request, s *page.Session) (*servicesData, er
 	for i := range data.Rows {
 		row := &data.Rows[i]
 		row.Apps = apps[row.GUID]
-		if row.Relationships.Space.Data.GUID == data.Space {
+		if row.Relationships.Space.GUID() == data.Space {
 			data.SpaceName = row.Space
 		}
 	}
@@ -299,19 +259,19 @@ type developed struct{ GUID, Name, Org string }
 // administrators.
 func developedSpaces(c *page.Caller) ([]developed, error) {
 	type included struct {
-		Orgs []page.Organization `json:"organizations"`
+		Orgs []cfapi.Thing `json:"organizations"`
 	}
-	var l page.Included[page.Space, included]
-	var roles []page.Role
+	var l cfapi.List[cfapi.Space, included]
+	var roles []cfapi.Role
 	err := page.Together(
 		func() (err error) {
-			l, err = page.AllWith[page.Space, included](c, "/v3/spaces", url.Values{"include": {"organization"},
+			l, err = page.AllWith[cfapi.Space, included](c, "/v3/spaces", url.Values{"include": {"organization"},
 				"order_by": {"name"}})
 			return err
 		},
 		func() (err error) {
 			if !c.Session.Admin() {
-				roles, err = page.All[page.Role](c, "/v3/roles", url.Values{"user_guids": {c.Session.UserID},
+				roles, err = page.All[cfapi.Role](c, "/v3/roles", url.Values{"user_guids": {c.Session.UserID},
 					"types": {"space_developer"}})
 			}
 			return err
@@ -320,15 +280,12 @@ func developedSpaces(c *page.Caller) ([]developed, error) {
 	if err != nil {
 		return nil, err
 	}
-	orgs := map[string]string{}
-	for _, o := range l.Included.Orgs {
-		orgs[o.GUID] = o.Name
-	}
+	orgs := cfapi.Names(l.Included.Orgs)
 	var out []developed
 	for _, in := range l.Resources {
 		if c.Session.Admin() || slices.ContainsFunc(roles,
-			func(r page.Role) bool { return r.Relationships.Space.Data.GUID == in.GUID }) {
-			out = append(out, developed{in.GUID, in.Name, orgs[in.Relationships.Organization.Data.GUID]})
+			func(r cfapi.Role) bool { return r.Relationships.Space.GUID() == in.GUID }) {
+			out = append(out, developed{in.GUID, in.Name, orgs[in.Relationships.Organization.GUID()]})
 		}
 	}
 	slices.SortStableFunc(out, func(a, b developed) int { return strings.Compare(a.Org, b.Org) })
@@ -341,7 +298,7 @@ func mayDevelop(c *page.Caller, space string) (bool, error) {
 	if c.Session.Admin() {
 		return true, nil
 	}
-	roles, err := page.All[page.Role](c, "/v3/roles", url.Values{"user_guids": {c.Session.UserID}, "space_guids": {space},
+	roles, err := page.All[cfapi.Role](c, "/v3/roles", url.Values{"user_guids": {c.Session.UserID}, "space_guids": {space},
 		"types": {"space_developer"}})
 	return len(roles) > 0, err
 }

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"ingot/internal/base/cfapi"
 	"ingot/internal/console/page"
 	"ingot/internal/console/pagetest"
 )
@@ -17,9 +18,11 @@ var core = sync.OnceValue(func() *page.Console { return page.New(page.Options{},
 func TestPages(t *testing.T) {
 	t.Parallel()
 	now := time.Now()
-	instance := Row{serviceInstance: serviceInstance{GUID: "g", Name: "<db>", Type: "managed",
-		Last: &operation{Type: "create", State: "in progress"}, CreatedAt: now}, Plan: "small", Offering: "postgres"}
-	key := binding{GUID: "k", Name: "laptop", Type: "key", Last: &operation{Type: "create", State: "succeeded"}}
+	instance := Row{ServiceInstance: cfapi.ServiceInstance{
+		Thing: cfapi.Thing{GUID: "g", Name: "<db>", CreatedAt: now}, Type: "managed",
+		Last: &cfapi.Operation{Type: "create", State: "in progress"}}, Plan: "small", Offering: "postgres"}
+	key := binding{Binding: cfapi.Binding{Thing: cfapi.Thing{GUID: "k", Name: "laptop"}, Type: "key",
+		Last: &cfapi.Operation{Type: "create", State: "succeeded"}}}
 	pagetest.Pages(t, core(), []pagetest.Page{
 		{Template: "servicelist.html", Data: &servicesData{Rows: []Row{instance}, Pager: pagetest.Pager()},
 			Want: []string{"&lt;db&gt;", "create in progress", "<progress", "/console/x?page=1&amp;q=a&#43;b", "Page 2 of 3"}},
@@ -27,14 +30,17 @@ func TestPages(t *testing.T) {
 			Template: "service.html", Data: &serviceData{
 				Instance: instance, Keys: []binding{key}, MayDevelop: true, Plan: &servicePlan{}, Update: &schemaForm{Free: true},
 				Bind: &schemaForm{}, Shared: []developed{{"s", "second", "demo"}},
-				ShareTo: []developed{{"t", "third", "demo"}}, Plans: []servicePlan{{GUID: "p", Name: "large"}},
+				ShareTo: []developed{{"t", "third", "demo"}},
+				Plans:   []servicePlan{{Plan: cfapi.Plan{Thing: cfapi.Thing{GUID: "p", Name: "large"}}}},
 			},
 			Want: []string{"Show credentials", "/unshare", "demo / third", "large (paid)", `name="confirm"`},
 		},
 		{Template: "service.html", Data: &serviceData{Instance: instance, Keys: []binding{key}}, Want: []string{"laptop"}},
 		{Template: "marketplace.html",
-			Data: &marketplaceData{Offerings: []offering{{Name: "redis", Documentation: "javascript:alert(1)",
-				Plans: []servicePlan{{Name: "small", Free: true}}}}, MayDevelop: true}, Want: []string{"redis", "free",
+			Data: &marketplaceData{Offerings: []offering{{Documentation: "javascript:alert(1)",
+				Offering: cfapi.Offering{Thing: cfapi.Thing{Name: "redis"}},
+				Plans:    []servicePlan{{Plan: cfapi.Plan{Thing: cfapi.Thing{Name: "small"}, Free: true}}}}}, MayDevelop: true},
+			Want: []string{"redis", "free",
 				"#ZgotmplZ"}},
 	})
 	without, err := core().Render("service.html", page.Page{Data: &serviceData{Instance: instance, Keys: []binding{key}}})

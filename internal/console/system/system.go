@@ -9,7 +9,7 @@ import (
 	"ingot/internal/console/page"
 )
 
-// Scopes are those of which one is needed to see the system.
+// Scopes are the scopes that allow seeing the system; one of them is enough.
 var Scopes = []string{"cloud_controller.admin", "cloud_controller.admin_read_only", "cloud_controller.global_auditor"}
 
 // systemData is the answer of GET /v3/ingot/system.
@@ -84,28 +84,13 @@ type pages struct{ *page.Console }
 // New returns the page of the system.
 func New(core *page.Console) page.Part {
 	c := pages{core}
-	return page.Part{Pages: map[string]page.Handler{"/system": c.system}, Live: c.view}
+	return page.Part{Screens: map[string]page.Screen{
+		"/system": {Title: "System", Section: "system", Template: "system.html", Live: "system", Load: c.loadSystem},
+	}}
 }
 
-// view returns the live part of the page.
-func (c pages) view(r *http.Request, s *page.Session, name string) *page.View {
-	if name != "system" {
-		return nil
-	}
-	return &page.View{Fragment: "system-live", Load: func() (any, error) { return c.loadSystem(r, s) }}
-}
-
-// system is GET /console/system, for administrators.
-func (c pages) system(w http.ResponseWriter, r *http.Request, s *page.Session) error {
-	data, err := c.loadSystem(r, s)
-	if err != nil {
-		return err
-	}
-	return c.Show(w, r, s, http.StatusOK, "system.html", page.Page{Title: "System", Section: "system", Live: "system",
-		Data: data})
-}
-
-func (c pages) loadSystem(r *http.Request, s *page.Session) (*systemData, error) {
+// loadSystem is GET /console/system, for administrators.
+func (c pages) loadSystem(r *http.Request, s *page.Session) (any, error) {
 	data := &systemData{Command: page.Command("cf", "curl", "/v3/ingot/system")}
 	if err := c.Platform(r, s).Get(data, "/v3/ingot/system", nil); err != nil {
 		if fault.Is(err, fault.Forbidden) {
@@ -113,7 +98,7 @@ func (c pages) loadSystem(r *http.Request, s *page.Session) (*systemData, error)
 		}
 		return nil, err
 	}
-	now := c.Now()
+	now := time.Now()
 	for i := range data.Certificates {
 		data.Certificates[i].Soon = data.Certificates[i].Expires.Sub(now) < expiresSoon
 	}
