@@ -170,22 +170,6 @@ func Patcher[T, B any](srv *Server, s Resource[T, B], find func(req *Request) (*
 	}
 }
 
-// Deleter handles DELETE of the resource that find returns if the caller may delete it,
-// and responds with a job that is complete.
-func Deleter[T any](srv *Server, operation string, find func(req *Request) (*T, error),
-	remove func(platform.Tx, actions.Actor, *T) error,
-) web.Handler {
-	return func(w http.ResponseWriter, r *http.Request) error {
-		return srv.Finish(w, r, operation, func(req *Request) error {
-			item, err := find(req)
-			if err != nil {
-				return err
-			}
-			return remove(req.Tx, req.Caller.Actor(), item)
-		})
-	}
-}
-
 // Only drops what find returns beside the resource.
 func Only[T, U any](find func(req *Request) (*T, U, error)) func(req *Request) (*T, error) {
 	return func(req *Request) (*T, error) {
