@@ -203,11 +203,7 @@ func (a *API) diffManifest(w http.ResponseWriter, r *http.Request) error {
 		changes, err = manifest.Diff(tx, space, m)
 		return err
 	})
-	if err != nil {
-		return err
-	}
-	web.WriteJSON(w, http.StatusCreated, map[string]any{"diff": changes})
-	return nil
+	return web.Answer(w, http.StatusCreated, map[string]any{"diff": changes}, err)
 }
 
 func (a *API) getManifest(w http.ResponseWriter, r *http.Request) error {

@@ -112,8 +112,7 @@ func (a *API) processStats(w http.ResponseWriter, r *http.Request) error {
 		b["isolation_segment"] = segment
 		out = append(out, b)
 	}
-	web.WriteJSON(w, http.StatusOK, map[string]any{"resources": out})
-	return nil
+	return web.Answer(w, http.StatusOK, map[string]any{"resources": out}, nil)
 }
 
 func (a *API) statsRow(process *platform.Process, index int, row *platform.Instance, usage map[string]InstanceUsage,

@@ -190,8 +190,7 @@ func (a *API) resourceMatches(w http.ResponseWriter, r *http.Request) error {
 			out = append(out, match{map[string]string{"value": f.SHA1}, f.Size, f.Path, f.Mode})
 		}
 	}
-	web.WriteJSON(w, http.StatusCreated, map[string]any{"resources": out})
-	return nil
+	return web.Answer(w, http.StatusCreated, map[string]any{"resources": out}, nil)
 }
 
 // uploadPackage stores the bits of a package: a zip of new files, and a list of

@@ -68,8 +68,7 @@ func Respond[T, B any](srv *Server, w http.ResponseWriter, r *http.Request, s Re
 	if err != nil {
 		return err
 	}
-	web.WriteJSON(w, status, bodies[0])
-	return nil
+	return web.Answer(w, status, bodies[0], nil)
 }
 
 // Show responds with the result of f, which only reads.

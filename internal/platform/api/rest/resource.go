@@ -129,11 +129,9 @@ func (s Resource[T, B]) GetterBy(srv *Server, get func(req *Request) (*T, error)
 			return err
 		}
 		if out.included != nil {
-			web.WriteJSON(w, http.StatusOK, out)
-			return nil
+			return web.Answer(w, http.StatusOK, out, nil)
 		}
-		web.WriteJSON(w, http.StatusOK, out.body)
-		return nil
+		return web.Answer(w, http.StatusOK, out.body, nil)
 	}
 }
 

@@ -321,6 +321,5 @@ func (a *API) stats(w http.ResponseWriter, r *http.Request) error {
 		}
 		out[strconv.Itoa(i)] = rest.Object{"state": state, "stats": stats}
 	}
-	web.WriteJSON(w, http.StatusOK, out)
-	return nil
+	return web.Answer(w, http.StatusOK, out, nil)
 }
