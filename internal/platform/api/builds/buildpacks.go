@@ -84,13 +84,12 @@ func (a *API) updateBuildpack(req *rest.Request, body *buildpackRequest) (*platf
 }
 
 func (a *API) uploadBuildpack(w http.ResponseWriter, r *http.Request) error {
-	var bp *platform.Buildpack
-	err := a.Store.View(r.Context(), func(tx platform.Tx) (err error) {
-		req := rest.NewRequest(tx, r)
-		if bp, err = buildpacks.Find(req); err != nil {
-			return err
+	bp, err := rest.View(a.Server, r, func(req *rest.Request) (*platform.Buildpack, error) {
+		bp, err := buildpacks.Find(req)
+		if err != nil {
+			return nil, err
 		}
-		return platform.CheckBuildpackUpload(bp)
+		return bp, platform.CheckBuildpackUpload(bp)
 	})
 	if err != nil {
 		return err
