@@ -15,38 +15,25 @@ import (
 	"ingot/internal/base/web"
 )
 
-func clientNotFound(id string) error {
-	return fault.New(fault.NotFound, "No client with requested id: %s", id).WithKind("not_found")
+// clientFault converts the store's error for a client that does not exist to a client error.
+func clientFault(err error, id string) error {
+	if errors.Is(err, ErrNotFound) {
+		return fault.New(fault.NotFound, "No client with requested id: %s", id).WithKind("not_found")
+	}
+	return err
 }
 
 func (s *Server) listClients(w http.ResponseWriter, r *http.Request) error {
-	q, err := parseQuery(r)
-	if err != nil {
-		return err
-	}
-	page, total, err := s.store.Clients(r.Context(), q)
-	if err != nil {
-		return listFault(err)
-	}
-	out := make([]map[string]any, 0, len(page))
-	for _, c := range page {
-		out = append(out, c.body())
-	}
-	writeList(w, r, q, total, out)
-	return nil
+	return list(w, r, s.store.Clients, (*Client).body)
 }
 
 func (s *Server) getClient(w http.ResponseWriter, r *http.Request) error {
 	id := web.Param(r, "id")
 	c, err := s.store.Client(r.Context(), id)
-	if errors.Is(err, ErrNotFound) {
-		return clientNotFound(id)
-	}
 	if err != nil {
-		return err
+		return clientFault(err, id)
 	}
-	web.WriteJSON(w, http.StatusOK, c.body())
-	return nil
+	return web.Answer(w, http.StatusOK, c.body(), nil)
 }
 
 // mayGive rejects granting a client scopes that the caller does not hold:
@@ -106,8 +93,7 @@ func (s *Server) createClient(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	s.log.InfoContext(r.Context(), "client created", "client", c.ID)
-	web.WriteJSON(w, http.StatusCreated, c.body())
-	return nil
+	return web.Answer(w, http.StatusCreated, c.body(), nil)
 }
 
 func (s *Server) createWithSecret(ctx context.Context, c *Client, secret *string) error {
@@ -149,41 +135,30 @@ func (s *Server) updateClient(w http.ResponseWriter, r *http.Request) error {
 		c.Modified = s.now()
 		return errors.Join(c.validate(), mayGive(r, c))
 	})
-	if errors.Is(err, ErrNotFound) {
-		return clientNotFound(id)
-	}
 	if err != nil {
-		return err
+		return clientFault(err, id)
 	}
-	web.WriteJSON(w, http.StatusOK, c.body())
-	return nil
+	return web.Answer(w, http.StatusOK, c.body(), nil)
 }
 
 func (s *Server) deleteClient(w http.ResponseWriter, r *http.Request) error {
 	id := web.Param(r, "id")
 	have, err := s.store.Client(r.Context(), id)
-	if errors.Is(err, ErrNotFound) {
-		return clientNotFound(id)
-	}
-	if err == nil {
-		err = mayGive(r, have)
-	}
 	if err != nil {
+		return clientFault(err, id)
+	}
+	if err := mayGive(r, have); err != nil {
 		return err
 	}
 	c, err := s.store.DeleteClient(r.Context(), id)
-	if errors.Is(err, ErrNotFound) {
-		return clientNotFound(id)
-	}
 	if err != nil {
-		return err
+		return clientFault(err, id)
 	}
 	if err := s.revoked.all(r.Context(), RevokeClient, id); err != nil {
 		return err
 	}
 	s.log.InfoContext(r.Context(), "client deleted", "client", id)
-	web.WriteJSON(w, http.StatusOK, c.body())
-	return nil
+	return web.Answer(w, http.StatusOK, c.body(), nil)
 }
 
 // changeSecret is PUT /oauth/clients/{id}/secret. Besides replacing the secret,
@@ -243,15 +218,9 @@ func (s *Server) changeSecret(w http.ResponseWriter, r *http.Request) error {
 		}
 		return nil
 	})
-	if errors.Is(err, ErrNotFound) {
-		return clientNotFound(id)
-	}
 	if err != nil {
-		return err
+		return clientFault(err, id)
 	}
-	if err := s.guard.reset(r.Context(), clientSubject(c, "")); err != nil {
-		return err
-	}
-	web.WriteJSON(w, http.StatusOK, map[string]string{"status": "ok", "message": message})
-	return nil
+	return web.Answer(w, http.StatusOK, map[string]string{"status": "ok", "message": message},
+		s.guard.reset(r.Context(), clientSubject(c, "")))
 }

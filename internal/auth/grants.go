@@ -42,8 +42,7 @@ func (s *Server) postToken(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	web.WriteJSON(w, http.StatusOK, res)
-	return nil
+	return web.Answer(w, http.StatusOK, res, nil)
 }
 
 // postForm reads a form body. Query parameters are ignored, because they end up

@@ -101,20 +101,7 @@ func readMembers(in []memberBody) ([]Member, error) {
 }
 
 func (s *Server) listGroups(w http.ResponseWriter, r *http.Request) error {
-	q, err := parseQuery(r)
-	if err != nil {
-		return err
-	}
-	page, total, err := s.store.Groups(r.Context(), q)
-	if err != nil {
-		return listFault(err)
-	}
-	out := make([]map[string]any, 0, len(page))
-	for _, g := range page {
-		out = append(out, g.body())
-	}
-	writeList(w, r, q, total, out)
-	return nil
+	return list(w, r, s.store.Groups, (*Group).body)
 }
 
 // listExternalGroups answers with no mapping between groups and those of an identity
@@ -135,8 +122,7 @@ func (s *Server) mapExternalGroup(http.ResponseWriter, *http.Request) error {
 
 func (s *Server) writeGroup(w http.ResponseWriter, status int, g *Group) error {
 	w.Header().Set("ETag", etag(g.Version))
-	web.WriteJSON(w, status, g.body())
-	return nil
+	return web.Answer(w, status, g.body(), nil)
 }
 
 func (s *Server) createGroup(w http.ResponseWriter, r *http.Request) error {
@@ -161,12 +147,8 @@ func (s *Server) createGroup(w http.ResponseWriter, r *http.Request) error {
 }
 
 func (b *groupBody) apply(g *Group) {
-	if b.Name != nil {
-		g.Name = *b.Name
-	}
-	if b.Description != nil {
-		g.Description = *b.Description
-	}
+	web.Set(&g.Name, b.Name)
+	web.Set(&g.Description, b.Description)
 }
 
 func groupFault(g *Group, err error) error {
@@ -180,10 +162,15 @@ func groupFault(g *Group, err error) error {
 	return err
 }
 
+func (s *Server) group(r *http.Request, id string) (*Group, error) {
+	g, err := s.store.Group(r.Context(), id)
+	return g, groupFault(&Group{ID: id}, err)
+}
+
 func (s *Server) getGroup(w http.ResponseWriter, r *http.Request) error {
 	id := web.Param(r, "id")
-	g, err := s.store.Group(r.Context(), id)
-	if err := groupFault(&Group{ID: id}, err); err != nil {
+	g, err := s.group(r, id)
+	if err != nil {
 		return err
 	}
 	return s.writeGroup(w, http.StatusOK, g)
@@ -263,22 +250,20 @@ func (s *Server) deleteGroup(w http.ResponseWriter, r *http.Request) error {
 	if err := groupFault(&Group{ID: id}, err); err != nil {
 		return err
 	}
-	web.WriteJSON(w, http.StatusOK, g.body())
-	return nil
+	return web.Answer(w, http.StatusOK, g.body(), nil)
 }
 
 func (s *Server) listMembers(w http.ResponseWriter, r *http.Request) error {
 	id := web.Param(r, "id")
-	g, err := s.store.Group(r.Context(), id)
-	if err := groupFault(&Group{ID: id}, err); err != nil {
+	g, err := s.group(r, id)
+	if err != nil {
 		return err
 	}
 	out := make([]map[string]string, 0, len(g.Members))
 	for _, m := range g.Members {
 		out = append(out, m.body())
 	}
-	web.WriteJSON(w, http.StatusOK, out)
-	return nil
+	return web.Answer(w, http.StatusOK, out, nil)
 }
 
 func (s *Server) addMember(w http.ResponseWriter, r *http.Request) error {
@@ -306,20 +291,18 @@ func (s *Server) addMember(w http.ResponseWriter, r *http.Request) error {
 	case err != nil:
 		return err
 	}
-	web.WriteJSON(w, http.StatusCreated, m.body())
-	return nil
+	return web.Answer(w, http.StatusCreated, m.body(), nil)
 }
 
 func (s *Server) getMember(w http.ResponseWriter, r *http.Request) error {
 	id, member := web.Param(r, "id"), web.Param(r, "member")
-	g, err := s.store.Group(r.Context(), id)
-	if err := groupFault(&Group{ID: id}, err); err != nil {
+	g, err := s.group(r, id)
+	if err != nil {
 		return err
 	}
 	for _, m := range g.Members {
 		if m.ID == member {
-			web.WriteJSON(w, http.StatusOK, m.body())
-			return nil
+			return web.Answer(w, http.StatusOK, m.body(), nil)
 		}
 	}
 	return memberNotFound(id, member)
@@ -334,8 +317,7 @@ func (s *Server) removeMember(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return fmt.Errorf("remove a member: %w", err)
 	}
-	web.WriteJSON(w, http.StatusOK, map[string]string{"value": member})
-	return nil
+	return web.Answer(w, http.StatusOK, map[string]string{"value": member}, nil)
 }
 
 func memberNotFound(group, member string) error {

@@ -1,6 +1,7 @@
 package auth
 
 import (
+	"context"
 	"errors"
 	"net/http"
 	"slices"
@@ -76,6 +77,26 @@ func listFault(err error) error {
 		return badFilter(value)
 	}
 	return err
+}
+
+// list responds with a page of what load returns.
+func list[T any](w http.ResponseWriter, r *http.Request, load func(context.Context, Query) ([]*T, int, error),
+	body func(*T) map[string]any,
+) error {
+	q, err := parseQuery(r)
+	if err != nil {
+		return err
+	}
+	page, total, err := load(r.Context(), q)
+	if err != nil {
+		return listFault(err)
+	}
+	out := make([]map[string]any, 0, len(page))
+	for _, item := range page {
+		out = append(out, body(item))
+	}
+	writeList(w, r, q, total, out)
+	return nil
 }
 
 // writeList responds with a page, reduced to the requested attributes.

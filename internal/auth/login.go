@@ -65,16 +65,14 @@ func (s *Server) getLogin(w http.ResponseWriter, r *http.Request) error {
 	if wantsJSON(r) {
 		about := s.about(r)
 		about["idpDefinitions"] = map[string]string{}
-		web.WriteJSON(w, http.StatusOK, about)
-		return nil
+		return web.Answer(w, http.StatusOK, about, nil)
 	}
 	return s.loginPage(w, r, http.StatusOK, "")
 }
 
 // getInfo is GET /info: it describes the server.
 func (s *Server) getInfo(w http.ResponseWriter, r *http.Request) error {
-	web.WriteJSON(w, http.StatusOK, s.about(r))
-	return nil
+	return web.Answer(w, http.StatusOK, s.about(r), nil)
 }
 
 // about describes the server as UAA does.
@@ -239,8 +237,7 @@ func (s *Server) passcode(w http.ResponseWriter, r *http.Request) error {
 	}
 	if wantsJSON(r) {
 		w.Header().Set("Cache-Control", "no-store")
-		web.WriteJSON(w, http.StatusOK, text)
-		return nil
+		return web.Answer(w, http.StatusOK, text, nil)
 	}
 	return s.pages.show(w, http.StatusOK, "passcode.html", map[string]any{
 		"Passcode": text, "UserName": who.user.UserName, "Minutes": int(codeValidity / time.Minute),

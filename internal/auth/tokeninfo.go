@@ -16,11 +16,7 @@ import (
 // first.
 func (s *Server) getKeys(w http.ResponseWriter, _ *http.Request) error {
 	keys, err := s.keys.public()
-	if err != nil {
-		return err
-	}
-	web.WriteJSON(w, http.StatusOK, map[string]any{"keys": keys})
-	return nil
+	return web.Answer(w, http.StatusOK, map[string]any{"keys": keys}, err)
 }
 
 // getKey is GET /token_key: the key that signs now.
@@ -29,8 +25,7 @@ func (s *Server) getKey(w http.ResponseWriter, _ *http.Request) error {
 	if err != nil {
 		return err
 	}
-	web.WriteJSON(w, http.StatusOK, keys[0])
-	return nil
+	return web.Answer(w, http.StatusOK, keys[0], nil)
 }
 
 // rotateKeys is POST /token_keys/rotate, which UAA does not have. Tokens signed
@@ -115,8 +110,7 @@ func (s *Server) checkToken(w http.ResponseWriter, r *http.Request) error {
 			return oauthError("invalid_scope", "Some requested scopes are missing: %s", scope)
 		}
 	}
-	web.WriteJSON(w, http.StatusOK, claims)
-	return nil
+	return web.Answer(w, http.StatusOK, claims, nil)
 }
 
 // introspect is POST /introspect (RFC 7662). An invalid token is not an error:
@@ -135,8 +129,7 @@ func (s *Server) introspect(w http.ResponseWriter, r *http.Request) error {
 		alive, err = s.subjectAlive(r.Context(), claims)
 	}
 	if fault.Is(err, fault.InvalidToken) || err == nil && !alive {
-		web.WriteJSON(w, http.StatusOK, map[string]bool{"active": false})
-		return nil
+		return web.Answer(w, http.StatusOK, map[string]bool{"active": false}, nil)
 	}
 	if err != nil {
 		return err
@@ -166,8 +159,7 @@ func (s *Server) userInfo(w http.ResponseWriter, r *http.Request) error {
 	if !u.Login.Previous.IsZero() {
 		out["previous_logon_time"] = u.Login.Previous.UnixMilli()
 	}
-	web.WriteJSON(w, http.StatusOK, out)
-	return nil
+	return web.Answer(w, http.StatusOK, out, nil)
 }
 
 // discovery is OpenID Connect's configuration document.

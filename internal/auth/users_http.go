@@ -48,19 +48,13 @@ func (b *userBody) apply(u *User, all bool) {
 			*dest = ""
 		}
 	}
-	if b.UserName != nil {
-		u.UserName = *b.UserName
-	}
+	web.Set(&u.UserName, b.UserName)
 	if b.Origin != nil && *b.Origin != "" {
 		u.Origin = *b.Origin
 	}
 	text(&u.ExternalID, b.ExternalID)
-	if b.Active != nil {
-		u.Active = *b.Active
-	}
-	if b.Verified != nil {
-		u.Verified = *b.Verified
-	}
+	web.Set(&u.Active, b.Active)
+	web.Set(&u.Verified, b.Verified)
 	if b.Name != nil {
 		u.GivenName, u.FamilyName = b.Name.Given, b.Name.Family
 	} else if all {
@@ -142,8 +136,7 @@ func (s *Server) writeUser(w http.ResponseWriter, r *http.Request, status int, u
 		return err
 	}
 	w.Header().Set("ETag", etag(u.Version))
-	web.WriteJSON(w, status, u.body(groups))
-	return nil
+	return web.Answer(w, status, u.body(groups), nil)
 }
 
 func (s *Server) listUsers(w http.ResponseWriter, r *http.Request) error {
@@ -206,18 +199,22 @@ func (s *Server) createUser(w http.ResponseWriter, r *http.Request) error {
 		u.PasswordChanged = now
 	}
 	err := s.store.CreateUser(r.Context(), u)
-	if errors.Is(err, ErrConflict) {
-		return userExists()
-	}
 	if err != nil {
-		return err
+		return userFault(err, u.ID)
 	}
 	s.log.InfoContext(r.Context(), "user created", "user", u.ID)
 	return s.writeUser(w, r, http.StatusCreated, u)
 }
 
-func userExists() error {
-	return fault.New(fault.Conflict, "Username already in use.").WithKind("scim_resource_already_exists")
+// userFault converts the store's errors to client errors.
+func userFault(err error, id string) error {
+	switch {
+	case errors.Is(err, ErrNotFound):
+		return userNotFound(id)
+	case errors.Is(err, ErrConflict):
+		return fault.New(fault.Conflict, "Username already in use.").WithKind("scim_resource_already_exists")
+	}
+	return err
 }
 
 // isSelf reports whether the caller is the user of the address.
@@ -235,11 +232,8 @@ func (s *Server) getUser(w http.ResponseWriter, r *http.Request) error {
 		return web.Insufficient("scim.read", "uaa.admin")
 	}
 	u, err := s.store.User(r.Context(), id)
-	if errors.Is(err, ErrNotFound) {
-		return userNotFound(id)
-	}
 	if err != nil {
-		return err
+		return userFault(err, id)
 	}
 	return s.writeUser(w, r, http.StatusOK, u)
 }
@@ -280,13 +274,8 @@ func (s *Server) changeUser(w http.ResponseWriter, r *http.Request, all bool) er
 		u.Modified = s.now()
 		return u.validate()
 	})
-	switch {
-	case errors.Is(err, ErrNotFound):
-		return userNotFound(id)
-	case errors.Is(err, ErrConflict):
-		return userExists()
-	case err != nil:
-		return err
+	if err != nil {
+		return userFault(err, id)
 	}
 	if deactivated {
 		if err := s.revoked.all(r.Context(), RevokeUser, id); err != nil {
@@ -309,18 +298,14 @@ func (s *Server) deleteUser(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	u, err := s.store.DeleteUser(r.Context(), id)
-	if errors.Is(err, ErrNotFound) {
-		return userNotFound(id)
-	}
 	if err != nil {
-		return err
+		return userFault(err, id)
 	}
 	if err := s.revoked.all(r.Context(), RevokeUser, id); err != nil {
 		return err
 	}
 	s.log.InfoContext(r.Context(), "user deleted", "user", id)
-	web.WriteJSON(w, http.StatusOK, u.body(groups))
-	return nil
+	return web.Answer(w, http.StatusOK, u.body(groups), nil)
 }
 
 // changePassword is PUT /Users/{id}/password. Users have to give the old
@@ -342,11 +327,8 @@ func (s *Server) changePassword(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	u, err := s.store.User(ctx, id)
-	if errors.Is(err, ErrNotFound) {
-		return userNotFound(id)
-	}
 	if err != nil {
-		return err
+		return userFault(err, id)
 	}
 	if u.Origin != OriginUAA {
 		return invalidScim("The password of a user of origin %q is not stored here.", u.Origin)
@@ -379,38 +361,25 @@ func (s *Server) changePassword(w http.ResponseWriter, r *http.Request) error {
 		u.Version++
 		return nil
 	})
-	if errors.Is(err, ErrNotFound) {
-		return userNotFound(id)
-	}
 	if err != nil {
-		return err
+		return userFault(err, id)
 	}
 	if err := s.guard.reset(ctx, userSubject(u)); err != nil {
 		return err
 	}
-	if err := s.revoked.all(ctx, RevokeUser, id); err != nil {
-		return err
-	}
-	web.WriteJSON(w, http.StatusOK, map[string]string{"status": "ok", "message": "password updated"})
-	return nil
+	return web.Answer(w, http.StatusOK, map[string]string{"status": "ok", "message": "password updated"},
+		s.revoked.all(ctx, RevokeUser, id))
 }
 
 // userStatus is GET /Users/{id}/status: whether the user is locked out.
 func (s *Server) userStatus(w http.ResponseWriter, r *http.Request) error {
 	id := web.Param(r, "id")
 	u, err := s.store.User(r.Context(), id)
-	if errors.Is(err, ErrNotFound) {
-		return userNotFound(id)
-	}
 	if err != nil {
-		return err
+		return userFault(err, id)
 	}
 	locked, err := s.guard.lockedAnywhere(r.Context(), userSubject(u))
-	if err != nil {
-		return err
-	}
-	web.WriteJSON(w, http.StatusOK, map[string]any{"locked": locked, "passwordChangeRequired": false})
-	return nil
+	return web.Answer(w, http.StatusOK, map[string]any{"locked": locked, "passwordChangeRequired": false}, err)
 }
 
 // setUserStatus is PATCH /Users/{id}/status: it unlocks the user.
@@ -427,15 +396,8 @@ func (s *Server) setUserStatus(w http.ResponseWriter, r *http.Request) error {
 			"allowed failed login attempts.")
 	}
 	u, err := s.store.User(r.Context(), id)
-	if errors.Is(err, ErrNotFound) {
-		return userNotFound(id)
-	}
 	if err != nil {
-		return err
+		return userFault(err, id)
 	}
-	if err := s.guard.reset(r.Context(), userSubject(u)); err != nil {
-		return err
-	}
-	web.WriteJSON(w, http.StatusOK, map[string]bool{"locked": false})
-	return nil
+	return web.Answer(w, http.StatusOK, map[string]bool{"locked": false}, s.guard.reset(r.Context(), userSubject(u)))
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"strings"
+	"time"
 )
 
 // Bounce is a report that a message was not delivered after the next hop had
@@ -33,6 +34,6 @@ func (s *Service) Bounced(ctx context.Context, b Bounce) error {
 		return err
 	}
 	return s.o.Store.Suppress(ctx, Suppression{
-		Email: b.Recipient, Reason: strings.TrimSpace(b.Status + " " + b.Diagnostic), Source: "bounce", Created: s.o.Now(),
+		Email: b.Recipient, Reason: strings.TrimSpace(b.Status + " " + b.Diagnostic), Source: "bounce", Created: time.Now(),
 	})
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"slices"
 	"testing"
+	"testing/synctest"
 	"time"
 )
 
@@ -35,7 +36,7 @@ func TestBounced(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	now := time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC)
+	now := time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC) // when the clock of a bubble begins
 	sent := MessageNumber(7, 0)
 	bounce := func(change func(*Bounce)) Bounce {
 		b := Bounce{MessageID: ids.Message(sent), Recipient: "Ann@example.com", Status: "5.1.1", Diagnostic: "user unknown",
@@ -58,11 +59,19 @@ func TestBounced(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			store := &bounceStore{message: Message{Number: sent, Recipient: Recipient{Email: "ann@example.com"}}}
-			s := New(ServiceOptions{Store: store, IDs: ids, Now: func() time.Time { return now }})
-			if err := s.Bounced(t.Context(), test.bounce); err != nil || !slices.Equal(store.suppressed, test.want) {
-				t.Errorf("suppressed %+v, %v, want %+v", store.suppressed, err, test.want)
-			}
+			synctest.Test(t, func(t *testing.T) {
+				store := &bounceStore{message: Message{Number: sent, Recipient: Recipient{Email: "ann@example.com"}}}
+				s := New(ServiceOptions{Store: store, IDs: ids})
+				err := s.Bounced(t.Context(), test.bounce)
+				same := func(a, b Suppression) bool {
+					at := a.Created
+					a.Created, b.Created = time.Time{}, time.Time{}
+					return a == b && at.Equal(now)
+				}
+				if err != nil || !slices.EqualFunc(store.suppressed, test.want, same) {
+					t.Errorf("suppressed %+v, %v, want %+v", store.suppressed, err, test.want)
+				}
+			})
 		})
 	}
 }

@@ -42,7 +42,7 @@ const (
 // Extended is called by the delivery when it has found more recipients of a
 // send.
 func (s *Service) Extended(client string, recipients int) {
-	s.quotas.spend(client, recipients, s.o.Now())
+	s.quotas.spend(client, recipients, time.Now())
 	s.broadcast.signal()
 }
 

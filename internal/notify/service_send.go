@@ -19,8 +19,6 @@ type ServiceOptions struct {
 	IDs       *IDs
 	Limits    Limits
 	Log       *slog.Logger
-	// Now is the clock; the default is time.Now.
-	Now func() time.Time
 	// Kick tells the delivery that there is work to do.
 	Kick func()
 	// Servers returns how many servers share the limits of clients; nil means one.
@@ -37,9 +35,6 @@ type Service struct {
 // New returns a Service. It runs nothing itself: package delivery processes the
 // accepted sends.
 func New(o ServiceOptions) *Service {
-	if o.Now == nil {
-		o.Now = time.Now
-	}
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
@@ -73,13 +68,13 @@ const (
 func (s *Service) IDs() *IDs { return s.o.IDs }
 
 // RateLimit returns the remaining quota of the client.
-func (s *Service) RateLimit(client string) RateLimit { return s.quotas.state(client, s.o.Now()) }
+func (s *Service) RateLimit(client string) RateLimit { return s.quotas.state(client, time.Now()) }
 
 // Send checks a request (the kind is registered, the client may send it, the
 // audience exists, the client's limits are not exceeded) and accepts it: from
 // then on its messages are processed even if the process crashes.
 func (s *Service) Send(ctx context.Context, r Request) (Receipt, error) {
-	now := s.o.Now()
+	now := time.Now()
 	if err := s.quotas.request(r.Client, now); err != nil {
 		return Receipt{}, err
 	}

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"pgregory.net/rapid"
@@ -138,7 +139,6 @@ type bundle struct {
 	shelf *shelf
 	book  *book
 	kicks int
-	now   time.Time
 }
 
 func newBundle(t *testing.T, l Limits) *bundle {
@@ -158,11 +158,10 @@ func newBundle(t *testing.T, l Limits) *bundle {
 			keys: map[string]string{},
 		},
 		book: &book{sizes: map[string]int{"small": 3, "full": 1000, "large": 2500, "empty": 0}},
-		now:  time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC),
 	}
 	b.Service = New(ServiceOptions{
 		Store: b.shelf, Directory: b.book, IDs: ids, Limits: l,
-		Now: func() time.Time { return b.now }, Kick: func() { b.kicks++ },
+		Kick: func() { b.kicks++ },
 	})
 	return b
 }
@@ -312,47 +311,51 @@ func TestSendAccepts(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			b := newBundle(t, Limits{})
-			got, err := b.Send(context.Background(), request(c.change))
-			if err != nil {
-				t.Fatal(err)
-			}
-			n := b.shelf.accepted[0]
-			if len(n.Recipients) != c.recipients || n.Expanded != c.expanded || n.Cursor != c.cursor {
-				t.Errorf("%d recipients, expanded %t, cursor %+v; want %d, %t, %+v", len(n.Recipients), n.Expanded, n.Cursor,
-					c.recipients, c.expanded, c.cursor)
-			}
-			if got.Send.Number != 1 || got.Replayed || b.kicks != 1 || !n.Received.Equal(b.now) {
-				t.Errorf("receipt %+v, %d kicks", got, b.kicks)
-			}
-			if c.check != nil {
-				c.check(t, n)
-			}
+			synctest.Test(t, func(t *testing.T) {
+				b := newBundle(t, Limits{})
+				got, err := b.Send(context.Background(), request(c.change))
+				if err != nil {
+					t.Fatal(err)
+				}
+				n := b.shelf.accepted[0]
+				if len(n.Recipients) != c.recipients || n.Expanded != c.expanded || n.Cursor != c.cursor {
+					t.Errorf("%d recipients, expanded %t, cursor %+v; want %d, %t, %+v", len(n.Recipients), n.Expanded, n.Cursor,
+						c.recipients, c.expanded, c.cursor)
+				}
+				if got.Send.Number != 1 || got.Replayed || b.kicks != 1 || !n.Received.Equal(time.Now()) {
+					t.Errorf("receipt %+v, %d kicks", got, b.kicks)
+				}
+				if c.check != nil {
+					c.check(t, n)
+				}
+			})
 		})
 	}
 }
 
 func TestIdempotency(t *testing.T) {
 	t.Parallel()
-	b := newBundle(t, Limits{})
-	r := request(func(r *Request) { r.IdempotencyKey, r.Hash = "k", "h1" })
-	for i, replayed := range []bool{false, true, true} {
-		b.shelf.blind = i == 1
-		if i == 2 { // what was answered stays, though the kind is gone
-			clear(b.shelf.kinds)
+	synctest.Test(t, func(t *testing.T) {
+		b := newBundle(t, Limits{})
+		r := request(func(r *Request) { r.IdempotencyKey, r.Hash = "k", "h1" })
+		for i, replayed := range []bool{false, true, true} {
+			b.shelf.blind = i == 1
+			if i == 2 { // what was answered stays, though the kind is gone
+				clear(b.shelf.kinds)
+			}
+			got, err := b.Send(context.Background(), r)
+			if err != nil || got.Replayed != replayed || got.Send.Number != 1 {
+				t.Errorf("%d: got %+v, %v", i, got, err)
+			}
 		}
-		got, err := b.Send(context.Background(), r)
-		if err != nil || got.Replayed != replayed || got.Send.Number != 1 {
-			t.Errorf("%d: got %+v, %v", i, got, err)
+		if until := b.shelf.accepted[0].Idempotency.Until; !until.Equal(time.Now().Add(24 * time.Hour)) {
+			t.Errorf("the key is kept until %s", until)
 		}
-	}
-	if until := b.shelf.accepted[0].Idempotency.Until; !until.Equal(b.now.Add(24 * time.Hour)) {
-		t.Errorf("the key is kept until %s", until)
-	}
-	r.Hash = "h2"
-	if _, err := b.Send(context.Background(), r); !fault.Is(err, fault.Conflict) || !strings.Contains(err.Error(), `"k"`) {
-		t.Errorf("another request under the same key: %v", err)
-	}
+		r.Hash = "h2"
+		if _, err := b.Send(context.Background(), r); !fault.Is(err, fault.Conflict) || !strings.Contains(err.Error(), `"k"`) {
+			t.Errorf("another request under the same key: %v", err)
+		}
+	})
 }
 
 func TestFullQueue(t *testing.T) {
@@ -374,68 +377,72 @@ func TestFullQueue(t *testing.T) {
 
 func TestRateLimit(t *testing.T) {
 	t.Parallel()
-	b := newBundle(t, Limits{Requests: 2, Burst: 4})
-	if got, want := b.RateLimit("shop"), (RateLimit{Limit: 4, Remaining: 4}); got != want {
-		t.Errorf("at first %+v, want %+v", got, want)
-	}
-	for range 4 {
-		if _, err := b.Send(context.Background(), request(nil)); err != nil {
-			t.Fatal(err)
+	synctest.Test(t, func(t *testing.T) {
+		b := newBundle(t, Limits{Requests: 2, Burst: 4})
+		if got, want := b.RateLimit("shop"), (RateLimit{Limit: 4, Remaining: 4}); got != want {
+			t.Errorf("at first %+v, want %+v", got, want)
 		}
-	}
-	_, err := b.Send(context.Background(), request(nil))
-	var e *fault.Error
-	if !errors.As(err, &e) || e.Code != fault.RateLimited || e.RetryAfter != time.Second {
-		t.Errorf("got %v, want to come again in a second", err)
-	}
-	if got, want := b.RateLimit("shop"), (RateLimit{Limit: 4, Reset: 2 * time.Second}); got != want {
-		t.Errorf("used up: %+v, want %+v", got, want)
-	}
-	b.now = b.now.Add(500 * time.Millisecond)
-	if _, err := b.Send(context.Background(), request(nil)); err != nil {
-		t.Errorf("half a second later: %v", err)
-	}
-	if got := b.RateLimit("other"); got.Remaining != 4 {
-		t.Errorf("another client has %+v", got)
-	}
-	if got := newBundle(t, Limits{Requests: -1}).RateLimit("shop"); got != (RateLimit{}) {
-		t.Errorf("without a limit: %+v", got)
-	}
+		for range 4 {
+			if _, err := b.Send(context.Background(), request(nil)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		_, err := b.Send(context.Background(), request(nil))
+		var e *fault.Error
+		if !errors.As(err, &e) || e.Code != fault.RateLimited || e.RetryAfter != time.Second {
+			t.Errorf("got %v, want to come again in a second", err)
+		}
+		if got, want := b.RateLimit("shop"), (RateLimit{Limit: 4, Reset: 2 * time.Second}); got != want {
+			t.Errorf("used up: %+v, want %+v", got, want)
+		}
+		<-time.After(500 * time.Millisecond)
+		if _, err := b.Send(context.Background(), request(nil)); err != nil {
+			t.Errorf("half a second later: %v", err)
+		}
+		if got := b.RateLimit("other"); got.Remaining != 4 {
+			t.Errorf("another client has %+v", got)
+		}
+		if got := newBundle(t, Limits{Requests: -1}).RateLimit("shop"); got != (RateLimit{}) {
+			t.Errorf("without a limit: %+v", got)
+		}
+	})
 }
 
 func TestQuota(t *testing.T) {
 	t.Parallel()
-	b := newBundle(t, Limits{Recipients: 1200})
-	to := func(space string, async bool) error {
-		_, err := b.Send(context.Background(), request(func(r *Request) {
-			r.Async, r.Audiences = async, []Audience{{Type: ToSpace, ID: space}}
-		}))
-		return err
-	}
-	limited := func(err error) bool {
-		var e *fault.Error
-		return errors.As(err, &e) && e.Code == fault.RateLimited && e.RetryAfter > 0
-	}
-	if err := to("full", false); err != nil {
-		t.Fatal(err)
-	}
-	if err := to("full", false); !limited(err) {
-		t.Errorf("1000 when 200 are left: %v", err)
-	}
-	if err := to("small", false); err != nil {
-		t.Errorf("3 when 200 are left: %v", err)
-	}
-	if err := to("large", true); err != nil {
-		t.Errorf("an unknown number when some are left: %v", err)
-	}
-	b.Extended("shop", 2500) // found later: a debt
-	if err := to("large", true); !limited(err) {
-		t.Errorf("when nothing is left: %v", err)
-	}
-	b.now = b.now.Add(72 * time.Hour)
-	if err := to("full", false); err != nil {
-		t.Errorf("days later: %v", err)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		b := newBundle(t, Limits{Recipients: 1200})
+		to := func(space string, async bool) error {
+			_, err := b.Send(context.Background(), request(func(r *Request) {
+				r.Async, r.Audiences = async, []Audience{{Type: ToSpace, ID: space}}
+			}))
+			return err
+		}
+		limited := func(err error) bool {
+			var e *fault.Error
+			return errors.As(err, &e) && e.Code == fault.RateLimited && e.RetryAfter > 0
+		}
+		if err := to("full", false); err != nil {
+			t.Fatal(err)
+		}
+		if err := to("full", false); !limited(err) {
+			t.Errorf("1000 when 200 are left: %v", err)
+		}
+		if err := to("small", false); err != nil {
+			t.Errorf("3 when 200 are left: %v", err)
+		}
+		if err := to("large", true); err != nil {
+			t.Errorf("an unknown number when some are left: %v", err)
+		}
+		b.Extended("shop", 2500) // found later: a debt
+		if err := to("large", true); !limited(err) {
+			t.Errorf("when nothing is left: %v", err)
+		}
+		<-time.After(72 * time.Hour)
+		if err := to("full", false); err != nil {
+			t.Errorf("days later: %v", err)
+		}
+	})
 }
 
 func TestMessagesWaitForTheExpansion(t *testing.T) {

@@ -4,35 +4,35 @@ import (
 	"context"
 
 	"ingot/internal/base/uaaclient"
-	"ingot/internal/platform/api"
+	"ingot/internal/platform/api/orgs"
 )
 
-// directory implements api.Directory with the authorization server.
+// directory implements orgs.Directory with the authorization server.
 type directory struct{ client *uaaclient.Client }
 
-func (d directory) UsersByID(ctx context.Context, ids []string) (map[string]api.DirectoryUser, error) {
+func (d directory) UsersByID(ctx context.Context, ids []string) (map[string]orgs.DirectoryUser, error) {
 	found, err := d.client.UsersByID(ctx, ids)
-	users := make(map[string]api.DirectoryUser, len(found))
+	users := make(map[string]orgs.DirectoryUser, len(found))
 	for id, u := range found {
-		users[id] = api.DirectoryUser(u)
+		users[id] = orgs.DirectoryUser(u)
 	}
 	return users, err
 }
 
-func (d directory) CreateUser(ctx context.Context, name, origin string) (api.DirectoryUser, error) {
+func (d directory) CreateUser(ctx context.Context, name, origin string) (orgs.DirectoryUser, error) {
 	u, err := d.client.CreateUser(ctx, name, origin)
-	return api.DirectoryUser(u), err
+	return orgs.DirectoryUser(u), err
 }
 
 func (d directory) ClientExists(ctx context.Context, id string) (bool, error) {
 	return d.client.ClientExists(ctx, id)
 }
 
-func (d directory) UsersByName(ctx context.Context, names, origins []string) ([]api.DirectoryUser, error) {
+func (d directory) UsersByName(ctx context.Context, names, origins []string) ([]orgs.DirectoryUser, error) {
 	found, err := d.client.UsersByName(ctx, names, origins)
-	users := make([]api.DirectoryUser, 0, len(found))
+	users := make([]orgs.DirectoryUser, 0, len(found))
 	for _, u := range found {
-		users = append(users, api.DirectoryUser(u))
+		users = append(users, orgs.DirectoryUser(u))
 	}
 	return users, err
 }

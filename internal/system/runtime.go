@@ -21,7 +21,7 @@ import (
 	"ingot/internal/broker"
 	"ingot/internal/platform"
 	"ingot/internal/platform/actions"
-	"ingot/internal/platform/api"
+	"ingot/internal/platform/api/apps"
 	"ingot/internal/platform/api/traffic"
 	"ingot/internal/platform/edge/router"
 	"ingot/internal/platform/edge/router/accesslog"
@@ -287,15 +287,15 @@ func (r *runtime) parts(log *slog.Logger) []background.Service {
 	return append(parts, r.traffic.Service())
 }
 
-// Usage implements api.Runtime.
-func (r *runtime) Usage(ctx context.Context, instances []*platform.Instance) map[string]api.InstanceUsage {
+// Usage implements apps.Runtime.
+func (r *runtime) Usage(ctx context.Context, instances []*platform.Instance) map[string]apps.InstanceUsage {
 	guids := make([]string, 0, len(instances))
 	for _, one := range instances {
 		guids = append(guids, one.GUID)
 	}
-	out, lost := map[string]api.InstanceUsage{}, r.logs.Lost(guids...)
+	out, lost := map[string]apps.InstanceUsage{}, r.logs.Lost(guids...)
 	for guid, u := range r.apps.Usage(ctx, guids...) {
-		out[guid] = api.InstanceUsage{Time: u.Time, CPU: u.CPU, Memory: u.Memory, Disk: u.Disk, LogRate: u.LogRate,
+		out[guid] = apps.InstanceUsage{Time: u.Time, CPU: u.CPU, Memory: u.Memory, Disk: u.Disk, LogRate: u.LogRate,
 			LogLost: lost[guid], Members: membersForAPI(u.Members)}
 	}
 	return out

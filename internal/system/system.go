@@ -31,6 +31,7 @@ import (
 	"ingot/internal/platform"
 	"ingot/internal/platform/alerts"
 	"ingot/internal/platform/api"
+	serviceapi "ingot/internal/platform/api/services"
 	"ingot/internal/platform/api/uploads"
 	"ingot/internal/platform/edge/router"
 	"ingot/internal/platform/engine"
@@ -483,7 +484,7 @@ func (s *System) authority(b *frontend, d *db.DB, servers *cluster.Cluster, clie
 func (s *System) routes(b *frontend, a authority, r *runtime, n *notifications, names directory,
 	ssh *gateway) *front.Routes {
 	c := s.config
-	verifier := a.Verifier(api.Audience, api.DashboardAudience)
+	verifier := a.Verifier(api.Audience, serviceapi.DashboardAudience)
 	options := api.Options{
 		Store: r.store, Platform: r.platform, Services: r.services, Directory: names, Runtime: r, Traffic: r.traffic,
 		Signals: r.signals, Blobs: uploads.Blobs{Store: r.blobs, Scratch: r.scratch, Sign: r.sign, Deltas: &r.deltas},

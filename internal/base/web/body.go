@@ -35,6 +35,13 @@ func decode(r *http.Request, v any, strict bool) error {
 	return nil
 }
 
+// Set sets a field to a member of a body; nil, an absent member, leaves it unchanged.
+func Set[T any](field, member *T) {
+	if member != nil {
+		*field = *member
+	}
+}
+
 func parseFault(err error) error {
 	var (
 		tooLarge *http.MaxBytesError

@@ -237,6 +237,20 @@ func WriteJSON(w http.ResponseWriter, status int, v any) {
 	_ = json.NewEncoder(w).Encode(v)
 }
 
+// Answer responds with v as JSON, or without a body if the status is 204. If err is set it returns
+// err instead, for the handler to return.
+func Answer(w http.ResponseWriter, status int, v any, err error) error {
+	switch {
+	case err != nil:
+		return err
+	case status == http.StatusNoContent:
+		w.WriteHeader(status)
+	default:
+		WriteJSON(w, status, v)
+	}
+	return nil
+}
+
 func errorID() string {
 	var b [6]byte
 	_, _ = rand.Read(b[:])

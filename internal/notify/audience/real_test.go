@@ -23,6 +23,7 @@ import (
 	"ingot/internal/platform"
 	"ingot/internal/platform/actions"
 	"ingot/internal/platform/api"
+	"ingot/internal/platform/api/orgs"
 	"ingot/internal/platform/platformdb"
 )
 
@@ -73,17 +74,17 @@ func realAuth(t *testing.T) (string, auth.Store, []string) {
 
 type noDirectory struct{}
 
-func (noDirectory) UsersByID(context.Context, []string) (map[string]api.DirectoryUser, error) {
+func (noDirectory) UsersByID(context.Context, []string) (map[string]orgs.DirectoryUser, error) {
 	return nil, nil
 }
 
-func (noDirectory) CreateUser(context.Context, string, string) (api.DirectoryUser, error) {
-	return api.DirectoryUser{}, nil
+func (noDirectory) CreateUser(context.Context, string, string) (orgs.DirectoryUser, error) {
+	return orgs.DirectoryUser{}, nil
 }
 
 func (noDirectory) ClientExists(context.Context, string) (bool, error) { return false, nil }
 
-func (noDirectory) UsersByName(context.Context, []string, []string) ([]api.DirectoryUser, error) {
+func (noDirectory) UsersByName(context.Context, []string, []string) ([]orgs.DirectoryUser, error) {
 	return nil, nil
 }
 

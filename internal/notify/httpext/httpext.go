@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"net/http"
 	"strings"
-	"time"
 
 	"ingot/internal/base/fault"
 	"ingot/internal/base/token"
@@ -39,7 +38,6 @@ type Options struct {
 	// Description is the content of /openapi.yaml.
 	Description []byte
 	Log         *slog.Logger
-	Now         func() time.Time
 }
 
 // Mailbox serves the mail of the built-in mailbox as JSON. Paths have the
@@ -56,14 +54,29 @@ type handlers struct {
 	Options
 }
 
+//go:embed openapi-v1.yaml
+var v1Description string
+
+//go:embed openapi-v2.yaml
+var v2Description string
+
+//go:embed openapi-shared.yaml
+var sharedDescription string
+
 // The OpenAPI descriptions of both versions, including the routes of this
 // package.
 var (
-	//go:embed openapi-v1.yaml
-	DescriptionV1 []byte
-	//go:embed openapi-v2.yaml
-	DescriptionV2 []byte
+	DescriptionV1 = describe(v1Description)
+	DescriptionV2 = describe(v2Description)
 )
+
+// describe adds the shared paths and components to the description of a version. Schemas are the
+// last components of both.
+func describe(own string) []byte {
+	ownPaths, ownSchemas, _ := strings.Cut(own, "components:\n  schemas:\n")
+	paths, components, _ := strings.Cut(strings.TrimPrefix(sharedDescription, "paths:\n"), "components:\n")
+	return []byte(ownPaths + paths + "components:\n" + components + ownSchemas)
+}
 
 // VersionHeader is the header of requests that selects the version of the API.
 const VersionHeader = "X-NOTIFICATIONS-VERSION"
@@ -89,9 +102,6 @@ func (v *Versions) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // Register adds the routes to a group.
 func Register(g *web.Group, o Options) {
-	if o.Now == nil {
-		o.Now = time.Now
-	}
 	if o.Kick == nil {
 		o.Kick = func() {}
 	}
@@ -140,11 +150,6 @@ func (f *handlers) openapi(w http.ResponseWriter, _ *http.Request) error {
 }
 
 func client(r *http.Request) string { return token.FromContext(r.Context()).ClientID }
-
-func noContent(w http.ResponseWriter) error {
-	w.WriteHeader(http.StatusNoContent)
-	return nil
-}
 
 // missing returns the error for a resource that does not exist or belongs to
 // another client.

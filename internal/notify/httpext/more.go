@@ -65,14 +65,12 @@ func (f *handlers) check(w http.ResponseWriter, r *http.Request) error {
 	}
 	problems := template.Problems(notify.Template{Name: "preview", Subject: body.Subject, Text: body.Text,
 		HTML: body.HTML})
-	web.WriteJSON(w, http.StatusOK, map[string]any{"problems": problems})
-	return nil
+	return web.Answer(w, http.StatusOK, map[string]any{"problems": problems}, nil)
 }
 
 // variables returns what templates can show.
 func (f *handlers) variables(w http.ResponseWriter, _ *http.Request) error {
-	web.WriteJSON(w, http.StatusOK, map[string]any{"variables": template.Variables()})
-	return nil
+	return web.Answer(w, http.StatusOK, map[string]any{"variables": template.Variables()}, nil)
 }
 
 type webhookBody struct {
@@ -101,8 +99,7 @@ func (f *handlers) listWebhooks(w http.ResponseWriter, r *http.Request) error {
 	for _, h := range list {
 		out = append(out, presentWebhook(h))
 	}
-	web.WriteJSON(w, http.StatusOK, map[string]any{"webhooks": out})
-	return nil
+	return web.Answer(w, http.StatusOK, map[string]any{"webhooks": out}, nil)
 }
 
 const maxWebhooks = 10
@@ -146,7 +143,7 @@ func (f *handlers) createWebhook(w http.ResponseWriter, r *http.Request) error {
 		return fault.New(fault.Unprocessable, "A client may have at most %d webhooks. Delete one first.", maxWebhooks)
 	}
 	h := notify.Webhook{ID: uuid.NewString(), ClientID: client(r), URL: body.URL, Events: body.Events, Secret: body.Secret,
-		Created: f.Now()}
+		Created: time.Now()}
 	made := h.Secret == ""
 	if made {
 		var b [24]byte
@@ -160,16 +157,13 @@ func (f *handlers) createWebhook(w http.ResponseWriter, r *http.Request) error {
 	if made {
 		out.Secret = h.Secret
 	}
-	web.WriteJSON(w, http.StatusCreated, out)
-	return nil
+	return web.Answer(w, http.StatusCreated, out, nil)
 }
 
 func (f *handlers) deleteWebhook(w http.ResponseWriter, r *http.Request) error {
 	id := web.Param(r, "webhook")
-	if err := f.Store.DeleteWebhook(r.Context(), client(r), id); err != nil {
-		return missing(err, "Webhook", id)
-	}
-	return noContent(w)
+	return web.Answer(w, http.StatusNoContent, nil,
+		missing(f.Store.DeleteWebhook(r.Context(), client(r), id), "Webhook", id))
 }
 
 type suppressionBody struct {
@@ -192,42 +186,32 @@ func (f *handlers) listSuppressions(w http.ResponseWriter, r *http.Request) erro
 	if err != nil {
 		return err
 	}
-	out := make([]suppressionBody, 0, len(list))
-	for _, s := range list {
-		out = append(out, suppressionBody(s))
+	return writePage(w, r, "suppressions", list, func(s notify.Suppression) suppressionBody { return suppressionBody(s) },
+		limit, func(s suppressionBody) string { return s.Email })
+}
+
+// emailOf returns the address in the path.
+func emailOf(r *http.Request) string {
+	email := web.Param(r, "email")
+	if decoded, err := url.PathUnescape(email); err == nil {
+		return decoded
 	}
-	links := map[string]link{"self": {r.URL.RequestURI()}}
-	if len(out) == limit {
-		links["next"] = link{next(r.URL, q, out[len(out)-1].Email)}
-	}
-	web.WriteJSON(w, http.StatusOK, map[string]any{"suppressions": out, "_links": links})
-	return nil
+	return email
 }
 
 // suppress adds an address to the suppression list.
 func (f *handlers) suppress(w http.ResponseWriter, r *http.Request) error {
-	email := web.Param(r, "email")
-	if decoded, err := url.PathUnescape(email); err == nil {
-		email = decoded
-	}
+	email := emailOf(r)
 	parsed, err := mail.ParseAddress(email)
 	if err != nil || parsed.Address != email {
 		return fault.New(fault.Unprocessable, "%q is not a valid email address", email)
 	}
-	s := notify.Suppression{Email: email, Reason: "added by an administrator", Source: "manual", Created: f.Now()}
-	if err := f.Store.Suppress(r.Context(), s); err != nil {
-		return err
-	}
-	return noContent(w)
+	s := notify.Suppression{Email: email, Reason: "added by an administrator", Source: "manual", Created: time.Now()}
+	return web.Answer(w, http.StatusNoContent, nil, f.Store.Suppress(r.Context(), s))
 }
 
 func (f *handlers) unsuppress(w http.ResponseWriter, r *http.Request) error {
-	email := web.Param(r, "email")
-	if decoded, err := url.PathUnescape(email); err == nil {
-		email = decoded
-	}
-	if err := f.Store.Unsuppress(r.Context(), email); err != nil {
-		return missing(err, "Suppression", email)
-	}
-	return noContent(w)
+	email := emailOf(r)
+	return web.Answer(w, http.StatusNoContent, nil,
+		missing(f.Store.Unsuppress(r.Context(), email), "Suppression", email))
 }

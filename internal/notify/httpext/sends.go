@@ -104,8 +104,7 @@ func (f *handlers) showSend(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	web.WriteJSON(w, http.StatusOK, f.presentSend(s))
-	return nil
+	return web.Answer(w, http.StatusOK, f.presentSend(s), nil)
 }
 
 func (f *handlers) listSends(w http.ResponseWriter, r *http.Request) error {
@@ -131,20 +130,27 @@ func (f *handlers) listSends(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	out := make([]sendBody, 0, len(list))
-	for _, s := range list {
-		out = append(out, f.presentSend(s))
+	return writePage(w, r, "sends", list, f.presentSend, query.Limit, func(s sendBody) string { return s.ID })
+}
+
+// writePage responds with a page of a list, and the address of the next one.
+func writePage[T, B any](w http.ResponseWriter, r *http.Request, name string, list []T, present func(T) B,
+	limit int, idOf func(B) string,
+) error {
+	out := make([]B, 0, len(list))
+	for _, item := range list {
+		out = append(out, present(item))
 	}
 	links := map[string]link{"self": {r.URL.RequestURI()}}
-	if len(out) == query.Limit {
-		links["next"] = link{next(r.URL, q, out[len(out)-1].ID)}
+	if len(out) == limit {
+		links["next"] = link{next(r.URL, idOf(out[len(out)-1]))}
 	}
-	web.WriteJSON(w, http.StatusOK, map[string]any{"sends": out, "_links": links})
-	return nil
+	return web.Answer(w, http.StatusOK, map[string]any{name: out, "_links": links}, nil)
 }
 
 // next returns the URL of the page after the one that ends with id.
-func next(here *url.URL, q url.Values, id string) string {
+func next(here *url.URL, id string) string {
+	q := here.Query()
 	q.Set("after", id)
 	return here.Path + "?" + q.Encode()
 }
@@ -227,16 +233,7 @@ func (f *handlers) listMessages(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	out := make([]messageBody, 0, len(list))
-	for _, m := range list {
-		out = append(out, f.presentMessage(m))
-	}
-	links := map[string]link{"self": {r.URL.RequestURI()}}
-	if len(out) == query.Limit {
-		links["next"] = link{next(r.URL, q, out[len(out)-1].ID)}
-	}
-	web.WriteJSON(w, http.StatusOK, map[string]any{"messages": out, "_links": links})
-	return nil
+	return writePage(w, r, "messages", list, f.presentMessage, query.Limit, func(m messageBody) string { return m.ID })
 }
 
 // oneMessage returns a list of the message with an id.
@@ -245,9 +242,7 @@ func (f *handlers) oneMessage(w http.ResponseWriter, r *http.Request, id string)
 	if err != nil {
 		return err
 	}
-	links := map[string]link{"self": {r.URL.RequestURI()}}
-	web.WriteJSON(w, http.StatusOK, map[string]any{"messages": []messageBody{f.presentMessage(m)}, "_links": links})
-	return nil
+	return writePage(w, r, "messages", []notify.Message{m}, f.presentMessage, 0, nil)
 }
 
 // findMessage returns one of the caller's messages, or for administrators any,
@@ -326,6 +321,5 @@ func (f *handlers) replay(w http.ResponseWriter, r *http.Request) error {
 		return missing(err, "Message", id)
 	}
 	f.Kick()
-	web.WriteJSON(w, http.StatusAccepted, map[string]string{"status": string(notify.Queued)})
-	return nil
+	return web.Answer(w, http.StatusAccepted, map[string]string{"status": string(notify.Queued)}, nil)
 }

@@ -31,11 +31,7 @@ func (f *handlers) audience(w http.ResponseWriter, r *http.Request) error {
 		return fault.New(fault.BadQuery, "type must be user, space, organization, everyone, scope or email.")
 	}
 	resolved, n, more, err := f.Service.Count(r.Context(), a, countedAtMost)
-	if err != nil {
-		return err
-	}
-	web.WriteJSON(w, http.StatusOK, map[string]any{"audience": resolved, "recipients": n, "more": more})
-	return nil
+	return web.Answer(w, http.StatusOK, map[string]any{"audience": resolved, "recipients": n, "more": more}, err)
 }
 
 // Limits of the days of statistics.
@@ -64,7 +60,7 @@ func (f *handlers) statistics(w http.ResponseWriter, r *http.Request) error {
 		}
 	}
 	const day = 24 * time.Hour
-	first := f.Now().UTC().Truncate(day).Add(-time.Duration(n-1) * day)
+	first := time.Now().UTC().Truncate(day).Add(-time.Duration(n-1) * day)
 	volumes, err := f.Store.Volumes(r.Context(), first)
 	if err != nil {
 		return err
@@ -85,8 +81,7 @@ func (f *handlers) statistics(w http.ResponseWriter, r *http.Request) error {
 			at[ref].Messages[i] += v.Messages
 		}
 	}
-	web.WriteJSON(w, http.StatusOK, map[string]any{"days": days, "kinds": kinds})
-	return nil
+	return web.Answer(w, http.StatusOK, map[string]any{"days": days, "kinds": kinds}, nil)
 }
 
 // mailbox returns the handler of a route of the built-in mailbox.

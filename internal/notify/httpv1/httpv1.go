@@ -8,7 +8,6 @@ import (
 	"log/slog"
 	"net/http"
 	"strings"
-	"time"
 
 	"ingot/internal/base/fault"
 	"ingot/internal/base/token"
@@ -38,7 +37,6 @@ type Options struct {
 	// means "*".
 	CORSOrigin string
 	Log        *slog.Logger
-	Now        func() time.Time
 }
 
 type handlers struct {
@@ -49,9 +47,6 @@ type handlers struct {
 func Register(g *web.Group, o Options) {
 	if o.CORSOrigin == "" {
 		o.CORSOrigin = "*"
-	}
-	if o.Now == nil {
-		o.Now = time.Now
 	}
 	f := &handlers{o}
 
@@ -95,13 +90,7 @@ func Register(g *web.Group, o Options) {
 }
 
 func (f *handlers) info(w http.ResponseWriter, _ *http.Request) error {
-	web.WriteJSON(w, http.StatusOK, map[string]int{"version": 1})
-	return nil
-}
-
-func noContent(w http.ResponseWriter) error {
-	w.WriteHeader(http.StatusNoContent)
-	return nil
+	return web.Answer(w, http.StatusOK, map[string]int{"version": 1}, nil)
 }
 
 // caller returns the token of a request to a route with a Scope.

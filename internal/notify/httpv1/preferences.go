@@ -31,7 +31,9 @@ func corsHeaders(origin string) map[string]string {
 	return headers
 }
 
-func (f *handlers) preflight(w http.ResponseWriter, _ *http.Request) error { return noContent(w) }
+func (f *handlers) preflight(w http.ResponseWriter, _ *http.Request) error {
+	return web.Answer(w, http.StatusNoContent, nil, nil)
+}
 
 // ownUser returns the user of the token.
 func ownUser(r *http.Request) (string, error) {
@@ -95,8 +97,7 @@ func (f *handlers) showPreferences(w http.ResponseWriter, r *http.Request, user 
 		}
 		clients[k.ClientID][k.ID] = e
 	}
-	web.WriteJSON(w, http.StatusOK, preferencesBody{clients, global})
-	return nil
+	return web.Answer(w, http.StatusOK, preferencesBody{clients, global}, nil)
 }
 
 // patchPreferences changes the given preferences only: all of them, or none if
@@ -121,10 +122,7 @@ func (f *handlers) patchPreferences(w http.ResponseWriter, r *http.Request, user
 				"The kind '%s' for the '%s' client is critical and cannot be unsubscribed from", ref.KindID, ref.ClientID)
 		}
 	}
-	if err := f.Store.ChangePreferences(r.Context(), user, change); err != nil {
-		return err
-	}
-	return noContent(w)
+	return web.Answer(w, http.StatusNoContent, nil, f.Store.ChangePreferences(r.Context(), user, change))
 }
 
 // readPreferences decodes the body of a PATCH. Fields that GET returns beside

@@ -69,10 +69,8 @@ func (f *handlers) putNotifications(w http.ResponseWriter, r *http.Request) erro
 	if err := invalid(problems, ", "); err != nil {
 		return err
 	}
-	if err := f.register(r, notify.Client{ID: clientID, Description: source}, kinds, len(kinds) > 0); err != nil {
-		return err
-	}
-	return noContent(w)
+	return web.Answer(w, http.StatusNoContent, nil,
+		f.register(r, notify.Client{ID: clientID, Description: source}, kinds, len(kinds) > 0))
 }
 
 // clientShape has the fields of PUT /notifications.
@@ -208,8 +206,7 @@ func (f *handlers) listNotifications(w http.ResponseWriter, r *http.Request) err
 			c.Notifications[k.ID] = kindBody{Description: k.Description, Template: k.TemplateID, Critical: k.Critical}
 		}
 	}
-	web.WriteJSON(w, http.StatusOK, out)
-	return nil
+	return web.Answer(w, http.StatusOK, out, nil)
 }
 
 // putKind replaces a kind of any client; an empty template keeps the current
@@ -250,10 +247,8 @@ func (f *handlers) putKind(w http.ResponseWriter, r *http.Request) error {
 			return err
 		}
 	}
-	if err := f.Store.UpdateKind(r.Context(), kind); err != nil {
-		return missingKind(err, ref)
-	}
-	return noContent(w)
+	return web.Answer(w, http.StatusNoContent, nil,
+		missingKind(f.Store.UpdateKind(r.Context(), kind), ref))
 }
 
 func missingKind(err error, ref notify.KindRef) error {

@@ -167,8 +167,7 @@ func (f *handlers) list(w http.ResponseWriter, r *http.Request, s notify.Send) e
 	}
 	if a := s.Audiences[0]; len(s.Audiences) == 1 && (a.Type == notify.ToUser || a.Type == notify.ToEmail) {
 		// The only recipient is known.
-		web.WriteJSON(w, http.StatusOK, []queued{entry(notify.MessageNumber(s.Number, 0), a.ID)})
-		return nil
+		return web.Answer(w, http.StatusOK, []queued{entry(notify.MessageNumber(s.Number, 0), a.ID)}, nil)
 	}
 	stream := &arrayWriter{w: w}
 	err := f.Service.Messages(r.Context(), s.Number, func(m notify.Message) error {
@@ -257,8 +256,7 @@ func (f *handlers) message(w http.ResponseWriter, r *http.Request) error {
 	case notify.Unsubscribed:
 		status = notify.Undeliverable
 	}
-	web.WriteJSON(w, http.StatusOK, map[string]string{"status": string(status)})
-	return nil
+	return web.Answer(w, http.StatusOK, map[string]string{"status": string(status)}, nil)
 }
 
 // noDeadline removes a deadline.

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"net/http"
 	"strings"
+	"time"
 
 	"github.com/google/uuid"
 
@@ -68,13 +69,10 @@ func (f *handlers) createTemplate(w http.ResponseWriter, r *http.Request) error 
 		return err
 	}
 	t.ID, t.Creator = uuid.NewString(), token.FromContext(r.Context()).ClientID
-	t.Created = f.Now()
+	t.Created = time.Now()
 	t.Updated = t.Created
-	if err := f.Store.CreateTemplate(r.Context(), t); err != nil {
-		return err
-	}
-	web.WriteJSON(w, http.StatusCreated, map[string]string{"template-id": t.ID})
-	return nil
+	return web.Answer(w, http.StatusCreated, map[string]string{"template-id": t.ID},
+		f.Store.CreateTemplate(r.Context(), t))
 }
 
 func (f *handlers) listTemplates(w http.ResponseWriter, r *http.Request) error {
@@ -89,8 +87,7 @@ func (f *handlers) listTemplates(w http.ResponseWriter, r *http.Request) error {
 	for _, t := range list {
 		out[t.ID] = named{t.Name}
 	}
-	web.WriteJSON(w, http.StatusOK, out)
-	return nil
+	return web.Answer(w, http.StatusOK, out, nil)
 }
 
 // findTemplate returns the template of the path, or the default if the path has
@@ -112,8 +109,7 @@ func (f *handlers) showTemplate(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	web.WriteJSON(w, http.StatusOK, templateBody{t.Name, t.Subject, t.HTML, t.Text, t.Metadata})
-	return nil
+	return web.Answer(w, http.StatusOK, templateBody{t.Name, t.Subject, t.HTML, t.Text, t.Metadata}, nil)
 }
 
 // mayChange rejects changes of templates that others use: those of another
@@ -146,12 +142,10 @@ func (f *handlers) putTemplate(w http.ResponseWriter, r *http.Request) error {
 	if err := mayChange(r, t); err != nil {
 		return err
 	}
-	changed.ID, changed.Created, changed.Updated = t.ID, t.Created, f.Now()
+	changed.ID, changed.Created, changed.Updated = t.ID, t.Created, time.Now()
 	changed.Overridden = t.ID == notify.DefaultTemplate
-	if err := f.Store.UpdateTemplate(r.Context(), changed); err != nil {
-		return orMissing(err, "Template with ID %q could not be found", t.ID)
-	}
-	return noContent(w)
+	return web.Answer(w, http.StatusNoContent, nil,
+		orMissing(f.Store.UpdateTemplate(r.Context(), changed), "Template with ID %q could not be found", t.ID))
 }
 
 func (f *handlers) deleteTemplate(w http.ResponseWriter, r *http.Request) error {
@@ -165,10 +159,8 @@ func (f *handlers) deleteTemplate(w http.ResponseWriter, r *http.Request) error 
 	if err := mayChange(r, t); err != nil {
 		return err
 	}
-	if err := f.Store.DeleteTemplate(r.Context(), t.ID); err != nil {
-		return orMissing(err, "Template with ID %q could not be found", t.ID)
-	}
-	return noContent(w)
+	return web.Answer(w, http.StatusNoContent, nil,
+		orMissing(f.Store.DeleteTemplate(r.Context(), t.ID), "Template with ID %q could not be found", t.ID))
 }
 
 func (f *handlers) associations(w http.ResponseWriter, r *http.Request) error {
@@ -193,8 +185,7 @@ func (f *handlers) associations(w http.ResponseWriter, r *http.Request) error {
 			}
 		}
 	}
-	web.WriteJSON(w, http.StatusOK, map[string]any{"associations": out})
-	return nil
+	return web.Answer(w, http.StatusOK, map[string]any{"associations": out}, nil)
 }
 
 // assign assigns a template to a client or one of its kinds; an empty id means
@@ -223,8 +214,6 @@ func (f *handlers) assign(w http.ResponseWriter, r *http.Request) error {
 	if err := f.templateExists(r.Context(), id); err != nil {
 		return err
 	}
-	if err := f.Store.AssignTemplate(r.Context(), to, id); err != nil {
-		return orMissing(err, "Client with ID %q could not be found", to.ClientID)
-	}
-	return noContent(w)
+	return web.Answer(w, http.StatusNoContent, nil,
+		orMissing(f.Store.AssignTemplate(r.Context(), to, id), "Client with ID %q could not be found", to.ClientID))
 }

@@ -1,6 +1,7 @@
 package httpv2
 
 import (
+	"cmp"
 	"encoding/json"
 	"maps"
 	"net/http"
@@ -99,14 +100,7 @@ func (f *handlers) createCampaign(w http.ResponseWriter, r *http.Request) error 
 	if err != nil {
 		return missing(err, "Campaign type", body.CampaignTypeID)
 	}
-	chosen := body.TemplateID
-	if chosen == "" {
-		chosen = t.TemplateID
-	}
-	if chosen == "" {
-		chosen = notify.DefaultTemplate
-	}
-	look, err := f.findTemplate(r, chosen)
+	look, err := f.findTemplate(r, cmp.Or(body.TemplateID, t.TemplateID, notify.DefaultTemplate))
 	if err != nil {
 		return err
 	}
@@ -126,8 +120,7 @@ func (f *handlers) createCampaign(w http.ResponseWriter, r *http.Request) error 
 	if receipt.Replayed {
 		w.Header().Set("Idempotent-Replayed", "true")
 	}
-	web.WriteJSON(w, http.StatusAccepted, f.presentCampaign(receipt.Send))
-	return nil
+	return web.Answer(w, http.StatusAccepted, f.presentCampaign(receipt.Send), nil)
 }
 
 type campaignBody struct {
@@ -178,15 +171,6 @@ func (f *handlers) campaign(r *http.Request) (notify.Send, error) {
 	return s, missing(err, "Campaign", id)
 }
 
-func (f *handlers) showCampaign(w http.ResponseWriter, r *http.Request) error {
-	s, err := f.campaign(r)
-	if err != nil {
-		return err
-	}
-	web.WriteJSON(w, http.StatusOK, f.presentCampaign(s))
-	return nil
-}
-
 func (f *handlers) campaignStatus(w http.ResponseWriter, r *http.Request) error {
 	s, err := f.campaign(r)
 	if err != nil {
@@ -216,6 +200,5 @@ func (f *handlers) campaignStatus(w http.ResponseWriter, r *http.Request) error 
 		}
 		out.Status, out.Completed = "completed", &at
 	}
-	web.WriteJSON(w, http.StatusOK, out)
-	return nil
+	return web.Answer(w, http.StatusOK, out, nil)
 }

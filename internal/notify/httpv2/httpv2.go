@@ -1,12 +1,12 @@
 package httpv2
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"io"
 	"log/slog"
 	"net/http"
-	"time"
 
 	"ingot/internal/base/fault"
 	"ingot/internal/base/token"
@@ -28,7 +28,6 @@ type Options struct {
 	Service   *notify.Service
 	Directory notify.Directory
 	Log       *slog.Logger
-	Now       func() time.Time
 }
 
 type handlers struct {
@@ -37,37 +36,37 @@ type handlers struct {
 
 // Register adds the routes to a group.
 func Register(g *web.Group, o Options) {
-	if o.Now == nil {
-		o.Now = time.Now
-	}
 	f := &handlers{o}
-	write := web.Scope(scopeWrite)
+	sends := web.Scope(scopeWrite)
 
 	g.Handle("GET", "/", web.Public("links to the resources"), f.root)
 	g.Handle("GET", "/info", web.Public("shows the API version"), f.info)
 
-	g.Handle("POST", "/senders", write, f.createSender)
-	g.Handle("GET", "/senders", write, f.listSenders)
-	g.Handle("GET", "/senders/{sender}", write, f.showSender)
-	g.Handle("PUT", "/senders/{sender}", write, f.updateSender)
-	g.Handle("DELETE", "/senders/{sender}", write, f.deleteSender)
+	g.Handle("POST", "/senders", sends, write(http.StatusCreated, invalidJSON, f.createSender, presentSender))
+	g.Handle("GET", "/senders", sends, f.listSenders)
+	g.Handle("GET", "/senders/{sender}", sends, show(f.sender, presentSender))
+	g.Handle("PUT", "/senders/{sender}", sends, write(http.StatusOK, invalidJSON, f.updateSender, presentSender))
+	g.Handle("DELETE", "/senders/{sender}", sends, remove(f.sender, f.deleteSender))
 
-	g.Handle("POST", "/senders/{sender}/campaign_types", write, f.createType)
-	g.Handle("GET", "/senders/{sender}/campaign_types", write, f.listTypes)
-	g.Handle("GET", "/campaign_types/{type}", write, f.showType)
-	g.Handle("PUT", "/campaign_types/{type}", write, f.updateType)
-	g.Handle("DELETE", "/campaign_types/{type}", write, f.deleteType)
+	g.Handle("POST", "/senders/{sender}/campaign_types", sends,
+		write(http.StatusCreated, invalidJSON, f.createType, presentType))
+	g.Handle("GET", "/senders/{sender}/campaign_types", sends, f.listTypes)
+	g.Handle("GET", "/campaign_types/{type}", sends, show(f.typeOf, presentType))
+	g.Handle("PUT", "/campaign_types/{type}", sends, write(http.StatusOK, invalidJSON, f.updateType, presentType))
+	g.Handle("DELETE", "/campaign_types/{type}", sends, remove(f.typeOf, f.deleteType))
 
-	g.Handle("POST", "/templates", write, f.createTemplate)
-	g.Handle("GET", "/templates", write, f.listTemplates)
-	g.Handle("GET", "/templates/{template}", write, f.showTemplate)
-	g.Handle("PUT", "/templates/{template}", write, f.updateTemplate)
-	g.Handle("PUT", "/templates/default", web.Scope(scopeAdmin), f.updateDefault)
-	g.Handle("DELETE", "/templates/{template}", write, f.deleteTemplate)
+	const malformed = "malformed JSON request"
+	g.Handle("POST", "/templates", sends, write(http.StatusCreated, invalidJSON, f.createTemplate, presentTemplate))
+	g.Handle("GET", "/templates", sends, f.listTemplates)
+	g.Handle("GET", "/templates/{template}", sends, show(f.template, presentTemplate))
+	g.Handle("PUT", "/templates/{template}", sends, write(http.StatusOK, malformed, f.updateTemplate, presentTemplate))
+	g.Handle("PUT", "/templates/default", web.Scope(scopeAdmin),
+		write(http.StatusOK, malformed, f.updateTemplate, presentTemplate))
+	g.Handle("DELETE", "/templates/{template}", sends, remove(f.template, f.deleteTemplate))
 
-	g.Storing().Handle("POST", "/senders/{sender}/campaigns", write, f.createCampaign)
-	g.Handle("GET", "/campaigns/{campaign}", write, f.showCampaign)
-	g.Handle("GET", "/campaigns/{campaign}/status", write, f.campaignStatus)
+	g.Storing().Handle("POST", "/senders/{sender}/campaigns", sends, f.createCampaign)
+	g.Handle("GET", "/campaigns/{campaign}", sends, show(f.campaign, f.presentCampaign))
+	g.Handle("GET", "/campaigns/{campaign}/status", sends, f.campaignStatus)
 
 	unsubscribe := web.Scope(scopePrefsWrite, scopePrefsAdmin)
 	g.Handle("PUT", "/campaign_types/{type}/unsubscribers/{user}", unsubscribe, f.unsubscribe(true))
@@ -90,19 +89,56 @@ func linksOf(pairs ...string) links {
 }
 
 func (f *handlers) root(w http.ResponseWriter, _ *http.Request) error {
-	web.WriteJSON(w, http.StatusOK, map[string]any{"_links": linksOf("self", "/", "senders", "/senders", "templates",
-		"/templates")})
-	return nil
+	return web.Answer(w, http.StatusOK, map[string]any{
+		"_links": linksOf("self", "/", "senders", "/senders", "templates", "/templates")}, nil)
 }
 
 func (f *handlers) info(w http.ResponseWriter, _ *http.Request) error {
-	web.WriteJSON(w, http.StatusOK, map[string]int{"version": 2})
-	return nil
+	return web.Answer(w, http.StatusOK, map[string]int{"version": 2}, nil)
 }
 
-func noContent(w http.ResponseWriter) error {
-	w.WriteHeader(http.StatusNoContent)
-	return nil
+// show handles GET of what find returns.
+func show[T, B any](find func(*http.Request) (T, error), present func(T) B) web.Handler {
+	return func(w http.ResponseWriter, r *http.Request) error {
+		item, err := find(r)
+		if err != nil {
+			return err
+		}
+		return web.Answer(w, http.StatusOK, present(item), nil)
+	}
+}
+
+// remove handles DELETE of what find returns.
+func remove[T any](find func(*http.Request) (T, error), do func(context.Context, T) error) web.Handler {
+	return func(w http.ResponseWriter, r *http.Request) error {
+		item, err := find(r)
+		if err == nil {
+			err = do(r.Context(), item)
+		}
+		return web.Answer(w, http.StatusNoContent, nil, err)
+	}
+}
+
+// write handles POST and PUT: save gets the decoded body. A body that is not JSON is the complaint.
+func write[Q, T, B any](status int, complaint string, save func(*http.Request, *Q) (T, error), present func(T) B,
+) web.Handler {
+	return func(w http.ResponseWriter, r *http.Request) error {
+		body := new(Q)
+		if _, err := read(w, r, body, complaint); err != nil {
+			return err
+		}
+		item, err := save(r, body)
+		return web.Answer(w, status, present(item), err)
+	}
+}
+
+// presentAll presents a list, which is never null.
+func presentAll[T, B any](list []T, present func(T) B) []B {
+	out := make([]B, 0, len(list))
+	for _, item := range list {
+		out = append(out, present(item))
+	}
+	return out
 }
 
 func caller(r *http.Request) *token.Claims { return token.FromContext(r.Context()) }

@@ -1,6 +1,7 @@
 package httpv2
 
 import (
+	"context"
 	"errors"
 	"net/http"
 
@@ -30,83 +31,49 @@ func (f *handlers) sender(r *http.Request) (notify.Sender, error) {
 	return s, missing(owned(err, s.ClientID, caller(r).ClientID), "Sender", id)
 }
 
-// createSender responds with the existing sender of that name, if any.
-func (f *handlers) createSender(w http.ResponseWriter, r *http.Request) error {
-	var body struct {
-		Name string `json:"name"`
-	}
-	if _, err := read(w, r, &body, invalidJSON); err != nil {
-		return err
-	}
-	if body.Name == "" {
+// senderChange is the body of POST and PUT; an omitted name is nil.
+type senderChange struct {
+	Name *string `json:"name"`
+}
+
+func (c *senderChange) apply(s *notify.Sender) error {
+	web.Set(&s.Name, c.Name)
+	if s.Name == "" {
 		return fault.New(fault.Unprocessable, "missing sender name")
 	}
-	s, err := f.Store.CreateSender(r.Context(), notify.Sender{ID: uuid.NewString(), ClientID: caller(r).ClientID,
-		Name: body.Name})
-	if err != nil {
-		return err
-	}
-	web.WriteJSON(w, http.StatusCreated, presentSender(s))
 	return nil
+}
+
+// createSender responds with the existing sender of that name, if any.
+func (f *handlers) createSender(r *http.Request, body *senderChange) (notify.Sender, error) {
+	s := notify.Sender{ID: uuid.NewString(), ClientID: caller(r).ClientID}
+	if err := body.apply(&s); err != nil {
+		return s, err
+	}
+	return f.Store.CreateSender(r.Context(), s)
 }
 
 func (f *handlers) listSenders(w http.ResponseWriter, r *http.Request) error {
 	list, err := f.Store.Senders(r.Context(), caller(r).ClientID)
-	if err != nil {
-		return err
-	}
-	out := make([]senderBody, 0, len(list))
-	for _, s := range list {
-		out = append(out, presentSender(s))
-	}
-	web.WriteJSON(w, http.StatusOK, map[string]any{"senders": out, "_links": linksOf("self", "/senders")})
-	return nil
+	return web.Answer(w, http.StatusOK,
+		map[string]any{"senders": presentAll(list, presentSender), "_links": linksOf("self", "/senders")}, err)
 }
 
-func (f *handlers) showSender(w http.ResponseWriter, r *http.Request) error {
+func (f *handlers) updateSender(r *http.Request, body *senderChange) (notify.Sender, error) {
 	s, err := f.sender(r)
-	if err != nil {
-		return err
+	if err != nil || body.Name == nil {
+		return s, err
 	}
-	web.WriteJSON(w, http.StatusOK, presentSender(s))
-	return nil
+	if err := body.apply(&s); err != nil {
+		return s, err
+	}
+	err = f.Store.UpdateSender(r.Context(), s)
+	if errors.Is(err, notify.ErrConflict) {
+		return s, fault.Wrap(err, fault.Unprocessable, "Sender with name %q already exists", s.Name)
+	}
+	return s, missing(err, "Sender", s.ID)
 }
 
-func (f *handlers) updateSender(w http.ResponseWriter, r *http.Request) error {
-	var body struct {
-		Name *string `json:"name"`
-	}
-	if _, err := read(w, r, &body, invalidJSON); err != nil {
-		return err
-	}
-	s, err := f.sender(r)
-	if err != nil {
-		return err
-	}
-	if body.Name != nil {
-		if *body.Name == "" {
-			return fault.New(fault.Unprocessable, "missing sender name")
-		}
-		s.Name = *body.Name
-		err := f.Store.UpdateSender(r.Context(), s)
-		if errors.Is(err, notify.ErrConflict) {
-			return fault.Wrap(err, fault.Unprocessable, "Sender with name %q already exists", s.Name)
-		}
-		if err != nil {
-			return missing(err, "Sender", s.ID)
-		}
-	}
-	web.WriteJSON(w, http.StatusOK, presentSender(s))
-	return nil
-}
-
-func (f *handlers) deleteSender(w http.ResponseWriter, r *http.Request) error {
-	s, err := f.sender(r)
-	if err != nil {
-		return err
-	}
-	if err := f.Store.DeleteSender(r.Context(), s.ID); err != nil {
-		return missing(err, "Sender", s.ID)
-	}
-	return noContent(w)
+func (f *handlers) deleteSender(ctx context.Context, s notify.Sender) error {
+	return missing(f.Store.DeleteSender(ctx, s.ID), "Sender", s.ID)
 }

@@ -1,8 +1,11 @@
 package httpv2
 
 import (
+	"cmp"
+	"context"
 	"encoding/json"
 	"net/http"
+	"time"
 
 	"github.com/google/uuid"
 
@@ -46,6 +49,11 @@ func (f *handlers) findTemplate(r *http.Request, id string) (notify.Template, er
 	return t, missing(owned(err, t.Owner, caller(r).ClientID), "Template", id)
 }
 
+// template returns the template of the path; a path without one means the default.
+func (f *handlers) template(r *http.Request) (notify.Template, error) {
+	return f.findTemplate(r, cmp.Or(web.Param(r, "template"), notify.DefaultTemplate))
+}
+
 // templateChange is the body of POST and PUT; omitted fields are nil.
 type templateChange struct {
 	Name     *string          `json:"name"`
@@ -55,12 +63,12 @@ type templateChange struct {
 	Metadata *json.RawMessage `json:"metadata"`
 }
 
-func (c templateChange) apply(t notify.Template) (notify.Template, error) {
-	set(&t.Name, c.Name)
-	set(&t.Text, c.Text)
-	set(&t.HTML, c.HTML)
-	set(&t.Subject, c.Subject)
-	set(&t.Metadata, c.Metadata)
+func (c *templateChange) apply(t notify.Template) (notify.Template, error) {
+	web.Set(&t.Name, c.Name)
+	web.Set(&t.Text, c.Text)
+	web.Set(&t.HTML, c.HTML)
+	web.Set(&t.Subject, c.Subject)
+	web.Set(&t.Metadata, c.Metadata)
 	if t.Subject == "" {
 		t.Subject = "{{.Subject}}"
 	}
@@ -76,89 +84,41 @@ func (c templateChange) apply(t notify.Template) (notify.Template, error) {
 	return t, template.Check(t)
 }
 
-func (f *handlers) createTemplate(w http.ResponseWriter, r *http.Request) error {
-	var body templateChange
-	if _, err := read(w, r, &body, invalidJSON); err != nil {
-		return err
-	}
-	now := f.Now()
+func (f *handlers) createTemplate(r *http.Request, body *templateChange) (notify.Template, error) {
+	now := time.Now()
 	t, err := body.apply(notify.Template{ID: uuid.NewString(), Owner: caller(r).ClientID, Created: now, Updated: now})
 	if err != nil {
-		return err
+		return t, err
 	}
 	if t.Owner == "" {
-		return fault.New(fault.Unprocessable, "The token has no client, which is required to create a template.")
+		return t, fault.New(fault.Unprocessable, "The token has no client, which is required to create a template.")
 	}
-	if err := f.Store.CreateTemplate(r.Context(), t); err != nil {
-		return err
-	}
-	web.WriteJSON(w, http.StatusCreated, presentTemplate(t))
-	return nil
+	return t, f.Store.CreateTemplate(r.Context(), t)
 }
 
 func (f *handlers) listTemplates(w http.ResponseWriter, r *http.Request) error {
 	list, err := f.Store.ListTemplates(r.Context(), caller(r).ClientID)
+	return web.Answer(w, http.StatusOK,
+		map[string]any{"templates": presentAll(list, presentTemplate), "_links": linksOf("self", "/templates")}, err)
+}
+
+func (f *handlers) updateTemplate(r *http.Request, body *templateChange) (notify.Template, error) {
+	t, err := f.template(r)
 	if err != nil {
-		return err
-	}
-	out := make([]templateBody, 0, len(list))
-	for _, t := range list {
-		out = append(out, presentTemplate(t))
-	}
-	web.WriteJSON(w, http.StatusOK, map[string]any{"templates": out, "_links": linksOf("self", "/templates")})
-	return nil
-}
-
-func (f *handlers) showTemplate(w http.ResponseWriter, r *http.Request) error {
-	t, err := f.findTemplate(r, web.Param(r, "template"))
-	if err != nil {
-		return err
-	}
-	web.WriteJSON(w, http.StatusOK, presentTemplate(t))
-	return nil
-}
-
-func (f *handlers) updateTemplate(w http.ResponseWriter, r *http.Request) error {
-	return f.change(w, r, web.Param(r, "template"))
-}
-
-func (f *handlers) updateDefault(w http.ResponseWriter, r *http.Request) error {
-	return f.change(w, r, notify.DefaultTemplate)
-}
-
-func (f *handlers) change(w http.ResponseWriter, r *http.Request, id string) error {
-	var body templateChange
-	if _, err := read(w, r, &body, "malformed JSON request"); err != nil {
-		return err
-	}
-	t, err := f.findTemplate(r, id)
-	if err != nil {
-		return err
+		return t, err
 	}
 	if t, err = body.apply(t); err != nil {
-		return err
+		return t, err
 	}
-	t.Updated = f.Now()
+	t.Updated = time.Now()
 	t.Overridden = t.ID == notify.DefaultTemplateV2
-	if err := f.Store.UpdateTemplate(r.Context(), t); err != nil {
-		return missing(err, "Template", id)
-	}
-	web.WriteJSON(w, http.StatusOK, presentTemplate(t))
-	return nil
+	return t, missing(f.Store.UpdateTemplate(r.Context(), t), "Template", shownID(t.ID))
 }
 
-func (f *handlers) deleteTemplate(w http.ResponseWriter, r *http.Request) error {
-	t, err := f.findTemplate(r, web.Param(r, "template"))
-	if err != nil {
-		return err
-	}
+func (f *handlers) deleteTemplate(ctx context.Context, t notify.Template) error {
 	if t.ID == notify.DefaultTemplateV2 {
-		return fault.New(fault.Unprocessable,
-			"The default template cannot be deleted; a client with the scope notifications.admin may change it with PUT "+
-				"/templates/default.")
+		return fault.New(fault.Unprocessable, "The default template cannot be deleted; a client with the scope "+
+			"notifications.admin may change it with PUT /templates/default.")
 	}
-	if err := f.Store.DeleteTemplate(r.Context(), t.ID); err != nil {
-		return missing(err, "Template", t.ID)
-	}
-	return noContent(w)
+	return missing(f.Store.DeleteTemplate(ctx, t.ID), "Template", t.ID)
 }

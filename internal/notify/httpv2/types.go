@@ -1,6 +1,7 @@
 package httpv2
 
 import (
+	"context"
 	"errors"
 	"net/http"
 
@@ -49,47 +50,33 @@ type typeChange struct {
 	TemplateID  *string `json:"template_id"`
 }
 
-func (c typeChange) apply(t notify.CampaignType) notify.CampaignType {
-	set(&t.Name, c.Name)
-	set(&t.Description, c.Description)
-	set(&t.Critical, c.Critical)
-	set(&t.TemplateID, c.TemplateID)
+func (c *typeChange) apply(t notify.CampaignType) notify.CampaignType {
+	web.Set(&t.Name, c.Name)
+	web.Set(&t.Description, c.Description)
+	web.Set(&t.Critical, c.Critical)
+	web.Set(&t.TemplateID, c.TemplateID)
 	return t
 }
 
-// set copies a value if it was given.
-func set[T any](to, from *T) {
-	if from != nil {
-		*to = *from
-	}
-}
-
-func (f *handlers) createType(w http.ResponseWriter, r *http.Request) error {
-	var body typeChange
-	if _, err := read(w, r, &body, invalidJSON); err != nil {
-		return err
-	}
+func (f *handlers) createType(r *http.Request, body *typeChange) (t notify.CampaignType, err error) {
 	s, err := f.sender(r)
 	if err != nil {
-		return err
+		return t, err
 	}
-	t := body.apply(notify.CampaignType{ID: uuid.NewString(), SenderID: s.ID, ClientID: s.ClientID})
+	t = body.apply(notify.CampaignType{ID: uuid.NewString(), SenderID: s.ID, ClientID: s.ClientID})
 	switch {
 	case t.Name == "":
-		return fault.New(fault.Unprocessable, "missing campaign type name")
+		return t, fault.New(fault.Unprocessable, "missing campaign type name")
 	case t.Description == "":
-		return fault.New(fault.Unprocessable, "missing campaign type description")
+		return t, fault.New(fault.Unprocessable, "missing campaign type description")
 	case t.Critical && !mayCritical(r):
-		return fault.New(fault.Forbidden, "You do not have permission to create critical campaign types")
+		return t, fault.New(fault.Forbidden, "You do not have permission to create critical campaign types")
 	}
 	if err := f.ownTemplate(r, t.TemplateID); err != nil {
-		return err
+		return t, err
 	}
-	if t, err = f.Store.CreateCampaignType(r.Context(), t); err != nil {
-		return missing(err, "Sender", s.ID)
-	}
-	web.WriteJSON(w, http.StatusCreated, presentType(t))
-	return nil
+	t, err = f.Store.CreateCampaignType(r.Context(), t)
+	return t, missing(err, "Sender", s.ID)
 }
 
 func (f *handlers) listTypes(w http.ResponseWriter, r *http.Request) error {
@@ -101,36 +88,15 @@ func (f *handlers) listTypes(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	list, err := f.Store.CampaignTypes(r.Context(), s.ID)
-	if err != nil {
-		return err
-	}
-	out := make([]typeBody, 0, len(list))
-	for _, t := range list {
-		out = append(out, presentType(t))
-	}
 	self := "/senders/" + s.ID
-	web.WriteJSON(w, http.StatusOK, map[string]any{"campaign_types": out, "_links": linksOf("self", self+"/campaign_types",
-		"sender", self)})
-	return nil
+	return web.Answer(w, http.StatusOK, map[string]any{"campaign_types": presentAll(list, presentType),
+		"_links": linksOf("self", self+"/campaign_types", "sender", self)}, err)
 }
 
-func (f *handlers) showType(w http.ResponseWriter, r *http.Request) error {
+func (f *handlers) updateType(r *http.Request, body *typeChange) (notify.CampaignType, error) {
 	t, err := f.typeOf(r)
 	if err != nil {
-		return err
-	}
-	web.WriteJSON(w, http.StatusOK, presentType(t))
-	return nil
-}
-
-func (f *handlers) updateType(w http.ResponseWriter, r *http.Request) error {
-	var body typeChange
-	if _, err := read(w, r, &body, invalidJSON); err != nil {
-		return err
-	}
-	t, err := f.typeOf(r)
-	if err != nil {
-		return err
+		return t, err
 	}
 	t = body.apply(t)
 	var problems []string
@@ -141,34 +107,23 @@ func (f *handlers) updateType(w http.ResponseWriter, r *http.Request) error {
 		problems = append(problems, "description cannot be blank")
 	}
 	if err := fault.Invalid(problems...); err != nil {
-		return err
+		return t, err
 	}
 	if t.Critical && !mayCritical(r) {
-		return fault.New(fault.Forbidden, "Forbidden: cannot update campaign type with critical flag set to true")
+		return t, fault.New(fault.Forbidden, "Forbidden: cannot update campaign type with critical flag set to true")
 	}
 	if err := f.ownTemplate(r, t.TemplateID); err != nil {
-		return err
+		return t, err
 	}
 	err = f.Store.UpdateCampaignType(r.Context(), t)
 	if errors.Is(err, notify.ErrConflict) {
-		return fault.Wrap(err, fault.Unprocessable, "Campaign type with name %q already exists", t.Name)
+		return t, fault.Wrap(err, fault.Unprocessable, "Campaign type with name %q already exists", t.Name)
 	}
-	if err != nil {
-		return missing(err, "Campaign type", t.ID)
-	}
-	web.WriteJSON(w, http.StatusOK, presentType(t))
-	return nil
+	return t, missing(err, "Campaign type", t.ID)
 }
 
-func (f *handlers) deleteType(w http.ResponseWriter, r *http.Request) error {
-	t, err := f.typeOf(r)
-	if err != nil {
-		return err
-	}
-	if err := f.Store.DeleteCampaignType(r.Context(), t.ID); err != nil {
-		return missing(err, "Campaign type", t.ID)
-	}
-	return noContent(w)
+func (f *handlers) deleteType(ctx context.Context, t notify.CampaignType) error {
+	return missing(f.Store.DeleteCampaignType(ctx, t.ID), "Campaign type", t.ID)
 }
 
 // unsubscribe unsubscribes a user from a campaign type, or subscribes again. A
@@ -201,9 +156,6 @@ func (f *handlers) unsubscribe(off bool) web.Handler {
 		err = f.Store.ChangePreferences(r.Context(), user, notify.PreferenceChange{
 			Kinds: map[notify.KindRef]bool{{KindID: t.ID}: !off},
 		})
-		if err != nil {
-			return err
-		}
-		return noContent(w)
+		return web.Answer(w, http.StatusNoContent, nil, err)
 	}
 }

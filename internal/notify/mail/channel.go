@@ -40,8 +40,6 @@ type Options struct {
 	TLS *tls.Config
 	// Tune may change settings that the URL cannot express; it may be nil.
 	Tune func(*smtp.Config)
-	// Now is the clock; nil is the real one.
-	Now func() time.Time
 }
 
 // Channel delivers by SMTP.
@@ -49,7 +47,6 @@ type Channel struct {
 	client   *smtp.Client
 	composer *compose.Composer
 	signer   *dkim.Signer
-	now      func() time.Time
 }
 
 var (
@@ -68,10 +65,7 @@ func NewChannel(o Options) (*Channel, error) {
 	if o.Tune != nil {
 		o.Tune(&config)
 	}
-	c := &Channel{now: o.Now}
-	if c.now == nil {
-		c.now = time.Now
-	}
+	c := &Channel{}
 	if c.composer, err = compose.New(o.Identity); err != nil {
 		return nil, err
 	}
@@ -117,7 +111,7 @@ func (s *source) Len() int            { return len(s.batch) }
 func (s *source) Domain(i int) string { return address.Domain(s.batch[i].To) }
 
 func (s *source) Message(i int) (*compose.Message, error) {
-	m, err := s.composer.Message(&s.batch[i], s.now())
+	m, err := s.composer.Message(&s.batch[i], time.Now())
 	if err != nil || s.signer == nil {
 		return m, err
 	}

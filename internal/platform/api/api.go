@@ -5,7 +5,6 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
-	"time"
 
 	"ingot/internal/base/token"
 	"ingot/internal/base/web"
@@ -29,32 +28,15 @@ const Version = "3.211.0"
 // Audience is the audience of tokens for this API.
 const Audience = "cloud_controller"
 
-// DashboardAudience is the audience of tokens of service dashboards, which may only
-// read the permissions of their users.
-const DashboardAudience = serviceapi.DashboardAudience
-
-// What the system implements, defined by the packages that use it.
-type (
-	Directory       = orgs.Directory
-	DirectoryUser   = orgs.DirectoryUser
-	Runtime         = apps.Runtime
-	InstanceUsage   = apps.InstanceUsage
-	MemberUsage     = apps.MemberUsage
-	MemberExit      = apps.MemberExit
-	Traffic         = apps.Traffic
-	InstanceTraffic = apps.InstanceTraffic
-	Signals         = rest.Signals
-)
-
 // Options configure the API.
 type Options struct {
 	Store     platform.Store
 	Platform  *actions.Platform
 	Services  *services.Services
-	Directory Directory
-	Runtime   Runtime
-	Traffic   Traffic // nil means that requests are not counted
-	Signals   Signals
+	Directory orgs.Directory
+	Runtime   apps.Runtime
+	Traffic   apps.Traffic // nil means that requests are not counted
+	Signals   rest.Signals
 	Blobs     builds.Blobs
 	Verifier  *token.Verifier
 	Log       *slog.Logger
@@ -90,7 +72,6 @@ type Options struct {
 	// IdentityAuthority is the certificate, as PEM, of the authority of instances'
 	// certificates; empty means that instances have none.
 	IdentityAuthority []byte
-	Now               func() time.Time
 }
 
 // API serves the v3 API.
@@ -103,9 +84,6 @@ func New(o Options) *API {
 	}
 	if o.AuthURL == nil {
 		o.AuthURL = rest.BaseURL
-	}
-	if o.Now == nil {
-		o.Now = time.Now
 	}
 	if o.MaxUpload <= 0 {
 		o.MaxUpload = builds.DefaultUpload
@@ -127,7 +105,7 @@ func (a *API) Routes(m *web.Mux) {
 	(&orgs.API{Server: server, Directory: o.Directory}).Routes(g)
 	edge.Routes(g)
 	(&apps.API{
-		Server: server, Runtime: o.Runtime, Traffic: o.Traffic, SSH: o.SSHAddress != "", Now: o.Now,
+		Server: server, Runtime: o.Runtime, Traffic: o.Traffic, SSH: o.SSHAddress != "",
 	}).Routes(g)
 	(&builds.API{
 		Server: server, Blobs: o.Blobs, InspectDroplet: o.InspectDroplet, Scratch: o.Scratch, MaxUpload: o.MaxUpload,
@@ -135,7 +113,7 @@ func (a *API) Routes(m *web.Mux) {
 	(&serviceapi.API{Server: server}).Routes(g)
 
 	old := m.Group("v2", web.FormatV2, o.Verifier).Limited(o.Limiter)
-	(&v2.API{Server: server, Runtime: o.Runtime, Now: o.Now}).Routes(old)
+	(&v2.API{Server: server, Runtime: o.Runtime}).Routes(old)
 	edge.PolicyRoutes(m.Group("network policies", web.FormatNetwork, o.Verifier))
 	edge.RouterGroupRoutes(m.Group("routing", web.FormatRouting, o.Verifier))
 }

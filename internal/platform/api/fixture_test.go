@@ -33,7 +33,9 @@ import (
 	"ingot/internal/platform"
 	"ingot/internal/platform/actions"
 	"ingot/internal/platform/api"
+	"ingot/internal/platform/api/apps"
 	"ingot/internal/platform/api/builds"
+	"ingot/internal/platform/api/orgs"
 	"ingot/internal/platform/platformdb"
 	"ingot/internal/platform/services"
 	"ingot/internal/platform/services/osb"
@@ -61,7 +63,7 @@ type fixture struct {
 	handler http.Handler
 	routes  []web.Route
 	tokens  map[string]string // signing takes a while
-	users   map[string]api.DirectoryUser
+	users   map[string]orgs.DirectoryUser
 	signals *signals
 	blobs   *blobs
 
@@ -127,7 +129,7 @@ func setupOptions(t *testing.T, dialect db.Dialect, change func(*api.Options)) *
 	d := dbtest.Migrated(t, dialect, platformdb.Migrations)
 	stored := platformdb.New(d)
 	stored.Watch(actions.Meter)
-	f := &fixture{t: t, store: stored, users: map[string]api.DirectoryUser{}, tokens: map[string]string{},
+	f := &fixture{t: t, store: stored, users: map[string]orgs.DirectoryUser{}, tokens: map[string]string{},
 		signals: &signals{}, blobs: &blobs{packages: map[string][]byte{}}}
 	announced := announcedStore{f.store, t}
 	verifier := token.NewVerifier(token.Options{Issuer: "test", Audiences: []string{"cloud_controller"},
@@ -173,8 +175,8 @@ func setupOptions(t *testing.T, dialect db.Dialect, change func(*api.Options)) *
 	return f
 }
 
-func (f *fixture) UsersByID(_ context.Context, ids []string) (map[string]api.DirectoryUser, error) {
-	out := map[string]api.DirectoryUser{}
+func (f *fixture) UsersByID(_ context.Context, ids []string) (map[string]orgs.DirectoryUser, error) {
+	out := map[string]orgs.DirectoryUser{}
 	for _, id := range ids {
 		if u, ok := f.users[id]; ok {
 			out[id] = u
@@ -183,8 +185,8 @@ func (f *fixture) UsersByID(_ context.Context, ids []string) (map[string]api.Dir
 	return out, nil
 }
 
-func (f *fixture) UsersByName(_ context.Context, names, origins []string) ([]api.DirectoryUser, error) {
-	var out []api.DirectoryUser
+func (f *fixture) UsersByName(_ context.Context, names, origins []string) ([]orgs.DirectoryUser, error) {
+	var out []orgs.DirectoryUser
 	for _, u := range f.users {
 		for _, n := range names {
 			if strings.EqualFold(n, u.UserName) && (len(origins) == 0 || slices.Contains(origins, u.Origin)) {
@@ -195,8 +197,8 @@ func (f *fixture) UsersByName(_ context.Context, names, origins []string) ([]api
 	return out, nil
 }
 
-func (f *fixture) CreateUser(_ context.Context, name, origin string) (api.DirectoryUser, error) {
-	u := api.DirectoryUser{ID: "shadow-" + name, UserName: name, Origin: origin}
+func (f *fixture) CreateUser(_ context.Context, name, origin string) (orgs.DirectoryUser, error) {
+	u := orgs.DirectoryUser{ID: "shadow-" + name, UserName: name, Origin: origin}
 	f.users[u.ID] = u
 	return u, nil
 }
@@ -207,7 +209,7 @@ func (f *fixture) ClientExists(_ context.Context, id string) (bool, error) {
 
 type runtime struct{}
 
-func (runtime) Usage(context.Context, []*platform.Instance) map[string]api.InstanceUsage { return nil }
+func (runtime) Usage(context.Context, []*platform.Instance) map[string]apps.InstanceUsage { return nil }
 
 type signals struct {
 	mu     sync.Mutex
@@ -341,7 +343,7 @@ func (f *fixture) as(user string, scopes ...string) string {
 	if len(scopes) == 0 {
 		scopes = []string{"cloud_controller.read", "cloud_controller.write"}
 	}
-	f.users[user+"-guid"] = api.DirectoryUser{ID: user + "-guid", UserName: user, Origin: "uaa"}
+	f.users[user+"-guid"] = orgs.DirectoryUser{ID: user + "-guid", UserName: user, Origin: "uaa"}
 	key := user + " " + strings.Join(scopes, " ")
 	if raw, ok := f.tokens[key]; ok {
 		return raw

@@ -64,8 +64,7 @@ func (a *API) root(w http.ResponseWriter, r *http.Request) error {
 		// Not in Cloud Foundry, where the service is an app.
 		links["notifications"] = rest.Href(a.o.NotificationsURL)
 	}
-	web.WriteJSON(w, http.StatusOK, map[string]any{"links": links})
-	return nil
+	return web.Answer(w, http.StatusOK, map[string]any{"links": links}, nil)
 }
 
 // identityAuthority returns the certificate of the authority of instances' certificates.
@@ -106,8 +105,7 @@ func (a *API) v3(w http.ResponseWriter, r *http.Request) error {
 	} {
 		links[resource] = rest.Href(v3, "/", resource)
 	}
-	web.WriteJSON(w, http.StatusOK, map[string]any{"links": links})
-	return nil
+	return web.Answer(w, http.StatusOK, map[string]any{"links": links}, nil)
 }
 
 // v2Info is the only endpoint of the v2 API. Service brokers get its URL and find the
@@ -124,8 +122,7 @@ func (a *API) v2Info(w http.ResponseWriter, r *http.Request) error {
 		body["app_ssh_endpoint"], body["app_ssh_host_key_fingerprint"], body["app_ssh_oauth_client"] = sshHref(a.o.SSHAddress,
 			rest.BaseURL(r)), a.o.SSHFingerprint, "ssh-proxy"
 	}
-	web.WriteJSON(w, http.StatusOK, body)
-	return nil
+	return web.Answer(w, http.StatusOK, body, nil)
 }
 
 // info describes the platform.

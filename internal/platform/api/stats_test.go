@@ -10,6 +10,7 @@ import (
 	"ingot/internal/base/db"
 	"ingot/internal/platform"
 	"ingot/internal/platform/api"
+	"ingot/internal/platform/api/apps"
 )
 
 // TestStatsOfVersions sees that instances of an older version never count as
@@ -72,13 +73,13 @@ func TestStatsOfVersions(t *testing.T) {
 	}
 }
 
-type traffic map[string]api.InstanceTraffic
+type traffic map[string]apps.InstanceTraffic
 
-func (t traffic) Traffic(context.Context, ...string) map[string]api.InstanceTraffic { return t }
+func (t traffic) Traffic(context.Context, ...string) map[string]apps.InstanceTraffic { return t }
 
-type usage map[string]api.InstanceUsage
+type usage map[string]apps.InstanceUsage
 
-func (u usage) Usage(context.Context, []*platform.Instance) map[string]api.InstanceUsage { return u }
+func (u usage) Usage(context.Context, []*platform.Instance) map[string]apps.InstanceUsage { return u }
 
 // TestStatsOfRequests sees what the router and the engine counted, of instances that are there
 // and of none else.
@@ -108,12 +109,12 @@ func TestStatsOfRequests(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	counted["i1"] = api.InstanceTraffic{
+	counted["i1"] = apps.InstanceTraffic{
 		Requests: 9, Active: 1, Classes: [6]int64{1, 0, 5, 0, 2, 1}, Received: 10, Sent: 2000,
 		Mean: 1234567 * time.Nanosecond, P50: time.Millisecond, P95: 2500 * time.Microsecond, P99: 5 * time.Millisecond,
 	}
-	used["i1"] = api.InstanceUsage{Time: time.Now(), CPU: 0.5, Memory: 1 << 20, LogLost: 7,
-		Members: []api.MemberUsage{{Name: "web", State: "RUNNING", Since: time.Now()}}}
+	used["i1"] = apps.InstanceUsage{Time: time.Now(), CPU: 0.5, Memory: 1 << 20, LogLost: 7,
+		Members: []apps.MemberUsage{{Name: "web", State: "RUNNING", Since: time.Now()}}}
 	for _, path := range []string{"/v3/processes/" + app + "/stats", "/v3/apps/" + app + "/processes/web/stats"} {
 		got := f.want(f.call(f.admin(), "GET", path, nil), 200)
 		for member, want := range map[string]string{

@@ -32,7 +32,6 @@ type Options struct {
 	Messages int
 	Bytes    int64
 	Log      *slog.Logger
-	Now      func() time.Time // nil is the real clock
 }
 
 // Entry is a message in the list.
@@ -53,7 +52,6 @@ type Mailbox struct {
 	bytes    int64
 	composer *compose.Composer
 	log      *slog.Logger
-	now      func() time.Time
 	cross    http.CrossOriginProtection
 
 	mu      sync.Mutex
@@ -72,7 +70,7 @@ func New(o Options) (*Mailbox, error) {
 	if err != nil {
 		return nil, err
 	}
-	m := &Mailbox{dir: o.Dir, most: o.Messages, bytes: o.Bytes, composer: composer, log: o.Log, now: o.Now}
+	m := &Mailbox{dir: o.Dir, most: o.Messages, bytes: o.Bytes, composer: composer, log: o.Log}
 	if m.most <= 0 {
 		m.most = 1000
 	}
@@ -81,9 +79,6 @@ func New(o Options) (*Mailbox, error) {
 	}
 	if m.log == nil {
 		m.log = slog.New(slog.DiscardHandler)
-	}
-	if m.now == nil {
-		m.now = time.Now
 	}
 	if err := os.MkdirAll(m.dir, 0o700); err != nil {
 		return nil, fmt.Errorf("open the mailbox: %w", err)
@@ -160,7 +155,7 @@ func (m *Mailbox) Deliver(ctx context.Context, batch []notify.Outgoing, done fun
 }
 
 func (m *Mailbox) keep(o *notify.Outgoing) notify.Result {
-	now := m.now()
+	now := time.Now()
 	text, err := m.composer.Message(o, now)
 	if err != nil {
 		return compose.Failure(err)

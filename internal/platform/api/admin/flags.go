@@ -13,8 +13,8 @@ import (
 
 func (a *API) flagRoutes(g *web.Group) {
 	g.Handle(http.MethodGet, "/v3/feature_flags", rest.Read, a.listFlags)
-	g.Handle(http.MethodGet, "/v3/feature_flags/{name}", rest.Read, a.getFlag)
-	g.Handle(http.MethodPatch, "/v3/feature_flags/{name}", rest.Admin, a.setFlag)
+	g.Handle(http.MethodGet, "/v3/feature_flags/{name}", rest.Read, rest.Viewer(a.Server, flag, getFlag))
+	g.Handle(http.MethodPatch, "/v3/feature_flags/{name}", rest.Admin, rest.Changer(a.Server, rest.Body, flag, a.setFlag))
 }
 
 type flagBody struct {
@@ -25,7 +25,7 @@ type flagBody struct {
 	Links              rest.Links `json:"links"`
 }
 
-func presentFlag(req *rest.Request, f platform.FeatureFlag) flagBody {
+func presentFlag(req *rest.Request, f *platform.FeatureFlag) flagBody {
 	b := flagBody{Name: f.Name, Enabled: f.Enabled, Links: rest.Links{"self": req.Link("/feature_flags/", f.Name)}}
 	if !f.Updated.IsZero() {
 		at := rest.Timestamp(f.Updated)
@@ -42,15 +42,13 @@ func (a *API) listFlags(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	bodies := []flagBody{}
-	err = a.Store.View(r.Context(), func(tx platform.Tx) error {
-		req := rest.NewRequest(tx, r)
-		bodies = bodies[:0]
-		all, err := rest.Flags(tx)
+	bodies, err := rest.View(a.Server, r, func(req *rest.Request) ([]flagBody, error) {
+		all, err := rest.Flags(req.Tx)
+		bodies := make([]flagBody, 0, len(all))
 		for _, f := range all {
-			bodies = append(bodies, presentFlag(req, f))
+			bodies = append(bodies, presentFlag(req, &f))
 		}
-		return err
+		return bodies, err
 	})
 	if err != nil {
 		return err
@@ -65,33 +63,24 @@ func (a *API) listFlags(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-func (a *API) getFlag(w http.ResponseWriter, r *http.Request) error {
-	return a.Show(w, r, func(req *rest.Request) (any, error) {
-		f, err := rest.Flag(req.Tx, web.Param(r, "name"))
-		return presentFlag(req, f), err
-	})
+// flag returns the feature flag of the path.
+func flag(req *rest.Request) (*platform.FeatureFlag, error) {
+	f, err := rest.Flag(req.Tx, req.Param("name"))
+	return &f, err
 }
 
-func (a *API) setFlag(w http.ResponseWriter, r *http.Request) error {
-	var body struct {
-		Enabled *bool                 `json:"enabled"`
-		Message rest.Optional[string] `json:"custom_error_message"`
-	}
-	if err := web.DecodeStrict(r, &body); err != nil {
-		return err
-	}
-	return a.Perform(w, r, http.StatusOK, func(req *rest.Request) (any, error) {
-		f, err := rest.Flag(req.Tx, web.Param(r, "name"))
-		if err != nil {
-			return nil, err
-		}
-		if body.Enabled != nil {
-			f.Enabled = *body.Enabled
-		}
-		if body.Message.Set {
-			f.CustomErrorMessage = body.Message.Value
-		}
-		err = a.Platform.SetFeatureFlag(req.Tx, &f)
-		return presentFlag(req, f), err
-	})
+func getFlag(req *rest.Request, f *platform.FeatureFlag) (any, error) {
+	return presentFlag(req, f), nil
+}
+
+type flagRequest struct {
+	Enabled *bool                 `json:"enabled"`
+	Message rest.Optional[string] `json:"custom_error_message"`
+}
+
+func (a *API) setFlag(req *rest.Request, f *platform.FeatureFlag, body *flagRequest) (any, error) {
+	web.Set(&f.Enabled, body.Enabled)
+	body.Message.Into(&f.CustomErrorMessage)
+	err := a.Platform.SetFeatureFlag(req.Tx, f)
+	return presentFlag(req, f), err
 }

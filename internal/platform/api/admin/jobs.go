@@ -9,19 +9,13 @@ import (
 )
 
 func (a *API) jobRoutes(g *web.Group) {
-	g.Handle(http.MethodGet, "/v3/jobs/{guid}", rest.Read, a.getJob)
+	g.Handle(http.MethodGet, "/v3/jobs/{guid}", rest.Read, rest.Viewer(a.Server, job, presentJob))
 }
 
-// getJob shows a job to every caller that knows its guid, which is random, as in
+// job returns a job to every caller that knows its guid, which is random, as in
 // Cloud Foundry.
-func (a *API) getJob(w http.ResponseWriter, r *http.Request) error {
-	return a.Show(w, r, func(req *rest.Request) (any, error) {
-		j, err := rest.Lookup(req.Tx.Jobs(), web.Param(r, "guid"), "Job")
-		if err != nil {
-			return nil, err
-		}
-		return presentJob(req, j), nil
-	})
+func job(req *rest.Request) (*platform.Job, error) {
+	return rest.Lookup(req.Tx.Jobs(), req.Param("guid"), "Job")
 }
 
 type jobBody struct {
@@ -37,7 +31,7 @@ type jobWarning struct {
 	Detail string `json:"detail"`
 }
 
-func presentJob(req *rest.Request, j *platform.Job) jobBody {
+func presentJob(req *rest.Request, j *platform.Job) (any, error) {
 	b := jobBody{
 		ResourceBody: rest.PresentResource(&j.Resource), Operation: j.Operation, State: j.State,
 		Errors: append([]platform.JobError{}, j.Errors...), Warnings: []jobWarning{},
@@ -49,5 +43,5 @@ func presentJob(req *rest.Request, j *platform.Job) jobBody {
 	for _, w := range j.Warnings {
 		b.Warnings = append(b.Warnings, jobWarning{w})
 	}
-	return b
+	return b, nil
 }

@@ -1,8 +1,6 @@
 package apps
 
 import (
-	"time"
-
 	"ingot/internal/base/web"
 	"ingot/internal/platform/api/rest"
 )
@@ -13,7 +11,6 @@ type API struct {
 	Runtime Runtime
 	Traffic Traffic // nil means that requests are not counted
 	SSH     bool    // there is an ssh gateway
-	Now     func() time.Time
 }
 
 // Routes registers the routes with their authorization decisions.

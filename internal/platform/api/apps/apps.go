@@ -26,36 +26,33 @@ var Apps = rest.Resource[platform.App, appBody]{
 		},
 		Orders: []string{"name", "state"}, Includes: []string{"space", "org", "space.organization"},
 	},
-	Include: includeOfApps,
-}
-
-func includeOfApps(req *rest.Request, l *listing.Request, items []*platform.App) (map[string]any, error) {
-	if len(l.Include) == 0 {
-		return nil, nil
-	}
-	return orgs.IncludePlaces(req, l, rest.GUIDsOf(items, func(app *platform.App) string { return app.SpaceGUID }))
+	Include: rest.IncludeBy(orgs.Places(func(app *platform.App) string { return app.SpaceGUID })),
 }
 
 func (a *API) appRoutes(g *web.Group) {
 	g.Handle(http.MethodGet, "/v3/apps", rest.Read, Apps.Lister(a.Server))
 	g.Handle(http.MethodGet, "/v3/app_summaries", rest.Read, appSummaries.Lister(a.Server))
-	g.Handle(http.MethodPost, "/v3/apps", rest.Write, a.createApp)
+	g.Handle(http.MethodPost, "/v3/apps", rest.Write, rest.Creator(a.Server, Apps, a.createApp))
 	g.Handle(http.MethodGet, "/v3/apps/{guid}", rest.Read, Apps.Getter(a.Server))
-	g.Handle(http.MethodPatch, "/v3/apps/{guid}", rest.Write, a.updateApp)
+	g.Handle(http.MethodPatch, "/v3/apps/{guid}", rest.Write, rest.Updater(a.Server, Apps, a.updateApp))
 	g.Handle(http.MethodDelete, "/v3/apps/{guid}", rest.Write, a.deleteApp)
 	g.Storing().Handle(http.MethodPost, "/v3/apps/{guid}/actions/start", rest.Write,
 		a.appAction(enabled(a.Platform.StartApp)))
 	g.Handle(http.MethodPost, "/v3/apps/{guid}/actions/stop", rest.Write, a.appAction(a.Platform.StopApp))
 	g.Storing().Handle(http.MethodPost, "/v3/apps/{guid}/actions/restart", rest.Write,
 		a.appAction(enabled(a.Platform.RestartApp)))
-	g.Handle(http.MethodGet, "/v3/apps/{guid}/environment_variables", rest.Read, a.getEnvironment)
-	g.Handle(http.MethodPatch, "/v3/apps/{guid}/environment_variables", rest.Write, a.setEnvironment)
-	g.Handle(http.MethodGet, "/v3/apps/{guid}/permissions", rest.Read, a.appPermissions)
-	g.Handle(http.MethodGet, "/v3/apps/{guid}/features", rest.Read, a.listAppFeatures)
-	g.Handle(http.MethodGet, "/v3/apps/{guid}/features/{name}", rest.Read, a.getAppFeature)
-	g.Handle(http.MethodPatch, "/v3/apps/{guid}/features/{name}", rest.Write, a.setAppFeature)
-	g.Handle(http.MethodGet, "/v3/apps/{guid}/ssh_enabled", rest.Read, a.sshEnabled)
-	g.Handle(http.MethodGet, "/v3/apps/{guid}/env", rest.Read, a.appEnv)
+	g.Handle(http.MethodGet, "/v3/apps/{guid}/environment_variables", rest.Read,
+		rest.Viewer(a.Server, Apps.Find, getEnvironment))
+	g.Handle(http.MethodPatch, "/v3/apps/{guid}/environment_variables", rest.Write,
+		rest.Changer(a.Server, readEnv, rest.AppFor(platform.Operate), a.setEnvironment))
+	g.Handle(http.MethodGet, "/v3/apps/{guid}/permissions", rest.Read, rest.Viewer(a.Server, Apps.Find, appPermissions))
+	g.Handle(http.MethodGet, "/v3/apps/{guid}/features", rest.Read, rest.Viewer(a.Server, Apps.Find, listAppFeatures))
+	g.Handle(http.MethodGet, "/v3/apps/{guid}/features/{name}", rest.Read,
+		rest.Viewer(a.Server, Apps.Find, getAppFeature))
+	g.Handle(http.MethodPatch, "/v3/apps/{guid}/features/{name}", rest.Write,
+		rest.Changer(a.Server, rest.ReadFeature, rest.AppFor(platform.Develop), a.setAppFeature))
+	g.Handle(http.MethodGet, "/v3/apps/{guid}/ssh_enabled", rest.Read, rest.Viewer(a.Server, Apps.Find, a.sshEnabled))
+	g.Handle(http.MethodGet, "/v3/apps/{guid}/env", rest.Read, rest.AuditedViewer(a.Server, Apps.Find, a.appEnv))
 }
 
 // LifecycleRequest is how an app is to be built, in a request.
@@ -81,9 +78,7 @@ func ApplyLifecycle(l *LifecycleRequest, to *platform.Lifecycle) {
 	if data.Buildpacks.Set {
 		to.Buildpacks = data.Buildpacks.Value
 	}
-	if data.Stack != nil {
-		to.Stack = *data.Stack
-	}
+	web.Set(&to.Stack, data.Stack)
 }
 
 type appRequest struct {
@@ -96,45 +91,39 @@ type appRequest struct {
 	} `json:"relationships"`
 }
 
-func (a *API) createApp(w http.ResponseWriter, r *http.Request) error {
-	var body appRequest
-	if err := web.DecodeStrict(r, &body); err != nil {
-		return err
-	}
+func (a *API) createApp(req *rest.Request, body *appRequest) (*platform.App, error) {
 	if body.Relationships == nil || body.Relationships.Space.Data == nil {
-		return fault.Invalid("Relationships 'relationships' must include 'space'")
+		return nil, fault.Invalid("Relationships 'relationships' must include 'space'")
 	}
 	if body.Name == nil {
-		return fault.Invalid("Name must be a string")
+		return nil, fault.Invalid("Name must be a string")
 	}
-	return rest.Answer(a.Server, w, r, Apps, http.StatusCreated, func(req *rest.Request) (*platform.App, error) {
-		space := body.Relationships.Space.Data.GUID
-		if _, err := rest.Find(req.Caller, req.Tx.Spaces(), space, "Space"); err != nil {
-			return nil, rest.NotAccessible(err, "Invalid space. Ensure that the space exists and you have access to it.")
-		}
-		if _, err := req.Caller.MayInSpace(req.Tx, space, platform.Develop); err != nil {
-			return nil, err
-		}
-		app := &platform.App{Name: *body.Name, SpaceGUID: space, Env: mergeEnv(nil, body.Environment)}
-		ApplyLifecycle(body.Lifecycle, &app.Lifecycle)
-		if app.Lifecycle.Type == platform.LifecycleDocker {
-			if err := rest.NeedEnabled(req.Tx, rest.FlagDocker); err != nil {
-				return nil, err
-			}
-		}
-		if err := body.Metadata.Apply(&app.Metadata); err != nil {
-			return nil, err
-		}
-		return app, a.Platform.CreateApp(req.Tx, req.Caller.Actor(), app)
-	})
+	space := body.Relationships.Space.Data.GUID
+	if _, err := req.SpaceNamed(space, platform.Develop); err != nil {
+		return nil, err
+	}
+	app := &platform.App{Name: *body.Name, SpaceGUID: space, Env: mergeEnv(nil, body.Environment)}
+	ApplyLifecycle(body.Lifecycle, &app.Lifecycle)
+	if err := usable(req.Tx, app); err != nil {
+		return nil, err
+	}
+	if err := body.Metadata.Apply(&app.Metadata); err != nil {
+		return nil, err
+	}
+	return app, a.Platform.CreateApp(req.Tx, req.Caller.Actor(), app)
+}
+
+// usable returns an error if the lifecycle of an app is disabled.
+func usable(tx platform.Tx, app *platform.App) error {
+	if app.Lifecycle.Type != platform.LifecycleDocker {
+		return nil
+	}
+	return rest.NeedEnabled(tx, rest.FlagDocker)
 }
 
 // mergeEnv sets variables; null removes a variable.
 func mergeEnv(env map[string]string, patch map[string]*string) map[string]string {
-	out := map[string]string{}
-	for k, v := range env {
-		out[k] = v
-	}
+	out := rest.NonNil(maps.Clone(env))
 	for k, v := range patch {
 		if v == nil {
 			delete(out, k)
@@ -145,61 +134,46 @@ func mergeEnv(env map[string]string, patch map[string]*string) map[string]string
 	return out
 }
 
-func (a *API) updateApp(w http.ResponseWriter, r *http.Request) error {
-	var body appRequest
-	if err := web.DecodeStrict(r, &body); err != nil {
-		return err
-	}
+func (a *API) updateApp(req *rest.Request, body *appRequest) (*platform.App, error) {
 	if body.Environment != nil || body.Relationships != nil {
-		return fault.Invalid("Unknown field(s): only 'name', 'lifecycle' and 'metadata' can be changed here")
+		return nil, fault.Invalid("Unknown field(s): only 'name', 'lifecycle' and 'metadata' can be changed here")
 	}
-	return rest.Answer(a.Server, w, r, Apps, http.StatusOK, func(req *rest.Request) (*platform.App, error) {
-		app, err := req.App(platform.Develop)
-		if err != nil {
+	app, err := req.App(platform.Develop)
+	if err != nil {
+		return nil, err
+	}
+	request := map[string]any{}
+	if body.Name != nil {
+		app.Name = *body.Name
+		request["name"] = *body.Name
+	}
+	if body.Lifecycle != nil {
+		if body.Lifecycle.Value.Type != "" && body.Lifecycle.Value.Type != app.Lifecycle.Type {
+			return nil, fault.Invalid("Lifecycle type cannot be changed")
+		}
+		ApplyLifecycle(body.Lifecycle, &app.Lifecycle)
+		if err := a.Platform.CheckLifecycle(req.Tx, &app.Lifecycle); err != nil {
 			return nil, err
 		}
-		request := map[string]any{}
-		if body.Name != nil {
-			app.Name = *body.Name
-			request["name"] = *body.Name
-		}
-		if body.Lifecycle != nil {
-			if body.Lifecycle.Value.Type != "" && body.Lifecycle.Value.Type != app.Lifecycle.Type {
-				return nil, fault.Invalid("Lifecycle type cannot be changed")
-			}
-			ApplyLifecycle(body.Lifecycle, &app.Lifecycle)
-			if err := a.Platform.CheckLifecycle(req.Tx, &app.Lifecycle); err != nil {
-				return nil, err
-			}
-			request["lifecycle"] = PresentLifecycle(app.Lifecycle)
-		}
-		if err := body.Metadata.Apply(&app.Metadata); err != nil {
-			return nil, err
-		}
-		return app, a.Platform.UpdateApp(req.Tx, req.Caller.Actor(), app, request)
-	})
+		request["lifecycle"] = PresentLifecycle(app.Lifecycle)
+	}
+	if err := body.Metadata.Apply(&app.Metadata); err != nil {
+		return nil, err
+	}
+	return app, a.Platform.UpdateApp(req.Tx, req.Caller.Actor(), app, request)
 }
 
 func (a *API) deleteApp(w http.ResponseWriter, r *http.Request) error {
-	guid := web.Param(r, "guid")
-	defer a.Signals.AppsChanged(guid)
-	return a.Conclude(w, r, "app.delete", func(req *rest.Request) (*platform.Job, error) {
-		app, err := req.App(platform.Develop)
-		if err != nil {
-			return nil, err
-		}
-		return a.Services.DeleteApp(req.Tx, req.Caller.Actor(), app)
-	})
+	defer a.Signals.AppsChanged(web.Param(r, "guid"))
+	return rest.JobDeleter(a.Server, "app.delete", rest.AppFor(platform.Develop), a.Services.DeleteApp)(w, r)
 }
 
 // enabled performs an action on apps whose lifecycle is enabled.
 func enabled(act func(platform.Tx, actions.Actor, *platform.App) error) func(platform.Tx, actions.Actor,
 	*platform.App) error {
 	return func(tx platform.Tx, by actions.Actor, app *platform.App) error {
-		if app.Lifecycle.Type == platform.LifecycleDocker {
-			if err := rest.NeedEnabled(tx, rest.FlagDocker); err != nil {
-				return err
-			}
+		if err := usable(tx, app); err != nil {
+			return err
 		}
 		return act(tx, by, app)
 	}
@@ -232,24 +206,14 @@ func SeesEnv(req *rest.Request, app *platform.App) error {
 	return err
 }
 
-func (a *API) envBody(req *rest.Request, app *platform.App) any {
-	env := app.Env
-	if env == nil {
-		env = map[string]string{}
-	}
+func presentEnv(req *rest.Request, app *platform.App) any {
 	self := "/apps/" + rest.Escape(app.GUID)
-	return map[string]any{"var": env, "links": rest.Links{"self": req.Link(self, "/environment_variables"),
-		"app": req.Link(self)}}
+	return map[string]any{"var": rest.NonNil(app.Env),
+		"links": rest.Links{"self": req.Link(self, "/environment_variables"), "app": req.Link(self)}}
 }
 
-func (a *API) getEnvironment(w http.ResponseWriter, r *http.Request) error {
-	return a.Show(w, r, func(req *rest.Request) (any, error) {
-		app, err := Apps.Find(req)
-		if err != nil {
-			return nil, err
-		}
-		return a.envBody(req, app), SeesEnv(req, app)
-	})
+func getEnvironment(req *rest.Request, app *platform.App) (any, error) {
+	return presentEnv(req, app), SeesEnv(req, app)
 }
 
 // readEnv decodes a patch of environment variables; null removes a variable.
@@ -266,33 +230,16 @@ func readEnv(r *http.Request) (map[string]*string, error) {
 	return body.Var, nil
 }
 
-func (a *API) setEnvironment(w http.ResponseWriter, r *http.Request) error {
-	patch, err := readEnv(r)
-	if err != nil {
-		return err
-	}
-	names := slices.Sorted(maps.Keys(patch))
-	return a.Perform(w, r, http.StatusOK, func(req *rest.Request) (any, error) {
-		app, err := req.App(platform.Operate)
-		if err != nil {
-			return nil, err
-		}
-		app.Env = mergeEnv(app.Env, patch)
-		// The names are recorded, never the values.
-		return a.envBody(req, app), a.Platform.UpdateApp(req.Tx, req.Caller.Actor(), app,
-			map[string]any{"environment_variables": names})
-	})
+func (a *API) setEnvironment(req *rest.Request, app *platform.App, patch map[string]*string) (any, error) {
+	app.Env = mergeEnv(app.Env, patch)
+	// The names are recorded, never the values.
+	return presentEnv(req, app), a.Platform.UpdateApp(req.Tx, req.Caller.Actor(), app,
+		map[string]any{"environment_variables": slices.Sorted(maps.Keys(patch))})
 }
 
-func (a *API) appPermissions(w http.ResponseWriter, r *http.Request) error {
-	return a.Show(w, r, func(req *rest.Request) (any, error) {
-		app, err := Apps.Find(req)
-		if err != nil {
-			return nil, err
-		}
-		secrets, err := req.ShowsSecrets(app.GUID)
-		return map[string]bool{"read_basic_data": true, "read_sensitive_data": secrets}, err
-	})
+func appPermissions(req *rest.Request, app *platform.App) (any, error) {
+	secrets, err := req.ShowsSecrets(app.GUID)
+	return map[string]bool{"read_basic_data": true, "read_sensitive_data": secrets}, err
 }
 
 // appFeatures are the features of apps.
@@ -312,81 +259,49 @@ func appFeature(app *platform.App, name string) (rest.Feature, error) {
 	return rest.Feature{}, fault.New(fault.NotFound, "Feature not found")
 }
 
-func (a *API) listAppFeatures(w http.ResponseWriter, r *http.Request) error {
-	return a.Show(w, r, func(req *rest.Request) (any, error) {
-		app, err := Apps.Find(req)
-		if err != nil {
-			return nil, err
-		}
-		all := []rest.Feature{}
-		for _, f := range appFeatures {
-			one, err := appFeature(app, f.name)
-			if err != nil {
-				return nil, err
-			}
-			all = append(all, one)
-		}
-		return map[string]any{"resources": all, "pagination": listing.Pagination{TotalResults: len(all), TotalPages: 1}}, nil
-	})
-}
-
-func (a *API) getAppFeature(w http.ResponseWriter, r *http.Request) error {
-	return a.Show(w, r, func(req *rest.Request) (any, error) {
-		app, err := Apps.Find(req)
-		if err != nil {
-			return nil, err
-		}
-		return appFeature(app, web.Param(r, "name"))
-	})
-}
-
-func (a *API) setAppFeature(w http.ResponseWriter, r *http.Request) error {
-	enabled, err := rest.ReadFeature(r)
-	if err != nil {
-		return err
+func listAppFeatures(_ *rest.Request, app *platform.App) (any, error) {
+	all := []rest.Feature{}
+	for _, f := range appFeatures {
+		all = append(all, rest.Feature{Name: f.name, Description: f.description, Enabled: app.HasFeature(f.name)})
 	}
-	name := web.Param(r, "name")
-	return a.Perform(w, r, http.StatusOK, func(req *rest.Request) (any, error) {
-		app, err := req.App(platform.Develop)
-		if err != nil {
-			return nil, err
-		}
-		if _, err := appFeature(app, name); err != nil {
-			return nil, err
-		}
-		if app.Features == nil {
-			app.Features = map[string]bool{}
-		}
-		app.Features[name] = enabled
-		if err := a.Platform.UpdateApp(req.Tx, req.Caller.Actor(), app, map[string]any{"feature": name,
-			"enabled": enabled}); err != nil {
-			return nil, err
-		}
-		return appFeature(app, name)
-	})
+	return map[string]any{"resources": all, "pagination": listing.Pagination{TotalResults: len(all), TotalPages: 1}}, nil
 }
 
-func (a *API) sshEnabled(w http.ResponseWriter, r *http.Request) error {
-	return a.Show(w, r, func(req *rest.Request) (any, error) {
-		app, err := Apps.Find(req)
-		if err != nil {
-			return nil, err
-		}
-		space, err := req.Tx.Spaces().Get(app.SpaceGUID)
-		if err != nil {
-			return nil, err
-		}
-		reason := ""
-		switch {
-		case !a.SSH:
-			reason = "Disabled globally"
-		case !space.SSHAllowed:
-			reason = "Disabled for space " + space.Name
-		case !app.HasFeature(platform.FeatureSSH):
-			reason = "Disabled for app"
-		}
-		return map[string]any{"enabled": reason == "", "reason": reason}, err
-	})
+func getAppFeature(req *rest.Request, app *platform.App) (any, error) {
+	return appFeature(app, req.Param("name"))
+}
+
+func (a *API) setAppFeature(req *rest.Request, app *platform.App, enabled bool) (any, error) {
+	name := req.Param("name")
+	if _, err := appFeature(app, name); err != nil {
+		return nil, err
+	}
+	if app.Features == nil {
+		app.Features = map[string]bool{}
+	}
+	app.Features[name] = enabled
+	if err := a.Platform.UpdateApp(req.Tx, req.Caller.Actor(), app, map[string]any{"feature": name,
+		"enabled": enabled}); err != nil {
+		return nil, err
+	}
+	return appFeature(app, name)
+}
+
+func (a *API) sshEnabled(req *rest.Request, app *platform.App) (any, error) {
+	space, err := req.Tx.Spaces().Get(app.SpaceGUID)
+	if err != nil {
+		return nil, err
+	}
+	reason := ""
+	switch {
+	case !a.SSH:
+		reason = "Disabled globally"
+	case !space.SSHAllowed:
+		reason = "Disabled for space " + space.Name
+	case !app.HasFeature(platform.FeatureSSH):
+		reason = "Disabled for app"
+	}
+	return map[string]any{"enabled": reason == "", "reason": reason}, err
 }
 
 type appBody struct {

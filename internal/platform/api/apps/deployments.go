@@ -26,7 +26,7 @@ func (a *API) deploymentRoutes(g *web.Group) {
 	g.Storing().Handle(http.MethodPost, "/v3/deployments", rest.Write, a.createDeployment)
 	g.Handle(http.MethodGet, "/v3/deployments/{guid}", rest.Read, deployments.Getter(a.Server))
 	g.Handle(http.MethodPatch, "/v3/deployments/{guid}", rest.Write, rest.MetadataPatcher(a.Server, deployments,
-		rest.Only(a.deploymentFor)))
+		rest.Only(deploymentFor)))
 	g.Handle(http.MethodPost, "/v3/deployments/{guid}/actions/cancel", rest.Write,
 		a.deploymentAction(a.Platform.CancelDeployment))
 	g.Handle(http.MethodPost, "/v3/deployments/{guid}/actions/continue", rest.Write,
@@ -77,9 +77,7 @@ func (o *deploymentOptions) scales() bool {
 func (b *deploymentRequest) read() (*platform.Deployment, error) {
 	d := &platform.Deployment{Strategy: platform.StrategyRolling, MaxInFlight: 1}
 	var problems []string
-	if b.Strategy != nil {
-		d.Strategy = *b.Strategy
-	}
+	web.Set(&d.Strategy, b.Strategy)
 	if d.Strategy != platform.StrategyRolling && d.Strategy != platform.StrategyCanary {
 		problems = append(problems, fmt.Sprintf("Strategy '%s' is not a supported deployment strategy", d.Strategy))
 	}
@@ -97,9 +95,7 @@ func (b *deploymentRequest) read() (*platform.Deployment, error) {
 		d.DropletGUID = b.Droplet.Value.GUID
 	}
 	if o := b.Options; o != nil {
-		if o.MaxInFlight != nil {
-			d.MaxInFlight = *o.MaxInFlight
-		}
+		web.Set(&d.MaxInFlight, o.MaxInFlight)
 		if d.MaxInFlight < 1 {
 			problems = append(problems, "Max in flight must be an integer greater than 0")
 		}
@@ -146,15 +142,15 @@ func (b *deploymentSteps) read(d *platform.Deployment) (problems []string) {
 }
 
 func (a *API) createDeployment(w http.ResponseWriter, r *http.Request) error {
-	var body deploymentRequest
-	if err := web.DecodeStrict(r, &body); err != nil {
+	body, err := rest.Body[deploymentRequest](r)
+	if err != nil {
 		return err
 	}
 	if _, err := body.read(); err != nil {
 		return err
 	}
 	appGUID := body.Relationships.App.Data.GUID
-	err := rest.Answer(a.Server, w, r, deployments, http.StatusCreated,
+	err = rest.Answer(a.Server, w, r, deployments, http.StatusCreated,
 		func(req *rest.Request) (*platform.Deployment, error) {
 			d, err := body.read()
 			if err != nil {
@@ -186,16 +182,14 @@ func (a *API) createDeployment(w http.ResponseWriter, r *http.Request) error {
 
 // deploymentFor returns the deployment of the path and its app, if the caller may
 // operate the app.
-func (a *API) deploymentFor(req *rest.Request) (*platform.Deployment, *platform.App, error) {
-	return rest.OfApp(req, deployments, func(d *platform.Deployment) string { return d.AppGUID }, platform.Operate)
-}
+var deploymentFor = rest.OfApp(deployments, func(d *platform.Deployment) string { return d.AppGUID }, platform.Operate)
 
 func (a *API) deploymentAction(act func(platform.Tx, actions.Actor, *platform.App,
 	*platform.Deployment) error) web.Handler {
 	return func(w http.ResponseWriter, r *http.Request) error {
 		var appGUID string
 		err := rest.Answer(a.Server, w, r, deployments, http.StatusOK, func(req *rest.Request) (*platform.Deployment, error) {
-			d, app, err := a.deploymentFor(req)
+			d, app, err := deploymentFor(req)
 			if err != nil {
 				return nil, err
 			}
@@ -226,13 +220,6 @@ type deploymentBody struct {
 // dropletOf returns a reference to a droplet; its guid is null if there is none.
 type dropletOf struct {
 	GUID *string `json:"guid"`
-}
-
-func presentDropletOf(guid string) dropletOf {
-	if guid == "" {
-		return dropletOf{}
-	}
-	return dropletOf{&guid}
 }
 
 type deployedShort struct {
@@ -281,7 +268,7 @@ func presentDeployment(req *rest.Request, d *platform.Deployment) deploymentBody
 	}
 	out := deploymentBody{
 		ResourceBody: rest.PresentResource(&d.Resource), Strategy: d.Strategy, Status: status, Options: options,
-		Droplet: presentDropletOf(d.DropletGUID), Previous: presentDropletOf(d.PreviousDropletGUID),
+		Droplet: dropletOf{rest.OrNull(d.DropletGUID)}, Previous: dropletOf{rest.OrNull(d.PreviousDropletGUID)},
 		NewProcesses:  []deployedShort{{d.WebGUID, platform.WebProcess}},
 		Revision:      revision,
 		Relationships: map[string]any{"app": rest.ToOne(d.AppGUID)}, Metadata: rest.PresentMetadata(&d.Metadata),

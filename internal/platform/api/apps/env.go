@@ -11,21 +11,15 @@ import (
 )
 
 // appEnv shows the environment of an app.
-func (a *API) appEnv(w http.ResponseWriter, r *http.Request) error {
-	return a.Perform(w, r, http.StatusOK, func(req *rest.Request) (any, error) {
-		app, err := Apps.Find(req)
-		if err != nil {
-			return nil, err
-		}
-		if err := SeesEnv(req, app); err != nil {
-			return nil, err
-		}
-		body, err := a.envOf(req, app)
-		if err != nil {
-			return nil, err
-		}
-		return body, a.Platform.RecordApp(req.Tx, "audit.app.environment.show", req.Caller.Actor(), app, nil)
-	})
+func (a *API) appEnv(req *rest.Request, app *platform.App) (any, error) {
+	if err := SeesEnv(req, app); err != nil {
+		return nil, err
+	}
+	body, err := a.envOf(req, app)
+	if err != nil {
+		return nil, err
+	}
+	return body, a.Platform.RecordApp(req.Tx, "audit.app.environment.show", req.Caller.Actor(), app, nil)
 }
 
 func (a *API) envOf(req *rest.Request, app *platform.App) (any, error) {
@@ -72,19 +66,22 @@ func (a *API) envOf(req *rest.Request, app *platform.App) (any, error) {
 }
 
 func (a *API) envGroupRoutes(g *web.Group) {
-	g.Handle(http.MethodGet, "/v3/environment_variable_groups/{name}", rest.Read, a.getEnvGroup)
-	g.Handle(http.MethodPatch, "/v3/environment_variable_groups/{name}", rest.Admin, a.setEnvGroup)
+	g.Handle(http.MethodGet, "/v3/environment_variable_groups/{name}", rest.Read,
+		rest.Viewer(a.Server, envGroup, getEnvGroup))
+	g.Handle(http.MethodPatch, "/v3/environment_variable_groups/{name}", rest.Admin,
+		rest.Changer(a.Server, readEnv, envGroup, a.setEnvGroup))
 }
 
-func envGroup(req *rest.Request) (platform.EnvGroup, error) {
-	name := web.Param(req.HTTP, "name")
+func envGroup(req *rest.Request) (*platform.EnvGroup, error) {
+	name := req.Param("name")
 	if name != "running" && name != "staging" {
-		return platform.EnvGroup{}, fault.New(fault.NotFound, "Environment variable group not found")
+		return nil, fault.New(fault.NotFound, "Environment variable group not found")
 	}
-	return req.Tx.EnvGroup(name)
+	group, err := req.Tx.EnvGroup(name)
+	return &group, err
 }
 
-func presentEnvGroup(req *rest.Request, g platform.EnvGroup) any {
+func getEnvGroup(req *rest.Request, g *platform.EnvGroup) (any, error) {
 	var updated *string
 	if !g.Updated.IsZero() {
 		at := rest.Timestamp(g.Updated)
@@ -93,28 +90,13 @@ func presentEnvGroup(req *rest.Request, g platform.EnvGroup) any {
 	return map[string]any{
 		"name": g.Name, "var": rest.NonNil(g.Var), "updated_at": updated,
 		"links": rest.Links{"self": req.Link("/environment_variable_groups/", g.Name)},
-	}
+	}, nil
 }
 
-func (a *API) getEnvGroup(w http.ResponseWriter, r *http.Request) error {
-	return a.Show(w, r, func(req *rest.Request) (any, error) {
-		g, err := envGroup(req)
-		return presentEnvGroup(req, g), err
-	})
-}
-
-func (a *API) setEnvGroup(w http.ResponseWriter, r *http.Request) error {
-	patch, err := readEnv(r)
-	if err != nil {
-		return err
+func (a *API) setEnvGroup(req *rest.Request, g *platform.EnvGroup, patch map[string]*string) (any, error) {
+	g.Name, g.Var = req.Param("name"), mergeEnv(g.Var, patch)
+	if err := a.Platform.SetEnvGroup(req.Tx, g); err != nil {
+		return nil, err
 	}
-	return a.Perform(w, r, http.StatusOK, func(req *rest.Request) (any, error) {
-		g, err := envGroup(req)
-		if err != nil {
-			return nil, err
-		}
-		g.Name, g.Var = web.Param(r, "name"), mergeEnv(g.Var, patch)
-		err = a.Platform.SetEnvGroup(req.Tx, &g)
-		return presentEnvGroup(req, g), err
-	})
+	return getEnvGroup(req, g)
 }

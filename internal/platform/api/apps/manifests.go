@@ -32,17 +32,15 @@ func (a *API) readManifest(r *http.Request) (*manifest.Manifest, error) {
 	if err != nil {
 		return nil, err
 	}
-	var rules []manifest.Rule
-	err = a.Store.View(r.Context(), func(tx platform.Tx) error {
-		rules = nil
-		hash, err := rest.FlagOn(tx, rest.FlagHashRouting)
-		if hash {
-			rules = append(rules, manifest.HashRouting)
-		}
-		return err
+	hash, err := rest.View(a.Server, r, func(req *rest.Request) (bool, error) {
+		return rest.FlagOn(req.Tx, rest.FlagHashRouting)
 	})
 	if err != nil {
 		return nil, err
+	}
+	var rules []manifest.Rule
+	if hash {
+		rules = append(rules, manifest.HashRouting)
 	}
 	return manifest.Parse(text, rules...)
 }
@@ -194,39 +192,30 @@ func (a *API) diffManifest(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	var changes []manifest.Change
-	err = a.Store.View(r.Context(), func(tx platform.Tx) error {
-		space, err := rest.NewRequest(tx, r).Space(platform.Develop)
+	changes, err := rest.View(a.Server, r, func(req *rest.Request) ([]manifest.Change, error) {
+		space, err := req.Space(platform.Develop)
 		if err != nil {
-			return err
+			return nil, err
 		}
-		changes, err = manifest.Diff(tx, space, m)
-		return err
+		return manifest.Diff(req.Tx, space, m)
 	})
-	if err != nil {
-		return err
-	}
-	web.WriteJSON(w, http.StatusCreated, map[string]any{"diff": changes})
-	return nil
+	return web.Answer(w, http.StatusCreated, map[string]any{"diff": changes}, err)
 }
 
 func (a *API) getManifest(w http.ResponseWriter, r *http.Request) error {
-	var text []byte
-	err := a.Store.View(r.Context(), func(tx platform.Tx) error {
-		req := rest.NewRequest(tx, r)
+	text, err := rest.View(a.Server, r, func(req *rest.Request) ([]byte, error) {
 		app, err := Apps.Find(req)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		show, err := req.ShowsSecrets(app.GUID)
 		if err == nil && !show {
 			err = platform.Forbidden()
 		}
 		if err != nil {
-			return err
+			return nil, err
 		}
-		text, err = manifest.Of(tx, app)
-		return err
+		return manifest.Of(req.Tx, app)
 	})
 	if err != nil {
 		return err

@@ -12,9 +12,18 @@ import (
 	"ingot/internal/platform/api/rest"
 )
 
-func (a *API) processes() rest.Resource[platform.Process, processBody] {
+// processes presents lists, which more users can read: commands are hidden. process presents a
+// single one.
+var (
+	processes = processesShownBy(presentProcesses)
+	process   = processesShownBy(presentProcessesWhole)
+)
+
+func processesShownBy(
+	present func(*rest.Request, []*platform.Process) ([]processBody, error),
+) rest.Resource[platform.Process, processBody] {
 	return rest.Resource[platform.Process, processBody]{
-		Noun: "Process", Repo: platform.Tx.Processes, Present: a.presentProcesses,
+		Noun: "Process", Repo: platform.Tx.Processes, Present: present,
 		List: listing.Params{
 			Filters: listing.Filters{
 				"types": listing.Text("type"), "app_guids": listing.Text("app_guid"), "space_guids": listing.Text("space_guid"),
@@ -26,24 +35,23 @@ func (a *API) processes() rest.Resource[platform.Process, processBody] {
 }
 
 func (a *API) processRoutes(g *web.Group) {
-	single := a.processes()
-	single.Present = a.presentProcessesWhole
-	g.Handle(http.MethodGet, "/v3/processes", rest.Read, a.processes().Lister(a.Server))
-	g.Handle(http.MethodGet, "/v3/apps/{guid}/processes", rest.Read, rest.ListerOf(a.Server, a.processes(),
+	g.Handle(http.MethodGet, "/v3/processes", rest.Read, processes.Lister(a.Server))
+	g.Handle(http.MethodGet, "/v3/apps/{guid}/processes", rest.Read, rest.ListerOf(a.Server, processes,
 		platform.Tx.Apps, "App", "app_guid"))
 	// Every endpoint of a process has two paths: by its guid, and by app and type.
 	for _, at := range []string{"/v3/processes/{guid}", "/v3/apps/{guid}/processes/{type}"} {
-		g.Handle(http.MethodGet, at, rest.Read, single.GetterBy(a.Server, a.processOf))
-		g.Handle(http.MethodPatch, at, rest.Write, a.updateProcess)
+		g.Handle(http.MethodGet, at, rest.Read, process.GetterBy(a.Server, processOf))
+		g.Handle(http.MethodPatch, at, rest.Write, rest.Updater(a.Server, process, a.updateProcess))
 		g.Handle(http.MethodPost, at+"/actions/scale", rest.Write, a.scaleProcess)
 		g.Handle(http.MethodGet, at+"/stats", rest.Read, a.processStats)
-		g.Handle(http.MethodGet, at+"/process_instances", rest.Read, a.processInstances)
+		g.Handle(http.MethodGet, at+"/process_instances", rest.Read,
+			rest.Viewer(a.Server, processOf, processInstances))
 		g.Handle(http.MethodDelete, at+"/instances/{index}", rest.Write, a.restartInstance)
 	}
 }
 
 // processOf returns the process of either path.
-func (a *API) processOf(req *rest.Request) (*platform.Process, error) {
+func processOf(req *rest.Request) (*platform.Process, error) {
 	guid, kind := web.Param(req.HTTP, "guid"), web.Param(req.HTTP, "type")
 	if kind == "" {
 		return rest.Find(req.Caller, req.Tx.Processes(), guid, "Process")
@@ -59,8 +67,8 @@ func (a *API) processOf(req *rest.Request) (*platform.Process, error) {
 	return process, err
 }
 
-func (a *API) processFor(req *rest.Request, action platform.Action) (*platform.Process, *platform.App, error) {
-	process, err := a.processOf(req)
+func processFor(req *rest.Request, action platform.Action) (*platform.Process, *platform.App, error) {
+	process, err := processOf(req)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -120,61 +128,52 @@ func (b *checkRequest) apply(h *platform.HealthCheck) error {
 	return nil
 }
 
-func (a *API) updateProcess(w http.ResponseWriter, r *http.Request) error {
-	var body struct {
-		Command   rest.Optional[string]          `json:"command"`
-		User      rest.Optional[string]          `json:"user"`
-		Health    rest.Loose[checkRequest]       `json:"health_check"`
-		Readiness rest.Loose[checkRequest]       `json:"readiness_health_check"`
-		OnChange  rest.Optional[string]          `json:"on_credentials"`
-		MinHealth rest.Optional[rest.Whole[int]] `json:"min_healthy_time"`
-		Metadata  *actions.MetadataPatch         `json:"metadata"`
+type processRequest struct {
+	Command   rest.Optional[string]          `json:"command"`
+	User      rest.Optional[string]          `json:"user"`
+	Health    rest.Loose[checkRequest]       `json:"health_check"`
+	Readiness rest.Loose[checkRequest]       `json:"readiness_health_check"`
+	OnChange  rest.Optional[string]          `json:"on_credentials"`
+	MinHealth rest.Optional[rest.Whole[int]] `json:"min_healthy_time"`
+	Metadata  *actions.MetadataPatch         `json:"metadata"`
+}
+
+func (a *API) updateProcess(req *rest.Request, body *processRequest) (*platform.Process, error) {
+	// A command is code, so space supporters may not set it.
+	process, app, err := processFor(req, platform.Develop)
+	if err != nil {
+		return nil, err
 	}
-	if err := web.DecodeStrict(r, &body); err != nil {
-		return err
+	request := map[string]any{}
+	if body.Command.Into(&process.Command) {
+		if process.Command == "" && body.Command.Given {
+			return nil, fault.Invalid("Command must be between 1 and 4096 characters")
+		}
+		request["command"] = rest.Hidden
 	}
-	single := a.processes()
-	single.Present = a.presentProcessesWhole
-	return rest.Answer(a.Server, w, r, single, http.StatusOK, func(req *rest.Request) (*platform.Process, error) {
-		// A command is code, so space supporters may not set it.
-		process, app, err := a.processFor(req, platform.Develop)
-		if err != nil {
-			return nil, err
+	if body.User.Into(&process.User) {
+		request["user"] = process.User
+	}
+	if body.OnChange.Into(&process.OnCredentials) {
+		request["on_credentials"] = process.OnCredentials
+	}
+	if body.MinHealth.Set {
+		process.MinHealthy = nil
+		if body.MinHealth.Given {
+			process.MinHealthy = &body.MinHealth.Value.Value
 		}
-		request := map[string]any{}
-		if body.Command.Set {
-			if body.Command.Value == "" && body.Command.Given {
-				return nil, fault.Invalid("Command must be between 1 and 4096 characters")
-			}
-			process.Command = body.Command.Value
-			request["command"] = rest.Hidden
-		}
-		if body.User.Set {
-			process.User = body.User.Value
-			request["user"] = body.User.Value
-		}
-		if body.OnChange.Set {
-			process.OnCredentials = body.OnChange.Value
-			request["on_credentials"] = body.OnChange.Value
-		}
-		if body.MinHealth.Set {
-			process.MinHealthy = nil
-			if body.MinHealth.Given {
-				process.MinHealthy = &body.MinHealth.Value.Value
-			}
-			request["min_healthy_time"] = process.MinHealthy
-		}
-		if err := body.Health.Value.apply(&process.Health); err != nil {
-			return nil, err
-		}
-		if err := body.Readiness.Value.apply(&process.Readiness); err != nil {
-			return nil, err
-		}
-		if err := body.Metadata.Apply(&process.Metadata); err != nil {
-			return nil, err
-		}
-		return process, a.Platform.UpdateProcess(req.Tx, req.Caller.Actor(), app, process, request)
-	})
+		request["min_healthy_time"] = process.MinHealthy
+	}
+	if err := body.Health.Value.apply(&process.Health); err != nil {
+		return nil, err
+	}
+	if err := body.Readiness.Value.apply(&process.Readiness); err != nil {
+		return nil, err
+	}
+	if err := body.Metadata.Apply(&process.Metadata); err != nil {
+		return nil, err
+	}
+	return process, a.Platform.UpdateProcess(req.Tx, req.Caller.Actor(), app, process, request)
 }
 
 func (a *API) scaleProcess(w http.ResponseWriter, r *http.Request) error {
@@ -188,9 +187,9 @@ func (a *API) scaleProcess(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	var appGUID string
-	err := rest.Answer(a.Server, w, r, a.processes(), http.StatusAccepted,
+	err := rest.Answer(a.Server, w, r, processes, http.StatusAccepted,
 		func(req *rest.Request) (*platform.Process, error) {
-			process, app, err := a.processFor(req, platform.Operate)
+			process, app, err := processFor(req, platform.Operate)
 			if err != nil {
 				return nil, err
 			}
@@ -251,8 +250,8 @@ func presentCheck(h platform.HealthCheck, startup bool) checkBody {
 }
 
 // presentProcesses presents lists.
-func (a *API) presentProcesses(req *rest.Request, items []*platform.Process) ([]processBody, error) {
-	out, err := a.presentProcessesBare(req, items)
+func presentProcesses(req *rest.Request, items []*platform.Process) ([]processBody, error) {
+	out, err := presentProcessesBare(req, items)
 	for i := range out {
 		if items[i].Command != "" {
 			out[i].Command = rest.OrNull(rest.HiddenInLists)
@@ -262,13 +261,13 @@ func (a *API) presentProcesses(req *rest.Request, items []*platform.Process) ([]
 }
 
 // presentProcessesBare omits the commands. It embeds what the request asks for.
-func (a *API) presentProcessesBare(req *rest.Request, items []*platform.Process) ([]processBody, error) {
-	spaces, err := spacesOf(req, items)
+func presentProcessesBare(req *rest.Request, items []*platform.Process) ([]processBody, error) {
+	apps, err := appsOf(req, items)
 	if err != nil {
 		return nil, err
 	}
 	out := rest.PresentAll(items, func(process *platform.Process) processBody {
-		return presentProcess(req, process, spaces[process.AppGUID])
+		return presentProcess(req, process, apps[process.AppGUID].SpaceGUID)
 	})
 	if req.HTTP.Method != http.MethodGet || !slices.Contains(listing.SplitValues(req.HTTP.URL.Query().Get("embed")),
 		embedInstances) {
@@ -290,8 +289,8 @@ const embedInstances = "process_instances"
 
 // presentProcessesWhole shows commands; if the user has set none, that of the
 // droplet.
-func (a *API) presentProcessesWhole(req *rest.Request, items []*platform.Process) ([]processBody, error) {
-	out, err := a.presentProcessesBare(req, items)
+func presentProcessesWhole(req *rest.Request, items []*platform.Process) ([]processBody, error) {
+	out, err := presentProcessesBare(req, items)
 	if err != nil {
 		return nil, err
 	}
@@ -328,15 +327,13 @@ func commandOf(tx platform.Tx, process *platform.Process) (string, error) {
 	return d.ProcessTypes[process.Type], nil
 }
 
-// spacesOf returns the spaces of a page of processes by app.
-func spacesOf(req *rest.Request, items []*platform.Process) (map[string]string, error) {
-	apps, _, err := req.Tx.Apps().
-		List(platform.Query{Where: []platform.Cond{
-			platform.InStrings("guid", rest.GUIDsOf(items, func(p *platform.Process) string { return p.AppGUID }))},
-			WithoutSecrets: true})
-	out := map[string]string{}
+// appsOf returns the apps of processes by guid, without secrets. Apps that do not exist are zero.
+func appsOf(req *rest.Request, items []*platform.Process) (map[string]platform.App, error) {
+	apps, _, err := req.Tx.Apps().List(platform.Query{WithoutSecrets: true, Where: []platform.Cond{
+		platform.InStrings("guid", rest.GUIDsOf(items, func(p *platform.Process) string { return p.AppGUID }))}})
+	out := map[string]platform.App{}
 	for _, app := range apps {
-		out[app.GUID] = app.SpaceGUID
+		out[app.GUID] = *app
 	}
 	return out, err
 }

@@ -22,8 +22,9 @@ func (a *API) revisionRoutes(g *web.Group) {
 		revisions.ListerWhere(a.Server, deployedRevisions))
 	g.Handle(http.MethodGet, "/v3/revisions/{guid}", rest.Read, revisions.Getter(a.Server))
 	g.Handle(http.MethodPatch, "/v3/revisions/{guid}", rest.Write, rest.MetadataPatcher(a.Server, revisions,
-		a.revisionToChange))
-	g.Handle(http.MethodGet, "/v3/revisions/{guid}/environment_variables", rest.Read, a.revisionEnvironment)
+		rest.Only(revisionFor)))
+	g.Handle(http.MethodGet, "/v3/revisions/{guid}/environment_variables", rest.Read,
+		rest.AuditedViewer(a.Server, revisions.Find, a.revisionEnvironment))
 }
 
 // deployedRevisions are the revisions that processes of a started app run.
@@ -35,34 +36,21 @@ func deployedRevisions(req *rest.Request) ([]platform.Cond, error) {
 	return []platform.Cond{platform.In("app_guid", app.GUID), platform.In("deployed", true)}, nil
 }
 
-func (a *API) revisionToChange(req *rest.Request) (*platform.Revision, error) {
-	r, err := revisions.Find(req)
-	if err != nil {
-		return nil, err
-	}
-	_, err = req.AppNamed(r.AppGUID, platform.Develop)
-	return r, err
-}
+var revisionFor = rest.OfApp(revisions, func(r *platform.Revision) string { return r.AppGUID }, platform.Develop)
 
 // revisionEnvironment shows the environment of a revision to those who may read
 // secrets, and records that.
-func (a *API) revisionEnvironment(w http.ResponseWriter, r *http.Request) error {
-	return a.Perform(w, r, http.StatusOK, func(req *rest.Request) (any, error) {
-		revision, err := revisions.Find(req)
-		if err != nil {
-			return nil, err
-		}
-		app, err := req.AppNamed(revision.AppGUID, platform.ReadSecrets)
-		if err != nil {
-			return nil, err
-		}
-		self := "/revisions/" + rest.Escape(revision.GUID)
-		return map[string]any{
-			"var": rest.NonNil(revision.Env),
-			"links": rest.Links{"self": req.Link(self, "/environment_variables"), "revision": req.Link(self),
-				"app": req.Link("/apps/", rest.Escape(app.GUID))},
-		}, a.Platform.RevisionEnvironmentShown(req.Tx, req.Caller.Actor(), app, revision)
-	})
+func (a *API) revisionEnvironment(req *rest.Request, revision *platform.Revision) (any, error) {
+	app, err := req.AppNamed(revision.AppGUID, platform.ReadSecrets)
+	if err != nil {
+		return nil, err
+	}
+	self := "/revisions/" + rest.Escape(revision.GUID)
+	return map[string]any{
+		"var": rest.NonNil(revision.Env),
+		"links": rest.Links{"self": req.Link(self, "/environment_variables"), "revision": req.Link(self),
+			"app": req.Link("/apps/", rest.Escape(app.GUID))},
+	}, a.Platform.RevisionEnvironmentShown(req.Tx, req.Caller.Actor(), app, revision)
 }
 
 type revisionBody struct {

@@ -21,7 +21,7 @@ func (a *API) sidecarRoutes(g *web.Group) {
 	g.Handle(http.MethodPost, "/v3/apps/{guid}/sidecars", rest.Write, a.saveSidecar(http.StatusCreated, newSidecar))
 	g.Handle(http.MethodGet, "/v3/processes/{guid}/sidecars", rest.Read, a.processSidecars)
 	g.Handle(http.MethodGet, "/v3/sidecars/{guid}", rest.Read, sidecars.Getter(a.Server))
-	g.Handle(http.MethodPatch, "/v3/sidecars/{guid}", rest.Write, a.saveSidecar(http.StatusOK, a.sidecarFor))
+	g.Handle(http.MethodPatch, "/v3/sidecars/{guid}", rest.Write, a.saveSidecar(http.StatusOK, sidecarFor))
 	g.Handle(http.MethodDelete, "/v3/sidecars/{guid}", rest.Write, a.deleteSidecar)
 }
 
@@ -52,12 +52,8 @@ type sidecarRequest struct {
 }
 
 func (b *sidecarRequest) apply(s *platform.Sidecar) {
-	if b.Name != nil {
-		s.Name = *b.Name
-	}
-	if b.Command != nil {
-		s.Command = *b.Command
-	}
+	web.Set(&s.Name, b.Name)
+	web.Set(&s.Command, b.Command)
 	if b.ProcessTypes != nil {
 		s.ProcessTypes = slices.Clone(b.ProcessTypes)
 	}
@@ -84,8 +80,8 @@ func (a *API) saveSidecar(
 	status int, find func(*rest.Request) (*platform.Sidecar, *platform.App, error),
 ) web.Handler {
 	return func(w http.ResponseWriter, r *http.Request) error {
-		var body sidecarRequest
-		if err := web.DecodeStrict(r, &body); err != nil {
+		body, err := rest.Body[sidecarRequest](r)
+		if err != nil {
 			return err
 		}
 		var warning string
@@ -133,17 +129,11 @@ func SidecarWarning(tx platform.Tx, l platform.Lifecycle, sidecars ...*platform.
 	return platform.SidecarWarning(l.Buildpacks, platform.CustomBuildpack(l.Buildpacks, l.Stack, installed), list), nil
 }
 
-func (a *API) sidecarFor(req *rest.Request) (*platform.Sidecar, *platform.App, error) {
-	return rest.OfApp(req, sidecars, func(s *platform.Sidecar) string { return s.AppGUID }, platform.Develop)
-}
+var sidecarFor = rest.OfApp(sidecars, func(s *platform.Sidecar) string { return s.AppGUID }, platform.Develop)
 
 func (a *API) deleteSidecar(w http.ResponseWriter, r *http.Request) error {
 	return a.Perform(w, r, http.StatusNoContent, func(req *rest.Request) (any, error) {
-		s, app, err := a.sidecarFor(req)
-		if err != nil {
-			return nil, err
-		}
-		return nil, a.Platform.DeleteSidecar(req.Tx, req.Caller.Actor(), app, s)
+		return rest.Acted(sidecarFor, a.Platform.DeleteSidecar)(req)
 	})
 }
 

@@ -51,62 +51,47 @@ func RunningOf(req *rest.Request, items []*platform.Process) (map[string][]runni
 // changedAt returns when each process or its app was last changed: since then instances that
 // do not exist are missing.
 func changedAt(req *rest.Request, items []*platform.Process) (map[string]time.Time, error) {
-	apps, _, err := req.Tx.Apps().
-		List(platform.Query{Where: []platform.Cond{
-			platform.InStrings("guid", rest.GUIDsOf(items, func(p *platform.Process) string { return p.AppGUID }))},
-			WithoutSecrets: true})
-	byApp, out := map[string]time.Time{}, map[string]time.Time{}
-	for _, app := range apps {
-		byApp[app.GUID] = app.Updated
-	}
+	apps, err := appsOf(req, items)
+	out := map[string]time.Time{}
 	for _, process := range items {
-		out[process.GUID] = slices.MaxFunc([]time.Time{process.Created, process.Updated, byApp[process.AppGUID]},
+		out[process.GUID] = slices.MaxFunc([]time.Time{process.Created, process.Updated, apps[process.AppGUID].Updated},
 			time.Time.Compare)
 	}
 	return out, err
 }
 
 // Seconds returns the whole seconds since a time; 0 without one.
-func Seconds(now, since time.Time) int64 {
+func Seconds(since time.Time) int64 {
 	if since.IsZero() {
 		return 0
 	}
-	return int64(max(0, now.Sub(since)) / time.Second)
+	return int64(max(0, time.Since(since)) / time.Second)
 }
 
-func (a *API) processInstances(w http.ResponseWriter, r *http.Request) error {
-	return a.Show(w, r, func(req *rest.Request) (any, error) {
-		process, err := a.processOf(req)
-		if err != nil {
-			return nil, err
-		}
-		rows, err := RunningOf(req, []*platform.Process{process})
-		list := rows[process.GUID]
-		if list == nil {
-			list = []runningBody{}
-		}
-		return map[string]any{"resources": list, "links": rest.Links{"self": rest.Href(req.Base, r.URL.Path),
-			"process": req.Link("/processes/", rest.Escape(process.GUID))}}, err
-	})
+func processInstances(req *rest.Request, process *platform.Process) (any, error) {
+	rows, err := RunningOf(req, []*platform.Process{process})
+	list := rows[process.GUID]
+	if list == nil {
+		list = []runningBody{}
+	}
+	return map[string]any{"resources": list, "links": rest.Links{"self": rest.Href(req.Base, req.HTTP.URL.Path),
+		"process": req.Link("/processes/", rest.Escape(process.GUID))}}, err
 }
 
 // processStats shows one row for each desired instance, running or not, because cf
 // counts the rows.
 func (a *API) processStats(w http.ResponseWriter, r *http.Request) error {
 	var process *platform.Process
-	var rows []*platform.Instance
 	var segment *string
-	err := a.Store.View(r.Context(), func(tx platform.Tx) (err error) {
-		req := rest.NewRequest(tx, r)
-		if process, err = a.processOf(req); err != nil {
-			return err
+	rows, err := rest.View(a.Server, r, func(req *rest.Request) (rows []*platform.Instance, err error) {
+		if process, err = processOf(req); err != nil {
+			return nil, err
 		}
-		if segment, err = segmentFor(tx, process.AppGUID); err != nil {
-			return err
+		if segment, err = segmentFor(req.Tx, process.AppGUID); err != nil {
+			return nil, err
 		}
-		all, err := actions.InstancesOf(tx, []*platform.Process{process})
-		rows = all[process.GUID]
-		return err
+		all, err := actions.InstancesOf(req.Tx, []*platform.Process{process})
+		return all[process.GUID], err
 	})
 	if err != nil {
 		return err
@@ -127,8 +112,7 @@ func (a *API) processStats(w http.ResponseWriter, r *http.Request) error {
 		b["isolation_segment"] = segment
 		out = append(out, b)
 	}
-	web.WriteJSON(w, http.StatusOK, map[string]any{"resources": out})
-	return nil
+	return web.Answer(w, http.StatusOK, map[string]any{"resources": out}, nil)
 }
 
 func (a *API) statsRow(process *platform.Process, index int, row *platform.Instance, usage map[string]InstanceUsage,
@@ -141,7 +125,7 @@ func (a *API) statsRow(process *platform.Process, index int, row *platform.Insta
 	}
 	b["state"], b["details"] = row.State, rest.OrNull(row.Details)
 	if row.State == platform.InstanceDown || row.State == platform.InstanceCrashed {
-		b["uptime"] = Seconds(a.Now(), row.Since)
+		b["uptime"] = Seconds(row.Since)
 		if row.State == platform.InstanceDown {
 			return b
 		}
@@ -166,7 +150,7 @@ func (a *API) statsRow(process *platform.Process, index int, row *platform.Insta
 	for k, v := range map[string]any{
 		"instance_guid": row.GUID, "routable": row.State == platform.InstanceRunning && row.Ready, "host": row.Host,
 		"instance_internal_ip": row.InternalIP,
-		"uptime":               Seconds(a.Now(), row.Since), "mem_quota": int64(process.MemoryMB) << 20,
+		"uptime":               Seconds(row.Since), "mem_quota": int64(process.MemoryMB) << 20,
 		"disk_quota":     int64(process.DiskMB) << 20,
 		"log_rate_limit": process.LogRate, "fds_quota": actions.DefaultFiles, "instance_ports": ports, "usage": used,
 	} {
@@ -199,22 +183,17 @@ func (a *API) restartInstance(w http.ResponseWriter, r *http.Request) error {
 	if err != nil || index < 0 {
 		return fault.New(fault.NotFound, "Instance not found")
 	}
-	appGUID := ""
-	err = a.Store.Update(r.Context(), func(tx platform.Tx) error {
-		req := rest.NewRequest(tx, r)
-		process, app, err := a.processFor(req, platform.Operate)
+	appGUID, err := rest.Update(a.Server, r, func(req *rest.Request) (string, error) {
+		process, app, err := processFor(req, platform.Operate)
 		if err != nil {
-			return err
+			return "", err
 		}
-		appGUID = app.GUID
-		return a.Platform.RestartInstance(tx, req.Caller.Actor(), app, process, index)
+		return app.GUID, a.Platform.RestartInstance(req.Tx, req.Caller.Actor(), app, process, index)
 	})
-	if err != nil {
-		return err
+	if err == nil {
+		a.Signals.AppsChanged(appGUID)
 	}
-	a.Signals.AppsChanged(appGUID)
-	w.WriteHeader(http.StatusNoContent)
-	return nil
+	return web.Answer(w, http.StatusNoContent, nil, err)
 }
 
 // segmentFor returns the name of the isolation segment of an app's instances, nil for

@@ -39,9 +39,7 @@ func (a *API) taskRoutes(g *web.Group) {
 	g.Handle(http.MethodGet, "/v3/tasks", rest.Read, tasks.Lister(a.Server))
 	g.Handle(http.MethodGet, "/v3/tasks/{guid}", rest.Read, tasksWhole.Getter(a.Server))
 	g.Handle(http.MethodPatch, "/v3/tasks/{guid}", rest.Write, rest.MetadataPatcher(a.Server, tasksWhole,
-		rest.Only(func(req *rest.Request) (*platform.Task, *platform.App, error) {
-			return a.taskFor(req, platform.Develop)
-		})))
+		rest.Only(taskFor(platform.Develop))))
 	g.Handle(http.MethodGet, "/v3/apps/{guid}/tasks", rest.Read, rest.ListerOf(a.Server, tasksOfApp, platform.Tx.Apps,
 		"App", "app_guid"))
 	g.Storing().Handle(http.MethodPost, "/v3/apps/{guid}/tasks", rest.Write, a.createTask)
@@ -139,35 +137,22 @@ func (a *API) taskOf(req *rest.Request, app *platform.App, body *taskRequest) (*
 		}
 		task.MemoryMB, task.DiskMB, task.LogRate = process.MemoryMB, process.DiskMB, process.LogRate
 	}
-	if body.Command != nil {
-		task.Command = *body.Command
-	}
-	if body.MemoryMB != nil {
-		task.MemoryMB = body.MemoryMB.Value
-	}
-	if body.DiskMB != nil {
-		task.DiskMB = body.DiskMB.Value
-	}
-	if body.LogRate != nil {
-		task.LogRate = body.LogRate.Value
-	}
+	web.Set(&task.Command, body.Command)
+	web.Set(&task.MemoryMB, body.MemoryMB.Get())
+	web.Set(&task.DiskMB, body.DiskMB.Get())
+	web.Set(&task.LogRate, body.LogRate.Get())
 	return task, body.Metadata.Apply(&task.Metadata)
 }
 
 // taskFor returns the task of the path and its app if the caller may perform the
 // action.
-func (a *API) taskFor(req *rest.Request, action platform.Action) (*platform.Task, *platform.App, error) {
-	return rest.OfApp(req, tasks, func(task *platform.Task) string { return task.AppGUID }, action)
+func taskFor(action platform.Action) func(*rest.Request) (*platform.Task, *platform.App, error) {
+	return rest.OfApp(tasks, func(task *platform.Task) string { return task.AppGUID }, action)
 }
 
 func (a *API) cancelTask(w http.ResponseWriter, r *http.Request) error {
-	err := rest.Answer(a.Server, w, r, tasksWhole, http.StatusAccepted, func(req *rest.Request) (*platform.Task, error) {
-		task, app, err := a.taskFor(req, platform.Operate)
-		if err != nil {
-			return nil, err
-		}
-		return task, a.Platform.CancelTask(req.Tx, req.Caller.Actor(), app, task)
-	})
+	err := rest.Answer(a.Server, w, r, tasksWhole, http.StatusAccepted,
+		rest.Acted(taskFor(platform.Operate), a.Platform.CancelTask))
 	if err == nil {
 		a.Signals.TasksChanged()
 	}

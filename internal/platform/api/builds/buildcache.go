@@ -22,11 +22,7 @@ func (a *API) clearBuildCaches(w http.ResponseWriter, r *http.Request) error {
 }
 
 func (a *API) clearBuildCache(w http.ResponseWriter, r *http.Request) error {
-	err := a.Store.View(r.Context(), func(tx platform.Tx) error {
-		_, err := rest.NewRequest(tx, r).App(platform.Operate)
-		return err
-	})
-	if err != nil {
+	if _, err := rest.View(a.Server, r, rest.AppFor(platform.Operate)); err != nil {
 		return err
 	}
 	if err := a.Blobs.ClearBuildCache(r.Context(), web.Param(r, "guid")); err != nil {

@@ -23,9 +23,9 @@ var buildpacks = rest.Resource[platform.Buildpack, buildpackBody]{
 
 func (a *API) buildpackRoutes(g *web.Group) {
 	g.Handle(http.MethodGet, "/v3/buildpacks", rest.Read, buildpacks.Lister(a.Server))
-	g.Handle(http.MethodPost, "/v3/buildpacks", rest.Admin, a.createBuildpack)
+	g.Handle(http.MethodPost, "/v3/buildpacks", rest.Admin, rest.Creator(a.Server, buildpacks, a.createBuildpack))
 	g.Handle(http.MethodGet, "/v3/buildpacks/{guid}", rest.Read, buildpacks.Getter(a.Server))
-	g.Handle(http.MethodPatch, "/v3/buildpacks/{guid}", rest.Admin, a.updateBuildpack)
+	g.Handle(http.MethodPatch, "/v3/buildpacks/{guid}", rest.Admin, rest.Updater(a.Server, buildpacks, a.updateBuildpack))
 	g.Handle(http.MethodDelete, "/v3/buildpacks/{guid}", rest.Admin,
 		rest.Deleter(a.Server, "buildpack.delete", buildpacks.Find, a.Platform.DeleteBuildpack))
 	g.Within(uploads).Storing().Refusing(namesBits).Handle(http.MethodPost, "/v3/buildpacks/{guid}/upload", rest.Admin,
@@ -43,18 +43,10 @@ type buildpackRequest struct {
 }
 
 func (b *buildpackRequest) apply(bp *platform.Buildpack) error {
-	if b.Name != nil {
-		bp.Name = *b.Name
-	}
-	if b.Stack != nil {
-		bp.Stack = *b.Stack
-	}
-	if b.Enabled != nil {
-		bp.Enabled = *b.Enabled
-	}
-	if b.Locked != nil {
-		bp.Locked = *b.Locked
-	}
+	web.Set(&bp.Name, b.Name)
+	web.Set(&bp.Stack, b.Stack)
+	web.Set(&bp.Enabled, b.Enabled)
+	web.Set(&bp.Locked, b.Locked)
 	if b.Position != nil && b.Position.Value < 1 {
 		return fault.Invalid("Position must be greater than or equal to 1")
 	}
@@ -69,49 +61,35 @@ func (b *buildpackRequest) position() int {
 	return b.Position.Value
 }
 
-func (a *API) createBuildpack(w http.ResponseWriter, r *http.Request) error {
-	var body buildpackRequest
-	if err := web.DecodeStrict(r, &body); err != nil {
-		return err
-	}
+func (a *API) createBuildpack(req *rest.Request, body *buildpackRequest) (*platform.Buildpack, error) {
 	if body.Lifecycle != nil && *body.Lifecycle != "buildpack" {
-		return fault.Invalid("Lifecycle must be 'buildpack': others are not supported by this platform")
+		return nil, fault.Invalid("Lifecycle must be 'buildpack': others are not supported by this platform")
 	}
-	return rest.Answer(a.Server, w, r, buildpacks, http.StatusCreated,
-		func(req *rest.Request) (*platform.Buildpack, error) {
-			bp := &platform.Buildpack{Enabled: true}
-			if err := body.apply(bp); err != nil {
-				return nil, err
-			}
-			return bp, a.Platform.CreateBuildpack(req.Tx, req.Caller.Actor(), bp, max(1, body.position()))
-		})
+	bp := &platform.Buildpack{Enabled: true}
+	if err := body.apply(bp); err != nil {
+		return nil, err
+	}
+	return bp, a.Platform.CreateBuildpack(req.Tx, req.Caller.Actor(), bp, max(1, body.position()))
 }
 
-func (a *API) updateBuildpack(w http.ResponseWriter, r *http.Request) error {
-	var body buildpackRequest
-	if err := web.DecodeStrict(r, &body); err != nil {
-		return err
+func (a *API) updateBuildpack(req *rest.Request, body *buildpackRequest) (*platform.Buildpack, error) {
+	bp, err := buildpacks.Find(req)
+	if err != nil {
+		return nil, err
 	}
-	return rest.Answer(a.Server, w, r, buildpacks, http.StatusOK, func(req *rest.Request) (*platform.Buildpack, error) {
+	if err := body.apply(bp); err != nil {
+		return nil, err
+	}
+	return bp, a.Platform.UpdateBuildpack(req.Tx, req.Caller.Actor(), bp, body.position())
+}
+
+func (a *API) uploadBuildpack(w http.ResponseWriter, r *http.Request) error {
+	bp, err := rest.View(a.Server, r, func(req *rest.Request) (*platform.Buildpack, error) {
 		bp, err := buildpacks.Find(req)
 		if err != nil {
 			return nil, err
 		}
-		if err := body.apply(bp); err != nil {
-			return nil, err
-		}
-		return bp, a.Platform.UpdateBuildpack(req.Tx, req.Caller.Actor(), bp, body.position())
-	})
-}
-
-func (a *API) uploadBuildpack(w http.ResponseWriter, r *http.Request) error {
-	var bp *platform.Buildpack
-	err := a.Store.View(r.Context(), func(tx platform.Tx) (err error) {
-		req := rest.NewRequest(tx, r)
-		if bp, err = buildpacks.Find(req); err != nil {
-			return err
-		}
-		return platform.CheckBuildpackUpload(bp)
+		return bp, platform.CheckBuildpackUpload(bp)
 	})
 	if err != nil {
 		return err

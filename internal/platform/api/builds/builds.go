@@ -25,7 +25,8 @@ func (a *API) buildRoutes(g *web.Group) {
 	g.Handle(http.MethodGet, "/v3/builds", rest.Read, builds.Lister(a.Server))
 	g.Storing().Handle(http.MethodPost, "/v3/builds", rest.Write, a.createBuild)
 	g.Handle(http.MethodGet, "/v3/builds/{guid}", rest.Read, builds.Getter(a.Server))
-	g.Handle(http.MethodPatch, "/v3/builds/{guid}", rest.Write, rest.MetadataPatcher(a.Server, builds, a.buildFor))
+	g.Handle(http.MethodPatch, "/v3/builds/{guid}", rest.Write,
+		rest.MetadataPatcher(a.Server, builds, rest.Only(buildFor)))
 	g.Handle(http.MethodGet, "/v3/apps/{guid}/builds", rest.Read, rest.ListerOf(a.Server, builds, platform.Tx.Apps, "App",
 		"app_guid"))
 }
@@ -95,23 +96,14 @@ func (a *API) newBuild(app *platform.App, body *buildRequest) (*platform.Build, 
 		LogRate: platform.DefaultLogRate,
 	}
 	apps.ApplyLifecycle(body.Life, &build.Lifecycle)
-	if body.MemoryMB != nil {
-		build.MemoryMB = body.MemoryMB.Value
-	}
-	if body.DiskMB != nil {
-		build.DiskMB = body.DiskMB.Value
-	}
-	if body.LogRate != nil {
-		build.LogRate = body.LogRate.Value
-	}
+	web.Set(&build.MemoryMB, body.MemoryMB.Get())
+	web.Set(&build.DiskMB, body.DiskMB.Get())
+	web.Set(&build.LogRate, body.LogRate.Get())
 	return build, body.Metadata.Apply(&build.Metadata)
 }
 
 // buildFor returns the build of the path, for developers of its app.
-func (a *API) buildFor(req *rest.Request) (*platform.Build, error) {
-	build, _, err := rest.OfApp(req, builds, func(b *platform.Build) string { return b.AppGUID }, platform.Develop)
-	return build, err
-}
+var buildFor = rest.OfApp(builds, func(b *platform.Build) string { return b.AppGUID }, platform.Develop)
 
 type buildBody struct {
 	rest.ResourceBody

@@ -9,6 +9,7 @@ import (
 	"ingot/internal/base/fault"
 	"ingot/internal/base/web"
 	"ingot/internal/platform"
+	"ingot/internal/platform/actions"
 	"ingot/internal/platform/api/apps"
 	"ingot/internal/platform/api/listing"
 	"ingot/internal/platform/api/rest"
@@ -65,7 +66,7 @@ func (a *API) dropletRoutes(g *web.Group) {
 	g.Storing().Handle(http.MethodPost, "/v3/droplets", rest.Write, a.createDroplet)
 	g.Handle(http.MethodGet, "/v3/droplets/{guid}", rest.Read, droplet.Getter(a.Server))
 	g.Handle(http.MethodPatch, "/v3/droplets/{guid}", rest.Write, rest.MetadataPatcher(a.Server, droplet,
-		rest.Only(a.dropletFor)))
+		rest.Only(dropletFor)))
 	g.Handle(http.MethodDelete, "/v3/droplets/{guid}", rest.Write, a.deleteDroplet)
 	g.Handle(http.MethodGet, "/v3/apps/{guid}/droplets", rest.Read, a.appDroplets)
 	g.Handle(http.MethodGet, "/v3/packages/{guid}/droplets", rest.Read, rest.ListerOf(a.Server, droplets,
@@ -73,8 +74,10 @@ func (a *API) dropletRoutes(g *web.Group) {
 	g.Within(downloads).Handle(http.MethodGet, "/v3/droplets/{guid}/download", rest.Read, a.downloadDroplet)
 	g.Within(uploads).Storing().Refusing(namesBits).Handle(http.MethodPost, "/v3/droplets/{guid}/upload", rest.Write,
 		a.uploadDroplet)
-	g.Handle(http.MethodGet, "/v3/apps/{guid}/relationships/current_droplet", rest.Read, a.currentDropletRelation)
-	g.Handle(http.MethodPatch, "/v3/apps/{guid}/relationships/current_droplet", rest.Write, a.setCurrentDroplet)
+	g.Handle(http.MethodGet, "/v3/apps/{guid}/relationships/current_droplet", rest.Read,
+		rest.Viewer(a.Server, a.currentDroplet, dropletRelation))
+	g.Handle(http.MethodPatch, "/v3/apps/{guid}/relationships/current_droplet", rest.Write,
+		rest.Changer(a.Server, readDroplet, rest.AppFor(platform.Operate), a.setCurrentDroplet))
 	g.Handle(http.MethodGet, "/v3/apps/{guid}/droplets/current", rest.Read, droplet.GetterBy(a.Server, a.currentDroplet))
 }
 
@@ -103,43 +106,35 @@ func (a *API) currentDroplet(req *rest.Request) (*platform.Droplet, error) {
 	return rest.Lookup(req.Tx.Droplets(), app.DropletGUID, "Droplet")
 }
 
-func (a *API) currentDropletRelation(w http.ResponseWriter, r *http.Request) error {
-	return a.Show(w, r, func(req *rest.Request) (any, error) {
-		d, err := a.currentDroplet(req)
-		if err != nil {
-			return nil, err
-		}
-		return a.dropletRelation(req, d), nil
-	})
-}
-
-func (a *API) dropletRelation(req *rest.Request, d *platform.Droplet) any {
+func dropletRelation(req *rest.Request, d *platform.Droplet) (any, error) {
 	self := "/apps/" + rest.Escape(d.AppGUID)
 	return map[string]any{"data": rest.RelationData{GUID: d.GUID}, "links": rest.Links{
 		"self": req.Link(self, "/relationships/current_droplet"), "related": req.Link(self, "/droplets/current"),
-	}}
+	}}, nil
 }
 
-func (a *API) setCurrentDroplet(w http.ResponseWriter, r *http.Request) error {
-	var body rest.Relation
-	if err := web.DecodeStrict(r, &body); err != nil {
-		return err
+// readDroplet decodes the droplet that an app is to have.
+func readDroplet(r *http.Request) (string, error) {
+	body, err := rest.Body[rest.Relation](r)
+	if err != nil {
+		return "", err
 	}
 	if body.Data == nil || body.Data.GUID == "" {
-		return fault.Invalid("Current droplet cannot be cleared. Provide a droplet guid.")
+		return "", fault.Invalid("Current droplet cannot be cleared. Provide a droplet guid.")
 	}
-	return a.Perform(w, r, http.StatusOK, func(req *rest.Request) (any, error) {
-		app, err := req.App(platform.Operate)
-		if err != nil {
-			return nil, err
-		}
-		d, err := rest.Find(req.Caller, req.Tx.Droplets(), body.Data.GUID, "Droplet")
-		if err != nil {
-			return nil, rest.NotAccessible(err,
-				"Unable to assign current droplet. Ensure the droplet exists and belongs to this app.")
-		}
-		return a.dropletRelation(req, d), a.Platform.AssignDroplet(req.Tx, req.Caller.Actor(), app, d)
-	})
+	return body.Data.GUID, nil
+}
+
+func (a *API) setCurrentDroplet(req *rest.Request, app *platform.App, guid string) (any, error) {
+	d, err := rest.Find(req.Caller, req.Tx.Droplets(), guid, "Droplet")
+	if err != nil {
+		return nil, rest.NotAccessible(err,
+			"Unable to assign current droplet. Ensure the droplet exists and belongs to this app.")
+	}
+	if err := a.Platform.AssignDroplet(req.Tx, req.Caller.Actor(), app, d); err != nil {
+		return nil, err
+	}
+	return dropletRelation(req, d)
 }
 
 type dropletBody struct {
@@ -170,16 +165,13 @@ func presentDroplet(req *rest.Request, d *platform.Droplet) dropletBody {
 		Lifecycle:  apps.LifecycleBody{Type: d.Lifecycle, Data: map[string]any{}},
 		Buildpacks: append([]platform.DropletBuildpack{}, d.Buildpacks...), Stack: rest.OrNull(d.Stack),
 		Image:             rest.OrNull(d.Image),
-		ExecutionMetadata: d.ExecutionMetadata, ProcessTypes: d.ProcessTypes,
+		ExecutionMetadata: d.ExecutionMetadata, ProcessTypes: rest.NonNil(d.ProcessTypes),
 		Relationships: map[string]any{"app": rest.ToOne(d.AppGUID)}, Metadata: rest.PresentMetadata(&d.Metadata),
 		Links: rest.Links{
 			"self": req.Link(self), "app": req.Link("/apps/", rest.Escape(d.AppGUID)),
 			"assign_current_droplet": {Href: req.Link("/apps/", rest.Escape(d.AppGUID), "/relationships/current_droplet").Href,
 				Method: http.MethodPatch},
 		},
-	}
-	if b.ProcessTypes == nil {
-		b.ProcessTypes = map[string]string{}
 	}
 	if d.Checksum != "" {
 		b.Checksum = &checksumBody{"sha256", &d.Checksum}
@@ -235,58 +227,36 @@ func (a *API) createDroplet(w http.ResponseWriter, r *http.Request) error {
 	if from == nil {
 		return rest.Respond(a.Server, w, r, droplet, http.StatusCreated, d)
 	}
-	if d.Container != nil {
-		return rest.Answer(a.Server, w, r, droplet, http.StatusCreated, func(req *rest.Request) (*platform.Droplet, error) {
-			return d, a.Platform.DropletCopied(req.Tx, d)
-		})
-	}
-	if err := a.Blobs.CopyDroplet(r.Context(), from.GUID, d.GUID); err != nil {
-		return err
+	if d.Container == nil {
+		if err := a.Blobs.CopyDroplet(r.Context(), from.GUID, d.GUID); err != nil {
+			return err
+		}
 	}
 	return rest.Answer(a.Server, w, r, droplet, http.StatusCreated, func(req *rest.Request) (*platform.Droplet, error) {
 		return d, a.Platform.DropletCopied(req.Tx, d)
 	})
 }
 
-func (a *API) dropletFor(req *rest.Request) (*platform.Droplet, *platform.App, error) {
-	return rest.OfApp(req, droplet, func(d *platform.Droplet) string { return d.AppGUID }, platform.Develop)
-}
+var dropletFor = rest.OfApp(droplet, func(d *platform.Droplet) string { return d.AppGUID }, platform.Develop)
 
 func (a *API) deleteDroplet(w http.ResponseWriter, r *http.Request) error {
 	return a.Finish(w, r, "droplet.delete", func(req *rest.Request) error {
-		d, app, err := a.dropletFor(req)
-		if err != nil {
-			return err
-		}
-		return a.Platform.DeleteDroplet(req.Tx, req.Caller.Actor(), app, d)
+		_, err := rest.Acted(dropletFor, a.Platform.DeleteDroplet)(req)
+		return err
 	})
 }
 
 func (a *API) downloadDroplet(w http.ResponseWriter, r *http.Request) error {
-	var guid string
-	err := a.Store.Update(r.Context(), func(tx platform.Tx) error {
-		req := rest.NewRequest(tx, r)
-		d, app, err := a.dropletFor(req)
-		if err != nil {
-			return err
-		}
-		if d.Container != nil {
-			return fault.Invalid("Cannot download droplets with 'docker' lifecycle.")
-		}
-		if d.State != platform.DropletStaged {
-			return fault.Invalid("Only staged droplets can be downloaded.")
-		}
-		guid = d.GUID
-		return a.Platform.DropletDownloaded(tx, req.Caller.Actor(), app, d)
-	})
-	if err != nil {
-		return err
-	}
-	found, err := a.Blobs.OpenDroplet(r.Context(), guid)
-	if err != nil {
-		return err
-	}
-	return serveBlob(w, r, found)
+	return download(a, w, r, dropletFor, a.Blobs.OpenDroplet,
+		func(tx platform.Tx, by actions.Actor, app *platform.App, d *platform.Droplet) error {
+			if d.Container != nil {
+				return fault.Invalid("Cannot download droplets with 'docker' lifecycle.")
+			}
+			if d.State != platform.DropletStaged {
+				return fault.Invalid("Only staged droplets can be downloaded.")
+			}
+			return a.Platform.DropletDownloaded(tx, by, app, d)
+		})
 }
 
 // uploadDroplet stores a droplet that was built elsewhere.
@@ -294,7 +264,7 @@ func (a *API) uploadDroplet(w http.ResponseWriter, r *http.Request) error {
 	var d *platform.Droplet
 	err := a.Store.View(r.Context(), func(tx platform.Tx) (err error) {
 		req := rest.NewRequest(tx, r)
-		if d, _, err = a.dropletFor(req); err != nil {
+		if d, _, err = dropletFor(req); err != nil {
 			return err
 		}
 		if d.State != platform.DropletAwaitingUpload {

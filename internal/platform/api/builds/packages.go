@@ -1,6 +1,7 @@
 package builds
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"io"
@@ -28,7 +29,7 @@ func (a *API) packageRoutes(g *web.Group) {
 	g.Storing().Handle(http.MethodPost, "/v3/packages", rest.Write, a.createPackage)
 	g.Handle(http.MethodGet, "/v3/packages/{guid}", rest.Read, packages.Getter(a.Server))
 	g.Handle(http.MethodPatch, "/v3/packages/{guid}", rest.Write, rest.MetadataPatcher(a.Server, packages,
-		rest.Only(a.packageFor)))
+		rest.Only(packageFor)))
 	g.Handle(http.MethodDelete, "/v3/packages/{guid}", rest.Write, a.deletePackage)
 	g.Handle(http.MethodGet, "/v3/apps/{guid}/packages", rest.Read, rest.ListerOf(a.Server, packages, platform.Tx.Apps,
 		"App", "app_guid"))
@@ -106,17 +107,12 @@ func (a *API) createPackage(w http.ResponseWriter, r *http.Request) error {
 	})
 }
 
-func (a *API) packageFor(req *rest.Request) (*platform.Package, *platform.App, error) {
-	return rest.OfApp(req, packages, func(pkg *platform.Package) string { return pkg.AppGUID }, platform.Develop)
-}
+var packageFor = rest.OfApp(packages, func(pkg *platform.Package) string { return pkg.AppGUID }, platform.Develop)
 
 func (a *API) deletePackage(w http.ResponseWriter, r *http.Request) error {
 	return a.Finish(w, r, "package.delete", func(req *rest.Request) error {
-		pkg, app, err := a.packageFor(req)
-		if err != nil {
-			return err
-		}
-		return a.Platform.DeletePackage(req.Tx, req.Caller.Actor(), app, pkg)
+		_, err := rest.Acted(packageFor, a.Platform.DeletePackage)(req)
+		return err
 	})
 }
 
@@ -137,19 +133,9 @@ type resourceRequest struct {
 var sha1Text = regexp.MustCompile(`^[0-9a-f]{40}$`)
 
 func (b *resourceRequest) resource() (Resource, error) {
-	res := Resource{Path: b.Path, Mode: b.Mode, SHA1: b.Checksum.Value, Size: b.OldSize}
-	if b.Size != nil {
-		res.Size = *b.Size
-	}
-	if res.SHA1 == "" {
-		res.SHA1 = b.OldSHA1
-	}
-	if res.Path == "" {
-		res.Path = b.OldName
-	}
-	if res.Mode == "" {
-		res.Mode = "0644"
-	}
+	res := Resource{Path: cmp.Or(b.Path, b.OldName), Mode: cmp.Or(b.Mode, "0644"),
+		SHA1: cmp.Or(b.Checksum.Value, b.OldSHA1), Size: b.OldSize}
+	web.Set(&res.Size, b.Size)
 	if !sha1Text.MatchString(res.SHA1) {
 		return res, fault.Invalid("Resources must have a checksum: a SHA-1 in hex")
 	}
@@ -182,10 +168,8 @@ func (a *API) resourceMatches(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	on := false
-	err = a.Store.View(r.Context(), func(tx platform.Tx) (err error) {
-		on, err = rest.FlagOn(tx, "resource_matching")
-		return err
+	on, err := rest.View(a.Server, r, func(req *rest.Request) (bool, error) {
+		return rest.FlagOn(req.Tx, "resource_matching")
 	})
 	if err != nil {
 		return err
@@ -206,18 +190,13 @@ func (a *API) resourceMatches(w http.ResponseWriter, r *http.Request) error {
 			out = append(out, match{map[string]string{"value": f.SHA1}, f.Size, f.Path, f.Mode})
 		}
 	}
-	web.WriteJSON(w, http.StatusCreated, map[string]any{"resources": out})
-	return nil
+	return web.Answer(w, http.StatusCreated, map[string]any{"resources": out}, nil)
 }
 
 // uploadPackage stores the bits of a package: a zip of new files, and a list of
 // files that the server has already.
 func (a *API) uploadPackage(w http.ResponseWriter, r *http.Request) error {
-	err := a.Store.View(r.Context(), func(tx platform.Tx) error {
-		_, err := a.awaitingUpload(rest.NewRequest(tx, r))
-		return err
-	})
-	if err != nil {
+	if _, err := rest.View(a.Server, r, a.awaitingUpload); err != nil {
 		return err
 	}
 	u, err := a.readUpload(r)
@@ -232,12 +211,12 @@ func (a *API) uploadPackage(w http.ResponseWriter, r *http.Request) error {
 	if u.file == nil && len(matched) == 0 {
 		return fault.Invalid("Upload must include either resources or bits")
 	}
-	var pkg *platform.Package
-	err = a.Store.Update(r.Context(), func(tx platform.Tx) (err error) {
-		if pkg, err = a.awaitingUpload(rest.NewRequest(tx, r)); err != nil {
-			return err
+	pkg, err := rest.Update(a.Server, r, func(req *rest.Request) (*platform.Package, error) {
+		pkg, err := a.awaitingUpload(req)
+		if err != nil {
+			return nil, err
 		}
-		return a.Platform.BeginPackageUpload(tx, pkg)
+		return pkg, a.Platform.BeginPackageUpload(req.Tx, pkg)
 	})
 	if err != nil {
 		return err
@@ -250,18 +229,15 @@ func (a *API) uploadPackage(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return a.packageFailed(r, pkg, err)
 	}
-	return rest.Answer(a.Server, w, r, packages, http.StatusOK, func(req *rest.Request) (*platform.Package, error) {
-		fresh, app, err := a.packageFor(req)
-		if err != nil {
-			return nil, err
-		}
-		return fresh, a.Platform.PackageUploaded(req.Tx, req.Caller.Actor(), app, fresh, sum)
-	})
+	return rest.Answer(a.Server, w, r, packages, http.StatusOK, rest.Acted(packageFor,
+		func(tx platform.Tx, by actions.Actor, app *platform.App, fresh *platform.Package) error {
+			return a.Platform.PackageUploaded(tx, by, app, fresh, sum)
+		}))
 }
 
 // awaitingUpload returns the package of the path if its bits can be uploaded.
 func (a *API) awaitingUpload(req *rest.Request) (*platform.Package, error) {
-	pkg, _, err := a.packageFor(req)
+	pkg, _, err := packageFor(req)
 	if err != nil {
 		return nil, err
 	}
@@ -295,30 +271,16 @@ func (a *API) packageFailed(r *http.Request, pkg *platform.Package, cause error)
 }
 
 func (a *API) downloadPackage(w http.ResponseWriter, r *http.Request) error {
-	var guid string
-	err := a.Store.Update(r.Context(), func(tx platform.Tx) error {
-		req := rest.NewRequest(tx, r)
-		pkg, app, err := a.packageFor(req)
-		if err != nil {
-			return err
-		}
-		if pkg.Type != platform.PackageBits {
-			return fault.Invalid("Package type must be bits.")
-		}
-		if pkg.State != platform.PackageReady {
-			return fault.Invalid("Package has no bits to download.")
-		}
-		guid = pkg.GUID
-		return a.Platform.PackageDownloaded(tx, req.Caller.Actor(), app, pkg)
-	})
-	if err != nil {
-		return err
-	}
-	found, err := a.Blobs.OpenPackage(r.Context(), guid)
-	if err != nil {
-		return err
-	}
-	return serveBlob(w, r, found)
+	return download(a, w, r, packageFor, a.Blobs.OpenPackage,
+		func(tx platform.Tx, by actions.Actor, app *platform.App, pkg *platform.Package) error {
+			if pkg.Type != platform.PackageBits {
+				return fault.Invalid("Package type must be bits.")
+			}
+			if pkg.State != platform.PackageReady {
+				return fault.Invalid("Package has no bits to download.")
+			}
+			return a.Platform.PackageDownloaded(tx, by, app, pkg)
+		})
 }
 
 type packageBody struct {
@@ -341,8 +303,7 @@ func presentPackage(req *rest.Request, pkg *platform.Package) packageBody {
 	if pkg.Type == platform.PackageDocker {
 		var password *string
 		if pkg.Password != "" {
-			password = new(string)
-			*password = redactedPassword
+			password = rest.OrNull(redactedPassword)
 		}
 		b.Data = map[string]any{"image": pkg.Image, "username": rest.OrNull(pkg.Username), "password": password}
 		return b

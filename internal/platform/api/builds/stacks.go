@@ -1,6 +1,7 @@
 package builds
 
 import (
+	"cmp"
 	"net/http"
 
 	"ingot/internal/base/web"
@@ -20,7 +21,8 @@ var stacks = rest.Resource[platform.Stack, stackBody]{
 func (a *API) stackRoutes(g *web.Group) {
 	g.Handle(http.MethodGet, "/v3/stacks", rest.Read, stacks.Lister(a.Server))
 	g.Handle(http.MethodGet, "/v3/stacks/{guid}", rest.Read, stacks.Getter(a.Server))
-	g.Handle(http.MethodPatch, "/v3/stacks/{guid}", rest.Admin, a.updateStack)
+	g.Handle(http.MethodPatch, "/v3/stacks/{guid}", rest.Admin,
+		rest.Updater(a.Server, stacks, rest.Applied(stacks.Find, (*stackChange).apply, a.Platform.UpdateStack)))
 	g.Handle(http.MethodGet, "/v3/stacks/{guid}/apps", rest.Read,
 		apps.Apps.ListerWhere(a.Server, func(req *rest.Request) ([]platform.Cond, error) {
 			s, err := stacks.Find(req)
@@ -29,68 +31,38 @@ func (a *API) stackRoutes(g *web.Group) {
 			}
 			return []platform.Cond{platform.In("stack", s.Name)}, nil
 		}))
-	g.Handle(http.MethodPost, "/v3/stacks", rest.Admin, a.createStack)
-	g.Handle(http.MethodDelete, "/v3/stacks/{guid}", rest.Admin, a.deleteStack)
+	g.Handle(http.MethodPost, "/v3/stacks", rest.Admin,
+		rest.Creator(a.Server, stacks,
+			rest.Applied(rest.New(platform.Stack{}), (*stackRequest).apply, a.Platform.CreateStack)))
+	g.Handle(http.MethodDelete, "/v3/stacks/{guid}", rest.Admin,
+		rest.Remover(a.Server, stacks.Find, rest.By(a.Platform.DeleteStack)))
 }
 
-func (a *API) createStack(w http.ResponseWriter, r *http.Request) error {
-	var body struct {
-		Name        string                 `json:"name"`
-		Description string                 `json:"description"`
-		State       platform.StackState    `json:"state"`
-		StateReason string                 `json:"state_reason"`
-		Metadata    *actions.MetadataPatch `json:"metadata"`
-	}
-	if err := web.DecodeStrict(r, &body); err != nil {
-		return err
-	}
-	if body.State == "" {
-		body.State = platform.StackActive
-	}
-	return rest.Answer(a.Server, w, r, stacks, http.StatusCreated, func(req *rest.Request) (*platform.Stack, error) {
-		s := &platform.Stack{Name: body.Name, Description: body.Description, State: body.State, StateReason: body.StateReason}
-		if err := body.Metadata.Apply(&s.Metadata); err != nil {
-			return nil, err
-		}
-		return s, a.Platform.CreateStack(req.Tx, req.Caller.Actor(), s)
-	})
+type stackRequest struct {
+	Name        string                 `json:"name"`
+	Description string                 `json:"description"`
+	State       platform.StackState    `json:"state"`
+	StateReason string                 `json:"state_reason"`
+	Metadata    *actions.MetadataPatch `json:"metadata"`
 }
 
-func (a *API) deleteStack(w http.ResponseWriter, r *http.Request) error {
-	return a.Perform(w, r, http.StatusNoContent, func(req *rest.Request) (any, error) {
-		s, err := stacks.Find(req)
-		if err != nil {
-			return nil, err
-		}
-		return nil, a.Platform.DeleteStack(req.Tx, req.Caller.Actor(), s)
-	})
+func (b *stackRequest) apply(s *platform.Stack) error {
+	s.Name, s.Description, s.StateReason = b.Name, b.Description, b.StateReason
+	s.State = cmp.Or(b.State, platform.StackActive)
+	return b.Metadata.Apply(&s.Metadata)
 }
 
-func (a *API) updateStack(w http.ResponseWriter, r *http.Request) error {
-	var body struct {
-		State       *platform.StackState   `json:"state"`
-		StateReason *string                `json:"state_reason"`
-		Metadata    *actions.MetadataPatch `json:"metadata"`
-	}
-	if err := web.DecodeStrict(r, &body); err != nil {
-		return err
-	}
-	return rest.Answer(a.Server, w, r, stacks, http.StatusOK, func(req *rest.Request) (*platform.Stack, error) {
-		s, err := stacks.Find(req)
-		if err != nil {
-			return nil, err
-		}
-		if body.State != nil {
-			s.State = *body.State
-		}
-		if body.StateReason != nil {
-			s.StateReason = *body.StateReason
-		}
-		if err := body.Metadata.Apply(&s.Metadata); err != nil {
-			return nil, err
-		}
-		return s, a.Platform.UpdateStack(req.Tx, req.Caller.Actor(), s)
-	})
+// stackChange has what can be changed.
+type stackChange struct {
+	State       *platform.StackState   `json:"state"`
+	StateReason *string                `json:"state_reason"`
+	Metadata    *actions.MetadataPatch `json:"metadata"`
+}
+
+func (b *stackChange) apply(s *platform.Stack) error {
+	web.Set(&s.State, b.State)
+	web.Set(&s.StateReason, b.StateReason)
+	return b.Metadata.Apply(&s.Metadata)
 }
 
 type stackBody struct {

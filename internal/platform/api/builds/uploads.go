@@ -1,6 +1,7 @@
 package builds
 
 import (
+	"context"
 	"errors"
 	"io"
 	"mime"
@@ -12,6 +13,7 @@ import (
 	"ingot/internal/base/fault"
 	"ingot/internal/base/web"
 	"ingot/internal/platform"
+	"ingot/internal/platform/actions"
 	"ingot/internal/platform/api/rest"
 )
 
@@ -178,20 +180,37 @@ func serveBlob(w http.ResponseWriter, r *http.Request, d Download) error {
 	return nil
 }
 
+// download sends the file of the package or droplet that find returns, if allow records the download.
+func download[T any, P interface {
+	*T
+	Base() *platform.Resource
+}](a *API, w http.ResponseWriter, r *http.Request, find func(*rest.Request) (*T, *platform.App, error),
+	open func(ctx context.Context, guid string) (Download, error),
+	allow func(platform.Tx, actions.Actor, *platform.App, *T) error,
+) error {
+	item, err := rest.Update(a.Server, r, rest.Acted(find, allow))
+	if err != nil {
+		return err
+	}
+	found, err := open(r.Context(), P(item).Base().GUID)
+	if err != nil {
+		return err
+	}
+	return serveBlob(w, r, found)
+}
+
 // uploaded responds with a resource whose file was uploaded, and with the location
 // of the job that clients expect.
 func uploaded[T, B any](a *API, w http.ResponseWriter, r *http.Request, s rest.Resource[T, B],
 	f func(req *rest.Request) (*T, platform.Job, error)) error {
 	var item *T
-	var job *platform.Job
-	err := a.Store.Update(r.Context(), func(tx platform.Tx) error {
-		stored, done, err := f(rest.NewRequest(tx, r))
+	job, err := rest.Update(a.Server, r, func(req *rest.Request) (*platform.Job, error) {
+		stored, done, err := f(req)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		item = stored
-		job, err = a.Platform.CreateJob(tx, done)
-		return err
+		return a.Platform.CreateJob(req.Tx, done)
 	})
 	if err != nil {
 		return err

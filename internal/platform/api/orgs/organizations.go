@@ -20,10 +20,12 @@ var Organizations = rest.Resource[platform.Organization, organizationBody]{
 
 func (a *API) organizationRoutes(g *web.Group) {
 	g.Handle(http.MethodGet, "/v3/organizations", rest.Read, Organizations.Lister(a.Server))
-	g.Handle(http.MethodPost, "/v3/organizations", rest.Write, a.createOrganization)
+	g.Handle(http.MethodPost, "/v3/organizations", rest.Write, rest.Creator(a.Server, Organizations, a.createOrganization))
 	g.Handle(http.MethodGet, "/v3/organizations/{guid}", rest.Read, Organizations.Getter(a.Server))
-	g.Handle(http.MethodPatch, "/v3/organizations/{guid}", rest.Write, a.updateOrganization)
-	g.Handle(http.MethodDelete, "/v3/organizations/{guid}", rest.Admin, a.deleteOrganization)
+	g.Handle(http.MethodPatch, "/v3/organizations/{guid}", rest.Write,
+		rest.Updater(a.Server, Organizations, a.updateOrganization))
+	g.Handle(http.MethodDelete, "/v3/organizations/{guid}", rest.Admin,
+		placeDeleter(a, Organizations, Organizations.Find, a.Services.DeleteOrganization))
 	g.Handle(http.MethodGet, "/v3/organizations/{guid}/usage_summary", rest.Read,
 		usageOf(a, Organizations, "organization_guid"))
 	g.Handle(http.MethodGet, "/v3/info/usage_summary", web.Scope(platform.ReadAllScopes...), a.platformUsage)
@@ -36,75 +38,67 @@ type organizationRequest struct {
 }
 
 func (b *organizationRequest) apply(o *platform.Organization) error {
-	if b.Name != nil {
-		o.Name = *b.Name
-	}
-	if b.Suspended != nil {
-		o.Suspended = *b.Suspended
-	}
-	if err := b.Metadata.Apply(&o.Metadata); err != nil {
-		return err
-	}
-	return platform.CheckTenantName(o.Name)
+	web.Set(&o.Suspended, b.Suspended)
+	return describe(&o.Name, b.Name, &o.Metadata, b.Metadata)
 }
 
-func (a *API) createOrganization(w http.ResponseWriter, r *http.Request) error {
-	var body organizationRequest
-	if err := web.DecodeStrict(r, &body); err != nil {
+// describe sets the name and the metadata of an organization or space.
+func describe(name, to *string, m *platform.Metadata, patch *actions.MetadataPatch) error {
+	web.Set(name, to)
+	if err := patch.Apply(m); err != nil {
 		return err
 	}
-	return rest.Answer(a.Server, w, r, Organizations, http.StatusCreated,
-		func(req *rest.Request) (*platform.Organization, error) {
-			org := &platform.Organization{}
-			if err := body.apply(org); err != nil {
-				return nil, err
-			}
-			if !req.Caller.Admin {
-				if on, err := rest.FlagOn(req.Tx, "user_org_creation"); err != nil || !on {
-					return nil, cmp.Or(err, platform.Forbidden())
+	return platform.CheckTenantName(*name)
+}
+
+func (a *API) createOrganization(req *rest.Request, body *organizationRequest) (*platform.Organization, error) {
+	org := &platform.Organization{}
+	if err := body.apply(org); err != nil {
+		return nil, err
+	}
+	if !req.Caller.Admin {
+		if on, err := rest.FlagOn(req.Tx, "user_org_creation"); err != nil || !on {
+			return nil, cmp.Or(err, platform.Forbidden())
+		}
+	}
+	return org, a.Platform.CreateOrganization(req.Tx, req.Caller.Actor(), org)
+}
+
+func (a *API) updateOrganization(req *rest.Request, body *organizationRequest) (*platform.Organization, error) {
+	org, err := Organizations.Find(req)
+	if err != nil {
+		return nil, err
+	}
+	if err := req.Caller.ManagesOrg(req.Tx, org.GUID); err != nil {
+		return nil, err
+	}
+	if body.Suspended != nil && *body.Suspended != org.Suspended && !req.Caller.Admin {
+		return nil, platform.Forbidden()
+	}
+	if err := body.apply(org); err != nil {
+		return nil, err
+	}
+	return org, a.Platform.UpdateOrganization(req.Tx, req.Caller.Actor(), org)
+}
+
+// placeDeleter deletes the organization or space that find returns, with its apps.
+func placeDeleter[T, B any](a *API, places rest.Resource[T, B], find func(*rest.Request) (*T, error),
+	remove func(platform.Tx, actions.Actor, *T) (*platform.Job, error),
+) web.Handler {
+	kind := strings.ToLower(places.Noun)
+	return func(w http.ResponseWriter, r *http.Request) error {
+		var gone []string
+		defer func() { a.Signals.AppsChanged(gone...) }()
+		return rest.JobDeleter(a.Server, kind+".delete", find,
+			func(tx platform.Tx, by actions.Actor, place *T) (*platform.Job, error) {
+				apps, _, err := tx.Apps().List(platform.Where(kind+"_guid", web.Param(r, "guid")))
+				if err != nil {
+					return nil, err
 				}
-			}
-			return org, a.Platform.CreateOrganization(req.Tx, req.Caller.Actor(), org)
-		})
-}
-
-func (a *API) updateOrganization(w http.ResponseWriter, r *http.Request) error {
-	var body organizationRequest
-	if err := web.DecodeStrict(r, &body); err != nil {
-		return err
+				gone = rest.GUIDsOf(apps, func(app *platform.App) string { return app.GUID })
+				return remove(tx, by, place)
+			})(w, r)
 	}
-	return rest.Answer(a.Server, w, r, Organizations, http.StatusOK,
-		func(req *rest.Request) (*platform.Organization, error) {
-			org, err := Organizations.Find(req)
-			if err != nil {
-				return nil, err
-			}
-			if err := req.Caller.ManagesOrg(req.Tx, org.GUID); err != nil {
-				return nil, err
-			}
-			if body.Suspended != nil && *body.Suspended != org.Suspended && !req.Caller.Admin {
-				return nil, platform.Forbidden()
-			}
-			if err := body.apply(org); err != nil {
-				return nil, err
-			}
-			return org, a.Platform.UpdateOrganization(req.Tx, req.Caller.Actor(), org)
-		})
-}
-
-func (a *API) deleteOrganization(w http.ResponseWriter, r *http.Request) error {
-	var gone []string
-	defer func() { a.Signals.AppsChanged(gone...) }()
-	return a.Conclude(w, r, "organization.delete", func(req *rest.Request) (*platform.Job, error) {
-		org, err := Organizations.Find(req)
-		if err != nil {
-			return nil, err
-		}
-		if gone, err = appsOf(req.Tx, "organization_guid", org.GUID); err != nil {
-			return nil, err
-		}
-		return a.Services.DeleteOrganization(req.Tx, req.Caller.Actor(), org)
-	})
 }
 
 // usageOf responds with the usage of an organization or space.

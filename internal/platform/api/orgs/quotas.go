@@ -7,6 +7,7 @@ import (
 	"ingot/internal/base/fault"
 	"ingot/internal/base/web"
 	"ingot/internal/platform"
+	"ingot/internal/platform/actions"
 	"ingot/internal/platform/api/listing"
 	"ingot/internal/platform/api/rest"
 )
@@ -28,23 +29,29 @@ var spaceQuotas = rest.Resource[platform.SpaceQuota, quotaBody]{
 func (a *API) quotaRoutes(g *web.Group) {
 	g.Handle(http.MethodGet, "/v3/organization_quotas", rest.Read,
 		organizationQuotas.ListerWhere(a.Server, rest.AppliedTo(Organizations, "organization_guids", "organization_guid")))
-	g.Handle(http.MethodPost, "/v3/organization_quotas", rest.Admin, a.createOrganizationQuota)
+	g.Handle(http.MethodPost, "/v3/organization_quotas", rest.Admin,
+		rest.Creator(a.Server, organizationQuotas, a.createOrganizationQuota))
 	g.Handle(http.MethodGet, "/v3/organization_quotas/{guid}", rest.Read, organizationQuotas.Getter(a.Server))
-	g.Handle(http.MethodPatch, "/v3/organization_quotas/{guid}", rest.Admin, a.updateOrganizationQuota)
+	g.Handle(http.MethodPatch, "/v3/organization_quotas/{guid}", rest.Admin,
+		rest.Updater(a.Server, organizationQuotas, a.updateOrganizationQuota))
 	g.Handle(http.MethodDelete, "/v3/organization_quotas/{guid}", rest.Admin,
 		rest.Deleter(a.Server, "organization_quota.delete", organizationQuotas.Find, a.Platform.DeleteOrganizationQuota))
 	g.Handle(http.MethodPost, "/v3/organization_quotas/{guid}/relationships/organizations", rest.Admin,
-		a.applyOrganizationQuota)
+		quotaApplier(a, organizationQuotas.Find, Organizations, a.Platform.ApplyOrganizationQuota, quotaOfOrg))
 
 	g.Handle(http.MethodGet, "/v3/space_quotas", rest.Read,
 		spaceQuotas.ListerWhere(a.Server, rest.AppliedTo(Spaces, "space_guids", "space_guid")))
-	g.Handle(http.MethodPost, "/v3/space_quotas", rest.Write, a.createSpaceQuota)
+	g.Handle(http.MethodPost, "/v3/space_quotas", rest.Write,
+		rest.Creator(a.Server, spaceQuotas, a.createSpaceQuota))
 	g.Handle(http.MethodGet, "/v3/space_quotas/{guid}", rest.Read, spaceQuotas.Getter(a.Server))
-	g.Handle(http.MethodPatch, "/v3/space_quotas/{guid}", rest.Write, a.updateSpaceQuota)
+	g.Handle(http.MethodPatch, "/v3/space_quotas/{guid}", rest.Write,
+		rest.Updater(a.Server, spaceQuotas, a.updateSpaceQuota))
 	g.Handle(http.MethodDelete, "/v3/space_quotas/{guid}", rest.Write,
 		rest.Deleter(a.Server, "space_quota.delete", a.spaceQuotaFor, a.Platform.DeleteSpaceQuota))
-	g.Handle(http.MethodPost, "/v3/space_quotas/{guid}/relationships/spaces", rest.Write, a.applySpaceQuota)
-	g.Handle(http.MethodDelete, "/v3/space_quotas/{guid}/relationships/spaces/{space}", rest.Write, a.removeSpaceQuota)
+	g.Handle(http.MethodPost, "/v3/space_quotas/{guid}/relationships/spaces", rest.Write,
+		quotaApplier(a, a.spaceQuotaFor, Spaces, a.Platform.ApplySpaceQuota, quotaOfSpace))
+	g.Handle(http.MethodDelete, "/v3/space_quotas/{guid}/relationships/spaces/{space}", rest.Write,
+		rest.Remover(a.Server, a.spaceQuotaFor, a.removeSpaceQuota))
 }
 
 // quotaRequest is a request to create or update a quota. Null means no limit; absent
@@ -89,9 +96,7 @@ func setLimit[T int | int64](to **T, from rest.Optional[rest.Whole[T]]) {
 }
 
 func (b *quotaRequest) apply(name *string, l *platform.Limits) {
-	if b.Name != nil {
-		*name = *b.Name
-	}
+	web.Set(name, b.Name)
 	setLimit(&l.MemoryMB, b.Apps.MemoryMB)
 	setLimit(&l.ProcessMemoryMB, b.Apps.ProcessMemoryMB)
 	setLimit(&l.Instances, b.Apps.Instances)
@@ -101,96 +106,83 @@ func (b *quotaRequest) apply(name *string, l *platform.Limits) {
 	setLimit(&l.ServiceKeys, b.Services.Keys)
 	setLimit(&l.Routes, b.Routes.Routes)
 	setLimit(&l.ReservedPorts, b.Routes.Ports)
-	if b.Services.Paid != nil {
-		l.PaidServices = *b.Services.Paid
-	}
+	web.Set(&l.PaidServices, b.Services.Paid)
 	if b.Domains != nil {
 		setLimit(&l.Domains, b.Domains.Domains)
 	}
 }
 
-// readQuota decodes a request, which may have only the given relationships.
-func readQuota(r *http.Request, organization, organizations, spaces bool) (*quotaRequest, error) {
-	var b quotaRequest
-	if err := web.DecodeStrict(r, &b); err != nil {
+// check refuses relationships other than the allowed ones.
+func (b *quotaRequest) check(allowed ...string) error {
+	if b.Relationships == nil {
+		return nil
+	}
+	for name, given := range map[string]bool{
+		"organization":  b.Relationships.Organization != nil,
+		"organizations": b.Relationships.Organizations != nil,
+		"spaces":        b.Relationships.Spaces != nil,
+	} {
+		if given && !slices.Contains(allowed, name) {
+			return fault.Invalid("Relationships Unknown field(s): '" + name + "'")
+		}
+	}
+	if len(allowed) == 0 {
+		return fault.Invalid("Unknown field(s): 'relationships'")
+	}
+	return nil
+}
+
+func (a *API) createOrganizationQuota(req *rest.Request, body *quotaRequest) (*platform.OrganizationQuota, error) {
+	if err := body.check("organizations"); err != nil {
 		return nil, err
 	}
-	if b.Relationships != nil {
-		for name, wrong := range map[string]bool{
-			"organization":  b.Relationships.Organization != nil && !organization,
-			"organizations": b.Relationships.Organizations != nil && !organizations,
-			"spaces":        b.Relationships.Spaces != nil && !spaces,
-		} {
-			if wrong {
-				return nil, fault.Invalid("Relationships Unknown field(s): '" + name + "'")
-			}
-		}
-		if !organization && !organizations && !spaces {
-			return nil, fault.Invalid("Unknown field(s): 'relationships'")
+	quota := &platform.OrganizationQuota{Limits: platform.Limits{PaidServices: true}}
+	body.apply(&quota.Name, &quota.Limits)
+	var orgs []*platform.Organization
+	if body.Relationships != nil {
+		var err error
+		if orgs, err = rest.Related(req, req.Tx.Organizations(), body.Relationships.Organizations,
+			"Organizations"); err != nil {
+			return nil, err
 		}
 	}
-	return &b, nil
+	return quota, a.Platform.CreateOrganizationQuota(req.Tx, req.Caller.Actor(), quota, orgs)
 }
 
-func (a *API) createOrganizationQuota(w http.ResponseWriter, r *http.Request) error {
-	body, err := readQuota(r, false, true, false)
-	if err != nil {
-		return err
+func (a *API) updateOrganizationQuota(req *rest.Request, body *quotaRequest) (*platform.OrganizationQuota, error) {
+	if err := body.check(); err != nil {
+		return nil, err
 	}
-	return rest.Answer(a.Server, w, r, organizationQuotas, http.StatusCreated,
-		func(req *rest.Request) (*platform.OrganizationQuota, error) {
-			quota := &platform.OrganizationQuota{Limits: platform.Limits{PaidServices: true}}
-			body.apply(&quota.Name, &quota.Limits)
-			var orgs []*platform.Organization
-			if body.Relationships != nil {
-				var err error
-				if orgs, err = rest.Related(req, req.Tx.Organizations(), body.Relationships.Organizations,
-					"Organizations"); err != nil {
-					return nil, err
-				}
-			}
-			return quota, a.Platform.CreateOrganizationQuota(req.Tx, req.Caller.Actor(), quota, orgs)
-		})
+	quota, err := organizationQuotas.Find(req)
+	if err != nil {
+		return nil, err
+	}
+	body.apply(&quota.Name, &quota.Limits)
+	return quota, a.Platform.UpdateOrganizationQuota(req.Tx, req.Caller.Actor(), quota)
 }
 
-func (a *API) updateOrganizationQuota(w http.ResponseWriter, r *http.Request) error {
-	body, err := readQuota(r, false, false, false)
-	if err != nil {
-		return err
-	}
-	return rest.Answer(a.Server, w, r, organizationQuotas, http.StatusOK,
-		func(req *rest.Request) (*platform.OrganizationQuota, error) {
-			quota, err := organizationQuotas.Find(req)
+// quotaApplier applies the quota that find returns to the organizations or spaces of the body.
+func quotaApplier[T, P, B any](a *API, find func(*rest.Request) (*T, error), places rest.Resource[P, B],
+	apply func(platform.Tx, actions.Actor, *T, []*P) error, quotaOf func(*P) string,
+) web.Handler {
+	return rest.Changer(a.Server, rest.ReadRelations, find,
+		func(req *rest.Request, quota *T, body *rest.Relations) (any, error) {
+			to, err := rest.Related(req, places.Repo(req.Tx), body, places.Noun+"s")
 			if err != nil {
 				return nil, err
 			}
-			body.apply(&quota.Name, &quota.Limits)
-			return quota, a.Platform.UpdateOrganizationQuota(req.Tx, req.Caller.Actor(), quota)
+			if err := apply(req.Tx, req.Caller.Actor(), quota, to); err != nil {
+				return nil, err
+			}
+			guid := req.Param("guid")
+			applied, err := appliedPlaces(req, places.Repo(req.Tx), []string{guid}, quotaOf)
+			return req.Relationship(applied[guid]), err
 		})
 }
 
-func (a *API) applyOrganizationQuota(w http.ResponseWriter, r *http.Request) error {
-	body, err := rest.ReadRelations(r)
-	if err != nil {
-		return err
-	}
-	return a.Perform(w, r, http.StatusOK, func(req *rest.Request) (any, error) {
-		quota, err := organizationQuotas.Find(req)
-		if err != nil {
-			return nil, err
-		}
-		orgs, err := rest.Related(req, req.Tx.Organizations(), body, "Organizations")
-		if err != nil {
-			return nil, err
-		}
-		if err := a.Platform.ApplyOrganizationQuota(req.Tx, req.Caller.Actor(), quota, orgs); err != nil {
-			return nil, err
-		}
-		applied, err := appliedPlaces(req, req.Tx.Organizations(), []string{quota.GUID},
-			func(o *platform.Organization) string { return o.QuotaGUID })
-		return applied.body(req, quota.GUID), err
-	})
-}
+func quotaOfOrg(o *platform.Organization) string { return o.QuotaGUID }
+
+func quotaOfSpace(s *platform.Space) string { return s.QuotaGUID }
 
 // applied are the guids of the organizations or spaces that the caller may see, by
 // quota.
@@ -208,12 +200,6 @@ func appliedPlaces[T any](req *rest.Request, repo platform.Repo[T], quotas []str
 	return out, err
 }
 
-// body presents the relationship of a quota.
-func (to applied) body(req *rest.Request, quota string) any {
-	return map[string]any{"data": rest.ToMany(to[quota]).Data,
-		"links": rest.Links{"self": rest.Href(req.Base, req.HTTP.URL.Path)}}
-}
-
 // spaceQuotaFor returns the space quota of the path if the caller manages its
 // organization.
 func (a *API) spaceQuotaFor(req *rest.Request) (*platform.SpaceQuota, error) {
@@ -224,92 +210,61 @@ func (a *API) spaceQuotaFor(req *rest.Request) (*platform.SpaceQuota, error) {
 	return quota, req.Caller.ManagesOrg(req.Tx, quota.OrgGUID)
 }
 
-func (a *API) createSpaceQuota(w http.ResponseWriter, r *http.Request) error {
-	body, err := readQuota(r, true, false, true)
-	if err != nil {
+// checkOfSpace is like check, for space quotas: domains belong to organizations.
+func (b *quotaRequest) checkOfSpace(allowed ...string) error {
+	if err := b.check(allowed...); err != nil {
 		return err
 	}
-	if body.Domains != nil {
+	if b.Domains != nil {
 		return fault.Invalid("Unknown field(s): 'domains'")
+	}
+	return nil
+}
+
+func (a *API) createSpaceQuota(req *rest.Request, body *quotaRequest) (*platform.SpaceQuota, error) {
+	if err := body.checkOfSpace("organization", "spaces"); err != nil {
+		return nil, err
 	}
 	if body.Relationships == nil || body.Relationships.Organization == nil || body.Relationships.Organization.Data == nil {
-		return fault.Invalid("Relationships Organization must be structured like this: \"organization: {\"data\": " +
+		return nil, fault.Invalid("Relationships Organization must be structured like this: \"organization: {\"data\": " +
 			"{\"guid\": \"valid-guid\"}}\"")
 	}
-	return rest.Answer(a.Server, w, r, spaceQuotas, http.StatusCreated,
-		func(req *rest.Request) (*platform.SpaceQuota, error) {
-			quota := &platform.SpaceQuota{OrgGUID: body.Relationships.Organization.Data.GUID,
-				Limits: platform.Limits{PaidServices: true}}
-			body.apply(&quota.Name, &quota.Limits)
-			if _, err := rest.Find(req.Caller, req.Tx.Organizations(), quota.OrgGUID, "Organization"); err != nil {
-				return nil, rest.NotAccessible(err, "Organization with guid '"+quota.OrgGUID+
-					"' does not exist, or you do not have access to it.")
-			}
-			if err := req.Caller.ManagesOrg(req.Tx, quota.OrgGUID); err != nil {
-				return nil, err
-			}
-			to, err := rest.Related(req, req.Tx.Spaces(), body.Relationships.Spaces, "Spaces")
-			if err != nil {
-				return nil, err
-			}
-			return quota, a.Platform.CreateSpaceQuota(req.Tx, req.Caller.Actor(), quota, to)
-		})
-}
-
-func (a *API) updateSpaceQuota(w http.ResponseWriter, r *http.Request) error {
-	body, err := readQuota(r, false, false, false)
+	quota := &platform.SpaceQuota{OrgGUID: body.Relationships.Organization.Data.GUID,
+		Limits: platform.Limits{PaidServices: true}}
+	body.apply(&quota.Name, &quota.Limits)
+	if _, err := rest.Find(req.Caller, req.Tx.Organizations(), quota.OrgGUID, "Organization"); err != nil {
+		return nil, rest.NotAccessible(err, "Organization with guid '"+quota.OrgGUID+
+			"' does not exist, or you do not have access to it.")
+	}
+	if err := req.Caller.ManagesOrg(req.Tx, quota.OrgGUID); err != nil {
+		return nil, err
+	}
+	to, err := rest.Related(req, req.Tx.Spaces(), body.Relationships.Spaces, "Spaces")
 	if err != nil {
-		return err
+		return nil, err
 	}
-	if body.Domains != nil {
-		return fault.Invalid("Unknown field(s): 'domains'")
-	}
-	return rest.Answer(a.Server, w, r, spaceQuotas, http.StatusOK, func(req *rest.Request) (*platform.SpaceQuota, error) {
-		quota, err := a.spaceQuotaFor(req)
-		if err != nil {
-			return nil, err
-		}
-		body.apply(&quota.Name, &quota.Limits)
-		return quota, a.Platform.UpdateSpaceQuota(req.Tx, req.Caller.Actor(), quota)
-	})
+	return quota, a.Platform.CreateSpaceQuota(req.Tx, req.Caller.Actor(), quota, to)
 }
 
-func (a *API) applySpaceQuota(w http.ResponseWriter, r *http.Request) error {
-	body, err := rest.ReadRelations(r)
+func (a *API) updateSpaceQuota(req *rest.Request, body *quotaRequest) (*platform.SpaceQuota, error) {
+	if err := body.checkOfSpace(); err != nil {
+		return nil, err
+	}
+	quota, err := a.spaceQuotaFor(req)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	return a.Perform(w, r, http.StatusOK, func(req *rest.Request) (any, error) {
-		quota, err := a.spaceQuotaFor(req)
-		if err != nil {
-			return nil, err
-		}
-		to, err := rest.Related(req, req.Tx.Spaces(), body, "Spaces")
-		if err != nil {
-			return nil, err
-		}
-		if err := a.Platform.ApplySpaceQuota(req.Tx, req.Caller.Actor(), quota, to); err != nil {
-			return nil, err
-		}
-		applied, err := appliedPlaces(req, req.Tx.Spaces(), []string{quota.GUID},
-			func(s *platform.Space) string { return s.QuotaGUID })
-		return applied.body(req, quota.GUID), err
-	})
+	body.apply(&quota.Name, &quota.Limits)
+	return quota, a.Platform.UpdateSpaceQuota(req.Tx, req.Caller.Actor(), quota)
 }
 
-func (a *API) removeSpaceQuota(w http.ResponseWriter, r *http.Request) error {
-	return a.Perform(w, r, http.StatusNoContent, func(req *rest.Request) (any, error) {
-		quota, err := a.spaceQuotaFor(req)
-		if err != nil {
-			return nil, err
-		}
-		space, err := rest.Find(req.Caller, req.Tx.Spaces(), web.Param(r, "space"), "Space")
-		if err != nil {
-			return nil, rest.NotAccessible(err, "Unable to remove quota from space with guid '"+web.Param(r, "space")+
-				"'. Ensure the space quota is applied to this space.")
-		}
-		return nil, a.Platform.RemoveSpaceQuota(req.Tx, req.Caller.Actor(), quota, space)
-	})
+func (a *API) removeSpaceQuota(req *rest.Request, quota *platform.SpaceQuota) error {
+	space, err := rest.Find(req.Caller, req.Tx.Spaces(), req.Param("space"), "Space")
+	if err != nil {
+		return rest.NotAccessible(err, "Unable to remove quota from space with guid '"+req.Param("space")+
+			"'. Ensure the space quota is applied to this space.")
+	}
+	return a.Platform.RemoveSpaceQuota(req.Tx, req.Caller.Actor(), quota, space)
 }
 
 type quotaBody struct {
@@ -339,8 +294,7 @@ func presentQuota(r *platform.Resource, name string, l platform.Limits) quotaBod
 
 func presentOrganizationQuotas(req *rest.Request, items []*platform.OrganizationQuota) ([]quotaBody, error) {
 	to, err := appliedPlaces(req, req.Tx.Organizations(),
-		rest.GUIDsOf(items, func(q *platform.OrganizationQuota) string { return q.GUID }),
-		func(o *platform.Organization) string { return o.QuotaGUID })
+		rest.GUIDsOf(items, func(q *platform.OrganizationQuota) string { return q.GUID }), quotaOfOrg)
 	return rest.PresentAll(items, func(q *platform.OrganizationQuota) quotaBody {
 		b := presentQuota(&q.Resource, q.Name, q.Limits)
 		b.Domains = map[string]any{"total_domains": q.Limits.Domains}
@@ -352,8 +306,7 @@ func presentOrganizationQuotas(req *rest.Request, items []*platform.Organization
 
 func presentSpaceQuotas(req *rest.Request, items []*platform.SpaceQuota) ([]quotaBody, error) {
 	to, err := appliedPlaces(req, req.Tx.Spaces(),
-		rest.GUIDsOf(items, func(q *platform.SpaceQuota) string { return q.GUID }),
-		func(s *platform.Space) string { return s.QuotaGUID })
+		rest.GUIDsOf(items, func(q *platform.SpaceQuota) string { return q.GUID }), quotaOfSpace)
 	return rest.PresentAll(items, func(q *platform.SpaceQuota) quotaBody {
 		b := presentQuota(&q.Resource, q.Name, q.Limits)
 		b.Relationships = map[string]any{"organization": rest.ToOne(q.OrgGUID), "spaces": rest.ToMany(to[q.GUID])}

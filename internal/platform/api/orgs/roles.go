@@ -28,44 +28,21 @@ func (a *API) roles() rest.Resource[platform.Role, roleBody] {
 			},
 			Includes: []string{"user", "organization", "space"}, NoLabels: true,
 		},
-		Include: a.includeOfRoles,
+		Include: rest.IncludeBy(map[string]rest.Includer[platform.Role]{
+			"user": rest.Referred("users", a.users(), func(r *platform.Role) string { return r.UserGUID }),
+			"organization": rest.Referred("organizations", Organizations,
+				func(r *platform.Role) string { return r.OrgGUID }),
+			"space": rest.Referred("spaces", Spaces, func(r *platform.Role) string { return r.SpaceGUID }),
+		}),
 	}
-}
-
-func (a *API) includeOfRoles(req *rest.Request, l *listing.Request, items []*platform.Role) (map[string]any, error) {
-	out := map[string]any{}
-	for _, what := range l.Include {
-		var more map[string]any
-		var err error
-		switch what {
-		case "user":
-			more, err = rest.Included(req, "users", a.users(),
-				rest.GUIDsOf(items, func(r *platform.Role) string { return r.UserGUID }))
-		case "organization":
-			more, err = rest.Included(req, "organizations", Organizations,
-				rest.GUIDsOf(items, func(r *platform.Role) string { return r.OrgGUID }))
-		case "space":
-			more, err = rest.Included(req, "spaces", Spaces,
-				rest.GUIDsOf(items, func(r *platform.Role) string { return r.SpaceGUID }))
-		}
-		if err != nil {
-			return nil, err
-		}
-		for k, v := range more {
-			out[k] = v
-		}
-	}
-	if len(out) == 0 {
-		return nil, nil
-	}
-	return out, nil
 }
 
 func (a *API) roleRoutes(g *web.Group) {
 	g.Handle(http.MethodGet, "/v3/roles", rest.Read, a.roles().Lister(a.Server))
 	g.Handle(http.MethodPost, "/v3/roles", rest.Write, a.createRole)
 	g.Handle(http.MethodGet, "/v3/roles/{guid}", rest.Read, a.roles().Getter(a.Server))
-	g.Handle(http.MethodDelete, "/v3/roles/{guid}", rest.Write, a.deleteRole)
+	g.Handle(http.MethodDelete, "/v3/roles/{guid}", rest.Write,
+		rest.Deleter(a.Server, "role.delete", a.roleToTake, a.Platform.TakeRole))
 }
 
 type roleRequest struct {
@@ -114,9 +91,8 @@ func (a *API) createRole(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	// Callers that may not assign roles learn nothing about user names.
-	err := a.Store.View(r.Context(), func(tx platform.Tx) error {
-		_, err := a.placeRole(rest.NewRequest(tx, r), &platform.Role{}, &body)
-		return err
+	_, err := rest.View(a.Server, r, func(req *rest.Request) (platform.Cond, error) {
+		return a.placeRole(req, &platform.Role{}, &body)
 	})
 	if err != nil {
 		return err
@@ -188,11 +164,7 @@ func (a *API) placeRole(req *rest.Request, role *platform.Role, body *roleReques
 		return platform.In("organization_guid", role.OrgGUID), req.Caller.ManagesOrg(req.Tx, role.OrgGUID)
 	}
 	role.SpaceGUID = body.Relationships.Space.Data.GUID
-	if _, err := rest.Find(req.Caller, req.Tx.Spaces(), role.SpaceGUID, "Space"); err != nil {
-		return platform.Cond{}, rest.NotAccessible(err,
-			"Invalid space. Ensure that the space exists and you have access to it.")
-	}
-	_, err := req.Caller.MayInSpace(req.Tx, role.SpaceGUID, platform.ManageSpace)
+	_, err := req.SpaceNamed(role.SpaceGUID, platform.ManageSpace)
 	return platform.In("space_guid", role.SpaceGUID), err
 }
 
@@ -221,9 +193,8 @@ func (a *API) roleHolder(r *http.Request, guid string, byName bool) (bool, error
 	if byName {
 		return true, nil
 	}
-	err := a.Store.View(r.Context(), func(tx platform.Tx) error {
-		_, err := rest.Find(rest.CallerOf(r), tx.Users(), guid, "User")
-		return err
+	_, err := rest.View(a.Server, r, func(req *rest.Request) (*platform.User, error) {
+		return rest.Find(req.Caller, req.Tx.Users(), guid, "User")
 	})
 	if !fault.Is(err, fault.NotFound) {
 		return false, err
@@ -241,26 +212,20 @@ func (a *API) knownUser(req *rest.Request, guid string, outside bool) error {
 	return rest.NotAccessible(err, "Invalid user. Ensure that the user exists and you have access to it.")
 }
 
-func (a *API) deleteRole(w http.ResponseWriter, r *http.Request) error {
-	return a.Finish(w, r, "role.delete", func(req *rest.Request) error {
-		role, err := a.roles().Find(req)
-		if err != nil {
-			return err
-		}
-		if role.SpaceGUID != "" {
-			if _, err := req.Caller.MayInSpace(req.Tx, role.SpaceGUID, platform.ManageSpace); err != nil {
-				return err
-			}
-			return a.Platform.TakeRole(req.Tx, req.Caller.Actor(), role)
-		}
-		if err := req.Caller.ManagesOrg(req.Tx, role.OrgGUID); err != nil {
-			return err
-		}
-		if err := a.lastOrgRole(req.Tx, role); err != nil {
-			return err
-		}
-		return a.Platform.TakeRole(req.Tx, req.Caller.Actor(), role)
-	})
+// roleToTake returns the role of the path if the caller may delete it.
+func (a *API) roleToTake(req *rest.Request) (*platform.Role, error) {
+	role, err := a.roles().Find(req)
+	if err != nil {
+		return nil, err
+	}
+	if role.SpaceGUID != "" {
+		_, err := req.Caller.MayInSpace(req.Tx, role.SpaceGUID, platform.ManageSpace)
+		return role, err
+	}
+	if err := req.Caller.ManagesOrg(req.Tx, role.OrgGUID); err != nil {
+		return nil, err
+	}
+	return role, a.lastOrgRole(req.Tx, role)
 }
 
 // lastOrgRole returns an error if it is the last role of a user in an organization

@@ -21,25 +21,25 @@ var Spaces = rest.Resource[platform.Space, spaceBody]{
 		Orders:   []string{"name"},
 		Includes: []string{"org", "organization"},
 	},
-	Include: func(req *rest.Request, l *listing.Request, items []*platform.Space) (map[string]any, error) {
-		if len(l.Include) == 0 {
-			return nil, nil
-		}
-		return rest.Included(req, "organizations", Organizations,
-			rest.GUIDsOf(items, func(s *platform.Space) string { return s.OrgGUID }))
-	},
+	Include: rest.IncludeBy(map[string]rest.Includer[platform.Space]{"org": orgOfSpace, "organization": orgOfSpace}),
 }
+
+var orgOfSpace = rest.Referred("organizations", Organizations, func(s *platform.Space) string { return s.OrgGUID })
 
 func (a *API) spaceRoutes(g *web.Group) {
 	g.Handle(http.MethodGet, "/v3/spaces", rest.Read, Spaces.Lister(a.Server))
-	g.Handle(http.MethodPost, "/v3/spaces", rest.Write, a.createSpace)
+	g.Handle(http.MethodPost, "/v3/spaces", rest.Write, rest.Creator(a.Server, Spaces, a.createSpace))
 	g.Handle(http.MethodGet, "/v3/spaces/{guid}", rest.Read, Spaces.Getter(a.Server))
-	g.Handle(http.MethodPatch, "/v3/spaces/{guid}", rest.Write, a.updateSpace)
-	g.Handle(http.MethodDelete, "/v3/spaces/{guid}", rest.Write, a.deleteSpace)
+	g.Handle(http.MethodPatch, "/v3/spaces/{guid}", rest.Write, rest.Updater(a.Server, Spaces, a.updateSpace))
+	g.Handle(http.MethodDelete, "/v3/spaces/{guid}", rest.Write,
+		placeDeleter(a, Spaces, rest.SpaceFor(platform.ManageOrganization), a.Services.DeleteSpace))
 	g.Handle(http.MethodGet, "/v3/spaces/{guid}/usage_summary", rest.Read, usageOf(a, Spaces, "space_guid"))
-	g.Handle(http.MethodGet, "/v3/spaces/{guid}/features", rest.Read, a.listSpaceFeatures)
-	g.Handle(http.MethodGet, "/v3/spaces/{guid}/features/{name}", rest.Read, a.getSpaceFeature)
-	g.Handle(http.MethodPatch, "/v3/spaces/{guid}/features/{name}", rest.Write, a.setSpaceFeature)
+	g.Handle(http.MethodGet, "/v3/spaces/{guid}/features", rest.Read,
+		rest.Viewer(a.Server, Spaces.Find, listSpaceFeatures))
+	g.Handle(http.MethodGet, "/v3/spaces/{guid}/features/{name}", rest.Read,
+		rest.Viewer(a.Server, Spaces.Find, getSpaceFeature))
+	g.Handle(http.MethodPatch, "/v3/spaces/{guid}/features/{name}", rest.Write,
+		rest.Changer(a.Server, rest.ReadFeature, rest.SpaceFor(platform.ManageSpace), a.setSpaceFeature))
 }
 
 type spaceRequest struct {
@@ -50,79 +50,36 @@ type spaceRequest struct {
 	} `json:"relationships"`
 }
 
-func (b *spaceRequest) apply(s *platform.Space) error {
-	if b.Name != nil {
-		s.Name = *b.Name
-	}
-	if err := b.Metadata.Apply(&s.Metadata); err != nil {
-		return err
-	}
-	return platform.CheckTenantName(s.Name)
-}
-
-func (a *API) createSpace(w http.ResponseWriter, r *http.Request) error {
-	var body spaceRequest
-	if err := web.DecodeStrict(r, &body); err != nil {
-		return err
-	}
+func (a *API) createSpace(req *rest.Request, body *spaceRequest) (*platform.Space, error) {
 	if body.Relationships == nil || body.Relationships.Organization.Data == nil {
-		return fault.Invalid("Relationships 'relationships' must include 'organization'")
+		return nil, fault.Invalid("Relationships 'relationships' must include 'organization'")
 	}
-	return rest.Answer(a.Server, w, r, Spaces, http.StatusCreated, func(req *rest.Request) (*platform.Space, error) {
-		space := &platform.Space{OrgGUID: body.Relationships.Organization.Data.GUID}
-		if err := body.apply(space); err != nil {
-			return nil, err
-		}
-		if _, err := rest.Find(req.Caller, req.Tx.Organizations(), space.OrgGUID, "Organization"); err != nil {
-			return nil, rest.NotAccessible(err,
-				"Invalid organization. Ensure the organization exists and you have access to it.")
-		}
-		if err := req.Caller.ManagesOrg(req.Tx, space.OrgGUID); err != nil {
-			return nil, err
-		}
-		return space, a.Platform.CreateSpace(req.Tx, req.Caller.Actor(), space)
-	})
+	space := &platform.Space{OrgGUID: body.Relationships.Organization.Data.GUID}
+	if err := describe(&space.Name, body.Name, &space.Metadata, body.Metadata); err != nil {
+		return nil, err
+	}
+	if _, err := rest.Find(req.Caller, req.Tx.Organizations(), space.OrgGUID, "Organization"); err != nil {
+		return nil, rest.NotAccessible(err,
+			"Invalid organization. Ensure the organization exists and you have access to it.")
+	}
+	if err := req.Caller.ManagesOrg(req.Tx, space.OrgGUID); err != nil {
+		return nil, err
+	}
+	return space, a.Platform.CreateSpace(req.Tx, req.Caller.Actor(), space)
 }
 
-func (a *API) updateSpace(w http.ResponseWriter, r *http.Request) error {
-	var body spaceRequest
-	if err := web.DecodeStrict(r, &body); err != nil {
-		return err
-	}
+func (a *API) updateSpace(req *rest.Request, body *spaceRequest) (*platform.Space, error) {
 	if body.Relationships != nil {
-		return fault.Invalid("Unknown field(s): 'relationships'")
+		return nil, fault.Invalid("Unknown field(s): 'relationships'")
 	}
-	return rest.Answer(a.Server, w, r, Spaces, http.StatusOK, func(req *rest.Request) (*platform.Space, error) {
-		space, err := req.Space(platform.ManageSpace)
-		if err != nil {
-			return nil, err
-		}
-		if err := body.apply(space); err != nil {
-			return nil, err
-		}
-		return space, a.Platform.UpdateSpace(req.Tx, req.Caller.Actor(), space)
-	})
-}
-
-func (a *API) deleteSpace(w http.ResponseWriter, r *http.Request) error {
-	var gone []string
-	defer func() { a.Signals.AppsChanged(gone...) }()
-	return a.Conclude(w, r, "space.delete", func(req *rest.Request) (*platform.Job, error) {
-		space, err := req.Space(platform.ManageOrganization)
-		if err != nil {
-			return nil, err
-		}
-		if gone, err = appsOf(req.Tx, "space_guid", space.GUID); err != nil {
-			return nil, err
-		}
-		return a.Services.DeleteSpace(req.Tx, req.Caller.Actor(), space)
-	})
-}
-
-// appsOf returns the guids of the apps of a space or organization.
-func appsOf(tx platform.Tx, field, guid string) ([]string, error) {
-	apps, _, err := tx.Apps().List(platform.Where(field, guid))
-	return rest.GUIDsOf(apps, func(app *platform.App) string { return app.GUID }), err
+	space, err := req.Space(platform.ManageSpace)
+	if err != nil {
+		return nil, err
+	}
+	if err := describe(&space.Name, body.Name, &space.Metadata, body.Metadata); err != nil {
+		return nil, err
+	}
+	return space, a.Platform.UpdateSpace(req.Tx, req.Caller.Actor(), space)
 }
 
 type spaceBody struct {
@@ -172,72 +129,43 @@ func sshFeature(s *platform.Space) rest.Feature {
 	return rest.Feature{Name: "ssh", Description: "Enable SSHing into apps in the space.", Enabled: s.SSHAllowed}
 }
 
-func (a *API) listSpaceFeatures(w http.ResponseWriter, r *http.Request) error {
-	return a.Show(w, r, func(req *rest.Request) (any, error) {
-		space, err := Spaces.Find(req)
-		if err != nil {
-			return nil, err
-		}
-		return map[string]any{"resources": []rest.Feature{sshFeature(space)}}, nil
-	})
+func listSpaceFeatures(_ *rest.Request, space *platform.Space) (any, error) {
+	return map[string]any{"resources": []rest.Feature{sshFeature(space)}}, nil
 }
 
-func (a *API) getSpaceFeature(w http.ResponseWriter, r *http.Request) error {
-	return a.Show(w, r, func(req *rest.Request) (any, error) {
-		space, err := Spaces.Find(req)
-		if err == nil && web.Param(r, "name") != "ssh" {
-			err = fault.New(fault.NotFound, "Feature not found")
-		}
-		if err != nil {
-			return nil, err
-		}
-		return sshFeature(space), nil
-	})
-}
-
-func (a *API) setSpaceFeature(w http.ResponseWriter, r *http.Request) error {
-	enabled, err := rest.ReadFeature(r)
-	if err != nil {
-		return err
+func getSpaceFeature(req *rest.Request, space *platform.Space) (any, error) {
+	if req.Param("name") != "ssh" {
+		return nil, fault.New(fault.NotFound, "Feature not found")
 	}
-	return a.Perform(w, r, http.StatusOK, func(req *rest.Request) (any, error) {
-		space, err := req.Space(platform.ManageSpace)
-		if err == nil && web.Param(r, "name") != "ssh" {
-			err = fault.New(fault.NotFound, "Feature not found")
-		}
-		if err != nil {
-			return nil, err
-		}
-		space.SSHAllowed = enabled
-		return sshFeature(space), a.Platform.UpdateSpace(req.Tx, req.Caller.Actor(), space)
-	})
+	return sshFeature(space), nil
 }
 
-// IncludePlaces includes the spaces of resources and their organizations if the
-// request asks for them.
-func IncludePlaces(req *rest.Request, l *listing.Request, spaceGUIDs []string) (map[string]any, error) {
-	asks := func(names ...string) bool {
-		return slices.ContainsFunc(names, func(n string) bool { return slices.Contains(l.Include, n) })
+func (a *API) setSpaceFeature(req *rest.Request, space *platform.Space, enabled bool) (any, error) {
+	space.SSHAllowed = enabled
+	if shown, err := getSpaceFeature(req, space); err != nil {
+		return shown, err
 	}
-	out := map[string]any{}
-	if asks("space", "space.organization") {
-		more, err := rest.Included(req, "spaces", Spaces, spaceGUIDs)
+	return sshFeature(space), a.Platform.UpdateSpace(req.Tx, req.Caller.Actor(), space)
+}
+
+// Places include the space that spaceOf returns, its organization, or both.
+func Places[T any](spaceOf func(*T) string) map[string]rest.Includer[T] {
+	space := rest.Referred("spaces", Spaces, spaceOf)
+	org := func(req *rest.Request, items []*T) (map[string]any, error) {
+		inside, err := rest.Named(req.Tx.Spaces(), rest.GUIDsOf(items, spaceOf))
 		if err != nil {
 			return nil, err
 		}
+		return orgOfSpace(req, inside)
+	}
+	both := func(req *rest.Request, items []*T) (map[string]any, error) {
+		out, err := space(req, items)
+		if err != nil {
+			return nil, err
+		}
+		more, err := org(req, items)
 		maps.Copy(out, more)
+		return out, err
 	}
-	if asks("org", "space.organization") {
-		inside, _, err := req.Tx.Spaces().List(platform.Query{Where: []platform.Cond{platform.InStrings("guid", spaceGUIDs)}})
-		if err != nil {
-			return nil, err
-		}
-		more, err := rest.Included(req, "organizations", Organizations,
-			rest.GUIDsOf(inside, func(s *platform.Space) string { return s.OrgGUID }))
-		if err != nil {
-			return nil, err
-		}
-		maps.Copy(out, more)
-	}
-	return out, nil
+	return map[string]rest.Includer[T]{"space": space, "org": org, "space.organization": both}
 }

@@ -27,7 +27,8 @@ func (a *API) userRoutes(g *web.Group) {
 	g.Handle(http.MethodPost, "/v3/users", rest.Admin, a.createUser)
 	g.Handle(http.MethodGet, "/v3/users/{guid}", rest.Read, a.users().Getter(a.Server))
 	g.Handle(http.MethodPatch, "/v3/users/{guid}", rest.Admin, rest.MetadataPatcher(a.Server, a.users(), a.users().Find))
-	g.Handle(http.MethodDelete, "/v3/users/{guid}", rest.Admin, a.deleteUser)
+	g.Handle(http.MethodDelete, "/v3/users/{guid}", rest.Admin,
+		rest.Deleter(a.Server, "user.delete", a.users().Find, a.deleteUser))
 	g.Handle(http.MethodGet, "/v3/organizations/{guid}/users", rest.Read,
 		membersOf(a, Organizations, "organization_guid"))
 	g.Handle(http.MethodGet, "/v3/spaces/{guid}/users", rest.Read, membersOf(a, Spaces, "space_guid"))
@@ -158,14 +159,8 @@ func (a *API) createUser(w http.ResponseWriter, r *http.Request) error {
 
 // deleteUser deletes the user in the platform only; the caller deletes the user of
 // the authorization server.
-func (a *API) deleteUser(w http.ResponseWriter, r *http.Request) error {
-	return a.Finish(w, r, "user.delete", func(req *rest.Request) error {
-		u, err := a.users().Find(req)
-		if err != nil {
-			return err
-		}
-		return a.Platform.DeleteUser(req.Tx, u)
-	})
+func (a *API) deleteUser(tx platform.Tx, _ actions.Actor, u *platform.User) error {
+	return a.Platform.DeleteUser(tx, u)
 }
 
 type userBody struct {

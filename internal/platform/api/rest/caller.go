@@ -113,6 +113,11 @@ func (req *Request) App(action platform.Action) (*platform.App, error) {
 	return req.AppNamed(web.Param(req.HTTP, "guid"), action)
 }
 
+// AppFor returns a function that returns the app of the path if the caller may perform the action.
+func AppFor(action platform.Action) func(*Request) (*platform.App, error) {
+	return func(req *Request) (*platform.App, error) { return req.App(action) }
+}
+
 // AppNamed is like App, by guid.
 func (req *Request) AppNamed(guid string, action platform.Action) (*platform.App, error) {
 	app, err := Find(req.Caller, req.Tx.Apps(), guid, "App")
@@ -123,17 +128,32 @@ func (req *Request) AppNamed(guid string, action platform.Action) (*platform.App
 	return app, err
 }
 
-// OfApp returns the resource of the path and its app if the caller may perform the action
-// on the app.
+// OfApp returns a function that returns the resource of the path and its app if the caller may
+// perform the action on the app.
 func OfApp[T, B any](
-	req *Request, s Resource[T, B], appOf func(*T) string, action platform.Action,
-) (*T, *platform.App, error) {
-	item, err := s.Find(req)
-	if err != nil {
-		return nil, nil, err
+	s Resource[T, B], appOf func(*T) string, action platform.Action,
+) func(*Request) (*T, *platform.App, error) {
+	return func(req *Request) (*T, *platform.App, error) {
+		item, err := s.Find(req)
+		if err != nil {
+			return nil, nil, err
+		}
+		app, err := req.AppNamed(appOf(item), action)
+		return item, app, err
 	}
-	app, err := req.AppNamed(appOf(item), action)
-	return item, app, err
+}
+
+// Acted returns a function that performs an action on a resource of an app that OfApp finds.
+func Acted[T any](find func(*Request) (*T, *platform.App, error),
+	act func(platform.Tx, actions.Actor, *platform.App, *T) error,
+) func(*Request) (*T, error) {
+	return func(req *Request) (*T, error) {
+		item, app, err := find(req)
+		if err != nil {
+			return nil, err
+		}
+		return item, act(req.Tx, req.Caller.Actor(), app, item)
+	}
 }
 
 // Space returns the space of the path if the caller may perform the action.
@@ -143,6 +163,33 @@ func (req *Request) Space(action platform.Action) (*platform.Space, error) {
 		return nil, err
 	}
 	return req.Caller.MayInSpace(req.Tx, space.GUID, action)
+}
+
+// InSpace returns a function that returns what find returns if the caller may perform the action in
+// the space of the resource.
+func InSpace[T any](find func(*Request) (*T, error), spaceOf func(*T) string, action platform.Action,
+) func(*Request) (*T, error) {
+	return func(req *Request) (*T, error) {
+		item, err := find(req)
+		if err != nil {
+			return nil, err
+		}
+		_, err = req.Caller.MayInSpace(req.Tx, spaceOf(item), action)
+		return item, err
+	}
+}
+
+// SpaceFor is like AppFor, for spaces.
+func SpaceFor(action platform.Action) func(*Request) (*platform.Space, error) {
+	return func(req *Request) (*platform.Space, error) { return req.Space(action) }
+}
+
+// SpaceNamed returns the space of a relationship if the caller may perform the action there.
+func (req *Request) SpaceNamed(guid string, action platform.Action) (*platform.Space, error) {
+	if _, err := Find(req.Caller, req.Tx.Spaces(), guid, "Space"); err != nil {
+		return nil, NotAccessible(err, "Invalid space. Ensure that the space exists and you have access to it.")
+	}
+	return req.Caller.MayInSpace(req.Tx, guid, action)
 }
 
 // NotAccessible turns the error for a related resource that the caller may not see

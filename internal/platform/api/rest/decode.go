@@ -76,6 +76,14 @@ func (o *Optional[T]) UnmarshalJSON(b []byte) error {
 	return json.Unmarshal(b, &o.Value)
 }
 
+// Into sets a field to the member if it is present, and reports whether it is.
+func (o Optional[T]) Into(field *T) bool {
+	if o.Set {
+		*field = o.Value
+	}
+	return o.Set
+}
+
 // Object is a JSON object in a request whose numbers keep all their digits. It
 // is nil if it is absent or null.
 type Object map[string]any

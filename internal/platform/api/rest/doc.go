@@ -1,7 +1,8 @@
 // Package rest has what the handlers of the v3 API share:
 //
 //	server.go    what handlers need of the platform
-//	resource.go  the declaration of a kind of resource, and the endpoints made of it: list, get, PATCH of metadata
+//	resource.go  the declaration of a kind of resource, and its lists
+//	handlers.go  handlers of what most resources have: create, PATCH, delete, views and changes of a part
 //	request.go   a request in its transaction, and the ways to answer it: resource, body, job
 //	caller.go    who makes the request and what they may see and do
 //	access.go    the scopes that routes require

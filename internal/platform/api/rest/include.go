@@ -3,8 +3,10 @@ package rest
 import (
 	"bytes"
 	"encoding/json"
+	"maps"
 
 	"ingot/internal/platform"
+	"ingot/internal/platform/api/listing"
 )
 
 // GUIDsOf returns the guids that resources refer to, without duplicates.
@@ -20,10 +22,30 @@ func GUIDsOf[T any](items []*T, guid func(*T) string) []string {
 	return out
 }
 
+// Named returns the resources of guids.
+func Named[T any](repo platform.Repo[T], guids []string) ([]*T, error) {
+	found, _, err := repo.List(platform.Query{Where: []platform.Cond{platform.InStrings("guid", guids)}})
+	return found, err
+}
+
+// ByGUID returns the resources that items refer to, by their guids.
+func ByGUID[T any, U any, P interface {
+	*U
+	Base() *platform.Resource
+}](repo platform.Repo[U], items []*T, guid func(*T) string) (map[string]*U, error) {
+	found, _, err := repo.List(platform.Query{WithoutSecrets: true,
+		Where: []platform.Cond{platform.InStrings("guid", GUIDsOf(items, guid))}})
+	out := make(map[string]*U, len(found))
+	for _, item := range found {
+		out[P(item).Base().GUID] = item
+	}
+	return out, err
+}
+
 // Bodies presents the resources of guids. The caller may see them because it may see
 // the resources that refer to them.
 func (s Resource[T, B]) Bodies(req *Request, guids []string) ([]B, error) {
-	found, _, err := s.Repo(req.Tx).List(platform.Query{Where: []platform.Cond{platform.InStrings("guid", guids)}})
+	found, err := Named(s.Repo(req.Tx), guids)
 	if err != nil {
 		return nil, err
 	}
@@ -34,6 +56,38 @@ func (s Resource[T, B]) Bodies(req *Request, guids []string) ([]B, error) {
 func Included[T, B any](req *Request, name string, s Resource[T, B], guids []string) (map[string]any, error) {
 	bodies, err := s.Bodies(req, guids)
 	return map[string]any{name: bodies}, err
+}
+
+// Includer returns the resources for "included" that items refer to.
+type Includer[T any] func(req *Request, items []*T) (map[string]any, error)
+
+// Referred includes the resources whose guids are returned by guid.
+func Referred[T, U, B any](name string, s Resource[U, B], guid func(*T) string) Includer[T] {
+	return func(req *Request, items []*T) (map[string]any, error) {
+		return Included(req, name, s, GUIDsOf(items, guid))
+	}
+}
+
+// IncludeBy returns the function for Resource.Include: it includes what the request names.
+func IncludeBy[T any](names ...map[string]Includer[T]) func(*Request, *listing.Request, []*T) (map[string]any, error) {
+	known := map[string]Includer[T]{}
+	for _, some := range names {
+		maps.Copy(known, some)
+	}
+	return func(req *Request, l *listing.Request, items []*T) (map[string]any, error) {
+		var out map[string]any
+		for _, name := range l.Include {
+			more, err := known[name](req, items)
+			if err != nil {
+				return nil, err
+			}
+			if out == nil {
+				out = map[string]any{}
+			}
+			maps.Copy(out, more)
+		}
+		return out, nil
+	}
 }
 
 // withIncluded adds the member "included" to a body.

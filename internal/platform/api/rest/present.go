@@ -108,9 +108,9 @@ const (
 )
 
 // NonNil returns an empty map for nil, because clients expect an object.
-func NonNil(m map[string]string) map[string]string {
+func NonNil[M ~map[string]V, V any](m M) M {
 	if m == nil {
-		return map[string]string{}
+		return M{}
 	}
 	return m
 }

@@ -42,6 +42,11 @@ func ToMany(guids []string) Relations {
 	return out
 }
 
+// Relationship presents the to-many relationship of the path.
+func (req *Request) Relationship(guids []string) map[string]any {
+	return map[string]any{"data": ToMany(guids).Data, "links": Links{"self": Href(req.Base, req.HTTP.URL.Path)}}
+}
+
 // ReadRelation decodes a to-one relationship, which may be null but not absent. The
 // guid may be null too, which clients send to remove the relationship.
 func ReadRelation(r *http.Request) (guid string, err error) {
@@ -61,16 +66,18 @@ func ReadRelation(r *http.Request) (guid string, err error) {
 }
 
 // ReadRelations decodes a to-many relationship, which must not be empty.
-func ReadRelations(r *http.Request) (*Relations, error) {
-	var body Relations
-	if err := web.DecodeStrict(r, &body); err != nil {
-		return nil, err
+var ReadRelations = RelationsOr(
+	"Data must be structured like this: \"data\": [{\"guid\": \"valid-guid\"},{\"guid\": \"valid-guid\"}]")
+
+// RelationsOr is like ReadRelations, with the problem that an empty relationship is.
+func RelationsOr(problem string) func(*http.Request) (*Relations, error) {
+	return func(r *http.Request) (*Relations, error) {
+		body, err := Body[Relations](r)
+		if err == nil && len(body.Data) == 0 {
+			err = fault.Invalid(problem)
+		}
+		return body, err
 	}
-	if len(body.Data) == 0 {
-		return nil,
-			fault.Invalid("Data must be structured like this: \"data\": [{\"guid\": \"valid-guid\"},{\"guid\": \"valid-guid\"}]")
-	}
-	return &body, nil
 }
 
 // Related returns the resources of a relationship. It is an error if the caller may

@@ -29,16 +29,32 @@ func (req *Request) Link(parts ...string) *Link {
 	return Href(append([]string{req.Base, "/v3"}, parts...)...)
 }
 
-// Answer runs f in a transaction and responds with the resource that it returns. f
-// may run more than once, so the body of the request is read before. The response is
+// View returns the result of f, which only reads.
+func View[R any](srv *Server, r *http.Request, f func(req *Request) (R, error)) (R, error) {
+	return within(srv.Store.View, r, f)
+}
+
+// Update returns the result of f, which runs in a transaction. f may run more than once, so the
+// body of the request is read before.
+func Update[R any](srv *Server, r *http.Request, f func(req *Request) (R, error)) (R, error) {
+	return within(srv.Store.Update, r, f)
+}
+
+func within[R any](run func(context.Context, func(platform.Tx) error) error, r *http.Request,
+	f func(req *Request) (R, error),
+) (result R, err error) {
+	err = run(r.Context(), func(tx platform.Tx) (err error) {
+		result, err = f(NewRequest(tx, r))
+		return err
+	})
+	return result, err
+}
+
+// Answer responds with the resource that f returns, which is like that of Update. The response is
 // built in a second, read-only transaction, so that writers need not wait for it.
 func Answer[T, B any](srv *Server, w http.ResponseWriter, r *http.Request, s Resource[T, B], status int,
 	f func(req *Request) (*T, error)) error {
-	var item *T
-	err := srv.Store.Update(r.Context(), func(tx platform.Tx) (err error) {
-		item, err = f(NewRequest(tx, r))
-		return err
-	})
+	item, err := Update(srv, r, f)
 	if err != nil {
 		return err
 	}
@@ -48,115 +64,64 @@ func Answer[T, B any](srv *Server, w http.ResponseWriter, r *http.Request, s Res
 // Respond responds with a stored resource.
 func Respond[T, B any](srv *Server, w http.ResponseWriter, r *http.Request, s Resource[T, B], status int,
 	item *T) error {
-	var bodies []B
-	err := srv.Store.View(r.Context(), func(tx platform.Tx) (err error) {
-		bodies, err = s.Present(NewRequest(tx, r), []*T{item})
-		return err
-	})
+	bodies, err := View(srv, r, func(req *Request) ([]B, error) { return s.Present(req, []*T{item}) })
 	if err != nil {
 		return err
 	}
-	web.WriteJSON(w, status, bodies[0])
-	return nil
+	return web.Answer(w, status, bodies[0], nil)
 }
 
 // Show responds with the result of f, which only reads.
 func (srv *Server) Show(w http.ResponseWriter, r *http.Request, f func(req *Request) (any, error)) error {
-	var body any
-	err := srv.Store.View(r.Context(), func(tx platform.Tx) (err error) {
-		body, err = f(NewRequest(tx, r))
-		return err
-	})
-	if err != nil {
-		return err
-	}
-	web.WriteJSON(w, http.StatusOK, body)
-	return nil
+	body, err := View(srv, r, f)
+	return web.Answer(w, http.StatusOK, body, err)
 }
 
 // Perform runs f in a transaction and responds with its result.
 func (srv *Server) Perform(w http.ResponseWriter, r *http.Request, status int,
 	f func(req *Request) (any, error)) error {
-	var body any
-	err := srv.Store.Update(r.Context(), func(tx platform.Tx) (err error) {
-		body, err = f(NewRequest(tx, r))
-		return err
-	})
-	if err != nil {
-		return err
-	}
-	if status == http.StatusNoContent {
-		w.WriteHeader(status)
-		return nil
-	}
-	web.WriteJSON(w, status, body)
-	return nil
+	body, err := Update(srv, r, f)
+	return web.Answer(w, status, body, err)
 }
 
 // Finish runs f where clients expect a job, and responds with a job that is already
 // complete, so that they poll only once.
 func (srv *Server) Finish(w http.ResponseWriter, r *http.Request, operation string, f func(req *Request) error) error {
-	var job *platform.Job
-	err := srv.Store.Update(r.Context(), func(tx platform.Tx) (err error) {
-		if err := f(NewRequest(tx, r)); err != nil {
-			return err
-		}
-		job, err = srv.Platform.CreateJob(tx, platform.Job{Operation: operation, State: platform.JobComplete})
-		return err
-	})
-	if err != nil {
-		return err
-	}
-	acceptJob(w, r, job)
-	return nil
+	return srv.Conclude(w, r, operation, func(req *Request) (*platform.Job, error) { return nil, f(req) })
 }
 
 // shortWait is how long a response waits for its job, because clients poll a job that
 // is not complete only after seconds.
 const shortWait = 1500 * time.Millisecond
 
-// Accepted responds with a job when it is complete, or after shortWait.
+// Accepted responds with the location of a job when it is complete, or after shortWait.
 func (srv *Server) Accepted(w http.ResponseWriter, r *http.Request, j *platform.Job) {
 	if j.State == platform.JobProcessing {
 		ctx, cancel := context.WithTimeout(r.Context(), shortWait)
 		defer cancel()
 		srv.Services.Wait(ctx, j.GUID)
 	}
-	acceptJob(w, r, j)
+	w.Header().Set("Location", BaseURL(r)+"/v3/jobs/"+Escape(j.GUID))
+	w.WriteHeader(http.StatusAccepted)
 }
 
 // Conclude runs f, which may involve brokers, and responds with the job that f
 // returns, or with one that is complete.
 func (srv *Server) Conclude(w http.ResponseWriter, r *http.Request, operation string,
 	f func(req *Request) (*platform.Job, error)) error {
-	var job *platform.Job
-	err := srv.Store.Update(r.Context(), func(tx platform.Tx) (err error) {
-		if job, err = f(NewRequest(tx, r)); err != nil || job != nil {
-			return err
+	return srv.OrJob(w, r, func(req *Request) (*platform.Job, error) {
+		if job, err := f(req); err != nil || job != nil {
+			return job, err
 		}
-		job, err = srv.Platform.CreateJob(tx, platform.Job{Operation: operation, State: platform.JobComplete})
-		return err
+		return srv.Platform.CreateJob(req.Tx, platform.Job{Operation: operation, State: platform.JobComplete})
 	})
-	if err != nil {
-		return err
-	}
-	srv.Accepted(w, r, job)
-	return nil
 }
 
 // OrJob is like Conclude, but responds with 204 if f returns no job.
 func (srv *Server) OrJob(w http.ResponseWriter, r *http.Request, f func(req *Request) (*platform.Job, error)) error {
-	var job *platform.Job
-	err := srv.Store.Update(r.Context(), func(tx platform.Tx) (err error) {
-		job, err = f(NewRequest(tx, r))
-		return err
-	})
-	if err != nil {
-		return err
-	}
-	if job == nil {
-		w.WriteHeader(http.StatusNoContent)
-		return nil
+	job, err := Update(srv, r, f)
+	if job == nil || err != nil {
+		return web.Answer(w, http.StatusNoContent, nil, err)
 	}
 	srv.Accepted(w, r, job)
 	return nil
@@ -186,9 +151,3 @@ func (w warned) WriteHeader(status int) {
 
 // Unwrap is for http.ResponseController.
 func (w warned) Unwrap() http.ResponseWriter { return w.ResponseWriter }
-
-// acceptJob responds with the location of the job.
-func acceptJob(w http.ResponseWriter, r *http.Request, j *platform.Job) {
-	w.Header().Set("Location", BaseURL(r)+"/v3/jobs/"+Escape(j.GUID))
-	w.WriteHeader(http.StatusAccepted)
-}

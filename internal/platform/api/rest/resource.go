@@ -129,11 +129,9 @@ func (s Resource[T, B]) GetterBy(srv *Server, get func(req *Request) (*T, error)
 			return err
 		}
 		if out.included != nil {
-			web.WriteJSON(w, http.StatusOK, out)
-			return nil
+			return web.Answer(w, http.StatusOK, out, nil)
 		}
-		web.WriteJSON(w, http.StatusOK, out.body)
-		return nil
+		return web.Answer(w, http.StatusOK, out.body, nil)
 	}
 }
 
@@ -166,22 +164,6 @@ func Patcher[T, B any](srv *Server, s Resource[T, B], find func(req *Request) (*
 				return nil, err
 			}
 			return item, update(req.Tx, req.Caller.Actor(), item, body.Metadata)
-		})
-	}
-}
-
-// Deleter handles DELETE of the resource that find returns if the caller may delete it,
-// and responds with a job that is complete.
-func Deleter[T any](srv *Server, operation string, find func(req *Request) (*T, error),
-	remove func(platform.Tx, actions.Actor, *T) error,
-) web.Handler {
-	return func(w http.ResponseWriter, r *http.Request) error {
-		return srv.Finish(w, r, operation, func(req *Request) error {
-			item, err := find(req)
-			if err != nil {
-				return err
-			}
-			return remove(req.Tx, req.Caller.Actor(), item)
 		})
 	}
 }

@@ -183,59 +183,54 @@ func (a *API) listDestinations(w http.ResponseWriter, r *http.Request) error {
 	})
 }
 
-func (a *API) addDestinations(w http.ResponseWriter, r *http.Request) error {
-	return a.setDestinations(w, r, false)
-}
-
-func (a *API) replaceDestinations(w http.ResponseWriter, r *http.Request) error {
-	return a.setDestinations(w, r, true)
-}
-
-func (a *API) setDestinations(w http.ResponseWriter, r *http.Request, replace bool) error {
-	var body destinationsRequest
-	if err := web.DecodeStrict(r, &body); err != nil {
-		return err
-	}
-	if !slices.ContainsFunc(body.Destinations, func(d destinationRequest) bool {
-		return d.App != nil &&
-			d.App.Value.Sidecar != nil
-	}) {
-		if _, err := body.destinations(replace); err != nil {
+// setDestinations replaces the destinations of a route, or adds some.
+func (a *API) setDestinations(replace bool) web.Handler {
+	return func(w http.ResponseWriter, r *http.Request) error {
+		body, err := rest.Body[destinationsRequest](r)
+		if err != nil {
 			return err
 		}
+		if !slices.ContainsFunc(body.Destinations, func(d destinationRequest) bool {
+			return d.App != nil &&
+				d.App.Value.Sidecar != nil
+		}) {
+			if _, err := body.destinations(replace); err != nil {
+				return err
+			}
+		}
+		var warning string
+		return a.Perform(rest.Warned(w, &warning), r, http.StatusOK, func(req *rest.Request) (any, error) {
+			route, err := routeFor(req)
+			if err != nil {
+				return nil, err
+			}
+			known, err := a.withSidecarPorts(req, *body)
+			if err != nil {
+				return nil, err
+			}
+			wanted, err := known.destinations(replace)
+			if err != nil {
+				return nil, err
+			}
+			if err := a.checkDestinationApps(req, route, wanted); err != nil {
+				return nil, err
+			}
+			if replace {
+				err = a.Platform.ReplaceDestinations(req.Tx, req.Caller.Actor(), route, wanted)
+			} else {
+				err = a.Platform.AddDestinations(req.Tx, req.Caller.Actor(), route, wanted)
+			}
+			if err != nil {
+				return nil, err
+			}
+			shown, err := presenterOf(req.Tx, wanted)
+			if err != nil {
+				return nil, err
+			}
+			warning = shown.portWarning(wanted)
+			return a.destinationsBody(req, route, nil)
+		})
 	}
-	var warning string
-	return a.Perform(rest.Warned(w, &warning), r, http.StatusOK, func(req *rest.Request) (any, error) {
-		route, err := a.routeFor(req)
-		if err != nil {
-			return nil, err
-		}
-		known, err := a.withSidecarPorts(req, body)
-		if err != nil {
-			return nil, err
-		}
-		wanted, err := known.destinations(replace)
-		if err != nil {
-			return nil, err
-		}
-		if err := a.checkDestinationApps(req, route, wanted); err != nil {
-			return nil, err
-		}
-		if replace {
-			err = a.Platform.ReplaceDestinations(req.Tx, req.Caller.Actor(), route, wanted)
-		} else {
-			err = a.Platform.AddDestinations(req.Tx, req.Caller.Actor(), route, wanted)
-		}
-		if err != nil {
-			return nil, err
-		}
-		shown, err := presenterOf(req.Tx, wanted)
-		if err != nil {
-			return nil, err
-		}
-		warning = shown.portWarning(wanted)
-		return a.destinationsBody(req, route, nil)
-	})
 }
 
 // checkDestinationApps returns an error if an app does not exist or is in another
@@ -272,7 +267,7 @@ var errNoDestination = errors.New("no such destination")
 
 // destinationFor returns the destination of the path.
 func (a *API) destinationFor(req *rest.Request) (*platform.Route, *platform.Destination, error) {
-	route, err := a.routeFor(req)
+	route, err := routeFor(req)
 	if err != nil {
 		return nil, nil, err
 	}

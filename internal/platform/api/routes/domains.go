@@ -22,16 +22,18 @@ var domains = rest.Resource[platform.Domain, domainBody]{
 
 func (a *API) domainRoutes(g *web.Group) {
 	g.Handle(http.MethodGet, "/v3/domains", rest.Read, domains.Lister(a.Server))
-	g.Handle(http.MethodPost, "/v3/domains", rest.Write, a.createDomain)
+	g.Handle(http.MethodPost, "/v3/domains", rest.Write, rest.Creator(a.Server, domains, a.createDomain))
 	g.Handle(http.MethodGet, "/v3/domains/{guid}", rest.Read, domains.Getter(a.Server))
 	g.Handle(http.MethodPatch, "/v3/domains/{guid}", rest.Write, rest.MetadataPatcher(a.Server, domains, a.domainFor))
 	g.Handle(http.MethodDelete, "/v3/domains/{guid}", rest.Write,
 		rest.Deleter(a.Server, "domain.delete", a.domainFor, a.Platform.DeleteDomain))
 	g.Handle(http.MethodPost, "/v3/domains/{guid}/relationships/shared_organizations", rest.Write,
-		a.addSharedOrganizations)
+		rest.Changer(a.Server, rest.RelationsOr("Data must be a list of organizations"), a.domainFor,
+			a.addSharedOrganizations))
 	g.Handle(http.MethodDelete, "/v3/domains/{guid}/relationships/shared_organizations/{organization}", rest.Write,
-		a.removeSharedOrganization)
-	g.Handle(http.MethodGet, "/v3/domains/{guid}/route_reservations", rest.Read, a.routeReservations)
+		rest.Remover(a.Server, domains.Find, a.removeSharedOrganization))
+	g.Handle(http.MethodGet, "/v3/domains/{guid}/route_reservations", rest.Read,
+		rest.Viewer(a.Server, domains.Find, routeReservations))
 	g.Handle(http.MethodGet, "/v3/organizations/{guid}/domains", rest.Read,
 		rest.ListerOf(a.Server, domains, platform.Tx.Organizations, "Organization", "visible_in_organization_guid"))
 	g.Handle(http.MethodGet, "/v3/organizations/{guid}/domains/default", rest.Read,
@@ -71,49 +73,43 @@ func (b *domainRequest) checkRouterGroup() error {
 	return nil
 }
 
-func (a *API) createDomain(w http.ResponseWriter, r *http.Request) error {
-	var body domainRequest
-	if err := web.DecodeStrict(r, &body); err != nil {
-		return err
-	}
+func (a *API) createDomain(req *rest.Request, body *domainRequest) (*platform.Domain, error) {
 	if err := body.checkRouterGroup(); err != nil {
-		return err
+		return nil, err
 	}
-	return rest.Answer(a.Server, w, r, domains, http.StatusCreated, func(req *rest.Request) (*platform.Domain, error) {
-		d := &platform.Domain{Name: body.Name, Internal: body.Internal}
-		if body.RouterGroup != nil {
-			d.RouterGroup = body.RouterGroup.GUID
+	d := &platform.Domain{Name: body.Name, Internal: body.Internal}
+	if body.RouterGroup != nil {
+		d.RouterGroup = body.RouterGroup.GUID
+	}
+	var shared []string
+	if err := body.Metadata.Apply(&d.Metadata); err != nil {
+		return nil, err
+	}
+	if org := body.Relationships.Organization.Data; org != nil {
+		if body.Internal {
+			return nil, fault.Invalid("Internal domains cannot be scoped to an organization.")
 		}
-		var shared []string
-		if err := body.Metadata.Apply(&d.Metadata); err != nil {
+		if _, err := rest.Find(req.Caller, req.Tx.Organizations(), org.GUID, "Organization"); err != nil {
+			return nil, rest.NotAccessible(err, "Organization with guid '"+org.GUID+
+				"' does not exist or you do not have access to it.")
+		}
+		if err := req.Caller.ManagesOrg(req.Tx, org.GUID); err != nil {
 			return nil, err
 		}
-		if org := body.Relationships.Organization.Data; org != nil {
-			if body.Internal {
-				return nil, fault.Invalid("Internal domains cannot be scoped to an organization.")
-			}
-			if _, err := rest.Find(req.Caller, req.Tx.Organizations(), org.GUID, "Organization"); err != nil {
-				return nil, rest.NotAccessible(err, "Organization with guid '"+org.GUID+
-					"' does not exist or you do not have access to it.")
-			}
-			if err := req.Caller.ManagesOrg(req.Tx, org.GUID); err != nil {
-				return nil, err
-			}
-			if err := req.NeedFlag("private_domain_creation"); err != nil {
-				return nil, err
-			}
-			d.OrgGUID = org.GUID
-			var err error
-			if shared, err = managedOrgs(req, body.Relationships.SharedOrganizations); err != nil {
-				return nil, err
-			}
-		} else if !req.Caller.Admin {
-			return nil, platform.Forbidden()
-		} else if len(body.Relationships.SharedOrganizations.Data) > 0 {
-			return nil, fault.Invalid("Relationships cannot contain shared_organizations without an owning organization.")
+		if err := req.NeedFlag("private_domain_creation"); err != nil {
+			return nil, err
 		}
-		return d, a.Platform.CreateDomain(req.Tx, req.Caller.Actor(), d, shared...)
-	})
+		d.OrgGUID = org.GUID
+		var err error
+		if shared, err = managedOrgs(req, body.Relationships.SharedOrganizations); err != nil {
+			return nil, err
+		}
+	} else if !req.Caller.Admin {
+		return nil, platform.Forbidden()
+	} else if len(body.Relationships.SharedOrganizations.Data) > 0 {
+		return nil, fault.Invalid("Relationships cannot contain shared_organizations without an owning organization.")
+	}
+	return d, a.Platform.CreateDomain(req.Tx, req.Caller.Actor(), d, shared...)
 }
 
 // managedOrgs returns the organizations that a domain is to be shared with. The
@@ -136,47 +132,28 @@ func managedOrgs(req *rest.Request, with rest.Relations) (guids []string, err er
 	return guids, nil
 }
 
-func (a *API) addSharedOrganizations(w http.ResponseWriter, r *http.Request) error {
-	var body rest.Relations
-	if err := web.DecodeStrict(r, &body); err != nil {
-		return err
+func (a *API) addSharedOrganizations(req *rest.Request, d *platform.Domain, body *rest.Relations) (any, error) {
+	orgs, err := managedOrgs(req, *body)
+	if err != nil {
+		return nil, err
 	}
-	if len(body.Data) == 0 {
-		return fault.Invalid("Data must be a list of organizations")
-	}
-	return a.Perform(w, r, http.StatusOK, func(req *rest.Request) (any, error) {
-		d, err := a.domainFor(req)
-		if err != nil {
-			return nil, err
-		}
-		orgs, err := managedOrgs(req, body)
-		if err != nil {
-			return nil, err
-		}
-		err = a.Platform.ShareDomain(req.Tx, d, orgs)
-		return rest.ToMany(d.SharedOrgs), err
-	})
+	err = a.Platform.ShareDomain(req.Tx, d, orgs)
+	return rest.ToMany(d.SharedOrgs), err
 }
 
-func (a *API) removeSharedOrganization(w http.ResponseWriter, r *http.Request) error {
-	return a.Perform(w, r, http.StatusNoContent, func(req *rest.Request) (any, error) {
-		d, err := domains.Find(req)
-		if err != nil {
-			return nil, err
+func (a *API) removeSharedOrganization(req *rest.Request, d *platform.Domain) error {
+	org := req.Param("organization")
+	if !slices.Contains(d.SharedOrgs, org) {
+		return fault.Invalid("Unable to unshare domain from organization with guid '" + org +
+			"'. Ensure the domain is shared to this organization.")
+	}
+	// Managers of either organization may unshare it.
+	if req.Caller.ManagesOrg(req.Tx, d.OrgGUID) != nil {
+		if err := req.Caller.ManagesOrg(req.Tx, org); err != nil {
+			return err
 		}
-		org := web.Param(r, "organization")
-		if !slices.Contains(d.SharedOrgs, org) {
-			return nil, fault.Invalid("Unable to unshare domain from organization with guid '" + org +
-				"'. Ensure the domain is shared to this organization.")
-		}
-		// Managers of either organization may unshare it.
-		if req.Caller.ManagesOrg(req.Tx, d.OrgGUID) != nil {
-			if err := req.Caller.ManagesOrg(req.Tx, org); err != nil {
-				return nil, err
-			}
-		}
-		return nil, a.Platform.UnshareDomain(req.Tx, d, org)
-	})
+	}
+	return a.Platform.UnshareDomain(req.Tx, d, org)
 }
 
 // domainFor returns the domain of the path if the caller may change it.
@@ -195,23 +172,18 @@ func (a *API) domainFor(req *rest.Request) (*platform.Domain, error) {
 }
 
 // routeReservations reports whether the route exists in any space.
-func (a *API) routeReservations(w http.ResponseWriter, r *http.Request) error {
-	return a.Show(w, r, func(req *rest.Request) (any, error) {
-		d, err := domains.Find(req)
-		if err != nil {
-			return nil, err
+func routeReservations(req *rest.Request, d *platform.Domain) (any, error) {
+	q := req.HTTP.URL.Query()
+	port := 0
+	if q.Get("port") != "" {
+		var err error
+		if port, err = strconv.Atoi(q.Get("port")); err != nil {
+			return nil, listing.BadQuery("Port must be an integer")
 		}
-		q := r.URL.Query()
-		port := 0
-		if q.Get("port") != "" {
-			if port, err = strconv.Atoi(q.Get("port")); err != nil {
-				return nil, listing.BadQuery("Port must be an integer")
-			}
-		}
-		n, err := req.Tx.Routes().Count(platform.Where("domain_guid", d.GUID).And(platform.In("host", q.Get("host"))).
-			And(platform.In("path", q.Get("path"))).And(platform.In("port", port)))
-		return map[string]bool{"matching_route": n > 0}, err
-	})
+	}
+	n, err := req.Tx.Routes().Count(platform.Where("domain_guid", d.GUID).And(platform.In("host", q.Get("host"))).
+		And(platform.In("path", q.Get("path"))).And(platform.In("port", port)))
+	return map[string]bool{"matching_route": n > 0}, err
 }
 
 type domainBody struct {

@@ -39,15 +39,13 @@ func (a *API) listRouterGroups(w http.ResponseWriter, r *http.Request) error {
 	if name := r.URL.Query().Get("name"); name != "" && (len(groups) == 0 || groups[0].Name != name) {
 		return fault.New(fault.NotFound, "Router Group '%s' not found", name)
 	}
-	web.WriteJSON(w, http.StatusOK, groups)
-	return nil
+	return web.Answer(w, http.StatusOK, groups, nil)
 }
 
 func (a *API) getRouterGroup(w http.ResponseWriter, r *http.Request) error {
 	for _, g := range a.routerGroups() {
 		if g.GUID == web.Param(r, "guid") {
-			web.WriteJSON(w, http.StatusOK, g)
-			return nil
+			return web.Answer(w, http.StatusOK, g, nil)
 		}
 	}
 	return fault.New(fault.NotFound, "Router Group not found")

@@ -1,7 +1,6 @@
 package routes
 
 import (
-	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -28,36 +27,27 @@ var Routes = rest.Resource[platform.Route, routeBody]{
 		Includes: []string{"domain", "space", "space.organization"},
 		Extra:    []string{"service_instance_guids"},
 	},
-	Include: includeOfRoutes,
+	Include: rest.IncludeBy(orgs.Places(spaceOfRoute), map[string]rest.Includer[platform.Route]{
+		"domain": rest.Referred("domains", domains, func(r *platform.Route) string { return r.DomainGUID }),
+	}),
 }
 
-func includeOfRoutes(req *rest.Request, l *listing.Request, items []*platform.Route) (map[string]any, error) {
-	if len(l.Include) == 0 {
-		return nil, nil
-	}
-	out, err := orgs.IncludePlaces(req, l, rest.GUIDsOf(items, func(r *platform.Route) string { return r.SpaceGUID }))
-	if err != nil || !slices.Contains(l.Include, "domain") {
-		return out, err
-	}
-	more, err := rest.Included(req, "domains", domains,
-		rest.GUIDsOf(items, func(r *platform.Route) string { return r.DomainGUID }))
-	maps.Copy(out, more)
-	return out, err
-}
+func spaceOfRoute(r *platform.Route) string { return r.SpaceGUID }
 
 func (a *API) routeRoutes(g *web.Group) {
 	g.Handle(http.MethodGet, "/v3/routes", rest.Read, Routes.Lister(a.Server))
-	g.Handle(http.MethodPost, "/v3/routes", rest.Write, a.createRoute)
+	g.Handle(http.MethodPost, "/v3/routes", rest.Write, rest.Creator(a.Server, Routes, a.createRoute))
 	g.Handle(http.MethodGet, "/v3/routes/{guid}", rest.Read, Routes.Getter(a.Server))
-	g.Handle(http.MethodPatch, "/v3/routes/{guid}", rest.Write, a.updateRoute)
-	g.Handle(http.MethodDelete, "/v3/routes/{guid}", rest.Write, a.deleteRoute)
+	g.Handle(http.MethodPatch, "/v3/routes/{guid}", rest.Write, rest.Updater(a.Server, Routes, a.updateRoute))
+	g.Handle(http.MethodDelete, "/v3/routes/{guid}", rest.Write,
+		rest.JobDeleter(a.Server, "route.delete", routeFor, a.Services.DeleteRoute))
 	g.Handle(http.MethodGet, "/v3/apps/{guid}/routes", rest.Read, rest.ListerOf(a.Server, Routes, platform.Tx.Apps, "App",
 		"app_guid"))
 	g.Handle(http.MethodDelete, "/v3/spaces/{guid}/routes", rest.Write, a.deleteUnmappedRoutes)
 
 	g.Handle(http.MethodGet, "/v3/routes/{guid}/destinations", rest.Read, a.listDestinations)
-	g.Handle(http.MethodPost, "/v3/routes/{guid}/destinations", rest.Write, a.addDestinations)
-	g.Handle(http.MethodPatch, "/v3/routes/{guid}/destinations", rest.Write, a.replaceDestinations)
+	g.Handle(http.MethodPost, "/v3/routes/{guid}/destinations", rest.Write, a.setDestinations(false))
+	g.Handle(http.MethodPatch, "/v3/routes/{guid}/destinations", rest.Write, a.setDestinations(true))
 	g.Handle(http.MethodPatch, "/v3/routes/{guid}/destinations/{destination}", rest.Write, a.updateDestination)
 	g.Handle(http.MethodDelete, "/v3/routes/{guid}/destinations/{destination}", rest.Write, a.removeDestination)
 }
@@ -102,98 +92,64 @@ func (a *API) mergeOptions(req *rest.Request, have map[string]string, patch map[
 	return platform.MergeRouteOptions(have, patch)
 }
 
-func (a *API) createRoute(w http.ResponseWriter, r *http.Request) error {
-	var body routeRequest
-	if err := web.DecodeStrict(r, &body); err != nil {
-		return err
-	}
+func (a *API) createRoute(req *rest.Request, body *routeRequest) (*platform.Route, error) {
 	space, domain := body.Relationships.Space.Data, body.Relationships.Domain.Data
 	if space == nil || domain == nil {
-		return fault.Invalid("Relationships 'relationships' must include 'space' and 'domain'")
+		return nil, fault.Invalid("Relationships 'relationships' must include 'space' and 'domain'")
 	}
-	return rest.Answer(a.Server, w, r, Routes, http.StatusCreated, func(req *rest.Request) (*platform.Route, error) {
-		if _, err := rest.Find(req.Caller, req.Tx.Spaces(), space.GUID, "Space"); err != nil {
-			return nil, rest.NotAccessible(err, "Invalid space. Ensure that the space exists and you have access to it.")
-		}
-		s, err := req.Caller.MayInSpace(req.Tx, space.GUID, platform.Operate)
-		if err != nil {
-			return nil, err
-		}
-		if err := req.NeedFlag("route_creation"); err != nil {
-			return nil, err
-		}
-		d, err := rest.Find(req.Caller, req.Tx.Domains(), domain.GUID, "Domain")
-		if err != nil {
-			return nil, rest.NotAccessible(err, "Invalid domain. Ensure that the domain exists and you have access to it.")
-		}
-		if !platform.UsableIn(d, s.OrgGUID) {
-			return nil, fault.Invalid("Invalid domain. Domain '" + d.Name + "' is not available in organization.")
-		}
-		route := &platform.Route{SpaceGUID: s.GUID, DomainGUID: d.GUID}
-		if body.Host != nil {
-			route.Host = *body.Host
-		}
-		if body.Path != nil {
-			route.Path = *body.Path
-		}
-		if body.Port != nil {
-			if route.Port = *body.Port; route.Port < 0 || route.Port > 65535 {
-				return nil, fault.Invalid("Port must be greater than or equal to 0 and less than or equal to 65535")
-			}
-		}
-		if route.Options, err = a.mergeOptions(req, nil, body.Options); err != nil {
-			return nil, err
-		}
-		if err := body.Metadata.Apply(&route.Metadata); err != nil {
-			return nil, err
-		}
-		return route, a.Platform.CreateRoute(req.Tx, req.Caller.Actor(), route, d)
-	})
-}
-
-// routeFor returns the route of the path if the caller may change it.
-func (a *API) routeFor(req *rest.Request) (*platform.Route, error) {
-	route, err := Routes.Find(req)
+	s, err := req.SpaceNamed(space.GUID, platform.Operate)
 	if err != nil {
 		return nil, err
 	}
-	_, err = req.Caller.MayInSpace(req.Tx, route.SpaceGUID, platform.Operate)
-	return route, err
+	if err := req.NeedFlag("route_creation"); err != nil {
+		return nil, err
+	}
+	d, err := rest.Find(req.Caller, req.Tx.Domains(), domain.GUID, "Domain")
+	if err != nil {
+		return nil, rest.NotAccessible(err, "Invalid domain. Ensure that the domain exists and you have access to it.")
+	}
+	if !platform.UsableIn(d, s.OrgGUID) {
+		return nil, fault.Invalid("Invalid domain. Domain '" + d.Name + "' is not available in organization.")
+	}
+	route := &platform.Route{SpaceGUID: s.GUID, DomainGUID: d.GUID}
+	web.Set(&route.Host, body.Host)
+	web.Set(&route.Path, body.Path)
+	if body.Port != nil {
+		if route.Port = *body.Port; route.Port < 0 || route.Port > 65535 {
+			return nil, fault.Invalid("Port must be greater than or equal to 0 and less than or equal to 65535")
+		}
+	}
+	if route.Options, err = a.mergeOptions(req, nil, body.Options); err != nil {
+		return nil, err
+	}
+	if err := body.Metadata.Apply(&route.Metadata); err != nil {
+		return nil, err
+	}
+	return route, a.Platform.CreateRoute(req.Tx, req.Caller.Actor(), route, d)
 }
 
-func (a *API) updateRoute(w http.ResponseWriter, r *http.Request) error {
-	var body struct {
-		Options  map[string]any         `json:"options"`
-		Metadata *actions.MetadataPatch `json:"metadata"`
-	}
-	if err := web.DecodeStrict(r, &body); err != nil {
-		return err
-	}
-	return rest.Answer(a.Server, w, r, Routes, http.StatusOK, func(req *rest.Request) (*platform.Route, error) {
-		route, err := a.routeFor(req)
-		if err != nil {
-			return nil, err
-		}
-		if len(body.Options) > 0 {
-			if route.Options, err = a.mergeOptions(req, route.Options, body.Options); err != nil {
-				return nil, err
-			}
-		}
-		if err := body.Metadata.Apply(&route.Metadata); err != nil {
-			return nil, err
-		}
-		return route, a.Platform.UpdateRoute(req.Tx, req.Caller.Actor(), route)
-	})
+// routeFor returns the route of the path if the caller may change it.
+var routeFor = rest.InSpace(Routes.Find, spaceOfRoute, platform.Operate)
+
+type routeChange struct {
+	Options  map[string]any         `json:"options"`
+	Metadata *actions.MetadataPatch `json:"metadata"`
 }
 
-func (a *API) deleteRoute(w http.ResponseWriter, r *http.Request) error {
-	return a.Conclude(w, r, "route.delete", func(req *rest.Request) (*platform.Job, error) {
-		route, err := a.routeFor(req)
-		if err != nil {
+func (a *API) updateRoute(req *rest.Request, body *routeChange) (*platform.Route, error) {
+	route, err := routeFor(req)
+	if err != nil {
+		return nil, err
+	}
+	if len(body.Options) > 0 {
+		if route.Options, err = a.mergeOptions(req, route.Options, body.Options); err != nil {
 			return nil, err
 		}
-		return a.Services.DeleteRoute(req.Tx, req.Caller.Actor(), route)
-	})
+	}
+	if err := body.Metadata.Apply(&route.Metadata); err != nil {
+		return nil, err
+	}
+	return route, a.Platform.UpdateRoute(req.Tx, req.Caller.Actor(), route)
 }
 
 func (a *API) deleteUnmappedRoutes(w http.ResponseWriter, r *http.Request) error {
@@ -235,15 +191,9 @@ type routeBody struct {
 
 // presentRoutes reads the domains and destinations of all routes of the page at once.
 func presentRoutes(req *rest.Request, items []*platform.Route) ([]routeBody, error) {
-	found, _, err := req.Tx.Domains().
-		List(platform.Query{Where: []platform.Cond{
-			platform.InStrings("guid", rest.GUIDsOf(items, func(r *platform.Route) string { return r.DomainGUID }))}})
+	byGUID, err := rest.ByGUID(req.Tx.Domains(), items, func(r *platform.Route) string { return r.DomainGUID })
 	if err != nil {
 		return nil, err
-	}
-	byGUID := map[string]*platform.Domain{}
-	for _, d := range found {
-		byGUID[d.GUID] = d
 	}
 	mapped, _, err := req.Tx.Destinations().
 		List(platform.Query{Where: []platform.Cond{
@@ -264,7 +214,7 @@ func presentRoutes(req *rest.Request, items []*platform.Route) ([]routeBody, err
 		b := routeBody{
 			ResourceBody: rest.PresentResource(&r.Resource), Protocol: r.Protocol, Host: r.Host, Path: r.Path,
 			Destinations: byRoute[r.GUID],
-			Options:      r.Options, Metadata: rest.PresentMetadata(&r.Metadata),
+			Options:      rest.NonNil(r.Options), Metadata: rest.PresentMetadata(&r.Metadata),
 			Relationships: map[string]any{"space": rest.ToOne(r.SpaceGUID), "domain": rest.ToOne(r.DomainGUID)},
 			Links: rest.Links{
 				"self": req.Link(self), "space": req.Link("/spaces/", rest.Escape(r.SpaceGUID)),
@@ -274,9 +224,6 @@ func presentRoutes(req *rest.Request, items []*platform.Route) ([]routeBody, err
 		}
 		if b.Destinations == nil {
 			b.Destinations = []destinationBody{}
-		}
-		if b.Options == nil {
-			b.Options = map[string]string{}
 		}
 		if r.Port != 0 {
 			b.Port = &r.Port

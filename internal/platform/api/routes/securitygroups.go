@@ -38,7 +38,8 @@ func (a *API) securityGroupRoutes(g *web.Group) {
 	for _, l := range []actions.Lifecycle{actions.WhileRunning, actions.WhileStaging} {
 		bound := "/v3/security_groups/{guid}/relationships/" + string(l) + "_spaces"
 		g.Handle(http.MethodPost, bound, rest.Write, a.bindSecurityGroup(l))
-		g.Handle(http.MethodDelete, bound+"/{space}", rest.Write, a.unbindSecurityGroup(l))
+		g.Handle(http.MethodDelete, bound+"/{space}", rest.Write,
+			rest.Remover(a.Server, securityGroups.Find, a.unbindSecurityGroup(l)))
 		g.Handle(http.MethodGet, "/v3/spaces/{guid}/"+string(l)+"_security_groups", rest.Read,
 			rest.ListerOf(a.Server, inSpace, platform.Tx.Spaces, "Space", string(l)+"_in_space_guid"))
 	}
@@ -102,8 +103,8 @@ func (b *securityGroupRequest) apply(g *platform.SecurityGroup) error {
 }
 
 func (a *API) createSecurityGroup(w http.ResponseWriter, r *http.Request) error {
-	var body securityGroupRequest
-	if err := web.DecodeStrict(r, &body); err != nil {
+	body, err := rest.Body[securityGroupRequest](r)
+	if err != nil {
 		return err
 	}
 	group := platform.SecurityGroup{}
@@ -143,8 +144,8 @@ func securityGroupFor(req *rest.Request) (*platform.SecurityGroup, error) {
 }
 
 func (a *API) updateSecurityGroup(w http.ResponseWriter, r *http.Request) error {
-	var body securityGroupRequest
-	if err := web.DecodeStrict(r, &body); err != nil {
+	body, err := rest.Body[securityGroupRequest](r)
+	if err != nil {
 		return err
 	}
 	if body.Relationships != nil {
@@ -194,30 +195,23 @@ func (a *API) bindSecurityGroup(l actions.Lifecycle) web.Handler {
 				return nil, err
 			}
 			visible, err := visibleSpaces(req, *l.BoundSpaces(group))
-			return map[string]any{"data": rest.ToMany(visible).Data,
-				"links": rest.Links{"self": rest.Href(req.Base, r.URL.Path)}}, err
+			return req.Relationship(visible), err
 		})
 	}
 }
 
-func (a *API) unbindSecurityGroup(l actions.Lifecycle) web.Handler {
-	return func(w http.ResponseWriter, r *http.Request) error {
-		return a.Perform(w, r, http.StatusNoContent, func(req *rest.Request) (any, error) {
-			group, err := securityGroups.Find(req)
-			if err != nil {
-				return nil, err
-			}
-			guid := web.Param(r, "space")
-			if _, err := rest.Find(req.Caller, req.Tx.Spaces(), guid, "Space"); fault.Is(err, fault.NotFound) {
-				return nil, actions.NotBound(guid)
-			} else if err != nil {
-				return nil, err
-			}
-			if _, err := req.Caller.MayInSpace(req.Tx, guid, platform.ManageSpace); err != nil {
-				return nil, err
-			}
-			return nil, a.Platform.UnbindSecurityGroup(req.Tx, req.Caller.Actor(), group, l, guid)
-		})
+func (a *API) unbindSecurityGroup(l actions.Lifecycle) func(*rest.Request, *platform.SecurityGroup) error {
+	return func(req *rest.Request, group *platform.SecurityGroup) error {
+		guid := req.Param("space")
+		if _, err := rest.Find(req.Caller, req.Tx.Spaces(), guid, "Space"); fault.Is(err, fault.NotFound) {
+			return actions.NotBound(guid)
+		} else if err != nil {
+			return err
+		}
+		if _, err := req.Caller.MayInSpace(req.Tx, guid, platform.ManageSpace); err != nil {
+			return err
+		}
+		return a.Platform.UnbindSecurityGroup(req.Tx, req.Caller.Actor(), group, l, guid)
 	}
 }
 

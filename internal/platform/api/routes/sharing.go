@@ -15,7 +15,7 @@ const flagRouteSharing = "route_sharing"
 
 func (a *API) sharingRoutes(g *web.Group) {
 	const path = "/v3/routes/{guid}/relationships/shared_spaces"
-	g.Handle(http.MethodGet, path, rest.Read, a.listRouteSpaces)
+	g.Handle(http.MethodGet, path, rest.Read, rest.Viewer(a.Server, sharableRoute, presentRouteSpaces))
 	g.Handle(http.MethodPost, path, rest.Write, a.shareRoute)
 	g.Handle(http.MethodDelete, path+"/{space}", rest.Write, a.unshareRoute)
 	g.Handle(http.MethodPatch, "/v3/routes/{guid}/relationships/space", rest.Write, a.moveRoute)
@@ -27,7 +27,7 @@ func (a *API) sharedRoute(req *rest.Request) (*platform.Route, string, error) {
 	if err := rest.NeedEnabled(req.Tx, flagRouteSharing); err != nil {
 		return nil, "", err
 	}
-	route, err := a.routeFor(req)
+	route, err := routeFor(req)
 	if err != nil {
 		return nil, "", err
 	}
@@ -38,22 +38,17 @@ func (a *API) sharedRoute(req *rest.Request) (*platform.Route, string, error) {
 	return route, platform.RouteURL(route, d), nil
 }
 
-func presentRouteSpaces(req *rest.Request, route *platform.Route) any {
+func presentRouteSpaces(req *rest.Request, route *platform.Route) (any, error) {
 	return map[string]any{"data": rest.ToMany(route.SharedSpaces).Data,
-		"links": rest.Links{"self": req.Link("/routes/", rest.Escape(route.GUID), "/relationships/shared_spaces")}}
+		"links": rest.Links{"self": req.Link("/routes/", rest.Escape(route.GUID), "/relationships/shared_spaces")}}, nil
 }
 
-func (a *API) listRouteSpaces(w http.ResponseWriter, r *http.Request) error {
-	return a.Show(w, r, func(req *rest.Request) (any, error) {
-		if err := rest.NeedEnabled(req.Tx, flagRouteSharing); err != nil {
-			return nil, err
-		}
-		route, err := Routes.Find(req)
-		if err != nil {
-			return nil, err
-		}
-		return presentRouteSpaces(req, route), nil
-	})
+// sharableRoute returns the route of the path if routes may be shared.
+func sharableRoute(req *rest.Request) (*platform.Route, error) {
+	if err := rest.NeedEnabled(req.Tx, flagRouteSharing); err != nil {
+		return nil, err
+	}
+	return Routes.Find(req)
 }
 
 func (a *API) shareRoute(w http.ResponseWriter, r *http.Request) error {
@@ -97,7 +92,7 @@ func (a *API) shareRoute(w http.ResponseWriter, r *http.Request) error {
 		if err := a.Platform.ShareRoute(req.Tx, req.Caller.Actor(), route, url, with); err != nil {
 			return nil, err
 		}
-		return presentRouteSpaces(req, route), nil
+		return presentRouteSpaces(req, route)
 	})
 }
 

@@ -3,9 +3,9 @@ package services
 import (
 	"context"
 	"encoding/json"
-	"maps"
 	"net/http"
 	"slices"
+	"strings"
 
 	"ingot/internal/base/fault"
 	"ingot/internal/base/web"
@@ -35,59 +35,41 @@ var (
 			},
 			Orders: []string{"name"}, Includes: []string{"app", "service_instance"},
 		},
-		Include: includeOfBindings,
+		Include: rest.IncludeBy(includesOfBindings),
 	}
 )
 
-func includeOfBindings(req *rest.Request, l *listing.Request,
-	items []*platform.ServiceBinding) (map[string]any, error) {
-	out := map[string]any{}
-	for _, what := range l.Include {
-		var more map[string]any
-		var err error
-		switch what {
-		case "app":
-			more, err = rest.Included(req, "apps", apps.Apps,
-				rest.GUIDsOf(items, func(b *platform.ServiceBinding) string { return b.AppGUID }))
-		case "route":
-			more, err = rest.Included(req, "routes", routes.Routes,
-				rest.GUIDsOf(items, func(b *platform.ServiceBinding) string { return b.RouteGUID }))
-		case "service_instance":
-			more, err = rest.Included(req, "service_instances", serviceInstances,
-				rest.GUIDsOf(items, func(b *platform.ServiceBinding) string { return b.InstanceGUID }))
-		}
-		if err != nil {
-			return nil, err
-		}
-		maps.Copy(out, more)
-	}
-	if len(out) == 0 {
-		return nil, nil
-	}
-	return out, nil
+var includesOfBindings = map[string]rest.Includer[platform.ServiceBinding]{
+	"app":   rest.Referred("apps", apps.Apps, func(b *platform.ServiceBinding) string { return b.AppGUID }),
+	"route": rest.Referred("routes", routes.Routes, func(b *platform.ServiceBinding) string { return b.RouteGUID }),
+	"service_instance": rest.Referred("service_instances", serviceInstances,
+		func(b *platform.ServiceBinding) string { return b.InstanceGUID }),
 }
 
 func (a *API) bindingRoutes(g *web.Group) {
 	const path = "/v3/service_credential_bindings"
-	g.Handle(http.MethodGet, path, rest.Read, serviceBindings.ListerWhere(a.Server, func(*rest.Request) ([]platform.Cond,
-		error) {
-		return []platform.Cond{credentialTypes}, nil
-	}))
+	g.Handle(http.MethodGet, path, rest.Read, serviceBindings.ListerWhere(a.Server, ofTypes(credentialTypes)))
 	g.Handle(http.MethodPost, path, rest.Write, a.createBinding)
-	g.Handle(http.MethodGet, path+"/{guid}", rest.Read, serviceBindings.GetterBy(a.Server, a.credentialBinding))
-	g.Handle(http.MethodPatch, path+"/{guid}", rest.Write, a.bindingPatcher(a.credentialBinding))
-	g.Handle(http.MethodDelete, path+"/{guid}", rest.Write, a.deleteBinding)
-	g.Handle(http.MethodGet, path+"/{guid}/details", rest.Read, a.bindingDetails)
-	g.Handle(http.MethodGet, path+"/{guid}/parameters", rest.Read, a.bindingParameters(a.credentialBinding))
+	g.Handle(http.MethodGet, path+"/{guid}", rest.Read, serviceBindings.GetterBy(a.Server, credentialBinding))
+	g.Handle(http.MethodPatch, path+"/{guid}", rest.Write, a.bindingPatcher(credentialBinding))
+	g.Handle(http.MethodDelete, path+"/{guid}", rest.Write, a.unbinder(credentialBinding))
+	g.Handle(http.MethodGet, path+"/{guid}/details", rest.Read,
+		rest.AuditedViewer(a.Server, credentialBinding, a.bindingDetails))
+	g.Handle(http.MethodGet, path+"/{guid}/parameters", rest.Read, a.bindingParameters(credentialBinding))
+}
+
+// ofTypes selects bindings by their type.
+func ofTypes(types platform.Cond) func(*rest.Request) ([]platform.Cond, error) {
+	return func(*rest.Request) ([]platform.Cond, error) { return []platform.Cond{types}, nil }
 }
 
 // credentialBinding returns the binding or service key of the path.
-func (a *API) credentialBinding(req *rest.Request) (*platform.ServiceBinding, error) {
+func credentialBinding(req *rest.Request) (*platform.ServiceBinding, error) {
 	return bindingOf(req, "Service credential binding", platform.BindingApp, platform.BindingKey)
 }
 
 func bindingOf(req *rest.Request, noun string, types ...string) (*platform.ServiceBinding, error) {
-	b, err := rest.Find(req.Caller, req.Tx.ServiceBindings(), web.Param(req.HTTP, "guid"), noun)
+	b, err := rest.Find(req.Caller, req.Tx.ServiceBindings(), req.Param("guid"), noun)
 	if err == nil && !slices.Contains(types, b.Type) {
 		err = fault.New(fault.NotFound, "%s not found", noun)
 	}
@@ -135,8 +117,8 @@ func (b *bindingRequest) check() error {
 // createBinding responds with the binding if it is complete, and with a job if the
 // broker has to create it.
 func (a *API) createBinding(w http.ResponseWriter, r *http.Request) error {
-	var body bindingRequest
-	if err := web.DecodeStrict(r, &body); err != nil {
+	body, err := rest.Body[bindingRequest](r)
+	if err != nil {
 		return err
 	}
 	if err := body.check(); err != nil {
@@ -144,24 +126,19 @@ func (a *API) createBinding(w http.ResponseWriter, r *http.Request) error {
 	}
 	return a.bind(w, r, serviceBindings, func(req *rest.Request) (services.Bind, error) {
 		want := services.Bind{Type: body.Type, Parameters: body.Parameters, Several: body.Strategy == "multiple"}
-		if body.Name != nil {
-			want.Name = *body.Name
-		}
+		web.Set(&want.Name, body.Name)
 		if err := body.Metadata.Apply(&want.Metadata); err != nil {
 			return want, err
 		}
 		var err error
-		want.Instance, err = rest.Find(req.Caller, req.Tx.ServiceInstances(), body.Relationships.Instance.Data.GUID,
-			"Service instance")
+		want.Instance, err = related(req, req.Tx.ServiceInstances(), body.Relationships.Instance, "Service instance")
 		if err != nil {
-			return want, rest.NotAccessible(err, "The service instance could not be found: '"+
-				body.Relationships.Instance.Data.GUID+"'")
+			return want, err
 		}
 		space := want.Instance.SpaceGUID
 		if body.Type == platform.BindingApp {
-			want.App, err = rest.Find(req.Caller, req.Tx.Apps(), body.Relationships.App.Data.GUID, "App")
-			if err != nil {
-				return want, rest.NotAccessible(err, "The app could not be found: '"+body.Relationships.App.Data.GUID+"'")
+			if want.App, err = related(req, req.Tx.Apps(), body.Relationships.App, "App"); err != nil {
+				return want, err
 			}
 			space = want.App.SpaceGUID
 		}
@@ -170,19 +147,23 @@ func (a *API) createBinding(w http.ResponseWriter, r *http.Request) error {
 	})
 }
 
+// related returns a resource that the caller may see.
+func related[T any](req *rest.Request, repo platform.Repo[T], to rest.Relation, noun string) (*T, error) {
+	found, err := rest.Find(req.Caller, repo, to.Data.GUID, noun)
+	return found, rest.NotAccessible(err, "The "+strings.ToLower(noun)+" could not be found: '"+to.Data.GUID+"'")
+}
+
 // bind creates the binding that read returns.
 func (a *API) bind(w http.ResponseWriter, r *http.Request, s rest.Resource[platform.ServiceBinding, bindingBody],
 	read func(req *rest.Request) (services.Bind, error)) error {
 	var made *platform.ServiceBinding
-	var job *platform.Job
-	err := a.Store.Update(r.Context(), func(tx platform.Tx) error {
-		req := rest.NewRequest(tx, r)
+	job, err := rest.Update(a.Server, r, func(req *rest.Request) (job *platform.Job, err error) {
 		want, err := read(req)
 		if err != nil {
-			return err
+			return nil, err
 		}
-		made, job, err = a.Services.Bind(tx, req.Caller.Actor(), want)
-		return err
+		made, job, err = a.Services.Bind(req.Tx, req.Caller.Actor(), want)
+		return job, err
 	})
 	if err != nil {
 		return err
@@ -197,106 +178,90 @@ func (a *API) bind(w http.ResponseWriter, r *http.Request, s rest.Resource[platf
 	return rest.Respond(a.Server, w, r, s, http.StatusCreated, made)
 }
 
+// changeable returns what get returns, for developers of its space.
+func changeable(get func(*rest.Request) (*platform.ServiceBinding, error)) func(*rest.Request) (
+	*platform.ServiceBinding, error) {
+	return rest.InSpace(get, func(b *platform.ServiceBinding) string { return b.SpaceGUID }, platform.Develop)
+}
+
 // bindingPatcher handles PATCH of the binding that get returns.
 func (a *API) bindingPatcher(get func(req *rest.Request) (*platform.ServiceBinding, error)) web.Handler {
-	return rest.Patcher(a.Server, serviceBindings, func(req *rest.Request) (*platform.ServiceBinding, error) {
-		b, err := get(req)
-		if err != nil {
-			return nil, err
-		}
-		_, err = req.Caller.MayInSpace(req.Tx, b.SpaceGUID, platform.Develop)
-		return b, err
-	}, a.Services.UpdateBinding)
+	return rest.Patcher(a.Server, serviceBindings, changeable(get), a.Services.UpdateBinding)
 }
 
-func (a *API) deleteBinding(w http.ResponseWriter, r *http.Request) error {
-	return a.unbind(w, r, a.credentialBinding, platform.Develop)
-}
-
-func (a *API) unbind(w http.ResponseWriter, r *http.Request, get func(req *rest.Request) (*platform.ServiceBinding,
-	error), action platform.Action) error {
-	var app string
-	err := a.OrJob(w, r, func(req *rest.Request) (*platform.Job, error) {
-		b, err := get(req)
-		if err != nil {
-			return nil, err
+// unbinder handles DELETE of the binding that get returns.
+func (a *API) unbinder(get func(req *rest.Request) (*platform.ServiceBinding, error)) web.Handler {
+	return func(w http.ResponseWriter, r *http.Request) error {
+		var app string
+		err := a.OrJob(w, r, func(req *rest.Request) (*platform.Job, error) {
+			b, err := changeable(get)(req)
+			if err != nil {
+				return nil, err
+			}
+			app = b.AppGUID
+			return a.Services.Unbind(req.Tx, req.Caller.Actor(), b)
+		})
+		if err == nil && app != "" {
+			a.Signals.AppsChanged(app)
 		}
-		if _, err := req.Caller.MayInSpace(req.Tx, b.SpaceGUID, action); err != nil {
-			return nil, err
-		}
-		app = b.AppGUID
-		return a.Services.Unbind(req.Tx, req.Caller.Actor(), b)
-	})
-	if err == nil && app != "" {
-		a.Signals.AppsChanged(app)
+		return err
 	}
-	return err
 }
 
 // bindingDetails shows credentials and records an audit event.
-func (a *API) bindingDetails(w http.ResponseWriter, r *http.Request) error {
-	return a.Perform(w, r, http.StatusOK, func(req *rest.Request) (any, error) {
-		b, err := a.credentialBinding(req)
-		if err != nil {
-			return nil, err
+func (a *API) bindingDetails(req *rest.Request, b *platform.ServiceBinding) (any, error) {
+	if err := secretsIn(req, b.SpaceGUID); err != nil {
+		return nil, err
+	}
+	if !b.Last.Exists() {
+		if b.Last.Type == platform.OperationCreate && b.Last.State == platform.OperationFailed {
+			return nil, fault.New(fault.NotFound, "Creation of service credential binding failed")
 		}
-		if err := secretsIn(req, b.SpaceGUID); err != nil {
-			return nil, err
-		}
-		if !b.Last.Exists() {
-			if b.Last.Type == platform.OperationCreate && b.Last.State == platform.OperationFailed {
-				return nil, fault.New(fault.NotFound, "Creation of service credential binding failed")
-			}
-			return nil, fault.New(fault.NotFound, "Creation of service credential binding in progress")
-		}
-		i, err := req.Tx.ServiceInstances().Get(b.InstanceGUID)
-		if err != nil {
-			return nil, err
-		}
-		e := actions.Effective(b, i)
-		out := map[string]any{"credentials": notNullObject(e.Credentials)}
-		if e.SyslogDrainURL != "" {
-			out["syslog_drain_url"] = e.SyslogDrainURL
-		}
-		if len(e.VolumeMounts) > 0 {
-			out["volume_mounts"] = e.VolumeMounts
-		}
-		return out, a.Platform.RecordBinding(req.Tx, "show", req.Caller.Actor(), b, i)
-	})
+		return nil, fault.New(fault.NotFound, "Creation of service credential binding in progress")
+	}
+	i, err := req.Tx.ServiceInstances().Get(b.InstanceGUID)
+	if err != nil {
+		return nil, err
+	}
+	e := actions.Effective(b, i)
+	out := map[string]any{"credentials": rest.NonNil(e.Credentials)}
+	if e.SyslogDrainURL != "" {
+		out["syslog_drain_url"] = e.SyslogDrainURL
+	}
+	if len(e.VolumeMounts) > 0 {
+		out["volume_mounts"] = e.VolumeMounts
+	}
+	return out, a.Platform.RecordBinding(req.Tx, "show", req.Caller.Actor(), b, i)
 }
 
 func (a *API) bindingParameters(get func(req *rest.Request) (*platform.ServiceBinding, error)) web.Handler {
 	return func(w http.ResponseWriter, r *http.Request) error {
 		var b *platform.ServiceBinding
-		var i *platform.ServiceInstance
-		var user string
-		err := a.Store.View(r.Context(), func(tx platform.Tx) (err error) {
-			req := rest.NewRequest(tx, r)
-			user = req.Caller.GUID
+		i, err := rest.View(a.Server, r, func(req *rest.Request) (i *platform.ServiceInstance, err error) {
 			if b, err = get(req); err != nil {
-				return err
+				return nil, err
 			}
 			if err := secretsIn(req, b.SpaceGUID); err != nil {
-				return err
+				return nil, err
 			}
-			if i, err = tx.ServiceInstances().Get(b.InstanceGUID); err != nil {
-				return err
+			if i, err = req.Tx.ServiceInstances().Get(b.InstanceGUID); err != nil {
+				return nil, err
 			}
 			if i.Type == platform.ServiceUserProvided {
-				return fault.New(fault.BadRequest, "This service does not support fetching service binding parameters.")
+				return nil, fault.New(fault.BadRequest,
+					"This service does not support fetching service binding parameters.")
 			}
 			if !b.Last.Exists() {
-				return fault.New(fault.NotFound, "Creation of service credential binding in progress or failed")
+				return nil, fault.New(fault.NotFound, "Creation of service credential binding in progress or failed")
 			}
-			return nil
+			return i, nil
 		})
 		if err != nil {
 			return err
 		}
-		ctx, cancel := context.WithTimeout(r.Context(), brokerTimeout)
-		defer cancel()
-		parameters, err := a.Services.BindingParameters(ctx, i, b, user)
-		return writeParameters(w, parameters, err, r)
+		return writeParameters(w, r, func(ctx context.Context, user string) (map[string]any, error) {
+			return a.Services.BindingParameters(ctx, i, b, user)
+		})
 	}
 }
 
@@ -323,20 +288,11 @@ func (n nullName) MarshalJSON() ([]byte, error) {
 }
 
 func presentBindings(req *rest.Request, items []*platform.ServiceBinding) ([]bindingBody, error) {
-	found, _, err := req.Tx.ServiceInstances().List(platform.Query{Where: []platform.Cond{
-		platform.InStrings("guid", rest.GUIDsOf(items, func(b *platform.ServiceBinding) string { return b.InstanceGUID })),
-	}})
-	if err != nil {
-		return nil, err
-	}
-	of := map[string]*platform.ServiceInstance{}
-	for _, i := range found {
-		of[i.GUID] = i
-	}
+	of, err := rest.ByGUID(req.Tx.ServiceInstances(), items,
+		func(b *platform.ServiceBinding) string { return b.InstanceGUID })
 	return rest.PresentAll(items, func(b *platform.ServiceBinding) bindingBody {
-		return presentBinding(req, b,
-			of[b.InstanceGUID])
-	}), nil
+		return presentBinding(req, b, of[b.InstanceGUID])
+	}), err
 }
 
 // presentBindingOperation presents a rotation as the creation of the binding's credentials:

@@ -23,7 +23,8 @@ func (a *API) brokerRoutes(g *web.Group) {
 	g.Handle(http.MethodPost, "/v3/service_brokers", rest.Write, a.createBroker)
 	g.Handle(http.MethodGet, "/v3/service_brokers/{guid}", rest.Read, serviceBrokers.Getter(a.Server))
 	g.Handle(http.MethodPatch, "/v3/service_brokers/{guid}", rest.Write, a.updateBroker)
-	g.Handle(http.MethodDelete, "/v3/service_brokers/{guid}", rest.Write, a.deleteBroker)
+	g.Handle(http.MethodDelete, "/v3/service_brokers/{guid}", rest.Write,
+		rest.JobDeleter(a.Server, "service_broker.delete", a.brokerFor, a.Services.DeleteBroker))
 }
 
 type brokerRequest struct {
@@ -54,8 +55,8 @@ func (b *brokerRequest) change() (services.BrokerChange, error) {
 }
 
 func (a *API) createBroker(w http.ResponseWriter, r *http.Request) error {
-	var body brokerRequest
-	if err := web.DecodeStrict(r, &body); err != nil {
+	body, err := rest.Body[brokerRequest](r)
+	if err != nil {
 		return err
 	}
 	if body.Name == nil || body.URL == nil || body.Authentication == nil {
@@ -96,8 +97,8 @@ func (a *API) brokerFor(req *rest.Request) (*platform.ServiceBroker, error) {
 }
 
 func (a *API) updateBroker(w http.ResponseWriter, r *http.Request) error {
-	var body brokerRequest
-	if err := web.DecodeStrict(r, &body); err != nil {
+	body, err := rest.Body[brokerRequest](r)
+	if err != nil {
 		return err
 	}
 	if body.Relationships != nil {
@@ -126,16 +127,6 @@ func (a *API) updateBroker(w http.ResponseWriter, r *http.Request) error {
 			return nil, err
 		}
 		return a.Services.UpdateBroker(req.Tx, req.Caller.Actor(), b, c)
-	})
-}
-
-func (a *API) deleteBroker(w http.ResponseWriter, r *http.Request) error {
-	return a.Conclude(w, r, "service_broker.delete", func(req *rest.Request) (*platform.Job, error) {
-		b, err := a.brokerFor(req)
-		if err != nil {
-			return nil, err
-		}
-		return a.Services.DeleteBroker(req.Tx, req.Caller.Actor(), b)
 	})
 }
 

@@ -41,13 +41,6 @@ func notNull(list []string) []string {
 	return list
 }
 
-func notNullObject(m map[string]any) map[string]any {
-	if m == nil {
-		return map[string]any{}
-	}
-	return m
-}
-
 // brokerOfPlan returns the broker of a plan; nil without a plan.
 func brokerOfPlan(req *rest.Request, guid string) (*platform.ServiceBroker, error) {
 	if guid == "" {

@@ -98,8 +98,7 @@ func (c *chain) places(prefix string, spaceGUIDs []string) error {
 		return err
 	}
 	return c.add(prefix+"space.organization", func(f []string) (map[string]any, error) {
-		inside, _, err := c.req.Tx.Spaces().
-			List(platform.Query{Where: []platform.Cond{platform.InStrings("guid", spaceGUIDs)}})
+		inside, err := rest.Named(c.req.Tx.Spaces(), spaceGUIDs)
 		if err != nil {
 			return nil, err
 		}
@@ -117,8 +116,7 @@ func (c *chain) catalog(offering, broker string, offeringGUIDs []string) error {
 		return err
 	}
 	return c.add(broker, func(f []string) (map[string]any, error) {
-		found, _, err := c.req.Tx.ServiceOfferings().
-			List(platform.Query{Where: []platform.Cond{platform.InStrings("guid", offeringGUIDs)}})
+		found, err := rest.Named(c.req.Tx.ServiceOfferings(), offeringGUIDs)
 		if err != nil {
 			return nil, err
 		}

@@ -30,12 +30,12 @@ var serviceInstances = rest.Resource[platform.ServiceInstance, any]{
 	Include: includeOfServiceInstances,
 }
 
+func planOf(i *platform.ServiceInstance) string { return i.PlanGUID }
+
 func includeOfServiceInstances(req *rest.Request, l *listing.Request,
 	items []*platform.ServiceInstance) (map[string]any, error) {
 	c := &chain{req, l, map[string]any{}}
-	plans, _, err := req.Tx.ServicePlans().List(platform.Query{Where: []platform.Cond{
-		platform.InStrings("guid", rest.GUIDsOf(items, func(i *platform.ServiceInstance) string { return i.PlanGUID })),
-	}})
+	plans, err := rest.Named(req.Tx.ServicePlans(), rest.GUIDsOf(items, planOf))
 	if err != nil {
 		return nil, err
 	}
@@ -46,7 +46,7 @@ func includeOfServiceInstances(req *rest.Request, l *listing.Request,
 	if err != nil {
 		return nil, err
 	}
-	offerings := rest.GUIDsOf(plans, func(plan *platform.ServicePlan) string { return plan.OfferingGUID })
+	offerings := rest.GUIDsOf(plans, offeringOf)
 	if err := c.catalog("service_plan.service_offering", "service_plan.service_offering.service_broker",
 		offerings); err != nil {
 		return nil, err
@@ -61,10 +61,12 @@ func (a *API) instanceRoutes(g *web.Group) {
 	g.Handle(http.MethodGet, "/v3/service_instances/{guid}", rest.Read, serviceInstances.Getter(a.Server))
 	g.Handle(http.MethodPatch, "/v3/service_instances/{guid}", rest.Write, a.updateServiceInstance)
 	g.Handle(http.MethodDelete, "/v3/service_instances/{guid}", rest.Write, a.deleteServiceInstance)
-	g.Handle(http.MethodGet, "/v3/service_instances/{guid}/credentials", rest.Read, a.serviceCredentials)
+	g.Handle(http.MethodGet, "/v3/service_instances/{guid}/credentials", rest.Read,
+		rest.AuditedViewer(a.Server, instanceWithSecrets(platform.ServiceUserProvided), a.serviceCredentials))
 	g.Handle(http.MethodGet, "/v3/service_instances/{guid}/parameters", rest.Read, a.serviceParameters)
 	g.Handle(http.MethodGet, "/v3/service_instances/{guid}/permissions",
-		web.Scope(append([]string{DashboardAudience + ".read"}, rest.Readers...)...), a.servicePermissions)
+		web.Scope(append([]string{DashboardAudience + ".read"}, rest.Readers...)...),
+		rest.Viewer(a.Server, serviceInstances.Find, servicePermissions))
 }
 
 type serviceInstanceRequest struct {
@@ -87,15 +89,9 @@ type serviceInstanceRequest struct {
 
 // provides applies the members for user-provided instances.
 func (b *serviceInstanceRequest) provides(i *platform.ServiceInstance) {
-	if b.Credentials.Set {
-		i.Credentials = b.Credentials.Value
-	}
-	if b.SyslogDrainURL.Set {
-		i.SyslogDrainURL = b.SyslogDrainURL.Value
-	}
-	if b.RouteServiceURL.Set {
-		i.RouteServiceURL = b.RouteServiceURL.Value
-	}
+	b.Credentials.Into((*rest.Object)(&i.Credentials))
+	b.SyslogDrainURL.Into(&i.SyslogDrainURL)
+	b.RouteServiceURL.Into(&i.RouteServiceURL)
 }
 
 func (b *serviceInstanceRequest) providesSomething() bool {
@@ -130,8 +126,8 @@ func (b *serviceInstanceRequest) checkCreate() error {
 }
 
 func (a *API) createServiceInstance(w http.ResponseWriter, r *http.Request) error {
-	var body serviceInstanceRequest
-	if err := web.DecodeStrict(r, &body); err != nil {
+	body, err := rest.Body[serviceInstanceRequest](r)
+	if err != nil {
 		return err
 	}
 	if err := body.checkCreate(); err != nil {
@@ -139,15 +135,10 @@ func (a *API) createServiceInstance(w http.ResponseWriter, r *http.Request) erro
 	}
 	place := func(req *rest.Request) (*platform.ServiceInstance, error) {
 		i := &platform.ServiceInstance{Name: *body.Name, SpaceGUID: body.Relationships.Space.Data.GUID}
-		if _, err := rest.Find(req.Caller, req.Tx.Spaces(), i.SpaceGUID, "Space"); err != nil {
-			return nil, rest.NotAccessible(err, "Invalid space. Ensure that the space exists and you have access to it.")
-		}
-		if _, err := req.Caller.MayInSpace(req.Tx, i.SpaceGUID, platform.Develop); err != nil {
+		if _, err := req.SpaceNamed(i.SpaceGUID, platform.Develop); err != nil {
 			return nil, err
 		}
-		if body.Tags != nil {
-			i.Tags = *body.Tags
-		}
+		web.Set(&i.Tags, body.Tags)
 		return i, body.Metadata.Apply(&i.Metadata)
 	}
 	if body.Type == platform.ServiceUserProvided {
@@ -162,24 +153,20 @@ func (a *API) createServiceInstance(w http.ResponseWriter, r *http.Request) erro
 			})
 	}
 	var plan *platform.ServicePlan
-	var job *platform.Job
-	err := a.Store.Update(r.Context(), func(tx platform.Tx) error {
-		req := rest.NewRequest(tx, r)
+	job, err := rest.Update(a.Server, r, func(req *rest.Request) (job *platform.Job, err error) {
 		i, err := place(req)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		if err := req.NeedFlag("service_instance_creation"); err != nil {
-			return err
+			return nil, err
 		}
 		i.PlanGUID = body.Relationships.Plan.Data.GUID
-		// A plan that the caller may not see does not exist for it.
-		if _, err := rest.Find(req.Caller, tx.ServicePlans(), i.PlanGUID, "Service plan"); err != nil {
-			return rest.NotAccessible(err,
-				"Invalid service plan. Ensure that the service plan exists, is available, and you have access to it.")
+		if err := seesPlan(req, i.PlanGUID); err != nil {
+			return nil, err
 		}
-		job, plan, err = a.Services.CreateInstance(tx, req.Caller.Actor(), i, body.Parameters)
-		return err
+		job, plan, err = a.Services.CreateInstance(req.Tx, req.Caller.Actor(), i, body.Parameters)
+		return job, err
 	})
 	if err != nil {
 		return err
@@ -191,52 +178,46 @@ func (a *API) createServiceInstance(w http.ResponseWriter, r *http.Request) erro
 	return nil
 }
 
-// serviceInstanceFor returns the service instance of the path, for developers of its
-// space. Developers of spaces that it is shared with may only see it.
-func (a *API) serviceInstanceFor(req *rest.Request) (*platform.ServiceInstance, error) {
-	i, err := serviceInstances.Find(req)
-	if err != nil {
-		return nil, err
-	}
-	_, err = req.Caller.MayInSpace(req.Tx, i.SpaceGUID, platform.Develop)
-	return i, err
+// seesPlan returns an error for a plan that the caller may not see: for the caller it does not exist.
+func seesPlan(req *rest.Request, guid string) error {
+	_, err := rest.Find(req.Caller, req.Tx.ServicePlans(), guid, "Service plan")
+	return rest.NotAccessible(err,
+		"Invalid service plan. Ensure that the service plan exists, is available, and you have access to it.")
 }
 
+// serviceInstanceFor returns the service instance of the path, for developers of its
+// space. Developers of spaces that it is shared with may only see it.
+var serviceInstanceFor = rest.InSpace(serviceInstances.Find,
+	func(i *platform.ServiceInstance) string { return i.SpaceGUID }, platform.Develop)
+
 func (a *API) updateServiceInstance(w http.ResponseWriter, r *http.Request) error {
-	var body serviceInstanceRequest
-	if err := web.DecodeStrict(r, &body); err != nil {
+	body, err := rest.Body[serviceInstanceRequest](r)
+	if err != nil {
 		return err
 	}
 	if body.Type != "" || body.Relationships != nil && body.Relationships.Space.Data != nil {
 		return fault.Invalid("Type and space of a service instance cannot be changed")
 	}
 	var instance *platform.ServiceInstance
-	var job *platform.Job
-	err := a.Store.Update(r.Context(), func(tx platform.Tx) error {
-		req := rest.NewRequest(tx, r)
-		i, err := a.serviceInstanceFor(req)
+	job, err := rest.Update(a.Server, r, func(req *rest.Request) (*platform.Job, error) {
+		i, err := serviceInstanceFor(req)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		if err := body.Metadata.Apply(&i.Metadata); err != nil {
-			return err
+			return nil, err
 		}
 		instance = i
 		if i.Type == platform.ServiceManaged {
-			job, err = a.updateManaged(req, i, &body)
-			return err
+			return a.updateManaged(req, i, body)
 		}
 		if body.Parameters != nil || body.Maintenance != nil || body.Relationships != nil {
-			return fault.Invalid("Parameters, maintenance_info and service_plan are for managed service instances")
+			return nil, fault.Invalid("Parameters, maintenance_info and service_plan are for managed service instances")
 		}
-		if body.Name != nil {
-			i.Name = *body.Name
-		}
-		if body.Tags != nil {
-			i.Tags = *body.Tags
-		}
+		web.Set(&i.Name, body.Name)
+		web.Set(&i.Tags, body.Tags)
 		body.provides(i)
-		return a.Services.UpdateUserProvided(tx, req.Caller.Actor(), i)
+		return nil, a.Services.UpdateUserProvided(req.Tx, req.Caller.Actor(), i)
 	})
 	if err != nil {
 		return err
@@ -246,13 +227,7 @@ func (a *API) updateServiceInstance(w http.ResponseWriter, r *http.Request) erro
 		return nil
 	}
 	a.Signals.AppsChanged() // the log drains of bound apps may have changed
-	return a.Show(w, r, func(req *rest.Request) (any, error) {
-		bodies, err := presentServiceInstances(req, []*platform.ServiceInstance{instance})
-		if err != nil {
-			return nil, err
-		}
-		return bodies[0], nil
-	})
+	return rest.Respond(a.Server, w, r, serviceInstances, http.StatusOK, instance)
 }
 
 func (a *API) updateManaged(req *rest.Request, i *platform.ServiceInstance,
@@ -264,9 +239,8 @@ func (a *API) updateManaged(req *rest.Request, i *platform.ServiceInstance,
 	c := services.Change{Name: body.Name, Tags: body.Tags, Parameters: body.Parameters}
 	if body.Relationships != nil && body.Relationships.Plan.Data != nil {
 		c.PlanGUID = body.Relationships.Plan.Data.GUID
-		if _, err := rest.Find(req.Caller, req.Tx.ServicePlans(), c.PlanGUID, "Service plan"); err != nil {
-			return nil, rest.NotAccessible(err,
-				"Invalid service plan. Ensure that the service plan exists, is available, and you have access to it.")
+		if err := seesPlan(req, c.PlanGUID); err != nil {
+			return nil, err
 		}
 	}
 	if body.Maintenance != nil {
@@ -279,7 +253,7 @@ func (a *API) deleteServiceInstance(w http.ResponseWriter, r *http.Request) erro
 	purge := r.URL.Query().Get("purge") == "true"
 	defer a.Signals.AppsChanged()
 	return a.OrJob(w, r, func(req *rest.Request) (*platform.Job, error) {
-		i, err := a.serviceInstanceFor(req)
+		i, err := serviceInstanceFor(req)
 		if err != nil {
 			return nil, err
 		}
@@ -298,68 +272,54 @@ func (a *API) deleteServiceInstance(w http.ResponseWriter, r *http.Request) erro
 	})
 }
 
-func (a *API) serviceCredentials(w http.ResponseWriter, r *http.Request) error {
-	return a.Perform(w, r, http.StatusOK, func(req *rest.Request) (any, error) {
+// instanceWithSecrets returns the service instance of the path if it has this type and the caller may
+// see its credentials.
+func instanceWithSecrets(kind string) func(*rest.Request) (*platform.ServiceInstance, error) {
+	return func(req *rest.Request) (*platform.ServiceInstance, error) {
 		i, err := serviceInstances.Find(req)
-		if err == nil && i.Type != platform.ServiceUserProvided {
+		if err == nil && i.Type != kind {
 			err = fault.New(fault.NotFound, "Service instance not found")
 		}
 		if err != nil {
 			return nil, err
 		}
-		if err := secretsIn(req, i.SpaceGUID); err != nil {
-			return nil, err
-		}
-		return notNullObject(i.Credentials), a.Platform.RecordInstance(req.Tx, "show", req.Caller.Actor(), i, nil)
-	})
+		return i, secretsIn(req, i.SpaceGUID)
+	}
+}
+
+func (a *API) serviceCredentials(req *rest.Request, i *platform.ServiceInstance) (any, error) {
+	return rest.NonNil(i.Credentials), a.Platform.RecordInstance(req.Tx, "show", req.Caller.Actor(), i, nil)
 }
 
 // brokerTimeout is how long a request waits for a broker.
 const brokerTimeout = 20 * time.Second
 
 func (a *API) serviceParameters(w http.ResponseWriter, r *http.Request) error {
-	var instance *platform.ServiceInstance
-	var user string
-	err := a.Store.View(r.Context(), func(tx platform.Tx) (err error) {
-		req := rest.NewRequest(tx, r)
-		user = req.Caller.GUID
-		if instance, err = serviceInstances.Find(req); err != nil {
-			return err
-		}
-		if instance.Type != platform.ServiceManaged {
-			return fault.New(fault.NotFound, "Service instance not found")
-		}
-		return secretsIn(req, instance.SpaceGUID)
-	})
+	i, err := rest.View(a.Server, r, instanceWithSecrets(platform.ServiceManaged))
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(r.Context(), brokerTimeout)
-	defer cancel()
-	parameters, err := a.Services.InstanceParameters(ctx, instance, user)
-	return writeParameters(w, parameters, err, r)
+	return writeParameters(w, r, func(ctx context.Context, user string) (map[string]any, error) {
+		return a.Services.InstanceParameters(ctx, i, user)
+	})
 }
 
-func writeParameters(w http.ResponseWriter, parameters map[string]any, err error, r *http.Request) error {
+// writeParameters responds with what the broker returns.
+func writeParameters(w http.ResponseWriter, r *http.Request,
+	ask func(ctx context.Context, user string) (map[string]any, error),
+) error {
+	ctx, cancel := context.WithTimeout(r.Context(), brokerTimeout)
+	defer cancel()
+	parameters, err := ask(ctx, rest.CallerOf(r).GUID)
 	if err != nil && r.Context().Err() == nil && fault.CodeOf(err) == fault.Internal {
 		return fault.Wrap(err, fault.BadBroker, "The service broker did not answer in time.")
 	}
-	if err != nil {
-		return err
-	}
-	web.WriteJSON(w, http.StatusOK, parameters)
-	return nil
+	return web.Answer(w, http.StatusOK, parameters, err)
 }
 
-func (a *API) servicePermissions(w http.ResponseWriter, r *http.Request) error {
-	return a.Show(w, r, func(req *rest.Request) (any, error) {
-		i, err := serviceInstances.Find(req)
-		if err != nil {
-			return nil, err
-		}
-		manage, err := req.Caller.Granted(req.Tx, i.SpaceGUID, platform.Develop)
-		return map[string]bool{"read": true, "manage": manage}, err
-	})
+func servicePermissions(req *rest.Request, i *platform.ServiceInstance) (any, error) {
+	manage, err := req.Caller.Granted(req.Tx, i.SpaceGUID, platform.Develop)
+	return map[string]bool{"read": true, "manage": manage}, err
 }
 
 type serviceInstanceBody struct {
@@ -388,20 +348,10 @@ type userProvidedBody struct {
 }
 
 func presentServiceInstances(req *rest.Request, items []*platform.ServiceInstance) ([]any, error) {
-	found, _, err := req.Tx.ServicePlans().List(platform.Query{Where: []platform.Cond{
-		platform.InStrings("guid", rest.GUIDsOf(items, func(i *platform.ServiceInstance) string { return i.PlanGUID })),
-	}})
-	if err != nil {
-		return nil, err
-	}
-	plans := map[string]*platform.ServicePlan{}
-	for _, plan := range found {
-		plans[plan.GUID] = plan
-	}
+	plans, err := rest.ByGUID(req.Tx.ServicePlans(), items, planOf)
 	return rest.PresentAll(items, func(i *platform.ServiceInstance) any {
-		return presentServiceInstance(req, i,
-			plans[i.PlanGUID])
-	}), nil
+		return presentServiceInstance(req, i, plans[i.PlanGUID])
+	}), err
 }
 
 func presentServiceInstance(req *rest.Request, i *platform.ServiceInstance, plan *platform.ServicePlan) any {

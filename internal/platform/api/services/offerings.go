@@ -36,7 +36,8 @@ func (a *API) offeringRoutes(g *web.Group) {
 	g.Handle(http.MethodGet, "/v3/service_offerings/{guid}", rest.Read, serviceOfferings.Getter(a.Server))
 	g.Handle(http.MethodPatch, "/v3/service_offerings/{guid}", rest.Write, rest.MetadataPatcher(a.Server, serviceOfferings,
 		a.offeringFor))
-	g.Handle(http.MethodDelete, "/v3/service_offerings/{guid}", rest.Write, a.deleteOffering)
+	g.Handle(http.MethodDelete, "/v3/service_offerings/{guid}", rest.Write,
+		rest.Remover(a.Server, a.offeringFor, a.deleteOffering))
 }
 
 // offeringFor returns the offering of the path if the caller may change it.
@@ -54,15 +55,8 @@ func (a *API) offeringFor(req *rest.Request) (*platform.ServiceOffering, error) 
 
 // deleteOffering deletes an offering; with purge=true also its instances and
 // bindings, without calling the broker.
-func (a *API) deleteOffering(w http.ResponseWriter, r *http.Request) error {
-	purge := r.URL.Query().Get("purge") == "true"
-	return a.Perform(w, r, http.StatusNoContent, func(req *rest.Request) (any, error) {
-		o, err := a.offeringFor(req)
-		if err != nil {
-			return nil, err
-		}
-		return nil, a.Services.DeleteOffering(req.Tx, req.Caller.Actor(), o, purge)
-	})
+func (a *API) deleteOffering(req *rest.Request, o *platform.ServiceOffering) error {
+	return a.Services.DeleteOffering(req.Tx, req.Caller.Actor(), o, req.HTTP.URL.Query().Get("purge") == "true")
 }
 
 type offeringBody struct {
@@ -86,7 +80,7 @@ func presentOffering(req *rest.Request, o *platform.ServiceOffering) offeringBod
 		Tags: notNull(o.Tags), Requires: notNull(o.Requires), Shareable: o.Shareable,
 		Documentation: rest.OrNull(o.DocumentationURL),
 		Catalog: map[string]any{
-			"id": o.CatalogID, "metadata": notNullObject(o.CatalogMetadata),
+			"id": o.CatalogID, "metadata": rest.NonNil(o.CatalogMetadata),
 			"features": map[string]bool{
 				"plan_updateable": o.PlanUpdateable, "bindable": o.Bindable, "instances_retrievable": o.InstancesRetrievable,
 				"bindings_retrievable": o.BindingsRetrievable, "allow_context_updates": o.AllowContextUpdates,

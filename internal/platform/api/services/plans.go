@@ -33,38 +33,34 @@ var servicePlans = rest.Resource[platform.ServicePlan, planBody]{
 	Include: includeOfPlans,
 }
 
-func includeOfPlans(req *rest.Request, l *listing.Request, items []*platform.ServicePlan) (map[string]any, error) {
-	c := &chain{req, l, map[string]any{}}
-	offerings := rest.GUIDsOf(items, func(plan *platform.ServicePlan) string { return plan.OfferingGUID })
-	if slices.Contains(l.Include, "service_offering") {
-		more, err := rest.Included(req, "service_offerings", serviceOfferings, offerings)
-		if err != nil {
-			return nil, err
-		}
-		maps.Copy(c.out, more)
-	}
-	if slices.Contains(l.Include, "space.organization") {
+var includesOfPlans = map[string]rest.Includer[platform.ServicePlan]{
+	"service_offering": rest.Referred("service_offerings", serviceOfferings, offeringOf),
+	"space.organization": func(req *rest.Request, items []*platform.ServicePlan) (map[string]any, error) {
 		spaceOf, err := spacesOfPlans(req.Tx, items)
 		if err != nil {
 			return nil, err
 		}
-		more, err := orgs.IncludePlaces(req, l,
-			rest.GUIDsOf(items, func(plan *platform.ServicePlan) string { return spaceOf[plan.OfferingGUID] }))
-		if err != nil {
-			return nil, err
-		}
-		maps.Copy(c.out, more)
+		places := orgs.Places(func(plan *platform.ServicePlan) string { return spaceOf[plan.OfferingGUID] })
+		return places["space.organization"](req, items)
+	},
+}
+
+func offeringOf(plan *platform.ServicePlan) string { return plan.OfferingGUID }
+
+func includeOfPlans(req *rest.Request, l *listing.Request, items []*platform.ServicePlan) (map[string]any, error) {
+	included, err := rest.IncludeBy(includesOfPlans)(req, l, items)
+	if err != nil {
+		return nil, err
 	}
-	err := c.catalog("", "service_offering.service_broker", offerings)
+	c := &chain{req, l, rest.NonNil(included)}
+	err = c.catalog("", "service_offering.service_broker", rest.GUIDsOf(items, offeringOf))
 	return c.done(), err
 }
 
 // spacesOfPlans returns the spaces of the brokers of plans by offering; brokers
 // without a space are absent.
 func spacesOfPlans(tx platform.Tx, items []*platform.ServicePlan) (map[string]string, error) {
-	offerings, _, err := tx.ServiceOfferings().List(platform.Query{Where: []platform.Cond{
-		platform.InStrings("guid", rest.GUIDsOf(items, func(plan *platform.ServicePlan) string { return plan.OfferingGUID })),
-	}})
+	offerings, err := rest.Named(tx.ServiceOfferings(), rest.GUIDsOf(items, offeringOf))
 	if err != nil {
 		return nil, err
 	}
@@ -89,11 +85,14 @@ func (a *API) planRoutes(g *web.Group) {
 	g.Handle(http.MethodGet, "/v3/service_plans/{guid}", rest.Read, servicePlans.Getter(a.Server))
 	g.Handle(http.MethodPatch, "/v3/service_plans/{guid}", rest.Write, rest.MetadataPatcher(a.Server, servicePlans,
 		rest.Only(a.planFor)))
-	g.Handle(http.MethodDelete, "/v3/service_plans/{guid}", rest.Write, a.deletePlan)
-	g.Handle(http.MethodGet, "/v3/service_plans/{guid}/visibility", rest.Read, a.getVisibility)
+	g.Handle(http.MethodDelete, "/v3/service_plans/{guid}", rest.Write,
+		rest.Remover(a.Server, rest.Only(a.planFor), rest.By(a.Services.DeletePlan)))
+	g.Handle(http.MethodGet, "/v3/service_plans/{guid}/visibility", rest.Read,
+		rest.Viewer(a.Server, servicePlans.Find, getVisibility))
 	g.Handle(http.MethodPatch, "/v3/service_plans/{guid}/visibility", rest.Write, a.setVisibility(false))
 	g.Handle(http.MethodPost, "/v3/service_plans/{guid}/visibility", rest.Write, a.setVisibility(true))
-	g.Handle(http.MethodDelete, "/v3/service_plans/{guid}/visibility/{organization}", rest.Write, a.hidePlan)
+	g.Handle(http.MethodDelete, "/v3/service_plans/{guid}/visibility/{organization}", rest.Write,
+		rest.Remover(a.Server, rest.Only(a.visiblePlan), a.hidePlan))
 }
 
 // planFor returns the plan of the path and its broker if the caller may change it.
@@ -107,16 +106,6 @@ func (a *API) planFor(req *rest.Request) (*platform.ServicePlan, *platform.Servi
 		return nil, nil, err
 	}
 	return plan, b, mayChangeCatalog(req, b)
-}
-
-func (a *API) deletePlan(w http.ResponseWriter, r *http.Request) error {
-	return a.Perform(w, r, http.StatusNoContent, func(req *rest.Request) (any, error) {
-		plan, _, err := a.planFor(req)
-		if err != nil {
-			return nil, err
-		}
-		return nil, a.Services.DeletePlan(req.Tx, req.Caller.Actor(), plan)
-	})
 }
 
 type planBody struct {
@@ -170,7 +159,7 @@ func presentPlans(req *rest.Request, items []*platform.ServicePlan) ([]planBody,
 			Available: plan.Available, Free: plan.Free,
 			Costs: costsOf(plan.CatalogMetadata), Description: plan.Description, Maintenance: map[string]any{},
 			Catalog: map[string]any{
-				"id": plan.CatalogID, "metadata": notNullObject(plan.CatalogMetadata), "maximum_polling_duration": nil,
+				"id": plan.CatalogID, "metadata": rest.NonNil(plan.CatalogMetadata), "maximum_polling_duration": nil,
 				"features": map[string]bool{"bindable": plan.Bindable, "plan_updateable": plan.PlanUpdateable},
 			},
 			Schemas: presentSchemas(plan.Schemas), Metadata: rest.PresentMetadata(&plan.Metadata),
@@ -200,7 +189,7 @@ func presentSchemas(schemas map[string]any) map[string]any {
 		things, _ := schemas[thing].(map[string]any)
 		actions, _ := things[action].(map[string]any)
 		parameters, _ := actions["parameters"].(map[string]any)
-		return map[string]any{"parameters": notNullObject(parameters)}
+		return map[string]any{"parameters": rest.NonNil(parameters)}
 	}
 	return map[string]any{
 		"service_instance": map[string]any{"create": of("service_instance", "create"),

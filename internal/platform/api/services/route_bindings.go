@@ -21,23 +21,21 @@ var serviceRouteBindings = rest.Resource[platform.ServiceBinding, bindingBody]{
 		},
 		Includes: []string{"route", "service_instance"},
 	},
-	Include: includeOfBindings,
+	Include: rest.IncludeBy(includesOfBindings),
 }
 
 func (a *API) routeBindingRoutes(g *web.Group) {
 	const path = "/v3/service_route_bindings"
 	g.Handle(http.MethodGet, path, rest.Read,
-		serviceRouteBindings.ListerWhere(a.Server, func(*rest.Request) ([]platform.Cond, error) {
-			return []platform.Cond{platform.In("type", platform.BindingRoute)}, nil
-		}))
+		serviceRouteBindings.ListerWhere(a.Server, ofTypes(platform.In("type", platform.BindingRoute))))
 	g.Handle(http.MethodPost, path, rest.Write, a.createRouteBinding)
-	g.Handle(http.MethodGet, path+"/{guid}", rest.Read, serviceRouteBindings.GetterBy(a.Server, a.routeBinding))
-	g.Handle(http.MethodPatch, path+"/{guid}", rest.Write, a.bindingPatcher(a.routeBinding))
-	g.Handle(http.MethodDelete, path+"/{guid}", rest.Write, a.deleteRouteBinding)
-	g.Handle(http.MethodGet, path+"/{guid}/parameters", rest.Read, a.bindingParameters(a.routeBinding))
+	g.Handle(http.MethodGet, path+"/{guid}", rest.Read, serviceRouteBindings.GetterBy(a.Server, routeBinding))
+	g.Handle(http.MethodPatch, path+"/{guid}", rest.Write, a.bindingPatcher(routeBinding))
+	g.Handle(http.MethodDelete, path+"/{guid}", rest.Write, a.unbinder(routeBinding))
+	g.Handle(http.MethodGet, path+"/{guid}/parameters", rest.Read, a.bindingParameters(routeBinding))
 }
 
-func (a *API) routeBinding(req *rest.Request) (*platform.ServiceBinding, error) {
+func routeBinding(req *rest.Request) (*platform.ServiceBinding, error) {
 	return bindingOf(req, "Service route binding", platform.BindingRoute)
 }
 
@@ -62,21 +60,14 @@ func (a *API) createRouteBinding(w http.ResponseWriter, r *http.Request) error {
 			return want, err
 		}
 		var err error
-		want.Instance, err = rest.Find(req.Caller, req.Tx.ServiceInstances(), body.Relationships.Instance.Data.GUID,
-			"Service instance")
+		want.Instance, err = related(req, req.Tx.ServiceInstances(), body.Relationships.Instance, "Service instance")
 		if err != nil {
-			return want, rest.NotAccessible(err, "The service instance could not be found: '"+
-				body.Relationships.Instance.Data.GUID+"'")
+			return want, err
 		}
-		want.Route, err = rest.Find(req.Caller, req.Tx.Routes(), body.Relationships.Route.Data.GUID, "Route")
-		if err != nil {
-			return want, rest.NotAccessible(err, "The route could not be found: '"+body.Relationships.Route.Data.GUID+"'")
+		if want.Route, err = related(req, req.Tx.Routes(), body.Relationships.Route, "Route"); err != nil {
+			return want, err
 		}
 		_, err = req.Caller.MayInSpace(req.Tx, want.Route.SpaceGUID, platform.Develop)
 		return want, err
 	})
-}
-
-func (a *API) deleteRouteBinding(w http.ResponseWriter, r *http.Request) error {
-	return a.unbind(w, r, a.routeBinding, platform.Develop)
 }

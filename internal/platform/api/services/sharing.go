@@ -14,8 +14,9 @@ import (
 func (a *API) sharingRoutes(g *web.Group) {
 	const path = "/v3/service_instances/{guid}/relationships/shared_spaces"
 	g.Handle(http.MethodGet, path, rest.Read, a.listSharedSpaces)
-	g.Handle(http.MethodPost, path, rest.Write, a.shareServiceInstance)
-	g.Handle(http.MethodGet, path+"/usage_summary", rest.Read, a.sharedUsage)
+	g.Handle(http.MethodPost, path, rest.Write, rest.Changer(a.Server,
+		rest.RelationsOr("Data must be a list of spaces"), serviceInstanceFor, a.shareServiceInstance))
+	g.Handle(http.MethodGet, path+"/usage_summary", rest.Read, rest.Viewer(a.Server, a.sharedFrom, sharedUsage))
 	g.Handle(http.MethodDelete, path+"/{space}", rest.Write, a.unshareServiceInstance)
 }
 
@@ -57,36 +58,25 @@ func (a *API) listSharedSpaces(w http.ResponseWriter, r *http.Request) error {
 	})
 }
 
-func (a *API) shareServiceInstance(w http.ResponseWriter, r *http.Request) error {
-	var body rest.Relations
-	if err := web.DecodeStrict(r, &body); err != nil {
-		return err
+func (a *API) shareServiceInstance(
+	req *rest.Request, i *platform.ServiceInstance, body *rest.Relations,
+) (any, error) {
+	if err := req.NeedFlag("service_instance_sharing"); err != nil {
+		return nil, err
 	}
-	if len(body.Data) == 0 {
-		return fault.Invalid("Data must be a list of spaces")
+	if err := a.Services.Shareable(req.Tx, i); err != nil {
+		return nil, err
 	}
-	return a.Perform(w, r, http.StatusOK, func(req *rest.Request) (any, error) {
-		i, err := a.serviceInstanceFor(req)
+	var targets []*platform.Space
+	for _, d := range body.Data {
+		space, err := a.shareTarget(req, i, d.GUID)
 		if err != nil {
 			return nil, err
 		}
-		if err := req.NeedFlag("service_instance_sharing"); err != nil {
-			return nil, err
-		}
-		if err := a.Services.Shareable(req.Tx, i); err != nil {
-			return nil, err
-		}
-		var targets []*platform.Space
-		for _, d := range body.Data {
-			space, err := a.shareTarget(req, i, d.GUID)
-			if err != nil {
-				return nil, err
-			}
-			targets = append(targets, space)
-		}
-		err = a.Services.Share(req.Tx, req.Caller.Actor(), i, targets)
-		return presentSharing(req, i), err
-	})
+		targets = append(targets, space)
+	}
+	err := a.Services.Share(req.Tx, req.Caller.Actor(), i, targets)
+	return presentSharing(req, i), err
 }
 
 // shareTarget returns a space if the caller may share a service instance with it.
@@ -113,57 +103,43 @@ func (a *API) shareTarget(req *rest.Request, i *platform.ServiceInstance, guid s
 // unshareServiceInstance stops sharing with a space. Bindings in the space are
 // deleted first, which may take brokers a while.
 func (a *API) unshareServiceInstance(w http.ResponseWriter, r *http.Request) error {
-	var jobs []string
-	unshare := func(last bool) error {
-		return a.Store.Update(r.Context(), func(tx platform.Tx) error {
-			req := rest.NewRequest(tx, r)
-			i, err := a.serviceInstanceFor(req)
+	unshare := func(last bool) ([]string, error) {
+		return rest.Update(a.Server, r, func(req *rest.Request) ([]string, error) {
+			i, err := serviceInstanceFor(req)
 			if err != nil {
-				return err
+				return nil, err
 			}
-			jobs, err = a.Services.Unshare(tx, req.Caller.Actor(), i, web.Param(r, "space"), last)
-			return err
+			return a.Services.Unshare(req.Tx, req.Caller.Actor(), i, req.Param("space"), last)
 		})
 	}
-	if err := unshare(false); err != nil {
-		return err
-	}
-	if len(jobs) > 0 {
+	jobs, err := unshare(false)
+	if err == nil && len(jobs) > 0 {
 		ctx, cancel := context.WithTimeout(r.Context(), brokerTimeout)
 		defer cancel()
 		for _, j := range jobs {
 			a.Services.Wait(ctx, j)
 		}
-		if err := unshare(true); err != nil {
-			return err
-		}
+		_, err = unshare(true)
 	}
-	w.WriteHeader(http.StatusNoContent)
-	return nil
+	return web.Answer(w, http.StatusNoContent, nil, err)
 }
 
-func (a *API) sharedUsage(w http.ResponseWriter, r *http.Request) error {
-	return a.Show(w, r, func(req *rest.Request) (any, error) {
-		i, err := a.sharedFrom(req)
+func sharedUsage(req *rest.Request, i *platform.ServiceInstance) (any, error) {
+	type usage struct {
+		Space named `json:"space"`
+		Apps  int   `json:"bound_app_count"`
+	}
+	out := []usage{}
+	for _, guid := range i.SharedSpaces {
+		bound, _, err := req.Tx.ServiceBindings().List(platform.Where("instance_guid", i.GUID).
+			And(platform.In("space_guid", guid)).And(platform.In("type", platform.BindingApp)))
 		if err != nil {
 			return nil, err
 		}
-		type usage struct {
-			Space named `json:"space"`
-			Apps  int   `json:"bound_app_count"`
-		}
-		out := []usage{}
-		for _, guid := range i.SharedSpaces {
-			bound, _, err := req.Tx.ServiceBindings().List(platform.Where("instance_guid", i.GUID).
-				And(platform.In("space_guid", guid)).And(platform.In("type", platform.BindingApp)))
-			if err != nil {
-				return nil, err
-			}
-			out = append(out, usage{named{GUID: guid},
-				len(rest.GUIDsOf(bound, func(b *platform.ServiceBinding) string { return b.AppGUID }))})
-		}
-		self := "/service_instances/" + rest.Escape(i.GUID) + "/relationships/shared_spaces"
-		return map[string]any{"usage_summary": out, "links": rest.Links{"self": req.Link(self, "/usage_summary"),
-			"shared_spaces": req.Link(self), "service_instance": req.Link("/service_instances/", rest.Escape(i.GUID))}}, nil
-	})
+		out = append(out, usage{named{GUID: guid},
+			len(rest.GUIDsOf(bound, func(b *platform.ServiceBinding) string { return b.AppGUID }))})
+	}
+	self := "/service_instances/" + rest.Escape(i.GUID) + "/relationships/shared_spaces"
+	return map[string]any{"usage_summary": out, "links": rest.Links{"self": req.Link(self, "/usage_summary"),
+		"shared_spaces": req.Link(self), "service_instance": req.Link("/service_instances/", rest.Escape(i.GUID))}}, nil
 }

@@ -48,18 +48,12 @@ func presentVisibility(req *rest.Request, plan *platform.ServicePlan, b *platfor
 	return out, nil
 }
 
-func (a *API) getVisibility(w http.ResponseWriter, r *http.Request) error {
-	return a.Show(w, r, func(req *rest.Request) (any, error) {
-		plan, err := servicePlans.Find(req)
-		if err != nil {
-			return nil, err
-		}
-		b, err := brokerOf(req, plan)
-		if err != nil {
-			return nil, err
-		}
-		return presentVisibility(req, plan, b)
-	})
+func getVisibility(req *rest.Request, plan *platform.ServicePlan) (any, error) {
+	b, err := brokerOf(req, plan)
+	if err != nil {
+		return nil, err
+	}
+	return presentVisibility(req, plan, b)
 }
 
 type visibilityRequest struct {
@@ -70,8 +64,8 @@ type visibilityRequest struct {
 // setVisibility replaces the visibility of a plan, or adds organizations to it.
 func (a *API) setVisibility(add bool) web.Handler {
 	return func(w http.ResponseWriter, r *http.Request) error {
-		var body visibilityRequest
-		if err := web.DecodeStrict(r, &body); err != nil {
+		body, err := rest.Body[visibilityRequest](r)
+		if err != nil {
 			return err
 		}
 		if !slices.Contains([]platform.Visibility{platform.VisiblePublic, platform.VisibleAdmin, platform.VisibleOrgs},
@@ -120,12 +114,6 @@ func (a *API) visiblePlan(req *rest.Request) (*platform.ServicePlan, *platform.S
 	return plan, b, nil
 }
 
-func (a *API) hidePlan(w http.ResponseWriter, r *http.Request) error {
-	return a.Perform(w, r, http.StatusNoContent, func(req *rest.Request) (any, error) {
-		plan, _, err := a.visiblePlan(req)
-		if err != nil {
-			return nil, err
-		}
-		return nil, a.Services.HidePlan(req.Tx, req.Caller.Actor(), plan, web.Param(r, "organization"))
-	})
+func (a *API) hidePlan(req *rest.Request, plan *platform.ServicePlan) error {
+	return a.Services.HidePlan(req.Tx, req.Caller.Actor(), plan, req.Param("organization"))
 }

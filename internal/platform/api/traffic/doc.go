@@ -3,5 +3,5 @@
 //
 // It must not know where routes come from.
 //
-// Imports: base/background, platform, platform/api, platform/edge/router.
+// Imports: base/background, platform, platform/api/apps, platform/edge/router.
 package traffic

@@ -8,7 +8,7 @@ import (
 
 	"ingot/internal/base/background"
 	"ingot/internal/platform"
-	"ingot/internal/platform/api"
+	"ingot/internal/platform/api/apps"
 	"ingot/internal/platform/edge/router"
 )
 
@@ -88,8 +88,8 @@ func (t *Counter) flush(ctx context.Context) {
 	t.added = now // without those of instances that are gone
 }
 
-// Traffic implements api.Traffic.
-func (t *Counter) Traffic(ctx context.Context, guids ...string) map[string]api.InstanceTraffic {
+// Traffic implements apps.Traffic.
+func (t *Counter) Traffic(ctx context.Context, guids ...string) map[string]apps.InstanceTraffic {
 	var sums map[string]platform.Traffic
 	if t.Store != nil {
 		var err error
@@ -97,7 +97,7 @@ func (t *Counter) Traffic(ctx context.Context, guids ...string) map[string]api.I
 			t.Log.WarnContext(ctx, "requests to instances through other servers could not be read", "error", err)
 		}
 	}
-	out := make(map[string]api.InstanceTraffic, len(guids))
+	out := make(map[string]apps.InstanceTraffic, len(guids))
 	for _, guid := range guids {
 		sum := sums[guid]
 		mine, _ := t.Proxy.InstanceStats(guid)
@@ -109,10 +109,10 @@ func (t *Counter) Traffic(ctx context.Context, guids ...string) map[string]api.I
 	return out
 }
 
-func presented(sum platform.Traffic, active int64) api.InstanceTraffic {
+func presented(sum platform.Traffic, active int64) apps.InstanceTraffic {
 	s := router.Stats{Requests: sum.Requests}
 	copy(s.Buckets[:], sum.Buckets)
-	t := api.InstanceTraffic{
+	t := apps.InstanceTraffic{
 		Requests: sum.Requests, Active: active, Connections: sum.Connections, Classes: sum.Classes, Received: sum.Received,
 		Sent: sum.Sent,
 		P50:  s.Quantile(0.5), P95: s.Quantile(0.95), P99: s.Quantile(0.99),

@@ -28,8 +28,7 @@ func appEntities(req *rest.Request, items []*platform.App) ([]rest.Object, error
 	if err != nil {
 		return nil, err
 	}
-	droplets, err := byGUID(req.Tx.Droplets(), rest.GUIDsOf(items, func(a *platform.App) string { return a.DropletGUID }),
-		(*platform.Droplet).Base)
+	droplets, err := rest.ByGUID(req.Tx.Droplets(), items, func(a *platform.App) string { return a.DropletGUID })
 	if err != nil {
 		return nil, err
 	}
@@ -145,8 +144,7 @@ func routesOf(tx platform.Tx, apps []string) (map[string][]route, error) {
 	if err != nil {
 		return nil, err
 	}
-	routes, err := byGUID(tx.Routes(), rest.GUIDsOf(mapped, func(d *platform.Destination) string { return d.RouteGUID }),
-		(*platform.Route).Base)
+	routes, err := rest.ByGUID(tx.Routes(), mapped, func(d *platform.Destination) string { return d.RouteGUID })
 	if err != nil {
 		return nil, err
 	}
@@ -154,8 +152,7 @@ func routesOf(tx platform.Tx, apps []string) (map[string][]route, error) {
 	for _, r := range routes {
 		all = append(all, r)
 	}
-	domains, err := byGUID(tx.Domains(), rest.GUIDsOf(all, func(r *platform.Route) string { return r.DomainGUID }),
-		(*platform.Domain).Base)
+	domains, err := rest.ByGUID(tx.Domains(), all, func(r *platform.Route) string { return r.DomainGUID })
 	if err != nil {
 		return nil, err
 	}
@@ -187,9 +184,8 @@ func servicesOf(tx platform.Tx, apps []string) (map[string][]*platform.ServiceIn
 	if err != nil {
 		return nil, err
 	}
-	instances, err := byGUID(tx.ServiceInstances(),
-		rest.GUIDsOf(bindings, func(b *platform.ServiceBinding) string { return b.InstanceGUID }),
-		(*platform.ServiceInstance).Base)
+	instances, err := rest.ByGUID(tx.ServiceInstances(), bindings,
+		func(b *platform.ServiceBinding) string { return b.InstanceGUID })
 	out := map[string][]*platform.ServiceInstance{}
 	for _, b := range bindings {
 		if i := instances[b.InstanceGUID]; i != nil {
@@ -199,51 +195,39 @@ func servicesOf(tx platform.Tx, apps []string) (map[string][]*platform.ServiceIn
 	return out, err
 }
 
-func (a *API) appSummary(w http.ResponseWriter, r *http.Request) error {
-	return a.Show(w, r, func(req *rest.Request) (any, error) {
-		app, err := apps.Apps.Find(req)
-		if err != nil {
-			return nil, err
-		}
-		shown, err := appSummaries(req, []*platform.App{app})
-		if err != nil {
-			return nil, err
-		}
-		if apps.SeesEnv(req, app) == nil {
-			shown[0]["environment_json"] = rest.NonNil(app.Env)
-		}
-		secret, err := req.ShowsSecrets(app.GUID)
-		if err != nil || !secret {
-			return shown[0], err
-		}
-		process, err := actions.ProcessOf(req.Tx, app.GUID, platform.WebProcess)
-		if err == nil {
-			shown[0]["command"] = rest.OrNull(process.Command)
-		}
-		return shown[0], rest.IgnoreNotFound(err)
-	})
+func appSummary(req *rest.Request, app *platform.App) (any, error) {
+	shown, err := appSummaries(req, []*platform.App{app})
+	if err != nil {
+		return nil, err
+	}
+	if apps.SeesEnv(req, app) == nil {
+		shown[0]["environment_json"] = rest.NonNil(app.Env)
+	}
+	secret, err := req.ShowsSecrets(app.GUID)
+	if err != nil || !secret {
+		return shown[0], err
+	}
+	process, err := actions.ProcessOf(req.Tx, app.GUID, platform.WebProcess)
+	if err == nil {
+		shown[0]["command"] = rest.OrNull(process.Command)
+	}
+	return shown[0], rest.IgnoreNotFound(err)
 }
 
 // spaceSummary presents the apps and service instances of a space.
-func (a *API) spaceSummary(w http.ResponseWriter, r *http.Request) error {
-	return a.Show(w, r, func(req *rest.Request) (any, error) {
-		space, err := rest.Find(req.Caller, req.Tx.Spaces(), web.Param(r, "guid"), "Space")
-		if err != nil {
-			return nil, err
-		}
-		inSpace := platform.Where("space_guid", space.GUID)
-		inSpace.Reader, inSpace.WithoutSecrets = req.Caller.Reader(), true
-		items, _, err := req.Tx.Apps().List(inSpace)
-		if err != nil {
-			return nil, err
-		}
-		apps, err := appSummaries(req, items)
-		if err != nil {
-			return nil, err
-		}
-		services, err := serviceSummaries(req, inSpace)
-		return rest.Object{"guid": space.GUID, "name": space.Name, "apps": apps, "services": services}, err
-	})
+func spaceSummary(req *rest.Request, space *platform.Space) (any, error) {
+	inSpace := platform.Where("space_guid", space.GUID)
+	inSpace.Reader, inSpace.WithoutSecrets = req.Caller.Reader(), true
+	items, _, err := req.Tx.Apps().List(inSpace)
+	if err != nil {
+		return nil, err
+	}
+	apps, err := appSummaries(req, items)
+	if err != nil {
+		return nil, err
+	}
+	services, err := serviceSummaries(req, inSpace)
+	return rest.Object{"guid": space.GUID, "name": space.Name, "apps": apps, "services": services}, err
 }
 
 func serviceSummaries(req *rest.Request, inSpace platform.Query) ([]rest.Object, error) {
@@ -251,8 +235,7 @@ func serviceSummaries(req *rest.Request, inSpace platform.Query) ([]rest.Object,
 	if err != nil {
 		return nil, err
 	}
-	plans, err := byGUID(req.Tx.ServicePlans(),
-		rest.GUIDsOf(items, func(i *platform.ServiceInstance) string { return i.PlanGUID }), (*platform.ServicePlan).Base)
+	plans, err := rest.ByGUID(req.Tx.ServicePlans(), items, func(i *platform.ServiceInstance) string { return i.PlanGUID })
 	if err != nil {
 		return nil, err
 	}
@@ -260,8 +243,8 @@ func serviceSummaries(req *rest.Request, inSpace platform.Query) ([]rest.Object,
 	for _, p := range plans {
 		all = append(all, p)
 	}
-	offerings, err := byGUID(req.Tx.ServiceOfferings(),
-		rest.GUIDsOf(all, func(p *platform.ServicePlan) string { return p.OfferingGUID }), (*platform.ServiceOffering).Base)
+	offerings, err := rest.ByGUID(req.Tx.ServiceOfferings(), all,
+		func(p *platform.ServicePlan) string { return p.OfferingGUID })
 	return rest.PresentAll(items, func(i *platform.ServiceInstance) rest.Object {
 		out := rest.Object{
 			"guid": i.GUID, "name": i.Name,
@@ -307,7 +290,7 @@ func (a *API) instances(w http.ResponseWriter, r *http.Request) error {
 		out := rest.Object{}
 		for _, row := range rows[process.GUID] {
 			out[strconv.Itoa(row.Index)] = rest.Object{"state": row.State, "since": row.Since,
-				"uptime": apps.Seconds(a.Now(), time.Unix(row.Since, 0))}
+				"uptime": apps.Seconds(time.Unix(row.Since, 0))}
 		}
 		return out, err
 	})
@@ -331,13 +314,12 @@ func (a *API) stats(w http.ResponseWriter, r *http.Request) error {
 		state := platform.InstanceDown
 		if row != nil {
 			state = row.State
-			stats["uptime"] = apps.Seconds(a.Now(), row.Since)
+			stats["uptime"] = apps.Seconds(row.Since)
 			if u, ok := usage[row.GUID]; ok {
 				stats["usage"] = rest.Object{"time": rest.Timestamp(u.Time), "cpu": u.CPU, "mem": u.Memory, "disk": u.Disk}
 			}
 		}
 		out[strconv.Itoa(i)] = rest.Object{"state": state, "stats": stats}
 	}
-	web.WriteJSON(w, http.StatusOK, out)
-	return nil
+	return web.Answer(w, http.StatusOK, out, nil)
 }

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"ingot/internal/base/web"
 	"ingot/internal/platform"
@@ -21,7 +20,6 @@ import (
 type API struct {
 	*rest.Server
 	Runtime apps.Runtime
-	Now     func() time.Time
 }
 
 // Routes registers the routes with their authorization decisions.
@@ -34,10 +32,10 @@ func (a *API) Routes(g *web.Group) {
 	get("/v2/spaces", lister(a, spaceKind, nil))
 	get("/v2/spaces/{guid}", getter(a, spaceKind))
 	get("/v2/spaces/{guid}/apps", lister(a, appKind, below(spaceKind, "space_guid")))
-	get("/v2/spaces/{guid}/summary", a.spaceSummary)
+	get("/v2/spaces/{guid}/summary", rest.Viewer(a.Server, spaceKind.find, spaceSummary))
 	get("/v2/apps", lister(a, appKind, nil))
 	get("/v2/apps/{guid}", getter(a, appKind))
-	get("/v2/apps/{guid}/summary", a.appSummary)
+	get("/v2/apps/{guid}/summary", rest.Viewer(a.Server, appKind.find, appSummary))
 	get("/v2/apps/{guid}/instances", a.instances)
 	get("/v2/apps/{guid}/stats", a.stats)
 	get("/v2/stacks", lister(a, stackKind, nil))
@@ -90,8 +88,7 @@ func stackEntity(s *platform.Stack) rest.Object {
 
 // spaceEntities presents spaces, each with its organization.
 func spaceEntities(req *rest.Request, items []*platform.Space) ([]rest.Object, error) {
-	orgs, err := byGUID(req.Tx.Organizations(), rest.GUIDsOf(items, func(s *platform.Space) string { return s.OrgGUID }),
-		(*platform.Organization).Base)
+	orgs, err := rest.ByGUID(req.Tx.Organizations(), items, func(s *platform.Space) string { return s.OrgGUID })
 	if err != nil {
 		return nil, err
 	}
@@ -109,30 +106,21 @@ func spaceEntities(req *rest.Request, items []*platform.Space) ([]rest.Object, e
 	}), nil
 }
 
-// byGUID returns the resources of guids.
-func byGUID[T any](repo platform.Repo[T], guids []string, base func(*T) *platform.Resource) (map[string]*T, error) {
-	found, _, err := repo.List(platform.Query{Where: []platform.Cond{platform.InStrings("guid", guids)},
-		WithoutSecrets: true})
-	out := make(map[string]*T, len(found))
-	for _, item := range found {
-		out[base(item).GUID] = item
-	}
-	return out, err
-}
-
 func metadata(path string, r *platform.Resource) rest.Object {
 	return rest.Object{"guid": r.GUID, "url": path + "/" + rest.Escape(r.GUID), "created_at": rest.Timestamp(r.Created),
 		"updated_at": rest.Timestamp(r.Updated)}
 }
 
+// find returns the resource of the path if the caller may see it.
+func (k kind[T]) find(req *rest.Request) (*T, error) {
+	return rest.Find(req.Caller, k.repo(req.Tx), req.Param("guid"), k.noun)
+}
+
 // below restricts a list to what belongs to the resource of the path.
 func below[P any](parent kind[P], field string) func(*rest.Request) ([]platform.Cond, error) {
 	return func(req *rest.Request) ([]platform.Cond, error) {
-		guid := web.Param(req.HTTP, "guid")
-		if _, err := rest.Find(req.Caller, parent.repo(req.Tx), guid, parent.noun); err != nil {
-			return nil, err
-		}
-		return []platform.Cond{platform.In(field, guid)}, nil
+		_, err := parent.find(req)
+		return []platform.Cond{platform.In(field, req.Param("guid"))}, err
 	}
 }
 
@@ -150,19 +138,13 @@ func (k kind[T]) present(req *rest.Request, items []*T) ([]rest.Object, error) {
 }
 
 func getter[T any](a *API, k kind[T]) web.Handler {
-	return func(w http.ResponseWriter, r *http.Request) error {
-		return a.Show(w, r, func(req *rest.Request) (any, error) {
-			item, err := rest.Find(req.Caller, k.repo(req.Tx), web.Param(r, "guid"), k.noun)
-			if err != nil {
-				return nil, err
-			}
-			shown, err := k.present(req, []*T{item})
-			if err != nil {
-				return nil, err
-			}
-			return shown[0], nil
-		})
-	}
+	return rest.Viewer(a.Server, k.find, func(req *rest.Request, item *T) (any, error) {
+		shown, err := k.present(req, []*T{item})
+		if err != nil {
+			return nil, err
+		}
+		return shown[0], nil
+	})
 }
 
 // Paging as in v2.

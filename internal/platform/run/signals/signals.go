@@ -42,7 +42,7 @@ type Bus interface {
 	Ask(items ...string) (await func(context.Context) bool)
 }
 
-// Signals are the parts that have to know of changes. It implements api.Signals and
+// Signals are the parts that have to know of changes. It implements rest.Signals and
 // platform.Sink.
 type Signals struct {
 	Bus       Bus
@@ -73,7 +73,7 @@ func items(word string, guids []string) []string {
 	return all
 }
 
-// AppsChanged implements api.Signals.
+// AppsChanged implements rest.Signals.
 func (s *Signals) AppsChanged(guids ...string) {
 	s.appsChanged(guids...)
 	s.Bus.Tell(append(items(toldApp, guids), toldBindings)...)
@@ -132,19 +132,19 @@ func (s *Signals) namesChanged() {
 	s.Drains.Kick()
 }
 
-// BuildCreated implements api.Signals.
+// BuildCreated implements rest.Signals.
 func (s *Signals) BuildCreated(guid string, by tracing.Origin) {
 	s.Builds.Requested(guid, by)
 	s.Bus.Tell(strings.TrimRight(toldBuild+" "+guid+" "+by.Request+" "+by.Trace, " "))
 }
 
-// TasksChanged implements api.Signals.
+// TasksChanged implements rest.Signals.
 func (s *Signals) TasksChanged() {
 	s.Tasks.Kick()
 	s.Bus.Tell(toldTasks)
 }
 
-// JobCreated implements api.Signals.
+// JobCreated implements rest.Signals.
 func (s *Signals) JobCreated(string) {
 	s.Services.Kick()
 	s.Bus.Tell(toldJob)
