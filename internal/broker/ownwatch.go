@@ -28,14 +28,7 @@ const (
 // watch stops idle servers, says when the kernel has killed a process of one, and limits what they
 // write, until ctx is done.
 func (o *ownServers) watch(ctx context.Context, checkSize func(ctx context.Context, id string) error) {
-	tick := time.NewTicker(min(ownWatch, o.idle))
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-		}
+	for range background.Ticks(ctx, min(ownWatch, o.idle), nil) {
 		for _, s := range o.list() {
 			background.Safely("database server", func() { o.look(ctx, s, checkSize) })
 		}

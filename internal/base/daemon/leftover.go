@@ -13,6 +13,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"ingot/internal/base/background"
 )
 
 // patience is how long a server may take to exit before it is killed.
@@ -139,8 +141,6 @@ func ownerOf(path string) int {
 // stopProcess signals a process that is not a child and waits until it is gone.
 // A pid that is gone at once may be that of another process.
 func stopProcess(ctx context.Context, pid int, stop syscall.Signal, gone func() bool) error {
-	tick := time.NewTicker(10 * time.Millisecond)
-	defer tick.Stop()
 	deadline := time.Now().Add(patience)
 	was := statOf(pid)
 	if gone() {
@@ -154,10 +154,8 @@ func stopProcess(ctx context.Context, pid int, stop syscall.Signal, gone func() 
 			return os.NewSyscallError("kill", err)
 		}
 		for !ended() {
-			select {
-			case <-ctx.Done():
+			if !background.Sleep(ctx, 10*time.Millisecond) {
 				return ctx.Err()
-			case <-tick.C:
 			}
 			if time.Now().After(deadline) {
 				sig, deadline = syscall.SIGKILL, time.Now().Add(patience)

@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"ingot/internal/base/background"
 	"ingot/internal/base/seal"
 )
 
@@ -287,12 +288,6 @@ func pause(ctx context.Context, attempt int) error {
 	if attempt < 10 {
 		limit = min(limit, firstPause<<attempt)
 	}
-	timer := time.NewTimer(rand.N(limit))
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
+	background.Sleep(ctx, rand.N(limit))
+	return context.Cause(ctx)
 }

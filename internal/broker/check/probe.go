@@ -14,6 +14,8 @@ import (
 	"regexp"
 	"strings"
 	"time"
+
+	"ingot/internal/base/background"
 )
 
 // Version is the version of the API.
@@ -292,9 +294,7 @@ func (p *probe) poll(path string, s subject, operation string) string {
 		if after, err := time.ParseDuration(a.header.Get("Retry-After") + "s"); err == nil && after > 0 {
 			wait = min(after, time.Minute)
 		}
-		select {
-		case <-time.After(wait):
-		case <-p.r.ctx.Done():
+		if !background.Sleep(p.r.ctx, wait) {
 			p.fail("interrupted")
 		}
 	}

@@ -119,15 +119,8 @@ func (a *Alerter) Start(ctx context.Context) error {
 			}
 		}
 		spawn(func() {
-			tick := time.NewTicker(a.c.Look)
-			defer tick.Stop()
-			for {
+			for alive := true; alive; alive = background.Sleep(work, a.c.Look) {
 				a.Pass(work)
-				select {
-				case <-work.Done():
-					return
-				case <-tick.C:
-				}
 			}
 		})
 		return nil

@@ -171,12 +171,7 @@ func (s *Services) Stop() {
 }
 
 // Kick wakes the worker because there is a new job. It does not block.
-func (s *Services) Kick() {
-	select {
-	case s.kicked <- struct{}{}:
-	default:
-	}
-}
+func (s *Services) Kick() { background.Kick(s.kicked) }
 
 // Wait returns when a job is no longer being processed, or when ctx is done. Clients
 // that get the job afterwards find it finished and need not poll.
@@ -246,14 +241,8 @@ func (s *Services) dispatch(ctx context.Context, spawn func(func())) {
 		if d := next.Sub(s.steady()); !next.IsZero() && d < wait {
 			wait = max(d, time.Millisecond)
 		}
-		timer := time.NewTimer(wait)
-		select {
-		case <-ctx.Done():
-			timer.Stop()
+		if !background.Wait(ctx, wait, s.kicked) {
 			return
-		case <-s.kicked:
-			timer.Stop()
-		case <-timer.C:
 		}
 	}
 }

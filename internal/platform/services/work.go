@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"time"
 
+	"ingot/internal/base/background"
 	"ingot/internal/base/fault"
 	"ingot/internal/platform"
 	"ingot/internal/platform/actions"
@@ -138,15 +139,8 @@ func active(j *platform.Job) bool {
 
 // keepLease renews the lease until ctx is done. It calls lost if that fails.
 func (s *Services) keepLease(ctx context.Context, j *platform.Job, lost func()) {
-	tick := time.NewTicker(s.Lease / 3)
-	defer tick.Stop()
 	until := j.Lease
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-		}
+	for range background.Ticks(ctx, s.Lease/3, nil) {
 		lease := s.steady().Add(s.Lease)
 		err := s.commit(ctx, j, func(_ platform.Tx, mine *platform.Job) error {
 			mine.Lease = lease

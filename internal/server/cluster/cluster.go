@@ -189,7 +189,7 @@ func (w *working) Start(ctx context.Context) error {
 		w.c.mu.Lock()
 		w.c.work, w.c.works = w.handler, true
 		w.c.mu.Unlock()
-		ask(w.c.beats)
+		background.Kick(w.c.beats)
 		return nil
 	})
 }
@@ -210,14 +210,6 @@ func (w *working) Stop() {
 		}
 		c.giveAll(ctx)
 	})
-}
-
-// ask puts a request into a channel, unless there is one.
-func ask(c chan struct{}) {
-	select {
-	case c <- struct{}{}:
-	default:
-	}
 }
 
 // ErrNotHeld means that this server does not hold a lease, or not for certain.

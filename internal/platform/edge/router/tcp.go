@@ -110,20 +110,10 @@ func NewTCP(t *Table, p *Proxy, o TCPOptions) *TCP {
 
 // Start starts to look for idle connections and for ports to be opened again.
 func (t *TCP) Start(ctx context.Context) error {
-	return t.part.Launch(ctx, func(work context.Context, spawn func(func())) error {
-		spawn(func() {
-			look := time.NewTicker(min(t.options.IdleTimeout/4, sweepInterval))
-			defer look.Stop()
-			for {
-				select {
-				case now := <-look.C:
-					t.sweep(now)
-				case <-work.Done():
-					return
-				}
-			}
-		})
-		return nil
+	return t.part.Run(ctx, func(work context.Context) {
+		for now := range background.Ticks(work, min(t.options.IdleTimeout/4, sweepInterval), nil) {
+			t.sweep(now)
+		}
 	})
 }
 

@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"ingot/internal/base/background"
 	"ingot/internal/platform/instance/agentproto"
 )
 
@@ -385,9 +386,7 @@ func (d *Diagnosis) eventually(ctx context.Context, from, to string, want bool) 
 		if row == 2 {
 			return true
 		}
-		select {
-		case <-time.After(lookAgain):
-		case <-ctx.Done():
+		if !background.Sleep(ctx, lookAgain) {
 			return false
 		}
 	}

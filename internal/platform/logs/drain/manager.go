@@ -87,31 +87,16 @@ func New(store logs.Store, source Source, o Options) *Manager {
 }
 
 // Kick triggers a read of the source: its drains changed.
-func (m *Manager) Kick() {
-	select {
-	case m.kick <- struct{}{}:
-	default:
-	}
-}
+func (m *Manager) Kick() { background.Kick(m.kick) }
 
 // Start starts sending.
 func (m *Manager) Start(ctx context.Context) error {
-	return m.Launch(ctx, func(work context.Context, spawn func(func())) error {
-		spawn(func() {
-			tick := time.NewTicker(m.options.Interval)
-			defer tick.Stop()
-			for {
-				m.refresh(work)
-				select {
-				case <-work.Done():
-					m.adjust(work, nil)
-					return
-				case <-tick.C:
-				case <-m.kick:
-				}
-			}
-		})
-		return nil
+	return m.Run(ctx, func(work context.Context) {
+		m.Kick()
+		for range background.Ticks(work, m.options.Interval, m.kick) {
+			m.refresh(work)
+		}
+		m.adjust(work, nil)
 	})
 }
 

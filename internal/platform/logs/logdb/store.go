@@ -203,14 +203,7 @@ func (s *Store) Start(ctx context.Context) error {
 		spawn(func() { background.Loop(work, "log polling", func() { s.pollTails(work) }) })
 		spawn(func() { background.Loop(work, "log streams of many apps", func() { s.feedHoses(work) }) })
 		spawn(func() {
-			tick := time.NewTicker(maintainEvery)
-			defer tick.Stop()
-			for {
-				select {
-				case <-work.Done():
-					return
-				case <-tick.C:
-				}
+			for range background.Ticks(work, maintainEvery, nil) {
 				s.reportLosses()
 				if err := background.Do("log housekeeping", func() error { return s.maintain(work, false) }); err != nil &&
 					work.Err() == nil {

@@ -150,20 +150,10 @@ func (a *appLog) shed() bool {
 
 // Start starts closing the files of quiet apps.
 func (s *Store) Start(ctx context.Context) error {
-	return s.Launch(ctx, func(work context.Context, spawn func(func())) error {
-		spawn(func() {
-			tick := time.NewTicker(s.options.IdleAfter)
-			defer tick.Stop()
-			for {
-				select {
-				case <-work.Done():
-					return
-				case now := <-tick.C:
-					s.closeIdle(now)
-				}
-			}
-		})
-		return nil
+	return s.Run(ctx, func(work context.Context) {
+		for now := range background.Ticks(work, s.options.IdleAfter, nil) {
+			s.closeIdle(now)
+		}
 	})
 }
 

@@ -312,12 +312,7 @@ func (c *Controller) workOf(a *app) context.Context {
 func (c *Controller) Kick(appGUIDs ...string) { c.queue.add(appGUIDs...) }
 
 // KickAll has all apps looked at soon. It never blocks.
-func (c *Controller) KickAll() {
-	select {
-	case c.looks <- struct{}{}:
-	default:
-	}
-}
+func (c *Controller) KickAll() { background.Kick(c.looks) }
 
 func (c *Controller) worker() {
 	for {

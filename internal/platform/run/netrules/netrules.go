@@ -52,23 +52,10 @@ func (k *Keeper) Start(ctx context.Context) error {
 func (k *Keeper) Stop() { k.Halt(nil) }
 
 // Kick applies the rules soon. It never blocks.
-func (k *Keeper) Kick() {
-	select {
-	case k.kicked <- struct{}{}:
-	default:
-	}
-}
+func (k *Keeper) Kick() { background.Kick(k.kicked) }
 
 func (k *Keeper) run(ctx context.Context) {
-	tick := time.NewTicker(interval)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-		case <-k.kicked:
-		}
+	for range background.Ticks(ctx, interval, k.kicked) {
 		err := background.Do("apply rules", func() error { return k.Apply(ctx) })
 		if err != nil && ctx.Err() == nil {
 			k.log.ErrorContext(ctx, "security groups and network policies could not be applied; this is tried again",

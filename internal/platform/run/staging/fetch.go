@@ -230,16 +230,9 @@ func (s *Stager) git(ctx context.Context, git, dir string, args ...string) error
 	watched := make(chan struct{})
 	background.Go("staging fetch", func() {
 		defer close(watched)
-		tick := time.NewTicker(500 * time.Millisecond)
-		defer tick.Stop()
-		for {
-			select {
-			case <-ctx.Done():
-				return
-			case <-tick.C:
-				if sizeOf(dir) > 2*s.config.MaxBuildpack {
-					cancel(errTooLarge)
-				}
+		for range background.Ticks(ctx, 500*time.Millisecond, nil) {
+			if sizeOf(dir) > 2*s.config.MaxBuildpack {
+				cancel(errTooLarge)
 			}
 		}
 	})

@@ -165,10 +165,8 @@ func (s *Stager) Start(ctx context.Context) error {
 		s.programs, s.work = programs, work
 		s.mu.Unlock()
 		spawn(func() {
-			tick := time.NewTicker(sweepSoon)
-			defer tick.Stop()
 			var swept time.Time
-			for {
+			for alive := true; alive; alive = background.Sleep(work, sweepSoon) {
 				if s.leftovers.Swap(false) || time.Since(swept) >= sweepInterval {
 					swept = time.Now()
 					err := background.Do("staging sweep", func() error { return s.Sweep(work) })
@@ -176,11 +174,6 @@ func (s *Stager) Start(ctx context.Context) error {
 						s.leftovers.Store(true)
 						s.config.Log.WarnContext(work, "leftover staging instances could not be removed", "error", err)
 					}
-				}
-				select {
-				case <-work.Done():
-					return
-				case <-tick.C:
 				}
 			}
 		})

@@ -19,6 +19,7 @@ import (
 	"syscall"
 	"time"
 
+	"ingot/internal/base/background"
 	"ingot/internal/base/keyed"
 	"ingot/internal/platform/engine"
 	"ingot/internal/platform/engine/agent"
@@ -491,10 +492,7 @@ func (s *stream) Next() (initproto.Record, error) {
 		case errors.Is(err, io.EOF) || !s.e.alive(s.d):
 			return r, io.EOF
 		}
-		select { // the connection was lost
-		case <-time.After(10 * time.Millisecond):
-		case <-s.ctx.Done():
-		}
+		background.Sleep(s.ctx, 10*time.Millisecond) // the connection was lost
 	}
 }
 

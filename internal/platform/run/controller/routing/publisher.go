@@ -178,10 +178,7 @@ func (p *Publisher) Kick(routeGUIDs ...string) {
 		p.kicks.routes[guid] = true
 	}
 	p.kicks.Unlock()
-	select {
-	case p.kicked <- struct{}{}:
-	default:
-	}
+	background.Kick(p.kicked)
 }
 
 func (p *Publisher) run(ctx context.Context) {
