@@ -44,7 +44,7 @@ func Ticks(ctx context.Context, interval time.Duration, wake <-chan struct{}) it
 }
 
 // Kick wakes the goroutine that receives from c, or the next one that does: c has a buffer
-// of one, and a kick that nobody has received yet stands for all later ones. It never blocks.
+// of one, and a kick that was not received yet stands for all later ones. It never blocks.
 func Kick(c chan<- struct{}) {
 	select {
 	case c <- struct{}{}:
