@@ -1,6 +1,7 @@
 package broker
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"time"
@@ -68,9 +69,7 @@ func (o *ownServers) look(ctx context.Context, s *ownServer, checkSize func(ctx 
 	if o.limitDisk(ctx, s, used) {
 		return
 	}
-	if s.checked == 0 {
-		s.checked = used
-	}
+	s.checked = cmp.Or(s.checked, used)
 	if used-s.checked > growth || s.checked-used > growth {
 		s.checked = used
 		if err := checkSize(ctx, s.instance.ID); err != nil && ctx.Err() == nil {

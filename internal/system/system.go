@@ -455,10 +455,7 @@ func (s *System) authority(b *frontend, d *db.DB, servers *cluster.Cluster, clie
 		})
 		return other, nil
 	}
-	base := c.PublicURL
-	if base == "" {
-		base = b.endpoints.API
-	}
+	base := cmp.Or(c.PublicURL, b.endpoints.API)
 	limits, _, err := c.LoginLimits.Parse()
 	if err != nil {
 		return nil, err

@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -83,9 +84,7 @@ type Daemon struct {
 // New returns a daemon, which has to be started as a background.Service; the
 // server itself is started by Ensure.
 func New(spec Spec) *Daemon {
-	if spec.Log == nil {
-		spec.Log = slog.New(slog.DiscardHandler)
-	}
+	spec.Log = cmp.Or(spec.Log, slog.New(slog.DiscardHandler))
 	return &Daemon{spec: spec, want: make(chan struct{}, 1), changed: make(chan struct{})}
 }
 

@@ -1,6 +1,7 @@
 package db
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
@@ -71,9 +72,7 @@ type DB struct {
 func Open(ctx context.Context, o Options) (*DB, error) {
 	d := &DB{log: o.Log, observe: o.Observe, migrating: make(chan struct{}, 1)}
 	d.SetKeys(o.Keys)
-	if d.log == nil {
-		d.log = slog.New(slog.DiscardHandler)
-	}
+	d.log = cmp.Or(d.log, slog.New(slog.DiscardHandler))
 	scheme, rest, _ := strings.Cut(o.URL, ":")
 	var err error
 	switch scheme {

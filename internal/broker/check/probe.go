@@ -2,6 +2,7 @@ package check
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/base64"
@@ -58,12 +59,8 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 	if o.Client == nil {
 		o.Client = &http.Client{Timeout: 5 * time.Minute}
 	}
-	if o.Poll == 0 {
-		o.Poll = time.Second
-	}
-	if o.Patience == 0 {
-		o.Patience = 10 * time.Minute
-	}
+	o.Poll = cmp.Or(o.Poll, time.Second)
+	o.Patience = cmp.Or(o.Patience, 10*time.Minute)
 	r := &runner{ctx: ctx, o: o, base: strings.TrimRight(o.URL, "/"), report: &Report{URL: o.URL, Version: Version,
 		Began: time.Now().UTC()}}
 	if err := r.reachable(); err != nil {

@@ -1,6 +1,7 @@
 package actions
 
 import (
+	"cmp"
 	"errors"
 
 	"github.com/google/uuid"
@@ -262,9 +263,7 @@ func forgetDeployments(tx platform.Tx, app *platform.App) error {
 
 // deployDroplet assigns the droplet of a deployment to the app.
 func (p *Platform) deployDroplet(tx platform.Tx, by Actor, app *platform.App, d *platform.Deployment) error {
-	if d.DropletGUID == "" {
-		d.DropletGUID = app.DropletGUID
-	}
+	d.DropletGUID = cmp.Or(d.DropletGUID, app.DropletGUID)
 	if d.DropletGUID == "" {
 		return fault.Invalid("Invalid droplet. Please specify a droplet in the request or set a current droplet for the app.")
 	}

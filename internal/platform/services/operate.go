@@ -1,6 +1,7 @@
 package services
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net/http"
@@ -174,9 +175,7 @@ func (s *Services) operate(ctx context.Context, job *platform.Job, w *work) erro
 	case err != nil:
 		return err
 	}
-	if w.Phase == "" {
-		w.Phase = calling
-	}
+	w.Phase = cmp.Or(w.Phase, calling)
 	r, err := s.ask(ctx, at, w)
 	if ctx.Err() != nil {
 		return ctx.Err() // the step is repeated

@@ -1,6 +1,7 @@
 package services
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -98,19 +99,13 @@ func New(c Config) *Services {
 	def(&c.Lease, 10*time.Second)
 	def(&c.Interval, 2*time.Second)
 	def(&c.Sweep, 2*time.Minute)
-	if c.MaxCalls == 0 {
-		c.MaxCalls = 128
-	}
-	if c.MaxBrokerCalls == 0 {
-		c.MaxBrokerCalls = 8
-	}
+	c.MaxCalls = cmp.Or(c.MaxCalls, 128)
+	c.MaxBrokerCalls = cmp.Or(c.MaxBrokerCalls, 8)
 	steady := c.Now
 	if c.Now == nil {
 		c.Now, steady = time.Now, clock.Steady
 	}
-	if c.Log == nil {
-		c.Log = slog.New(slog.DiscardHandler)
-	}
+	c.Log = cmp.Or(c.Log, slog.New(slog.DiscardHandler))
 	if c.Number == nil {
 		c.Number = func(fault.Code) int { return 10001 }
 	}

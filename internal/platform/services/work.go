@@ -205,10 +205,7 @@ func (s *Services) jobError(ctx context.Context, err error) platform.JobError {
 		if broker.Err != nil {
 			s.Log.InfoContext(ctx, "a service broker failed", "error", broker)
 		}
-		n := numbers[broker.Title]
-		if n == 0 {
-			n = 10001
-		}
+		n := cmp.Or(numbers[broker.Title], 10001)
 		return platform.JobError{Code: n, Title: "CF-" + broker.Title, Detail: broker.Message}
 	case errors.As(err, &known) && known.Code != fault.Internal:
 		return platform.JobError{Code: s.Number(known.Code), Title: "CF-" + string(known.Code), Detail: known.Message}

@@ -1,6 +1,7 @@
 package diskspace
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -92,9 +93,7 @@ const (
 // Open measures the disk and, when it is full, releases the reserved space, so
 // that the server can start.
 func Open(o Options) (*Guard, error) {
-	if o.Log == nil {
-		o.Log = slog.New(slog.DiscardHandler)
-	}
+	o.Log = cmp.Or(o.Log, slog.New(slog.DiscardHandler))
 	if o.Every <= 0 {
 		o.Every = time.Second
 	}

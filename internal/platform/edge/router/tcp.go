@@ -1,6 +1,7 @@
 package router
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -82,9 +83,7 @@ var _ background.Service = (*TCP)(nil)
 // NewTCP returns a router for the TCP routes of t, which must be empty. It counts and logs
 // connections together with the requests of p.
 func NewTCP(t *Table, p *Proxy, o TCPOptions) *TCP {
-	if o.Log == nil {
-		o.Log = slog.New(slog.DiscardHandler)
-	}
+	o.Log = cmp.Or(o.Log, slog.New(slog.DiscardHandler))
 	if o.Total <= 0 {
 		o.Total = connlimit.Share(2)
 	}

@@ -3,6 +3,7 @@
 package container
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -142,9 +143,7 @@ func New(ctx context.Context, o Options) (_ *Engine, err error) {
 		about: engine.Description{Name: "container", Isolated: true, HardDisk: true, HardProcesses: true,
 			Detail: "Linux containers"},
 	}
-	if e.log == nil {
-		e.log = slog.New(slog.DiscardHandler)
-	}
+	e.log = cmp.Or(e.log, slog.New(slog.DiscardHandler))
 	initPath, err := local.InitPath(o.Init)
 	if err != nil && !o.Leaving {
 		return nil, err

@@ -1,6 +1,7 @@
 package enginetest
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io/fs"
@@ -100,9 +101,7 @@ func Run(t *testing.T, newEngine New, o Options) {
 	if programs == "" {
 		t.Fatal("TestMain has to call enginetest.Main")
 	}
-	if o.Many == 0 {
-		o.Many = 20
-	}
+	o.Many = cmp.Or(o.Many, 20)
 	s := &suite{o: o, new: newEngine, dir: TempDir(t)}
 	s.Engine = newEngine(t, s.dir)
 	s.about = s.Describe()

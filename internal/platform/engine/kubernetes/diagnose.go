@@ -1,6 +1,7 @@
 package kubernetes
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -57,9 +58,7 @@ const oldest = 31
 
 // Run reports the result of each step. It stops at a step that the next ones need.
 func (d Diagnosis) Run(ctx context.Context, report func(Finding)) {
-	if d.Settle == 0 {
-		d.Settle = 15 * time.Second
-	}
+	d.Settle = cmp.Or(d.Settle, 15*time.Second)
 	d.report = report
 	d.Install = "doctor" // so that the next diagnosis removes what a killed one left
 	o := d.Options

@@ -79,9 +79,7 @@ func New(store logs.Store, source Source, o Options) *Manager {
 	o.Settle = cmp.Or(o.Settle, 5*time.Second)
 	o.TellEvery = cmp.Or(o.TellEvery, 30*time.Second)
 	o.Backoff = cmp.Or(o.Backoff, time.Second)
-	if o.Log == nil {
-		o.Log = slog.New(slog.DiscardHandler)
-	}
+	o.Log = cmp.Or(o.Log, slog.New(slog.DiscardHandler))
 	return &Manager{store: store, source: source, options: o, share: platform.NewShare(o.Owner),
 		kick: make(chan struct{}, 1), workers: map[workerKey]*worker{}}
 }

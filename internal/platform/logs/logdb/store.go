@@ -1,6 +1,7 @@
 package logdb
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"embed"
@@ -108,9 +109,7 @@ func (o Options) withDefaults() Options {
 	duration(&o.Patience, time.Minute)
 	duration(&o.PollEvery, 2*time.Second)
 	duration(&o.ObjectGrace, time.Hour)
-	if o.Log == nil {
-		o.Log = slog.New(slog.DiscardHandler)
-	}
+	o.Log = cmp.Or(o.Log, slog.New(slog.DiscardHandler))
 	return o
 }
 

@@ -1,6 +1,7 @@
 package controller
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -163,18 +164,12 @@ func (c Config) withDefaults() Config {
 	number(&c.Workers, 8)
 	number(&c.Tasks, 64)
 	number(&c.Starts, max(4, 2*runtime.NumCPU()))
-	if c.Grace == 0 {
-		c.Grace = initproto.DefaultGrace
-	}
-	if c.Interval == 0 {
-		c.Interval = 10 * time.Second
-	}
+	c.Grace = cmp.Or(c.Grace, initproto.DefaultGrace)
+	c.Interval = cmp.Or(c.Interval, 10*time.Second)
 	if c.Clock == nil {
 		c.Clock = clock.System("controller timer")
 	}
-	if c.Log == nil {
-		c.Log = slog.New(slog.DiscardHandler)
-	}
+	c.Log = cmp.Or(c.Log, slog.New(slog.DiscardHandler))
 	return c
 }
 

@@ -1,6 +1,7 @@
 package staging
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -71,9 +72,7 @@ const buildInterval = 10 * time.Second
 
 // NewBuilds returns a service that is not running.
 func NewBuilds(c BuildsConfig) *Builds {
-	if c.Log == nil {
-		c.Log = slog.New(slog.DiscardHandler)
-	}
+	c.Log = cmp.Or(c.Log, slog.New(slog.DiscardHandler))
 	return &Builds{BuildsConfig: c, share: platform.NewShare(c.Owner), kicked: make(chan struct{}, 1),
 		active: map[string]*carrying{}, origins: map[string]tracing.Origin{}}
 }

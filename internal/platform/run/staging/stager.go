@@ -1,6 +1,7 @@
 package staging
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -95,9 +96,7 @@ func (c Config) withDefaults() Config {
 			*v = d
 		}
 	}
-	if c.Log == nil {
-		c.Log = slog.New(slog.DiscardHandler)
-	}
+	c.Log = cmp.Or(c.Log, slog.New(slog.DiscardHandler))
 	if c.Deltas == nil {
 		c.Deltas = &deltas.Droplets{}
 	}
@@ -110,9 +109,7 @@ func (c Config) withDefaults() Config {
 	if c.FetchTimeout <= 0 {
 		c.FetchTimeout = 5 * time.Minute
 	}
-	if c.Path == "" {
-		c.Path = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
-	}
+	c.Path = cmp.Or(c.Path, "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin")
 	def(&c.Parallel, runtime.NumCPU())
 	def(&c.MemoryMB, 1024)
 	def(&c.DiskMB, 4096)
