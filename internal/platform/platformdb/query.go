@@ -311,7 +311,7 @@ func (k kind) value(v any) (_ any, possible bool, _ error) {
 		}
 		possible = storable(s)
 		if k == folded {
-			s = lower(s)
+			s = db.Lower(s)
 		}
 		return s, possible, nil
 	case number:

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"ingot/internal/base/db"
 	"ingot/internal/base/fault"
 	"ingot/internal/platform"
 	"ingot/internal/platform/actions"
@@ -57,10 +58,9 @@ func (s *Services) applyStep(ctx context.Context, job *platform.Job, w *work) er
 }
 
 // rotationOf returns the rotation of a job, or nil if it is over or was deleted.
-func (s *Services) rotationOf(ctx context.Context, w *work) (row *platform.CredentialRotation, err error) {
-	err = s.Store.View(ctx, func(tx platform.Tx) (err error) {
-		row, err = tx.CredentialRotations().Get(w.Rotation)
-		return err
+func (s *Services) rotationOf(ctx context.Context, w *work) (*platform.CredentialRotation, error) {
+	row, err := db.Within(ctx, s.Store.View, func(tx platform.Tx) (*platform.CredentialRotation, error) {
+		return tx.CredentialRotations().Get(w.Rotation)
 	})
 	if err != nil || row.State.Over() {
 		return nil, ignoreGone(err)

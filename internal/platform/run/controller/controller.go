@@ -17,6 +17,7 @@ import (
 
 	"ingot/internal/base/background"
 	"ingot/internal/base/clock"
+	"ingot/internal/base/db"
 	"ingot/internal/platform"
 	"ingot/internal/platform/actions"
 	"ingot/internal/platform/engine"
@@ -447,11 +448,7 @@ func (c *Controller) look(ctx context.Context) error {
 	if err := c.LoadBackends(ctx); err != nil {
 		return err
 	}
-	var started []string
-	err = c.Store.View(ctx, func(tx platform.Tx) error {
-		started, err = startedApps(tx)
-		return err
-	})
+	started, err := db.Within(ctx, c.Store.View, startedApps)
 	c.Kick(started...)
 	return err
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"ingot/internal/base/background"
+	"ingot/internal/base/db"
 	"ingot/internal/platform"
 	"ingot/internal/platform/engine"
 )
@@ -70,11 +71,7 @@ func (k *Keeper) Apply(ctx context.Context) error {
 	defer cancel()
 	k.applying.Lock()
 	defer k.applying.Unlock()
-	var r engine.Rules
-	err := k.store.View(ctx, func(tx platform.Tx) (err error) {
-		r, err = read(tx)
-		return err
-	})
+	r, err := db.Within(ctx, k.store.View, read)
 	if err != nil {
 		return err
 	}
