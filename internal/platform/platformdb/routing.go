@@ -45,7 +45,9 @@ var routes = define(table[platform.Route]{
 		"organization_guid": orgOfSpace,
 		"shared_space_guid": through("guid", "x.space_guid", "x.route_guid FROM platform_route_spaces x"),
 		"app_guid":          through("guid", "d.app_guid", "d.route_guid FROM platform_destinations d"),
-		"unmapped":          {kind: boolean, sql: "NOT EXISTS (SELECT 1 FROM platform_destinations d WHERE d.route_guid = t.guid)"},
+		"unmapped": {
+			kind: boolean, sql: "NOT EXISTS (SELECT 1 FROM platform_destinations d WHERE d.route_guid = t.guid)",
+		},
 	},
 	visible: inVisibleSpaces + " OR t.guid IN (" + routesSharedVisible + ")",
 })

@@ -22,18 +22,14 @@ import (
 	"ingot/internal/platform/services/osb"
 )
 
-// Signals notifies other parts of changes. Its methods do not block.
-type Signals interface {
-	AppsChanged(guids ...string)
-}
-
 // Config configures Services. Zero durations and limits mean the defaults.
 type Config struct {
 	Store    platform.Store
 	Platform *actions.Platform
-	Signals  Signals
-	Log      *slog.Logger
-	Now      func() time.Time
+	// Signals notifies other parts of changed apps, without blocking.
+	Signals interface{ AppsChanged(guids ...string) }
+	Log     *slog.Logger
+	Now     func() time.Time
 	// Number returns Cloud Foundry's number of an error code.
 	Number func(fault.Code) int
 	// Dashboards stores the OAuth clients of brokers' dashboards; nil means that none
