@@ -242,12 +242,7 @@ func runs(pid int, program, data string) bool {
 	if len(args) < 2 || filepath.Base(args[0]) != filepath.Base(program) {
 		return false
 	}
-	for _, a := range args[1:] {
-		if a == data || strings.HasSuffix(a, "="+data) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(args[1:], func(a string) bool { return a == data || strings.HasSuffix(a, "="+data) })
 }
 
 // arguments returns the arguments of a process; none when it has exited.

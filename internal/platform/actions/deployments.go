@@ -3,6 +3,7 @@ package actions
 import (
 	"cmp"
 	"errors"
+	"maps"
 
 	"github.com/google/uuid"
 
@@ -324,9 +325,7 @@ func (p *Platform) recordDeployment(tx platform.Tx, what string, by Actor, app *
 	if d.RolledBackTo > 0 {
 		all["type"] = "rollback"
 	}
-	for k, v := range data {
-		all[k] = v
-	}
+	maps.Copy(all, data)
 	return p.RecordApp(tx, "audit.app.deployment."+what, by, app, all)
 }
 

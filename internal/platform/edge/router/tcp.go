@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net"
 	"net/netip"
+	"slices"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -282,12 +283,7 @@ func (t *TCP) review(now time.Time) {
 
 // has reports whether a backend is in the pool.
 func (p *pool) has(e *endpoint) bool {
-	for _, other := range p.endpoints {
-		if other.key() == e.key() {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(p.endpoints, func(other *endpoint) bool { return other.key() == e.key() })
 }
 
 // sweep closes connections that were idle or unmapped for too long, and tries again to

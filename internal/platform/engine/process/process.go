@@ -285,7 +285,7 @@ func (e *Engine) Dial(ctx context.Context, id, network, address string) (net.Con
 	}
 	if host, port, err := net.SplitHostPort(address); err == nil && isLoopback(host) {
 		if n, err := strconv.Atoi(port); err == nil {
-			address = net.JoinHostPort(host, strconv.Itoa(listens(d.Meta().Ports)(n)))
+			address = net.JoinHostPort(host, strconv.Itoa(local.Listens(d.Meta().Ports)(n)))
 		}
 	}
 	var dialer net.Dialer

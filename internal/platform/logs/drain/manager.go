@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/tls"
 	"log/slog"
+	"maps"
 	"reflect"
 	"slices"
 	"sync"
@@ -208,9 +209,7 @@ type Stat struct {
 func (m *Manager) Stats() []Stat {
 	m.mu.Lock()
 	workers := make([]*worker, 0, len(m.workers))
-	for _, w := range m.workers {
-		workers = append(workers, w)
-	}
+	workers = slices.AppendSeq(workers, maps.Values(m.workers))
 	m.mu.Unlock()
 	out := make([]Stat, 0, len(workers))
 	for _, w := range workers {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -202,9 +203,7 @@ func (s *Store) all() []*appLog {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	all := make([]*appLog, 0, len(s.apps))
-	for _, a := range s.apps {
-		all = append(all, a)
-	}
+	all = slices.AppendSeq(all, maps.Values(s.apps))
 	return all
 }
 
