@@ -142,15 +142,20 @@ func (p *Ports) Close() {
 var mentioned = regexp.MustCompile(`\{\{port:([0-9]{1,5})\}\}`)
 
 // WantedPorts returns the ports of a spec, and those that only its members mention, each once.
-func WantedPorts(s engine.Spec) []int {
-	wanted := slices.Clone(s.Ports)
+func WantedPorts(s engine.Spec) (wanted []int) {
+	all := slices.Clone(s.Ports)
 	for _, m := range s.Launch.Members {
 		for _, text := range slices.Concat(m.Args, m.Env) {
 			for _, match := range mentioned.FindAllStringSubmatch(text, -1) {
-				if n, err := strconv.Atoi(match[1]); err == nil && !slices.Contains(wanted, n) {
-					wanted = append(wanted, n)
+				if n, err := strconv.Atoi(match[1]); err == nil {
+					all = append(all, n)
 				}
 			}
+		}
+	}
+	for _, n := range all {
+		if !slices.Contains(wanted, n) {
+			wanted = append(wanted, n)
 		}
 	}
 	return wanted
