@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"time"
 
+	"ingot/internal/base/clock"
 	"ingot/internal/base/fault"
 	"ingot/internal/platform"
 	"ingot/internal/platform/services/osb"
@@ -214,7 +215,7 @@ func (s *Services) late(job *platform.Job, w *work) bool {
 		if w.MaxPolling > 0 {
 			most = w.MaxPolling
 		}
-		return s.steady().Sub(w.Begun) > most
+		return clock.Steady().Sub(w.Begun) > most
 	case fetching:
 		return w.Tries >= fetchTries
 	case calling:
@@ -309,7 +310,7 @@ func (s *Services) conclude(ctx context.Context, job *platform.Job, w *work, at 
 		moved := next.Phase != v.next
 		next.Phase = v.next
 		if moved && v.next == polling {
-			next.Begun, next.Operation = s.steady(), r.Operation
+			next.Begun, next.Operation = clock.Steady(), r.Operation
 			if err := s.started(tx, &next, r); err != nil {
 				return err
 			}
@@ -322,7 +323,7 @@ func (s *Services) conclude(ctx context.Context, job *platform.Job, w *work, at 
 				}
 			}
 		}
-		return reschedule(mine, &next, s.steady().Add(s.delay(&next, v, r)))
+		return reschedule(mine, &next, clock.Steady().Add(s.delay(&next, v, r)))
 	})
 }
 

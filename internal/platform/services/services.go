@@ -29,7 +29,6 @@ type Config struct {
 	// Signals notifies other parts of changed apps, without blocking.
 	Signals interface{ AppsChanged(guids ...string) }
 	Log     *slog.Logger
-	Now     func() time.Time
 	// Number returns Cloud Foundry's number of an error code.
 	Number func(fault.Code) int
 	// Dashboards stores the OAuth clients of brokers' dashboards; nil means that none
@@ -68,7 +67,6 @@ type Config struct {
 // background.Service.
 type Services struct {
 	Config
-	steady func() time.Time // for due times and leases of jobs
 	client *osb.Client
 	worker string
 	part   background.Part
@@ -97,10 +95,6 @@ func New(c Config) *Services {
 	def(&c.Sweep, 2*time.Minute)
 	c.MaxCalls = cmp.Or(c.MaxCalls, 128)
 	c.MaxBrokerCalls = cmp.Or(c.MaxBrokerCalls, 8)
-	steady := c.Now
-	if c.Now == nil {
-		c.Now, steady = time.Now, clock.Steady
-	}
 	c.Log = cmp.Or(c.Log, slog.New(slog.DiscardHandler))
 	if c.Number == nil {
 		c.Number = func(fault.Code) int { return 10001 }
@@ -109,7 +103,7 @@ func New(c Config) *Services {
 		c.Worker = uuid.NewString()
 	}
 	return &Services{
-		Config: c, steady: steady, client: osb.New(c.Broker), worker: c.Worker, kicked: make(chan struct{}, 1),
+		Config: c, client: osb.New(c.Broker), worker: c.Worker, kicked: make(chan struct{}, 1),
 		busy: map[string]string{}, waiting: map[string][]chan struct{}{},
 	}
 }
@@ -229,7 +223,7 @@ func (s *Services) dispatch(ctx context.Context, spawn func(func())) {
 			s.Log.Error("service jobs could not be read", "error", err)
 		}
 		wait := s.Interval
-		if d := next.Sub(s.steady()); !next.IsZero() && d < wait {
+		if d := next.Sub(clock.Steady()); !next.IsZero() && d < wait {
 			wait = max(d, time.Millisecond)
 		}
 		if !background.Wait(ctx, wait, s.kicked) {
@@ -243,7 +237,7 @@ const duePage = 200
 // takeDue starts the jobs that are due, as far as the limits allow, and returns when
 // the next one is due.
 func (s *Services) takeDue(ctx context.Context, spawn func(func())) (next time.Time, err error) {
-	now := s.steady()
+	now := clock.Steady()
 	q := platform.Where("state", platform.JobProcessing, platform.JobPolling).
 		And(platform.Cond{Field: "lease", Op: platform.OpLess, Values: []any{now}})
 	q.Order, q.PerPage = "due", duePage
@@ -341,7 +335,7 @@ func (s *Services) release(ctx context.Context, job *platform.Job) {
 	err := s.commit(ctx, job, func(_ platform.Tx, mine *platform.Job) error {
 		mine.Lease, mine.Worker = time.Time{}, ""
 		if !stopping {
-			mine.Due = s.steady().Add(pause(job.Attempt, 100*time.Millisecond, 10*time.Second))
+			mine.Due = clock.Steady().Add(pause(job.Attempt, 100*time.Millisecond, 10*time.Second))
 		}
 		return nil
 	})

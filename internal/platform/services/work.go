@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"ingot/internal/base/background"
+	"ingot/internal/base/clock"
 	"ingot/internal/base/fault"
 	"ingot/internal/platform"
 	"ingot/internal/platform/actions"
@@ -107,7 +108,7 @@ func (s *Services) insertJob(tx platform.Tx, operation, resource, guid string, w
 	}
 	j := &platform.Job{
 		Operation: operation, State: platform.JobProcessing, ResourceType: resource, ResourceGUID: guid, Payload: payload,
-		Due: s.steady(), Warnings: warnings,
+		Due: clock.Steady(), Warnings: warnings,
 	}
 	return j, tx.Jobs().Insert(j)
 }
@@ -122,7 +123,7 @@ func (s *Services) claim(ctx context.Context, guid string) (job *platform.Job, e
 		if err != nil {
 			return err
 		}
-		now := s.steady()
+		now := clock.Steady()
 		if !active(j) || j.Lease.After(now) || j.Due.After(now) {
 			return errLost
 		}
@@ -141,7 +142,7 @@ func active(j *platform.Job) bool {
 func (s *Services) keepLease(ctx context.Context, j *platform.Job, lost func()) {
 	until := j.Lease
 	for range background.Ticks(ctx, s.Lease/3, nil) {
-		lease := s.steady().Add(s.Lease)
+		lease := clock.Steady().Add(s.Lease)
 		err := s.commit(ctx, j, func(_ platform.Tx, mine *platform.Job) error {
 			mine.Lease = lease
 			return nil
@@ -149,7 +150,7 @@ func (s *Services) keepLease(ctx context.Context, j *platform.Job, lost func()) 
 		if err == nil {
 			until = lease
 		}
-		if errors.Is(err, errLost) || err != nil && s.steady().After(until) {
+		if errors.Is(err, errLost) || err != nil && clock.Steady().After(until) {
 			lost()
 			return
 		}

@@ -74,9 +74,7 @@ func InitPath() string { return filepath.Join(programs, "ingot-init") }
 func TempDir(t *testing.T) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "eng")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	t.Cleanup(func() {
 		// Shared archives are read-only, also for this process if it is not root.
 		_ = filepath.WalkDir(dir, func(path string, e fs.DirEntry, _ error) error {
@@ -89,9 +87,7 @@ func TempDir(t *testing.T) string {
 			t.Error(err)
 		}
 	})
-	if err := os.Chmod(dir, 0o711); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.Chmod(dir, 0o711))
 	return dir
 }
 
